@@ -78,7 +78,7 @@ func TestCompare(t *testing.T) {
 	if nameA != a.url || nameB != b.url {
 		t.Errorf("named %s and %s", nameA, nameB)
 	}
-	if text := string(readFile(t, page)); !strings.Contains(text, "Pairs by time") || !strings.Contains(text, "B's TTFT p50 is ") {
+	if text := string(readFile(t, page)); !strings.Contains(text, "noise floor") || !strings.Contains(text, "B's TTFT p50 is ") {
 		t.Error("the page lacks pictures or sentences")
 	}
 	if both := runCompare(t, dir("a"), dir("again"), dir("slower"), "--json"); both.code != 0 || strings.Count(both.stdout, `"schema"`) != 2 {
@@ -99,7 +99,7 @@ func TestCompare(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--seed": {dir("a"), dir("seed")}, "no results": {dir("a"), empty}, "requests.jsonl": {dir("a"), broken},
 		"there is no directory": {dir("a"), dir("none")}, "give its directory": {dir("a"), filepath.Join(dir("seed"), "run.json")},
-		"give the directory of one": {dir("a"), root}, "two runs or more": {dir("a")}, "is no metric": {dir("a"), dir("again"), "--fail-if", "ttfb:+5%"},
+		"give the directory of one": {dir("a"), root}, "two runs or more": {dir("a")}, "want METRIC:": {dir("a"), dir("again"), "--fail-if", "ttfb:+5%"},
 		"are for --interleave": {dir("a"), dir("again"), "--", "x"}, "is where": {dir("a"), dir("again"), "--output", "x"},
 		"the directory of a run": {"--interleave", "abba", dir("a"), dir("again"), "--", load},
 	} {
@@ -147,7 +147,7 @@ func TestInterleave(t *testing.T) {
 					t.Errorf("%v began %d ns apart", round, apart)
 				}
 			}
-			if text := string(readFile(t, filepath.Join(dir, "compare.html"))); !strings.Contains(text, "Pairs by time") {
+			if text := string(readFile(t, filepath.Join(dir, "compare.html"))); !strings.Contains(text, "noise floor") {
 				t.Error("the page lacks pictures")
 			}
 		})
@@ -186,8 +186,9 @@ func TestInterleaveRefused(t *testing.T) {
 	a := startMock(t)
 	load := steady(t, 10, 100, 2)
 	for want, args := range map[string][]string{
-		"a1: ":                    {"abba", a.url, a.url, load, "--model", "none", "--prompt", "text", "--tokenizer", "/no/such/file"},
-		"b1: ":                    {"together", a.url, "127.0.0.1:1", load},
+		"b1: --tokenizer":         {"abba", a.url, a.url, load, "--model", "none", "--prompt", "text", "--tokenizer", "/no/such/file"},
+		"b1: probe: ":             {"together", a.url, "127.0.0.1:1", load}, // before anything is sent, so nothing is left
+		"127.0.0.1:1 does not":    {"abba", a.url, "127.0.0.1:1", load},
 		"leave it out here":       {"abba", a.url, a.url, load, "--base-url", "x"},
 		"unknown flag":            {"abba", a.url, a.url, load, "--scael", "2"},
 		"standard input can":      {"abba", a.url, a.url, "--trace", "-"},

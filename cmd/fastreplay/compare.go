@@ -78,42 +78,46 @@ func (o *comparison) run(c *cobra.Command, words, flags []string) error {
 		return err
 	}
 	ui := newTerminal(c.ErrOrStderr())
-	pairs, err := o.pairs(c.Context(), words, flags, ui)
+	results, err := o.results(c.Context(), words, flags, ui)
 	if err != nil {
 		return err
 	}
 	if o.html != "" {
-		if err := report.WriteWhole(o.html, func(w io.Writer) error { return compare.HTML(w, pairs) }); err != nil {
+		if err := report.WriteWhole(o.html, func(w io.Writer) error { return compare.HTML(w, results) }); err != nil {
 			return err
 		}
 	}
 	out := c.OutOrStdout()
 	t := newTerminal(out)
 	print := compare.PrintOptions{Width: t.width, Colour: t.coloured(), Full: o.full}
-	for i, p := range pairs {
-		if i == len(pairs)-1 {
+	for i, r := range results {
+		if i == len(results)-1 {
 			print.Page = o.html
 		}
 		if o.json {
-			err = report.EncodeJSON(out, p.Result)
+			err = report.EncodeJSON(out, r)
 		} else {
 			_, err = io.WriteString(out, strings.Repeat("\n", min(i, 1)))
-			err = errors.Join(err, compare.Print(out, p.Result, print))
+			err = errors.Join(err, compare.Print(out, r, print))
 		}
 		if err != nil {
 			return err
 		}
 	}
 	broken := false
-	for _, p := range pairs {
-		for _, id := range []compare.Identity{p.Result.A, p.Result.B} {
+	for _, r := range results {
+		for _, id := range []compare.Identity{r.A, r.B} {
 			if len(o.gates) > 0 && id.Verdict == strings.ToUpper(string(metrics.Invalid)) {
 				return &exitError{exitInvalid, fmt.Sprintf("--fail-if cannot be judged: a run of %s is INVALID (fastreplay report %s)", id.Name, id.Dirs[0])}
 			}
 		}
-		for _, words := range p.Result.Breaks(o.gates) {
-			broken = true
-			ui.alert("FAILED   %s", words)
+		for _, gate := range o.gates {
+			passed, words := r.Judge(gate)
+			if len(results) > 1 {
+				words = r.B.Name + ": " + words
+			}
+			ui.alert("%s   %s", map[bool]string{true: "✓ PASSED", false: "✗ FAILED"}[passed], words)
+			broken = broken || !passed
 		}
 	}
 	if broken {
@@ -150,8 +154,8 @@ func (o *comparison) check(words, flags []string) error {
 	return nil
 }
 
-// pairs reads the runs, or makes them first, and compares each later side with the first.
-func (o *comparison) pairs(ctx context.Context, words, flags []string, ui *terminal) (pairs []compare.Pair, err error) {
+// results reads the runs, or makes them first, and compares each later side with the first.
+func (o *comparison) results(ctx context.Context, words, flags []string, ui *terminal) (results []*compare.Result, err error) {
 	var dirs [][]string // of the sides
 	var floors [][2]*compare.Side
 	if o.interleave != "" {
@@ -203,7 +207,7 @@ func (o *comparison) pairs(ctx context.Context, words, flags []string, ui *termi
 		if err != nil {
 			return nil, err
 		}
-		pairs = append(pairs, compare.Pair{Result: r, A: sides[0], B: side})
+		results = append(results, r)
 	}
-	return pairs, nil
+	return results, nil
 }

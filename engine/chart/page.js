@@ -183,6 +183,15 @@ function drawRows(u, graph) {
   }));
   (graph.lanes || []).forEach((pieces, row) => pieces.forEach(p => box(row, p.f, p.t, kindColour(p.k))));
   ctx.restore();
+  ctx.fillStyle = colour('paper');
+  ctx.textBaseline = 'middle';
+  (graph.lanes || []).forEach((pieces, row) => pieces.forEach(p => { // an arrow marks a piece that the axis cuts off
+    const y = u.valToPos(row + 0.5, 'y', true);
+    ctx.textAlign = 'left';
+    if (p.f < graph.x.from) ctx.fillText('◀', bbox.left, y);
+    ctx.textAlign = 'right';
+    if (p.t > graph.x.to) ctx.fillText('▶', bbox.left + bbox.width, y);
+  }));
 }
 
 // kindColour is the colour of a kind of pieces.

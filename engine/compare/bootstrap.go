@@ -12,68 +12,26 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// design is a way to draw the requests again: in groups that are drawn as a whole, and the statistics of what was drawn. A draw is a
-// weight for each group: how often it was drawn. Weights replace copies of rows, so values need to be sorted only once.
-type design struct {
-	groups []int // how many groups each independent part has; runs that are paired are one part
-	parts  []statistic
-	blocks [][]int32 // weights of parts of the run, in order of time, by which the noise floor is estimated
-	inTime bool      // groups are in order of time, and neighbours are drawn together
-}
-
-// statistic sets the numbers of A and B from place at on.
-type statistic struct {
-	at   int
-	eval func(w []int32, a, b []float64)
-}
-
-// all returns the weights of what was measured: each group once.
-func (d *design) all() []int32 {
-	n := 0
-	for _, groups := range d.groups {
-		n += groups
-	}
-	return slices.Repeat([]int32{1}, n)
-}
-
-// eval computes n numbers of both sides. A number that does not exist is NaN.
-func (d *design) eval(w []int32, n int) (a, b []float64) {
-	a, b = slices.Repeat([]float64{math.NaN()}, n), slices.Repeat([]float64{math.NaN()}, n)
-	for _, s := range d.parts {
-		s.eval(w, a[s.at:], b[s.at:])
-	}
-	return a, b
-}
-
-// resample draws the groups of the design again, as many as there are, and returns the n changes of each draw, by change. Draw i depends on
-// the seed and i alone, so that the number of processors does not matter.
-func (d *design) resample(seed uint64, draws, n int, change func(i int, a, b float64) float64) [][]float64 {
-	out := make([][]float64, n)
-	for i := range out {
-		out[i] = make([]float64, draws)
-	}
+// resample draws clusters again, as many as there are, and returns what eval makes of each draw. A draw is a weight for each cluster: how
+// often it was drawn. So many neighbours are drawn together: the circular block bootstrap (D. Politis and J. Romano, 1992). Draw i depends
+// on the seed and i alone, so that the number of processors does not matter.
+func resample(seed uint64, draws, clusters, together int, eval func(w []int32) []float64) [][]float64 {
+	out := make([][]float64, draws)
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(draws, runtime.GOMAXPROCS(0)) {
 		wg.Go(func() {
-			w := d.all()
+			w := make([]int32, clusters)
 			for draw := next.Add(1) - 1; draw < int64(draws); draw = next.Add(1) - 1 {
-				random, from := rand.New(rand.NewPCG(seed, uint64(draw))), 0
+				random := rand.New(rand.NewPCG(seed, uint64(draw)))
 				clear(w)
-				for _, groups := range d.groups {
-					together := d.together(groups)
-					for drawn, at := 0, 0; drawn < groups; drawn, at = drawn+1, at+1 {
-						if drawn%together == 0 {
-							at = random.IntN(groups)
-						}
-						w[from+at%groups]++
+				for drawn, at := 0, 0; drawn < clusters; drawn, at = drawn+1, at+1 {
+					if drawn%together == 0 {
+						at = random.IntN(clusters)
 					}
-					from += groups
+					w[at%clusters]++
 				}
-				a, b := d.eval(w, n)
-				for i := range n {
-					out[i][draw] = change(i, a[i], b[i])
-				}
+				out[draw] = eval(w)
 			}
 		})
 	}
@@ -81,56 +39,23 @@ func (d *design) resample(seed uint64, draws, n int, change func(i int, a, b flo
 	return out
 }
 
-// stretches is into how many stretches a part that is in order of time is cut at least, if it has so many groups. With 15 of them, intervals
-// held the truth in 91 % of the runs of TestComparePower in bench, since noise lasted longer than a stretch.
-const stretches = 8
-
-// inBlocks splits the groups, which are in order of time, into blocks.
-func (d *design) inBlocks() *design {
-	n := min(blocks, slices.Min(d.groups))
-	d.inTime = true
-	for block := range n {
-		w, from := make([]int32, len(d.all())), 0
-		for _, groups := range d.groups {
-			for g := block * groups / n; g < (block+1)*groups/n; g++ {
-				w[from+g] = 1
-			}
-			from += groups
-		}
-		d.blocks = append(d.blocks, w)
-	}
-	return d
-}
-
-// together is how many neighbours of so many groups are drawn at once, since noise lasts longer than a slice: the circular block bootstrap
-// (D. Politis and J. Romano, 1992).
-func (d *design) together(groups int) int {
-	if d.inTime {
-		return max(1, groups/stretches)
-	}
-	return 1
-}
-
-// widening is how much wider than the bootstrap's an interval must be if few stretches are drawn: as much as Student's t is than the normal
-// distribution, and as a variance with n - 1 is than one with n.
-func (d *design) widening() float64 {
-	groups := slices.Min(d.groups)
-	n := float64(groups) / float64(d.together(groups))
+// widening is how much wider than the bootstrap's an interval must be if n stretches are drawn, and n is small: as much as Student's t is
+// than the normal distribution, and as a variance with n - 1 is than one with n. It is infinite below 4.
+func widening(n float64) float64 {
 	if n < 4 {
 		return math.Inf(1)
 	}
 	return student95(n-1) / normal95 * math.Sqrt(n/(n-1))
 }
 
-// weighted is values in rising order, each with the group that it is drawn with.
+// weighted is values in rising order, each with the cluster that it is drawn with. Weights replace copies, so values are sorted only once.
 type weighted struct {
-	values []float64
-	group  []int32
-	counts []int32 // values of each group
+	values  []float64
+	cluster []int32
 }
 
-// newWeighted takes the values that exist, of so many groups.
-func newWeighted(values []float64, group []int32, groups int) weighted {
+// newWeighted takes the values that exist.
+func newWeighted(values []float64, cluster []int32) weighted {
 	order := make([]int32, 0, len(values))
 	for i, v := range values {
 		if finite(v) {
@@ -138,10 +63,9 @@ func newWeighted(values []float64, group []int32, groups int) weighted {
 		}
 	}
 	slices.SortFunc(order, func(i, j int32) int { return cmp.Compare(values[i], values[j]) })
-	v := weighted{make([]float64, len(order)), make([]int32, len(order)), make([]int32, groups)}
+	v := weighted{make([]float64, len(order)), make([]int32, len(order))}
 	for k, i := range order {
-		v.values[k], v.group[k] = values[i], group[i]
-		v.counts[group[i]]++
+		v.values[k], v.cluster[k] = values[i], cluster[i]
 	}
 	return v
 }
@@ -149,41 +73,40 @@ func newWeighted(values []float64, group []int32, groups int) weighted {
 // trimmed is the share of values that a trimmed mean leaves out at each end (R. Wilcox, Introduction to Robust Estimation, recommends 20 %).
 const trimmed = 0.2
 
-// describe sets the median, p95, p99 and the mean of what was drawn, as stats.Describe has them of copies, and the trimmed mean. If out is
-// shorter, it has the first. It is false, and out as it was, if nothing was drawn.
-func (v weighted) describe(w []int32, out []float64) (exists bool) {
+// describe returns the median, p95, p99 and the mean of what was drawn, as stats.Describe has them of copies, and the trimmed mean: all NaN
+// of nothing.
+func (v weighted) describe(w []int32) (all [kindsOf]float64) {
 	n := int64(0)
-	for g, count := range v.counts {
-		n += int64(w[g]) * int64(count)
+	for _, c := range v.cluster {
+		n += int64(w[c])
 	}
-	ranks, next, from := [...]int64{stats.Rank(n, 500), stats.Rank(n, 950), stats.Rank(n, 990), math.MaxInt64}, 0, int64(trimmed*float64(n))
 	if n == 0 {
-		return false
+		return [kindsOf]float64(slices.Repeat([]float64{math.NaN()}, kindsOf))
 	}
-	upTo, sum, middle, all := int64(0), 0.0, 0.0, [kindsOf]float64{}
-	for i, g := range v.group {
+	ranks, next, cut := [...]int64{stats.Rank(n, 500), stats.Rank(n, 950), stats.Rank(n, 990), math.MaxInt64}, 0, int64(trimmed*float64(n))
+	upTo, sum, middle := int64(0), 0.0, 0.0
+	for i, c := range v.cluster {
 		below := upTo
-		upTo += int64(w[g])
-		sum += float64(w[g]) * v.values[i]
-		middle += float64(max(0, min(upTo, n-from)-max(below, from))) * v.values[i]
+		upTo += int64(w[c])
+		sum += float64(w[c]) * v.values[i]
+		middle += float64(max(0, min(upTo, n-cut)-max(below, cut))) * v.values[i]
 		for upTo >= ranks[next] {
 			all[next] = v.values[i]
 			next++
 		}
 	}
-	all[3], all[4] = sum/float64(n), middle/float64(n-2*from)
-	copy(out, all[:])
-	return true
+	all[3], all[4] = sum/float64(n), middle/float64(n-2*cut)
+	return all
 }
 
-// sums is a numerator and a denominator for each group.
+// sums is a numerator and a denominator for each cluster.
 type sums struct{ over, under []float64 }
 
 func (s sums) ratio(w []int32) float64 {
 	over, under := 0.0, 0.0
-	for g, n := range w {
-		over += float64(n) * s.over[g]
-		under += float64(n) * s.under[g]
+	for c, n := range w {
+		over += float64(n) * s.over[c]
+		under += float64(n) * s.under[c]
 	}
 	return over / under // NaN of nothing
 }
@@ -200,17 +123,16 @@ func student95(freedom float64) float64 {
 		((((79*z2+776)*z2+1482)*z2-1920)*z2-945)/(92160*math.Pow(freedom, 4)))
 }
 
-// interval returns the 95 % interval of the changes that were drawn. Its ends are percentiles, further out for a widening (T. Hesterberg,
-// What Teachers Should Know About the Bootstrap, 2015: expanded percentiles). It is false if there are too few groups, or if a tenth of the
-// draws have no value.
-func interval(changes []float64, widening float64) (low, high float64, exists bool) {
-	drawn := slices.DeleteFunc(slices.Clone(changes), func(v float64) bool { return !finite(v) })
-	if math.IsInf(widening, 1) || len(drawn) < 10 || len(drawn)*10 < len(changes)*9 {
+// interval returns the 95 % interval of the numbers that were drawn. Its ends are percentiles, further out for a widening (T. Hesterberg,
+// What Teachers Should Know About the Bootstrap, 2015: expanded percentiles). It is false if a tenth of the draws have no value.
+func interval(drawn []float64, widening float64) (low, high float64, exists bool) {
+	known := slices.DeleteFunc(slices.Clone(drawn), func(v float64) bool { return !finite(v) })
+	if len(known) < 10 || len(known)*10 < len(drawn)*9 {
 		return 0, 0, false
 	}
-	slices.Sort(drawn)
-	beyond := int(math.Erfc(normal95*widening/math.Sqrt2) / 2 * float64(len(drawn)))
-	return drawn[beyond], drawn[len(drawn)-1-beyond], true
+	slices.Sort(known)
+	beyond := int(math.Erfc(normal95*widening/math.Sqrt2) / 2 * float64(len(known)))
+	return known[beyond], known[len(known)-1-beyond], true
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

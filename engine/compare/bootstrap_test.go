@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"runtime"
-	"slices"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -24,7 +23,7 @@ func TestWeightsAreCopies(t *testing.T) {
 				values[i] = math.NaN()
 			}
 		}
-		v, w := newWeighted(values, group, groups), make([]int32, groups)
+		v, w := newWeighted(values, group), make([]int32, groups)
 		over := sums{make([]float64, groups), make([]float64, groups)}
 		for range groups {
 			w[random.IntN(groups)]++
@@ -41,16 +40,14 @@ func TestWeightsAreCopies(t *testing.T) {
 				copies, sum = append(copies, value), sum+value
 			}
 		}
-		got := make([]float64, kindsOf)
-		exists := v.describe(w, got)
-		want := stats.Describe(copies, 1)
+		got, want := v.describe(w), stats.Describe(copies, 1)
 		if want == nil {
-			if exists || !math.IsNaN(over.ratio(w)) {
+			if !math.IsNaN(got[0]) || !math.IsNaN(got[4]) || !math.IsNaN(over.ratio(w)) {
 				t.Fatalf("of nothing: %v", got)
 			}
 			continue
 		}
-		if !exists || !slices.Equal(got[:3], []float64{want.P50, want.P95, want.P99}) || math.Abs(got[3]-want.Mean) > 1e-9 || math.Abs(over.ratio(w)-want.Mean) > 1e-9 {
+		if [3]float64(got[:3]) != [3]float64{want.P50, want.P95, want.P99} || math.Abs(got[3]-want.Mean) > 1e-9 || math.Abs(over.ratio(w)-want.Mean) > 1e-9 {
 			t.Fatalf("got %v, want %+v", got, want)
 		}
 		cut, middle := len(copies)/5, 0.0 // copies are sorted now
@@ -63,48 +60,44 @@ func TestWeightsAreCopies(t *testing.T) {
 	}
 }
 
-// TestDraws: each part draws as many groups as it has, stretches of time as neighbours, and any number of processors draws the same.
+// TestDraws: as many clusters are drawn as there are, neighbours together, and any number of processors draws the same.
 func TestDraws(t *testing.T) {
-	seen := func(d *design) [][]float64 {
-		d.parts = []statistic{{0, func(w []int32, a, b []float64) {
-			for i, n := range w {
-				a[i], b[i] = 0, float64(n)
+	weights := func(clusters, together int) [][]float64 {
+		return resample(7, 400, clusters, together, func(w []int32) (all []float64) {
+			for _, n := range w {
+				all = append(all, float64(n))
 			}
-		}}}
-		n := len(d.all())
-		return d.resample(7, 400, n, func(_ int, _, b float64) float64 { return b })
+			return all
+		})
 	}
-	got := seen(&design{groups: []int{30, 12}})
-	for draw := range 400 {
-		sum := [2]float64{}
-		for g := range got {
-			sum[min(g/30, 1)] += got[g][draw]
-		}
-		if sum != [2]float64{30, 12} {
-			t.Fatalf("draw %d has %v groups", draw, sum)
-		}
-	}
+	got := weights(30, 1)
 	mean, squares := 0.0, 0.0
-	for _, n := range got[3] {
-		mean, squares = mean+n/400, squares+n*n/400
+	for i, w := range got {
+		sum := 0.0
+		for _, n := range w {
+			sum += n
+		}
+		if sum != 30 {
+			t.Fatalf("draw %d has %v clusters", i, sum)
+		}
+		mean, squares = mean+w[3]/400, squares+w[3]*w[3]/400
 	}
 	if variance := squares - mean*mean; math.Abs(mean-1) > 0.2 || math.Abs(variance-29.0/30) > 0.3 { // binomial
 		t.Errorf("mean %v, variance %v", mean, variance)
 	}
-	stretch := seen(&design{groups: []int{70}, inTime: true})
-	for draw := range 400 {
+	for i, w := range weights(70, 8) {
 		edges := 0
-		for g := range stretch {
-			if stretch[g][draw] != stretch[(g+1)%70][draw] {
+		for c := range w {
+			if w[c] != w[(c+1)%70] {
 				edges++
 			}
 		}
 		if edges > 18 {
-			t.Fatalf("draw %d has %d edges, but draws 9 stretches", draw, edges)
+			t.Fatalf("draw %d has %d edges, but draws 9 stretches", i, edges)
 		}
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	if again := seen(&design{groups: []int{30, 12}}); !reflect.DeepEqual(got, again) {
+	if again := weights(30, 1); !reflect.DeepEqual(got, again) {
 		t.Error("one processor draws otherwise")
 	}
 }
@@ -135,14 +128,11 @@ func TestIntervalCovers(t *testing.T) {
 					values, group = append(values, 10+common+0.5*random.NormFloat64()), append(group, int32(g))
 				}
 			}
-			v := newWeighted(values, group, groups)
-			d := &design{groups: []int{groups}, parts: []statistic{{0, func(w []int32, _, b []float64) {
-				var out [4]float64
-				v.describe(w, out[:])
-				b[0] = out[3]
-			}}}}
-			drawn := d.resample(uint64(trial), 300, 1, func(_ int, _, b float64) float64 { return b })
-			if low, high, _ := interval(drawn[0], d.widening()); low <= 10 && 10 <= high {
+			v, drawn := newWeighted(values, group), []float64(nil)
+			for _, draw := range resample(uint64(trial), 300, groups, 1, func(w []int32) []float64 { return []float64{v.describe(w)[3]} }) {
+				drawn = append(drawn, draw[0])
+			}
+			if low, high, _ := interval(drawn, widening(float64(groups))); low <= 10 && 10 <= high {
 				covered++
 			}
 		}

@@ -52,7 +52,7 @@ func Compare(a, b *Side, floors [][2]*Side, o Options) (*Result, error) {
 	if r.Paired && !sure {
 		r.note("a run has no fingerprint, so its workload is taken to be the other's, since all that is known of both agrees")
 	} else if !r.Paired {
-		r.note("the workloads differ, so distributions alone are compared: %s", strings.Join(different.Differences, "; "))
+		r.note("the workloads differ, so distributions alone are compared, and nobody knows what is noise: %s", strings.Join(different.Differences, "; "))
 	}
 	slos := o.SLOs
 	if x, y := a.runs[0].summary, b.runs[0].summary; slos == nil && x.Goodput != nil && y.Goodput != nil && maps.Equal(x.Goodput.SLO, y.Goodput.SLO) {
@@ -65,17 +65,22 @@ func Compare(a, b *Side, floors [][2]*Side, o Options) (*Result, error) {
 	if len(m.good[0]) == 0 || len(m.good[1]) == 0 {
 		return nil, fmt.Errorf("%s and %s have no request in common that ended ok in both", r.A.Name, r.B.Name)
 	}
-	t := newTable(m, slos)
-	r.Requests = int64(min(len(m.good[0]), len(m.good[1])))
-	r.Clusters, r.ClusteredBy = t.clusters, t.clusteredBy
-	r.Metrics = t.metrics(o)
+	t, found := m.compareMetrics(slos, o)
+	r.Requests, r.Metrics = int64(min(len(m.good[0]), len(m.good[1]))), found
+	if r.Clusters, r.ClusteredBy = int64(t.clusters/t.together), "stretch of requests"; r.Paired {
+		if _, n := m.conversations(); n >= fewestConversations {
+			r.Clusters, r.ClusteredBy = int64(n), "conversation, or by stretch of requests if that gives the wider interval"
+		}
+	}
 	var reach [][]Metric
 	var from []string
 	for _, f := range floors {
-		if _, err := sameWorkload(f[0], f[1]); err != nil {
-			return nil, fmt.Errorf("noise floor: %w", err)
+		if _, err := sameWorkload(f[0], f[1]); errors.As(err, &different) {
+			return nil, fmt.Errorf("noise floor: %s was sent another workload than %s (%s); give a second run of A, which is sent the same",
+				different.B, different.A, strings.Join(different.Differences, "; "))
 		}
-		reach = append(reach, newTable(match(f[0], f[1], true), slos).metrics(o))
+		_, noise := match(f[0], f[1], true).compareMetrics(slos, o)
+		reach = append(reach, noise)
 		from = append(from, strings.Join(append(f[0].identity(f[1]).Dirs, f[1].identity(f[0]).Dirs...), " - "))
 		r.FloorFrom = strings.Join(from, ", ")
 	}

@@ -161,7 +161,7 @@ func TestStoppedAndFailed(t *testing.T) {
 	if m := find(t, r, "requests_per_s"); math.Abs(*m.A-300/30.0) > 0.5 { // A counts until B was stopped
 		t.Errorf("%+v", m)
 	}
-	if m := find(t, r, "ttft.p99"); m.Verdict != Unknown || m.Low != nil || !strings.Contains(m.Sentence, "too few") {
+	if m := find(t, r, "ttft.p99"); m.Verdict != Unknown || m.Low != nil || !strings.Contains(m.Sentence, "of so few requests") {
 		t.Errorf("%+v", m)
 	}
 	notes := strings.Join(r.Notes, "\n")
@@ -178,15 +178,19 @@ func TestFloor(t *testing.T) {
 		t.Fatal(err)
 	}
 	without, with := compared(t, a, b, nil, Options{}), compared(t, a, b, [][2]*Side{{a, drifted}}, Options{})
-	if broken := without.Breaks([]Gate{gate}); len(broken) != 1 || !strings.HasPrefix(broken[0], "ttft.paired:+5%: B's TTFT pair by pair is ") {
-		t.Errorf("%+v", broken)
+	if passed, words := without.Judge(gate); passed || !strings.HasPrefix(words, "ttft.paired:+5%: +") || !strings.Contains(words, "], worse; the floor is ") {
+		t.Error(passed, words)
 	}
 	m := find(t, with, "ttft.paired")
 	if m.Verdict != InFloor || math.Abs(*m.Floor-1.96*0.08) > 0.03 || !strings.Contains(m.Sentence, "but the noise floor reaches") || !strings.Contains(with.FloorFrom, drifted.runs[0].dir) {
 		t.Errorf("%+v of %s", m, with.FloorFrom)
 	}
-	if broken := with.Breaks([]Gate{gate}); len(broken) != 0 {
-		t.Errorf("%+v", broken)
+	if passed, words := with.Judge(gate); !passed || !strings.Contains(words, "], in floor; the floor is ") {
+		t.Error(passed, words)
+	}
+	other := side(t, write(t, 800, func(s *metrics.Summary) { s.Workload.Fingerprint, s.Run.Options["seed"] = "sha256:2", 2.0 }, noisy(3, 1)))
+	if _, err := Compare(a, b, [][2]*Side{{a, other}}, Options{}); err == nil || !strings.Contains(err.Error(), "--seed: 1 and 2") || strings.Contains(err.Error(), "--anyway") {
+		t.Error(err)
 	}
 	// Two runs a side halve the variance of the floor.
 	two := compared(t, side(t, a.runs[0].dir, drifted.runs[0].dir), side(t, b.runs[0].dir, b.runs[0].dir), [][2]*Side{{a, drifted}}, Options{})
@@ -231,17 +235,33 @@ func TestGates(t *testing.T) {
 			t.Errorf("%q: %+v", text, g)
 		}
 	}
-	number := func(v float64) *float64 { return &v }
+	_, err := ParseGate("ttfb:+5%") // names what is taken, and nothing else
+	lists := strings.Split(strings.ReplaceAll(err.Error(), ": want ", "; or "), "; or ")[1:]
+	named := 0
+	for _, list := range lists {
+		limit, names, _ := strings.Cut(strings.TrimPrefix(list, "METRIC"), " of ")
+		for name := range strings.SplitSeq(names, ", ") {
+			if _, err := ParseGate(name + limit); err != nil {
+				t.Error(err)
+			}
+			named++
+		}
+	}
+	if named != len(specs()) {
+		t.Errorf("%d of %d metrics are named in %v", named, len(specs()), err)
+	}
+	change := func(name string, v float64, verdict string) Metric {
+		return Metric{Name: name, Change: &v, Low: &v, High: &v, Verdict: verdict}
+	}
 	r := &Result{Metrics: []Metric{
-		{Name: "ttft.p99", Change: number(0.08), Verdict: Worse}, {Name: "goodput", Change: number(-0.02), Verdict: Worse},
-		{Name: "tpot.p99", Change: number(0.08), Verdict: Same}, {Name: "e2e.p99", Verdict: Unknown, Sentence: "unknown"},
+		change("ttft.p99", 0.08, Worse), change("goodput", -0.02, Worse), change("tpot.p99", 0.08, Same), {Name: "e2e.p99", Verdict: Unknown, Sentence: "unknown"},
 	}}
 	for text, breaks := range map[string]int{
 		"ttft.p99:+5%": 1, "ttft.p99:+8.1%": 0, "goodput:-1%": 1, "goodput:-2.5%": 0, "tpot.p99:+5%": 0, "e2e.p99:+50%": 1, "prefix_hits:-1%": 1,
 	} {
 		g, err := ParseGate(text)
-		if err != nil || len(r.Breaks([]Gate{g})) != breaks {
-			t.Errorf("%s: %v, %+v", text, err, r.Breaks([]Gate{g}))
+		if passed, words := r.Judge(g); err != nil || passed != (breaks == 0) || !strings.HasPrefix(words, text+": ") {
+			t.Errorf("%s: %v, %t %s", text, err, passed, words)
 		}
 	}
 }
@@ -294,7 +314,7 @@ func TestDifferentWorkloads(t *testing.T) {
 		t.Fatalf("%v", err)
 	}
 	r, err := Compare(a, b, nil, Options{Anyway: true, Resamples: 100})
-	if err != nil || r.Paired || find(t, r, "ttft.paired").Verdict != Unknown || find(t, r, "ttft.p50").Verdict != Same {
+	if err != nil || r.Paired || find(t, r, "ttft.paired").Change != nil || *find(t, r, "ttft.p50").Change != 0 || find(t, r, "ttft.p50").Verdict != Unknown {
 		t.Fatalf("%v %+v", err, r)
 	}
 	if err := os.Remove(filepath.Join(a.runs[0].dir, report.RequestsName)); err != nil {

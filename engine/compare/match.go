@@ -2,7 +2,6 @@ package compare
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 )
@@ -61,60 +60,23 @@ func match(a, b *Side, paired bool) *matched {
 	return m
 }
 
-// How requests are grouped.
-const (
-	sliceNS             = 10e9 // of planned time
-	fewestSlices        = 10   // a short run has shorter slices
-	fewestConversations = 20   // with fewer, slices of time are drawn alone
-	blocks              = 10   // parts of the run, by which the noise floor is estimated
-)
+// fewestConversations are drawn as a whole. If there are fewer, stretches of requests are drawn alone.
+const fewestConversations = 20
 
-// byTime groups each side's rows by slices of time, in their order, or by the rows' order if all are planned at once.
-func (m *matched) byTime() (group [2][]int32, groups []int) {
-	from := 0
-	for side, rows := range m.rows {
-		if m.paired && side == 1 {
-			return [2][]int32{group[0], group[0]}, groups
+// conversations numbers those of all runs, and gives each row its own. A row without one counts as one; if most do, there are none.
+func (m *matched) conversations() (of []int32, n int) {
+	numbers, lone := map[int64]int32{}, 0
+	for _, r := range m.rows[0] {
+		if _, found := numbers[r.group]; !found || r.group == record.None {
+			numbers[r.group], n = int32(n), n+1
 		}
-		at := (*row).at
-		byTime := func(x, y *row) int { return cmp.Compare(at(x), at(y)) }
-		if at(slices.MinFunc(rows, byTime)) == at(slices.MaxFunc(rows, byTime)) {
-			at = func(r *row) int64 { return r.index }
-		}
-		first, last := at(slices.MinFunc(rows, byTime)), at(slices.MaxFunc(rows, byTime))
-		n := min(len(rows), max(fewestSlices, int((last-first)/sliceNS)))
-		for i, r := range rows {
-			slice := int(float64(at(r)-first) / float64(last-first+1) * float64(n))
-			group[side] = append(group[side], int32(from+int(m.number[side][i])*n+slice))
-		}
-		groups = append(groups, n*len(m.runs[side]))
-		from += n * len(m.runs[side])
+		lone += int(b2i(r.group == record.None))
+		of = append(of, numbers[r.group])
 	}
-	return group, groups
-}
-
-// byConversation groups rows by conversation. It finds no groups if most rows have none; others without one are a group each.
-func (m *matched) byConversation() (group [2][]int32, groups []int) {
-	from, lone := 0, 0
-	for side, rows := range m.rows {
-		if m.paired && side == 1 {
-			group[1] = group[0]
-			break
-		}
-		n, numbers := from, map[int64]int{}
-		for _, r := range rows {
-			if _, found := numbers[r.group]; !found || r.group == record.None {
-				numbers[r.group], n = n, n+1
-			}
-			lone += int(b2i(r.group == record.None))
-			group[side] = append(group[side], int32(numbers[r.group]))
-		}
-		groups, from = append(groups, n-from), n
+	if lone > len(of)/2 {
+		return of, 0
 	}
-	if lone > len(group[0])/2 {
-		return group, []int{0}
-	}
-	return group, groups
+	return of, n
 }
 
 func b2i(b bool) int64 {

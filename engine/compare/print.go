@@ -70,12 +70,12 @@ func Print(w io.Writer, r *Result, o PrintOptions) error {
 
 // pairing says what is compared with what.
 func pairing(r *Result) string {
-	text := "distributions of " + format.Many(r.Requests, "request") + " without pairs"
-	if r.Paired {
-		text = format.Many(r.Requests, "request") + " in pairs"
+	text := format.Many(r.Requests, "request")
+	if !r.Paired {
+		return "distributions of " + text + " without pairs"
 	}
 	by, _, _ := strings.Cut(r.ClusteredBy, ", or")
-	text += "; " + format.Count(r.Clusters) + " clusters, by " + by + "; noise floor "
+	text += " in pairs; " + format.Count(r.Clusters) + " clusters, by " + by + "; noise floor "
 	if r.FloorFrom == estimated {
 		return text + "estimated within the runs; give --floor"
 	}
@@ -131,7 +131,7 @@ func (r *Result) said(full bool) (said []string) {
 			said[place] = m.Sentence
 		}
 	}
-	if len(said) == 0 {
+	if len(said) == 0 && r.Paired {
 		said = append(said, "no change is beyond its interval and the noise floor")
 	}
 	for _, c := range r.Explained {

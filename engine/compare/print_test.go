@@ -96,56 +96,10 @@ func TestScreen(t *testing.T) {
 
 // TestNothingChanged is said in a sentence.
 func TestNothingChanged(t *testing.T) {
-	r := &Result{Metrics: []Metric{metric("ttft.p50", "ms", 1, 1, 0, -0.1, 0.1, 0.1, Same)}}
+	r := &Result{Paired: true, Metrics: []Metric{metric("ttft.p50", "ms", 1, 1, 0, -0.1, 0.1, 0.1, Same)}}
 	var out bytes.Buffer
 	if err := Print(&out, r, PrintOptions{Width: 80}); err != nil || !strings.Contains(out.String(), "- no change is beyond") {
 		t.Errorf("%v\n%s", err, out.String())
-	}
-}
-
-// TestPairsByTime: each median is that of the dots around it, and all dots are drawn once.
-func TestPairsByTime(t *testing.T) {
-	a, b := side(t, write(t, 400, nil, noisy(1, 100))), side(t, write(t, 400, nil, noisy(2, 120)))
-	m := match(a, b, true)
-	g := byTime(m)[0]
-	medians, drawn := g.Series[0].Values, g.Series[1].Values
-	var parts [][]float64
-	n := 0
-	for i, at := range g.At {
-		if i > 0 && at < g.At[i-1] {
-			t.Fatalf("%v after %v", at, g.At[i-1])
-		}
-		if !math.IsNaN(drawn[i]) {
-			if n%partDots == 0 {
-				parts = append(parts, nil)
-			}
-			parts[len(parts)-1] = append(parts[len(parts)-1], drawn[i])
-			x, y := m.rows[0][n].record(), m.rows[1][n].record()
-			if want := float64(y.TTFTNS())/float64(x.TTFTNS()) - 1; drawn[i] != want {
-				t.Errorf("request %d changed by %v, drawn as %v", n, want, drawn[i])
-			}
-			n++
-		}
-	}
-	if n != 400 {
-		t.Errorf("%d dots", n)
-	}
-	found := 0
-	for _, v := range medians {
-		if math.IsNaN(v) {
-			continue
-		}
-		below, above := 0, 0
-		for _, change := range parts[found] {
-			below, above = below+int(b2i(change < v)), above+int(b2i(change > v))
-		}
-		if below > above || above > below+1 {
-			t.Errorf("median %v of part %d has %d below and %d above", v, found, below, above)
-		}
-		found++
-	}
-	if found != len(parts) {
-		t.Errorf("%d medians of %d parts", found, len(parts))
 	}
 }
 
@@ -159,7 +113,7 @@ func page(t *testing.T) (text string, d chart.Document, r *Result) {
 	}
 	r.Explained, r.Notes = append(r.Explained, made().Explained...), []string{"<img src=x onerror=alert(1)>"}
 	var out bytes.Buffer
-	if err := HTML(&out, []Pair{{r, a, b}, {r, a, b}}); err != nil {
+	if err := HTML(&out, []*Result{r, r}); err != nil {
 		t.Fatal(err)
 	}
 	_, data, _ := strings.Cut(out.String(), `id="data">`)
@@ -170,42 +124,34 @@ func page(t *testing.T) (text string, d chart.Document, r *Result) {
 	return out.String(), d, r
 }
 
-// TestPage: all metrics, the forest of those that have intervals, and the pairs and distributions of each latency.
+// TestPage: all metrics, the forest of those that have intervals.
 func TestPage(t *testing.T) {
 	_, d, r := page(t)
 	changes := d.Sections[1]
 	if n := len(changes.Tables[0].Rows); n != len(r.Metrics) {
 		t.Errorf("%d rows of %d metrics", n, len(r.Metrics))
 	}
-	forest, at := changes.Graphs[0], 0
+	drawn, at := changes.Graphs[0], 0
 	for i := range r.Metrics {
 		m := &r.Metrics[i]
 		if !m.Main || m.Low == nil {
 			continue
 		}
-		lane := forest.Lanes[at]
+		lane := drawn.Lanes[at]
 		interval, point := lane[len(lane)-2], lane[len(lane)-1]
-		if interval.From != *m.Low || interval.To != *m.High || math.Abs((point.From+point.To)/2-*m.Change) > 1e-9 || *forest.X.From > *m.Low || *forest.X.To < *m.High {
+		if interval.From != *m.Low || interval.To != *m.High || math.Abs((point.From+point.To)/2-*m.Change) > 1e-9 ||
+			(*drawn.X.From > *m.Low || *drawn.X.To < *m.High) != strings.Contains(drawn.Rows[at], "[") || (m.Verdict == Worse && *drawn.X.To < *m.High) {
 			t.Errorf("%s is drawn as %+v", m.Name, lane)
 		}
 		at++
 	}
-	if at != len(forest.Rows) || at == 0 {
-		t.Errorf("%d rows, want %d", len(forest.Rows), at)
+	if at != len(drawn.Rows) || at == 0 {
+		t.Errorf("%d rows, want %d", len(drawn.Rows), at)
 	}
-	titles := map[string]int{}
-	for _, s := range d.Sections {
-		titles[s.Title] += len(s.Graphs)
-		for _, g := range s.Graphs {
-			for _, one := range g.Series {
-				if len(one.Values) != len(g.At) {
-					t.Errorf("%s: %d values at %d places", g.Title, len(one.Values), len(g.At))
-				}
-			}
-		}
-	}
-	if titles["Pairs by time"] != 6 || titles["Distributions"] < 12 {
-		t.Errorf("graphs: %v", titles)
+	wide := *r.Metrics[0].High * 100 // a floor that is wider than all intervals is cut off, and its row has the number
+	r.Metrics[0].Floor = &wide
+	if cut := forest(r)[0]; *cut.X.To != *drawn.X.To || cut.Lanes[0][0].To != wide || cut.Rows[0] != "TTFT p50 (floor "+r.Metrics[0].amount(wide, false)+")" {
+		t.Errorf("%v to %v: %+v", cut.Rows[0], *cut.X.To, cut.Lanes[0])
 	}
 }
 

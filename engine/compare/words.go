@@ -18,7 +18,7 @@ func (m *Metric) judge(s spec) {
 		m.Sentence = s.label + ": one side or both lack it"
 		return
 	case m.Low == nil:
-		m.Sentence = s.label + " changed by " + m.amount(*m.Change, true) + "; there are too few requests for an interval"
+		m.Sentence = s.label + " changed by " + m.amount(*m.Change, true) + "; there is no interval without pairs, or of so few requests"
 		return
 	case *m.Low <= 0 && *m.High >= 0:
 		m.Verdict, m.Sentence = Same, fmt.Sprintf("no difference seen: %s %s %s", s.label, m.ends(false), m.sign())
@@ -113,43 +113,40 @@ type Gate struct {
 // ParseGate reads a limit such as "ttft.p99:+5%" (no more than 5 % longer), "output_tokens_per_s:-3%" or "error_rate:+0.5%", which is half
 // a percentage point. Its sign is that of a change for the worse.
 func ParseGate(text string) (g Gate, err error) {
-	name, limit, found := strings.Cut(text, ":")
-	if !found {
-		return g, fmt.Errorf("%q: want METRIC:CHANGE, such as ttft.p99:+5%%", text)
-	}
+	name, limit, _ := strings.Cut(text, ":")
 	name = strings.ReplaceAll(strings.ToLower(strings.TrimSpace(name)), "-", "_")
-	var names []string
-	for _, s := range specs() {
-		names = append(names, s.name)
-	}
-	i := slices.Index(names, name)
+	all := specs()
+	i := slices.IndexFunc(all, func(s spec) bool { return s.name == name })
 	if i < 0 {
-		return g, fmt.Errorf("%q is no metric of a comparison; there are %s", name, strings.Join(names, ", "))
+		names := [2][]string{} // of those of which less is better, and more
+		for _, s := range all {
+			names[b2i(s.higher)] = append(names[b2i(s.higher)], s.name)
+		}
+		return g, fmt.Errorf("%q: want METRIC:+5%% of %s; or METRIC:-5%% of %s", text, strings.Join(names[0], ", "), strings.Join(names[1], ", "))
 	}
 	number, percent := strings.CutSuffix(strings.TrimSpace(limit), "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(strings.Replace(number, "−", "-", 1)), 64)
-	switch higher := specs()[i].higher; {
-	case err != nil || !percent || !finite(v):
-		return g, fmt.Errorf("%q: %q is no change; want a percentage with a sign, such as +5%%", text, limit)
-	case v < 0 && !higher:
-		return g, fmt.Errorf("%q: less is better of %s, so its limit is a rise, such as +5%%", text, name)
-	case v > 0 && higher:
-		return g, fmt.Errorf("%q: more is better of %s, so its limit is a fall, such as -5%%", text, name)
+	worse := map[bool]string{false: "less is better, so a limit is a rise, such as +5%", true: "more is better, so a limit is a fall, such as -5%"}[all[i].higher]
+	if err != nil || !percent || !finite(v) || v < 0 != all[i].higher && v != 0 {
+		return g, fmt.Errorf("%q: of %s %s", text, name, worse)
 	}
 	return Gate{text, name, v / 100}, nil
 }
 
-// Breaks returns a sentence for each gate that the result breaks. A change breaks a gate if it is worse than the limit, its interval
-// excludes 0, and it is larger than the noise floor. So a change that noise may explain breaks none. A metric that is unknown breaks its
-// gate, since nothing vouches for it.
-func (r *Result) Breaks(gates []Gate) (all []string) {
-	for _, g := range gates {
-		i := slices.IndexFunc(r.Metrics, func(m Metric) bool { return m.Name == g.Metric })
-		if i < 0 {
-			all = append(all, g.Text+": the result has no such metric")
-		} else if m := &r.Metrics[i]; m.Verdict == Unknown || m.Verdict == Worse && math.Abs(*m.Change) > math.Abs(g.Limit) {
-			all = append(all, g.Text+": "+m.Sentence)
-		}
+// Judge says whether a result passes a gate, and why. It does not if the change is worse than the limit, its interval excludes 0, and it is
+// beyond the noise floor. So a change that noise may explain passes. A metric that is unknown does not pass, since nothing vouches for it.
+func (r *Result) Judge(g Gate) (passed bool, words string) {
+	i := slices.IndexFunc(r.Metrics, func(m Metric) bool { return m.Name == g.Metric })
+	if i < 0 {
+		return false, g.Text + ": the result has no such metric"
 	}
-	return all
+	m := &r.Metrics[i]
+	passed = m.Verdict != Unknown && (m.Verdict != Worse || math.Abs(*m.Change) <= math.Abs(g.Limit))
+	if words = g.Text + ": " + m.Sentence; m.Verdict != Unknown {
+		words = fmt.Sprintf("%s: %s %s, %s", g.Text, m.amount(*m.Change, true), m.ends(false), m.Verdict)
+	}
+	if m.Floor != nil && m.Verdict != Same && m.Verdict != Unknown {
+		words += "; the floor is " + m.amount(*m.Floor, false)
+	}
+	return passed, words
 }
