@@ -113,6 +113,9 @@ func parseLoads(text string) (loads [2]float64, err error) {
 	if both && to != "" && err == nil {
 		loads[1], err = strconv.ParseFloat(to, 64)
 	}
+	if err == nil && loads[1] != 0 && loads[1] < loads[0] {
+		return loads, fmt.Errorf("TO is below FROM; want %v:%v, or leave TO out", loads[1], loads[0])
+	}
 	if err != nil || !(loads[0] > 0) || loads[1] != 0 && !(loads[1] >= loads[0]) || loads[0]+loads[1] > 1e9 {
 		err = errors.New("want FROM:TO or FROM, numbers above 0, such as 1:16")
 	}
@@ -128,6 +131,8 @@ func (o *capacityOptions) check() (*options, []capacity.Objective, error) {
 		return nil, nil, errors.New("--trace -: each probe reads the trace, and standard input can be read once; give a file")
 	case len(o.urls) == 0:
 		return nil, nil, errors.New("no server; give one with --url")
+	case o.budget <= 0:
+		return nil, nil, fmt.Errorf("--budget %v: want a time above 0, such as 20m", o.budget)
 	case o.slo == "":
 		return nil, nil, errors.New("no objectives; give them with --slo, such as --slo \"ttft.p95<1s tpot.p95<50ms ok>=99.9%\"")
 	case o.over == "instances" && len(o.urls) < 2:

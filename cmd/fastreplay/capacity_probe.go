@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -31,6 +32,7 @@ type searching struct {
 	journal    *os.File // at its end
 	requests   int      // of the trace
 	spanS      float64  // of the trace
+	tooShort   string   // why the search ended early; "" if the trace was long enough
 }
 
 // probeAll probes until the search has ended, or ctx has.
@@ -43,6 +45,10 @@ func (s *searching) probeAll(ctx context.Context) error {
 		began := time.Now()
 		o, err := s.probe(ctx, p)
 		if ctx.Err() != nil {
+			return nil
+		}
+		if short := (*tooShort)(nil); errors.As(err, &short) && len(s.outcomes) > 0 { // an answer all the same
+			s.tooShort = fmt.Sprintf("The search ended before %v.", err)
 			return nil
 		}
 		if err != nil {
@@ -99,13 +105,18 @@ func (s *searching) window(p capacity.Probe) (w capacity.Span, err error) {
 		forS = min(forS, max(left-warmS, s.o.budget.Seconds()/10, wanted.LeastS))
 	}
 	if forS = min(forS, lasts-warmS); forS < 0.1 {
-		return w, fmt.Errorf("probe %d at %s: the trace takes %s then, and the warm-in %s; give a longer trace, --repeat behind --, or a shorter --warm-in",
-			p.Number, s.load(p.Load), format.Span(lasts), format.Span(warmS))
+		return w, &tooShort{fmt.Sprintf("probe %d at %s: the trace takes %s then, and the warm-in %s; give a longer trace, --repeat behind --, or a shorter --warm-in",
+			p.Number, s.load(p.Load), format.Span(lasts), format.Span(warmS))}
 	}
 	w.FromNS, w.ForNS = int64(warmS*1e3)*1e6, int64(forS*1e3)*1e6
 	w.SliceNS = max(1e6, min(int64(longestSlice), w.ForNS/slicesAtLeast))
 	return w, nil
 }
+
+// tooShort is that a trace is too short for a probe.
+type tooShort struct{ text string }
+
+func (e *tooShort) Error() string { return e.text }
 
 // reached is how many requests came in a second of the latest probe; 0 before there is one.
 func (s *searching) reached() float64 {
@@ -176,7 +187,7 @@ func (s *searching) probe(ctx context.Context, p capacity.Probe) (out capacity.O
 	}
 	defer context.AfterFunc(ctx, func() { end(0) })()
 	var shown atomic.Pointer[capacity.Look]
-	endView := s.ui.watch(s.view(p, &shown))
+	endView := s.ui.watch(s.view(p, time.Duration(w.FromNS), &shown))
 	decision := capacity.Decision{}
 	for line, err := c.out.ReadBytes('\n'); err == nil; line, err = c.out.ReadBytes('\n') {
 		var look capacity.Look

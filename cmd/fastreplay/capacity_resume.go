@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fastreplay/fastreplay/engine/capacity"
@@ -30,14 +31,25 @@ func (s *searching) settings(replay map[string]any) map[string]string {
 		"--trace": each(o.traces, absolute), "number of its requests": s.requests, "--url": each(o.urls, withoutQuery), "--slo": o.slo, "--over": o.over,
 		"--range": o.loads, "--window": o.window, "--warm-in": o.warmIn, "--precision": o.precision, "--seed": o.seed,
 	} {
-		all[name] = fmt.Sprint(v)
+		all[name] = plain(v)
 	}
 	for name, v := range replay {
 		if name != "trace" {
-			all["behind --, --"+name] = fmt.Sprint(v)
+			all["behind --, --"+name] = plain(v)
 		}
 	}
 	return all
+}
+
+// plain is a flag's value as it is given: lists have commas.
+func plain(v any) string {
+	switch v := v.(type) {
+	case []string:
+		return strings.Join(v, ",")
+	case [2]float64:
+		return fmt.Sprintf("%v:%v", v[0], v[1])
+	}
+	return fmt.Sprint(v)
 }
 
 // open makes the directory of the search, or goes on with one.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/fastreplay/fastreplay/engine/capacity"
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -29,13 +30,23 @@ func (s *searching) number(load float64, digits int) string {
 	return format.Number(load, digits)
 }
 
-// view shows a probe that runs.
-func (s *searching) view(p capacity.Probe, shown *atomic.Pointer[capacity.Look]) view {
+// view shows a probe that runs, the first part of which is a warm-in.
+func (s *searching) view(p capacity.Probe, warmIn time.Duration, shown *atomic.Pointer[capacity.Look]) view {
+	began, running := time.Now(), time.Time{}
 	line := func() string {
 		text := fmt.Sprintf("probe %d at %s: ", p.Number, s.load(p.Load))
+		if left := s.o.budget.Seconds() - s.search.Answer().SpentS - time.Since(began).Seconds(); s.o.budget > 0 {
+			text = format.Span(max(0, left)) + " left, " + text
+		}
 		look := shown.Load()
-		if look == nil || len(look.Slices) == 0 {
-			return text + "it begins"
+		if look != nil && running.IsZero() {
+			running = time.Now()
+		}
+		switch {
+		case look == nil:
+			return text + "reading, building, connecting"
+		case len(look.Slices) == 0:
+			return text + fmt.Sprintf("warm-in, %s of %s", format.Span(min(warmIn, time.Since(running)).Seconds()), format.Span(warmIn.Seconds()))
 		}
 		requests, beyond := int64(0), make([]int64, len(s.objectives))
 		for i := range look.Slices {
@@ -113,6 +124,9 @@ func (s *searching) result() *result {
 	a, probes := s.search.Answer(), slices.Clone(s.outcomes)
 	for i := range probes {
 		probes[i].Slices = nil
+	}
+	if s.tooShort != "" {
+		a.Why = s.tooShort
 	}
 	return &result{s.sentence(a), s.o.over, s.o.slo, s.limiter(a), a, probes}
 }

@@ -186,7 +186,7 @@ func otherNames() map[string]string {
 		"qps": "rate (-r)", "q": "rate (-r)", "rps": "rate (-r)", "vus": "concurrency (-c)", "vu": "concurrency (-c)", "users": "concurrency (-c)",
 		"connections": "concurrency (-c)", "requests": "limit (-n)", "iterations": "limit (-n)", "i": "limit (-n)", "z": "duration (-d)",
 		"lenient": "bad-rows drop", "strict": "bad-rows strict",
-		"threshold": "require", "thresholds": "require", "slo": "goodput", "name": "output (-o)", "label": "output (-o)",
+		"threshold": "require", "thresholds": "require", "slo": "goodput", "require": "slo", "goodput": "slo", "name": "output (-o)", "label": "output (-o)",
 		"html":   "a run writes report.html beside its other results",
 		"resume": "no run is resumed; --from TIME begins a new one at that time of the trace",
 	}

@@ -80,7 +80,11 @@ func run(ctx context.Context, args []string, std stdio) int {
 		code = exit.code
 	}
 	if text := err.Error(); text != "" {
-		fmt.Fprintf(std.err, "fastreplay: %s\n", visible(text))
+		text = "fastreplay: " + visible(text)
+		if width := newTerminal(std.err).width; width > 0 && !strings.Contains(text, "\n") {
+			text = strings.Join(fillLines(text, width), "\n")
+		}
+		fmt.Fprintln(std.err, text)
 	}
 	return code
 }

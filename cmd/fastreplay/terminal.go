@@ -128,7 +128,7 @@ func (t *terminal) summary(s *metrics.Summary, full bool, o report.PrintOptions)
 // fillLines fills lines of at most width columns; a longer word has a line of its own.
 func fillLines(text string, width int) (lines []string) {
 	used := width
-	for _, word := range strings.Fields(text) {
+	for _, word := range format.Words(text) {
 		need := uniseg.StringWidth(word)
 		if used+1+need > width {
 			lines, used = append(lines, word), need

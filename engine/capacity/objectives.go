@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -14,9 +15,13 @@ import (
 // ok is the metric of an objective that bounds failures.
 const ok = "ok"
 
+// spaced is an operator with spaces around it.
+var spaced = regexp.MustCompile(`\s*(<=|>=|<|>)\s*`)
+
 // ParseObjectives reads a list such as "ttft.p95<1s tpot.p95<50ms ok>=99.9%", separated by spaces or commas. Each is a percentile of
 // a latency of requests, below a limit, or the share of requests that are ok: each allows a share of requests to be beyond it.
 func ParseObjectives(text string) ([]Objective, error) {
+	text = spaced.ReplaceAllString(text, "$1")
 	var all []Objective
 	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" ,\t\n", r) }) {
 		o, err := parseObjective(part)
@@ -43,6 +48,8 @@ func parseObjective(part string) (Objective, error) {
 	switch {
 	case err != nil && requirement != part:
 		return Objective{}, fmt.Errorf("%q: want a share of requests, such as ok>=99.9%%", part)
+	case errors.As(err, new(*metrics.UnknownQuantity)):
+		return Objective{}, fmt.Errorf("%q: want a percentile of ttft, ttft_planned, tpot, e2e or e2e_planned, such as ttft.p95<1s, or ok>=99.9%%", part)
 	case err != nil:
 		return Objective{}, err
 	case name == "error_rate":

@@ -9,7 +9,7 @@ import (
 
 func TestParseObjectives(t *testing.T) {
 	t.Parallel()
-	got, err := ParseObjectives("ttft.p95<1s, tpot.p50<=50ms\te2e-planned.p99.9<2.5s ok>=99.9% error_rate<=2%")
+	got, err := ParseObjectives("ttft.p95<1s, tpot.p50<=50ms\te2e-planned.p99.9 < 2.5s ok >= 99.9% error_rate<=2%")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,13 +44,13 @@ func TestParseObjectivesRefuses(t *testing.T) {
 		"itl.p95<50ms":              "tpot",
 		"drift.p95<1ms":             "no latency of a request",
 		"goodput>90%":               "no latency of a request",
-		"ttfx.p95<1s":               "is no number of a run",
+		"ttfx.p95<1s":               "want a percentile of ttft,",
 		"ok>=100%":                  "allows 0",
 		"ok>=0%":                    "allows 1",
 		"ok<99%":                    "least share that is ok",
 		"error_rate>1%":             "largest that fails",
 		"ok>=ninety":                "want a share",
-		"okay>=90%":                 "is no number of a run",
+		"okay>=90%":                 "want a percentile of ttft,",
 		"ttft.p95<1s ttft.p95<=2s":  "already",
 		"ttft.p95<1s,error_rate<1s": "is no limit",
 	} {

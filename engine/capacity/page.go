@@ -111,6 +111,12 @@ func Rows(outcomes []Outcome, objectives []Objective, load func(float64) string)
 			}
 			return "–"
 		}
+		limit := func(objective *Objective) string { // what is known of a latency of which nothing ended
+			if o.Verdict == Breaks && objective.Metric != ok {
+				return "> " + format.Duration(float64(objective.LimitNS), 3)
+			}
+			return "–"
+		}
 		ms := func(v float64) string { return format.Duration(v*1e6, 3) }
 		row := []string{format.Count(int64(o.Number)) + "  " + load(o.Load), text(GoodputPerS, format.Rate)}
 		for j := range objectives {
@@ -118,7 +124,11 @@ func Rows(outcomes []Outcome, objectives []Objective, load func(float64) string)
 			if objectives[j].Metric == ok {
 				print = format.Percent
 			}
-			row = append(row, text(objectives[j].Quantity(), print))
+			cell := text(objectives[j].Quantity(), print)
+			if cell == "–" {
+				cell = limit(&objectives[j])
+			}
+			row = append(row, cell)
 		}
 		verdict := o.Verdict
 		if o.Client != "" {

@@ -2,6 +2,7 @@ package format
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -130,5 +131,13 @@ func TestPage(t *testing.T) {
 		if l, r := Left(s, 4), Right(s, 4); !strings.HasPrefix(l, s) || !strings.HasSuffix(r, s) || utf8.RuneCountInString(l) != max(4, Columns(s)) || Columns(r) != Columns(l) {
 			t.Errorf("%q: %q and %q", s, l, r)
 		}
+	}
+}
+
+// TestWords: a number stays with its unit.
+func TestWords(t *testing.T) {
+	want := []string{"it", "took", "3.5 s", "of", "12 %,", "at", "×2 ms"}
+	if got := Words("it took 3.5 s of\n12 %, at ×2 ms"); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -45,8 +46,22 @@ func (p *Page) Field(label string, parts ...string) {
 
 // Sentence prints text behind a mark, wrapped between words.
 func (p *Page) Sentence(mark, text string) {
-	p.Wrap(mark, strings.Repeat(" ", Columns(mark)), " ", strings.Fields(text))
+	p.Wrap(mark, strings.Repeat(" ", Columns(mark)), " ", Words(text))
 }
+
+// Words are the words of a text, a number together with its unit.
+func Words(text string) (words []string) {
+	for _, word := range strings.Fields(text) {
+		if last := len(words) - 1; last >= 0 && strings.ContainsAny(words[last][len(words[last])-1:], "0123456789") && slices.Contains(units, strings.TrimRight(word, ".,;:)]")) {
+			words[last] += " " + word
+			continue
+		}
+		words = append(words, word)
+	}
+	return words
+}
+
+var units = []string{"%", "×", "ns", "µs", "ms", "s", "min", "h", "B", "kB", "MB", "GB", "GiB"}
 
 // Row prints a label and cells to the right of columns of these widths, the last for all further ones.
 func (p *Page) Row(label string, width int, columns []int, cells ...string) {
