@@ -97,6 +97,9 @@ func TestShards(t *testing.T) {
 	}
 	r := readResults(t, out)
 	t.Logf("%d requests of %d shards merged in %v\n%s", len(r.lines), count, time.Since(began).Round(time.Millisecond), merge.stderr.String())
+	if line := fmt.Sprintf("  shards       %d   p99 ", count); !strings.Contains(merge.stderr.String(), line) || !strings.Contains(merge.stderr.String(), "clocks up to ") {
+		t.Errorf("no line %q", line)
+	}
 	s := &r.summary
 	if s.Workload.Fingerprint != plan.Workload.Fingerprint || plan.Workload.Fingerprint == "" {
 		t.Errorf("the shards sent %s, one machine sends %s", s.Workload.Fingerprint, plan.Workload.Fingerprint)

@@ -92,6 +92,7 @@ func (p *screen) numbers() {
 	p.objectives()
 	p.targets()
 	p.routing()
+	p.shards()
 	if !DemoWorked(p.s) { // which says it at its end
 		p.client()
 	}
@@ -558,6 +559,38 @@ func (p *screen) client() {
 		p.field(second, 2, label, lateness(s), meaning)
 	}
 	p.field(second, 1, "machine", machineWords(s))
+}
+
+// shards says how alike the machines were that sent the load together.
+func (p *screen) shards() {
+	of := map[string]int{}
+	var drift, clock []float64 // µs
+	for i := range p.s.Shards {
+		k := &p.s.Shards[i]
+		of[k.State]++
+		if k.DriftP99US != nil {
+			drift = append(drift, *k.DriftP99US*1e3)
+		}
+		if k.ClockUS != nil && i > 0 {
+			clock = append(clock, math.Abs(*k.ClockUS)*1e3)
+		}
+	}
+	if len(of) == 0 {
+		return
+	}
+	words := []string{format.Count(int64(len(p.s.Shards)))}
+	for _, state := range []string{metrics.ShardEnded, metrics.ShardMissing} {
+		if n := of[state]; n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	if len(drift) > 0 {
+		words = append(words, fmt.Sprintf("p99 %s to %s late", format.Duration(slices.Min(drift), 3), format.Duration(slices.Max(drift), 3)))
+	}
+	if len(clock) > 0 {
+		words = append(words, "clocks up to "+format.Duration(slices.Max(clock), 3)+" apart")
+	}
+	p.field(second, 1, "shards", words...)
 }
 
 // machineWords says what the machine took from the client; "" if unknown.
