@@ -123,7 +123,7 @@ type result struct {
 func (s *searching) result() *result {
 	a, probes := s.search.Answer(), slices.Clone(s.outcomes)
 	for i := range probes {
-		probes[i].Slices = nil
+		probes[i].Summarize(len(s.objectives))
 	}
 	if s.tooShort != "" {
 		a.Why = s.tooShort

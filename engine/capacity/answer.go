@@ -152,6 +152,26 @@ func (s *Search) interval(tail float64) (low, load, high float64) {
 	return low, load, high
 }
 
+// Summarize replaces the slices of an outcome by the share of the requests beyond each of so many objectives.
+func (o *Outcome) Summarize(objectives int) {
+	for j := range objectives {
+		if t := count(o.Slices, j); t.n > 0 {
+			o.Beyond = append(o.Beyond, t.share())
+		}
+	}
+	o.Slices = nil
+}
+
+// broke is the easiest load that broke; 0 if none did.
+func (s *Search) broke() (load float64) {
+	for i := range s.outcomes {
+		if o := &s.outcomes[i]; o.Verdict == Breaks && o.Client == "" && (load == 0 || s.x(o.Load) < s.x(load)) {
+			load = o.Load
+		}
+	}
+	return load
+}
+
 // Answer is what is known so far.
 func (s *Search) Answer() Answer {
 	a := Answer{Probes: len(s.outcomes), SpentS: s.spentS, Complete: s.complete(), Why: s.why}
@@ -175,6 +195,9 @@ func (s *Search) Answer() Answer {
 	}
 	if !below {
 		a.Low = low
+	}
+	if broke := s.broke(); a.Load == 0 && a.High != nil && broke > 0 && !s.config.Falling { // no probe was easier
+		a.High = &broke
 	}
 	switch { // what holds bounds the side that is open
 	case unbounded && !s.config.Falling:

@@ -58,7 +58,7 @@ func (s *Search) Look(p Probe, look Look) Decision {
 	case holds && (look.Ended || !grows), quiet && above && !grows:
 		return Decision{true, Holds, why + "."}
 	case look.Ended:
-		return Decision{true, Edge, why + ", which is too near to tell."}
+		return Decision{true, Edge, why + ", which is too little to be sure."}
 	case !above && !below && s.high-s.low < 2.5*s.config.Precision && s.enough(p, look):
 		return Decision{true, Edge, why + ", and the interval is as narrow as wanted."}
 	}

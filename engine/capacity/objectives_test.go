@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,5 +96,20 @@ func TestBeyond(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
+	}
+}
+
+// TestRowsOfWhatNeverEnded: a latency of which nothing ended is above its limit, if so many requests waited longer; of others nothing is known.
+func TestRowsOfWhatNeverEnded(t *testing.T) {
+	t.Parallel()
+	objectives, err := ParseObjectives("ttft.p95<300ms tpot.p95<50ms ok>=99%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Outcome{Probe: Probe{1, 2}, Verdict: Breaks, SliceS: 1, Slices: []Slice{{Requests: 40, Beyond: []int64{40, 0, 0}}}}
+	o.Summarize(len(objectives))
+	row := Rows([]Outcome{o}, objectives, func(float64) string { return "×2" })[0]
+	if want := []string{"1  ×2", "–", "> 300 ms", "–", "–", "–"}; !slices.Equal(row[:6], want) || o.Slices != nil {
+		t.Errorf("%q, want %q", row, want)
 	}
 }

@@ -111,12 +111,6 @@ func Rows(outcomes []Outcome, objectives []Objective, load func(float64) string)
 			}
 			return "–"
 		}
-		limit := func(objective *Objective) string { // what is known of a latency of which nothing ended
-			if o.Verdict == Breaks && objective.Metric != ok {
-				return "> " + format.Duration(float64(objective.LimitNS), 3)
-			}
-			return "–"
-		}
 		ms := func(v float64) string { return format.Duration(v*1e6, 3) }
 		row := []string{format.Count(int64(o.Number)) + "  " + load(o.Load), text(GoodputPerS, format.Rate)}
 		for j := range objectives {
@@ -125,8 +119,8 @@ func Rows(outcomes []Outcome, objectives []Objective, load func(float64) string)
 				print = format.Percent
 			}
 			cell := text(objectives[j].Quantity(), print)
-			if cell == "–" {
-				cell = limit(&objectives[j])
+			if cell == "–" && objectives[j].Metric != ok && j < len(o.Beyond) && o.Beyond[j] > objectives[j].Allowed { // of requests that had not ended
+				cell = "> " + format.Duration(float64(objectives[j].LimitNS), 3)
 			}
 			row = append(row, cell)
 		}

@@ -41,7 +41,7 @@ type Look struct {
 const (
 	Holds  = "holds"  // every objective is met
 	Breaks = "breaks" // at least one is not
-	Edge   = "edge"   // too near to tell
+	Edge   = "edge"   // too little to be sure
 )
 
 // Decision is what a look at a probe leads to.
@@ -61,6 +61,7 @@ type Outcome struct {
 	Why       string             `json:"why"`
 	SpentS    float64            `json:"spent_s"`           // wall time, start and warm-in included
 	Client    string             `json:"client,omitempty"`  // why the client was the bottleneck; "" if it was not
+	Beyond    []float64          `json:"beyond,omitempty"`  // of an answer alone: share of the requests beyond each objective, in place of the slices
 	Numbers   map[string]float64 `json:"numbers"`           // for tables: ttft.p95, goodput, hits and so on, by metrics.Quantities
 	Limiter   string             `json:"limiter,omitempty"` // where the objective broke first, such as: TTFT on instance 2
 	Directory string             `json:"directory"`
