@@ -158,8 +158,10 @@ func TestManifests(t *testing.T) {
 			}
 		}
 	}
-	if _, err := exec.LookPath("bash"); err == nil {
-		command(t, "bash", "-n", filepath.Join("..", "scripts", "deploy", "slurm.sh"))
+	if bash, err := exec.LookPath("bash"); err == nil {
+		if out, err := exec.Command(bash, "-n", filepath.Join("..", "scripts", "deploy", "slurm.sh")).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
 	}
 }
 
