@@ -281,11 +281,29 @@ func (s *Shards) summary(c *metrics.Collector, records, endNS, unsent int64) (*m
 	out.Requests.Early = early // by their own clocks
 	out.Tokens.PromptMismatches, out.Tokens.OverLong = mismatches, overLong
 	out.PrefixCache.AboveIdealTokens, out.PrefixCache.AboveIdealRequests = above.AboveIdealTokens, above.AboveIdealRequests
+	if rest := s.unknown(unsent); rest > 0 { // planned, and in nobody's files
+		out.Requests.Planned, out.Requests.Stopped = out.Requests.Planned+rest, out.Requests.Stopped+rest
+		out.Requests.ByOutcome[record.NotSent.String()] += rest
+		unsent += rest
+	}
 	out.Verdict = metrics.Judge(out, s.reasons(unsent)...)
 	if len(s.lost) > 0 { // which says it
 		out.Verdict.Reasons = slices.DeleteFunc(out.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == "interrupted" })
 	}
 	return out, nil
+}
+
+// unknown is how many requests of missing shards nobody has a record of, of so many that lost shards did not send.
+func (s *Shards) unknown(unsent int64) int64 {
+	known := unsent
+	for i := range s.all {
+		if k := &s.all[i]; k.summary != nil {
+			known += k.file.Requests
+		} else {
+			known += k.has.count()
+		}
+	}
+	return max(0, s.like.Whole-known)
 }
 
 func added[T any](sum, of *T) *T {

@@ -273,6 +273,21 @@ func TestLostShards(t *testing.T) {
 	}
 }
 
+// TestLostNeighbours: of a shard that is missing together with the one before it only the number of requests is known.
+func TestLostNeighbours(t *testing.T) {
+	t.Parallel()
+	const n = 400
+	parts := load(9, n, 4)
+	got, all := merged(t, write(t, parts, 0, n, true), write(t, parts, 3, n, true)) // 0 knows what 1 was to send, and nobody knows of 2
+	lost := int64(len(parts[1].plan) + len(parts[2].plan))
+	if r := got.Requests; r.Planned != n || r.ByOutcome["not_sent"] != lost || r.OK+r.Failed+r.Stopped != n || len(all) != n-len(parts[2].plan) {
+		t.Errorf("%d records; %+v; want %d not sent", len(all), r, lost)
+	}
+	if why := got.Verdict.Reasons[0].Why; !strings.HasPrefix(why, fmt.Sprint(lost)) {
+		t.Errorf("%s; want %d", why, lost)
+	}
+}
+
 // TestOpenRefuses: what is not of one run is refused, with what differs.
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()

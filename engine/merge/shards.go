@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"slices"
@@ -170,6 +171,13 @@ func (b bitmap) set(n int64) {
 	if n >= 0 && n/64 < int64(len(b)) {
 		b[n/64] |= 1 << (n % 64)
 	}
+}
+
+func (b bitmap) count() (n int64) {
+	for _, word := range b {
+		n += int64(bits.OnesCount64(word))
+	}
+	return n
 }
 
 func (b bitmap) has(n int64) bool { return n >= 0 && n/64 < int64(len(b)) && b[n/64]>>(n%64)&1 == 1 }
