@@ -71,16 +71,22 @@ func (r *interleaved) run(ctx context.Context, interleave string) (err error) {
 		stop() // another interrupt ends this process, and the runs cancel what is in flight
 		r.ui.alert("interrupted: no further run is made; requests in flight may end; another interrupt cancels them")
 	})()
-	rounds := [][]string{{"a1"}, {"b1"}, {"b2"}, {"a2"}} // the runs of a round are made at once
+	rounds := [][]string{{"b1"}, {"a1"}, {"b1"}, {"b2"}, {"a2"}} // the runs of a round are made at once; the first one is a check
 	if interleave == interleaveTogether {
-		rounds = [][]string{{"a1", "b1"}, {"a2", "b2"}}
+		rounds = [][]string{{"b1"}, {"a1", "b1"}, {"a2", "b2"}}
 		r.ui.line("note: A and B work at the same instants; if they share a machine, a gateway or a cache, each has a part of it")
-	} else if err := r.check(ctx); err != nil {
+	}
+	checked, err := os.MkdirTemp("", "fastreplay-")
+	if err != nil {
 		return err
 	}
+	defer func() { _ = os.RemoveAll(checked) }()
 	for i, names := range rounds {
-		which := fmt.Sprintf("run %d of %d", i+1, len(rounds))
-		err := r.round(ctx, names, which)
+		which, dir := fmt.Sprintf("run %d of %d", i, len(rounds)-1), r.dir
+		if i == 0 {
+			which, dir = "check", checked
+		}
+		err := r.round(ctx, dir, names, which)
 		if err != nil && os.Remove(r.dir) == nil { // it is empty
 			_ = os.Remove(report.DefaultRoot)
 		}
@@ -94,48 +100,13 @@ func (r *interleaved) run(ctx context.Context, interleave string) (err error) {
 	return nil
 }
 
-// start starts a run, which says on its standard output when it is ready to begin.
-func (r *interleaved) start(name, dir string) (*child, error) {
-	return startChild(append([]string{"--start-at", "-", "--url", r.urls[name[0]], "--output", filepath.Join(dir, name),
-		"--quiet", "--progress", progressNone}, r.flags...)...)
-}
-
-// check makes a run against B ready and ends it. So what B refuses is known before anything is sent to A.
-func (r *interleaved) check(ctx context.Context) error {
-	dir, err := os.MkdirTemp("", "fastreplay-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	c, err := r.start("b1", dir)
-	if err != nil {
-		return err
-	}
-	defer context.AfterFunc(ctx, func() { _ = c.Process.Signal(os.Interrupt) })() // it may have ended
-	_, notReady := c.out.ReadString('\n')
-	_ = c.Process.Signal(os.Interrupt)
-	if _, said := c.wait(); ctx.Err() != nil {
-		return &exitError{exitInterrupted, "interrupted before run 1"}
-	} else if notReady != nil {
-		return refusal("b1", c, said)
-	}
-	return nil
-}
-
-// refusal is why a run did not begin, or what broke it.
-func refusal(name string, c *child, said string) error {
-	if _, refused, found := strings.Cut(said, "fastreplay: "); found {
-		return fmt.Errorf("%s: %s", name, refused)
-	}
-	return fmt.Errorf("%s ended with %v: %s", name, c.ProcessState, said)
-}
-
 // startAhead is how far the start is from the moment when all are told of it.
 const startAhead = 400 * time.Millisecond
 
-// round makes runs that begin at the same moment, when all of them are ready. If one fails, the others are stopped. Its error is
-// context.Canceled if ctx ends.
-func (r *interleaved) round(ctx context.Context, names []string, which string) error {
+// round makes runs that begin at the same moment, when all of them are ready. A check ends them then: so what B refuses is known before
+// anything is sent to A. If one fails, the others are stopped. Its error is context.Canceled if ctx ends.
+func (r *interleaved) round(ctx context.Context, dir string, names []string, which string) error {
+	isCheck := which == "check"
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var ready, all sync.WaitGroup
@@ -145,7 +116,8 @@ func (r *interleaved) round(ctx context.Context, names []string, which string) e
 	for _, name := range names {
 		r.ui.line("%s: %s, %s", which, name, workload.WithoutSecrets(r.urls[name[0]]))
 		all.Go(func() {
-			c, err := r.start(name, r.dir)
+			c, err := startChild(append([]string{"--start-at", "-", "--url", r.urls[name[0]], "--output", filepath.Join(dir, name),
+				"--quiet", "--progress", progressNone}, r.flags...)...)
 			if err != nil {
 				stop(err)
 				ready.Done()
@@ -155,20 +127,28 @@ func (r *interleaved) round(ctx context.Context, names []string, which string) e
 			if _, err := c.out.ReadString('\n'); err == nil {
 				ready.Done()
 				<-begin
-				_, _ = fmt.Fprintln(c.in, began.UTC().Format(time.RFC3339Nano)) // if it has ended, its exit code says why
+				if isCheck {
+					_ = c.Process.Signal(os.Interrupt)
+				} else {
+					_, _ = fmt.Fprintln(c.in, began.UTC().Format(time.RFC3339Nano)) // if it has ended, its exit code says why
+				}
 				_, _ = io.Copy(io.Discard, c.out)
 			} else {
 				defer ready.Done() // and the others are stopped
 			}
 			code, said := c.wait()
 			first, _, _ := strings.Cut(said, "\n")
+			_, refused, isRefusal := strings.Cut(said, "fastreplay: ")
 			switch {
+			case isCheck && code == exitInterrupted: // it was ready
 			case code == exitOK || code == exitInvalid || code == exitMissed:
 				r.ui.line("%s: %s", name, first)
 			case code == exitInterrupted || code < 0 && ctx.Err() != nil:
 				stop(context.Canceled)
+			case isRefusal:
+				stop(fmt.Errorf("%s: %s", name, refused))
 			default:
-				stop(refusal(name, c, said))
+				stop(fmt.Errorf("%s ended with %v: %s", name, c.ProcessState, said))
 			}
 		})
 	}
@@ -177,7 +157,7 @@ func (r *interleaved) round(ctx context.Context, names []string, which string) e
 	close(begin)
 	text := func() string {
 		line := strings.Join(names, " and ") + ": " + max(0, time.Since(began)).Round(time.Second).String()
-		if p, err := report.ReadPlan(filepath.Join(r.dir, names[0])); err == nil && p != nil && p.Load.SpanS > 0 {
+		if p, err := report.ReadPlan(filepath.Join(dir, names[0])); err == nil && p != nil && p.Load.SpanS > 0 {
 			line += " of about " + time.Duration(p.Load.SpanS*1e9).Round(time.Second).String()
 		}
 		return line
