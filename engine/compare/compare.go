@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -27,15 +26,15 @@ const (
 const estimated = "estimated"
 
 // Compare says what changed from a to b. Each of floors is two sides between which nothing changed, such as two runs of the same server;
-// without any the noise floor is estimated. It returns a *DifferentError if the workloads differ, unless o.Anyway.
+// without any the noise floor is estimated. It is an error if the workloads differ, unless o.Anyway.
 //
-// An interval is the wider one of two bootstraps. One draws conversations, since their requests share a prefix. The other draws slices
-// of time, since the requests of a slow second are slow together, whatever their conversations.
+// An interval is the wider one of two bootstraps. One draws conversations, since their requests share a prefix. The other draws stretches
+// of requests, since the requests of a slow second are slow together, whatever their conversations.
 //
 // A floor from pairs of runs is the 95 % reach (Student's t) of the mean square of their changes and of two more, which are as large as the
 // noise within these runs. It is divided by the root of the runs that each of a and b has. An estimated floor is the 95 % half-width of
-// the mean of ten changes: those of ten parts of the run one after another. It contains noise that lasts longer than a slice. It contains
-// none that lasts as long as a run. If that is 0.5 % (standard deviation), a third of the runs without a change are called different with an
+// the mean of ten changes: those of ten parts of the run one after another. It contains
+// no noise that lasts as long as a run. If that is 0.5 % (standard deviation), a third of the runs without a change are called different with an
 // estimated floor, and a tenth with one from pairs of runs. Either floor reaches as far as lateness of the client may have moved the
 // number in a or b, by the verdicts of their runs.
 //
@@ -43,16 +42,16 @@ const estimated = "estimated"
 // 5 % of runs without a change are called different in a metric, and 97 % of those that differ by 2 % pair by pair (1,000 pairs of
 // 2,000 requests, 23 November 2026).
 func Compare(a, b *Side, floors [][2]*Side, o Options) (*Result, error) {
-	sure, err := sameWorkload(a, b)
-	different := new(DifferentError)
-	if errors.As(err, &different) && !o.Anyway {
-		return nil, err
-	}
-	r := &Result{Schema: Schema, A: a.identity(b), B: b.identity(a), Paired: err == nil, FloorFrom: estimated}
-	if r.Paired && !sure {
+	different, sure := differences(a, b)
+	r := &Result{Schema: Schema, A: a.identity(b), B: b.identity(a), Paired: len(different) == 0, FloorFrom: estimated}
+	switch what := strings.Join(different, "; "); {
+	case !r.Paired && !o.Anyway:
+		return nil, fmt.Errorf("%s and %s were sent different workloads (%s); replay the same one, or compare distributions alone with --anyway",
+			strings.Join(r.A.Dirs, ", "), strings.Join(r.B.Dirs, ", "), what)
+	case !r.Paired:
+		r.note("the workloads differ, so distributions alone are compared, and nobody knows what is noise: %s", what)
+	case !sure:
 		r.note("a run has no fingerprint, so its workload is taken to be the other's, since all that is known of both agrees")
-	} else if !r.Paired {
-		r.note("the workloads differ, so distributions alone are compared, and nobody knows what is noise: %s", strings.Join(different.Differences, "; "))
 	}
 	slos := o.SLOs
 	if x, y := a.runs[0].summary, b.runs[0].summary; slos == nil && x.Goodput != nil && y.Goodput != nil && maps.Equal(x.Goodput.SLO, y.Goodput.SLO) {
@@ -65,22 +64,17 @@ func Compare(a, b *Side, floors [][2]*Side, o Options) (*Result, error) {
 	if len(m.good[0]) == 0 || len(m.good[1]) == 0 {
 		return nil, fmt.Errorf("%s and %s have no request in common that ended ok in both", r.A.Name, r.B.Name)
 	}
-	t, found := m.compareMetrics(slos, o)
-	r.Requests, r.Metrics = int64(min(len(m.good[0]), len(m.good[1]))), found
-	if r.Clusters, r.ClusteredBy = int64(t.clusters/t.together), "stretch of requests"; r.Paired {
-		if _, n := m.conversations(); n >= fewestConversations {
-			r.Clusters, r.ClusteredBy = int64(n), "conversation, or by stretch of requests if that gives the wider interval"
-		}
-	}
+	t := r.measure(m, slos, o)
 	var reach [][]Metric
 	var from []string
 	for _, f := range floors {
-		if _, err := sameWorkload(f[0], f[1]); errors.As(err, &different) {
+		if different, _ := differences(f[0], f[1]); len(different) > 0 {
 			return nil, fmt.Errorf("noise floor: %s was sent another workload than %s (%s); give a second run of A, which is sent the same",
-				different.B, different.A, strings.Join(different.Differences, "; "))
+				f[1].runs[0].dir, f[0].runs[0].dir, strings.Join(different, "; "))
 		}
-		_, noise := match(f[0], f[1], true).compareMetrics(slos, o)
-		reach = append(reach, noise)
+		noise := new(Result)
+		noise.measure(match(f[0], f[1], true), slos, o)
+		reach = append(reach, noise.Metrics)
 		from = append(from, strings.Join(append(f[0].identity(f[1]).Dirs, f[1].identity(f[0]).Dirs...), " - "))
 		r.FloorFrom = strings.Join(from, ", ")
 	}

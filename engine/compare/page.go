@@ -66,26 +66,24 @@ func metricTable(r *Result) chart.Table {
 	return t
 }
 
-// forest draws the interval of each main metric over its floor. The axis has room for all that changed, and for the others twice as far as
-// half of them reach. What is wider is cut off, and the row has its numbers.
+// forest draws the interval of each main metric over its floor. The axis has room for all that changed, and for twice as much as half of the
+// intervals take. What is wider is cut off, and the row has its numbers.
 func forest(r *Result) []chart.Graph {
 	g := chart.Graph{
 		Title: "Change of B against A, with its 95 % interval over the noise floor", Wide: true, X: chart.Axis{Unit: "ratio"},
 		Kinds: []string{"noise floor", "change", Same, InFloor, Worse, Better, Unknown}, // their places are their colours
 	}
-	width, others := 0.001, []float64(nil)
+	changed, all := 0.001, []float64{0}
 	for _, m := range r.Metrics {
 		if m.Main && m.Low != nil {
-			if reach := max(-*m.Low, *m.High); m.Verdict == Worse || m.Verdict == Better {
-				width = max(width, 1.1*reach)
-			} else {
-				others = append(others, reach)
+			all = append(all, max(-*m.Low, *m.High))
+			if m.Verdict == Worse || m.Verdict == Better {
+				changed = max(changed, all[len(all)-1])
 			}
 		}
 	}
-	if slices.Sort(others); len(others) > 0 {
-		width = max(width, 2*others[len(others)/2])
-	}
+	slices.Sort(all)
+	width := max(1.1*changed, 2*all[len(all)/2])
 	for i := range r.Metrics {
 		m := &r.Metrics[i]
 		if !m.Main || m.Low == nil {

@@ -51,7 +51,7 @@ const (
 )
 
 // ReadSide reads the runs of a side from their directories, in the order in which they were made. It is an error if a directory has no
-// results, or if two runs had different workloads (*DifferentError).
+// results, or if two runs had different workloads.
 func ReadSide(dirs ...string) (*Side, error) {
 	s := new(Side)
 	for _, dir := range dirs {
@@ -118,8 +118,8 @@ func (s *Side) Add(dir string, summary *metrics.Summary, each func(func(*record.
 		}
 	}
 	if s.runs = append(s.runs, r); len(s.runs) > 1 {
-		if _, err := sameWorkload(s, &Side{runs: []*run{r}}); err != nil {
-			return fmt.Errorf("the runs of a side must have one workload: %w", err)
+		if found, _ := differences(s, &Side{runs: []*run{r}}); len(found) > 0 {
+			return fmt.Errorf("%s was sent another workload than the first run of its side (%s)", dir, strings.Join(found, "; "))
 		}
 	}
 	return nil
@@ -169,56 +169,38 @@ func (s *Side) identity(other *Side) Identity {
 	return id
 }
 
-// DifferentError is why two runs cannot be compared request by request: what each of them was sent, where it differs.
-type DifferentError struct {
-	A, B        string   // directories
-	Differences []string // such as: seed: 1 and 2
-}
-
-func (e *DifferentError) Error() string {
-	return fmt.Sprintf("%s and %s were sent different workloads (%s); replay the same one, or compare distributions alone with --anyway",
-		e.A, e.B, strings.Join(e.Differences, "; "))
-}
-
-// sameWorkload returns a *DifferentError if the fingerprints differ, or what paces a closed loop, which no fingerprint has. Without both
-// fingerprints, as after a kill, what is known of the workloads decides; then sure is false.
-func sameWorkload(x, y *Side) (sure bool, err error) {
+// differences are what two sides were sent where it differs, such as "--seed: 1 and 2": by their fingerprints, and by what paces a closed
+// loop, which no fingerprint has. Without both fingerprints, as after a kill, what is known of the workloads decides; then sure is false.
+func differences(x, y *Side) (found []string, sure bool) {
 	a, b := x.runs[0].summary, y.runs[0].summary
 	one, other := a.Workload.Fingerprint, b.Workload.Fingerprint
 	sure = one != "" && other != ""
-	var found []string
 	differ := func(name string, a, b any) {
 		if !reflect.DeepEqual(a, b) {
 			found = append(found, fmt.Sprintf("%s: %v and %v", name, cmp.Or(a, any("not given")), cmp.Or(b, any("not given"))))
 		}
 	}
-	option := func(name string) { differ("--"+name, a.Run.Options[name], b.Run.Options[name]) }
+	options := []string{"concurrency", "sessions"}
 	differ("pace", a.Run.Pace, b.Run.Pace)
-	option("concurrency")
-	option("sessions")
 	if !sure || one != other {
-		differ("trace", a.Workload.Trace, b.Workload.Trace)
-		differ("rows of the trace", a.Workload.Rows, b.Workload.Rows)
-		differ("requests", a.Workload.Requests, b.Workload.Requests)
-		differ("input tokens", a.Workload.InputTokens, b.Workload.InputTokens)
-		differ("output tokens", a.Workload.OutputTokens, b.Workload.OutputTokens)
-		differ("tokens of prompts that are shorter than the chat template", a.Workload.ShortSurplus, b.Workload.ShortSurplus)
-		differ("the servers' context", a.Workload.Context, b.Workload.Context)
+		v, w := &a.Workload, &b.Workload
+		differ("trace", v.Trace, w.Trace)
+		differ("rows of the trace", v.Rows, w.Rows)
+		differ("requests", v.Requests, w.Requests)
+		differ("tokens, recorded and added", [3]int64{v.InputTokens, v.OutputTokens, v.ShortSurplus}, [3]int64{w.InputTokens, w.OutputTokens, w.ShortSurplus})
+		differ("the servers' context", v.Context, w.Context)
 		differ("API", a.Run.API, b.Run.API)
 		differ("model", a.Run.Model, b.Run.Model)
-		for _, name := range []string{ // that decide what is sent and when
+		options = append(options, // that decide what is sent and when
 			"format", "fields", "time-unit", "block-tokens", "bad-rows", "limit", "from", "to", "repeat", "too-long", "scale", "amplify", "rate",
 			"ramp", "arrival", "duration", "idle-cap", "answers", "history", "endpoint", "prompt", "tokenizer", "extra-inputs", "no-stream",
-			"no-force-output", "seed", "cold", "chat-overhead",
-		} {
-			option(name)
-		}
-		if sure && len(found) == 0 {
-			found = []string{"the bytes of the requests: the content of the trace file, or what the chat template adds to a prompt, changed"}
-		}
+			"no-force-output", "seed", "cold", "chat-overhead")
 	}
-	if len(found) > 0 {
-		return false, &DifferentError{x.runs[0].dir, y.runs[0].dir, found}
+	for _, name := range options {
+		differ("--"+name, a.Run.Options[name], b.Run.Options[name])
 	}
-	return sure, nil
+	if sure && one != other && len(found) == 0 {
+		found = []string{"the bytes of the requests: the content of the trace file, or what the chat template adds to a prompt, changed"}
+	}
+	return found, sure
 }

@@ -16,18 +16,9 @@ type spec struct {
 	main              bool    // on one screen
 	higher            bool    // is better
 	quantile          float64 // 0 if the metric is none
-	of                requests
-	count             func(r *row, slos []metrics.SLO) (over, under float64) // nil of latencies
+	// count is nil of latencies. A row is good if it is ok; of pairs, in both sides. Of rates it is asked about those that ended ok.
+	count func(r *row, good bool, slos []metrics.SLO) (over, under float64)
 }
-
-// requests are those that a metric is of.
-type requests int
-
-const (
-	good     requests = iota // that are ok; of pairs, in both
-	answered                 // that the runs were not stopped before
-	finished                 // that are ok, by when they ended
-)
 
 // latency is a latency of requests that is compared.
 type latency struct {
@@ -59,27 +50,27 @@ func specs() (all []spec) {
 		}
 	}
 	return append(all, // runs keep no single gaps, so ITL has a mean alone
-		spec{"itl.mean", "ITL mean", "ms", false, false, 0, good, func(r *row, _ []metrics.SLO) (over, under float64) {
-			if r.choices > 1 || r.chunks < 2 {
+		spec{"itl.mean", "ITL mean", "ms", false, false, 0, func(r *row, good bool, _ []metrics.SLO) (over, under float64) {
+			if !good || r.choices > 1 || r.chunks < 2 {
 				return 0, 0
 			}
 			return ms(r.last - r.first), float64(r.chunks - 1)
 		}},
-		spec{"prefix_hits", "share of prompt tokens from the prefix cache", "share", true, true, 0, good, func(r *row, _ []metrics.SLO) (over, under float64) {
-			if r.cached == record.None {
+		spec{"prefix_hits", "share of prompt tokens from the prefix cache", "share", true, true, 0, func(r *row, good bool, _ []metrics.SLO) (over, under float64) {
+			if !good || r.cached == record.None {
 				return 0, 0
 			}
 			return float64(r.cached), float64(r.prompt)
 		}},
-		spec{"error_rate", "share of failed requests", "share", true, false, 0, answered, func(r *row, _ []metrics.SLO) (over, under float64) {
+		spec{"error_rate", "share of failed requests", "share", true, false, 0, func(r *row, _ bool, _ []metrics.SLO) (over, under float64) {
 			return float64(b2i(r.state == failed)), 1
 		}},
-		spec{"goodput", "share of requests within the SLOs", "share", true, true, 0, answered, func(r *row, slos []metrics.SLO) (over, under float64) {
+		spec{"goodput", "share of requests within the SLOs", "share", true, true, 0, func(r *row, _ bool, slos []metrics.SLO) (over, under float64) {
 			missed := r.state != ok || slices.ContainsFunc(slos, func(o metrics.SLO) bool { return !o.Met(r.record()) })
 			return float64(b2i(!missed)), float64(min(1, len(slos)))
 		}},
-		spec{"requests_per_s", "throughput in requests", "rate", false, true, 0, finished, func(*row, []metrics.SLO) (over, under float64) { return 1, 0 }},
-		spec{"output_tokens_per_s", "throughput in output tokens", "rate", true, true, 0, finished, func(r *row, _ []metrics.SLO) (over, under float64) {
+		spec{"requests_per_s", "throughput in requests", "rate", false, true, 0, func(*row, bool, []metrics.SLO) (over, under float64) { return 1, 0 }},
+		spec{"output_tokens_per_s", "throughput in output tokens", "rate", true, true, 0, func(r *row, _ bool, _ []metrics.SLO) (over, under float64) {
 			return float64(max(0, r.output)), 0
 		}})
 }
@@ -139,49 +130,39 @@ func newTable(m *matched, slos []metrics.SLO, of []int32, n int) *table {
 	return t
 }
 
-// count adds up what a spec counts of a side's requests, by cluster.
+// count adds up what a spec counts of a side's requests, by cluster. Of a rate, each cluster stands for a part of a run's duration, in order,
+// and has the requests that ended ok in it. If a run was stopped, its pair counts until then.
 func (t *table) count(s spec, side int, of []int32, slos []metrics.SLO) sums {
 	all := sums{make([]float64, t.clusters), make([]float64, t.clusters)}
-	add := func(row int, c int32) {
-		over, under := s.count(t.rows[side][row], slos)
-		all.over[c] += over
-		all.under[c] += under
+	good, runs, others := make([]bool, len(t.rows[side])), t.runs[side], t.runs[1-side]
+	for _, place := range t.good[side] {
+		good[place] = true
 	}
-	switch s.of {
-	case good:
-		for _, row := range t.good[side] {
-			add(int(row), of[row])
-		}
-	case answered:
-		for row := range t.rows[side] {
-			add(row, of[row])
-		}
-	case finished:
-		t.finished(side, add, all.under)
-	}
-	return all
-}
-
-// finished adds the requests of a side that ended ok, by when. Each cluster stands for a part of a run's duration, in order. If a run was
-// stopped, its pair counts until then.
-func (t *table) finished(side int, add func(row int, c int32), under []float64) {
-	per, lasted := max(1, t.clusters/len(t.runs[side])), make([]float64, len(t.runs[side]))
-	for k, run := range t.runs[side] {
-		lasted[k] = run.summary.Run.DurationS
-		if t.paired && (run.summary.Run.Partial || t.runs[1-side][k].summary.Run.Partial) {
-			lasted[k] = min(lasted[k], t.runs[1-side][k].summary.Run.DurationS)
+	per, lasted := max(1, t.clusters/len(runs)), make([]float64, len(runs))
+	for k := range runs {
+		lasted[k] = runs[k].summary.Run.DurationS
+		if t.paired && (runs[k].summary.Run.Partial || others[k].summary.Run.Partial) {
+			lasted[k] = min(lasted[k], others[k].summary.Run.DurationS)
 		}
 		for part := range per {
-			under[(k*per+part)%t.clusters] += lasted[k] / float64(per)
+			if s.unit == "rate" {
+				all.under[(k*per+part)%t.clusters] += lasted[k] / float64(per)
+			}
 		}
 	}
 	for i, r := range t.rows[side] {
-		k := int(t.number[side][i])
-		part := max(0, int(float64(r.done)/1e9/lasted[k]*float64(per)))
-		if r.state == ok && part <= per {
-			add(i, int32((k*per+min(part, per-1))%t.clusters))
+		c := of[i]
+		if k := int(t.number[side][i]); s.unit == "rate" {
+			part := max(0, int(float64(r.done)/1e9/lasted[k]*float64(per)))
+			if c = int32((k*per + min(part, per-1)) % t.clusters); r.state != ok || part > per {
+				continue
+			}
 		}
+		over, under := s.count(r, good[i], slos)
+		all.over[c] += over
+		all.under[c] += under
 	}
+	return all
 }
 
 // eval computes the numbers of both sides, in the order of the specs, from clusters with these weights. A number that does not exist is NaN.
@@ -210,18 +191,20 @@ func (t *table) changes(w []int32) []float64 {
 // blocks are the parts of the run, by which the noise floor is estimated.
 const blocks = 10
 
-// compareMetrics compares each number. Its interval is the wider one of two: stretches of requests are drawn, and conversations.
-func (m *matched) compareMetrics(slos []metrics.SLO, o Options) (t *table, all []Metric) {
-	t = newTable(m, slos, nil, 0)
-	all = t.metrics(o)
+// measure sets all metrics of a result. An interval is the wider one of two: stretches of requests are drawn, and conversations.
+func (r *Result) measure(m *matched, slos []metrics.SLO, o Options) *table {
+	t := newTable(m, slos, nil, 0)
+	r.Requests, r.Metrics = int64(min(len(m.good[0]), len(m.good[1]))), t.metrics(o)
+	r.Clusters, r.ClusteredBy = int64(t.clusters/t.together), "stretch of requests"
 	if of, n := m.conversations(); m.paired && n >= fewestConversations {
+		r.Clusters, r.ClusteredBy = int64(n), "conversation, or by stretch of requests if that gives the wider interval"
 		for i, other := range newTable(m, slos, of, n).metrics(o) {
-			if one := &all[i]; one.Low != nil && other.Low != nil && *other.High-*other.Low > *one.High-*one.Low {
+			if one := &r.Metrics[i]; one.Low != nil && other.Low != nil && *other.High-*other.Low > *one.High-*one.Low {
 				one.Low, one.High = other.Low, other.High
 			}
 		}
 	}
-	return t, all
+	return t
 }
 
 // metrics compares each number, with its interval and an estimated floor.

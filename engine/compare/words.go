@@ -29,24 +29,20 @@ func (m *Metric) judge(s spec) {
 		direction = "lower"
 	}
 	m.Sentence = fmt.Sprintf("B's %s is %s %s %s", s.label, m.amount(math.Abs(*m.Change), false), direction, m.ends(fall))
-	switch {
-	case m.Floor == nil:
+	if m.Floor == nil {
 		m.Sentence += ", but there is no floor: nobody knows what noise does"
-	case math.Abs(*m.Change) > *m.Floor:
-		m.Sentence += "; the floor is " + m.amount(*m.Floor, false)
-		if m.FloorFrom != "" {
-			m.Sentence += " (" + m.FloorFrom + ")"
-		}
-		if m.Verdict = Worse; fall != s.higher {
-			m.Verdict = Better
-		}
-	case m.FloorFrom != "":
-		m.Verdict = InFloor
-		m.Sentence += ", but " + m.FloorFrom + " may have moved it by " + m.amount(*m.Floor, false)
-	default:
-		m.Verdict = InFloor
-		m.Sentence += ", but the noise floor reaches " + m.amount(*m.Floor, false)
+		return
 	}
+	reached, by := ", but the noise floor reaches ", ""
+	if m.FloorFrom != "" {
+		reached, by = ", but "+m.FloorFrom+" may have moved it by ", " ("+m.FloorFrom+")"
+	}
+	if m.Verdict = InFloor; math.Abs(*m.Change) <= *m.Floor {
+		m.Sentence += reached + m.amount(*m.Floor, false)
+		return
+	}
+	m.Sentence += "; the floor is " + m.amount(*m.Floor, false) + by
+	m.Verdict = map[bool]string{true: Better, false: Worse}[fall != s.higher]
 }
 
 // ends prints the interval without its unit, of a fall as its size.
