@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fastreplay/fastreplay/engine/compare"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/workload"
@@ -91,9 +92,6 @@ func (o *comparison) run(c *cobra.Command, words, flags []string) error {
 	t := newTerminal(out)
 	print := compare.PrintOptions{Width: t.width, Colour: t.coloured(), Full: o.full}
 	for i, r := range results {
-		if i == len(results)-1 {
-			print.Page = o.html
-		}
 		if o.json {
 			err = report.EncodeJSON(out, r)
 		} else {
@@ -103,6 +101,9 @@ func (o *comparison) run(c *cobra.Command, words, flags []string) error {
 		if err != nil {
 			return err
 		}
+	}
+	if !o.json && o.html != "" {
+		_, _ = fmt.Fprintln(out, "page  "+format.Visible(o.html))
 	}
 	broken := false
 	for _, r := range results {

@@ -9,10 +9,9 @@ import (
 
 // PrintOptions say how a result is printed.
 type PrintOptions struct {
-	Width  int    // columns of the terminal; 0 = it is none
-	Colour bool   // with escape sequences
-	Full   bool   // all metrics
-	Page   string // where the HTML page is; "" = there is none
+	Width  int  // columns of the terminal; 0 = it is none
+	Colour bool // with escape sequences
+	Full   bool // all metrics
 }
 
 // Columns of the table. A cell leaves the first column free, so that cells stay apart.
@@ -58,11 +57,6 @@ func Print(w io.Writer, r *Result, o PrintOptions) error {
 	lines := strings.SplitAfter(string(end.Bytes()), "\n")
 	if room := screenLines - strings.Count(string(p.Bytes()), "\n"); o.Width > 0 && !o.Full && len(lines) > room {
 		lines = append(lines[:room-1], "- and more: --full\n")
-	}
-	if o.Page != "" {
-		end = format.NewPage(p.Width, 0)
-		end.Line("page  " + o.Page)
-		lines = append(lines, string(end.Bytes()))
 	}
 	_, err := w.Write(append(p.Bytes(), strings.Join(lines, "")...))
 	return err
@@ -116,19 +110,18 @@ func (m *Metric) value(v *float64) string {
 // said are the sentences about what changed, what explains it, and the notes. Unless all are wanted, there is one of each latency: that of
 // pairs, or else of the first percentile that changed.
 func (r *Result) said(full bool) (said []string) {
-	at := map[string]int{} // where the sentence about a latency is
+	about := "" // the latency that the last sentence is about
 	for i := range r.Metrics {
 		m := &r.Metrics[i]
 		latency, kind, _ := strings.Cut(m.Name, ".")
-		place, again := at[latency]
-		switch {
-		case full:
-			said = append(said, m.Sentence)
-		case !m.Main || m.Verdict != Worse && m.Verdict != Better:
-		case !again:
-			at[latency], said = len(said), append(said, m.Sentence)
-		case kind == "paired":
-			said[place] = m.Sentence
+		if !full && (!m.Main || m.Verdict != Worse && m.Verdict != Better) {
+			continue
+		}
+		if !full && latency == about && kind == "paired" { // which is the last one of a latency
+			said = said[:len(said)-1]
+		}
+		if full || latency != about || kind == "paired" {
+			said, about = append(said, m.Sentence), latency
 		}
 	}
 	if len(said) == 0 && r.Paired {
