@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"path/filepath"
@@ -29,8 +30,12 @@ func TestSteady(t *testing.T) {
 		From float64 `json:"from_s"`
 		To   float64 `json:"to_s"`
 	}](t, filepath.Join(res.dir, "timeline.jsonl"))
-	var level []float64 // requests in flight: mean of each step
+	var level []float64 // requests in flight: mean of each step until the last one is sent
+	last := slices.MaxFunc(res.lines, func(a, b line) int { return cmp.Compare(a.Sent, b.Sent) }).Sent
 	for _, s := range steps {
+		if s.From*1e9 > float64(last) {
+			break
+		}
 		sum := 0.0
 		for _, l := range res.lines {
 			sum += max(0, min(float64(l.Done)/1e9, s.To)-max(float64(l.Sent)/1e9, s.From))

@@ -74,11 +74,13 @@ func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, err
 // of is the part in a run of so many seconds.
 func (p Part) of(dir string, runS float64, urls []string) (*metrics.Window, error) {
 	if p.Steady > 0 {
-		c, _, err := collect(dir, urls, nil, nil, func(*record.Record) {})
+		last := int64(0)
+		c, _, err := collect(dir, urls, nil, nil, func(r *record.Record) { last = max(last, r.PlannedNS, r.SentNS) })
 		if err != nil {
 			return nil, err
 		}
-		w, err := metrics.FindSteady(c.Timeline().All(), runS, p.Steady)
+		steps := slices.DeleteFunc(c.Timeline().All(), func(s metrics.Step) bool { return s.FromS*1e9 > float64(last) }) // nothing is sent any more
+		w, err := metrics.FindSteady(steps, runS, p.Steady)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", dir, err)
 		}
