@@ -101,7 +101,7 @@ func (r *interleaved) run(ctx context.Context, interleave string) (err error) {
 }
 
 // startAhead is how far the start is from the moment when all are told of it.
-const startAhead = 400 * time.Millisecond
+const startAhead = time.Second
 
 // round makes runs that begin at the same moment, when all of them are ready. A check ends them then: so what B refuses is known before
 // anything is sent to A. If one fails, the others are stopped. Its error is context.Canceled if ctx ends.
