@@ -184,10 +184,10 @@ func powerNames() []string {
 // with 2,000 requests. It fails if what it counts has a probability below 0.1 % if that is so.
 //
 // FASTREPLAY_COMPARE_POWER=1000 counts 1,000 pairs of each change, and prints how many requests an unpaired Mann-Whitney test needs. On 23
-// November 2026 it printed, for ttft.paired and tpot.paired with 2,000 requests: 2.9 and 2.9 % false alarms; 1 % found in 60.7 and 57.9 %,
-// 2 % in 99.0 and 96.9 %, 3 % in all; 95.3 and 94.8 % of the intervals hold the truth. With 1,000 requests it finds 2 % in 89.4 and 90.1 %.
-// Mann-Whitney needs 39,602 requests a side for 2 % of TTFT. For TPOT it would need 1,155 if they were independent; they are not, and it has 18.3 %
-// false alarms. (2 cores, 11 minutes.)
+// November 2026 it printed, for ttft.paired and tpot.paired with 2,000 requests: 4.0 and 3.3 % false alarms; 1 % found in 60.5 and 51.8 %,
+// 2 % in 98.7 and 96.1 %, 3 % in 100 and 99.9 %; 95.3 and 94.2 % of the intervals hold the truth. With 1,000 requests it finds 2 % in 89.5
+// and 82.1 %. Mann-Whitney needs 39,602 requests a side for 2 % of TTFT. For TPOT it would need 1,155 if they were independent; they are
+// not, and it has 18.3 % false alarms. (2 busy cores, 25 minutes.)
 func TestComparePower(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many comparisons")

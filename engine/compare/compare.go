@@ -33,14 +33,10 @@ const estimated = "estimated"
 //
 // A floor from pairs of runs is the 95 % reach (Student's t) of the mean square of their changes and of two more, which are as large as the
 // noise within these runs. It is divided by the root of the runs that each of a and b has. An estimated floor is the 95 % half-width of
-// the mean of ten changes: those of ten parts of the run one after another. It contains
-// no noise that lasts as long as a run. If that is 0.5 % (standard deviation), a third of the runs without a change are called different with an
-// estimated floor, and a tenth with one from pairs of runs. Either floor reaches as far as lateness of the client may have moved the
-// number in a or b, by the verdicts of their runs.
+// the mean of ten changes: those of ten parts of the run one after another. It contains no noise that lasts as long as a run. Either
+// floor reaches as far as lateness of the client may have moved the number in a or b, by the verdicts of their runs.
 //
-// Under the noise of TestComparePower in bench, whose runs do not differ as a whole, 94 to 99 % of the intervals hold the truth. At most
-// 5 % of runs without a change are called different in a metric, and 97 % of those that differ by 2 % pair by pair (1,000 pairs of
-// 2,000 requests, 23 November 2026).
+// The manual has what TestComparePower in bench measured of all this.
 func Compare(a, b *Side, floors [][2]*Side, o Options) (*Result, error) {
 	different, sure := differences(a, b)
 	r := &Result{Schema: Schema, A: a.identity(b), B: b.identity(a), Paired: len(different) == 0, FloorFrom: estimated}
@@ -90,7 +86,7 @@ func Compare(a, b *Side, floors [][2]*Side, o Options) (*Result, error) {
 		for _, run := range slices.Concat(a.runs, b.runs) {
 			metric.reach(of, run.summary.Verdict.Unsafe)
 		}
-		metric.judge(t.specs[i])
+		metric.judge(t.specs[i], r.Paired)
 	}
 	if r.Paired {
 		r.Explained = t.explain(r.Metrics)

@@ -160,7 +160,7 @@ func TestStoppedAndFailed(t *testing.T) {
 	if m := find(t, r, "requests_per_s"); math.Abs(*m.A-300/30.0) > 0.5 { // A counts until B was stopped
 		t.Errorf("%+v", m)
 	}
-	if m := find(t, r, "ttft.p99"); m.Verdict != Unknown || m.Low != nil || !strings.Contains(m.Sentence, "of so few requests") {
+	if m := find(t, r, "ttft.p99"); m.Verdict != Unknown || m.Low != nil || !strings.Contains(m.Sentence, "too few requests") {
 		t.Errorf("%+v", m)
 	}
 	notes := strings.Join(r.Notes, "\n")

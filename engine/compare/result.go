@@ -22,7 +22,7 @@ type Result struct {
 	Paired      bool       `json:"paired"`       // the workloads are equal, and values are compared request by request
 	Requests    int64      `json:"requests"`     // pairs in which both are ok; without pairs, the lesser of both sides' ok requests
 	Clusters    int64      `json:"clusters"`     // groups that the bootstrap draws as a whole
-	ClusteredBy string     `json:"clustered_by"` // conversation, or slice of planned time: 10 s, or a tenth of a shorter run
+	ClusteredBy string     `json:"clustered_by"` // conversation, or stretch of requests: an eighth of the run
 	FloorFrom   string     `json:"floor_from"`   // what the noise floor is from: a pair of runs of the same side (its directories), or "estimated"
 	Metrics     []Metric   `json:"metrics"`      // all that is compared
 	Explained   []Culprits `json:"explained"`    // of the metrics that changed

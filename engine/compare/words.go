@@ -11,14 +11,14 @@ import (
 )
 
 // judge sets the verdict and the sentence of a metric that has all else.
-func (m *Metric) judge(s spec) {
+func (m *Metric) judge(s spec, paired bool) {
 	m.Verdict = Unknown
 	switch {
 	case m.Change == nil:
 		m.Sentence = s.label + ": one side or both lack it"
 		return
 	case m.Low == nil:
-		m.Sentence = s.label + " changed by " + m.amount(*m.Change, true) + "; there is no interval without pairs, or of so few requests"
+		m.Sentence = s.label + " changed by " + m.amount(*m.Change, true) + map[bool]string{true: "; there are too few requests for an interval", false: ""}[paired]
 		return
 	case *m.Low <= 0 && *m.High >= 0:
 		m.Verdict, m.Sentence = Same, fmt.Sprintf("no difference seen: %s %s %s", s.label, m.ends(false), m.sign())
