@@ -115,8 +115,10 @@ func (b *built) writeShard(dir string) error {
 	if b.sharded == nil {
 		return nil
 	}
-	return errors.Join(b.writeShardFile(dir), writePlanned(dir, shard.PlannedName, b.Records(b.runID, b.ideal, nil)),
+	err := errors.Join(b.writeShardFile(dir), writePlanned(dir, shard.PlannedName, b.Records(b.runID, b.ideal, nil)),
 		writePlanned(dir, shard.PlannedNextName, b.sharded.next), b.writeDigests(dir))
+	b.sharded.next = nil // and its memory
+	return err
 }
 
 func (b *built) writeShardFile(dir string) error {
