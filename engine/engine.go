@@ -97,6 +97,7 @@ type Run struct {
 	died          string         // how the sender process died; "" = it did not. Read it after Do
 	receivers     sync.WaitGroup
 
+	began   atomic.Bool        // the clock counts from instant 0
 	stop    atomic.Bool        // nothing more is released
 	expired atomic.Bool        // because Config.CancelAfter is over
 	ctx     context.Context    // ends when requests in flight are to be cancelled
@@ -276,6 +277,7 @@ func (r *Run) Do(ctx context.Context) (Result, error) {
 	recorded := make(chan struct{})
 	go func() { defer close(recorded); r.recordAll() }()
 	lead, err := r.startClock()
+	r.began.Store(true)
 	if r.cfg.CancelAfter > 0 {
 		defer time.AfterFunc(lead+r.cfg.CancelAfter, r.expire).Stop()
 	}
@@ -482,6 +484,9 @@ func (r *Run) Progress() Progress {
 		Resent: r.resent.Load(), Stopping: r.stop.Load(),
 	}
 }
+
+// Began reports whether a reading of the run's clock counts from instant 0. Until shortly before that, the clock counts from New.
+func (r *Run) Began(readingNS int64) bool { return r.began.Load() && readingNS <= r.clock.Now() }
 
 // Clock returns the run's clock.
 func (r *Run) Clock() sched.Clock { return r.clock }

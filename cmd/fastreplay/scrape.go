@@ -82,6 +82,7 @@ type serverWatch struct {
 	err     error // of writing; known from end on
 	sums    *scrape.Watch
 	meter   *live.Meter // gets the latest, for who watches the run
+	run     *engine.Run // nil before it starts
 	whole   bool
 }
 
@@ -115,13 +116,16 @@ func (p *prepared) watchServers(ctx context.Context, dir string) (*serverWatch, 
 // start begins to sample.
 func (w *serverWatch) start(run *engine.Run, meter *live.Meter) {
 	if w.scraper != nil {
-		w.meter = meter
+		w.meter, w.run = meter, run
 		w.scraper.Start(run.Clock(), w.sample)
 	}
 }
 
 // sample takes one to disk at once, so that it outlives us.
 func (w *serverWatch) sample(page int, s *scrape.Sample) {
+	if s.Phase == scrape.During && !w.run.Began(s.AtNS) {
+		return // by a clock that does not count from the start yet: a busy machine took long to start
+	}
 	w.sums.Add(page, s)
 	w.file.Append(s)
 	w.meter.Sample(page, s)
