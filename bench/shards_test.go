@@ -52,6 +52,7 @@ func machines(t *testing.T, n int) (shards [][]string, servers []string, host st
 // TestShards: machines of their own that meet at a barrier send together what one machine would, and the merge is what an independent count of
 // all records says. With FASTREPLAY_SHARDS_PROOF=1 16 machines replay the published conversation trace 60 times as fast against four servers.
 func TestShards(t *testing.T) {
+	t.Parallel()
 	count, mocks := 4, 2
 	trace := []string{"--trace", generate(t, "--format", "bailian", "--rows", "400", "--rate", "200", "--turns", "1:5", "--turn-tokens", "20:90", "--system-tokens", "600", "--reuse", "0.7",
 		"--input-tokens", "100:2000", "--output-tokens", "2:40")}

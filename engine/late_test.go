@@ -61,7 +61,7 @@ func lateRunSendsWhatIsToCome(t *testing.T, kind senderKind, plan func([]int64) 
 	if len(k.records) != 2000 || len(sent) == 0 || len(skipped) < 800 || slices.Max(skipped) > slices.Min(sent) {
 		t.Errorf("%d records, %d sent, %d skipped, to %d, then from %d", len(k.records), len(sent), len(skipped), slices.Max(skipped), slices.Min(sent))
 	}
-	if most := int64(len(sent)) + 100; found.Connections.Dialled > most {
+	if most := int64(2000 - 800 + 100); found.Connections.Dialled > most { // none for what was over before; a busy machine skips more while it dials
 		t.Errorf("%d connections dialled for %d requests", found.Connections.Dialled, len(sent))
 	}
 }
