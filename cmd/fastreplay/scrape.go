@@ -126,6 +126,9 @@ func (w *serverWatch) sample(page int, s *scrape.Sample) {
 	if s.Phase == scrape.During && !w.run.Began(s.AtNS) {
 		return // by a clock that does not count from the start yet: a busy machine took long to start
 	}
+	if s.Phase == scrape.Before {
+		s.AtNS = -1e9
+	}
 	w.sums.Add(page, s)
 	w.file.Append(s)
 	w.meter.Sample(page, s)

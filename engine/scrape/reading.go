@@ -203,7 +203,7 @@ const (
 
 // Sample is what one server reported at one moment: a line of server_metrics.jsonl.
 type Sample struct {
-	AtNS   int64   `json:"at_ns"`           // when the answer was there, since the start of the run
+	AtNS   int64   `json:"at_ns"`           // when the answer was there, since the start of the run; -1 s if before it, when nobody knows yet how long
 	Phase  Phase   `json:"phase"`           // before (the first request, after probes and warm-up), during, or after (the last request)
 	Target string  `json:"target"`          // URL as results name it, or the page of --scrape-url
 	URL    string  `json:"url"`             // the page, with the address that was asked in place of the name
