@@ -133,7 +133,7 @@ func (b backend) proveAnswer(t *testing.T, l *line, log map[string][]served, who
 // other request. All faults of an API occur in one run; the server's log names the one that each request met.
 func TestBackendsFail(t *testing.T) {
 	t.Parallel()
-	load := steady(t, 160, 400, 6)
+	load := steady(t, 100, 400, 6)
 	type failure struct{ outcome, error string }
 	for _, b := range backends() {
 		for _, way := range b.ways() {

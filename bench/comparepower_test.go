@@ -194,13 +194,13 @@ func TestComparePower(t *testing.T) {
 	}
 	text := os.Getenv("FASTREPLAY_COMPARE_POWER")
 	if text == "" {
-		text = "50"
+		text = "30"
 	}
 	pairs, err := strconv.Atoi(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole, changes, resamples := pairs > 50, []float64{0, 0.02}, 100
+	whole, changes, resamples := pairs > 30, []float64{0, 0.02}, 100
 	if whole {
 		changes, resamples = []float64{0, 0.01, 0.02, 0.03}, 400
 	}

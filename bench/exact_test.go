@@ -104,7 +104,7 @@ func TestShortfall(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			m := startMock(t, append(c.mock, "--ttft", "30ms", "--itl", "0.2ms", "--tokens-per-chunk", "10", "--cache-tokens", "1500000")...)
-			r := run(t, append(c.args, "--trace", path, "--limit", "1500", "--scale", "60", "--url", m.url)...)
+			r := run(t, append(c.args, "--trace", path, "--limit", "800", "--scale", "60", "--url", m.url)...)
 			r.only(t, "ok")
 			r.verdict(t)
 			p := r.summary.PrefixCache
@@ -205,14 +205,17 @@ func TestTokenizers(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join("..", "codec", "tokenizer", "testdata")
 	rows := generate(t, "--rows", "60", "--rate", "200", "--input-tokens", "20:3000", "--output-tokens", "2", "--reuse", "0.5")
-	for _, name := range []string{"qwen2.json", "llama3.json", "llama2.json", "mistral.json", "unigram.json", "t5.json", "o200k_base"} {
+	for n, name := range []string{"qwen2.json", "llama3.json", "llama2.json", "mistral.json", "unigram.json", "t5.json", "o200k_base"} {
 		t.Run(name, func(t *testing.T) {
 			tokenizer := name
 			if strings.HasSuffix(name, ".json") {
 				tokenizer = filepath.Join(folder, name)
 			}
 			m := startMock(t, "--template-tokens", "9,4", "--bos-tokens", "1")
-			for _, args := range [][]string{{"--api", "chat"}, {"--prompt", "text"}, {"--prompt", "token-ids"}} {
+			for k, args := range [][]string{{"--api", "chat"}, {"--prompt", "text"}, {"--prompt", "token-ids"}} {
+				if k == n%2 { // the words of one kind of prompt are those of the other
+					continue
+				}
 				if name == "t5.json" && args[1] == "token-ids" {
 					said := refused(t, append(args, "--trace", rows, "--url", m.url, "--tokenizer", tokenizer)...)
 					if last := lastLine(said); !strings.Contains(last, "have the same number of digits, and 1000 are needed; use --prompt text") {

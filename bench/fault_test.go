@@ -16,7 +16,7 @@ import (
 // and the server's own words. What a client must tolerate is no failure.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	load := steady(t, 60, 400, 6)
+	load := steady(t, 24, 400, 6)
 	for _, c := range []struct {
 		fault, outcome string
 		error          string // words of it; of an answer that is ok, its tokens_from
@@ -55,8 +55,14 @@ func TestFaults(t *testing.T) {
 		t.Run(strings.Join(append([]string{c.fault}, c.args...), " "), func(t *testing.T) {
 			t.Parallel()
 			m := startMock(t)
-			// About half of the answers have the fault. Nothing is probed, so that each line of the server's log is a request.
-			r := run(t, with(c.args, "--trace", load, "--url", m.url, "--no-probe", "-H", "X-Mock-Fault: "+c.fault+"@0.5")...)
+			// About half of the answers have the fault, or fewer if it is large. Nothing is probed, so that each line of the server's log
+			// is a request.
+			kind, _, _ := strings.Cut(c.fault, ":")
+			share := "@0.5"
+			if kind == "big-event" {
+				share = "@0.15"
+			}
+			r := run(t, with(c.args, "--trace", load, "--url", m.url, "--no-probe", "-H", "X-Mock-Fault: "+c.fault+share)...)
 			r.prove(t)
 			log := m.stop(t)
 			if c.outcome != "ok" {
@@ -68,7 +74,6 @@ func TestFaults(t *testing.T) {
 			} else {
 				r.verdict(t, c.reason)
 			}
-			kind, _, _ := strings.Cut(c.fault, ":")
 			committed := 0
 			for _, l := range r.lines {
 				if len(log[l.ID]) != 1 {

@@ -84,10 +84,10 @@ func touchSources() {
 // raced are the proofs that -short keeps if the race detector is on: each kind of sender, reader, schedule, fault, server and
 // end of a run. Others start the same goroutines with other options.
 var raced = []string{
-	"TestBackends", "TestCap", "TestColdStart", "TestConcurrency", "TestDemo", "TestEmbeddedMock", "TestExactAnswers", "TestFaults",
-	"TestInstancesBehindAGateway", "TestInterruptClosedLoop", "TestKeepAlive", "TestKernelTimestamps", "TestLiveHistory",
-	"TestNoRequestBeforeWhatItDependsOn", "TestReaderLeaves", "TestRoutes", "TestScrape", "TestSenderDies", "TestServerDies",
-	"TestServerStalls", "TestSeveralTargets", "TestTargetDies", "TestTerminalInterrupt", "TestTurns", "TestWarmUp",
+	"TestBackends", "TestCap", "TestConcurrency", "TestEmbeddedMock", "TestExactAnswers", "TestFaults", "TestInstancesBehindAGateway",
+	"TestInterruptClosedLoop", "TestKeepAlive", "TestKernelTimestamps", "TestLiveHistory", "TestNoRequestBeforeWhatItDependsOn",
+	"TestReaderLeaves", "TestRoutersHitWhatTheOracleSays", "TestScrape", "TestSenderDies", "TestServerDies", "TestServerStalls",
+	"TestSeveralTargets", "TestTerminalInterrupt", "TestTurns", "TestWarmUp",
 }
 
 // TestRaced: each name in the list is a test of this package.

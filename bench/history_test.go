@@ -23,7 +23,7 @@ import (
 // The conversations of these tests: each question begins with its name, c7t2 for turn 2 of conversation 7. Everything about it
 // follows from the name.
 const (
-	liveConversations = 200
+	liveConversations = 100
 	liveTurns         = 4
 )
 

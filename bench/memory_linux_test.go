@@ -60,17 +60,11 @@ func memoryGroup(t *testing.T, limit int64) (in []string, peak func() int64) {
 	return nil, nil
 }
 
-// smallGroupRequests of the conversation trace take three times the smaller group; FASTREPLAY_WHOLE=1 replays all 12,031.
-const smallGroupRequests = 3000
-
 // TestSmallGroups: where the memory of a container does not hold the requests, they are built during the run, and all are recorded.
 func TestSmallGroups(t *testing.T) {
 	t.Parallel()
-	path, requests := mooncake(t), smallGroupRequests
-	if os.Getenv("FASTREPLAY_WHOLE") != "" {
-		requests = 12_031
-	}
-	for _, mib := range []int64{256, 512} {
+	path, requests := mooncake(t), whole(1_500) // they take twice the smaller group
+	for _, mib := range []int64{128, 384} {
 		t.Run(fmt.Sprint(mib), func(t *testing.T) {
 			t.Parallel()
 			in, peak := memoryGroup(t, mib<<20)

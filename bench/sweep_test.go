@@ -442,7 +442,7 @@ func sweepRuns(long bool) (runs []sweepRun) {
 	resends := []string{"unread", "safe", "never"}
 	ways := []struct{ tls, closed bool }{{false, true}, {true, false}, {false, false}, {true, true}}
 	large := sweepRun{api: "completions", closed: true, resend: "unread", large: true, rows: 60}
-	rows, encrypted := 500, 320
+	rows, encrypted := 300, 160
 	if long {
 		large.rows, rows, encrypted = 600, 3650, 1500
 	}

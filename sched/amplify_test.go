@@ -113,6 +113,9 @@ func lasts(at []int64, session []int32, number int32) int64 {
 
 // TestAmplifyMovesClonesApart: sessions that have the room are moved with their clone, and no two clones by nearly the same.
 func TestAmplifyMovesClonesApart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing in it runs beside another")
+	}
 	at, session := alone(3, 400)
 	for _, clones := range []int{2, 3, 4, 9, 32, 1000} {
 		a := amplify(t, at, session, float64(clones), 5)
@@ -179,6 +182,9 @@ func TestAmplifyKeepsTheShape(t *testing.T) {
 
 // TestThinning: whole sessions, about the share of the requests, and every session as likely as any other.
 func TestThinning(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing in it runs beside another")
+	}
 	at, session := load(11, 3000, 700, time.Hour)
 	for i := range 400 {
 		session[i*7] = 0 // a long one
@@ -222,6 +228,9 @@ func TestThinning(t *testing.T) {
 // TestAmplifyIsNested: a larger load has all requests of a smaller one; from once on at the same instants, below at the same times from
 // each other.
 func TestAmplifyIsNested(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing in it runs beside another")
+	}
 	for seed := range uint64(20) {
 		at, session := load(seed, 600, 150, 20*time.Minute)
 		var before map[[2]int32]int64

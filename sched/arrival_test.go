@@ -71,6 +71,9 @@ func TestGammaCDFIsRight(t *testing.T) {
 // TestArrivalsHaveTheirDistribution compares gaps with mean, variance, third moment and, by Kolmogorov and Smirnov's test,
 // the whole distribution of their process.
 func TestArrivalsHaveTheirDistribution(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing in it runs beside another")
+	}
 	const n = 40_001
 	for _, c := range []struct {
 		a     Arrivals

@@ -155,6 +155,9 @@ func TestDifferentRunsDiffer(t *testing.T) {
 
 // Every token of a table comes as often as its share of the 65,536 draws says.
 func TestTokensAreSpreadEvenly(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing in it runs beside another")
+	}
 	const perToken = 32
 	for _, p := range pairs(t, 11) {
 		for place, list := range p.oracle.byPlace {

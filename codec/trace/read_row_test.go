@@ -294,6 +294,9 @@ func rowSeeds() []string {
 }
 
 func TestRowsMatchOracle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing in it runs beside another")
+	}
 	for _, s := range rowSeeds() {
 		checkRow(t, []byte(s))
 		for cut := range len(s) { // every prefix, and every line with one byte changed

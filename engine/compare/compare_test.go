@@ -171,6 +171,9 @@ func TestStoppedAndFailed(t *testing.T) {
 
 // TestFloor: a change that two runs of one server show as well is in the floor, and breaks no gate.
 func TestFloor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing in it runs beside another")
+	}
 	a, b, drifted := side(t, write(t, 800, nil, noisy(1, 1))), side(t, write(t, 800, nil, noisy(2, 1.1))), side(t, write(t, 800, nil, noisy(3, 1.08)))
 	gate, err := ParseGate("ttft.paired:+5%")
 	if err != nil {

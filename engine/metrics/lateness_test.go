@@ -126,6 +126,9 @@ func TestSendingAgainstOracle(t *testing.T) {
 
 // TestReadingAgainstOracle: what late reads can have changed. Histograms have values within 0.1 %, so what is near a limit is left out.
 func TestReadingAgainstOracle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing in it runs beside another")
+	}
 	chance, found := rand.New(rand.NewPCG(7, 8)), 0
 	for trial := range 12 {
 		n := []int{5, 100, 200, 700, 1500, 7000}[trial%6]
@@ -193,6 +196,9 @@ func near(s *Summary, all *[]record.Record, name string) bool {
 
 // TestOneLateRequestDecidesNothing: however late one request is, or is read, the verdict stays.
 func TestOneLateRequestDecidesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing in it runs beside another")
+	}
 	chance := rand.New(rand.NewPCG(9, 10))
 	for trial := range 60 {
 		n := 1 + chance.IntN(1+trial*20)
