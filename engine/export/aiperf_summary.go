@@ -168,29 +168,29 @@ func (a *aiperfRun) addDerived(out map[string]any, summary *metrics.Summary) {
 		tag, unit string
 		value     float64
 	}{
-		{"request_count", unitRequests, positive(a.ok)},
-		{"error_request_count", unitRequests, positive(a.failed)},
-		{"request_error_rate", unitPercent, 100 * float64(a.failed) / float64(a.ok+a.failed)},
-		{"benchmark_duration", unitSeconds, seconds},
-		{"request_throughput", unitRequestRate, positive(a.ok) / seconds},
-		{"input_token_throughput", unitTokenRate, input / seconds},
-		{"output_token_throughput", unitTokenRate, output / seconds},
-		{"total_token_throughput", unitTokenRate, (input + output) / seconds},
-		{"total_isl", unitTokens, input},
-		{"total_osl", unitTokens, output},
-		{"total_error_isl", unitTokens, a.sum("error_isl")},
-		{"total_usage_prompt_tokens", unitTokens, prompt},
-		{"total_usage_completion_tokens", unitTokens, a.sum("usage_completion_tokens")},
-		{"total_usage_total_tokens", unitTokens, a.sum("usage_total_tokens")},
-		{"total_usage_prompt_cache_read_tokens", unitTokens, cached},
-		{"overall_usage_prompt_cache_read_pct", unitPercent, 100 * cached / prompt},
-		{"good_request_count", unitRequests, good},
-		{"good_request_fraction", unitRatio, good / float64(a.ok+a.failed)},
-		{"goodput", unitRequestRate, good / seconds},
-		{"replay_sched_lag_p50", unitMS, lag.percentile(50)},
-		{"replay_sched_lag_p90", unitMS, lag.percentile(90)},
-		{"replay_sched_lag_p99", unitMS, lag.percentile(99)},
-		{"replay_sched_degraded", unitCount, degraded},
+		{"request_count", "requests", positive(a.ok)},
+		{"error_request_count", "requests", positive(a.failed)},
+		{"request_error_rate", "%", 100 * float64(a.failed) / float64(a.ok+a.failed)},
+		{"benchmark_duration", "sec", seconds},
+		{"request_throughput", "requests/sec", positive(a.ok) / seconds},
+		{"input_token_throughput", "tokens/sec", input / seconds},
+		{"output_token_throughput", "tokens/sec", output / seconds},
+		{"total_token_throughput", "tokens/sec", (input + output) / seconds},
+		{"total_isl", "tokens", input},
+		{"total_osl", "tokens", output},
+		{"total_error_isl", "tokens", a.sum("error_isl")},
+		{"total_usage_prompt_tokens", "tokens", prompt},
+		{"total_usage_completion_tokens", "tokens", a.sum("usage_completion_tokens")},
+		{"total_usage_total_tokens", "tokens", a.sum("usage_total_tokens")},
+		{"total_usage_prompt_cache_read_tokens", "tokens", cached},
+		{"overall_usage_prompt_cache_read_pct", "%", 100 * cached / prompt},
+		{"good_request_count", "requests", good},
+		{"good_request_fraction", "ratio", good / float64(a.ok+a.failed)},
+		{"goodput", "requests/sec", good / seconds},
+		{"replay_sched_lag_p50", "ms", lag.percentile(50)},
+		{"replay_sched_lag_p90", "ms", lag.percentile(90)},
+		{"replay_sched_lag_p99", "ms", lag.percentile(99)},
+		{"replay_sched_degraded", "count", degraded},
 	} {
 		if known(d.value) {
 			out[d.tag] = aiperfScalar{d.unit, d.value}
@@ -208,7 +208,7 @@ func positive(n int64) float64 {
 
 // chunkStats describes all gaps between chunks, from histograms: percentiles within 0.1 % and by nearest rank.
 func (r *results) chunkStats() aiperfStats {
-	s := newStats(unitMS, int(r.gaps.TotalCount()), r.gapMS)
+	s := newStats("ms", int(r.gaps.TotalCount()), r.gapMS)
 	s.Avg, s.Std, s.Min, s.Max = r.gaps.Mean()/1e6, r.gaps.StdDev()/1e6, float64(r.gaps.Min())/1e6, r.longestGapMS()
 	if itl := r.summary.ITLMS; itl != nil {
 		s.Avg = itl.Mean // exact

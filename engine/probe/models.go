@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/bytedance/sonic"
@@ -12,9 +13,11 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// Models are the models that a server lists. All but the name have the type any, since servers use different JSON types
-// for them.
-type Models []struct {
+// Models are the models that a server lists.
+type Models []Model
+
+// Model is one of them. All but the name have the type any, since servers use different JSON types for them.
+type Model struct {
 	ID     string `json:"id"`
 	Parent any    `json:"parent"` // of an adapter (LoRA): the model whose limits it has
 	// How many tokens a prompt and its output may have together, by one name or another.
@@ -48,29 +51,22 @@ func (b *Prober) Models(ctx context.Context, t *workload.Target) (Models, error)
 
 // Lists reports whether a model of that name is served. A name with a * stands for many, as with LiteLLM.
 func (m Models) Lists(name string) bool {
-	for i := range m {
-		if m[i].ID == name || strings.Contains(m[i].ID, "*") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m, func(o Model) bool { return o.ID == name || strings.Contains(o.ID, "*") })
 }
 
 // Context is how many tokens a prompt and its output may have together with a model; 0 if the server does not report it.
 func (m Models) Context(name string) int {
 	for range 2 { // the model, then its parent
-		for i := range m {
-			if m[i].ID != name {
-				continue
-			}
-			for _, told := range []any{m[i].MaxModelLen, m[i].MaxContextLength, m[i].ContextLength, m[i].ContextWindow} {
-				if n, ok := told.(float64); ok && n >= 1 && n <= math.MaxInt32 {
-					return int(n)
-				}
-			}
-			name, _ = m[i].Parent.(string)
-			break
+		i := slices.IndexFunc(m, func(o Model) bool { return o.ID == name })
+		if i < 0 {
+			return 0
 		}
+		for _, told := range []any{m[i].MaxModelLen, m[i].MaxContextLength, m[i].ContextLength, m[i].ContextWindow} {
+			if n, ok := told.(float64); ok && n >= 1 && n <= math.MaxInt32 {
+				return int(n)
+			}
+		}
+		name, _ = m[i].Parent.(string)
 	}
 	return 0
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -201,7 +202,7 @@ func (b *Prober) scrapePage(ctx context.Context, t *workload.Target, addr netip.
 	scheme, _, _ := strings.Cut(t.URL, "://")
 	p.url = scheme + "://" + addr.String() + strings.TrimPrefix(withoutQuery(url), t.URL)
 	p.req.SetRequestURI(url)
-	if b.owns(t) {
+	if slices.ContainsFunc(b.Targets, func(own workload.Target) bool { return own.URL == t.URL }) { // to which credentials go anyway
 		for _, h := range b.Headers {
 			p.req.Header.Set(h.Name, h.Value)
 		}
@@ -210,16 +211,6 @@ func (b *Prober) scrapePage(ctx context.Context, t *workload.Target, addr netip.
 	p.req.Header.Set("Accept", "text/plain;version=0.0.4")
 	p.req.Header.Del("Content-Type")
 	return p
-}
-
-// owns reports whether t is a target's own server, to which credentials go anyway.
-func (b *Prober) owns(t *workload.Target) bool {
-	for i := range b.Targets {
-		if b.Targets[i].URL == t.URL {
-			return true
-		}
-	}
-	return false
 }
 
 // errNothingKnown is a page without a name that the table has.
@@ -248,9 +239,8 @@ func (p *scrapePage) atRest(phase scrape.Phase, m *scrape.Sample) {
 		if p.sample(phase, &again); again.Error != "" {
 			return
 		}
-		same := again.Counts.Equal(&m.Counts)
-		*m = again
-		if same {
+		same := reflect.DeepEqual(again.Counts, m.Counts)
+		if *m = again; same {
 			return
 		}
 	}
@@ -298,27 +288,27 @@ func (s *Scraper) Start(clock sched.Clock, sink ScrapeSink) {
 func (s *Scraper) follow(i int, p *scrapePage) {
 	wait := time.NewTimer(s.interval * time.Duration(i+1) / time.Duration(len(s.pages)))
 	defer wait.Stop()
+	halted := false
 	select {
 	case <-s.halt:
-		s.emit(i, &p.before, p.took)
-		s.settle(i, p)
-		return
+		halted = true
 	case <-wait.C:
-		s.emit(i, &p.before, p.took)
 	}
+	s.emit(i, &p.before, p.took)
 	tick := time.NewTicker(s.interval) // drops what a slow answer makes it miss
 	defer tick.Stop()
-	for {
-		var m scrape.Sample
+	var m scrape.Sample
+	for !halted {
 		p.sample(scrape.During, &m)
 		s.emit(i, &m, time.Now())
 		select {
 		case <-s.halt:
-			s.settle(i, p)
-			return
+			halted = true
 		case <-tick.C:
 		}
 	}
+	p.atRest(scrape.After, &m)
+	s.emit(i, &m, time.Now())
 }
 
 // emit calls the sink with a sample that was taken then.
@@ -328,13 +318,6 @@ func (s *Scraper) emit(i int, m *scrape.Sample, then time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sink(i, m)
-}
-
-// settle takes the sample after the run.
-func (s *Scraper) settle(i int, p *scrapePage) {
-	var m scrape.Sample
-	p.atRest(scrape.After, &m)
-	s.emit(i, &m, time.Now())
 }
 
 // Stop samples what is after the run, and returns when the sink has seen it.

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
@@ -71,6 +73,32 @@ func EncodeJSON(w io.Writer, v any) error {
 // end are the wall-clock times of the run.
 func WriteHistograms(dir string, c *metrics.Collector, start, end time.Time) error {
 	return WriteWhole(filepath.Join(dir, HistogramsName), func(w io.Writer) error { return c.WriteHistograms(w, start, end) })
+}
+
+// Gaps returns the gaps between token chunks (ITL) of all targets together, in ns; nil without any, as of a run that was killed.
+func Gaps(dir string) (gaps *hdrhistogram.Histogram, err error) {
+	name := filepath.Join(dir, HistogramsName)
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	all, err := metrics.ReadHistograms(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	for _, h := range all {
+		switch {
+		case h.Metric != "itl":
+		case gaps == nil:
+			gaps = h.Values
+		default:
+			gaps.Merge(h.Values)
+		}
+	}
+	return gaps, nil
 }
 
 // WriteTimeline writes dir/timeline.jsonl and, if answers name instances, dir/timeline_instances.jsonl, each whole or not at all.

@@ -2,13 +2,10 @@ package report
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -103,32 +100,14 @@ func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
 	if p.samples, err = readLines[scrape.Sample](filepath.Join(dir, ServerMetricsName)); err != nil {
 		return p, err
 	}
-	if p.window == nil { // of which alone the gaps are known
-		err = p.readGaps(dir)
+	if p.window != nil {
+		return p, nil
+	}
+	gaps, err := Gaps(dir) // which records do not have, and which are known of the whole run alone
+	if gaps != nil {
+		p.values[2] = gaps
 	}
 	return p, err
-}
-
-// readGaps reads ITL, which records do not have.
-func (p *pictures) readGaps(dir string) error {
-	f, err := os.Open(filepath.Join(dir, HistogramsName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	all, err := metrics.ReadHistograms(f)
-	if err != nil {
-		return fmt.Errorf("%s: %w", f.Name(), err)
-	}
-	for _, h := range all {
-		if h.Metric == "itl" {
-			p.values[2].Merge(h.Values)
-		}
-	}
-	return nil
 }
 
 // see takes a record.

@@ -29,9 +29,9 @@ func (p *pictures) serverLines(spans []chart.Piece) (out []chart.Graph) {
 		addGrowth(queries, step, before.PrefixQueries, m.PrefixQueries)
 		latest[m.URL] = m.Reading
 		hits.Values[step] = found[step] / queries[step] // NaN where nothing was looked up
-		running.Values[step], _ = total(latest, func(r *scrape.Reading) *float64 { return r.Running })
-		waiting.Values[step], _ = total(latest, func(r *scrape.Reading) *float64 { return r.Waiting })
-		sum, pages := total(latest, func(r *scrape.Reading) *float64 { return r.KVUsage })
+		running.Values[step], _ = scrape.Total(latest, scrape.Running)
+		waiting.Values[step], _ = scrape.Total(latest, scrape.Waiting)
+		sum, pages := scrape.Total(latest, scrape.KVUsage)
 		kv.Values[step] = sum / pages
 		for _, r := range latest {
 			if v := r.MostKVUsage; v != nil && !(mostKV.Values[step] >= *v) {
@@ -48,19 +48,6 @@ func (p *pictures) serverLines(spans []chart.Piece) (out []chart.Graph) {
 		}
 	}
 	return out
-}
-
-// total sums a gauge over readings, and counts those that have it; NaN if none does.
-func total(latest map[string]scrape.Reading, of func(*scrape.Reading) *float64) (sum, n float64) {
-	for _, r := range latest {
-		if v := of(&r); v != nil {
-			sum, n = sum+*v, n+1
-		}
-	}
-	if n == 0 {
-		return math.NaN(), 0
-	}
-	return sum, n
 }
 
 // addGrowth adds by how much a counter has grown, unless its server was restarted.
