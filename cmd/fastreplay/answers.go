@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/prompt"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
@@ -28,14 +27,6 @@ func (o *options) checkAnswers(l *load) error {
 		return fmt.Errorf("--answers %s: each request asks for %d answers, and one can be told", metrics.AnswersExact, l.Choices)
 	}
 	return nil
-}
-
-// tellAnswers returns the backend of the run's bodies, and with --answers exact lays answers and prompts out in each other.
-func (p *prepared) tellAnswers(salt string, stream bool) (api.Backend, error) {
-	if p.o.exact() {
-		p.TellAnswers(p.source.(*prompt.TokenIDs))
-	}
-	return p.o.tellingBackend(p.model, salt, stream, p.o.exact())
 }
 
 // probeAnswers asks the servers for one answer that they are told.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fastreplay/fastreplay/codec/prompt"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/history"
 	"github.com/fastreplay/fastreplay/engine/host"
@@ -47,7 +48,10 @@ func (b *built) layout(ctx context.Context) error {
 	if err := b.route(); err != nil {
 		return err
 	}
-	backend, err := b.tellAnswers(b.salt, !b.o.noStream)
+	if b.o.exact() { // lays answers and prompts out in each other
+		b.TellAnswers(b.source.(*prompt.TokenIDs))
+	}
+	backend, err := b.o.tellingBackend(b.model, b.salt, !b.o.noStream, b.o.exact())
 	if err != nil {
 		return err
 	}
@@ -145,12 +149,6 @@ func (b *built) fill(ctx context.Context) error {
 	}
 	fingerprint := b.Prebuilt.Fingerprint(b.Work)
 	b.ui.detail("built: %s in %s, fingerprint %s", format.Bytes(b.Prebuilt.Bytes()), took, fingerprint)
-	b.compareFingerprint(fingerprint)
-	return nil
-}
-
-// compareFingerprint notes whether the requests are those of the run whose flags --config has.
-func (b *built) compareFingerprint(fingerprint string) {
 	switch b.o.like {
 	case "":
 	case fingerprint:
@@ -158,6 +156,7 @@ func (b *built) compareFingerprint(fingerprint string) {
 	default:
 		b.ui.note("the requests are not those of %s (fingerprint %s): the trace, a flag or what the server adds to a prompt is another", b.o.config, b.o.like)
 	}
+	return nil
 }
 
 // defaultVerified is how many prompts are counted again unless told otherwise: a second's work at most.

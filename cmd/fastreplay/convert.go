@@ -63,12 +63,9 @@ func (v *conversion) run(c *cobra.Command, paths []string) error {
 	if err != nil {
 		return err
 	}
-	if t, err = inWords(t, v.seed, v.model); err != nil {
-		return err
-	}
-	lost, err := trace.WriteNotes(t, v.format)
+	t, lost, err := inWords(t, v.format, v.seed, v.model)
 	if err != nil {
-		return fmt.Errorf("--format: %w", err)
+		return err
 	}
 	if err := writeTrace(v.output, c.OutOrStdout(), t, v.format); err != nil {
 		return err

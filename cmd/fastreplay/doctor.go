@@ -156,11 +156,11 @@ func lateness(clock *sched.Monotonic, spin, length time.Duration) (late []int64)
 // judge returns what readings mean, in the order of importance, and what all of it means for a measurement here.
 func judge(r readings) (checks []check, conclusion string) {
 	add := func(name string, wrong bool, found, remedy string) {
-		if !wrong {
-			checks = append(checks, check{name, fine, found, ""})
-			return
+		c := check{Name: name, Grade: fine, Found: found}
+		if wrong {
+			c.Grade, c.Remedy = poor, remedy
 		}
-		checks = append(checks, check{name, poor, found, remedy})
+		checks = append(checks, c)
 	}
 	o, linux := r.offer, r.system == "linux"
 	if w := r.waits; w != nil {

@@ -130,10 +130,7 @@ func (g *generation) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if t, err = inWords(t, g.Seed, g.model); err != nil {
-		return err
-	}
-	lost, err := trace.WriteNotes(t, t.Format)
+	t, lost, err := inWords(t, t.Format, g.Seed, g.model)
 	if err != nil {
 		return err
 	}
@@ -222,13 +219,13 @@ func describeGen(say *terminal, g *trace.Gen, t *trace.Trace) {
 const answerDomain = 1 << 62
 
 // inWords gives a trace the words that some formats need: prompts and answers. The prompts are those that a replay with --prompt text
-// and the same --seed sends.
-func inWords(t *trace.Trace, seed uint64, model string) (*trace.Trace, error) {
+// and the same --seed sends. It also returns what the format has no place for.
+func inWords(t *trace.Trace, format string, seed uint64, model string) (spelled *trace.Trace, lost []string, err error) {
 	source, err := prompt.NewText(seed, prompt.BuiltIn())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return t.With(trace.Words{
+	spelled = t.With(trace.Words{
 		Model: model,
 		Prompt: func(dst []byte, i int) []byte {
 			return source.Append(dst, prompt.Spec{Blocks: t.Blocks(i), BlockTokens: t.BlockTokens, Tokens: int(t.InputTokens[i]), Unique: t.Unique(i)})
@@ -236,7 +233,9 @@ func inWords(t *trace.Trace, seed uint64, model string) (*trace.Trace, error) {
 		Answer: func(dst []byte, i int) []byte {
 			return source.Append(dst, prompt.Spec{Tokens: int(t.OutputTokens[i]), Unique: answerDomain | t.Unique(i)})
 		},
-	}), nil
+	})
+	lost, err = trace.WriteNotes(spelled, format)
+	return spelled, lost, err
 }
 
 // openTraces reads the traces, or makes the one that is described.

@@ -137,17 +137,6 @@ const (
 	senderThread  = "thread"
 )
 
-// checkSender refuses a process of their own for senders that cannot have one, before anything is built.
-func (o *options) checkSender(plan *sched.Plan) error {
-	if o.sender != senderProcess {
-		return nil
-	}
-	if err := engine.CheckSenderProcess(plan, o.route == routeLeastInFlight, o.sessions.past == historyLive); err != nil {
-		return fmt.Errorf("--sender %s: %w", senderProcess, err)
-	}
-	return nil
-}
-
 // senderCommandLine is how the engine starts the process of the senders; nil where they are to be threads.
 func (o *options) senderCommandLine() []string {
 	self, err := os.Executable()

@@ -160,11 +160,13 @@ func (o *mockOptions) complete() error {
 	if o.template != nil {
 		o.cfg.TemplateHead, o.cfg.TemplateTail = o.template.Head, o.template.Tail
 	}
-	if o.cfg.BlockTokens < 1 {
+	switch {
+	case o.cfg.BlockTokens < 1:
 		return fmt.Errorf("mock: --block-tokens %d: a block has at least 1 token", o.cfg.BlockTokens)
-	}
-	if err := o.checkInstances(); err != nil {
-		return err
+	case o.instances < 1 || o.instances > maxMockInstances:
+		return fmt.Errorf("mock: --instances %d: want 1 to %d", o.instances, maxMockInstances)
+	case o.instances > 1 && o.logFile != "" && !strings.Contains(o.logFile, mockInstance):
+		return fmt.Errorf("mock: --log %s: every server has a log of its own; write {instance} into the name, such as log-{instance}.jsonl", o.logFile)
 	}
 	for _, text := range o.faults {
 		fault, err := mockllm.ParseFault(text)
@@ -276,16 +278,6 @@ const maxMockInstances = 1000
 
 // mockInstance stands for a server's number in --header, --body-field and --log.
 const mockInstance = "{instance}"
-
-func (o *mockOptions) checkInstances() error {
-	switch {
-	case o.instances < 1 || o.instances > maxMockInstances:
-		return fmt.Errorf("mock: --instances %d: want 1 to %d", o.instances, maxMockInstances)
-	case o.instances > 1 && o.logFile != "" && !strings.Contains(o.logFile, mockInstance):
-		return fmt.Errorf("mock: --log %s: every server has a log of its own; write {instance} into the name, such as log-{instance}.jsonl", o.logFile)
-	}
-	return nil
-}
 
 // configs makes the configuration of each server, and opens its log. closeLogs is good even after an error.
 func (o *mockOptions) configs() (configs []mockllm.Config, closeLogs func(), err error) {

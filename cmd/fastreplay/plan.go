@@ -14,6 +14,7 @@ import (
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/codec/tokenizer"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/workload"
@@ -340,7 +341,12 @@ func (l *load) plan(o *options, ui *terminal) error {
 		ui.note("the trace's delays are ignored, as its times are; --sessions %s keeps them", sessionsThink)
 	}
 	l.Plan = plan
-	return o.checkSender(&l.Plan)
+	if o.sender == senderProcess { // refused before anything is built
+		if err := engine.CheckSenderProcess(&plan, o.route == routeLeastInFlight, o.sessions.past == historyLive); err != nil {
+			return fmt.Errorf("--sender %s: %w", senderProcess, err)
+		}
+	}
+	return nil
 }
 
 // announce prints what was read.
@@ -434,11 +440,7 @@ func (o *options) parseSessions(text string) (sessionMode, error) {
 			return "", errors.New("want lanes=N with a whole number of at least 1, such as lanes=8")
 		}
 	case counted || !slices.Contains([]sessionMode{sessionsStrict, sessionsGated, sessionsThink}, mode):
-		err := errors.New("want strict, gated, think or lanes=N")
-		if near := nearest(word, sessionWords()); len(near) > 0 {
-			err = fmt.Errorf("%w; did you mean %s?", err, near[0])
-		}
-		return "", err
+		return "", suggest(errors.New("want strict, gated, think or lanes=N"), word, sessionWords())
 	}
 	o.sessions.lanes, o.pacing.lanes = lanes, lanes
 	return mode, nil

@@ -395,10 +395,11 @@ func (t *target) makeSource(ctx context.Context, o *options, ui *terminal) (err 
 		}
 		return err
 	}
+	var vocabulary prompt.Vocabulary
 	t.tokenizer, err = await(ctx, func() (*tokenizer.Tokenizer, error) {
 		read, err := tokenizer.Open(o.tokenizer)
 		if err == nil && o.prompt != promptTokenIDs {
-			_, _, err = read.Words() // it keeps them for takeWords
+			vocabulary.Words, vocabulary.First, err = read.Words()
 		}
 		return read, err
 	})
@@ -406,31 +407,17 @@ func (t *target) makeSource(ctx context.Context, o *options, ui *terminal) (err 
 		return fmt.Errorf("--tokenizer %s: %w", o.tokenizer, err)
 	}
 	if o.prompt == promptTokenIDs {
-		return t.takeIDs(o, ui)
+		ids := t.tokenizer.Ordinary()
+		source, err := prompt.NewTokenIDs(o.seed, ids)
+		if err != nil {
+			return fmt.Errorf("--tokenizer %s: of its %s ids of ordinary text, %w; use --prompt text", t.tokenizer.Name(), format.Count(int64(len(ids))), err)
+		}
+		t.source = source
+		first, last := source.Range()
+		ui.detail("tokenizer: %s, prompts of its ids from %d to %d", t.tokenizer.Name(), first, last)
+		return nil
 	}
-	return t.takeWords(o, ui)
-}
-
-// takeIDs makes prompts of the tokenizer's ordinary ids.
-func (t *target) takeIDs(o *options, ui *terminal) error {
-	ids := t.tokenizer.Ordinary()
-	source, err := prompt.NewTokenIDs(o.seed, ids)
-	if err != nil {
-		return fmt.Errorf("--tokenizer %s: of its %s ids of ordinary text, %w; use --prompt text", t.tokenizer.Name(), format.Count(int64(len(ids))), err)
-	}
-	t.source = source
-	first, last := source.Range()
-	ui.detail("tokenizer: %s, prompts of its ids from %d to %d", t.tokenizer.Name(), first, last)
-	return nil
-}
-
-// takeWords makes prompts of the tokenizer's words.
-func (t *target) takeWords(o *options, ui *terminal) error {
-	words, first, err := t.tokenizer.Words()
-	if err != nil {
-		return fmt.Errorf("--tokenizer %s: %w", t.tokenizer.Name(), err)
-	}
-	text, err := prompt.NewText(o.seed, prompt.Vocabulary{Words: words, First: first})
+	text, err := prompt.NewText(o.seed, vocabulary)
 	if err != nil {
 		return fmt.Errorf("--tokenizer %s: %w", t.tokenizer.Name(), err)
 	}
