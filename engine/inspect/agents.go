@@ -130,19 +130,16 @@ func jobSpan(t *trace.Trace, rows []int32, assumed sched.Assumed) span {
 }
 
 func (a *Agents) depths(t *trace.Trace) {
-	depth := func(i int) int {
-		if t.Depth == nil {
-			return 0
-		}
-		return int(t.Depth[i])
+	depths, names := t.Depth, []string(nil)
+	if depths == nil {
+		depths = make([]int32, t.Len())
 	}
-	var names []string
-	for i := range t.Len() {
-		for len(names) <= depth(i) {
+	for _, depth := range depths {
+		for len(names) <= int(depth) {
 			names = append(names, fmt.Sprint("depth ", len(names)))
 		}
 	}
-	a.Depths = typesOf(t, names, depth)
+	a.Depths = typesOf(t, names, func(i int) int { return int(depths[i]) })
 }
 
 // turns counts how agents begin and end, and how prompts grow from turn to turn.

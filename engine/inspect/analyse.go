@@ -258,19 +258,15 @@ func replay(t *trace.Trace) Replay {
 func volume(t *trace.Trace, s prompt.Source) Volume {
 	var v Volume
 	for i := range t.Len() {
-		if l := t.Verbatim(i); l.Kind != trace.NoVerbatim {
-			v.add(int64(len(l.Content) + len(l.Tools) + len(l.Extra)))
-			continue
+		l := t.Verbatim(i)
+		size := len(l.Content) + len(l.Tools) + len(l.Extra)
+		if l.Kind == trace.NoVerbatim {
+			size = s.Size(prompt.Spec{Blocks: t.Blocks(i), BlockTokens: t.BlockTokens, Tokens: int(t.InputTokens[i])})
 		}
-		v.add(int64(s.Size(prompt.Spec{Blocks: t.Blocks(i), BlockTokens: t.BlockTokens, Tokens: int(t.InputTokens[i])})))
+		v.PromptBytes, v.LargestBytes = v.PromptBytes+int64(size), max(v.LargestBytes, int64(size))
 	}
 	v.MemoryBytes = v.PromptBytes + aroundPrompt*int64(t.Len())
 	return v
-}
-
-func (v *Volume) add(size int64) {
-	v.PromptBytes += size
-	v.LargestBytes = max(v.LargestBytes, size)
 }
 
 // timelineBins is how many bins the span is cut into: one for each column of the plot on a terminal of 80.
@@ -293,7 +289,10 @@ func arrivals(t *trace.Trace, input, output int64, p *pictures) Arrivals {
 	a.GapS = stats.Describe(gaps, 1e9)
 	if span > 0 {
 		a.RowsPerS, a.InputTokensPerS, a.OutputTokensPerS = perSecond(int64(t.Len()), span), perSecond(input, span), perSecond(output, span)
-		a.timeline(t.ArrivalNS, span)
+		a.BinS, a.Timeline = seconds(span)/timelineBins, make([]int64, timelineBins)
+		for _, ns := range t.ArrivalNS {
+			a.Timeline[stepOf(ns, span, timelineBins)]++
+		}
 		p.outlines["Time from a row to the next"] = outlineOf(gaps, 1e9)
 	}
 	return a
@@ -332,14 +331,6 @@ func (a *Arrivals) peak(at []int64) {
 	}
 }
 
-func (a *Arrivals) timeline(at []int64, span int64) {
-	a.BinS = seconds(span) / timelineBins
-	a.Timeline = make([]int64, timelineBins)
-	for _, ns := range at {
-		a.Timeline[stepOf(ns, span, timelineBins)]++
-	}
-}
-
 // binned counts values in units of unit between edges, which ascend and enclose all. Empty bins at both ends are left out.
 func binned(edges []float64, values []stats.Counted, unit float64) []Bin {
 	bins := make([]Bin, len(edges)-1)
@@ -353,14 +344,13 @@ func binned(edges []float64, values []stats.Counted, unit float64) []Bin {
 		}
 		bins[min(max(0, i), len(bins)-1)].Count += v.Count
 	}
-	from, to := 0, len(bins)
-	for from < to && bins[from].Count == 0 {
-		from++
+	for len(bins) > 0 && bins[0].Count == 0 {
+		bins = bins[1:]
 	}
-	for to > from && bins[to-1].Count == 0 {
-		to--
+	for len(bins) > 0 && bins[len(bins)-1].Count == 0 {
+		bins = bins[:len(bins)-1]
 	}
-	return bins[from:to]
+	return bins
 }
 
 // powersOfTwo is 1, 2, 4, … beyond the longest lengths of a trace.

@@ -78,7 +78,10 @@ func (f *follower) add(ids []uint64, tokens, blockTokens int, atNS int64) {
 			hit += min(u.Held, u.Tokens)
 			f.repeat(u, blockTokens, atNS)
 		}
-		f.used(u.Block, atNS)
+		if u.Block == len(f.lastNS) {
+			f.lastNS = append(f.lastNS, 0)
+		}
+		f.lastNS[u.Block] = atNS
 	}
 	f.rows++
 	f.held = append(f.held, rowHeld{atNS, int32(tokens), int32(hit)})
@@ -97,13 +100,6 @@ func (f *follower) repeat(u kvcache.Use, blockTokens int, atNS int64) {
 		f.gap = stats.Counted{Value: ns}
 	}
 	f.gap.Count++
-}
-
-func (f *follower) used(block int, atNS int64) {
-	if block == len(f.lastNS) {
-		f.lastNS = append(f.lastNS, atNS)
-	}
-	f.lastNS[block] = atNS
 }
 
 func (f *follower) summary() *Blocks {

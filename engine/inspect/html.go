@@ -17,7 +17,7 @@ func HTML(w io.Writer, reports []*Report) error {
 	names := shortNames(reports)
 	d := chart.Document{Title: strings.Join(names, ", ")}
 	if len(reports) == 1 {
-		d.Under = under(reports[0])
+		d.Under = append(whatWasRead(reports[0]), reports[0].Trace)
 	}
 	first := chart.Section{}
 	for i, r := range reports {
@@ -33,8 +33,7 @@ func HTML(w io.Writer, reports []*Report) error {
 	return d.Write(w)
 }
 
-// under describes what was read.
-func under(r *Report) []string {
+func whatWasRead(r *Report) []string {
 	out := []string{r.Format}
 	if !r.Untimed {
 		out = append(out, "timestamps in "+r.TimeUnit)
@@ -42,7 +41,7 @@ func under(r *Report) []string {
 	if r.Blocks != nil {
 		out = append(out, format.Count(int64(r.BlockTokens))+" tokens a block")
 	}
-	return append(out, r.Trace)
+	return out
 }
 
 // htmlFindings are the trace in words, and what is wrong with it.

@@ -67,14 +67,7 @@ func shorten(s string, n int) string {
 func (p *page) single(r *Report) {
 	all := sections(r, nil)
 	p.Line(shorten(r.Trace, p.Width))
-	read := []string{r.Format}
-	if !r.Untimed {
-		read = append(read, "timestamps in "+r.TimeUnit)
-	}
-	if r.Blocks != nil {
-		read = append(read, format.Count(int64(r.BlockTokens))+" tokens a block")
-	}
-	p.Wrap("  ", "  ", format.Gap, read)
+	p.Wrap("  ", "  ", format.Gap, whatWasRead(r))
 	p.Line("")
 	p.findings(r)
 	if r.Amplify != nil {

@@ -70,9 +70,7 @@ func picture(t *trace.Trace) *pictures {
 		return p
 	}
 	p.stepS = seconds(span) / timeSteps
-	for _, list := range []*[]float64{&p.rows, &p.input, &p.output} {
-		*list = make([]float64, timeSteps)
-	}
+	p.rows, p.input, p.output = make([]float64, timeSteps), make([]float64, timeSteps), make([]float64, timeSteps)
 	for i, ns := range t.ArrivalNS {
 		step := stepOf(ns, span, timeSteps)
 		p.rows[step]++

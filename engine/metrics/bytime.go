@@ -10,7 +10,6 @@ import (
 	"unsafe"
 
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // mostSteps is into how many steps of time a run is cut at most, and mostRows how many rows all targets have together; of
@@ -258,15 +257,6 @@ func (d *Distribution) at(permille int64, unitNS float64) *float64 {
 		return nil
 	}
 	return new(float64(d.QuantileNS(permille)) / unitNS)
-}
-
-// nearest is the percentile by nearest rank in units of unitNS, exact; nil of nothing. It sorts ns.
-func nearest(ns []int64, permille int64, unitNS float64) *float64 {
-	if len(ns) == 0 {
-		return nil
-	}
-	slices.Sort(ns)
-	return new(float64(ns[stats.Rank(int64(len(ns)), permille)-1]) / unitNS)
 }
 
 // timing is what results by time keep of a request: 80 bytes, beside the hundreds of its record.

@@ -32,9 +32,6 @@ type goodCounts struct {
 }
 
 func (g *goodCounts) add(r *record.Record) {
-	if len(g.slos) == 0 {
-		return
-	}
 	good := true
 	for i := range g.slos {
 		o := &g.slos[i]
