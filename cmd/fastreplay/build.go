@@ -69,8 +69,12 @@ func (b *built) layout(ctx context.Context) error {
 		b.ui.detail("      answers: %s are told, %s of them in the prompts of %s", format.Many(a.Told, "token"), format.Count(a.Carried), format.Many(a.Turns, "follow-up turn"))
 	}
 	b.noteShort()
-	if err := b.carryHistory(); err != nil {
-		return err
+	if b.o.sessions.past == historyLive {
+		if b.history, err = history.New(b.builder, b.Work); err != nil {
+			return fmt.Errorf("--history %s: %w", historyLive, err)
+		}
+		b.ui.detail("      live history: %s to get what the servers answer to the turns before", format.Many(int64(b.history.Turns()), "follow-up turn"))
+		b.ui.note("live history: the fingerprint and the bytes on the wire are those of the requests as recorded")
 	}
 	return b.checkMemory(ctx)
 }
@@ -80,20 +84,17 @@ const maxNamed = 10
 
 // noteShort lists the rows that are shorter than what the server adds to them.
 func (b *built) noteShort() {
-	short, rows := int64(0), []string(nil)
+	var rows []string
 	for i := range b.Requests() {
-		if b.SurplusTokens(i) <= 0 {
-			continue
-		}
-		if short++; short <= maxNamed {
+		if b.SurplusTokens(i) > 0 {
 			rows = append(rows, fmt.Sprint(b.Trace.Row[i]))
 		}
 	}
-	switch {
-	case short == 0:
+	short := int64(len(rows))
+	if short == 0 {
 		return
-	case short > maxNamed:
-		rows = append(rows, "…")
+	} else if short > maxNamed {
+		rows = append(rows[:maxNamed], "…")
 	}
 	b.ui.note("%s of at most %d tokens, which the server adds anyway: each is sent as one token, so it gets more than recorded (rows %s, from 0)",
 		format.Many(short, "prompt"), b.Overhead.Tokens(), strings.Join(rows, ", "))
@@ -222,19 +223,6 @@ const (
 	historyRecorded = "recorded"
 	historyLive     = "live"
 )
-
-// carryHistory prepares the turns that get what the servers answer.
-func (b *built) carryHistory() (err error) {
-	if b.o.sessions.past == historyRecorded {
-		return nil
-	}
-	if b.history, err = history.New(b.builder, b.Work); err != nil {
-		return fmt.Errorf("--history %s: %w", historyLive, err)
-	}
-	b.ui.detail("      live history: %s to get what the servers answer to the turns before", format.Many(int64(b.history.Turns()), "follow-up turn"))
-	b.ui.note("live history: the fingerprint and the bytes on the wire are those of the requests as recorded")
-	return nil
-}
 
 // describe prints in a line what is about to happen, and its details if they are wanted.
 func (b *built) describe() {

@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -15,7 +14,9 @@ func (p *page) plots(r *Report) {
 	p.beside(p.histogram("input tokens", r.InputTokens.Histogram, lengthRange), p.histogram("output tokens", r.OutputTokens.Histogram, lengthRange))
 	if u := r.Reuse; u != nil && u.References > 0 {
 		p.Line("")
-		p.beside(p.histogram("block reused after", u.TimeHistogram, timeRange), p.histogram("other tokens used since", u.TokensHistogram, tokensRange))
+		p.beside(p.histogram("block reused after", u.TimeHistogram, timeRange), p.histogram("other tokens used since", u.TokensHistogram, func(b Bin) string {
+			return format.Short(b.From) + "–" + format.Short(b.To)
+		}))
 	}
 }
 
@@ -65,38 +66,10 @@ func lengthRange(b Bin) string {
 	return whole(b.From) + "–" + whole(b.To-1)
 }
 
-func tokensRange(b Bin) string { return format.Short(b.From) + "–" + format.Short(b.To) }
-
-// timeRange prints a bin of seconds, in units that people use.
+// timeRange names a bin of timeEdges.
 func timeRange(b Bin) string {
-	edges := timeEdges()
-	switch b.To {
-	case edges[1]:
-		return "at once"
-	case edges[2]:
-		return "below " + step(b.To)
-	case edges[len(edges)-1]:
-		return "above " + step(b.From)
-	}
-	from, to := step(b.From), step(b.To)
-	if number, unit, _ := strings.Cut(from, " "); strings.HasSuffix(to, " "+unit) {
-		from = number
-	}
-	return from + "–" + to
-}
-
-// step prints an edge of the time bins, a whole number of its unit.
-func step(s float64) string {
-	for _, u := range []struct {
-		unit string
-		s    float64
-	}{{" d", 86400}, {" h", 3600}, {" min", 60}} {
-		if s >= u.s {
-			return format.Short(s/u.s) + u.unit
-		}
-	}
-	if s < 1 {
-		return "" // the edge between at once and at all
-	}
-	return format.Short(s) + " s"
+	return [...]string{
+		"at once", "below 1 s", "1–3 s", "3–10 s", "10–30 s", "30 s–1 min", "1–3 min", "3–10 min", "10–30 min", "30 min–1 h", "1–3 h", "3–12 h", "12 h–1 d",
+		"1–7 d", "above 7 d",
+	}[slices.Index(timeEdges(), b.From)]
 }

@@ -169,29 +169,22 @@ func parseAnswer(backend api.Backend, answer []byte, d *api.Delta) error {
 	}
 	var all api.Delta
 	all.Reset()
-	take := func(data []byte) (end bool, err error) {
-		if err = backend.ParseEvent(data, d); err == nil && d.HasUsage() {
+	var events sse.Scanner
+	for more := true; more; {
+		data, n, ok, err := events.Next(answer)
+		if more = len(answer) > 0; !more {
+			data, ok = events.Finish()
+		}
+		if err == nil && ok {
+			err = backend.ParseEvent(data, d)
+		}
+		if err != nil || ok && d.IsError {
+			return err
+		}
+		if ok && d.HasUsage() {
 			all.PromptTokens, all.CachedTokens = max(all.PromptTokens, d.PromptTokens), max(all.CachedTokens, d.CachedTokens)
 		}
-		return err != nil || d.IsError, err
-	}
-	var events sse.Scanner
-	for len(answer) > 0 {
-		data, n, ok, err := events.Next(answer)
-		if err != nil {
-			return err
-		}
-		if ok {
-			if end, err := take(data); end {
-				return err
-			}
-		}
 		answer = answer[n:]
-	}
-	if data, ok := events.Finish(); ok {
-		if end, err := take(data); end {
-			return err
-		}
 	}
 	*d = all
 	return nil

@@ -31,7 +31,7 @@ func Even(endpoints []int) []Target {
 // round robin, as in nginx). A target's requests go to its addresses in turn. With equal weights request i goes to
 // target i mod T.
 func RoundRobin(n int, targets []Target) []Place {
-	places, next := make([]Place, n), newTurns(targets)
+	places, next := make([]Place, n), inTurn(targets)
 	credit, total := make([]float64, len(targets)), totalWeight(targets)
 	for i := range places {
 		best := 0
@@ -41,17 +41,17 @@ func RoundRobin(n int, targets []Target) []Place {
 			}
 		}
 		credit[best] -= total
-		places[i] = next.of(best)
+		places[i] = next(best)
 	}
 	return places
 }
 
 // Random gives each of n requests to a random target, in the mean by the targets' weights. Equal seeds choose alike.
 func Random(n int, targets []Target, seed uint64) []Place {
-	places, next := make([]Place, n), newTurns(targets)
+	places, next := make([]Place, n), inTurn(targets)
 	draw := rand.New(rand.NewPCG(seed, routeStream))
 	for i := range places {
-		places[i] = next.of(byWeight(targets, draw.Float64()))
+		places[i] = next(byWeight(targets, draw.Float64()))
 	}
 	return places
 }
@@ -90,18 +90,13 @@ func byWeight(targets []Target, share float64) int {
 	return len(targets) - 1 // rounding
 }
 
-// turns takes each target's addresses in turn.
-type turns struct {
-	targets []Target
-	used    []int
-}
-
-func newTurns(targets []Target) *turns { return &turns{targets, make([]int, len(targets))} }
-
-func (t *turns) of(target int) Place {
-	p := Place{target, t.used[target] % t.targets[target].Endpoints}
-	t.used[target]++
-	return p
+// inTurn returns a function that takes a target's addresses in turn.
+func inTurn(targets []Target) func(target int) Place {
+	used := make([]int, len(targets))
+	return func(target int) Place {
+		used[target]++
+		return Place{target, (used[target] - 1) % targets[target].Endpoints}
+	}
 }
 
 // Pairs checks whether each name by which an instance answers belongs to one address, and each address to one name. If

@@ -1,6 +1,7 @@
 package scrape
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -44,12 +45,11 @@ type Server struct {
 
 // counters sums up the counters of one page. The zero value is ready.
 type counters struct {
-	server  Server // but for the gauges
-	last    Counts // as last read
-	grown   [Quantities]float64
-	started [Quantities]bool // there was a reading to count from
-	began   *float64         // as last read
-	falls   int              // of the counters since a sample failed
+	server Server   // but for the gauges
+	last   Counts   // as last read
+	grown  Counts   // nil before there is a reading to count from
+	began  *float64 // as last read
+	falls  int      // of the counters since a sample failed
 }
 
 func (c *counters) add(m *Sample) {
@@ -85,16 +85,16 @@ func (c *counters) count(now *Counts, began *float64) {
 		c.server.Alternates = c.server.Alternates || c.falls > 1
 	}
 	for q := firstCounter; q < Quantities; q++ {
-		was, is := *c.last.at(q), *now.at(q)
+		was, is, more := *c.last.at(q), *now.at(q), 0.0
 		switch {
 		case is == nil:
 			continue
 		case restarted:
-			c.grown[q] += *is
+			more = *is
 		case was != nil:
-			c.grown[q] += *is - *was
+			more = *is - *was
 		}
-		c.started[q] = true
+		addTo(c.grown.at(q), &more)
 		*c.last.at(q) = is
 	}
 }
@@ -110,16 +110,12 @@ func (c *counters) addTo(out *Server) {
 	out.Restarts += s.Restarts
 	out.Alternates = out.Alternates || s.Alternates
 	out.Incomplete = out.Incomplete || s.Incomplete
-	if out.Error == "" {
-		out.Error = s.Error
-	}
+	out.Error = cmp.Or(out.Error, s.Error)
 	out.Engine = joined(out.Engine, s.Engine)
 	addTo(&out.RunningBefore, s.RunningBefore)
 	addTo(&out.WaitingBefore, s.WaitingBefore)
 	for q := firstCounter; q < Quantities; q++ {
-		if c.started[q] {
-			addTo(out.at(q), &c.grown[q])
-		}
+		addTo(out.at(q), *c.grown.at(q))
 	}
 }
 
