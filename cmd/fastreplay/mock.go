@@ -165,6 +165,8 @@ func (o *mockOptions) complete() error {
 		return fmt.Errorf("mock: --block-tokens %d: a block has at least 1 token", o.cfg.BlockTokens)
 	case o.instances < 1 || o.instances > maxMockInstances:
 		return fmt.Errorf("mock: --instances %d: want 1 to %d", o.instances, maxMockInstances)
+	case o.tlsCA != "" && !o.tlsSelfSigned:
+		return errors.New("mock: --tls-ca needs --tls-self-signed")
 	case o.instances > 1 && o.logFile != "" && !strings.Contains(o.logFile, mockInstance):
 		return fmt.Errorf("mock: --log %s: every server has a log of its own; write {instance} into the name, such as log-{instance}.jsonl", o.logFile)
 	}
@@ -184,25 +186,6 @@ func (o *mockOptions) complete() error {
 	if o.cfg.APIKey, err = readKey(o.apiKeyFile); err != nil {
 		return fmt.Errorf("mock: %w", err)
 	}
-	return o.completeTLS()
-}
-
-// parseCache reads a number of tokens, -1 or 0.
-func parseCache(text string) (int64, error) {
-	if text == "-1" || text == "0" {
-		return strconv.ParseInt(text, 10, 64)
-	}
-	n, err := parseTokens(text)
-	if err != nil {
-		return 0, fmt.Errorf("%w; or -1 or 0", err)
-	}
-	return n, nil
-}
-
-func (o *mockOptions) completeTLS() error {
-	if o.tlsCA != "" && !o.tlsSelfSigned {
-		return errors.New("mock: --tls-ca needs --tls-self-signed")
-	}
 	if !o.tlsSelfSigned {
 		return nil
 	}
@@ -216,6 +199,18 @@ func (o *mockOptions) completeTLS() error {
 	}
 	o.cfg.TLS = mockllm.TLSConfig(cert)
 	return nil
+}
+
+// parseCache reads a number of tokens, -1 or 0.
+func parseCache(text string) (int64, error) {
+	if text == "-1" || text == "0" {
+		return strconv.ParseInt(text, 10, 64)
+	}
+	n, err := parseTokens(text)
+	if err != nil {
+		return 0, fmt.Errorf("%w; or -1 or 0", err)
+	}
+	return n, nil
 }
 
 // watchParent calls cancel when the parent has died or has closed the pipe that is our standard input. Without a pipe it

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -116,15 +117,9 @@ func (s *results) conclude(found engine.Result, records []record.Record) error {
 	}
 	summary := s.collector.Summary(info, metrics.Probed{Unknown: s.unknown, Unproven: s.unproven, CacheOff: work.CacheOff})
 	summary.Notes = append(summary.Notes, s.o.unnamed(summary)...)
-	for _, err := range []error{
+	diskErr = s.export(cmp.Or(diskErr,
 		report.WriteHistograms(s.dir, s.collector, found.Run.StartedAt, found.Ended), report.WriteSummary(s.dir, summary),
-		report.WriteTimeline(s.dir, s.collector.Timeline()), s.servers.err, s.writeDigests(s.dir), s.writeShardFile(s.dir),
-	} {
-		if diskErr == nil {
-			diskErr = err
-		}
-	}
-	diskErr = s.export(diskErr)
+		report.WriteTimeline(s.dir, s.collector.Timeline()), s.servers.err, s.writeDigests(s.dir), s.writeShardFile(s.dir)))
 	if err := s.show(summary); err != nil { // last, so that it stays on the screen
 		return err
 	}

@@ -41,7 +41,7 @@ func (f *scrapeFlags) check() error {
 		return errors.New("--scrape-url, --scrape-interval: --scrape is off")
 	}
 	for _, url := range f.urls {
-		if err := probe.CheckScrapeURL(url); err != nil {
+		if _, err := probe.ParseScrapeTarget(url); err != nil {
 			return err
 		}
 	}

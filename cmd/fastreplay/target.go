@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -38,7 +39,9 @@ type target struct {
 // starts the mock; call close even after an error.
 func findTarget(ctx context.Context, o *options, l *load, ui *terminal) (*target, error) {
 	t := &target{}
-	o.modelInPath()
+	for _, place := range append([]string{o.endpoint}, o.urls...) { // a path may name the model, as Triton's do
+		o.model = cmp.Or(o.model, api.ModelAt(place))
+	}
 	backend, err := o.backend(o.model, "", !o.noStream)
 	if err != nil {
 		return t, err
@@ -126,15 +129,6 @@ func (t *target) resolve(ctx context.Context, o *options, path string, ui *termi
 		}
 	}
 	return targets, probe.Resolve(ctx, targets)
-}
-
-// modelInPath takes the model from a path that names it, as Triton's do.
-func (o *options) modelInPath() {
-	for _, place := range append([]string{o.endpoint}, o.urls...) {
-		if o.model == "" {
-			o.model = api.ModelAt(place)
-		}
-	}
 }
 
 // probeTimeout bounds one answer to a probe where --timeout is not given: a cold server may load its graphs first.

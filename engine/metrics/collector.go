@@ -98,9 +98,6 @@ func (c *Collector) AddGaps(target int, gapsNS []int64, moved ...MovedGap) {
 		return
 	}
 	g := c.pick(target)
-	if g.itl == nil {
-		g.itl = NewHistogram()
-	}
 	for _, gap := range gapsNS {
 		g.itl.Add(gap)
 	}
@@ -117,23 +114,23 @@ func (c *Collector) AddGapCounts(target int, gaps *hdrhistogram.Histogram, exact
 	}
 	g := c.pick(target)
 	defer g.Unlock()
-	if g.itl == nil {
-		g.itl = NewHistogram()
-	}
 	g.itl.values.Merge(gaps)
 	g.itl.grow(exact.Count, int64(math.Round(exact.Mean*1e6*float64(exact.Count))), int64(math.Round(exact.Max*1e6)))
 }
 
-// pick returns a locked shard of the target: a free one if there is any.
-func (c *Collector) pick(target int) *gapShard {
+// pick returns a locked shard of the target with its histogram: a free one if there is any.
+func (c *Collector) pick(target int) (g *gapShard) {
 	own := c.gaps[target*c.shards:][:c.shards]
-	first := c.next.Add(1)
-	for i := range own {
-		if g := &own[(int(first)+i)%len(own)]; g.TryLock() {
-			return g
+	first := int(c.next.Add(1))
+	g = &own[first%len(own)]
+	for i := 1; !g.TryLock(); i++ {
+		if g = &own[(first+i)%len(own)]; i == len(own) { // all are in use
+			g.Lock()
+			break
 		}
 	}
-	g := &own[int(first)%len(own)]
-	g.Lock()
+	if g.itl == nil {
+		g.itl = NewHistogram()
+	}
 	return g
 }

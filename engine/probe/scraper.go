@@ -158,13 +158,8 @@ func distinct(candidates [][]*scrapePage) [][]*scrapePage {
 	})
 }
 
-// CheckScrapeURL returns what is wrong with the text of a --scrape-url. It sends nothing.
-func CheckScrapeURL(raw string) error {
-	_, err := parseScrapeTarget(raw)
-	return err
-}
-
-func parseScrapeTarget(raw string) (workload.Target, error) {
+// ParseScrapeTarget reads a --scrape-url. It sends nothing.
+func ParseScrapeTarget(raw string) (workload.Target, error) {
 	t, err := workload.ParseTarget(raw, metricsPaths[0])
 	if err != nil {
 		return t, fmt.Errorf("--scrape-%s", strings.TrimPrefix(err.Error(), "--"))
@@ -174,7 +169,7 @@ func parseScrapeTarget(raw string) (workload.Target, error) {
 
 // parseScrapeURL reads a --scrape-url: host:port, or the URL of a page, by default /metrics.
 func parseScrapeURL(ctx context.Context, raw string) (t workload.Target, page string, err error) {
-	if t, err = parseScrapeTarget(raw); err != nil {
+	if t, err = ParseScrapeTarget(raw); err != nil {
 		return t, "", err
 	}
 	if path := strings.TrimSuffix(withoutQuery(raw), "/"); t.Base != t.URL && !strings.HasSuffix(path, metricsPaths[0]) {

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -37,14 +38,11 @@ func (b *Prober) WarmUp(ctx context.Context, w *workload.Work, source prompt.Sou
 			places = append(places, place{&w.Targets[i], addr})
 		}
 	}
-	if atOnce == 0 {
-		atOnce = warmUpAtOnce
-	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var next atomic.Int64
 	var senders sync.WaitGroup
-	for range min(atOnce, n) {
+	for range min(cmp.Or(atOnce, warmUpAtOnce), n) {
 		senders.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				at, shape := places[i%len(places)], i%w.Requests()
