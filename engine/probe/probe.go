@@ -10,12 +10,15 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -215,4 +218,90 @@ func (e *RefusedError) hint() string {
 		return "; check the path: --url, --api and --endpoint make it"
 	}
 	return credentialsHint(e.Status)
+}
+
+// Lengths of the question whether servers make the tokens that they are told.
+const (
+	toldPrompt = 16
+	toldTokens = 8
+)
+
+// Answers has one short answer told to every target. The error is why a server does not make those tokens: its refusal, in its own
+// words, or what it made instead. The backend is that of the run's bodies, but for a whole answer.
+func (b *Prober) Answers(ctx context.Context, backend api.Backend, source *prompt.TokenIDs) error {
+	for i := range b.Targets {
+		t := &b.Targets[i]
+		told := prompt.Answer{Tokens: toldTokens, Own: probeDomain | b.Nonce}
+		body := backend.AppendSuffix(append(backend.AppendPrefix(nil), b.newPrompt(source, toldPrompt)...), toldTokens)
+		at := len(body) - backend.AnswerEnd()
+		end := string(body[at:])
+		body = append(source.AppendAnswer(body[:at], told), end...)
+		d, err := b.exchange(ctx, t, t.Endpoints[0], backend, body)
+		if err != nil {
+			return err
+		}
+		k := 0
+		for id, rest, ok := api.NextID(d.IDs); ok; id, rest, ok = api.NextID(rest) {
+			if k >= toldTokens || id != source.AnswerToken(&told, k) {
+				return fmt.Errorf("%w: %s was told its answer's tokens and made others (token %d is %d): it may decode speculatively; use --answers free", ErrProbe, t.URL, k, id)
+			}
+			k++
+		}
+		if k < toldTokens {
+			return fmt.Errorf("%w: %s was told an answer of %d tokens and sent %d ids; use --answers free", ErrProbe, t.URL, toldTokens, k)
+		}
+	}
+	return nil
+}
+
+// warmUpAtOnce is how many requests of a warm-up are in flight by default.
+const warmUpAtOnce = 16
+
+// warmUpFrom is how many numbers of prompts are left to probes.
+const warmUpFrom = 1 << 32
+
+// The lengths in a warm-up if those of verbatim content are not known.
+const (
+	bytesPerToken    = 4 // about as many as English text has
+	unrecordedOutput = 16
+)
+
+// WarmUp sends n requests with the sizes of the work's first requests, to all addresses in turn. At most atOnce (0 = 16)
+// are in flight. It returns when all have been answered. Their prompts share no prefix with each other or with the
+// work's. If the work has fewer requests, its sizes are repeated.
+func (b *Prober) WarmUp(ctx context.Context, w *workload.Work, source prompt.Source, n, atOnce int, salt string) error {
+	type place struct {
+		target *workload.Target
+		addr   netip.AddrPort
+	}
+	var places []place
+	for i := range w.Targets {
+		for _, addr := range w.Targets[i].Endpoints {
+			places = append(places, place{&w.Targets[i], addr})
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var senders sync.WaitGroup
+	for range min(cmp.Or(atOnce, warmUpAtOnce), n) {
+		senders.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				at, shape := places[i%len(places)], i%w.Requests()
+				tokens, output := w.PromptTokens(shape), int(w.Trace.OutputTokens[shape])
+				if !w.Made(shape) && w.Trace.InputTokens[shape] <= 0 {
+					tokens = max(1, len(w.Trace.Verbatim(shape).Content)/bytesPerToken)
+				}
+				if output <= 0 {
+					output = unrecordedOutput
+				}
+				text := source.Append(nil, prompt.Spec{Tokens: tokens, Unique: probeDomain | (b.Nonce + warmUpFrom + uint64(i))})
+				if _, err := b.complete(ctx, at.target, at.addr, text, salt, output); err != nil {
+					cancel(fmt.Errorf("warm-up request %d of %d: %w", i+1, n, err))
+				}
+			}
+		})
+	}
+	senders.Wait()
+	return context.Cause(ctx)
 }
