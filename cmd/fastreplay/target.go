@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -279,16 +278,15 @@ func (o *options) readTargets() error {
 	if o.targetsFile == "" {
 		return nil
 	}
-	file, err := os.Open(o.targetsFile)
+	text, err := os.ReadFile(o.targetsFile)
 	if err != nil {
 		return fmt.Errorf("--targets: %w", err)
 	}
-	defer file.Close() // nothing was written, so its error says nothing
-	lines, number := bufio.NewScanner(file), 0
-	for lines.Scan() {
+	number := 0
+	for line := range strings.Lines(string(text)) {
 		number++
-		text, _, _ := strings.Cut(lines.Text(), "#")
-		fields := strings.Fields(text)
+		line, _, _ = strings.Cut(line, "#")
+		fields := strings.Fields(line)
 		if len(fields) == 0 {
 			continue
 		}
@@ -300,9 +298,6 @@ func (o *options) readTargets() error {
 			return fmt.Errorf("--targets %s:%d: want a URL and perhaps a weight above 0 on each line", o.targetsFile, number)
 		}
 		o.urls, o.weights = append(o.urls, fields[0]), append(o.weights, weight)
-	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("--targets %s:%d: %w", o.targetsFile, number+1, err)
 	}
 	if len(o.urls) == 0 {
 		return fmt.Errorf("--targets %s: no server in it; want a URL on each line", o.targetsFile)
