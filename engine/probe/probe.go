@@ -115,22 +115,13 @@ func certificateHint(err error) string {
 	return ""
 }
 
-// Counted is what a server counted for one probe.
-type Counted struct {
-	PromptTokens int
-	CachedTokens int // -1 where not reported
-}
-
 // Count sends a prompt, as the inside of a body, to one address and returns the server's counts.
-func (b *Prober) Count(ctx context.Context, t *workload.Target, addr netip.AddrPort, text []byte, salt string) (Counted, error) {
-	d, err := b.complete(ctx, t, addr, text, salt, 1)
-	if err != nil {
-		return Counted{}, err
+func (b *Prober) Count(ctx context.Context, t *workload.Target, addr netip.AddrPort, text []byte, salt string) (d api.Delta, err error) {
+	d, err = b.complete(ctx, t, addr, text, salt, 1)
+	if err == nil && d.PromptTokens < 0 {
+		err = fmt.Errorf("%w: %s does not report how many tokens a prompt has, so the prompts cannot be proven; use --no-probe to replay without proof", ErrProbe, t.URL)
 	}
-	if d.PromptTokens < 0 {
-		return Counted{}, fmt.Errorf("%w: %s does not report how many tokens a prompt has, so the prompts cannot be proven; use --no-probe to replay without proof", ErrProbe, t.URL)
-	}
-	return Counted{PromptTokens: d.PromptTokens, CachedTokens: d.CachedTokens}, nil
+	return d, err
 }
 
 // complete has a prompt completed by so many tokens at one address.
