@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -119,15 +120,14 @@ func readMachine() (r readings, err error) {
 	go func() { defer close(gone); watch.Run(halt) }()
 	usage := host.UsageNow()
 	busy, known := host.BusyTime()
-	done := make(chan struct{})
-	go func() { // a goroutine of its own, since Place keeps its thread for good
-		defer close(done)
+	var measured sync.WaitGroup
+	measured.Go(func() { // a goroutine of its own, since Place keeps its thread for good
 		p, _ := sched.Place(sched.RealtimeAuto) // auto refuses nothing
 		r.realtime, r.refused = p.FIFO, p.Refused
 		r.sleeps = stats.Describe(lateness(clock, 0, sleepsFor), 1e3)
 		r.waits = stats.Describe(lateness(clock, sched.AutoSpin, waitsFor), 1e3)
-	}()
-	<-done
+	})
+	measured.Wait()
 	r.measuredS = float64(clock.Now()) / 1e9
 	if now, ok := host.BusyTime(); known && ok {
 		r.othersCores = new(max(0, (now-busy-host.UsageNow().Since(usage).CPU.Seconds())/r.measuredS))

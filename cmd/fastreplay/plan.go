@@ -41,20 +41,22 @@ type pacing struct {
 const rateMax = "max"
 
 // complete checks the flags against each other and reads what --rate and --ramp say; seed is that of the gaps.
-func (p *pacing) complete(seed uint64) error {
-	if err := p.check(); err != nil {
+func (p *pacing) complete(seed uint64) (err error) {
+	if err = p.check(); err != nil || p.ramp == "" && (p.rate == "" || p.rate == rateMax) {
 		return err
 	}
-	rate, err := p.parseRate()
-	if err != nil || rate == nil {
+	a, flag := sched.Arrivals{Seed: seed}, "rate"
+	if p.ramp != "" {
+		flag = "ramp"
+		a.Rate, err = parseRamp(p.ramp)
+	} else {
+		a.Rate, err = parseRate(p.rate)
+	}
+	if err = cmp.Or(err, setProcess(&a, p.arrival, sched.Constant)); err != nil {
 		return err
 	}
-	a := sched.Arrivals{Rate: *rate, Seed: seed}
-	if err := setProcess(&a, p.arrival, sched.Constant); err != nil {
-		return err
-	}
-	if err := a.Validate(); err != nil {
-		return fmt.Errorf("--%s: %w", cmp.Or(map[bool]string{true: "ramp"}[p.ramp != ""], "rate"), err)
+	if err = a.Validate(); err != nil {
+		return fmt.Errorf("--%s: %w", flag, err)
 	}
 	p.arrivals = &a
 	return nil
@@ -93,37 +95,29 @@ func (p *pacing) check() error {
 	return nil
 }
 
-// parseRate is nil where requests are not released at a rate.
-func (p *pacing) parseRate() (*sched.Rate, error) {
-	switch {
-	case p.ramp != "":
-		return parseRamp(p.ramp)
-	case p.rate == "" || p.rate == rateMax:
-		return nil, nil
-	}
-	perSecond, err := strconv.ParseFloat(p.rate, 64)
+// parseRate reads requests per second.
+func parseRate(text string) (sched.Rate, error) {
+	perSecond, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return nil, fmt.Errorf("--rate %q: want requests per second, or max", p.rate)
+		err = fmt.Errorf("--rate %q: want requests per second, or max", text)
+	} else if math.IsInf(perSecond, 1) {
+		err = fmt.Errorf("--rate %s: to send everything at once, say --rate %s", text, rateMax)
 	}
-	if math.IsInf(perSecond, 1) {
-		return nil, fmt.Errorf("--rate %s: to send everything at once, say --rate %s", p.rate, rateMax)
-	}
-	rate := sched.Steady(perSecond)
-	return &rate, nil
+	return sched.Steady(perSecond), err
 }
 
 // parseRamp reads FROM:TO:TIME.
-func parseRamp(text string) (*sched.Rate, error) {
+func parseRamp(text string) (rate sched.Rate, err error) {
 	parts := strings.Split(text, ":")
 	if len(parts) == 3 {
 		from, errFrom := strconv.ParseFloat(parts[0], 64)
 		to, errTo := strconv.ParseFloat(parts[1], 64)
 		over, errOver := time.ParseDuration(parts[2])
 		if errors.Join(errFrom, errTo, errOver) == nil && over > 0 {
-			return &sched.Rate{From: from, To: to, Over: over}, nil
+			return sched.Rate{From: from, To: to, Over: over}, nil
 		}
 	}
-	return nil, fmt.Errorf("--ramp %q: want FROM:TO:TIME in requests per second, such as 10:500:60s", text)
+	return rate, fmt.Errorf("--ramp %q: want FROM:TO:TIME in requests per second, such as 10:500:60s", text)
 }
 
 // closed reports whether only requests or jobs that end release others. With all requests due at once, a cap is the same.
