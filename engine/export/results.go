@@ -100,12 +100,7 @@ func spanNS(from, to int64) float64 {
 }
 
 // promptTokens is the prompt's length as the server counted it, or as recorded where it counts none.
-func promptTokens(r *record.Record) float64 {
-	if r.PromptTokens != record.None {
-		return count(r.PromptTokens)
-	}
-	return count(r.InputTokens)
-}
+func promptTokens(r *record.Record) float64 { return count(metrics.PromptTokens(r)) }
 
 // number is null in JSON where it is absent.
 type number float64

@@ -359,7 +359,7 @@ func (t *timings) add(r *record.Record, target int) {
 	}
 	if r.Outcome == record.OK {
 		k.firstNS, k.lastNS, k.tpotNS = r.FirstTokenNS, r.LastTokenNS, r.TPOTNS()
-		k.prompt, k.output = tokens32(promptTokens(r)), tokens32(known(r.CompletionTokens))
+		k.prompt, k.output = tokens32(known(PromptTokens(r))), tokens32(known(r.CompletionTokens))
 		k.cached = tokens32(max(-1, r.CachedTokens))
 	} else {
 		k.failure = t.failures.place(r.Error)

@@ -172,10 +172,7 @@ func (p *pictures) addPoint(r *record.Record) {
 	} else if at = int(p.chance.Int64N(p.seen)); at >= mostPoints {
 		return
 	}
-	input := orNaN(r.PromptTokens)
-	if math.IsNaN(input) {
-		input = orNaN(r.InputTokens)
-	}
+	input := orNaN(metrics.PromptTokens(r))
 	p.points[at] = point{input, input - orNaN(r.CachedTokens), orNaN(r.CompletionTokens), orNaN(r.TTFTNS()) / 1e6, orNaN(r.E2ENS()) / 1e6}
 }
 
