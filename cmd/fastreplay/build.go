@@ -101,8 +101,11 @@ func (b *built) noteShort() {
 }
 
 func (b *built) checkMemory(ctx context.Context) error {
-	kept := b.kept()
-	allowed, err := b.o.allowance(kept)
+	kept := keptForRun + int64(b.Requests())*keptForRequest + int64(b.descriptorsNeeded()-descriptorsBesides)*keptForConnection
+	allowed, err := freeAllowance(kept)
+	if b.o.maxBytes > 0 {
+		allowed, err = allowance{b.o.maxBytes, "--max-memory"}, nil
+	}
 	if err != nil {
 		b.ui.note("free memory is unknown (%v); give --max-memory to bound the memory of requests", err)
 		return nil

@@ -147,7 +147,13 @@ func (o *mockOptions) run(ctx context.Context, stdin io.Reader, stdout io.Writer
 		go watchParent(cancel, stdin)
 		signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE) // they are for the parent
 	}
-	defer func() { err = errors.Join(err, o.closeServers(servers)) }()
+	defer func() {
+		for _, srv := range servers { // started or not
+			if failed := srv.Close(); failed != nil {
+				err = errors.Join(err, fmt.Errorf("mock: --log %s: %w", o.logFile, failed))
+			}
+		}
+	}()
 	if err := o.startServers(servers, stdout); err != nil {
 		return err
 	}
@@ -338,15 +344,4 @@ func (o *mockOptions) listenAt(i int) (net.Listener, error) {
 		return nil, fmt.Errorf("mock: --listen %s: %w", address, err)
 	}
 	return ln, nil
-}
-
-// closeServers ends all servers, started or not.
-func (o *mockOptions) closeServers(servers []*mockllm.Server) error {
-	var errs []error
-	for _, srv := range servers {
-		if err := srv.Close(); err != nil {
-			errs = append(errs, fmt.Errorf("mock: --log %s: %w", o.logFile, err))
-		}
-	}
-	return errors.Join(errs...)
 }

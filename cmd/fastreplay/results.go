@@ -117,24 +117,18 @@ func (s *results) conclude(found engine.Result, records []record.Record) error {
 	}
 	summary := s.collector.Summary(info, metrics.Probed{Unknown: s.unknown, Unproven: s.unproven, CacheOff: work.CacheOff})
 	summary.Notes = append(summary.Notes, s.o.unnamed(summary)...)
-	diskErr = s.export(cmp.Or(diskErr,
+	diskErr = cmp.Or(diskErr,
 		report.WriteHistograms(s.dir, s.collector, found.Run.StartedAt, found.Ended), report.WriteSummary(s.dir, summary),
-		report.WriteTimeline(s.dir, s.collector.Timeline()), s.servers.err, s.writeDigests(s.dir), s.writeShardFile(s.dir)))
+		report.WriteTimeline(s.dir, s.collector.Timeline()), s.servers.err, s.writeDigests(s.dir), s.writeShardFile(s.dir))
+	if diskErr == nil {
+		diskErr = writeExports(s.ui, s.dir, s.o.exports)
+	} else if len(s.o.exports) > 0 {
+		s.ui.line("not exported, since the results are incomplete on disk")
+	}
 	if err := s.show(summary); err != nil { // last, so that it stays on the screen
 		return err
 	}
 	return ending(found.Run.Partial && found.Run.SenderDied == "", summary, diskErr)
-}
-
-// export writes the files of other tools from what is on disk, unless the disk failed before.
-func (s *results) export(diskErr error) error {
-	switch {
-	case diskErr == nil:
-		return writeExports(s.ui, s.dir, s.o.exports)
-	case len(s.o.exports) > 0:
-		s.ui.line("not exported, since the results are incomplete on disk")
-	}
-	return diskErr
 }
 
 // ending turns how a run ended into its exit code.

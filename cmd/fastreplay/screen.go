@@ -21,12 +21,6 @@ const (
 	progressNone = "none"
 )
 
-// redraws reports whether there is a screen that changes. It needs a terminal that obeys, in whose foreground we run.
-func (t *terminal) redraws() bool {
-	f, isFile := t.w.(*os.File)
-	return isFile && t.width > 0 && (t.mode == progressAuto || t.mode == progressFull) && os.Getenv("TERM") != "dumb" && foreground(f)
-}
-
 // foreground reports whether f is a terminal in whose foreground this process runs. In the background it would be stopped if it
 // changed how the terminal works.
 func foreground(f *os.File) bool {
@@ -52,7 +46,8 @@ func (t *terminal) watch(v view) (end func()) {
 	if t.mode == progressNone {
 		return func() {}
 	}
-	if t.redraws() {
+	f, isFile := t.w.(*os.File)
+	if isFile && t.width > 0 && (t.mode == progressAuto || t.mode == progressFull) && os.Getenv("TERM") != "dumb" && foreground(f) {
 		return t.open(v)
 	}
 	stop, tick := make(chan struct{}), time.NewTicker(lineEvery)

@@ -77,7 +77,7 @@ func writeAIPerfRecords(w io.Writer, r *results) error {
 func (r *results) metadata(rec *record.Record, session int64) aiperfMetadata {
 	m := aiperfMetadata{
 		SessionNum: session, XRequestID: rec.RequestID, TurnIndex: max(1, rec.Turn) - 1,
-		RequestStartNS: r.epochNS(startNS(rec)), RequestEndNS: r.epochNS(endNS(rec)),
+		RequestStartNS: r.epochNS(startNS(rec)), RequestEndNS: r.epochNS(max(startNS(rec), rec.WrittenNS, rec.HeadersNS, rec.LastTokenNS, rec.DoneNS)),
 		WorkerID: ourName, ProcessorID: ourName, Phase: "profiling", WasCancelled: rec.Outcome == record.Cancelled,
 	}
 	if rec.Session != record.None {
@@ -98,18 +98,12 @@ func startNS(r *record.Record) int64 {
 	return r.SentNS
 }
 
-// endNS is the last instant of the request that is known.
-func endNS(r *record.Record) int64 {
-	return max(startNS(r), r.WrittenNS, r.HeadersNS, r.LastTokenNS, r.DoneNS)
-}
-
 func (r *results) epochNS(ns int64) *int64 {
 	at, ok := r.wall(ns)
 	if !ok {
 		return nil
 	}
-	epoch := at.UnixNano()
-	return &epoch
+	return new(at.UnixNano())
 }
 
 // errorOf is nil of a request that succeeded. The type is our outcome, but for what AIPerf has a name for.

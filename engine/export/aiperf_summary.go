@@ -63,8 +63,14 @@ func writeAIPerfSummary(w io.Writer, r *results) error {
 	if err := r.each(run.add); err != nil {
 		return err
 	}
-	out := r.provenance()
-	out["error_summary"] = run.errors
+	// Their configuration and version are not there: this was no run of theirs.
+	out := map[string]any{"schema_version": aiperfSchema, "was_cancelled": r.summary.Run.Partial, "error_summary": run.errors}
+	if start, ok := r.wall(0); ok {
+		out["start_time"] = start
+	}
+	if end, ok := r.end(); ok {
+		out["end_time"] = end
+	}
 	for _, m := range slices.Concat(okMetrics(), failedMetrics()) {
 		if s := newSample(run.values[m.tag]); len(s) > 0 {
 			d := newStats(m.unit, len(s), s.percentile)
@@ -87,7 +93,13 @@ func (a *aiperfRun) add(r *record.Record) {
 		a.values[m.tag] = append(a.values[m.tag], v)
 	}
 	if why := errorOf(r); why != nil {
-		a.addError(*why)
+		a.failed++
+		i, ok := a.seen[*why]
+		if !ok {
+			i = len(a.errors)
+			a.seen[*why], a.errors = i, append(a.errors, aiperfErrorCount{Details: *why})
+		}
+		a.errors[i].Count++
 		return
 	}
 	a.ok++
@@ -95,29 +107,6 @@ func (a *aiperfRun) add(r *record.Record) {
 	if drift := r.DriftNS(); drift != record.None {
 		a.driftMS = append(a.driftMS, float64(drift)/1e6)
 	}
-}
-
-func (a *aiperfRun) addError(why aiperfError) {
-	a.failed++
-	i, ok := a.seen[why]
-	if !ok {
-		i = len(a.errors)
-		a.seen[why] = i
-		a.errors = append(a.errors, aiperfErrorCount{Details: why})
-	}
-	a.errors[i].Count++
-}
-
-// provenance is what is no metric. Their configuration and version are not there: this was no run of theirs.
-func (r *results) provenance() map[string]any {
-	out := map[string]any{"schema_version": aiperfSchema, "was_cancelled": r.summary.Run.Partial}
-	if start, ok := r.wall(0); ok {
-		out["start_time"] = start
-	}
-	if end, ok := r.end(); ok {
-		out["end_time"] = end
-	}
-	return out
 }
 
 // newStats describes n values, but for mean, deviation, extremes and sum.
@@ -134,14 +123,6 @@ func (a *aiperfRun) sum(tag string) float64 {
 		return math.NaN()
 	}
 	return sample(a.values[tag]).sum()
-}
-
-// seconds is AIPerf's benchmark duration, which only successful requests bound.
-func (a *aiperfRun) seconds() float64 {
-	if a.firstNS >= a.lastNS {
-		return math.NaN()
-	}
-	return float64(a.lastNS-a.firstNS) / 1e9
 }
 
 // degradedLagMS is REPLAY_SCHED_DEGRADED_THRESHOLD_MS in AIPerf's replay_sched_lag_metrics.py.
@@ -162,7 +143,11 @@ func (a *aiperfRun) addDerived(out map[string]any, summary *metrics.Summary) {
 			degraded = 1
 		}
 	}
-	input, output, seconds := a.sum("input_sequence_length"), a.sum("output_sequence_length"), a.seconds()
+	seconds := math.NaN() // AIPerf's benchmark duration, which only successful requests bound
+	if a.firstNS < a.lastNS {
+		seconds = float64(a.lastNS-a.firstNS) / 1e9
+	}
+	input, output := a.sum("input_sequence_length"), a.sum("output_sequence_length")
 	prompt, cached := a.sum("usage_prompt_tokens"), a.sum("usage_prompt_cache_read_tokens")
 	for _, d := range []struct {
 		tag, unit string

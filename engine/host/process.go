@@ -40,19 +40,15 @@ func UsageNow() Usage {
 	_ = unix.Getrusage(unix.RUSAGE_CHILDREN, &ended)
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
+	unit := int64(1 << 10) // of ru_maxrss: kB on Linux, bytes on macOS (getrusage(2) of each)
+	if runtime.GOOS == "darwin" {
+		unit = 1
+	}
 	return Usage{
 		CPU:         time.Duration(ru.Utime.Nano() + ru.Stime.Nano() + ended.Utime.Nano() + ended.Stime.Nano()),
-		MaxRSSBytes: int64(ru.Maxrss) * maxRSSUnit(),
+		MaxRSSBytes: int64(ru.Maxrss) * unit,
 		GCCycles:    int64(m.NumGC),
 	}
-}
-
-// maxRSSUnit is the unit of ru_maxrss: kB on Linux, bytes on macOS (getrusage(2) of each).
-func maxRSSUnit() int64 {
-	if runtime.GOOS == "darwin" {
-		return 1
-	}
-	return 1 << 10
 }
 
 // Since is the usage between before and u. MaxRSSBytes stays that of u.

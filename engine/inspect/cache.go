@@ -119,7 +119,9 @@ func (f *follower) cache(blockTokens int, capacities []int64) *Cache {
 			MeanRequest: f.meanSum / float64(max(1, f.rows)), IDs: share(f.repeatIDs, f.blocks),
 		},
 		SaturationTokens: inOrder.SaturationTokens(),
-		Definition:       lruDefinition(blockTokens),
+		Definition: fmt.Sprintf("An LRU cache of ⌊capacity / %d⌋ slots, a block of %d tokens in each, a last partial one too. Rows count from their arrival, and output takes no room. "+
+			"A block hits only if all before it in its row do. In order: each block is looked up and touched before the next. Tail first: all are looked up when the row arrives, "+
+			"then touched from the last to the first, as vLLM frees them.", blockTokens, blockTokens),
 	}
 	c.at = func(tokens int64) Capacity {
 		return Capacity{tokens, inOrder.BlockRatio(tokens), inOrder.TokenRatio(tokens), tailFirst.BlockRatio(tokens), tailFirst.TokenRatio(tokens)}
@@ -134,12 +136,6 @@ func (f *follower) cache(blockTokens int, capacities []int64) *Cache {
 		c.Curve = append(c.Curve, c.at(tokens))
 	}
 	return c
-}
-
-func lruDefinition(blockTokens int) string {
-	return fmt.Sprintf("An LRU cache of ⌊capacity / %d⌋ slots, a block of %d tokens in each, a last partial one too. Rows count from their arrival, and output takes no room. "+
-		"A block hits only if all before it in its row do. In order: each block is looked up and touched before the next. Tail first: all are looked up when the row arrives, "+
-		"then touched from the last to the first, as vLLM frees them.", blockTokens, blockTokens)
 }
 
 // usualCapacities is 1, 3, 5, 10, … up to what is enough, from 1M or, for a smaller trace, from a tenth of its size.
@@ -259,15 +255,4 @@ func routing(t *trace.Trace, o Options) (oracles []*route.Oracle) {
 		}
 	}
 	return oracles
-}
-
-// routing prints the hits by who routes.
-func (p *page) routing(r *Report) {
-	for _, o := range r.Routing {
-		o.Print(&p.Page)
-	}
-	if len(r.Routing) > 0 {
-		p.Line("")
-		p.Sentence("  ", r.Routing[0].Definition)
-	}
 }

@@ -102,7 +102,13 @@ func (p *page) single(r *Report) {
 		p.lines(all, "blocks", "unlimited cache")
 		p.lru(r.Cache)
 	}
-	p.routing(r)
+	for _, o := range r.Routing {
+		o.Print(&p.Page)
+	}
+	if len(r.Routing) > 0 {
+		p.Line("")
+		p.Sentence("  ", r.Routing[0].Definition)
+	}
 	p.Line("")
 	needs := []int{10, 11, 16}
 	p.Row("  to replay with", 24, needs, "prompts", "largest", "memory, about")

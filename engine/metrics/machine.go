@@ -64,8 +64,14 @@ func reading(s *Summary) *Reason {
 	case lag == nil || most > 0 || len(s.Lateness.Reading) == 0:
 		return nil
 	}
+	var causes []cause
+	if share := s.Client.AnswerWaitS / s.Run.DurationS; share > causeShare {
+		causes = append(causes, cause{"connections waited for memory for large answers", format.Seconds(s.Client.AnswerWaitS) + ", " + percent(share) + " of the run's time",
+			"free memory for the client, or have fewer large answers in flight: " + lessLoad(s)})
+	}
+	causes = append(causes, machineCauses(s, "the client's threads", "all cores'", s.Client.RunQueueS, s.Run.Host.CPUs)...)
 	late := fmt.Sprintf("answers were read late (p99 %s), and token chunks that came apart were found together", format.Duration(lag.P99*1e3, 3))
-	return r.explain(late, readingCauses(s), "give the client more cores", "--max-receive-lag", lag.P99/1e3)
+	return r.explain(late, causes, "give the client more cores", "--max-receive-lag", lag.P99/1e3)
 }
 
 // explain sets why something happened and what to do about it: otherwise, if no cause was seen. What limits a run is accepted by a flag,
@@ -158,15 +164,6 @@ func sendingCauses(s *Summary) (causes []cause) {
 		})
 	}
 	return append(causes, machineCauses(s, "the sending threads", "their", s.Client.SenderRunQueueS, s.Client.Senders)...)
-}
-
-// readingCauses are what kept the client from reading.
-func readingCauses(s *Summary) (causes []cause) {
-	if share := s.Client.AnswerWaitS / s.Run.DurationS; share > causeShare {
-		causes = append(causes, cause{"connections waited for memory for large answers", format.Seconds(s.Client.AnswerWaitS) + ", " + percent(share) + " of the run's time",
-			"free memory for the client, or have fewer large answers in flight: " + lessLoad(s)})
-	}
-	return append(causes, machineCauses(s, "the client's threads", "all cores'", s.Client.RunQueueS, s.Run.Host.CPUs)...)
 }
 
 // machineCauses are what took the time of the client's cores, or that of so many threads who waited for one.

@@ -108,11 +108,11 @@ func (b *Prober) Scraper(ctx context.Context, urls []string, interval time.Durat
 func firstOf(alternatives []*scrapePage) (*scrapePage, error) {
 	var why error
 	for _, p := range alternatives {
-		err := p.first()
-		if err == nil {
+		p.atRest(scrape.Before, &p.before)
+		if p.took = time.Now(); p.before.Error == "" {
 			return p, nil
 		}
-		why = cmp.Or(why, err)
+		why = cmp.Or(why, fmt.Errorf("%s: %s", p.url, p.before.Error))
 	}
 	return nil, why
 }
@@ -210,16 +210,6 @@ func (b *Prober) scrapePage(ctx context.Context, t *workload.Target, addr netip.
 
 // errNothingKnown is a page without a name that the table has.
 var errNothingKnown = errors.New("the page has none of the names of vLLM, SGLang, TGI, TensorRT-LLM, Triton or Dynamo")
-
-// first takes the sample before the run.
-func (p *scrapePage) first() error {
-	p.atRest(scrape.Before, &p.before)
-	p.took = time.Now()
-	if p.before.Error != "" {
-		return fmt.Errorf("%s: %s", p.url, p.before.Error)
-	}
-	return nil
-}
 
 // atRest takes the last of the samples that still differed from the one before. m.AtNS is left.
 func (p *scrapePage) atRest(phase scrape.Phase, m *scrape.Sample) {

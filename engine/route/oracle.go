@@ -105,7 +105,9 @@ func Ask(q Question) *Oracle {
 	}
 	one := q
 	one.CapacityTokens = []int64{*cmp.Or(o.CapacityTokens, new(int64))}
-	do(func() { o.OneCacheRatio = one.routed("", make([]int32, q.Prompts.Len()), []float64{1}, o.PromptTokens).HitRatio })
+	do(func() {
+		o.OneCacheRatio = one.routed("", make([]int32, q.Prompts.Len()), []float64{1}, o.PromptTokens).HitRatio
+	})
 	work.Wait()
 	slices.SortStableFunc(o.Routers, func(x, y Routed) int { return cmp.Compare(y.HitTokens, x.HitTokens) })
 	return o

@@ -23,14 +23,6 @@ type level struct {
 	n         int64
 }
 
-func (l *level) add(mean, most float64) {
-	l.sum += mean
-	if l.n == 0 || most > l.most {
-		l.most = most
-	}
-	l.n++
-}
-
 func (l *level) gauge() *Gauge {
 	if l.n == 0 {
 		return nil
@@ -93,7 +85,8 @@ func (g *group) add(latest []Reading) {
 		default:
 			most = sum
 		}
-		g.levels[q].add(sum, most)
+		l := &g.levels[q]
+		l.sum, l.most, l.n = l.sum+sum, max(l.most, most), l.n+1
 		if q == Waiting && sum > 0 {
 			g.queued++
 		}
