@@ -149,21 +149,6 @@ func (p *pacing) plan(t *trace.Trace) (plan sched.Plan, err error) {
 	return plan.Capped(p.concurrency)
 }
 
-// repeated returns the trace --repeat times in a row.
-func (o *traceOptions) repeated(t *trace.Trace) (*trace.Trace, error) {
-	requests := float64(o.repeat) * float64(t.Len())
-	if free, err := freeAllowance(0); err == nil && o.repeat > 1 {
-		if err := free.refuse("--repeat", o.repeat, requests, requests*peakPerRequest); err != nil {
-			return nil, err
-		}
-	}
-	t, err := t.Repeat(o.repeat)
-	if err != nil {
-		return nil, fmt.Errorf("--repeat: %w", err)
-	}
-	return t, nil
-}
-
 // words describes what decides when requests are sent.
 func (p *pacing) words() string {
 	a := p.arrivals
@@ -267,8 +252,14 @@ func (l *load) read(ctx context.Context, o *options, ui *terminal) error {
 	if t, l.amplify, err = o.amplify.apply(t, o.seed); err != nil {
 		return err
 	}
-	if l.Trace, err = o.repeated(t); err != nil {
-		return err
+	requests := float64(o.repeat) * float64(t.Len())
+	if free, err := freeAllowance(0); err == nil && o.repeat > 1 {
+		if err := free.refuse("--repeat", o.repeat, requests, requests*peakPerRequest); err != nil {
+			return err
+		}
+	}
+	if l.Trace, err = t.Repeat(o.repeat); err != nil {
+		return fmt.Errorf("--repeat: %w", err)
 	}
 	l.seconds = time.Since(began).Seconds()
 	for _, note := range l.Trace.Lint.Notes() {

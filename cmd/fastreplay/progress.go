@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"log"
 	"math"
@@ -71,17 +70,6 @@ const (
 	metricsTimeout     = 10 * time.Second
 	metricsConnections = 16
 )
-
-// listen opens the address of --metrics-addr, if one is given, before anything else takes time. It stays open until the process ends.
-func (f *progressFlags) listen() (err error) {
-	if f.metricsAddr == "" {
-		return nil
-	}
-	if f.listener, err = net.Listen("tcp", f.metricsAddr); err != nil {
-		return fmt.Errorf("--metrics-addr: %w; want host:port of this machine, such as 127.0.0.1:9400", err)
-	}
-	return nil
-}
 
 // serveMetrics serves the page of metrics on l until it is closed.
 func serveMetrics(l net.Listener, page func() []byte) {

@@ -191,12 +191,6 @@ func (h *History) Ended(clock sched.Clock, i int32) {
 	if t.needed.Load() == 0 {
 		t.answer.Store(nil) // all who go on from it have left before it came
 	}
-	h.forget(i)
-}
-
-// forget releases the bytes of request i, which is over, and the answers that only those needed.
-func (h *History) forget(i int32) {
-	t := &h.turns[i]
 	if !t.form.CompareAndSwap(formOpen, formRecorded) && t.form.Load() == formLive {
 		h.buffers.put(t.bytes)
 		t.bytes = nil

@@ -32,7 +32,11 @@ type Lateness struct {
 
 // lateness examines the run whose distributions are in s.
 func (c *Collector) lateness(s *Summary, all *series) Lateness {
-	out := Lateness{Sending: []Unsafe{}, Reading: all.reading.unsafe(all)}
+	read := &all.reading
+	out := Lateness{Sending: []Unsafe{}, Reading: unsafePercentiles(
+		read.ttft.suspect("ttft", &all.ttft, toleratedNS), read.tpot.suspect("tpot", &all.tpot, toleratedTokNS),
+		read.itl.suspect("itl", &all.itl, toleratedTokNS), read.e2e.suspect("e2e", &all.e2e, toleratedNS),
+	)}
 	if d := s.DriftUS; s.Run.Concurrency > 0 && d != nil {
 		if whole := s.Run.DurationS * float64(s.Run.Concurrency); whole > 0 {
 			out.SlotsLostShare = new(max(0, d.Mean) * float64(d.Count) / 1e6 / whole)
@@ -148,12 +152,4 @@ func (l *lateReads) add(r *record.Record) {
 		tokens := max(1, r.CompletionTokens-1)
 		l.tpot.add(tpot, tpot-last/tokens, tpot+first/tokens)
 	}
-}
-
-// unsafe are the percentiles of all that late reads may have moved by more than is tolerated.
-func (l *lateReads) unsafe(all *series) []Unsafe {
-	return unsafePercentiles(
-		l.ttft.suspect("ttft", &all.ttft, toleratedNS), l.tpot.suspect("tpot", &all.tpot, toleratedTokNS),
-		l.itl.suspect("itl", &all.itl, toleratedTokNS), l.e2e.suspect("e2e", &all.e2e, toleratedNS),
-	)
 }
