@@ -8,6 +8,7 @@ package format
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -40,6 +41,11 @@ func Some(n int64, what string) string {
 		return ""
 	}
 	return Counted(n, what)
+}
+
+// Present leaves empty parts out.
+func Present(parts ...string) []string {
+	return slices.DeleteFunc(parts, func(part string) bool { return part == "" })
 }
 
 // Seconds prints s seconds in the unit that fits, with three significant digits.

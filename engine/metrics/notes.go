@@ -95,14 +95,11 @@ func Fold(all []Unknown) []string {
 	case 1:
 		return []string{all[0].Note}
 	}
-	text := "the server does not report: "
-	for i, u := range all {
-		if i > 0 {
-			text += ", "
-		}
-		text += u.What
+	var what []string
+	for _, u := range all {
+		what = append(what, u.What)
 	}
-	return []string{text}
+	return []string{"the server does not report: " + strings.Join(what, ", ")}
 }
 
 // stopped reports whether the end of a run ends requests so.
@@ -206,21 +203,10 @@ func historyNotes(h *History) []string {
 	if h == nil || h.Why == (HistoryGaps{}) {
 		return nil
 	}
-	var why []string
-	for _, w := range []struct {
-		n    int64
-		what string
-	}{
-		{h.Why.Late, "left before an earlier turn had ended (--sessions gated or think wait for it)"},
-		{h.Why.Failed, "follow a turn that failed"},
-		{h.Why.NoText, "follow an answer without text"},
-		{h.Why.Tools, "follow a tool call"},
-		{h.Why.Apart, "do not begin with the messages of an earlier turn"},
-	} {
-		if w.n > 0 {
-			why = append(why, format.Count(w.n)+" "+w.what)
-		}
-	}
+	why := format.Present(
+		format.Some(h.Why.Late, "left before an earlier turn had ended (--sessions gated or think wait for it)"),
+		format.Some(h.Why.Failed, "follow a turn that failed"), format.Some(h.Why.NoText, "follow an answer without text"),
+		format.Some(h.Why.Tools, "follow a tool call"), format.Some(h.Why.Apart, "do not begin with the messages of an earlier turn"))
 	return []string{fmt.Sprintf("live history: %s of %s were sent with the file's text in place of an answer: %s",
 		format.Count(h.Partly+h.Recorded), format.Many(h.Turns, "follow-up turn"), strings.Join(why, ", "))}
 }

@@ -73,8 +73,7 @@ func shortURL(url string) string { return strings.TrimPrefix(url, "http://") }
 // under are short facts below the title.
 func under(s *metrics.Summary) []string {
 	host := fmt.Sprintf("from %s, %s", s.Run.Host.Name, format.Many(int64(s.Run.Host.CPUs), "core"))
-	facts := []string{s.Run.Model, s.Run.API, s.Workload.Format, s.Length(), "fastreplay " + s.Run.Version, host}
-	return slices.DeleteFunc(facts, func(text string) bool { return text == "" })
+	return format.Present(s.Run.Model, s.Run.API, s.Workload.Format, s.Length(), "fastreplay "+s.Run.Version, host)
 }
 
 // verdictSection is what one reads first.

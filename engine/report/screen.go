@@ -133,7 +133,7 @@ const bold, dim, red, green, yellow = "1", "2", "1;31", "1;32", "1;33"
 
 // field adds a label and its parts, on a terminal in at most so many lines. Parts that do not fit there are left out, and counted.
 func (p *screen) field(rank, most int, label string, parts ...string) {
-	parts = slices.DeleteFunc(parts, func(part string) bool { return part == "" })
+	parts = format.Present(parts...)
 	for i := range parts {
 		parts[i] = p.fitted(format.Visible(parts[i]), p.width-screenLabel)
 	}

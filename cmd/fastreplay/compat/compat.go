@@ -78,13 +78,8 @@ func (l *Line) Translate(file []Setting, traced bool) error {
 			return err
 		}
 	}
-	if err := l.join(); err != nil {
-		return err
-	}
-	if err := l.takeFile(file, traced); err != nil {
-		return err
-	}
-	for _, step := range []func() error{l.join, l.vllmDefaults, l.spaceRandomly, l.readOffsets, l.findAPI, l.agentX, l.aiperfDefaults, l.synthesize} {
+	takeFile := func() error { return l.takeFile(file, traced) }
+	for _, step := range []func() error{l.join, takeFile, l.join, l.vllmDefaults, l.spaceRandomly, l.readOffsets, l.findAPI, l.agentX, l.aiperfDefaults, l.synthesize} {
 		if err := step(); err != nil {
 			return err
 		}
