@@ -65,9 +65,17 @@ func findTarget(ctx context.Context, o *options, l *load, ui *terminal) (*target
 	if o.given("timeout") {
 		timeout = o.timeout
 	}
+	var queries []string // hidden, like the user's headers, in all that servers say
+	for _, target := range l.Targets {
+		queries = append(queries, target.Query)
+	}
+	for _, url := range o.scrape.urls {
+		_, query, _ := strings.Cut(url, "?")
+		queries = append(queries, query)
+	}
 	t.prober = &probe.Prober{
 		Targets: l.Targets, TLS: trust, ConnectTimeout: o.connectTimeout, Timeout: timeout, Waiting: ui.waiting,
-		Headers: t.headers(o, backend, l.verbatims.shaped()), Secrets: t.redactor(l.Targets, o.scrape.urls), Tokenizer: o.tokenizer, Nonce: rand.Uint64() >> 1,
+		Headers: t.headers(o, backend, l.verbatims.shaped()), Secrets: redact.NewRedactor(t.secrets, queries...), Tokenizer: o.tokenizer, Nonce: rand.Uint64() >> 1,
 	}
 	if o.dryRun {
 		ui.line("dry run: no server is asked and nothing is sent")
@@ -86,19 +94,6 @@ func (t *target) close() {
 	if t.mock != nil {
 		t.mock.stop()
 	}
-}
-
-// redactor hides what the user's headers and URLs carry from everything that servers say.
-func (t *target) redactor(targets []workload.Target, pages []string) *redact.Redactor {
-	var queries []string
-	for _, t := range targets {
-		queries = append(queries, t.Query)
-	}
-	for _, url := range pages {
-		_, query, _ := strings.Cut(url, "?")
-		queries = append(queries, query)
-	}
-	return redact.NewRedactor(t.secrets, queries...)
 }
 
 // resolve returns the servers that were named, with their addresses; path is where the API posts to.

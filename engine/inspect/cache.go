@@ -25,7 +25,7 @@ type follower struct {
 	tokens, hitTokens int64
 	full, hitFull     int64
 	meanSum           float64 // of the rows' shares
-	rows, repeatIDs   int64
+	repeatIDs         int64
 	held              []rowHeld
 
 	lastNS  []int64         // by block: when it was used last
@@ -83,7 +83,6 @@ func (f *follower) add(ids []uint64, tokens, blockTokens int, atNS int64) {
 		}
 		f.lastNS[u.Block] = atNS
 	}
-	f.rows++
 	f.held = append(f.held, rowHeld{atNS, int32(tokens), int32(hit)})
 	f.tokens += int64(tokens)
 	f.hitTokens += int64(hit)
@@ -116,7 +115,7 @@ func (f *follower) cache(blockTokens int, capacities []int64) *Cache {
 	c := &Cache{
 		Infinite: Infinite{
 			Blocks: share(f.hitBlocks, f.blocks), Tokens: share(f.hitTokens, f.tokens), FullBlocks: share(f.hitFull, f.full),
-			MeanRequest: f.meanSum / float64(max(1, f.rows)), IDs: share(f.repeatIDs, f.blocks),
+			MeanRequest: f.meanSum / float64(max(1, len(f.held))), IDs: share(f.repeatIDs, f.blocks),
 		},
 		SaturationTokens: inOrder.SaturationTokens(),
 		Definition: fmt.Sprintf("An LRU cache of ⌊capacity / %d⌋ slots, a block of %d tokens in each, a last partial one too. Rows count from their arrival, and output takes no room. "+

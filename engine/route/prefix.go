@@ -63,9 +63,8 @@ type load struct {
 	weights  []float64
 	total    float64 // of the weights
 	inFlight []int
-	given    []int // so far
-	ends     endings
-	all      int // requests in flight
+	given    []int   // so far
+	ends     endings // of the requests in flight
 }
 
 func newLoad(f Flow, weights []float64) *load {
@@ -84,7 +83,6 @@ func (l *load) advance(i int) {
 	}
 	for len(l.ends) > 0 && l.ends[0].at <= now {
 		l.inFlight[heap.Pop(&l.ends).(ending).instance]--
-		l.all--
 	}
 }
 
@@ -97,7 +95,6 @@ func (l *load) assign(i, instance int) {
 	heap.Push(&l.ends, ending{end, instance})
 	l.inFlight[instance]++
 	l.given[instance]++
-	l.all++
 }
 
 // within sets set to the instances that may take one more request. Those then have no more than bound times their share
@@ -105,7 +102,7 @@ func (l *load) assign(i, instance int) {
 func (l *load) within(bound float64, set kvcache.Set) {
 	clear(set)
 	for k, n := range l.inFlight {
-		most := bound * float64(l.all+1) * l.weights[k] / l.total
+		most := bound * float64(len(l.ends)+1) * l.weights[k] / l.total
 		if float64(n+1) <= math.Ceil(most-rounding) {
 			set.Add(k)
 		}
