@@ -91,7 +91,25 @@ func newGenCommand() *cobra.Command {
   fastreplay gen --rows 5000 --rate 40 --arrival gamma:0.3 --input-tokens lognormal:2000:1500 > bursty.jsonl
   fastreplay gen --format bailian --rows 500 --turns 1:6 --system-tokens 800 --reuse 0.6 --output chat.jsonl`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return g.run(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			t, err := g.make()
+			if err != nil {
+				return err
+			}
+			t, lost, err := inWords(t, t.Format, g.Seed, g.model)
+			if err != nil {
+				return err
+			}
+			if err := writeTrace(g.output, cmd.OutOrStdout(), t, t.Format); err != nil {
+				return err
+			}
+			say := newTerminal(cmd.ErrOrStderr())
+			describeGen(say, &g.Gen, t)
+			for _, note := range lost {
+				say.line("note: %s", note)
+			}
+			return nil
+		},
 	}
 	g.addFlags(cmd.Flags())
 	return cmd
@@ -123,26 +141,6 @@ func (g *generation) addFlags(f *pflag.FlagSet) {
 	f.Uint64Var(&g.Seed, "seed", 0, "seed")
 	f.StringVar(&g.model, "model", g.model, "model that whole bodies ask for, in formats that have them")
 	f.StringVarP(&g.output, "output", "o", "", "`FILE` to write (default: standard output); never overwritten")
-}
-
-func (g *generation) run(cmd *cobra.Command) error {
-	t, err := g.make()
-	if err != nil {
-		return err
-	}
-	t, lost, err := inWords(t, t.Format, g.Seed, g.model)
-	if err != nil {
-		return err
-	}
-	if err := writeTrace(g.output, cmd.OutOrStdout(), t, t.Format); err != nil {
-		return err
-	}
-	say := newTerminal(cmd.ErrOrStderr())
-	describeGen(say, &g.Gen, t)
-	for _, note := range lost {
-		say.line("note: %s", note)
-	}
-	return nil
 }
 
 // make makes the trace, with its arrivals and with the delays before later turns.

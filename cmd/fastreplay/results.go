@@ -89,7 +89,9 @@ func (s *results) onDisk(err error) {
 // discard takes back an output directory to which nothing was sent.
 func (s *results) discard() error {
 	_, err := s.writer.Close()
-	s.servers.discard()
+	if s.servers != nil && s.servers.file != nil {
+		_ = s.servers.file.Close()
+	}
 	for _, name := range []string{report.RequestsName, report.RequestsName + ".zst", report.ServerMetricsName, report.PlanName, shard.FileName, shard.PlannedName, shard.PlannedNextName, shard.DigestsName} {
 		_ = os.Remove(filepath.Join(s.dir, name))
 	}

@@ -150,10 +150,3 @@ func (w *serverWatch) summary() *metrics.Servers {
 	}
 	return &metrics.Servers{Servers: *w.sums.Servers(w.every.Seconds()), Whole: w.whole}
 }
-
-// discard closes the file of a run that was never sent.
-func (w *serverWatch) discard() {
-	if w != nil && w.file != nil {
-		_ = w.file.Close()
-	}
-}

@@ -130,7 +130,15 @@ func (p *pictures) see(r *record.Record) {
 	}
 	p.byTTFT = keepSlowest(p.byTTFT, r, (*record.Record).TTFTNS)
 	p.byE2E = keepSlowest(p.byE2E, r, (*record.Record).E2ENS)
-	p.addPoint(r)
+	p.seen++
+	place := len(p.points) // in a sample, which is the same of the same records
+	if place < mostPoints {
+		p.points = append(p.points, point{})
+	} else if place = int(p.chance.Int64N(p.seen)); place >= mostPoints {
+		return
+	}
+	input := orNaN(metrics.PromptTokens(r))
+	p.points[place] = point{input, input - orNaN(r.CachedTokens), orNaN(r.CompletionTokens), orNaN(r.TTFTNS()) / 1e6, orNaN(r.E2ENS()) / 1e6}
 }
 
 // kindOf is by what a request is counted over time; "" for nothing.
@@ -161,19 +169,6 @@ func keepSlowest(kept []record.Record, r *record.Record, of func(*record.Record)
 	at, _ := slices.BinarySearchFunc(kept, r, func(a record.Record, b *record.Record) int { return cmp.Compare(of(b), of(&a)) })
 	kept = slices.Insert(kept, at, *r)
 	return kept[:min(len(kept), slowest)]
-}
-
-// addPoint keeps a sample of all requests. The same records always give the same sample.
-func (p *pictures) addPoint(r *record.Record) {
-	p.seen++
-	at := len(p.points)
-	if at < mostPoints {
-		p.points = append(p.points, point{})
-	} else if at = int(p.chance.Int64N(p.seen)); at >= mostPoints {
-		return
-	}
-	input := orNaN(metrics.PromptTokens(r))
-	p.points[at] = point{input, input - orNaN(r.CachedTokens), orNaN(r.CompletionTokens), orNaN(r.TTFTNS()) / 1e6, orNaN(r.E2ENS()) / 1e6}
 }
 
 // orNaN is NaN for what a record does not have.

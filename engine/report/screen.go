@@ -145,7 +145,9 @@ func (p *screen) field(rank, most int, label string, parts ...string) {
 		if i > 0 && rank > first {
 			rank = third
 		}
-		p.add(rank, p.styled(line))
+		line = strings.TrimSuffix(line, "\n")
+		rest := strings.ReplaceAll(line[screenLabel:], "✓", p.o.paint(green, "✓"))
+		p.add(rank, p.o.paint(dim, line[:screenLabel])+strings.ReplaceAll(rest, "✗", p.o.paint(red, "✗")))
 	}
 }
 
@@ -155,14 +157,6 @@ func (p *screen) filled(label string, parts []string) []string {
 	page.Width = p.width
 	page.Field(label, parts...)
 	return slices.Collect(strings.Lines(string(page.Bytes())))
-}
-
-// styled paints the label of a line, failures and marks.
-func (p *screen) styled(line string) string {
-	line = strings.TrimSuffix(line, "\n")
-	label, rest := line[:screenLabel], line[screenLabel:]
-	rest = strings.ReplaceAll(rest, "✓", p.o.paint(green, "✓"))
-	return p.o.paint(dim, label) + strings.ReplaceAll(rest, "✗", p.o.paint(red, "✗"))
 }
 
 // fitted leaves out words at the end that a terminal has no room for.
