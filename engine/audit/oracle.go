@@ -23,7 +23,11 @@ func CompareRouters(w *workload.Work, records []record.Record) *route.Oracle {
 		of, q.Actual, q.CapacityTokens = byInstance(w, records, names)
 		q.Targets = route.Even(slices.Repeat([]int{1}, len(names)))
 	} else {
-		of, q.Actual = byAddress(w, records, &s)
+		for i := range w.Requests() {
+			if records == nil || records[i].SentNS != record.None {
+				of, q.Actual = append(of, int32(i)), append(q.Actual, s.Of[w.Places[i]])
+			}
+		}
 	}
 	if places, _ := route.Addresses(q.Targets); len(places) < 2 || len(of) == 0 {
 		return nil
@@ -69,14 +73,4 @@ func byInstance(w *workload.Work, records []record.Record, names []string) (of, 
 		}
 	}
 	return of, instances, capacity
-}
-
-// byAddress is which requests were sent, and to which of the servers.
-func byAddress(w *workload.Work, records []record.Record, s *workload.Servers) (of, instances []int32) {
-	for i := range w.Requests() {
-		if records == nil || records[i].SentNS != record.None {
-			of, instances = append(of, int32(i)), append(instances, s.Of[w.Places[i]])
-		}
-	}
-	return of, instances
 }

@@ -38,7 +38,13 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 	}
 	verdict := verdictSection(s)
 	verdict.Facts = factsOf(parts)
-	d := chart.Document{Title: titleOf(dir, s), Under: under(s), Sections: []chart.Section{verdict}}
+	title := filepath.Base(cmp.Or(s.Workload.Trace, dir)) + paceOf(s) + " → " + whither(s) // it distinguishes a run from others
+	if !s.Run.StartedAt.IsZero() {
+		title += " · " + s.Run.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC")
+	}
+	host := fmt.Sprintf("from %s, %s", s.Run.Host.Name, format.Many(int64(s.Run.Host.CPUs), "core"))
+	under := format.Present(s.Run.Model, s.Run.API, s.Workload.Format, s.Length(), "fastreplay "+s.Run.Version, host)
+	d := chart.Document{Title: title, Under: under, Sections: []chart.Section{verdict}}
 	further := slices.Concat([]chart.Section{
 		{
 			Title: "Latencies", Tables: []chart.Table{latencyTable(s)},
@@ -59,22 +65,7 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 	return d.Write(w)
 }
 
-// titleOf distinguishes a run from others: what was sent, where to, and when.
-func titleOf(dir string, s *metrics.Summary) string {
-	title := filepath.Base(cmp.Or(s.Workload.Trace, dir)) + paceOf(s) + " → " + whither(s)
-	if !s.Run.StartedAt.IsZero() {
-		title += " · " + s.Run.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC")
-	}
-	return title
-}
-
 func shortURL(url string) string { return strings.TrimPrefix(url, "http://") }
-
-// under are short facts below the title.
-func under(s *metrics.Summary) []string {
-	host := fmt.Sprintf("from %s, %s", s.Run.Host.Name, format.Many(int64(s.Run.Host.CPUs), "core"))
-	return format.Present(s.Run.Model, s.Run.API, s.Workload.Format, s.Length(), "fastreplay "+s.Run.Version, host)
-}
 
 // verdictSection is what one reads first.
 func verdictSection(s *metrics.Summary) chart.Section {
