@@ -41,8 +41,6 @@ type results struct {
 	servers   *serverWatch // nil before they are watched
 }
 
-var _ engine.Sink = (*results)(nil)
-
 // compressedFrom is how many requests make a file of records that is compressed: about 1 GB.
 const compressedFrom = 1_000_000
 
