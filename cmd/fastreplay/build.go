@@ -190,7 +190,20 @@ func (b *built) verify(ctx context.Context) error {
 	began := time.Now()
 	check := func(prompt []byte) (int, error) { return b.tokenizer.Count(string(prompt), false) }
 	if b.o.prompt == promptTokenIDs {
-		check = countIDs(b.tokenizer.Ordinary())
+		ordinary := b.tokenizer.Ordinary() // of which alone prompts are made
+		check = func(prompt []byte) (n int, err error) {
+			for text := range bytes.SplitSeq(prompt, []byte{','}) {
+				id, err := strconv.Atoi(string(text))
+				if err != nil {
+					return n, err
+				}
+				if _, ok := slices.BinarySearch(ordinary, id); !ok {
+					return n, fmt.Errorf("token %d is id %d, which is no ordinary one", n, id)
+				}
+				n++
+			}
+			return n, nil
+		}
 	}
 	n, err := b.builder.Verify(ctx, b.Work, b.o.verifyPrompts, check)
 	if wrong := (*workload.PromptError)(nil); errors.As(err, &wrong) {
@@ -202,23 +215,6 @@ func (b *built) verify(ctx context.Context) error {
 	b.ui.detail("verified: %s of %s counted again with %s, each exact, in %s", format.Count(int64(n)),
 		format.Many(int64(b.Requests()), "prompt"), b.tokenizer.Name(), format.Duration(float64(time.Since(began)), 3))
 	return nil
-}
-
-// countIDs counts the ids of a prompt and refuses those that are none of the vocabulary's ordinary ones.
-func countIDs(ordinary []int) func([]byte) (int, error) {
-	return func(prompt []byte) (n int, err error) {
-		for text := range bytes.SplitSeq(prompt, []byte{','}) {
-			id, err := strconv.Atoi(string(text))
-			if err != nil {
-				return n, err
-			}
-			if _, ok := slices.BinarySearch(ordinary, id); !ok {
-				return n, fmt.Errorf("token %d is id %d, which is no ordinary one", n, id)
-			}
-			n++
-		}
-		return n, nil
-	}
 }
 
 // The values of --history.
