@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fastreplay/fastreplay/codec/prompt"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/history"
 	"github.com/fastreplay/fastreplay/engine/host"
@@ -47,7 +48,10 @@ func (b *built) layout(ctx context.Context) error {
 	if err := b.route(); err != nil {
 		return err
 	}
-	backend, err := b.tellAnswers(b.salt, !b.o.noStream)
+	if b.o.exact() { // lays answers and prompts out in each other
+		b.TellAnswers(b.source.(*prompt.TokenIDs))
+	}
+	backend, err := b.o.tellingBackend(b.model, b.salt, !b.o.noStream, b.o.exact())
 	if err != nil {
 		return err
 	}
@@ -65,8 +69,12 @@ func (b *built) layout(ctx context.Context) error {
 		b.ui.detail("      answers: %s are told, %s of them in the prompts of %s", format.Many(a.Told, "token"), format.Count(a.Carried), format.Many(a.Turns, "follow-up turn"))
 	}
 	b.noteShort()
-	if err := b.carryHistory(); err != nil {
-		return err
+	if b.o.sessions.past == historyLive {
+		if b.history, err = history.New(b.builder, b.Work); err != nil {
+			return fmt.Errorf("--history %s: %w", historyLive, err)
+		}
+		b.ui.detail("      live history: %s to get what the servers answer to the turns before", format.Many(int64(b.history.Turns()), "follow-up turn"))
+		b.ui.note("live history: the fingerprint and the bytes on the wire are those of the requests as recorded")
 	}
 	return b.checkMemory(ctx)
 }
@@ -76,28 +84,28 @@ const maxNamed = 10
 
 // noteShort lists the rows that are shorter than what the server adds to them.
 func (b *built) noteShort() {
-	short, rows := int64(0), []string(nil)
+	var rows []string
 	for i := range b.Requests() {
-		if b.SurplusTokens(i) <= 0 {
-			continue
-		}
-		if short++; short <= maxNamed {
+		if b.SurplusTokens(i) > 0 {
 			rows = append(rows, fmt.Sprint(b.Trace.Row[i]))
 		}
 	}
-	switch {
-	case short == 0:
+	short := int64(len(rows))
+	if short == 0 {
 		return
-	case short > maxNamed:
-		rows = append(rows, "…")
+	} else if short > maxNamed {
+		rows = append(rows[:maxNamed], "…")
 	}
 	b.ui.note("%s of at most %d tokens, which the server adds anyway: each is sent as one token, so it gets more than recorded (rows %s, from 0)",
 		format.Many(short, "prompt"), b.Overhead.Tokens(), strings.Join(rows, ", "))
 }
 
 func (b *built) checkMemory(ctx context.Context) error {
-	kept := b.kept()
-	allowed, err := b.o.allowance(kept)
+	kept := keptForRun + int64(b.Requests())*keptForRequest + int64(b.descriptorsNeeded()-descriptorsBesides)*keptForConnection
+	allowed, err := freeAllowance(kept)
+	if b.o.maxBytes > 0 {
+		allowed, err = allowance{b.o.maxBytes, "--max-memory"}, nil
+	}
 	if err != nil {
 		b.ui.note("free memory is unknown (%v); give --max-memory to bound the memory of requests", err)
 		return nil
@@ -145,12 +153,6 @@ func (b *built) fill(ctx context.Context) error {
 	}
 	fingerprint := b.Prebuilt.Fingerprint(b.Work)
 	b.ui.detail("built: %s in %s, fingerprint %s", format.Bytes(b.Prebuilt.Bytes()), took, fingerprint)
-	b.compareFingerprint(fingerprint)
-	return nil
-}
-
-// compareFingerprint notes whether the requests are those of the run whose flags --config has.
-func (b *built) compareFingerprint(fingerprint string) {
 	switch b.o.like {
 	case "":
 	case fingerprint:
@@ -158,6 +160,7 @@ func (b *built) compareFingerprint(fingerprint string) {
 	default:
 		b.ui.note("the requests are not those of %s (fingerprint %s): the trace, a flag or what the server adds to a prompt is another", b.o.config, b.o.like)
 	}
+	return nil
 }
 
 // defaultVerified is how many prompts are counted again unless told otherwise: a second's work at most.
@@ -187,7 +190,20 @@ func (b *built) verify(ctx context.Context) error {
 	began := time.Now()
 	check := func(prompt []byte) (int, error) { return b.tokenizer.Count(string(prompt), false) }
 	if b.o.prompt == promptTokenIDs {
-		check = countIDs(b.tokenizer.Ordinary())
+		ordinary := b.tokenizer.Ordinary() // of which alone prompts are made
+		check = func(prompt []byte) (n int, err error) {
+			for text := range bytes.SplitSeq(prompt, []byte{','}) {
+				id, err := strconv.Atoi(string(text))
+				if err != nil {
+					return n, err
+				}
+				if _, ok := slices.BinarySearch(ordinary, id); !ok {
+					return n, fmt.Errorf("token %d is id %d, which is no ordinary one", n, id)
+				}
+				n++
+			}
+			return n, nil
+		}
 	}
 	n, err := b.builder.Verify(ctx, b.Work, b.o.verifyPrompts, check)
 	if wrong := (*workload.PromptError)(nil); errors.As(err, &wrong) {
@@ -201,41 +217,11 @@ func (b *built) verify(ctx context.Context) error {
 	return nil
 }
 
-// countIDs counts the ids of a prompt and refuses those that are none of the vocabulary's ordinary ones.
-func countIDs(ordinary []int) func([]byte) (int, error) {
-	return func(prompt []byte) (n int, err error) {
-		for text := range bytes.SplitSeq(prompt, []byte{','}) {
-			id, err := strconv.Atoi(string(text))
-			if err != nil {
-				return n, err
-			}
-			if _, ok := slices.BinarySearch(ordinary, id); !ok {
-				return n, fmt.Errorf("token %d is id %d, which is no ordinary one", n, id)
-			}
-			n++
-		}
-		return n, nil
-	}
-}
-
 // The values of --history.
 const (
 	historyRecorded = "recorded"
 	historyLive     = "live"
 )
-
-// carryHistory prepares the turns that get what the servers answer.
-func (b *built) carryHistory() (err error) {
-	if b.o.sessions.past == historyRecorded {
-		return nil
-	}
-	if b.history, err = history.New(b.builder, b.Work); err != nil {
-		return fmt.Errorf("--history %s: %w", historyLive, err)
-	}
-	b.ui.detail("      live history: %s to get what the servers answer to the turns before", format.Many(int64(b.history.Turns()), "follow-up turn"))
-	b.ui.note("live history: the fingerprint and the bytes on the wire are those of the requests as recorded")
-	return nil
-}
 
 // describe prints in a line what is about to happen, and its details if they are wanted.
 func (b *built) describe() {
@@ -334,4 +320,60 @@ func (b *built) idealShare() (least, most float64) {
 		}
 	}
 	return float64(low) / float64(max(1, tokens)), float64(high) / float64(max(1, tokens))
+}
+
+// exact reports whether servers are told what to answer.
+func (o *options) exact() bool { return o.sessions.told == metrics.AnswersExact }
+
+// checkAnswers refuses --answers exact where no server can be told its answers.
+func (o *options) checkAnswers(l *load) error {
+	switch {
+	case !o.exact():
+		return nil
+	case !o.traits.Answers:
+		return fmt.Errorf("--answers %s: a server of --api %s cannot be told which tokens to answer; use --api vllm-generate (vLLM with --enable-trace-replay), "+
+			"or --history live for a trace with messages, which puts what the servers answer into later turns", metrics.AnswersExact, o.api)
+	case l.verbatims.all:
+		return fmt.Errorf("--answers %s: the trace has its requests verbatim, and no prompt is made of tokens", metrics.AnswersExact)
+	case o.sessions.past == historyLive:
+		return fmt.Errorf("--answers %s tells servers the answers that the trace's later prompts have: leave out --history %s", metrics.AnswersExact, historyLive)
+	case l.Choices > 1:
+		return fmt.Errorf("--answers %s: each request asks for %d answers, and one can be told", metrics.AnswersExact, l.Choices)
+	}
+	return nil
+}
+
+// probeAnswers asks the servers for one answer that they are told.
+func (p *prepared) probeAnswers(ctx context.Context) error {
+	source, ok := p.source.(*prompt.TokenIDs)
+	if !p.o.exact() || !ok {
+		return nil
+	}
+	backend, err := p.o.tellingBackend(p.model, "", false, true)
+	if err != nil {
+		return err
+	}
+	if err := p.prober.Answers(ctx, backend, source); err != nil {
+		return fmt.Errorf("--answers %s: %w", metrics.AnswersExact, err)
+	}
+	p.ui.detail("answers: the servers make the tokens that they are told, proven with one short answer each")
+	return nil
+}
+
+// answers is what is known of the answers before the run; nil where no prompt made of tokens can have any.
+func (b *built) answers() *metrics.Answers {
+	if !b.o.exact() && (b.verbatims.rows > 0 || !b.o.traits.Generates || b.Trace.Parent == nil) {
+		return nil
+	}
+	a := &metrics.Answers{Mode: b.o.sessions.told}
+	a.Carried, a.Turns = b.Carried()
+	for i := range b.Requests() {
+		if b.Made(i) {
+			a.Prompt += int64(b.Trace.InputTokens[i])
+		}
+		if told, ok := b.AnswerOf(i); ok {
+			a.Told += int64(told.Tokens)
+		}
+	}
+	return a
 }

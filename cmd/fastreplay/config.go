@@ -168,8 +168,7 @@ func flagValue(f *pflag.Flag) any {
 		return s.GetSlice()
 	}
 	text := f.Value.String()
-	_, number := strconv.ParseFloat(text, 64)
-	if number == nil && f.Value.Type() != "string" && json.Valid([]byte(text)) || f.Value.Type() == "bool" {
+	if f.Value.Type() != "string" && json.Valid([]byte(text)) { // a number or a switch
 		return json.RawMessage(text)
 	}
 	return text

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -119,15 +120,14 @@ func readMachine() (r readings, err error) {
 	go func() { defer close(gone); watch.Run(halt) }()
 	usage := host.UsageNow()
 	busy, known := host.BusyTime()
-	done := make(chan struct{})
-	go func() { // a goroutine of its own, since Place keeps its thread for good
-		defer close(done)
+	var measured sync.WaitGroup
+	measured.Go(func() { // a goroutine of its own, since Place keeps its thread for good
 		p, _ := sched.Place(sched.RealtimeAuto) // auto refuses nothing
 		r.realtime, r.refused = p.FIFO, p.Refused
 		r.sleeps = stats.Describe(lateness(clock, 0, sleepsFor), 1e3)
 		r.waits = stats.Describe(lateness(clock, sched.AutoSpin, waitsFor), 1e3)
-	}()
-	<-done
+	})
+	measured.Wait()
 	r.measuredS = float64(clock.Now()) / 1e9
 	if now, ok := host.BusyTime(); known && ok {
 		r.othersCores = new(max(0, (now-busy-host.UsageNow().Since(usage).CPU.Seconds())/r.measuredS))
@@ -156,11 +156,11 @@ func lateness(clock *sched.Monotonic, spin, length time.Duration) (late []int64)
 // judge returns what readings mean, in the order of importance, and what all of it means for a measurement here.
 func judge(r readings) (checks []check, conclusion string) {
 	add := func(name string, wrong bool, found, remedy string) {
-		if !wrong {
-			checks = append(checks, check{name, fine, found, ""})
-			return
+		c := check{Name: name, Grade: fine, Found: found}
+		if wrong {
+			c.Grade, c.Remedy = poor, remedy
 		}
-		checks = append(checks, check{name, poor, found, remedy})
+		checks = append(checks, c)
 	}
 	o, linux := r.offer, r.system == "linux"
 	if w := r.waits; w != nil {

@@ -91,7 +91,25 @@ func newGenCommand() *cobra.Command {
   fastreplay gen --rows 5000 --rate 40 --arrival gamma:0.3 --input-tokens lognormal:2000:1500 > bursty.jsonl
   fastreplay gen --format bailian --rows 500 --turns 1:6 --system-tokens 800 --reuse 0.6 --output chat.jsonl`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return g.run(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			t, err := g.make()
+			if err != nil {
+				return err
+			}
+			t, lost, err := inWords(t, t.Format, g.Seed, g.model)
+			if err != nil {
+				return err
+			}
+			if err := writeTrace(g.output, cmd.OutOrStdout(), t, t.Format); err != nil {
+				return err
+			}
+			say := newTerminal(cmd.ErrOrStderr())
+			describeGen(say, &g.Gen, t)
+			for _, note := range lost {
+				say.line("note: %s", note)
+			}
+			return nil
+		},
 	}
 	g.addFlags(cmd.Flags())
 	return cmd
@@ -123,29 +141,6 @@ func (g *generation) addFlags(f *pflag.FlagSet) {
 	f.Uint64Var(&g.Seed, "seed", 0, "seed")
 	f.StringVar(&g.model, "model", g.model, "model that whole bodies ask for, in formats that have them")
 	f.StringVarP(&g.output, "output", "o", "", "`FILE` to write (default: standard output); never overwritten")
-}
-
-func (g *generation) run(cmd *cobra.Command) error {
-	t, err := g.make()
-	if err != nil {
-		return err
-	}
-	if t, err = inWords(t, g.Seed, g.model); err != nil {
-		return err
-	}
-	lost, err := trace.WriteNotes(t, t.Format)
-	if err != nil {
-		return err
-	}
-	if err := writeTrace(g.output, cmd.OutOrStdout(), t, t.Format); err != nil {
-		return err
-	}
-	say := newTerminal(cmd.ErrOrStderr())
-	describeGen(say, &g.Gen, t)
-	for _, note := range lost {
-		say.line("note: %s", note)
-	}
-	return nil
 }
 
 // make makes the trace, with its arrivals and with the delays before later turns.
@@ -222,13 +217,13 @@ func describeGen(say *terminal, g *trace.Gen, t *trace.Trace) {
 const answerDomain = 1 << 62
 
 // inWords gives a trace the words that some formats need: prompts and answers. The prompts are those that a replay with --prompt text
-// and the same --seed sends.
-func inWords(t *trace.Trace, seed uint64, model string) (*trace.Trace, error) {
+// and the same --seed sends. It also returns what the format has no place for.
+func inWords(t *trace.Trace, format string, seed uint64, model string) (spelled *trace.Trace, lost []string, err error) {
 	source, err := prompt.NewText(seed, prompt.BuiltIn())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return t.With(trace.Words{
+	spelled = t.With(trace.Words{
 		Model: model,
 		Prompt: func(dst []byte, i int) []byte {
 			return source.Append(dst, prompt.Spec{Blocks: t.Blocks(i), BlockTokens: t.BlockTokens, Tokens: int(t.InputTokens[i]), Unique: t.Unique(i)})
@@ -236,7 +231,9 @@ func inWords(t *trace.Trace, seed uint64, model string) (*trace.Trace, error) {
 		Answer: func(dst []byte, i int) []byte {
 			return source.Append(dst, prompt.Spec{Tokens: int(t.OutputTokens[i]), Unique: answerDomain | t.Unique(i)})
 		},
-	}), nil
+	})
+	lost, err = trace.WriteNotes(spelled, format)
+	return spelled, lost, err
 }
 
 // openTraces reads the traces, or makes the one that is described.

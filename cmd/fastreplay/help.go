@@ -237,21 +237,6 @@ func distance(a, b string) int {
 // usageWidth is the columns of every --help.
 const usageWidth = 80
 
-// showUsage makes --help of every command fit into 80 columns, and that of a replay one screen of its first flags. It sets no template
-// of cobra's: the linker keeps every exported method of a program that uses text/template, 2.7 MB here.
-func showUsage(root *cobra.Command) {
-	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
-		if checkWords(c, c.Flags().Args()) != nil {
-			return // run says so
-		}
-		help := commandHelp
-		if c == root || c.Name() == "profile" {
-			help = firstHelp
-		}
-		fmt.Fprint(c.OutOrStdout(), help(c))
-	})
-}
-
 // firstHelp is the help of a replay: the flags that most people need.
 func firstHelp(c *cobra.Command) string {
 	var b strings.Builder

@@ -29,7 +29,6 @@ type inspection struct {
 	amplify amplifyFlag
 	seed    uint64
 	o       inspect.Options
-	given   func(flag string) bool
 }
 
 // newInspectCommand prints what is in traces, without traffic.
@@ -53,7 +52,6 @@ exit code is then 1; it is 2 for a trace that cannot be read at all.`,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	i.given = f.Changed
 	addReadFlags(f, &i.o.Read)
 	i.amplify.addFlag(f)
 	f.Uint64Var(&i.seed, "seed", 0, "seed of --amplify")
@@ -76,7 +74,11 @@ func someTraces(c *cobra.Command, args []string) error {
 }
 
 func (i *inspection) run(c *cobra.Command, args []string) error {
-	if err := i.complete(); err != nil {
+	if c.Flags().Changed("load-bound") && i.o.Instances == 0 {
+		return errors.New("--load-bound is about --instances; give that, too")
+	}
+	i.o.Read.Collect = true
+	if err := i.o.Validate(); err != nil {
 		return err
 	}
 	var reports []*inspect.Report
@@ -115,14 +117,6 @@ func (i *inspection) run(c *cobra.Command, args []string) error {
 		return &exitError{code: exitInvalid}
 	}
 	return failed
-}
-
-func (i *inspection) complete() error {
-	if i.given("load-bound") && i.o.Instances == 0 {
-		return errors.New("--load-bound is about --instances; give that, too")
-	}
-	i.o.Read.Collect = true
-	return i.o.Validate()
 }
 
 // parseTokenList reads numbers of tokens such as 500000,3M,1G and sorts them.

@@ -39,19 +39,6 @@ func freeAllowance(kept int64) (allowance, error) {
 	return allowance{int64(defaultMemoryShare * float64(max(0, free-kept))), fmt.Sprintf("%d %% of %s", int(100*defaultMemoryShare), of)}, err
 }
 
-// allowance returns --max-memory, or what may be taken without it, after kept bytes for all else.
-func (o *options) allowance(kept int64) (allowance, error) {
-	if o.maxBytes > 0 {
-		return allowance{o.maxBytes, "--max-memory"}, nil
-	}
-	return freeAllowance(kept)
-}
-
-// kept returns what the run takes besides its requests, in bytes.
-func (b *built) kept() int64 {
-	return keptForRun + int64(b.Requests())*keptForRequest + int64(b.descriptorsNeeded()-descriptorsBesides)*keptForConnection
-}
-
 // refuse returns an error if the requests that a flag asks for would not fit.
 func (a allowance) refuse(flag string, value any, requests, bytes float64) error {
 	if bytes <= float64(a.bytes) {
@@ -137,38 +124,6 @@ const (
 	senderThread  = "thread"
 )
 
-// checkSender refuses a process of their own for senders that cannot have one, before anything is built.
-func (o *options) checkSender(plan *sched.Plan) error {
-	if o.sender != senderProcess {
-		return nil
-	}
-	if err := engine.CheckSenderProcess(plan, o.route == routeLeastInFlight, o.sessions.past == historyLive); err != nil {
-		return fmt.Errorf("--sender %s: %w", senderProcess, err)
-	}
-	return nil
-}
-
-// senderCommandLine is how the engine starts the process of the senders; nil where they are to be threads.
-func (o *options) senderCommandLine() []string {
-	self, err := os.Executable()
-	if o.sender == senderThread || err != nil {
-		return nil
-	}
-	return []string{self, senderCommand}
-}
-
-// raiseDescriptors takes as many as the run may need, and notes if there are fewer. It returns the limit.
-func (b *built) raiseDescriptors() (limit int, err error) {
-	wanted := min(1<<20, descriptorsBesides+2*b.Requests()) // one for every request, up to what one process can use
-	if limit, err = host.RaiseDescriptors(wanted); err != nil {
-		return 0, err
-	}
-	if need := b.descriptorsNeeded(); limit < need {
-		b.ui.note("the descriptor limit of %s may not hold the requests in flight; raise it with `ulimit -n %d`", format.Count(int64(limit)), need)
-	}
-	return limit, nil
-}
-
 // descriptorsBesides are for all but requests in flight.
 const descriptorsBesides = 1 << 10
 
@@ -186,10 +141,18 @@ func (b *built) descriptorsNeeded() int {
 
 // config is how the engine sends and receives.
 func (b *built) config(stamps wire.Stamps) (engine.Config, error) {
-	descriptors, err := b.raiseDescriptors()
+	wanted := min(1<<20, descriptorsBesides+2*b.Requests()) // one for every request, up to what one process can use
+	descriptors, err := host.RaiseDescriptors(wanted)
+	if need := b.descriptorsNeeded(); err == nil && descriptors < need {
+		b.ui.note("the descriptor limit of %s may not hold the requests in flight; raise it with `ulimit -n %d`", format.Count(int64(descriptors)), need)
+	}
+	var sender []string // how its process is started; nil: senders are threads
+	if self, err := os.Executable(); err == nil && b.o.sender != senderThread {
+		sender = []string{self, senderCommand}
+	}
 	return engine.Config{
 		Backend: b.builder.Backend, Stream: !b.o.noStream || b.verbatims.shaped(), Timeout: b.o.timeout, IdleTimeout: b.o.idleTimeout, ConnectTimeout: b.o.connectTimeout,
-		Grace: b.o.drain, CancelAfter: b.o.cutAfter(), Resend: b.o.resend, Realtime: b.o.realtime, Spin: b.o.spin, Senders: b.o.senders, SenderCommand: b.o.senderCommandLine(),
+		Grace: b.o.drain, CancelAfter: b.o.cutAfter(), Resend: b.o.resend, Realtime: b.o.realtime, Spin: b.o.spin, Senders: b.o.senders, SenderCommand: sender,
 		TLS: b.prober.TLS, Descriptors: descriptors, Secrets: b.prober.Secrets, Stamps: stamps, History: b.history,
 		InstanceHeaders: b.o.instanceHeaders, InstanceField: b.o.instancePath,
 		OnSenderDeath: func(why string) { b.ui.alert("%s: nothing more is sent; requests in flight may end (--drain)", why) },

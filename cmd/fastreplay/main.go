@@ -97,7 +97,17 @@ func newRootCommand() *cobra.Command {
 	root.Version = aboutBuild()
 	root.AddCommand(newProfileCommand(), newMockCommand(), newGenCommand(), newConvertCommand(), newReportCommand(), newCompareCommand(), newMergeCommand(), newInspectCommand(), newCapacityCommand(), newDoctorCommand(), newDemoCommand(), newVersionCommand(), newSenderCommand())
 	root.SetHelpCommand(newHelpCommand(root))
-	showUsage(root)
+	// --help of every command fits into 80 columns, and that of a replay is one screen of its first flags. No template of cobra's is set:
+	// the linker keeps every exported method of a program that uses text/template, 2.7 MB here.
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
+		switch {
+		case checkWords(c, c.Flags().Args()) != nil: // run says so
+		case c == root || c.Name() == "profile":
+			fmt.Fprint(c.OutOrStdout(), firstHelp(c))
+		default:
+			fmt.Fprint(c.OutOrStdout(), commandHelp(c))
+		}
+	})
 	completeValues(root)
 	root.SetFlagErrorFunc(explainFlag)
 	root.CompletionOptions.HiddenDefaultCmd = false

@@ -147,7 +147,13 @@ func (o *mockOptions) run(ctx context.Context, stdin io.Reader, stdout io.Writer
 		go watchParent(cancel, stdin)
 		signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE) // they are for the parent
 	}
-	defer func() { err = errors.Join(err, o.closeServers(servers)) }()
+	defer func() {
+		for _, srv := range servers { // started or not
+			if failed := srv.Close(); failed != nil {
+				err = errors.Join(err, fmt.Errorf("mock: --log %s: %w", o.logFile, failed))
+			}
+		}
+	}()
 	if err := o.startServers(servers, stdout); err != nil {
 		return err
 	}
@@ -160,11 +166,15 @@ func (o *mockOptions) complete() error {
 	if o.template != nil {
 		o.cfg.TemplateHead, o.cfg.TemplateTail = o.template.Head, o.template.Tail
 	}
-	if o.cfg.BlockTokens < 1 {
+	switch {
+	case o.cfg.BlockTokens < 1:
 		return fmt.Errorf("mock: --block-tokens %d: a block has at least 1 token", o.cfg.BlockTokens)
-	}
-	if err := o.checkInstances(); err != nil {
-		return err
+	case o.instances < 1 || o.instances > maxMockInstances:
+		return fmt.Errorf("mock: --instances %d: want 1 to %d", o.instances, maxMockInstances)
+	case o.tlsCA != "" && !o.tlsSelfSigned:
+		return errors.New("mock: --tls-ca needs --tls-self-signed")
+	case o.instances > 1 && o.logFile != "" && !strings.Contains(o.logFile, mockInstance):
+		return fmt.Errorf("mock: --log %s: every server has a log of its own; write {instance} into the name, such as log-{instance}.jsonl", o.logFile)
 	}
 	for _, text := range o.faults {
 		fault, err := mockllm.ParseFault(text)
@@ -182,25 +192,6 @@ func (o *mockOptions) complete() error {
 	if o.cfg.APIKey, err = readKey(o.apiKeyFile); err != nil {
 		return fmt.Errorf("mock: %w", err)
 	}
-	return o.completeTLS()
-}
-
-// parseCache reads a number of tokens, -1 or 0.
-func parseCache(text string) (int64, error) {
-	if text == "-1" || text == "0" {
-		return strconv.ParseInt(text, 10, 64)
-	}
-	n, err := parseTokens(text)
-	if err != nil {
-		return 0, fmt.Errorf("%w; or -1 or 0", err)
-	}
-	return n, nil
-}
-
-func (o *mockOptions) completeTLS() error {
-	if o.tlsCA != "" && !o.tlsSelfSigned {
-		return errors.New("mock: --tls-ca needs --tls-self-signed")
-	}
 	if !o.tlsSelfSigned {
 		return nil
 	}
@@ -214,6 +205,18 @@ func (o *mockOptions) completeTLS() error {
 	}
 	o.cfg.TLS = mockllm.TLSConfig(cert)
 	return nil
+}
+
+// parseCache reads a number of tokens, -1 or 0.
+func parseCache(text string) (int64, error) {
+	if text == "-1" || text == "0" {
+		return strconv.ParseInt(text, 10, 64)
+	}
+	n, err := parseTokens(text)
+	if err != nil {
+		return 0, fmt.Errorf("%w; or -1 or 0", err)
+	}
+	return n, nil
 }
 
 // watchParent calls cancel when the parent has died or has closed the pipe that is our standard input. Without a pipe it
@@ -276,16 +279,6 @@ const maxMockInstances = 1000
 
 // mockInstance stands for a server's number in --header, --body-field and --log.
 const mockInstance = "{instance}"
-
-func (o *mockOptions) checkInstances() error {
-	switch {
-	case o.instances < 1 || o.instances > maxMockInstances:
-		return fmt.Errorf("mock: --instances %d: want 1 to %d", o.instances, maxMockInstances)
-	case o.instances > 1 && o.logFile != "" && !strings.Contains(o.logFile, mockInstance):
-		return fmt.Errorf("mock: --log %s: every server has a log of its own; write {instance} into the name, such as log-{instance}.jsonl", o.logFile)
-	}
-	return nil
-}
 
 // configs makes the configuration of each server, and opens its log. closeLogs is good even after an error.
 func (o *mockOptions) configs() (configs []mockllm.Config, closeLogs func(), err error) {
@@ -351,15 +344,4 @@ func (o *mockOptions) listenAt(i int) (net.Listener, error) {
 		return nil, fmt.Errorf("mock: --listen %s: %w", address, err)
 	}
 	return ln, nil
-}
-
-// closeServers ends all servers, started or not.
-func (o *mockOptions) closeServers(servers []*mockllm.Server) error {
-	var errs []error
-	for _, srv := range servers {
-		if err := srv.Close(); err != nil {
-			errs = append(errs, fmt.Errorf("mock: --log %s: %w", o.logFile, err))
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -329,8 +329,12 @@ func addRowFlags(f *pflag.FlagSet, read *trace.Options) {
 	f.Lookup("fields").DefValue = "" // not []
 	f.Var(&value[time.Duration]{to: &read.TimeUnit, parse: trace.ParseUnit, kind: "UNIT"}, "time-unit", "unit of the timestamps: ns, us, ms or s (default: the format's)")
 	f.IntVar(&read.BlockTokens, "block-tokens", 0, "tokens that a hash id stands for (default: the format's)")
-	badRows := func(word string) { read.Lenient, read.Strict = word == "drop", word == "strict" }
-	f.Var(&wordFlag{set: badRows, words: []string{"refuse", "drop", "strict"}, text: "refuse"}, "bad-rows", "bad rows: refuse the trace, drop them, or be strict and refuse rows that would be repaired, too")
+	words := []string{"refuse", "drop", "strict"}
+	badRows := func(word string) (string, error) {
+		read.Lenient, read.Strict = word == "drop", word == "strict"
+		return word, among(words, word)
+	}
+	f.Var(&value[string]{to: new(string), parse: badRows, words: words, text: "refuse"}, "bad-rows", "bad rows: refuse the trace, drop them, or be strict and refuse rows that would be repaired, too")
 	f.VarP(countFlag(&read.Limit, ""), "limit", "n", "take the first `N` requests of the selection")
 	addSeconds(f, &read.From, "from", "", 0, "take rows from this trace time on, counted from the earliest row")
 	addSeconds(f, &read.To, "to", "", 0, "take rows up to this trace time")
@@ -461,9 +465,7 @@ func (r *requirements) check() error {
 		}
 		err = fmt.Errorf("--require %w", err)
 		if unknown := (*metrics.UnknownQuantity)(nil); errors.As(err, &unknown) {
-			if near := nearest(unknown.Name, metrics.Quantities()); len(near) > 0 {
-				err = fmt.Errorf("%w; did you mean %s?", err, near[0])
-			}
+			err = suggest(err, unknown.Name, metrics.Quantities())
 		}
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/codec/tokenizer"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/workload"
@@ -40,20 +41,22 @@ type pacing struct {
 const rateMax = "max"
 
 // complete checks the flags against each other and reads what --rate and --ramp say; seed is that of the gaps.
-func (p *pacing) complete(seed uint64) error {
-	if err := p.check(); err != nil {
+func (p *pacing) complete(seed uint64) (err error) {
+	if err = p.check(); err != nil || p.ramp == "" && (p.rate == "" || p.rate == rateMax) {
 		return err
 	}
-	rate, err := p.parseRate()
-	if err != nil || rate == nil {
+	a, flag := sched.Arrivals{Seed: seed}, "rate"
+	if p.ramp != "" {
+		flag = "ramp"
+		a.Rate, err = parseRamp(p.ramp)
+	} else {
+		a.Rate, err = parseRate(p.rate)
+	}
+	if err = cmp.Or(err, setProcess(&a, p.arrival, sched.Constant)); err != nil {
 		return err
 	}
-	a := sched.Arrivals{Rate: *rate, Seed: seed}
-	if err := setProcess(&a, p.arrival, sched.Constant); err != nil {
-		return err
-	}
-	if err := a.Validate(); err != nil {
-		return fmt.Errorf("--%s: %w", cmp.Or(map[bool]string{true: "ramp"}[p.ramp != ""], "rate"), err)
+	if err = a.Validate(); err != nil {
+		return fmt.Errorf("--%s: %w", flag, err)
 	}
 	p.arrivals = &a
 	return nil
@@ -92,37 +95,29 @@ func (p *pacing) check() error {
 	return nil
 }
 
-// parseRate is nil where requests are not released at a rate.
-func (p *pacing) parseRate() (*sched.Rate, error) {
-	switch {
-	case p.ramp != "":
-		return parseRamp(p.ramp)
-	case p.rate == "" || p.rate == rateMax:
-		return nil, nil
-	}
-	perSecond, err := strconv.ParseFloat(p.rate, 64)
+// parseRate reads requests per second.
+func parseRate(text string) (sched.Rate, error) {
+	perSecond, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return nil, fmt.Errorf("--rate %q: want requests per second, or max", p.rate)
+		err = fmt.Errorf("--rate %q: want requests per second, or max", text)
+	} else if math.IsInf(perSecond, 1) {
+		err = fmt.Errorf("--rate %s: to send everything at once, say --rate %s", text, rateMax)
 	}
-	if math.IsInf(perSecond, 1) {
-		return nil, fmt.Errorf("--rate %s: to send everything at once, say --rate %s", p.rate, rateMax)
-	}
-	rate := sched.Steady(perSecond)
-	return &rate, nil
+	return sched.Steady(perSecond), err
 }
 
 // parseRamp reads FROM:TO:TIME.
-func parseRamp(text string) (*sched.Rate, error) {
+func parseRamp(text string) (rate sched.Rate, err error) {
 	parts := strings.Split(text, ":")
 	if len(parts) == 3 {
 		from, errFrom := strconv.ParseFloat(parts[0], 64)
 		to, errTo := strconv.ParseFloat(parts[1], 64)
 		over, errOver := time.ParseDuration(parts[2])
 		if errors.Join(errFrom, errTo, errOver) == nil && over > 0 {
-			return &sched.Rate{From: from, To: to, Over: over}, nil
+			return sched.Rate{From: from, To: to, Over: over}, nil
 		}
 	}
-	return nil, fmt.Errorf("--ramp %q: want FROM:TO:TIME in requests per second, such as 10:500:60s", text)
+	return rate, fmt.Errorf("--ramp %q: want FROM:TO:TIME in requests per second, such as 10:500:60s", text)
 }
 
 // closed reports whether only requests or jobs that end release others. With all requests due at once, a cap is the same.
@@ -152,21 +147,6 @@ func (p *pacing) plan(t *trace.Trace) (plan sched.Plan, err error) {
 		return plan, err
 	}
 	return plan.Capped(p.concurrency)
-}
-
-// repeated returns the trace --repeat times in a row.
-func (o *traceOptions) repeated(t *trace.Trace) (*trace.Trace, error) {
-	requests := float64(o.repeat) * float64(t.Len())
-	if free, err := freeAllowance(0); err == nil && o.repeat > 1 {
-		if err := free.refuse("--repeat", o.repeat, requests, requests*peakPerRequest); err != nil {
-			return nil, err
-		}
-	}
-	t, err := t.Repeat(o.repeat)
-	if err != nil {
-		return nil, fmt.Errorf("--repeat: %w", err)
-	}
-	return t, nil
 }
 
 // words describes what decides when requests are sent.
@@ -272,8 +252,14 @@ func (l *load) read(ctx context.Context, o *options, ui *terminal) error {
 	if t, l.amplify, err = o.amplify.apply(t, o.seed); err != nil {
 		return err
 	}
-	if l.Trace, err = o.repeated(t); err != nil {
-		return err
+	requests := float64(o.repeat) * float64(t.Len())
+	if free, err := freeAllowance(0); err == nil && o.repeat > 1 {
+		if err := free.refuse("--repeat", o.repeat, requests, requests*peakPerRequest); err != nil {
+			return err
+		}
+	}
+	if l.Trace, err = t.Repeat(o.repeat); err != nil {
+		return fmt.Errorf("--repeat: %w", err)
 	}
 	l.seconds = time.Since(began).Seconds()
 	for _, note := range l.Trace.Lint.Notes() {
@@ -340,7 +326,12 @@ func (l *load) plan(o *options, ui *terminal) error {
 		ui.note("the trace's delays are ignored, as its times are; --sessions %s keeps them", sessionsThink)
 	}
 	l.Plan = plan
-	return o.checkSender(&l.Plan)
+	if o.sender == senderProcess { // refused before anything is built
+		if err := engine.CheckSenderProcess(&plan, o.route == routeLeastInFlight, o.sessions.past == historyLive); err != nil {
+			return fmt.Errorf("--sender %s: %w", senderProcess, err)
+		}
+	}
+	return nil
 }
 
 // announce prints what was read.
@@ -434,11 +425,7 @@ func (o *options) parseSessions(text string) (sessionMode, error) {
 			return "", errors.New("want lanes=N with a whole number of at least 1, such as lanes=8")
 		}
 	case counted || !slices.Contains([]sessionMode{sessionsStrict, sessionsGated, sessionsThink}, mode):
-		err := errors.New("want strict, gated, think or lanes=N")
-		if near := nearest(word, sessionWords()); len(near) > 0 {
-			err = fmt.Errorf("%w; did you mean %s?", err, near[0])
-		}
-		return "", err
+		return "", suggest(errors.New("want strict, gated, think or lanes=N"), word, sessionWords())
 	}
 	o.sessions.lanes, o.pacing.lanes = lanes, lanes
 	return mode, nil

@@ -158,8 +158,7 @@ func (p *prepared) skipProbe() {
 	case probe.ColdFlush:
 		p.flushed = !p.o.follows() // getReady flushes, or fails
 	case probe.ColdSalt:
-		p.salt = p.o.newSalt()
-		p.noteUnsalted()
+		p.takeSalt()
 	default:
 		p.ui.note("cold: the servers are not asked to flush, and no cache_salt is sent; blocks of earlier runs with this seed may still be cached (--cold flush or salt)")
 	}
@@ -221,8 +220,9 @@ func (p *prepared) chooseCold(ctx context.Context) error {
 	return nil
 }
 
-// noteUnsalted notes which bodies have no cache_salt.
-func (p *prepared) noteUnsalted() {
+// takeSalt chooses a cache_salt of this run, and notes which bodies do not have it.
+func (p *prepared) takeSalt() {
+	p.salt = p.o.newSalt()
 	if n := p.verbatims.payloads; n > 0 {
 		p.ui.note("cold: no cache_salt is in %s, sent as they are; what earlier runs have sent of them may still be cached", format.Many(n, "payload"))
 	}
@@ -230,8 +230,7 @@ func (p *prepared) noteUnsalted() {
 
 // useSalt puts a salt of this run into bodies; seen says that a server was seen to honour one.
 func (p *prepared) useSalt(seen bool) {
-	p.salt = p.o.newSalt()
-	p.noteUnsalted()
+	p.takeSalt()
 	switch {
 	case seen:
 		p.ui.detail("cold: a cache_salt of this run in every body of ours, proven to work")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,8 +76,10 @@ func replay(ctx context.Context, o *options, ui *terminal, out io.Writer) (err e
 	if ui.quiet && ui.mode == progressAuto {
 		ui.mode = progressNone
 	}
-	if err = o.progress.listen(); err != nil {
-		return err
+	if addr := o.progress.metricsAddr; addr != "" { // before anything else takes time; it stays open until the process ends
+		if o.progress.listener, err = net.Listen("tcp", addr); err != nil {
+			return fmt.Errorf("--metrics-addr: %w; want host:port of this machine, such as 127.0.0.1:9400", err)
+		}
 	}
 	ui.verbose = o.verbose || o.dryRun
 	o.noteFlags(ui)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -39,8 +40,6 @@ type results struct {
 	writer    *report.Writer
 	servers   *serverWatch // nil before they are watched
 }
-
-var _ engine.Sink = (*results)(nil)
 
 // compressedFrom is how many requests make a file of records that is compressed: about 1 GB.
 const compressedFrom = 1_000_000
@@ -88,7 +87,9 @@ func (s *results) onDisk(err error) {
 // discard takes back an output directory to which nothing was sent.
 func (s *results) discard() error {
 	_, err := s.writer.Close()
-	s.servers.discard()
+	if s.servers != nil && s.servers.file != nil {
+		_ = s.servers.file.Close()
+	}
 	for _, name := range []string{report.RequestsName, report.RequestsName + ".zst", report.ServerMetricsName, report.PlanName, shard.FileName, shard.PlannedName, shard.PlannedNextName, shard.DigestsName} {
 		_ = os.Remove(filepath.Join(s.dir, name))
 	}
@@ -116,30 +117,18 @@ func (s *results) conclude(found engine.Result, records []record.Record) error {
 	}
 	summary := s.collector.Summary(info, metrics.Probed{Unknown: s.unknown, Unproven: s.unproven, CacheOff: work.CacheOff})
 	summary.Notes = append(summary.Notes, s.o.unnamed(summary)...)
-	for _, err := range []error{
+	diskErr = cmp.Or(diskErr,
 		report.WriteHistograms(s.dir, s.collector, found.Run.StartedAt, found.Ended), report.WriteSummary(s.dir, summary),
-		report.WriteTimeline(s.dir, s.collector.Timeline()), s.servers.err, s.writeDigests(s.dir), s.writeShardFile(s.dir),
-	} {
-		if diskErr == nil {
-			diskErr = err
-		}
+		report.WriteTimeline(s.dir, s.collector.Timeline()), s.servers.err, s.writeDigests(s.dir), s.writeShardFile(s.dir))
+	if diskErr == nil {
+		diskErr = writeExports(s.ui, s.dir, s.o.exports)
+	} else if len(s.o.exports) > 0 {
+		s.ui.line("not exported, since the results are incomplete on disk")
 	}
-	diskErr = s.export(diskErr)
 	if err := s.show(summary); err != nil { // last, so that it stays on the screen
 		return err
 	}
 	return ending(found.Run.Partial && found.Run.SenderDied == "", summary, diskErr)
-}
-
-// export writes the files of other tools from what is on disk, unless the disk failed before.
-func (s *results) export(diskErr error) error {
-	switch {
-	case diskErr == nil:
-		return writeExports(s.ui, s.dir, s.o.exports)
-	case len(s.o.exports) > 0:
-		s.ui.line("not exported, since the results are incomplete on disk")
-	}
-	return diskErr
 }
 
 // ending turns how a run ended into its exit code.
@@ -355,10 +344,7 @@ func thisHost() metrics.Host {
 
 // firstValue is the value of the first "key : value" line of a file under /proc; "" where there is none.
 func firstValue(path, key string) string {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
+	text, _ := os.ReadFile(path)
 	for line := range strings.Lines(string(text)) {
 		name, value, ok := strings.Cut(line, ":")
 		if ok && strings.TrimSpace(name) == key {

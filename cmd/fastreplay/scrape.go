@@ -41,7 +41,7 @@ func (f *scrapeFlags) check() error {
 		return errors.New("--scrape-url, --scrape-interval: --scrape is off")
 	}
 	for _, url := range f.urls {
-		if err := probe.CheckScrapeURL(url); err != nil {
+		if _, err := probe.ParseScrapeTarget(url); err != nil {
 			return err
 		}
 	}
@@ -149,11 +149,4 @@ func (w *serverWatch) summary() *metrics.Servers {
 		return nil
 	}
 	return &metrics.Servers{Servers: *w.sums.Servers(w.every.Seconds()), Whole: w.whole}
-}
-
-// discard closes the file of a run that was never sent.
-func (w *serverWatch) discard() {
-	if w != nil && w.file != nil {
-		_ = w.file.Close()
-	}
 }

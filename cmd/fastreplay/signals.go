@@ -100,18 +100,16 @@ func (in *interrupts) release() {
 // await runs f, which cannot be stopped, in a goroutine of its own. If ctx ends before f, it returns ctx's error at once, and f goes
 // on. So f must not change what the caller uses afterwards.
 func await[T any](ctx context.Context, f func() (T, error)) (value T, err error) {
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
+	var found T
+	var failed error
+	done := make(chan struct{})
 	go func() {
-		value, err := f()
-		done <- result{value, err}
+		found, failed = f()
+		close(done)
 	}()
 	select {
-	case r := <-done:
-		return r.value, r.err
+	case <-done:
+		return found, failed
 	case <-ctx.Done():
 		return value, ctx.Err()
 	}

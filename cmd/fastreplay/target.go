@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -38,7 +38,9 @@ type target struct {
 // starts the mock; call close even after an error.
 func findTarget(ctx context.Context, o *options, l *load, ui *terminal) (*target, error) {
 	t := &target{}
-	o.modelInPath()
+	for _, place := range append([]string{o.endpoint}, o.urls...) { // a path may name the model, as Triton's do
+		o.model = cmp.Or(o.model, api.ModelAt(place))
+	}
 	backend, err := o.backend(o.model, "", !o.noStream)
 	if err != nil {
 		return t, err
@@ -63,9 +65,17 @@ func findTarget(ctx context.Context, o *options, l *load, ui *terminal) (*target
 	if o.given("timeout") {
 		timeout = o.timeout
 	}
+	var queries []string // hidden, like the user's headers, in all that servers say
+	for _, target := range l.Targets {
+		queries = append(queries, target.Query)
+	}
+	for _, url := range o.scrape.urls {
+		_, query, _ := strings.Cut(url, "?")
+		queries = append(queries, query)
+	}
 	t.prober = &probe.Prober{
 		Targets: l.Targets, TLS: trust, ConnectTimeout: o.connectTimeout, Timeout: timeout, Waiting: ui.waiting,
-		Headers: t.headers(o, backend, l.verbatims.shaped()), Secrets: t.redactor(l.Targets, o.scrape.urls), Tokenizer: o.tokenizer, Nonce: rand.Uint64() >> 1,
+		Headers: t.headers(o, backend, l.verbatims.shaped()), Secrets: redact.NewRedactor(t.secrets, queries...), Tokenizer: o.tokenizer, Nonce: rand.Uint64() >> 1,
 	}
 	if o.dryRun {
 		ui.line("dry run: no server is asked and nothing is sent")
@@ -84,19 +94,6 @@ func (t *target) close() {
 	if t.mock != nil {
 		t.mock.stop()
 	}
-}
-
-// redactor hides what the user's headers and URLs carry from everything that servers say.
-func (t *target) redactor(targets []workload.Target, pages []string) *redact.Redactor {
-	var queries []string
-	for _, t := range targets {
-		queries = append(queries, t.Query)
-	}
-	for _, url := range pages {
-		_, query, _ := strings.Cut(url, "?")
-		queries = append(queries, query)
-	}
-	return redact.NewRedactor(t.secrets, queries...)
 }
 
 // resolve returns the servers that were named, with their addresses; path is where the API posts to.
@@ -126,15 +123,6 @@ func (t *target) resolve(ctx context.Context, o *options, path string, ui *termi
 		}
 	}
 	return targets, probe.Resolve(ctx, targets)
-}
-
-// modelInPath takes the model from a path that names it, as Triton's do.
-func (o *options) modelInPath() {
-	for _, place := range append([]string{o.endpoint}, o.urls...) {
-		if o.model == "" {
-			o.model = api.ModelAt(place)
-		}
-	}
 }
 
 // probeTimeout bounds one answer to a probe where --timeout is not given: a cold server may load its graphs first.
@@ -285,16 +273,15 @@ func (o *options) readTargets() error {
 	if o.targetsFile == "" {
 		return nil
 	}
-	file, err := os.Open(o.targetsFile)
+	text, err := os.ReadFile(o.targetsFile)
 	if err != nil {
 		return fmt.Errorf("--targets: %w", err)
 	}
-	defer file.Close() // nothing was written, so its error says nothing
-	lines, number := bufio.NewScanner(file), 0
-	for lines.Scan() {
+	number := 0
+	for line := range strings.Lines(string(text)) {
 		number++
-		text, _, _ := strings.Cut(lines.Text(), "#")
-		fields := strings.Fields(text)
+		line, _, _ = strings.Cut(line, "#")
+		fields := strings.Fields(line)
 		if len(fields) == 0 {
 			continue
 		}
@@ -306,9 +293,6 @@ func (o *options) readTargets() error {
 			return fmt.Errorf("--targets %s:%d: want a URL and perhaps a weight above 0 on each line", o.targetsFile, number)
 		}
 		o.urls, o.weights = append(o.urls, fields[0]), append(o.weights, weight)
-	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("--targets %s:%d: %w", o.targetsFile, number+1, err)
 	}
 	if len(o.urls) == 0 {
 		return fmt.Errorf("--targets %s: no server in it; want a URL on each line", o.targetsFile)
@@ -395,10 +379,11 @@ func (t *target) makeSource(ctx context.Context, o *options, ui *terminal) (err 
 		}
 		return err
 	}
+	var vocabulary prompt.Vocabulary
 	t.tokenizer, err = await(ctx, func() (*tokenizer.Tokenizer, error) {
 		read, err := tokenizer.Open(o.tokenizer)
 		if err == nil && o.prompt != promptTokenIDs {
-			_, _, err = read.Words() // it keeps them for takeWords
+			vocabulary.Words, vocabulary.First, err = read.Words()
 		}
 		return read, err
 	})
@@ -406,31 +391,17 @@ func (t *target) makeSource(ctx context.Context, o *options, ui *terminal) (err 
 		return fmt.Errorf("--tokenizer %s: %w", o.tokenizer, err)
 	}
 	if o.prompt == promptTokenIDs {
-		return t.takeIDs(o, ui)
+		ids := t.tokenizer.Ordinary()
+		source, err := prompt.NewTokenIDs(o.seed, ids)
+		if err != nil {
+			return fmt.Errorf("--tokenizer %s: of its %s ids of ordinary text, %w; use --prompt text", t.tokenizer.Name(), format.Count(int64(len(ids))), err)
+		}
+		t.source = source
+		first, last := source.Range()
+		ui.detail("tokenizer: %s, prompts of its ids from %d to %d", t.tokenizer.Name(), first, last)
+		return nil
 	}
-	return t.takeWords(o, ui)
-}
-
-// takeIDs makes prompts of the tokenizer's ordinary ids.
-func (t *target) takeIDs(o *options, ui *terminal) error {
-	ids := t.tokenizer.Ordinary()
-	source, err := prompt.NewTokenIDs(o.seed, ids)
-	if err != nil {
-		return fmt.Errorf("--tokenizer %s: of its %s ids of ordinary text, %w; use --prompt text", t.tokenizer.Name(), format.Count(int64(len(ids))), err)
-	}
-	t.source = source
-	first, last := source.Range()
-	ui.detail("tokenizer: %s, prompts of its ids from %d to %d", t.tokenizer.Name(), first, last)
-	return nil
-}
-
-// takeWords makes prompts of the tokenizer's words.
-func (t *target) takeWords(o *options, ui *terminal) error {
-	words, first, err := t.tokenizer.Words()
-	if err != nil {
-		return fmt.Errorf("--tokenizer %s: %w", t.tokenizer.Name(), err)
-	}
-	text, err := prompt.NewText(o.seed, prompt.Vocabulary{Words: words, First: first})
+	text, err := prompt.NewText(o.seed, vocabulary)
 	if err != nil {
 		return fmt.Errorf("--tokenizer %s: %w", t.tokenizer.Name(), err)
 	}

@@ -23,9 +23,12 @@ import (
 type value[T any] struct {
 	to    *T
 	parse func(string) (T, error)
-	text  string // as given, or the default
-	kind  string // what help calls it, unless the usage does
+	text  string   // as given, or the default
+	kind  string   // what help calls it, unless the usage does
+	words []string // the only ones that it takes, for the shell; nil = others
 }
+
+func (v *value[T]) choices() []string { return v.words }
 
 func (v *value[T]) Set(text string) error {
 	parsed, err := v.parse(text)
@@ -39,40 +42,32 @@ func (v *value[T]) String() string { return v.text }
 
 func (v *value[T]) Type() string { return cmp.Or(v.kind, "string") }
 
-// wordFlag is a flag of one of several words.
-type wordFlag struct {
-	set   func(word string)
-	words []string
-	text  string // as given, or the default
-}
-
 // addWords adds a flag of one of words; usual is the default, which may be none of them.
 func addWords[T ~string](f *pflag.FlagSet, to *T, name string, usual T, usage string, words ...T) {
 	*to = usual
-	w := &wordFlag{set: func(word string) { *to = T(word) }, text: string(usual)}
+	var all []string
 	for _, word := range words {
-		w.words = append(w.words, string(word))
+		all = append(all, string(word))
 	}
-	f.Var(w, name, usage)
+	f.Var(&value[T]{to: to, parse: func(text string) (T, error) { return T(text), among(all, text) }, text: string(usual), words: all}, name, usage)
 }
 
-func (w *wordFlag) Set(text string) error {
-	last := len(w.words) - 1
-	if !slices.Contains(w.words, text) {
-		err := fmt.Errorf("want %s or %s", strings.Join(w.words[:last], ", "), w.words[last])
-		if near := nearest(text, w.words); len(near) > 0 {
-			err = fmt.Errorf("%w; did you mean %s?", err, near[0])
-		}
-		return err
+// among refuses a text that is none of the words.
+func among(words []string, text string) error {
+	if slices.Contains(words, text) {
+		return nil
 	}
-	w.set(text)
-	w.text = text
-	return nil
+	last := len(words) - 1
+	return suggest(fmt.Errorf("want %s or %s", strings.Join(words[:last], ", "), words[last]), text, words)
 }
 
-func (w *wordFlag) String() string { return w.text }
-
-func (*wordFlag) Type() string { return "string" }
+// suggest adds to an error the name that is nearest to what was typed, if one is near.
+func suggest(err error, typed string, names []string) error {
+	if near := nearest(typed, names); len(near) > 0 {
+		return fmt.Errorf("%w; did you mean %s?", err, near[0])
+	}
+	return err
+}
 
 // seconds is a flag of a time. A number without a unit is seconds.
 type seconds struct{ to *time.Duration }
@@ -116,15 +111,16 @@ func completeValues(root *cobra.Command) {
 	traces := []string{"jsonl", "json", "csv", "gz", "zst"}
 	files := map[string][]string{"trace": traces, "config": {"yaml", "yml", "json"}, "ca-cert": {"pem", "crt"}, "html": {"html"}}
 	for _, c := range append(root.Commands(), root) {
-		values := map[string][]string{ // beside others; those of a wordFlag are its own
+		values := map[string][]string{ // beside those that flags list
 			"api": api.Names(), "export": export.Names(), "time-unit": {"ns", "us", "ms", "s"}, "rate": {rateMax}, "fault": mockllm.FaultNames(),
 			"arrival": {string(sched.Constant), string(sched.Poisson), string(sched.Gamma) + ":"}, "sessions": sessionWords(),
 		}
 		c.Flags().VisitAll(func(f *pflag.Flag) {
-			if w, ok := f.Value.(*wordFlag); ok {
-				values[f.Name] = w.words
+			words := values[f.Name]
+			if v, ok := f.Value.(interface{ choices() []string }); ok && v.choices() != nil {
+				words = v.choices()
 			}
-			if words := values[f.Name]; words != nil {
+			if words != nil {
 				must(c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)))
 			}
 		})

@@ -23,7 +23,11 @@ func CompareRouters(w *workload.Work, records []record.Record) *route.Oracle {
 		of, q.Actual, q.CapacityTokens = byInstance(w, records, names)
 		q.Targets = route.Even(slices.Repeat([]int{1}, len(names)))
 	} else {
-		of, q.Actual = byAddress(w, records, &s)
+		for i := range w.Requests() {
+			if records == nil || records[i].SentNS != record.None {
+				of, q.Actual = append(of, int32(i)), append(q.Actual, s.Of[w.Places[i]])
+			}
+		}
 	}
 	if places, _ := route.Addresses(q.Targets); len(places) < 2 || len(of) == 0 {
 		return nil
@@ -53,34 +57,20 @@ func behindGateways(records []record.Record) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// byInstance lists the requests that an instance answered, and that instance as an index of names. capacity is that of
+// byInstance lists the requests that an instance answered, and that instance as an index of names, which are sorted. capacity is that of
 // each instance's cache, taken from the address at which it answered first.
 func byInstance(w *workload.Work, records []record.Record, names []string) (of, instances []int32, capacity []int64) {
-	index := map[string]int32{}
-	for k, name := range names {
-		index[name] = int32(k)
-	}
 	capacity = make([]int64, len(names))
 	seen := make([]bool, len(names))
 	for i := range records {
-		k, known := index[records[i].Instance]
+		k, known := slices.BinarySearch(names, records[i].Instance)
 		if !known {
 			continue
 		}
-		of, instances = append(of, int32(i)), append(instances, k)
+		of, instances = append(of, int32(i)), append(instances, int32(k))
 		if !seen[k] {
 			seen[k], capacity[k] = true, w.Cache(w.Endpoint(i)).Tokens
 		}
 	}
 	return of, instances, capacity
-}
-
-// byAddress is which requests were sent, and to which of the servers.
-func byAddress(w *workload.Work, records []record.Record, s *workload.Servers) (of, instances []int32) {
-	for i := range w.Requests() {
-		if records == nil || records[i].SentNS != record.None {
-			of, instances = append(of, int32(i)), append(instances, s.Of[w.Places[i]])
-		}
-	}
-	return of, instances
 }

@@ -191,7 +191,11 @@ func (a *audit) held(requests []int32, size workload.PrefixCache) []int64 {
 		case arrived:
 			p, _ := a.work.CachePrompt(i)
 			var n int
-			running[m.request], n = cache.Start(p.Blocks, p.Tokens, p.Head, p.Total, a.outputTokens(i))
+			output := int(a.work.Trace.OutputTokens[i])
+			if counted := a.records[i].CompletionTokens; counted != record.None {
+				output = int(counted)
+			}
+			running[m.request], n = cache.Start(p.Blocks, p.Tokens, p.Head, p.Total, output)
 			held[m.request] = int64(n)
 		case prefilled:
 			cache.Prefilled(running[m.request])
@@ -200,14 +204,6 @@ func (a *audit) held(requests []int32, size workload.PrefixCache) []int64 {
 		}
 	}
 	return held
-}
-
-// outputTokens is how many tokens a request's answer had, as far as is known.
-func (a *audit) outputTokens(i int) int {
-	if n := a.records[i].CompletionTokens; n != record.None {
-		return int(n)
-	}
-	return int(a.work.Trace.OutputTokens[i])
 }
 
 // moments lists in order of time what the servers' caches saw. A request that a server refused never was in its cache.

@@ -75,8 +75,11 @@ func Write(dir, name string, slos ...metrics.SLO) (paths []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.vacant(dir); err != nil {
-		return nil, err
+	for _, part := range f.files {
+		path := filepath.Join(dir, part.name)
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%w: %s is there; remove it to export %s again", ErrExists, path, f.name)
+		}
 	}
 	r, err := load(dir, slos...)
 	if err != nil {
@@ -97,15 +100,4 @@ func (f *format) write(r *results) (paths []string, err error) {
 		paths = append(paths, path)
 	}
 	return paths, nil
-}
-
-// vacant returns ErrExists if a file of the format is in dir.
-func (f *format) vacant(dir string) error {
-	for _, part := range f.files {
-		path := filepath.Join(dir, part.name)
-		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%w: %s is there; remove it to export %s again", ErrExists, path, f.name)
-		}
-	}
-	return nil
 }

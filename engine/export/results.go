@@ -2,11 +2,7 @@ package export
 
 import (
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -30,35 +26,8 @@ func load(dir string, slos ...metrics.SLO) (*results, error) {
 	if err != nil {
 		return nil, err
 	}
-	gaps, err := loadGaps(dir)
+	gaps, err := report.Gaps(dir)
 	return &results{dir, summary, gaps}, err
-}
-
-// loadGaps adds up the gaps of all targets. A run that was killed has no histograms.
-func loadGaps(dir string) (*hdrhistogram.Histogram, error) {
-	in, err := os.Open(filepath.Join(dir, report.HistogramsName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	all, err := metrics.ReadHistograms(in)
-	if err != nil {
-		return nil, err
-	}
-	var gaps *hdrhistogram.Histogram
-	for _, h := range all {
-		switch {
-		case h.Metric != "itl":
-		case gaps == nil:
-			gaps = h.Values
-		default:
-			gaps.Merge(h.Values)
-		}
-	}
-	return gaps, nil
 }
 
 // gapMS is a percentile of the gaps by nearest rank, as in the summary. The library rounds q/100 of the samples to the nearest
@@ -131,12 +100,7 @@ func spanNS(from, to int64) float64 {
 }
 
 // promptTokens is the prompt's length as the server counted it, or as recorded where it counts none.
-func promptTokens(r *record.Record) float64 {
-	if r.PromptTokens != record.None {
-		return count(r.PromptTokens)
-	}
-	return count(r.InputTokens)
-}
+func promptTokens(r *record.Record) float64 { return count(metrics.PromptTokens(r)) }
 
 // number is null in JSON where it is absent.
 type number float64

@@ -17,10 +17,13 @@ import (
 // requests are seconds, statistics ms.
 
 func writeVLLM(w io.Writer, r *results) error {
-	requests, err := r.vllmRequests()
-	if err != nil {
+	var requests vllmRequests // in order of release, as theirs are
+	if err := r.each(func(rec *record.Record) { requests = append(requests, newVLLMRequest(rec)) }); err != nil {
 		return err
 	}
+	slices.SortStableFunc(requests, func(a, b vllmRequest) int {
+		return cmp.Or(cmp.Compare(a.planned, b.planned), cmp.Compare(a.row, b.row))
+	})
 	out := r.vllmSetup()
 	r.vllmTraffic(out)
 	r.vllmTotals(out, requests)
@@ -144,15 +147,6 @@ type vllmRequest struct {
 }
 
 type vllmRequests []vllmRequest
-
-// vllmRequests returns the requests in order of release, as theirs are.
-func (r *results) vllmRequests() (all vllmRequests, err error) {
-	err = r.each(func(rec *record.Record) { all = append(all, newVLLMRequest(rec)) })
-	slices.SortStableFunc(all, func(a, b vllmRequest) int {
-		return cmp.Or(cmp.Compare(a.planned, b.planned), cmp.Compare(a.row, b.row))
-	})
-	return all, err
-}
 
 func newVLLMRequest(r *record.Record) vllmRequest {
 	v := vllmRequest{planned: r.PlannedNS, row: r.Row, ok: r.Outcome == record.OK}

@@ -11,6 +11,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 
@@ -191,12 +193,6 @@ func (h *History) Ended(clock sched.Clock, i int32) {
 	if t.needed.Load() == 0 {
 		t.answer.Store(nil) // all who go on from it have left before it came
 	}
-	h.forget(i)
-}
-
-// forget releases the bytes of request i, which is over, and the answers that only those needed.
-func (h *History) forget(i int32) {
-	t := &h.turns[i]
 	if !t.form.CompareAndSwap(formOpen, formRecorded) && t.form.Load() == formLive {
 		h.buffers.put(t.bytes)
 		t.bytes = nil
@@ -222,5 +218,250 @@ func (a *Answer) Reset() { a.Wanted, a.Text, a.tool = false, sse.Reuse(nil, a.Te
 func (a *Answer) Add(d *api.Delta) {
 	if a.Wanted {
 		a.Text, a.tool = append(a.Text, d.Content...), a.tool || d.Tool
+	}
+}
+
+// Counts is what follow-up turns were sent with, by the records of a run that is over; nil where all is sent as recorded.
+func (h *History) Counts(records []record.Record) *metrics.History {
+	if h == nil {
+		return nil
+	}
+	found := metrics.History{MakeUS: h.took.Percentiles(1e3)}
+	for i, before := range h.before {
+		if before == trace.NoTurn || records[i].SentNS == record.None {
+			continue
+		}
+		found.Turns++
+		live, lack := h.sentWith(int32(i))
+		found.Answers += int64(live)
+		switch sentAs(live, lack) {
+		case sentLive:
+			found.Live++
+			continue
+		case sentPartly:
+			found.Partly++
+		case sentRecorded:
+			found.Recorded++
+		}
+		why := &found.Why
+		*[...]*int64{unanswered: &why.Late, failed: &why.Failed, noText: &why.NoText, toolCall: &why.Tools, apart: &why.Apart}[lack]++
+	}
+	return &found
+}
+
+// Note completes the record of request i, which has ended.
+func (h *History) Note(i int32, rec *record.Record) {
+	if h == nil || h.before[i] == trace.NoTurn || rec.SentNS == record.None {
+		return
+	}
+	rec.History = sentAs(h.sentWith(i))
+}
+
+// The values of a record's history.
+const (
+	sentLive     = "live"     // all answers in it are
+	sentPartly   = "partly"   // some are
+	sentRecorded = "recorded" // none is
+)
+
+// sentAs is the record's value for what sentWith returned.
+func sentAs(live int32, lack answerState) string {
+	switch {
+	case lack == answered:
+		return sentLive
+	case live > 0:
+		return sentPartly
+	}
+	return sentRecorded
+}
+
+// sentWith returns how many live answers request i was sent with. lack is why the latest of the others was not live;
+// answered = there were no others.
+func (h *History) sentWith(i int32) (live int32, lack answerState) {
+	t := &h.turns[i]
+	switch {
+	case t.place.Of == trace.NoTurn:
+		return 0, apart
+	case t.form.Load() == formLive:
+		return t.live, t.lack
+	case t.place.Fixed:
+		return 0, toolCall
+	}
+	if lack = h.turns[t.place.Of].state.Load(); lack == answered {
+		lack = unanswered // it came too late
+	}
+	return 0, lack
+}
+
+// historyScratch is what putting a request together takes.
+type historyScratch struct {
+	chain    []int32 // the turn and those that it goes on from, latest first
+	messages []byte
+	live     int32
+	lack     answerState
+	head     []byte
+}
+
+const (
+	// warmBytes bounds the memory that is got ready for requests, in bytes.
+	warmBytes = 64 << 20
+	// warmScratch is for as many receivers as end turns at once.
+	warmScratch = 2
+)
+
+// warm gets memory ready, so that the run need not wait for it.
+func (h *History) warm() {
+	largest := 1
+	for i := range h.turns {
+		if h.turns[i].place.Of != trace.NoTurn {
+			largest = max(largest, int(h.work.Prebuilt.Size(i)))
+		}
+	}
+	h.buffers.warm(largest, max(1, min(h.Turns(), warmBytes/largest)))
+	for range warmScratch {
+		s := &historyScratch{messages: make([]byte, 2*largest)}
+		clear(s.messages)
+		h.free = append(h.free, s)
+	}
+}
+
+// scratch returns what nobody else uses, until release.
+func (h *History) scratch() *historyScratch {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last := len(h.free) - 1
+	if last < 0 {
+		return new(historyScratch)
+	}
+	s := h.free[last]
+	h.free = h.free[:last]
+	return s
+}
+
+func (h *History) release(s *historyScratch) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.free = append(h.free, s)
+}
+
+// make makes the bytes of request i of the answers that there are, unless it has left.
+func (h *History) make(clock sched.Clock, i int32) {
+	t := &h.turns[i]
+	if t.form.Load() != formOpen {
+		return
+	}
+	began := clock.Now()
+	s := h.scratch()
+	defer h.release(s)
+	if h.assemble(s, i); s.live == 0 {
+		return
+	}
+	request, from := h.build(s, int(i))
+	t.bytes, t.from, t.live, t.lack = request, int32(from), s.live, s.lack
+	took := clock.Now() - began
+	if !t.form.CompareAndSwap(formOpen, formLive) { // it has left as recorded in the meantime
+		t.bytes = nil
+		h.buffers.put(request)
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.took.Add(took)
+}
+
+// build makes the bytes of request i with the messages in scratch, as request[from:]. The length of the head is known
+// only when the body is built.
+func (h *History) build(s *historyScratch, i int) (request []byte, from int) {
+	l, _ := h.work.VerbatimOf(i)
+	size := int(h.work.Prebuilt.Size(i)) - len(l.Content) + len(s.messages)
+	l.Content = s.messages
+	s.head = h.builder.AppendHead(s.head[:0], h.work, i, math.MaxInt32)
+	request = append(h.buffers.get(len(s.head)+size), s.head...)
+	request = h.builder.Backend.AppendVerbatim(request, l, int(h.work.Trace.OutputTokens[i]))
+	longest := len(s.head)
+	s.head = h.builder.AppendHead(s.head[:0], h.work, i, len(request)-longest)
+	from = longest - len(s.head)
+	copy(request[from:], s.head)
+	return request, from
+}
+
+// assemble puts request i's messages together.
+func (h *History) assemble(s *historyScratch, i int32) {
+	s.chain, s.messages, s.live, s.lack = append(s.chain[:0], i), s.messages[:0], 0, answered
+	h.each(i, func(j int32) { s.chain = append(s.chain, j) })
+	content, at := h.work.Trace.Verbatim(int(i)).Content, int32(0)
+	for k := len(s.chain) - 2; k >= 0; k-- {
+		p := &h.turns[s.chain[k]].place
+		text, state := h.answerAt(p)
+		if state != answered {
+			s.lack = state
+			continue
+		}
+		s.messages = trace.AppendAnswer(append(s.messages, content[at:p.From]...), text)
+		at = p.To
+		s.live++
+	}
+	s.messages = append(s.messages, content[at:]...)
+}
+
+// answerAt is the answer that belongs to a place, or why there is none.
+func (h *History) answerAt(p *trace.Carried) (text []byte, state answerState) {
+	if p.Fixed {
+		return nil, toolCall
+	}
+	t := &h.turns[p.Of]
+	if state = t.state.Load(); state != answered {
+		return nil, state
+	}
+	if answer := t.answer.Load(); answer != nil {
+		return *answer, answered
+	}
+	return nil, unanswered // all turns that needed it have left meanwhile
+}
+
+// bufferPool has slices that are used again. The capacity of each is a power of two. Any goroutine may use it.
+type bufferPool struct {
+	mu   sync.Mutex
+	free [bits.UintSize][][]byte // by the power
+}
+
+// get returns an empty slice with room for n bytes.
+func (p *bufferPool) get(n int) []byte {
+	class := bits.Len(uint(max(1, n) - 1))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := class; c < len(p.free); c++ {
+		if last := len(p.free[c]) - 1; last >= 0 {
+			b := p.free[c][last]
+			p.free[c] = p.free[c][:last]
+			return b
+		}
+	}
+	return make([]byte, 0, 1<<class)
+}
+
+// put takes back a slice that get returned. If append has made it grow, it serves for its new capacity.
+func (p *bufferPool) put(b []byte) {
+	if cap(b) == 0 {
+		return
+	}
+	class := bits.Len(uint(cap(b))) - 1
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free[class] = append(p.free[class], b[:0])
+}
+
+// pageBytes is how far apart memory is touched; larger pages are touched more than once.
+const pageBytes = 4 << 10
+
+// warm makes n slices with room for size bytes, and touches their memory, so that the kernel has provided it. The kernel
+// takes a millisecond to clear 2 MiB, one huge page.
+func (p *bufferPool) warm(size, n int) {
+	for range n {
+		b := make([]byte, 0, 1<<bits.Len(uint(max(1, size)-1)))
+		for i := 0; i < cap(b); i += pageBytes {
+			b[:cap(b)][i] = 0
+		}
+		p.put(b)
 	}
 }

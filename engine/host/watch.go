@@ -168,13 +168,12 @@ type stolenSteps struct {
 func (s *stolenSteps) add(atNS, capacity, stolen int64) {
 	s.lengthNS = max(s.lengthNS, firstStepNS)
 	for atNS-s.fromNS >= s.lengthNS*int64(len(s.capacity)) {
-		for i := range len(s.capacity) {
-			var both [2]int64
-			if 2*i < len(s.capacity) {
-				both = [2]int64{s.capacity[2*i] + s.capacity[2*i+1], s.stolen[2*i] + s.stolen[2*i+1]}
-			}
-			s.capacity[i], s.stolen[i] = both[0], both[1]
+		half := len(s.capacity) / 2
+		for i := range half {
+			s.capacity[i], s.stolen[i] = s.capacity[2*i]+s.capacity[2*i+1], s.stolen[2*i]+s.stolen[2*i+1]
 		}
+		clear(s.capacity[half:])
+		clear(s.stolen[half:])
 		s.lengthNS, s.used = 2*s.lengthNS, (s.used+1)/2
 	}
 	at := int((atNS - s.fromNS) / s.lengthNS)

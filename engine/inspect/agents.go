@@ -130,19 +130,16 @@ func jobSpan(t *trace.Trace, rows []int32, assumed sched.Assumed) span {
 }
 
 func (a *Agents) depths(t *trace.Trace) {
-	depth := func(i int) int {
-		if t.Depth == nil {
-			return 0
-		}
-		return int(t.Depth[i])
+	depths, names := t.Depth, []string(nil)
+	if depths == nil {
+		depths = make([]int32, t.Len())
 	}
-	var names []string
-	for i := range t.Len() {
-		for len(names) <= depth(i) {
+	for _, depth := range depths {
+		for len(names) <= int(depth) {
 			names = append(names, fmt.Sprint("depth ", len(names)))
 		}
 	}
-	a.Depths = typesOf(t, names, depth)
+	a.Depths = typesOf(t, names, func(i int) int { return int(depths[i]) })
 }
 
 // turns counts how agents begin and end, and how prompts grow from turn to turn.
@@ -207,6 +204,8 @@ func agentSection(a *Agents) section {
 	if a.AtOnce != nil {
 		busy = quantity{"most agents at once", tokens(a.AtOnce.Max), "agents", "up to %s at once"}
 	}
+	decided := format.Present(format.Some(a.EndedThen, "timed by their end"), format.Some(a.BegunThen, "timed by their begin"),
+		format.Some(a.OwnClock, "on the job's clock"), format.Some(a.Background, "in the background")) // what instants were found to be
 	return section{"agents", slices.Concat(
 		[]quantity{
 			{"jobs", format.Count(a.Jobs), "jobs", ""},
@@ -220,7 +219,7 @@ func agentSection(a *Agents) section {
 			{"hits across jobs", optional(a.AcrossJobs, format.Share), "hits by job", "%s across jobs"},
 			{"recorded hits", optional(a.RecordedHits, format.Share), "recorded hits", "%s of tokens"},
 			{"rows with recorded hits", format.Count(a.RecordedRows), "", ""},
-			{"", strings.Join(a.decided(), ", "), "sub-agents", ""},
+			{"", strings.Join(decided, ", "), "sub-agents", ""},
 		},
 		distribution("rows/job", a.Requests, tokens, "rows a job, ", "mean", "max"),
 		distribution("sub-agents/job", a.SubAgents, tokens, "sub-agents a job, ", "mean", "max"),
@@ -229,21 +228,6 @@ func agentSection(a *Agents) section {
 		distribution("took", a.TookS, format.Span, "recorded latency ", "p50", "p99"),
 		distribution("TTFT", a.TTFTS, format.Span, "recorded TTFT ", "p50", "p99"),
 		distribution("new tokens", a.NewTokens, tokens, "new tokens a turn, ", "p50", "p99"))}
-}
-
-// decided says what the instants of sub-agents were found to be.
-func (a *Agents) decided() (out []string) {
-	for _, k := range []struct {
-		n    int64
-		what string
-	}{
-		{a.EndedThen, "timed by their end"}, {a.BegunThen, "timed by their begin"}, {a.OwnClock, "on the job's clock"}, {a.Background, "in the background"},
-	} {
-		if k.n > 0 {
-			out = append(out, format.Count(k.n)+" "+k.what)
-		}
-	}
-	return out
 }
 
 // inWords are the main numbers as sentences.

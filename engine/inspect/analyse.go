@@ -258,19 +258,15 @@ func replay(t *trace.Trace) Replay {
 func volume(t *trace.Trace, s prompt.Source) Volume {
 	var v Volume
 	for i := range t.Len() {
-		if l := t.Verbatim(i); l.Kind != trace.NoVerbatim {
-			v.add(int64(len(l.Content) + len(l.Tools) + len(l.Extra)))
-			continue
+		l := t.Verbatim(i)
+		size := len(l.Content) + len(l.Tools) + len(l.Extra)
+		if l.Kind == trace.NoVerbatim {
+			size = s.Size(prompt.Spec{Blocks: t.Blocks(i), BlockTokens: t.BlockTokens, Tokens: int(t.InputTokens[i])})
 		}
-		v.add(int64(s.Size(prompt.Spec{Blocks: t.Blocks(i), BlockTokens: t.BlockTokens, Tokens: int(t.InputTokens[i])})))
+		v.PromptBytes, v.LargestBytes = v.PromptBytes+int64(size), max(v.LargestBytes, int64(size))
 	}
 	v.MemoryBytes = v.PromptBytes + aroundPrompt*int64(t.Len())
 	return v
-}
-
-func (v *Volume) add(size int64) {
-	v.PromptBytes += size
-	v.LargestBytes = max(v.LargestBytes, size)
 }
 
 // timelineBins is how many bins the span is cut into: one for each column of the plot on a terminal of 80.
@@ -293,7 +289,10 @@ func arrivals(t *trace.Trace, input, output int64, p *pictures) Arrivals {
 	a.GapS = stats.Describe(gaps, 1e9)
 	if span > 0 {
 		a.RowsPerS, a.InputTokensPerS, a.OutputTokensPerS = perSecond(int64(t.Len()), span), perSecond(input, span), perSecond(output, span)
-		a.timeline(t.ArrivalNS, span)
+		a.BinS, a.Timeline = seconds(span)/timelineBins, make([]int64, timelineBins)
+		for _, ns := range t.ArrivalNS {
+			a.Timeline[stepOf(ns, span, timelineBins)]++
+		}
 		p.outlines["Time from a row to the next"] = outlineOf(gaps, 1e9)
 	}
 	return a
@@ -332,14 +331,6 @@ func (a *Arrivals) peak(at []int64) {
 	}
 }
 
-func (a *Arrivals) timeline(at []int64, span int64) {
-	a.BinS = seconds(span) / timelineBins
-	a.Timeline = make([]int64, timelineBins)
-	for _, ns := range at {
-		a.Timeline[stepOf(ns, span, timelineBins)]++
-	}
-}
-
 // binned counts values in units of unit between edges, which ascend and enclose all. Empty bins at both ends are left out.
 func binned(edges []float64, values []stats.Counted, unit float64) []Bin {
 	bins := make([]Bin, len(edges)-1)
@@ -353,14 +344,13 @@ func binned(edges []float64, values []stats.Counted, unit float64) []Bin {
 		}
 		bins[min(max(0, i), len(bins)-1)].Count += v.Count
 	}
-	from, to := 0, len(bins)
-	for from < to && bins[from].Count == 0 {
-		from++
+	for len(bins) > 0 && bins[0].Count == 0 {
+		bins = bins[1:]
 	}
-	for to > from && bins[to-1].Count == 0 {
-		to--
+	for len(bins) > 0 && bins[len(bins)-1].Count == 0 {
+		bins = bins[:len(bins)-1]
 	}
-	return bins[from:to]
+	return bins
 }
 
 // powersOfTwo is 1, 2, 4, … beyond the longest lengths of a trace.
@@ -379,4 +369,73 @@ func oneThreeTen(unit float64, steps int) []float64 {
 		edges = append(edges, unit*math.Pow(10, float64(i/2))*float64(1+2*(i%2)))
 	}
 	return edges
+}
+
+// findings lists what people should know, the worst first.
+func findings(r *Report, lint *trace.Lint, o Options) []Finding {
+	all := []Finding{}
+	add := func(s Severity, text string) { all = append(all, Finding{s, text}) }
+	for _, f := range lint.Refusals {
+		add(Refusal, placed(f))
+	}
+	badRows(lint, o.Read, add)
+	corrected := *lint
+	corrected.Dropped, corrected.Faults = 0, nil // are listed above
+	for _, note := range corrected.Notes() {
+		add(Note, note)
+	}
+	if b := r.Blocks; b != nil {
+		if b.TwoLengths > 0 {
+			add(Note, fmt.Sprintf("%s for different numbers of tokens in different places: a shorter block counts as the beginning of the longer one",
+				number(b.TwoLengths, "id stands", "ids stand")))
+		}
+		if b.ManyBefore > 0 {
+			add(Note, fmt.Sprintf("%s different ids: the ids name contents, not prefixes, and a block hits only behind the same blocks", number(b.ManyBefore, "id follows", "ids follow")))
+		}
+	}
+	if o.Instances > 0 && r.Blocks == nil {
+		add(Note, "no block ids, so routers cannot be compared")
+	}
+	if c := r.Context; c != nil && c.RowsOver > 0 {
+		add(Note, fmt.Sprintf("%s more than %s tokens of input and output, the first is row %d (from 0): a server with that --max-model-len refuses such requests",
+			number(c.RowsOver, "row needs", "rows need"), format.Count(c.MaxModelLen), *c.FirstRow))
+	}
+	return all
+}
+
+// badRows lists the rows that were left out, and how to go on without them.
+func badRows(lint *trace.Lint, o trace.Options, add func(Severity, string)) {
+	if lint.Dropped == 0 {
+		return
+	}
+	severity, text := Refusal, "%s be replayed; correct the file, or leave out with --bad-rows drop what is left out here"
+	if o.Lenient {
+		severity, text = Note, "%s be replayed; left out"
+	}
+	add(severity, fmt.Sprintf(text, number(int64(lint.Dropped), "bad row cannot", "bad rows cannot")))
+	for _, f := range lint.Faults {
+		add(BadRow, placed(f))
+	}
+	if more := lint.Dropped - len(lint.Faults); more > 0 {
+		add(BadRow, fmt.Sprintf("… and %s more", format.Count(int64(more))))
+	}
+}
+
+// placed is a fault without the file's name, which stands above.
+func placed(f trace.Fault) string {
+	text := f.What
+	if f.Line > 0 {
+		text = fmt.Sprintf("line %d: %s", f.Line, text)
+	}
+	if f.Fix != "" {
+		text += "; " + f.Fix
+	}
+	return text
+}
+
+func number(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return format.Count(n) + " " + many
 }

@@ -25,7 +25,7 @@ type follower struct {
 	tokens, hitTokens int64
 	full, hitFull     int64
 	meanSum           float64 // of the rows' shares
-	rows, repeatIDs   int64
+	repeatIDs         int64
 	held              []rowHeld
 
 	lastNS  []int64         // by block: when it was used last
@@ -78,9 +78,11 @@ func (f *follower) add(ids []uint64, tokens, blockTokens int, atNS int64) {
 			hit += min(u.Held, u.Tokens)
 			f.repeat(u, blockTokens, atNS)
 		}
-		f.used(u.Block, atNS)
+		if u.Block == len(f.lastNS) {
+			f.lastNS = append(f.lastNS, 0)
+		}
+		f.lastNS[u.Block] = atNS
 	}
-	f.rows++
 	f.held = append(f.held, rowHeld{atNS, int32(tokens), int32(hit)})
 	f.tokens += int64(tokens)
 	f.hitTokens += int64(hit)
@@ -99,13 +101,6 @@ func (f *follower) repeat(u kvcache.Use, blockTokens int, atNS int64) {
 	f.gap.Count++
 }
 
-func (f *follower) used(block int, atNS int64) {
-	if block == len(f.lastNS) {
-		f.lastNS = append(f.lastNS, atNS)
-	}
-	f.lastNS[block] = atNS
-}
-
 func (f *follower) summary() *Blocks {
 	f.Distinct, f.DistinctAll, f.TwoLengths, f.ManyBefore = int64(len(f.ids.seen)), int64(f.stack.Distinct()), f.ids.twoLengths, f.ids.manyBefore
 	f.Names = "prefixes"
@@ -120,10 +115,12 @@ func (f *follower) cache(blockTokens int, capacities []int64) *Cache {
 	c := &Cache{
 		Infinite: Infinite{
 			Blocks: share(f.hitBlocks, f.blocks), Tokens: share(f.hitTokens, f.tokens), FullBlocks: share(f.hitFull, f.full),
-			MeanRequest: f.meanSum / float64(max(1, f.rows)), IDs: share(f.repeatIDs, f.blocks),
+			MeanRequest: f.meanSum / float64(max(1, len(f.held))), IDs: share(f.repeatIDs, f.blocks),
 		},
 		SaturationTokens: inOrder.SaturationTokens(),
-		Definition:       lruDefinition(blockTokens),
+		Definition: fmt.Sprintf("An LRU cache of ⌊capacity / %d⌋ slots, a block of %d tokens in each, a last partial one too. Rows count from their arrival, and output takes no room. "+
+			"A block hits only if all before it in its row do. In order: each block is looked up and touched before the next. Tail first: all are looked up when the row arrives, "+
+			"then touched from the last to the first, as vLLM frees them.", blockTokens, blockTokens),
 	}
 	c.at = func(tokens int64) Capacity {
 		return Capacity{tokens, inOrder.BlockRatio(tokens), inOrder.TokenRatio(tokens), tailFirst.BlockRatio(tokens), tailFirst.TokenRatio(tokens)}
@@ -138,12 +135,6 @@ func (f *follower) cache(blockTokens int, capacities []int64) *Cache {
 		c.Curve = append(c.Curve, c.at(tokens))
 	}
 	return c
-}
-
-func lruDefinition(blockTokens int) string {
-	return fmt.Sprintf("An LRU cache of ⌊capacity / %d⌋ slots, a block of %d tokens in each, a last partial one too. Rows count from their arrival, and output takes no room. "+
-		"A block hits only if all before it in its row do. In order: each block is looked up and touched before the next. Tail first: all are looked up when the row arrives, "+
-		"then touched from the last to the first, as vLLM frees them.", blockTokens, blockTokens)
 }
 
 // usualCapacities is 1, 3, 5, 10, … up to what is enough, from 1M or, for a smaller trace, from a tenth of its size.
@@ -263,15 +254,4 @@ func routing(t *trace.Trace, o Options) (oracles []*route.Oracle) {
 		}
 	}
 	return oracles
-}
-
-// routing prints the hits by who routes.
-func (p *page) routing(r *Report) {
-	for _, o := range r.Routing {
-		o.Print(&p.Page)
-	}
-	if len(r.Routing) > 0 {
-		p.Line("")
-		p.Sentence("  ", r.Routing[0].Definition)
-	}
 }

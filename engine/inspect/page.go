@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/chart"
@@ -67,14 +68,7 @@ func shorten(s string, n int) string {
 func (p *page) single(r *Report) {
 	all := sections(r, nil)
 	p.Line(shorten(r.Trace, p.Width))
-	read := []string{r.Format}
-	if !r.Untimed {
-		read = append(read, "timestamps in "+r.TimeUnit)
-	}
-	if r.Blocks != nil {
-		read = append(read, format.Count(int64(r.BlockTokens))+" tokens a block")
-	}
-	p.Wrap("  ", "  ", format.Gap, read)
+	p.Wrap("  ", "  ", format.Gap, whatWasRead(r))
 	p.Line("")
 	p.findings(r)
 	if r.Amplify != nil {
@@ -108,7 +102,13 @@ func (p *page) single(r *Report) {
 		p.lines(all, "blocks", "unlimited cache")
 		p.lru(r.Cache)
 	}
-	p.routing(r)
+	for _, o := range r.Routing {
+		o.Print(&p.Page)
+	}
+	if len(r.Routing) > 0 {
+		p.Line("")
+		p.Sentence("  ", r.Routing[0].Definition)
+	}
 	p.Line("")
 	needs := []int{10, 11, 16}
 	p.Row("  to replay with", 24, needs, "prompts", "largest", "memory, about")
@@ -252,4 +252,71 @@ func shortNames(reports []*Report) []string {
 		return full
 	}
 	return short
+}
+
+// plots prints what is better seen than read.
+func (p *page) plots(r *Report) {
+	p.timeline(r)
+	p.Line("")
+	p.beside(p.histogram("input tokens", r.InputTokens.Histogram, lengthRange), p.histogram("output tokens", r.OutputTokens.Histogram, lengthRange))
+	if u := r.Reuse; u != nil && u.References > 0 {
+		p.Line("")
+		p.beside(p.histogram("block reused after", u.TimeHistogram, timeRange), p.histogram("other tokens used since", u.TokensHistogram, func(b Bin) string {
+			return format.Short(b.From) + "–" + format.Short(b.To)
+		}))
+	}
+}
+
+// timelineLines is the height of the plot of arrivals.
+const timelineLines = 4
+
+func (p *page) timeline(r *Report) {
+	a := &r.Arrivals
+	if a.Timeline == nil {
+		return
+	}
+	p.Line("")
+	p.Line("  rows by time, each column " + format.Span(a.BinS))
+	for i, line := range chart.Skyline(a.Timeline, timelineLines) {
+		label := ""
+		if i == 0 {
+			label = format.Count(slices.Max(a.Timeline))
+		} else if i == timelineLines-1 {
+			label = "0"
+		}
+		p.Line(format.Right(label, 9) + " ┤" + line)
+	}
+	end := format.Span(a.SpanS)
+	p.Line(format.Left("", 11) + format.Left("0", timelineBins-format.Columns(end)) + end)
+}
+
+// histogram draws bins as lines of half a page.
+func (p *page) histogram(title string, bins []Bin, name func(Bin) string) []string {
+	const label, number = 17, 9
+	cells, most := p.Width/2-label-number-2, int64(1)
+	for _, b := range bins {
+		most = max(most, b.Count)
+	}
+	lines := []string{"  " + title}
+	for _, b := range bins {
+		drawn := chart.Bar(float64(b.Count)/float64(most), cells)
+		lines = append(lines, format.Right(name(b), label)+" "+format.Left(drawn, cells)+format.Right(format.Count(b.Count), number))
+	}
+	return lines
+}
+
+// lengthRange prints a bin of whole numbers, both ends included.
+func lengthRange(b Bin) string {
+	if b.To == b.From+1 {
+		return whole(b.From)
+	}
+	return whole(b.From) + "–" + whole(b.To-1)
+}
+
+// timeRange names a bin of timeEdges.
+func timeRange(b Bin) string {
+	return [...]string{
+		"at once", "below 1 s", "1–3 s", "3–10 s", "10–30 s", "30 s–1 min", "1–3 min", "3–10 min", "10–30 min", "30 min–1 h", "1–3 h", "3–12 h", "12 h–1 d",
+		"1–7 d", "above 7 d",
+	}[slices.Index(timeEdges(), b.From)]
 }

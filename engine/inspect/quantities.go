@@ -226,12 +226,9 @@ func (l Verbatim) size() string { return format.Bytes(l.Bytes) }
 // kinds names the kinds that there are.
 func (l Verbatim) kinds() string {
 	var kinds []string
-	for _, k := range []struct {
-		n         int64
-		one, many string
-	}{{l.Texts, "prompt", "prompts"}, {l.Messages, "chat", "chats"}, {l.Payloads, "whole body", "whole bodies"}} {
-		if k.n > 0 {
-			kinds = append(kinds, number(k.n, k.one, k.many))
+	for i, n := range []int64{l.Texts, l.Messages, l.Payloads} {
+		if n > 0 {
+			kinds = append(kinds, format.Many(n, []string{"prompt", "chat", "whole body"}[i]))
 		}
 	}
 	return strings.Join(kinds, ", ")

@@ -3,7 +3,7 @@
 // a terminal, as HTML and, by the tags of [Report], as JSON.
 //
 // It does not read files: traces come from codec/trace. Functions are pure but for the writer they are given, and may be
-// // called by any number of goroutines. An analysis takes about 120 bytes for a distinct block and 40 for a row.
+// called by any number of goroutines. An analysis takes about 120 bytes for a distinct block and 40 for a row.
 package inspect
 
 import (

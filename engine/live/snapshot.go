@@ -215,23 +215,12 @@ func (t *target) describe(nowNS int64) Target {
 	if t.failingNS > 0 {
 		out.FailingNS = max(1, nowNS-t.failingNS)
 	}
-	sum := func(of func(scrape.Values) *float64) (total, pages float64) {
-		for _, r := range t.pages {
-			if v := of(r.Values); v != nil {
-				total, pages = total+*v, pages+1
-			}
-		}
-		if pages == 0 {
-			return math.NaN(), 1
-		}
-		return total, pages
-	}
-	out.Running, _ = sum(func(v scrape.Values) *float64 { return v.Running })
-	out.Waiting, _ = sum(func(v scrape.Values) *float64 { return v.Waiting })
-	usage, pages := sum(func(v scrape.Values) *float64 { return v.KVUsage })
+	out.Running, _ = scrape.Total(t.pages, scrape.Running)
+	out.Waiting, _ = scrape.Total(t.pages, scrape.Waiting)
+	usage, pages := scrape.Total(t.pages, scrape.KVUsage)
 	out.KVUsage = usage / pages
-	hits, _ := sum(func(v scrape.Values) *float64 { return v.PrefixHits })
-	asked, _ := sum(func(v scrape.Values) *float64 { return v.PrefixQueries })
+	hits, _ := scrape.Total(t.pages, scrape.PrefixHits)
+	asked, _ := scrape.Total(t.pages, scrape.PrefixQueries)
 	if t.Reported {
 		hits, asked = float64(t.Cached), float64(t.Prompt)
 	}

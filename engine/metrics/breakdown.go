@@ -58,7 +58,7 @@ func (b *breakdown) add(name string, r *record.Record) {
 	addKnown(&p.tpot, r.TPOTNS())
 	addKnown(&p.e2e, r.E2ENS())
 	p.cache.add(r)
-	n := float64(promptTokens(r))
+	n := float64(known(PromptTokens(r)))
 	p.squares += n * n
 }
 

@@ -10,7 +10,6 @@ import (
 	"unsafe"
 
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // mostSteps is into how many steps of time a run is cut at most, and mostRows how many rows all targets have together; of
@@ -68,7 +67,8 @@ type Timeline struct {
 
 // Timeline returns the run by time, in at most 120 steps.
 func (c *Collector) Timeline() *Timeline {
-	end := c.timings.endNS()
+	end := int64(0) // the last instant of all
+	c.timings.each(func(k *timing) { end = max(end, k.endNS) })
 	width := stepNS(end, max(mostSteps/10, min(mostSteps, mostRows/int64(max(1, len(c.urls))))))
 	return &Timeline{c: c, widthNS: width, steps: make([]Step, end/width+1)}
 }
@@ -159,7 +159,11 @@ func (t *Timeline) stepsOf(label Step, each func(func(*timing))) []Step {
 	}
 	each(t.add)
 	for i := range t.steps {
-		t.steps[i].end()
+		s := &t.steps[i]
+		s.DriftP99 = s.drift.at(990, 1e3)
+		s.TTFTP50, s.TTFTP99 = s.ttft.at(500, 1e6), s.ttft.at(990, 1e6)
+		s.TPOTP50, s.TPOTP99 = s.tpot.at(500, 1e6), s.tpot.at(990, 1e6)
+		s.E2EP50, s.E2EP99 = s.e2e.at(500, 1e6), s.e2e.at(990, 1e6)
 	}
 	return t.steps
 }
@@ -173,8 +177,13 @@ func (t *Timeline) add(k *timing) {
 	}
 	s := &t.steps[max(0, k.atNS)/t.widthNS]
 	s.Requests++
+	for from := max(0, k.atNS); k.sent && from < k.endNS; { // the share of each step for which the request was in flight
+		i := from / t.widthNS
+		to := min(k.endNS, (i+1)*t.widthNS)
+		t.steps[i].InFlight += float64(to-from) / float64(t.widthNS)
+		from = to
+	}
 	if k.sent {
-		t.addFlight(k)
 		addKnown(&s.drift, k.driftNS())
 	}
 	if k.outcome != record.OK {
@@ -192,22 +201,7 @@ func (t *Timeline) add(k *timing) {
 		}
 		*s.CachedTokens += int64(k.cached)
 	}
-	t.addOutput(k)
-}
-
-// addFlight adds the share of each step for which the request was in flight.
-func (t *Timeline) addFlight(k *timing) {
-	for from := max(0, k.atNS); from < k.endNS; {
-		i := from / t.widthNS
-		to := min(k.endNS, (i+1)*t.widthNS)
-		t.steps[i].InFlight += float64(to-from) / float64(t.widthNS)
-		from = to
-	}
-}
-
-// addOutput adds the answer's tokens to the steps in which they came: the first with the first chunk, the last with the last.
-func (t *Timeline) addOutput(k *timing) {
-	first, _ := k.chunksNS()
+	first, _ := k.chunksNS() // tokens count in the steps in which they came: the first with the first chunk, the last with the last
 	for i, came := max(0, first)/t.widthNS, int64(0); came < int64(k.output); i++ {
 		until := k.cameBefore((i + 1) * t.widthNS)
 		t.steps[i].OutputTokens += until - came
@@ -236,14 +230,6 @@ func (k *timing) cameBefore(ns int64) int64 {
 	return 1 + int64(share)
 }
 
-// end turns what was gathered into percentiles.
-func (s *Step) end() {
-	s.DriftP99 = s.drift.at(990, 1e3)
-	s.TTFTP50, s.TTFTP99 = s.ttft.at(500, 1e6), s.ttft.at(990, 1e6)
-	s.TPOTP50, s.TPOTP99 = s.tpot.at(500, 1e6), s.tpot.at(990, 1e6)
-	s.E2EP50, s.E2EP99 = s.e2e.at(500, 1e6), s.e2e.at(990, 1e6)
-}
-
 // stepExact is how many values of a latency a step keeps exactly: 1 MB.
 const stepExact = 1 << 17
 
@@ -258,15 +244,6 @@ func (d *Distribution) at(permille int64, unitNS float64) *float64 {
 		return nil
 	}
 	return new(float64(d.QuantileNS(permille)) / unitNS)
-}
-
-// nearest is the percentile by nearest rank in units of unitNS, exact; nil of nothing. It sorts ns.
-func nearest(ns []int64, permille int64, unitNS float64) *float64 {
-	if len(ns) == 0 {
-		return nil
-	}
-	slices.Sort(ns)
-	return new(float64(ns[stats.Rank(int64(len(ns)), permille)-1]) / unitNS)
 }
 
 // timing is what results by time keep of a request: 80 bytes, beside the hundreds of its record.
@@ -356,7 +333,11 @@ func (t *timings) add(r *record.Record, target int) {
 	last := len(t.pieces) - 1
 	if last < 0 || len(t.pieces[last]) == timingsAtOnce {
 		if t.file != nil && len(t.pieces) == mostPieces {
-			t.writePieces()
+			for i, piece := range t.pieces { // which are full
+				_, err := t.file.WriteAt(bytesOf(piece), int64(t.spilled+i)*int64(len(bytesOf(piece))))
+				t.err = cmp.Or(t.err, err)
+			}
+			t.spilled, t.pieces = t.spilled+len(t.pieces), t.pieces[:0]
 		}
 		t.pieces = append(t.pieces, make([]timing, 0, timingsAtOnce))
 		last = len(t.pieces) - 1
@@ -369,7 +350,7 @@ func (t *timings) add(r *record.Record, target int) {
 	}
 	if r.Outcome == record.OK {
 		k.firstNS, k.lastNS, k.tpotNS = r.FirstTokenNS, r.LastTokenNS, r.TPOTNS()
-		k.prompt, k.output = tokens32(promptTokens(r)), tokens32(known(r.CompletionTokens))
+		k.prompt, k.output = tokens32(known(PromptTokens(r))), tokens32(known(r.CompletionTokens))
 		k.cached = tokens32(max(-1, r.CachedTokens))
 	} else {
 		k.failure = t.failures.place(r.Error)
@@ -383,16 +364,6 @@ func tokens32(n int64) int32 { return int32(min(n, math.MaxInt32)) }
 // bytesOf is the memory of timings, which have no pointers.
 func bytesOf(piece []timing) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(piece))), len(piece)*int(unsafe.Sizeof(timing{})))
-}
-
-// writePieces moves all pieces, which are full, to the file.
-func (t *timings) writePieces() {
-	for i, piece := range t.pieces {
-		_, err := t.file.WriteAt(bytesOf(piece), int64(t.spilled+i)*int64(len(bytesOf(piece))))
-		t.err = cmp.Or(t.err, err)
-	}
-	t.spilled += len(t.pieces)
-	t.pieces = t.pieces[:0]
 }
 
 // Spill lets c keep what it needs by time in an unnamed file in dir, beyond the first 4,194,304 requests. Then it looks for no outages. Call
@@ -424,10 +395,4 @@ func (t *timings) each(f func(*timing)) {
 			f(&piece[i])
 		}
 	}
-}
-
-// endNS is the last instant of all.
-func (t *timings) endNS() (end int64) {
-	t.each(func(k *timing) { end = max(end, k.endNS) })
-	return end
 }

@@ -10,8 +10,10 @@
 package metrics
 
 import (
+	"cmp"
 	"math"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -98,9 +100,6 @@ func (c *Collector) AddGaps(target int, gapsNS []int64, moved ...MovedGap) {
 		return
 	}
 	g := c.pick(target)
-	if g.itl == nil {
-		g.itl = NewHistogram()
-	}
 	for _, gap := range gapsNS {
 		g.itl.Add(gap)
 	}
@@ -117,23 +116,207 @@ func (c *Collector) AddGapCounts(target int, gaps *hdrhistogram.Histogram, exact
 	}
 	g := c.pick(target)
 	defer g.Unlock()
-	if g.itl == nil {
-		g.itl = NewHistogram()
-	}
 	g.itl.values.Merge(gaps)
 	g.itl.grow(exact.Count, int64(math.Round(exact.Mean*1e6*float64(exact.Count))), int64(math.Round(exact.Max*1e6)))
 }
 
-// pick returns a locked shard of the target: a free one if there is any.
-func (c *Collector) pick(target int) *gapShard {
+// pick returns a locked shard of the target with its histogram: a free one if there is any.
+func (c *Collector) pick(target int) (g *gapShard) {
 	own := c.gaps[target*c.shards:][:c.shards]
-	first := c.next.Add(1)
-	for i := range own {
-		if g := &own[(int(first)+i)%len(own)]; g.TryLock() {
-			return g
+	first := int(c.next.Add(1))
+	g = &own[first%len(own)]
+	for i := 1; !g.TryLock(); i++ {
+		if g = &own[(first+i)%len(own)]; i == len(own) { // all are in use
+			g.Lock()
+			break
 		}
 	}
-	g := &own[int(first)%len(own)]
-	g.Lock()
+	if g.itl == nil {
+		g.itl = NewHistogram()
+	}
 	return g
+}
+
+// Probed is what the servers did not report before the run. The notes name it.
+type Probed struct {
+	Unknown  []Unknown             // what is unknown, whatever the run brings
+	Unproven string                // a note that holds only if the hits are unknown after the run, too; "" = none
+	CacheOff func(target int) bool // whether a target's servers report that they cache nothing; nil = no server was asked
+}
+
+// Summary returns the result of the run, verdict included. s has what the Collector does not count:
+//   - Run, Workload, Client, Limits, Writes and Connections, but for the longest wait;
+//   - Cap, Turns, History, Answers but for what was wrong, Amplify, BuildAhead, Servers and Routing, nil where there is none;
+//   - of Requests Planned and Unwritten, of PrefixCache Shortfall and OvertakenTokens;
+//   - further Notes and Verdict.Reasons, a sentence each.
+//
+// Call it after the last Add and AddGaps; it changes nothing and may be called again.
+func (c *Collector) Summary(s Summary, probed Probed) *Summary {
+	all, targets := c.merged()
+	s.Schema = Schema
+	if s.Window = c.window; s.Window != nil {
+		s.Run.DurationS = s.Window.ToS - s.Window.FromS
+	}
+	s.DriftUS = all.drift.Percentiles(1e3)
+	s.TTFTMS, s.TTFTPlannedMS = all.ttft.Percentiles(1e6), all.ttftPlanned.Percentiles(1e6)
+	s.TPOTMS, s.ITLMS = all.tpot.Percentiles(1e6), all.itl.Percentiles(1e6)
+	s.E2EMS, s.E2EPlannedMS = all.e2e.Percentiles(1e6), all.e2ePlanned.Percentiles(1e6)
+	s.WireDriftUS, s.UploadMS = all.wireDrift.Percentiles(1e3), all.upload.Percentiles(1e6)
+	over := s.Run.Partial || s.Run.Cut
+	all.count(&s.Requests, over)
+	s.Requests.Failures = all.kinds.list(over)
+	s.Lateness = c.lateness(&s, &all)
+	s.Requests.Late = all.drift.above(int64(1e6 * cmp.Or(s.Limits.MaxDriftMS, s.Lateness.DisplacedMS, 1)))
+	s.Tokens, s.Throughput = all.tokens.Tokens, Throughput{}
+	s.Tokens.PerChunk = ratio(all.tokens.usageTokens, all.tokens.chunks)
+	if s.Run.DurationS > 0 {
+		c.setRates(&s)
+	}
+	s.Connections.MaxWaitMS = float64(all.maxWait) / 1e6
+	if s.Run.Targets == nil {
+		s.Run.Targets = append([]string{}, c.urls...)
+	}
+	s.Targets = make([]Target, len(targets))
+	for i := range targets {
+		s.Targets[i] = targets[i].target(c.urls[i], over)
+	}
+	s.Instances, s.Endpoints = c.parts.instances.summary(1, over), c.parts.endpoints.summary(2, over)
+	if s.Instances != nil {
+		s.Instances.direct = c.pairs.OneByOne()
+	}
+	s.Answers = all.answers.summary(s.Answers)
+	s.Outages, s.Gateway = c.outages(), all.gateway.summary()
+	if s.Window == nil { // which has but pieces of jobs
+		s.Jobs = c.jobs.summary(s.Run.DurationS, over)
+	}
+	s.setEnergy()
+	setGoodput(&s, &all, targets)
+	counted := c.CountedHits(s.Servers)
+	s.PrefixCache.count(&all, targets, counted)
+	for i, hits := range counted {
+		if hits != record.None {
+			s.Targets[i].CountedHitRatio = ratio(hits, targets[i].cache.prompt)
+		}
+	}
+	s.Notes = append(notes(&s, &all, targets, c.urls, probed), s.Notes...)
+	s.Verdict = Judge(&s, s.Verdict.Reasons...)
+	return &s
+}
+
+func (c *Collector) underLoad(s *Summary) (u UnderLoad) {
+	end := int64(0)
+	c.timings.each(func(k *timing) { // in order of completion
+		switch {
+		case k.outcome == record.OK:
+			end, u.Waiting = max(end, k.endNS), 0
+		case k.sent || !stopped(k.outcome):
+			end = max(end, k.atNS)
+			u.Waiting++
+		}
+	})
+	if u.UntilS = min(seconds(end), s.Run.DurationS); u.UntilS > 0 {
+		u.Throughput = Throughput{float64(s.Requests.OK) / u.UntilS, float64(s.Tokens.Prompt) / u.UntilS, float64(s.Tokens.Completion) / u.UntilS}
+	}
+	return u
+}
+
+// merged returns the whole run and every target with its gaps. The targets share all but these with c.
+func (c *Collector) merged() (all series, targets []series) {
+	all = newSeries(c.slos)
+	all.merge(&c.none)
+	targets = make([]series, len(c.targets))
+	for i := range targets {
+		targets[i] = c.targets[i]
+		targets[i].itl = Distribution{}
+		for j := range c.gaps[i*c.shards:][:c.shards] {
+			g := &c.gaps[i*c.shards+j]
+			g.Lock()
+			if g.itl != nil {
+				targets[i].itl.Merge(g.itl)
+			}
+			addUp(&targets[i].reading.itl, &g.moved)
+			g.Unlock()
+		}
+		all.merge(&targets[i])
+	}
+	return all, targets
+}
+
+func (s *series) recorded() (n int64) {
+	for _, count := range s.outcomes {
+		n += count
+	}
+	return n
+}
+
+// stopped is how many requests did not fail, although they are not ok: the user left them out or, if the run was over before, it
+// ended them.
+func (s *series) stopped(over bool) int64 {
+	if !over {
+		return s.leftOut
+	}
+	return s.outcomes[record.Cancelled] + s.outcomes[record.NotSent]
+}
+
+func (s *series) count(r *Requests, over bool) {
+	r.Sent, r.OK, r.Resent, r.Early = s.sent, s.outcomes[record.OK], s.resent, s.drift.negatives()
+	r.Stopped, r.ByOutcome = s.stopped(over), make(map[string]int64, record.Outcomes)
+	r.Failed = s.recorded() - r.OK - r.Stopped
+	for o, n := range s.outcomes {
+		r.ByOutcome[record.Outcome(o).String()] = n
+	}
+}
+
+func (s *series) target(url string, over bool) Target {
+	ok := s.outcomes[record.OK]
+	return Target{
+		URL: url, Requests: s.recorded(), OK: ok, Failed: s.recorded() - ok - s.stopped(over),
+		DriftUS: s.drift.Percentiles(1e3), TTFTMS: s.ttft.Percentiles(1e6), TPOTMS: s.tpot.Percentiles(1e6),
+		ITLMS: s.itl.Percentiles(1e6), E2EMS: s.e2e.Percentiles(1e6), ReportedHitRatio: s.cache.hitRatio(),
+	}
+}
+
+// count fills in all but Shortfall and OvertakenTokens; counted has the hits by the servers' counters, by target.
+func (p *PrefixCache) count(all *series, targets []series, counted []int64) {
+	p.AboveIdealTokens, p.AboveIdealRequests = all.cache.aboveTokens, all.cache.aboveRequests
+	if all.cache.ideals > 0 {
+		p.ExpectedTokens = &all.cache.expected
+		p.ExpectedHitRatio = ratio(all.cache.expected, all.cache.prompt)
+	} else if c := all.cache; c.bounds > 0 && c.prompt > 0 {
+		p.ExpectedRange = &[2]float64{float64(c.least) / float64(c.prompt), float64(c.most) / float64(c.prompt)}
+	}
+	var reporting, known, hits int64 // prompt tokens of targets that report, and of those whose hits are known; these
+	for i := range targets {
+		switch c := &targets[i].cache; {
+		case c.reports > 0:
+			reporting += c.promptWithUsage
+			p.UnreportedRequests += c.withoutUsage
+		case counted[i] != record.None:
+			known += c.prompt
+			hits += counted[i]
+			p.CountedTokens = &hits
+			if c.bounds == targets[i].outcomes[record.OK] { // no order of requests makes the sum of their hits larger than that
+				p.AboveIdealTokens += max(0, counted[i]-c.most)
+			}
+		default:
+			p.UnreportedRequests += targets[i].outcomes[record.OK]
+		}
+	}
+	if all.cache.reports > 0 {
+		p.ReportedTokens, p.HitsFrom = &all.cache.reported, "responses"
+		p.ReportedHitRatio = ratio(all.cache.reported, reporting)
+	}
+	if p.CountedTokens != nil {
+		p.HitsFrom = strings.TrimPrefix(p.HitsFrom+" and server counters", " and ")
+	}
+	p.HitRatio = ratio(all.cache.reported+hits, reporting+known)
+	p.Recorded = recordedHits(all, targets)
+}
+
+// ratio returns part/whole, or nil when there is no whole.
+func ratio(part, whole int64) *float64 {
+	if whole <= 0 {
+		return nil
+	}
+	return new(float64(part) / float64(whole))
 }

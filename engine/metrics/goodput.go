@@ -32,9 +32,6 @@ type goodCounts struct {
 }
 
 func (g *goodCounts) add(r *record.Record) {
-	if len(g.slos) == 0 {
-		return
-	}
 	good := true
 	for i := range g.slos {
 		o := &g.slos[i]
@@ -63,7 +60,10 @@ func setGoodput(s *Summary, all *series, targets []series) {
 	over := s.Run.Partial || s.Run.Cut
 	s.Goodput = all.goodput(s.Run.DurationS, s.Requests.Planned-s.Requests.Stopped, over)
 	if s.Goodput != nil {
-		s.Goodput.SLO = bounds(all.good.slos)
+		s.Goodput.SLO = map[string]float64{}
+		for _, o := range all.good.slos {
+			s.Goodput.SLO[Latencies()[o.latency].Name+"_ms"] = float64(o.limitNS) / 1e6
+		}
 	}
 	for i := range targets {
 		s.Targets[i].Goodput = targets[i].goodput(s.Run.DurationS, targets[i].recorded()-targets[i].stopped(over), over)
@@ -87,15 +87,6 @@ func (s *series) goodput(durationS float64, planned int64, over bool) *Goodput {
 		g.Missed[name], g.Unmeasured[name] = s.good.missed[o.latency], s.good.unmeasured[o.latency]
 	}
 	return g
-}
-
-// bounds lists SLOs in ms, as results do.
-func bounds(slos []SLO) map[string]float64 {
-	ms := make(map[string]float64, len(slos))
-	for _, o := range slos {
-		ms[Latencies()[o.latency].Name+"_ms"] = float64(o.limitNS) / 1e6
-	}
-	return ms
 }
 
 // Latency is what an SLO can bound: one number of a whole request.

@@ -1,9 +1,14 @@
 package metrics
 
 import (
+	"cmp"
+	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
@@ -32,7 +37,11 @@ type Lateness struct {
 
 // lateness examines the run whose distributions are in s.
 func (c *Collector) lateness(s *Summary, all *series) Lateness {
-	out := Lateness{Sending: []Unsafe{}, Reading: all.reading.unsafe(all)}
+	read := &all.reading
+	out := Lateness{Sending: []Unsafe{}, Reading: unsafePercentiles(
+		read.ttft.suspect("ttft", &all.ttft, toleratedNS), read.tpot.suspect("tpot", &all.tpot, toleratedTokNS),
+		read.itl.suspect("itl", &all.itl, toleratedTokNS), read.e2e.suspect("e2e", &all.e2e, toleratedNS),
+	)}
 	if d := s.DriftUS; s.Run.Concurrency > 0 && d != nil {
 		if whole := s.Run.DurationS * float64(s.Run.Concurrency); whole > 0 {
 			out.SlotsLostShare = new(max(0, d.Mean) * float64(d.Count) / 1e6 / whole)
@@ -150,10 +159,191 @@ func (l *lateReads) add(r *record.Record) {
 	}
 }
 
-// unsafe are the percentiles of all that late reads may have moved by more than is tolerated.
-func (l *lateReads) unsafe(all *series) []Unsafe {
-	return unsafePercentiles(
-		l.ttft.suspect("ttft", &all.ttft, toleratedNS), l.tpot.suspect("tpot", &all.tpot, toleratedTokNS),
-		l.itl.suspect("itl", &all.itl, toleratedTokNS), l.e2e.suspect("e2e", &all.e2e, toleratedNS),
-	)
+// causeShare is the share of the time above which a cause is named: what took less does not reach the 99th percentile.
+// For stolen time and for the waits of all threads it is a share of all cores' time. For the waits of the sending
+// threads it is a share of theirs. For throttling it is a share of one core's time, since the limit may be one core. For
+// what held requests back it is a share of the requests.
+const causeShare = 0.01
+
+// mostOfDrift is the share of drift p99 that a cap explains alone: what the machine took besides is not worth a word.
+const mostOfDrift = 0.9
+
+// cause is what kept the client from its work.
+type cause struct{ happened, amount, remedy string }
+
+// sending judges how late requests left. In a closed loop nothing is planned: there lateness is throughput that was lost. The longest
+// wait is left out of that, so that one request decides nothing.
+func sending(s *Summary) *Reason {
+	d, l, most := s.DriftUS, &s.Lateness, s.Limits.MaxDriftMS
+	if d == nil {
+		return nil
+	}
+	r, lost, slots := &Reason{Code: "drift", Grade: Invalid}, 0.0, float64(s.Run.Concurrency)
+	if l.SlotsLostShare != nil {
+		lost = *l.SlotsLostShare - d.Max/1e6/(s.Run.DurationS*slots)
+	}
+	switch {
+	case most > 0 && d.P99 > most*1e3:
+		r.What = fmt.Sprintf("drift p99 is %s, above --max-drift %g ms", format.Duration(d.P99*1e3, 4), most)
+	case most > 0:
+		return nil
+	case lost > wrongSlots:
+		r.What = fmt.Sprintf("the load was another one: on average %.3g of %g requests were in flight", slots*(1-lost), slots)
+	case lost > tolerated:
+		r.Grade, r.What = Limited, "throughput may be "+format.Percent(lost)+" too low, since the slots were empty for so long"
+	case WrongLoad(l.Displaced, s.Requests.Sent):
+		r.What = fmt.Sprintf("the load was another one: %s of the requests left more than %s late",
+			format.Percent(float64(l.Displaced)/float64(s.Requests.Sent)), format.Duration(l.DisplacedMS*1e6, 3))
+	case len(l.Sending) > 0:
+		r.Grade, r.What = Limited, effects(l.Sending)
+	default:
+		return nil
+	}
+	late := fmt.Sprintf("requests left late (p50 %s, p99 %s, max %s)", format.Duration(d.P50*1e3, 3), format.Duration(d.P99*1e3, 3), format.Duration(d.Max*1e3, 3))
+	return r.explain(late, sendingCauses(s), moreCores(s), "--max-drift", d.P99/1e3)
+}
+
+// reading judges how late answers were read.
+func reading(s *Summary) *Reason {
+	lag, most := s.Client.ReceiveLagUS, s.Limits.MaxReceiveLagMS
+	r := &Reason{Code: "receive_lag", Grade: Limited, What: effects(s.Lateness.Reading)}
+	switch {
+	case lag != nil && most > 0 && lag.P99 > most*1e3:
+		r.Grade, r.What = Invalid, fmt.Sprintf("receive lag p99 is %s, above --max-receive-lag %g ms", format.Duration(lag.P99*1e3, 4), most)
+	case lag == nil || most > 0 || len(s.Lateness.Reading) == 0:
+		return nil
+	}
+	var causes []cause
+	if share := s.Client.AnswerWaitS / s.Run.DurationS; share > causeShare {
+		causes = append(causes, cause{"connections waited for memory for large answers", format.Seconds(s.Client.AnswerWaitS) + ", " + percent(share) + " of the run's time",
+			"free memory for the client, or have fewer large answers in flight: " + lessLoad(s)})
+	}
+	causes = append(causes, machineCauses(s, "the client's threads", "all cores'", s.Client.RunQueueS, s.Run.Host.CPUs)...)
+	late := fmt.Sprintf("answers were read late (p99 %s), and token chunks that came apart were found together", format.Duration(lag.P99*1e3, 3))
+	return r.explain(late, causes, "give the client more cores", "--max-receive-lag", lag.P99/1e3)
+}
+
+// explain sets why something happened and what to do about it: otherwise, if no cause was seen. What limits a run is accepted by a flag,
+// with so many ms or, so that it does the next time too, some more.
+func (r *Reason) explain(what string, causes []cause, otherwise, flag string, ms float64) *Reason {
+	var happened, remedies []string
+	for _, c := range causes {
+		happened = append(happened, c.happened+" ("+c.amount+")")
+		if !slices.Contains(remedies, c.remedy) {
+			remedies = append(remedies, c.remedy)
+		}
+	}
+	r.Why, r.Do = what+": "+strings.Join(happened, "; "), strings.Join(remedies, "; ")
+	if len(causes) == 0 {
+		r.Why, r.Do = what+"; no cause was seen on this machine", otherwise
+	}
+	if r.Grade == Limited {
+		unit := math.Pow(10, math.Floor(math.Log10(max(ms, 0.1))))
+		steps := []float64{1, 2, 5, 10, 20}
+		r.Do += fmt.Sprintf("; or accept it with %s %gms", flag, unit*steps[slices.IndexFunc(steps, func(step float64) bool { return step*unit >= 1.2*ms })])
+	}
+	return r
+}
+
+// effects says which percentiles are not safe, and by how much.
+func effects(all []Unsafe) string {
+	var parts []string
+	for len(all) > 0 {
+		metric, worst, names := all[0].Metric, 0.0, []string(nil)
+		for ; len(all) > 0 && all[0].Metric == metric; all = all[1:] {
+			names = append(names, strings.Replace(all[0].Percentile, "p999", "p99.9", 1))
+			worst = max(worst, all[0].EffectMS)
+		}
+		by := " may be off by "
+		if len(names) > 1 {
+			by += "up to "
+		}
+		parts = append(parts, strings.ToUpper(metric)+" "+strings.Join(names, ", ")+by+format.Duration(worst*1e6, 3))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// lessLoad is how this run is made to send less.
+func lessLoad(s *Summary) string {
+	switch a := s.Run.Arrival; {
+	case s.Run.Concurrency > 0:
+		return "lower --concurrency"
+	case a != nil && a.RampS > 0:
+		return "lower --ramp"
+	case a != nil:
+		return "lower --rate"
+	case s.Run.Pace != "" && s.Run.Pace != TraceTime:
+		return "send less at a time"
+	}
+	return "lower --scale"
+}
+
+// moreCores is what helps a client that lacks processors.
+func moreCores(s *Summary) string {
+	if s.Client.Realtime {
+		return "give the client more or idle cores, or " + lessLoad(s)
+	}
+	return "give the client more or idle cores and real-time priority (root or CAP_SYS_NICE), or " + lessLoad(s)
+}
+
+// sendingCauses are what made requests late.
+func sendingCauses(s *Summary) (causes []cause) {
+	most := causeShare * float64(s.Requests.Sent)
+	if c := s.Cap; c != nil && c.HeldMS != nil && float64(c.Held) > most && c.HeldMS.Max > cmp.Or(s.Limits.MaxDriftMS, toleratedNS/1e6) {
+		causes = append(causes, cause{
+			fmt.Sprintf("the cap of %s in flight held back %s", format.Count(c.InFlight), requests(c.Held)),
+			fmt.Sprintf("p50 %s, max %s", format.Duration(c.HeldMS.P50*1e6, 3), format.Duration(c.HeldMS.Max*1e6, 3)),
+			"the server did not meet the load as planned: raise --concurrency, or " + lessLoad(s),
+		})
+		if c.HeldMS.P99*1e3 >= mostOfDrift*s.DriftUS.P99 {
+			return causes
+		}
+	}
+	if b := s.BuildAhead; b != nil && float64(b.Late) > most {
+		causes = append(causes, cause{
+			requests(b.Late) + " not built in time",
+			fmt.Sprintf("%s at a time, least lead %s", format.Bytes(b.WindowBytes), format.Duration(orZero(b.LeastLeadMS)*1e6, 3)),
+			"raise --max-memory, give the client more cores, or " + lessLoad(s),
+		})
+	}
+	if c := &s.Connections; float64(c.NotReady) > most {
+		causes = append(causes, cause{
+			requests(c.NotReady) + " found no open connection", "longest wait " + format.Duration(c.MaxWaitMS*1e6, 3),
+			"check whether the server accepts slowly, or the descriptor limit is low (ulimit -n)",
+		})
+	}
+	return append(causes, machineCauses(s, "the sending threads", "their", s.Client.SenderRunQueueS, s.Client.Senders)...)
+}
+
+// machineCauses are what took the time of the client's cores, or that of so many threads who waited for one.
+func machineCauses(s *Summary, who, whose string, waited *float64, threads int) (causes []cause) {
+	c, whole := &s.Client, s.Run.DurationS
+	for _, m := range []struct {
+		happened   string
+		seconds    *float64
+		share      float64
+		of, remedy string
+	}{
+		{"the host took CPU time away", c.StolenS, orZero(c.StolenShare),
+			"all cores' time; " + percent(orZero(c.StolenWorst)) + " in the worst second", "run on a machine whose CPUs are its own"},
+		{"the container's CPU limit stopped the client", c.ThrottledS, orZero(c.ThrottledS) / whole,
+			"one core's time", "raise the CPU limit (resources.limits.cpu in Kubernetes) or remove it"},
+		{who + " waited for a core", waited, orZero(waited) / (whole * float64(max(1, threads))), whose + " time", moreCores(s)},
+	} {
+		if whole > 0 && m.share > causeShare {
+			causes = append(causes, cause{m.happened, format.Seconds(*m.seconds) + ", " + percent(m.share) + " of " + m.of, m.remedy})
+		}
+	}
+	return causes
+}
+
+// percent prints a share with as many digits as a sampled one deserves.
+func percent(share float64) string { return format.Number(100*share, 3) + " %" }
+
+// orZero is *v, or 0 where there is none.
+func orZero(v *float64) float64 {
+	if v == nil {
+		return 0
+	}
+	return *v
 }

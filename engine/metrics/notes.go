@@ -95,14 +95,11 @@ func Fold(all []Unknown) []string {
 	case 1:
 		return []string{all[0].Note}
 	}
-	text := "the server does not report: "
-	for i, u := range all {
-		if i > 0 {
-			text += ", "
-		}
-		text += u.What
+	var what []string
+	for _, u := range all {
+		what = append(what, u.What)
 	}
-	return []string{text}
+	return []string{"the server does not report: " + strings.Join(what, ", ")}
 }
 
 // stopped reports whether the end of a run ends requests so.
@@ -206,21 +203,10 @@ func historyNotes(h *History) []string {
 	if h == nil || h.Why == (HistoryGaps{}) {
 		return nil
 	}
-	var why []string
-	for _, w := range []struct {
-		n    int64
-		what string
-	}{
-		{h.Why.Late, "left before an earlier turn had ended (--sessions gated or think wait for it)"},
-		{h.Why.Failed, "follow a turn that failed"},
-		{h.Why.NoText, "follow an answer without text"},
-		{h.Why.Tools, "follow a tool call"},
-		{h.Why.Apart, "do not begin with the messages of an earlier turn"},
-	} {
-		if w.n > 0 {
-			why = append(why, format.Count(w.n)+" "+w.what)
-		}
-	}
+	why := format.Present(
+		format.Some(h.Why.Late, "left before an earlier turn had ended (--sessions gated or think wait for it)"),
+		format.Some(h.Why.Failed, "follow a turn that failed"), format.Some(h.Why.NoText, "follow an answer without text"),
+		format.Some(h.Why.Tools, "follow a tool call"), format.Some(h.Why.Apart, "do not begin with the messages of an earlier turn"))
 	return []string{fmt.Sprintf("live history: %s of %s were sent with the file's text in place of an answer: %s",
 		format.Count(h.Partly+h.Recorded), format.Many(h.Turns, "follow-up turn"), strings.Join(why, ", "))}
 }
@@ -241,4 +227,77 @@ func placementNotes(s *Summary) []string {
 	}
 	return []string{fmt.Sprintf("the gateway's placement on %s can reach %s prefix hits at best, a greedy prefix-aware router %s (%s within %g times the mean load), one cache for all %s",
 		format.Many(int64(o.Instances), "instance"), format.Percent(o.Actual.HitRatio), format.Percent(best.HitRatio), format.Percent(bounded.HitRatio), o.LoadBound, format.Percent(o.OneCacheRatio))}
+}
+
+// The values of Answers.Mode.
+const (
+	AnswersFree  = "free"
+	AnswersExact = "exact"
+)
+
+// Answers is what servers answered in conversations whose prompts are made of tokens, and what of it is in later prompts.
+type Answers struct {
+	Mode          string `json:"mode"`                  // free: the servers chose the tokens; exact: they were told
+	Told          int64  `json:"told_tokens"`           // tokens that the servers were told
+	Turns         int64  `json:"carried_turns"`         // turns with a part of the answer before them in their prompts, as recorded
+	Carried       int64  `json:"carried_tokens"`        // tokens of answers in these prompts, as recorded
+	Prompt        int64  `json:"recorded_input_tokens"` // of all requests
+	WrongRequests int64  `json:"wrong_requests"`        // ok requests with tokens other than told
+	WrongTokens   int64  `json:"wrong_tokens"`          // these tokens, missing ones too
+	First         string `json:"first_wrong"`           // the first of the first such request that ended, in words; "" if there is none
+}
+
+// answerCounts is over ok requests.
+type answerCounts struct {
+	requests, tokens int64
+	first            string
+}
+
+func (c *answerCounts) add(r *record.Record) {
+	if r.WrongTokens == record.None {
+		return
+	}
+	if c.requests == 0 {
+		word := func(id int64) string {
+			if id == record.None {
+				return "no more"
+			}
+			return fmt.Sprint(id)
+		}
+		c.first = fmt.Sprintf("row %d, token %d of the answer, from 0: %s came, %s was told", r.Row, r.WrongAt, word(r.WrongGot), word(r.WrongWant))
+	}
+	c.requests++
+	c.tokens += r.WrongTokens
+}
+
+// summary adds what was counted to what is known of the run. Without that, as of results on disk, answers are exact if some
+// are wrong.
+func (c *answerCounts) summary(known *Answers) *Answers {
+	if known == nil && c.requests == 0 {
+		return nil
+	}
+	a := Answers{Mode: AnswersExact}
+	if known != nil {
+		a = *known
+	}
+	a.WrongRequests, a.WrongTokens, a.First = c.requests, c.tokens, c.first
+	return &a
+}
+
+// answerNotes says what the answers do to hits.
+func answerNotes(s *Summary) []string {
+	a := s.Answers
+	if a == nil || a.Carried == 0 {
+		return nil
+	}
+	share := "?"
+	if part := ratio(a.Carried, a.Prompt); part != nil {
+		share = format.Percent(*part)
+	}
+	carried := fmt.Sprintf("%s of earlier answers, %s of the input, are in the prompts of %s as recorded", format.Many(a.Carried, "token"), share, format.Many(a.Turns, "follow-up turn"))
+	if a.Mode == AnswersExact {
+		return []string{carried + ": the servers were told to answer them, so caches can hit them, and expected hits count them"}
+	}
+	return []string{carried + ": answers were free, so no cache can hit them, and expected hits leave them out (--api vllm-generate --answers exact tells a server its answers; " +
+		"--history live, for a trace with messages, carries what it answered)"}
 }

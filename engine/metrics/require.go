@@ -98,13 +98,6 @@ func Value(s *Summary, name string) *float64 {
 	return nil
 }
 
-// requirement is one of --require, parsed.
-type requirement struct {
-	of    quantity
-	op    string // <, <=, > or >=
-	limit float64
-}
-
 // UnknownQuantity is why a requirement is refused: the run has no number of that name.
 type UnknownQuantity struct{ Name string }
 
@@ -116,28 +109,23 @@ func (e *UnknownQuantity) Error() string {
 // ParseRequirement returns the parts of an objective such as ttft.p99<500ms, or why it can be none: the name of the quantity, the operator,
 // and the limit in ms, as a share or per second.
 func ParseRequirement(text string) (name, op string, limit float64, err error) {
-	r, err := parseRequirement(text)
-	return r.of.name, r.op, r.limit, err
-}
-
-func parseRequirement(text string) (r requirement, err error) {
 	at := strings.IndexAny(text, "<>")
 	if at < 0 {
-		return r, fmt.Errorf("%q: want NAME<LIMIT, such as ttft.p99<500ms, with < <= > or >=", text)
+		return "", "", 0, fmt.Errorf("%q: want NAME<LIMIT, such as ttft.p99<500ms, with < <= > or >=", text)
 	}
-	r.op = text[at : at+1]
+	op = text[at : at+1]
 	if strings.HasPrefix(text[at+1:], "=") {
-		r.op += "="
+		op += "="
 	}
-	name := strings.TrimSpace(text[:at])
-	canonical := strings.Replace(strings.ToLower(strings.ReplaceAll(name, "-", "_")), ".p99.9", ".p999", 1)
-	if r.of = quantityOf(canonical); r.of.name == "" {
-		return r, &UnknownQuantity{name}
+	name = strings.TrimSpace(text[:at])
+	q := quantityOf(strings.Replace(strings.ToLower(strings.ReplaceAll(name, "-", "_")), ".p99.9", ".p999", 1))
+	if q.name == "" {
+		return "", "", 0, &UnknownQuantity{name}
 	}
-	if r.limit, err = parseLimit(strings.TrimSpace(text[at+len(r.op):]), r.of.unit); err != nil {
-		return r, fmt.Errorf("%q: %w", text, err)
+	if limit, err = parseLimit(strings.TrimSpace(text[at+len(op):]), q.unit); err != nil {
+		err = fmt.Errorf("%q: %w", text, err)
 	}
-	return r, nil
+	return q.name, op, limit, err
 }
 
 // parseLimit reads a limit in a unit: a time is in ms unless it says otherwise, a share is a number from 0 to 1 or has a %.
@@ -182,12 +170,11 @@ func parseMS(text string) (ms float64, err error) {
 func Objectives(s *Summary, unsafe []Unsafe) []Objective {
 	out := []Objective{}
 	if most := s.Limits.MaxErrorRate; most != nil {
-		r := requirement{quantityOf(errorRate), "<=", *most}
-		out = append(out, objective(s, unsafe, errorRate+"<="+strings.ReplaceAll(format.Percent(*most), " ", ""), r))
+		out = append(out, objective(s, unsafe, errorRate+"<="+strings.ReplaceAll(format.Percent(*most), " ", ""), errorRate, "<=", *most))
 	}
 	for _, text := range s.Limits.Require {
-		if r, err := parseRequirement(text); err == nil { // else the command line refused it
-			out = append(out, objective(s, unsafe, text, r))
+		if name, op, limit, err := ParseRequirement(text); err == nil { // else the command line refused it
+			out = append(out, objective(s, unsafe, text, name, op, limit))
 		}
 	}
 	return out
@@ -199,21 +186,20 @@ func quantityOf(name string) quantity {
 	return all[slices.IndexFunc(all, func(q quantity) bool { return q.name == name || q.name == "" })]
 }
 
-func objective(s *Summary, unsafe []Unsafe, text string, r requirement) Objective {
-	o := Objective{Text: text, Metric: r.of.name, Value: r.of.of(s), Limit: r.limit}
+func objective(s *Summary, unsafe []Unsafe, text, name, op string, limit float64) Objective {
+	o := Objective{Text: text, Metric: name, Value: Value(s, name), Limit: limit}
+	met := func(v float64) bool {
+		return op == "<" && v < limit || op == "<=" && v <= limit || op == ">" && v > limit || op == ">=" && v >= limit
+	}
 	if v := o.Value; v != nil && !math.IsNaN(*v) {
-		o.Met = r.met(*v)
+		o.Met = met(*v)
 		for _, u := range unsafe {
 			if o.Metric == u.Metric+"."+u.Percentile {
-				o.EffectMS, o.Unsure = u.EffectMS, r.met(*v-u.EffectMS) != r.met(*v+u.EffectMS)
+				o.EffectMS, o.Unsure = u.EffectMS, met(*v-u.EffectMS) != met(*v+u.EffectMS)
 			}
 		}
 	}
 	return o
-}
-
-func (r requirement) met(v float64) bool {
-	return r.op == "<" && v < r.limit || r.op == "<=" && v <= r.limit || r.op == ">" && v > r.limit || r.op == ">=" && v >= r.limit
 }
 
 // Words says what the value is, with its unit, or that there is none. If the client may have moved it, they say whether that changes the

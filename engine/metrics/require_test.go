@@ -78,7 +78,7 @@ func TestQuantities(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range Quantities() {
 		s := measuredRun()
-		o := objective(s, nil, name, requirement{of: quantityOf(name)})
+		o := objective(s, nil, name, name, "", 0)
 		if o.Value == nil {
 			t.Fatalf("%s has no value", name)
 		}

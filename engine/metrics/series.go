@@ -116,7 +116,7 @@ func addKnown(d *Distribution, ns int64) {
 }
 
 func (t *tokenCounts) add(r *record.Record) {
-	t.Prompt += promptTokens(r)
+	t.Prompt += known(PromptTokens(r))
 	t.Completion += known(r.CompletionTokens)
 	if r.AtOnce() {
 		t.AtOnce++
@@ -160,9 +160,9 @@ func (t *tokenCounts) addUsage(r *record.Record) {
 }
 
 func (c *cacheCounts) add(r *record.Record) {
-	c.prompt += promptTokens(r)
+	c.prompt += known(PromptTokens(r))
 	if r.ToldUsage() {
-		c.promptWithUsage += promptTokens(r)
+		c.promptWithUsage += known(PromptTokens(r))
 	} else {
 		c.withoutUsage++
 	}
@@ -216,12 +216,12 @@ func (c *cacheCounts) hitRatio() *float64 {
 	return ratio(c.reported, c.promptWithUsage)
 }
 
-// promptTokens is the server's count, or the trace's where it gave none.
-func promptTokens(r *record.Record) int64 {
+// PromptTokens is the server's count, or the trace's where it gave none; record.None without either.
+func PromptTokens(r *record.Record) int64 {
 	if r.PromptTokens != record.None {
 		return r.PromptTokens
 	}
-	return known(r.InputTokens)
+	return r.InputTokens
 }
 
 // known returns a number that is never negative, or 0 when it is absent.

@@ -39,8 +39,7 @@ type Reason struct {
 
 // String is the reason in one sentence.
 func (r Reason) String() string {
-	parts := []string{r.What, r.Why, r.Do}
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
+	return strings.Join(format.Present(r.What, r.Why, r.Do), ": ")
 }
 
 // Unsafe is a percentile that lateness of the client may have moved.

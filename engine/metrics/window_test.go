@@ -63,7 +63,7 @@ func TestWindow(t *testing.T) {
 					continue
 				}
 				want[0] += is(in(ended, from, to, last))
-				want[1] += is(in(r.FirstTokenNS, from, to, last)) * float64(promptTokens(r))
+				want[1] += is(in(r.FirstTokenNS, from, to, last)) * float64(known(PromptTokens(r)))
 				for k := range r.CompletionTokens {
 					at := r.FirstTokenNS
 					if n := r.CompletionTokens - 1; n > 0 {

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -97,7 +98,9 @@ func (b *Prober) dial(ctx context.Context, t *workload.Target, addr netip.AddrPo
 	if !t.TLS {
 		return plain, nil
 	}
-	secure := tls.Client(plain, b.tlsFor(t))
+	cfg := b.TLS.Clone()
+	cfg.ServerName = cmp.Or(cfg.ServerName, t.Name)
+	secure := tls.Client(plain, cfg)
 	if err := secure.HandshakeContext(connecting); err != nil {
 		_ = plain.Close()
 		if clear := (tls.RecordHeaderError{}); errors.As(err, &clear) {
@@ -106,14 +109,6 @@ func (b *Prober) dial(ctx context.Context, t *workload.Target, addr netip.AddrPo
 		return nil, err
 	}
 	return secure, nil
-}
-
-func (b *Prober) tlsFor(t *workload.Target) *tls.Config {
-	cfg := b.TLS.Clone()
-	if cfg.ServerName == "" {
-		cfg.ServerName = t.Name
-	}
-	return cfg
 }
 
 // Resolve looks up every address of every target's name. The addresses keep the resolver's families and are sorted, so

@@ -172,17 +172,15 @@ func (b *Prober) tokenize(ctx context.Context, t *workload.Target, body func(api
 	return list.Tokens, nil
 }
 
-func commonPrefix(a, b []int64) int {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
+func commonPrefix(a, b []int64) (n int) {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
 		n++
 	}
 	return n
 }
 
-func commonSuffix(a, b []int64) int {
-	n := 0
-	for n < len(a) && n < len(b) && a[len(a)-1-n] == b[len(b)-1-n] {
+func commonSuffix(a, b []int64) (n int) {
+	for n < min(len(a), len(b)) && a[len(a)-1-n] == b[len(b)-1-n] {
 		n++
 	}
 	return n

@@ -10,14 +10,20 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/bytedance/sonic"
 	"github.com/valyala/fasthttp"
 
 	"github.com/fastreplay/fastreplay/codec/api"
@@ -112,22 +118,13 @@ func certificateHint(err error) string {
 	return ""
 }
 
-// Counted is what a server counted for one probe.
-type Counted struct {
-	PromptTokens int
-	CachedTokens int // -1 where not reported
-}
-
 // Count sends a prompt, as the inside of a body, to one address and returns the server's counts.
-func (b *Prober) Count(ctx context.Context, t *workload.Target, addr netip.AddrPort, text []byte, salt string) (Counted, error) {
-	d, err := b.complete(ctx, t, addr, text, salt, 1)
-	if err != nil {
-		return Counted{}, err
+func (b *Prober) Count(ctx context.Context, t *workload.Target, addr netip.AddrPort, text []byte, salt string) (d api.Delta, err error) {
+	d, err = b.complete(ctx, t, addr, text, salt, 1)
+	if err == nil && d.PromptTokens < 0 {
+		err = fmt.Errorf("%w: %s does not report how many tokens a prompt has, so the prompts cannot be proven; use --no-probe to replay without proof", ErrProbe, t.URL)
 	}
-	if d.PromptTokens < 0 {
-		return Counted{}, fmt.Errorf("%w: %s does not report how many tokens a prompt has, so the prompts cannot be proven; use --no-probe to replay without proof", ErrProbe, t.URL)
-	}
-	return Counted{PromptTokens: d.PromptTokens, CachedTokens: d.CachedTokens}, nil
+	return d, err
 }
 
 // complete has a prompt completed by so many tokens at one address.
@@ -169,29 +166,22 @@ func parseAnswer(backend api.Backend, answer []byte, d *api.Delta) error {
 	}
 	var all api.Delta
 	all.Reset()
-	take := func(data []byte) (end bool, err error) {
-		if err = backend.ParseEvent(data, d); err == nil && d.HasUsage() {
+	var events sse.Scanner
+	for more := true; more; {
+		data, n, ok, err := events.Next(answer)
+		if more = len(answer) > 0; !more {
+			data, ok = events.Finish()
+		}
+		if err == nil && ok {
+			err = backend.ParseEvent(data, d)
+		}
+		if err != nil || ok && d.IsError {
+			return err
+		}
+		if ok && d.HasUsage() {
 			all.PromptTokens, all.CachedTokens = max(all.PromptTokens, d.PromptTokens), max(all.CachedTokens, d.CachedTokens)
 		}
-		return err != nil || d.IsError, err
-	}
-	var events sse.Scanner
-	for len(answer) > 0 {
-		data, n, ok, err := events.Next(answer)
-		if err != nil {
-			return err
-		}
-		if ok {
-			if end, err := take(data); end {
-				return err
-			}
-		}
 		answer = answer[n:]
-	}
-	if data, ok := events.Finish(); ok {
-		if end, err := take(data); end {
-			return err
-		}
 	}
 	*d = all
 	return nil
@@ -222,4 +212,148 @@ func (e *RefusedError) hint() string {
 		return "; check the path: --url, --api and --endpoint make it"
 	}
 	return credentialsHint(e.Status)
+}
+
+// Lengths of the question whether servers make the tokens that they are told.
+const (
+	toldPrompt = 16
+	toldTokens = 8
+)
+
+// Answers has one short answer told to every target. The error is why a server does not make those tokens: its refusal, in its own
+// words, or what it made instead. The backend is that of the run's bodies, but for a whole answer.
+func (b *Prober) Answers(ctx context.Context, backend api.Backend, source *prompt.TokenIDs) error {
+	for i := range b.Targets {
+		t := &b.Targets[i]
+		told := prompt.Answer{Tokens: toldTokens, Own: probeDomain | b.Nonce}
+		body := backend.AppendSuffix(append(backend.AppendPrefix(nil), b.newPrompt(source, toldPrompt)...), toldTokens)
+		at := len(body) - backend.AnswerEnd()
+		end := string(body[at:])
+		body = append(source.AppendAnswer(body[:at], told), end...)
+		d, err := b.exchange(ctx, t, t.Endpoints[0], backend, body)
+		if err != nil {
+			return err
+		}
+		k := 0
+		for id, rest, ok := api.NextID(d.IDs); ok; id, rest, ok = api.NextID(rest) {
+			if k >= toldTokens || id != source.AnswerToken(&told, k) {
+				return fmt.Errorf("%w: %s was told its answer's tokens and made others (token %d is %d): it may decode speculatively; use --answers free", ErrProbe, t.URL, k, id)
+			}
+			k++
+		}
+		if k < toldTokens {
+			return fmt.Errorf("%w: %s was told an answer of %d tokens and sent %d ids; use --answers free", ErrProbe, t.URL, toldTokens, k)
+		}
+	}
+	return nil
+}
+
+// warmUpAtOnce is how many requests of a warm-up are in flight by default.
+const warmUpAtOnce = 16
+
+// warmUpFrom is how many numbers of prompts are left to probes.
+const warmUpFrom = 1 << 32
+
+// The lengths in a warm-up if those of verbatim content are not known.
+const (
+	bytesPerToken    = 4 // about as many as English text has
+	unrecordedOutput = 16
+)
+
+// WarmUp sends n requests with the sizes of the work's first requests, to all addresses in turn. At most atOnce (0 = 16)
+// are in flight. It returns when all have been answered. Their prompts share no prefix with each other or with the
+// work's. If the work has fewer requests, its sizes are repeated.
+func (b *Prober) WarmUp(ctx context.Context, w *workload.Work, source prompt.Source, n, atOnce int, salt string) error {
+	type place struct {
+		target *workload.Target
+		addr   netip.AddrPort
+	}
+	var places []place
+	for i := range w.Targets {
+		for _, addr := range w.Targets[i].Endpoints {
+			places = append(places, place{&w.Targets[i], addr})
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var senders sync.WaitGroup
+	for range min(cmp.Or(atOnce, warmUpAtOnce), n) {
+		senders.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				at, shape := places[i%len(places)], i%w.Requests()
+				tokens, output := w.PromptTokens(shape), int(w.Trace.OutputTokens[shape])
+				if !w.Made(shape) && w.Trace.InputTokens[shape] <= 0 {
+					tokens = max(1, len(w.Trace.Verbatim(shape).Content)/bytesPerToken)
+				}
+				if output <= 0 {
+					output = unrecordedOutput
+				}
+				text := source.Append(nil, prompt.Spec{Tokens: tokens, Unique: probeDomain | (b.Nonce + warmUpFrom + uint64(i))})
+				if _, err := b.complete(ctx, at.target, at.addr, text, salt, output); err != nil {
+					cancel(fmt.Errorf("warm-up request %d of %d: %w", i+1, n, err))
+				}
+			}
+		})
+	}
+	senders.Wait()
+	return context.Cause(ctx)
+}
+
+// Models are the models that a server lists.
+type Models []Model
+
+// Model is one of them. All but the name have the type any, since servers use different JSON types for them.
+type Model struct {
+	ID     string `json:"id"`
+	Parent any    `json:"parent"` // of an adapter (LoRA): the model whose limits it has
+	// How many tokens a prompt and its output may have together, by one name or another.
+	MaxModelLen      any `json:"max_model_len"`      // vLLM, SGLang
+	MaxContextLength any `json:"max_context_length"` // Mistral
+	ContextLength    any `json:"context_length"`     // OpenRouter, Together
+	ContextWindow    any `json:"context_window"`     // Groq
+}
+
+// Models asks a target which models it serves: at least one.
+func (b *Prober) Models(ctx context.Context, t *workload.Target) (Models, error) {
+	status, body, err := b.ask(ctx, t, t.Endpoints[0], fasthttp.MethodGet, t.Base+"/v1/models", nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: asking %s/v1/models for the model: %w%s", ErrProbe, t.Base, err, certificateHint(err))
+	}
+	if hint := credentialsHint(status); hint != "" {
+		return nil, fmt.Errorf("%w: %s/v1/models answers HTTP %d%s", ErrProbe, t.Base, status, hint)
+	}
+	var list struct {
+		Data Models `json:"data"`
+	}
+	hint := "give it with --model"
+	if t.Base != t.URL {
+		hint = "correct the path of --url, or give --model"
+	}
+	if status != 200 || sonic.Unmarshal(body, &list) != nil || len(list.Data) == 0 || list.Data[0].ID == "" {
+		return nil, fmt.Errorf("%w: %s/v1/models names no model (HTTP %d); %s", ErrProbe, t.Base, status, hint)
+	}
+	return list.Data, nil
+}
+
+// Lists reports whether a model of that name is served. A name with a * stands for many, as with LiteLLM.
+func (m Models) Lists(name string) bool {
+	return slices.ContainsFunc(m, func(o Model) bool { return o.ID == name || strings.Contains(o.ID, "*") })
+}
+
+// Context is how many tokens a prompt and its output may have together with a model; 0 if the server does not report it.
+func (m Models) Context(name string) int {
+	for range 2 { // the model, then its parent
+		i := slices.IndexFunc(m, func(o Model) bool { return o.ID == name })
+		if i < 0 {
+			return 0
+		}
+		for _, told := range []any{m[i].MaxModelLen, m[i].MaxContextLength, m[i].ContextLength, m[i].ContextWindow} {
+			if n, ok := told.(float64); ok && n >= 1 && n <= math.MaxInt32 {
+				return int(n)
+			}
+		}
+		name, _ = m[i].Parent.(string)
+	}
+	return 0
 }

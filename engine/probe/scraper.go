@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -107,11 +108,11 @@ func (b *Prober) Scraper(ctx context.Context, urls []string, interval time.Durat
 func firstOf(alternatives []*scrapePage) (*scrapePage, error) {
 	var why error
 	for _, p := range alternatives {
-		err := p.first()
-		if err == nil {
+		p.atRest(scrape.Before, &p.before)
+		if p.took = time.Now(); p.before.Error == "" {
 			return p, nil
 		}
-		why = cmp.Or(why, err)
+		why = cmp.Or(why, fmt.Errorf("%s: %s", p.url, p.before.Error))
 	}
 	return nil, why
 }
@@ -157,13 +158,8 @@ func distinct(candidates [][]*scrapePage) [][]*scrapePage {
 	})
 }
 
-// CheckScrapeURL returns what is wrong with the text of a --scrape-url. It sends nothing.
-func CheckScrapeURL(raw string) error {
-	_, err := parseScrapeTarget(raw)
-	return err
-}
-
-func parseScrapeTarget(raw string) (workload.Target, error) {
+// ParseScrapeTarget reads a --scrape-url. It sends nothing.
+func ParseScrapeTarget(raw string) (workload.Target, error) {
 	t, err := workload.ParseTarget(raw, metricsPaths[0])
 	if err != nil {
 		return t, fmt.Errorf("--scrape-%s", strings.TrimPrefix(err.Error(), "--"))
@@ -173,7 +169,7 @@ func parseScrapeTarget(raw string) (workload.Target, error) {
 
 // parseScrapeURL reads a --scrape-url: host:port, or the URL of a page, by default /metrics.
 func parseScrapeURL(ctx context.Context, raw string) (t workload.Target, page string, err error) {
-	if t, err = parseScrapeTarget(raw); err != nil {
+	if t, err = ParseScrapeTarget(raw); err != nil {
 		return t, "", err
 	}
 	if path := strings.TrimSuffix(withoutQuery(raw), "/"); t.Base != t.URL && !strings.HasSuffix(path, metricsPaths[0]) {
@@ -201,7 +197,7 @@ func (b *Prober) scrapePage(ctx context.Context, t *workload.Target, addr netip.
 	scheme, _, _ := strings.Cut(t.URL, "://")
 	p.url = scheme + "://" + addr.String() + strings.TrimPrefix(withoutQuery(url), t.URL)
 	p.req.SetRequestURI(url)
-	if b.owns(t) {
+	if slices.ContainsFunc(b.Targets, func(own workload.Target) bool { return own.URL == t.URL }) { // to which credentials go anyway
 		for _, h := range b.Headers {
 			p.req.Header.Set(h.Name, h.Value)
 		}
@@ -212,28 +208,8 @@ func (b *Prober) scrapePage(ctx context.Context, t *workload.Target, addr netip.
 	return p
 }
 
-// owns reports whether t is a target's own server, to which credentials go anyway.
-func (b *Prober) owns(t *workload.Target) bool {
-	for i := range b.Targets {
-		if b.Targets[i].URL == t.URL {
-			return true
-		}
-	}
-	return false
-}
-
 // errNothingKnown is a page without a name that the table has.
 var errNothingKnown = errors.New("the page has none of the names of vLLM, SGLang, TGI, TensorRT-LLM, Triton or Dynamo")
-
-// first takes the sample before the run.
-func (p *scrapePage) first() error {
-	p.atRest(scrape.Before, &p.before)
-	p.took = time.Now()
-	if p.before.Error != "" {
-		return fmt.Errorf("%s: %s", p.url, p.before.Error)
-	}
-	return nil
-}
 
 // atRest takes the last of the samples that still differed from the one before. m.AtNS is left.
 func (p *scrapePage) atRest(phase scrape.Phase, m *scrape.Sample) {
@@ -248,9 +224,8 @@ func (p *scrapePage) atRest(phase scrape.Phase, m *scrape.Sample) {
 		if p.sample(phase, &again); again.Error != "" {
 			return
 		}
-		same := again.Counts.Equal(&m.Counts)
-		*m = again
-		if same {
+		same := reflect.DeepEqual(again.Counts, m.Counts)
+		if *m = again; same {
 			return
 		}
 	}
@@ -298,27 +273,27 @@ func (s *Scraper) Start(clock sched.Clock, sink ScrapeSink) {
 func (s *Scraper) follow(i int, p *scrapePage) {
 	wait := time.NewTimer(s.interval * time.Duration(i+1) / time.Duration(len(s.pages)))
 	defer wait.Stop()
+	halted := false
 	select {
 	case <-s.halt:
-		s.emit(i, &p.before, p.took)
-		s.settle(i, p)
-		return
+		halted = true
 	case <-wait.C:
-		s.emit(i, &p.before, p.took)
 	}
+	s.emit(i, &p.before, p.took)
 	tick := time.NewTicker(s.interval) // drops what a slow answer makes it miss
 	defer tick.Stop()
-	for {
-		var m scrape.Sample
+	var m scrape.Sample
+	for !halted {
 		p.sample(scrape.During, &m)
 		s.emit(i, &m, time.Now())
 		select {
 		case <-s.halt:
-			s.settle(i, p)
-			return
+			halted = true
 		case <-tick.C:
 		}
 	}
+	p.atRest(scrape.After, &m)
+	s.emit(i, &m, time.Now())
 }
 
 // emit calls the sink with a sample that was taken then.
@@ -328,13 +303,6 @@ func (s *Scraper) emit(i int, m *scrape.Sample, then time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sink(i, m)
-}
-
-// settle takes the sample after the run.
-func (s *Scraper) settle(i int, p *scrapePage) {
-	var m scrape.Sample
-	p.atRest(scrape.After, &m)
-	s.emit(i, &m, time.Now())
 }
 
 // Stop samples what is after the run, and returns when the sink has seen it.

@@ -2,13 +2,10 @@ package report
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -103,32 +100,14 @@ func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
 	if p.samples, err = readLines[scrape.Sample](filepath.Join(dir, ServerMetricsName)); err != nil {
 		return p, err
 	}
-	if p.window == nil { // of which alone the gaps are known
-		err = p.readGaps(dir)
+	if p.window != nil {
+		return p, nil
+	}
+	gaps, err := Gaps(dir) // which records do not have, and which are known of the whole run alone
+	if gaps != nil {
+		p.values[2] = gaps
 	}
 	return p, err
-}
-
-// readGaps reads ITL, which records do not have.
-func (p *pictures) readGaps(dir string) error {
-	f, err := os.Open(filepath.Join(dir, HistogramsName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	all, err := metrics.ReadHistograms(f)
-	if err != nil {
-		return fmt.Errorf("%s: %w", f.Name(), err)
-	}
-	for _, h := range all {
-		if h.Metric == "itl" {
-			p.values[2].Merge(h.Values)
-		}
-	}
-	return nil
 }
 
 // see takes a record.
@@ -151,7 +130,15 @@ func (p *pictures) see(r *record.Record) {
 	}
 	p.byTTFT = keepSlowest(p.byTTFT, r, (*record.Record).TTFTNS)
 	p.byE2E = keepSlowest(p.byE2E, r, (*record.Record).E2ENS)
-	p.addPoint(r)
+	p.seen++
+	place := len(p.points) // in a sample, which is the same of the same records
+	if place < mostPoints {
+		p.points = append(p.points, point{})
+	} else if place = int(p.chance.Int64N(p.seen)); place >= mostPoints {
+		return
+	}
+	input := orNaN(metrics.PromptTokens(r))
+	p.points[place] = point{input, input - orNaN(r.CachedTokens), orNaN(r.CompletionTokens), orNaN(r.TTFTNS()) / 1e6, orNaN(r.E2ENS()) / 1e6}
 }
 
 // kindOf is by what a request is counted over time; "" for nothing.
@@ -182,22 +169,6 @@ func keepSlowest(kept []record.Record, r *record.Record, of func(*record.Record)
 	at, _ := slices.BinarySearchFunc(kept, r, func(a record.Record, b *record.Record) int { return cmp.Compare(of(b), of(&a)) })
 	kept = slices.Insert(kept, at, *r)
 	return kept[:min(len(kept), slowest)]
-}
-
-// addPoint keeps a sample of all requests. The same records always give the same sample.
-func (p *pictures) addPoint(r *record.Record) {
-	p.seen++
-	at := len(p.points)
-	if at < mostPoints {
-		p.points = append(p.points, point{})
-	} else if at = int(p.chance.Int64N(p.seen)); at >= mostPoints {
-		return
-	}
-	input := orNaN(r.PromptTokens)
-	if math.IsNaN(input) {
-		input = orNaN(r.InputTokens)
-	}
-	p.points[at] = point{input, input - orNaN(r.CachedTokens), orNaN(r.CompletionTokens), orNaN(r.TTFTNS()) / 1e6, orNaN(r.E2ENS()) / 1e6}
 }
 
 // orNaN is NaN for what a record does not have.
@@ -554,4 +525,53 @@ func slowRow(r *record.Record) []chart.Cell {
 	}
 	cells[9].Bar = bar
 	return cells
+}
+
+// serverLines are what all servers report by time: gauges summed over the latest readings of their pages, the mean use of KV caches,
+// and the share of prefix hits.
+func (p *pictures) serverLines(spans []chart.Piece) (out []chart.Graph) {
+	line := func(name string) chart.Series {
+		return chart.Series{Name: name, Values: slices.Repeat(chart.Values{math.NaN()}, len(p.all))}
+	}
+	running, waiting, kv, mostKV, hits := line("running"), line("waiting"), line("mean"), line("the fullest engine"), line("hits")
+	found, queries := make(chart.Values, len(p.all)), make(chart.Values, len(p.all))
+	latest, widthS := map[string]scrape.Reading{}, p.all[0].ToS-p.all[0].FromS
+	for i := range p.samples {
+		m := &p.samples[i]
+		step := min(len(p.all)-1, int(float64(max(0, m.AtNS))/1e9/widthS))
+		if m.Error != "" {
+			delete(latest, m.URL)
+			continue
+		}
+		before := latest[m.URL]
+		addGrowth(found, step, before.PrefixHits, m.PrefixHits)
+		addGrowth(queries, step, before.PrefixQueries, m.PrefixQueries)
+		latest[m.URL] = m.Reading
+		hits.Values[step] = found[step] / queries[step] // NaN where nothing was looked up
+		running.Values[step], _ = scrape.Total(latest, scrape.Running)
+		waiting.Values[step], _ = scrape.Total(latest, scrape.Waiting)
+		sum, pages := scrape.Total(latest, scrape.KVUsage)
+		kv.Values[step] = sum / pages
+		for _, r := range latest {
+			if v := r.MostKVUsage; v != nil && !(mostKV.Values[step] >= *v) {
+				mostKV.Values[step] = *v
+			}
+		}
+	}
+	for _, g := range []chart.Graph{
+		p.overTime("Requests in the servers, as they report", "", spans, running, waiting),
+		p.overTime("KV cache in use", "ratio", spans, kv, mostKV), p.overTime("Prefix hits, as the servers count", "ratio", spans, hits),
+	} {
+		if slices.ContainsFunc(g.Series[0].Values, func(v float64) bool { return !math.IsNaN(v) }) {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// addGrowth adds by how much a counter has grown, unless its server was restarted.
+func addGrowth(to chart.Values, step int, before, after *float64) {
+	if before != nil && after != nil && *after >= *before {
+		to[step] += *after - *before
+	}
 }

@@ -52,11 +52,7 @@ type screenLine struct {
 // Screen writes what a run found, on a terminal in at most 20 lines. What is left out there is counted. Last comes what failed, why a
 // measurement is not valid and what to do, so that this stays in sight. All text from outside is shown as format.Visible has it.
 func Screen(w io.Writer, s *metrics.Summary, o PrintOptions) error {
-	width := o.Width
-	if width == 0 {
-		width = 80
-	}
-	p := &screen{s: s, o: o, width: min(max(width, leastWidth), mostWidth)}
+	p := &screen{s: s, o: o, width: min(max(cmp.Or(o.Width, 80), leastWidth), mostWidth)}
 	p.head()
 	if o.Quiet {
 		p.objectives()
@@ -137,7 +133,7 @@ const bold, dim, red, green, yellow = "1", "2", "1;31", "1;32", "1;33"
 
 // field adds a label and its parts, on a terminal in at most so many lines. Parts that do not fit there are left out, and counted.
 func (p *screen) field(rank, most int, label string, parts ...string) {
-	parts = slices.DeleteFunc(parts, func(part string) bool { return part == "" })
+	parts = format.Present(parts...)
 	for i := range parts {
 		parts[i] = p.fitted(format.Visible(parts[i]), p.width-screenLabel)
 	}
@@ -149,7 +145,9 @@ func (p *screen) field(rank, most int, label string, parts ...string) {
 		if i > 0 && rank > first {
 			rank = third
 		}
-		p.add(rank, p.styled(line))
+		line = strings.TrimSuffix(line, "\n")
+		rest := strings.ReplaceAll(line[screenLabel:], "✓", p.o.paint(green, "✓"))
+		p.add(rank, p.o.paint(dim, line[:screenLabel])+strings.ReplaceAll(rest, "✗", p.o.paint(red, "✗")))
 	}
 }
 
@@ -159,14 +157,6 @@ func (p *screen) filled(label string, parts []string) []string {
 	page.Width = p.width
 	page.Field(label, parts...)
 	return slices.Collect(strings.Lines(string(page.Bytes())))
-}
-
-// styled paints the label of a line, failures and marks.
-func (p *screen) styled(line string) string {
-	line = strings.TrimSuffix(line, "\n")
-	label, rest := line[:screenLabel], line[screenLabel:]
-	rest = strings.ReplaceAll(rest, "✓", p.o.paint(green, "✓"))
-	return p.o.paint(dim, label) + strings.ReplaceAll(rest, "✗", p.o.paint(red, "✗"))
 }
 
 // fitted leaves out words at the end that a terminal has no room for.
@@ -253,7 +243,7 @@ func whither(s *metrics.Summary) string {
 	case s.Run.Demo:
 		return "embedded mock"
 	case n == 1:
-		return strings.TrimPrefix(s.Run.Targets[0], "http://")
+		return shortURL(s.Run.Targets[0])
 	case n == 0:
 		return "unknown server"
 	default:
@@ -396,7 +386,11 @@ func (p *screen) latencies() {
 			if slices.ContainsFunc(p.s.Verdict.Unsafe, func(u metrics.Unsafe) bool { return u.Metric == metric && u.Percentile == v.name }) {
 				mark, unsafe = "!", "! moved by this client's lateness"
 			}
-			row += format.Right(mark+aligned(v.value*l.unitNS, 3), column)
+			text := mark + format.Duration(v.value*l.unitNS, 3)
+			if strings.HasSuffix(text, " s") {
+				text += " " // units of two columns, so that numbers align
+			}
+			row += format.Right(text, column)
 		}
 		rows = append(rows, row+"  "+p.o.paint("36", byTime[metric]))
 	}
@@ -750,16 +744,6 @@ func lateness(s *metrics.Summary) string {
 		return fmt.Sprintf("p99 sent %s late, read %s late", sent, format.Duration(lag.P99*1e3, 3))
 	}
 	return fmt.Sprintf("p99 %s late, max %s", sent, most)
-}
-
-// aligned prints ns with its unit two columns wide, so that columns of
-// numbers align.
-func aligned(ns float64, digits int) string {
-	text := format.Duration(ns, digits)
-	if strings.HasSuffix(text, " s") {
-		text += " "
-	}
-	return text
 }
 
 // known prints a value and what it is, or "" where there is none.

@@ -108,7 +108,11 @@ func (w *Writer) Append(r *record.Record) {
 // Flush writes what has been appended. On error nothing is lost: the file
 // ends with a whole record, and the next Flush goes on from there.
 func (w *Writer) Flush() error {
-	w.compress()
+	if len(w.lines) > 0 { // which wait for their frame
+		w.pending = w.encoder.EncodeAll(w.lines, w.pending)
+		w.cuts = append(w.cuts, cut{end: len(w.pending), records: w.records})
+		w.lines, w.records = w.lines[:0], 0
+	}
 	var err error
 	if w.restore != nil {
 		err = w.restore()
@@ -150,16 +154,6 @@ func (w *Writer) write(n int) error {
 		_ = w.file.Truncate(w.offset)
 	}
 	return err
-}
-
-// compress makes a frame of the lines that wait for it.
-func (w *Writer) compress() {
-	if len(w.lines) == 0 {
-		return
-	}
-	w.pending = w.encoder.EncodeAll(w.lines, w.pending)
-	w.cuts = append(w.cuts, cut{end: len(w.pending), records: w.records})
-	w.lines, w.records = w.lines[:0], 0
 }
 
 // advance forgets the whole records within the first n bytes of pending.

@@ -77,9 +77,7 @@ func Ask(q Question) *Oracle {
 	if q.CapacityTokens == nil {
 		q.CapacityTokens = make([]int64, len(places))
 	}
-	o := &Oracle{
-		Instances: len(places), BlockTokens: q.BlockTokens, LoadBound: q.Bound, Definition: definition,
-	}
+	o := &Oracle{Instances: len(places), BlockTokens: q.BlockTokens, LoadBound: q.Bound, Definition: definition}
 	o.capacities(q.CapacityTokens)
 	for i := range q.Prompts.Len() {
 		o.PromptTokens += int64(q.Prompts.Tokens(i))
@@ -89,16 +87,28 @@ func Ask(q Question) *Oracle {
 	}
 	routers := q.routers(weights)
 	o.Routers = make([]Routed, len(routers))
-	var jobs []func()
+	var work sync.WaitGroup
+	slots := make(chan struct{}, mostAtOnce)
+	do := func(job func()) {
+		slots <- struct{}{}
+		work.Go(func() {
+			defer func() { <-slots }()
+			job()
+		})
+	}
 	for r, router := range routers {
-		jobs = append(jobs, func() { o.Routers[r] = q.routed(router.name, router.route(), weights, o.PromptTokens) })
+		do(func() { o.Routers[r] = q.routed(router.name, router.route(), weights, o.PromptTokens) })
 	}
 	if q.Actual != nil {
 		o.Actual = new(Routed)
-		jobs = append(jobs, func() { *o.Actual = q.routed(ActualName, q.Actual, weights, o.PromptTokens) })
+		do(func() { *o.Actual = q.routed(ActualName, q.Actual, weights, o.PromptTokens) })
 	}
-	jobs = append(jobs, func() { o.OneCacheRatio = q.oneCache(o.CapacityTokens, o.PromptTokens) })
-	doAll(jobs)
+	one := q
+	one.CapacityTokens = []int64{*cmp.Or(o.CapacityTokens, new(int64))}
+	do(func() {
+		o.OneCacheRatio = one.routed("", make([]int32, q.Prompts.Len()), []float64{1}, o.PromptTokens).HitRatio
+	})
+	work.Wait()
 	slices.SortStableFunc(o.Routers, func(x, y Routed) int { return cmp.Compare(y.HitTokens, x.HitTokens) })
 	return o
 }
@@ -127,20 +137,6 @@ func (q *Question) routers(weights []float64) []router {
 	return all
 }
 
-// doAll does the jobs, mostAtOnce at a time.
-func doAll(jobs []func()) {
-	var work sync.WaitGroup
-	slots := make(chan struct{}, mostAtOnce)
-	for _, job := range jobs {
-		slots <- struct{}{}
-		work.Go(func() {
-			defer func() { <-slots }()
-			job()
-		})
-	}
-	work.Wait()
-}
-
 func (q *Question) caches() *kvcache.Fleet {
 	return kvcache.NewFleet(q.Prompts, q.BlockTokens, q.CapacityTokens)
 }
@@ -161,20 +157,6 @@ func (q *Question) routed(name string, instances []int32, weights []float64, pro
 	r.LargestShare = slices.Max(requests) / float64(len(instances))
 	r.RequestsCV, r.TokensCV = variation(requests, weights), variation(tokens, weights)
 	return r
-}
-
-func (q *Question) oneCache(capacity *int64, promptTokens int64) float64 {
-	room, hits := int64(0), 0
-	if capacity != nil {
-		room = *capacity
-	}
-	cache := kvcache.NewFleet(q.Prompts, q.BlockTokens, []int64{room})
-	for i := range q.Prompts.Len() {
-		if held := cache.Give(i, 0); q.Prompts.Tokens(i) > 0 {
-			hits += held
-		}
-	}
-	return float64(hits) / float64(promptTokens)
 }
 
 // capacities sets what the capacities of the instances' caches, 0 = unlimited, are together and for each.

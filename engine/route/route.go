@@ -4,7 +4,13 @@
 // are pure; Ask alone starts goroutines, which end with it.
 package route
 
-import "math/rand/v2"
+import (
+	"container/heap"
+	"math"
+	"math/rand/v2"
+
+	"github.com/fastreplay/fastreplay/codec/kvcache"
+)
 
 // Place is one address of one target.
 type Place struct {
@@ -31,7 +37,7 @@ func Even(endpoints []int) []Target {
 // round robin, as in nginx). A target's requests go to its addresses in turn. With equal weights request i goes to
 // target i mod T.
 func RoundRobin(n int, targets []Target) []Place {
-	places, next := make([]Place, n), newTurns(targets)
+	places, next := make([]Place, n), inTurn(targets)
 	credit, total := make([]float64, len(targets)), totalWeight(targets)
 	for i := range places {
 		best := 0
@@ -41,17 +47,17 @@ func RoundRobin(n int, targets []Target) []Place {
 			}
 		}
 		credit[best] -= total
-		places[i] = next.of(best)
+		places[i] = next(best)
 	}
 	return places
 }
 
 // Random gives each of n requests to a random target, in the mean by the targets' weights. Equal seeds choose alike.
 func Random(n int, targets []Target, seed uint64) []Place {
-	places, next := make([]Place, n), newTurns(targets)
+	places, next := make([]Place, n), inTurn(targets)
 	draw := rand.New(rand.NewPCG(seed, routeStream))
 	for i := range places {
-		places[i] = next.of(byWeight(targets, draw.Float64()))
+		places[i] = next(byWeight(targets, draw.Float64()))
 	}
 	return places
 }
@@ -90,18 +96,13 @@ func byWeight(targets []Target, share float64) int {
 	return len(targets) - 1 // rounding
 }
 
-// turns takes each target's addresses in turn.
-type turns struct {
-	targets []Target
-	used    []int
-}
-
-func newTurns(targets []Target) *turns { return &turns{targets, make([]int, len(targets))} }
-
-func (t *turns) of(target int) Place {
-	p := Place{target, t.used[target] % t.targets[target].Endpoints}
-	t.used[target]++
-	return p
+// inTurn returns a function that takes a target's addresses in turn.
+func inTurn(targets []Target) func(target int) Place {
+	used := make([]int, len(targets))
+	return func(target int) Place {
+		used[target]++
+		return Place{target, (used[target] - 1) % targets[target].Endpoints}
+	}
 }
 
 // Pairs checks whether each name by which an instance answers belongs to one address, and each address to one name. If
@@ -128,3 +129,148 @@ func (p *Pairs) Add(name, address string) {
 
 // OneByOne reports whether no name has answered at two addresses, and no two names at one.
 func (p *Pairs) OneByOne() bool { return !p.mixed }
+
+// DefaultBound is how many times its share of the requests in flight an instance may have before a prefix-aware router
+// passes it over. It is that of consistent hashing with bounded loads (Mirrokni, Thorup, Zadimoghaddam,
+// arXiv:1608.01350) with ε = 0.25, as in liblb.
+const DefaultBound = 1.25
+
+// ByPrefix is the greedy prefix-aware router. Each request goes to the instance that holds the longest prefix of its
+// prompt, in whole engine blocks, by what it was sent before. Of several it goes to the least loaded one: fewest in
+// flight against its weight, then fewest so far, then the first. A prefix that is no longer than the template does not
+// count. With a bound above 0, an instance that would have more than bound times its share of what is in flight is
+// passed over. The caches must be empty, with as many instances as there are weights. ByPrefix returns the instance of
+// each request.
+func ByPrefix(prompts *kvcache.Prompts, caches *kvcache.Fleet, f Flow, weights []float64, bound float64) []int32 {
+	chosen := make([]int32, prompts.Len())
+	among, who := kvcache.NewSet(len(weights)), kvcache.NewSet(len(weights))
+	for k := range weights {
+		among.Add(k)
+	}
+	l := newLoad(f, weights)
+	for i := range chosen {
+		l.advance(i)
+		if bound > 0 {
+			l.within(bound, among)
+		}
+		caches.Longest(i, among, who)
+		best := l.least(who)
+		caches.Give(i, best)
+		l.assign(i, best)
+		chosen[i] = int32(best)
+	}
+	return chosen
+}
+
+// Addresses are the places of all addresses of the targets, in order, and the weight of each: its part of the target's.
+func Addresses(targets []Target) (places []Place, weights []float64) {
+	for t, target := range targets {
+		for endpoint := range target.Endpoints {
+			places = append(places, Place{t, endpoint})
+			weights = append(weights, target.Weight/float64(target.Endpoints))
+		}
+	}
+	return places, weights
+}
+
+// Flow is which requests are in flight together, as far as that is known before they are sent.
+type Flow struct {
+	ReleaseNS   []int64 // planned instants, ascending; nil in a closed loop
+	LastNS      []int64 // how long each request is taken to be in flight; nil in a closed loop
+	Concurrency int     // of a closed loop: the last so many requests are in flight
+}
+
+// load is how many requests each instance has in flight while a flow goes by.
+type load struct {
+	flow     Flow
+	weights  []float64
+	total    float64 // of the weights
+	inFlight []int
+	given    []int   // so far
+	ends     endings // of the requests in flight
+}
+
+func newLoad(f Flow, weights []float64) *load {
+	l := &load{flow: f, weights: weights, inFlight: make([]int, len(weights)), given: make([]int, len(weights))}
+	for _, w := range weights {
+		l.total += w
+	}
+	return l
+}
+
+// advance ends what is not in flight any more when request i is released.
+func (l *load) advance(i int) {
+	now := int64(i)
+	if l.flow.ReleaseNS != nil {
+		now = l.flow.ReleaseNS[i]
+	}
+	for len(l.ends) > 0 && l.ends[0].at <= now {
+		l.inFlight[heap.Pop(&l.ends).(ending).instance]--
+	}
+}
+
+// assign notes that an instance has got request i.
+func (l *load) assign(i, instance int) {
+	end := int64(i + max(1, l.flow.Concurrency))
+	if l.flow.ReleaseNS != nil {
+		end = l.flow.ReleaseNS[i] + l.flow.LastNS[i]
+	}
+	heap.Push(&l.ends, ending{end, instance})
+	l.inFlight[instance]++
+	l.given[instance]++
+}
+
+// within sets set to the instances that may take one more request. Those then have no more than bound times their share
+// of what is in flight, rounded up. There always is one.
+func (l *load) within(bound float64, set kvcache.Set) {
+	clear(set)
+	for k, n := range l.inFlight {
+		most := bound * float64(len(l.ends)+1) * l.weights[k] / l.total
+		if float64(n+1) <= math.Ceil(most-rounding) {
+			set.Add(k)
+		}
+	}
+}
+
+// rounding keeps what is whole but for the last bits of a float from being rounded up.
+const rounding = 1e-9
+
+// least is the instance of a set that is the least loaded.
+func (l *load) least(set kvcache.Set) int {
+	best := set.Next(0)
+	for k := set.Next(best + 1); k >= 0; k = set.Next(k + 1) {
+		if Lighter(l.inFlight[k], l.given[k], l.weights[k], l.inFlight[best], l.given[best], l.weights[best]) {
+			best = k
+		}
+	}
+	return best
+}
+
+// Lighter reports whether an instance is less loaded than another. It then has fewer requests in flight against its
+// weight, or as many and got fewer so far.
+func Lighter[N int | int64](inFlight, given N, weight float64, inFlight2, given2 N, weight2 float64) bool {
+	x, y := float64(inFlight)*weight2, float64(inFlight2)*weight
+	if x != y {
+		return x < y
+	}
+	return float64(given)*weight2 < float64(given2)*weight
+}
+
+// endings are the ends of requests, the first on top.
+type endings []ending
+
+type ending struct {
+	at       int64
+	instance int
+}
+
+func (h endings) Len() int           { return len(h) }
+func (h endings) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h endings) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *endings) Push(x any)        { *h = append(*h, x.(ending)) }
+func (h *endings) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
+	return x
+}

@@ -32,7 +32,7 @@ type family struct {
 	label  string // with value: the series that count; "" = all
 	value  string
 	most   bool   // the largest of the series, not their sum
-	by     string // the label that distinguishes series; "" = all but those of sameEngine
+	by     string // the label that distinguishes series; "" = all but those of workers of one engine
 }
 
 // families is every name known. Of an engine's names for one quantity the first that a page has counts: some versions
@@ -111,13 +111,4 @@ func families() []family {
 		// (MIG), or that pods share, has a line for each, with the same UUID and the power of the whole.
 		{engine: "dcgm", of: GPUPower, name: "DCGM_FI_DEV_POWER_USAGE", by: "UUID"},
 	}
-}
-
-// sameEngine are labels by which the workers of one engine differ, which all report the same: one of them counts.
-func sameEngine(label []byte) bool {
-	switch string(label) {
-	case "tp_rank", "pp_rank", "moe_ep_rank", "pid":
-		return true
-	}
-	return false
 }

@@ -145,9 +145,10 @@ func (r *Reader) add(name []byte, labels Labels, value float64) {
 // appendKey appends the labels that distinguish a series from those of other engines.
 func appendKey(dst []byte, labels Labels) []byte {
 	for name, value := range labels.each {
-		if !sameEngine(name) {
-			dst = append(append(append(dst, name...), '='), value...)
-			dst = append(dst, 0)
+		switch string(name) {
+		case "tp_rank", "pp_rank", "moe_ep_rank", "pid": // of workers of one engine, which all report the same: one of them counts
+		default:
+			dst = append(append(append(append(dst, name...), '='), value...), 0)
 		}
 	}
 	return dst
@@ -180,15 +181,17 @@ func (r *Reader) fold(i int, out *Reading) {
 	*out.at(r.families[i].of) = &sum
 }
 
-// Equal reports whether both are the same.
-func (c *Counts) Equal(o *Counts) bool {
-	for q := firstCounter; q < Quantities; q++ {
-		x, y := *c.at(q), *o.at(q)
-		if (x == nil) != (y == nil) || x != nil && *x != *y {
-			return false
+// Total sums a quantity over what pages report, and counts those that have it; NaN if none does.
+func Total[K comparable](pages map[K]Reading, q Quantity) (sum, n float64) {
+	for _, r := range pages {
+		if v := *r.at(q); v != nil {
+			sum, n = sum+*v, n+1
 		}
 	}
-	return true
+	if n == 0 {
+		return math.NaN(), 0
+	}
+	return sum, n
 }
 
 // Phase is when a sample was taken.

@@ -84,45 +84,31 @@ func splitName(text []byte, extra byte) (name, rest []byte) {
 
 // labelsEnd is where the brace is that closes the labels which text begins with; below 0 where they are none.
 func labelsEnd(text []byte) int {
-	rest := text[1:]
-	for {
+	for rest := text[1:]; ; {
 		rest = bytes.TrimLeft(rest, blanks)
 		if len(rest) > 0 && rest[0] == '}' {
 			return len(text) - len(rest)
 		}
 		_, _, after, ok := splitLabel(rest)
-		if !ok {
+		after, comma := bytes.CutPrefix(bytes.TrimLeft(after, blanks), []byte(","))
+		if !ok || !comma && (len(after) == 0 || after[0] != '}') {
 			return -1
 		}
-		after = bytes.TrimLeft(after, blanks)
-		switch {
-		case len(after) > 0 && after[0] == ',':
-			rest = after[1:]
-		case len(after) > 0 && after[0] == '}':
-			rest = after
-		default:
-			return -1
-		}
+		rest = after
 	}
 }
 
 // splitLabel takes `name="value"` off the front; the value still has its escapes.
 func splitLabel(text []byte) (name, value, rest []byte, ok bool) {
 	name, rest = splitName(text, 0)
-	rest = bytes.TrimLeft(rest, blanks)
-	if len(name) == 0 || len(rest) == 0 || rest[0] != '=' {
-		return nil, nil, nil, false
-	}
-	rest = bytes.TrimLeft(rest[1:], blanks)
-	if len(rest) == 0 || rest[0] != '"' {
-		return nil, nil, nil, false
-	}
-	for n := 1; n < len(rest); n++ {
+	rest, equals := bytes.CutPrefix(bytes.TrimLeft(rest, blanks), []byte("="))
+	rest, quoted := bytes.CutPrefix(bytes.TrimLeft(rest, blanks), []byte(`"`))
+	for n := 0; n < len(rest) && len(name) > 0 && equals && quoted; n++ {
 		switch rest[n] {
 		case '\\':
 			n++
 		case '"':
-			return name, rest[1:n], rest[n+1:], true
+			return name, rest[:n], rest[n+1:], true
 		}
 	}
 	return nil, nil, nil, false

@@ -1,6 +1,10 @@
 package scrape
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
 
 // Watch sums up the samples of all pages as they come. Make it with NewWatch.
 type Watch struct {
@@ -21,14 +25,6 @@ type group struct {
 type level struct {
 	sum, most float64
 	n         int64
-}
-
-func (l *level) add(mean, most float64) {
-	l.sum += mean
-	if l.n == 0 || most > l.most {
-		l.most = most
-	}
-	l.n++
 }
 
 func (l *level) gauge() *Gauge {
@@ -93,7 +89,8 @@ func (g *group) add(latest []Reading) {
 		default:
 			most = sum
 		}
-		g.levels[q].add(sum, most)
+		l := &g.levels[q]
+		l.sum, l.most, l.n = l.sum+sum, max(l.most, most), l.n+1
 		if q == Waiting && sum > 0 {
 			g.queued++
 		}
@@ -127,4 +124,146 @@ func (w *Watch) Servers(intervalS float64) *Servers {
 		out.Targets = append(out.Targets, w.groups[i+1].server(w.pages))
 	}
 	return out
+}
+
+// Gauge is over the samples during a run. For several pages it is over their sum: each sample of one page is added to
+// the latest of the others. A page that does not answer adds nothing. For the KV cache's use it is over their mean, and
+// max is that of an engine.
+type Gauge struct {
+	Mean float64 `json:"mean"` // over the samples during the run
+	Max  float64 `json:"max"`  // of the samples during the run
+}
+
+// Server is what a target, or all of them, reported over a run. What was never reported is null. Counts are increases between the
+// samples before and after the run.
+type Server struct {
+	Target    string `json:"target,omitempty"` // URL; absent for all together
+	Addresses int    `json:"addresses"`        // pages that were read
+	Engine    string `json:"engine"`           // what serves there
+	Engines   int    `json:"engines"`          // how many engines the pages describe
+
+	Samples    int64  `json:"samples"`         // readings
+	Missed     int64  `json:"missed"`          // readings that failed
+	Error      string `json:"error,omitempty"` // why the last of them did; absent if none failed
+	Restarts   int64  `json:"restarts"`        // how often counters fell, since a server was restarted; what they had counted since the sample before is lost
+	Alternates bool   `json:"alternates"`      // each reading is another server's, as behind a load balancer; then there are no counts or gauges
+	Incomplete bool   `json:"incomplete"`      // there is no reading after the run, so counts end before it did
+
+	RunningBefore *float64 `json:"running_before"` // requests that ran just before the first one left
+	WaitingBefore *float64 `json:"waiting_before"` // requests that waited just before the first one left
+	Running       *Gauge   `json:"running"`        // requests that ran
+	Waiting       *Gauge   `json:"waiting"`        // requests that waited
+	WaitingShare  *float64 `json:"waiting_share"`  // share of the samples during the run that found a queue
+	KVUsage       *Gauge   `json:"kv_usage"`       // share of the KV cache in use, 0 to 1
+
+	GPUs   int    `json:"gpus,omitempty"`    // how many GPUs the pages have the power of
+	PowerW *Gauge `json:"power_w,omitempty"` // power of all of them, in W; absent if no page has it
+
+	PrefixHitRatio *float64 `json:"prefix_hit_ratio"` // prefix_hits / prefix_queries during the run
+	Counts                  // what they have grown by
+}
+
+// counters sums up the counters of one page. The zero value is ready.
+type counters struct {
+	server Server   // but for the gauges
+	last   Counts   // as last read
+	grown  Counts   // nil before there is a reading to count from
+	began  *float64 // as last read
+	falls  int      // of the counters since a sample failed
+}
+
+func (c *counters) add(m *Sample) {
+	c.server.Incomplete = m.Phase != After || m.Error != ""
+	if m.Error != "" {
+		c.server.Missed++
+		c.server.Error, c.falls = m.Error, 0
+		return
+	}
+	c.server.Samples++
+	c.server.Engine = m.Engine
+	c.server.Engines, c.server.GPUs = max(c.server.Engines, m.Engines), max(c.server.GPUs, m.GPUs)
+	if m.Phase == Before {
+		c.server.RunningBefore, c.server.WaitingBefore = m.Running, m.Waiting
+	}
+	c.count(&m.Counts, m.BeganS)
+}
+
+// count adds what the counters have grown by. If a counter fell, the server was restarted, and all its counters began
+// again at 0. But no server is restarted twice between samples that all succeed, nor does an older process replace a
+// younger one. In both cases several servers answer in turn.
+func (c *counters) count(now *Counts, began *float64) {
+	restarted := began != nil && c.began != nil && *began > *c.began
+	c.server.Alternates = c.server.Alternates || began != nil && c.began != nil && *began < *c.began
+	c.began = began
+	for q := firstCounter; q < Quantities; q++ {
+		was, is := *c.last.at(q), *now.at(q)
+		restarted = restarted || was != nil && is != nil && *is < *was
+	}
+	if restarted {
+		c.server.Restarts++
+		c.falls++
+		c.server.Alternates = c.server.Alternates || c.falls > 1
+	}
+	for q := firstCounter; q < Quantities; q++ {
+		was, is, more := *c.last.at(q), *now.at(q), 0.0
+		switch {
+		case is == nil:
+			continue
+		case restarted:
+			more = *is
+		case was != nil:
+			more = *is - *was
+		}
+		addTo(c.grown.at(q), &more)
+		*c.last.at(q) = is
+	}
+}
+
+// addTo adds what the page reported to a server of several pages.
+func (c *counters) addTo(out *Server) {
+	s := &c.server
+	out.Addresses++
+	out.Engines += s.Engines
+	out.GPUs += s.GPUs
+	out.Samples += s.Samples
+	out.Missed += s.Missed
+	out.Restarts += s.Restarts
+	out.Alternates = out.Alternates || s.Alternates
+	out.Incomplete = out.Incomplete || s.Incomplete
+	out.Error = cmp.Or(out.Error, s.Error)
+	out.Engine = joined(out.Engine, s.Engine)
+	addTo(&out.RunningBefore, s.RunningBefore)
+	addTo(&out.WaitingBefore, s.WaitingBefore)
+	for q := firstCounter; q < Quantities; q++ {
+		addTo(out.at(q), *c.grown.at(q))
+	}
+}
+
+// joined names engines, each once.
+func joined(names, name string) string {
+	switch {
+	case names == "":
+		return name
+	case name == "" || slices.Contains(strings.Split(names, "+"), name):
+		return names
+	}
+	return names + "+" + name
+}
+
+// addTo adds v, if there is one, to a sum that may not have begun.
+func addTo(sum **float64, v *float64) {
+	if v == nil {
+		return
+	}
+	if *sum == nil {
+		*sum = new(float64)
+	}
+	**sum += *v
+}
+
+// Servers is what all pages reported over a run.
+type Servers struct {
+	IntervalS float64  `json:"interval_s"` // from one reading of a page to the next (--scrape-interval)
+	All       Server   `json:"all"`        // all servers together: gauges and counts are summed, KV use is averaged
+	Targets   []Server `json:"targets"`    // each target, or each page of --scrape-url
 }

@@ -78,13 +78,8 @@ func (l *Line) Translate(file []Setting, traced bool) error {
 			return err
 		}
 	}
-	if err := l.join(); err != nil {
-		return err
-	}
-	if err := l.takeFile(file, traced); err != nil {
-		return err
-	}
-	for _, step := range []func() error{l.join, l.vllmDefaults, l.spaceRandomly, l.readOffsets, l.findAPI, l.agentX, l.aiperfDefaults, l.synthesize} {
+	takeFile := func() error { return l.takeFile(file, traced) }
+	for _, step := range []func() error{l.join, takeFile, l.join, l.vllmDefaults, l.spaceRandomly, l.readOffsets, l.findAPI, l.agentX, l.aiperfDefaults, l.synthesize} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -252,7 +247,7 @@ func (l *Line) Explain(err error) error {
 
 // Expand repeats a flag's name before each of several values that follow it, as pflag needs it: --extra-inputs a:1 b:2 becomes
 // --extra-inputs a:1 --extra-inputs b:2. Before the main command's trace only a text with : or = that is no file is another value.
-// It also writes out trace-replayer's -d and -o, if their values show that they are not ours.
+// It also writes out trace-replayer's -d and -o, if their values show that they are not ours: -d bailian, -o client.jsonl.
 func Expand(args []string, flags *pflag.FlagSet, profile bool) []string {
 	several := map[string]takes{}
 	for _, name := range []string{"extra-inputs", "header", "goodput", "url"} {
@@ -271,9 +266,12 @@ func Expand(args []string, flags *pflag.FlagSet, profile bool) []string {
 	var out []string
 	for len(args) > 0 && args[0] != "--" {
 		flag, n := args[0], 0
-		args = args[1:]
-		if len(args) > 0 {
-			flag = replayers(flag, args[0])
+		switch args = args[1:]; {
+		case len(args) == 0:
+		case flag == "-d" && slices.Contains([]string{"bailian", "mooncake", "azure"}, args[0]):
+			flag = "--dataset"
+		case flag == "-o" && strings.HasSuffix(args[0], ".jsonl"):
+			flag = "--output-path"
 		}
 		if several[flag] == values {
 			n = min(1, len(args)) // the first, whatever it looks like
@@ -293,15 +291,4 @@ func Expand(args []string, flags *pflag.FlagSet, profile bool) []string {
 		args = args[n:]
 	}
 	return append(out, args...)
-}
-
-// replayers returns the long name of trace-replayer's shorthand if the value is one of its, not of ours: -d bailian, -o client.jsonl.
-func replayers(flag, value string) string {
-	switch {
-	case flag == "-d" && slices.Contains([]string{"bailian", "mooncake", "azure"}, value):
-		return "--dataset"
-	case flag == "-o" && strings.HasSuffix(value, ".jsonl"):
-		return "--output-path"
-	}
-	return flag
 }

@@ -16,7 +16,37 @@ func conversions() map[string]func(string) (string, error) {
 		"seconds": seconds, "secondsOrInf": orInf("", seconds), "rateOrInf": orInf("max", inside("{}")),
 		"milliseconds":        func(text string) (string, error) { return duration(text, time.Millisecond, "milliseconds", 0) },
 		"throughMilliseconds": func(text string) (string, error) { return duration(text, time.Millisecond, "milliseconds", 1) },
-		"not":                 not, "unit": unit, "maxTokens": maxTokens, "folder": folder, "scenario": scenario,
+		"not": func(text string) (string, error) { // a switch that is ours the other way round
+			on, err := strconv.ParseBool(text)
+			return strconv.FormatBool(!on), err
+		},
+		"unit": func(text string) (string, error) { // how many seconds vLLM's bench takes a timestamp's unit for
+			factor, err := strconv.ParseFloat(text, 64)
+			units := map[float64]string{1: "s", 1e-3: "ms", 1e-6: "us", 1e-9: "ns"}
+			if unit, ok := units[factor]; ok && err == nil {
+				return unit, nil
+			}
+			return "", fmt.Errorf("want 1, 0.001, 0.000001 or 0.000000001, the unit of the timestamps in seconds; --scale changes the speed")
+		},
+		"maxTokens": func(text string) (string, error) { // a bound of all answers' lengths; -1 leaves each row its own
+			if text == "-1" {
+				return "", nil
+			}
+			return "max_tokens:" + text, nil
+		},
+		"folder": func(path string) (string, error) { // the directory that the path of a file stands for
+			folder := strings.TrimSuffix(path, ".jsonl")
+			if folder == "" || strings.HasSuffix(folder, "/") {
+				return "", fmt.Errorf("want the path of a file or a directory")
+			}
+			return folder, nil
+		},
+		"scenario": func(text string) (string, error) { // what it stands for is set when the command line was read; see Line.agentX
+			if text != agentX {
+				return "", fmt.Errorf("there is no such scenario here; there is %s", agentX)
+			}
+			return "", nil
+		},
 	}
 }
 
@@ -73,12 +103,6 @@ func when(ours string) func(string) (string, error) {
 	}
 }
 
-// not is for a switch that is ours the other way round.
-func not(text string) (string, error) {
-	on, err := strconv.ParseBool(text)
-	return strconv.FormatBool(!on), err
-}
-
 // duration reads a number of units; more is added to it, which makes an end that excludes its instant of one that includes it.
 func duration(text string, unit time.Duration, name string, more time.Duration) (string, error) {
 	n, err := strconv.ParseFloat(text, 64)
@@ -98,40 +122,5 @@ func orInf(ours string, finite func(string) (string, error)) func(string) (strin
 	}
 }
 
-// unit reads how many seconds vLLM's bench takes a timestamp's unit for.
-func unit(text string) (string, error) {
-	factor, err := strconv.ParseFloat(text, 64)
-	units := map[float64]string{1: "s", 1e-3: "ms", 1e-6: "us", 1e-9: "ns"}
-	if unit, ok := units[factor]; ok && err == nil {
-		return unit, nil
-	}
-	return "", fmt.Errorf("want 1, 0.001, 0.000001 or 0.000000001, the unit of the timestamps in seconds; --scale changes the speed")
-}
-
-// maxTokens makes a bound of all answers' lengths; -1 leaves each row its own.
-func maxTokens(text string) (string, error) {
-	if text == "-1" {
-		return "", nil
-	}
-	return "max_tokens:" + text, nil
-}
-
-// folder makes a directory of the path of a file.
-func folder(path string) (string, error) {
-	folder := strings.TrimSuffix(path, ".jsonl")
-	if folder == "" || strings.HasSuffix(folder, "/") {
-		return "", fmt.Errorf("want the path of a file or a directory")
-	}
-	return folder, nil
-}
-
 // agentX is the scenario of AIPerf that is known here.
 const agentX = "inferencex-agentx-mvp"
-
-// scenario knows one. What it stands for is set when the command line was read; see Line.agentX.
-func scenario(text string) (string, error) {
-	if text != agentX {
-		return "", fmt.Errorf("there is no such scenario here; there is %s", agentX)
-	}
-	return "", nil
-}
