@@ -72,7 +72,7 @@ func (r *round) measureAccuracy(who string, client func(url, log string) (*outco
 		r.putPercentiles(who, "first-token-error"+suffix, first)
 		r.putPercentiles(who, "gap-error"+suffix, gaps)
 	}
-	if lag := o.Client.ReceiveLag; lag != nil {
+	if lag := o.Client.ReceiveLagUS; lag != nil {
 		r.put(who, "receive-lag-p99-ns", lag.P99*µs)
 	}
 	r.putDrift(who, o)

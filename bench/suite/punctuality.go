@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/fastreplay/fastreplay/codec/record"
 )
 
 // load is an open load of equal requests.
@@ -180,23 +182,23 @@ const burstRatio = "last-drift/writes-before"
 
 // burstsOf divides, for each burst, the drift of the request that left last by the time that the writes before it took.
 // The ratios ascend.
-func burstsOf(lines []line) (ratios []float64, err error) {
-	groups := map[int64][]*line{}
+func burstsOf(lines []record.Record) (ratios []float64, err error) {
+	groups := map[int64][]*record.Record{}
 	for i := range lines {
 		l := &lines[i]
-		if l.SentNS == nil || l.WrittenNS == nil {
+		if l.SentNS == record.None || l.WrittenNS == record.None {
 			return nil, fmt.Errorf("request %s of a burst was not sent whole (%s)", l.RequestID, l.Outcome)
 		}
 		groups[l.PlannedNS] = append(groups[l.PlannedNS], l)
 	}
 	for _, g := range groups {
-		slices.SortFunc(g, func(a, b *line) int { return int(*a.SentNS - *b.SentNS) })
+		slices.SortFunc(g, func(a, b *record.Record) int { return int(a.SentNS - b.SentNS) })
 		writes := int64(0)
 		for _, l := range g[:len(g)-1] {
-			writes += *l.WrittenNS - *l.SentNS
+			writes += l.WrittenNS - l.SentNS
 		}
 		if writes > 0 {
-			ratios = append(ratios, float64(*g[len(g)-1].DriftNS)/float64(writes))
+			ratios = append(ratios, float64(g[len(g)-1].DriftNS())/float64(writes))
 		}
 	}
 	slices.Sort(ratios)
