@@ -31,7 +31,7 @@ func singleTurn() *format {
 
 func readSingleTurn(out *items, o object) {
 	t := readTurn(o)
-	checkType(o, out.p.format.name)
+	checkType(o, out.l.parser.format.name)
 	if !o.ok() {
 		return
 	}
@@ -76,7 +76,7 @@ func multiTurn() *format {
 }
 
 func readMultiTurn(out *items, o object) {
-	checkType(o, out.p.format.name)
+	checkType(o, out.l.parser.format.name)
 	o.need("turns", "it is the list of messages")
 	var said []byte // so far
 	asked := false  // just now

@@ -110,14 +110,14 @@ func doubtBody(body object) {
 
 func readRawPayload(out *items, text []byte) {
 	body := out.body(text)
-	if !out.told {
+	if out.l.o.Format == "" {
 		doubtBody(body)
 	}
 	if !body.ok() {
 		return
 	}
 	r := out.add()
-	r.setSession([]byte(out.within))
+	r.setSession([]byte(out.l.within))
 	out.setWhole(r, text)
 }
 

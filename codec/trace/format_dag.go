@@ -65,7 +65,7 @@ type dagChild struct {
 func readDAG(l *loader, lines []heldLine) {
 	known, all := map[string]*dagConversation{}, []*dagConversation(nil)
 	bad := func(line int, err error) {
-		l.fileRows++
+		l.FileRows++
 		l.fault(faultOf(l.name, line, err))
 	}
 	for _, h := range lines {

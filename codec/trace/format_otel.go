@@ -69,7 +69,7 @@ func (m *items) readSpan(span, attributes object, session []byte) {
 	if span.has("status") {
 		code = string(span.needIn("status", "its code says whether the call failed").value("code"))
 	}
-	names := m.p.format.names
+	names := m.l.parser.format.names
 	if code == "2" || strings.Contains(strings.ToUpper(code), "ERROR") || string(attributes.value(names[inputField])) == "0" || string(attributes.value(names[outputField])) == "0" {
 		m.failed++
 		return
@@ -145,7 +145,7 @@ func chatOf(attributes object, said []byte) []byte {
 // setTools notes the definitions of a call's tools in the form of OpenAI's API.
 func (m *items) setTools(r *row, defined object) {
 	var tools []byte
-	defined.each(m.p.format.names[toolsField], func(_ int, tool object) {
+	defined.each(m.l.parser.format.names[toolsField], func(_ int, tool object) {
 		text := tool.text
 		if !tool.has("function") {
 			var inner []byte

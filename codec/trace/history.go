@@ -172,20 +172,6 @@ func (t *Trace) CountAnswers(count func(text []byte) (int, error)) (*Trace, erro
 	return &out, nil
 }
 
-// keepAnswer appends to the recorded answers, if there are any.
-func (l *loader) keepAnswer(r *row) {
-	if l.answers == nil {
-		if r.answer == nil {
-			return
-		}
-		l.answers = &textStore{}
-		for range l.timeNS {
-			l.answers.add(nil)
-		}
-	}
-	l.answers.add(r.answer)
-}
-
 // chosenAnswers is the answers of the rows in order; nil stays nil.
 func chosenAnswers(s *textStore, order []int32) *textStore {
 	if s == nil {

@@ -67,7 +67,7 @@ func (l *loader) collect(err error) error {
 	if !l.o.Collect || !errors.As(err, &refusal) {
 		return err
 	}
-	l.lint.Refusals = append(l.lint.Refusals, refusal.Faults...)
+	l.Lint.Refusals = append(l.Lint.Refusals, refusal.Faults...)
 	return nil
 }
 
@@ -160,9 +160,9 @@ func (l *loader) refuseUnit(spanNS int64) error {
 	if l.timed == 0 || l.o.TimeUnit != 0 || l.format.surely || spanNS == 0 {
 		return nil
 	}
-	rows := len(l.timeNS) - len(l.unusable)
+	rows := len(l.ArrivalNS) - len(l.unusable)
 	var tokens float64
-	for _, n := range l.input {
+	for _, n := range l.InputTokens {
 		tokens += float64(n)
 	}
 	span := time.Duration(spanNS)
@@ -171,29 +171,29 @@ func (l *loader) refuseUnit(spanNS int64) error {
 	switch {
 	case span > maxSpan || rows >= slowRows && gap > maxMeanGap:
 		return l.refuseSpan(fmt.Sprintf("%d rows over %v, one every %v on average", rows, span, gap),
-			max(l.unit/1000, time.Nanosecond))
+			max(l.TimeUnit/1000, time.Nanosecond))
 	case rows >= fastRows && rate > maxTokenRate:
 		return l.refuseSpan(fmt.Sprintf("%d rows within %v, %.0f input tokens a second", rows, span, rate),
-			min(l.unit*1000, time.Second))
+			min(l.TimeUnit*1000, time.Second))
 	}
 	return nil
 }
 
 // refuseSpan proposes another unit: the one that the format's is most often mistaken for.
 func (l *loader) refuseSpan(what string, other time.Duration) error {
-	return refuse(l.name, what+": the time unit ("+UnitName(l.unit)+") is probably wrong",
-		fmt.Sprintf("pass --time-unit %s if that is what the timestamps are, or --time-unit %s to replay them as they stand", UnitName(other), UnitName(l.unit)))
+	return refuse(l.name, what+": the time unit ("+UnitName(l.TimeUnit)+") is probably wrong",
+		fmt.Sprintf("pass --time-unit %s if that is what the timestamps are, or --time-unit %s to replay them as they stand", UnitName(other), UnitName(l.TimeUnit)))
 }
 
 // refuseBlockSize is the error for too many rows whose number of ids does not fit their length.
 func (l *loader) refuseBlockSize() error {
-	bad := l.lint.MissingIDs + l.lint.SurplusIDs
+	bad := l.Lint.MissingIDs + l.Lint.SurplusIDs
 	if bad*100 <= l.withIDs*maxMismatchPercent {
 		return nil
 	}
 	first, ids, tokens := l.firstMismatch()
 	what := fmt.Sprintf("%d of %d rows have a number of hash ids that is not input_length / %d rounded %s, first %s (%d ids for %d tokens)",
-		bad, l.withIDs, l.blockTokens, l.format.rounding(), first, ids, tokens)
+		bad, l.withIDs, l.BlockTokens, l.format.rounding(), first, ids, tokens)
 	if size := l.fittingBlockSize(); size != 0 {
 		return refuse(l.name, what, fmt.Sprintf("the ids fit blocks of %d tokens: pass --block-tokens %d", size, size))
 	}
@@ -203,8 +203,8 @@ func (l *loader) refuseBlockSize() error {
 // firstMismatch is the place, the number of ids and the tokens of the first row whose ids do not fit.
 func (l *loader) firstMismatch() (place string, ids uint32, tokens int32) {
 	for i, span := range l.ids.rows {
-		if !l.format.idsFit(int(span.n), l.input[i], l.blockTokens) {
-			return l.place(i), span.n, l.input[i]
+		if !l.format.idsFit(int(span.n), l.InputTokens[i], l.BlockTokens) {
+			return l.place(i), span.n, l.InputTokens[i]
 		}
 	}
 	panic("BUG: mismatches were counted but there are none")
@@ -215,7 +215,7 @@ func (l *loader) fittingBlockSize() int {
 	for shift := range maxBlockShift + 1 {
 		bad := 0
 		for i, span := range l.ids.rows {
-			if !l.format.idsFit(int(span.n), l.input[i], 1<<shift) {
+			if !l.format.idsFit(int(span.n), l.InputTokens[i], 1<<shift) {
 				bad++
 			}
 		}

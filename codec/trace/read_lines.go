@@ -164,14 +164,14 @@ func (l *loader) readDocument(r io.Reader, f *format) error {
 	d := document{text: text, line: 1}
 	s := scan(text)
 	s.Peek()
-	before := l.fileRows
+	before := l.FileRows
 	err = d.objects(&s, f, func(object []byte, line int) { l.take(object, line) })
 	if err != nil {
 		return &LintError{Faults: []Fault{{File: l.name, Line: d.lineAt(s.At), What: err.Error(),
 			Fix: "the file must be one JSON document, whole and valid"}}}
 	}
 	l.takeHeld()
-	if l.fileRows == before {
+	if l.FileRows == before {
 		return refuse(l.name, "the trace is empty", "it must have at least one row")
 	}
 	return nil

@@ -244,5 +244,5 @@ func (l *loader) place(i int) string {
 	if len(l.files) == 1 {
 		return fmt.Sprintf("line %d", l.line[i])
 	}
-	return fmt.Sprintf("line %d of %s", l.line[i], l.files[l.fileOf(l.row[i])].name)
+	return fmt.Sprintf("line %d of %s", l.line[i], l.files[l.fileOf(l.Row[i])].name)
 }

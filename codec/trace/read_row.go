@@ -44,6 +44,8 @@ type row struct {
 	line        int // of it, where its object has several
 }
 
+func newRow() row { return row{parent: noParent, turn: 1, agent: noAgent()} }
+
 // rowParser decodes the lines of one file.
 type rowParser struct {
 	format *format
@@ -107,7 +109,9 @@ func (p *rowParser) decode(line []byte) error {
 }
 
 func (p *rowParser) empty() {
-	p.row = row{parent: noParent, turn: 1, ids: p.row.ids[:0], agent: noAgent()}
+	ids := p.row.ids[:0]
+	p.row = newRow()
+	p.row.ids = ids
 }
 
 // anyShape decodes a row into an empty p.row and notes its shape.

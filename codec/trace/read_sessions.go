@@ -2,7 +2,6 @@ package trace
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 )
 
@@ -16,7 +15,7 @@ const (
 // whose parent is not in the file is a first request. Rows that are their own ancestors become faults.
 func (l *loader) resolveSessions() []int64 {
 	rowOf := l.rowsByChat()
-	roots := make([]int64, len(l.chat))
+	roots := make([]int64, len(l.Chat))
 	for i := range roots {
 		roots[i] = rootUnknown
 	}
@@ -29,10 +28,10 @@ func (l *loader) resolveSessions() []int64 {
 
 // rowsByChat finds the row of a chat id, the first where several have it.
 func (l *loader) rowsByChat() map[int64]int32 {
-	rowOf := make(map[int64]int32, len(l.chat))
-	for i, chat := range l.chat {
+	rowOf := make(map[int64]int32, len(l.Chat))
+	for i, chat := range l.Chat {
 		if _, taken := rowOf[chat]; taken {
-			l.lint.SameChat++
+			l.Lint.SameChat++
 			continue
 		}
 		rowOf[chat] = int32(i)
@@ -46,11 +45,11 @@ func (l *loader) followParents(i int32, rowOf map[int64]int32, roots []int64, pa
 		roots[i] = rootOnPath
 		path = append(path, i)
 		parent, ok := int32(0), false
-		if l.parent[i] != noParent {
-			parent, ok = rowOf[l.parent[i]]
+		if l.Parent[i] != noParent {
+			parent, ok = rowOf[l.Parent[i]]
 		}
 		if !ok {
-			roots[i] = l.chat[i]
+			roots[i] = l.Chat[i]
 			break
 		}
 		i = parent
@@ -65,7 +64,7 @@ func (l *loader) followParents(i int32, rowOf map[int64]int32, roots []int64, pa
 			continue
 		}
 		if l.unusable[i] {
-			roots[row] = l.chat[row]
+			roots[row] = l.Chat[row]
 		} else {
 			roots[row] = roots[i]
 		}
@@ -78,8 +77,8 @@ func (l *loader) followParents(i int32, rowOf map[int64]int32, roots []int64, pa
 func (l *loader) breakLoop(i int32, roots []int64, path []int32) []int32 {
 	for at := len(path) - 1; ; at-- {
 		row := path[at]
-		roots[row] = l.chat[row]
-		l.faultIn(row, fmt.Sprintf("chat_id %d is its own ancestor", l.chat[row]), "parent_chat_id must lead to a conversation's first request, which has -1")
+		roots[row] = l.Chat[row]
+		l.faultIn(row, fmt.Sprintf("chat_id %d is its own ancestor", l.Chat[row]), "parent_chat_id must lead to a conversation's first request, which has -1")
 		if row == i {
 			return path[:at]
 		}
@@ -91,32 +90,27 @@ func noSession(number int) int64 { return -1 - int64(number) }
 
 // keepSession appends to the columns of named conversations, if there are any.
 func (l *loader) keepSession(r *row, number int) {
-	if r.seen.has(sessionField) && l.session == nil {
-		l.session = []int64{}
-		for i := range l.timeNS {
-			l.session = append(l.session, noSession(int(l.row[i])))
+	if r.seen.has(sessionField) && l.Session == nil {
+		l.Session = []int64{}
+		for i := range l.ArrivalNS {
+			l.Session = append(l.Session, noSession(int(l.Row[i])))
 		}
 	}
-	if r.seen.has(delayField) && l.delay == nil {
-		l.delay = append([]int64{}, slices.Repeat([]int64{noDelay}, len(l.timeNS))...)
-	}
-	if l.session != nil {
+	if l.Session != nil {
 		if !r.seen.has(sessionField) {
 			r.session = noSession(number)
-		} else if r.sessionName != nil && l.names[r.session] == "" {
-			if l.names == nil {
-				l.names = map[int64]string{}
+		} else if r.sessionName != nil && l.sessionNames[r.session] == "" {
+			if l.sessionNames == nil {
+				l.sessionNames = map[int64]string{}
 			}
-			l.names[r.session] = string(r.sessionName)
+			l.sessionNames[r.session] = string(r.sessionName)
 		}
-		l.session = append(l.session, r.session)
+		l.Session = append(l.Session, r.session)
 	}
-	if l.delay != nil {
-		if !r.seen.has(delayField) {
-			r.delayNS = noDelay
-		}
-		l.delay = append(l.delay, r.delayNS)
+	if !r.seen.has(delayField) {
+		r.delayNS = noDelay
 	}
+	addTo(&l.DelayNS, r.delayNS, len(l.ArrivalNS), noDelay)
 }
 
 // sessionName is the name or the number of request i's conversation; false where it has none.
@@ -133,17 +127,17 @@ func (t *Trace) sessionName(i int) (string, bool) {
 // linkSessions fills in chat ids, parents and turns for named conversations, in order. A row's chat id is its place in
 // the file, its parent the row before in its conversation.
 func (l *loader) linkSessions(order []int32) {
-	n := len(l.session)
-	l.chat, l.parent, l.turn = make([]int64, n), make([]int64, n), make([]int32, n)
+	n := len(l.Session)
+	l.Chat, l.Parent, l.Turn = make([]int64, n), make([]int64, n), make([]int32, n)
 	latest := make(map[int64]int32)
 	for _, i := range order {
-		l.chat[i], l.parent[i], l.turn[i] = int64(l.row[i]), noParent, 1
-		session := l.session[i]
+		l.Chat[i], l.Parent[i], l.Turn[i] = int64(l.Row[i]), noParent, 1
+		session := l.Session[i]
 		if session < 0 {
 			continue
 		}
 		if before, ok := latest[session]; ok {
-			l.parent[i], l.turn[i] = l.chat[before], l.turn[before]+1
+			l.Parent[i], l.Turn[i] = l.Chat[before], l.Turn[before]+1
 		}
 		latest[session] = i
 	}

@@ -184,18 +184,18 @@ func (s *verbatimStore) chosen(order []int32) *verbatimStore {
 
 // keepVerbatim appends a row's verbatim content, if there is any.
 func (l *loader) keepVerbatim(r *row) {
-	if l.verbatim == nil {
+	if l.verbatims == nil {
 		if r.verbatim.Kind == NoVerbatim && r.verbatim.Extra == nil {
 			return
 		}
-		l.verbatim = &verbatimStore{}
-		for range l.timeNS {
-			l.verbatim.add(Verbatim{})
+		l.verbatims = &verbatimStore{}
+		for range l.ArrivalNS {
+			l.verbatims.add(Verbatim{})
 		}
 	}
 	if r.longer {
-		l.verbatim.addLonger(r.verbatim)
+		l.verbatims.addLonger(r.verbatim)
 	} else {
-		l.verbatim.add(r.verbatim)
+		l.verbatims.add(r.verbatim)
 	}
 }
