@@ -79,7 +79,7 @@ func readSATFSession(out *items, o object, parents map[string]string) {
 		o.fail("session_id "+quote([]byte(name))+" is the name of an earlier session too", "each needs a name of its own")
 	}
 	parents[name] = ofDynamo(o).textOr("parent_session_id", "")
-	if _, twice := out.l.agents.numbers[name]; twice {
+	if _, twice := out.l.agents.jobs.numbers[name]; twice {
 		o.fail("session_id "+quote([]byte(name))+" is the name of a job in another document", "replay the documents by themselves")
 	}
 	var nodes []*satfNode

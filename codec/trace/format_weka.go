@@ -78,14 +78,14 @@ func wekaJob(out *items, o object) *asker {
 	if o.has("id") {
 		name = o.name("id", "it names the trace")
 	}
-	if _, twice := out.l.agents.numbers[name]; twice {
+	if _, twice := out.l.agents.jobs.numbers[name]; twice {
 		o.fail("id "+quote([]byte(name))+" is the name of an earlier trace too", "each needs a name of its own; a file is replayed twice with --repeat")
 	}
 	global := o.is("hash_id_scope", "global")
 	if o.has("hash_id_scope") && !global && !o.is("hash_id_scope", "local") {
 		o.fail("hash_id_scope is "+clip(o.value("hash_id_scope")), `it is "local" or "global"`)
 	}
-	if global != out.l.scopes.global && len(out.l.Jobs) > 0 {
+	if global != out.l.scopes.global && len(out.l.agents.jobs.names) > 0 {
 		o.fail("hash_id_scope is not that of the traces before", "replay local and global traces by themselves")
 	}
 	out.l.scopes.global = global

@@ -33,9 +33,10 @@ func (a *agentRow) after(why Relation, delayNS int64, on ...int64) {
 
 // agentNames is what rows say of agents beside the columns of a Trace.
 type agentNames struct {
-	numbers  map[string]int32  // of jobs
+	jobs     numbering[string]
 	parents  map[string]string // of conversations that have one, in formats with tree
-	requests requestNames
+	requests numbering[string] // those that rows have, and those that they only depend on
+	rows     []int32           // that has a request's name: its place among the kept rows; noValue = none
 	twice    []repeatedName
 	order    []int32 // of kept rows, each after what it depends on; nil = no row depends on another
 }
@@ -46,11 +47,20 @@ type repeatedName struct {
 	name string
 }
 
+// request is the number of a request's name.
+func (a *agentNames) request(name string) int32 {
+	n := a.requests.number(name)
+	if int(n) == len(a.rows) {
+		a.rows = append(a.rows, noValue)
+	}
+	return n
+}
+
 // keepAgent appends what the row behind those that were kept says of agents.
 func (l *loader) keepAgent(r *agentRow) {
 	n, job := len(l.ArrivalNS), int32(noValue)
 	if r.job != "" {
-		job = l.jobNumber(r.job)
+		job = l.agents.jobs.number(r.job)
 	}
 	addTo(&l.Job, job, n, noValue)
 	addTo(&l.Depth, r.depth, n, 0)
@@ -59,31 +69,17 @@ func (l *loader) keepAgent(r *agentRow) {
 	addTo(&l.TTFTNS, r.ttftNS, n, noValue)
 	addTo(&l.Cached, r.cached, n, noValue)
 	if r.request != "" {
-		number := l.agents.requests.number(r.request)
-		if l.agents.requests.rows[number] == noValue {
-			l.agents.requests.rows[number] = int32(n)
+		if number := l.agents.request(r.request); l.agents.rows[number] == noValue {
+			l.agents.rows[number] = int32(n)
 		} else {
 			l.agents.twice = append(l.agents.twice, repeatedName{int32(n), r.request})
 		}
 	}
 	for _, d := range r.named {
-		d.On = firstName - int64(l.agents.requests.number(d.request))
+		d.On = firstName - int64(l.agents.request(d.request))
 		r.dependencies = append(r.dependencies, d.Dependency)
 	}
 	keepList(&l.dependencies, r.dependencies, n)
-}
-
-// jobNumber is the number of a name, a new one for a name that is new.
-func (l *loader) jobNumber(name string) int32 {
-	if n, known := l.agents.numbers[name]; known {
-		return n
-	}
-	if l.agents.numbers == nil {
-		l.agents.numbers = map[string]int32{}
-	}
-	n := int32(len(l.Jobs))
-	l.Jobs, l.agents.numbers[name] = append(l.Jobs, name), n
-	return n
 }
 
 // addTo appends the value of a row behind n others to a column that begins with the first row that has a value in it; none

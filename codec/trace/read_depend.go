@@ -17,25 +17,6 @@ type requestDependency struct {
 	Dependency
 }
 
-// requestNames numbers the names of requests, those that rows have and those that they only depend on.
-type requestNames struct {
-	numbers map[string]int32
-	names   []string
-	rows    []int32 // that has the name: its place among the kept rows; noValue = none
-}
-
-func (q *requestNames) number(name string) int32 {
-	if n, known := q.numbers[name]; known {
-		return n
-	}
-	if q.numbers == nil {
-		q.numbers = map[string]int32{}
-	}
-	n := int32(len(q.names))
-	q.names, q.rows, q.numbers[name] = append(q.names, name), append(q.rows, noValue), n
-	return n
-}
-
 // resolveDependencies makes row numbers of names, and finds an order in which each row comes after what it depends on.
 // A dependency on nothing, on the row itself or in a circle is a fault.
 func (l *loader) resolveDependencies() {
@@ -68,7 +49,7 @@ func (l *loader) resolveDependencies() {
 func (l *loader) dependsOn(on int64) (row int32, name string) {
 	if on <= firstName {
 		n := firstName - on
-		return l.agents.requests.rows[n], l.agents.requests.names[n]
+		return l.agents.rows[n], l.agents.requests.names[n]
 	}
 	if at, found := slices.BinarySearch(l.Row, int32(on)); found {
 		return int32(at), ""

@@ -270,7 +270,7 @@ func (l *loader) linkAgents() {
 	for i, a := range of {
 		if job == nil {
 			top, _ := root(a)
-			addTo(&l.Job, l.jobNumber(top.name), i, noValue)
+			addTo(&l.Job, l.agents.jobs.number(top.name), i, noValue)
 		}
 		l.Depth[i] = a.depth
 		waits := m.rows[i].agent.dependencies

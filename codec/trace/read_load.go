@@ -55,7 +55,7 @@ type loader struct {
 
 	line     []int32
 	latest   map[int64]int32 // row with ids of a conversation
-	types    typeNames
+	types    numbering[string]
 	endpoint endpoint
 	agents   agentNames
 	scopes   idScopes
@@ -235,11 +235,15 @@ func (l *loader) keepType(r *row) error {
 	if !l.format.has(typeField) {
 		return nil
 	}
-	kind, err := l.types.index(r.typ)
-	if err == nil {
-		l.Type = append(l.Type, kind)
+	kind, known := l.types.numbers[string(r.typ)]
+	if !known {
+		if len(l.types.names) > math.MaxUint16 {
+			return &rowError{fmt.Sprintf("type %q is one too many", clip(r.typ)), fmt.Sprintf("%d different types are possible", math.MaxUint16+1)}
+		}
+		kind = l.types.number(string(r.typ))
 	}
-	return err
+	l.Type = append(l.Type, uint16(kind))
+	return nil
 }
 
 // keep appends a row to the columns but for its type.
@@ -325,29 +329,6 @@ func (l *loader) repair(r *row) {
 // blocksOf is how many blocks a prompt has, the last one perhaps partial.
 func blocksOf(tokens int32, blockTokens int) int {
 	return (int(tokens) + blockTokens - 1) / blockTokens
-}
-
-// typeNames gives each request type a number.
-type typeNames struct {
-	names   []string
-	numbers map[string]uint16
-}
-
-func (t *typeNames) index(name []byte) (uint16, error) {
-	if n, ok := t.numbers[string(name)]; ok {
-		return n, nil
-	}
-	if len(t.names) > math.MaxUint16 {
-		return 0, &rowError{fmt.Sprintf("type %q is one too many", clip(name)),
-			fmt.Sprintf("%d different types are possible", math.MaxUint16+1)}
-	}
-	if t.numbers == nil {
-		t.numbers = make(map[string]uint16)
-	}
-	n := uint16(len(t.names))
-	t.names = append(t.names, string(name))
-	t.numbers[string(name)] = n
-	return n, nil
 }
 
 // endpoint is the path that all rows name, and the first of them.
