@@ -155,12 +155,9 @@ func hexDigit(c byte) int {
 
 // splitHeader cuts "name: value" in two and trims the value; ok reports whether both are valid (RFC 9110 §5).
 func splitHeader(line []byte) (name, value []byte, ok bool) {
-	colon := bytes.IndexByte(line, ':')
-	if colon < 0 {
-		return nil, nil, false
-	}
-	name, value = line[:colon], trim(line[colon+1:])
-	return name, value, isToken(name) && isFieldValue(value)
+	name, value, ok = bytes.Cut(line, []byte(":"))
+	value = trim(value)
+	return name, value, ok && isToken(name) && isFieldValue(value)
 }
 
 // hasElement reports whether a comma-separated list has the element, in any case.
@@ -176,15 +173,7 @@ func hasElement(list []byte, lower string) bool {
 }
 
 // trim removes optional white space (RFC 9110 §5.6.3).
-func trim(b []byte) []byte {
-	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
-		b = b[1:]
-	}
-	for len(b) > 0 && (b[len(b)-1] == ' ' || b[len(b)-1] == '\t') {
-		b = b[:len(b)-1]
-	}
-	return b
-}
+func trim(b []byte) []byte { return bytes.Trim(b, " \t") }
 
 // equalFold compares with a lower-case ASCII string.
 func equalFold(b []byte, lower string) bool {
@@ -192,18 +181,14 @@ func equalFold(b []byte, lower string) bool {
 		return false
 	}
 	for i, c := range b {
-		if toLower(c) != lower[i] {
+		if 'A' <= c && c <= 'Z' {
+			c |= 0x20
+		}
+		if c != lower[i] {
 			return false
 		}
 	}
 	return true
-}
-
-func toLower(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		return c | 0x20
-	}
-	return c
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
