@@ -367,7 +367,7 @@ func (r *reply) end(how ending) {
 	if r.begun {
 		r.release(srv.clock.now())
 	} else {
-		srv.sched.put(r.lease)
+		srv.sched.recycle(r.lease)
 	}
 	if how != endError && !r.headSent {
 		r.status = 0

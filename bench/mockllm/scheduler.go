@@ -26,11 +26,8 @@ type scheduler struct {
 	unseen   int    // requests' ends among the events
 	lastEnd  int64  // instant of the latest end that was applied
 	spare    []*lease
-	recycled []*lease
+	leases   sync.Pool
 }
-
-// maxRecycled bounds the leases kept for reuse.
-const maxRecycled = 256
 
 // admission is what became of a request that asked for a slot.
 type admission int
@@ -41,31 +38,18 @@ const (
 	refused                   // the queue is full
 )
 
-// get returns an empty lease to hash a prompt into.
+// get returns an empty lease to hash a prompt into, with the memory of one that is over.
 func (s *scheduler) get() *lease {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := len(s.recycled)
-	if n == 0 {
-		return &lease{}
+	if l, ok := s.leases.Get().(*lease); ok {
+		return l
 	}
-	l := s.recycled[n-1]
-	s.recycled = s.recycled[:n-1]
-	return l
+	return &lease{}
 }
 
-// put takes back a lease that was never admitted.
-func (s *scheduler) put(l *lease) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.recycle(l)
-}
-
+// recycle takes back a lease that is over, or was never admitted.
 func (s *scheduler) recycle(l *lease) {
-	if len(s.recycled) < maxRecycled {
-		l.reset()
-		s.recycled = append(s.recycled, l)
-	}
+	*l = lease{keys: l.keys[:0], answer: l.answer[:0], blocks: l.blocks[:0]}
+	s.leases.Put(l)
 }
 
 // acquire admits r, lets it wait or refuses it. The caller begins a reply that is admitted.
@@ -261,9 +245,6 @@ type lease struct {
 
 	ready, over event // of its prefill's end, and of its own
 }
-
-// reset makes a lease ready for another request, and keeps its memory.
-func (l *lease) reset() { *l = lease{keys: l.keys[:0], answer: l.answer[:0], blocks: l.blocks[:0]} }
 
 // endList collects the requests that have ended until the scheduler looks at them. So a pacer that ends a reply never
 // waits for a look-up.

@@ -106,7 +106,7 @@ func (p *player) leaving(now int64) {
 			p.t.Fatal("leaving works once")
 		}
 		p.check(next, "left")
-		p.s.put(next.lease)
+		p.s.recycle(next.lease)
 	}
 }
 
@@ -158,7 +158,7 @@ func playAgainst(t *testing.T, r *rand.Rand, requests []*naiveRequest, oracle *n
 			p.waiting = append(p.waiting, reply)
 		case refused:
 			p.check(reply, "refused")
-			p.s.put(reply.lease)
+			p.s.recycle(reply.lease)
 		}
 		if q.fate == "ran" {
 			ran = append(ran, reply)
