@@ -90,7 +90,7 @@ func (l *loader) read(r io.Reader) error {
 		return err
 	}
 	defer closePlain()
-	in := bufio.NewReaderSize(plain, headBytes)
+	in := bufio.NewReaderSize(plain, lineBuffer)
 	head, err := in.Peek(headBytes)
 	if err != nil && err != io.EOF {
 		head = nil // reading on returns the error too, with the line
