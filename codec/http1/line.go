@@ -196,15 +196,11 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 // isToken reports a non-empty RFC 9110 §5.6.2 token.
 func isToken(b []byte) bool {
 	for _, c := range b {
-		if !isTokenByte(c) {
+		if !isDigit(c) && (c|0x20 < 'a' || c|0x20 > 'z') && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
 			return false
 		}
 	}
 	return len(b) > 0
-}
-
-func isTokenByte(c byte) bool {
-	return isDigit(c) || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
 }
 
 // isFieldValue reports bytes without control characters other than a tab.
