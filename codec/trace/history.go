@@ -171,12 +171,3 @@ func (t *Trace) CountAnswers(count func(text []byte) (int, error)) (*Trace, erro
 	}
 	return &out, nil
 }
-
-// chosenAnswers is the answers of the rows in order; nil stays nil.
-func chosenAnswers(s *textStore, order []int32) *textStore {
-	if s == nil {
-		return nil
-	}
-	out := s.chosen(order, func(row int32) int { return int(s.rows[row].n) })
-	return &out
-}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -21,7 +22,11 @@ func (l *loader) finish() (*Trace, error) {
 	if err := l.refuseFaults(); err != nil {
 		return nil, err
 	}
-	l.name = l.allNames()
+	var names []string
+	for _, f := range l.files {
+		names = append(names, f.name)
+	}
+	l.name = strings.Join(names, ", ")
 	order := l.sorted()
 	if err := l.refuseWhole(order); err != nil {
 		return nil, err
@@ -138,7 +143,11 @@ func (l *loader) selected(order []int32) ([]int32, error) {
 	}
 	order = order[from:to]
 	if len(order) == 0 {
-		return nil, refuse(l.name, "no row lies "+l.o.interval(), fmt.Sprintf("the trace goes from %v to %v", earliest, latest))
+		where := fmt.Sprintf("at or after %v", l.o.From)
+		if l.o.To != 0 {
+			where = fmt.Sprintf("between %v and %v", l.o.From, l.o.To)
+		}
+		return nil, refuse(l.name, "no row lies "+where, fmt.Sprintf("the trace goes from %v to %v", earliest, latest))
 	}
 	if l.o.Limit > 0 && l.o.Limit < len(order) {
 		order = order[:l.o.Limit]
@@ -172,12 +181,4 @@ func gather[T any](order []int32, column []T) []T {
 		out[i] = column[r]
 	}
 	return out
-}
-
-// interval names the selected stretch of trace time.
-func (o *Options) interval() string {
-	if o.To == 0 {
-		return fmt.Sprintf("at or after %v", o.From)
-	}
-	return fmt.Sprintf("between %v and %v", o.From, o.To)
 }

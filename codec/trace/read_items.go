@@ -114,7 +114,7 @@ func (m *items) add() *row {
 	return &m.rows[len(m.rows)-1]
 }
 
-// heldLine is an object that is read when all of its file are known.
+// heldLine is a line or an object that is read later: when the format is known, or all of its file.
 type heldLine struct {
 	text []byte
 	line int

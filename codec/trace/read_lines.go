@@ -70,7 +70,7 @@ func (l *loader) documentFormat(head []byte) *format {
 		return nil
 	}
 	list := head[0] == '['
-	keys := keysOf(bytes.TrimSpace(bytes.TrimPrefix(head, []byte("["))), 0)
+	keys := keysOf(bytes.TrimSpace(bytes.TrimPrefix(head, []byte("["))))
 	for _, f := range formats() {
 		told := f.name == l.o.Format
 		switch {

@@ -51,7 +51,7 @@ type loader struct {
 	o       Options
 	format  *format // of all files
 	parser  rowParser
-	pending []pendingLine // seen before the format is known
+	pending []heldLine // seen before the format is known
 
 	line     []int32
 	latest   map[int64]int32 // row with ids of a conversation
@@ -68,11 +68,6 @@ type loader struct {
 	faults    []Fault
 	faultRows int
 	withIDs   int // rows that have hash ids
-}
-
-type pendingLine struct {
-	text []byte
-	line int
 }
 
 func newLoader(name string, o Options) *loader {
@@ -129,8 +124,11 @@ func (l *loader) readAll(lines *lineReader) error {
 			return fmt.Errorf("%s: more than %d lines; split the trace", l.name, math.MaxInt32)
 		}
 		if l.parser.format == nil {
-			if err := l.hold(text, lines.line); err != nil {
-				return err
+			l.pending = append(l.pending, heldLine{bytes.Clone(text), lines.line})
+			if len(l.pending) == detectRows {
+				if err := l.settle(); err != nil {
+					return err
+				}
 			}
 			continue
 		}
@@ -148,15 +146,6 @@ func (l *loader) readAll(lines *lineReader) error {
 		return refuse(l.name, "the trace is empty", "it must have at least one row")
 	}
 	return nil
-}
-
-// hold keeps a line until there are enough to detect the format.
-func (l *loader) hold(text []byte, line int) error {
-	l.pending = append(l.pending, pendingLine{bytes.Clone(text), line})
-	if len(l.pending) < detectRows {
-		return nil
-	}
-	return l.settle()
 }
 
 // settle detects the format and takes the lines held.

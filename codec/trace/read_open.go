@@ -216,15 +216,6 @@ func (l *loader) agree() error {
 	return nil
 }
 
-// allNames is the names of all files, as one.
-func (l *loader) allNames() string {
-	var names []string
-	for _, f := range l.files {
-		names = append(names, f.name)
-	}
-	return strings.Join(names, ", ")
-}
-
 // fileOf is the place among the files of the one that has a row.
 func (l *loader) fileOf(row int32) int {
 	at := len(l.files) - 1

@@ -52,7 +52,7 @@ func (t *Trace) Verbatims() int {
 func (t *Trace) HasMessages(i int) bool {
 	l := t.Verbatim(i)
 	return l.Kind == VerbatimMessages || l.Kind == VerbatimPayload &&
-		slices.Contains(keysOf(slices.Concat([]byte("{"), l.Content, []byte("}")), 0), "messages")
+		slices.Contains(keysOf(slices.Concat([]byte("{"), l.Content, []byte("}"))), "messages")
 }
 
 // verbatim reads a value that is kept unchanged.
@@ -176,8 +176,7 @@ func (s *verbatimStore) chosen(order []int32) *verbatimStore {
 		return nil
 	}
 	return &verbatimStore{
-		kinds: gather(order, s.kinds), contents: s.contents.chosen(order,
-			func(row int32) int { return int(s.contents.rows[row].n) }),
+		kinds: gather(order, s.kinds), contents: *s.contents.whole(order),
 		tools: gather(order, s.tools), extras: gather(order, s.extras), values: s.values,
 	}
 }
