@@ -18,13 +18,6 @@ const (
 	readyTime       = "ready-ns"
 )
 
-func memoryScenarios() []scenario {
-	return []scenario{
-		{memoryName, "10,000 live streams: memory of the whole client for each, and drift", runMemory},
-		{wholeName, "the whole conversation trace read and built, fingerprint included: fastreplay --dry-run", runReady},
-	}
-}
-
 func runReady(r *round) error {
 	path := r.conversation()
 	if path == "" {

@@ -63,18 +63,6 @@ const (
 	twoSenders       = ", two senders"
 )
 
-func punctualityScenarios() (all []scenario) {
-	for _, l := range loads() {
-		about := fmt.Sprintf("%d requests/s, %s, about %d live streams", l.rate, l.arrival, l.rate/5)
-		if l == mainLoad {
-			about += "; time.Sleep + goroutine + fasthttp and net/http beside it"
-		}
-		all = append(all, scenario{l.name(), about, l.measure})
-	}
-	return append(all, scenario{conversationName, "the first 25 s of Mooncake's conversation trace at scale 60", runConversation},
-		scenario{burstName, "bursts of 28 requests of 50 kB at one instant, 200 ms apart, from one sender and from two", runBurst})
-}
-
 // measure replays the load in each mode, and lets the rivals send it, all to one mock.
 func (l load) measure(r *round) error {
 	path, err := l.trace(r)
@@ -213,13 +201,6 @@ const (
 	allPrebuilt  = ", all prebuilt"
 	quarterBuilt = ", a quarter in memory"
 )
-
-func besideScenarios() []scenario {
-	return []scenario{
-		{httpsName, fmt.Sprintf("%d requests/s of 20 kB over https, the same over http beside it", httpsLoad.rate), runHTTPS},
-		{windowName, "the main load with room for a quarter of its requests, beside all of them prebuilt", runWindow},
-	}
-}
 
 // runHTTPS gives each a mock of its own, so that neither shares the machine with the other's.
 func runHTTPS(r *round) error {
