@@ -14,7 +14,7 @@ const none = int32(-1)
 // bpe is a byte-pair encoding. A word begins as its characters. The pair of neighbours of the lowest rank is merged
 // until no pair has a rank. It is immutable.
 type bpe struct {
-	vocabulary    map[string]int32
+	vocabulary
 	merges        map[uint64]merge
 	ascii         [utf8.RuneSelf]int32 // ids of single characters
 	bytes         [256]int32           // ids of "<0x00>" to "<0xFF>", for characters without an id
@@ -62,7 +62,7 @@ func newBPE(raw json.RawMessage, letters *[256]rune) (*bpe, error) {
 	}
 	atMost(maxTextBytes, len(text(f.Prefix))+len(text(f.Suffix)), "model BPE: bytes beside a character")
 	m := &bpe{
-		vocabulary: make(map[string]int32, len(f.Vocab)), unknown: none, fuseUnknown: f.FuseUnknown,
+		vocabulary: make(vocabulary, len(f.Vocab)), unknown: none, fuseUnknown: f.FuseUnknown,
 		allBytes: f.ByteFallback, wholeFirst: f.IgnoreMerges, letters: letters,
 		prefix: text(f.Prefix), suffix: text(f.Suffix),
 	}
@@ -96,8 +96,11 @@ func text(s *string) string {
 	return *s
 }
 
-func (m *bpe) find(piece string) int32 {
-	if id, ok := m.vocabulary[piece]; ok {
+// vocabulary is the ids of a model's pieces.
+type vocabulary map[string]int32
+
+func (v vocabulary) find(piece string) int32 {
+	if id, ok := v[piece]; ok {
 		return id
 	}
 	return none
