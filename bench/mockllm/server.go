@@ -119,7 +119,6 @@ func (s *Server) accept() {
 			nc.Close()
 			return
 		}
-		s.stats.connections.Add(1)
 		s.connsWG.Go(func() {
 			c.serve()
 			s.mu.Lock()
