@@ -3,6 +3,7 @@ package trace
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -191,37 +192,24 @@ func (l *loader) refuseBlockSize() error {
 	if bad*100 <= l.withIDs*maxMismatchPercent {
 		return nil
 	}
-	first, ids, tokens := l.firstMismatch()
+	_, first := l.mismatches(l.BlockTokens)
 	what := fmt.Sprintf("%d of %d rows have a number of hash ids that is not input_length / %d rounded %s, first %s (%d ids for %d tokens)",
-		bad, l.withIDs, l.BlockTokens, l.format.rounding(), first, ids, tokens)
-	if size := l.fittingBlockSize(); size != 0 {
-		return refuse(l.name, what, fmt.Sprintf("the ids fit blocks of %d tokens: pass --block-tokens %d", size, size))
+		bad, l.withIDs, l.BlockTokens, l.format.rounding(), l.place(first), l.ids.rows[first].n, l.InputTokens[first])
+	for shift := range maxBlockShift + 1 {
+		size := 1 << shift
+		if bad, _ := l.mismatches(size); bad*100 <= l.withIDs*maxMismatchPercent {
+			return refuse(l.name, what, fmt.Sprintf("the ids fit blocks of %d tokens: pass --block-tokens %d", size, size))
+		}
 	}
 	return refuse(l.name, what, "pass the block size of the trace with --block-tokens")
 }
 
-// firstMismatch is the place, the number of ids and the tokens of the first row whose ids do not fit.
-func (l *loader) firstMismatch() (place string, ids uint32, tokens int32) {
-	for i, span := range l.ids.rows {
-		if !l.format.idsFit(int(span.n), l.InputTokens[i], l.BlockTokens) {
-			return l.place(i), span.n, l.InputTokens[i]
+// mismatches is how many rows have ids whose number does not fit blocks of so many tokens, and the first of them.
+func (l *loader) mismatches(blockTokens int) (n, first int) {
+	for i, span := range slices.Backward(l.ids.rows) {
+		if !l.format.idsFit(int(span.n), l.InputTokens[i], blockTokens) {
+			n, first = n+1, i
 		}
 	}
-	panic("BUG: mismatches were counted but there are none")
-}
-
-// fittingBlockSize is the power of two that fits all rows but the permitted share, or 0.
-func (l *loader) fittingBlockSize() int {
-	for shift := range maxBlockShift + 1 {
-		bad := 0
-		for i, span := range l.ids.rows {
-			if !l.format.idsFit(int(span.n), l.InputTokens[i], 1<<shift) {
-				bad++
-			}
-		}
-		if bad*100 <= l.withIDs*maxMismatchPercent {
-			return 1 << shift
-		}
-	}
-	return 0
+	return n, first
 }

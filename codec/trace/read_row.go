@@ -334,8 +334,8 @@ func (p *rowParser) ids(s *scanner) error {
 		return s.wrongKind("hash_ids", "not a list", "write [id,id,…] or leave it out")
 	}
 	s.At++
-	s.Peek()
-	if s.take(']') {
+	if s.Peek() == ']' {
+		s.At++
 		return nil
 	}
 	for {
@@ -345,8 +345,14 @@ func (p *rowParser) ids(s *scanner) error {
 			return err
 		}
 		p.row.ids = append(p.row.ids, id)
-		if more, err := s.more(']', "want , or ] after a hash id"); !more {
-			return err
+		switch s.Peek() {
+		case ',':
+			s.At++
+		case ']':
+			s.At++
+			return nil
+		default:
+			return s.fail("want , or ] after a hash id")
 		}
 	}
 }

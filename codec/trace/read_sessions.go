@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -12,16 +13,40 @@ const (
 )
 
 // resolveSessions follows the parents of every row and returns the chat id of its conversation's first request. A row
-// whose parent is not in the file is a first request. Rows that are their own ancestors become faults.
+// whose parent is not in the file is a first request, and so is one below rows that are their own ancestors. Those become
+// faults.
 func (l *loader) resolveSessions() []int64 {
 	rowOf := l.rowsByChat()
-	roots := make([]int64, len(l.Chat))
-	for i := range roots {
-		roots[i] = rootUnknown
-	}
+	roots := slices.Repeat([]int64{rootUnknown}, len(l.Chat))
 	var path []int32
 	for i := range roots {
-		path = l.followParents(int32(i), rowOf, roots, path[:0])
+		at := int32(i)
+		for path = path[:0]; roots[at] == rootUnknown; {
+			roots[at] = rootOnPath
+			path = append(path, at)
+			if parent, known := rowOf[l.Parent[at]]; known && l.Parent[at] != noParent {
+				at = parent
+			} else {
+				roots[at] = l.Chat[at]
+			}
+		}
+		if roots[at] == rootOnPath {
+			from := slices.Index(path, at)
+			for _, row := range path[from:] {
+				roots[row] = l.Chat[row]
+				l.faultIn(row, fmt.Sprintf("chat_id %d is its own ancestor", l.Chat[row]), "parent_chat_id must lead to a conversation's first request, which has -1")
+			}
+			path = path[:from]
+		}
+		for _, row := range slices.Backward(path) {
+			if roots[row] != rootOnPath {
+				continue // it is the first request
+			}
+			if roots[row] = roots[at]; l.unusable[at] {
+				roots[row] = l.Chat[row]
+			}
+			at = row
+		}
 	}
 	return roots
 }
@@ -37,52 +62,6 @@ func (l *loader) rowsByChat() map[int64]int32 {
 		rowOf[chat] = int32(i)
 	}
 	return rowOf
-}
-
-// followParents sets the root of row i and of all rows between it and that root. Path is scratch.
-func (l *loader) followParents(i int32, rowOf map[int64]int32, roots []int64, path []int32) []int32 {
-	for roots[i] == rootUnknown {
-		roots[i] = rootOnPath
-		path = append(path, i)
-		parent, ok := int32(0), false
-		if l.Parent[i] != noParent {
-			parent, ok = rowOf[l.Parent[i]]
-		}
-		if !ok {
-			roots[i] = l.Chat[i]
-			break
-		}
-		i = parent
-	}
-	if roots[i] == rootOnPath {
-		path = l.breakLoop(i, roots, path)
-	}
-	// What is left of the path leads to row i, or begins below a loop whose rows are gone. Then its last row is a root.
-	for at := len(path) - 1; at >= 0; at-- {
-		row := path[at]
-		if roots[row] != rootOnPath {
-			continue
-		}
-		if l.unusable[i] {
-			roots[row] = l.Chat[row]
-		} else {
-			roots[row] = roots[i]
-		}
-		i = row
-	}
-	return path
-}
-
-// breakLoop makes faults of the rows from the path's end back to row i, and cuts them off the path.
-func (l *loader) breakLoop(i int32, roots []int64, path []int32) []int32 {
-	for at := len(path) - 1; ; at-- {
-		row := path[at]
-		roots[row] = l.Chat[row]
-		l.faultIn(row, fmt.Sprintf("chat_id %d is its own ancestor", l.Chat[row]), "parent_chat_id must lead to a conversation's first request, which has -1")
-		if row == i {
-			return path[:at]
-		}
-	}
 }
 
 // noSession is the conversation of a row that is part of none: one of its own, by a number that no other has.
