@@ -17,16 +17,15 @@ import (
 // block ids: every prompt is unique to its row.
 func azure() *format {
 	return &format{
-		name:        "azure",
-		csv:         true,
-		unit:        time.Second,
-		dates:       true,
-		surely:      true,
-		blockTokens: noBlocks,
-		names:       fieldNames{timestampField: "TIMESTAMP", inputField: "ContextTokens", outputField: "GeneratedTokens"},
-		required:    setOf(timestampField, inputField, outputField),
-		head:        "TIMESTAMP,ContextTokens,GeneratedTokens\n",
-		appendRow:   appendAzure,
+		name:      "azure",
+		csv:       true,
+		unit:      time.Second,
+		dates:     true,
+		surely:    true,
+		names:     fieldNames{timestampField: "TIMESTAMP", inputField: "ContextTokens", outputField: "GeneratedTokens"},
+		required:  setOf(timestampField, inputField, outputField),
+		head:      "TIMESTAMP,ContextTokens,GeneratedTokens\n",
+		appendRow: appendAzure,
 	}
 }
 
@@ -55,12 +54,11 @@ func appendAzure(dst []byte, t *Trace, i int) []byte {
 // unique to its row.
 func burstGPT() *format {
 	return &format{
-		name:        "burstgpt",
-		csv:         true,
-		unit:        time.Second,
-		surely:      true,
-		failures:    true,
-		blockTokens: noBlocks,
+		name:     "burstgpt",
+		csv:      true,
+		unit:     time.Second,
+		surely:   true,
+		failures: true,
 		names: fieldNames{timestampField: "Timestamp", inputField: "Request tokens", outputField: "Response tokens",
 			typeField: "Log Type", sessionField: "Session ID"},
 		required:  setOf(timestampField, inputField, outputField),

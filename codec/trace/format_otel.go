@@ -17,19 +17,13 @@ import (
 // generative AI. Messages are sent if they were recorded. Without them a prompt is known by its length, and the calls
 // of a session to one model are one conversation.
 func otel() *format {
-	return &format{
-		name:        "otel",
-		blockTokens: grownBlock,
-		unit:        noUnit,
-		dates:       true,
-		surely:      true,
-		floor:       true,
-		tree:        true,
+	return counted(format{
+		name: "otel",
 		names: fieldNames{timestampField: "start_time", inputField: "gen_ai.usage.input_tokens", outputField: "gen_ai.usage.output_tokens",
 			sessionField: "session_id", messagesField: "gen_ai.input.messages", toolsField: "gen_ai.tool.definitions"},
 		known: func(keys []string) bool { return hasAny(keys, "resourceSpans", "spans") },
 		items: ofObject(readSpans),
-	}
+	})
 }
 
 // readSpans takes the spans of an object, or of the objects in it.

@@ -15,10 +15,8 @@ import (
 // the recorded answers are kept so that they can be counted.
 func shareGPT() *format {
 	return &format{
-		name:        "sharegpt",
-		blockTokens: noBlocks,
-		unit:        noUnit,
-		names:       fieldNames{sessionField: "id", messagesField: "conversations", toolsField: "tools"},
+		name:  "sharegpt",
+		names: fieldNames{sessionField: "id", messagesField: "conversations", toolsField: "tools"},
 		known: func(keys []string) bool {
 			return slices.Contains(keys, "conversations") || slices.Contains(keys, "messages") && !slices.Contains(keys, "model")
 		},

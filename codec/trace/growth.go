@@ -28,6 +28,12 @@ type growth struct {
 // grownBlock is the tokens of a block in traces that only have lengths, as in Weka's.
 const grownBlock = 64
 
+// counted is a format of agents' requests with dates, of whose prompts it has only the lengths.
+func counted(f format) *format {
+	f.blockTokens, f.dates, f.surely, f.floor, f.tree = grownBlock, true, true, true, true
+	return &f
+}
+
 const (
 	fromBefore = -1 - iota
 	fromNothing

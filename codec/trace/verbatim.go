@@ -97,20 +97,15 @@ type verbatimForm struct {
 	what, example string
 }
 
+// wantedVerbatim is that of a field from textField on.
 func wantedVerbatim(f field) verbatimForm {
-	switch f {
-	case textField:
-		return verbatimForm{VerbatimText, '"', "a string", `"…"`}
-	case messagesField:
-		return verbatimForm{VerbatimMessages, '[', "a list", `[{"role":"user","content":"…"},…]`}
-	case payloadField:
-		return verbatimForm{VerbatimPayload, '{', "an object", `{"model":"…",…}`}
-	case toolsField:
-		return verbatimForm{NoVerbatim, '[', "a list", "[{…},…]"}
-	case extraField:
-		return verbatimForm{NoVerbatim, '{', "an object", `{"temperature":0}`}
-	}
-	panic("BUG: a field that is not verbatim")
+	return [...]verbatimForm{
+		{VerbatimText, '"', "a string", `"…"`},
+		{VerbatimMessages, '[', "a list", `[{"role":"user","content":"…"},…]`},
+		{VerbatimPayload, '{', "an object", `{"model":"…",…}`},
+		{NoVerbatim, '[', "a list", "[{…},…]"},
+		{NoVerbatim, '{', "an object", `{"temperature":0}`},
+	}[f-textField]
 }
 
 // verbatimStore keeps the verbatim content of many rows.
