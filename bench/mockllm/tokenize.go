@@ -50,11 +50,14 @@ func (s *Server) decodeTokenize(req *fasthttp.Request) ([]uint64, error) {
 		"prompt": echoedPrompt("prompt"),
 		"messages": func(d *decoder) error {
 			d.jitter = s.tokenizeJitter.next(s.cfg.TemplateJitter)
-			return d.messages()
+			return laterMessages(d)
 		},
 	}.read(&d)
 	if err == nil {
 		err = d.end()
+	}
+	if err == nil {
+		err = d.assemble("messages")
 	}
 	switch {
 	case err != nil:
