@@ -32,24 +32,24 @@ type node struct {
 }
 
 type unigramFile struct {
-	Unknown      *int64            `json:"unk_id"`
+	Unknown      int64             `json:"unk_id"`
 	Vocab        []json.RawMessage `json:"vocab"`
 	ByteFallback bool              `json:"byte_fallback"`
 }
 
 func newUnigram(raw json.RawMessage) (*unigram, error) {
-	var f unigramFile
+	f := unigramFile{Unknown: -1}
 	if err := decode(raw, &f); err != nil {
 		return nil, fmt.Errorf("model Unigram: %w", err)
 	}
 	if len(f.Vocab) == 0 || len(f.Vocab) > maxID {
 		return nil, fmt.Errorf("model Unigram: %d pieces: want 1 to %d", len(f.Vocab), maxID)
 	}
-	if f.Unknown == nil || *f.Unknown < 0 || *f.Unknown >= int64(len(f.Vocab)) {
+	if f.Unknown < 0 || f.Unknown >= int64(len(f.Vocab)) {
 		return nil, fmt.Errorf("model Unigram: unk_id: want a place among its %d pieces", len(f.Vocab))
 	}
 	u := &unigram{
-		vocabulary: make(vocabulary, len(f.Vocab)), unknown: int32(*f.Unknown), least: math.Inf(1), allBytes: f.ByteFallback,
+		vocabulary: make(vocabulary, len(f.Vocab)), unknown: int32(f.Unknown), least: math.Inf(1), allBytes: f.ByteFallback,
 	}
 	for id, raw := range f.Vocab {
 		piece, score, err := scored(raw)
