@@ -138,17 +138,9 @@ func readStream(stream io.Reader, l *line, clock *sched.Monotonic) error {
 
 // sentIn is the server's stamp in a chunk; 0 = none.
 func sentIn(text []byte) int64 {
-	_, after, found := bytes.Cut(text, []byte(`"sent_ns":`))
-	if !found {
-		return 0
-	}
-	n := int64(0)
-	for _, c := range after {
-		if c < '0' || c > '9' {
-			break
-		}
-		n = 10*n + int64(c-'0')
-	}
+	_, after, _ := bytes.Cut(text, []byte(`"sent_ns":`))
+	digits, _, _ := bytes.Cut(after, []byte("}"))
+	n, _ := strconv.ParseInt(string(digits), 10, 64)
 	return n
 }
 
