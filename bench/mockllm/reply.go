@@ -289,7 +289,9 @@ func (r *reply) releaseAtEnd() {
 func (r *reply) release(now int64) {
 	if r.begun && !r.released {
 		r.released = true
-		r.srv.sched.release(r.lease, now, r.sent)
+		if r.srv.sched.release(r.lease, now, r.sent) {
+			go r.srv.sched.catchUp()
+		}
 	}
 }
 
