@@ -162,9 +162,7 @@ func splitHeader(line []byte) (name, value []byte, ok bool) {
 
 // hasElement reports whether a comma-separated list has the element, in any case.
 func hasElement(list []byte, lower string) bool {
-	for len(list) > 0 {
-		var element []byte
-		element, list, _ = bytes.Cut(list, []byte(","))
+	for element := range bytes.SplitSeq(list, []byte(",")) {
 		if equalFold(trim(element), lower) {
 			return true
 		}

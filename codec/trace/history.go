@@ -90,7 +90,7 @@ func (b *newlySaid) take(i int, value []byte) error {
 		return err
 	}
 	if role == nil || role[0] != '"' {
-		return errNoRole
+		return errors.New("a message without a role")
 	}
 	b.roles = append(b.roles, string(unquoted(role)))
 	if i == 0 {
@@ -98,8 +98,6 @@ func (b *newlySaid) take(i int, value []byte) error {
 	}
 	return nil
 }
-
-var errNoRole = errors.New("a message without a role")
 
 // answers reports whether it begins with an answer in words, and something else comes behind that.
 func (b *newlySaid) answers() bool {

@@ -118,9 +118,6 @@ type verbatimStore struct {
 	places   map[string]int32
 }
 
-// absent is the place of no value.
-const absent = -1
-
 func (s *verbatimStore) add(l Verbatim) {
 	s.contents.add(l.Content)
 	s.addRest(l)
@@ -137,10 +134,10 @@ func (s *verbatimStore) addRest(l Verbatim) {
 	s.tools, s.extras = append(s.tools, s.place(l.Tools)), append(s.extras, s.place(l.Extra))
 }
 
-// place is where a value is kept, or absent for none.
+// place is where a value is kept, or noValue for none.
 func (s *verbatimStore) place(value []byte) int32 {
 	if value == nil {
-		return absent
+		return noValue
 	}
 	if at, known := s.places[string(value)]; known {
 		return at
@@ -159,7 +156,7 @@ func (s *verbatimStore) row(i int) Verbatim {
 }
 
 func (s *verbatimStore) value(place int32) []byte {
-	if place == absent {
+	if place == noValue {
 		return nil
 	}
 	return s.values[place]
