@@ -153,16 +153,8 @@ func appendString(dst []byte, s string) []byte {
 // appendEscape appends the JSON escape of one ASCII byte.
 func appendEscape(dst []byte, c byte) []byte {
 	const hex = "0123456789abcdef"
-	switch c {
-	case '"', '\\':
-		return append(dst, '\\', c)
-	case '\n':
-		return append(dst, '\\', 'n')
-	case '\r':
-		return append(dst, '\\', 'r')
-	case '\t':
-		return append(dst, '\\', 't')
-	default:
-		return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+	if at := strings.IndexByte("\"\\\n\r\t", c); at >= 0 {
+		return append(dst, '\\', `"\nrt`[at])
 	}
+	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 }

@@ -240,22 +240,17 @@ func formats() []*format {
 }
 
 // Formats lists the names that [Options].Format takes.
-func Formats() []string {
-	var names []string
-	for _, f := range formats() {
+func Formats() []string { return namesOf(formats()) }
+
+func namesOf(list []*format) (names []string) {
+	for _, f := range list {
 		names = append(names, f.name)
 	}
 	return names
 }
 
 // Written lists the names that [Write] and [Gen] take: those of [Formats] but for formats that are only read.
-func Written() []string {
-	var names []string
-	for _, f := range writable() {
-		names = append(names, f.name)
-	}
-	return names
-}
+func Written() []string { return namesOf(writable()) }
 
 // writable lists every format that can be written.
 func writable() []*format {

@@ -118,18 +118,13 @@ type verbatimStore struct {
 	places   map[string]int32
 }
 
-func (s *verbatimStore) add(l Verbatim) {
-	s.contents.add(l.Content)
-	s.addRest(l)
-}
-
-// addLonger adds a row whose content begins with that of the row added last.
-func (s *verbatimStore) addLonger(l Verbatim) {
-	s.contents.addLonger(l.Content, len(s.contents.rows)-1)
-	s.addRest(l)
-}
-
-func (s *verbatimStore) addRest(l Verbatim) {
+// add adds a row. The content of one that is longer begins with that of the row added last.
+func (s *verbatimStore) add(l Verbatim, longer bool) {
+	if longer {
+		s.contents.addLonger(l.Content, len(s.contents.rows)-1)
+	} else {
+		s.contents.add(l.Content)
+	}
 	s.kinds = append(s.kinds, l.Kind)
 	s.tools, s.extras = append(s.tools, s.place(l.Tools)), append(s.extras, s.place(l.Extra))
 }
@@ -181,12 +176,8 @@ func (l *loader) keepVerbatim(r *row) {
 		}
 		l.verbatims = &verbatimStore{}
 		for range l.ArrivalNS {
-			l.verbatims.add(Verbatim{})
+			l.verbatims.add(Verbatim{}, false)
 		}
 	}
-	if r.longer {
-		l.verbatims.addLonger(r.verbatim)
-	} else {
-		l.verbatims.add(r.verbatim)
-	}
+	l.verbatims.add(r.verbatim, r.longer)
 }
