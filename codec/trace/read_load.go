@@ -42,9 +42,11 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// loader collects the rows of one or several files, in the order read, before they are sorted and selected.
+// loader collects the rows of one or several files, in the order read, before they are sorted and selected. Its Trace is
+// of all good rows so far, with the files' own instants; a column that a file need not have begins with the first row that
+// has a value in it.
 type loader struct {
-	Trace          // of all good rows so far, with the files' own instants; a column that a file need not have begins with the first row that has it
+	Trace
 	name    string // of the file being read
 	within  string // its place in the directory where it was found; "" = it was named itself
 	files   []fileStart
