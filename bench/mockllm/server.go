@@ -175,7 +175,8 @@ func NewGroup(configs []Config) ([]*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mockllm: reading CLOCK_MONOTONIC: %w", err)
 	}
-	crew := &crew{clock: clock, servers: len(configs)}
+	crew := &crew{clock: clock}
+	crew.servers.Store(int32(len(configs)))
 	for range configs[0].withDefaults().Pacers {
 		crew.pacers = append(crew.pacers, newPacer(&crew.clock))
 	}
@@ -192,13 +193,11 @@ func NewGroup(configs []Config) ([]*Server, error) {
 
 // crew is the pacers of a group of servers.
 type crew struct {
-	clock  clock
-	pacers []*pacer
-	begin  sync.Once
-	wg     sync.WaitGroup
-
-	mu      sync.Mutex
-	servers int // that are not closed
+	clock   clock
+	pacers  []*pacer
+	begin   sync.Once
+	wg      sync.WaitGroup
+	servers atomic.Int32 // that are not closed
 }
 
 // start makes the pacers run, if they do not yet.
@@ -212,11 +211,7 @@ func (w *crew) start() {
 
 // leave is called once by each server, which has no requests any more. The last one ends the pacers.
 func (w *crew) leave() {
-	w.mu.Lock()
-	w.servers--
-	last := w.servers == 0
-	w.mu.Unlock()
-	if !last {
+	if w.servers.Add(-1) > 0 {
 		return
 	}
 	for _, p := range w.pacers {
