@@ -1,15 +1,13 @@
 package main
 
 import (
-	"encoding/csv"
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -101,32 +99,22 @@ type chunk struct{ row, number, instantNS, readNS, sentNS int64 }
 
 // readChunks reads a log of chunks, in which each row's stand together and in order.
 func readChunks(in io.Reader) ([]chunk, error) {
-	table := csv.NewReader(in)
-	table.ReuseRecord = true
-	head, err := table.Read()
-	if err != nil || strings.Join(head, ",") != chunkHead {
-		return nil, fmt.Errorf("the chunk log begins with %q, %v; want %s", head, err, chunkHead)
+	lines := bufio.NewScanner(in)
+	if lines.Scan(); lines.Text() != chunkHead {
+		return nil, fmt.Errorf("the chunk log begins with %q; want %s", lines.Text(), chunkHead)
 	}
 	var all []chunk
-	for {
-		cells, err := table.Read()
-		if err == io.EOF {
-			return all, nil
-		}
-		if err != nil {
-			return nil, err
-		}
+	for lines.Scan() {
 		var c chunk
-		for i, to := range []*int64{&c.row, &c.number, &c.instantNS, &c.readNS, &c.sentNS} {
-			if *to, err = strconv.ParseInt(cells[i], 10, 64); err != nil {
-				return nil, fmt.Errorf("chunk log, line %d: %w", len(all)+2, err)
-			}
+		if _, err := fmt.Sscanf(lines.Text(), "%d,%d,%d,%d,%d", &c.row, &c.number, &c.instantNS, &c.readNS, &c.sentNS); err != nil {
+			return nil, fmt.Errorf("chunk log, line %d: %w", len(all)+2, err)
 		}
 		if c.number != 0 && (len(all) == 0 || c.row != all[len(all)-1].row || c.number != all[len(all)-1].number+1) {
 			return nil, fmt.Errorf("chunk log, line %d: chunk %d of row %d does not follow the one before it", len(all)+2, c.number, c.row)
 		}
 		all = append(all, c)
 	}
+	return all, lines.Err()
 }
 
 // errorsOf compares the client's instant of a chunk with the server's stamp. It returns the first tokens' differences and
