@@ -399,8 +399,8 @@ func checkKept(t *testing.T, name string, object []byte, l *loader, rows []row) 
 			timeNS = r.timeNS
 		}
 		got := l.verbatims.row(i)
-		if l.ArrivalNS[i] != timeNS || l.InputTokens[i] != r.input || l.OutputTokens[i] != r.output || got.Kind != r.verbatim.Kind || string(got.Content) != string(r.verbatim.Content) || l.endpoint.path != r.endpoint {
-			t.Fatalf("%s, %q: row %d at %d, %d → %d tokens for %q, %s; want %+v", name, object, i, l.ArrivalNS[i], l.InputTokens[i], l.OutputTokens[i], l.endpoint.path, got.Content, r)
+		if l.ArrivalNS[i] != timeNS || l.InputTokens[i] != r.input || l.OutputTokens[i] != r.output || got.Kind != r.verbatim.Kind || string(got.Content) != string(r.verbatim.Content) || l.Endpoint != r.endpoint {
+			t.Fatalf("%s, %q: row %d at %d, %d → %d tokens for %q, %s; want %+v", name, object, i, l.ArrivalNS[i], l.InputTokens[i], l.OutputTokens[i], l.Endpoint, got.Content, r)
 		}
 		if r.seen.has(sessionField) && string(r.sessionName) != l.sessionNames[l.Session[i]] && r.sessionName != nil {
 			t.Fatalf("%s, %q: row %d is of session %q; want %q", name, object, i, l.sessionNames[l.Session[i]], r.sessionName)

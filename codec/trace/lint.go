@@ -21,16 +21,14 @@ type Fault struct {
 
 // String is "file:line: what; what to do".
 func (f Fault) String() string {
-	var b strings.Builder
-	b.WriteString(f.File)
+	text := f.File
 	if f.Line > 0 {
-		fmt.Fprintf(&b, ":%d", f.Line)
+		text = fmt.Sprintf("%s:%d", f.File, f.Line)
 	}
-	b.WriteString(": " + f.What)
-	if f.Fix != "" {
-		b.WriteString("; " + f.Fix)
+	if text += ": " + f.What; f.Fix != "" {
+		text += "; " + f.Fix
 	}
-	return b.String()
+	return text
 }
 
 // LintError is the refusal of a trace, with the reasons.

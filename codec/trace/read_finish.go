@@ -157,7 +157,7 @@ func (l *loader) selected(order []int32) ([]int32, error) {
 
 // assemble gathers the columns in order.
 func (l *loader) assemble(order []int32) *Trace {
-	l.Name, l.Format, l.Endpoint, l.Untimed = l.name, l.format.name, l.endpoint.path, l.timed == 0
+	l.Name, l.Format, l.Untimed = l.name, l.format.name, l.timed == 0
 	l.Types, l.Jobs = l.types.names, l.agents.jobs.names
 	t := l.chosen(order)
 	first := t.ArrivalNS[0]

@@ -55,17 +55,17 @@ type loader struct {
 	parser  rowParser
 	pending []heldLine // seen before the format is known
 
-	line     []int32
-	latest   map[int64]int32 // row with ids of a conversation
-	types    numbering[string]
-	endpoint endpoint
-	agents   agentNames
-	scopes   idScopes
-	said     int            // tokens that a block id stands for, as a file says it; 0 = none said so yet
-	held     []heldLine     // of the file being read
-	growths  []growth       // nil as long as no prompt is known by its length alone
-	timed    int            // rows with a timestamp
-	unusable map[int32]bool // rows whose parents lead back to themselves, and those without a time among others that have one
+	line       []int32
+	latest     map[int64]int32 // row with ids of a conversation
+	types      numbering[string]
+	endpointAt string // where the first row is that names Endpoint
+	agents     agentNames
+	scopes     idScopes
+	said       int            // tokens that a block id stands for, as a file says it; 0 = none said so yet
+	held       []heldLine     // of the file being read
+	growths    []growth       // nil as long as no prompt is known by its length alone
+	timed      int            // rows with a timestamp
+	unusable   map[int32]bool // rows whose parents lead back to themselves, and those without a time among others that have one
 
 	faults    []Fault
 	faultRows int
@@ -322,27 +322,17 @@ func blocksOf(tokens int32, blockTokens int) int {
 	return (int(tokens) + blockTokens - 1) / blockTokens
 }
 
-// endpoint is the path that all rows name, and the first of them.
-type endpoint struct {
-	path string // "" = none was named yet
-	file string
-	line int
-}
-
 // refuseEndpoint is the error for a row that names another path than those before, since a run has one.
 func (l *loader) refuseEndpoint(r *row, line int) error {
 	switch {
-	case r.endpoint == "" || r.endpoint == l.endpoint.path:
+	case r.endpoint == "" || r.endpoint == l.Endpoint:
 		return nil
-	case l.endpoint.path == "":
-		l.endpoint = endpoint{r.endpoint, l.name, line}
+	case l.Endpoint == "":
+		l.Endpoint, l.endpointAt = r.endpoint, fmt.Sprintf("%s:%d", l.name, line)
 		return nil
 	}
-	return &rowError{
-		fmt.Sprintf("url is %s, but %s:%d is for %s", quote([]byte(r.endpoint)), l.endpoint.file, l.endpoint.line,
-			l.endpoint.path),
-		"a run has one endpoint: split the file by it",
-	}
+	return &rowError{fmt.Sprintf("url is %s, but %s is for %s", quote([]byte(r.endpoint)), l.endpointAt, l.Endpoint),
+		"a run has one endpoint: split the file by it"}
 }
 
 const (
