@@ -369,7 +369,7 @@ func (r *reply) end(how ending) {
 	if r.begun {
 		r.release(srv.clock.now())
 	} else {
-		srv.sched.recycle(r.lease)
+		srv.sched.put(r.lease)
 	}
 	if how != endError && !r.headSent {
 		r.status = 0

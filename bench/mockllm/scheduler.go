@@ -31,8 +31,11 @@ type scheduler struct {
 	unseen   int    // requests' ends among the events
 	lastEnd  int64  // instant of the latest end that was applied
 	spare    []*lease
-	leases   sync.Pool
+	recycled []*lease
 }
+
+// maxRecycled bounds the leases kept for reuse.
+const maxRecycled = 256
 
 // admission is what became of a request that asked for a slot.
 type admission int
@@ -43,18 +46,31 @@ const (
 	refused                   // the queue is full
 )
 
-// get returns an empty lease to hash a prompt into, with the memory of one that is over.
+// get returns an empty lease to hash a prompt into.
 func (s *scheduler) get() *lease {
-	if l, ok := s.leases.Get().(*lease); ok {
-		return l
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.recycled)
+	if n == 0 {
+		return &lease{}
 	}
-	return &lease{}
+	l := s.recycled[n-1]
+	s.recycled = s.recycled[:n-1]
+	return l
 }
 
-// recycle takes back a lease that is over, or was never admitted.
+// put takes back a lease that was never admitted.
+func (s *scheduler) put(l *lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.recycle(l)
+}
+
 func (s *scheduler) recycle(l *lease) {
-	*l = lease{keys: l.keys[:0], answer: l.answer[:0], blocks: l.blocks[:0]}
-	s.leases.Put(l)
+	if len(s.recycled) < maxRecycled {
+		*l = lease{keys: l.keys[:0], answer: l.answer[:0], blocks: l.blocks[:0]} // with its memory
+		s.recycled = append(s.recycled, l)
+	}
 }
 
 // acquire admits r, lets it wait or refuses it. The caller begins a reply that is admitted.

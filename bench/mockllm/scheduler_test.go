@@ -105,7 +105,7 @@ func (p *player) leaving(now int64) {
 			p.t.Fatal("leaving works once")
 		}
 		p.check(next, "left")
-		p.s.recycle(next.lease)
+		p.s.put(next.lease)
 	}
 }
 
@@ -157,7 +157,7 @@ func playAgainst(t *testing.T, r *rand.Rand, requests []*naiveRequest, oracle *n
 			p.waiting = append(p.waiting, reply)
 		case refused:
 			p.check(reply, "refused")
-			p.s.recycle(reply.lease)
+			p.s.put(reply.lease)
 		}
 		if q.fate == "ran" {
 			ran = append(ran, reply)
