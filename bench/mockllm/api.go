@@ -2,6 +2,7 @@ package mockllm
 
 import (
 	"bytes"
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -147,6 +148,22 @@ type (
 	}
 	arguments tokenText
 )
+
+// list appends n values with commas between them.
+func list(dst []byte, n int, value func(dst []byte, i int) []byte) []byte {
+	for i := range n {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = value(dst, i)
+	}
+	return dst
+}
+
+// asEvent is a refusal of a server whose stream has begun when it looks at a request: an event, and the stream's end.
+func asEvent(body []byte) response {
+	return response{status: 200, contentType: "text/event-stream; charset=utf-8", body: fmt.Appendf(nil, "data: %s\n\ndata: [DONE]\n\n", body)}
+}
 
 // put appends text with each % replaced by the next value. It does not allocate.
 func put(dst []byte, text string, values ...any) []byte {

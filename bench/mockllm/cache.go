@@ -27,10 +27,6 @@ type poolBlock struct {
 	hashed             bool // full and computed
 }
 
-func newBlockPool(capacity int) *blockPool {
-	return &blockPool{capacity: capacity, blocks: make([]poolBlock, 1), index: make(map[uint64]int32)}
-}
-
 // free returns the number of blocks that nobody holds.
 func (p *blockPool) free() int { return p.capacity - (len(p.blocks) - 1) + p.queued }
 
@@ -178,7 +174,7 @@ func newPrefixCache(capacityTokens int64, blockTokens int) prefixCache {
 	case capacityTokens < 0:
 		c.all = make(map[uint64]struct{})
 	case blocks > 0:
-		c.pool = newBlockPool(int(min(blocks, maxPoolBlocks)))
+		c.pool = &blockPool{capacity: int(min(blocks, maxPoolBlocks)), blocks: make([]poolBlock, 1), index: make(map[uint64]int32)}
 	}
 	return c
 }

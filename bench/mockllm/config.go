@@ -218,7 +218,7 @@ func (c Config) withDefaults() Config {
 	c.Headers, c.BodyFields = slices.Clone(c.Headers), slices.Clone(c.BodyFields)
 	for _, list := range [][]string{c.Headers, c.BodyFields} {
 		for i, line := range list {
-			list[i] = c.instanceName(line)
+			list[i] = strings.ReplaceAll(line, instancePlaceholder, strconv.Itoa(c.Instance))
 		}
 	}
 	return c
@@ -238,11 +238,6 @@ func (c *Config) contextTokens() int64 {
 
 // instancePlaceholder stands for Config.Instance in headers and body fields.
 const instancePlaceholder = "{instance}"
-
-// instanceName puts the instance's number into text.
-func (c *Config) instanceName(text string) string {
-	return strings.ReplaceAll(text, instancePlaceholder, strconv.Itoa(c.Instance))
-}
 
 // renderFields makes the members that "a.b=value" lines ask for, each with its comma before it.
 func renderFields(lines []string) ([]byte, error) {

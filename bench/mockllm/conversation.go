@@ -1,58 +1,42 @@
 package mockllm
 
-// messages reads a conversation: the template's head, every message's text in order, the template's tail.
-func (d *decoder) messages() error {
-	if err := d.oncePrompt("messages"); err != nil {
-		return err
-	}
-	d.hash.special(d.cfg.TemplateHead, specialHead)
-	if err := d.turns("messages"); err != nil {
-		return err
-	}
-	d.closeTemplate()
-	return nil
-}
-
-// closeTemplate adds what the template has after the messages.
-func (d *decoder) closeTemplate() {
-	d.hash.special(d.jitter, specialJitter)
-	d.hash.special(d.cfg.TemplateTail, specialTail)
-}
-
 // later notes where the value of a key begins, to read it when the whole object is known, and skips it. What stands
 // first in a prompt need not stand first in the body.
-func (d *decoder) later(at *int) error {
-	d.peek()
-	*at = d.i
-	return d.skip(0)
+func later(at func(*decoder) *int) func(*decoder) error {
+	return func(d *decoder) error {
+		d.peek()
+		*at(d) = d.i
+		return d.skip(0)
+	}
 }
 
-// assemble reads a conversation whose values were noted by later: the system prompt, then the messages. It leaves the
-// scanner where it was.
-func (d *decoder) assemble(name string) error {
+var laterMessages, laterSystem = later(func(d *decoder) *int { return &d.messagesAt }), later(func(d *decoder) *int { return &d.systemAt })
+
+// assemble reads a conversation whose values were noted by later: the template's head, the system prompt, every message's
+// text in order, the template's tail. It leaves the scanner where it was. Name is the key of the messages.
+func (d *decoder) assemble(name string) (err error) {
 	if d.messagesAt == 0 {
 		return nil
 	}
-	end := d.i
-	d.hash.special(d.cfg.TemplateHead, specialHead)
-	if d.systemAt > 0 {
-		d.i = d.systemAt
-		if err := d.content(0); err != nil {
-			return err
-		}
-	}
-	d.i = d.messagesAt
-	if d.peek() == '"' {
-		if err := d.words(d.hash); err != nil {
-			return err
-		}
-	} else if err := d.turns(name); err != nil {
+	if err := d.oncePrompt(name); err != nil {
 		return err
 	}
-	d.closeTemplate()
-	d.p.hasPrompt = true
+	end := d.i
+	d.hash.special(d.cfg.TemplateHead, specialHead)
+	if d.i = d.systemAt; d.i > 0 {
+		err = d.content(0)
+	}
+	if d.i = d.messagesAt; err == nil {
+		if name == "input" && d.peek() == '"' {
+			err = d.words(d.hash)
+		} else {
+			err = d.turns(name)
+		}
+	}
+	d.hash.special(d.jitter, specialJitter)
+	d.hash.special(d.cfg.TemplateTail, specialTail)
 	d.i = end
-	return nil
+	return err
 }
 
 // turns reads the messages' array.

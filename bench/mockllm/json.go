@@ -1,12 +1,10 @@
 package mockllm
 
 import (
-	"bytes"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf16"
-	"unicode/utf8"
 )
 
 // maxDepth bounds the nesting of a request body; encoding/json stops at 10,000.
@@ -116,76 +114,31 @@ func (s *scanner) text() ([]byte, error) {
 	if s.peek() != '"' {
 		return nil, s.fail("expected a string")
 	}
-	s.i++
-	var unescaped []byte // everything before start, if there was an escape
-	start := s.i
-	for s.i < len(s.b) {
-		switch c := s.b[s.i]; {
-		case c == '"':
-			s.i++
-			if unescaped == nil {
-				return s.b[start : s.i-1], nil
-			}
-			return append(unescaped, s.b[start:s.i-1]...), nil
+	b, start, escaped := s.b, s.i, false
+	for i := start + 1; i < len(b); i++ {
+		switch c := b[i]; {
+		case c > '"' && c != '\\':
 		case c == '\\':
-			unescaped = append(unescaped, s.b[start:s.i]...)
-			r, err := s.escape()
-			if err != nil {
-				return nil, err
+			escaped = true
+			i++
+		case c == '"':
+			s.i = i + 1
+			if !escaped {
+				return b[start+1 : i], nil
 			}
-			unescaped = utf8.AppendRune(unescaped, r)
-			start = s.i
+			var text string
+			if json.Unmarshal(b[start:s.i], &text) != nil {
+				s.i = start
+				return nil, s.fail("unknown escape in the string")
+			}
+			return []byte(text), nil
 		case c < ' ':
+			s.i = i
 			return nil, s.fail("control character in a string")
-		default:
-			s.i++
 		}
 	}
+	s.i = len(b)
 	return nil, s.fail("string without an end")
-}
-
-// escape reads one escape sequence, a surrogate pair included; half a pair becomes U+FFFD as in encoding/json.
-func (s *scanner) escape() (rune, error) {
-	if s.i+1 >= len(s.b) {
-		return 0, s.fail("escape without an end")
-	}
-	c := s.b[s.i+1]
-	s.i += 2
-	if c == 'u' {
-		return s.unicode()
-	}
-	if k := strings.IndexByte(`"\/bfnrt`, c); k >= 0 {
-		return rune("\"\\/\b\f\n\r\t"[k]), nil
-	}
-	s.i--
-	return 0, s.fail("unknown escape")
-}
-
-func (s *scanner) unicode() (rune, error) {
-	r, ok := hex4(s.b[s.i:])
-	if !ok {
-		return 0, s.fail("expected four hexadecimal digits")
-	}
-	s.i += 4
-	if !utf16.IsSurrogate(r) {
-		return r, nil
-	}
-	if bytes.HasPrefix(s.b[s.i:], []byte(`\u`)) {
-		low, _ := hex4(s.b[s.i+2:])
-		if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
-			s.i += 6
-			return pair, nil
-		}
-	}
-	return utf8.RuneError, nil
-}
-
-func hex4(b []byte) (rune, bool) {
-	if len(b) < 4 {
-		return 0, false
-	}
-	r, err := strconv.ParseUint(string(b[:4]), 16, 16)
-	return rune(r), err == nil
 }
 
 // literal accepts one of true, false and null.
@@ -208,36 +161,21 @@ func (s *scanner) boolean() (bool, error) {
 	return false, s.fail("expected true or false")
 }
 
-// maxInteger bounds every number that the mock reads: far above any length, far below overflow.
-const maxInteger = 1 << 52
-
-// integer reads a whole number of at most maxInteger in magnitude.
+// integer reads a whole number.
 func (s *scanner) integer() (int64, error) {
-	s.peek()
-	start := s.i
-	negative := s.i < len(s.b) && s.b[s.i] == '-'
-	if negative {
-		s.i++
+	number, err := s.number()
+	if err != nil {
+		return 0, err
 	}
-	var v int64
-	digits := s.i
-	for ; s.i < len(s.b) && isDigit(s.b[s.i]); s.i++ {
-		if v = v*10 + int64(s.b[s.i]-'0'); v > maxInteger {
-			return 0, s.fail("number out of range")
-		}
-	}
-	if s.i == digits || s.b[digits] == '0' && s.i > digits+1 || s.i < len(s.b) && isFloatByte(s.b[s.i]) {
-		s.i = start
+	v, err := strconv.ParseInt(string(number), 10, 64)
+	if err != nil {
+		s.i -= len(number)
 		return 0, s.fail("expected a whole number")
-	}
-	if negative {
-		v = -v
 	}
 	return v, nil
 }
 
-func isDigit(c byte) bool     { return c-'0' <= 9 }
-func isFloatByte(c byte) bool { return c == '.' || c|0x20 == 'e' }
+func isDigit(c byte) bool { return c-'0' <= 9 }
 
 // skip checks and passes over any value.
 func (s *scanner) skip(depth int) error {
@@ -253,7 +191,8 @@ func (s *scanner) skip(depth int) error {
 		_, err := s.text()
 		return err
 	case c == '-' || isDigit(c):
-		return s.number()
+		_, err := s.number()
+		return err
 	case s.literal("true"), s.literal("false"), s.literal("null"):
 		return nil
 	}
@@ -261,35 +200,15 @@ func (s *scanner) skip(depth int) error {
 }
 
 // number checks and passes over a number.
-func (s *scanner) number() error {
-	digits := func() bool {
-		start := s.i
-		for s.i < len(s.b) && isDigit(s.b[s.i]) {
-			s.i++
-		}
-		return s.i > start
-	}
-	at := func(c byte) bool { return s.i < len(s.b) && s.b[s.i] == c }
-	if at('-') {
+func (s *scanner) number() ([]byte, error) {
+	s.peek()
+	start := s.i
+	for s.i < len(s.b) && (isDigit(s.b[s.i]) || strings.IndexByte("+-.eE", s.b[s.i]) >= 0) {
 		s.i++
 	}
-	if at('0') {
-		s.i++
-	} else if !digits() {
-		return s.fail("expected a digit")
+	if number := s.b[start:s.i]; json.Valid(number) {
+		return number, nil
 	}
-	if at('.') {
-		if s.i++; !digits() {
-			return s.fail("expected a digit after the point")
-		}
-	}
-	if s.i < len(s.b) && s.b[s.i]|0x20 == 'e' {
-		if s.i++; at('+') || at('-') {
-			s.i++
-		}
-		if !digits() {
-			return s.fail("expected a digit in the exponent")
-		}
-	}
-	return nil
+	s.i = start
+	return nil, s.fail("expected a number")
 }

@@ -55,9 +55,9 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// FuzzInteger: whole numbers in range, and nothing else.
+// FuzzInteger: whole numbers of 64 bits, and nothing else.
 func FuzzInteger(f *testing.F) {
-	for _, s := range append(jsonSeeds, "12", "-7", "4503599627370496", "4503599627370497", "99999999999999999999", "1.0", "1e2") {
+	for _, s := range append(jsonSeeds, "12", "-7", "9223372036854775807", "9223372036854775808", "99999999999999999999", "1.0", "1e2") {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -68,7 +68,7 @@ func FuzzInteger(f *testing.F) {
 		}
 		var want *int64
 		wantErr := json.Unmarshal(body, &want)
-		ok := wantErr == nil && want != nil && *want <= maxInteger && *want >= -maxInteger
+		ok := wantErr == nil && want != nil
 		if (err == nil) != ok || ok && got != *want {
 			t.Fatalf("%q: got %d, %v; want accepted %v", body, got, err, ok)
 		}

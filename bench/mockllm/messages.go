@@ -5,9 +5,7 @@ package mockllm
 type messagesAPI struct{ plain }
 
 var messagesFields = with(commonFields, fields{
-	"messages":   func(d *decoder) error { return d.later(&d.messagesAt) },
-	"system":     func(d *decoder) error { return d.later(&d.systemAt) },
-	"max_tokens": readMaxTokens,
+	"messages": laterMessages, "system": laterSystem, "max_tokens": readMaxTokens,
 })
 
 func (messagesAPI) traits() traits {

@@ -125,7 +125,7 @@ func (completionsAPI) finish(r *reply, dst []byte, step int, now int64) ([]byte,
 // reasoning_content as DeepSeek and SGLang call it.
 type chatAPI struct{ openAI }
 
-var chatFields = with(openAIFields, fields{"messages": (*decoder).messages})
+var chatFields = with(openAIFields, fields{"messages": laterMessages})
 
 func (chatAPI) traits() traits {
 	return traits{name: "chat", fields: chatFields, prompt: "messages", conversation: true, thinks: true, calls: true, opens: true,

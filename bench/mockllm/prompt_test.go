@@ -259,7 +259,7 @@ func FuzzTokenize(f *testing.F) {
 		`{"prompt":"a","prompt":"b"}`, `{"messages":[{"role":"u","content":[{"text":"a"}]}]}`) {
 		f.Add([]byte(s))
 	}
-	srv, err := New(Config{TemplateHead: 2, BOSTokens: 1})
+	srv, err := alone(Config{TemplateHead: 2, BOSTokens: 1})
 	if err != nil {
 		f.Fatal(err)
 	}

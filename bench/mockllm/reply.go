@@ -289,7 +289,9 @@ func (r *reply) releaseAtEnd() {
 func (r *reply) release(now int64) {
 	if r.begun && !r.released {
 		r.released = true
-		r.srv.sched.release(r.lease, now, r.sent)
+		if r.srv.sched.release(r.lease, now, r.sent) {
+			go r.srv.sched.catchUp()
+		}
 	}
 }
 
@@ -452,28 +454,21 @@ func (r *reply) divide(t traits) {
 
 // partAt returns the part of token k.
 func (r *reply) partAt(k int) part {
-	switch {
-	case k >= r.total:
-		return partNone
-	case k < r.reasoning:
-		return partReasoning
-	case k < r.tool:
-		return partText
+	for p := partReasoning; p <= partTool; p++ {
+		if _, end := r.span(p); k < end {
+			return p
+		}
 	}
-	return partTool
+	return partNone
 }
 
 // span returns the tokens of a part.
 func (r *reply) span(p part) (from, to int) {
-	switch p {
-	case partReasoning:
-		return 0, r.reasoning
-	case partText:
-		return r.reasoning, r.tool
-	case partTool:
-		return r.tool, r.total
+	if p == partNone {
+		return 0, 0
 	}
-	return 0, 0
+	bounds := [...]int{0, r.reasoning, r.tool, r.total}
+	return bounds[p-1], bounds[p]
 }
 
 // has reports whether the answer has a part.

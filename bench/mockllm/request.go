@@ -252,15 +252,15 @@ func (d *decoder) check(t traits) error {
 		return unknownModel(p.model)
 	case t.vector:
 		p.maxTokens, p.minTokens = 0, 0
-	case p.maxTokens == 0 || p.maxTokens < -1 || p.maxTokens > maxOutputTokens:
-		return badRequest("max_tokens must be at least 1 and at most %d, got %d.", maxOutputTokens, p.maxTokens)
 	case p.minTokens < -1:
 		return badRequest("min_tokens must be greater than or equal to 0, got %d.", p.minTokens)
-	}
-	if p.maxTokens < 0 {
+	case p.maxTokens == -1:
 		p.maxTokens = max(cfg.defaultTokens(t), p.minTokens)
 	}
-	if p.minTokens > p.maxTokens {
+	switch {
+	case p.maxTokens < 1 && !t.vector || p.maxTokens > maxOutputTokens:
+		return badRequest("max_tokens must be at least 1 and at most %d, got %d.", maxOutputTokens, p.maxTokens)
+	case p.minTokens > p.maxTokens:
 		return badRequest("min_tokens must be less than or equal to max_tokens=%d, got %d.", p.maxTokens, p.minTokens)
 	}
 	if total, limit := int64(d.hash.tokens)+p.maxTokens, cfg.contextTokens(); limit > 0 && total > limit {

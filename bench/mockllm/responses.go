@@ -6,10 +6,8 @@ package mockllm
 type responsesAPI struct{ openAI }
 
 var responsesFields = with(commonFields, fields{
-	"input":             func(d *decoder) error { return d.later(&d.messagesAt) },
-	"instructions":      func(d *decoder) error { return d.later(&d.systemAt) },
-	"max_output_tokens": readMaxTokens,
-	"ignore_eos":        extra("ignore_eos", readIgnoreEOS), "cache_salt": extra("cache_salt", (*decoder).salt),
+	"input": laterMessages, "instructions": laterSystem, "max_output_tokens": readMaxTokens,
+	"ignore_eos": extra("ignore_eos", readIgnoreEOS), "cache_salt": extra("cache_salt", (*decoder).salt),
 })
 
 func (responsesAPI) traits() traits {

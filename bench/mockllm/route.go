@@ -54,7 +54,8 @@ func (s *Server) page(path string, req *fasthttp.Request) (methods []string, ans
 		return empty()
 	}
 	switch {
-	case path == "/health", path == "/ping", isTritonPage(path):
+	case path == "/health", path == "/ping", path == "/v2/health/ready", path == "/v2/health/live",
+		strings.HasPrefix(path, "/v2/models/") && strings.HasSuffix(path, "/ready"):
 		return get, empty
 	case path == "/v1/models":
 		return get, s.modelList
@@ -116,13 +117,4 @@ func (c *conn) respond(a response) bool {
 	c.buffer.out = b
 	_, err := c.nc.Write(b)
 	return err == nil && c.keepAlive
-}
-
-// isTritonPage reports whether a path is one of Triton that reports whether the server or a model is ready.
-func isTritonPage(path string) bool {
-	if path == "/v2/health/ready" || path == "/v2/health/live" {
-		return true
-	}
-	rest, ok := strings.CutPrefix(path, "/v2/models/")
-	return ok && strings.HasSuffix(rest, "/ready")
 }

@@ -13,7 +13,12 @@ import (
 // events with instants. They are applied in their order before the next request is looked at.
 type scheduler struct {
 	launch func(*reply) // begins a reply that had to wait; it must not block
-	ends   endList
+
+	// Requests that have ended since the scheduler looked at them, under a lock of their own: a pacer that ends a reply never
+	// waits for a look-up.
+	endsMu  sync.Mutex
+	ends    []*lease
+	waiting bool // somebody waits for what these give back
 
 	mu       sync.Mutex
 	slots    int // how many may run; 0 = no limit
@@ -63,7 +68,7 @@ func (s *scheduler) put(l *lease) {
 
 func (s *scheduler) recycle(l *lease) {
 	if len(s.recycled) < maxRecycled {
-		l.reset()
+		*l = lease{keys: l.keys[:0], answer: l.answer[:0], blocks: l.blocks[:0]} // with its memory
 		s.recycled = append(s.recycled, l)
 	}
 }
@@ -94,12 +99,14 @@ func (s *scheduler) acquire(r *reply) admission {
 	return queued
 }
 
-// release ends a request that was admitted, at the instant now, after so many tokens. The caller gives the lease away.
-func (s *scheduler) release(l *lease, now int64, sent int) {
+// release ends a request that was admitted, at the instant now, after so many tokens. The caller gives the lease away. If
+// somebody waits, it calls catchUp.
+func (s *scheduler) release(l *lease, now int64, sent int) (waiting bool) {
 	l.endNS, l.sent = now, sent
-	if s.ends.add(l) {
-		go s.catchUp()
-	}
+	s.endsMu.Lock()
+	defer s.endsMu.Unlock()
+	s.ends = append(s.ends, l)
+	return s.waiting
 }
 
 // leave takes r out of the queue at the instant now. It reports false when r does not wait there.
@@ -150,7 +157,10 @@ func (s *scheduler) settle(now int64) {
 
 // collect takes over the ends that were reported since, and reports whether there were any.
 func (s *scheduler) collect() bool {
-	list := s.ends.take(s.spare, len(s.queue) > 0)
+	s.endsMu.Lock()
+	list := s.ends
+	s.ends, s.waiting = s.spare[:0], len(s.queue) > 0
+	s.endsMu.Unlock()
 	for _, l := range list {
 		s.add(&l.over, event{at: l.endNS, lease: l, end: true})
 	}
@@ -248,7 +258,7 @@ func (s *scheduler) applyNext() (end bool) {
 type lease struct {
 	keys           []uint64 // one for each whole block of the prompt
 	answer         []uint64 // … and for each that ends in the answer, but for one that ends in its last token
-	sent           int      // tokens of the answer that came; written once, before endList.add
+	sent           int      // tokens of the answer that came; written once, before it is in scheduler.ends
 	prompt, output int      // tokens
 
 	blocks    []int32 // what it holds of a limited pool: the prompt's blocks in order, then its output's
@@ -257,38 +267,9 @@ type lease struct {
 	prefills  bool    // that is still to come
 	ended     bool
 
-	endNS int64 // written once, before endList.add
+	endNS int64 // written once, before it is in scheduler.ends
 
 	ready, over event // of its prefill's end, and of its own
-}
-
-// reset makes a lease ready for another request, and keeps its memory.
-func (l *lease) reset() { *l = lease{keys: l.keys[:0], answer: l.answer[:0], blocks: l.blocks[:0]} }
-
-// endList collects the requests that have ended until the scheduler looks at them. So a pacer that ends a reply never
-// waits for a look-up.
-type endList struct {
-	mu      sync.Mutex
-	list    []*lease
-	waiting bool // somebody waits for what these give back
-}
-
-// add reports whether somebody waits.
-func (e *endList) add(l *lease) (waiting bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.list = append(e.list, l)
-	return e.waiting
-}
-
-// take returns what was added since and keeps the memory of spare for what comes. From that moment on add reports
-// waiting.
-func (e *endList) take(spare []*lease, waiting bool) []*lease {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	list := e.list
-	e.list, e.waiting = spare[:0], waiting
-	return list
 }
 
 // event is something that changes what a later request finds: a prefill's end or a request's.

@@ -75,8 +75,7 @@ func (p *player) until(now int64) {
 		}
 		r := p.running[i]
 		p.running = slices.Delete(p.running, i, i+1)
-		r.lease.endNS, r.lease.sent = p.endOf(r), p.want[r].sent
-		if p.s.ends.add(r.lease) {
+		if p.s.release(r.lease, p.endOf(r), p.want[r].sent) {
 			p.s.catchUp()
 		} else if len(p.waiting) > 0 {
 			p.t.Fatal("an end was not told that somebody waits")

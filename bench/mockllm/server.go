@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Server is a running mock. Make it with New, run it with Start, end it with Close.
+// Server is a running mock. Make it with NewGroup, run it with Start, end it with Close.
 type Server struct {
 	cfg            Config
 	model          []byte
@@ -34,15 +34,7 @@ type Server struct {
 	conns map[*conn]struct{}
 }
 
-// New checks cfg and makes a server of it. It has no goroutines until Start.
-func New(cfg Config) (*Server, error) {
-	servers, err := NewGroup([]Config{cfg})
-	if err != nil {
-		return nil, err
-	}
-	return servers[0], nil
-}
-
+// newServer checks cfg and makes a server of it. It has no goroutines until Start.
 func newServer(cfg Config, crew *crew) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("mockllm: %w", err)
@@ -117,33 +109,23 @@ func (s *Server) accept() {
 			nc = tls.Server(nc, s.cfg.TLS)
 		}
 		c := newConn(s, nc, s.crew.pacers[(s.cfg.Instance+i)%len(s.crew.pacers)])
-		if !s.track(c) {
+		s.mu.Lock()
+		closing := s.closing.Load()
+		if !closing {
+			s.conns[c] = struct{}{} // for Close
+		}
+		s.mu.Unlock()
+		if closing {
 			nc.Close()
 			return
 		}
-		s.stats.connections.Add(1)
 		s.connsWG.Go(func() {
-			defer s.untrack(c)
 			c.serve()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.conns, c)
 		})
 	}
-}
-
-// track remembers c for Close; it fails when the server is closing.
-func (s *Server) track(c *conn) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closing.Load() {
-		return false
-	}
-	s.conns[c] = struct{}{}
-	return true
-}
-
-func (s *Server) untrack(c *conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.conns, c)
 }
 
 // Close cuts off all connections, waits until every request is accounted for, and writes the rest of the log. It
@@ -193,7 +175,11 @@ func NewGroup(configs []Config) ([]*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mockllm: reading CLOCK_MONOTONIC: %w", err)
 	}
-	crew := newCrew(clock, configs[0].withDefaults().Pacers, len(configs))
+	crew := &crew{clock: clock}
+	crew.servers.Store(int32(len(configs)))
+	for range configs[0].withDefaults().Pacers {
+		crew.pacers = append(crew.pacers, newPacer(&crew.clock))
+	}
 	var servers []*Server
 	for i := range configs {
 		s, err := newServer(configs[i], crew)
@@ -207,21 +193,11 @@ func NewGroup(configs []Config) ([]*Server, error) {
 
 // crew is the pacers of a group of servers.
 type crew struct {
-	clock  clock
-	pacers []*pacer
-	begin  sync.Once
-	wg     sync.WaitGroup
-
-	mu      sync.Mutex
-	servers int // that are not closed
-}
-
-func newCrew(c clock, pacers, servers int) *crew {
-	w := &crew{clock: c, servers: servers}
-	for range pacers {
-		w.pacers = append(w.pacers, newPacer(&w.clock))
-	}
-	return w
+	clock   clock
+	pacers  []*pacer
+	begin   sync.Once
+	wg      sync.WaitGroup
+	servers atomic.Int32 // that are not closed
 }
 
 // start makes the pacers run, if they do not yet.
@@ -235,11 +211,7 @@ func (w *crew) start() {
 
 // leave is called once by each server, which has no requests any more. The last one ends the pacers.
 func (w *crew) leave() {
-	w.mu.Lock()
-	w.servers--
-	last := w.servers == 0
-	w.mu.Unlock()
-	if !last {
+	if w.servers.Add(-1) > 0 {
 		return
 	}
 	for _, p := range w.pacers {

@@ -37,6 +37,15 @@ type testServer struct {
 	closed bool
 }
 
+// alone makes a server of its own group.
+func alone(cfg Config) (*Server, error) {
+	servers, err := NewGroup([]Config{cfg})
+	if err != nil {
+		return nil, err
+	}
+	return servers[0], nil
+}
+
 // start runs a server until the test ends.
 func start(t *testing.T, cfg Config) *testServer {
 	t.Helper()
@@ -44,7 +53,7 @@ func start(t *testing.T, cfg Config) *testServer {
 	if cfg.Log == nil {
 		cfg.Log = log
 	}
-	srv, err := New(cfg)
+	srv, err := alone(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -435,8 +444,8 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%v does not name %s", err, want)
 		}
 	}
-	if _, err := New(bad); err == nil {
-		t.Error("New accepts it")
+	if _, err := alone(bad); err == nil {
+		t.Error("it is accepted")
 	}
 }
 
@@ -503,7 +512,7 @@ func TestSelfSigned(t *testing.T) {
 
 // benchmarkReply is a reply in the middle of its stream, without a connection.
 func benchmarkReply(a api) *reply {
-	srv, err := New(Config{Stamp: true, ITL: time.Millisecond, Spread: 0.2, Incremental: true})
+	srv, err := alone(Config{Stamp: true, ITL: time.Millisecond, Spread: 0.2, Incremental: true})
 	if err != nil {
 		panic(err)
 	}

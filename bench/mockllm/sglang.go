@@ -26,12 +26,7 @@ func (sglangAPI) tokens(r *reply, dst []byte, k, count int, now int64) []byte {
 		from = k
 	}
 	dst = put(r.openData(dst), `{"text":"%","output_ids":[`, tokenText{r, from, k + count})
-	for k := from; k < r.sent; k++ {
-		if k > from {
-			dst = append(dst, ',')
-		}
-		dst = put(dst, "%", r.tokenNumber(k))
-	}
+	dst = list(dst, r.sent-from, func(dst []byte, i int) []byte { return put(dst, "%", r.tokenNumber(from+i)) })
 	dst = put(dst, `],"meta_info":{"id":"%","finish_reason":`, r.id)
 	switch {
 	case !r.atEnd():
@@ -61,12 +56,10 @@ func (sglangAPI) fail(r *reply, dst []byte, e *requestError) []byte {
 
 // refuse answers with an error object. A stream has begun when SGLang looks at a request: its refusals are events.
 func (sglangAPI) refuse(p *params, e *requestError) response {
-	a := response{status: e.status, body: appendSGLangError(nil, e)}
 	if p.stream && e.kind == kindBadRequest {
-		a.status, a.contentType = 200, "text/event-stream; charset=utf-8"
-		a.body = append(append([]byte("data: "), a.body...), "\n\ndata: [DONE]\n\n"...)
+		return asEvent(appendSGLangError(nil, e))
 	}
-	return a
+	return response{status: e.status, body: appendSGLangError(nil, e)}
 }
 
 func appendSGLangError(dst []byte, e *requestError) []byte {

@@ -13,7 +13,6 @@ type counters struct {
 	done, gone, faulted, failed atomic.Int64
 	stopped, cut                atomic.Int64 // finish reasons of what was done
 	blockedWrites               atomic.Int64
-	connections                 atomic.Int64
 }
 
 func (s *counters) ended(r *reply, how ending) {
@@ -52,7 +51,6 @@ type Stats struct {
 	HeldBlocks    int   // of a limited prefix cache, by requests in a slot now
 	PoolBlocks    int   // of a limited prefix cache, in all; 0 = no limit, or no cache
 	BlockedWrites int64 // events that a socket did not take at once
-	Connections   int64 // accepted
 }
 
 // Stats returns the counts of this moment.
@@ -63,7 +61,7 @@ func (s *Server) Stats() Stats {
 		Faulted: s.stats.faulted.Load(), Failed: s.stats.failed.Load(), Running: running, Waiting: waiting,
 		PromptTokens: s.stats.promptTokens.Load(), OutputTokens: s.stats.tokens.Load(),
 		QueriedTokens: c.queries, CachedTokens: c.hits, CachedBlocks: c.findable, HeldBlocks: c.held, PoolBlocks: c.capacity,
-		BlockedWrites: s.stats.blockedWrites.Load(), Connections: s.stats.connections.Load(),
+		BlockedWrites: s.stats.blockedWrites.Load(),
 	}
 }
 

@@ -95,31 +95,17 @@ func (t tgiAPI) whole(r *reply, dst []byte, now int64) []byte {
 	if (r.p.details || r.p.prefill) && !r.hideUsage {
 		dst = append(r.openTGIDetails(append(dst, `,"details":`...)), `,"seed":null,"prefill":[`...)
 		if r.p.prefill {
-			dst = r.appendTGIPrefill(dst)
+			dst = list(dst, r.promptTokens, func(dst []byte, k int) []byte { // only their number is true
+				return put(dst, `{"id":%,"text":"","logprob":null}`, k)
+			})
 		}
 		dst = append(dst, `],"tokens":[`...)
-		for k := range r.total {
-			if k > 0 {
-				dst = append(dst, ',')
-			}
-			dst = r.appendTGIToken(dst, k, 1)
-		}
+		dst = list(dst, r.total, func(dst []byte, k int) []byte { return r.appendTGIToken(dst, k, 1) })
 		dst = append(dst, `]}`...)
 	}
 	dst = r.closeObject(dst, now)
 	if t.path == tgiCompat {
 		dst = append(dst, ']')
-	}
-	return dst
-}
-
-// appendTGIPrefill appends an object for each token of the prompt. Only their number is true.
-func (r *reply) appendTGIPrefill(dst []byte) []byte {
-	for k := range r.promptTokens {
-		if k > 0 {
-			dst = append(dst, ',')
-		}
-		dst = put(dst, `{"id":%,"text":"","logprob":null}`, k)
 	}
 	return dst
 }

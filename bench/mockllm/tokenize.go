@@ -28,12 +28,7 @@ func (s *Server) tokenize(req *fasthttp.Request) response {
 	}
 	b := make([]byte, 0, 64+11*len(values)) // an id has 10 digits at most
 	b = put(b, `{"count":%,"max_model_len":%,"tokens":[`, len(values), s.maxModelLen())
-	for i, v := range values {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendUint(b, tokenID(v), 10)
-	}
+	b = list(b, len(values), func(b []byte, i int) []byte { return strconv.AppendUint(b, tokenID(values[i]), 10) })
 	return response{status: 200, body: append(b, "]}"...)}
 }
 
@@ -50,11 +45,14 @@ func (s *Server) decodeTokenize(req *fasthttp.Request) ([]uint64, error) {
 		"prompt": echoedPrompt("prompt"),
 		"messages": func(d *decoder) error {
 			d.jitter = s.tokenizeJitter.next(s.cfg.TemplateJitter)
-			return d.messages()
+			return laterMessages(d)
 		},
 	}.read(&d)
 	if err == nil {
 		err = d.end()
+	}
+	if err == nil {
+		err = d.assemble("messages")
 	}
 	switch {
 	case err != nil:

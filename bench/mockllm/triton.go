@@ -1,6 +1,6 @@
 package mockllm
 
-import "bytes"
+import "strings"
 
 // tritonAPI is Triton's generate extension (triton-inference-server/server, docs/protocol/extension_generate.md), in front
 // of either of two backends. The request decides which. If sampling parameters are in an object of their own, it is
@@ -68,7 +68,9 @@ func (t tritonAPI) traits() traits {
 
 func (t tritonAPI) require(d *decoder) error {
 	p := &d.p.triton
-	p.vllm = p.vllm && !isEnsemble(d.p.model)
+	if model := string(d.p.model); model == "ensemble" || strings.HasPrefix(model, "tensorrt_llm") {
+		p.vllm = false // only TensorRT-LLM's pipelines have such names
+	}
 	switch {
 	case !t.streamed && p.stream:
 		return &requestError{500, kindBadRequest, "generate expects model to produce exactly 1 response, " +
@@ -84,11 +86,6 @@ func (t tritonAPI) require(d *decoder) error {
 	d.p.single = t.streamed && !p.stream
 	d.p.fullText = p.includeInput && !p.stream
 	return nil
-}
-
-// isEnsemble reports whether a model has a name that only TensorRT-LLM's pipelines have.
-func isEnsemble(model []byte) bool {
-	return string(model) == "ensemble" || bytes.HasPrefix(model, []byte("tensorrt_llm"))
 }
 
 func (tritonAPI) tokens(r *reply, dst []byte, k, count int, now int64) []byte {

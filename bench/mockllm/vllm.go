@@ -77,12 +77,7 @@ func vllmChoice(r *reply, dst []byte, k, count int) []byte {
 		reason = orNull(r.finish)
 	}
 	dst = put(dst, `,"choices":[{"index":0,"finish_reason":%,"token_ids":[`, reason)
-	for i := range count {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = put(dst, "%", r.tokenID(k+i))
-	}
+	dst = list(dst, count, func(dst []byte, i int) []byte { return put(dst, "%", r.tokenID(k+i)) })
 	return append(dst, `],"routed_experts":null,"logprobs":null}]`...)
 }
 
@@ -108,6 +103,5 @@ func (a vllmAPI) refuse(p *params, e *requestError) response {
 	if !p.stream || len(p.forced) == 0 || e.kind != kindBadRequest {
 		return a.openAI.refuse(p, e)
 	}
-	body := appendOpenAIError([]byte("data: "), e)
-	return response{status: 200, contentType: "text/event-stream; charset=utf-8", body: append(body, "\n\ndata: [DONE]\n\n"...)}
+	return asEvent(appendOpenAIError(nil, e))
 }

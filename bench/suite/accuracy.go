@@ -6,14 +6,6 @@ import (
 	"path/filepath"
 )
 
-func accuracyScenarios() (all []scenario) {
-	for _, n := range []int{100, 500, 1000} {
-		all = append(all, scenario{accuracyName(n), fmt.Sprintf("%d live streams, TTFT 50 ms, ITL 10 ms: the client's stamps against the server's", n),
-			func(r *round) error { return runAccuracy(r, n) }})
-	}
-	return all
-}
-
 func accuracyName(streams int) string { return fmt.Sprintf("accuracy/%d-streams", streams) }
 
 // runAccuracy lasts 4 s. A stream of 100 tokens lasts 1.04 s.
@@ -72,7 +64,7 @@ func (r *round) measureAccuracy(who string, client func(url, log string) (*outco
 		r.putPercentiles(who, "first-token-error"+suffix, first)
 		r.putPercentiles(who, "gap-error"+suffix, gaps)
 	}
-	if lag := o.Client.ReceiveLag; lag != nil {
+	if lag := o.Client.ReceiveLagUS; lag != nil {
 		r.put(who, "receive-lag-p99-ns", lag.P99*µs)
 	}
 	r.putDrift(who, o)

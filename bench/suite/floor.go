@@ -19,10 +19,6 @@ const (
 	waiterOnly = "waiter alone, "
 )
 
-func floorScenarios() []scenario {
-	return []scenario{{floorName, "lateness of the same waiter without I/O at 2,000/s, beside the main load", runFloor}}
-}
-
 // runFloor measures the waiters one after the other while another fastreplay sends the main load with an ordinary
 // thread that never spins. The load beside the waiter is then as the load beside a sender.
 func runFloor(r *round) error {

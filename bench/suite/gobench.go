@@ -11,10 +11,6 @@ const goName = "go-benchmarks"
 // goBenchmarks are those that a bar is about, wherever in the repository they stand.
 const goBenchmarks = "^Benchmark(EpollReader|Response|Fill|TokenIDs|ReadConversationTrace|ReadMooncake)$"
 
-func goScenarios() []scenario {
-	return []scenario{{goName, "what has neither floor nor rival: Go benchmarks on one core of reading, parsing and building", runGo}}
-}
-
 // runGo runs Go benchmarks on one processor.
 func runGo(r *round) error {
 	benchtime := "300ms"

@@ -181,18 +181,12 @@ func (l *lab) serve(args ...string) (*server, error) {
 func (l *lab) listen(line ...string) (*server, error) {
 	s := &server{cmd: exec.CommandContext(l.ctx, line[0], line[1:]...)}
 	s.cmd.Stderr = l.log
-	stdin, err := s.cmd.StdinPipe()
-	if err != nil {
+	stdin, errIn := s.cmd.StdinPipe()
+	stdout, errOut := s.cmd.StdoutPipe()
+	if err := errors.Join(errIn, errOut, s.cmd.Start()); err != nil {
 		return nil, err
 	}
 	s.stdin = stdin
-	stdout, err := s.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := s.cmd.Start(); err != nil {
-		return nil, err
-	}
 	printed, err := bufio.NewReader(stdout).ReadString('\n')
 	url, ok := strings.CutPrefix(strings.TrimSpace(printed), "listening on ")
 	if err != nil || !ok {

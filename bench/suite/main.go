@@ -63,8 +63,32 @@ type scenario struct {
 
 // allScenarios are in the order in which they run.
 func allScenarios() []scenario {
-	return slices.Concat(floorScenarios(), punctualityScenarios(), besideScenarios(), accuracyScenarios(), throughputScenarios(),
-		memoryScenarios(), goScenarios())
+	all := []scenario{{floorName, "lateness of the same waiter without I/O at 2,000/s, beside the main load", runFloor}}
+	for _, l := range loads() {
+		about := fmt.Sprintf("%d requests/s, %s, about %d live streams", l.rate, l.arrival, l.rate/5)
+		if l == mainLoad {
+			about += "; time.Sleep + goroutine + fasthttp and net/http beside it"
+		}
+		all = append(all, scenario{l.name(), about, l.measure})
+	}
+	all = append(all,
+		scenario{conversationName, "the first 25 s of Mooncake's conversation trace at scale 60", runConversation},
+		scenario{burstName, "bursts of 28 requests of 50 kB at one instant, 200 ms apart, from one sender and from two", runBurst},
+		scenario{httpsName, fmt.Sprintf("%d requests/s of 20 kB over https, the same over http beside it", httpsLoad.rate), runHTTPS},
+		scenario{windowName, "the main load with room for a quarter of its requests, beside all of them prebuilt", runWindow})
+	for _, n := range []int{100, 500, 1000} {
+		all = append(all, scenario{accuracyName(n), fmt.Sprintf("%d live streams, TTFT 50 ms, ITL 10 ms: the client's stamps against the server's", n),
+			func(r *round) error { return runAccuracy(r, n) }})
+	}
+	const full = "64 connections at full speed, 300-byte requests, whole answers, client and server on a core each, wrk beside it; "
+	return append(all,
+		scenario{throughputMock, full + "the mock", func(r *round) error {
+			return runThroughput(r, r.fastreplay, "mock", "--die-with-parent", "--ttft", "0s", "--itl", "0s", "--cache-tokens", "0")
+		}},
+		scenario{throughputBare, full + "a server that does next to nothing", func(r *round) error { return runThroughput(r, r.self, answerCommand) }},
+		scenario{memoryName, "10,000 live streams: memory of the whole client for each, and drift", runMemory},
+		scenario{wholeName, "the whole conversation trace read and built, fingerprint included: fastreplay --dry-run", runReady},
+		scenario{goName, "what has neither floor nor rival: Go benchmarks on one core of reading, parsing and building", runGo})
 }
 
 // request is what the command line selects.

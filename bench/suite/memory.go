@@ -5,6 +5,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/fastreplay/fastreplay/codec/record"
 )
 
 const (
@@ -15,13 +17,6 @@ const (
 	allCores        = "fastreplay, all cores"
 	readyTime       = "ready-ns"
 )
-
-func memoryScenarios() []scenario {
-	return []scenario{
-		{memoryName, "10,000 live streams: memory of the whole client for each, and drift", runMemory},
-		{wholeName, "the whole conversation trace read and built, fingerprint included: fastreplay --dry-run", runReady},
-	}
-}
 
 func runReady(r *round) error {
 	path := r.conversation()
@@ -69,15 +64,15 @@ func runMemory(r *round) error {
 }
 
 // liveStreams is how many requests were sent and not yet answered whole at any one time.
-func liveStreams(lines []line) int {
+func liveStreams(lines []record.Record) int {
 	type edge struct {
 		at    int64
 		delta int
 	}
 	var edges []edge
 	for i := range lines {
-		if l := &lines[i]; l.SentNS != nil && l.LastTokenNS != nil {
-			edges = append(edges, edge{*l.SentNS, 1}, edge{*l.LastTokenNS, -1})
+		if l := &lines[i]; l.SentNS != record.None && l.LastTokenNS != record.None {
+			edges = append(edges, edge{l.SentNS, 1}, edge{l.LastTokenNS, -1})
 		}
 	}
 	slices.SortFunc(edges, func(a, b edge) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.delta, b.delta)) })

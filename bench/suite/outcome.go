@@ -2,63 +2,22 @@ package main
 
 import (
 	"bufio"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/report"
 )
 
-// line is what the suite reads of a line of requests.jsonl; rivals write the same keys.
-type line struct {
-	RequestID   string `json:"request_id"`
-	PlannedNS   int64  `json:"planned_ns"`
-	SentNS      *int64 `json:"sent_ns"`
-	DriftNS     *int64 `json:"drift_ns"`
-	WrittenNS   *int64 `json:"written_ns"`
-	LastTokenNS *int64 `json:"last_token_ns"`
-	Chunks      int64  `json:"chunks"`
-	Outcome     string `json:"outcome"`
-
-	stamped []chunk // a rival's chunks that the server stamped
-}
-
-// summary is what the suite reads of summary.json; rivals write the run and requests parts.
-type summary struct {
-	Run struct {
-		MonotonicStartNS int64 `json:"monotonic_start_ns"`
-	} `json:"run"`
-	Requests struct {
-		Planned int64 `json:"planned"`
-		OK      int64 `json:"ok"`
-	} `json:"requests"`
-	Throughput struct {
-		RequestsPerS float64 `json:"requests_per_s"`
-	} `json:"throughput"`
-	BuildAhead *struct {
-		WindowBytes int64 `json:"window_bytes"`
-		Late        int64 `json:"late"`
-	} `json:"build_ahead"`
-	Client struct {
-		CPUS          float64 `json:"cpu_s"`
-		MaxRSSBytes   int64   `json:"max_rss_bytes"`
-		GCCycles      int64   `json:"gc_cycles"`
-		WireBytes     int64   `json:"wire_bytes"`
-		SenderProcess bool    `json:"sender_process"`
-		ReceiveLag    *struct {
-			P99 float64 `json:"p99"`
-		} `json:"receive_lag_us"`
-	} `json:"client"`
-}
-
-// outcome is a finished replay.
+// outcome is a finished replay; rivals write the same files, with the run and requests parts of the summary.
 type outcome struct {
-	summary
-	lines []line
+	metrics.Summary
+	lines []record.Record
 }
 
 // replay runs fastreplay against url behind a prefix. INVALID is a result too.
@@ -82,34 +41,22 @@ func (l *lab) outcome(run func(dir string) error) (*outcome, error) {
 		return nil, err
 	}
 	o := &outcome{}
-	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
+	text, err := os.ReadFile(filepath.Join(dir, report.SummaryName))
 	if err == nil {
-		err = json.Unmarshal(text, &o.summary)
+		err = json.Unmarshal(text, &o.Summary)
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		_, err = report.EachRecord(dir, func(r *record.Record) { o.lines = append(o.lines, *r) })
 	}
-	f, err := os.Open(filepath.Join(dir, "requests.jsonl"))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	for d := json.NewDecoder(bufio.NewReaderSize(f, 1<<20)); d.More(); {
-		var v line
-		if err := d.Decode(&v); err != nil {
-			return nil, fmt.Errorf("requests.jsonl, line %d: %w", len(o.lines)+1, err)
-		}
-		o.lines = append(o.lines, v)
-	}
-	return o, nil
+	return o, err
 }
 
 // drifts are the drifts of all requests that were sent, ascending.
 func (o *outcome) drifts() []int64 {
 	var out []int64
 	for i := range o.lines {
-		if d := o.lines[i].DriftNS; d != nil {
-			out = append(out, *d)
+		if d := o.lines[i].DriftNS(); d != record.None {
+			out = append(out, d)
 		}
 	}
 	slices.Sort(out)
@@ -152,32 +99,22 @@ type chunk struct{ row, number, instantNS, readNS, sentNS int64 }
 
 // readChunks reads a log of chunks, in which each row's stand together and in order.
 func readChunks(in io.Reader) ([]chunk, error) {
-	table := csv.NewReader(in)
-	table.ReuseRecord = true
-	head, err := table.Read()
-	if err != nil || strings.Join(head, ",") != chunkHead {
-		return nil, fmt.Errorf("the chunk log begins with %q, %v; want %s", head, err, chunkHead)
+	lines := bufio.NewScanner(in)
+	if lines.Scan(); lines.Text() != chunkHead {
+		return nil, fmt.Errorf("the chunk log begins with %q; want %s", lines.Text(), chunkHead)
 	}
 	var all []chunk
-	for {
-		cells, err := table.Read()
-		if err == io.EOF {
-			return all, nil
-		}
-		if err != nil {
-			return nil, err
-		}
+	for lines.Scan() {
 		var c chunk
-		for i, to := range []*int64{&c.row, &c.number, &c.instantNS, &c.readNS, &c.sentNS} {
-			if *to, err = strconv.ParseInt(cells[i], 10, 64); err != nil {
-				return nil, fmt.Errorf("chunk log, line %d: %w", len(all)+2, err)
-			}
+		if _, err := fmt.Sscanf(lines.Text(), "%d,%d,%d,%d,%d", &c.row, &c.number, &c.instantNS, &c.readNS, &c.sentNS); err != nil {
+			return nil, fmt.Errorf("chunk log, line %d: %w", len(all)+2, err)
 		}
 		if c.number != 0 && (len(all) == 0 || c.row != all[len(all)-1].row || c.number != all[len(all)-1].number+1) {
 			return nil, fmt.Errorf("chunk log, line %d: chunk %d of row %d does not follow the one before it", len(all)+2, c.number, c.row)
 		}
 		all = append(all, c)
 	}
+	return all, lines.Err()
 }
 
 // errorsOf compares the client's instant of a chunk with the server's stamp. It returns the first tokens' differences and

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/fastreplay/fastreplay/codec/record"
 )
 
 // load is an open load of equal requests.
@@ -60,18 +62,6 @@ const (
 	burstName        = "burst/28x50kB"
 	twoSenders       = ", two senders"
 )
-
-func punctualityScenarios() (all []scenario) {
-	for _, l := range loads() {
-		about := fmt.Sprintf("%d requests/s, %s, about %d live streams", l.rate, l.arrival, l.rate/5)
-		if l == mainLoad {
-			about += "; time.Sleep + goroutine + fasthttp and net/http beside it"
-		}
-		all = append(all, scenario{l.name(), about, l.measure})
-	}
-	return append(all, scenario{conversationName, "the first 25 s of Mooncake's conversation trace at scale 60", runConversation},
-		scenario{burstName, "bursts of 28 requests of 50 kB at one instant, 200 ms apart, from one sender and from two", runBurst})
-}
 
 // measure replays the load in each mode, and lets the rivals send it, all to one mock.
 func (l load) measure(r *round) error {
@@ -180,23 +170,23 @@ const burstRatio = "last-drift/writes-before"
 
 // burstsOf divides, for each burst, the drift of the request that left last by the time that the writes before it took.
 // The ratios ascend.
-func burstsOf(lines []line) (ratios []float64, err error) {
-	groups := map[int64][]*line{}
+func burstsOf(lines []record.Record) (ratios []float64, err error) {
+	groups := map[int64][]*record.Record{}
 	for i := range lines {
 		l := &lines[i]
-		if l.SentNS == nil || l.WrittenNS == nil {
+		if l.SentNS == record.None || l.WrittenNS == record.None {
 			return nil, fmt.Errorf("request %s of a burst was not sent whole (%s)", l.RequestID, l.Outcome)
 		}
 		groups[l.PlannedNS] = append(groups[l.PlannedNS], l)
 	}
 	for _, g := range groups {
-		slices.SortFunc(g, func(a, b *line) int { return int(*a.SentNS - *b.SentNS) })
+		slices.SortFunc(g, func(a, b *record.Record) int { return int(a.SentNS - b.SentNS) })
 		writes := int64(0)
 		for _, l := range g[:len(g)-1] {
-			writes += *l.WrittenNS - *l.SentNS
+			writes += l.WrittenNS - l.SentNS
 		}
 		if writes > 0 {
-			ratios = append(ratios, float64(*g[len(g)-1].DriftNS)/float64(writes))
+			ratios = append(ratios, float64(g[len(g)-1].DriftNS())/float64(writes))
 		}
 	}
 	slices.Sort(ratios)
@@ -211,13 +201,6 @@ const (
 	allPrebuilt  = ", all prebuilt"
 	quarterBuilt = ", a quarter in memory"
 )
-
-func besideScenarios() []scenario {
-	return []scenario{
-		{httpsName, fmt.Sprintf("%d requests/s of 20 kB over https, the same over http beside it", httpsLoad.rate), runHTTPS},
-		{windowName, "the main load with room for a quarter of its requests, beside all of them prebuilt", runWindow},
-	}
-}
 
 // runHTTPS gives each a mock of its own, so that neither shares the machine with the other's.
 func runHTTPS(r *round) error {

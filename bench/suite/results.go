@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // key names a measure: what was measured of whom in which scenario. A measure's name ends with its unit, such as -ns.
@@ -166,6 +168,5 @@ func percentile(sorted []int64, q float64) float64 {
 	if len(sorted) == 0 {
 		return math.NaN()
 	}
-	rank := int(math.Ceil(q * float64(len(sorted))))
-	return float64(sorted[min(max(rank, 1), len(sorted))-1])
+	return float64(sorted[stats.Rank(int64(len(sorted)), int64(1000*q))-1])
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -18,7 +17,10 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/prompt"
+	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/sched"
 	"github.com/valyala/fasthttp"
 )
@@ -79,6 +81,12 @@ func rivalMain(args []string) error {
 // rivalLead is what is left to the start, as in fastreplay.
 const rivalLead = 50 * time.Millisecond
 
+// line is what a rival measures of one request, and its chunks that the server stamped.
+type line struct {
+	record.Record
+	stamped []chunk
+}
+
 // sendAll releases every body at its instant and returns when all have been answered.
 func sendAll(w *workload, send client, clock *sched.Monotonic) []line {
 	lines := make([]line, len(w.bodies))
@@ -93,17 +101,15 @@ func sendAll(w *workload, send client, clock *sched.Monotonic) []line {
 }
 
 func sendOne(l *line, i int, at int64, body []byte, send client, clock *sched.Monotonic) {
-	l.RequestID, l.PlannedNS = "rival-"+strconv.Itoa(i), at
-	now := clock.Now()
-	drift := now - at
-	l.SentNS, l.DriftNS = &now, &drift
+	l.Clear()
+	l.Row, l.RequestID, l.PlannedNS, l.SentNS = int64(i), "rival-"+strconv.Itoa(i), at, clock.Now()
 	stream, err := send(body, l.RequestID)
 	if err == nil {
 		err = readStream(stream, l, clock)
 		err = errors.Join(err, stream.Close())
 	}
-	if l.Outcome = "ok"; err != nil {
-		l.Outcome = err.Error()
+	if l.Outcome = record.OK; err != nil {
+		l.Outcome, l.Error = record.BadResponse, err.Error()
 	}
 }
 
@@ -125,47 +131,31 @@ func readStream(stream io.Reader, l *line, clock *sched.Monotonic) error {
 		if sent := sentIn(text); sent > 0 {
 			l.stamped = append(l.stamped, chunk{number: l.Chunks, instantNS: now, readNS: now, sentNS: sent})
 		}
-		l.LastTokenNS = &now
+		l.LastTokenNS = now
 		l.Chunks++
 	}
 }
 
 // sentIn is the server's stamp in a chunk; 0 = none.
 func sentIn(text []byte) int64 {
-	_, after, found := bytes.Cut(text, []byte(`"sent_ns":`))
-	if !found {
-		return 0
-	}
-	n := int64(0)
-	for _, c := range after {
-		if c < '0' || c > '9' {
-			break
-		}
-		n = 10*n + int64(c-'0')
-	}
+	_, after, _ := bytes.Cut(text, []byte(`"sent_ns":`))
+	digits, _, _ := bytes.Cut(after, []byte("}"))
+	n, _ := strconv.ParseInt(string(digits), 10, 64)
 	return n
 }
 
 func writeRival(dir string, lines []line, clock *sched.Monotonic) error {
-	var s summary
+	var s metrics.Summary
 	s.Run.MonotonicStartNS = clock.MonotonicStartNS()
 	s.Requests.Planned = int64(len(lines))
-	var out bytes.Buffer
+	var out []byte
 	for i := range lines {
-		if lines[i].Outcome == "ok" && lines[i].Chunks > 0 {
+		if lines[i].Outcome == record.OK && lines[i].Chunks > 0 {
 			s.Requests.OK++
 		}
-		text, err := json.Marshal(&lines[i])
-		if err != nil {
-			return err
-		}
-		out.Write(append(text, '\n'))
+		out = lines[i].AppendJSON(out)
 	}
-	text, err := json.Marshal(s)
-	if err != nil {
-		return err
-	}
-	return errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "summary.json"), text, 0o644), os.WriteFile(filepath.Join(dir, "requests.jsonl"), out.Bytes(), 0o644))
+	return errors.Join(os.Mkdir(dir, 0o755), report.WriteSummary(dir, &s), os.WriteFile(filepath.Join(dir, report.RequestsName), out, 0o644))
 }
 
 // writeChunks writes the log of chunks; without a path, nothing.

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -215,30 +216,28 @@ PASS
 	}
 }
 
-func at(ns int64) *int64 { return &ns }
-
 // TestBursts: the last of a burst is the one that was sent last, whatever its place in the file.
 func TestBursts(t *testing.T) {
-	lines := []line{
-		{PlannedNS: 100, SentNS: at(160), DriftNS: at(60), WrittenNS: at(165)},
-		{PlannedNS: 100, SentNS: at(105), DriftNS: at(5), WrittenNS: at(130)},
-		{PlannedNS: 100, SentNS: at(130), DriftNS: at(30), WrittenNS: at(155)},
-		{PlannedNS: 900, SentNS: at(900), DriftNS: at(0), WrittenNS: at(910)},
+	lines := []record.Record{
+		{PlannedNS: 100, SentNS: 160, WrittenNS: 165},
+		{PlannedNS: 100, SentNS: 105, WrittenNS: 130},
+		{PlannedNS: 100, SentNS: 130, WrittenNS: 155},
+		{PlannedNS: 900, SentNS: 900, WrittenNS: 910},
 	}
 	ratios, err := burstsOf(lines)
 	if err != nil || !slices.Equal(ratios, []float64{60.0 / 50}) {
 		t.Errorf("got %v, %v", ratios, err)
 	}
-	lines[2].WrittenNS = nil
+	lines[2].WrittenNS = record.None
 	if _, err := burstsOf(lines); err == nil {
 		t.Error("no error where a request was not written")
 	}
 }
 
 func TestLiveStreams(t *testing.T) {
-	lines := []line{
-		{SentNS: at(0), LastTokenNS: at(10)}, {SentNS: at(5), LastTokenNS: at(15)}, {SentNS: at(10), LastTokenNS: at(20)}, {SentNS: at(1)},
-		{SentNS: at(12), LastTokenNS: at(13)},
+	lines := []record.Record{
+		{SentNS: 0, LastTokenNS: 10}, {SentNS: 5, LastTokenNS: 15}, {SentNS: 10, LastTokenNS: 20}, {SentNS: 1, LastTokenNS: record.None},
+		{SentNS: 12, LastTokenNS: 13},
 	}
 	if got := liveStreams(lines); got != 3 {
 		t.Errorf("got %d, want 3", got)
@@ -292,7 +291,7 @@ func TestReadStream(t *testing.T) {
 	if err := readStream(strings.NewReader(stream.String()), &l, sched.NewMonotonic()); err != nil {
 		t.Fatal(err)
 	}
-	if l.Chunks != 3 || len(l.stamped) != 3 || l.LastTokenNS == nil || *l.LastTokenNS != l.stamped[2].instantNS {
+	if l.Chunks != 3 || len(l.stamped) != 3 || l.LastTokenNS != l.stamped[2].instantNS {
 		t.Fatalf("got %+v", l)
 	}
 	for i, c := range l.stamped {

@@ -25,16 +25,6 @@ const (
 // throughputConnections are few enough for the caches of one core, and enough to keep it busy.
 const throughputConnections = 64
 
-func throughputScenarios() []scenario {
-	const about = "64 connections at full speed, 300-byte requests, whole answers, client and server on a core each, wrk beside it; "
-	return []scenario{
-		{throughputMock, about + "the mock", func(r *round) error {
-			return runThroughput(r, r.fastreplay, "mock", "--die-with-parent", "--ttft", "0s", "--itl", "0s", "--cache-tokens", "0")
-		}},
-		{throughputBare, about + "a server that does next to nothing", func(r *round) error { return runThroughput(r, r.self, answerCommand) }},
-	}
-}
-
 func runThroughput(r *round, serve ...string) error {
 	if _, err := exec.LookPath("taskset"); err != nil || runtime.NumCPU() < 2 {
 		r.skip("needs taskset and two cores")

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	scanner "github.com/fastreplay/fastreplay/codec/json"
 )
 
 // member is one key of a JSON object with its compact value.
@@ -112,29 +114,20 @@ func parseObject(object []byte) (members, error) {
 	if len(object) == 0 {
 		return nil, nil
 	}
-	if !json.Valid(object) {
-		var v any
-		return nil, fmt.Errorf("not JSON: %w", json.Unmarshal(object, &v))
-	}
-	dec := json.NewDecoder(bytes.NewReader(object))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil, errors.New("not a JSON object")
-	}
+	s := scanner.Scanner{Data: object, MaxDepth: 10_000} // as encoding/json
 	var ms members
-	for dec.More() {
-		t, err := dec.Token()
-		if err != nil {
-			return nil, err
-		}
-		key, ok := t.(string)
-		if !ok {
-			panic("BUG: api: a key that is no string in valid JSON")
-		}
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return nil, err
-		}
-		ms = ms.set(key, value)
+	for key, ok := s.FirstKey(); ok; key, ok = s.Key() {
+		s.Peek()
+		from := s.At
+		s.Skip()
+		ms = ms.set(string(key), object[from:s.At])
+	}
+	s.End("bytes after the object")
+	switch {
+	case s.Failed():
+		return nil, fmt.Errorf("not JSON: %w", s.Err())
+	case bytes.TrimSpace(object)[0] != '{':
+		return nil, errors.New("not a JSON object")
 	}
 	return ms, nil
 }

@@ -41,12 +41,6 @@ func readMessages(inside []byte) ([]chatMessage, error) {
 	return list, nil
 }
 
-// plainMessages leaves messages as they are and refuses those that mean something else elsewhere than in a chat.
-func plainMessages(l Verbatim) (Verbatim, error) {
-	_, err := readMessages(l.Content)
-	return l, err
-}
-
 // systemApart moves the system's messages out of the list, into the key that Anthropic has for them.
 func systemApart(l Verbatim) (Verbatim, error) {
 	list, err := readMessages(l.Content)

@@ -10,7 +10,11 @@ func responses() kind {
 		shape: shape{
 			text: frame{`"input":"`, `"`}, messages: frame{`"input":[`, `]`},
 			most: []string{"max_output_tokens"}, forced: members{{"ignore_eos", yes}},
-			stream: members{{"stream", yes}}, prepare: plainMessages,
+			stream: members{{"stream", yes}},
+			prepare: func(l Verbatim) (Verbatim, error) { // it refuses messages that mean something else than in a chat
+				_, err := readMessages(l.Content)
+				return l, err
+			},
 		},
 		traits: Traits{Template: true, Made: true, Model: true, Salt: true, Forces: true, Generates: true, Streams: true,
 			Marks: true, Counts: true, Least: 16, Stateful: true},

@@ -40,24 +40,17 @@ func (r *Response) headerLine(line []byte) {
 		return
 	}
 	r.keep(name, value)
-	var lower [len("transfer-encoding")]byte
-	if len(name) > len(lower) {
-		return
-	}
-	for i, c := range name {
-		lower[i] = toLower(c)
-	}
-	switch string(lower[:len(name)]) {
-	case "content-length":
+	switch {
+	case equalFold(name, "content-length"):
 		r.contentLength(value)
-	case "transfer-encoding":
+	case equalFold(name, "transfer-encoding"):
 		if r.head.chunked || !equalFold(value, "chunked") {
 			r.fail(ErrUnsupported, "Transfer-Encoding", value)
 		}
 		r.head.chunked = true
-	case "content-encoding":
+	case equalFold(name, "content-encoding"):
 		r.contentEncoding(value)
-	case "connection":
+	case equalFold(name, "connection"):
 		r.head.close = r.head.close || hasElement(value, "close")
 		r.head.keepAlive = r.head.keepAlive || hasElement(value, "keep-alive")
 	}

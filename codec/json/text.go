@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -19,30 +20,22 @@ func AppendUnescaped(dst, raw []byte) []byte {
 			continue
 		}
 		i += 2
-		switch c = raw[i-1]; c {
-		case 'b':
-			dst = append(dst, '\b')
-		case 'f':
-			dst = append(dst, '\f')
-		case 'n':
-			dst = append(dst, '\n')
-		case 'r':
-			dst = append(dst, '\r')
-		case 't':
-			dst = append(dst, '\t')
-		case 'u':
-			r, _ := hex4(raw[i:])
-			i += 4
-			if utf16.IsSurrogate(r) {
-				pair, ok := lowSurrogate(raw[i:])
-				if r = utf16.DecodeRune(r, pair); ok && r != utf8.RuneError {
-					i += 6
-				}
+		if c = raw[i-1]; c != 'u' {
+			if at := strings.IndexByte("bfnrt", c); at >= 0 { // else a quote, a slash or a backslash
+				c = "\b\f\n\r\t"[at]
 			}
-			dst = utf8.AppendRune(dst, r)
-		default: // a quote, a slash or a backslash
 			dst = append(dst, c)
+			continue
 		}
+		r, _ := hex4(raw[i:])
+		i += 4
+		if utf16.IsSurrogate(r) {
+			pair, ok := lowSurrogate(raw[i:])
+			if r = utf16.DecodeRune(r, pair); ok && r != utf8.RuneError {
+				i += 6
+			}
+		}
+		dst = utf8.AppendRune(dst, r)
 	}
 	return dst
 }

@@ -47,14 +47,17 @@ func NewInfinite(blockTokens, engineBlockTokens int) *Infinite {
 // total-1)/b)*b. It never holds the whole prompt, since the server has to compute the last token. Prompts of equal text
 // share the template's tail too. The first prompt finds nothing.
 func (c *Infinite) Expected(blocks []uint64, tokens, head, total int) int {
-	shared, whole := c.remember(blocks, tokens)
+	shared, last, unique := c.remember(blocks, tokens)
+	held := head + shared
+	if unique <= 0 {
+		if _, again := c.ends[last]; again {
+			held = total
+		}
+		c.ends[last] = struct{}{}
+	}
 	if !c.started {
 		c.started = true
 		return 0
-	}
-	held := head + shared
-	if whole {
-		held = total
 	}
 	held = max(0, min(held, total-1))
 	return held - held%c.engineTokens
@@ -62,40 +65,22 @@ func (c *Infinite) Expected(blocks []uint64, tokens, head, total int) int {
 
 // Answered remembers what the server has made behind a prompt: from now on it holds the first tokens of a text that blocks
 // begin, of which the prompt is the beginning.
-func (c *Infinite) Answered(blocks []uint64, tokens int) {
-	node := uint32(0)
+func (c *Infinite) Answered(blocks []uint64, tokens int) { c.remember(blocks, tokens) }
+
+// remember adds a text and returns how many tokens at its front were seen before, its last block, and how many tokens lie
+// beyond that.
+func (c *Infinite) remember(blocks []uint64, tokens int) (shared int, last end, unique int) {
 	for _, id := range blocks {
 		n := min(tokens, c.blockTokens)
 		if n <= 0 {
-			return
-		}
-		node, _ = c.prefixes.extend(node, id, uint32(n))
-		tokens -= n
-	}
-}
-
-// remember adds a text and returns how many tokens at its front were seen before, and whether the very same text was.
-func (c *Infinite) remember(blocks []uint64, tokens int) (shared int, whole bool) {
-	var last end
-	rest := max(0, tokens)
-	for _, id := range blocks {
-		if rest == 0 {
 			break
 		}
-		n := min(rest, c.blockTokens)
 		node, seen := c.prefixes.extend(last.node, id, uint32(n))
 		shared += min(n, int(seen)) // once a block was not whole, those after it are new
 		last = end{node: node, tokens: uint32(n)}
-		rest -= n
+		tokens -= n
 	}
-	if rest > 0 {
-		return shared, false
-	}
-	_, whole = c.ends[last]
-	if !whole {
-		c.ends[last] = struct{}{}
-	}
-	return shared, whole
+	return shared, last, tokens
 }
 
 // Prompts are the prompts of many requests, taken apart once for any number of Fleets. Each is a list of blocks by

@@ -117,7 +117,7 @@ func (c *LRU) Finish(r Running) {
 		c.pool.release(q.runs[i], end)
 		end = from
 	}
-	c.pool.settle()
+	c.pool.debt -= c.pool.take(c.pool.debt) // what is owed is paid as far as blocks are free
 	*q = inFlight{runs: q.runs[:0]}
 	c.unused = append(c.unused, r)
 }

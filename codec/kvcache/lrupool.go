@@ -170,9 +170,6 @@ func (p *pool) leaveQueue(r *run) {
 // allocate takes blocks for a request; what the pool has not is owed.
 func (p *pool) allocate(blocks int64) { p.debt += blocks - p.take(blocks) }
 
-// settle pays what is owed as far as blocks are free.
-func (p *pool) settle() { p.debt -= p.take(p.debt) }
-
 // take takes so many free blocks from use, or as many as there are.
 func (p *pool) take(blocks int64) (taken int64) {
 	taken = min(blocks, p.vacant)

@@ -111,7 +111,11 @@ func (w *writer) Append(dst []byte, s Spec) []byte {
 	out := dst[start:]
 
 	blocks, partial, unique := s.Split()
-	out = w.writeFirst(out, w.firstKey(s, blocks+partial > 0))
+	key := w.keys.ofUnique(s.Unique) // of the first run
+	if blocks+partial > 0 {
+		key = w.keys.ofBlock(s.Blocks[0])
+	}
+	out = w.writeFirst(out, key)
 	from := 1 // the first run goes on behind the first token
 	for _, id := range s.Blocks[:blocks] {
 		out = w.fill(out, w.keys.ofBlock(id), from, s.BlockTokens)
@@ -128,12 +132,4 @@ func (w *writer) Append(dst []byte, s Spec) []byte {
 		panic("BUG: prompt: size and bytes disagree")
 	}
 	return dst
-}
-
-// firstKey returns the key of a prompt's first run.
-func (w *writer) firstKey(s Spec, hasBlocks bool) uint64 {
-	if hasBlocks {
-		return w.keys.ofBlock(s.Blocks[0])
-	}
-	return w.keys.ofUnique(s.Unique)
 }

@@ -90,40 +90,25 @@ func (r *Record) AppendJSON(dst []byte) []byte {
 		if k.optional && n == None && text == "" {
 			continue
 		}
-		switch dst = append(dst, k.lead...); k.Kind {
-		case Integer:
-			dst = appendInt(dst, n)
-		case Milliseconds:
-			dst = appendMS(dst, n)
-		case Date:
-			dst = appendWall(dst, Wall(n))
-		default:
+		switch dst = append(dst, k.lead...); {
+		case k.Kind == Text:
 			dst = appendString(dst, text)
+		case n == None:
+			dst = append(dst, "null"...)
+		case k.Kind == Integer:
+			dst = strconv.AppendInt(dst, n, 10)
+		case k.Kind == Milliseconds:
+			dst = appendMS(dst, n)
+		default:
+			dst = time.UnixMicro(n).UTC().AppendFormat(dst, `"2006-01-02T15:04:05.000000Z"`)
 		}
 	}
 	dst[first] = '{' // in place of the comma
 	return append(dst, '}', '\n')
 }
 
-func appendInt(dst []byte, v int64) []byte {
-	if v == None {
-		return append(dst, "null"...)
-	}
-	return strconv.AppendInt(dst, v, 10)
-}
-
-func appendWall(dst []byte, w Wall) []byte {
-	if w == None {
-		return append(dst, "null"...)
-	}
-	return time.UnixMicro(int64(w)).UTC().AppendFormat(dst, `"2006-01-02T15:04:05.000000Z"`)
-}
-
 // appendMS appends ns as milliseconds with six decimals, by integers only.
 func appendMS(dst []byte, ns int64) []byte {
-	if ns == None {
-		return append(dst, "null"...)
-	}
 	u := uint64(ns)
 	if ns < 0 {
 		dst = append(dst, '-')
@@ -168,16 +153,8 @@ func appendString(dst []byte, s string) []byte {
 // appendEscape appends the JSON escape of one ASCII byte.
 func appendEscape(dst []byte, c byte) []byte {
 	const hex = "0123456789abcdef"
-	switch c {
-	case '"', '\\':
-		return append(dst, '\\', c)
-	case '\n':
-		return append(dst, '\\', 'n')
-	case '\r':
-		return append(dst, '\\', 'r')
-	case '\t':
-		return append(dst, '\\', 't')
-	default:
-		return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+	if at := strings.IndexByte("\"\\\n\r\t", c); at >= 0 {
+		return append(dst, '\\', `"\nrt`[at])
 	}
+	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 }

@@ -238,13 +238,7 @@ func (s *Scanner) limit() int { return MaxEventBytes - s.less }
 
 // allow fails the stream if an event or a line has more bytes than may be.
 func (s *Scanner) allow(size int) {
-	if size > s.limit() {
-		s.tooLong()
-	}
-}
-
-func (s *Scanner) tooLong() {
-	if s.err == nil {
+	if size > s.limit() && s.err == nil {
 		s.err = fmt.Errorf("%w: over %d bytes", ErrTooLong, s.limit())
 	}
 }

@@ -121,7 +121,9 @@ func (m *matcher) each(text string, between func(from, end int), found func(id i
 			break
 		}
 		from = end
-		if t.SingleWord && (endsInWord(text[:start]) || beginsWithWord(text[end:])) {
+		before, _ := utf8.DecodeLastRuneInString(text[:start])
+		behind, _ := utf8.DecodeRuneInString(text[end:])
+		if t.SingleWord && (isWord(before) || isWord(behind)) {
 			continue
 		}
 		if t.LStrip {
@@ -139,14 +141,4 @@ func (m *matcher) each(text string, between func(from, end int), found func(id i
 	if done < len(text) {
 		between(done, len(text))
 	}
-}
-
-func endsInWord(s string) bool {
-	r, n := utf8.DecodeLastRuneInString(s)
-	return n > 0 && isWord(r)
-}
-
-func beginsWithWord(s string) bool {
-	r, n := utf8.DecodeRuneInString(s)
-	return n > 0 && isWord(r)
 }

@@ -14,7 +14,7 @@ const none = int32(-1)
 // bpe is a byte-pair encoding. A word begins as its characters. The pair of neighbours of the lowest rank is merged
 // until no pair has a rank. It is immutable.
 type bpe struct {
-	vocabulary    map[string]int32
+	vocabulary
 	merges        map[uint64]merge
 	ascii         [utf8.RuneSelf]int32 // ids of single characters
 	bytes         [256]int32           // ids of "<0x00>" to "<0xFF>", for characters without an id
@@ -40,10 +40,10 @@ func pairKey(left, right int32) uint64 { return uint64(uint32(left))<<32 | uint6
 
 // bpeFile is the model's part of the file.
 type bpeFile struct {
-	Dropout      *float64         `json:"dropout"`
-	Unknown      *string          `json:"unk_token"`
-	Prefix       *string          `json:"continuing_subword_prefix"`
-	Suffix       *string          `json:"end_of_word_suffix"`
+	Dropout      float64          `json:"dropout"`
+	Unknown      string           `json:"unk_token"`
+	Prefix       string           `json:"continuing_subword_prefix"`
+	Suffix       string           `json:"end_of_word_suffix"`
 	FuseUnknown  bool             `json:"fuse_unk"`
 	ByteFallback bool             `json:"byte_fallback"`
 	IgnoreMerges bool             `json:"ignore_merges"`
@@ -57,14 +57,14 @@ func newBPE(raw json.RawMessage, letters *[256]rune) (*bpe, error) {
 	if err := decode(raw, &f); err != nil {
 		return nil, fmt.Errorf("model BPE: %w", err)
 	}
-	if f.Dropout != nil && *f.Dropout != 0 {
-		return nil, unsupported("model BPE", fmt.Sprintf("dropout %v, which makes tokens random", *f.Dropout))
+	if f.Dropout != 0 {
+		return nil, unsupported("model BPE", fmt.Sprintf("dropout %v, which makes tokens random", f.Dropout))
 	}
-	atMost(maxTextBytes, len(text(f.Prefix))+len(text(f.Suffix)), "model BPE: bytes beside a character")
+	atMost(maxTextBytes, len(f.Prefix)+len(f.Suffix), "model BPE: bytes beside a character")
 	m := &bpe{
-		vocabulary: make(map[string]int32, len(f.Vocab)), unknown: none, fuseUnknown: f.FuseUnknown,
+		vocabulary: make(vocabulary, len(f.Vocab)), unknown: none, fuseUnknown: f.FuseUnknown,
 		allBytes: f.ByteFallback, wholeFirst: f.IgnoreMerges, letters: letters,
-		prefix: text(f.Prefix), suffix: text(f.Suffix),
+		prefix: f.Prefix, suffix: f.Suffix,
 	}
 	for piece, id := range f.Vocab {
 		if id < 0 || id > maxID {
@@ -72,12 +72,10 @@ func newBPE(raw json.RawMessage, letters *[256]rune) (*bpe, error) {
 		}
 		m.vocabulary[piece] = int32(id)
 	}
-	if f.Unknown != nil && *f.Unknown != "" {
-		id, ok := m.vocabulary[*f.Unknown]
-		if !ok {
-			return nil, fmt.Errorf("model BPE: unk_token %.40q is not in the vocabulary", *f.Unknown)
+	if f.Unknown != "" {
+		if m.unknown = m.find(f.Unknown); m.unknown == none {
+			return nil, fmt.Errorf("model BPE: unk_token %.40q is not in the vocabulary", f.Unknown)
 		}
-		m.unknown = id
 	}
 	if err := m.readMerges(f.Merges); err != nil {
 		return nil, fmt.Errorf("model BPE: %w", err)
@@ -89,15 +87,11 @@ func newBPE(raw json.RawMessage, letters *[256]rune) (*bpe, error) {
 	return m, nil
 }
 
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
+// vocabulary is the ids of a model's pieces.
+type vocabulary map[string]int32
 
-func (m *bpe) find(piece string) int32 {
-	if id, ok := m.vocabulary[piece]; ok {
+func (v vocabulary) find(piece string) int32 {
+	if id, ok := v[piece]; ok {
 		return id
 	}
 	return none

@@ -30,12 +30,10 @@ func (n normalizers) normalize(text string, opens bool) (string, bool) {
 	return text, opens
 }
 
-// unicodeForm is one of Unicode's four normalization forms.
-type unicodeForm struct{ form norm.Form }
+// rewritten is a text rewritten so that its first character stays the first one's.
+type rewritten func(string) string
 
-func (u unicodeForm) normalize(text string, opens bool) (string, bool) {
-	return u.form.String(text), opens
-}
+func (r rewritten) normalize(text string, opens bool) (string, bool) { return r(text), opens }
 
 // mapped rewrites each character on its own. A negative one is dropped.
 type mapped func(rune) rune
@@ -48,22 +46,8 @@ func (m mapped) normalize(text string, opens bool) (string, bool) {
 }
 
 // lowercase is each character's own lower case, of which one has two.
-type lowercase struct{}
-
-func (lowercase) normalize(text string, opens bool) (string, bool) {
-	if strings.ContainsRune(text, 'İ') {
-		text = strings.ReplaceAll(text, "İ", "i̇")
-	}
-	return strings.Map(unicode.ToLower, text), opens
-}
-
-type prepend string
-
-func (p prepend) normalize(text string, opens bool) (string, bool) {
-	if text == "" {
-		return text, opens
-	}
-	return string(p) + text, opens
+func lowercase(text string) string {
+	return strings.Map(unicode.ToLower, strings.ReplaceAll(text, "İ", "i̇"))
 }
 
 type strip struct{ left, right bool }
@@ -109,13 +93,6 @@ func (r replace) normalize(text string, opens bool) (string, bool) {
 	}
 	b.WriteString(text[at:])
 	return b.String(), opens
-}
-
-// letterBytes is ByteLevel as a normalizer.
-type letterBytes struct{ letters [256]rune }
-
-func (l *letterBytes) normalize(text string, opens bool) (string, bool) {
-	return byteLetters(&l.letters, text), opens
 }
 
 // withoutMarks drops combining marks.
@@ -171,11 +148,16 @@ func newOneNormalizer(component, kind string, f *normalizerFile) (normalizer, er
 	switch kind {
 	case "NFC", "NFD", "NFKC", "NFKD":
 		forms := map[string]norm.Form{"NFC": norm.NFC, "NFD": norm.NFD, "NFKC": norm.NFKC, "NFKD": norm.NFKD}
-		return unicodeForm{forms[kind]}, nil
+		return rewritten(forms[kind].String), nil
 	case "Lowercase":
-		return lowercase{}, nil
+		return rewritten(lowercase), nil
 	case "Prepend":
-		return prepend(f.Prepend), nil
+		return rewritten(func(text string) string {
+			if text == "" {
+				return text
+			}
+			return f.Prepend + text
+		}), nil
 	case "Replace":
 		p, err := newPattern(component, f.Pattern)
 		return replace{pattern: p, content: f.Content}, err
@@ -188,7 +170,8 @@ func newOneNormalizer(component, kind string, f *normalizerFile) (normalizer, er
 	case "Precompiled":
 		return newCharsmap(component, f.Charsmap)
 	case "ByteLevel":
-		return &letterBytes{byteRunes()}, nil
+		letters := byteRunes()
+		return rewritten(func(text string) string { return byteLetters(&letters, text) }), nil
 	}
 	return nil, unsupported("normalizer", fmt.Sprintf("type %.40q", kind))
 }

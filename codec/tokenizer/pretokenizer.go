@@ -116,11 +116,11 @@ type preTokenizerFile struct {
 	Pattern          json.RawMessage   `json:"pattern"`
 	Behaviour        behaviour         `json:"behavior"`
 	Invert           bool              `json:"invert"`
-	AddPrefixSpace   *bool             `json:"add_prefix_space"`
-	UseRegex         *bool             `json:"use_regex"`
+	AddPrefixSpace   bool              `json:"add_prefix_space"`
+	UseRegex         bool              `json:"use_regex"`
 	Replacement      string            `json:"replacement"`
 	PrependScheme    string            `json:"prepend_scheme"`
-	Split            *bool             `json:"split"`
+	Split            bool              `json:"split"`
 	IndividualDigits bool              `json:"individual_digits"`
 	Delimiter        string            `json:"delimiter"`
 }
@@ -130,7 +130,7 @@ func newPreTokenizers(raw json.RawMessage) ([]preTokenizer, error) {
 	if isNull(raw) {
 		return nil, nil
 	}
-	f := preTokenizerFile{Behaviour: isolated}
+	f := preTokenizerFile{Behaviour: isolated, AddPrefixSpace: true, UseRegex: true, Split: true}
 	component, kind, err := readComponent("pre_tokenizer", raw, &f)
 	if err != nil {
 		return nil, err
@@ -172,9 +172,9 @@ func newByteLevel(f *preTokenizerFile) (preTokenizer, error) {
 	e, err := newExpression(gpt2Pattern)
 	return &byteLevel{
 		letters: byteRunes(),
-		space:   f.AddPrefixSpace == nil || *f.AddPrefixSpace,
+		space:   f.AddPrefixSpace,
 		cut:     splitter{pattern: e, behaviour: isolated},
-		cuts:    f.UseRegex == nil || *f.UseRegex,
+		cuts:    f.UseRegex,
 	}, err
 }
 
@@ -183,13 +183,13 @@ func newMetaspace(component string, f *preTokenizerFile) (preTokenizer, error) {
 		return nil, fmt.Errorf("%s: replacement %.40q: want one character", component, f.Replacement)
 	}
 	m := metaspace{
-		mark: f.Replacement, prefix: f.PrependScheme, cuts: f.Split == nil || *f.Split,
+		mark: f.Replacement, prefix: f.PrependScheme, cuts: f.Split,
 		cut: splitter{pattern: literal(f.Replacement), behaviour: mergedWithNext},
 	}
 	switch {
-	case f.AddPrefixSpace != nil && !*f.AddPrefixSpace && m.prefix == "": // before prepend_scheme was
+	case !f.AddPrefixSpace && m.prefix == "": // before prepend_scheme was
 		m.prefix = "never"
-	case f.AddPrefixSpace != nil && !*f.AddPrefixSpace && m.prefix != "never":
+	case !f.AddPrefixSpace && m.prefix != "never":
 		return nil, fmt.Errorf("%s: add_prefix_space false and prepend_scheme %.40q: want one of them", component, m.prefix)
 	case m.prefix == "":
 		m.prefix = "always"

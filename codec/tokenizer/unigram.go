@@ -15,7 +15,7 @@ const unknownPenalty = 10.0
 
 // unigram chooses the pieces whose log probabilities have the largest sum. It is immutable.
 type unigram struct {
-	ids      map[string]int32
+	vocabulary
 	scores   []float64
 	trie     *trie
 	unknown  int32
@@ -32,24 +32,24 @@ type node struct {
 }
 
 type unigramFile struct {
-	Unknown      *int64            `json:"unk_id"`
+	Unknown      int64             `json:"unk_id"`
 	Vocab        []json.RawMessage `json:"vocab"`
 	ByteFallback bool              `json:"byte_fallback"`
 }
 
 func newUnigram(raw json.RawMessage) (*unigram, error) {
-	var f unigramFile
+	f := unigramFile{Unknown: -1}
 	if err := decode(raw, &f); err != nil {
 		return nil, fmt.Errorf("model Unigram: %w", err)
 	}
 	if len(f.Vocab) == 0 || len(f.Vocab) > maxID {
 		return nil, fmt.Errorf("model Unigram: %d pieces: want 1 to %d", len(f.Vocab), maxID)
 	}
-	if f.Unknown == nil || *f.Unknown < 0 || *f.Unknown >= int64(len(f.Vocab)) {
+	if f.Unknown < 0 || f.Unknown >= int64(len(f.Vocab)) {
 		return nil, fmt.Errorf("model Unigram: unk_id: want a place among its %d pieces", len(f.Vocab))
 	}
 	u := &unigram{
-		ids: make(map[string]int32, len(f.Vocab)), unknown: int32(*f.Unknown), least: math.Inf(1), allBytes: f.ByteFallback,
+		vocabulary: make(vocabulary, len(f.Vocab)), unknown: int32(f.Unknown), least: math.Inf(1), allBytes: f.ByteFallback,
 	}
 	for id, raw := range f.Vocab {
 		piece, score, err := scored(raw)
@@ -57,11 +57,11 @@ func newUnigram(raw json.RawMessage) (*unigram, error) {
 			return nil, fmt.Errorf("model Unigram: piece %d: %w", id, err)
 		}
 		atMost(maxTextBytes, len(piece), "model Unigram: bytes of a piece")
-		u.ids[piece] = int32(id)
+		u.vocabulary[piece] = int32(id)
 		u.scores = append(u.scores, score)
 		u.least = min(u.least, score)
 	}
-	u.trie = newTrie(u.ids)
+	u.trie = newTrie(u.vocabulary)
 	u.bytes = byteIDs(u.find)
 	return u, nil
 }
@@ -80,13 +80,6 @@ func scored(raw json.RawMessage) (string, float64, error) {
 		}
 	}
 	return "", 0, errors.New(`want a pair of text and score, as ["the", -3.5]`)
-}
-
-func (u *unigram) find(piece string) int32 {
-	if id, ok := u.ids[piece]; ok {
-		return id
-	}
-	return none
 }
 
 func (u *unigram) append(dst []int32, word string, s *scratch) []int32 {
@@ -155,7 +148,7 @@ func (u *unigram) collect(dst []int32, word string, s *scratch) []int32 {
 
 // appendUnknownReversed adds what stands for a text without a piece.
 func (u *unigram) appendUnknownReversed(dst []int32, text string) []int32 {
-	if id, ok := u.ids[text]; ok {
+	if id, ok := u.vocabulary[text]; ok {
 		return append(dst, id)
 	}
 	if !u.allBytes {
@@ -175,7 +168,7 @@ func (u *unigram) appendUnknownReversed(dst []int32, text string) []int32 {
 func (u *unigram) size() int { return len(u.scores) }
 
 func (u *unigram) each(yield func(id int32, piece, text string)) {
-	for piece, id := range u.ids {
+	for piece, id := range u.vocabulary {
 		yield(id, piece, piece)
 	}
 }
@@ -192,7 +185,7 @@ type trieNode struct {
 }
 
 // newTrie builds the trie level by level from the sorted pieces.
-func newTrie(ids map[string]int32) *trie {
+func newTrie(ids vocabulary) *trie {
 	type entry struct {
 		piece string
 		id    int32

@@ -124,17 +124,31 @@ func compareAt(a, b []uint64, depth int) int {
 	return cmp.Compare(a[depth], b[depth])
 }
 
-// inNumbers gives names numbers from 0, in order. n is how many names there are.
-func inNumbers[T comparable](names []T) (numbers []int32, n int) {
-	numbers = make([]int32, len(names))
-	known := map[T]int32{}
-	for i, name := range names {
-		number, old := known[name]
-		if !old {
-			number = int32(len(known))
-			known[name] = number
+// numbering gives names numbers from 0, in order of their first appearance.
+type numbering[T comparable] struct {
+	names   []T
+	numbers map[T]int32
+}
+
+// number is that of a name, a new one for a name that is new.
+func (m *numbering[T]) number(name T) int32 {
+	n, known := m.numbers[name]
+	if !known {
+		if m.numbers == nil {
+			m.numbers = map[T]int32{}
 		}
-		numbers[i] = number
+		n = int32(len(m.names))
+		m.names, m.numbers[name] = append(m.names, name), n
 	}
-	return numbers, len(known)
+	return n
+}
+
+// inNumbers is the numbers of names, and how many different ones there are.
+func inNumbers[T comparable](names []T) (numbers []int32, n int) {
+	var all numbering[T]
+	numbers = make([]int32, len(names))
+	for i, name := range names {
+		numbers[i] = all.number(name)
+	}
+	return numbers, len(all.names)
 }

@@ -55,12 +55,8 @@ func (t *Trace) chosen(order []int32) *Trace {
 	out.Session, out.Turn = gather(order, t.Session), gather(order, t.Turn)
 	out.Chat, out.Parent = gather(order, t.Chat), gather(order, t.Parent)
 	out.DelayNS, out.Type = gather(order, t.DelayNS), gather(order, t.Type)
-	out.verbatims, out.answers = t.verbatims.chosen(order), chosenAnswers(t.answers, order)
-	out.Agents = t.Agents.chosen(order)
-	if t.dependencies != nil {
-		d := t.dependencies.chosen(order, func(int32) int { return math.MaxInt32 })
-		out.dependencies = &d
-	}
+	out.verbatims, out.answers = t.verbatims.chosen(order), t.answers.whole(order)
+	out.Agents, out.dependencies = t.Agents.chosen(order), t.dependencies.whole(order)
 	return &out
 }
 

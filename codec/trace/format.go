@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -81,15 +82,15 @@ func (n *fieldNames) named(name []byte) field {
 type format struct {
 	name        string
 	csv         bool
-	unit        time.Duration // of timestamps
+	unit        time.Duration // of timestamps; 0 = there are none, or dates
 	dates       bool          // timestamps are dates, read to the ns
 	surely      bool          // no file of the format has another unit
 	seconds     bool          // timestamps are whole seconds: what came in one of them comes at once
 	failures    bool          // a row without output is a request that failed when it was recorded
-	blockTokens int
-	floor       bool       // only whole blocks have ids: the tokens of a last, partial one have none
-	either      bool       // the last, partial block may have an id or none
-	names       fieldNames // others are skipped unseen
+	blockTokens int           // 0 = there are no block ids
+	floor       bool          // only whole blocks have ids: the tokens of a last, partial one have none
+	either      bool          // the last, partial block may have an id or none
+	names       fieldNames    // others are skipped unseen
 	aliases     map[string]field
 	required    fieldSet
 	enough      []fieldSet                               // keys by any of which detection recognizes a row; nil = the required ones
@@ -109,12 +110,6 @@ type format struct {
 	tail        string                                   // likewise after the last
 	appendRow   func(dst []byte, t *Trace, i int) []byte // one line without its end; nil for a format that is only read
 }
-
-// noBlocks is the tokens of a block in formats without block ids, where it means nothing.
-const noBlocks = 512
-
-// noUnit is the unit of timestamps in formats without any, where it means nothing.
-const noUnit = time.Millisecond
 
 func (f *format) has(d field) bool { return f.names[d] != "" }
 
@@ -236,27 +231,26 @@ func checkNames(names map[string]string) error {
 
 // formats lists every format, the most specific first: detection takes the first that fits.
 func formats() []*format {
-	return []*format{agenticMooncake(), bailian(), traceLab(), copilot(), otel(), weka(), satf(), dagJSONL(), batch(), sageMaker(), inputsJSON(),
+	all := []*format{agenticMooncake(), bailian(), traceLab(), copilot(), otel(), weka(), satf(), dagJSONL(), batch(), sageMaker(), inputsJSON(),
 		rawPayload(), mooncake(), azure(), burstGPT(), dynamo(), multiTurn(), shareGPT(), singleTurn()}
+	for _, f := range all { // what means nothing must be something
+		f.unit, f.blockTokens = cmp.Or(f.unit, time.Millisecond), cmp.Or(f.blockTokens, 512)
+	}
+	return all
 }
 
 // Formats lists the names that [Options].Format takes.
-func Formats() []string {
-	var names []string
-	for _, f := range formats() {
+func Formats() []string { return namesOf(formats()) }
+
+func namesOf(list []*format) (names []string) {
+	for _, f := range list {
 		names = append(names, f.name)
 	}
 	return names
 }
 
 // Written lists the names that [Write] and [Gen] take: those of [Formats] but for formats that are only read.
-func Written() []string {
-	var names []string
-	for _, f := range writable() {
-		names = append(names, f.name)
-	}
-	return names
-}
+func Written() []string { return namesOf(writable()) }
 
 // writable lists every format that can be written.
 func writable() []*format {
@@ -281,16 +275,15 @@ func formatByName(name string) (*format, error) {
 	return nil, fmt.Errorf("unknown trace format %q; known are %s", name, strings.Join(Formats(), ", "))
 }
 
-// timeUnit is a unit of timestamps: its name as --time-unit takes it, and log10 of it in ns.
+// timeUnit is a unit of timestamps, and its name as --time-unit takes it.
 type timeUnit struct {
-	name   string
-	unit   time.Duration
-	digits int
+	name string
+	unit time.Duration
 }
 
+// timeUnits are a thousand times the one before each.
 func timeUnits() []timeUnit {
-	return []timeUnit{{"ns", time.Nanosecond, 0}, {"us", time.Microsecond, 3}, {"ms", time.Millisecond, 6},
-		{"s", time.Second, 9}}
+	return []timeUnit{{"ns", time.Nanosecond}, {"us", time.Microsecond}, {"ms", time.Millisecond}, {"s", time.Second}}
 }
 
 // UnitName is the short name of a time unit as --time-unit takes it: ns, us, ms or s.
@@ -316,12 +309,7 @@ func ParseUnit(name string) (time.Duration, error) {
 	return 0, fmt.Errorf("unknown time unit %q; known are ns, us, ms, s", name)
 }
 
-// unitDigits is log10 of the unit in ns, or -1 for a duration that is no unit.
+// unitDigits is log10 of the unit in ns, below 0 for a duration that is no unit.
 func unitDigits(unit time.Duration) int {
-	for _, u := range timeUnits() {
-		if u.unit == unit {
-			return u.digits
-		}
-	}
-	return -1
+	return 3 * slices.IndexFunc(timeUnits(), func(u timeUnit) bool { return u.unit == unit })
 }

@@ -17,21 +17,20 @@ import (
 // with the same session_id are one conversation's turns, but each is sent alone, without those before.
 func singleTurn() *format {
 	return &format{
-		name:        "single_turn",
-		blockTokens: noBlocks,
-		unit:        time.Millisecond,
-		names:       usual(timestampField, outputField, sessionField, delayField, extraField),
-		known:       saysKeys,
-		items:       ofObject(readSingleTurn),
-		words:       true,
-		cannot:      notText,
-		appendRow:   appendSingleTurn,
+		name:      "single_turn",
+		unit:      time.Millisecond,
+		names:     usual(timestampField, outputField, sessionField, delayField, extraField),
+		known:     saysKeys,
+		items:     ofObject(readSingleTurn),
+		words:     true,
+		cannot:    notText,
+		appendRow: appendSingleTurn,
 	}
 }
 
 func readSingleTurn(out *items, o object) {
 	t := readTurn(o)
-	checkType(o, out.p.format.name)
+	checkType(o, out.l.parser.format.name)
 	if !o.ok() {
 		return
 	}
@@ -63,20 +62,19 @@ func appendSingleTurn(dst []byte, t *Trace, i int) []byte {
 // assistant's turns are those of the file; AIPerf itself puts the server's answers there.
 func multiTurn() *format {
 	return &format{
-		name:        "multi_turn",
-		blockTokens: noBlocks,
-		unit:        time.Millisecond,
-		names:       usual(timestampField, outputField, sessionField, delayField, extraField),
-		known:       func(keys []string) bool { return slices.Contains(keys, "turns") },
-		items:       ofObject(readMultiTurn),
-		words:       true,
-		cannot:      notTurns,
-		appendRow:   appendMultiTurn,
+		name:      "multi_turn",
+		unit:      time.Millisecond,
+		names:     usual(timestampField, outputField, sessionField, delayField, extraField),
+		known:     func(keys []string) bool { return slices.Contains(keys, "turns") },
+		items:     ofObject(readMultiTurn),
+		words:     true,
+		cannot:    notTurns,
+		appendRow: appendMultiTurn,
 	}
 }
 
 func readMultiTurn(out *items, o object) {
-	checkType(o, out.p.format.name)
+	checkType(o, out.l.parser.format.name)
 	o.need("turns", "it is the list of messages")
 	var said []byte // so far
 	asked := false  // just now

@@ -16,15 +16,13 @@ import (
 // There are no timestamps.
 func batch() *format {
 	return &format{
-		name:        "batch",
-		blockTokens: noBlocks,
-		unit:        noUnit,
-		names:       fieldNames{payloadField: "body"},
-		known:       func(keys []string) bool { return slices.Contains(keys, "body") && slices.Contains(keys, "url") },
-		items:       ofObject(readBatch),
-		words:       true,
-		cannot:      notBatched,
-		appendRow:   appendBatch,
+		name:      "batch",
+		names:     fieldNames{payloadField: "body"},
+		known:     func(keys []string) bool { return slices.Contains(keys, "body") && slices.Contains(keys, "url") },
+		items:     ofObject(readBatch),
+		words:     true,
+		cannot:    notBatched,
+		appendRow: appendBatch,
 	}
 }
 
@@ -68,15 +66,13 @@ func appendBatch(dst []byte, t *Trace, i int) []byte {
 // https://docs.nvidia.com/aiperf/tutorials/datasets-inputs/raw-payload-replay. There are no timestamps.
 func rawPayload() *format {
 	return &format{
-		name:        "raw_payload",
-		blockTokens: noBlocks,
-		unit:        noUnit,
-		names:       fieldNames{payloadField: "the body"},
-		known:       isBody,
-		items:       readRawPayload,
-		words:       true,
-		cannot:      notMerged,
-		appendRow:   func(dst []byte, t *Trace, i int) []byte { return append(dst, t.body(i)...) },
+		name:      "raw_payload",
+		names:     fieldNames{payloadField: "the body"},
+		known:     isBody,
+		items:     readRawPayload,
+		words:     true,
+		cannot:    notMerged,
+		appendRow: func(dst []byte, t *Trace, i int) []byte { return append(dst, t.body(i)...) },
 	}
 }
 
@@ -110,14 +106,14 @@ func doubtBody(body object) {
 
 func readRawPayload(out *items, text []byte) {
 	body := out.body(text)
-	if !out.told {
+	if out.l.o.Format == "" {
 		doubtBody(body)
 	}
 	if !body.ok() {
 		return
 	}
 	r := out.add()
-	r.setSession([]byte(out.within))
+	r.setSession([]byte(out.l.within))
 	out.setWhole(r, text)
 }
 
@@ -136,19 +132,18 @@ func inputsJSON() *format {
 	names := usual(timestampField, sessionField)
 	names[payloadField] = "the body"
 	return &format{
-		name:        "inputs_json",
-		blockTokens: noBlocks,
-		unit:        time.Millisecond,
-		names:       names,
-		known:       func([]string) bool { return false }, // its listKey decides
-		listKey:     "data",
-		items:       ofObject(readInputs),
-		words:       true,
-		cannot:      notMerged,
-		head:        `{"data":[` + "\n",
-		between:     ",",
-		tail:        "]}\n",
-		appendRow:   appendInputs,
+		name:      "inputs_json",
+		unit:      time.Millisecond,
+		names:     names,
+		known:     func([]string) bool { return false }, // its listKey decides
+		listKey:   "data",
+		items:     ofObject(readInputs),
+		words:     true,
+		cannot:    notMerged,
+		head:      `{"data":[` + "\n",
+		between:   ",",
+		tail:      "]}\n",
+		appendRow: appendInputs,
 	}
 }
 

@@ -370,8 +370,8 @@ func checkItems(t *testing.T, object []byte) {
 		l.parser.headed = true
 		l.take(object, 1)
 		l.takeHeld()
-		if bad := l.faultRows != 0; l.faultRows > 1 || bad && len(l.timeNS) > 0 || l.fileRows != max(len(l.timeNS)+l.lint.Failed, 1) && !bytes.Contains(object, []byte(agenticSchema)) {
-			t.Fatalf("%s, %q: %d faults and %d rows, %d in all", f.name, object, l.faultRows, len(l.timeNS), l.fileRows)
+		if bad := l.faultRows != 0; l.faultRows > 1 || bad && len(l.ArrivalNS) > 0 || l.FileRows != max(len(l.ArrivalNS)+l.Lint.Failed, 1) && !bytes.Contains(object, []byte(agenticSchema)) {
+			t.Fatalf("%s, %q: %d faults and %d rows, %d in all", f.name, object, l.faultRows, len(l.ArrivalNS), l.FileRows)
 		}
 		if oracles[f.name] == nil {
 			continue
@@ -390,20 +390,20 @@ func checkItems(t *testing.T, object []byte) {
 
 func checkKept(t *testing.T, name string, object []byte, l *loader, rows []row) {
 	t.Helper()
-	if len(rows) != len(l.timeNS) {
-		t.Fatalf("%s, %q: %d rows, want %d", name, object, len(l.timeNS), len(rows))
+	if len(rows) != len(l.ArrivalNS) {
+		t.Fatalf("%s, %q: %d rows, want %d", name, object, len(l.ArrivalNS), len(rows))
 	}
 	for i, r := range rows {
 		timeNS := int64(noTime)
 		if r.seen.has(timestampField) {
 			timeNS = r.timeNS
 		}
-		got := l.verbatim.row(i)
-		if l.timeNS[i] != timeNS || l.input[i] != r.input || l.output[i] != r.output || got.Kind != r.verbatim.Kind || string(got.Content) != string(r.verbatim.Content) || l.endpoint.path != r.endpoint {
-			t.Fatalf("%s, %q: row %d at %d, %d → %d tokens for %q, %s; want %+v", name, object, i, l.timeNS[i], l.input[i], l.output[i], l.endpoint.path, got.Content, r)
+		got := l.verbatims.row(i)
+		if l.ArrivalNS[i] != timeNS || l.InputTokens[i] != r.input || l.OutputTokens[i] != r.output || got.Kind != r.verbatim.Kind || string(got.Content) != string(r.verbatim.Content) || l.Endpoint != r.endpoint {
+			t.Fatalf("%s, %q: row %d at %d, %d → %d tokens for %q, %s; want %+v", name, object, i, l.ArrivalNS[i], l.InputTokens[i], l.OutputTokens[i], l.Endpoint, got.Content, r)
 		}
-		if r.seen.has(sessionField) && string(r.sessionName) != l.names[l.session[i]] && r.sessionName != nil {
-			t.Fatalf("%s, %q: row %d is of session %q; want %q", name, object, i, l.names[l.session[i]], r.sessionName)
+		if r.seen.has(sessionField) && string(r.sessionName) != l.sessionNames[l.Session[i]] && r.sessionName != nil {
+			t.Fatalf("%s, %q: row %d is of session %q; want %q", name, object, i, l.sessionNames[l.Session[i]], r.sessionName)
 		}
 	}
 }

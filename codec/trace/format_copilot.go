@@ -21,18 +21,12 @@ import (
 // A call whose messages go on from all of an earlier one's is the next of the same conversation. So is one that keeps
 // fewer, if no other call goes on from that one: its history was compacted. All else is another agent.
 func copilot() *format {
-	return &format{
-		name:        "copilot",
-		blockTokens: grownBlock,
-		unit:        noUnit,
-		dates:       true,
-		surely:      true,
-		floor:       true,
-		tree:        true,
-		names:       fieldNames{timestampField: "timestamp", inputField: "prompt", outputField: "completion", sessionField: "session_id"},
-		known:       hasKeys("session_id", "date", "turns"),
-		items:       ofObject(readCopilot),
-	}
+	return counted(format{
+		name:  "copilot",
+		names: fieldNames{timestampField: "timestamp", inputField: "prompt", outputField: "completion", sessionField: "session_id"},
+		known: hasKeys("session_id", "date", "turns"),
+		items: ofObject(readCopilot),
+	})
 }
 
 // copilotCall is a call that is sent.

@@ -18,11 +18,9 @@ import (
 // Delays are milliseconds since what a turn waits for. There are no timestamps.
 func dagJSONL() *format {
 	return &format{
-		name:        "dag_jsonl",
-		blockTokens: noBlocks,
-		unit:        noUnit,
-		names:       fieldNames{sessionField: "session_id", messagesField: "messages", outputField: "max_tokens", toolsField: "tools", extraField: "extra"},
-		known:       hasKeys("session_id", "turns"),
+		name:  "dag_jsonl",
+		names: fieldNames{sessionField: "session_id", messagesField: "messages", outputField: "max_tokens", toolsField: "tools", extraField: "extra"},
+		known: hasKeys("session_id", "turns"),
 		looks: func(text []byte) (messages bool) { // where multi_turn has texts
 			var err error
 			objectOf(text, &err).each("turns", func(_ int, turn object) { messages = messages || turn.has("messages") })
@@ -65,7 +63,7 @@ type dagChild struct {
 func readDAG(l *loader, lines []heldLine) {
 	known, all := map[string]*dagConversation{}, []*dagConversation(nil)
 	bad := func(line int, err error) {
-		l.fileRows++
+		l.FileRows++
 		l.fault(faultOf(l.name, line, err))
 	}
 	for _, h := range lines {

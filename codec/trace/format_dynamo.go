@@ -102,12 +102,12 @@ func readDynamoAgent(out *items, r *row, o object) {
 			name += "/" + trajectory
 		}
 	}
-	if before, known := out.agents.parents[name]; known && before != parent {
+	if before, known := out.l.agents.parents[name]; known && before != parent {
 		o.fail(fmt.Sprintf("session %s has the parent %s, and before it was %s", quote([]byte(name)), quote([]byte(parent)), quote([]byte(before))), "an agent has one parent")
 	}
-	if out.agents.parents == nil {
-		out.agents.parents = map[string]string{}
+	if out.l.agents.parents == nil {
+		out.l.agents.parents = map[string]string{}
 	}
-	out.agents.parents[name] = parent
+	out.l.agents.parents[name] = parent
 	r.setSession([]byte(name))
 }

@@ -52,7 +52,7 @@ func readAgentic(out *items, o object) {
 		readAgenticHead(out, o)
 		return
 	}
-	if !out.p.headed {
+	if !out.l.parser.headed {
 		o.fail("no head before the first row", `the first line must be {"schema":"`+agenticSchema+`","version":2,"block_size":…,"hash_id_scope":"local",…}`)
 	}
 	r := out.add()
@@ -79,17 +79,17 @@ func readAgentic(out *items, o object) {
 	if seen&setOf(textField, messagesField, payloadField) != 0 {
 		r.seen &^= setOf(inputField) // what is verbatim may have a length, too
 	}
-	o.note(checkMooncake(out.p.format, r))
+	o.note(checkMooncake(out.l.parser.format, r))
 	r.seen = seen
-	if !out.p.shared && o.ok() {
-		out.scopes.renumber(r.agent.job, r.ids)
+	if !out.l.parser.shared && o.ok() {
+		out.l.scopes.renumber(r.agent.job, r.ids)
 	}
 	r.readRecorded(o)
 }
 
 // readAgenticHead takes the first line.
 func readAgenticHead(out *items, o object) {
-	out.p.headed = true
+	out.l.parser.headed = true
 	why := "only version 2 of Dynamo's agentic Mooncake traces can be read"
 	if schema := o.name("schema", why); schema != agenticSchema {
 		o.fail("schema is "+quote([]byte(schema))+", not "+quote([]byte(agenticSchema)), why)
@@ -98,7 +98,7 @@ func readAgenticHead(out *items, o object) {
 		o.fail(fmt.Sprintf("version is %s, not %d", o.value("version"), agenticVersion), why)
 	}
 	scope := o.name("hash_id_scope", `write "local" if ids are a play's own`)
-	if out.p.shared = scope == "global"; !out.p.shared && scope != "local" {
+	if out.l.parser.shared = scope == "global"; !out.l.parser.shared && scope != "local" {
 		o.fail("hash_id_scope is "+quote([]byte(scope)), `it must be "local" or "global"`)
 	}
 	out.blocks = o.blocks("block_size")

@@ -17,19 +17,13 @@ import (
 // generative AI. Messages are sent if they were recorded. Without them a prompt is known by its length, and the calls
 // of a session to one model are one conversation.
 func otel() *format {
-	return &format{
-		name:        "otel",
-		blockTokens: grownBlock,
-		unit:        noUnit,
-		dates:       true,
-		surely:      true,
-		floor:       true,
-		tree:        true,
+	return counted(format{
+		name: "otel",
 		names: fieldNames{timestampField: "start_time", inputField: "gen_ai.usage.input_tokens", outputField: "gen_ai.usage.output_tokens",
 			sessionField: "session_id", messagesField: "gen_ai.input.messages", toolsField: "gen_ai.tool.definitions"},
 		known: func(keys []string) bool { return hasAny(keys, "resourceSpans", "spans") },
 		items: ofObject(readSpans),
-	}
+	})
 }
 
 // readSpans takes the spans of an object, or of the objects in it.
@@ -69,7 +63,7 @@ func (m *items) readSpan(span, attributes object, session []byte) {
 	if span.has("status") {
 		code = string(span.needIn("status", "its code says whether the call failed").value("code"))
 	}
-	names := m.p.format.names
+	names := m.l.parser.format.names
 	if code == "2" || strings.Contains(strings.ToUpper(code), "ERROR") || string(attributes.value(names[inputField])) == "0" || string(attributes.value(names[outputField])) == "0" {
 		m.failed++
 		return
@@ -145,7 +139,7 @@ func chatOf(attributes object, said []byte) []byte {
 // setTools notes the definitions of a call's tools in the form of OpenAI's API.
 func (m *items) setTools(r *row, defined object) {
 	var tools []byte
-	defined.each(m.p.format.names[toolsField], func(_ int, tool object) {
+	defined.each(m.l.parser.format.names[toolsField], func(_ int, tool object) {
 		text := tool.text
 		if !tool.has("function") {
 			var inner []byte

@@ -17,12 +17,11 @@ import (
 // sent unchanged. Times are whole seconds. An answer that was captured too may have the numbers of tokens.
 func sageMaker() *format {
 	return &format{
-		name:        "sagemaker",
-		blockTokens: noBlocks,
-		unit:        time.Second,
-		dates:       true,
-		surely:      true,
-		seconds:     true,
+		name:    "sagemaker",
+		unit:    time.Second,
+		dates:   true,
+		surely:  true,
+		seconds: true,
 		names: fieldNames{timestampField: "inferenceTime", payloadField: "the captured request",
 			inputField: "prompt_tokens", outputField: "completion_tokens"},
 		required:  setOf(timestampField),

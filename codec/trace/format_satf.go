@@ -63,13 +63,13 @@ func readSATF(out *items, o object) {
 	o.each("sessions", func(_ int, o object) { readSATFSession(out, o, parents) })
 	for i := range out.rows {
 		r := &out.rows[i]
-		out.scopes.renumber("", r.ids)
+		out.l.scopes.renumber("", r.ids)
 		for up := parents[r.agent.job]; up != "" && r.agent.depth <= int32(len(parents)); up = parents[up] {
 			r.agent.job = up
 			r.agent.depth++
 		}
 	}
-	out.scopes.forget("")
+	out.l.scopes.forget("")
 }
 
 // readSATFSession reads what one agent did, and notes the session that started it.
@@ -79,7 +79,7 @@ func readSATFSession(out *items, o object, parents map[string]string) {
 		o.fail("session_id "+quote([]byte(name))+" is the name of an earlier session too", "each needs a name of its own")
 	}
 	parents[name] = ofDynamo(o).textOr("parent_session_id", "")
-	if _, twice := out.agents.numbers[name]; twice {
+	if _, twice := out.l.agents.jobs.numbers[name]; twice {
 		o.fail("session_id "+quote([]byte(name))+" is the name of a job in another document", "replay the documents by themselves")
 	}
 	var nodes []*satfNode

@@ -15,10 +15,8 @@ import (
 // the recorded answers are kept so that they can be counted.
 func shareGPT() *format {
 	return &format{
-		name:        "sharegpt",
-		blockTokens: noBlocks,
-		unit:        noUnit,
-		names:       fieldNames{sessionField: "id", messagesField: "conversations", toolsField: "tools"},
+		name:  "sharegpt",
+		names: fieldNames{sessionField: "id", messagesField: "conversations", toolsField: "tools"},
 		known: func(keys []string) bool {
 			return slices.Contains(keys, "conversations") || slices.Contains(keys, "messages") && !slices.Contains(keys, "model")
 		},
@@ -36,12 +34,12 @@ func shareGPT() *format {
 var errUnanswered = errors.New("no question in the conversation has an answer")
 
 func readShareGPT(out *items, o object) {
-	key := out.p.format.names[messagesField]
+	key := out.l.parser.format.names[messagesField]
 	if !o.has(key) && o.has("messages") {
 		key = "messages"
 	}
 	o.need(key, "it is the list of messages")
-	said := out.p.said[:0] // so far
+	said := out.l.parser.said[:0] // so far
 	if system := o.value("system"); system != nil && o.isString("system", system) {
 		said = appendMessage(said, "system", system)
 	}
@@ -62,7 +60,7 @@ func readShareGPT(out *items, o object) {
 			said = append(comma(said), object.text...)
 		}
 	})
-	if out.p.said = said; len(out.rows) == 0 {
+	if out.l.parser.said = said; len(out.rows) == 0 {
 		o.note(errUnanswered)
 	}
 }

@@ -10,19 +10,13 @@ package trace
 // those of reasoning. prefix_tokens are those that the provider found in its cache. Rounds are taken in order of time:
 // (session_id, round_index) is not unique.
 func traceLab() *format {
-	return &format{
-		name:        "tracelab",
-		blockTokens: grownBlock,
-		unit:        noUnit,
-		dates:       true,
-		surely:      true,
-		floor:       true,
-		tree:        true,
+	return counted(format{
+		name: "tracelab",
 		names: fieldNames{timestampField: "timing_events", inputField: "input_tokens_total", outputField: "output_tokens",
 			sessionField: "session_id"},
 		known: hasKeys("session_id", "input_tokens_total", "newly_append_tokens"),
 		items: ofObject(readRound),
-	}
+	})
 }
 
 func readRound(out *items, o object) {

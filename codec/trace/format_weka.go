@@ -63,11 +63,11 @@ func readWeka(out *items, o object) {
 	}
 	for i := range out.rows {
 		out.rows[i].agent.job = main.name
-		if !out.scopes.global {
-			out.scopes.renumber(main.name, out.rows[i].ids)
+		if !out.l.scopes.global {
+			out.l.scopes.renumber(main.name, out.rows[i].ids)
 		}
 	}
-	out.scopes.forget(main.name)
+	out.l.scopes.forget(main.name)
 	out.early = int64(time.Second) // some instants of the public set are whole seconds
 	out.linkRequests(main)
 }
@@ -78,17 +78,17 @@ func wekaJob(out *items, o object) *asker {
 	if o.has("id") {
 		name = o.name("id", "it names the trace")
 	}
-	if _, twice := out.agents.numbers[name]; twice {
+	if _, twice := out.l.agents.jobs.numbers[name]; twice {
 		o.fail("id "+quote([]byte(name))+" is the name of an earlier trace too", "each needs a name of its own; a file is replayed twice with --repeat")
 	}
 	global := o.is("hash_id_scope", "global")
 	if o.has("hash_id_scope") && !global && !o.is("hash_id_scope", "local") {
 		o.fail("hash_id_scope is "+clip(o.value("hash_id_scope")), `it is "local" or "global"`)
 	}
-	if global != out.scopes.global && len(out.agents.jobs) > 0 {
+	if global != out.l.scopes.global && len(out.l.agents.jobs.names) > 0 {
 		o.fail("hash_id_scope is not that of the traces before", "replay local and global traces by themselves")
 	}
-	out.scopes.global = global
+	out.l.scopes.global = global
 	return &asker{name: name}
 }
 
@@ -167,7 +167,7 @@ type guess struct {
 // begins at the end of a request of its parent, and the next request of the parent comes after its end. Of 48 sub-agents
 // of the public set 44 have a duration, and the first guess meets all three. The other 4 began at their instant.
 func (m *items) placeOf(parent *asker, base int64, s mark) guess {
-	at, took, end, sure := base+s.atNS, s.tookNS, int64(math.MaxInt64), &m.agents.subAgents
+	at, took, end, sure := base+s.atNS, s.tookNS, int64(math.MaxInt64), &m.l.SubAgents
 	var guesses []guess
 	if took >= 0 {
 		end = at + took

@@ -57,13 +57,14 @@ func (g Gen) withDefaults() (Gen, *format, error) {
 	if g.Types == nil {
 		g.Types = usual.Types
 	}
-	if err := errors.Join(g.check(), g.checkFormat(f)); err != nil {
+	if err := g.check(f); err != nil {
 		return g, nil, fmt.Errorf("generating a trace: %w", err)
 	}
 	return g, f, nil
 }
 
-func (g *Gen) check() error {
+// check refuses what makes no sense, or what the format has no place for.
+func (g *Gen) check(f *format) error {
 	switch {
 	case len(g.ArrivalNS) < 1 || len(g.ArrivalNS) > math.MaxInt32:
 		return fmt.Errorf("%d rows; at least 1 is needed", len(g.ArrivalNS))
@@ -81,6 +82,8 @@ func (g *Gen) check() error {
 		return fmt.Errorf("%d conversations at once, %d system tokens", g.Active, g.SystemTokens)
 	case len(g.Types) == 0 || len(g.Types) > math.MaxUint16:
 		return errors.New("no types, or too many")
+	case (g.Reuse > 0 || g.SystemTokens > 0) && !f.blocks():
+		return fmt.Errorf("%s has no block ids, so that no prompt can reuse another's; leave out the reuse and the system tokens", f.name)
 	}
 	return errors.Join(
 		g.InputTokens.check("input tokens", maxTokens), g.OutputTokens.check("output tokens", maxTokens),
@@ -131,14 +134,6 @@ func (t *Trace) addTurn(c *conversation, chat int64) {
 	t.Chat = append(t.Chat, chat)
 	t.Parent = append(t.Parent, c.chat)
 	t.Type = append(t.Type, c.kind)
-}
-
-// checkFormat refuses what the format has no place for.
-func (g *Gen) checkFormat(f *format) error {
-	if (g.Reuse > 0 || g.SystemTokens > 0) && !f.blocks() {
-		return fmt.Errorf("%s has no block ids, so that no prompt can reuse another's; leave out the reuse and the system tokens", f.name)
-	}
-	return nil
 }
 
 // bursts are the instants with bursts.

@@ -93,8 +93,8 @@ func (m *maker) extend(c *conversation) {
 // known returns the blocks that the prompt may begin with. These are those of the turn before, the system prompt, or an
 // earlier first prompt that is long enough.
 func (m *maker) known(c *conversation, wanted int) []uint64 {
-	if c.turn > 1 {
-		return m.whole(c.ids, c)
+	if c.turn > 1 { // a last block that was partial is complete since the answer, whose blocks are new, as in the published traces
+		return c.ids[:min(len(c.ids), c.before/m.g.BlockTokens)]
 	}
 	if m.g.SystemTokens > 0 {
 		return m.system
@@ -112,12 +112,6 @@ func (m *maker) known(c *conversation, wanted int) []uint64 {
 		return m.longest
 	}
 	return best
-}
-
-// whole leaves out the last block of the turn before where it was partial: the answer has completed it since. The
-// blocks of the answer are new, as in the published traces.
-func (m *maker) whole(ids []uint64, c *conversation) []uint64 {
-	return ids[:min(len(ids), c.before/m.g.BlockTokens)]
 }
 
 // remember keeps a first prompt, of which the first known blocks are old, for conversations to come.

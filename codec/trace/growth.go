@@ -28,6 +28,12 @@ type growth struct {
 // grownBlock is the tokens of a block in traces that only have lengths, as in Weka's.
 const grownBlock = 64
 
+// counted is a format of agents' requests with dates, of whose prompts it has only the lengths.
+func counted(f format) *format {
+	f.blockTokens, f.dates, f.surely, f.floor, f.tree = grownBlock, true, true, true, true
+	return &f
+}
+
 const (
 	fromBefore = -1 - iota
 	fromNothing
@@ -36,16 +42,6 @@ const (
 // byLength is the growth of a prompt in a conversation whose rows only have lengths.
 func byLength(head string) growth {
 	return growth{counted: true, from: fromBefore, kept: noValue, head: head}
-}
-
-// keepGrowth appends to the growths, if there are any.
-func (l *loader) keepGrowth(r *row) {
-	if l.growths == nil && r.growth.counted {
-		l.growths = make([]growth, len(l.timeNS))
-	}
-	if l.growths != nil {
-		l.growths = append(l.growths, r.growth)
-	}
 }
 
 // growIDs makes the block ids of prompts that are known by their lengths, in order of time.
@@ -75,31 +71,31 @@ func (l *loader) growIDs(order []int32) {
 	l.ids = idStore{slabs: g.streams.slabs, held: g.streams.held, rows: make([]span, len(from))}
 	for i, place := range g.place {
 		l.ids.rows[i] = g.streams.rows[place]
-		l.ids.rows[i].n = min(l.ids.rows[i].n, uint32(int(l.input[i])/l.blockTokens))
+		l.ids.rows[i].n = min(l.ids.rows[i].n, uint32(int(l.InputTokens[i])/l.BlockTokens))
 	}
 }
 
 // continued finds the row that each row continues, noValue for none. Where it is not said, it is the nearest row before
 // in its conversation whose answer had ended.
 func (l *loader) continued(order []int32) []int32 {
-	from := make([]int32, len(l.timeNS))
+	from := make([]int32, len(l.ArrivalNS))
 	said := map[int64][]int32{} // rows of conversations so far
 	for _, i := range order {
 		from[i] = noValue
 		if !l.growths[i].counted {
 			continue
 		}
-		session := noSession(int(l.row[i]))
-		if l.session != nil {
-			session = l.session[i]
+		session := noSession(int(l.Row[i]))
+		if l.Session != nil {
+			session = l.Session[i]
 		}
 		if number := l.growths[i].from; number >= 0 {
-			if at, found := slices.BinarySearch(l.row, int32(number)); found && !l.unusable[int32(at)] {
+			if at, found := slices.BinarySearch(l.Row, int32(number)); found && !l.unusable[int32(at)] {
 				from[i] = int32(at)
 			}
 		} else if number == fromBefore {
 			for _, b := range slices.Backward(said[session]) {
-				if l.endOf(b) <= l.timeNS[i] {
+				if l.endOf(b) <= l.ArrivalNS[i] {
 					from[i] = b
 					break
 				}
@@ -112,10 +108,10 @@ func (l *loader) continued(order []int32) []int32 {
 
 // endOf is when the answer to a row ended. A request that is not known to have taken any time took none.
 func (l *loader) endOf(i int32) int64 {
-	if took := l.agents.tookNS.values; took != nil {
-		return sumOf(l.timeNS[i], took[i])
+	if took := l.TookNS; took != nil {
+		return sumOf(l.ArrivalNS[i], took[i])
 	}
-	return l.timeNS[i]
+	return l.ArrivalNS[i]
 }
 
 // grower makes the streams of conversations.
@@ -131,13 +127,13 @@ type grower struct {
 
 // add makes the stream of row i, which continues row from.
 func (g *grower) add(i, from int32) {
-	blocks := (int(g.input[i]) + int(g.output[i])) / g.blockTokens
+	blocks := (int(g.InputTokens[i]) + int(g.OutputTokens[i])) / g.BlockTokens
 	var before []uint64
 	if from != noValue {
 		before = g.streams.row(int(g.place[from]))
-		before = before[:min(len(before), int(g.keeps(i, from))/g.blockTokens)]
+		before = before[:min(len(before), int(g.keeps(i, from))/g.BlockTokens)]
 	} else if cached := g.cachedOf(i); cached > 0 && g.growths[i].head != "" {
-		before = g.head(g.growths[i].head, int(min(cached, g.input[i]))/g.blockTokens)
+		before = g.head(g.growths[i].head, int(min(cached, g.InputTokens[i]))/g.BlockTokens)
 	}
 	g.list = g.fresh(append(g.list[:0], before...), blocks)
 	g.place[i] = int32(len(g.streams.rows))
@@ -151,20 +147,20 @@ func (g *grower) add(i, from int32) {
 
 // keeps is how many tokens row i has in common with the prompt of row from and its answer.
 func (g *grower) keeps(i, from int32) int32 {
-	kept, stream := g.growths[i].kept, g.input[from]+g.output[from]
+	kept, stream := g.growths[i].kept, g.InputTokens[from]+g.OutputTokens[from]
 	switch {
 	case kept != noValue:
-	case g.input[i] >= g.input[from]:
+	case g.InputTokens[i] >= g.InputTokens[from]:
 		kept = stream
 	default:
 		kept = max(0, g.cachedOf(i))
 	}
-	return min(kept, g.input[i], stream)
+	return min(kept, g.InputTokens[i], stream)
 }
 
 // cachedOf is how many tokens of row i's prompt were cached when it was recorded, noValue if that is not known.
 func (g *grower) cachedOf(i int32) int32 {
-	if cached := g.agents.cached.values; cached != nil {
+	if cached := g.Cached; cached != nil {
 		return cached[i]
 	}
 	return noValue

@@ -82,7 +82,7 @@ func TestGrowth(t *testing.T) {
 	for round := range 60 {
 		all := speak(chance, 40)
 		l := newLoader("t", Options{})
-		l.format, l.blockTokens = &format{name: "t", tree: true}, []int{1, 7, 16, 64}[round%4]
+		l.format, l.BlockTokens = &format{name: "t", tree: true}, []int{1, 7, 16, 64}[round%4]
 		numbers := map[string]int64{}
 		var order []int32
 		for i, s := range all {
@@ -102,13 +102,13 @@ func TestGrowth(t *testing.T) {
 		l.growIDs(order)
 		for i, a := range all {
 			ids := l.ids.row(i)
-			if len(ids) != len(a.prompt)/l.blockTokens {
-				t.Fatalf("round %d, request %d: %d ids for %d tokens in blocks of %d", round, i, len(ids), len(a.prompt), l.blockTokens)
+			if len(ids) != len(a.prompt)/l.BlockTokens {
+				t.Fatalf("round %d, request %d: %d ids for %d tokens in blocks of %d", round, i, len(ids), len(a.prompt), l.BlockTokens)
 			}
 			for j, b := range all[:i] {
-				got, want := alike(ids, l.ids.row(j)), alike(a.prompt, b.prompt)/l.blockTokens
+				got, want := alike(ids, l.ids.row(j)), alike(a.prompt, b.prompt)/l.BlockTokens
 				if got != want {
-					t.Fatalf("round %d, requests %d and %d: %d blocks of %d tokens in common, want %d", round, j, i, got, l.blockTokens, want)
+					t.Fatalf("round %d, requests %d and %d: %d blocks of %d tokens in common, want %d", round, j, i, got, l.BlockTokens, want)
 				}
 				shared += got
 			}
@@ -152,13 +152,13 @@ func TestSpans(t *testing.T) {
 		for i := range order {
 			order[i] = i
 		}
-		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(l.timeNS[a], l.timeNS[b]) })
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(l.ArrivalNS[a], l.ArrivalNS[b]) })
 		place := make([]int, n)
 		for at, i := range order {
 			place[i] = at
 		}
 		before := func(a, b int) bool { // a had ended when b began
-			return l.agents.job.values[a] == l.agents.job.values[b] && end[a] <= l.timeNS[b] && place[a] < place[b]
+			return l.Job[a] == l.Job[b] && end[a] <= l.ArrivalNS[b] && place[a] < place[b]
 		}
 		for i := range n {
 			var on []int64
@@ -171,19 +171,19 @@ func TestSpans(t *testing.T) {
 			trigger := OnCompletion
 			if len(on) == 0 {
 				for _, b := range order[:place[i]] {
-					if l.agents.job.values[b] == l.agents.job.values[i] {
-						on, until, trigger = []int64{int64(b)}, l.timeNS[b], OnDispatch
+					if l.Job[b] == l.Job[i] {
+						on, until, trigger = []int64{int64(b)}, l.ArrivalNS[b], OnDispatch
 					}
 				}
 			}
 			joins += btoi(len(on) > 1)
-			got := l.agents.dependencies.row(i)
+			got := l.dependencies.row(i)
 			if len(got) != len(on) {
 				t.Fatalf("request %d waits for %v, want %v", i, got, on)
 			}
 			for w, d := range got {
-				if d.On != on[w] || d.DelayNS != l.timeNS[i]-until || d.Trigger != trigger {
-					t.Fatalf("request %d waits for %+v, want %v for %v", i, got, on, time.Duration(l.timeNS[i]-until))
+				if d.On != on[w] || d.DelayNS != l.ArrivalNS[i]-until || d.Trigger != trigger {
+					t.Fatalf("request %d waits for %+v, want %v for %v", i, got, on, time.Duration(l.ArrivalNS[i]-until))
 				}
 				if (d.Relation == Sequence) != (trigger == OnCompletion) {
 					t.Fatalf("request %d: %+v", i, d)

@@ -90,7 +90,7 @@ func (b *newlySaid) take(i int, value []byte) error {
 		return err
 	}
 	if role == nil || role[0] != '"' {
-		return errNoRole
+		return errors.New("a message without a role")
 	}
 	b.roles = append(b.roles, string(unquoted(role)))
 	if i == 0 {
@@ -98,8 +98,6 @@ func (b *newlySaid) take(i int, value []byte) error {
 	}
 	return nil
 }
-
-var errNoRole = errors.New("a message without a role")
 
 // answers reports whether it begins with an answer in words, and something else comes behind that.
 func (b *newlySaid) answers() bool {
@@ -170,27 +168,4 @@ func (t *Trace) CountAnswers(count func(text []byte) (int, error)) (*Trace, erro
 		return nil, failed
 	}
 	return &out, nil
-}
-
-// keepAnswer appends to the recorded answers, if there are any.
-func (l *loader) keepAnswer(r *row) {
-	if l.answers == nil {
-		if r.answer == nil {
-			return
-		}
-		l.answers = &textStore{}
-		for range l.timeNS {
-			l.answers.add(nil)
-		}
-	}
-	l.answers.add(r.answer)
-}
-
-// chosenAnswers is the answers of the rows in order; nil stays nil.
-func chosenAnswers(s *textStore, order []int32) *textStore {
-	if s == nil {
-		return nil
-	}
-	out := s.chosen(order, func(row int32) int { return int(s.rows[row].n) })
-	return &out
 }

@@ -3,6 +3,7 @@ package trace
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -20,16 +21,14 @@ type Fault struct {
 
 // String is "file:line: what; what to do".
 func (f Fault) String() string {
-	var b strings.Builder
-	b.WriteString(f.File)
+	text := f.File
 	if f.Line > 0 {
-		fmt.Fprintf(&b, ":%d", f.Line)
+		text = fmt.Sprintf("%s:%d", f.File, f.Line)
 	}
-	b.WriteString(": " + f.What)
-	if f.Fix != "" {
-		b.WriteString("; " + f.Fix)
+	if text += ": " + f.What; f.Fix != "" {
+		text += "; " + f.Fix
 	}
-	return b.String()
+	return text
 }
 
 // LintError is the refusal of a trace, with the reasons.
@@ -67,7 +66,7 @@ func (l *loader) collect(err error) error {
 	if !l.o.Collect || !errors.As(err, &refusal) {
 		return err
 	}
-	l.lint.Refusals = append(l.lint.Refusals, refusal.Faults...)
+	l.Lint.Refusals = append(l.Lint.Refusals, refusal.Faults...)
 	return nil
 }
 
@@ -160,9 +159,9 @@ func (l *loader) refuseUnit(spanNS int64) error {
 	if l.timed == 0 || l.o.TimeUnit != 0 || l.format.surely || spanNS == 0 {
 		return nil
 	}
-	rows := len(l.timeNS) - len(l.unusable)
+	rows := len(l.ArrivalNS) - len(l.unusable)
 	var tokens float64
-	for _, n := range l.input {
+	for _, n := range l.InputTokens {
 		tokens += float64(n)
 	}
 	span := time.Duration(spanNS)
@@ -171,57 +170,44 @@ func (l *loader) refuseUnit(spanNS int64) error {
 	switch {
 	case span > maxSpan || rows >= slowRows && gap > maxMeanGap:
 		return l.refuseSpan(fmt.Sprintf("%d rows over %v, one every %v on average", rows, span, gap),
-			max(l.unit/1000, time.Nanosecond))
+			max(l.TimeUnit/1000, time.Nanosecond))
 	case rows >= fastRows && rate > maxTokenRate:
 		return l.refuseSpan(fmt.Sprintf("%d rows within %v, %.0f input tokens a second", rows, span, rate),
-			min(l.unit*1000, time.Second))
+			min(l.TimeUnit*1000, time.Second))
 	}
 	return nil
 }
 
 // refuseSpan proposes another unit: the one that the format's is most often mistaken for.
 func (l *loader) refuseSpan(what string, other time.Duration) error {
-	return refuse(l.name, what+": the time unit ("+UnitName(l.unit)+") is probably wrong",
-		fmt.Sprintf("pass --time-unit %s if that is what the timestamps are, or --time-unit %s to replay them as they stand", UnitName(other), UnitName(l.unit)))
+	return refuse(l.name, what+": the time unit ("+UnitName(l.TimeUnit)+") is probably wrong",
+		fmt.Sprintf("pass --time-unit %s if that is what the timestamps are, or --time-unit %s to replay them as they stand", UnitName(other), UnitName(l.TimeUnit)))
 }
 
 // refuseBlockSize is the error for too many rows whose number of ids does not fit their length.
 func (l *loader) refuseBlockSize() error {
-	bad := l.lint.MissingIDs + l.lint.SurplusIDs
+	bad := l.Lint.MissingIDs + l.Lint.SurplusIDs
 	if bad*100 <= l.withIDs*maxMismatchPercent {
 		return nil
 	}
-	first, ids, tokens := l.firstMismatch()
+	_, first := l.mismatches(l.BlockTokens)
 	what := fmt.Sprintf("%d of %d rows have a number of hash ids that is not input_length / %d rounded %s, first %s (%d ids for %d tokens)",
-		bad, l.withIDs, l.blockTokens, l.format.rounding(), first, ids, tokens)
-	if size := l.fittingBlockSize(); size != 0 {
-		return refuse(l.name, what, fmt.Sprintf("the ids fit blocks of %d tokens: pass --block-tokens %d", size, size))
+		bad, l.withIDs, l.BlockTokens, l.format.rounding(), l.place(first), l.ids.rows[first].n, l.InputTokens[first])
+	for shift := range maxBlockShift + 1 {
+		size := 1 << shift
+		if bad, _ := l.mismatches(size); bad*100 <= l.withIDs*maxMismatchPercent {
+			return refuse(l.name, what, fmt.Sprintf("the ids fit blocks of %d tokens: pass --block-tokens %d", size, size))
+		}
 	}
 	return refuse(l.name, what, "pass the block size of the trace with --block-tokens")
 }
 
-// firstMismatch is the place, the number of ids and the tokens of the first row whose ids do not fit.
-func (l *loader) firstMismatch() (place string, ids uint32, tokens int32) {
-	for i, span := range l.ids.rows {
-		if !l.format.idsFit(int(span.n), l.input[i], l.blockTokens) {
-			return l.place(i), span.n, l.input[i]
+// mismatches is how many rows have ids whose number does not fit blocks of so many tokens, and the first of them.
+func (l *loader) mismatches(blockTokens int) (n, first int) {
+	for i, span := range slices.Backward(l.ids.rows) {
+		if !l.format.idsFit(int(span.n), l.InputTokens[i], blockTokens) {
+			n, first = n+1, i
 		}
 	}
-	panic("BUG: mismatches were counted but there are none")
-}
-
-// fittingBlockSize is the power of two that fits all rows but the permitted share, or 0.
-func (l *loader) fittingBlockSize() int {
-	for shift := range maxBlockShift + 1 {
-		bad := 0
-		for i, span := range l.ids.rows {
-			if !l.format.idsFit(int(span.n), l.input[i], 1<<shift) {
-				bad++
-			}
-		}
-		if bad*100 <= l.withIDs*maxMismatchPercent {
-			return 1 << shift
-		}
-	}
-	return 0
+	return n, first
 }

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bufio"
 	"errors"
 	"os"
 	"path/filepath"
@@ -299,7 +300,7 @@ func TestLoneFaultIsDropped(t *testing.T) {
 func TestLineTooLong(t *testing.T) {
 	l := newLoader("t", Options{Format: "mooncake", Lenient: true})
 	row := `{"timestamp":1,"input_length":1,"output_length":1}`
-	lines := newLineReader(strings.NewReader(row + "\n" + row + strings.Repeat(" ", 600_000) + "\n" + row))
+	lines := newLineReader(bufio.NewReader(strings.NewReader(row + "\n" + row + strings.Repeat(" ", 600_000) + "\n" + row)))
 	lines.longest = 500_000
 	noError(t, l.readAll(lines))
 	tr, err := l.finish()
@@ -313,7 +314,7 @@ func TestLineTooLong(t *testing.T) {
 func TestOnlyLineTooLong(t *testing.T) {
 	for _, lenient := range []bool{false, true} {
 		l := newLoader("t", Options{Lenient: lenient})
-		lines := newLineReader(strings.NewReader(strings.Repeat(" ", 600_000)))
+		lines := newLineReader(bufio.NewReader(strings.NewReader(strings.Repeat(" ", 600_000))))
 		lines.longest = 500_000
 		noError(t, l.readAll(lines))
 		if _, err := l.finish(); err == nil || !strings.Contains(err.Error(), "t:1: the line is longer than 64 MiB; ") {

@@ -31,22 +31,14 @@ func (a *agentRow) after(why Relation, delayNS int64, on ...int64) {
 	}
 }
 
-// agentColumns collects what rows say of agents.
-type agentColumns struct {
-	job          column[int32]
-	jobs         []string
-	numbers      map[string]int32 // of jobs
-	depth        column[int32]
-	notBeforeNS  column[int64]
-	tookNS       column[int64]
-	ttftNS       column[int64]
-	cached       column[int32]
-	subAgents    SubAgents
-	parents      map[string]string      // of conversations that have one, in formats with tree
-	dependencies *listStore[Dependency] // nil as long as no row has one
-	requests     requestNames
-	twice        []repeatedName
-	order        []int32 // of kept rows, each after what it depends on; nil = no row depends on another
+// agentNames is what rows say of agents beside the columns of a Trace.
+type agentNames struct {
+	jobs     numbering[string]
+	parents  map[string]string // of conversations that have one, in formats with tree
+	requests numbering[string] // those that rows have, and those that they only depend on
+	rows     []int32           // that has a request's name: its place among the kept rows; noValue = none
+	twice    []repeatedName
+	order    []int32 // of kept rows, each after what it depends on; nil = no row depends on another
 }
 
 // repeatedName is a row's name that an earlier row has already.
@@ -55,71 +47,65 @@ type repeatedName struct {
 	name string
 }
 
-// keep appends a row behind n others that were kept.
-func (a *agentColumns) keep(r *agentRow, n int) {
-	job := int32(noValue)
-	if r.job != "" {
-		job = a.jobNumber(r.job)
+// request is the number of a request's name.
+func (a *agentNames) request(name string) int32 {
+	n := a.requests.number(name)
+	if int(n) == len(a.rows) {
+		a.rows = append(a.rows, noValue)
 	}
-	a.job.add(job, n, noValue)
-	a.depth.add(r.depth, n, 0)
-	a.notBeforeNS.add(r.notBeforeNS, n, noValue)
-	a.tookNS.add(r.tookNS, n, noValue)
-	a.ttftNS.add(r.ttftNS, n, noValue)
-	a.cached.add(r.cached, n, noValue)
-	if r.request != "" {
-		number := a.requests.number(r.request)
-		if a.requests.rows[number] == noValue {
-			a.requests.rows[number] = int32(n)
-		} else {
-			a.twice = append(a.twice, repeatedName{int32(n), r.request})
-		}
-	}
-	for _, d := range r.named {
-		d.On = firstName - int64(a.requests.number(d.request))
-		r.dependencies = append(r.dependencies, d.Dependency)
-	}
-	if a.dependencies == nil && r.dependencies != nil {
-		a.dependencies = new(listStore[Dependency])
-		for range n {
-			a.dependencies.add(nil)
-		}
-	}
-	if a.dependencies != nil {
-		a.dependencies.add(r.dependencies)
-	}
-}
-
-// jobNumber is the number of a name, a new one for a name that is new.
-func (a *agentColumns) jobNumber(name string) int32 {
-	if n, known := a.numbers[name]; known {
-		return n
-	}
-	if a.numbers == nil {
-		a.numbers = map[string]int32{}
-	}
-	n := int32(len(a.jobs))
-	a.jobs, a.numbers[name] = append(a.jobs, name), n
 	return n
 }
 
-func (a *agentColumns) columns() Agents {
-	return Agents{Job: a.job.values, Jobs: a.jobs, Depth: a.depth.values, NotBeforeNS: a.notBeforeNS.values,
-		TookNS: a.tookNS.values, TTFTNS: a.ttftNS.values, Cached: a.cached.values, SubAgents: a.subAgents}
+// keepAgent appends what the row behind those that were kept says of agents.
+func (l *loader) keepAgent(r *agentRow) {
+	n, job := len(l.ArrivalNS), int32(noValue)
+	if r.job != "" {
+		job = l.agents.jobs.number(r.job)
+	}
+	addTo(&l.Job, job, n, noValue)
+	addTo(&l.Depth, r.depth, n, 0)
+	addTo(&l.NotBeforeNS, r.notBeforeNS, n, noValue)
+	addTo(&l.TookNS, r.tookNS, n, noValue)
+	addTo(&l.TTFTNS, r.ttftNS, n, noValue)
+	addTo(&l.Cached, r.cached, n, noValue)
+	if r.request != "" {
+		if number := l.agents.request(r.request); l.agents.rows[number] == noValue {
+			l.agents.rows[number] = int32(n)
+		} else {
+			l.agents.twice = append(l.agents.twice, repeatedName{int32(n), r.request})
+		}
+	}
+	for _, d := range r.named {
+		d.On = firstName - int64(l.agents.request(d.request))
+		r.dependencies = append(r.dependencies, d.Dependency)
+	}
+	keepList(&l.dependencies, r.dependencies, n)
 }
 
-// column is a column that begins with the first row that has a value in it.
-type column[T comparable] struct{ values []T }
-
-// add appends the value of a row behind n others; none is the value of rows that have none.
-func (c *column[T]) add(value T, n int, none T) {
-	if c.values == nil {
+// addTo appends the value of a row behind n others to a column that begins with the first row that has a value in it; none
+// is the value of rows that have none.
+func addTo[T comparable](column *[]T, value T, n int, none T) {
+	if *column == nil {
 		if value == none {
 			return
 		}
-		c.values = slices.Repeat([]T{none}, n)
+		*column = slices.Repeat([]T{none}, n)
 	}
-	c.values = append(c.values, value)
+	*column = append(*column, value)
+}
+
+// keepList is addTo for a list, where nil is none.
+func keepList[T uint64 | byte | Dependency](store **listStore[T], list []T, n int) {
+	if *store == nil {
+		if list == nil {
+			return
+		}
+		*store = new(listStore[T])
+		for range n {
+			(*store).add(nil)
+		}
+	}
+	(*store).add(list)
 }
 
 // idScopes makes block ids that are local to a scope, such as a job, differ from those of all others: they are numbered

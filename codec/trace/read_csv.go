@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // maxColumns bounds the columns of a CSV file.
@@ -184,15 +185,8 @@ func sessionNumber(name []byte) (number int64, isOne bool) {
 
 // appendCell appends a value, quoted where it must be.
 func appendCell(dst []byte, value string) []byte {
-	if !bytes.ContainsAny([]byte(value), "\",\n\r") && value == string(bytes.TrimSpace([]byte(value))) {
+	if !strings.ContainsAny(value, "\",\n\r") && value == strings.TrimSpace(value) {
 		return append(dst, value...)
 	}
-	dst = append(dst, '"')
-	for _, c := range []byte(value) {
-		if c == '"' {
-			dst = append(dst, '"')
-		}
-		dst = append(dst, c)
-	}
-	return append(dst, '"')
+	return fmt.Appendf(dst, `"%s"`, strings.ReplaceAll(value, `"`, `""`))
 }

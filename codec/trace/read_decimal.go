@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bytes"
 	"math/bits"
 	"strconv"
 )
@@ -25,12 +26,9 @@ func parseDecimal(b []byte, shift int) decimal {
 		b = b[1:]
 	}
 	digits, exponent := splitExponent(b)
-	point := len(digits) // digits before the decimal point
-	for i, c := range digits {
-		if c == '.' {
-			point = i
-			break
-		}
+	point := bytes.IndexByte(digits, '.') // digits before the decimal point
+	if point < 0 {
+		point = len(digits)
 	}
 	keep := point + exponent + shift // digits that belong to the whole number
 	seen := 0
@@ -77,26 +75,12 @@ func (d *decimal) push(digit byte) {
 
 // splitExponent cuts "12.5e3" into "12.5" and 3.
 func splitExponent(b []byte) (digits []byte, exponent int) {
-	for i, c := range b {
-		if c != 'e' && c != 'E' {
-			continue
-		}
-		digits, b = b[:i], b[i+1:]
-		sign := 1
-		if b[0] == '+' || b[0] == '-' {
-			if b[0] == '-' {
-				sign = -1
-			}
-			b = b[1:]
-		}
-		for _, c := range b {
-			if exponent < maxExponent {
-				exponent = exponent*10 + int(c-'0')
-			}
-		}
-		return digits, sign * exponent
+	at := max(bytes.IndexByte(b, 'e'), bytes.IndexByte(b, 'E'))
+	if at < 0 {
+		return b, 0
 	}
-	return b, 0
+	exponent, _ = strconv.Atoi(string(b[at+1:])) // one that is out of range becomes the largest or smallest int
+	return b[:at], max(-maxExponent, min(exponent, maxExponent))
 }
 
 // appendDecimal writes v / 10^places without trailing zeros: 61114000000 with 9 places is 61.114.

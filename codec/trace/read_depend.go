@@ -17,29 +17,10 @@ type requestDependency struct {
 	Dependency
 }
 
-// requestNames numbers the names of requests, those that rows have and those that they only depend on.
-type requestNames struct {
-	numbers map[string]int32
-	names   []string
-	rows    []int32 // that has the name: its place among the kept rows; noValue = none
-}
-
-func (q *requestNames) number(name string) int32 {
-	if n, known := q.numbers[name]; known {
-		return n
-	}
-	if q.numbers == nil {
-		q.numbers = map[string]int32{}
-	}
-	n := int32(len(q.names))
-	q.names, q.rows, q.numbers[name] = append(q.names, name), append(q.rows, noValue), n
-	return n
-}
-
 // resolveDependencies makes row numbers of names, and finds an order in which each row comes after what it depends on.
 // A dependency on nothing, on the row itself or in a circle is a fault.
 func (l *loader) resolveDependencies() {
-	d, job := l.agents.dependencies, l.agents.job.values
+	d, job := l.dependencies, l.Job
 	for _, twice := range l.agents.twice {
 		l.faultIn(twice.row, "request_id "+quote([]byte(twice.name))+" is the name of an earlier row too", "each request needs a name of its own")
 	}
@@ -68,9 +49,9 @@ func (l *loader) resolveDependencies() {
 func (l *loader) dependsOn(on int64) (row int32, name string) {
 	if on <= firstName {
 		n := firstName - on
-		return l.agents.requests.rows[n], l.agents.requests.names[n]
+		return l.agents.rows[n], l.agents.requests.names[n]
 	}
-	if at, found := slices.BinarySearch(l.row, int32(on)); found {
+	if at, found := slices.BinarySearch(l.Row, int32(on)); found {
 		return int32(at), ""
 	}
 	return noValue, fmt.Sprintf("row %d", on)
@@ -79,7 +60,7 @@ func (l *loader) dependsOn(on int64) (row int32, name string) {
 // orderDependencies sets an order in which each row comes after what it depends on: the file's, but for what must come
 // first. Rows in a circle become faults.
 func (l *loader) orderDependencies() {
-	d, n := l.agents.dependencies, len(l.timeNS)
+	d, n := l.dependencies, len(l.ArrivalNS)
 	looked := make([]int32, n) // dependencies of a row so far; none is left when it is in the order
 	state := make([]byte, n)   // 'p' = on the path, 'o' = in the order
 	order := make([]int32, 0, n)
@@ -116,7 +97,7 @@ func (l *loader) orderDependencies() {
 // any time took none. It finds the depths of rows that have none, -1, too: a sub-agent is one below the request that
 // began it, and the other rows of its conversation are where it is.
 func (l *loader) derive() {
-	d, took, bounds, depth := l.agents.dependencies, l.agents.tookNS.values, l.agents.notBeforeNS.values, l.agents.depth.values
+	d, took, bounds, depth := l.dependencies, l.TookNS, l.NotBeforeNS, l.Depth
 	timed := l.timed > 0 || slices.Max(append([]int64{0}, bounds...)) > 0
 	deep := map[int64]int32{} // depths of conversations
 	for _, i := range l.agents.order {
@@ -126,29 +107,29 @@ func (l *loader) derive() {
 		}
 		unknown := depth != nil && depth[i] == noValue
 		if unknown {
-			depth[i] = deep[l.session[i]]
+			depth[i] = deep[l.Session[i]]
 		}
 		for _, w := range d.row(int(i)) {
 			if w.On < 0 || w.On == int64(i) {
 				continue
 			}
-			if l.timeNS[w.On] != noTime {
-				at = max(at, sumOf(l.timeNS[w.On], ended(w, took), w.DelayNS))
+			if l.ArrivalNS[w.On] != noTime {
+				at = max(at, sumOf(l.ArrivalNS[w.On], ended(w, took), w.DelayNS))
 			}
 			if unknown && w.Relation == Spawn {
 				depth[i] = depth[w.On] + 1
 			}
 		}
-		if timed && l.timeNS[i] == noTime && at != noTime {
-			l.timeNS[i] = at
+		if timed && l.ArrivalNS[i] == noTime && at != noTime {
+			l.ArrivalNS[i] = at
 			l.timed++
 		}
-		if depth != nil && l.session != nil {
-			deep[l.session[i]] = depth[i]
+		if depth != nil && l.Session != nil {
+			deep[l.Session[i]] = depth[i]
 		}
 	}
 	if depth != nil && slices.Max(depth) <= 0 {
-		l.agents.depth.values = nil
+		l.Depth = nil
 	}
 }
 
@@ -175,33 +156,33 @@ func sumOf(at int64, durations ...int64) int64 {
 // settleDependencies makes faults of rows that came before what they depend on, and has rows that depended on one that
 // is left out depend on what that one depended on. Rows have their numbers in the file from here on.
 func (l *loader) settleDependencies() {
-	d := l.agents.dependencies
+	d := l.dependencies
 	if d == nil {
 		return
 	}
 	for i := range d.rows {
 		for _, w := range d.row(i) {
-			if w.On >= 0 && !l.unusable[int32(i)] && !l.unusable[int32(w.On)] && l.timeNS[w.On] > l.timeNS[i] {
-				l.faultIn(int32(i), fmt.Sprintf("dependencies: the row is %v earlier than %s, on which it depends", time.Duration(l.timeNS[w.On]-l.timeNS[i]), l.place(int(w.On))),
+			if w.On >= 0 && !l.unusable[int32(i)] && !l.unusable[int32(w.On)] && l.ArrivalNS[w.On] > l.ArrivalNS[i] {
+				l.faultIn(int32(i), fmt.Sprintf("dependencies: the row is %v earlier than %s, on which it depends", time.Duration(l.ArrivalNS[w.On]-l.ArrivalNS[i]), l.place(int(w.On))),
 					"a request depends on earlier ones")
 			}
 		}
 	}
 	if len(l.unusable) > 0 {
-		l.agents.dependencies = l.bridged()
-		d = l.agents.dependencies
+		l.dependencies = l.bridged()
+		d = l.dependencies
 	}
 	for i := range d.rows {
 		list := d.row(i)
 		for j := range list {
-			list[j].On = int64(l.row[list[j].On])
+			list[j].On = int64(l.Row[list[j].On])
 		}
 	}
 }
 
 // bridged is the dependencies without rows that are left out.
 func (l *loader) bridged() *listStore[Dependency] {
-	d, out := l.agents.dependencies, new(listStore[Dependency])
+	d, out := l.dependencies, new(listStore[Dependency])
 	lists := make([][]Dependency, len(d.rows))
 	for _, i := range l.agents.order {
 		for _, w := range d.row(int(i)) {
@@ -209,7 +190,7 @@ func (l *loader) bridged() *listStore[Dependency] {
 				lists[i] = append(lists[i], w)
 			} else if w.On >= 0 && w.On != int64(i) {
 				for _, before := range lists[w.On] {
-					before.Relation, before.DelayNS = w.Relation, bridgedDelay(before, w, l.agents.tookNS.values)
+					before.Relation, before.DelayNS = w.Relation, bridgedDelay(before, w, l.TookNS)
 					if !slices.Contains(lists[i], before) {
 						lists[i] = append(lists[i], before)
 					}
@@ -243,5 +224,5 @@ func (l *loader) faultIn(i int32, what, fix string) {
 		l.unusable = make(map[int32]bool)
 	}
 	l.unusable[i] = true
-	l.fault(Fault{File: l.files[l.fileOf(l.row[i])].name, Line: int(l.line[i]), What: what, Fix: fix})
+	l.fault(Fault{File: l.files[l.fileOf(l.Row[i])].name, Line: int(l.line[i]), What: what, Fix: fix})
 }

@@ -2,14 +2,10 @@ package trace
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 )
-
-// errEnoughKeys stops the look at a row's keys.
-var errEnoughKeys = errors.New("enough keys")
 
 // maxKeysShown bounds the keys that a message about an unknown format lists.
 const maxKeysShown = 12
@@ -17,7 +13,7 @@ const maxKeysShown = 12
 // detect finds the format by the keys of the first rows, or by the head of a CSV file. The formats share most keys, so
 // the first format in the list of which some row has every required key wins; Bailian, which needs chat_id as well,
 // comes before Mooncake.
-func detect(name string, lines []pendingLine, renamed map[string]string) (*format, error) {
+func detect(name string, lines []heldLine, renamed map[string]string) (*format, error) {
 	first := bytes.TrimSpace(lines[0].text)
 	if first[0] == '[' {
 		return nil, undetected(name, lines[0])
@@ -31,7 +27,7 @@ func detect(name string, lines []pendingLine, renamed map[string]string) (*forma
 	head := headOf(first)
 	best := -1
 	for _, l := range lines {
-		keys := keysOf(l.text, 0)
+		keys := keysOf(l.text)
 		for i, f := range known {
 			names := keys
 			if f.csv {
@@ -53,9 +49,9 @@ func detect(name string, lines []pendingLine, renamed map[string]string) (*forma
 
 // ownKey finds a format if no row is whole. A key that only one format has decides, so that the linter can report what
 // is missing.
-func ownKey(known []*format, lines []pendingLine) *format {
+func ownKey(known []*format, lines []heldLine) *format {
 	for _, l := range lines {
-		keys := keysOf(l.text, 0)
+		keys := keysOf(l.text)
 		for _, f := range known {
 			own := setOf(timestampField, inputField, idsField)
 			if f.has(chatField) {
@@ -69,15 +65,12 @@ func ownKey(known []*format, lines []pendingLine) *format {
 	return nil
 }
 
-// keysOf lists the keys of a line's object as far as the line is valid, at most most of them if that is not 0.
-func keysOf(line []byte, most int) []string {
+// keysOf lists the keys of a line's object as far as the line is valid.
+func keysOf(line []byte) []string {
 	var keys []string
 	s := scan(line)
 	_ = s.object(func(key []byte) error { // the caller asks what is there, not what is wrong
 		keys = append(keys, string(key))
-		if len(keys) == most {
-			return errEnoughKeys
-		}
 		return s.skip()
 	})
 	return keys
@@ -95,15 +88,15 @@ func likeTime(keys []string) string {
 }
 
 // undetected is the error that describes the first row and what was expected.
-func undetected(name string, first pendingLine) error {
+func undetected(name string, first heldLine) error {
 	fix := "a trace is JSONL, for example one object with timestamp, input_length and output_length on each line, or CSV with a known head; known formats: " +
 		strings.Join(Formats(), ", ")
 	fault := Fault{File: name, Line: first.line, Fix: fix}
 	text := bytes.TrimSpace(first.text)
-	keys := keysOf(text, maxKeysShown)
+	keys := keysOf(text)
 	switch {
 	case len(keys) > 0:
-		fault.What = "unknown format: a row with the keys " + strings.Join(keys, ", ")
+		fault.What = "unknown format: a row with the keys " + strings.Join(keys[:min(len(keys), maxKeysShown)], ", ")
 		fault.Fix = "name its keys with --fields, as in --fields timestamp=" + likeTime(keys) + "; " + fix
 	case text[0] == '[':
 		fault.What = "a JSON array, not JSONL"
@@ -154,12 +147,12 @@ var bodyKeys = []string{"model", "max_tokens", "max_completion_tokens", "min_tok
 	"n", "seed", "stop", "stream", "stream_options", "ignore_eos", "response_format", "tool_choice", "reasoning_effort"}
 
 // noteUnsent notes keys of bodies in rows with a prompt, if a detected format skips them.
-func (l *Lint) noteUnsent(f *format, lines []pendingLine) {
+func (l *Lint) noteUnsent(f *format, lines []heldLine) {
 	if f.items != nil || !f.has(textField) {
 		return
 	}
 	for _, line := range lines {
-		keys := keysOf(line.text, 0)
+		keys := keysOf(line.text)
 		if f.fieldsOf(keys)&setOf(textField, messagesField) == 0 {
 			continue
 		}

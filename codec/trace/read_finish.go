@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
 // finish judges the whole file, sorts it, and makes the Trace of the selected rows.
 func (l *loader) finish() (*Trace, error) {
 	if l.format != nil && l.format.has(chatField) {
-		l.session = l.resolveSessions()
+		l.Session = l.resolveSessions()
 	}
 	l.linkAgents()
 	l.resolveDependencies()
@@ -21,15 +22,19 @@ func (l *loader) finish() (*Trace, error) {
 	if err := l.refuseFaults(); err != nil {
 		return nil, err
 	}
-	l.name = l.allNames()
+	var names []string
+	for _, f := range l.files {
+		names = append(names, f.name)
+	}
+	l.name = strings.Join(names, ", ")
 	order := l.sorted()
 	if err := l.refuseWhole(order); err != nil {
 		return nil, err
 	}
 	if l.format.seconds {
-		l.lint.SameSecond = l.sameInstant(order)
+		l.Lint.SameSecond = l.sameInstant(order)
 	}
-	if l.session != nil && l.chat == nil {
+	if l.Session != nil && l.Chat == nil {
 		l.linkSessions(order)
 	}
 	l.growIDs(order)
@@ -48,25 +53,25 @@ func (l *loader) refuseFaults() error {
 	slices.SortStableFunc(l.faults,
 		func(a, b Fault) int { return cmp.Or(l.fileNamed(a.File)-l.fileNamed(b.File), a.Line-b.Line) })
 	if l.o.Lenient || l.o.Collect {
-		l.lint.Dropped, l.lint.Faults = l.faultRows, l.faults
+		l.Lint.Dropped, l.Lint.Faults = l.faultRows, l.faults
 		return nil
 	}
-	return &LintError{Faults: l.faults, More: l.faultRows - len(l.faults), Good: l.fileRows - l.faultRows}
+	return &LintError{Faults: l.faults, More: l.faultRows - len(l.faults), Good: l.FileRows - l.faultRows}
 }
 
 // refuseWhole judges the file as a whole.
 func (l *loader) refuseWhole(order []int32) error {
 	if len(order) == 0 {
-		if l.lint.Failed > 0 && l.lint.Failed == l.fileRows {
-			return refuse(l.name, fmt.Sprintf("each of the %d requests failed when it was recorded", l.fileRows),
+		if l.Lint.Failed > 0 && l.Lint.Failed == l.FileRows {
+			return refuse(l.name, fmt.Sprintf("each of the %d requests failed when it was recorded", l.FileRows),
 				"a replay needs requests with response tokens")
 		}
-		if l.lint.Unanswered > 0 && l.lint.Unanswered == l.fileRows {
-			return refuse(l.name, fmt.Sprintf("no question in the %d conversations has an answer", l.fileRows),
+		if l.Lint.Unanswered > 0 && l.Lint.Unanswered == l.FileRows {
+			return refuse(l.name, fmt.Sprintf("no question in the %d conversations has an answer", l.FileRows),
 				"check that this is the right file and --format")
 		}
-		if l.lint.Dropped > 0 {
-			return refuse(l.name, fmt.Sprintf("none of the %d rows is usable, the first because: %s", l.fileRows, l.lint.Faults[0]),
+		if l.Lint.Dropped > 0 {
+			return refuse(l.name, fmt.Sprintf("none of the %d rows is usable, the first because: %s", l.FileRows, l.Lint.Faults[0]),
 				"check that this is the right file and --format")
 		}
 		panic("BUG: no rows, and no reason for it")
@@ -74,19 +79,19 @@ func (l *loader) refuseWhole(order []int32) error {
 	if err := l.collect(l.refuseBlockSize()); err != nil {
 		return err
 	}
-	return l.collect(l.refuseUnit(l.timeNS[order[len(order)-1]] - l.timeNS[order[0]]))
+	return l.collect(l.refuseUnit(l.ArrivalNS[order[len(order)-1]] - l.ArrivalNS[order[0]]))
 }
 
 // sorted is the good rows in order of time; equal instants keep file order, but for what depends on others.
 func (l *loader) sorted() []int32 {
-	order := make([]int32, 0, len(l.timeNS))
+	order := make([]int32, 0, len(l.ArrivalNS))
 	last := int64(math.MinInt64)
-	for i, at := range l.timeNS {
+	for i, at := range l.ArrivalNS {
 		if l.unusable[int32(i)] {
 			continue
 		}
 		if at < last {
-			l.lint.Unsorted++
+			l.Lint.Unsorted++
 		}
 		last = at
 		order = append(order, int32(i))
@@ -94,11 +99,11 @@ func (l *loader) sorted() []int32 {
 	if l.agents.order != nil {
 		order = slices.DeleteFunc(slices.Clone(l.agents.order), func(i int32) bool { return l.unusable[i] })
 	}
-	if l.lint.Unsorted > 0 || l.agents.order != nil {
-		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(l.timeNS[a], l.timeNS[b]) })
+	if l.Lint.Unsorted > 0 || l.agents.order != nil {
+		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(l.ArrivalNS[a], l.ArrivalNS[b]) })
 	}
 	if l.format != nil && (l.format.tree || l.format.whole) {
-		l.lint.Unsorted = 0 // a job's rows stand together, and each job has a clock of its own
+		l.Lint.Unsorted = 0 // a job's rows stand together, and each job has a clock of its own
 	}
 	return order
 }
@@ -107,8 +112,8 @@ func (l *loader) sorted() []int32 {
 func (l *loader) sameInstant(order []int32) int {
 	n := 0
 	for i, row := range order {
-		at := l.timeNS[row]
-		if i > 0 && l.timeNS[order[i-1]] == at || i+1 < len(order) && l.timeNS[order[i+1]] == at {
+		at := l.ArrivalNS[row]
+		if i > 0 && l.ArrivalNS[order[i-1]] == at || i+1 < len(order) && l.ArrivalNS[order[i+1]] == at {
 			n++
 		}
 	}
@@ -121,24 +126,28 @@ func (l *loader) selected(order []int32) ([]int32, error) {
 		return nil, refuse(l.name, "no row has a timestamp, so none can be selected by time",
 			"leave --from and --to out, and select with --limit")
 	}
-	zero := l.timeNS[order[0]]
+	zero := l.ArrivalNS[order[0]]
 	if l.o.FileTime {
 		zero = 0
 	}
-	earliest, latest := time.Duration(l.timeNS[order[0]]-zero), time.Duration(l.timeNS[order[len(order)-1]]-zero)
+	earliest, latest := time.Duration(l.ArrivalNS[order[0]]-zero), time.Duration(l.ArrivalNS[order[len(order)-1]]-zero)
 	from := 0
-	for from < len(order) && l.timeNS[order[from]]-zero < int64(l.o.From) {
+	for from < len(order) && l.ArrivalNS[order[from]]-zero < int64(l.o.From) {
 		from++
 	}
 	to := len(order)
 	if l.o.To != 0 {
-		for to > from && l.timeNS[order[to-1]]-zero >= int64(l.o.To) {
+		for to > from && l.ArrivalNS[order[to-1]]-zero >= int64(l.o.To) {
 			to--
 		}
 	}
 	order = order[from:to]
 	if len(order) == 0 {
-		return nil, refuse(l.name, "no row lies "+l.o.interval(), fmt.Sprintf("the trace goes from %v to %v", earliest, latest))
+		where := fmt.Sprintf("at or after %v", l.o.From)
+		if l.o.To != 0 {
+			where = fmt.Sprintf("between %v and %v", l.o.From, l.o.To)
+		}
+		return nil, refuse(l.name, "no row lies "+where, fmt.Sprintf("the trace goes from %v to %v", earliest, latest))
 	}
 	if l.o.Limit > 0 && l.o.Limit < len(order) {
 		order = order[:l.o.Limit]
@@ -148,14 +157,9 @@ func (l *loader) selected(order []int32) ([]int32, error) {
 
 // assemble gathers the columns in order.
 func (l *loader) assemble(order []int32) *Trace {
-	all := Trace{
-		Name: l.name, Format: l.format.name, Endpoint: l.endpoint.path, TimeUnit: l.unit, BlockTokens: l.blockTokens, FileRows: l.fileRows,
-		Untimed: l.timed == 0, ArrivalNS: l.timeNS, InputTokens: l.input, OutputTokens: l.output, Row: l.row,
-		Session: l.session, Turn: l.turn, Chat: l.chat, Parent: l.parent, DelayNS: l.delay, Type: l.typ, Types: l.types.names,
-		Agents: l.agents.columns(),
-		Lint:   l.lint, verbatims: l.verbatim, answers: l.answers, sessionNames: l.names, dependencies: l.agents.dependencies,
-	}
-	t := all.chosen(order)
+	l.Name, l.Format, l.Untimed = l.name, l.format.name, l.timed == 0
+	l.Types, l.Jobs = l.types.names, l.agents.jobs.names
+	t := l.chosen(order)
 	first := t.ArrivalNS[0]
 	for i := range t.ArrivalNS {
 		t.ArrivalNS[i] -= first
@@ -163,7 +167,7 @@ func (l *loader) assemble(order []int32) *Trace {
 			t.NotBeforeNS[i] = max(0, t.NotBeforeNS[i]-first)
 		}
 	}
-	t.ids = l.ids.chosen(order, func(row int32) int { return l.format.mostIDs(l.input[row], l.blockTokens) })
+	t.ids = l.ids.chosen(order, func(row int32) int { return l.format.mostIDs(l.InputTokens[row], l.BlockTokens) })
 	return t
 }
 
@@ -177,12 +181,4 @@ func gather[T any](order []int32, column []T) []T {
 		out[i] = column[r]
 	}
 	return out
-}
-
-// interval names the selected stretch of trace time.
-func (o *Options) interval() string {
-	if o.To == 0 {
-		return fmt.Sprintf("at or after %v", o.From)
-	}
-	return fmt.Sprintf("between %v and %v", o.From, o.To)
 }

@@ -11,14 +11,10 @@ import (
 
 // items collects the rows that a format's own reader finds in a JSON object. All or none of them are taken.
 type items struct {
-	p      *rowParser
-	first  int    // number of the object's first row
-	within string // the file's place in the directory where it was found; "" = it was named itself
-	told   bool   // the format was given, not detected
+	l      *loader
+	first  int // number of the object's first row
 	rows   []row
-	failed int       // requests that are left out, since they failed when they were recorded
-	scopes *idScopes // of block ids, of all files
-	agents *agentColumns
+	failed int // requests that are left out, since they failed when they were recorded
 	blocks int // tokens that a block id stands for, where the object says it; 0 = as before
 	fault  error
 	early  int64 // see linkRequests
@@ -26,14 +22,14 @@ type items struct {
 
 // set notes a field of a row, as it stands in a plain one. The format's names are for messages.
 func (m *items) set(r *row, f field, value []byte) {
-	m.p.row = *r
+	m.l.parser.row = *r
 	if f == idsField {
-		m.p.row.ids = make([]uint64, 0, len(value)/4)
+		m.l.parser.row.ids = make([]uint64, 0, len(value)/4)
 	}
 	s := scan(value)
-	err := m.p.value(f, &s)
-	m.p.row.sessionName = bytes.Clone(m.p.row.sessionName) // its place is taken again for the next row
-	*r = m.p.row
+	err := m.l.parser.value(f, &s)
+	m.l.parser.row.sessionName = bytes.Clone(m.l.parser.row.sessionName) // its place is taken again for the next row
+	*r = m.l.parser.row
 	m.note(err)
 }
 
@@ -42,7 +38,7 @@ func (m *items) note(err error) { object{fault: &m.fault}.note(err) }
 // setAll notes the fields of a row that an object has.
 func (m *items) setAll(r *row, o object, fields ...field) {
 	for _, f := range fields {
-		if value := o.value(m.p.format.names[f]); value != nil && o.ok() {
+		if value := o.value(m.l.parser.format.names[f]); value != nil && o.ok() {
 			m.set(r, f, value)
 		}
 	}
@@ -51,7 +47,7 @@ func (m *items) setAll(r *row, o object, fields ...field) {
 // setNeeded is setAll for fields without which a row cannot be replayed.
 func (m *items) setNeeded(r *row, o object, fields ...field) {
 	for _, f := range fields {
-		o.need(m.p.format.names[f], "every request must have what the format requires")
+		o.need(m.l.parser.format.names[f], "every request must have what the format requires")
 	}
 	m.setAll(r, o, fields...)
 }
@@ -80,7 +76,7 @@ func (m *items) setBody(r *row, text []byte) {
 // body takes a body apart.
 func (m *items) body(text []byte) object {
 	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] != '{' {
-		m.note(&rowError{m.p.format.names[payloadField] + " is " + clip(trimmed) + ", not an object", "only JSON objects can be sent"})
+		m.note(&rowError{m.l.parser.format.names[payloadField] + " is " + clip(trimmed) + ", not an object", "only JSON objects can be sent"})
 		return object{fault: &m.fault}
 	}
 	return objectOf(text, &m.fault)
@@ -89,7 +85,7 @@ func (m *items) body(text []byte) object {
 // setWhole notes a body that could be taken apart.
 func (m *items) setWhole(r *row, text []byte) {
 	r.seen |= setOf(payloadField)
-	m.note(r.setVerbatim(payloadField, m.p.format.names[payloadField], text[bytes.IndexByte(text, '{'):bytes.LastIndexByte(text, '}')+1]))
+	m.note(r.setVerbatim(payloadField, m.l.parser.format.names[payloadField], text[bytes.IndexByte(text, '{'):bytes.LastIndexByte(text, '}')+1]))
 }
 
 // setSpan notes when a request was sent, and when its answer ended; noTime where it is not known.
@@ -114,11 +110,11 @@ func (m *items) setCounts(r *row, o object, cachedKey, head string) {
 
 // add makes room for a row.
 func (m *items) add() *row {
-	m.rows = append(m.rows, row{parent: noParent, turn: 1, agent: noAgent()})
+	m.rows = append(m.rows, newRow())
 	return &m.rows[len(m.rows)-1]
 }
 
-// heldLine is an object that is read when all of its file are known.
+// heldLine is a line or an object that is read later: when the format is known, or all of its file.
 type heldLine struct {
 	text []byte
 	line int
@@ -144,9 +140,7 @@ func (l *loader) takeItems(text []byte, line int) {
 	l.takeRows(&out, line)
 }
 
-func (l *loader) newItems() items {
-	return items{p: &l.parser, first: l.fileRows, within: l.within, told: l.o.Format != "", scopes: &l.scopes, agents: &l.agents}
-}
+func (l *loader) newItems() items { return items{l: l, first: l.FileRows} }
 
 // takeRows appends the rows of an object to the columns.
 func (l *loader) takeRows(out *items, line int) {
@@ -158,8 +152,8 @@ func (l *loader) takeRows(out *items, line int) {
 		return
 	}
 	if err == errUnanswered && !l.o.Strict {
-		l.fileRows++
-		l.lint.Unanswered++
+		l.FileRows++
+		l.Lint.Unanswered++
 		return
 	}
 	if err == nil && out.failed > 0 && l.o.Strict {
@@ -174,12 +168,12 @@ func (l *loader) takeRows(out *items, line int) {
 		}
 	}
 	if err != nil {
-		l.fileRows++
+		l.FileRows++
 		l.fault(faultOf(l.name, line, err))
 		return
 	}
-	l.fileRows += len(out.rows) + out.failed
-	l.lint.Failed += out.failed
+	l.FileRows += len(out.rows) + out.failed
+	l.Lint.Failed += out.failed
 	for i := range out.rows {
 		l.keep(&out.rows[i], out.first+i, cmp.Or(out.rows[i].line, line))
 	}
@@ -192,16 +186,16 @@ var errHead = errors.New("the head of a file")
 func (l *loader) setBlocks(tokens int) error {
 	said := fmt.Sprintf("a block id stands for %d tokens", tokens)
 	switch {
-	case tokens == 0 || tokens == l.blockTokens:
+	case tokens == 0 || tokens == l.BlockTokens:
 		return nil
 	case tokens < 0 || tokens > maxTokens:
 		return &rowError{said, fmt.Sprintf("it must be from 1 to %d", maxTokens)}
 	case l.o.BlockTokens != 0 && tokens != l.o.BlockTokens:
 		return &rowError{fmt.Sprintf("%s, but --block-tokens says %d", said, l.o.BlockTokens), "leave --block-tokens out"}
-	case l.withIDs > 0 && tokens != l.blockTokens:
-		return &rowError{fmt.Sprintf("%s, but for %d in the rows before", said, l.blockTokens), "a run has one block size: replay the rows one size at a time"}
+	case l.withIDs > 0 && tokens != l.BlockTokens:
+		return &rowError{fmt.Sprintf("%s, but for %d in the rows before", said, l.BlockTokens), "a run has one block size: replay the rows one size at a time"}
 	}
-	l.blockTokens, l.said = tokens, tokens
+	l.BlockTokens, l.said = tokens, tokens
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -12,8 +13,8 @@ const (
 	maxLine = 64 << 20
 	// lineBuffer is the read size in bytes; it fits the second-level cache.
 	lineBuffer = 256 << 10
-	// maxEmptyReads is how many reads without a byte or an error are borne, as in bufio.
-	maxEmptyReads = 100
+	// byteOrderMark may stand before the first line.
+	byteOrderMark = "\xef\xbb\xbf"
 )
 
 // errLineTooLong is a line beyond maxLine. The reader has skipped it.
@@ -21,97 +22,38 @@ var errLineTooLong = errors.New("the line is too long")
 
 // lineReader returns the lines of a reader. It tolerates CRLF ends, a byte order mark and a last line without an end.
 type lineReader struct {
-	r       io.Reader
-	buf     []byte
-	from    int // buf[from:to] has not been returned
-	to      int
-	line    int // number of the line that next has returned, from 1
-	longest int // bytes a line may have
-	err     error
+	r       *bufio.Reader
+	long    []byte // the latest line that did not fit into r's buffer
+	line    int    // number of the line that next has returned, from 1
+	longest int    // bytes a line may have
 }
 
-func newLineReader(r io.Reader) *lineReader {
-	return &lineReader{r: r, buf: make([]byte, lineBuffer), longest: maxLine}
-}
+func newLineReader(r *bufio.Reader) *lineReader { return &lineReader{r: r, longest: maxLine} }
 
 // next returns a line without its end, valid until the next call; io.EOF after the last.
 func (l *lineReader) next() ([]byte, error) {
-	searched := 0
-	for {
-		if n := bytes.IndexByte(l.buf[l.from+searched:l.to], '\n'); n >= 0 {
-			line := l.buf[l.from : l.from+searched+n]
-			l.from += searched + n + 1
-			return l.deliver(line)
+	line, err := l.r.ReadSlice('\n')
+	if err == bufio.ErrBufferFull {
+		l.long = append(l.long[:0], line...)
+		for err == bufio.ErrBufferFull {
+			line, err = l.r.ReadSlice('\n')
+			if len(l.long) <= l.longest+len(byteOrderMark) {
+				l.long = append(l.long, line...)
+			}
 		}
-		searched = l.to - l.from
-		if l.err == io.EOF && searched > 0 {
-			line := l.buf[l.from:l.to]
-			l.from = l.to
-			return l.deliver(line)
-		}
-		if l.err != nil {
-			return nil, l.err
-		}
-		if searched > l.longest {
-			return nil, l.skipLine()
-		}
-		l.fill()
+		line = l.long
 	}
-}
-
-func (l *lineReader) deliver(line []byte) ([]byte, error) {
-	l.line++
-	if l.line == 1 {
-		line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
+	if err != nil && (err != io.EOF || len(line) == 0) {
+		return nil, err
+	}
+	line = bytes.TrimSuffix(line, []byte("\n"))
+	if l.line++; l.line == 1 {
+		line = bytes.TrimPrefix(line, []byte(byteOrderMark))
 	}
 	if len(line) > l.longest {
 		return nil, errLineTooLong
 	}
 	return bytes.TrimSuffix(line, []byte("\r")), nil
-}
-
-// skipLine drops the rest of a line that is too long.
-func (l *lineReader) skipLine() error {
-	for {
-		if n := bytes.IndexByte(l.buf[l.from:l.to], '\n'); n >= 0 {
-			l.from += n + 1
-			l.line++
-			return errLineTooLong
-		}
-		l.from = l.to
-		if l.err == io.EOF {
-			l.line++
-			return errLineTooLong
-		}
-		if l.err != nil {
-			return l.err
-		}
-		l.fill()
-	}
-}
-
-// fill reads more bytes behind those held, making room first.
-func (l *lineReader) fill() {
-	if l.from > 0 {
-		l.to = copy(l.buf, l.buf[l.from:l.to])
-		l.from = 0
-	}
-	if l.to == len(l.buf) {
-		l.buf = append(l.buf, make([]byte, len(l.buf))...)
-	}
-	for range maxEmptyReads {
-		n, err := l.r.Read(l.buf[l.to:])
-		if n < 0 || n > len(l.buf)-l.to {
-			l.err = fmt.Errorf("a reader returned %d bytes of %d", n, len(l.buf)-l.to)
-			return
-		}
-		l.to += n
-		l.err = err
-		if n > 0 || err != nil {
-			return
-		}
-	}
-	l.err = io.ErrNoProgress
 }
 
 const (
@@ -123,12 +65,12 @@ const (
 
 // documentFormat is the format of a file that is one JSON document, by its beginning; nil for a file of lines.
 func (l *loader) documentFormat(head []byte) *format {
-	head = bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")))
+	head = bytes.TrimSpace(bytes.TrimPrefix(head, []byte(byteOrderMark)))
 	if len(head) == 0 || head[0] != '[' && head[0] != '{' {
 		return nil
 	}
 	list := head[0] == '['
-	keys := keysOf(bytes.TrimSpace(bytes.TrimPrefix(head, []byte("["))), 0)
+	keys := keysOf(bytes.TrimSpace(bytes.TrimPrefix(head, []byte("["))))
 	for _, f := range formats() {
 		told := f.name == l.o.Format
 		switch {
@@ -160,18 +102,18 @@ func (l *loader) readDocument(r io.Reader, f *format) error {
 	if err := l.setFormat(f); err != nil {
 		return err
 	}
-	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+	text = bytes.TrimPrefix(text, []byte(byteOrderMark))
 	d := document{text: text, line: 1}
 	s := scan(text)
 	s.Peek()
-	before := l.fileRows
+	before := l.FileRows
 	err = d.objects(&s, f, func(object []byte, line int) { l.take(object, line) })
 	if err != nil {
 		return &LintError{Faults: []Fault{{File: l.name, Line: d.lineAt(s.At), What: err.Error(),
 			Fix: "the file must be one JSON document, whole and valid"}}}
 	}
 	l.takeHeld()
-	if l.fileRows == before {
+	if l.FileRows == before {
 		return refuse(l.name, "the trace is empty", "it must have at least one row")
 	}
 	return nil

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
@@ -50,7 +51,7 @@ func TestLineReader(t *testing.T) {
 			"data with EOF": iotest.DataErrReader(strings.NewReader(c.in)), "halves": iotest.HalfReader(strings.NewReader(c.in)),
 		} {
 			for _, size := range []int{1, 7, 64, 4096} {
-				l := &lineReader{r: r, buf: make([]byte, size), longest: 40}
+				l := &lineReader{r: bufio.NewReaderSize(r, size), longest: 40}
 				got, numbers, err := linesOf(l)
 				if err != nil || !slices.Equal(got, c.want) {
 					t.Errorf("%q, %s, buffer %d: got %q, %v; want %q", c.in, name, size, got, err, c.want)
@@ -69,12 +70,12 @@ func TestLineReader(t *testing.T) {
 func TestLineReaderErrors(t *testing.T) {
 	broken := errors.New("broken")
 	for _, in := range []string{"", "a\nb", "a\n" + strings.Repeat("x", 50)} {
-		l := &lineReader{r: io.MultiReader(strings.NewReader(in), iotest.ErrReader(broken)), buf: make([]byte, 16), longest: 20}
+		l := &lineReader{r: bufio.NewReaderSize(io.MultiReader(strings.NewReader(in), iotest.ErrReader(broken)), 16), longest: 20}
 		if lines, _, err := linesOf(l); !errors.Is(err, broken) || slices.Contains(lines, "b") {
 			t.Errorf("%q: got %q, %v; want the reader's error and no half line", in, lines, err)
 		}
 	}
-	l := newLineReader(emptyReader{})
+	l := newLineReader(bufio.NewReader(emptyReader{}))
 	if _, err := l.next(); !errors.Is(err, io.ErrNoProgress) {
 		t.Errorf("a reader without bytes: %v, want %v", err, io.ErrNoProgress)
 	}

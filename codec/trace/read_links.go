@@ -47,7 +47,7 @@ func (m *items) linkRequests(a *asker) []int32 {
 			m.wait(first, Spawn, trigger, a.rows[on])
 		}
 		if s.endNS == noTime {
-			m.agents.subAgents.Background++
+			m.l.SubAgents.Background++
 			continue
 		}
 		end, last := s.endNS, slices.Max(ends)
@@ -206,29 +206,29 @@ func commonPrefix(a, b []uint64) int {
 // answer. Where agents name their parents, a job is what one without a parent began. Where rows name their jobs, a job's
 // first agent began the others. Rows without an instant are not linked.
 func (l *loader) linkAgents() {
-	if l.format == nil || !l.format.tree || l.session == nil || l.timed == 0 {
+	if l.format == nil || !l.format.tree || l.Session == nil || l.timed == 0 {
 		return
 	}
-	m := items{agents: &l.agents, rows: make([]row, len(l.timeNS))}
+	m := items{l: l, rows: make([]row, len(l.ArrivalNS))}
 	askers := map[string]*asker{}
 	var all []*asker
 	of := make([]*asker, len(m.rows))
 	for i := range m.rows {
-		m.rows[i] = row{timeNS: l.timeNS[i], ids: l.ids.row(i), agent: noAgent()}
-		if took := l.agents.tookNS.values; took != nil {
+		m.rows[i] = row{timeNS: l.ArrivalNS[i], ids: l.ids.row(i), agent: noAgent()}
+		if took := l.TookNS; took != nil {
 			m.rows[i].agent.tookNS = took[i]
 		}
-		name := cmp.Or(l.names[l.session[i]], strconv.FormatInt(l.session[i], 10))
+		name := cmp.Or(l.sessionNames[l.Session[i]], strconv.FormatInt(l.Session[i], 10))
 		if askers[name] == nil {
 			askers[name] = &asker{name: name, endNS: noTime}
 			all = append(all, askers[name])
 		}
-		if of[i] = askers[name]; l.timeNS[i] != noTime {
+		if of[i] = askers[name]; l.ArrivalNS[i] != noTime {
 			of[i].rows = append(of[i].rows, int32(i))
 			of[i].endNS = max(of[i].endNS, m.rows[i].endNS())
 		}
 	}
-	parents, job := l.agents.parents, l.agents.job.values
+	parents, job := l.agents.parents, l.Job
 	if job != nil {
 		parents = map[string]string{}
 		var order []int32
@@ -266,17 +266,17 @@ func (l *loader) linkAgents() {
 			m.linkRequests(a)
 		}
 	}
-	l.agents.depth.values, l.agents.dependencies = make([]int32, len(of)), new(listStore[Dependency])
+	l.Depth, l.dependencies = make([]int32, len(of)), new(listStore[Dependency])
 	for i, a := range of {
 		if job == nil {
 			top, _ := root(a)
-			l.agents.job.add(l.agents.jobNumber(top.name), i, noValue)
+			addTo(&l.Job, l.agents.jobs.number(top.name), i, noValue)
 		}
-		l.agents.depth.values[i] = a.depth
+		l.Depth[i] = a.depth
 		waits := m.rows[i].agent.dependencies
 		for n, d := range waits {
-			waits[n].On = int64(l.row[d.On])
+			waits[n].On = int64(l.Row[d.On])
 		}
-		l.agents.dependencies.add(waits)
+		l.dependencies.add(waits)
 	}
 }

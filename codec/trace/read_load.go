@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"time"
 )
 
 // detectRows is how many rows detection looks at: enough to see past a bad first row.
@@ -43,54 +42,34 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// loader collects the rows of one or several files, in the order read, before they are sorted and selected.
+// loader collects the rows of one or several files, in the order read, before they are sorted and selected. Its Trace is
+// of all good rows so far, with the files' own instants; a column that a file need not have begins with the first row that
+// has a value in it.
 type loader struct {
-	name        string // of the file being read
-	within      string // its place in the directory where it was found; "" = it was named itself
-	files       []fileStart
-	o           Options
-	format      *format // of all files
-	unit        time.Duration
-	blockTokens int
-	parser      rowParser
-	pending     []pendingLine // seen before the format is known
+	Trace
+	name    string // of the file being read
+	within  string // its place in the directory where it was found; "" = it was named itself
+	files   []fileStart
+	o       Options
+	format  *format // of all files
+	parser  rowParser
+	pending []heldLine // seen before the format is known
 
-	fileRows int
-	timeNS   []int64
-	input    []int32
-	output   []int32
-	row      []int32
-	line     []int32
-	ids      idStore
-	latest   map[int64]int32 // row with ids of a conversation
-	chat     []int64
-	parent   []int64
-	turn     []int32
-	typ      []uint16
-	types    typeNames
-	session  []int64 // of named conversations; nil as long as no row has one
-	names    map[int64]string
-	delay    []int64 // ns, -1 = none; nil as long as no row has one
-	endpoint endpoint
-	verbatim *verbatimStore // nil as long as no row has one
-	answers  *textStore     // likewise
-	agents   agentColumns
-	scopes   idScopes
-	said     int            // tokens that a block id stands for, as a file says it; 0 = none said so yet
-	held     []heldLine     // of the file being read
-	growths  []growth       // nil as long as no prompt is known by its length alone
-	timed    int            // rows with a timestamp
-	unusable map[int32]bool // rows whose parents lead back to themselves, and those without a time among others that have one
+	line       []int32
+	latest     map[int64]int32 // row with ids of a conversation
+	types      numbering[string]
+	endpointAt string // where the first row is that names Endpoint
+	agents     agentNames
+	scopes     idScopes
+	said       int            // tokens that a block id stands for, as a file says it; 0 = none said so yet
+	held       []heldLine     // of the file being read
+	growths    []growth       // nil as long as no prompt is known by its length alone
+	timed      int            // rows with a timestamp
+	unusable   map[int32]bool // rows whose parents lead back to themselves, and those without a time among others that have one
 
-	lint      Lint
 	faults    []Fault
 	faultRows int
 	withIDs   int // rows that have hash ids
-}
-
-type pendingLine struct {
-	text []byte
-	line int
 }
 
 func newLoader(name string, o Options) *loader {
@@ -102,7 +81,7 @@ func newLoader(name string, o Options) *loader {
 // begin makes ready for a file, the first or a further one.
 func (l *loader) begin(name string) {
 	l.name = name
-	l.files = append(l.files, fileStart{name, l.fileRows})
+	l.files = append(l.files, fileStart{name, l.FileRows})
 	l.parser = rowParser{}
 	if l.o.Format != "" {
 		f, err := formatByName(l.o.Format)
@@ -116,8 +95,8 @@ func (l *loader) begin(name string) {
 }
 
 func (l *loader) setFormat(f *format) error {
-	l.unit, l.blockTokens = cmp.Or(l.o.TimeUnit, f.unit), cmp.Or(l.o.BlockTokens, l.said, f.blockTokens)
-	l.parser = newRowParser(f, l.unit)
+	l.TimeUnit, l.BlockTokens = cmp.Or(l.o.TimeUnit, f.unit), cmp.Or(l.o.BlockTokens, l.said, f.blockTokens)
+	l.parser = newRowParser(f, l.TimeUnit)
 	if f.csv {
 		return nil // its head shows more
 	}
@@ -132,7 +111,7 @@ func (l *loader) readAll(lines *lineReader) error {
 			break
 		}
 		if errors.Is(err, errLineTooLong) {
-			l.fileRows++
+			l.FileRows++
 			l.fault(Fault{File: l.name, Line: lines.line, What: fmt.Sprintf("the line is longer than %d MiB", maxLine>>20),
 				Fix: "a row is one JSON object on one line"})
 			continue
@@ -143,12 +122,15 @@ func (l *loader) readAll(lines *lineReader) error {
 		if len(bytes.TrimSpace(text)) == 0 {
 			continue
 		}
-		if lines.line >= math.MaxInt32 || l.fileRows >= math.MaxInt32 {
+		if lines.line >= math.MaxInt32 || l.FileRows >= math.MaxInt32 {
 			return fmt.Errorf("%s: more than %d lines; split the trace", l.name, math.MaxInt32)
 		}
 		if l.parser.format == nil {
-			if err := l.hold(text, lines.line); err != nil {
-				return err
+			l.pending = append(l.pending, heldLine{bytes.Clone(text), lines.line})
+			if len(l.pending) == detectRows {
+				if err := l.settle(); err != nil {
+					return err
+				}
 			}
 			continue
 		}
@@ -162,19 +144,10 @@ func (l *loader) readAll(lines *lineReader) error {
 		}
 	}
 	l.takeHeld()
-	if l.fileRows == l.files[len(l.files)-1].row {
+	if l.FileRows == l.files[len(l.files)-1].row {
 		return refuse(l.name, "the trace is empty", "it must have at least one row")
 	}
 	return nil
-}
-
-// hold keeps a line until there are enough to detect the format.
-func (l *loader) hold(text []byte, line int) error {
-	l.pending = append(l.pending, pendingLine{bytes.Clone(text), line})
-	if len(l.pending) < detectRows {
-		return nil
-	}
-	return l.settle()
 }
 
 // settle detects the format and takes the lines held.
@@ -192,7 +165,7 @@ func (l *loader) settle() error {
 	if err := l.setFormat(f); err != nil {
 		return err
 	}
-	l.lint.noteUnsent(f, l.pending)
+	l.Lint.noteUnsent(f, l.pending)
 	for _, p := range l.pending {
 		if err := l.takeLine(p.text, p.line); err != nil {
 			return err
@@ -227,10 +200,10 @@ func (l *loader) take(text []byte, line int) {
 		l.takeItems(text, line)
 		return
 	}
-	number := l.fileRows
-	l.fileRows++
+	number := l.FileRows
+	l.FileRows++
 	if err := l.parser.parse(text); err == errFailed && !l.o.Strict {
-		l.lint.Failed++
+		l.Lint.Failed++
 		return
 	} else if err != nil {
 		l.fault(faultOf(l.name, line, err))
@@ -253,11 +226,15 @@ func (l *loader) keepType(r *row) error {
 	if !l.format.has(typeField) {
 		return nil
 	}
-	kind, err := l.types.index(r.typ)
-	if err == nil {
-		l.typ = append(l.typ, kind)
+	kind, known := l.types.numbers[string(r.typ)]
+	if !known {
+		if len(l.types.names) > math.MaxUint16 {
+			return &rowError{fmt.Sprintf("type %q is one too many", clip(r.typ)), fmt.Sprintf("%d different types are possible", math.MaxUint16+1)}
+		}
+		kind = l.types.number(string(r.typ))
 	}
-	return err
+	l.Type = append(l.Type, uint16(kind))
+	return nil
 }
 
 // keep appends a row to the columns but for its type.
@@ -265,23 +242,23 @@ func (l *loader) keep(r *row, number, line int) {
 	l.repair(r)
 	l.keepSession(r, number)
 	l.keepVerbatim(r)
-	l.keepAnswer(r)
-	l.agents.keep(&r.agent, len(l.timeNS))
-	l.keepGrowth(r)
+	keepList(&l.answers, r.answer, len(l.ArrivalNS))
+	l.keepAgent(&r.agent)
+	addTo(&l.growths, r.growth, len(l.ArrivalNS), growth{})
 	if l.format.has(chatField) {
-		l.chat = append(l.chat, r.chat)
-		l.parent = append(l.parent, r.parent)
-		l.turn = append(l.turn, r.turn)
+		l.Chat = append(l.Chat, r.chat)
+		l.Parent = append(l.Parent, r.parent)
+		l.Turn = append(l.Turn, r.turn)
 	}
 	if r.seen.has(timestampField) {
 		l.timed++
 	} else {
 		r.timeNS = noTime
 	}
-	l.timeNS = append(l.timeNS, r.timeNS)
-	l.input = append(l.input, r.input)
-	l.output = append(l.output, r.output)
-	l.row = append(l.row, int32(number))
+	l.ArrivalNS = append(l.ArrivalNS, r.timeNS)
+	l.InputTokens = append(l.InputTokens, r.input)
+	l.OutputTokens = append(l.OutputTokens, r.output)
+	l.Row = append(l.Row, int32(number))
 	l.line = append(l.line, int32(line))
 	l.keepIDs(r)
 }
@@ -306,9 +283,9 @@ func (l *loader) refuseRepairs(r *row) error {
 	if !l.o.Strict {
 		return nil
 	}
-	if !l.format.idsFit(len(r.ids), r.input, l.blockTokens) {
+	if !l.format.idsFit(len(r.ids), r.input, l.BlockTokens) {
 		return &rowError{fmt.Sprintf("%d hash ids, but input_length %d is %d blocks of %d tokens", len(r.ids), r.input,
-			l.format.mostIDs(r.input, l.blockTokens), l.blockTokens),
+			l.format.mostIDs(r.input, l.BlockTokens), l.BlockTokens),
 			"fix the row, check --block-tokens, or replay without --bad-rows strict"}
 	}
 	if r.noOutput() {
@@ -322,20 +299,20 @@ func (r *row) noOutput() bool { return r.output == 0 && r.seen.has(outputField) 
 
 // repair mends what real traces get wrong in a few rows, and counts it.
 func (l *loader) repair(r *row) {
-	mismatch := !l.format.idsFit(len(r.ids), r.input, l.blockTokens)
+	mismatch := !l.format.idsFit(len(r.ids), r.input, l.BlockTokens)
 	if len(r.ids) > 0 {
 		l.withIDs++
 	}
-	if mismatch && len(r.ids) > l.format.mostIDs(r.input, l.blockTokens) {
-		l.lint.SurplusIDs++
+	if mismatch && len(r.ids) > l.format.mostIDs(r.input, l.BlockTokens) {
+		l.Lint.SurplusIDs++
 	} else if mismatch {
-		l.lint.MissingIDs++
+		l.Lint.MissingIDs++
 	}
 	if mismatch || r.noOutput() {
-		l.lint.Repaired++
+		l.Lint.Repaired++
 	}
 	if r.noOutput() {
-		l.lint.NoOutput++
+		l.Lint.NoOutput++
 		r.output = 1
 	}
 }
@@ -345,50 +322,17 @@ func blocksOf(tokens int32, blockTokens int) int {
 	return (int(tokens) + blockTokens - 1) / blockTokens
 }
 
-// typeNames gives each request type a number.
-type typeNames struct {
-	names   []string
-	numbers map[string]uint16
-}
-
-func (t *typeNames) index(name []byte) (uint16, error) {
-	if n, ok := t.numbers[string(name)]; ok {
-		return n, nil
-	}
-	if len(t.names) > math.MaxUint16 {
-		return 0, &rowError{fmt.Sprintf("type %q is one too many", clip(name)),
-			fmt.Sprintf("%d different types are possible", math.MaxUint16+1)}
-	}
-	if t.numbers == nil {
-		t.numbers = make(map[string]uint16)
-	}
-	n := uint16(len(t.names))
-	t.names = append(t.names, string(name))
-	t.numbers[string(name)] = n
-	return n, nil
-}
-
-// endpoint is the path that all rows name, and the first of them.
-type endpoint struct {
-	path string // "" = none was named yet
-	file string
-	line int
-}
-
 // refuseEndpoint is the error for a row that names another path than those before, since a run has one.
 func (l *loader) refuseEndpoint(r *row, line int) error {
 	switch {
-	case r.endpoint == "" || r.endpoint == l.endpoint.path:
+	case r.endpoint == "" || r.endpoint == l.Endpoint:
 		return nil
-	case l.endpoint.path == "":
-		l.endpoint = endpoint{r.endpoint, l.name, line}
+	case l.Endpoint == "":
+		l.Endpoint, l.endpointAt = r.endpoint, fmt.Sprintf("%s:%d", l.name, line)
 		return nil
 	}
-	return &rowError{
-		fmt.Sprintf("url is %s, but %s:%d is for %s", quote([]byte(r.endpoint)), l.endpoint.file, l.endpoint.line,
-			l.endpoint.path),
-		"a run has one endpoint: split the file by it",
-	}
+	return &rowError{fmt.Sprintf("url is %s, but %s is for %s", quote([]byte(r.endpoint)), l.endpointAt, l.Endpoint),
+		"a run has one endpoint: split the file by it"}
 }
 
 const (
@@ -399,24 +343,24 @@ const (
 // settleTimes finds the instants of rows that have none: the next turn of a conversation comes its delay after the one
 // before. If no row has an instant, all are at 0. What has no time among others that have one becomes a fault.
 func (l *loader) settleTimes() {
-	if l.timed == len(l.timeNS) {
+	if l.timed == len(l.ArrivalNS) {
 		return
 	}
 	if l.timed == 0 {
-		clear(l.timeNS)
+		clear(l.ArrivalNS)
 		return
 	}
 	latest := map[int64]int64{} // of conversations
-	for i, at := range l.timeNS {
+	for i, at := range l.ArrivalNS {
 		session := noSession(i)
-		if l.session != nil {
-			session = l.session[i]
+		if l.Session != nil {
+			session = l.Session[i]
 		}
-		if at == noTime && l.delay != nil && l.delay[i] != noDelay {
-			if before, known := latest[session]; known && before <= math.MaxInt64-l.delay[i] {
-				at = before + l.delay[i]
-				l.timeNS[i] = at
-				l.lint.Delayed++
+		if at == noTime && l.DelayNS != nil && l.DelayNS[i] != noDelay {
+			if before, known := latest[session]; known && before <= math.MaxInt64-l.DelayNS[i] {
+				at = before + l.DelayNS[i]
+				l.ArrivalNS[i] = at
+				l.Lint.Delayed++
 			}
 		}
 		if at == noTime {

@@ -90,7 +90,7 @@ func (l *loader) read(r io.Reader) error {
 		return err
 	}
 	defer closePlain()
-	in := bufio.NewReaderSize(plain, headBytes)
+	in := bufio.NewReaderSize(plain, lineBuffer)
 	head, err := in.Peek(headBytes)
 	if err != nil && err != io.EOF {
 		head = nil // reading on returns the error too, with the line
@@ -216,15 +216,6 @@ func (l *loader) agree() error {
 	return nil
 }
 
-// allNames is the names of all files, as one.
-func (l *loader) allNames() string {
-	var names []string
-	for _, f := range l.files {
-		names = append(names, f.name)
-	}
-	return strings.Join(names, ", ")
-}
-
 // fileOf is the place among the files of the one that has a row.
 func (l *loader) fileOf(row int32) int {
 	at := len(l.files) - 1
@@ -244,5 +235,5 @@ func (l *loader) place(i int) string {
 	if len(l.files) == 1 {
 		return fmt.Sprintf("line %d", l.line[i])
 	}
-	return fmt.Sprintf("line %d of %s", l.line[i], l.files[l.fileOf(l.row[i])].name)
+	return fmt.Sprintf("line %d of %s", l.line[i], l.files[l.fileOf(l.Row[i])].name)
 }

@@ -44,6 +44,8 @@ type row struct {
 	line        int // of it, where its object has several
 }
 
+func newRow() row { return row{parent: noParent, turn: 1, agent: noAgent()} }
+
 // rowParser decodes the lines of one file.
 type rowParser struct {
 	format *format
@@ -107,7 +109,9 @@ func (p *rowParser) decode(line []byte) error {
 }
 
 func (p *rowParser) empty() {
-	p.row = row{parent: noParent, turn: 1, ids: p.row.ids[:0], agent: noAgent()}
+	ids := p.row.ids[:0]
+	p.row = newRow()
+	p.row.ids = ids
 }
 
 // anyShape decodes a row into an empty p.row and notes its shape.
@@ -330,8 +334,8 @@ func (p *rowParser) ids(s *scanner) error {
 		return s.wrongKind("hash_ids", "not a list", "write [id,id,…] or leave it out")
 	}
 	s.At++
-	s.Peek()
-	if s.take(']') {
+	if s.Peek() == ']' {
+		s.At++
 		return nil
 	}
 	for {
@@ -341,8 +345,14 @@ func (p *rowParser) ids(s *scanner) error {
 			return err
 		}
 		p.row.ids = append(p.row.ids, id)
-		if more, err := s.more(']', "want , or ] after a hash id"); !more {
-			return err
+		switch s.Peek() {
+		case ',':
+			s.At++
+		case ']':
+			s.At++
+			return nil
+		default:
+			return s.fail("want , or ] after a hash id")
 		}
 	}
 }

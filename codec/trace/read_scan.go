@@ -91,26 +91,6 @@ func (s *scanner) list(element func(i int, value []byte) error) error {
 	return s.err()
 }
 
-// more steps over the comma behind a value, or over the closing bracket, where it reports false.
-func (s *scanner) more(closing byte, want string) (bool, error) {
-	if s.take(',') {
-		return true, nil
-	}
-	if s.take(closing) {
-		return false, nil
-	}
-	return false, s.fail(want)
-}
-
-// take consumes c if it is next.
-func (s *scanner) take(c byte) bool {
-	if s.Peek() != c {
-		return false
-	}
-	s.At++
-	return true
-}
-
 // number consumes a number and returns its text.
 func (s *scanner) number() ([]byte, error) {
 	number := s.Number()

@@ -70,8 +70,8 @@ func TestLongChain(t *testing.T) {
 	const n = 200_000
 	l := newLoader("t", Options{Format: "bailian"})
 	for i := range n {
-		l.chat = append(l.chat, int64(i))
-		l.parent = append(l.parent, int64(i+1)) // the last row is the root
+		l.Chat = append(l.Chat, int64(i))
+		l.Parent = append(l.Parent, int64(i+1)) // the last row is the root
 	}
 	for i, root := range l.resolveSessions() {
 		if root != n-1 {

@@ -295,17 +295,18 @@ func TestUnits(t *testing.T) {
 }
 
 func TestTooManyTypes(t *testing.T) {
-	var names typeNames
+	l := newLoader("t", Options{Format: "bailian"})
+	keep := func(name ...byte) error { return l.keepType(&row{typ: name}) }
 	for i := range 1 << 16 {
-		if n, err := names.index([]byte{byte(i), byte(i >> 8)}); err != nil || int(n) != i {
-			t.Fatalf("type %d: %d, %v", i, n, err)
+		if err := keep(byte(i), byte(i>>8)); err != nil || int(l.Type[i]) != i {
+			t.Fatalf("type %d: %d, %v", i, l.Type[i:], err)
 		}
 	}
-	if _, err := names.index([]byte("one more")); err == nil {
+	if keep([]byte("one more")...) == nil {
 		t.Error("65,537 types: no error")
 	}
-	if n, err := names.index([]byte{5, 0}); n != 5 || err != nil {
-		t.Errorf("a known type: %d, %v", n, err)
+	if err := keep(5, 0); l.Type[1<<16] != 5 || err != nil {
+		t.Errorf("a known type: %d, %v", l.Type[1<<16], err)
 	}
 }
 

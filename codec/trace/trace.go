@@ -236,3 +236,12 @@ func (s *listStore[T]) chosen(order []int32, most func(row int32) int) listStore
 	}
 	return small
 }
+
+// whole is chosen without cuts; nil stays nil.
+func (s *listStore[T]) whole(order []int32) *listStore[T] {
+	if s == nil {
+		return nil
+	}
+	out := s.chosen(order, func(row int32) int { return int(s.rows[row].n) })
+	return &out
+}

@@ -52,7 +52,7 @@ func (t *Trace) Verbatims() int {
 func (t *Trace) HasMessages(i int) bool {
 	l := t.Verbatim(i)
 	return l.Kind == VerbatimMessages || l.Kind == VerbatimPayload &&
-		slices.Contains(keysOf(slices.Concat([]byte("{"), l.Content, []byte("}")), 0), "messages")
+		slices.Contains(keysOf(slices.Concat([]byte("{"), l.Content, []byte("}"))), "messages")
 }
 
 // verbatim reads a value that is kept unchanged.
@@ -97,20 +97,15 @@ type verbatimForm struct {
 	what, example string
 }
 
+// wantedVerbatim is that of a field from textField on.
 func wantedVerbatim(f field) verbatimForm {
-	switch f {
-	case textField:
-		return verbatimForm{VerbatimText, '"', "a string", `"…"`}
-	case messagesField:
-		return verbatimForm{VerbatimMessages, '[', "a list", `[{"role":"user","content":"…"},…]`}
-	case payloadField:
-		return verbatimForm{VerbatimPayload, '{', "an object", `{"model":"…",…}`}
-	case toolsField:
-		return verbatimForm{NoVerbatim, '[', "a list", "[{…},…]"}
-	case extraField:
-		return verbatimForm{NoVerbatim, '{', "an object", `{"temperature":0}`}
-	}
-	panic("BUG: a field that is not verbatim")
+	return [...]verbatimForm{
+		{VerbatimText, '"', "a string", `"…"`},
+		{VerbatimMessages, '[', "a list", `[{"role":"user","content":"…"},…]`},
+		{VerbatimPayload, '{', "an object", `{"model":"…",…}`},
+		{NoVerbatim, '[', "a list", "[{…},…]"},
+		{NoVerbatim, '{', "an object", `{"temperature":0}`},
+	}[f-textField]
 }
 
 // verbatimStore keeps the verbatim content of many rows.
@@ -123,29 +118,21 @@ type verbatimStore struct {
 	places   map[string]int32
 }
 
-// absent is the place of no value.
-const absent = -1
-
-func (s *verbatimStore) add(l Verbatim) {
-	s.contents.add(l.Content)
-	s.addRest(l)
-}
-
-// addLonger adds a row whose content begins with that of the row added last.
-func (s *verbatimStore) addLonger(l Verbatim) {
-	s.contents.addLonger(l.Content, len(s.contents.rows)-1)
-	s.addRest(l)
-}
-
-func (s *verbatimStore) addRest(l Verbatim) {
+// add adds a row. The content of one that is longer begins with that of the row added last.
+func (s *verbatimStore) add(l Verbatim, longer bool) {
+	if longer {
+		s.contents.addLonger(l.Content, len(s.contents.rows)-1)
+	} else {
+		s.contents.add(l.Content)
+	}
 	s.kinds = append(s.kinds, l.Kind)
 	s.tools, s.extras = append(s.tools, s.place(l.Tools)), append(s.extras, s.place(l.Extra))
 }
 
-// place is where a value is kept, or absent for none.
+// place is where a value is kept, or noValue for none.
 func (s *verbatimStore) place(value []byte) int32 {
 	if value == nil {
-		return absent
+		return noValue
 	}
 	if at, known := s.places[string(value)]; known {
 		return at
@@ -164,7 +151,7 @@ func (s *verbatimStore) row(i int) Verbatim {
 }
 
 func (s *verbatimStore) value(place int32) []byte {
-	if place == absent {
+	if place == noValue {
 		return nil
 	}
 	return s.values[place]
@@ -176,26 +163,21 @@ func (s *verbatimStore) chosen(order []int32) *verbatimStore {
 		return nil
 	}
 	return &verbatimStore{
-		kinds: gather(order, s.kinds), contents: s.contents.chosen(order,
-			func(row int32) int { return int(s.contents.rows[row].n) }),
+		kinds: gather(order, s.kinds), contents: *s.contents.whole(order),
 		tools: gather(order, s.tools), extras: gather(order, s.extras), values: s.values,
 	}
 }
 
 // keepVerbatim appends a row's verbatim content, if there is any.
 func (l *loader) keepVerbatim(r *row) {
-	if l.verbatim == nil {
+	if l.verbatims == nil {
 		if r.verbatim.Kind == NoVerbatim && r.verbatim.Extra == nil {
 			return
 		}
-		l.verbatim = &verbatimStore{}
-		for range l.timeNS {
-			l.verbatim.add(Verbatim{})
+		l.verbatims = &verbatimStore{}
+		for range l.ArrivalNS {
+			l.verbatims.add(Verbatim{}, false)
 		}
 	}
-	if r.longer {
-		l.verbatim.addLonger(r.verbatim)
-	} else {
-		l.verbatim.add(r.verbatim)
-	}
+	l.verbatims.add(r.verbatim, r.longer)
 }

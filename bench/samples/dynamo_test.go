@@ -51,9 +51,9 @@ func (a *coder) ask(session, parent string, until int) []event {
 	return all
 }
 
-// Dynamo is dynamo.jsonl: the request traces of 8 agents, every second one with a sub-agent, in the order in which they were
+// dynamo is dynamo.jsonl: the request traces of 8 agents, every second one with a sub-agent, in the order in which they were
 // written, with the ends of tools.
-func Dynamo() []byte {
+func dynamo() []byte {
 	chance := newDice(10, 0)
 	next := 1
 	var all []event
@@ -78,9 +78,9 @@ func Dynamo() []byte {
 	return file.Bytes()
 }
 
-// SATF is satf.json: 8 agents in one document. Each request but the last calls one or two tools, and the next waits for
+// satf is satf.json: 8 agents in one document. Each request but the last calls one or two tools, and the next waits for
 // them.
-func SATF() []byte {
+func satf() []byte {
 	chance := newDice(11, 0)
 	next := 1
 	var sessions []string
