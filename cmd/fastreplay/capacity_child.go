@@ -74,10 +74,5 @@ func (p *probeFlag) look(w io.Writer, run *engine.Run, ended bool) {
 	if p.counter == nil {
 		return
 	}
-	ongoing := func(yield func(capacity.Ongoing) bool) {
-		run.EachOpen(func(plannedNS, sentNS, firstNS int64) {
-			yield(capacity.Ongoing{PlannedNS: plannedNS, SentNS: sentNS, FirstNS: firstNS})
-		})
-	}
-	_ = json.NewEncoder(w).Encode(p.counter.Look(run.Clock().Now(), ongoing, ended)) // nobody reads it if the search has ended
+	_ = json.NewEncoder(w).Encode(p.counter.Look(run.Clock().Now(), run.EachOpen, ended)) // nobody reads it if the search has ended
 }
