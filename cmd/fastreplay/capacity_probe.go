@@ -58,7 +58,7 @@ func (s *searching) probeAll(ctx context.Context) error {
 		if err := s.note(o); err != nil {
 			return err
 		}
-		s.ui.line("%s", s.describe(&o))
+		s.ui.line("probe %d at %s: %s after %s: %s", o.Number, s.load(o.Load), o.Word(), format.Span(o.SpentS), cmp.Or(o.Client, o.Why))
 		if err := s.writePage(); err != nil {
 			s.ui.line("no %s: %v", capacityPage, err)
 		}

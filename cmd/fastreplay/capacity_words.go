@@ -64,15 +64,6 @@ func (s *searching) view(p capacity.Probe, warmIn time.Duration, shown *atomic.P
 	return view{line: line, screen: func(width, _ int) string { return line() }}
 }
 
-// describe is a line about a probe that has ended.
-func (s *searching) describe(o *capacity.Outcome) string {
-	verdict := o.Verdict
-	if o.Client != "" {
-		verdict = "client"
-	}
-	return fmt.Sprintf("probe %d at %s: %s after %s: %s", o.Number, s.load(o.Load), verdict, format.Span(o.SpentS), cmp.Or(o.Client, o.Why))
-}
-
 // sentence is the answer in one line.
 func (s *searching) sentence(a capacity.Answer) string {
 	text, unit := s.number(a.Load, 3), " "+s.o.kind.unit
@@ -172,12 +163,13 @@ func (s *searching) table(r *result) []byte {
 	page := format.NewPage(newTerminal(nil).width, 0)
 	page.Line("")
 	if len(r.Probes) > 0 {
-		head, load := capacity.Head(s.objectives), s.load
+		load, unit := s.load, ""
 		if s.o.over != "amplify" && s.o.over != "scale" { // once, above all
-			head[0] += "  " + s.o.kind.unit
-			load = func(load float64) string { return s.number(load, 4) }
+			load, unit = func(load float64) string { return s.number(load, 4) }, "  "+s.o.kind.unit
 		}
-		page.Table(10, head, capacity.Rows(r.Probes, s.objectives, load))
+		head, rows := capacity.Table(r.Probes, s.objectives, load)
+		head[0] += unit
+		page.Table(10, head, rows)
 		page.Line("")
 	}
 	page.Sentence("", r.Sentence)
