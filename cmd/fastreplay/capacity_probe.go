@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -15,6 +16,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/pflag"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/capacity"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -151,7 +156,8 @@ func (s *searching) arguments(p capacity.Probe, w capacity.Span, dir string) (ar
 	add("seed", strconv.FormatUint(s.o.seed, 10))
 	add("output", dir)
 	add("progress", progressNone)
-	add("capacity-probe", probeText(w, s.o.slo))
+	order, _ := json.Marshal(probeFlag{Span: w, Objectives: s.objectives}) // texts and numbers, so it cannot fail
+	add("capacity-probe", string(order))
 	return append(args, s.o.replay...)
 }
 
@@ -264,4 +270,47 @@ func (s *searching) judge(out *capacity.Outcome, code int, said string, decided 
 		out.Verdict, out.Why = capacity.Edge, "it could not be measured"
 	}
 	return nil
+}
+
+// probeFlag makes a replay a probe of a search for capacity. It prints a look (capacity.Look) on each tick, a JSON line on standard
+// output, and ends when its standard input does, which is a pipe that the search holds open.
+type probeFlag struct {
+	capacity.Span
+	Objectives []capacity.Objective
+	counter    *capacity.Counter // nil = the replay is no probe
+}
+
+func (p *probeFlag) addFlag(f *pflag.FlagSet) {
+	f.Var(&value[probeFlag]{to: p, parse: parseProbe, kind: "JSON"}, "capacity-probe", "of `fastreplay capacity`: be a probe")
+}
+
+func parseProbe(text string) (p probeFlag, err error) {
+	if err = json.Unmarshal([]byte(text), &p); err != nil || p.ForNS <= 0 || p.SliceNS <= 0 {
+		return p, errors.New("want what a search for capacity gives")
+	}
+	p.counter = capacity.NewCounter(p.Objectives, p.Span)
+	return p, nil
+}
+
+// begin ends this process if the search dies.
+func (p *probeFlag) begin() {
+	if p.counter != nil {
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin) // until its end
+			os.Exit(exitInterrupted)
+		}()
+	}
+}
+
+func (p *probeFlag) add(r *record.Record) {
+	if p.counter != nil {
+		p.counter.Add(r)
+	}
+}
+
+// look prints what the probe has shown so far.
+func (p *probeFlag) look(w io.Writer, run *engine.Run, ended bool) {
+	if p.counter != nil {
+		_ = json.NewEncoder(w).Encode(p.counter.Look(run.Clock().Now(), run.EachOpen, ended)) // nobody reads it if the search has ended
+	}
 }
