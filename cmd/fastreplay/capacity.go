@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -208,12 +209,12 @@ func (o *capacityOptions) run(ctx context.Context, out io.Writer, ui *terminal) 
 	if err := s.open(s.settings(resolvedFlags(r))); err != nil {
 		return err
 	}
-	defer s.journal.Close()
 	if err := s.probeAll(ctx); err != nil {
 		if len(s.outcomes) > 0 {
 			return errors.Join(s.conclude(out, false), err) // what is known by then
 		}
-		s.discard()
+		_ = os.Remove(filepath.Join(s.dir, settingsName))
+		_ = os.Remove(s.dir) // if it is empty
 		return err
 	}
 	return s.conclude(out, ctx.Err() != nil)

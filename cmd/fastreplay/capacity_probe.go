@@ -34,10 +34,9 @@ type searching struct {
 	search     *capacity.Search
 	outcomes   []capacity.Outcome
 	dir        string
-	journal    *os.File // at its end
-	requests   int      // of the trace
-	spanS      float64  // of the trace
-	tooShort   string   // why the search ended early; "" if the trace was long enough
+	requests   int     // of the trace
+	spanS      float64 // of the trace
+	tooShort   string  // why the search ended early; "" if the trace was long enough
 }
 
 // probeAll probes until the search has ended, or ctx has.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,30 +27,18 @@ const (
 
 // settings are all that the outcomes of probes depend on, by flag. They are search.json. Secrets are not among them.
 func (s *searching) settings(replay map[string]any) map[string]string {
-	o, all := s.o, map[string]string{}
-	for name, v := range map[string]any{
-		"--trace": each(o.traces, absolute), "number of its requests": s.requests, "--url": each(o.urls, withoutQuery), "--slo": o.slo, "--over": o.over,
-		"--range": o.loads, "--window": o.window, "--warm-in": o.warmIn, "--precision": o.precision, "--seed": o.seed,
-	} {
-		all[name] = plain(v)
+	o := s.o
+	all := map[string]string{
+		"--trace": strings.Join(each(o.traces, absolute), ","), "number of its requests": strconv.Itoa(s.requests), "--url": strings.Join(each(o.urls, withoutQuery), ","),
+		"--slo": o.slo, "--over": o.over, "--range": fmt.Sprintf("%v:%v", o.loads[0], o.loads[1]), "--window": o.window.String(), "--warm-in": o.warmIn.String(),
+		"--precision": fmt.Sprint(o.precision), "--seed": fmt.Sprint(o.seed),
 	}
 	for name, v := range replay {
 		if name != "trace" {
-			all["behind --, --"+name] = plain(v)
+			all["behind --, --"+name] = fmt.Sprintf("%s", v) // a text, JSON or a list
 		}
 	}
 	return all
-}
-
-// plain is a flag's value as it is given: lists have commas.
-func plain(v any) string {
-	switch v := v.(type) {
-	case []string:
-		return strings.Join(v, ",")
-	case [2]float64:
-		return fmt.Sprintf("%v:%v", v[0], v[1])
-	}
-	return fmt.Sprint(v)
 }
 
 // open makes the directory of the search, or goes on with one.
@@ -59,33 +48,23 @@ func (s *searching) open(settings map[string]string) (err error) {
 	if s.dir == "" || errors.Is(err, os.ErrNotExist) {
 		s.dir, err = report.Create(s.dir, time.Now())
 	}
-	if err != nil {
+	if err == nil {
+		s.outcomes, err = report.ReadLines[capacity.Outcome](filepath.Join(s.dir, journalName))
+	}
+	switch {
+	case err != nil:
+		return err
+	case len(s.outcomes) == 0:
+		return report.WriteWhole(filepath.Join(s.dir, settingsName), func(w io.Writer) error { return report.EncodeJSON(w, settings) })
+	}
+	if err := sameSettings(s.dir, before, settings); err != nil {
 		return err
 	}
-	name := filepath.Join(s.dir, journalName)
-	journal, err := os.ReadFile(name)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	whole := 0
-	if s.outcomes, whole, err = capacity.ReadOutcomes(journal); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	if len(s.outcomes) == 0 {
-		err = report.WriteWhole(filepath.Join(s.dir, settingsName), func(w io.Writer) error { return report.EncodeJSON(w, settings) })
-	} else if err = sameSettings(s.dir, before, settings); err == nil {
-		s.ui.line("goes on after probe %d in %s", len(s.outcomes), s.dir)
-	}
-	if err == nil {
-		err = report.WriteWhole(name, func(w io.Writer) error { _, err := w.Write(journal[:whole]); return err })
-	}
-	if err == nil {
-		s.journal, err = os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
-	}
+	s.ui.line("goes on after probe %d in %s", len(s.outcomes), s.dir)
 	for _, o := range s.outcomes {
 		s.search.Add(o)
 	}
-	return err
+	return nil
 }
 
 // sameSettings refuses to go on with another search, and names the difference.
@@ -104,25 +83,18 @@ func sameSettings(dir string, before []byte, is map[string]string) error {
 	return nil
 }
 
-// note adds the outcome of a probe to the journal.
+// note adds the outcome of a probe, and writes the journal.
 func (s *searching) note(o capacity.Outcome) error {
-	line, err := capacity.AppendOutcome(nil, o)
-	if err == nil {
-		_, err = s.journal.Write(line)
-	}
-	if err = errors.Join(err, s.journal.Sync()); err != nil {
-		return &exitError{exitInvalid, fmt.Sprintf("results are incomplete on disk: %v", err)}
-	}
 	s.outcomes = append(s.outcomes, o)
 	s.search.Add(o)
-	return nil
-}
-
-// discard removes what a search without an outcome left.
-func (s *searching) discard() {
-	for _, name := range []string{settingsName, journalName, ""} {
-		if len(s.outcomes) == 0 {
-			_ = os.Remove(filepath.Join(s.dir, name)) // the directory only if it is empty
+	err := report.WriteWhole(filepath.Join(s.dir, journalName), func(w io.Writer) (err error) {
+		for i := range s.outcomes {
+			err = errors.Join(err, json.NewEncoder(w).Encode(&s.outcomes[i]))
 		}
+		return err
+	})
+	if err != nil {
+		return &exitError{exitInvalid, fmt.Sprintf("results are incomplete on disk: %v", err)}
 	}
+	return nil
 }

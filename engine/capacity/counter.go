@@ -84,7 +84,9 @@ func (c *Counter) Look(nowNS int64, eachOpen func(func(plannedNS, sentNS, firstN
 	for i := range all {
 		all[i].Beyond = slices.Clone(all[i].Beyond)
 	}
-	eachOpen(func(plannedNS, sentNS, firstNS int64) { c.count(all, undecided(plannedNS, sentNS, firstNS, nowNS), true) })
+	eachOpen(func(plannedNS, sentNS, firstNS int64) {
+		c.count(all, undecided(plannedNS, sentNS, firstNS, nowNS), true)
+	})
 	for i := range all {
 		all[i].InFlight /= float64(c.window.SliceNS)
 	}
