@@ -47,19 +47,23 @@ func (s *searching) probeAll(ctx context.Context) error {
 			return nil
 		}
 		began := time.Now()
-		o, err := s.probe(ctx, p)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if short := (*tooShort)(nil); errors.As(err, &short) && len(s.outcomes) > 0 { // an answer all the same
+		w, err := s.window(p)
+		if err != nil && len(s.outcomes) > 0 { // an answer all the same
 			s.tooShort = fmt.Sprintf("The search ended before %v.", err)
 			return nil
 		}
-		if err != nil {
-			return err
+		o := capacity.Outcome{Probe: p, Directory: fmt.Sprintf("probe-%02d", p.Number)}
+		if err == nil {
+			err = s.probe(ctx, &o, w)
+		}
+		if ctx.Err() != nil {
+			return nil
 		}
 		o.SpentS = time.Since(began).Seconds()
-		if err := s.note(o); err != nil {
+		if err == nil {
+			err = s.note(o)
+		}
+		if err != nil {
 			return err
 		}
 		s.ui.line("probe %d at %s: %s after %s: %s", o.Number, s.load(o.Load), o.Word(), format.Span(o.SpentS), cmp.Or(o.Client, o.Why))
@@ -91,47 +95,34 @@ func (s *searching) window(p capacity.Probe) (w capacity.Span, err error) {
 	case "rate":
 		perS, lasts = p.Load, float64(s.requests)/p.Load
 	case "concurrency":
-		perS, lasts = s.reached(), math.Inf(1)
+		perS, lasts = 0, math.Inf(1)
+		if n := len(s.outcomes); n > 0 { // as many as in the latest probe
+			o := &s.outcomes[n-1]
+			for i := range o.Slices {
+				perS += float64(o.Slices[i].Requests) / max(1, float64(len(o.Slices))*o.SliceS)
+			}
+		}
 	}
 	warmS := s.o.warmIn.Seconds()
 	if !s.o.given("warm-in") {
 		warmS = min(usualWarmIn.Seconds(), lasts/5)
 	}
-	forS, wanted := s.o.window.Seconds(), s.search.Window(p)
-	switch {
-	case forS > 0:
-	case perS > 0:
-		forS = max(float64(wanted.Requests)/perS, wanted.LeastS)
-	default:
-		forS = max(usualWindow.Seconds(), wanted.LeastS)
-	}
-	if left := s.o.budget.Seconds() - s.search.Answer().SpentS; s.o.window == 0 && s.o.budget > 0 { // of the budget, but no less than a tenth or than a growing backlog needs
-		forS = min(forS, max(left-warmS, s.o.budget.Seconds()/10, wanted.LeastS))
+	forS := s.o.window.Seconds()
+	if forS == 0 {
+		wanted, budget := s.search.Window(p), s.o.budget.Seconds()
+		if forS = usualWindow.Seconds(); perS > 0 {
+			forS = float64(wanted.Requests) / perS
+		}
+		left := max(budget-s.search.Answer().SpentS-warmS, budget/10, wanted.LeastS) // no less than a tenth, or than a growing backlog needs
+		forS = min(max(forS, wanted.LeastS), left)
 	}
 	if forS = min(forS, lasts-warmS); forS < 0.1 {
-		return w, &tooShort{fmt.Sprintf("probe %d at %s: the trace takes %s then, and the warm-in %s; give a longer trace, --repeat behind --, or a shorter --warm-in",
-			p.Number, s.load(p.Load), format.Span(lasts), format.Span(warmS))}
+		return w, fmt.Errorf("probe %d at %s: the trace takes %s then, and the warm-in %s; give a longer trace, --repeat behind --, or a shorter --warm-in",
+			p.Number, s.load(p.Load), format.Span(lasts), format.Span(warmS))
 	}
 	w.FromNS, w.ForNS = int64(warmS*1e3)*1e6, int64(forS*1e3)*1e6
 	w.SliceNS = max(1e6, min(int64(longestSlice), w.ForNS/slicesAtLeast))
 	return w, nil
-}
-
-// tooShort is that a trace is too short for a probe.
-type tooShort struct{ text string }
-
-func (e *tooShort) Error() string { return e.text }
-
-// reached is how many requests came in a second of the latest probe; 0 before there is one.
-func (s *searching) reached() float64 {
-	if len(s.outcomes) == 0 {
-		return 0
-	}
-	o, n := &s.outcomes[len(s.outcomes)-1], int64(0)
-	for i := range o.Slices {
-		n += o.Slices[i].Requests
-	}
-	return float64(n) / max(1, float64(len(o.Slices))*o.SliceS)
 }
 
 // arguments are those of the replay that is a probe.
@@ -161,19 +152,14 @@ func (s *searching) arguments(p capacity.Probe, w capacity.Span, dir string) (ar
 }
 
 // probe replays at a load until the search has seen enough, or ctx ends.
-func (s *searching) probe(ctx context.Context, p capacity.Probe) (out capacity.Outcome, err error) {
-	out = capacity.Outcome{Probe: p, Directory: fmt.Sprintf("probe-%02d", p.Number)}
-	w, err := s.window(p)
-	if err != nil {
-		return out, err
-	}
-	dir := filepath.Join(s.dir, out.Directory)
+func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w capacity.Span) error {
+	p, dir := out.Probe, filepath.Join(s.dir, out.Directory)
 	if err := os.RemoveAll(dir); err != nil { // of a search that was killed meanwhile
-		return out, err
+		return err
 	}
 	c, err := startChild(s.arguments(p, w, dir)...)
 	if err != nil {
-		return out, err
+		return err
 	}
 	over := make(chan struct{})
 	defer close(over)
@@ -193,15 +179,15 @@ func (s *searching) probe(ctx context.Context, p capacity.Probe) (out capacity.O
 	defer context.AfterFunc(ctx, func() { end(0) })()
 	var shown atomic.Pointer[capacity.Look]
 	endView := s.ui.watch(s.view(p, time.Duration(w.FromNS), &shown))
-	decision := capacity.Decision{}
+	decided := false
 	for line, err := c.out.ReadBytes('\n'); err == nil; line, err = c.out.ReadBytes('\n') {
 		var look capacity.Look
-		if decision.End || json.Unmarshal(line, &look) != nil {
+		if decided || json.Unmarshal(line, &look) != nil {
 			continue
 		}
 		shown.Store(&look)
 		if d := s.search.Look(p, look); d.End || look.Ended {
-			decision, decision.End = d, true
+			decided = true
 			out.Slices, out.SliceS, out.Verdict, out.Why = look.Slices, look.SliceS, cmp.Or(d.Verdict, capacity.Edge), d.Why
 			out.Cut = !look.Ended && float64(len(look.Slices))*look.SliceS < look.WindowS
 			if !look.Ended {
@@ -212,16 +198,16 @@ func (s *searching) probe(ctx context.Context, p capacity.Probe) (out capacity.O
 	code, said := c.wait()
 	endView()
 	if ctx.Err() != nil {
-		return out, ctx.Err()
+		return ctx.Err()
 	}
-	if err := s.judge(&out, code, said, decision.End); err != nil {
-		return out, err
+	if err := s.judge(out, code, said, decided); err != nil {
+		return err
 	}
 	if out.Cut {
 		w.ForNS = int64(len(out.Slices)) * w.SliceNS
 	}
 	out.Numbers, out.Limiter, err = capacity.Numbers(dir, s.urls(p), s.objectives, w)
-	return out, err
+	return err
 }
 
 // urls are the servers of a probe.
@@ -245,16 +231,15 @@ func (s *searching) judge(out *capacity.Outcome, code int, said string, decided 
 		return &exitError{exitInvalid, fmt.Sprintf("%s ended with exit code %d and without results: %v %s", where, code, err, said)}
 	}
 	for _, r := range summary.Verdict.Reasons {
+		if r.Grade != metrics.Invalid {
+			continue
+		}
 		switch r.Code {
 		case "interrupted", "no_summary", "nothing_ok": // by the search, the two first
 		case "drift", "receive_lag", "starved", "client_failures", "early", "sender_died":
-			if r.Grade == metrics.Invalid {
-				out.Client = cmp.Or(out.Client, r.What)
-			}
+			out.Client = cmp.Or(out.Client, r.What)
 		default:
-			if r.Grade == metrics.Invalid {
-				return &exitError{exitInvalid, fmt.Sprintf("%s is INVALID: %s (%s)", where, r, dir)}
-			}
+			return &exitError{exitInvalid, fmt.Sprintf("%s is INVALID: %s (%s)", where, r, dir)}
 		}
 	}
 	for i := range summary.Verdict.Objectives {
@@ -262,10 +247,11 @@ func (s *searching) judge(out *capacity.Outcome, code int, said string, decided 
 			out.Client = cmp.Or(out.Client, fmt.Sprintf("%s is missed, and lateness of the client may be why (%s)", o.Text, o.Words()))
 		}
 	}
-	if out.Client == "" && !decided {
+	switch {
+	case decided:
+	case out.Client == "":
 		return &exitError{exitInvalid, fmt.Sprintf("%s was ended by somebody else (exit code %d); the same command goes on with %s", where, code, s.dir)}
-	}
-	if out.Client != "" && !decided {
+	default:
 		out.Verdict, out.Why = capacity.Edge, "it could not be measured"
 	}
 	return nil
