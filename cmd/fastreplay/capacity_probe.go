@@ -200,13 +200,14 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w capacity
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err := s.judge(out, code, said, decided); err != nil {
+	targets, err := s.judge(out, code, said, decided)
+	if err != nil {
 		return err
 	}
 	if out.Cut {
 		w.ForNS = int64(len(out.Slices)) * w.SliceNS
 	}
-	out.Numbers, out.Limiter, err = capacity.Numbers(dir, s.urls(p), s.objectives, w)
+	out.Numbers, out.Limiter, err = capacity.Numbers(dir, targets, s.objectives, w)
 	return err
 }
 
@@ -218,17 +219,18 @@ func (s *searching) urls(p capacity.Probe) []string {
 	return s.o.urls
 }
 
-// judge looks at how a probe ended. It notes if the client was the bottleneck; what else makes its numbers useless is an error.
-func (s *searching) judge(out *capacity.Outcome, code int, said string, decided bool) error {
+// judge looks at how a probe ended, and returns the URLs of its targets as its records have them. It notes if the client was the
+// bottleneck; what else makes its numbers useless is an error.
+func (s *searching) judge(out *capacity.Outcome, code int, said string, decided bool) (targets []string, err error) {
 	where := fmt.Sprintf("probe %d at %s", out.Number, s.load(out.Load))
 	if code == exitUsage {
 		_, text, _ := strings.Cut(said, "fastreplay: ")
-		return fmt.Errorf("%s: %s", where, text)
+		return nil, fmt.Errorf("%s: %s", where, text)
 	}
 	dir := filepath.Join(s.dir, out.Directory)
 	summary, err := report.Load(dir)
 	if err != nil {
-		return &exitError{exitInvalid, fmt.Sprintf("%s ended with exit code %d and without results: %v %s", where, code, err, said)}
+		return nil, &exitError{exitInvalid, fmt.Sprintf("%s ended with exit code %d and without results: %v %s", where, code, err, said)}
 	}
 	for _, r := range summary.Verdict.Reasons {
 		if r.Grade != metrics.Invalid {
@@ -239,7 +241,7 @@ func (s *searching) judge(out *capacity.Outcome, code int, said string, decided 
 		case "drift", "receive_lag", "starved", "client_failures", "early", "sender_died":
 			out.Client = cmp.Or(out.Client, r.What)
 		default:
-			return &exitError{exitInvalid, fmt.Sprintf("%s is INVALID: %s (%s)", where, r, dir)}
+			return nil, &exitError{exitInvalid, fmt.Sprintf("%s is INVALID: %s (%s)", where, r, dir)}
 		}
 	}
 	for i := range summary.Verdict.Objectives {
@@ -250,11 +252,14 @@ func (s *searching) judge(out *capacity.Outcome, code int, said string, decided 
 	switch {
 	case decided:
 	case out.Client == "":
-		return &exitError{exitInvalid, fmt.Sprintf("%s was ended by somebody else (exit code %d); the same command goes on with %s", where, code, s.dir)}
+		return nil, &exitError{exitInvalid, fmt.Sprintf("%s was ended by somebody else (exit code %d); the same command goes on with %s", where, code, s.dir)}
 	default:
 		out.Verdict, out.Why = capacity.Edge, "it could not be measured"
 	}
-	return nil
+	for i := range summary.Targets {
+		targets = append(targets, summary.Targets[i].URL)
+	}
+	return targets, nil
 }
 
 // probeFlag makes a replay a probe of a search for capacity. It prints a look (capacity.Look) on each tick, a JSON line on standard

@@ -42,8 +42,8 @@ type part struct {
 	beyond   [][]int64 // by objective: planned instants of requests beyond the limit, ns
 }
 
-// Numbers reads the records of a probe that are in the window, and returns the numbers of its outcome. urls are its targets. If an
-// objective is broken, limiter says where that began: which objective is the furthest from its share, and which instance is the first
+// Numbers reads the records of a probe that are in the window, and returns the numbers of its outcome. urls are its targets, as
+// its records have them. If an objective is broken, limiter says where that began: which objective is the furthest from its share, and which instance is the first
 // to have more requests beyond the limit than its share of the whole window allows.
 func Numbers(dir string, urls []string, objectives []Objective, w Span) (numbers map[string]float64, limiter string, err error) {
 	c, n, good, parts := metrics.NewCollector(urls), int64(0), int64(0), map[string]*part{}
