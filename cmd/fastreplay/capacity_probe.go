@@ -67,7 +67,8 @@ func (s *searching) probeAll(ctx context.Context) error {
 			return err
 		}
 		s.ui.line("probe %d at %s: %s after %s: %s", o.Number, s.load(o.Load), o.Word(), format.Span(o.SpentS), cmp.Or(o.Client, o.Why))
-		if err := s.writePage(); err != nil {
+		_, page := s.result()
+		if err := s.writePage(page); err != nil {
 			s.ui.line("no %s: %v", capacityPage, err)
 		}
 	}

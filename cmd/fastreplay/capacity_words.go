@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -87,18 +88,12 @@ func (s *searching) sentence(a capacity.Answer) string {
 
 // limiter is what broke first, by the probe that broke the nearest to the capacity.
 func (s *searching) limiter(a capacity.Answer) string {
-	distance := func(o *capacity.Outcome) float64 { return max(o.Load/a.Load, a.Load/o.Load) }
-	var nearest *capacity.Outcome
-	for i := range s.outcomes {
-		o := &s.outcomes[i]
-		if o.Limiter != "" && o.Verdict == capacity.Breaks && o.Client == "" && (nearest == nil || distance(o) < distance(nearest)) {
-			nearest = o
-		}
+	broke := slices.DeleteFunc(slices.Clone(s.outcomes), func(o capacity.Outcome) bool { return o.Limiter == "" || o.Word() != capacity.Breaks })
+	if len(broke) == 0 {
+		return a.Limits
 	}
-	if nearest != nil {
-		return nearest.Limiter
-	}
-	return a.Limits
+	distance := func(o capacity.Outcome) float64 { return max(o.Load/a.Load, a.Load/o.Load) }
+	return slices.MinFunc(broke, func(a, b capacity.Outcome) int { return cmp.Compare(distance(a), distance(b)) }).Limiter
 }
 
 // result is capacity.json, and what --json prints.
@@ -111,69 +106,55 @@ type result struct {
 	Probes   []capacity.Outcome `json:"probes"` // without slices, which probes.jsonl has
 }
 
-func (s *searching) result() *result {
+// result is what is known by now, and its page.
+func (s *searching) result() (*result, *capacity.Page) {
 	a, probes := s.search.Answer(), slices.Clone(s.outcomes)
 	for i := range probes {
 		probes[i].Summarize(len(s.objectives))
 	}
-	if s.tooShort != "" {
-		a.Why = s.tooShort
+	a.Why = cmp.Or(s.tooShort, a.Why)
+	r := &result{s.sentence(a), s.o.over, s.o.slo, s.limiter(a), a, probes}
+	return r, &capacity.Page{
+		Title: "Capacity of " + filepath.Base(s.o.traces[0]), Sentence: r.Sentence, Unit: s.o.kind.unit, Objectives: s.objectives, Answer: a, Outcomes: probes,
+		Load: func(load float64) string { return s.number(load, 4) },
 	}
-	return &result{s.sentence(a), s.o.over, s.o.slo, s.limiter(a), a, probes}
 }
 
 // writePage writes what is known by now.
-func (s *searching) writePage() error {
-	r := s.result()
-	p := capacity.Page{Title: "Capacity of " + filepath.Base(s.o.traces[0]), Sentence: r.Sentence, Unit: s.o.kind.unit, Objectives: s.objectives, Answer: r.Answer, Outcomes: r.Probes, Load: s.load}
-	for _, name := range slices.Compact([]string{filepath.Join(s.dir, capacityPage), cmp.Or(s.o.html, filepath.Join(s.dir, capacityPage))}) {
-		if err := report.WriteWhole(name, p.Write); err != nil {
-			return err
-		}
+func (s *searching) writePage(p *capacity.Page) (err error) {
+	name := filepath.Join(s.dir, capacityPage)
+	for _, name := range slices.Compact([]string{name, cmp.Or(s.o.html, name)}) {
+		err = errors.Join(err, report.WriteWhole(name, p.Write))
 	}
-	return nil
+	return err
 }
 
 // conclude writes and prints the answer.
 func (s *searching) conclude(out io.Writer, interrupted bool) error {
-	r := s.result()
-	err := report.WriteWhole(filepath.Join(s.dir, answerName), func(w io.Writer) error { return report.EncodeJSON(w, r) })
-	if err == nil {
-		err = s.writePage()
+	r, page := s.result()
+	err := errors.Join(report.WriteWhole(filepath.Join(s.dir, answerName), func(w io.Writer) error { return report.EncodeJSON(w, r) }), s.writePage(page))
+	if s.o.json {
+		err = errors.Join(err, report.EncodeJSON(out, r))
+	} else {
+		t := format.NewPage(newTerminal(out).width, 0)
+		t.Line("")
+		if head, rows := page.Table(); len(rows) > 0 {
+			report.Table(&t, head, rows)
+			t.Line("")
+		}
+		t.Sentence("", r.Sentence)
+		t.Sentence("", r.Answer.Why)
+		t.Line("  page  " + filepath.Join(s.dir, capacityPage))
+		_, bad := out.Write(t.Bytes())
+		err = errors.Join(err, bad)
 	}
-	if s.o.json && err == nil {
-		err = report.EncodeJSON(out, r)
-	} else if err == nil {
-		_, err = out.Write(s.table(r))
-	}
-	client := len(s.outcomes) > 0 && s.outcomes[len(s.outcomes)-1].Client != ""
 	switch {
 	case err != nil:
 		return &exitError{exitInvalid, err.Error()}
 	case interrupted:
 		return &exitError{exitInterrupted, fmt.Sprintf("interrupted; the same command with --output %s goes on", s.dir)}
-	case client:
+	case len(s.outcomes) > 0 && s.outcomes[len(s.outcomes)-1].Client != "":
 		return &exitError{code: exitInvalid}
 	}
 	return nil
-}
-
-// table is the answer for a terminal.
-func (s *searching) table(r *result) []byte {
-	page := format.NewPage(newTerminal(nil).width, 0)
-	page.Line("")
-	if len(r.Probes) > 0 {
-		load, unit := s.load, ""
-		if s.o.over != "amplify" && s.o.over != "scale" { // once, above all
-			load, unit = func(load float64) string { return s.number(load, 4) }, "  "+s.o.kind.unit
-		}
-		head, rows := capacity.Table(r.Probes, s.objectives, load)
-		head[0] += unit
-		page.Table(10, head, rows)
-		page.Line("")
-	}
-	page.Sentence("", r.Sentence)
-	page.Sentence("", r.Answer.Why)
-	page.Line("  page  " + filepath.Join(s.dir, capacityPage))
-	return page.Bytes()
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -18,7 +19,7 @@ type Page struct {
 	Objectives []Objective
 	Answer     Answer
 	Outcomes   []Outcome
-	Load       func(float64) string // prints a load
+	Load       func(float64) string // prints a load, without its unit
 }
 
 // Write writes the page.
@@ -89,12 +90,12 @@ func (p *Page) graphs() (all []chart.Graph) {
 }
 
 // Table is the head and the rows of a table of probes.
-func Table(outcomes []Outcome, objectives []Objective, load func(float64) string) (head []string, rows [][]string) {
-	rows = make([][]string, len(outcomes))
+func (p *Page) Table() (head []string, rows [][]string) {
+	rows = make([][]string, len(p.Outcomes))
 	add := func(name string, cell func(o *Outcome) string) {
 		head = append(head, name)
-		for i := range outcomes {
-			rows[i] = append(rows[i], cell(&outcomes[i]))
+		for i := range p.Outcomes {
+			rows[i] = append(rows[i], cell(&p.Outcomes[i]))
 		}
 	}
 	number := func(name string, print func(float64) string, unknown func(o *Outcome) string) func(o *Outcome) string {
@@ -106,10 +107,11 @@ func Table(outcomes []Outcome, objectives []Objective, load func(float64) string
 		}
 	}
 	none := func(*Outcome) string { return "–" }
-	add("probe", func(o *Outcome) string { return format.Count(int64(o.Number)) + "  " + load(o.Load) })
+	add("probe", func(o *Outcome) string { return strconv.Itoa(o.Number) })
+	add("load", func(o *Outcome) string { return p.Load(o.Load) })
 	add("goodput/s", number(GoodputPerS, format.Rate, none))
-	for j := range objectives {
-		limit, ms := &objectives[j], func(v float64) string { return format.Duration(v*1e6, 3) }
+	for j := range p.Objectives {
+		limit, ms := &p.Objectives[j], func(v float64) string { return format.Duration(v*1e6, 3) }
 		if limit.Metric == ok {
 			add("failed", number(ErrorRate, format.Percent, none))
 			continue
@@ -137,7 +139,7 @@ func (o *Outcome) Word() string {
 
 // table has the probes with why they ended.
 func (p *Page) table() chart.Table {
-	head, rows := Table(p.Outcomes, p.Objectives, p.Load)
+	head, rows := p.Table()
 	t := chart.Table{Head: append(head, "limited by", "why")}
 	for i, row := range rows {
 		o := &p.Outcomes[i]
