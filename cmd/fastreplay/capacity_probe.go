@@ -127,28 +127,28 @@ func (s *searching) window(p capacity.Probe) (w capacity.Span, err error) {
 }
 
 // arguments are those of the replay that is a probe.
-func (s *searching) arguments(p capacity.Probe, w capacity.Span, dir string) (args []string) {
-	add := func(name, value string) { args = append(args, "--"+name, value) }
+func (s *searching) arguments(p capacity.Probe, w capacity.Span, dir string) []string {
+	order, _ := json.Marshal(probeFlag{Span: w, Objectives: s.objectives}) // texts and numbers, so it cannot fail
+	args := []string{
+		"--capacity-probe", string(order), "--duration", time.Duration(w.FromNS + w.ForNS).String(), "--seed", fmt.Sprint(s.o.seed), "--output", dir, "--progress", progressNone,
+	}
+	urls := s.o.urls
+	if s.o.over == "instances" {
+		urls = urls[:int(p.Load)]
+	} else {
+		args = append(args, "--"+s.o.over, strconv.FormatFloat(p.Load, 'f', -1, 64))
+	}
 	for _, trace := range s.o.traces {
-		add("trace", trace)
+		args = append(args, "--trace", trace)
 	}
-	if s.o.over != "instances" {
-		add(s.o.over, strconv.FormatFloat(p.Load, 'f', -1, 64))
-	}
-	for _, url := range s.urls(p) {
-		add("url", url)
+	for _, url := range urls {
+		args = append(args, "--url", url)
 	}
 	for i := range s.objectives {
 		if o := &s.objectives[i]; o.LimitNS > 0 {
-			add("require", o.Text)
+			args = append(args, "--require", o.Text)
 		}
 	}
-	add("duration", time.Duration(w.FromNS+w.ForNS).String())
-	add("seed", strconv.FormatUint(s.o.seed, 10))
-	add("output", dir)
-	add("progress", progressNone)
-	order, _ := json.Marshal(probeFlag{Span: w, Objectives: s.objectives}) // texts and numbers, so it cannot fail
-	add("capacity-probe", string(order))
 	return append(args, s.o.replay...)
 }
 
@@ -162,20 +162,10 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w capacity
 	if err != nil {
 		return err
 	}
-	over := make(chan struct{})
-	defer close(over)
-	end := func(drain time.Duration) {
-		for _, step := range []struct {
-			after  time.Duration
-			signal os.Signal
-		}{{0, os.Interrupt}, {drain, syscall.SIGTERM}, {probeEnding, os.Kill}} {
-			select {
-			case <-over:
-				return
-			case <-time.After(step.after):
-				_ = c.Process.Signal(step.signal)
-			}
-		}
+	end := func(drain time.Duration) { // signals to a process that has ended do nothing
+		_ = c.Process.Signal(os.Interrupt)
+		time.AfterFunc(drain, func() { _ = c.Process.Signal(syscall.SIGTERM) })
+		time.AfterFunc(drain+probeEnding, func() { _ = c.Process.Kill() })
 	}
 	defer context.AfterFunc(ctx, func() { end(0) })()
 	var shown atomic.Pointer[capacity.Look]
@@ -192,7 +182,7 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w capacity
 			out.Slices, out.SliceS, out.Verdict, out.Why = look.Slices, look.SliceS, cmp.Or(d.Verdict, capacity.Edge), d.Why
 			out.Cut = !look.Ended && float64(len(look.Slices))*look.SliceS < look.WindowS
 			if !look.Ended {
-				go end(probeDrain)
+				end(probeDrain)
 			}
 		}
 	}
@@ -210,14 +200,6 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w capacity
 	}
 	out.Numbers, out.Limiter, err = capacity.Numbers(dir, targets, s.objectives, w)
 	return err
-}
-
-// urls are the servers of a probe.
-func (s *searching) urls(p capacity.Probe) []string {
-	if s.o.over == "instances" {
-		return s.o.urls[:int(p.Load)]
-	}
-	return s.o.urls
 }
 
 // judge looks at how a probe ended, and returns the URLs of its targets as its records have them. It notes if the client was the

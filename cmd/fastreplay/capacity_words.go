@@ -35,10 +35,8 @@ func (s *searching) number(load float64, digits int) string {
 func (s *searching) view(p capacity.Probe, warmIn time.Duration, shown *atomic.Pointer[capacity.Look]) view {
 	began, running := time.Now(), time.Time{}
 	line := func() string {
-		text := fmt.Sprintf("probe %d at %s: ", p.Number, s.load(p.Load))
-		if left := s.o.budget.Seconds() - s.search.Answer().SpentS - time.Since(began).Seconds(); s.o.budget > 0 {
-			text = format.Span(max(0, left)) + " left, " + text
-		}
+		left := s.o.budget.Seconds() - s.search.Answer().SpentS - time.Since(began).Seconds()
+		text := fmt.Sprintf("%s left, probe %d at %s: ", format.Span(max(0, left)), p.Number, s.load(p.Load))
 		look := shown.Load()
 		if look != nil && running.IsZero() {
 			running = time.Now()
@@ -49,16 +47,14 @@ func (s *searching) view(p capacity.Probe, warmIn time.Duration, shown *atomic.P
 		case len(look.Slices) == 0:
 			return text + fmt.Sprintf("warm-in, %s of %s", format.Span(min(warmIn, time.Since(running)).Seconds()), format.Span(warmIn.Seconds()))
 		}
-		requests, beyond := int64(0), make([]int64, len(s.objectives))
+		requests, o := int64(0), capacity.Outcome{Slices: look.Slices}
 		for i := range look.Slices {
 			requests += look.Slices[i].Requests
-			for j, n := range look.Slices[i].Beyond {
-				beyond[j] += n
-			}
 		}
 		text += fmt.Sprintf("%s of %s, %s", format.Span(float64(len(look.Slices))*look.SliceS), format.Span(look.WindowS), format.Many(requests, "request"))
-		for j, n := range beyond {
-			text += fmt.Sprintf(", %s beyond %s", format.Percent(float64(n)/float64(max(1, requests))), s.objectives[j].Text)
+		o.Summarize(len(s.objectives))
+		for j, share := range o.Beyond {
+			text += fmt.Sprintf(", %s beyond %s", format.Percent(share), s.objectives[j].Text)
 		}
 		return text + fmt.Sprintf(", %.0f in flight", look.Slices[len(look.Slices)-1].InFlight)
 	}
