@@ -233,8 +233,8 @@ func (s *searching) config() capacity.Config {
 	c := capacity.Config{Objectives: s.objectives, Least: o.loads[0], Most: o.loads[1], Precision: o.precision, Budget: o.budget}
 	switch o.over {
 	case "instances":
-		c.Whole, c.Falling, c.Most = true, true, float64(len(o.urls))
-		c.Least = cmp.Or(o.loads[1], c.Most)
+		c.Whole, c.Falling, c.Most = true, true, cmp.Or(c.Most, float64(len(o.urls)))
+		c.Least = cmp.Or(c.Least, c.Most)
 	case "concurrency":
 		c.Whole, c.Least = true, cmp.Or(c.Least, 8)
 	case "rate":
