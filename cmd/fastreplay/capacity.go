@@ -203,11 +203,13 @@ func (o *capacityOptions) run(ctx context.Context, out io.Writer, ui *terminal) 
 		return orInterrupted(ctx, err)
 	}
 	s := &searching{o: o, ui: ui, objectives: objectives, requests: l.Trace.Len()}
-	if s.requests == 0 {
+	switch {
+	case s.requests == 0:
 		return errors.New("the selection is empty")
-	}
-	if !l.Trace.Untimed {
+	case !l.Trace.Untimed:
 		s.spanS = float64(l.Trace.ArrivalNS[s.requests-1]) / 1e9
+	case o.over == "amplify" || o.over == "scale":
+		return fmt.Errorf("--over %s: the trace does not say when its requests came; give --over rate or --over concurrency", o.over)
 	}
 	l = load{}
 	if s.search, err = capacity.New(s.config()); err != nil {

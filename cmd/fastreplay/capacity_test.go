@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,12 +18,17 @@ import (
 func TestCapacityRefuses(t *testing.T) {
 	const slo = "ttft.p95<1s"
 	all := []string{"--trace", "../../bench/samples/mooncake.jsonl", "--url", "http://127.0.0.1:1", "--slo", slo}
+	untimed := filepath.Join(t.TempDir(), "untimed.jsonl")
+	if err := os.WriteFile(untimed, []byte(`{"input_length":100,"output_length":5,"hash_ids":[1]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	with := func(more ...string) []string { return append(append([]string{}, all...), more...) }
 	for want, args := range map[string][]string{
 		"no trace":                           {"--url", "x", "--slo", slo},
 		"no server":                          {"--trace", "x", "--slo", slo},
 		"no objectives":                      all[:4],
 		"can be read once":                   {"--trace", "-", "--url", "x", "--slo", slo},
+		"the trace does not say when":        {"--trace", untimed, "--url", "x", "--slo", slo},
 		"cannot read":                        {"--trace", "nowhere.jsonl", "--url", "x", "--slo", slo},
 		`--slo: "ttfx.p95<1s": want a`:       {"--trace", "x", "--url", "x", "--slo", "ttfx.p95<1s"},
 		"want amplify, scale":                with("--over", "load"),
