@@ -98,32 +98,32 @@ func (p *Page) Table() (head []string, rows [][]string) {
 			rows[i] = append(rows[i], cell(&p.Outcomes[i]))
 		}
 	}
-	number := func(name string, print func(float64) string, unknown func(o *Outcome) string) func(o *Outcome) string {
+	number := func(name string, print func(float64) string) func(*Outcome) string {
 		return func(o *Outcome) string {
 			if v, known := o.Numbers[name]; known {
 				return print(v)
 			}
-			return unknown(o)
+			return "–"
 		}
 	}
-	none := func(*Outcome) string { return "–" }
 	add("probe", func(o *Outcome) string { return strconv.Itoa(o.Number) })
 	add("load", func(o *Outcome) string { return p.Load(o.Load) })
-	add("goodput/s", number(GoodputPerS, format.Rate, none))
+	add("goodput/s", number(GoodputPerS, format.Rate))
 	for j := range p.Objectives {
-		limit, ms := &p.Objectives[j], func(v float64) string { return format.Duration(v*1e6, 3) }
+		limit, name := &p.Objectives[j], p.Objectives[j].Quantity()
 		if limit.Metric == ok {
-			add("failed", number(ErrorRate, format.Percent, none))
+			add("failed", number(name, format.Percent))
 			continue
 		}
-		add(limit.Quantity(), number(limit.Quantity(), ms, func(o *Outcome) string {
-			if j < len(o.Beyond) && o.Beyond[j] > limit.Allowed { // requests that had not ended
-				return "> " + ms(float64(limit.LimitNS)/1e6)
+		ms := number(name, func(v float64) string { return format.Duration(v*1e6, 3) })
+		add(name, func(o *Outcome) string {
+			if _, known := o.Numbers[name]; !known && j < len(o.Beyond) && o.Beyond[j] > limit.Allowed { // requests that had not ended
+				return "> " + format.Duration(float64(limit.LimitNS), 3)
 			}
-			return none(o)
-		}))
+			return ms(o)
+		})
 	}
-	add("hits", number(PrefixHits, format.Percent, none))
+	add("hits", number(PrefixHits, format.Percent))
 	add("took", func(o *Outcome) string { return format.Span(o.SpentS) })
 	add("verdict", (*Outcome).Word)
 	return head, rows
