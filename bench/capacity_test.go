@@ -76,7 +76,7 @@ func TestCapacity(t *testing.T) {
 	t.Parallel()
 	m, load, dir := fourSlots(t), steady(t, 600, 100, 5), filepath.Join(t.TempDir(), "search")
 	args := append([]string{
-		"--trace", load, "--url", m.url, "--slo", "ttft.p95<100ms ok>=90%", "--over", "rate", "--range", "50:", "--window", "1500ms", "--warm-in", "200ms", "--budget", "7s",
+		"--trace", load, "--url", strings.TrimPrefix(m.url, "http://"), "--slo", "ttft.p95<100ms ok>=90%", "--over", "rate", "--range", "50:", "--window", "1500ms", "--warm-in", "200ms", "--budget", "7s",
 	}, patient...)
 	killed := startSearch(t, dir, args...)
 	until(t, "the second probe runs", func() bool {
@@ -102,6 +102,9 @@ func TestCapacity(t *testing.T) {
 	for _, o := range first.Probes {
 		if o.Load >= 200 && o.Verdict != capacity.Breaks {
 			t.Errorf("a load of %v: %s", o.Load, o.Verdict)
+		}
+		if _, known := o.Numbers[capacity.PrefixHits]; !known { // of a target
+			t.Errorf("a load of %v: %v", o.Load, o.Numbers)
 		}
 	}
 	again := startSearch(t, dir, args...).answer(t, 0)

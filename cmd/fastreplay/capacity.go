@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -113,17 +114,18 @@ func parseLoads(text string) (loads [2]float64, err error) {
 	if both && to != "" && err == nil {
 		loads[1], err = strconv.ParseFloat(to, 64)
 	}
-	if err == nil && loads[1] != 0 && loads[1] < loads[0] {
-		return loads, fmt.Errorf("TO is below FROM; want %v:%v, or leave TO out", loads[1], loads[0])
-	}
-	if err != nil || !(loads[0] > 0) || loads[1] != 0 && !(loads[1] >= loads[0]) || loads[0]+loads[1] > 1e9 {
+	switch {
+	case err != nil || !(loads[0] > 0 && loads[1] >= 0 && loads[0]+loads[1] <= 1e9):
 		err = errors.New("want FROM:TO or FROM, numbers above 0, such as 1:16")
+	case loads[1] > 0 && loads[1] < loads[0]:
+		err = fmt.Errorf("TO is below FROM; want %v:%v, or leave TO out", loads[1], loads[0])
 	}
 	return loads, err
 }
 
 // check refuses what no search can mean, and returns what a replay of the trace would be.
-func (o *capacityOptions) check() (*options, []capacity.Objective, error) {
+func (o *capacityOptions) check() (r *options, objectives []capacity.Objective, err error) {
+	o.kind = loadKinds()[slices.IndexFunc(loadKinds(), func(k loadKind) bool { return k.name == o.over })]
 	switch {
 	case len(o.traces) == 0:
 		return nil, nil, errors.New("no trace; give one with --trace FILE")
@@ -135,45 +137,51 @@ func (o *capacityOptions) check() (*options, []capacity.Objective, error) {
 		return nil, nil, fmt.Errorf("--budget %v: want a time above 0, such as 20m", o.budget)
 	case o.slo == "":
 		return nil, nil, errors.New("no objectives; give them with --slo, such as --slo \"ttft.p95<1s tpot.p95<50ms ok>=99.9%\"")
-	case o.over == "instances" && len(o.urls) < 2:
-		return nil, nil, errors.New("--over instances: one server is given; give several with --url")
 	}
-	objectives, err := capacity.ParseObjectives(o.slo)
-	if err != nil {
+	if objectives, err = capacity.ParseObjectives(o.slo); err != nil {
 		return nil, nil, fmt.Errorf("--slo: %w", err)
 	}
-	if o.over == "instances" && (o.loads[0] > float64(len(o.urls)) || o.loads[1] > float64(len(o.urls))) {
+	if r, err = o.replayed(); err != nil {
+		return nil, nil, fmt.Errorf("behind --: %w", err)
+	}
+	switch o.urls = r.urls; {
+	case o.over != "instances":
+	case len(o.urls) < 2:
+		return nil, nil, errors.New("--over instances: one server is given; give several with --url")
+	case max(o.loads[0], o.loads[1]) > float64(len(o.urls)):
 		return nil, nil, fmt.Errorf("--range: %d servers are given with --url", len(o.urls))
 	}
-	o.kind = loadKinds()[slices.IndexFunc(loadKinds(), func(k loadKind) bool { return k.name == o.over })]
-	r := new(options)
+	return r, objectives, nil
+}
+
+// replayed is what a replay of the trace would be.
+func (o *capacityOptions) replayed() (*options, error) {
+	r := &options{}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	r.addFlags(flags)
 	r.line = compat.NewLine(flags, false)
 	if err := flags.Parse(compat.Expand(o.replay, flags, false)); err != nil {
-		return nil, nil, fmt.Errorf("behind --: %w", explainFlag(&cobra.Command{}, err))
+		return nil, explainFlag(&cobra.Command{}, err)
 	}
 	if flags.NArg() > 0 {
-		return nil, nil, fmt.Errorf("behind --: unexpected argument %q; want flags of a replay", flags.Arg(0))
+		return nil, fmt.Errorf("unexpected argument %q; want flags of a replay", flags.Arg(0))
 	}
-	err = r.translate(o.traces[:1])
+	r.urls = o.urls
+	err := r.translate(o.traces[:1])
 	for _, name := range append([]string{"trace", "url", "targets", "output", "duration", "seed", "json", "dry-run", "capacity-probe", "shard", "start-at", "start-barrier", "late", o.over}, o.kind.ignore...) {
 		switch {
 		case !r.given(name):
 		case slices.Contains(o.kind.ignore, name):
-			return nil, nil, fmt.Errorf("behind --: with --%s the load would not be that of --over %s; leave it out", name, o.over)
+			return nil, fmt.Errorf("with --%s the load would not be that of --over %s; leave it out", name, o.over)
 		default:
-			return nil, nil, fmt.Errorf("behind --: --%s is set by the search; leave it out", name)
+			return nil, fmt.Errorf("--%s is set by the search; leave it out", name)
 		}
 	}
 	if err == nil && r.pacing.lanes > 0 {
 		err = fmt.Errorf("--sessions lanes: the load would not be that of --over %s; leave it out", o.over)
 	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("behind --: %w", err)
-	}
-	r.traces, r.urls = o.traces, o.urls
-	return r, objectives, nil
+	r.traces = o.traces
+	return r, err
 }
 
 // run is the whole search.
@@ -195,11 +203,13 @@ func (o *capacityOptions) run(ctx context.Context, out io.Writer, ui *terminal) 
 		return orInterrupted(ctx, err)
 	}
 	s := &searching{o: o, ui: ui, objectives: objectives, requests: l.Trace.Len()}
-	if s.requests == 0 {
+	switch {
+	case s.requests == 0:
 		return errors.New("the selection is empty")
-	}
-	if !l.Trace.Untimed {
+	case !l.Trace.Untimed:
 		s.spanS = float64(l.Trace.ArrivalNS[s.requests-1]) / 1e9
+	case o.over == "amplify" || o.over == "scale":
+		return fmt.Errorf("--over %s: the trace does not say when its requests came; give --over rate or --over concurrency", o.over)
 	}
 	l = load{}
 	if s.search, err = capacity.New(s.config()); err != nil {
@@ -208,12 +218,12 @@ func (o *capacityOptions) run(ctx context.Context, out io.Writer, ui *terminal) 
 	if err := s.open(s.settings(resolvedFlags(r))); err != nil {
 		return err
 	}
-	defer s.journal.Close()
 	if err := s.probeAll(ctx); err != nil {
 		if len(s.outcomes) > 0 {
 			return errors.Join(s.conclude(out, false), err) // what is known by then
 		}
-		s.discard()
+		_ = os.Remove(filepath.Join(s.dir, settingsName))
+		_ = os.Remove(s.dir) // if it is empty
 		return err
 	}
 	return s.conclude(out, ctx.Err() != nil)
@@ -225,8 +235,8 @@ func (s *searching) config() capacity.Config {
 	c := capacity.Config{Objectives: s.objectives, Least: o.loads[0], Most: o.loads[1], Precision: o.precision, Budget: o.budget}
 	switch o.over {
 	case "instances":
-		c.Whole, c.Falling, c.Most = true, true, float64(len(o.urls))
-		c.Least = cmp.Or(o.loads[1], c.Most)
+		c.Whole, c.Falling, c.Most = true, true, cmp.Or(c.Most, float64(len(o.urls)))
+		c.Least = cmp.Or(c.Least, c.Most)
 	case "concurrency":
 		c.Whole, c.Least = true, cmp.Or(c.Least, 8)
 	case "rate":

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -15,6 +16,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/pflag"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/capacity"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -29,10 +34,9 @@ type searching struct {
 	search     *capacity.Search
 	outcomes   []capacity.Outcome
 	dir        string
-	journal    *os.File // at its end
-	requests   int      // of the trace
-	spanS      float64  // of the trace
-	tooShort   string   // why the search ended early; "" if the trace was long enough
+	requests   int     // of the trace
+	spanS      float64 // of the trace
+	tooShort   string  // why the search ended early; "" if the trace was long enough
 }
 
 // probeAll probes until the search has ended, or ctx has.
@@ -43,23 +47,28 @@ func (s *searching) probeAll(ctx context.Context) error {
 			return nil
 		}
 		began := time.Now()
-		o, err := s.probe(ctx, p)
+		w, err := s.window(p)
+		if err != nil && len(s.outcomes) > 0 { // an answer all the same
+			s.tooShort = fmt.Sprintf("The search ended before %v.", err)
+			return nil
+		}
+		o := capacity.Outcome{Probe: p, Directory: fmt.Sprintf("probe-%02d", p.Number)}
+		if err == nil {
+			err = s.probe(ctx, &o, w)
+		}
 		if ctx.Err() != nil {
 			return nil
 		}
-		if short := (*tooShort)(nil); errors.As(err, &short) && len(s.outcomes) > 0 { // an answer all the same
-			s.tooShort = fmt.Sprintf("The search ended before %v.", err)
-			return nil
+		o.SpentS = time.Since(began).Seconds()
+		if err == nil {
+			err = s.note(o)
 		}
 		if err != nil {
 			return err
 		}
-		o.SpentS = time.Since(began).Seconds()
-		if err := s.note(o); err != nil {
-			return err
-		}
-		s.ui.line("%s", s.describe(&o))
-		if err := s.writePage(); err != nil {
+		s.ui.line("probe %d at %s: %s after %s: %s", o.Number, s.load(o.Load), o.Word(), format.Span(o.SpentS), cmp.Or(o.Client, o.Why))
+		_, page := s.result()
+		if err := s.writePage(page); err != nil {
 			s.ui.line("no %s: %v", capacityPage, err)
 		}
 	}
@@ -87,169 +96,135 @@ func (s *searching) window(p capacity.Probe) (w capacity.Span, err error) {
 	case "rate":
 		perS, lasts = p.Load, float64(s.requests)/p.Load
 	case "concurrency":
-		perS, lasts = s.reached(), math.Inf(1)
+		perS, lasts = 0, math.Inf(1)
+		if n := len(s.outcomes); n > 0 { // as many as in the latest probe
+			o := &s.outcomes[n-1]
+			for i := range o.Slices {
+				perS += float64(o.Slices[i].Requests) / max(1, float64(len(o.Slices))*o.SliceS)
+			}
+		}
 	}
 	warmS := s.o.warmIn.Seconds()
 	if !s.o.given("warm-in") {
 		warmS = min(usualWarmIn.Seconds(), lasts/5)
 	}
-	forS, wanted := s.o.window.Seconds(), s.search.Window(p)
-	switch {
-	case forS > 0:
-	case perS > 0:
-		forS = max(float64(wanted.Requests)/perS, wanted.LeastS)
-	default:
-		forS = max(usualWindow.Seconds(), wanted.LeastS)
-	}
-	if left := s.o.budget.Seconds() - s.search.Answer().SpentS; s.o.window == 0 && s.o.budget > 0 { // of the budget, but no less than a tenth or than a growing backlog needs
-		forS = min(forS, max(left-warmS, s.o.budget.Seconds()/10, wanted.LeastS))
+	forS := s.o.window.Seconds()
+	if forS == 0 {
+		wanted, budget := s.search.Window(p), s.o.budget.Seconds()
+		if forS = usualWindow.Seconds(); perS > 0 {
+			forS = float64(wanted.Requests) / perS
+		}
+		left := max(budget-s.search.Answer().SpentS-warmS, budget/10, wanted.LeastS) // no less than a tenth, or than a growing backlog needs
+		forS = min(max(forS, wanted.LeastS), left)
 	}
 	if forS = min(forS, lasts-warmS); forS < 0.1 {
-		return w, &tooShort{fmt.Sprintf("probe %d at %s: the trace takes %s then, and the warm-in %s; give a longer trace, --repeat behind --, or a shorter --warm-in",
-			p.Number, s.load(p.Load), format.Span(lasts), format.Span(warmS))}
+		return w, fmt.Errorf("probe %d at %s: the trace takes %s then, and the warm-in %s; give a longer trace, --repeat behind --, or a shorter --warm-in",
+			p.Number, s.load(p.Load), format.Span(lasts), format.Span(warmS))
 	}
 	w.FromNS, w.ForNS = int64(warmS*1e3)*1e6, int64(forS*1e3)*1e6
 	w.SliceNS = max(1e6, min(int64(longestSlice), w.ForNS/slicesAtLeast))
 	return w, nil
 }
 
-// tooShort is that a trace is too short for a probe.
-type tooShort struct{ text string }
-
-func (e *tooShort) Error() string { return e.text }
-
-// reached is how many requests came in a second of the latest probe; 0 before there is one.
-func (s *searching) reached() float64 {
-	if len(s.outcomes) == 0 {
-		return 0
-	}
-	o, n := &s.outcomes[len(s.outcomes)-1], int64(0)
-	for i := range o.Slices {
-		n += o.Slices[i].Requests
-	}
-	return float64(n) / max(1, float64(len(o.Slices))*o.SliceS)
-}
-
 // arguments are those of the replay that is a probe.
-func (s *searching) arguments(p capacity.Probe, w capacity.Span, dir string) (args []string) {
-	add := func(name, value string) { args = append(args, "--"+name, value) }
+func (s *searching) arguments(p capacity.Probe, w capacity.Span, dir string) []string {
+	order, _ := json.Marshal(probeFlag{Span: w, Objectives: s.objectives}) // texts and numbers, so it cannot fail
+	args := []string{
+		"--capacity-probe", string(order), "--duration", time.Duration(w.FromNS + w.ForNS).String(), "--seed", fmt.Sprint(s.o.seed), "--output", dir, "--progress", progressNone,
+	}
+	urls := s.o.urls
+	if s.o.over == "instances" {
+		urls = urls[:int(p.Load)]
+	} else {
+		args = append(args, "--"+s.o.over, strconv.FormatFloat(p.Load, 'f', -1, 64))
+	}
 	for _, trace := range s.o.traces {
-		add("trace", trace)
+		args = append(args, "--trace", trace)
 	}
-	if s.o.over != "instances" {
-		add(s.o.over, strconv.FormatFloat(p.Load, 'f', -1, 64))
-	}
-	for _, url := range s.urls(p) {
-		add("url", url)
+	for _, url := range urls {
+		args = append(args, "--url", url)
 	}
 	for i := range s.objectives {
 		if o := &s.objectives[i]; o.LimitNS > 0 {
-			add("require", o.Text)
+			args = append(args, "--require", o.Text)
 		}
 	}
-	add("duration", time.Duration(w.FromNS+w.ForNS).String())
-	add("seed", strconv.FormatUint(s.o.seed, 10))
-	add("output", dir)
-	add("progress", progressNone)
-	add("capacity-probe", probeText(w, s.o.slo))
 	return append(args, s.o.replay...)
 }
 
 // probe replays at a load until the search has seen enough, or ctx ends.
-func (s *searching) probe(ctx context.Context, p capacity.Probe) (out capacity.Outcome, err error) {
-	out = capacity.Outcome{Probe: p, Directory: fmt.Sprintf("probe-%02d", p.Number)}
-	w, err := s.window(p)
-	if err != nil {
-		return out, err
-	}
-	dir := filepath.Join(s.dir, out.Directory)
+func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w capacity.Span) error {
+	p, dir := out.Probe, filepath.Join(s.dir, out.Directory)
 	if err := os.RemoveAll(dir); err != nil { // of a search that was killed meanwhile
-		return out, err
+		return err
 	}
 	c, err := startChild(s.arguments(p, w, dir)...)
 	if err != nil {
-		return out, err
+		return err
 	}
-	over := make(chan struct{})
-	defer close(over)
-	end := func(drain time.Duration) {
-		for _, step := range []struct {
-			after  time.Duration
-			signal os.Signal
-		}{{0, os.Interrupt}, {drain, syscall.SIGTERM}, {probeEnding, os.Kill}} {
-			select {
-			case <-over:
-				return
-			case <-time.After(step.after):
-				_ = c.Process.Signal(step.signal)
-			}
-		}
+	end := func(drain time.Duration) { // signals to a process that has ended do nothing
+		_ = c.Process.Signal(os.Interrupt)
+		time.AfterFunc(drain, func() { _ = c.Process.Signal(syscall.SIGTERM) })
+		time.AfterFunc(drain+probeEnding, func() { _ = c.Process.Kill() })
 	}
 	defer context.AfterFunc(ctx, func() { end(0) })()
 	var shown atomic.Pointer[capacity.Look]
 	endView := s.ui.watch(s.view(p, time.Duration(w.FromNS), &shown))
-	decision := capacity.Decision{}
+	decided := false
 	for line, err := c.out.ReadBytes('\n'); err == nil; line, err = c.out.ReadBytes('\n') {
 		var look capacity.Look
-		if decision.End || json.Unmarshal(line, &look) != nil {
+		if decided || json.Unmarshal(line, &look) != nil {
 			continue
 		}
 		shown.Store(&look)
 		if d := s.search.Look(p, look); d.End || look.Ended {
-			decision, decision.End = d, true
+			decided = true
 			out.Slices, out.SliceS, out.Verdict, out.Why = look.Slices, look.SliceS, cmp.Or(d.Verdict, capacity.Edge), d.Why
 			out.Cut = !look.Ended && float64(len(look.Slices))*look.SliceS < look.WindowS
 			if !look.Ended {
-				go end(probeDrain)
+				end(probeDrain)
 			}
 		}
 	}
 	code, said := c.wait()
 	endView()
 	if ctx.Err() != nil {
-		return out, ctx.Err()
+		return ctx.Err()
 	}
-	if err := s.judge(&out, code, said, decision.End); err != nil {
-		return out, err
+	targets, err := s.judge(out, code, said, decided)
+	if err != nil {
+		return err
 	}
 	if out.Cut {
 		w.ForNS = int64(len(out.Slices)) * w.SliceNS
 	}
-	out.Numbers, out.Limiter, err = capacity.Numbers(dir, s.urls(p), s.objectives, w)
-	return out, err
+	out.Numbers, out.Limiter, err = capacity.Numbers(dir, targets, s.objectives, w)
+	return err
 }
 
-// urls are the servers of a probe.
-func (s *searching) urls(p capacity.Probe) []string {
-	if s.o.over == "instances" {
-		return s.o.urls[:int(p.Load)]
-	}
-	return s.o.urls
-}
-
-// judge looks at how a probe ended. It notes if the client was the bottleneck; what else makes its numbers useless is an error.
-func (s *searching) judge(out *capacity.Outcome, code int, said string, decided bool) error {
+// judge looks at how a probe ended, and returns the URLs of its targets as its records have them. It notes if the client was the
+// bottleneck; what else makes its numbers useless is an error.
+func (s *searching) judge(out *capacity.Outcome, code int, said string, decided bool) (targets []string, err error) {
 	where := fmt.Sprintf("probe %d at %s", out.Number, s.load(out.Load))
 	if code == exitUsage {
 		_, text, _ := strings.Cut(said, "fastreplay: ")
-		return fmt.Errorf("%s: %s", where, text)
+		return nil, fmt.Errorf("%s: %s", where, text)
 	}
 	dir := filepath.Join(s.dir, out.Directory)
 	summary, err := report.Load(dir)
 	if err != nil {
-		return &exitError{exitInvalid, fmt.Sprintf("%s ended with exit code %d and without results: %v %s", where, code, err, said)}
+		return nil, &exitError{exitInvalid, fmt.Sprintf("%s ended with exit code %d and without results: %v %s", where, code, err, said)}
 	}
 	for _, r := range summary.Verdict.Reasons {
+		if r.Grade != metrics.Invalid {
+			continue
+		}
 		switch r.Code {
 		case "interrupted", "no_summary", "nothing_ok": // by the search, the two first
 		case "drift", "receive_lag", "starved", "client_failures", "early", "sender_died":
-			if r.Grade == metrics.Invalid {
-				out.Client = cmp.Or(out.Client, r.What)
-			}
+			out.Client = cmp.Or(out.Client, r.What)
 		default:
-			if r.Grade == metrics.Invalid {
-				return &exitError{exitInvalid, fmt.Sprintf("%s is INVALID: %s (%s)", where, r, dir)}
-			}
+			return nil, &exitError{exitInvalid, fmt.Sprintf("%s is INVALID: %s (%s)", where, r, dir)}
 		}
 	}
 	for i := range summary.Verdict.Objectives {
@@ -257,11 +232,58 @@ func (s *searching) judge(out *capacity.Outcome, code int, said string, decided 
 			out.Client = cmp.Or(out.Client, fmt.Sprintf("%s is missed, and lateness of the client may be why (%s)", o.Text, o.Words()))
 		}
 	}
-	if out.Client == "" && !decided {
-		return &exitError{exitInvalid, fmt.Sprintf("%s was ended by somebody else (exit code %d); the same command goes on with %s", where, code, s.dir)}
-	}
-	if out.Client != "" && !decided {
+	switch {
+	case decided:
+	case out.Client == "":
+		return nil, &exitError{exitInvalid, fmt.Sprintf("%s was ended by somebody else (exit code %d); the same command goes on with %s", where, code, s.dir)}
+	default:
 		out.Verdict, out.Why = capacity.Edge, "it could not be measured"
 	}
-	return nil
+	for i := range summary.Targets {
+		targets = append(targets, summary.Targets[i].URL)
+	}
+	return targets, nil
+}
+
+// probeFlag makes a replay a probe of a search for capacity. It prints a look (capacity.Look) on each tick, a JSON line on standard
+// output, and ends when its standard input does, which is a pipe that the search holds open.
+type probeFlag struct {
+	capacity.Span
+	Objectives []capacity.Objective
+	counter    *capacity.Counter // nil = the replay is no probe
+}
+
+func (p *probeFlag) addFlag(f *pflag.FlagSet) {
+	f.Var(&value[probeFlag]{to: p, parse: parseProbe, kind: "JSON"}, "capacity-probe", "of `fastreplay capacity`: be a probe")
+}
+
+func parseProbe(text string) (p probeFlag, err error) {
+	if err = json.Unmarshal([]byte(text), &p); err != nil || p.ForNS <= 0 || p.SliceNS <= 0 {
+		return p, errors.New("want what a search for capacity gives")
+	}
+	p.counter = capacity.NewCounter(p.Objectives, p.Span)
+	return p, nil
+}
+
+// begin ends this process if the search dies.
+func (p *probeFlag) begin() {
+	if p.counter != nil {
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin) // until its end
+			os.Exit(exitInterrupted)
+		}()
+	}
+}
+
+func (p *probeFlag) add(r *record.Record) {
+	if p.counter != nil {
+		p.counter.Add(r)
+	}
+}
+
+// look prints what the probe has shown so far.
+func (p *probeFlag) look(w io.Writer, run *engine.Run, ended bool) {
+	if p.counter != nil {
+		_ = json.NewEncoder(w).Encode(p.counter.Look(run.Clock().Now(), run.EachOpen, ended)) // nobody reads it if the search has ended
+	}
 }

@@ -3,23 +3,32 @@ package main
 import (
 	"context"
 	"io"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/fastreplay/fastreplay/engine/capacity"
 )
 
 // TestCapacityRefuses: what no search can mean is refused in one clear line, before anything is sent or written.
 func TestCapacityRefuses(t *testing.T) {
 	const slo = "ttft.p95<1s"
 	all := []string{"--trace", "../../bench/samples/mooncake.jsonl", "--url", "http://127.0.0.1:1", "--slo", slo}
+	untimed := filepath.Join(t.TempDir(), "untimed.jsonl")
+	if err := os.WriteFile(untimed, []byte(`{"input_length":100,"output_length":5,"hash_ids":[1]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	with := func(more ...string) []string { return append(append([]string{}, all...), more...) }
 	for want, args := range map[string][]string{
 		"no trace":                           {"--url", "x", "--slo", slo},
 		"no server":                          {"--trace", "x", "--slo", slo},
 		"no objectives":                      all[:4],
 		"can be read once":                   {"--trace", "-", "--url", "x", "--slo", slo},
+		"the trace does not say when":        {"--trace", untimed, "--url", "x", "--slo", slo},
 		"cannot read":                        {"--trace", "nowhere.jsonl", "--url", "x", "--slo", slo},
 		`--slo: "ttfx.p95<1s": want a`:       {"--trace", "x", "--url", "x", "--slo", "ttfx.p95<1s"},
 		"want amplify, scale":                with("--over", "load"),
@@ -62,14 +71,14 @@ func TestCapacityFlags(t *testing.T) {
 
 // TestProbeText: what a probe is told is what it reads.
 func TestProbeText(t *testing.T) {
-	p, err := parseProbe("2s,1m0s,250ms,ttft.p95<1s ok>=99%")
-	if err != nil || p.window.FromNS != 2e9 || p.window.ForNS != 60e9 || p.window.SliceNS != 250e6 || len(p.objectives) != 2 {
-		t.Errorf("%+v, %v", p, err)
+	s := searching{o: &capacityOptions{over: "rate"}, objectives: []capacity.Objective{{Text: "ttft.p95<1s", Metric: "ttft", LimitNS: 1e9, Allowed: 0.05}}}
+	w := capacity.Span{FromNS: 2e9, ForNS: 60e9, SliceNS: 250e6}
+	args := s.arguments(capacity.Probe{Load: 2}, w, "dir")
+	p, err := parseProbe(args[slices.Index(args, "--capacity-probe")+1])
+	if err != nil || p.Span != w || !slices.Equal(p.Objectives, s.objectives) || p.counter == nil {
+		t.Errorf("%q: %+v, %v", args, p, err)
 	}
-	if text := probeText(p.window, "ttft.p95<1s ok>=99%"); text != "2s,1m0s,250ms,ttft.p95<1s ok>=99%" {
-		t.Error(text)
-	}
-	for _, bad := range []string{"", "1s,2s,3s", "1s,0s,1s,ttft.p95<1s", "1,2,3,ttft.p95<1s", "1s,1s,1s,x"} {
+	for _, bad := range []string{"", "{}", `{"ForNS":1,"SliceNS":0}`, "2s,1m0s,250ms,ttft.p95<1s"} {
 		if _, err := parseProbe(bad); err == nil {
 			t.Errorf("%q is taken", bad)
 		}

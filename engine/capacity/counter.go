@@ -1,7 +1,6 @@
 package capacity
 
 import (
-	"iter"
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -19,9 +18,11 @@ func (w Span) Has(plannedNS int64) bool {
 	return plannedNS >= w.FromNS && plannedNS < w.FromNS+w.ForNS
 }
 
-// Ongoing is a request that was to be sent and has not ended. SentNS and FirstNS, of its first token, are record.None if it did not
-// come to that.
-type Ongoing struct{ PlannedNS, SentNS, FirstNS int64 }
+// Counts reports whether a request that has ended is one of the window's. Those that were left out, or that ended because the probe did,
+// are not.
+func (w Span) Counts(r *record.Record) bool {
+	return w.Has(r.PlannedNS) && r.Outcome != record.Cancelled && r.Outcome != record.NotSent
+}
 
 // Counter counts the requests of a probe by slices of its window. One goroutine uses it.
 type Counter struct {
@@ -32,37 +33,35 @@ type Counter struct {
 
 // NewCounter returns a counter that has seen nothing.
 func NewCounter(objectives []Objective, w Span) *Counter {
-	return &Counter{w, objectives, emptySlices(int((w.ForNS+w.SliceNS-1)/w.SliceNS), len(objectives))}
-}
-
-func emptySlices(n, objectives int) []Slice {
-	all := make([]Slice, n)
-	for i := range all {
-		all[i].Beyond = make([]int64, objectives)
+	c := &Counter{w, objectives, make([]Slice, (w.ForNS+w.SliceNS-1)/w.SliceNS)}
+	for i := range c.slices {
+		c.slices[i].Beyond = make([]int64, len(objectives))
 	}
-	return all
-}
-
-// Counts reports whether a request that has ended is one of the window's. Those that were left out, or that ended because the probe did,
-// are not.
-func (w Span) Counts(r *record.Record) bool {
-	return w.Has(r.PlannedNS) && r.Outcome != record.Cancelled && r.Outcome != record.NotSent
+	return c
 }
 
 // Add counts a request that has ended.
-func (c *Counter) Add(r *record.Record) {
+func (c *Counter) Add(r *record.Record) { c.count(c.slices, r, false) }
+
+// count adds a request to slices. One that is open is decided only if it is beyond a limit.
+func (c *Counter) count(of []Slice, r *record.Record, open bool) {
 	if r.SentNS != record.None {
-		c.inFlight(c.slices, r.SentNS, max(r.SentNS, r.DoneNS, r.LastTokenNS))
+		c.inFlight(of, r.SentNS, max(r.SentNS, r.DoneNS, r.LastTokenNS))
 	}
-	if !c.window.Counts(r) {
+	at := (r.PlannedNS - c.window.FromNS) / c.window.SliceNS
+	if !c.window.Counts(r) || at >= int64(len(of)) {
 		return
 	}
-	s := &c.slices[(r.PlannedNS-c.window.FromNS)/c.window.SliceNS]
-	s.Requests++
 	for i := range c.objectives {
 		if c.objectives[i].Beyond(r) {
-			s.Beyond[i]++
+			of[at].Beyond[i]++
+			open = false
 		}
+	}
+	if open {
+		of[at].Open++
+	} else {
+		of[at].Requests++
 	}
 }
 
@@ -74,39 +73,20 @@ func (c *Counter) inFlight(of []Slice, fromNS, toNS int64) {
 	}
 }
 
-// Look returns what is known at nowNS: of the slices that are over, or of all if the probe has ended. ongoing are the requests that have
-// not ended. One of them that is late already counts as beyond that limit.
-func (c *Counter) Look(nowNS int64, ongoing iter.Seq[Ongoing], ended bool) Look {
+// Look returns what is known at nowNS: of the slices that are over, or of all if the probe has ended. eachOpen calls a function for each
+// request that has not ended, with instants that are record.None if it did not come to that.
+func (c *Counter) Look(nowNS int64, eachOpen func(func(plannedNS, sentNS, firstNS int64)), ended bool) Look {
 	over := len(c.slices)
 	if !ended {
 		over = int(max(0, min(int64(over), (nowNS-c.window.FromNS)/c.window.SliceNS)))
 	}
-	all := make([]Slice, over)
+	all := slices.Clone(c.slices[:over])
 	for i := range all {
-		all[i] = c.slices[i]
-		all[i].Beyond = slices.Clone(c.slices[i].Beyond)
+		all[i].Beyond = slices.Clone(all[i].Beyond)
 	}
-	for r := range ongoing {
-		if r.SentNS != record.None {
-			c.inFlight(all, r.SentNS, nowNS)
-		}
-		at := (r.PlannedNS - c.window.FromNS) / c.window.SliceNS
-		if !c.window.Has(r.PlannedNS) || at >= int64(over) {
-			continue
-		}
-		late := false
-		for i := range c.objectives {
-			if c.objectives[i].late(r, nowNS) {
-				all[at].Beyond[i]++
-				late = true
-			}
-		}
-		if late {
-			all[at].Requests++
-		} else {
-			all[at].Open++
-		}
-	}
+	eachOpen(func(plannedNS, sentNS, firstNS int64) {
+		c.count(all, undecided(plannedNS, sentNS, firstNS, nowNS), true)
+	})
 	for i := range all {
 		all[i].InFlight /= float64(c.window.SliceNS)
 	}
@@ -116,18 +96,14 @@ func (c *Counter) Look(nowNS int64, ongoing iter.Seq[Ongoing], ended bool) Look 
 	return Look{SliceS: float64(c.window.SliceNS) / 1e9, Slices: all, WindowS: float64(c.window.ForNS) / 1e9, Ended: ended}
 }
 
-// late reports whether a request that has not ended is beyond the limit, whatever becomes of it.
-func (o *Objective) late(r Ongoing, nowNS int64) bool {
-	from, to := r.SentNS, nowNS
-	switch o.Metric {
-	case "ttft_planned", "e2e_planned":
-		from = r.PlannedNS
-	case "ttft", "e2e":
-	default:
-		return false
+// undecided is a request that has not ended, as if all that it lacks came at nowNS. If that is beyond an objective, the request is,
+// whatever becomes of it.
+func undecided(plannedNS, sentNS, firstNS, nowNS int64) *record.Record {
+	at := func(ns int64) int64 {
+		if ns == record.None {
+			return nowNS
+		}
+		return ns
 	}
-	if first := o.Metric == "ttft" || o.Metric == "ttft_planned"; first && r.FirstNS != record.None {
-		to = r.FirstNS
-	}
-	return from != record.None && to-from >= o.LimitNS
+	return &record.Record{PlannedNS: plannedNS, SentNS: at(sentNS), FirstTokenNS: at(firstNS), LastTokenNS: nowNS, DoneNS: nowNS, Outcome: record.OK}
 }

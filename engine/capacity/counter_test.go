@@ -28,6 +28,8 @@ func made(planned, first, last int64, outcome record.Outcome) *record.Record {
 	return r
 }
 
+func noneOpen(func(plannedNS, sentNS, firstNS int64)) {}
+
 func objectivesOf(t *testing.T, text string) []Objective {
 	t.Helper()
 	all, err := ParseObjectives(text)
@@ -53,19 +55,20 @@ func TestCounter(t *testing.T) {
 		for ; next < len(all) && all[next].DoneNS <= now; next++ {
 			c.Add(all[next])
 		}
-		var ongoing []Ongoing
-		for _, r := range all[next:] {
-			if o := (Ongoing{r.PlannedNS, r.SentNS, r.FirstTokenNS}); r.PlannedNS <= now {
-				if r.SentNS > now {
-					o.SentNS = record.None
+		look := c.Look(now, func(f func(plannedNS, sentNS, firstNS int64)) {
+			for _, r := range all[next:] {
+				sent, first := r.SentNS, r.FirstTokenNS
+				if sent > now {
+					sent = record.None
 				}
-				if r.FirstTokenNS > now {
-					o.FirstNS = record.None
+				if first > now {
+					first = record.None
 				}
-				ongoing = append(ongoing, o)
+				if r.PlannedNS <= now {
+					f(r.PlannedNS, sent, first)
+				}
 			}
-		}
-		look := c.Look(now, slices.Values(ongoing), false)
+		}, false)
 		var want []Slice
 		for from := w.FromNS; from+w.SliceNS <= now && from < w.FromNS+w.ForNS; from += w.SliceNS {
 			s := Slice{Beyond: make([]int64, len(objectives))}
@@ -110,8 +113,8 @@ func TestCounter(t *testing.T) {
 			}
 		}
 	}
-	last := c.Look(1700*ms, func(func(Ongoing) bool) {}, true)
-	if again := c.Look(1700*ms, func(func(Ongoing) bool) {}, true); !last.Ended || len(last.Slices) != 10 || !reflect.DeepEqual(last, again) {
+	last := c.Look(1700*ms, noneOpen, true)
+	if again := c.Look(1700*ms, noneOpen, true); !last.Ended || len(last.Slices) != 10 || !reflect.DeepEqual(last, again) {
 		t.Errorf("the last look, %+v, and again, %+v", last, again)
 	}
 }
@@ -120,7 +123,7 @@ func TestCounter(t *testing.T) {
 func TestCounterLeavesOutWhatNeverCame(t *testing.T) {
 	c := NewCounter(objectivesOf(t, "ttft.p95<30ms"), Span{0, 1000 * ms, 100 * ms})
 	c.Add(made(250, 10, 20, record.OK))
-	if look := c.Look(2000*ms, func(func(Ongoing) bool) {}, true); len(look.Slices) != 3 || look.Slices[2].Requests != 1 {
+	if look := c.Look(2000*ms, noneOpen, true); len(look.Slices) != 3 || look.Slices[2].Requests != 1 {
 		t.Errorf("%+v", look)
 	}
 }

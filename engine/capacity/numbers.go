@@ -3,8 +3,9 @@ package capacity
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
-	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -21,11 +22,8 @@ const (
 
 // Quantity is the name of the number that the objective bounds, such as ttft.p95.
 func (o *Objective) Quantity() string {
-	if o.Metric == ok {
-		return ErrorRate
-	}
-	percentile := map[float64]string{0.5: "p50", 0.1: "p90", 0.05: "p95", 0.01: "p99", 0.001: "p999"}[o.Allowed]
-	return o.Metric + "." + percentile
+	name, _, _, _ := metrics.ParseRequirement(o.Text) // "" of ok>=99.9%
+	return cmp.Or(name, ErrorRate)
 }
 
 // Label is what the objective is about, such as TTFT.
@@ -38,44 +36,38 @@ func (o *Objective) Label() string {
 	return "failures"
 }
 
-// part is what one instance, or one target, shows of an objective.
+// part is what one instance, or one target, shows.
 type part struct {
-	name     string
 	requests int64
-	beyond   []int64 // planned instants of requests beyond the limit, ns
+	beyond   [][]int64 // by objective: planned instants of requests beyond the limit, ns
 }
 
-// Numbers reads the records of a probe that are in the window, and returns the numbers of its outcome. urls are its targets. If an
-// objective is broken, limiter says where that began: which objective is the furthest from its share, and which instance is the first
+// Numbers reads the records of a probe that are in the window, and returns the numbers of its outcome. urls are its targets, as
+// its records have them. If an objective is broken, limiter says where that began: which objective is the furthest from its share, and which instance is the first
 // to have more requests beyond the limit than its share of the whole window allows.
 func Numbers(dir string, urls []string, objectives []Objective, w Span) (numbers map[string]float64, limiter string, err error) {
-	c, n, good := metrics.NewCollector(urls), int64(0), int64(0)
-	beyond, parts := make([]int64, len(objectives)), make([]map[string]*part, len(objectives))
-	for i := range parts {
-		parts[i] = map[string]*part{}
-	}
+	c, n, good, parts := metrics.NewCollector(urls), int64(0), int64(0), map[string]*part{}
 	_, err = report.EachRecord(dir, func(r *record.Record) {
-		cut := r.Outcome == record.Cancelled
-		if !w.Has(r.PlannedNS) || !cut && !w.Counts(r) {
+		cut := w.Has(r.PlannedNS) && r.Outcome == record.Cancelled
+		if !cut && !w.Counts(r) {
 			return
 		}
-		if !cut {
-			n++
-			c.Add(r, slices.Index(urls, r.Target))
+		target := slices.Index(urls, r.Target)
+		name := cmp.Or(r.Instance, fmt.Sprint("instance ", target+1))
+		if parts[name] == nil {
+			parts[name] = &part{beyond: make([][]int64, len(objectives))}
 		}
-		within := !cut
+		p, within := parts[name], !cut
+		p.requests++
+		if cut {
+			r = undecided(r.PlannedNS, r.SentNS, r.FirstTokenNS, r.DoneNS)
+		} else {
+			n++
+			c.Add(r, target)
+		}
 		for i := range objectives {
-			o := &objectives[i]
-			name := cmp.Or(r.Instance, fmt.Sprint("instance ", slices.Index(urls, r.Target)+1))
-			p := parts[i][name]
-			if p == nil {
-				p = &part{name: name}
-				parts[i][name] = p
-			}
-			p.requests++
-			if cut && o.late(Ongoing{r.PlannedNS, r.SentNS, r.FirstTokenNS}, r.DoneNS) || !cut && o.Beyond(r) {
-				p.beyond, within = append(p.beyond, r.PlannedNS), false
-				beyond[i]++
+			if objectives[i].Beyond(r) {
+				p.beyond[i], within = append(p.beyond[i], r.PlannedNS), false
 			}
 		}
 		if within {
@@ -91,46 +83,34 @@ func Numbers(dir string, urls []string, objectives []Objective, w Span) (numbers
 	if n > 0 {
 		numbers[Goodput] = float64(good) / float64(n)
 	}
-	for _, name := range append([]string{PrefixHits, ErrorRate}, quantitiesOf(objectives)...) {
+	names, most := []string{PrefixHits, ErrorRate}, 1.0
+	for i := range objectives {
+		o, beyond := &objectives[i], 0
+		names = append(names, o.Quantity())
+		for _, p := range parts {
+			beyond += len(p.beyond[i])
+		}
+		if over := float64(beyond) / float64(max(1, n)) / o.Allowed; over > most {
+			most, limiter = over, o.Label()+first(parts, i, o.Allowed)
+		}
+	}
+	for _, name := range names {
 		if v := metrics.Value(s, name); v != nil {
 			numbers[name] = *v
 		}
 	}
-	worst, most := -1, 1.0
-	for i := range objectives {
-		if over := float64(beyond[i]) / float64(max(1, n)) / objectives[i].Allowed; over > most {
-			worst, most = i, over
-		}
-	}
-	if worst >= 0 {
-		limiter = objectives[worst].Label() + first(parts[worst], objectives[worst].Allowed)
-	}
 	return numbers, limiter, nil
 }
 
-func quantitiesOf(objectives []Objective) (names []string) {
-	for i := range objectives {
-		names = append(names, objectives[i].Quantity())
-	}
-	return names
-}
-
-// first names the part that is the first to have more requests beyond the limit than are allowed; "" if there is one part.
-func first(parts map[string]*part, allowed float64) string {
-	if len(parts) < 2 {
-		return ""
-	}
-	var all []*part
-	at := func(p *part) int64 {
-		slices.Sort(p.beyond)
-		if most := int(allowed * float64(p.requests)); most < len(p.beyond) {
-			return p.beyond[most]
+// first names the part that is the first to have more requests beyond objective i than are allowed; "" if there is one part.
+func first(parts map[string]*part, i int, allowed float64) (which string) {
+	earliest := int64(math.MaxInt64)
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		p := parts[name]
+		slices.Sort(p.beyond[i])
+		if most := int(allowed * float64(p.requests)); len(parts) > 1 && most < len(p.beyond[i]) && p.beyond[i][most] < earliest {
+			earliest, which = p.beyond[i][most], " on "+name
 		}
-		return int64(1) << 62
 	}
-	for _, p := range parts {
-		all = append(all, p)
-	}
-	p := slices.MinFunc(all, func(a, b *part) int { return cmp.Or(cmp.Compare(at(a), at(b)), strings.Compare(a.name, b.name)) })
-	return " on " + p.name
+	return which
 }

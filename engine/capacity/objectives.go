@@ -42,25 +42,30 @@ func ParseObjectives(text string) ([]Objective, error) {
 func parseObjective(part string) (Objective, error) {
 	requirement := part
 	if rest, isOK := strings.CutPrefix(part, ok); isOK && strings.IndexAny(rest, "<>") == 0 {
-		requirement = "error_rate" + rest
+		requirement = ErrorRate + rest
 	}
 	name, op, limit, err := metrics.ParseRequirement(requirement)
-	switch {
-	case err != nil && requirement != part:
-		return Objective{}, fmt.Errorf("%q: want a share of requests, such as ok>=99.9%%", part)
-	case errors.As(err, new(*metrics.UnknownQuantity)):
-		return Objective{}, fmt.Errorf("%q: want a percentile of ttft, ttft_planned, tpot, e2e or e2e_planned, such as ttft.p95<1s, or ok>=99.9%%", part)
-	case err != nil:
-		return Objective{}, err
-	case name == "error_rate":
-		return okObjective(part, op, limit, requirement != part)
-	}
 	metric, percentile, _ := strings.Cut(name, ".")
-	all := metrics.Latencies()
+	all, isOK := metrics.Latencies(), requirement != part
 	known := slices.ContainsFunc(all[:], func(l metrics.Latency) bool { return l.Name == metric })
 	allowed := map[string]float64{"p50": 0.5, "p90": 0.1, "p95": 0.05, "p99": 0.01, "p999": 0.001}[percentile]
-	limitNS := math.Round(limit * 1e6)
+	limitNS, failing := math.Round(limit*1e6), limit
+	if isOK {
+		failing = math.Round((1-limit)*1e12) / 1e12
+	}
 	switch {
+	case err != nil && isOK:
+		err = errors.New("want a share of requests, such as ok>=99.9%")
+	case errors.As(err, new(*metrics.UnknownQuantity)):
+		err = errors.New("want a percentile of ttft, ttft_planned, tpot, e2e or e2e_planned, such as ttft.p95<1s, or ok>=99.9%")
+	case err != nil:
+		return Objective{}, err
+	case name == ErrorRate && (op[0] == '>') != isOK:
+		err = errors.New("want the least share that is ok, such as ok>=99.9%, or the largest that fails, such as error_rate<=0.1%")
+	case name == ErrorRate && !(failing > 0 && failing < 1):
+		err = fmt.Errorf("that allows %v of the requests to fail; want a share above 0 and below 1, such as ok>=99.9%%", failing)
+	case name == ErrorRate:
+		return Objective{Text: part, Metric: ok, Allowed: failing}, nil
 	case metric == "itl":
 		err = errors.New("itl has many values in one request; bound their mean with tpot")
 	case !known:
@@ -81,20 +86,6 @@ func parseObjective(part string) (Objective, error) {
 	return Objective{Text: part, Metric: metric, LimitNS: int64(limitNS), Allowed: allowed}, nil
 }
 
-// okObjective is an objective of failures, by the least share that is ok or by the largest that fails.
-func okObjective(part, op string, limit float64, isOK bool) (Objective, error) {
-	if isOK {
-		limit = math.Round((1-limit)*1e12) / 1e12
-	}
-	switch {
-	case (op[0] == '>') != isOK:
-		return Objective{}, fmt.Errorf("%q: want the least share that is ok, such as ok>=99.9%%, or the largest that fails, such as error_rate<=0.1%%", part)
-	case !(limit > 0 && limit < 1):
-		return Objective{}, fmt.Errorf("%q allows %v of the requests to fail; want a share above 0 and below 1, such as ok>=99.9%%", part, limit)
-	}
-	return Objective{Text: part, Metric: ok, Allowed: limit}, nil
-}
-
 // Beyond reports whether r, which has ended, is beyond the objective. A failed request is beyond every objective: an answer that never
 // came is late too. An ok one without the latency is beyond, unless that is its TPOT: an answer of one token has none.
 //
@@ -110,7 +101,7 @@ func (o *Objective) Beyond(r *record.Record) bool {
 	case "ttft_planned":
 		ns = r.TTFTPlannedNS()
 	case "tpot":
-		return r.TPOTNS() != record.None && r.TPOTNS() >= o.LimitNS
+		return r.TPOTNS() >= o.LimitNS // None is not
 	case "e2e":
 		ns = r.E2ENS()
 	case "e2e_planned":

@@ -108,8 +108,9 @@ func TestRowsOfWhatNeverEnded(t *testing.T) {
 	}
 	o := Outcome{Probe: Probe{1, 2}, Verdict: Breaks, SliceS: 1, Slices: []Slice{{Requests: 40, Beyond: []int64{40, 0, 0}}}}
 	o.Summarize(len(objectives))
-	row := Rows([]Outcome{o}, objectives, func(float64) string { return "×2" })[0]
-	if want := []string{"1  ×2", "–", "> 300 ms", "–", "–", "–"}; !slices.Equal(row[:6], want) || o.Slices != nil {
-		t.Errorf("%q, want %q", row, want)
+	p := Page{Objectives: objectives, Outcomes: []Outcome{o}, Load: func(float64) string { return "2" }}
+	_, rows := p.Table()
+	if want := []string{"1", "2", "–", "> 300 ms", "–", "–", "–"}; !slices.Equal(rows[0][:7], want) || o.Slices != nil {
+		t.Errorf("%q, want %q", rows, want)
 	}
 }

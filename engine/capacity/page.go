@@ -5,7 +5,7 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -19,17 +19,14 @@ type Page struct {
 	Objectives []Objective
 	Answer     Answer
 	Outcomes   []Outcome
-	Load       func(float64) string // prints a load
+	Load       func(float64) string // prints a load, without its unit
 }
 
 // Write writes the page.
 func (p *Page) Write(w io.Writer) error {
-	answer := chart.Finding{Grade: chart.Good, Word: p.Sentence, Lines: []string{p.Answer.Why}}
+	answer := chart.Finding{Grade: chart.Good, Word: p.Sentence, Lines: []string{cmp.Or(p.Answer.Why, "The search has not ended.")}}
 	if !p.Answer.Complete {
 		answer.Grade = chart.Warn
-	}
-	if p.Answer.Why == "" {
-		answer.Lines = []string{"The search has not ended."}
 	}
 	d := chart.Document{Title: p.Title, Sections: []chart.Section{{Findings: []chart.Finding{answer}}}}
 	for i := range p.Objectives {
@@ -92,57 +89,61 @@ func (p *Page) graphs() (all []chart.Graph) {
 	return all
 }
 
-// Head is the head of a table of probes.
-func Head(objectives []Objective) []string {
-	head := []string{"probe", "goodput/s"}
-	for i := range objectives {
-		head = append(head, strings.Replace(objectives[i].Quantity(), ErrorRate, "failed", 1))
+// Table is the head and the rows of a table of probes.
+func (p *Page) Table() (head []string, rows [][]string) {
+	rows = make([][]string, len(p.Outcomes))
+	add := func(name string, cell func(o *Outcome) string) {
+		head = append(head, name)
+		for i := range p.Outcomes {
+			rows[i] = append(rows[i], cell(&p.Outcomes[i]))
+		}
 	}
-	return append(head, "hits", "took", "verdict")
-}
-
-// Rows are the probes as a table has them.
-func Rows(outcomes []Outcome, objectives []Objective, load func(float64) string) (rows [][]string) {
-	for i := range outcomes {
-		o := &outcomes[i]
-		text := func(name string, print func(float64) string) string {
+	number := func(name string, print func(float64) string) func(*Outcome) string {
+		return func(o *Outcome) string {
 			if v, known := o.Numbers[name]; known {
 				return print(v)
 			}
 			return "–"
 		}
-		ms := func(v float64) string { return format.Duration(v*1e6, 3) }
-		row := []string{format.Count(int64(o.Number)) + "  " + load(o.Load), text(GoodputPerS, format.Rate)}
-		for j := range objectives {
-			print := ms
-			if objectives[j].Metric == ok {
-				print = format.Percent
-			}
-			cell := text(objectives[j].Quantity(), print)
-			if cell == "–" && objectives[j].Metric != ok && j < len(o.Beyond) && o.Beyond[j] > objectives[j].Allowed { // of requests that had not ended
-				cell = "> " + format.Duration(float64(objectives[j].LimitNS), 3)
-			}
-			row = append(row, cell)
-		}
-		verdict := o.Verdict
-		if o.Client != "" {
-			verdict = "client"
-		}
-		rows = append(rows, append(row, text(PrefixHits, format.Percent), format.Span(o.SpentS), verdict))
 	}
-	return rows
+	add("probe", func(o *Outcome) string { return strconv.Itoa(o.Number) })
+	add("load", func(o *Outcome) string { return p.Load(o.Load) })
+	add("goodput/s", number(GoodputPerS, format.Rate))
+	for j := range p.Objectives {
+		limit, name := &p.Objectives[j], p.Objectives[j].Quantity()
+		if limit.Metric == ok {
+			add("failed", number(name, format.Percent))
+			continue
+		}
+		ms := number(name, func(v float64) string { return format.Duration(v*1e6, 3) })
+		add(name, func(o *Outcome) string {
+			if _, known := o.Numbers[name]; !known && j < len(o.Beyond) && o.Beyond[j] > limit.Allowed { // requests that had not ended
+				return "> " + format.Duration(float64(limit.LimitNS), 3)
+			}
+			return ms(o)
+		})
+	}
+	add("hits", number(PrefixHits, format.Percent))
+	add("took", func(o *Outcome) string { return format.Span(o.SpentS) })
+	add("verdict", (*Outcome).Word)
+	return head, rows
+}
+
+// Word is the verdict, or that the client was the bottleneck.
+func (o *Outcome) Word() string {
+	if o.Client != "" {
+		return "client"
+	}
+	return o.Verdict
 }
 
 // table has the probes with why they ended.
 func (p *Page) table() chart.Table {
-	t := chart.Table{Head: append(Head(p.Objectives), "limited by", "why")}
-	for i, row := range Rows(p.Outcomes, p.Objectives, p.Load) {
+	head, rows := p.Table()
+	t := chart.Table{Head: append(head, "limited by", "why")}
+	for i, row := range rows {
 		o := &p.Outcomes[i]
-		why := o.Why
-		if o.Client != "" {
-			why = o.Client
-		}
-		cells := chart.Texts(append(row, o.Limiter, why)...)
+		cells := chart.Texts(append(row, o.Limiter, cmp.Or(o.Client, o.Why))...)
 		cells[len(row)-1].Mark = map[string]string{Holds: chart.Good, Breaks: chart.Bad, Edge: chart.Warn}[o.Verdict]
 		t.Rows = append(t.Rows, cells)
 	}

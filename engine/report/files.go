@@ -278,7 +278,7 @@ func Steps(dir string) []metrics.Step {
 	if info, err := os.Stat(name); err != nil || info.Size() > mostTimeline {
 		return nil
 	}
-	steps, _ := readLines[metrics.Step](name) // none where it fails
+	steps, _ := ReadLines[metrics.Step](name) // none where it fails
 	return steps
 }
 
@@ -353,8 +353,8 @@ func (w *SampleWriter) Close() error {
 	return cmp.Or(w.err, w.file.Close())
 }
 
-// readLines reads a file of a JSON object a line, if there is one. A last line that was not finished does not count.
-func readLines[T any](name string) (all []T, err error) {
+// ReadLines reads a file of a JSON object a line, if there is one. A last line that was not finished does not count.
+func ReadLines[T any](name string) (all []T, err error) {
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -169,7 +169,7 @@ func TestSamplesReadBack(t *testing.T) {
 	}
 	for i := range want {
 		w.Append(&want[i])
-		if got, err := readLines[scrape.Sample](filepath.Join(dir, ServerMetricsName)); err != nil || !reflect.DeepEqual(got, want[:i+1]) { // on disk at once
+		if got, err := ReadLines[scrape.Sample](filepath.Join(dir, ServerMetricsName)); err != nil || !reflect.DeepEqual(got, want[:i+1]) { // on disk at once
 			t.Errorf("%+v, %v; want %+v", got, err, want[:i+1])
 		}
 	}

@@ -97,7 +97,7 @@ func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
 		name := cmp.Or(steps[0].Instance, shortURL(steps[0].Target), "no target")
 		p.rows = append(p.rows, heatRow{name, slices.Clone(steps)})
 	}
-	if p.samples, err = readLines[scrape.Sample](filepath.Join(dir, ServerMetricsName)); err != nil {
+	if p.samples, err = ReadLines[scrape.Sample](filepath.Join(dir, ServerMetricsName)); err != nil {
 		return p, err
 	}
 	if p.window != nil {

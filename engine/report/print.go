@@ -284,7 +284,7 @@ func (t *part) print(p *format.Page) {
 		sentence(p, "  ", strings.Join(texts, " "))
 	}
 	if len(rows) > 0 {
-		table(p, t.head, rows)
+		Table(p, t.head, rows)
 	}
 	if more := max(len(t.rows), len(t.texts)) - maxRows; more > 0 {
 		p.Line(fmt.Sprintf("  … and %d more in %s", more, SummaryName))
@@ -300,8 +300,8 @@ func sentence(p *format.Page, mark, text string) {
 	p.Wrap(mark, strings.Repeat(" ", format.Columns(mark)), " ", words)
 }
 
-// table prints rows below their head: as many columns beside each other as fit, the others below. Rows with long texts are sentences.
-func table(p *format.Page, head []string, rows [][]string) {
+// Table prints rows below their head: as many columns beside each other as fit, the others below. Rows with long texts are sentences.
+func Table(p *format.Page, head []string, rows [][]string) {
 	width := make([]int, len(head))
 	for _, row := range append([][]string{head}, rows...) {
 		for c, cell := range row {

@@ -94,7 +94,7 @@ func collect(
 // rebuildServers sums up the servers' samples that are on disk, of a window those within it; nil where there are none. How often they were meant to come,
 // and whether all servers were read, only the run knew.
 func rebuildServers(dir string, part *metrics.Window) (*metrics.Servers, error) {
-	samples, err := readLines[scrape.Sample](filepath.Join(dir, ServerMetricsName))
+	samples, err := ReadLines[scrape.Sample](filepath.Join(dir, ServerMetricsName))
 	if part != nil {
 		samples = slices.DeleteFunc(samples, func(m scrape.Sample) bool { return !part.Has(max(0, m.AtNS)) })
 	}

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/fastreplay/fastreplay/engine/capacity"
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/report"
+)
+
+// The files of a search, beside a directory for each probe.
+const (
+	settingsName = "search.json"
+	journalName  = "probes.jsonl"
+	answerName   = "capacity.json"
+	capacityPage = "capacity.html"
+)
+
+// settings are all that the outcomes of probes depend on, by flag. They are search.json. Secrets are not among them.
+func (s *searching) settings(replay map[string]any) map[string]string {
+	o := s.o
+	all := map[string]string{
+		"--trace": strings.Join(each(o.traces, absolute), ","), "number of its requests": strconv.Itoa(s.requests), "--url": strings.Join(each(o.urls, withoutQuery), ","),
+		"--slo": o.slo, "--over": o.over, "--range": fmt.Sprintf("%v:%v", o.loads[0], o.loads[1]), "--window": o.window.String(), "--warm-in": o.warmIn.String(),
+		"--precision": fmt.Sprint(o.precision), "--seed": fmt.Sprint(o.seed),
+	}
+	for name, v := range replay {
+		if name != "trace" {
+			all["behind --, --"+name] = fmt.Sprintf("%s", v) // a text, JSON or a list
+		}
+	}
+	return all
+}
+
+// open makes the directory of the search, or goes on with one.
+func (s *searching) open(settings map[string]string) (err error) {
+	s.dir = s.o.output
+	before, err := os.ReadFile(filepath.Join(s.dir, settingsName))
+	if s.dir == "" || errors.Is(err, os.ErrNotExist) {
+		s.dir, err = report.Create(s.dir, time.Now())
+	}
+	if err == nil {
+		s.outcomes, err = report.ReadLines[capacity.Outcome](filepath.Join(s.dir, journalName))
+	}
+	switch {
+	case err != nil:
+		return err
+	case len(s.outcomes) == 0:
+		return report.WriteWhole(filepath.Join(s.dir, settingsName), func(w io.Writer) error { return report.EncodeJSON(w, settings) })
+	}
+	if err := sameSettings(s.dir, before, settings); err != nil {
+		return err
+	}
+	s.ui.line("goes on after probe %d in %s", len(s.outcomes), s.dir)
+	for _, o := range s.outcomes {
+		s.search.Add(o)
+	}
+	return nil
+}
+
+// sameSettings refuses to go on with another search, and names the difference.
+func sameSettings(dir string, before []byte, is map[string]string) error {
+	var was map[string]string
+	if err := json.Unmarshal(before, &was); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(dir, settingsName), err)
+	}
+	both := maps.Clone(was)
+	maps.Copy(both, is)
+	for _, name := range slices.Sorted(maps.Keys(both)) {
+		if was[name] != is[name] {
+			return fmt.Errorf("%s is of another search: %s was %q there, and is %q now; give the same, or another --output", dir, name, was[name], is[name])
+		}
+	}
+	return nil
+}
+
+// note adds the outcome of a probe, and writes the journal.
+func (s *searching) note(o capacity.Outcome) error {
+	s.outcomes = append(s.outcomes, o)
+	s.search.Add(o)
+	err := report.WriteWhole(filepath.Join(s.dir, journalName), func(w io.Writer) (err error) {
+		for i := range s.outcomes {
+			err = errors.Join(err, json.NewEncoder(w).Encode(&s.outcomes[i]))
+		}
+		return err
+	})
+	if err != nil {
+		return &exitError{exitInvalid, fmt.Sprintf("results are incomplete on disk: %v", err)}
+	}
+	return nil
+}
+
+// result is capacity.json, and what --json prints.
+type result struct {
+	Sentence string             `json:"sentence"`
+	Over     string             `json:"over"`
+	SLO      string             `json:"slo"`
+	Limiter  string             `json:"limiter"`
+	Answer   capacity.Answer    `json:"answer"`
+	Probes   []capacity.Outcome `json:"probes"` // without slices, which probes.jsonl has
+}
+
+// result is what is known by now, and its page.
+func (s *searching) result() (*result, *capacity.Page) {
+	a, probes := s.search.Answer(), slices.Clone(s.outcomes)
+	for i := range probes {
+		probes[i].Summarize(len(s.objectives))
+	}
+	a.Why = cmp.Or(s.tooShort, a.Why)
+	r := &result{s.sentence(a), s.o.over, s.o.slo, s.limiter(a), a, probes}
+	return r, &capacity.Page{
+		Title: "Capacity of " + filepath.Base(s.o.traces[0]), Sentence: r.Sentence, Unit: s.o.kind.unit, Objectives: s.objectives, Answer: a, Outcomes: probes,
+		Load: func(load float64) string { return s.number(load, 4) },
+	}
+}
+
+// writePage writes what is known by now.
+func (s *searching) writePage(p *capacity.Page) (err error) {
+	name := filepath.Join(s.dir, capacityPage)
+	for _, name := range slices.Compact([]string{name, cmp.Or(s.o.html, name)}) {
+		err = errors.Join(err, report.WriteWhole(name, p.Write))
+	}
+	return err
+}
+
+// conclude writes and prints the answer.
+func (s *searching) conclude(out io.Writer, interrupted bool) error {
+	r, page := s.result()
+	err := errors.Join(report.WriteWhole(filepath.Join(s.dir, answerName), func(w io.Writer) error { return report.EncodeJSON(w, r) }), s.writePage(page))
+	if s.o.json {
+		err = errors.Join(err, report.EncodeJSON(out, r))
+	} else {
+		t := format.NewPage(newTerminal(out).width, 0)
+		t.Line("")
+		if head, rows := page.Table(); len(rows) > 0 {
+			report.Table(&t, head, rows)
+			t.Line("")
+		}
+		t.Sentence("", r.Sentence)
+		t.Sentence("", r.Answer.Why)
+		t.Line("  page  " + filepath.Join(s.dir, capacityPage))
+		_, bad := out.Write(t.Bytes())
+		err = errors.Join(err, bad)
+	}
+	switch {
+	case err != nil:
+		return &exitError{exitInvalid, err.Error()}
+	case interrupted:
+		return &exitError{exitInterrupted, fmt.Sprintf("interrupted; the same command with --output %s goes on", s.dir)}
+	case len(s.outcomes) > 0 && s.outcomes[len(s.outcomes)-1].Client != "":
+		return &exitError{code: exitInvalid}
+	}
+	return nil
+}
+
+// load is a load with its unit, for a table or a line.
+func (s *searching) load(load float64) string {
+	if s.o.over == "amplify" || s.o.over == "scale" {
+		return "×" + s.number(load, 4)
+	}
+	return s.number(load, 4) + " " + s.o.kind.unit
+}
+
+// number is a load without its unit.
+func (s *searching) number(load float64, digits int) string {
+	if s.o.over == "concurrency" || s.o.over == "instances" {
+		return format.Count(int64(load))
+	}
+	return format.Number(load, digits)
+}
+
+// view shows a probe that runs, the first part of which is a warm-in.
+func (s *searching) view(p capacity.Probe, warmIn time.Duration, shown *atomic.Pointer[capacity.Look]) view {
+	began, running := time.Now(), time.Time{}
+	line := func() string {
+		left := s.o.budget.Seconds() - s.search.Answer().SpentS - time.Since(began).Seconds()
+		text := fmt.Sprintf("%s left, probe %d at %s: ", format.Span(max(0, left)), p.Number, s.load(p.Load))
+		look := shown.Load()
+		if look != nil && running.IsZero() {
+			running = time.Now()
+		}
+		switch {
+		case look == nil:
+			return text + "reading, building, connecting"
+		case len(look.Slices) == 0:
+			return text + fmt.Sprintf("warm-in, %s of %s", format.Span(min(warmIn, time.Since(running)).Seconds()), format.Span(warmIn.Seconds()))
+		}
+		requests, o := int64(0), capacity.Outcome{Slices: look.Slices}
+		for i := range look.Slices {
+			requests += look.Slices[i].Requests
+		}
+		text += fmt.Sprintf("%s of %s, %s", format.Span(float64(len(look.Slices))*look.SliceS), format.Span(look.WindowS), format.Many(requests, "request"))
+		o.Summarize(len(s.objectives))
+		for j, share := range o.Beyond {
+			text += fmt.Sprintf(", %s beyond %s", format.Percent(share), s.objectives[j].Text)
+		}
+		return text + fmt.Sprintf(", %.0f in flight", look.Slices[len(look.Slices)-1].InFlight)
+	}
+	return view{line: line, screen: func(width, _ int) string { return line() }}
+}
+
+// sentence is the answer in one line.
+func (s *searching) sentence(a capacity.Answer) string {
+	text, unit := s.number(a.Load, 3), " "+s.o.kind.unit
+	switch {
+	case a.Load == 0 && a.High != nil:
+		text = "Below " + s.number(*a.High, 3) + unit
+	case a.Load == 0:
+		text = "No load is known to hold"
+	case a.Low > 0 && a.High != nil:
+		text += unit + " [" + s.number(a.Low, 3) + ", " + s.number(*a.High, 3) + "]"
+	case a.High != nil:
+		text = "At most " + text + unit
+	default:
+		text = "At least " + text + unit
+	}
+	if limiter := s.limiter(a); limiter != "" {
+		text += ", limited by " + limiter
+	}
+	return fmt.Sprintf("%s; %s, %s", text, format.Many(int64(a.Probes), "probe"), format.Span(a.SpentS))
+}
+
+// limiter is what broke first, by the probe that broke the nearest to the capacity.
+func (s *searching) limiter(a capacity.Answer) string {
+	broke := slices.DeleteFunc(slices.Clone(s.outcomes), func(o capacity.Outcome) bool { return o.Limiter == "" || o.Word() != capacity.Breaks })
+	if len(broke) == 0 {
+		return a.Limits
+	}
+	distance := func(o capacity.Outcome) float64 { return max(o.Load/a.Load, a.Load/o.Load) }
+	return slices.MinFunc(broke, func(a, b capacity.Outcome) int { return cmp.Compare(distance(a), distance(b)) }).Limiter
+}
