@@ -3,17 +3,14 @@ package wire
 import (
 	"net"
 	"net/netip"
-	"syscall"
 	"time"
 )
 
-// Datagrams is a UDP socket that stamps what leaves and arrives by the wall clock. The kernel makes the stamps if it can. Otherwise this
-// process does, and then a departure's stamp is too early and an arrival's too late, never the other way round.
+// Datagrams is a UDP socket that knows when a datagram arrived by the wall clock. The kernel stamps it if it can. Otherwise this process
+// does, and then the stamp is too late, never too early.
 type Datagrams struct {
 	*net.UDPConn
-	raw     syscall.RawConn
 	control [192]byte // a stamp takes 64 bytes
-	stamps  departures
 }
 
 // ListenDatagrams opens a socket for IPv4 and IPv6, on a free port of all addresses. One goroutine may use it.
@@ -22,21 +19,8 @@ func ListenDatagrams() (*Datagrams, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		_ = conn.Close()
-		return nil, err
-	}
-	return &Datagrams{UDPConn: conn, raw: raw, stamps: stampDatagrams(raw)}, nil
-}
-
-// Send sends b and returns when it left, ns of the wall clock.
-func (d *Datagrams) Send(b []byte, to netip.AddrPort) (wallNS int64, err error) {
-	before := time.Now().UnixNano()
-	if _, err = d.WriteToUDPAddrPort(b, to); err != nil {
-		return 0, err
-	}
-	return max(before, d.stamps.last(d.raw)), nil
+	stampArrivals(conn)
+	return &Datagrams{UDPConn: conn}, nil
 }
 
 // Receive waits for a datagram, until end if that is not zero, and returns when it arrived, ns of the wall clock.
