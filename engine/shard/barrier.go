@@ -112,7 +112,10 @@ func join(ctx context.Context, h Hello, t times, shiftNS int64) (_ *Group, _ con
 	if g.clock.Datagrams, err = wire.ListenDatagrams(); err == nil && h.Leads() {
 		g.leader, err = lead(g, port)
 	}
-	if err = cmp.Or(err, g.enter(ctx)); err != nil {
+	if err == nil {
+		err = g.enter(ctx)
+	}
+	if err != nil {
 		g.close()
 		return nil, ctx, fmt.Errorf("--start-barrier %s: %w", h.Where, err)
 	}
@@ -147,16 +150,21 @@ func (g *Group) dial() error {
 		at, err = readEntry(g.Where)
 	}
 	g.me.Barrier = at.Barrier
+	dialer := net.Dialer{Timeout: askTimeout, KeepAliveConfig: silence()}
 	for _, address := range at.Addresses {
-		dialer := net.Dialer{Timeout: askTimeout, KeepAliveConfig: silence()}
 		conn, failed := dialer.Dial("tcp", address)
 		if err = failed; err != nil {
 			continue
 		}
-		_ = conn.SetDeadline(time.Now().Add(askTimeout))
 		var w word
 		in := json.NewDecoder(conn)
-		if err = cmp.Or(json.NewEncoder(conn).Encode(&g.me), in.Decode(&w)); err == nil {
+		if err = conn.SetDeadline(time.Now().Add(askTimeout)); err == nil {
+			err = json.NewEncoder(conn).Encode(&g.me)
+		}
+		if err == nil {
+			err = in.Decode(&w)
+		}
+		if err == nil {
 			_ = conn.SetDeadline(time.Time{})
 			g.conn, g.clock.barrier, g.clock.to = conn, w.Barrier, w.Clock
 			go g.listen(in)

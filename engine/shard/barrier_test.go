@@ -212,6 +212,15 @@ func TestOnce(t *testing.T) {
 	if want := []string{"begin"}; err != nil || !slices.Equal(names, want) {
 		t.Errorf("%v, %q, want %q", err, names, want)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "begin"), []byte(`{"Addresses":["127.0.0.1:1"]}`), 0o644); err != nil { // of a shard 0 that was killed
+		t.Fatal(err)
+	}
+	list = group(dir, 1)
+	list[0].times.patience = time.Hour
+	runAll(t, list)
+	if err := list[0].err; err == nil || !strings.Contains(err.Error(), "give each run a directory of its own") {
+		t.Error(err)
+	}
 	twins := append(group(filepath.Join(dir, "twins"), 2), group(filepath.Join(dir, "twins"), 2)[1])
 	twins[0].after, twins[1].fails = 100*time.Millisecond, nil
 	runAll(t, twins)

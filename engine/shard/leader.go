@@ -79,7 +79,7 @@ func (l *leader) post(over string) error {
 	}
 	e := entry{Barrier: l.barrier, Over: over}
 	_, port, _ := net.SplitHostPort(l.listener.Addr().String())
-	all, err := net.InterfaceAddrs()
+	all, _ := net.InterfaceAddrs()
 	for _, a := range all {
 		if prefix, err := netip.ParsePrefix(a.String()); err == nil && !prefix.Addr().IsLinkLocalUnicast() {
 			e.Addresses = append(e.Addresses, net.JoinHostPort(prefix.Addr().String(), port))
@@ -87,7 +87,10 @@ func (l *leader) post(over string) error {
 	}
 	text, _ := json.Marshal(&e)
 	name := filepath.Join(l.Where, entryName)
-	return cmp.Or(err, os.WriteFile(name+".new", text, 0o644), os.Rename(name+".new", name))
+	if err := os.WriteFile(name+".new", text, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
 }
 
 // lead begins a barrier. The leader listens on all addresses: that of a URL may be one of a service before it.
