@@ -78,11 +78,7 @@ func writeMerged(shards *merge.Shards, dir string, ui *terminal) (*metrics.Summa
 	s, err := shards.Write(dir, done)
 	end()
 	if err != nil {
-		entries, _ := os.ReadDir(dir)
-		for _, e := range entries {
-			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
-		}
-		return nil, errors.Join(err, os.Remove(dir))
+		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return s, nil
 }

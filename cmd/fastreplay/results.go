@@ -89,7 +89,7 @@ func (s *results) onDisk(err error) {
 func (s *results) discard() error {
 	_, err := s.writer.Close()
 	s.servers.discard()
-	for _, name := range []string{report.RequestsName, report.RequestsName + ".zst", report.ServerMetricsName, report.PlanName, shard.FileName, shard.PlannedName, shard.PlannedNextName, shard.DigestsName} {
+	for _, name := range []string{report.RequestsName, report.RequestsName + ".zst", report.ServerMetricsName, report.PlanName, shard.FileName, shard.PlannedNextName, shard.DigestsName} {
 		_ = os.Remove(filepath.Join(s.dir, name))
 	}
 	return err

@@ -87,7 +87,7 @@ func (b *built) takePart(backend api.Backend) error {
 		return fmt.Errorf("--shard: the load has whole jobs and conversations for %d shards, and not for %d; want at most %d", least, p.Count, least)
 	}
 	b.sharded = &sharded{file: shard.File{
-		Schema: shard.Schema, Index: p.Index, Count: p.Count, Version: buildVersion(), Requests: requests[p.Index], Whole: int64(b.Requests()), SpanNS: b.Plan.SpanNS(),
+		Schema: shard.Schema, Index: p.Index, Count: p.Count, Version: buildVersion(), Requests: requests[p.Index], Workload: b.workloadInfo(nil), Size: b.size(),
 		Load: b.Identity(of, b.ideal, p.Count, buildVersion(), b.o.seed, b.o.api, b.model, b.o.prompt, string(b.o.extra), b.o.noForceOutput, b.o.noStream, b.salt != "",
 			b.o.sessions.String(), b.o.sessions.past, b.o.route),
 		StartAt: b.o.start.at.UTC(),
@@ -100,7 +100,7 @@ func (b *built) takePart(backend api.Backend) error {
 		b.leftOut, b.fitted.LeftOut = nil, 0
 	}
 	b.ui.line("shard %d of %d (0 to %d): %s of %s requests, %s of the work", p.Index, p.Count, p.Count-1,
-		format.Count(int64(b.Requests())), format.Count(b.sharded.file.Whole), format.Percent(float64(own)/float64(all)))
+		format.Count(int64(b.Requests())), format.Count(b.sharded.file.Size.Requests), format.Percent(float64(own)/float64(all)))
 	if n := max(b.o.pacing.concurrency, b.o.pacing.lanes); n > 0 {
 		b.ui.line("       %d of the %d in flight are this shard's", p.Of(n), n)
 	}
@@ -115,10 +115,22 @@ func (b *built) writeShard(dir string) error {
 	if b.sharded == nil {
 		return nil
 	}
-	err := errors.Join(b.writeShardFile(dir), writePlanned(dir, shard.PlannedName, b.Records(b.runID, b.ideal, nil)),
-		writePlanned(dir, shard.PlannedNextName, b.sharded.next), b.writeDigests(dir))
+	next := b.sharded.next
 	b.sharded.next = nil // and its memory
-	return err
+	return errors.Join(b.writeShardFile(dir), b.writeDigests(dir), report.WriteWhole(filepath.Join(dir, shard.PlannedNextName), func(w io.Writer) error {
+		out, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest))
+		if err != nil {
+			return err
+		}
+		var line []byte
+		for i := range next {
+			line = next[i].AppendJSON(line[:0])
+			if _, err := out.Write(line); err != nil {
+				return errors.Join(err, out.Close())
+			}
+		}
+		return out.Close()
+	}))
 }
 
 func (b *built) writeShardFile(dir string) error {
@@ -134,21 +146,4 @@ func (b *built) writeDigests(dir string) error {
 		return nil
 	}
 	return report.WriteWhole(filepath.Join(dir, shard.DigestsName), func(w io.Writer) error { return b.Prebuilt.WriteDigests(b.Work, w) })
-}
-
-func writePlanned(dir, name string, records []record.Record) error {
-	return report.WriteWhole(filepath.Join(dir, name), func(w io.Writer) error {
-		out, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest))
-		if err != nil {
-			return err
-		}
-		var line []byte
-		for i := range records {
-			line = records[i].AppendJSON(line[:0])
-			if _, err := out.Write(line); err != nil {
-				return errors.Join(err, out.Close())
-			}
-		}
-		return out.Close()
-	})
 }

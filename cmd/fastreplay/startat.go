@@ -80,7 +80,7 @@ func (b *built) about() map[string]string {
 		}
 	}
 	about["trace"] = fmt.Sprintf("%s of %d rows", b.Trace.Name, b.Trace.FileRows)
-	about["requests"] = fmt.Sprint(b.sharded.file.Whole)
+	about["requests"] = fmt.Sprint(b.sharded.file.Size.Requests)
 	return about
 }
 
@@ -98,7 +98,7 @@ func (s *results) awaitStart(ctx context.Context, group *shard.Group, interrupts
 		if err != nil {
 			return err
 		}
-		at, file.StartAt, file.StartNS, file.Barrier, file.ClockErr = agreed.Local, agreed.At, int64(agreed.Ahead), s.o.barrier, ""
+		at, file.StartAt, file.StartNS, file.ClockErr = agreed.Local, agreed.At, int64(agreed.Ahead), ""
 		s.ui.line("all shards begin at %s; this clock is %v ahead of that of shard 0", agreed.At.Format(time.RFC3339Nano), agreed.Ahead)
 		if agreed.Mute != "" {
 			s.ui.note("the shards begin together only as far as their machines' clocks agree: %s", agreed.Mute)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/route"
 )
 
@@ -105,33 +106,34 @@ func fromEnvironment(get func(string) string) (Part, error) {
 	return Part{}, errors.New("no scheduler's environment is here (Kubernetes Indexed Job, Slurm, MPI, GNU parallel); give INDEX/COUNT, such as 0/16")
 }
 
-// The files that a shard leaves behind besides those of a run. Planned records are as in requests.jsonl, with the outcome not_sent, in
-// the plan's order.
+// The files that a shard leaves behind besides those of a run.
 const (
-	FileName        = "shard.json"             // a File
-	PlannedName     = "planned.jsonl.zst"      // what this shard was to send
-	PlannedNextName = "planned_next.jsonl.zst" // what the next shard was to send, in case that its directory is lost; the last one's next is 0
-	DigestsName     = "digests.bin"            // of this shard's requests, in the plan's order: number in the whole plan (8 bytes, little endian) and SHA-256 (32)
+	FileName = "shard.json" // a File
+	// PlannedNextName has the records of what the next shard was to send, in case that it is lost; the last one's next is 0. They are as in
+	// requests.jsonl, with the outcome not_sent, in the plan's order.
+	PlannedNextName = "planned_next.jsonl.zst"
+	// DigestsName has 48 bytes of each of this shard's requests, in the plan's order: its number in the whole plan, its planned instant
+	// (8 bytes each, little endian), and its SHA-256.
+	DigestsName = "digests.bin"
 )
 
 // Schema is the version of shard.json.
-const Schema = 1
+const Schema = 2
 
 // File is shard.json: what a shard knows of itself. It is written before the start, and again at the end.
 type File struct {
-	Schema   int    `json:"schema"`
-	Index    int    `json:"index"`    // from 0
-	Count    int    `json:"count"`    // shards of the load
-	Version  string `json:"version"`  // of fastreplay
-	Load     string `json:"load"`     // SHA-256 of the whole load as planned, "sha256:…": equal in all shards
-	Requests int64  `json:"requests"` // of this shard
-	Whole    int64  `json:"whole"`    // of the whole load
-	SpanNS   int64  `json:"span_ns"`  // last planned instant of the whole load
+	Schema   int              `json:"schema"`
+	Index    int              `json:"index"`    // from 0
+	Count    int              `json:"count"`    // shards of the load
+	Version  string           `json:"version"`  // of fastreplay
+	Load     string           `json:"load"`     // SHA-256 of the whole load as planned, "sha256:…": equal in all shards
+	Requests int64            `json:"requests"` // of this shard
+	Workload metrics.Workload `json:"workload"` // the whole load, as summary.json has it; without a fingerprint
+	Size     metrics.Load     `json:"size"`     // of the whole load, as run.json has it
 
 	StartAt  time.Time `json:"start_at"`  // the agreed instant 0, by the clock of shard 0
 	LateNS   int64     `json:"late_ns"`   // how much later than the agreed start this shard was ready; 0 = in time
 	StartNS  int64     `json:"start_ns"`  // by how much this shard moved its start to follow the clock of shard 0: its offset then
-	Barrier  string    `json:"barrier"`   // through what the shards agreed; "" = a given moment
 	Clock    []Offset  `json:"clock"`     // this machine's clock against that of shard 0, before, during and after the run; null if nobody could be asked
 	ClockErr string    `json:"clock_err"` // why it was not measured; "" if it was
 

@@ -96,11 +96,11 @@ func (w *Work) Take(p shard.Part, of []int32, runID string, ideal IdealHits, bac
 	part := &Part{Part: p, Whole: w.Requests()}
 	var next []record.Record
 	for i, k := range of {
-		switch int(k) {
-		case p.Index:
+		if int(k) == p.Index {
 			part.Numbers = append(part.Numbers, int32(i))
 			part.records = append(part.records, records[i])
-		case (p.Index + 1) % p.Count:
+		}
+		if int(k) == (p.Index+1)%p.Count {
 			next = append(next, records[i])
 		}
 	}
@@ -139,20 +139,16 @@ func (w *Work) Identity(of []int32, ideal IdealHits, settings ...any) string {
 	fmt.Fprintln(h, settings...)
 	fmt.Fprintln(h, w.Requests(), w.Plan.Concurrency, w.Plan.Cap, w.Plan.UntilNS, w.Overhead, w.URLs())
 	var b []byte
-	number := func(v int64) { b = binary.LittleEndian.AppendUint64(b, uint64(v)) }
 	for i := range w.Requests() {
-		b = b[:0]
-		number(int64(of[i])<<32 | int64(w.Trace.Row[i]))
-		number(int64(w.Trace.Unique(i)))
+		at := int64(0)
 		if w.Plan.Open() {
-			number(w.Plan.ReleaseNS[i])
+			at = w.Plan.ReleaseNS[i]
 		}
-		number(int64(w.Places[i].Target)<<32 | int64(w.Places[i].Endpoint))
-		number(int64(w.Trace.InputTokens[i])<<32 | int64(w.Trace.OutputTokens[i]))
-		number(ideal.Least[i])
-		for _, id := range w.Trace.Blocks(i) {
-			number(int64(id))
-		}
+		b, _ = binary.Append(b[:0], binary.LittleEndian, []int64{
+			int64(of[i]), int64(w.Trace.Row[i]), int64(w.Trace.Unique(i)), at, int64(w.Places[i].Target), int64(w.Places[i].Endpoint),
+			int64(w.Trace.InputTokens[i]), int64(w.Trace.OutputTokens[i]), ideal.Least[i],
+		})
+		b, _ = binary.Append(b, binary.LittleEndian, w.Trace.Blocks(i))
 		h.Write(b)
 		l := w.Trace.Verbatim(i)
 		for _, content := range [][]byte{l.Content, l.Tools, l.Extra} {
@@ -168,8 +164,8 @@ func (w *Work) Identity(of []int32, ideal IdealHits, settings ...any) string {
 // WriteDigests writes the digests of a part's requests, all of which are built, as shard.DigestsName has them.
 func (m *Requests) WriteDigests(w *Work, out io.Writer) error {
 	for i := range m.digests {
-		b := binary.LittleEndian.AppendUint64(make([]byte, 0, 8+sha256.Size), uint64(w.Number(i)))
-		if _, err := out.Write(append(b, m.digests[i][:]...)); err != nil {
+		b := binary.LittleEndian.AppendUint64(make([]byte, 0, 48), uint64(w.Number(i)))
+		if _, err := out.Write(appendDigest(b, w, i, &m.digests[i])); err != nil {
 			return err
 		}
 	}
