@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -68,39 +69,31 @@ func (b *built) takePart(backend api.Backend) error {
 	if !b.o.isShard() {
 		return nil
 	}
-	p, of := b.o.shard, b.Divide(b.o.shard.Count)
-	var own, all, least int64
-	requests := make([]int64, p.Count)
-	for i, cost := range b.Costs() {
-		requests[of[i]]++
-		all += cost
-		if int(of[i]) == p.Index {
-			own += cost
-		}
-	}
-	for _, n := range requests {
-		if n > 0 {
-			least++
-		}
-	}
-	if int(least) < p.Count {
-		return fmt.Errorf("--shard: the load has whole jobs and conversations for %d shards, and not for %d; want at most %d", least, p.Count, least)
+	p := b.o.shard
+	of, costs := b.Divide(p.Count)
+	if n := slices.Index(costs, 0); n >= 0 {
+		return fmt.Errorf("--shard: the load has whole jobs and conversations for %d shards, and not for %d; want at most %d", n, p.Count, n)
 	}
 	b.sharded = &sharded{file: shard.File{
-		Schema: shard.Schema, Index: p.Index, Count: p.Count, Version: buildVersion(), Requests: requests[p.Index], Workload: b.workloadInfo(nil), Size: b.size(),
+		Schema: shard.Schema, Index: p.Index, Count: p.Count, Version: buildVersion(), Workload: b.workloadInfo(nil), Size: b.size(), StartAt: b.o.start.at.UTC(),
 		Load: b.Identity(of, b.ideal, p.Count, buildVersion(), b.o.seed, b.o.api, b.model, b.o.prompt, string(b.o.extra), b.o.noForceOutput, b.o.noStream, b.salt != "",
 			b.o.sessions.String(), b.o.sessions.past, b.o.route),
-		StartAt: b.o.start.at.UTC(),
 	}}
+	file := &b.sharded.file
 	if p.Leads() && b.o.route != routeLeastInFlight {
-		b.sharded.file.Routing = audit.CompareRouters(b.Work, nil)
+		file.Routing = audit.CompareRouters(b.Work, nil)
 	}
 	b.ideal, b.sharded.next = b.Take(p, of, b.runID, b.ideal, backend)
+	file.Requests = int64(b.Requests())
 	if !p.Leads() { // shard 0 has their records
 		b.leftOut, b.fitted.LeftOut = nil, 0
 	}
+	all := int64(0)
+	for _, cost := range costs {
+		all += cost
+	}
 	b.ui.line("shard %d of %d (0 to %d): %s of %s requests, %s of the work", p.Index, p.Count, p.Count-1,
-		format.Count(int64(b.Requests())), format.Count(b.sharded.file.Size.Requests), format.Percent(float64(own)/float64(all)))
+		format.Count(file.Requests), format.Count(file.Size.Requests), format.Percent(float64(costs[p.Index])/float64(all)))
 	if n := max(b.o.pacing.concurrency, b.o.pacing.lanes); n > 0 {
 		b.ui.line("       %d of the %d in flight are this shard's", p.Of(n), n)
 	}

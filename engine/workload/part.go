@@ -13,20 +13,12 @@ import (
 	"github.com/fastreplay/fastreplay/engine/shard"
 )
 
-// Part is what a work that is one shard's has of the whole work.
-type Part struct {
-	shard.Part
-	Whole   int             // requests of the whole work
-	Numbers []int32         // of its requests in the whole work, ascending
-	records []record.Record // of its requests, as they are in the whole work
-}
-
 // Number is request i's number in the whole work.
 func (w *Work) Number(i int) int {
-	if w.Part == nil {
+	if w.Numbers == nil {
 		return i
 	}
-	return int(w.Part.Numbers[i])
+	return int(w.Numbers[i])
 }
 
 // What requests cost a client, in ns of a processor: see the page of the manual about machines. Only the ratios count.
@@ -36,24 +28,24 @@ const (
 	costOfInput   = 15     // a token that is built, hashed and written: 145 million take 1 s of two cores
 )
 
-// Costs are what the requests cost the client that sends them, in ns of a processor.
-func (w *Work) Costs() []int64 {
+// costs are what the requests cost the client that sends them, in ns of a processor.
+func (w *Work) costs() []int64 {
 	costs := make([]int64, w.Requests())
 	for i := range costs {
-		costs[i] = costOfRequest + costOfOutput*int64(w.Trace.OutputTokens[i])
-		if w.Made(i) {
-			costs[i] += costOfInput * int64(w.Trace.InputTokens[i])
-		} else {
-			costs[i] += costOfInput * int64(len(w.Trace.Verbatim(i).Content)/4)
+		input := int(w.Trace.InputTokens[i])
+		if !w.Made(i) {
+			input = len(w.Trace.Verbatim(i).Content) / 4
 		}
+		costs[i] = costOfRequest + costOfOutput*int64(w.Trace.OutputTokens[i]) + costOfInput*int64(input)
 	}
 	return costs
 }
 
-// Divide returns which of count shards sends each request. Jobs and conversations stay whole, and so does what depends on each other. In
+// Divide returns which of count shards sends each request, and what the shards have to do, in ns of a processor. Jobs and conversations stay whole, and so does what depends on each other. In
 // the order of their first requests each goes to the shard that has the least to do so far. So no two shards differ by more than the
-// dearest job costs, at any time of the plan. It is the same on every machine.
-func (w *Work) Divide(count int) []int32 {
+// dearest job costs, at any time of the plan. If there are fewer jobs than shards, the last shards have nothing to do. It is the same on
+// every machine.
+func (w *Work) Divide(count int) (of []int32, busy []int64) {
 	job, n := w.Trace.JobNumbers()
 	together := make([]int32, n) // jobs that depend on each other: a forest
 	for k := range together {
@@ -73,11 +65,12 @@ func (w *Work) Divide(count int) []int32 {
 			together[max(a, b)] = min(a, b)
 		}
 	}
-	costs, whole := w.Costs(), make([]int64, n)
-	for i, cost := range costs {
+	whole := make([]int64, n)
+	for i, cost := range w.costs() {
 		whole[root(job[i])] += cost
 	}
-	of, to, busy := make([]int32, w.Requests()), slices.Repeat([]int32{-1}, n), make([]int64, count)
+	to := slices.Repeat([]int32{-1}, n)
+	of, busy = make([]int32, w.Requests()), make([]int64, count)
 	for i := range of {
 		k := root(job[i])
 		if to[k] < 0 {
@@ -86,25 +79,22 @@ func (w *Work) Divide(count int) []int32 {
 		}
 		of[i] = to[k]
 	}
-	return of
+	return of, busy
 }
 
 // Take makes w the part that a shard sends, by what Divide returned. It returns the ideal hits of the part, and the records of the next
 // shard's requests, which nobody else keeps if that shard is lost. Ideal hits are those of the whole work; it is called before Layout.
 func (w *Work) Take(p shard.Part, of []int32, runID string, ideal IdealHits, backend api.Backend) (IdealHits, []record.Record) {
-	records := w.Records(runID, ideal, backend)
-	part := &Part{Part: p, Whole: w.Requests()}
+	var own []int32
 	var next []record.Record
-	for i, k := range of {
-		if int(k) == p.Index {
-			part.Numbers = append(part.Numbers, int32(i))
-			part.records = append(part.records, records[i])
+	for i, r := range w.Records(runID, ideal, backend) {
+		if int(of[i]) == p.Index {
+			own, w.records = append(own, int32(i)), append(w.records, r)
 		}
-		if int(k) == (p.Index+1)%p.Count {
-			next = append(next, records[i])
+		if int(of[i]) == (p.Index+1)%p.Count {
+			next = append(next, r)
 		}
 	}
-	own := part.Numbers
 	ideal = IdealHits{Expected: gather(own, ideal.Expected), Least: gather(own, ideal.Least), Most: gather(own, ideal.Most)}
 	w.Places = gather(own, w.Places)
 	if w.Verbatim != nil {
@@ -116,7 +106,7 @@ func (w *Work) Take(p shard.Part, of []int32, runID string, ideal IdealHits, bac
 	if w.Answers != nil {
 		w.TellAnswers(w.Answers.source)
 	}
-	w.Part = part
+	w.Numbers = own
 	return ideal, next
 }
 
