@@ -205,7 +205,7 @@ func send(ctx context.Context, b *built, dir string, stamps wire.Stamps, group *
 	}
 	sent = true
 	if group != nil {
-		b.sharded.file.Clock, b.sharded.file.ClockErr = group.End()
+		b.sharded.file.Clock = group.End()
 	}
 	return sink.conclude(found, run.Records())
 }

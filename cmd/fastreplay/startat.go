@@ -100,9 +100,6 @@ func (s *results) awaitStart(ctx context.Context, group *shard.Group, interrupts
 		}
 		at, file.StartAt, file.StartNS, file.ClockErr = agreed.Local, agreed.At, int64(agreed.Ahead), ""
 		s.ui.line("all shards begin at %s; this clock is %v ahead of that of shard 0", agreed.At.Format(time.RFC3339Nano), agreed.Ahead)
-		if agreed.Mute != "" {
-			s.ui.note("the shards begin together only as far as their machines' clocks agree: %s", agreed.Mute)
-		}
 	case s.o.start.asked:
 		if _, err := fmt.Fprintln(s.out, "ready"); err != nil {
 			return err

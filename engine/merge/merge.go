@@ -224,7 +224,7 @@ func clockOf(f *shard.File) (offUS, errUS *float64) {
 func (s *Shards) clockNotes() []string {
 	for i := range s.all {
 		if k := &s.all[i]; k.dir != "" && i > 0 && len(k.file.Clock) == 0 {
-			return []string{"the shards' clocks were not compared, so instants of different shards are as far apart as these were: " + cmp.Or(k.file.ClockErr, "no shard asked another")}
+			return []string{"the shards' clocks were not compared, so instants of different shards are as far apart as these were: " + cmp.Or(k.file.ClockErr, "shard 0 did not answer")}
 		}
 	}
 	return nil

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
-	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -17,11 +16,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fastreplay/fastreplay/engine/wire"
+	"github.com/fastreplay/fastreplay/sched"
 )
 
 // Each shard, shard 0 too, has a connection to the leader, which is in shard 0. It sends a presence when it comes, when it is ready, and if
-// it cannot start. A word comes back: at once, and then when something is decided.
+// it cannot start. A word comes back: at once, and then when something is decided. From then on it asks for the time.
 type (
 	// presence is what a shard says of itself.
 	presence struct {
@@ -33,14 +32,15 @@ type (
 		Load    string            // "" = it is not ready
 		About   map[string]string // what made the load
 		Failed  string            // why it cannot start; "" = nothing is against it
+		Asks    bool              // for the time; the rest is not there
 	}
 	// word is what the leader says to a shard.
 	word struct {
-		Barrier uint64         // a random number
-		Clock   netip.AddrPort // where shard 0 answers for its clock
-		Missing string         // whom it waits for
-		Start   time.Time      // instant 0 by the clock of shard 0; zero = it is not agreed on
-		Stop    string         // why the shard does not start; "" = it may
+		Barrier uint64    // a random number
+		Missing string    // whom it waits for
+		Start   time.Time // instant 0 by the clock of shard 0; zero = it is not agreed on
+		Stop    string    // why the shard does not start; "" = it may
+		T2, T3  int64     // ns since the start: when a question for the time came, and when this left
 	}
 )
 
@@ -80,13 +80,15 @@ type Group struct {
 	address string  // of shard 0; "" = Where is a directory
 	leader  *leader // nil but in shard 0
 	me      presence
-	conn    net.Conn // to the leader
+	barrier uint64
+	conn    net.Conn      // to the leader
+	in      *json.Decoder // of it
 	cancel  context.CancelCauseFunc
 	agreed  chan time.Time // the start
 
-	clock   *clock
+	shiftNS int64 // by which a test puts this machine's clock ahead
+	clock   *sched.Monotonic
 	samples []Offset
-	mute    string // why clocks were not compared; "" = they were
 	asking  sync.WaitGroup
 }
 
@@ -96,7 +98,7 @@ func Join(ctx context.Context, h Hello) (*Group, context.Context, error) {
 }
 
 func join(ctx context.Context, h Hello, t times, shiftNS int64) (_ *Group, _ context.Context, err error) {
-	g := &Group{Hello: h, times: t, agreed: make(chan time.Time, 1), clock: &clock{shiftNS: shiftNS}}
+	g := &Group{Hello: h, times: t, agreed: make(chan time.Time, 1), shiftNS: shiftNS}
 	g.me = presence{Part: h.Part, PID: os.Getpid(), Version: h.Version}
 	g.me.Host, _ = os.Hostname()
 	port := "0"
@@ -109,7 +111,7 @@ func join(ctx context.Context, h Hello, t times, shiftNS int64) (_ *Group, _ con
 	}
 	joined, cancel := context.WithCancelCause(ctx)
 	g.cancel = cancel
-	if g.clock.Datagrams, err = wire.ListenDatagrams(); err == nil && h.Leads() {
+	if h.Leads() {
 		g.leader, err = lead(g, port)
 	}
 	if err == nil {
@@ -166,8 +168,8 @@ func (g *Group) dial() error {
 		}
 		if err == nil {
 			_ = conn.SetDeadline(time.Time{})
-			g.conn, g.clock.barrier, g.clock.to = conn, w.Barrier, w.Clock
-			go g.listen(in)
+			g.conn, g.in, g.barrier = conn, in, w.Barrier
+			go g.listen()
 			return nil
 		}
 		_ = conn.Close()
@@ -176,10 +178,10 @@ func (g *Group) dial() error {
 }
 
 // listen hears the leader until the start, or until there can be none.
-func (g *Group) listen(in *json.Decoder) {
+func (g *Group) listen() {
 	for {
 		var w word
-		switch err := in.Decode(&w); {
+		switch err := g.in.Decode(&w); {
 		case err != nil:
 			g.cancel(errors.New("shard 0 ended before the start" + unsent))
 			return
@@ -226,14 +228,13 @@ func (p *presence) differs(zero *presence) string {
 }
 
 // Name is the barrier's own, equal in all shards.
-func (g *Group) Name() string { return fmt.Sprintf("%016x", g.clock.barrier) }
+func (g *Group) Name() string { return fmt.Sprintf("%016x", g.barrier) }
 
 // Start is what the shards agreed on.
 type Start struct {
 	At    time.Time     // instant 0 by the clock of shard 0
-	Ahead time.Duration // of this machine's clock before that of shard 0; 0 if it is not known
+	Ahead time.Duration // of this machine's clock before that of shard 0
 	Local time.Time     // instant 0 by this machine's clock
-	Mute  string        // why Ahead is not known; "" = it is
 }
 
 // Ready says that this shard can send load, with what made it, and waits for the agreed start; then clocks are compared until End.
@@ -245,46 +246,72 @@ func (g *Group) Ready(ctx context.Context, load string, about map[string]string)
 	case <-ctx.Done():
 		return s, context.Cause(ctx)
 	}
-	g.clock.begin(s.At)
+	g.clock = g.newClock(s.At)
 	if g.Leads() {
 		g.samples = []Offset{{}}
-		go g.clock.serve()
-	} else if o, err := g.clock.compare(40); err != nil {
-		g.mute = fmt.Sprintf("shard 0 does not answer by UDP at %v: %v", g.clock.to, err)
-	} else {
-		g.samples, s.Ahead = []Offset{o}, time.Duration(o.OffsetNS)
-		g.asking.Go(func() { g.compare(ctx) })
+	} else if g.compare(40); len(g.samples) > 0 {
+		s.Ahead = time.Duration(g.samples[0].OffsetNS)
+		g.asking.Go(func() { g.compareOften(ctx) })
 	}
-	s.Local, s.Mute = s.At.Add(s.Ahead-time.Duration(g.clock.shiftNS)), g.mute
+	s.Local = s.At.Add(s.Ahead - time.Duration(g.shiftNS))
 	return s, nil
 }
 
-// compare compares the clocks during a run, less often as it grows long: 500 times in 40 minutes, 2,000 times in a day.
-func (g *Group) compare(ctx context.Context) {
+// newClock is this machine's wall clock since the agreed start, as if nobody set it: it goes on as the monotonic clock does.
+func (g *Group) newClock(zero time.Time) *sched.Monotonic {
+	clock := sched.NewMonotonic()
+	clock.StartAtWall(zero.Add(-time.Duration(g.shiftNS)))
+	return clock
+}
+
+const (
+	between   = 3 * time.Millisecond // from one question to the next
+	readingNS = 200                  // the error of two clocks' zeros, of which each is set to within 50 ns
+)
+
+// compare asks the leader for the time, n times. The answer that took the shortest way counts. As in NTP, the question leaves at t1 and
+// comes at t2, and the answer leaves at t3 and comes at t4. The error is half of the time on both ways: how they share it is unknown. If
+// the connection fails, nothing more is known.
+func (g *Group) compare(n int) {
+	var best Offset
+	for range n {
+		_ = g.conn.SetDeadline(time.Now().Add(askTimeout))
+		var w word
+		t1 := g.clock.Now()
+		if json.NewEncoder(g.conn).Encode(&presence{Asks: true}) != nil || g.in.Decode(&w) != nil {
+			break
+		}
+		t4 := g.clock.Now()
+		if o := (Offset{AtNS: t4, OffsetNS: (t1 - w.T2 + t4 - w.T3) / 2, ErrorNS: (t4-t1-(w.T3-w.T2))/2 + readingNS}); best.ErrorNS == 0 || o.ErrorNS < best.ErrorNS {
+			best = o
+		}
+		time.Sleep(between)
+	}
+	if best.ErrorNS > 0 {
+		g.samples = append(g.samples, best)
+	}
+}
+
+// compareOften compares the clocks during a run.
+func (g *Group) compareOften(ctx context.Context) {
 	for {
-		longer := time.Duration(g.clock.Now()) / 500
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(max(g.times.sample, longer)/2 + rand.N(g.times.sample)):
-		}
-		if o, err := g.clock.compare(8); err == nil {
-			g.samples = append(g.samples, o)
+		case <-time.After(g.times.sample/2 + rand.N(g.times.sample)):
+			g.compare(8)
 		}
 	}
 }
 
-// End compares the clocks once more after a run, and returns what was found, or why nothing was. The group's context ends.
-func (g *Group) End() (clock []Offset, unknown string) {
-	if g.Leads() || g.mute != "" {
-		return g.samples, g.mute
+// End compares the clocks once more after a run, and returns what was found. The group's context ends.
+func (g *Group) End() []Offset {
+	if !g.Leads() {
+		g.cancel(nil)
+		g.asking.Wait()
+		g.compare(40)
 	}
-	g.cancel(nil)
-	g.asking.Wait()
-	if o, err := g.clock.compare(40); err == nil {
-		g.samples = append(g.samples, o)
-	}
-	return g.samples, ""
+	return g.samples
 }
 
 // Leave ends the shard's part. If it fails before the start, with err, the others learn why and do not start either. Shard 0 waits a
@@ -308,8 +335,5 @@ func (g *Group) close() {
 	}
 	if g.leader != nil {
 		g.leader.close()
-	}
-	if g.clock.Datagrams != nil {
-		_ = g.clock.Close()
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/fastreplay/fastreplay/sched"
 )
 
 // leader decides about the start, in shard 0.
@@ -25,11 +27,12 @@ type leader struct {
 	barrier  uint64
 
 	mu      sync.Mutex
-	peers   []*peer   // in the order in which they came
-	readyAt time.Time // of shard 0; zero = it is not ready
-	said    time.Time // when the leader said last whom it waits for
-	start   time.Time // zero = it is not agreed on
-	stop    string    // why nobody starts; "" = somebody may
+	peers   []*peer          // in the order in which they came
+	readyAt time.Time        // of shard 0; zero = it is not ready
+	said    time.Time        // when the leader said last whom it waits for
+	start   time.Time        // zero = it is not agreed on
+	zero    *sched.Monotonic // counts from there
+	stop    string           // why nobody starts; "" = somebody may
 }
 
 // peer is a shard that has come.
@@ -139,19 +142,19 @@ func (l *leader) talk(conn *net.TCPConn) {
 		return // a stranger
 	}
 	_, _ = conn.SetDeadline(time.Time{}), conn.SetKeepAliveConfig(silence())
-	host, port := conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap(), l.clock.LocalAddr().(*net.UDPAddr).Port
-	p.tell(word{Barrier: l.barrier, Clock: netip.AddrPortFrom(host, uint16(port))})
+	p.tell(word{Barrier: l.barrier})
 	l.mu.Lock()
 	l.peers = append(l.peers, p)
 	l.mu.Unlock()
-	for here := true; here; {
+	for err := error(nil); err == nil; {
 		var said presence
-		err := in.Decode(&said)
+		err = in.Decode(&said)
 		l.mu.Lock()
-		if here = err == nil; here {
+		if p.gone = err != nil; said.Asks && l.zero != nil {
+			p.tell(word{T2: l.zero.Now(), T3: l.zero.Now()})
+		} else if !p.gone {
 			p.presence = said
 		}
-		p.gone = !here
 		l.mu.Unlock()
 	}
 }
@@ -226,7 +229,8 @@ func (l *leader) agree(by map[int]*peer) {
 	}
 	switch late := time.Since(l.readyAt) > l.times.patience; {
 	case missing == "" || late && l.Late == LateJoin:
-		l.start = time.Now().Add(l.times.lead + time.Duration(l.clock.shiftNS)).UTC()
+		l.start = time.Now().Add(l.times.lead + time.Duration(l.shiftNS)).UTC()
+		l.zero = l.newClock(l.start)
 	case late:
 		l.stop = fmt.Sprintf("shards are missing %v after shard 0 was ready%s", l.times.patience, missing)
 	case time.Since(l.said) > l.times.remind:
