@@ -45,7 +45,7 @@ type peer struct {
 
 const (
 	askTimeout = 3 * time.Second
-	maxSaid    = 1 << 20 // bytes that a shard says in all
+	maxSaid    = 1 << 20 // bytes that a shard says at a time
 )
 
 // silence is after how long a machine without a sign of life is dead: 90 s. If a process dies, that is known at once.
@@ -136,7 +136,8 @@ func (l *leader) run() {
 func (l *leader) talk(conn *net.TCPConn) {
 	defer conn.Close()
 	p := &peer{conn: conn}
-	in := json.NewDecoder(io.LimitReader(conn, maxSaid))
+	bounded := &io.LimitedReader{R: conn, N: maxSaid}
+	in := json.NewDecoder(bounded)
 	_ = conn.SetDeadline(time.Now().Add(askTimeout))
 	if in.Decode(&p.presence) != nil || p.Barrier != 0 && p.Barrier != l.barrier {
 		return // a stranger
@@ -148,6 +149,7 @@ func (l *leader) talk(conn *net.TCPConn) {
 	l.mu.Unlock()
 	for err := error(nil); err == nil; {
 		var said presence
+		bounded.N = maxSaid
 		err = in.Decode(&said)
 		l.mu.Lock()
 		if p.gone = err != nil; said.Asks && l.zero != nil {
@@ -247,5 +249,11 @@ func (l *leader) close() {
 		time.Sleep(l.times.look / 10)
 	}
 	_ = l.listener.Close()
-	_ = l.post(cmp.Or(l.stop, "its run has ended"))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	over := "its run has ended"
+	if l.stop != "" {
+		over = l.stop + unsent
+	}
+	_ = l.post(over)
 }
