@@ -205,7 +205,7 @@ func send(ctx context.Context, b *built, dir string, stamps wire.Stamps, group *
 	}
 	sent = true
 	if group != nil {
-		b.sharded.file.Clock = group.End()
+		b.sharded.Clock = group.End()
 	}
 	return sink.conclude(found, run.Records())
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/fastreplay/fastreplay/codec/api"
-	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/audit"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/probe"
@@ -58,12 +57,6 @@ func (o *options) newSalt() string {
 	return "fastreplay-" + hex.EncodeToString(sum[:8])
 }
 
-// sharded is what a shard has besides its work.
-type sharded struct {
-	file shard.File
-	next []record.Record // what the next shard is to send
-}
-
 // takePart leaves of the whole work, which is routed and has its expected hits, what this shard sends.
 func (b *built) takePart(backend api.Backend) error {
 	if !b.o.isShard() {
@@ -74,17 +67,16 @@ func (b *built) takePart(backend api.Backend) error {
 	if n := slices.Index(costs, 0); n >= 0 {
 		return fmt.Errorf("--shard: the load has whole jobs and conversations for %d shards, and not for %d; want at most %d", n, p.Count, n)
 	}
-	b.sharded = &sharded{file: shard.File{
+	b.sharded = &shard.File{
 		Schema: shard.Schema, Index: p.Index, Count: p.Count, Version: buildVersion(), Workload: b.workloadInfo(nil), Size: b.size(), StartAt: b.o.start.at.UTC(),
 		Load: b.Identity(of, b.ideal, p.Count, buildVersion(), b.o.seed, b.o.api, b.model, b.o.prompt, string(b.o.extra), b.o.noForceOutput, b.o.noStream, b.salt != "",
 			b.o.sessions.String(), b.o.sessions.past, b.o.route),
-	}}
-	file := &b.sharded.file
-	if p.Leads() && b.o.route != routeLeastInFlight {
-		file.Routing = audit.CompareRouters(b.Work, nil)
 	}
-	b.ideal, b.sharded.next = b.Take(p, of, b.runID, b.ideal, backend)
-	file.Requests = int64(b.Requests())
+	if p.Leads() && b.o.route != routeLeastInFlight {
+		b.sharded.Routing = audit.CompareRouters(b.Work, nil)
+	}
+	b.ideal, b.next = b.Take(p, of, b.runID, b.ideal, backend)
+	b.sharded.Requests = int64(b.Requests())
 	if !p.Leads() { // shard 0 has their records
 		b.leftOut, b.fitted.LeftOut = nil, 0
 	}
@@ -93,7 +85,7 @@ func (b *built) takePart(backend api.Backend) error {
 		all += cost
 	}
 	b.ui.line("shard %d of %d (0 to %d): %s of %s requests, %s of the work", p.Index, p.Count, p.Count-1,
-		format.Count(file.Requests), format.Count(file.Size.Requests), format.Percent(float64(costs[p.Index])/float64(all)))
+		format.Count(b.sharded.Requests), format.Count(b.sharded.Size.Requests), format.Percent(float64(costs[p.Index])/float64(all)))
 	if n := max(b.o.pacing.concurrency, b.o.pacing.lanes); n > 0 {
 		b.ui.line("       %d of the %d in flight are this shard's", p.Of(n), n)
 	}
@@ -108,8 +100,8 @@ func (b *built) writeShard(dir string) error {
 	if b.sharded == nil {
 		return nil
 	}
-	next := b.sharded.next
-	b.sharded.next = nil // and its memory
+	next := b.next
+	b.next = nil // and its memory
 	return errors.Join(b.writeShardFile(dir), b.writeDigests(dir), report.WriteWhole(filepath.Join(dir, shard.PlannedNextName), func(w io.Writer) error {
 		out, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest))
 		if err != nil {
@@ -130,7 +122,7 @@ func (b *built) writeShardFile(dir string) error {
 	if b.sharded == nil {
 		return nil
 	}
-	return report.WriteWhole(filepath.Join(dir, shard.FileName), func(w io.Writer) error { return report.EncodeJSON(w, &b.sharded.file) })
+	return report.WriteWhole(filepath.Join(dir, shard.FileName), func(w io.Writer) error { return report.EncodeJSON(w, b.sharded) })
 }
 
 // writeDigests writes the digests of all requests, as soon as they are built: with a ring after the run.

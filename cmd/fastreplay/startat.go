@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -80,18 +81,15 @@ func (b *built) about() map[string]string {
 		}
 	}
 	about["trace"] = fmt.Sprintf("%s of %d rows", b.Trace.Name, b.Trace.FileRows)
-	about["requests"] = fmt.Sprint(b.sharded.file.Size.Requests)
+	about["requests"] = fmt.Sprint(b.sharded.Size.Requests)
 	return about
 }
 
 // awaitStart sets the moment at which the run, which is ready, begins, and returns shortly before it. If standard input has the moment and
 // ends before the run does, whoever drives the run has gone: that counts as an interrupt.
 func (s *results) awaitStart(ctx context.Context, group *shard.Group, interrupts *interrupts) (err error) {
-	at, file := s.o.start.at, &shard.File{}
-	if s.sharded != nil {
-		file = &s.sharded.file
-		file.ClockErr = "without --start-barrier nobody was asked; " + host.ClockWords()
-	}
+	at, file := s.o.start.at, cmp.Or(s.sharded, new(shard.File)) // the latter is not kept
+	file.ClockErr = "without --start-barrier nobody was asked; " + host.ClockWords()
 	switch {
 	case group != nil:
 		agreed, err := group.Ready(ctx, file.Load, s.about())

@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -174,7 +173,7 @@ func (s *Shards) records(k *source) iter.Seq2[*record.Record, error] {
 			return
 		}
 		for r, err := range report.RecordsOf(filepath.Join(before, shard.PlannedNextName)) {
-			if errors.Is(err, fs.ErrNotExist) || err == nil && s.has[s.number(r)] {
+			if errors.Is(err, report.ErrNoResults) || err == nil && s.has[s.number(r)] {
 				continue
 			}
 			if err == nil {

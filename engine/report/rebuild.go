@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -129,26 +130,20 @@ func EachRecord(dir string, f func(*record.Record)) (n int64, err error) {
 
 // Records are those of a results directory, each valid until the next. They end with the first error.
 func Records(dir string) iter.Seq2[*record.Record, error] {
-	return func(yield func(*record.Record, error) bool) {
-		name := filepath.Join(dir, RequestsName)
-		if _, err := os.Stat(name); err != nil {
-			name += ".zst"
-		}
-		for r, err := range RecordsOf(name) {
-			if errors.Is(err, fs.ErrNotExist) {
-				err = fmt.Errorf("%w: %s has no %s", ErrNoResults, dir, RequestsName)
-			}
-			if !yield(r, err) {
-				return
-			}
-		}
+	name := filepath.Join(dir, RequestsName)
+	if _, err := os.Stat(name); err != nil {
+		name += ".zst"
 	}
+	return RecordsOf(name)
 }
 
 // RecordsOf are those of one file.
 func RecordsOf(name string) iter.Seq2[*record.Record, error] {
 	return func(yield func(*record.Record, error) bool) {
 		file, err := os.Open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w: %s has no %s", ErrNoResults, filepath.Dir(name), strings.TrimSuffix(filepath.Base(name), ".zst"))
+		}
 		if err != nil {
 			yield(nil, err)
 			return

@@ -179,10 +179,7 @@ func (l *leader) look() (alone bool) {
 	}
 	alone = true
 	for _, p := range l.peers {
-		w := word{Start: l.start, Stop: l.stop}
-		if l.stop == "" {
-			w.Stop = p.against(by)
-		}
+		w := word{Start: l.start, Stop: cmp.Or(l.stop, p.against(by))}
 		if !p.told && (w.Stop != "" || p.Load != "" && !w.Start.IsZero()) {
 			p.told = true
 			p.tell(w)

@@ -45,23 +45,6 @@ const Auto = "auto"
 // CountVariable has the count where a scheduler tells only the index.
 const CountVariable = "FASTREPLAY_SHARDS"
 
-// schedulers are where index and count stand, by scheduler.
-func schedulers() []struct {
-	name, index, count string
-	first              int // the index of the first
-} {
-	return []struct {
-		name, index, count string
-		first              int
-	}{
-		{"Kubernetes Indexed Job", "JOB_COMPLETION_INDEX", CountVariable, 0},
-		{"Slurm", "SLURM_PROCID", "SLURM_NTASKS", 0},
-		{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", 0},
-		{"MPI (PMI)", "PMI_RANK", "PMI_SIZE", 0},
-		{"GNU parallel", "PARALLEL_SEQ", CountVariable, 1},
-	}
-}
-
 // ParsePart reads INDEX/COUNT, such as 0/16 to 15/16, or auto.
 func ParsePart(text string) (Part, error) {
 	if text == Auto {
@@ -88,7 +71,16 @@ func newPart(index, count string, first int) (p Part, err error) {
 
 // fromEnvironment takes the first scheduler of which the index is set.
 func fromEnvironment(get func(string) string) (Part, error) {
-	for _, s := range schedulers() {
+	for _, s := range []struct {
+		name, index, count string
+		first              int // the index of the first
+	}{
+		{"Kubernetes Indexed Job", "JOB_COMPLETION_INDEX", CountVariable, 0},
+		{"Slurm", "SLURM_PROCID", "SLURM_NTASKS", 0},
+		{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", 0},
+		{"MPI (PMI)", "PMI_RANK", "PMI_SIZE", 0},
+		{"GNU parallel", "PARALLEL_SEQ", CountVariable, 1},
+	} {
 		index := get(s.index)
 		if index == "" {
 			continue
