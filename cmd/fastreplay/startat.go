@@ -92,12 +92,12 @@ func (s *results) awaitStart(ctx context.Context, group *shard.Group, interrupts
 	file.ClockErr = "without --start-barrier nobody was asked; " + host.ClockWords()
 	switch {
 	case group != nil:
-		agreed, err := group.Ready(ctx, file.Load, s.about())
+		agreed, ahead, err := group.Ready(ctx, file.Load, s.about())
 		if err != nil {
 			return err
 		}
-		at, file.StartAt, file.StartNS, file.ClockErr = agreed.Local, agreed.At, int64(agreed.Ahead), ""
-		s.ui.line("all shards begin at %s; this clock is %v ahead of that of shard 0", agreed.At.Format(time.RFC3339Nano), agreed.Ahead)
+		at, file.StartAt, file.StartNS, file.ClockErr = agreed.Add(ahead), agreed, int64(ahead), ""
+		s.ui.line("all shards begin at %s; this clock is %v ahead of that of shard 0", agreed.Format(time.RFC3339Nano), ahead)
 	case s.o.start.asked:
 		if _, err := fmt.Fprintln(s.out, "ready"); err != nil {
 			return err
@@ -130,18 +130,13 @@ func (s *results) awaitStart(ctx context.Context, group *shard.Group, interrupts
 	}
 	s.run.StartAt(at, s.o.late == shard.LateJoin)
 	const early = time.Second // for what is done between here and the start: 200 ms were too few beside 15 busy threads on 2 cores
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(time.Until(at) - 2*early):
-	}
 	connecting, cancel := context.WithDeadline(ctx, at.Add(-early))
 	defer cancel()
-	s.run.Connect(connecting) // servers may have closed connections meanwhile
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(time.Until(at) - early):
-		return nil
+	case <-time.After(time.Until(at) - 2*early):
+		s.run.Connect(connecting) // servers may have closed connections meanwhile
 	}
+	<-connecting.Done()
+	return ctx.Err()
 }

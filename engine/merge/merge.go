@@ -12,7 +12,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -181,7 +180,10 @@ func (s *Shards) summary(c *metrics.Collector, records, endNS int64) (*metrics.S
 		"merged from shards: nobody looked for why hits are below the ideal, and percentiles that records do not have, such as the receive lag, are those of the worst shard")
 	out := c.Summary(sum, metrics.Probed{})
 	s.countUnrecorded(out)
-	rest := max(0, s.Records()-known) // planned, and in nobody's files
+	rest := int64(0) // planned, and in nobody's files
+	if len(s.lost) > 0 {
+		rest = max(0, s.Records()-known)
+	}
 	out.Requests.Planned, out.Requests.Stopped = out.Requests.Planned+rest, out.Requests.Stopped+rest
 	out.Requests.ByOutcome[record.NotSent.String()] += rest
 	out.Verdict = metrics.Judge(out, s.reasons(s.unsent+rest)...)
@@ -196,7 +198,12 @@ func (k *source) row() metrics.Shard {
 	one := metrics.Shard{Index: int64(k.index), State: metrics.ShardMissing}
 	if k.plan != nil {
 		one.State, one.Host, one.Requests, one.LateMS = metrics.ShardEnded, k.plan.Run.Host.Name, k.file.Requests, float64(k.file.LateNS)/1e6
-		one.ClockUS, one.ClockWithinUS = clockOf(&k.file)
+	}
+	if len(k.file.Clock) > 0 {
+		most := slices.MaxFunc(k.file.Clock, func(a, b shard.Offset) int {
+			return cmp.Compare(max(a.OffsetNS, -a.OffsetNS), max(b.OffsetNS, -b.OffsetNS))
+		})
+		one.ClockUS, one.ClockWithinUS = new(float64(most.OffsetNS)/1e3), new(float64(most.ErrorNS)/1e3)
 	}
 	if t := k.summary; t != nil {
 		one.State, one.OK, one.CPUS, one.StolenShare, one.Verdict = metrics.ShardWhole, t.Requests.OK, t.Client.CPUS, t.Client.StolenShare, string(t.Verdict.Measurement)
@@ -208,16 +215,6 @@ func (k *source) row() metrics.Shard {
 		}
 	}
 	return one
-}
-
-// clockOf is the largest offset of a shard's clock from that of shard 0, and how far it is known, in µs; nil if it is not.
-func clockOf(f *shard.File) (offUS, errUS *float64) {
-	for _, o := range f.Clock {
-		if us := float64(o.OffsetNS) / 1e3; offUS == nil || max(us, -us) > max(*offUS, -*offUS) {
-			offUS, errUS = &us, new(float64(o.ErrorNS)/1e3)
-		}
-	}
-	return offUS, errUS
 }
 
 // clockNotes say which clocks were not compared.
@@ -232,8 +229,7 @@ func (s *Shards) clockNotes() []string {
 
 // fingerprint is that of the whole run: SHA-256 over planned instants and digests in the plan's order. It is "" if a shard has none.
 func (s *Shards) fingerprint() (string, error) {
-	heads, next := make([][48]byte, len(s.all)), make([]func() error, len(s.all)) // see shard.DigestsName
-	number := func(head *[48]byte) uint64 { return binary.LittleEndian.Uint64(head[:]) }
+	var all []*bufio.Reader
 	for i := range s.all {
 		file, err := os.Open(filepath.Join(s.all[i].dir, shard.DigestsName))
 		if errors.Is(err, fs.ErrNotExist) || s.all[i].dir == "" {
@@ -242,32 +238,24 @@ func (s *Shards) fingerprint() (string, error) {
 			return "", err
 		}
 		defer file.Close()
-		in := bufio.NewReaderSize(file, 1<<16)
-		next[i] = func() error {
-			_, err := io.ReadFull(in, heads[i][:])
-			if err == io.EOF {
-				binary.LittleEndian.PutUint64(heads[i][:], math.MaxUint64)
-				return nil
-			}
-			return err
-		}
-		if err := next[i](); err != nil {
-			return "", err
-		}
+		all = append(all, bufio.NewReaderSize(file, 1<<16))
 	}
 	h := sha256.New()
 	for n := range uint64(s.Records()) {
-		i := 0
-		for i < len(heads) && number(&heads[i]) != n {
-			i++
+		var failed error
+		i := slices.IndexFunc(all, func(in *bufio.Reader) bool {
+			line, err := in.Peek(48) // see shard.DigestsName
+			if err != nil && err != io.EOF {
+				failed = err
+			}
+			return err == nil && binary.LittleEndian.Uint64(line) == n
+		})
+		if i < 0 {
+			return "", cmp.Or(failed, fmt.Errorf("no shard has the digest of request %s", format.Count(int64(n))))
 		}
-		if i == len(heads) {
-			return "", fmt.Errorf("no shard has the digest of request %s", format.Count(int64(n)))
-		}
-		h.Write(heads[i][8:])
-		if err := next[i](); err != nil {
-			return "", err
-		}
+		line, _ := all[i].Peek(48)
+		h.Write(line[8:])
+		_, _ = all[i].Discard(len(line))
 	}
 	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -230,31 +230,24 @@ func (p *presence) differs(zero *presence) string {
 // Name is the barrier's own, equal in all shards.
 func (g *Group) Name() string { return fmt.Sprintf("%016x", g.barrier) }
 
-// Start is what the shards agreed on.
-type Start struct {
-	At    time.Time     // instant 0 by the clock of shard 0
-	Ahead time.Duration // of this machine's clock before that of shard 0
-	Local time.Time     // instant 0 by this machine's clock
-}
-
-// Ready says that this shard can send load, with what made it, and waits for the agreed start; then clocks are compared until End.
-func (g *Group) Ready(ctx context.Context, load string, about map[string]string) (s Start, err error) {
+// Ready says that this shard can send load, with what made it, and waits for the agreed start: instant 0 by the clock of shard 0, and by how
+// much this machine's clock is ahead of that. Then clocks are compared until End.
+func (g *Group) Ready(ctx context.Context, load string, about map[string]string) (at time.Time, ahead time.Duration, err error) {
 	g.me.Load, g.me.About = load, about
 	_ = json.NewEncoder(g.conn).Encode(&g.me) // if it fails, listen knows
 	select {
-	case s.At = <-g.agreed:
+	case at = <-g.agreed:
 	case <-ctx.Done():
-		return s, context.Cause(ctx)
+		return at, 0, context.Cause(ctx)
 	}
-	g.clock = g.newClock(s.At)
+	g.clock = g.newClock(at)
 	if g.Leads() {
 		g.samples = []Offset{{}}
 	} else if g.compare(40); len(g.samples) > 0 {
-		s.Ahead = time.Duration(g.samples[0].OffsetNS)
+		ahead = time.Duration(g.samples[0].OffsetNS)
 		g.asking.Go(func() { g.compareOften(ctx) })
 	}
-	s.Local = s.At.Add(s.Ahead - time.Duration(g.shiftNS))
-	return s, nil
+	return at, ahead, nil
 }
 
 // newClock is this machine's wall clock since the agreed start, as if nobody set it: it goes on as the monotonic clock does.

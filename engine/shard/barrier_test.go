@@ -32,7 +32,8 @@ type member struct {
 	fails error         // before it is ready
 	gone  bool          // it dies before it is ready: it neither fails nor leaves
 
-	start Start
+	at    time.Time
+	ahead time.Duration
 	clock []Offset
 	err   error
 
@@ -55,7 +56,7 @@ func (m *member) run(ctx context.Context, t *testing.T) {
 	case m.fails != nil:
 		m.err = m.fails
 	default:
-		if m.start, m.err = g.Ready(ctx, m.load, m.about); m.err == nil {
+		if m.at, m.ahead, m.err = g.Ready(ctx, m.load, m.about); m.err == nil {
 			time.Sleep(m.runs)
 			m.clock = g.End()
 		}
@@ -106,8 +107,8 @@ func TestBarrier(t *testing.T) {
 			zero := list[0]
 			for i, m := range list {
 				want := int64(m.shift - zero.shift)
-				if m.err != nil || !m.start.At.Equal(zero.start.At) || m.name != zero.name || len(m.clock) < 2 && i > 0 {
-					t.Fatalf("shard %d: %v, start %v of %v, %d samples", i, m.err, m.start.At, zero.start.At, len(m.clock))
+				if m.err != nil || !m.at.Equal(zero.at) || m.name != zero.name || len(m.clock) < 2 && i > 0 {
+					t.Fatalf("shard %d: %v, start %v of %v, %d samples", i, m.err, m.at, zero.at, len(m.clock))
 				}
 				last := int64(math.MinInt64)
 				for _, o := range m.clock {
@@ -117,7 +118,7 @@ func TestBarrier(t *testing.T) {
 					last = o.AtNS
 				}
 				// By the machine's clock, which is ours without the shift, all begin when shard 0 does.
-				if apart := m.start.Local.Sub(zero.start.Local); int64(apart.Abs()) > m.clock[0].ErrorNS {
+				if apart := m.at.Add(m.ahead - m.shift).Sub(zero.at.Add(-zero.shift)); int64(apart.Abs()) > m.clock[0].ErrorNS {
 					t.Errorf("shard %d begins %v after shard 0, error %d ns", i, apart, m.clock[0].ErrorNS)
 				}
 			}
@@ -139,7 +140,7 @@ func TestOffsets(t *testing.T) {
 			if m.err != nil {
 				t.Fatalf("shard %d: %v", i, m.err)
 			}
-			off = max(off, (m.start.Ahead - m.shift).Abs())
+			off = max(off, (m.ahead - m.shift).Abs())
 		}
 		if worst = append(worst, off); off <= 50*time.Microsecond {
 			return
@@ -237,8 +238,8 @@ func TestJoin(t *testing.T) {
 	list[2].after = 700 * time.Millisecond
 	runAll(t, list)
 	for i, m := range list {
-		if m.err != nil || !m.start.At.Equal(list[0].start.At) {
-			t.Errorf("shard %d: %v, %+v", i, m.err, m.start)
+		if m.err != nil || !m.at.Equal(list[0].at) {
+			t.Errorf("shard %d: %v, %v", i, m.err, m.at)
 		}
 	}
 	if first := list[2].clock; len(first) == 0 || first[0].AtNS < 0 {
