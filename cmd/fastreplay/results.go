@@ -118,7 +118,7 @@ func (s *results) conclude(found engine.Result, records []record.Record) error {
 	summary.Notes = append(summary.Notes, s.o.unnamed(summary)...)
 	for _, err := range []error{
 		report.WriteHistograms(s.dir, s.collector, found.Run.StartedAt, found.Ended), report.WriteSummary(s.dir, summary),
-		report.WriteTimeline(s.dir, s.collector.Timeline()), s.servers.err, s.writeDigests(s.dir), s.writeShardFile(s.dir),
+		report.WriteTimeline(s.dir, s.collector.Timeline()), s.servers.err, s.writeShard(s.dir),
 	} {
 		if diskErr == nil {
 			diskErr = err

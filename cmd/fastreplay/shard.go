@@ -95,40 +95,34 @@ func (b *built) takePart(backend api.Backend) error {
 	return nil
 }
 
-// writeShard writes what a shard leaves behind for the merge, before the start.
+// writeShard writes what a shard leaves behind for the merge, as far as it is known: before the start, when the start is known, and after the
+// run. With a ring the digests are known at last.
 func (b *built) writeShard(dir string) error {
 	if b.sharded == nil {
 		return nil
 	}
-	next := b.next
-	b.next = nil // and its memory
-	return errors.Join(b.writeShardFile(dir), b.writeDigests(dir), report.WriteWhole(filepath.Join(dir, shard.PlannedNextName), func(w io.Writer) error {
-		out, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest))
-		if err != nil {
-			return err
-		}
-		var line []byte
-		for i := range next {
-			line = next[i].AppendJSON(line[:0])
-			if _, err := out.Write(line); err != nil {
-				return errors.Join(err, out.Close())
-			}
-		}
-		return out.Close()
-	}))
+	err := report.WriteWhole(filepath.Join(dir, shard.FileName), func(w io.Writer) error { return report.EncodeJSON(w, b.sharded) })
+	if name := filepath.Join(dir, shard.DigestsName); !exists(name) && b.Prebuilt.Fingerprint(b.Work) != "" {
+		err = errors.Join(err, report.WriteWhole(name, func(w io.Writer) error { return b.Prebuilt.WriteDigests(b.Work, w) }))
+	}
+	if b.next != nil {
+		err = errors.Join(err, report.WriteWhole(filepath.Join(dir, shard.PlannedNextName), b.writeNext))
+		b.next = nil // and its memory
+	}
+	return err
 }
 
-func (b *built) writeShardFile(dir string) error {
-	if b.sharded == nil {
-		return nil
+func (b *built) writeNext(w io.Writer) error {
+	out, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest))
+	if err != nil {
+		return err
 	}
-	return report.WriteWhole(filepath.Join(dir, shard.FileName), func(w io.Writer) error { return report.EncodeJSON(w, b.sharded) })
-}
-
-// writeDigests writes the digests of all requests, as soon as they are built: with a ring after the run.
-func (b *built) writeDigests(dir string) error {
-	if b.sharded == nil || b.Prebuilt.Fingerprint(b.Work) == "" {
-		return nil
+	var line []byte
+	for i := range b.next {
+		line = b.next[i].AppendJSON(line[:0])
+		if _, err := out.Write(line); err != nil {
+			return errors.Join(err, out.Close())
+		}
 	}
-	return report.WriteWhole(filepath.Join(dir, shard.DigestsName), func(w io.Writer) error { return b.Prebuilt.WriteDigests(b.Work, w) })
+	return out.Close()
 }

@@ -125,7 +125,7 @@ func (s *results) awaitStart(ctx context.Context, group *shard.Group, interrupts
 	if file.LateNS = int64(max(0, time.Since(at))); file.LateNS > 0 {
 		s.ui.note("ready %v after the agreed start: what was planned before is not sent", time.Duration(file.LateNS).Round(time.Millisecond))
 	}
-	if err := s.writeShardFile(s.dir); err != nil {
+	if err := s.writeShard(s.dir); err != nil {
 		return err
 	}
 	s.run.StartAt(at, s.o.late == shard.LateJoin)

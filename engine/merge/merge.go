@@ -29,10 +29,8 @@ import (
 func (s *Shards) Write(dir string, seen *atomic.Int64) (*metrics.Summary, error) {
 	plan, started := s.first.plan, s.first.file.StartAt
 	urls, slos := plan.Run.Targets, []metrics.SLO(nil)
-	for i := range s.all {
-		if sum := s.all[i].summary; sum != nil && slos == nil {
-			slos = report.SLOsOf(sum)
-		}
+	if i := slices.IndexFunc(s.all, func(k source) bool { return k.summary != nil }); i >= 0 {
+		slos = report.SLOsOf(s.all[i].summary)
 	}
 	c := metrics.NewCollector(urls, slos...)
 	if err := c.Spill(dir); err != nil {
@@ -43,8 +41,8 @@ func (s *Shards) Write(dir string, seen *atomic.Int64) (*metrics.Summary, error)
 		return nil, err
 	}
 	var endNS, n int64
-	for r, err := range s.byEnd() {
-		if err == nil {
+	for r, failed := range s.byEnd() {
+		if err = failed; err == nil {
 			c.Add(r, slices.Index(urls, r.Target))
 			w.Append(r)
 			endNS = max(endNS, lastInstant(r))
@@ -54,14 +52,13 @@ func (s *Shards) Write(dir string, seen *atomic.Int64) (*metrics.Summary, error)
 			}
 		}
 		if err != nil {
-			_, _ = w.Close()
-			return nil, err
+			break
 		}
 	}
-	if _, err := w.Close(); err != nil {
-		return nil, err
+	if _, closed := w.Close(); err == nil {
+		err = cmp.Or(closed, s.addGaps(c))
 	}
-	if err := s.addGaps(c); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	sum, err := s.summary(c, n, endNS)
@@ -195,7 +192,7 @@ func (s *Shards) summary(c *metrics.Collector, records, endNS int64) (*metrics.S
 
 // row is what the summary says of a shard.
 func (k *source) row() metrics.Shard {
-	one := metrics.Shard{Index: int64(k.index), State: metrics.ShardMissing}
+	one := metrics.Shard{Index: int64(k.file.Index), State: metrics.ShardMissing}
 	if k.plan != nil {
 		one.State, one.Host, one.Requests, one.LateMS = metrics.ShardEnded, k.plan.Run.Host.Name, k.file.Requests, float64(k.file.LateNS)/1e6
 	}

@@ -26,9 +26,8 @@ import (
 
 // source is what is left of one shard.
 type source struct {
-	index   int
-	dir     string // "" = nothing
-	file    shard.File
+	dir     string     // "" = nothing
+	file    shard.File // of a missing one its index alone
 	plan    *report.Plan
 	summary *metrics.Summary // nil = the shard is lost: it ended before its run did, or has no directory
 }
@@ -47,14 +46,19 @@ type Shards struct {
 // Open reads what the directories of shards say of themselves; a directory of such directories stands for them. It returns an error if
 // they are not of one run. Missing shards are none.
 func Open(dirs []string) (*Shards, error) {
-	dirs, err := unfold(dirs)
-	if err != nil {
-		return nil, err
-	}
 	s := new(Shards)
 	for _, dir := range dirs {
-		if err := s.open(dir); err != nil {
-			return nil, err
+		found := []string{filepath.Join(dir, shard.FileName)}
+		if _, err := os.Stat(found[0]); err != nil {
+			found, _ = filepath.Glob(filepath.Join(dir, "*", shard.FileName))
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("%s is no directory of a shard: it has no %s; give the directories that --shard runs wrote", dir, shard.FileName)
+		}
+		for _, name := range found {
+			if err := s.open(name); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for i := range s.all {
@@ -69,33 +73,16 @@ func Open(dirs []string) (*Shards, error) {
 // Records is how many requests the whole load has.
 func (s *Shards) Records() int64 { return s.first.file.Workload.Requests }
 
-// unfold puts in place of a directory that is no shard the shards in it.
-func unfold(dirs []string) (out []string, err error) {
-	for _, dir := range dirs {
-		if _, err := os.Stat(filepath.Join(dir, shard.FileName)); err == nil {
-			out = append(out, dir)
-			continue
-		}
-		found, err := filepath.Glob(filepath.Join(dir, "*", shard.FileName))
-		if err != nil || len(found) == 0 {
-			return nil, fmt.Errorf("%s is no directory of a shard: it has no %s; give the directories that --shard runs wrote", dir, shard.FileName)
-		}
-		for _, name := range found {
-			out = append(out, filepath.Dir(name))
-		}
-	}
-	return out, nil
-}
-
-func (s *Shards) open(dir string) error {
+// open reads what the directory of a shard says, of which name is the shard.FileName.
+func (s *Shards) open(name string) error {
+	dir := filepath.Dir(name)
 	k := source{dir: dir}
-	name := filepath.Join(dir, shard.FileName)
 	text, err := os.ReadFile(name)
 	if err = cmp.Or(err, json.Unmarshal(text, &k.file)); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	f := &k.file
-	if k.index = f.Index; f.Schema != shard.Schema || f.Index < 0 || f.Index >= f.Count {
+	if f.Schema != shard.Schema || f.Index < 0 || f.Index >= f.Count {
 		return fmt.Errorf("%s: shard %d of %d, schema %d: this version reads schema %d", name, f.Index, f.Count, f.Schema, shard.Schema)
 	}
 	if k.plan, err = report.ReadPlan(dir); err != nil || k.plan == nil {
@@ -116,13 +103,13 @@ func (s *Shards) open(dir string) error {
 		}
 	}
 	for i := len(s.all); i < f.Count; i++ {
-		s.all = append(s.all, source{index: i})
+		s.all = append(s.all, source{file: shard.File{Index: i}})
 	}
 	if other := &s.all[f.Index]; other.dir != "" {
 		return fmt.Errorf("%s and %s are both shard %d of %d; leave one out", other.dir, dir, f.Index, f.Count)
 	}
 	s.all[f.Index] = k
-	if s.first == nil || f.Index < s.first.index {
+	if s.first == nil || f.Index < s.first.file.Index {
 		s.first = &s.all[f.Index]
 	}
 	return nil
@@ -143,15 +130,15 @@ func (s *Shards) number(r *record.Record) int64 {
 // what says what became of a lost shard.
 func (k *source) what() string {
 	if k.dir == "" {
-		return fmt.Sprintf("shard %d left no results", k.index)
+		return fmt.Sprintf("shard %d left no results", k.file.Index)
 	}
-	return fmt.Sprintf("shard %d ended before its run did", k.index)
+	return fmt.Sprintf("shard %d ended before its run did", k.file.Index)
 }
 
 // records are those of a shard: those on disk, on the clock of shard 0, and of a lost shard, unsent, what else the one before it knows that
 // it was to send. A record is valid until the next.
 func (s *Shards) records(k *source) iter.Seq2[*record.Record, error] {
-	lost, before := k.summary == nil, s.all[(k.index+len(s.all)-1)%len(s.all)].dir
+	lost, before := k.summary == nil, s.all[(k.file.Index+len(s.all)-1)%len(s.all)].dir
 	released := s.first.plan.Run.Concurrency > 0 || !lost && (k.summary.Cap != nil || k.summary.Turns != nil && k.summary.Turns.Sessions != "strict")
 	return func(yield func(*record.Record, error) bool) {
 		for r, err := range report.Records(k.dir) {

@@ -10,7 +10,6 @@ import (
 	"unsafe"
 
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // mostSteps is into how many steps of time a run is cut at most, and mostRows how many rows all targets have together; of
@@ -132,9 +131,7 @@ func (t *Timeline) by(labels []Step, of func(*timing) int) iter.Seq[[]Step] {
 				for _, k := range requests[i] {
 					f(k)
 				}
-			}
-			if all.spilled > 0 { // one pass for each label, in place of a list
-				each = func(f func(*timing)) {
+				if all.spilled > 0 { // one pass for each label, in place of a list
 					all.each(func(k *timing) {
 						if of(k) == i {
 							f(k)
@@ -258,15 +255,6 @@ func (d *Distribution) at(permille int64, unitNS float64) *float64 {
 		return nil
 	}
 	return new(float64(d.QuantileNS(permille)) / unitNS)
-}
-
-// nearest is the percentile by nearest rank in units of unitNS, exact; nil of nothing. It sorts ns.
-func nearest(ns []int64, permille int64, unitNS float64) *float64 {
-	if len(ns) == 0 {
-		return nil
-	}
-	slices.Sort(ns)
-	return new(float64(ns[stats.Rank(int64(len(ns)), permille)-1]) / unitNS)
 }
 
 // timing is what results by time keep of a request: 80 bytes, beside the hundreds of its record.

@@ -189,19 +189,19 @@ func (o *Outage) describeEnding() string {
 
 // others compares the TTFT of all other places before and during an outage at one place.
 func (c *Collector) others(o *Outage) {
-	var before, during []int64
+	var before, during Distribution
 	c.timings.each(func(k *timing) {
 		if k.ttftNS() == record.None || (failingPlace{k.target, k.endpoint}) == o.at {
 			return
 		}
 		switch sent := seconds(k.atNS); {
 		case sent < o.FromS:
-			before = append(before, k.ttftNS())
+			before.Add(k.ttftNS())
 		case o.ToS == nil || sent < *o.ToS:
-			during = append(during, k.ttftNS())
+			during.Add(k.ttftNS())
 		}
 	})
-	o.OthersBeforeMS, o.OthersDuringMS = nearest(before, 990, 1e6), nearest(during, 990, 1e6)
+	o.OthersBeforeMS, o.OthersDuringMS = before.at(990, 1e6), during.at(990, 1e6)
 }
 
 // Failed says how many requests failed; "" if none did.

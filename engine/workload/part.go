@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -152,12 +153,11 @@ func (w *Work) Identity(of []int32, ideal IdealHits, settings ...any) string {
 }
 
 // WriteDigests writes the digests of a part's requests, all of which are built, as shard.DigestsName has them.
-func (m *Requests) WriteDigests(w *Work, out io.Writer) error {
+func (m *Requests) WriteDigests(w *Work, to io.Writer) error {
+	out := bufio.NewWriter(to)
 	for i := range m.digests {
-		b := binary.LittleEndian.AppendUint64(make([]byte, 0, 48), uint64(w.Number(i)))
-		if _, err := out.Write(appendDigest(b, w, i, &m.digests[i])); err != nil {
-			return err
-		}
+		number := binary.LittleEndian.AppendUint64(make([]byte, 0, 48), uint64(w.Number(i)))
+		_, _ = out.Write(appendDigest(number, w, i, &m.digests[i])) // Flush has the error
 	}
-	return nil
+	return out.Flush()
 }
