@@ -60,10 +60,6 @@ type times struct {
 	linger   time.Duration // how long shard 0 answers after its end, at most
 }
 
-func usualTimes() times {
-	return times{500 * time.Millisecond, 4 * time.Second, 10 * time.Minute, 10 * time.Second, 5 * time.Second, 2 * time.Second}
-}
-
 // Hello is what a shard brings to a barrier.
 type Hello struct {
 	Part
@@ -94,7 +90,7 @@ type Group struct {
 
 // Join waits for shard 0 at a barrier. The context that it returns ends if a shard fails before the start; its cause says which, and why.
 func Join(ctx context.Context, h Hello) (*Group, context.Context, error) {
-	return join(ctx, h, usualTimes(), 0)
+	return join(ctx, h, times{500 * time.Millisecond, 4 * time.Second, 10 * time.Minute, 10 * time.Second, 5 * time.Second, 2 * time.Second}, 0)
 }
 
 func join(ctx context.Context, h Hello, t times, shiftNS int64) (_ *Group, _ context.Context, err error) {

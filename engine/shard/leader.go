@@ -75,7 +75,7 @@ func readEntry(dir string) (e entry, err error) {
 	return e, err
 }
 
-// post puts the entry into the directory, whole as soon as it has its name.
+// post puts the entry into the directory. Who reads it while it is written reads it again.
 func (l *leader) post(over string) error {
 	if l.address != "" {
 		return nil
@@ -89,11 +89,7 @@ func (l *leader) post(over string) error {
 		}
 	}
 	text, _ := json.Marshal(&e)
-	name := filepath.Join(l.Where, entryName)
-	if err := os.WriteFile(name+".new", text, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(name+".new", name)
+	return os.WriteFile(filepath.Join(l.Where, entryName), text, 0o644)
 }
 
 // lead begins a barrier. The leader listens on all addresses: that of a URL may be one of a service before it.

@@ -28,13 +28,7 @@ func (p Part) Leads() bool { return p.Index == 0 }
 
 // Of is the part's share of n that are divided evenly, such as a number of requests in flight. The first shards have one more if
 // they do not come out even.
-func (p Part) Of(n int) int {
-	share := n / p.Count
-	if p.Index < n%p.Count {
-		share++
-	}
-	return share
-}
+func (p Part) Of(n int) int { return (n + p.Count - 1 - p.Index) / p.Count }
 
 // String is the part as --shard has it.
 func (p Part) String() string { return fmt.Sprintf("%d/%d", p.Index, p.Count) }

@@ -29,19 +29,6 @@ const (
 	costOfInput   = 15     // a token that is built, hashed and written: 145 million take 1 s of two cores
 )
 
-// costs are what the requests cost the client that sends them, in ns of a processor.
-func (w *Work) costs() []int64 {
-	costs := make([]int64, w.Requests())
-	for i := range costs {
-		input := int(w.Trace.InputTokens[i])
-		if !w.Made(i) {
-			input = len(w.Trace.Verbatim(i).Content) / 4
-		}
-		costs[i] = costOfRequest + costOfOutput*int64(w.Trace.OutputTokens[i]) + costOfInput*int64(input)
-	}
-	return costs
-}
-
 // Divide returns which of count shards sends each request, and what the shards have to do, in ns of a processor. Jobs and conversations stay whole, and so does what depends on each other. In
 // the order of their first requests each goes to the shard that has the least to do so far. So no two shards differ by more than the
 // dearest job costs, at any time of the plan. If there are fewer jobs than shards, the last shards have nothing to do. It is the same on
@@ -67,8 +54,12 @@ func (w *Work) Divide(count int) (of []int32, busy []int64) {
 		}
 	}
 	whole := make([]int64, n)
-	for i, cost := range w.costs() {
-		whole[root(job[i])] += cost
+	for i := range w.Requests() {
+		input := int(w.Trace.InputTokens[i])
+		if !w.Made(i) {
+			input = len(w.Trace.Verbatim(i).Content) / 4
+		}
+		whole[root(job[i])] += costOfRequest + costOfOutput*int64(w.Trace.OutputTokens[i]) + costOfInput*int64(input)
 	}
 	to := slices.Repeat([]int32{-1}, n)
 	of, busy = make([]int32, w.Requests()), make([]int64, count)
