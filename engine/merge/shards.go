@@ -64,8 +64,10 @@ func Open(dirs []string) (*Shards, error) {
 	for i := range s.all {
 		if k := &s.all[i]; k.summary == nil {
 			s.lost = append(s.lost, k)
-			s.has = make([]bool, s.Records()+1)
 		}
+	}
+	if len(s.lost) > 0 {
+		s.has = make([]bool, s.Records()+1)
 	}
 	return s, nil
 }
