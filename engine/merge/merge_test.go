@@ -112,7 +112,7 @@ func write(t *testing.T, parts []part, index, requests int, whole bool) string {
 		}
 	}
 	check(os.Mkdir(dir, 0o755))
-	f := shard.File{Schema: shard.Schema, Index: index, Count: len(parts), Version: "v", Load: "sha256:1", Requests: int64(len(p.plan)), Workload: metrics.Workload{Requests: int64(requests)}, StartAt: start}
+	f := shard.File{Schema: shard.Schema, Index: index, Count: len(parts), Version: "v", Load: "sha256:1", Requests: int64(len(p.plan)), Workload: metrics.Workload{Requests: int64(requests)}, Size: metrics.Load{Requests: int64(requests)}, StartAt: start}
 	if p.offsetNS != 0 {
 		f.Clock = []shard.Offset{{AtNS: 0, OffsetNS: p.offsetNS, ErrorNS: 1000}}
 	}
@@ -174,6 +174,9 @@ func merged(t *testing.T, dirs ...string) (*metrics.Summary, []record.Record) {
 	sum, err := report.Load(out)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if plan, err := report.ReadPlan(out); err != nil || plan.Load.Requests != s.Records() || plan.Workload.Requests != s.Records() {
+		t.Errorf("%s is not of the whole load: %v, %+v", report.PlanName, err, plan)
 	}
 	var all []record.Record
 	if _, err := report.EachRecord(out, func(r *record.Record) { all = append(all, *r) }); err != nil {
