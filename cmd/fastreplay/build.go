@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/prompt"
+	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/history"
 	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/shard"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
@@ -24,7 +26,8 @@ type built struct {
 	*prepared
 	builder *workload.Builder
 	ideal   workload.IdealHits
-	sharded *sharded         // nil if the run sends the whole load
+	sharded *shard.File      // nil if the run sends the whole load
+	next    []record.Record  // what the next shard is to send
 	history *history.History // nil if turns are sent as recorded
 	seconds float64          // that building took
 }

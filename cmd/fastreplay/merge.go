@@ -45,9 +45,10 @@ count as not sent. Exit codes are those of a run.`,
 			if err != nil {
 				return err
 			}
-			s, err := writeMerged(shards, dir, ui)
-			if err != nil {
-				return &exitError{exitInvalid, err.Error()}
+			done, end := ui.watchWork("merging", shards.Records(), func(n int64) string { return format.Count(n) + " records" })
+			s, err := shards.Write(dir, done)
+			if end(); err != nil {
+				return &exitError{exitInvalid, errors.Join(err, os.RemoveAll(dir)).Error()}
 			}
 			r.judgeAgain(s)
 			page := writePage(dir, s, ui)
@@ -70,21 +71,6 @@ count as not sent. Exit codes are those of a run.`,
 	f.BoolVar(&asJSON, "json", false, "print the summary as JSON on standard output")
 	f.BoolVarP(&quiet, "quiet", "q", false, "print only the verdict, where the results are, and errors")
 	return c
-}
-
-// writeMerged writes the files of the run into dir. On error it leaves none.
-func writeMerged(shards *merge.Shards, dir string, ui *terminal) (*metrics.Summary, error) {
-	done, end := ui.watchWork("merging", shards.Records(), func(n int64) string { return format.Count(n) + " records" })
-	s, err := shards.Write(dir, done)
-	end()
-	if err != nil {
-		entries, _ := os.ReadDir(dir)
-		for _, e := range entries {
-			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
-		}
-		return nil, errors.Join(err, os.Remove(dir))
-	}
-	return s, nil
 }
 
 // writePage writes report.html and returns where it is; "" if there is none, with a line on the terminal.

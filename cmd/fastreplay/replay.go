@@ -208,7 +208,7 @@ func send(ctx context.Context, b *built, dir string, stamps wire.Stamps, group *
 	}
 	sent = true
 	if group != nil {
-		b.sharded.file.Clock, b.sharded.file.ClockErr = group.End()
+		b.sharded.Clock = group.End()
 	}
 	return sink.conclude(found, run.Records())
 }

@@ -90,7 +90,7 @@ func (s *results) discard() error {
 	if s.servers != nil && s.servers.file != nil {
 		_ = s.servers.file.Close()
 	}
-	for _, name := range []string{report.RequestsName, report.RequestsName + ".zst", report.ServerMetricsName, report.PlanName, shard.FileName, shard.PlannedName, shard.PlannedNextName, shard.DigestsName} {
+	for _, name := range []string{report.RequestsName, report.RequestsName + ".zst", report.ServerMetricsName, report.PlanName, shard.FileName, shard.PlannedNextName, shard.DigestsName} {
 		_ = os.Remove(filepath.Join(s.dir, name))
 	}
 	return err
@@ -119,7 +119,7 @@ func (s *results) conclude(found engine.Result, records []record.Record) error {
 	summary.Notes = append(summary.Notes, s.o.unnamed(summary)...)
 	diskErr = cmp.Or(diskErr,
 		report.WriteHistograms(s.dir, s.collector, found.Run.StartedAt, found.Ended), report.WriteSummary(s.dir, summary),
-		report.WriteTimeline(s.dir, s.collector.Timeline()), s.servers.err, s.writeDigests(s.dir), s.writeShardFile(s.dir))
+		report.WriteTimeline(s.dir, s.collector.Timeline()), s.servers.err, s.writeShard(s.dir))
 	if diskErr == nil {
 		diskErr = writeExports(s.ui, s.dir, s.o.exports)
 	} else if len(s.o.exports) > 0 {

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/fastreplay/fastreplay/codec/api"
-	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/audit"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/probe"
@@ -57,50 +57,35 @@ func (o *options) newSalt() string {
 	return "fastreplay-" + hex.EncodeToString(sum[:8])
 }
 
-// sharded is what a shard has besides its work.
-type sharded struct {
-	file shard.File
-	next []record.Record // what the next shard is to send
-}
-
 // takePart leaves of the whole work, which is routed and has its expected hits, what this shard sends.
 func (b *built) takePart(backend api.Backend) error {
 	if !b.o.isShard() {
 		return nil
 	}
-	p, of := b.o.shard, b.Divide(b.o.shard.Count)
-	var own, all, least int64
-	requests := make([]int64, p.Count)
-	for i, cost := range b.Costs() {
-		requests[of[i]]++
-		all += cost
-		if int(of[i]) == p.Index {
-			own += cost
-		}
+	p := b.o.shard
+	of, costs := b.Divide(p.Count)
+	if n := slices.Index(costs, 0); n >= 0 {
+		return fmt.Errorf("--shard: the load has whole jobs and conversations for %d shards, and not for %d; want at most %d", n, p.Count, n)
 	}
-	for _, n := range requests {
-		if n > 0 {
-			least++
-		}
-	}
-	if int(least) < p.Count {
-		return fmt.Errorf("--shard: the load has whole jobs and conversations for %d shards, and not for %d; want at most %d", least, p.Count, least)
-	}
-	b.sharded = &sharded{file: shard.File{
-		Schema: shard.Schema, Index: p.Index, Count: p.Count, Version: buildVersion(), Requests: requests[p.Index], Whole: int64(b.Requests()), SpanNS: b.Plan.SpanNS(),
+	b.sharded = &shard.File{
+		Schema: shard.Schema, Index: p.Index, Count: p.Count, Version: buildVersion(), Workload: b.workloadInfo(nil), Size: b.size(), StartAt: b.o.start.at.UTC(),
 		Load: b.Identity(of, b.ideal, p.Count, buildVersion(), b.o.seed, b.o.api, b.model, b.o.prompt, string(b.o.extra), b.o.noForceOutput, b.o.noStream, b.salt != "",
 			b.o.sessions.String(), b.o.sessions.past, b.o.route),
-		StartAt: b.o.start.at.UTC(),
-	}}
-	if p.Leads() && b.o.route != routeLeastInFlight {
-		b.sharded.file.Routing = audit.CompareRouters(b.Work, nil)
 	}
-	b.ideal, b.sharded.next = b.Take(p, of, b.runID, b.ideal, backend)
+	if p.Leads() && b.o.route != routeLeastInFlight {
+		b.sharded.Routing = audit.CompareRouters(b.Work, nil)
+	}
+	b.ideal, b.next = b.Take(p, of, b.runID, b.ideal, backend)
+	b.sharded.Requests = int64(b.Requests())
 	if !p.Leads() { // shard 0 has their records
 		b.leftOut, b.fitted.LeftOut = nil, 0
 	}
+	all := int64(0)
+	for _, cost := range costs {
+		all += cost
+	}
 	b.ui.line("shard %d of %d (0 to %d): %s of %s requests, %s of the work", p.Index, p.Count, p.Count-1,
-		format.Count(int64(b.Requests())), format.Count(b.sharded.file.Whole), format.Percent(float64(own)/float64(all)))
+		format.Count(b.sharded.Requests), format.Count(b.sharded.Size.Requests), format.Percent(float64(costs[p.Index])/float64(all)))
 	if n := max(b.o.pacing.concurrency, b.o.pacing.lanes); n > 0 {
 		b.ui.line("       %d of the %d in flight are this shard's", p.Of(n), n)
 	}
@@ -110,45 +95,34 @@ func (b *built) takePart(backend api.Backend) error {
 	return nil
 }
 
-// writeShard writes what a shard leaves behind for the merge, before the start.
+// writeShard writes what a shard leaves behind for the merge, as far as it is known: before the start, when the start is known, and after the
+// run. With a ring the digests are known at last.
 func (b *built) writeShard(dir string) error {
 	if b.sharded == nil {
 		return nil
 	}
-	err := errors.Join(b.writeShardFile(dir), writePlanned(dir, shard.PlannedName, b.Records(b.runID, b.ideal, nil)),
-		writePlanned(dir, shard.PlannedNextName, b.sharded.next), b.writeDigests(dir))
-	b.sharded.next = nil // and its memory
+	err := report.WriteWhole(filepath.Join(dir, shard.FileName), func(w io.Writer) error { return report.EncodeJSON(w, b.sharded) })
+	if name := filepath.Join(dir, shard.DigestsName); !exists(name) && b.Prebuilt.Fingerprint(b.Work) != "" {
+		err = errors.Join(err, report.WriteWhole(name, func(w io.Writer) error { return b.Prebuilt.WriteDigests(b.Work, w) }))
+	}
+	if b.next != nil {
+		err = errors.Join(err, report.WriteWhole(filepath.Join(dir, shard.PlannedNextName), b.writeNext))
+		b.next = nil // and its memory
+	}
 	return err
 }
 
-func (b *built) writeShardFile(dir string) error {
-	if b.sharded == nil {
-		return nil
+func (b *built) writeNext(w io.Writer) error {
+	out, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest))
+	if err != nil {
+		return err
 	}
-	return report.WriteWhole(filepath.Join(dir, shard.FileName), func(w io.Writer) error { return report.EncodeJSON(w, &b.sharded.file) })
-}
-
-// writeDigests writes the digests of all requests, as soon as they are built: with a ring after the run.
-func (b *built) writeDigests(dir string) error {
-	if b.sharded == nil || b.Prebuilt.Fingerprint(b.Work) == "" {
-		return nil
+	var line []byte
+	for i := range b.next {
+		line = b.next[i].AppendJSON(line[:0])
+		if _, err := out.Write(line); err != nil {
+			return errors.Join(err, out.Close())
+		}
 	}
-	return report.WriteWhole(filepath.Join(dir, shard.DigestsName), func(w io.Writer) error { return b.Prebuilt.WriteDigests(b.Work, w) })
-}
-
-func writePlanned(dir, name string, records []record.Record) error {
-	return report.WriteWhole(filepath.Join(dir, name), func(w io.Writer) error {
-		out, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest))
-		if err != nil {
-			return err
-		}
-		var line []byte
-		for i := range records {
-			line = records[i].AppendJSON(line[:0])
-			if _, err := out.Write(line); err != nil {
-				return errors.Join(err, out.Close())
-			}
-		}
-		return out.Close()
-	})
+	return out.Close()
 }

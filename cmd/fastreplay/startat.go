@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -80,29 +81,23 @@ func (b *built) about() map[string]string {
 		}
 	}
 	about["trace"] = fmt.Sprintf("%s of %d rows", b.Trace.Name, b.Trace.FileRows)
-	about["requests"] = fmt.Sprint(b.sharded.file.Whole)
+	about["requests"] = fmt.Sprint(b.sharded.Size.Requests)
 	return about
 }
 
 // awaitStart sets the moment at which the run, which is ready, begins, and returns shortly before it. If standard input has the moment and
 // ends before the run does, whoever drives the run has gone: that counts as an interrupt.
 func (s *results) awaitStart(ctx context.Context, group *shard.Group, interrupts *interrupts) (err error) {
-	at, file := s.o.start.at, &shard.File{}
-	if s.sharded != nil {
-		file = &s.sharded.file
-		file.ClockErr = "without --start-barrier nobody was asked; " + host.ClockWords()
-	}
+	at, file := s.o.start.at, cmp.Or(s.sharded, new(shard.File)) // the latter is not kept
+	file.ClockErr = "without --start-barrier nobody was asked; " + host.ClockWords()
 	switch {
 	case group != nil:
-		agreed, err := group.Ready(ctx, file.Load, s.about())
+		agreed, ahead, err := group.Ready(ctx, file.Load, s.about())
 		if err != nil {
 			return err
 		}
-		at, file.StartAt, file.StartNS, file.Barrier, file.ClockErr = agreed.Local, agreed.At, int64(agreed.Ahead), s.o.barrier, ""
-		s.ui.line("all shards begin at %s; this clock is %v ahead of that of shard 0", agreed.At.Format(time.RFC3339Nano), agreed.Ahead)
-		if agreed.Mute != "" {
-			s.ui.note("the shards begin together only as far as their machines' clocks agree: %s", agreed.Mute)
-		}
+		at, file.StartAt, file.StartNS, file.ClockErr = agreed.Add(ahead), agreed, int64(ahead), ""
+		s.ui.line("all shards begin at %s; this clock is %v ahead of that of shard 0", agreed.Format(time.RFC3339Nano), ahead)
 	case s.o.start.asked:
 		if _, err := fmt.Fprintln(s.out, "ready"); err != nil {
 			return err
@@ -130,23 +125,18 @@ func (s *results) awaitStart(ctx context.Context, group *shard.Group, interrupts
 	if file.LateNS = int64(max(0, time.Since(at))); file.LateNS > 0 {
 		s.ui.note("ready %v after the agreed start: what was planned before is not sent", time.Duration(file.LateNS).Round(time.Millisecond))
 	}
-	if err := s.writeShardFile(s.dir); err != nil {
+	if err := s.writeShard(s.dir); err != nil {
 		return err
 	}
 	s.run.StartAt(at, s.o.late == shard.LateJoin)
 	const early = time.Second // for what is done between here and the start: 200 ms were too few beside 15 busy threads on 2 cores
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(time.Until(at) - 2*early):
-	}
 	connecting, cancel := context.WithDeadline(ctx, at.Add(-early))
 	defer cancel()
-	s.run.Connect(connecting) // servers may have closed connections meanwhile
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(time.Until(at) - early):
-		return nil
+	case <-time.After(time.Until(at) - 2*early):
+		s.run.Connect(connecting) // servers may have closed connections meanwhile
 	}
+	<-connecting.Done()
+	return ctx.Err()
 }

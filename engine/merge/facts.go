@@ -2,17 +2,18 @@ package merge
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// add adds the facts of a client to those of others, key by key. Numbers are summed, but for those whose names say that they are a
+// addFacts adds the facts of a client to those of others, key by key. Numbers are summed, but for those whose names say that they are a
 // largest, a share or a setting: of these the largest remains. Of percentiles those with the largest p99 remain, for no record has their values.
-func add[T any](sum *T, of *T) {
-	if of != nil {
-		addValue(reflect.ValueOf(sum).Elem(), reflect.ValueOf(of).Elem(), "")
+func addFacts(sum, of *metrics.Summary) {
+	for _, name := range []string{"Client", "Connections", "Writes", "Cap", "Turns", "History", "Answers", "BuildAhead"} {
+		addValue(reflect.ValueOf(sum).Elem().FieldByName(name), reflect.ValueOf(of).Elem().FieldByName(name), name)
 	}
 }
 
@@ -40,37 +41,42 @@ func addValue(sum, of reflect.Value, name string) {
 			}
 		}
 	case reflect.Pointer:
-		if of.IsNil() || of.Type() == reflect.TypeFor[*stats.Shares]() {
-			return
-		}
-		if p, is := of.Interface().(*stats.Percentiles); is {
-			if sum.IsNil() || sum.Interface().(*stats.Percentiles).P99 < p.P99 {
-				sum.Set(of)
+		p, percentiles := of.Interface().(*stats.Percentiles)
+		switch {
+		case of.IsNil() || of.Type() == reflect.TypeFor[*stats.Shares]():
+		case percentiles && (sum.IsNil() || sum.Interface().(*stats.Percentiles).P99 < p.P99):
+			sum.Set(of)
+		case !percentiles:
+			if sum.IsNil() {
+				sum.Set(reflect.New(sum.Type().Elem()))
 			}
-			return
+			addValue(sum.Elem(), of.Elem(), name)
 		}
-		if sum.IsNil() {
-			sum.Set(reflect.New(sum.Type().Elem()))
-		}
-		addValue(sum.Elem(), of.Elem(), name)
 	}
 }
 
-// worst keeps of each percentile the largest effect of late reads.
-func worst(all, more []metrics.Unsafe) []metrics.Unsafe {
-	for _, u := range more {
-		known := false
-		for i := range all {
-			if o := &all[i]; o.Metric == u.Metric && o.Percentile == u.Percentile {
-				known = true
-				if o.EffectMS < u.EffectMS {
-					*o = u
-				}
+// countUnrecorded puts into out what no record has: the sums of what the shards counted by their own clocks and bodies.
+func (s *Shards) countUnrecorded(out *metrics.Summary) {
+	out.Lateness.Reading, out.Requests.Early, out.Tokens.PromptMismatches, out.Tokens.OverLong = []metrics.Unsafe{}, 0, 0, 0
+	out.PrefixCache.AboveIdealTokens, out.PrefixCache.AboveIdealRequests = 0, 0
+	for i := range s.all {
+		t := s.all[i].summary
+		if t == nil {
+			continue
+		}
+		out.Requests.Early += t.Requests.Early
+		out.Tokens.PromptMismatches += t.Tokens.PromptMismatches
+		out.Tokens.OverLong += t.Tokens.OverLong
+		out.PrefixCache.AboveIdealTokens += t.PrefixCache.AboveIdealTokens
+		out.PrefixCache.AboveIdealRequests += t.PrefixCache.AboveIdealRequests
+		all := &out.Lateness.Reading // of each percentile the largest effect of late reads
+		for _, u := range t.Lateness.Reading {
+			k := slices.IndexFunc(*all, func(o metrics.Unsafe) bool { return o.Metric == u.Metric && o.Percentile == u.Percentile })
+			if k < 0 {
+				*all = append(*all, u)
+			} else if (*all)[k].EffectMS < u.EffectMS {
+				(*all)[k] = u
 			}
 		}
-		if !known {
-			all = append(all, u)
-		}
 	}
-	return all
 }

@@ -112,7 +112,7 @@ func write(t *testing.T, parts []part, index, requests int, whole bool) string {
 		}
 	}
 	check(os.Mkdir(dir, 0o755))
-	f := shard.File{Schema: shard.Schema, Index: index, Count: len(parts), Version: "v", Load: "sha256:1", Requests: int64(len(p.plan)), Whole: int64(requests), StartAt: start}
+	f := shard.File{Schema: shard.Schema, Index: index, Count: len(parts), Version: "v", Load: "sha256:1", Requests: int64(len(p.plan)), Workload: metrics.Workload{Requests: int64(requests)}, Size: metrics.Load{Requests: int64(requests)}, StartAt: start}
 	if p.offsetNS != 0 {
 		f.Clock = []shard.Offset{{AtNS: 0, OffsetNS: p.offsetNS, ErrorNS: 1000}}
 	}
@@ -122,20 +122,18 @@ func write(t *testing.T, parts []part, index, requests int, whole bool) string {
 	plan := report.Plan{Schema: metrics.Schema, Run: metrics.Run{Targets: []string{url}, Host: metrics.Host{Name: "a", CPUs: 2}}, Limits: metrics.DefaultLimits(), Workload: metrics.Workload{Requests: int64(len(p.plan))}}
 	check(report.WritePlan(dir, &plan))
 	next := parts[(index+1)%len(parts)]
-	for name, records := range map[string][]record.Record{shard.PlannedName: p.plan, shard.PlannedNextName: next.plan} {
-		check(report.WriteWhole(filepath.Join(dir, name), func(w io.Writer) error {
-			out, err := zstd.NewWriter(w)
-			for i := range records {
-				_, _ = out.Write(records[i].AppendJSON(nil))
-			}
-			check(out.Close())
-			return err
-		}))
-	}
+	check(report.WriteWhole(filepath.Join(dir, shard.PlannedNextName), func(w io.Writer) error {
+		out, err := zstd.NewWriter(w)
+		for i := range next.plan {
+			_, _ = out.Write(next.plan[i].AppendJSON(nil))
+		}
+		check(out.Close())
+		return err
+	}))
 	check(report.WriteWhole(filepath.Join(dir, shard.DigestsName), func(w io.Writer) (err error) {
 		for _, r := range p.plan {
 			d := sha256.Sum256([]byte(r.RequestID))
-			_, err = w.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(r.Row)), d[:]...))
+			_, err = w.Write(append(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(r.Row)), uint64(r.PlannedNS)), d[:]...))
 		}
 		return err
 	}))
@@ -176,6 +174,9 @@ func merged(t *testing.T, dirs ...string) (*metrics.Summary, []record.Record) {
 	sum, err := report.Load(out)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if plan, err := report.ReadPlan(out); err != nil || plan.Load.Requests != s.Records() || plan.Workload.Requests != s.Records() {
+		t.Errorf("%s is not of the whole load: %v, %+v", report.PlanName, err, plan)
 	}
 	var all []record.Record
 	if _, err := report.EachRecord(out, func(r *record.Record) { all = append(all, *r) }); err != nil {
@@ -316,7 +317,7 @@ func TestOpenRefuses(t *testing.T) {
 		"the agreed start is":                            {a, change("start_at", `"2026-01-02T03:04:06Z"`)},
 		"the number of shards is 2 in one, and 3":        {a, change("count", "3")},
 		"is no directory of a shard":                     {a, t.TempDir()},
-		"this version reads schema 1":                    {change("schema", "9")},
+		"this version reads schema 2":                    {change("schema", "9")},
 	} {
 		if _, err := Open(dirs); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q", err, want)
@@ -349,10 +350,15 @@ func TestFactsAddUp(t *testing.T) {
 	a.StolenS, a.StolenShare = new(1.5), new(0.1)
 	b := metrics.Client{CPUS: 2, MaxRSSBytes: 4, Senders: 2, SpinUS: 60, Realtime: true}
 	b.StolenS, b.StolenShare = new(2.0), new(0.05)
-	add(&b, &a)
+	sum := metrics.Summary{Client: b}
+	addFacts(&sum, &metrics.Summary{Client: a, Cap: &metrics.Cap{Held: 3}})
+	addFacts(&sum, &metrics.Summary{Cap: &metrics.Cap{Held: 4}})
 	want := metrics.Client{CPUS: 3, MaxRSSBytes: 5, Senders: 3, SpinUS: 60, Realtime: true, ReceiveLagUS: s.DriftUS}
 	want.StolenS, want.StolenShare = new(3.5), new(0.1)
-	same(t, "client", b, want)
+	same(t, "client", sum.Client, want)
+	if sum.Cap == nil || sum.Cap.Held != 7 {
+		t.Errorf("cap %+v", sum.Cap)
+	}
 	if *a.StolenS != 1.5 {
 		t.Error("what was added has changed")
 	}

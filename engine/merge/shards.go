@@ -2,7 +2,7 @@
 //
 // It owns which directories belong together, what of a request is known that a lost shard was to send, the order of the records, the
 // correction of clocks, and how facts of several clients add up. Numbers of requests are computed from all records by package metrics.
-// Memory does not grow with the records, but for 1 bit each; see metrics.Collector.Spill.
+// Memory does not grow with the records, but for 1 byte each if a shard is lost; see metrics.Collector.Spill.
 package merge
 
 import (
@@ -10,8 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"math/bits"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,72 +26,66 @@ import (
 
 // source is what is left of one shard.
 type source struct {
-	index   int
-	dir     string // "" = nothing
-	file    shard.File
+	dir     string     // "" = nothing
+	file    shard.File // of a missing one its index alone
 	plan    *report.Plan
-	summary *metrics.Summary // nil if the shard ended before its run did
-	planned string           // file of the records that it was to have; "" = nobody has them
-	has     bitmap           // numbers of the requests that have a record, of a shard that ended early
+	summary *metrics.Summary // nil = the shard is lost: it ended before its run did, or has no directory
 }
 
 // Shards are the results of the shards of one run.
 type Shards struct {
-	all   []source     // by index, missing ones too
-	first *source      // the first that has a directory
-	like  *shard.File  // of it
-	plan  *report.Plan // of it
-	lost  []*source    // missing, or ended early
+	all   []source // by index, missing ones too
+	first *source  // the first that has a directory
+	lost  []*source
+
+	// Of requests of lost shards, while records are read:
+	has           []bool // whether a request has a record, by its number; the last place is for records without one
+	known, unsent int64  // those that have a record now; of these the ones that were made here
 }
 
 // Open reads what the directories of shards say of themselves; a directory of such directories stands for them. It returns an error if
 // they are not of one run. Missing shards are none.
 func Open(dirs []string) (*Shards, error) {
-	dirs, err := unfold(dirs)
-	if err != nil {
-		return nil, err
-	}
 	s := new(Shards)
 	for _, dir := range dirs {
-		if err := s.open(dir); err != nil {
-			return nil, err
+		found := []string{filepath.Join(dir, shard.FileName)}
+		if _, err := os.Stat(found[0]); err != nil {
+			found, _ = filepath.Glob(filepath.Join(dir, "*", shard.FileName))
 		}
-	}
-	for i := range s.all {
-		if k := &s.all[i]; k.dir == "" || k.summary == nil {
-			s.lost = append(s.lost, k)
-		}
-	}
-	return s, s.findPlanned()
-}
-
-// unfold puts in place of a directory that is no shard the shards in it.
-func unfold(dirs []string) (out []string, err error) {
-	for _, dir := range dirs {
-		if _, err := os.Stat(filepath.Join(dir, shard.FileName)); err == nil {
-			out = append(out, dir)
-			continue
-		}
-		found, err := filepath.Glob(filepath.Join(dir, "*", shard.FileName))
-		if err != nil || len(found) == 0 {
+		if len(found) == 0 {
 			return nil, fmt.Errorf("%s is no directory of a shard: it has no %s; give the directories that --shard runs wrote", dir, shard.FileName)
 		}
 		for _, name := range found {
-			out = append(out, filepath.Dir(name))
+			if err := s.open(name); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return out, nil
+	for i := range s.all {
+		if k := &s.all[i]; k.summary == nil {
+			s.lost = append(s.lost, k)
+		}
+	}
+	if len(s.lost) > 0 {
+		s.has = make([]bool, s.Records()+1)
+	}
+	return s, nil
 }
 
-func (s *Shards) open(dir string) error {
+// Records is how many requests the whole load has.
+func (s *Shards) Records() int64 { return s.first.file.Workload.Requests }
+
+// open reads what the directory of a shard says, of which name is the shard.FileName.
+func (s *Shards) open(name string) error {
+	dir := filepath.Dir(name)
 	k := source{dir: dir}
-	text, err := os.ReadFile(filepath.Join(dir, shard.FileName))
+	text, err := os.ReadFile(name)
 	if err = cmp.Or(err, json.Unmarshal(text, &k.file)); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(dir, shard.FileName), err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	f := &k.file
-	if k.index = f.Index; f.Schema != shard.Schema || f.Index < 0 || f.Index >= f.Count {
-		return fmt.Errorf("%s: shard %d of %d, schema %d: this version reads schema %d", filepath.Join(dir, shard.FileName), f.Index, f.Count, f.Schema, shard.Schema)
+	if f.Schema != shard.Schema || f.Index < 0 || f.Index >= f.Count {
+		return fmt.Errorf("%s: shard %d of %d, schema %d: this version reads schema %d", name, f.Index, f.Count, f.Schema, shard.Schema)
 	}
 	if k.plan, err = report.ReadPlan(dir); err != nil || k.plan == nil {
 		return cmp.Or(err, fmt.Errorf("%s has no %s", dir, report.PlanName))
@@ -102,29 +95,24 @@ func (s *Shards) open(dir string) error {
 			return err
 		}
 	}
-	if s.all == nil {
-		s.all = make([]source, f.Count)
-		for i := range s.all {
-			s.all[i].index = i
+	like := cmp.Or(s.first, &k)
+	for _, differs := range []struct{ what, here, there string }{
+		{"version of fastreplay", f.Version, like.file.Version}, {"number of shards", strconv.Itoa(f.Count), strconv.Itoa(like.file.Count)},
+		{"load (trace, flags or servers)", short(f.Load), short(like.file.Load)}, {"agreed start", f.StartAt.String(), like.file.StartAt.String()},
+	} {
+		if differs.here != differs.there {
+			return fmt.Errorf("%s and %s are not of one run: the %s is %s in one, and %s in the other", like.dir, dir, differs.what, differs.there, differs.here)
 		}
 	}
-	if like := s.like; like != nil {
-		for _, differs := range []struct{ what, here, there string }{
-			{"version of fastreplay", f.Version, like.Version}, {"number of shards", strconv.Itoa(f.Count), strconv.Itoa(like.Count)}, {"load (trace, flags or servers)", short(f.Load), short(like.Load)},
-			{"agreed start", f.StartAt.String(), like.StartAt.String()},
-		} {
-			if differs.here != differs.there {
-				return fmt.Errorf("%s and %s are not of one run: the %s is %s in one, and %s in the other", s.first.dir, dir, differs.what, differs.there, differs.here)
-			}
-		}
-		if other := &s.all[f.Index]; other.dir != "" {
-			return fmt.Errorf("%s and %s are both shard %d of %d; leave one out", other.dir, dir, f.Index, f.Count)
-		}
+	for i := len(s.all); i < f.Count; i++ {
+		s.all = append(s.all, source{file: shard.File{Index: i}})
+	}
+	if other := &s.all[f.Index]; other.dir != "" {
+		return fmt.Errorf("%s and %s are both shard %d of %d; leave one out", other.dir, dir, f.Index, f.Count)
 	}
 	s.all[f.Index] = k
-	if s.first == nil || f.Index < s.first.index {
+	if s.first == nil || f.Index < s.first.file.Index {
 		s.first = &s.all[f.Index]
-		s.like, s.plan = &s.first.file, s.first.plan
 	}
 	return nil
 }
@@ -132,95 +120,98 @@ func (s *Shards) open(dir string) error {
 // short is a digest that people can compare.
 func short(digest string) string { return digest[:min(len(digest), 19)] }
 
-// findPlanned finds who knows what a lost shard was to send: itself, or the one before it.
-func (s *Shards) findPlanned() error {
-	for _, k := range s.lost {
-		before := &s.all[(k.index+len(s.all)-1)%len(s.all)]
-		for _, from := range []struct{ dir, name string }{{k.dir, shard.PlannedName}, {before.dir, shard.PlannedNextName}} {
-			name := filepath.Join(from.dir, from.name)
-			if _, err := os.Stat(name); err == nil && from.dir != "" && k.planned == "" {
-				k.planned = name
-			}
-		}
-		if k.dir == "" {
-			continue
-		}
-		k.has = newBitmap(s.like.Whole)
-		if _, err := report.EachRecord(k.dir, func(r *record.Record) { k.has.set(number(r)) }); err != nil && !errors.Is(err, report.ErrNoResults) && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
-}
-
-// number is a request's number in the whole load, which its id ends with; -1 if it has none.
-func number(r *record.Record) int64 {
+// number is a request's number in the whole load, which its id ends with, or the place in has for those without one.
+func (s *Shards) number(r *record.Record) int64 {
 	n, err := strconv.ParseInt(r.RequestID[strings.LastIndexByte(r.RequestID, '-')+1:], 10, 64)
-	if err != nil {
-		return -1
+	if err != nil || n < 0 || n > s.Records() {
+		return s.Records()
 	}
 	return n
 }
-
-// bitmap is a set of numbers from 0 on.
-type bitmap []uint64
-
-func newBitmap(n int64) bitmap { return make(bitmap, (n+63)/64) }
-
-func (b bitmap) set(n int64) {
-	if n >= 0 && n/64 < int64(len(b)) {
-		b[n/64] |= 1 << (n % 64)
-	}
-}
-
-func (b bitmap) count() (n int64) {
-	for _, word := range b {
-		n += int64(bits.OnesCount64(word))
-	}
-	return n
-}
-
-func (b bitmap) has(n int64) bool { return n >= 0 && n/64 < int64(len(b)) && b[n/64]>>(n%64)&1 == 1 }
 
 // what says what became of a lost shard.
 func (k *source) what() string {
 	if k.dir == "" {
-		return fmt.Sprintf("shard %d left no results", k.index)
+		return fmt.Sprintf("shard %d left no results", k.file.Index)
 	}
-	return fmt.Sprintf("shard %d ended before its run did", k.index)
+	return fmt.Sprintf("shard %d ended before its run did", k.file.Index)
 }
 
-// records calls yield with each record of the shard: those on disk, or else what it was to send, unsent.
-func (k *source) records(yield func(*record.Record) bool) error {
-	stop := errors.New("enough")
-	pass := func(r *record.Record) error {
-		if !yield(r) {
-			return stop
+// records are those of a shard: those on disk, on the clock of shard 0, and of a lost shard, unsent, what else the one before it knows that
+// it was to send. A record is valid until the next.
+func (s *Shards) records(k *source) iter.Seq2[*record.Record, error] {
+	lost, before := k.summary == nil, s.all[(k.file.Index+len(s.all)-1)%len(s.all)].dir
+	released := s.first.plan.Run.Concurrency > 0 || !lost && (k.summary.Cap != nil || k.summary.Turns != nil && k.summary.Turns.Sessions != "strict")
+	return func(yield func(*record.Record, error) bool) {
+		for r, err := range report.Records(k.dir) {
+			if k.dir == "" || errors.Is(err, report.ErrNoResults) {
+				break
+			}
+			if err == nil {
+				onCommonClock(r, &k.file, released)
+			}
+			if err == nil && lost {
+				s.has[s.number(r)] = true
+				s.known++
+			}
+			if !yield(r, err) {
+				return
+			}
 		}
-		return nil
-	}
-	if k.dir != "" {
-		if err := report.EachRecordIn(k.dir, pass); err != nil && !errors.Is(err, report.ErrNoResults) {
-			return ignore(err, stop)
+		if !lost || before == "" {
+			return
+		}
+		for r, err := range report.RecordsOf(filepath.Join(before, shard.PlannedNextName)) {
+			if errors.Is(err, report.ErrNoResults) || err == nil && s.has[s.number(r)] {
+				continue
+			}
+			if err == nil {
+				r.Error = k.what()
+				s.known++
+				s.unsent++
+			}
+			if !yield(r, err) {
+				return
+			}
 		}
 	}
-	if k.planned == "" || k.summary != nil {
-		return nil
-	}
-	return ignore(report.EachRecordOf(k.planned, func(r *record.Record) error {
-		if k.has.has(number(r)) {
-			return nil
-		}
-		r.Error = k.what()
-		return pass(r)
-	}), stop)
 }
 
-func ignore(err, what error) error {
-	if errors.Is(err, what) {
-		return nil
+// ahead is by how much the instants of a shard are ahead of those of shard 0, atNS after the start: its clock's offset then, without
+// the one by which it has moved its start. Between two measurements it is a line. What is within the error of the measurement is 0.
+func ahead(f *shard.File, atNS int64) int64 {
+	i, _ := slices.BinarySearchFunc(f.Clock, atNS, func(o shard.Offset, at int64) int { return cmp.Compare(o.AtNS, at) })
+	around := f.Clock[max(0, i-1):min(i+1, len(f.Clock))]
+	if len(around) == 0 {
+		return 0
 	}
-	return err
+	a, b := around[0], around[len(around)-1]
+	off, within := a.OffsetNS-f.StartNS, max(a.ErrorNS, b.ErrorNS)
+	if b.AtNS > a.AtNS {
+		off += int64(float64(atNS-a.AtNS) / float64(b.AtNS-a.AtNS) * float64(b.OffsetNS-a.OffsetNS))
+	}
+	if max(off, -off) <= within {
+		return 0
+	}
+	return off
+}
+
+// onCommonClock moves the instants of a record to the clock of shard 0. The planned instant is the plan's, which no clock moves, unless
+// other requests released this one.
+func onCommonClock(r *record.Record, f *shard.File, released bool) {
+	at := []*int64{&r.SentNS, &r.WrittenNS, &r.DepartedNS, &r.AckedNS, &r.HeadersNS, &r.FirstTokenNS, &r.FirstTextNS, &r.LastTokenNS, &r.DoneNS}
+	if released {
+		at = append(at, &r.PlannedNS)
+	}
+	off := ahead(f, max(r.SentNS, r.DoneNS, 0))
+	for _, ns := range at {
+		if *ns != record.None {
+			*ns -= off
+		}
+	}
+	if r.SentNS != record.None {
+		r.SentAt = record.Wall(f.StartAt.UnixMicro() + r.SentNS/1000)
+	}
 }
 
 // reasons say which shards are lost, and what that means; nil if none is.
@@ -232,7 +223,6 @@ func (s *Shards) reasons(unsent int64) []metrics.Reason {
 	for _, k := range s.lost {
 		what = append(what, k.what())
 	}
-	r := metrics.Reason{Code: "shards", Grade: metrics.Invalid, What: strings.Join(slices.Compact(what), "; "),
-		Why: format.Many(unsent, "request") + " of theirs were not sent, or nobody knows what became of them", Do: "see the shard's own output, and run again"}
-	return []metrics.Reason{r}
+	return []metrics.Reason{{Code: "shards", Grade: metrics.Invalid, What: strings.Join(what, "; "),
+		Why: format.Many(unsent, "request") + " of theirs were not sent, or nobody knows what became of them", Do: "see the shard's own output, and run again"}}
 }

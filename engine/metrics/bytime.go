@@ -132,9 +132,7 @@ func (t *Timeline) by(labels []Step, of func(*timing) int) iter.Seq[[]Step] {
 				for _, k := range requests[i] {
 					f(k)
 				}
-			}
-			if all.spilled > 0 { // one pass for each label, in place of a list
-				each = func(f func(*timing)) {
+				if all.spilled > 0 { // one pass for each label, in place of a list
 					all.each(func(k *timing) {
 						if of(k) == i {
 							f(k)

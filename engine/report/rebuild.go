@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -117,50 +118,49 @@ func rebuildServers(dir string, part *metrics.Window) (*metrics.Servers, error) 
 // EachRecord calls f with each record of a results directory, in order of completion. It returns how many there are. f
 // must not keep the record. A last one that was not finished does not count.
 func EachRecord(dir string, f func(*record.Record)) (n int64, err error) {
-	err = EachRecordIn(dir, func(r *record.Record) error {
+	for r, err := range Records(dir) {
+		if err != nil {
+			return n, err
+		}
 		f(r)
 		n++
-		return nil
-	})
-	return n, err
+	}
+	return n, nil
 }
 
-// EachRecordIn is EachRecord that ends with the first error of f.
-func EachRecordIn(dir string, f func(*record.Record) error) error {
+// Records are those of a results directory, each valid until the next. They end with the first error.
+func Records(dir string) iter.Seq2[*record.Record, error] {
 	name := filepath.Join(dir, RequestsName)
-	err := EachRecordOf(name, f)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = EachRecordOf(name+".zst", f)
+	if _, err := os.Stat(name); err != nil {
+		name += ".zst"
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %s has no %s", ErrNoResults, dir, RequestsName)
-	}
-	return err
+	return RecordsOf(name)
 }
 
-// EachRecordOf is EachRecordIn of one file.
-func EachRecordOf(name string, f func(*record.Record) error) error {
-	file, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	in, err := record.NewReader(file, name)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	var r record.Record
-	for {
-		err := in.Next(&r)
-		if err == io.EOF || errors.Is(err, record.ErrUnfinished) {
-			return nil
-		}
-		if err == nil {
-			err = f(&r)
+// RecordsOf are those of one file.
+func RecordsOf(name string) iter.Seq2[*record.Record, error] {
+	return func(yield func(*record.Record, error) bool) {
+		file, err := os.Open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w: %s has no %s", ErrNoResults, filepath.Dir(name), strings.TrimSuffix(filepath.Base(name), ".zst"))
 		}
 		if err != nil {
-			return err
+			yield(nil, err)
+			return
+		}
+		defer file.Close()
+		in, err := record.NewReader(file, name)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer in.Close()
+		var r record.Record
+		for {
+			err := in.Next(&r)
+			if err == io.EOF || errors.Is(err, record.ErrUnfinished) || !yield(&r, err) || err != nil {
+				return
+			}
 		}
 	}
 }

@@ -3,52 +3,46 @@ package shard
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net/netip"
+	"net"
+	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/fastreplay/fastreplay/engine/wire"
+	"github.com/fastreplay/fastreplay/sched"
 )
 
-// The entries of a barrier.
-const (
-	beginEntry = "begin"  // a beginning, by shard 0, at once
-	shardEntry = "shard-" // and the index: a presence, by that shard, again and again until the start
-	startEntry = "start"  // an agreement, by shard 0
-	stopEntry  = "stop"   // why nobody starts, by any shard
+// Each shard, shard 0 too, has a connection to the leader, which is in shard 0. It sends a presence when it comes, when it is ready, and if
+// it cannot start. A word comes back: at once, and then when something is decided. From then on it asks for the time.
+type (
+	// presence is what a shard says of itself.
+	presence struct {
+		Part
+		Barrier uint64 // that it found in a directory; 0 = it goes by an address
+		Host    string
+		PID     int
+		Version string
+		Load    string            // "" = it is not ready
+		About   map[string]string // what made the load
+		Failed  string            // why it cannot start; "" = nothing is against it
+		Asks    bool              // for the time; the rest is not there
+	}
+	// word is what the leader says to a shard.
+	word struct {
+		Barrier uint64    // a random number
+		Missing string    // whom it waits for
+		Start   time.Time // instant 0 by the clock of shard 0; zero = it is not agreed on
+		Stop    string    // why the shard does not start; "" = it may
+		T2, T3  int64     // ns since the start: when a question for the time came, and when this left
+	}
 )
-
-type beginning struct {
-	Barrier   uint64 // a random number
-	Zero      presence
-	Addresses []netip.AddrPort // where shard 0 answers for its clock
-	At        time.Time
-}
-
-// presence is what a shard says of itself.
-type presence struct {
-	Process uint64 // a random number
-	Host    string
-	PID     int
-	Version string
-	Count   int
-	Beat    int               // grows while the process lives
-	Load    string            // "" = it is not ready
-	About   map[string]string // what made the load
-}
-
-type agreement struct {
-	At   time.Time // instant 0 by the clock of shard 0
-	Zero presence
-}
 
 // The values of --late: what becomes of a shard that is not ready in time.
 const (
@@ -58,17 +52,12 @@ const (
 
 // times are those of a barrier.
 type times struct {
-	look     time.Duration // how often a shard looks at the board, and shows that it lives
-	lead     time.Duration // from shard 0's decision to the start: all see it before
-	silence  time.Duration // until a shard without a sign of life is dead: NFS shows files up to 60 s late
+	look     time.Duration // how often a shard looks for shard 0
+	lead     time.Duration // from shard 0's decision to the start: all know of it before
 	patience time.Duration // how long a shard that is ready waits for others
 	remind   time.Duration // how often it says so
 	sample   time.Duration // how often clocks are compared during a run
-	linger   time.Duration // how long shard 0 answers after its end
-}
-
-func usualTimes() times {
-	return times{500 * time.Millisecond, 4 * time.Second, 90 * time.Second, 10 * time.Minute, 10 * time.Second, 5 * time.Second, 2 * time.Second}
+	linger   time.Duration // how long shard 0 answers after its end, at most
 }
 
 // Hello is what a shard brings to a barrier.
@@ -83,84 +72,65 @@ type Hello struct {
 // Group is a shard's place among the others. Make it with Join. Call Ready once, End after a run, and Leave at last.
 type Group struct {
 	Hello
-	times  times
-	board  board
-	begin  *beginning
-	cancel context.CancelCauseFunc
-	looked chan struct{} // closed after the last look
-
-	mu      sync.Mutex // of what looks use
+	times   times
+	address string  // of shard 0; "" = Where is a directory
+	leader  *leader // nil but in shard 0
 	me      presence
-	started *agreement
-	readyAt time.Time
-	missing string       // whom shard 0 waits for
-	last    time.Time    // when the board answered last
-	lives   map[int]life // of the other shards, known to shard 0
+	barrier uint64
+	conn    net.Conn      // to the leader
+	in      *json.Decoder // of it
+	cancel  context.CancelCauseFunc
+	agreed  chan time.Time // the start
 
-	clock   *clock
+	shiftNS int64 // by which a test puts this machine's clock ahead
+	clock   *sched.Monotonic
 	samples []Offset
-	mute    string // why clocks were not compared; "" = they were
 	asking  sync.WaitGroup
-	ended   time.Time // the run
-}
-
-type life struct {
-	beat int
-	at   time.Time
 }
 
 // Join waits for shard 0 at a barrier. The context that it returns ends if a shard fails before the start; its cause says which, and why.
 func Join(ctx context.Context, h Hello) (*Group, context.Context, error) {
-	return join(ctx, h, usualTimes(), clockShift)
+	return join(ctx, h, times{500 * time.Millisecond, 4 * time.Second, 10 * time.Minute, 10 * time.Second, 5 * time.Second, 2 * time.Second}, 0)
 }
 
 func join(ctx context.Context, h Hello, t times, shiftNS int64) (_ *Group, _ context.Context, err error) {
-	g := &Group{Hello: h, times: t, looked: make(chan struct{}), last: time.Now(), lives: map[int]life{}, clock: &clock{shiftNS: shiftNS}}
-	g.me = presence{Process: rand.Uint64(), PID: os.Getpid(), Version: h.Version, Count: h.Count}
+	g := &Group{Hello: h, times: t, agreed: make(chan time.Time, 1), shiftNS: shiftNS}
+	g.me = presence{Part: h.Part, PID: os.Getpid(), Version: h.Version}
 	g.me.Host, _ = os.Hostname()
-	if g.board, err = openBoard(h.Where, h.Part); err == nil {
-		g.clock.Datagrams, err = wire.ListenDatagrams()
+	port := "0"
+	if strings.Contains(h.Where, "://") {
+		u, err := url.Parse(h.Where)
+		if err != nil || u.Port() == "" || strings.Trim(u.Path, "/") != "" {
+			return nil, ctx, fmt.Errorf("--start-barrier %s: want a directory, or tcp://HOST:PORT where HOST is the machine of shard 0", h.Where)
+		}
+		g.address, port = u.Host, u.Port()
 	}
-	if err == nil && h.Leads() {
-		err = g.open()
-	} else if err == nil {
+	joined, cancel := context.WithCancelCause(ctx)
+	g.cancel = cancel
+	if h.Leads() {
+		g.leader, err = lead(g, port)
+	}
+	if err == nil {
 		err = g.enter(ctx)
 	}
 	if err != nil {
 		g.close()
 		return nil, ctx, fmt.Errorf("--start-barrier %s: %w", h.Where, err)
 	}
-	g.clock.barrier = g.begin.Barrier
-	ctx, g.cancel = context.WithCancelCause(ctx)
-	go g.watch(ctx)
-	return g, ctx, nil
+	return g, joined, nil
 }
 
-// open begins a barrier, as shard 0.
-func (g *Group) open() error {
-	old, err := read[beginning](g.board, beginEntry)
-	if old != nil {
-		return fmt.Errorf("the barrier of another run is there, of %s: give each run a directory of its own", old.At.Format(time.RFC3339))
-	}
-	g.begin = &beginning{Barrier: rand.Uint64(), Zero: g.me, Addresses: ownAddresses(g.clock.LocalAddr()), At: time.Now().UTC()}
-	return errors.Join(err, post(g.board, beginEntry, g.begin))
-}
-
-// enter waits for shard 0.
-func (g *Group) enter(ctx context.Context) (err error) {
+// enter looks for the leader until it answers.
+func (g *Group) enter(ctx context.Context) error {
 	for began, said := time.Now(), time.Now(); ; {
-		if g.begin, err = read[beginning](g.board, beginEntry); g.begin != nil {
-			break
-		}
-		why := "it has not begun"
-		if err != nil {
-			why = err.Error()
-		}
-		if time.Since(began) > g.times.patience {
-			return fmt.Errorf("shard 0 did not come within %v: %s", g.times.patience, why)
-		}
-		if time.Since(said) > g.times.remind {
-			g.Say("waiting for shard 0 at " + g.Where + ": " + why)
+		err := g.dial()
+		switch {
+		case err == nil || errors.Is(err, errOver):
+			return err
+		case time.Since(began) > g.times.patience:
+			return fmt.Errorf("shard 0 did not come within %v: %w", g.times.patience, err)
+		case time.Since(said) > g.times.remind:
+			g.Say("waiting for shard 0 at " + g.Where + ": " + err.Error())
 			said = time.Now()
 		}
 		select {
@@ -169,42 +139,73 @@ func (g *Group) enter(ctx context.Context) (err error) {
 		case <-time.After(g.times.look):
 		}
 	}
-	if why := g.me.differs(&g.begin.Zero); why != "" {
-		return g.stop(fmt.Sprintf("%s has %s", g.me.name(g.Index), why))
+}
+
+// dial tries the addresses of the leader, and hears it from then on.
+func (g *Group) dial() error {
+	at, err := entry{Addresses: []string{g.address}}, error(nil)
+	if g.address == "" {
+		at, err = readEntry(g.Where)
 	}
-	other, err := read[presence](g.board, g.entry())
-	if other != nil {
-		return g.twice(other)
+	g.me.Barrier = at.Barrier
+	dialer := net.Dialer{Timeout: askTimeout, KeepAliveConfig: silence()}
+	for _, address := range at.Addresses {
+		conn, failed := dialer.Dial("tcp", address)
+		if err = failed; err != nil {
+			continue
+		}
+		var w word
+		in := json.NewDecoder(conn)
+		if err = conn.SetDeadline(time.Now().Add(askTimeout)); err == nil {
+			err = json.NewEncoder(conn).Encode(&g.me)
+		}
+		if err == nil {
+			err = in.Decode(&w)
+		}
+		if err == nil {
+			_ = conn.SetDeadline(time.Time{})
+			g.conn, g.in, g.barrier = conn, in, w.Barrier
+			go g.listen()
+			return nil
+		}
+		_ = conn.Close()
 	}
 	return err
+}
+
+// listen hears the leader until the start, or until there can be none.
+func (g *Group) listen() {
+	for {
+		var w word
+		switch err := g.in.Decode(&w); {
+		case err != nil:
+			g.cancel(errors.New("shard 0 ended before the start" + unsent))
+			return
+		case w.Stop != "":
+			g.cancel(errors.New(w.Stop + unsent))
+			return
+		case !w.Start.IsZero():
+			g.agreed <- w.Start
+			return
+		}
+		g.Say("waiting for the other shards" + w.Missing)
+	}
 }
 
 // unsent ends why there is no start.
 const unsent = "; nothing was sent"
 
-// stop tells all shards why nobody starts, and returns it as an error.
-func (g *Group) stop(why string) error {
-	why = strings.TrimSuffix(why, unsent)
-	return errors.Join(errors.New(why+unsent), post(g.board, stopEntry, why))
-}
-
-func (g *Group) twice(other *presence) error {
-	return fmt.Errorf("%s is there already: two shards have one index, or it was started again; a barrier serves one start", other.name(g.Index))
-}
-
-func (g *Group) entry() string { return shardEntry + strconv.Itoa(g.Index) }
-
-func (p *presence) name(index int) string {
-	return fmt.Sprintf("shard %d (%s, pid %d)", index, p.Host, p.PID)
+func (p *presence) name() string {
+	return fmt.Sprintf("shard %d (%s, pid %d)", p.Index, p.Host, p.PID)
 }
 
 // differs says what p has and shard 0 has not; "" = nothing that is known yet.
 func (p *presence) differs(zero *presence) string {
 	switch {
 	case p.Version != zero.Version:
-		return fmt.Sprintf("version %s of fastreplay, and shard 0 %s", p.Version, zero.Version)
+		return fmt.Sprintf("%s has version %s of fastreplay, and shard 0 %s", p.name(), p.Version, zero.Version)
 	case p.Count != zero.Count:
-		return fmt.Sprintf("a count of %d shards, and shard 0 of %d", p.Count, zero.Count)
+		return fmt.Sprintf("%s has a count of %d shards, and shard 0 of %d", p.name(), p.Count, zero.Count)
 	case p.Load == "" || zero.Load == "" || p.Load == zero.Load:
 		return ""
 	}
@@ -219,217 +220,109 @@ func (p *presence) differs(zero *presence) string {
 	if len(list) == 0 {
 		list = append(list, "its trace has other content, or its servers said something else")
 	}
-	return "another load than shard 0: " + strings.Join(list, "; ")
+	return p.name() + " has another load than shard 0: " + strings.Join(list, "; ")
 }
-
-// watch looks at the board until the start, or until there can be none.
-func (g *Group) watch(ctx context.Context) {
-	defer close(g.looked)
-	for ctx.Err() == nil {
-		done, err := g.look()
-		if err != nil {
-			g.cancel(err)
-		}
-		if done || err != nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(g.times.look):
-		}
-	}
-}
-
-// look shows that this shard lives, and reads what the others say. It reports whether the start is agreed on.
-func (g *Group) look() (done bool, err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	why := ""
-	own, err := read[presence](g.board, g.entry())
-	if own != nil && own.Process != g.me.Process {
-		return false, g.twice(own)
-	}
-	if err == nil {
-		g.me.Beat++
-		err = post(g.board, g.entry(), g.me)
-	}
-	if err == nil {
-		g.started, err = read[agreement](g.board, startEntry)
-	}
-	if err == nil && g.started == nil {
-		var stopped *string
-		if stopped, err = read[string](g.board, stopEntry); stopped != nil {
-			return false, errors.New(*stopped + unsent)
-		}
-	}
-	if err == nil && g.started == nil && g.Leads() {
-		why, err = g.gather()
-	}
-	switch {
-	case why != "":
-		return false, g.stop(why)
-	case err == nil:
-		g.last = time.Now()
-	case time.Since(g.last) > g.times.silence:
-		return false, fmt.Errorf("the barrier at %s is silent since %v: %w; nothing was sent", g.Where, g.times.silence, err)
-	}
-	return g.started != nil, nil
-}
-
-// gather is shard 0's look at the others. If all are ready it agrees on the start; why says that there can be none.
-func (g *Group) gather() (why string, err error) {
-	var absent, busy []string
-	for i := 1; i < g.Count; i++ {
-		p, err := read[presence](g.board, shardEntry+strconv.Itoa(i))
-		if err != nil {
-			return "", err
-		}
-		if p == nil {
-			absent = append(absent, strconv.Itoa(i))
-			continue
-		}
-		if differs := p.differs(&g.me); differs != "" {
-			return p.name(i) + " has " + differs, nil
-		}
-		if g.lives[i].beat != p.Beat {
-			g.lives[i] = life{p.Beat, time.Now()}
-		} else if time.Since(g.lives[i].at) > g.times.silence {
-			return fmt.Sprintf("%s gave no sign of life for %v", p.name(i), g.times.silence), nil
-		}
-		if p.Load == "" {
-			busy = append(busy, strconv.Itoa(i))
-		}
-	}
-	g.missing = ""
-	for state, shards := range map[string][]string{"not ready": busy, "not there": absent} {
-		if len(shards) > 0 {
-			g.missing += "; " + state + ": shard " + strings.Join(shards, ", ")
-		}
-	}
-	late := time.Since(g.readyAt) > g.times.patience
-	switch {
-	case g.me.Load == "" || g.missing != "" && !late:
-		return "", nil
-	case g.missing != "" && g.Late == LateFail:
-		return fmt.Sprintf("shards are missing %v after shard 0 was ready%s", g.times.patience, g.missing), nil
-	}
-	a := agreement{g.now().Add(g.times.lead).UTC(), g.me}
-	if err = post(g.board, startEntry, a); err == nil {
-		g.started = &a
-	}
-	return "", err
-}
-
-func (g *Group) now() time.Time { return time.Now().Add(time.Duration(g.clock.shiftNS)) }
 
 // Name is the barrier's own, equal in all shards.
-func (g *Group) Name() string { return fmt.Sprintf("%016x", g.begin.Barrier) }
+func (g *Group) Name() string { return fmt.Sprintf("%016x", g.barrier) }
 
-// Start is what the shards agreed on.
-type Start struct {
-	At    time.Time     // instant 0 by the clock of shard 0
-	Ahead time.Duration // of this machine's clock before that of shard 0; 0 if it is not known
-	Local time.Time     // instant 0 by this machine's clock
-	Mute  string        // why Ahead is not known; "" = it is
-}
-
-// Ready says that this shard can send load, with what made it, and waits for the agreed start; then clocks are compared until End.
-func (g *Group) Ready(ctx context.Context, load string, about map[string]string) (s Start, err error) {
-	g.mu.Lock()
-	g.me.Load, g.me.About, g.readyAt = load, about, time.Now()
-	g.mu.Unlock()
-	remind := time.NewTicker(g.times.remind)
-	defer remind.Stop()
-	for waits := true; waits; {
-		select {
-		case <-g.looked:
-			waits = false
-		case <-remind.C:
-			g.mu.Lock()
-			g.Say("waiting for the other shards" + g.missing)
-			g.mu.Unlock()
-		}
+// Ready says that this shard can send load, with what made it, and waits for the agreed start: instant 0 by the clock of shard 0, and by how
+// much this machine's clock is ahead of that. Then clocks are compared until End.
+func (g *Group) Ready(ctx context.Context, load string, about map[string]string) (at time.Time, ahead time.Duration, err error) {
+	g.me.Load, g.me.About = load, about
+	_ = json.NewEncoder(g.conn).Encode(&g.me) // if it fails, listen knows
+	select {
+	case at = <-g.agreed:
+	case <-ctx.Done():
+		return at, 0, context.Cause(ctx)
 	}
-	if g.started == nil {
-		return s, context.Cause(ctx)
-	}
-	if differs := g.me.differs(&g.started.Zero); differs != "" {
-		return s, fmt.Errorf("%s has %s; nothing was sent", g.me.name(g.Index), differs)
-	}
-	s.At = g.started.At
-	g.clock.begin(s.At)
+	g.clock = g.newClock(at)
 	if g.Leads() {
 		g.samples = []Offset{{}}
-		go g.clock.serve()
-	} else if o, err := g.clock.find(g.begin.Addresses); err != nil {
-		g.mute, s.Mute = err.Error(), err.Error()
-	} else {
-		g.samples, s.Ahead = []Offset{o}, time.Duration(o.OffsetNS)
-		g.asking.Go(func() { g.compare(ctx) })
+	} else if g.compare(40); len(g.samples) > 0 {
+		ahead = time.Duration(g.samples[0].OffsetNS)
+		g.asking.Go(func() { g.compareOften(ctx) })
 	}
-	s.Local = s.At.Add(s.Ahead - time.Duration(g.clock.shiftNS))
-	return s, nil
+	return at, ahead, nil
 }
 
-// compare compares the clocks during a run, less often as it grows long: 500 times in 40 minutes, 2,000 times in a day.
-func (g *Group) compare(ctx context.Context) {
+// newClock is this machine's wall clock since the agreed start, as if nobody set it: it goes on as the monotonic clock does.
+func (g *Group) newClock(zero time.Time) *sched.Monotonic {
+	clock := sched.NewMonotonic()
+	clock.StartAtWall(zero.Add(-time.Duration(g.shiftNS)))
+	return clock
+}
+
+const (
+	between   = 3 * time.Millisecond // from one question to the next
+	readingNS = 200                  // the error of two clocks' zeros, of which each is set to within 50 ns
+)
+
+// compare asks the leader for the time, n times. The answer that took the shortest way counts. As in NTP, the question leaves at t1 and
+// comes at t2, and the answer leaves at t3 and comes at t4. The error is half of the time on both ways: how they share it is unknown. If
+// the connection fails, nothing more is known.
+func (g *Group) compare(n int) {
+	var best Offset
+	for range n {
+		_ = g.conn.SetDeadline(time.Now().Add(askTimeout))
+		var w word
+		t1 := g.clock.Now()
+		if json.NewEncoder(g.conn).Encode(&presence{Asks: true}) != nil || g.in.Decode(&w) != nil {
+			break
+		}
+		t4 := g.clock.Now()
+		if o := (Offset{AtNS: t4, OffsetNS: (t1 - w.T2 + t4 - w.T3) / 2, ErrorNS: (t4-t1-(w.T3-w.T2))/2 + readingNS}); best.ErrorNS == 0 || o.ErrorNS < best.ErrorNS {
+			best = o
+		}
+		time.Sleep(between)
+	}
+	if best.ErrorNS > 0 {
+		g.samples = append(g.samples, best)
+	}
+}
+
+// compareOften compares the clocks during a run.
+func (g *Group) compareOften(ctx context.Context) {
 	for {
-		longer := time.Since(g.started.At) / 500
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(max(g.times.sample, longer)/2 + rand.N(g.times.sample)):
-		}
-		if o, err := g.clock.compare(8); err == nil {
-			g.samples = append(g.samples, o)
+		case <-time.After(g.times.sample/2 + rand.N(g.times.sample)):
+			g.compare(8)
 		}
 	}
 }
 
-// End compares the clocks once more after a run, and returns what was found, or why nothing was. The group's context ends.
-func (g *Group) End() (clock []Offset, unknown string) {
-	g.ended = time.Now()
-	if g.Leads() || g.mute != "" {
-		return g.samples, g.mute
+// End compares the clocks once more after a run, and returns what was found. The group's context ends.
+func (g *Group) End() []Offset {
+	if !g.Leads() {
+		g.cancel(nil)
+		g.asking.Wait()
+		g.compare(40)
 	}
-	g.cancel(nil)
-	g.asking.Wait()
-	if o, err := g.clock.compare(40); err == nil {
-		g.samples = append(g.samples, o)
-	}
-	return g.samples, ""
+	return g.samples
 }
 
-// Leave ends the shard's part. If it fails before the start, with err, the others learn why and do not start either. Shard 0 stays
-// until they have learnt it, or have compared their clocks once more.
+// Leave ends the shard's part. If it fails before the start, with err, the others learn why and do not start either. Shard 0 waits a
+// little for the others, so that they can compare their clocks once more.
 func (g *Group) Leave(err error) {
 	if g == nil {
 		return
 	}
 	g.cancel(nil)
-	<-g.looked
 	g.asking.Wait()
-	stay := g.times.linger
-	if g.ended.IsZero() {
-		g.ended = time.Now()
-	}
-	if g.started == nil {
-		if other, _ := read[string](g.board, stopEntry); err != nil && other == nil {
-			_ = g.stop(fmt.Sprintf("%s failed before the start: %v", g.me.name(g.Index), err))
-		}
-		stay = 3 * g.times.look
-	}
-	if g.Leads() {
-		time.Sleep(stay - time.Since(g.ended))
+	if err != nil {
+		g.me.Failed = strings.TrimSuffix(err.Error(), unsent)
+		_ = json.NewEncoder(g.conn).Encode(&g.me)
 	}
 	g.close()
 }
 
 func (g *Group) close() {
-	if g.board != nil {
-		g.board.close()
+	if g.conn != nil {
+		_ = g.conn.Close()
 	}
-	if g.clock.Datagrams != nil {
-		_ = g.clock.Close()
+	if g.leader != nil {
+		g.leader.close()
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/route"
 )
 
@@ -27,13 +28,7 @@ func (p Part) Leads() bool { return p.Index == 0 }
 
 // Of is the part's share of n that are divided evenly, such as a number of requests in flight. The first shards have one more if
 // they do not come out even.
-func (p Part) Of(n int) int {
-	share := n / p.Count
-	if p.Index < n%p.Count {
-		share++
-	}
-	return share
-}
+func (p Part) Of(n int) int { return (n + p.Count - 1 - p.Index) / p.Count }
 
 // String is the part as --shard has it.
 func (p Part) String() string { return fmt.Sprintf("%d/%d", p.Index, p.Count) }
@@ -43,23 +38,6 @@ const Auto = "auto"
 
 // CountVariable has the count where a scheduler tells only the index.
 const CountVariable = "FASTREPLAY_SHARDS"
-
-// schedulers are where index and count stand, by scheduler.
-func schedulers() []struct {
-	name, index, count string
-	first              int // the index of the first
-} {
-	return []struct {
-		name, index, count string
-		first              int
-	}{
-		{"Kubernetes Indexed Job", "JOB_COMPLETION_INDEX", CountVariable, 0},
-		{"Slurm", "SLURM_PROCID", "SLURM_NTASKS", 0},
-		{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", 0},
-		{"MPI (PMI)", "PMI_RANK", "PMI_SIZE", 0},
-		{"GNU parallel", "PARALLEL_SEQ", CountVariable, 1},
-	}
-}
 
 // ParsePart reads INDEX/COUNT, such as 0/16 to 15/16, or auto.
 func ParsePart(text string) (Part, error) {
@@ -87,7 +65,16 @@ func newPart(index, count string, first int) (p Part, err error) {
 
 // fromEnvironment takes the first scheduler of which the index is set.
 func fromEnvironment(get func(string) string) (Part, error) {
-	for _, s := range schedulers() {
+	for _, s := range []struct {
+		name, index, count string
+		first              int // the index of the first
+	}{
+		{"Kubernetes Indexed Job", "JOB_COMPLETION_INDEX", CountVariable, 0},
+		{"Slurm", "SLURM_PROCID", "SLURM_NTASKS", 0},
+		{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", 0},
+		{"MPI (PMI)", "PMI_RANK", "PMI_SIZE", 0},
+		{"GNU parallel", "PARALLEL_SEQ", CountVariable, 1},
+	} {
 		index := get(s.index)
 		if index == "" {
 			continue
@@ -105,33 +92,34 @@ func fromEnvironment(get func(string) string) (Part, error) {
 	return Part{}, errors.New("no scheduler's environment is here (Kubernetes Indexed Job, Slurm, MPI, GNU parallel); give INDEX/COUNT, such as 0/16")
 }
 
-// The files that a shard leaves behind besides those of a run. Planned records are as in requests.jsonl, with the outcome not_sent, in
-// the plan's order.
+// The files that a shard leaves behind besides those of a run.
 const (
-	FileName        = "shard.json"             // a File
-	PlannedName     = "planned.jsonl.zst"      // what this shard was to send
-	PlannedNextName = "planned_next.jsonl.zst" // what the next shard was to send, in case that its directory is lost; the last one's next is 0
-	DigestsName     = "digests.bin"            // of this shard's requests, in the plan's order: number in the whole plan (8 bytes, little endian) and SHA-256 (32)
+	FileName = "shard.json" // a File
+	// PlannedNextName has the records of what the next shard was to send, in case that it is lost; the last one's next is 0. They are as in
+	// requests.jsonl, with the outcome not_sent, in the plan's order.
+	PlannedNextName = "planned_next.jsonl.zst"
+	// DigestsName has 48 bytes of each of this shard's requests, in the plan's order: its number in the whole plan, its planned instant
+	// (8 bytes each, little endian), and its SHA-256.
+	DigestsName = "digests.bin"
 )
 
 // Schema is the version of shard.json.
-const Schema = 1
+const Schema = 2
 
 // File is shard.json: what a shard knows of itself. It is written before the start, and again at the end.
 type File struct {
-	Schema   int    `json:"schema"`
-	Index    int    `json:"index"`    // from 0
-	Count    int    `json:"count"`    // shards of the load
-	Version  string `json:"version"`  // of fastreplay
-	Load     string `json:"load"`     // SHA-256 of the whole load as planned, "sha256:…": equal in all shards
-	Requests int64  `json:"requests"` // of this shard
-	Whole    int64  `json:"whole"`    // of the whole load
-	SpanNS   int64  `json:"span_ns"`  // last planned instant of the whole load
+	Schema   int              `json:"schema"`
+	Index    int              `json:"index"`    // from 0
+	Count    int              `json:"count"`    // shards of the load
+	Version  string           `json:"version"`  // of fastreplay
+	Load     string           `json:"load"`     // SHA-256 of the whole load as planned, "sha256:…": equal in all shards
+	Requests int64            `json:"requests"` // of this shard
+	Workload metrics.Workload `json:"workload"` // the whole load, as summary.json has it; without a fingerprint
+	Size     metrics.Load     `json:"size"`     // of the whole load, as run.json has it
 
 	StartAt  time.Time `json:"start_at"`  // the agreed instant 0, by the clock of shard 0
 	LateNS   int64     `json:"late_ns"`   // how much later than the agreed start this shard was ready; 0 = in time
 	StartNS  int64     `json:"start_ns"`  // by how much this shard moved its start to follow the clock of shard 0: its offset then
-	Barrier  string    `json:"barrier"`   // through what the shards agreed; "" = a given moment
 	Clock    []Offset  `json:"clock"`     // this machine's clock against that of shard 0, before, during and after the run; null if nobody could be asked
 	ClockErr string    `json:"clock_err"` // why it was not measured; "" if it was
 

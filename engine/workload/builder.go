@@ -152,15 +152,20 @@ func (r *Builder) digest(path string, body pieces.List) (d [sha256.Size]byte) {
 // fingerprint is SHA-256 over (planned_ns, digest) in plan order; a closed loop plans no instants.
 func fingerprint(w *Work, digests [][sha256.Size]byte) string {
 	h := sha256.New()
+	var b [8 + sha256.Size]byte
 	for i := range digests {
-		var at [8]byte
-		if w.Plan.Open() {
-			binary.LittleEndian.PutUint64(at[:], uint64(w.Plan.ReleaseNS[i]))
-		}
-		h.Write(at[:])
-		h.Write(digests[i][:])
+		h.Write(appendDigest(b[:0], w, i, &digests[i]))
 	}
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+}
+
+// appendDigest appends what the fingerprint has of request i.
+func appendDigest(b []byte, w *Work, i int, digest *[sha256.Size]byte) []byte {
+	at := int64(0)
+	if w.Plan.Open() {
+		at = w.Plan.ReleaseNS[i]
+	}
+	return append(binary.LittleEndian.AppendUint64(b, uint64(at)), digest[:]...)
 }
 
 // AppendHead appends request i's head for a body of so many bytes.

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -13,20 +14,12 @@ import (
 	"github.com/fastreplay/fastreplay/engine/shard"
 )
 
-// Part is what a work that is one shard's has of the whole work.
-type Part struct {
-	shard.Part
-	Whole   int             // requests of the whole work
-	Numbers []int32         // of its requests in the whole work, ascending
-	records []record.Record // of its requests, as they are in the whole work
-}
-
 // Number is request i's number in the whole work.
 func (w *Work) Number(i int) int {
-	if w.Part == nil {
+	if w.Numbers == nil {
 		return i
 	}
-	return int(w.Part.Numbers[i])
+	return int(w.Numbers[i])
 }
 
 // What requests cost a client, in ns of a processor: see the page of the manual about machines. Only the ratios count.
@@ -36,24 +29,11 @@ const (
 	costOfInput   = 15     // a token that is built, hashed and written: 145 million take 1 s of two cores
 )
 
-// Costs are what the requests cost the client that sends them, in ns of a processor.
-func (w *Work) Costs() []int64 {
-	costs := make([]int64, w.Requests())
-	for i := range costs {
-		costs[i] = costOfRequest + costOfOutput*int64(w.Trace.OutputTokens[i])
-		if w.Made(i) {
-			costs[i] += costOfInput * int64(w.Trace.InputTokens[i])
-		} else {
-			costs[i] += costOfInput * int64(len(w.Trace.Verbatim(i).Content)/4)
-		}
-	}
-	return costs
-}
-
-// Divide returns which of count shards sends each request. Jobs and conversations stay whole, and so does what depends on each other. In
+// Divide returns which of count shards sends each request, and what the shards have to do, in ns of a processor. Jobs and conversations stay whole, and so does what depends on each other. In
 // the order of their first requests each goes to the shard that has the least to do so far. So no two shards differ by more than the
-// dearest job costs, at any time of the plan. It is the same on every machine.
-func (w *Work) Divide(count int) []int32 {
+// dearest job costs, at any time of the plan. If there are fewer jobs than shards, the last shards have nothing to do. It is the same on
+// every machine.
+func (w *Work) Divide(count int) (of []int32, busy []int64) {
 	job, n := w.Trace.JobNumbers()
 	together := make([]int32, n) // jobs that depend on each other: a forest
 	for k := range together {
@@ -73,11 +53,16 @@ func (w *Work) Divide(count int) []int32 {
 			together[max(a, b)] = min(a, b)
 		}
 	}
-	costs, whole := w.Costs(), make([]int64, n)
-	for i, cost := range costs {
-		whole[root(job[i])] += cost
+	whole := make([]int64, n)
+	for i := range w.Requests() {
+		input := int(w.Trace.InputTokens[i])
+		if !w.Made(i) {
+			input = len(w.Trace.Verbatim(i).Content) / 4
+		}
+		whole[root(job[i])] += costOfRequest + costOfOutput*int64(w.Trace.OutputTokens[i]) + costOfInput*int64(input)
 	}
-	of, to, busy := make([]int32, w.Requests()), slices.Repeat([]int32{-1}, n), make([]int64, count)
+	to := slices.Repeat([]int32{-1}, n)
+	of, busy = make([]int32, w.Requests()), make([]int64, count)
 	for i := range of {
 		k := root(job[i])
 		if to[k] < 0 {
@@ -86,25 +71,22 @@ func (w *Work) Divide(count int) []int32 {
 		}
 		of[i] = to[k]
 	}
-	return of
+	return of, busy
 }
 
 // Take makes w the part that a shard sends, by what Divide returned. It returns the ideal hits of the part, and the records of the next
 // shard's requests, which nobody else keeps if that shard is lost. Ideal hits are those of the whole work; it is called before Layout.
 func (w *Work) Take(p shard.Part, of []int32, runID string, ideal IdealHits, backend api.Backend) (IdealHits, []record.Record) {
-	records := w.Records(runID, ideal, backend)
-	part := &Part{Part: p, Whole: w.Requests()}
+	var own []int32
 	var next []record.Record
-	for i, k := range of {
-		switch int(k) {
-		case p.Index:
-			part.Numbers = append(part.Numbers, int32(i))
-			part.records = append(part.records, records[i])
-		case (p.Index + 1) % p.Count:
-			next = append(next, records[i])
+	for i, r := range w.Records(runID, ideal, backend) {
+		if int(of[i]) == p.Index {
+			own, w.records = append(own, int32(i)), append(w.records, r)
+		}
+		if int(of[i]) == (p.Index+1)%p.Count {
+			next = append(next, r)
 		}
 	}
-	own := part.Numbers
 	ideal = IdealHits{Expected: gather(own, ideal.Expected), Least: gather(own, ideal.Least), Most: gather(own, ideal.Most)}
 	w.Places = gather(own, w.Places)
 	if w.Verbatim != nil {
@@ -116,7 +98,7 @@ func (w *Work) Take(p shard.Part, of []int32, runID string, ideal IdealHits, bac
 	if w.Answers != nil {
 		w.TellAnswers(w.Answers.source)
 	}
-	w.Part = part
+	w.Numbers = own
 	return ideal, next
 }
 
@@ -139,20 +121,16 @@ func (w *Work) Identity(of []int32, ideal IdealHits, settings ...any) string {
 	fmt.Fprintln(h, settings...)
 	fmt.Fprintln(h, w.Requests(), w.Plan.Concurrency, w.Plan.Cap, w.Plan.UntilNS, w.Overhead, w.URLs())
 	var b []byte
-	number := func(v int64) { b = binary.LittleEndian.AppendUint64(b, uint64(v)) }
 	for i := range w.Requests() {
-		b = b[:0]
-		number(int64(of[i])<<32 | int64(w.Trace.Row[i]))
-		number(int64(w.Trace.Unique(i)))
+		at := int64(0)
 		if w.Plan.Open() {
-			number(w.Plan.ReleaseNS[i])
+			at = w.Plan.ReleaseNS[i]
 		}
-		number(int64(w.Places[i].Target)<<32 | int64(w.Places[i].Endpoint))
-		number(int64(w.Trace.InputTokens[i])<<32 | int64(w.Trace.OutputTokens[i]))
-		number(ideal.Least[i])
-		for _, id := range w.Trace.Blocks(i) {
-			number(int64(id))
-		}
+		b, _ = binary.Append(b[:0], binary.LittleEndian, []int64{
+			int64(of[i]), int64(w.Trace.Row[i]), int64(w.Trace.Unique(i)), at, int64(w.Places[i].Target), int64(w.Places[i].Endpoint),
+			int64(w.Trace.InputTokens[i]), int64(w.Trace.OutputTokens[i]), ideal.Least[i],
+		})
+		b, _ = binary.Append(b, binary.LittleEndian, w.Trace.Blocks(i))
 		h.Write(b)
 		l := w.Trace.Verbatim(i)
 		for _, content := range [][]byte{l.Content, l.Tools, l.Extra} {
@@ -166,12 +144,11 @@ func (w *Work) Identity(of []int32, ideal IdealHits, settings ...any) string {
 }
 
 // WriteDigests writes the digests of a part's requests, all of which are built, as shard.DigestsName has them.
-func (m *Requests) WriteDigests(w *Work, out io.Writer) error {
+func (m *Requests) WriteDigests(w *Work, to io.Writer) error {
+	out := bufio.NewWriter(to)
 	for i := range m.digests {
-		b := binary.LittleEndian.AppendUint64(make([]byte, 0, 8+sha256.Size), uint64(w.Number(i)))
-		if _, err := out.Write(append(b, m.digests[i][:]...)); err != nil {
-			return err
-		}
+		number := binary.LittleEndian.AppendUint64(make([]byte, 0, 48), uint64(w.Number(i)))
+		_, _ = out.Write(appendDigest(number, w, i, &m.digests[i])) // Flush has the error
 	}
-	return nil
+	return out.Flush()
 }

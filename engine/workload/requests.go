@@ -87,7 +87,7 @@ func (m *Requests) Held() int64 {
 
 // Fingerprint of the workload, "sha256:…"; "" as long as a request was not built.
 func (m *Requests) Fingerprint(w *Work) string {
-	if m.built.Load() < int64(w.Requests()) {
+	if m == nil || m.built.Load() < int64(w.Requests()) {
 		return ""
 	}
 	return fingerprint(w, m.digests)

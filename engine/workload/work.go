@@ -35,8 +35,9 @@ type Work struct {
 	Verbatim *Verbatim                      // what is known of verbatim prompts; nil = nothing
 	Answers  *Answers                       // that servers are told; nil = they are free
 	Prebuilt *Requests
-	Choices  int   // answers that the run's extra members ask each request for (api.Choices)
-	Part     *Part // which part of a whole work this is; nil = all of it
+	Choices  int             // answers that the run's extra members ask each request for (api.Choices)
+	Numbers  []int32         // of its requests in the whole work, ascending; nil = this is the whole
+	records  []record.Record // of its requests as they are in the whole work, if it is a part
 }
 
 // Requests is how many requests the work has.
@@ -109,8 +110,8 @@ func (w *Work) CacheOff(target int) bool {
 
 // Records returns the run's records, each with what is known of it before it is sent.
 func (w *Work) Records(runID string, ideal IdealHits, backend api.Backend) []record.Record {
-	if w.Part != nil {
-		return w.Part.records
+	if w.Numbers != nil {
+		return w.records
 	}
 	records := make([]record.Record, w.Requests())
 	for i := range records {
