@@ -148,7 +148,7 @@ func asSide(t *testing.T, l *load, longer float64, runs ...[]answer) *compare.Si
 type outcome struct{ alarms, covered int }
 
 // comparedRuns compares pairs of runs of n requests, B with TTFT and TPOT longer by each change, and counts outcomes by metric and change.
-func comparedRuns(t *testing.T, pairs, n, resamples int, changes []float64, names []string) map[string][]outcome {
+func comparedRuns(t *testing.T, pairs, n int, changes []float64, names []string) map[string][]outcome {
 	counts := map[string][]outcome{}
 	for _, name := range names {
 		counts[name] = make([]outcome, len(changes))
@@ -158,7 +158,7 @@ func comparedRuns(t *testing.T, pairs, n, resamples int, changes []float64, name
 		x, y := serve(l, random, 0), serve(l, random, 0)
 		a := asSide(t, l, 0, x)
 		for k, change := range changes {
-			r, err := compare.Compare(a, asSide(t, l, change, y), nil, compare.Options{Seed: uint64(pair), Resamples: resamples})
+			r, err := compare.Compare(a, asSide(t, l, change, y), nil, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -200,11 +200,11 @@ func TestComparePower(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole, changes, resamples := pairs > 50, []float64{0, 0.02}, 100
+	whole, changes := pairs > 50, []float64{0, 0.02}
 	if whole {
-		changes, resamples = []float64{0, 0.01, 0.02, 0.03}, 400
+		changes = []float64{0, 0.01, 0.02, 0.03}
 	}
-	counts := comparedRuns(t, pairs, 2000, resamples, changes, powerNames())
+	counts := comparedRuns(t, pairs, 2000, changes, powerNames())
 	t.Logf("%d pairs of 2,000 requests; changes of %v", pairs, changes)
 	for _, name := range powerNames() {
 		t.Logf("%-12s called different, and true change within the interval: %v", name, counts[name])
@@ -223,7 +223,7 @@ func TestComparePower(t *testing.T) {
 	}
 	if whole {
 		for _, n := range []int{500, 1000} {
-			for name, got := range comparedRuns(t, pairs, n, resamples, []float64{0, 0.02}, powerNames()[:2]) {
+			for name, got := range comparedRuns(t, pairs, n, []float64{0, 0.02}, powerNames()[:2]) {
 				t.Logf("%-12s with %d requests, at 0 and 2 %%: %v", name, n, got)
 			}
 		}
@@ -249,7 +249,7 @@ func compareFloors(t *testing.T, pairs int) {
 			a, b   *compare.Side
 			floors [][2]*compare.Side
 		}{{a, b, nil}, {a, b, [][2]*compare.Side{{a, again}}}, {bothA, bothB, [][2]*compare.Side{{a, again}, {b, other}}}} {
-			r, err := compare.Compare(c.a, c.b, c.floors, compare.Options{Seed: uint64(pair), Resamples: 200})
+			r, err := compare.Compare(c.a, c.b, c.floors, false)
 			if err != nil {
 				t.Fatal(err)
 			}

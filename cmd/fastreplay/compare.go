@@ -20,7 +20,7 @@ import (
 
 // comparison is what the flags of compare say.
 type comparison struct {
-	o          compare.Options
+	anyway     bool
 	floor      string
 	failIf     []string
 	gates      []compare.Gate
@@ -64,8 +64,7 @@ Exit code 3 if a change is beyond a --fail-if; 1 if one of its runs is INVALID.`
 	f.StringVar(&o.floor, "floor", "", "`DIR` of a second run of A, from which the noise floor is (default: estimated from A and B)")
 	f.StringArrayVar(&o.failIf, "fail-if", nil, "exit with 3 if a metric becomes worse by more than a `CHANGE`, such as \"ttft.p99:+5%\", beyond its interval and the floor; repeatable")
 	o.goodput.addFlag(f)
-	f.BoolVar(&o.o.Anyway, "anyway", false, "compare the distributions of runs of different workloads, without pairs")
-	f.Uint64Var(&o.o.Seed, "seed", 0, "seed of the intervals: the same makes the same")
+	f.BoolVar(&o.anyway, "anyway", false, "compare the distributions of runs of different workloads, without pairs")
 	addWords(f, &o.interleave, "interleave", "", "make the runs: A, B, B, A one after another (abba), or A and B at the same instants, twice (together)", interleaveABBA, interleaveTogether)
 	f.StringVarP(&o.output, "output", "o", "", "with --interleave: `DIR` for the runs and the page (default: results/<UTC time>-compare)")
 	f.BoolVar(&o.json, "json", false, "print each comparison as JSON on standard output")
@@ -132,7 +131,6 @@ func (o *comparison) check(words, flags []string) error {
 	if err := o.goodput.complete(); err != nil {
 		return err
 	}
-	o.o.SLOs = o.goodput.slos
 	for _, text := range o.failIf {
 		gate, err := compare.ParseGate(text)
 		if err != nil {
@@ -190,7 +188,7 @@ func (o *comparison) results(ctx context.Context, words, flags []string, ui *ter
 	}
 	var sides []*compare.Side
 	for i := range dirs {
-		side, err := compare.ReadSide(dirs[i]...)
+		side, err := compare.ReadSide(o.goodput.slos, dirs[i]...)
 		if err != nil {
 			return nil, err
 		}
@@ -204,7 +202,7 @@ func (o *comparison) results(ctx context.Context, words, flags []string, ui *ter
 		floors, sides = [][2]*compare.Side{{sides[0], sides[last]}}, sides[:last]
 	}
 	for _, side := range sides[1:] {
-		r, err := compare.Compare(sides[0], side, floors, o.o)
+		r, err := compare.Compare(sides[0], side, floors, o.anyway)
 		if err != nil {
 			return nil, err
 		}

@@ -94,7 +94,7 @@ func forest(r *Result) []chart.Graph {
 			name += " (pp)"
 		}
 		if -*m.Low > width || *m.High > width {
-			name += " " + m.ends(false)
+			name += " " + m.ends()
 		}
 		if m.Floor != nil {
 			if lane = append(lane, chart.Piece{From: -*m.Floor, To: *m.Floor}); *m.Floor > width {

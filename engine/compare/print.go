@@ -68,8 +68,7 @@ func pairing(r *Result) string {
 	if !r.Paired {
 		return "distributions of " + text + " without pairs"
 	}
-	by, _, _ := strings.Cut(r.ClusteredBy, ", or")
-	text += " in pairs; " + format.Count(r.Clusters) + " clusters, by " + by + "; noise floor "
+	text += " in pairs; noise floor "
 	if r.FloorFrom == estimated {
 		return text + "estimated within the runs; give --floor"
 	}
@@ -83,7 +82,7 @@ func (m *Metric) cells() []string {
 		cells[2] = m.amount(*m.Change, true)
 	}
 	if m.Low != nil {
-		cells[3] = m.ends(false)
+		cells[3] = m.ends()
 	}
 	if m.Floor != nil {
 		cells[4] = m.amount(*m.Floor, false)
@@ -114,15 +113,14 @@ func (r *Result) said(full bool) (said []string) {
 	for i := range r.Metrics {
 		m := &r.Metrics[i]
 		latency, kind, _ := strings.Cut(m.Name, ".")
-		if !full && (!m.Main || m.Verdict != Worse && m.Verdict != Better) {
+		switch {
+		case full:
+		case !m.Main || !m.changed() || latency == about && kind != "paired":
 			continue
-		}
-		if !full && latency == about && kind == "paired" { // which is the last one of a latency
+		case latency == about:
 			said = said[:len(said)-1]
 		}
-		if full || latency != about || kind == "paired" {
-			said, about = append(said, m.Sentence), latency
-		}
+		said, about = append(said, m.Sentence), latency
 	}
 	if len(said) == 0 && r.Paired {
 		said = append(said, "no change is beyond its interval and the noise floor")

@@ -29,7 +29,7 @@ func made() *Result {
 	paired := metric("ttft.paired", "ms", 0, 0, 0.012, 0.011, 0.014, 0.006, Worse)
 	paired.A, paired.B = nil, nil
 	r := &Result{
-		Schema: Schema, Paired: true, Requests: 12031, Clusters: 3100, ClusteredBy: "conversation, or by slice", FloorFrom: "estimated",
+		Schema: Schema, Paired: true, Requests: 12031, FloorFrom: "estimated",
 		A: Identity{Name: "results/2026-01-02T150405Z\x1b[2J", Verdict: "VALID"}, B: Identity{Name: strings.Repeat("results/long/", 9) + "end", Verdict: "INVALID"},
 		Metrics: []Metric{
 			metric("ttft.p50", "ms", 999.6, 1234.5, 0.235, 0.21, 0.26, 0.011, Worse),
@@ -107,7 +107,7 @@ func TestNothingChanged(t *testing.T) {
 func page(t *testing.T) (text string, d chart.Document, r *Result) {
 	t.Helper()
 	a, b := side(t, write(t, 400, nil, noisy(1, 100))), side(t, write(t, 400, nil, noisy(2, 120)))
-	r, err := Compare(a, b, nil, Options{Resamples: 400})
+	r, err := Compare(a, b, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}

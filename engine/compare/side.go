@@ -18,7 +18,8 @@ import (
 
 // Side is one or several runs that were made with the same server and the same workload. ReadSide makes it; it is not changed later.
 type Side struct {
-	Name string // as people call it; "" = by its targets or directories
+	Name string        // as people call it; "" = by its targets or directories
+	SLOs []metrics.SLO // for goodput; nil = those that a run was made with. They are set before a run is added
 	runs []*run
 }
 
@@ -26,34 +27,24 @@ type Side struct {
 type run struct {
 	dir     string
 	summary *metrics.Summary
-	rows    []row // by index
+	rows    []row // by index, without those that are not the server's: the run ended before, or the user left them out
 }
 
-// row is what a comparison needs of one request. Numbers are as in its record, and may be record.None.
+// row is what a comparison needs of one request. Counts are as in its record, and may be record.None.
 type row struct {
-	index                          int64 // in the plan, which is the same in all runs of a workload
-	group                          int64 // job or conversation
-	planned, sent, first, last     int64 // ns
-	done                           int64
-	prompt, cached, output, chunks int64
-	choices, decode                int64
-	target, instance               string
-	state                          state
-	told                           bool // the server sent counts of tokens
+	index                  int64                // in the plan, which is the same in all runs of a workload
+	at, done               int64                // ns from the start: when it was planned, or sent if nothing planned it; its end
+	ms                     [latenciesOf]float64 // by latency; NaN if it has none
+	prompt, cached, output int64
+	gaps                   float64 // how many ITL has; 0 if they are not known
+	target, instance       string
+	ok, met, told          bool // it ended ok; also within the SLOs; the server sent counts of tokens
 }
-
-type state uint8
-
-const (
-	ok      state = iota
-	failed        // any outcome but ok
-	stopped       // not sent or broken off, since the run ended before, or left out by the user
-)
 
 // ReadSide reads the runs of a side from their directories, in the order in which they were made. It is an error if a directory has no
 // results, or if two runs had different workloads.
-func ReadSide(dirs ...string) (*Side, error) {
-	s := new(Side)
+func ReadSide(slos []metrics.SLO, dirs ...string) (*Side, error) {
+	s := &Side{SLOs: slos}
 	for _, dir := range dirs {
 		summary, err := report.Load(dir)
 		if err != nil {
@@ -75,32 +66,22 @@ func ReadSide(dirs ...string) (*Side, error) {
 
 // Add adds a run to a side: its summary, and its records in any order, which are not kept. dir names it. The zero Side has no runs.
 func (s *Side) Add(dir string, summary *metrics.Summary, each func(func(*record.Record)) error) error {
-	r, reports := &run{dir: dir, summary: summary}, map[string]bool{}
+	r, reports, slos := &run{dir: dir, summary: summary}, map[string]bool{}, s.SLOs
+	if slos == nil {
+		slos = report.SLOsOf(summary)
+	}
 	over := summary.Run.Partial || summary.Run.Cut
 	var bad error
 	err := each(func(rec *record.Record) {
 		index, err := strconv.ParseInt(rec.RequestID[strings.LastIndexByte(rec.RequestID, '-')+1:], 10, 64)
 		if err != nil {
 			bad = fmt.Errorf("%s: request_id %q ends with no number, by which requests are paired", dir, rec.RequestID)
+		}
+		if rec.LeftOut() || over && (rec.Outcome == record.Cancelled || rec.Outcome == record.NotSent) {
 			return
 		}
-		w := row{
-			index: index, group: rec.Job, planned: rec.PlannedNS, sent: rec.SentNS, first: rec.FirstTokenNS, last: rec.LastTokenNS,
-			done: rec.DoneNS, prompt: rec.PromptTokens, cached: rec.CachedTokens, output: rec.CompletionTokens, chunks: rec.Chunks,
-			choices: rec.Choices, decode: rec.DecodeNS, target: unique.Make(rec.Target).Value(), instance: unique.Make(rec.Instance).Value(), told: rec.ToldUsage(),
-		}
-		if w.group == record.None {
-			w.group = rec.Session
-		}
-		if w.prompt == record.None {
-			w.prompt = rec.InputTokens
-		}
-		switch {
-		case rec.LeftOut() || over && (rec.Outcome == record.Cancelled || rec.Outcome == record.NotSent):
-			w.state = stopped
-		case rec.Outcome != record.OK:
-			w.state = failed
-		}
+		w := newRow(rec, slos)
+		w.index = index
 		reports[w.target] = reports[w.target] || w.cached != record.None
 		r.rows = append(r.rows, w)
 	})
@@ -125,33 +106,31 @@ func (s *Side) Add(dir string, summary *metrics.Summary, each func(func(*record.
 	return nil
 }
 
+func newRow(rec *record.Record, slos []metrics.SLO) row {
+	w := row{
+		at: max(0, rec.PlannedNS), done: rec.DoneNS, prompt: rec.PromptTokens, cached: rec.CachedTokens, output: rec.CompletionTokens,
+		target: unique.Make(rec.Target).Value(), instance: unique.Make(rec.Instance).Value(), ok: rec.Outcome == record.OK, told: rec.ToldUsage(),
+	}
+	if rec.PlannedNS == record.None {
+		w.at = max(0, rec.SentNS)
+	}
+	if w.prompt == record.None {
+		w.prompt = rec.InputTokens
+	}
+	for i, l := range latencies() {
+		if w.ms[i] = math.NaN(); l.ns(rec) != record.None {
+			w.ms[i] = float64(l.ns(rec)) / 1e6
+		}
+	}
+	if rec.Choices <= 1 {
+		w.gaps = float64(max(0, rec.Chunks-1))
+	}
+	w.met = w.ok && !slices.ContainsFunc(slos, func(o metrics.SLO) bool { return !o.Met(rec) })
+	return w
+}
+
 // Halves are the first run and the second one of a side that has two, each as a side.
 func (s *Side) Halves() [2]*Side { return [2]*Side{{runs: s.runs[:1]}, {runs: s.runs[1:]}} }
-
-// record is the part of the row's record that latencies and SLOs are computed from.
-func (w *row) record() *record.Record {
-	var r record.Record
-	r.Clear()
-	r.PlannedNS, r.SentNS, r.FirstTokenNS, r.LastTokenNS = w.planned, w.sent, w.first, w.last
-	r.CompletionTokens, r.Chunks, r.Choices, r.DecodeNS = w.output, w.chunks, w.choices, w.decode
-	return &r
-}
-
-// at is when the request belongs to, in ns from the start of its run: its planned time, or when it was sent if it has none.
-func (w *row) at() int64 {
-	if w.planned == record.None {
-		return max(0, w.sent)
-	}
-	return max(0, w.planned)
-}
-
-// ms is a time in ms, NaN if there is none.
-func ms(ns int64) float64 {
-	if ns == record.None {
-		return math.NaN()
-	}
-	return float64(ns) / 1e6
-}
 
 // identity names a side by what it differs from the other in: the URLs of the targets, else the directories.
 func (s *Side) identity(other *Side) Identity {
