@@ -158,7 +158,7 @@ func comparedRuns(t *testing.T, pairs, n int, changes []float64, names []string)
 		x, y := serve(l, random, 0), serve(l, random, 0)
 		a := asSide(t, l, 0, x)
 		for k, change := range changes {
-			r, err := compare.Compare(a, asSide(t, l, change, y), nil, false)
+			r, err := compare.Compare(a, asSide(t, l, change, y), false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -242,14 +242,9 @@ func compareFloors(t *testing.T, pairs int) {
 		for i := range runs {
 			runs[i] = serve(l, random, 0.005*random.NormFloat64())
 		}
-		a, b := asSide(t, l, 0, runs[0]), asSide(t, l, 0, runs[1])
-		again, other := asSide(t, l, 0, runs[3]), asSide(t, l, 0, runs[2])
-		bothA, bothB := asSide(t, l, 0, runs[0], runs[3]), asSide(t, l, 0, runs[1], runs[2])
-		for k, c := range []struct {
-			a, b   *compare.Side
-			floors [][2]*compare.Side
-		}{{a, b, nil}, {a, b, [][2]*compare.Side{{a, again}}}, {bothA, bothB, [][2]*compare.Side{{a, again}, {b, other}}}} {
-			r, err := compare.Compare(c.a, c.b, c.floors, false)
+		b, bothA := asSide(t, l, 0, runs[1]), asSide(t, l, 0, runs[0], runs[3])
+		for k, sides := range [][2]*compare.Side{{asSide(t, l, 0, runs[0]), b}, {bothA, b}, {bothA, asSide(t, l, 0, runs[1], runs[2])}} {
+			r, err := compare.Compare(sides[0], sides[1], false)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -156,7 +156,6 @@ func (o *comparison) check(words, flags []string) error {
 // results reads the runs, or makes them first, and compares each later side with the first.
 func (o *comparison) results(ctx context.Context, words, flags []string, ui *terminal) (results []*compare.Result, err error) {
 	var dirs [][]string // of the sides
-	var floors [][2]*compare.Side
 	if o.interleave != "" {
 		r, err := newInterleaved(words, flags, o.output, ui)
 		if err == nil {
@@ -185,24 +184,24 @@ func (o *comparison) results(ctx context.Context, words, flags []string, ui *ter
 			}
 			dirs = append(dirs, []string{dir})
 		}
+		if last := len(dirs) - 1; o.floor != "" {
+			dirs[0], dirs = append(dirs[0], dirs[last]...), dirs[:last]
+		}
 	}
-	var sides []*compare.Side
+	var a *compare.Side
 	for i := range dirs {
 		side, err := compare.ReadSide(o.goodput.slos, dirs[i]...)
 		if err != nil {
 			return nil, err
 		}
-		if o.interleave != "" { // the runs of one side show its noise
+		if o.interleave != "" {
 			side.Name = workload.WithoutSecrets(words[i])
-			floors = append(floors, side.Halves())
 		}
-		sides = append(sides, side)
-	}
-	if last := len(sides) - 1; o.floor != "" {
-		floors, sides = [][2]*compare.Side{{sides[0], sides[last]}}, sides[:last]
-	}
-	for _, side := range sides[1:] {
-		r, err := compare.Compare(sides[0], side, floors, o.anyway)
+		if i == 0 {
+			a = side
+			continue
+		}
+		r, err := compare.Compare(a, side, o.anyway)
 		if err != nil {
 			return nil, err
 		}

@@ -17,20 +17,19 @@ const Schema = 1
 // estimated is where a floor is from if no pair of runs gives one.
 const estimated = "estimated"
 
-// Compare says what changed from a to b. Each of floors is two sides between which nothing changed, such as two runs of the same server;
-// without any the noise floor is estimated. It is an error if the workloads differ, unless distributions are to be compared anyway,
-// without pairs.
+// Compare says what changed from a to b. If a side has a second run, the noise floor is from its runs, else it is estimated. It is an error
+// if the workloads differ, unless distributions are to be compared anyway, without pairs.
 //
 // An interval is the 95 % reach (Student's t) by ten parts of the run, one after another, each of which gives a change. An estimated
 // floor is that reach. It contains no noise that lasts as long as a run.
 //
-// A floor from pairs of runs is the 95 % reach of the mean square of their changes and of two more, which are as large as the noise
+// A floor from runs of the same side is the 95 % reach of the mean square of their changes and of two more, which are as large as the noise
 // within these runs. It is divided by the root of the runs that each of a and b has. Either floor reaches as far as lateness of the
 // client may have moved the number in a or b, by the verdicts of their runs.
 //
 // The manual has what TestComparePower in bench measured of all this.
-func Compare(a, b *Side, floors [][2]*Side, anyway bool) (*Result, error) {
-	different, sure := differences(a, b)
+func Compare(a, b *Side, anyway bool) (*Result, error) {
+	different, sure := differences(a.runs[0], b.runs[0])
 	r := &Result{Schema: Schema, A: a.identity(b), B: b.identity(a), Paired: len(different) == 0, FloorFrom: estimated}
 	switch what := strings.Join(different, "; "); {
 	case !r.Paired && !anyway:
@@ -41,7 +40,7 @@ func Compare(a, b *Side, floors [][2]*Side, anyway bool) (*Result, error) {
 	case !sure:
 		r.note("a run has no fingerprint, so its workload is taken to be the other's, since all that is known of both agrees")
 	}
-	m := match(a, b, r.Paired)
+	m := match(a.runs, b.runs, r.Paired)
 	r.noteUnpaired(m)
 	if len(m.good[0]) == 0 || len(m.good[1]) == 0 {
 		return nil, fmt.Errorf("%s and %s have no request in common that ended ok in both", r.A.Name, r.B.Name)
@@ -49,19 +48,17 @@ func Compare(a, b *Side, floors [][2]*Side, anyway bool) (*Result, error) {
 	r.Requests, r.Metrics = int64(min(len(m.good[0]), len(m.good[1]))), m.measure()
 	var noise [][]Metric
 	var from []string
-	for _, f := range floors {
-		if different, _ := differences(f[0], f[1]); len(different) > 0 {
-			return nil, fmt.Errorf("noise floor: %s was sent another workload than %s (%s); give a second run of A, which is sent the same",
-				f[1].runs[0].dir, f[0].runs[0].dir, strings.Join(different, "; "))
+	for _, s := range []*Side{a, b} {
+		if len(s.runs) > 1 {
+			noise = append(noise, match(s.runs[:1], s.runs[1:2], true).measure())
+			from = append(from, s.runs[0].dir+" - "+s.runs[1].dir)
+			r.FloorFrom = strings.Join(from, ", ")
 		}
-		noise = append(noise, match(f[0], f[1], true).measure())
-		from = append(from, strings.Join(append(f[0].identity(f[1]).Dirs, f[1].identity(f[0]).Dirs...), " - "))
-		r.FloorFrom = strings.Join(from, ", ")
 	}
 	bounded := r.bounded(a, b)
 	for i, s := range specs() {
 		metric := &r.Metrics[i]
-		if len(floors) > 0 {
+		if len(noise) > 0 {
 			metric.Floor = pooled(noise, i, min(len(a.runs), len(b.runs)))
 		}
 		if s.name == "goodput" && !bounded {

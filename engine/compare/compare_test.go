@@ -91,9 +91,9 @@ func noisy(seed uint64, ttft float64) func(i int) served {
 	}
 }
 
-func compared(t *testing.T, a, b *Side, floors ...[2]*Side) *Result {
+func compared(t *testing.T, a, b *Side) *Result {
 	t.Helper()
-	r, err := Compare(a, b, floors, false)
+	r, err := Compare(a, b, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestFloor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	without, with := compared(t, a, b), compared(t, a, b, [2]*Side{a, drifted})
+	without, with := compared(t, a, b), compared(t, side(t, a.runs[0].dir, drifted.runs[0].dir), b)
 	if passed, words := without.Judge(gate); passed || !strings.HasPrefix(words, "ttft.paired:+5%: +") || !strings.Contains(words, "], worse; the floor is ") {
 		t.Error(passed, words)
 	}
@@ -186,14 +186,18 @@ func TestFloor(t *testing.T) {
 	if passed, words := with.Judge(gate); !passed || !strings.Contains(words, "], in floor; the floor is ") {
 		t.Error(passed, words)
 	}
-	other := side(t, write(t, 800, func(s *metrics.Summary) { s.Workload.Fingerprint, s.Run.Options["seed"] = "sha256:2", 2.0 }, noisy(3, 1)))
-	if _, err := Compare(a, b, [][2]*Side{{a, other}}, false); err == nil || !strings.Contains(err.Error(), "--seed: 1 and 2") || strings.Contains(err.Error(), "--anyway") {
+	other := write(t, 800, func(s *metrics.Summary) { s.Workload.Fingerprint, s.Run.Options["seed"] = "sha256:2", 2.0 }, noisy(3, 1))
+	if _, err := ReadSide(nil, a.runs[0].dir, other); err == nil || !strings.Contains(err.Error(), "--seed: 1 and 2") || strings.Contains(err.Error(), "--anyway") {
 		t.Error(err)
 	}
 	// Two runs a side halve the variance of the floor.
-	two := compared(t, side(t, a.runs[0].dir, drifted.runs[0].dir), side(t, b.runs[0].dir, b.runs[0].dir), [2]*Side{a, drifted})
-	if got, want := *find(t, two, "ttft.paired").Floor, *m.Floor/math.Sqrt2; math.Abs(got-want) > 1e-12 || two.Requests != 1600 {
-		t.Errorf("floor %v, want %v; %d requests", got, want, two.Requests)
+	noise := [][]Metric{match(a.runs, drifted.runs, true).measure()}
+	if got, want := *pooled(noise, kindsOf-1, 2), *m.Floor/math.Sqrt2; math.Abs(got-want) > 1e-12 {
+		t.Errorf("floor %v, want %v", got, want)
+	}
+	two := compared(t, side(t, a.runs[0].dir, drifted.runs[0].dir), side(t, b.runs[0].dir, b.runs[0].dir))
+	if m := find(t, two, "ttft.paired"); two.Requests != 1600 || strings.Count(two.FloorFrom, b.runs[0].dir) != 2 || *m.Floor >= *find(t, with, "ttft.paired").Floor {
+		t.Errorf("%d requests, floor %v of %s", two.Requests, *m.Floor, two.FloorFrom)
 	}
 }
 
@@ -212,8 +216,7 @@ func TestClientsFloor(t *testing.T) {
 			t.Errorf("%+v\n%+v", p50, pairs)
 		}
 	}
-	few := side(t, write(t, 100, nil, noisy(1, 1)))
-	r := compared(t, quiet, late, [2]*Side{few, few})
+	r := compared(t, side(t, quiet.runs[0].dir, write(t, 100, nil, noisy(1, 1))), late)
 	if m := find(t, r, "ttft.p99"); m.Floor != nil || m.Verdict != Unknown || m.Low == nil || !strings.Contains(m.Sentence, "there is no floor") {
 		t.Errorf("%+v", m)
 	}
@@ -306,11 +309,11 @@ func TestDifferentWorkloads(t *testing.T) {
 	b := side(t, write(t, 100, func(s *metrics.Summary) {
 		s.Workload.Fingerprint, s.Run.Options["seed"] = "sha256:2", 2.0
 	}, noisy(1, 1)))
-	_, err := Compare(a, b, nil, false)
+	_, err := Compare(a, b, false)
 	if err == nil || !strings.Contains(err.Error(), " were sent different workloads (--seed: 1 and 2); ") {
 		t.Fatalf("%v", err)
 	}
-	r, err := Compare(a, b, nil, true)
+	r, err := Compare(a, b, true)
 	if err != nil || r.Paired || find(t, r, "ttft.paired").Change != nil || *find(t, r, "ttft.p50").Change != 0 || find(t, r, "ttft.p50").Verdict != Unknown {
 		t.Fatalf("%v %+v", err, r)
 	}

@@ -17,8 +17,8 @@ type matched struct {
 }
 
 // match pairs the runs of both sides in their order, and their requests by index.
-func match(a, b *Side, paired bool) *matched {
-	m := &matched{paired: paired, runs: [2][]*run{a.runs, b.runs}, to: 1}
+func match(a, b []*run, paired bool) *matched {
+	m := &matched{paired: paired, runs: [2][]*run{a, b}, to: 1}
 	if !paired {
 		for side, runs := range m.runs {
 			for _, run := range runs {
@@ -32,10 +32,10 @@ func match(a, b *Side, paired bool) *matched {
 		}
 		return m
 	}
-	n := min(len(a.runs), len(b.runs))
-	m.runs = [2][]*run{a.runs[:n], b.runs[:n]}
+	n := min(len(a), len(b))
+	m.runs = [2][]*run{a[:n], b[:n]}
 	for k := range n {
-		x, y := a.runs[k].rows, b.runs[k].rows
+		x, y := a[k].rows, b[k].rows
 		m.lone += len(x) + len(y)
 		for i := range x {
 			j, found := slices.BinarySearchFunc(y, x[i].index, func(r row, index int64) int { return cmp.Compare(r.index, index) })

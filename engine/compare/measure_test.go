@@ -145,7 +145,7 @@ func BenchmarkCompare(b *testing.B) {
 		return &Side{runs: []*run{{"dir", summary, rows}}}
 	}
 	for b.Loop() {
-		if _, err := Compare(side(rows[0]), side(rows[1]), nil, false); err != nil {
+		if _, err := Compare(side(rows[0]), side(rows[1]), false); err != nil {
 			b.Fatal(err)
 		}
 	}

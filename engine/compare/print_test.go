@@ -107,7 +107,7 @@ func TestNothingChanged(t *testing.T) {
 func page(t *testing.T) (text string, d chart.Document, r *Result) {
 	t.Helper()
 	a, b := side(t, write(t, 400, nil, noisy(1, 100))), side(t, write(t, 400, nil, noisy(2, 120)))
-	r, err := Compare(a, b, nil, false)
+	r, err := Compare(a, b, false)
 	if err != nil {
 		t.Fatal(err)
 	}

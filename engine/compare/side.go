@@ -99,8 +99,8 @@ func (s *Side) Add(dir string, summary *metrics.Summary, each func(func(*record.
 		}
 	}
 	if s.runs = append(s.runs, r); len(s.runs) > 1 {
-		if found, _ := differences(s, &Side{runs: []*run{r}}); len(found) > 0 {
-			return fmt.Errorf("%s was sent another workload than the first run of its side (%s)", dir, strings.Join(found, "; "))
+		if found, _ := differences(s.runs[0], r); len(found) > 0 {
+			return fmt.Errorf("%s was sent another workload than %s, which is to be the same (%s)", dir, s.runs[0].dir, strings.Join(found, "; "))
 		}
 	}
 	return nil
@@ -129,9 +129,6 @@ func newRow(rec *record.Record, slos []metrics.SLO) row {
 	return w
 }
 
-// Halves are the first run and the second one of a side that has two, each as a side.
-func (s *Side) Halves() [2]*Side { return [2]*Side{{runs: s.runs[:1]}, {runs: s.runs[1:]}} }
-
 // identity names a side by what it differs from the other in: the URLs of the targets, else the directories.
 func (s *Side) identity(other *Side) Identity {
 	id := Identity{Fingerprint: s.runs[0].summary.Workload.Fingerprint}
@@ -148,10 +145,10 @@ func (s *Side) identity(other *Side) Identity {
 	return id
 }
 
-// differences are what two sides were sent where it differs, such as "--seed: 1 and 2": by their fingerprints, and by what paces a closed
+// differences are what two runs were sent where it differs, such as "--seed: 1 and 2": by their fingerprints, and by what paces a closed
 // loop, which no fingerprint has. Without both fingerprints, as after a kill, what is known of the workloads decides; then sure is false.
-func differences(x, y *Side) (found []string, sure bool) {
-	a, b := x.runs[0].summary, y.runs[0].summary
+func differences(x, y *run) (found []string, sure bool) {
+	a, b := x.summary, y.summary
 	one, other := a.Workload.Fingerprint, b.Workload.Fingerprint
 	sure = one != "" && other != ""
 	differ := func(name string, a, b any) {
