@@ -5,15 +5,16 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/format"
 )
 
-// grouping puts each good pair into a group.
+// grouping is a value of pairs by which they are grouped.
 type grouping struct {
-	by   string
-	name func(pair int) string // of its group; "" = unknown
+	by, what string                 // the value, and what follows it in a group's name
+	fifths   bool                   // groups are of one size, but for equal values; else each value has its own
+	of       func(pair int) float64 // NaN = unknown
+	text     func(float64) string
 }
 
 const (
@@ -73,82 +74,70 @@ func (m *matched) differences(latency int) (out []float64, sum float64) {
 
 // groupings are all ways to group the good pairs.
 func (m *matched) groupings() []grouping {
-	count := func(v float64) string { return format.Count(int64(v)) }
-	return []grouping{
-		m.inFifths("uncached tokens", "uncached tokens in B", count, func(_, b *row) float64 {
-			if b.prompt < 0 || b.cached < 0 {
-				return math.NaN()
-			}
-			return float64(b.prompt - b.cached)
-		}),
-		m.inFifths("input length", "input tokens", count, func(_, b *row) float64 {
-			if b.prompt < 0 {
-				return math.NaN()
-			}
-			return float64(b.prompt)
-		}),
-		{"instance", func(pair int) string {
-			if name := m.good[1][pair].instance; name != "" {
-				return "instance " + name
-			}
-			return ""
-		}},
-		m.inFifths("time", "of planned time", format.Span, func(a, _ *row) float64 { return float64(a.at) / 1e9 }),
-	}
-}
-
-// inFifths groups pairs by a value of theirs into five groups of one size, or fewer if many values are equal.
-func (m *matched) inFifths(by, what string, text func(float64) string, of func(a, b *row) float64) grouping {
-	at := func(pair int) float64 { return of(m.good[0][pair], m.good[1][pair]) }
-	sorted := known(len(m.good[0]), at)
-	slices.Sort(sorted)
-	var least []float64 // of each group
-	for i := range min(fifths, len(sorted)) {
-		least = append(least, sorted[i*len(sorted)/fifths])
-	}
-	least = slices.Compact(least)
-	names := []string{""}
-	for i, from := range least {
-		end := len(sorted)
-		if i+1 < len(least) {
-			end, _ = slices.BinarySearch(sorted, least[i+1])
+	a, b := m.good[0], m.good[1]
+	tokens := func(v float64) string { return format.Count(int64(v)) }
+	prompt := func(pair int) float64 {
+		if b[pair].prompt < 0 {
+			return math.NaN()
 		}
-		names = append(names, strings.TrimSuffix(text(from)+" to "+text(sorted[end-1]), " to "+text(from))+" "+what)
+		return float64(b[pair].prompt)
 	}
-	return grouping{by, func(pair int) string {
-		k, exact := slices.BinarySearch(least, at(pair)) // what is not known is below all
-		return names[k+int(b2f(exact))]
-	}}
+	uncached := func(pair int) float64 {
+		if b[pair].cached < 0 {
+			return math.NaN()
+		}
+		return prompt(pair) - float64(b[pair].cached)
+	}
+	var instances []string
+	number := map[string]float64{"": math.NaN()}
+	for _, r := range b {
+		if _, found := number[r.instance]; !found {
+			number[r.instance], instances = float64(len(instances)), append(instances, r.instance)
+		}
+	}
+	return []grouping{
+		{"uncached tokens", " uncached tokens in B", true, uncached, tokens},
+		{"input length", " input tokens", true, prompt, tokens},
+		{"instance", "", false, func(pair int) float64 { return number[b[pair].instance] }, func(v float64) string { return "instance " + instances[int(v)] }},
+		{"time", " of planned time", true, func(pair int) float64 { return float64(a[pair].at) / 1e9 }, format.Span},
+	}
 }
 
 // groups lists the groups that have differences of a latency, the largest share of their sum first, and the ratio of the variances between
 // and within them (F); 0 if that says nothing.
 func (m *matched) groups(g grouping, latency int, differences []float64, sum float64) (all []Group, f float64) {
-	place := map[string]int{}
-	known, n, squares := 0.0, 0.0, 0.0 // known is their sum
-	for i, d := range differences {
-		name := g.name(i)
-		if name == "" || math.IsNaN(d) {
-			continue
+	var order []int // of the pairs that are known
+	for pair, d := range differences {
+		if !math.IsNaN(d) && !math.IsNaN(g.of(pair)) {
+			order = append(order, pair)
 		}
-		if _, found := place[name]; !found {
-			place[name], all = len(all), append(all, Group{Name: name})
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(g.of(i), g.of(j)) })
+	known, squares, between := 0.0, 0.0, 0.0 // known is their sum
+	for at, end := 0, 0; at < len(order); at = end {
+		if end = at + 1; g.fifths {
+			end = max(end, (at*fifths/len(order)+1)*len(order)/fifths)
 		}
-		part := &all[place[name]]
-		part.Requests++
-		part.Share += d / sum
-		part.A += (m.good[0][i].ms[latency] - part.A) / float64(part.Requests)
-		part.B += (m.good[1][i].ms[latency] - part.B) / float64(part.Requests)
-		known, n, squares = known+d, n+1, squares+d*d
+		for end < len(order) && g.of(order[end]) == g.of(order[end-1]) {
+			end++
+		}
+		part, n, change := Group{Name: g.text(g.of(order[at])), Requests: int64(end - at)}, float64(end-at), 0.0
+		if last := g.text(g.of(order[end-1])); last != part.Name {
+			part.Name += " to " + last
+		}
+		for _, pair := range order[at:end] {
+			d := differences[pair]
+			change, squares = change+d, squares+d*d
+			part.A += m.good[0][pair].ms[latency] / n
+			part.B += m.good[1][pair].ms[latency] / n
+		}
+		part.Name, part.Share = part.Name+g.what, change/sum
+		known, between, all = known+change, between+change*change/n, append(all, part)
 	}
 	slices.SortStableFunc(all, func(a, b Group) int { return cmp.Compare(b.Share, a.Share) })
-	parts := float64(len(all))
+	n, parts := float64(len(order)), float64(len(all))
 	if parts < 2 || n <= 2*parts || n < float64(len(differences))/2 {
 		return all, 0
 	}
-	between, total := -known*known/n, squares-known*known/n
-	for _, part := range all {
-		between += part.Share * sum * part.Share * sum / float64(part.Requests)
-	}
-	return all, between / (parts - 1) / ((total - between) / (n - parts))
+	return all, (between - known*known/n) / (parts - 1) / ((squares - between) / (n - parts))
 }
