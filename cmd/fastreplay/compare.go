@@ -189,8 +189,9 @@ func (o *comparison) results(ctx context.Context, words, flags []string, ui *ter
 		}
 	}
 	var a *compare.Side
+	slos := o.goodput.slos
 	for i := range dirs {
-		side, err := compare.ReadSide(o.goodput.slos, dirs[i]...)
+		side, err := compare.ReadSide(slos, dirs[i]...)
 		if err != nil {
 			return nil, err
 		}
@@ -198,7 +199,7 @@ func (o *comparison) results(ctx context.Context, words, flags []string, ui *ter
 			side.Name = workload.WithoutSecrets(words[i])
 		}
 		if i == 0 {
-			a = side
+			a, slos = side, side.SLOs
 			continue
 		}
 		r, err := compare.Compare(a, side, o.anyway)

@@ -2,7 +2,6 @@ package compare
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -55,21 +54,24 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 			r.FloorFrom = strings.Join(from, ", ")
 		}
 	}
-	bounded := r.bounded(a, b)
+	moved := map[string]float64{} // ms by which the client may have moved a number
+	for _, run := range slices.Concat(a.runs, b.runs) {
+		for _, u := range run.summary.Verdict.Unsafe {
+			name := u.Metric + "." + u.Percentile
+			moved[name] = max(moved[name], u.EffectMS)
+		}
+	}
 	for i, s := range specs() {
 		metric := &r.Metrics[i]
 		if len(noise) > 0 {
 			metric.Floor = pooled(noise, i, min(len(a.runs), len(b.runs)))
 		}
-		if s.name == "goodput" && !bounded {
-			*metric = Metric{Name: s.name, Unit: s.unit, Main: s.main}
-		}
 		of := metric
 		if strings.HasSuffix(s.name, ".paired") { // of most pairs, the median says more than the tail
 			of = &r.Metrics[i-kindsOf+1]
 		}
-		for _, run := range slices.Concat(a.runs, b.runs) {
-			metric.reach(of, run.summary.Verdict.Unsafe)
+		if most := moved[strings.Replace(of.Name, "_planned", "", 1)]; of.A != nil && metric.Floor != nil && most / *of.A > *metric.Floor {
+			metric.Floor, metric.FloorFrom = new(most / *of.A), "the client"
 		}
 		metric.judge(s, r.Paired)
 	}
@@ -77,30 +79,6 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 		r.Explained = m.explain(r.Metrics)
 	}
 	return r, nil
-}
-
-// bounded reports whether requests of both sides have the same SLOs.
-func (r *Result) bounded(a, b *Side) bool {
-	x, y := a.runs[0].summary.Goodput, b.runs[0].summary.Goodput
-	switch {
-	case a.SLOs != nil:
-		return true
-	case x != nil && y != nil && maps.Equal(x.SLO, y.SLO):
-		return true
-	case x != y:
-		r.note("the sides were run with different bounds of goodput, so it is not compared; give some")
-	}
-	return false
-}
-
-// reach extends a floor to how far the client may have moved a number, relative to A's.
-func (m *Metric) reach(of *Metric, unsafe []metrics.Unsafe) {
-	latency, kind, _ := strings.Cut(of.Name, ".")
-	for _, u := range unsafe {
-		if u.Metric == strings.TrimSuffix(latency, "_planned") && u.Percentile == kind && of.A != nil && m.Floor != nil && u.EffectMS / *of.A > *m.Floor {
-			m.Floor, m.FloorFrom = new(u.EffectMS / *of.A), "the client"
-		}
-	}
 }
 
 func (r *Result) note(form string, parts ...any) {

@@ -353,13 +353,19 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestAtOnce: requests that are all planned at once, and have no conversations, are drawn by their order, and few have no interval.
+// TestAtOnce: requests that are all planned at once, and have no conversations, are cut by their order, and few have no interval. Goodput is
+// by the SLOs of the first run.
 func TestAtOnce(t *testing.T) {
 	for n, verdict := range map[int]string{400: Worse, 3: Unknown} {
 		var sides [2]*Side
 		for k, ttft := range []int64{100, 120} {
 			sides[k] = new(Side)
 			summary := &metrics.Summary{Run: metrics.Run{DurationS: 1, Targets: []string{fmt.Sprint("http://", k)}}, Workload: metrics.Workload{Fingerprint: "sha256:1"}}
+			if k == 0 {
+				summary.Goodput = &metrics.Goodput{SLO: map[string]float64{"ttft_ms": 110}}
+			} else {
+				sides[k].SLOs = sides[0].SLOs
+			}
 			err := sides[k].Add("dir", summary, func(yield func(*record.Record)) error {
 				for i := range n {
 					var r record.Record
@@ -376,6 +382,9 @@ func TestAtOnce(t *testing.T) {
 			}
 		}
 		r := compared(t, sides[0], sides[1])
+		if m := find(t, r, "goodput"); *m.A != 1 || *m.B != 0 || m.Verdict != verdict {
+			t.Errorf("%d requests: %+v", n, m)
+		}
 		if m := find(t, r, "ttft.paired"); m.Verdict != verdict || r.B.Name != "http://1" {
 			t.Errorf("%d requests: %+v, B is %s", n, m, r.B.Name)
 		}

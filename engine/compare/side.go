@@ -19,7 +19,7 @@ import (
 // Side is one or several runs that were made with the same server and the same workload. ReadSide makes it; it is not changed later.
 type Side struct {
 	Name string        // as people call it; "" = by its targets or directories
-	SLOs []metrics.SLO // for goodput; nil = those that a run was made with. They are set before a run is added
+	SLOs []metrics.SLO // for goodput; nil = those that its first run was made with, which sets them
 	runs []*run
 }
 
@@ -38,7 +38,8 @@ type row struct {
 	prompt, cached, output int64
 	gaps                   float64 // how many ITL has; 0 if they are not known
 	target, instance       string
-	ok, met, told          bool // it ended ok; also within the SLOs; the server sent counts of tokens
+	ok, told               bool    // it ended ok; the server sent counts of tokens
+	met                    float64 // 1 if it ended ok within the SLOs, 0 if not, NaN without any
 }
 
 // ReadSide reads the runs of a side from their directories, in the order in which they were made. It is an error if a directory has no
@@ -66,9 +67,9 @@ func ReadSide(slos []metrics.SLO, dirs ...string) (*Side, error) {
 
 // Add adds a run to a side: its summary, and its records in any order, which are not kept. dir names it. The zero Side has no runs.
 func (s *Side) Add(dir string, summary *metrics.Summary, each func(func(*record.Record)) error) error {
-	r, reports, slos := &run{dir: dir, summary: summary}, map[string]bool{}, s.SLOs
-	if slos == nil {
-		slos = report.SLOsOf(summary)
+	r, reports := &run{dir: dir, summary: summary}, map[string]bool{}
+	if s.SLOs == nil {
+		s.SLOs = report.SLOsOf(summary)
 	}
 	over := summary.Run.Partial || summary.Run.Cut
 	var bad error
@@ -80,7 +81,7 @@ func (s *Side) Add(dir string, summary *metrics.Summary, each func(func(*record.
 		if rec.LeftOut() || over && (rec.Outcome == record.Cancelled || rec.Outcome == record.NotSent) {
 			return
 		}
-		w := newRow(rec, slos)
+		w := newRow(rec, s.SLOs)
 		w.index = index
 		reports[w.target] = reports[w.target] || w.cached != record.None
 		r.rows = append(r.rows, w)
@@ -125,7 +126,9 @@ func newRow(rec *record.Record, slos []metrics.SLO) row {
 	if rec.Choices <= 1 {
 		w.gaps = float64(max(0, rec.Chunks-1))
 	}
-	w.met = w.ok && !slices.ContainsFunc(slos, func(o metrics.SLO) bool { return !o.Met(rec) })
+	if w.met = math.NaN(); len(slos) > 0 {
+		w.met = b2f(w.ok && !slices.ContainsFunc(slos, func(o metrics.SLO) bool { return !o.Met(rec) }))
+	}
 	return w
 }
 
