@@ -168,6 +168,15 @@ func TestStoppedAndFailed(t *testing.T) {
 	}
 }
 
+// TestLastRequest: how long the last request of a run takes is no change of its throughput.
+func TestLastRequest(t *testing.T) {
+	last := func(s *metrics.Summary) { s.Run.DurationS += 0.01 }
+	r := compared(t, side(t, write(t, 400, nil, noisy(1, 1))), side(t, write(t, 400, last, noisy(1, 1))))
+	if m := find(t, r, "requests_per_s"); m.Verdict != Same || *m.Change != 0 {
+		t.Errorf("%+v", m)
+	}
+}
+
 // TestFloor: a change that two runs of one server show as well is in the floor, and breaks no gate.
 func TestFloor(t *testing.T) {
 	a, b, drifted := side(t, write(t, 800, nil, noisy(1, 1))), side(t, write(t, 800, nil, noisy(2, 1.1))), side(t, write(t, 800, nil, noisy(3, 1.08)))

@@ -125,12 +125,13 @@ func (m *matched) numbers() (sides [2][]float64) {
 	return sides
 }
 
-// rate is what ok requests made in a second of a side's runs. If a run was stopped, its pair counts until then.
+// rate is what ok requests made in a second of a side's runs. Runs in a pair count until one of them ended: how long the last request took
+// must not decide, nor that one of them was stopped.
 func (m *matched) rate(side int, s spec) float64 {
 	sum, seconds := 0.0, 0.0
 	for k, run := range m.runs[side] {
 		lasted := run.summary.Run.DurationS
-		if m.paired && (run.summary.Run.Partial || m.runs[1-side][k].summary.Run.Partial) {
+		if m.paired {
 			lasted = min(lasted, m.runs[1-side][k].summary.Run.DurationS)
 		}
 		from, to := m.from*lasted, m.to*lasted
