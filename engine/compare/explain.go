@@ -23,23 +23,19 @@ const (
 	surelyF  = 4.0 // a grouping whose ratio of variances is smaller explains no more than chance does
 )
 
-// explain returns which requests account for the change of each latency that changed, but for that from the planned time. Of all groupings it
-// takes the one whose groups differ most surely.
+// explain returns which requests account for the change of each latency that changed, as one screen has it. Of all groupings it takes the one
+// whose groups differ most surely.
 func (m *matched) explain(found []Metric) (all []Culprits) {
 	groupings := m.groupings()
 	for l, of := range latencies()[:mainLatencies] {
 		kinds := found[l*kindsOf : (l+1)*kindsOf]
-		metric := &kinds[kindsOf-1] // pair by pair, if that changed, else the first that did
-		for i := kindsOf - 1; i >= 0 && !kinds[kindsOf-1].changed(); i-- {
-			if kinds[i].changed() {
-				metric = &kinds[i]
-			}
-		}
+		kinds = append(kinds[kindsOf-1:kindsOf:kindsOf], kinds...) // pair by pair, if that changed, else the first that did
+		i := slices.IndexFunc(kinds, func(m Metric) bool { return m.Main && m.changed() })
 		differences, sum := m.differences(l)
-		if !metric.changed() || sum > 0 != (*metric.Change > 0) { // if a percentile and the mean went apart, shares of the mean mislead
+		if i < 0 || sum > 0 != (*kinds[i].Change > 0) { // if a percentile and the mean went apart, shares of the mean mislead
 			continue
 		}
-		c, most := Culprits{Metric: metric.Name, Words: fmt.Sprintf("the change of %s is spread over all requests: no group has more than its part", of.label)}, surelyF
+		c, most := Culprits{Metric: kinds[i].Name, Words: fmt.Sprintf("the change of %s is spread over all requests: no group has more than its part", of.label)}, surelyF
 		for _, g := range groupings {
 			if groups, f := m.groups(g, l, differences, sum); f > most {
 				c.By, c.Groups, most = g.by, groups, f
