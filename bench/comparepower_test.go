@@ -183,11 +183,11 @@ func powerNames() []string {
 // TestComparePower: of runs that noise alone tells apart, at most 5 % are called different, and of runs that differ by 2 % at least 90 % are,
 // with 2,000 requests. It fails if what it counts has a probability below 0.1 % if that is so.
 //
-// FASTREPLAY_COMPARE_POWER=1000 counts 1,000 pairs of each change, and prints how many requests an unpaired Mann-Whitney test needs. On 23
-// November 2026 it printed, for ttft.paired and tpot.paired with 2,000 requests: 4.0 and 3.3 % false alarms; 1 % found in 60.5 and 51.8 %,
-// 2 % in 98.7 and 96.1 %, 3 % in 100 and 99.9 %; 95.3 and 94.2 % of the intervals hold the truth. With 1,000 requests it finds 2 % in 89.5
-// and 82.1 %. Mann-Whitney needs 39,602 requests a side for 2 % of TTFT. For TPOT it would need 1,155 if they were independent; they are
-// not, and it has 18.3 % false alarms. (2 busy cores, 25 minutes.)
+// FASTREPLAY_COMPARE_POWER=1000 counts 1,000 pairs of each change, and prints how many requests an unpaired Mann-Whitney test needs. On 24
+// November 2026 it printed, for ttft.paired and tpot.paired with 2,000 requests: 4.2 and 2.6 % false alarms; 1 % found in 59.8 and 51.4 %,
+// 2 % in 99.0 and 95.6 %, 3 % in 100 and 99.9 %; 95.8 and 97.4 % of the intervals hold the truth. With 1,000 requests it finds 2 % in 89.1
+// and 80.8 %. Mann-Whitney needs 39,602 requests a side for 2 % of TTFT. For TPOT it would need 1,155 if they were independent; they are
+// not, and it has 18.3 % false alarms. (2 busy cores, 4 minutes.)
 func TestComparePower(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many comparisons")
