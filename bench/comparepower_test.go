@@ -121,7 +121,7 @@ func asSide(t *testing.T, l *load, longer float64, runs ...[]answer) *compare.Si
 	for _, answers := range runs {
 		end := slices.MaxFunc(answers, func(a, b answer) int { return cmp.Compare(a.last, b.last) }).last
 		summary := &metrics.Summary{Run: metrics.Run{DurationS: end * (1 + longer)}, Workload: metrics.Workload{Fingerprint: "sha256:same"}}
-		err := s.Add("virtual", summary, func(yield func(*record.Record)) error {
+		err := s.Add("virtual", summary, func(f func(*record.Record) error) error {
 			var r record.Record
 			r.Clear()
 			for i, a := range answers {
@@ -133,7 +133,9 @@ func asSide(t *testing.T, l *load, longer float64, runs ...[]answer) *compare.Si
 				r.DoneNS = r.LastTokenNS
 				r.PromptTokens, r.CachedTokens = int64(l.input[i]), int64(l.input[i]-l.uncached[i])
 				r.CompletionTokens, r.Chunks, r.TokensFrom = l.output[i], l.output[i], record.TokensFromUsage
-				yield(&r)
+				if err := f(&r); err != nil {
+					return err
+				}
 			}
 			return nil
 		})

@@ -107,7 +107,7 @@ func pooled(noise [][]Metric, i, runs int) *float64 {
 // noteUnpaired says which requests latencies leave out, and whose runs cannot be used.
 func (r *Result) noteUnpaired(m *matched) {
 	for side, name := range []string{"A", "B"} {
-		if n := m.onlyOne[side]; n > 0 && r.Paired {
+		if n := m.onlyOne[side]; n > 0 {
 			r.note("%s ended ok in %s alone: latencies leave them out, and error_rate counts them", format.Many(n, "request"), name)
 		}
 	}

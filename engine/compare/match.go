@@ -1,9 +1,6 @@
 package compare
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // matched is the requests of both sides that are compared. If they are paired, those with the same place are a pair.
 type matched struct {
@@ -22,34 +19,30 @@ func match(a, b []*run, paired bool) *matched {
 	if !paired {
 		for side, runs := range m.runs {
 			for _, run := range runs {
-				for i := range run.rows {
-					if r := &run.rows[i]; r.ok {
-						m.good[side] = append(m.good[side], r)
-					}
-					m.rows[side] = append(m.rows[side], &run.rows[i])
-				}
+				m.rows[side] = append(m.rows[side], run.rows...)
 			}
+			m.good[side] = slices.DeleteFunc(slices.Clone(m.rows[side]), func(r *row) bool { return !r.ok })
 		}
 		return m
 	}
 	n := min(len(a), len(b))
 	m.runs = [2][]*run{a[:n], b[:n]}
 	for k := range n {
-		x, y := a[k].rows, b[k].rows
-		m.lone += len(x) + len(y)
-		for i := range x {
-			j, found := slices.BinarySearchFunc(y, x[i].index, func(r row, index int64) int { return cmp.Compare(r.index, index) })
+		others := b[k].rows
+		m.lone += len(a[k].rows) + len(others)
+		for _, x := range a[k].rows {
+			at, found := slices.BinarySearchFunc(others, x, byIndex)
 			if !found {
 				continue
 			}
-			m.lone -= 2
-			m.rows[0], m.rows[1] = append(m.rows[0], &x[i]), append(m.rows[1], &y[j])
+			y := others[at]
+			m.rows[0], m.rows[1], m.lone = append(m.rows[0], x), append(m.rows[1], y), m.lone-2
 			switch {
-			case x[i].ok && y[j].ok:
-				m.good[0], m.good[1] = append(m.good[0], &x[i]), append(m.good[1], &y[j])
-			case x[i].ok:
+			case x.ok && y.ok:
+				m.good[0], m.good[1] = append(m.good[0], x), append(m.good[1], y)
+			case x.ok:
 				m.onlyOne[0]++
-			case y[j].ok:
+			case y.ok:
 				m.onlyOne[1]++
 			}
 		}

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -91,12 +92,10 @@ func known(n int, of func(i int) float64) (out []float64) {
 // numbers are those of both sides, in the order of the specs. A number that does not exist is not finite.
 func (m *matched) numbers() (sides [2][]float64) {
 	a, b := m.good[0], m.good[1]
+	nothing := &stats.Percentiles{P50: math.NaN(), P95: math.NaN(), P99: math.NaN(), Mean: math.NaN()}
 	for l := range latenciesOf {
 		for side, good := range m.good {
-			d := stats.Describe(known(len(good), func(i int) float64 { return good[i].ms[l] }), 1)
-			if d == nil {
-				d = &stats.Percentiles{P50: math.NaN(), P95: math.NaN(), P99: math.NaN(), Mean: math.NaN()}
-			}
+			d := cmp.Or(stats.Describe(known(len(good), func(i int) float64 { return good[i].ms[l] }), 1), nothing)
 			sides[side] = append(sides[side], d.P50, d.P95, d.P99, d.Mean)
 		}
 		typical := math.NaN()
@@ -136,8 +135,8 @@ func (m *matched) rate(side int, s spec) float64 {
 		}
 		from, to := m.from*lasted, m.to*lasted
 		seconds += to - from
-		for i := range run.rows {
-			if r := &run.rows[i]; r.ok && float64(r.done)/1e9 > from && float64(r.done)/1e9 <= to {
+		for _, r := range run.rows {
+			if at := float64(r.done) / 1e9; r.ok && at > from && at <= to {
 				over, _ := s.count(r)
 				sum += over
 			}

@@ -131,16 +131,16 @@ func TestReach(t *testing.T) {
 }
 
 func BenchmarkCompare(b *testing.B) {
-	random, rows := rand.New(rand.NewPCG(1, 1)), [2][]row{}
+	random, rows := rand.New(rand.NewPCG(1, 1)), [2][]*row{}
 	for i := range 10000 {
 		for side := range rows {
-			r := row{index: int64(i), at: int64(i) * 1e8, cached: 10, prompt: 1000, output: 100, gaps: 99, ok: true}
+			r := &row{index: int64(i), at: int64(i) * 1e8, cached: 10, prompt: 1000, output: 100, gaps: 99, ok: true}
 			r.ms = [latenciesOf]float64{100 * math.Exp(random.NormFloat64()), 10 * math.Exp(random.NormFloat64()), 1000 * math.Exp(random.NormFloat64()), 100}
 			r.done = r.at + int64(r.ms[2]*1e6)
 			rows[side] = append(rows[side], r)
 		}
 	}
-	side := func(rows []row) *Side {
+	side := func(rows []*row) *Side {
 		summary := &metrics.Summary{Run: metrics.Run{DurationS: 1100}, Workload: metrics.Workload{Fingerprint: "sha256:1"}}
 		return &Side{runs: []*run{{"dir", summary, rows}}}
 	}

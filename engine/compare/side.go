@@ -2,7 +2,6 @@ package compare
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -27,7 +26,7 @@ type Side struct {
 type run struct {
 	dir     string
 	summary *metrics.Summary
-	rows    []row // by index, without those that are not the server's: the run ended before, or the user left them out
+	rows    []*row // by index, without those that are not the server's: the run ended before, or the user left them out
 }
 
 // row is what a comparison needs of one request. Counts are as in its record, and may be record.None.
@@ -51,14 +50,7 @@ func ReadSide(slos []metrics.SLO, dirs ...string) (*Side, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = s.Add(dir, summary, func(yield func(*record.Record)) error {
-			_, err := report.EachRecord(dir, yield)
-			if errors.Is(err, report.ErrNoResults) {
-				err = fmt.Errorf("%s has no %s, by which requests are paired", dir, report.RequestsName)
-			}
-			return err
-		})
-		if err != nil {
+		if err := s.Add(dir, summary, func(f func(*record.Record) error) error { return report.EachRecordIn(dir, f) }); err != nil {
 			return nil, err
 		}
 	}
@@ -66,32 +58,29 @@ func ReadSide(slos []metrics.SLO, dirs ...string) (*Side, error) {
 }
 
 // Add adds a run to a side: its summary, and its records in any order, which are not kept. dir names it. The zero Side has no runs.
-func (s *Side) Add(dir string, summary *metrics.Summary, each func(func(*record.Record)) error) error {
+func (s *Side) Add(dir string, summary *metrics.Summary, each func(func(*record.Record) error) error) error {
 	r, reports := &run{dir: dir, summary: summary}, map[string]bool{}
 	if s.SLOs == nil {
 		s.SLOs = report.SLOsOf(summary)
 	}
 	over := summary.Run.Partial || summary.Run.Cut
-	var bad error
-	err := each(func(rec *record.Record) {
-		index, err := strconv.ParseInt(rec.RequestID[strings.LastIndexByte(rec.RequestID, '-')+1:], 10, 64)
-		if err != nil {
-			bad = fmt.Errorf("%s: request_id %q ends with no number, by which requests are paired", dir, rec.RequestID)
-		}
+	err := each(func(rec *record.Record) (err error) {
 		if rec.LeftOut() || over && (rec.Outcome == record.Cancelled || rec.Outcome == record.NotSent) {
-			return
+			return nil
 		}
 		w := newRow(rec, s.SLOs)
-		w.index = index
+		if w.index, err = strconv.ParseInt(rec.RequestID[strings.LastIndexByte(rec.RequestID, '-')+1:], 10, 64); err != nil {
+			return fmt.Errorf("%s: request_id %q ends with no number, by which requests are paired", dir, rec.RequestID)
+		}
 		reports[w.target] = reports[w.target] || w.cached != record.None
 		r.rows = append(r.rows, w)
+		return nil
 	})
-	if err = cmp.Or(err, bad); err != nil {
+	if err != nil {
 		return err
 	}
-	slices.SortFunc(r.rows, func(a, b row) int { return cmp.Compare(a.index, b.index) })
-	for i := range r.rows {
-		w := &r.rows[i]
+	slices.SortFunc(r.rows, byIndex)
+	for i, w := range r.rows {
 		if w.cached == record.None && w.told && reports[w.target] { // of a server that reports hits, a count without them says 0
 			w.cached = 0
 		}
@@ -107,8 +96,10 @@ func (s *Side) Add(dir string, summary *metrics.Summary, each func(func(*record.
 	return nil
 }
 
-func newRow(rec *record.Record, slos []metrics.SLO) row {
-	w := row{
+func byIndex(a, b *row) int { return cmp.Compare(a.index, b.index) }
+
+func newRow(rec *record.Record, slos []metrics.SLO) *row {
+	w := &row{
 		at: max(0, rec.PlannedNS), done: rec.DoneNS, prompt: rec.PromptTokens, cached: rec.CachedTokens, output: rec.CompletionTokens,
 		target: unique.Make(rec.Target).Value(), instance: unique.Make(rec.Instance).Value(), ok: rec.Outcome == record.OK, told: rec.ToldUsage(),
 	}
@@ -140,11 +131,11 @@ func (s *Side) identity(other *Side) Identity {
 		grade := strings.ToUpper(string(cmp.Or(r.summary.Verdict.Measurement, metrics.Valid)))
 		id.Verdict = min(cmp.Or(id.Verdict, grade), grade) // by name they are in order
 	}
-	if id.Name = cmp.Or(s.Name, strings.Join(id.Dirs, ", ")); s.Name == "" {
-		if urls := s.runs[0].summary.Run.Targets; len(urls) > 0 && !slices.Equal(urls, other.runs[0].summary.Run.Targets) {
-			id.Name = strings.Join(urls, ", ")
-		}
+	urls := strings.Join(s.runs[0].summary.Run.Targets, ", ")
+	if urls == strings.Join(other.runs[0].summary.Run.Targets, ", ") {
+		urls = ""
 	}
+	id.Name = cmp.Or(s.Name, urls, strings.Join(id.Dirs, ", "))
 	return id
 }
 

@@ -127,11 +127,7 @@ func ParseGate(text string) (g Gate, err error) {
 // Judge says whether a result passes a gate, and why. It does not if the change is worse than the limit, its interval excludes 0, and it is
 // beyond the noise floor. So a change that noise may explain passes. A metric that is unknown does not pass, since nothing vouches for it.
 func (r *Result) Judge(g Gate) (passed bool, words string) {
-	i := slices.IndexFunc(r.Metrics, func(m Metric) bool { return m.Name == g.Metric })
-	if i < 0 {
-		return false, g.Text + ": the result has no such metric"
-	}
-	m := &r.Metrics[i]
+	m := &r.Metrics[slices.IndexFunc(r.Metrics, func(m Metric) bool { return m.Name == g.Metric })]
 	passed = m.Verdict != Unknown && (m.Verdict != Worse || math.Abs(*m.Change) <= math.Abs(g.Limit))
 	if words = g.Text + ": " + m.Sentence; m.Verdict != Unknown {
 		words = fmt.Sprintf("%s: %s %s, %s", g.Text, m.amount(*m.Change, true), m.ends(), m.Verdict)
