@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,6 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
-	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
 // comparison is what the flags of compare say.
@@ -156,53 +156,42 @@ func (o *comparison) check(words, flags []string) error {
 // results reads the runs, or makes them first, and compares each later side with the first.
 func (o *comparison) results(ctx context.Context, words, flags []string, ui *terminal) (results []*compare.Result, err error) {
 	var dirs [][]string // of the sides
-	if o.interleave != "" {
+	switch {
+	case o.interleave != "":
 		r, err := newInterleaved(words, flags, o.output, ui)
 		if err == nil {
-			err = r.run(ctx, o.interleave)
+			dirs, err = r.run(ctx, o.interleave)
 		}
 		if err != nil {
 			return nil, err
 		}
-		if o.html == "" {
-			o.html = filepath.Join(r.dir, "compare.html")
-		}
-		for _, side := range []string{"a", "b"} {
-			dirs = append(dirs, []string{filepath.Join(r.dir, side+"1"), filepath.Join(r.dir, side+"2")})
-		}
-	} else {
-		if o.floor != "" {
-			words = append(words, o.floor)
-		}
-		for _, word := range words {
-			dir, err := runAt(word)
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil, fmt.Errorf("there is no directory %s with results; two servers are compared by: fastreplay compare --interleave abba URL URL -- FILE", word)
-			}
-			if err != nil {
-				return nil, err
-			}
-			dirs = append(dirs, []string{dir})
-		}
-		if last := len(dirs) - 1; o.floor != "" {
-			dirs[0], dirs = append(dirs[0], dirs[last]...), dirs[:last]
-		}
+		o.html, words = cmp.Or(o.html, filepath.Join(r.dir, "compare.html")), nil
+	case o.floor != "":
+		words = append(words, o.floor)
 	}
-	var a *compare.Side
-	slos := o.goodput.slos
-	for i := range dirs {
-		side, err := compare.ReadSide(slos, dirs[i]...)
+	for _, word := range words {
+		dir, err := runAt(word)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("there is no directory %s with results; two servers are compared by: fastreplay compare --interleave abba URL URL -- FILE", word)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if o.interleave != "" {
-			side.Name = workload.WithoutSecrets(words[i])
+		dirs = append(dirs, []string{dir})
+	}
+	if last := len(dirs) - 1; o.floor != "" {
+		dirs[0], dirs = append(dirs[0], dirs[last]...), dirs[:last]
+	}
+	a, err := compare.ReadSide(o.goodput.slos, dirs[0]...)
+	if err != nil {
+		return nil, err
+	}
+	for _, runs := range dirs[1:] {
+		b, err := compare.ReadSide(a.SLOs, runs...)
+		if err != nil {
+			return nil, err
 		}
-		if i == 0 {
-			a, slos = side, side.SLOs
-			continue
-		}
-		r, err := compare.Compare(a, side, o.anyway)
+		r, err := compare.Compare(a, b, o.anyway)
 		if err != nil {
 			return nil, err
 		}

@@ -63,8 +63,8 @@ func newInterleaved(words, flags []string, output string, ui *terminal) (*interl
 	return &interleaved{urls: map[byte]string{'a': words[0], 'b': words[1]}, flags: flags, dir: output, ui: ui}, report.Vacant(output)
 }
 
-// run makes all runs. What is done when one fails or somebody interrupts stays.
-func (r *interleaved) run(ctx context.Context, interleave string) (err error) {
+// run makes all runs, and returns the directories of both sides. What is done when one fails or somebody interrupts stays.
+func (r *interleaved) run(ctx context.Context, interleave string) (dirs [][]string, err error) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, func() {
@@ -78,7 +78,7 @@ func (r *interleaved) run(ctx context.Context, interleave string) (err error) {
 	}
 	checked, err := os.MkdirTemp("", "fastreplay-")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(checked) }()
 	for i, names := range rounds {
@@ -91,13 +91,14 @@ func (r *interleaved) run(ctx context.Context, interleave string) (err error) {
 			_ = os.Remove(report.DefaultRoot)
 		}
 		if errors.Is(err, context.Canceled) {
-			return &exitError{exitInterrupted, fmt.Sprintf("interrupted in %s; what was measured is in %s", which, r.dir)}
+			return nil, &exitError{exitInterrupted, fmt.Sprintf("interrupted in %s; what was measured is in %s", which, r.dir)}
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	at := func(name string) string { return filepath.Join(r.dir, name) }
+	return [][]string{{at("a1"), at("a2")}, {at("b1"), at("b2")}}, nil
 }
 
 // startAhead is how far the start is from the moment when all are told of it.

@@ -17,7 +17,6 @@ import (
 
 // Side is one or several runs that were made with the same server and the same workload. ReadSide makes it; it is not changed later.
 type Side struct {
-	Name string        // as people call it; "" = by its targets or directories
 	SLOs []metrics.SLO // for goodput; nil = those that its first run was made with, which sets them
 	runs []*run
 }
@@ -135,7 +134,7 @@ func (s *Side) identity(other *Side) Identity {
 	if urls == strings.Join(other.runs[0].summary.Run.Targets, ", ") {
 		urls = ""
 	}
-	id.Name = cmp.Or(s.Name, urls, strings.Join(id.Dirs, ", "))
+	id.Name = cmp.Or(urls, strings.Join(id.Dirs, ", "))
 	return id
 }
 
