@@ -72,18 +72,6 @@ func (m *matched) differences(latency int) (out []float64, sum float64) {
 func (m *matched) groupings() []grouping {
 	a, b := m.good[0], m.good[1]
 	tokens := func(v float64) string { return format.Count(int64(v)) }
-	prompt := func(pair int) float64 {
-		if b[pair].prompt < 0 {
-			return math.NaN()
-		}
-		return float64(b[pair].prompt)
-	}
-	uncached := func(pair int) float64 {
-		if b[pair].cached < 0 {
-			return math.NaN()
-		}
-		return prompt(pair) - float64(b[pair].cached)
-	}
 	var instances []string
 	number := map[string]float64{"": math.NaN()}
 	for _, r := range b {
@@ -92,10 +80,10 @@ func (m *matched) groupings() []grouping {
 		}
 	}
 	return []grouping{
-		{"uncached tokens", " uncached tokens in B", true, uncached, tokens},
-		{"input length", " input tokens", true, prompt, tokens},
+		{"uncached tokens", " uncached tokens in B", true, func(pair int) float64 { return b[pair].prompt - b[pair].cached }, tokens},
+		{"input length", " input tokens", true, func(pair int) float64 { return b[pair].prompt }, tokens},
 		{"instance", "", false, func(pair int) float64 { return number[b[pair].instance] }, func(v float64) string { return "instance " + instances[int(v)] }},
-		{"time", " of planned time", true, func(pair int) float64 { return float64(a[pair].at) / 1e9 }, format.Span},
+		{"time", " of planned time", true, func(pair int) float64 { return a[pair].atS }, format.Span},
 	}
 }
 

@@ -53,23 +53,16 @@ func specs() (all []spec) {
 	}
 	return append(all, // runs keep no single gaps, so ITL has a mean alone
 		spec{name: "itl.mean", label: "ITL mean", unit: "ms", count: func(r *row) (over, under float64) {
-			if r.gaps == 0 {
-				return 0, 0
-			}
-			return r.ms[2] - r.ms[0], r.gaps // from the first token to the last
+			return r.ms[2] - r.ms[0], r.chunks - 1 // from the first token to the last
 		}},
-		spec{name: "prefix_hits", label: "share of prompt tokens from the prefix cache", unit: "share", main: true, higher: true, count: func(r *row) (over, under float64) {
-			if r.cached == record.None {
-				return 0, 0
-			}
-			return float64(r.cached), float64(r.prompt)
-		}},
+		spec{name: "prefix_hits", label: "share of prompt tokens from the prefix cache", unit: "share", main: true, higher: true,
+			count: func(r *row) (over, under float64) { return r.cached, r.prompt }},
 		spec{name: "error_rate", label: "share of failed requests", unit: "share", main: true, all: true, count: func(r *row) (over, under float64) { return b2f(!r.ok), 1 }},
 		spec{name: "goodput", label: "share of requests within the SLOs", unit: "share", main: true, higher: true, all: true,
 			count: func(r *row) (over, under float64) { return r.met, 1 }},
 		spec{name: "requests_per_s", label: "throughput in requests", unit: "rate", higher: true, count: func(*row) (over, under float64) { return 1, 0 }},
 		spec{name: "output_tokens_per_s", label: "throughput in output tokens", unit: "rate", main: true, higher: true,
-			count: func(r *row) (over, under float64) { return float64(max(0, r.output)), 0 }})
+			count: func(r *row) (over, under float64) { return r.output, 0 }})
 }
 
 func b2f(b bool) float64 {
@@ -115,8 +108,9 @@ func (m *matched) numbers() (sides [2][]float64) {
 			}
 			sumOver, sumUnder := 0.0, 0.0
 			for _, r := range rows {
-				over, under := s.count(r)
-				sumOver, sumUnder = sumOver+over, sumUnder+under
+				if over, under := s.count(r); finite(over) && finite(under) {
+					sumOver, sumUnder = sumOver+over, sumUnder+under
+				}
 			}
 			sides[side] = append(sides[side], sumOver/sumUnder)
 		}
@@ -136,8 +130,7 @@ func (m *matched) rate(side int, s spec) float64 {
 		from, to := m.from*lasted, m.to*lasted
 		seconds += to - from
 		for _, r := range run.rows {
-			if at := float64(r.done) / 1e9; r.ok && at > from && at <= to {
-				over, _ := s.count(r)
+			if over, _ := s.count(r); r.ok && r.doneS > from && r.doneS <= to && finite(over) {
 				sum += over
 			}
 		}

@@ -20,7 +20,7 @@ func TestNumbersOfPart(t *testing.T) {
 		part := random.IntN(parts+1) - 1
 		for i := range n {
 			for side := range m.good {
-				r := &row{cached: int64(random.IntN(50)), prompt: 100, ok: true}
+				r := &row{cached: float64(random.IntN(50)), prompt: 100, ok: true}
 				for l := range r.ms {
 					if r.ms[l] = math.Round(20 * (0.1 + random.ExpFloat64())); random.IntN(20) == 0 { // many are equal
 						r.ms[l] = math.NaN()
@@ -51,7 +51,7 @@ func TestNumbersOfPart(t *testing.T) {
 		}
 		hits := 0.0
 		for _, r := range copies.good[0] {
-			hits += float64(r.cached) / 100 / float64(len(copies.good[0]))
+			hits += r.cached / 100 / float64(len(copies.good[0]))
 		}
 		if at := latenciesOf*kindsOf + 1; math.Abs(got[0][at]-hits) > 1e-9 {
 			t.Fatalf("hits %v, want %v", got[0][at], hits)
@@ -134,9 +134,9 @@ func BenchmarkCompare(b *testing.B) {
 	random, rows := rand.New(rand.NewPCG(1, 1)), [2][]*row{}
 	for i := range 10000 {
 		for side := range rows {
-			r := &row{index: int64(i), at: int64(i) * 1e8, cached: 10, prompt: 1000, output: 100, gaps: 99, ok: true}
+			r := &row{index: int64(i), atS: float64(i) / 10, cached: 10, prompt: 1000, output: 100, chunks: 100, ok: true}
 			r.ms = [latenciesOf]float64{100 * math.Exp(random.NormFloat64()), 10 * math.Exp(random.NormFloat64()), 1000 * math.Exp(random.NormFloat64()), 100}
-			r.done = r.at + int64(r.ms[2]*1e6)
+			r.doneS = r.atS + r.ms[2]/1e3
 			rows[side] = append(rows[side], r)
 		}
 	}

@@ -28,16 +28,15 @@ type run struct {
 	rows    []*row // by index, without those that are not the server's: the run ended before, or the user left them out
 }
 
-// row is what a comparison needs of one request. Counts are as in its record, and may be record.None.
+// row is what a comparison needs of one request. A number that its record has not is NaN.
 type row struct {
-	index                  int64                // in the plan, which is the same in all runs of a workload
-	at, done               int64                // ns from the start: when it was planned, or sent if nothing planned it; its end
-	ms                     [latenciesOf]float64 // by latency; NaN if it has none
-	prompt, cached, output int64
-	gaps                   float64 // how many ITL has; 0 if they are not known
-	target, instance       string
-	ok, told               bool    // it ended ok; the server sent counts of tokens
-	met                    float64 // 1 if it ended ok within the SLOs, 0 if not, NaN without any
+	index                          int64                // in the plan, which is the same in all runs of a workload
+	atS, doneS                     float64              // from the start: when it was planned, or sent if nothing planned it; its end
+	ms                             [latenciesOf]float64 // by latency
+	prompt, cached, output, chunks float64              // tokens; chunks of a single choice
+	met                            float64              // 1 if it ended ok within the SLOs, 0 if not, NaN without any
+	ok, told                       bool                 // it ended ok; the server sent counts of tokens
+	target, instance               string
 }
 
 // ReadSide reads the runs of a side from their directories, in the order in which they were made. It is an error if a directory has no
@@ -71,7 +70,7 @@ func (s *Side) Add(dir string, summary *metrics.Summary, each func(func(*record.
 		if w.index, err = strconv.ParseInt(rec.RequestID[strings.LastIndexByte(rec.RequestID, '-')+1:], 10, 64); err != nil {
 			return fmt.Errorf("%s: request_id %q ends with no number, by which requests are paired", dir, rec.RequestID)
 		}
-		reports[w.target] = reports[w.target] || w.cached != record.None
+		reports[w.target] = reports[w.target] || !math.IsNaN(w.cached)
 		r.rows = append(r.rows, w)
 		return nil
 	})
@@ -80,7 +79,7 @@ func (s *Side) Add(dir string, summary *metrics.Summary, each func(func(*record.
 	}
 	slices.SortFunc(r.rows, byIndex)
 	for i, w := range r.rows {
-		if w.cached == record.None && w.told && reports[w.target] { // of a server that reports hits, a count without them says 0
+		if math.IsNaN(w.cached) && w.told && reports[w.target] { // of a server that reports hits, a count without them says 0
 			w.cached = 0
 		}
 		if i > 0 && w.index == r.rows[i-1].index {
@@ -98,25 +97,30 @@ func (s *Side) Add(dir string, summary *metrics.Summary, each func(func(*record.
 func byIndex(a, b *row) int { return cmp.Compare(a.index, b.index) }
 
 func newRow(rec *record.Record, slos []metrics.SLO) *row {
+	number := func(v int64) float64 {
+		if v == record.None {
+			return math.NaN()
+		}
+		return float64(v)
+	}
 	w := &row{
-		at: max(0, rec.PlannedNS), done: rec.DoneNS, prompt: rec.PromptTokens, cached: rec.CachedTokens, output: rec.CompletionTokens,
-		target: unique.Make(rec.Target).Value(), instance: unique.Make(rec.Instance).Value(), ok: rec.Outcome == record.OK, told: rec.ToldUsage(),
+		atS: max(0, number(rec.PlannedNS)/1e9), doneS: number(rec.DoneNS) / 1e9, prompt: number(rec.PromptTokens), cached: number(rec.CachedTokens),
+		output: number(rec.CompletionTokens), chunks: math.NaN(), met: math.NaN(), ok: rec.Outcome == record.OK, told: rec.ToldUsage(),
+		target: unique.Make(rec.Target).Value(), instance: unique.Make(rec.Instance).Value(),
 	}
-	if rec.PlannedNS == record.None {
-		w.at = max(0, rec.SentNS)
+	if math.IsNaN(w.atS) {
+		w.atS = number(rec.SentNS) / 1e9
 	}
-	if w.prompt == record.None {
-		w.prompt = rec.InputTokens
+	if math.IsNaN(w.prompt) {
+		w.prompt = number(rec.InputTokens)
 	}
 	for i, l := range latencies() {
-		if w.ms[i] = math.NaN(); l.ns(rec) != record.None {
-			w.ms[i] = float64(l.ns(rec)) / 1e6
-		}
+		w.ms[i] = number(l.ns(rec)) / 1e6
 	}
-	if rec.Choices <= 1 {
-		w.gaps = float64(max(0, rec.Chunks-1))
+	if rec.Choices <= 1 && rec.Chunks > 0 {
+		w.chunks = float64(rec.Chunks)
 	}
-	if w.met = math.NaN(); len(slos) > 0 {
+	if len(slos) > 0 {
 		w.met = b2f(w.ok && !slices.ContainsFunc(slos, func(o metrics.SLO) bool { return !o.Met(rec) }))
 	}
 	return w
