@@ -23,8 +23,8 @@ const (
 	surelyF  = 4.0 // a grouping whose ratio of variances is smaller explains no more than chance does
 )
 
-// explain returns which requests account for the change of each latency that changed, as one screen has it. Of all groupings it takes the one
-// whose groups differ most surely.
+// explain returns which requests account for the change of each latency that changed, as one screen has it. Of all groupings it takes the
+// one whose groups differ most surely.
 func (m *matched) explain(found []Metric) (all []Culprits) {
 	groupings := m.groupings()
 	for l, of := range latencies()[:mainLatencies] {
@@ -76,13 +76,13 @@ func (m *matched) groupings() []grouping {
 	number := map[string]float64{"": math.NaN()}
 	for _, r := range b {
 		if _, found := number[r.instance]; !found {
-			number[r.instance], instances = float64(len(instances)), append(instances, r.instance)
+			number[r.instance], instances = float64(len(instances)), append(instances, "instance "+r.instance)
 		}
 	}
 	return []grouping{
 		{"uncached tokens", " uncached tokens in B", true, func(pair int) float64 { return b[pair].prompt - b[pair].cached }, tokens},
 		{"input length", " input tokens", true, func(pair int) float64 { return b[pair].prompt }, tokens},
-		{"instance", "", false, func(pair int) float64 { return number[b[pair].instance] }, func(v float64) string { return "instance " + instances[int(v)] }},
+		{"instance", "", false, func(pair int) float64 { return number[b[pair].instance] }, func(v float64) string { return instances[int(v)] }},
 		{"time", " of planned time", true, func(pair int) float64 { return a[pair].atS }, format.Span},
 	}
 }

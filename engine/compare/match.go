@@ -50,8 +50,8 @@ func match(a, b []*run, paired bool) *matched {
 	return m
 }
 
-// parts is into how many parts a comparison is cut, one after another. Requests of a part share slow seconds and conversations, so parts are
-// taken to be independent, and not requests.
+// parts is into how many parts a comparison is cut, one after another. Requests of a part share slow seconds and conversations, so parts
+// are taken to be independent, and not requests.
 const parts = 10
 
 // part is one of as many parts of m.
