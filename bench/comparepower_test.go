@@ -186,10 +186,10 @@ func powerNames() []string {
 // with 2,000 requests. It fails if what it counts has a probability below 0.1 % if that is so.
 //
 // FASTREPLAY_COMPARE_POWER=1000 counts 1,000 pairs of each change, and prints how many requests an unpaired Mann-Whitney test needs. On 24
-// November 2026 it printed, for ttft.paired and tpot.paired with 2,000 requests: 4.2 and 2.6 % false alarms; 1 % found in 59.8 and 51.4 %,
-// 2 % in 99.0 and 95.6 %, 3 % in 100 and 99.9 %; 95.8 and 97.4 % of the intervals hold the truth. With 1,000 requests it finds 2 % in 89.1
-// and 80.8 %. Mann-Whitney needs 39,602 requests a side for 2 % of TTFT. For TPOT it would need 1,155 if they were independent; they are
-// not, and it has 18.3 % false alarms. (2 busy cores, 4 minutes.)
+// November 2026 it printed, for ttft.paired and tpot.paired with 2,000 requests: 4.0 and 3.3 % false alarms; 1 % found in 67.4 and 65.4 %,
+// 2 % in 99.4 and 98.8 %, 3 % in 100 %; 96.0 and 96.7 % of the intervals hold the truth. With 1,000 requests it finds 2 % in 94.4 and
+// 90.7 %. Mann-Whitney needs 39,602 requests a side for 2 % of TTFT. For TPOT it would need 1,155 if they were independent; they are
+// not, and it has 18.3 % false alarms. (2 busy cores, 3 minutes.)
 func TestComparePower(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many comparisons")

@@ -3,7 +3,6 @@ package compare
 import (
 	"cmp"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -84,18 +83,25 @@ func known(n int, of func(i int) float64) (out []float64) {
 	return out
 }
 
-// numbers are those of both sides, in the order of the specs. A number that does not exist is not finite.
+// describe has NaN for all of nothing.
+func describe(n int, of func(i int) float64) *stats.Percentiles {
+	nan := math.NaN()
+	return cmp.Or(stats.Describe(known(n, of), 1), &stats.Percentiles{P50: nan, P95: nan, P99: nan, Mean: nan})
+}
+
+// numbers are those of both sides, in the order of the specs. A number that does not exist is not finite. What is typical of pairs is the
+// median of their ratios: TestComparePower in bench found 1 % of TPOT in 65 % of pairs of runs by it, and in 51 % by a mean of their
+// logarithms without the largest and smallest fifth.
 func (m *matched) numbers() (sides [2][]float64) {
 	a, b := m.good[0], m.good[1]
-	nothing := &stats.Percentiles{P50: math.NaN(), P95: math.NaN(), P99: math.NaN(), Mean: math.NaN()}
 	for l := range latenciesOf {
 		for side, good := range m.good {
-			d := cmp.Or(stats.Describe(known(len(good), func(i int) float64 { return good[i].ms[l] }), 1), nothing)
+			d := describe(len(good), func(i int) float64 { return good[i].ms[l] })
 			sides[side] = append(sides[side], d.P50, d.P95, d.P99, d.Mean)
 		}
 		typical := math.NaN()
 		if m.paired {
-			typical = math.Exp(trimmedMean(known(len(a), func(i int) float64 { return math.Log(b[i].ms[l] / a[i].ms[l]) })))
+			typical = describe(len(a), func(i int) float64 { return b[i].ms[l] / a[i].ms[l] }).P50
 		}
 		sides[0], sides[1] = append(sides[0], 1), append(sides[1], typical)
 	}
@@ -208,20 +214,6 @@ func reach95(estimate float64, ofParts []float64) float64 {
 // that of 9.
 func student95(freedom int) float64 {
 	return [...]float64{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262}[min(freedom, 9)-1]
-}
-
-// trimmed is the share of values that a trimmed mean leaves out at each end (R. Wilcox, Introduction to Robust Estimation, recommends 20 %).
-const trimmed = 0.2
-
-// trimmedMean sorts values; it is NaN of none.
-func trimmedMean(values []float64) float64 {
-	slices.Sort(values)
-	cut, sum := int(trimmed*float64(len(values))), 0.0
-	middle := values[cut : len(values)-cut]
-	for _, v := range middle {
-		sum += v
-	}
-	return sum / float64(len(middle))
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -34,8 +34,8 @@ const (
 	Unknown = "unknown"  // one side lacks the metric, there are too few values, or there is no floor
 )
 
-// Metric is one number of both sides. Its name is that of metrics.Quantities, such as ttft.p95, or typical values such as
-// ttft.paired: the ratio that is typical of pairs.
+// Metric is one number of both sides. Its name is that of metrics.Quantities, such as ttft.p95, or, as ttft.paired, has
+// the median of the ratios of pairs, B to A.
 type Metric struct {
 	Name     string   `json:"name"`     // such as ttft.p95
 	Unit     string   `json:"unit"`     // ms, share or rate
