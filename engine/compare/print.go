@@ -23,7 +23,7 @@ const (
 // Print writes a result for people: who is compared, the metrics, what changed and what explains it. On a
 // terminal it takes one screen, unless all is asked for. All text from outside is shown as format.Visible has it.
 func Print(w io.Writer, r *Result, o PrintOptions) error {
-	p := format.NewPage(o.Width, 4)
+	p := format.NewPage(o.Width, 0)
 	for _, side := range []struct{ mark, name, verdict string }{{"A  ", r.A.Name, r.A.Verdict}, {"B  ", r.B.Name, r.B.Verdict}} {
 		name := []rune(format.Visible(side.name))
 		if most := p.Width - 16; len(name) > most { // the end of a path or URL distinguishes it
@@ -50,15 +50,14 @@ func Print(w io.Writer, r *Result, o PrintOptions) error {
 		p.Painted(row + " " + verdict)
 	}
 	p.Line("")
-	end := format.NewPage(p.Width, 0)
 	for _, text := range r.said(o.Full) {
-		end.Sentence("- ", text)
+		p.Sentence("- ", text)
 	}
-	lines := strings.SplitAfter(string(end.Bytes()), "\n")
-	if room := screenLines - strings.Count(string(p.Bytes()), "\n"); o.Width > 0 && !o.Full && len(lines) > room {
-		lines = append(lines[:room-1], "- and more: --full\n")
+	lines := strings.SplitAfter(string(p.Bytes()), "\n")
+	if o.Width > 0 && !o.Full && len(lines) > screenLines {
+		lines = append(lines[:screenLines-1], "- and more: --full\n")
 	}
-	_, err := w.Write(append(p.Bytes(), strings.Join(lines, "")...))
+	_, err := io.WriteString(w, strings.Join(lines, ""))
 	return err
 }
 
