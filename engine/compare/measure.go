@@ -34,10 +34,9 @@ type spec struct {
 	main              bool    // on one screen
 	higher            bool    // is better
 	quantile          float64 // 0 if the metric is none
-	// count is nil of latencies. It is asked about requests that ended ok (of pairs, in both sides), but for errors and goodput about all.
-	// Of rates, under does not matter: it is the time.
+	// count is nil of latencies. Its sums are divided, but of a rate over is divided by the time.
 	count func(r *row) (over, under float64)
-	all   bool // requests are counted
+	all   bool // all requests count, and not only those that ended ok (of pairs, in both sides)
 }
 
 // specs are all metrics, in the order of a result. Names are those of metrics.Quantities, if it has them.

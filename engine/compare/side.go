@@ -28,7 +28,7 @@ type run struct {
 	rows    []*row // by index, without those that are not the server's: the run ended before, or the user left them out
 }
 
-// row is what a comparison needs of one request. A number that its record has not is NaN.
+// row is what a comparison needs of one request. A number that its record lacks is NaN.
 type row struct {
 	index                          int64                // in the plan, which is the same in all runs of a workload
 	atS, doneS                     float64              // from the start: when it was planned, or sent if nothing planned it; its end
