@@ -47,8 +47,7 @@ func grades() map[string]string {
 
 func metricTable(r *Result) chart.Table {
 	t := chart.Table{Head: []string{"", "A", "B", "change", "95 % interval", "floor", ""}}
-	for i := range r.Metrics {
-		m := &r.Metrics[i]
+	for _, m := range r.Metrics {
 		row := chart.Texts(append([]string{Label(m.Name)}, m.cells()...)...)
 		t.Rows = append(t.Rows, append(row, chart.Cell{Text: m.Verdict, Mark: grades()[m.Verdict], Hint: m.Sentence}))
 	}
@@ -61,9 +60,9 @@ func (c *Culprits) table() chart.Table {
 		Title: Label(c.Metric) + " by " + c.By, Head: []string{c.By, "requests", "share of the change", "A", "B"},
 		Note: "The share of a group is its part of the whole change; below 0 it changed the other way. A and B are means of the group.",
 	}
-	of := &Metric{Unit: "ms"} // latencies alone are explained
 	for _, g := range c.Groups {
-		t.Rows = append(t.Rows, chart.Texts(g.Name, format.Count(g.Requests), format.Percent(g.Share), of.value(&g.A), of.value(&g.B)))
+		a, b := format.Duration(g.A*1e6, 3), format.Duration(g.B*1e6, 3)
+		t.Rows = append(t.Rows, chart.Texts(g.Name, format.Count(g.Requests), format.Percent(g.Share), a, b))
 	}
 	return t
 }

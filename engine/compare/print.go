@@ -34,8 +34,7 @@ func Print(w io.Writer, r *Result, o PrintOptions) error {
 	p.Sentence("   ", pairing(r))
 	columns := []int{valueWidth, valueWidth, changeWidth, intervalWidth, floorWidth}
 	p.Row("", labelWidth, columns, "A", "B", "change", "95 % interval", "floor")
-	for i := range r.Metrics {
-		m := &r.Metrics[i]
+	for _, m := range r.Metrics {
 		if !o.Full && (!m.Main || m.Change == nil) {
 			continue
 		}
@@ -109,8 +108,7 @@ func (m *Metric) value(v *float64) string {
 // pairs, or else of the first percentile that changed.
 func (r *Result) said(full bool) (said []string) {
 	about := "" // the latency that the last sentence is about
-	for i := range r.Metrics {
-		m := &r.Metrics[i]
+	for _, m := range r.Metrics {
 		latency, kind, _ := strings.Cut(m.Name, ".")
 		switch {
 		case full:
