@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
 // grouping is a value of pairs by which they are grouped.
@@ -18,16 +19,15 @@ type grouping struct {
 }
 
 const (
-	fifths   = 5
-	outliers = 0.01
-	surelyF  = 4.0 // a grouping whose ratio of variances is smaller explains no more than chance does
+	fifths  = 5
+	surelyF = 4.0 // a grouping whose ratio of variances is smaller explains no more than chance does
 )
 
 // explain returns which requests account for the change of each latency that changed, as one screen has it. Of all groupings it takes the
 // one whose groups differ most surely.
 func (m *matched) explain(found []Metric) (all []Culprits) {
 	groupings := m.groupings()
-	for l, of := range latencies()[:mainLatencies] {
+	for l, of := range metrics.Latencies() {
 		kinds := found[l*kindsOf : (l+1)*kindsOf]
 		kinds = append(kinds[kindsOf-1:kindsOf:kindsOf], kinds...) // pair by pair, if that changed, else the first that did
 		i := slices.IndexFunc(kinds, func(m Metric) bool { return m.Main && m.changed() })
@@ -35,7 +35,7 @@ func (m *matched) explain(found []Metric) (all []Culprits) {
 		if i < 0 || sum > 0 != (*kinds[i].Change > 0) { // if a percentile and the mean went apart, shares of the mean mislead
 			continue
 		}
-		c, most := Culprits{Metric: kinds[i].Name, Words: fmt.Sprintf("the change of %s is spread over all requests: no group has more than its part", of.label)}, surelyF
+		c, most := Culprits{Metric: kinds[i].Name, Words: fmt.Sprintf("the change of %s is spread over all requests: no group has more than its part", of.Label)}, surelyF
 		for _, g := range groupings {
 			if groups, f := m.groups(g, l, differences, sum); f > most {
 				c.By, c.Groups, most = g.by, groups, f
@@ -43,7 +43,7 @@ func (m *matched) explain(found []Metric) (all []Culprits) {
 		}
 		if c.Groups != nil {
 			top := c.Groups[0]
-			c.Words = fmt.Sprintf("%.0f %% of the change of %s is in the %.0f %% of requests with %s: their mean went from %s to %s", 100*top.Share, of.label,
+			c.Words = fmt.Sprintf("%.0f %% of the change of %s is in the %.0f %% of requests with %s: their mean went from %s to %s", 100*top.Share, of.Label,
 				100*float64(top.Requests)/float64(len(differences)), top.Name, format.Duration(top.A*1e6, 3), format.Duration(top.B*1e6, 3))
 		}
 		all = append(all, c)
@@ -51,19 +51,15 @@ func (m *matched) explain(found []Metric) (all []Culprits) {
 	return all
 }
 
-// differences are B - A of a latency in ms, and their sum. The largest and smallest 1 % count as that percentile. A pair without it is NaN.
+// differences are B - A of a latency in ms, and their sum. The largest 1 % count as that percentile. A pair without it is NaN.
 func (m *matched) differences(latency int) (out []float64, sum float64) {
 	difference := func(i int) float64 { return m.good[1][i].ms[latency] - m.good[0][i].ms[latency] }
-	sorted := known(len(m.good[0]), difference)
-	slices.Sort(sorted)
-	cut := int(outliers * float64(len(sorted)))
+	most := describe(len(m.good[0]), func(i int) float64 { return math.Abs(difference(i)) }).P99
 	for i := range m.good[0] {
-		d := difference(i)
-		if !math.IsNaN(d) {
-			d = min(max(d, sorted[cut]), sorted[len(sorted)-1-cut])
+		d := max(-most, min(difference(i), most))
+		if out = append(out, d); finite(d) {
 			sum += d
 		}
-		out = append(out, d)
 	}
 	return out, sum
 }

@@ -5,28 +5,15 @@ import (
 	"math"
 	"strings"
 
-	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// latency is a latency of requests that is compared.
-type latency struct {
-	name, label string
-	ns          func(*record.Record) int64
-}
-
 const (
-	latenciesOf   = 4 // that are compared
-	mainLatencies = 3 // of these, from the first on, that are explained and shown on one screen
-	kindsOf       = 5 // numbers of a latency: percentiles, the mean, and the change that is typical of pairs
+	latencies = 5 // metrics.Latencies
+	ttft, e2e = 0, 3
+	kindsOf   = 5 // numbers of a latency: percentiles, the mean, and the change that is typical of pairs
 )
-
-func latencies() []latency {
-	return []latency{
-		{"ttft", "TTFT", (*record.Record).TTFTNS}, {"tpot", "TPOT", (*record.Record).TPOTNS}, {"e2e", "E2E", (*record.Record).E2ENS},
-		{"ttft_planned", "TTFT planned", (*record.Record).TTFTPlannedNS},
-	}
-}
 
 // spec is what a metric is, whatever its values: a number of a latency, or a ratio of sums over requests.
 type spec struct {
@@ -41,17 +28,17 @@ type spec struct {
 
 // specs are all metrics, in the order of a result. Names are those of metrics.Quantities, if it has them.
 func specs() (all []spec) {
-	for i, l := range latencies() {
+	for i, l := range metrics.Latencies() {
 		for k, kind := range [kindsOf]string{"p50", "p95", "p99", "mean", "pair by pair"} {
-			s := spec{name: l.name + "." + strings.Replace(kind, "pair by pair", "paired", 1), label: l.label + " " + kind, unit: "ms"}
+			s := spec{name: l.Name + "." + strings.Replace(kind, "pair by pair", "paired", 1), label: l.Label + " " + kind, unit: "ms"}
 			s.quantile = [kindsOf]float64{0.5, 0.95, 0.99}[k]
-			s.main = k != 3 && (i < mainLatencies-1 || l.name == "e2e" && (k == 1 || k == 4))
+			s.main = k != 3 && (l.Name == "ttft" || l.Name == "tpot" || i == e2e && (k == 1 || k == 4))
 			all = append(all, s)
 		}
 	}
 	return append(all, // runs keep no single gaps, so ITL has a mean alone
 		spec{name: "itl.mean", label: "ITL mean", unit: "ms", count: func(r *row) (over, under float64) {
-			return r.ms[2] - r.ms[0], r.chunks - 1 // from the first token to the last
+			return r.ms[e2e] - r.ms[ttft], r.chunks - 1 // from the first token to the last
 		}},
 		spec{name: "prefix_hits", label: "share of prompt tokens from the prefix cache", unit: "share", main: true, higher: true,
 			count: func(r *row) (over, under float64) { return r.cached, r.prompt }},
@@ -93,7 +80,7 @@ func describe(n int, of func(i int) float64) *stats.Percentiles {
 // logarithms without the largest and smallest fifth.
 func (m *matched) numbers() (sides [2][]float64) {
 	a, b := m.good[0], m.good[1]
-	for l := range latenciesOf {
+	for l := range latencies {
 		for side, good := range m.good {
 			d := describe(len(good), func(i int) float64 { return good[i].ms[l] })
 			sides[side] = append(sides[side], d.P50, d.P95, d.P99, d.Mean)
@@ -104,7 +91,7 @@ func (m *matched) numbers() (sides [2][]float64) {
 		}
 		sides[0], sides[1] = append(sides[0], 1), append(sides[1], typical)
 	}
-	for _, s := range specs()[latenciesOf*kindsOf:] {
+	for _, s := range specs()[latencies*kindsOf:] {
 		for side, rows := range m.good {
 			switch {
 			case s.unit == "rate":

@@ -37,7 +37,7 @@ func TestNumbersOfPart(t *testing.T) {
 			of = m.part(part)
 		}
 		got := of.numbers()
-		for l := range latenciesOf {
+		for l := range latencies {
 			var known, ratios []float64
 			for i, r := range copies.good[1] {
 				if math.IsNaN(r.ms[l]) {
@@ -58,7 +58,7 @@ func TestNumbersOfPart(t *testing.T) {
 		for _, r := range copies.good[0] {
 			hits += r.cached / 100 / float64(len(copies.good[0]))
 		}
-		if at := latenciesOf*kindsOf + 1; math.Abs(got[0][at]-hits) > 1e-9 {
+		if at := latencies*kindsOf + 1; math.Abs(got[0][at]-hits) > 1e-9 {
 			t.Fatalf("hits %v, want %v", got[0][at], hits)
 		}
 	}
@@ -121,8 +121,8 @@ func BenchmarkCompare(b *testing.B) {
 	for i := range 10000 {
 		for side := range rows {
 			r := &row{index: int64(i), atS: float64(i) / 10, cached: 10, prompt: 1000, output: 100, chunks: 100, ok: true}
-			r.ms = [latenciesOf]float64{100 * math.Exp(random.NormFloat64()), 10 * math.Exp(random.NormFloat64()), 1000 * math.Exp(random.NormFloat64()), 100}
-			r.doneS = r.atS + r.ms[2]/1e3
+			r.ms = [latencies]float64{100 * math.Exp(random.NormFloat64()), 100, 10 * math.Exp(random.NormFloat64()), 1000 * math.Exp(random.NormFloat64()), 1000}
+			r.doneS = r.atS + r.ms[e2e]/1e3
 			rows[side] = append(rows[side], r)
 		}
 	}
