@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -28,16 +29,14 @@ func startChild(flags ...string) (*child, error) {
 	c := &child{Cmd: exec.Command(self, flags...)}
 	c.SysProcAttr, c.Stderr = &syscall.SysProcAttr{Setpgid: true}, &c.said
 	out, err := c.StdoutPipe()
-	if err == nil {
-		c.out = bufio.NewReader(out)
-		c.in, err = c.StdinPipe()
-	}
-	if err == nil {
+	in, failed := c.StdinPipe()
+	if err = cmp.Or(err, failed); err == nil {
 		err = c.Start()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("starting a replay: %w", err)
 	}
+	c.in, c.out = in, bufio.NewReader(out)
 	return c, nil
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,12 +16,11 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
-	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
 // comparison is what the flags of compare say.
 type comparison struct {
-	o          compare.Options
+	anyway     bool
 	floor      string
 	failIf     []string
 	gates      []compare.Gate
@@ -64,8 +64,7 @@ Exit code 3 if a change is beyond a --fail-if; 1 if one of its runs is INVALID.`
 	f.StringVar(&o.floor, "floor", "", "`DIR` of a second run of A, from which the noise floor is (default: estimated from A and B)")
 	f.StringArrayVar(&o.failIf, "fail-if", nil, "exit with 3 if a metric becomes worse by more than a `CHANGE`, such as \"ttft.p99:+5%\", beyond its interval and the floor; repeatable")
 	o.goodput.addFlag(f)
-	f.BoolVar(&o.o.Anyway, "anyway", false, "compare the distributions of runs of different workloads, without pairs")
-	f.Uint64Var(&o.o.Seed, "seed", 0, "seed of the intervals: the same makes the same")
+	f.BoolVar(&o.anyway, "anyway", false, "compare the distributions of runs of different workloads, without pairs")
 	addWords(f, &o.interleave, "interleave", "", "make the runs: A, B, B, A one after another (abba), or A and B at the same instants, twice (together)", interleaveABBA, interleaveTogether)
 	f.StringVarP(&o.output, "output", "o", "", "with --interleave: `DIR` for the runs and the page (default: results/<UTC time>-compare)")
 	f.BoolVar(&o.json, "json", false, "print each comparison as JSON on standard output")
@@ -132,7 +131,6 @@ func (o *comparison) check(words, flags []string) error {
 	if err := o.goodput.complete(); err != nil {
 		return err
 	}
-	o.o.SLOs = o.goodput.slos
 	for _, text := range o.failIf {
 		gate, err := compare.ParseGate(text)
 		if err != nil {
@@ -158,53 +156,42 @@ func (o *comparison) check(words, flags []string) error {
 // results reads the runs, or makes them first, and compares each later side with the first.
 func (o *comparison) results(ctx context.Context, words, flags []string, ui *terminal) (results []*compare.Result, err error) {
 	var dirs [][]string // of the sides
-	var floors [][2]*compare.Side
-	if o.interleave != "" {
+	switch {
+	case o.interleave != "":
 		r, err := newInterleaved(words, flags, o.output, ui)
 		if err == nil {
-			err = r.run(ctx, o.interleave)
+			dirs, err = r.run(ctx, o.interleave)
 		}
 		if err != nil {
 			return nil, err
 		}
-		if o.html == "" {
-			o.html = filepath.Join(r.dir, "compare.html")
-		}
-		for _, side := range []string{"a", "b"} {
-			dirs = append(dirs, []string{filepath.Join(r.dir, side+"1"), filepath.Join(r.dir, side+"2")})
-		}
-	} else {
-		if o.floor != "" {
-			words = append(words, o.floor)
-		}
-		for _, word := range words {
-			dir, err := runAt(word)
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil, fmt.Errorf("there is no directory %s with results; two servers are compared by: fastreplay compare --interleave abba URL URL -- FILE", word)
-			}
-			if err != nil {
-				return nil, err
-			}
-			dirs = append(dirs, []string{dir})
-		}
+		o.html, words = cmp.Or(o.html, filepath.Join(r.dir, "compare.html")), nil
+	case o.floor != "":
+		words = append(words, o.floor)
 	}
-	var sides []*compare.Side
-	for i := range dirs {
-		side, err := compare.ReadSide(dirs[i]...)
+	for _, word := range words {
+		dir, err := runAt(word)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("there is no directory %s with results; two servers are compared by: fastreplay compare --interleave abba URL URL -- FILE", word)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if o.interleave != "" { // the runs of one side show its noise
-			side.Name = workload.WithoutSecrets(words[i])
-			floors = append(floors, side.Halves())
+		dirs = append(dirs, []string{dir})
+	}
+	if last := len(dirs) - 1; o.floor != "" {
+		dirs[0], dirs = append(dirs[0], dirs[last]...), dirs[:last]
+	}
+	a, err := compare.ReadSide(o.goodput.slos, dirs[0]...)
+	if err != nil {
+		return nil, err
+	}
+	for _, runs := range dirs[1:] {
+		b, err := compare.ReadSide(a.SLOs, runs...)
+		if err != nil {
+			return nil, err
 		}
-		sides = append(sides, side)
-	}
-	if last := len(sides) - 1; o.floor != "" {
-		floors, sides = [][2]*compare.Side{{sides[0], sides[last]}}, sides[:last]
-	}
-	for _, side := range sides[1:] {
-		r, err := compare.Compare(sides[0], side, floors, o.o)
+		r, err := compare.Compare(a, b, o.anyway)
 		if err != nil {
 			return nil, err
 		}

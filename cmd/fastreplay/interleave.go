@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -63,8 +63,8 @@ func newInterleaved(words, flags []string, output string, ui *terminal) (*interl
 	return &interleaved{urls: map[byte]string{'a': words[0], 'b': words[1]}, flags: flags, dir: output, ui: ui}, report.Vacant(output)
 }
 
-// run makes all runs. What is done when one fails or somebody interrupts stays.
-func (r *interleaved) run(ctx context.Context, interleave string) (err error) {
+// run makes all runs, and returns the directories of both sides. What is done when one fails or somebody interrupts stays.
+func (r *interleaved) run(ctx context.Context, interleave string) (dirs [][]string, err error) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, func() {
@@ -78,7 +78,7 @@ func (r *interleaved) run(ctx context.Context, interleave string) (err error) {
 	}
 	checked, err := os.MkdirTemp("", "fastreplay-")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(checked) }()
 	for i, names := range rounds {
@@ -91,70 +91,49 @@ func (r *interleaved) run(ctx context.Context, interleave string) (err error) {
 			_ = os.Remove(report.DefaultRoot)
 		}
 		if errors.Is(err, context.Canceled) {
-			return &exitError{exitInterrupted, fmt.Sprintf("interrupted in %s; what was measured is in %s", which, r.dir)}
+			return nil, &exitError{exitInterrupted, fmt.Sprintf("interrupted in %s; what was measured is in %s", which, r.dir)}
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	at := func(name string) string { return filepath.Join(r.dir, name) }
+	return [][]string{{at("a1"), at("a2")}, {at("b1"), at("b2")}}, nil
 }
 
 // startAhead is how far the start is from the moment when all are told of it.
 const startAhead = time.Second
 
 // round makes runs that begin at the same moment, when all of them are ready. A check ends them then: so what B refuses is known before
-// anything is sent to A. If one fails, the others are stopped. Its error is context.Canceled if ctx ends.
-func (r *interleaved) round(ctx context.Context, dir string, names []string, which string) error {
-	isCheck := which == "check"
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	var ready, all sync.WaitGroup
-	var began time.Time
-	begin := make(chan struct{})
-	ready.Add(len(names))
+// anything is sent to A. If one does not get ready, the others are ended, too. Its error is context.Canceled if ctx ends.
+func (r *interleaved) round(ctx context.Context, dir string, names []string, which string) (err error) {
+	var runs []*child
 	for _, name := range names {
 		r.ui.line("%s: %s, %s", which, name, workload.WithoutSecrets(r.urls[name[0]]))
-		all.Go(func() {
-			c, err := startChild(append([]string{"--start-at", "-", "--url", r.urls[name[0]], "--output", filepath.Join(dir, name),
-				"--quiet", "--progress", progressNone}, r.flags...)...)
-			if err != nil {
-				stop(err)
-				ready.Done()
-				return
-			}
-			defer context.AfterFunc(ctx, func() { _ = c.Process.Signal(os.Interrupt) })() // it may have ended
-			if _, err := c.out.ReadString('\n'); err == nil {
-				ready.Done()
-				<-begin
-				if isCheck {
-					_ = c.Process.Signal(os.Interrupt)
-				} else {
-					_, _ = fmt.Fprintln(c.in, began.UTC().Format(time.RFC3339Nano)) // if it has ended, its exit code says why
-				}
-				_, _ = io.Copy(io.Discard, c.out)
-			} else {
-				defer ready.Done() // and the others are stopped
-			}
-			code, said := c.wait()
-			first, _, _ := strings.Cut(said, "\n")
-			_, refused, isRefusal := strings.Cut(said, "fastreplay: ")
-			switch {
-			case isCheck && code == exitInterrupted: // it was ready
-			case code == exitOK || code == exitInvalid || code == exitMissed:
-				r.ui.line("%s: %s", name, first)
-			case code == exitInterrupted || code < 0 && ctx.Err() != nil:
-				stop(context.Canceled)
-			case isRefusal:
-				stop(fmt.Errorf("%s: %s", name, refused))
-			default:
-				stop(fmt.Errorf("%s ended with %v: %s", name, c.ProcessState, said))
-			}
-		})
+		c, failed := startChild(append([]string{"--start-at", "-", "--url", r.urls[name[0]], "--output", filepath.Join(dir, name),
+			"--quiet", "--progress", progressNone}, r.flags...)...)
+		if err = cmp.Or(err, failed); failed == nil {
+			runs = append(runs, c)
+		}
 	}
-	ready.Wait()
-	began = time.Now().Add(startAhead)
-	close(begin)
+	defer context.AfterFunc(ctx, func() {
+		for _, c := range runs {
+			_ = c.Process.Signal(os.Interrupt) // it may have ended
+		}
+	})()
+	goesOn := which != "check" && err == nil
+	for _, c := range runs {
+		_, notReady := c.out.ReadString('\n')
+		goesOn = goesOn && notReady == nil
+	}
+	began := time.Now().Add(startAhead)
+	for _, c := range runs {
+		if goesOn {
+			_, _ = fmt.Fprintln(c.in, began.UTC().Format(time.RFC3339Nano)) // if it has ended, its exit code says why
+		} else {
+			_ = c.Process.Signal(os.Interrupt)
+		}
+	}
 	text := func() string {
 		line := strings.Join(names, " and ") + ": " + max(0, time.Since(began)).Round(time.Second).String()
 		if p, err := report.ReadPlan(filepath.Join(dir, names[0])); err == nil && p != nil && p.Load.SpanS > 0 {
@@ -163,7 +142,23 @@ func (r *interleaved) round(ctx context.Context, dir string, names []string, whi
 		return line
 	}
 	endWatch := r.ui.watch(view{line: text, screen: func(int, int) string { return text() }})
-	all.Wait()
-	endWatch()
-	return context.Cause(ctx)
+	defer endWatch()
+	for i, c := range runs {
+		_, _ = io.Copy(io.Discard, c.out)
+		code, said := c.wait()
+		first, _, _ := strings.Cut(said, "\n")
+		_, refused, isRefusal := strings.Cut(said, "fastreplay: ")
+		switch {
+		case code == exitInterrupted && !goesOn: // it was ready
+		case code == exitInterrupted || code < 0 && ctx.Err() != nil:
+			err = cmp.Or(err, context.Canceled)
+		case code == exitOK || code == exitInvalid || code == exitMissed:
+			r.ui.line("%s: %s", names[i], first)
+		case isRefusal:
+			err = cmp.Or(err, fmt.Errorf("%s: %s", names[i], refused))
+		default:
+			err = cmp.Or(err, fmt.Errorf("%s ended with %v: %s", names[i], c.ProcessState, said))
+		}
+	}
+	return cmp.Or(ctx.Err(), err)
 }

@@ -35,17 +35,16 @@ type Section struct {
 
 // Finding is a judgement, and the sentences about it.
 type Finding struct {
-	Grade string   `json:"grade"` // its colour: Good, Warn, Bad or Plain
+	Grade string   `json:"grade"` // its colour: Good, Warn, Bad or "" (none)
 	Word  string   `json:"word,omitempty"`
 	Lines []string `json:"lines,omitempty"`
 }
 
 // The grades of findings, and the marks of cells.
 const (
-	Good  = "good"
-	Warn  = "warn"
-	Bad   = "bad"
-	Plain = ""
+	Good = "good"
+	Warn = "warn"
+	Bad  = "bad"
 )
 
 // Table has a head, and rows of as many cells. The first column is to the left, others are to the right.

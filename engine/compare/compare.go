@@ -2,46 +2,36 @@ package compare
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/report"
 )
 
 // Schema is the version of a Result as JSON.
 const Schema = 1
 
-// How much the bootstrap draws, unless Options say otherwise.
-const (
-	resamples = 2000
-	mostDrawn = 200_000_000 // requests drawn in all; above it there are fewer resamples, but not below fewest
-	fewest    = 400
-)
-
 // estimated is where a floor is from if no pair of runs gives one.
 const estimated = "estimated"
 
-// Compare says what changed from a to b. Each of floors is two sides between which nothing changed, such as two runs of the same server;
-// without any the noise floor is estimated. It is an error if the workloads differ, unless o.Anyway.
+// Compare says what changed from a to b. If a side has a second run, the noise floor is from its runs, else it is estimated. It is an error
+// if the workloads differ, unless distributions are to be compared anyway, without pairs.
 //
-// An interval is the wider one of two bootstraps. One draws conversations, since their requests share a prefix. The other draws stretches
-// of requests, since the requests of a slow second are slow together, whatever their conversations.
+// An interval is the 95 % reach (Student's t) by ten parts of the run, one after another, each of which gives a change. An estimated
+// floor is that reach. It contains no noise that lasts as long as a run.
 //
-// A floor from pairs of runs is the 95 % reach (Student's t) of the mean square of their changes and of two more, which are as large as the
-// noise within these runs. It is divided by the root of the runs that each of a and b has. An estimated floor is the 95 % half-width of
-// the mean of ten changes: those of ten parts of the run one after another. It contains no noise that lasts as long as a run. Either
-// floor reaches as far as lateness of the client may have moved the number in a or b, by the verdicts of their runs.
+// A floor from runs of the same side is the 95 % reach of the mean square of their changes and of two more, which are as large as the noise
+// within these runs. It is divided by the root of the runs that each of a and b has. Either floor reaches as far as lateness of the
+// client may have moved the number in a or b, by the verdicts of their runs.
 //
 // The manual has what TestComparePower in bench measured of all this.
-func Compare(a, b *Side, floors [][2]*Side, o Options) (*Result, error) {
-	different, sure := differences(a, b)
+func Compare(a, b *Side, anyway bool) (*Result, error) {
+	different, sure := differences(a.runs[0], b.runs[0])
 	r := &Result{Schema: Schema, A: a.identity(b), B: b.identity(a), Paired: len(different) == 0, FloorFrom: estimated}
 	switch what := strings.Join(different, "; "); {
-	case !r.Paired && !o.Anyway:
+	case !r.Paired && !anyway:
 		return nil, fmt.Errorf("%s and %s were sent different workloads (%s); replay the same one, or compare distributions alone with --anyway",
 			strings.Join(r.A.Dirs, ", "), strings.Join(r.B.Dirs, ", "), what)
 	case !r.Paired:
@@ -49,59 +39,46 @@ func Compare(a, b *Side, floors [][2]*Side, o Options) (*Result, error) {
 	case !sure:
 		r.note("a run has no fingerprint, so its workload is taken to be the other's, since all that is known of both agrees")
 	}
-	slos := o.SLOs
-	if x, y := a.runs[0].summary, b.runs[0].summary; slos == nil && x.Goodput != nil && y.Goodput != nil && maps.Equal(x.Goodput.SLO, y.Goodput.SLO) {
-		slos = report.SLOsOf(x)
-	} else if slos == nil && x.Goodput != y.Goodput {
-		r.note("the sides were run with different bounds of goodput, so it is not compared; give some")
-	}
-	m := match(a, b, r.Paired)
+	m := match(a.runs, b.runs, r.Paired)
 	r.noteUnpaired(m)
 	if len(m.good[0]) == 0 || len(m.good[1]) == 0 {
 		return nil, fmt.Errorf("%s and %s have no request in common that ended ok in both", r.A.Name, r.B.Name)
 	}
-	t := r.measure(m, slos, o)
-	var reach [][]Metric
+	r.Requests, r.Metrics = int64(min(len(m.good[0]), len(m.good[1]))), m.measure()
+	var noise [][]Metric
 	var from []string
-	for _, f := range floors {
-		if different, _ := differences(f[0], f[1]); len(different) > 0 {
-			return nil, fmt.Errorf("noise floor: %s was sent another workload than %s (%s); give a second run of A, which is sent the same",
-				f[1].runs[0].dir, f[0].runs[0].dir, strings.Join(different, "; "))
+	for _, s := range []*Side{a, b} {
+		if len(s.runs) > 1 {
+			noise = append(noise, match(s.runs[:1], s.runs[1:2], true).measure())
+			from = append(from, s.runs[0].dir+" - "+s.runs[1].dir)
+			r.FloorFrom = strings.Join(from, ", ")
 		}
-		noise := new(Result)
-		noise.measure(match(f[0], f[1], true), slos, o)
-		reach = append(reach, noise.Metrics)
-		from = append(from, strings.Join(append(f[0].identity(f[1]).Dirs, f[1].identity(f[0]).Dirs...), " - "))
-		r.FloorFrom = strings.Join(from, ", ")
 	}
-	for i := range r.Metrics {
+	moved := map[string]float64{} // ms by which the client may have moved a number
+	for _, run := range slices.Concat(a.runs, b.runs) {
+		for _, u := range run.summary.Verdict.Unsafe {
+			name := u.Metric + "." + u.Percentile
+			moved[name] = max(moved[name], u.EffectMS)
+		}
+	}
+	for i, s := range specs() {
 		metric := &r.Metrics[i]
-		if len(floors) > 0 {
-			metric.Floor = pooled(reach, i, min(len(a.runs), len(b.runs)))
+		if len(noise) > 0 {
+			metric.Floor = pooled(noise, i, min(len(a.runs), len(b.runs)))
 		}
 		of := metric
-		if strings.HasSuffix(metric.Name, ".paired") { // of most pairs, the median says more than the tail
+		if strings.HasSuffix(s.name, ".paired") { // of most pairs, the median says more than the tail
 			of = &r.Metrics[i-kindsOf+1]
 		}
-		for _, run := range slices.Concat(a.runs, b.runs) {
-			metric.reach(of, run.summary.Verdict.Unsafe)
+		if most := moved[strings.Replace(of.Name, "_planned", "", 1)]; of.A != nil && metric.Floor != nil && most / *of.A > *metric.Floor {
+			metric.Floor, metric.FloorFrom = new(most / *of.A), "the client"
 		}
-		metric.judge(t.specs[i], r.Paired)
+		metric.judge(s, r.Paired)
 	}
 	if r.Paired {
-		r.Explained = t.explain(r.Metrics)
+		r.Explained = m.explain(r.Metrics)
 	}
 	return r, nil
-}
-
-// reach extends a floor to how far the client may have moved a number, relative to A's.
-func (m *Metric) reach(of *Metric, unsafe []metrics.Unsafe) {
-	latency, kind, _ := strings.Cut(of.Name, ".")
-	for _, u := range unsafe {
-		if u.Metric == strings.TrimSuffix(latency, "_planned") && u.Percentile == kind && of.A != nil && m.Floor != nil && u.EffectMS / *of.A > *m.Floor {
-			m.Floor, m.FloorFrom = new(u.EffectMS / *of.A), "the client"
-		}
-	}
 }
 
 func (r *Result) note(form string, parts ...any) {
@@ -112,24 +89,25 @@ func (r *Result) note(form string, parts ...any) {
 const ownPairs = 2
 
 // pooled is the floor of a metric by pairs of runs without a change, for sides of so many runs; nil if no pair has the metric.
-func pooled(reach [][]Metric, i, runs int) *float64 {
-	squares, within, n := 0.0, 0.0, 0.0
-	for _, metrics := range reach {
-		if m := metrics[i]; m.Low != nil {
-			deviation := (*m.High - *m.Low) / 2 / normal95
-			squares, within, n = squares+*m.Change**m.Change, within+deviation*deviation, n+1
+func pooled(noise [][]Metric, i, runs int) *float64 {
+	squares, within, pairs := 0.0, 0.0, 0
+	for _, metrics := range noise {
+		if m := metrics[i]; m.Floor != nil {
+			deviation := *m.Floor / student95(parts-2)
+			squares, within, pairs = squares+*m.Change**m.Change, within+deviation*deviation, pairs+1
 		}
 	}
-	if n == 0 {
+	if pairs == 0 {
 		return nil
 	}
-	return new(student95(n+ownPairs) * math.Sqrt((ownPairs*within/n+squares)/(n+ownPairs)/float64(runs)))
+	all := float64(pairs + ownPairs)
+	return new(student95(pairs+ownPairs) * math.Sqrt((ownPairs*within/float64(pairs)+squares)/all/float64(runs)))
 }
 
 // noteUnpaired says which requests latencies leave out, and whose runs cannot be used.
 func (r *Result) noteUnpaired(m *matched) {
 	for side, name := range []string{"A", "B"} {
-		if n := m.onlyOne[side]; n > 0 && r.Paired {
+		if n := m.onlyOne[side]; n > 0 {
 			r.note("%s ended ok in %s alone: latencies leave them out, and error_rate counts them", format.Many(n, "request"), name)
 		}
 	}

@@ -23,7 +23,7 @@ const (
 // Print writes a result for people: who is compared, the metrics, what changed and what explains it. On a
 // terminal it takes one screen, unless all is asked for. All text from outside is shown as format.Visible has it.
 func Print(w io.Writer, r *Result, o PrintOptions) error {
-	p := format.NewPage(o.Width, 4)
+	p := format.NewPage(o.Width, 0)
 	for _, side := range []struct{ mark, name, verdict string }{{"A  ", r.A.Name, r.A.Verdict}, {"B  ", r.B.Name, r.B.Verdict}} {
 		name := []rune(format.Visible(side.name))
 		if most := p.Width - 16; len(name) > most { // the end of a path or URL distinguishes it
@@ -34,8 +34,7 @@ func Print(w io.Writer, r *Result, o PrintOptions) error {
 	p.Sentence("   ", pairing(r))
 	columns := []int{valueWidth, valueWidth, changeWidth, intervalWidth, floorWidth}
 	p.Row("", labelWidth, columns, "A", "B", "change", "95 % interval", "floor")
-	for i := range r.Metrics {
-		m := &r.Metrics[i]
+	for _, m := range r.Metrics {
 		if !o.Full && (!m.Main || m.Change == nil) {
 			continue
 		}
@@ -50,15 +49,14 @@ func Print(w io.Writer, r *Result, o PrintOptions) error {
 		p.Painted(row + " " + verdict)
 	}
 	p.Line("")
-	end := format.NewPage(p.Width, 0)
 	for _, text := range r.said(o.Full) {
-		end.Sentence("- ", text)
+		p.Sentence("- ", text)
 	}
-	lines := strings.SplitAfter(string(end.Bytes()), "\n")
-	if room := screenLines - strings.Count(string(p.Bytes()), "\n"); o.Width > 0 && !o.Full && len(lines) > room {
-		lines = append(lines[:room-1], "- and more: --full\n")
+	lines := strings.SplitAfter(string(p.Bytes()), "\n")
+	if o.Width > 0 && !o.Full && len(lines) > screenLines {
+		lines = append(lines[:screenLines-1], "- and more: --full\n")
 	}
-	_, err := w.Write(append(p.Bytes(), strings.Join(lines, "")...))
+	_, err := io.WriteString(w, strings.Join(lines, ""))
 	return err
 }
 
@@ -68,8 +66,7 @@ func pairing(r *Result) string {
 	if !r.Paired {
 		return "distributions of " + text + " without pairs"
 	}
-	by, _, _ := strings.Cut(r.ClusteredBy, ", or")
-	text += " in pairs; " + format.Count(r.Clusters) + " clusters, by " + by + "; noise floor "
+	text += " in pairs; noise floor "
 	if r.FloorFrom == estimated {
 		return text + "estimated within the runs; give --floor"
 	}
@@ -83,7 +80,7 @@ func (m *Metric) cells() []string {
 		cells[2] = m.amount(*m.Change, true)
 	}
 	if m.Low != nil {
-		cells[3] = m.ends(false)
+		cells[3] = m.ends()
 	}
 	if m.Floor != nil {
 		cells[4] = m.amount(*m.Floor, false)
@@ -111,18 +108,16 @@ func (m *Metric) value(v *float64) string {
 // pairs, or else of the first percentile that changed.
 func (r *Result) said(full bool) (said []string) {
 	about := "" // the latency that the last sentence is about
-	for i := range r.Metrics {
-		m := &r.Metrics[i]
+	for _, m := range r.Metrics {
 		latency, kind, _ := strings.Cut(m.Name, ".")
-		if !full && (!m.Main || m.Verdict != Worse && m.Verdict != Better) {
+		switch {
+		case full:
+		case !m.Main || !m.changed() || latency == about && kind != "paired":
 			continue
-		}
-		if !full && latency == about && kind == "paired" { // which is the last one of a latency
+		case latency == about:
 			said = said[:len(said)-1]
 		}
-		if full || latency != about || kind == "paired" {
-			said, about = append(said, m.Sentence), latency
-		}
+		said, about = append(said, m.Sentence), latency
 	}
 	if len(said) == 0 && r.Paired {
 		said = append(said, "no change is beyond its interval and the noise floor")

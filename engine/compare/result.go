@@ -4,29 +4,17 @@
 // from disk and computes; it sends nothing and starts nothing.
 package compare
 
-import "github.com/fastreplay/fastreplay/engine/metrics"
-
-// Options are how two sides are compared. The zero value is right for most.
-type Options struct {
-	Anyway    bool          // compare the distributions of different workloads, without pairs
-	Seed      uint64        // of the bootstrap: equal seeds give equal results
-	Resamples int           // of the bootstrap; 0 = 2,000
-	SLOs      []metrics.SLO // for goodput; nil = those that both sides were run with
-}
-
 // Result is what changed from A to B.
 type Result struct {
-	Schema      int        `json:"schema"`       // version of this form
-	A           Identity   `json:"a"`            // with what B is compared
-	B           Identity   `json:"b"`            // what changed, or not
-	Paired      bool       `json:"paired"`       // the workloads are equal, and values are compared request by request
-	Requests    int64      `json:"requests"`     // pairs in which both are ok; without pairs, the lesser of both sides' ok requests
-	Clusters    int64      `json:"clusters"`     // groups that the bootstrap draws as a whole
-	ClusteredBy string     `json:"clustered_by"` // conversation, or stretch of requests: an eighth of the run
-	FloorFrom   string     `json:"floor_from"`   // what the noise floor is from: a pair of runs of the same side (its directories), or "estimated"
-	Metrics     []Metric   `json:"metrics"`      // all that is compared
-	Explained   []Culprits `json:"explained"`    // of the metrics that changed
-	Notes       []string   `json:"notes"`        // whole sentences
+	Schema    int        `json:"schema"`     // version of this form
+	A         Identity   `json:"a"`          // with what B is compared
+	B         Identity   `json:"b"`          // what changed, or not
+	Paired    bool       `json:"paired"`     // the workloads are equal, and values are compared request by request
+	Requests  int64      `json:"requests"`   // pairs in which both are ok; without pairs, the lesser of both sides' ok requests
+	FloorFrom string     `json:"floor_from"` // what the noise floor is from: a pair of runs of the same side (its directories), or "estimated"
+	Metrics   []Metric   `json:"metrics"`    // all that is compared
+	Explained []Culprits `json:"explained"`  // of the metrics that changed
+	Notes     []string   `json:"notes"`      // whole sentences
 }
 
 // Identity names a side and the workload that it was sent.
@@ -46,8 +34,8 @@ const (
 	Unknown = "unknown"  // one side lacks the metric, there are too few values, or there is no floor
 )
 
-// Metric is one number of both sides. Its name is that of metrics.Quantities, such as ttft.p95, or typical values such as
-// ttft.paired: the ratio that is typical of pairs.
+// Metric is one number of both sides. Its name is that of metrics.Quantities, such as ttft.p95, or, as ttft.paired, has
+// the median of the ratios of pairs, B to A.
 type Metric struct {
 	Name     string   `json:"name"`     // such as ttft.p95
 	Unit     string   `json:"unit"`     // ms, share or rate
@@ -67,7 +55,7 @@ type Metric struct {
 // Culprits are groups of requests that account for a metric's change, the largest share first.
 type Culprits struct {
 	Metric string  `json:"metric"` // whose change it is
-	By     string  `json:"by"`     // uncached tokens, input length, instance, time or queue
+	By     string  `json:"by"`     // uncached tokens, input length, instance or time
 	Groups []Group `json:"groups"` // none if no group accounts for more than its part
 	Words  string  `json:"words"`  // one sentence
 }

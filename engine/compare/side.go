@@ -2,8 +2,8 @@ package compare
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"reflect"
 	"slices"
@@ -18,7 +18,7 @@ import (
 
 // Side is one or several runs that were made with the same server and the same workload. ReadSide makes it; it is not changed later.
 type Side struct {
-	Name string // as people call it; "" = by its targets or directories
+	SLOs []metrics.SLO // for goodput; nil = those that its first run was made with, which sets them
 	runs []*run
 }
 
@@ -26,47 +26,32 @@ type Side struct {
 type run struct {
 	dir     string
 	summary *metrics.Summary
-	rows    []row // by index
+	rows    []*row // by index, without those that are not the server's: the run ended before, or the user left them out
 }
 
-// row is what a comparison needs of one request. Numbers are as in its record, and may be record.None.
+// row is what a comparison needs of one request. A number that its record lacks is NaN.
 type row struct {
-	index                          int64 // in the plan, which is the same in all runs of a workload
-	group                          int64 // job or conversation
-	planned, sent, first, last     int64 // ns
-	done                           int64
-	prompt, cached, output, chunks int64
-	choices, decode                int64
+	conversation                   int64              // the job or session that it is part of; record.None if it is alone
+	index                          int64              // in the plan, which is the same in all runs of a workload
+	atS, doneS                     float64            // from the start: when it was planned, or sent if nothing planned it; its end
+	ms                             [latencies]float64 // by latency
+	prompt, cached, output, chunks float64            // tokens; chunks of a single choice
+	met                            float64            // 1 if it ended ok within the SLOs, 0 if not, NaN without any
+	group                          int8               // which part of the conversations has it
+	ok, told                       bool               // it ended ok; the server sent counts of tokens
 	target, instance               string
-	state                          state
-	told                           bool // the server sent counts of tokens
 }
-
-type state uint8
-
-const (
-	ok      state = iota
-	failed        // any outcome but ok
-	stopped       // not sent or broken off, since the run ended before, or left out by the user
-)
 
 // ReadSide reads the runs of a side from their directories, in the order in which they were made. It is an error if a directory has no
 // results, or if two runs had different workloads.
-func ReadSide(dirs ...string) (*Side, error) {
-	s := new(Side)
+func ReadSide(slos []metrics.SLO, dirs ...string) (*Side, error) {
+	s := &Side{SLOs: slos}
 	for _, dir := range dirs {
 		summary, err := report.Load(dir)
 		if err != nil {
 			return nil, err
 		}
-		err = s.Add(dir, summary, func(yield func(*record.Record)) error {
-			_, err := report.EachRecord(dir, yield)
-			if errors.Is(err, report.ErrNoResults) {
-				err = fmt.Errorf("%s has no %s, by which requests are paired", dir, report.RequestsName)
-			}
-			return err
-		})
-		if err != nil {
+		if err := s.Add(dir, summary, report.Records(dir)); err != nil {
 			return nil, err
 		}
 	}
@@ -74,43 +59,29 @@ func ReadSide(dirs ...string) (*Side, error) {
 }
 
 // Add adds a run to a side: its summary, and its records in any order, which are not kept. dir names it. The zero Side has no runs.
-func (s *Side) Add(dir string, summary *metrics.Summary, each func(func(*record.Record)) error) error {
+func (s *Side) Add(dir string, summary *metrics.Summary, all iter.Seq2[*record.Record, error]) error {
 	r, reports := &run{dir: dir, summary: summary}, map[string]bool{}
-	over := summary.Run.Partial || summary.Run.Cut
-	var bad error
-	err := each(func(rec *record.Record) {
-		index, err := strconv.ParseInt(rec.RequestID[strings.LastIndexByte(rec.RequestID, '-')+1:], 10, 64)
-		if err != nil {
-			bad = fmt.Errorf("%s: request_id %q ends with no number, by which requests are paired", dir, rec.RequestID)
-			return
-		}
-		w := row{
-			index: index, group: rec.Job, planned: rec.PlannedNS, sent: rec.SentNS, first: rec.FirstTokenNS, last: rec.LastTokenNS,
-			done: rec.DoneNS, prompt: rec.PromptTokens, cached: rec.CachedTokens, output: rec.CompletionTokens, chunks: rec.Chunks,
-			choices: rec.Choices, decode: rec.DecodeNS, target: unique.Make(rec.Target).Value(), instance: unique.Make(rec.Instance).Value(), told: rec.ToldUsage(),
-		}
-		if w.group == record.None {
-			w.group = rec.Session
-		}
-		if w.prompt == record.None {
-			w.prompt = rec.InputTokens
-		}
-		switch {
-		case rec.LeftOut() || over && (rec.Outcome == record.Cancelled || rec.Outcome == record.NotSent):
-			w.state = stopped
-		case rec.Outcome != record.OK:
-			w.state = failed
-		}
-		reports[w.target] = reports[w.target] || w.cached != record.None
-		r.rows = append(r.rows, w)
-	})
-	if err = cmp.Or(err, bad); err != nil {
-		return err
+	if s.SLOs == nil {
+		s.SLOs = report.SLOsOf(summary)
 	}
-	slices.SortFunc(r.rows, func(a, b row) int { return cmp.Compare(a.index, b.index) })
-	for i := range r.rows {
-		w := &r.rows[i]
-		if w.cached == record.None && w.told && reports[w.target] { // of a server that reports hits, a count without them says 0
+	over := summary.Run.Partial || summary.Run.Cut
+	for rec, err := range all {
+		if err != nil {
+			return err
+		}
+		if rec.LeftOut() || over && (rec.Outcome == record.Cancelled || rec.Outcome == record.NotSent) {
+			continue
+		}
+		w := newRow(rec, s.SLOs)
+		if w.index, err = strconv.ParseInt(rec.RequestID[strings.LastIndexByte(rec.RequestID, '-')+1:], 10, 64); err != nil {
+			return fmt.Errorf("%s: request_id %q ends with no number, by which requests are paired", dir, rec.RequestID)
+		}
+		reports[w.target] = reports[w.target] || !math.IsNaN(w.cached)
+		r.rows = append(r.rows, w)
+	}
+	slices.SortFunc(r.rows, byIndex)
+	for i, w := range r.rows {
+		if math.IsNaN(w.cached) && w.told && reports[w.target] { // of a server that reports hits, a count without them says 0
 			w.cached = 0
 		}
 		if i > 0 && w.index == r.rows[i-1].index {
@@ -118,39 +89,46 @@ func (s *Side) Add(dir string, summary *metrics.Summary, each func(func(*record.
 		}
 	}
 	if s.runs = append(s.runs, r); len(s.runs) > 1 {
-		if found, _ := differences(s, &Side{runs: []*run{r}}); len(found) > 0 {
-			return fmt.Errorf("%s was sent another workload than the first run of its side (%s)", dir, strings.Join(found, "; "))
+		if found, _ := differences(s.runs[0], r); len(found) > 0 {
+			return fmt.Errorf("%s was sent another workload than %s, which is to be the same (%s)", dir, s.runs[0].dir, strings.Join(found, "; "))
 		}
 	}
 	return nil
 }
 
-// Halves are the first run and the second one of a side that has two, each as a side.
-func (s *Side) Halves() [2]*Side { return [2]*Side{{runs: s.runs[:1]}, {runs: s.runs[1:]}} }
+func byIndex(a, b *row) int { return cmp.Compare(a.index, b.index) }
 
-// record is the part of the row's record that latencies and SLOs are computed from.
-func (w *row) record() *record.Record {
-	var r record.Record
-	r.Clear()
-	r.PlannedNS, r.SentNS, r.FirstTokenNS, r.LastTokenNS = w.planned, w.sent, w.first, w.last
-	r.CompletionTokens, r.Chunks, r.Choices, r.DecodeNS = w.output, w.chunks, w.choices, w.decode
-	return &r
-}
-
-// at is when the request belongs to, in ns from the start of its run: its planned time, or when it was sent if it has none.
-func (w *row) at() int64 {
-	if w.planned == record.None {
-		return max(0, w.sent)
+func newRow(rec *record.Record, slos []metrics.SLO) *row {
+	number := func(v int64) float64 {
+		if v == record.None {
+			return math.NaN()
+		}
+		return float64(v)
 	}
-	return max(0, w.planned)
-}
-
-// ms is a time in ms, NaN if there is none.
-func ms(ns int64) float64 {
-	if ns == record.None {
-		return math.NaN()
+	w := &row{
+		conversation: rec.Session, atS: max(0, number(rec.PlannedNS)/1e9), doneS: number(rec.DoneNS) / 1e9, prompt: number(rec.PromptTokens), cached: number(rec.CachedTokens),
+		output: number(rec.CompletionTokens), chunks: math.NaN(), met: math.NaN(), ok: rec.Outcome == record.OK, told: rec.ToldUsage(),
+		target: unique.Make(rec.Target).Value(), instance: unique.Make(rec.Instance).Value(),
 	}
-	return float64(ns) / 1e6
+	if rec.Job != record.None {
+		w.conversation = rec.Job
+	}
+	if math.IsNaN(w.atS) {
+		w.atS = number(rec.SentNS) / 1e9
+	}
+	if math.IsNaN(w.prompt) {
+		w.prompt = number(rec.InputTokens)
+	}
+	for i, l := range [latencies]metrics.Latency(metrics.Latencies()) {
+		w.ms[i] = number(l.NS(rec)) / 1e6
+	}
+	if rec.Choices <= 1 && rec.Chunks > 0 {
+		w.chunks = float64(rec.Chunks)
+	}
+	if len(slos) > 0 {
+		w.met = b2f(w.ok && !slices.ContainsFunc(slos, func(o metrics.SLO) bool { return !o.Met(rec) }))
+	}
+	return w
 }
 
 // identity names a side by what it differs from the other in: the URLs of the targets, else the directories.
@@ -161,18 +139,18 @@ func (s *Side) identity(other *Side) Identity {
 		grade := strings.ToUpper(string(cmp.Or(r.summary.Verdict.Measurement, metrics.Valid)))
 		id.Verdict = min(cmp.Or(id.Verdict, grade), grade) // by name they are in order
 	}
-	if id.Name = cmp.Or(s.Name, strings.Join(id.Dirs, ", ")); s.Name == "" {
-		if urls := s.runs[0].summary.Run.Targets; len(urls) > 0 && !slices.Equal(urls, other.runs[0].summary.Run.Targets) {
-			id.Name = strings.Join(urls, ", ")
-		}
+	urls := strings.Join(s.runs[0].summary.Run.Targets, ", ")
+	if urls == strings.Join(other.runs[0].summary.Run.Targets, ", ") {
+		urls = ""
 	}
+	id.Name = cmp.Or(urls, strings.Join(id.Dirs, ", "))
 	return id
 }
 
-// differences are what two sides were sent where it differs, such as "--seed: 1 and 2": by their fingerprints, and by what paces a closed
+// differences are what two runs were sent where it differs, such as "--seed: 1 and 2": by their fingerprints, and by what paces a closed
 // loop, which no fingerprint has. Without both fingerprints, as after a kill, what is known of the workloads decides; then sure is false.
-func differences(x, y *Side) (found []string, sure bool) {
-	a, b := x.runs[0].summary, y.runs[0].summary
+func differences(x, y *run) (found []string, sure bool) {
+	a, b := x.summary, y.summary
 	one, other := a.Workload.Fingerprint, b.Workload.Fingerprint
 	sure = one != "" && other != ""
 	differ := func(name string, a, b any) {

@@ -21,36 +21,31 @@ func (m *Metric) judge(s spec, paired bool) {
 		m.Sentence = s.label + " changed by " + m.amount(*m.Change, true) + map[bool]string{true: "; there are too few requests for an interval", false: ""}[paired]
 		return
 	case *m.Low <= 0 && *m.High >= 0:
-		m.Verdict, m.Sentence = Same, fmt.Sprintf("no difference seen: %s %s %s", s.label, m.ends(false), m.sign())
+		m.Verdict, m.Sentence = Same, fmt.Sprintf("no difference seen: %s %s %s", s.label, m.ends(), m.sign())
 		return
 	}
-	direction, fall := "higher", *m.Change < 0
-	if fall {
-		direction = "lower"
-	}
-	m.Sentence = fmt.Sprintf("B's %s is %s %s %s", s.label, m.amount(math.Abs(*m.Change), false), direction, m.ends(fall))
-	if m.Floor == nil {
-		m.Sentence += ", but there is no floor: nobody knows what noise does"
-		return
-	}
-	reached, by := ", but the noise floor reaches ", ""
+	fall, reached, by := *m.Change < 0, ", but the noise floor reaches ", ""
 	if m.FloorFrom != "" {
 		reached, by = ", but "+m.FloorFrom+" may have moved it by ", " ("+m.FloorFrom+")"
 	}
-	if m.Verdict = InFloor; math.Abs(*m.Change) <= *m.Floor {
+	m.Sentence = fmt.Sprintf("B's %s is %s %s %s", s.label, m.amount(math.Abs(*m.Change), false), map[bool]string{true: "lower", false: "higher"}[fall], m.ends())
+	switch {
+	case m.Floor == nil:
+		m.Sentence += ", but there is no floor: nobody knows what noise does"
+	case math.Abs(*m.Change) <= *m.Floor:
+		m.Verdict = InFloor
 		m.Sentence += reached + m.amount(*m.Floor, false)
-		return
+	default:
+		m.Verdict = map[bool]string{true: Better, false: Worse}[fall != s.higher]
+		m.Sentence += "; the floor is " + m.amount(*m.Floor, false) + by
 	}
-	m.Sentence += "; the floor is " + m.amount(*m.Floor, false) + by
-	m.Verdict = map[bool]string{true: Better, false: Worse}[fall != s.higher]
 }
 
-// ends prints the interval without its unit, of a fall as its size.
-func (m *Metric) ends(fall bool) string {
+func (m *Metric) changed() bool { return m.Verdict == Worse || m.Verdict == Better }
+
+// ends prints the interval without its unit.
+func (m *Metric) ends() string {
 	low, high := m.number(*m.Low), m.number(*m.High)
-	if fall {
-		low, high = m.number(-*m.High), m.number(-*m.Low)
-	}
 	if low == most && high == most {
 		return most
 	}
@@ -114,11 +109,11 @@ func ParseGate(text string) (g Gate, err error) {
 	all := specs()
 	i := slices.IndexFunc(all, func(s spec) bool { return s.name == name })
 	if i < 0 {
-		names := [2][]string{} // of those of which less is better, and more
+		names := map[bool][]string{} // by whether more is better
 		for _, s := range all {
-			names[b2i(s.higher)] = append(names[b2i(s.higher)], s.name)
+			names[s.higher] = append(names[s.higher], s.name)
 		}
-		return g, fmt.Errorf("%q: want METRIC:+5%% of %s; or METRIC:-5%% of %s", text, strings.Join(names[0], ", "), strings.Join(names[1], ", "))
+		return g, fmt.Errorf("%q: want METRIC:+5%% of %s; or METRIC:-5%% of %s", text, strings.Join(names[false], ", "), strings.Join(names[true], ", "))
 	}
 	number, percent := strings.CutSuffix(strings.TrimSpace(limit), "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(strings.Replace(number, "−", "-", 1)), 64)
@@ -132,14 +127,10 @@ func ParseGate(text string) (g Gate, err error) {
 // Judge says whether a result passes a gate, and why. It does not if the change is worse than the limit, its interval excludes 0, and it is
 // beyond the noise floor. So a change that noise may explain passes. A metric that is unknown does not pass, since nothing vouches for it.
 func (r *Result) Judge(g Gate) (passed bool, words string) {
-	i := slices.IndexFunc(r.Metrics, func(m Metric) bool { return m.Name == g.Metric })
-	if i < 0 {
-		return false, g.Text + ": the result has no such metric"
-	}
-	m := &r.Metrics[i]
+	m := &r.Metrics[slices.IndexFunc(r.Metrics, func(m Metric) bool { return m.Name == g.Metric })]
 	passed = m.Verdict != Unknown && (m.Verdict != Worse || math.Abs(*m.Change) <= math.Abs(g.Limit))
 	if words = g.Text + ": " + m.Sentence; m.Verdict != Unknown {
-		words = fmt.Sprintf("%s: %s %s, %s", g.Text, m.amount(*m.Change, true), m.ends(false), m.Verdict)
+		words = fmt.Sprintf("%s: %s %s, %s", g.Text, m.amount(*m.Change, true), m.ends(), m.Verdict)
 	}
 	if m.Floor != nil && m.Verdict != Same && m.Verdict != Unknown {
 		words += "; the floor is " + m.amount(*m.Floor, false)

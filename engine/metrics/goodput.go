@@ -94,7 +94,7 @@ type Latency struct {
 	Name    string   // in flags and, with its unit, in result files
 	Label   string   // on a page
 	Aliases []string // what other tools call the same
-	ns      func(*record.Record) int64
+	NS      func(*record.Record) int64
 }
 
 // latencies is how many there are.
@@ -166,7 +166,7 @@ func parseSLO(text string) (SLO, error) {
 	if err != nil || !(limit >= 1) || ms > maxSLOMS {
 		return SLO{}, fmt.Errorf("%q: want a time above 0, such as 500 or 500ms, of at most %.0f ms", text, maxSLOMS)
 	}
-	return SLO{i, int64(limit), all[i].ns}, nil
+	return SLO{i, int64(limit), all[i].NS}, nil
 }
 
 func unknownLatency(name string) error {
