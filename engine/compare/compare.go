@@ -19,8 +19,8 @@ const estimated = "estimated"
 // Compare says what changed from a to b. If a side has a second run, the noise floor is from its runs, else it is estimated. It is an error
 // if the workloads differ, unless distributions are to be compared anyway, without pairs.
 //
-// An interval is the 95 % reach (Student's t) by ten parts of the run, one after another, each of which gives a change. An estimated
-// floor is that reach. It contains no noise that lasts as long as a run.
+// An interval is the 95 % reach (Student's t) by ten parts of the run, one after another, each of which gives a change, or by ten groups of
+// whole conversations if that is wider. An estimated floor is that reach. It contains no noise that lasts as long as a run.
 //
 // A floor from runs of the same side is the 95 % reach of the mean square of their changes and of two more, which are as large as the noise
 // within these runs. It is divided by the root of the runs that each of a and b has. Either floor reaches as far as lateness of the

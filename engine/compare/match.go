@@ -1,6 +1,10 @@
 package compare
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+)
 
 // matched is the requests of both sides that are compared. If they are paired, those with the same place are a pair.
 type matched struct {
@@ -50,15 +54,47 @@ func match(a, b []*run, paired bool) *matched {
 	return m
 }
 
-// parts is into how many parts a comparison is cut, one after another. Requests of a part share slow seconds and conversations, so parts
-// are taken to be independent, and not requests.
+// parts is into how many parts a comparison is cut.
 const parts = 10
 
-// part is one of as many parts of m.
+// part is one of as many parts of m, one after another. Requests of a part share slow seconds, so parts are taken to be independent, and
+// not requests.
 func (m *matched) part(i int) *matched {
 	cut := func(rows []*row) []*row { return rows[i*len(rows)/parts : (i+1)*len(rows)/parts] }
+	return m.partOf(float64(i)/parts, float64(i+1)/parts, cut)
+}
+
+// partOfConversations is one of as many parts of m that have whole conversations, whose requests share a prefix, and often an instance.
+func (m *matched) partOfConversations(i int) *matched {
+	return m.partOf(0, 1, func(rows []*row) []*row {
+		return slices.DeleteFunc(slices.Clone(rows), func(r *row) bool { return r.group != int8(i) })
+	})
+}
+
+func (m *matched) partOf(from, to float64, cut func([]*row) []*row) *matched {
 	return &matched{
-		paired: m.paired, runs: m.runs, from: float64(i) / parts, to: float64(i+1) / parts,
+		paired: m.paired, runs: m.runs, from: from, to: to,
 		rows: [2][]*row{cut(m.rows[0]), cut(m.rows[1])}, good: [2][]*row{cut(m.good[0]), cut(m.good[1])},
 	}
+}
+
+// groupConversations deals conversations out to the parts in the order of their first requests, and reports whether they are as many as an interval
+// needs. A request without one counts as one; if most have none, there are none.
+func (m *matched) groupConversations() bool {
+	const fewest = 3 * parts
+	groups, n, alone := map[int64]int8{}, 0, 0
+	for i, r := range m.rows[0] {
+		group, found := groups[r.conversation]
+		if r.conversation == record.None {
+			found = false
+			alone++
+		}
+		if !found {
+			group = int8((n + n/parts*7) % parts) // no period of ten goes into one part
+			groups[r.conversation] = group
+			n++
+		}
+		r.group, m.rows[1][i].group = group, group
+	}
+	return n >= fewest && alone <= len(m.rows[0])/2
 }

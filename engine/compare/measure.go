@@ -148,13 +148,18 @@ func (s *spec) changeOf(distance float64) float64 {
 	return math.Expm1(distance)
 }
 
-// measure compares each number. Its interval and estimated floor are from the parts; without pairs, or of too few requests, it has neither.
+// measure compares each number. Its interval and estimated floor are from the parts of the time, or from those of conversations if they differ
+// more; without pairs, or of too few requests, it has neither. Conversations do not divide a rate.
 func (m *matched) measure() (out []Metric) {
 	all, good := m.numbers(), int64(len(m.good[0]))
-	var ofParts [][2][]float64
+	var ofParts, ofConversations [][2][]float64
+	grouped := m.paired && m.groupConversations()
 	for part := range parts {
 		if m.paired {
 			ofParts = append(ofParts, m.part(part).numbers())
+		}
+		if grouped {
+			ofConversations = append(ofConversations, m.partOfConversations(part).numbers())
 		}
 	}
 	for i, s := range specs() {
@@ -165,11 +170,18 @@ func (m *matched) measure() (out []Metric) {
 			if !strings.HasSuffix(s.name, ".paired") {
 				metric.A, metric.B = &all[0][i], &all[1][i]
 			}
-			var distances []float64
-			for _, sides := range ofParts {
-				distances = append(distances, s.distance(sides[0][i], sides[1][i]))
+			reachOf := func(parts [][2][]float64) float64 {
+				var distances []float64
+				for _, sides := range parts {
+					distances = append(distances, s.distance(sides[0][i], sides[1][i]))
+				}
+				return reach95(distance, distances)
 			}
-			if reach := reach95(distance, distances); finite(reach) && (s.quantile == 0 || stats.EnoughSamples(good, s.quantile)) {
+			reach := reachOf(ofParts)
+			if other := reachOf(ofConversations); other > reach && s.unit != "rate" {
+				reach = other
+			}
+			if finite(reach) && (s.quantile == 0 || stats.EnoughSamples(good, s.quantile)) {
 				metric.Low, metric.High, metric.Floor = new(s.changeOf(distance-reach)), new(s.changeOf(distance+reach)), new(-s.changeOf(-reach))
 			}
 		}

@@ -116,6 +116,53 @@ func TestReach(t *testing.T) {
 	}
 }
 
+// TestConversationsShareTheirFate: if a conversation that lasts as long as the run is slower as a whole, by chance, intervals hold the truth
+// all the same. By parts of the time alone they would hold it in few cases, since each part has all conversations.
+func TestConversationsShareTheirFate(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 8))
+	const trials, conversations, turns = 300, 60, 40
+	covered, byTime, at := 0, 0, 4 // ttft.paired
+	for range trials {
+		m := &matched{paired: true, runs: [2][]*run{{{summary: new(metrics.Summary)}}, {{summary: new(metrics.Summary)}}}, to: 1}
+		var slower [conversations]float64
+		for i := range slower {
+			slower[i] = math.Exp(0.1 * random.NormFloat64())
+		}
+		for i := range conversations * turns {
+			conversation := i % conversations
+			for side := range m.rows {
+				r := &row{conversation: int64(conversation), ok: true}
+				for l := range r.ms {
+					r.ms[l] = 100 * math.Exp(0.05*random.NormFloat64())
+				}
+				if side == 1 {
+					r.ms[ttft] *= slower[conversation]
+				}
+				m.rows[side], m.good[side] = append(m.rows[side], r), append(m.good[side], r)
+			}
+		}
+		metric := m.measure()[at]
+		if metric.Name != "ttft.paired" {
+			t.Fatal(metric.Name)
+		}
+		if *metric.Low <= 0 && *metric.High >= 0 {
+			covered++
+		}
+		var distances []float64
+		for part := range parts {
+			sides := m.part(part).numbers()
+			distances = append(distances, math.Log(sides[1][at]))
+		}
+		if distance := math.Log1p(*metric.Change); math.Abs(distance) <= reach95(distance, distances) {
+			byTime++
+		}
+	}
+	if covered < trials*92/100 || byTime > trials/2 {
+		t.Errorf("of %d intervals %d hold the truth, and %d by time alone", trials, covered, byTime)
+	}
+	t.Logf("of %d intervals %d hold the truth, and %d by time alone", trials, covered, byTime)
+}
+
 func BenchmarkCompare(b *testing.B) {
 	random, rows := rand.New(rand.NewPCG(1, 1)), [2][]*row{}
 	for i := range 10000 {
