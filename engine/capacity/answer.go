@@ -53,6 +53,7 @@ func (s *Search) tallies(j int) (all []tally) {
 		if lasted := o.lasted(); lasted > 0 && t.share() <= objective.Allowed {
 			t.x -= min(0.1, float64(objective.LimitNS)/1e9/lasted) // a load so much above a hard edge takes all the window to break the limit
 		}
+		t.grows = backlogGrows(o.Slices)
 		all = append(all, t)
 	}
 	return all
@@ -61,12 +62,12 @@ func (s *Search) tallies(j int) (all []tally) {
 // lasted is the duration of the window as far as it went, in s.
 func (o *Outcome) lasted() float64 { return float64(len(o.Slices)) * o.SliceS }
 
-// effect is that of requests that share their fate, of all probes below the edge or near it. Where few groups of requests are beyond, it
-// is thought to be larger.
+// effect is that of requests that share their fate, of all probes below the edge or near it in which no backlog grew: who waits in that is
+// late by no chance. Where few groups of requests are beyond, it is thought to be larger.
 func effect(all []tally, allowed float64) float64 {
 	var variance, independent, groups float64
 	for _, t := range all {
-		if t.share() < min(0.5, 3*allowed) {
+		if t.share() < min(0.5, 3*allowed) && !t.grows {
 			variance, independent, groups = variance+t.variance, independent+t.independent, groups+t.beyond
 		}
 	}
@@ -123,17 +124,16 @@ func (s *Search) complete() bool {
 	for i := range s.outcomes {
 		longest = max(longest, s.outcomes[i].lasted())
 	}
-	near, groups := 0, 0.0
-	effect := s.effects[s.fitted[s.beliefs.first()]]
+	near, groups, first := 0, 0.0, s.beliefs.first()
 	for i := range s.outcomes {
 		o := &s.outcomes[i]
 		if math.Abs(s.x(o.Load)-s.median) < max(2*s.config.Precision, s.high-s.low) && o.lasted() >= min(s.leastS()/2, 0.9*longest) {
 			near++
 			t := count(o.Slices, 0)
-			groups += t.n / effect
+			groups += t.n / s.effects[s.fitted[first]]
 		}
 	}
-	return near >= leastNear && groups >= leastGroups && high-low <= s.config.Precision*load
+	return near >= leastNear && (groups >= leastGroups || s.beliefs[first].slope() >= steep) && high-low <= s.config.Precision*load
 }
 
 // interval is what the beliefs say of the capacity, as loads, but for a probability of tail on either side.

@@ -122,12 +122,17 @@ func (s *simulation) looks(all []request, sliceS, windowS float64) iter.Seq[Look
 		n := int(math.Round(windowS / sliceS))
 		look := Look{SliceS: sliceS, WindowS: windowS, Slices: make([]Slice, n)}
 		planned, decided := make([][]*request, n), make([][]*request, n)
-		inFlight := make([]float64, n+1)
+		inFlight, level := make([]float64, n+1), 0.0 // changes in each slice, and what the warm-in left
 		within := func(at float64) int { return int(max(0, min(float64(n), (at-warmS)/sliceS))) }
 		for i := range all {
 			r := &all[i]
-			inFlight[within(r.at)]++
-			inFlight[within(r.done)]--
+			for i, at := range []float64{r.at, r.done} {
+				if change := 1 - 2*float64(i); at < warmS {
+					level += change
+				} else {
+					inFlight[within(at)] += change
+				}
+			}
 			if k := within(r.at); r.at >= warmS && k < n {
 				known := r.done
 				for j := range s.objectives {
@@ -143,7 +148,6 @@ func (s *simulation) looks(all []request, sliceS, windowS float64) iter.Seq[Look
 				}
 			}
 		}
-		level := 0.0
 		for k := range n {
 			slice := &look.Slices[k]
 			slice.Open = int64(len(planned[k]))

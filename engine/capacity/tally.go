@@ -10,6 +10,7 @@ type tally struct {
 	variance    float64 // of beyond, as its slices differ
 	independent float64 // the same if requests did not share their fate
 	parts       float64 // about how many slices were independent of each other; 0 if they show nothing of variance
+	grows       bool    // a backlog grew
 	effect      float64 // variance over independent, as it is taken to be; at least 1
 	weight      float64 // 0 to 1: how far the line of the fit may be trusted from there to the edge
 	most        float64 // logit above which the line may lie as it likes: where most requests are beyond, others may never be
