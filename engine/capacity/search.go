@@ -197,7 +197,7 @@ func (s *Search) hint() (x float64, known bool) {
 		}
 		x += aside
 	}
-	return x, known && !near(x, math.Abs(aside)/4) && x > s.low-s.config.Precision && x < s.high
+	return x, known && !near(x, math.Abs(aside)/4) && x > s.low-s.config.Precision && x < s.x(broke.Load)
 }
 
 // served is the x at which as many requests would have come as the servers ended in a probe, and whether a backlog grew in it.
