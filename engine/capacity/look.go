@@ -35,10 +35,10 @@ func (s *Search) Look(p Probe, look Look) Decision {
 	for j := range s.config.Objectives {
 		o := &s.config.Objectives[j]
 		known := settled(look.Slices, o.Allowed)
-		all := s.judged(look.Slices, j)
+		all := s.judged(look.Slices, j, look.Ended)
 		now := all
 		if len(known) < len(look.Slices) {
-			now = s.judged(known, j)
+			now = s.judged(known, j, look.Ended)
 		}
 		if all.share() > o.Allowed && all.evidence(o.Allowed) >= level {
 			if why = o.words(all); grows {
@@ -66,11 +66,14 @@ func (s *Search) Look(p Probe, look Look) Decision {
 }
 
 // judged counts slices for objective j. The effect of requests that share their fate is that of the probes before, or more if these
-// slices show more.
-func (s *Search) judged(all []Slice, j int) tally {
+// slices show more. The whole window of a probe far from the edge may have few requests; they are not thought to share as much.
+func (s *Search) judged(all []Slice, j int, ended bool) tally {
 	const doubt = 8 // slices
 	t := count(all, j)
-	if t.effect = s.effects[j]; t.parts > 0 {
+	if t.effect = s.effects[j]; ended && len(s.beliefs) == 0 {
+		t.effect = usualFar
+	}
+	if t.parts > 0 {
 		t.effect = max(t.effect, (t.variance/t.independent*t.parts+doubt*t.effect)/(t.parts+doubt))
 	}
 	return t

@@ -31,6 +31,8 @@ const (
 	// usual is the effect of requests that share their fate, as far as no probe showed it. Simulated queues and caches have 50 to 600. With 15
 	// some searches ended after a twentieth of the time of others, with an interval beside the capacity.
 	usual = 60
+	// usualFar is the same at the end of a window before any probe showed a sign of breaking.
+	usualFar = 22
 	// steep is a slope from which an edge is hard: a backlog grows or does not, and requests share no other fate.
 	steep = 200
 	// far is a probability that the capacity is not within twice and half of the loads probed, above which the search goes there.
