@@ -155,7 +155,11 @@ func nearest(typed string, names []string) []string {
 // explainFlag returns why a flag is refused: the nearest known name of one that is not known, or what its value should be.
 func explainFlag(c *cobra.Command, err error) error {
 	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
-		return fmt.Errorf("%w%s", err, nearestFlag(c.Flags(), unknown.GetSpecifiedName(), "--"))
+		hint := nearestFlag(c.Flags(), unknown.GetSpecifiedName(), "--")
+		if hint == seeHelp && c.HasParent() {
+			hint = "; see `" + c.CommandPath() + " --help`"
+		}
+		return fmt.Errorf("%w%s", err, hint)
 	}
 	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
 		return fmt.Errorf("--%s %q: %w", bad.GetFlag().Name, bad.GetValue(), compat.Plain(err))
@@ -177,8 +181,11 @@ func nearestFlag(flags *pflag.FlagSet, typed, dashes string) string {
 	case ours != "" && flags.Lookup("concurrency") != nil: // a replay's
 		return "; " + ours
 	}
-	return "; see `fastreplay --help` and `fastreplay help compat`"
+	return seeHelp
 }
+
+// seeHelp is what is said of a flag that nobody knows.
+const seeHelp = "; see `fastreplay --help` and `fastreplay help compat`"
 
 // otherNames are what users of k6, oha, vegeta and wrk type, with our flag or what to do.
 func otherNames() map[string]string {
