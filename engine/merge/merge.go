@@ -217,7 +217,7 @@ func (k *source) row() metrics.Shard {
 // clockNotes say which clocks were not compared.
 func (s *Shards) clockNotes() []string {
 	for i := range s.all {
-		if k := &s.all[i]; k.dir != "" && i > 0 && len(k.file.Clock) == 0 {
+		if k := &s.all[i]; k.summary != nil && i > 0 && len(k.file.Clock) == 0 {
 			return []string{"the shards' clocks were not compared, so instants of different shards are as far apart as these were: " + cmp.Or(k.file.ClockErr, "shard 0 did not answer")}
 		}
 	}

@@ -326,6 +326,13 @@ func TestOpenRefuses(t *testing.T) {
 	if s, err := Open([]string{b, a}); err != nil || len(s.lost) != 0 {
 		t.Errorf("%v", err)
 	}
+	untold := change("start_at", `"0001-01-01T00:00:00Z"`) // it was killed before the start
+	if s, err := Open([]string{untold, a}); err != nil || len(s.lost) != 1 || s.lost[0].file.Index != 1 {
+		t.Errorf("%v, %+v", err, s)
+	}
+	if _, err := Open([]string{untold}); err == nil || !strings.Contains(err.Error(), "no shard was told the start") {
+		t.Errorf("%v", err)
+	}
 }
 
 // TestAhead: offsets are a line between measurements, without what the start took out, and 0 within the error.

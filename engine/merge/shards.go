@@ -61,6 +61,9 @@ func Open(dirs []string) (*Shards, error) {
 			}
 		}
 	}
+	if s.first == nil {
+		return nil, fmt.Errorf("%s: no shard was told the start, so nothing was sent", strings.Join(dirs, ", "))
+	}
 	for i := range s.all {
 		if k := &s.all[i]; k.summary == nil {
 			s.lost = append(s.lost, k)
@@ -86,6 +89,9 @@ func (s *Shards) open(name string) error {
 	f := &k.file
 	if f.Schema != shard.Schema || f.Index < 0 || f.Index >= f.Count {
 		return fmt.Errorf("%s: shard %d of %d, schema %d: this version reads schema %d", name, f.Index, f.Count, f.Schema, shard.Schema)
+	}
+	if f.StartAt.IsZero() && f.Count > 1 { // it ended before it was told the start, and sent nothing
+		return nil
 	}
 	if k.plan, err = report.ReadPlan(dir); err != nil || k.plan == nil {
 		return cmp.Or(err, fmt.Errorf("%s has no %s", dir, report.PlanName))

@@ -100,10 +100,12 @@ func join(ctx context.Context, h Hello, t times, shiftNS int64) (_ *Group, _ con
 	port := "0"
 	if strings.Contains(h.Where, "://") {
 		u, err := url.Parse(h.Where)
-		if err != nil || u.Port() == "" || strings.Trim(u.Path, "/") != "" {
+		if err != nil || u.Port() == "" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" {
 			return nil, ctx, fmt.Errorf("--start-barrier %s: want a directory, or tcp://HOST:PORT where HOST is the machine of shard 0", h.Where)
 		}
 		g.address, port = u.Host, u.Port()
+	} else if _, number, err := net.SplitHostPort(h.Where); err == nil && number != "" && !strings.Contains(h.Where, "/") {
+		return nil, ctx, fmt.Errorf("--start-barrier %s: is this the machine of shard 0? Then give tcp://%s; else ./%s", h.Where, h.Where, h.Where)
 	}
 	joined, cancel := context.WithCancelCause(ctx)
 	g.cancel = cancel
@@ -147,6 +149,13 @@ func (g *Group) dial() error {
 	if g.address == "" {
 		at, err = readEntry(g.Where)
 	}
+	if g.address != "" && g.leader != nil { // to which its own machine may not reach: that of a service before it
+		_, port, _ := net.SplitHostPort(g.leader.listener.Addr().String())
+		at.Addresses = append(at.Addresses, net.JoinHostPort("localhost", port))
+	}
+	if err == nil && len(at.Addresses) == 0 {
+		err = errors.New("it has no address")
+	}
 	g.me.Barrier = at.Barrier
 	dialer := net.Dialer{Timeout: askTimeout, KeepAliveConfig: silence()}
 	for _, address := range at.Addresses {
@@ -156,7 +165,7 @@ func (g *Group) dial() error {
 		}
 		var w word
 		in := json.NewDecoder(conn)
-		if err = conn.SetDeadline(time.Now().Add(askTimeout)); err == nil {
+		if err = conn.SetDeadline(time.Now().Add(10 * askTimeout)); err == nil { // who asks again is a second one for a leader that is slow
 			err = json.NewEncoder(conn).Encode(&g.me)
 		}
 		if err == nil {
@@ -255,15 +264,16 @@ func (g *Group) newClock(zero time.Time) *sched.Monotonic {
 
 const (
 	between   = 3 * time.Millisecond // from one question to the next
+	longest   = time.Second          // of all questions at a time: the start is times.lead ahead, however far away shard 0 is
 	readingNS = 200                  // the error of two clocks' zeros, of which each is set to within 50 ns
 )
 
 // compare asks the leader for the time, n times. The answer that took the shortest way counts. As in NTP, the question leaves at t1 and
 // comes at t2, and the answer leaves at t3 and comes at t4. The error is half of the time on both ways: how they share it is unknown. If
-// the connection fails, nothing more is known.
+// the connection fails, nothing more is known. It takes a second at most.
 func (g *Group) compare(n int) {
 	var best Offset
-	for range n {
+	for began := g.clock.Now(); n > 0 && g.clock.Now()-began < int64(longest); n-- {
 		_ = g.conn.SetDeadline(time.Now().Add(askTimeout))
 		var w word
 		t1 := g.clock.Now()

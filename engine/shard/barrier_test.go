@@ -191,6 +191,17 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestPlaces: what is neither a directory nor an address is refused before anybody waits.
+func TestPlaces(t *testing.T) {
+	for where, want := range map[string]string{
+		"shard-0:7000": "Then give tcp://shard-0:7000; else ./shard-0:7000", "tcp://:7000": "where HOST is", "tcp://shard-0": "where HOST is", "tcp://a:1/b": "where HOST is",
+	} {
+		if _, _, err := Join(t.Context(), Hello{Part: Part{0, 2}, Where: where}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", where, err, want)
+		}
+	}
+}
+
 // TestOnce: a barrier serves one start.
 func TestOnce(t *testing.T) {
 	t.Parallel()
