@@ -86,7 +86,7 @@ func touchSources() {
 var raced = []string{
 	"TestBackends", "TestCap", "TestConcurrency", "TestEmbeddedMock", "TestExactAnswers", "TestFaults", "TestInstancesBehindAGateway",
 	"TestInterruptClosedLoop", "TestKeepAlive", "TestKernelTimestamps", "TestLiveHistory", "TestNoRequestBeforeWhatItDependsOn",
-	"TestReaderLeaves", "TestRoutersHitWhatTheOracleSays", "TestScrape", "TestSenderDies", "TestServerDies", "TestServerStalls",
+	"TestReaderLeaves", "TestRoutes", "TestScrape", "TestSenderDies", "TestServerDies", "TestServerStalls",
 	"TestSeveralTargets", "TestTerminalInterrupt", "TestTurns", "TestWarmUp",
 }
 

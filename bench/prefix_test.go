@@ -65,9 +65,6 @@ func TestRoutersHitWhatTheOracleSays(t *testing.T) {
 		t.Errorf("round-robin %v, prefix %v, one cache %v: this trace tells no routers apart", rr, best, oracle.OneCacheRatio)
 	}
 	routers := []string{"prefix", "least-inflight", "round-robin", "random", "session"}
-	if testing.Short() {
-		routers = routers[1:2] // the others choose before the run
-	}
 	for _, name := range routers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
