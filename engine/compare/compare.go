@@ -54,8 +54,8 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 			r.FloorFrom = strings.Join(from, ", ")
 		}
 	}
-	moved := map[string]float64{} // ms by which the client may have moved a number
-	for _, run := range slices.Concat(a.runs, b.runs) {
+	moved := map[string]float64{}                             // ms by which the client may have moved a number
+	for _, run := range slices.Concat(m.runs[0], m.runs[1]) { // those that are compared, without a run for the floor alone
 		for _, u := range run.summary.Verdict.Unsafe {
 			name := u.Metric + "." + u.Percentile
 			moved[name] = max(moved[name], u.EffectMS)

@@ -403,3 +403,26 @@ func TestAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestFifths: five groups of about as many requests, however many there are.
+func TestFifths(t *testing.T) {
+	for n := 10; n < 60; n++ {
+		m, differences := new(matched), make([]float64, n)
+		for i := range n {
+			for side := range m.good {
+				m.good[side] = append(m.good[side], &row{})
+			}
+			differences[i] = 1
+		}
+		g := grouping{"place", "", true, func(pair int) float64 { return float64(pair) }, func(v float64) string { return fmt.Sprint(v) }}
+		all, _ := m.groups(g, ttft, differences, float64(n))
+		if len(all) != fifths {
+			t.Fatalf("%d requests: %d groups: %+v", n, len(all), all)
+		}
+		for _, group := range all {
+			if group.Requests < int64(n/fifths) || group.Requests > int64(n/fifths)+1 {
+				t.Errorf("%d requests: a group of %d", n, group.Requests)
+			}
+		}
+	}
+}

@@ -96,7 +96,8 @@ func (m *matched) groups(g grouping, latency int, differences []float64, sum flo
 	known, squares, between := 0.0, 0.0, 0.0 // known is their sum
 	for at, end := 0, 0; at < len(order); at = end {
 		if end = at + 1; g.fifths {
-			end = max(end, (at*fifths/len(order)+1)*len(order)/fifths)
+			next := ((at+1)*fifths + len(order) - 1) / len(order) // the first fifth that ends behind at
+			end = max(end, next*len(order)/fifths)
 		}
 		for end < len(order) && g.of(order[end]) == g.of(order[end-1]) {
 			end++

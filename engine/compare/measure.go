@@ -202,7 +202,7 @@ func reach95(estimate float64, ofParts []float64) float64 {
 			n, squares = n+1, squares+(v-estimate)*(v-estimate)
 		}
 	}
-	if n < parts/2 {
+	if n+1 < parts/2 {
 		return math.NaN()
 	}
 	return student95(n-1) * math.Sqrt(squares) / float64(n)
