@@ -204,18 +204,22 @@ func (s *Search) hint() (x float64, known bool) {
 
 // served is the x at which as many requests would have come as the servers ended in a probe, and whether a backlog grew in it.
 func (s *Search) served(o *Outcome) (x float64, grew bool) {
-	if len(o.Slices) < 2 {
+	all := o.Slices
+	if !o.Cut && len(all) > 0 { // the last one may be a part, in which nothing came any more
+		all = all[:len(all)-1]
+	}
+	if len(all) < 2 {
 		return 0, false
 	}
 	came := 0.0 // from the middle of the first slice to that of the last
-	for i, slice := range o.Slices {
+	for i, slice := range all {
 		n := float64(slice.Requests + slice.Open)
-		if i == 0 || i == len(o.Slices)-1 {
+		if i == 0 || i == len(all)-1 {
 			n /= 2
 		}
 		came += n
 	}
-	kept := (o.Slices[len(o.Slices)-1].InFlight - o.Slices[0].InFlight) / max(1, came)
+	kept := (all[len(all)-1].InFlight - all[0].InFlight) / max(1, came)
 	return s.x(o.Load) + math.Log1p(-min(0.9, kept)), kept > 0
 }
 
