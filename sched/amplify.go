@@ -163,7 +163,14 @@ func (s shifts) of(clone int) int64 {
 }
 
 // add appends the taken sessions of a clone, or all if taken is nil.
-func (a *Amplified) add(arrivalNS []int64, session []int32, sessions []wholeSession, taken []bool, clone int32, shiftNS int64) {
+func (a *Amplified) add(
+	arrivalNS []int64,
+	session []int32,
+	sessions []wholeSession,
+	taken []bool,
+	clone int32,
+	shiftNS int64,
+) {
 	for i, at := range arrivalNS {
 		if taken != nil && !taken[session[i]] {
 			continue

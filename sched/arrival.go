@@ -54,7 +54,13 @@ func (a Arrivals) Instants(n int) ([]int64, error) {
 		return nil, err
 	}
 	meanNS := 1e9 / a.Rate.To
-	gaps := gaps{rng: rand.NewPCG(a.Seed, arrivalStream), process: a.Process, shape: a.Burstiness, meanNS: meanNS, gridNS: grid(meanNS)}
+	gaps := gaps{
+		rng:     rand.NewPCG(a.Seed, arrivalStream),
+		process: a.Process,
+		shape:   a.Burstiness,
+		meanNS:  meanNS,
+		gridNS:  grid(meanNS),
+	}
 	at := make([]int64, n)
 	due := 0.0 // at a steady rate; sums of whole ns are exact up to 104 days
 	for i := 1; i < n; i++ {
@@ -65,7 +71,12 @@ func (a Arrivals) Instants(n int) ([]int64, error) {
 		}
 		instant := math.Round(a.Rate.when(due))
 		if !(instant <= lastInstantNS) {
-			return nil, fmt.Errorf("request %d of %d would leave after more than %g s; raise the rate", i+1, n, lastInstantNS/1e9)
+			return nil, fmt.Errorf(
+				"request %d of %d would leave after more than %g s; raise the rate",
+				i+1,
+				n,
+				lastInstantNS/1e9,
+			)
 		}
 		at[i] = int64(instant)
 	}

@@ -48,7 +48,10 @@ func place(mode Realtime, priority uint32) (Placement, error) {
 		}
 		p.Refused = err.Error()
 		if mode == RealtimeOn {
-			return p, fmt.Errorf("SCHED_FIFO refused: %w; run as root, grant CAP_SYS_NICE or raise `ulimit -r`, or use --realtime auto", err)
+			return p, fmt.Errorf(
+				"SCHED_FIFO refused: %w; run as root, grant CAP_SYS_NICE or raise `ulimit -r`, or use --realtime auto",
+				err,
+			)
 		}
 	}
 	p.ShortSlice = setAttr(unix.SchedAttr{Policy: unix.SCHED_NORMAL, Runtime: shortSliceNS}) == nil

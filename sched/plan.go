@@ -150,7 +150,13 @@ func (a Assumed) Validate() error {
 	case a.TTFT < 0 || a.TPOT < 0:
 		return errors.New("the assumed TTFT and TPOT cannot be negative")
 	case a.TTFT > maxTTFT || a.TPOT > maxTPOT:
-		return fmt.Errorf("an assumed TTFT of %v and TPOT of %v; want at most %v and %v", a.TTFT, a.TPOT, maxTTFT, maxTPOT)
+		return fmt.Errorf(
+			"an assumed TTFT of %v and TPOT of %v; want at most %v and %v",
+			a.TTFT,
+			a.TPOT,
+			maxTTFT,
+			maxTPOT,
+		)
 	}
 	return nil
 }

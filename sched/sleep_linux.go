@@ -16,8 +16,24 @@ func sleepUntil(c *Monotonic, wakeNS int64, raw bool) {
 	at := wakeNS + c.MonotonicStartNS()
 	ts := unix.Timespec{Sec: at / int64(time.Second), Nsec: at % int64(time.Second)}
 	if raw {
-		_, _, _ = syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
+		_, _, _ = syscall.RawSyscall6(
+			unix.SYS_CLOCK_NANOSLEEP,
+			unix.CLOCK_MONOTONIC,
+			unix.TIMER_ABSTIME,
+			uintptr(unsafe.Pointer(&ts)),
+			0,
+			0,
+			0,
+		)
 	} else {
-		_, _, _ = syscall.Syscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
+		_, _, _ = syscall.Syscall6(
+			unix.SYS_CLOCK_NANOSLEEP,
+			unix.CLOCK_MONOTONIC,
+			unix.TIMER_ABSTIME,
+			uintptr(unsafe.Pointer(&ts)),
+			0,
+			0,
+			0,
+		)
 	}
 }

@@ -162,7 +162,11 @@ func list(dst []byte, n int, value func(dst []byte, i int) []byte) []byte {
 
 // asEvent is a refusal of a server whose stream has begun when it looks at a request: an event, and the stream's end.
 func asEvent(body []byte) response {
-	return response{status: 200, contentType: "text/event-stream; charset=utf-8", body: fmt.Appendf(nil, "data: %s\n\ndata: [DONE]\n\n", body)}
+	return response{
+		status:      200,
+		contentType: "text/event-stream; charset=utf-8",
+		body:        fmt.Appendf(nil, "data: %s\n\ndata: [DONE]\n\n", body),
+	}
 }
 
 // put appends text with each % replaced by the next value. It does not allocate.

@@ -174,7 +174,11 @@ func newPrefixCache(capacityTokens int64, blockTokens int) prefixCache {
 	case capacityTokens < 0:
 		c.all = make(map[uint64]struct{})
 	case blocks > 0:
-		c.pool = &blockPool{capacity: int(min(blocks, maxPoolBlocks)), blocks: make([]poolBlock, 1), index: make(map[uint64]int32)}
+		c.pool = &blockPool{
+			capacity: int(min(blocks, maxPoolBlocks)),
+			blocks:   make([]poolBlock, 1),
+			index:    make(map[uint64]int32),
+		}
 	}
 	return c
 }

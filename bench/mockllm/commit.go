@@ -35,7 +35,10 @@ func (d *driver) commit() (how ending, over bool) {
 		over = true
 	case FaultErrorEvent:
 		d.noFinish, d.phase = true, phaseTail
-		err = d.writeEvent(d.api.fail(d.reply, nil, &requestError{500, "InternalServerError", "injected fault: error-event"}), false)
+		err = d.writeEvent(
+			d.api.fail(d.reply, nil, &requestError{500, "InternalServerError", "injected fault: error-event"}),
+			false,
+		)
 	case FaultBigEvent:
 		event := d.appendEvent(nil, d.srv.clock.now())
 		err = d.writeEvent(pad(event, d.fault.N), d.phase == phaseEnd)

@@ -131,9 +131,17 @@ func (c *Config) quirks() []quirk {
 		{"comments", "a comment line comes before each event", &c.Comments},
 		{"stamp", `each chunk has "sent_ns", CLOCK_MONOTONIC in ns, read just before its write`, &c.Stamp},
 		{"gzip", "responses are compressed for clients that accept it", &c.Gzip},
-		{"refuse-extras", "requests with min_tokens, ignore_eos, cache_salt or token ids, which OpenAI lacks, get a 400", &c.RefuseExtras},
+		{
+			"refuse-extras",
+			"requests with min_tokens, ignore_eos, cache_salt or token ids, which OpenAI lacks, get a 400",
+			&c.RefuseExtras,
+		},
 		{"no-header-faults", "X-Mock-Fault is ignored", &c.NoHeaderFaults},
-		{"no-trace-replay", "/inference/v1/generate refuses trace_decode_token_ids, as vLLM does without --enable-trace-replay", &c.NoTraceReplay},
+		{
+			"no-trace-replay",
+			"/inference/v1/generate refuses trace_decode_token_ids, as vLLM does without --enable-trace-replay",
+			&c.NoTraceReplay,
+		},
 	}
 }
 
@@ -182,16 +190,35 @@ func (c *Config) Validate() error {
 	} {
 		check(v.value >= 0, "%s %d: must not be negative", v.name, v.value)
 	}
-	check(min(c.TTFT, c.ITL, c.PrefillPerToken, c.KeepAlive) >= 0, "latencies must not be negative: ttft %v, itl %v, prefill per token %v, keep-alive %v",
-		c.TTFT, c.ITL, c.PrefillPerToken, c.KeepAlive)
+	check(
+		min(c.TTFT, c.ITL, c.PrefillPerToken, c.KeepAlive) >= 0,
+		"latencies must not be negative: ttft %v, itl %v, prefill per token %v, keep-alive %v",
+		c.TTFT,
+		c.ITL,
+		c.PrefillPerToken,
+		c.KeepAlive,
+	)
 	check(c.Spread >= 0 && c.Spread <= 1, "spread %v: must be between 0 and 1", c.Spread)
 	check(c.EmptyChunks >= 0 && c.EmptyChunks <= 1, "empty chunks %v: must be between 0 and 1", c.EmptyChunks)
-	check(c.MaxQueue == 0 || c.Slots > 0 || c.CacheTokens > 0, "a queue of %d needs a number of slots or a limited cache", c.MaxQueue)
+	check(
+		c.MaxQueue == 0 || c.Slots > 0 || c.CacheTokens > 0,
+		"a queue of %d needs a number of slots or a limited cache",
+		c.MaxQueue,
+	)
 	block := int64(c.withDefaults().BlockTokens)
-	check(c.CacheTokens <= 0 || c.CacheTokens >= block, "cache of %d tokens: must hold at least one block of %d", c.CacheTokens, block)
+	check(
+		c.CacheTokens <= 0 || c.CacheTokens >= block,
+		"cache of %d tokens: must hold at least one block of %d",
+		c.CacheTokens,
+		block,
+	)
 	for _, h := range c.Headers {
 		name, value, ok := strings.Cut(h, ":")
-		check(ok && name != "" && !strings.ContainsAny(name, " \t\r\n") && !strings.ContainsAny(value, "\r\n"), "header %q: must be NAME: VALUE", h)
+		check(
+			ok && name != "" && !strings.ContainsAny(name, " \t\r\n") && !strings.ContainsAny(value, "\r\n"),
+			"header %q: must be NAME: VALUE",
+			h,
+		)
 	}
 	if _, err := renderFields(c.BodyFields); err != nil {
 		errs = append(errs, err)
@@ -325,5 +352,9 @@ func SelfSigned(host string) (tls.Certificate, []byte, error) {
 
 // TLSConfig returns a server's configuration that speaks HTTP/1.1 with the certificate.
 func TLSConfig(cert tls.Certificate) *tls.Config {
-	return &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12}
+	return &tls.Config{
+		Certificates: []tls.Certificate{cert},
+		NextProtos:   []string{"http/1.1"},
+		MinVersion:   tls.VersionTLS12,
+	}
 }

@@ -46,7 +46,13 @@ type conn struct {
 }
 
 func newConn(srv *Server, nc net.Conn, pacer *pacer) *conn {
-	c := &conn{srv: srv, nc: nc, peer: nc.RemoteAddr().String(), done: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
+	c := &conn{
+		srv:  srv,
+		nc:   nc,
+		peer: nc.RemoteAddr().String(),
+		done: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1),
+	}
 	c.rd = stampReader{nc: nc, clock: &srv.clock}
 	c.br = bufio.NewReaderSize(&c.rd, headBytes)
 	c.reply = reply{c: c, srv: srv, cfg: &srv.cfg, pacer: pacer}
@@ -156,9 +162,17 @@ func (c *conn) refuse(err error) {
 	case errors.As(err, &nothing) || isNetworkError(err):
 		return
 	case errors.As(err, &small):
-		refusal = &requestError{431, "RequestHeaderFieldsTooLarge", "the request head exceeds " + strconv.Itoa(headBytes) + " bytes"}
+		refusal = &requestError{
+			431,
+			"RequestHeaderFieldsTooLarge",
+			"the request head exceeds " + strconv.Itoa(headBytes) + " bytes",
+		}
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
-		refusal = &requestError{413, "RequestEntityTooLarge", "the body exceeds " + strconv.Itoa(MaxBodyBytes) + " bytes"}
+		refusal = &requestError{
+			413,
+			"RequestEntityTooLarge",
+			"the body exceeds " + strconv.Itoa(MaxBodyBytes) + " bytes",
+		}
 	}
 	c.keepAlive, c.bodyless = false, false
 	c.respond(openAIError(refusal))
@@ -222,5 +236,7 @@ func (c *conn) reset() {
 
 func isNetworkError(err error) bool {
 	var ne net.Error
-	return errors.As(err, &ne) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET)
+	return errors.As(err, &ne) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, syscall.ECONNRESET)
 }

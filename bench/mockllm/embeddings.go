@@ -27,16 +27,25 @@ func (embeddingsAPI) tokens(_ *reply, dst []byte, _, _ int, _ int64) []byte { re
 const vectorLength = 8
 
 func (embeddingsAPI) whole(r *reply, dst []byte, now int64) []byte {
-	dst = put(dst, `{"id":"embd-%","object":"list","created":%,"model":"%","data":[{"index":0,"object":"embedding","embedding":[`,
-		r.id, r.createdS, r.model())
+	dst = put(
+		dst,
+		`{"id":"embd-%","object":"list","created":%,"model":"%","data":[{"index":0,"object":"embedding","embedding":[`,
+		r.id,
+		r.createdS,
+		r.model(),
+	)
 	dst = list(dst, vectorLength, func(dst []byte, k int) []byte {
 		draw := rng(r.voice + uint64(k))
 		return strconv.AppendFloat(dst, 2*draw.float()-1, 'g', -1, 64)
 	})
 	dst = append(dst, `]}]`...)
 	if !r.hideUsage {
-		dst = put(dst, `,"usage":{"prompt_tokens":%,"total_tokens":%,"completion_tokens":0,"prompt_tokens_details":null}`,
-			r.promptTokens, r.promptTokens)
+		dst = put(
+			dst,
+			`,"usage":{"prompt_tokens":%,"total_tokens":%,"completion_tokens":0,"prompt_tokens_details":null}`,
+			r.promptTokens,
+			r.promptTokens,
+		)
 	}
 	return r.closeObject(dst, now)
 }

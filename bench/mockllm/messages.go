@@ -9,8 +9,16 @@ var messagesFields = with(commonFields, fields{
 })
 
 func (messagesAPI) traits() traits {
-	return traits{name: "messages", fields: messagesFields, prompt: "messages", conversation: true, thinks: true, calls: true, opens: true,
-		broken: "event: content_block_delta\ndata: " + `{"type":"content_block_delta","index":0,"del`}
+	return traits{
+		name:         "messages",
+		fields:       messagesFields,
+		prompt:       "messages",
+		conversation: true,
+		thinks:       true,
+		calls:        true,
+		opens:        true,
+		broken:       "event: content_block_delta\ndata: " + `{"type":"content_block_delta","index":0,"del`,
+	}
 }
 
 func (messagesAPI) require(d *decoder) error {
@@ -44,8 +52,13 @@ func (messagesAPI) usage(r *reply, dst []byte, output int) []byte {
 	case r.hideUsage:
 		return dst
 	case r.showCached():
-		return put(dst, `,"usage":{"input_tokens":%,"cache_creation_input_tokens":0,"cache_read_input_tokens":%,"output_tokens":%}`,
-			r.promptTokens-r.cachedTokens, r.cachedTokens, output)
+		return put(
+			dst,
+			`,"usage":{"input_tokens":%,"cache_creation_input_tokens":0,"cache_read_input_tokens":%,"output_tokens":%}`,
+			r.promptTokens-r.cachedTokens,
+			r.cachedTokens,
+			output,
+		)
 	}
 	return put(dst, `,"usage":{"input_tokens":%,"output_tokens":%}`, r.promptTokens, output)
 }

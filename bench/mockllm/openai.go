@@ -59,7 +59,15 @@ func (r *reply) openChoices(dst []byte) []byte {
 			object = "chat.completion.chunk"
 		}
 	}
-	r.base = put(r.base, `{"id":"%%","object":"%","created":%,"model":"%","choices":[`, prefix, r.id, object, r.createdS, r.model())
+	r.base = put(
+		r.base,
+		`{"id":"%%","object":"%","created":%,"model":"%","choices":[`,
+		prefix,
+		r.id,
+		object,
+		r.createdS,
+		r.model(),
+	)
 	return append(r.openData(dst), r.base...)
 }
 
@@ -96,7 +104,13 @@ func (r *reply) finishOpenAI(dst []byte, step int, content, reason string, now i
 }
 
 func (r *reply) appendUsage(dst []byte) []byte {
-	dst = put(dst, `,"usage":{"prompt_tokens":%,"total_tokens":%,"completion_tokens":%`, r.promptTokens, r.promptTokens+r.sent, r.sent)
+	dst = put(
+		dst,
+		`,"usage":{"prompt_tokens":%,"total_tokens":%,"completion_tokens":%`,
+		r.promptTokens,
+		r.promptTokens+r.sent,
+		r.sent,
+	)
 	if r.showCached() {
 		dst = put(dst, `,"prompt_tokens_details":{"cached_tokens":%}`, r.cachedTokens)
 	}
@@ -109,7 +123,12 @@ type completionsAPI struct{ openAI }
 var completionsFields = with(openAIFields, fields{"prompt": (*decoder).prompt})
 
 func (completionsAPI) traits() traits {
-	return traits{name: "completions", fields: completionsFields, prompt: "prompt", broken: `data: {"id":"broken","choices":[{"index":0,"te`}
+	return traits{
+		name:   "completions",
+		fields: completionsFields,
+		prompt: "prompt",
+		broken: `data: {"id":"broken","choices":[{"index":0,"te`,
+	}
 }
 
 func (completionsAPI) tokens(r *reply, dst []byte, k, count int, now int64) []byte {
@@ -128,8 +147,16 @@ type chatAPI struct{ openAI }
 var chatFields = with(openAIFields, fields{"messages": laterMessages})
 
 func (chatAPI) traits() traits {
-	return traits{name: "chat", fields: chatFields, prompt: "messages", conversation: true, thinks: true, calls: true, opens: true,
-		broken: `data: {"id":"broken","choices":[{"index":0,"delta":{"co`}
+	return traits{
+		name:         "chat",
+		fields:       chatFields,
+		prompt:       "messages",
+		conversation: true,
+		thinks:       true,
+		calls:        true,
+		opens:        true,
+		broken:       `data: {"id":"broken","choices":[{"index":0,"delta":{"co`,
+	}
 }
 
 // open appends the event that begins an answer.
@@ -146,8 +173,12 @@ func (c chatAPI) tokens(r *reply, dst []byte, k, count int, now int64) []byte {
 	case of != partTool:
 		dst = put(dst, `"delta":{"content":"%"}`, tokenText{r, k, k + count})
 	case k == r.tool: // the call's name with its first piece, so that a chunk stays a token
-		dst = put(dst, `"delta":{"tool_calls":[{"index":0,"id":"call_%","type":"function","function":{"name":"`+toolName+`","arguments":"%"}}]}`,
-			r.id, arguments{r, k, k + count})
+		dst = put(
+			dst,
+			`"delta":{"tool_calls":[{"index":0,"id":"call_%","type":"function","function":{"name":"`+toolName+`","arguments":"%"}}]}`,
+			r.id,
+			arguments{r, k, k + count},
+		)
 	default:
 		dst = put(dst, `"delta":{"tool_calls":[{"index":0,"function":{"arguments":"%"}}]}`, arguments{r, k, k + count})
 	}
@@ -173,8 +204,12 @@ func (c chatAPI) whole(r *reply, dst []byte, now int64) []byte {
 	}
 	dst = put(dst, `"content":"%"`, tokenText{r, r.reasoning, r.tool})
 	if r.has(partTool) {
-		dst = put(dst, `,"tool_calls":[{"id":"call_%","type":"function","function":{"name":"`+toolName+`","arguments":"%"}}]`,
-			r.id, arguments{r, r.tool, r.total})
+		dst = put(
+			dst,
+			`,"tool_calls":[{"id":"call_%","type":"function","function":{"name":"`+toolName+`","arguments":"%"}}]`,
+			r.id,
+			arguments{r, r.tool, r.total},
+		)
 	}
 	return r.closeChoice(append(dst, '}'), c.reason(r), now)
 }

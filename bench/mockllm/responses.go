@@ -11,8 +11,17 @@ var responsesFields = with(commonFields, fields{
 })
 
 func (responsesAPI) traits() traits {
-	return traits{name: "responses", fields: responsesFields, prompt: "input", conversation: true, thinks: true, calls: true, opens: true, early: true,
-		broken: "event: response.output_text.delta\ndata: " + `{"type":"response.output_text.delta","del`}
+	return traits{
+		name:         "responses",
+		fields:       responsesFields,
+		prompt:       "input",
+		conversation: true,
+		thinks:       true,
+		calls:        true,
+		opens:        true,
+		early:        true,
+		broken:       "event: response.output_text.delta\ndata: " + `{"type":"response.output_text.delta","del`,
+	}
 }
 
 func (p responsesAPI) open(r *reply, dst []byte, step int, now int64) ([]byte, bool) {
@@ -100,8 +109,11 @@ func (p responsesAPI) leave(r *reply, dst []byte, from part, left int) []byte {
 		dst = put(p.event(r, dst, "response.output_item.done"), `,"output_index":%,"item":`, r.partIndex(from))
 		return p.item(r, dst, from, false)
 	case from == partTool:
-		return put(p.itemEvent(r, dst, "response.function_call_arguments.done", from), `,"name":"`+toolName+`","arguments":"%"`,
-			arguments{r, r.tool, r.total})
+		return put(
+			p.itemEvent(r, dst, "response.function_call_arguments.done", from),
+			`,"name":"`+toolName+`","arguments":"%"`,
+			arguments{r, r.tool, r.total},
+		)
 	case left == textLeaves:
 		begin, end := r.span(from)
 		return put(p.itemEvent(r, dst, text, from), `,"content_index":0,"text":"%"`, tokenText{r, begin, end})
@@ -113,11 +125,23 @@ func (p responsesAPI) leave(r *reply, dst []byte, from part, left int) []byte {
 func (p responsesAPI) tokens(r *reply, dst []byte, k, count int, now int64) []byte {
 	switch of := r.partAt(k); of {
 	case partTool:
-		dst = put(p.itemEvent(r, dst, "response.function_call_arguments.delta", of), `,"delta":"%"`, arguments{r, k, k + count})
+		dst = put(
+			p.itemEvent(r, dst, "response.function_call_arguments.delta", of),
+			`,"delta":"%"`,
+			arguments{r, k, k + count},
+		)
 	case partReasoning:
-		dst = put(p.itemEvent(r, dst, "response.reasoning_text.delta", of), `,"content_index":0,"delta":"%"`, tokenText{r, k, k + count})
+		dst = put(
+			p.itemEvent(r, dst, "response.reasoning_text.delta", of),
+			`,"content_index":0,"delta":"%"`,
+			tokenText{r, k, k + count},
+		)
 	default:
-		dst = put(p.itemEvent(r, dst, "response.output_text.delta", of), `,"content_index":0,"delta":"%","logprobs":[]`, tokenText{r, k, k + count})
+		dst = put(
+			p.itemEvent(r, dst, "response.output_text.delta", of),
+			`,"content_index":0,"delta":"%","logprobs":[]`,
+			tokenText{r, k, k + count},
+		)
 	}
 	return r.closeObject(dst, now)
 }
@@ -146,9 +170,17 @@ func (p responsesAPI) members(r *reply, dst []byte, status string) []byte {
 	if status == "incomplete" {
 		details = `{"reason":"max_output_tokens"}`
 	}
-	dst = put(dst, `"id":"resp_%","object":"response","created_at":%,"status":"%","error":null,"incomplete_details":%,"model":"%",`+
-		`"max_output_tokens":%,"parallel_tool_calls":true,"tool_choice":"auto","tools":[],"output":[`,
-		r.id, r.createdS, status, details, r.model(), r.p.maxTokens)
+	dst = put(
+		dst,
+		`"id":"resp_%","object":"response","created_at":%,"status":"%","error":null,"incomplete_details":%,"model":"%",`+
+			`"max_output_tokens":%,"parallel_tool_calls":true,"tool_choice":"auto","tools":[],"output":[`,
+		r.id,
+		r.createdS,
+		status,
+		details,
+		r.model(),
+		r.p.maxTokens,
+	)
 	if status == "in_progress" {
 		return append(dst, `],"usage":null`...)
 	}

@@ -34,7 +34,13 @@ func (c *conn) route(req *fasthttp.Request, arrivalNS, arrivedNS int64) (inFligh
 	case methods == nil:
 		return false, c.answer(response{status: 404, body: []byte(`{"detail":"Not Found"}`)})
 	case !slices.Contains(methods, string(h.Method())):
-		return false, c.answer(response{status: 405, headers: "Allow: " + methods[0] + "\r\n", body: []byte(`{"detail":"Method Not Allowed"}`)})
+		return false, c.answer(
+			response{
+				status:  405,
+				headers: "Allow: " + methods[0] + "\r\n",
+				body:    []byte(`{"detail":"Method Not Allowed"}`),
+			},
+		)
 	}
 	return false, c.answer(page())
 }
@@ -98,7 +104,13 @@ func (c *conn) respond(a response) bool {
 	if a.contentType == "" {
 		a.contentType = "application/json"
 	}
-	b := put(c.buffer.out[:0], "HTTP/1.1 % %\r\nServer: mockllm\r\nContent-Type: %\r\n", a.status, fasthttp.StatusMessage(a.status), raw(a.contentType))
+	b := put(
+		c.buffer.out[:0],
+		"HTTP/1.1 % %\r\nServer: mockllm\r\nContent-Type: %\r\n",
+		a.status,
+		fasthttp.StatusMessage(a.status),
+		raw(a.contentType),
+	)
 	hasBody := a.status != 204 && a.status != 304 // RFC 9110 8.6
 	if hasBody {
 		b = put(b, "Content-Length: %\r\n", len(a.body))

@@ -40,7 +40,16 @@ func newServer(cfg Config, crew *crew) (*Server, error) {
 		return nil, fmt.Errorf("mockllm: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	s := &Server{cfg: cfg, model: []byte(cfg.Model), eol: "\n", words: words(), crew: crew, clock: crew.clock, started: time.Now(), conns: make(map[*conn]struct{})}
+	s := &Server{
+		cfg:     cfg,
+		model:   []byte(cfg.Model),
+		eol:     "\n",
+		words:   words(),
+		crew:    crew,
+		clock:   crew.clock,
+		started: time.Now(),
+		conns:   make(map[*conn]struct{}),
+	}
 	if cfg.Model == "" {
 		s.model = []byte(defaultModel)
 	}

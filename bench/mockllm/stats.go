@@ -57,10 +57,20 @@ type Stats struct {
 func (s *Server) Stats() Stats {
 	running, waiting, c := s.sched.stats(s.clock.now())
 	return Stats{
-		Requests: int64(s.stats.requests.Load()), Done: s.stats.done.Load(), Gone: s.stats.gone.Load(),
-		Faulted: s.stats.faulted.Load(), Failed: s.stats.failed.Load(), Running: running, Waiting: waiting,
-		PromptTokens: s.stats.promptTokens.Load(), OutputTokens: s.stats.tokens.Load(),
-		QueriedTokens: c.queries, CachedTokens: c.hits, CachedBlocks: c.findable, HeldBlocks: c.held, PoolBlocks: c.capacity,
+		Requests:      int64(s.stats.requests.Load()),
+		Done:          s.stats.done.Load(),
+		Gone:          s.stats.gone.Load(),
+		Faulted:       s.stats.faulted.Load(),
+		Failed:        s.stats.failed.Load(),
+		Running:       running,
+		Waiting:       waiting,
+		PromptTokens:  s.stats.promptTokens.Load(),
+		OutputTokens:  s.stats.tokens.Load(),
+		QueriedTokens: c.queries,
+		CachedTokens:  c.hits,
+		CachedBlocks:  c.findable,
+		HeldBlocks:    c.held,
+		PoolBlocks:    c.capacity,
 		BlockedWrites: s.stats.blockedWrites.Load(),
 	}
 }

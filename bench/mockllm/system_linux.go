@@ -28,7 +28,9 @@ func newKernelReader(tcp *net.TCPConn) *kernelReader {
 		return nil
 	}
 	var refused error
-	err = raw.Control(func(fd uintptr) { refused = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) })
+	err = raw.Control(
+		func(fd uintptr) { refused = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) },
+	)
 	if err != nil || refused != nil {
 		return nil
 	}

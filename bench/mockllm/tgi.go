@@ -35,8 +35,15 @@ var tgiFields = fields{
 var tgiCompatFields = with(tgiFields, fields{"stream": readStream})
 
 func (t tgiAPI) traits() traits {
-	of := traits{name: "tgi", fields: tgiFields, prompt: "inputs", noModel: true, streams: t.path == tgiStream, maxTokens: tgiMaxNewTokens,
-		broken: `data:{"index":1,"token":{"id":10`}
+	of := traits{
+		name:      "tgi",
+		fields:    tgiFields,
+		prompt:    "inputs",
+		noModel:   true,
+		streams:   t.path == tgiStream,
+		maxTokens: tgiMaxNewTokens,
+		broken:    `data:{"index":1,"token":{"id":10`,
+	}
 	if t.path == tgiCompat {
 		of.fields = tgiCompatFields
 	}
@@ -68,7 +75,13 @@ func (t tgiAPI) tokens(r *reply, dst []byte, k, count int, now int64) []byte {
 
 // appendTGIToken appends the object of a token. One without text is a special one.
 func (r *reply) appendTGIToken(dst []byte, k, count int) []byte {
-	return put(dst, `{"id":%,"text":"%","logprob":-0.5,"special":%}`, r.tokenNumber(k), tokenText{r, k, k + count}, r.silent(k))
+	return put(
+		dst,
+		`{"id":%,"text":"%","logprob":-0.5,"special":%}`,
+		r.tokenNumber(k),
+		tokenText{r, k, k + count},
+		r.silent(k),
+	)
 }
 
 // appendFullText appends the answer's text, after the prompt's if the request wants that.
@@ -119,8 +132,14 @@ func (t tgiAPI) headers(r *reply, dst []byte) []byte {
 	const ms = 1_000_000
 	total, inference := r.doneNS-r.arrivedNS, r.doneNS-r.beginNS
 	dst = strconv.AppendFloat(append(dst, "x-compute-time: "...), float64(total)/1e9, 'g', -1, 64)
-	dst = put(dst, "\r\nx-total-time: %\r\nx-validation-time: 0\r\nx-queue-time: %\r\nx-inference-time: %\r\nx-time-per-token: %\r\n",
-		total/ms, (r.beginNS-r.arrivedNS)/ms, inference/ms, inference/ms/int64(max(r.total, 1)))
+	dst = put(
+		dst,
+		"\r\nx-total-time: %\r\nx-validation-time: 0\r\nx-queue-time: %\r\nx-inference-time: %\r\nx-time-per-token: %\r\n",
+		total/ms,
+		(r.beginNS-r.arrivedNS)/ms,
+		inference/ms,
+		inference/ms/int64(max(r.total, 1)),
+	)
 	if !r.hideUsage {
 		dst = put(dst, "x-prompt-tokens: %\r\nx-generated-tokens: %\r\n", r.promptTokens, r.total)
 	}
@@ -128,7 +147,9 @@ func (t tgiAPI) headers(r *reply, dst []byte) []byte {
 }
 
 func (t tgiAPI) fail(r *reply, dst []byte, e *requestError) []byte {
-	return r.endEvent(appendTGIError(append(dst, "data:"...), "Request failed during generation: "+e.message, "generation"))
+	return r.endEvent(
+		appendTGIError(append(dst, "data:"...), "Request failed during generation: "+e.message, "generation"),
+	)
 }
 
 // refuse answers with TGI's status and its kind of error. A stream has begun when TGI looks at a request: its refusals

@@ -15,7 +15,12 @@ var vllmFields = with(commonFields, fields{
 })
 
 func (vllmAPI) traits() traits {
-	return traits{name: "vllm-generate", fields: vllmFields, prompt: "token_ids", broken: `data: {"request_id":"broken","choices":[{"index":0,"tok`}
+	return traits{
+		name:   "vllm-generate",
+		fields: vllmFields,
+		prompt: "token_ids",
+		broken: `data: {"request_id":"broken","choices":[{"index":0,"tok`,
+	}
 }
 
 // tokenIDs reads a prompt that can only be ids.

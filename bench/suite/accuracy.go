@@ -27,7 +27,10 @@ func runAccuracy(r *round, streams int) error {
 	}}}
 	for _, kind := range rivalKinds() {
 		subjects = append(subjects, subject{rivalName(kind), func() error {
-			return r.measureAccuracy(rivalName(kind), func(url, log string) (*outcome, error) { return r.rival(kind, url, path, "--chunk-log", log) })
+			return r.measureAccuracy(
+				rivalName(kind),
+				func(url, log string) (*outcome, error) { return r.rival(kind, url, path, "--chunk-log", log) },
+			)
 		}})
 	}
 	return r.alternate(subjects...)

@@ -11,10 +11,19 @@ func allBars() []bar {
 	ours, rival := us(fifo), rivalName("fasthttp")
 	drift := func(who, p string) key { return key{main, who, "drift-" + p + "-ns"} }
 	twice := func(scenario, of, by, p string) bar {
-		return bar{of: key{scenario, ours + of, "drift-" + p + "-ns"}, by: key{scenario, ours + by, "drift-" + p + "-ns"}, limit: 2}
+		return bar{
+			of:    key{scenario, ours + of, "drift-" + p + "-ns"},
+			by:    key{scenario, ours + by, "drift-" + p + "-ns"},
+			limit: 2,
+		}
 	}
 	rate := func(scenario string) bar {
-		return bar{of: key{scenario, usOnOneCore, requestRate}, by: key{scenario, wrkOnOneCore, requestRate}, limit: 0.9, atLeast: true}
+		return bar{
+			of:      key{scenario, usOnOneCore, requestRate},
+			by:      key{scenario, wrkOnOneCore, requestRate},
+			limit:   0.9,
+			atLeast: true,
+		}
 	}
 	goBar := func(name, unit string, limit float64) bar {
 		return bar{of: key{goName, name, unit}, limit: limit, atLeast: true}

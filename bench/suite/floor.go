@@ -47,7 +47,10 @@ func runFloor(r *round) error {
 	}
 	var subjects []subject
 	for _, mode := range r.modes() {
-		subjects = append(subjects, subject{waiterOnly + mode.name, func() error { return r.measureWaiter(mode, each) }})
+		subjects = append(
+			subjects,
+			subject{waiterOnly + mode.name, func() error { return r.measureWaiter(mode, each) }},
+		)
 	}
 	if err := r.alternate(subjects...); err != nil {
 		return err
@@ -86,7 +89,11 @@ func wait(args []string, stdout io.Writer) error {
 		return err
 	}
 	rate := float64(mainLoad.rate)
-	plan, err := sched.FromArrivals(int(rate*duration.Seconds()), sched.Arrivals{Rate: sched.Steady(rate), Process: sched.Constant}, 0)
+	plan, err := sched.FromArrivals(
+		int(rate*duration.Seconds()),
+		sched.Arrivals{Rate: sched.Steady(rate), Process: sched.Constant},
+		0,
+	)
 	if err != nil {
 		return err
 	}

@@ -71,24 +71,45 @@ func allScenarios() []scenario {
 		}
 		all = append(all, scenario{l.name(), about, l.measure})
 	}
-	all = append(all,
+	all = append(
+		all,
 		scenario{conversationName, "the first 25 s of Mooncake's conversation trace at scale 60", runConversation},
 		scenario{burstName, "bursts of 28 requests of 50 kB at one instant, 200 ms apart, from one sender and from two", runBurst},
 		scenario{httpsName, fmt.Sprintf("%d requests/s of 20 kB over https, the same over http beside it", httpsLoad.rate), runHTTPS},
 		scenario{windowName, "the main load with room for a quarter of its requests, beside all of them prebuilt", runWindow})
 	for _, n := range []int{100, 500, 1000} {
-		all = append(all, scenario{accuracyName(n), fmt.Sprintf("%d live streams, TTFT 50 ms, ITL 10 ms: the client's stamps against the server's", n),
-			func(r *round) error { return runAccuracy(r, n) }})
+		all = append(
+			all,
+			scenario{
+				accuracyName(n),
+				fmt.Sprintf("%d live streams, TTFT 50 ms, ITL 10 ms: the client's stamps against the server's", n),
+				func(r *round) error { return runAccuracy(r, n) },
+			},
+		)
 	}
 	const full = "64 connections at full speed, 300-byte requests, whole answers, client and server on a core each, wrk beside it; "
-	return append(all,
+	return append(
+		all,
 		scenario{throughputMock, full + "the mock", func(r *round) error {
 			return runThroughput(r, r.fastreplay, "mock", "--die-with-parent", "--ttft", "0s", "--itl", "0s", "--cache-tokens", "0")
 		}},
-		scenario{throughputBare, full + "a server that does next to nothing", func(r *round) error { return runThroughput(r, r.self, answerCommand) }},
+		scenario{
+			throughputBare,
+			full + "a server that does next to nothing",
+			func(r *round) error { return runThroughput(r, r.self, answerCommand) },
+		},
 		scenario{memoryName, "10,000 live streams: memory of the whole client for each, and drift", runMemory},
-		scenario{wholeName, "the whole conversation trace read and built, fingerprint included: fastreplay --dry-run", runReady},
-		scenario{goName, "what has neither floor nor rival: Go benchmarks on one core of reading, parsing and building", runGo})
+		scenario{
+			wholeName,
+			"the whole conversation trace read and built, fingerprint included: fastreplay --dry-run",
+			runReady,
+		},
+		scenario{
+			goName,
+			"what has neither floor nor rival: Go benchmarks on one core of reading, parsing and building",
+			runGo,
+		},
+	)
 }
 
 // request is what the command line selects.
@@ -114,7 +135,11 @@ func parse(args []string, stderr io.Writer) (request, error) {
 		return err
 	})
 	f.Usage = func() {
-		fmt.Fprintf(stderr, "Usage: scripts/bench.sh [FLAGS] [RUNS] [SCENARIO…]\n\nRUNS (default %d) times every SCENARIO (name or its beginning; default: all).\n", q.runs)
+		fmt.Fprintf(
+			stderr,
+			"Usage: scripts/bench.sh [FLAGS] [RUNS] [SCENARIO…]\n\nRUNS (default %d) times every SCENARIO (name or its beginning; default: all).\n",
+			q.runs,
+		)
 		f.PrintDefaults()
 	}
 	if err := f.Parse(args); err != nil {
@@ -228,7 +253,13 @@ func undisturbed(r *round, s scenario) error {
 			r.results.add(r.lines)
 			return err
 		}
-		fmt.Fprintf(r.log, "  %s, run %d: again, for the host took %.1f %% of the CPU time\n", r.scenario, r.number+1, 100*share)
+		fmt.Fprintf(
+			r.log,
+			"  %s, run %d: again, for the host took %.1f %% of the CPU time\n",
+			r.scenario,
+			r.number+1,
+			100*share,
+		)
 		select {
 		case <-r.ctx.Done():
 			return r.ctx.Err()

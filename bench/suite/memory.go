@@ -75,7 +75,10 @@ func liveStreams(lines []record.Record) int {
 			edges = append(edges, edge{l.SentNS, 1}, edge{l.LastTokenNS, -1})
 		}
 	}
-	slices.SortFunc(edges, func(a, b edge) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.delta, b.delta)) })
+	slices.SortFunc(
+		edges,
+		func(a, b edge) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.delta, b.delta)) },
+	)
 	now, most := 0, 0
 	for _, e := range edges {
 		now += e.delta

@@ -110,7 +110,12 @@ func readChunks(in io.Reader) ([]chunk, error) {
 			return nil, fmt.Errorf("chunk log, line %d: %w", len(all)+2, err)
 		}
 		if c.number != 0 && (len(all) == 0 || c.row != all[len(all)-1].row || c.number != all[len(all)-1].number+1) {
-			return nil, fmt.Errorf("chunk log, line %d: chunk %d of row %d does not follow the one before it", len(all)+2, c.number, c.row)
+			return nil, fmt.Errorf(
+				"chunk log, line %d: chunk %d of row %d does not follow the one before it",
+				len(all)+2,
+				c.number,
+				c.row,
+			)
 		}
 		all = append(all, c)
 	}

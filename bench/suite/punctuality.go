@@ -138,7 +138,16 @@ func runBurst(r *round) error {
 	if r.quick {
 		bursts = 3
 	}
-	path, err := r.trace(bursts*burstSize, 5*burstSize, 8300, 4, "--burst", strconv.Itoa(burstSize), "--burst-every", strconv.Itoa(burstSize))
+	path, err := r.trace(
+		bursts*burstSize,
+		5*burstSize,
+		8300,
+		4,
+		"--burst",
+		strconv.Itoa(burstSize),
+		"--burst-every",
+		strconv.Itoa(burstSize),
+	)
 	if err != nil {
 		return err
 	}
@@ -205,7 +214,15 @@ const (
 // runHTTPS gives each a mock of its own, so that neither shares the machine with the other's.
 func runHTTPS(r *round) error {
 	ca := filepath.Join(r.work, "ca.pem")
-	return r.twice(httpsLoad, overHTTP, nil, nil, overHTTPS, []string{"--ca-cert", ca}, []string{"--tls-self-signed", "--tls-ca", ca})
+	return r.twice(
+		httpsLoad,
+		overHTTP,
+		nil,
+		nil,
+		overHTTPS,
+		[]string{"--ca-cert", ca},
+		[]string{"--tls-self-signed", "--tls-ca", ca},
+	)
 }
 
 func runWindow(r *round) error {

@@ -155,7 +155,11 @@ func writeRival(dir string, lines []line, clock *sched.Monotonic) error {
 		}
 		out = lines[i].AppendJSON(out)
 	}
-	return errors.Join(os.Mkdir(dir, 0o755), report.WriteSummary(dir, &s), os.WriteFile(filepath.Join(dir, report.RequestsName), out, 0o644))
+	return errors.Join(
+		os.Mkdir(dir, 0o755),
+		report.WriteSummary(dir, &s),
+		os.WriteFile(filepath.Join(dir, report.RequestsName), out, 0o644),
+	)
 }
 
 // writeChunks writes the log of chunks; without a path, nothing.
@@ -220,7 +224,13 @@ func (s *fasthttpStream) Close() error {
 
 // netHTTPClient is the standard library's, with room for every connection.
 func netHTTPClient(url string) client {
-	c := &http.Client{Transport: &http.Transport{MaxIdleConns: rivalConnections, MaxIdleConnsPerHost: rivalConnections, DisableCompression: true}}
+	c := &http.Client{
+		Transport: &http.Transport{
+			MaxIdleConns:        rivalConnections,
+			MaxIdleConnsPerHost: rivalConnections,
+			DisableCompression:  true,
+		},
+	}
 	return func(body []byte, requestID string) (io.ReadCloser, error) {
 		req, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(body))
 		if err != nil {
@@ -256,13 +266,21 @@ func openWorkload(path string, stream bool) (*workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	backend, err := api.New("completions", api.Options{Model: "mock", Stream: stream, ForceOutput: true, TokenIDs: true})
+	backend, err := api.New(
+		"completions",
+		api.Options{Model: "mock", Stream: stream, ForceOutput: true, TokenIDs: true},
+	)
 	if err != nil {
 		return nil, err
 	}
 	w := &workload{path: backend.Path(), releaseNS: t.ArrivalNS}
 	for i := range t.Len() {
-		spec := prompt.Spec{Blocks: t.Blocks(i), BlockTokens: t.BlockTokens, Tokens: int(t.InputTokens[i]), Unique: uint64(t.Row[i])}
+		spec := prompt.Spec{
+			Blocks:      t.Blocks(i),
+			BlockTokens: t.BlockTokens,
+			Tokens:      int(t.InputTokens[i]),
+			Unique:      uint64(t.Row[i]),
+		}
 		output := int(t.OutputTokens[i])
 		body := make([]byte, 0, backend.Size(source.Size(spec), output))
 		body = source.Append(backend.AppendPrefix(body), spec)

@@ -145,7 +145,12 @@ func answerAll(stdin io.Reader, stdout io.Writer) error {
 
 func answer(c net.Conn) {
 	defer func() { _ = c.Close() }()
-	response := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(answerBody), answerBody)
+	response := fmt.Appendf(
+		nil,
+		"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		len(answerBody),
+		answerBody,
+	)
 	r := bufio.NewReader(c)
 	for {
 		length, err := skipHead(r)

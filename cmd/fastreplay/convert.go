@@ -57,7 +57,13 @@ repaired or left out, and what the other format has no place for, is noted.`,
 				say.line("note: %s", note)
 			}
 			say.amplified(amplified)
-			say.line("converted: %s of %s rows, %s to %s", format.Count(int64(rows)), format.Count(int64(t.FileRows)), t.Format, to)
+			say.line(
+				"converted: %s of %s rows, %s to %s",
+				format.Count(int64(rows)),
+				format.Count(int64(t.FileRows)),
+				t.Format,
+				to,
+			)
 			return nil
 		},
 	}
@@ -67,7 +73,12 @@ repaired or left out, and what the other format has no place for, is noted.`,
 	f.StringVarP(&output, "output", "o", "", "`FILE` to write (default: standard output); never overwritten")
 	addWords(f, &read.Format, "input-format", "", "format to read (default: detected)", trace.Formats()...)
 	f.StringVar(&model, "model", unprobedModel, "model that whole bodies ask for, where the trace has none")
-	f.Uint64Var(&seed, "seed", 0, "seed of --amplify, and of the words of prompts and answers that the trace only has numbers of tokens of")
+	f.Uint64Var(
+		&seed,
+		"seed",
+		0,
+		"seed of --amplify, and of the words of prompts and answers that the trace only has numbers of tokens of",
+	)
 	addRowFlags(f, &read)
 	amplify.addFlag(f)
 	return c

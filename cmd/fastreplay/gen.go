@@ -120,7 +120,12 @@ func (g *generation) addFlags(f *pflag.FlagSet) {
 	addWords(f, &g.Format, "format", g.Format, "format to write: "+strings.Join(trace.Written(), ", "), trace.Written()...)
 	f.IntVar(&g.rows, "rows", g.rows, "requests")
 	f.Float64Var(&g.rate, "rate", g.rate, "mean requests per second")
-	f.StringVar(&g.arrival, "arrival", "", "spacing: poisson, constant or gamma:B, which is burstier than poisson if B is below 1 (default: poisson)")
+	f.StringVar(
+		&g.arrival,
+		"arrival",
+		"",
+		"spacing: poisson, constant or gamma:B, which is burstier than poisson if B is below 1 (default: poisson)",
+	)
 	f.IntVar(&g.Burst, "burst", 0, "of every --burst-every requests, this many share one instant")
 	f.IntVar(&g.BurstEvery, "burst-every", 0, "requests from one burst to the next")
 	lengths := func(to *trace.Lengths, usual string) *value[trace.Lengths] {
@@ -129,7 +134,11 @@ func (g *generation) addFlags(f *pflag.FlagSet) {
 	turns := func(to *trace.Range, usual string) *value[trace.Range] {
 		return &value[trace.Range]{to: to, parse: parseRange, text: usual, kind: "N|MIN:MAX"}
 	}
-	f.Var(lengths(&g.InputTokens, "256:4096"), "input-tokens", "tokens of a conversation's first prompt: N, MIN:MAX or lognormal:MEAN:STDDEV[:MAX]; the maximum bounds later ones too")
+	f.Var(
+		lengths(&g.InputTokens, "256:4096"),
+		"input-tokens",
+		"tokens of a conversation's first prompt: N, MIN:MAX or lognormal:MEAN:STDDEV[:MAX]; the maximum bounds later ones too",
+	)
 	f.Var(lengths(&g.OutputTokens, "16:256"), "output-tokens", "tokens to generate, likewise")
 	f.Float64Var(&g.Reuse, "reuse", 0, "wanted share (0..1) of blocks that an earlier request had already")
 	f.IntVar(&g.BlockTokens, "block-tokens", 0, "tokens a block (default: the format's)")
@@ -185,7 +194,10 @@ func writeTrace(path string, stdout io.Writer, t *trace.Trace, name string) erro
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("--output %s: there is such a file already, and none is overwritten; remove it, or name another", path)
+		return fmt.Errorf(
+			"--output %s: there is such a file already, and none is overwritten; remove it, or name another",
+			path,
+		)
 	}
 	if err != nil {
 		return fmt.Errorf("--output: %w", err)
@@ -201,15 +213,28 @@ const missedReuse = 0.02
 
 // describeGen prints what was made: above all, what share of it a cache can hit.
 func describeGen(say *terminal, g *trace.Gen, t *trace.Trace) {
-	made := fmt.Sprintf("made %s as %s, %s", format.Many(int64(t.Len()), "row"), t.Format, format.Duration(float64(t.SpanNS()), 3))
+	made := fmt.Sprintf(
+		"made %s as %s, %s",
+		format.Many(int64(t.Len()), "row"),
+		t.Format,
+		format.Duration(float64(t.SpanNS()), 3),
+	)
 	if t.BlockRefs() == 0 {
 		say.line("%s: without blocks, so that no cache hits anything", made)
 		return
 	}
 	hits := inspect.Analyse(t, inspect.Options{}).Cache.Infinite
-	say.line("%s: an unlimited cache would hold %s of the blocks (wanted %s) and %s of the tokens", made, format.Percent(hits.Blocks), format.Percent(g.Reuse), format.Percent(hits.Tokens))
+	say.line(
+		"%s: an unlimited cache would hold %s of the blocks (wanted %s) and %s of the tokens",
+		made,
+		format.Percent(hits.Blocks),
+		format.Percent(g.Reuse),
+		format.Percent(hits.Tokens),
+	)
 	if g.Reuse-hits.Blocks > missedReuse {
-		say.line("note: less is reused than wanted, since the prompts have too little in common: raise --turns, --system-tokens or the lengths, or lower --block-tokens")
+		say.line(
+			"note: less is reused than wanted, since the prompts have too little in common: raise --turns, --system-tokens or the lengths, or lower --block-tokens",
+		)
 	}
 }
 
@@ -218,7 +243,12 @@ const answerDomain = 1 << 62
 
 // inWords gives a trace the words that some formats need: prompts and answers. The prompts are those that a replay with --prompt text
 // and the same --seed sends. It also returns what the format has no place for.
-func inWords(t *trace.Trace, format string, seed uint64, model string) (spelled *trace.Trace, lost []string, err error) {
+func inWords(
+	t *trace.Trace,
+	format string,
+	seed uint64,
+	model string,
+) (spelled *trace.Trace, lost []string, err error) {
 	source, err := prompt.NewText(seed, prompt.BuiltIn())
 	if err != nil {
 		return nil, nil, err
@@ -226,7 +256,15 @@ func inWords(t *trace.Trace, format string, seed uint64, model string) (spelled 
 	spelled = t.With(trace.Words{
 		Model: model,
 		Prompt: func(dst []byte, i int) []byte {
-			return source.Append(dst, prompt.Spec{Blocks: t.Blocks(i), BlockTokens: t.BlockTokens, Tokens: int(t.InputTokens[i]), Unique: t.Unique(i)})
+			return source.Append(
+				dst,
+				prompt.Spec{
+					Blocks:      t.Blocks(i),
+					BlockTokens: t.BlockTokens,
+					Tokens:      int(t.InputTokens[i]),
+					Unique:      t.Unique(i),
+				},
+			)
 		},
 		Answer: func(dst []byte, i int) []byte {
 			return source.Append(dst, prompt.Spec{Tokens: int(t.OutputTokens[i]), Unique: answerDomain | t.Unique(i)})
@@ -261,7 +299,10 @@ func madeTrace(spec string, seed uint64, read trace.Options) (*trace.Trace, erro
 	for pair := range strings.SplitSeq(spec, ",") {
 		key, value, ok := strings.Cut(pair, "=")
 		if flag := f.Lookup(key); !ok || flag == nil || key == "output" || key == "format" {
-			return nil, fmt.Errorf("%q: want KEY=VALUE with a flag of `fastreplay gen`, such as rows=100,input-tokens=1024,output-tokens=128", pair)
+			return nil, fmt.Errorf(
+				"%q: want KEY=VALUE with a flag of `fastreplay gen`, such as rows=100,input-tokens=1024,output-tokens=128",
+				pair,
+			)
 		}
 		if err := f.Set(key, value); err != nil {
 			return nil, fmt.Errorf("%s: %w", key, compat.Plain(err))

@@ -56,9 +56,14 @@ protocols of OpenAI (completions, chat, responses, embeddings), Anthropic (messa
 and Triton, each at its own paths. It prints a line "listening on URL" for each server to standard output when all are
 ready.
 
-A request may carry X-Mock-Fault: NAME[:ARG] to ask for one fault. Faults: ` + strings.Join(mockllm.FaultNames(), ", ") + `.
+A request may carry X-Mock-Fault: NAME[:ARG] to ask for one fault. Faults: ` + strings.Join(
+			mockllm.FaultNames(),
+			", ",
+		) + `.
 
-` + quirkTable("Quirks of --quirk"),
+` + quirkTable(
+			"Quirks of --quirk",
+		),
 		Example: `  fastreplay mock --listen 127.0.0.1:8000 --ttft 200ms --itl 20ms --spread 0.2 --slots 256
   fastreplay mock --fault status:503@0.01 --fault reset-after:5@0.001 --log requests.jsonl
   fastreplay mock --instances 32 --targets-file targets.txt --header "x-instance: mock-{instance}"`,
@@ -93,18 +98,32 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 	f.IntVar(&c.MaxModelTokens, "max-model-len", 0, "refuse prompts that leave no room for their output, in tokens (0 = no limit)")
 	f.DurationVar(&c.TTFT, "ttft", mockTTFT, "time to the first token")
 	f.DurationVar(&c.ITL, "itl", mockITL, "time between tokens")
-	f.DurationVar(&c.PrefillPerToken, "prefill-per-token", 0, "added to --ttft for each prompt token that is not cached")
+	f.DurationVar(
+		&c.PrefillPerToken,
+		"prefill-per-token",
+		0,
+		"added to --ttft for each prompt token that is not cached",
+	)
 	f.Float64Var(&c.Spread, "spread", mockSpread, "draw each latency from 1±`FRACTION` times its value")
 	f.Uint64Var(&c.Seed, "seed", 0, "seed of latencies, lengths, texts and faults")
 	f.IntVar(&c.Slots, "slots", 0, "requests that run at once; more wait (0 = no limit)")
 	f.IntVar(&c.MaxQueue, "max-queue", 0, "requests that may wait; more are refused with 503 (0 = no limit)")
 	c.CacheTokens = -1
-	f.Var(&value[int64]{to: &c.CacheTokens, parse: parseCache, text: "-1"}, "cache-tokens", "room for running requests and cached prefixes together in `TOKENS`, such as 3M; a request that finds too little waits (-1 = no limit, 0 = no cache)")
+	f.Var(
+		&value[int64]{to: &c.CacheTokens, parse: parseCache, text: "-1"},
+		"cache-tokens",
+		"room for running requests and cached prefixes together in `TOKENS`, such as 3M; a request that finds too little waits (-1 = no limit, 0 = no cache)",
+	)
 	f.IntVar(&c.BlockTokens, "block-tokens", mockllm.DefaultBlockTokens, "tokens in a block of the prefix cache")
 	f.Var(&value[*workload.Overhead]{to: &o.template, parse: parseOverhead, text: "0,0"}, "template-tokens", "tokens that the chat template adds, as `HEAD,TAIL`")
 	f.IntVar(&c.TemplateJitter, "template-jitter", 0, "make the chat template add 0 to `N` tokens more, another number with each request")
 	f.IntVar(&c.BOSTokens, "bos-tokens", 0, "tokens before text prompts that are no conversations")
-	f.IntVar(&c.SplitWords, "split-words", 0, "count words of more than `N` letters as two tokens, as another tokenizer would (0 = none)")
+	f.IntVar(
+		&c.SplitWords,
+		"split-words",
+		0,
+		"count words of more than `N` letters as two tokens, as another tokenizer would (0 = none)",
+	)
 	f.IntVar(&c.MeanOutput, "mean-output", 0, "mean output length where the request does not force it (0 = max_tokens)")
 	f.IntVar(&c.TokensPerChunk, "tokens-per-chunk", 1, "tokens in each chunk")
 	f.Float64Var(&c.EmptyChunks, "empty-chunks", 0, "`FRACTION` of token chunks whose text is empty")
@@ -116,11 +135,21 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 	f.DurationVar(&c.KeepAlive, "keep-alive", 0, "close connections that are idle for so long after a response (0 = never; vLLM: 5s)")
 	f.StringArrayVar(&o.faults, "fault", nil, "`NAME[:ARG][@PROBABILITY]`, repeatable; the first that is drawn happens")
 	f.StringArrayVar(&o.quirks, "quirk", nil, "`NAME` of a way to differ from other servers, repeatable; see above")
-	f.StringVar(&o.logFile, "log", "", "`FILE` that gets a JSON line for each request (- = standard error); with --instances its name must contain {instance}")
+	f.StringVar(
+		&o.logFile,
+		"log",
+		"",
+		"`FILE` that gets a JSON line for each request (- = standard error); with --instances its name must contain {instance}",
+	)
 	f.BoolVar(&o.tlsSelfSigned, "tls-self-signed", false, "serve https with a certificate made for this run")
 	f.StringVar(&o.tlsCA, "tls-ca", "", "`FILE` that gets the self-signed certificate (PEM), for clients to trust")
 	f.IntVar(&c.Pacers, "pacers", 0, "goroutines that write events (0 = half the processors)")
-	f.BoolVar(&o.dieWithParent, "die-with-parent", false, "end when standard input ends, as it does when the parent dies; it must be a pipe")
+	f.BoolVar(
+		&o.dieWithParent,
+		"die-with-parent",
+		false,
+		"end when standard input ends, as it does when the parent dies; it must be a pipe",
+	)
 	f.Lookup("die-with-parent").Hidden = true
 }
 
@@ -174,7 +203,10 @@ func (o *mockOptions) complete() error {
 	case o.tlsCA != "" && !o.tlsSelfSigned:
 		return errors.New("mock: --tls-ca needs --tls-self-signed")
 	case o.instances > 1 && o.logFile != "" && !strings.Contains(o.logFile, mockInstance):
-		return fmt.Errorf("mock: --log %s: every server has a log of its own; write {instance} into the name, such as log-{instance}.jsonl", o.logFile)
+		return fmt.Errorf(
+			"mock: --log %s: every server has a log of its own; write {instance} into the name, such as log-{instance}.jsonl",
+			o.logFile,
+		)
 	}
 	for _, text := range o.faults {
 		fault, err := mockllm.ParseFault(text)
@@ -296,7 +328,11 @@ func (o *mockOptions) configs() (configs []mockllm.Config, closeLogs func(), err
 		case "-":
 			cfg.Log = os.Stderr
 		default:
-			f, err := os.OpenFile(strings.ReplaceAll(o.logFile, mockInstance, strconv.Itoa(i)), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+			f, err := os.OpenFile(
+				strings.ReplaceAll(o.logFile, mockInstance, strconv.Itoa(i)),
+				os.O_CREATE|os.O_WRONLY|os.O_APPEND,
+				0o644,
+			)
 			if err != nil {
 				return nil, closeLogs, fmt.Errorf("mock: --log: %w", err)
 			}

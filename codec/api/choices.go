@@ -164,9 +164,21 @@ func chat() kind {
 	s := openAI()
 	s.text, s.messages = frame{`"messages":[{"role":"user","content":"`, `"}]`}, frame{`"messages":[`, `]`}
 	return kind{
-		name: "chat", path: "/v1/chat/completions", shape: s, reads: choices,
-		traits: Traits{Template: true, Made: true, Model: true, Salt: true, Forces: true, Generates: true, Streams: true,
-			Marks: true, Counts: true},
+		name:  "chat",
+		path:  "/v1/chat/completions",
+		shape: s,
+		reads: choices,
+		traits: Traits{
+			Template:  true,
+			Made:      true,
+			Model:     true,
+			Salt:      true,
+			Forces:    true,
+			Generates: true,
+			Streams:   true,
+			Marks:     true,
+			Counts:    true,
+		},
 	}
 }
 
@@ -175,16 +187,31 @@ func completions() kind {
 	s := openAI()
 	s.text, s.tokenIDs = frame{`"prompt":"`, `"`}, frame{`"prompt":[`, `]`}
 	return kind{
-		name: "completions", path: "/v1/completions", shape: s, reads: choices,
-		traits: Traits{TokenIDs: true, Made: true, Model: true, Salt: true, Forces: true, Generates: true, Streams: true,
-			Marks: true, Counts: true},
+		name:  "completions",
+		path:  "/v1/completions",
+		shape: s,
+		reads: choices,
+		traits: Traits{
+			TokenIDs:  true,
+			Made:      true,
+			Model:     true,
+			Salt:      true,
+			Forces:    true,
+			Generates: true,
+			Streams:   true,
+			Marks:     true,
+			Counts:    true,
+		},
 	}
 }
 
 // openAI is what completions and chat have in common; vLLM and SGLang take min_tokens and ignore_eos.
 func openAI() shape {
 	return shape{
-		most: []string{"max_tokens"}, alias: []string{"max_completion_tokens"}, least: []string{"min_tokens"}, forced: members{{"ignore_eos", yes}},
+		most:   []string{"max_tokens"},
+		alias:  []string{"max_completion_tokens"},
+		least:  []string{"min_tokens"},
+		forced: members{{"ignore_eos", yes}},
 		stream: members{{"stream", yes}, {"stream_options", []byte(`{"include_usage":true}`)}},
 	}
 }

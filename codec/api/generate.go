@@ -8,7 +8,10 @@ func tgi() kind {
 	return kind{
 		name: "tgi", path: "/generate", stream: "/generate_stream", reads: tgiEvents,
 		shape: shape{
-			text: frame{`"inputs":"`, `"`}, nest: "parameters", most: []string{"max_new_tokens"}, fixed: members{{"details", yes}},
+			text:  frame{`"inputs":"`, `"`},
+			nest:  "parameters",
+			most:  []string{"max_new_tokens"},
+			fixed: members{{"details", yes}},
 		},
 		traits: Traits{Made: true, Generates: true, Streams: true, Marks: true, StreamCounts: true,
 			CountHeader: "x-prompt-tokens"},
@@ -61,13 +64,23 @@ func (p *parser) tgiDetails() {
 // sglang is SGLang's own generate API (python/sglang/srt/managers/io_struct.py: GenerateReqInput).
 func sglang() kind {
 	return kind{
-		name: "sglang", path: "/generate", reads: sglangEvents,
+		name:  "sglang",
+		path:  "/generate",
+		reads: sglangEvents,
 		shape: shape{
 			text: frame{`"text":"`, `"`}, tokenIDs: frame{`"input_ids":[`, `]`}, nest: "sampling_params",
 			most: []string{"max_new_tokens"}, least: []string{"min_new_tokens"}, forced: members{{"ignore_eos", yes}},
 			stream: members{{"stream", yes}},
 		},
-		traits: Traits{TokenIDs: true, Made: true, Forces: true, Generates: true, Streams: true, Marks: true, Counts: true},
+		traits: Traits{
+			TokenIDs:  true,
+			Made:      true,
+			Forces:    true,
+			Generates: true,
+			Streams:   true,
+			Marks:     true,
+			Counts:    true,
+		},
 	}
 }
 
@@ -165,7 +178,11 @@ func tritonTRTLLM() kind {
 func triton(name string, s shape) kind {
 	s.noNulls = true // elder servers refuse what they are not asked for in their words: --extra-inputs return_finish_reason:null
 	return kind{
-		name: name, path: "/v2/models/%s/generate", stream: "/v2/models/%s/generate_stream", reads: tritonEvents, shape: s,
+		name:   name,
+		path:   "/v2/models/%s/generate",
+		stream: "/v2/models/%s/generate_stream",
+		reads:  tritonEvents,
+		shape:  s,
 		traits: Traits{Made: true, Forces: true, Generates: true, Streams: true},
 	}
 }

@@ -3,14 +3,25 @@ package api
 // messages is Anthropic's messages API with the prompt as one user message, as vLLM and SGLang serve it, too.
 func messages() kind {
 	return kind{
-		name: "messages", path: "/v1/messages", reads: messagesEvents,
+		name:    "messages",
+		path:    "/v1/messages",
+		reads:   messagesEvents,
 		headers: []Header{{"anthropic-version", "2023-06-01"}},
 		shape: shape{
 			text: frame{`"messages":[{"role":"user","content":"`, `"}]`}, messages: frame{`"messages":[`, `]`},
 			most: []string{"max_tokens"}, stream: members{{"stream", yes}}, prepare: systemApart,
 		},
-		traits: Traits{Template: true, Made: true, Model: true, Generates: true, Streams: true, Marks: true, Counts: true,
-			Sized: true, Key: Key{Header: "x-api-key", Env: "ANTHROPIC_API_KEY"}},
+		traits: Traits{
+			Template:  true,
+			Made:      true,
+			Model:     true,
+			Generates: true,
+			Streams:   true,
+			Marks:     true,
+			Counts:    true,
+			Sized:     true,
+			Key:       Key{Header: "x-api-key", Env: "ANTHROPIC_API_KEY"},
+		},
 	}
 }
 

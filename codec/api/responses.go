@@ -6,7 +6,9 @@ import "bytes"
 // min_tokens (vllm/entrypoints/openai/responses/protocol.py).
 func responses() kind {
 	return kind{
-		name: "responses", path: "/v1/responses", reads: responsesEvents,
+		name:  "responses",
+		path:  "/v1/responses",
+		reads: responsesEvents,
 		shape: shape{
 			text: frame{`"input":"`, `"`}, messages: frame{`"input":[`, `]`},
 			most: []string{"max_output_tokens"}, forced: members{{"ignore_eos", yes}},
@@ -16,8 +18,19 @@ func responses() kind {
 				return l, err
 			},
 		},
-		traits: Traits{Template: true, Made: true, Model: true, Salt: true, Forces: true, Generates: true, Streams: true,
-			Marks: true, Counts: true, Least: 16, Stateful: true},
+		traits: Traits{
+			Template:  true,
+			Made:      true,
+			Model:     true,
+			Salt:      true,
+			Forces:    true,
+			Generates: true,
+			Streams:   true,
+			Marks:     true,
+			Counts:    true,
+			Least:     16,
+			Stateful:  true,
+		},
 	}
 }
 

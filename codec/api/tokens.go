@@ -6,15 +6,28 @@ import "github.com/fastreplay/fastreplay/codec/json"
 // (vllm/entrypoints/scale_out/token_in_token_out: GenerateRequest, GenerateStreamResponse; tried with 0.32).
 func vllmGenerate() kind {
 	return kind{
-		name: "vllm-generate", path: "/inference/v1/generate", reads: tokenEvents,
+		name:  "vllm-generate",
+		path:  "/inference/v1/generate",
+		reads: tokenEvents,
 		shape: shape{
 			tokenIDs: frame{`"token_ids":[`, `]`}, nest: "sampling_params",
 			most: []string{"max_tokens"}, least: []string{"min_tokens"}, forced: members{{"ignore_eos", yes}},
 			answer: "trace_decode_token_ids",
 			stream: members{{"stream", yes}, {"stream_options", []byte(`{"include_usage":true}`)}},
 		},
-		traits: Traits{TokenIDs: true, NoText: true, Made: true, Model: true, Salt: true, Forces: true, Answers: true, Generates: true, Streams: true,
-			Marks: true, Counts: true},
+		traits: Traits{
+			TokenIDs:  true,
+			NoText:    true,
+			Made:      true,
+			Model:     true,
+			Salt:      true,
+			Forces:    true,
+			Answers:   true,
+			Generates: true,
+			Streams:   true,
+			Marks:     true,
+			Counts:    true,
+		},
 	}
 }
 

@@ -111,7 +111,12 @@ func (d *StackDistances) Curve(o Order) *Curve {
 	if o == TailFirst {
 		s = &d.tailFirst
 	}
-	c := &Curve{blockTokens: int64(d.blockTokens), blocks: s.blocks, tokens: s.tokens, hits: make([]hits, len(s.hits)+1)}
+	c := &Curve{
+		blockTokens: int64(d.blockTokens),
+		blocks:      s.blocks,
+		tokens:      s.tokens,
+		hits:        make([]hits, len(s.hits)+1),
+	}
 	for between, h := range s.hits {
 		sum := c.hits[between]
 		c.hits[between+1] = hits{sum.blocks + h.blocks, sum.tokens + h.tokens}

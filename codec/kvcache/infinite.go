@@ -117,7 +117,13 @@ func NewPrompts(blockTokens, head int) *Prompts {
 	if blockTokens < 1 || head < 0 {
 		panic("BUG: kvcache: a block of less than one token or a head below 0")
 	}
-	return &Prompts{blockTokens: blockTokens, head: head, prefixes: newTree(), seed: maphash.MakeSeed(), first: []int{0}}
+	return &Prompts{
+		blockTokens: blockTokens,
+		head:        head,
+		prefixes:    newTree(),
+		seed:        maphash.MakeSeed(),
+		first:       []int{0},
+	}
 }
 
 // Add appends a prompt, given as in Infinite.Expected.

@@ -54,8 +54,16 @@ func NewText(seed uint64, v Vocabulary) (*Text, error) {
 	for j, n := range letters {
 		t.words[j] = words[n]
 		if len(t.words[j]) < MinWords || len(t.first) < MinFirst {
-			return nil, fmt.Errorf("text prompts: the vocabulary has %d words of %d letters and %d of %d letters to begin with, "+
-				"and %d and %d are needed: use --prompt token-ids", len(t.words[j]), n, len(t.first), letters[0], MinWords, MinFirst)
+			return nil, fmt.Errorf(
+				"text prompts: the vocabulary has %d words of %d letters and %d of %d letters to begin with, "+
+					"and %d and %d are needed: use --prompt token-ids",
+				len(t.words[j]),
+				n,
+				len(t.first),
+				letters[0],
+				MinWords,
+				MinFirst,
+			)
 		}
 		all[j] = newColumn(t.words[j], ' ')
 	}

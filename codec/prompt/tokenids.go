@@ -43,7 +43,11 @@ func NewTokenIDs(seed uint64, ids []int) (*TokenIDs, error) {
 	}
 	used := widest(ids)
 	if len(used) < minIDs {
-		return nil, fmt.Errorf("at most %d of them have the same number of digits, and %d are needed", len(used), minIDs)
+		return nil, fmt.Errorf(
+			"at most %d of them have the same number of digits, and %d are needed",
+			len(used),
+			minIDs,
+		)
 	}
 	tokens := make([]string, len(used))
 	for i, id := range used {

@@ -39,7 +39,11 @@ func newWriter(seed uint64, all [columns]column, first column) writer {
 	if first.width != all[0].width {
 		panic("BUG: prompt: first tokens differ in width from column 0")
 	}
-	own := keys{block: mix(mix(seed+golden) + blockDomain), unique: mix(mix(seed+golden) + uniqueDomain), answer: mix(mix(seed+golden) + answerDomain)}
+	own := keys{
+		block:  mix(mix(seed+golden) + blockDomain),
+		unique: mix(mix(seed+golden) + uniqueDomain),
+		answer: mix(mix(seed+golden) + answerDomain),
+	}
 	w := writer{keys: own, columns: all, first: first}
 	for j := range all {
 		w.offset[j] = w.group

@@ -76,7 +76,12 @@ type file struct {
 func readFile(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w; give a tokenizer.json, a folder with one, or %s or %s", withoutPath(err), CL100K, O200K)
+		return nil, fmt.Errorf(
+			"%w; give a tokenizer.json, a folder with one, or %s or %s",
+			withoutPath(err),
+			CL100K,
+			O200K,
+		)
 	}
 	if info.IsDir() {
 		path = filepath.Join(path, fileName)

@@ -190,7 +190,11 @@ const longestCluster = 5
 // newCharsmap reads the size of the trie, the trie and the replacements.
 func newCharsmap(component string, data []byte) (*charsmap, error) {
 	if len(data) < 4 {
-		return nil, fmt.Errorf("%s: precompiled_charsmap has %d bytes: want the size of a trie and the trie", component, len(data))
+		return nil, fmt.Errorf(
+			"%s: precompiled_charsmap has %d bytes: want the size of a trie and the trie",
+			component,
+			len(data),
+		)
 	}
 	size := int(binary.LittleEndian.Uint32(data)) / 4 * 4
 	data = data[4:]

@@ -69,7 +69,11 @@ func (f *postProcessorFile) template(component string) (head, tail []int32, err 
 		case part.SpecialToken != nil:
 			token, ok := f.SpecialTokens[part.SpecialToken.ID]
 			if !ok {
-				return nil, nil, fmt.Errorf("%s: %.40q is not among its special_tokens", component, part.SpecialToken.ID)
+				return nil, nil, fmt.Errorf(
+					"%s: %.40q is not among its special_tokens",
+					component,
+					part.SpecialToken.ID,
+				)
 			}
 			for _, id := range token.IDs {
 				if id < 0 || id > maxID {

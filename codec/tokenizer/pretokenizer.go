@@ -190,7 +190,11 @@ func newMetaspace(component string, f *preTokenizerFile) (preTokenizer, error) {
 	case !f.AddPrefixSpace && m.prefix == "": // before prepend_scheme was
 		m.prefix = "never"
 	case !f.AddPrefixSpace && m.prefix != "never":
-		return nil, fmt.Errorf("%s: add_prefix_space false and prepend_scheme %.40q: want one of them", component, m.prefix)
+		return nil, fmt.Errorf(
+			"%s: add_prefix_space false and prepend_scheme %.40q: want one of them",
+			component,
+			m.prefix,
+		)
 	case m.prefix == "":
 		m.prefix = "always"
 	case m.prefix != "always" && m.prefix != "first" && m.prefix != "never":

@@ -49,7 +49,10 @@ func newUnigram(raw json.RawMessage) (*unigram, error) {
 		return nil, fmt.Errorf("model Unigram: unk_id: want a place among its %d pieces", len(f.Vocab))
 	}
 	u := &unigram{
-		vocabulary: make(vocabulary, len(f.Vocab)), unknown: int32(f.Unknown), least: math.Inf(1), allBytes: f.ByteFallback,
+		vocabulary: make(vocabulary, len(f.Vocab)),
+		unknown:    int32(f.Unknown),
+		least:      math.Inf(1),
+		allBytes:   f.ByteFallback,
 	}
 	for id, raw := range f.Vocab {
 		piece, score, err := scored(raw)

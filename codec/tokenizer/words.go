@@ -216,7 +216,10 @@ func (c *chooser) proveInRuns() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("after %d attempts its words still do not stay single tokens beside each other: use --prompt token-ids", maxAttempts)
+	return fmt.Errorf(
+		"after %d attempts its words still do not stay single tokens beside each other: use --prompt token-ids",
+		maxAttempts,
+	)
 }
 
 // attempt is one whole proof; false if it dropped a word.

@@ -14,7 +14,13 @@ import (
 // takes all requests as sent.
 func CompareRouters(w *workload.Work, records []record.Record) *route.Oracle {
 	s := w.Servers()
-	q := route.Question{Targets: s.Targets, Seed: w.Routing.Seed, Bound: route.DefaultBound, BlockTokens: w.BlockTokens(), CapacityTokens: s.Capacity}
+	q := route.Question{
+		Targets:        s.Targets,
+		Seed:           w.Routing.Seed,
+		Bound:          route.DefaultBound,
+		BlockTokens:    w.BlockTokens(),
+		CapacityTokens: s.Capacity,
+	}
 	if w.Routing.Bound > 0 {
 		q.Bound = w.Routing.Bound
 	}

@@ -44,7 +44,13 @@ func Shortfall(w *workload.Work, records []record.Record, counted []int64) *metr
 		}
 		for j, i := range requests {
 			target := w.Places[i].Target
-			e := evidence{off: w.Cache(instance).Off, reports: reports[target], unlimited: unlimited[j], there: there[j], limited: limited[j]}
+			e := evidence{
+				off:       w.Cache(instance).Off,
+				reports:   reports[target],
+				unlimited: unlimited[j],
+				there:     there[j],
+				limited:   limited[j],
+			}
 			if counted[target] == record.None || e.off {
 				a.explain(&records[i], e)
 			} else if records[i].Outcome == record.OK {

@@ -83,7 +83,11 @@ func effect(all []tally, allowed float64) float64 {
 // ended is why the search is over; "" if it goes on.
 func (s *Search) ended() string {
 	if o := s.last(); o != nil && o.Client != "" {
-		return fmt.Sprintf("The client was the bottleneck at %.4g: %s. So this is a lower bound of the server's capacity.", o.Load, o.Client)
+		return fmt.Sprintf(
+			"The client was the bottleneck at %.4g: %s. So this is a lower bound of the server's capacity.",
+			o.Load,
+			o.Client,
+		)
 	}
 	least, most := s.bounds()
 	switch held := s.held(); {
@@ -94,7 +98,10 @@ func (s *Search) ended() string {
 	case s.beliefs.until(least) > 1-tail:
 		return fmt.Sprintf("The objectives break even at %.4g.", s.load(least))
 	case s.config.Budget > 0 && s.spentS >= s.config.Budget.Seconds():
-		return fmt.Sprintf("The budget of %s is spent before the interval is as narrow as wanted; the same command goes on with a larger one.", format.Span(s.config.Budget.Seconds()))
+		return fmt.Sprintf(
+			"The budget of %s is spent before the interval is as narrow as wanted; the same command goes on with a larger one.",
+			format.Span(s.config.Budget.Seconds()),
+		)
 	case len(s.outcomes) >= mostProbes:
 		return fmt.Sprintf("After %d probes the interval is still wider than wanted.", mostProbes)
 	}
@@ -133,7 +140,8 @@ func (s *Search) complete() bool {
 			groups += t.n / s.effects[s.fitted[first]]
 		}
 	}
-	return near >= leastNear && (groups >= leastGroups || s.beliefs[first].slope() >= steep) && high-low <= s.config.Precision*load
+	return near >= leastNear && (groups >= leastGroups || s.beliefs[first].slope() >= steep) &&
+		high-low <= s.config.Precision*load
 }
 
 // interval is what the beliefs say of the capacity, as loads, but for a probability of tail on either side.

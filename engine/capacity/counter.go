@@ -93,7 +93,12 @@ func (c *Counter) Look(nowNS int64, eachOpen func(func(plannedNS, sentNS, firstN
 	for ended && len(all) > 0 && all[len(all)-1].Requests == 0 { // the trace has no more
 		all = all[:len(all)-1]
 	}
-	return Look{SliceS: float64(c.window.SliceNS) / 1e9, Slices: all, WindowS: float64(c.window.ForNS) / 1e9, Ended: ended}
+	return Look{
+		SliceS:  float64(c.window.SliceNS) / 1e9,
+		Slices:  all,
+		WindowS: float64(c.window.ForNS) / 1e9,
+		Ended:   ended,
+	}
 }
 
 // undecided is a request that has not ended, as if all that it lacks came at nowNS. If that is beyond an objective, the request is,
@@ -105,5 +110,12 @@ func undecided(plannedNS, sentNS, firstNS, nowNS int64) *record.Record {
 		}
 		return ns
 	}
-	return &record.Record{PlannedNS: plannedNS, SentNS: at(sentNS), FirstTokenNS: at(firstNS), LastTokenNS: nowNS, DoneNS: nowNS, Outcome: record.OK}
+	return &record.Record{
+		PlannedNS:    plannedNS,
+		SentNS:       at(sentNS),
+		FirstTokenNS: at(firstNS),
+		LastTokenNS:  nowNS,
+		DoneNS:       nowNS,
+		Outcome:      record.OK,
+	}
 }

@@ -88,7 +88,13 @@ func (s *Search) unsure(p Probe) bool {
 
 // words tell what a tally shows.
 func (o *Objective) words(t tally) string {
-	return fmt.Sprintf("%s of %s are beyond %s, which allows %s", format.Percent(t.share()), format.Many(int64(t.n), "request"), o.Text, format.Percent(o.Allowed))
+	return fmt.Sprintf(
+		"%s of %s are beyond %s, which allows %s",
+		format.Percent(t.share()),
+		format.Many(int64(t.n), "request"),
+		o.Text,
+		format.Percent(o.Allowed),
+	)
 }
 
 // enough tells whether the search were complete if the probe ended now. It is computed ten times in a window.
@@ -96,7 +102,10 @@ func (s *Search) enough(p Probe, look Look) bool {
 	if every := math.Ceil(look.WindowS / look.SliceS / 10); math.Mod(float64(len(look.Slices)), every) != 0 {
 		return false
 	}
-	then := Search{config: s.config, outcomes: append(slices.Clip(s.outcomes), Outcome{Probe: p, Slices: look.Slices, SliceS: look.SliceS})}
+	then := Search{
+		config:   s.config,
+		outcomes: append(slices.Clip(s.outcomes), Outcome{Probe: p, Slices: look.Slices, SliceS: look.SliceS}),
+	}
 	then.update()
 	return then.complete()
 }

@@ -45,7 +45,12 @@ type part struct {
 // Numbers reads the records of a probe that are in the window, and returns the numbers of its outcome. urls are its targets, as
 // its records have them. If an objective is broken, limiter says where that began: which objective is the furthest from its share, and which instance is the first
 // to have more requests beyond the limit than its share of the whole window allows.
-func Numbers(dir string, urls []string, objectives []Objective, w Span) (numbers map[string]float64, limiter string, err error) {
+func Numbers(
+	dir string,
+	urls []string,
+	objectives []Objective,
+	w Span,
+) (numbers map[string]float64, limiter string, err error) {
 	c, n, good, parts := metrics.NewCollector(urls), int64(0), int64(0), map[string]*part{}
 	_, err = report.EachRecord(dir, func(r *record.Record) {
 		cut := w.Has(r.PlannedNS) && r.Outcome == record.Cancelled
@@ -78,7 +83,10 @@ func Numbers(dir string, urls []string, objectives []Objective, w Span) (numbers
 		return nil, "", err
 	}
 	seconds := float64(w.ForNS) / 1e9
-	s := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: n}, Run: metrics.Run{DurationS: seconds}}, metrics.Probed{})
+	s := c.Summary(
+		metrics.Summary{Requests: metrics.Requests{Planned: n}, Run: metrics.Run{DurationS: seconds}},
+		metrics.Probed{},
+	)
 	numbers = map[string]float64{GoodputPerS: float64(good) / seconds}
 	if n > 0 {
 		numbers[Goodput] = float64(good) / float64(n)

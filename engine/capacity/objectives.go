@@ -34,7 +34,10 @@ func ParseObjectives(text string) ([]Objective, error) {
 		all = append(all, o)
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%q has no objective in it; want a list such as ttft.p95<1s tpot.p95<50ms ok>=99.9%%", text)
+		return nil, fmt.Errorf(
+			"%q has no objective in it; want a list such as ttft.p95<1s tpot.p95<50ms ok>=99.9%%",
+			text,
+		)
 	}
 	return all, nil
 }
@@ -57,19 +60,29 @@ func parseObjective(part string) (Objective, error) {
 	case err != nil && isOK:
 		err = errors.New("want a share of requests, such as ok>=99.9%")
 	case errors.As(err, new(*metrics.UnknownQuantity)):
-		err = errors.New("want a percentile of ttft, ttft_planned, tpot, e2e or e2e_planned, such as ttft.p95<1s, or ok>=99.9%")
+		err = errors.New(
+			"want a percentile of ttft, ttft_planned, tpot, e2e or e2e_planned, such as ttft.p95<1s, or ok>=99.9%",
+		)
 	case err != nil:
 		return Objective{}, err
 	case name == ErrorRate && (op[0] == '>') != isOK:
-		err = errors.New("want the least share that is ok, such as ok>=99.9%, or the largest that fails, such as error_rate<=0.1%")
+		err = errors.New(
+			"want the least share that is ok, such as ok>=99.9%, or the largest that fails, such as error_rate<=0.1%",
+		)
 	case name == ErrorRate && !(failing > 0 && failing < 1):
-		err = fmt.Errorf("that allows %v of the requests to fail; want a share above 0 and below 1, such as ok>=99.9%%", failing)
+		err = fmt.Errorf(
+			"that allows %v of the requests to fail; want a share above 0 and below 1, such as ok>=99.9%%",
+			failing,
+		)
 	case name == ErrorRate:
 		return Objective{Text: part, Metric: ok, Allowed: failing}, nil
 	case metric == "itl":
 		err = errors.New("itl has many values in one request; bound their mean with tpot")
 	case !known:
-		err = fmt.Errorf("%s is no latency of a request; want a percentile of one, such as ttft.p95<1s, or ok>=99.9%%", name)
+		err = fmt.Errorf(
+			"%s is no latency of a request; want a percentile of one, such as ttft.p95<1s, or ok>=99.9%%",
+			name,
+		)
 	case allowed == 0:
 		err = fmt.Errorf("%s allows no share of requests beyond it; want a percentile, such as %s.p95", name, metric)
 	case op[0] == '>':

@@ -24,7 +24,11 @@ type Page struct {
 
 // Write writes the page.
 func (p *Page) Write(w io.Writer) error {
-	answer := chart.Finding{Grade: chart.Good, Word: p.Sentence, Lines: []string{cmp.Or(p.Answer.Why, "The search has not ended.")}}
+	answer := chart.Finding{
+		Grade: chart.Good,
+		Word:  p.Sentence,
+		Lines: []string{cmp.Or(p.Answer.Why, "The search has not ended.")},
+	}
 	if !p.Answer.Complete {
 		answer.Grade = chart.Warn
 	}
@@ -33,9 +37,15 @@ func (p *Page) Write(w io.Writer) error {
 		d.Under = append(d.Under, p.Objectives[i].Text)
 	}
 	if len(p.Outcomes) > 0 {
-		d.Sections = append(d.Sections,
-			chart.Section{Title: "By load", Graphs: p.graphs(), Note: "Each point is a probe. The shaded part is the 95 % interval of the capacity. Latencies of a probe that was cut short are at least as long."},
-			chart.Section{Title: "Probes", Tables: []chart.Table{p.table()}})
+		d.Sections = append(
+			d.Sections,
+			chart.Section{
+				Title:  "By load",
+				Graphs: p.graphs(),
+				Note:   "Each point is a probe. The shaded part is the 95 % interval of the capacity. Latencies of a probe that was cut short are at least as long.",
+			},
+			chart.Section{Title: "Probes", Tables: []chart.Table{p.table()}},
+		)
 	}
 	return d.Write(w)
 }
@@ -68,9 +78,15 @@ func (p *Page) graphs() (all []chart.Graph) {
 				broken[i] = v
 			}
 		}
-		g.Series = []chart.Series{{Name: "measured", Values: values}, {Name: "broke an objective", Style: chart.Dots, Bad: true, Values: broken}}
+		g.Series = []chart.Series{
+			{Name: "measured", Values: values},
+			{Name: "broke an objective", Style: chart.Dots, Bad: true, Values: broken},
+		}
 		if limit > 0 {
-			g.Series = append(g.Series, chart.Series{Name: "limit", Values: slices.Repeat(chart.Values{limit}, len(byLoad))})
+			g.Series = append(
+				g.Series,
+				chart.Series{Name: "limit", Values: slices.Repeat(chart.Values{limit}, len(byLoad))},
+			)
 		}
 		if seen {
 			all = append(all, g)

@@ -168,7 +168,12 @@ func (d *Document) Write(w io.Writer) error {
 	}
 	style := plotStyle + "\n" + pageStyle
 	plot := "/* uPlot 1.6.32\n" + plotLicence + "*/\n" + plotScript
-	policy := fmt.Sprintf("default-src 'none'; style-src %s; script-src %s %s", hash(style), hash(plot), hash(pageScript))
+	policy := fmt.Sprintf(
+		"default-src 'none'; style-src %s; script-src %s %s",
+		hash(style),
+		hash(plot),
+		hash(pageScript),
+	)
 	for _, text := range []string{
 		"<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n",
 		`<meta http-equiv="Content-Security-Policy" content="` + policy + "\"/>\n",

@@ -76,9 +76,21 @@ func (m *matched) groupings() []grouping {
 		}
 	}
 	return []grouping{
-		{"uncached tokens", " uncached tokens in B", true, func(pair int) float64 { return b[pair].prompt - b[pair].cached }, tokens},
+		{
+			"uncached tokens",
+			" uncached tokens in B",
+			true,
+			func(pair int) float64 { return b[pair].prompt - b[pair].cached },
+			tokens,
+		},
 		{"input length", " input tokens", true, func(pair int) float64 { return b[pair].prompt }, tokens},
-		{"instance", "", false, func(pair int) float64 { return number[b[pair].instance] }, func(v float64) string { return instances[int(v)] }},
+		{
+			"instance",
+			"",
+			false,
+			func(pair int) float64 { return number[b[pair].instance] },
+			func(v float64) string { return instances[int(v)] },
+		},
 		{"time", " of planned time", true, func(pair int) float64 { return a[pair].atS }, format.Span},
 	}
 }

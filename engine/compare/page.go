@@ -28,8 +28,10 @@ func HTML(w io.Writer, results []*Result) error {
 			}
 		}
 		changes := chart.Section{
-			Title: "Changes", Graphs: forest(r), Tables: []chart.Table{metricTable(r)},
-			Note: "A change is of B against A: relative, or in percentage points (pp) for shares. Its interval holds the true change in 95 % of repetitions. The floor is how far two runs without any change differ.",
+			Title:  "Changes",
+			Graphs: forest(r),
+			Tables: []chart.Table{metricTable(r)},
+			Note:   "A change is of B against A: relative, or in percentage points (pp) for shares. Its interval holds the true change in 95 % of repetitions. The floor is how far two runs without any change differ.",
 		}
 		for _, c := range r.Explained {
 			if len(c.Groups) > 0 {
@@ -57,8 +59,9 @@ func metricTable(r *Result) chart.Table {
 // table has the groups of requests that account for a change.
 func (c *Culprits) table() chart.Table {
 	t := chart.Table{
-		Title: Label(c.Metric) + " by " + c.By, Head: []string{c.By, "requests", "share of the change", "A", "B"},
-		Note: "The share of a group is its part of the whole change; below 0 it changed the other way. A and B are means of the group.",
+		Title: Label(c.Metric) + " by " + c.By,
+		Head:  []string{c.By, "requests", "share of the change", "A", "B"},
+		Note:  "The share of a group is its part of the whole change; below 0 it changed the other way. A and B are means of the group.",
 	}
 	for _, g := range c.Groups {
 		a, b := format.Duration(g.A*1e6, 3), format.Duration(g.B*1e6, 3)

@@ -78,9 +78,17 @@ func writeAIPerfRecords(w io.Writer, r *results) error {
 
 func (r *results) metadata(rec *record.Record, session int64) aiperfMetadata {
 	m := aiperfMetadata{
-		SessionNum: session, XRequestID: rec.RequestID, TurnIndex: max(1, rec.Turn) - 1,
-		RequestStartNS: r.epochNS(startNS(rec)), RequestEndNS: r.epochNS(max(startNS(rec), rec.WrittenNS, rec.HeadersNS, rec.LastTokenNS, rec.DoneNS)),
-		WorkerID: ourName, ProcessorID: ourName, Phase: "profiling", WasCancelled: rec.Outcome == record.Cancelled,
+		SessionNum: session,
+		XRequestID: rec.RequestID,
+		TurnIndex:  max(1, rec.Turn) - 1,
+		RequestStartNS: r.epochNS(
+			startNS(rec),
+		),
+		RequestEndNS: r.epochNS(max(startNS(rec), rec.WrittenNS, rec.HeadersNS, rec.LastTokenNS, rec.DoneNS)),
+		WorkerID:     ourName,
+		ProcessorID:  ourName,
+		Phase:        "profiling",
+		WasCancelled: rec.Outcome == record.Cancelled,
 	}
 	if rec.Session != record.None {
 		id := cmp.Or(rec.SessionName, strconv.FormatInt(rec.Session, 10))
@@ -144,7 +152,11 @@ func okMetrics() []metric {
 		{"output_sequence_length", "tokens", func(r *record.Record) float64 { return count(r.CompletionTokens) }},
 		{"usage_prompt_tokens", "tokens", func(r *record.Record) float64 { return count(r.PromptTokens) }},
 		{"usage_completion_tokens", "tokens", usageCompletion},
-		{"usage_total_tokens", "tokens", func(r *record.Record) float64 { return count(r.PromptTokens) + usageCompletion(r) }},
+		{
+			"usage_total_tokens",
+			"tokens",
+			func(r *record.Record) float64 { return count(r.PromptTokens) + usageCompletion(r) },
+		},
 		{"usage_prompt_cache_read_tokens", "tokens", func(r *record.Record) float64 { return count(r.CachedTokens) }},
 	}
 }
@@ -238,12 +250,22 @@ type aiperfRun struct {
 }
 
 func writeAIPerfSummary(w io.Writer, r *results) error {
-	run := aiperfRun{values: map[string][]float64{}, firstNS: math.MaxInt64, lastNS: math.MinInt64, errors: []aiperfErrorCount{}, seen: map[aiperfError]int{}}
+	run := aiperfRun{
+		values:  map[string][]float64{},
+		firstNS: math.MaxInt64,
+		lastNS:  math.MinInt64,
+		errors:  []aiperfErrorCount{},
+		seen:    map[aiperfError]int{},
+	}
 	if err := r.each(run.add); err != nil {
 		return err
 	}
 	// Their configuration and version are not there: this was no run of theirs.
-	out := map[string]any{"schema_version": aiperfSchema, "was_cancelled": r.summary.Run.Partial, "error_summary": run.errors}
+	out := map[string]any{
+		"schema_version": aiperfSchema,
+		"was_cancelled":  r.summary.Run.Partial,
+		"error_summary":  run.errors,
+	}
 	if start, ok := r.wall(0); ok {
 		out["start_time"] = start
 	}
@@ -291,8 +313,17 @@ func (a *aiperfRun) add(r *record.Record) {
 // newStats describes n values, but for mean, deviation, extremes and sum.
 func newStats(unit string, n int, percentile func(float64) float64) aiperfStats {
 	return aiperfStats{
-		Unit: unit, Count: int64(n), P1: percentile(1), P5: percentile(5), P10: percentile(10), P25: percentile(25), P50: percentile(50),
-		P75: percentile(75), P90: percentile(90), P95: percentile(95), P99: percentile(99),
+		Unit:  unit,
+		Count: int64(n),
+		P1:    percentile(1),
+		P5:    percentile(5),
+		P10:   percentile(10),
+		P25:   percentile(25),
+		P50:   percentile(50),
+		P75:   percentile(75),
+		P90:   percentile(90),
+		P95:   percentile(95),
+		P99:   percentile(99),
 	}
 }
 

@@ -34,7 +34,10 @@ type file struct {
 
 func formats() []format {
 	return []format{
-		{"aiperf", []file{{"profile_export.jsonl", writeAIPerfRecords}, {"profile_export_aiperf.json", writeAIPerfSummary}}},
+		{
+			"aiperf",
+			[]file{{"profile_export.jsonl", writeAIPerfRecords}, {"profile_export_aiperf.json", writeAIPerfSummary}},
+		},
 		{"vllm", []file{{"vllm.json", writeVLLM}}},
 		{"parquet", []file{{"requests.parquet", writeParquet}}},
 	}

@@ -166,7 +166,11 @@ func (p *parquet) close() error {
 		case record.Text:
 			element = append(element, field{6, int32(0)}) // ConvertedType UTF8
 		case record.Date: // TIMESTAMP_MICROS, and the LogicalType without which DuckDB takes it for local time: isAdjustedToUTC, MICROS
-			element = append(element, field{6, int32(10)}, field{10, structure{{8, structure{{1, true}, {2, structure{{2, structure{}}}}}}}})
+			element = append(
+				element,
+				field{6, int32(10)},
+				field{10, structure{{8, structure{{1, true}, {2, structure{{2, structure{}}}}}}}},
+			)
 		}
 		schema = append(schema, element)
 	}

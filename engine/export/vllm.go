@@ -37,8 +37,14 @@ func (r *results) vllmSetup() map[string]any {
 	run := &r.summary.Run
 	backend := orNull(cmp.Or(map[string]string{"completions": "openai", "chat": "openai-chat"}[run.API], run.API)) // vLLM's name of it
 	out := map[string]any{
-		"date": nil, "endpoint_type": backend, "backend": backend, "label": nil, "model_id": orNull(run.Model), "tokenizer_id": orNull(r.option("tokenizer")),
-		"num_prompts": r.summary.Requests.Planned, ourName + "_version": orNull(run.Version), // as --metadata adds keys
+		"date":               nil,
+		"endpoint_type":      backend,
+		"backend":            backend,
+		"label":              nil,
+		"model_id":           orNull(run.Model),
+		"tokenizer_id":       orNull(r.option("tokenizer")),
+		"num_prompts":        r.summary.Requests.Planned,
+		ourName + "_version": orNull(run.Version), // as --metadata adds keys
 	}
 	if end, ok := r.end(); ok {
 		out["date"] = end.UTC().Format("20060102-150405")
@@ -152,7 +158,13 @@ func newVLLMRequest(r *record.Record) vllmRequest {
 	v := vllmRequest{planned: r.PlannedNS, row: r.Row, ok: r.Outcome == record.OK}
 	ttft := spanNS(r.SentNS, r.FirstTokenNS) / 1e9
 	v.values = [vllmColumns]float64{
-		inputLen: promptTokens(r), startTime: count(startNS(r)) / 1e9, queueTime: spanNS(r.PlannedNS, r.SentNS) / 1e9, firstToken: ttft, perToken: math.NaN(),
+		inputLen: promptTokens(
+			r,
+		),
+		startTime:  count(startNS(r)) / 1e9,
+		queueTime:  spanNS(r.PlannedNS, r.SentNS) / 1e9,
+		firstToken: ttft,
+		perToken:   math.NaN(),
 	}
 	if !v.ok {
 		v.err = r.Outcome.String() + ": " + r.Error
@@ -194,7 +206,10 @@ func (all vllmRequests) mostAtOnce() (most int) {
 			events = append(events, event{start, 1}, event{start + latency, -1})
 		}
 	}
-	slices.SortFunc(events, func(a, b event) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.delta, b.delta)) })
+	slices.SortFunc(
+		events,
+		func(a, b event) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.delta, b.delta)) },
+	)
 	now := 0
 	for _, e := range events {
 		now += e.delta

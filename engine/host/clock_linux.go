@@ -13,5 +13,8 @@ func ClockWords() string {
 	if state, err := unix.Adjtimex(&t); err != nil || state == unix.TIME_ERROR {
 		return "nothing synchronises this machine's clock"
 	}
-	return fmt.Sprintf("this machine's clock is right within %v, says the kernel", time.Duration(t.Maxerror)*time.Microsecond)
+	return fmt.Sprintf(
+		"this machine's clock is right within %v, says the kernel",
+		time.Duration(t.Maxerror)*time.Microsecond,
+	)
 }

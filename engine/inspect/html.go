@@ -75,9 +75,18 @@ func htmlFindings(r *Report, name string, traces int) (out []chart.Finding) {
 func inWords(r *Report) (out []string) {
 	say := func(text string, args ...any) { out = append(out, fmt.Sprintf(text, args...)) }
 	if a := &r.Arrivals; a.RowsPerS != nil {
-		say("%s over %s: %s on average, up to %s within a second.", format.Many(r.Rows, "row"), format.Span(a.SpanS), rate(*a.RowsPerS), format.Count(a.PeakRows))
+		say(
+			"%s over %s: %s on average, up to %s within a second.",
+			format.Many(r.Rows, "row"),
+			format.Span(a.SpanS),
+			rate(*a.RowsPerS),
+			format.Count(a.PeakRows),
+		)
 		if a.GapCV != nil {
-			say("The gaps between rows have a coefficient of variation of %s; those of a Poisson process have 1.", variation(*a.GapCV))
+			say(
+				"The gaps between rows have a coefficient of variation of %s; those of a Poisson process have 1.",
+				variation(*a.GapCV),
+			)
 		}
 	} else {
 		say("%s without times.", format.Many(r.Rows, "row"))
@@ -87,20 +96,38 @@ func inWords(r *Report) (out []string) {
 		called string
 	}{{&r.InputTokens, "Prompts"}, {&r.OutputTokens, "Answers"}} {
 		if d := l.of.known(); d != nil {
-			say("%s have %s tokens (median), %s at p99, %s in all.", l.called, whole(d.P50), whole(d.P99), format.Count(l.of.Total))
+			say(
+				"%s have %s tokens (median), %s at p99, %s in all.",
+				l.called,
+				whole(d.P50),
+				whole(d.P99),
+				format.Count(l.of.Total),
+			)
 		}
 	}
 	if c := r.Cache; c != nil {
 		say("A prefix cache without a limit would have held %s of the input tokens.", format.Share(c.Infinite.Tokens))
 		if c.SaturationTokens > 0 {
 			i := slices.IndexFunc(c.Curve, func(at Capacity) bool { return at.TokenRatio >= c.Infinite.Tokens/2 })
-			say("An LRU cache needs %s tokens for all of that, and about %s for half of it.", format.Short(float64(c.SaturationTokens)), format.Short(float64(c.Curve[max(0, i)].Tokens)))
+			say(
+				"An LRU cache needs %s tokens for all of that, and about %s for half of it.",
+				format.Short(float64(c.SaturationTokens)),
+				format.Short(float64(c.Curve[max(0, i)].Tokens)),
+			)
 		}
 	}
 	if s := r.Sessions; s != nil {
-		text := fmt.Sprintf("%s, %s of several turns, the longest of %s.", format.Many(s.Sessions, "conversation"), format.Count(s.MultiTurn), format.Many(int64(s.Turns.Max), "turn"))
+		text := fmt.Sprintf(
+			"%s, %s of several turns, the longest of %s.",
+			format.Many(s.Sessions, "conversation"),
+			format.Count(s.MultiTurn),
+			format.Many(int64(s.Turns.Max), "turn"),
+		)
 		if s.OverlapShare != nil {
-			text += fmt.Sprintf(" %s of the follow-up turns begin before the previous one has ended.", format.Share(*s.OverlapShare))
+			text += fmt.Sprintf(
+				" %s of the follow-up turns begin before the previous one has ended.",
+				format.Share(*s.OverlapShare),
+			)
 		}
 		say("%s", text)
 	}
@@ -112,7 +139,13 @@ func inWords(r *Report) (out []string) {
 }
 
 // byTime are graphs over the time of each trace; they zoom together.
-func byTime(reports []*Report, names []string, title string, y chart.Axis, series func(*pictures) []chart.Series) (out []chart.Graph) {
+func byTime(
+	reports []*Report,
+	names []string,
+	title string,
+	y chart.Axis,
+	series func(*pictures) []chart.Series,
+) (out []chart.Graph) {
 	for i, r := range reports {
 		p := r.pictures
 		if p.stepS == 0 {
@@ -170,7 +203,11 @@ func lengthPictures(reports []*Report, names []string) chart.Section {
 			order[i] = i
 		}
 		slices.SortFunc(order, func(a, b int) int { return int(p.inputDots[a] - p.inputDots[b]) })
-		g := chart.Graph{Title: "Output against input tokens, a row each", X: chart.Axis{Label: "input", Log: true}, Y: chart.Axis{Log: true}}
+		g := chart.Graph{
+			Title: "Output against input tokens, a row each",
+			X:     chart.Axis{Label: "input", Log: true},
+			Y:     chart.Axis{Log: true},
+		}
 		var outputs chart.Values
 		for _, i := range order {
 			g.At, outputs = append(g.At, p.inputDots[i]), append(outputs, p.outputsDots[i])
@@ -197,7 +234,10 @@ func sessionPictures(reports []*Report, names []string) chart.Section {
 			if p.active == nil {
 				return nil
 			}
-			return []chart.Series{{Name: "between first and last turn", Values: p.active}, {Name: "begun", Values: p.begun}}
+			return []chart.Series{
+				{Name: "between first and last turn", Values: p.active},
+				{Name: "begun", Values: p.begun},
+			}
 		}),
 		distributionGraphs(reports, names, "Turns of a conversation", "", true),
 		distributionGraphs(reports, names, "Time from turn to turn", "s", false),
@@ -217,7 +257,8 @@ func cachePictures(reports []*Report, names []string) chart.Section {
 		}),
 		distributionGraphs(reports, names, "Share of a row's prompt that it would have held", "ratio", false),
 		distributionGraphs(reports, names, "Time since the last use of a repeated block", "s", false),
-		distributionGraphs(reports, names, "Tokens of other blocks used since", "", false))}
+		distributionGraphs(reports, names, "Tokens of other blocks used since", "", false),
+	)}
 }
 
 // curves are the hits of LRU caches by capacity, in one graph, and how the caches work.
@@ -256,7 +297,11 @@ func curves(reports []*Report, names []string) ([]chart.Graph, string) {
 			at := r.Cache.at(tokens)
 			inOrder, tailFirst, limit = append(inOrder, at.TokenRatio), append(tailFirst, at.TailFirstTokens), append(limit, r.Cache.Infinite.Tokens)
 		}
-		g.Series = append(g.Series, chart.Series{Name: prefix + "in order", Values: inOrder}, chart.Series{Name: prefix + "tail first", Values: tailFirst})
+		g.Series = append(
+			g.Series,
+			chart.Series{Name: prefix + "in order", Values: inOrder},
+			chart.Series{Name: prefix + "tail first", Values: tailFirst},
+		)
 		if len(reports) == 1 {
 			g.Series = append(g.Series, chart.Series{Name: "without a limit", Values: limit})
 		}
@@ -282,7 +327,9 @@ func tableSections(reports []*Report, names []string, folded bool) []chart.Secti
 	rest := chart.Section{Title: "All numbers", Folded: folded}
 	one := len(reports) == 1
 	if rows := reports[0].Cache.rows(capacities(reports)); one && len(rows) > 0 {
-		t := chart.Table{Head: []string{"capacity", "in order, of blocks", "of tokens", "tail first, of blocks", "of tokens"}}
+		t := chart.Table{
+			Head: []string{"capacity", "in order, of blocks", "of tokens", "tail first, of blocks", "of tokens"},
+		}
 		for _, row := range rows {
 			t.Rows = append(t.Rows, chart.Texts(row...))
 		}
@@ -311,7 +358,10 @@ func tableSections(reports []*Report, names []string, folded bool) []chart.Secti
 			routers.Note = r.Routing[0].Definition
 		}
 	}
-	return slices.DeleteFunc([]chart.Section{routers, caches, rest}, func(s chart.Section) bool { return len(s.Tables)+len(s.Facts) == 0 })
+	return slices.DeleteFunc(
+		[]chart.Section{routers, caches, rest},
+		func(s chart.Section) bool { return len(s.Tables)+len(s.Facts) == 0 },
+	)
 }
 
 // Bounds of the HTML page, so that it opens at once.

@@ -102,7 +102,12 @@ func (k Kind) stopped() bool { return k.Outcome == record.Cancelled || k.Outcome
 
 // NewMeter returns a meter of a run that follows plan.
 func NewMeter(plan Plan) *Meter {
-	m := &Meter{plan: plan, waitsNS: -1, past: make([]moment, 1, 2*moments), targets: make([]target, len(plan.Targets)+1)}
+	m := &Meter{
+		plan:    plan,
+		waitsNS: -1,
+		past:    make([]moment, 1, 2*moments),
+		targets: make([]target, len(plan.Targets)+1),
+	}
 	for i := range latencies {
 		m.windows[i], m.whole[i] = newWindow(), hdrhistogram.New(leastNS, mostNS, digits)
 	}

@@ -67,7 +67,11 @@ func Screen(s *Snapshot, width, height int) string {
 	}
 	lines := []string{s.headline(width), s.bar(width, sparks)}
 	if width < Wide {
-		lines = append(lines, fit(width, counts...), fit(width, s.Latencies[ttft].part("TTFT"), s.late(), s.Latencies[tpot].part("TPOT")))
+		lines = append(
+			lines,
+			fit(width, counts...),
+			fit(width, s.Latencies[ttft].part("TTFT"), s.late(), s.Latencies[tpot].part("TPOT")),
+		)
 	} else {
 		lines = append(lines, fit(width, append(counts, s.late())...))
 	}
@@ -99,7 +103,13 @@ func (s *Snapshot) headline(width int) string {
 		passed += " of " + clock(max(s.NowNS, s.ReleaseNS[n-1]))
 	}
 	room := width - ansi.StringWidth(left.text+passed+keys.text) - 9
-	return fit(width, left, part{text: passed}, keys, part{ansi.Truncate(format.Visible(s.Title), max(10, room), "…"), dim})
+	return fit(
+		width,
+		left,
+		part{text: passed},
+		keys,
+		part{ansi.Truncate(format.Visible(s.Title), max(10, room), "…"), dim},
+	)
 }
 
 func (s *Snapshot) bar(width, sparks int) string {
@@ -109,8 +119,16 @@ func (s *Snapshot) bar(width, sparks int) string {
 	if rate.text != "" {
 		rate.text += with(" of %s planned", s.DuePerS, format.Rate).text
 	}
-	return fit(width, part{strings.Repeat("█", full) + strings.Repeat("░", cells-full), green}, part{text: fmt.Sprintf("%3.0f %%", math.Floor(100*s.Share))},
-		part{text: format.Count(s.OK+s.Failed) + " of " + format.Count(s.Requests)}, rate, spark(s.SentPerS.Past, sparks))
+	return fit(
+		width,
+		part{strings.Repeat("█", full) + strings.Repeat("░", cells-full), green},
+		part{text: fmt.Sprintf("%3.0f %%", math.Floor(100*s.Share))},
+		part{
+			text: format.Count(s.OK+s.Failed) + " of " + format.Count(s.Requests),
+		},
+		rate,
+		spark(s.SentPerS.Past, sparks),
+	)
 }
 
 func (l *Series) part(name string) part {
@@ -207,7 +225,10 @@ func (s *Snapshot) minute(sparks int) []string {
 	} {
 		past := spark(r.Past, sparks)
 		past.text = strings.TrimRight("  "+past.text, " ")
-		lines = append(lines, columns(r.name, known(r.Now, r.print), known(r.P50, r.print), known(r.P99, r.print))+past.paint())
+		lines = append(
+			lines,
+			columns(r.name, known(r.Now, r.print), known(r.P50, r.print), known(r.P99, r.print))+past.paint(),
+		)
 	}
 	return lines
 }
@@ -225,11 +246,28 @@ func (s *Snapshot) fleet(width, room int) (lines []string) {
 	targets := slices.Clone(s.Targets)
 	slices.SortStableFunc(targets, func(a, b Target) int { return strings.Compare(b.down(), a.down()) })
 	for _, t := range targets[:min(room, len(targets))] {
-		style, queue := "", known(t.Running, format.Short)+"/"+known(t.Waiting, format.Short)+format.Right(known(t.KVUsage, percent), 6)
+		style, queue := "", known(
+			t.Running,
+			format.Short,
+		)+"/"+known(
+			t.Waiting,
+			format.Short,
+		)+format.Right(
+			known(t.KVUsage, percent),
+			6,
+		)
 		if t.down() != "" {
 			style, queue = red, t.down()
 		}
-		row(style, t.name(), format.Count(t.OK), format.Count(t.Failed), known(t.TTFTP99NS, duration), known(t.Hits, percent), queue)
+		row(
+			style,
+			t.name(),
+			format.Count(t.OK),
+			format.Count(t.Failed),
+			known(t.TTFTP99NS, duration),
+			known(t.Hits, percent),
+			queue,
+		)
 	}
 	if more := len(targets) - room; more > 0 {
 		lines = append(lines, part{"and " + format.Many(int64(more), "more target"), dim}.paint())
@@ -276,7 +314,10 @@ func Line(s *Snapshot) string {
 	line := fmt.Sprintf("t=%s sent=%d/%d ok=%d failed=%d", clock(s.NowNS), s.Sent, s.Requests, s.OK, s.Failed)
 	var kinds []string
 	for _, k := range slices.DeleteFunc(s.All.kinds(), Kind.stopped) {
-		kinds = append(kinds, fmt.Sprintf("%s:%d", strings.ReplaceAll(strings.ToLower(k.String()), " ", "_"), s.All.Errors[k]))
+		kinds = append(
+			kinds,
+			fmt.Sprintf("%s:%d", strings.ReplaceAll(strings.ToLower(k.String()), " ", "_"), s.All.Errors[k]),
+		)
 	}
 	if len(kinds) > 0 {
 		line += " errors=" + strings.Join(kinds, ",")

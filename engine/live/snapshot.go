@@ -60,8 +60,13 @@ func (m *Meter) Snapshot(c Counts) *Snapshot {
 	now := m.moment(c)
 	lately, smooth := now.since(m.before(now, 5)), m.smooth(now)
 	s := &Snapshot{
-		Plan: &m.plan, Counts: c, WaitedNS: -1, Due: float64(now[due]), LateP99NS: quantile(m.whole[lateness], 99), Invalid: m.invalid(),
-		DuePerS: lately.perS(due),
+		Plan:      &m.plan,
+		Counts:    c,
+		WaitedNS:  -1,
+		Due:       float64(now[due]),
+		LateP99NS: quantile(m.whole[lateness], 99),
+		Invalid:   m.invalid(),
+		DuePerS:   lately.perS(due),
 	}
 	if m.plan.ReleaseNS == nil {
 		s.Due, s.DuePerS = math.NaN(), math.NaN()
@@ -186,7 +191,12 @@ func (m *Meter) invalid() string {
 	if !metrics.WrongLoad(displaced, late.TotalCount()) {
 		return ""
 	}
-	return format.Percent(float64(displaced)/float64(late.TotalCount())) + " left more than " + format.Duration(float64(most), 3) + " late"
+	return format.Percent(
+		float64(displaced)/float64(late.TotalCount()),
+	) + " left more than " + format.Duration(
+		float64(most),
+		3,
+	) + " late"
 }
 
 // describe adds the targets, and all of them together.

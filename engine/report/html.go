@@ -98,7 +98,11 @@ func verdictSection(s *metrics.Summary) chart.Section {
 	if missed := v.Missed(); len(v.Objectives) > 0 {
 		wanted := chart.Finding{Grade: chart.Good, Word: "Objectives met"}
 		if missed > 0 {
-			wanted.Grade, wanted.Word = chart.Bad, fmt.Sprintf("%d of %s missed", missed, format.Many(int64(len(v.Objectives)), "objective"))
+			wanted.Grade, wanted.Word = chart.Bad, fmt.Sprintf(
+				"%d of %s missed",
+				missed,
+				format.Many(int64(len(v.Objectives)), "objective"),
+			)
 		}
 		wanted.Lines = objectiveLines(v)
 		out.Findings = append(out.Findings, wanted)
@@ -287,19 +291,39 @@ func (p *screen) jobs() {
 		perH = format.Rate(*j.PerH) + " jobs/h"
 	}
 	if j.Ratio != nil {
-		ratio = fmt.Sprintf("p50 %s × as long as recorded, max %s ×", format.Number(j.Ratio.P50, 3), format.Number(j.Ratio.Max, 3))
+		ratio = fmt.Sprintf(
+			"p50 %s × as long as recorded, max %s ×",
+			format.Number(j.Ratio.P50, 3),
+			format.Number(j.Ratio.Max, 3),
+		)
 	}
 	if t := p.s.Turns; t != nil {
 		overtaking = format.Some(t.Overtaking, "overtaking")
 	}
-	p.field(first, 2, "jobs", format.Count(j.Finished)+" of "+format.Counted(j.Jobs, "finished"), format.Some(j.WithFailures, "with failures"),
-		format.Some(j.CutOff, "cut off"), perH, ratio, overtaking)
+	p.field(
+		first,
+		2,
+		"jobs",
+		format.Count(j.Finished)+" of "+format.Counted(j.Jobs, "finished"),
+		format.Some(j.WithFailures, "with failures"),
+		format.Some(j.CutOff, "cut off"),
+		perH,
+		ratio,
+		overtaking,
+	)
 	if j.CompletionS != nil && j.CompletionS.Mean > 0 {
 		waits, behind := j.WaitsS.Mean/j.CompletionS.Mean, ""
 		if t := p.s.Turns; t != nil && t.LaterMS != nil && t.LaterMS.Max > 0 {
 			behind = "delayed up to " + format.Duration(t.LaterMS.Max*1e6, 3)
 		}
-		p.field(second, 1, "job time", format.Percent(1-waits)+" in requests", format.Percent(waits)+" between them", behind)
+		p.field(
+			second,
+			1,
+			"job time",
+			format.Percent(1-waits)+" in requests",
+			format.Percent(waits)+" between them",
+			behind,
+		)
 	}
 	for i := range j.Depths[:min(len(j.Depths), 2)] { // --full has the deeper ones
 		d := &j.Depths[i]
@@ -307,7 +331,15 @@ func (p *screen) jobs() {
 		if q := d.TTFTMS; q != nil {
 			ttft = "TTFT p50 " + format.Duration(q.P50*1e6, 3) + ", p99 " + format.Duration(q.P99*1e6, 3)
 		}
-		p.field(second, 1, cmp.Or(map[string]string{"0": "main agents", "1": "sub-agents"}[d.Name], "depth "+d.Name), format.Many(d.OK+d.Failed, "request"), format.Some(d.Failed, "failed"), ttft, known(format.Percent, d.ReportedHitRatio, "hits"))
+		p.field(
+			second,
+			1,
+			cmp.Or(map[string]string{"0": "main agents", "1": "sub-agents"}[d.Name], "depth "+d.Name),
+			format.Many(d.OK+d.Failed, "request"),
+			format.Some(d.Failed, "failed"),
+			ttft,
+			known(format.Percent, d.ReportedHitRatio, "hits"),
+		)
 	}
 }
 
@@ -319,7 +351,8 @@ func jobSection(s *metrics.Summary, parts []*part) chart.Section {
 		return chart.Section{}
 	}
 	return chart.Section{
-		Title: "Jobs", Tables: tablesOf(parts, columns, "jobs", "jobs.depths", "jobs.longest", "jobs.sessions"),
+		Title:  "Jobs",
+		Tables: tablesOf(parts, columns, "jobs", "jobs.depths", "jobs.longest", "jobs.sessions"),
 		Note: "A job is a task with all requests of its agents, or a conversation if the trace has no jobs. Its critical path leads from its last answer back to what each request waited for longest. " +
 			"Distributions are over finished jobs. The longest jobs are listed, and the conversations whose answers took longest in all.",
 	}

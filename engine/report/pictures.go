@@ -71,7 +71,14 @@ type heatRow struct {
 
 // picturesOf reads the results in dir.
 func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
-	p := &pictures{window: s.Window, slos: SLOsOf(s), over: s.Run.Partial || s.Run.Cut, moments: map[string][]float32{}, names: map[int64]string{}, chance: rand.New(rand.NewPCG(1, 2))}
+	p := &pictures{
+		window:  s.Window,
+		slos:    SLOsOf(s),
+		over:    s.Run.Partial || s.Run.Cut,
+		moments: map[string][]float32{},
+		names:   map[int64]string{},
+		chance:  rand.New(rand.NewPCG(1, 2)),
+	}
 	for i := range p.values {
 		p.values[i] = hdrhistogram.New(1, int64(3600e9), 3)
 	}
@@ -138,7 +145,13 @@ func (p *pictures) see(r *record.Record) {
 		return
 	}
 	input := orNaN(metrics.PromptTokens(r))
-	p.points[place] = point{input, input - orNaN(r.CachedTokens), orNaN(r.CompletionTokens), orNaN(r.TTFTNS()) / 1e6, orNaN(r.E2ENS()) / 1e6}
+	p.points[place] = point{
+		input,
+		input - orNaN(r.CachedTokens),
+		orNaN(r.CompletionTokens),
+		orNaN(r.TTFTNS()) / 1e6,
+		orNaN(r.E2ENS()) / 1e6,
+	}
 }
 
 // kindOf is by what a request is counted over time; "" for nothing.
@@ -166,7 +179,11 @@ func keepSlowest(kept []record.Record, r *record.Record, of func(*record.Record)
 	if of(r) == record.None || len(kept) == slowest && of(r) <= of(&kept[slowest-1]) {
 		return kept
 	}
-	at, _ := slices.BinarySearchFunc(kept, r, func(a record.Record, b *record.Record) int { return cmp.Compare(of(b), of(&a)) })
+	at, _ := slices.BinarySearchFunc(
+		kept,
+		r,
+		func(a record.Record, b *record.Record) int { return cmp.Compare(of(b), of(&a)) },
+	)
 	kept = slices.Insert(kept, at, *r)
 	return kept[:min(len(kept), slowest)]
 }
@@ -192,7 +209,14 @@ func (p *pictures) addTurn(r *record.Record) {
 	}
 	end := max(r.LastTokenNS, r.DoneNS)
 	p.turns = append(p.turns, turn{
-		r.Session, r.Row, r.Turn, orNaN(r.PlannedNS) / 1e9, orNaN(r.SentNS) / 1e9, orNaN(r.FirstTokenNS) / 1e9, orNaN(end) / 1e9, r.Outcome == record.OK,
+		r.Session,
+		r.Row,
+		r.Turn,
+		orNaN(r.PlannedNS) / 1e9,
+		orNaN(r.SentNS) / 1e9,
+		orNaN(r.FirstTokenNS) / 1e9,
+		orNaN(end) / 1e9,
+		r.Outcome == record.OK,
 	})
 }
 
@@ -204,14 +228,24 @@ func (p *pictures) sections(s *metrics.Summary, tables []chart.Table) []chart.Se
 	}
 	single := chart.Section{Title: "Single requests", Graphs: p.dots()}
 	if p.seen > mostPoints {
-		single.Note = fmt.Sprintf("A sample of %s of %s ok requests, the same each time.", format.Count(mostPoints), format.Count(p.seen))
+		single.Note = fmt.Sprintf(
+			"A sample of %s of %s ok requests, the same each time.",
+			format.Count(mostPoints),
+			format.Count(p.seen),
+		)
 	}
 	return []chart.Section{
 		{Title: "Over time", Graphs: p.timelines(s), Note: "Each request counts at the time of its sending. " +
 			"Point at a graph to read all at that time; drag to zoom all; double click to reset."},
-		{Title: "Distributions", Graphs: p.distributions(), Note: "Bars count values; the line is the share of values up to the end of each bar. " +
-			"The first bar has all below it, too."},
-		single, targets, p.conversations(),
+		{
+			Title:  "Distributions",
+			Graphs: p.distributions(),
+			Note: "Bars count values; the line is the share of values up to the end of each bar. " +
+				"The first bar has all below it, too.",
+		},
+		single,
+		targets,
+		p.conversations(),
 		{Title: "Slowest requests", Tables: p.slowTables()},
 	}
 }
@@ -222,8 +256,22 @@ func (p *pictures) overTime(title, unit string, spans []chart.Piece, series ...c
 	for i := range p.all {
 		at[i] = (p.all[i].FromS + p.all[i].ToS) / 2
 	}
-	axis := chart.Axis{Label: "time", Unit: "s", From: new(0.0), To: new(p.all[len(at)-1].ToS), Step: p.all[0].ToS - p.all[0].FromS}
-	return chart.Graph{Title: title, Sync: "time", X: axis, Y: chart.Axis{Unit: unit}, At: at, Series: series, Spans: spans}
+	axis := chart.Axis{
+		Label: "time",
+		Unit:  "s",
+		From:  new(0.0),
+		To:    new(p.all[len(at)-1].ToS),
+		Step:  p.all[0].ToS - p.all[0].FromS,
+	}
+	return chart.Graph{
+		Title:  title,
+		Sync:   "time",
+		X:      axis,
+		Y:      chart.Axis{Unit: unit},
+		At:     at,
+		Series: series,
+		Spans:  spans,
+	}
 }
 
 // of is a series of a number of each step.
@@ -250,7 +298,11 @@ func (p *pictures) timelines(s *metrics.Summary) []chart.Graph {
 	widthS := p.all[0].ToS - p.all[0].FromS
 	var spans []chart.Piece
 	if w := p.window; w != nil {
-		spans = append(spans, chart.Piece{To: w.FromS, Kind: 1, Text: "not counted"}, chart.Piece{From: w.ToS, To: p.all[len(p.all)-1].ToS, Kind: 1, Text: "not counted"})
+		spans = append(
+			spans,
+			chart.Piece{To: w.FromS, Kind: 1, Text: "not counted"},
+			chart.Piece{From: w.ToS, To: p.all[len(p.all)-1].ToS, Kind: 1, Text: "not counted"},
+		)
 	}
 	for i := range s.Outages {
 		o := &s.Outages[i]
@@ -258,7 +310,10 @@ func (p *pictures) timelines(s *metrics.Summary) []chart.Graph {
 		if o.ToS != nil {
 			to = *o.ToS
 		}
-		spans = append(spans, chart.Piece{From: o.FromS, To: to, Text: "outage of " + cmp.Or(o.Address, shortURL(o.Target))})
+		spans = append(
+			spans,
+			chart.Piece{From: o.FromS, To: to, Text: "outage of " + cmp.Or(o.Address, shortURL(o.Target))},
+		)
 	}
 	line := func(name string, value func(*metrics.Step) float64) chart.Series {
 		return chart.Series{Name: name, Values: of(p.all, value)}
@@ -281,7 +336,12 @@ func (p *pictures) timelines(s *metrics.Summary) []chart.Graph {
 		latencies("TTFT", func(t *metrics.Step) (p50, p99 *float64) { return t.TTFTP50, t.TTFTP99 }),
 		latencies("TPOT", func(t *metrics.Step) (p50, p99 *float64) { return t.TPOTP50, t.TPOTP99 }),
 		latencies("E2E", func(t *metrics.Step) (p50, p99 *float64) { return t.E2EP50, t.E2EP99 }),
-		p.overTime("Output tokens/s", "", spans, rate("tokens/s", func(t *metrics.Step) int64 { return t.OutputTokens })),
+		p.overTime(
+			"Output tokens/s",
+			"",
+			spans,
+			rate("tokens/s", func(t *metrics.Step) int64 { return t.OutputTokens }),
+		),
 		p.overTime("Drift: how late requests left", "ms", spans, drift),
 	}
 	if m := s.Client.StolenByTime; m != nil { // which has steps of its own
@@ -311,7 +371,10 @@ func (p *pictures) byKind(spans []chart.Piece) (out []chart.Graph) {
 		if kind == goodKind || kind == missedKind {
 			to = &good
 		}
-		to.Series = append(to.Series, chart.Series{Name: kind, Style: chart.Bars, Values: counts, Bad: to == &bad && len(bad.Series) == 0})
+		to.Series = append(
+			to.Series,
+			chart.Series{Name: kind, Style: chart.Bars, Values: counts, Bad: to == &bad && len(bad.Series) == 0},
+		)
 	}
 	for _, g := range []chart.Graph{good, bad} {
 		if g.Stacked = true; len(g.Series) > 0 {
@@ -388,7 +451,10 @@ func (p *pictures) dots() (out []chart.Graph) {
 		}
 		spreads := func(v chart.Values) bool { return slices.Min(v) > 0 && slices.Max(v) > 20*slices.Min(v) }
 		out = append(out, chart.Graph{
-			Title: g.title, X: chart.Axis{Label: g.label, Log: spreads(at)}, Y: chart.Axis{Unit: "ms", Log: spreads(values)}, At: at,
+			Title:  g.title,
+			X:      chart.Axis{Label: g.label, Log: spreads(at)},
+			Y:      chart.Axis{Unit: "ms", Log: spreads(values)},
+			At:     at,
 			Series: []chart.Series{{Name: strings.Fields(g.title)[0], Style: chart.Dots, Values: values}},
 		})
 	}
@@ -424,18 +490,28 @@ func (p *pictures) conversations() chart.Section {
 	slices.SortFunc(lanes, func(a, b lane) int {
 		return cmp.Or(cmp.Compare(b.to-b.from, a.to-a.from), cmp.Compare(a.session, b.session))
 	})
-	note := fmt.Sprintf("The %d that took longest of %s.", min(len(lanes), mostLanes), format.Many(int64(len(lanes)), "conversation"))
+	note := fmt.Sprintf(
+		"The %d that took longest of %s.",
+		min(len(lanes), mostLanes),
+		format.Many(int64(len(lanes)), "conversation"),
+	)
 	if p.late {
 		note += fmt.Sprintf(" Of more than %s turns the first to end were looked at.", format.Count(mostTurns))
 	}
 	lanes = lanes[:min(len(lanes), mostLanes)]
-	slices.SortFunc(lanes, func(a, b lane) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.session, b.session)) })
+	slices.SortFunc(
+		lanes,
+		func(a, b lane) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.session, b.session)) },
+	)
 	g := p.overTime("Turns of conversations", "", nil)
 	g.At, g.X.Step, g.Wide, g.Kinds = nil, 0, true, phaseKinds
 	for _, l := range lanes {
 		g.Rows = append(g.Rows, cmp.Or(p.names[l.session], fmt.Sprint(l.session)))
 		turns := of[l.session]
-		slices.SortFunc(turns, func(a, b turn) int { return cmp.Or(cmp.Compare(a.planned, b.planned), cmp.Compare(a.row, b.row)) })
+		slices.SortFunc(
+			turns,
+			func(a, b turn) int { return cmp.Or(cmp.Compare(a.planned, b.planned), cmp.Compare(a.row, b.row)) },
+		)
 		var pieces []chart.Piece
 		for _, t := range turns {
 			if len(pieces) < lanePieces {
@@ -463,14 +539,30 @@ func (t *turn) pieces() (out []chart.Piece) {
 	text := fmt.Sprintf("row %d, turn %d", t.row, t.number)
 	sent := zero(t.sent, t.planned)
 	if t.sent-t.planned > 0 {
-		out = append(out, chart.Piece{From: t.planned, To: t.sent, Kind: 0, Text: text + ", held back " + format.Seconds(t.sent-t.planned)})
+		out = append(
+			out,
+			chart.Piece{
+				From: t.planned,
+				To:   t.sent,
+				Kind: 0,
+				Text: text + ", held back " + format.Seconds(t.sent-t.planned),
+			},
+		)
 	}
 	if !t.ok || math.IsNaN(t.first) {
 		return append(out, chart.Piece{From: sent, To: zero(t.lastEnd, sent), Kind: 4, Text: text + ", failed"})
 	}
 	text += fmt.Sprintf(", TTFT %s, E2E %s", format.Seconds(t.first-sent), format.Seconds(t.lastEnd-sent))
-	return append(out,
-		chart.Piece{From: sent, To: t.first, Kind: 2, Text: text}, chart.Piece{From: t.first, To: t.lastEnd, Kind: 3, Text: text})
+	return append(
+		out,
+		chart.Piece{
+			From: sent,
+			To:   t.first,
+			Kind: 2,
+			Text: text,
+		},
+		chart.Piece{From: t.first, To: t.lastEnd, Kind: 3, Text: text},
+	)
 }
 
 // slowTables list the slowest requests.
@@ -520,7 +612,10 @@ func slowRow(r *record.Record) []chart.Cell {
 	var bar []chart.Piece
 	at := 0.0
 	for kind, ns := range []float64{max(0, late) - wait, wait, ttft, decode} {
-		bar = append(bar, chart.Piece{From: at, To: at + ns/1e6, Kind: kind, Text: phaseKinds[kind] + " " + format.Duration(ns, 4)})
+		bar = append(
+			bar,
+			chart.Piece{From: at, To: at + ns/1e6, Kind: kind, Text: phaseKinds[kind] + " " + format.Duration(ns, 4)},
+		)
 		at += ns / 1e6
 	}
 	cells[9].Bar = bar

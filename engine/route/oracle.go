@@ -132,7 +132,10 @@ func (q *Question) routers(weights []float64) []router {
 		{PrefixBoundedName, func() []int32 { return ByPrefix(q.Prompts, q.caches(), q.Flow, weights, q.Bound) }},
 	}
 	if q.Sessions != nil {
-		all = append(all, router{SessionName, func() []int32 { return flat(BySession(q.Sessions, q.Targets, q.Seed), q.Targets) }})
+		all = append(
+			all,
+			router{SessionName, func() []int32 { return flat(BySession(q.Sessions, q.Targets, q.Seed), q.Targets) }},
+		)
 	}
 	return all
 }
@@ -242,7 +245,13 @@ func (o *Oracle) Print(p *format.Page) {
 }
 
 func (o *Oracle) row(r *Routed) []string {
-	return []string{o.Label(r.Router), format.Share(r.HitRatio), format.Share(r.LargestShare), fmt.Sprintf("%.2f", r.RequestsCV), fmt.Sprintf("%.2f", r.TokensCV)}
+	return []string{
+		o.Label(r.Router),
+		format.Share(r.HitRatio),
+		format.Share(r.LargestShare),
+		fmt.Sprintf("%.2f", r.RequestsCV),
+		fmt.Sprintf("%.2f", r.TokensCV),
+	}
 }
 
 // OneCacheLabel is what people call the line of OneCacheRatio.

@@ -96,7 +96,13 @@ func families() []family {
 		{engine: "triton", of: Running, name: "nv_trt_llm_request_metrics", label: "request_type", value: "scheduled"},
 		{engine: "triton", of: Waiting, name: "nv_trt_llm_request_metrics", label: "request_type", value: "waiting"},
 		{engine: "triton", of: Waiting, name: "nv_inference_pending_request_count", most: true},
-		{engine: "triton", of: KVUsage, name: "nv_trt_llm_kv_cache_block_metrics", label: "kv_cache_block_type", value: "fraction"},
+		{
+			engine: "triton",
+			of:     KVUsage,
+			name:   "nv_trt_llm_kv_cache_block_metrics",
+			label:  "kv_cache_block_type",
+			value:  "fraction",
+		},
 		{engine: "triton", of: Requests, name: "nv_inference_request_success", most: true},
 
 		// Dynamo's frontend: docs/observability/metrics.md of ai-dynamo/dynamo. Those in flight include those in its queue.

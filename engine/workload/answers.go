@@ -84,7 +84,12 @@ func (w *Work) specOf(i int) prompt.Spec { return w.textOf(i, w.PromptTokens(i))
 // textOf is what the first tokens are made of of the text that the prompt of request i begins. There must be as many in that prompt,
 // or in that of its next turn.
 func (w *Work) textOf(i, tokens int) prompt.Spec {
-	s := prompt.Spec{Blocks: w.Trace.Blocks(i), BlockTokens: w.Trace.BlockTokens, Tokens: tokens, Unique: w.Trace.Unique(i)}
+	s := prompt.Spec{
+		Blocks:      w.Trace.Blocks(i),
+		BlockTokens: w.Trace.BlockTokens,
+		Tokens:      tokens,
+		Unique:      w.Trace.Unique(i),
+	}
 	if w.Answers == nil {
 		return s
 	}

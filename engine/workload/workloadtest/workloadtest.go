@@ -28,7 +28,14 @@ func Spaced(n int, rate float64) []int64 {
 
 // Work is a trace of n rows over two targets of one and two addresses.
 func Work(t testing.TB, n int) *workload.Work {
-	made, err := trace.Generate(trace.Gen{ArrivalNS: Spaced(n, 100), InputTokens: trace.Range{Min: 1, Max: 3000}, OutputTokens: trace.Range{Min: 1, Max: 99}, Reuse: 0.4})
+	made, err := trace.Generate(
+		trace.Gen{
+			ArrivalNS:    Spaced(n, 100),
+			InputTokens:  trace.Range{Min: 1, Max: 3000},
+			OutputTokens: trace.Range{Min: 1, Max: 99},
+			Reuse:        0.4,
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,12 +48,21 @@ func Work(t testing.TB, n int) *workload.Work {
 		{URL: "http://one:1", Host: "one:1", Path: "/v1/completions", Endpoints: []netip.AddrPort{a}},
 		{URL: "http://two:2", Host: "two:2", Path: "/v1/completions", Endpoints: []netip.AddrPort{a, b}},
 	}
-	return &workload.Work{Trace: made, Plan: plan, Targets: targets, Places: route.RoundRobin(plan.Requests, route.Even([]int{1, 2})), Overhead: workload.Overhead{Head: 2, Tail: 1}}
+	return &workload.Work{
+		Trace:    made,
+		Plan:     plan,
+		Targets:  targets,
+		Places:   route.RoundRobin(plan.Requests, route.Even([]int{1, 2})),
+		Overhead: workload.Overhead{Head: 2, Tail: 1},
+	}
 }
 
 // Builder makes token ids for completions.
 func Builder(t testing.TB, salt, runID string, seed uint64) *workload.Builder {
-	backend, err := api.New("completions", api.Options{Model: "m", Stream: true, ForceOutput: true, TokenIDs: true, CacheSalt: salt})
+	backend, err := api.New(
+		"completions",
+		api.Options{Model: "m", Stream: true, ForceOutput: true, TokenIDs: true, CacheSalt: salt},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +70,12 @@ func Builder(t testing.TB, salt, runID string, seed uint64) *workload.Builder {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &workload.Builder{Backend: backend, Source: source, RunID: runID, Headers: []http1.Header{{Name: "Authorization", Value: "Bearer k"}}}
+	return &workload.Builder{
+		Backend: backend,
+		Source:  source,
+		RunID:   runID,
+		Headers: []http1.Header{{Name: "Authorization", Value: "Bearer k"}},
+	}
 }
 
 // Build lays out and builds the requests of w, which go when the test ends.
@@ -91,5 +112,10 @@ func Routed(t testing.TB, ports ...uint16) *workload.Work {
 
 // Spec is what request i's prompt is made of.
 func Spec(w *workload.Work, i int) prompt.Spec {
-	return prompt.Spec{Blocks: w.Trace.Blocks(i), BlockTokens: w.Trace.BlockTokens, Tokens: w.PromptTokens(i), Unique: w.Trace.Unique(i)}
+	return prompt.Spec{
+		Blocks:      w.Trace.Blocks(i),
+		BlockTokens: w.Trace.BlockTokens,
+		Tokens:      w.PromptTokens(i),
+		Unique:      w.Trace.Unique(i),
+	}
 }

@@ -95,13 +95,27 @@ func (c *conn) appendWhole(out []byte) []byte {
 	if c.chat {
 		kind, choice = "chat.completion", fmt.Sprintf(`"message":{"role":"assistant","content":"%s"}`, text)
 	}
-	body := fmt.Sprintf(`{"id":"recorder","object":"%s","created":1700000000,"model":"model","choices":[{"index":0,%s,"finish_reason":"length"}],"usage":%s}`,
-		kind, choice, c.usageJSON())
-	return fmt.Appendf(out, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	body := fmt.Sprintf(
+		`{"id":"recorder","object":"%s","created":1700000000,"model":"model","choices":[{"index":0,%s,"finish_reason":"length"}],"usage":%s}`,
+		kind,
+		choice,
+		c.usageJSON(),
+	)
+	return fmt.Appendf(
+		out,
+		"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		len(body),
+		body,
+	)
 }
 
 func (c *conn) usageJSON() string {
-	return fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, c.prompt, c.entry.Tokens, c.prompt+c.entry.Tokens)
+	return fmt.Sprintf(
+		`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`,
+		c.prompt,
+		c.entry.Tokens,
+		c.prompt+c.entry.Tokens,
+	)
 }
 
 // flush writes what it can. What does not fit leaves when epoll says that there is room.
@@ -109,7 +123,12 @@ func (s *server) flush(c *conn) {
 	for len(c.out) > 0 {
 		n, err := unix.Write(c.fd, c.out)
 		if err == unix.EAGAIN {
-			_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_MOD, c.fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLOUT, Fd: int32(c.fd)})
+			_ = unix.EpollCtl(
+				s.epoll,
+				unix.EPOLL_CTL_MOD,
+				c.fd,
+				&unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLOUT, Fd: int32(c.fd)},
+			)
 			return
 		}
 		if err != nil {
@@ -118,7 +137,12 @@ func (s *server) flush(c *conn) {
 		}
 		c.out = c.out[:copy(c.out, c.out[n:])]
 		if len(c.out) == 0 && n > 0 {
-			_ = unix.EpollCtl(s.epoll, unix.EPOLL_CTL_MOD, c.fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP, Fd: int32(c.fd)})
+			_ = unix.EpollCtl(
+				s.epoll,
+				unix.EPOLL_CTL_MOD,
+				c.fd,
+				&unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP, Fd: int32(c.fd)},
+			)
 		}
 	}
 }

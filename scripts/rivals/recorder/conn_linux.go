@@ -167,11 +167,24 @@ func (s *server) answer(c *conn, r request) {
 		if r.path != "/v1/models" && r.path != "/health" {
 			status, body = "404 Not Found", `{"error":{"message":"the recorder has no such path"}}`
 		}
-		c.out = fmt.Appendf(c.out, "HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", status, len(body), body)
+		c.out = fmt.Appendf(
+			c.out,
+			"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+			status,
+			len(body),
+			body,
+		)
 		s.flush(c)
 		return
 	}
-	e := &entry{Path: r.path, RequestID: r.id, ArrivedNS: c.arrivedNS, WholeNS: c.lastNS, BodyAt: s.bodyBytes, BodyBytes: len(r.body)}
+	e := &entry{
+		Path:      r.path,
+		RequestID: r.id,
+		ArrivedNS: c.arrivedNS,
+		WholeNS:   c.lastNS,
+		BodyAt:    s.bodyBytes,
+		BodyBytes: len(r.body),
+	}
 	c.entry, c.chat, c.sent, c.prompt = e, r.path != "/v1/completions", 0, promptTokens(r.body)
 	if e.Tokens = numberAt(r.body, "max_completion_tokens"); e.Tokens == 0 {
 		e.Tokens = max(1, numberAt(r.body, "max_tokens"))

@@ -27,7 +27,11 @@ func main() {
 	address := flag.String("listen", "127.0.0.1:8900", "address and port")
 	flag.DurationVar(&s.ttft, "ttft", 30*time.Millisecond, "from the last byte of a request to the first token")
 	flag.DurationVar(&s.tpot, "tpot", 10*time.Millisecond, "from one token to the next")
-	log := flag.String("log", "", "JSONL `FILE`, a line a request in order of arrival, written at GET /finish (default: none is kept)")
+	log := flag.String(
+		"log",
+		"",
+		"JSONL `FILE`, a line a request in order of arrival, written at GET /finish (default: none is kept)",
+	)
 	bodies := flag.String("bodies", "", "`FILE` for all request bodies, one after the other")
 	flag.Parse()
 	runtime.LockOSThread()
@@ -129,8 +133,12 @@ func listen(address string) (fd int, err error) {
 		return 0, err
 	}
 	// Stamps are asked for before listen, so that no connection starts without them.
-	err = errors.Join(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1), unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1),
-		unix.Bind(fd, &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}), unix.Listen(fd, 4096))
+	err = errors.Join(
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1),
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1),
+		unix.Bind(fd, &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}),
+		unix.Listen(fd, 4096),
+	)
 	return fd, err
 }
 
