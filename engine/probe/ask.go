@@ -12,7 +12,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -123,7 +122,7 @@ func (b *Prober) dial(ctx context.Context, t *workload.Target, addr netip.AddrPo
 		_ = plain.Close()
 		if clear := (tls.RecordHeaderError{}); errors.As(err, &clear) {
 			err = fmt.Errorf("the server does not speak https; write http:// in --url (%w)", err)
-		} else if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+		} else if broken := (*net.OpError)(nil); errors.Is(err, io.EOF) || errors.As(err, &broken) && broken.Op == "read" {
 			err = errors.New("the server ends the connection in the TLS handshake; if it speaks http, write http:// in --url")
 		}
 		return nil, err
