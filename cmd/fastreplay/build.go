@@ -226,6 +226,9 @@ const (
 	historyLive     = "live"
 )
 
+// longRunS is how long a run takes that people may not have meant to start, in s. The public traces of Mooncake and Azure last just below.
+const longRunS = 3600
+
 // describe prints in a line what is about to happen, and its details if they are wanted.
 func (b *built) describe() {
 	plan, load := b.Plan, b.size()
@@ -261,6 +264,13 @@ func (b *built) describe() {
 		}
 	}
 	b.ui.line("%s", what)
+	if load.SpanS > longRunS && b.o.pacing.duration == 0 {
+		shorter := "--limit replays less"
+		if b.o.pacing.timed() {
+			shorter = "--from and --to replay a part, --idle-cap shortens idle times"
+		}
+		b.ui.note("this takes %s or longer; %s, --duration ends it sooner", format.Span(load.SpanS), shorter)
+	}
 	b.ui.detail("      %s output tokens", format.Count(output))
 	if load.Peak != nil {
 		b.ui.detail("      at most %s in one second", format.Many(*load.Peak, "request"))

@@ -229,7 +229,7 @@ func (s *searching) judge(out *capacity.Outcome, code int, said string, decided 
 	}
 	for i := range summary.Verdict.Objectives {
 		if o := &summary.Verdict.Objectives[i]; o.Unsure && !o.Met {
-			out.Client = cmp.Or(out.Client, fmt.Sprintf("%s is missed, and lateness of the client may be why (%s)", o.Text, o.Words()))
+			out.Client = cmp.Or(out.Client, fmt.Sprintf("%s is missed, and the client's lateness of %s may be why", o.Text, format.Duration(o.EffectMS*1e6, 3)))
 		}
 	}
 	switch {

@@ -184,52 +184,70 @@ func (s *searching) number(load float64, digits int) string {
 // view shows a probe that runs, the first part of which is a warm-in.
 func (s *searching) view(p capacity.Probe, warmIn time.Duration, shown *atomic.Pointer[capacity.Look]) view {
 	began, running := time.Now(), time.Time{}
-	line := func() string {
-		left := s.o.budget.Seconds() - s.search.Answer().SpentS - time.Since(began).Seconds()
-		text := fmt.Sprintf("%s left, probe %d at %s: ", format.Span(max(0, left)), p.Number, s.load(p.Load))
+	words := func(width int) string {
 		look := shown.Load()
 		if look != nil && running.IsZero() {
 			running = time.Now()
 		}
+		left := s.o.budget.Seconds() - s.search.Answer().SpentS - time.Since(began).Seconds()
+		text := fmt.Sprintf("%s left, probe %d at %s: ", format.Span(max(0, left)), p.Number, s.load(p.Load))
 		switch {
 		case look == nil:
-			return text + "reading, building, connecting"
+			text += "reading, building, connecting"
 		case len(look.Slices) == 0:
-			return text + fmt.Sprintf("warm-in, %s of %s", format.Span(min(warmIn, time.Since(running)).Seconds()), format.Span(warmIn.Seconds()))
+			warm := min(warmIn, time.Since(running)).Truncate(time.Second)
+			text += fmt.Sprintf("warm-in, %s of %s", format.Span(warm.Seconds()), format.Span(warmIn.Seconds()))
+		default:
+			text += s.seen(look)
 		}
-		requests, o := int64(0), capacity.Outcome{Slices: look.Slices}
-		for i := range look.Slices {
-			requests += look.Slices[i].Requests
+		if len(s.outcomes) > 0 {
+			text += "; so far: " + s.known(s.search.Answer())
 		}
-		text += fmt.Sprintf("%s of %s, %s", format.Span(float64(len(look.Slices))*look.SliceS), format.Span(look.WindowS), format.Many(requests, "request"))
-		o.Summarize(len(s.objectives))
-		for j, share := range o.Beyond {
-			text += fmt.Sprintf(", %s beyond %s", format.Percent(share), s.objectives[j].Text)
-		}
-		return text + fmt.Sprintf(", %.0f in flight", look.Slices[len(look.Slices)-1].InFlight)
+		return strings.Join(fillLines(text, width), "\n")
 	}
-	return view{line: line, screen: func(width, _ int) string { return line() }}
+	const inLog = 78 // columns; the second line is indented
+	return view{line: func() string { return words(inLog) }, screen: func(width, _ int) string { return words(width) }}
+}
+
+// seen is what a look shows.
+func (s *searching) seen(look *capacity.Look) string {
+	requests, o := int64(0), capacity.Outcome{Slices: look.Slices}
+	for i := range look.Slices {
+		requests += look.Slices[i].Requests
+	}
+	measured := float64(len(look.Slices)) * look.SliceS
+	inFlight := look.Slices[len(look.Slices)-1].InFlight
+	text := fmt.Sprintf("%s of %s, %s, %.0f in flight", format.Span(measured), format.Span(look.WindowS), format.Many(requests, "request"), inFlight)
+	o.Summarize(len(s.objectives))
+	for j, share := range o.Beyond {
+		text += fmt.Sprintf(", %s beyond %s", format.Percent(share), s.objectives[j].Text)
+	}
+	return text
 }
 
 // sentence is the answer in one line.
 func (s *searching) sentence(a capacity.Answer) string {
-	text, unit := s.number(a.Load, 3), " "+s.o.kind.unit
-	switch {
-	case a.Load == 0 && a.High != nil:
-		text = "Below " + s.number(*a.High, 3) + unit
-	case a.Load == 0:
-		text = "No load is known to hold"
-	case a.Low > 0 && a.High != nil:
-		text += unit + " [" + s.number(a.Low, 3) + ", " + s.number(*a.High, 3) + "]"
-	case a.High != nil:
-		text = "At most " + text + unit
-	default:
-		text = "At least " + text + unit
-	}
+	text := s.known(a)
 	if limiter := s.limiter(a); limiter != "" {
 		text += ", limited by " + limiter
 	}
 	return fmt.Sprintf("%s; %s, %s", text, format.Many(int64(a.Probes), "probe"), format.Span(a.SpentS))
+}
+
+// known is the capacity, or the bounds that are known of it.
+func (s *searching) known(a capacity.Answer) string {
+	text, unit := s.number(a.Load, 3), " "+s.o.kind.unit
+	switch {
+	case a.Load == 0 && a.High != nil:
+		return "Below " + s.number(*a.High, 3) + unit
+	case a.Load == 0:
+		return "No load is known to hold"
+	case a.Low > 0 && a.High != nil:
+		return text + unit + " [" + s.number(a.Low, 3) + ", " + s.number(*a.High, 3) + "]"
+	case a.High != nil:
+		return "At most " + text + unit
+	}
+	return "At least " + text + unit
 }
 
 // limiter is what broke first, by the probe that broke the nearest to the capacity.

@@ -2,16 +2,22 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 
 	"github.com/fastreplay/fastreplay/engine/capacity"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/report"
 )
 
 // TestCapacityRefuses: what no search can mean is refused in one clear line, before anything is sent or written.
@@ -82,5 +88,52 @@ func TestProbeText(t *testing.T) {
 		if _, err := parseProbe(bad); err == nil {
 			t.Errorf("%q is taken", bad)
 		}
+	}
+}
+
+// TestCapacityLiveLine: while a probe runs, its line fits the terminal, and has what is known so far.
+func TestCapacityLiveLine(t *testing.T) {
+	objectives, err := capacity.ParseObjectives("ttft.p95<1s tpot.p95<50ms ok>=99.9%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	search, err := capacity.New(capacity.Config{Objectives: objectives, Least: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices := []capacity.Slice{{Requests: 400, Beyond: []int64{0, 0, 0}, InFlight: 3}}
+	held := capacity.Outcome{Probe: capacity.Probe{Number: 1, Load: 1}, Slices: slices, SliceS: 60, Verdict: capacity.Holds}
+	search.Add(held)
+	s := searching{o: &capacityOptions{over: "amplify", kind: loadKinds()[0], budget: time.Hour}, objectives: objectives, search: search, outcomes: []capacity.Outcome{held}}
+	var shown atomic.Pointer[capacity.Look]
+	v := s.view(capacity.Probe{Number: 2, Load: 2}, 30*time.Second, &shown)
+	for _, look := range []*capacity.Look{nil, {SliceS: 1, WindowS: 60}, {SliceS: 1, WindowS: 60, Slices: slices}} {
+		shown.Store(look)
+		for width, text := range map[int]string{80: v.screen(80, 24), 50: v.screen(50, 24), 78: v.line()} {
+			if !strings.Contains(strings.ReplaceAll(text, "\n", " "), "; so far: At least 1.00 × the recorded load") || strings.Contains(text, "ns") {
+				t.Errorf("the bracket is missing, or the time is odd:\n%s", text)
+			}
+			for line := range strings.Lines(text) {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width {
+					t.Errorf("%d columns of %d: %s", n, width, line)
+				}
+			}
+		}
+	}
+}
+
+// TestCapacityClient: a probe that the client ended names no second value of what the table has.
+func TestCapacityClient(t *testing.T) {
+	s := searching{o: &capacityOptions{over: "rate", kind: loadKinds()[2]}, dir: t.TempDir()}
+	value := 61.5
+	summary := &metrics.Summary{Schema: metrics.Schema, Verdict: metrics.Verdict{Objectives: []metrics.Objective{{Text: "ttft.p95<50ms", Metric: "ttft.p95", Value: &value, EffectMS: 20, Unsure: true}}}}
+	dir := filepath.Join(s.dir, "probe-01")
+	if err := errors.Join(os.Mkdir(dir, 0o700), report.WriteSummary(dir, summary)); err != nil {
+		t.Fatal(err)
+	}
+	o := capacity.Outcome{Probe: capacity.Probe{Number: 1, Load: 1}, Directory: "probe-01"}
+	_, err := s.judge(&o, exitOK, "", true)
+	if want := "ttft.p95<50ms is missed, and the client's lateness of 20.0 ms may be why"; err != nil || o.Client != want {
+		t.Errorf("%v: %q, want %q", err, o.Client, want)
 	}
 }

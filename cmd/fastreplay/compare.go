@@ -25,6 +25,7 @@ type comparison struct {
 	failIf     []string
 	gates      []compare.Gate
 	json, full bool
+	quiet      bool
 	html       string
 	goodput    goodput
 	interleave string
@@ -67,6 +68,7 @@ Exit code 3 if a change is beyond a --fail-if; 1 if one of its runs is INVALID.`
 	f.BoolVar(&o.anyway, "anyway", false, "compare the distributions of runs of different workloads, without pairs")
 	addWords(f, &o.interleave, "interleave", "", "make the runs: A, B, B, A one after another (abba), or A and B at the same instants, twice (together)", interleaveABBA, interleaveTogether)
 	f.StringVarP(&o.output, "output", "o", "", "with --interleave: `DIR` for the runs and the page (default: results/<UTC time>-compare)")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print only what becomes of --fail-if, where the page is, and errors")
 	f.BoolVar(&o.json, "json", false, "print each comparison as JSON on standard output")
 	f.StringVar(&o.html, "html", "", "also write a self-contained HTML page to `FILE`; --interleave writes one beside its runs")
 	f.BoolVar(&o.full, "full", false, "print all metrics, explanations and notes, and not one screen of them")
@@ -78,6 +80,7 @@ func (o *comparison) run(c *cobra.Command, words, flags []string) error {
 		return err
 	}
 	ui := newTerminal(c.ErrOrStderr())
+	ui.quiet = o.quiet
 	results, err := o.results(c.Context(), words, flags, ui)
 	if err != nil {
 		return err
@@ -89,11 +92,12 @@ func (o *comparison) run(c *cobra.Command, words, flags []string) error {
 	}
 	out := c.OutOrStdout()
 	t := newTerminal(out)
-	print := compare.PrintOptions{Width: t.width, Colour: t.coloured(), Full: o.full}
+	print := compare.PrintOptions{Width: t.width, Height: t.height, Colour: t.coloured(), Full: o.full}
 	for i, r := range results {
-		if o.json {
+		switch {
+		case o.json:
 			err = report.EncodeJSON(out, r)
-		} else {
+		case !o.quiet:
 			_, err = io.WriteString(out, strings.Repeat("\n", min(i, 1)))
 			err = errors.Join(err, compare.Print(out, r, print))
 		}

@@ -232,6 +232,10 @@ func TestUnknownFlag(t *testing.T) {
 		"--reqest-rate 3":     "unknown flag: --reqest-rate; did you mean --request-rate?",
 		"--request_rate 3":    "unknown flag: --request_rate; did you mean --request-rate?",
 		"profile --modle x":   "unknown flag: --modle; did you mean --model?",
+		"--speed 2":           "unknown flag: --speed; here it is --scale",
+		"--time 2":            "unknown flag: --time; here it is --duration (-d)",
+		"--ulr x":             "unknown flag: --ulr; did you mean --url?",
+		"--sead 2":            "unknown flag: --sead; did you mean --seed?",
 		"inspect --frmat x":   "unknown flag: --frmat; did you mean --format?",
 		"--something-else 12": "unknown flag: --something-else; see `fastreplay --help`",
 		"-z":                  "unknown shorthand flag: 'z' in -z",
@@ -240,17 +244,6 @@ func TestUnknownFlag(t *testing.T) {
 		root.SetArgs(strings.Fields(line))
 		if err := root.Execute(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q:\ngot  %v\nwant %s", line, err, want)
-		}
-	}
-}
-
-func TestDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"rate", "rate", 0}, {"rat", "rate", 1}, {"kitten", "sitting", 3}, {"flaw", "lawn", 2}} {
-		if got := distance(c.a, c.b); got != c.want {
-			t.Errorf("%q, %q: %d, want %d", c.a, c.b, got, c.want)
 		}
 	}
 }

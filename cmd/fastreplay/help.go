@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hbollon/go-edlib"
 	"github.com/rivo/uniseg"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -48,7 +49,7 @@ func newHelpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [TOPIC|COMMAND]",
 		Short: "Show a page of the manual, or the flags of a command",
-		Long:  "Show a page of the manual, or the flags of a command. Without an argument it lists both. A pipe gets\nthe page as Markdown; a terminal gets it laid out, through $PAGER (less) if there is one.",
+		Long:  "Show a page of the manual, or the flags of a command. Without an argument it lists both. On a\nterminal it goes through $PAGER (less) if there is one.",
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return topics(), cobra.ShellCompDirectiveNoFileComp
 		},
@@ -80,10 +81,11 @@ func showHelp(w io.Writer, root *cobra.Command, args []string) error {
 		}
 		return err
 	}
-	if width := newTerminal(w).width; width > 0 {
+	width := newTerminal(w).width
+	if width > 0 {
 		return showPage(w, flags.String()+layOut(page, min(width, 100), os.Getenv("NO_COLOR") == ""))
 	}
-	_, err := io.WriteString(w, flags.String()+page)
+	_, err := io.WriteString(w, flags.String()+layOut(page, usageWidth, false))
 	return err
 }
 
@@ -108,10 +110,11 @@ func helpList(root *cobra.Command) string {
 	var b strings.Builder
 	b.WriteString("fastreplay FILE replays a trace: fastreplay --help. Or fastreplay COMMAND --help\n")
 	b.WriteString(commandList(root))
-	b.WriteString("Topics, and those of commands: fastreplay help TOPIC\n")
+	more := []string{"analysis", "benchmarks", "keys"} // for which the screen has no line
+	fmt.Fprintf(&b, "Topics: fastreplay help TOPIC; also %s and commands\n", strings.Join(more, ", "))
 	for _, topic := range topics() {
-		if slices.Contains(commandNames(root), topic) || slices.Contains([]string{"benchmarks", "keys", "analysis"}, topic) {
-			continue // a command's help ends with the page; benchmarks are for who works on fastreplay; results names the others
+		if slices.Contains(commandNames(root), topic) || slices.Contains(more, topic) {
+			continue // a command's help ends with the page
 		}
 		title, _, _ := strings.Cut(strings.TrimPrefix(manualPage(topic), "# "), "\n")
 		fmt.Fprintf(&b, "  %-11s %s\n", topic, title)
@@ -144,7 +147,7 @@ func commandNames(root *cobra.Command) []string {
 func nearest(typed string, names []string) []string {
 	plain := strings.NewReplacer("_", "-")
 	typed = strings.ToLower(plain.Replace(typed))
-	far := func(name string) int { return distance(typed, plain.Replace(name)) }
+	far := func(name string) int { return edlib.OSADamerauLevenshteinDistance(typed, plain.Replace(name)) }
 	near := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return far(name) > max(1, (len(typed)+1)/3) && (len(typed) < 3 || !strings.HasPrefix(name, typed))
 	})
@@ -187,13 +190,14 @@ func nearestFlag(flags *pflag.FlagSet, typed, dashes string) string {
 // seeHelp is what is said of a flag that nobody knows.
 const seeHelp = "; see `fastreplay --help` and `fastreplay help compat`"
 
-// otherNames are what users of k6, oha, vegeta and wrk type, with our flag or what to do.
+// otherNames are what users of k6, oha, vegeta and wrk type, and words of the same meaning, with our flag or what to do.
 func otherNames() map[string]string {
 	return map[string]string{
 		"qps": "rate (-r)", "q": "rate (-r)", "rps": "rate (-r)", "vus": "concurrency (-c)", "vu": "concurrency (-c)", "users": "concurrency (-c)",
 		"connections": "concurrency (-c)", "requests": "limit (-n)", "iterations": "limit (-n)", "i": "limit (-n)", "z": "duration (-d)",
 		"lenient": "bad-rows drop", "strict": "bad-rows strict",
 		"threshold": "require", "thresholds": "require", "slo": "goodput", "require": "slo", "goodput": "slo", "name": "output (-o)", "label": "output (-o)",
+		"speed": "scale", "speedup": "scale", "time": "duration (-d)", "host": "url (-u)", "server": "url (-u)",
 		"html":   "a run writes report.html beside its other results",
 		"resume": "no run is resumed; --from TIME begins a new one at that time of the trace",
 	}
@@ -218,27 +222,6 @@ func checkWords(c *cobra.Command, words []string) error {
 		hint = "; did you mean `fastreplay " + near[0] + "`?"
 	}
 	return fmt.Errorf("no such file or command: %s%s", word, hint)
-}
-
-// distance is how many bytes must be put in, left out or changed to make b of a (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		above := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := above
-			if a[i] != b[j] {
-				change++
-			}
-			above = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // usageWidth is the columns of every --help.

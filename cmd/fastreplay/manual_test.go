@@ -233,9 +233,9 @@ func TestHelp(t *testing.T) {
 		absent string
 	}{
 		{args: "help", out: []string{"\n  inspect ", "\n  traces ", "\n  timing "}, absent: "--trace string"},
-		{args: "help timing", out: []string{"# When requests leave", "| `--scale 2` |"}},
+		{args: "help timing", out: []string{"When requests leave", "\n--scale 2 "}},
 		{args: "help gen", out: []string{"Make a trace from a description", "--input-tokens"}},
-		{args: "help mock", out: []string{"--template-jitter N", "# The mock server", "reset-before"}},
+		{args: "help mock", out: []string{"--template-jitter N", "The mock server", "reset-before"}},
 		{args: "help tarces", code: exitUsage, err: "fastreplay: no topic or command \"tarces\" (`fastreplay help` lists them); did you mean traces?\n"},
 		{args: "help qqqqqqqq", code: exitUsage, err: "fastreplay: no topic or command \"qqqqqqqq\" (`fastreplay help` lists them)\n"},
 		{args: "help timing scale", code: exitUsage, err: "fastreplay: no topic or command \"timing scale\" (`fastreplay help` lists them); did you mean timing or tuning?\n"},

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
@@ -32,6 +33,7 @@ func TestMessages(t *testing.T) {
 	dir := t.TempDir()
 	files := map[string]string{
 		"TRACE": `{"timestamp":0,"input_length":100,"output_length":5,"hash_ids":[1]}`, "UNKNOWN": `{"prompt":"a","ts":1}`, "NOTIME": `{"prompt":"a"}`, "CONFIG": "foo: 3",
+		"COLUMNS": "when_time,prompt_len,output_len\n0,100,10\n", "BINARY": "\x7fELF,\x02\x00\xff,\x00",
 	}
 	names := []string{"URL", srv.URL, "HOST", strings.TrimPrefix(srv.URL, "http://")}
 	for name, text := range files {
@@ -90,14 +92,97 @@ func TestMessages(t *testing.T) {
 		"gen --format azur":                   `; did you mean azure?`,
 		"gen --output TRACE":                  "there is such a file already, and none is overwritten; remove it, or name another",
 		"TRACE --dry-run --config CONFIG":     `unknown key "foo"; see`,
-		"UNKNOWN --dry-run":                   "as in --fields timestamp=ts;",
-		"NOTIME --dry-run":                    "as in --fields timestamp=KEY;",
+		"COLUMNS --dry-run":                   `as in --format burstgpt --fields "timestamp=when_time,input_length=prompt_len,output_length=output_len"`,
+		"BINARY --dry-run":                    "not text, but binary data; a trace is JSONL or CSV",
+		"UNKNOWN --dry-run":                   "as in --fields text_input=prompt,timestamp=ts (rows",
+		"NOTIME --dry-run":                    "as in --fields text_input=prompt (rows without a time need --rate",
 		"TRACE --dry-run --max-memory 1":      "8 of the largest request must fit; give --max-memory ",
 		"TRACE --dry-run --goodput ttft:300x": "such as 500 or 500ms",
 	} {
 		var errs strings.Builder
 		if code := run(t.Context(), strings.Fields(named.Replace(line)), stdio{strings.NewReader(""), io.Discard, &errs}); code != exitUsage || !strings.Contains(errs.String(), want) {
 			t.Errorf("%s: exit code %d, no %q in\n%s", line, code, want, errs.String())
+		}
+	}
+}
+
+// TestAdviceWorks: what the messages above say does what they say.
+func TestAdviceWorks(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"own.csv": "when,prompt_len,out\n0,100,10\n7300,50,5\n", "said.jsonl": `{"prompt":"a","ts":1}`, "untimed.jsonl": `{"prompt":"a"}`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	row := `{"timestamp":%d,"input_length":100,"output_length":5,"hash_ids":[1]}` + "\n"
+	if err := os.Mkdir(filepath.Join(dir, "two"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"a.jsonl", "b.jsonl"} {
+		if err := os.WriteFile(filepath.Join(dir, "two", name), fmt.Appendf(nil, row, i), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const long = "this takes 2.03 h or longer; --from and --to replay a part, --idle-cap shortens idle times, --duration ends it sooner"
+	named := "own.csv --format burstgpt --fields timestamp=when,input_length=prompt_len,output_length=out"
+	for line, want := range map[string]string{
+		named:                           long,
+		named + " --idle-cap system=1s": "!this takes",
+		named + " --from 1s":            "!this takes",
+		named + " --duration 3h":        "!this takes",
+		named + " --rate 0.0001":        "this takes 2.78 h or longer; --limit replays less, --duration ends it sooner",
+		"said.jsonl --fields text_input=prompt,timestamp=ts": "1 request",
+		"untimed.jsonl --fields text_input=prompt --rate 2":  "1 request",
+		"two": "note: trace: 2 files found in the directory: a.jsonl, b.jsonl",
+	} {
+		var errs strings.Builder
+		args := append(strings.Fields(dir+"/"+line), "--dry-run", "--no-probe")
+		code := run(t.Context(), args, stdio{strings.NewReader(""), io.Discard, &errs})
+		want, unwanted := strings.CutPrefix(want, "!")
+		if code != exitOK || strings.Contains(errs.String(), want) == unwanted {
+			t.Errorf("%s: exit code %d, %q in\n%s", line, code, want, errs.String())
+		}
+	}
+}
+
+// TestHelpInAPipe: a page that goes to no terminal is laid out, too.
+func TestHelpInAPipe(t *testing.T) {
+	var out strings.Builder
+	if code := run(t.Context(), []string{"help", "timing"}, stdio{strings.NewReader(""), &out, io.Discard}); code != exitOK || out.String() != layOut(manualPage("timing"), 80, false) {
+		t.Errorf("exit code %d:\n%s", code, out.String())
+	}
+	list := helpList(newRootCommand())
+	for _, topic := range topics() {
+		if !strings.Contains(list, topic) {
+			t.Errorf("%s is missing in\n%s", topic, list)
+		}
+	}
+}
+
+// TestQuietCommands: report -q and compare -q print what is asked for, and no more.
+func TestQuietCommands(t *testing.T) {
+	dir := killedRun(t)
+	said := func(args ...string) string {
+		var out strings.Builder
+		_ = run(t.Context(), args, stdio{strings.NewReader(""), &out, &out})
+		return out.String()
+	}
+	if text := said("report", dir, "-q"); strings.Contains(text, "TTFT") || !strings.Contains(text, dir) || !strings.Contains(text, "INVALID") || strings.Count(text, "\n") > 10 {
+		t.Errorf("report:\n%s", text)
+	}
+	if text := said("compare", dir, dir, "-q"); text != "" {
+		t.Errorf("compare:\n%s", text)
+	}
+	if text := said("compare", dir, dir, "-q", "--fail-if", "ttft.p99:+5%"); strings.Count(text, "\n") != 1 || !strings.Contains(text, "--fail-if cannot be judged") {
+		t.Errorf("compare with a gate:\n%s", text)
+	}
+}
+
+// TestAheadOf: how clocks differ, in words.
+func TestAheadOf(t *testing.T) {
+	for ahead, want := range map[time.Duration]string{-22198: "22.2 µs behind", 0: "0 ns ahead of", 3 * time.Millisecond: "3.00 ms ahead of"} {
+		if got := aheadOf(ahead); got != want {
+			t.Errorf("%v: %q, want %q", ahead, got, want)
 		}
 	}
 }
@@ -122,17 +207,23 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestReportOfAPart: the flags reach the summary: of a killed run's three requests, of 36 tokens each, the later two.
-func TestReportOfAPart(t *testing.T) {
+// killedRun is the directory of a run that was killed: three requests, of 36 tokens each.
+func killedRun(t *testing.T) string {
 	dir, lines := t.TempDir(), ""
 	for i := range 3 {
 		at := i * 1e9
-		lines += fmt.Sprintf(`{"row":%d,"target":"http://a","planned_ns":%d,"sent_ns":%[2]d,"first_token_ns":%d,"last_token_ns":%[3]d,"done_ns":%[3]d,`+
+		lines += fmt.Sprintf(`{"row":%d,"request_id":"r-%[1]d","target":"http://a","planned_ns":%d,"sent_ns":%[2]d,"first_token_ns":%d,"last_token_ns":%[3]d,"done_ns":%[3]d,`+
 			`"completion_tokens":36,"tokens_from":"usage","outcome":"ok"}`+"\n", i, at, at+5e8)
 	}
 	if err := os.WriteFile(filepath.Join(dir, report.RequestsName), []byte(lines), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	return dir
+}
+
+// TestReportOfAPart: the flags reach the summary: of a killed run's three requests, of 36 tokens each, the later two.
+func TestReportOfAPart(t *testing.T) {
+	dir := killedRun(t)
 	var out, errs strings.Builder
 	code := run(t.Context(), []string{"report", dir, "--from", "500ms", "--json", "--price-per-hour", "3.6", "--require", "output_tokens_per_s>50"}, stdio{strings.NewReader(""), &out, &errs})
 	var s metrics.Summary

@@ -16,12 +16,13 @@ import (
 
 	"github.com/fastreplay/fastreplay/engine/export"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
 // newReportCommand prints what an earlier run found, from its files alone.
 func newReportCommand() *cobra.Command {
-	var asJSON, full bool
+	var asJSON, full, quiet bool
 	var exports []string
 	var html string
 	var g goodput
@@ -59,7 +60,8 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 			}
 			s.Price(price)
 			r.judgeAgain(s)
-			say := newTerminal(c.ErrOrStderr())
+			say, screen := newTerminal(c.ErrOrStderr()), newTerminal(c.OutOrStdout())
+			say.quiet, screen.quiet = quiet, quiet
 			if err := writeExports(say, dir, exports, g.slos...); err != nil {
 				if errors.Is(err, export.ErrExists) { // a file in the way is the user's to mend
 					return err
@@ -67,10 +69,9 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 				return &exitError{exitInvalid, err.Error()}
 			}
 			if html != "" {
-				if err := report.WriteWhole(html, func(w io.Writer) error { return report.HTML(w, dir, s) }); err != nil {
+				if err := writeHTML(say, html, dir, s); err != nil {
 					return err
 				}
-				say.line("written: %s", html)
 			}
 			if asJSON {
 				return errors.Join(report.EncodeJSON(c.OutOrStdout(), s), r.ending(s))
@@ -79,10 +80,11 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 			if page := filepath.Join(dir, report.PageName); html == "" && s.Window == nil && exists(page) { // which is of the whole run
 				o.Page = page
 			}
-			return errors.Join(newTerminal(c.OutOrStdout()).summary(s, full, o), r.ending(s))
+			return errors.Join(screen.summary(s, full, o), r.ending(s))
 		},
 	}
 	c.Flags().BoolVar(&full, "full", false, "print all that the summary has, and not one screen of it")
+	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only the verdict, where the results are, and errors")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the summary as JSON")
 	c.Flags().StringVar(&html, "html", "", "also write a self-contained HTML page, with what happened by time, to `FILE`")
 	addExportFlag(c.Flags(), &exports)
@@ -94,6 +96,15 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 	c.Flags().Lookup("steady").NoOptDefVal = "20%"
 	c.Flags().Float64Var(&price, "price-per-hour", 0, "`PRICE` of all servers together for an hour, in any currency: what tokens and requests cost")
 	return c
+}
+
+// writeHTML writes the page of a run to a file.
+func writeHTML(say *terminal, path, dir string, s *metrics.Summary) error {
+	err := report.WriteWhole(path, func(w io.Writer) error { return report.HTML(w, dir, s) })
+	if err == nil {
+		say.line("written: %s", path)
+	}
+	return err
 }
 
 // parseBand reads a share, such as 20% or 0.2.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/engine/shard"
 )
@@ -55,8 +56,8 @@ func (o *options) checkLate(start time.Time) error {
 	if o.isShard() {
 		who = fmt.Sprintf("shard %d", o.shard.Index)
 	}
-	return fmt.Errorf("%s was ready %v after the agreed start at %s; nothing was sent; want a moment to come, or --late %s to send what is still to come",
-		who, late.Round(time.Millisecond), start.Format(time.RFC3339Nano), shard.LateJoin)
+	return fmt.Errorf("%s was ready %s after the agreed start at %s; nothing was sent; want a moment to come, or --late %s to send what is still to come",
+		who, format.Duration(float64(late), 3), start.Format(time.RFC3339Nano), shard.LateJoin)
 }
 
 // join waits for shard 0 at the barrier, if there is one. The context that it returns ends if another shard fails before the start.
@@ -85,6 +86,14 @@ func (b *built) about() map[string]string {
 	return about
 }
 
+// aheadOf says how far a clock is ahead of another, or behind it.
+func aheadOf(ahead time.Duration) string {
+	if ahead < 0 {
+		return format.Duration(float64(-ahead), 3) + " behind"
+	}
+	return format.Duration(float64(ahead), 3) + " ahead of"
+}
+
 // awaitStart sets the moment at which the run, which is ready, begins, and returns shortly before it. If standard input has the moment and
 // ends before the run does, whoever drives the run has gone: that counts as an interrupt.
 func (s *results) awaitStart(ctx context.Context, group *shard.Group, interrupts *interrupts) (err error) {
@@ -97,7 +106,7 @@ func (s *results) awaitStart(ctx context.Context, group *shard.Group, interrupts
 			return err
 		}
 		at, file.StartAt, file.StartNS, file.ClockErr = agreed.Add(ahead), agreed, int64(ahead), ""
-		s.ui.line("all shards begin at %s; this clock is %v ahead of that of shard 0", agreed.Format(time.RFC3339Nano), ahead)
+		s.ui.line("all shards begin at %s; this clock is %s that of shard 0", agreed.Format(time.RFC3339Nano), aheadOf(ahead))
 	case s.o.start.asked:
 		if _, err := fmt.Fprintln(s.out, "ready"); err != nil {
 			return err
@@ -123,7 +132,7 @@ func (s *results) awaitStart(ctx context.Context, group *shard.Group, interrupts
 		return err
 	}
 	if file.LateNS = int64(max(0, time.Since(at))); file.LateNS > 0 {
-		s.ui.note("ready %v after the agreed start: what was planned before is not sent", time.Duration(file.LateNS).Round(time.Millisecond))
+		s.ui.note("ready %s after the agreed start: what was planned before is not sent", format.Duration(float64(file.LateNS), 3))
 	}
 	if err := s.writeShard(s.dir); err != nil {
 		return err

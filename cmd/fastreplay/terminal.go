@@ -21,6 +21,7 @@ type terminal struct {
 	mu     sync.Mutex
 	w      io.Writer
 	width  int          // columns; 0 where w is no terminal
+	height int          // lines
 	screen *tea.Program // nil = nothing changes
 	mode   string       // of progress
 	quiet  bool         // only what is asked for, and errors
@@ -39,7 +40,7 @@ func newTerminal(w io.Writer) *terminal {
 func (t *terminal) measure() {
 	if f, ok := t.w.(*os.File); ok {
 		if ws, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil {
-			t.width = max(40, int(ws.Col))
+			t.width, t.height = max(40, int(ws.Col)), int(ws.Row)
 		}
 	}
 }
@@ -118,7 +119,8 @@ func (t *terminal) coloured() bool {
 func (t *terminal) summary(s *metrics.Summary, full bool, o report.PrintOptions) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	o.Width, o.Colour, o.Quiet = t.width, t.coloured(), t.quiet
+	o.Width, o.Height = t.width, t.height
+	o.Colour, o.Quiet = t.coloured(), t.quiet
 	if full {
 		return report.Print(t.w, s, o)
 	}

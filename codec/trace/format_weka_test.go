@@ -194,7 +194,7 @@ func TestWekaObjects(t *testing.T) {
 		noError(t, os.WriteFile(filepath.Join(dir, name), []byte(file), 0o644))
 	}
 	tr, err := OpenAll([]string{dir}, Options{Strict: true})
-	if err != nil || tr.BlockTokens != 16 || len(tr.Lint.Notes()) != 0 {
+	if err != nil || tr.BlockTokens != 16 || strings.Join(tr.Lint.Notes(), "\n") != "2 files found in the directory: a.json, b.jsonl" {
 		t.Fatalf("%v, %+v", err, tr)
 	}
 	want(t, "Jobs", tr.Jobs, []string{"big", "b", "c"})

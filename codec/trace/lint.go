@@ -76,6 +76,7 @@ type Lint struct {
 	Dropped  int      // rows that were dropped (Options.Lenient, Options.Collect)
 	Faults   []Fault  // the first ten of the dropped rows
 	Refusals []Fault  // why the file as a whole would be refused; only with Options.Collect
+	Found    []string // places in a named directory of the files that were read
 	Unsent   []string // keys of bodies beside a prompt verbatim, which the format skips, in the first rows of a file
 
 	MissingIDs int // repaired: fewer hash ids than blocks; the rest of the prompt is unique to the row
@@ -101,6 +102,9 @@ func (l *Lint) Notes() []string {
 		if n > 0 {
 			notes = append(notes, fmt.Sprintf(format, n, plural(n)))
 		}
+	}
+	if len(l.Found) > 0 {
+		notes = append(notes, fmt.Sprintf("%d file%s found in the directory: %s", len(l.Found), plural(len(l.Found)), shown(l.Found)))
 	}
 	add(l.MissingIDs, "%d row%s repaired: fewer hash ids than blocks, the missing blocks are unique to the row")
 	add(l.SurplusIDs, "%d row%s repaired: more hash ids than blocks, the surplus is ignored")

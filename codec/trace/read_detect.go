@@ -2,9 +2,11 @@ package trace
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxKeysShown bounds the keys that a message about an unknown format lists.
@@ -76,15 +78,40 @@ func keysOf(line []byte) []string {
 	return keys
 }
 
-// likeTime returns the key that may be a row's time; KEY if there is none.
-func likeTime(keys []string) string {
-	for _, key := range keys {
-		name := strings.ToLower(key)
-		if name == "t" || name == "ts" || strings.Contains(name, "time") || strings.Contains(name, "date") || strings.Contains(name, "arriv") {
-			return key
+// likely names the keys that look like the wanted fields, as --fields takes them: timestamp=ts,input_length=prompt_tokens. A field that
+// no key looks like is left out, or has the key missing.
+func likely(keys []string, missing string, wanted ...field) string {
+	var named []string
+	for _, f := range wanted {
+		key := missing
+		if i := slices.IndexFunc(keys, f.looksLike); i >= 0 {
+			key = clip([]byte(keys[i]))
+		}
+		if key != "" {
+			named = append(named, usualNames()[f]+"="+key)
 		}
 	}
-	return "KEY"
+	return strings.Join(named, ",")
+}
+
+// looksLike reports whether a key may be what somebody calls the field.
+func (f field) looksLike(key string) bool {
+	key = strings.ToLower(key)
+	has := func(parts ...string) bool {
+		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(key, part) })
+	}
+	sized := has("tok", "len")
+	switch f {
+	case textField:
+		return key == "prompt" || key == "text"
+	case timestampField:
+		return key == "t" || key == "ts" || has("time", "date", "arriv")
+	case inputField:
+		return sized && has("input", "prompt", "context", "request")
+	case outputField:
+		return sized && has("output", "response", "generated", "completion", "answer") || key == "max_tokens"
+	}
+	return false
 }
 
 // undetected is the error that describes the first row and what was expected.
@@ -95,9 +122,13 @@ func undetected(name string, first heldLine) error {
 	text := bytes.TrimSpace(first.text)
 	keys := keysOf(text)
 	switch {
+	case !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0:
+		fault.What = "not text, but binary data"
+		fault.Fix = "a trace is JSONL or CSV in UTF-8, perhaps packed with gzip or zstd"
 	case len(keys) > 0:
-		fault.What = "unknown format: a row with the keys " + strings.Join(keys[:min(len(keys), maxKeysShown)], ", ")
-		fault.Fix = "name its keys with --fields, as in --fields timestamp=" + likeTime(keys) + "; " + fix
+		fault.What = "unknown format: a row with the keys " + shown(keys)
+		fault.Fix = "name its keys with --fields, as in --fields " + cmp.Or(likely(keys, "", textField, timestampField, inputField, outputField), "timestamp=KEY") +
+			" (rows without a time need --rate or --concurrency); " + fix
 	case text[0] == '[':
 		fault.What = "a JSON array, not JSONL"
 		fault.Fix = "write one object a line, for example with: jq -c '.[]'"
@@ -111,8 +142,8 @@ func undetected(name string, first heldLine) error {
 		fault.What = err.Error()
 	case len(headOf(text)) > 1:
 		fault.What = "unknown format: CSV with the columns " + shown(headOf(text))
-		fault.Fix = "known heads have " + strings.Join(knownHeads(), "; or ") +
-			"; other names can be given with --format and --fields"
+		fault.Fix = fmt.Sprintf("name its columns, as in --format burstgpt --fields %q, or --format azure if times are dates",
+			likely(headOf(text), "COLUMN", timestampField, inputField, outputField))
 	default:
 		fault.What = fmt.Sprintf("%q is no JSON object", clip(text))
 	}
@@ -129,17 +160,6 @@ func shown(names []string) string {
 		list = append(list, "…")
 	}
 	return strings.Join(list, ", ")
-}
-
-// knownHeads lists the columns that each CSV format must have.
-func knownHeads() []string {
-	var heads []string
-	for _, f := range formats() {
-		if f.csv {
-			heads = append(heads, f.list(f.required)+" ("+f.name+")")
-		}
-	}
-	return heads
 }
 
 // bodyKeys are keys of bodies besides the prompt.

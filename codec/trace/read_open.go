@@ -45,7 +45,9 @@ func OpenAll(paths []string, o Options) (*Trace, error) {
 			} else {
 				l.begin(name)
 			}
-			l.within = file.within
+			if l.within = file.within; l.within != "" {
+				l.Lint.Found = append(l.Lint.Found, file.within)
+			}
 			return l.read(r)
 		})
 		if err != nil {

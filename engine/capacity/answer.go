@@ -83,11 +83,7 @@ func effect(all []tally, allowed float64) float64 {
 // ended is why the search is over; "" if it goes on.
 func (s *Search) ended() string {
 	if o := s.last(); o != nil && o.Client != "" {
-		return fmt.Sprintf(
-			"The client was the bottleneck at %.4g: %s. So this is a lower bound of the server's capacity.",
-			o.Load,
-			o.Client,
-		)
+		return fmt.Sprintf("The client was the bottleneck at %.4g: %s. %s", o.Load, o.Client, s.beyondClient())
 	}
 	least, most := s.bounds()
 	switch held := s.held(); {
@@ -106,6 +102,17 @@ func (s *Search) ended() string {
 		return fmt.Sprintf("After %d probes the interval is still wider than wanted.", mostProbes)
 	}
 	return ""
+}
+
+// beyondClient is what a search tells of the servers that the client ended.
+func (s *Search) beyondClient() string {
+	switch {
+	case s.held() == 0:
+		return "So the servers' capacity stays unknown."
+	case s.config.Falling:
+		return "So fewer instances may do."
+	}
+	return "So the servers may carry more."
 }
 
 func (s *Search) last() *Outcome {

@@ -183,8 +183,8 @@ func TestSearchBounds(t *testing.T) {
 	}{
 		"holds at the most":      {Config{Least: 1, Most: 1.5}, 0, 0, 1.5, 0, "The objectives hold at 1.5, and nothing harder was to be tried."},
 		"breaks at the least":    {Config{Least: 4, Whole: true}, 20, 0, 0, 1, "The objectives break even at 1."},
-		"the client":             {Config{Least: 1}, 0, 2, 1, 0, "The client was the bottleneck at 2: slow. So this is a lower bound of the server's capacity."},
-		"the client at once":     {Config{Least: 1}, 0, 1, 0, 0, "The client was the bottleneck at 1: slow. So this is a lower bound of the server's capacity."},
+		"the client":             {Config{Least: 1}, 0, 2, 1, 0, "The client was the bottleneck at 2: slow. So the servers may carry more."},
+		"the client at once":     {Config{Least: 1}, 0, 1, 0, 0, "The client was the bottleneck at 1: slow. So the servers' capacity stays unknown."},
 		"the budget":             {Config{Least: 1, Budget: 200e9}, 0, 0, 0.5, 9, "The budget of 3.33 min is spent before the interval is as narrow as wanted; the same command goes on with a larger one."},
 		"as narrow as is wanted": {Config{Least: 1, Precision: 0.3}, 0, 0, 2, 4, "The interval is as narrow as wanted."},
 	} {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -313,6 +314,32 @@ func TestExplained(t *testing.T) {
 	r := compared(t, side(t, write(t, 1000, nil, serve(1, none))), side(t, write(t, 1000, nil, serve(2, func(int) float64 { return 1.2 }))))
 	if len(r.Explained) == 0 || r.Explained[0].By != "" || !strings.Contains(r.Explained[0].Words, "spread over all requests") {
 		t.Errorf("%+v", r.Explained)
+	}
+}
+
+// TestManyTimes: a change that nobody thinks of in percent is a factor, and its interval, too.
+func TestManyTimes(t *testing.T) {
+	r := compared(t, side(t, write(t, 1200, nil, noisy(1, 1))), side(t, write(t, 1200, nil, noisy(2, 50))))
+	m := find(t, r, "ttft.paired")
+	factors := regexp.MustCompile(`^(49|50|51)(\.\d)? × A's \[4\d(\.\d)?, 5\d(\.\d)?\]; the floor is [\d.]+ %$`)
+	_, said, _ := strings.Cut(m.Sentence, "B's TTFT pair by pair is ")
+	if !factors.MatchString(said) || m.Verdict != Worse || !strings.HasSuffix(m.cells()[2], " ×") {
+		t.Errorf("%q, %q", m.Sentence, m.cells())
+	}
+	if _, words := r.Judge(Gate{Text: "ttft.paired:+5%", Metric: "ttft.paired", Limit: 0.05}); strings.Contains(words, "1,000") || !strings.Contains(words, " × [") {
+		t.Errorf("%q", words)
+	}
+}
+
+// TestDifferentTraces: all that follows from another trace is left out.
+func TestDifferentTraces(t *testing.T) {
+	a, b := side(t, write(t, 100, nil, noisy(1, 1))), side(t, write(t, 100, func(s *metrics.Summary) {
+		w := &s.Workload
+		w.Fingerprint, w.Trace, w.Rows, w.Requests, w.InputTokens, s.Run.Options["seed"] = "sha256:2", "azure.csv", 1, 7, 99, 2.0
+	}, noisy(1, 1)))
+	_, err := Compare(a, b, false)
+	if err == nil || !regexp.MustCompile(`\(traces: [^;]* with [\d,]+ rows?, and azure\.csv with 1 row\); replay the same one`).MatchString(err.Error()) {
+		t.Errorf("%v", err)
 	}
 }
 

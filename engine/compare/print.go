@@ -10,6 +10,7 @@ import (
 // PrintOptions say how a result is printed.
 type PrintOptions struct {
 	Width  int  // columns of the terminal; 0 = it is none
+	Height int  // lines of the terminal; 0 = unknown
 	Colour bool // with escape sequences
 	Full   bool // all metrics
 }
@@ -17,7 +18,7 @@ type PrintOptions struct {
 // Columns of the table. A cell leaves the first column free, so that cells stay apart.
 const (
 	labelWidth, valueWidth, changeWidth, intervalWidth, floorWidth = 20, 9, 9, 15, 9
-	screenLines                                                    = 22 // all of 80x24 but the page and the prompt
+	screenLines, otherLines                                        = 22, 2 // all of 80x24, and the page and the prompt
 )
 
 // Print writes a result for people: who is compared, the metrics, what changed and what explains it. On a
@@ -53,8 +54,9 @@ func Print(w io.Writer, r *Result, o PrintOptions) error {
 		p.Sentence("- ", text)
 	}
 	lines := strings.SplitAfter(string(p.Bytes()), "\n")
-	if o.Width > 0 && !o.Full && len(lines) > screenLines {
-		lines = append(lines[:screenLines-1], "- and more: --full\n")
+	most := max(screenLines, o.Height-otherLines)
+	if o.Width > 0 && !o.Full && len(lines) > most {
+		lines = append(lines[:most-1], "- and more: --full\n")
 	}
 	_, err := io.WriteString(w, strings.Join(lines, ""))
 	return err
@@ -77,7 +79,7 @@ func pairing(r *Result) string {
 func (m *Metric) cells() []string {
 	cells := []string{m.value(m.A), m.value(m.B), "-", "-", "-"}
 	if m.Change != nil {
-		cells[2] = m.amount(*m.Change, true)
+		cells[2] = m.change()
 	}
 	if m.Low != nil {
 		cells[3] = m.ends()

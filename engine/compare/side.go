@@ -12,6 +12,7 @@ import (
 	"unique"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
@@ -162,10 +163,10 @@ func differences(x, y *run) (found []string, sure bool) {
 	differ("pace", a.Run.Pace, b.Run.Pace)
 	if !sure || one != other {
 		v, w := &a.Workload, &b.Workload
-		differ("trace", v.Trace, w.Trace)
-		differ("rows of the trace", v.Rows, w.Rows)
-		differ("requests", v.Requests, w.Requests)
-		differ("tokens, recorded and added", [3]int64{v.InputTokens, v.OutputTokens, v.ShortSurplus}, [3]int64{w.InputTokens, w.OutputTokens, w.ShortSurplus})
+		if was, is := traceOf(v), traceOf(w); was != is {
+			return []string{"traces: " + was + ", and " + is}, sure // all else follows from it
+		}
+		differ("requests", format.Count(v.Requests), format.Count(w.Requests))
 		differ("the servers' context", v.Context, w.Context)
 		differ("API", a.Run.API, b.Run.API)
 		differ("model", a.Run.Model, b.Run.Model)
@@ -177,8 +178,17 @@ func differences(x, y *run) (found []string, sure bool) {
 	for _, name := range options {
 		differ("--"+name, a.Run.Options[name], b.Run.Options[name])
 	}
+	if len(found) == 0 {
+		differ("input tokens", format.Count(a.Workload.InputTokens), format.Count(b.Workload.InputTokens))
+		differ("output tokens", format.Count(a.Workload.OutputTokens), format.Count(b.Workload.OutputTokens))
+	}
 	if sure && one != other && len(found) == 0 {
 		found = []string{"the bytes of the requests: the content of the trace file, or what the chat template adds to a prompt, changed"}
 	}
 	return found, sure
+}
+
+// traceOf is which trace a workload is of.
+func traceOf(w *metrics.Workload) string {
+	return fmt.Sprintf("%s with %s", w.Trace, format.Many(w.Rows, "row"))
 }

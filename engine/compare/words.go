@@ -18,10 +18,10 @@ func (m *Metric) judge(s spec, paired bool) {
 		m.Sentence = s.label + ": one side or both lack it"
 		return
 	case m.Low == nil:
-		m.Sentence = s.label + " changed by " + m.amount(*m.Change, true) + map[bool]string{true: "; there are too few requests for an interval", false: ""}[paired]
+		m.Sentence = s.label + " changed by " + m.change() + map[bool]string{true: "; there are too few requests for an interval", false: ""}[paired]
 		return
 	case *m.Low <= 0 && *m.High >= 0:
-		m.Verdict, m.Sentence = Same, fmt.Sprintf("no difference seen: %s %s %s", s.label, m.ends(), m.sign())
+		m.Verdict, m.Sentence = Same, fmt.Sprintf("no difference seen: %s %s %s", s.label, m.ends(), m.sign(m.times()))
 		return
 	}
 	fall, reached, by := *m.Change < 0, ", but the noise floor reaches ", ""
@@ -29,6 +29,9 @@ func (m *Metric) judge(s spec, paired bool) {
 		reached, by = ", but "+m.FloorFrom+" may have moved it by ", " ("+m.FloorFrom+")"
 	}
 	m.Sentence = fmt.Sprintf("B's %s is %s %s %s", s.label, m.amount(math.Abs(*m.Change), false), map[bool]string{true: "lower", false: "higher"}[fall], m.ends())
+	if m.times() {
+		m.Sentence = fmt.Sprintf("B's %s is %s A's %s", s.label, m.change(), m.ends())
+	}
 	switch {
 	case m.Floor == nil:
 		m.Sentence += ", but there is no floor: nobody knows what noise does"
@@ -45,31 +48,49 @@ func (m *Metric) changed() bool { return m.Verdict == Worse || m.Verdict == Bett
 
 // ends prints the interval without its unit.
 func (m *Metric) ends() string {
-	low, high := m.number(*m.Low), m.number(*m.High)
-	if low == most && high == most {
-		return most
+	print := m.number
+	if m.times() {
+		print = factor
 	}
-	return "[" + low + ", " + high + "]"
+	return "[" + print(*m.Low) + ", " + print(*m.High) + "]"
 }
 
-func (m *Metric) sign() string {
-	if m.Unit == "share" {
+// sign is the unit of a change.
+func (m *Metric) sign(times bool) string {
+	switch {
+	case times:
+		return "×"
+	case m.Unit == "share":
 		return "points"
 	}
 	return "%"
 }
 
+// times reports whether the change is so large that it is printed as a factor, and its interval, too.
+func (m *Metric) times() bool { return m.Unit != "share" && *m.Change > large }
+
+// factor prints a change as what A is multiplied by.
+func factor(change float64) string { return format.Short(1 + change) }
+
+// change prints the change with its unit, and with a + if it is a rise in percent.
+func (m *Metric) change() string {
+	if m.times() {
+		return factor(*m.Change) + " ×"
+	}
+	return m.amount(*m.Change, true)
+}
+
 // amount prints a change with its unit, and with a + if that is asked for and it is above 0.
 func (m *Metric) amount(v float64, plus bool) string {
-	text := m.number(v) + " " + m.sign()
-	if plus && v > 0 && !strings.HasPrefix(text, ">") {
+	text := m.number(v) + " " + m.sign(false)
+	if plus && v > 0 {
 		return "+" + text
 	}
 	return text
 }
 
-// most is what is printed of a larger change.
-const most = ">1,000"
+// large is a change above which nobody thinks in percent.
+const large = 10
 
 // number prints a change as percent, with two decimals if all of the metric's are small.
 func (m *Metric) number(v float64) string {
@@ -80,8 +101,8 @@ func (m *Metric) number(v float64) string {
 		}
 	}
 	switch {
-	case v > 10:
-		return most
+	case v > large:
+		return ">1,000"
 	case largest < 0.01:
 		decimals = 2
 	case largest >= 1:
@@ -130,7 +151,7 @@ func (r *Result) Judge(g Gate) (passed bool, words string) {
 	m := &r.Metrics[slices.IndexFunc(r.Metrics, func(m Metric) bool { return m.Name == g.Metric })]
 	passed = m.Verdict != Unknown && (m.Verdict != Worse || math.Abs(*m.Change) <= math.Abs(g.Limit))
 	if words = g.Text + ": " + m.Sentence; m.Verdict != Unknown {
-		words = fmt.Sprintf("%s: %s %s, %s", g.Text, m.amount(*m.Change, true), m.ends(), m.Verdict)
+		words = fmt.Sprintf("%s: %s %s, %s", g.Text, m.change(), m.ends(), m.Verdict)
 	}
 	if m.Floor != nil && m.Verdict != Same && m.Verdict != Unknown {
 		words += "; the floor is " + m.amount(*m.Floor, false)

@@ -1,18 +1,22 @@
 package probe
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
@@ -49,7 +53,11 @@ func (b *Prober) ask(ctx context.Context, t *workload.Target, addr netip.AddrPor
 	case ctx.Err() != nil:
 		return 0, nil, ctx.Err()
 	case err != nil && asking.Err() != nil:
-		return 0, nil, fmt.Errorf("no whole answer within %v (--timeout)", b.Timeout)
+		return 0, nil, fmt.Errorf("no whole answer within %s (--timeout)", format.Span(b.Timeout.Seconds()))
+	case !t.TLS && wantsTLS(resp.StatusCode(), answer, err):
+		return 0, nil, errors.New("the server speaks https; write https:// in --url")
+	case !t.TLS && errors.Is(err, fasthttp.ErrConnectionClosed):
+		return 0, nil, errors.New("the server ends the connection without an answer; if it speaks https, write https:// in --url")
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
 		return 0, nil, fmt.Errorf("the answer is longer than %d MiB", maxAnswerBytes>>20)
 	case errors.As(err, &head):
@@ -58,6 +66,15 @@ func (b *Prober) ask(ctx context.Context, t *workload.Target, addr netip.AddrPor
 		return 0, nil, b.Secrets.Error(err)
 	}
 	return resp.StatusCode(), append([]byte(nil), answer...), nil
+}
+
+// wantsTLS reports whether a server says in answer to plain http that it speaks https. It sends an alert of TLS (RFC 8446, section 6), or, as
+// those of Go, nginx and Apache do, a 400 in words.
+func wantsTLS(status int, answer []byte, err error) bool {
+	if err != nil {
+		return strings.Contains(err.Error(), `"\x15\x03`)
+	}
+	return status == fasthttp.StatusBadRequest && bytes.Contains(bytes.ToUpper(answer), []byte("HTTPS"))
 }
 
 // waiting calls Waiting with what is waited for, and for how long at most, unless answered is called within
@@ -70,7 +87,7 @@ func (b *Prober) waiting(what string, limit time.Duration, flag string) (answere
 	if after == nil {
 		after = func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
 	}
-	return after(waitingAfter, func() { b.Waiting(fmt.Sprintf("%s, for %v at most (%s)", what, limit, flag)) })
+	return after(waitingAfter, func() { b.Waiting(fmt.Sprintf("%s, for %s at most (%s)", what, format.Span(limit.Seconds()), flag)) })
 }
 
 // client talks to one address, whose connections end with ctx.
@@ -87,7 +104,7 @@ func (b *Prober) dial(ctx context.Context, t *workload.Target, addr netip.AddrPo
 	defer cancel()
 	defer func() {
 		if late := net.Error(nil); ctx.Err() == nil && errors.As(err, &late) && late.Timeout() {
-			err = fmt.Errorf("no connection within %v (--connect-timeout)", b.ConnectTimeout)
+			err = fmt.Errorf("no connection within %s (--connect-timeout)", format.Span(b.ConnectTimeout.Seconds()))
 		}
 	}()
 	plain, err := new(net.Dialer).DialContext(connecting, "tcp", addr.String())
@@ -105,6 +122,8 @@ func (b *Prober) dial(ctx context.Context, t *workload.Target, addr netip.AddrPo
 		_ = plain.Close()
 		if clear := (tls.RecordHeaderError{}); errors.As(err, &clear) {
 			err = fmt.Errorf("the server does not speak https; write http:// in --url (%w)", err)
+		} else if broken := (*net.OpError)(nil); errors.Is(err, io.EOF) || errors.As(err, &broken) && broken.Op == "read" {
+			err = errors.New("the server ends the connection in the TLS handshake; if it speaks http, write http:// in --url")
 		}
 		return nil, err
 	}

@@ -196,7 +196,7 @@ func TestAskIsBounded(t *testing.T) {
 		b := h.prober(t)
 		if limit == "" {
 			b.Timeout = 100 * time.Millisecond
-			limit = "no whole answer within 100ms (--timeout)"
+			limit = "no whole answer within 100 ms (--timeout)"
 		}
 		_, answer, err := b.ask(t.Context(), &b.Targets[0], b.Targets[0].Endpoints[0], "GET", b.Targets[0].Base+"/v1/models", nil)
 		if err == nil || !strings.Contains(err.Error(), limit) || answer != nil {
@@ -206,6 +206,59 @@ func TestAskIsBounded(t *testing.T) {
 			t.Errorf("%d bytes were taken of an answer that may have %d", n, maxAnswerBytes)
 		}
 	})
+}
+
+// TestOtherScheme: a server that speaks https is asked with http, and the other way; what is said names the flag, and no library.
+func TestOtherScheme(t *testing.T) {
+	t.Parallel()
+	end := func(*hostile, string, io.Writer) {}
+	alert := func(_ *hostile, _ string, w io.Writer) { _, _ = io.WriteString(w, "\x15\x03\x03\x00\x02\x02\x46") }
+	words := func(_ *hostile, _ string, w io.Writer) {
+		_, _ = io.WriteString(w, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
+	}
+	refused := func(_ *hostile, _ string, w io.Writer) {
+		_, _ = io.WriteString(w, "HTTP/1.0 400 Bad Request\r\n\r\nno such model\n")
+	}
+	for want, answer := range map[string]func(*hostile, string, io.Writer){
+		"the server ends the connection without an answer; if it speaks https, write https:// in --url": end,
+		"the server speaks https; write https:// in --url":                                              alert,
+		"the server speaks https; write https:// in --url ":                                             words,
+		"": refused,
+	} {
+		h := newHostile(t, false, answer)
+		b := h.prober(t)
+		_, _, err := b.ask(t.Context(), &b.Targets[0], b.Targets[0].Endpoints[0], "GET", b.Targets[0].Base+"/v1/models", nil)
+		if want = strings.TrimSpace(want); want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	plain := newHostile(t, false, end)
+	b := plain.prober(t)
+	target := b.Targets[0]
+	target.TLS, b.TLS = true, &tls.Config{}
+	if _, err := b.dial(t.Context(), &target, target.Endpoints[0]); err == nil || !strings.Contains(err.Error(), "in the TLS handshake; if it speaks http, write http:// in --url") {
+		t.Errorf("https to a server that ends: %v", err)
+	}
+}
+
+// TestRefusalIsOneLine: a gateway's page is a line with its title.
+func TestRefusalIsOneLine(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]string{
+		"<html>\r\n<head><title>502 Bad\nGateway</title></head>\r\n<body>\r\n<center>nginx</center></body></html>": ": a web page: 502 Bad Gateway",
+		"over\n\n  loaded\n": ": over loaded",
+	} {
+		h := newHostile(t, false, func(_ *hostile, _ string, w io.Writer) { _, _ = io.WriteString(w, "HTTP/1.0 502 Bad\r\n\r\n"+answer) })
+		b := h.prober(t)
+		backend, err := b.Backend("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = b.exchange(t.Context(), &b.Targets[0], b.Targets[0].Endpoints[0], backend, []byte("{}"))
+		if err == nil || !strings.HasSuffix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q, want %q", err, want)
+		}
+	}
 }
 
 // TestAskEndsWithItsContext: the first interrupt ends a question whatever the server is doing.
@@ -227,7 +280,7 @@ func TestAskEndsWithItsContext(t *testing.T) {
 func TestConnectTimeoutIncludesTLS(t *testing.T) {
 	b := newHostile(t, true, nil).prober(t)
 	b.ConnectTimeout = 50 * time.Millisecond
-	if _, err := b.Models(t.Context(), &b.Targets[0]); err == nil || !strings.Contains(err.Error(), "no connection within 50ms (--connect-timeout)") {
+	if _, err := b.Models(t.Context(), &b.Targets[0]); err == nil || !strings.Contains(err.Error(), "no connection within 50.0 ms (--connect-timeout)") {
 		t.Error(err)
 	}
 }

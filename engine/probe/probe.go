@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -149,9 +150,9 @@ func (b *Prober) exchange(ctx context.Context, t *workload.Target, addr netip.Ad
 	if status != 200 || d.IsError {
 		message := b.Secrets.FromJSON(d.Error)
 		if err != nil || message == "" {
-			message = b.Secrets.Line(string(answer))
+			message = b.Secrets.Line(titleOf(string(answer)))
 		}
-		return d, &RefusedError{URL: url, Status: status, Message: message}
+		return d, &RefusedError{URL: url, Status: status, Message: strings.Join(strings.Fields(message), " ")}
 	}
 	if err != nil {
 		return d, fmt.Errorf("%w: %s answers a probe with something that is not an answer of this API: %w", ErrProbe, url, b.Secrets.Error(err))
@@ -185,6 +186,16 @@ func parseAnswer(backend api.Backend, answer []byte, d *api.Delta) error {
 	}
 	*d = all
 	return nil
+}
+
+var pageTitle = regexp.MustCompile(`(?is)<title[^>]*>([^<]*)`)
+
+// titleOf is what a web page is called; text that has no title stays as it is.
+func titleOf(text string) string {
+	if title := pageTitle.FindStringSubmatch(text); title != nil {
+		return "a web page: " + title[1]
+	}
+	return text
 }
 
 // RefusedError is a server's answer to a probe that it did not accept.

@@ -15,6 +15,7 @@ import (
 // PrintOptions is how a summary is printed. The zero value is 80 columns without colour.
 type PrintOptions struct {
 	Width  int            // columns of the terminal; 0 = 80
+	Height int            // lines of the terminal; 0 = unknown
 	Colour bool           // ANSI colours
 	Dir    string         // where the results are; "" prints no such line
 	Page   string         // where the HTML page is; "" = there is none

@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	mostLines   = 20 // of a terminal
+	fewestLines = 20 // that Screen may have on any terminal
+	otherLines  = 4  // of a terminal: the command and the next prompt, each perhaps wrapped
 	leastWidth  = 60 // columns; narrower terminals wrap
 	mostWidth   = 100
 	screenLabel = 15 // columns of a label, the two before it included
@@ -49,7 +50,7 @@ type screenLine struct {
 	goes bool // on with the line before
 }
 
-// Screen writes what a run found, on a terminal in at most 20 lines. What is left out there is counted. Last comes what failed, why a
+// Screen writes what a run found, on a terminal in at most 20 lines, or as many as it has room for. What is left out there is counted. Last comes what failed, why a
 // measurement is not valid and what to do, so that this stays in sight. All text from outside is shown as format.Visible has it.
 func Screen(w io.Writer, s *metrics.Summary, o PrintOptions) error {
 	p := &screen{s: s, o: o, width: min(max(cmp.Or(o.Width, 80), leastWidth), mostWidth)}
@@ -100,7 +101,8 @@ func (p *screen) bounded() bool { return p.o.Width > 0 && !p.o.whole }
 
 // shorten leaves lines out, and counts them where it says how to see them.
 func (p *screen) shorten() {
-	for left := 0; p.bounded() && len(p.lines) > mostLines; {
+	most := max(fewestLines, p.o.Height-otherLines)
+	for left := 0; p.bounded() && len(p.lines) > most; {
 		last := 0
 		for i := range p.lines {
 			if p.lines[i].rank >= p.lines[last].rank {
@@ -627,6 +629,9 @@ func (p *screen) files() {
 	} else {
 		line(always, "results", dir)
 	}
+	if p.o.Quiet {
+		return
+	}
 	if more := "fastreplay report"; !p.o.whole {
 		if filepath.Dir(p.o.Dir) != DefaultRoot {
 			more += " " + dir
@@ -645,7 +650,9 @@ func (p *screen) files() {
 func (p *screen) reasons() {
 	v := &p.s.Verdict
 	if DemoWorked(p.s) {
-		p.sentence(always, 3, "machine", punctuality(p.s), "")
+		if !p.o.Quiet {
+			p.sentence(always, 3, "machine", punctuality(p.s), "")
+		}
 		p.add(always, p.o.paint(green, "DEMO OK")+format.Gap+"next: fastreplay --trace FILE --url HOST:8000")
 		return
 	}
@@ -663,6 +670,9 @@ func (p *screen) reasons() {
 		more = "; " + format.Many(int64(n), "further reason") + ": --full"
 	}
 	p.sentence(always, 2, word, r.What+more, style)
+	if p.o.Quiet {
+		return
+	}
 	p.sentence(second, 3, "why", r.Why, bold)
 	p.sentence(always, 2, "do", r.Do, bold)
 }
