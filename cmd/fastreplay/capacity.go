@@ -138,6 +138,9 @@ func (o *capacityOptions) check() (r *options, objectives []capacity.Objective, 
 	case o.slo == "":
 		return nil, nil, errors.New("no objectives; give them with --slo, such as --slo \"ttft.p95<1s tpot.p95<50ms ok>=99.9%\"")
 	}
+	if err := checkNotEmpty("url", strings.Join(o.urls, ",")); err != nil {
+		return nil, nil, err
+	}
 	if objectives, err = capacity.ParseObjectives(o.slo); err != nil {
 		return nil, nil, fmt.Errorf("--slo: %w", err)
 	}

@@ -261,6 +261,7 @@ It takes 6 s, ends with DEMO OK, and shows how punctual this machine is.`,
 	}
 	for _, name := range []string{"output", "scale", "goodput", "require", "full", "json", "verbose", "progress", "quiet"} {
 		if flag := all.Lookup(name); flag != nil {
+			flag.Hidden = name == "goodput" || name == "require" // refused, with the reason
 			c.Flags().AddFlag(flag)
 		}
 	}

@@ -58,7 +58,9 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 				return err
 			}
 			s.Price(price)
-			r.judgeAgain(s)
+			if err := r.judgeAgain(dir, s); err != nil {
+				return err
+			}
 			say := newTerminal(c.ErrOrStderr())
 			if err := writeExports(say, dir, exports, g.slos...); err != nil {
 				if errors.Is(err, export.ErrExists) { // a file in the way is the user's to mend

@@ -139,11 +139,13 @@ func (l *Line) join() error {
 	at := map[string]string{"host": "127.0.0.1", "port": "8000"}
 	rest := l.given[:0]
 	for _, s := range l.given {
-		if (s.Name == "host" || s.Name == "port") && s.Values[0] != "" {
-			at[s.Name] = s.Values[0]
+		if s.Name != "host" && s.Name != "port" {
+			rest = append(rest, s)
 			continue
 		}
-		rest = append(rest, s)
+		if at[s.Name] = s.Values[0]; at[s.Name] == "" {
+			return fmt.Errorf("--%s is empty; is a variable of the shell not set?", s.Name)
+		}
 	}
 	if len(rest) < len(l.given) {
 		if err := l.set(Name{Name: "host", Flag: "url"}, at["host"]+":"+at["port"]); err != nil {
