@@ -205,6 +205,9 @@ func (o *capacityOptions) run(ctx context.Context, out io.Writer, ui *terminal) 
 	if err := l.read(ctx, r, &terminal{w: io.Discard, quiet: true}); err != nil {
 		return orInterrupted(ctx, err)
 	}
+	for _, note := range l.Trace.Lint.Notes() {
+		ui.note("trace: %s", note)
+	}
 	s := &searching{o: o, ui: ui, objectives: objectives, requests: l.Trace.Len()}
 	switch {
 	case s.requests == 0:

@@ -72,11 +72,12 @@ func (l *loader) collect(err error) error {
 
 // Lint counts what was wrong with a trace that was taken nevertheless. It is about the whole file, not the selection.
 type Lint struct {
-	Repaired int      // rows that were repaired
-	Dropped  int      // rows that were dropped (Options.Lenient, Options.Collect)
-	Faults   []Fault  // the first ten of the dropped rows
-	Refusals []Fault  // why the file as a whole would be refused; only with Options.Collect
-	Unsent   []string // keys of bodies beside a prompt verbatim, which the format skips, in the first rows of a file
+	Repaired  int      // rows that were repaired
+	Dropped   int      // rows that were dropped (Options.Lenient, Options.Collect)
+	Faults    []Fault  // the first ten of the dropped rows
+	Refusals  []Fault  // why the file as a whole would be refused; only with Options.Collect
+	UnitDoubt string   // why the time unit, which nobody gave, may be another one; "" = it is plausible
+	Unsent    []string // keys of bodies beside a prompt verbatim, which the format skips, in the first rows of a file
 
 	MissingIDs int // repaired: fewer hash ids than blocks; the rest of the prompt is unique to the row
 	SurplusIDs int // repaired: more hash ids than blocks; the surplus is ignored
@@ -101,6 +102,9 @@ func (l *Lint) Notes() []string {
 		if n > 0 {
 			notes = append(notes, fmt.Sprintf(format, n, plural(n)))
 		}
+	}
+	if l.UnitDoubt != "" {
+		notes = append(notes, l.UnitDoubt)
 	}
 	add(l.MissingIDs, "%d row%s repaired: fewer hash ids than blocks, the missing blocks are unique to the row")
 	add(l.SurplusIDs, "%d row%s repaired: more hash ids than blocks, the surplus is ignored")
@@ -147,6 +151,13 @@ const (
 	// million.
 	maxTokenRate = 10_000_000
 	fastRows     = 100
+	// The unit is doubted in a note where another one is as likely: from doubtRows rows on, above doubtRate requests or doubtTokenRate
+	// input tokens a second, which in seconds are a request in 10 s or 200 tokens a second; and if a unit of seconds makes one request
+	// in doubtGap, which in milliseconds are 100 a second.
+	doubtRows      = 5
+	doubtRate      = 100
+	doubtTokenRate = 200_000
+	doubtGap       = 10 * time.Second
 	// maxMismatchPercent is the share of rows with hash ids of which the number of ids may not fit the length. More
 	// means that the block size is wrong, not the rows.
 	maxMismatchPercent = 5
@@ -154,7 +165,7 @@ const (
 	maxBlockShift = 16
 )
 
-// refuseUnit is the error for a span in ns that suggests another time unit.
+// refuseUnit is the error for a span in ns that another time unit must have made. One that another unit may have made is noted.
 func (l *loader) refuseUnit(spanNS int64) error {
 	if l.timed == 0 || l.o.TimeUnit != 0 || l.format.surely || spanNS == 0 {
 		return nil
@@ -166,7 +177,7 @@ func (l *loader) refuseUnit(spanNS int64) error {
 	}
 	span := time.Duration(spanNS)
 	gap := span / time.Duration(max(rows-1, 1))
-	rate := tokens / span.Seconds()
+	rate, perS := tokens/span.Seconds(), float64(rows-1)/span.Seconds()
 	switch {
 	case span > maxSpan || rows >= slowRows && gap > maxMeanGap:
 		return l.refuseSpan(fmt.Sprintf("%d rows over %v, one every %v on average", rows, span, gap),
@@ -174,6 +185,11 @@ func (l *loader) refuseUnit(spanNS int64) error {
 	case rows >= fastRows && rate > maxTokenRate:
 		return l.refuseSpan(fmt.Sprintf("%d rows within %v, %.0f input tokens a second", rows, span, rate),
 			min(l.TimeUnit*1000, time.Second))
+	case rows < doubtRows:
+	case l.TimeUnit < time.Second && (perS > doubtRate || rate > doubtTokenRate):
+		l.Lint.UnitDoubt = fmt.Sprintf("%d rows within %v, %.0f requests and %.0f input tokens a second: if the timestamps are seconds, give --time-unit s", rows, span, perS, rate)
+	case l.TimeUnit == time.Second && gap > doubtGap:
+		l.Lint.UnitDoubt = fmt.Sprintf("%d rows over %v, one in %v: if the timestamps are milliseconds, give --time-unit ms", rows, span, gap)
 	}
 	return nil
 }
