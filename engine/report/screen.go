@@ -182,6 +182,8 @@ func (p *screen) head() {
 	lead := p.o.paint(style, word) + format.Gap
 	if text := s.Failed(); text != "" {
 		word, lead = word+format.Gap+text, lead+p.o.paint(red, text)+format.Gap
+	} else if text := few(s); text != "" {
+		word, lead = word+format.Gap+text, lead+text+format.Gap
 	}
 	tail := format.Gap + s.Length()
 	room := p.width - format.Columns(word+format.Gap+tail)
@@ -193,6 +195,18 @@ func (p *screen) head() {
 		}
 	}
 	p.add(always, lead+what+tail)
+}
+
+// fewRequests is how many requests no verdict can be proud of: below it a p99 is the maximum.
+const fewRequests = 100
+
+// few says over how few requests a verdict is; "" if they are enough, or if the words on failures say it.
+func few(s *metrics.Summary) string {
+	n := s.Requests.OK
+	if n == 0 || n >= fewRequests || s.Requests.Failed > 0 {
+		return ""
+	}
+	return "over " + format.Many(n, "request") + " only"
 }
 
 // Title says what a run replays, how, and where it goes; as the trace and the servers are called.
@@ -646,13 +660,16 @@ func (p *screen) reasons() {
 	v := &p.s.Verdict
 	if DemoWorked(p.s) {
 		p.sentence(always, 3, "machine", punctuality(p.s), "")
-		p.add(always, p.o.paint(green, "DEMO OK")+format.Gap+"next: fastreplay --trace FILE --url HOST:8000")
+		p.add(always, p.o.paint(green, "DEMO OK")+format.Gap+"next: fastreplay FILE --url HOST:8000")
 		return
 	}
 	if n := v.Missed(); n > 0 {
 		defer p.sentence(always, 1, "MISSED", fmt.Sprintf("%d of %s", n, format.Many(int64(len(v.Objectives)), "objective")), red)
 	}
 	p.sentence(always, 2, "FAILED", p.s.FailedWhere(), red)
+	if p.unjudged() {
+		p.sentence(always, 2, "exit 0", "no objective about failures was given: --max-error-rate 0.01 sets one", bold)
+	}
 	if len(v.Reasons) == 0 {
 		return
 	}
@@ -665,6 +682,15 @@ func (p *screen) reasons() {
 	p.sentence(always, 2, word, r.What+more, style)
 	p.sentence(second, 3, "why", r.Why, bold)
 	p.sentence(always, 2, "do", r.Do, bold)
+}
+
+// unjudged reports whether requests failed, and the exit code is 0 since no objective is about that.
+func (p *screen) unjudged() bool {
+	v := &p.s.Verdict
+	if p.s.Requests.Failed == 0 || p.s.Run.Partial || !v.Valid || v.Missed() > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(v.Objectives, func(o metrics.Objective) bool { return o.Metric == "error_rate" || o.Metric == "goodput" })
 }
 
 // sentence adds text behind a word, on a terminal in at most so many lines. Clauses that do not fit there are left out, and counted.
