@@ -70,13 +70,15 @@ func (l *loader) collect(err error) error {
 	return nil
 }
 
-// Lint counts what was wrong with a trace that was taken nevertheless. It is about the whole file, not the selection.
+// Lint counts what was wrong with a trace that was taken nevertheless. It is about the whole file, but where it says selection.
 type Lint struct {
 	Repaired  int      // rows that were repaired
 	Dropped   int      // rows that were dropped (Options.Lenient, Options.Collect)
 	Faults    []Fault  // the first ten of the dropped rows
 	Refusals  []Fault  // why the file as a whole would be refused; only with Options.Collect
 	UnitDoubt string   // why the time unit, which nobody gave, may be another one; "" = it is plausible
+	CutJobs   int      // of the selection: jobs of which it has some requests and not all
+	OfJobs    int      // of the selection: jobs in it
 	Unsent    []string // keys of bodies beside a prompt verbatim, which the format skips, in the first rows of a file
 
 	MissingIDs int // repaired: fewer hash ids than blocks; the rest of the prompt is unique to the row
@@ -105,6 +107,10 @@ func (l *Lint) Notes() []string {
 	}
 	if l.UnitDoubt != "" {
 		notes = append(notes, l.UnitDoubt)
+	}
+	if l.CutJobs > 0 {
+		const why = "%d of %d jobs cut: --limit, --from and --to select requests, so the times of these jobs are not the recorded ones; --amplify 0.1 alone takes a tenth of the jobs, each whole"
+		notes = append(notes, fmt.Sprintf(why, l.CutJobs, l.OfJobs))
 	}
 	add(l.MissingIDs, "%d row%s repaired: fewer hash ids than blocks, the missing blocks are unique to the row")
 	add(l.SurplusIDs, "%d row%s repaired: more hash ids than blocks, the surplus is ignored")
@@ -153,7 +159,7 @@ const (
 	fastRows     = 100
 	// The unit is doubted in a note where another one is as likely: from doubtRows rows on, above doubtRate requests or doubtTokenRate
 	// input tokens a second, which in seconds are a request in 10 s or 200 tokens a second; and if a unit of seconds makes one request
-	// in doubtGap, which in milliseconds are 100 a second.
+	// in doubtGap, which in milliseconds are 100 a second, or of fewer than slowRows one in maxMeanGap.
 	doubtRows      = 5
 	doubtRate      = 100
 	doubtTokenRate = 200_000
@@ -188,7 +194,7 @@ func (l *loader) refuseUnit(spanNS int64) error {
 	case rows < doubtRows:
 	case l.TimeUnit < time.Second && (perS > doubtRate || rate > doubtTokenRate):
 		l.Lint.UnitDoubt = fmt.Sprintf("%d rows within %v, %.0f requests and %.0f input tokens a second: if the timestamps are seconds, give --time-unit s", rows, span, perS, rate)
-	case l.TimeUnit == time.Second && gap > doubtGap:
+	case l.TimeUnit == time.Second && (gap > maxMeanGap || rows >= slowRows && gap > doubtGap):
 		l.Lint.UnitDoubt = fmt.Sprintf("%d rows over %v, one in %v: if the timestamps are milliseconds, give --time-unit ms", rows, span, gap)
 	}
 	return nil

@@ -148,3 +148,37 @@ func TestUnitDoubts(t *testing.T) {
 		}
 	}
 }
+
+// TestCutJobs: a selection that takes some of a job's requests and leaves others out says so, since a job's time is then not its own.
+func TestCutJobs(t *testing.T) {
+	const sample = "../../bench/samples/weka.jsonl"
+	all := must(Open(sample, Options{}))(t)
+	last := time.Duration(all.SpanNS()) + 1
+	for _, c := range []struct {
+		o   Options
+		cut bool
+	}{
+		{Options{}, false}, {Options{Limit: all.Len()}, false}, {Options{Limit: all.Len() - 1}, true}, {Options{Limit: 20}, true},
+		{Options{From: last / 2}, true}, {Options{To: last / 2}, true}, {Options{To: last}, false},
+	} {
+		tr := must(Open(sample, c.o))(t)
+		whole, taken := map[string]int{}, map[string]int{}
+		for i := range all.Len() {
+			whole[all.JobName(i)]++
+		}
+		for i := range tr.Len() {
+			taken[tr.JobName(i)]++
+		}
+		cut := 0
+		for job, n := range taken {
+			if n < whole[job] {
+				cut++
+			}
+		}
+		said := strings.Join(tr.Lint.Notes(), "|")
+		want := fmt.Sprintf("%d of %d jobs cut", cut, len(taken))
+		if c.cut != (cut > 0) || c.cut != strings.Contains(said, "jobs cut") || c.cut && !strings.Contains(said, want) {
+			t.Errorf("%+v: %q, want %q", c.o, said, want)
+		}
+	}
+}
