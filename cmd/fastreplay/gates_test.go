@@ -108,3 +108,33 @@ func runLine(t *testing.T, line string) (code int, said string) {
 	code = run(t.Context(), strings.Fields(line), stdio{strings.NewReader(""), io.Discard, &errs})
 	return code, errs.String()
 }
+
+// TestTraceFromStandardInput: - is a trace wherever a file is. What has been read once is not read again, and not for two purposes.
+func TestTraceFromStandardInput(t *testing.T) {
+	const sample = "../../bench/samples/mooncake-small.jsonl"
+	for _, line := range []string{"- --dry-run", "--trace - --dry-run", "inspect -", "profile --input-file - --dry-run", "convert - --format mooncake"} {
+		in, err := os.Open(sample)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := os.Stdin
+		os.Stdin = in
+		code, said := runLine(t, line)
+		os.Stdin = before
+		_ = in.Close()
+		if code != exitOK {
+			t.Errorf("%s: exit code %d, %s", line, code, said)
+		}
+	}
+	config := configFile(t, "trace: ['-']\n")
+	_, _, err := typed("--config", config)
+	if err == nil || !strings.Contains(err.Error(), "standard input, which cannot be read again") {
+		t.Errorf("a trace that was read already: %v", err)
+	}
+	if _, _, err = typed("-", "--config", config); err != nil {
+		t.Errorf("a trace that is piped again: %v", err)
+	}
+	if _, err = given(t, "- --start-at -"); err == nil || !strings.Contains(err.Error(), "standard input cannot have both") {
+		t.Errorf("a trace and a moment: %v", err)
+	}
+}

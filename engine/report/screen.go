@@ -651,7 +651,11 @@ func (p *screen) files() {
 		line(always, "more", more+" --full"+notes)
 	}
 	if !p.s.Run.Demo {
-		line(third, "again", "fastreplay --config "+filepath.Join(dir, PlanName))
+		again := "fastreplay "
+		if p.s.Workload.Trace == "stdin" { // the trace is to be piped once more
+			again += "- "
+		}
+		line(third, "again", again+"--config "+filepath.Join(dir, PlanName))
 	}
 }
 
