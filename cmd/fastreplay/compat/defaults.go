@@ -3,8 +3,10 @@ package compat
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -119,6 +121,28 @@ func (l *Line) vllmDefaults() error {
 		{"extra-inputs", "max_tokens:256", "--custom-output-len 256", own && !l.Given("custom-output-len")},
 		{"extra-inputs", "ignore_eos:true", "", own && forced},
 	})
+}
+
+// readMultiplier takes vLLM's seconds to a unit of timestamps: the largest of ours that is not larger, and the rest as a speed.
+func (l *Line) readMultiplier(text string) error {
+	factor, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(factor > 0) || math.IsInf(factor, 0) {
+		return fmt.Errorf("--timed-trace-sec-multiplier %q: want a number of seconds above 0", text)
+	}
+	unit, seconds := "ns", 1e-9
+	for _, larger := range []string{"us", "ms", "s"} {
+		if next := seconds * 1000; factor >= next*(1-1e-9) {
+			unit, seconds = larger, next
+		}
+	}
+	scale := seconds / factor
+	if math.Abs(scale-1) > 1e-9 {
+		if err := l.set(Name{Name: "timed-trace-sec-multiplier", Flag: "scale"}, strconv.FormatFloat(scale, 'g', 12, 64)); err != nil {
+			return err
+		}
+		l.note("--timed-trace-sec-multiplier %s: timestamps are read in %s and sent at --scale %.6g", text, unit, scale)
+	}
+	return l.set(Name{Name: "timed-trace-sec-multiplier", Flag: "time-unit"}, unit)
 }
 
 // noteReplayer notes where a trace-replayer's defaults are not ours; each of its command lines has a --tokenizer-config.
