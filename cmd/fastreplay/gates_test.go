@@ -138,3 +138,17 @@ func TestTraceFromStandardInput(t *testing.T) {
 		t.Errorf("a trace and a moment: %v", err)
 	}
 }
+
+// TestShortenedTraceIsTaught: how to keep a long trace short stands where one looks first.
+func TestShortenedTraceIsTaught(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	help := helpOf(t, newRootCommand(), "--help")
+	for _, flag := range []string{"--from", "--to", "--limit", "--duration"} {
+		if !strings.Contains(string(readme), flag+" ") || !strings.Contains(help, flag+" ") {
+			t.Errorf("the README and --help do not both have %s", flag)
+		}
+	}
+}

@@ -179,8 +179,8 @@ func (o *options) groups() (all []flagGroup) {
 // firstFlags are those of the first help screen.
 func firstFlags() []string {
 	return []string{
-		"trace", "format", "limit", "config", "scale", "amplify", "rate", "concurrency", "duration", "warmup", "sessions",
-		"url", "route", "model", "api", "header", "api-key-file", "tokenizer", "no-stream", "output", "require", "goodput", "json", "dry-run",
+		"trace", "limit", "from", "to", "config", "scale", "amplify", "rate", "concurrency", "duration", "warmup", "sessions",
+		"url", "model", "api", "header", "api-key-file", "tokenizer", "no-stream", "output", "require", "goodput", "json", "dry-run",
 	}
 }
 
@@ -336,7 +336,7 @@ func addRowFlags(f *pflag.FlagSet, read *trace.Options) {
 	}
 	f.Var(&value[string]{to: new(string), parse: badRows, words: words, text: "refuse"}, "bad-rows", "bad rows: refuse the trace, drop them, or be strict and refuse rows that would be repaired, too")
 	f.VarP(countFlag(&read.Limit, ""), "limit", "n", "take the first `N` requests of the selection")
-	addSeconds(f, &read.From, "from", "", 0, "take rows from this trace time on, counted from the earliest row")
+	addSeconds(f, &read.From, "from", "", 0, "take rows from this trace time on; it counts from the earliest row")
 	addSeconds(f, &read.To, "to", "", 0, "take rows up to this trace time")
 }
 
