@@ -138,6 +138,9 @@ func (o *capacityOptions) check() (r *options, objectives []capacity.Objective, 
 	case o.slo == "":
 		return nil, nil, errors.New("no objectives; give them with --slo, such as --slo \"ttft.p95<1s tpot.p95<50ms ok>=99.9%\"")
 	}
+	if err := checkNotEmpty("url", strings.Join(o.urls, ",")); err != nil {
+		return nil, nil, err
+	}
 	if objectives, err = capacity.ParseObjectives(o.slo); err != nil {
 		return nil, nil, fmt.Errorf("--slo: %w", err)
 	}
@@ -201,6 +204,9 @@ func (o *capacityOptions) run(ctx context.Context, out io.Writer, ui *terminal) 
 	l.Work = new(workload.Work)
 	if err := l.read(ctx, r, &terminal{w: io.Discard, quiet: true}); err != nil {
 		return orInterrupted(ctx, err)
+	}
+	for _, note := range l.Trace.Lint.Notes() {
+		ui.note("trace: %s", note)
 	}
 	s := &searching{o: o, ui: ui, objectives: objectives, requests: l.Trace.Len()}
 	switch {

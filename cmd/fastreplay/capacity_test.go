@@ -60,7 +60,7 @@ func TestCapacityRefuses(t *testing.T) {
 	} {
 		var err strings.Builder
 		code := run(context.Background(), append([]string{"capacity"}, args...), stdio{strings.NewReader(""), io.Discard, &err})
-		if said := err.String(); code != exitUsage || !strings.Contains(said, want) || strings.Count(said, "\n") != 1 {
+		if said := err.String(); code != exitUsage || !strings.Contains(said, want) || strings.Count(said, "\n") != 1+strings.Count(said, "note: trace: ") {
 			t.Errorf("%v: exit %d: %s\nwant %s", args, code, said, want)
 		}
 	}

@@ -111,6 +111,9 @@ func (o *comparison) run(c *cobra.Command, words, flags []string) error {
 	broken := false
 	for _, r := range results {
 		for _, id := range []compare.Identity{r.A, r.B} {
+			if len(o.gates) > 0 && id.Demo {
+				return fmt.Errorf("--fail-if: "+wasDemo, id.Dirs[0])
+			}
 			if len(o.gates) > 0 && id.Verdict == strings.ToUpper(string(metrics.Invalid)) {
 				return &exitError{exitInvalid, fmt.Sprintf("--fail-if cannot be judged: a run of %s is INVALID (fastreplay report %s)", id.Name, id.Dirs[0])}
 			}

@@ -28,11 +28,14 @@ type ownFile struct {
 	Workload struct{ Fingerprint string }
 }
 
-// readConfig reads a file of flags: a mapping of their names to values, or to lists of them. The path "" is no file, and a run's directory is its run.json. A run.json or
+// readConfig reads a file of flags: a mapping of their names to values, or to lists of them. Without --config there is none, and a run's directory is its run.json. A run.json or
 // summary.json has the flags of its run, and the fingerprint of what it sent; "" of any other file.
 func readConfig(path string, flags *pflag.FlagSet) (file []compat.Setting, fingerprint string, err error) {
-	if path == "" {
+	if !flags.Changed("config") {
 		return nil, "", nil
+	}
+	if err := checkNotEmpty("config", path); err != nil {
+		return nil, "", err
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, report.PlanName)
@@ -84,9 +87,12 @@ func configValues(name string, node *yaml.Node) (values []string, err error) {
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
 	}
-	list := []*yaml.Node{node}
+	list, none := []*yaml.Node{node}, fmt.Errorf("%s has no value; give one, or true or false for a switch", name)
 	if node.Kind == yaml.SequenceNode {
 		list = node.Content
+	}
+	if len(list) == 0 {
+		return nil, none
 	}
 	for _, n := range list {
 		if n.Kind == yaml.AliasNode {
@@ -96,7 +102,7 @@ func configValues(name string, node *yaml.Node) (values []string, err error) {
 		case n.Kind != yaml.ScalarNode:
 			return nil, fmt.Errorf("%s: want a value, or a list of values", name)
 		case n.Tag == "!!null":
-			return nil, fmt.Errorf("%s has no value; give one, or true or false for a switch", name)
+			return nil, none
 		}
 		values = append(values, n.Value)
 	}

@@ -48,7 +48,7 @@ func TestConfig(t *testing.T) {
 		{"header: ['A: b', 'C: d']\n", "x -H E:f", "--header E:f", nil},
 		{"temperature: 0\nextra-inputs: [\"a:1\"]\n", "x", "--extra-inputs a:1,temperature:0", []string{"extra-inputs"}},
 		{"cold: off\nrealtime: off\n", "x", "--cold off --realtime off", []string{"cold", "realtime"}},
-		{"scale: &s 2\nmax-error-rate: 0.5\nwarmup: *s\n", "x", "--scale 2 --max-error-rate 0.5 --warmup 2", []string{"max-error-rate", "scale", "warmup"}},
+		{"scale: &s 2\nmax-error-rate: 0.5\nwarmup: *s\nurl: h:1\n", "x", "--scale 2 --max-error-rate 0.5 --url h:1 --warmup 2", []string{"max-error-rate", "scale", "url", "warmup"}},
 		{"tokenizer: Qwen/Qwen3-8B\nworkers-max: 4\n", "x", "", []string{"tokenizer"}},
 		{"{rate: 10, seed: 7}", "x", "--rate 10 --seed 7", []string{"rate", "seed"}},
 	} {

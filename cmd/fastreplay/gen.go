@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -323,6 +324,6 @@ func madeTrace(spec string, seed uint64, read trace.Options) (*trace.Trace, erro
 	if read.Format != "" && read.Format != t.Format {
 		return nil, errors.New("--format is about a file")
 	}
-	read.Format, read.BlockTokens = t.Format, t.BlockTokens
+	read.Format, read.BlockTokens, read.TimeUnit = t.Format, t.BlockTokens, cmp.Or(read.TimeUnit, t.TimeUnit)
 	return trace.Read(&rows, compat.Made+spec, read)
 }

@@ -209,7 +209,7 @@ func checkWords(c *cobra.Command, words []string) error {
 		return nil
 	}
 	word := words[0]
-	if _, err := os.Stat(word); !errors.Is(err, os.ErrNotExist) || strings.ContainsAny(word, "./:") {
+	if _, err := os.Stat(word); !errors.Is(err, os.ErrNotExist) || word == "-" || strings.ContainsAny(word, "./:") {
 		return nil
 	}
 	hint := "; `fastreplay help` lists the commands"

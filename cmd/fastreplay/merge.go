@@ -50,7 +50,9 @@ count as not sent. Exit codes are those of a run.`,
 			if end(); err != nil {
 				return &exitError{exitInvalid, errors.Join(err, os.RemoveAll(dir)).Error()}
 			}
-			r.judgeAgain(s)
+			if err := r.judgeAgain(dir, s); err != nil {
+				return err
+			}
 			page := writePage(dir, s, ui)
 			if asJSON {
 				if err := report.EncodeJSON(c.OutOrStdout(), s); err != nil {

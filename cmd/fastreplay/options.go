@@ -179,8 +179,8 @@ func (o *options) groups() (all []flagGroup) {
 // firstFlags are those of the first help screen.
 func firstFlags() []string {
 	return []string{
-		"trace", "format", "limit", "config", "scale", "amplify", "rate", "concurrency", "duration", "warmup", "sessions",
-		"url", "route", "model", "api", "header", "api-key-file", "tokenizer", "no-stream", "output", "require", "goodput", "json", "dry-run",
+		"trace", "limit", "from", "to", "config", "scale", "amplify", "rate", "concurrency", "duration", "warmup", "sessions",
+		"url", "model", "api", "header", "api-key-file", "tokenizer", "no-stream", "output", "require", "goodput", "json", "dry-run",
 	}
 }
 
@@ -336,7 +336,7 @@ func addRowFlags(f *pflag.FlagSet, read *trace.Options) {
 	}
 	f.Var(&value[string]{to: new(string), parse: badRows, words: words, text: "refuse"}, "bad-rows", "bad rows: refuse the trace, drop them, or be strict and refuse rows that would be repaired, too")
 	f.VarP(countFlag(&read.Limit, ""), "limit", "n", "take the first `N` requests of the selection")
-	addSeconds(f, &read.From, "from", "", 0, "take rows from this trace time on, counted from the earliest row")
+	addSeconds(f, &read.From, "from", "", 0, "take rows from this trace time on; it counts from the earliest row")
 	addSeconds(f, &read.To, "to", "", 0, "take rows up to this trace time")
 }
 
@@ -367,12 +367,49 @@ func (o *options) complete(args []string) error {
 		}
 		return err
 	}
-	for _, step := range []func() error{o.splitTargets, arrivals, o.checkSessions, o.goodput.complete, o.completeLimits, extra, o.checkShard, o.checkStart} {
+	for _, step := range []func() error{o.checkServer, o.splitTargets, arrivals, o.checkSessions, o.goodput.complete, o.completeLimits, extra, o.checkShard, o.checkStart} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
 	return o.check()
+}
+
+// checkServer refuses the name of a server that an unset variable of the shell has left empty, and objectives without a server: a run
+// without one is a demo, and they would judge our own mock.
+func (o *options) checkServer() error {
+	for _, flag := range []string{"url", "targets", "endpoint"} { // the last may be the URL, as trace-replayer has it
+		text := map[string]string{"url": strings.Join(o.urls, ","), "targets": o.targetsFile, "endpoint": o.endpoint}[flag]
+		if !o.given(flag) || flag == "endpoint" && len(o.urls) > 0 {
+			continue
+		}
+		if err := checkNotEmpty(flag, text); err != nil {
+			return err
+		}
+	}
+	if len(o.urls) > 0 || o.targetsFile != "" || o.dryRun {
+		return nil
+	}
+	for _, gate := range []string{"require", "max-error-rate", "goodput"} {
+		if o.given(gate) {
+			return fmt.Errorf("--%s judges a server, and none is named: it would judge the embedded mock; name it, as in `fastreplay FILE --url HOST:PORT`", gate)
+		}
+	}
+	return nil
+}
+
+// checkNotEmpty refuses a list of texts with commas between them if one is empty, or is a flag.
+func checkNotEmpty(flag, list string) error {
+	for text := range strings.SplitSeq(list, ",") {
+		text = strings.TrimSpace(text)
+		if text == "" {
+			return fmt.Errorf("--%s is empty; is a variable of the shell not set?", flag)
+		}
+		if strings.HasPrefix(text, "--") {
+			return fmt.Errorf("--%s takes %s as its value; is a variable of the shell not set?", flag, text)
+		}
+	}
+	return nil
 }
 
 // splitTargets takes several servers with commas between them, as others do, but only one model.
@@ -472,13 +509,21 @@ func (r *requirements) check() error {
 	return nil
 }
 
-// judgeAgain puts these objectives in place of the run's own, if there are any.
-func (r *requirements) judgeAgain(s *metrics.Summary) {
-	if len(r.require) > 0 {
-		s.Limits.Require = r.require
-		s.Verdict.Objectives = metrics.Objectives(s, s.Verdict.Unsafe)
+// judgeAgain puts these objectives in place of the run's own, if there are any. A demo is not judged.
+func (r *requirements) judgeAgain(dir string, s *metrics.Summary) error {
+	if len(r.require) == 0 {
+		return nil
 	}
+	if s.Run.Demo {
+		return fmt.Errorf("--require: "+wasDemo, dir)
+	}
+	s.Limits.Require = r.require
+	s.Verdict.Objectives = metrics.Objectives(s, s.Verdict.Unsafe)
+	return nil
 }
+
+// wasDemo is why a run is not judged.
+const wasDemo = "%s was a demo against the embedded mock, and says nothing of a server; give a run that was made with --url"
 
 // ending is the exit code of a report, as that of a run: a report without objectives judges nothing.
 func (r *requirements) ending(s *metrics.Summary) error {

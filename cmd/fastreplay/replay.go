@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,6 +62,9 @@ func (o *options) translate(args []string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if slices.Contains(o.line.FromFile, "trace") && slices.Contains(o.traces, "-") {
+		return fmt.Errorf("--config %s: its trace came from standard input, which cannot be read again; pipe it once more, as in `fastreplay - --config …`", o.config)
 	}
 	o.read.FileTime = o.line.FileTime
 	return o.complete(args)
@@ -261,6 +265,7 @@ It takes 6 s, ends with DEMO OK, and shows how punctual this machine is.`,
 	}
 	for _, name := range []string{"output", "scale", "goodput", "require", "full", "json", "verbose", "progress", "quiet"} {
 		if flag := all.Lookup(name); flag != nil {
+			flag.Hidden = name == "goodput" || name == "require" // refused, with the reason
 			c.Flags().AddFlag(flag)
 		}
 	}

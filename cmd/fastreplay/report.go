@@ -59,7 +59,9 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 				return err
 			}
 			s.Price(price)
-			r.judgeAgain(s)
+			if err := r.judgeAgain(dir, s); err != nil {
+				return err
+			}
 			say, screen := newTerminal(c.ErrOrStderr()), newTerminal(c.OutOrStdout())
 			say.quiet, screen.quiet = quiet, quiet
 			if err := writeExports(say, dir, exports, g.slos...); err != nil {

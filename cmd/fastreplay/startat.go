@@ -37,6 +37,8 @@ func parseStart(text string) (s startMoment, err error) {
 // checkStart refuses a moment that is over, if no run may be late, and what does not say when shards begin.
 func (o *options) checkStart() error {
 	switch {
+	case o.start.asked && slices.Contains(o.traces, "-"):
+		return errors.New("--start-at - and a trace of -: standard input cannot have both; give the trace as a file")
 	case o.barrier == "":
 	case !o.isShard():
 		return errors.New("--start-barrier: it is where shards begin together; say which one this is, with --shard")

@@ -70,14 +70,17 @@ func (l *loader) collect(err error) error {
 	return nil
 }
 
-// Lint counts what was wrong with a trace that was taken nevertheless. It is about the whole file, not the selection.
+// Lint counts what was wrong with a trace that was taken nevertheless. It is about the whole file, but where it says selection.
 type Lint struct {
-	Repaired int      // rows that were repaired
-	Dropped  int      // rows that were dropped (Options.Lenient, Options.Collect)
-	Faults   []Fault  // the first ten of the dropped rows
-	Refusals []Fault  // why the file as a whole would be refused; only with Options.Collect
-	Found    []string // places in a named directory of the files that were read
-	Unsent   []string // keys of bodies beside a prompt verbatim, which the format skips, in the first rows of a file
+	Repaired  int      // rows that were repaired
+	Dropped   int      // rows that were dropped (Options.Lenient, Options.Collect)
+	Faults    []Fault  // the first ten of the dropped rows
+	Refusals  []Fault  // why the file as a whole would be refused; only with Options.Collect
+	UnitDoubt string   // why the time unit, which nobody gave, may be another one; "" = it is plausible
+	CutJobs   int      // of the selection: jobs of which it has some requests and not all
+	OfJobs    int      // of the selection: jobs in it
+	Found     []string // places in a named directory of the files that were read
+	Unsent    []string // keys of bodies beside a prompt verbatim, which the format skips, in the first rows of a file
 
 	MissingIDs int // repaired: fewer hash ids than blocks; the rest of the prompt is unique to the row
 	SurplusIDs int // repaired: more hash ids than blocks; the surplus is ignored
@@ -105,6 +108,13 @@ func (l *Lint) Notes() []string {
 	}
 	if len(l.Found) > 0 {
 		notes = append(notes, fmt.Sprintf("%d file%s found in the directory: %s", len(l.Found), plural(len(l.Found)), shown(l.Found)))
+	}
+	if l.UnitDoubt != "" {
+		notes = append(notes, l.UnitDoubt)
+	}
+	if l.CutJobs > 0 {
+		const why = "%d of %d jobs cut: --limit, --from and --to select requests, so the times of these jobs are not the recorded ones; --amplify 0.1 alone takes a tenth of the jobs, each whole"
+		notes = append(notes, fmt.Sprintf(why, l.CutJobs, l.OfJobs))
 	}
 	add(l.MissingIDs, "%d row%s repaired: fewer hash ids than blocks, the missing blocks are unique to the row")
 	add(l.SurplusIDs, "%d row%s repaired: more hash ids than blocks, the surplus is ignored")
@@ -151,6 +161,13 @@ const (
 	// million.
 	maxTokenRate = 10_000_000
 	fastRows     = 100
+	// The unit is doubted in a note where another one is as likely: from doubtRows rows on, above doubtRate requests or doubtTokenRate
+	// input tokens a second, which in seconds are a request in 10 s or 200 tokens a second; and if a unit of seconds makes one request
+	// in doubtGap, which in milliseconds are 100 a second, or of fewer than slowRows one in maxMeanGap.
+	doubtRows      = 5
+	doubtRate      = 100
+	doubtTokenRate = 200_000
+	doubtGap       = 10 * time.Second
 	// maxMismatchPercent is the share of rows with hash ids of which the number of ids may not fit the length. More
 	// means that the block size is wrong, not the rows.
 	maxMismatchPercent = 5
@@ -158,7 +175,7 @@ const (
 	maxBlockShift = 16
 )
 
-// refuseUnit is the error for a span in ns that suggests another time unit.
+// refuseUnit is the error for a span in ns that another time unit must have made. One that another unit may have made is noted.
 func (l *loader) refuseUnit(spanNS int64) error {
 	if l.timed == 0 || l.o.TimeUnit != 0 || l.format.surely || spanNS == 0 {
 		return nil
@@ -170,7 +187,7 @@ func (l *loader) refuseUnit(spanNS int64) error {
 	}
 	span := time.Duration(spanNS)
 	gap := span / time.Duration(max(rows-1, 1))
-	rate := tokens / span.Seconds()
+	rate, perS := tokens/span.Seconds(), float64(rows-1)/span.Seconds()
 	switch {
 	case span > maxSpan || rows >= slowRows && gap > maxMeanGap:
 		return l.refuseSpan(fmt.Sprintf("%d rows over %v, one every %v on average", rows, span, gap),
@@ -178,6 +195,11 @@ func (l *loader) refuseUnit(spanNS int64) error {
 	case rows >= fastRows && rate > maxTokenRate:
 		return l.refuseSpan(fmt.Sprintf("%d rows within %v, %.0f input tokens a second", rows, span, rate),
 			min(l.TimeUnit*1000, time.Second))
+	case rows < doubtRows:
+	case l.TimeUnit < time.Second && (perS > doubtRate || rate > doubtTokenRate):
+		l.Lint.UnitDoubt = fmt.Sprintf("%d rows within %v, %.0f requests and %.0f input tokens a second: if the timestamps are seconds, give --time-unit s", rows, span, perS, rate)
+	case l.TimeUnit == time.Second && (gap > maxMeanGap || rows >= slowRows && gap > doubtGap):
+		l.Lint.UnitDoubt = fmt.Sprintf("%d rows over %v, one in %v: if the timestamps are milliseconds, give --time-unit ms", rows, span, gap)
 	}
 	return nil
 }

@@ -105,3 +105,80 @@ func TestUnitThresholds(t *testing.T) {
 		}
 	}
 }
+
+// TestUnitDoubts: seconds read as milliseconds are noted at any plausible rate, and milliseconds read as seconds. Where the unit is
+// given, or the format has only one, nothing is doubted.
+func TestUnitDoubts(t *testing.T) {
+	azure := "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+	for i := range 50 {
+		azure += fmt.Sprintf("2023-11-16 18:17:03.%03d0000,4808,10\n", i)
+	}
+	slow := ""
+	for i := range 15 {
+		slow += fmt.Sprintf(`{"chat_id":%d,"parent_chat_id":-1,"timestamp":%d,"input_length":16,"output_length":1,"type":"text","turn":1,"hash_ids":[1]}`+"\n", i, i*3000)
+	}
+	const fast, late = "if the timestamps are seconds, give --time-unit s", "if the timestamps are milliseconds, give --time-unit ms"
+	for _, c := range []struct {
+		name, text, want string
+		unit             time.Duration
+	}{
+		{"one request a second, in seconds", evenTrace(60, 1, 500), fast, 0},
+		{"written by hand", evenTrace(5, 1, 10), fast, 0},
+		{"one in ten seconds", evenTrace(60, 9.9, 10), fast, 0},
+		{"long prompts, one in 30 s", evenTrace(60, 30, 12035), fast, 0},
+		{"the conversation trace in seconds, short prompts", evenTrace(300, 0.294, 100), fast, 0},
+		{"all at one instant", evenTrace(1000, 0, 100_000), "", 0},
+		{"a few at once", evenTrace(4, 1, 10), "", 0},
+		{"99 requests a second", evenTrace(60, 10.1, 10), "", 0},
+		{"the rate of Mooncake's conversation trace", evenTrace(300, 294, 12035), "", 0},
+		{"seconds, as they are", evenTrace(60, 1, 500), "", time.Second},
+		{"milliseconds, which somebody knows", evenTrace(60, 1, 500), "", time.Millisecond},
+		{"dates", azure, "", 0},
+		{"milliseconds read as seconds", slow, late, 0},
+		{"seconds that somebody knows", slow, "", time.Second},
+	} {
+		tr, err := Read(strings.NewReader(c.text), "t", Options{TimeUnit: c.unit})
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		said := strings.Join(tr.Lint.Notes(), "|")
+		if c.want == "" && said != "" || !strings.Contains(said, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, said, c.want)
+		}
+	}
+}
+
+// TestCutJobs: a selection that takes some of a job's requests and leaves others out says so, since a job's time is then not its own.
+func TestCutJobs(t *testing.T) {
+	const sample = "../../bench/samples/weka.jsonl"
+	all := must(Open(sample, Options{}))(t)
+	last := time.Duration(all.SpanNS()) + 1
+	for _, c := range []struct {
+		o   Options
+		cut bool
+	}{
+		{Options{}, false}, {Options{Limit: all.Len()}, false}, {Options{Limit: all.Len() - 1}, true}, {Options{Limit: 20}, true},
+		{Options{From: last / 2}, true}, {Options{To: last / 2}, true}, {Options{To: last}, false},
+	} {
+		tr := must(Open(sample, c.o))(t)
+		whole, taken := map[string]int{}, map[string]int{}
+		for i := range all.Len() {
+			whole[all.JobName(i)]++
+		}
+		for i := range tr.Len() {
+			taken[tr.JobName(i)]++
+		}
+		cut := 0
+		for job, n := range taken {
+			if n < whole[job] {
+				cut++
+			}
+		}
+		said := strings.Join(tr.Lint.Notes(), "|")
+		want := fmt.Sprintf("%d of %d jobs cut", cut, len(taken))
+		if c.cut != (cut > 0) || c.cut != strings.Contains(said, "jobs cut") || c.cut && !strings.Contains(said, want) {
+			t.Errorf("%+v: %q, want %q", c.o, said, want)
+		}
+	}
+}

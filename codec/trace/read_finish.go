@@ -38,11 +38,34 @@ func (l *loader) finish() (*Trace, error) {
 		l.linkSessions(order)
 	}
 	l.growIDs(order)
-	order, err := l.selected(order)
+	chosen, err := l.selected(order)
 	if err != nil {
 		return nil, err
 	}
-	return l.assemble(order), nil
+	l.countCutJobs(order, chosen)
+	return l.assemble(chosen), nil
+}
+
+// countCutJobs counts the jobs of which only some requests are chosen.
+func (l *loader) countCutJobs(all, chosen []int32) {
+	if l.Job == nil || len(chosen) == len(all) {
+		return
+	}
+	left, seen := map[int32]int{}, map[int32]bool{}
+	for _, row := range all {
+		left[l.Job[row]]++
+	}
+	for _, row := range chosen {
+		left[l.Job[row]]--
+		seen[l.Job[row]] = true
+	}
+	delete(seen, -1) // rows without a job
+	l.Lint.OfJobs = len(seen)
+	for job := range seen {
+		if left[job] > 0 {
+			l.Lint.CutJobs++
+		}
+	}
 }
 
 // refuseFaults is the error for bad rows; with Options.Lenient or Options.Collect they are counted instead.

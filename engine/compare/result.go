@@ -23,6 +23,7 @@ type Identity struct {
 	Dirs        []string `json:"dirs"`        // of its runs
 	Fingerprint string   `json:"fingerprint"` // of what was sent, as in summary.json
 	Verdict     string   `json:"verdict"`     // of the worst of its runs: VALID, LIMITED or INVALID
+	Demo        bool     `json:"demo"`        // one of its runs went to the embedded mock, not to a server
 }
 
 // The changes of a metric. Better and worse follow from the metric: a longer time is worse, a higher rate is better.

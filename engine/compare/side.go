@@ -138,6 +138,7 @@ func (s *Side) identity(other *Side) Identity {
 	for _, r := range s.runs {
 		id.Dirs = append(id.Dirs, r.dir)
 		grade := strings.ToUpper(string(cmp.Or(r.summary.Verdict.Measurement, metrics.Valid)))
+		id.Demo = id.Demo || r.summary.Run.Demo
 		id.Verdict = min(cmp.Or(id.Verdict, grade), grade) // by name they are in order
 	}
 	urls := strings.Join(s.runs[0].summary.Run.Targets, ", ")

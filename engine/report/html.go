@@ -82,6 +82,9 @@ func verdictSection(s *metrics.Summary) chart.Section {
 	if s.Run.Partial {
 		finding.Word += " (partial run)"
 	}
+	if text := few(s); text != "" {
+		finding.Word += " · " + text
+	}
 	if text := s.Failed(); text != "" {
 		finding.Word += " · " + text
 		finding.Lines = append(finding.Lines, "failed: "+s.FailedWhere())

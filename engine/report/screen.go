@@ -184,6 +184,8 @@ func (p *screen) head() {
 	lead := p.o.paint(style, word) + format.Gap
 	if text := s.Failed(); text != "" {
 		word, lead = word+format.Gap+text, lead+p.o.paint(red, text)+format.Gap
+	} else if text := few(s); text != "" {
+		word, lead = word+format.Gap+text, lead+text+format.Gap
 	}
 	tail := format.Gap + s.Length()
 	room := p.width - format.Columns(word+format.Gap+tail)
@@ -195,6 +197,18 @@ func (p *screen) head() {
 		}
 	}
 	p.add(always, lead+what+tail)
+}
+
+// fewRequests is how many requests no verdict can be proud of: below it a p99 is the maximum.
+const fewRequests = 100
+
+// few says over how few requests a verdict is; "" if they are enough, or if the words on failures say it.
+func few(s *metrics.Summary) string {
+	n := s.Requests.OK
+	if n == 0 || n >= fewRequests || s.Requests.Failed > 0 {
+		return ""
+	}
+	return "over " + format.Many(n, "request") + " only"
 }
 
 // Title says what a run replays, how, and where it goes; as the trace and the servers are called.
@@ -642,7 +656,11 @@ func (p *screen) files() {
 		line(always, "more", more+" --full"+notes)
 	}
 	if !p.s.Run.Demo {
-		line(third, "again", "fastreplay --config "+filepath.Join(dir, PlanName))
+		again := "fastreplay "
+		if p.s.Workload.Trace == "stdin" { // the trace is to be piped once more
+			again += "- "
+		}
+		line(third, "again", again+"--config "+filepath.Join(dir, PlanName))
 	}
 }
 
@@ -653,13 +671,16 @@ func (p *screen) reasons() {
 		if !p.o.Quiet {
 			p.sentence(always, 3, "machine", punctuality(p.s), "")
 		}
-		p.add(always, p.o.paint(green, "DEMO OK")+format.Gap+"next: fastreplay --trace FILE --url HOST:8000")
+		p.add(always, p.o.paint(green, "DEMO OK")+format.Gap+"next: fastreplay FILE --url HOST:8000")
 		return
 	}
 	if n := v.Missed(); n > 0 {
 		defer p.sentence(always, 1, "MISSED", fmt.Sprintf("%d of %s", n, format.Many(int64(len(v.Objectives)), "objective")), red)
 	}
 	p.sentence(always, 2, "FAILED", p.s.FailedWhere(), red)
+	if p.unjudged() {
+		p.sentence(always, 2, "exit 0", "no objective about failures was given: --max-error-rate 0.01 sets one", bold)
+	}
 	if len(v.Reasons) == 0 {
 		return
 	}
@@ -675,6 +696,15 @@ func (p *screen) reasons() {
 	}
 	p.sentence(second, 3, "why", r.Why, bold)
 	p.sentence(always, 2, "do", r.Do, bold)
+}
+
+// unjudged reports whether requests failed, and the exit code is 0 since no objective is about that.
+func (p *screen) unjudged() bool {
+	v := &p.s.Verdict
+	if p.s.Requests.Failed == 0 || p.s.Run.Partial || !v.Valid || v.Missed() > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(v.Objectives, func(o metrics.Objective) bool { return o.Metric == "error_rate" || o.Metric == "goodput" })
 }
 
 // sentence adds text behind a word, on a terminal in at most so many lines. Clauses that do not fit there are left out, and counted.

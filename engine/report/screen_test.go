@@ -234,3 +234,59 @@ func TestQuietScreen(t *testing.T) {
 		}
 	}
 }
+
+// TestUnjudgedFailures: a run in which requests failed, and whose exit code is 0 all the same, says so, and how to make them count.
+func TestUnjudgedFailures(t *testing.T) {
+	run := func(grade metrics.Grade, failed int64, objectives ...metrics.Objective) *metrics.Summary {
+		s := counted(normalRun(), 600)
+		s.Requests.Failed, s.Requests.OK = failed, 600-failed
+		s.Verdict = metrics.Verdict{Measurement: grade, Valid: grade != metrics.Invalid, Objectives: objectives}
+		return s
+	}
+	demo, stopped := run(metrics.Valid, 119), run(metrics.Valid, 119)
+	demo.Run.Demo, stopped.Run.Partial = true, true
+	for i, c := range []struct {
+		s    *metrics.Summary
+		says bool
+	}{
+		{run(metrics.Valid, 119), true},
+		{run(metrics.Limited, 119), true},
+		{run(metrics.Limited, 119, metrics.Objective{Metric: "ttft.p95", Met: true}), true},
+		{run(metrics.Valid, 0), false},
+		{run(metrics.Invalid, 119), false}, // exit code 1
+		{run(metrics.Valid, 119, metrics.Objective{Metric: "ttft.p95"}), false},
+		{run(metrics.Valid, 119, metrics.Objective{Metric: "error_rate", Met: true}), false},
+		{run(metrics.Valid, 119, metrics.Objective{Metric: "goodput", Met: true}), false},
+		{demo, false}, {stopped, false},
+	} {
+		for _, quiet := range []bool{false, true} {
+			var b strings.Builder
+			if err := Screen(&b, c.s, PrintOptions{Quiet: quiet}); err != nil {
+				t.Fatal(err)
+			}
+			if says := strings.Contains(b.String(), "exit 0") && strings.Contains(b.String(), "--max-error-rate"); says != c.says {
+				t.Errorf("%d, quiet %t: says so %t, want %t:\n%s", i, quiet, says, c.says, b.String())
+			}
+		}
+	}
+}
+
+// TestFewRequests: a verdict over a handful of requests says in its line that they are few, in the terminal and on the page.
+func TestFewRequests(t *testing.T) {
+	for n, want := range map[int64]string{1: "VALID   over 1 request only", 11: "VALID   over 11 requests only", 99: "VALID   over 99 requests only", 100: "VALID   "} {
+		s := counted(normalRun(), n)
+		s.Requests.Planned, s.Requests.OK = n, n
+		var b strings.Builder
+		if err := Screen(&b, s, PrintOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		first, _, _ := strings.Cut(b.String(), "\n")
+		if !strings.HasPrefix(first, want) || n >= 100 && strings.Contains(first, "only") {
+			t.Errorf("%d requests: %q, want %q", n, first, want)
+		}
+		word := verdictSection(s).Findings[0].Word
+		if strings.Contains(word, "only") != (n < 100) {
+			t.Errorf("%d requests: the page says %q", n, word)
+		}
+	}
+}

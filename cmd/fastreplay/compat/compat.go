@@ -119,6 +119,9 @@ func (l *Line) take(n Name, text string) (err error) {
 	if n.Flag == "" || n.Name == "host" || n.Name == "port" { // join takes these
 		return nil
 	}
+	if n.Name == "timed-trace-sec-multiplier" { // two flags
+		return l.readMultiplier(text)
+	}
 	if n.convert != nil {
 		ours, err := n.convert(text)
 		if err != nil {

@@ -3,8 +3,10 @@ package compat
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -121,6 +123,28 @@ func (l *Line) vllmDefaults() error {
 	})
 }
 
+// readMultiplier takes vLLM's seconds to a unit of timestamps: the largest of ours that is not larger, and the rest as a speed.
+func (l *Line) readMultiplier(text string) error {
+	factor, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(factor > 0) || math.IsInf(factor, 0) {
+		return fmt.Errorf("--timed-trace-sec-multiplier %q: want a number of seconds above 0", text)
+	}
+	unit, seconds := "ns", 1e-9
+	for _, larger := range []string{"us", "ms", "s"} {
+		if next := seconds * 1000; factor >= next*(1-1e-9) {
+			unit, seconds = larger, next
+		}
+	}
+	scale := seconds / factor
+	if math.Abs(scale-1) > 1e-9 {
+		if err := l.set(Name{Name: "timed-trace-sec-multiplier", Flag: "scale"}, strconv.FormatFloat(scale, 'g', 12, 64)); err != nil {
+			return err
+		}
+		l.note("--timed-trace-sec-multiplier %s: timestamps are read in %s and sent at --scale %.6g", text, unit, scale)
+	}
+	return l.set(Name{Name: "timed-trace-sec-multiplier", Flag: "time-unit"}, unit)
+}
+
 // noteReplayer notes where a trace-replayer's defaults are not ours; each of its command lines has a --tokenizer-config.
 func (l *Line) noteReplayer() {
 	if !l.Flags.Changed("tokenizer-config") {
@@ -139,11 +163,13 @@ func (l *Line) join() error {
 	at := map[string]string{"host": "127.0.0.1", "port": "8000"}
 	rest := l.given[:0]
 	for _, s := range l.given {
-		if (s.Name == "host" || s.Name == "port") && s.Values[0] != "" {
-			at[s.Name] = s.Values[0]
+		if s.Name != "host" && s.Name != "port" {
+			rest = append(rest, s)
 			continue
 		}
-		rest = append(rest, s)
+		if at[s.Name] = s.Values[0]; at[s.Name] == "" {
+			return fmt.Errorf("--%s is empty; is a variable of the shell not set?", s.Name)
+		}
 	}
 	if len(rest) < len(l.given) {
 		if err := l.set(Name{Name: "host", Flag: "url"}, at["host"]+":"+at["port"]); err != nil {

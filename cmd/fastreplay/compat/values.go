@@ -20,14 +20,6 @@ func conversions() map[string]func(string) (string, error) {
 			on, err := strconv.ParseBool(text)
 			return strconv.FormatBool(!on), err
 		},
-		"unit": func(text string) (string, error) { // how many seconds vLLM's bench takes a timestamp's unit for
-			factor, err := strconv.ParseFloat(text, 64)
-			units := map[float64]string{1: "s", 1e-3: "ms", 1e-6: "us", 1e-9: "ns"}
-			if unit, ok := units[factor]; ok && err == nil {
-				return unit, nil
-			}
-			return "", fmt.Errorf("want 1, 0.001, 0.000001 or 0.000000001, the unit of the timestamps in seconds; --scale changes the speed")
-		},
 		"maxTokens": func(text string) (string, error) { // a bound of all answers' lengths; -1 leaves each row its own
 			if text == "-1" {
 				return "", nil

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/engine/report"
+)
+
+// TestGateNeedsAServer: no objective is asked of the embedded mock, whichever way it was given.
+func TestGateNeedsAServer(t *testing.T) {
+	config := func(text string) []string { return []string{"x.jsonl", "--config", configFile(t, text)} }
+	for _, args := range [][]string{
+		{"x.jsonl", "--require", "ttft.p95<5s"},
+		{"x.jsonl", "--max-error-rate", "0.01"},
+		{"x.jsonl", "--goodput", "ttft:500"},
+		{"x.jsonl", "--ttft-slo", "0.5"}, // trace-replayer's
+		config("require: ttft.p95<5s\n"),
+		config("require: [ttft.p95<5s, goodput>=99%]\ngoodput: ttft:500\n"),
+		config("ttft-slo: 0.5\n"),
+	} {
+		_, _, err := typed(args...)
+		if err == nil || !strings.Contains(err.Error(), "judges a server, and none is named") {
+			t.Errorf("%q: %v", args, err)
+		}
+		if _, _, err = typed(append(args, "--url", "h:1")...); err != nil {
+			t.Errorf("%q with a server: %v", args, err)
+		}
+		if _, _, err = typed(append(args, "--dry-run")...); err != nil {
+			t.Errorf("%q without a run: %v", args, err)
+		}
+	}
+	for _, line := range []string{"--require ttft.p95<5s", "--goodput ttft:500"} {
+		code, said := runLine(t, "demo "+line)
+		if code != exitUsage || !strings.Contains(said, "judges a server, and none is named") {
+			t.Errorf("demo %s: exit code %d, %s", line, code, said)
+		}
+	}
+}
+
+// TestEmptyServer: a variable of the shell that is not set makes no demo, with or without an objective.
+func TestEmptyServer(t *testing.T) {
+	for want, lines := range map[string][][]string{
+		"--url is empty": {
+			{"--url", ""}, {"--url="}, {"-u", " "}, {"--url", "a:1,"}, {"--url", "a:1", "--url", ""}, {"--dry-run", "--url", ""}, {"--base-url", ""},
+			{"--config", configFile(t, "url: ''\n")}, {"--config", configFile(t, "url: [a:1, '']\n")},
+		},
+		"--url takes --quiet as its value": {{"--url", "--quiet"}},
+		"--targets is empty":               {{"--targets", ""}},
+		"--endpoint is empty":              {{"--endpoint", ""}},
+		"--config is empty":                {{"--config", ""}},
+		"--host is empty":                  {{"--host", ""}, {"--host", "", "--port", "8000"}, {"--config", configFile(t, "host: ''\n")}},
+		"--port is empty":                  {{"--port", ""}, {"--host", "h", "--port", ""}},
+		"url has no value":                 {{"--config", configFile(t, "url:\n")}, {"--config", configFile(t, "url: []\n")}},
+		"require has no value":             {{"--url", "a:1", "--config", configFile(t, "require: []\n")}},
+	} {
+		for _, args := range lines {
+			_, _, err := typed(append([]string{"x.jsonl"}, args...)...)
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: %v, want %q", args, err, want)
+			}
+		}
+	}
+	code, said := runLine(t, "capacity --trace x.jsonl --slo ttft.p95<1s --url=")
+	if code != exitUsage || !strings.Contains(said, "fastreplay: --url is empty") {
+		t.Errorf("capacity: exit code %d, %s", code, said)
+	}
+}
+
+// TestGateOfADemo: what was measured of the mock is judged by no later command either.
+func TestGateOfADemo(t *testing.T) {
+	dirs := map[bool]string{}
+	for _, demo := range []bool{true, false} {
+		dir := t.TempDir()
+		dirs[demo] = dir
+		summary := `{"schema":2,"run":{"started_at":"2026-01-02T15:04:05Z","scale":1,"targets":["http://a"],"api":"completions","demo":` + map[bool]string{true: "true", false: "false"}[demo] +
+			`},"workload":{"fingerprint":"f"},"requests":{"planned":1,"ok":1},"verdict":{"measurement":"valid","valid":true}}`
+		record := `{"request_id":"a-0","row":0,"target":"http://a","planned_ns":0,"sent_ns":0,"first_token_ns":5,"last_token_ns":9,"done_ns":9,"completion_tokens":3,"outcome":"ok"}`
+		for name, text := range map[string]string{report.SummaryName: summary, report.RequestsName: record + "\n"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	ofServer, demo := dirs[false], dirs[true]
+	for line, want := range map[string]bool{
+		"report " + demo + " --require error_rate<=1": true, "report " + ofServer + " --require error_rate<=1": false, "report " + demo: false,
+		"report " + demo + " --json --require error_rate<=1":                true,
+		"compare " + ofServer + " " + demo + " --fail-if ttft.p99:+5%":      true,
+		"compare " + demo + " " + ofServer + " --fail-if ttft.p99:+5%":      true,
+		"compare " + ofServer + " " + ofServer + " --fail-if error_rate:+1": false,
+		"compare " + demo + " " + demo:                                      false,
+	} {
+		code, said := runLine(t, line)
+		if refused := code == exitUsage && strings.Contains(said, "a demo against the embedded mock"); refused != want {
+			t.Errorf("%s: exit code %d, %s", line, code, said)
+		}
+	}
+}
+
+// runLine runs the program, and returns its exit code and what it said.
+func runLine(t *testing.T, line string) (code int, said string) {
+	t.Helper()
+	var errs strings.Builder
+	code = run(t.Context(), strings.Fields(line), stdio{strings.NewReader(""), io.Discard, &errs})
+	return code, errs.String()
+}
+
+// TestTraceFromStandardInput: - is a trace wherever a file is. What has been read once is not read again, and not for two purposes.
+func TestTraceFromStandardInput(t *testing.T) {
+	const sample = "../../bench/samples/mooncake-small.jsonl"
+	for _, line := range []string{"- --dry-run", "--trace - --dry-run", "inspect -", "profile --input-file - --dry-run", "convert - --format mooncake"} {
+		in, err := os.Open(sample)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := os.Stdin
+		os.Stdin = in
+		code, said := runLine(t, line)
+		os.Stdin = before
+		_ = in.Close()
+		if code != exitOK {
+			t.Errorf("%s: exit code %d, %s", line, code, said)
+		}
+	}
+	config := configFile(t, "trace: ['-']\n")
+	_, _, err := typed("--config", config)
+	if err == nil || !strings.Contains(err.Error(), "standard input, which cannot be read again") {
+		t.Errorf("a trace that was read already: %v", err)
+	}
+	if _, _, err = typed("-", "--config", config); err != nil {
+		t.Errorf("a trace that is piped again: %v", err)
+	}
+	if _, err = given(t, "- --start-at -"); err == nil || !strings.Contains(err.Error(), "standard input cannot have both") {
+		t.Errorf("a trace and a moment: %v", err)
+	}
+}
+
+// TestShortenedTraceIsTaught: how to keep a long trace short stands where one looks first.
+func TestShortenedTraceIsTaught(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	help := helpOf(t, newRootCommand(), "--help")
+	for _, flag := range []string{"--from", "--to", "--limit", "--duration"} {
+		if !strings.Contains(string(readme), flag+" ") || !strings.Contains(help, flag+" ") {
+			t.Errorf("the README and --help do not both have %s", flag)
+		}
+	}
+}
