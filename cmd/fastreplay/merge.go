@@ -47,8 +47,13 @@ count as not sent. Exit codes are those of a run.`,
 			}
 			done, end := ui.watchWork("merging", shards.Records(), func(n int64) string { return format.Count(n) + " records" })
 			s, err := shards.Write(dir, done)
-			if end(); err != nil {
-				return &exitError{exitInvalid, errors.Join(err, os.RemoveAll(dir)).Error()}
+			end()
+			if err != nil {
+				code := exitUsage
+				if errors.Is(err, merge.ErrOutput) {
+					code = exitInvalid
+				}
+				return &exitError{code, errors.Join(err, os.RemoveAll(dir)).Error()}
 			}
 			r.judgeAgain(s)
 			page := writePage(dir, s, ui)

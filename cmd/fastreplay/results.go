@@ -108,7 +108,7 @@ func (s *results) conclude(found engine.Result, records []record.Record) error {
 	unwritten, diskErr := s.writer.Close()
 	info := s.info(found)
 	info.Servers = s.servers.summary()
-	info.Requests.Unwritten = unwritten
+	info.Requests.Unwritten, info.Records = unwritten, s.writer.Lines()
 	work := s.Work
 	info.PrefixCache.OvertakenTokens = audit.OvertakenTokens(work, records)
 	if s.sharded == nil { // else the caches and routers had more to do than this

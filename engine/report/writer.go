@@ -47,7 +47,8 @@ type Writer struct {
 	offset  int64  // of pending in the file
 	limit   int    // of pending, in bytes
 	lost    int64  // records given up
-	err     error  // why the last write failed; nil when it did not
+	kept    record.Lines
+	err     error // why the last write failed; nil when it did not
 }
 
 // file is what a Writer needs of an *os.File.
@@ -97,11 +98,15 @@ func (w *Writer) Append(r *record.Record) {
 		return
 	}
 	if w.encoder != nil {
+		before := len(w.lines)
 		w.lines = r.AppendJSON(w.lines)
+		w.kept.Add(w.lines[before : len(w.lines)-1])
 		w.records++
 		return
 	}
+	before := len(w.pending)
 	w.pending = r.AppendJSON(w.pending)
+	w.kept.Add(w.pending[before : len(w.pending)-1])
 	w.cuts = append(w.cuts, cut{end: len(w.pending), records: 1})
 }
 
@@ -190,6 +195,14 @@ func (w *Writer) Pending() int64 {
 		n += c.records
 	}
 	return n
+}
+
+// Lines are those of the file after Close; nil if some that were appended are not on disk.
+func (w *Writer) Lines() *record.Lines {
+	if w.Pending()+w.lost > 0 {
+		return nil
+	}
+	return &w.kept
 }
 
 // Close writes what is left, once more if it must, and closes the file. It
