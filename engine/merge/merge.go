@@ -196,6 +196,9 @@ func (s *Shards) summary(c *metrics.Collector, records *record.Lines, endNS int6
 	}
 	if leader := s.all[0].summary; leader != nil {
 		sum.Servers, sum.Amplify, sum.Routing = leader.Servers, leader.Amplify, s.all[0].file.Routing
+		if sum.Servers != nil {
+			sum.Servers.Apart = s.countedApart(endNS)
+		}
 	}
 	var err error
 	if sum.Workload.Fingerprint, err = s.fingerprint(); err != nil {
@@ -216,6 +219,23 @@ func (s *Shards) summary(c *metrics.Collector, records *record.Lines, endNS int6
 		out.Verdict.Reasons = slices.DeleteFunc(out.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == "interrupted" })
 	}
 	return out, nil
+}
+
+// countedApart says what the servers' counts, which shard 0 has read, have beside the shards' requests, or lack of them; "" = nothing is known.
+func (s *Shards) countedApart(endNS int64) string {
+	counted := s.all[0].file.Counted
+	if counted == nil {
+		return ""
+	}
+	for i := range s.all {
+		if k := &s.all[i]; k.plan != nil && k.file.ReadyNS > counted[0] {
+			return fmt.Sprintf("shard %d asked the servers before its start when shard 0 counted already", i)
+		}
+	}
+	if endNS > counted[1] {
+		return fmt.Sprintf("shard 0 read them last after %s, and requests of other shards ended until %s", format.Seconds(float64(counted[1])/1e9), format.Seconds(float64(endNS)/1e9))
+	}
+	return ""
 }
 
 // row is what the summary says of a shard.

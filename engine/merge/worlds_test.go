@@ -141,7 +141,10 @@ func TestWorlds(t *testing.T) {
 		{"no compressed records", func(d *damaged) { d.must(os.Remove(report.RecordsName(d.dirs[1]))) }, invalid, []string{"shard 1: ", " has 0 of the 60 records"}},
 		{"empty records", func(d *damaged) { d.put(0, report.RequestsName, nil) }, invalid, []string{"shard 0: ", " has 0 of the 60 records"}},
 		{"a cut frame", func(d *damaged) { d.must(os.Truncate(report.RecordsName(d.dirs[1]), 900)) }, invalid, []string{"shard 1: ", "requests.jsonl.zst has", "of the 60 records"}},
-		{"50 doubled", func(d *damaged) { l := d.lines(0); d.setLines(0, append(l, append([][]byte{[]byte("\n")}, l[:50]...)...)...) }, invalid,
+		{"50 doubled", func(d *damaged) {
+			l := d.lines(0)
+			d.setLines(0, append(l, append([][]byte{[]byte("\n")}, l[:50]...)...)...)
+		}, invalid,
 			[]string{"shard 0: ", "has 110 records, and the run wrote 60", "50 records of requests that have one already"}},
 		{"50 of the other shard, too", func(d *damaged) {
 			d.setLines(1, append(append(d.lines(1), []byte("\n")), d.lines(0)[:50]...)...)
