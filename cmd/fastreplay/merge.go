@@ -47,13 +47,8 @@ count as not sent. Exit codes are those of a run.`,
 			}
 			done, end := ui.watchWork("merging", shards.Records(), func(n int64) string { return format.Count(n) + " records" })
 			s, err := shards.Write(dir, done)
-			end()
-			if err != nil {
-				code := exitUsage
-				if errors.Is(err, merge.ErrOutput) {
-					code = exitInvalid
-				}
-				return &exitError{code, errors.Join(err, os.RemoveAll(dir)).Error()}
+			if end(); err != nil {
+				return errors.Join(err, os.RemoveAll(dir))
 			}
 			r.judgeAgain(s)
 			page := writePage(dir, s, ui)

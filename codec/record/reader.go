@@ -120,8 +120,8 @@ func (d *Reader) next() ([]byte, error) {
 	}
 }
 
-// mostNumber is the largest size of a number in a record, but for what may be a hash: 3 years in ns. Sums of two fit.
-const mostNumber = 100_000_000_000_000_000
+// MostNumber is the largest size of a number in a record, but for what may be a hash: 3 years in ns. Sums of two fit.
+const MostNumber = 100_000_000_000_000_000
 
 // missing is an outcome that no line can name.
 const missing = Outcome(Outcomes)
@@ -143,7 +143,7 @@ func Parse(line []byte, r *Record) error {
 		return errors.New(`not a record: "row" or "outcome" is missing`)
 	}
 	for i := range keys {
-		if n, _ := keys[i].Value(r); keys[i].bounded && n != None && (n > mostNumber || n < -mostNumber) {
+		if n, _ := keys[i].Value(r); keys[i].bounded && n != None && (n > MostNumber || n < -MostNumber) {
 			return fmt.Errorf("not a record: %s is %d, which no run has", keys[i].Name, n)
 		}
 	}

@@ -28,16 +28,6 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// ErrOutput means that the merged run could not be written. Any other error of Write is about what the shards wrote.
-var ErrOutput = errors.New("cannot write the merged run")
-
-func output(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: %w", ErrOutput, err)
-}
-
 // Write merges the shards into dir, which is empty: the files of a run. seen counts records.
 func (s *Shards) Write(dir string, seen *atomic.Int64) (sum *metrics.Summary, err error) {
 	plan, started := s.first.plan, s.first.file.StartAt
@@ -47,30 +37,27 @@ func (s *Shards) Write(dir string, seen *atomic.Int64) (sum *metrics.Summary, er
 	}
 	c := metrics.NewCollector(urls, slos...)
 	if err := c.Spill(dir); err != nil {
-		return nil, output(err)
+		return nil, err
 	}
-	defer func() { err = cmp.Or(err, output(c.EndSpill())) }()
+	defer func() { err = cmp.Or(err, c.EndSpill()) }()
 	w, err := report.NewWriter(dir, report.WriterOptions{Compress: s.Records() >= 1_000_000})
 	if err != nil {
-		return nil, output(err)
+		return nil, err
 	}
 	endNS, err := s.copyRecords(c, w, seen)
 	_, closed := w.Close()
-	if err = cmp.Or(err, output(closed)); err != nil {
-		return nil, err
+	if err = cmp.Or(err, closed); err == nil {
+		err = cmp.Or(s.addGaps(c), s.copySamples(dir))
 	}
-	if err = s.addGaps(c); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if sum, err = s.summary(c, w.Lines(), endNS); err != nil {
 		return nil, err
 	}
 	plan.Run, plan.Workload, plan.Load, plan.WireBytes = sum.Run, sum.Workload, s.first.file.Size, sum.Client.WireBytes
-	if err = s.copySamples(dir); err != nil {
-		return nil, err
-	}
-	return sum, output(errors.Join(report.WritePlan(dir, plan), report.WriteSummary(dir, sum), report.WriteTimeline(dir, c.Timeline()),
-		report.WriteHistograms(dir, c, started, started.Add(time.Duration(endNS)))))
+	return sum, errors.Join(report.WritePlan(dir, plan), report.WriteSummary(dir, sum), report.WriteTimeline(dir, c.Timeline()),
+		report.WriteHistograms(dir, c, started, started.Add(time.Duration(endNS))))
 }
 
 // copyRecords counts and writes the records of all shards, and returns when the last request ended.
@@ -86,7 +73,7 @@ func (s *Shards) copyRecords(c *metrics.Collector, w *report.Writer, seen *atomi
 		if n++; n%4096 == 0 {
 			seen.Store(n)
 			if err := w.Flush(); err != nil {
-				return endNS, output(err)
+				return endNS, err
 			}
 		}
 	}
@@ -335,8 +322,8 @@ func (s *Shards) copySamples(dir string) error {
 		return err
 	}
 	defer in.Close()
-	return output(report.WriteWhole(filepath.Join(dir, report.ServerMetricsName), func(w io.Writer) error {
+	return report.WriteWhole(filepath.Join(dir, report.ServerMetricsName), func(w io.Writer) error {
 		_, err := io.Copy(w, in)
 		return err
-	}))
+	})
 }

@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -52,8 +51,7 @@ type Shards struct {
 const (
 	mostShards   = 10_000
 	mostRequests = math.MaxInt32
-	mostAheadNS  = int64(24 * time.Hour) // of a clock that was set right at the start
-	mostOffsetNS = math.MaxInt64 / 4     // 73 years: a machine without a clock begins in 1970
+	mostAheadNS  = 24 * 3600 * 1e9 // of a clock that was set right at the start
 )
 
 // Open reads what the directories of shards say of themselves; a directory of such directories stands for them. It returns an error if
@@ -157,9 +155,8 @@ func check(name string, f *shard.File) error {
 		return fmt.Errorf("%s: %d of %d requests: no load is so; was the file edited?", name, f.Requests, n)
 	}
 	for _, o := range f.Clock {
-		known := max(o.OffsetNS, -o.OffsetNS, f.StartNS, -f.StartNS) < mostOffsetNS && min(o.OffsetNS, f.StartNS) > -mostOffsetNS
-		off := o.OffsetNS - f.StartNS
-		if !known || max(off, -off) > mostAheadNS || o.ErrorNS < 0 || o.ErrorNS > mostAheadNS {
+		off, at := math.Abs(float64(o.OffsetNS)-float64(f.StartNS)), math.Abs(float64(o.AtNS)) // which cannot overflow
+		if off > mostAheadNS || o.ErrorNS < 0 || o.ErrorNS > mostAheadNS || at > record.MostNumber {
 			return fmt.Errorf("%s: a clock that was %d ns ahead at the start, and %d ± %d ns later: no run has such; was the file edited?", name, f.StartNS, o.OffsetNS, o.ErrorNS)
 		}
 	}
@@ -311,9 +308,6 @@ func onCommonClock(r *record.Record, f *shard.File, released bool) {
 	}
 }
 
-// mostNamed is how many shards a reason names.
-const mostNamed = 10
-
 // reasons say which shards are lost, and whose records are not what they wrote; nil if none.
 func (s *Shards) reasons(unsent int64) (all []metrics.Reason) {
 	var lost, wrong, unlike []string
@@ -329,20 +323,12 @@ func (s *Shards) reasons(unsent int64) (all []metrics.Reason) {
 		unlike = wrong
 	}
 	if len(lost) > 0 {
-		all = append(all, metrics.Reason{Code: "shards", Grade: metrics.Invalid, What: listed(lost),
+		all = append(all, metrics.Reason{Code: "shards", Grade: metrics.Invalid, What: strings.Join(lost, "; "),
 			Why: format.Many(unsent, "request") + " of theirs were not sent, or nobody knows what became of them", Do: "see the shard's own output, and run again"})
 	}
 	if len(unlike) > 0 {
-		all = append(all, metrics.Reason{Code: "records", Grade: metrics.Invalid, What: listed(unlike),
+		all = append(all, metrics.Reason{Code: "records", Grade: metrics.Invalid, What: strings.Join(unlike, "; "),
 			Why: "files were cut, edited or mixed with others after the run", Do: "bring back the files that the shards wrote, and merge again"})
 	}
 	return all
-}
-
-// listed joins sentences, of many the first.
-func listed(all []string) string {
-	if more := len(all) - mostNamed; more > 0 {
-		all = append(slices.Clone(all[:mostNamed]), fmt.Sprintf("and so with %d more", more))
-	}
-	return strings.Join(all, "; ")
 }

@@ -19,13 +19,12 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -203,7 +202,7 @@ func ReadPlan(dir string) (*Plan, error) {
 const (
 	mostJSON    = 16 << 20
 	mostSamples = 1 << 30 // a page of metrics that is read each second fills it in a week
-	mostTotal   = 1e18    // of a number in JSON: 10,000 of them, from as many shards, still have a sum
+	mostNumber  = 1e30    // in JSON; seeds have up to 2e19
 )
 
 // Open opens a file of results that has at most so many bytes. It refuses what would not end, or would wait for somebody: pipes, devices.
@@ -238,51 +237,25 @@ func ReadJSON(name string, v any) error {
 	if err := json.Unmarshal(data, v); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	if key := beyond(reflect.ValueOf(v)); key != "" {
-		return fmt.Errorf("%s: the number of %s is beyond what a run writes; was the file edited?", name, strings.TrimPrefix(key, "."))
+	var all any
+	_ = json.Unmarshal(data, &all)
+	if beyond(all) {
+		return fmt.Errorf("%s has a number above %g, which no run writes; was the file edited?", name, mostNumber)
 	}
 	return nil
 }
 
-// beyond returns the key of a number whose size is above mostTotal, with dots before it and the keys around it; "" if there is none.
-func beyond(v reflect.Value) string {
-	switch v.Kind() {
-	case reflect.Int, reflect.Int64:
-		if n := v.Int(); n > mostTotal || n < -mostTotal {
-			return "."
-		}
-	case reflect.Float64:
-		if math.Abs(v.Float()) > mostTotal {
-			return "."
-		}
-	case reflect.Pointer:
-		if !v.IsNil() {
-			return beyond(v.Elem())
-		}
-	case reflect.Slice, reflect.Array:
-		for i := range v.Len() {
-			if key := beyond(v.Index(i)); key != "" {
-				return key
-			}
-		}
-	case reflect.Map:
-		for name, value := range v.Seq2() {
-			if key := beyond(value); key != "" {
-				return "." + name.String() + strings.TrimSuffix(key, ".")
-			}
-		}
-	case reflect.Struct:
-		for field, value := range v.Fields() {
-			if !field.IsExported() {
-				continue
-			}
-			if key := beyond(value); key != "" {
-				name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-				return "." + name + strings.TrimSuffix(key, ".")
-			}
-		}
+// beyond reports whether there is a number in JSON whose sum with others might not fit.
+func beyond(v any) bool {
+	switch v := v.(type) {
+	case float64:
+		return math.Abs(v) > mostNumber
+	case []any:
+		return slices.ContainsFunc(v, beyond)
+	case map[string]any:
+		return slices.ContainsFunc(slices.Collect(maps.Values(v)), beyond)
 	}
-	return ""
+	return false
 }
 
 // EncodeJSON writes indented JSON, as summary.json has it, that a terminal can show.

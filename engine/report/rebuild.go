@@ -135,18 +135,13 @@ func EachRecord(dir string, f func(*record.Record)) (n int64, err error) {
 // Records are those of a results directory, each valid until the next. They end with the first error.
 func Records(dir string) iter.Seq2[*record.Record, error] { return RecordsOf(RecordsName(dir), nil) }
 
-// RecordsName is the file of a directory's records, compressed or not, or where it was to be.
+// RecordsName is the file of a directory's records, compressed if no other is there.
 func RecordsName(dir string) string {
 	name := filepath.Join(dir, RequestsName)
-	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) && exists(name+".zst") {
+	if _, err := os.Lstat(name); err != nil {
 		name += ".zst"
 	}
 	return name
-}
-
-func exists(name string) bool {
-	_, err := os.Stat(name)
-	return err == nil
 }
 
 // RecordsOf are those of one file. After the last one seen says which lines it has; it may be nil.

@@ -98,16 +98,20 @@ func (w *Writer) Append(r *record.Record) {
 		return
 	}
 	if w.encoder != nil {
-		before := len(w.lines)
-		w.lines = r.AppendJSON(w.lines)
-		w.kept.Add(w.lines[before : len(w.lines)-1])
+		w.lines = w.line(w.lines, r)
 		w.records++
 		return
 	}
-	before := len(w.pending)
-	w.pending = r.AppendJSON(w.pending)
-	w.kept.Add(w.pending[before : len(w.pending)-1])
+	w.pending = w.line(w.pending, r)
 	w.cuts = append(w.cuts, cut{end: len(w.pending), records: 1})
+}
+
+// line appends a record to others.
+func (w *Writer) line(to []byte, r *record.Record) []byte {
+	before := len(to)
+	to = r.AppendJSON(to)
+	w.kept.Add(to[before : len(to)-1])
+	return to
 }
 
 // Flush writes what has been appended. On error nothing is lost: the file
