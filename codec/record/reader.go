@@ -25,10 +25,10 @@ var ErrUnfinished = errors.New("the file ends in the middle of a record")
 // maxZstdWindow is what zstd's own command takes without a flag: 128 MiB. A Writer's frames have 1 MiB.
 const maxZstdWindow = 128 << 20
 
-// Lines says which lines a file of records has, in any order. The zero value is an empty file.
+// Lines says which lines a file of records has, in any order.
 type Lines struct {
 	Count int64  `json:"lines"`           // how many
-	Sum   uint64 `json:"checksum,string"` // of the lines without their ends: the sum, modulo 2^64, of CRC-32 (IEEE) · 2^32 + CRC-32C of each
+	Sum   uint64 `json:"checksum,string"` // as text, for it has 64 bits: of the lines without their ends the sum, modulo 2^64, of CRC-32 (IEEE) · 2^32 + CRC-32C of each
 }
 
 // castagnoli is immutable.

@@ -105,7 +105,12 @@ func summaryOf(parts ...part) (*metrics.Collector, *metrics.Summary) {
 // write writes the directory of shard index; whole: its run came to its end.
 func write(t *testing.T, parts []part, index, requests int, whole bool) string {
 	t.Helper()
-	dir, p := filepath.Join(t.TempDir(), fmt.Sprint("shard-", index)), parts[index]
+	return writeTo(t, t.TempDir(), parts, index, requests, whole)
+}
+
+func writeTo(t testing.TB, root string, parts []part, index, requests int, whole bool) string {
+	t.Helper()
+	dir, p := filepath.Join(root, fmt.Sprint("shard-", index)), parts[index]
 	check := func(err error) {
 		if err != nil {
 			t.Fatal(err)

@@ -333,3 +333,41 @@ func TestSpillIsClosed(t *testing.T) {
 		}
 	}
 }
+
+// FuzzMerge: whatever stands in a file of a shard, the shards are merged or refused; nothing panics.
+func FuzzMerge(f *testing.F) {
+	names := []string{shard.FileName, report.PlanName, report.SummaryName, report.RequestsName, report.HistogramsName, shard.DigestsName}
+	parts := load(5, 30, 2)
+	dirs := []string{writeTo(f, f.TempDir(), parts, 0, 30, true), writeTo(f, f.TempDir(), parts, 1, 30, true)}
+	good := map[string][]byte{}
+	for i, name := range names {
+		text, err := os.ReadFile(filepath.Join(dirs[0], name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		good[name] = text
+		f.Add(byte(i), text)
+		f.Add(byte(i), bytes.Repeat([]byte(`[{"a":`), 1000))
+	}
+	f.Add(byte(0), bytes.ReplaceAll(good[shard.FileName], []byte(`:30`), []byte(`:9000000000000000000`)))
+	f.Add(byte(2), bytes.ReplaceAll(good[report.SummaryName], []byte(`: 0`), []byte(`: -9000000000000000000`)))
+	f.Add(byte(2), bytes.ReplaceAll(good[report.SummaryName], []byte(`: 0`), []byte(`: 1e29`)))
+	f.Fuzz(func(t *testing.T, which byte, content []byte) {
+		dir := t.TempDir()
+		for name, text := range good {
+			if name == names[int(which)%len(names)] {
+				text = content
+			}
+			if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := Open([]string{dir, dirs[1]})
+		if err == nil {
+			_, err = s.Write(t.TempDir(), new(atomic.Int64))
+		}
+		if err != nil && err.Error() == "" {
+			t.Error("refused without a word")
+		}
+	})
+}
