@@ -225,3 +225,38 @@ func TestShardDies(t *testing.T) {
 		t.Errorf("%d records, %d not sent", len(r.lines), n)
 	}
 }
+
+// TestShardsCount: what servers count of a merged run are its requests, and no probes of a shard that came later than shard 0 had looked first.
+func TestShardsCount(t *testing.T) {
+	t.Parallel()
+	m, dir := startMock(t), t.TempDir()
+	load := []string{"--trace", steady(t, 60, 40, 3), "--url", m.url, "--api", "chat", "--cold", "off", "--scrape", "on", "--scrape-interval", "200ms", "--start-barrier", filepath.Join(dir, "barrier"), "--quiet"}
+	var all []*process
+	for k := range 2 {
+		all = append(all, start(t, nil, append(load, "--shard", fmt.Sprintf("%d/2", k), "--output", filepath.Join(dir, fmt.Sprint("shard-", k)))...))
+		if k == 0 {
+			until(t, "shard 0 has looked at the metrics", func() bool {
+				_, err := os.Stat(filepath.Join(dir, "shard-0", report.ServerMetricsName))
+				return err == nil
+			})
+		}
+	}
+	for k, p := range all {
+		if code := p.wait(t); code == 2 {
+			t.Fatalf("shard %d: exit %d\n%s", k, code, p.stderr.String())
+		}
+	}
+	out := filepath.Join(dir, "all")
+	merge := start(t, nil, "merge", filepath.Join(dir, "shard-0"), filepath.Join(dir, "shard-1"), "--output", out)
+	merge.wait(t)
+	s := readResults(t, out).summary
+	if s.Servers == nil || s.Servers.All.GenerationTokens == nil {
+		t.Fatalf("no metrics:\n%s", merge.stderr.String())
+	}
+	requests, tokens, prompt := int64(*s.Servers.All.Requests), int64(*s.Servers.All.GenerationTokens), int64(*s.Servers.All.PromptTokens)
+	t.Logf("the servers counted %d requests, %d prompt and %d made tokens; %+v; %q", requests, prompt, tokens, s.Tokens, s.Servers.Apart)
+	early := strings.Contains(s.Servers.Apart, "requests of other shards ended until")
+	if s.Requests.OK != 60 || requests > 60 || tokens > s.Tokens.Completion || prompt > s.Tokens.Prompt || !early && (s.Servers.Apart != "" || requests != 60 || tokens != s.Tokens.Completion) {
+		t.Errorf("of %+v, %+v they counted %d requests, %d prompt and %d made tokens; %q", s.Requests, s.Tokens, requests, prompt, tokens, s.Servers.Apart)
+	}
+}

@@ -48,7 +48,7 @@ count as not sent. Exit codes are those of a run.`,
 			done, end := ui.watchWork("merging", shards.Records(), func(n int64) string { return format.Count(n) + " records" })
 			s, err := shards.Write(dir, done)
 			if end(); err != nil {
-				return &exitError{exitInvalid, errors.Join(err, os.RemoveAll(dir)).Error()}
+				return errors.Join(err, os.RemoveAll(dir))
 			}
 			if err := r.judgeAgain(dir, s); err != nil {
 				return err

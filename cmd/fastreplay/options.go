@@ -367,7 +367,18 @@ func (o *options) complete(args []string) error {
 		}
 		return err
 	}
-	for _, step := range []func() error{o.checkServer, o.splitTargets, arrivals, o.checkSessions, o.goodput.complete, o.completeLimits, extra, o.checkShard, o.checkStart} {
+	for _, step := range []func() error{
+		o.checkServer,
+		o.splitTargets,
+		arrivals,
+		o.checkSessions,
+		o.goodput.complete,
+		o.completeLimits,
+		extra,
+		o.scrape.check,
+		o.checkShard,
+		o.checkStart,
+	} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -466,7 +477,7 @@ func (o *options) check() error {
 	case o.engineBlock < 0:
 		return fmt.Errorf("--engine-block-tokens %d: want at least 1", o.engineBlock)
 	}
-	return errors.Join(o.checkInstance(), o.checkRoute(), o.scrape.check(), checkExports(o.exports))
+	return errors.Join(o.checkInstance(), o.checkRoute(), checkExports(o.exports))
 }
 
 // goodput is what --goodput says, of a run or of a report on one.

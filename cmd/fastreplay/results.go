@@ -108,9 +108,12 @@ func (s *results) conclude(found engine.Result, records []record.Record) error {
 	unwritten, diskErr := s.writer.Close()
 	info := s.info(found)
 	info.Servers = s.servers.summary()
-	info.Requests.Unwritten = unwritten
+	info.Requests.Unwritten, info.Records = unwritten, s.writer.Lines()
 	work := s.Work
 	info.PrefixCache.OvertakenTokens = audit.OvertakenTokens(work, records)
+	if s.sharded != nil && info.Servers != nil {
+		s.sharded.Counted = &s.servers.counted
+	}
 	if s.sharded == nil { // else the caches and routers had more to do than this
 		info.PrefixCache.Shortfall = audit.Shortfall(work, records, s.collector.CountedHits(info.Servers))
 		info.Routing = audit.CompareRouters(work, records)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/fastreplay/fastreplay/engine"
@@ -84,6 +85,7 @@ type serverWatch struct {
 	meter   *live.Meter // gets the latest, for who watches the run
 	run     *engine.Run // nil before it starts
 	whole   bool
+	counted [2]int64 // from when until when all pages count, ns since the start
 }
 
 // watchServers takes the samples before the run and opens the file of samples in dir.
@@ -113,10 +115,17 @@ func (p *prepared) watchServers(ctx context.Context, dir string) (*serverWatch, 
 	return w, nil
 }
 
+// lookAgain takes the samples before the run, which begins at start, anew, as late as ctx allows: other shards have sent probes meanwhile.
+func (w *serverWatch) lookAgain(ctx context.Context, start time.Time) {
+	if w.scraper != nil {
+		w.counted[0] = int64(w.scraper.Again(ctx).Sub(start))
+	}
+}
+
 // start begins to sample.
 func (w *serverWatch) start(run *engine.Run, meter *live.Meter) {
 	if w.scraper != nil {
-		w.meter, w.run = meter, run
+		w.meter, w.run, w.counted[1] = meter, run, math.MaxInt64
 		w.scraper.Start(run.Clock(), w.sample)
 	}
 }
@@ -126,8 +135,11 @@ func (w *serverWatch) sample(page int, s *scrape.Sample) {
 	if s.Phase == scrape.During && !w.run.Began(s.AtNS) {
 		return // by a clock that does not count from the start yet: a busy machine took long to start
 	}
-	if s.Phase == scrape.Before {
+	switch s.Phase {
+	case scrape.Before:
 		s.AtNS = -1e9
+	case scrape.After:
+		w.counted[1] = min(w.counted[1], s.AtNS-int64(s.TookMS*1e6)) // a server may have counted when it was asked
 	}
 	w.sums.Add(page, s)
 	w.file.Append(s)

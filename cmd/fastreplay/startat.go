@@ -100,6 +100,7 @@ func aheadOf(ahead time.Duration) string {
 // ends before the run does, whoever drives the run has gone: that counts as an interrupt.
 func (s *results) awaitStart(ctx context.Context, group *shard.Group, interrupts *interrupts) (err error) {
 	at, file := s.o.start.at, cmp.Or(s.sharded, new(shard.File)) // the latter is not kept
+	ready := time.Now()
 	file.ClockErr = "without --start-barrier nobody was asked; " + host.ClockWords()
 	switch {
 	case group != nil:
@@ -133,6 +134,7 @@ func (s *results) awaitStart(ctx context.Context, group *shard.Group, interrupts
 	if err := s.o.checkLate(at); err != nil {
 		return err
 	}
+	file.ReadyNS = int64(ready.Sub(at))
 	if file.LateNS = int64(max(0, time.Since(at))); file.LateNS > 0 {
 		s.ui.note("ready %s after the agreed start: what was planned before is not sent", format.Duration(float64(file.LateNS), 3))
 	}
@@ -147,6 +149,7 @@ func (s *results) awaitStart(ctx context.Context, group *shard.Group, interrupts
 	case <-ctx.Done():
 	case <-time.After(time.Until(at) - 2*early):
 		s.run.Connect(connecting) // servers may have closed connections meanwhile
+		s.servers.lookAgain(connecting, at)
 	}
 	<-connecting.Done()
 	return ctx.Err()

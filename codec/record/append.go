@@ -26,6 +26,7 @@ type Key struct {
 	Kind     Kind
 	optional bool                // left out where it has no value
 	choices  bool                // only of an answer with several choices
+	bounded  bool                // an Integer that is no hash
 	offset   uintptr             // of the field in a Record; reflect.Value would take twice the time of a line
 	derived  func(*Record) int64 // in place of a field: what follows from others; nil of a field
 	lead     string              // what stands before the value: ,"name":
@@ -45,7 +46,7 @@ func Keys() (all []Key) {
 		k := Key{Name: name, Kind: Text, optional: options != "", choices: name == "choices" || name == "decode_ns", offset: of.Field(i).Offset}
 		switch of.Field(i).Type {
 		case reflect.TypeFor[int64]():
-			k.Kind = Integer
+			k.Kind, k.bounded = Integer, name != "session" && name != "job"
 		case reflect.TypeFor[Wall]():
 			k.Kind = Date
 		}

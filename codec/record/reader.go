@@ -3,8 +3,11 @@ package record
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 
 	"github.com/bytedance/sonic"
@@ -19,8 +22,28 @@ const MaxLineBytes = 16 << 20
 // been read and are good.
 var ErrUnfinished = errors.New("the file ends in the middle of a record")
 
+// maxZstdWindow is what zstd's own command takes without a flag: 128 MiB. A Writer's frames have 1 MiB.
+const maxZstdWindow = 128 << 20
+
+// Lines says which lines a file of records has, in any order.
+type Lines struct {
+	Count int64  `json:"lines"`           // how many
+	Sum   uint64 `json:"checksum,string"` // as text, for it has 64 bits: of the lines without their ends the sum, modulo 2^64, of CRC-32 (IEEE) · 2^32 + CRC-32C of each
+}
+
+// castagnoli is immutable.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Add counts a line without its end. A line of 700 bytes takes 0.1 µs.
+func (l *Lines) Add(line []byte) {
+	l.Count++
+	l.Sum += uint64(crc32.ChecksumIEEE(line))<<32 + uint64(crc32.Checksum(line, castagnoli))
+}
+
 // Reader reads requests.jsonl, plain or zstd.
 type Reader struct {
+	Seen Lines // what has been read, but for blank lines
+
 	name  string
 	lines *bufio.Reader
 	zstd  *zstd.Decoder
@@ -40,7 +63,7 @@ func NewReader(r io.Reader, name string) (*Reader, error) {
 	if !bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}) {
 		return &Reader{name: name, lines: plain}, nil
 	}
-	z, err := zstd.NewReader(plain, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+	z, err := zstd.NewReader(plain, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxZstdWindow))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -65,6 +88,7 @@ func (d *Reader) Next(r *Record) error {
 		if len(line) == 0 {
 			continue
 		}
+		d.Seen.Add(line)
 		if err := Parse(line, r); err != nil {
 			return fmt.Errorf("%s:%d: %w", d.name, d.line, err)
 		}
@@ -96,6 +120,9 @@ func (d *Reader) next() ([]byte, error) {
 	}
 }
 
+// MostNumber is the largest size of a number in a record, but for what may be a hash: 3 years in ns. Sums of two fit.
+const MostNumber = 100_000_000_000_000_000
+
 // missing is an outcome that no line can name.
 const missing = Outcome(Outcomes)
 
@@ -109,10 +136,16 @@ func Parse(line []byte, r *Record) error {
 	r.Chunks, r.Resent, r.BytesSent, r.BytesReceived = None, None, None, None
 	r.Outcome = missing
 	if err := sonic.ConfigStd.Unmarshal(line, r); err != nil {
+		err = cmp.Or(json.Unmarshal(line, r), err) // whose words are one line, and name the key
 		return fmt.Errorf("not a record: %w", err)
 	}
 	if r.Row == None || r.Outcome == missing {
 		return errors.New(`not a record: "row" or "outcome" is missing`)
+	}
+	for i := range keys {
+		if n, _ := keys[i].Value(r); keys[i].bounded && n != None && (n > MostNumber || n < -MostNumber) {
+			return fmt.Errorf("not a record: %s is %d, which no run has", keys[i].Name, n)
+		}
 	}
 	if from := r.TokensFrom; from != TokensUnknown && from != TokensFromUsage && from != TokensFromChunks {
 		return fmt.Errorf("not a record: tokens_from is %q", from)

@@ -52,7 +52,7 @@ func ReadSide(slos []metrics.SLO, dirs ...string) (*Side, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := s.Add(dir, summary, report.Records(dir)); err != nil {
+		if err := s.Add(dir, summary, report.Checked(dir, summary)); err != nil {
 			return nil, err
 		}
 	}

@@ -48,8 +48,12 @@ func writeParquet(w io.Writer, r *results) error {
 	if err != nil {
 		return err
 	}
-	if _, err = report.EachRecord(r.dir, out.addRecord(r)); err != nil {
-		return err
+	add := out.addRecord(r)
+	for rec, err := range report.Checked(r.dir, r.summary) {
+		if err != nil {
+			return err
+		}
+		add(rec)
 	}
 	return out.close()
 }

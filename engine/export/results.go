@@ -48,12 +48,15 @@ func (r *results) longestGapMS() float64 {
 
 // each calls f with every record but those of requests that an interrupted run never sent, which other tools do not know.
 func (r *results) each(f func(*record.Record)) error {
-	_, err := report.EachRecord(r.dir, func(rec *record.Record) {
+	for rec, err := range report.Checked(r.dir, r.summary) {
+		if err != nil {
+			return err
+		}
 		if rec.Outcome != record.NotSent {
 			f(rec)
 		}
-	})
-	return err
+	}
+	return nil
 }
 
 // wall turns an instant of the run into wall-clock time; false where the run's start is not known, as after a crash.

@@ -3,56 +3,71 @@ package merge
 import (
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// addFacts adds the facts of a client to those of others, key by key. Numbers are summed, but for those whose names say that they are a
-// largest, a share or a setting: of these the largest remains. Of percentiles those with the largest p99 remain, for no record has their values.
-func addFacts(sum, of *metrics.Summary) {
-	for _, name := range []string{"Client", "Connections", "Writes", "Cap", "Turns", "History", "Answers", "BuildAhead"} {
-		addValue(reflect.ValueOf(sum).Elem().FieldByName(name), reflect.ValueOf(of).Elem().FieldByName(name), name)
+// addFacts adds the facts of a client to those of others, as the merge tags of metrics.Summary declare it; first: there are none yet.
+func addFacts(sum, of *metrics.Summary, first bool) {
+	addEach(reflect.ValueOf(sum).Elem(), reflect.ValueOf(of).Elem(), first)
+}
+
+func addEach(sum, of reflect.Value, first bool) {
+	for i := range sum.NumField() {
+		if rule := sum.Type().Field(i).Tag.Get("merge"); rule != "" {
+			addValue(sum.Field(i), of.Field(i), rule, first)
+		}
 	}
 }
 
-func addValue(sum, of reflect.Value, name string) {
-	largest := strings.HasPrefix(name, "Max") || strings.HasPrefix(name, "Step") || strings.HasSuffix(name, "Share") || strings.HasSuffix(name, "Worst") || name == "SpinUS" || name == "LoadS" || name == "PrebuildS"
-	switch sum.Kind() {
-	case reflect.Int, reflect.Int64:
-		if sum.SetInt(sum.Int() + of.Int()); largest {
-			sum.SetInt(max(sum.Int()-of.Int(), of.Int()))
-		}
-	case reflect.Float64:
-		if sum.SetFloat(sum.Float() + of.Float()); largest {
-			sum.SetFloat(max(sum.Float()-of.Float(), of.Float()))
-		}
-	case reflect.Bool:
-		sum.SetBool(sum.Bool() || of.Bool())
-	case reflect.String:
-		if sum.String() == "" {
-			sum.Set(of)
-		}
-	case reflect.Struct:
-		for i := range sum.NumField() {
-			if t := sum.Type().Field(i); t.IsExported() {
-				addValue(sum.Field(i), of.Field(i), t.Name)
-			}
-		}
-	case reflect.Pointer:
-		p, percentiles := of.Interface().(*stats.Percentiles)
-		switch {
-		case of.IsNil() || of.Type() == reflect.TypeFor[*stats.Shares]():
-		case percentiles && (sum.IsNil() || sum.Interface().(*stats.Percentiles).P99 < p.P99):
-			sum.Set(of)
-		case !percentiles:
-			if sum.IsNil() {
-				sum.Set(reflect.New(sum.Type().Elem()))
-			}
-			addValue(sum.Elem(), of.Elem(), name)
-		}
+// addValue adds of to sum. What is nil is unknown and changes nothing. It writes to nothing that of points to.
+func addValue(sum, of reflect.Value, rule string, first bool) {
+	if sum.Kind() == reflect.Pointer && rule != "none" {
+		addPointer(sum, of, rule, first)
+		return
 	}
+	switch {
+	case rule == "none":
+	case rule == "each":
+		addEach(sum, of, first)
+	case first || rule == "first" && sum.IsZero():
+		sum.Set(of)
+	case rule == "and":
+		sum.SetBool(sum.Bool() && of.Bool())
+	case rule == "first":
+	case sum.CanInt():
+		sum.SetInt(chosen(sum.Int(), of.Int(), rule))
+	default:
+		sum.SetFloat(chosen(sum.Float(), of.Float(), rule))
+	}
+}
+
+func addPointer(sum, of reflect.Value, rule string, first bool) {
+	switch {
+	case of.IsNil():
+	case rule == "worst":
+		if sum.IsNil() || sum.Interface().(*stats.Percentiles).P99 < of.Interface().(*stats.Percentiles).P99 {
+			sum.Set(of)
+		}
+	default:
+		own := reflect.New(sum.Type().Elem())
+		if first = sum.IsNil(); !first {
+			own.Elem().Set(sum.Elem())
+		}
+		addValue(own.Elem(), of.Elem(), rule, first)
+		sum.Set(own)
+	}
+}
+
+func chosen[T int64 | float64](a, b T, rule string) T {
+	switch rule {
+	case "max":
+		return max(a, b)
+	case "min":
+		return min(a, b)
+	}
+	return a + b
 }
 
 // countUnrecorded puts into out what no record has: the sums of what the shards counted by their own clocks and bodies.

@@ -2,31 +2,34 @@ package merge
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"iter"
-	"os"
+	"math"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/shard"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // Write merges the shards into dir, which is empty: the files of a run. seen counts records.
-func (s *Shards) Write(dir string, seen *atomic.Int64) (*metrics.Summary, error) {
+func (s *Shards) Write(dir string, seen *atomic.Int64) (sum *metrics.Summary, err error) {
 	plan, started := s.first.plan, s.first.file.StartAt
 	urls, slos := plan.Run.Targets, []metrics.SLO(nil)
 	if i := slices.IndexFunc(s.all, func(k source) bool { return k.summary != nil }); i >= 0 {
@@ -36,38 +39,45 @@ func (s *Shards) Write(dir string, seen *atomic.Int64) (*metrics.Summary, error)
 	if err := c.Spill(dir); err != nil {
 		return nil, err
 	}
+	defer func() { err = cmp.Or(err, c.EndSpill()) }()
 	w, err := report.NewWriter(dir, report.WriterOptions{Compress: s.Records() >= 1_000_000})
 	if err != nil {
 		return nil, err
 	}
-	var endNS, n int64
-	for r, failed := range s.byEnd() {
-		if err = failed; err == nil {
-			c.Add(r, slices.Index(urls, r.Target))
-			w.Append(r)
-			endNS = max(endNS, lastInstant(r))
-			if n++; n%4096 == 0 {
-				seen.Store(n)
-				err = w.Flush()
-			}
-		}
-		if err != nil {
-			break
-		}
-	}
-	if _, closed := w.Close(); err == nil {
-		err = cmp.Or(closed, s.addGaps(c))
+	endNS, err := s.copyRecords(c, w, seen)
+	_, closed := w.Close()
+	if err = cmp.Or(err, closed); err == nil {
+		err = cmp.Or(s.addGaps(c), s.copySamples(dir))
 	}
 	if err != nil {
 		return nil, err
 	}
-	sum, err := s.summary(c, n, endNS)
-	if err != nil {
+	if sum, err = s.summary(c, w.Lines(), endNS); err != nil {
 		return nil, err
 	}
 	plan.Run, plan.Workload, plan.Load, plan.WireBytes = sum.Run, sum.Workload, s.first.file.Size, sum.Client.WireBytes
 	return sum, errors.Join(report.WritePlan(dir, plan), report.WriteSummary(dir, sum), report.WriteTimeline(dir, c.Timeline()),
-		report.WriteHistograms(dir, c, started, started.Add(time.Duration(endNS))), s.copySamples(dir), c.EndSpill())
+		report.WriteHistograms(dir, c, started, started.Add(time.Duration(endNS))))
+}
+
+// copyRecords counts and writes the records of all shards, and returns when the last request ended.
+func (s *Shards) copyRecords(c *metrics.Collector, w *report.Writer, seen *atomic.Int64) (endNS int64, err error) {
+	n := int64(0)
+	for r, err := range s.byEnd() {
+		if err != nil {
+			return endNS, err
+		}
+		c.Add(r, slices.Index(s.first.plan.Run.Targets, r.Target))
+		w.Append(r)
+		endNS = max(endNS, lastInstant(r))
+		if n++; n%4096 == 0 {
+			seen.Store(n)
+			if err := w.Flush(); err != nil {
+				return endNS, err
+			}
+		}
+	}
+	return endNS, nil
 }
 
 // lastInstant is when a request ended, or else was to leave.
@@ -121,18 +131,22 @@ func (s *Shards) addGaps(c *metrics.Collector) error {
 		if k.summary == nil {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(k.dir, report.HistogramsName))
+		counted := map[string]int64{}
+		err := report.EachGaps(k.dir, func(target string, gaps *hdrhistogram.Histogram) {
+			at := slices.IndexFunc(k.summary.Targets, func(t metrics.Target) bool { return t.URL == target })
+			if at < 0 {
+				return
+			}
+			counted[target] += gaps.TotalCount()
+			c.AddGapCounts(at, gaps, k.summary.Targets[at].ITLMS)
+		})
 		if err != nil {
 			return err
 		}
-		all, err := metrics.ReadHistograms(bytes.NewReader(text))
-		if err != nil {
-			return fmt.Errorf("%s: %w", filepath.Join(k.dir, report.HistogramsName), err)
-		}
-		for _, h := range all {
-			at := slices.IndexFunc(k.summary.Targets, func(t metrics.Target) bool { return t.URL == h.Target })
-			if h.Metric == "itl" && at >= 0 {
-				c.AddGapCounts(at, h.Values, k.summary.Targets[at].ITLMS)
+		for _, t := range k.summary.Targets {
+			if want := cmp.Or(t.ITLMS, new(stats.Percentiles)).Count; counted[t.URL] != want {
+				return fmt.Errorf("shard %d: %s has %s between token chunks of %s, and the run counted %s; was the file edited?", i,
+					filepath.Join(k.dir, report.HistogramsName), format.Many(counted[t.URL], "gap"), t.URL, format.Count(want))
 			}
 		}
 	}
@@ -140,12 +154,12 @@ func (s *Shards) addGaps(c *metrics.Collector) error {
 }
 
 // summary is that of the whole run.
-func (s *Shards) summary(c *metrics.Collector, records, endNS int64) (*metrics.Summary, error) {
+func (s *Shards) summary(c *metrics.Collector, records *record.Lines, endNS int64) (*metrics.Summary, error) {
 	plan, file := s.first.plan, &s.first.file
-	sum := metrics.Summary{Run: plan.Run, Workload: file.Workload, Limits: plan.Limits, Requests: metrics.Requests{Planned: records}, Notes: plan.Notes}
+	sum := metrics.Summary{Run: plan.Run, Workload: file.Workload, Limits: plan.Limits, Requests: metrics.Requests{Planned: records.Count}, Records: records, Notes: plan.Notes}
 	sum.Run.StartedAt, sum.Run.Host.CPUs, sum.Run.Concurrency, sum.Run.Partial, sum.Run.DurationS = file.StartAt, 0, 0, len(s.lost) > 0, float64(endNS)/1e9
 	delete(sum.Run.Options, "shard")
-	known := s.known
+	known, first := s.known, true
 	for i := range s.all {
 		k := &s.all[i]
 		if k.plan != nil {
@@ -156,7 +170,8 @@ func (s *Shards) summary(c *metrics.Collector, records, endNS int64) (*metrics.S
 		}
 		if t := k.summary; t != nil {
 			known += k.file.Requests
-			addFacts(&sum, t)
+			addFacts(&sum, t, first)
+			first = false
 			sum.Requests.Unwritten += t.Requests.Unwritten
 			sum.PrefixCache.OvertakenTokens += t.PrefixCache.OvertakenTokens
 			sum.Run.Partial, sum.Run.Cut, sum.Run.DurationS = sum.Run.Partial || t.Run.Partial, sum.Run.Cut || t.Run.Cut, max(sum.Run.DurationS, t.Run.DurationS)
@@ -166,8 +181,11 @@ func (s *Shards) summary(c *metrics.Collector, records, endNS int64) (*metrics.S
 		}
 		sum.Shards = append(sum.Shards, k.row())
 	}
-	if first := s.all[0].summary; first != nil {
-		sum.Servers, sum.Amplify, sum.Routing = first.Servers, first.Amplify, s.all[0].file.Routing
+	if leader := s.all[0].summary; leader != nil {
+		sum.Servers, sum.Amplify, sum.Routing = leader.Servers, leader.Amplify, s.all[0].file.Routing
+		if sum.Servers != nil {
+			sum.Servers.Apart = s.countedApart(endNS)
+		}
 	}
 	var err error
 	if sum.Workload.Fingerprint, err = s.fingerprint(); err != nil {
@@ -188,6 +206,23 @@ func (s *Shards) summary(c *metrics.Collector, records, endNS int64) (*metrics.S
 		out.Verdict.Reasons = slices.DeleteFunc(out.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == "interrupted" })
 	}
 	return out, nil
+}
+
+// countedApart says what the servers' counts, which shard 0 has read, have beside the shards' requests, or lack of them; "" = nothing is known.
+func (s *Shards) countedApart(endNS int64) string {
+	counted := s.all[0].file.Counted
+	if counted == nil {
+		return ""
+	}
+	for i := range s.all {
+		if k := &s.all[i]; k.plan != nil && k.file.ReadyNS > counted[0] {
+			return fmt.Sprintf("shard %d asked the servers before its start when shard 0 counted already", i)
+		}
+	}
+	if endNS > counted[1] {
+		return fmt.Sprintf("shard 0 read them last after %s, and requests of other shards ended until %s", format.Seconds(float64(counted[1])/1e9), format.Seconds(float64(endNS)/1e9))
+	}
+	return ""
 }
 
 // row is what the summary says of a shard.
@@ -226,41 +261,62 @@ func (s *Shards) clockNotes() []string {
 
 // fingerprint is that of the whole run: SHA-256 over planned instants and digests in the plan's order. It is "" if a shard has none.
 func (s *Shards) fingerprint() (string, error) {
-	var all []*bufio.Reader
+	type stream struct { // of one shard's digests
+		*bufio.Reader
+		own hash.Hash // of them alone
+	}
+	all := make([]stream, len(s.all))
 	for i := range s.all {
-		file, err := os.Open(filepath.Join(s.all[i].dir, shard.DigestsName))
+		name := filepath.Join(s.all[i].dir, shard.DigestsName)
+		file, err := report.Open(name, digestBytes*s.Records())
 		if errors.Is(err, fs.ErrNotExist) || s.all[i].dir == "" {
 			return "", nil
 		} else if err != nil {
 			return "", err
 		}
 		defer file.Close()
-		all = append(all, bufio.NewReaderSize(file, 1<<16))
+		all[i] = stream{bufio.NewReaderSize(file, 1<<16), sha256.New()}
 	}
 	h := sha256.New()
 	for n := range uint64(s.Records()) {
 		var failed error
-		i := slices.IndexFunc(all, func(in *bufio.Reader) bool {
-			line, err := in.Peek(48) // see shard.DigestsName
+		i := slices.IndexFunc(all, func(in stream) bool {
+			line, err := in.Peek(digestBytes)
 			if err != nil && err != io.EOF {
 				failed = err
 			}
 			return err == nil && binary.LittleEndian.Uint64(line) == n
 		})
 		if i < 0 {
-			return "", cmp.Or(failed, fmt.Errorf("no shard has the digest of request %s", format.Count(int64(n))))
+			return "", cmp.Or(failed, fmt.Errorf("no shard has the digest of request %s in its %s", format.Count(int64(n)), shard.DigestsName))
 		}
-		line, _ := all[i].Peek(48)
+		line, _ := all[i].Peek(digestBytes)
 		h.Write(line[8:])
-		_, _ = all[i].Discard(len(line))
+		all[i].own.Write(line[8:])
+		_, _ = all[i].Discard(digestBytes)
 	}
-	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
+	for i := range s.all {
+		k := &s.all[i]
+		_, err := all[i].Peek(1)
+		if err != io.EOF || k.summary != nil && cmp.Or(k.summary.Workload.Fingerprint, hashText(all[i].own)) != hashText(all[i].own) {
+			return "", fmt.Errorf("shard %d: %s does not have what the run wrote; was the file edited?", i, filepath.Join(k.dir, shard.DigestsName))
+		}
+	}
+	return hashText(h), nil
 }
+
+// digestBytes is what shard.DigestsName has of a request.
+const digestBytes = 48
+
+func hashText(h hash.Hash) string { return "sha256:" + hex.EncodeToString(h.Sum(nil)) }
 
 // copySamples copies what shard 0 has read of the servers' metrics.
 func (s *Shards) copySamples(dir string) error {
-	in, err := os.Open(filepath.Join(s.all[0].dir, report.ServerMetricsName))
-	if errors.Is(err, fs.ErrNotExist) || s.all[0].dir == "" {
+	if s.all[0].dir == "" {
+		return nil
+	}
+	in, err := report.Open(filepath.Join(s.all[0].dir, report.ServerMetricsName), math.MaxInt64)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
 		return err

@@ -105,7 +105,12 @@ func summaryOf(parts ...part) (*metrics.Collector, *metrics.Summary) {
 // write writes the directory of shard index; whole: its run came to its end.
 func write(t *testing.T, parts []part, index, requests int, whole bool) string {
 	t.Helper()
-	dir, p := filepath.Join(t.TempDir(), fmt.Sprint("shard-", index)), parts[index]
+	return writeTo(t, t.TempDir(), parts, index, requests, whole)
+}
+
+func writeTo(t testing.TB, root string, parts []part, index, requests int, whole bool) string {
+	t.Helper()
+	dir, p := filepath.Join(root, fmt.Sprint("shard-", index)), parts[index]
 	check := func(err error) {
 		if err != nil {
 			t.Fatal(err)
@@ -154,10 +159,21 @@ func write(t *testing.T, parts []part, index, requests int, whole bool) string {
 	check(err)
 	if whole {
 		c, s := summaryOf(p)
+		s.Records, s.Workload.Fingerprint = w.Lines(), fingerprintOf(p.plan)
 		check(report.WriteSummary(dir, s))
 		check(report.WriteHistograms(dir, c, start, start))
 	}
 	return dir
+}
+
+// fingerprintOf is that of requests with the digests that write writes.
+func fingerprintOf(plan []record.Record) string {
+	h := sha256.New()
+	for _, r := range plan {
+		d := sha256.Sum256([]byte(r.RequestID))
+		h.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(r.PlannedNS)), d[:]...))
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
 // merged merges directories, and reads the result back.
@@ -346,27 +362,5 @@ func TestAhead(t *testing.T) {
 	}
 	if got := ahead(&shard.File{}, 5); got != 0 {
 		t.Errorf("unknown clock: %d", got)
-	}
-}
-
-// TestFactsAddUp: numbers are summed, largest ones and shares are not, and percentiles are the worst.
-func TestFactsAddUp(t *testing.T) {
-	t.Parallel()
-	_, s := summaryOf(load(1, 90, 1)...)
-	a := metrics.Client{CPUS: 1, MaxRSSBytes: 5, Senders: 1, SpinUS: 50, ReceiveLagUS: s.DriftUS}
-	a.StolenS, a.StolenShare = new(1.5), new(0.1)
-	b := metrics.Client{CPUS: 2, MaxRSSBytes: 4, Senders: 2, SpinUS: 60, Realtime: true}
-	b.StolenS, b.StolenShare = new(2.0), new(0.05)
-	sum := metrics.Summary{Client: b}
-	addFacts(&sum, &metrics.Summary{Client: a, Cap: &metrics.Cap{Held: 3}})
-	addFacts(&sum, &metrics.Summary{Cap: &metrics.Cap{Held: 4}})
-	want := metrics.Client{CPUS: 3, MaxRSSBytes: 5, Senders: 3, SpinUS: 60, Realtime: true, ReceiveLagUS: s.DriftUS}
-	want.StolenS, want.StolenShare = new(3.5), new(0.1)
-	same(t, "client", sum.Client, want)
-	if sum.Cap == nil || sum.Cap.Held != 7 {
-		t.Errorf("cap %+v", sum.Cap)
-	}
-	if *a.StolenS != 1.5 {
-		t.Error("what was added has changed")
 	}
 }

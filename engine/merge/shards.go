@@ -2,15 +2,15 @@
 //
 // It owns which directories belong together, what of a request is known that a lost shard was to send, the order of the records, the
 // correction of clocks, and how facts of several clients add up. Numbers of requests are computed from all records by package metrics.
-// Memory does not grow with the records, but for 1 byte each if a shard is lost; see metrics.Collector.Spill.
+// Memory does not grow with the records, but for a bit each; see metrics.Collector.Spill.
 package merge
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,6 +30,11 @@ type source struct {
 	file    shard.File // of a missing one its index alone
 	plan    *report.Plan
 	summary *metrics.Summary // nil = the shard is lost: it ended before its run did, or has no directory
+
+	// After its records were read:
+	seen    record.Lines // all of them
+	again   int64        // of these such as had come before, from this shard or another
+	strange int64        // and such as are not of this load
 }
 
 // Shards are the results of the shards of one run.
@@ -38,10 +43,16 @@ type Shards struct {
 	first *source  // the first that has a directory
 	lost  []*source
 
-	// Of requests of lost shards, while records are read:
-	has           []bool // whether a request has a record, by its number; the last place is for records without one
-	known, unsent int64  // those that have a record now; of these the ones that were made here
+	has           []uint64 // a bit for each request of the load, by its number: whether a record of it was read
+	known, unsent int64    // of requests of lost shards, those that have a record; of these the ones that were made here
 }
+
+// What a directory may say of a load. Shards beyond this need a file descriptor and 1 kB each; a plan numbers requests in 32 bits.
+const (
+	mostShards   = 10_000
+	mostRequests = math.MaxInt32
+	mostAheadNS  = 24 * 3600 * 1e9 // of a clock that was set right at the start
+)
 
 // Open reads what the directories of shards say of themselves; a directory of such directories stands for them. It returns an error if
 // they are not of one run. Missing shards are none.
@@ -69,10 +80,20 @@ func Open(dirs []string) (*Shards, error) {
 			s.lost = append(s.lost, k)
 		}
 	}
-	if len(s.lost) > 0 {
-		s.has = make([]bool, s.Records()+1)
+	s.has = make([]uint64, s.Records()/64+1)
+	return s, s.complete()
+}
+
+// complete returns an error if the shards do not have all requests of the load between them.
+func (s *Shards) complete() error {
+	total := int64(0)
+	for i := range s.all {
+		total += s.all[i].file.Requests
 	}
-	return s, nil
+	if total > s.Records() || total < s.Records() && len(s.lost) == 0 {
+		return fmt.Errorf("by their %s the shards were to send %s requests together, and the load has %s", shard.FileName, format.Count(total), format.Count(s.Records()))
+	}
+	return nil
 }
 
 // Records is how many requests the whole load has.
@@ -82,13 +103,13 @@ func (s *Shards) Records() int64 { return s.first.file.Workload.Requests }
 func (s *Shards) open(name string) error {
 	dir := filepath.Dir(name)
 	k := source{dir: dir}
-	text, err := os.ReadFile(name)
-	if err = cmp.Or(err, json.Unmarshal(text, &k.file)); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
 	f := &k.file
-	if f.Schema != shard.Schema || f.Index < 0 || f.Index >= f.Count {
-		return fmt.Errorf("%s: shard %d of %d, schema %d: this version reads schema %d", name, f.Index, f.Count, f.Schema, shard.Schema)
+	err := report.ReadJSON(name, f)
+	if err == nil {
+		err = check(name, f)
+	}
+	if err != nil {
+		return err
 	}
 	if f.StartAt.IsZero() && f.Count > 1 { // it ended before it was told the start, and sent nothing
 		return nil
@@ -96,7 +117,7 @@ func (s *Shards) open(name string) error {
 	if k.plan, err = report.ReadPlan(dir); err != nil || k.plan == nil {
 		return cmp.Or(err, fmt.Errorf("%s has no %s", dir, report.PlanName))
 	}
-	if _, err := os.Stat(filepath.Join(dir, report.SummaryName)); err == nil {
+	if _, err := os.Lstat(filepath.Join(dir, report.SummaryName)); err == nil {
 		if k.summary, err = report.Load(dir); err != nil {
 			return err
 		}
@@ -104,7 +125,8 @@ func (s *Shards) open(name string) error {
 	like := cmp.Or(s.first, &k)
 	for _, differs := range []struct{ what, here, there string }{
 		{"version of fastreplay", f.Version, like.file.Version}, {"number of shards", strconv.Itoa(f.Count), strconv.Itoa(like.file.Count)},
-		{"load (trace, flags or servers)", short(f.Load), short(like.file.Load)}, {"agreed start", f.StartAt.String(), like.file.StartAt.String()},
+		{"load (trace, flags or servers)", short(f.Load), short(like.file.Load)},
+		{"number of requests", format.Count(f.Workload.Requests), format.Count(like.file.Workload.Requests)}, {"agreed start", f.StartAt.String(), like.file.StartAt.String()},
 	} {
 		if differs.here != differs.there {
 			return fmt.Errorf("%s and %s are not of one run: the %s is %s in one, and %s in the other", like.dir, dir, differs.what, differs.there, differs.here)
@@ -123,16 +145,41 @@ func (s *Shards) open(name string) error {
 	return nil
 }
 
+// check returns an error if a shard.json of that name says what no shard writes.
+func check(name string, f *shard.File) error {
+	n := f.Workload.Requests
+	if f.Schema != shard.Schema || f.Index < 0 || f.Index >= f.Count || f.Count > mostShards {
+		return fmt.Errorf("%s: shard %d of %d, schema %d: this version reads schema %d, of at most %d shards", name, f.Index, f.Count, f.Schema, shard.Schema, mostShards)
+	}
+	if n < 0 || n > mostRequests || f.Requests < 0 || f.Requests > n {
+		return fmt.Errorf("%s: %d of %d requests: no load is so; was the file edited?", name, f.Requests, n)
+	}
+	for _, o := range f.Clock {
+		off, at := math.Abs(float64(o.OffsetNS)-float64(f.StartNS)), math.Abs(float64(o.AtNS)) // which cannot overflow
+		if off > mostAheadNS || o.ErrorNS < 0 || o.ErrorNS > mostAheadNS || at > record.MostNumber {
+			return fmt.Errorf("%s: a clock that was %d ns ahead at the start, and %d ± %d ns later: no run has such; was the file edited?", name, f.StartNS, o.OffsetNS, o.ErrorNS)
+		}
+	}
+	return nil
+}
+
 // short is a digest that people can compare.
 func short(digest string) string { return digest[:min(len(digest), 19)] }
 
-// number is a request's number in the whole load, which its id ends with, or the place in has for those without one.
+// number is a request's number in the whole load, which its id ends with; below 0 if it is none of the load.
 func (s *Shards) number(r *record.Record) int64 {
 	n, err := strconv.ParseInt(r.RequestID[strings.LastIndexByte(r.RequestID, '-')+1:], 10, 64)
-	if err != nil || n < 0 || n > s.Records() {
-		return s.Records()
+	if err != nil || n >= s.Records() {
+		return -1
 	}
 	return n
+}
+
+// take notes that a request has a record, and reports whether it had none before.
+func (s *Shards) take(n int64) (first bool) {
+	first = s.has[n/64]>>(n%64)&1 == 0
+	s.has[n/64] |= 1 << (n % 64)
+	return first
 }
 
 // what says what became of a lost shard.
@@ -149,16 +196,13 @@ func (s *Shards) records(k *source) iter.Seq2[*record.Record, error] {
 	lost, before := k.summary == nil, s.all[(k.file.Index+len(s.all)-1)%len(s.all)].dir
 	released := s.first.plan.Run.Concurrency > 0 || !lost && (k.summary.Cap != nil || k.summary.Turns != nil && k.summary.Turns.Sessions != "strict")
 	return func(yield func(*record.Record, error) bool) {
-		for r, err := range report.Records(k.dir) {
+		for r, err := range report.RecordsOf(report.RecordsName(k.dir), &k.seen) {
 			if k.dir == "" || errors.Is(err, report.ErrNoResults) {
 				break
 			}
 			if err == nil {
 				onCommonClock(r, &k.file, released)
-			}
-			if err == nil && lost {
-				s.has[s.number(r)] = true
-				s.known++
+				s.note(k, r)
 			}
 			if !yield(r, err) {
 				return
@@ -167,11 +211,18 @@ func (s *Shards) records(k *source) iter.Seq2[*record.Record, error] {
 		if !lost || before == "" {
 			return
 		}
-		for r, err := range report.RecordsOf(filepath.Join(before, shard.PlannedNextName)) {
-			if errors.Is(err, report.ErrNoResults) || err == nil && s.has[s.number(r)] {
-				continue
+		for r, err := range report.RecordsOf(filepath.Join(before, shard.PlannedNextName), nil) {
+			if errors.Is(err, report.ErrNoResults) {
+				return
 			}
 			if err == nil {
+				n := s.number(r)
+				if n >= 0 && !s.take(n) {
+					continue
+				}
+				if n < 0 || r.Outcome != record.NotSent {
+					err = fmt.Errorf("%s has a record of %s, which is no request that was to be sent; was the file edited?", filepath.Join(before, shard.PlannedNextName), r.RequestID)
+				}
 				r.Error = k.what()
 				s.known++
 				s.unsent++
@@ -181,6 +232,43 @@ func (s *Shards) records(k *source) iter.Seq2[*record.Record, error] {
 			}
 		}
 	}
+}
+
+// note counts a record of a shard among those of its request.
+func (s *Shards) note(k *source, r *record.Record) {
+	n := s.number(r)
+	switch {
+	case n < 0 && r.LeftOut(): // by --too-long drop: no part of the load
+	case n < 0:
+		k.strange++
+	case !s.take(n):
+		k.again++
+	case k.summary == nil:
+		s.known++
+	}
+}
+
+// proven reports whether a shard's file of records is, by its checksum, the one that it wrote.
+func (k *source) proven() bool {
+	return k.summary != nil && k.summary.Records != nil && *k.summary.Records == k.seen
+}
+
+// unlike says in what the records of a shard differ from those that it wrote; "" if in nothing.
+func (k *source) unlike() string {
+	var what []string
+	if k.summary != nil {
+		what = format.Present(k.summary.Unlike(k.seen))
+	}
+	if k.again > 0 {
+		what = append(what, format.Many(k.again, "record")+" of requests that have one already")
+	}
+	if k.strange > 0 {
+		what = append(what, format.Many(k.strange, "record")+" of no request of the load")
+	}
+	if len(what) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("shard %d: %s has %s", k.file.Index, report.RecordsName(k.dir), strings.Join(what, ", and "))
 }
 
 // ahead is by how much the instants of a shard are ahead of those of shard 0, atNS after the start: its clock's offset then, without
@@ -220,15 +308,27 @@ func onCommonClock(r *record.Record, f *shard.File, released bool) {
 	}
 }
 
-// reasons say which shards are lost, and what that means; nil if none is.
-func (s *Shards) reasons(unsent int64) []metrics.Reason {
-	if len(s.lost) == 0 {
-		return nil
-	}
-	var what []string
+// reasons say which shards are lost, and whose records are not what they wrote; nil if none.
+func (s *Shards) reasons(unsent int64) (all []metrics.Reason) {
+	var lost, wrong, unlike []string
 	for _, k := range s.lost {
-		what = append(what, k.what())
+		lost = append(lost, k.what())
 	}
-	return []metrics.Reason{{Code: "shards", Grade: metrics.Invalid, What: strings.Join(what, "; "),
-		Why: format.Many(unsent, "request") + " of theirs were not sent, or nobody knows what became of them", Do: "see the shard's own output, and run again"}}
+	for _, proven := range []bool{false, true} { // if a record is in two files, the one with a wrong checksum has it wrongly
+		for i := range s.all {
+			if k := &s.all[i]; len(unlike) == 0 && k.proven() == proven {
+				wrong = append(wrong, format.Present(k.unlike())...)
+			}
+		}
+		unlike = wrong
+	}
+	if len(lost) > 0 {
+		all = append(all, metrics.Reason{Code: "shards", Grade: metrics.Invalid, What: strings.Join(lost, "; "),
+			Why: format.Many(unsent, "request") + " of theirs were not sent, or nobody knows what became of them", Do: "see the shard's own output, and run again"})
+	}
+	if len(unlike) > 0 {
+		all = append(all, metrics.Reason{Code: "records", Grade: metrics.Invalid, What: strings.Join(unlike, "; "),
+			Why: "files were cut, edited or mixed with others after the run", Do: "bring back the files that the shards wrote, and merge again"})
+	}
+	return all
 }

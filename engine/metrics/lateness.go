@@ -318,6 +318,10 @@ func sendingCauses(s *Summary) (causes []cause) {
 // machineCauses are what took the time of the client's cores, or that of so many threads who waited for one.
 func machineCauses(s *Summary, who, whose string, waited *float64, threads int) (causes []cause) {
 	c, whole := &s.Client, s.Run.DurationS
+	oneCore := "one core's time"
+	if n := s.clients(); n > 1 {
+		oneCore += " on each of " + format.Many(n, "machine")
+	}
 	for _, m := range []struct {
 		happened   string
 		seconds    *float64
@@ -326,8 +330,8 @@ func machineCauses(s *Summary, who, whose string, waited *float64, threads int) 
 	}{
 		{"the host took CPU time away", c.StolenS, orZero(c.StolenShare),
 			"all cores' time; " + percent(orZero(c.StolenWorst)) + " in the worst second", "run on a machine whose CPUs are its own"},
-		{"the container's CPU limit stopped the client", c.ThrottledS, orZero(c.ThrottledS) / whole,
-			"one core's time", "raise the CPU limit (resources.limits.cpu in Kubernetes) or remove it"},
+		{"the container's CPU limit stopped the client", c.ThrottledS, s.ThrottledShare(),
+			oneCore, "raise the CPU limit (resources.limits.cpu in Kubernetes) or remove it"},
 		{who + " waited for a core", waited, orZero(waited) / (whole * float64(max(1, threads))), whose + " time", moreCores(s)},
 	} {
 		if whole > 0 && m.share > causeShare {
@@ -335,6 +339,25 @@ func machineCauses(s *Summary, who, whose string, waited *float64, threads int) 
 		}
 	}
 	return causes
+}
+
+// clients is how many clients the facts of s.Client are of: shards whose runs came to their end, or one.
+func (s *Summary) clients() (n int64) {
+	for i := range s.Shards {
+		if s.Shards[i].State == ShardWhole {
+			n++
+		}
+	}
+	return max(1, n)
+}
+
+// ThrottledShare is the share of the run's time for which a CPU limit stopped the client, of several the mean; 0 if that is unknown.
+func (s *Summary) ThrottledShare() float64 {
+	whole := s.Run.DurationS * float64(s.clients())
+	if whole <= 0 {
+		return 0
+	}
+	return orZero(s.Client.ThrottledS) / whole
 }
 
 // percent prints a share with as many digits as a sampled one deserves.

@@ -177,25 +177,25 @@ func gatewayNotes(s *Summary, all *gatewayCounts) []string {
 // History is what follow-up turns had of what the servers answered in the
 // run. It counts those that were sent: turns = live + partly + recorded.
 type History struct {
-	Turns    int64 `json:"turns"`    // follow-up turns that were sent
-	Live     int64 `json:"live"`     // turns in which all earlier answers are live
-	Partly   int64 `json:"partly"`   // turns in which some are; the others are as recorded
-	Recorded int64 `json:"recorded"` // turns in which none is
-	Answers  int64 `json:"answers"`  // live answers in all turns
+	Turns    int64 `json:"turns" merge:"sum"`    // follow-up turns that were sent
+	Live     int64 `json:"live" merge:"sum"`     // turns in which all earlier answers are live
+	Partly   int64 `json:"partly" merge:"sum"`   // turns in which some are; the others are as recorded
+	Recorded int64 `json:"recorded" merge:"sum"` // turns in which none is
+	Answers  int64 `json:"answers" merge:"sum"`  // live answers in all turns
 
 	// Why the latest answer that was not live was not: of the turns of partly and recorded.
-	Why HistoryGaps `json:"not_live"` // turns by why the latest answer that is not live is not
+	Why HistoryGaps `json:"not_live" merge:"each"` // turns by why the latest answer that is not live is not
 
-	MakeUS *stats.Percentiles `json:"make_us"` // time from the end of a turn until the body of the next one was made
+	MakeUS *stats.Percentiles `json:"make_us" merge:"worst"` // time from the end of a turn until the body of the next one was made
 }
 
 // HistoryGaps counts turns by why an answer in them is not live.
 type HistoryGaps struct {
-	Late   int64 `json:"late"`       // the turn left before the answer was there
-	Failed int64 `json:"failed"`     // the request before failed
-	NoText int64 `json:"no_text"`    // the server answered without a text
-	Tools  int64 `json:"tool_calls"` // the server called a tool, or the recorded answer does
-	Apart  int64 `json:"apart"`      // the turn's messages do not begin with those of a turn before
+	Late   int64 `json:"late" merge:"sum"`       // the turn left before the answer was there
+	Failed int64 `json:"failed" merge:"sum"`     // the request before failed
+	NoText int64 `json:"no_text" merge:"sum"`    // the server answered without a text
+	Tools  int64 `json:"tool_calls" merge:"sum"` // the server called a tool, or the recorded answer does
+	Apart  int64 `json:"apart" merge:"sum"`      // the turn's messages do not begin with those of a turn before
 }
 
 // historyNotes explains why turns were not sent with the answers of the run.
@@ -237,14 +237,14 @@ const (
 
 // Answers is what servers answered in conversations whose prompts are made of tokens, and what of it is in later prompts.
 type Answers struct {
-	Mode          string `json:"mode"`                  // free: the servers chose the tokens; exact: they were told
-	Told          int64  `json:"told_tokens"`           // tokens that the servers were told
-	Turns         int64  `json:"carried_turns"`         // turns with a part of the answer before them in their prompts, as recorded
-	Carried       int64  `json:"carried_tokens"`        // tokens of answers in these prompts, as recorded
-	Prompt        int64  `json:"recorded_input_tokens"` // of all requests
-	WrongRequests int64  `json:"wrong_requests"`        // ok requests with tokens other than told
-	WrongTokens   int64  `json:"wrong_tokens"`          // these tokens, missing ones too
-	First         string `json:"first_wrong"`           // the first of the first such request that ended, in words; "" if there is none
+	Mode          string `json:"mode" merge:"first"`                // free: the servers chose the tokens; exact: they were told
+	Told          int64  `json:"told_tokens" merge:"sum"`           // tokens that the servers were told
+	Turns         int64  `json:"carried_turns" merge:"sum"`         // turns with a part of the answer before them in their prompts, as recorded
+	Carried       int64  `json:"carried_tokens" merge:"sum"`        // tokens of answers in these prompts, as recorded
+	Prompt        int64  `json:"recorded_input_tokens" merge:"sum"` // of all requests
+	WrongRequests int64  `json:"wrong_requests" merge:"sum"`        // ok requests with tokens other than told
+	WrongTokens   int64  `json:"wrong_tokens" merge:"sum"`          // these tokens, missing ones too
+	First         string `json:"first_wrong" merge:"first"`         // the first of the first such request that ended, in words; "" if there is none
 }
 
 // answerCounts is over ok requests.

@@ -13,7 +13,8 @@ import (
 // Servers is what the servers reported during the run. The summary has our own numbers beside it.
 type Servers struct {
 	scrape.Servers
-	Whole bool `json:"whole"` // every address that requests went to was read, so that counts compare with ours
+	Whole bool   `json:"whole"`           // every address that requests went to was read, so that counts compare with ours
+	Apart string `json:"apart,omitempty"` // of several shards: what the counts have beside their requests, or lack of them; absent if nothing is known
 }
 
 // What counts as a contradiction between a server's counters and what was received from it.
@@ -35,7 +36,7 @@ func (c *Collector) CountedHits(servers *Servers) []int64 {
 	hits := make([]int64, len(c.targets))
 	for i := range c.targets {
 		hits[i] = record.None
-		if t := &c.targets[i]; servers != nil && servers.Whole && t.cache.reports == 0 {
+		if t := &c.targets[i]; servers != nil && servers.Whole && servers.Apart == "" && t.cache.reports == 0 {
 			at := slices.IndexFunc(servers.Targets, func(s scrape.Server) bool { return s.Target == c.urls[i] })
 			if at >= 0 && coversUsAlone(&servers.Targets[at], &t.tokens.Tokens) {
 				hits[i] = int64(math.Round(*servers.Targets[at].PrefixHitRatio * float64(t.tokens.Prompt)))
@@ -68,6 +69,7 @@ func serverNotes(s *Summary) []string {
 		down := slices.ContainsFunc(s.Outages, func(o Outage) bool { return o.Target == t.Target })
 		add(t.Missed > 0 && !down, "%s did not answer %d of %s of its metrics, the last one: %s", t.Target, t.Missed, format.Many(t.Missed+t.Samples, "scrape"), quote(t.Error))
 	}
+	add(s.Servers.Apart != "", "the servers' counts are not those of this run: %s", s.Servers.Apart)
 	add(preempted > 0, "the servers preempted requests (%s): their KV caches were too small for what ran at once", format.Many(int64(preempted), "time"))
 	if drafts := orZero(all.DraftTokens); drafts > 0 {
 		made := ""
@@ -105,6 +107,8 @@ func hitNotes(s *Summary) []string {
 	}
 	why := ""
 	switch {
+	case s.Servers.Apart != "":
+		why = "; " + s.Servers.Apart
 	case s.Servers.All.Incomplete:
 		why = "; there is no reading of them after the run"
 	case s.Servers.All.Restarts > 0:
@@ -123,7 +127,7 @@ func hitNotes(s *Summary) []string {
 
 // tokensCompare reports whether the servers count the tokens that they made, from the start to the end of the run.
 func tokensCompare(s *Servers) bool {
-	return s.All.GenerationTokens != nil && s.Whole && !s.All.Incomplete && s.All.Restarts == 0
+	return s.All.GenerationTokens != nil && s.Whole && s.Apart == "" && !s.All.Incomplete && s.All.Restarts == 0
 }
 
 // tokenNotes compares the tokens that the servers made with those that came.

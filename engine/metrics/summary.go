@@ -3,6 +3,8 @@ package metrics
 import (
 	"time"
 
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
@@ -13,6 +15,10 @@ const Schema = 2
 // Summary is summary.json: everything that a run found out, in one object.
 // Units are in the keys, ratios are 0..1, and a distribution or number that
 // does not exist is null, never 0.
+//
+// What only a client knows has a merge tag, which says what several clients' values come to: their sum, max, min, whether all have it
+// (and), the first that is not empty, or none. Of percentiles "worst" is those with the largest p99, for no record has their values. Of a
+// struct "each" of its fields has such a tag. All else is counted anew from all records.
 type Summary struct {
 	Schema   int      `json:"schema"`           // version of this file: 2
 	Verdict  Verdict  `json:"verdict"`          // whether the numbers can be used, and if not, why
@@ -31,35 +37,56 @@ type Summary struct {
 	WireDriftUS   *stats.Percentiles `json:"wire_drift_us"`   // departed - planned, by the kernel's stamps; only with --kernel-timestamps sent
 	UploadMS      *stats.Percentiles `json:"upload_ms"`       // acked - sent, by the kernel's stamps; only with --kernel-timestamps sent
 
-	Throughput  Throughput    `json:"throughput"`               // what ok requests made of the run's duration
-	UnderLoad   UnderLoad     `json:"under_load"`               // the same without the time at the end in which only failing requests were waited for
-	InFlight    *float64      `json:"in_flight_mean"`           // requests in flight on average over the run, failed ones too; null if the run has no duration
-	Cost        *Cost         `json:"cost,omitempty"`           // with report --price-per-hour: what answers cost; absent otherwise
-	Energy      *Energy       `json:"energy,omitempty"`         // what the servers' GPUs took; absent if no page of metrics has it
-	Goodput     *Goodput      `json:"goodput,omitempty"`        // requests that met every bound of --goodput; absent without one
-	Tokens      Tokens        `json:"tokens"`                   // tokens of ok requests
-	PrefixCache PrefixCache   `json:"prefix_cache"`             // hits that an ideal cache would have had, and those that the servers report
-	Connections Connections   `json:"connections"`              // how many were opened, and whether they were ready
-	Writes      Writes        `json:"writes"`                   // how the kernel took the first write of each request
-	Targets     []Target      `json:"targets"`                  // one for each URL of --url and --targets
-	Instances   *Breakdown    `json:"instances,omitempty"`      // by who answered, as a header or the answer names it; absent if no answer does
-	Endpoints   *Breakdown    `json:"endpoints,omitempty"`      // by address; absent if there is one
-	Gateway     *Gateway      `json:"gateway,omitempty"`        // what a gateway reports that it took itself; absent if none does
-	Routing     *route.Oracle `json:"routing,omitempty"`        // hits by who routes; absent with one instance
-	Servers     *Servers      `json:"server_metrics,omitempty"` // what the servers report; absent if none was read
-	Outages     []Outage      `json:"outages,omitempty"`        // targets that failed for a time; absent without one
-	Shards      []Shard       `json:"shards,omitempty"`         // the machines whose results were merged; absent of one machine
-	Client      Client        `json:"client"`                   // what the client itself used, and what the machine took from it
-	Cap         *Cap          `json:"cap"`                      // what a cap on the requests in flight held back; null without a cap
-	Turns       *Turns        `json:"turns,omitempty"`          // of conversations; absent if no request follows another
-	Jobs        *Jobs         `json:"jobs,omitempty"`           // results by job; absent if no request depends on another
-	History     *History      `json:"history,omitempty"`        // with --history live: which answers the turns carried; absent otherwise
-	Answers     *Answers      `json:"answers,omitempty"`        // of conversations with made prompts: which tokens the servers answered; absent otherwise
-	Amplify     *Amplify      `json:"amplify,omitempty"`        // with --amplify: the load before and after; absent otherwise
-	BuildAhead  *BuildAhead   `json:"build_ahead"`              // how requests were built during the run; null if all were built before the start
-	Lateness    Lateness      `json:"lateness"`                 // how late the client was, and what that may have changed
-	Limits      Limits        `json:"limits"`                   // what the verdict was measured by
-	Notes       []string      `json:"notes"`                    // sentences that are worth knowing and have no bearing on the verdict
+	Throughput  Throughput    `json:"throughput"`                     // what ok requests made of the run's duration
+	UnderLoad   UnderLoad     `json:"under_load"`                     // the same without the time at the end in which only failing requests were waited for
+	InFlight    *float64      `json:"in_flight_mean"`                 // requests in flight on average over the run, failed ones too; null if the run has no duration
+	Cost        *Cost         `json:"cost,omitempty"`                 // with report --price-per-hour: what answers cost; absent otherwise
+	Energy      *Energy       `json:"energy,omitempty"`               // what the servers' GPUs took; absent if no page of metrics has it
+	Goodput     *Goodput      `json:"goodput,omitempty"`              // requests that met every bound of --goodput; absent without one
+	Tokens      Tokens        `json:"tokens"`                         // tokens of ok requests
+	PrefixCache PrefixCache   `json:"prefix_cache"`                   // hits that an ideal cache would have had, and those that the servers report
+	Connections Connections   `json:"connections" merge:"each"`       // how many were opened, and whether they were ready
+	Writes      Writes        `json:"writes" merge:"each"`            // how the kernel took the first write of each request
+	Targets     []Target      `json:"targets"`                        // one for each URL of --url and --targets
+	Instances   *Breakdown    `json:"instances,omitempty"`            // by who answered, as a header or the answer names it; absent if no answer does
+	Endpoints   *Breakdown    `json:"endpoints,omitempty"`            // by address; absent if there is one
+	Gateway     *Gateway      `json:"gateway,omitempty"`              // what a gateway reports that it took itself; absent if none does
+	Routing     *route.Oracle `json:"routing,omitempty"`              // hits by who routes; absent with one instance
+	Servers     *Servers      `json:"server_metrics,omitempty"`       // what the servers report; absent if none was read
+	Outages     []Outage      `json:"outages,omitempty"`              // targets that failed for a time; absent without one
+	Shards      []Shard       `json:"shards,omitempty"`               // the machines whose results were merged; absent of one machine
+	Client      Client        `json:"client" merge:"each"`            // what the client itself used, and what the machine took from it
+	Cap         *Cap          `json:"cap" merge:"each"`               // what a cap on the requests in flight held back; null without a cap
+	Turns       *Turns        `json:"turns,omitempty" merge:"each"`   // of conversations; absent if no request follows another
+	Jobs        *Jobs         `json:"jobs,omitempty"`                 // results by job; absent if no request depends on another
+	History     *History      `json:"history,omitempty" merge:"each"` // with --history live: which answers the turns carried; absent otherwise
+	Answers     *Answers      `json:"answers,omitempty" merge:"each"` // of conversations with made prompts: which tokens the servers answered; absent otherwise
+	Amplify     *Amplify      `json:"amplify,omitempty"`              // with --amplify: the load before and after; absent otherwise
+	BuildAhead  *BuildAhead   `json:"build_ahead" merge:"each"`       // how requests were built during the run; null if all were built before the start
+	Lateness    Lateness      `json:"lateness"`                       // how late the client was, and what that may have changed
+	Records     *record.Lines `json:"records,omitempty"`              // what requests.jsonl has; absent if records could not be written, or the run was killed
+	Limits      Limits        `json:"limits"`                         // what the verdict was measured by
+	Notes       []string      `json:"notes"`                          // sentences that are worth knowing and have no bearing on the verdict
+}
+
+// Unlike says what a file of records has that differs from what the run wrote; "" if nothing. seen are the lines of all of it.
+func (s *Summary) Unlike(seen record.Lines) string {
+	want := record.Lines{Count: s.Requests.Planned, Sum: seen.Sum} // of a version that kept no sum
+	if s.Records != nil {
+		want = *s.Records
+	} else if s.Run.Partial || s.Requests.Unwritten > 0 || len(s.Shards) > 0 { // nobody knows
+		return ""
+	}
+	has, wrote := format.Many(seen.Count, "record"), format.Many(want.Count, "record")
+	switch {
+	case seen.Count < want.Count:
+		return format.Count(seen.Count) + " of the " + wrote + " that the run wrote"
+	case seen.Count > want.Count:
+		return has + ", and the run wrote " + format.Count(want.Count)
+	case seen.Sum != want.Sum:
+		return has + ", but others than the run wrote"
+	}
+	return ""
 }
 
 // Run is when, where and how.
@@ -229,17 +256,17 @@ type Shortfall struct {
 
 // Connections is how many connections the run opened, and whether they were ready in time.
 type Connections struct {
-	Dialled     int64   `json:"dialled"`      // connections that were opened
-	NotReady    int64   `json:"not_ready"`    // requests that had no open connection at their planned time; 0 in a closed loop
-	MaxWaitMS   float64 `json:"max_wait_ms"`  // the longest that a request waited for a connection
-	ClosedIdle  int64   `json:"closed_idle"`  // closed by the server between requests
-	NoResources int64   `json:"no_resources"` // requests that failed since the client's machine had no descriptor, port or memory for a connection
+	Dialled     int64   `json:"dialled" merge:"sum"`      // connections that were opened
+	NotReady    int64   `json:"not_ready" merge:"sum"`    // requests that had no open connection at their planned time; 0 in a closed loop
+	MaxWaitMS   float64 `json:"max_wait_ms" merge:"max"`  // the longest that a request waited for a connection
+	ClosedIdle  int64   `json:"closed_idle" merge:"sum"`  // closed by the server between requests
+	NoResources int64   `json:"no_resources" merge:"sum"` // requests that failed since the client's machine had no descriptor, port or memory for a connection
 }
 
 // Writes is how the kernel took the first write of each request that was sent, re-sends included. Failed ones are in neither.
 type Writes struct {
-	Whole   int64 `json:"whole"`   // it took all
-	Partial int64 `json:"partial"` // it took a part, and the rest had to follow
+	Whole   int64 `json:"whole" merge:"sum"`   // it took all
+	Partial int64 `json:"partial" merge:"sum"` // it took a part, and the rest had to follow
 }
 
 // Target is one URL that requests went to. Its distributions are as those of the summary.
@@ -286,44 +313,44 @@ type Breakdown struct {
 
 // Turns is what became of requests that depend on others, such as the turns of conversations.
 type Turns struct {
-	Sessions     string             `json:"sessions"`       // the mode: strict, gated or think
-	FollowUps    int64              `json:"followup_turns"` // requests that follow another of the run
-	Overtaking   int64              `json:"overtaking"`     // of those: sent before that one had ended, or before its sending if they had only to follow that
-	OvertakingMS *stats.Percentiles `json:"overtaking_ms"`  // how long before, of those; if they depend on several, before the last
-	LaterMS      *stats.Percentiles `json:"later_ms"`       // how long after their own planned times follow-up turns were released; null if they did not wait, and in a closed loop
+	Sessions     string             `json:"sessions" merge:"first"`      // the mode: strict, gated or think
+	FollowUps    int64              `json:"followup_turns" merge:"sum"`  // requests that follow another of the run
+	Overtaking   int64              `json:"overtaking" merge:"sum"`      // of those: sent before that one had ended, or before its sending if they had only to follow that
+	OvertakingMS *stats.Percentiles `json:"overtaking_ms" merge:"worst"` // how long before, of those; if they depend on several, before the last
+	LaterMS      *stats.Percentiles `json:"later_ms" merge:"worst"`      // how long after their own planned times follow-up turns were released; null if they did not wait, and in a closed loop
 }
 
 // Cap is a bound on the requests in flight, and what it did to a plan.
 type Cap struct {
-	InFlight int64              `json:"in_flight"` // the cap: --concurrency
-	Held     int64              `json:"held_back"` // requests that could not leave at their planned times
-	HeldMS   *stats.Percentiles `json:"held_ms"`   // for how long the requests of held_back waited
+	InFlight int64              `json:"in_flight" merge:"sum"` // the cap: --concurrency
+	Held     int64              `json:"held_back" merge:"sum"` // requests that could not leave at their planned times
+	HeldMS   *stats.Percentiles `json:"held_ms" merge:"worst"` // for how long the requests of held_back waited
 }
 
 // BuildAhead is how requests were built during the run, where memory did not
 // hold all of them.
 type BuildAhead struct {
-	WindowBytes int64    `json:"window_bytes"`  // room for the bytes of requests at a time
-	LeastLeadMS *float64 `json:"least_lead_ms"` // the shortest time between the end of a request's building and when it could leave: at its planned time, or when a cap or the previous turn released it; null if all were built before the start
-	Late        int64    `json:"late"`          // requests that could leave before they were built: those of a lead below 0
+	WindowBytes int64    `json:"window_bytes" merge:"sum"`  // room for the bytes of requests at a time
+	LeastLeadMS *float64 `json:"least_lead_ms" merge:"min"` // the shortest time between the end of a request's building and when it could leave: at its planned time, or when a cap or the previous turn released it; null if all were built before the start
+	Late        int64    `json:"late" merge:"sum"`          // requests that could leave before they were built: those of a lead below 0
 }
 
 // Client is what the load generator itself used.
 type Client struct {
-	CPUS          float64            `json:"cpu_s"`          // processor time during the replay
-	MaxRSSBytes   int64              `json:"max_rss_bytes"`  // most memory of the process
-	GCCycles      int64              `json:"gc_cycles"`      // collections of garbage during the replay
-	Senders       int                `json:"senders"`        // sending threads
-	SenderProcess bool               `json:"sender_process"` // the sending threads had a process of their own
-	Realtime      bool               `json:"realtime"`       // they had real-time priority
-	SpinUS        float64            `json:"spin_us"`        // how long before a planned time they stopped sleeping, at the end of the run
-	LoadS         float64            `json:"load_s"`         // time to read the trace
-	PrebuildS     float64            `json:"prebuild_s"`     // time to build the requests
-	WireBytes     int64              `json:"wire_bytes"`     // size of all requests
-	AnswerWaitS   float64            `json:"answer_wait_s"`  // time for which connections were not read, since the memory for large answers was lent out
-	ReceiveLagUS  *stats.Percentiles `json:"receive_lag_us"` // reads behind the kernel's receive stamps: how far off latencies by the reader's own clock would be; null without stamps
-	stats.Machine
-	Stamps *Stamps `json:"kernel_timestamps"` // how far times come from the kernel
+	CPUS          float64            `json:"cpu_s" merge:"sum"`            // processor time during the replay
+	MaxRSSBytes   int64              `json:"max_rss_bytes" merge:"max"`    // most memory of the process
+	GCCycles      int64              `json:"gc_cycles" merge:"sum"`        // collections of garbage during the replay
+	Senders       int                `json:"senders" merge:"sum"`          // sending threads
+	SenderProcess bool               `json:"sender_process" merge:"and"`   // the sending threads had a process of their own
+	Realtime      bool               `json:"realtime" merge:"and"`         // they had real-time priority
+	SpinUS        float64            `json:"spin_us" merge:"max"`          // how long before a planned time they stopped sleeping, at the end of the run
+	LoadS         float64            `json:"load_s" merge:"max"`           // time to read the trace
+	PrebuildS     float64            `json:"prebuild_s" merge:"max"`       // time to build the requests
+	WireBytes     int64              `json:"wire_bytes" merge:"sum"`       // size of all requests
+	AnswerWaitS   float64            `json:"answer_wait_s" merge:"sum"`    // time for which connections were not read, since the memory for large answers was lent out
+	ReceiveLagUS  *stats.Percentiles `json:"receive_lag_us" merge:"worst"` // reads behind the kernel's receive stamps: how far off latencies by the reader's own clock would be; null without stamps
+	stats.Machine `merge:"each"`
+	Stamps        *Stamps `json:"kernel_timestamps" merge:"each"` // how far times come from the kernel
 }
 
 // Shard is one of several machines that sent a load together.
@@ -352,13 +379,13 @@ const (
 
 // Stamps counts how many times come from the kernel's timestamps.
 type Stamps struct {
-	Received   bool    `json:"received"`        // what came was stamped
-	Sent       bool    `json:"sent"`            // what left and was acknowledged was stamped
-	Reads      int64   `json:"reads"`           // reads with a stamp
-	Unstamped  int64   `json:"unstamped_reads"` // reads without a stamp: their times are the reader's
-	Dropped    int64   `json:"dropped"`         // stamps not used, since the wall clock had just been set
-	ClockSteps int64   `json:"clock_steps"`     // how often the wall clock was set
-	StepMS     float64 `json:"largest_step_ms"` // by how much at most
+	Received   bool    `json:"received" merge:"and"`        // what came was stamped
+	Sent       bool    `json:"sent" merge:"and"`            // what left and was acknowledged was stamped
+	Reads      int64   `json:"reads" merge:"sum"`           // reads with a stamp
+	Unstamped  int64   `json:"unstamped_reads" merge:"sum"` // reads without a stamp: their times are the reader's
+	Dropped    int64   `json:"dropped" merge:"sum"`         // stamps not used, since the wall clock had just been set
+	ClockSteps int64   `json:"clock_steps" merge:"sum"`     // how often the wall clock was set
+	StepMS     float64 `json:"largest_step_ms" merge:"max"` // by how much at most
 }
 
 // Amplify is what --amplify made of a load. It is in summary.json and in what inspect prints as JSON.

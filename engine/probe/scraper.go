@@ -103,6 +103,33 @@ func (b *Prober) Scraper(ctx context.Context, urls []string, interval time.Durat
 	return &Scraper{interval: interval, cancel: cancel, halt: make(chan struct{}), pages: pages}, silent, nil
 }
 
+// Again takes the samples before the run anew, and returns when the earliest was taken. One that fails, or is not there when ctx ends, stays
+// as it was. Call it before Start.
+func (s *Scraper) Again(ctx context.Context) (first time.Time) {
+	var asked sync.WaitGroup
+	for _, p := range s.pages {
+		asked.Go(func() {
+			began, patience := time.Now(), p.timeout
+			if end, bounded := ctx.Deadline(); bounded {
+				p.timeout = max(1, min(patience, time.Until(end)))
+			}
+			var m scrape.Sample
+			p.atRest(scrape.Before, &m)
+			if p.timeout = patience; m.Error == "" {
+				p.before, p.took = m, began
+			}
+		})
+	}
+	asked.Wait()
+	first = s.pages[0].took
+	for _, p := range s.pages {
+		if p.took.Before(first) {
+			first = p.took
+		}
+	}
+	return first
+}
+
 // firstOf returns the first page with known metrics, after it took its sample before the run; else the first page's
 // error.
 func firstOf(alternatives []*scrapePage) (*scrapePage, error) {
@@ -216,7 +243,7 @@ func (p *scrapePage) atRest(phase scrape.Phase, m *scrape.Sample) {
 	began := time.Now()
 	p.sample(phase, m)
 	for range settleTimes {
-		if m.Error != "" || time.Since(began) > scrapeTimeout {
+		if m.Error != "" || time.Since(began) > min(scrapeTimeout, p.timeout) {
 			return
 		}
 		time.Sleep(settleEvery)

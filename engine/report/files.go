@@ -19,6 +19,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -186,16 +187,75 @@ func WritePlan(dir string, p *Plan) error {
 
 // ReadPlan reads dir/run.json; nil if there is none.
 func ReadPlan(dir string) (*Plan, error) {
-	name := filepath.Join(dir, PlanName)
-	data, err := os.ReadFile(name)
+	p := new(Plan)
+	err := ReadJSON(filepath.Join(dir, PlanName), p)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	p := new(Plan)
-	if err = cmp.Or(err, json.Unmarshal(data, p)); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	if err != nil {
+		return nil, err
 	}
 	return p, nil
+}
+
+// The largest files of results that are read. A summary of 1,024 instances and as many addresses has 3 MB, a histogram 10 kB at most.
+const (
+	mostJSON    = 16 << 20
+	mostSamples = 1 << 30 // a page of metrics that is read each second fills it in a week
+	mostNumber  = 1e30    // in JSON; seeds have up to 2e19
+)
+
+// Open opens a file of results that has at most so many bytes. It refuses what would not end, or would wait for somebody: pipes, devices.
+func Open(name string, most int64) (*os.File, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is a pipe, a device or a directory; want a file, as the run wrote it", name)
+	case info.Size() > most:
+		return nil, fmt.Errorf("%s has %d bytes; no run writes more than %d there", name, info.Size(), most)
+	}
+	return os.Open(name)
+}
+
+func readFile(name string, most int64) ([]byte, error) {
+	file, err := Open(name, most)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, most))
+}
+
+// ReadJSON reads a file of one JSON object into v, and refuses numbers that no run writes. Errors name the file.
+func ReadJSON(name string, v any) error {
+	data, err := readFile(name, mostJSON)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	var all any
+	_ = json.Unmarshal(data, &all)
+	if beyond(all) {
+		return fmt.Errorf("%s has a number above %g, which no run writes; was the file edited?", name, mostNumber)
+	}
+	return nil
+}
+
+// beyond reports whether there is a number in JSON whose sum with others might not fit.
+func beyond(v any) bool {
+	switch v := v.(type) {
+	case float64:
+		return math.Abs(v) > mostNumber
+	case []any:
+		return slices.ContainsFunc(v, beyond)
+	case map[string]any:
+		return slices.ContainsFunc(slices.Collect(maps.Values(v)), beyond)
+	}
+	return false
 }
 
 // EncodeJSON writes indented JSON, as summary.json has it, that a terminal can show.
@@ -219,28 +279,35 @@ func WriteHistograms(dir string, c *metrics.Collector, start, end time.Time) err
 
 // Gaps returns the gaps between token chunks (ITL) of all targets together, in ns; nil without any, as of a run that was killed.
 func Gaps(dir string) (gaps *hdrhistogram.Histogram, err error) {
-	name := filepath.Join(dir, HistogramsName)
-	text, err := os.ReadFile(name)
+	err = EachGaps(dir, func(_ string, of *hdrhistogram.Histogram) {
+		if gaps == nil {
+			gaps = of
+			return
+		}
+		gaps.Merge(of)
+	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	return gaps, err
+}
+
+// EachGaps calls f with the gaps between token chunks of each target that has some.
+func EachGaps(dir string, f func(target string, gaps *hdrhistogram.Histogram)) error {
+	name := filepath.Join(dir, HistogramsName)
+	text, err := readFile(name, mostJSON)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	all, err := metrics.ReadHistograms(bytes.NewReader(text))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	for _, h := range all {
-		switch {
-		case h.Metric != "itl":
-		case gaps == nil:
-			gaps = h.Values
-		default:
-			gaps.Merge(h.Values)
+	for h, err := range metrics.Histograms(text) {
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if h.Metric == "itl" {
+			f(h.Target, h.Values)
 		}
 	}
-	return gaps, nil
+	return nil
 }
 
 // WriteTimeline writes dir/timeline.jsonl and, if answers name instances, dir/timeline_instances.jsonl, each whole or not at all.
@@ -303,17 +370,13 @@ func WriteWhole(name string, write func(io.Writer) error) error {
 // none; then it is rebuilt from the records. With SLOs the goodput is counted
 // by them, from the records, and not the run's own.
 func Load(dir string, slos ...metrics.SLO) (*metrics.Summary, error) {
-	name := filepath.Join(dir, SummaryName)
-	data, err := os.ReadFile(name)
+	name, s := filepath.Join(dir, SummaryName), new(metrics.Summary)
+	err := ReadJSON(name, s)
 	if errors.Is(err, fs.ErrNotExist) {
 		return rebuild(dir, slos)
 	}
 	if err != nil {
 		return nil, err
-	}
-	s := new(metrics.Summary)
-	if err := json.Unmarshal(data, s); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if s.Schema != metrics.Schema {
 		return nil, fmt.Errorf("%s: schema %d, but this version reads %d", name, s.Schema, metrics.Schema)
@@ -355,7 +418,7 @@ func (w *SampleWriter) Close() error {
 
 // ReadLines reads a file of a JSON object a line, if there is one. A last line that was not finished does not count.
 func ReadLines[T any](name string) (all []T, err error) {
-	text, err := os.ReadFile(name)
+	text, err := readFile(name, mostSamples)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

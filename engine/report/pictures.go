@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -86,9 +87,12 @@ func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
 	for _, t := range s.Targets {
 		urls = append(urls, t.URL)
 	}
-	c, _, err := collect(dir, urls, nil, nil, p.see)
+	c, seen, err := collect(dir, urls, nil, nil, p.see)
 	if err != nil {
 		return p, err
+	}
+	if wrong := unlike(dir, s, seen); wrong != nil && s.Window == nil { // whose verdict has it
+		return p, errors.New(wrong[0].String())
 	}
 	t := c.Timeline()
 	p.all = slices.Clone(t.All())

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,7 +38,7 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	var endNS int64
 	var started time.Time
 	var w metrics.Workload
-	c, records, err := collect(dir, urls, nil, slos, func(r *record.Record) {
+	c, seen, err := collect(dir, urls, nil, slos, func(r *record.Record) {
 		endNS = max(endNS, r.PlannedNS, r.SentNS, r.LastTokenNS, r.DoneNS)
 		if started.IsZero() && r.SentAt != record.None {
 			started = time.UnixMicro(int64(r.SentAt)).Add(-time.Duration(r.SentNS)).UTC()
@@ -57,11 +58,11 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	}
 	plan.Run.DurationS, plan.Run.Partial, plan.Limits.ForcedOutput = float64(endNS)/1e9, true, false
 	s := c.Summary(metrics.Summary{
-		Requests: metrics.Requests{Planned: records}, Limits: plan.Limits, Workload: plan.Workload, Servers: servers, Run: plan.Run, Notes: plan.Notes,
+		Requests: metrics.Requests{Planned: seen.Count}, Limits: plan.Limits, Workload: plan.Workload, Servers: servers, Run: plan.Run, Notes: plan.Notes,
 		Verdict: metrics.Verdict{Reasons: []metrics.Reason{{
 			Code: "no_summary", Grade: metrics.Invalid,
 			What: fmt.Sprintf("the run has no %s, so it was killed or is still running", SummaryName),
-			Why:  fmt.Sprintf("this is computed from its %s on disk, without ITL, connections and client", format.Many(records, "record")),
+			Why:  fmt.Sprintf("this is computed from its %s on disk, without ITL, connections and client", format.Many(seen.Count, "record")),
 		}}},
 	}, metrics.Probed{})
 	s.Verdict.Reasons = slices.DeleteFunc(s.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == "interrupted" }) // no_summary says it
@@ -79,17 +80,20 @@ func countIn(w *metrics.Workload, r *record.Record) {
 	w.OutputTokens += max(0, r.OutputTokens)
 }
 
-// collect counts the records of a results directory by these targets, within w, shows each to see and returns how many there are.
+// collect counts the records of a results directory by these targets, within w, shows each to see and returns which there are.
 func collect(
 	dir string, urls []string, w *metrics.Window, slos []metrics.SLO, see func(*record.Record),
-) (c *metrics.Collector, n int64, err error) {
+) (c *metrics.Collector, seen record.Lines, err error) {
 	c = metrics.NewCollector(urls, slos...)
 	c.Within(w)
-	n, err = EachRecord(dir, func(r *record.Record) {
+	for r, err := range RecordsOf(RecordsName(dir), &seen) {
+		if err != nil {
+			return c, seen, err
+		}
 		c.Add(r, slices.Index(urls, r.Target)) // below 0: it never had one
 		see(r)
-	})
-	return c, n, err
+	}
+	return c, seen, nil
 }
 
 // rebuildServers sums up the servers' samples that are on disk, of a window those within it; nil where there are none. How often they were meant to come,
@@ -129,18 +133,21 @@ func EachRecord(dir string, f func(*record.Record)) (n int64, err error) {
 }
 
 // Records are those of a results directory, each valid until the next. They end with the first error.
-func Records(dir string) iter.Seq2[*record.Record, error] {
+func Records(dir string) iter.Seq2[*record.Record, error] { return RecordsOf(RecordsName(dir), nil) }
+
+// RecordsName is the file of a directory's records, compressed if no other is there.
+func RecordsName(dir string) string {
 	name := filepath.Join(dir, RequestsName)
-	if _, err := os.Stat(name); err != nil {
+	if _, err := os.Lstat(name); err != nil {
 		name += ".zst"
 	}
-	return RecordsOf(name)
+	return name
 }
 
-// RecordsOf are those of one file.
-func RecordsOf(name string) iter.Seq2[*record.Record, error] {
+// RecordsOf are those of one file. After the last one seen says which lines it has; it may be nil.
+func RecordsOf(name string, seen *record.Lines) iter.Seq2[*record.Record, error] {
 	return func(yield func(*record.Record, error) bool) {
-		file, err := os.Open(name)
+		file, err := Open(name, math.MaxInt64)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("%w: %s has no %s", ErrNoResults, filepath.Dir(name), strings.TrimSuffix(filepath.Base(name), ".zst"))
 		}
@@ -158,11 +165,39 @@ func RecordsOf(name string) iter.Seq2[*record.Record, error] {
 		var r record.Record
 		for {
 			err := in.Next(&r)
+			if seen != nil {
+				*seen = in.Seen
+			}
 			if err == io.EOF || errors.Is(err, record.ErrUnfinished) || !yield(&r, err) || err != nil {
 				return
 			}
 		}
 	}
+}
+
+// Checked are the records of a run with this summary. The last is an error if they are not all that the run wrote, or others.
+func Checked(dir string, s *metrics.Summary) iter.Seq2[*record.Record, error] {
+	return func(yield func(*record.Record, error) bool) {
+		var seen record.Lines
+		for r, err := range RecordsOf(RecordsName(dir), &seen) {
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+		for _, wrong := range unlike(dir, s, seen) {
+			yield(nil, errors.New(wrong.String()))
+		}
+	}
+}
+
+// unlike says what is wrong with the records of a run's directory, of which seen was read; nil if it is what the run wrote.
+func unlike(dir string, s *metrics.Summary, seen record.Lines) []metrics.Reason {
+	what := s.Unlike(seen)
+	if what == "" {
+		return nil
+	}
+	return []metrics.Reason{{Code: "records", Grade: metrics.Invalid, What: RecordsName(dir) + " has " + what,
+		Why: "it was cut, edited or mixed with another after the run", Do: "bring back the file that the run wrote, or run again"}}
 }
 
 // urlsOf are the run's targets, as its records name them.
@@ -182,12 +217,16 @@ func recount(dir string, s *metrics.Summary, slos []metrics.SLO) error {
 	if err != nil {
 		return err
 	}
-	c, n, err := collect(dir, urls, nil, slos, func(*record.Record) {})
+	c, seen, err := collect(dir, urls, nil, slos, func(*record.Record) {})
 	if err != nil {
 		return err
 	}
 	c.Goodput(s)
-	if lost := s.Requests.Planned - n; lost > 0 {
+	if wrong := unlike(dir, s, seen); wrong != nil {
+		v := &s.Verdict
+		v.Reasons, v.Measurement, v.Valid = append(wrong, v.Reasons...), metrics.Invalid, false
+	}
+	if lost := s.Requests.Planned - seen.Count; lost > 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("goodput was counted without %s that %s lacks", format.Many(lost, "record"), RequestsName))
 	}
 	return nil
@@ -222,7 +261,7 @@ func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, err
 	}
 	all := &whole.Workload
 	load := metrics.Workload{Trace: all.Trace, Format: all.Format, Rows: all.Rows, BlockTokens: all.BlockTokens, Fingerprint: all.Fingerprint}
-	c, _, err := collect(dir, urls, w, slos, func(r *record.Record) {
+	c, seen, err := collect(dir, urls, w, slos, func(r *record.Record) {
 		if w.Has(r.PlannedNS) {
 			countIn(&load, r)
 		}
@@ -231,7 +270,7 @@ func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, err
 	if err = cmp.Or(err, failed); err != nil {
 		return nil, err
 	}
-	s := metrics.Summary{Run: whole.Run, Amplify: whole.Amplify, Limits: whole.Limits, Window: w, Workload: load, Servers: servers}
+	s := metrics.Summary{Verdict: metrics.Verdict{Reasons: unlike(dir, whole, seen)}, Run: whole.Run, Amplify: whole.Amplify, Limits: whole.Limits, Window: w, Workload: load, Servers: servers}
 	if s.Requests.Planned = load.Requests + load.LeftOut; s.Requests.Planned == 0 {
 		return nil, fmt.Errorf("%s: no request was planned from %s", dir, s.Length())
 	}

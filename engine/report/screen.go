@@ -610,7 +610,7 @@ func machineWords(s *metrics.Summary) string {
 	if m.StolenShare != nil {
 		lost = append(lost, fmt.Sprintf("its host took %s of the CPU time", format.Percent(round2(*m.StolenShare))))
 	}
-	if m.ThrottledS != nil && *m.ThrottledS > 0.01*s.Run.DurationS { // less does not reach the 99th percentile
+	if s.ThrottledShare() > 0.01 { // less does not reach the 99th percentile
 		lost = append(lost, "a CPU limit stopped it for "+format.Seconds(*m.ThrottledS))
 	}
 	if lost == nil && s.Client.CPUS > 0 {

@@ -47,7 +47,8 @@ type Writer struct {
 	offset  int64  // of pending in the file
 	limit   int    // of pending, in bytes
 	lost    int64  // records given up
-	err     error  // why the last write failed; nil when it did not
+	kept    record.Lines
+	err     error // why the last write failed; nil when it did not
 }
 
 // file is what a Writer needs of an *os.File.
@@ -97,12 +98,20 @@ func (w *Writer) Append(r *record.Record) {
 		return
 	}
 	if w.encoder != nil {
-		w.lines = r.AppendJSON(w.lines)
+		w.lines = w.line(w.lines, r)
 		w.records++
 		return
 	}
-	w.pending = r.AppendJSON(w.pending)
+	w.pending = w.line(w.pending, r)
 	w.cuts = append(w.cuts, cut{end: len(w.pending), records: 1})
+}
+
+// line appends a record to others.
+func (w *Writer) line(to []byte, r *record.Record) []byte {
+	before := len(to)
+	to = r.AppendJSON(to)
+	w.kept.Add(to[before : len(to)-1])
+	return to
 }
 
 // Flush writes what has been appended. On error nothing is lost: the file
@@ -190,6 +199,14 @@ func (w *Writer) Pending() int64 {
 		n += c.records
 	}
 	return n
+}
+
+// Lines are those of the file after Close; nil if some that were appended are not on disk.
+func (w *Writer) Lines() *record.Lines {
+	if w.Pending()+w.lost > 0 {
+		return nil
+	}
+	return &w.kept
 }
 
 // Close writes what is left, once more if it must, and closes the file. It

@@ -119,6 +119,8 @@ type File struct {
 
 	StartAt  time.Time `json:"start_at"`  // the agreed instant 0, by the clock of shard 0
 	LateNS   int64     `json:"late_ns"`   // how much later than the agreed start this shard was ready; 0 = in time
+	ReadyNS  int64     `json:"ready_ns"`  // when it had asked the servers all that it asks before a run, since the agreed start; below 0: before it
+	Counted  *[2]int64 `json:"counted"`   // of shard 0: from when until when the servers' metrics count, ns since the agreed start; null if nobody reads them
 	StartNS  int64     `json:"start_ns"`  // by how much this shard moved its start to follow the clock of shard 0: its offset then
 	Clock    []Offset  `json:"clock"`     // this machine's clock against that of shard 0, before, during and after the run; null if nobody could be asked
 	ClockErr string    `json:"clock_err"` // why it was not measured; "" if it was

@@ -26,13 +26,13 @@ type Percentiles struct {
 
 // Machine is what the machine took from the client during the replay; what the system does not report is null.
 type Machine struct {
-	StolenS         *float64 `json:"stolen_s"`                  // processor time that the hypervisor gave to others, all cores together
-	StolenShare     *float64 `json:"stolen_share"`              // stolen_s as a share of all cores' time
-	StolenWorst     *float64 `json:"stolen_share_worst_second"` // the same in the second with the most
-	StolenByTime    *Shares  `json:"stolen_by_time,omitempty"`  // the same by time; absent if it is unknown
-	ThrottledS      *float64 `json:"throttled_s"`               // time for which a control group's CPU limit stopped the client, all cores together
-	RunQueueS       *float64 `json:"run_queue_delay_s"`         // time for which its threads were ready and had no core: all threads that were there at the end, and the sending threads
-	SenderRunQueueS *float64 `json:"sender_run_queue_delay_s"`  // of the sending threads together; null in a closed loop or with a cap, where receiving threads send
+	StolenS         *float64 `json:"stolen_s" merge:"sum"`                  // processor time that the hypervisor gave to others, all cores together
+	StolenShare     *float64 `json:"stolen_share" merge:"max"`              // stolen_s as a share of all cores' time
+	StolenWorst     *float64 `json:"stolen_share_worst_second" merge:"max"` // the same in the second with the most
+	StolenByTime    *Shares  `json:"stolen_by_time,omitempty" merge:"none"` // the same by time; absent if it is unknown
+	ThrottledS      *float64 `json:"throttled_s" merge:"sum"`               // time for which a control group's CPU limit stopped the client, all cores together
+	RunQueueS       *float64 `json:"run_queue_delay_s" merge:"sum"`         // time for which its threads were ready and had no core: all threads that were there at the end, and the sending threads
+	SenderRunQueueS *float64 `json:"sender_run_queue_delay_s" merge:"sum"`  // of the sending threads together; null in a closed loop or with a cap, where receiving threads send
 }
 
 // Shares is a share of each of several steps of time, the first of which begins with the run.

@@ -1,0 +1,253 @@
+package merge
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
+)
+
+// oneMachine is what one machine would say of a fact in place of several, by its key in summary.json; it is written by hand, and knows no tags.
+// Of a distribution no machine can say anything: it is that of the machine with the largest p99.
+var oneMachine = map[string]string{
+	"connections.dialled": "total", "connections.not_ready": "total", "connections.max_wait_ms": "largest", "connections.closed_idle": "total", "connections.no_resources": "total",
+	"writes.whole": "total", "writes.partial": "total",
+	"client.cpu_s": "total", "client.max_rss_bytes": "largest", "client.gc_cycles": "total", "client.senders": "total", "client.sender_process": "all", "client.realtime": "all",
+	"client.spin_us": "largest", "client.load_s": "largest", "client.prebuild_s": "largest", "client.wire_bytes": "total", "client.answer_wait_s": "total", "client.receive_lag_us": "worst",
+	"client.stolen_s": "total", "client.stolen_share": "largest", "client.stolen_share_worst_second": "largest", "client.stolen_by_time": "unknown",
+	"client.throttled_s": "total", "client.run_queue_delay_s": "total", "client.sender_run_queue_delay_s": "total",
+	"client.kernel_timestamps.received": "all", "client.kernel_timestamps.sent": "all", "client.kernel_timestamps.reads": "total", "client.kernel_timestamps.unstamped_reads": "total",
+	"client.kernel_timestamps.dropped": "total", "client.kernel_timestamps.clock_steps": "total", "client.kernel_timestamps.largest_step_ms": "largest",
+	"cap.in_flight": "total", "cap.held_back": "total", "cap.held_ms": "worst",
+	"turns.sessions": "same", "turns.followup_turns": "total", "turns.overtaking": "total", "turns.overtaking_ms": "worst", "turns.later_ms": "worst",
+	"history.turns": "total", "history.live": "total", "history.partly": "total", "history.recorded": "total", "history.answers": "total", "history.make_us": "worst",
+	"history.not_live.late": "total", "history.not_live.failed": "total", "history.not_live.no_text": "total", "history.not_live.tool_calls": "total", "history.not_live.apart": "total",
+	"answers.mode": "same", "answers.told_tokens": "total", "answers.carried_turns": "total", "answers.carried_tokens": "total", "answers.recorded_input_tokens": "total",
+	"answers.wrong_requests": "total", "answers.wrong_tokens": "total", "answers.first_wrong": "same",
+	"build_ahead.window_bytes": "total", "build_ahead.least_lead_ms": "least", "build_ahead.late": "total",
+}
+
+// facts are those of a client that merges meet, by key; distributions by their p99.
+type facts map[string]any
+
+// eachFact calls f with each field of v that a merge meets, by its key.
+func eachFact(v reflect.Value, key string, f func(key string, field reflect.Value)) {
+	for i := range v.NumField() {
+		t, value := v.Type().Field(i), v.Field(i)
+		name, _, _ := strings.Cut(t.Tag.Get("json"), ",")
+		if key == "" && t.Tag.Get("merge") == "" { // of the summary: counted from records
+			continue
+		}
+		at := strings.TrimPrefix(key+"."+name, ".")
+		if t.Anonymous {
+			at = key
+		}
+		of := t.Type
+		if of.Kind() == reflect.Pointer {
+			of = of.Elem()
+		}
+		if of.Kind() != reflect.Struct || of == reflect.TypeFor[stats.Percentiles]() || of == reflect.TypeFor[stats.Shares]() {
+			f(at, value)
+			continue
+		}
+		if value.Kind() == reflect.Pointer {
+			if value.IsNil() {
+				value.Set(reflect.New(of))
+			}
+			value = value.Elem()
+		}
+		eachFact(value, at, f)
+	}
+}
+
+// random fills in every fact; what a machine need not know is null now and then.
+func random(rng *rand.Rand) *metrics.Summary {
+	s := new(metrics.Summary)
+	eachFact(reflect.ValueOf(s).Elem(), "", func(key string, field reflect.Value) {
+		number := rng.Int64N(2000) - 500
+		switch field.Interface().(type) {
+		case bool:
+			field.SetBool(number > 0)
+		case string:
+			field.SetString("gated")
+		case int, int64:
+			field.SetInt(number)
+		case float64:
+			field.SetFloat(float64(number))
+		case *float64:
+			if number%3 != 0 {
+				field.Set(reflect.ValueOf(new(float64(number))))
+			}
+		case *stats.Percentiles:
+			if number%3 != 0 {
+				field.Set(reflect.ValueOf(&stats.Percentiles{P99: float64(number), Count: number}))
+			}
+		case *stats.Shares:
+			field.Set(reflect.ValueOf(&stats.Shares{StepS: 1}))
+		default:
+			panic(key + ": a kind of fact that this test does not know")
+		}
+	})
+	return s
+}
+
+// said are the facts of a summary; what is null has no key.
+func said(s *metrics.Summary) facts {
+	all := facts{}
+	eachFact(reflect.ValueOf(s).Elem(), "", func(key string, field reflect.Value) {
+		switch v := field.Interface().(type) {
+		case *float64:
+			if v != nil {
+				all[key] = *v
+			}
+		case *stats.Percentiles:
+			if v != nil {
+				all[key] = v.P99
+			}
+		case *stats.Shares:
+			if v != nil {
+				all[key] = v.StepS
+			}
+		case int:
+			all[key] = float64(v)
+		case int64:
+			all[key] = float64(v)
+		default:
+			all[key] = v
+		}
+	})
+	return all
+}
+
+// wholeSaid is what one machine would have said in place of these.
+func wholeSaid(machines []facts) facts {
+	whole := facts{}
+	for key, how := range oneMachine {
+		var numbers []float64
+		every := true
+		for _, m := range machines {
+			switch v := m[key].(type) {
+			case float64:
+				numbers = append(numbers, v)
+			case bool:
+				every = every && v
+			case string:
+				whole[key] = v
+			}
+		}
+		total := 0.0
+		for _, n := range numbers {
+			total += n
+		}
+		switch {
+		case how == "all":
+			whole[key] = every
+		case how == "same" || how == "unknown" || len(numbers) == 0:
+		case how == "total":
+			whole[key] = total
+		case how == "least":
+			whole[key] = slices.Min(numbers)
+		default:
+			whole[key] = slices.Max(numbers)
+		}
+	}
+	return whole
+}
+
+// TestFactsOfMachines: merged, each fact of several clients is what one machine would have said, whatever their number and order.
+func TestFactsOfMachines(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		var machines []facts
+		sum := new(metrics.Summary)
+		for k := range 1 + rng.IntN(5) {
+			s := random(rng)
+			before, _ := json.Marshal(s)
+			machines = append(machines, said(s))
+			addFacts(sum, s, k == 0)
+			if after, _ := json.Marshal(s); string(after) != string(before) {
+				t.Fatalf("seed %d: what was added has changed", seed)
+			}
+			t.Cleanup(func() {
+				if after, _ := json.Marshal(s); string(after) != string(before) {
+					t.Errorf("seed %d: what was added has changed later", seed)
+				}
+			})
+		}
+		got, want := said(sum), wholeSaid(machines)
+		for key := range oneMachine {
+			if got[key] != want[key] {
+				t.Errorf("seed %d: %s of %d machines is %v, one would say %v", seed, key, len(machines), got[key], want[key])
+			}
+		}
+	}
+}
+
+// TestEveryFactIsDeclared: each fact that a merge meets has a tag that fits it, and is in the test's own table.
+func TestEveryFactIsDeclared(t *testing.T) {
+	t.Parallel()
+	rules := map[reflect.Kind][]string{reflect.Bool: {"and", "none"}, reflect.String: {"first", "none"}, reflect.Int: {"sum", "max", "min", "none"}, reflect.Float64: {"sum", "max", "min", "none"}, reflect.Struct: {"each", "none", "worst"}}
+	rules[reflect.Int64] = rules[reflect.Int]
+	var check func(of reflect.Type, name string)
+	check = func(of reflect.Type, name string) {
+		for i := range of.NumField() {
+			f := of.Field(i)
+			rule, kind := f.Tag.Get("merge"), f.Type
+			if kind.Kind() == reflect.Pointer {
+				kind = kind.Elem()
+			}
+			if !slices.Contains(rules[kind.Kind()], rule) || (rule == "worst") != (kind == reflect.TypeFor[stats.Percentiles]()) {
+				t.Errorf("%s.%s has the merge tag %q; want one of %v", name, f.Name, rule, rules[kind.Kind()])
+			}
+			if rule == "each" {
+				check(kind, name+"."+f.Name)
+			}
+		}
+	}
+	// What the client alone knows, and records do not have.
+	for _, name := range []string{"Connections", "Writes", "Client", "Cap", "Turns", "History", "Answers", "BuildAhead"} {
+		f, _ := reflect.TypeFor[metrics.Summary]().FieldByName(name)
+		of := f.Type
+		if of.Kind() == reflect.Pointer {
+			of = of.Elem()
+		}
+		if f.Tag.Get("merge") != "each" {
+			t.Errorf("%s has no merge tag", name)
+		}
+		check(of, name)
+	}
+	here := map[string]bool{}
+	eachFact(reflect.ValueOf(new(metrics.Summary)).Elem(), "", func(key string, _ reflect.Value) {
+		if here[key] = true; oneMachine[key] == "" {
+			t.Errorf("what would one machine say of %s?", key)
+		}
+	})
+	for key := range oneMachine {
+		if !here[key] {
+			t.Errorf("%s is no fact", key)
+		}
+	}
+}
+
+// TestThrottledMachines: that one of four clients was stopped for a share of its time is no more than a quarter of that for all of them.
+func TestThrottledMachines(t *testing.T) {
+	t.Parallel()
+	s := metrics.Summary{Run: metrics.Run{DurationS: 100}}
+	s.Client.ThrottledS = new(40.0)
+	if got := s.ThrottledShare(); got != 0.4 {
+		t.Errorf("one machine: %v", got)
+	}
+	for range 4 {
+		s.Shards = append(s.Shards, metrics.Shard{State: metrics.ShardWhole})
+	}
+	s.Shards = append(s.Shards, metrics.Shard{State: metrics.ShardMissing})
+	if got := s.ThrottledShare(); got != 0.1 {
+		t.Errorf("four machines: %v", got)
+	}
+}
