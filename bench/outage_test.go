@@ -39,7 +39,7 @@ func (m *mockServer) kill(t *testing.T) {
 // comes back, so do its answers.
 func TestTargetDies(t *testing.T) {
 	t.Parallel()
-	load := steady(t, 1200, 200, 8)
+	load := steady(t, 1200, 100, 8) // twice as long as a quick machine needs until a server is back
 	for _, back := range []bool{false, true} {
 		t.Run(fmt.Sprint("back=", back), func(t *testing.T) {
 			t.Parallel()
