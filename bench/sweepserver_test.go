@@ -200,8 +200,9 @@ func compressed(pieces []string) (out []string) {
 // sweepAttempt is what the server notes of a request that has come.
 type sweepAttempt struct {
 	cell *sweepCell
-	read bool // all of it: whatever a server does with a request, it may have done
-	cut  bool // a reset may have destroyed the end of the answer
+	read bool       // all of it: whatever a server does with a request, it may have done
+	cut  bool       // a reset may have destroyed the end of the answer
+	done *time.Time // with what it does to the request; nil: not yet
 }
 
 // sweepServer commits one cell after the other, a request each.
@@ -217,10 +218,12 @@ type sweepServer struct {
 	open     sync.WaitGroup
 
 	mu       sync.Mutex
-	log      map[string][]sweepAttempt
+	log      map[string][]*sweepAttempt
 	nameless int // connections that were ended when a request may have been on its way
 	wrong    []string
-	starved  bool // the machine had no time for this process: time limits say nothing then
+	starved  bool // the machine had no time for this process: how many connections were taken in time says nothing then
+
+	startedAt time.Time // of the run, when it is over
 }
 
 func startSweepServer(t *testing.T, cells []*sweepCell, encrypted bool, stall time.Duration) *sweepServer {
@@ -229,7 +232,7 @@ func startSweepServer(t *testing.T, cells []*sweepCell, encrypted bool, stall ti
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &sweepServer{Listener: ln, cells: cells, stall: stall, log: map[string][]sweepAttempt{}}
+	s := &sweepServer{Listener: ln, cells: cells, stall: stall, log: map[string][]*sweepAttempt{}}
 	if encrypted {
 		s.tls = &tls.Config{Certificates: []tls.Certificate{selfSigned(t)}}
 	}
@@ -367,7 +370,7 @@ func (s *sweepServer) one(c *sweepConn) bool {
 	}
 	c.id = id
 	cell := s.cells[int(s.next.Add(1)-1)%len(s.cells)]
-	a := sweepAttempt{cell: cell}
+	a := &sweepAttempt{cell: cell}
 	if cell.early == nil {
 		if _, err := io.CopyN(io.Discard, c.in, length); err != nil {
 			s.note(id, a)
@@ -382,13 +385,17 @@ func (s *sweepServer) one(c *sweepConn) bool {
 	} else {
 		keep = cell.play(c)
 	}
+	now := time.Now()
+	s.mu.Lock()
+	a.done = &now
+	s.mu.Unlock()
 	if !keep && (slices.Contains(cell.want, "ok") || slices.Contains(cell.want, "http_error") || slices.Contains(cell.want, "stream_error")) {
 		s.nobody() // the client may have thought that it could send another request
 	}
 	return keep
 }
 
-func (s *sweepServer) note(id string, a sweepAttempt) {
+func (s *sweepServer) note(id string, a *sweepAttempt) {
 	s.mu.Lock()
 	s.log[id] = append(s.log[id], a)
 	s.mu.Unlock()
