@@ -606,6 +606,9 @@ func (s *sweepServer) prove(t *testing.T, r sweepRun, answers sweepAPI, text []b
 		}
 		delete(s.log, l.ID)
 	}
+	if s.late > 0 {
+		t.Logf("%d of %d requests timed out before the server was done with their answers: this machine is busy", s.late, r.rows)
+	}
 	if len(rows) != r.rows {
 		t.Errorf("%d rows have lines, want %d", len(rows), r.rows)
 	}
@@ -652,10 +655,15 @@ func (s *sweepServer) judge(r sweepRun, answers sweepAPI, l *line, lost *int) st
 		}
 		return ""
 	}
-	cell := attempts[len(attempts)-1].cell
+	last := attempts[len(attempts)-1]
+	cell := last.cell
+	if l.Outcome == "timeout" && !slices.Contains(cell.want, "timeout") && s.answeredLate(last, l) {
+		s.late++
+		return ""
+	}
 	wrong := func(what string) string { return fmt.Sprintf("%s after %q, want %v", what, cell.name, cell.want) }
 	switch {
-	case !fits(attempts[len(attempts)-1]):
+	case !fits(last):
 		return wrong(l.Outcome)
 	case l.ok() != (l.Error == ""):
 		return wrong("error " + l.Error)

@@ -224,6 +224,7 @@ type sweepServer struct {
 	starved  bool // the machine had no time for this process: how many connections were taken in time says nothing then
 
 	startedAt time.Time // of the run, when it is over
+	late      int       // requests that the client gave up, rightly, before they were answered
 }
 
 func startSweepServer(t *testing.T, cells []*sweepCell, encrypted bool, stall time.Duration) *sweepServer {
