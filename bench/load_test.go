@@ -71,9 +71,9 @@ func TestMooncake(t *testing.T) {
 		mock  []string
 		args  []string
 	}{
-		{"token ids", whole(3_000), nil, nil},
-		{"text", 600, nil, []string{"--prompt", "text"}},
-		{"chat", 600, []string{"--template-tokens", "14,5"}, []string{"--api", "chat"}},
+		{"token ids", whole(1_500), nil, nil},
+		{"text", 300, nil, []string{"--prompt", "text"}},
+		{"chat", 300, []string{"--template-tokens", "14,5"}, []string{"--api", "chat"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -199,10 +199,10 @@ func compressed(pieces []string) (out []string) {
 
 // sweepAttempt is what the server notes of a request that has come.
 type sweepAttempt struct {
-	cell *sweepCell
-	read bool       // all of it: whatever a server does with a request, it may have done
-	cut  bool       // a reset may have destroyed the end of the answer
-	done *time.Time // with what it does to the request; nil: not yet
+	cell  *sweepCell
+	read  bool         // all of it: whatever a server does with a request, it may have done
+	cut   bool         // a reset may have destroyed the end of the answer
+	wrote atomic.Int64 // when it had written all that it would, ns of the wall clock; 0: not yet
 }
 
 // sweepServer commits one cell after the other, a request each.
@@ -269,8 +269,9 @@ type sweepConn struct {
 	net.Conn // with TLS, if any
 	tcp      *net.TCPConn
 	in       *bufio.Reader
-	id       string // of the request that came last
+	id       string // of the request that came last …
 	stallFor time.Duration
+	attempt  *sweepAttempt // … and what became of it
 }
 
 // fin ends the connection in good order, rst breaks it off; cut leaves out TLS's goodbye; stall says nothing any more.
@@ -278,6 +279,7 @@ func (c *sweepConn) fin() { _ = c.Close() }
 func (c *sweepConn) cut() { _ = c.tcp.Close() }
 func (c *sweepConn) rst() { _ = c.tcp.SetLinger(0); _ = c.tcp.Close() }
 func (c *sweepConn) hang() {
+	c.attempt.wrote.Store(time.Now().UnixNano())
 	_ = c.SetReadDeadline(time.Now().Add(c.stallFor))
 	_, _ = io.Copy(io.Discard, c.in) // until the client gives up
 	_ = c.Close()
@@ -318,7 +320,7 @@ func (s *sweepServer) serve(tcp *net.TCPConn) {
 			return
 		case 13:
 			s.nobody()
-			s.mayMiss(c.id) // what the kernel still has of the answer is lost
+			s.mayMiss(c.attempt) // what the kernel still has of the answer is lost
 			c.rst()
 			return
 		case 23:
@@ -344,9 +346,9 @@ func (s *sweepServer) nobody() {
 }
 
 // mayMiss notes that the last answer to a request may have been cut off after all.
-func (s *sweepServer) mayMiss(id string) {
+func (s *sweepServer) mayMiss(a *sweepAttempt) {
 	s.mu.Lock()
-	s.log[id][len(s.log[id])-1].cut = true
+	a.cut = true
 	s.mu.Unlock()
 }
 
@@ -372,6 +374,7 @@ func (s *sweepServer) one(c *sweepConn) bool {
 	c.id = id
 	cell := s.cells[int(s.next.Add(1)-1)%len(s.cells)]
 	a := &sweepAttempt{cell: cell}
+	c.attempt = a
 	if cell.early == nil {
 		if _, err := io.CopyN(io.Discard, c.in, length); err != nil {
 			s.note(id, a)
@@ -386,10 +389,7 @@ func (s *sweepServer) one(c *sweepConn) bool {
 	} else {
 		keep = cell.play(c)
 	}
-	now := time.Now()
-	s.mu.Lock()
-	a.done = &now
-	s.mu.Unlock()
+	a.wrote.CompareAndSwap(0, time.Now().UnixNano())
 	if !keep && (slices.Contains(cell.want, "ok") || slices.Contains(cell.want, "http_error") || slices.Contains(cell.want, "stream_error")) {
 		s.nobody() // the client may have thought that it could send another request
 	}
