@@ -14,7 +14,7 @@ import (
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	load := steady(t, 24, 400, 6)
-	for _, c := range []struct {
+	for i, c := range []struct {
 		fault, outcome string
 		error          string // words of it; of an answer that is ok, its tokens_from
 		status         int64  // absent = none was seen
@@ -49,6 +49,9 @@ func TestFaults(t *testing.T) {
 		{"no-usage", "ok", "chunks", 200, "", nil},
 		{"short:2", "ok", "usage", 200, "ended short of the recorded length", nil},
 	} {
+		if testing.Short() && i%2 == 1 { // under the race detector: neighbours are alike
+			continue
+		}
 		t.Run(strings.Join(append([]string{c.fault}, c.args...), " "), func(t *testing.T) {
 			t.Parallel()
 			m := startMock(t)
