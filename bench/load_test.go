@@ -19,7 +19,7 @@ func TestManyStreams(t *testing.T) {
 		t.Skipf("a process may open %d files here (%v)", limit.Max, err)
 	}
 	load := generate(t, "--rows", "10000", "--rate", "4000", "--arrival", "constant", "--input-tokens", "32", "--output-tokens", "3")
-	m := startMock(t, "--ttft", ttft.String(), "--itl", "100ms")
+	m := startMock(t, "--ttft", ttft.String(), "--itl", "100ms", "--spread", "0")
 	r := run(t, "--trace", load, "--url", m.url, "--no-probe", "--cold", "off")
 	r.sound(t, m)
 	// Each takes at least the time to its first token, so those that left within it were in flight together: all, unless the machine
