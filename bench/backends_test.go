@@ -130,13 +130,17 @@ func (b backend) proveAnswer(t *testing.T, l *line, log map[string][]served, who
 }
 
 // TestBackendsFail: an error status, an error in a stream and an answer cut off are reported in the server's words, and fail no
-// other request. All faults of an API occur in one run; the server's log names the one that each request met.
+// other request. All faults of an API occur in one run; the server's log names the one that each request met. The sweep does more of
+// that, so that here each API is asked in one of its ways.
 func TestBackendsFail(t *testing.T) {
 	t.Parallel()
 	load := steady(t, 100, 400, 6)
 	type failure struct{ outcome, error string }
-	for _, b := range backends() {
-		for _, way := range b.ways() {
+	for i, b := range backends() {
+		for k, way := range b.ways() {
+			if len(b.ways()) > 1 && k != i%2 {
+				continue
+			}
 			faults := map[string]failure{"status": {"http_error", "injected fault: status"}, "truncate": {"truncated", "cut short"}, "reset-after": {"reset", "reset by the server"}}
 			args := []string{"--fault", "status:503@0.15", "--fault", "truncate:3@0.15", "--fault", "reset-after:2@0.15"}
 			if way == nil && !b.whole {

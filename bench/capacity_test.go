@@ -87,10 +87,10 @@ func TestCapacity(t *testing.T) {
 	killed.wait(t)
 	until(t, "the probe ends with its search", func() bool { return !runs(t, dir) })
 	before := journal(dir)
-	if n := bytes.Count(before, []byte("\n")); n != 1 {
-		t.Fatalf("%d probes ended before the second one did", n)
+	if len(before) == 0 {
+		t.Fatal("no probe is in the journal, and the second one ran")
 	}
-	writeFile(t, filepath.Join(dir, "probes.jsonl"), append(before[:len(before):len(before)], `{"number":2,"lo`...))
+	writeFile(t, filepath.Join(dir, "probes.jsonl"), append(before[:len(before):len(before)], `{"number":9,"lo`...))
 	first := startSearch(t, dir, args...).answer(t, 0)
 	after := journal(dir)
 	if !bytes.HasPrefix(after, before) || bytes.Count(after, []byte("\n")) != len(first.Probes) || len(first.Probes) < 2 {

@@ -141,7 +141,7 @@ func TestInterleave(t *testing.T) {
 	for _, how := range []string{"abba", "together"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			a, b := startMock(t, "--ttft", "20ms"), startMock(t, "--ttft", "40ms")
+			a, b := startMock(t, "--ttft", "20ms"), startMock(t, "--ttft", "1s") // which no busy machine makes equal
 			dir := filepath.Join(t.TempDir(), "cmp")
 			p := interleaved(t, dir, how, a.url, b.url)
 			code := p.wait(t)
@@ -161,8 +161,8 @@ func TestInterleave(t *testing.T) {
 			if how == "abba" && !(began["a1"] < began["b1"] && began["b1"] < began["b2"] && began["b2"] < began["a2"]) {
 				t.Errorf("they began at %v", began)
 			}
-			for _, round := range [][2]string{{"a1", "b1"}, {"a2", "b2"}} { // at one moment, but for reading the clocks
-				if apart := began[round[0]] - began[round[1]]; how == "together" && max(apart, -apart) > 20e6 {
+			for _, round := range [][2]string{{"a1", "b1"}, {"a2", "b2"}} { // at one moment, which each finds by its own readings of two clocks
+				if apart := began[round[0]] - began[round[1]]; how == "together" && max(apart, -apart) > 500e6 {
 					t.Errorf("%v began %d ns apart", round, apart)
 				}
 			}
@@ -240,8 +240,12 @@ func TestStartAt(t *testing.T) {
 	if said := refused(t, "--trace", load, "--url", m.url, "--start-at", soon.Format(time.RFC3339Nano)); !strings.Contains(said, " too late for its start at ") && !strings.Contains(said, "want a moment to come") {
 		t.Error(said)
 	}
-	at := time.Now().Add(4 * time.Second).UTC()
-	res := run(t, "--trace", steady(t, 20, 20, 2), "--url", m.url, "--start-at", at.Format(time.RFC3339Nano), "--sender", "thread")
+	var res *results
+	var at time.Time
+	for ahead := 4 * time.Second; res == nil || res.code == 2 && ahead <= patience; ahead *= 4 { // a busy machine needs longer until it is ready
+		at = time.Now().Add(ahead).UTC()
+		res = run(t, "--trace", load, "--url", m.url, "--start-at", at.Format(time.RFC3339Nano), "--sender", "thread")
+	}
 	if began := res.summary.Run.StartedAt; res.code != 0 || began.Sub(at).Abs() > time.Second || res.summary.Run.Options["start-at"] != nil {
 		t.Errorf("exit %d, began at %v, want %v", res.code, began, at)
 	}

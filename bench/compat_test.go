@@ -265,7 +265,7 @@ func TestDurationGrace(t *testing.T) {
 			t.Parallel()
 			m := startMock(t, "--fault", "stall:2@0.5")
 			load := steady(t, 200, 100, 3)
-			res := run(t, with(args, "--trace", load, "--url", m.url, "--no-probe", "--model", "mock", "--cold", "off", "--duration", "500ms", "--drain", "300ms")...)
+			res := run(t, with(args, "--trace", load, "--url", m.url, "--no-probe", "--model", "mock", "--cold", "off", "--duration", "500ms", "--drain", "2s")...) // a drain in which all that was planned leaves, however late
 			by := res.outcomes()
 			bounded := name == "cap" || name == "closed" // where three that stall are all that is sent
 			if by["cancelled"] == 0 || by["ok"] == 0 && !bounded || by["not_sent"] > 0 && name != "cap" {
@@ -279,7 +279,7 @@ func TestDurationGrace(t *testing.T) {
 			if res.code == 130 || res.summary.Run.Partial || !res.summary.Run.Cut || strings.Contains(strings.Join(res.reasons(), " "), "failed") {
 				t.Errorf("exit %d, partial %t, cut %t, %q", res.code, res.summary.Run.Partial, res.summary.Run.Cut, res.summary.Verdict.Reasons)
 			}
-			if res.summary.Run.DurationS < 0.8 {
+			if res.summary.Run.DurationS < 2.5 {
 				t.Errorf("over after %v s, before the grace", res.summary.Run.DurationS)
 			}
 		})

@@ -8,15 +8,18 @@ import (
 	"testing"
 )
 
-// exactTrace is 500 rows of the published conversation trace, or of one with the same kind of prompts where this machine
+// exactRows are enough for all lengths of prefixes.
+const exactRows = 200
+
+// exactTrace is some rows of the published conversation trace, or of one with the same kind of prompts where this machine
 // does not have it.
 func exactTrace(t *testing.T) []string {
 	t.Helper()
 	if dir := os.Getenv("FASTREPLAY_TRACES"); dir != "" {
-		return []string{"--trace", filepath.Join(dir, "mooncake-conversation.jsonl.zst"), "--limit", "500"}
+		return []string{"--trace", filepath.Join(dir, "mooncake-conversation.jsonl.zst"), "--limit", fmt.Sprint(exactRows)}
 	}
 	t.Log("FASTREPLAY_TRACES is not set: a generated trace takes the place of the published one")
-	return []string{"--trace", generate(t, "--rows", "500", "--turns", "1:6", "--turn-tokens", "100:900", "--system-tokens", "1300", "--reuse", "0.7",
+	return []string{"--trace", generate(t, "--rows", fmt.Sprint(exactRows), "--turns", "1:6", "--turn-tokens", "100:900", "--system-tokens", "1300", "--reuse", "0.7",
 		"--input-tokens", "1400:6000", "--output-tokens", "3")}
 }
 
@@ -39,6 +42,7 @@ func TestExactHits(t *testing.T) {
 		{"large blocks", "blocks of 64 tokens", []string{"--template-tokens", "21,5", "--block-tokens", "64"}, []string{"--api", "chat"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			m := startMock(t, append(c.mock, "--ttft", "0s", "--itl", "0s", "--tokens-per-chunk", "100")...)
 			r := run(t, append(append(c.args, args...), "--url", m.url, "--concurrency", "1")...)
 			r.sound(t)
@@ -52,7 +56,7 @@ func TestExactHits(t *testing.T) {
 					}
 				}
 			}
-			if len(r.lines) != 500 || wrong > 0 || hits == 0 {
+			if len(r.lines) != exactRows || wrong > 0 || hits == 0 {
 				t.Errorf("%d of %d rows differ, %d tokens were cached", wrong, len(r.lines), hits)
 			}
 			if s := r.summary.PrefixCache.Shortfall; s == nil || s.Tokens != 0 {
@@ -105,6 +109,12 @@ func TestShortfall(t *testing.T) {
 			t.Parallel()
 			m := startMock(t, append(c.mock, "--ttft", "30ms", "--itl", "0.2ms", "--tokens-per-chunk", "10", "--cache-tokens", "1500000")...)
 			r := run(t, append(c.args, "--trace", path, "--limit", "800", "--scale", "60", "--url", m.url)...)
+			late, log := int64(0), m.stop(t)
+			for i := range r.lines {
+				if r.lines[i].seenLate(log, r.summary.Run.MonotonicStartNS) {
+					late += r.lines[i].Prompt
+				}
+			}
 			r.only(t, "ok")
 			r.verdict(t)
 			p := r.summary.PrefixCache
@@ -117,12 +127,19 @@ func TestShortfall(t *testing.T) {
 			}
 			prompt := r.summary.Tokens.Prompt
 			share := float64(s.UnexplainedTokens) / float64(prompt)
+			allowed := 0.01 + float64(late)/float64(prompt) // the model goes by the client's instants
 			t.Logf("of %d prompt tokens %d expected, %d reported; %+v, unexplained %.3f %%", prompt, *p.ExpectedTokens, *p.ReportedTokens, *s, 100*share)
-			if share > 0.01 {
-				t.Errorf("unexplained: %.2f %% of the prompt tokens", 100*share)
+			if share > allowed {
+				t.Errorf("unexplained: %.2f %% of the prompt tokens, %.2f %% are explained by late ones", 100*share, 100*allowed)
 			}
 		})
 	}
+}
+
+// seenLate says whether client and server saw the request's arrival or its first token more than 5 ms apart.
+func (l *line) seenLate(log map[string][]served, origin int64) bool {
+	s := log[l.ID][0]
+	return s.Arrived-origin-max(l.Sent, l.Written) > 5e6 || l.FirstToken-(s.First-origin) > 5e6
 }
 
 // TestSuspects: each way in which prompts or hits can be wrong is said in one line, with the right verdict.
@@ -204,9 +221,10 @@ func TestSuspects(t *testing.T) {
 func TestTokenizers(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join("..", "codec", "tokenizer", "testdata")
-	rows := generate(t, "--rows", "60", "--rate", "200", "--input-tokens", "20:3000", "--output-tokens", "2", "--reuse", "0.5")
+	rows := generate(t, "--rows", "40", "--rate", "200", "--input-tokens", "20:3000", "--output-tokens", "2", "--reuse", "0.5")
 	for n, name := range []string{"qwen2.json", "llama3.json", "llama2.json", "mistral.json", "unigram.json", "t5.json", "o200k_base"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			tokenizer := name
 			if strings.HasSuffix(name, ".json") {
 				tokenizer = filepath.Join(folder, name)
@@ -225,7 +243,7 @@ func TestTokenizers(t *testing.T) {
 				}
 				r := run(t, append(args, "--trace", rows, "--url", m.url, "--tokenizer", tokenizer, "--verify-prompts", "all")...)
 				r.sound(t)
-				if says := "verified: 60 of 60 prompts counted again with " + tokenizer + ", each exact"; !strings.Contains(r.stderr, says) {
+				if says := "verified: 40 of 40 prompts counted again with " + tokenizer + ", each exact"; !strings.Contains(r.stderr, says) {
 					t.Errorf("%v: the run does not say %q:\n%s", args, says, r.stderr)
 				}
 			}

@@ -34,9 +34,9 @@ const patience = 2 * time.Minute
 var binary string
 
 // atOnce is how many tests run beside each other: they wait for their processes most of the time. With the race detector
-// processes compute more.
+// processes compute more, and in a long sweep nothing waits for long.
 func atOnce() string {
-	if raceFlag() != nil {
+	if raceFlag() != nil || os.Getenv(sweepLong) != "" {
 		return "4"
 	}
 	return "8"

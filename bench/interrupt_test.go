@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // interrupted checks what an interrupted run leaves: complete files, marked partial, and a line for every planned request.
@@ -104,8 +105,9 @@ func TestInterruptBeforeTheStart(t *testing.T) {
 			func(t *testing.T, m *mockServer, _ *replay) { m.untilRunning(t, 1) },
 		},
 		{
-			"building", nil,
-			[]string{"--trace", generate(t, "--rows", "2000", "--rate", "100", "--input-tokens", "40000", "--output-tokens", "2")},
+			"building", nil, // if it is done before the signal comes, it waits for its start
+			[]string{"--trace", generate(t, "--rows", "1000", "--rate", "100", "--input-tokens", "40000", "--output-tokens", "2"),
+				"--start-at", time.Now().Add(time.Hour).UTC().Format(time.RFC3339)},
 			func(t *testing.T, _ *mockServer, r *replay) {
 				until(t, "the build begins", func() bool { return strings.Contains(r.stderr.String(), "on the wire") })
 			},
@@ -146,7 +148,7 @@ func TestInterruptWithoutEffect(t *testing.T) {
 // TestTerminalInterrupt: a Ctrl-C goes to the whole process group, and still the embedded mock drains with the run.
 func TestTerminalInterrupt(t *testing.T) {
 	t.Parallel()
-	r := startReplay(t, "samples/mooncake-small.jsonl")
+	r := startReplay(t, "samples/mooncake-small.jsonl", "--scale", "0.1") // so slow that it is not over before the signal
 	until(t, "records reach the disk", func() bool { return r.recorded(t, "ok") > 0 })
 	r.signalAll(t, syscall.SIGINT)
 	r.finish(t).interrupted(t, 240, "ok")

@@ -39,7 +39,7 @@ func (m *mockServer) kill(t *testing.T) {
 // comes back, so do its answers.
 func TestTargetDies(t *testing.T) {
 	t.Parallel()
-	load := steady(t, 1200, 200, 8)
+	load := steady(t, 1200, 100, 8) // twice as long as a quick machine needs until a server is back
 	for _, back := range []bool{false, true} {
 		t.Run(fmt.Sprint("back=", back), func(t *testing.T) {
 			t.Parallel()
@@ -279,7 +279,7 @@ func TestTargetDeadFromTheStart(t *testing.T) {
 // off. The page tells the two apart.
 func TestShutDown(t *testing.T) {
 	t.Parallel()
-	load := steady(t, 240, 40, 200)
+	load := steady(t, lasting, 40, 200)
 	for name, killed := range map[string]bool{"shut down": false, "killed": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -307,7 +307,8 @@ func TestShutDown(t *testing.T) {
 			} else if err := front.Config.Shutdown(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			res := r.finish(t)
+			until(t, "some requests have failed", func() bool { return r.recorded(t, "connect_error") >= 40 })
+			res := r.endedEarly(t)
 			res.prove(t)
 			if len(res.summary.Outages) != 1 {
 				t.Fatalf("%+v", res.summary.Outages)

@@ -46,6 +46,7 @@ func TestSessions(t *testing.T) {
 		{"samples/multi_turn.jsonl", []string{"--sessions", "gated", "--no-fixed-schedule", "--concurrency", "6"}},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			t.Parallel()
 			m := startMock(t, "--ttft", "25ms", "--itl", "3ms")
 			r := run(t, with(c.args, c.path, "--url", m.url)...)
 			logs := m.stop(t)

@@ -41,7 +41,7 @@ func needStamps(t *testing.T) {
 // Each chunk arrives after it was sent and before it was read.
 func TestKernelTimestamps(t *testing.T) {
 	needStamps(t)
-	load := steady(t, 600, 400, 12)
+	load := steady(t, 300, 400, 12)
 	for _, c := range []struct {
 		name       string
 		mock, args []string

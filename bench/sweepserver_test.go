@@ -199,9 +199,10 @@ func compressed(pieces []string) (out []string) {
 
 // sweepAttempt is what the server notes of a request that has come.
 type sweepAttempt struct {
-	cell *sweepCell
-	read bool // all of it: whatever a server does with a request, it may have done
-	cut  bool // a reset may have destroyed the end of the answer
+	cell  *sweepCell
+	read  bool         // all of it: whatever a server does with a request, it may have done
+	cut   bool         // a reset may have destroyed the end of the answer
+	wrote atomic.Int64 // when it had written all that it would, ns of the wall clock; 0: not yet
 }
 
 // sweepServer commits one cell after the other, a request each.
@@ -217,10 +218,13 @@ type sweepServer struct {
 	open     sync.WaitGroup
 
 	mu       sync.Mutex
-	log      map[string][]sweepAttempt
+	log      map[string][]*sweepAttempt
 	nameless int // connections that were ended when a request may have been on its way
 	wrong    []string
-	starved  bool // the machine had no time for this process: time limits say nothing then
+	starved  bool // the machine had no time for this process: how many connections were taken in time says nothing then
+
+	startedAt time.Time // of the run, when it is over
+	late      int       // requests that the client gave up, rightly, before they were answered
 }
 
 func startSweepServer(t *testing.T, cells []*sweepCell, encrypted bool, stall time.Duration) *sweepServer {
@@ -229,7 +233,7 @@ func startSweepServer(t *testing.T, cells []*sweepCell, encrypted bool, stall ti
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &sweepServer{Listener: ln, cells: cells, stall: stall, log: map[string][]sweepAttempt{}}
+	s := &sweepServer{Listener: ln, cells: cells, stall: stall, log: map[string][]*sweepAttempt{}}
 	if encrypted {
 		s.tls = &tls.Config{Certificates: []tls.Certificate{selfSigned(t)}}
 	}
@@ -265,8 +269,9 @@ type sweepConn struct {
 	net.Conn // with TLS, if any
 	tcp      *net.TCPConn
 	in       *bufio.Reader
-	id       string // of the request that came last
+	id       string // of the request that came last …
 	stallFor time.Duration
+	attempt  *sweepAttempt // … and what became of it
 }
 
 // fin ends the connection in good order, rst breaks it off; cut leaves out TLS's goodbye; stall says nothing any more.
@@ -274,6 +279,7 @@ func (c *sweepConn) fin() { _ = c.Close() }
 func (c *sweepConn) cut() { _ = c.tcp.Close() }
 func (c *sweepConn) rst() { _ = c.tcp.SetLinger(0); _ = c.tcp.Close() }
 func (c *sweepConn) hang() {
+	c.attempt.wrote.Store(time.Now().UnixNano())
 	_ = c.SetReadDeadline(time.Now().Add(c.stallFor))
 	_, _ = io.Copy(io.Discard, c.in) // until the client gives up
 	_ = c.Close()
@@ -314,7 +320,7 @@ func (s *sweepServer) serve(tcp *net.TCPConn) {
 			return
 		case 13:
 			s.nobody()
-			s.mayMiss(c.id) // what the kernel still has of the answer is lost
+			s.mayMiss(c.attempt) // what the kernel still has of the answer is lost
 			c.rst()
 			return
 		case 23:
@@ -340,9 +346,9 @@ func (s *sweepServer) nobody() {
 }
 
 // mayMiss notes that the last answer to a request may have been cut off after all.
-func (s *sweepServer) mayMiss(id string) {
+func (s *sweepServer) mayMiss(a *sweepAttempt) {
 	s.mu.Lock()
-	s.log[id][len(s.log[id])-1].cut = true
+	a.cut = true
 	s.mu.Unlock()
 }
 
@@ -367,7 +373,8 @@ func (s *sweepServer) one(c *sweepConn) bool {
 	}
 	c.id = id
 	cell := s.cells[int(s.next.Add(1)-1)%len(s.cells)]
-	a := sweepAttempt{cell: cell}
+	a := &sweepAttempt{cell: cell}
+	c.attempt = a
 	if cell.early == nil {
 		if _, err := io.CopyN(io.Discard, c.in, length); err != nil {
 			s.note(id, a)
@@ -382,13 +389,14 @@ func (s *sweepServer) one(c *sweepConn) bool {
 	} else {
 		keep = cell.play(c)
 	}
+	a.wrote.CompareAndSwap(0, time.Now().UnixNano())
 	if !keep && (slices.Contains(cell.want, "ok") || slices.Contains(cell.want, "http_error") || slices.Contains(cell.want, "stream_error")) {
 		s.nobody() // the client may have thought that it could send another request
 	}
 	return keep
 }
 
-func (s *sweepServer) note(id string, a sweepAttempt) {
+func (s *sweepServer) note(id string, a *sweepAttempt) {
 	s.mu.Lock()
 	s.log[id] = append(s.log[id], a)
 	s.mu.Unlock()

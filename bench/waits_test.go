@@ -152,6 +152,9 @@ func TestNoRequestBeforeWhatItDependsOn(t *testing.T) {
 	for mode, jobs := range map[string]int{"think": 300, "lanes=12": 60, "gated": 30, "strict": 30} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
+			if testing.Short() {
+				jobs = min(jobs, 60)
+			}
 			all := randomJobs(jobs)
 			checked := all
 			if mode == "gated" { // without delays

@@ -352,19 +352,29 @@ func stopAbandonsTheRestAndDrains(t *testing.T, kind senderKind) {
 
 // TestClosedLoopIsCutAtItsEnd: what has not been released then is left out all the same.
 func TestClosedLoopIsCutAtItsEnd(t *testing.T) {
-	const n, most, end = 200, 3, 30 * time.Millisecond
-	for range 3 {
+	const n, most = 200, 3
+	end := 30 * time.Millisecond
+	for round := 0; round < 3; round++ {
 		w, s := equalWork(t, n, func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), most, end) })
 		got := s.silent(n)
 		k := new(sink)
 		r := newRun(t, oneThread, w, k)
 		go func() {
-			for <-got; r.clock.Now() < int64(end); {
+			select {
+			case <-got:
+			case <-t.Context().Done():
+			}
+			for r.clock.Now() < int64(end) {
 				runtime.Gosched() // it must not be later than the sender
 			}
 			r.expire()
 		}()
-		if f := do(t, s, r); len(k.records) != most || len(f.LeftOut) != n-most {
+		f := do(t, s, r)
+		if len(k.records) < most && end < time.Minute { // this machine had no time for the start, and has ten times as much now
+			round, end = -1, 10*end
+			continue
+		}
+		if len(k.records) != most || len(f.LeftOut) != n-most {
 			t.Errorf("%v, %d left out; want %d records and %d left out", k.outcomes(), len(f.LeftOut), most, n-most)
 		}
 	}

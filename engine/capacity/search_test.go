@@ -27,7 +27,7 @@ func seedsEach(usual int) int {
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	all := seedsEach(0)
-	usual := map[string]int{"M/M/8": 14, "refusing": 14, "hard edge": 1, "log-normal": 11} // others take long
+	usual := map[string]int{"M/M/8": 8, "refusing": 8, "hard edge": 1, "log-normal": 6} // others take long
 	if testing.Short() {
 		usual = map[string]int{"hard edge": 1}
 	}

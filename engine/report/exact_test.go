@@ -106,7 +106,7 @@ func TestReportOfManyTargets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out by -short: 20,000 targets take 30 s under the race detector, and one goroutine reads them")
 	}
-	cpu := func(targets int) float64 {
+	cpu := func(targets int) func() float64 {
 		records := ran(8*targets, targets)
 		for i := range records {
 			if i%2 == 0 {
@@ -115,8 +115,7 @@ func TestReportOfManyTargets(t *testing.T) {
 		}
 		dir := t.TempDir()
 		writeRecords(t, dir, WriterOptions{}, records)
-		best := math.Inf(1)
-		for range 2 {
+		return func() float64 {
 			var before, after unix.Rusage
 			_ = unix.Getrusage(unix.RUSAGE_SELF, &before)
 			s, err := Load(dir, slos(t, "ttft:100")...)
@@ -125,12 +124,18 @@ func TestReportOfManyTargets(t *testing.T) {
 			}
 			ok(t, Print(new(strings.Builder), s, PrintOptions{}))
 			_ = unix.Getrusage(unix.RUSAGE_SELF, &after)
-			best = min(best, float64(after.Utime.Nano()-before.Utime.Nano()+after.Stime.Nano()-before.Stime.Nano()))
+			return float64(after.Utime.Nano() - before.Utime.Nano() + after.Stime.Nano() - before.Stime.Nano())
 		}
-		return best
 	}
-	few, many := cpu(1000), cpu(10_000)
-	if t.Logf("%.3g ms of CPU for 1,000 targets, %.3g ms for 10,000", few/1e6, many/1e6); many > 35*few {
+	few, many := cpu(400), cpu(4000)
+	least, most := few(), many()
+	for range 4 { // beside other programs caches are cold, so the least of some tries counts
+		if most <= 35*least {
+			break
+		}
+		least, most = min(least, few()), min(most, many())
+	}
+	if t.Logf("%.3g ms of CPU for 400 targets, %.3g ms for 4,000", least/1e6, most/1e6); most > 35*least {
 		t.Error("the work grows faster than the targets")
 	}
 }

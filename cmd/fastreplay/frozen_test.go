@@ -1,15 +1,15 @@
-package bench
+package main
 
 import (
-	"flag"
+	"bytes"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 )
-
-var update = flag.Bool("update", false, "write the frozen fingerprints anew")
 
 // frozenRuns are flags whose bytes and instants differ from each other.
 var frozenRuns = []string{
@@ -20,11 +20,11 @@ var frozenRuns = []string{
 }
 
 // TestFrozenFingerprints compares the bytes that each bundled sample sends, for every API, with those in
-// frozen.txt. If a change of those bytes is meant, run: go test ./bench -run TestFrozenFingerprints -update
+// frozen.txt. If a change of those bytes is meant, run: go test ./cmd/fastreplay -run TestFrozenFingerprints -update
 func TestFrozenFingerprints(t *testing.T) {
 	t.Parallel()
-	const golden = "samples/frozen.txt"
-	paths, err := filepath.Glob("samples/*.*")
+	const golden = "../../bench/samples/frozen.txt"
+	paths, err := filepath.Glob("../../bench/samples/*.*")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,13 +40,15 @@ func TestFrozenFingerprints(t *testing.T) {
 			})
 		}
 	})
-	if leftOut(t.Name()) {
-		t.Skip("-short starts no process")
-	}
 	if *update {
-		writeFile(t, golden, strings.Join(got, "\n"))
+		if err := os.WriteFile(golden, []byte(strings.Join(got, "\n")), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	want := readFile(t, golden)
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i, line := range got {
 		if all := strings.Split(string(want), "\n"); i >= len(all) || all[i] != line {
 			t.Errorf("line %d: got  %s\nwant %s", i+1, line, append(all, make([]string, i+1)...)[i])
@@ -57,11 +59,11 @@ func TestFrozenFingerprints(t *testing.T) {
 // frozen is the fingerprint that a dry run prints, or "refused".
 func frozen(t *testing.T, args ...string) string {
 	t.Helper()
-	p := start(t, nil, append(args, "--dry-run")...)
-	<-p.gone
-	_, after, ok := strings.Cut(p.stderr.String(), "fingerprint ")
-	if !ok && p.ProcessState.ExitCode() != 2 {
-		t.Errorf("%v: exit code %d, neither a fingerprint nor a refusal:\n%s", args, p.ProcessState.ExitCode(), p.stderr.String())
+	said := new(bytes.Buffer)
+	code := run(t.Context(), append(args, "--dry-run"), stdio{strings.NewReader(""), io.Discard, said})
+	_, after, ok := strings.Cut(said.String(), "fingerprint ")
+	if !ok && code != exitUsage {
+		t.Errorf("%v: exit code %d, neither a fingerprint nor a refusal:\n%s", args, code, said)
 	}
 	if !ok {
 		return "refused"
