@@ -130,6 +130,7 @@ type Run struct {
 	dialled       atomic.Int64
 	notReady      atomic.Int64 // requests sent late because no connection was idle; 0 in a closed loop, which has no deadlines
 	closedIdle    atomic.Int64
+	closedEarly   atomic.Int64 // connections that the server closed although an answer had just announced to keep them
 	noResources   atomic.Int64 // requests that failed since this machine had nothing for a connection
 	wholeWrites   atomic.Int64
 	partialWrites atomic.Int64
@@ -355,12 +356,15 @@ func (r *Run) sidesEnded(c *conn) {
 	i := c.request.Load()
 	rec := &r.records[i]
 	rec.BytesSent, rec.BytesReceived = c.sock.BytesOut()-c.outBase, c.response.bytesIn
+	if c.brokenOff() {
+		c.noteClosed(c.startedNS.Load())
+	}
 	if rec.Resent == 0 && c.mayResend() {
 		r.resend(i, c)
 		return
 	}
 	if r.cfg.Resend != ResendNever && rec.Resent == 0 && c.brokenOff() {
-		rec.Error += "; it had answered before on this connection: --resend safe sends such a request again"
+		rec.Error += "; the connection had waited for the request: --resend safe sends such a request again"
 	}
 	c.stampSent(rec)
 	c.response.chunks.flush()
@@ -525,9 +529,12 @@ func (r *Run) result(used host.Usage) Result {
 			CPUS: used.CPU.Seconds(), MaxRSSBytes: used.MaxRSSBytes, GCCycles: used.GCCycles, Senders: r.senderCount(), SenderProcess: r.process != nil,
 			Realtime: r.placement.FIFO, SpinUS: float64(r.spin()) / 1e3, WireBytes: r.work.Prebuilt.Bytes(), Stamps: &stamps, AnswerWaitS: r.large.waited().Seconds(), ReceiveLagUS: lag.Percentiles(1e3), Machine: r.machine.Machine(),
 		},
-		Connections: metrics.Connections{Dialled: r.dialled.Load(), NotReady: r.notReady.Load(), ClosedIdle: r.closedIdle.Load(), NoResources: r.noResources.Load()},
-		Writes:      metrics.Writes{Whole: r.wholeWrites.Load(), Partial: r.partialWrites.Load()},
-		Turns:       audit.Turns(r.work, r.records, r.leftOut, r.pacer.held()), History: r.cfg.History.Counts(r.records), BuildAhead: r.builtAhead(),
+		Connections: metrics.Connections{
+			Dialled: r.dialled.Load(), NotReady: r.notReady.Load(),
+			ClosedIdle: r.closedIdle.Load(), ClosedEarly: r.closedEarly.Load(), NoResources: r.noResources.Load(),
+		},
+		Writes: metrics.Writes{Whole: r.wholeWrites.Load(), Partial: r.partialWrites.Load()},
+		Turns:  audit.Turns(r.work, r.records, r.leftOut, r.pacer.held()), History: r.cfg.History.Counts(r.records), BuildAhead: r.builtAhead(),
 		Placement: r.placement, Ended: start.Add(end), LeftOut: r.leftOut,
 	}
 	if q := r.pacer.queue; q != nil {

@@ -233,6 +233,7 @@ type Connections struct {
 	NotReady    int64   `json:"not_ready"`    // requests that had no open connection at their planned time; 0 in a closed loop
 	MaxWaitMS   float64 `json:"max_wait_ms"`  // the longest that a request waited for a connection
 	ClosedIdle  int64   `json:"closed_idle"`  // closed by the server between requests
+	ClosedEarly int64   `json:"closed_early"` // of these, closed within a second after an answer that had announced to keep them
 	NoResources int64   `json:"no_resources"` // requests that failed since the client's machine had no descriptor, port or memory for a connection
 }
 
