@@ -26,10 +26,10 @@ func TestFaults(t *testing.T) {
 	}{
 		{"status:503", "http_error", "injected fault: status", 503, "", nil},
 		{"status:429", "http_error", "injected fault: status", 429, "", []string{"--no-stream"}},
-		{"reset-before", "reset", "reset by the server", absent, "", nil},
+		{"reset-before", "reset", "reset by the server", absent, "", []string{"--resend", "unread"}},
 		{"reset-after:0", "reset", "reset by the server", 200, "", nil},
 		{"reset-after:3", "reset", "reset by the server", 200, "", nil},
-		{"close-before", "reset", "closed the connection before it answered", absent, "", nil},
+		{"close-before", "reset", "closed the connection before it answered", absent, "", []string{"--resend", "unread"}},
 		{"truncate:0", "truncated", "", 200, "", nil},
 		{"truncate:3", "truncated", "", 200, "", nil},
 		{"truncate:3", "truncated", "", 200, "", []string{"--no-stream"}},
