@@ -114,6 +114,9 @@ func (b *built) resolved() map[string]any {
 	if shown := b.shownModel(); shown == b.model && !b.asksNoModel() {
 		flags["model"] = shown
 	}
+	if extra, ok := flags["extra-inputs"].([]string); ok {
+		flags["extra-inputs"] = each(extra, b.prober.Secrets.Hide)
+	}
 	var headers []string
 	for _, h := range b.secrets {
 		headers = append(headers, h.Name+": "+masked)
@@ -235,7 +238,11 @@ func (o *options) checkMasked(secrets []http1.Header) error {
 		return fmt.Errorf("--config %s: that run sent the header %s, and no file of results has its value; give it again with %s", o.config, name, how)
 	}
 	for _, name := range o.line.FromFile {
-		if strings.Contains(o.line.Flags.Lookup(name).Value.String(), "?"+masked) {
+		value := o.line.Flags.Lookup(name).Value.String()
+		if name == "extra-inputs" && strings.Contains(value, masked) {
+			return fmt.Errorf("--config %s: a key in --%s is masked there; give all of --%s again", o.config, name, name)
+		}
+		if strings.Contains(value, "?"+masked) {
 			return fmt.Errorf("--config %s: the query of --%s is masked there, for it may be secret; give --%s again", o.config, name, name)
 		}
 	}
