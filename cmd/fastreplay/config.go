@@ -114,9 +114,6 @@ func (b *built) resolved() map[string]any {
 	if shown := b.shownModel(); shown == b.model && !b.asksNoModel() {
 		flags["model"] = shown
 	}
-	if extra, ok := flags["extra-inputs"].([]string); ok {
-		flags["extra-inputs"] = each(extra, b.prober.Secrets.Hide)
-	}
 	var headers []string
 	for _, h := range b.secrets {
 		headers = append(headers, h.Name+": "+masked)
@@ -142,6 +139,9 @@ func resolvedFlags(o *options) map[string]any {
 			flags[f.Name] = withoutQuery(text)
 		case "url", "scrape-url":
 			flags[f.Name] = each(f.Value.(pflag.SliceValue).GetSlice(), withoutQuery)
+		case "extra-inputs":
+			secrets, _ := o.secretHeaders() // an error of theirs ends the run
+			flags[f.Name] = each(o.extraInputs, o.redactor(secrets).Hide)
 		case "fields":
 			flags[f.Name] = strings.Trim(text, "[]")
 		default:

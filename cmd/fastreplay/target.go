@@ -76,7 +76,7 @@ func findTarget(ctx context.Context, o *options, l *load, ui *terminal) (*target
 	}
 	t.prober = &probe.Prober{
 		Targets: l.Targets, TLS: trust, ConnectTimeout: o.connectTimeout, Timeout: timeout, Waiting: ui.waiting,
-		Headers: t.headers(o, backend, l.verbatims.shaped()), Secrets: redact.NewRedactor(append(o.extraKeys(), t.secrets...), queries...), Tokenizer: o.tokenizer, Nonce: rand.Uint64() >> 1,
+		Headers: t.headers(o, backend, l.verbatims.shaped()), Secrets: o.redactor(t.secrets, queries...), Tokenizer: o.tokenizer, Nonce: rand.Uint64() >> 1,
 	}
 	if o.dryRun {
 		ui.line("dry run: no server is asked and nothing is sent")
@@ -90,16 +90,17 @@ func findTarget(ctx context.Context, o *options, l *load, ui *terminal) (*target
 	return t, nil
 }
 
-// extraKeys are the extra inputs that are keys by their names, such as LiteLLM's api_key: hidden like headers.
-func (o *options) extraKeys() (keys []http1.Header) {
+// redactor hides headers, URLs' queries, and the extra inputs that are keys by their names, such as LiteLLM's api_key.
+func (o *options) redactor(headers []http1.Header, queries ...string) *redact.Redactor {
+	headers = slices.Clone(headers)
 	var extra map[string]any
 	_ = json.Unmarshal(o.extra, &extra) // "" is none
 	for name, value := range extra {
 		if text, ok := value.(string); ok && redact.IsKey(name) {
-			keys = append(keys, http1.Header{Name: name, Value: text})
+			headers = append(headers, http1.Header{Name: name, Value: text})
 		}
 	}
-	return keys
+	return redact.NewRedactor(headers, queries...)
 }
 
 // close ends the mock, if there is one.
