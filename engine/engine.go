@@ -376,16 +376,23 @@ func (r *Run) sidesEnded(c *conn) {
 	r.endRequest(i)
 }
 
-// resend sends request i again, on a new connection, and clears what its record has of the first attempt.
+// resend sends request i again, on a new connection.
 func (r *Run) resend(i int32, c *conn) {
-	rec := &r.records[i]
-	rec.Resent, rec.Outcome, rec.Error = 1, record.NotSent, ""
-	rec.SentNS, rec.WrittenNS, rec.WrittenFirstBytes, rec.BytesSent = record.None, record.None, record.None, 0
+	r.records[i].Resent = 1
 	r.closedIdle.Add(1)
 	r.resent.Add(1)
 	p := c.pool
 	c.release()
 	r.sendLate(i, p)
+}
+
+// failAgain ends request i, whose other attempt could not be sent: what its record has of the first one stands.
+func (r *Run) failAgain(i int32, why string) {
+	rec := &r.records[i]
+	rec.Resent = 0
+	rec.Error += "; another attempt failed: " + why
+	r.resent.Add(-1)
+	r.endRequest(i)
 }
 
 // endRequest passes the final record of request i to recordAll, and lets the pacer release the requests that waited for it.
@@ -579,8 +586,12 @@ func (r *Run) notItsTime() string {
 	return "the run was interrupted before its time"
 }
 
-// fail ends request i, of which no byte was sent.
+// fail ends request i, of which no byte was sent, or none in another attempt.
 func (r *Run) fail(i int32, o record.Outcome, why string) {
+	if r.records[i].Resent > 0 {
+		r.failAgain(i, why)
+		return
+	}
 	r.records[i].Outcome, r.records[i].Error = o, why
 	r.endRequest(i)
 }

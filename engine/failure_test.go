@@ -341,6 +341,35 @@ func TestBreakingOffWhileAnswering(t *testing.T) {
 	}
 }
 
+// TestServerThatIsGoneBeforeTheOtherAttempt: the request was sent and reset. That it could not be sent again changes nothing of that.
+func TestServerThatIsGoneBeforeTheOtherAttempt(t *testing.T) {
+	w, s := equalWork(t, 2, closedPlan(1))
+	s.handle = func(_ int64, c net.Conn) {
+		defer func() { _ = c.Close() }()
+		if _, err := io.ReadFull(c, make([]byte, s.request)); err != nil {
+			return
+		}
+		s.served.Add(1)
+		_, _ = c.Write(s.answer)
+		waitReadable(c)
+		_ = s.Close() // nobody can connect any more
+	}
+	k := new(sink)
+	r := newRun(t, oneThread, w, k)
+	r.cfg.Resend = ResendSafe
+	do(t, s, r)
+	for _, rec := range k.records {
+		switch {
+		case rec.Outcome == record.OK:
+		case rec.Outcome != record.Reset || rec.Resent != 0 || rec.SentNS == record.None || !strings.Contains(rec.Error, "another attempt failed: connecting to"):
+			t.Errorf("row %d: %s %q, sent %d, resent %d; want the reset", rec.Row, rec.Outcome, rec.Error, rec.SentNS, rec.Resent)
+		}
+	}
+	if p := r.Progress(); p.Resent != 0 || p.OK != 1 {
+		t.Errorf("%+v", p)
+	}
+}
+
 // TestUnread: what a FIN proves, also on a connection that has never carried a request.
 func TestUnread(t *testing.T) {
 	for _, read := range []bool{false, true} {
