@@ -35,6 +35,36 @@ func TestRunAgain(t *testing.T) {
 	}
 }
 
+// TestKeysInExtraInputs: a key that is also in a body, or only there, is in no file and on no terminal, and the file says what it lacks.
+func TestKeysInExtraInputs(t *testing.T) {
+	t.Parallel()
+	m := startMock(t)
+	const key, other = "s3cr3t/key+0123456789", "an0ther-key-98765"
+	extra := []string{"--extra-inputs", "user:" + key, "--extra-inputs", `{"metadata":{"who":"` + strings.ReplaceAll(key, "/", `\/`) + `"},"api_key":"` + other + `"}`}
+	first := run(t, with(extra, "--trace", steady(t, 5, 100, 2), "--url", m.url, "--header", "X-API-KEY: "+key, "--limit", "4", "--verbose")...)
+	said := first.stdout + first.stderr
+	files, err := filepath.Glob(filepath.Join(first.dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		said += string(readFile(t, file))
+	}
+	for _, hidden := range []string{"s3cr3t", "an0ther", "0123456789"} {
+		if at := strings.Index(said, hidden); at >= 0 {
+			t.Errorf("%s is in …%s…", hidden, said[max(0, at-200):at+20])
+		}
+	}
+	file := filepath.Join(first.dir, "run.json")
+	if said := refused(t, "--config", file, "--header", "x-api-key: "+key); !strings.Contains(said, "a key in --extra-inputs is masked there; give all of --extra-inputs again") {
+		t.Errorf("without the extra inputs: %s", said)
+	}
+	again := run(t, with(extra, "--config", file, "--header", "x-api-key: "+key)...)
+	if want := first.summary.Workload.Fingerprint; want == "" || again.summary.Workload.Fingerprint != want {
+		t.Errorf("fingerprints %s and %s", want, again.summary.Workload.Fingerprint)
+	}
+}
+
 // TestKilledRun: what a killed run was is told from the file that it wrote first.
 func TestKilledRun(t *testing.T) {
 	t.Parallel()

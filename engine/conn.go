@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -192,7 +193,10 @@ func (c *conn) step(b []byte, atNS int64, err error) bool {
 
 // staysOpen reports whether the connection may carry another request, as far as the reader's side knows.
 func (c *conn) staysOpen() bool {
-	return c.response.reusable && c.cancelReason() == notCancelled && c.run.left.Load() > 1 // else no later request needs it
+	if !c.response.reusable || c.pool.unkept.Load() {
+		return false
+	}
+	return c.cancelReason() == notCancelled && c.run.left.Load() > 1 // else no later request needs it
 }
 
 // answered ends the reader's side of a request whose response has ended. False: the connection is over.
@@ -286,8 +290,23 @@ func (c *conn) closedUnused() {
 	if c.finished == noRequest && c.run.clock.Now()-c.madeNS < int64(dialLead) {
 		c.pool.refused.Store(true) // the server closed it as soon as it was open: dialling more at once would not help
 	}
+	c.noteClosed(c.run.clock.Now())
 	c.run.closedIdle.Add(1)
 	c.closeAndRemove()
+}
+
+// keptAtLeast is less than any server's keep-alive timeout: gunicorn's is 2 s, and uvicorn's, Node's and llama.cpp's are 5 s.
+const keptAtLeast = time.Second
+
+// noteClosed notes that the server closed the connection, on which nothing was sent until atNS. If an answer that announced to keep
+// the connection had just ended, the pool reuses none any more: llama.cpp closes after each stream.
+func (c *conn) noteClosed(atNS int64) {
+	answeredNS := c.response.readNS
+	if answeredNS == 0 || atNS-answeredNS > int64(keptAtLeast) {
+		return
+	}
+	c.run.closedEarly.Add(1)
+	c.pool.endReuse()
 }
 
 func (c *conn) closeAndRemove() {
@@ -368,7 +387,7 @@ type Resend string
 const (
 	ResendNever  Resend = "never"
 	ResendUnread Resend = "unread" // if the server provably did not read it; so does the zero value
-	ResendSafe   Resend = "safe"   // also if the server reset a connection on which it had answered before
+	ResendSafe   Resend = "safe"   // also if the server broke off a connection that had waited for the request, at once
 )
 
 // Validate returns why r does not suit an API of the given traits; nil if it does.
@@ -388,9 +407,17 @@ func (c *conn) mayResend() bool {
 	return c.unread() || how == ResendSafe && c.brokenOff()
 }
 
-// brokenOff reports whether the server reset a connection on which it had answered before, and has answered nothing now.
+// closingRace is how soon after a request a server closes that had decided so before the request came: a round trip, and what a busy
+// server takes. Who breaks off later may have worked on the request.
+const closingRace = time.Second
+
+// brokenOff reports whether the server closed or reset a connection that had waited for the request, within closingRace and without
+// an answer.
 func (c *conn) brokenOff() bool {
-	return !c.fresh && c.response.bytesIn == 0 && c.run.records[c.request.Load()].Outcome == record.Reset
+	if c.fresh || c.response.bytesIn > 0 || c.run.records[c.request.Load()].Outcome != record.Reset {
+		return false
+	}
+	return c.run.clock.Now()-c.startedNS.Load() <= int64(closingRace)
 }
 
 // unread reports whether the server provably did not read the request. Either the kernel took no byte of it. Or the connection ended

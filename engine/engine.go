@@ -130,6 +130,7 @@ type Run struct {
 	dialled       atomic.Int64
 	notReady      atomic.Int64 // requests sent late because no connection was idle; 0 in a closed loop, which has no deadlines
 	closedIdle    atomic.Int64
+	closedEarly   atomic.Int64 // connections that the server closed although an answer had just announced to keep them
 	noResources   atomic.Int64 // requests that failed since this machine had nothing for a connection
 	wholeWrites   atomic.Int64
 	partialWrites atomic.Int64
@@ -355,12 +356,15 @@ func (r *Run) sidesEnded(c *conn) {
 	i := c.request.Load()
 	rec := &r.records[i]
 	rec.BytesSent, rec.BytesReceived = c.sock.BytesOut()-c.outBase, c.response.bytesIn
+	if c.brokenOff() {
+		c.noteClosed(c.startedNS.Load())
+	}
 	if rec.Resent == 0 && c.mayResend() {
 		r.resend(i, c)
 		return
 	}
 	if r.cfg.Resend != ResendNever && rec.Resent == 0 && c.brokenOff() {
-		rec.Error += "; it had answered before on this connection: --resend safe sends such a request again"
+		rec.Error += "; the connection had waited for the request: --resend safe sends such a request again"
 	}
 	c.stampSent(rec)
 	c.response.chunks.flush()
@@ -372,16 +376,23 @@ func (r *Run) sidesEnded(c *conn) {
 	r.endRequest(i)
 }
 
-// resend sends request i again, on a new connection, and clears what its record has of the first attempt.
+// resend sends request i again, on a new connection.
 func (r *Run) resend(i int32, c *conn) {
-	rec := &r.records[i]
-	rec.Resent, rec.Outcome, rec.Error = 1, record.NotSent, ""
-	rec.SentNS, rec.WrittenNS, rec.WrittenFirstBytes, rec.BytesSent = record.None, record.None, record.None, 0
+	r.records[i].Resent = 1
 	r.closedIdle.Add(1)
 	r.resent.Add(1)
 	p := c.pool
 	c.release()
 	r.sendLate(i, p)
+}
+
+// failAgain ends request i, whose other attempt could not be sent: what its record has of the first one stands.
+func (r *Run) failAgain(i int32, why string) {
+	rec := &r.records[i]
+	rec.Resent = 0
+	rec.Error += "; another attempt failed: " + why
+	r.resent.Add(-1)
+	r.endRequest(i)
 }
 
 // endRequest passes the final record of request i to recordAll, and lets the pacer release the requests that waited for it.
@@ -525,9 +536,12 @@ func (r *Run) result(used host.Usage) Result {
 			CPUS: used.CPU.Seconds(), MaxRSSBytes: used.MaxRSSBytes, GCCycles: used.GCCycles, Senders: r.senderCount(), SenderProcess: r.process != nil,
 			Realtime: r.placement.FIFO, SpinUS: float64(r.spin()) / 1e3, WireBytes: r.work.Prebuilt.Bytes(), Stamps: &stamps, AnswerWaitS: r.large.waited().Seconds(), ReceiveLagUS: lag.Percentiles(1e3), Machine: r.machine.Machine(),
 		},
-		Connections: metrics.Connections{Dialled: r.dialled.Load(), NotReady: r.notReady.Load(), ClosedIdle: r.closedIdle.Load(), NoResources: r.noResources.Load()},
-		Writes:      metrics.Writes{Whole: r.wholeWrites.Load(), Partial: r.partialWrites.Load()},
-		Turns:       audit.Turns(r.work, r.records, r.leftOut, r.pacer.held()), History: r.cfg.History.Counts(r.records), BuildAhead: r.builtAhead(),
+		Connections: metrics.Connections{
+			Dialled: r.dialled.Load(), NotReady: r.notReady.Load(),
+			ClosedIdle: r.closedIdle.Load(), ClosedEarly: r.closedEarly.Load(), NoResources: r.noResources.Load(),
+		},
+		Writes: metrics.Writes{Whole: r.wholeWrites.Load(), Partial: r.partialWrites.Load()},
+		Turns:  audit.Turns(r.work, r.records, r.leftOut, r.pacer.held()), History: r.cfg.History.Counts(r.records), BuildAhead: r.builtAhead(),
 		Placement: r.placement, Ended: start.Add(end), LeftOut: r.leftOut,
 	}
 	if q := r.pacer.queue; q != nil {
@@ -572,8 +586,12 @@ func (r *Run) notItsTime() string {
 	return "the run was interrupted before its time"
 }
 
-// fail ends request i, of which no byte was sent.
+// fail ends request i, of which no byte was sent, or none in another attempt.
 func (r *Run) fail(i int32, o record.Outcome, why string) {
+	if r.records[i].Resent > 0 {
+		r.failAgain(i, why)
+		return
+	}
 	r.records[i].Outcome, r.records[i].Error = o, why
 	r.endRequest(i)
 }

@@ -4,17 +4,22 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
+	"net/http/httptest"
 	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/workload"
+	"github.com/fastreplay/fastreplay/sched"
 )
 
 // errorEvents returns errors inside a stream as servers of each API send them, all with the message "out of blocks".
@@ -136,15 +141,30 @@ func TestConnectionThatEndsWithoutTLSsGoodbye(t *testing.T) {
 	}
 }
 
+// secure makes the server speak https, and w go there.
+func (s *server) secure(t *testing.T, w *workload.Work) {
+	certified := httptest.NewUnstartedServer(nil)
+	certified.StartTLS()
+	s.Listener = tls.NewListener(s.Listener, &tls.Config{Certificates: certified.TLS.Certificates})
+	certified.Close()
+	w.Targets[0].TLS = true
+}
+
 // closer is a server that answers some requests of each connection and then closes it.
 type closer struct {
 	*server
 	requests int  // answered by each connection
 	wait     bool // close when the next request has arrived, unread: the client sees a reset
 	read     bool // … and read
+	half     bool // close only what goes to the client
+	others   bool // every other connection is kept
 }
 
-func (c *closer) handleConn(_ int64, conn net.Conn) {
+func (c *closer) handleConn(n int64, conn net.Conn) {
+	if c.others && n%2 == 0 {
+		c.serve(conn)
+		return
+	}
 	defer func() { _ = conn.Close() }()
 	buf := make([]byte, c.request)
 	for range c.requests {
@@ -160,6 +180,9 @@ func (c *closer) handleConn(_ int64, conn net.Conn) {
 		if _, err := io.ReadFull(conn, buf); err == nil {
 			c.served.Add(1)
 		}
+	} else if c.half {
+		_ = conn.(interface{ CloseWrite() error }).CloseWrite()
+		waitReadable(conn)
 	} else if c.wait {
 		waitReadable(conn)
 	}
@@ -167,6 +190,9 @@ func (c *closer) handleConn(_ int64, conn net.Conn) {
 
 // waitReadable returns when something has arrived that nobody has read, or the other end has hung up.
 func waitReadable(conn net.Conn) {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
 	raw, err := conn.(*net.TCPConn).SyscallConn()
 	if err == nil {
 		_ = raw.Read(func(fd uintptr) bool {
@@ -234,6 +260,113 @@ func TestResend(t *testing.T) {
 			}
 			c.prove(t, k.outcomes(), resent, s.served.Load())
 		})
+	}
+}
+
+// TestServersThatClose: servers that end connections after answers that announced to keep them cost no request, are learned, and
+// from then on each request has a connection of its own. What was sent again is counted.
+func TestServersThatClose(t *testing.T) {
+	const n, inFlight = 300, 4
+	for _, c := range []struct {
+		name   string
+		close  closer
+		secure bool
+		plan   func([]int64) (sched.Plan, error)
+	}{
+		{"at once", closer{requests: 1}, false, closedPlan(inFlight)},
+		{"at once, open loop", closer{requests: 1}, false, openPlan},
+		{"at once, https", closer{requests: 1}, true, closedPlan(inFlight)},
+		{"half of the connection", closer{requests: 1, half: true}, false, closedPlan(inFlight)},
+		{"when the next request comes", closer{requests: 1, wait: true}, false, closedPlan(inFlight)},
+		{"when the next request comes, open loop", closer{requests: 1, wait: true}, false, openPlan},
+		{"when the next request comes, https", closer{requests: 1, wait: true}, true, closedPlan(inFlight)},
+		{"after five", closer{requests: 5, wait: true}, false, closedPlan(inFlight)},
+		{"every other instance", closer{requests: 1, wait: true, others: true}, false, closedPlan(inFlight)},
+	} {
+		eachSender(t, func(t *testing.T, kind senderKind) {
+			t.Run(c.name, func(t *testing.T) {
+				w, s := equalWork(t, n, c.plan)
+				if c.secure {
+					s.secure(t, w)
+				}
+				c.close.server = s
+				s.handle = c.close.handleConn
+				k := new(sink)
+				r := newRunWith(t, kind, w, k, &tls.Config{InsecureSkipVerify: true})
+				r.cfg.Resend = ResendSafe
+				found := do(t, s, r)
+				resent := int64(0)
+				for _, rec := range k.records {
+					resent += rec.Resent
+				}
+				if by := k.outcomes(); by[record.OK] != n || s.served.Load() != n {
+					t.Errorf("%v, %d served: want each of %d served once; the first: %+v", by, s.served.Load(), n, k.records[0])
+				}
+				if found.Connections.ClosedEarly == 0 {
+					t.Error("nobody has learned it")
+				}
+				// In an open loop up to 100 ms of requests have their connection when it is learned.
+				if most := int64(8 * inFlight); resent > most && !w.Plan.Open() {
+					t.Errorf("%d of %d were sent again, want at most %d", resent, n, most)
+				}
+			})
+		})
+	}
+}
+
+// TestBreakingOffWhileAnswering: a server that had the request for a while before it broke off is a failure that is reported.
+func TestBreakingOffWhileAnswering(t *testing.T) {
+	w, s := equalWork(t, 8, closedPlan(1))
+	const worked = closingRace + closingRace/4
+	s.handle = func(_ int64, c net.Conn) {
+		defer func() { _ = c.Close() }()
+		buf := make([]byte, s.request)
+		for i := 0; ; i++ {
+			if _, err := io.ReadFull(c, buf); err != nil {
+				return
+			}
+			if s.served.Add(1); i > 0 {
+				time.Sleep(worked)
+				return
+			}
+			_, _ = c.Write(s.answer)
+		}
+	}
+	k := new(sink)
+	r := newRun(t, oneThread, w, k)
+	r.cfg.Resend = ResendSafe
+	found := do(t, s, r)
+	if by := k.outcomes(); by[record.Reset] == 0 || s.served.Load() != 8 || found.Connections.ClosedEarly != 0 {
+		t.Errorf("%v, %d served, %d closed early: want resets, and nothing sent twice", by, s.served.Load(), found.Connections.ClosedEarly)
+	}
+}
+
+// TestServerThatIsGoneBeforeTheOtherAttempt: the request was sent and reset. That it could not be sent again changes nothing of that.
+func TestServerThatIsGoneBeforeTheOtherAttempt(t *testing.T) {
+	w, s := equalWork(t, 2, closedPlan(1))
+	s.handle = func(_ int64, c net.Conn) {
+		defer func() { _ = c.Close() }()
+		if _, err := io.ReadFull(c, make([]byte, s.request)); err != nil {
+			return
+		}
+		s.served.Add(1)
+		_, _ = c.Write(s.answer)
+		waitReadable(c)
+		_ = s.Close() // nobody can connect any more
+	}
+	k := new(sink)
+	r := newRun(t, oneThread, w, k)
+	r.cfg.Resend = ResendSafe
+	do(t, s, r)
+	for _, rec := range k.records {
+		switch {
+		case rec.Outcome == record.OK:
+		case rec.Outcome != record.Reset || rec.Resent != 0 || rec.SentNS == record.None || !strings.Contains(rec.Error, "another attempt failed: connecting to"):
+			t.Errorf("row %d: %s %q, sent %d, resent %d; want the reset", rec.Row, rec.Outcome, rec.Error, rec.SentNS, rec.Resent)
+		}
+	}
+	if p := r.Progress(); p.Resent != 0 || p.OK != 1 {
+		t.Errorf("%+v", p)
 	}
 }
 

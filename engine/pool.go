@@ -32,6 +32,7 @@ type pool struct {
 
 	dialing            atomic.Int64 // connections that are being dialled ahead of demand
 	refused            atomic.Bool  // a connection dialled ahead of demand failed, or died before it carried a request
+	unkept             atomic.Bool  // the server closes connections that it announced to keep, so each request gets a new one
 	sent               atomic.Int64 // requests released to the endpoint so far; compared with due
 	weight             float64      // with --route least-inflight; see leastInFlight
 	inFlight, failures atomic.Int64 // likewise: requests that have not ended, and failed ones, which count as in flight; and the failed ones alone
@@ -124,6 +125,18 @@ func (p *pool) connect(ctx context.Context) (*conn, error) {
 		c.readInGoroutine(nil)
 	}
 	return c, nil
+}
+
+// endReuse makes each later request get a connection of its own, and closes those that wait for another request.
+func (p *pool) endReuse() {
+	if p.unkept.Swap(true) {
+		return
+	}
+	p.eachConn(func(c *conn) {
+		if c.request.Load() != noRequest && c.state.CompareAndSwap(idle, dead) {
+			c.closeAndRemove()
+		}
+	})
 }
 
 // dialAhead makes a worker dial a connection and offer it.

@@ -140,6 +140,7 @@ func (r *Run) dialAndSend(i int32, p *pool, wantedNS int64, unbuilt bool) {
 			return
 		}
 		c.wantedNS = wantedNS
+		before := r.forget(i)
 		late := r.work.Plan.Open() && r.records[i].Resent == 0 && !unbuilt && r.pacer.heldNS(i) == 0
 		if c.start(i, opening) {
 			if late {
@@ -148,12 +149,24 @@ func (r *Run) dialAndSend(i int32, p *pool, wantedNS int64, unbuilt bool) {
 			r.pacer.requestSent(i, r.clock.Now())
 			return
 		}
+		r.records[i] = before
 	}
 	if r.aborted() {
 		r.fail(i, record.NotSent, "the run was interrupted before a connection was ready")
 		return
 	}
 	r.fail(i, record.ConnectError, "the server closes new connections before a request is sent")
+}
+
+// forget clears what the record of a request that is sent again has of the first attempt, and returns the record as it was.
+func (r *Run) forget(i int32) (before record.Record) {
+	rec := &r.records[i]
+	before = *rec
+	if rec.Resent > 0 {
+		rec.Outcome, rec.Error = record.NotSent, ""
+		rec.SentNS, rec.WrittenNS, rec.WrittenFirstBytes, rec.BytesSent = record.None, record.None, record.None, 0
+	}
+	return before
 }
 
 // workers run what may block, away from the senders: dialling, completions of partial writes, re-sends. The pool has no limit, so

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/probe"
 )
@@ -66,6 +67,9 @@ func (o *options) chooseAPI(l *verbatims) error {
 		return fmt.Errorf("--chat-overhead: --api %s has no template", o.api)
 	case o.cold == probe.ColdSalt && !o.traits.Salt:
 		return fmt.Errorf("--cold salt: --api %s has no cache_salt; use --cold flush or off", o.api)
+	}
+	if o.traits.Stateful && !o.given("resend") {
+		o.resend = engine.ResendUnread
 	}
 	return o.resend.Validate(o.api, o.traits)
 }

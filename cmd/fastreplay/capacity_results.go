@@ -63,10 +63,14 @@ func (s *searching) open(settings map[string]string) (err error) {
 	if err := sameSettings(s.dir, before, settings); err != nil {
 		return err
 	}
-	s.ui.line("goes on after probe %d in %s", len(s.outcomes), s.dir)
-	for _, o := range s.outcomes {
-		s.search.Add(o)
+	for i := range s.outcomes {
+		o := &s.outcomes[i]
+		if err := o.Validate(i+1, len(s.objectives)); err != nil {
+			return fmt.Errorf("%s:%d: %w; mend the file, or give another --output", filepath.Join(s.dir, journalName), i+1, err)
+		}
+		s.search.Add(*o)
 	}
+	s.ui.line("goes on after probe %d in %s", len(s.outcomes), s.dir)
 	return nil
 }
 
@@ -76,8 +80,8 @@ func sameSettings(dir string, before []byte, is map[string]string) error {
 	if err := json.Unmarshal(before, &was); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(dir, settingsName), err)
 	}
-	both := maps.Clone(was)
-	maps.Copy(both, is)
+	both := maps.Clone(is)
+	maps.Copy(both, was)
 	for _, name := range slices.Sorted(maps.Keys(both)) {
 		if was[name] != is[name] {
 			return fmt.Errorf("%s is of another search: %s was %q there, and is %q now; give the same, or another --output", dir, name, was[name], is[name])

@@ -145,6 +145,9 @@ func resolvedFlags(o *options) map[string]any {
 			flags[f.Name] = withoutQuery(text)
 		case "url", "scrape-url":
 			flags[f.Name] = each(f.Value.(pflag.SliceValue).GetSlice(), withoutQuery)
+		case "extra-inputs":
+			secrets, _ := o.secretHeaders() // an error of theirs ends the run
+			flags[f.Name] = each(o.extraInputs, o.redactor(secrets).Hide)
 		case "fields":
 			flags[f.Name] = strings.Trim(text, "[]")
 		default:
@@ -241,7 +244,11 @@ func (o *options) checkMasked(secrets []http1.Header) error {
 		return fmt.Errorf("--config %s: that run sent the header %s, and no file of results has its value; give it again with %s", o.config, name, how)
 	}
 	for _, name := range o.line.FromFile {
-		if strings.Contains(o.line.Flags.Lookup(name).Value.String(), "?"+masked) {
+		value := o.line.Flags.Lookup(name).Value.String()
+		if name == "extra-inputs" && strings.Contains(value, masked) {
+			return fmt.Errorf("--config %s: a key in --%s is masked there; give all of --%s again", o.config, name, name)
+		}
+		if strings.Contains(value, "?"+masked) {
 			return fmt.Errorf("--config %s: the query of --%s is masked there, for it may be secret; give --%s again", o.config, name, name)
 		}
 	}

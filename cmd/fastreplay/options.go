@@ -267,7 +267,7 @@ func (o *options) addResults(f *pflag.FlagSet) {
 func (o *options) addAdvanced(f *pflag.FlagSet) {
 	addAssumed(f, &o.assumed)
 	f.Float64Var(&o.loadBound, "load-bound", route.DefaultBound, "of --route "+routePrefix+": pass over an instance with more than this many times its share in flight; 0 = none")
-	addWords(f, &o.resend, "resend", engine.ResendUnread, "send again what got no answer: never, unread (if the server provably did not read it) or safe (also if it closed an idle connection)",
+	addWords(f, &o.resend, "resend", engine.ResendSafe, "send again what got no answer: never, unread (if the server provably did not read it) or safe (also if it closed an idle connection)",
 		engine.ResendNever, engine.ResendUnread, engine.ResendSafe)
 	addSeconds(f, &o.idleTimeout, "idle-timeout", "", 2*time.Minute, "limit between two bytes of a response")
 	addSeconds(f, &o.connectTimeout, "connect-timeout", "", 5*time.Second, "limit of connecting, TLS included")

@@ -46,7 +46,9 @@ type prepared struct {
 // prepare asks the servers what the run must know, and leaves out what they cannot take.
 func prepare(ctx context.Context, o *options, l *load, t *target, ui *terminal) (*prepared, error) {
 	p := &prepared{load: l, target: t, o: o, ui: ui, runID: fmt.Sprintf("%08x", rand.Uint32()), model: o.model}
-	p.prober.Tokenize = p.tokenizeBackend
+	p.prober.Tokenize, p.prober.AsRun = p.tokenizeBackend, p.runBackend
+	p.prober.Extra, p.prober.LeastOutput = string(o.extra), api.LeastOutput(o.api, o.extra)
+	p.prober.RunOutput = int(l.Trace.OutputTokens[0])
 	for _, step := range []func(context.Context) error{p.probe, p.countVerbatim, p.fit, p.checkMetrics} {
 		if err := orInterrupted(ctx, step(ctx)); err != nil {
 			return nil, err
@@ -121,6 +123,11 @@ func (p *prepared) shownModel() string {
 // probeBackend makes bodies whose answers count the tokens of a prompt.
 func (p *prepared) probeBackend(salt string) (api.Backend, error) {
 	return p.o.backend(p.model, salt, !p.o.traits.Counts && p.o.traits.StreamCounts)
+}
+
+// runBackend makes bodies as the run's requests have them.
+func (p *prepared) runBackend(salt string) (api.Backend, error) {
+	return p.o.backend(p.model, salt, !p.o.noStream)
 }
 
 // tokenizeBackend makes bodies as /tokenize takes them.

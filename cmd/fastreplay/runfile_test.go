@@ -105,6 +105,14 @@ func TestMaskedFlags(t *testing.T) {
 	if text, _ := json.Marshal(flags); strings.Contains(string(text), "s3cr3t") {
 		t.Errorf("%s", text)
 	}
+	// Of searches for capacity, too.
+	o, _, err = typed("/x", "--url", "h:1", "-H", "X-Team: s3cr3t-team", "--extra-inputs", "user:s3cr3t-team", "--extra-inputs", `{"api_key":"s3cr3t-key","top_k":5}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := json.Marshal(resolvedFlags(o)["extra-inputs"]); strings.Contains(string(text), "s3cr3t") || !strings.Contains(string(text), "top_k") {
+		t.Errorf("%s", text)
+	}
 	masked := runFile(t, flags)
 	for line, refused := range map[string]bool{"": true, "--url h:1/?key=again": false} {
 		o, _, err := typed(append([]string{"--config", masked}, strings.Fields(line)...)...)

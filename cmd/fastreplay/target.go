@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -75,7 +76,7 @@ func findTarget(ctx context.Context, o *options, l *load, ui *terminal) (*target
 	}
 	t.prober = &probe.Prober{
 		Targets: l.Targets, TLS: trust, ConnectTimeout: o.connectTimeout, Timeout: timeout, Waiting: ui.waiting,
-		Headers: t.headers(o, backend, l.verbatims.shaped()), Secrets: redact.NewRedactor(t.secrets, queries...), Tokenizer: o.tokenizer, Nonce: rand.Uint64() >> 1,
+		Headers: t.headers(o, backend, l.verbatims.shaped()), Secrets: o.redactor(t.secrets, queries...), Tokenizer: o.tokenizer, Nonce: rand.Uint64() >> 1,
 	}
 	if o.dryRun {
 		ui.line("dry run: no server is asked and nothing is sent")
@@ -87,6 +88,19 @@ func findTarget(ctx context.Context, o *options, l *load, ui *terminal) (*target
 		ui.line("        sending the header %s to %s", h.Name, where)
 	}
 	return t, nil
+}
+
+// redactor hides headers, URLs' queries, and the extra inputs that are keys by their names, such as LiteLLM's api_key.
+func (o *options) redactor(headers []http1.Header, queries ...string) *redact.Redactor {
+	headers = slices.Clone(headers)
+	var extra map[string]any
+	_ = json.Unmarshal(o.extra, &extra) // "" is none
+	for name, value := range extra {
+		if text, ok := value.(string); ok && redact.IsKey(name) {
+			headers = append(headers, http1.Header{Name: name, Value: text})
+		}
+	}
+	return redact.NewRedactor(headers, queries...)
 }
 
 // close ends the mock, if there is one.

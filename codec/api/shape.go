@@ -42,14 +42,37 @@ func OwnLength(api string, extra json.RawMessage) bool {
 }
 
 func (s *shape) ownLength(extra []byte) bool {
+	return s.saysLength(s.lengthsIn(extra))
+}
+
+// lengthsIn returns the members of extra inputs that stand where lengths do; nil if there are none.
+func (s *shape) lengthsIn(extra []byte) members {
 	ms, err := parseObject(extra)
-	if i := ms.find(s.nest); s.nest != "" {
-		if i < 0 {
-			return false
-		}
+	if i := ms.find(s.nest); i >= 0 {
 		ms, err = parseObject(ms[i].value)
+	} else if s.nest != "" {
+		return nil
 	}
-	return err == nil && s.saysLength(ms)
+	if err != nil {
+		return nil
+	}
+	return ms
+}
+
+// LeastOutput returns how many output tokens extra inputs, as ParseExtra returns them, demand of the named API; 0 if none.
+func LeastOutput(api string, extra json.RawMessage) (tokens int) {
+	k, err := find(api)
+	if err != nil {
+		return 0
+	}
+	ms := k.shape.lengthsIn(extra)
+	for _, key := range k.shape.least {
+		if i := ms.find(key); i >= 0 {
+			n, _ := strconv.Atoi(string(ms[i].value)) // servers refuse what is no number
+			tokens = max(tokens, n)
+		}
+	}
+	return tokens
 }
 
 // saysLength is ownLength of the members among which lengths stand.

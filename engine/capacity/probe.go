@@ -4,7 +4,10 @@
 // Everything follows from the outcomes so far, so a search that was interrupted goes on from them.
 package capacity
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Objective is met at a load if at most a share of requests is beyond its limit. ttft.p95<1s allows 5 % of requests a TTFT
 // of 1 s or more; ok>=99.9% allows 0.1 % of requests to fail.
@@ -65,6 +68,36 @@ type Outcome struct {
 	Numbers   map[string]float64 `json:"numbers"`           // for tables: ttft.p95, goodput, hits and so on, by metrics.Quantities
 	Limiter   string             `json:"limiter,omitempty"` // where the objective broke first, such as: TTFT on instance 2
 	Directory string             `json:"directory"`
+}
+
+// implausible is above any number of a search: a load, a duration in s, requests.
+const implausible = 1e12
+
+// Validate returns what a search cannot have noted of its probe of that number; nil if it can all be.
+func (o *Outcome) Validate(number, objectives int) error {
+	plausible := func(v float64) bool { return v >= 0 && v < implausible }
+	switch {
+	case o.Number != number:
+		return fmt.Errorf("it is of probe %d, and stands where probe %d should", o.Number, number)
+	case !plausible(o.Load) || o.Load == 0:
+		return fmt.Errorf("no probe has a load of %v", o.Load)
+	case !plausible(o.SpentS) || !plausible(o.SliceS):
+		return fmt.Errorf("no probe takes %v s, in slices of %v s", o.SpentS, o.SliceS)
+	case o.Verdict != Holds && o.Verdict != Breaks && o.Verdict != Edge:
+		return fmt.Errorf("no probe has the verdict %q", o.Verdict)
+	}
+	for i := range o.Slices {
+		s := &o.Slices[i]
+		if !plausible(float64(s.Requests)) || !plausible(float64(s.Open)) || !plausible(s.InFlight) || len(s.Beyond) != objectives {
+			return fmt.Errorf("no probe has slice %d: %+v", i+1, *s)
+		}
+		for _, beyond := range s.Beyond {
+			if beyond < 0 || beyond > s.Requests {
+				return fmt.Errorf("slice %d has %d of %d requests beyond a limit", i+1, beyond, s.Requests)
+			}
+		}
+	}
+	return nil
 }
 
 // Config bounds a search.

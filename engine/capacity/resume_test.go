@@ -156,3 +156,36 @@ func TestBacklog(t *testing.T) {
 		t.Errorf("of 200 random walks %d grow, and %d of 200 that drift; want few and most", grew[0], grew[1])
 	}
 }
+
+// TestOutcomesOfAnyNumbers: whatever Validate lets through, the search goes on with loads that can be probed, and does not panic.
+func TestOutcomesOfAnyNumbers(t *testing.T) {
+	objectives, err := ParseObjectives("ttft.p90<1s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(9, 9))
+	extremes := []float64{1e-300, 1e-12, 0.5, 1, 3, 1e6, 9e11}
+	for range 300 {
+		s, err := New(Config{Objectives: objectives, Least: 1, Whole: rng.IntN(2) == 0, Falling: rng.IntN(2) == 0, Most: []float64{0, 8}[rng.IntN(2)]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 1 + rng.IntN(5) {
+			pick := func() float64 { return extremes[rng.IntN(len(extremes))] }
+			o := Outcome{Probe: Probe{n + 1, pick()}, SliceS: pick(), SpentS: pick(), Verdict: []string{Holds, Breaks, Edge}[rng.IntN(3)]}
+			for range rng.IntN(80) {
+				slice := Slice{Requests: int64(pick()), InFlight: pick()}
+				slice.Beyond = []int64{rng.Int64N(slice.Requests + 1)}
+				o.Slices = append(o.Slices, slice)
+			}
+			if err := o.Validate(n+1, 1); err != nil {
+				t.Fatal(err)
+			}
+			s.Add(o)
+			if p, more := s.Next(); more && (!(p.Load > 0) || math.IsInf(p.Load, 0)) {
+				t.Fatalf("after %+v the next load is %v", s.outcomes, p.Load)
+			}
+			_ = s.Answer()
+		}
+	}
+}

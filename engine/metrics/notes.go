@@ -38,6 +38,7 @@ func notes(s *Summary, all *series, targets []series, urls []string, probed Prob
 	}
 	add(s.Tokens.AtOnce > 0, "%s had several tokens in one chunk and no other chunk: they have no TPOT", format.Many(s.Tokens.AtOnce, "response"))
 	add(s.Tokens.SeveralChoices > 0, "%s had several choices: TPOT is per choice, tokens and lengths are those of all choices together", format.Many(s.Tokens.SeveralChoices, "response"))
+	out = append(out, connectionNotes(s)...)
 	out = append(out, slices.Concat(gatewayNotes(s, &all.gateway), historyNotes(s.History), answerNotes(s), unevenNotes(s), outageNotes(s), serverNotes(s), placementNotes(s))...)
 	add(all.cache.finer > 0, "%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size with --engine-block-tokens", requests(all.cache.finer))
 	unknown := probed.Unknown
@@ -62,6 +63,15 @@ func notes(s *Summary, all *series, targets []series, urls []string, probed Prob
 		unknown = append([]Unknown{{"hits (no cached tokens)", fmt.Sprintf("%s reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, SGLang --enable-cache-report, and some APIs (TGI's, Triton's, embeddings) have no such count", several(silent))}}, unknown...)
 	}
 	return append(out, Fold(unknown)...)
+}
+
+// connectionNotes say what servers that close their connections cost.
+func connectionNotes(s *Summary) []string {
+	var out sentences
+	c := &s.Connections
+	out.add(c.ClosedEarly > 0, "the server closed %s within a second of an answer and had not announced it: from then on each request there had a connection of its own", format.Many(c.ClosedEarly, "connection"))
+	out.add(s.Requests.Resent > 0, "%s sent again, since the server closed the connection without an answer: it may have done the work twice, and the times are those of the second attempt (--resend)", requests(s.Requests.Resent))
+	return out
 }
 
 // sentences are notes.

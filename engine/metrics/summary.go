@@ -260,6 +260,7 @@ type Connections struct {
 	NotReady    int64   `json:"not_ready" merge:"sum"`    // requests that had no open connection at their planned time; 0 in a closed loop
 	MaxWaitMS   float64 `json:"max_wait_ms" merge:"max"`  // the longest that a request waited for a connection
 	ClosedIdle  int64   `json:"closed_idle" merge:"sum"`  // closed by the server between requests
+	ClosedEarly int64   `json:"closed_early" merge:"sum"` // of these, closed within a second after an answer that had announced to keep them
 	NoResources int64   `json:"no_resources" merge:"sum"` // requests that failed since the client's machine had no descriptor, port or memory for a connection
 }
 

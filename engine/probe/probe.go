@@ -49,6 +49,12 @@ type Prober struct {
 	// Backend makes the bodies of probes, with the given cache salt ("" = none). If only a whole answer reports how many
 	// tokens a prompt has, they ask for a whole answer.
 	Backend func(salt string) (api.Backend, error)
+	// AsRun makes bodies as the run has them, streamed or not; RunOutput is the length of one of its answers. If the user's extra inputs,
+	// as JSON, are why a probe is refused, it is sent again like that: "" = none are given. LeastOutput is what they demand.
+	AsRun       func(salt string) (api.Backend, error)
+	Extra       string
+	RunOutput   int
+	LeastOutput int
 	// Tokenize makes bodies for /tokenize, which takes prompts as completions or chats.
 	Tokenize func() (api.Backend, error)
 	made     uint64                                  // prompts, which are all different
@@ -128,15 +134,29 @@ func (b *Prober) Count(ctx context.Context, t *workload.Target, addr netip.AddrP
 	return d, err
 }
 
-// complete has a prompt completed by so many tokens at one address.
+// complete has a prompt completed by so many tokens at one address. What extra inputs make of a request that is not streamed, or is
+// shorter than the run's, may be refused although the run's requests are not: stream_options, thinking.budget_tokens.
 func (b *Prober) complete(ctx context.Context, t *workload.Target, addr netip.AddrPort, text []byte, salt string, output int) (d api.Delta, err error) {
-	backend, err := b.Backend(salt)
+	d, err = b.completeWith(ctx, t, addr, text, salt, output, b.Backend)
+	if refused := (*RefusedError)(nil); b.Extra == "" || !errors.As(err, &refused) || refused.Status/100 != 4 {
+		return d, err
+	}
+	like, failed := b.completeWith(ctx, t, addr, text, salt, max(output, b.RunOutput), b.AsRun)
+	if failed != nil {
+		return d, failed
+	}
+	return like, nil
+}
+
+func (b *Prober) completeWith(
+	ctx context.Context, t *workload.Target, addr netip.AddrPort, text []byte, salt string, output int, make func(string) (api.Backend, error),
+) (d api.Delta, err error) {
+	backend, err := make(salt)
 	if err != nil {
 		return d, err
 	}
-	body := backend.AppendPrefix(nil)
-	body = append(body, text...)
-	return b.exchange(ctx, t, addr, backend, backend.AppendSuffix(body, max(output, backend.Traits().Least)))
+	body := append(backend.AppendPrefix(nil), text...)
+	return b.exchange(ctx, t, addr, backend, backend.AppendSuffix(body, max(output, b.LeastOutput, backend.Traits().Least)))
 }
 
 // exchange posts a body of the backend to one address and reads the answer.
@@ -152,7 +172,7 @@ func (b *Prober) exchange(ctx context.Context, t *workload.Target, addr netip.Ad
 		if err != nil || message == "" {
 			message = b.Secrets.Line(titleOf(string(answer)))
 		}
-		return d, &RefusedError{URL: url, Status: status, Message: strings.Join(strings.Fields(message), " ")}
+		return d, &RefusedError{URL: url, Status: status, Message: strings.Join(strings.Fields(message), " "), Extra: b.Extra}
 	}
 	if err != nil {
 		return d, fmt.Errorf("%w: %s answers a probe with something that is not an answer of this API: %w", ErrProbe, url, b.Secrets.Error(err))
@@ -203,6 +223,7 @@ type RefusedError struct {
 	URL     string
 	Status  int
 	Message string
+	Extra   string // the user's extra inputs, which may be why
 }
 
 // Error names the answer and the usual remedies.
@@ -213,6 +234,9 @@ func (e *RefusedError) Error() string {
 func (e *RefusedError) hint() string {
 	for _, word := range []string{"ignore_eos", "min_tokens", "extra_forbidden", "Extra inputs", "Unrecognized"} {
 		if strings.Contains(e.Message, word) {
+			if strings.Contains(e.Extra, word) {
+				return "; it is in --extra-inputs"
+			}
 			return "; --no-force-output leaves out what this server does not know"
 		}
 	}
@@ -236,8 +260,8 @@ const (
 func (b *Prober) Answers(ctx context.Context, backend api.Backend, source *prompt.TokenIDs) error {
 	for i := range b.Targets {
 		t := &b.Targets[i]
-		told := prompt.Answer{Tokens: toldTokens, Own: probeDomain | b.Nonce}
-		body := backend.AppendSuffix(append(backend.AppendPrefix(nil), b.newPrompt(source, toldPrompt)...), toldTokens)
+		told := prompt.Answer{Tokens: max(toldTokens, b.LeastOutput), Own: probeDomain | b.Nonce}
+		body := backend.AppendSuffix(append(backend.AppendPrefix(nil), b.newPrompt(source, toldPrompt)...), told.Tokens)
 		at := len(body) - backend.AnswerEnd()
 		end := string(body[at:])
 		body = append(source.AppendAnswer(body[:at], told), end...)
@@ -247,13 +271,13 @@ func (b *Prober) Answers(ctx context.Context, backend api.Backend, source *promp
 		}
 		k := 0
 		for id, rest, ok := api.NextID(d.IDs); ok; id, rest, ok = api.NextID(rest) {
-			if k >= toldTokens || id != source.AnswerToken(&told, k) {
+			if k >= told.Tokens || id != source.AnswerToken(&told, k) {
 				return fmt.Errorf("%w: %s was told its answer's tokens and made others (token %d is %d): it may decode speculatively; use --answers free", ErrProbe, t.URL, k, id)
 			}
 			k++
 		}
-		if k < toldTokens {
-			return fmt.Errorf("%w: %s was told an answer of %d tokens and sent %d ids; use --answers free", ErrProbe, t.URL, toldTokens, k)
+		if k < told.Tokens {
+			return fmt.Errorf("%w: %s was told an answer of %d tokens and sent %d ids; use --answers free", ErrProbe, t.URL, told.Tokens, k)
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ package redact
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -40,16 +41,17 @@ type secret struct {
 }
 
 // NewRedactor hides the values of headers, a bearer key without its scheme, and of the queries of URLs ("?key=value&…"). Values of
-// names that are typical of credentials are hidden in parts, too, others only as a whole.
+// names that are typical of credentials are hidden in parts and in base64, too, others only as a whole.
 func NewRedactor(headers []http1.Header, queries ...string) *Redactor {
 	r := &Redactor{}
 	for _, h := range headers {
 		value := h.Value
 		if scheme, key, ok := strings.Cut(value, " "); ok && strings.HasSuffix(strings.ToLower(h.Name), "authorization") {
 			value = strings.TrimSpace(key)
-			if user, err := base64.StdEncoding.DecodeString(value); err == nil && strings.EqualFold(scheme, "Basic") {
-				_, password, _ := strings.Cut(string(user), ":")
-				r.hides(h.Name, string(user))
+			if strings.EqualFold(scheme, "Basic") {
+				user := decoded(value)
+				_, password, _ := strings.Cut(user, ":")
+				r.hides(h.Name, user)
 				r.hides(h.Name, password)
 			}
 		}
@@ -67,17 +69,65 @@ func NewRedactor(headers []http1.Header, queries ...string) *Redactor {
 	return r
 }
 
-// hides adds the value of a header or parameter.
-func (r *Redactor) hides(name, value string) {
-	name = strings.ToLower(name)
-	key := strings.HasSuffix(name, "authorization") || strings.HasSuffix(name, "key")
-	s := secret{parts: key}
-	for _, word := range [...]string{"auth", "key", "token", "secret", "cookie", "pass", "sess", "cred", "sig"} {
-		s.parts = s.parts || strings.Contains(name, word)
+// decoded returns the text of a base64 code in either alphabet, padded or not; "" if it is none.
+func decoded(code string) string {
+	standard := strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(code, "="))
+	text, err := base64.RawStdEncoding.DecodeString(standard)
+	if err != nil {
+		return ""
 	}
-	if len(value) < shortestKey || len(value) < shortestSecret && !key {
+	return string(text)
+}
+
+// codes returns what a base64 code has of a text, wherever the text stands in what was encoded: such as a user's name before a key.
+// Characters that other bytes decide in part are left out, but for the end of a code of the text alone.
+func codes(text string) (all []string) {
+	for before := range 3 {
+		code := base64.RawStdEncoding.EncodeToString([]byte("\x00\x00"[:before] + text))
+		if before > 0 {
+			code = code[(8*before+5)/6 : 8*(before+len(text))/6]
+		}
+		if before > 0 && len(code) < shortestSecret {
+			continue
+		}
+		all = append(all, code, strings.NewReplacer("+", "-", "/", "_").Replace(code))
+	}
+	return all
+}
+
+// IsKey reports whether a header or parameter is a key by its name, so that also a short value is one.
+func IsKey(name string) bool {
+	name = strings.ToLower(name)
+	return strings.HasSuffix(name, "authorization") || strings.HasSuffix(name, "key")
+}
+
+// isCredential reports whether a header or parameter is a credential by its name.
+func isCredential(name string) bool {
+	name = strings.ToLower(name)
+	for _, word := range [...]string{"auth", "key", "token", "secret", "cookie", "pass", "sess", "cred", "sig"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// hides adds the value of a header or parameter, and base64 codes of one that is a credential.
+func (r *Redactor) hides(name, value string) {
+	credential := isCredential(name)
+	if len(value) < shortestKey || len(value) < shortestSecret && !IsKey(name) {
 		return
 	}
+	r.add(value, credential)
+	if credential {
+		for _, code := range codes(value) {
+			r.add(code, true)
+		}
+	}
+}
+
+// add adds a text that is hidden, with parts also in parts.
+func (r *Redactor) add(value string, parts bool) {
 	var read []byte // what servers escape further reads as value, or as what is spelled in it
 	for rest, n := value, 0; rest != ""; rest = rest[n:] {
 		var c byte
@@ -85,6 +135,7 @@ func (r *Redactor) hides(name, value string) {
 			read = append(read, c)
 		}
 	}
+	s := secret{parts: parts}
 	for _, s.text = range []string{strings.ReplaceAll(value, `\`, ""), string(read)} {
 		if len(s.text) < 2 || slices.Contains(r.secrets, s) {
 			continue
@@ -96,6 +147,9 @@ func (r *Redactor) hides(name, value string) {
 		r.secrets = append(r.secrets, s)
 	}
 }
+
+// Hide returns text with each secret as ***.
+func (r *Redactor) Hide(text string) string { return r.hide(text, math.MaxInt) }
 
 // hide returns text with each secret as ***, cut where it is longer than most bytes, in the middle of a rune if need be.
 func (r *Redactor) hide(text string, most int) string {

@@ -36,6 +36,70 @@ func TestRedactor(t *testing.T) {
 	}
 }
 
+// TestRedactorBase64: no base64 of a key gets through, however it is written, whatever it was encoded with, and where it was cut.
+func TestRedactorBase64(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	encodings := map[string]*base64.Encoding{
+		"standard": base64.StdEncoding, "URL-safe": base64.URLEncoding, "unpadded": base64.RawStdEncoding, "URL-safe, unpadded": base64.RawURLEncoding,
+	}
+	for range 300 {
+		key := redacttest.RandomKey(rng, 16+rng.IntN(40))
+		r := NewRedactor([]http1.Header{redacttest.Bearer(key)})
+		for name, encoding := range encodings {
+			for _, whole := range []string{key, "Bearer " + key, "anna:" + key, "u:" + key + "\n", `{"key":"` + key + `"}`, "xy" + key + "xyz"} {
+				for spelling, spell := range redacttest.Spellings() {
+					code := encoding.EncodeToString([]byte(whole))
+					text := "(~ " + spell(code) + " ~)"
+					if part := heldByCode(r.hide(text, 1<<20), code, whole, key); part != "" {
+						t.Fatalf("%s of %q, %s: %q shows %q", name, whole, spelling, r.hide(text, 1<<20), part)
+					}
+					cut := text[:rng.IntN(len(text))]
+					if part := heldByCode(r.hide(cut, 1<<20), code, whole, key); part != "" {
+						t.Fatalf("%s of %q, %s, cut: %q shows %q", name, whole, spelling, r.hide(cut, 1<<20), part)
+					}
+				}
+			}
+		}
+	}
+	key := redacttest.RandomKey(rng, 40)
+	r := NewRedactor([]http1.Header{redacttest.Bearer(key)})
+	for _, words := range []string{"max_tokens must be less than 4096", "aGVsbG8gd29ybGQsIGhvdyBhcmUgeW91", "cmpl-7f3a9b2c1d"} {
+		if got := r.hide(words, 1000); got != words {
+			t.Errorf("%q becomes %q", words, got)
+		}
+	}
+}
+
+// heldByCode returns what of the key's own part of a base64 code is in text, 9 characters in a row at least.
+func heldByCode(text, code, whole, key string) string {
+	from := strings.Index(whole, key) * 4 / 3
+	own := code[min(len(code), from+1):min(len(code), from+len(key)*4/3)]
+	for i := 0; i+9 <= len(own); i++ {
+		if strings.Contains(text, own[i:i+9]) {
+			return own[i : i+9]
+		}
+	}
+	return ""
+}
+
+// TestRedactorOfBasic: user and password are hidden however the header spells its name, its scheme and its code.
+func TestRedactorOfBasic(t *testing.T) {
+	const pair = "anna:correct?horse>battery"
+	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding, base64.RawStdEncoding, base64.RawURLEncoding} {
+		for _, name := range []string{"Authorization", "authorization", "AUTHORIZATION", "aUTHORIZATION", "Proxy-Authorization"} {
+			for _, scheme := range []string{"Basic", "basic", "BASIC"} {
+				r := NewRedactor([]http1.Header{{Name: name, Value: scheme + " " + encoding.EncodeToString([]byte(pair))}})
+				for _, said := range []string{pair, "correct?horse>battery", encoding.EncodeToString([]byte(pair)), base64.StdEncoding.EncodeToString([]byte(pair))} {
+					got := r.hide("for "+said+".", 1000)
+					if strings.Contains(got, "horse") || strings.Contains(got, "Y29ycmVjdD9ob3Jz") || !strings.Contains(got, "***") {
+						t.Errorf("%s: %s: %q becomes %q", name, scheme, said, got)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestRedactorBounds: a message is redacted before it is cut, wherever the key stands.
 func TestRedactorBounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))

@@ -428,7 +428,7 @@ func ReadLines[T any](name string) (all []T, err error) {
 	for line := range bytes.Lines(text) {
 		var v T
 		if err := json.Unmarshal(line, &v); err != nil {
-			if line[len(line)-1] != '\n' {
+			if cut := (*json.SyntaxError)(nil); line[len(line)-1] != '\n' && errors.As(err, &cut) {
 				break
 			}
 			return nil, fmt.Errorf("%s:%d: %w", name, len(all)+1, err)

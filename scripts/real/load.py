@@ -59,6 +59,19 @@ def ideal(prompts, block):
     return hits
 
 
+def slot(prompts, head):
+    """Cached tokens of each prompt with one slot of llama.cpp, sent one after another: what it begins with as the one before it did.
+    The last token is always read. Before the first there was a probe, of which only the template's head is alike."""
+    held, hits = prompts[0][:head], []
+    for prompt in prompts:
+        hit = 0
+        while hit < min(len(held), len(prompt) - 1) and held[hit] == prompt[hit]:
+            hit += 1
+        held = prompt
+        hits.append(hit)
+    return hits
+
+
 def limited(prompts, outputs, block, blocks):
     """The same from vLLM 0.32's block pool. A request's blocks are freed tail first when it has ended; the least recently freed one
     is taken first, and before it those without content that can be found. Equal content may lie in several blocks."""

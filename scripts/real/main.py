@@ -59,14 +59,16 @@ def main():
 
 def prepare(cache, chosen):
     """Builds what the servers need. Returns those that cannot be built, with the reason."""
-    programs = environment.build(cache)
-    subprocess.run([programs / "python", HERE / "model.py", cache / "model"], check=True)
+    missing = {}
     if "llama" in chosen:
         try:
-            environment.build_llama(cache, programs)
+            environment.build_llama(cache)
         except (OSError, subprocess.CalledProcessError) as error:
-            return {"llama": error}
-    return {}
+            missing["llama"] = error
+    if set(chosen) - {"llama"}:
+        programs = environment.build(cache)
+        subprocess.run([programs / "python", HERE / "model.py", cache / "model"], check=True)
+    return missing
 
 
 def prove(name, cache):

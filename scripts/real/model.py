@@ -46,17 +46,25 @@ def printable():
     return {b: chr(b) for b in plain} | {b: chr(256 + i) for i, b in enumerate(others)}
 
 
-def tokenizer():
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
+def vocabulary():
+    """Tokens by id, the special ones last, and the merges in order, "a b" each."""
     rank_of, shown = ranks(), printable()
 
     def spell(token):
         return "".join(shown[b] for b in token)
 
-    merges = [tuple(map(spell, parts(rank_of, t))) for t, _ in sorted(rank_of.items(), key=lambda p: p[1]) if len(t) > 1]
-    made = Tokenizer(models.BPE(vocab={spell(t): r for t, r in rank_of.items()}, merges=merges))
+    ordered = sorted(rank_of, key=rank_of.get)
+    merges = [" ".join(map(spell, parts(rank_of, t))) for t in ordered if len(t) > 1]
+    return [*map(spell, ordered), *SPECIAL], merges
+
+
+def tokenizer():
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    tokens, merges = vocabulary()
+    ordinary = tokens[: -len(SPECIAL)]
+    made = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(ordinary)}, merges=[tuple(m.split(" ")) for m in merges]))
     made.normalizer = normalizers.NFC()
     made.pre_tokenizer = pre_tokenizers.Sequence(
         [

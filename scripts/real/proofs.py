@@ -395,18 +395,34 @@ def quiet(p, *flags):
     p.check("few words", said, "at most 4", len(run.summary["notes"]), len(run.summary["notes"]) <= 4)
 
 
-def llama_counts(p, api, *flags):
-    """Records against llama.cpp's own counters, over a run without probes."""
+def llama_counts(p, api):
+    """Records against llama.cpp's own counters and an oracle of its slot, over a run without probes."""
     rows = load.prefixes()
     before = p.server.counters()
     given = [] if api == "completions" else ["--chat-overhead", f"{HEAD},{TAIL}"]
-    run = p.run(p.trace("prefixes", rows), "--api", api, *SEQUENTIAL, "--no-probe", "--model", p.server.model, *given, *flags)
+    run = p.run(p.trace("prefixes", rows), "--api", api, *SEQUENTIAL, "--no-probe", "--model", p.server.model, *given)
     delta = increase(before, p.server.counters())
-    records = run.records()
-    sums = {k: sum(r[k] or 0 for r in records) for k in ("prompt_tokens", "cached_tokens", "completion_tokens")}
+    records = run.by_row()
+    sums = {k: sum(r[k] or 0 for r in records.values()) for k in ("prompt_tokens", "cached_tokens", "completion_tokens")}
     counted = [delta[f"llamacpp:{k}_total"] for k in ("prompt_tokens", "prompt_tokens_cached", "tokens_predicted")]
-    p.check(f"metrics, {api}", "prompt tokens: the server with cached ones, the records", [counted[0] + counted[1]] * 2, [counted[0] + counted[1], sums["prompt_tokens"]])
-    p.check(f"metrics, {api}", "cached and made tokens, as the server counted", counted[1:], [sums["cached_tokens"], sums["completion_tokens"]])
+    proof = f"metrics, {api}"
+    p.check(proof, "prompt tokens: the server with cached ones, the records", [counted[0] + counted[1]] * 2, [counted[0] + counted[1], sums["prompt_tokens"]])
+    p.check(proof, "cached and made tokens, as the server counted", counted[1:], [sums["cached_tokens"], sums["completion_tokens"]])
+    head, tail = (0, 0) if api == "completions" else (HEAD, TAIL)
+    oracle = load.slot([load.symbols(r, head, tail) for r in rows], head)
+    # The first prompt follows another run's last one, which may begin alike.
+    p.check(proof, "cached tokens of each but the first as an oracle of the slot has them", oracle[1:], [records[i]["cached_tokens"] for i in range(1, len(rows))])
+
+
+def closing(p, *flags):
+    """llama.cpp closes its connection behind each stream, and announces to keep it: nothing is lost by default, and it is said."""
+    rows = load.steady(40, 4, 30)
+    run = p.run(p.trace("steady", rows), *flags)
+    requests, connections = run.summary["requests"], run.summary["connections"]
+    proof = " ".join(["closing", *flags])
+    p.check(proof, f"exit code, requests ok ({requests['resent']} sent again, {connections['dialled']} connections)", [0, 40], [run.exit, requests["ok"]])
+    p.check(proof, "closed early: counted, and in a note", [True, True], [connections["closed_early"] > 0, any("had not announced" in n for n in run.summary["notes"])])
+    p.check(proof, "what was sent again is in a note", requests["resent"] > 0, any("sent again" in n for n in run.summary["notes"]))
 
 
 # -- which proofs a server gets ----------------------------------------------------------------------------------------------------
@@ -448,13 +464,13 @@ def prove(p):
         lacks(p, "hits, eviction, warm detection, metrics", "/metrics")
         p.attempt(lambda p: kill(p, "chat", *plain, every_ms=600))  # it answers one request after another
     elif name == "llama":
-        # llama.cpp closes a connection behind each stream, but only when the next request has come.
-        again = ["--resend", "safe"]
         for api in ("completions", "chat"):
-            p.attempt(lambda p, api: exact(p, api, *again, hits=False), api)
-            p.attempt(llama_counts, api, *again)
+            p.attempt(lambda p, api: exact(p, api, hits=False), api)
+            p.attempt(llama_counts, api)
+        for flags in ([], SEQUENTIAL, ["--concurrency", "4"]):
+            p.attempt(closing, *flags)
         # Where an answer's first token is half a character, llama.cpp leaves out message_start, which tells the prompt's tokens.
-        p.attempt(lambda p: exact(p, "messages", *again, hits=False, forgets=True))
+        p.attempt(lambda p: exact(p, "messages", hits=False, forgets=True))
         lacks(p, "embeddings of a model that answers", "/v1/embeddings", {"input": "a"})
         lacks(p, "cold start by a flush", "/reset_prefix_cache", {})
         p.attempt(kill)

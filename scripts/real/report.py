@@ -33,11 +33,13 @@ def commit(repository):
 
 
 def versions(cache):
-    frozen = subprocess.run([cache / "venv/bin/python", "-m", "pip", "freeze"], capture_output=True, text=True).stdout
-    found = dict(line.split("==") for line in frozen.splitlines() if "==" in line)
-    found["python"] = subprocess.run([cache / "venv/bin/python", "-V"], capture_output=True, text=True).stdout.split()[-1]
-    found["llama.cpp of llama-cpp-python"] = environment.LLAMA
-    return {name: found[name] for name in ("vllm", "transformers", "torch", "python", "llama.cpp of llama-cpp-python")}
+    """Of what has been installed by now."""
+    found = {"python": platform.python_version()}
+    for venv in ("venv", "llama"):
+        if (python := cache / venv / "bin/python").exists():
+            frozen = subprocess.run([python, "-m", "pip", "freeze"], capture_output=True, text=True).stdout
+            found |= dict(line.split("==") for line in frozen.splitlines() if "==" in line)
+    return {name: found[name] for name in ("vllm", "transformers", "torch", "python", "xllamacpp") if name in found}
 
 
 def write(folder, found, about, seconds):

@@ -15,6 +15,7 @@ BLOCK = 32  # tokens; vLLM's attention on CPU takes multiples of 32
 SMALL_BLOCKS = 300  # of the small cache; block 0 is vLLM's null block, which holds nothing
 SMALL_CONTEXT = 4096  # must fit into the small cache
 KEY = "a-key-of-this-proof"
+HERE = pathlib.Path(__file__).resolve().parent
 START_S = 600  # vLLM takes 35 s on two idle cores, and minutes on busy ones
 
 VLLM_ENVIRONMENT = {
@@ -71,9 +72,8 @@ class Server:
             argv = [venv / "transformers", "serve", folder, "--device", "cpu", "--dtype", "bfloat16", *host, *extra]
             return argv, str(folder), {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
         if self.name == "llama":
-            argv = [self.cache / "llama-server", "--model", self.cache / "model.gguf", "--alias", "tiny", *host]
-            # One slot keeps one prompt; --metrics has /metrics; a web interface is not built in.
-            argv += ["--ctx-size", "32768", "--parallel", "1", "--threads", "1", "--metrics", "--jinja", *extra]
+            # One slot keeps one prompt, so what is cached of the next one can be told.
+            argv = [self.cache / "llama/bin/python", HERE / "llama.py", self.cache / "model.gguf", "127.0.0.1", port, "1", *extra]
             return argv, "tiny", {}
         raise SystemExit(f"{self.name}: no such server; there are {', '.join(SERVERS)}")
 
