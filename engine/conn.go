@@ -60,6 +60,7 @@ type conn struct {
 	dataNS    int64 // the receiver's: the instant of its last read
 	drainedNS int64 // the receiver's: when a read took all that had come
 	lags      *lags // the receiver's
+	full      fullBuffer
 
 	over     int32 // the watchdog's: the request that was over a limit at its last look …
 	overCame int64 // … and how many bytes had arrived by then

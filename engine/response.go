@@ -52,6 +52,10 @@ type response struct {
 	together int64              // events that the read found at one instant, the last token chunk among them; 0 if nothing followed a chunk
 	entry    int                // the gap before them; -1 = none
 	moved    []metrics.MovedGap // gaps that late reads may have changed
+	noted    int                // the number of gaps when the latest was added to moved
+
+	waitedNS           int64 // how long the server can have waited for room in the receive buffer during the answer
+	roomNS, lastWaitNS int64 // the instant of the first bytes after the latest such wait, and how long that was
 
 	bytesIn       int64
 	emptyFinish   uint64 // the choices of the event below
@@ -78,7 +82,7 @@ func (p *response) begin(rec *record.Record) {
 	p.head.Reset()
 	p.events.Reset()
 	p.rec, p.form, p.gaps, p.moved, p.whole = rec, undecided, p.gaps[:0], p.moved[:0], sse.Reuse(p.events.Memory, p.whole)
-	p.spans, p.together = p.spans[:0], 0
+	p.spans, p.together, p.noted = p.spans[:0], 0, 0
 	p.bytesIn, p.emptyFinishNS, p.usageTokens = 0, record.None, record.None
 	p.finished, p.streamError, p.reusable = false, false, false
 	p.answer.Reset()
@@ -219,13 +223,13 @@ func (p *response) onEvent(data []byte, nowNS int64) error {
 func (p *response) followed() {
 	rec := p.rec
 	if rec.FirstTokenNS == rec.LastTokenNS {
-		rec.FirstSlackNS = p.slackNS
+		rec.FirstSlackNS = p.slackNS + p.waitedNS
 	}
 	if p.together == 0 {
 		p.together, p.entry = 1, len(p.gaps)-1
 	}
 	p.together++
-	rec.LastSlackNS = p.slackNS
+	rec.LastSlackNS = p.slackNS + p.waitedNS
 }
 
 // spread notes what the gaps are if all that the last read found together had come evenly within its slack. It is called after each read.
@@ -234,7 +238,7 @@ func (p *response) spread() {
 		return
 	}
 	each := p.slackNS / p.together
-	if p.entry >= 0 {
+	if p.entry >= 0 && p.noted <= p.entry {
 		gap := p.gaps[p.entry]
 		p.moved = append(p.moved, metrics.MovedGap{NS: gap, LikelyNS: max(0, gap-p.slackNS) + each})
 	}
@@ -251,7 +255,7 @@ type choiceSpan struct{ first, last int64 }
 func (p *response) onToken(text bool, choices uint64, nowNS int64) {
 	rec := p.rec
 	if rec.FirstTokenNS == record.None {
-		rec.FirstTokenNS = nowNS
+		rec.FirstTokenNS, rec.FirstSlackNS = nowNS, p.waitedNS
 		p.firstNS.Store(nowNS)
 		if cap(p.gaps) < int(rec.OutputTokens) {
 			p.gaps = make([]int64, 0, rec.OutputTokens) // once per connection and size
@@ -266,15 +270,25 @@ func (p *response) onToken(text bool, choices uint64, nowNS int64) {
 		if c.first == record.None {
 			c.first = nowNS
 		} else {
-			p.gaps = append(p.gaps, nowNS-c.last)
+			p.addGap(c.last, nowNS)
 		}
 		c.last = nowNS
 	}
 	if text && rec.FirstTextNS == record.None {
 		rec.FirstTextNS = nowNS
 	}
-	rec.LastTokenNS, rec.LastSlackNS = nowNS, 0
+	rec.LastTokenNS, rec.LastSlackNS = nowNS, p.waitedNS
 	rec.Chunks++
+}
+
+// addGap counts the gap between two token chunks of a choice. The server may have waited for room in it.
+func (p *response) addGap(lastNS, nowNS int64) {
+	gap := nowNS - lastNS
+	p.gaps = append(p.gaps, gap)
+	if lastNS < p.roomNS {
+		p.moved = append(p.moved, metrics.MovedGap{NS: gap, LikelyNS: max(0, gap-p.lastWaitNS)})
+		p.noted = len(p.gaps)
+	}
 }
 
 // onDelta notes what an event or a whole body has besides its tokens.

@@ -66,11 +66,11 @@ func TestNoteSlack(t *testing.T) {
 	} {
 		k := &conn{drainedNS: c.drained, lags: &lags{settledNS: c.settled}}
 		k.startedNS.Store(c.started)
-		k.noteSlack(c.at, c.now, readBuffer)
+		k.noteSlack(c.at, c.now, 1)
 		if k.response.slackNS != c.want || k.drainedNS != c.drained {
 			t.Errorf("%s: %d, want %d; drained at %d though there may be more", c.what, k.response.slackNS, c.want, k.drainedNS)
 		}
-		k.noteSlack(c.now+10, c.now+20, 100)
+		k.noteSlack(c.now+10, c.now+20, 0)
 		if k.response.slackNS != 0 || k.drainedNS != c.now+20 || k.lags.lastNS != c.now+20 {
 			t.Errorf("%s: then %d, drained at %d", c.what, k.response.slackNS, k.drainedNS)
 		}
@@ -84,7 +84,43 @@ func TestNoteSlack(t *testing.T) {
 		t.Errorf("settled at %d, want the end of the batch before the last, 20", l.settledNS)
 	}
 	k := &conn{lags: &l}
-	if n := testing.AllocsPerRun(100, func() { k.noteSlack(5_000_000, 9_000_000, 5) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { k.noteSlack(5_000_000, 9_000_000, 5); k.noteFull(5_000_000, 9_000_000, leastWindow) }); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestNoteFull: after a read that may have found the buffer full, all later chunks of the answer may be late by the server's wait for
+// room. A read is what it found, when the last byte of it came, and when it was read, in ms.
+func TestNoteFull(t *testing.T) {
+	type read struct {
+		found   int
+		at, now int64
+		want    int64 // of waits so far, ms
+	}
+	const full, few = leastWindow, leastWindow - 1
+	for _, c := range []struct {
+		what  string
+		reads []read
+	}{
+		{"in time", []read{{full, 5, 5, 0}, {full, 6, 6, 0}}},
+		{"late, but few bytes", []read{{few, 5, 400, 0}, {few, 401, 401, 0}}},
+		{"late and full", []read{{full, 5, 400, 0}, {few, 401, 401, 395}, {few, 450, 450, 395}, {full, 451, 451, 395}}},
+		{"in several reads: the last byte of the buffer counts", []read{{full, 5, 400, 0}, {few, 100, 401, 0}, {few, 402, 402, 301}}},
+		{"what follows was found with bytes that had waited", []read{{full, 5, 400, 0}, {full, 402, 410, 395}, {few, 411, 411, 403}}},
+		{"nothing follows", []read{{full, 5, 400, 0}}},
+		{"twice", []read{{full, 5, 400, 0}, {few, 401, 401, 395}, {full, 500, 600, 395}, {few, 601, 601, 495}}},
+	} {
+		k := &conn{lags: new(lags)}
+		k.startedNS.Store(1)
+		for i, r := range c.reads {
+			k.noteFull(r.at*1e6, r.now*1e6, r.found)
+			if got := k.response.waitedNS; got != r.want*1e6 {
+				t.Errorf("%s: %d ns after read %d, want %d ms", c.what, got, i, r.want)
+			}
+		}
+		k.startedNS.Store(700e6)
+		if k.noteFull(701e6, 701e6, few); k.response.waitedNS != 0 {
+			t.Errorf("%s: the next answer begins with %d ns", c.what, k.response.waitedNS)
+		}
 	}
 }

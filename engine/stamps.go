@@ -97,14 +97,14 @@ func (c *conn) instants(n int) (dataNS, readNS int64) {
 			c.lags.unstamped++
 		}
 		c.dataNS = c.run.clock.Now()
-		c.noteSlack(c.dataNS, c.dataNS, n)
+		c.noteRoom(c.dataNS, c.dataNS)
 		return c.dataNS, c.dataNS
 	}
 	at, now, ok := wall.At(wallNS)
 	at = min(now, max(at, c.dataNS, c.startedNS.Load()))
 	c.dataNS = at
 	if fresh { // else it is as of that read
-		c.noteSlack(at, now, n)
+		c.noteRoom(at, now)
 	}
 	switch {
 	case !fresh:
@@ -119,16 +119,56 @@ func (c *conn) instants(n int) (dataNS, readNS int64) {
 	return at, now
 }
 
+// noteRoom notes what the read of bytes that came at atNS, at nowNS, says of earlier and later bytes.
+func (c *conn) noteRoom(atNS, nowNS int64) {
+	found, left := c.sock.Queued()
+	c.noteSlack(atNS, nowNS, left)
+	c.noteFull(atNS, nowNS, found)
+}
+
 // noteSlack notes how much earlier than atNS parts of the n bytes may have come, which were read at nowNS. The kernel has one stamp for
 // all of them, that of the last. In time they would have been read apart, so it is 0 for a read in time. Else they have come since the
-// connection was last known to have nothing.
-func (c *conn) noteSlack(atNS, nowNS int64, n int) {
+// connection was last known to have nothing. left is how many bytes the read left in the kernel.
+func (c *conn) noteSlack(atNS, nowNS int64, left int) {
 	c.response.slackNS = 0
 	if nowNS-atNS > lateRead {
 		c.response.slackNS = max(0, atNS-max(c.drainedNS, c.lags.settledNS, c.startedNS.Load()))
 	}
-	if c.lags.lastNS = nowNS; n < readBuffer {
+	if c.lags.lastNS = nowNS; left == 0 {
 		c.drainedNS = nowNS
+	}
+}
+
+// leastWindow is how many unread bytes may fill a receive buffer. Under memory pressure Linux offers a window of four segments, 5,840
+// bytes on Ethernet, and a sender that avoids small segments does not fill the last one (tcp_input.c, tcp_clamp_window; RFC 1122,
+// section 4.2.3.4). A buffer that is not full is usually 64 kB or more.
+const leastWindow = 4 << 10
+
+// fullBuffer is a receive buffer that may have been full when it was read late. Then the server waited for room with what followed.
+// Those bytes have stamps in time, since they came after the read. How much memory a byte takes depends on its segment, so
+// that a buffer was full cannot be known, but that it was not can.
+type fullBuffer struct {
+	roomNS int64 // when it was first read, so that there was room again
+	waitNS int64 // how long the server can have waited: from the latest byte that was in the buffer until its read; 0 = it did not
+}
+
+// noteFull notes a read that found so many bytes in the kernel. If bytes come after there was room again, all of the answer from them on
+// may be late by the wait.
+func (c *conn) noteFull(atNS, nowNS int64, found int) {
+	f, p := &c.full, &c.response
+	if f.roomNS < c.startedNS.Load() {
+		*f, p.waitedNS = fullBuffer{}, 0 // of an earlier answer
+	}
+	if f.waitNS > 0 && atNS >= f.roomNS {
+		p.waitedNS += f.waitNS
+		p.roomNS, p.lastWaitNS = atNS, f.waitNS
+		f.waitNS = 0
+	}
+	switch {
+	case f.waitNS > 0:
+		f.waitNS = nowNS - atNS
+	case found >= leastWindow && nowNS-atNS > lateRead:
+		f.roomNS, f.waitNS = nowNS, nowNS-atNS
 	}
 }
 

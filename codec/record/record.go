@@ -88,7 +88,8 @@ type Record struct {
 	MostCachedTokens  int64 `json:"-"`
 
 	// FirstSlackNS and LastSlackNS are how much earlier than their instants the first and the last token chunk may have come. They are
-	// above 0 if the client read late, and found more after the chunk: the kernel has one stamp for all. They stay in memory.
+	// above 0 if the client read late, and found more after the chunk: the kernel has one stamp for all. They are so, too, if the server
+	// may have waited before for room in the receive buffer. They stay in memory.
 	FirstSlackNS int64 `json:"-"`
 	LastSlackNS  int64 `json:"-"`
 

@@ -30,8 +30,9 @@ type Lateness struct {
 	MeanGapMS      *float64 `json:"mean_gap_ms"`        // from one planned instant to the next; null in a closed loop, and below two requests
 	DisplacedMS    float64  `json:"displaced_after_ms"` // requests that left later than this count as displaced: the mean gap, 5 % of the median E2E or 1 ms, whichever is most
 	Displaced      int64    `json:"displaced"`          // requests; above a tenth of those sent the load was another one
+	Behind         int64    `json:"behind"`             // requests that may have taken over 1 ms longer, since others left late and the servers took longer with more in flight
 	SlotsLostShare *float64 `json:"slots_lost_share"`   // of a closed loop: the share of its slots' time from the end of a request until the next one left; null otherwise
-	Sending        []Unsafe `json:"sending"`            // percentiles that differ by more than 5 % (and 1 ms), if they are counted from the planned instants
+	Sending        []Unsafe `json:"sending"`            // percentiles that differ by more than 5 % (and 1 ms; of TPOT 0.1 ms), if they are counted from the planned instants, or if nobody had waited behind late requests
 	Reading        []Unsafe `json:"reading"`            // percentiles that late reads may have moved by more than 5 % (and 1 ms; of TPOT and ITL 0.1 ms)
 }
 
@@ -67,6 +68,10 @@ func (c *Collector) lateness(s *Summary, all *series) Lateness {
 		suspect{"ttft", &all.ttft, toleratedNS, &all.drift, fromPlanned(&all.ttftPlanned, &all.ttft)},
 		suspect{"e2e", &all.e2e, toleratedNS, &all.drift, fromPlanned(&all.e2ePlanned, &all.e2e)},
 	)
+	if all.drift.above(toleratedNS) > 1 {
+		moved, behind := c.behindBursts(all)
+		out.Sending, out.Behind = onceEach(append(out.Sending, moved...)), behind
+	}
 	return out
 }
 
@@ -200,6 +205,9 @@ func sending(s *Summary) *Reason {
 		return nil
 	}
 	late := fmt.Sprintf("requests left late (p50 %s, p99 %s, max %s)", format.Duration(d.P50*1e3, 3), format.Duration(d.P99*1e3, 3), format.Duration(d.Max*1e3, 3))
+	if l.Behind > 0 {
+		late += " and " + requests(l.Behind) + " may have waited behind them, since the server slows down with more in flight"
+	}
 	return r.explain(late, sendingCauses(s), moreCores(s), "--max-drift", d.P99/1e3)
 }
 
@@ -219,7 +227,7 @@ func reading(s *Summary) *Reason {
 			"free memory for the client, or have fewer large answers in flight: " + lessLoad(s)})
 	}
 	causes = append(causes, machineCauses(s, "the client's threads", "all cores'", s.Client.RunQueueS, s.Run.Host.CPUs)...)
-	late := fmt.Sprintf("answers were read late (p99 %s), and token chunks that came apart were found together", format.Duration(lag.P99*1e3, 3))
+	late := fmt.Sprintf("answers were read late (p99 %s), so token chunks that came apart were found together, or the server waited for room in a full buffer", format.Duration(lag.P99*1e3, 3))
 	return r.explain(late, causes, "give the client more cores", "--max-receive-lag", lag.P99/1e3)
 }
 

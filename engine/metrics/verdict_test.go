@@ -88,20 +88,20 @@ func TestJudge(t *testing.T) {
 			[]string{"1 request sent before the planned time: please report this as a bug"}},
 		{"late reads that moved something", func(s *Summary) {
 			s.Client.ReceiveLagUS.P99, s.Lateness.Reading = 7200, []Unsafe{{"itl", "p99", 10, 3}}
-		}, Limited, []string{"ITL p99 may be off by 3.00 ms; all else is safe: answers were read late (p99 7.20 ms), and token chunks that came apart were found together; " +
+		}, Limited, []string{"ITL p99 may be off by 3.00 ms; all else is safe: answers were read late (p99 7.20 ms), so token chunks that came apart were found together, or the server waited for room in a full buffer; " +
 			"no cause was seen on this machine: give the client more cores; or accept it with --max-receive-lag 10ms"}},
 		{"late sending and late reads", func(s *Summary) {
 			s.DriftUS.P99, s.Lateness.Sending = 8900, []Unsafe{{"ttft", "p99", 44.3, 2.2}}
 			s.Client.ReceiveLagUS.P99, s.Lateness.Reading = 7200, []Unsafe{{"itl", "p99", 10, 3}}
 		}, Limited, []string{"TTFT p99 may be off by 2.20 ms: requests left late (p50 1.00 ms, p99 8.90 ms, max 9.00 s); no cause was seen on this machine: " +
 			cores + "lower --scale; or accept it with --max-drift 20ms",
-			"ITL p99 may be off by 3.00 ms: answers were read late (p99 7.20 ms), and token chunks that came apart were found together; " +
+			"ITL p99 may be off by 3.00 ms: answers were read late (p99 7.20 ms), so token chunks that came apart were found together, or the server waited for room in a full buffer; " +
 				"no cause was seen on this machine: give the client more cores; or accept it with --max-receive-lag 10ms"}},
 		{"late reads, accepted", func(s *Summary) {
 			s.Client.ReceiveLagUS.P99, s.Lateness.Reading, s.Limits.MaxReceiveLagMS = 7200, []Unsafe{{"itl", "p99", 10, 3}}, 8
 		}, Valid, nil},
 		{"late reads above what was demanded", func(s *Summary) { s.Client.ReceiveLagUS.P99, s.Limits.MaxReceiveLagMS = 7200, 5 }, Invalid,
-			[]string{"receive lag p99 is 7.200 ms, above --max-receive-lag 5 ms: answers were read late (p99 7.20 ms), and token chunks that came apart were found together; " +
+			[]string{"receive lag p99 is 7.200 ms, above --max-receive-lag 5 ms: answers were read late (p99 7.20 ms), so token chunks that came apart were found together, or the server waited for room in a full buffer; " +
 				"no cause was seen on this machine: give the client more cores"}},
 		{"no receive stamps", func(s *Summary) { s.Client.ReceiveLagUS = nil }, Valid, nil},
 		{"starved", func(s *Summary) { s.Client.CPUS = 19.5 }, Invalid,

@@ -4,7 +4,7 @@
 // It holds no pool, dials once, and does not know HTTP, records or when a request is due.
 //
 // The sender of a request owns Send, Encrypt, Flush, KeepRest, CountWrite, SentNS, FirstOut and BytesOut. The receiver owns
-// Read, ReadNow and ReadStamp. Any goroutine may call the other methods.
+// Read, ReadNow, ReadStamp and Queued. Any goroutine may call the other methods.
 //
 // On Linux, WriteNow never checks its stack and never enters Go's scheduler: a sending thread may call it between a deadline
 // and its write. Send and Read allocate nothing of their own, but for the rest of a partial write with TLS. crypto/tls may
@@ -327,6 +327,10 @@ func (s *Socket) KeepRest(rest pieces.List) { s.keepRest(rest) }
 // ReadStamp returns when the last segment of the last read arrived, by the wall clock; 0 if the kernel gave no stamp.
 // isNew reports whether something was read since the last call. Call it only on a connection with Stamps.Receive.
 func (s *Socket) ReadStamp() (wallNS int64, isNew bool) { return s.in.wallNS, s.in.takeNew() }
+
+// Queued is how many bytes the last read found in the kernel, encrypted ones with TLS, and how many of them it left there. Call it only
+// on a connection with Stamps.Receive.
+func (s *Socket) Queued() (found, left int) { return s.in.n + s.in.unread, s.in.unread }
 
 // SentStamps calls f with each report about sent data since the last call. Call it only on a connection with Stamps.Send.
 func (s *Socket) SentStamps(f func(SentStamp)) { s.in.sent(f) }

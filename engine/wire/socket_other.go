@@ -53,8 +53,9 @@ func bytesReceived(uintptr) (came, unread int64) { return 0, 0 }
 
 // stampedReader is the twin for systems without stamps: it is never made.
 type stampedReader struct {
-	wallNS  int64
-	segment int64
+	wallNS    int64
+	segment   int64
+	n, unread int
 }
 
 func newStampedReader(_ syscall.RawConn, s Stamps) (*stampedReader, error) {

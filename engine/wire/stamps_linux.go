@@ -1,9 +1,11 @@
 package wire
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"runtime"
@@ -40,6 +42,7 @@ type stampedReader struct {
 	control [controlBytes]byte
 	room    int // for control messages; 0 if nothing is stamped
 	n       int
+	unread  int // bytes that the last read left in the kernel
 	errno   syscall.Errno
 	wallNS  int64 // when the last byte of the last read arrived; 0 = no stamp
 	isNew   bool  // takeNew was not called since the last read
@@ -77,6 +80,8 @@ func newStampedReader(raw syscall.RawConn, s Stamps) (*stampedReader, error) {
 	var refused error
 	err := raw.Control(func(fd uintptr) {
 		refused = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPING, flags)
+		// Kernels before 4.18 do not know it: then each read counts as one that left bytes.
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_INQ, 1)
 		mss, _ := unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG)
 		r.segment = int64(mss)
 	})
@@ -145,7 +150,9 @@ func (r *stampedReader) receive(fd uintptr) bool {
 		}
 		r.n, r.errno, r.wallNS, r.isNew = int(n), errno, 0, errno == 0 && n > 0
 		if r.isNew {
-			r.wallNS, _ = parseStamp(r.control[:r.msg.Controllen])
+			control := r.control[:r.msg.Controllen]
+			r.wallNS, _ = parseStamp(control)
+			r.unread = parseUnread(control)
 		}
 		return true
 	}
@@ -212,6 +219,21 @@ func (q *errorQueue) fetchAll(fd uintptr) {
 			return
 		}
 	}
+}
+
+// parseUnread finds the number of bytes that a read left (TCP_INQ) among control messages; math.MaxInt32 if the kernel did not say it.
+func parseUnread(b []byte) int {
+	for len(b) >= unix.SizeofCmsghdr {
+		h, data, rest, err := unix.ParseOneSocketControlMessage(b)
+		if err != nil {
+			break
+		}
+		if h.Level == unix.SOL_TCP && h.Type == unix.TCP_CM_INQ && len(data) >= 4 {
+			return int(binary.NativeEndian.Uint32(data))
+		}
+		b = rest
+	}
+	return math.MaxInt32
 }
 
 // parseStamp finds the software stamp among control messages; 0 if there is none. For sent data it also returns the error

@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"crypto/tls"
+	"io"
+	"math"
+	"net"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
+	"github.com/fastreplay/fastreplay/engine/wire"
+)
+
+// stalling is a backend whose first event after arm waits until let go: all that its receiver reads waits with it.
+type stalling struct {
+	api.Backend
+	arm  atomic.Bool
+	free chan struct{}
+}
+
+func (s *stalling) ParseEvent(data []byte, d *api.Delta) error {
+	if s.arm.Load() {
+		<-s.free
+	}
+	return s.Backend.ParseEvent(data, d)
+}
+
+// blockedFor is how long a write of the server must have lasted before it counts as one that waits for room.
+const blockedFor = 300 * time.Millisecond
+
+// floods answers with a stream of events that no receive buffer holds. It says by its own clock how long its writes waited.
+type floods struct {
+	events  int
+	pad     string
+	writing sync.Map     // when the write of each connection began that lasts
+	least   atomic.Int64 // the shortest of all answers' longest writes, ns
+}
+
+func (f *floods) answer(c net.Conn, request int) {
+	defer func() { _ = c.Close() }()
+	for buf := make([]byte, request); ; {
+		if _, err := io.ReadFull(c, buf); err != nil {
+			return
+		}
+		longest := time.Duration(0)
+		write := func(text string) {
+			began := time.Now()
+			f.writing.Store(c, began)
+			_, _ = io.WriteString(c, text)
+			f.writing.Delete(c)
+			longest = max(longest, time.Since(began))
+		}
+		write("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+		for range f.events {
+			write(chunk(`data: {"choices":[{"index":0,"text":"a"}],"pad":"` + f.pad + `"}` + "\n\n"))
+		}
+		write(chunk(events(0, finish, usage(64, f.events, 0), done)) + "0\r\n\r\n")
+		for was := f.least.Load(); int64(longest) < was && !f.least.CompareAndSwap(was, int64(longest)); was = f.least.Load() {
+		}
+	}
+}
+
+// allWait waits until so many writes wait for room.
+func (f *floods) allWait(n int) {
+	for waiting := 0; waiting < n; time.Sleep(time.Millisecond) {
+		waiting = 0
+		f.writing.Range(func(_, began any) bool {
+			if time.Since(began.(time.Time)) > blockedFor {
+				waiting++
+			}
+			return true
+		})
+	}
+}
+
+// TestAnswersLargerThanTheBuffer: a receiver that stalls makes the server wait for room. What comes afterwards has stamps in time but
+// is late, by the server's own clock, and each such request says so.
+func TestAnswersLargerThanTheBuffer(t *testing.T) {
+	stamped := wire.Stamps{Receive: true, Send: true}
+	if err := wire.ProbeStamps(stamped); err != nil {
+		t.Skip(err)
+	}
+	for _, secure := range []bool{false, true} {
+		answersLargerThanTheBuffer(t, stamped, secure)
+	}
+}
+
+func answersLargerThanTheBuffer(t *testing.T, stamps wire.Stamps, secure bool) {
+	const n = 12
+	w, s := equalWork(t, n, openPlan)
+	w.Targets[0].TLS = secure
+	fake := httptest.NewUnstartedServer(nil)
+	fake.StartTLS()
+	defer fake.Close()
+	f := &floods{events: 1000, pad: strings.Repeat("x", 1500)}
+	f.least.Store(math.MaxInt64)
+	s.handle = func(_ int64, c net.Conn) {
+		_ = c.(*net.TCPConn).SetWriteBuffer(16 << 10) // else the kernel takes it all, and the server never waits
+		if secure {
+			c = tls.Server(c, fake.TLS)
+		}
+		f.answer(c, s.request)
+	}
+	k := new(sink)
+	r := newRunWith(t, oneThread, w, k, &tls.Config{InsecureSkipVerify: true})
+	r.useStamps(stamps)
+	blocks := &stalling{Backend: r.cfg.Backend, free: make(chan struct{})}
+	r.cfg.Backend = blocks
+	blocks.arm.Store(true)
+	go func() {
+		f.allWait(n)
+		blocks.arm.Store(false)
+		close(blocks.free)
+	}()
+	do(t, s, r)
+	c := metrics.NewCollector([]string{"http://a"})
+	waited := f.least.Load()
+	for _, rec := range k.records {
+		if rec.Outcome != record.OK {
+			t.Fatalf("secure %v: %s: %s", secure, rec.Outcome, rec.Error)
+		}
+		c.Add(rec, 0)
+		// The wait ends for the server a little later than for the client, more so on a busy machine.
+		if 2*rec.LastSlackNS < waited {
+			t.Errorf("secure %v: the server waited %v for room, and the last token may be %v early", secure, time.Duration(waited), time.Duration(rec.LastSlackNS))
+		}
+	}
+	sum := c.Summary(metrics.Summary{
+		Requests: metrics.Requests{Planned: n}, Limits: metrics.DefaultLimits(), Run: metrics.Run{DurationS: 10},
+		Client: metrics.Client{ReceiveLagUS: &stats.Percentiles{P99: 9000}},
+	}, metrics.Probed{})
+	if !slices.ContainsFunc(sum.Verdict.Unsafe, func(u metrics.Unsafe) bool { return u.Metric == "e2e" && u.Percentile == "p50" }) {
+		t.Errorf("secure %v: %s, unsafe %+v", secure, sum.Verdict.Measurement, sum.Verdict.Unsafe)
+	}
+}

@@ -1,0 +1,144 @@
+package metrics
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+)
+
+// A client that was late sends what it held back at once. Before a busy server that burst delays others, too. This file bounds by how
+// much. If requests were served first come, first served, and each had left when it was planned, none would have ended later than it did,
+// and none earlier by more than the largest lateness since the server last had nothing waiting.
+
+// arrival is a request as it came to the servers.
+type arrival struct {
+	sentNS, endNS, lateNS int64
+	ttft, e2e, tpot       int64 // ns; record.None if it has none
+	output                int64 // tokens
+	inFlight              int   // itself included, when it was sent
+	pushedNS              int64 // how much earlier it may have ended if none had been late
+}
+
+// arrivals are the requests in the order of their sending.
+func (t *timings) arrivals() []arrival {
+	var all []arrival
+	var ends []int64
+	t.each(func(k *timing) {
+		if k.sent && k.plannedNS != record.None {
+			ends = append(ends, k.endNS)
+			all = append(all, arrival{
+				sentNS: k.atNS, lateNS: max(0, k.driftNS()),
+				ttft: k.ttftNS(), e2e: k.e2eNS(), tpot: k.tpotNS, output: int64(k.output),
+			})
+		}
+	})
+	slices.SortFunc(all, func(a, b arrival) int { return cmp.Compare(a.sentNS, b.sentNS) })
+	slices.Sort(ends)
+	ended := 0
+	for i := range all {
+		for ended < len(ends) && ends[ended] <= all[i].sentNS {
+			ended++
+		}
+		all[i].inFlight = i + 1 - ended
+	}
+	return all
+}
+
+const (
+	// levelGroups is into how many groups, of equal in-flight, requests are divided, and leastOfGroup how many each has at least.
+	levelGroups, leastOfGroup = 20, 20
+	// levelSigmas is how far beyond chance a group must be slower: in 20 groups that happens by chance once in 40 runs.
+	levelSigmas = 3
+)
+
+// quietLevel is the largest number of requests in flight up to which a latency does not depend on it: up to there nothing waits. It
+// compares all others, and then groups of them, with the fifth of the requests that had the fewest beside them. byLevel is in the order of inFlight.
+func quietLevel(byLevel []arrival, latency func(*arrival) int64) int {
+	var levels []int
+	var values []int64
+	for i := range byLevel {
+		if v := latency(&byLevel[i]); v != record.None {
+			levels, values = append(levels, byLevel[i].inFlight), append(values, v)
+		}
+	}
+	base := len(values) / 5
+	size := max(leastOfGroup, len(values)/levelGroups)
+	if base < size {
+		return math.MaxInt
+	}
+	fewest := slices.Clone(values[:base])
+	slices.Sort(fewest)
+	usual := fewest[base/2]
+	slower := func(values []int64) bool {
+		above := 0
+		for _, v := range values {
+			if v > usual {
+				above++
+			}
+		}
+		n := float64(len(values))
+		chance := math.Sqrt(n/4 + n*n/float64(4*base))
+		return float64(above) > n/2+levelSigmas*chance
+	}
+	if slower(values[base:]) {
+		return levels[base-1]
+	}
+	for from := base; from+size <= len(values); from += size {
+		if slower(values[from : from+size]) {
+			return levels[from-1]
+		}
+	}
+	return math.MaxInt
+}
+
+// pushed sets how much earlier each may have ended. quiet is the level up to which nothing waits.
+func pushed(all []arrival, quiet int) {
+	most := int64(0) // lateness since nothing waited
+	for i := range all {
+		a := &all[i]
+		if a.inFlight <= quiet {
+			most = 0
+		}
+		most = max(most, a.lateNS)
+		a.pushedNS = most - a.lateNS
+	}
+}
+
+// behindBursts are the percentiles that others' lateness may have moved, and how many requests it may have delayed by more than 1 ms.
+func (c *Collector) behindBursts(all *series) (unsafe []Unsafe, behind int64) {
+	arrivals := c.timings.arrivals()
+	byLevel := slices.Clone(arrivals)
+	slices.SortStableFunc(byLevel, func(a, b arrival) int { return cmp.Compare(a.inFlight, b.inFlight) })
+	quiet := min(
+		quietLevel(byLevel, func(a *arrival) int64 { return a.ttft }),
+		quietLevel(byLevel, func(a *arrival) int64 { return a.e2e }),
+		quietLevel(byLevel, func(a *arrival) int64 { return a.tpot }),
+	)
+	pushed(arrivals, quiet)
+	var ttft, e2e, tpot moved
+	for i := range arrivals {
+		a := &arrivals[i]
+		if a.pushedNS == 0 {
+			continue
+		}
+		if a.pushedNS > toleratedNS {
+			behind++
+		}
+		addPushed(&ttft, a.ttft, a.pushedNS)
+		addPushed(&e2e, a.e2e, a.pushedNS)
+		addPushed(&tpot, a.tpot, a.pushedNS/max(1, a.output-1))
+	}
+	return unsafePercentiles(
+		ttft.suspect("ttft", &all.ttft, toleratedNS),
+		e2e.suspect("e2e", &all.e2e, toleratedNS),
+		tpot.suspect("tpot", &all.tpot, toleratedTokNS),
+	), behind
+}
+
+func addPushed(to *moved, ns, by int64) {
+	if ns != record.None {
+		to.add(ns, ns-by, ns)
+	}
+}
