@@ -2,6 +2,11 @@
 //
 // It owns which part a process is (Part), what a part leaves behind for the merge (File), how the parts agree on a start, and how far
 // their clocks are apart. It does not know requests, results or sockets to servers.
+//
+// Who knows the secret of a barrier is trusted, and nobody else is heard: shards prove it to each other by TLS before they say anything. It
+// stands in the barrier's directory, for its owner alone, or in FASTREPLAY_SHARD_SECRET. Who can write to that directory is trusted, too.
+// What a shard says is bounded in size and time even so; of flags it says keyed digests. Without a secret an address must be loopback, where
+// every user of the machine is trusted.
 package shard
 
 import (
