@@ -32,6 +32,9 @@ type member struct {
 	fails error         // before it is ready
 	gone  bool          // it dies before it is ready: it neither fails nor leaves
 
+	prepares        time.Duration // from joining to being ready
+	joined, started func()        // called then, if set
+
 	at    time.Time
 	ahead time.Duration
 	clock []Offset
@@ -48,6 +51,13 @@ func (m *member) run(ctx context.Context, t *testing.T) {
 		return
 	}
 	m.name = g.Name()
+	if m.joined != nil {
+		m.joined()
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(m.prepares):
+	}
 	switch {
 	case m.gone:
 		time.Sleep(5 * m.times.look) // so that it is known
@@ -57,6 +67,9 @@ func (m *member) run(ctx context.Context, t *testing.T) {
 		m.err = m.fails
 	default:
 		if m.at, m.ahead, m.err = g.Ready(ctx, m.load, m.about); m.err == nil {
+			if m.started != nil {
+				m.started()
+			}
 			time.Sleep(m.runs)
 			m.clock = g.End()
 		}

@@ -77,7 +77,7 @@ func lead(g *Group) (*leader, error) {
 		ReadHeaderTimeout: askTimeout, // also of the handshake
 		ReadTimeout:       askTimeout + g.times.look,
 		WriteTimeout:      askTimeout + g.times.look,
-		IdleTimeout:       10 * g.times.sample,
+		IdleTimeout:       10 * g.times.silence,
 		MaxHeaderBytes:    maxHeader,
 		ConnState:         l.onState,
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
