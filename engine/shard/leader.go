@@ -65,7 +65,7 @@ func lead(g *Group) (*leader, error) {
 	}
 	listener, err := net.Listen("tcp", at)
 	if err != nil {
-		return nil, fmt.Errorf("shard 0 cannot listen there: %w; if HOST is that of a service before it, give shard 0 tcp://0.0.0.0:PORT", err)
+		return nil, fmt.Errorf("shard 0 cannot listen there: %w; want a free port of its machine, or tcp://0.0.0.0:PORT for shard 0 behind a service", err)
 	}
 	g.name = fmt.Sprintf("%016x", rand.Uint64())
 	l := &leader{Group: g, proven: map[net.Conn]*peer{}, peers: make([]*peer, g.Count), decided: make(chan struct{})}

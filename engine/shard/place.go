@@ -58,7 +58,7 @@ func parsePlace(where string) (place, error) {
 	p := place{name: where, address: u.Host}
 	p.secret, err = readSecret()
 	if err == nil && len(p.secret) == 0 && !isLoopback(u.Hostname()) {
-		err = fmt.Errorf("whoever reaches this address could start or end the shards: give all of them one secret, in %s or in the file that %s names%s",
+		err = fmt.Errorf("whoever reaches this address could start or end the shards: give all shards one secret, in %s or in the file that %s names%s",
 			SecretVariable, SecretFileVariable, howToSecret)
 	}
 	return p, err
