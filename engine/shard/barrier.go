@@ -189,7 +189,7 @@ func (g *Group) call(ctx context.Context) (*decision, error) {
 			MaxResponseHeaderBytes: maxHeader,
 			DisableCompression:     true,
 		}
-		d, failed := g.meet()
+		d, failed := g.meet(g.times.silence)
 		if failed == nil {
 			return d, nil
 		}
@@ -203,20 +203,17 @@ func (g *Group) call(ctx context.Context) (*decision, error) {
 }
 
 // meet says to the leader what this shard is, and returns what it answers.
-func (g *Group) meet() (d *decision, err error) {
+func (g *Group) meet(timeout time.Duration) (d *decision, err error) {
 	if g.leader != nil {
 		return g.leader.meet(context.Background(), nil, g.me.Load()), nil
 	}
-	err = g.ask(helloPath, g.times.silence, g.me.Load(), &d)
+	err = g.ask(helloPath, timeout, g.me.Load(), &d)
 	return d, err
 }
 
 // ask asks the leader one question.
 func (g *Group) ask(path string, timeout time.Duration, said, answer any) error {
-	body, err := json.Marshal(said)
-	if err != nil {
-		return err
-	}
+	body, _ := json.Marshal(said)
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://shard-0"+path, bytes.NewReader(body))
@@ -229,20 +226,17 @@ func (g *Group) ask(path string, timeout time.Duration, said, answer any) error 
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
-	if err != nil {
-		return err
-	}
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("shard 0 answers %s: %.200q", response.Status, text)
 	}
-	return json.Unmarshal(text, answer)
+	return cmp.Or(err, json.Unmarshal(text, answer))
 }
 
 // hear does what the leader decides, and asks again and again, until the start, or until there can be none.
 func (g *Group) hear(ctx context.Context, d *decision) {
 	defer close(g.heard)
 	var err error
-	for said := time.Now(); ctx.Err() == nil; d, err = g.meet() {
+	for said := time.Now(); ctx.Err() == nil; d, err = g.meet(g.times.silence) {
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
 			g.cancel(fmt.Errorf("shard 0 gave no sign of life for %v before the start%s", g.times.silence, unsent))
@@ -335,16 +329,17 @@ func (g *Group) Leave(err error) {
 		return
 	}
 	g.cancel(nil)
+	g.sampling.Wait()
 	select {
 	case <-g.heard:
 	case <-time.After(askTimeout): // shard 0 does not answer
+		err = nil
 	}
-	g.sampling.Wait()
-	if err != nil {
+	if err != nil && g.clock == nil {
 		me := *g.me.Load()
 		me.Failed = fmt.Sprintf("%.2000s", strings.TrimSuffix(err.Error(), unsent))
 		g.me.Store(&me)
-		_, _ = g.meet() // if it fails, the leader notices that this shard has gone
+		_, _ = g.meet(askTimeout) // if it fails, the leader notices that this shard has gone
 	}
 	g.close()
 }

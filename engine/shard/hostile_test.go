@@ -603,3 +603,82 @@ func TestEndlessLeader(t *testing.T) {
 		}
 	}
 }
+
+// TestManyMissing: whom shard 0 waits for is told in a line, however many there are.
+func TestManyMissing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	list := group(dir, mostShards)[:2]
+	said := make(chan string, 1000)
+	for _, m := range list {
+		m.times.remind, m.times.patience = 100*time.Millisecond, 2*time.Second
+	}
+	list[1].hello.Say = func(text string) { said <- text }
+	runBounded(t, list)
+	want := "waiting for the other shards; not there: shard 2, 3, 4"
+	found := false
+	for len(said) > 0 {
+		text := <-said
+		found = found || strings.HasPrefix(text, want) && strings.HasSuffix(text, "21 and 65514 more")
+	}
+	if !found || list[1].err == nil || !strings.Contains(list[1].err.Error(), "shards are missing 2s after shard 0 was ready") {
+		t.Errorf("told whom it waits for: %v; %v", found, list[1].err)
+	}
+}
+
+// TestToldWhileShardZeroIsBusy: a shard that is ready is told whom it waits for, also before shard 0 is ready.
+func TestToldWhileShardZeroIsBusy(t *testing.T) {
+	t.Parallel()
+	list := group(t.TempDir(), 3)
+	list[0].prepares, list[2].after = 3*time.Second, 2*time.Second
+	said := make(chan string, 1000)
+	list[1].times.remind = 200 * time.Millisecond
+	list[1].hello.Say = func(text string) { said <- text }
+	runBounded(t, list)
+	first := ""
+	for len(said) > 0 && first == "" {
+		if text := <-said; strings.Contains(text, "not there") {
+			first = text
+		}
+	}
+	if want := "waiting for the other shards; not ready: shard 0; not there: shard 2"; first != want || list[1].err != nil {
+		t.Errorf("%q, want %q; %v", first, want, list[1].err)
+	}
+}
+
+// TestSecondOfAnIndex: a second shard of an index is told so, before the start and after it, and the others run.
+func TestSecondOfAnIndex(t *testing.T) {
+	t.Parallel()
+	where := freeURL(t)
+	list := group(where, 2)
+	second, late := group(where, 2)[1], group(where, 2)[1]
+	list[1].joined = func() { runBounded(t, []*member{second}) }
+	list[1].started = func() { runBounded(t, []*member{late}) }
+	runBounded(t, list)
+	for i, m := range list {
+		if m.err != nil {
+			t.Errorf("shard %d: %v", i, m.err)
+		}
+	}
+	for _, m := range []*member{second, late} {
+		if m.err == nil || !strings.Contains(m.err.Error(), "shard 1 (") || !strings.Contains(m.err.Error(), "is there already: two shards have one index, or it was started again") {
+			t.Errorf("the second shard 1: %v", m.err)
+		}
+	}
+}
+
+// TestFlagsStay: what made a load differs by name, and its values are in nothing that is sent.
+func TestFlagsStay(t *testing.T) {
+	t.Parallel()
+	list := group(t.TempDir(), 2)
+	for i, m := range list {
+		m.about = map[string]string{"--extra-inputs": fmt.Sprint("user:KEY", i), "--seed": "7"}
+		m.load = fmt.Sprint("sha256:", i)
+	}
+	runBounded(t, list)
+	for i, m := range list {
+		if m.err == nil || !strings.HasSuffix(m.err.Error(), "another load than shard 0: it differs in --extra-inputs; nothing was sent") {
+			t.Errorf("shard %d: %v", i, m.err)
+		}
+	}
+}

@@ -265,10 +265,20 @@ func (l *leader) missing() (text string) {
 		}
 	}
 	if len(busy) > 0 {
-		text = "; not ready: shard " + strings.Join(busy, ", ")
+		text = "; not ready: shard " + few(busy)
 	}
 	if len(absent) > 0 {
-		text += "; not there: shard " + strings.Join(absent, ", ")
+		text += "; not there: shard " + few(absent)
+	}
+	return text
+}
+
+// few are the first of a list: it must fit into what a shard is told, and into a line.
+func few(list []string) string {
+	const most = 20
+	text := strings.Join(list[:min(len(list), most)], ", ")
+	if len(list) > most {
+		text += fmt.Sprintf(" and %d more", len(list)-most)
 	}
 	return text
 }
