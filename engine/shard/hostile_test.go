@@ -314,7 +314,12 @@ func TestLost(t *testing.T) {
 				}
 				p := startProxy(t, where)
 				list[1].hello.Where = p.where
-				lost := func() { lose(p) }
+				third := make(chan struct{})
+				list[2].joined = func() { close(third) }
+				lost := func() {
+					<-third
+					lose(p)
+				}
 				switch phase {
 				case "joined":
 					list[1].prepares, list[1].joined = 20*time.Second, lost
@@ -608,10 +613,10 @@ func TestEndlessLeader(t *testing.T) {
 func TestManyMissing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	list := group(dir, mostShards)[:2]
+	list := group(dir, 1000)[:2]
 	said := make(chan string, 1000)
 	for _, m := range list {
-		m.times.remind, m.times.patience = 100*time.Millisecond, 2*time.Second
+		m.times.remind, m.times.patience = 50*time.Millisecond, 5*time.Second
 	}
 	list[1].hello.Say = func(text string) { said <- text }
 	runBounded(t, list)
@@ -619,9 +624,9 @@ func TestManyMissing(t *testing.T) {
 	found := false
 	for len(said) > 0 {
 		text := <-said
-		found = found || strings.HasPrefix(text, want) && strings.HasSuffix(text, "21 and 65514 more")
+		found = found || strings.HasPrefix(text, want) && strings.HasSuffix(text, "21 and 978 more")
 	}
-	if !found || list[1].err == nil || !strings.Contains(list[1].err.Error(), "shards are missing 2s after shard 0 was ready") {
+	if !found || list[1].err == nil || !strings.Contains(list[1].err.Error(), "shards are missing 5s after shard 0 was ready") {
 		t.Errorf("told whom it waits for: %v; %v", found, list[1].err)
 	}
 }

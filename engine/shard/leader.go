@@ -113,16 +113,20 @@ func (l *leader) onState(conn net.Conn, state http.ConnState) {
 	l.strangers = slices.DeleteFunc(l.strangers, func(c net.Conn) bool { return c == conn })
 	switch state {
 	case http.StateNew:
-		if l.strangers = append(l.strangers, conn); len(l.strangers) > maxStrangers {
+		l.strangers = append(l.strangers, conn)
+		if len(l.strangers) > maxStrangers {
 			hangUp(l.strangers[0])
+			l.strangers = l.strangers[1:]
 		}
 	case http.StateActive:
 		if before == len(l.strangers) {
 			return
 		}
-		if l.proven[conn] = nil; len(l.proven) > l.Count+spare {
+		if len(l.proven) > l.Count+spare {
 			hangUp(conn)
+			return
 		}
+		l.proven[conn] = nil
 	case http.StateClosed:
 		if p := l.proven[conn]; p != nil {
 			p.gone = true
@@ -180,7 +184,11 @@ func (l *leader) meet(ctx context.Context, conn net.Conn, said *hello) *decision
 
 // note takes in what a shard says of itself. It returns why this shard alone does not start; "" = nothing is known.
 func (l *leader) note(conn net.Conn, said *hello) (refusal string) {
-	p, first := l.proven[conn], (*peer)(nil)
+	p, open := l.proven[conn]
+	if !open && conn != nil {
+		return "there are too many connections" // and it is none: its end must not count as a shard's
+	}
+	var first *peer
 	if said.Index < l.Count {
 		first = l.peers[said.Index]
 	}
