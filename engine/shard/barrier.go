@@ -177,8 +177,12 @@ func (g *Group) call(ctx context.Context) (*decision, error) {
 			break
 		}
 		dialer := net.Dialer{Timeout: askTimeout}
+		g.wire.Store(nil)
 		g.client = &http.Transport{ // without a proxy
 			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				if g.wire.Load() != nil { // to shard 0 another connection is another shard
+					return nil, errors.New("the connection to shard 0 ended")
+				}
 				conn, err := dialer.DialContext(ctx, network, address)
 				g.wire.Store(&stamped{Conn: conn, clock: g.stamps})
 				return g.wire.Load(), err
