@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -61,6 +62,10 @@ type (
 				FieldRef struct {
 					FieldPath string `yaml:"fieldPath"`
 				} `yaml:"fieldRef"`
+				SecretKeyRef struct {
+					Name, Key string
+					Optional  bool
+				} `yaml:"secretKeyRef"`
 			} `yaml:"valueFrom"`
 		}
 		Resources       resources
@@ -75,7 +80,7 @@ type (
 	kustomization struct {
 		APIVersion string `yaml:"apiVersion"`
 		Kind       string
-		NameSuffix string `yaml:"nameSuffix"`
+		NameSuffix yaml.Node `yaml:"nameSuffix"`
 		Resources  []string
 		Images     []struct {
 			Name    string
@@ -125,9 +130,13 @@ func TestManifests(t *testing.T) {
 	if job.APIVersion != "batch/v1" || job.Kind != "Job" || s.CompletionMode != "Indexed" || s.Completions != s.Parallelism || s.BackoffLimit == nil || *s.BackoffLimit != 0 || s.Template.Spec.RestartPolicy != "Never" {
 		t.Errorf("%+v", s)
 	}
-	c := s.Template.Spec.Containers[0]
+	c, text := s.Template.Spec.Containers[0], string(readFile(t, filepath.Join("..", "scripts", "deploy", "job.yaml")))
 	if c.Env[0].Name != "FASTREPLAY_SHARDS" || c.Env[0].Value != strconv.Itoa(s.Completions) {
 		t.Errorf("%d completions, environment %+v", s.Completions, c.Env)
+	}
+	if secret := c.Env[1]; secret.Name != "FASTREPLAY_SHARD_SECRET" || !secret.ValueFrom.SecretKeyRef.Optional || !strings.Contains(text, fmt.Sprintf("kubectl create secret generic %s --from-literal=%s=",
+		secret.ValueFrom.SecretKeyRef.Name, secret.ValueFrom.SecretKeyRef.Key)) {
+		t.Errorf("secret %+v", secret)
 	}
 	if volume.Spec.AccessModes[0] != "ReadWriteMany" || volume.Metadata.Name != s.Template.Spec.Volumes[0].PersistentVolumeClaim.ClaimName ||
 		volume.Metadata.Name != merge.Spec.Template.Spec.Volumes[0].PersistentVolumeClaim.ClaimName {
@@ -137,6 +146,9 @@ func TestManifests(t *testing.T) {
 		t.Errorf("%+v", merge)
 	}
 	k := readManifest[kustomization](t, "kustomization.yaml")
+	if k.NameSuffix.Tag != "!!str" { // kubectl refuses a number
+		t.Errorf("nameSuffix is a %s", k.NameSuffix.Tag)
+	}
 	for _, name := range k.Resources {
 		readFile(t, filepath.Join("..", "scripts", "deploy", name))
 	}

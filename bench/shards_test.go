@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -259,4 +260,58 @@ func TestShardsCount(t *testing.T) {
 	if s.Requests.OK != 60 || requests > 60 || tokens > s.Tokens.Completion || prompt > s.Tokens.Prompt || !early && (s.Servers.Apart != "" || requests != 60 || tokens != s.Tokens.Completion) {
 		t.Errorf("of %+v, %+v they counted %d requests, %d prompt and %d made tokens; %q", s.Requests, s.Tokens, requests, prompt, tokens, s.Servers.Apart)
 	}
+}
+
+// TestShardLost: if a shard is killed or frozen before the start, the others end with its name, and one that wakes up again ends, too. An
+// interrupt ends each that still waits.
+func TestShardLost(t *testing.T) {
+	t.Parallel()
+	m := startMock(t)
+	trace := steady(t, 30, 100, 3)
+	for _, c := range []struct {
+		lost int
+		by   os.Signal
+		want string // of the one that is left
+	}{
+		{1, syscall.SIGKILL, "shard 1 ("}, {1, syscall.SIGSTOP, "shard 1 ("}, {0, syscall.SIGKILL, "shard 0 ended before the start"}, {0, syscall.SIGSTOP, "shard 0 gave no sign of life"},
+	} {
+		t.Run(fmt.Sprint(c.lost, " ", c.by), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			var all []*process
+			for k := range 2 { // of three: they wait
+				all = append(all, start(t, nil, "--trace", trace, "--url", m.url, "--cold", "off", "--start-barrier", filepath.Join(dir, "barrier"), "--shard", fmt.Sprintf("%d/3", k), "--output", filepath.Join(dir, fmt.Sprint(k))))
+			}
+			for k, p := range all {
+				until(t, "shard "+fmt.Sprint(k)+" waits", func() bool { return strings.Contains(p.stderr.String(), "waiting for the other shards") })
+			}
+			all[c.lost].signal(t, c.by)
+			left := all[1-c.lost]
+			if code := left.wait(t); code != 2 || !strings.Contains(left.stderr.String(), c.want) || !strings.Contains(left.stderr.String(), "nothing was sent") {
+				t.Errorf("exit %d; want %q:\n%s", code, c.want, left.stderr.String())
+			}
+			if c.by == syscall.SIGSTOP {
+				all[c.lost].signal(t, syscall.SIGCONT)
+				if code := all[c.lost].wait(t); code != 2 {
+					t.Errorf("exit %d:\n%s", code, all[c.lost].stderr.String())
+				}
+			}
+		})
+	}
+	t.Run("interrupt", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		zero := start(t, nil, "--trace", trace, "--url", m.url, "--cold", "off", "--start-barrier", filepath.Join(dir, "barrier"), "--shard", "0/3", "--output", filepath.Join(dir, "0"))
+		one := start(t, nil, "--trace", trace, "--url", m.url, "--cold", "off", "--start-barrier", filepath.Join(dir, "barrier"), "--shard", "1/3", "--output", filepath.Join(dir, "1"))
+		until(t, "shard 1 waits", func() bool { return strings.Contains(one.stderr.String(), "waiting for the other shards") })
+		one.signal(t, syscall.SIGSTOP)
+		zero.signal(t, os.Interrupt)
+		if code := zero.wait(t); code != 130 {
+			t.Errorf("exit %d:\n%s", code, zero.stderr.String())
+		}
+		one.signal(t, syscall.SIGCONT)
+		if code := one.wait(t); code != 2 || !strings.Contains(one.stderr.String(), "shard 0 ") {
+			t.Errorf("exit %d:\n%s", code, one.stderr.String())
+		}
+	})
 }

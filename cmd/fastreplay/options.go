@@ -212,7 +212,7 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 	addWords(f, &o.sessions.told, "answers", metrics.AnswersFree, "the tokens that servers answer: their own choice (free), or those of the next turn, which the servers are told (exact; --api vllm-generate)", metrics.AnswersFree, metrics.AnswersExact)
 	f.Var(&value[shard.Part]{to: &o.shard, parse: shard.ParsePart, kind: "INDEX/COUNT"}, "shard", "send one of COUNT parts of the load, as 0/16 to 15/16 on 16 machines, or auto: as Kubernetes, Slurm or MPI number them; fastreplay merge makes one run of them")
 	f.Var(&value[startMoment]{to: &o.start, parse: parseStart, kind: "MOMENT"}, "start-at", "when the trace's time 0 is, such as 2026-01-02T15:04:05Z; or - to say when the run is ready, and to read it then from standard input")
-	f.StringVar(&o.barrier, "start-barrier", "", "where shards meet and agree on the start: a directory that all see, new for each run, or tcp://HOST:PORT of shard 0; clocks are compared")
+	f.StringVar(&o.barrier, "start-barrier", "", "where shards meet and agree on the start: a directory that all see, new for each run, or tcp://HOST:PORT of shard 0, with "+shard.SecretVariable+"; clocks are compared")
 	addWords(f, &o.late, "late", shard.LateFail, "a run that is ready after its start sends nothing (fail) or what is still to come (join)", shard.LateFail, shard.LateJoin)
 	addWords(f, &o.sessions.past, "history", historyRecorded, "answers in later turns: the trace's (recorded), or the servers' in this run (live)", historyRecorded, historyLive)
 }

@@ -67,14 +67,20 @@ func (o *options) join(ctx context.Context, ui *terminal) (*shard.Group, context
 	if o.barrier == "" || o.dryRun {
 		return nil, ctx, nil
 	}
-	group, ctx, err := shard.Join(ctx, shard.Hello{Part: o.shard, Where: o.barrier, Version: buildVersion(), Late: o.late, Say: func(text string) { ui.line("%s", text) }})
+	group, ctx, err := shard.Join(ctx, shard.Config{
+		Part:    o.shard,
+		Where:   o.barrier,
+		Version: buildVersion(),
+		Late:    o.late,
+		Say:     func(text string) { ui.line("%s", text) },
+	})
 	if err == nil {
 		o.meeting = group.Name()
 	}
 	return group, ctx, err
 }
 
-// about is what made the load, so that shards with different loads can say in what they differ.
+// about is what made the load, so that shards with different loads can say in what they differ. Its values do not leave the process.
 func (b *built) about() map[string]string {
 	about := map[string]string{}
 	for name, value := range b.resolved() {

@@ -1,17 +1,16 @@
 package shard
 
 import (
-	"cmp"
+	"context"
+	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"log"
 	"math/rand/v2"
 	"net"
-	"net/netip"
-	"os"
-	"path/filepath"
+	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,233 +19,297 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// leader decides about the start, in shard 0.
+// leader decides about the start, in shard 0. Nothing is read or written while its lock is held.
 type leader struct {
-	*Group   // of which only what does not change is used
-	listener *net.TCPListener
-	barrier  uint64
+	*Group // of which only what does not change is used
+	http   *http.Server
 
-	mu      sync.Mutex
-	peers   []*peer          // in the order in which they came
-	readyAt time.Time        // of shard 0; zero = it is not ready
-	said    time.Time        // when the leader said last whom it waits for
-	start   time.Time        // zero = it is not agreed on
-	zero    *sched.Monotonic // counts from there
-	stop    string           // why nobody starts; "" = somebody may
+	mu        sync.Mutex
+	strangers []net.Conn         // that have not proven the secret, in the order in which they came
+	proven    map[net.Conn]*peer // that have; without a peer it has not said which shard it is
+	peers     []*peer            // by index; nil = it has not come
+	readyAt   time.Time          // of shard 0; zero = it is not ready
+	start     time.Time          // zero = it is not agreed on
+	zero      *sched.Monotonic   // counts from there
+	stop      string             // why nobody starts; "" = somebody may
+	decided   chan struct{}      // closed when start or stop is set
 }
 
 // peer is a shard that has come.
 type peer struct {
-	presence
-	conn net.Conn
+	hello
+	seen time.Time // when it last asked
 	gone bool
-	told bool // what was decided
 }
 
+// What the leader bears of others.
 const (
-	askTimeout = 3 * time.Second
-	maxSaid    = 1 << 20 // bytes that a shard says at a time
+	maxBody      = 1 << 16 // bytes that a shard says at a time, or is told
+	maxHeader    = 1 << 12 // bytes, to which net/http adds 4,096
+	maxStrangers = 64      // connections
+	spare        = 8       // connections besides one of each shard
 )
 
-// silence is after how long a machine without a sign of life is dead: 90 s. If a process dies, that is known at once.
-func silence() net.KeepAliveConfig {
-	return net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 15 * time.Second, Count: 4}
-}
-
-// entry is the file by which shards find the leader in a directory.
-type entry struct {
-	Barrier   uint64
-	Addresses []string
-	Over      string // why nobody can come any more; "" = the leader is there
-}
-
-const entryName = "begin"
-
-var errOver = errors.New("this barrier is over")
-
-func readEntry(dir string) (e entry, err error) {
-	text, err := os.ReadFile(filepath.Join(dir, entryName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return e, errors.New("it has not begun")
-	}
-	if err = cmp.Or(err, json.Unmarshal(text, &e)); err == nil && e.Over != "" {
-		return entry{}, fmt.Errorf("%w: %s; give each run a directory of its own", errOver, e.Over)
-	}
-	return e, err
-}
-
-// post puts the entry into the directory. Who reads it while it is written reads it again.
-func (l *leader) post(over string) error {
-	if l.address != "" {
-		return nil
-	}
-	e := entry{Barrier: l.barrier, Over: over}
-	_, port, _ := net.SplitHostPort(l.listener.Addr().String())
-	all, _ := net.InterfaceAddrs()
-	for _, a := range all {
-		if prefix, err := netip.ParsePrefix(a.String()); err == nil && !prefix.Addr().IsLinkLocalUnicast() {
-			e.Addresses = append(e.Addresses, net.JoinHostPort(prefix.Addr().String(), port))
-		}
-	}
-	text, _ := json.Marshal(&e)
-	return os.WriteFile(filepath.Join(l.Where, entryName), text, 0o644)
-}
-
-// lead begins a barrier. The leader listens on all addresses: that of a URL may be one of a service before it.
-func lead(g *Group, port string) (*leader, error) {
-	if g.address == "" {
-		if err := os.MkdirAll(g.Where, 0o777); err != nil {
+// lead takes the place for a start, and lets shards come.
+func lead(g *Group) (*leader, error) {
+	at := g.place.address
+	if at == "" {
+		at = ":0" // by which of its addresses the others reach this machine is unknown
+		if err := g.place.draw(); err != nil {
 			return nil, err
 		}
-		if info, err := os.Stat(filepath.Join(g.Where, entryName)); err == nil {
-			return nil, fmt.Errorf("the barrier of another run is there, of %s: give each run a directory of its own", info.ModTime().UTC().Format(time.RFC3339))
-		}
 	}
-	listener, err := net.Listen("tcp", ":"+port)
+	proof, err := identity(g.place.secret)
 	if err != nil {
-		return nil, fmt.Errorf("shard 0 cannot listen there: %w", err)
+		return nil, err
 	}
-	l := &leader{Group: g, listener: listener.(*net.TCPListener), barrier: rand.Uint64()}
-	go l.run()
-	return l, l.post("")
+	listener, err := net.Listen("tcp", at)
+	if err != nil {
+		return nil, fmt.Errorf("shard 0 cannot listen there: %w; want a free port of its machine, or tcp://0.0.0.0:PORT for shard 0 behind a service", err)
+	}
+	g.name = fmt.Sprintf("%016x", rand.Uint64())
+	l := &leader{Group: g, proven: map[net.Conn]*peer{}, peers: make([]*peer, g.Count), decided: make(chan struct{})}
+	handler := http.NewServeMux()
+	handler.HandleFunc("POST "+helloPath, l.serveHello)
+	handler.HandleFunc("POST "+clockPath, l.serveClock)
+	l.http = &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: askTimeout, // also of the handshake
+		ReadTimeout:       askTimeout + g.times.look,
+		WriteTimeout:      askTimeout + g.times.look,
+		IdleTimeout:       10 * g.times.silence,
+		MaxHeaderBytes:    maxHeader,
+		ConnState:         l.onState,
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, conn)
+		},
+		ErrorLog: log.New(io.Discard, "", 0), // strangers would fill it
+	}
+	go func() { _ = l.http.Serve(tls.NewListener(&stampedListener{listener, g.stamps}, proof)) }()
+	return l, l.announce(listener.Addr().String())
 }
 
-// run lets shards come, and looks at them again and again.
-func (l *leader) run() {
-	for {
-		_ = l.listener.SetDeadline(time.Now().Add(l.times.look))
-		conn, err := l.listener.AcceptTCP()
-		switch {
-		case err == nil:
-			go l.talk(conn)
-		case errors.Is(err, net.ErrClosed):
-			return
-		case !errors.Is(err, os.ErrDeadlineExceeded): // no descriptor is free
-			time.Sleep(l.times.look)
-		}
-		l.look()
+// announce says where shard 0 listens, to the user and in the directory.
+func (l *leader) announce(at string) error {
+	if l.place.address != "" {
+		l.Say("shard 0 listens at " + at)
+		return nil
 	}
+	_, port, _ := net.SplitHostPort(at)
+	l.Say("shard 0 listens at port " + port + " of all addresses, for those who can read " + l.place.file())
+	return l.place.post(&rendezvous{Secret: l.place.secret, Addresses: ownAddresses(port)})
 }
 
-// talk hears a shard until it leaves.
-func (l *leader) talk(conn *net.TCPConn) {
-	defer conn.Close()
-	p := &peer{conn: conn}
-	bounded := &io.LimitedReader{R: conn, N: maxSaid}
-	in := json.NewDecoder(bounded)
-	_ = conn.SetDeadline(time.Now().Add(askTimeout))
-	if in.Decode(&p.presence) != nil || p.Barrier != 0 && p.Barrier != l.barrier {
-		return // a stranger
-	}
-	_, _ = conn.SetDeadline(time.Time{}), conn.SetKeepAliveConfig(silence())
-	p.tell(word{Barrier: l.barrier})
-	l.mu.Lock()
-	l.peers = append(l.peers, p)
-	l.mu.Unlock()
-	for err := error(nil); err == nil; {
-		var said presence
-		bounded.N = maxSaid
-		err = in.Decode(&said)
-		l.mu.Lock()
-		if p.gone = err != nil; said.Asks && l.zero != nil {
-			p.tell(word{T2: l.zero.Now(), T3: l.zero.Now()})
-		} else if !p.gone {
-			p.presence = said
-		}
-		l.mu.Unlock()
-	}
-}
+type connKey struct{}
 
-func (p *peer) tell(w word) { _ = json.NewEncoder(p.conn).Encode(&w) } // if it fails, talk knows
+func connOf(r *http.Request) *tls.Conn { return r.Context().Value(connKey{}).(*tls.Conn) }
 
-// look decides what can be decided, and tells it those that do not know it. It reports whether all shards have left.
-func (l *leader) look() (alone bool) {
+// onState bounds connections, and notices those that end. A connection is a stranger's until its first request, since that takes the secret.
+// The stranger that has waited longest makes room for the next one, so that none keeps a shard out.
+func (l *leader) onState(conn net.Conn, state http.ConnState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	by := map[int]*peer{} // of several with one index the first
-	for _, p := range l.peers {
-		by[p.Index] = cmp.Or(by[p.Index], p)
-	}
-	if l.start.IsZero() {
-		for _, p := range l.peers {
-			l.stop = cmp.Or(l.stop, p.against(by))
+	before := len(l.strangers)
+	l.strangers = slices.DeleteFunc(l.strangers, func(c net.Conn) bool { return c == conn })
+	switch state {
+	case http.StateNew:
+		l.strangers = append(l.strangers, conn)
+		if len(l.strangers) > maxStrangers {
+			hangUp(l.strangers[0])
+			l.strangers = l.strangers[1:]
 		}
-		l.agree(by)
-	}
-	alone = true
-	for _, p := range l.peers {
-		w := word{Start: l.start, Stop: cmp.Or(l.stop, p.against(by))}
-		if !p.told && (w.Stop != "" || p.Load != "" && !w.Start.IsZero()) {
-			p.told = true
-			p.tell(w)
+	case http.StateActive:
+		if before == len(l.strangers) {
+			return
 		}
-		alone = alone && p.gone
+		if len(l.proven) > l.Count+spare {
+			hangUp(conn)
+			return
+		}
+		l.proven[conn] = nil
+	case http.StateClosed:
+		if p := l.proven[conn]; p != nil {
+			p.gone = true
+		}
+		delete(l.proven, conn)
+		l.decide()
 	}
-	return alone
 }
 
-// against says why a shard cannot start, among others by their indices; "" = nothing is known.
-func (p *peer) against(by map[int]*peer) string {
-	switch first, zero := by[p.Index], by[0]; {
+// hangUp ends a connection without TLS's farewell, for which we might wait.
+func hangUp(conn net.Conn) { _ = conn.(*tls.Conn).NetConn().Close() }
+
+// serveHello takes what a shard says of itself, and answers what is decided.
+func (l *leader) serveHello(w http.ResponseWriter, r *http.Request) {
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var said hello
+	if err != nil || json.Unmarshal(text, &said) != nil || said.Index < 0 || said.Index >= said.Count {
+		http.Error(w, "this is no shard", http.StatusBadRequest)
+		return
+	}
+	answer(w, l.meet(r.Context(), connOf(r), &said))
+}
+
+func answer(w http.ResponseWriter, v any) {
+	text, _ := json.Marshal(v)
+	_, _ = w.Write(text) // if it fails, the connection ends
+}
+
+// meet notes what a shard says of itself, and answers what is decided for it, or after a while that nothing is. Shard 0 has no connection.
+func (l *leader) meet(ctx context.Context, conn net.Conn, said *hello) *decision {
+	l.mu.Lock()
+	refusal := l.note(conn, said)
+	l.mu.Unlock()
+	if refusal != "" {
+		return &decision{Stop: refusal}
+	}
+	decided := l.decided
+	if said.Load == "" {
+		decided = nil // a start is not for it yet
+	}
+	select {
+	case <-decided:
+	case <-ctx.Done():
+	case <-time.After(l.times.look):
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.decide()
+	d := &decision{Name: l.name, Missing: l.missing(), Stop: l.stop}
+	if said.Load != "" {
+		d.Start = l.start
+	}
+	return d
+}
+
+// note takes in what a shard says of itself. It returns why this shard alone does not start; "" = nothing is known.
+func (l *leader) note(conn net.Conn, said *hello) (refusal string) {
+	p, open := l.proven[conn]
+	if !open && conn != nil {
+		return "there are too many connections" // and it is none: its end must not count as a shard's
+	}
+	var first *peer
+	if said.Index < l.Count {
+		first = l.peers[said.Index]
+	}
+	if first != nil && first != p {
+		return first.name() + " is there already: two shards have one index, or it was started again; a barrier serves one start"
+	}
+	refusal = said.differs(&hello{Part: l.Part, Version: l.Version})
+	if refusal == "" {
+		p = &peer{hello: *said, seen: time.Now()}
+		l.proven[conn], l.peers[said.Index] = p, p
+	} else if l.start.IsZero() {
+		l.end(refusal)
+	}
+	if refusal == "" && !l.start.IsZero() {
+		refusal = said.differs(&l.peers[0].hello)
+	}
+	l.decide()
+	return refusal
+}
+
+// decide decides what can be decided now: that nobody starts, or when all do.
+func (l *leader) decide() {
+	zero := l.peers[0]
+	if l.stop != "" || !l.start.IsZero() || zero == nil {
+		return
+	}
+	for _, p := range l.peers {
+		if p == nil {
+			continue
+		}
+		if why := p.against(zero, l.times.silence); why != "" {
+			l.end(why)
+			return
+		}
+	}
+	if zero.Load == "" {
+		return
+	}
+	if l.readyAt.IsZero() {
+		l.readyAt = time.Now()
+	}
+	missing := l.missing()
+	late := time.Since(l.readyAt) > l.times.patience
+	if missing == "" || late && l.Late == LateJoin {
+		l.start = time.Now().Add(l.times.lead + time.Duration(l.shiftNS)).UTC()
+		l.zero = l.newClock(l.start)
+		close(l.decided)
+	} else if late {
+		l.end(fmt.Sprintf("shards are missing %v after shard 0 was ready%s", l.times.patience, missing))
+	}
+}
+
+// against says why a shard that has come keeps all from starting; "" = nothing is known.
+func (p *peer) against(zero *peer, silence time.Duration) string {
+	switch {
 	case p.Failed != "":
 		return p.name() + " failed before the start: " + p.Failed
 	case p.gone:
 		return p.name() + " ended before the start"
-	case p != first:
-		return first.name() + " is there already: two shards have one index, or it was started again; a barrier serves one start"
-	case zero != nil:
-		return p.differs(&zero.presence)
+	case p != zero && time.Since(p.seen) > silence:
+		return fmt.Sprintf("%s gave no sign of life for %v before the start", p.name(), silence)
 	}
-	return ""
+	return p.differs(&zero.hello)
 }
 
-// agree sets the start if all are ready, or, if shard 0 has waited long enough, for those that are, or stops.
-func (l *leader) agree(by map[int]*peer) {
+// end says why nobody starts.
+func (l *leader) end(why string) {
+	if l.stop == "" {
+		l.stop = why
+		close(l.decided)
+	}
+}
+
+// missing says which shards are not ready, or have not come; "" = none.
+func (l *leader) missing() (text string) {
 	var busy, absent []string
-	for i := range l.Count {
-		if p := by[i]; p == nil {
+	for i, p := range l.peers {
+		if p == nil {
 			absent = append(absent, strconv.Itoa(i))
 		} else if p.Load == "" {
 			busy = append(busy, strconv.Itoa(i))
 		}
 	}
-	if zero := by[0]; l.stop != "" || zero == nil || zero.Load == "" {
-		return
-	} else if l.readyAt.IsZero() {
-		l.readyAt, l.said = time.Now(), time.Now()
-	}
-	missing := ""
 	if len(busy) > 0 {
-		missing += "; not ready: shard " + strings.Join(busy, ", ")
+		text = "; not ready: shard " + few(busy)
 	}
 	if len(absent) > 0 {
-		missing += "; not there: shard " + strings.Join(absent, ", ")
+		text += "; not there: shard " + few(absent)
 	}
-	switch late := time.Since(l.readyAt) > l.times.patience; {
-	case missing == "" || late && l.Late == LateJoin:
-		l.start = time.Now().Add(l.times.lead + time.Duration(l.shiftNS)).UTC()
-		l.zero = l.newClock(l.start)
-	case late:
-		l.stop = fmt.Sprintf("shards are missing %v after shard 0 was ready%s", l.times.patience, missing)
-	case time.Since(l.said) > l.times.remind:
-		l.said = time.Now()
-		for _, p := range l.peers {
-			p.tell(word{Missing: missing})
-		}
+	return text
+}
+
+// few are the first of a list: it must fit into what a shard is told, and into a line.
+func few(list []string) string {
+	const most = 20
+	text := strings.Join(list[:min(len(list), most)], ", ")
+	if len(list) > most {
+		text += fmt.Sprintf(" and %d more", len(list)-most)
 	}
+	return text
 }
 
 // close waits a little for the shards that are there, and lets nobody come any more.
 func (l *leader) close() {
-	for end := time.Now().Add(l.times.linger); !l.look() && time.Now().Before(end); {
+	for end := time.Now().Add(l.times.linger); l.company() && time.Now().Before(end); {
 		time.Sleep(l.times.look / 10)
 	}
-	_ = l.listener.Close()
+	_ = l.http.Close()
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	over := "its run has ended"
 	if l.stop != "" {
 		over = l.stop + unsent
 	}
-	_ = l.post(over)
+	l.mu.Unlock()
+	_ = l.place.post(&rendezvous{Over: over})
+}
+
+// company reports whether other shards are connected. Shard 0 is in the map, without a connection.
+func (l *leader) company() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.proven, nil)
+	return len(l.proven) > 0
 }

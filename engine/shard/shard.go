@@ -2,6 +2,11 @@
 //
 // It owns which part a process is (Part), what a part leaves behind for the merge (File), how the parts agree on a start, and how far
 // their clocks are apart. It does not know requests, results or sockets to servers.
+//
+// Who knows the secret of a barrier is trusted, and nobody else is heard: shards prove it to each other by TLS before they say anything. It
+// stands in the barrier's directory, for its owner alone, or in FASTREPLAY_SHARD_SECRET. Who can write to that directory is trusted, too.
+// What a shard says is bounded in size and time even so; of flags it says keyed digests. Without a secret an address must be loopback, where
+// every user of the machine is trusted.
 package shard
 
 import (
@@ -39,6 +44,9 @@ const Auto = "auto"
 // CountVariable has the count where a scheduler tells only the index.
 const CountVariable = "FASTREPLAY_SHARDS"
 
+// mostShards bounds what shard 0 keeps of the others.
+const mostShards = 1 << 16
+
 // ParsePart reads INDEX/COUNT, such as 0/16 to 15/16, or auto.
 func ParsePart(text string) (Part, error) {
 	if text == Auto {
@@ -57,8 +65,8 @@ func newPart(index, count string, first int) (p Part, err error) {
 	p.Index, errIndex = strconv.Atoi(index)
 	p.Count, errCount = strconv.Atoi(count)
 	p.Index -= first
-	if errIndex != nil || errCount != nil || p.Index < 0 || p.Count < 1 || p.Index >= p.Count {
-		return Part{}, errors.New("want INDEX/COUNT with an index from 0 to below the count")
+	if errIndex != nil || errCount != nil || p.Index < 0 || p.Count < 1 || p.Count > mostShards || p.Index >= p.Count {
+		return Part{}, fmt.Errorf("want INDEX/COUNT with an index from 0 to below the count, which is at most %d", mostShards)
 	}
 	return p, nil
 }

@@ -12,7 +12,7 @@ func TestParsePart(t *testing.T) {
 			t.Errorf("%s: got %v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "3", "16/16", "-1/4", "a/b", "1/0", "1/2/3"} {
+	for _, text := range []string{"", "3", "16/16", "-1/4", "a/b", "1/0", "1/2/3", "0/65537", "0/2000000000"} {
 		if got, err := ParsePart(text); err == nil {
 			t.Errorf("%q: got %v, want an error", text, got)
 		}

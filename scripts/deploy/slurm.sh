@@ -3,7 +3,8 @@
 #
 #   sbatch scripts/deploy/slurm.sh --trace day.jsonl.zst --url http://llm:8000
 #
-# All arguments are flags of the replay. RESULTS (default: results, on a file system that all nodes share) gets a directory of the job.
+# All arguments are flags of the replay. RESULTS (default: results, on a file system that all nodes share) gets a directory of the job. The
+# shards meet there, and the secret by which they know each other is drawn there, for this user alone.
 #SBATCH --job-name=fastreplay
 #SBATCH --ntasks=16
 #SBATCH --ntasks-per-node=1
