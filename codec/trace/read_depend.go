@@ -224,5 +224,15 @@ func (l *loader) faultIn(i int32, what, fix string) {
 		l.unusable = make(map[int32]bool)
 	}
 	l.unusable[i] = true
-	l.fault(Fault{File: l.files[l.fileOf(l.Row[i])].name, Line: int(l.line[i]), What: what, Fix: fix})
+	l.fault(l.faultAt(i, what, fix))
+}
+
+// faultAt is a fault at a row that was kept.
+func (l *loader) faultAt(i int32, what, fix string) Fault {
+	return Fault{File: l.files[l.fileOf(l.Row[i])].name, Line: int(l.line[i]), What: what, Fix: fix}
+}
+
+// refuseAt is the error for a fault at a row that was kept, without which the file cannot be read either.
+func (l *loader) refuseAt(i int32, what, fix string) error {
+	return &LintError{Faults: []Fault{l.faultAt(i, what, fix)}}
 }

@@ -14,7 +14,9 @@ func (l *loader) finish() (*Trace, error) {
 	if l.format != nil && l.format.has(chatField) {
 		l.Session = l.resolveSessions()
 	}
-	l.linkAgents()
+	if err := l.linkAgents(); err != nil {
+		return nil, err
+	}
 	l.resolveDependencies()
 	l.derive()
 	l.settleTimes()
