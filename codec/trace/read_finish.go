@@ -20,7 +20,9 @@ func (l *loader) finish() (*Trace, error) {
 	l.resolveDependencies()
 	l.derive()
 	l.settleTimes()
-	l.settleDependencies()
+	if err := l.settleDependencies(); err != nil {
+		return nil, err
+	}
 	if err := l.refuseFaults(); err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ type asker struct {
 	up     *asker         // whose sub-agent it is; nil = the job's first agent
 	top    *asker         // the job's first agent; nil = not known yet
 	circle bool           // it comes from itself, or from one that does
+	seen   bool           // it has requests, and not just others that it started
 	endNS  int64          // when its result came back to its parent; noTime = not known, so nothing waits for it
 }
 
