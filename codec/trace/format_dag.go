@@ -89,12 +89,15 @@ func readDAG(l *loader, lines []heldLine) {
 	for _, c := range all {
 		if !c.named && len(c.turns) > 0 {
 			b.items, b.job = l.newItems(), c.name
-			b.send(c, dagStart{session: c.name})
+			before := b.again
+			if b.send(c, dagStart{session: c.name}); b.fault != nil {
+				b.again = before // nothing of the job is taken
+			}
 			l.takeRows(&b.items, c.line)
 		}
 	}
 	for _, c := range all {
-		if c.sent == 0 {
+		if c.sent == 0 && !b.full {
 			bad(c.line, &rowError{"no conversation that begins leads here", "one that no other forks or spawns begins, and its tree must be whole and without circles"})
 		}
 	}
@@ -106,6 +109,7 @@ type dagBuilder struct {
 	known map[string]*dagConversation
 	job   string
 	again dagSize // of what does not stand in the file: conversations sent again, and what was said before a fork
+	full  bool    // some of it was refused
 }
 
 // dagSize is a number of requests and the bytes of their messages.
@@ -132,12 +136,17 @@ const (
 func (b *dagBuilder) count(requests, bytes int) {
 	b.again.requests += requests
 	if b.again.requests > mostDAGRequests {
-		b.note(&rowError{fmt.Sprintf("conversations that are spawned again make more than %d further requests", mostDAGRequests), "let fewer conversations spawn each other"})
+		b.refuse(fmt.Sprintf("conversations that are spawned again make more than %d further requests", mostDAGRequests), "let fewer conversations spawn each other")
 	}
 	b.again.bytes += bytes
 	if b.again.bytes > mostDAGBytes {
-		b.note(&rowError{fmt.Sprintf("conversations that fork or are spawned again say more than %d MiB again", mostDAGBytes>>20), "let fewer of them say so much"})
+		b.refuse(fmt.Sprintf("conversations that fork or are spawned again say more than %d MiB again", mostDAGBytes>>20), "let fewer of them say so much")
 	}
+}
+
+func (b *dagBuilder) refuse(what, fix string) {
+	b.note(&rowError{what, fix})
+	b.full = true
 }
 
 // send makes the rows of a conversation, and of those that come from it. Ends are its last rows.
@@ -146,7 +155,7 @@ func (b *dagBuilder) send(c *dagConversation, from dagStart) []int64 {
 	case c.visiting:
 		b.note(&rowError{"conversation " + quote([]byte(c.name)) + " comes from itself", "a conversation must not fork or spawn one that it comes from"})
 	case from.depth > mostDAGDepth:
-		b.note(&rowError{fmt.Sprintf("conversations come from each other more than %d deep", mostDAGDepth), "let fewer conversations spawn or fork each other"})
+		b.refuse(fmt.Sprintf("conversations come from each other more than %d deep", mostDAGDepth), "let fewer conversations spawn or fork each other")
 	case len(c.turns) == 0:
 		b.note(&rowError{"conversation " + quote([]byte(c.name)) + " is bad itself", "mend its line"})
 	}
