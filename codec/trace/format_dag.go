@@ -128,7 +128,7 @@ type dagStart struct {
 // where one forks. So a file of 5 kB can describe any number of requests. These bound those that do not stand in it.
 const (
 	mostDAGRequests = 1 << 16
-	mostDAGBytes    = 1 << 30
+	mostDAGBytes    = 1 << 28
 	mostDAGDepth    = 1 << 12 // conversations that come from each other; see send, which calls itself for each
 )
 

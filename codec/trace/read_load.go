@@ -365,7 +365,7 @@ func (l *loader) settleTimes() {
 			}
 		}
 		if at == noTime {
-			l.faultIn(int32(i), "missing "+l.format.names[timestampField],
+			l.faultIn(int32(i), "missing "+cmp.Or(l.format.names[timestampField], "instant"),
 				"other rows have one: give it one too, or a delay after an earlier turn of its session")
 			continue
 		}
