@@ -85,26 +85,35 @@ func readDAG(l *loader, lines []heldLine) {
 			c.turns, c.sent = nil, 1
 		}
 	}
+	b := &dagBuilder{known: known}
 	for _, c := range all {
 		if !c.named && len(c.turns) > 0 {
-			b := &dagBuilder{l.newItems(), known, c.name}
-			b.send(c, dagStart{session: c.name})
+			b.items, b.job = l.newItems(), c.name
+			before := b.again
+			if b.send(c, dagStart{session: c.name}); b.fault != nil {
+				b.again = before // nothing of the job is taken
+			}
 			l.takeRows(&b.items, c.line)
 		}
 	}
 	for _, c := range all {
-		if c.sent == 0 {
+		if c.sent == 0 && !b.full {
 			bad(c.line, &rowError{"no conversation that begins leads here", "one that no other forks or spawns begins, and its tree must be whole and without circles"})
 		}
 	}
 }
 
-// dagBuilder makes the rows of a job.
+// dagBuilder makes the rows of a file, one job after the other.
 type dagBuilder struct {
 	items
 	known map[string]*dagConversation
 	job   string
+	again dagSize // of what does not stand in the file: conversations sent again, and what was said before a fork
+	full  bool    // some of it was refused
 }
+
+// dagSize is a number of requests and the bytes of their messages.
+type dagSize struct{ requests, bytes int }
 
 // dagStart is how a conversation begins.
 type dagStart struct {
@@ -115,22 +124,45 @@ type dagStart struct {
 	depth   int32
 }
 
-// mostDAGRows bounds the requests of a job: a line can be spawned by many, each of which may be spawned by many.
-const mostDAGRows = 1 << 20
+// A conversation can be spawned by many, each of which may be spawned by many, and all that was said before is said again
+// where one forks. So a file of 5 kB can describe any number of requests. These bound those that do not stand in it.
+const (
+	mostDAGRequests = 1 << 16
+	mostDAGBytes    = 1 << 28
+	mostDAGDepth    = 1 << 12 // conversations that come from each other; see send, which calls itself for each
+)
+
+// count counts what does not stand in the file, and refuses too much of it.
+func (b *dagBuilder) count(requests, bytes int) {
+	b.again.requests += requests
+	if b.again.requests > mostDAGRequests {
+		b.refuse(fmt.Sprintf("conversations that are spawned again make more than %d further requests", mostDAGRequests), "let fewer conversations spawn each other")
+	}
+	b.again.bytes += bytes
+	if b.again.bytes > mostDAGBytes {
+		b.refuse(fmt.Sprintf("conversations that fork or are spawned again say more than %d MiB again", mostDAGBytes>>20), "let fewer of them say so much")
+	}
+}
+
+func (b *dagBuilder) refuse(what, fix string) {
+	b.note(&rowError{what, fix})
+	b.full = true
+}
 
 // send makes the rows of a conversation, and of those that come from it. Ends are its last rows.
 func (b *dagBuilder) send(c *dagConversation, from dagStart) []int64 {
 	switch {
 	case c.visiting:
 		b.note(&rowError{"conversation " + quote([]byte(c.name)) + " comes from itself", "a conversation must not fork or spawn one that it comes from"})
-	case len(b.rows) >= mostDAGRows:
-		b.note(&rowError{fmt.Sprintf("more than %d requests come from it", mostDAGRows), "let fewer conversations spawn each other"})
+	case from.depth > mostDAGDepth:
+		b.refuse(fmt.Sprintf("conversations come from each other more than %d deep", mostDAGDepth), "let fewer conversations spawn or fork each other")
 	case len(c.turns) == 0:
 		b.note(&rowError{"conversation " + quote([]byte(c.name)) + " is bad itself", "mend its line"})
 	}
 	if b.fault != nil {
 		return nil
 	}
+	b.count(0, len(from.said))
 	c.visiting, c.sent = true, c.sent+1
 	spawn := func(name string, after []int64) []int64 { // a conversation that begins anew
 		child, session := b.known[name], b.job+"/"+name
@@ -143,16 +175,23 @@ func (b *dagBuilder) send(c *dagConversation, from dagStart) []int64 {
 		spawn(name, from.after)
 	}
 	joins := map[int][]int64{} // of turns: the rows of others that they wait for
-	said, ends, why := from.said, from.after, from.why
+	said, ends, why := slices.Clip(from.said), from.after, from.why
 	for at, turn := range c.turns {
 		if c.alone {
 			said = nil
 		}
-		said = append(comma(slices.Clone(said)), unquoted(turn.object.value("messages"))...)
+		messages := unquoted(turn.object.value("messages"))
+		if c.sent > 1 {
+			b.count(1, len(messages))
+		}
+		if b.fault != nil {
+			break
+		}
+		said = append(comma(said), messages...)
 		r := b.add()
 		b.setAll(r, turn.object, outputField, toolsField, extraField)
 		b.fault = inside(fmt.Sprintf("turns[%d]", at), b.fault)
-		r.verbatim.Kind, r.verbatim.Content = VerbatimMessages, said
+		r.verbatim.Kind, r.verbatim.Content = VerbatimMessages, slices.Clip(said)
 		if n := len(b.rows); n > 1 {
 			r.longer = bytes.HasPrefix(said, b.rows[n-2].verbatim.Content)
 		}
@@ -165,7 +204,10 @@ func (b *dagBuilder) send(c *dagConversation, from dagStart) []int64 {
 		for _, child := range turn.children {
 			if !child.fork {
 				joins[child.joinAt] = append(joins[child.joinAt], spawn(child.name, ends)...)
-			} else if last := b.send(b.known[child.name], dagStart{from.session, said, ends, Sequence, from.depth + 1}); !child.beside {
+				continue
+			}
+			last := b.send(b.known[child.name], dagStart{from.session, said, ends, Sequence, from.depth + 1})
+			if !child.beside {
 				forked = append(forked, last...)
 			}
 		}

@@ -121,7 +121,7 @@ func (r *row) readRecorded(o object) {
 	if len(a.named) > 0 && a.notBeforeNS == 0 || len(a.named) == 0 && r.seen.has(timestampField) && a.notBeforeNS <= r.timeNS {
 		a.notBeforeNS = noValue
 	}
-	a.cached, a.depth = int32(o.count("cached_tokens", maxTokens)), int32(o.count("depth", math.MaxInt32))
+	a.cached, a.depth = int32(o.count("cached_tokens", maxTokens)), int32(o.count("depth", mostDepth))
 }
 
 func appendAgentic(dst []byte, t *Trace, i int) []byte {

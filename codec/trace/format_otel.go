@@ -22,14 +22,15 @@ func otel() *format {
 		names: fieldNames{timestampField: "start_time", inputField: "gen_ai.usage.input_tokens", outputField: "gen_ai.usage.output_tokens",
 			sessionField: "session_id", messagesField: "gen_ai.input.messages", toolsField: "gen_ai.tool.definitions"},
 		known: func(keys []string) bool { return hasAny(keys, "resourceSpans", "spans") },
-		items: ofObject(readSpans),
+		items: ofObject(func(out *items, o object) { readSpans(out, o, "resourceSpans", "scopeSpans") }),
 	})
 }
 
-// readSpans takes the spans of an object, or of the objects in it.
-func readSpans(out *items, o object) {
-	for _, key := range []string{"resourceSpans", "scopeSpans"} {
-		o.each(key, func(_ int, inner object) { readSpans(out, inner) })
+// readSpans takes the spans of an object, or of the objects under some keys in it; those under later ones may stand in
+// those under earlier ones.
+func readSpans(out *items, o object, within ...string) {
+	for n, key := range within {
+		o.each(key, func(_ int, inner object) { readSpans(out, inner, within[n+1:]...) })
 	}
 	o.each("spans", func(_ int, span object) {
 		attributes := attributesOf(span)

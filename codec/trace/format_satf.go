@@ -59,26 +59,37 @@ func readSATF(out *items, o object) {
 		}
 	}
 	out.blocks = o.blocks("block_size_tokens")
-	parents := map[string]string{}
-	o.each("sessions", func(_ int, o object) { readSATFSession(out, o, parents) })
+	agents := map[string]*asker{}
+	o.each("sessions", func(_ int, o object) { readSATFSession(out, o, agents) })
 	for i := range out.rows {
 		r := &out.rows[i]
 		out.l.scopes.renumber("", r.ids)
-		for up := parents[r.agent.job]; up != "" && r.agent.depth <= int32(len(parents)); up = parents[up] {
-			r.agent.job = up
-			r.agent.depth++
+		a := agents[r.agent.job]
+		if a.climb(); a.circle {
+			o.fail("the parents of session "+quote([]byte(a.name))+" lead back to themselves", "a job begins with a session without a parent")
 		}
+		r.agent.job, r.agent.depth = a.top.name, a.depth
 	}
 	out.l.scopes.forget("")
 }
 
 // readSATFSession reads what one agent did, and notes the session that started it.
-func readSATFSession(out *items, o object, parents map[string]string) {
+func readSATFSession(out *items, o object, agents map[string]*asker) {
 	name := o.name("session_id", "it names the agent")
-	if _, twice := parents[name]; twice {
+	agent := func(name string) *asker {
+		if agents[name] == nil {
+			agents[name] = &asker{name: name}
+		}
+		return agents[name]
+	}
+	a := agent(name)
+	if a.seen {
 		o.fail("session_id "+quote([]byte(name))+" is the name of an earlier session too", "each needs a name of its own")
 	}
-	parents[name] = ofDynamo(o).textOr("parent_session_id", "")
+	a.seen = true
+	if parent := ofDynamo(o).textOr("parent_session_id", ""); parent != "" {
+		a.up = agent(parent)
+	}
 	if _, twice := out.l.agents.jobs.numbers[name]; twice {
 		o.fail("session_id "+quote([]byte(name))+" is the name of a job in another document", "replay the documents by themselves")
 	}
@@ -109,7 +120,7 @@ func readSATFSession(out *items, o object, parents map[string]string) {
 		if n.row < 0 || !o.ok() {
 			continue
 		}
-		o.note(settleNode(nodes, at))
+		o.note(out.settleNode(nodes, at, 0))
 		r := &out.rows[n.row]
 		r.agent.notBeforeNS, r.agent.dependencies = n.boundNS, []Dependency{}
 		for _, on := range slices.Sorted(maps.Keys(n.after)) {
@@ -146,13 +157,15 @@ func readSATFNode(out *items, o object, session string) *satfNode {
 func ofDynamo(o object) object { return o.in("extensions").in("nvidia.dynamo") }
 
 // settleNode finds for which requests a node waits: over tools, whose work and delays add up along each path.
-func settleNode(nodes []*satfNode, at int) error {
+func (m *items) settleNode(nodes []*satfNode, at, depth int) error {
 	n := nodes[at]
 	switch {
 	case n.after != nil:
 		return nil
 	case n.asked:
 		return &rowError{"edges lead from the node " + quote([]byte(n.id)) + " back to itself", "leave one edge of the circle out"}
+	case depth > mostDepth:
+		return &rowError{fmt.Sprintf("a path leads to the node over more than %d of tools", mostDepth), "leave some of them out"}
 	}
 	n.asked = true
 	after := map[int32]int64{}
@@ -162,7 +175,10 @@ func settleNode(nodes []*satfNode, at int) error {
 			after[from.row] = max(after[from.row], e.delayNS)
 			continue
 		}
-		if err := settleNode(nodes, e.node); err != nil {
+		if err := m.settleNode(nodes, e.node, depth+1); err != nil {
+			return err
+		}
+		if err := m.l.refuseWaits(len(from.after), m.first+len(m.rows)); err != nil {
 			return err
 		}
 		for row, delay := range from.after {

@@ -69,7 +69,10 @@ func readWeka(out *items, o object) {
 	}
 	out.l.scopes.forget(main.name)
 	out.early = int64(time.Second) // some instants of the public set are whole seconds
-	out.linkRequests(main)
+	waits := out.l.waits
+	if out.linkRequests(main); out.fault != nil { // nothing of the trace is taken
+		out.l.waits = waits
+	}
 }
 
 // wekaJob is the main agent of a trace, with a name that no other has. It notes the scope of the trace's ids.
@@ -122,28 +125,45 @@ func wekaSpan(o object, key string, digits int) int64 {
 
 // wekaSubAgent reads a sub-agent, whose requests have times of their own.
 func wekaSubAgent(out *items, parent *asker, o object) mark {
+	sub := &asker{depth: parent.depth + 1}
+	if sub.depth > mostNested {
+		o.fail(fmt.Sprintf("sub-agents are nested more than %d deep", mostNested), "let fewer start each other")
+		return mark{}
+	}
 	name := "subagent-" + strconv.Itoa(len(parent.subs)+1)
 	if o.has("agent_id") {
 		name = o.name("agent_id", "it names the sub-agent")
 	}
-	sub := &asker{name: parent.name + "/" + name, depth: parent.depth + 1}
-	for n := 2; slices.ContainsFunc(parent.subs, func(s *asker) bool { return s.name == sub.name }); n++ {
-		sub.name = fmt.Sprintf("%s/%s~%d", parent.name, name, n)
-	}
+	sub.name = parent.nameSub(parent.name + "/" + name)
 	parent.subs = append(parent.subs, sub)
 	o.need("t", "it is the time of the sub-agent")
 	return mark{sub, wekaSpan(o, "t", 9), wekaSpan(o, "duration_ms", 6), wekaRequests(out, sub, o)}
 }
 
+// nameSub is a name for a sub-agent that none before has: the one that is asked for, or that with a number behind it.
+func (a *asker) nameSub(asked string) string {
+	if a.named == nil {
+		a.named = map[string]int{}
+	}
+	name := asked
+	for a.named[name] > 0 {
+		a.named[asked]++
+		name = fmt.Sprintf("%s~%d", asked, a.named[asked])
+	}
+	a.named[name]++
+	return name
+}
+
 // place gives the requests of an agent's sub-agents, and of theirs, instants of the whole trace. The agent's own have
 // such already; its marks count from base.
 func (m *items) place(agent *asker, base int64, marks []mark) {
+	own := m.timesOf(agent)
 	for _, s := range marks {
 		if base > maxSpanNS || base < -maxSpanNS {
 			m.note(&rowError{"the times of nested sub-agents add up to more than 36 years", "check t and duration_ms"})
 			return
 		}
-		g := m.placeOf(agent, base, s)
+		g := m.placeOf(own, base, s)
 		for _, i := range s.agent.rows {
 			m.rows[i].timeNS += g.shift
 		}
@@ -157,6 +177,25 @@ func (m *items) place(agent *asker, base int64, marks []mark) {
 	}
 }
 
+// times are when the requests of an agent began and ended, each in order.
+type times struct{ begins, ends []int64 }
+
+func (m *items) timesOf(a *asker) (own times) {
+	for _, i := range a.rows {
+		own.begins = append(own.begins, m.rows[i].timeNS)
+		own.ends = append(own.ends, m.rows[i].endNS())
+	}
+	slices.Sort(own.begins)
+	slices.Sort(own.ends)
+	return own
+}
+
+// anyFrom reports whether one of some instants in order lies from one instant on and before another.
+func anyFrom(at []int64, from, before int64) bool {
+	n, _ := slices.BinarySearch(at, from)
+	return n < len(at) && at[n] < before
+}
+
 // guess is where a sub-agent may lie: when it began and ended, and what is added to the times of its requests.
 type guess struct {
 	begin, end, shift int64
@@ -166,7 +205,7 @@ type guess struct {
 // placeOf decides what the instant of a sub-agent is. Its requests must lie between its begin and its end. Then it
 // begins at the end of a request of its parent, and the next request of the parent comes after its end. Of 48 sub-agents
 // of the public set 44 have a duration, and the first guess meets all three. The other 4 began at their instant.
-func (m *items) placeOf(parent *asker, base int64, s mark) guess {
+func (m *items) placeOf(parent times, base int64, s mark) guess {
 	at, took, end, sure := base+s.atNS, s.tookNS, int64(math.MaxInt64), &m.l.SubAgents
 	var guesses []guess
 	if took >= 0 {
@@ -184,10 +223,10 @@ func (m *items) placeOf(parent *asker, base int64, s mark) guess {
 		if first+g.shift >= g.begin-soon && (g.end == math.MaxInt64 || last+g.shift <= g.end+soon) {
 			fit += 4
 		}
-		if slices.ContainsFunc(parent.rows, func(i int32) bool { d := m.rows[i].endNS() - g.begin; return -soon <= d && d <= soon }) {
+		if anyFrom(parent.ends, g.begin-soon, g.begin+soon+1) {
 			fit += 2
 		}
-		if !slices.ContainsFunc(parent.rows, func(i int32) bool { return m.rows[i].timeNS > g.begin && m.rows[i].timeNS < g.end-soon }) {
+		if !anyFrom(parent.begins, g.begin+1, g.end-soon) {
 			fit++
 		}
 		if fit > most {

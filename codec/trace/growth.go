@@ -78,32 +78,42 @@ func (l *loader) growIDs(order []int32) {
 // continued finds the row that each row continues, noValue for none. Where it is not said, it is the nearest row before
 // in its conversation whose answer had ended.
 func (l *loader) continued(order []int32) []int32 {
-	from := make([]int32, len(l.ArrivalNS))
-	said := map[int64][]int32{} // rows of conversations so far
-	for _, i := range order {
-		from[i] = noValue
-		if !l.growths[i].counted {
-			continue
+	from := slices.Repeat([]int32{noValue}, len(l.ArrivalNS))
+	place := make([]int, len(from)) // in order
+	var counted []int32             // rows in the order in which their answers ended
+	for n, i := range order {
+		if place[i] = n; l.growths[i].counted {
+			counted = append(counted, i)
 		}
-		session := noSession(int(l.Row[i]))
-		if l.Session != nil {
-			session = l.Session[i]
+	}
+	ended := slices.Clone(counted)
+	slices.SortStableFunc(ended, func(a, b int32) int { return cmp.Compare(l.endOf(a), l.endOf(b)) })
+	latest := map[int64]int32{} // of those that had ended, the row of a conversation that came last
+	for _, i := range counted {
+		for len(ended) > 0 && place[ended[0]] < place[i] && l.endOf(ended[0]) <= l.ArrivalNS[i] {
+			session := l.sessionOf(ended[0])
+			if b, known := latest[session]; !known || place[b] < place[ended[0]] {
+				latest[session] = ended[0]
+			}
+			ended = ended[1:]
 		}
 		if number := l.growths[i].from; number >= 0 {
 			if at, found := slices.BinarySearch(l.Row, int32(number)); found && !l.unusable[int32(at)] {
 				from[i] = int32(at)
 			}
-		} else if number == fromBefore {
-			for _, b := range slices.Backward(said[session]) {
-				if l.endOf(b) <= l.ArrivalNS[i] {
-					from[i] = b
-					break
-				}
-			}
+		} else if b, known := latest[l.sessionOf(i)]; known && number == fromBefore {
+			from[i] = b
 		}
-		said[session] = append(said[session], i)
 	}
 	return from
+}
+
+// sessionOf is the number of a row's conversation, one of its own where it has none.
+func (l *loader) sessionOf(i int32) int64 {
+	if l.Session != nil {
+		return l.Session[i]
+	}
+	return noSession(int(l.Row[i]))
 }
 
 // endOf is when the answer to a row ended. A request that is not known to have taken any time took none.

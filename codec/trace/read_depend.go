@@ -62,31 +62,41 @@ func (l *loader) dependsOn(on int64) (row int32, name string) {
 func (l *loader) orderDependencies() {
 	d, n := l.dependencies, len(l.ArrivalNS)
 	looked := make([]int32, n) // dependencies of a row so far; none is left when it is in the order
-	state := make([]byte, n)   // 'p' = on the path, 'o' = in the order
+	place := make([]int32, n)  // on the path, from 1; 0 = not seen, inOrder = in the order
+	back := make([]int32, n)   // of a row on the path: the first place to which dependencies lead back from it, or from one after it
 	order := make([]int32, 0, n)
+	const inOrder = math.MaxInt32
 	var path []int32 // each depends on the next one
-	for i := range n {
-		if state[i] == 0 {
-			path, state[i] = append(path, int32(i)), 'p'
+	enter := func(i int32) {
+		path = append(path, i)
+		place[i], back[i] = int32(len(path)), inOrder
+	}
+	for i := range int32(n) {
+		if place[i] == 0 {
+			enter(i)
 		}
 		for len(path) > 0 {
 			at := path[len(path)-1]
 			list := d.row(int(at))[looked[at]:]
-			if len(list) == 0 {
-				path, state[at] = path[:len(path)-1], 'o'
-				order = append(order, at)
+			if len(list) > 0 {
+				looked[at]++
+				if on := int32(list[0].On); on >= 0 && place[on] == 0 {
+					enter(on)
+				} else if on >= 0 {
+					back[at] = min(back[at], place[on])
+				}
 				continue
 			}
-			looked[at]++
-			switch on := int32(list[0].On); {
-			case on < 0 || state[on] == 'o':
-			case state[on] == 0:
-				path, state[on] = append(path, on), 'p'
-			default:
-				for _, in := range path[slices.Index(path, on):] {
-					l.faultIn(in, "dependencies lead from the row back to itself", "a request depends on earlier ones: leave one dependency of the circle out")
-				}
+			if back[at] <= place[at] {
+				l.faultIn(at, "dependencies lead from the row back to itself", "a request depends on earlier ones: leave one dependency of the circle out")
 			}
+			path = path[:len(path)-1]
+			if len(path) > 0 {
+				before := path[len(path)-1]
+				back[before] = min(back[before], back[at])
+			}
+			place[at] = inOrder
+			order = append(order, at)
 		}
 	}
 	l.agents.order = order
@@ -155,10 +165,10 @@ func sumOf(at int64, durations ...int64) int64 {
 
 // settleDependencies makes faults of rows that came before what they depend on, and has rows that depended on one that
 // is left out depend on what that one depended on. Rows have their numbers in the file from here on.
-func (l *loader) settleDependencies() {
+func (l *loader) settleDependencies() (err error) {
 	d := l.dependencies
 	if d == nil {
-		return
+		return nil
 	}
 	for i := range d.rows {
 		for _, w := range d.row(i) {
@@ -169,8 +179,10 @@ func (l *loader) settleDependencies() {
 		}
 	}
 	if len(l.unusable) > 0 {
-		l.dependencies = l.bridged()
-		d = l.dependencies
+		if d, err = l.bridged(); err != nil {
+			return err
+		}
+		l.dependencies = d
 	}
 	for i := range d.rows {
 		list := d.row(i)
@@ -178,21 +190,28 @@ func (l *loader) settleDependencies() {
 			list[j].On = int64(l.Row[list[j].On])
 		}
 	}
+	return nil
 }
 
 // bridged is the dependencies without rows that are left out.
-func (l *loader) bridged() *listStore[Dependency] {
+func (l *loader) bridged() (*listStore[Dependency], error) {
 	d, out := l.dependencies, new(listStore[Dependency])
 	lists := make([][]Dependency, len(d.rows))
 	for _, i := range l.agents.order {
+		known := map[Dependency]bool{}
 		for _, w := range d.row(int(i)) {
 			if w.On >= 0 && !l.unusable[int32(w.On)] {
 				lists[i] = append(lists[i], w)
+				known[w] = true
 			} else if w.On >= 0 && w.On != int64(i) {
+				if err := l.refuseWaits(len(lists[w.On]), len(d.rows)); err != nil {
+					return nil, l.refuseAt(i, err.Error(), "mend the rows that are left out")
+				}
 				for _, before := range lists[w.On] {
 					before.Relation, before.DelayNS = w.Relation, bridgedDelay(before, w, l.TookNS)
-					if !slices.Contains(lists[i], before) {
+					if !known[before] {
 						lists[i] = append(lists[i], before)
+						known[before] = true
 					}
 				}
 			}
@@ -204,7 +223,7 @@ func (l *loader) bridged() *listStore[Dependency] {
 		}
 		out.add(list)
 	}
-	return out
+	return out, nil
 }
 
 // bridgedDelay is the delay over a row that is left out: w is on that row, which itself waits for before.
@@ -224,5 +243,15 @@ func (l *loader) faultIn(i int32, what, fix string) {
 		l.unusable = make(map[int32]bool)
 	}
 	l.unusable[i] = true
-	l.fault(Fault{File: l.files[l.fileOf(l.Row[i])].name, Line: int(l.line[i]), What: what, Fix: fix})
+	l.fault(l.faultAt(i, what, fix))
+}
+
+// faultAt is a fault at a row that was kept.
+func (l *loader) faultAt(i int32, what, fix string) Fault {
+	return Fault{File: l.files[l.fileOf(l.Row[i])].name, Line: int(l.line[i]), What: what, Fix: fix}
+}
+
+// refuseAt is the error for a fault at a row that was kept, without which the file cannot be read either.
+func (l *loader) refuseAt(i int32, what, fix string) error {
+	return &LintError{Faults: []Fault{l.faultAt(i, what, fix)}}
 }

@@ -14,11 +14,15 @@ func (l *loader) finish() (*Trace, error) {
 	if l.format != nil && l.format.has(chatField) {
 		l.Session = l.resolveSessions()
 	}
-	l.linkAgents()
+	if err := l.linkAgents(); err != nil {
+		return nil, err
+	}
 	l.resolveDependencies()
 	l.derive()
 	l.settleTimes()
-	l.settleDependencies()
+	if err := l.settleDependencies(); err != nil {
+		return nil, err
+	}
 	if err := l.refuseFaults(); err != nil {
 		return nil, err
 	}

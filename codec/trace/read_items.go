@@ -18,6 +18,7 @@ type items struct {
 	blocks int // tokens that a block id stands for, where the object says it; 0 = as before
 	fault  error
 	early  int64 // see linkRequests
+	last   int32 // row of the last wait, or of the first fault of waits
 }
 
 // set notes a field of a row, as it stands in a plain one. The format's names are for messages.

@@ -61,6 +61,7 @@ type loader struct {
 	endpointAt string // where the first row is that names Endpoint
 	agents     agentNames
 	scopes     idScopes
+	waits      int            // what requests wait for that the file does not say itself, see refuseWaits
 	said       int            // tokens that a block id stands for, as a file says it; 0 = none said so yet
 	held       []heldLine     // of the file being read
 	growths    []growth       // nil as long as no prompt is known by its length alone
@@ -364,7 +365,7 @@ func (l *loader) settleTimes() {
 			}
 		}
 		if at == noTime {
-			l.faultIn(int32(i), "missing "+l.format.names[timestampField],
+			l.faultIn(int32(i), "missing "+cmp.Or(l.format.names[timestampField], "instant"),
 				"other rows have one: give it one too, or a delay after an earlier turn of its session")
 			continue
 		}

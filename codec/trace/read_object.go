@@ -23,21 +23,36 @@ type member struct {
 	value []byte
 }
 
+// fewMembers are compared with a key one by one; a map of more is faster.
+const fewMembers = 32
+
 // membersOf takes an object apart. A key that occurs twice is an error.
 func membersOf(text []byte) ([]member, error) {
 	var all []member
+	var known map[string]bool // keys so far; nil as long as they are few
 	s := scan(text)
 	err := s.object(func(key []byte) error {
-		for _, m := range all {
-			if m.key == string(key) {
-				return &rowError{m.key + " occurs twice", "keep one of them"}
+		if len(all) == fewMembers {
+			known = map[string]bool{}
+			for _, m := range all {
+				known[m.key] = true
 			}
+		}
+		twice := known[string(key)]
+		if known == nil {
+			twice = slices.ContainsFunc(all, func(m member) bool { return m.key == string(key) })
+		}
+		if twice {
+			return &rowError{string(key) + " occurs twice", "keep one of them"}
 		}
 		from := s.At
 		if err := s.skip(); err != nil {
 			return err
 		}
 		all = append(all, member{string(key), s.Data[from:s.At]})
+		if known != nil {
+			known[string(key)] = true
+		}
 		return nil
 	})
 	return all, err

@@ -20,17 +20,19 @@ func prepareAgentic(t *Trace) (ready *Trace, head []byte) {
 	out.agentic = &agenticRows{graph: t.Graph(t.Len())}
 	job, n := t.JobNumbers()
 	out.agentic.job, out.agentic.plays = job, make([]string, n)
-	taken := map[string]bool{}
+	taken := map[string]int{} // names, and how many asked for each
 	for i, j := range job {
 		if out.agentic.plays[j] != "" {
 			continue
 		}
 		name := cmp.Or(t.JobName(i), "row-"+strconv.Itoa(int(t.Row[i])))
 		free := name
-		for again := 2; taken[free]; again++ {
-			free = fmt.Sprintf("%s~%d", name, again)
+		for taken[free] > 0 {
+			taken[name]++
+			free = fmt.Sprintf("%s~%d", name, taken[name])
 		}
-		out.agentic.plays[j], taken[free] = free, true
+		out.agentic.plays[j] = free
+		taken[free]++
 	}
 	scope := "local"
 	if t.sharedBetween(job, n) {

@@ -71,6 +71,7 @@ func agents(t *trace.Trace, o Options, p *pictures) *Agents {
 func (a *Agents) jobs(t *trace.Trace, rows [][]int32, assumed sched.Assumed, p *pictures) {
 	var requests, subAgents, atOnce, spans, idle []int64
 	var within, tokens, idleSum, spanSum int64
+	blocks := t.BlockRefs() > 0
 	for _, job := range rows {
 		subs, span := map[int64]bool{}, jobSpan(t, job, assumed)
 		cache := kvcache.NewInfinite(max(1, t.BlockTokens), 1)
@@ -78,7 +79,7 @@ func (a *Agents) jobs(t *trace.Trace, rows [][]int32, assumed sched.Assumed, p *
 			if t.Depth != nil && t.Depth[i] > 0 {
 				subs[t.Session[i]] = true
 			}
-			if n := int(t.InputTokens[i]); t.BlockRefs() > 0 && t.Verbatim(int(i)).Kind == trace.NoVerbatim {
+			if n := int(t.InputTokens[i]); blocks && t.Verbatim(int(i)).Kind == trace.NoVerbatim {
 				within, tokens = within+int64(cache.Expected(t.Blocks(int(i)), n, 0, n+1)), tokens+int64(n)
 			}
 		}
