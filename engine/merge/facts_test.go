@@ -15,7 +15,8 @@ import (
 // oneMachine is what one machine would say of a fact in place of several, by its key in summary.json; it is written by hand, and knows no tags.
 // Of a distribution no machine can say anything: it is that of the machine with the largest p99.
 var oneMachine = map[string]string{
-	"connections.dialled": "total", "connections.not_ready": "total", "connections.max_wait_ms": "largest", "connections.closed_idle": "total", "connections.no_resources": "total",
+	"connections.dialled": "total", "connections.not_ready": "total", "connections.max_wait_ms": "largest", "connections.closed_idle": "total", "connections.closed_early": "total",
+	"connections.no_resources": "total",
 	"writes.whole": "total", "writes.partial": "total",
 	"client.cpu_s": "total", "client.max_rss_bytes": "largest", "client.gc_cycles": "total", "client.senders": "total", "client.sender_process": "all", "client.realtime": "all",
 	"client.spin_us": "largest", "client.load_s": "largest", "client.prebuild_s": "largest", "client.wire_bytes": "total", "client.answer_wait_s": "total", "client.receive_lag_us": "worst",
