@@ -17,7 +17,7 @@ import (
 var oneMachine = map[string]string{
 	"connections.dialled": "total", "connections.not_ready": "total", "connections.max_wait_ms": "largest", "connections.closed_idle": "total", "connections.closed_early": "total",
 	"connections.no_resources": "total",
-	"writes.whole": "total", "writes.partial": "total",
+	"writes.whole":             "total", "writes.partial": "total",
 	"client.cpu_s": "total", "client.max_rss_bytes": "largest", "client.gc_cycles": "total", "client.senders": "total", "client.sender_process": "all", "client.realtime": "all",
 	"client.spin_us": "largest", "client.load_s": "largest", "client.prebuild_s": "largest", "client.wire_bytes": "total", "client.answer_wait_s": "total", "client.receive_lag_us": "worst",
 	"client.stolen_s": "total", "client.stolen_share": "largest", "client.stolen_share_worst_second": "largest", "client.stolen_by_time": "unknown",
