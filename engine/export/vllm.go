@@ -158,9 +158,7 @@ func newVLLMRequest(r *record.Record) vllmRequest {
 	v := vllmRequest{planned: r.PlannedNS, row: r.Row, ok: r.Outcome == record.OK}
 	ttft := spanNS(r.SentNS, r.FirstTokenNS) / 1e9
 	v.values = [vllmColumns]float64{
-		inputLen: promptTokens(
-			r,
-		),
+		inputLen:   promptTokens(r),
 		startTime:  count(startNS(r)) / 1e9,
 		queueTime:  spanNS(r.PlannedNS, r.SentNS) / 1e9,
 		firstToken: ttft,
@@ -173,7 +171,7 @@ func newVLLMRequest(r *record.Record) vllmRequest {
 		}
 		return v
 	}
-	output, latency := count(r.CompletionTokens), latencyNS(r)/1e9
+	output, latency := outputTokens(r), latencyNS(r)/1e9
 	v.values[outputLen], v.values[endToEnd] = output, latency
 	if !(output < 2 || r.AtOnce()) {
 		v.values[perToken] = (latency - ttft) / (output - 1)
