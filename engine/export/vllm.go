@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // The keys and formulas are those of `vllm bench serve --save-result --save-detailed`: github.com/vllm-project/vllm,
@@ -193,27 +194,15 @@ func (all vllmRequests) column(c vllmColumn) []float64 {
 }
 
 // mostAtOnce is the largest number of requests in flight at a time; one that ends as another starts is not.
-func (all vllmRequests) mostAtOnce() (most int) {
-	type event struct {
-		at    float64
-		delta int
-	}
-	events := make([]event, 0, 2*len(all))
+func (all vllmRequests) mostAtOnce() int {
+	var starts, ends []float64
 	for i := range all {
-		if start, latency := all[i].values[startTime], all[i].values[endToEnd]; known(start) && known(latency) {
-			events = append(events, event{start, 1}, event{start + latency, -1})
+		start, latency := all[i].values[startTime], all[i].values[endToEnd]
+		if known(start) && known(latency) {
+			starts, ends = append(starts, start), append(ends, start+latency)
 		}
 	}
-	slices.SortFunc(
-		events,
-		func(a, b event) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.delta, b.delta)) },
-	)
-	now := 0
-	for _, e := range events {
-		now += e.delta
-		most = max(most, now)
-	}
-	return most
+	return stats.MostAtOnce(starts, ends)
 }
 
 // detail adds a list for each quantity, with a place for each request. The gaps of single requests and the texts are not kept.
