@@ -89,7 +89,7 @@ func (s *server) serve(listener int, log, bodies string) (err error) {
 		s.bodies = bufio.NewWriterSize(f, 1<<20)
 	}
 	for _, fd := range []int{listener, s.timer} {
-		if err := s.watch(fd, unix.EPOLLIN); err != nil {
+		if err := s.watch(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN); err != nil {
 			return err
 		}
 	}
@@ -142,8 +142,9 @@ func listen(address string) (fd int, err error) {
 	return fd, err
 }
 
-func (s *server) watch(fd int, events uint32) error {
-	return unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
+// watch adds a descriptor, or changes (op) what it is watched for.
+func (s *server) watch(op, fd int, events uint32) error {
+	return unix.EpollCtl(s.epoll, op, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
 }
 
 func (s *server) accept(listener int) {
@@ -154,7 +155,7 @@ func (s *server) accept(listener int) {
 		}
 		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
-		if s.watch(fd, unix.EPOLLIN|unix.EPOLLRDHUP) != nil {
+		if s.watch(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN|unix.EPOLLRDHUP) != nil {
 			_ = unix.Close(fd)
 			continue
 		}
