@@ -177,7 +177,7 @@ func completions() kind {
 	return k
 }
 
-// openAI is what completions and chat have in common; vLLM and SGLang take min_tokens and ignore_eos.
+// openAI is what completions and chat have in common, and responses but for its form; vLLM and SGLang take min_tokens and ignore_eos.
 func openAI(name, path string) kind {
 	return kind{
 		name:  name,

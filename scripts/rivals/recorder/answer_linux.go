@@ -28,7 +28,6 @@ func (h *dueHeap) Pop() any {
 	*h = old[:len(old)-1]
 	return last
 }
-func (h *dueHeap) pop() due { return heap.Pop(h).(due) }
 
 // send sends the next token of c, or the whole of an answer that is not streamed.
 func (s *server) send(c *conn) {

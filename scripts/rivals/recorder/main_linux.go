@@ -9,6 +9,7 @@ package main
 
 import (
 	"bufio"
+	"container/heap"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -166,7 +167,7 @@ func (s *server) accept(listener int) {
 // release sends every token whose instant has come, and sets the timer to the next instant.
 func (s *server) release() error {
 	for len(s.due) > 0 && s.due[0].at <= now() {
-		s.send(s.due.pop().c)
+		s.send(heap.Pop(&s.due).(due).c)
 	}
 	var next unix.ItimerSpec // zero disarms
 	if len(s.due) > 0 {
