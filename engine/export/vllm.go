@@ -109,12 +109,15 @@ func (r *results) vllmTotals(out map[string]any, all vllmRequests) {
 
 // vllmLatencies adds the four distributions.
 func (r *results) vllmLatencies(out map[string]any, ok vllmRequests) {
-	for name, c := range map[string]vllmColumn{"ttft": firstToken, "tpot": perToken, "e2el": endToEnd} {
-		s := newSample(ok.column(c))
+	put := func(name string, seconds []float64) {
+		s := newSample(seconds)
 		putLatency(out, name, 1e3*s.mean(), 1e3*s.deviation(), func(q float64) float64 { return 1e3 * s.percentile(q) })
 	}
+	for name, c := range map[string]vllmColumn{"ttft": firstToken, "tpot": perToken, "e2el": endToEnd} {
+		put(name, ok.column(c))
+	}
 	if r.gaps == nil {
-		putLatency(out, "itl", math.NaN(), math.NaN(), func(float64) float64 { return math.NaN() })
+		put("itl", nil)
 		return
 	}
 	s := r.chunkStats() // from histograms: within 0.1 %, and by nearest rank
