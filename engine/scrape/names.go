@@ -96,16 +96,7 @@ func families() []family {
 			{GenerationTokens, "trtllm_generation_tokens_total"},
 			{Requests, "trtllm_request_success_total"},
 		}),
-		// Triton, usually on port 8002: README.md of triton-inference-server/tensorrtllm_backend (section Triton Metrics),
-		// docs/user_guide/metrics.md of triton-inference-server/server. A request passes several models of an ensemble, so the
-		// busiest model counts.
-		[]family{
-			{engine: "triton", of: Running, name: "nv_trt_llm_request_metrics", label: "request_type", value: "scheduled"},
-			{engine: "triton", of: Waiting, name: "nv_trt_llm_request_metrics", label: "request_type", value: "waiting"},
-			{engine: "triton", of: Waiting, name: "nv_inference_pending_request_count", most: true},
-			{engine: "triton", of: KVUsage, name: "nv_trt_llm_kv_cache_block_metrics", label: "kv_cache_block_type", value: "fraction"},
-			{engine: "triton", of: Requests, name: "nv_inference_request_success", most: true},
-		},
+		tritonFamilies(),
 		// Dynamo's frontend: docs/observability/metrics.md of ai-dynamo/dynamo. Those in flight include those in its queue.
 		summed("dynamo", []named{
 			{Running, "dynamo_frontend_inflight_requests"},
@@ -121,6 +112,19 @@ func families() []family {
 			{engine: "dcgm", of: GPUPower, name: "DCGM_FI_DEV_POWER_USAGE", by: "UUID"},
 		},
 	)
+}
+
+// tritonFamilies are those of Triton, usually on port 8002: README.md of triton-inference-server/tensorrtllm_backend (section Triton Metrics),
+// docs/user_guide/metrics.md of triton-inference-server/server. A request passes several models of an ensemble, so the
+// busiest model counts.
+func tritonFamilies() []family {
+	return []family{
+		{engine: "triton", of: Running, name: "nv_trt_llm_request_metrics", label: "request_type", value: "scheduled"},
+		{engine: "triton", of: Waiting, name: "nv_trt_llm_request_metrics", label: "request_type", value: "waiting"},
+		{engine: "triton", of: Waiting, name: "nv_inference_pending_request_count", most: true},
+		{engine: "triton", of: KVUsage, name: "nv_trt_llm_kv_cache_block_metrics", label: "kv_cache_block_type", value: "fraction"},
+		{engine: "triton", of: Requests, name: "nv_inference_request_success", most: true},
+	}
 }
 
 // named is a name whose series are summed.
