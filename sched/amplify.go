@@ -204,13 +204,11 @@ func (a *Amplified) sort() {
 		order[i] = int32(i)
 	}
 	slices.SortFunc(order, func(x, y int32) int {
-		switch {
-		case a.ArrivalNS[x] != a.ArrivalNS[y]:
-			return cmp.Compare(a.ArrivalNS[x], a.ArrivalNS[y])
-		case a.Source[x] != a.Source[y]:
-			return cmp.Compare(a.Source[x], a.Source[y])
-		}
-		return cmp.Compare(a.Clone[x], a.Clone[y])
+		return cmp.Or(
+			cmp.Compare(a.ArrivalNS[x], a.ArrivalNS[y]),
+			cmp.Compare(a.Source[x], a.Source[y]),
+			cmp.Compare(a.Clone[x], a.Clone[y]),
+		)
 	})
 	out := Amplified{make([]int32, len(order)), make([]int32, len(order)), make([]int64, len(order))}
 	for i, from := range order {

@@ -55,11 +55,10 @@ func (a Arrivals) Instants(n int) ([]int64, error) {
 	}
 	meanNS := 1e9 / a.Rate.To
 	gaps := gaps{
-		rng:     rand.NewPCG(a.Seed, arrivalStream),
-		process: a.Process,
-		shape:   a.Burstiness,
-		meanNS:  meanNS,
-		gridNS:  grid(meanNS),
+		Arrivals: a,
+		rng:      rand.NewPCG(a.Seed, arrivalStream),
+		meanNS:   meanNS,
+		gridNS:   grid(meanNS),
 	}
 	at := make([]int64, n)
 	due := 0.0 // at a steady rate; sums of whole ns are exact up to 104 days
@@ -99,11 +98,10 @@ func (a Arrivals) Validate() error {
 
 // gaps draws independent gaps.
 type gaps struct {
-	rng     *rand.PCG
-	process Process
-	shape   float64
-	meanNS  float64
-	gridNS  float64
+	Arrivals
+	rng    *rand.PCG
+	meanNS float64
+	gridNS float64
 }
 
 // grid returns what gaps are rounded to, at most a thousandth of the mean: whole microseconds, or ns above 1,000 requests a second. So
@@ -118,8 +116,8 @@ func grid(meanNS float64) float64 {
 // next returns the next gap, whole ns. It uses the generator's bits itself: the sequence must not change with Go's releases.
 func (g *gaps) next() float64 {
 	var gap float64 // in means
-	if g.process == Gamma {
-		gap = g.gamma(g.shape) / g.shape
+	if g.Process == Gamma {
+		gap = g.gamma(g.Burstiness) / g.Burstiness
 	} else {
 		gap = -math.Log(g.uniform())
 	}

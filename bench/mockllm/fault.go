@@ -97,14 +97,15 @@ func findFault(kind FaultKind) (faultArg, bool) {
 func FaultNames() []string {
 	var names []string
 	for _, a := range faultArgs() {
+		name := string(a.kind)
 		switch {
 		case a.none:
-			names = append(names, string(a.kind))
 		case a.duration:
-			names = append(names, string(a.kind)+":DURATION")
+			name += ":DURATION"
 		default:
-			names = append(names, string(a.kind)+":N")
+			name += ":N"
 		}
+		names = append(names, name)
 	}
 	return names
 }

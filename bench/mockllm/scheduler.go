@@ -208,7 +208,7 @@ func (s *scheduler) admit(r *reply, now int64) bool {
 	}
 	s.running++
 	r.start(max(now, r.arrivedNS), cached)
-	r.lease.prefillNS, r.lease.prefills = r.due, true
+	r.lease.prefills = true
 	s.add(&r.lease.ready, event{at: r.due, lease: r.lease})
 	return true
 }
@@ -261,11 +261,10 @@ type lease struct {
 	sent           int      // tokens of the answer that came; written once, before it is in scheduler.ends
 	prompt, output int      // tokens
 
-	blocks    []int32 // what it holds of a limited pool: the prompt's blocks in order, then its output's
-	found     int     // how many of them were there before it
-	prefillNS int64   // when its prompt's own blocks can be found
-	prefills  bool    // that is still to come
-	ended     bool
+	blocks   []int32 // what it holds of a limited pool: the prompt's blocks in order, then its output's
+	found    int     // how many of them were there before it
+	prefills bool    // the end of its prefill is still to come
+	ended    bool
 
 	endNS int64 // written once, before it is in scheduler.ends
 

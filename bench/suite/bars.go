@@ -8,7 +8,7 @@ const (
 // allBars are what a run on 2 cores with the server beside it must reach.
 func allBars() []bar {
 	main := mainLoad.name()
-	ours, rival := us(fifo), rivalName("fasthttp")
+	ours, rival := us(fifo), rivalName
 	drift := func(who, p string) key { return key{main, who, "drift-" + p + "-ns"} }
 	twice := func(scenario, of, by, p string) bar {
 		return bar{

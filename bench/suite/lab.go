@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/fastreplay/fastreplay/engine/scrape"
 )
 
 // lab is what every scenario works with.
@@ -212,10 +214,8 @@ func (s *server) untilRunning(ctx context.Context, n int, gone <-chan struct{}) 
 		if resp, err := http.Get(s.url + "/metrics"); err == nil {
 			text, _ := io.ReadAll(resp.Body)
 			_ = resp.Body.Close()
-			_, after, _ := strings.Cut(string(text), "\nvllm:num_requests_running{")
-			_, value, _ := strings.Cut(after, "} ")
-			running := 0
-			if _, err := fmt.Sscan(value, &running); err == nil && running >= n {
+			page, err := scrape.NewReader().Read(text)
+			if err == nil && page.Running != nil && *page.Running >= float64(n) {
 				return nil
 			}
 		}

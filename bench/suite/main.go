@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -17,6 +18,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fastreplay/fastreplay/engine/host"
+	"github.com/fastreplay/fastreplay/sched"
 )
 
 func main() {
@@ -243,10 +247,12 @@ const (
 func undisturbed(r *round, s scenario) error {
 	for repeats := 0; ; repeats++ {
 		r.lines = nil
-		all, stolen := cpuTimes()
+		watch := host.NewWatch(sched.NewMonotonic(), nil)
 		err := s.run(r)
-		allAfter, stolenAfter := cpuTimes()
-		share := (stolenAfter - stolen) / max(allAfter-all, 1)
+		ended := make(chan struct{})
+		close(ended)
+		watch.Run(ended) // the last sample
+		share := *cmp.Or(watch.Machine().StolenShare, new(float64))
 		r.put("machine", "stolen", share)
 		r.put("machine", "repeated", float64(repeats))
 		if err != nil || share <= mostStolen || repeats == mostRepeats || r.quick {
@@ -266,19 +272,4 @@ func undisturbed(r *round, s scenario) error {
 		case <-time.After(restTime):
 		}
 	}
-}
-
-// cpuTimes are the machine's processor times since it started, in ticks: all, and what the hypervisor gave to others. No
-// program can avoid the lateness that the second causes. They are in the first line of /proc/stat (proc_stat(5)); zero where there is none.
-func cpuTimes() (all, stolen float64) {
-	text, _ := os.ReadFile("/proc/stat")
-	first, _, _ := strings.Cut(string(text), "\n")
-	const steal = 8 // fields: cpu user nice system idle iowait irq softirq steal guest guest_nice; guests are in user
-	for i, field := range strings.Fields(first) {
-		if v, err := strconv.ParseFloat(field, 64); err == nil && i <= steal {
-			all += v
-			stolen = v
-		}
-	}
-	return all, stolen
 }

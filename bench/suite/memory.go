@@ -1,12 +1,11 @@
 package main
 
 import (
-	"cmp"
-	"slices"
 	"syscall"
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 const (
@@ -65,24 +64,11 @@ func runMemory(r *round) error {
 
 // liveStreams is how many requests were sent and not yet answered whole at any one time.
 func liveStreams(lines []record.Record) int {
-	type edge struct {
-		at    int64
-		delta int
-	}
-	var edges []edge
+	var sent, answered []float64
 	for i := range lines {
 		if l := &lines[i]; l.SentNS != record.None && l.LastTokenNS != record.None {
-			edges = append(edges, edge{l.SentNS, 1}, edge{l.LastTokenNS, -1})
+			sent, answered = append(sent, float64(l.SentNS)), append(answered, float64(l.LastTokenNS))
 		}
 	}
-	slices.SortFunc(
-		edges,
-		func(a, b edge) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.delta, b.delta)) },
-	)
-	now, most := 0, 0
-	for _, e := range edges {
-		now += e.delta
-		most = max(most, now)
-	}
-	return most
+	return stats.MostAtOnce(sent, answered)
 }

@@ -26,7 +26,7 @@ var answerLatencies = []string{"--ttft", "20ms", "--itl", "9.5ms"}
 // bytesPerToken is what the built-in token ids take in a body, comma included.
 const bytesPerToken = 6
 
-// mainLoad is the one of the bars, which rivals send too. httpsLoad is a quarter of it. This machine does
+// mainLoad is the one of the bars, which the rival sends too. httpsLoad is a quarter of it. This machine does
 // the handshakes and the encryption of both ends. At this rate both cores have time left, so what differs is the client
 // and not the mock.
 var (
@@ -63,7 +63,7 @@ const (
 	twoSenders       = ", two senders"
 )
 
-// measure replays the load in each mode, and lets the rivals send it, all to one mock.
+// measure replays the load in each mode, and lets the rival send it, all to one mock.
 func (l load) measure(r *round) error {
 	path, err := l.trace(r)
 	if err != nil {
@@ -86,15 +86,13 @@ func (l load) measure(r *round) error {
 	}
 	if l == mainLoad {
 		add(us(r.modes()[0])+", sender in a thread", r.modes()[0], "--sender", "thread")
-		for _, kind := range rivalKinds() {
-			subjects = append(subjects, subject{rivalName(kind), func() error {
-				o, err := r.rival(kind, m.url, path)
-				if err == nil {
-					r.putDrift(rivalName(kind), o)
-				}
-				return err
-			}})
-		}
+		subjects = append(subjects, subject{rivalName, func() error {
+			o, err := r.rival(m.url, path)
+			if err == nil {
+				r.putDrift(rivalName, o)
+			}
+			return err
+		}})
 	}
 	return r.alternate(subjects...)
 }

@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -26,17 +25,15 @@ import (
 )
 
 // rivalCommand sends a trace as most load generators do: time.Sleep until the instant, then a goroutine of its own, then
-// an HTTP client.
+// fasthttp.
 const rivalCommand = "rival"
 
-func rivalKinds() []string { return []string{"fasthttp", "net/http"} }
+const rivalName = "time.Sleep + fasthttp"
 
-func rivalName(kind string) string { return "time.Sleep + " + kind }
-
-// rival runs one in a process of its own.
-func (l *lab) rival(kind, url, trace string, args ...string) (*outcome, error) {
+// rival runs it in a process of its own.
+func (l *lab) rival(url, trace string, args ...string) (*outcome, error) {
 	return l.outcome(func(dir string) error {
-		command := []string{l.self, rivalCommand, "--kind", kind, "--url", url, "--trace", trace, "--output", dir}
+		command := []string{l.self, rivalCommand, "--url", url, "--trace", trace, "--output", dir}
 		_, _, err := l.finish(nil, append(command, args...)...)
 		return err
 	})
@@ -45,19 +42,8 @@ func (l *lab) rival(kind, url, trace string, args ...string) (*outcome, error) {
 // client sends one body and returns the stream of the answer, which the caller closes.
 type client func(body []byte, requestID string) (io.ReadCloser, error)
 
-func newClient(kind, url string) (client, error) {
-	switch kind {
-	case "fasthttp":
-		return fasthttpClient(url)
-	case "net/http":
-		return netHTTPClient(url), nil
-	}
-	return nil, fmt.Errorf("no rival %q", kind)
-}
-
 func rivalMain(args []string) error {
 	f := flag.NewFlagSet(rivalCommand, flag.ContinueOnError)
-	kind := f.String("kind", "fasthttp", "fasthttp or net/http")
 	url := f.String("url", "", "of the mock")
 	trace := f.String("trace", "", "trace to send")
 	dir := f.String("output", "", "directory for requests.jsonl and summary.json")
@@ -69,7 +55,7 @@ func rivalMain(args []string) error {
 	if err != nil {
 		return err
 	}
-	send, err := newClient(*kind, *url+w.path)
+	send, err := fasthttpClient(*url + w.path)
 	if err != nil {
 		return err
 	}
@@ -220,34 +206,6 @@ func (s *fasthttpStream) Close() error {
 	err := s.resp.CloseBodyStream()
 	fasthttp.ReleaseResponse(s.resp)
 	return err
-}
-
-// netHTTPClient is the standard library's, with room for every connection.
-func netHTTPClient(url string) client {
-	c := &http.Client{
-		Transport: &http.Transport{
-			MaxIdleConns:        rivalConnections,
-			MaxIdleConnsPerHost: rivalConnections,
-			DisableCompression:  true,
-		},
-	}
-	return func(body []byte, requestID string) (io.ReadCloser, error) {
-		req, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(body))
-		if err != nil {
-			return nil, err
-		}
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("X-Request-Id", requestID)
-		resp, err := c.Do(req)
-		if err != nil {
-			return nil, err
-		}
-		if resp.StatusCode != http.StatusOK {
-			_ = resp.Body.Close()
-			return nil, fmt.Errorf("status %d", resp.StatusCode)
-		}
-		return resp.Body, nil
-	}
 }
 
 // workload is what fastreplay sends for a trace with --model mock and no other flag about requests, for rivals to send.

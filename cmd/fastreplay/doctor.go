@@ -233,10 +233,16 @@ func micros(us float64) string { return format.Duration(us*1e3, 3) }
 
 // diagnosis has a line for each check, its remedy below it, and at last what all of it means.
 func diagnosis(checks []check, conclusion string, colour bool) (text string) {
+	styles := map[grade]struct{ mark, colour string }{
+		fine: {"✓", "32"},
+		poor: {"!", "33"},
+		bad:  {"✗", "31"},
+	}
 	for _, c := range checks {
-		mark := map[grade]string{fine: "✓", poor: "!", bad: "✗"}[c.Grade]
+		style := styles[c.Grade]
+		mark := style.mark
 		if colour {
-			mark = "\x1b[" + map[grade]string{fine: "32", poor: "33", bad: "31"}[c.Grade] + "m" + mark + "\x1b[0m"
+			mark = "\x1b[" + style.colour + "m" + mark + "\x1b[0m"
 		}
 		text += fmt.Sprintf("  %s %-18s %s\n", mark, c.Name, format.Visible(c.Found))
 		if c.Remedy != "" {

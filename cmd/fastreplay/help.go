@@ -174,7 +174,7 @@ func explainFlag(c *cobra.Command, err error) error {
 func nearestFlag(flags *pflag.FlagSet, typed, dashes string) string {
 	var names []string
 	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	ours := otherNames()[typed]
+	ours := otherName(typed)
 	if near := nearest(typed, names); ours == "" && len(near) > 0 {
 		return "; did you mean " + dashes + near[0] + "?"
 	}
@@ -191,16 +191,43 @@ func nearestFlag(flags *pflag.FlagSet, typed, dashes string) string {
 const seeHelp = "; see `fastreplay --help` and `fastreplay help compat`"
 
 // otherNames are what users of k6, oha, vegeta and wrk type, and words of the same meaning, with our flag or what to do.
-func otherNames() map[string]string {
-	return map[string]string{
-		"qps": "rate (-r)", "q": "rate (-r)", "rps": "rate (-r)", "vus": "concurrency (-c)", "vu": "concurrency (-c)", "users": "concurrency (-c)",
-		"connections": "concurrency (-c)", "requests": "limit (-n)", "iterations": "limit (-n)", "i": "limit (-n)", "z": "duration (-d)",
-		"lenient": "bad-rows drop", "strict": "bad-rows strict",
-		"threshold": "require", "thresholds": "require", "slo": "goodput", "require": "slo", "goodput": "slo", "name": "output (-o)", "label": "output (-o)",
-		"speed": "scale", "speedup": "scale", "time": "duration (-d)", "host": "url (-u)", "server": "url (-u)",
-		"html":   "a run writes report.html beside its other results",
-		"resume": "no run is resumed; --from TIME begins a new one at that time of the trace",
+const otherNames = `qps          rate (-r)
+q            rate (-r)
+rps          rate (-r)
+vus          concurrency (-c)
+vu           concurrency (-c)
+users        concurrency (-c)
+connections  concurrency (-c)
+requests     limit (-n)
+iterations   limit (-n)
+i            limit (-n)
+z            duration (-d)
+lenient      bad-rows drop
+strict       bad-rows strict
+threshold    require
+thresholds   require
+slo          goodput
+require      slo
+goodput      slo
+name         output (-o)
+label        output (-o)
+speed        scale
+speedup      scale
+time         duration (-d)
+host         url (-u)
+server       url (-u)
+html         a run writes report.html beside its other results
+resume       no run is resumed; --from TIME begins a new one at that time of the trace
+`
+
+// otherName is our flag, or what to do, for the name that another tool's users type; "" if it is none of theirs.
+func otherName(typed string) string {
+	for line := range strings.Lines(otherNames) {
+		if name, ours, _ := strings.Cut(line, " "); name == typed {
+			return strings.TrimSpace(ours)
+		}
 	}
+	return ""
 }
 
 // checkWords refuses a word that is neither a trace nor a command, with the command that it may mean.

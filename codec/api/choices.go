@@ -161,38 +161,36 @@ func (p *parser) function(c *content) {
 
 // chat is OpenAI's chat completions API with the prompt as one user message.
 func chat() kind {
-	s := openAI()
-	s.text, s.messages = frame{`"messages":[{"role":"user","content":"`, `"}]`}, frame{`"messages":[`, `]`}
-	return kind{
-		name:  "chat",
-		path:  "/v1/chat/completions",
-		shape: s,
-		reads: choices,
-		traits: Traits{
-			Template:  true,
-			Made:      true,
-			Model:     true,
-			Salt:      true,
-			Forces:    true,
-			Generates: true,
-			Streams:   true,
-			Marks:     true,
-			Counts:    true,
-		},
-	}
+	k := openAI("chat", "/v1/chat/completions")
+	k.shape.text = frame{`"messages":[{"role":"user","content":"`, `"}]`}
+	k.shape.messages = frame{`"messages":[`, `]`}
+	k.traits.Template = true
+	return k
 }
 
 // completions is OpenAI's legacy completions API, which takes token ids, as vLLM, SGLang and llama.cpp serve it.
 func completions() kind {
-	s := openAI()
-	s.text, s.tokenIDs = frame{`"prompt":"`, `"`}, frame{`"prompt":[`, `]`}
+	k := openAI("completions", "/v1/completions")
+	k.shape.text = frame{`"prompt":"`, `"`}
+	k.shape.tokenIDs = frame{`"prompt":[`, `]`}
+	k.traits.TokenIDs = true
+	return k
+}
+
+// openAI is what completions and chat have in common, and responses but for its form; vLLM and SGLang take min_tokens and ignore_eos.
+func openAI(name, path string) kind {
 	return kind{
-		name:  "completions",
-		path:  "/v1/completions",
-		shape: s,
+		name:  name,
+		path:  path,
 		reads: choices,
+		shape: shape{
+			most:   []string{"max_tokens"},
+			alias:  []string{"max_completion_tokens"},
+			least:  []string{"min_tokens"},
+			forced: members{{"ignore_eos", yes}},
+			stream: members{{"stream", yes}, {"stream_options", []byte(`{"include_usage":true}`)}},
+		},
 		traits: Traits{
-			TokenIDs:  true,
 			Made:      true,
 			Model:     true,
 			Salt:      true,
@@ -202,17 +200,6 @@ func completions() kind {
 			Marks:     true,
 			Counts:    true,
 		},
-	}
-}
-
-// openAI is what completions and chat have in common; vLLM and SGLang take min_tokens and ignore_eos.
-func openAI() shape {
-	return shape{
-		most:   []string{"max_tokens"},
-		alias:  []string{"max_completion_tokens"},
-		least:  []string{"min_tokens"},
-		forced: members{{"ignore_eos", yes}},
-		stream: members{{"stream", yes}, {"stream_options", []byte(`{"include_usage":true}`)}},
 	}
 }
 

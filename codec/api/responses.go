@@ -5,33 +5,23 @@ import "bytes"
 // responses is OpenAI's responses API with the prompt as its input. vLLM takes ignore_eos and cache_salt there, and no
 // min_tokens (vllm/entrypoints/openai/responses/protocol.py).
 func responses() kind {
-	return kind{
-		name:  "responses",
-		path:  "/v1/responses",
-		reads: responsesEvents,
-		shape: shape{
-			text: frame{`"input":"`, `"`}, messages: frame{`"input":[`, `]`},
-			most: []string{"max_output_tokens"}, forced: members{{"ignore_eos", yes}},
-			stream: members{{"stream", yes}},
-			prepare: func(l Verbatim) (Verbatim, error) { // it refuses messages that mean something else than in a chat
-				_, err := readMessages(l.Content)
-				return l, err
-			},
-		},
-		traits: Traits{
-			Template:  true,
-			Made:      true,
-			Model:     true,
-			Salt:      true,
-			Forces:    true,
-			Generates: true,
-			Streams:   true,
-			Marks:     true,
-			Counts:    true,
-			Least:     16,
-			Stateful:  true,
+	k := openAI("responses", "/v1/responses")
+	k.reads = responsesEvents
+	k.shape = shape{
+		text:     frame{`"input":"`, `"`},
+		messages: frame{`"input":[`, `]`},
+		most:     []string{"max_output_tokens"},
+		forced:   members{{"ignore_eos", yes}},
+		stream:   members{{"stream", yes}},
+		prepare: func(l Verbatim) (Verbatim, error) { // it refuses messages that mean something else than in a chat
+			_, err := readMessages(l.Content)
+			return l, err
 		},
 	}
+	k.traits.Template = true
+	k.traits.Least = 16
+	k.traits.Stateful = true
+	return k
 }
 
 // response is how a response object describes its end.

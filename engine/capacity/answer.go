@@ -177,16 +177,6 @@ func (o *Outcome) Summarize(objectives int) {
 	o.Slices = nil
 }
 
-// broke is the easiest load that broke; 0 if none did.
-func (s *Search) broke() (load float64) {
-	for i := range s.outcomes {
-		if o := &s.outcomes[i]; o.Verdict == Breaks && o.Client == "" && (load == 0 || s.x(o.Load) < s.x(load)) {
-			load = o.Load
-		}
-	}
-	return load
-}
-
 // Answer is what is known so far.
 func (s *Search) Answer() Answer {
 	a := Answer{Probes: len(s.outcomes), SpentS: s.spentS, Complete: s.complete(), Why: s.why}
@@ -211,8 +201,8 @@ func (s *Search) Answer() Answer {
 	if !below {
 		a.Low = low
 	}
-	if broke := s.broke(); a.Load == 0 && a.High != nil && broke > 0 && !s.config.Falling { // no probe was easier
-		a.High = &broke
+	if broke := s.nearest(Breaks); a.Load == 0 && a.High != nil && broke != nil && !s.config.Falling { // no probe was easier
+		a.High = new(broke.Load)
 	}
 	switch { // what holds bounds the side that is open
 	case unbounded && !s.config.Falling:

@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -175,12 +176,7 @@ func (s *Search) place() float64 {
 // the backlog grew in the easiest probe that broke. If that was probed already, it is a little to the side that is open. Once a probe
 // shows a share of late requests that tells how the share rises, there is none, nor for whole numbers.
 func (s *Search) hint() (x float64, known bool) {
-	var broke *Outcome
-	for i := range s.outcomes {
-		if o := &s.outcomes[i]; o.Verdict == Breaks && (broke == nil || s.x(o.Load) < s.x(broke.Load)) {
-			broke = o
-		}
-	}
+	broke := s.nearest(Breaks)
 	if s.config.Whole || broke == nil || len(s.beliefs) == 0 || s.high-s.low < 1.5*s.config.Precision {
 		return 0, false
 	}
@@ -266,12 +262,19 @@ func (s *Search) leastS() (least float64) {
 	return min(least, mostLeastS)
 }
 
-// held is the hardest load that held; 0 if none did.
-func (s *Search) held() (load float64) {
+// nearest is the hardest probe that held, or the easiest that broke, of those that tell of the server; nil if there is none.
+func (s *Search) nearest(verdict string) (found *Outcome) {
 	for i := range s.outcomes {
-		if o := &s.outcomes[i]; o.Verdict == Holds && o.Client == "" && (load == 0 || s.x(o.Load) > s.x(load)) {
-			load = o.Load
+		o := &s.outcomes[i]
+		if o.Verdict != verdict || o.Client != "" {
+			continue
+		}
+		if found == nil || s.x(o.Load) < s.x(found.Load) == (verdict == Breaks) {
+			found = o
 		}
 	}
-	return load
+	return found
 }
+
+// held is the hardest load that held; 0 if none did.
+func (s *Search) held() float64 { return cmp.Or(s.nearest(Holds), &Outcome{}).Load }

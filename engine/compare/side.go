@@ -149,6 +149,10 @@ func (s *Side) identity(other *Side) Identity {
 	return id
 }
 
+// decisive are the flags that decide what is sent and when.
+const decisive = `format fields time-unit block-tokens bad-rows limit from to repeat too-long scale amplify rate ramp
+arrival duration idle-cap answers history endpoint prompt tokenizer extra-inputs no-stream no-force-output seed cold chat-overhead`
+
 // differences are what two runs were sent where it differs, such as "--seed: 1 and 2": by their fingerprints, and by what paces a closed
 // loop, which no fingerprint has. Without both fingerprints, as after a kill, what is known of the workloads decides; then sure is false.
 func differences(x, y *run) (found []string, sure bool) {
@@ -171,10 +175,7 @@ func differences(x, y *run) (found []string, sure bool) {
 		differ("the servers' context", v.Context, w.Context)
 		differ("API", a.Run.API, b.Run.API)
 		differ("model", a.Run.Model, b.Run.Model)
-		options = append(options, // that decide what is sent and when
-			"format", "fields", "time-unit", "block-tokens", "bad-rows", "limit", "from", "to", "repeat", "too-long", "scale", "amplify", "rate",
-			"ramp", "arrival", "duration", "idle-cap", "answers", "history", "endpoint", "prompt", "tokenizer", "extra-inputs", "no-stream",
-			"no-force-output", "seed", "cold", "chat-overhead")
+		options = append(options, strings.Fields(decisive)...)
 	}
 	for _, name := range options {
 		differ("--"+name, a.Run.Options[name], b.Run.Options[name])

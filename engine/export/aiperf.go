@@ -78,17 +78,15 @@ func writeAIPerfRecords(w io.Writer, r *results) error {
 
 func (r *results) metadata(rec *record.Record, session int64) aiperfMetadata {
 	m := aiperfMetadata{
-		SessionNum: session,
-		XRequestID: rec.RequestID,
-		TurnIndex:  max(1, rec.Turn) - 1,
-		RequestStartNS: r.epochNS(
-			startNS(rec),
-		),
-		RequestEndNS: r.epochNS(max(startNS(rec), rec.WrittenNS, rec.HeadersNS, rec.LastTokenNS, rec.DoneNS)),
-		WorkerID:     ourName,
-		ProcessorID:  ourName,
-		Phase:        "profiling",
-		WasCancelled: rec.Outcome == record.Cancelled,
+		SessionNum:     session,
+		XRequestID:     rec.RequestID,
+		TurnIndex:      max(1, rec.Turn) - 1,
+		RequestStartNS: r.epochNS(startNS(rec)),
+		RequestEndNS:   r.epochNS(max(startNS(rec), rec.WrittenNS, rec.HeadersNS, rec.LastTokenNS, rec.DoneNS)),
+		WorkerID:       ourName,
+		ProcessorID:    ourName,
+		Phase:          "profiling",
+		WasCancelled:   rec.Outcome == record.Cancelled,
 	}
 	if rec.Session != record.None {
 		id := cmp.Or(rec.SessionName, strconv.FormatInt(rec.Session, 10))
@@ -141,15 +139,15 @@ type metric struct {
 // okMetrics are those of requests that succeeded.
 func okMetrics() []metric {
 	return []metric{
-		{"request_latency", "ms", func(r *record.Record) float64 { return latencyNS(r) / 1e6 }},
-		{"time_to_first_token", "ms", func(r *record.Record) float64 { return firstTextNS(r) / 1e6 }},
-		{"decode_duration", "ms", func(r *record.Record) float64 { return decodeNS(r) / 1e6 }},
-		{"inter_token_latency", "ms", func(r *record.Record) float64 { return perTokenNS(r) / 1e6 }},
+		inMS("request_latency", latencyNS),
+		inMS("time_to_first_token", firstTextNS),
+		inMS("decode_duration", decodeNS),
+		inMS("inter_token_latency", perTokenNS),
 		{"output_token_throughput_per_user", "tokens/sec/user", func(r *record.Record) float64 { return 1e9 / perTokenNS(r) }},
-		{"e2e_output_token_throughput", "tokens/sec/user", func(r *record.Record) float64 { return 1e9 * count(r.CompletionTokens) / latencyNS(r) }},
+		{"e2e_output_token_throughput", "tokens/sec/user", func(r *record.Record) float64 { return 1e9 * outputTokens(r) / latencyNS(r) }},
 		{"prefill_throughput_per_user", "tokens/sec/user", func(r *record.Record) float64 { return 1e9 * promptTokens(r) / firstTextNS(r) }},
 		{"input_sequence_length", "tokens", promptTokens},
-		{"output_sequence_length", "tokens", func(r *record.Record) float64 { return count(r.CompletionTokens) }},
+		{"output_sequence_length", "tokens", outputTokens},
 		{"usage_prompt_tokens", "tokens", func(r *record.Record) float64 { return count(r.PromptTokens) }},
 		{"usage_completion_tokens", "tokens", usageCompletion},
 		{
@@ -159,6 +157,11 @@ func okMetrics() []metric {
 		},
 		{"usage_prompt_cache_read_tokens", "tokens", func(r *record.Record) float64 { return count(r.CachedTokens) }},
 	}
+}
+
+// inMS is a time of a request in ms.
+func inMS(tag string, ns func(*record.Record) float64) metric {
+	return metric{tag, "ms", func(r *record.Record) float64 { return ns(r) / 1e6 }}
 }
 
 // failedMetrics are those of requests that failed.
@@ -198,7 +201,7 @@ func usageCompletion(r *record.Record) float64 {
 	if r.TokensFrom != record.TokensFromUsage {
 		return math.NaN()
 	}
-	return count(r.CompletionTokens)
+	return outputTokens(r)
 }
 
 // The shape is AIPerf's: docs/reference/json-export-schema.md. Formulas of what is derived stand in

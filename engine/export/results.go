@@ -105,6 +105,8 @@ func spanNS(from, to int64) float64 {
 // promptTokens is the prompt's length as the server counted it, or as recorded where it counts none.
 func promptTokens(r *record.Record) float64 { return count(metrics.PromptTokens(r)) }
 
+func outputTokens(r *record.Record) float64 { return count(r.CompletionTokens) }
+
 // number is null in JSON where it is absent.
 type number float64
 

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // The keys and formulas are those of `vllm bench serve --save-result --save-detailed`: github.com/vllm-project/vllm,
@@ -108,12 +109,15 @@ func (r *results) vllmTotals(out map[string]any, all vllmRequests) {
 
 // vllmLatencies adds the four distributions.
 func (r *results) vllmLatencies(out map[string]any, ok vllmRequests) {
-	for name, c := range map[string]vllmColumn{"ttft": firstToken, "tpot": perToken, "e2el": endToEnd} {
-		s := newSample(ok.column(c))
+	put := func(name string, seconds []float64) {
+		s := newSample(seconds)
 		putLatency(out, name, 1e3*s.mean(), 1e3*s.deviation(), func(q float64) float64 { return 1e3 * s.percentile(q) })
 	}
+	for name, c := range map[string]vllmColumn{"ttft": firstToken, "tpot": perToken, "e2el": endToEnd} {
+		put(name, ok.column(c))
+	}
 	if r.gaps == nil {
-		putLatency(out, "itl", math.NaN(), math.NaN(), func(float64) float64 { return math.NaN() })
+		put("itl", nil)
 		return
 	}
 	s := r.chunkStats() // from histograms: within 0.1 %, and by nearest rank
@@ -158,9 +162,7 @@ func newVLLMRequest(r *record.Record) vllmRequest {
 	v := vllmRequest{planned: r.PlannedNS, row: r.Row, ok: r.Outcome == record.OK}
 	ttft := spanNS(r.SentNS, r.FirstTokenNS) / 1e9
 	v.values = [vllmColumns]float64{
-		inputLen: promptTokens(
-			r,
-		),
+		inputLen:   promptTokens(r),
 		startTime:  count(startNS(r)) / 1e9,
 		queueTime:  spanNS(r.PlannedNS, r.SentNS) / 1e9,
 		firstToken: ttft,
@@ -173,7 +175,7 @@ func newVLLMRequest(r *record.Record) vllmRequest {
 		}
 		return v
 	}
-	output, latency := count(r.CompletionTokens), latencyNS(r)/1e9
+	output, latency := outputTokens(r), latencyNS(r)/1e9
 	v.values[outputLen], v.values[endToEnd] = output, latency
 	if !(output < 2 || r.AtOnce()) {
 		v.values[perToken] = (latency - ttft) / (output - 1)
@@ -195,27 +197,15 @@ func (all vllmRequests) column(c vllmColumn) []float64 {
 }
 
 // mostAtOnce is the largest number of requests in flight at a time; one that ends as another starts is not.
-func (all vllmRequests) mostAtOnce() (most int) {
-	type event struct {
-		at    float64
-		delta int
-	}
-	events := make([]event, 0, 2*len(all))
+func (all vllmRequests) mostAtOnce() int {
+	var starts, ends []float64
 	for i := range all {
-		if start, latency := all[i].values[startTime], all[i].values[endToEnd]; known(start) && known(latency) {
-			events = append(events, event{start, 1}, event{start + latency, -1})
+		start, latency := all[i].values[startTime], all[i].values[endToEnd]
+		if known(start) && known(latency) {
+			starts, ends = append(starts, start), append(ends, start+latency)
 		}
 	}
-	slices.SortFunc(
-		events,
-		func(a, b event) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.delta, b.delta)) },
-	)
-	now := 0
-	for _, e := range events {
-		now += e.delta
-		most = max(most, now)
-	}
-	return most
+	return stats.MostAtOnce(starts, ends)
 }
 
 // detail adds a list for each quantity, with a place for each request. The gaps of single requests and the texts are not kept.

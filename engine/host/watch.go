@@ -111,8 +111,10 @@ func (w *Watch) sample(last bool) {
 	capacity, stolen, ok := parseCPULine(w.text(w.capacity.file))
 	w.capacity.observe(capacity, ok)
 	w.stolen.observe(stolen, ok)
-	w.worst.add(w.clock.Now(), max(0, growth(w.capacity)), max(0, growth(w.stolen)), last)
-	w.byTime.add(w.clock.Now(), max(0, growth(w.capacity)), max(0, growth(w.stolen)))
+	now := w.clock.Now()
+	capacity, stolen = max(0, growth(w.capacity)), max(0, growth(w.stolen))
+	w.worst.add(now, capacity, stolen, last)
+	w.byTime.add(now, capacity, stolen)
 	for i := range w.throttled {
 		w.throttled[i].observe(parseThrottled(w.text(w.throttled[i].file)))
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -220,9 +221,8 @@ func (s *Sessions) count(t *trace.Trace, p *pictures) {
 	for _, id := range t.Session {
 		turns[id]++
 	}
-	all := make([]int64, 0, len(turns))
-	for _, n := range turns {
-		all = append(all, n)
+	all := slices.Collect(maps.Values(turns))
+	for _, n := range all {
 		if n > 1 {
 			s.MultiTurn++
 		}

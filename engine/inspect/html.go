@@ -143,7 +143,6 @@ func byTime(
 	reports []*Report,
 	names []string,
 	title string,
-	y chart.Axis,
 	series func(*pictures) []chart.Series,
 ) (out []chart.Graph) {
 	for i, r := range reports {
@@ -157,7 +156,7 @@ func byTime(
 		}
 		end := p.stepS * timeSteps
 		g := chart.Graph{
-			Title: title, Sync: fmt.Sprint("time", i), Y: y, Series: all,
+			Title: title, Sync: fmt.Sprint("time", i), Series: all,
 			X: chart.Axis{Label: "time", Unit: "s", From: new(0.0), To: &end, Step: p.stepS},
 		}
 		if len(reports) > 1 {
@@ -181,15 +180,15 @@ func arrivalPictures(reports []*Report, names []string) chart.Section {
 			return []chart.Series{{Name: "tokens/s", Values: out}}
 		}
 	}
-	rows := byTime(reports, names, "Rows by time", chart.Axis{}, func(p *pictures) []chart.Series {
+	rows := byTime(reports, names, "Rows by time", func(p *pictures) []chart.Series {
 		return []chart.Series{{Name: "rows", Style: chart.Bars, Values: p.rows}}
 	})
 	if len(rows) == 1 {
 		rows[0].Wide = true
 	}
 	return chart.Section{Title: "Arrivals", Graphs: slices.Concat(rows,
-		byTime(reports, names, "Input tokens/s", chart.Axis{}, rates(func(p *pictures) []float64 { return p.input })),
-		byTime(reports, names, "Output tokens/s", chart.Axis{}, rates(func(p *pictures) []float64 { return p.output })),
+		byTime(reports, names, "Input tokens/s", rates(func(p *pictures) []float64 { return p.input })),
+		byTime(reports, names, "Output tokens/s", rates(func(p *pictures) []float64 { return p.output })),
 		distributionGraphs(reports, names, "Time from a row to the next", "s", false))}
 }
 
@@ -230,7 +229,7 @@ func sessionPictures(reports []*Report, names []string) chart.Section {
 		title = "Jobs and conversations"
 	}
 	return chart.Section{Title: title, Note: note, Graphs: slices.Concat(
-		byTime(reports, names, "Conversations by time", chart.Axis{}, func(p *pictures) []chart.Series {
+		byTime(reports, names, "Conversations by time", func(p *pictures) []chart.Series {
 			if p.active == nil {
 				return nil
 			}
@@ -248,13 +247,17 @@ func sessionPictures(reports []*Report, names []string) chart.Section {
 
 func cachePictures(reports []*Report, names []string) chart.Section {
 	curve, notes := curves(reports, names)
+	held := byTime(reports, names, "Share of the input tokens that a cache without a limit would have held", func(p *pictures) []chart.Series {
+		if p.held == nil {
+			return nil
+		}
+		return []chart.Series{{Name: "held", Values: p.held, Gaps: true}}
+	})
+	for i := range held {
+		held[i].Y = chart.Axis{Unit: "ratio", To: new(1.0)}
+	}
 	return chart.Section{Title: "Prefix caches", Note: notes, Graphs: slices.Concat(curve,
-		byTime(reports, names, "Share of the input tokens that a cache without a limit would have held", chart.Axis{Unit: "ratio", To: new(1.0)}, func(p *pictures) []chart.Series {
-			if p.held == nil {
-				return nil
-			}
-			return []chart.Series{{Name: "held", Values: p.held, Gaps: true}}
-		}),
+		held,
 		distributionGraphs(reports, names, "Share of a row's prompt that it would have held", "ratio", false),
 		distributionGraphs(reports, names, "Time since the last use of a repeated block", "s", false),
 		distributionGraphs(reports, names, "Tokens of other blocks used since", "", false),

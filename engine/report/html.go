@@ -129,6 +129,42 @@ func objectiveLines(v *metrics.Verdict) []string {
 	return append(missed, met...)
 }
 
+// firstFacts are their names for people and their keys in summary.json, at least two spaces apart. Rates are those under load.
+const firstFacts = `requests                         requests.planned
+ok                               requests.ok
+failed                           requests.failed
+seconds                          run.duration_s
+ok requests/s                    rates.requests_per_s
+input tokens/s                   rates.input_tokens_per_s
+output tokens/s                  rates.output_tokens_per_s
+seconds under load               rates.until_s
+in flight, mean                  in_flight_mean
+from second                      window.from_s
+to second                        window.to_s
+cost of 1M input tokens          cost.per_1m_input_tokens
+cost of 1M output tokens         cost.per_1m_output_tokens
+cost of 1M tokens                cost.per_1m_tokens
+cost of a request                cost.per_request
+J/token                          energy.j_per_token
+J/output token                   energy.j_per_output_token
+GPU power, W                     server_metrics.all.power_w.mean
+good requests                    goodput.requests
+goodput                          goodput.share
+good requests/s                  goodput.requests_per_s
+prefix hits                      prefix_cache.hit_ratio
+prefix hits, as reported         prefix_cache.reported_hit_ratio
+ideal prefix hits, as placed     prefix_cache.expected_hit_ratio
+ideal, in one cache              routing.one_cache_hit_ratio
+recorded prefix hits             prefix_cache.recorded.recorded_hit_ratio
+jobs                             jobs.jobs
+jobs finished                    jobs.finished
+jobs/h                           jobs.jobs_per_h
+waiting in servers, max          server_metrics.all.waiting.max
+KV cache use, max                server_metrics.all.kv_usage.max
+preemptions                      server_metrics.all.preemptions
+CPU taken by the host            client.stolen_share
+`
+
 // factsOf are the numbers that one looks for first.
 func factsOf(parts []*part) (facts [][2]string) {
 	at := map[string]string{}
@@ -141,22 +177,11 @@ func factsOf(parts []*part) (facts [][2]string) {
 	if v := at["under_load.until_s"]; v == "" || v == "0" { // of an earlier version
 		rates = "throughput."
 	}
-	for _, fact := range [][2]string{
-		{"requests", "requests.planned"}, {"ok", "requests.ok"}, {"failed", "requests.failed"}, {"seconds", "run.duration_s"},
-		{"ok requests/s", rates + "requests_per_s"}, {"input tokens/s", rates + "input_tokens_per_s"},
-		{"output tokens/s", rates + "output_tokens_per_s"}, {"seconds under load", rates + "until_s"}, {"in flight, mean", "in_flight_mean"},
-		{"from second", "window.from_s"}, {"to second", "window.to_s"}, {"cost of 1M input tokens", "cost.per_1m_input_tokens"},
-		{"cost of 1M output tokens", "cost.per_1m_output_tokens"}, {"cost of 1M tokens", "cost.per_1m_tokens"}, {"cost of a request", "cost.per_request"},
-		{"J/token", "energy.j_per_token"}, {"J/output token", "energy.j_per_output_token"}, {"GPU power, W", "server_metrics.all.power_w.mean"},
-		{"good requests", "goodput.requests"}, {"goodput", "goodput.share"}, {"good requests/s", "goodput.requests_per_s"},
-		{"prefix hits", "prefix_cache.hit_ratio"}, {"prefix hits, as reported", "prefix_cache.reported_hit_ratio"},
-		{"ideal prefix hits, as placed", "prefix_cache.expected_hit_ratio"}, {"ideal, in one cache", "routing.one_cache_hit_ratio"}, {"recorded prefix hits", "prefix_cache.recorded.recorded_hit_ratio"},
-		{"jobs", "jobs.jobs"}, {"jobs finished", "jobs.finished"}, {"jobs/h", "jobs.jobs_per_h"}, {"waiting in servers, max", "server_metrics.all.waiting.max"},
-		{"KV cache use, max", "server_metrics.all.kv_usage.max"}, {"preemptions", "server_metrics.all.preemptions"},
-		{"CPU taken by the host", "client.stolen_share"},
-	} {
-		if text := at[fact[1]]; text != "" {
-			facts = append(facts, [2]string{fact[0], text})
+	for line := range strings.Lines(firstFacts) {
+		name, key, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		key = strings.Replace(strings.TrimSpace(key), "rates.", rates, 1)
+		if text := at[key]; text != "" {
+			facts = append(facts, [2]string{name, text})
 		}
 	}
 	return facts

@@ -1,5 +1,7 @@
 package scrape
 
+import "slices"
+
 // Quantity is something that servers of several kinds report, each by its own name.
 type Quantity int
 
@@ -41,80 +43,99 @@ type family struct {
 // own. AIBrix's gateway and llm-d's scheduler have no such numbers of their own; they read those of the engines behind
 // them.
 func families() []family {
-	return []family{
+	return slices.Concat(
 		// vLLM, V1: vllm/v1/metrics/loggers.py (PrometheusStatLogger); before 0.10 the cache's names began with gpu_.
 		// V0: vllm/engine/metrics.py, whose hit rate (gpu_prefix_cache_hit_rate) cannot be had for a part of the time.
-		{engine: "vllm", of: Running, name: "vllm:num_requests_running"},
-		{engine: "vllm", of: Waiting, name: "vllm:num_requests_waiting"},
-		{engine: "vllm", of: KVUsage, name: "vllm:kv_cache_usage_perc"},
-		{engine: "vllm", of: KVUsage, name: "vllm:gpu_cache_usage_perc"},
-		{engine: "vllm", of: PrefixHits, name: "vllm:prefix_cache_hits_total"},
-		{engine: "vllm", of: PrefixHits, name: "vllm:gpu_prefix_cache_hits_total"},
-		{engine: "vllm", of: PrefixQueries, name: "vllm:prefix_cache_queries_total"},
-		{engine: "vllm", of: PrefixQueries, name: "vllm:gpu_prefix_cache_queries_total"},
-		{engine: "vllm", of: Preemptions, name: "vllm:num_preemptions_total"},
-		{engine: "vllm", of: PromptTokens, name: "vllm:prompt_tokens_total"},
-		{engine: "vllm", of: GenerationTokens, name: "vllm:generation_tokens_total"},
-		{engine: "vllm", of: Requests, name: "vllm:request_success_total"},
-		// vllm/v1/spec_decode/metrics.py (SpecDecodingProm)
-		{engine: "vllm", of: DraftTokens, name: "vllm:spec_decode_num_draft_tokens_total"},
-		{engine: "vllm", of: AcceptedTokens, name: "vllm:spec_decode_num_accepted_tokens_total"},
-
+		summed("vllm", []named{
+			{Running, "vllm:num_requests_running"},
+			{Waiting, "vllm:num_requests_waiting"},
+			{KVUsage, "vllm:kv_cache_usage_perc"},
+			{KVUsage, "vllm:gpu_cache_usage_perc"},
+			{PrefixHits, "vllm:prefix_cache_hits_total"},
+			{PrefixHits, "vllm:gpu_prefix_cache_hits_total"},
+			{PrefixQueries, "vllm:prefix_cache_queries_total"},
+			{PrefixQueries, "vllm:gpu_prefix_cache_queries_total"},
+			{Preemptions, "vllm:num_preemptions_total"},
+			{PromptTokens, "vllm:prompt_tokens_total"},
+			{GenerationTokens, "vllm:generation_tokens_total"},
+			{Requests, "vllm:request_success_total"},
+			// vllm/v1/spec_decode/metrics.py (SpecDecodingProm)
+			{DraftTokens, "vllm:spec_decode_num_draft_tokens_total"},
+			{AcceptedTokens, "vllm:spec_decode_num_accepted_tokens_total"},
+		}),
 		// SGLang: python/sglang/srt/metrics/collector.py (SchedulerMetricsCollector, TokenizerMetricsCollector). What it looks up
 		// is each prompt, once.
-		{engine: "sglang", of: Running, name: "sglang:num_running_reqs"},
-		{engine: "sglang", of: Waiting, name: "sglang:num_queue_reqs"},
-		{engine: "sglang", of: KVUsage, name: "sglang:token_usage"},
-		{engine: "sglang", of: PrefixHits, name: "sglang:cached_tokens_total"},
-		{engine: "sglang", of: PrefixQueries, name: "sglang:prompt_tokens_total"},
-		{engine: "sglang", of: Preemptions, name: "sglang:num_retracted_requests_total"},
-		{engine: "sglang", of: PromptTokens, name: "sglang:prompt_tokens_total"},
-		{engine: "sglang", of: GenerationTokens, name: "sglang:generation_tokens_total"},
-		{engine: "sglang", of: Requests, name: "sglang:num_requests_total"},
-
+		summed("sglang", []named{
+			{Running, "sglang:num_running_reqs"},
+			{Waiting, "sglang:num_queue_reqs"},
+			{KVUsage, "sglang:token_usage"},
+			{PrefixHits, "sglang:cached_tokens_total"},
+			{PrefixQueries, "sglang:prompt_tokens_total"},
+			{Preemptions, "sglang:num_retracted_requests_total"},
+			{PromptTokens, "sglang:prompt_tokens_total"},
+			{GenerationTokens, "sglang:generation_tokens_total"},
+			{Requests, "sglang:num_requests_total"},
+		}),
 		// TGI: docs/source/reference/metrics.md of huggingface/text-generation-inference. Its counters have no _total.
-		{engine: "tgi", of: Running, name: "tgi_batch_current_size"},
-		{engine: "tgi", of: Waiting, name: "tgi_queue_size"},
-		{engine: "tgi", of: PromptTokens, name: "tgi_request_input_length_sum"},
-		{engine: "tgi", of: GenerationTokens, name: "tgi_request_generated_tokens_sum"},
-		{engine: "tgi", of: Requests, name: "tgi_request_success"},
-
+		summed("tgi", []named{
+			{Running, "tgi_batch_current_size"},
+			{Waiting, "tgi_queue_size"},
+			{PromptTokens, "tgi_request_input_length_sum"},
+			{GenerationTokens, "tgi_request_generated_tokens_sum"},
+			{Requests, "tgi_request_success"},
+		}),
 		// trtllm-serve, which has them at /prometheus/metrics: tensorrt_llm/metrics/collector.py of NVIDIA/TensorRT-LLM; the
 		// first three also in the model server protocol of kubernetes-sigs/gateway-api-inference-extension.
-		{engine: "trtllm", of: Running, name: "trtllm_num_requests_running"},
-		{engine: "trtllm", of: Waiting, name: "trtllm_num_requests_waiting"},
-		{engine: "trtllm", of: KVUsage, name: "trtllm_kv_cache_utilization"},
-		{engine: "trtllm", of: PrefixHits, name: "trtllm_prompt_cached_tokens_total"},
-		{engine: "trtllm", of: PrefixQueries, name: "trtllm_prompt_tokens_total"},
-		{engine: "trtllm", of: PromptTokens, name: "trtllm_prompt_tokens_total"},
-		{engine: "trtllm", of: GenerationTokens, name: "trtllm_generation_tokens_total"},
-		{engine: "trtllm", of: Requests, name: "trtllm_request_success_total"},
+		summed("trtllm", []named{
+			{Running, "trtllm_num_requests_running"},
+			{Waiting, "trtllm_num_requests_waiting"},
+			{KVUsage, "trtllm_kv_cache_utilization"},
+			{PrefixHits, "trtllm_prompt_cached_tokens_total"},
+			{PrefixQueries, "trtllm_prompt_tokens_total"},
+			{PromptTokens, "trtllm_prompt_tokens_total"},
+			{GenerationTokens, "trtllm_generation_tokens_total"},
+			{Requests, "trtllm_request_success_total"},
+		}),
+		tritonFamilies(),
+		// Dynamo's frontend: docs/observability/metrics.md of ai-dynamo/dynamo. Those in flight include those in its queue.
+		summed("dynamo", []named{
+			{Running, "dynamo_frontend_inflight_requests"},
+			{Waiting, "dynamo_frontend_queued_requests"},
+			{PromptTokens, "dynamo_frontend_input_sequence_tokens_sum"},
+			{GenerationTokens, "dynamo_frontend_output_tokens_total"},
+			{GenerationTokens, "dynamo_frontend_output_sequence_tokens_sum"},
+			{Requests, "dynamo_frontend_requests_total"},
+		}),
+		// DCGM's exporter, usually on port 9400: etc/default-counters.csv of NVIDIA/dcgm-exporter. A GPU that is cut into instances
+		// (MIG), or that pods share, has a line for each, with the same UUID and the power of the whole.
+		[]family{
+			{engine: "dcgm", of: GPUPower, name: "DCGM_FI_DEV_POWER_USAGE", by: "UUID"},
+		},
+	)
+}
 
-		// Triton, usually on port 8002: README.md of triton-inference-server/tensorrtllm_backend (section Triton Metrics),
-		// docs/user_guide/metrics.md of triton-inference-server/server. A request passes several models of an ensemble, so the
-		// busiest model counts.
+// tritonFamilies are those of Triton, usually on port 8002: README.md of triton-inference-server/tensorrtllm_backend (section Triton Metrics),
+// docs/user_guide/metrics.md of triton-inference-server/server. A request passes several models of an ensemble, so the
+// busiest model counts.
+func tritonFamilies() []family {
+	return []family{
 		{engine: "triton", of: Running, name: "nv_trt_llm_request_metrics", label: "request_type", value: "scheduled"},
 		{engine: "triton", of: Waiting, name: "nv_trt_llm_request_metrics", label: "request_type", value: "waiting"},
 		{engine: "triton", of: Waiting, name: "nv_inference_pending_request_count", most: true},
-		{
-			engine: "triton",
-			of:     KVUsage,
-			name:   "nv_trt_llm_kv_cache_block_metrics",
-			label:  "kv_cache_block_type",
-			value:  "fraction",
-		},
+		{engine: "triton", of: KVUsage, name: "nv_trt_llm_kv_cache_block_metrics", label: "kv_cache_block_type", value: "fraction"},
 		{engine: "triton", of: Requests, name: "nv_inference_request_success", most: true},
-
-		// Dynamo's frontend: docs/observability/metrics.md of ai-dynamo/dynamo. Those in flight include those in its queue.
-		{engine: "dynamo", of: Running, name: "dynamo_frontend_inflight_requests"},
-		{engine: "dynamo", of: Waiting, name: "dynamo_frontend_queued_requests"},
-		{engine: "dynamo", of: PromptTokens, name: "dynamo_frontend_input_sequence_tokens_sum"},
-		{engine: "dynamo", of: GenerationTokens, name: "dynamo_frontend_output_tokens_total"},
-		{engine: "dynamo", of: GenerationTokens, name: "dynamo_frontend_output_sequence_tokens_sum"},
-		{engine: "dynamo", of: Requests, name: "dynamo_frontend_requests_total"},
-
-		// DCGM's exporter, usually on port 9400: etc/default-counters.csv of NVIDIA/dcgm-exporter. A GPU that is cut into instances
-		// (MIG), or that pods share, has a line for each, with the same UUID and the power of the whole.
-		{engine: "dcgm", of: GPUPower, name: "DCGM_FI_DEV_POWER_USAGE", by: "UUID"},
 	}
+}
+
+// named is a name whose series are summed.
+type named struct {
+	of   Quantity
+	name string
+}
+
+func summed(engine string, names []named) (all []family) {
+	for _, n := range names {
+		all = append(all, family{engine: engine, of: n.of, name: n.name})
+	}
+	return all
 }

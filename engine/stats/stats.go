@@ -129,3 +129,18 @@ func Variation[T int64 | float64](values []T) (cv float64, exists bool) {
 	}
 	return math.Sqrt(squares/n) / mean, true
 }
+
+// MostAtOnce is the largest number of spans that have begun and not ended at any time. One that ends as another begins is
+// not beside it. Both lists are sorted.
+func MostAtOnce(starts, ends []float64) (most int) {
+	slices.Sort(starts)
+	slices.Sort(ends)
+	ended := 0
+	for i, start := range starts {
+		for ended < len(ends) && ends[ended] <= start {
+			ended++
+		}
+		most = max(most, i+1-ended)
+	}
+	return most
+}

@@ -13,8 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/panjf2000/ants/v2"
-
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/prompt"
@@ -293,29 +291,18 @@ const rowsAtOnce = 32
 // error, when ctx ends.
 func parallel(ctx context.Context, n int, f func(from, to int)) error {
 	var claimed atomic.Int64
-	workers := runtime.NumCPU()
-	pool, err := ants.NewPoolWithFuncGeneric(workers, func(done chan<- struct{}) {
-		defer func() { done <- struct{}{} }()
-		for ctx.Err() == nil {
-			from := int(claimed.Add(rowsAtOnce)) - rowsAtOnce
-			if from >= n {
-				return
+	var workers sync.WaitGroup
+	for range runtime.NumCPU() {
+		workers.Go(func() {
+			for ctx.Err() == nil {
+				from := int(claimed.Add(rowsAtOnce)) - rowsAtOnce
+				if from >= n {
+					return
+				}
+				f(from, min(from+rowsAtOnce, n))
 			}
-			f(from, min(from+rowsAtOnce, n))
-		}
-	})
-	if err != nil {
-		return err
+		})
 	}
-	defer pool.Release()
-	done := make(chan struct{}, workers)
-	for range workers {
-		if err := pool.Invoke(done); err != nil {
-			return err
-		}
-	}
-	for range workers {
-		<-done
-	}
+	workers.Wait()
 	return ctx.Err()
 }

@@ -28,7 +28,6 @@ func (h *dueHeap) Pop() any {
 	*h = old[:len(old)-1]
 	return last
 }
-func (h *dueHeap) pop() due { return heap.Pop(h).(due) }
 
 // send sends the next token of c, or the whole of an answer that is not streamed.
 func (s *server) send(c *conn) {
@@ -101,12 +100,13 @@ func (c *conn) appendWhole(out []byte) []byte {
 		choice,
 		c.usageJSON(),
 	)
-	return fmt.Appendf(
-		out,
-		"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-		len(body),
-		body,
-	)
+	return appendJSON(out, "200 OK", body)
+}
+
+// appendJSON appends a whole response.
+func appendJSON(out []byte, status, body string) []byte {
+	const head = "HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+	return fmt.Appendf(out, head+"%s", status, len(body), body)
 }
 
 func (c *conn) usageJSON() string {
@@ -123,12 +123,7 @@ func (s *server) flush(c *conn) {
 	for len(c.out) > 0 {
 		n, err := unix.Write(c.fd, c.out)
 		if err == unix.EAGAIN {
-			_ = unix.EpollCtl(
-				s.epoll,
-				unix.EPOLL_CTL_MOD,
-				c.fd,
-				&unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLOUT, Fd: int32(c.fd)},
-			)
+			_ = s.watch(unix.EPOLL_CTL_MOD, c.fd, unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLOUT)
 			return
 		}
 		if err != nil {
@@ -137,12 +132,7 @@ func (s *server) flush(c *conn) {
 		}
 		c.out = c.out[:copy(c.out, c.out[n:])]
 		if len(c.out) == 0 && n > 0 {
-			_ = unix.EpollCtl(
-				s.epoll,
-				unix.EPOLL_CTL_MOD,
-				c.fd,
-				&unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP, Fd: int32(c.fd)},
-			)
+			_ = s.watch(unix.EPOLL_CTL_MOD, c.fd, unix.EPOLLIN|unix.EPOLLRDHUP)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"container/heap"
 	"encoding/binary"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -167,13 +166,7 @@ func (s *server) answer(c *conn, r request) {
 		if r.path != "/v1/models" && r.path != "/health" {
 			status, body = "404 Not Found", `{"error":{"message":"the recorder has no such path"}}`
 		}
-		c.out = fmt.Appendf(
-			c.out,
-			"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-			status,
-			len(body),
-			body,
-		)
+		c.out = appendJSON(c.out, status, body)
 		s.flush(c)
 		return
 	}

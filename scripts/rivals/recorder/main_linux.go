@@ -9,6 +9,7 @@ package main
 
 import (
 	"bufio"
+	"container/heap"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -89,7 +90,7 @@ func (s *server) serve(listener int, log, bodies string) (err error) {
 		s.bodies = bufio.NewWriterSize(f, 1<<20)
 	}
 	for _, fd := range []int{listener, s.timer} {
-		if err := s.watch(fd, unix.EPOLLIN); err != nil {
+		if err := s.watch(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN); err != nil {
 			return err
 		}
 	}
@@ -142,8 +143,9 @@ func listen(address string) (fd int, err error) {
 	return fd, err
 }
 
-func (s *server) watch(fd int, events uint32) error {
-	return unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
+// watch adds a descriptor, or changes (op) what it is watched for.
+func (s *server) watch(op, fd int, events uint32) error {
+	return unix.EpollCtl(s.epoll, op, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
 }
 
 func (s *server) accept(listener int) {
@@ -154,7 +156,7 @@ func (s *server) accept(listener int) {
 		}
 		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
-		if s.watch(fd, unix.EPOLLIN|unix.EPOLLRDHUP) != nil {
+		if s.watch(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN|unix.EPOLLRDHUP) != nil {
 			_ = unix.Close(fd)
 			continue
 		}
@@ -165,7 +167,7 @@ func (s *server) accept(listener int) {
 // release sends every token whose instant has come, and sets the timer to the next instant.
 func (s *server) release() error {
 	for len(s.due) > 0 && s.due[0].at <= now() {
-		s.send(s.due.pop().c)
+		s.send(heap.Pop(&s.due).(due).c)
 	}
 	var next unix.ItimerSpec // zero disarms
 	if len(s.due) > 0 {
