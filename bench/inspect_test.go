@@ -14,14 +14,11 @@ import (
 type inspected struct {
 	Schema int `json:"schema"`
 	Traces []struct {
-		Trace      string `json:"trace"`
-		Rows       int    `json:"rows"`
-		Replayable bool   `json:"replayable"`
-		Findings   []struct {
-			Severity string `json:"severity"`
-			Text     string `json:"text"`
-		} `json:"findings"`
-		Sessions *struct {
+		Trace      string    `json:"trace"`
+		Rows       int       `json:"rows"`
+		Replayable bool      `json:"replayable"`
+		Findings   []finding `json:"findings"`
+		Sessions   *struct {
 			Sessions int `json:"sessions"`
 		} `json:"sessions"`
 		Cache *struct {
@@ -39,6 +36,11 @@ type inspected struct {
 			} `json:"token_ids"`
 		} `json:"replay"`
 	} `json:"traces"`
+}
+
+type finding struct {
+	Severity string `json:"severity"`
+	Text     string `json:"text"`
 }
 
 // inspect runs the command and returns the exit code and what it said.
@@ -69,13 +71,16 @@ func TestInspectSamples(t *testing.T) {
 			t.Errorf("%s: exit %d\n%s%s", path, code, out, said)
 		}
 	}
-	if code, out, said := inspect(t, all...); code != 0 || said != "" || strings.Count(out, "input tokens") != len(all) {
+	// Two are so dense that their milliseconds may be seconds, for all that the files say.
+	doubt := "if the timestamps are seconds, give --time-unit s"
+	if code, out, said := inspect(t, all...); code != 0 || said != "" || !strings.Contains(out, "input tok/s") || strings.Count(out, "--time-unit s") != 2 {
 		t.Errorf("side by side: exit %d\n%s%s", code, out, said)
 	}
 	d := inspectJSON(t, 0, append(all, "--cache-tokens", "100k,1M")...)
 	for i, rows := range []int{300, 1200, 240} {
 		r := d.Traces[i]
-		if r.Trace != all[i] || r.Rows != rows || !r.Replayable || len(r.Findings) != 0 || r.Sessions == nil {
+		unexpected := slices.DeleteFunc(r.Findings, func(f finding) bool { return strings.HasSuffix(f.Text, doubt) })
+		if r.Trace != all[i] || r.Rows != rows || !r.Replayable || len(unexpected) != 0 || r.Sessions == nil {
 			t.Errorf("%s: %+v", all[i], r)
 		}
 		if len(r.Cache.LRU) != 2 || r.Cache.LRU[1].Tokens != 1_000_000 || r.Cache.LRU[0].Ratio > r.Cache.LRU[1].Ratio || r.Cache.LRU[1].Ratio > r.Cache.Infinite.Tokens {
