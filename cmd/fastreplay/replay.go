@@ -98,6 +98,9 @@ func replay(ctx context.Context, o *options, ui *terminal, out io.Writer) (err e
 			return err
 		}
 		defer unmake(dir)
+		if err = o.placeResults(dir); err != nil {
+			return err
+		}
 	}
 	stamps, err := o.probeStamps(ui)
 	if err != nil {
