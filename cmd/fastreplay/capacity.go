@@ -183,6 +183,9 @@ func (o *capacityOptions) replayed() (*options, error) {
 	if err == nil && r.pacing.lanes > 0 {
 		err = fmt.Errorf("--sessions lanes: the load would not be that of --over %s; leave it out", o.over)
 	}
+	if err == nil && len(r.line.Results) > 0 {
+		err = fmt.Errorf("%s: each probe is a run of its own; leave out the name of the result file", r.line.Results[0].Paths[0])
+	}
 	r.traces = o.traces
 	return r, err
 }

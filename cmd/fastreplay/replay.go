@@ -41,6 +41,11 @@ func addReplay(cmd *cobra.Command, profile bool) *cobra.Command {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.DisableFlagsInUseLine = true
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if at := cmd.ArgsLenAtDash(); profile && at >= 0 && at < len(args) && strings.HasPrefix(args[at], "-") {
+			dropped := strings.Join(args[at:], " ")
+			o.line.Notes = append(o.line.Notes, "what stands behind -- is for perf_analyzer, and left out: "+dropped)
+			args = args[:at]
+		}
 		err := checkWords(cmd, args)
 		if err == nil {
 			err = o.translate(args)
@@ -93,6 +98,9 @@ func replay(ctx context.Context, o *options, ui *terminal, out io.Writer) (err e
 			return err
 		}
 		defer unmake(dir)
+		if err = o.placeResults(dir); err != nil {
+			return err
+		}
 	}
 	stamps, err := o.probeStamps(ui)
 	if err != nil {

@@ -124,8 +124,8 @@ func (s *results) conclude(found engine.Result, records []record.Record) error {
 		report.WriteHistograms(s.dir, s.collector, found.Run.StartedAt, found.Ended), report.WriteSummary(s.dir, summary),
 		report.WriteTimeline(s.dir, s.collector.Timeline()), s.servers.err, s.writeShard(s.dir))
 	if diskErr == nil {
-		diskErr = writeExports(s.ui, s.dir, s.o.exports)
-	} else if len(s.o.exports) > 0 {
+		diskErr = errors.Join(writeExports(s.ui, s.dir, s.o.exports), s.writeNamed())
+	} else if len(s.o.exports)+len(s.o.line.Results) > 0 {
 		s.ui.line("not exported, since the results are incomplete on disk")
 	}
 	if err := s.show(summary); err != nil { // last, so that it stays on the screen
@@ -199,6 +199,47 @@ func writeExports(say *terminal, dir string, names []string, slos ...metrics.SLO
 			continue
 		}
 		say.line("exported for %s: %s", name, strings.Join(paths, ", "))
+	}
+	return errors.Join(errs...)
+}
+
+// placeResults decides where the files that other tools' flags name lie, in the directory of the results or elsewhere, and refuses those
+// that cannot be written or would take the place of another.
+func (o *options) placeResults(dir string) error {
+	taken := map[string]bool{}
+	for _, name := range append(report.OwnNames(), shard.FileName, shard.PlannedNextName, shard.DigestsName) {
+		taken[filepath.Join(dir, name)] = true
+	}
+	for _, path := range export.Paths(dir, o.exports) {
+		taken[path] = true
+	}
+	for _, r := range o.line.Results {
+		for i, path := range r.Paths {
+			if r.InDir && !filepath.IsAbs(path) {
+				path = filepath.Join(dir, path)
+			}
+			path = filepath.Clean(path)
+			if taken[path] {
+				return fmt.Errorf("%s is another file of this run's results; choose another name for what %s would write", path, r.Export)
+			}
+			taken[path], r.Paths[i] = true, path
+		}
+		if err := export.Vacant(r.Paths); err != nil {
+			return fmt.Errorf("what %s would write: %w", r.Export, err)
+		}
+	}
+	return nil
+}
+
+// writeNamed writes the files that other tools' flags name.
+func (s *results) writeNamed() error {
+	var errs []error
+	for _, r := range s.o.line.Results {
+		if err := export.WriteTo(s.dir, r.Export, r.Paths); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		s.ui.line("written as %s would: %s", r.Export, strings.Join(r.Paths, ", "))
 	}
 	return errors.Join(errs...)
 }

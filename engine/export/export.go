@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -52,6 +53,18 @@ func Names() []string {
 	return names
 }
 
+// Paths returns the files that Write makes in dir of the named formats.
+func Paths(dir string, names []string) (paths []string) {
+	for _, f := range formats() {
+		for _, part := range f.files {
+			if slices.Contains(names, f.name) {
+				paths = append(paths, filepath.Join(dir, part.name))
+			}
+		}
+	}
+	return paths
+}
+
 // Check returns an error that lists what there is if one of the names is no format.
 func Check(names []string) error {
 	for _, name := range names {
@@ -78,29 +91,58 @@ func Write(dir, name string, slos ...metrics.SLO) (paths []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, part := range f.files {
-		path := filepath.Join(dir, part.name)
-		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%w: %s is there; remove it to export %s again", ErrExists, path, f.name)
+	paths = Paths(dir, []string{name})
+	if err := f.write(dir, paths, slos); err != nil {
+		return nil, err
+	}
+	return paths, nil
+}
+
+// WriteTo writes the files of the named format, of the results in dir, to paths: as many as the format has files, in their order.
+func WriteTo(dir, name string, paths []string) error {
+	f, err := find(name)
+	if err != nil {
+		return err
+	}
+	return f.write(dir, paths, nil)
+}
+
+// Vacant returns an error that names the first of the paths to which nothing can be written, or where something is. It leaves no file.
+func Vacant(paths []string) error {
+	for _, path := range paths {
+		_, err := os.Lstat(path)
+		if err == nil {
+			return fmt.Errorf("%w: %s is there; remove it or choose another name", ErrExists, path)
 		}
+		var f *os.File
+		if errors.Is(err, fs.ErrNotExist) {
+			f, err = os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+		}
+		if err == nil {
+			err = errors.Join(f.Close(), os.Remove(f.Name()))
+		}
+		if err != nil {
+			return fmt.Errorf("cannot write %s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+func (f *format) write(dir string, paths []string, slos []metrics.SLO) error {
+	if err := Vacant(paths); err != nil {
+		return err
 	}
 	r, err := load(dir, slos...)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return f.write(r)
-}
-
-func (f *format) write(r *results) (paths []string, err error) {
-	for _, part := range f.files {
-		path := filepath.Join(r.dir, part.name)
-		if err := report.WriteWhole(path, func(w io.Writer) error { return part.write(w, r) }); err != nil {
-			for _, written := range paths {
+	for i, part := range f.files {
+		if err := report.WriteWhole(paths[i], func(w io.Writer) error { return part.write(w, r) }); err != nil {
+			for _, written := range paths[:i] {
 				err = errors.Join(err, os.Remove(written))
 			}
-			return nil, err
+			return err
 		}
-		paths = append(paths, path)
 	}
-	return paths, nil
+	return nil
 }

@@ -97,8 +97,9 @@ func TestAllOrNothing(t *testing.T) {
 	}
 	before, _ := os.ReadDir(r.dir)
 	f := format{"some", []file{{"first", writeVLLM}, {"second", func(io.Writer, *results) error { return syscall.ENOSPC }}}}
-	if paths, err := f.write(r); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "second") || len(paths) > 0 {
-		t.Errorf("got %q, %v", paths, err)
+	paths := []string{filepath.Join(r.dir, "first"), filepath.Join(r.dir, "second")}
+	if err := f.write(r.dir, paths, nil); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "second") {
+		t.Errorf("got %v", err)
 	}
 	if after, _ := os.ReadDir(r.dir); len(after) != len(before) {
 		t.Errorf("%d files before, now %v", len(before), after)

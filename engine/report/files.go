@@ -94,6 +94,13 @@ func Vacant(dir string) error {
 	return nil
 }
 
+// OwnNames returns the names of the files that a run writes into its directory.
+func OwnNames() []string {
+	return []string{
+		PlanName, RequestsName, RequestsName + ".zst", HistogramsName, SummaryName, PageName, TimelineName, InstancesName, ServerMetricsName,
+	}
+}
+
 // Runs returns the directories of runs below root, the newest first.
 func Runs(root string) (dirs []string, err error) {
 	entries, err := os.ReadDir(root)

@@ -25,6 +25,7 @@ type Line struct {
 	Notes    []string       // what to print, in order
 	FromFile []string       // our flags that a file set, sorted
 	FileTime bool           // --from and --to are times of the file
+	Results  []Results      // files to write besides those of --export
 
 	names map[string]Name
 	given []Setting         // names of other tools, in order
@@ -79,7 +80,7 @@ func (l *Line) Translate(file []Setting, traced bool) error {
 		}
 	}
 	takeFile := func() error { return l.takeFile(file, traced) }
-	for _, step := range []func() error{l.join, takeFile, l.join, l.vllmDefaults, l.spaceRandomly, l.readOffsets, l.findAPI, l.agentX, l.aiperfDefaults, l.synthesize} {
+	for _, step := range []func() error{l.join, takeFile, l.join, l.vllmDefaults, l.spaceRandomly, l.readOffsets, l.findAPI, l.agentX, l.aiperfDefaults, l.synthesize, l.nameResults} {
 		if err := step(); err != nil {
 			return err
 		}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// aRun is a command line of a short run.
+const aRun = "../../bench/samples/mooncake-small.jsonl --rate max --limit 3 --no-probe --sender thread "
+
+// TestNamedResultFiles: what other tools would write to the file named on their command line is written there.
+func TestNamedResultFiles(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, `{"choices":[{"index":0,"text":"a","message":{"role":"assistant","content":"a"},"finish_reason":"length"}],`+
+			`"usage":{"prompt_tokens":5,"completion_tokens":1}}`)
+	}))
+	defer server.Close()
+	for name, c := range map[string]struct {
+		line  string
+		files []string // below the test's directory; those that are not JSON lines have the key after the colon
+	}{
+		"vllm":              {aRun + "--output DIR/out --save-result --result-filename DIR/r.json", []string{"r.json:completed"}},
+		"vllm in a folder":  {aRun + "--result-dir DIR/out --save-result --result-filename r.json", []string{"out/r.json:completed"}},
+		"vllm without name": {aRun + "--result-dir DIR/out --save-result", []string{"out/vllm.json:completed"}},
+		"aiperf": {"profile --input-file " + aRun + "--artifact-dir DIR/out --profile-export-file my.json --custom-dataset-type mooncake_trace",
+			[]string{"out/my.jsonl", "out/my.json:request_count"}},
+		"aiperf's prefix": {"profile --input-file " + aRun + "--artifact-dir DIR/out --profile-export-prefix DIR/v1.5", []string{"v1.5.jsonl", "v1.5.json:request_count"}},
+		"aiperf's folder": {"profile --input-file " + aRun + "--artifact-dir DIR/out", []string{"out/profile_export.jsonl", "out/profile_export_aiperf.json:request_count"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			_, said := runLine(t, strings.ReplaceAll(c.line, "DIR", dir)+" --no-stream -m m -u "+server.URL)
+			for _, file := range c.files {
+				file, key, whole := strings.Cut(file, ":")
+				data, err := os.ReadFile(filepath.Join(dir, file))
+				if err != nil {
+					t.Fatalf("%v\n%s", err, said)
+				}
+				if !strings.Contains(said, file) {
+					t.Errorf("%s is not named in\n%s", file, said)
+				}
+				var object map[string]any
+				if whole && (json.Unmarshal(data, &object) != nil || object[key] == nil) {
+					t.Errorf("%s has no %s: %s", file, key, data)
+				}
+				if !whole && bytes.Count(data, []byte("\n")) != 3 {
+					t.Errorf("%s: want a line for each of 3 requests, got %s", file, data)
+				}
+			}
+		})
+	}
+}
+
+// TestNamedResultFilesAreRefused: before anything is sent, if they exist, cannot be written, or are another file of the run.
+func TestNamedResultFilesAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	there := filepath.Join(dir, "there.json")
+	if err := os.WriteFile(there, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(dir, "nowhere"), filepath.Join(dir, "link.json")); err != nil {
+		t.Fatal(err)
+	}
+	profile := "profile --input-file " + aRun + "--artifact-dir DIR/out "
+	for line, want := range map[string]string{
+		aRun + "--output DIR/out --save-result --result-filename DIR/there.json":                                                         "there.json is there; remove it",
+		aRun + "--output DIR/out --append-result --result-filename DIR/there.json":                                                       "there.json is there; remove it",
+		aRun + "--output DIR/out --save-result --result-filename DIR/link.json":                                                          "link.json is there; remove it",
+		aRun + "--output DIR/out --save-result --result-filename DIR/none/r.json":                                                        "cannot write " + dir + "/none/r.json",
+		aRun + "--output DIR/out --save-result --result-filename DIR/there.json/r.json":                                                  "cannot write ",
+		aRun + "--result-dir DIR/out --save-result --result-filename summary.json":                                                       "summary.json is another file of this run's results",
+		aRun + "--result-dir DIR/out --save-result --result-filename vllm.json --export vllm":                                            "vllm.json is another file",
+		aRun + "--output DIR/out --save-result --result-filename DIR/out/requests.jsonl":                                                 "requests.jsonl is another file",
+		aRun + "--output DIR/out --save-result --result-filename DIR/":                                                                   "want the name of a file",
+		profile + "--profile-export-file requests.jsonl":                                                                                 "requests.jsonl is another file",
+		profile + "--profile-export-file DIR/there.csv":                                                                                  "there.json is there; remove it",
+		"capacity --trace " + aRun[:strings.Index(aRun, " ")] + " --url h:1 --slo ttft.p95<5s -- --result-filename r.json --save-result": "leave out the name of the result file",
+	} {
+		code, said := runLine(t, strings.ReplaceAll(line, "DIR", dir))
+		if code != exitUsage || !strings.Contains(said, want) {
+			t.Errorf("%s: exit code %d, want %q in\n%s", line, code, want, said)
+		}
+		if exists(filepath.Join(dir, "out")) {
+			t.Errorf("%s: left a directory", line)
+		}
+	}
+	if left, err := os.ReadFile(there); err != nil || string(left) != "mine" {
+		t.Errorf("%s, %v: want the file as it was", left, err)
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 2 {
+		t.Errorf("%v, %v: want the two files of before", files, err)
+	}
+}
+
+// TestPassedThrough: what GenAI-Perf passes on behind -- is left out, with a note. A trace may stand there.
+func TestPassedThrough(t *testing.T) {
+	const file = "../../bench/samples/mooncake-small.jsonl"
+	for _, passed := range []string{"-v", "--verbose", "-v --measurement-interval 4000", "--max-threads=256 -v"} {
+		code, said := runLine(t, "profile -m m --dry-run --input-file "+file+" --custom-dataset-type mooncake_trace -- "+passed)
+		if want := "what stands behind -- is for perf_analyzer, and left out: " + passed; code != exitOK || !strings.Contains(said, want) {
+			t.Errorf("-- %s: exit code %d, %s", passed, code, said)
+		}
+	}
+	if code, said := runLine(t, "profile --dry-run -- "+file); code != exitOK || strings.Contains(said, "perf_analyzer") {
+		t.Errorf("a trace behind --: exit code %d, %s", code, said)
+	}
+	if code, said := runLine(t, "--dry-run "+file+" -- -v"); code != exitUsage {
+		t.Errorf("-- -v of the main command: exit code %d, %s", code, said)
+	}
+}
