@@ -41,6 +41,17 @@ func TestGateNeedsAServer(t *testing.T) {
 	}
 }
 
+// TestGateOnGoodput: without bounds there is no goodput, so the objective is refused before the run, not missed after it.
+func TestGateOnGoodput(t *testing.T) {
+	args := []string{"x.jsonl", "--url", "h:1", "--require", "goodput>=99%"}
+	if _, _, err := typed(args...); err == nil || !strings.Contains(err.Error(), "--goodput \"ttft:500ms\"") {
+		t.Errorf("without bounds: %v", err)
+	}
+	if _, _, err := typed(append(args, "--goodput", "ttft:500ms")...); err != nil {
+		t.Errorf("with bounds: %v", err)
+	}
+}
+
 // TestEmptyServer: a variable of the shell that is not set makes no demo, with or without an objective.
 func TestEmptyServer(t *testing.T) {
 	for want, lines := range map[string][][]string{

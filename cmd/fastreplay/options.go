@@ -373,6 +373,7 @@ func (o *options) complete(args []string) error {
 		arrivals,
 		o.checkSessions,
 		o.goodput.complete,
+		o.checkGoodput,
 		o.completeLimits,
 		extra,
 		o.scrape.check,
@@ -404,6 +405,19 @@ func (o *options) checkServer() error {
 	for _, gate := range []string{"require", "max-error-rate", "goodput"} {
 		if o.given(gate) {
 			return fmt.Errorf("--%s judges a server, and none is named: it would judge the embedded mock; name it, as in `fastreplay FILE --url HOST:PORT`", gate)
+		}
+	}
+	return nil
+}
+
+// checkGoodput refuses an objective on goodput in a run that has no bounds to count it by: it would be missed after the whole run.
+func (o *options) checkGoodput() error {
+	if len(o.goodput.slos) > 0 {
+		return nil
+	}
+	for _, text := range o.require {
+		if name, _, _, err := metrics.ParseRequirement(text); err == nil && name == "goodput" {
+			return fmt.Errorf("--require %q needs the bounds that goodput counts by; give them, as in --goodput \"ttft:500ms\"", text)
 		}
 	}
 	return nil

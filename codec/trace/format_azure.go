@@ -84,10 +84,18 @@ func appendBurstGPT(dst []byte, t *Trace, i int) []byte {
 	return dst
 }
 
-// date decodes a timestamp such as 2023-11-16 18:17:03.9799600 or 2024-05-10T00:00:00.009930+00:00.
+// date decodes a timestamp such as 2023-11-16 18:17:03.9799600 or 2024-05-10T00:00:00.009930+00:00. --fields alone takes a CSV for one of
+// Azure, so a number may be the seconds of another format.
 func (p *rowParser) date(cell []byte) (err error) {
 	p.row.timeNS, err = instantOf(p.format.names[timestampField], cell)
-	return err
+	bad, ok := err.(*rowError)
+	if !ok {
+		return err
+	}
+	if _, number := strconv.ParseFloat(string(cell), 64); number == nil {
+		bad.fix += ", or give --format burstgpt if it is seconds"
+	}
+	return bad
 }
 
 // instantOf is the ns since 1970 of a date; name is what it is called.

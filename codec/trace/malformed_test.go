@@ -18,7 +18,7 @@ func refusals() map[string]string {
 		"azure-head-only.csv":                   `: the trace is empty; `,
 		"azure-missing-tokens.csv":              `:3: missing ContextTokens; `,
 		"azure-no-such-day.csv":                 `:3: TIMESTAMP is "2023-02-30 18:17:04", not a date; write it as `,
-		"azure-not-a-date.csv":                  `:3: TIMESTAMP is "1700158623.97", not a date; write it as `,
+		"azure-not-a-date.csv":                  `:3: TIMESTAMP is "1700158623.97", not a date; write it as 2023-11-16 18:17:03.9799600, with or without a zone such as +00:00, or give --format burstgpt if it is seconds`,
 		"azure-open-quote.csv":                  `:3: a quoted value does not end; `,
 		"azure-text-after-quote.csv":            `:3: text after a closing quote: 18:17:04.0000000,480,1; `,
 		"azure-tokens-as-text.csv":              `:3: ContextTokens is "many", not a number; write it in digits`,
