@@ -56,6 +56,7 @@ func TestMessages(t *testing.T) {
 		"TRACE --dry-run --seed -1":           `--seed "-1": want a whole number of 0 or more`,
 		"TRACE --dry-run --concurrency 0":     `--concurrency "0": want a whole number of at least 1`,
 		"TRACE --dry-run -n 0":                `--limit "0": want a whole number of at least 1`,
+		"TRACE --dry-run --duration 0":        `--duration 0s: want a time above 0`,
 		"TRACE --dry-run --duration -5s":      `--duration "-5s": want a time of 0 or more`,
 		"TRACE --dry-run --bad-rows no":       `--bad-rows "no": want refuse, drop or strict`,
 		"TRACE --dry-run --assume 5":          `--assume "5": want TTFT,TPOT, such as 200ms,10ms`,

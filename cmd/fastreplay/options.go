@@ -568,6 +568,9 @@ func (o *options) completeLimits() error {
 			return fmt.Errorf("--%s %v: want a time above 0; leave it out to have lateness judged by what it changes", limit.flag, limit.most)
 		}
 	}
+	if o.given("duration") && o.pacing.duration <= 0 {
+		return fmt.Errorf("--duration %v: want a time above 0; leave it out to send all", o.pacing.duration)
+	}
 	if o.given("max-error-rate") {
 		if !(o.maxErrorRate >= 0 && o.maxErrorRate <= 1) {
 			return fmt.Errorf("--max-error-rate %v: want a share of 0..1", o.maxErrorRate)

@@ -265,6 +265,9 @@ func (l *load) read(ctx context.Context, o *options, ui *terminal) error {
 	for _, note := range l.Trace.Lint.Notes() {
 		ui.note("trace: %s", note)
 	}
+	if doubt := l.Trace.Lint.UnitDoubt; doubt != "" && ui.quiet { // what is said of this load may be true of no other
+		ui.alert("trace: %s", doubt)
+	}
 	if counted != "" {
 		if o.tokenizer == "" {
 			counted += "; name the model's own with --tokenizer"

@@ -39,7 +39,7 @@ func TestFlagsOfARun(t *testing.T) {
 		"--input-file /x --request-rate 20 --benchmark-duration 5 --streaming --endpoint-type chat",
 		"--input-file /x --fixed-schedule --fixed-schedule-start-offset 1500 --fixed-schedule-end-offset 2500.5",
 		"profile --input-file /x --concurrency 3 --fixed-schedule --random-seed 3",
-		"/x --url h:1 -c 4 -d 5 --drain 5s --assume 200ms,10ms --route prefix --bad-rows drop --require ttft.p99<500ms --require goodput>=90% --max-error-rate 0.05 --quiet",
+		"/x --url h:1 -c 4 -d 5 --drain 5s --assume 200ms,10ms --route prefix --bad-rows drop --require ttft.p99<500ms --require goodput>=90% --goodput ttft:500 --max-error-rate 0.05 --quiet",
 		"gen:rows=20,input-tokens=100,output-tokens=10 --rate 10 --arrival gamma:0.5",
 		"--dataset-name timed_trace --dataset-path /x --num-prompts 7 --host h --port 9",
 	} {

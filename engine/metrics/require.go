@@ -186,8 +186,24 @@ func quantityOf(name string) quantity {
 	return all[slices.IndexFunc(all, func(q quantity) bool { return q.name == name || q.name == "" })]
 }
 
+// tooFew reports whether a quantity is a percentile of too few values to be known.
+func tooFew(s *Summary, name string) bool {
+	latency, percentile, _ := strings.Cut(name, ".p")
+	quantile, err := strconv.ParseFloat("0."+percentile, 64)
+	if err != nil {
+		return false
+	}
+	for i, key := range fieldsOf[*stats.Percentiles](reflect.TypeFor[Summary]()) {
+		if latency == strings.TrimSuffix(strings.TrimSuffix(key, "_us"), "_ms") {
+			values := reflect.ValueOf(s).Elem().Field(i).Interface().(*stats.Percentiles)
+			return values != nil && values.Count > 0 && !stats.EnoughSamples(values.Count, quantile)
+		}
+	}
+	return false
+}
+
 func objective(s *Summary, unsafe []Unsafe, text, name, op string, limit float64) Objective {
-	o := Objective{Text: text, Metric: name, Value: Value(s, name), Limit: limit}
+	o := Objective{Text: text, Metric: name, Value: Value(s, name), Limit: limit, TooFew: tooFew(s, name)}
 	met := func(v float64) bool {
 		return op == "<" && v < limit || op == "<=" && v <= limit || op == ">" && v > limit || op == ">=" && v >= limit
 	}
@@ -218,6 +234,8 @@ func (o *Objective) Words() string {
 			return words + ": may be " + other
 		}
 		return words + ": " + outcome + " all the same"
+	case o.TooFew:
+		return "~" + format.Duration(*o.Value*1e6, 4) + " of too few values"
 	case unit == inMS:
 		return format.Duration(*o.Value*1e6, 4)
 	case unit == share:

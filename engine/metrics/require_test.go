@@ -11,7 +11,7 @@ import (
 // measuredRun is a summary in which every number is another one.
 func measuredRun() *Summary {
 	values := func(from float64) *stats.Percentiles {
-		return &stats.Percentiles{P50: from + 50, P90: from + 90, P95: from + 95, P99: from + 99, P999: from + 99.9, Max: from + 100, Mean: from + 55, Count: 9}
+		return &stats.Percentiles{P50: from + 50, P90: from + 90, P95: from + 95, P99: from + 99, P999: from + 99.9, Max: from + 100, Mean: from + 55, Count: 99_999}
 	}
 	s := sound()
 	s.TTFTMS, s.TPOTMS, s.ITLMS, s.E2EMS = values(100), values(200), values(300), values(400)
@@ -149,6 +149,18 @@ func TestRequireOfUnsafe(t *testing.T) {
 		}
 		if o := all[1]; o.Unsure || o.EffectMS != 0 || o.Words() != "150.0 ms" {
 			t.Errorf("a safe number: %+v, %q", o, o.Words())
+		}
+	}
+}
+
+// TestRequireOfFewValues: an objective on a percentile of too few values says so, as the table of latencies does.
+func TestRequireOfFewValues(t *testing.T) {
+	for count, want := range map[int64]string{8: "~199.0 ms of too few values", 100_000: "199.0 ms"} {
+		s := measuredRun()
+		s.TTFTMS.Count = count
+		s.Limits.Require = []string{"ttft.p99<500"}
+		if o := Judge(s).Objectives[0]; o.Words() != want || o.TooFew != (count == 8) {
+			t.Errorf("of %d values: %+v, %q; want %q", count, o, o.Words(), want)
 		}
 	}
 }

@@ -58,8 +58,9 @@ type Objective struct {
 	Limit  float64  `json:"limit"`  // what it is compared with: ms, a share or a number per second
 	Met    bool     `json:"met"`    // the number is there and within the limit
 
-	EffectMS float64 `json:"effect_ms,omitempty"` // how far the client may have moved value, in ms; absent if it is safe
-	Unsure   bool    `json:"unsure,omitempty"`    // that can change met
+	TooFew   bool    `json:"too_few_values,omitempty"` // it is a percentile of too few values to be known
+	EffectMS float64 `json:"effect_ms,omitempty"`      // how far the client may have moved value, in ms; absent if it is safe
+	Unsure   bool    `json:"unsure,omitempty"`         // that can change met
 }
 
 // Missed is how many objectives were not met.

@@ -245,8 +245,8 @@ func TestOtherScheme(t *testing.T) {
 func TestRefusalIsOneLine(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]string{
-		"<html>\r\n<head><title>502 Bad\nGateway</title></head>\r\n<body>\r\n<center>nginx</center></body></html>": ": a web page: 502 Bad Gateway",
-		"over\n\n  loaded\n": ": over loaded",
+		"<html>\r\n<head><title>502 Bad\nGateway</title></head>\r\n<body>\r\n<center>nginx</center></body></html>": ": a web page: 502 Bad Gateway (4 times); --no-probe replays without proof",
+		"over\n\n  loaded\n": ": over loaded (4 times); --no-probe replays without proof",
 	} {
 		h := newHostile(t, false, func(_ *hostile, _ string, w io.Writer) { _, _ = io.WriteString(w, "HTTP/1.0 502 Bad\r\n\r\n"+answer) })
 		b := h.prober(t)
@@ -374,6 +374,36 @@ func TestResolveKeepsEveryAddressOnce(t *testing.T) {
 	for i, want := range []string{"127.0.0.1:8000", "[::1]:9"} {
 		if len(targets[i].Endpoints) != 1 || targets[i].Endpoints[0] != netip.MustParseAddrPort(want) {
 			t.Errorf("endpoints %v, want [%s]", targets[i].Endpoints, want)
+		}
+	}
+}
+
+// TestProbeIsAskedAgain: one refusal by a server that cannot serve now does not end a run before it begins; a request that is wrong is
+// not sent again.
+func TestProbeIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		status string
+		bad    int32 // how many requests are refused before one is answered
+		asked  int32
+		ok     bool
+	}{{"503 Busy", 1, 2, true}, {"429 Busy", 3, 4, true}, {"503 Busy", 9, 4, false}, {"400 Bad", 1, 1, false}} {
+		var asked atomic.Int32
+		h := newHostile(t, false, func(_ *hostile, _ string, w io.Writer) {
+			if asked.Add(1) <= c.bad {
+				_, _ = io.WriteString(w, "HTTP/1.0 "+c.status+"\r\n\r\nno")
+				return
+			}
+			_, _ = io.WriteString(w, "HTTP/1.0 200 OK\r\n\r\n"+`{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
+		})
+		b := h.prober(t)
+		backend, err := b.Backend("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = b.exchange(t.Context(), &b.Targets[0], b.Targets[0].Endpoints[0], backend, []byte("{}"))
+		if got := asked.Load(); (err == nil) != c.ok || got != c.asked {
+			t.Errorf("%s %d times: asked %d times, want %d; %v", c.status, c.bad, got, c.asked, err)
 		}
 	}
 }

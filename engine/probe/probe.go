@@ -162,7 +162,7 @@ func (b *Prober) completeWith(
 // exchange posts a body of the backend to one address and reads the answer.
 func (b *Prober) exchange(ctx context.Context, t *workload.Target, addr netip.AddrPort, backend api.Backend, body []byte) (d api.Delta, err error) {
 	url := t.URLFor(backend.Path())
-	status, answer, err := b.ask(ctx, t, addr, fasthttp.MethodPost, url+t.Query, body)
+	status, answer, err := b.askUntilServed(ctx, t, addr, url+t.Query, body)
 	if err != nil {
 		return d, fmt.Errorf("%w: %s: %w%s", ErrProbe, url, err, certificateHint(err))
 	}
@@ -178,6 +178,30 @@ func (b *Prober) exchange(ctx context.Context, t *workload.Target, addr netip.Ad
 		return d, fmt.Errorf("%w: %s answers a probe with something that is not an answer of this API: %w", ErrProbe, url, b.Secrets.Error(err))
 	}
 	return d, nil
+}
+
+// A server that is busy or fails now and then refuses some requests: a probe is sent so often at most, with a growing pause.
+const (
+	maxTries   = 4
+	firstPause = 200 * time.Millisecond
+)
+
+// askUntilServed posts a probe again while the server answers that it cannot serve it now: 429 or 5xx.
+func (b *Prober) askUntilServed(ctx context.Context, t *workload.Target, addr netip.AddrPort, url string, body []byte) (status int, answer []byte, err error) {
+	pause := firstPause
+	for try := 1; ; try++ {
+		status, answer, err = b.ask(ctx, t, addr, fasthttp.MethodPost, url, body)
+		served := status != fasthttp.StatusTooManyRequests && status < 500
+		if err != nil || served || try == maxTries {
+			return status, answer, err
+		}
+		select {
+		case <-ctx.Done():
+			return status, answer, err
+		case <-time.After(pause):
+			pause *= 2
+		}
+	}
 }
 
 // parseAnswer reads a whole answer, or a stream's events one after the other, and keeps the counts of each.
@@ -245,6 +269,8 @@ func (e *RefusedError) hint() string {
 		return "; check --model"
 	case e.Status == 404:
 		return "; check the path: --url, --api and --endpoint make it"
+	case e.Status == fasthttp.StatusTooManyRequests || e.Status >= 500:
+		return fmt.Sprintf(" (%d times); --no-probe replays without proof", maxTries)
 	}
 	return credentialsHint(e.Status)
 }
