@@ -33,6 +33,7 @@ type source struct {
 
 	// After its records were read:
 	seen    record.Lines // all of them
+	own     int64        // of these such as were the first of a request of the load
 	again   int64        // of these such as had come before, from this shard or another
 	strange int64        // and such as are not of this load
 }
@@ -260,8 +261,11 @@ func (s *Shards) note(k *source, r *record.Record) {
 		k.strange++
 	case !s.take(n):
 		k.again++
-	case k.summary == nil:
-		s.known++
+	default:
+		k.own++
+		if k.summary == nil {
+			s.known++
+		}
 	}
 }
 
@@ -275,6 +279,10 @@ func (k *source) unlike() string {
 	var what []string
 	if k.summary != nil {
 		what = format.Present(k.summary.Unlike(k.seen))
+		missing := k.file.Requests - k.own - k.again - k.summary.Requests.Unwritten
+		if len(what) == 0 && missing > 0 {
+			what = append(what, fmt.Sprintf("%s of the %s that its %s promises", format.Count(k.own), format.Many(k.file.Requests, "record"), shard.FileName))
+		}
 	}
 	if k.again > 0 {
 		what = append(what, format.Many(k.again, "record")+" of requests that have one already")
