@@ -125,7 +125,8 @@ func (s *Shards) open(name string) error {
 	}
 	servers := strings.Join(k.plan.Run.Targets, " ")
 	if counted := k.counted(); counted != "" && counted != servers {
-		return fmt.Errorf("%s names the servers %q, and %s has numbers of %s; was a file edited?", filepath.Join(dir, report.PlanName), servers, report.SummaryName, counted)
+		return fmt.Errorf("%s names the servers %q, and %s has numbers of %s; was a file edited?",
+			filepath.Join(dir, report.PlanName), servers, report.SummaryName, counted)
 	}
 	like := cmp.Or(s.first, &k)
 	for _, differs := range []struct{ what, here, there string }{
@@ -281,7 +282,8 @@ func (k *source) unlike() string {
 		what = format.Present(k.summary.Unlike(k.seen))
 		missing := k.file.Requests - k.own - k.again - k.summary.Requests.Unwritten
 		if len(what) == 0 && missing > 0 {
-			what = append(what, fmt.Sprintf("%s of the %s that its %s promises", format.Count(k.own), format.Many(k.file.Requests, "record"), shard.FileName))
+			what = append(what, fmt.Sprintf("%s of the %s that its %s promises",
+				format.Count(k.own), format.Many(k.file.Requests, "record"), shard.FileName))
 		}
 	}
 	if k.again > 0 {
