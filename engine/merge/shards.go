@@ -33,6 +33,7 @@ type source struct {
 
 	// After its records were read:
 	seen    record.Lines // all of them
+	own     int64        // of these such as were the first of a request of the load
 	again   int64        // of these such as had come before, from this shard or another
 	strange int64        // and such as are not of this load
 }
@@ -122,11 +123,17 @@ func (s *Shards) open(name string) error {
 			return err
 		}
 	}
+	servers := strings.Join(k.plan.Run.Targets, " ")
+	if counted := k.counted(); counted != "" && counted != servers {
+		return fmt.Errorf("%s names the servers %q, and %s has numbers of %s; was a file edited?",
+			filepath.Join(dir, report.PlanName), servers, report.SummaryName, counted)
+	}
 	like := cmp.Or(s.first, &k)
 	for _, differs := range []struct{ what, here, there string }{
 		{"version of fastreplay", f.Version, like.file.Version}, {"number of shards", strconv.Itoa(f.Count), strconv.Itoa(like.file.Count)},
 		{"load (trace, flags or servers)", short(f.Load), short(like.file.Load)},
 		{"number of requests", format.Count(f.Workload.Requests), format.Count(like.file.Workload.Requests)}, {"agreed start", f.StartAt.String(), like.file.StartAt.String()},
+		{"servers", servers, strings.Join(like.plan.Run.Targets, " ")},
 	} {
 		if differs.here != differs.there {
 			return fmt.Errorf("%s and %s are not of one run: the %s is %s in one, and %s in the other", like.dir, dir, differs.what, differs.there, differs.here)
@@ -143,6 +150,18 @@ func (s *Shards) open(name string) error {
 		s.first = &s.all[f.Index]
 	}
 	return nil
+}
+
+// counted are the servers that the summary has numbers of; "" if there is none, or it has none.
+func (k *source) counted() string {
+	if k.summary == nil {
+		return ""
+	}
+	var urls []string
+	for i := range k.summary.Targets {
+		urls = append(urls, k.summary.Targets[i].URL)
+	}
+	return strings.Join(urls, " ")
 }
 
 // check returns an error if a shard.json of that name says what no shard writes.
@@ -243,8 +262,11 @@ func (s *Shards) note(k *source, r *record.Record) {
 		k.strange++
 	case !s.take(n):
 		k.again++
-	case k.summary == nil:
-		s.known++
+	default:
+		k.own++
+		if k.summary == nil {
+			s.known++
+		}
 	}
 }
 
@@ -258,6 +280,11 @@ func (k *source) unlike() string {
 	var what []string
 	if k.summary != nil {
 		what = format.Present(k.summary.Unlike(k.seen))
+		missing := k.file.Requests - k.own - k.again - k.summary.Requests.Unwritten
+		if len(what) == 0 && missing > 0 {
+			what = append(what, fmt.Sprintf("%s of the %s that its %s promises",
+				format.Count(k.own), format.Many(k.file.Requests, "record"), shard.FileName))
+		}
 	}
 	if k.again > 0 {
 		what = append(what, format.Many(k.again, "record")+" of requests that have one already")

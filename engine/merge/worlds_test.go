@@ -235,6 +235,17 @@ func TestWorlds(t *testing.T) {
 		{"a giant summary", func(d *damaged) { d.must(os.Truncate(d.file(0, report.SummaryName), 1<<40)) }, refused, []string{"shard-0/summary.json has 1099511627776 bytes"}},
 		{"a sparse file of records", func(d *damaged) { d.must(os.Truncate(d.file(0, report.RequestsName), 1<<40)) }, refused, []string{"requests.jsonl:61", "longer than"}},
 		{"a garbage shard.json", func(d *damaged) { d.put(1, shard.FileName, []byte("\x00\x01")) }, refused, []string{"shard-1/shard.json"}},
+		{"a record is missing, and the summary agrees", func(d *damaged) {
+			d.setLines(0, d.lines(0)[:59]...)
+			d.edit(0, report.SummaryName, `"records":`, `"unknown":`)
+			d.edit(0, report.SummaryName, `"planned": 60`, `"planned": 59`)
+		}, invalid, []string{"shard 0: ", "requests.jsonl has 59 of the 60 records that its shard.json promises"}},
+		{"a run.json without servers", func(d *damaged) { d.edit(0, report.PlanName, `"targets":`, `"was":`) }, refused, []string{"shard-0/run.json", url}},
+		{"servers that are not the records'", func(d *damaged) { d.edit(1, report.PlanName, url, "http://other") }, refused, []string{"shard-1/run.json", "http://other"}},
+		{"a lost shard of other servers", func(d *damaged) {
+			d.must(os.Remove(d.file(1, report.SummaryName)))
+			d.edit(1, report.PlanName, url, "http://other")
+		}, refused, []string{"not of one run: the servers", "http://other"}},
 		{"no run.json", func(d *damaged) { d.must(os.Remove(d.file(1, report.PlanName))) }, refused, []string{"shard-1 has no run.json"}},
 	} {
 		t.Run(world.what, func(t *testing.T) {

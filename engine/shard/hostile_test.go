@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -452,12 +454,15 @@ func TestHostileDirectory(t *testing.T) {
 		make func(name string) error
 		want string
 	}{
-		"device":       {func(name string) error { return os.Symlink("/dev/zero", name) }, "is not what shard 0 writes"},
-		"directory":    {func(name string) error { return os.Mkdir(name, 0o700) }, "is not what shard 0 writes"},
-		"large":        {func(name string) error { return os.WriteFile(name, make([]byte, 1<<20), 0o600) }, "is not what shard 0 writes"},
-		"null":         {func(name string) error { return os.WriteFile(name, []byte("null"), 0o600) }, "it has no address"},
-		"half":         {func(name string) error { return os.WriteFile(name, []byte(`{"Addr`), 0o600) }, "did not come within"},
-		"killed":       {func(name string) error { return os.WriteFile(name, []byte(`{"Addresses":["127.0.0.1:1"]}`), 0o600) }, "another run has used it"},
+		"device":    {func(name string) error { return os.Symlink("/dev/zero", name) }, "is not what shard 0 writes"},
+		"directory": {func(name string) error { return os.Mkdir(name, 0o700) }, "is not what shard 0 writes"},
+		"large":     {func(name string) error { return os.WriteFile(name, make([]byte, 1<<20), 0o600) }, "is not what shard 0 writes"},
+		"null":      {func(name string) error { return os.WriteFile(name, []byte("null"), 0o600) }, "it has no address"},
+		"half":      {func(name string) error { return os.WriteFile(name, []byte(`{"Addr`), 0o600) }, "did not come within"},
+		"killed":    {func(name string) error { return os.WriteFile(name, []byte(`{"Addresses":["127.0.0.1:1"]}`), 0o600) }, "another run has used it"},
+		"endless words": {func(name string) error {
+			return os.WriteFile(name, []byte(`{"Over":"`+strings.Repeat("x", 50_000)+`"}`), 0o600)
+		}, "this barrier is over: xxx"},
 		"not yet made": {func(string) error { return nil }, "it has not begun"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -471,6 +476,40 @@ func TestHostileDirectory(t *testing.T) {
 			runBounded(t, list)
 			if list[0].err == nil || !strings.Contains(list[0].err.Error(), c.want) {
 				t.Errorf("%v; want %q", list[0].err, c.want)
+			}
+			if words := fmt.Sprint(list[0].err); len(words) > 3000 {
+				t.Errorf("%d bytes of words", len(words))
+			}
+		})
+	}
+}
+
+// TestSwappedFile: what somebody puts in place of the file during the run is not written through, and shard 0 does not wait for it.
+func TestSwappedFile(t *testing.T) {
+	t.Parallel()
+	for what, put := range map[string]func(name, other string) error{
+		"link":      func(name, other string) error { return os.Symlink(other, name) },
+		"pipe":      func(name, _ string) error { return syscall.Mkfifo(name, 0o600) },
+		"directory": func(name, _ string) error { return os.Mkdir(name, 0o700) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			list := group(t.TempDir(), 1)
+			name, other := filepath.Join(list[0].hello.Where, "begin"), filepath.Join(t.TempDir(), "other")
+			if err := os.WriteFile(other, []byte("mine"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			list[0].joined = func() {
+				if err := errors.Join(os.Remove(name), put(name, other)); err != nil {
+					t.Error(err)
+				}
+			}
+			runBounded(t, list)
+			if text, err := os.ReadFile(other); err != nil || string(text) != "mine" {
+				t.Errorf("%v, %q", err, text)
+			}
+			if files, err := os.ReadDir(list[0].hello.Where); err != nil || len(files) != 1 {
+				t.Errorf("%v, %v", err, files)
 			}
 		})
 	}

@@ -117,13 +117,25 @@ func (p *place) draw() error {
 	return f.Close()
 }
 
-// post writes the rendezvous of a directory. Who reads it while it is written reads it again.
+// post writes the rendezvous of a directory: in place of the file, and not into what somebody may have put there, such as a link or a pipe.
 func (p *place) post(r *rendezvous) error {
 	if p.address != "" {
 		return nil
 	}
 	text, _ := json.Marshal(r)
-	return os.WriteFile(p.file(), text, 0o600)
+	f, err := os.CreateTemp(p.name, ".begin-*") // which its owner alone reads
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = cmp.Or(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), p.file())
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
 }
 
 func (p *place) file() string { return filepath.Join(p.name, "begin") }
@@ -147,7 +159,7 @@ func (p *place) find() (addresses []string, err error) {
 	}
 	var r rendezvous
 	if err = cmp.Or(err, json.Unmarshal(text, &r)); err == nil && r.Over != "" {
-		err = fmt.Errorf("%w: %s; give each run a directory of its own", errOver, r.Over)
+		err = fmt.Errorf("%w: %.2500s; give each run a directory of its own", errOver, r.Over)
 	}
 	p.secret = r.Secret
 	return r.Addresses, err
