@@ -35,6 +35,28 @@ func command(t *testing.T, line ...string) {
 	}
 }
 
+// TestLocalServers: servers on this machine are named, with their waits, in the summary, in a note and on the screen.
+func TestLocalServers(t *testing.T) {
+	t.Parallel()
+	a, b := startMock(t), startMock(t)
+	r := run(t, "--trace", steady(t, 60, 300, 3), "--url", a.url, "--url", b.url)
+	l := r.summary.Client.LocalServers
+	if l == nil || l.WaitedS == nil || l.Unknown != "" {
+		t.Fatalf("got %+v", l)
+	}
+	for _, m := range []*mockServer{a, b} {
+		if !strings.Contains(l.Processes, fmt.Sprintf("pid %d, fastreplay", m.Process.Pid)) {
+			t.Errorf("processes %q do not have %d", l.Processes, m.Process.Pid)
+		}
+	}
+	if notes := strings.Join(r.summary.Notes, "\n"); !strings.Contains(notes, "the server shares this machine with the client ("+l.Processes+")") {
+		t.Errorf("notes:\n%s", notes)
+	}
+	if !strings.Contains(r.stderr, "a server is on it, too") {
+		t.Errorf("the screen does not say it:\n%s", r.stderr)
+	}
+}
+
 // TestDiskFull: it is said at once, the run goes on, and at the end the terminal has what the disk has not.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()

@@ -24,6 +24,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
+	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -122,6 +125,7 @@ type Run struct {
 	spins         []time.Duration // of the senders that are threads of this process, once they have ended
 	senderThreads []int           // ids of the senders that are threads of this process
 	machine       *host.Watch     // nil before Do, and if nothing was sent
+	servers       *host.Servers   // on this machine; nil before Connect, and if there are none
 	sent          atomic.Int64
 	finishedOK    atomic.Int64
 	failed        atomic.Int64
@@ -210,9 +214,33 @@ const systemSendBuffer = 64 << 10
 // SenderErr returns why the senders have no process of their own, although Config.SenderCommand is set; nil if they have one.
 func (r *Run) SenderErr() error { return r.processErr }
 
-// Connect dials the connections that the first requests need. It returns when they are ready, when dialling them has failed, or when
-// ctx ends.
-func (r *Run) Connect(ctx context.Context) { r.dialer.fillFirst(ctx) }
+// Connect dials the connections that the first requests need, and looks for servers on this machine. It returns when they are ready,
+// when dialling them has failed, or when ctx ends.
+func (r *Run) Connect(ctx context.Context) {
+	r.servers = host.FindServers(r.localEndpoints())
+	r.dialer.fillFirst(ctx)
+}
+
+// localEndpoints are the addresses of targets that are this machine's.
+func (r *Run) localEndpoints() []netip.AddrPort {
+	own, local := map[netip.Addr]bool{}, []netip.AddrPort{}
+	interfaces, _ := net.InterfaceAddrs() // without them, loopback remains
+	for _, of := range interfaces {
+		if prefix, err := netip.ParsePrefix(of.String()); err == nil {
+			own[prefix.Addr()] = true
+		}
+	}
+	for i := range r.work.Targets {
+		for _, at := range r.work.Targets[i].Endpoints {
+			address := at.Addr().Unmap().WithZone("")
+			at = netip.AddrPortFrom(address, at.Port())
+			if (address.IsLoopback() || own[address]) && !slices.Contains(local, at) {
+				local = append(local, at)
+			}
+		}
+	}
+	return local
+}
 
 // startLead is the time between the start of all parts of a run and instant 0.
 const startLead = 50 * time.Millisecond
@@ -300,6 +328,7 @@ func (r *Run) Do(ctx context.Context) (Result, error) {
 		close(r.allDone)
 	} else {
 		r.machine = host.NewWatch(r.clock, r.soleSenders())
+		r.servers.Begin()
 		helpers.Go(func() { r.machine.Run(halt) })
 	}
 	<-r.allDone
@@ -535,6 +564,7 @@ func (r *Run) result(used host.Usage) Result {
 		Client: metrics.Client{
 			CPUS: used.CPU.Seconds(), MaxRSSBytes: used.MaxRSSBytes, GCCycles: used.GCCycles, Senders: r.senderCount(), SenderProcess: r.process != nil,
 			Realtime: r.placement.FIFO, SpinUS: float64(r.spin()) / 1e3, WireBytes: r.work.Prebuilt.Bytes(), Stamps: &stamps, AnswerWaitS: r.large.waited().Seconds(), ReceiveLagUS: lag.Percentiles(1e3), Machine: r.machine.Machine(),
+			LocalServers: r.servers.Shared(),
 		},
 		Connections: metrics.Connections{
 			Dialled: r.dialled.Load(), NotReady: r.notReady.Load(),

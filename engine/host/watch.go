@@ -222,8 +222,13 @@ func (w *Watch) Machine() (m stats.Machine) {
 // threadWaits returns how long each thread of this process has waited for a core since it began, in ns by thread id. It
 // is empty if the kernel does not count it.
 func threadWaits() map[int]int64 {
-	const tasks = "/proc/self/task"
 	waits := map[int]int64{}
+	addThreadWaits(waits, "/proc/self/task")
+	return waits
+}
+
+// addThreadWaits adds those of the threads in a process's directory of tasks.
+func addThreadWaits(waits map[int]int64, tasks string) {
 	entries, _ := os.ReadDir(tasks)
 	for _, entry := range entries {
 		text, _ := os.ReadFile(path.Join(tasks, entry.Name(), "schedstat")) // fails if the thread has ended
@@ -232,7 +237,6 @@ func threadWaits() map[int]int64 {
 			waits[thread] = ns
 		}
 	}
-	return waits
 }
 
 // waitedSince is how long all threads but some waited between two calls of threadWaits; unknown = unknown. If a thread

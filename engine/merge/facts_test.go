@@ -24,6 +24,7 @@ var oneMachine = map[string]string{
 	"client.throttled_s": "total", "client.run_queue_delay_s": "total", "client.sender_run_queue_delay_s": "total",
 	"client.kernel_timestamps.received": "all", "client.kernel_timestamps.sent": "all", "client.kernel_timestamps.reads": "total", "client.kernel_timestamps.unstamped_reads": "total",
 	"client.kernel_timestamps.dropped": "total", "client.kernel_timestamps.clock_steps": "total", "client.kernel_timestamps.largest_step_ms": "largest",
+	"client.local_servers.processes": "same", "client.local_servers.waited_s": "largest", "client.local_servers.unknown": "same",
 	"cap.in_flight": "total", "cap.held_back": "total", "cap.held_ms": "worst",
 	"turns.sessions": "same", "turns.followup_turns": "total", "turns.overtaking": "total", "turns.overtaking_ms": "worst", "turns.later_ms": "worst",
 	"history.turns": "total", "history.live": "total", "history.partly": "total", "history.recorded": "total", "history.answers": "total", "history.make_us": "worst",

@@ -39,7 +39,7 @@ func notes(s *Summary, all *series, targets []series, urls []string, probed Prob
 	add(s.Tokens.AtOnce > 0, "%s had several tokens in one chunk and no other chunk: they have no TPOT", format.Many(s.Tokens.AtOnce, "response"))
 	add(s.Tokens.SeveralChoices > 0, "%s had several choices: TPOT is per choice, tokens and lengths are those of all choices together", format.Many(s.Tokens.SeveralChoices, "response"))
 	out = append(out, connectionNotes(s)...)
-	out = append(out, slices.Concat(gatewayNotes(s, &all.gateway), historyNotes(s.History), answerNotes(s), unevenNotes(s), outageNotes(s), serverNotes(s), placementNotes(s))...)
+	out = append(out, slices.Concat(gatewayNotes(s, &all.gateway), historyNotes(s.History), answerNotes(s), unevenNotes(s), outageNotes(s), serverNotes(s), placementNotes(s), localNotes(s))...)
 	add(all.cache.finer > 0, "%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size with --engine-block-tokens", requests(all.cache.finer))
 	unknown := probed.Unknown
 	if probed.Unproven != "" && s.PrefixCache.HitRatio == nil {
@@ -71,6 +71,25 @@ func connectionNotes(s *Summary) []string {
 	c := &s.Connections
 	out.add(c.ClosedEarly > 0, "the server closed %s within a second of an answer and had not announced it: from then on each request there had a connection of its own", format.Many(c.ClosedEarly, "connection"))
 	out.add(s.Requests.Resent > 0, "%s sent again, since the server closed the connection without an answer: it may have done the work twice, and the times are those of the second attempt (--resend)", requests(s.Requests.Resent))
+	return out
+}
+
+// localNotes name the servers that share the client's machine, and how long they waited for its cores. Those of a demo are ours.
+func localNotes(s *Summary) []string {
+	var out sentences
+	l := s.Client.LocalServers
+	if l == nil || s.Run.Demo {
+		return nil
+	}
+	waited, busy := "how long it waited for a core is unknown", ""
+	if l.WaitedS != nil {
+		waited = "it waited at least " + format.Seconds(*l.WaitedS) + " for a core"
+		if *l.WaitedS > causeShare*s.Run.DurationS {
+			busy = ", so its latencies are those of a busy machine"
+		}
+	}
+	out.add(l.Processes != "", "the server shares this machine with the client (%s): %s%s", l.Processes, waited, busy)
+	out.add(l.Unknown != "", "a server's address is the client's own machine's, and how long it waited for a core is unknown, since its process could not be read to the end (%s)", l.Unknown)
 	return out
 }
 

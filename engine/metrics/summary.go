@@ -351,7 +351,8 @@ type Client struct {
 	AnswerWaitS   float64            `json:"answer_wait_s" merge:"sum"`    // time for which connections were not read, since the memory for large answers was lent out
 	ReceiveLagUS  *stats.Percentiles `json:"receive_lag_us" merge:"worst"` // reads behind the kernel's receive stamps: how far off latencies by the reader's own clock would be; null without stamps
 	stats.Machine `merge:"each"`
-	Stamps        *Stamps `json:"kernel_timestamps" merge:"each"` // how far times come from the kernel
+	Stamps        *Stamps             `json:"kernel_timestamps" merge:"each"`       // how far times come from the kernel
+	LocalServers  *stats.LocalServers `json:"local_servers,omitempty" merge:"each"` // servers at addresses of the client's own machine; absent if there are none
 }
 
 // Shard is one of several machines that sent a load together.

@@ -614,7 +614,18 @@ func machineWords(s *metrics.Summary) string {
 		lost = append(lost, "a CPU limit stopped it for "+format.Seconds(*m.ThrottledS))
 	}
 	if lost == nil && s.Client.CPUS > 0 {
-		return "the system does not report what it lost"
+		lost = append(lost, "the system does not report what it lost")
+	}
+	if l := s.Client.LocalServers; l != nil && !s.Run.Demo {
+		waited := "how long it waited for a core is unknown"
+		if l.WaitedS != nil && l.Unknown == "" {
+			waited = "it waited at least " + format.Seconds(*l.WaitedS) + " for a core"
+		}
+		where := "a server is on it, too: "
+		if l.Processes == "" { // the address is, but something may forward what comes there
+			where = "a server may be on it, too: "
+		}
+		lost = append(lost, where+waited)
 	}
 	return strings.Join(lost, "; ")
 }

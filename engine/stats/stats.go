@@ -35,6 +35,13 @@ type Machine struct {
 	SenderRunQueueS *float64 `json:"sender_run_queue_delay_s" merge:"sum"`  // of the sending threads together; null in a closed loop or with a cap, where receiving threads send
 }
 
+// LocalServers are the servers whose addresses are the client's own machine's.
+type LocalServers struct {
+	Processes string   `json:"processes" merge:"first"` // that listen there, as "pid 4711, vllm"; several with "; " between them
+	WaitedS   *float64 `json:"waited_s" merge:"max"`    // time for which they and their descendants were ready and had no core, of all threads that were there at the end: so long at least; null if unknown
+	Unknown   string   `json:"unknown" merge:"first"`   // addresses where the process could not be read, and processes that ended during the run
+}
+
 // Shares is a share of each of several steps of time, the first of which begins with the run.
 type Shares struct {
 	StepS  float64   `json:"step_s"` // how long a step is
