@@ -92,14 +92,14 @@ func readAgenticHead(out *items, o object) {
 	out.l.parser.headed = true
 	why := "only version 2 of Dynamo's agentic Mooncake traces can be read"
 	if schema := o.name("schema", why); schema != agenticSchema {
-		o.fail("schema is "+quote([]byte(schema))+", not "+quote([]byte(agenticSchema)), why)
+		o.fail("schema is "+quote(schema)+", not "+quote(agenticSchema), why)
 	}
 	if o.count("version", math.MaxInt32) != agenticVersion {
 		o.fail(fmt.Sprintf("version is %s, not %d", o.value("version"), agenticVersion), why)
 	}
 	scope := o.name("hash_id_scope", `write "local" if ids are a play's own`)
 	if out.l.parser.shared = scope == "global"; !out.l.parser.shared && scope != "local" {
-		o.fail("hash_id_scope is "+quote([]byte(scope)), `it must be "local" or "global"`)
+		o.fail("hash_id_scope is "+quote(scope), `it must be "local" or "global"`)
 	}
 	out.blocks = o.blocks("block_size")
 	o.note(errHead)

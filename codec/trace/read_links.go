@@ -377,10 +377,10 @@ func (l *loader) linkAgents() error {
 	all, of := m.askers()
 	for _, a := range all {
 		if a.climb(); a.depth > mostDepth {
-			return l.refuseAt(a.rows[0], fmt.Sprintf("session %s is more than %d deep below its job's first", quote([]byte(a.name)), mostDepth), "let fewer sessions start each other")
+			return l.refuseAt(a.rows[0], fmt.Sprintf("session %s is more than %d deep below its job's first", quote(a.name), mostDepth), "let fewer sessions start each other")
 		}
 		if a.circle {
-			l.faultIn(a.rows[0], "the parents of session "+quote([]byte(a.name))+" lead back to themselves", "a job begins with a session without a parent")
+			l.faultIn(a.rows[0], "the parents of session "+quote(a.name)+" lead back to themselves", "a job begins with a session without a parent")
 		} else if a.up != nil {
 			a.up.subs = append(a.up.subs, a)
 		}
