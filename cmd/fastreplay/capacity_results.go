@@ -235,7 +235,7 @@ func (s *searching) sentence(a capacity.Answer) string {
 	if limiter := s.limiter(a); limiter != "" {
 		text += ", limited by " + limiter
 	}
-	return fmt.Sprintf("%s; %s, %s", text, format.Many(int64(a.Probes), "probe"), format.Span(a.SpentS))
+	return fmt.Sprintf("%s; %s, %s", text, format.Many(a.Probes, "probe"), format.Span(a.SpentS))
 }
 
 // known is the capacity, or the bounds that are known of it.

@@ -143,7 +143,7 @@ func onceEach(all []Unsafe) []Unsafe {
 func faults(s *Summary) []Reason {
 	const reportBug = "please report this as a bug"
 	r, t, w, c := &s.Requests, &s.Tokens, &s.Workload, &s.PrefixCache
-	count, died := format.Count, s.Run.SenderDied
+	count, died := format.Count[int64], s.Run.SenderDied
 	usedShare := s.Client.CPUS / max(1e-9, s.Run.DurationS*float64(s.Run.Host.CPUs))
 	surplus := float64(w.ShortSurplus) / max(1, float64(w.InputTokens))
 	failed, hitBy := "", requests(c.AboveIdealRequests)
@@ -172,7 +172,7 @@ func faults(s *Summary) []Reason {
 			"raise the limit (ulimit -n, net.ipv4.ip_local_port_range), or have fewer requests in flight"},
 		{r.Early > 0, "early", requests(r.Early) + " sent before the planned time", "", reportBug},
 		{usedShare > starvedShare && s.Run.DurationS > 0 && s.Run.Host.CPUs > 0, "starved", "the client lacked CPU time, so its times are not the server's",
-			"it used " + format.Percent(usedShare) + " of " + format.Many(int64(s.Run.Host.CPUs), "core"), "give it more cores, or replay from several machines"},
+			"it used " + format.Percent(usedShare) + " of " + format.Many(s.Run.Host.CPUs, "core"), "give it more cores, or replay from several machines"},
 		{t.PromptMismatches > 0, "prompts",
 			"the server counted other prompt tokens than were sent in " + count(t.PromptMismatches) + " of " + requests(r.OK),
 			"its chat template is not constant, or its tokenizer splits our words", "see the notes and --tokenizer"},
