@@ -74,8 +74,8 @@ func chosen[T int64 | float64](a, b T, rule string) T {
 func (s *Shards) countUnrecorded(out *metrics.Summary) {
 	out.Lateness.Reading, out.Requests.Early, out.Tokens.PromptMismatches, out.Tokens.OverLong = []metrics.Unsafe{}, 0, 0, 0
 	out.PrefixCache.AboveIdealTokens, out.PrefixCache.AboveIdealRequests = 0, 0
-	for i := range s.all {
-		t := s.all[i].summary
+	for _, k := range s.all {
+		t := k.summary
 		if t == nil {
 			continue
 		}
