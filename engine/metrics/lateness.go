@@ -66,7 +66,7 @@ func (c *Collector) lateness(s *Summary, all *series) Lateness {
 	)
 	if all.drift.above(toleratedNS) > 1 {
 		moved, behind := c.behindBursts(all)
-		out.Sending, out.Behind = onceEach(append(out.Sending, moved...)), behind
+		out.Sending, out.Behind = OnceEach(append(out.Sending, moved...)), behind
 	}
 	return out
 }

@@ -116,7 +116,7 @@ func Judge(s *Summary, further ...Reason) Verdict {
 	if s.Limits.MaxReceiveLagMS == 0 {
 		v.Unsafe = append(v.Unsafe, s.Lateness.Reading...)
 	}
-	v.Unsafe = onceEach(v.Unsafe)
+	v.Unsafe = OnceEach(v.Unsafe)
 	v.Objectives = Objectives(s, v.Unsafe)
 	if len(v.Reasons) == 1 && v.Measurement == Limited && len(v.Unsafe) > 0 {
 		v.Reasons[0].What += "; all else is safe"
@@ -125,8 +125,8 @@ func Judge(s *Summary, further ...Reason) Verdict {
 	return v
 }
 
-// onceEach keeps of each percentile the largest effect.
-func onceEach(all []Unsafe) []Unsafe {
+// OnceEach keeps of each percentile the largest effect.
+func OnceEach(all []Unsafe) []Unsafe {
 	out := []Unsafe{}
 	for _, u := range all {
 		i := slices.IndexFunc(out, func(o Unsafe) bool { return o.Metric == u.Metric && o.Percentile == u.Percentile })
