@@ -16,7 +16,7 @@ func (p *parser) choice(byIDs bool) {
 	var c content
 	var ids []byte
 	finished, index, n := false, 0, 0
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "text":
 			c.answer = p.carries(&c)
@@ -83,7 +83,7 @@ func (p *parser) finishReason() bool {
 // chatDelta reads a delta or message. Reasoning is "reasoning" in vLLM since its pull request 27752, and
 // "reasoning_content" before and in DeepSeek and SGLang.
 func (p *parser) chatDelta(c *content) {
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "content":
 			c.answer = p.carries(c)

@@ -35,7 +35,7 @@ func (p *parser) tgiDocument() {
 }
 
 func (p *parser) tgiToken(c *content) {
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		if string(key) == "text" {
 			p.carries(c)
 		} else {
@@ -47,7 +47,7 @@ func (p *parser) tgiToken(c *content) {
 // tgiDetails reads the details of the last event or of a whole answer. Only the event counts the prompt; for a whole
 // answer a header does.
 func (p *parser) tgiDetails() {
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "finish_reason":
 			p.finishReason()
@@ -112,7 +112,7 @@ func (p *parser) ids(c *content) {
 }
 
 func (p *parser) metaInfo() {
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "finish_reason":
 			p.finishObject()
@@ -135,7 +135,7 @@ func (p *parser) finishObject() {
 		return
 	}
 	var message []byte
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "type":
 			p.finishReason()

@@ -170,7 +170,7 @@ func (p *parser) common(key []byte) {
 // worker reads which worker answered, from an answer of NVIDIA's Dynamo. Dynamo reports it if a request has
 // "nvext":{"extra_fields":["worker_id"]}.
 func (p *parser) worker() {
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch {
 		case string(key) != "worker_id":
 			p.Skip()
@@ -228,7 +228,7 @@ func (p *parser) errorValue() {
 	}
 	start := p.At
 	var message []byte
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		if string(key) == "message" {
 			message, _, _ = p.Text()
 		} else {
@@ -244,7 +244,7 @@ func (p *parser) errorValue() {
 // usage reads the counts. DeepSeek has a key of its own for cached tokens; OpenAI's wins.
 func (p *parser) usage() {
 	hit := -1
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "prompt_tokens":
 			p.d.PromptTokens = p.Count()
@@ -264,7 +264,7 @@ func (p *parser) usage() {
 }
 
 func (p *parser) promptDetails() {
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		if string(key) == "cached_tokens" {
 			p.d.CachedTokens = p.Count()
 		} else {

@@ -55,7 +55,7 @@ func (p *parser) responsesDocument() {
 				p.wholeItem()
 			}
 		case "response":
-			for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+			for key := range p.Keys() {
 				p.responseMember(key, &r)
 			}
 		default:
@@ -80,7 +80,7 @@ func (p *parser) responsesDocument() {
 
 // wholeItem reads an element of a whole answer's output. What an event repeats of it at the end is left out.
 func (p *parser) wholeItem() {
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "type":
 			kind, _, _ := p.Text()
@@ -95,7 +95,7 @@ func (p *parser) wholeItem() {
 
 // outputItem reads what an item of the output begins with: mostly nothing, but the name of a tool is said by it.
 func (p *parser) outputItem(c *content) {
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		if string(key) == "name" {
 			p.carries(c)
 		} else {
@@ -111,7 +111,7 @@ func (p *parser) responseMember(key []byte, r *response) {
 	case "status":
 		r.status, _, _ = p.Text()
 	case "incomplete_details":
-		for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+		for key := range p.Keys() {
 			if string(key) == "reason" {
 				r.reason, _, _ = p.Text()
 			} else {
@@ -144,7 +144,7 @@ func (p *parser) weighResponse(r response) {
 
 // inputUsage reads the counts of the responses API.
 func (p *parser) inputUsage() {
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "input_tokens":
 			p.d.PromptTokens = p.Count()
@@ -169,7 +169,7 @@ func (p *parser) parts() {
 func (p *parser) part() {
 	var text []byte
 	said := false
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "type":
 			said = p.partType()

@@ -9,6 +9,7 @@ package json
 import (
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"math"
 	"math/bits"
 )
@@ -135,6 +136,14 @@ func (s *Scanner) FirstKey() (key []byte, ok bool) {
 		return nil, false
 	}
 	return s.Key()
+}
+
+// Keys are those of the next value if it is an object, each valid until the next. The caller takes or skips each value.
+func (s *Scanner) Keys() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for key, ok := s.FirstKey(); ok && yield(key); key, ok = s.Key() {
+		}
+	}
 }
 
 // Key steps to the next member of the object entered and returns its key, valid until the next call. A plain key with
