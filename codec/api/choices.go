@@ -94,7 +94,7 @@ func (p *parser) chatDelta(c *content) {
 				c.role = true
 			}
 		case "tool_calls":
-			for more := p.Array() && p.Element(); more; more = p.Element() {
+			for range p.Elements() {
 				p.toolCall(c)
 			}
 		case "function_call":
@@ -227,10 +227,10 @@ func embeddings() kind {
 
 // embeddingsDocument reads an answer, which is finished where it has vectors. Some servers count completion tokens, 0.
 func (p *parser) embeddingsDocument() {
-	for key, ok := p.Key(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "data":
-			for more := p.Array() && p.Element(); more; more = p.Element() {
+			for range p.Elements() {
 				p.Skip()
 				p.d.Done = true
 			}

@@ -29,7 +29,7 @@ func messages() kind {
 func (p *parser) messagesDocument() {
 	var event []byte
 	var c content
-	for key, ok := p.Key(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "type":
 			event, _, _ = p.Text()

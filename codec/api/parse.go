@@ -103,7 +103,6 @@ func (p *parser) parse(reads dialect) error {
 		p.Fail("no object")
 		return p.finish()
 	}
-	p.Object()
 	switch reads { // not by a table, which would make the parser escape to the heap
 	case choices, tokenEvents:
 		p.choicesDocument(reads == tokenEvents)
@@ -130,11 +129,11 @@ func (p *parser) parse(reads dialect) error {
 // choicesDocument reads an event or a whole answer of completions and chat, or of an API whose tokens are ids. The tokens of an event
 // are then its ids. Where the server counts them beside, as it does at the end, its count is the one that holds.
 func (p *parser) choicesDocument(ids bool) {
-	for key, ok := p.Key(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "choices":
 			p.answered = true
-			for more := p.Array() && p.Element(); more; more = p.Element() {
+			for range p.Elements() {
 				p.choice(ids)
 			}
 		case "usage":
@@ -228,12 +227,8 @@ func (p *parser) errorValue() {
 	}
 	start := p.At
 	var message []byte
-	for key := range p.Keys() {
-		if string(key) == "message" {
-			message, _, _ = p.Text()
-		} else {
-			p.Skip()
-		}
+	for range p.Only("message") {
+		message, _, _ = p.Text()
 	}
 	if len(message) == 0 {
 		message = p.Data[start:p.At]
@@ -264,12 +259,8 @@ func (p *parser) usage() {
 }
 
 func (p *parser) promptDetails() {
-	for key := range p.Keys() {
-		if string(key) == "cached_tokens" {
-			p.d.CachedTokens = p.Count()
-		} else {
-			p.Skip()
-		}
+	for range p.Only("cached_tokens") {
+		p.d.CachedTokens = p.Count()
 	}
 }
 

@@ -42,7 +42,7 @@ func (p *parser) responsesDocument() {
 	var c, item content
 	var event, said []byte
 	var r response
-	for key, ok := p.Key(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "type":
 			event, _, _ = p.Text()
@@ -51,7 +51,7 @@ func (p *parser) responsesDocument() {
 		case "item":
 			p.outputItem(&item)
 		case "output":
-			for more := p.Array() && p.Element(); more; more = p.Element() {
+			for range p.Elements() {
 				p.wholeItem()
 			}
 		case "response":
@@ -95,12 +95,8 @@ func (p *parser) wholeItem() {
 
 // outputItem reads what an item of the output begins with: mostly nothing, but the name of a tool is said by it.
 func (p *parser) outputItem(c *content) {
-	for key := range p.Keys() {
-		if string(key) == "name" {
-			p.carries(c)
-		} else {
-			p.Skip()
-		}
+	for range p.Only("name") {
+		p.carries(c)
 	}
 	c.present = c.filled
 }
@@ -111,12 +107,8 @@ func (p *parser) responseMember(key []byte, r *response) {
 	case "status":
 		r.status, _, _ = p.Text()
 	case "incomplete_details":
-		for key := range p.Keys() {
-			if string(key) == "reason" {
-				r.reason, _, _ = p.Text()
-			} else {
-				p.Skip()
-			}
+		for range p.Only("reason") {
+			r.reason, _, _ = p.Text()
 		}
 	case "usage":
 		p.inputUsage()
@@ -161,7 +153,7 @@ func (p *parser) inputUsage() {
 // parts reads the parts of an answer's content, in the APIs of which a whole answer has such: texts, and calls of
 // tools.
 func (p *parser) parts() {
-	for more := p.Array() && p.Element(); more; more = p.Element() {
+	for range p.Elements() {
 		p.part()
 	}
 }
