@@ -130,26 +130,23 @@ func (p *parser) carries(c *content) (raw []byte) {
 
 // toolCall reads one element of tool_calls.
 func (p *parser) toolCall(c *content) {
-	if !p.Object() {
-		return
+	p.noteTool(c)
+	for range p.Only("function") {
+		p.function(c)
 	}
-	c.present, c.tool = true, true
-	for key, ok := p.Key(); ok; key, ok = p.Key() {
-		if string(key) == "function" {
-			p.function(c)
-		} else {
-			p.Skip()
-		}
+}
+
+// noteTool notes a call of a tool, if the next value is one.
+func (p *parser) noteTool(c *content) {
+	if p.Peek() == '{' {
+		c.present, c.tool = true, true
 	}
 }
 
 // function reads the name and arguments of a tool call, or of its elder, function_call.
 func (p *parser) function(c *content) {
-	if !p.Object() {
-		return
-	}
-	c.present, c.tool = true, true
-	for key, ok := p.Key(); ok; key, ok = p.Key() {
+	p.noteTool(c)
+	for key := range p.Keys() {
 		switch string(key) {
 		case "name", "arguments":
 			p.carries(c)

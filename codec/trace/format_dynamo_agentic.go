@@ -134,14 +134,14 @@ func appendAgentic(dst []byte, t *Trace, i int) []byte {
 			session = "row-" + strconv.Itoa(int(t.Row[i]))
 		}
 	}
-	dst = strconv.AppendInt(append(dst, `{"request_id":"r`...), int64(i), 10)
+	dst = appendInt(dst, `{"request_id":"r`, i)
 	dst = appendString(append(dst, `","play_id":`...), play)
 	dst = appendString(append(dst, `,"session_id":`...), session)
 	dst = append(appendString(append(dst, `,"model":`...), cmp.Or(t.words.Model, "unknown")), ',')
 	dst = appendTimestamp(dst, t, i)
 	dst = appendPrompt(dst, t, i)
 	if n := t.InputTokens[i]; n > 0 && t.Verbatim(i).Kind != NoVerbatim {
-		dst = strconv.AppendInt(append(dst, `,"input_length":`...), int64(n), 10)
+		dst = appendInt(dst, `,"input_length":`, n)
 	}
 	dst = append(appendAsked(dst, t, i), `,"not_before_ms":`...)
 	waits := a.graph.Of(i)
@@ -155,7 +155,7 @@ func appendAgentic(dst []byte, t *Trace, i int) []byte {
 		}
 	}
 	if t.Cached != nil && t.Cached[i] >= 0 {
-		dst = strconv.AppendInt(append(dst, `,"cached_tokens":`...), int64(t.Cached[i]), 10)
+		dst = appendInt(dst, `,"cached_tokens":`, t.Cached[i])
 	}
 	if t.HasDependencies() {
 		dst = append(dst, `,"depth":`...)
