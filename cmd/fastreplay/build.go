@@ -138,7 +138,7 @@ func (b *built) checkMemory(ctx context.Context) error {
 // fill builds every request, or as many as fit into the ring.
 func (b *built) fill(ctx context.Context) error {
 	began := time.Now()
-	filled, endProgress := b.ui.watchWork("building", b.Prebuilt.Bytes(), format.Bytes)
+	filled, endProgress := b.ui.watchWork("building", b.Prebuilt.Bytes(), format.Bytes[int64])
 	ring, fill := b.Prebuilt.RingBytes(), b.builder.Fill
 	if ring > 0 {
 		fill = b.builder.FillRing
@@ -282,7 +282,7 @@ func (b *built) describe() {
 		b.ui.detail("      %s", b.o.sessions.words())
 	}
 	b.describeVerbatims()
-	b.ui.detail("      %s on the wire, built in memory; largest request %s", format.Bytes(b.Prebuilt.Bytes()), format.Bytes(int64(b.Prebuilt.Largest())))
+	b.ui.detail("      %s on the wire, built in memory; largest request %s", format.Bytes(b.Prebuilt.Bytes()), format.Bytes(b.Prebuilt.Largest()))
 	if several > 0 {
 		b.ui.line("note: several choices are asked for (n or best_of) in %s: TPOT and gaps are by choice, completion tokens those of all choices", format.Many(several, "request"))
 	}

@@ -213,7 +213,7 @@ func judge(r readings) (checks []check, conclusion string) {
 	add("open files", r.files < need, fmt.Sprintf("%s, for %s requests in flight", format.Count(r.files), format.Count(max(0, r.files-descriptorsBesides))),
 		fmt.Sprintf("for %s in flight: ulimit -n %d", format.Count(streamsInFlight), need))
 	buffer := map[bool]string{true: "net.core.wmem_max", false: "kern.ipc.maxsockbuf"}[linux]
-	add("send buffer", r.sendBuffer < largeRequestBytes, fmt.Sprintf("takes %s at once; 128k tokens need up to %s", format.Bytes(int64(r.sendBuffer)), format.Bytes(largeRequestBytes)),
+	add("send buffer", r.sendBuffer < largeRequestBytes, fmt.Sprintf("takes %s at once; 128k tokens need up to %s", format.Bytes(r.sendBuffer), format.Bytes(largeRequestBytes)),
 		"sudo sysctl "+buffer+"=8388608")
 	return checks, conclusion
 }

@@ -135,7 +135,7 @@ func Rate(v float64) string {
 }
 
 // Bytes prints n in decimal units with three significant digits: "1.24 GB".
-func Bytes(n int64) string {
+func Bytes[N integer](n N) string {
 	v, unit := float64(n), "B"
 	for _, next := range []string{"kB", "MB", "GB", "TB", "PB"} {
 		if round(math.Abs(v), 3) < 1000 {

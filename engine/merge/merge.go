@@ -201,7 +201,7 @@ func (s *Shards) summary(c *metrics.Collector, records *record.Lines, endNS int6
 	out.Requests.ByOutcome[record.NotSent.String()] += rest
 	out.Verdict = metrics.Judge(out, s.reasons(s.unsent+rest)...)
 	if len(s.lost) > 0 { // which says it
-		out.Verdict.Reasons = slices.DeleteFunc(out.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == "interrupted" })
+		out.Verdict.Drop("interrupted")
 	}
 	return out, nil
 }

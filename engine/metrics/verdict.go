@@ -125,6 +125,11 @@ func Judge(s *Summary, further ...Reason) Verdict {
 	return v
 }
 
+// Drop takes out the reasons of a code, where another reason says the same.
+func (v *Verdict) Drop(code string) {
+	v.Reasons = slices.DeleteFunc(v.Reasons, func(r Reason) bool { return r.Code == code })
+}
+
 // OnceEach keeps of each percentile the largest effect.
 func OnceEach(all []Unsafe) []Unsafe {
 	out := []Unsafe{}
