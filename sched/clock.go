@@ -39,6 +39,9 @@ func NewMonotonic() *Monotonic {
 //go:linkname nanotime runtime.nanotime
 func nanotime() int64
 
+// MonotonicNS is a reading of the machine's monotonic clock, from which a clock's MonotonicStartNS is its zero.
+func MonotonicNS() int64 { return nanotime() }
+
 // Now implements Clock.
 //
 //go:nosplit

@@ -197,7 +197,7 @@ func (p *prepared) countVerbatim(ctx context.Context) error {
 	case err != nil:
 		p.ui.note("ideal hits of %s stay unknown, after %s were counted with %s: %v", format.Many(l.rows, "prompt"), format.Count(counted.Load()), with, err)
 	default:
-		p.ui.detail("counted: %s with %s in %s", format.Many(l.rows, "prompt"), with, format.Duration(float64(time.Since(began)), 3))
+		p.ui.detail("counted: %s with %s in %s", format.Many(l.rows, "prompt"), with, format.Duration(time.Since(began), 3))
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ func (b *built) layout(ctx context.Context) error {
 		if b.history, err = history.New(b.builder, b.Work); err != nil {
 			return fmt.Errorf("--history %s: %w", historyLive, err)
 		}
-		b.ui.detail("      live history: %s to get what the servers answer to the turns before", format.Many(int64(b.history.Turns()), "follow-up turn"))
+		b.ui.detail("      live history: %s to get what the servers answer to the turns before", format.Many(b.history.Turns(), "follow-up turn"))
 		b.ui.note("live history: the fingerprint and the bytes on the wire are those of the requests as recorded")
 	}
 	return b.checkMemory(ctx)
@@ -138,7 +138,7 @@ func (b *built) checkMemory(ctx context.Context) error {
 // fill builds every request, or as many as fit into the ring.
 func (b *built) fill(ctx context.Context) error {
 	began := time.Now()
-	filled, endProgress := b.ui.watchWork("building", b.Prebuilt.Bytes(), format.Bytes)
+	filled, endProgress := b.ui.watchWork("building", b.Prebuilt.Bytes(), format.Bytes[int64])
 	ring, fill := b.Prebuilt.RingBytes(), b.builder.Fill
 	if ring > 0 {
 		fill = b.builder.FillRing
@@ -215,8 +215,8 @@ func (b *built) verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.ui.detail("verified: %s of %s counted again with %s, each exact, in %s", format.Count(int64(n)),
-		format.Many(int64(b.Requests()), "prompt"), b.tokenizer.Name(), format.Duration(float64(time.Since(began)), 3))
+	b.ui.detail("verified: %s of %s counted again with %s, each exact, in %s", format.Count(n),
+		format.Many(b.Requests(), "prompt"), b.tokenizer.Name(), format.Duration(time.Since(began), 3))
 	return nil
 }
 
@@ -247,7 +247,7 @@ func (b *built) describe() {
 	case load.RequestsPerS != nil:
 		what += fmt.Sprintf(" over %s (%s/s)", format.Span(load.SpanS), format.Rate(*load.RequestsPerS))
 	case plan.Turns != nil && plan.Turns.Job != nil:
-		what += fmt.Sprintf(" of %s in %s", format.Many(int64(plan.Turns.Jobs()), "job"), format.Many(int64(plan.Concurrency), "lane"))
+		what += fmt.Sprintf(" of %s in %s", format.Many(plan.Turns.Jobs(), "job"), format.Many(plan.Concurrency, "lane"))
 	case !plan.Open():
 		what += fmt.Sprintf(", %d at a time", plan.Concurrency)
 	}
@@ -276,13 +276,13 @@ func (b *built) describe() {
 		b.ui.detail("      at most %s in one second", format.Many(*load.Peak, "request"))
 	}
 	if plan.Cap > 0 {
-		b.ui.detail("      at most %s in flight; the rest is held back", format.Count(int64(plan.Cap)))
+		b.ui.detail("      at most %s in flight; the rest is held back", format.Count(plan.Cap))
 	}
 	if plan.Turns != nil {
 		b.ui.detail("      %s", b.o.sessions.words())
 	}
 	b.describeVerbatims()
-	b.ui.detail("      %s on the wire, built in memory; largest request %s", format.Bytes(b.Prebuilt.Bytes()), format.Bytes(int64(b.Prebuilt.Largest())))
+	b.ui.detail("      %s on the wire, built in memory; largest request %s", format.Bytes(b.Prebuilt.Bytes()), format.Bytes(b.Prebuilt.Largest()))
 	if several > 0 {
 		b.ui.line("note: several choices are asked for (n or best_of) in %s: TPOT and gaps are by choice, completion tokens those of all choices", format.Many(several, "request"))
 	}
@@ -303,7 +303,7 @@ func (b *built) announce() {
 	}
 	where := b.URLs()[0]
 	if n := len(b.URLs()); n > 1 {
-		where = format.Many(int64(n), "server")
+		where = format.Many(n, "server")
 	}
 	b.ui.line("probed: %s at %s, %s", cmp.Or(b.shownModel(), "the server"), where, caches)
 }

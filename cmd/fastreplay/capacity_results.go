@@ -58,7 +58,7 @@ func (s *searching) open(settings map[string]string) (err error) {
 	case err != nil:
 		return err
 	case len(s.outcomes) == 0:
-		return report.WriteWhole(filepath.Join(s.dir, settingsName), func(w io.Writer) error { return report.EncodeJSON(w, settings) })
+		return report.WriteJSON(filepath.Join(s.dir, settingsName), settings)
 	}
 	if err := sameSettings(s.dir, before, settings); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (s *searching) writePage(p *capacity.Page) (err error) {
 // conclude writes and prints the answer.
 func (s *searching) conclude(out io.Writer, interrupted bool) error {
 	r, page := s.result()
-	err := errors.Join(report.WriteWhole(filepath.Join(s.dir, answerName), func(w io.Writer) error { return report.EncodeJSON(w, r) }), s.writePage(page))
+	err := errors.Join(report.WriteJSON(filepath.Join(s.dir, answerName), r), s.writePage(page))
 	if s.o.json {
 		err = errors.Join(err, report.EncodeJSON(out, r))
 	} else {
@@ -235,7 +235,7 @@ func (s *searching) sentence(a capacity.Answer) string {
 	if limiter := s.limiter(a); limiter != "" {
 		text += ", limited by " + limiter
 	}
-	return fmt.Sprintf("%s; %s, %s", text, format.Many(int64(a.Probes), "probe"), format.Span(a.SpentS))
+	return fmt.Sprintf("%s; %s, %s", text, format.Many(a.Probes, "probe"), format.Span(a.SpentS))
 }
 
 // known is the capacity, or the bounds that are known of it.

@@ -59,8 +59,8 @@ repaired or left out, and what the other format has no place for, is noted.`,
 			say.amplified(amplified)
 			say.line(
 				"converted: %s of %s rows, %s to %s",
-				format.Count(int64(rows)),
-				format.Count(int64(t.FileRows)),
+				format.Count(rows),
+				format.Count(t.FileRows),
 				t.Format,
 				to,
 			)

@@ -182,7 +182,7 @@ func judge(r readings) (checks []check, conclusion string) {
 	}
 	add("cores", cores < 2, fmt.Sprintf("%d of %d usable%s", o.UsableCores, o.Cores, limit), "give it at least 2: one sends, the others read")
 	if n := r.othersCores; n != nil {
-		add("load of others", *n > othersPoor*float64(o.Cores), fmt.Sprintf("others keep %s of %s busy", format.Fixed(*n, 1), format.Many(int64(o.Cores), "core")),
+		add("load of others", *n > othersPoor*float64(o.Cores), fmt.Sprintf("others keep %s of %s busy", format.Fixed(*n, 1), format.Many(o.Cores, "core")),
 			"stop them, or keep them off the client's cores (taskset, cpuset)")
 	}
 	switch tails := gravest(checks); tails { // what follows limits runs, or is seen in what stands above
@@ -210,10 +210,10 @@ func judge(r readings) (checks []check, conclusion string) {
 	}
 	add("kernel timestamps", r.withoutStamps != "", cmp.Or(r.withoutStamps, "the kernel stamps what arrives"), "on Linux no lateness in reading would be inside latencies")
 	need := streamsInFlight + descriptorsBesides
-	add("open files", r.files < need, fmt.Sprintf("%s, for %s requests in flight", format.Count(int64(r.files)), format.Count(int64(max(0, r.files-descriptorsBesides)))),
+	add("open files", r.files < need, fmt.Sprintf("%s, for %s requests in flight", format.Count(r.files), format.Count(max(0, r.files-descriptorsBesides))),
 		fmt.Sprintf("for %s in flight: ulimit -n %d", format.Count(streamsInFlight), need))
 	buffer := map[bool]string{true: "net.core.wmem_max", false: "kern.ipc.maxsockbuf"}[linux]
-	add("send buffer", r.sendBuffer < largeRequestBytes, fmt.Sprintf("takes %s at once; 128k tokens need up to %s", format.Bytes(int64(r.sendBuffer)), format.Bytes(largeRequestBytes)),
+	add("send buffer", r.sendBuffer < largeRequestBytes, fmt.Sprintf("takes %s at once; 128k tokens need up to %s", format.Bytes(r.sendBuffer), format.Bytes(largeRequestBytes)),
 		"sudo sysctl "+buffer+"=8388608")
 	return checks, conclusion
 }

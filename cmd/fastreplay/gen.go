@@ -216,9 +216,9 @@ const missedReuse = 0.02
 func describeGen(say *terminal, g *trace.Gen, t *trace.Trace) {
 	made := fmt.Sprintf(
 		"made %s as %s, %s",
-		format.Many(int64(t.Len()), "row"),
+		format.Many(t.Len(), "row"),
 		t.Format,
-		format.Duration(float64(t.SpanNS()), 3),
+		format.Duration(t.SpanNS(), 3),
 	)
 	if t.BlockRefs() == 0 {
 		say.line("%s: without blocks, so that no cache hits anything", made)

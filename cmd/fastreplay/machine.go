@@ -144,7 +144,7 @@ func (b *built) config(stamps wire.Stamps) (engine.Config, error) {
 	wanted := min(1<<20, descriptorsBesides+2*b.Requests()) // one for every request, up to what one process can use
 	descriptors, err := host.RaiseDescriptors(wanted)
 	if need := b.descriptorsNeeded(); err == nil && descriptors < need {
-		b.ui.note("the descriptor limit of %s may not hold the requests in flight; raise it with `ulimit -n %d`", format.Count(int64(descriptors)), need)
+		b.ui.note("the descriptor limit of %s may not hold the requests in flight; raise it with `ulimit -n %d`", format.Count(descriptors), need)
 	}
 	var sender []string // how its process is started; nil: senders are threads
 	if self, err := os.Executable(); err == nil && b.o.sender != senderThread {

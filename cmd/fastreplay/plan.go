@@ -154,7 +154,7 @@ func (p *pacing) words() string {
 	a := p.arrivals
 	switch {
 	case p.lanes > 0:
-		return format.Many(int64(p.lanes), "lane")
+		return format.Many(p.lanes, "lane")
 	case p.closed():
 		return fmt.Sprintf("closed loop of %d", p.concurrency)
 	case p.rate == rateMax:
@@ -275,7 +275,7 @@ func (l *load) read(ctx context.Context, o *options, ui *terminal) error {
 		ui.note("trace: %s", counted)
 	}
 	if n := o.read.Limit; n > l.selected {
-		ui.note("--limit is %d, and the selection has %s; --repeat N replays it N times", n, format.Many(int64(l.selected), "request"))
+		ui.note("--limit is %d, and the selection has %s; --repeat N replays it N times", n, format.Many(l.selected, "request"))
 	}
 	return nil
 }
@@ -348,7 +348,7 @@ func (l *load) announce(o *options, ui *terminal) {
 		units += fmt.Sprintf(", %d tokens a block", t.BlockTokens)
 	}
 	ui.detail("trace: %s, read as %s (%s): %s of %s rows in %s",
-		t.Name, t.Format, units, format.Count(int64(sent)), format.Count(int64(t.FileRows)), format.Seconds(l.seconds))
+		t.Name, t.Format, units, format.Count(sent), format.Count(t.FileRows), format.Seconds(l.seconds))
 	if ui.verbose {
 		ui.amplified(l.amplify)
 	}
@@ -375,7 +375,7 @@ func countAnswers(t *trace.Trace, name string) (counted *trace.Trace, said strin
 		return nil, "", err
 	}
 	return counted, fmt.Sprintf("the tokens of %s were counted with %s in %s",
-		format.Many(answers, "recorded answer"), name, format.Duration(float64(time.Since(began)), 2)), nil
+		format.Many(answers, "recorded answer"), name, format.Duration(time.Since(began), 2)), nil
 }
 
 // sessionMode says when requests that depend on others leave, such as the turns of a conversation.
@@ -470,7 +470,7 @@ func (o *options) capIdle(t *trace.Trace) (*trace.Trace, []string) {
 		return t, []string{fmt.Sprintf("no idle time is longer than %v: nothing is cut", idle.most)}
 	}
 	of := map[bool]string{true: "the whole trace", false: "single jobs"}[idle.system]
-	return t, []string{fmt.Sprintf("%s of %s of more than %v cut, by %s in all at recorded speed; the trace's span is %s, was %s", format.Many(int64(cut.Gaps), "idle time"), of,
+	return t, []string{fmt.Sprintf("%s of %s of more than %v cut, by %s in all at recorded speed; the trace's span is %s, was %s", format.Many(cut.Gaps, "idle time"), of,
 		idle.most, format.Span(float64(cut.CutNS)/1e9), format.Span(float64(cut.SpanNS)/1e9), format.Span(float64(cut.FromNS)/1e9))}
 }
 
@@ -486,7 +486,7 @@ func (o *options) follow(plan sched.Plan, t *trace.Trace, cuts *[]string) (sched
 		*cuts = append(*cuts, fmt.Sprintf("whenever nothing is in flight for %v, all that is still to come comes earlier; the summary says by how much", most))
 	} else if n, cut := workload.CapDelays(turns, cmp.Or(int64(most), math.MaxInt64)); n > 0 {
 		*cuts = append(*cuts, fmt.Sprintf("%s of more than %v that the trace has between requests shortened, by %s in all at replay speed",
-			format.Many(int64(n), "delay"), most, format.Span(float64(cut)/1e9)))
+			format.Many(n, "delay"), most, format.Span(float64(cut)/1e9)))
 	}
 	if len(turns.Waits) == 0 && turns.Job == nil {
 		return plan, errors.New("no request of the selection depends on another; leave it out")

@@ -254,14 +254,14 @@ func (p *prepared) warmUp(ctx context.Context) error {
 	if p.o.warmup == 0 {
 		return nil
 	}
-	p.ui.line("warm-up: %s, outside of the measurement", format.Many(int64(p.o.warmup), "request"))
+	p.ui.line("warm-up: %s, outside of the measurement", format.Many(p.o.warmup, "request"))
 	began, prober := time.Now(), *p.prober
 	prober.Timeout = p.o.timeout
 	prober.Backend = p.probeBackend
 	if err := prober.WarmUp(ctx, p.Work, p.source, p.o.warmup, p.o.pacing.concurrency, p.salt); err != nil {
 		return err
 	}
-	p.ui.detail("         answered in %s", format.Duration(float64(time.Since(began)), 3))
+	p.ui.detail("         answered in %s", format.Duration(time.Since(began), 3))
 	return nil
 }
 
@@ -280,7 +280,7 @@ func (p *prepared) measureOverhead(ctx context.Context) error {
 	case added == 0:
 		p.ui.detail("probe: each prompt token is one token there, and the server adds none")
 	case o.HeadUnknown:
-		p.ui.detail("probe: each prompt token is one token there; the server adds %s to every prompt", format.Many(int64(added), "token"))
+		p.ui.detail("probe: each prompt token is one token there; the server adds %s to every prompt", format.Many(added, "token"))
 	default:
 		p.ui.detail("probe: each prompt token is one token there; the server adds %d before and %d after every prompt (%s)", o.Head, o.Tail, origin)
 	}
@@ -303,7 +303,7 @@ func (p *prepared) splitOverhead(ctx context.Context, added int) (o workload.Ove
 			return special, "as " + p.tokenizer.Name() + " does", nil
 		}
 		p.ui.note("the servers add %s to a prompt, %s would add %d; prompts are shortened by the servers' number",
-			format.Many(int64(added), "token"), p.tokenizer.Name(), special.Tokens())
+			format.Many(added, "token"), p.tokenizer.Name(), special.Tokens())
 	}
 	if added == 0 {
 		return o, "", nil
@@ -345,7 +345,7 @@ func (p *prepared) assumeOverhead(why string) {
 	}
 	if special, ok := p.specialTokens(); ok {
 		p.Overhead = special
-		p.ui.note("%s: they are taken to add %s to a prompt, as %s does", why, format.Many(int64(special.Tokens()), "token"), p.tokenizer.Name())
+		p.ui.note("%s: they are taken to add %s to a prompt, as %s does", why, format.Many(special.Tokens(), "token"), p.tokenizer.Name())
 		return
 	}
 	p.ui.note("%s: what they add to a prompt is taken as 0 tokens", why)
@@ -405,7 +405,7 @@ func (o *proofOptions) sizeCache(told workload.PrefixCache) (c workload.PrefixCa
 	if c.Off {
 		return c, "the servers say that prefix caching is off"
 	}
-	words = fmt.Sprintf("blocks of %s (%s), ", format.Many(int64(c.BlockTokens), "token"), block)
+	words = fmt.Sprintf("blocks of %s (%s), ", format.Many(c.BlockTokens, "token"), block)
 	if c.Tokens == 0 {
 		return c, words + "capacity unknown (give --cache-tokens)"
 	}
@@ -524,7 +524,7 @@ func (p *prepared) noteUnlisted(url string, models probe.Models, asked map[strin
 			}
 			p.listed = strings.Join(listed, ", ")
 			p.ui.note("%s (the first is row %d, from 0) for the model %q, which %s/v1/models does not list; %s%s replaces it",
-				format.Many(int64(len(rows)), "request"), rows[0], name, url, flag, p.prober.Secrets.Label(models[0].ID))
+				format.Many(len(rows), "request"), rows[0], name, url, flag, p.prober.Secrets.Label(models[0].ID))
 			delete(asked, name)
 		}
 	}
@@ -557,12 +557,12 @@ func (p *prepared) fit(context.Context) error {
 		return nil
 	}
 	prompt, output := p.Lengths(int(list[0]), backend)
-	needs := format.Count(int64(prompt))
+	needs := format.Count(prompt)
 	if prompt == 0 {
 		needs = "an unknown number of"
 	}
 	words := fmt.Sprintf("%s whose prompt and output exceed the servers' context of %s (/v1/models); the first is row %d (from 0) of %s, with %s prompt and %s output tokens",
-		format.Many(int64(len(list)), "request"), format.Many(int64(limit), "token"), p.Trace.Row[list[0]], p.Trace.Name, needs, format.Count(int64(output)))
+		format.Many(len(list), "request"), format.Many(limit, "token"), p.Trace.Row[list[0]], p.Trace.Name, needs, format.Count(output))
 	fixed := slices.IndexFunc(list, func(i int32) bool { return !p.Made(int(i)) })
 	switch mode {
 	case tooLongDrop:

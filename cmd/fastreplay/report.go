@@ -183,5 +183,5 @@ func runAt(dir string) (string, error) {
 		at, _ := report.IsRun(run)
 		names = append(names, fmt.Sprintf("%s (%s)", run, at.UTC().Format(time.DateTime)))
 	}
-	return "", fmt.Errorf("%s has %s; give the directory of one; the newest: %s", dir, format.Many(int64(len(runs)), "run"), strings.Join(names, ", "))
+	return "", fmt.Errorf("%s has %s; give the directory of one; the newest: %s", dir, format.Many(len(runs), "run"), strings.Join(names, ", "))
 }

@@ -103,7 +103,7 @@ func (s *results) conclude(found engine.Result, records []record.Record) error {
 	}
 	if n, row, want, got := audit.Miscounted(s.Work, records); n > 0 {
 		s.ui.note("the servers counted other numbers of tokens in %s than were counted before the start (row %d: %s, not %s), so their ideal hits are not to be relied on: is --tokenizer the model's own, and does /tokenize use the template of the run?",
-			format.Many(int64(n), "prompt"), row, format.Count(got), format.Count(want))
+			format.Many(n, "prompt"), row, format.Count(got), format.Count(want))
 	}
 	unwritten, diskErr := s.writer.Close()
 	info := s.info(found)
@@ -300,7 +300,7 @@ func (s *results) idleNotes(found engine.Result) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("--idle-cap: %s nothing was in flight for longer, and what was still to come came earlier, by %s in all",
-		format.Many(int64(found.IdleGaps), "time"), format.Span(found.IdleCut.Seconds()))}
+		format.Many(found.IdleGaps, "time"), format.Span(found.IdleCut.Seconds()))}
 }
 
 func placementNotes(p sched.Placement) []string {

@@ -104,14 +104,14 @@ func (p *prepared) watchServers(ctx context.Context, dir string) (*serverWatch, 
 	}
 	pages := len(w.scraper.Targets())
 	if len(silent) > 0 {
-		p.ui.note("no metrics can be read from %d of %s, such as %v", len(silent), format.Many(int64(len(silent)+pages), "server"), silent[0])
+		p.ui.note("no metrics can be read from %d of %s, such as %v", len(silent), format.Many(len(silent)+pages, "server"), silent[0])
 	}
 	w.whole = len(p.o.scrape.urls) == 0 && len(silent) == 0
 	w.sums = scrape.NewWatch(w.scraper.Targets())
 	if w.file, err = report.NewSampleWriter(dir, p.ui.removed); err != nil {
 		return w, err
 	}
-	p.ui.detail("servers: metrics of %s are read every %s", format.Many(int64(pages), "page"), format.Duration(float64(w.every), 3))
+	p.ui.detail("servers: metrics of %s are read every %s", format.Many(pages, "page"), format.Duration(w.every, 3))
 	return w, nil
 }
 

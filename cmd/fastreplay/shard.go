@@ -101,7 +101,7 @@ func (b *built) writeShard(dir string) error {
 	if b.sharded == nil {
 		return nil
 	}
-	err := report.WriteWhole(filepath.Join(dir, shard.FileName), func(w io.Writer) error { return report.EncodeJSON(w, b.sharded) })
+	err := report.WriteJSON(filepath.Join(dir, shard.FileName), b.sharded)
 	if name := filepath.Join(dir, shard.DigestsName); !exists(name) && b.Prebuilt.Fingerprint(b.Work) != "" {
 		err = errors.Join(err, report.WriteWhole(name, func(w io.Writer) error { return b.Prebuilt.WriteDigests(b.Work, w) }))
 	}

@@ -59,7 +59,7 @@ func (o *options) checkLate(start time.Time) error {
 		who = fmt.Sprintf("shard %d", o.shard.Index)
 	}
 	return fmt.Errorf("%s was ready %s after the agreed start at %s; nothing was sent; want a moment to come, or --late %s to send what is still to come",
-		who, format.Duration(float64(late), 3), start.Format(time.RFC3339Nano), shard.LateJoin)
+		who, format.Duration(late, 3), start.Format(time.RFC3339Nano), shard.LateJoin)
 }
 
 // join waits for shard 0 at the barrier, if there is one. The context that it returns ends if another shard fails before the start.
@@ -97,9 +97,9 @@ func (b *built) about() map[string]string {
 // aheadOf says how far a clock is ahead of another, or behind it.
 func aheadOf(ahead time.Duration) string {
 	if ahead < 0 {
-		return format.Duration(float64(-ahead), 3) + " behind"
+		return format.Duration(-ahead, 3) + " behind"
 	}
-	return format.Duration(float64(ahead), 3) + " ahead of"
+	return format.Duration(ahead, 3) + " ahead of"
 }
 
 // awaitStart sets the moment at which the run, which is ready, begins, and returns shortly before it. If standard input has the moment and
@@ -142,7 +142,7 @@ func (s *results) awaitStart(ctx context.Context, group *shard.Group, interrupts
 	}
 	file.ReadyNS = int64(ready.Sub(at))
 	if file.LateNS = int64(max(0, time.Since(at))); file.LateNS > 0 {
-		s.ui.note("ready %s after the agreed start: what was planned before is not sent", format.Duration(float64(file.LateNS), 3))
+		s.ui.note("ready %s after the agreed start: what was planned before is not sent", format.Duration(file.LateNS, 3))
 	}
 	if err := s.writeShard(s.dir); err != nil {
 		return err

@@ -408,7 +408,7 @@ func (t *target) makeSource(ctx context.Context, o *options, ui *terminal) (err 
 		ids := t.tokenizer.Ordinary()
 		source, err := prompt.NewTokenIDs(o.seed, ids)
 		if err != nil {
-			return fmt.Errorf("--tokenizer %s: of its %s ids of ordinary text, %w; use --prompt text", t.tokenizer.Name(), format.Count(int64(len(ids))), err)
+			return fmt.Errorf("--tokenizer %s: of its %s ids of ordinary text, %w; use --prompt text", t.tokenizer.Name(), format.Count(len(ids)), err)
 		}
 		t.source = source
 		first, last := source.Range()
@@ -420,6 +420,6 @@ func (t *target) makeSource(ctx context.Context, o *options, ui *terminal) (err 
 		return fmt.Errorf("--tokenizer %s: %w", t.tokenizer.Name(), err)
 	}
 	t.source = text
-	ui.detail("tokenizer: %s, prompts of %s that are single tokens of it in any company", t.tokenizer.Name(), format.Many(int64(text.Words()), "word"))
+	ui.detail("tokenizer: %s, prompts of %s that are single tokens of it in any company", t.tokenizer.Name(), format.Many(text.Words(), "word"))
 	return nil
 }

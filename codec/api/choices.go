@@ -16,7 +16,7 @@ func (p *parser) choice(byIDs bool) {
 	var c content
 	var ids []byte
 	finished, index, n := false, 0, 0
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "text":
 			c.answer = p.carries(&c)
@@ -83,7 +83,7 @@ func (p *parser) finishReason() bool {
 // chatDelta reads a delta or message. Reasoning is "reasoning" in vLLM since its pull request 27752, and
 // "reasoning_content" before and in DeepSeek and SGLang.
 func (p *parser) chatDelta(c *content) {
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "content":
 			c.answer = p.carries(c)
@@ -94,7 +94,7 @@ func (p *parser) chatDelta(c *content) {
 				c.role = true
 			}
 		case "tool_calls":
-			for more := p.Array() && p.Element(); more; more = p.Element() {
+			for range p.Elements() {
 				p.toolCall(c)
 			}
 		case "function_call":
@@ -130,26 +130,23 @@ func (p *parser) carries(c *content) (raw []byte) {
 
 // toolCall reads one element of tool_calls.
 func (p *parser) toolCall(c *content) {
-	if !p.Object() {
-		return
+	p.noteTool(c)
+	for range p.Only("function") {
+		p.function(c)
 	}
-	c.present, c.tool = true, true
-	for key, ok := p.Key(); ok; key, ok = p.Key() {
-		if string(key) == "function" {
-			p.function(c)
-		} else {
-			p.Skip()
-		}
+}
+
+// noteTool notes a call of a tool, if the next value is one.
+func (p *parser) noteTool(c *content) {
+	if p.Peek() == '{' {
+		c.present, c.tool = true, true
 	}
 }
 
 // function reads the name and arguments of a tool call, or of its elder, function_call.
 func (p *parser) function(c *content) {
-	if !p.Object() {
-		return
-	}
-	c.present, c.tool = true, true
-	for key, ok := p.Key(); ok; key, ok = p.Key() {
+	p.noteTool(c)
+	for key := range p.Keys() {
 		switch string(key) {
 		case "name", "arguments":
 			p.carries(c)
@@ -214,10 +211,10 @@ func embeddings() kind {
 
 // embeddingsDocument reads an answer, which is finished where it has vectors. Some servers count completion tokens, 0.
 func (p *parser) embeddingsDocument() {
-	for key, ok := p.Key(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "data":
-			for more := p.Array() && p.Element(); more; more = p.Element() {
+			for range p.Elements() {
 				p.Skip()
 				p.d.Done = true
 			}

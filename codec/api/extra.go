@@ -116,7 +116,7 @@ func parseObject(object []byte) (members, error) {
 	}
 	s := scanner.Scanner{Data: object, MaxDepth: 10_000} // as encoding/json
 	var ms members
-	for key, ok := s.FirstKey(); ok; key, ok = s.Key() {
+	for key := range s.Keys() {
 		s.Peek()
 		from := s.At
 		s.Skip()

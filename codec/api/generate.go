@@ -21,7 +21,7 @@ func tgi() kind {
 // tgiDocument reads an event, or a whole answer.
 func (p *parser) tgiDocument() {
 	var c content
-	for key, ok := p.Key(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "token":
 			p.tgiToken(&c)
@@ -35,19 +35,15 @@ func (p *parser) tgiDocument() {
 }
 
 func (p *parser) tgiToken(c *content) {
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
-		if string(key) == "text" {
-			p.carries(c)
-		} else {
-			p.Skip()
-		}
+	for range p.Only("text") {
+		p.carries(c)
 	}
 }
 
 // tgiDetails reads the details of the last event or of a whole answer. Only the event counts the prompt; for a whole
 // answer a header does.
 func (p *parser) tgiDetails() {
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "finish_reason":
 			p.finishReason()
@@ -88,7 +84,7 @@ func sglang() kind {
 // with --incremental-streaming-output.
 func (p *parser) sglangDocument() {
 	var c content
-	for key, ok := p.Key(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "text":
 			p.carries(&c)
@@ -105,14 +101,14 @@ func (p *parser) sglangDocument() {
 
 // ids notes that there are token ids; they are no text.
 func (p *parser) ids(c *content) {
-	for more := p.Array() && p.Element(); more; more = p.Element() {
+	for range p.Elements() {
 		p.Skip()
 		c.present = true
 	}
 }
 
 func (p *parser) metaInfo() {
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "finish_reason":
 			p.finishObject()
@@ -135,7 +131,7 @@ func (p *parser) finishObject() {
 		return
 	}
 	var message []byte
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "type":
 			p.finishReason()
@@ -201,7 +197,7 @@ func ModelAt(path string) string {
 // output tokens of each event. Its reason is "None" as long as the answer goes on.
 func (p *parser) tritonDocument() {
 	var c content
-	for key, ok := p.Key(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "text_output":
 			p.carries(&c)

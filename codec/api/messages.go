@@ -29,7 +29,7 @@ func messages() kind {
 func (p *parser) messagesDocument() {
 	var event []byte
 	var c content
-	for key, ok := p.Key(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "type":
 			event, _, _ = p.Text()
@@ -72,7 +72,7 @@ func (p *parser) messageMember(key []byte) {
 // blockDelta reads a part of a content block: text, thinking or the input of a tool. The end of the message is a delta,
 // too.
 func (p *parser) blockDelta(c *content) {
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "text":
 			p.say(p.carries(c))
@@ -92,7 +92,7 @@ func (p *parser) blockDelta(c *content) {
 // blockStart reads what a content block begins with: mostly nothing, but the name of a tool is said by it.
 func (p *parser) blockStart(c *content) {
 	var start content
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "text":
 			p.say(p.carries(&start))

@@ -103,7 +103,6 @@ func (p *parser) parse(reads dialect) error {
 		p.Fail("no object")
 		return p.finish()
 	}
-	p.Object()
 	switch reads { // not by a table, which would make the parser escape to the heap
 	case choices, tokenEvents:
 		p.choicesDocument(reads == tokenEvents)
@@ -130,11 +129,11 @@ func (p *parser) parse(reads dialect) error {
 // choicesDocument reads an event or a whole answer of completions and chat, or of an API whose tokens are ids. The tokens of an event
 // are then its ids. Where the server counts them beside, as it does at the end, its count is the one that holds.
 func (p *parser) choicesDocument(ids bool) {
-	for key, ok := p.Key(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "choices":
 			p.answered = true
-			for more := p.Array() && p.Element(); more; more = p.Element() {
+			for range p.Elements() {
 				p.choice(ids)
 			}
 		case "usage":
@@ -170,7 +169,7 @@ func (p *parser) common(key []byte) {
 // worker reads which worker answered, from an answer of NVIDIA's Dynamo. Dynamo reports it if a request has
 // "nvext":{"extra_fields":["worker_id"]}.
 func (p *parser) worker() {
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch {
 		case string(key) != "worker_id":
 			p.Skip()
@@ -228,12 +227,8 @@ func (p *parser) errorValue() {
 	}
 	start := p.At
 	var message []byte
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
-		if string(key) == "message" {
-			message, _, _ = p.Text()
-		} else {
-			p.Skip()
-		}
+	for range p.Only("message") {
+		message, _, _ = p.Text()
 	}
 	if len(message) == 0 {
 		message = p.Data[start:p.At]
@@ -244,7 +239,7 @@ func (p *parser) errorValue() {
 // usage reads the counts. DeepSeek has a key of its own for cached tokens; OpenAI's wins.
 func (p *parser) usage() {
 	hit := -1
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "prompt_tokens":
 			p.d.PromptTokens = p.Count()
@@ -264,12 +259,8 @@ func (p *parser) usage() {
 }
 
 func (p *parser) promptDetails() {
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
-		if string(key) == "cached_tokens" {
-			p.d.CachedTokens = p.Count()
-		} else {
-			p.Skip()
-		}
+	for range p.Only("cached_tokens") {
+		p.d.CachedTokens = p.Count()
 	}
 }
 

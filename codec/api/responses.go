@@ -32,7 +32,7 @@ func (p *parser) responsesDocument() {
 	var c, item content
 	var event, said []byte
 	var r response
-	for key, ok := p.Key(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "type":
 			event, _, _ = p.Text()
@@ -41,11 +41,11 @@ func (p *parser) responsesDocument() {
 		case "item":
 			p.outputItem(&item)
 		case "output":
-			for more := p.Array() && p.Element(); more; more = p.Element() {
+			for range p.Elements() {
 				p.wholeItem()
 			}
 		case "response":
-			for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+			for key := range p.Keys() {
 				p.responseMember(key, &r)
 			}
 		default:
@@ -70,7 +70,7 @@ func (p *parser) responsesDocument() {
 
 // wholeItem reads an element of a whole answer's output. What an event repeats of it at the end is left out.
 func (p *parser) wholeItem() {
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "type":
 			kind, _, _ := p.Text()
@@ -85,12 +85,8 @@ func (p *parser) wholeItem() {
 
 // outputItem reads what an item of the output begins with: mostly nothing, but the name of a tool is said by it.
 func (p *parser) outputItem(c *content) {
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
-		if string(key) == "name" {
-			p.carries(c)
-		} else {
-			p.Skip()
-		}
+	for range p.Only("name") {
+		p.carries(c)
 	}
 	c.present = c.filled
 }
@@ -101,12 +97,8 @@ func (p *parser) responseMember(key []byte, r *response) {
 	case "status":
 		r.status, _, _ = p.Text()
 	case "incomplete_details":
-		for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
-			if string(key) == "reason" {
-				r.reason, _, _ = p.Text()
-			} else {
-				p.Skip()
-			}
+		for range p.Only("reason") {
+			r.reason, _, _ = p.Text()
 		}
 	case "usage":
 		p.inputUsage()
@@ -134,7 +126,7 @@ func (p *parser) weighResponse(r response) {
 
 // inputUsage reads the counts of the responses API.
 func (p *parser) inputUsage() {
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "input_tokens":
 			p.d.PromptTokens = p.Count()
@@ -151,7 +143,7 @@ func (p *parser) inputUsage() {
 // parts reads the parts of an answer's content, in the APIs of which a whole answer has such: texts, and calls of
 // tools.
 func (p *parser) parts() {
-	for more := p.Array() && p.Element(); more; more = p.Element() {
+	for range p.Elements() {
 		p.part()
 	}
 }
@@ -159,7 +151,7 @@ func (p *parser) parts() {
 func (p *parser) part() {
 	var text []byte
 	said := false
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
+	for key := range p.Keys() {
 		switch string(key) {
 		case "type":
 			said = p.partType()

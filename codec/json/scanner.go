@@ -9,6 +9,7 @@ package json
 import (
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"math"
 	"math/bits"
 )
@@ -135,6 +136,39 @@ func (s *Scanner) FirstKey() (key []byte, ok bool) {
 		return nil, false
 	}
 	return s.Key()
+}
+
+// Keys are those of the next value if it is an object, each valid until the next. The caller takes or skips each value.
+func (s *Scanner) Keys() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for key, ok := s.FirstKey(); ok && yield(key); key, ok = s.Key() {
+		}
+	}
+}
+
+// Only steps to the members of that name in the next value if it is an object, and skips all others. It allocates nothing, as a loop over Keys
+// within it would.
+func (s *Scanner) Only(name string) func(yield func() bool) {
+	return func(yield func() bool) {
+		for key, ok := s.FirstKey(); ok; key, ok = s.Key() {
+			if string(key) != name {
+				s.Skip()
+			} else if !yield() {
+				return
+			}
+		}
+	}
+}
+
+// Elements steps to the elements of the next value if it is an array. The caller takes or skips each.
+func (s *Scanner) Elements() func(yield func() bool) {
+	return func(yield func() bool) {
+		if !s.Array() {
+			return
+		}
+		for s.Element() && yield() {
+		}
+	}
 }
 
 // Key steps to the next member of the object entered and returns its key, valid until the next call. A plain key with

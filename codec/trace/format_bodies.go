@@ -3,7 +3,6 @@ package trace
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -53,7 +52,7 @@ func notBatched(t *Trace, i int) string {
 }
 
 func appendBatch(dst []byte, t *Trace, i int) []byte {
-	dst = strconv.AppendInt(append(dst, `{"custom_id":"row-`...), int64(t.Row[i]), 10)
+	dst = appendInt(dst, `{"custom_id":"row-`, t.Row[i])
 	dst = appendString(append(dst, `","method":"POST","url":`...), t.path(i))
 	return append(append(append(dst, `,"body":`...), t.body(i)...), '}')
 }
@@ -196,7 +195,7 @@ func alone(value []byte) []byte {
 func appendInputs(dst []byte, t *Trace, i int) []byte {
 	before := len(dst) + 1
 	if dst = appendSession(append(dst, '{'), t, i, "session_id"); len(dst) == before {
-		dst = append(strconv.AppendInt(append(dst, `"session_id":"row-`...), int64(t.Row[i]), 10), `",`...)
+		dst = append(appendInt(dst, `"session_id":"row-`, t.Row[i]), `",`...)
 	}
 	dst = append(appendTimestamp(dst, t, i), `"payloads":[`...)
 	return append(append(dst, t.body(i)...), "]}"...)

@@ -71,7 +71,7 @@ func readDAG(l *loader, lines []heldLine) {
 		o := objectOf(h.text, &err)
 		c := readDAGLine(o, h.line)
 		if before := known[c.name]; before != nil {
-			o.fail(fmt.Sprintf("session_id %s is that of line %d", quote([]byte(c.name)), before.line), "each conversation needs a name of its own")
+			o.fail(fmt.Sprintf("session_id %s is that of line %d", quote(c.name), before.line), "each conversation needs a name of its own")
 		}
 		if err != nil {
 			bad(h.line, err)
@@ -153,11 +153,11 @@ func (b *dagBuilder) refuse(what, fix string) {
 func (b *dagBuilder) send(c *dagConversation, from dagStart) []int64 {
 	switch {
 	case c.visiting:
-		b.note(&rowError{"conversation " + quote([]byte(c.name)) + " comes from itself", "a conversation must not fork or spawn one that it comes from"})
+		b.note(&rowError{"conversation " + quote(c.name) + " comes from itself", "a conversation must not fork or spawn one that it comes from"})
 	case from.depth > mostDAGDepth:
 		b.refuse(fmt.Sprintf("conversations come from each other more than %d deep", mostDAGDepth), "let fewer conversations spawn or fork each other")
 	case len(c.turns) == 0:
-		b.note(&rowError{"conversation " + quote([]byte(c.name)) + " is bad itself", "mend its line"})
+		b.note(&rowError{"conversation " + quote(c.name) + " is bad itself", "mend its line"})
 	}
 	if b.fault != nil {
 		return nil
@@ -260,9 +260,9 @@ func (c *dagConversation) link(known map[string]*dagConversation) (err error) {
 		child := known[name]
 		switch {
 		case child == nil:
-			fail(place+": no line has the session_id "+quote([]byte(name)), "add the conversation, or leave it out here")
+			fail(place+": no line has the session_id "+quote(name), "add the conversation, or leave it out here")
 		case fork && child.forked:
-			fail(place+": "+quote([]byte(name))+" is forked twice", "what is said before it must be one thing")
+			fail(place+": "+quote(name)+" is forked twice", "what is said before it must be one thing")
 		default:
 			child.forked, child.named = child.forked || fork, true
 		}

@@ -49,10 +49,10 @@ func readDynamo(out *items, o object) {
 		return
 	}
 	if kind != "request_end" {
-		o.fail("event_type is "+quote([]byte(kind)), kinds)
+		o.fail("event_type is "+quote(kind), kinds)
 	}
 	if schema := o.name("schema", "it must be "+dynamoSchema); schema != dynamoSchema {
-		o.fail("schema is "+quote([]byte(schema)), "it must be "+dynamoSchema)
+		o.fail("schema is "+quote(schema), "it must be "+dynamoSchema)
 	}
 	request := o.needIn("request", "it is what was measured")
 	r := out.add()
@@ -103,7 +103,7 @@ func readDynamoAgent(out *items, r *row, o object) {
 		}
 	}
 	if before, known := out.l.agents.parents[name]; known && before != parent {
-		o.fail(fmt.Sprintf("session %s has the parent %s, and before it was %s", quote([]byte(name)), quote([]byte(parent)), quote([]byte(before))), "an agent has one parent")
+		o.fail(fmt.Sprintf("session %s has the parent %s, and before it was %s", quote(name), quote(parent), quote(before)), "an agent has one parent")
 	}
 	if out.l.agents.parents == nil {
 		out.l.agents.parents = map[string]string{}

@@ -92,14 +92,14 @@ func readAgenticHead(out *items, o object) {
 	out.l.parser.headed = true
 	why := "only version 2 of Dynamo's agentic Mooncake traces can be read"
 	if schema := o.name("schema", why); schema != agenticSchema {
-		o.fail("schema is "+quote([]byte(schema))+", not "+quote([]byte(agenticSchema)), why)
+		o.fail("schema is "+quote(schema)+", not "+quote(agenticSchema), why)
 	}
 	if o.count("version", math.MaxInt32) != agenticVersion {
 		o.fail(fmt.Sprintf("version is %s, not %d", o.value("version"), agenticVersion), why)
 	}
 	scope := o.name("hash_id_scope", `write "local" if ids are a play's own`)
 	if out.l.parser.shared = scope == "global"; !out.l.parser.shared && scope != "local" {
-		o.fail("hash_id_scope is "+quote([]byte(scope)), `it must be "local" or "global"`)
+		o.fail("hash_id_scope is "+quote(scope), `it must be "local" or "global"`)
 	}
 	out.blocks = o.blocks("block_size")
 	o.note(errHead)
@@ -134,14 +134,14 @@ func appendAgentic(dst []byte, t *Trace, i int) []byte {
 			session = "row-" + strconv.Itoa(int(t.Row[i]))
 		}
 	}
-	dst = strconv.AppendInt(append(dst, `{"request_id":"r`...), int64(i), 10)
+	dst = appendInt(dst, `{"request_id":"r`, i)
 	dst = appendString(append(dst, `","play_id":`...), play)
 	dst = appendString(append(dst, `,"session_id":`...), session)
 	dst = append(appendString(append(dst, `,"model":`...), cmp.Or(t.words.Model, "unknown")), ',')
 	dst = appendTimestamp(dst, t, i)
 	dst = appendPrompt(dst, t, i)
 	if n := t.InputTokens[i]; n > 0 && t.Verbatim(i).Kind != NoVerbatim {
-		dst = strconv.AppendInt(append(dst, `,"input_length":`...), int64(n), 10)
+		dst = appendInt(dst, `,"input_length":`, n)
 	}
 	dst = append(appendAsked(dst, t, i), `,"not_before_ms":`...)
 	waits := a.graph.Of(i)
@@ -155,7 +155,7 @@ func appendAgentic(dst []byte, t *Trace, i int) []byte {
 		}
 	}
 	if t.Cached != nil && t.Cached[i] >= 0 {
-		dst = strconv.AppendInt(append(dst, `,"cached_tokens":`...), int64(t.Cached[i]), 10)
+		dst = appendInt(dst, `,"cached_tokens":`, t.Cached[i])
 	}
 	if t.HasDependencies() {
 		dst = append(dst, `,"depth":`...)

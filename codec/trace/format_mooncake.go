@@ -77,7 +77,7 @@ func appendPrompt(dst []byte, t *Trace, i int) []byte {
 	case VerbatimPayload:
 		return append(append(append(dst, `"payload":{`...), l.Content...), '}')
 	}
-	return strconv.AppendInt(append(dst, `"input_length":`...), int64(t.InputTokens[i]), 10)
+	return appendInt(dst, `"input_length":`, t.InputTokens[i])
 }
 
 // bailian is the format of the Qwen-Bailian usage traces:
@@ -113,8 +113,8 @@ func appendBailian(dst []byte, t *Trace, i int) []byte {
 	dst = strconv.AppendInt(dst, parent, 10)
 	dst = append(dst, `,"timestamp":`...)
 	dst = appendDecimal(dst, t.ArrivalNS[i], 9)
-	dst = strconv.AppendInt(append(dst, `,"input_length":`...), int64(t.InputTokens[i]), 10)
-	dst = strconv.AppendInt(append(dst, `,"output_length":`...), int64(t.OutputTokens[i]), 10)
+	dst = appendInt(dst, `,"input_length":`, t.InputTokens[i])
+	dst = appendInt(dst, `,"output_length":`, t.OutputTokens[i])
 	if t.Type != nil && t.Types[t.Type[i]] != "" {
 		dst = append(dst, `,"type":`...)
 		dst = appendString(dst, t.Types[t.Type[i]])

@@ -110,11 +110,11 @@ func appendCapture(dst []byte, t *Trace, i int) []byte {
 	dst = appendCaptured(dst, "INPUT", t.body(i))
 	if input, output := int64(t.InputTokens[i]), int64(t.OutputTokens[i]); input+output > 0 {
 		usage := strconv.AppendInt([]byte(`{"usage":{"prompt_tokens":`), input, 10)
-		usage = strconv.AppendInt(append(usage, `,"completion_tokens":`...), output, 10)
-		usage = strconv.AppendInt(append(usage, `,"total_tokens":`...), input+output, 10)
+		usage = appendInt(usage, `,"completion_tokens":`, output)
+		usage = appendInt(usage, `,"total_tokens":`, input+output)
 		dst = appendCaptured(append(dst, `,"endpointOutput":`...), "OUTPUT", append(usage, "}}"...))
 	}
-	dst = strconv.AppendInt(append(dst, `},"eventMetadata":{"eventId":"row-`...), int64(t.Row[i]), 10)
+	dst = appendInt(dst, `},"eventMetadata":{"eventId":"row-`, t.Row[i])
 	dst = startOfDates().Add(time.Duration(t.ArrivalNS[i])).AppendFormat(append(dst, `","inferenceTime":"`...),
 		"2006-01-02T15:04:05Z")
 	return append(dst, `"},"eventVersion":"0"}`...)

@@ -55,7 +55,7 @@ type satfEdge struct {
 func readSATF(out *items, o object) {
 	for _, c := range [][2]string{{"format", "satf"}, {"format_version", "2."}, {"time_base", "us"}} {
 		if value := o.name(c[0], "only SATF 2 in µs can be read"); !strings.HasPrefix(value, c[1]) {
-			o.fail(fmt.Sprintf("%s is %s, not %q", c[0], quote([]byte(value)), c[1]), "only SATF 2 in µs can be read")
+			o.fail(fmt.Sprintf("%s is %s, not %q", c[0], quote(value), c[1]), "only SATF 2 in µs can be read")
 		}
 	}
 	out.blocks = o.blocks("block_size_tokens")
@@ -66,7 +66,7 @@ func readSATF(out *items, o object) {
 		out.l.scopes.renumber("", r.ids)
 		a := agents[r.agent.job]
 		if a.climb(); a.circle {
-			o.fail("the parents of session "+quote([]byte(a.name))+" lead back to themselves", "a job begins with a session without a parent")
+			o.fail("the parents of session "+quote(a.name)+" lead back to themselves", "a job begins with a session without a parent")
 		}
 		r.agent.job, r.agent.depth = a.top.name, a.depth
 	}
@@ -84,21 +84,21 @@ func readSATFSession(out *items, o object, agents map[string]*asker) {
 	}
 	a := agent(name)
 	if a.seen {
-		o.fail("session_id "+quote([]byte(name))+" is the name of an earlier session too", "each needs a name of its own")
+		o.fail("session_id "+quote(name)+" is the name of an earlier session too", "each needs a name of its own")
 	}
 	a.seen = true
 	if parent := ofDynamo(o).textOr("parent_session_id", ""); parent != "" {
 		a.up = agent(parent)
 	}
 	if _, twice := out.l.agents.jobs.numbers[name]; twice {
-		o.fail("session_id "+quote([]byte(name))+" is the name of a job in another document", "replay the documents by themselves")
+		o.fail("session_id "+quote(name)+" is the name of a job in another document", "replay the documents by themselves")
 	}
 	var nodes []*satfNode
 	places := map[string]int{}
 	o.each("nodes", func(i int, o object) {
 		n := readSATFNode(out, o, name)
 		if _, twice := places[n.id]; twice {
-			o.fail("id "+quote([]byte(n.id))+" is the name of an earlier node too", "each needs a name of its own")
+			o.fail("id "+quote(n.id)+" is the name of an earlier node too", "each needs a name of its own")
 		}
 		places[n.id] = i
 		nodes = append(nodes, n)
@@ -108,7 +108,7 @@ func readSATFSession(out *items, o object, agents map[string]*asker) {
 			id := o.name(key, "an edge leads from one node to another")
 			at, known := places[id]
 			if !known {
-				o.fail(key+" is "+quote([]byte(id))+", which no node is called", "leave the edge out, or add the node")
+				o.fail(key+" is "+quote(id)+", which no node is called", "leave the edge out, or add the node")
 			}
 			return at
 		}
@@ -138,7 +138,7 @@ func readSATFNode(out *items, o object, session string) *satfNode {
 	case "tool_call", "tool_result":
 		return n
 	default:
-		o.fail("kind is "+quote([]byte(kind)), kinds)
+		o.fail("kind is "+quote(kind), kinds)
 		return n
 	}
 	r := out.add()
@@ -163,7 +163,7 @@ func (m *items) settleNode(nodes []*satfNode, at, depth int) error {
 	case n.after != nil:
 		return nil
 	case n.asked:
-		return &rowError{"edges lead from the node " + quote([]byte(n.id)) + " back to itself", "leave one edge of the circle out"}
+		return &rowError{"edges lead from the node " + quote(n.id) + " back to itself", "leave one edge of the circle out"}
 	case depth > mostDepth:
 		return &rowError{fmt.Sprintf("a path leads to the node over more than %d of tools", mostDepth), "leave some of them out"}
 	}

@@ -82,7 +82,7 @@ func wekaJob(out *items, o object) *asker {
 		name = o.name("id", "it names the trace")
 	}
 	if _, twice := out.l.agents.jobs.numbers[name]; twice {
-		o.fail("id "+quote([]byte(name))+" is the name of an earlier trace too", "each needs a name of its own; a file is replayed twice with --repeat")
+		o.fail("id "+quote(name)+" is the name of an earlier trace too", "each needs a name of its own; a file is replayed twice with --repeat")
 	}
 	global := o.is("hash_id_scope", "global")
 	if o.has("hash_id_scope") && !global && !o.is("hash_id_scope", "local") {

@@ -86,7 +86,7 @@ func (p *rowParser) head(line []byte) error {
 	for _, n := range names {
 		d := f.field([]byte(n))
 		if d != unknownField && seen.has(d) {
-			return &rowError{"two columns are named " + clip([]byte(n)), "keep one of them"}
+			return &rowError{"two columns are named " + clip(n), "keep one of them"}
 		}
 		seen |= setOf(d)
 		p.columns = append(p.columns, d)
@@ -169,7 +169,7 @@ func (p *rowParser) cell(f field, cell []byte) error {
 }
 
 // quote shows a value of a cell, which may be anything.
-func quote(cell []byte) string { return strconv.Quote(clip(cell)) }
+func quote[T string | []byte](text T) string { return strconv.Quote(clip(text)) }
 
 // sessionNumber is the number of a conversation: its name if that is one, else a hash of it (FNV-1a, 63 bits).
 func sessionNumber(name []byte) (number int64, isOne bool) {

@@ -22,7 +22,7 @@ type requestDependency struct {
 func (l *loader) resolveDependencies() {
 	d, job := l.dependencies, l.Job
 	for _, twice := range l.agents.twice {
-		l.faultIn(twice.row, "request_id "+quote([]byte(twice.name))+" is the name of an earlier row too", "each request needs a name of its own")
+		l.faultIn(twice.row, "request_id "+quote(twice.name)+" is the name of an earlier row too", "each request needs a name of its own")
 	}
 	if d == nil {
 		return
@@ -33,7 +33,7 @@ func (l *loader) resolveDependencies() {
 			on, name := l.dependsOn(list[j].On)
 			switch {
 			case on < 0:
-				l.faultIn(int32(i), "dependencies: no row has the request_id "+quote([]byte(name)), "leave the dependency out, or add the row")
+				l.faultIn(int32(i), "dependencies: no row has the request_id "+quote(name), "leave the dependency out, or add the row")
 			case job != nil && job[i] != job[on]:
 				l.faultIn(int32(i), "dependencies: the row depends on "+l.place(int(on))+", which is of another job", "give both one job, or leave the dependency out")
 			case on == int32(i):

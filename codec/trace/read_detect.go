@@ -85,7 +85,7 @@ func likely(keys []string, missing string, wanted ...field) string {
 	for _, f := range wanted {
 		key := missing
 		if i := slices.IndexFunc(keys, f.looksLike); i >= 0 {
-			key = clip([]byte(keys[i]))
+			key = clip(keys[i])
 		}
 		if key != "" {
 			named = append(named, usualNames()[f]+"="+key)
@@ -154,7 +154,7 @@ func undetected(name string, first heldLine) error {
 func shown(names []string) string {
 	var list []string
 	for _, n := range names[:min(len(names), maxKeysShown)] {
-		list = append(list, clip([]byte(n)))
+		list = append(list, clip(n))
 	}
 	if len(names) > maxKeysShown {
 		list = append(list, "…")

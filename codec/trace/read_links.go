@@ -216,14 +216,7 @@ func (m *items) causes(a *asker) []cause {
 			flying = append(flying, begun)
 		}
 		for k := m.next(w, begun, at); k != noValue; k = m.next(w, begun, at) {
-			place := int(k)
-			end, best := m.rows[a.rows[place]].endNS(), int64(noTime)
-			if ended >= 0 {
-				best = m.rows[a.rows[ended]].endNS()
-			}
-			if ended < 0 || end > best || end == best && place > ended {
-				ended = place
-			}
+			ended = m.endsLater(a.rows, ended, int(k))
 		}
 		for len(flying) > 0 && !m.inFlight(a.rows[flying[len(flying)-1]], at) {
 			flying = flying[:len(flying)-1]
@@ -235,6 +228,14 @@ func (m *items) causes(a *asker) []cause {
 		found[n] = m.choose(a.rows, ended, latest, at)
 	}
 	return found
+}
+
+// endsLater is the one of two places whose request ended later, or else the later place; -1 is none.
+func (m *items) endsLater(rows []int32, a, b int) int {
+	if a < 0 || cmp.Or(cmp.Compare(m.rows[rows[b]].endNS(), m.rows[rows[a]].endNS()), cmp.Compare(b, a)) > 0 {
+		return b
+	}
+	return a
 }
 
 // choose is the cause at an instant: of requests the one that had ended last, or the latest in flight if that end is
@@ -301,8 +302,8 @@ func (m *items) causeOf(rows []int32, at int64) cause {
 			if flying < 0 || m.rows[i].timeNS >= m.rows[rows[flying]].timeNS {
 				flying = n
 			}
-		} else if ended < 0 || m.rows[i].endNS() >= m.rows[rows[ended]].endNS() {
-			ended = n
+		} else {
+			ended = m.endsLater(rows, ended, n)
 		}
 	}
 	return m.choose(rows, ended, flying, at)
@@ -377,10 +378,10 @@ func (l *loader) linkAgents() error {
 	all, of := m.askers()
 	for _, a := range all {
 		if a.climb(); a.depth > mostDepth {
-			return l.refuseAt(a.rows[0], fmt.Sprintf("session %s is more than %d deep below its job's first", quote([]byte(a.name)), mostDepth), "let fewer sessions start each other")
+			return l.refuseAt(a.rows[0], fmt.Sprintf("session %s is more than %d deep below its job's first", quote(a.name), mostDepth), "let fewer sessions start each other")
 		}
 		if a.circle {
-			l.faultIn(a.rows[0], "the parents of session "+quote([]byte(a.name))+" lead back to themselves", "a job begins with a session without a parent")
+			l.faultIn(a.rows[0], "the parents of session "+quote(a.name)+" lead back to themselves", "a job begins with a session without a parent")
 		} else if a.up != nil {
 			a.up.subs = append(a.up.subs, a)
 		}

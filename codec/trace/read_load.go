@@ -332,7 +332,7 @@ func (l *loader) refuseEndpoint(r *row, line int) error {
 		l.Endpoint, l.endpointAt = r.endpoint, fmt.Sprintf("%s:%d", l.name, line)
 		return nil
 	}
-	return &rowError{fmt.Sprintf("url is %s, but %s is for %s", quote([]byte(r.endpoint)), l.endpointAt, l.Endpoint),
+	return &rowError{fmt.Sprintf("url is %s, but %s is for %s", quote(r.endpoint), l.endpointAt, l.Endpoint),
 		"a run has one endpoint: split the file by it"}
 }
 

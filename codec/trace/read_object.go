@@ -143,7 +143,7 @@ func oneOf[T ~uint8](o object, key string, names []string) T {
 	name := o.name(key, "it is "+list)
 	at := slices.Index(names, name)
 	if at < 0 {
-		o.fail(key+" is "+quote([]byte(name)), "it must be "+list)
+		o.fail(key+" is "+quote(name), "it must be "+list)
 	}
 	return T(max(0, at))
 }

@@ -415,12 +415,12 @@ func badID(index int, got []byte) error {
 }
 
 // clip shortens a value for a message.
-func clip(b []byte) string {
+func clip[T string | []byte](text T) string {
 	const most = 40
-	if len(b) > most {
-		return string(b[:most]) + "…"
+	if len(text) > most {
+		return string(text[:most]) + "…"
 	}
-	return string(b)
+	return string(text)
 }
 
 // faultOf turns a line's error into a fault.

@@ -51,7 +51,7 @@ func (s *scanner) object(member func(key []byte) error) error {
 	if s.Peek() != '{' {
 		return s.fail("want a row, an object {…}")
 	}
-	for key, ok := s.FirstKey(); ok; key, ok = s.Key() {
+	for key := range s.Keys() {
 		s.Peek()
 		if err := member(key); err != nil {
 			return err

@@ -189,7 +189,7 @@ func appendDelay(dst []byte, t *Trace, i int) []byte {
 // appendAsked appends what a row asks beside its prompt, each behind a comma.
 func appendAsked(dst []byte, t *Trace, i int) []byte {
 	if n := t.OutputTokens[i]; n > 0 {
-		dst = strconv.AppendInt(append(dst, `,"output_length":`...), int64(n), 10)
+		dst = appendInt(dst, `,"output_length":`, n)
 	}
 	if extra := t.Verbatim(i).Extra; extra != nil {
 		dst = append(append(dst, `,"extra":`...), extra...)
@@ -218,4 +218,9 @@ func appendString(dst []byte, s string) []byte {
 		panic("BUG: a string has no JSON form: " + err.Error())
 	}
 	return append(dst, b...)
+}
+
+// appendInt appends a text and a number behind it.
+func appendInt[N int | int32 | int64](dst []byte, before string, n N) []byte {
+	return strconv.AppendInt(append(dst, before...), int64(n), 10)
 }

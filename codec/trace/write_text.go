@@ -2,7 +2,6 @@ package trace
 
 import (
 	"slices"
-	"strconv"
 )
 
 // Words are the text that [Write] puts into formats of text if the trace has numbers of tokens only.
@@ -130,7 +129,7 @@ func (t *Trace) appendChat(dst []byte, i int, l Verbatim) []byte {
 		dst = append(t.appendText(append(dst, `,"messages":[{"role":"user","content":"`...), i), `"}]`...)
 	}
 	if n := t.OutputTokens[i]; n > 0 {
-		dst = strconv.AppendInt(append(dst, `,"max_tokens":`...), int64(n), 10)
+		dst = appendInt(dst, `,"max_tokens":`, n)
 	}
 	if l.Tools != nil {
 		dst = append(append(dst, `,"tools":`...), l.Tools...)

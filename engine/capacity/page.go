@@ -134,7 +134,7 @@ func (p *Page) Table() (head []string, rows [][]string) {
 		ms := number(name, func(v float64) string { return format.Duration(v*1e6, 3) })
 		add(name, func(o *Outcome) string {
 			if _, known := o.Numbers[name]; !known && j < len(o.Beyond) && o.Beyond[j] > limit.Allowed { // requests that had not ended
-				return "> " + format.Duration(float64(limit.LimitNS), 3)
+				return "> " + format.Duration(limit.LimitNS, 3)
 			}
 			return ms(o)
 		})

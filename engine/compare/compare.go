@@ -112,7 +112,7 @@ func (r *Result) noteUnpaired(m *matched) {
 		}
 	}
 	if m.lone > 0 {
-		r.note("%s were answered in one side alone, since a run was stopped: only what both sides have is compared", format.Many(int64(m.lone), "request"))
+		r.note("%s were answered in one side alone, since a run was stopped: only what both sides have is compared", format.Many(m.lone, "request"))
 	}
 	for _, id := range []Identity{r.A, r.B} {
 		if id.Verdict == strings.ToUpper(string(metrics.Invalid)) {

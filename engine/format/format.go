@@ -16,11 +16,14 @@ import (
 	"unicode/utf8"
 )
 
+// integer is what is counted.
+type integer interface{ ~int | ~int32 | ~int64 }
+
 // Count prints n with commas between thousands.
-func Count(n int64) string { return group(strconv.FormatInt(n, 10)) }
+func Count[N integer](n N) string { return group(strconv.FormatInt(int64(n), 10)) }
 
 // Many prints n and a noun in the right number: "1 request", "12 requests".
-func Many(n int64, noun string) string {
+func Many[N integer](n N, noun string) string {
 	stem, y := strings.CutSuffix(noun, "y")
 	switch {
 	case n == 1:
@@ -33,10 +36,10 @@ func Many(n int64, noun string) string {
 }
 
 // Counted prints n and what it counts: "12 ok".
-func Counted(n int64, what string) string { return Count(n) + " " + what }
+func Counted[N integer](n N, what string) string { return Count(n) + " " + what }
 
 // Some is Counted, or "" for none.
-func Some(n int64, what string) string {
+func Some[N integer](n N, what string) string {
 	if n == 0 {
 		return ""
 	}
@@ -84,7 +87,8 @@ func Fixed(v float64, decimals int) string { return group(strconv.FormatFloat(v,
 
 // Duration prints ns in the unit that fits: "412 ns", "51.2 ms". It has that many significant digits (at least 3), but
 // no fractions of a nanosecond.
-func Duration(ns float64, digits int) string {
+func Duration[N integer | ~float64](of N, digits int) string {
+	ns := float64(of)
 	switch abs := math.Abs(ns); {
 	case math.Round(abs) < 1e3:
 		return Fixed(ns, 0) + " ns"
@@ -131,7 +135,7 @@ func Rate(v float64) string {
 }
 
 // Bytes prints n in decimal units with three significant digits: "1.24 GB".
-func Bytes(n int64) string {
+func Bytes[N integer](n N) string {
 	v, unit := float64(n), "B"
 	for _, next := range []string{"kB", "MB", "GB", "TB", "PB"} {
 		if round(math.Abs(v), 3) < 1000 {

@@ -213,7 +213,7 @@ func agentSection(a *Agents) section {
 			{"idle", optional(a.IdleShare, format.Share), "jobs", "%s of their time idle"},
 			{"", format.Some(a.Spawns, "spawns"), "agents", ""},
 			{"", format.Some(a.Joins, "joins"), "agents", ""},
-			{"deepest", format.Count(int64(len(a.Depths) - 1)), "agents", "depth %s"}, busy,
+			{"deepest", format.Count(len(a.Depths) - 1), "agents", "depth %s"}, busy,
 			{"compactions", format.Count(a.Compactions), "growth", "%s compactions"},
 			{"compacted", optional(a.CompactedShare, format.Share), "growth", "%s of the follow-up turns"},
 			{"hits within jobs", optional(a.WithinJobs, format.Share), "hits by job", "%s of tokens within jobs"},

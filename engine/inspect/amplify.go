@@ -70,7 +70,7 @@ func loadQuantities(l *metrics.Load) []quantity {
 	return []quantity{
 		{name: "requests", text: format.Count(l.Requests)},
 		{name: "mean rate", text: optional(l.RequestsPerS, rate)},
-		{name: "most requests within 1 s", text: optional(l.Peak, format.Count)},
+		{name: "most requests within 1 s", text: optional(l.Peak, format.Count[int64])},
 		{name: "interarrival CV", text: optional(l.GapCV, variation)},
 		{name: "reuse distance p50, tokens", text: optional(l.ReuseP50, format.Short)},
 		{name: "reuse distance p90, tokens", text: optional(l.ReuseP90, format.Short)},

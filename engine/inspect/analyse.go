@@ -34,7 +34,7 @@ func (o *Options) Validate() error {
 	case o.MaxModelLen < 0:
 		return fmt.Errorf("a context of %d tokens; want at least 1", o.MaxModelLen)
 	case o.Instances < 0 || o.Instances == 1 || o.Instances > route.MostInstances:
-		return fmt.Errorf("%s; want 2 to %s", format.Many(int64(o.Instances), "instance"), format.Count(route.MostInstances))
+		return fmt.Errorf("%s; want 2 to %s", format.Many(o.Instances, "instance"), format.Count(route.MostInstances))
 	case o.Instances > 0 && !(o.LoadBound >= 1):
 		return fmt.Errorf("a load bound of %v; want at least 1", o.LoadBound)
 	case len(o.CacheTokens) > 0 && (!slices.IsSorted(o.CacheTokens) || o.CacheTokens[0] < 1):
@@ -417,7 +417,7 @@ func badRows(lint *trace.Lint, o trace.Options, add func(Severity, string)) {
 		add(BadRow, placed(f))
 	}
 	if more := lint.Dropped - len(lint.Faults); more > 0 {
-		add(BadRow, fmt.Sprintf("… and %s more", format.Count(int64(more))))
+		add(BadRow, fmt.Sprintf("… and %s more", format.Count(more)))
 	}
 }
 

@@ -42,7 +42,7 @@ func whatWasRead(r *Report) []string {
 		out = append(out, "timestamps in "+r.TimeUnit)
 	}
 	if r.Blocks != nil {
-		out = append(out, format.Count(int64(r.BlockTokens))+" tokens a block")
+		out = append(out, format.Count(r.BlockTokens)+" tokens a block")
 	}
 	return out
 }

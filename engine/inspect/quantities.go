@@ -139,7 +139,7 @@ func fileSection(r *Report) section {
 	return section{"trace", []quantity{
 		{name: "format", text: r.Format},
 		{name: "timestamps", text: unit},
-		{name: "tokens a block", text: format.Count(int64(r.BlockTokens))},
+		{name: "tokens a block", text: format.Count(r.BlockTokens)},
 		{name: "a replay would", text: verdict},
 		{"rows", format.Count(r.Rows), "rows", ""},
 		{"", r.ofFile(), "rows", ""},

@@ -270,7 +270,7 @@ func (s *Snapshot) fleet(width, room int) (lines []string) {
 		)
 	}
 	if more := len(targets) - room; more > 0 {
-		lines = append(lines, part{"and " + format.Many(int64(more), "more target"), dim}.paint())
+		lines = append(lines, part{"and " + format.Many(more, "more target"), dim}.paint())
 	}
 	return lines
 }

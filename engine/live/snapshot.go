@@ -174,7 +174,7 @@ func (m *Meter) invalid() string {
 	late := m.whole[lateness]
 	if most := m.plan.MaxDriftNS; most > 0 {
 		if late.ValueAtQuantile(99) > most {
-			return "above --max-drift " + format.Duration(float64(most), 3)
+			return "above --max-drift " + format.Duration(most, 3)
 		}
 		return ""
 	}
@@ -194,9 +194,9 @@ func (m *Meter) invalid() string {
 	return format.Percent(
 		float64(displaced)/float64(late.TotalCount()),
 	) + " left more than " + format.Duration(
-		float64(most),
-		3,
-	) + " late"
+		most,
+		3) +
+		" late"
 }
 
 // describe adds the targets, and all of them together.

@@ -2,7 +2,6 @@ package merge
 
 import (
 	"reflect"
-	"slices"
 
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/stats"
@@ -24,7 +23,7 @@ func addEach(sum, of reflect.Value, first bool) {
 // addValue adds of to sum. What is nil is unknown and changes nothing. It writes to nothing that of points to.
 func addValue(sum, of reflect.Value, rule string, first bool) {
 	if sum.Kind() == reflect.Pointer && rule != "none" {
-		addPointer(sum, of, rule, first)
+		addPointer(sum, of, rule)
 		return
 	}
 	switch {
@@ -43,7 +42,7 @@ func addValue(sum, of reflect.Value, rule string, first bool) {
 	}
 }
 
-func addPointer(sum, of reflect.Value, rule string, first bool) {
+func addPointer(sum, of reflect.Value, rule string) {
 	switch {
 	case of.IsNil():
 	case rule == "worst":
@@ -52,10 +51,11 @@ func addPointer(sum, of reflect.Value, rule string, first bool) {
 		}
 	default:
 		own := reflect.New(sum.Type().Elem())
-		if first = sum.IsNil(); !first {
+		unknown := sum.IsNil()
+		if !unknown {
 			own.Elem().Set(sum.Elem())
 		}
-		addValue(own.Elem(), of.Elem(), rule, first)
+		addValue(own.Elem(), of.Elem(), rule, unknown)
 		sum.Set(own)
 	}
 }
@@ -72,10 +72,12 @@ func chosen[T int64 | float64](a, b T, rule string) T {
 
 // countUnrecorded puts into out what no record has: the sums of what the shards counted by their own clocks and bodies.
 func (s *Shards) countUnrecorded(out *metrics.Summary) {
-	out.Lateness.Reading, out.Requests.Early, out.Tokens.PromptMismatches, out.Tokens.OverLong = []metrics.Unsafe{}, 0, 0, 0
+	var reading []metrics.Unsafe
+	out.Requests.Early = 0
+	out.Tokens.PromptMismatches, out.Tokens.OverLong = 0, 0
 	out.PrefixCache.AboveIdealTokens, out.PrefixCache.AboveIdealRequests = 0, 0
-	for i := range s.all {
-		t := s.all[i].summary
+	for _, k := range s.all {
+		t := k.summary
 		if t == nil {
 			continue
 		}
@@ -84,14 +86,7 @@ func (s *Shards) countUnrecorded(out *metrics.Summary) {
 		out.Tokens.OverLong += t.Tokens.OverLong
 		out.PrefixCache.AboveIdealTokens += t.PrefixCache.AboveIdealTokens
 		out.PrefixCache.AboveIdealRequests += t.PrefixCache.AboveIdealRequests
-		all := &out.Lateness.Reading // of each percentile the largest effect of late reads
-		for _, u := range t.Lateness.Reading {
-			k := slices.IndexFunc(*all, func(o metrics.Unsafe) bool { return o.Metric == u.Metric && o.Percentile == u.Percentile })
-			if k < 0 {
-				*all = append(*all, u)
-			} else if (*all)[k].EffectMS < u.EffectMS {
-				(*all)[k] = u
-			}
-		}
+		reading = append(reading, t.Lateness.Reading...)
 	}
+	out.Lateness.Reading = metrics.OnceEach(reading)
 }

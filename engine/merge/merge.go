@@ -32,7 +32,7 @@ import (
 func (s *Shards) Write(dir string, seen *atomic.Int64) (sum *metrics.Summary, err error) {
 	plan, started := s.first.plan, s.first.file.StartAt
 	urls, slos := plan.Run.Targets, []metrics.SLO(nil)
-	if i := slices.IndexFunc(s.all, func(k source) bool { return k.summary != nil }); i >= 0 {
+	if i := slices.IndexFunc(s.all, func(k *source) bool { return k.summary != nil }); i >= 0 {
 		slos = report.SLOsOf(s.all[i].summary)
 	}
 	c := metrics.NewCollector(urls, slos...)
@@ -105,8 +105,8 @@ func (s *Shards) byEnd() iter.Seq2[*record.Record, error] {
 			}
 			return more
 		}
-		for i := range s.all {
-			next, stop := iter.Pull2(s.records(&s.all[i]))
+		for _, from := range s.all {
+			next, stop := iter.Pull2(s.records(from))
 			defer stop()
 			if k := (&stream{next: next}); advance(k) {
 				all = append(all, k)
@@ -126,8 +126,7 @@ func (s *Shards) byEnd() iter.Seq2[*record.Record, error] {
 
 // addGaps adds the gaps between token chunks, which only histograms have.
 func (s *Shards) addGaps(c *metrics.Collector) error {
-	for i := range s.all {
-		k := &s.all[i]
+	for i, k := range s.all {
 		if k.summary == nil {
 			continue
 		}
@@ -160,8 +159,7 @@ func (s *Shards) summary(c *metrics.Collector, records *record.Lines, endNS int6
 	sum.Run.StartedAt, sum.Run.Host.CPUs, sum.Run.Concurrency, sum.Run.Partial, sum.Run.DurationS = file.StartAt, 0, 0, len(s.lost) > 0, float64(endNS)/1e9
 	delete(sum.Run.Options, "shard")
 	known, first := s.known, true
-	for i := range s.all {
-		k := &s.all[i]
+	for i, k := range s.all {
 		if k.plan != nil {
 			sum.Run.Concurrency += k.plan.Run.Concurrency
 			if !slices.ContainsFunc(sum.Shards, func(o metrics.Shard) bool { return o.Host == k.plan.Run.Host.Name }) {
@@ -203,7 +201,7 @@ func (s *Shards) summary(c *metrics.Collector, records *record.Lines, endNS int6
 	out.Requests.ByOutcome[record.NotSent.String()] += rest
 	out.Verdict = metrics.Judge(out, s.reasons(s.unsent+rest)...)
 	if len(s.lost) > 0 { // which says it
-		out.Verdict.Reasons = slices.DeleteFunc(out.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == "interrupted" })
+		out.Verdict.Drop("interrupted")
 	}
 	return out, nil
 }
@@ -214,8 +212,8 @@ func (s *Shards) countedApart(endNS int64) string {
 	if counted == nil {
 		return ""
 	}
-	for i := range s.all {
-		if k := &s.all[i]; k.plan != nil && k.file.ReadyNS > counted[0] {
+	for i, k := range s.all {
+		if k.plan != nil && k.file.ReadyNS > counted[0] {
 			return fmt.Sprintf("shard %d asked the servers before its start when shard 0 counted already", i)
 		}
 	}
@@ -251,8 +249,8 @@ func (k *source) row() metrics.Shard {
 
 // clockNotes say which clocks were not compared.
 func (s *Shards) clockNotes() []string {
-	for i := range s.all {
-		if k := &s.all[i]; k.summary != nil && i > 0 && len(k.file.Clock) == 0 {
+	for i, k := range s.all {
+		if i > 0 && k.summary != nil && len(k.file.Clock) == 0 {
 			return []string{"the shards' clocks were not compared, so instants of different shards are as far apart as these were: " + cmp.Or(k.file.ClockErr, "shard 0 did not answer")}
 		}
 	}
@@ -266,10 +264,10 @@ func (s *Shards) fingerprint() (string, error) {
 		own hash.Hash // of them alone
 	}
 	all := make([]stream, len(s.all))
-	for i := range s.all {
-		name := filepath.Join(s.all[i].dir, shard.DigestsName)
+	for i, k := range s.all {
+		name := filepath.Join(k.dir, shard.DigestsName)
 		file, err := report.Open(name, digestBytes*s.Records())
-		if errors.Is(err, fs.ErrNotExist) || s.all[i].dir == "" {
+		if errors.Is(err, fs.ErrNotExist) || k.dir == "" {
 			return "", nil
 		} else if err != nil {
 			return "", err
@@ -295,8 +293,7 @@ func (s *Shards) fingerprint() (string, error) {
 		all[i].own.Write(line[8:])
 		_, _ = all[i].Discard(digestBytes)
 	}
-	for i := range s.all {
-		k := &s.all[i]
+	for i, k := range s.all {
 		_, err := all[i].Peek(1)
 		if err != io.EOF || k.summary != nil && cmp.Or(k.summary.Workload.Fingerprint, hashText(all[i].own)) != hashText(all[i].own) {
 			return "", fmt.Errorf("shard %d: %s does not have what the run wrote; was the file edited?", i, filepath.Join(k.dir, shard.DigestsName))

@@ -40,8 +40,8 @@ type source struct {
 
 // Shards are the results of the shards of one run.
 type Shards struct {
-	all   []source // by index, missing ones too
-	first *source  // the first that has a directory
+	all   []*source // by index, missing ones too
+	first *source   // the first that has a directory
 	lost  []*source
 
 	has           []uint64 // a bit for each request of the load, by its number: whether a record of it was read
@@ -76,8 +76,8 @@ func Open(dirs []string) (*Shards, error) {
 	if s.first == nil {
 		return nil, fmt.Errorf("%s: no shard was told the start, so nothing was sent", strings.Join(dirs, ", "))
 	}
-	for i := range s.all {
-		if k := &s.all[i]; k.summary == nil {
+	for _, k := range s.all {
+		if k.summary == nil {
 			s.lost = append(s.lost, k)
 		}
 	}
@@ -88,8 +88,8 @@ func Open(dirs []string) (*Shards, error) {
 // complete returns an error if the shards do not have all requests of the load between them.
 func (s *Shards) complete() error {
 	total := int64(0)
-	for i := range s.all {
-		total += s.all[i].file.Requests
+	for _, k := range s.all {
+		total += k.file.Requests
 	}
 	if total > s.Records() || total < s.Records() && len(s.lost) == 0 {
 		return fmt.Errorf("by their %s the shards were to send %s requests together, and the load has %s", shard.FileName, format.Count(total), format.Count(s.Records()))
@@ -103,7 +103,7 @@ func (s *Shards) Records() int64 { return s.first.file.Workload.Requests }
 // open reads what the directory of a shard says, of which name is the shard.FileName.
 func (s *Shards) open(name string) error {
 	dir := filepath.Dir(name)
-	k := source{dir: dir}
+	k := &source{dir: dir}
 	f := &k.file
 	err := report.ReadJSON(name, f)
 	if err == nil {
@@ -128,7 +128,7 @@ func (s *Shards) open(name string) error {
 		return fmt.Errorf("%s names the servers %q, and %s has numbers of %s; was a file edited?",
 			filepath.Join(dir, report.PlanName), servers, report.SummaryName, counted)
 	}
-	like := cmp.Or(s.first, &k)
+	like := cmp.Or(s.first, k)
 	for _, differs := range []struct{ what, here, there string }{
 		{"version of fastreplay", f.Version, like.file.Version}, {"number of shards", strconv.Itoa(f.Count), strconv.Itoa(like.file.Count)},
 		{"load (trace, flags or servers)", short(f.Load), short(like.file.Load)},
@@ -140,14 +140,14 @@ func (s *Shards) open(name string) error {
 		}
 	}
 	for i := len(s.all); i < f.Count; i++ {
-		s.all = append(s.all, source{file: shard.File{Index: i}})
+		s.all = append(s.all, &source{file: shard.File{Index: i}})
 	}
-	if other := &s.all[f.Index]; other.dir != "" {
+	if other := s.all[f.Index]; other.dir != "" {
 		return fmt.Errorf("%s and %s are both shard %d of %d; leave one out", other.dir, dir, f.Index, f.Count)
 	}
 	s.all[f.Index] = k
 	if s.first == nil || f.Index < s.first.file.Index {
-		s.first = &s.all[f.Index]
+		s.first = k
 	}
 	return nil
 }
@@ -342,8 +342,8 @@ func (s *Shards) reasons(unsent int64) (all []metrics.Reason) {
 		lost = append(lost, k.what())
 	}
 	for _, proven := range []bool{false, true} { // if a record is in two files, the one with a wrong checksum has it wrongly
-		for i := range s.all {
-			if k := &s.all[i]; len(unlike) == 0 && k.proven() == proven {
+		for _, k := range s.all {
+			if len(unlike) == 0 && k.proven() == proven {
 				wrong = append(wrong, format.Present(k.unlike())...)
 			}
 		}

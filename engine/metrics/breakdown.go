@@ -139,7 +139,7 @@ func unevenNotes(s *Summary) []string {
 		by := func(x, y Part) int { return cmp.Compare(of.got(&x), of.got(&y)) }
 		most, least := slices.MaxFunc(b.Parts, by), slices.MinFunc(b.Parts, by)
 		return []string{fmt.Sprintf("%s spread unevenly over %s: %s answered %s of them, %s %s; an even share is %s (coefficient of variation %.2f)",
-			of.what, format.Many(int64(len(b.Parts)), "instance"), most.Name, format.Percent(of.got(&most)/sum), least.Name, format.Percent(of.got(&least)/sum),
+			of.what, format.Many(len(b.Parts), "instance"), most.Name, format.Percent(of.got(&most)/sum), least.Name, format.Percent(of.got(&least)/sum),
 			format.Percent(1/float64(len(b.Parts))), *of.cv)}
 	}
 	return nil

@@ -14,11 +14,11 @@ import (
 
 // arrival is a request as it came to the servers.
 type arrival struct {
-	sentNS, endNS, lateNS int64
-	ttft, e2e, tpot       int64 // ns; record.None if it has none
-	output                int64 // tokens
-	inFlight              int   // itself included, when it was sent
-	pushedNS              int64 // how much earlier it may have ended if none had been late
+	sentNS, lateNS  int64
+	ttft, e2e, tpot int64 // ns; record.None if it has none
+	output          int64 // tokens
+	inFlight        int   // itself included, when it was sent
+	pushedNS        int64 // how much earlier it may have ended if none had been late
 }
 
 // arrivals are the requests in the order of their sending.
@@ -117,7 +117,7 @@ func (c *Collector) behindBursts(all *series) (unsafe []Unsafe, behind int64) {
 		quietLevel(byLevel, func(a *arrival) int64 { return a.tpot }),
 	)
 	pushed(arrivals, quiet)
-	var ttft, e2e, tpot moved
+	var by movedLatencies
 	for i := range arrivals {
 		a := &arrivals[i]
 		if a.pushedNS == 0 {
@@ -126,19 +126,9 @@ func (c *Collector) behindBursts(all *series) (unsafe []Unsafe, behind int64) {
 		if a.pushedNS > toleratedNS {
 			behind++
 		}
-		addPushed(&ttft, a.ttft, a.pushedNS)
-		addPushed(&e2e, a.e2e, a.pushedNS)
-		addPushed(&tpot, a.tpot, a.pushedNS/max(1, a.output-1))
+		by.ttft.add(a.ttft, a.pushedNS, 0)
+		by.e2e.add(a.e2e, a.pushedNS, 0)
+		by.tpot.add(a.tpot, a.pushedNS/max(1, a.output-1), 0)
 	}
-	return unsafePercentiles(
-		ttft.suspect("ttft", &all.ttft, toleratedNS),
-		e2e.suspect("e2e", &all.e2e, toleratedNS),
-		tpot.suspect("tpot", &all.tpot, toleratedTokNS),
-	), behind
-}
-
-func addPushed(to *moved, ns, by int64) {
-	if ns != record.None {
-		to.add(ns, ns-by, ns)
-	}
+	return by.unsafe(all), behind
 }

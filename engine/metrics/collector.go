@@ -104,7 +104,7 @@ func (c *Collector) AddGaps(target int, gapsNS []int64, moved ...MovedGap) {
 		g.itl.Add(gap)
 	}
 	for _, m := range moved {
-		g.moved.add(m.NS, m.LikelyNS, m.LikelyNS)
+		g.moved.add(m.NS, m.NS-m.LikelyNS, m.LikelyNS-m.NS)
 	}
 	g.Unlock()
 }

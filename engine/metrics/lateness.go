@@ -38,11 +38,7 @@ type Lateness struct {
 
 // lateness examines the run whose distributions are in s.
 func (c *Collector) lateness(s *Summary, all *series) Lateness {
-	read := &all.reading
-	out := Lateness{Sending: []Unsafe{}, Reading: unsafePercentiles(
-		read.ttft.suspect("ttft", &all.ttft, toleratedNS), read.tpot.suspect("tpot", &all.tpot, toleratedTokNS),
-		read.itl.suspect("itl", &all.itl, toleratedTokNS), read.e2e.suspect("e2e", &all.e2e, toleratedNS),
-	)}
+	out := Lateness{Sending: []Unsafe{}, Reading: all.reading.unsafe(all)}
 	if d := s.DriftUS; s.Run.Concurrency > 0 && d != nil {
 		if whole := s.Run.DurationS * float64(s.Run.Concurrency); whole > 0 {
 			out.SlotsLostShare = new(max(0, d.Mean) * float64(d.Count) / 1e6 / whole)
@@ -70,7 +66,7 @@ func (c *Collector) lateness(s *Summary, all *series) Lateness {
 	)
 	if all.drift.above(toleratedNS) > 1 {
 		moved, behind := c.behindBursts(all)
-		out.Sending, out.Behind = onceEach(append(out.Sending, moved...)), behind
+		out.Sending, out.Behind = OnceEach(append(out.Sending, moved...)), behind
 	}
 	return out
 }
@@ -118,17 +114,18 @@ func WrongLoad(displaced, sent int64) bool {
 	return displaced > 1 && float64(displaced) > wrongShare*float64(sent)
 }
 
-// moved are the values of a latency that late reads may have changed, and what they can have been.
+// moved are the values of a latency that the client may have changed, and what they can have been.
 type moved struct{ from, least, most, by Distribution }
 
-func (m *moved) add(from, least, most int64) {
-	if least >= from && most <= from {
+// add adds a latency of ns, if there is one, that can have been so much less or more.
+func (m *moved) add(ns, less, more int64) {
+	if ns == record.None || less <= 0 && more <= 0 {
 		return
 	}
-	m.from.Add(from)
-	m.least.Add(max(0, least))
-	m.most.Add(most)
-	m.by.Add(max(from-least, most-from))
+	m.from.Add(ns)
+	m.least.Add(max(0, ns-less))
+	m.most.Add(ns + more)
+	m.by.Add(max(less, more))
 }
 
 // suspect is the latency of which these are some values. A percentile can be as far from the true one, within 0.1 % of its value.
@@ -143,25 +140,26 @@ func (m *moved) suspect(metric string, all *Distribution, floorNS int64) suspect
 	}}
 }
 
-// lateReads are the latencies that late reads may have changed.
-type lateReads struct{ ttft, tpot, itl, e2e moved }
+// movedLatencies are the latencies that the client may have changed.
+type movedLatencies struct{ ttft, tpot, itl, e2e moved }
 
 // add counts an ok request. Its first and last token chunk came at most FirstSlackNS and LastSlackNS before their instants.
-func (l *lateReads) add(r *record.Record) {
+func (l *movedLatencies) add(r *record.Record) {
 	first, last := known(r.FirstSlackNS), known(r.LastSlackNS)
-	if first == 0 && last == 0 {
-		return
-	}
-	if ttft := r.TTFTNS(); ttft != record.None {
-		l.ttft.add(ttft, ttft-first, ttft)
-	}
-	if e2e := r.E2ENS(); e2e != record.None {
-		l.e2e.add(e2e, e2e-last, e2e)
-	}
-	if tpot := r.TPOTNS(); tpot != record.None {
-		tokens := max(1, r.CompletionTokens-1)
-		l.tpot.add(tpot, tpot-last/tokens, tpot+first/tokens)
-	}
+	tokens := max(1, r.CompletionTokens-1)
+	l.ttft.add(r.TTFTNS(), first, 0)
+	l.e2e.add(r.E2ENS(), last, 0)
+	l.tpot.add(r.TPOTNS(), last/tokens, first/tokens)
+}
+
+// unsafe are the percentiles of all that are so far from the true ones.
+func (l *movedLatencies) unsafe(all *series) []Unsafe {
+	return unsafePercentiles(
+		l.ttft.suspect("ttft", &all.ttft, toleratedNS),
+		l.tpot.suspect("tpot", &all.tpot, toleratedTokNS),
+		l.itl.suspect("itl", &all.itl, toleratedTokNS),
+		l.e2e.suspect("e2e", &all.e2e, toleratedNS),
+	)
 }
 
 // causeShare is the share of the time above which a cause is named: what took less does not reach the 99th percentile.

@@ -107,7 +107,7 @@ func several(urls []string) string {
 	if len(urls) == 1 {
 		return urls[0]
 	}
-	return fmt.Sprintf("each of %s, such as %s,", format.Many(int64(len(urls)), "target"), urls[0])
+	return fmt.Sprintf("each of %s, such as %s,", format.Many(len(urls), "target"), urls[0])
 }
 
 // Unknown is what servers do not report.
@@ -255,7 +255,7 @@ func placementNotes(s *Summary) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("the gateway's placement on %s can reach %s prefix hits at best, a greedy prefix-aware router %s (%s within %g times the mean load), one cache for all %s",
-		format.Many(int64(o.Instances), "instance"), format.Percent(o.Actual.HitRatio), format.Percent(best.HitRatio), format.Percent(bounded.HitRatio), o.LoadBound, format.Percent(o.OneCacheRatio))}
+		format.Many(o.Instances, "instance"), format.Percent(o.Actual.HitRatio), format.Percent(best.HitRatio), format.Percent(bounded.HitRatio), o.LoadBound, format.Percent(o.OneCacheRatio))}
 }
 
 // The values of Answers.Mode.

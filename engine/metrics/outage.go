@@ -229,7 +229,7 @@ func outageNotes(s *Summary) []string {
 	var out []string
 	for i, o := range s.Outages {
 		if i == mostOutages {
-			return append(out, fmt.Sprintf("%s more failed for a time: outages in summary.json", format.Count(int64(len(s.Outages)-i))))
+			return append(out, fmt.Sprintf("%s more failed for a time: outages in summary.json", format.Count(len(s.Outages)-i)))
 		}
 		out = append(out, o.Words())
 	}

@@ -23,7 +23,7 @@ type series struct {
 	good     goodCounts
 	gateway  gatewayCounts
 	answers  answerCounts
-	reading  lateReads
+	reading  movedLatencies
 	leftOut  int64 // requests that the user left out
 
 	recordedCache struct { // of requests whose recorded hits are known

@@ -117,7 +117,7 @@ func Judge(s *Summary, further ...Reason) Verdict {
 	if s.Limits.MaxReceiveLagMS == 0 {
 		v.Unsafe = append(v.Unsafe, s.Lateness.Reading...)
 	}
-	v.Unsafe = onceEach(v.Unsafe)
+	v.Unsafe = OnceEach(v.Unsafe)
 	v.Objectives = Objectives(s, v.Unsafe)
 	if len(v.Reasons) == 1 && v.Measurement == Limited && len(v.Unsafe) > 0 {
 		v.Reasons[0].What += "; all else is safe"
@@ -126,8 +126,13 @@ func Judge(s *Summary, further ...Reason) Verdict {
 	return v
 }
 
-// onceEach keeps of each percentile the largest effect.
-func onceEach(all []Unsafe) []Unsafe {
+// Drop takes out the reasons of a code, where another reason says the same.
+func (v *Verdict) Drop(code string) {
+	v.Reasons = slices.DeleteFunc(v.Reasons, func(r Reason) bool { return r.Code == code })
+}
+
+// OnceEach keeps of each percentile the largest effect.
+func OnceEach(all []Unsafe) []Unsafe {
 	out := []Unsafe{}
 	for _, u := range all {
 		i := slices.IndexFunc(out, func(o Unsafe) bool { return o.Metric == u.Metric && o.Percentile == u.Percentile })
@@ -144,7 +149,7 @@ func onceEach(all []Unsafe) []Unsafe {
 func faults(s *Summary) []Reason {
 	const reportBug = "please report this as a bug"
 	r, t, w, c := &s.Requests, &s.Tokens, &s.Workload, &s.PrefixCache
-	count, died := format.Count, s.Run.SenderDied
+	count, died := format.Count[int64], s.Run.SenderDied
 	usedShare := s.Client.CPUS / max(1e-9, s.Run.DurationS*float64(s.Run.Host.CPUs))
 	surplus := float64(w.ShortSurplus) / max(1, float64(w.InputTokens))
 	failed, hitBy := "", requests(c.AboveIdealRequests)
@@ -173,7 +178,7 @@ func faults(s *Summary) []Reason {
 			"raise the limit (ulimit -n, net.ipv4.ip_local_port_range), or have fewer requests in flight"},
 		{r.Early > 0, "early", requests(r.Early) + " sent before the planned time", "", reportBug},
 		{usedShare > starvedShare && s.Run.DurationS > 0 && s.Run.Host.CPUs > 0, "starved", "the client lacked CPU time, so its times are not the server's",
-			"it used " + format.Percent(usedShare) + " of " + format.Many(int64(s.Run.Host.CPUs), "core"), "give it more cores, or replay from several machines"},
+			"it used " + format.Percent(usedShare) + " of " + format.Many(s.Run.Host.CPUs, "core"), "give it more cores, or replay from several machines"},
 		{t.PromptMismatches > 0, "prompts",
 			"the server counted other prompt tokens than were sent in " + count(t.PromptMismatches) + " of " + requests(r.OK),
 			"its chat template is not constant, or its tokenizer splits our words", "see the notes and --tokenizer"},

@@ -173,7 +173,7 @@ func (f *keptFile) restore() error {
 
 // WriteSummary writes dir/summary.json, all of it or nothing.
 func WriteSummary(dir string, s *metrics.Summary) error {
-	return WriteWhole(filepath.Join(dir, SummaryName), func(w io.Writer) error { return EncodeJSON(w, s) })
+	return WriteJSON(filepath.Join(dir, SummaryName), s)
 }
 
 // Plan is run.json: what is known of a run before its start, in the keys of summary.json.
@@ -189,7 +189,7 @@ type Plan struct {
 
 // WritePlan writes dir/run.json, all of it or nothing.
 func WritePlan(dir string, p *Plan) error {
-	return WriteWhole(filepath.Join(dir, PlanName), func(w io.Writer) error { return EncodeJSON(w, p) })
+	return WriteJSON(filepath.Join(dir, PlanName), p)
 }
 
 // ReadPlan reads dir/run.json; nil if there is none.
@@ -276,6 +276,11 @@ func EncodeJSON(w io.Writer, v any) error {
 	}
 	_, err := w.Write(format.VisibleJSON(b.Bytes()))
 	return err
+}
+
+// WriteJSON writes a file of one JSON object, as EncodeJSON does, all of it or nothing.
+func WriteJSON(name string, v any) error {
+	return WriteWhole(name, func(w io.Writer) error { return EncodeJSON(w, v) })
 }
 
 // WriteHistograms writes dir/histograms.hlog, all of it or nothing. start and

@@ -42,7 +42,7 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 	if !s.Run.StartedAt.IsZero() {
 		title += " · " + s.Run.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC")
 	}
-	host := fmt.Sprintf("from %s, %s", s.Run.Host.Name, format.Many(int64(s.Run.Host.CPUs), "core"))
+	host := fmt.Sprintf("from %s, %s", s.Run.Host.Name, format.Many(s.Run.Host.CPUs, "core"))
 	under := format.Present(s.Run.Model, s.Run.API, s.Workload.Format, s.Length(), "fastreplay "+s.Run.Version, host)
 	d := chart.Document{Title: title, Under: under, Sections: []chart.Section{verdict}}
 	further := slices.Concat([]chart.Section{
@@ -104,7 +104,7 @@ func verdictSection(s *metrics.Summary) chart.Section {
 			wanted.Grade, wanted.Word = chart.Bad, fmt.Sprintf(
 				"%d of %s missed",
 				missed,
-				format.Many(int64(len(v.Objectives)), "objective"),
+				format.Many(len(v.Objectives), "objective"),
 			)
 		}
 		wanted.Lines = objectiveLines(v)

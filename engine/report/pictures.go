@@ -497,7 +497,7 @@ func (p *pictures) conversations() chart.Section {
 	note := fmt.Sprintf(
 		"The %d that took longest of %s.",
 		min(len(lanes), mostLanes),
-		format.Many(int64(len(lanes)), "conversation"),
+		format.Many(len(lanes), "conversation"),
 	)
 	if p.late {
 		note += fmt.Sprintf(" Of more than %s turns the first to end were looked at.", format.Count(mostTurns))
@@ -600,7 +600,7 @@ func slowRow(r *record.Record) []chart.Cell {
 		if from == record.None || to == record.None {
 			return 0, "–"
 		}
-		return float64(to - from), format.Duration(float64(to-from), 4)
+		return float64(to - from), format.Duration(to-from, 4)
 	}
 	late, lateText := span(r.PlannedNS, r.SentNS)
 	wait := min(float64(max(0, r.ConnWaitNS)), max(0, late))
@@ -611,7 +611,7 @@ func slowRow(r *record.Record) []chart.Cell {
 	if wait > 0 {
 		waitText = format.Duration(wait, 4)
 	}
-	cells := chart.Texts(r.RequestID, fmt.Sprint(r.Row), shortURL(r.Target), format.Duration(float64(r.SentNS), 4),
+	cells := chart.Texts(r.RequestID, fmt.Sprint(r.Row), shortURL(r.Target), format.Duration(r.SentNS, 4),
 		lateText, waitText, ttftText, decodeText, e2eText, "", tokens(cmp.Or(max(0, r.PromptTokens), r.InputTokens)), tokens(r.CachedTokens), tokens(r.CompletionTokens))
 	var bar []chart.Piece
 	at := 0.0

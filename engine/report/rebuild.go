@@ -65,7 +65,7 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 			Why:  fmt.Sprintf("this is computed from its %s on disk, without ITL, connections and client", format.Many(seen.Count, "record")),
 		}}},
 	}, metrics.Probed{})
-	s.Verdict.Reasons = slices.DeleteFunc(s.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == "interrupted" }) // no_summary says it
+	s.Verdict.Drop("interrupted") // no_summary says it
 	return s, nil
 }
 

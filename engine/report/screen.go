@@ -119,7 +119,7 @@ func (p *screen) shorten() {
 		p.lines = slices.Delete(p.lines, from, last+1)
 		if more := slices.IndexFunc(p.lines, func(l screenLine) bool { return strings.Contains(l.text, "fastreplay report") }); more >= 0 && left > 0 {
 			text, _, _ := strings.Cut(p.lines[more].text, " --full")
-			p.lines[more].text = text + " --full (" + format.Many(int64(left), "line") + " more)"
+			p.lines[more].text = text + " --full (" + format.Many(left, "line") + " more)"
 		}
 	}
 }
@@ -263,7 +263,7 @@ func whither(s *metrics.Summary) string {
 	case n == 0:
 		return "unknown server"
 	default:
-		return format.Many(int64(n), "target")
+		return format.Many(n, "target")
 	}
 }
 
@@ -588,7 +588,7 @@ func (p *screen) shards() {
 	if len(of) == 0 {
 		return
 	}
-	words := []string{format.Count(int64(len(p.s.Shards)))}
+	words := []string{format.Count(len(p.s.Shards))}
 	for _, state := range []string{metrics.ShardEnded, metrics.ShardMissing} {
 		if n := of[state]; n > 0 {
 			words = append(words, fmt.Sprintf("%d %s", n, state))
@@ -640,7 +640,7 @@ func (p *screen) files() {
 	}
 	dir, notes := format.Visible(p.o.Dir), ""
 	if n := len(p.s.Notes); n > 0 {
-		notes = " (" + format.Many(int64(n), "note") + ")"
+		notes = " (" + format.Many(n, "note") + ")"
 	}
 	line := func(rank int, label, text string) {
 		if format.Columns(text) > p.width-screenLabel { // what is cut cannot be opened
@@ -686,7 +686,7 @@ func (p *screen) reasons() {
 		return
 	}
 	if n := v.Missed(); n > 0 {
-		defer p.sentence(always, 1, "MISSED", fmt.Sprintf("%d of %s", n, format.Many(int64(len(v.Objectives)), "objective")), red)
+		defer p.sentence(always, 1, "MISSED", fmt.Sprintf("%d of %s", n, format.Many(len(v.Objectives), "objective")), red)
 	}
 	p.sentence(always, 2, "FAILED", p.s.FailedWhere(), red)
 	if p.unjudged() {
@@ -699,7 +699,7 @@ func (p *screen) reasons() {
 	r := v.Reasons[0]
 	more := ""
 	if n := len(v.Reasons) - 1; n > 0 {
-		more = "; " + format.Many(int64(n), "further reason") + ": --full"
+		more = "; " + format.Many(n, "further reason") + ": --full"
 	}
 	p.sentence(always, 2, word, r.What+more, style)
 	if p.o.Quiet {

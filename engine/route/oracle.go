@@ -222,9 +222,9 @@ func (o *Oracle) Heading() string {
 	case o.CapacityTokens != nil:
 		caches = format.Short(float64(*o.CapacityTokens)) + " tokens of cache in all"
 	case o.Limited > 0:
-		caches = format.Many(int64(o.Limited), "cache") + " of known size, the others taken as unlimited"
+		caches = format.Many(o.Limited, "cache") + " of known size, the others taken as unlimited"
 	}
-	return "on " + format.Many(int64(o.Instances), "instance") + ", " + caches
+	return "on " + format.Many(o.Instances, "instance") + ", " + caches
 }
 
 // tableColumn has room for the longest head.

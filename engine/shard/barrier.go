@@ -97,7 +97,6 @@ type Group struct {
 
 	shiftNS  int64            // by which a test puts this machine's clock ahead
 	clock    *sched.Monotonic // since the start
-	stamps   *sched.Monotonic // since this shard joined
 	wire     atomic.Pointer[stamped]
 	samples  []Offset
 	sampling sync.WaitGroup
@@ -109,7 +108,7 @@ func Join(ctx context.Context, c Config) (*Group, context.Context, error) {
 }
 
 func join(ctx context.Context, c Config, t times, shiftNS int64) (*Group, context.Context, error) {
-	g := &Group{Config: c, times: t, agreed: make(chan time.Time, 1), heard: make(chan struct{}), shiftNS: shiftNS, stamps: sched.NewMonotonic()}
+	g := &Group{Config: c, times: t, agreed: make(chan time.Time, 1), heard: make(chan struct{}), shiftNS: shiftNS}
 	host, _ := os.Hostname()
 	g.me.Store(&hello{Part: c.Part, Host: host, PID: os.Getpid(), Version: c.Version})
 	joined, cancel := context.WithCancelCause(ctx)
@@ -184,7 +183,7 @@ func (g *Group) call(ctx context.Context) (*decision, error) {
 					return nil, errors.New("the connection to shard 0 ended")
 				}
 				conn, err := dialer.DialContext(ctx, network, address)
-				g.wire.Store(&stamped{Conn: conn, clock: g.stamps})
+				g.wire.Store(&stamped{Conn: conn})
 				return g.wire.Load(), err
 			},
 			TLSClientConfig:        proof,

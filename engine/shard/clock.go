@@ -14,30 +14,26 @@ import (
 // stamped is a connection that notes when bytes came and left last. It lies below TLS and HTTP: what these do would count as the way.
 type stamped struct {
 	net.Conn
-	clock           *sched.Monotonic
-	readNS, wroteNS atomic.Int64
+	readNS, wroteNS atomic.Int64 // by the machine's monotonic clock
 }
 
 func (s *stamped) Read(p []byte) (int, error) {
 	n, err := s.Conn.Read(p)
-	s.readNS.Store(s.clock.Now())
+	s.readNS.Store(sched.MonotonicNS())
 	return n, err
 }
 
 func (s *stamped) Write(p []byte) (int, error) {
-	s.wroteNS.Store(s.clock.Now())
+	s.wroteNS.Store(sched.MonotonicNS())
 	return s.Conn.Write(p)
 }
 
 // stampedListener accepts connections that are stamped.
-type stampedListener struct {
-	net.Listener
-	clock *sched.Monotonic
-}
+type stampedListener struct{ net.Listener }
 
 func (l *stampedListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
-	return &stamped{Conn: conn, clock: l.clock}, err
+	return &stamped{Conn: conn}, err
 }
 
 // newClock is this machine's wall clock since the agreed start, as if nobody set it: it goes on as the monotonic clock does.
@@ -45,11 +41,6 @@ func (g *Group) newClock(zero time.Time) *sched.Monotonic {
 	clock := sched.NewMonotonic()
 	clock.StartAtWall(zero.Add(-time.Duration(g.shiftNS)))
 	return clock
-}
-
-// sinceStart is an instant of stamps, by a clock that newClock made.
-func (g *Group) sinceStart(clock *sched.Monotonic, stampNS int64) int64 {
-	return stampNS + g.stamps.MonotonicStartNS() - clock.MonotonicStartNS()
 }
 
 const (
@@ -74,7 +65,7 @@ func (l *leader) serveClock(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "there is no start", http.StatusConflict)
 		return
 	}
-	came := l.sinceStart(zero, connOf(r).NetConn().(*stamped).readNS.Load())
+	came := connOf(r).NetConn().(*stamped).readNS.Load() - zero.MonotonicStartNS()
 	answer(w, &instants{CameNS: came, LeavesNS: zero.Now()})
 }
 
@@ -89,7 +80,8 @@ func (g *Group) compare(n int) {
 			break
 		}
 		wire := g.wire.Load()
-		t1, t4 := g.sinceStart(g.clock, wire.wroteNS.Load()), g.sinceStart(g.clock, wire.readNS.Load())
+		t1 := wire.wroteNS.Load() - g.clock.MonotonicStartNS()
+		t4 := wire.readNS.Load() - g.clock.MonotonicStartNS()
 		t2, t3 := asked.CameNS, asked.LeavesNS
 		within := (t4-t1-(t3-t2))/2 + readingNS
 		if best.ErrorNS == 0 || within < best.ErrorNS {

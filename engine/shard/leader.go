@@ -85,7 +85,7 @@ func lead(g *Group) (*leader, error) {
 		},
 		ErrorLog: log.New(io.Discard, "", 0), // strangers would fill it
 	}
-	go func() { _ = l.http.Serve(tls.NewListener(&stampedListener{listener, g.stamps}, proof)) }()
+	go func() { _ = l.http.Serve(tls.NewListener(&stampedListener{listener}, proof)) }()
 	return l, l.announce(listener.Addr().String())
 }
 
