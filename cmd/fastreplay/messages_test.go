@@ -115,6 +115,10 @@ func TestAdviceWorks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	large := strings.Repeat(`{"timestamp":0,"input_length":1000000,"output_length":5}`+"\n", 60)
+	if err := os.WriteFile(filepath.Join(dir, "large.jsonl"), []byte(large), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	row := `{"timestamp":%d,"input_length":100,"output_length":5,"hash_ids":[1]}` + "\n"
 	if err := os.Mkdir(filepath.Join(dir, "two"), 0o700); err != nil {
 		t.Fatal(err)
@@ -134,7 +138,9 @@ func TestAdviceWorks(t *testing.T) {
 		named + " --rate 0.0001":        "this takes 2.78 h or longer; --limit replays less, --duration ends it sooner",
 		"said.jsonl --fields text_input=prompt,timestamp=ts": "1 request",
 		"untimed.jsonl --fields text_input=prompt --rate 2":  "1 request",
-		"two": "note: trace: 2 files found in the directory: a.jsonl, b.jsonl",
+		"large.jsonl --concurrency 4 --duration 15s":         "note: all 60 requests are built",
+		"large.jsonl --concurrency 4":                        "!note: all 60 requests are built",
+		"two":                                                "note: trace: 2 files found in the directory: a.jsonl, b.jsonl",
 	} {
 		var errs strings.Builder
 		args := append(strings.Fields(dir+"/"+line), "--dry-run", "--no-probe")
