@@ -305,6 +305,7 @@ func (r *Run) Do(ctx context.Context) (Result, error) {
 	}
 	recorded := make(chan struct{})
 	go func() { defer close(recorded); r.recordAll() }()
+	r.servers.Begin() // before the clock starts: it looks at all processes of the machine
 	lead, err := r.startClock()
 	r.began.Store(true)
 	if r.cfg.CancelAfter > 0 {
@@ -328,7 +329,6 @@ func (r *Run) Do(ctx context.Context) (Result, error) {
 		close(r.allDone)
 	} else {
 		r.machine = host.NewWatch(r.clock, r.soleSenders())
-		r.servers.Begin()
 		helpers.Go(func() { r.machine.Run(halt) })
 	}
 	<-r.allDone

@@ -154,8 +154,8 @@ func (s *results) awaitStart(ctx context.Context, group *shard.Group, interrupts
 	select {
 	case <-ctx.Done():
 	case <-time.After(time.Until(at) - 2*early):
-		s.run.Connect(connecting) // servers may have closed connections meanwhile
 		s.servers.lookAgain(connecting, at)
+		s.run.Connect(connecting) // servers may have closed connections meanwhile
 	}
 	<-connecting.Done()
 	return ctx.Err()
