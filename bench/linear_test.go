@@ -333,6 +333,9 @@ const (
 
 // TestSmallTracesCostLittle compares what files of every format take with what files of four times the size do.
 func TestSmallTracesCostLittle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a minute, and nothing in it runs beside another")
+	}
 	for _, w := range worlds() {
 		t.Run(w.name, func(t *testing.T) {
 			small, large := w.file(w.n), w.file(4*w.n)
@@ -399,6 +402,9 @@ func TestDryRunCostsLittle(t *testing.T) {
 
 // TestTooMuchIsRefused: what a small file multiplies beyond a bound is refused, in one line, before it is made.
 func TestTooMuchIsRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing in it runs beside another")
+	}
 	doubling := lines(func(i int) string {
 		if i == 39 {
 			return dagLine("c39", "")
