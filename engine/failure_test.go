@@ -289,8 +289,9 @@ func TestServersThatClose(t *testing.T) {
 				if c.secure {
 					s.secure(t, w)
 				}
-				c.close.server = s
-				s.handle = c.close.handleConn
+				closing := c.close // connections of an earlier run may still read theirs
+				closing.server = s
+				s.handle = closing.handleConn
 				k := new(sink)
 				r := newRunWith(t, kind, w, k, &tls.Config{InsecureSkipVerify: true})
 				r.cfg.Resend = ResendSafe
