@@ -163,12 +163,14 @@ func TestWarmCacheByCounters(t *testing.T) {
 				args = append(args, "--url", url)
 			}
 			cold := run(t, args...)
+			cold.pagesInTime(t)
 			cold.verdict(t)
 			p := cold.summary.PrefixCache
 			if p.HitRatio == nil || *p.HitRatio != *p.ExpectedHitRatio || p.UnreportedRequests != 0 || p.Shortfall.NotReportedTokens != 0 {
 				t.Errorf("the cold run: %+v, %+v", p, p.Shortfall)
 			}
 			warm := run(t, args...)
+			warm.pagesInTime(t)
 			warm.verdict(t, "the cache was warm")
 			p = warm.summary.PrefixCache
 			from, all := "server counters", warm.summary.Servers.All
@@ -195,6 +197,7 @@ func TestShortfallByCounters(t *testing.T) {
 	for i, mock := range [][]string{nil, {"--quirk", "no-cached-tokens"}} {
 		m := startMock(t, append(mock, "--cache-tokens", "9600")...)
 		r := run(t, append(args, "--url", m.url)...)
+		r.pagesInTime(t)
 		r.verdict(t)
 		by[i] = *r.summary.PrefixCache.Shortfall
 	}
