@@ -46,8 +46,8 @@ type Collector struct {
 type gapShard struct {
 	sync.Mutex
 	itl   *Distribution // nil before the first gap
-	moved moved
-	_     [64]byte // keeps neighbours' locks off one cache line
+	moved moved         // those of itl
+	_     [64]byte      // keeps neighbours' locks off one cache line
 }
 
 // NewCollector returns a collector for the targets' URLs, in the order that
@@ -157,16 +157,12 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	if s.Window = c.window; s.Window != nil {
 		s.Run.DurationS = s.Window.ToS - s.Window.FromS
 	}
-	s.DriftUS = all.drift.Percentiles(1e3)
-	s.TTFTMS, s.TTFTPlannedMS = all.ttft.Percentiles(1e6), all.ttftPlanned.Percentiles(1e6)
-	s.TPOTMS, s.ITLMS = all.tpot.Percentiles(1e6), all.itl.Percentiles(1e6)
-	s.E2EMS, s.E2EPlannedMS = all.e2e.Percentiles(1e6), all.e2ePlanned.Percentiles(1e6)
-	s.WireDriftUS, s.UploadMS = all.wireDrift.Percentiles(1e3), all.upload.Percentiles(1e6)
+	all.latencies.fill(&s.RunLatencies, runFields)
 	over := s.Run.Partial || s.Run.Cut
 	all.count(&s.Requests, over)
 	s.Requests.Failures = all.kinds.list(over)
 	s.Lateness = c.lateness(&s, &all)
-	s.Requests.Late = all.drift.above(int64(1e6 * cmp.Or(s.Limits.MaxDriftMS, s.Lateness.DisplacedMS, 1)))
+	s.Requests.Late = all.latencies[Drift].above(int64(1e6 * cmp.Or(s.Limits.MaxDriftMS, s.Lateness.DisplacedMS, 1)))
 	s.Tokens, s.Throughput = all.tokens.Tokens, Throughput{}
 	s.Tokens.PerChunk = ratio(all.tokens.usageTokens, all.tokens.chunks)
 	if s.Run.DurationS > 0 {
@@ -227,14 +223,14 @@ func (c *Collector) merged() (all series, targets []series) {
 	targets = make([]series, len(c.targets))
 	for i := range targets {
 		targets[i] = c.targets[i]
-		targets[i].itl = Distribution{}
+		targets[i].latencies[ITL] = Distribution{}
 		for j := range c.gaps[i*c.shards:][:c.shards] {
 			g := &c.gaps[i*c.shards+j]
 			g.Lock()
 			if g.itl != nil {
-				targets[i].itl.Merge(g.itl)
+				targets[i].latencies[ITL].Merge(g.itl)
 			}
-			addUp(&targets[i].reading.itl, &g.moved)
+			addUp(&targets[i].reading[ITL], &g.moved)
 			g.Unlock()
 		}
 		all.merge(&targets[i])
@@ -259,7 +255,7 @@ func (s *series) stopped(over bool) int64 {
 }
 
 func (s *series) count(r *Requests, over bool) {
-	r.Sent, r.OK, r.Resent, r.Early = s.sent, s.outcomes[record.OK], s.resent, s.drift.negatives()
+	r.Sent, r.OK, r.Resent, r.Early = s.sent, s.outcomes[record.OK], s.resent, s.latencies[Drift].negatives()
 	r.Stopped, r.ByOutcome = s.stopped(over), make(map[string]int64, record.Outcomes)
 	r.Failed = s.recorded() - r.OK - r.Stopped
 	for o, n := range s.outcomes {
@@ -269,11 +265,12 @@ func (s *series) count(r *Requests, over bool) {
 
 func (s *series) target(url string, over bool) Target {
 	ok := s.outcomes[record.OK]
-	return Target{
+	t := Target{
 		URL: url, Requests: s.recorded(), OK: ok, Failed: s.recorded() - ok - s.stopped(over),
-		DriftUS: s.drift.Percentiles(1e3), TTFTMS: s.ttft.Percentiles(1e6), TPOTMS: s.tpot.Percentiles(1e6),
-		ITLMS: s.itl.Percentiles(1e6), E2EMS: s.e2e.Percentiles(1e6), ReportedHitRatio: s.cache.hitRatio(),
+		ReportedHitRatio: s.cache.hitRatio(),
 	}
+	s.latencies.fill(&t.TargetLatencies, targetFields)
+	return t
 }
 
 // count fills in all but Shortfall and OvertakenTokens; counted has the hits by the servers' counters, by target.

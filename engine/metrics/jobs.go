@@ -148,7 +148,9 @@ func partsBy(b *breakdown, over, longest bool) []Part {
 		}
 	}
 	if longest {
-		slices.SortStableFunc(all.Parts, func(x, y Part) int { return cmp.Compare(b.parts[y.Name].e2e.sum, b.parts[x.Name].e2e.sum) })
+		slices.SortStableFunc(all.Parts, func(x, y Part) int {
+			return cmp.Compare(b.parts[y.Name].latencies[E2E].sum, b.parts[x.Name].latencies[E2E].sum)
+		})
 		all.Parts = all.Parts[:min(len(all.Parts), mostListed)]
 	}
 	return all.Parts

@@ -55,16 +55,17 @@ func (c *Collector) lateness(s *Summary, all *series) Lateness {
 		gap = float64(last-first) / float64(n-1)
 		out.MeanGapMS = new(gap / 1e6)
 	}
-	limit := DisplacedNS(int64(gap), all.e2e.QuantileNS(500))
-	out.DisplacedMS, out.Displaced = float64(limit)/1e6, all.drift.above(limit)
-	fromPlanned := func(planned, sent *Distribution) func(int64) int64 {
-		return func(permille int64) int64 { return planned.QuantileNS(permille) - sent.QuantileNS(permille) }
+	drift := &all.latencies[Drift]
+	limit := DisplacedNS(int64(gap), all.latencies[E2E].QuantileNS(500))
+	out.DisplacedMS, out.Displaced = float64(limit)/1e6, drift.above(limit)
+	for i := range latencies {
+		if twin := FindLatency(latencies[i].planned); twin >= 0 {
+			sent, planned := &all.latencies[i], &all.latencies[twin]
+			effect := func(permille int64) int64 { return planned.QuantileNS(permille) - sent.QuantileNS(permille) }
+			out.Sending = append(out.Sending, suspect{i, sent, drift, effect}.unsafe()...)
+		}
 	}
-	out.Sending = unsafePercentiles(
-		suspect{"ttft", &all.ttft, toleratedNS, &all.drift, fromPlanned(&all.ttftPlanned, &all.ttft)},
-		suspect{"e2e", &all.e2e, toleratedNS, &all.drift, fromPlanned(&all.e2ePlanned, &all.e2e)},
-	)
-	if all.drift.above(toleratedNS) > 1 {
+	if drift.above(toleratedNS) > 1 {
 		moved, behind := c.behindBursts(all)
 		out.Sending, out.Behind = OnceEach(append(out.Sending, moved...)), behind
 	}
@@ -73,32 +74,28 @@ func (c *Collector) lateness(s *Summary, all *series) Lateness {
 
 // suspect is a latency that the client may have moved: each time by as much as is in by, and a percentile by effectNS.
 type suspect struct {
-	metric   string
+	latency  int
 	all      *Distribution
-	floorNS  int64 // what is tolerated in any case
 	by       *Distribution
 	effectNS func(permille int64) int64
 }
 
-// unsafePercentiles are those that the client may have moved by more than is tolerated, of those that need not hang on a single request.
+// unsafe are the percentiles that the client may have moved by more than is tolerated, of those that need not hang on a single request.
 // An effect does not count if the percentile has too few samples. Nor does it if the client was late less often than chance alone moves
 // the percentile's rank, √(n·q·(1−q)).
-func unsafePercentiles(of ...suspect) []Unsafe {
-	out := []Unsafe{}
-	for _, m := range of {
-		n := m.all.Count()
-		for _, p := range []struct {
-			name     string
-			permille int64
-		}{{"p50", 500}, {"p90", 900}, {"p95", 950}, {"p99", 990}, {"p999", 999}} {
-			q, value := float64(p.permille)/1000, m.all.QuantileNS(p.permille)
-			most := max(m.floorNS, int64(tolerated*float64(value)))
-			if !stats.EnoughSamples(n, q) || float64(m.by.above(most)) <= max(1, math.Sqrt(float64(n)*q*(1-q))) {
-				continue
-			}
-			if effect := m.effectNS(p.permille); effect > most {
-				out = append(out, Unsafe{Metric: m.metric, Percentile: p.name, ValueMS: float64(value) / 1e6, EffectMS: float64(effect) / 1e6})
-			}
+func (u suspect) unsafe() (out []Unsafe) {
+	n, l := u.all.Count(), &latencies[u.latency]
+	for _, p := range []struct {
+		name     string
+		permille int64
+	}{{"p50", 500}, {"p90", 900}, {"p95", 950}, {"p99", 990}, {"p999", 999}} {
+		q, value := float64(p.permille)/1000, u.all.QuantileNS(p.permille)
+		most := max(l.toleratedNS, int64(tolerated*float64(value)))
+		if !stats.EnoughSamples(n, q) || float64(u.by.above(most)) <= max(1, math.Sqrt(float64(n)*q*(1-q))) {
+			continue
+		}
+		if effect := u.effectNS(p.permille); effect > most {
+			out = append(out, Unsafe{Metric: l.Key, Percentile: p.name, ValueMS: float64(value) / 1e6, EffectMS: float64(effect) / 1e6})
 		}
 	}
 	return out
@@ -128,38 +125,37 @@ func (m *moved) add(ns, less, more int64) {
 	m.by.Add(max(less, more))
 }
 
-// suspect is the latency of which these are some values. A percentile can be as far from the true one, within 0.1 % of its value.
-func (m *moved) suspect(metric string, all *Distribution, floorNS int64) suspect {
-	if m.from.Count() == 0 || all.Count() == 0 {
-		return suspect{metric: metric, all: new(Distribution)}
-	}
+// suspect is a latency of which these are some values. A percentile can be as far from the true one, within 0.1 % of its value.
+func (m *moved) suspect(latency int, all *Distribution) suspect {
 	measured, least, most := all.with(nil, nil), all.with(&m.from, &m.least), all.with(&m.from, &m.most)
-	return suspect{metric, all, floorNS, &m.by, func(permille int64) int64 {
+	return suspect{latency, all, &m.by, func(permille int64) int64 {
 		at := measured.QuantileNS(permille)
 		return max(at-least.QuantileNS(permille), most.QuantileNS(permille)-at)
 	}}
 }
 
-// movedLatencies are the latencies that the client may have changed.
-type movedLatencies struct{ ttft, tpot, itl, e2e moved }
+// lateReads are the values of each latency that the client may have changed.
+type lateReads [NumLatencies]moved
 
-// add counts an ok request. Its first and last token chunk came at most FirstSlackNS and LastSlackNS before their instants.
-func (l *movedLatencies) add(r *record.Record) {
-	first, last := known(r.FirstSlackNS), known(r.LastSlackNS)
-	tokens := max(1, r.CompletionTokens-1)
-	l.ttft.add(r.TTFTNS(), first, 0)
-	l.e2e.add(r.E2ENS(), last, 0)
-	l.tpot.add(r.TPOTNS(), last/tokens, first/tokens)
+// add counts an ok request.
+func (m *lateReads) add(r *record.Record) {
+	for i := range latencies {
+		if l := &latencies[i]; l.lateRead != nil {
+			less, more := l.lateRead(r)
+			m[i].add(l.Of(r), less, more)
+		}
+	}
 }
 
 // unsafe are the percentiles of all that are so far from the true ones.
-func (l *movedLatencies) unsafe(all *series) []Unsafe {
-	return unsafePercentiles(
-		l.ttft.suspect("ttft", &all.ttft, toleratedNS),
-		l.tpot.suspect("tpot", &all.tpot, toleratedTokNS),
-		l.itl.suspect("itl", &all.itl, toleratedTokNS),
-		l.e2e.suspect("e2e", &all.e2e, toleratedNS),
-	)
+func (m *lateReads) unsafe(all *series) []Unsafe {
+	out := []Unsafe{}
+	for i := range latencies {
+		if d := &all.latencies[i]; m[i].from.Count() > 0 && d.Count() > 0 {
+			out = append(out, m[i].suspect(i, d).unsafe()...)
+		}
+	}
+	return out
 }
 
 // causeShare is the share of the time above which a cause is named: what took less does not reach the 99th percentile.

@@ -10,8 +10,7 @@ import (
 
 // series is what is counted for one target, and, merged, for the whole run.
 type series struct {
-	drift, ttft, ttftPlanned, tpot, itl, e2e, e2ePlanned Distribution
-	wireDrift, upload                                    Distribution // by the kernel's stamps
+	latencies latencyStats
 
 	outcomes [record.Outcomes]int64
 	kinds    failureKinds // of what is not ok
@@ -23,7 +22,7 @@ type series struct {
 	good     goodCounts
 	gateway  gatewayCounts
 	answers  answerCounts
-	reading  movedLatencies
+	reading  lateReads
 	leftOut  int64 // requests that the user left out
 
 	recordedCache struct { // of requests whose recorded hits are known
@@ -57,20 +56,6 @@ type cacheCounts struct {
 
 func newSeries(slos []SLO) series { return series{good: goodCounts{slos: slos}, kinds: failureKinds{}} }
 
-// metric is a distribution with its name in result files.
-type metric struct {
-	name string
-	dist *Distribution
-}
-
-// metrics lists the distributions in the order of result files.
-func (s *series) metrics() [9]metric {
-	return [9]metric{
-		{"drift", &s.drift}, {"ttft", &s.ttft}, {"ttft_planned", &s.ttftPlanned}, {"tpot", &s.tpot},
-		{"itl", &s.itl}, {"e2e", &s.e2e}, {"e2e_planned", &s.e2ePlanned}, {"wire_drift", &s.wireDrift}, {"upload", &s.upload},
-	}
-}
-
 func (s *series) add(r *record.Record) {
 	s.outcomes[r.Outcome]++
 	if r.SentNS != record.None {
@@ -80,8 +65,7 @@ func (s *series) add(r *record.Record) {
 		s.resent++
 	}
 	s.maxWait = max(s.maxWait, r.ConnWaitNS)
-	addKnown(&s.drift, r.DriftNS())
-	addKnown(&s.wireDrift, r.WireDriftNS())
+	s.latencies.add(r)
 	if r.Outcome != record.OK {
 		if r.LeftOut() {
 			s.leftOut++
@@ -90,12 +74,6 @@ func (s *series) add(r *record.Record) {
 		s.kinds.add(kindOf(r), 1, r.Error)
 		return
 	}
-	addKnown(&s.ttft, r.TTFTNS())
-	addKnown(&s.ttftPlanned, r.TTFTPlannedNS())
-	addKnown(&s.tpot, r.TPOTNS())
-	addKnown(&s.e2e, r.E2ENS())
-	addKnown(&s.e2ePlanned, r.E2EPlannedNS())
-	addKnown(&s.upload, r.UploadNS())
 	s.tokens.add(r)
 	s.cache.add(r)
 	if r.RecordedCachedTokens != record.None && r.InputTokens != record.None { // a verbatim prompt may have other tokens here than where it was recorded

@@ -27,15 +27,7 @@ type Summary struct {
 	Workload Workload `json:"workload"`         // what was to be replayed
 	Requests Requests `json:"requests"`         // how many requests were planned, sent, answered
 
-	DriftUS       *stats.Percentiles `json:"drift_us"`        // sent - planned of every request that was sent: how late the client was; never clamped
-	TTFTMS        *stats.Percentiles `json:"ttft_ms"`         // time to first token: first token chunk - sent; like all latencies below of ok requests alone
-	TTFTPlannedMS *stats.Percentiles `json:"ttft_planned_ms"` // first token chunk - planned, so that no lateness of the client is left out
-	TPOTMS        *stats.Percentiles `json:"tpot_ms"`         // time per output token after the first: (last token - first token) / (completion tokens - 1)
-	ITLMS         *stats.Percentiles `json:"itl_ms"`          // gaps between token chunks; counted in a histogram
-	E2EMS         *stats.Percentiles `json:"e2e_ms"`          // last token - sent
-	E2EPlannedMS  *stats.Percentiles `json:"e2e_planned_ms"`  // last token - planned
-	WireDriftUS   *stats.Percentiles `json:"wire_drift_us"`   // departed - planned, by the kernel's stamps; only with --kernel-timestamps sent
-	UploadMS      *stats.Percentiles `json:"upload_ms"`       // acked - sent, by the kernel's stamps; only with --kernel-timestamps sent
+	RunLatencies
 
 	Throughput  Throughput    `json:"throughput"`                     // what ok requests made of the run's duration
 	UnderLoad   UnderLoad     `json:"under_load"`                     // the same without the time at the end in which only failing requests were waited for
@@ -272,33 +264,27 @@ type Writes struct {
 
 // Target is one URL that requests went to. Its distributions are as those of the summary.
 type Target struct {
-	URL              string             `json:"url"`                // as given
-	Requests         int64              `json:"requests"`           // that were planned for it
-	OK               int64              `json:"ok"`                 // requests that ended ok
-	Failed           int64              `json:"failed"`             // every outcome but ok, without those that did not fail, as in requests
-	DriftUS          *stats.Percentiles `json:"drift_us"`           // as that of the run
-	TTFTMS           *stats.Percentiles `json:"ttft_ms"`            // as that of the run
-	TPOTMS           *stats.Percentiles `json:"tpot_ms"`            // as that of the run
-	ITLMS            *stats.Percentiles `json:"itl_ms"`             // as that of the run
-	E2EMS            *stats.Percentiles `json:"e2e_ms"`             // as that of the run
-	ReportedHitRatio *float64           `json:"reported_hit_ratio"` // by its answers; null if they report none
-	CountedHitRatio  *float64           `json:"counted_hit_ratio"`  // by the server's counters, if its answers report none
-	Goodput          *Goodput           `json:"goodput,omitempty"`  // as that of the run, but share is of the target's requests, and slo is left out
+	URL      string `json:"url"`      // as given
+	Requests int64  `json:"requests"` // that were planned for it
+	OK       int64  `json:"ok"`       // requests that ended ok
+	Failed   int64  `json:"failed"`   // every outcome but ok, without those that did not fail, as in requests
+	TargetLatencies
+	ReportedHitRatio *float64 `json:"reported_hit_ratio"` // by its answers; null if they report none
+	CountedHitRatio  *float64 `json:"counted_hit_ratio"`  // by the server's counters, if its answers report none
+	Goodput          *Goodput `json:"goodput,omitempty"`  // as that of the run, but share is of the target's requests, and slo is left out
 }
 
 // Part is the share of the requests that one instance or one address got.
 type Part struct {
-	Name             string             `json:"name"`                         // of the instance, as its answers name it; of an address, the address
-	Requests         int64              `json:"requests"`                     // that the instance answered, or that were sent to the address
-	OK               int64              `json:"ok"`                           // requests that ended ok
-	Failed           int64              `json:"failed"`                       // every outcome but ok, without those that did not fail, as in requests
-	PromptTokens     int64              `json:"prompt_tokens"`                // of its ok requests
-	Share            float64            `json:"share"`                        // of the requests of all parts
-	TTFTMS           *stats.Percentiles `json:"ttft_ms"`                      // as that of the run
-	TPOTMS           *stats.Percentiles `json:"tpot_ms"`                      // as that of the run
-	E2EMS            *stats.Percentiles `json:"e2e_ms"`                       // as that of the run
-	ReportedHitRatio *float64           `json:"reported_hit_ratio"`           // by its answers; null if they report none
-	ExpectedHitRatio *float64           `json:"expected_hit_ratio,omitempty"` // share of its prompt tokens that an ideal cache would have held; absent if unknown, and of instances and addresses
+	Name         string  `json:"name"`          // of the instance, as its answers name it; of an address, the address
+	Requests     int64   `json:"requests"`      // that the instance answered, or that were sent to the address
+	OK           int64   `json:"ok"`            // requests that ended ok
+	Failed       int64   `json:"failed"`        // every outcome but ok, without those that did not fail, as in requests
+	PromptTokens int64   `json:"prompt_tokens"` // of its ok requests
+	Share        float64 `json:"share"`         // of the requests of all parts
+	PartLatencies
+	ReportedHitRatio *float64 `json:"reported_hit_ratio"`           // by its answers; null if they report none
+	ExpectedHitRatio *float64 `json:"expected_hit_ratio,omitempty"` // share of its prompt tokens that an ideal cache would have held; absent if unknown, and of instances and addresses
 }
 
 // Breakdown is how requests were spread over instances or addresses.
