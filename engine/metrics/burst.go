@@ -104,7 +104,7 @@ func pushed(all []arrival, quiet int) {
 }
 
 // behindBursts are the percentiles that others' lateness may have moved, and how many requests it may have delayed by more than 1 ms.
-func (c *Collector) behindBursts(all *series) (unsafe []Unsafe, behind int64) {
+func (c *Collector) behindBursts(all *targetStats) (unsafe []Unsafe, behind int64) {
 	arrivals := c.timings.arrivals()
 	byLevel := slices.Clone(arrivals)
 	slices.SortStableFunc(byLevel, func(a, b arrival) int { return cmp.Compare(a.inFlight, b.inFlight) })

@@ -28,8 +28,8 @@ import (
 type Collector struct {
 	urls    []string
 	slos    []SLO
-	targets []series // one for each URL
-	none    series   // requests that never had a target
+	targets []targetStats // one for each URL
+	none    targetStats   // requests that never had a target
 	parts   struct{ instances, endpoints breakdown }
 	pairs   route.Pairs // of instances and endpoints
 	timings timings     // by time
@@ -53,10 +53,10 @@ type gapShard struct {
 // NewCollector returns a collector for the targets' URLs, in the order that
 // the indices given to Add and AddGaps refer to. With SLOs it counts goodput.
 func NewCollector(targets []string, slos ...SLO) *Collector {
-	c := &Collector{urls: append([]string(nil), targets...), slos: append([]SLO(nil), slos...), targets: make([]series, len(targets))}
-	c.none = newSeries(c.slos)
+	c := &Collector{urls: append([]string(nil), targets...), slos: append([]SLO(nil), slos...), targets: make([]targetStats, len(targets))}
+	c.none = newTargetStats(c.slos)
 	for i := range c.targets {
-		c.targets[i] = newSeries(c.slos)
+		c.targets[i] = newTargetStats(c.slos)
 	}
 	if len(targets) == 0 {
 		return c
@@ -217,10 +217,10 @@ func (c *Collector) underLoad(s *Summary) (u UnderLoad) {
 }
 
 // merged returns the whole run and every target with its gaps. The targets share all but these with c.
-func (c *Collector) merged() (all series, targets []series) {
-	all = newSeries(c.slos)
+func (c *Collector) merged() (all targetStats, targets []targetStats) {
+	all = newTargetStats(c.slos)
 	all.merge(&c.none)
-	targets = make([]series, len(c.targets))
+	targets = make([]targetStats, len(c.targets))
 	for i := range targets {
 		targets[i] = c.targets[i]
 		targets[i].latencies[ITL] = Distribution{}
@@ -238,7 +238,7 @@ func (c *Collector) merged() (all series, targets []series) {
 	return all, targets
 }
 
-func (s *series) recorded() (n int64) {
+func (s *targetStats) recorded() (n int64) {
 	for _, count := range s.outcomes {
 		n += count
 	}
@@ -247,14 +247,14 @@ func (s *series) recorded() (n int64) {
 
 // stopped is how many requests did not fail, although they are not ok: the user left them out or, if the run was over before, it
 // ended them.
-func (s *series) stopped(over bool) int64 {
+func (s *targetStats) stopped(over bool) int64 {
 	if !over {
 		return s.leftOut
 	}
 	return s.outcomes[record.Cancelled] + s.outcomes[record.NotSent]
 }
 
-func (s *series) count(r *Requests, over bool) {
+func (s *targetStats) count(r *Requests, over bool) {
 	r.Sent, r.OK, r.Resent, r.Early = s.sent, s.outcomes[record.OK], s.resent, s.latencies[Drift].negatives()
 	r.Stopped, r.ByOutcome = s.stopped(over), make(map[string]int64, record.Outcomes)
 	r.Failed = s.recorded() - r.OK - r.Stopped
@@ -263,7 +263,7 @@ func (s *series) count(r *Requests, over bool) {
 	}
 }
 
-func (s *series) target(url string, over bool) Target {
+func (s *targetStats) target(url string, over bool) Target {
 	ok := s.outcomes[record.OK]
 	t := Target{
 		URL: url, Requests: s.recorded(), OK: ok, Failed: s.recorded() - ok - s.stopped(over),
@@ -274,7 +274,7 @@ func (s *series) target(url string, over bool) Target {
 }
 
 // count fills in all but Shortfall and OvertakenTokens; counted has the hits by the servers' counters, by target.
-func (p *PrefixCache) count(all *series, targets []series, counted []int64) {
+func (p *PrefixCache) count(all *targetStats, targets []targetStats, counted []int64) {
 	p.AboveIdealTokens, p.AboveIdealRequests = all.cache.aboveTokens, all.cache.aboveRequests
 	if all.cache.ideals > 0 {
 		p.ExpectedTokens = &all.cache.expected

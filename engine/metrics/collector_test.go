@@ -145,14 +145,14 @@ func TestCollectorAgainstOracle(t *testing.T) {
 		all := workload(uint64(seed), 3000, targets)
 		c := collect(all, urls(targets))
 		merged, each := c.merged()
-		checkSeries(t, "all", &merged, naive(all, -1))
+		checkTargetStats(t, "all", &merged, naive(all, -1))
 		for i := range each {
-			checkSeries(t, c.urls[i], &each[i], naive(all, i))
+			checkTargetStats(t, c.urls[i], &each[i], naive(all, i))
 		}
 	}
 }
 
-func checkSeries(t *testing.T, name string, s *series, want samples) {
+func checkTargetStats(t *testing.T, name string, s *targetStats, want samples) {
 	t.Helper()
 	for i, l := range latencies {
 		o, ok := map[string]oracle{

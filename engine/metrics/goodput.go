@@ -56,7 +56,7 @@ func (c *Collector) Goodput(s *Summary) {
 	setGoodput(s, &all, targets)
 }
 
-func setGoodput(s *Summary, all *series, targets []series) {
+func setGoodput(s *Summary, all *targetStats, targets []targetStats) {
 	over := s.Run.Partial || s.Run.Cut
 	s.Goodput = all.goodput(s.Run.DurationS, s.Requests.Planned-s.Requests.Stopped, over)
 	if s.Goodput != nil {
@@ -71,7 +71,7 @@ func setGoodput(s *Summary, all *series, targets []series) {
 }
 
 // goodput is nil where there is no SLO.
-func (s *series) goodput(durationS float64, planned int64, over bool) *Goodput {
+func (s *targetStats) goodput(durationS float64, planned int64, over bool) *Goodput {
 	if len(s.good.slos) == 0 {
 		return nil
 	}

@@ -37,7 +37,7 @@ type Lateness struct {
 }
 
 // lateness examines the run whose distributions are in s.
-func (c *Collector) lateness(s *Summary, all *series) Lateness {
+func (c *Collector) lateness(s *Summary, all *targetStats) Lateness {
 	out := Lateness{Sending: []Unsafe{}, Reading: all.reading.unsafe(all)}
 	if d := s.DriftUS; s.Run.Concurrency > 0 && d != nil {
 		if whole := s.Run.DurationS * float64(s.Run.Concurrency); whole > 0 {
@@ -148,7 +148,7 @@ func (m *lateReads) add(r *record.Record) {
 }
 
 // unsafe are the percentiles of all that are so far from the true ones.
-func (m *lateReads) unsafe(all *series) []Unsafe {
+func (m *lateReads) unsafe(all *targetStats) []Unsafe {
 	out := []Unsafe{}
 	for i := range latencies {
 		if d := &all.latencies[i]; m[i].from.Count() > 0 && d.Count() > 0 {

@@ -18,7 +18,7 @@ import (
 const perChunkTolerance = 0.005
 
 // notes returns what a reader of the numbers should know, a sentence each.
-func notes(s *Summary, all *series, targets []series, urls []string, probed Probed) []string {
+func notes(s *Summary, all *targetStats, targets []targetStats, urls []string, probed Probed) []string {
 	out := sentences{}
 	add := out.add
 	cut, unsent := s.Requests.ByOutcome[record.Cancelled.String()], s.Requests.ByOutcome[record.NotSent.String()]-s.Workload.LeftOut

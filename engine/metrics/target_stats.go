@@ -8,8 +8,8 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
-// series is what is counted for one target, and, merged, for the whole run.
-type series struct {
+// targetStats is what is counted for one target, and, merged, for the whole run.
+type targetStats struct {
 	latencies latencyStats
 
 	outcomes [record.Outcomes]int64
@@ -54,9 +54,9 @@ type cacheCounts struct {
 	finer           int64 // requests above their ideal, but not above the most: pieces smaller than assumed
 }
 
-func newSeries(slos []SLO) series { return series{good: goodCounts{slos: slos}, kinds: failureKinds{}} }
+func newTargetStats(slos []SLO) targetStats { return targetStats{good: goodCounts{slos: slos}, kinds: failureKinds{}} }
 
-func (s *series) add(r *record.Record) {
+func (s *targetStats) add(r *record.Record) {
 	s.outcomes[r.Outcome]++
 	if r.SentNS != record.None {
 		s.sent++
@@ -170,7 +170,7 @@ func (c *cacheCounts) add(r *record.Record) {
 }
 
 // recordedHits is nil if no hits were recorded.
-func recordedHits(all *series, targets []series) *RecordedHits {
+func recordedHits(all *targetStats, targets []targetStats) *RecordedHits {
 	c := &all.recordedCache
 	if c.requests == 0 {
 		return nil
@@ -179,7 +179,7 @@ func recordedHits(all *series, targets []series) *RecordedHits {
 	if c.ideals == c.requests {
 		out.ExpectedHitRatio = ratio(c.expected, c.prompt)
 	}
-	silent := func(t series) bool { return t.recordedCache.requests > 0 && t.cache.reports == 0 }
+	silent := func(t targetStats) bool { return t.recordedCache.requests > 0 && t.cache.reports == 0 }
 	if c.withoutUsage == 0 && !slices.ContainsFunc(targets, silent) {
 		out.ReportedHitRatio = ratio(c.reported, c.prompt)
 	}
@@ -206,7 +206,7 @@ func PromptTokens(r *record.Record) int64 {
 func known(v int64) int64 { return max(0, v) }
 
 // merge adds all that is in o.
-func (s *series) merge(o *series) {
+func (s *targetStats) merge(o *targetStats) {
 	maxWait, first := max(s.maxWait, o.maxWait), s.tokens.first
 	if s.tokens.PromptMismatches == 0 {
 		first = o.tokens.first
