@@ -78,7 +78,7 @@ func (b *breakdown) summary(least int, over bool) *Breakdown {
 		}
 		part := Part{
 			Name: name, Requests: p.requests, OK: p.ok, Failed: failed,
-			PromptTokens: p.cache.prompt, ReportedHitRatio: p.cache.hitRatio(),
+			PromptTokens: p.cache.Prompt, ReportedHitRatio: p.cache.hitRatio(),
 		}
 		p.latencies.fill(&part.PartLatencies, partFields)
 		out.Parts = append(out.Parts, part)

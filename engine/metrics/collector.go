@@ -157,18 +157,18 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	if s.Window = c.window; s.Window != nil {
 		s.Run.DurationS = s.Window.ToS - s.Window.FromS
 	}
-	all.latencies.fill(&s.RunLatencies, runFields)
+	all.Latencies.fill(&s.RunLatencies, runFields)
 	over := s.Run.Partial || s.Run.Cut
 	all.count(&s.Requests, over)
-	s.Requests.Failures = all.kinds.list(over)
+	s.Requests.Failures = all.Kinds.list(over)
 	s.Lateness = c.lateness(&s, &all)
-	s.Requests.Late = all.latencies[Drift].above(int64(1e6 * cmp.Or(s.Limits.MaxDriftMS, s.Lateness.DisplacedMS, 1)))
-	s.Tokens, s.Throughput = all.tokens.Tokens, Throughput{}
-	s.Tokens.PerChunk = ratio(all.tokens.usageTokens, all.tokens.chunks)
+	s.Requests.Late = all.Latencies[Drift].above(int64(1e6 * cmp.Or(s.Limits.MaxDriftMS, s.Lateness.DisplacedMS, 1)))
+	s.Tokens, s.Throughput = all.Tokens.Tokens, Throughput{}
+	s.Tokens.PerChunk = ratio(all.Tokens.UsageTokens, all.Tokens.Chunks)
 	if s.Run.DurationS > 0 {
 		c.setRates(&s)
 	}
-	s.Connections.MaxWaitMS = float64(all.maxWait) / 1e6
+	s.Connections.MaxWaitMS = float64(all.MaxWaitNS) / 1e6
 	if s.Run.Targets == nil {
 		s.Run.Targets = append([]string{}, c.urls...)
 	}
@@ -180,8 +180,8 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	if s.Instances != nil {
 		s.Instances.direct = c.pairs.OneByOne()
 	}
-	s.Answers = all.answers.summary(s.Answers)
-	s.Outages, s.Gateway = c.outages(), all.gateway.summary()
+	s.Answers = all.Answers.summary(s.Answers)
+	s.Outages, s.Gateway = c.outages(), all.Gateway.summary()
 	if s.Window == nil { // which has but pieces of jobs
 		s.Jobs = c.jobs.summary(s.Run.DurationS, over)
 	}
@@ -191,7 +191,7 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	s.PrefixCache.count(&all, targets, counted)
 	for i, hits := range counted {
 		if hits != record.None {
-			s.Targets[i].CountedHitRatio = ratio(hits, targets[i].cache.prompt)
+			s.Targets[i].CountedHitRatio = ratio(hits, targets[i].Cache.Prompt)
 		}
 	}
 	s.Notes = append(notes(&s, &all, targets, c.urls, probed), s.Notes...)
@@ -219,27 +219,27 @@ func (c *Collector) underLoad(s *Summary) (u UnderLoad) {
 // merged returns the whole run and every target with its gaps. The targets share all but these with c.
 func (c *Collector) merged() (all targetStats, targets []targetStats) {
 	all = newTargetStats(c.slos)
-	all.merge(&c.none)
+	mergeCounts(&all, &c.none)
 	targets = make([]targetStats, len(c.targets))
 	for i := range targets {
 		targets[i] = c.targets[i]
-		targets[i].latencies[ITL] = Distribution{}
+		targets[i].Latencies[ITL] = Distribution{}
 		for j := range c.gaps[i*c.shards:][:c.shards] {
 			g := &c.gaps[i*c.shards+j]
 			g.Lock()
 			if g.itl != nil {
-				targets[i].latencies[ITL].Merge(g.itl)
+				targets[i].Latencies[ITL].Merge(g.itl)
 			}
-			addUp(&targets[i].reading[ITL], &g.moved)
+			mergeCounts(&targets[i].LateReads[ITL], &g.moved)
 			g.Unlock()
 		}
-		all.merge(&targets[i])
+		mergeCounts(&all, &targets[i])
 	}
 	return all, targets
 }
 
 func (s *targetStats) recorded() (n int64) {
-	for _, count := range s.outcomes {
+	for _, count := range s.Outcomes {
 		n += count
 	}
 	return n
@@ -249,64 +249,64 @@ func (s *targetStats) recorded() (n int64) {
 // ended them.
 func (s *targetStats) stopped(over bool) int64 {
 	if !over {
-		return s.leftOut
+		return s.LeftOut
 	}
-	return s.outcomes[record.Cancelled] + s.outcomes[record.NotSent]
+	return s.Outcomes[record.Cancelled] + s.Outcomes[record.NotSent]
 }
 
 func (s *targetStats) count(r *Requests, over bool) {
-	r.Sent, r.OK, r.Resent, r.Early = s.sent, s.outcomes[record.OK], s.resent, s.latencies[Drift].negatives()
+	r.Sent, r.OK, r.Resent, r.Early = s.Sent, s.Outcomes[record.OK], s.Resent, s.Latencies[Drift].negatives()
 	r.Stopped, r.ByOutcome = s.stopped(over), make(map[string]int64, record.Outcomes)
 	r.Failed = s.recorded() - r.OK - r.Stopped
-	for o, n := range s.outcomes {
+	for o, n := range s.Outcomes {
 		r.ByOutcome[record.Outcome(o).String()] = n
 	}
 }
 
 func (s *targetStats) target(url string, over bool) Target {
-	ok := s.outcomes[record.OK]
+	ok := s.Outcomes[record.OK]
 	t := Target{
 		URL: url, Requests: s.recorded(), OK: ok, Failed: s.recorded() - ok - s.stopped(over),
-		ReportedHitRatio: s.cache.hitRatio(),
+		ReportedHitRatio: s.Cache.hitRatio(),
 	}
-	s.latencies.fill(&t.TargetLatencies, targetFields)
+	s.Latencies.fill(&t.TargetLatencies, targetFields)
 	return t
 }
 
 // count fills in all but Shortfall and OvertakenTokens; counted has the hits by the servers' counters, by target.
 func (p *PrefixCache) count(all *targetStats, targets []targetStats, counted []int64) {
-	p.AboveIdealTokens, p.AboveIdealRequests = all.cache.aboveTokens, all.cache.aboveRequests
-	if all.cache.ideals > 0 {
-		p.ExpectedTokens = &all.cache.expected
-		p.ExpectedHitRatio = ratio(all.cache.expected, all.cache.prompt)
-	} else if c := all.cache; c.bounds > 0 && c.prompt > 0 {
-		p.ExpectedRange = &[2]float64{float64(c.least) / float64(c.prompt), float64(c.most) / float64(c.prompt)}
+	p.AboveIdealTokens, p.AboveIdealRequests = all.Cache.AboveTokens, all.Cache.AboveRequests
+	if all.Cache.Ideals > 0 {
+		p.ExpectedTokens = &all.Cache.Expected
+		p.ExpectedHitRatio = ratio(all.Cache.Expected, all.Cache.Prompt)
+	} else if c := all.Cache; c.Bounds > 0 && c.Prompt > 0 {
+		p.ExpectedRange = &[2]float64{float64(c.Least) / float64(c.Prompt), float64(c.Most) / float64(c.Prompt)}
 	}
 	var reporting, known, hits int64 // prompt tokens of targets that report, and of those whose hits are known; these
 	for i := range targets {
-		switch c := &targets[i].cache; {
-		case c.reports > 0:
-			reporting += c.promptWithUsage
-			p.UnreportedRequests += c.withoutUsage
+		switch c := &targets[i].Cache; {
+		case c.Reports > 0:
+			reporting += c.PromptWithUsage
+			p.UnreportedRequests += c.WithoutUsage
 		case counted[i] != record.None:
-			known += c.prompt
+			known += c.Prompt
 			hits += counted[i]
 			p.CountedTokens = &hits
-			if c.bounds == targets[i].outcomes[record.OK] { // no order of requests makes the sum of their hits larger than that
-				p.AboveIdealTokens += max(0, counted[i]-c.most)
+			if c.Bounds == targets[i].Outcomes[record.OK] { // no order of requests makes the sum of their hits larger than that
+				p.AboveIdealTokens += max(0, counted[i]-c.Most)
 			}
 		default:
-			p.UnreportedRequests += targets[i].outcomes[record.OK]
+			p.UnreportedRequests += targets[i].Outcomes[record.OK]
 		}
 	}
-	if all.cache.reports > 0 {
-		p.ReportedTokens, p.HitsFrom = &all.cache.reported, "responses"
-		p.ReportedHitRatio = ratio(all.cache.reported, reporting)
+	if all.Cache.Reports > 0 {
+		p.ReportedTokens, p.HitsFrom = &all.Cache.Reported, "responses"
+		p.ReportedHitRatio = ratio(all.Cache.Reported, reporting)
 	}
 	if p.CountedTokens != nil {
 		p.HitsFrom = strings.TrimPrefix(p.HitsFrom+" and server counters", " and ")
 	}
-	p.HitRatio = ratio(all.cache.reported+hits, reporting+known)
+	p.HitRatio = ratio(all.Cache.Reported+hits, reporting+known)
 	p.Recorded = recordedHits(all, targets)
 }
 

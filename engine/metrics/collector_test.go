@@ -162,8 +162,8 @@ func checkTargetStats(t *testing.T, name string, s *targetStats, want samples) {
 		if !ok || len(o) == 0 {
 			t.Fatalf("%s %s: the oracle has no samples", name, l.Key)
 		}
-		check(t, name+" "+l.Key, &s.latencies[i], o)
-		if p := s.latencies[i].Percentiles(1); p.FromHistogram != (l.Key == "itl") {
+		check(t, name+" "+l.Key, &s.Latencies[i], o)
+		if p := s.Latencies[i].Percentiles(1); p.FromHistogram != (l.Key == "itl") {
 			t.Errorf("%s %s: from a histogram: %v", name, l.Key, p.FromHistogram)
 		}
 	}

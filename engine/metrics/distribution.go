@@ -256,7 +256,7 @@ func (c *Collector) WriteHistograms(w io.Writer, start, end time.Time) error {
 	}
 	for i := range targets {
 		for k, l := range latencies {
-			values, early := targets[i].latencies[k].histograms()
+			values, early := targets[i].Latencies[k].histograms()
 			if err := cmp.Or(line(values, l.Key, c.urls[i]), line(early, l.Key+"_early", c.urls[i])); err != nil {
 				return err
 			}

@@ -23,15 +23,15 @@ type Goodput struct {
 	Failed       int64              `json:"failed"`         // requests that were not ok, and so in neither
 }
 
-// goodCounts is over OK requests.
-type goodCounts struct {
-	slos       []SLO
-	good       int64
-	missed     [NumLatencies]int64 // requests
-	unmeasured [NumLatencies]int64 // of those missed
+// goodputCounts is over OK requests.
+type goodputCounts struct {
+	slos       []SLO               `merge:"none"`
+	Good       int64               `merge:"sum"`
+	Missed     [NumLatencies]int64 `merge:"sum"` // requests
+	Unmeasured [NumLatencies]int64 `merge:"sum"` // of those missed
 }
 
-func (g *goodCounts) add(r *record.Record) {
+func (g *goodputCounts) add(r *record.Record) {
 	good := true
 	for i := range g.slos {
 		o := &g.slos[i]
@@ -39,13 +39,13 @@ func (g *goodCounts) add(r *record.Record) {
 			continue
 		}
 		good = false
-		g.missed[o.latency]++
+		g.Missed[o.latency]++
 		if latencies[o.latency].Of(r) == record.None {
-			g.unmeasured[o.latency]++
+			g.Unmeasured[o.latency]++
 		}
 	}
 	if good {
-		g.good++
+		g.Good++
 	}
 }
 
@@ -61,7 +61,7 @@ func setGoodput(s *Summary, all *targetStats, targets []targetStats) {
 	s.Goodput = all.goodput(s.Run.DurationS, s.Requests.Planned-s.Requests.Stopped, over)
 	if s.Goodput != nil {
 		s.Goodput.SLO = map[string]float64{}
-		for _, o := range all.good.slos {
+		for _, o := range all.Goodput.slos {
 			s.Goodput.SLO[latencies[o.latency].Key+"_ms"] = float64(o.limitNS) / 1e6
 		}
 	}
@@ -72,19 +72,19 @@ func setGoodput(s *Summary, all *targetStats, targets []targetStats) {
 
 // goodput is nil where there is no SLO.
 func (s *targetStats) goodput(durationS float64, planned int64, over bool) *Goodput {
-	if len(s.good.slos) == 0 {
+	if len(s.Goodput.slos) == 0 {
 		return nil
 	}
 	g := &Goodput{
-		Requests: s.good.good, Share: ratio(s.good.good, planned), Failed: s.recorded() - s.outcomes[record.OK] - s.stopped(over),
+		Requests: s.Goodput.Good, Share: ratio(s.Goodput.Good, planned), Failed: s.recorded() - s.Outcomes[record.OK] - s.stopped(over),
 		Missed: map[string]int64{}, Unmeasured: map[string]int64{},
 	}
 	if durationS > 0 {
 		g.RequestsPerS = float64(g.Requests) / durationS
 	}
-	for _, o := range s.good.slos {
+	for _, o := range s.Goodput.slos {
 		key := latencies[o.latency].Key
-		g.Missed[key], g.Unmeasured[key] = s.good.missed[o.latency], s.good.unmeasured[o.latency]
+		g.Missed[key], g.Unmeasured[key] = s.Goodput.Missed[o.latency], s.Goodput.Unmeasured[o.latency]
 	}
 	return g
 }

@@ -46,7 +46,7 @@ func TestHistogramsRoundTrip(t *testing.T) {
 	_, targets := c.merged()
 	for i := range targets {
 		for k, l := range latencies {
-			values, early := targets[i].latencies[k].histograms()
+			values, early := targets[i].Latencies[k].histograms()
 			for suffix, h := range map[string]*hdrhistogram.Histogram{"": values, "_early": early} {
 				if h == nil || h.TotalCount() == 0 {
 					continue

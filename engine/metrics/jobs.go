@@ -143,8 +143,8 @@ func partsBy(b *breakdown, over, longest bool) []Part {
 	}
 	for i := range all.Parts {
 		p := &all.Parts[i]
-		if c := &b.parts[p.Name].cache; c.ideals > 0 && c.ideals == p.OK {
-			p.ExpectedHitRatio = ratio(c.expected, c.prompt)
+		if c := &b.parts[p.Name].cache; c.Ideals > 0 && c.Ideals == p.OK {
+			p.ExpectedHitRatio = ratio(c.Expected, c.Prompt)
 		}
 	}
 	if longest {

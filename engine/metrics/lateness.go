@@ -27,18 +27,18 @@ const (
 
 // Lateness is how late the client was, and what that may have changed.
 type Lateness struct {
-	MeanGapMS      *float64 `json:"mean_gap_ms"`        // from one planned instant to the next; null in a closed loop, and below two requests
-	DisplacedMS    float64  `json:"displaced_after_ms"` // requests that left later than this count as displaced: the mean gap, 5 % of the median E2E or 1 ms, whichever is most
-	Displaced      int64    `json:"displaced"`          // requests; above a tenth of those sent the load was another one
-	Behind         int64    `json:"behind"`             // requests that may have taken over 1 ms longer, since others left late and the servers took longer with more in flight
-	SlotsLostShare *float64 `json:"slots_lost_share"`   // of a closed loop: the share of its slots' time from the end of a request until the next one left; null otherwise
-	Sending        []Unsafe `json:"sending"`            // percentiles that differ by more than 5 % (and 1 ms; of TPOT 0.1 ms), if they are counted from the planned instants, or if nobody had waited behind late requests
-	Reading        []Unsafe `json:"reading"`            // percentiles that late reads may have moved by more than 5 % (and 1 ms; of TPOT and ITL 0.1 ms)
+	MeanGapMS      *float64 `json:"mean_gap_ms" merge:"records"`        // from one planned instant to the next; null in a closed loop, and below two requests
+	DisplacedMS    float64  `json:"displaced_after_ms" merge:"records"` // requests that left later than this count as displaced: the mean gap, 5 % of the median E2E or 1 ms, whichever is most
+	Displaced      int64    `json:"displaced" merge:"records"`          // requests; above a tenth of those sent the load was another one
+	Behind         int64    `json:"behind" merge:"records"`             // requests that may have taken over 1 ms longer, since others left late and the servers took longer with more in flight
+	SlotsLostShare *float64 `json:"slots_lost_share" merge:"records"`   // of a closed loop: the share of its slots' time from the end of a request until the next one left; null otherwise
+	Sending        []Unsafe `json:"sending" merge:"records"`            // percentiles that differ by more than 5 % (and 1 ms; of TPOT 0.1 ms), if they are counted from the planned instants, or if nobody had waited behind late requests
+	Reading        []Unsafe `json:"reading" merge:"union"`              // percentiles that late reads may have moved by more than 5 % (and 1 ms; of TPOT and ITL 0.1 ms)
 }
 
 // lateness examines the run whose distributions are in s.
 func (c *Collector) lateness(s *Summary, all *targetStats) Lateness {
-	out := Lateness{Sending: []Unsafe{}, Reading: all.reading.unsafe(all)}
+	out := Lateness{Sending: []Unsafe{}, Reading: all.LateReads.unsafe(all)}
 	if d := s.DriftUS; s.Run.Concurrency > 0 && d != nil {
 		if whole := s.Run.DurationS * float64(s.Run.Concurrency); whole > 0 {
 			out.SlotsLostShare = new(max(0, d.Mean) * float64(d.Count) / 1e6 / whole)
@@ -55,12 +55,12 @@ func (c *Collector) lateness(s *Summary, all *targetStats) Lateness {
 		gap = float64(last-first) / float64(n-1)
 		out.MeanGapMS = new(gap / 1e6)
 	}
-	drift := &all.latencies[Drift]
-	limit := DisplacedNS(int64(gap), all.latencies[E2E].QuantileNS(500))
+	drift := &all.Latencies[Drift]
+	limit := DisplacedNS(int64(gap), all.Latencies[E2E].QuantileNS(500))
 	out.DisplacedMS, out.Displaced = float64(limit)/1e6, drift.above(limit)
 	for i := range latencies {
 		if twin := FindLatency(latencies[i].planned); twin >= 0 {
-			sent, planned := &all.latencies[i], &all.latencies[twin]
+			sent, planned := &all.Latencies[i], &all.Latencies[twin]
 			effect := func(permille int64) int64 { return planned.QuantileNS(permille) - sent.QuantileNS(permille) }
 			out.Sending = append(out.Sending, suspect{i, sent, drift, effect}.unsafe()...)
 		}
@@ -112,23 +112,28 @@ func WrongLoad(displaced, sent int64) bool {
 }
 
 // moved are the values of a latency that the client may have changed, and what they can have been.
-type moved struct{ from, least, most, by Distribution }
+type moved struct {
+	From  Distribution `merge:"union"`
+	Least Distribution `merge:"union"`
+	Most  Distribution `merge:"union"`
+	By    Distribution `merge:"union"`
+}
 
 // add adds a latency of ns, if there is one, that can have been so much less or more.
 func (m *moved) add(ns, less, more int64) {
 	if ns == record.None || less <= 0 && more <= 0 {
 		return
 	}
-	m.from.Add(ns)
-	m.least.Add(max(0, ns-less))
-	m.most.Add(ns + more)
-	m.by.Add(max(less, more))
+	m.From.Add(ns)
+	m.Least.Add(max(0, ns-less))
+	m.Most.Add(ns + more)
+	m.By.Add(max(less, more))
 }
 
 // suspect is a latency of which these are some values. A percentile can be as far from the true one, within 0.1 % of its value.
 func (m *moved) suspect(latency int, all *Distribution) suspect {
-	measured, least, most := all.with(nil, nil), all.with(&m.from, &m.least), all.with(&m.from, &m.most)
-	return suspect{latency, all, &m.by, func(permille int64) int64 {
+	measured, least, most := all.with(nil, nil), all.with(&m.From, &m.Least), all.with(&m.From, &m.Most)
+	return suspect{latency, all, &m.By, func(permille int64) int64 {
 		at := measured.QuantileNS(permille)
 		return max(at-least.QuantileNS(permille), most.QuantileNS(permille)-at)
 	}}
@@ -151,7 +156,7 @@ func (m *lateReads) add(r *record.Record) {
 func (m *lateReads) unsafe(all *targetStats) []Unsafe {
 	out := []Unsafe{}
 	for i := range latencies {
-		if d := &all.latencies[i]; m[i].from.Count() > 0 && d.Count() > 0 {
+		if d := &all.Latencies[i]; m[i].From.Count() > 0 && d.Count() > 0 {
 			out = append(out, m[i].suspect(i, d).unsafe()...)
 		}
 	}

@@ -328,3 +328,10 @@ func (f failureKinds) list(over bool) []Failure {
 	})
 	return out
 }
+
+// merge adds all that is in o.
+func (f failureKinds) merge(o failureKinds) {
+	for kind, of := range o {
+		f.add(kind, of.Count, of.Example)
+	}
+}
