@@ -62,7 +62,7 @@ func (c *Collector) lateness(s *Summary, all *targetStats) Lateness {
 		if twin := FindLatency(latencies[i].planned); twin >= 0 {
 			sent, planned := &all.Latencies[i], &all.Latencies[twin]
 			effect := func(permille int64) int64 { return planned.QuantileNS(permille) - sent.QuantileNS(permille) }
-			out.Sending = append(out.Sending, suspect{i, sent, drift, effect}.unsafe()...)
+			out.Sending = append(out.Sending, latencyUncertainty{i, sent, drift, effect}.unsafe()...)
 		}
 	}
 	if drift.above(toleratedNS) > 1 {
@@ -72,8 +72,8 @@ func (c *Collector) lateness(s *Summary, all *targetStats) Lateness {
 	return out
 }
 
-// suspect is a latency that the client may have moved: each time by as much as is in by, and a percentile by effectNS.
-type suspect struct {
+// latencyUncertainty is a latency that the client may have moved: each time by as much as is in by, and a percentile by effectNS.
+type latencyUncertainty struct {
 	latency  int
 	all      *Distribution
 	by       *Distribution
@@ -83,7 +83,7 @@ type suspect struct {
 // unsafe are the percentiles that the client may have moved by more than is tolerated, of those that need not hang on a single request.
 // An effect does not count if the percentile has too few samples. Nor does it if the client was late less often than chance alone moves
 // the percentile's rank, √(n·q·(1−q)).
-func (u suspect) unsafe() (out []Unsafe) {
+func (u latencyUncertainty) unsafe() (out []Unsafe) {
 	n, l := u.all.Count(), &latencies[u.latency]
 	for _, p := range []struct {
 		name     string
@@ -130,10 +130,10 @@ func (m *moved) add(ns, less, more int64) {
 	m.By.Add(max(less, more))
 }
 
-// suspect is a latency of which these are some values. A percentile can be as far from the true one, within 0.1 % of its value.
-func (m *moved) suspect(latency int, all *Distribution) suspect {
+// uncertainty is that of a latency of which these are some values. A percentile can be as far from the true one, within 0.1 % of its value.
+func (m *moved) uncertainty(latency int, all *Distribution) latencyUncertainty {
 	measured, least, most := all.with(nil, nil), all.with(&m.From, &m.Least), all.with(&m.From, &m.Most)
-	return suspect{latency, all, &m.By, func(permille int64) int64 {
+	return latencyUncertainty{latency, all, &m.By, func(permille int64) int64 {
 		at := measured.QuantileNS(permille)
 		return max(at-least.QuantileNS(permille), most.QuantileNS(permille)-at)
 	}}
@@ -157,7 +157,7 @@ func (m *lateReads) unsafe(all *targetStats) []Unsafe {
 	out := []Unsafe{}
 	for i := range latencies {
 		if d := &all.Latencies[i]; m[i].From.Count() > 0 && d.Count() > 0 {
-			out = append(out, m[i].suspect(i, d).unsafe()...)
+			out = append(out, m[i].uncertainty(i, d).unsafe()...)
 		}
 	}
 	return out
