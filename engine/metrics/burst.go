@@ -113,7 +113,7 @@ func (c *Collector) behindBursts(all *targetStats) (unsafe []Unsafe, behind int6
 		quiet = min(quiet, quietLevel(byLevel, i))
 	}
 	pushed(arrivals, quiet)
-	var by lateReads
+	var by latencyBounds
 	for i := range arrivals {
 		a := &arrivals[i]
 		if a.pushedNS == 0 {

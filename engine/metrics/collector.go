@@ -45,9 +45,9 @@ type Collector struct {
 // gapShard is one of several histograms that receivers share, so that they seldom wait for a lock.
 type gapShard struct {
 	sync.Mutex
-	itl   *Distribution // nil before the first gap
-	moved moved         // those of itl
-	_     [64]byte      // keeps neighbours' locks off one cache line
+	itl  *Distribution  // nil before the first gap
+	late lateReadBounds // those of itl
+	_    [64]byte       // keeps neighbours' locks off one cache line
 }
 
 // NewCollector returns a collector for the targets' URLs, in the order that
@@ -89,13 +89,13 @@ func (c *Collector) Add(r *record.Record, target int) {
 	}
 }
 
-// MovedGap is a gap between token chunks that a late read may have changed, in ns: as measured, and as it is if what was found together
+// LateReadGap is a gap between token chunks that a late read may have changed, in ns: as measured, and as it is if what was found together
 // had come evenly.
-type MovedGap struct{ NS, LikelyNS int64 }
+type LateReadGap struct{ NS, LikelyNS int64 }
 
 // AddGaps counts gaps between token chunks (ITL), in ns, of one OK request to
-// the target of that index; moved are those of them that late reads may have changed. It keeps nothing of the slices.
-func (c *Collector) AddGaps(target int, gapsNS []int64, moved ...MovedGap) {
+// the target of that index; late are those of them that late reads may have changed. It keeps nothing of the slices.
+func (c *Collector) AddGaps(target int, gapsNS []int64, late ...LateReadGap) {
 	if target < 0 || target >= len(c.targets) || len(gapsNS) == 0 {
 		return
 	}
@@ -103,8 +103,8 @@ func (c *Collector) AddGaps(target int, gapsNS []int64, moved ...MovedGap) {
 	for _, gap := range gapsNS {
 		g.itl.Add(gap)
 	}
-	for _, m := range moved {
-		g.moved.add(m.NS, m.NS-m.LikelyNS, m.LikelyNS-m.NS)
+	for _, m := range late {
+		g.late.add(m.NS, m.NS-m.LikelyNS, m.LikelyNS-m.NS)
 	}
 	g.Unlock()
 }
@@ -230,7 +230,7 @@ func (c *Collector) merged() (all targetStats, targets []targetStats) {
 			if g.itl != nil {
 				targets[i].Latencies[ITL].Merge(g.itl)
 			}
-			mergeCounts(&targets[i].LateReads[ITL], &g.moved)
+			mergeCounts(&targets[i].LateReads[ITL], &g.late)
 			g.Unlock()
 		}
 		mergeCounts(&all, &targets[i])

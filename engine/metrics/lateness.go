@@ -111,8 +111,8 @@ func WrongLoad(displaced, sent int64) bool {
 	return displaced > 1 && float64(displaced) > wrongShare*float64(sent)
 }
 
-// moved are the values of a latency that the client may have changed, and what they can have been.
-type moved struct {
+// lateReadBounds are the values of a latency that the client may have changed, and what they can have been.
+type lateReadBounds struct {
 	From  Distribution `merge:"union"`
 	Least Distribution `merge:"union"`
 	Most  Distribution `merge:"union"`
@@ -120,7 +120,7 @@ type moved struct {
 }
 
 // add adds a latency of ns, if there is one, that can have been so much less or more.
-func (m *moved) add(ns, less, more int64) {
+func (m *lateReadBounds) add(ns, less, more int64) {
 	if ns == record.None || less <= 0 && more <= 0 {
 		return
 	}
@@ -131,7 +131,7 @@ func (m *moved) add(ns, less, more int64) {
 }
 
 // uncertainty is that of a latency of which these are some values. A percentile can be as far from the true one, within 0.1 % of its value.
-func (m *moved) uncertainty(latency int, all *Distribution) latencyUncertainty {
+func (m *lateReadBounds) uncertainty(latency int, all *Distribution) latencyUncertainty {
 	measured, least, most := all.with(nil, nil), all.with(&m.From, &m.Least), all.with(&m.From, &m.Most)
 	return latencyUncertainty{latency, all, &m.By, func(permille int64) int64 {
 		at := measured.QuantileNS(permille)
@@ -139,11 +139,11 @@ func (m *moved) uncertainty(latency int, all *Distribution) latencyUncertainty {
 	}}
 }
 
-// lateReads are the values of each latency that the client may have changed.
-type lateReads [NumLatencies]moved
+// latencyBounds are the values of each latency that the client may have changed.
+type latencyBounds [NumLatencies]lateReadBounds
 
 // add counts an ok request.
-func (m *lateReads) add(r *record.Record) {
+func (m *latencyBounds) add(r *record.Record) {
 	for i := range latencies {
 		if l := &latencies[i]; l.lateRead != nil {
 			less, more := l.lateRead(r)
@@ -153,7 +153,7 @@ func (m *lateReads) add(r *record.Record) {
 }
 
 // unsafe are the percentiles of all that are so far from the true ones.
-func (m *lateReads) unsafe(all *targetStats) []Unsafe {
+func (m *latencyBounds) unsafe(all *targetStats) []Unsafe {
 	out := []Unsafe{}
 	for i := range latencies {
 		if d := &all.Latencies[i]; m[i].From.Count() > 0 && d.Count() > 0 {

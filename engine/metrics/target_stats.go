@@ -23,7 +23,7 @@ type targetStats struct {
 	Goodput       goodputCounts  `merge:"each"`
 	Gateway       gatewayCounts  `merge:"each"`
 	Answers       answerCounts   `merge:"each"`
-	LateReads     lateReads      `merge:"each"`
+	LateReads     latencyBounds  `merge:"each"`
 }
 
 // tokenCounts has no PerChunk.
