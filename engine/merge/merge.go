@@ -203,7 +203,7 @@ func (s *Shards) summary(c *metrics.Collector, records *record.Lines, endNS int6
 	out.Requests.ByOutcome[record.NotSent.String()] += rest
 	out.Verdict = metrics.Judge(out, s.reasons(s.unsent+rest)...)
 	if len(s.lost) > 0 { // which says it
-		out.Verdict.Drop("interrupted")
+		out.Verdict.Drop(metrics.Interrupted)
 	}
 	return out, nil
 }

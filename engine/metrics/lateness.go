@@ -182,7 +182,7 @@ func sending(s *Summary) *Reason {
 	if d == nil {
 		return nil
 	}
-	r, lost, slots := &Reason{Code: "drift", Grade: Invalid}, 0.0, float64(s.Run.Concurrency)
+	r, lost, slots := &Reason{Code: LateSending, Grade: Invalid}, 0.0, float64(s.Run.Concurrency)
 	if l.SlotsLostShare != nil {
 		lost = *l.SlotsLostShare - d.Max/1e6/(s.Run.DurationS*slots)
 	}
@@ -213,7 +213,7 @@ func sending(s *Summary) *Reason {
 // reading judges how late answers were read.
 func reading(s *Summary) *Reason {
 	lag, most := s.Client.ReceiveLagUS, s.Limits.MaxReceiveLagMS
-	r := &Reason{Code: "receive_lag", Grade: Limited, What: effects(s.Lateness.Reading)}
+	r := &Reason{Code: LateReading, Grade: Limited, What: effects(s.Lateness.Reading)}
 	switch {
 	case lag != nil && most > 0 && lag.P99 > most*1e3:
 		r.Grade, r.What = Invalid, fmt.Sprintf("receive lag p99 is %s, above --max-receive-lag %g ms", format.Duration(lag.P99*1e3, 4), most)

@@ -30,7 +30,7 @@ const (
 
 // Reason is why a measurement is not valid.
 type Reason struct {
-	Code  string `json:"code"`  // names the rule: drift, prompts, warm, …
+	Code  Code   `json:"code"`  // names the rule: drift, prompts, warm, …
 	Grade Grade  `json:"grade"` // limited or invalid: what it makes of the measurement
 	What  string `json:"what"`  // what happened, with its effect in the reader's unit
 	Why   string `json:"why"`   // the cause, as far as it is known
@@ -127,7 +127,7 @@ func Judge(s *Summary, further ...Reason) Verdict {
 }
 
 // Drop takes out the reasons of a code, where another reason says the same.
-func (v *Verdict) Drop(code string) {
+func (v *Verdict) Drop(code Code) {
 	v.Reasons = slices.DeleteFunc(v.Reasons, func(r Reason) bool { return r.Code == code })
 }
 
@@ -163,38 +163,39 @@ func faults(s *Summary) []Reason {
 	aboveIdeal := c.AboveIdealTokens - c.OvertakenTokens
 	out := []Reason{}
 	for _, f := range []struct {
-		holds               bool
-		code, what, why, do string
+		holds         bool
+		code          Code
+		what, why, do string
 	}{
-		{died != "", "sender_died", count(r.Sent) + " of " + requests(r.Planned) + " were sent", died,
+		{died != "", SenderDied, count(r.Sent) + " of " + requests(r.Planned) + " were sent", died,
 			"run again, or send from threads of this process with --sender thread"},
-		{s.Run.Partial && died == "" && (s.Window == nil || r.Stopped > 0), "interrupted", "interrupted when " + count(r.Sent) + " of " + requests(r.Planned) + " had been sent", "", ""},
-		{r.OK+r.Failed+r.Stopped != r.Planned, "unaccounted", requests(r.Planned) + " planned but " + count(r.OK+r.Failed+r.Stopped) + " recorded", "", reportBug},
-		{r.Unwritten > 0, "unwritten", format.Many(r.Unwritten, "record") + " could not be written to disk, though this summary counts them", "",
+		{s.Run.Partial && died == "" && (s.Window == nil || r.Stopped > 0), Interrupted, "interrupted when " + count(r.Sent) + " of " + requests(r.Planned) + " had been sent", "", ""},
+		{r.OK+r.Failed+r.Stopped != r.Planned, Unaccounted, requests(r.Planned) + " planned but " + count(r.OK+r.Failed+r.Stopped) + " recorded", "", reportBug},
+		{r.Unwritten > 0, Unwritten, format.Many(r.Unwritten, "record") + " could not be written to disk, though this summary counts them", "",
 			"make room and run again"},
-		{r.OK == 0 && r.Failed > 0, "nothing_ok", "none of " + requests(r.Failed) + " succeeded, so nothing was measured", failed, "see \"error\" in requests.jsonl"},
-		{s.Connections.NoResources > 0, "client_failures",
+		{r.OK == 0 && r.Failed > 0, NothingOK, "none of " + requests(r.Failed) + " succeeded, so nothing was measured", failed, "see \"error\" in requests.jsonl"},
+		{s.Connections.NoResources > 0, ClientFailures,
 			requests(s.Connections.NoResources) + " failed because this machine had no descriptor, port or memory for a connection", "",
 			"raise the limit (ulimit -n, net.ipv4.ip_local_port_range), or have fewer requests in flight"},
-		{r.Early > 0, "early", requests(r.Early) + " sent before the planned time", "", reportBug},
-		{usedShare > starvedShare && s.Run.DurationS > 0 && s.Run.Host.CPUs > 0, "starved", "the client lacked CPU time, so its times are not the server's",
+		{r.Early > 0, SentEarly, requests(r.Early) + " sent before the planned time", "", reportBug},
+		{usedShare > starvedShare && s.Run.DurationS > 0 && s.Run.Host.CPUs > 0, Starved, "the client lacked CPU time, so its times are not the server's",
 			"it used " + format.Percent(usedShare) + " of " + format.Many(s.Run.Host.CPUs, "core"), "give it more cores, or replay from several machines"},
-		{t.PromptMismatches > 0, "prompts",
+		{t.PromptMismatches > 0, Prompts,
 			"the server counted other prompt tokens than were sent in " + count(t.PromptMismatches) + " of " + requests(r.OK),
 			"its chat template is not constant, or its tokenizer splits our words", "see the notes and --tokenizer"},
-		{float64(w.ShortSurplus) > shortTolerance*float64(w.InputTokens), "short_rows",
+		{float64(w.ShortSurplus) > shortTolerance*float64(w.InputTokens), ShortRows,
 			format.Many(w.ShortRows, "row") + " got " + format.Many(w.ShortSurplus, "prompt token") + " more than recorded, " + format.Percent(surplus) + " of all",
 			"they are no longer than what the server adds to a prompt", "use --api completions, or leave them out"},
-		{wrong.WrongRequests > 0, "answers",
+		{wrong.WrongRequests > 0, WrongAnswers,
 			"the servers made other tokens than they were told in " + count(wrong.WrongRequests) + " of " + requests(r.OK) + ", " + format.Many(wrong.WrongTokens, "token") + " in all",
 			wrong.First, "serve without speculative decoding, or have free answers with --answers free"},
-		{t.CutShort > 0 && s.Limits.ForcedOutput, "cut_short",
+		{t.CutShort > 0 && s.Limits.ForcedOutput, CutShort,
 			count(t.CutShort) + " of " + format.Many(r.OK, "completion") + " ended short of the recorded length",
 			"the server ignores min_tokens and ignore_eos, or its context is too small", "serve with a larger context, or accept it with --no-force-output"},
-		{float64(aboveIdeal) > warmTolerance*float64(t.Prompt) && !s.Limits.AllowWarm, "warm",
+		{float64(aboveIdeal) > warmTolerance*float64(t.Prompt) && !s.Limits.AllowWarm, Warm,
 			"the cache was warm, " + hitBy + " hit " + format.Many(aboveIdeal, "token") + " more than an ideal cold cache could", "",
 			"use --cold flush or salt, restart the server, or accept it with --allow-warm"},
-		{w.RefusedRows > 0, "refused", format.Many(w.RefusedRows, "row") + " of the selection could not be replayed", "", "see the notes on the trace"},
+		{w.RefusedRows > 0, Refused, format.Many(w.RefusedRows, "row") + " of the selection could not be replayed", "", "see the notes on the trace"},
 	} {
 		if f.holds {
 			out = append(out, Reason{f.code, Invalid, f.what, f.why, f.do})

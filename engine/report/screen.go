@@ -753,7 +753,7 @@ func DemoWorked(s *metrics.Summary) bool {
 
 // ofMachine reports whether the client's machine was the reason, and not what was sent or answered.
 func ofMachine(r metrics.Reason) bool {
-	return slices.Contains([]string{"drift", "receive_lag", "starved", "client_failures"}, r.Code)
+	return r.Code.OfMachine()
 }
 
 // punctuality says how late this machine was, what it lost, and whether it could measure a real server.
@@ -786,7 +786,7 @@ func punctuality(s *metrics.Summary) string {
 // lateness says how late requests left and, if that moved latencies, how late answers were read.
 func lateness(s *metrics.Summary) string {
 	sent, most := format.Duration(max(0, s.DriftUS.P99*1e3), 3), format.Duration(max(0, s.DriftUS.Max*1e3), 3)
-	if lag := s.Client.ReceiveLagUS; lag != nil && slices.ContainsFunc(s.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == "receive_lag" }) {
+	if lag := s.Client.ReceiveLagUS; lag != nil && slices.ContainsFunc(s.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == metrics.LateReading }) {
 		return fmt.Sprintf("p99 sent %s late, read %s late", sent, format.Duration(lag.P99*1e3, 3))
 	}
 	return fmt.Sprintf("p99 %s late, max %s", sent, most)
