@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
@@ -174,32 +176,38 @@ func (s *Snapshot) progress(endedPerS float64) {
 
 // invalid says why the run would be invalid if it ended now.
 func (m *Meter) invalid() string {
-	late := m.whole[metrics.Drift]
-	if most := m.plan.MaxDriftNS; most > 0 {
-		if late.ValueAtQuantile(99) > most {
-			return "above --max-drift " + format.Duration(most, 3)
-		}
-		return ""
+	late, limit := m.whole[metrics.Drift], m.displacedNS()
+	displaced, sent := int64(0), late.TotalCount()
+	if m.plan.MaxDriftNS == 0 {
+		displaced = countAbove(late, limit)
 	}
+	switch metrics.JudgeLoad(m.plan.MaxDriftNS, late.ValueAtQuantile(99), displaced, sent) {
+	case metrics.DriftAboveMax:
+		return "above --max-drift " + format.Duration(m.plan.MaxDriftNS, 3)
+	case metrics.TooManyDisplaced:
+		return format.Percent(float64(displaced)/float64(sent)) + " left more than " + format.Duration(limit, 3) + " late"
+	}
+	return ""
+}
+
+// displacedNS is how late a request may leave before it counts as displaced; in a closed loop any time.
+func (m *Meter) displacedNS() int64 {
 	n := int64(len(m.plan.ReleaseNS))
-	if n == 0 || late.TotalCount() == 0 {
-		return ""
+	if n == 0 {
+		return math.MaxInt64
 	}
-	most, displaced := metrics.DisplacedNS((m.plan.ReleaseNS[n-1]-m.plan.ReleaseNS[0])/max(1, n-1), m.whole[metrics.E2E].ValueAtQuantile(50)), int64(0)
-	for _, bar := range late.Distribution() {
-		if bar.From > most {
-			displaced += bar.Count
+	gap := (m.plan.ReleaseNS[n-1] - m.plan.ReleaseNS[0]) / max(1, n-1)
+	return metrics.DisplacedNS(gap, m.whole[metrics.E2E].ValueAtQuantile(50))
+}
+
+// countAbove is how many values are above ns.
+func countAbove(h *hdrhistogram.Histogram, ns int64) (n int64) {
+	for _, bar := range h.Distribution() {
+		if bar.From > ns {
+			n += bar.Count
 		}
 	}
-	if !metrics.WrongLoad(displaced, late.TotalCount()) {
-		return ""
-	}
-	return format.Percent(
-		float64(displaced)/float64(late.TotalCount()),
-	) + " left more than " + format.Duration(
-		most,
-		3) +
-		" late"
+	return n
 }
 
 // describe adds the targets, and all of them together.

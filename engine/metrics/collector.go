@@ -162,7 +162,7 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	all.count(&s.Requests, over)
 	s.Requests.Failures = all.Kinds.list(over)
 	s.Lateness = c.lateness(&s, &all)
-	s.Requests.Late = all.Latencies[Drift].above(int64(1e6 * cmp.Or(s.Limits.MaxDriftMS, s.Lateness.DisplacedMS, 1)))
+	s.Requests.Late = all.Latencies[Drift].above(cmp.Or(int64(s.Limits.MaxDriftNS), int64(1e6*s.Lateness.DisplacedMS), toleratedNS))
 	s.Tokens, s.Throughput = all.Tokens.Tokens, Throughput{}
 	s.Tokens.PerChunk = ratio(all.Tokens.UsageTokens, all.Tokens.Chunks)
 	if s.Run.DurationS > 0 {

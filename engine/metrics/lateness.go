@@ -106,9 +106,26 @@ func DisplacedNS(gapNS, e2eNS int64) int64 {
 	return max(toleratedNS, gapNS, int64(tolerated*float64(e2eNS)))
 }
 
-// WrongLoad reports whether so many displaced requests make the load another one.
-func WrongLoad(displaced, sent int64) bool {
-	return displaced > 1 && float64(displaced) > wrongShare*float64(sent)
+// LoadFault is what lateness of the client makes of the load.
+type LoadFault int
+
+// The faults of a load.
+const (
+	NoFault          LoadFault = iota
+	DriftAboveMax              // drift p99 is above --max-drift
+	TooManyDisplaced           // so many requests left at other times that it was another load
+)
+
+// JudgeLoad judges a load by --max-drift, or else, if maxDriftNS is 0, by how many of the sent requests were displaced. The verdict of a
+// run and its live screen both ask it.
+func JudgeLoad(maxDriftNS, driftP99NS, displaced, sent int64) LoadFault {
+	switch {
+	case maxDriftNS > 0 && driftP99NS > maxDriftNS:
+		return DriftAboveMax
+	case maxDriftNS == 0 && displaced > 1 && float64(displaced) > wrongShare*float64(sent):
+		return TooManyDisplaced
+	}
+	return NoFault
 }
 
 // lateReadBounds are the values of a latency that the client may have changed, and what they can have been.
@@ -178,7 +195,7 @@ type cause struct{ happened, amount, remedy string }
 // sending judges how late requests left. In a closed loop nothing is planned: there lateness is throughput that was lost. The longest
 // wait is left out of that, so that one request decides nothing.
 func sending(s *Summary) *Reason {
-	d, l, most := s.DriftUS, &s.Lateness, s.Limits.MaxDriftMS
+	d, l, most := s.DriftUS, &s.Lateness, s.Limits.MaxDriftNS
 	if d == nil {
 		return nil
 	}
@@ -186,16 +203,17 @@ func sending(s *Summary) *Reason {
 	if l.SlotsLostShare != nil {
 		lost = *l.SlotsLostShare - d.Max/1e6/(s.Run.DurationS*slots)
 	}
+	fault := JudgeLoad(int64(most), int64(math.Round(d.P99*1e3)), l.Displaced, s.Requests.Sent)
 	switch {
-	case most > 0 && d.P99 > most*1e3:
-		r.What = fmt.Sprintf("drift p99 is %s, above --max-drift %g ms", format.Duration(d.P99*1e3, 4), most)
+	case fault == DriftAboveMax:
+		r.What = fmt.Sprintf("drift p99 is %s, above --max-drift %g ms", format.Duration(d.P99*1e3, 4), most.MS())
 	case most > 0:
 		return nil
 	case lost > wrongSlots:
 		r.What = fmt.Sprintf("the load was another one: on average %.3g of %g requests were in flight", slots*(1-lost), slots)
 	case lost > tolerated:
 		r.Grade, r.What = Limited, "throughput may be "+format.Percent(lost)+" too low, since the slots were empty for so long"
-	case WrongLoad(l.Displaced, s.Requests.Sent):
+	case fault == TooManyDisplaced:
 		r.What = fmt.Sprintf("the load was another one: %s of the requests left more than %s late",
 			format.Percent(float64(l.Displaced)/float64(s.Requests.Sent)), format.Duration(l.DisplacedMS*1e6, 3))
 	case len(l.Sending) > 0:
@@ -212,11 +230,11 @@ func sending(s *Summary) *Reason {
 
 // reading judges how late answers were read.
 func reading(s *Summary) *Reason {
-	lag, most := s.Client.ReceiveLagUS, s.Limits.MaxReceiveLagMS
+	lag, most := s.Client.ReceiveLagUS, s.Limits.MaxReceiveLagNS
 	r := &Reason{Code: LateReading, Grade: Limited, What: effects(s.Lateness.Reading)}
 	switch {
-	case lag != nil && most > 0 && lag.P99 > most*1e3:
-		r.Grade, r.What = Invalid, fmt.Sprintf("receive lag p99 is %s, above --max-receive-lag %g ms", format.Duration(lag.P99*1e3, 4), most)
+	case lag != nil && most > 0 && lag.P99*1e3 > float64(most):
+		r.Grade, r.What = Invalid, fmt.Sprintf("receive lag p99 is %s, above --max-receive-lag %g ms", format.Duration(lag.P99*1e3, 4), most.MS())
 	case lag == nil || most > 0 || len(s.Lateness.Reading) == 0:
 		return nil
 	}
@@ -296,7 +314,7 @@ func moreCores(s *Summary) string {
 // sendingCauses are what made requests late.
 func sendingCauses(s *Summary) (causes []cause) {
 	most := causeShare * float64(s.Requests.Sent)
-	if c := s.Cap; c != nil && c.HeldMS != nil && float64(c.Held) > most && c.HeldMS.Max > cmp.Or(s.Limits.MaxDriftMS, toleratedNS/1e6) {
+	if c := s.Cap; c != nil && c.HeldMS != nil && float64(c.Held) > most && c.HeldMS.Max > cmp.Or(s.Limits.MaxDriftNS, toleratedNS).MS() {
 		causes = append(causes, cause{
 			fmt.Sprintf("the cap of %s in flight held back %s", format.Count(c.InFlight), requests(c.Held)),
 			fmt.Sprintf("p50 %s, max %s", format.Duration(c.HeldMS.P50*1e6, 3), format.Duration(c.HeldMS.Max*1e6, 3)),

@@ -2,6 +2,8 @@ package metrics
 
 import (
 	"cmp"
+	"encoding/json"
+	"math"
 	"slices"
 	"strings"
 
@@ -75,12 +77,29 @@ func (v *Verdict) Missed() (n int) {
 
 // Limits is what the user accepts and demands of a run. DefaultLimits gives the usual.
 type Limits struct {
-	MaxDriftMS      float64  `json:"max_drift_ms,omitempty"`       // most that drift p99 may be (--max-drift); absent: lateness is judged by what it changes
-	MaxReceiveLagMS float64  `json:"max_receive_lag_ms,omitempty"` // most that the receive lag may be at p99 (--max-receive-lag); absent: late reads are judged by what they change
+	MaxDriftNS      AsMS     `json:"max_drift_ms,omitempty"`       // most that drift p99 may be (--max-drift); absent: lateness is judged by what it changes
+	MaxReceiveLagNS AsMS     `json:"max_receive_lag_ms,omitempty"` // most that the receive lag may be at p99 (--max-receive-lag); absent: late reads are judged by what they change
 	MaxErrorRate    *float64 `json:"max_error_rate,omitempty"`     // most that the share of failed requests may be, 0 to 1 (--max-error-rate); absent: any
 	Require         []string `json:"require,omitempty"`            // what else the user wants (--require)
 	AllowWarm       bool     `json:"allow_warm"`                   // hits above the ideal are accepted (--allow-warm)
 	ForcedOutput    bool     `json:"forced_output"`                // the output length was forced, so it must be exact (not with --no-force-output)
+}
+
+// AsMS is a time in ns that is a number of ms in JSON.
+type AsMS int64
+
+// MS is the time in ms.
+func (ns AsMS) MS() float64 { return float64(ns) / 1e6 }
+
+// MarshalJSON writes ms.
+func (ns AsMS) MarshalJSON() ([]byte, error) { return json.Marshal(ns.MS()) }
+
+// UnmarshalJSON reads ms.
+func (ns *AsMS) UnmarshalJSON(text []byte) error {
+	var ms float64
+	err := json.Unmarshal(text, &ms)
+	*ns = AsMS(math.Round(ms * 1e6))
+	return err
 }
 
 // DefaultLimits returns the limits of the command line's defaults.
@@ -111,10 +130,10 @@ func Judge(s *Summary, further ...Reason) Verdict {
 	if len(v.Reasons) > 0 {
 		v.Measurement = v.Reasons[0].Grade
 	}
-	if s.Limits.MaxDriftMS == 0 {
+	if s.Limits.MaxDriftNS == 0 {
 		v.Unsafe = append(v.Unsafe, s.Lateness.Sending...)
 	}
-	if s.Limits.MaxReceiveLagMS == 0 {
+	if s.Limits.MaxReceiveLagNS == 0 {
 		v.Unsafe = append(v.Unsafe, s.Lateness.Reading...)
 	}
 	v.Unsafe = OnceEach(v.Unsafe)
