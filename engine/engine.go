@@ -75,7 +75,7 @@ type Sink interface {
 	// Tick is called by the same goroutine about once a second, and once at the end.
 	Tick()
 	// Gaps takes the ITLs, ns, of one request that ended ok. Any goroutine may call it; gaps are valid until it returns.
-	Gaps(target int, gapsNS []int64, moved []metrics.MovedGap)
+	Gaps(target int, gapsNS []int64, moved []metrics.LateReadGap)
 }
 
 // Run is one replay. Make it with New, call Do once.

@@ -51,7 +51,7 @@ type response struct {
 	slackNS  int64              // how much earlier than its instant a part of what was read may have come; 0 of a read in time
 	together int64              // events that the read found at one instant, the last token chunk among them; 0 if nothing followed a chunk
 	entry    int                // the gap before them; -1 = none
-	moved    []metrics.MovedGap // gaps that late reads may have changed
+	moved    []metrics.LateReadGap // gaps that late reads may have changed
 	noted    int                // the number of gaps when the latest was added to moved
 
 	waitedNS           int64 // how long the server can have waited for room in the receive buffer during the answer
@@ -240,10 +240,10 @@ func (p *response) spread() {
 	each := p.slackNS / p.together
 	if p.entry >= 0 && p.noted <= p.entry {
 		gap := p.gaps[p.entry]
-		p.moved = append(p.moved, metrics.MovedGap{NS: gap, LikelyNS: max(0, gap-p.slackNS) + each})
+		p.moved = append(p.moved, metrics.LateReadGap{NS: gap, LikelyNS: max(0, gap-p.slackNS) + each})
 	}
 	for range p.gaps[p.entry+1:] {
-		p.moved = append(p.moved, metrics.MovedGap{LikelyNS: each})
+		p.moved = append(p.moved, metrics.LateReadGap{LikelyNS: each})
 	}
 	p.together = 0
 }
@@ -286,7 +286,7 @@ func (p *response) addGap(lastNS, nowNS int64) {
 	gap := nowNS - lastNS
 	p.gaps = append(p.gaps, gap)
 	if lastNS < p.roomNS {
-		p.moved = append(p.moved, metrics.MovedGap{NS: gap, LikelyNS: max(0, gap-p.lastWaitNS)})
+		p.moved = append(p.moved, metrics.LateReadGap{NS: gap, LikelyNS: max(0, gap-p.lastWaitNS)})
 		p.noted = len(p.gaps)
 	}
 }

@@ -216,12 +216,9 @@ func (s *searching) judge(out *capacity.Outcome, code int, said string, decided 
 		return nil, &exitError{exitInvalid, fmt.Sprintf("%s ended with exit code %d and without results: %v %s", where, code, err, said)}
 	}
 	for _, r := range summary.Verdict.Reasons {
-		if r.Grade != metrics.Invalid {
-			continue
-		}
-		switch r.Code {
-		case "interrupted", "no_summary", "nothing_ok": // by the search, the two first
-		case "drift", "receive_lag", "starved", "client_failures", "early", "sender_died":
+		switch {
+		case r.Grade != metrics.Invalid || r.Code.OfEnding(): // the search may have ended it
+		case r.Code.OfClient():
 			out.Client = cmp.Or(out.Client, r.What)
 		default:
 			return nil, &exitError{exitInvalid, fmt.Sprintf("%s is INVALID: %s (%s)", where, r, dir)}

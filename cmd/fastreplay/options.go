@@ -577,7 +577,7 @@ func (o *options) completeLimits() error {
 		}
 		o.limits.MaxErrorRate = &o.maxErrorRate
 	}
-	o.limits.MaxDriftMS, o.limits.MaxReceiveLagMS = float64(o.maxDrift)/1e6, float64(o.maxLag)/1e6
+	o.limits.MaxDriftNS, o.limits.MaxReceiveLagNS = metrics.AsMS(o.maxDrift), metrics.AsMS(o.maxLag)
 	o.limits.ForcedOutput, o.limits.Require = !o.noForceOutput, o.require
 	return o.requirements.check()
 }

@@ -72,7 +72,7 @@ func (s *results) Tick() {
 }
 
 // Gaps implements engine.Sink.
-func (s *results) Gaps(target int, gapsNS []int64, moved []metrics.MovedGap) {
+func (s *results) Gaps(target int, gapsNS []int64, moved []metrics.LateReadGap) {
 	s.collector.AddGaps(target, gapsNS, moved...)
 }
 

@@ -218,7 +218,7 @@ func (b *built) meter(known *report.Plan) *live.Meter {
 	}
 	return live.NewMeter(live.Plan{
 		Title: report.Title(&metrics.Summary{Run: known.Run, Workload: known.Workload, Amplify: b.amplify}), Version: buildVersion(), Targets: b.URLs(), ReleaseNS: b.Plan.ReleaseNS, ByClock: b.Plan.ByClock(), UntilNS: until,
-		Requests: int64(b.Requests()), MaxDriftNS: int64(b.o.limits.MaxDriftMS * 1e6),
+		Requests: int64(b.Requests()), MaxDriftNS: int64(b.o.limits.MaxDriftNS),
 		TimeoutNS: int64(wait), DrainNS: int64(b.o.drain), Quits: b.takesKeys(),
 	})
 }

@@ -145,26 +145,26 @@ func TestCollectorAgainstOracle(t *testing.T) {
 		all := workload(uint64(seed), 3000, targets)
 		c := collect(all, urls(targets))
 		merged, each := c.merged()
-		checkSeries(t, "all", &merged, naive(all, -1))
+		checkTargetStats(t, "all", &merged, naive(all, -1))
 		for i := range each {
-			checkSeries(t, c.urls[i], &each[i], naive(all, i))
+			checkTargetStats(t, c.urls[i], &each[i], naive(all, i))
 		}
 	}
 }
 
-func checkSeries(t *testing.T, name string, s *series, want samples) {
+func checkTargetStats(t *testing.T, name string, s *targetStats, want samples) {
 	t.Helper()
-	for _, m := range s.metrics() {
+	for i, l := range latencies {
 		o, ok := map[string]oracle{
 			"drift": want.drift, "ttft": want.ttft, "ttft_planned": want.ttftPlanned, "tpot": want.tpot,
 			"itl": want.itl, "e2e": want.e2e, "e2e_planned": want.e2ePlanned, "wire_drift": want.wireDrift, "upload": want.upload,
-		}[m.name]
+		}[l.Key]
 		if !ok || len(o) == 0 {
-			t.Fatalf("%s %s: the oracle has no samples", name, m.name)
+			t.Fatalf("%s %s: the oracle has no samples", name, l.Key)
 		}
-		check(t, name+" "+m.name, m.dist, o)
-		if p := m.dist.Percentiles(1); p.FromHistogram != (m.name == "itl") {
-			t.Errorf("%s %s: from a histogram: %v", name, m.name, p.FromHistogram)
+		check(t, name+" "+l.Key, &s.Latencies[i], o)
+		if p := s.Latencies[i].Percentiles(1); p.FromHistogram != (l.Key == "itl") {
+			t.Errorf("%s %s: from a histogram: %v", name, l.Key, p.FromHistogram)
 		}
 	}
 }

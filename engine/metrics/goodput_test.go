@@ -222,7 +222,7 @@ func TestParseSLOs(t *testing.T) {
 		slos, err := ParseSLOs(tt.lists...)
 		var got []string
 		for _, o := range slos {
-			got = append(got, fmt.Sprintf("%s=%d", Latencies()[o.latency].Name, o.limitNS))
+			got = append(got, fmt.Sprintf("%s=%d", latencies[o.latency].Key, o.limitNS))
 		}
 		if err != nil || strings.Join(got, " ") != tt.want {
 			t.Errorf("%q: %q, %v; want %q", tt.lists, got, err, tt.want)

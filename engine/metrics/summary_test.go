@@ -234,7 +234,7 @@ func TestSummaryKeepsWhatItIsGiven(t *testing.T) {
 		c.Add(r, 0)
 	}
 	info := Summary{
-		Requests: Requests{Planned: 4, Unwritten: 2}, Limits: Limits{MaxDriftMS: 1, MaxReceiveLagMS: 2, MaxErrorRate: new(0.5), AllowWarm: true},
+		Requests: Requests{Planned: 4, Unwritten: 2}, Limits: Limits{MaxDriftNS: 1e6, MaxReceiveLagNS: 2e6, MaxErrorRate: new(0.5), AllowWarm: true},
 		Run:         Run{Scale: 3, Version: "v", Targets: []string{"x"}, Host: Host{CPUs: 8}},
 		Workload:    Workload{Trace: "t", Rows: 5, Fingerprint: "sha256:00"},
 		Connections: Connections{Dialled: 9, ClosedIdle: 1}, Writes: Writes{Whole: 3, Partial: 1},
@@ -258,7 +258,7 @@ func TestSummaryAgainstOracle(t *testing.T) {
 	all := workload(77, 4000, targets)
 	c := collect(all, urls(targets))
 	limits := DefaultLimits()
-	limits.MaxDriftMS = 0.001
+	limits.MaxDriftNS = 1000
 	s := c.Summary(Summary{Requests: Requests{Planned: 4000}, Run: Run{DurationS: 8}, Limits: limits}, Probed{})
 
 	var sent, ok, resent, early, late, prompt, completion, fromUsage, fromChunks, mismatch, short, long, atOnce int64
