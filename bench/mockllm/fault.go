@@ -35,6 +35,9 @@ const (
 	FaultNoLength    FaultKind = "no-length"    // neither length nor chunks: the body ends with the connection
 )
 
+// injectedError is the message of an error-event.
+const injectedError = "injected fault: error-event"
+
 // Fault is one fault and how often it happens.
 type Fault struct {
 	Kind        FaultKind

@@ -1,5 +1,10 @@
 package mockllm
 
+import (
+	"bytes"
+	"encoding/json"
+)
+
 // What a template's or a BOS's tokens are made of, so that they never equal each other.
 const (
 	specialBOS = iota + 1
@@ -11,34 +16,21 @@ const (
 // maxTokenID bounds a token id; the largest vocabularies have about 2^18 entries.
 const maxTokenID = 1<<31 - 1
 
-// ids reads an array of token ids into h. Every prompt of a token-id replay passes through its loop, up to a megabyte each:
-// its state lives in registers.
-func (s *scanner) ids(h *promptHasher) error {
-	if !s.accept('[') {
-		return s.fail("expected an array of token ids")
-	}
-	if s.accept(']') {
-		return nil
-	}
+// ids adds the tokens of an array of ids, which is known to be JSON. Every prompt of a token-id replay passes through its
+// loop, up to a megabyte each: its state lives in registers.
+func (h *promptHasher) ids(array rawJSON) error {
 	chain, tokens, left := h.chain, h.tokens, h.left
-	defer func() { h.chain, h.tokens, h.left = chain, tokens, left }()
-	for b, i := s.b, s.i; ; {
-		if i == len(b) || !isDigit(b[i]) { // white space before an id
-			s.i = i
-			s.peek()
-			i = s.i
+	for i := 1; i < len(array); {
+		if separates(array[i]) {
+			i++
+			continue
 		}
-		start, v := i, uint64(0)
-		for ; i < len(b) && isDigit(b[i]) && v <= maxTokenID; i++ {
-			v = v*10 + uint64(b[i]-'0')
+		begin, v := i, uint64(0)
+		for ; array[i]-'0' <= 9 && v <= maxTokenID; i++ { // ends at the array's bracket
+			v = v*10 + uint64(array[i]-'0')
 		}
-		switch {
-		case i == start:
-			return s.fail("expected a token id, a whole number of at least 0")
-		case v > maxTokenID:
-			return s.fail("token id out of range")
-		case b[start] == '0' && i > start+1:
-			return s.fail("a number must not begin with 0")
+		if i == begin || v > maxTokenID || !separates(array[i]) {
+			return badRequest("prompt: expected token ids, whole numbers from 0 to %d", maxTokenID)
 		}
 		chain = mix(chain, v)
 		tokens++
@@ -46,25 +38,26 @@ func (s *scanner) ids(h *promptHasher) error {
 			left = h.block
 			h.keys = append(h.keys, finalize(chain))
 		}
-		if i < len(b) && b[i] == ',' {
-			i++
-			continue
-		}
-		if s.i = i; s.accept(']') {
-			return nil
-		}
-		if !s.accept(',') {
-			return s.fail("expected ',' or ']' after a token id")
-		}
-		i = s.i
 	}
+	h.chain, h.tokens, h.left = chain, tokens, left
+	return nil
 }
 
-// words reads a string into h: a token for each run of bytes between white space.
-func (s *scanner) words(h *promptHasher) error {
-	text, err := s.text()
-	if err != nil {
-		return err
+// separates reports whether c stands between the numbers of an array or at its end.
+func separates(c byte) bool { return c == ',' || c <= ' ' || c == ']' }
+
+// text adds the tokens of a JSON string: one for each run of bytes between white space.
+func (h *promptHasher) text(quoted rawJSON) error {
+	if quoted[0] != '"' {
+		return badRequest("prompt: expected a string")
+	}
+	text := quoted[1 : len(quoted)-1]
+	if bytes.IndexByte(text, '\\') >= 0 {
+		var decoded string
+		if err := json.Unmarshal(quoted, &decoded); err != nil {
+			return badRequest("prompt: %v", err)
+		}
+		text = rawJSON(decoded)
 	}
 	word, letters := uint64(wordBasis), 0
 	for _, c := range text {
