@@ -2,6 +2,7 @@ package mockllm
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -65,13 +66,13 @@ func (r *reply) prepare(req *fasthttp.Request, t *protocol, arrivalNS, arrivedNS
 		seed = hashBytes(id)
 	}
 	c, srv, cfg, pacer := r.c, r.srv, r.cfg, r.pacer
-	*r = reply{c: c, srv: srv, cfg: cfg, pacer: pacer, id: r.id[:0], pending: r.pending[:0]}
+	*r = reply{c: c, srv: srv, cfg: cfg, pacer: pacer, id: r.id[:0], pending: r.pending[:0], tokenNS: r.tokenNS[:0]}
 	if r.id = append(r.id, id[:min(len(id), maxIDBytes)]...); len(id) == 0 {
 		r.id = strconv.AppendUint(append(r.id, "mock-"...), number, 10)
 	}
 	r.proto = t
 	r.createdS = time.Now().Unix()
-	r.arrivalNS, r.arrivedNS = arrivalNS, arrivedNS
+	r.arrivalNS, r.arrivedNS = arrivalNS, max(arrivalNS, arrivedNS)
 	r.keepAlive = c.keepAlive
 	r.http10 = !req.Header.IsHTTP11()
 	r.compress = cfg.Gzip && bytes.Contains(req.Header.Peek("Accept-Encoding"), []byte("gzip"))
@@ -166,6 +167,11 @@ func (r *reply) decode(req *fasthttp.Request, model []byte) error {
 	r.lease.keys = h.keys
 	if err != nil {
 		return err
+	}
+	if r.cfg.LogAll {
+		var line bytes.Buffer
+		_ = json.Compact(&line, req.Body()) // it is JSON
+		r.body = line.Bytes()
 	}
 	r.promptTokens, r.chain, r.left = h.tokens, h.chain, h.left
 	for i := range h.keys { // from now on a key names its salt too

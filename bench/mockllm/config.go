@@ -103,6 +103,8 @@ type Config struct {
 
 	// Log gets a JSON line for each generation request. It is written by one goroutine and flushed several times a second.
 	Log io.Writer
+	// LogAll adds the instant of each token and the request's body to its line, and stamps a request's first byte alone.
+	LogAll bool
 	// TLS serves https. nil = http.
 	TLS *tls.Config
 	// Pacers is the number of goroutines that write events. 0 = half the processors, at least 1, at most 8.

@@ -285,7 +285,7 @@ func TestLogDiskFull(t *testing.T) {
 	l := newRequestLog(w)
 	srv := &Server{}
 	for i := range 100 {
-		l.add(&reply{proto: paths()[completionsPath], c: &conn{peer: "p"}, srv: srv, id: fmt.Append(nil, i), arrivalNS: 1}, endDone)
+		l.add(&reply{cfg: &Config{}, proto: paths()[completionsPath], c: &conn{peer: "p"}, srv: srv, id: fmt.Append(nil, i), arrivalNS: 1}, endDone)
 		if i%10 == 0 {
 			l.flush()
 		}
@@ -306,7 +306,7 @@ func TestLogDiskFull(t *testing.T) {
 		}
 	}
 	bad := newRequestLog(&failingWriter{err: syscall.ENOSPC})
-	bad.add(&reply{proto: paths()[completionsPath], c: &conn{}, srv: srv}, endDone)
+	bad.add(&reply{cfg: &Config{}, proto: paths()[completionsPath], c: &conn{}, srv: srv}, endDone)
 	if err := bad.close(); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("close: %v, want ENOSPC", err)
 	}

@@ -1,23 +1,9 @@
 package mockllm
 
-// message is one of a conversation. An item of /v1/responses that is about a tool call has output or arguments, and no role.
-type message struct {
-	Role      *string `json:"role"`
-	Content   rawJSON `json:"content"`
-	Output    rawJSON `json:"output"`
-	Arguments rawJSON `json:"arguments"`
-}
-
-// contentPart is a part of a message: text, or parts of its own as in a tool's results.
-type contentPart struct {
-	Text    rawJSON `json:"text"`
-	Content rawJSON `json:"content"`
-}
-
 // conversation reads the template's head, the system prompt, every message's text in order, the template's tail. name is
 // the key of the messages. The input of /v1/responses may be a string.
 func (d *decoder) conversation(name string, system, messages rawJSON) error {
-	if !isGiven(messages) {
+	if messages == nil {
 		return nil
 	}
 	d.p.hasPrompt = true
@@ -35,53 +21,57 @@ func (d *decoder) conversation(name string, system, messages rawJSON) error {
 	return err
 }
 
-func (d *decoder) messages(name string, value rawJSON) error {
-	var list []message
-	if err := unmarshal(name, value, &list); err != nil {
+func (d *decoder) messages(name string, list rawJSON) error {
+	count := 0
+	err := walk(list, func(_, message rawJSON) error {
+		count++
+		hasRole := false
+		err := walk(message, func(key, value rawJSON) error {
+			switch string(key) {
+			case "role":
+				hasRole = true
+				return ignore(value)
+			case "output", "arguments": // of a tool call, which is an item of its own in /v1/responses and has no role
+				hasRole = true
+				return d.content(value, 0)
+			case "content":
+				return d.content(value, 0)
+			}
+			return ignore(value)
+		})
+		if err == nil && !hasRole {
+			err = badRequest("%s: a message without a role", name)
+		}
 		return err
-	}
-	if len(list) == 0 {
+	})
+	if err == nil && count == 0 {
 		return badRequest("%s: at least one is needed", name)
 	}
-	for _, m := range list {
-		if m.Role == nil && !isGiven(m.Output) && !isGiven(m.Arguments) {
-			return badRequest("%s: a message without a role", name)
-		}
-		for _, value := range []rawJSON{m.Content, m.Output, m.Arguments} {
-			if err := d.content(value, 0); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return err
 }
 
 // maxContentDepth bounds how deep contents may stand in contents; a tool's results stand in a message's.
 const maxContentDepth = 8
 
-// content reads a string, null, or an array of parts.
+// content reads a string, null, or an array of parts with text, or with contents of their own as a tool's results.
 func (d *decoder) content(value rawJSON, depth int) error {
 	switch {
-	case !isGiven(value):
+	case value == nil || string(value) == "null":
 		return nil
 	case value[0] == '"':
 		return d.hash.text(value)
 	case depth > maxContentDepth:
 		return badRequest("content: nested too deeply")
 	}
-	var parts []contentPart
-	if err := unmarshal("content", value, &parts); err != nil {
-		return err
-	}
-	for _, part := range parts {
-		if isGiven(part.Text) {
-			if err := d.hash.text(part.Text); err != nil {
-				return err
+	return walk(value, func(_, part rawJSON) error {
+		return walk(part, func(key, value rawJSON) error {
+			switch string(key) {
+			case "text":
+				return d.hash.text(value)
+			case "content":
+				return d.content(value, depth+1)
 			}
-		}
-		if err := d.content(part.Content, depth+1); err != nil {
-			return err
-		}
-	}
-	return nil
+			return ignore(value)
+		})
+	})
 }

@@ -91,5 +91,5 @@ var logTemplate = sync.OnceValue(func() template {
 	return parseTemplate(`{"request_id":"$id","arrival_ns":$arrival_ns,"arrived_ns":$arrived_ns,"begin_ns":$begin_ns,` +
 		`"first_token_ns":$first_ns,"last_token_ns":$last_ns,"done_ns":$done_ns,"status":$status,"prompt_tokens":<read|$prompt|null>,` +
 		`"cached_tokens":<begun|$cached|null>,"completion_tokens":<begun|$output|null>,"api":"$api","peer":"$peer",` +
-		`"fault":<faulty|"$fault"|null>,"end":"$ending"}`)
+		`"fault":<faulty|"$fault"|null>,"end":"$ending"<all|,"token_ns":[$token_ns],"body":<read|$body|null>>}`)
 })

@@ -4,9 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"reflect"
 	"sync"
-
-	"github.com/bytedance/sonic"
 )
 
 // protocol is what a server speaks at a path: how its requests are read, and what its answers look like. It does not
@@ -100,7 +99,8 @@ const (
 // protocolAt finds the protocol that is spoken at a path, and the model that the path names. nil = none.
 func protocolAt(path, body []byte) (p *protocol, model []byte) {
 	if string(path) == "/generate" { // TGI's and SGLang's
-		if prompt, err := sonic.Get(body, "inputs"); err == nil && prompt.Exists() {
+		var b requestBody
+		if _ = readObject(body, reflect.ValueOf(&b).Elem()); b.Inputs != nil {
 			return paths()[tgiGenerate], nil
 		}
 	}

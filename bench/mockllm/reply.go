@@ -41,6 +41,7 @@ type reply struct {
 	keepAlive    bool
 	http10       bool
 	compress     bool
+	body         []byte // for Config.LogAll
 
 	// The answer.
 	cachedTokens         int
@@ -58,9 +59,10 @@ type reply struct {
 	phase                phase
 	framing              framing
 	headSent             bool
-	due                  int64 // when the next event is due
-	firstDue             int64 // when the first token is
-	firstNS, lastTokenNS int64 // 0 = not yet
+	due                  int64   // when the next event is due
+	firstDue             int64   // when the first token is
+	firstNS, lastTokenNS int64   // 0 = not yet
+	tokenNS              []int64 // of each event with tokens, just before its write; for Config.LogAll
 	doneNS               int64
 	status               int
 	begun                bool  // it has a slot
@@ -212,7 +214,7 @@ func (r *reply) appendPhase(dst []byte, now int64) []byte {
 	case phaseBody:
 		r.phase, r.doneNS, r.sent = phaseEnd, now, r.total
 		r.of, r.from, r.to = partText, 0, r.total
-		r.srv.stats.tokens.Add(int64(r.total))
+		r.count(r.total)
 		return r.proto.whole.append(r, dst)
 	default:
 		panic("BUG: event after the end of a reply")
@@ -279,7 +281,7 @@ func (r *reply) appendTokens(dst []byte) []byte {
 		r.from = 0
 	}
 	r.sent += count
-	r.srv.stats.tokens.Add(int64(count))
+	r.count(count)
 	dst = r.append(dst, &r.proto.token[r.part])
 	if r.sent < r.total {
 		r.due += r.gap(r.chunkAt(r.sent))
@@ -287,6 +289,14 @@ func (r *reply) appendTokens(dst []byte) []byte {
 		r.phase = phaseTail
 	}
 	return dst
+}
+
+// count notes that tokens are sent.
+func (r *reply) count(tokens int) {
+	r.srv.stats.tokens.Add(int64(tokens))
+	if r.cfg.LogAll {
+		r.tokenNS = append(r.tokenNS, r.now)
+	}
 }
 
 func (r *reply) appendTail(dst []byte) []byte {

@@ -1,12 +1,9 @@
 package mockllm
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
-	"strings"
-
-	"github.com/bytedance/sonic"
+	"reflect"
 )
 
 // params is what a request wants.
@@ -52,14 +49,11 @@ func badRequest(format string, args ...any) *requestError {
 
 // requestBody is what any of the protocols reads of a request. Each takes what it knows and ignores the rest, as servers do.
 type requestBody struct {
-	Model         string `json:"model"`
-	StreamOptions struct {
-		IncludeUsage    bool `json:"include_usage"`
-		ContinuousUsage bool `json:"continuous_usage_stats"`
-	} `json:"stream_options"`
-	CacheSalt      *string `json:"cache_salt"`
-	ExtraKey       *string `json:"extra_key"`
-	EncodingFormat string  `json:"encoding_format"`
+	Model          string        `json:"model"`
+	StreamOptions  streamOptions `json:"stream_options"`
+	CacheSalt      *string       `json:"cache_salt"`
+	ExtraKey       *string       `json:"extra_key"`
+	EncodingFormat string        `json:"encoding_format"`
 
 	Prompt       rawJSON `json:"prompt"`
 	Messages     rawJSON `json:"messages"`
@@ -77,6 +71,11 @@ type requestBody struct {
 	Parameters         *options `json:"parameters"`
 	SamplingParams     *options `json:"sampling_params"`
 	SamplingParameters *string  `json:"sampling_parameters"`
+}
+
+type streamOptions struct {
+	IncludeUsage    bool `json:"include_usage"`
+	ContinuousUsage bool `json:"continuous_usage_stats"`
 }
 
 // options say what an answer is to be, by the names that they have in any of the protocols.
@@ -103,28 +102,6 @@ type options struct {
 	ReturnOutputTokens  bool    `json:"return_num_output_tokens"`
 }
 
-// rawJSON is a value that is read later: prompts are large and become hashes without a copy.
-type rawJSON = sonic.NoCopyRawMessage
-
-// bodyJSON reads bodies as servers do: keys have their case, strings no control characters.
-var bodyJSON = sonic.Config{CaseSensitive: true, ValidateString: true}.Froze()
-
-// unmarshal reads a value of a body. name is its key, "body" for the whole.
-func unmarshal(name string, data []byte, to any) error {
-	err := bodyJSON.Unmarshal(data, to)
-	switch {
-	case err == nil:
-		return nil
-	case len(data) == 0:
-		return badRequest("%s: it is empty", name)
-	}
-	what, _, _ := strings.Cut(err.Error(), `\n`) // its end is an excerpt
-	return badRequest("%s: %s", name, strings.ReplaceAll(what, `"`, ""))
-}
-
-// isGiven reports whether a value is there and not null.
-func isGiven(value rawJSON) bool { return len(value) > 0 && !bytes.Equal(value, []byte("null")) }
-
 // optional is a number that may be missing: -1.
 func optional(n *int64) int64 {
 	if n == nil {
@@ -147,10 +124,10 @@ type decoder struct {
 func (d *decoder) decode(body []byte) error {
 	*d.p = params{maxTokens: -1, minTokens: -1, stream: d.proto.streams}
 	var b requestBody
-	if err := unmarshal("body", body, &b); err != nil {
+	if err := readObject(body, reflect.ValueOf(&b).Elem()); err != nil {
 		return err
 	}
-	d.p.model = cmp.Or(string(d.model), strings.Clone(b.Model))
+	d.p.model = cmp.Or(string(d.model), b.Model)
 	if err := d.proto.read(d, &b); err != nil {
 		return err
 	}
@@ -182,7 +159,7 @@ func one(n *int64) error {
 
 // prompt reads a string, an array of ids, or an array that holds exactly one of them.
 func (d *decoder) prompt(value rawJSON) error {
-	if !isGiven(value) {
+	if value == nil {
 		return nil
 	}
 	d.p.hasPrompt = true
@@ -195,27 +172,28 @@ func (d *decoder) prompt(value rawJSON) error {
 	case d.cfg.RefuseExtras:
 		return badRequest("prompt: token ids are not supported, send a string")
 	}
-	if first := bytes.TrimLeft(value[1:], " \t\r\n"); first[0] != '"' && first[0] != '[' {
+	if first := value[skipSpace(value, 1)]; first != '"' && first != '[' {
 		d.p.promptIDs = true
 		return d.hash.ids(value)
 	}
-	var list []rawJSON
-	if err := unmarshal("prompt", value, &list); err != nil {
-		return err
-	}
-	if len(list) != 1 {
-		return badRequest("prompt: this server takes one prompt a request")
-	}
-	if list[0][0] == '[' {
+	var inner rawJSON
+	err := walk(value, func(_, one rawJSON) error {
+		if inner != nil {
+			return badRequest("prompt: this server takes one prompt a request")
+		}
+		inner = one
+		return nil
+	})
+	if err == nil && inner[0] == '[' {
 		d.p.promptIDs = true
-		return d.hash.ids(list[0])
+		return d.hash.ids(inner)
 	}
-	return d.prompt(list[0])
+	return cmp.Or(err, d.prompt(inner))
 }
 
 // echoed reads a prompt that is a string and that the answer may repeat.
 func (d *decoder) echoed(name string, value rawJSON) error {
-	if !isGiven(value) {
+	if value == nil {
 		return nil
 	}
 	if value[0] != '"' {

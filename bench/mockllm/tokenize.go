@@ -3,6 +3,7 @@ package mockllm
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"strconv"
 	"sync/atomic"
 
@@ -42,10 +43,10 @@ func (s *Server) decodeTokenize(req *fasthttp.Request) ([]uint64, error) {
 	h.keep = true
 	d := decoder{cfg: &s.cfg, p: &params{}, hash: &h}
 	var b requestBody
-	if err := unmarshal("body", req.Body(), &b); err != nil {
+	if err := readObject(req.Body(), reflect.ValueOf(&b).Elem()); err != nil {
 		return nil, err
 	}
-	if isGiven(b.Messages) {
+	if b.Messages != nil {
 		d.jitter = s.tokenizeJitter.next(s.cfg.TemplateJitter)
 	}
 	err := cmp.Or(d.echoed("prompt", b.Prompt), d.conversation("messages", nil, b.Messages))

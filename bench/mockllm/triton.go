@@ -3,6 +3,7 @@ package mockllm
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"strings"
 )
 
@@ -70,7 +71,7 @@ func (d *decoder) triton(b *requestBody, streamed bool) error {
 	if b.SamplingParameters != nil { // the same as a JSON text
 		t.vllm = true
 		var o options
-		if err := unmarshal("sampling_parameters", []byte(*b.SamplingParameters), &o); err != nil {
+		if err := readObject(rawJSON(*b.SamplingParameters), reflect.ValueOf(&o).Elem()); err != nil {
 			return err
 		}
 		d.p.addTriton(&o)

@@ -19,13 +19,13 @@ func vllmTokens() *protocol {
 		prompt: "token_ids",
 		read: func(d *decoder, b *requestBody) error {
 			d.p.stream, d.p.usage, d.p.continuousUsage = b.Stream, b.StreamOptions.IncludeUsage, b.StreamOptions.ContinuousUsage
-			if isGiven(b.TokenIDs) && b.TokenIDs[0] != '[' {
-				return badRequest("token_ids: expected an array of token ids")
-			}
-			if isGiven(b.TokenIDs) {
+			if b.TokenIDs != nil {
 				d.p.hasPrompt, d.p.promptIDs = true, true
+				if err := d.hash.ids(b.TokenIDs); err != nil {
+					return err
+				}
 			}
-			if err := cmp.Or(d.salt(b.CacheSalt), d.hash.ids(b.TokenIDs)); err != nil || b.SamplingParams == nil {
+			if err := d.salt(b.CacheSalt); err != nil || b.SamplingParams == nil {
 				return err
 			}
 			o := b.SamplingParams

@@ -91,7 +91,11 @@ var values = map[string]func(r *reply, dst []byte) []byte{
 	"api":        func(r *reply, dst []byte) []byte { return append(dst, r.proto.name...) },
 	"peer":       func(r *reply, dst []byte) []byte { return append(dst, r.c.peer...) },
 	"fault":      func(r *reply, dst []byte) []byte { return append(dst, r.fault.Kind...) },
-	"ending":     func(r *reply, dst []byte) []byte { return append(dst, r.ending...) },
+	"token_ns": func(r *reply, dst []byte) []byte {
+		return list(dst, 0, len(r.tokenNS), func(dst []byte, k int) []byte { return strconv.AppendInt(dst, r.tokenNS[k], 10) })
+	},
+	"body":   func(r *reply, dst []byte) []byte { return append(dst, r.body...) },
+	"ending": func(r *reply, dst []byte) []byte { return append(dst, r.ending...) },
 
 	// Times of TGI's response head.
 	"compute_s": func(r *reply, dst []byte) []byte {
@@ -131,6 +135,7 @@ var conditions = map[string]func(r *reply) bool{
 	// For the log.
 	"read":   func(r *reply) bool { return r.promptTokens > 0 },
 	"begun":  func(r *reply) bool { return r.begun },
+	"all":    func(r *reply) bool { return r.cfg.LogAll },
 	"faulty": func(r *reply) bool { return r.fault.Kind != "" },
 
 	// What TGI's and Triton's requests want to have in the answer.

@@ -141,6 +141,7 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 		"",
 		"`FILE` that gets a JSON line for each request (- = standard error); with --instances its name must contain {instance}",
 	)
+	f.BoolVar(&c.LogAll, "log-all", false, "add the instant of each token and the request's body to the lines of --log")
 	f.BoolVar(&o.tlsSelfSigned, "tls-self-signed", false, "serve https with a certificate made for this run")
 	f.StringVar(&o.tlsCA, "tls-ca", "", "`FILE` that gets the self-signed certificate (PEM), for clients to trust")
 	f.IntVar(&c.Pacers, "pacers", 0, "goroutines that write events (0 = half the processors)")
