@@ -85,20 +85,18 @@ func (r *reply) prepare(req *fasthttp.Request, t *protocol, arrivalNS, arrivedNS
 	}
 }
 
-// chooseFault takes the fault of the header, or draws among the configured ones.
+// chooseFault takes the fault of the header, or the first of the configured ones that is due.
 func (r *reply) chooseFault(header []byte) error {
+	risks := r.cfg.Faults
 	if len(header) > 0 && !r.cfg.NoHeaderFaults {
 		f, err := ParseFault(string(header))
 		if err != nil {
 			return err
 		}
-		if f.Probability >= 1 || r.draw.float() < f.Probability {
-			r.fault = f
-		}
-		return nil
+		risks = []Fault{f}
 	}
-	for _, f := range r.cfg.Faults {
-		if r.draw.float() < f.Probability {
+	for _, f := range risks {
+		if r.srv.shares.next(f) {
 			r.fault = f
 			return nil
 		}

@@ -94,7 +94,7 @@ type Config struct {
 
 	// KeepAlive closes a connection that has been idle for so long after a response. 0 = never. vLLM's server: 5 s.
 	KeepAlive time.Duration
-	// Faults that every request risks, in order; the first that is drawn happens.
+	// Faults that every request risks, in order; the first that is due happens.
 	Faults []Fault
 
 	// The quirks, each as QuirkHelp describes it.

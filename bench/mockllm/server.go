@@ -23,6 +23,7 @@ type Server struct {
 	clock          clock
 	sched          scheduler
 	stats          counters
+	shares         shares
 	chatJitter     jitter // of conversations
 	tokenizeJitter jitter
 	log            *requestLog

@@ -5,11 +5,11 @@ import (
 	"bytes"
 	"crypto/x509"
 	"encoding/json"
-	"fmt"
 	"io"
+	"maps"
+	"math"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -423,7 +423,7 @@ func TestParseFault(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"": "unknown", "nonsense:1": "known are status:N", "status:99": "between 200 and 599", "status:x": "argument", "status@2": "between 0 and 1",
-		"status@x": "probability", "status@NaN": "between 0 and 1", "reset-before:1": "no argument", "slow-bytes:-1s": "negative", "slow-bytes:5": "argument",
+		"status@x": "share", "status@NaN": "between 0 and 1", "reset-before:1": "no argument", "slow-bytes:-1s": "negative", "slow-bytes:5": "argument",
 		"reset-after:-1": "between 0", "split:1": "between 2",
 	} {
 		if _, err := ParseFault(text); err == nil || !strings.Contains(err.Error(), want) {
@@ -468,34 +468,55 @@ func TestFaultSplitWrites(t *testing.T) {
 	}
 }
 
-// TestConfiguredFaults: shares follow the probabilities; the header overrides; equal seeds draw equally.
-func TestConfiguredFaults(t *testing.T) {
-	cfg := Config{Seed: 3, Faults: []Fault{{Kind: FaultStatus, N: 503, Probability: 0.25}, {Kind: FaultStatus, N: 418, Probability: 0.5}}}
-	const requests = 2000
-	var runs [2][]int
-	for i := range runs {
-		ts := start(t, cfg)
-		for k := range requests {
-			resp, _, err := ts.post(completionsPath, `{"prompt":"a","max_tokens":1}`, "X-Request-Id", fmt.Sprint(k))
+// TestShareOfFaults: of requests in a row each fault has its share of those that no earlier one has hit, also by the header.
+func TestShareOfFaults(t *testing.T) {
+	ts := start(t, Config{Faults: []Fault{{Kind: FaultStatus, N: 503, Share: 0.25}, {Kind: FaultStatus, N: 418, Share: 0.5}}})
+	for _, c := range []struct {
+		requests int
+		header   []string
+		want     map[int]int
+	}{
+		{40, nil, map[int]int{503: 10, 418: 15, 200: 15}},
+		{7, []string{"X-Mock-Fault", "status:500@0.15"}, map[int]int{500: 1, 200: 6}},
+		{13, []string{"X-Mock-Fault", "status:500@0.15"}, map[int]int{500: 2, 200: 11}},
+		{5, []string{"X-Mock-Fault", "status:500@0"}, map[int]int{200: 5}},
+		{5, []string{"X-Mock-Fault", "status:500"}, map[int]int{500: 5}},
+	} {
+		got := map[int]int{}
+		for range c.requests {
+			resp, _, err := ts.post(completionsPath, `{"prompt":"a","max_tokens":1}`, c.header...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			runs[i] = append(runs[i], resp.StatusCode)
+			got[resp.StatusCode]++
 		}
-		ts.mustPost(200, completionsPath, shortStream, "X-Mock-Fault", "short")
+		if !maps.Equal(got, c.want) {
+			t.Errorf("%d requests with %q: %v, want %v", c.requests, c.header, got, c.want)
+		}
 	}
-	if !slices.Equal(runs[0], runs[1]) {
-		t.Error("the same seed drew other faults")
-	}
-	counts := map[int]int{}
-	for _, status := range runs[0] {
-		counts[status]++
-	}
-	if counts[503] < 430 || counts[503] > 570 || counts[418] < 660 || counts[418] > 840 || counts[200] < 660 || counts[200] > 840 {
-		t.Errorf("counts %v, want about 500, 750 and 750", counts)
-	}
-	ts := start(t, Config{NoHeaderFaults: true})
+	ts = start(t, Config{NoHeaderFaults: true})
 	ts.mustPost(200, completionsPath, shortStream, "X-Mock-Fault", "status:500")
+}
+
+// TestSharesOfAnyRow: of any n requests in a row a fault hits share × n, give or take one.
+func TestSharesOfAnyRow(t *testing.T) {
+	for _, share := range []float64{0, 0.001, 0.15, 1.0 / 3, 0.5, 0.97, 1} {
+		var s shares
+		var hits []int // so far, before each request
+		for sum := 0; len(hits) < 3000; {
+			hits = append(hits, sum)
+			if s.next(Fault{Kind: FaultStall, Share: share}) {
+				sum++
+			}
+		}
+		for n := 1; n < 1000; n += 7 {
+			for from := 0; from+n < len(hits); from += 13 {
+				if got := float64(hits[from+n] - hits[from]); math.Abs(got-share*float64(n)) > 1.000001 {
+					t.Fatalf("share %v: %v of %d requests from %d on", share, got, n, from)
+				}
+			}
+		}
+	}
 }
 
 // TestSelfSigned: a certificate holds for the loopback names and the given host.
