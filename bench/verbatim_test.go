@@ -206,53 +206,6 @@ func TestOwnLength(t *testing.T) {
 	m.stop(t)
 }
 
-// TestVerbatimIdeal: the ideal hits of verbatim prompts are what a cache holds that gets one request after the other, whatever
-// the file. A small cache's shortfall is eviction to the token. Instances get the prompts whose prefixes they hold.
-func TestVerbatimIdeal(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name, file string
-		mock, args []string
-		instances  int
-	}{
-		{"chat", "multi_turn.jsonl", nil, nil, 1},
-		{"turns", "sharegpt.json", nil, nil, 1},
-		{"whole bodies", "inputs.json", nil, nil, 1},
-		{"completions", "single_turn.jsonl", nil, []string{"--api", "completions", "--repeat", "2", "--limit", "7"}, 1},
-		{"by tokenizer", "single_turn.jsonl", []string{"--quirk", "no-tokenize"}, []string{"--api", "completions", "--repeat", "2", "--limit", "7", "--tokenizer", "o200k_base"}, 1},
-		{"placed", "multi_turn.jsonl", nil, []string{"--route", "prefix"}, 2},
-		{"evicted", "multi_turn.jsonl", []string{"--cache-tokens", "1600"}, nil, 1},
-		{"blocks of 32", "multi_turn.jsonl", []string{"--block-tokens", "32"}, nil, 1},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			args := append([]string{"samples/" + c.file, "--concurrency", "1", "--limit", "40"}, c.args...)
-			for range c.instances {
-				args = append(args, "--url", startMock(t, c.mock...).url)
-			}
-			r := run(t, args...)
-			r.only(t, "ok")
-			var expected, cached int64
-			for _, l := range r.lines {
-				expected, cached = expected+l.Expected, cached+l.Cached
-				if l.Expected == absent || c.name != "evicted" && l.Expected != l.Cached {
-					t.Errorf("row %d: %d expected, %d cached", l.Row, l.Expected, l.Cached)
-				}
-			}
-			s := r.summary.PrefixCache.Shortfall
-			if expected == 0 || s == nil || s.UnexplainedTokens != 0 || s.EvictedTokens != expected-cached {
-				t.Errorf("%d expected, %d cached, %+v", expected, cached, s)
-			}
-			if c.name == "evicted" && expected == cached {
-				t.Error("nothing was evicted")
-			}
-			if strings.Contains(r.stderr, "counted other numbers of tokens") {
-				t.Error(r.stderr)
-			}
-		})
-	}
-}
-
 // TestVerbatimUnknown: if the tokens are unknown, ideal hits are absent and the run prints why. If a tokenizer counts others than
 // the server, the run prints that.
 func TestVerbatimUnknown(t *testing.T) {
