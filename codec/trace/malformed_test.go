@@ -298,7 +298,8 @@ func TestLoneFaultIsDropped(t *testing.T) {
 }
 
 func TestLineTooLong(t *testing.T) {
-	l := newLoader("t", Options{Format: "mooncake", Lenient: true})
+	l := newLoader(Options{Format: "mooncake", Lenient: true})
+	l.begin("t", "")
 	row := `{"timestamp":1,"input_length":1,"output_length":1}`
 	lines := newLineReader(bufio.NewReader(strings.NewReader(row + "\n" + row + strings.Repeat(" ", 600_000) + "\n" + row)))
 	lines.longest = 500_000
@@ -313,7 +314,8 @@ func TestLineTooLong(t *testing.T) {
 // TestOnlyLineTooLong has no line from which a format could be told.
 func TestOnlyLineTooLong(t *testing.T) {
 	for _, lenient := range []bool{false, true} {
-		l := newLoader("t", Options{Lenient: lenient})
+		l := newLoader(Options{Lenient: lenient})
+		l.begin("t", "")
 		lines := newLineReader(bufio.NewReader(strings.NewReader(strings.Repeat(" ", 600_000))))
 		lines.longest = 500_000
 		noError(t, l.readAll(lines))
