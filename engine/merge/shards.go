@@ -320,7 +320,7 @@ func ahead(f *shard.File, atNS int64) int64 {
 // onCommonClock moves the instants of a record to the clock of shard 0. The planned instant is the plan's, which no clock moves, unless
 // other requests released this one.
 func onCommonClock(r *record.Record, f *shard.File, released bool) {
-	at := []*int64{&r.SentNS, &r.WrittenNS, &r.DepartedNS, &r.AckedNS, &r.HeadersNS, &r.FirstTokenNS, &r.FirstTextNS, &r.LastTokenNS, &r.DoneNS}
+	at := []*int64{&r.SentNS, &r.WrittenNS, &r.DepartedNS, &r.AckedNS, &r.HeadersNS, &r.FirstTokenNS, &r.FirstTextNS, &r.FirstOutputNS, &r.LastTokenNS, &r.DoneNS}
 	if released {
 		at = append(at, &r.PlannedNS)
 	}

@@ -237,7 +237,7 @@ func (d *Distribution) at(permille int64, unitNS float64) *float64 {
 	return new(float64(d.QuantileNS(permille)) / unitNS)
 }
 
-// timing is what results by time keep of a request: 80 bytes, beside the hundreds of its record.
+// timing is what results by time keep of a request: 88 bytes, beside the hundreds of its record.
 type timing struct {
 	atNS, plannedNS, endNS     int64           // sent, or planned where it was not; planned; the last instant known
 	latencies                  [numTimed]int64 // of an OK one, in the order of timedLatencies; record.None = none
@@ -262,7 +262,7 @@ func (k *timing) latency(of int) int64 { return k.latencies[slices.Index(timedLa
 // timingsAtOnce is how many timings memory is taken for at a time.
 const timingsAtOnce = 8192
 
-// mostPieces is how many pieces of timings a Collector keeps in memory if it may spill: 4,194,304 requests, 336 MB.
+// mostPieces is how many pieces of timings a Collector keeps in memory if it may spill: 4,194,304 requests, 369 MB.
 const mostPieces = 512
 
 // timings keeps one of each request. It belongs to the recorder.

@@ -52,6 +52,12 @@ func workload(seed uint64, n, targets int) []measured {
 			m.gaps = append(m.gaps, gap)
 			r.LastTokenNS += gap
 		}
+		switch i % 4 {
+		case 0:
+			r.FirstOutputNS = r.FirstTokenNS
+		case 1, 2: // after reasoning; else nothing followed that
+			r.FirstOutputNS = r.FirstTokenNS + (r.LastTokenNS-r.FirstTokenNS)/int64(1+i%5)
+		}
 		m.tokens(rng, m.target == targets-1)
 	}
 	return all
@@ -77,7 +83,7 @@ func (m *measured) tokens(rng *rand.Rand, silent bool) {
 }
 
 // samples are the naive distributions of some requests.
-type samples struct{ drift, ttft, ttftPlanned, tpot, itl, e2e, e2ePlanned, wireDrift, upload oracle }
+type samples struct{ drift, ttft, ttftPlanned, ttfo, ttfoPlanned, tpot, itl, e2e, e2ePlanned, wireDrift, upload oracle }
 
 func naive(all []measured, target int) (s samples) {
 	const none = math.MinInt64
@@ -101,6 +107,10 @@ func naive(all []measured, target int) (s samples) {
 			if r.CompletionTokens > 1 && r.Chunks > 1 {
 				s.tpot = append(s.tpot, int64(math.Round(float64(r.LastTokenNS-r.FirstTokenNS)/float64(r.CompletionTokens-1))))
 			}
+		}
+		if r.FirstOutputNS != none {
+			s.ttfo = append(s.ttfo, r.FirstOutputNS-r.SentNS)
+			s.ttfoPlanned = append(s.ttfoPlanned, r.FirstOutputNS-r.PlannedNS)
 		}
 		if r.AckedNS != none {
 			s.upload = append(s.upload, r.AckedNS-r.SentNS)
@@ -156,7 +166,7 @@ func checkTargetStats(t *testing.T, name string, s *targetStats, want samples) {
 	t.Helper()
 	for i, l := range latencies {
 		o, ok := map[string]oracle{
-			"drift": want.drift, "ttft": want.ttft, "ttft_planned": want.ttftPlanned, "tpot": want.tpot,
+			"drift": want.drift, "ttft": want.ttft, "ttft_planned": want.ttftPlanned, "ttfo": want.ttfo, "ttfo_planned": want.ttfoPlanned, "tpot": want.tpot,
 			"itl": want.itl, "e2e": want.e2e, "e2e_planned": want.e2ePlanned, "wire_drift": want.wireDrift, "upload": want.upload,
 		}[l.Key]
 		if !ok || len(o) == 0 {

@@ -20,6 +20,8 @@ const (
 	Drift = iota
 	TTFT
 	TTFTPlanned
+	TTFO
+	TTFOPlanned
 	TPOT
 	ITL
 	E2E
@@ -73,6 +75,11 @@ var latencies = [NumLatencies]Latency{
 		LiveName: "time_to_first_token_seconds", LiveHelp: "From sending to the first token, of requests that ended ok."},
 	TTFTPlanned: {Key: "ttft_planned", Label: "TTFT planned", Long: "TTFT from the planned time", Shown: OnPage, Twin: "ttft",
 		Of: (*record.Record).TTFTPlannedNS, Bounded: true},
+	TTFO: {Key: "ttfo", Label: "TTFO", Title: "TTFO: the first token after the reasoning", Aliases: []string{"time_to_first_output_token"},
+		Shown: OnScreen, Twin: "ttft", Of: (*record.Record).TTFONS, Bounded: true,
+		planned: "ttfo_planned", toleratedNS: toleratedNS, lateRead: firstOutput},
+	TTFOPlanned: {Key: "ttfo_planned", Label: "TTFO planned", Long: "TTFO from the planned time", Shown: OnPage, Twin: "ttfo",
+		Of: (*record.Record).TTFOPlannedNS, Bounded: true},
 	TPOT: {Key: "tpot", Label: "TPOT", Aliases: []string{"inter_token_latency"}, // AIPerf's is (request_latency - ttft) / (tokens - 1)
 		Shown: OnScreen, Of: (*record.Record).TPOTNS, Bounded: true,
 		Compared: []string{"p50", "p95", "p99", "paired"}, toleratedNS: toleratedTokNS, lateRead: eachToken, perToken: true,
@@ -92,6 +99,8 @@ type RunLatencies struct {
 	DriftUS       *stats.Percentiles `json:"drift_us"`        // sent - planned of every request that was sent: how late the client was; never clamped
 	TTFTMS        *stats.Percentiles `json:"ttft_ms"`         // time to first token: first token chunk - sent; like all latencies below of ok requests alone
 	TTFTPlannedMS *stats.Percentiles `json:"ttft_planned_ms"` // first token chunk - planned, so that no lateness of the client is left out
+	TTFOMS        *stats.Percentiles `json:"ttfo_ms"`         // time to first output token: first token chunk of the answer itself, after the reasoning, - sent; without reasoning as ttft_ms
+	TTFOPlannedMS *stats.Percentiles `json:"ttfo_planned_ms"` // the same - planned
 	TPOTMS        *stats.Percentiles `json:"tpot_ms"`         // time per output token after the first: (last token - first token) / (completion tokens - 1)
 	ITLMS         *stats.Percentiles `json:"itl_ms"`          // gaps between token chunks; counted in a histogram
 	E2EMS         *stats.Percentiles `json:"e2e_ms"`          // last token - sent
@@ -104,6 +113,7 @@ type RunLatencies struct {
 type TargetLatencies struct {
 	DriftUS *stats.Percentiles `json:"drift_us"` // as that of the run
 	TTFTMS  *stats.Percentiles `json:"ttft_ms"`  // as that of the run
+	TTFOMS  *stats.Percentiles `json:"ttfo_ms"`  // as that of the run
 	TPOTMS  *stats.Percentiles `json:"tpot_ms"`  // as that of the run
 	ITLMS   *stats.Percentiles `json:"itl_ms"`   // as that of the run
 	E2EMS   *stats.Percentiles `json:"e2e_ms"`   // as that of the run
@@ -121,6 +131,8 @@ type StepLatencies struct {
 	DriftP99 *float64 `json:"drift_p99_us"` // of the step's requests that were sent, by nearest rank; null without any
 	TTFTP50  *float64 `json:"ttft_p50_ms"`  // of the step's ok requests, by nearest rank; null without any
 	TTFTP99  *float64 `json:"ttft_p99_ms"`  // likewise
+	TTFOP50  *float64 `json:"ttfo_p50_ms"`  // likewise
+	TTFOP99  *float64 `json:"ttfo_p99_ms"`  // likewise
 	TPOTP50  *float64 `json:"tpot_p50_ms"`  // likewise
 	TPOTP99  *float64 `json:"tpot_p99_ms"`  // likewise
 	E2EP50   *float64 `json:"e2e_p50_ms"`   // likewise
@@ -128,9 +140,11 @@ type StepLatencies struct {
 }
 
 // numTimed is how many latencies steps have of requests that ended ok. A timing keeps them.
-const numTimed = 3
+const numTimed = 4
 
 func firstToken(r *record.Record) (less, more int64) { return known(r.FirstSlackNS), 0 }
+
+func firstOutput(r *record.Record) (less, more int64) { return known(r.OutputSlackNS), 0 }
 
 func lastToken(r *record.Record) (less, more int64) { return known(r.LastSlackNS), 0 }
 

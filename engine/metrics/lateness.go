@@ -270,8 +270,14 @@ func (r *Reason) explain(what string, causes []cause, otherwise, flag string, ms
 	return r
 }
 
-// effects says which percentiles are not safe, and by how much.
+// effects says which percentiles are not safe, and by how much. It leaves out those that are as their twin's.
 func effects(all []Unsafe) string {
+	asTwin := func(u Unsafe) bool {
+		twin := u
+		twin.Metric = latencies[max(0, FindLatency(u.Metric))].Twin
+		return slices.Contains(all, twin)
+	}
+	all = slices.DeleteFunc(slices.Clone(all), asTwin)
 	var parts []string
 	for len(all) > 0 {
 		metric, worst, names := all[0].Metric, 0.0, []string(nil)
