@@ -105,17 +105,6 @@ func TestWarmCache(t *testing.T) {
 	}
 }
 
-// TestColdRefused: what was asked for and cannot be had is said before anything is sent.
-func TestColdRefused(t *testing.T) {
-	t.Parallel()
-	m := startMock(t, "--quirk", "no-flush", "--quirk", "ignore-salt")
-	for how, says := range map[string]string{"flush": "cannot flush its prefix cache", "salt": "ignore cache_salt"} {
-		if said := refused(t, with(chat, "--url", m.url, "--cold", how)...); !strings.Contains(said, says) {
-			t.Errorf("--cold %s does not say %q:\n%s", how, says, said)
-		}
-	}
-}
-
 // TestFingerprintIsOfTheWork: how the work is carried is outside the fingerprint, what is asked for and when inside.
 func TestFingerprintIsOfTheWork(t *testing.T) {
 	t.Parallel()

@@ -126,9 +126,8 @@ func TestCompare(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--seed": {dir("a"), dir("seed")}, "no results": {dir("a"), empty}, "requests.jsonl": {dir("a"), broken},
 		"there is no directory": {dir("a"), dir("none")}, "give its directory": {dir("a"), filepath.Join(dir("seed"), "run.json")},
-		"give the directory of one": {dir("a"), root}, "two runs or more": {dir("a")}, "want METRIC:": {dir("a"), dir("again"), "--fail-if", "ttfb:+5%"},
-		"are for --interleave": {dir("a"), dir("again"), "--", "x"}, "is where": {dir("a"), dir("again"), "--output", "x"},
-		"the directory of a run": {"--interleave", "abba", dir("a"), dir("again"), "--", load},
+		"give the directory of one": {dir("a"), root},
+		"the directory of a run":    {"--interleave", "abba", dir("a"), dir("again"), "--", load},
 	} {
 		c := runCompare(t, args...)
 		if c.code != 2 || !strings.Contains(c.stderr, want) || strings.Count(c.stderr, "\n") != 1 {
@@ -228,14 +227,9 @@ func TestInterleaveRefused(t *testing.T) {
 	a := startMock(t)
 	load := steady(t, 10, 100, 2)
 	for want, args := range map[string][]string{
-		"b1: --tokenizer":         {"abba", a.url, a.url, load, "--model", "none", "--prompt", "text", "--tokenizer", "/no/such/file"},
-		"b1: probe: ":             {"together", a.url, "127.0.0.1:1", load}, // before anything is sent, so nothing is left
-		"127.0.0.1:1 does not":    {"abba", a.url, "127.0.0.1:1", load},
-		"leave it out here":       {"abba", a.url, a.url, load, "--base-url", "x"},
-		"unknown flag":            {"abba", a.url, a.url, load, "--scael", "2"},
-		"standard input can":      {"abba", a.url, a.url, "--trace", "-"},
-		"what to replay after --": {"abba", a.url, a.url},
-		"want abba or together":   {"baab", a.url, a.url, load},
+		"b1: --tokenizer":      {"abba", a.url, a.url, load, "--model", "none", "--prompt", "text", "--tokenizer", "/no/such/file"},
+		"b1: probe: ":          {"together", a.url, "127.0.0.1:1", load}, // before anything is sent, so nothing is left
+		"127.0.0.1:1 does not": {"abba", a.url, "127.0.0.1:1", load},
 	} {
 		dir := filepath.Join(t.TempDir(), "cmp")
 		c := runCompare(t, append([]string{"--interleave", args[0], "--output", dir, args[1], args[2], "--"}, args[3:]...)...)
@@ -253,12 +247,6 @@ func TestStartAt(t *testing.T) {
 	t.Parallel()
 	m := startMock(t)
 	load := steady(t, 5, 100, 2)
-	if said := refused(t, "--trace", load, "--url", m.url, "--start-at", "2026-01-02T15:04:05Z"); !strings.Contains(said, "want a moment to come") {
-		t.Error(said)
-	}
-	if said := refused(t, "--trace", load, "--url", m.url, "--start-at", "noon"); !strings.Contains(said, "want a moment, such as") {
-		t.Error(said)
-	}
 	slow := startMock(t, "--ttft", "600ms")        // until its probe is answered no run is ready
 	soon := time.Now().Add(400 * time.Millisecond) // it may be over when it is read
 	if said := refused(t, "--trace", load, "--url", slow.url, "--start-at", soon.Format(time.RFC3339Nano)); !strings.Contains(said, " too late for its start at ") && !strings.Contains(said, "want a moment to come") {

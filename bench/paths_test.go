@@ -4,26 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 )
-
-// TestRefusedCertificate: a certificate that nobody vouches for is refused with the remedy.
-func TestRefusedCertificate(t *testing.T) {
-	t.Parallel()
-	m := startMock(t, "--tls-self-signed")
-	said := refused(t, with(chat, "--url", m.url)...)
-	if !strings.Contains(said, "certificate") {
-		t.Errorf("the message does not name the certificate:\n%s", said)
-	}
-	if log := m.stop(t); len(log) != 0 {
-		t.Errorf("the server was asked %d times", len(log))
-	}
-}
 
 // TestSeveralTargets: requests go round robin, and each target is counted by itself.
 func TestSeveralTargets(t *testing.T) {
@@ -182,11 +168,6 @@ func TestWarmUp(t *testing.T) {
 	}
 	if r.summary.PrefixCache.AboveIdealTokens > r.summary.PrefixCache.OvertakenTokens || r.summary.Workload.Fingerprint != plain.summary.Workload.Fingerprint {
 		t.Errorf("the warm-up shows in the measurement: %+v", r.summary.PrefixCache)
-	}
-	busy := serve(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no room", http.StatusServiceUnavailable) })
-	said := refused(t, with(chat, "--url", busy, "--no-probe", "--model", "m", "--warmup", "3")...)
-	if !strings.Contains(said, "warm-up request") || !strings.Contains(said, "503") {
-		t.Errorf("it says:\n%s", said)
 	}
 }
 

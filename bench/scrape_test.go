@@ -130,18 +130,6 @@ func TestScrapeElsewhere(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	silent := startMock(t, "--quirk", "no-metrics")
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"--url", front, "--scrape-url", a.url + "/nothing"}, "--scrape-url: metrics cannot be read: " + a.url + "/nothing: HTTP 404; correct it or leave it out"},
-		{[]string{"--url", silent.url, "--scrape", "on"}, "--scrape on: metrics cannot be read: " + silent.url + "/metrics: HTTP 404; use --scrape auto to run without them"},
-	} {
-		said := strings.Join(strings.Fields(refused(t, append(c.args, "--trace", load)...)), " ")
-		if !strings.Contains(said, c.want) || strings.Contains(said, "built: ") {
-			t.Errorf("%v: want %q, and nothing built:\n%s", c.args, c.want, said)
-		}
-	}
 	for _, args := range [][]string{{"--url", silent.url}, {"--url", a.url, "--scrape", "off"}} {
 		r := run(t, append(args, "--trace", load)...)
 		if _, err := os.Stat(filepath.Join(r.dir, "server_metrics.jsonl")); err == nil || r.summary.Servers != nil || strings.Contains(r.stderr, "\n  servers") {

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -60,18 +59,5 @@ func TestWordsAreTheReplays(t *testing.T) {
 	}
 	if got, other := fingerprint(t, with(words, convert(t, path, "--format", "single_turn"))...), fingerprint(t, with(words, path)...); got == other {
 		t.Error("the seed makes no difference")
-	}
-}
-
-// TestConvertRefusesWords: one line, and no file is left behind.
-func TestConvertRefusesWords(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "converted")
-	p := start(t, nil, "convert", "samples/multi_turn.jsonl", "--format", "single_turn", "--output", path)
-	if code := p.wait(t); code != 2 || !strings.Contains(p.stderr.String(), "row 0 of samples/multi_turn.jsonl is a chat, which single_turn has no place for: write it as mooncake") {
-		t.Errorf("exit %d\n%s", code, p.stderr.String())
-	}
-	if _, err := os.Stat(path); !os.IsNotExist(err) {
-		t.Errorf("a file is left behind: %v", err)
 	}
 }
