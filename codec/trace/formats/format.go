@@ -54,7 +54,7 @@ type Importer struct {
 
 // All lists every format, the most specific first: detection takes the first that fits.
 func All() []*Format {
-	all := []*Format{agenticMooncake(), bailian(), traceLab(), copilot(), otel(), weka(), satf(), dagJSONL(), batch(), sageMaker(), inputsJSON(),
+	all := []*Format{agenticMooncake(), bailian(), traceLab(), copilot(), otel(), weka(), satf(), dagJSONL(), rollout(), batch(), sageMaker(), inputsJSON(),
 		rawPayload(), mooncake(), azure(), burstGPT(), dynamo(), multiTurn(), shareGPT(), singleTurn()}
 	for _, f := range all { // what means nothing must be something
 		f.Unit, f.BlockTokens = cmp.Or(f.Unit, time.Millisecond), cmp.Or(f.BlockTokens, 512)
