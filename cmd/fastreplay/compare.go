@@ -28,6 +28,7 @@ type comparison struct {
 	quiet      bool
 	html       string
 	goodput    goodput
+	slos       []metrics.SLO // of goodput
 	interleave string
 	output     string
 }
@@ -135,7 +136,8 @@ func (o *comparison) run(c *cobra.Command, words, flags []string) error {
 
 // check refuses what the flags cannot mean together.
 func (o *comparison) check(words, flags []string) error {
-	if err := o.goodput.complete(); err != nil {
+	var err error
+	if o.slos, err = o.goodput.parse(); err != nil {
 		return err
 	}
 	for _, text := range o.failIf {
@@ -189,7 +191,7 @@ func (o *comparison) results(ctx context.Context, words, flags []string, ui *ter
 	if last := len(dirs) - 1; o.floor != "" {
 		dirs[0], dirs = append(dirs[0], dirs[last]...), dirs[:last]
 	}
-	a, err := compare.ReadSide(o.goodput.slos, dirs[0]...)
+	a, err := compare.ReadSide(o.slos, dirs[0]...)
 	if err != nil {
 		return nil, err
 	}

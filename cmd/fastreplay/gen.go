@@ -20,6 +20,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/inspect"
+	"github.com/fastreplay/fastreplay/engine/setup"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -78,7 +79,7 @@ type generation struct {
 
 // newGeneration describes a trace of 1,000 unrelated requests.
 func newGeneration() *generation {
-	return &generation{Gen: trace.DefaultGen(), rows: 1000, rate: 10, model: unprobedModel}
+	return &generation{Gen: trace.DefaultGen(), rows: 1000, rate: 10, model: setup.UnprobedModel}
 }
 
 // newGenCommand makes a trace from a description.
@@ -277,14 +278,14 @@ func inWords(
 
 // openTraces reads the traces, or makes the one that is described.
 func (o *options) openTraces() (*trace.Trace, error) {
-	spec, made := strings.CutPrefix(o.traces[0], compat.Made)
+	spec, made := strings.CutPrefix(o.Traces[0], compat.Made)
 	if !made {
-		return trace.OpenAll(o.traces, o.read)
+		return trace.OpenAll(o.Traces, o.Read)
 	}
-	if len(o.traces) > 1 {
+	if len(o.Traces) > 1 {
 		return nil, fmt.Errorf("--trace %s%s: a trace that is made stands alone", compat.Made, spec)
 	}
-	t, err := madeTrace(spec, o.seed, o.read)
+	t, err := madeTrace(spec, o.Seed, o.Read)
 	if err != nil {
 		return nil, fmt.Errorf("--trace %s%s: %w", compat.Made, spec, err)
 	}

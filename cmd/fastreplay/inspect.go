@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,19 +13,14 @@ import (
 	"github.com/fastreplay/fastreplay/engine/inspect"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/route"
-)
-
-// The server that inspect assumes to tell when a turn ended: a fast one, so that what overlaps here does so on most servers.
-const (
-	assumedTTFT = 200 * time.Millisecond
-	assumedTPOT = 10 * time.Millisecond
+	"github.com/fastreplay/fastreplay/engine/setup"
 )
 
 // inspection is what the flags of inspect say.
 type inspection struct {
 	html    string
 	json    bool
-	amplify amplifyFlag
+	amplify setup.Amplify
 	seed    uint64
 	o       inspect.Options
 }
@@ -53,7 +47,7 @@ exit code is then 1; it is 2 for a trace that cannot be read at all.`,
 	f := c.Flags()
 	f.SortFlags = false
 	addReadFlags(f, &i.o.Read)
-	i.amplify.addFlag(f)
+	addAmplify(f, &i.amplify)
 	f.Uint64Var(&i.seed, "seed", 0, "seed of --amplify")
 	f.Var(&value[[]int64]{to: &i.o.CacheTokens, parse: parseTokenList}, "cache-tokens", "capacities of the LRU caches in tokens, a `LIST` such as 3M,10M (default: by the size of the trace)")
 	f.IntVar(&i.o.MaxModelLen, "max-model-len", 0, "count the rows whose input and output exceed this many tokens")
@@ -90,14 +84,14 @@ func (i *inspection) run(c *cobra.Command, args []string) error {
 			failed = errors.Join(failed, err)
 			continue
 		}
-		t, counted, err := countAnswers(t, "")
+		t, counted, err := setup.CountAnswers(t, "")
 		if err != nil {
 			return err
 		}
 		if counted != "" {
 			newTerminal(c.ErrOrStderr()).line("note: %s: %s", path, counted)
 		}
-		t, amplified, err := i.amplify.copies(t, i.seed)
+		t, amplified, err := i.amplify.Copies(t, i.seed)
 		if err != nil {
 			return err
 		}

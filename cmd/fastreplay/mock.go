@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fastreplay/fastreplay/bench/mockllm"
+	"github.com/fastreplay/fastreplay/engine/setup"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
@@ -222,7 +223,7 @@ func (o *mockOptions) complete() error {
 		}
 	}
 	var err error
-	if o.cfg.APIKey, err = readKey(o.apiKeyFile); err != nil {
+	if o.cfg.APIKey, err = setup.ReadKey(o.apiKeyFile); err != nil {
 		return fmt.Errorf("mock: %w", err)
 	}
 	if !o.tlsSelfSigned {

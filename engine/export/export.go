@@ -84,6 +84,13 @@ func find(name string) (format, error) {
 	return format{}, fmt.Errorf("%q is no export: use one of %s", name, strings.Join(Names(), ", "))
 }
 
+// Named are files that a tool writes under names of their own.
+type Named struct {
+	Tool  string   // as Names has it
+	Paths []string // in the order of the tool's files
+	InDir bool     // relative paths lie in the directory of the results
+}
+
 // Write adds the files of the named format to the results in dir and returns their paths. Each is written whole or not at
 // all; on error none of them is left. Where slos are given, goodput is by them and not by the run's own.
 func Write(dir, name string, slos ...metrics.SLO) (paths []string, err error) {

@@ -82,6 +82,12 @@ func create(dir string) error {
 	return Vacant(dir)
 }
 
+// Exists reports whether there is a file or a directory of this name.
+func Exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 // Vacant returns nil if dir is empty or does not exist, so that a run can check before its work whether it may write there.
 func Vacant(dir string) error {
 	entries, err := os.ReadDir(dir)

@@ -16,6 +16,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/fastreplay/fastreplay/engine/export"
 )
 
 // A Line is a command line that may have names of other tools.
@@ -25,7 +27,7 @@ type Line struct {
 	Notes    []string       // what to print, in order
 	FromFile []string       // our flags that a file set, sorted
 	FileTime bool           // --from and --to are times of the file
-	Results  []Results      // files to write besides those of --export
+	Results  []export.Named // files to write besides those of --export
 
 	names map[string]Name
 	given []Setting         // names of other tools, in order

@@ -1,10 +1,8 @@
-package main
+package setup
 
 import (
 	"fmt"
 	"time"
-
-	"github.com/spf13/pflag"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/inspect"
@@ -12,24 +10,20 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// amplifyFlag is by how much a load is multiplied; 1 leaves it alone.
-type amplifyFlag float64
+// Amplify is by how much a load is multiplied; 1 leaves it alone.
+type Amplify float64
 
-func (a *amplifyFlag) addFlag(f *pflag.FlagSet) {
-	f.Float64Var((*float64)(a), "amplify", 1, "multiply the load `K` times, at the recorded speed; copies have other content; below 1 leave conversations, or jobs of agents, out")
-}
-
-// apply is the trace K times over, and what that did to its load: nil where it is the trace itself.
-func (a amplifyFlag) apply(t *trace.Trace, seed uint64) (*trace.Trace, *metrics.Amplify, error) {
-	out, did, err := a.copies(t, seed)
+// Apply is the trace K times over, and what that did to its load: nil where it is the trace itself.
+func (a Amplify) Apply(t *trace.Trace, seed uint64) (*trace.Trace, *metrics.Amplify, error) {
+	out, did, err := a.Copies(t, seed)
 	if did != nil {
 		did.After = inspect.Load(out)
 	}
 	return out, did, err
 }
 
-// copies is apply without the load after it.
-func (a amplifyFlag) copies(t *trace.Trace, seed uint64) (*trace.Trace, *metrics.Amplify, error) {
+// Copies is Apply without the load after it.
+func (a Amplify) Copies(t *trace.Trace, seed uint64) (*trace.Trace, *metrics.Amplify, error) {
 	if a == 1 || t.Len() == 0 {
 		return t, nil, nil
 	}
@@ -67,16 +61,16 @@ const (
 )
 
 // checkPeak refuses a load that could not be made and looked at in the memory allowed.
-func (a amplifyFlag) checkPeak(t *trace.Trace, allowed allowance) error {
+func (a Amplify) checkPeak(t *trace.Trace, allowed allowance) error {
 	return a.refuse(t, allowed, float64(a)*(peakPerRequest*float64(t.Len())+peakPerBlock*float64(t.BlockRefs())))
 }
 
 // checkHeld refuses a load that adds more to the trace than the memory allowed.
-func (a amplifyFlag) checkHeld(t *trace.Trace, allowed allowance) error {
+func (a Amplify) checkHeld(t *trace.Trace, allowed allowance) error {
 	return a.refuse(t, allowed, (float64(a)-1)*(heldPerRequest*float64(t.Len())+heldPerBlock*float64(t.BlockRefs())))
 }
 
-func (a amplifyFlag) refuse(t *trace.Trace, allowed allowance, bytes float64) error {
+func (a Amplify) refuse(t *trace.Trace, allowed allowance, bytes float64) error {
 	return allowed.refuse("--amplify", float64(a), float64(a)*float64(t.Len()), bytes)
 }
 
@@ -90,11 +84,4 @@ func instantsOf(t *trace.Trace) []int64 {
 		places[i] = int64(i) * int64(time.Second)
 	}
 	return places
-}
-
-// amplified says what became of a load; nothing where it was left alone.
-func (t *terminal) amplified(a *metrics.Amplify) {
-	if a != nil {
-		t.line("%s", inspect.Amplified(a, t.width))
-	}
 }

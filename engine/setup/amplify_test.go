@@ -1,7 +1,6 @@
-package main
+package setup
 
 import (
-	"bytes"
 	"math"
 	"os"
 	"path/filepath"
@@ -39,7 +38,7 @@ const (
 
 func amplified(tb testing.TB, t *trace.Trace, factor float64, seed uint64) (*trace.Trace, *metrics.Amplify) {
 	tb.Helper()
-	out, did, err := amplifyFlag(factor).apply(t, seed)
+	out, did, err := Amplify(factor).Apply(t, seed)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -142,37 +141,6 @@ func TestThinnedTrace(t *testing.T) {
 	}
 }
 
-// TestAmplifiedFile: what convert writes is what a replay with the same flag sends.
-func TestAmplifiedFile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "out.jsonl")
-	var stderr bytes.Buffer
-	c := newConvertCommand()
-	c.SetArgs([]string{bailianSample, "--amplify", "2.5", "--seed", "4", "--format", "bailian", "--output", file})
-	c.SetErr(&stderr)
-	if err := c.Execute(); err != nil {
-		t.Fatal(err)
-	}
-	want, did := amplified(t, openTrace(t, bailianSample), 2.5, 4)
-	got := openTrace(t, file)
-	if got.Len() != want.Len() || !slices.Equal(got.ArrivalNS, want.ArrivalNS) || !slices.Equal(got.Chat, want.Chat) ||
-		!slices.Equal(got.Parent, want.Parent) || !slices.Equal(got.Session, want.Session) || !slices.Equal(got.Turn, want.Turn) {
-		t.Error("the file has another load")
-	}
-	for i := range got.Len() {
-		if !slices.Equal(got.Blocks(i), want.Blocks(i)) {
-			t.Fatalf("request %d: blocks %v, want %v", i, got.Blocks(i), want.Blocks(i))
-		}
-	}
-	for _, said := range []string{"amplified", "2.5 times 137 conversations", "20 leading blocks shared", "interarrival CV", "converted: 300 of 300 rows"} {
-		if !strings.Contains(stderr.String(), said) {
-			t.Errorf("it does not say %q:\n%s", said, stderr.String())
-		}
-	}
-	if did.Seed != 4 || did.Factor != 2.5 || did.Inferred {
-		t.Errorf("%+v", did)
-	}
-}
-
 // TestAmplifyUntimed: clones are mixed, and still no row says when.
 func TestAmplifyUntimed(t *testing.T) {
 	var rows []string
@@ -198,11 +166,11 @@ func TestAmplifyUntimed(t *testing.T) {
 
 func TestAmplifyRefusals(t *testing.T) {
 	for factor, want := range map[float64]string{0: "--amplify: a factor of 0", -2: "above 0", 1e9: "at most"} {
-		if _, _, err := amplifyFlag(factor).apply(openTrace(t, bailianSample), 0); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := Amplify(factor).Apply(openTrace(t, bailianSample), 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v", factor, err)
 		}
 	}
-	if _, _, err := amplifyFlag(2).apply(openTrace(t, "../../bench/samples/sharegpt.json"), 0); err == nil || !strings.Contains(err.Error(), "verbatim prompts") {
+	if _, _, err := Amplify(2).Apply(openTrace(t, "../../bench/samples/sharegpt.json"), 0); err == nil || !strings.Contains(err.Error(), "verbatim prompts") {
 		t.Errorf("verbatim prompts: %v", err)
 	}
 }
@@ -215,8 +183,8 @@ func TestAmplifyHasRoom(t *testing.T) {
 		most  int64 // that is too little; half as much again is not
 		want  string
 	}{
-		{amplifyFlag(4).checkPeak, 12 << 20, "--amplify 4: 1,200 requests would take about 14.2 MB, more than the 12.6 MB allowed (all there is); use a smaller --amplify, or take fewer rows with --limit or --from/--to"},
-		{amplifyFlag(4).checkHeld, 700e3, "--amplify 4: 1,200 requests would take about 760 kB, more than the 700 kB allowed (all there is); use a smaller --amplify, or take fewer rows with --limit or --from/--to"},
+		{Amplify(4).checkPeak, 12 << 20, "--amplify 4: 1,200 requests would take about 14.2 MB, more than the 12.6 MB allowed (all there is); use a smaller --amplify, or take fewer rows with --limit or --from/--to"},
+		{Amplify(4).checkHeld, 700e3, "--amplify 4: 1,200 requests would take about 760 kB, more than the 700 kB allowed (all there is); use a smaller --amplify, or take fewer rows with --limit or --from/--to"},
 	} {
 		if err := c.check(tr, allowance{c.most, "all there is"}); err == nil || err.Error() != c.want {
 			t.Errorf("%d bytes allowed: %v\nwant %s", c.most, err, c.want)
@@ -225,7 +193,7 @@ func TestAmplifyHasRoom(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := amplifyFlag(0.5).checkHeld(tr, allowance{1, "next to nothing"}); err != nil {
+	if err := Amplify(0.5).checkHeld(tr, allowance{1, "next to nothing"}); err != nil {
 		t.Errorf("a part of the load: %v", err)
 	}
 	if got, _ := amplified(t, tr, 4, 0); got.Len() != 1200 {
@@ -239,7 +207,7 @@ func BenchmarkAmplify(b *testing.B) {
 	b.Run("copies", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, _, err := amplifyFlag(32).copies(tr, 0); err != nil {
+			if _, _, err := Amplify(32).Copies(tr, 0); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -247,7 +215,7 @@ func BenchmarkAmplify(b *testing.B) {
 	b.Run("with the load after", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, _, err := amplifyFlag(32).apply(tr, 0); err != nil {
+			if _, _, err := Amplify(32).Apply(tr, 0); err != nil {
 				b.Fatal(err)
 			}
 		}
