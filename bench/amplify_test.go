@@ -1,54 +1,10 @@
 package bench
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
-
-// TestAmplify replays a load three times over, one request at a time. The server finds in its cache exactly what an ideal one
-// would have had. Each row is sent three times, from three conversations.
-func TestAmplify(t *testing.T) {
-	t.Parallel()
-	for _, sample := range []string{"samples/bailian.jsonl", "samples/azure.csv"} {
-		t.Run(sample, func(t *testing.T) {
-			m := startMock(t, "--ttft", "0s", "--itl", "0s")
-			r := run(t, sample, "--url", m.url, "--amplify", "3", "--limit", "120", "--concurrency", "1")
-			r.verdict(t)
-			r.only(t, "ok")
-			hits := int64(0)
-			times := map[int64]int{}
-			for _, l := range r.lines {
-				times[l.Row]++
-				hits += l.Cached
-				if l.Cached != l.Expected {
-					t.Errorf("row %d: %d tokens cached, want %d", l.Row, l.Cached, l.Expected)
-				}
-			}
-			if len(r.lines) != 360 || len(times) != 120 {
-				t.Errorf("%d requests of %d rows", len(r.lines), len(times))
-			}
-			for row, n := range times {
-				if n != 3 {
-					t.Errorf("row %d was sent %d times", row, n)
-				}
-			}
-			if s := r.summary.PrefixCache.Shortfall; s == nil || s.Tokens != 0 {
-				t.Errorf("shortfall %+v", s)
-			}
-			if a := r.summary.Amplify; a == nil || a.Factor != 3 || a.Before.Requests != 120 || a.After.Requests != 360 || (hits > 0) != (a.After.HitRatio != nil && *a.After.HitRatio > 0) {
-				t.Errorf("%+v", a)
-			}
-			for _, said := range []string{"  amplified       3 times ", "load ×3", "options.amplify 3"} { // before the run, and on the page after it
-				if !strings.Contains(r.stderr, said) {
-					t.Errorf("the run does not say %q:\n%s", said, r.stderr)
-				}
-			}
-			r.join(t, m.stop(t))
-		})
-	}
-}
 
 // TestAmplifyOnTime replays at four times the rate over the same span. Turns follow those of their own clone, and hardly a cache
 // hit is missed without a reason.

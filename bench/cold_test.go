@@ -35,10 +35,8 @@ func TestColdStart(t *testing.T) {
 		name, says string
 		mock, args []string
 	}{
-		{name: "flush", says: "flush their prefix caches"},
 		{name: "flush, asked for", says: "flush their prefix caches", args: []string{"--cold", "flush"}},
 		{name: "salt", says: "proven to work", mock: []string{"--quirk", "no-flush"}},
-		{name: "salt, asked for", says: "proven to work", args: []string{"--cold", "salt"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -68,39 +66,9 @@ func TestColdStart(t *testing.T) {
 			if a, b := first.summary.Workload.Fingerprint, second.summary.Workload.Fingerprint; a != b || !strings.HasPrefix(a, "sha256:") {
 				t.Errorf("fingerprints %s and %s", a, b)
 			}
-			other := run(t, append(args, "--seed", "1")...)
-			if a, b := first.summary.Workload.Fingerprint, other.summary.Workload.Fingerprint; a == b {
-				t.Errorf("two seeds, one fingerprint: %s", a)
-			}
 			log := m.stop(t)
 			first.join(t, log)
 			second.join(t, log)
-		})
-	}
-}
-
-// TestWarmCache: a cache that nobody emptied is found out, and accepted only when asked.
-func TestWarmCache(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name, says string
-		mock, args []string
-	}{
-		{"cold off", "cold: off", nil, []string{"--cold", "off"}},
-		{"no way to be cold", "cannot flush and ignore cache_salt", []string{"--quirk", "no-flush", "--quirk", "ignore-salt"}, nil},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			m := startMock(t, c.mock...)
-			args := oneByOne(t, append(c.args, "--url", m.url)...)
-			run(t, args...).verdict(t)
-			warm := run(t, args...)
-			warm.prove(t)
-			warm.verdict(t, "the cache was warm")
-			if !strings.Contains(warm.stderr, c.says) {
-				t.Errorf("the run does not say %q:\n%s", c.says, warm.stderr)
-			}
-			run(t, append(args, "--allow-warm")...).verdict(t)
 		})
 	}
 }
@@ -110,10 +78,8 @@ func TestFingerprintIsOfTheWork(t *testing.T) {
 	t.Parallel()
 	a, b := startMock(t), startMock(t, "--quirk", "no-flush")
 	load := []string{"--trace", steady(t, 10, 500, 2), "--model", "m"}
-	print := func(args ...string) string {
-		return run(t, with(load, args...)...).summary.Workload.Fingerprint
-	}
-	base := print("--url", a.url)
+	print := func(args ...string) string { return fingerprint(t, with(load, args...)...) }
+	base := run(t, with(load, "--url", a.url)...).summary.Workload.Fingerprint
 	for name, same := range map[string][]string{
 		"another run":           {"--url", a.url},
 		"another server":        {"--url", b.url, "--cold", "off"},

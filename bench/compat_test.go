@@ -144,22 +144,6 @@ func TestTraceReplayerCommand(t *testing.T) {
 	res.join(t, m.stop(t))
 }
 
-// TestVLLMCommand: a rate, a cap and a number of prompts, as of `vllm bench serve`.
-func TestVLLMCommand(t *testing.T) {
-	t.Parallel()
-	m := startMock(t, "--model", "m")
-	dir := t.TempDir()
-	fileIn(t, dir, "t.jsonl", bailianShort(t, 40))
-	r := asTyped(t, dir, "--backend openai-chat --base-url "+m.url+" --endpoint /v1/chat/completions --model m --dataset-path t.jsonl --num-prompts 20 --request-rate 200 --max-concurrency 30 --save-result --percentile-metrics ttft --metadata a=1 b=2 --temperature 0 --ignore-eos --seed 7")
-	res := r.finish(t)
-	res.only(t, "ok")
-	a := res.summary.Run.Arrival
-	if len(res.lines) != 20 || a == nil || a.Process != "poisson" || a.PerS != 200 || a.Seed == nil || *a.Seed != 7 {
-		t.Errorf("%d lines, %+v", len(res.lines), a)
-	}
-	res.join(t, m.stop(t))
-}
-
 // TestVLLMDatasets: command lines of `vllm bench serve` with its own data sets, under either name of the command. They have as many
 // requests, tokens, blocks and instants as with vLLM.
 func TestVLLMDatasets(t *testing.T) {
@@ -289,22 +273,5 @@ func TestDurationGrace(t *testing.T) {
 				t.Errorf("over after %v s, before the grace", res.summary.Run.DurationS)
 			}
 		})
-	}
-}
-
-// TestFileTimeOffsets: AIPerf's offsets are the file's own times, and both ends are in.
-func TestFileTimeOffsets(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	var b strings.Builder
-	for _, at := range []string{"5000", "5010", "5020", "5030"} {
-		b.WriteString(`{"timestamp":` + at + `,"input_length":20,"output_length":1}` + "\n")
-	}
-	fileIn(t, dir, "t.jsonl", b.String())
-	m := startMock(t)
-	r := asTyped(t, dir, "--input-file t.jsonl --url "+m.url+" --fixed-schedule --fixed-schedule-start-offset 5010 --fixed-schedule-end-offset 5020")
-	res := r.finish(t)
-	if len(res.lines) != 2 || res.lines[0].Row != 1 || res.lines[1].Row != 2 || res.lines[1].Planned != 10_000_000 {
-		t.Errorf("%+v", res.lines)
 	}
 }

@@ -402,21 +402,6 @@ func TestLiveHistory(t *testing.T) {
 	}
 }
 
-// TestProfileTalks: in AIPerf's words, a conversation's turns wait for the answers and carry them.
-func TestProfileTalks(t *testing.T) {
-	t.Parallel()
-	path := liveFile(t, "questions")
-	_, recorded := talk(t, path, "--api", "chat", "--concurrency", "100")
-	r, live := talk(t, "profile", "--input-file", path, "--custom-dataset-type", "multi_turn", "--streaming", "--concurrency", "100")
-	var want metrics.History
-	for name := range recorded {
-		checkLive(t, &want, false, name, recorded[name], live[name])
-	}
-	if h, s := r.summary.History, r.summary.Turns; h == nil || h.Live != want.Live || want.Live == 0 || s == nil || s.Sessions != "think" || s.Overtaking != 0 {
-		t.Errorf("history %+v, want %+v; turns %+v", h, want, s)
-	}
-}
-
 // checkLive checks the body of one turn and counts it.
 func checkLive(t *testing.T, count *metrics.History, strict bool, name string, recorded, live map[string]any) {
 	t.Helper()

@@ -57,16 +57,9 @@ func TestPlans(t *testing.T) {
 		want []int64
 	}{
 		{"trace times", nil, every(120, 10e6)},
-		{"scale", []string{"--scale", "2.5"}, every(120, 4e6)},
-		{"rate", []string{"--rate", "250"}, every(120, 4e6)},
-		{"rate in place of a schedule", []string{"--no-fixed-schedule", "--rate", "250"}, every(120, 4e6)},
-		{"all at once", []string{"--rate", "max", "--limit", "30"}, every(30, 0)},
 		{"ramp", []string{"--ramp", "0:100:1s", "--limit", "3"}, []int64{0, 141_421_356, 200_000_000}},
 		{"poisson", []string{"--rate", "800", "--arrival", "poisson", "--seed", "1", "--limit", "4"}, []int64{0, 328_000, 933_000, 1_237_000}},
-		{"limit", []string{"--limit", "7"}, every(7, 10e6)},
-		{"duration", []string{"--duration", "300ms"}, every(30, 10e6)},
 		{"rate and duration", []string{"--rate", "1000", "--duration", "50ms"}, every(50, 1e6)},
-		{"from and to", []string{"--from", "200ms", "--to", "400ms"}, every(20, 10e6)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -168,28 +161,6 @@ func TestWarmUp(t *testing.T) {
 	}
 	if r.summary.PrefixCache.AboveIdealTokens > r.summary.PrefixCache.OvertakenTokens || r.summary.Workload.Fingerprint != plain.summary.Workload.Fingerprint {
 		t.Errorf("the warm-up shows in the measurement: %+v", r.summary.PrefixCache)
-	}
-}
-
-// TestRepeat: the same content again, at the same distances, and all of it expected in the cache.
-func TestRepeat(t *testing.T) {
-	t.Parallel()
-	load := steady(t, 40, 400, 5) // 97.5 ms and a gap of 2.5 ms
-	m := startMock(t)
-	r := run(t, "--trace", load, "--url", m.url, "--repeat", "3")
-	r.only(t, "ok")
-	r.verdict(t)
-	if len(r.lines) != 120 || r.summary.Workload.Repeat != 3 {
-		t.Fatalf("%d lines, repeated %d times; want 120 and 3", len(r.lines), r.summary.Workload.Repeat)
-	}
-	slices.SortFunc(r.lines, func(a, b line) int { return int(a.Planned - b.Planned) })
-	for i, l := range r.lines {
-		if l.Row != int64(i%40) || l.Planned != int64(i)*25e5 {
-			t.Fatalf("request %d is row %d at %d ns", i, l.Row, l.Planned)
-		}
-	}
-	if hits := *r.summary.PrefixCache.ExpectedHitRatio; hits < 0.6 || hits > 0.667 { // two of three times, but for partial blocks
-		t.Errorf("%.3f of the tokens are expected in the cache, want about two thirds", hits)
 	}
 }
 

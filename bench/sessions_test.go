@@ -28,69 +28,6 @@ func parents(t *testing.T, path string) map[int64]int64 {
 	return of
 }
 
-// TestSessions replays real parent chains in each mode, and asks the server's log too whether a turn came before its time.
-func TestSessions(t *testing.T) {
-	t.Parallel()
-	const sample = "samples/bailian.jsonl"
-	of := parents(t, sample)
-	if len(of) < 100 {
-		t.Fatalf("only %d follow-up turns", len(of))
-	}
-	for _, c := range []struct {
-		path string
-		args []string
-	}{
-		{sample, []string{"--sessions", "strict", "--scale", "8"}},
-		{sample, []string{"--sessions", "gated", "--scale", "8"}},
-		{sample, []string{"--sessions", "think", "--scale", "8"}},
-		{sample, []string{"--sessions", "gated", "--concurrency", "20"}},
-		{"samples/multi_turn.jsonl", []string{"--sessions", "gated", "--no-fixed-schedule", "--concurrency", "6"}},
-	} {
-		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
-			t.Parallel()
-			m := startMock(t, "--ttft", "25ms", "--itl", "3ms")
-			r := run(t, with(c.args, c.path, "--url", m.url)...)
-			logs := m.stop(t)
-			r.only(t, "ok")
-			rows := map[int64]line{}
-			for _, l := range r.lines {
-				rows[l.Row] = l
-			}
-			turns := r.summary.Turns
-			if turns == nil || turns.Sessions != c.args[1] {
-				t.Fatalf("%+v", turns)
-			}
-			overtaking, followUps := int64(0), int64(0)
-			for row, parent := range parents(t, c.path) {
-				turn, before := rows[row], rows[parent]
-				followUps++
-				if turn.Sent < before.Done {
-					overtaking++
-				}
-				if c.args[1] == "strict" {
-					continue
-				}
-				if turn.Planned < before.Done {
-					t.Errorf("row %d was released before row %d had ended", row, parent)
-				}
-				if logs[turn.ID][0].Arrival < logs[before.ID][0].Last {
-					t.Errorf("the server had row %d before it had answered row %d", row, parent)
-				}
-			}
-			if turns.FollowUps != followUps || turns.Overtaking != overtaking || (c.args[1] == "strict") != (overtaking > 0) {
-				t.Errorf("%+v, want %d of %d", turns, overtaking, followUps)
-			}
-			if !strings.Contains(r.stderr, "sessions "+c.args[1]) {
-				t.Errorf("the page has no line on turns:\n%s", r.stderr)
-			}
-			open := !slices.Contains(c.args, "--concurrency")
-			if (turns.LaterMS != nil) != (open && c.args[1] != "strict") {
-				t.Errorf("later: %+v", turns.LaterMS)
-			}
-		})
-	}
-}
-
 // TestSessionsEndWithDuration: a turn whose time would come after --duration is no part of the run, in which all else is as planned.
 func TestSessionsEndWithDuration(t *testing.T) {
 	t.Parallel()
