@@ -182,24 +182,3 @@ func TestNoteThatTheRunContradicts(t *testing.T) {
 		t.Errorf("said before, and contradicted:\n%s", r.stderr)
 	}
 }
-
-// TestGivenCacheSize: a size that is not what the server tells is said once, before the start, and what is given is used.
-func TestGivenCacheSize(t *testing.T) {
-	t.Parallel()
-	a, b := startMock(t, "--cache-tokens", "16000"), startMock(t, "--cache-tokens", "16000")
-	for _, c := range []struct {
-		args []string
-		want string // "" = nothing
-	}{
-		{[]string{"--engine-block-tokens", "64", "--cache-tokens", "9600"}, "--engine-block-tokens is 64, /metrics says 16; --cache-tokens is 9600, /metrics says 16000: what is given is used"},
-		{[]string{"--cache-tokens", "9600"}, "--cache-tokens is 9600, /metrics says 16000: what is given"},
-		{[]string{"--engine-block-tokens", "16", "--cache-tokens", "16k"}, ""},
-		{nil, ""},
-	} {
-		r := run(t, oneByOne(t, append(c.args, "--url", a.url, "--url", b.url, "--limit", "4")...)...)
-		said := strings.Join(strings.Fields(strings.SplitN(r.stderr, "built: ", 2)[0]), " ")
-		if n := strings.Count(said, "what is given is used"); n != min(1, len(c.want)) || !strings.Contains(said, c.want) {
-			t.Errorf("%v: said %d times, want %q:\n%s", c.args, n, c.want, r.stderr)
-		}
-	}
-}

@@ -296,7 +296,7 @@ func liveFile(t *testing.T, format string) string {
 		}
 	}
 	dir := t.TempDir()
-	fileIn(t, dir, "live.jsonl", file.String())
+	writeFile(t, dir+"/live.jsonl", file.String())
 	return dir + "/live.jsonl"
 }
 

@@ -32,46 +32,6 @@ func TestSeveralTargets(t *testing.T) {
 	}
 }
 
-// TestPlans checks when requests were planned, and how many.
-func TestPlans(t *testing.T) {
-	t.Parallel()
-	load := steady(t, 120, 100, 5)
-	planned := func(r *results) []int64 {
-		slices.SortFunc(r.lines, func(a, b line) int { return int(a.Row - b.Row) })
-		var list []int64
-		for _, l := range r.lines {
-			list = append(list, l.Planned)
-		}
-		return list
-	}
-	every := func(n int, gapNS int64) []int64 {
-		list := make([]int64, n)
-		for i := range list {
-			list[i] = int64(i) * gapNS
-		}
-		return list
-	}
-	for _, c := range []struct {
-		name string
-		args []string
-		want []int64
-	}{
-		{"trace times", nil, every(120, 10e6)},
-		{"ramp", []string{"--ramp", "0:100:1s", "--limit", "3"}, []int64{0, 141_421_356, 200_000_000}},
-		{"poisson", []string{"--rate", "800", "--arrival", "poisson", "--seed", "1", "--limit", "4"}, []int64{0, 328_000, 933_000, 1_237_000}},
-		{"rate and duration", []string{"--rate", "1000", "--duration", "50ms"}, every(50, 1e6)},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			r := run(t, append(c.args, "--trace", load, "--url", startMock(t).url)...)
-			r.sound(t)
-			if got := planned(r); !slices.Equal(got, c.want) {
-				t.Errorf("planned %v, want %v", got, c.want)
-			}
-		})
-	}
-}
-
 // TestConcurrency: a closed loop never has more in flight than it may, and uses what it may.
 func TestConcurrency(t *testing.T) {
 	t.Parallel()

@@ -90,28 +90,6 @@ func proveSamples(t *testing.T, r *results) {
 	}
 }
 
-// TestScrapeConfesses: others use the server, its queue is long, and it does not report what it counts.
-func TestScrapeConfesses(t *testing.T) {
-	t.Parallel()
-	m := startMock(t, "--slots", "2", "--ttft", "30ms", "--quirk", "no-cached-tokens")
-	other := startReplay(t, "--trace", steady(t, lasting, 40, 20), "--url", m.url, "--no-probe")
-	m.untilRunning(t, 1)
-	r := run(t, "--trace", steady(t, 60, 60, 20), "--url", m.url, "--no-probe", "--scrape", "on", "--scrape-interval", "100ms")
-	other.signal(t, os.Interrupt)
-	other.signal(t, os.Interrupt)
-	other.wait(t)
-	r.pagesInTime(t)
-	notes := strings.Join(r.summary.Notes, "\n")
-	for _, want := range []string{"before the first request the servers were running ", "requests waited in the servers' queues in ", "came in answers that ended ok: others use them, too", "responses report no cached tokens; by the servers' own counters "} {
-		if !strings.Contains(notes, want) {
-			t.Errorf("no %q in\n%s", want, notes)
-		}
-	}
-	if !strings.Contains(r.stderr, "all.running.mean ") {
-		t.Errorf("not on the page:\n%s", r.stderr)
-	}
-}
-
 // TestScrapeElsewhere: behind a gateway the instances' pages are named. One that cannot be read is refused before anything is
 // sent. If nothing is to be read, the results have nothing of it.
 func TestScrapeElsewhere(t *testing.T) {

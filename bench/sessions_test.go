@@ -5,28 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/fastreplay/fastreplay/codec/trace"
 )
-
-// parents is for each row of a trace the row that it follows, -1 for none.
-func parents(t *testing.T, path string) map[int64]int64 {
-	t.Helper()
-	tr, err := trace.Open(path, trace.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rowOf, of := map[int64]int64{}, map[int64]int64{}
-	for i := range tr.Len() {
-		rowOf[tr.Chat[i]] = int64(tr.Row[i])
-	}
-	for i := range tr.Len() {
-		if parent, known := rowOf[tr.Parent[i]]; known && tr.Parent[i] >= 0 {
-			of[int64(tr.Row[i])] = parent
-		}
-	}
-	return of
-}
 
 // TestSessionsEndWithDuration: a turn whose time would come after --duration is no part of the run, in which all else is as planned.
 func TestSessionsEndWithDuration(t *testing.T) {

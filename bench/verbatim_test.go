@@ -119,21 +119,6 @@ func TestPayloadsAreNotSalted(t *testing.T) {
 	}
 }
 
-// TestVerbatimRecords: lengths that nobody knows are null, and a whole answer has no first token.
-func TestVerbatimRecords(t *testing.T) {
-	t.Parallel()
-	r, _ := sent(t, `{"timestamp":0,"session_id":"a b","text_input":"x"}`+"\n"+`{"timestamp":5,"session_id":"a b","payload":{"stream":false}}`+"\n", "--api", "completions")
-	text := readFile(t, filepath.Join(r.dir, "requests.jsonl"))
-	for _, part := range []string{`"session_name":"a b","turn":1,`, `"session_name":"a b","turn":2,`, `"recorded_input_tokens":null,"prompt_tokens":3,"recorded_output_tokens":null,"completion_tokens":1,`, `"expected_cached_tokens":null,`, `"first_token_ns":null,`} {
-		if !strings.Contains(string(text), part) {
-			t.Errorf("no %s in\n%s", part, text)
-		}
-	}
-	if w := r.summary.Workload; w.Verbatims != 2 || w.InputTokens != 0 || r.summary.PrefixCache.ExpectedTokens != nil {
-		t.Errorf("%+v, %+v", w, r.summary.PrefixCache)
-	}
-}
-
 // TestUntimedTraces: without timestamps somebody must say when requests leave.
 func TestUntimedTraces(t *testing.T) {
 	t.Parallel()
@@ -149,21 +134,6 @@ func TestUntimedTraces(t *testing.T) {
 			}
 		}
 		m.stop(t)
-	}
-}
-
-// TestDelaysIgnored: where no turn waits for the one before it, the run says so.
-func TestDelaysIgnored(t *testing.T) {
-	t.Parallel()
-	const note = "the trace's delays are ignored"
-	file := `{"timestamp":0,"session_id":"a","text_input":"x"}` + "\n" + `{"session_id":"a","delay":5,"text_input":"y"}` + "\n"
-	for _, args := range [][]string{{"--concurrency", "2"}, {"--rate", "50"}, {"--rate", "max"}} {
-		if r, _ := sent(t, file, args...); !strings.Contains(strings.Join(r.summary.Notes, "\n"), note) {
-			t.Errorf("%v: notes %q", args, r.summary.Notes)
-		}
-	}
-	if r, _ := sent(t, file, "--fixed-schedule", "--concurrency", "2"); strings.Contains(strings.Join(r.summary.Notes, "\n"), note) {
-		t.Errorf("at trace times: notes %q", r.summary.Notes)
 	}
 }
 
