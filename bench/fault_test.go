@@ -105,37 +105,6 @@ func TestClosedIdle(t *testing.T) {
 	}
 }
 
-// TestKeepAlive: connections that the server closes while they wait are replaced before anybody needs them.
-func TestKeepAlive(t *testing.T) {
-	t.Parallel()
-	load := steady(t, 40, 20, 2)
-	quickEnough(t, func() string {
-		m := startMock(t, "--keep-alive", "30ms")
-		r := run(t, "--trace", load, "--url", m.url, "--no-probe")
-		r.prove(t)
-		r.join(t, m.stop(t))
-		r.only(t, "ok", "reset") // a request may cross the end of its connection
-		if c, by := r.summary.Connections, r.outcomes(); c.ClosedIdle == 0 || by["ok"] < by["reset"] {
-			return fmt.Sprintf("no connection was idle for 30 ms, or most requests crossed its end: %v, %+v", by, c)
-		}
-		return ""
-	})
-}
-
-// TestNobodyListens without a probe: every request has its line.
-func TestNobodyListens(t *testing.T) {
-	t.Parallel()
-	r := run(t, with(chat, "--url", deadURL(t), "--model", "m", "--no-probe")...)
-	r.prove(t)
-	r.only(t, "connect_error")
-	r.verdict(t, "none of 60 requests succeeded")
-	for _, l := range r.lines {
-		if !strings.Contains(l.Error, "refused") || l.Sent != absent {
-			t.Errorf("row %d, sent at %d: %s", l.Row, l.Sent, l.Error)
-		}
-	}
-}
-
 // TestServerDies in mid-run, and comes back: what it took with it is lost, what comes after is not.
 func TestServerDies(t *testing.T) {
 	t.Parallel()

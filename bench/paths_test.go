@@ -11,63 +11,6 @@ import (
 	"testing"
 )
 
-// TestSeveralTargets: requests go round robin, and each target is counted by itself.
-func TestSeveralTargets(t *testing.T) {
-	t.Parallel()
-	a, b := startMock(t), startMock(t)
-	r := run(t, with(chat, "--url", a.url, "--url", b.url+"/v1")...)
-	logs := []map[string][]served{a.stop(t), b.stop(t)}
-	r.sound(t)
-	for i, target := range r.summary.Targets {
-		here := &results{summary: r.summary}
-		for _, l := range r.lines {
-			if l.Target == target.URL {
-				here.lines = append(here.lines, l)
-			}
-		}
-		if len(here.lines) != 30 || target.Requests != 30 {
-			t.Errorf("%s got %d lines and counts %d, want 30", target.URL, len(here.lines), target.Requests)
-		}
-		here.join(t, logs[i])
-	}
-}
-
-// TestConcurrency: a closed loop never has more in flight than it may, and uses what it may.
-func TestConcurrency(t *testing.T) {
-	t.Parallel()
-	load := steady(t, 120, 1000, 5)
-	m := startMock(t, "--ttft", "25ms")
-	for _, c := range []struct {
-		name string
-		args []string
-		most int
-	}{
-		{"one by one", []string{"--concurrency", "1", "--limit", "20"}, 1},
-		{"five", []string{"--concurrency", "5"}, 5},
-		{"for a while", []string{"--concurrency", "3", "--duration", "400ms"}, 3},
-		{"more than there are", []string{"--concurrency", "500"}, 120},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			quickEnough(t, func() string {
-				r := run(t, append(c.args, "--trace", load, "--url", m.url)...)
-				r.sound(t)
-				peak := r.peak()
-				if peak > c.most {
-					t.Errorf("%d requests in flight, want %d", peak, c.most)
-				}
-				if c.most <= 5 && peak < c.most {
-					return fmt.Sprintf("at most %d of %d requests were in flight", peak, c.most)
-				}
-				return ""
-			})
-		})
-	}
-	r := run(t, "--concurrency", "1", "--duration", "1s", "--trace", load, "--url", m.url) // 40 at most
-	if n := len(r.lines); n == 0 || n > 40 {
-		t.Errorf("a closed loop of one made %d requests of 25 ms in a second", n)
-	}
-}
-
 // TestCap: beside trace times a concurrency is a cap. What it holds back keeps its planned instants and is counted.
 func TestCap(t *testing.T) {
 	t.Parallel()
