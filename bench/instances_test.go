@@ -82,22 +82,3 @@ func TestInstancesBehindAGateway(t *testing.T) {
 		t.Errorf("from the records alone:\n%s%s", out, p.stderr.String())
 	}
 }
-
-// TestInstanceHeader: another header, and one that no response has.
-func TestInstanceHeader(t *testing.T) {
-	t.Parallel()
-	m := startMock(t, "--header", "X-Served-By: node 7", "--header", "target-pod: pod-a")
-	path := steady(t, 5, 100, 2)
-	for header, want := range map[string]string{"x-served-by": "node 7", "Target-Pod": "pod-a", "x-nobody": ""} {
-		r := run(t, path, "--url", m.url, "--instance-header", header)
-		for _, l := range r.lines {
-			if l.Instance != want {
-				t.Errorf("%s: row %d answered by %q, want %q", header, l.Row, l.Instance, want)
-			}
-		}
-		if (r.summary.Instances == nil) != (want == "") {
-			t.Errorf("%s: %+v", header, r.summary.Instances)
-		}
-	}
-	m.stop(t)
-}
