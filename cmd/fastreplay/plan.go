@@ -480,7 +480,7 @@ func (o *options) follow(plan sched.Plan, t *trace.Trace, cuts *[]string) (sched
 		return plan, nil
 	}
 	pause := workload.Pause{Think: o.sessions.thinks(), Bounded: o.pacing.timed(), Jobs: o.pacing.lanes > 0, Speed: o.pacing.scale, Assumed: o.assumed}
-	turns := pause.Turns(t, plan.Requests)
+	turns := pause.Dependencies(t, plan.Requests)
 	if most := o.sessions.idle.most; o.sessions.atRun() {
 		turns.IdleNS = int64(most)
 		*cuts = append(*cuts, fmt.Sprintf("whenever nothing is in flight for %v, all that is still to come comes earlier; the summary says by how much", most))
@@ -488,7 +488,7 @@ func (o *options) follow(plan sched.Plan, t *trace.Trace, cuts *[]string) (sched
 		*cuts = append(*cuts, fmt.Sprintf("%s of more than %v that the trace has between requests shortened, by %s in all at replay speed",
 			format.Many(n, "delay"), most, format.Span(float64(cut)/1e9)))
 	}
-	if len(turns.Waits) == 0 && turns.Job == nil {
+	if len(turns.List) == 0 && turns.Job == nil {
 		return plan, errors.New("no request of the selection depends on another; leave it out")
 	}
 	plan.Concurrency = min(plan.Concurrency, cmp.Or(turns.Jobs(), plan.Concurrency))

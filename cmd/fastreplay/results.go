@@ -350,12 +350,12 @@ func (s *built) workloadInfo(out []int32) metrics.Workload {
 
 // leftOutNotes notes how many requests waited for others until --duration was over.
 func (s *results) leftOutNotes(out []int32) []string {
-	if s.Plan.Turns == nil {
+	if s.Plan.Dependencies == nil {
 		return nil
 	}
 	turns := int64(0)
 	for _, i := range out {
-		if len(s.Plan.Turns.Of(i)) > 0 || s.Plan.Turns.Job != nil {
+		if len(s.Plan.Dependencies.Of(i)) > 0 || s.Plan.Dependencies.Job != nil {
 			turns++
 		}
 	}
@@ -363,7 +363,7 @@ func (s *results) leftOutNotes(out []int32) []string {
 		return nil
 	}
 	what := "follow-up turn"
-	if s.Trace.HasDependencies() || s.Plan.Turns.Job != nil {
+	if s.Trace.HasDependencies() || s.Plan.Dependencies.Job != nil {
 		what = "request"
 	}
 	return []string{fmt.Sprintf("--duration %v was over before %s could leave: not released, and no part of the run", s.o.pacing.duration, format.Many(turns, what))}

@@ -16,35 +16,35 @@ type Pause struct {
 	Assumed sched.Assumed // how long requests took of which the trace does not say it
 }
 
-// Turns returns what a trace's first n requests wait for, as its graph has it. A delay that the trace does not have is the recorded time
-// from the trigger to the request; of several requests that have to end, from the last end.
-func (p Pause) Turns(t *trace.Trace, n int) *sched.Turns {
+// Dependencies returns what a trace's first n requests wait for, as its graph has it. A delay that the trace does not have is the
+// recorded time from the trigger to the request; of several requests that have to end, from the last end.
+func (p Pause) Dependencies(t *trace.Trace, n int) *sched.Dependencies {
 	g := t.Graph(n)
-	turns := &sched.Turns{Think: p.Think, First: make([]int32, 1, n+1)}
+	follow := &sched.Dependencies{Think: p.Think, First: make([]int32, 1, n+1)}
 	if p.Jobs {
 		jobs, _ := t.JobNumbers()
-		turns.Job = jobs[:n]
+		follow.Job = jobs[:n]
 	}
-	var waits []sched.Wait
+	var waits []sched.Dependency
 	for i := range n {
 		waits = waits[:0]
 		since := p.lastEnd(t, g.Of(i))
 		for _, w := range g.Of(i) {
-			if p.Jobs && turns.Job[w.On] != turns.Job[i] {
+			if p.Jobs && follow.Job[w.On] != follow.Job[i] {
 				continue // the other job may be one that starts when this one has ended
 			}
-			wait := sched.Wait{On: w.On, Dispatch: w.Trigger == trace.OnDispatch}
+			wait := sched.Dependency{On: w.On, Dispatch: w.Trigger == trace.OnDispatch}
 			if p.Think {
 				wait.DelayNS = p.scaled(delay(t, i, w, since))
 			}
 			waits = append(waits, wait)
 		}
-		turns.Add(waits...)
+		follow.Add(waits...)
 	}
 	if p.Think && (p.Bounded || p.Jobs) {
-		turns.NotBeforeNS = p.bounds(t, turns)
+		follow.NotBeforeNS = p.bounds(t, follow)
 	}
-	return turns
+	return follow
 }
 
 // scaled is a recorded time at the replay's speed.
@@ -81,24 +81,24 @@ func delay(t *trace.Trace, i int, w trace.Dependency, lastEnd int64) int64 {
 
 // bounds are the instants before which requests do not leave: those that the trace has as bounds, and in jobs the own instants of
 // requests that wait for nothing. In jobs they count from the first instant of the job.
-func (p Pause) bounds(t *trace.Trace, turns *sched.Turns) []int64 {
-	bounds := make([]int64, len(turns.First)-1)
+func (p Pause) bounds(t *trace.Trace, follow *sched.Dependencies) []int64 {
+	bounds := make([]int64, len(follow.First)-1)
 	begins := map[int32]int64{} // of jobs
 	any := false
 	for i := range bounds {
 		var begin int64
 		if p.Jobs {
-			first, known := begins[turns.Job[i]]
+			first, known := begins[follow.Job[i]]
 			if !known {
 				first = t.ArrivalNS[i]
-				begins[turns.Job[i]] = first
+				begins[follow.Job[i]] = first
 			}
 			begin = first
 		}
 		if t.NotBeforeNS != nil && t.NotBeforeNS[i] >= 0 {
 			bounds[i] = p.scaled(t.NotBeforeNS[i] - begin)
 		}
-		if p.Jobs && len(turns.Of(int32(i))) == 0 {
+		if p.Jobs && len(follow.Of(int32(i))) == 0 {
 			bounds[i] = max(bounds[i], p.scaled(t.ArrivalNS[i]-begin))
 		}
 		any = any || bounds[i] > 0
