@@ -479,7 +479,7 @@ func (o *options) follow(plan sched.Plan, t *trace.Trace, cuts *[]string) (sched
 	if o.sessions.mode == sessionsStrict {
 		return plan, nil
 	}
-	pause := workload.Pause{Think: o.sessions.thinks(), Bounded: o.pacing.timed(), Jobs: o.pacing.lanes > 0, Speed: o.pacing.scale, Assumed: o.assumed}
+	pause := workload.FollowPolicy{Think: o.sessions.thinks(), Bounded: o.pacing.timed(), Jobs: o.pacing.lanes > 0, Speed: o.pacing.scale, Assumed: o.assumed}
 	turns := pause.Dependencies(t, plan.Requests)
 	if most := o.sessions.idle.most; o.sessions.atRun() {
 		turns.IdleNS = int64(most)

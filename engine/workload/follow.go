@@ -7,8 +7,8 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// Pause is what the requests of a trace wait for and for how long, as they are to be replayed.
-type Pause struct {
+// FollowPolicy is how the requests of a trace follow those that they depend on, as they are to be replayed.
+type FollowPolicy struct {
 	Think   bool          // requests leave some time after what they wait for; else at their own instants, or later
 	Bounded bool          // and not before the instants that the trace has as bounds
 	Jobs    bool          // whole jobs leave, one after the other
@@ -18,7 +18,7 @@ type Pause struct {
 
 // Dependencies returns what a trace's first n requests wait for, as its graph has it. A delay that the trace does not have is the
 // recorded time from the trigger to the request; of several requests that have to end, from the last end.
-func (p Pause) Dependencies(t *trace.Trace, n int) *sched.Dependencies {
+func (p FollowPolicy) Dependencies(t *trace.Trace, n int) *sched.Dependencies {
 	g := t.Graph(n)
 	follow := &sched.Dependencies{Think: p.Think, First: make([]int32, 1, n+1)}
 	if p.Jobs {
@@ -48,7 +48,7 @@ func (p Pause) Dependencies(t *trace.Trace, n int) *sched.Dependencies {
 }
 
 // scaled is a recorded time at the replay's speed.
-func (p Pause) scaled(ns int64) int64 { return int64(math.Round(float64(max(0, ns)) / p.Speed)) }
+func (p FollowPolicy) scaled(ns int64) int64 { return int64(math.Round(float64(max(0, ns)) / p.Speed)) }
 
 // TookNS is how long request i took when it was recorded, or is assumed to have taken.
 func TookNS(t *trace.Trace, i int32, a sched.Assumed) int64 {
@@ -59,7 +59,7 @@ func TookNS(t *trace.Trace, i int32, a sched.Assumed) int64 {
 }
 
 // lastEnd is when the last of the requests that have to end had ended, in trace time.
-func (p Pause) lastEnd(t *trace.Trace, waits []trace.Dependency) (atNS int64) {
+func (p FollowPolicy) lastEnd(t *trace.Trace, waits []trace.Dependency) (atNS int64) {
 	for _, w := range waits {
 		if w.Trigger == trace.OnCompletion {
 			atNS = max(atNS, t.ArrivalNS[w.On]+TookNS(t, w.On, p.Assumed))
@@ -81,7 +81,7 @@ func delay(t *trace.Trace, i int, w trace.Dependency, lastEnd int64) int64 {
 
 // bounds are the instants before which requests do not leave: those that the trace has as bounds, and in jobs the own instants of
 // requests that wait for nothing. In jobs they count from the first instant of the job.
-func (p Pause) bounds(t *trace.Trace, follow *sched.Dependencies) []int64 {
+func (p FollowPolicy) bounds(t *trace.Trace, follow *sched.Dependencies) []int64 {
 	bounds := make([]int64, len(follow.First)-1)
 	begins := map[int32]int64{} // of jobs
 	any := false

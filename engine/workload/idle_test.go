@@ -94,7 +94,7 @@ func TestLanesOfRepetitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := twice.Len()
-	turns := workload.Pause{Think: true, Jobs: true, Speed: 1, Assumed: sched.Assumed{TTFT: time.Millisecond}}.Dependencies(twice, n)
+	turns := workload.FollowPolicy{Think: true, Jobs: true, Speed: 1, Assumed: sched.Assumed{TTFT: time.Millisecond}}.Dependencies(twice, n)
 	if turns.Jobs() != 2*len(slices.Compact(slices.Sorted(slices.Values(made.Session)))) {
 		t.Errorf("%d jobs of conversations %v", turns.Jobs(), twice.Session)
 	}

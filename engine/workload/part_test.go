@@ -41,7 +41,7 @@ func dividedWork(t *testing.T, name, mode string) *workload.Work {
 	case "closed":
 		w.Plan, err = sched.Closed(tr.Len(), 40, 0)
 	case "think":
-		w.Plan, err = w.Plan.Following(workload.Pause{Think: true, Bounded: true, Speed: 3}.Dependencies(tr, tr.Len()))
+		w.Plan, err = w.Plan.Following(workload.FollowPolicy{Think: true, Bounded: true, Speed: 3}.Dependencies(tr, tr.Len()))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ func TestTurnsBefore(t *testing.T) {
 	}
 	a := sched.Assumed{TTFT: 100 * time.Millisecond, TPOT: 5 * time.Millisecond}
 	before := twice.TurnsBefore(500)
-	pause := workload.Pause{Think: true, Assumed: a, Speed: 2}
+	pause := workload.FollowPolicy{Think: true, Assumed: a, Speed: 2}
 	think := pause.Dependencies(twice, 500)
 	followUps := 0
 	for i := range 500 {
