@@ -132,8 +132,8 @@ func (p Plan) PeakWithin(window time.Duration) int {
 	return peak
 }
 
-// Assumed is how long requests took when they were recorded, if the trace does not have it.
-type Assumed struct {
+// AssumedLatency is how long requests took when they were recorded, if the trace does not have it.
+type AssumedLatency struct {
 	TTFT time.Duration // at most 24 h
 	TPOT time.Duration // at most 1 min
 }
@@ -145,7 +145,7 @@ const (
 )
 
 // Validate returns why the latencies cannot be assumed; nil if they can.
-func (a Assumed) Validate() error {
+func (a AssumedLatency) Validate() error {
 	switch {
 	case a.TTFT < 0 || a.TPOT < 0:
 		return errors.New("the assumed TTFT and TPOT cannot be negative")
@@ -162,6 +162,6 @@ func (a Assumed) Validate() error {
 }
 
 // LastNS returns how long a request of so many output tokens took, in ns.
-func (a Assumed) LastNS(outputTokens int32) int64 {
+func (a AssumedLatency) LastNS(outputTokens int32) int64 {
 	return int64(a.TTFT + time.Duration(max(1, outputTokens)-1)*a.TPOT)
 }

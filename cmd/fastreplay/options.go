@@ -115,11 +115,11 @@ type resultOptions struct {
 
 type proofOptions struct {
 	noProbe         bool
-	verifyPrompts   int                // how many are counted again; -1 = all
-	overhead        *workload.Overhead // nil = measured
-	engineBlock     int                // tokens; 0 = asked from the servers
-	cacheCapacity   int64              // tokens; 0 = asked from the servers
-	assumed         sched.Assumed      // times of requests to reckon with
+	verifyPrompts   int                  // how many are counted again; -1 = all
+	overhead        *workload.Overhead   // nil = measured
+	engineBlock     int                  // tokens; 0 = asked from the servers
+	cacheCapacity   int64                // tokens; 0 = asked from the servers
+	assumed         sched.AssumedLatency // times of requests to reckon with
 	instanceHeaders []string
 	instanceField   string
 	instancePath    []string // of instanceField; nil if it is not given
@@ -299,14 +299,14 @@ func hiddenFlags() []string {
 }
 
 // addAssumed adds what is assumed of requests whose times nobody knows.
-func addAssumed(f *pflag.FlagSet, assumed *sched.Assumed) {
-	*assumed = sched.Assumed{TTFT: assumedTTFT, TPOT: assumedTPOT}
-	f.Var(&value[sched.Assumed]{to: assumed, parse: parseAssumed, text: fmt.Sprintf("%v,%v", assumedTTFT, assumedTPOT), kind: "TTFT,TPOT"},
+func addAssumed(f *pflag.FlagSet, assumed *sched.AssumedLatency) {
+	*assumed = sched.AssumedLatency{TTFT: assumedTTFT, TPOT: assumedTPOT}
+	f.Var(&value[sched.AssumedLatency]{to: assumed, parse: parseAssumed, text: fmt.Sprintf("%v,%v", assumedTTFT, assumedTPOT), kind: "TTFT,TPOT"},
 		"assume", "time to the first token and for each further one, to reckon when a request ends if nothing says it")
 }
 
 // parseAssumed reads TTFT,TPOT.
-func parseAssumed(text string) (a sched.Assumed, err error) {
+func parseAssumed(text string) (a sched.AssumedLatency, err error) {
 	ttft, tpot, _ := strings.Cut(text, ",")
 	var errTPOT error
 	a.TTFT, err = time.ParseDuration(ttft)

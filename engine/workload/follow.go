@@ -9,11 +9,11 @@ import (
 
 // FollowPolicy is how the requests of a trace follow those that they depend on, as they are to be replayed.
 type FollowPolicy struct {
-	Think   bool          // requests leave some time after what they wait for; else at their own instants, or later
-	Bounded bool          // and not before the instants that the trace has as bounds
-	Jobs    bool          // whole jobs leave, one after the other
-	Speed   float64       // divides delays and bounds
-	Assumed sched.Assumed // how long requests took of which the trace does not say it
+	Think   bool                 // requests leave some time after what they wait for; else at their own instants, or later
+	Bounded bool                 // and not before the instants that the trace has as bounds
+	Jobs    bool                 // whole jobs leave, one after the other
+	Speed   float64              // divides delays and bounds
+	Assumed sched.AssumedLatency // how long requests took of which the trace does not say it
 }
 
 // Dependencies returns what a trace's first n requests wait for, as its graph has it. A delay that the trace does not have is the
@@ -51,7 +51,7 @@ func (p FollowPolicy) Dependencies(t *trace.Trace, n int) *sched.Dependencies {
 func (p FollowPolicy) scaled(ns int64) int64 { return int64(math.Round(float64(max(0, ns)) / p.Speed)) }
 
 // TookNS is how long request i took when it was recorded, or is assumed to have taken.
-func TookNS(t *trace.Trace, i int32, a sched.Assumed) int64 {
+func TookNS(t *trace.Trace, i int32, a sched.AssumedLatency) int64 {
 	if t.TookNS != nil && t.TookNS[i] >= 0 {
 		return t.TookNS[i]
 	}

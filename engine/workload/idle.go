@@ -18,7 +18,7 @@ type IdleCut struct {
 // CapIdle returns the trace with its instants moved so that no idle time lasts longer than capNS, in trace time. In an idle time nothing
 // is in flight, by the recorded or assumed durations: nothing of the job, or with system nothing at all. All that comes later, of the job
 // or with system in the trace, comes earlier by what is cut. A request stays behind those that it depends on.
-func CapIdle(t *trace.Trace, capNS int64, system bool, a sched.Assumed) (*trace.Trace, IdleCut) {
+func CapIdle(t *trace.Trace, capNS int64, system bool, a sched.AssumedLatency) (*trace.Trace, IdleCut) {
 	type timeline struct{ busyNS, cutNS int64 }
 	jobs := make([]int32, t.Len())
 	if !system {

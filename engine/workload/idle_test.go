@@ -16,7 +16,7 @@ import (
 // TestCapIdle compares with cutting, ns by ns of a small trace, what lies further from the last busy ns than the cap.
 func TestCapIdle(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	a := sched.Assumed{TTFT: 3, TPOT: 1}
+	a := sched.AssumedLatency{TTFT: 3, TPOT: 1}
 	for range 20 {
 		const n = 30
 		at := make([]int64, n)
@@ -94,7 +94,7 @@ func TestLanesOfRepetitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := twice.Len()
-	turns := workload.FollowPolicy{Think: true, Jobs: true, Speed: 1, Assumed: sched.Assumed{TTFT: time.Millisecond}}.Dependencies(twice, n)
+	turns := workload.FollowPolicy{Think: true, Jobs: true, Speed: 1, Assumed: sched.AssumedLatency{TTFT: time.Millisecond}}.Dependencies(twice, n)
 	if turns.Jobs() != 2*len(slices.Compact(slices.Sorted(slices.Values(made.Session)))) {
 		t.Errorf("%d jobs of conversations %v", turns.Jobs(), twice.Session)
 	}

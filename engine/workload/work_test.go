@@ -24,7 +24,7 @@ func TestTurnsBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := sched.Assumed{TTFT: 100 * time.Millisecond, TPOT: 5 * time.Millisecond}
+	a := sched.AssumedLatency{TTFT: 100 * time.Millisecond, TPOT: 5 * time.Millisecond}
 	before := twice.TurnsBefore(500)
 	pause := workload.FollowPolicy{Think: true, Assumed: a, Speed: 2}
 	think := pause.Dependencies(twice, 500)
