@@ -17,8 +17,8 @@ import (
 type queue struct {
 	plan   sched.Plan
 	turns  *sched.Dependencies // of the plan; empty if no request waits for another
-	stop   *atomic.Bool // if set, nothing more is released
-	first  []int32      // request i is waited for by follow[first[i]:first[i+1]]
+	stop   *atomic.Bool        // if set, nothing more is released
+	first  []int32             // request i is waited for by follow[first[i]:first[i+1]]
 	follow []follower
 	start  []int32   // how many connections request i needs as it is released, for itself and for those that follow its sending
 	end    []int32   // and how many as it ends, besides its own

@@ -17,7 +17,7 @@ type agents struct {
 	own   []int64 // instants, ascending
 	job   []int32
 	waits [][]sched.Dependency // within jobs
-	bound []int64        // not before, since the start
+	bound []int64              // not before, since the start
 }
 
 func randomAgents(rng *rand.Rand, n, jobs int) (a agents) {
