@@ -216,9 +216,9 @@ func hiddenFlags() []string {
 }
 
 // addAssumed adds what is assumed of requests whose times nobody knows.
-func addAssumed(f *pflag.FlagSet, assumed *sched.Assumed) {
+func addAssumed(f *pflag.FlagSet, assumed *sched.AssumedLatency) {
 	*assumed = setup.Defaults().Assumed
-	f.Var(&value[sched.Assumed]{to: assumed, parse: parseAssumed, text: fmt.Sprintf("%v,%v", assumed.TTFT, assumed.TPOT), kind: "TTFT,TPOT"},
+	f.Var(&value[sched.AssumedLatency]{to: assumed, parse: parseAssumed, text: fmt.Sprintf("%v,%v", assumed.TTFT, assumed.TPOT), kind: "TTFT,TPOT"},
 		"assume", "time to the first token and for each further one, to reckon when a request ends if nothing says it")
 }
 

@@ -227,12 +227,12 @@ func placementNotes(p sched.Placement) []string {
 
 // leftOutNotes notes how many requests waited for others until --duration was over.
 func (r *runner) leftOutNotes(out []int32) []string {
-	if r.load.Work.Plan.Turns == nil {
+	if r.load.Work.Plan.Dependencies == nil {
 		return nil
 	}
 	turns := int64(0)
 	for _, i := range out {
-		if len(r.load.Work.Plan.Turns.Of(i)) > 0 || r.load.Work.Plan.Turns.Job != nil {
+		if len(r.load.Work.Plan.Dependencies.Of(i)) > 0 || r.load.Work.Plan.Dependencies.Job != nil {
 			turns++
 		}
 	}
@@ -240,7 +240,7 @@ func (r *runner) leftOutNotes(out []int32) []string {
 		return nil
 	}
 	what := "follow-up turn"
-	if r.load.Work.Trace.HasDependencies() || r.load.Work.Plan.Turns.Job != nil {
+	if r.load.Work.Trace.HasDependencies() || r.load.Work.Plan.Dependencies.Job != nil {
 		what = "request"
 	}
 	return []string{fmt.Sprintf("--duration %v was over before %s could leave: not released, and no part of the run", r.cfg.Pacing.Duration, format.Many(turns, what))}

@@ -78,11 +78,11 @@ type Options struct {
 
 	// What is known of the servers, and what is proven.
 	NoProbe           bool
-	VerifyPrompts     int                // how many prompts are counted again with Tokenizer; -1 = all
-	Overhead          *workload.Overhead // nil = measured
-	EngineBlockTokens int                // of the servers' prefix caches; 0 = asked from the servers
-	CacheTokens       int64              // capacity of each server's prefix cache; 0 = asked from the servers
-	Assumed           sched.Assumed      // times of requests, where nothing says when they end
+	VerifyPrompts     int                  // how many prompts are counted again with Tokenizer; -1 = all
+	Overhead          *workload.Overhead   // nil = measured
+	EngineBlockTokens int                  // of the servers' prefix caches; 0 = asked from the servers
+	CacheTokens       int64                // capacity of each server's prefix cache; 0 = asked from the servers
+	Assumed           sched.AssumedLatency // times of requests, where nothing says when they end
 	Scrape            Scrape
 
 	// How it is judged, and how it runs.
@@ -98,7 +98,7 @@ type Options struct {
 	Open     func() (*trace.Trace, error)                   // opens the trace in place of Traces
 	Adapt    func(*trace.Trace) (notes []string, err error) // sees the trace as it was read, and may refuse it or change these options
 	Fallback func(context.Context) (url string, err error)  // starts a server if no URL is given, which makes the run a demo
-	Flags    func() map[string]any // what results name as the options of the run, without secrets (Hide)
+	Flags    func() map[string]any                          // what results name as the options of the run, without secrets (Hide)
 
 	traits api.Traits // of API, once it is known
 }
@@ -118,7 +118,7 @@ func Defaults() Options {
 		Route:    RouteRoundRobin, LoadBound: route.DefaultBound,
 		Timeout: 10 * time.Minute, ConnectTimeout: 5 * time.Second,
 		Cold: probe.ColdAuto, VerifyPrompts: DefaultVerified,
-		Assumed: sched.Assumed{TTFT: 200 * time.Millisecond, TPOT: 10 * time.Millisecond}, // of a fast server: what overlaps there does so on most
+		Assumed: sched.AssumedLatency{TTFT: 200 * time.Millisecond, TPOT: 10 * time.Millisecond}, // of a fast server: what overlaps there does so on most
 		Scrape:  Scrape{Mode: ScrapeAuto, Interval: time.Second},
 		Limits:  metrics.DefaultLimits(), Sender: SenderAuto,
 	}
