@@ -3,6 +3,8 @@
 // It works from a results directory alone, so that the end of a run and `fastreplay report` give the same bytes. Names, units
 // and formulas are the other tool's; what our records do not hold is absent (AIPerf) or null (vLLM), never 0. It measures
 // nothing, and belongs to one goroutine at a time. Of the records it keeps a few numbers each in memory.
+//
+// The package is not an API: any release may change it.
 package export
 
 import (

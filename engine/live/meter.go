@@ -4,6 +4,8 @@
 // It opens no sockets, writes to no terminal and judges no run: package metrics does that, from all records. A Meter may be used by
 // any goroutine. It keeps no records: each target takes 3 kB, and each of the first 64 has a window of 180 kB. Add allocates nothing,
 // but for the first failure of a kind.
+//
+// The package is not an API: any release may change it.
 package live
 
 import (

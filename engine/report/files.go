@@ -7,6 +7,8 @@
 //
 // A Writer and a SampleWriter belong to one goroutine each. Writer.Append allocates
 // only while its buffer grows; everything else here is off the hot path.
+//
+// The package is not an API: any release may change it.
 package report
 
 import (
