@@ -53,7 +53,7 @@ func TestCapacityRefuses(t *testing.T) {
 		"behind --: unknown flag: --apii":    with("--", "--apii", "chat"),
 		"behind --: --sessions lanes":        with("--", "--sessions", "lanes=3"),
 		"2 servers are given":                with("--url", "y", "--over", "instances", "--range", "3"),
-		"holds \"capacity.go\"":               with("--output", "."),
+		"holds \"capacity.go\"":              with("--output", "."),
 		"give a longer trace":                with("--warm-in", "1h", "--output", filepath.Join(t.TempDir(), "new")),
 	} {
 		var err strings.Builder

@@ -98,7 +98,7 @@ type Options struct {
 	Open     func() (*trace.Trace, error)                   // opens the trace in place of Traces
 	Adapt    func(*trace.Trace) (notes []string, err error) // sees the trace as it was read, and may refuse it or change these options
 	Fallback func(context.Context) (url string, err error)  // starts a server if no URL is given, which makes the run a demo
-	Flags    func() map[string]any // what results name as the options of the run, without secrets (Hide)
+	Flags    func() map[string]any                          // what results name as the options of the run, without secrets (Hide)
 
 	traits api.Traits // of API, once it is known
 }
