@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -248,4 +251,21 @@ func addRowFlags(f *pflag.FlagSet, read *trace.Options) {
 // addAmplify adds by how much a load is multiplied.
 func addAmplify(f *pflag.FlagSet, to *setup.Amplify) {
 	f.Float64Var((*float64)(to), "amplify", 1, "multiply the load `K` times, at the recorded speed; copies have other content; below 1 leave conversations, or jobs of agents, out")
+}
+
+// parseSessions reads strict, gated, think or lanes=N.
+func (o *options) parseSessions(text string) (setup.SessionMode, error) {
+	word, number, counted := strings.Cut(text, "=")
+	mode, lanes := setup.SessionMode(word), 0
+	switch {
+	case mode == setup.SessionsLanes:
+		n, err := strconv.Atoi(number)
+		if lanes = n; err != nil || n < 1 {
+			return "", errors.New("want lanes=N with a whole number of at least 1, such as lanes=8")
+		}
+	case counted || !slices.Contains([]setup.SessionMode{setup.SessionsStrict, setup.SessionsGated, setup.SessionsThink}, mode):
+		return "", suggest(errors.New("want strict, gated, think or lanes=N"), word, sessionWords())
+	}
+	o.Sessions.Lanes, o.Pacing.Lanes = lanes, lanes
+	return mode, nil
 }
