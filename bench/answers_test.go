@@ -69,19 +69,6 @@ func TestExactAnswers(t *testing.T) {
 	if len(prints) != 1 || hits["exact"] <= hits["free"] {
 		t.Errorf("fingerprints %v, hits %v", prints, hits)
 	}
-	unable := startMock(t, "--quirk", "no-trace-replay")
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"--url", unable.url, "--api", "vllm-generate"}, "Start the engine with --enable-trace-replay"},
-		{[]string{"--url", m.url}, "use --api vllm-generate"},
-		{[]string{"--url", m.url, "--api", "chat"}, "--history live"},
-	} {
-		if said := strings.Join(strings.Fields(refused(t, append(c.args, "--trace", load, "--answers", "exact")...)), " "); !strings.Contains(said, c.want) {
-			t.Errorf("%v: %s", c.args, said)
-		}
-	}
 }
 
 // TestOneWrongIDInAMillion is found, in the place where it is.

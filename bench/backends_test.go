@@ -80,11 +80,15 @@ func TestBackends(t *testing.T) {
 			t.Run(strings.Join(append([]string{b.api}, way...), " "), func(t *testing.T) {
 				t.Parallel()
 				m := startMock(t, "--template-tokens", "7,3", "--bos-tokens", "1")
-				r := run(t, b.args(t, load, m.url, way)...)
+				args, oneByOne := b.args(t, load, m.url, way), b.cached && b.api != "raw" && k == i%2
+				if oneByOne { // so that the hits are exact
+					args = append(args, "--concurrency", "1")
+				}
+				r := run(t, args...)
 				r.sound(t)
 				log := m.stop(t)
-				if c := r.summary.PrefixCache; b.cached && b.api != "raw" && (c.ReportedTokens == nil || c.ExpectedTokens == nil || 2**c.ReportedTokens < *c.ExpectedTokens) {
-					t.Errorf("prefix cache %+v: want most of what was expected", c)
+				if c := r.summary.PrefixCache; oneByOne && (*c.ExpectedTokens == 0 || *c.ReportedTokens != *c.ExpectedTokens) {
+					t.Errorf("prefix cache %+v: want all that was expected", c)
 				}
 				for i := range r.lines {
 					b.proveAnswer(t, &r.lines[i], log, way != nil || b.whole)
@@ -134,7 +138,7 @@ func (b backend) proveAnswer(t *testing.T, l *line, log map[string][]served, who
 // that, so that here each API is asked in one of its ways.
 func TestBackendsFail(t *testing.T) {
 	t.Parallel()
-	load := steady(t, 100, 400, 6)
+	load := steady(t, 250, 1000, 6) // so many that each fault occurs but once in 100 million runs
 	type failure struct{ outcome, error string }
 	for i, b := range backends() {
 		for k, way := range b.ways() {
@@ -198,6 +202,41 @@ func TestReasoningAndTools(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestFirstOutput: the time to first output token is that of the first token after the reasoning, by what the mock logs of its last one;
+// without reasoning it is TTFT, and without an answer there is none.
+func TestFirstOutput(t *testing.T) {
+	t.Parallel()
+	const tokens = 9
+	load := steady(t, 30, 100, tokens)
+	for _, api := range []string{"chat", "responses", "messages"} {
+		for _, reasoning := range []int{0, 3, tokens - 1, tokens} {
+			t.Run(fmt.Sprint(api, " ", reasoning), func(t *testing.T) {
+				t.Parallel()
+				m := startMock(t, "--reasoning-tokens", fmt.Sprint(reasoning))
+				r := run(t, "--trace", load, "--url", m.url, "--api", api, "--require", "ttfo.max<1000s")
+				log := m.stop(t)
+				r.join(t, log)
+				for _, l := range r.lines {
+					lastSent := log[l.ID][0].Last - r.summary.Run.MonotonicStartNS
+					ok := map[int]bool{
+						0:          l.FirstOutput == l.FirstToken,
+						3:          l.FirstOutput >= l.FirstToken && l.FirstOutput <= l.LastToken,
+						tokens - 1: l.FirstOutput == l.LastToken && l.FirstOutput >= lastSent,
+						tokens:     l.FirstOutput == absent,
+					}[reasoning]
+					if !ok {
+						t.Errorf("first output at %d: first token at %d, last at %d, sent at %d", l.FirstOutput, l.FirstToken, l.LastToken, lastSent)
+					}
+				}
+				some := reasoning < tokens
+				if q := r.summary.TTFOMS; (q != nil) != some || some && q.Count != int64(len(r.lines)) || r.summary.Verdict.Objectives[0].Met != some {
+					t.Errorf("TTFO %+v, %+v", q, r.summary.Verdict.Objectives)
+				}
+			})
+		}
 	}
 }
 

@@ -105,17 +105,6 @@ func TestWarmCache(t *testing.T) {
 	}
 }
 
-// TestColdRefused: what was asked for and cannot be had is said before anything is sent.
-func TestColdRefused(t *testing.T) {
-	t.Parallel()
-	m := startMock(t, "--quirk", "no-flush", "--quirk", "ignore-salt")
-	for how, says := range map[string]string{"flush": "cannot flush its prefix cache", "salt": "ignore cache_salt"} {
-		if said := refused(t, with(chat, "--url", m.url, "--cold", how)...); !strings.Contains(said, says) {
-			t.Errorf("--cold %s does not say %q:\n%s", how, says, said)
-		}
-	}
-}
-
 // TestFingerprintIsOfTheWork: how the work is carried is outside the fingerprint, what is asked for and when inside.
 func TestFingerprintIsOfTheWork(t *testing.T) {
 	t.Parallel()
@@ -163,12 +152,14 @@ func TestWarmCacheByCounters(t *testing.T) {
 				args = append(args, "--url", url)
 			}
 			cold := run(t, args...)
+			cold.pagesInTime(t)
 			cold.verdict(t)
 			p := cold.summary.PrefixCache
 			if p.HitRatio == nil || *p.HitRatio != *p.ExpectedHitRatio || p.UnreportedRequests != 0 || p.Shortfall.NotReportedTokens != 0 {
 				t.Errorf("the cold run: %+v, %+v", p, p.Shortfall)
 			}
 			warm := run(t, args...)
+			warm.pagesInTime(t)
 			warm.verdict(t, "the cache was warm")
 			p = warm.summary.PrefixCache
 			from, all := "server counters", warm.summary.Servers.All
@@ -195,6 +186,7 @@ func TestShortfallByCounters(t *testing.T) {
 	for i, mock := range [][]string{nil, {"--quirk", "no-cached-tokens"}} {
 		m := startMock(t, append(mock, "--cache-tokens", "9600")...)
 		r := run(t, append(args, "--url", m.url)...)
+		r.pagesInTime(t)
 		r.verdict(t)
 		by[i] = *r.summary.PrefixCache.Shortfall
 	}

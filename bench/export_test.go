@@ -151,14 +151,14 @@ func TestExport(t *testing.T) {
 func TestExportInterrupted(t *testing.T) {
 	t.Parallel()
 	m := startMock(t, "--fault", "stall:2")
-	r := startReplay(t, "--trace", steady(t, 1500, 100, 10), "--url", m.url, "--no-probe", "--drain", "50ms", "--cold", "off", "--export", "vllm", "--export", "aiperf")
+	r := startReplay(t, "--trace", steady(t, lasting, 100, 10), "--url", m.url, "--no-probe", "--drain", "50ms", "--cold", "off", "--export", "vllm", "--export", "aiperf")
 	m.untilRunning(t, 8)
 	r.signal(t, os.Interrupt)
 	res := r.finish(t)
-	res.interrupted(t, 1500, "cancelled")
+	res.interrupted(t, lasting, "cancelled")
 	e := readExports(t, res.dir)
-	left := 1500 - res.outcomes()["not_sent"]
-	if e.aiperf["was_cancelled"] != true || len(e.lines) != left || e.vllm["partial"] != true || e.vllm["num_prompts"] != 1500.0 || e.vllm["failed"] != float64(left) {
+	left := lasting - res.outcomes()["not_sent"]
+	if e.aiperf["was_cancelled"] != true || len(e.lines) != left || e.vllm["partial"] != true || e.vllm["num_prompts"] != float64(lasting) || e.vllm["failed"] != float64(left) {
 		t.Errorf("was_cancelled %v, %d lines, partial %v, num_prompts %v, failed %v; %d were sent",
 			e.aiperf["was_cancelled"], len(e.lines), e.vllm["partial"], e.vllm["num_prompts"], e.vllm["failed"], left)
 	}

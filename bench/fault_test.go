@@ -13,7 +13,7 @@ import (
 // and the server's own words. What a client must tolerate is no failure.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	load := steady(t, 24, 400, 6)
+	load := steady(t, 32, 400, 6)
 	for i, c := range []struct {
 		fault, outcome string
 		error          string // words of it; of an answer that is ok, its tokens_from
@@ -55,14 +55,10 @@ func TestFaults(t *testing.T) {
 		t.Run(strings.Join(append([]string{c.fault}, c.args...), " "), func(t *testing.T) {
 			t.Parallel()
 			m := startMock(t)
-			// About half of the answers have the fault, or fewer if it is large. Nothing is probed, so that each line of the server's log
-			// is a request.
+			// About half of the answers have the fault: of 32 all or none, once in 2 billion runs. Nothing is probed, so that each line of the
+			// server's log is a request.
 			kind, _, _ := strings.Cut(c.fault, ":")
-			share := "@0.5"
-			if kind == "big-event" {
-				share = "@0.15"
-			}
-			r := run(t, with(c.args, "--trace", load, "--url", m.url, "--no-probe", "-H", "X-Mock-Fault: "+c.fault+share)...)
+			r := run(t, with(c.args, "--trace", load, "--url", m.url, "--no-probe", "-H", "X-Mock-Fault: "+c.fault+"@0.5")...)
 			r.prove(t)
 			log := m.stop(t)
 			if c.outcome != "ok" {
@@ -126,22 +122,24 @@ func TestClosedIdle(t *testing.T) {
 // TestKeepAlive: connections that the server closes while they wait are replaced before anybody needs them.
 func TestKeepAlive(t *testing.T) {
 	t.Parallel()
-	m := startMock(t, "--keep-alive", "30ms")
-	r := run(t, "--trace", steady(t, 40, 20, 2), "--url", m.url, "--no-probe")
-	r.prove(t)
-	r.join(t, m.stop(t))
-	r.only(t, "ok", "reset") // on a busy machine a request may cross the end of its connection
-	if c, by := r.summary.Connections, r.outcomes(); c.ClosedIdle == 0 || by["ok"] < by["reset"] {
-		t.Errorf("%v; want connections that the server closed: %+v", by, c)
-	}
+	load := steady(t, 40, 20, 2)
+	quickEnough(t, func() string {
+		m := startMock(t, "--keep-alive", "30ms")
+		r := run(t, "--trace", load, "--url", m.url, "--no-probe")
+		r.prove(t)
+		r.join(t, m.stop(t))
+		r.only(t, "ok", "reset") // a request may cross the end of its connection
+		if c, by := r.summary.Connections, r.outcomes(); c.ClosedIdle == 0 || by["ok"] < by["reset"] {
+			return fmt.Sprintf("no connection was idle for 30 ms, or most requests crossed its end: %v, %+v", by, c)
+		}
+		return ""
+	})
 }
 
 // TestNobodyListens without a probe: every request has its line.
 func TestNobodyListens(t *testing.T) {
 	t.Parallel()
-	m := startMock(t)
-	m.stop(t)
-	r := run(t, with(chat, "--url", m.url, "--no-probe")...)
+	r := run(t, with(chat, "--url", deadURL(t), "--model", "m", "--no-probe")...)
 	r.prove(t)
 	r.only(t, "connect_error")
 	r.verdict(t, "none of 60 requests succeeded")
@@ -155,9 +153,10 @@ func TestNobodyListens(t *testing.T) {
 // TestServerDies in mid-run, and comes back: what it took with it is lost, what comes after is not.
 func TestServerDies(t *testing.T) {
 	t.Parallel()
-	m := startMock(t, "--itl", "20ms")
+	m := startMock(t, "--itl", "20ms", "--fault", "stall:2@0.5") // so it has answers to take with it
 	address := strings.TrimPrefix(m.url, "http://")
-	r := startReplay(t, "--trace", steady(t, lasting, 200, 5), "--url", m.url)
+	r := startReplay(t, "--trace", steady(t, lasting, 100, 5), "--url", m.url, "--no-probe")
+	until(t, "answers are whole", func() bool { return r.recorded(t, "ok") > 0 })
 	m.untilRunning(t, 8)
 	m.signal(t, os.Kill)
 	<-m.gone

@@ -135,24 +135,3 @@ func TestGoodput(t *testing.T) {
 		t.Errorf("%d of %d ok requests are within 28 hours", generous.Goodput.Requests, ok)
 	}
 }
-
-// TestBadGoodput: refused in one line before anything is asked of a server, by the replay and by the report alike.
-func TestBadGoodput(t *testing.T) {
-	t.Parallel()
-	done := run(t, with(chat, "--url", startMock(t).url)...)
-	if strings.Contains(done.stderr, "goodput") || done.summary.Goodput != nil {
-		t.Errorf("goodput without an SLO:\n%s", done.stderr)
-	}
-	m := startMock(t)
-	said := refused(t, with(chat, "--url", m.url, "--goodput", "latency:5")...)
-	if !strings.HasPrefix(said, "fastreplay: --goodput: ") || !strings.Contains(said, `"latency" is no latency of a request; `) || strings.Count(said, "\n") != 1 {
-		t.Errorf("want one line about the name:\n%s", said)
-	}
-	p := start(t, nil, "report", done.dir, "--goodput", "latency:5")
-	if code := p.wait(t); code != 2 || p.stderr.String() != said || p.stdout.String() != "" {
-		t.Errorf("report: exit %d\n%s", code, p.stderr.String())
-	}
-	if log := m.stop(t); len(log) != 0 {
-		t.Errorf("the server was asked %d times", len(log))
-	}
-}

@@ -355,6 +355,9 @@ func TestLiveHistory(t *testing.T) {
 					t.Logf("no answer was in time for the next turn: this machine is busy, again at a tenth of the rate\n%+v", r.summary.History)
 					r, live = talk(t, with([]string{"--scale", "0.1"}, args...)...)
 				}
+				if h := r.summary.History; mode == "strict" && h != nil && (h.Live == 0 || h.Partly == 0) {
+					t.Skipf("this machine is too slow: hardly an answer was in time for the next turn: %+v", h)
+				}
 				if plain.summary.History != nil || r.summary.History == nil {
 					t.Fatalf("history %+v, without the flag %+v", r.summary.History, plain.summary.History)
 				}

@@ -128,43 +128,6 @@ func TestInspectRefused(t *testing.T) {
 	}
 }
 
-// TestInspectUnreadable: exit 2 and one line; the other files are shown nevertheless.
-func TestInspectUnreadable(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		args []string
-		says string
-	}{
-		{nil, "no trace; give one or more"},
-		{[]string{"nothing.jsonl"}, "nothing.jsonl"},
-		{[]string{"../codec/trace/testdata/empty.jsonl"}, "the trace is empty"},
-		{[]string{"../codec/trace/testdata/damaged.jsonl.zst"}, "damaged or cut short"},
-		{[]string{"samples/mooncake.jsonl", "--cache-tokens", "many"}, `--cache-tokens "many": want`},
-		{[]string{"samples/mooncake.jsonl", "--time-unit", "h"}, "--time-unit"},
-		{[]string{"samples/mooncake.jsonl", "--max-model-len", "-1"}, "a context of -1 tokens"},
-		{[]string{"samples/mooncake.jsonl", "--from", "10h"}, "no row lies"},
-		{[]string{"samples/mooncake.jsonl", "--html", "/nowhere/x.html"}, "cannot write /nowhere/x.html"},
-	} {
-		code, out, said := inspect(t, c.args...)
-		if code != 2 || out != "" || !strings.Contains(said, c.says) || !strings.HasPrefix(said, "fastreplay: ") {
-			t.Errorf("%v: exit %d\n%s%s", c.args, code, out, said)
-		}
-	}
-	code, out, said := inspect(t, "nothing.jsonl", "samples/mooncake.jsonl")
-	if code != 2 || !strings.Contains(out, "samples/mooncake.jsonl") || !strings.Contains(said, "nothing.jsonl") {
-		t.Errorf("one of two: exit %d\n%s%s", code, out, said)
-	}
-}
-
-// TestInspectSelection reads with the flags of a replay.
-func TestInspectSelection(t *testing.T) {
-	t.Parallel()
-	d := inspectJSON(t, 0, "samples/mooncake.jsonl", "--limit", "100", "--from", "1s")
-	if d.Traces[0].Rows != 100 {
-		t.Errorf("%d rows, want 100", d.Traces[0].Rows)
-	}
-}
-
 // TestInspectConversation prints every published number, and says how long it took.
 func TestInspectConversation(t *testing.T) {
 	t.Parallel()
@@ -209,10 +172,5 @@ func TestInspectInstances(t *testing.T) {
 	}
 	if code, out, said = inspect(t, "--instances", "2", "samples/azure.csv"); code != 0 || !strings.Contains(out, "  note: no block ids, so routers cannot be compared\n") {
 		t.Errorf("exit %d:\n%s%s", code, out, said)
-	}
-	for _, args := range [][]string{{"--instances", "-1"}, {"--instances", "1"}, {"--instances", "2000"}, {"--instances", "2", "--load-bound", "0.9"}} {
-		if code, _, said := inspect(t, append(args, "samples/bailian.jsonl")...); code != 2 || strings.Count(said, "\n") != 1 {
-			t.Errorf("%v: exit %d, %q", args, code, said)
-		}
 	}
 }

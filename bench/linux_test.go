@@ -249,7 +249,7 @@ func TestFewDescriptors(t *testing.T) {
 func TestSenderDies(t *testing.T) {
 	t.Parallel()
 	m := startMock(t, "--itl", "20ms")
-	r := startReplay(t, "--trace", steady(t, 1500, 100, 10), "--url", m.url, "--sender", "process")
+	r := startReplay(t, "--trace", steady(t, lasting, 100, 10), "--url", m.url, "--sender", "process")
 	m.untilRunning(t, 8)
 	pid := childOf(t, r.Process.Pid)
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
@@ -259,10 +259,10 @@ func TestSenderDies(t *testing.T) {
 	res.prove(t)
 	res.only(t, "ok", "not_sent")
 	by, want := res.outcomes(), fmt.Sprintf("the sending process (pid %d) died during the run (signal: killed", pid)
-	if res.code != 1 || len(res.lines) != 1500 || by["ok"] == 0 || by["not_sent"] == 0 {
-		t.Errorf("exit %d, %d lines, %v; want 1, 1,500 and some of each", res.code, len(res.lines), by)
+	if res.code != 1 || len(res.lines) != lasting || by["ok"] == 0 || by["not_sent"] == 0 {
+		t.Errorf("exit %d, %d lines, %v; want 1, 6,000 and some of each", res.code, len(res.lines), by)
 	}
-	if !strings.Contains(res.reasons()[0], want) || !strings.HasPrefix(res.reasons()[0], fmt.Sprintf("%d of 1,500 requests were sent: ", by["ok"])) {
+	if !strings.Contains(res.reasons()[0], want) || !strings.HasPrefix(res.reasons()[0], fmt.Sprintf("%d of 6,000 requests were sent: ", by["ok"])) {
 		t.Errorf("the verdict is %q, want %q", res.reasons(), want)
 	}
 	if strings.Count(strings.Join(strings.Fields(res.stderr), " "), want) < 2 || strings.Contains(res.stderr, "interrupted") {

@@ -2,91 +2,14 @@ package bench
 
 import (
 	"bytes"
+	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 )
-
-// chat is a stretch of a bundled sample: shared prefixes, bursts at one instant.
-var chat = []string{"--trace", "samples/mooncake-small.jsonl", "--limit", "60", "--scale", "4"}
-
-// with returns args followed by more.
-func with(args []string, more ...string) []string { return append(slices.Clone(args), more...) }
-
-// TestPaths replays the same stretch in every way that a server may be spoken to.
-func TestPaths(t *testing.T) {
-	t.Parallel()
-	ca := filepath.Join(t.TempDir(), "ca.pem")
-	https := []string{"--tls-self-signed"}
-	for _, c := range []struct {
-		name  string
-		mock  []string
-		args  []string
-		whole bool // no stream
-	}{
-		{name: "token ids"},
-		{name: "text", mock: []string{"--bos-tokens", "1"}, args: []string{"--prompt", "text"}},
-		{name: "chat", mock: []string{"--template-tokens", "14,5"}, args: []string{"--api", "chat"}},
-		{name: "chat, whole", mock: []string{"--template-tokens", "14,5"}, args: []string{"--api", "chat", "--no-stream"}, whole: true},
-		{name: "whole", args: []string{"--no-stream"}, whole: true},
-		{name: "gzip", mock: []string{"--quirk", "gzip"}, args: []string{"-H", "Accept-Encoding: gzip"}},
-		{name: "gzip, whole", mock: []string{"--quirk", "gzip"}, args: []string{"-H", "Accept-Encoding: gzip", "--no-stream"}, whole: true},
-		{name: "https", mock: append(https, "--tls-ca", ca), args: []string{"--ca-cert", ca}},
-		{name: "https, insecure", mock: https, args: []string{"--insecure"}},
-		{name: "https, whole", mock: https, args: []string{"--insecure", "--no-stream"}, whole: true},
-		{name: "IPv6", mock: []string{"--listen", "[::1]:0"}},
-		{name: "CRLF and comments", mock: []string{"--quirk", "crlf", "--quirk", "comments", "--quirk", "coalesce"}},
-		{name: "late head, finish chunk", mock: []string{"--quirk", "late-head", "--quirk", "finish-chunk", "--empty-chunks", "0.5"}},
-		{name: "compressed records", args: []string{"--compress"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			if strings.HasPrefix(c.name, "IPv6") && !hasIPv6() {
-				t.Skip("no IPv6 on this machine")
-			}
-			m := startMock(t, c.mock...)
-			r := run(t, with(chat, append(c.args, "--url", m.url)...)...)
-			r.sound(t, m)
-			if len(r.lines) != 60 {
-				t.Errorf("%d lines, want 60", len(r.lines))
-			}
-			for _, l := range r.lines {
-				if l.Completion != l.Output || l.TokensFrom != "usage" || l.Finish != "length" || l.Status != 200 || l.Resent != 0 {
-					t.Errorf("row %d: %+v", l.Row, l)
-				}
-				if streamed := l.FirstToken != absent && l.Chunks == l.Output; streamed == c.whole {
-					t.Errorf("row %d: first token at %d, %d chunks", l.Row, l.FirstToken, l.Chunks)
-				}
-			}
-		})
-	}
-}
-
-func hasIPv6() bool {
-	ln, err := net.Listen("tcp", "[::1]:0")
-	if err != nil {
-		return false
-	}
-	_ = ln.Close()
-	return true
-}
-
-// TestRefusedCertificate: a certificate that nobody vouches for is refused with the remedy.
-func TestRefusedCertificate(t *testing.T) {
-	t.Parallel()
-	m := startMock(t, "--tls-self-signed")
-	said := refused(t, with(chat, "--url", m.url)...)
-	if !strings.Contains(said, "certificate") {
-		t.Errorf("the message does not name the certificate:\n%s", said)
-	}
-	if log := m.stop(t); len(log) != 0 {
-		t.Errorf("the server was asked %d times", len(log))
-	}
-}
 
 // TestSeveralTargets: requests go round robin, and each target is counted by itself.
 func TestSeveralTargets(t *testing.T) {
@@ -172,11 +95,18 @@ func TestConcurrency(t *testing.T) {
 		{"more than there are", []string{"--concurrency", "500"}, 120},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := run(t, append(c.args, "--trace", load, "--url", m.url)...)
-			r.sound(t)
-			if peak := r.peak(); peak > c.most || c.most <= 5 && peak != c.most {
-				t.Errorf("%d requests in flight, want %d", peak, c.most)
-			}
+			quickEnough(t, func() string {
+				r := run(t, append(c.args, "--trace", load, "--url", m.url)...)
+				r.sound(t)
+				peak := r.peak()
+				if peak > c.most {
+					t.Errorf("%d requests in flight, want %d", peak, c.most)
+				}
+				if c.most <= 5 && peak < c.most {
+					return fmt.Sprintf("at most %d of %d requests were in flight", peak, c.most)
+				}
+				return ""
+			})
 		})
 	}
 	r := run(t, "--concurrency", "1", "--duration", "1s", "--trace", load, "--url", m.url) // 40 at most
@@ -190,11 +120,19 @@ func TestCap(t *testing.T) {
 	t.Parallel()
 	load := steady(t, 120, 1000, 5)
 	m := startMock(t, "--ttft", "20ms")
-	r := run(t, "--trace", load, "--url", m.url, "--fixed-schedule", "--concurrency", "5")
-	r.sound(t)
-	if peak := r.peak(); peak != 5 {
-		t.Errorf("%d requests in flight, want 5", peak)
-	}
+	var r *results
+	quickEnough(t, func() string {
+		r = run(t, "--trace", load, "--url", m.url, "--fixed-schedule", "--concurrency", "5")
+		r.sound(t)
+		peak := r.peak()
+		if peak > 5 {
+			t.Errorf("%d requests in flight, want 5", peak)
+		}
+		if peak < 5 {
+			return fmt.Sprintf("at most %d of 5 requests were in flight", peak)
+		}
+		return ""
+	})
 	held := int64(0)
 	for _, l := range r.lines {
 		if l.Planned != l.Row*1e6 {
@@ -230,11 +168,6 @@ func TestWarmUp(t *testing.T) {
 	}
 	if r.summary.PrefixCache.AboveIdealTokens > r.summary.PrefixCache.OvertakenTokens || r.summary.Workload.Fingerprint != plain.summary.Workload.Fingerprint {
 		t.Errorf("the warm-up shows in the measurement: %+v", r.summary.PrefixCache)
-	}
-	busy := serve(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no room", http.StatusServiceUnavailable) })
-	said := refused(t, with(chat, "--url", busy, "--no-probe", "--model", "m", "--warmup", "3")...)
-	if !strings.Contains(said, "warm-up request") || !strings.Contains(said, "503") {
-		t.Errorf("it says:\n%s", said)
 	}
 }
 

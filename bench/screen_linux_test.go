@@ -92,7 +92,7 @@ func (p *pseudoTerminal) ended() bool {
 func TestScreen(t *testing.T) {
 	t.Parallel()
 	m := startMock(t)
-	load := steady(t, 2000, 50, 5)
+	load := steady(t, lasting, 100, 5)
 	for name, stop := range map[string]func(*pseudoTerminal){
 		"q":       func(p *pseudoTerminal) { _, _ = p.master.Write([]byte("q")) },
 		"Ctrl-C":  func(p *pseudoTerminal) { _, _ = p.master.Write([]byte{3}) },
@@ -127,7 +127,7 @@ func TestScreen(t *testing.T) {
 			if !strings.Contains(p.shown.String(), "nothing more is sent") || strings.Contains(p.shown.String(), "interrupted again") {
 				t.Errorf("it said\n%s", p.shown.String())
 			}
-			if res := readResults(t, dir); !res.summary.Run.Partial || len(res.lines) != 2000 {
+			if res := readResults(t, dir); !res.summary.Run.Partial || len(res.lines) != lasting {
 				t.Errorf("%d records, partial %t", len(res.lines), res.summary.Run.Partial)
 			}
 		})

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -103,9 +104,19 @@ func TestSessionsEndWithDuration(t *testing.T) {
 	} {
 		t.Run(strings.Join(c, " "), func(t *testing.T) {
 			t.Parallel()
-			m := startMock(t, "--ttft", "600ms")
-			r := run(t, with(c, "samples/bailian.jsonl", "--url", m.url, "--duration", "1s")...)
-			logs := m.stop(t)
+			var r *results
+			var logs map[string][]served
+			quickEnough(t, func() string {
+				m := startMock(t, "--ttft", "600ms")
+				r = run(t, with(c, "samples/bailian.jsonl", "--url", m.url, "--duration", "1s")...)
+				logs = m.stop(t)
+				for _, l := range r.lines {
+					if slices.Contains(c, "--drain") && len(logs[l.ID]) == 0 {
+						return fmt.Sprintf("row %d, planned at %d ns, did not leave before the end", l.Row, l.Planned)
+					}
+				}
+				return ""
+			})
 			planned := int64(len(r.lines))
 			if got := r.summary.Requests; got.Planned != planned || got.Sent != planned || r.summary.Workload.Requests != planned || got.ByOutcome["not_sent"] != 0 {
 				t.Errorf("%+v of a workload of %d, %d lines", got, r.summary.Workload.Requests, planned)

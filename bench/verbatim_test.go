@@ -104,24 +104,12 @@ func TestExtraOfMadePrompts(t *testing.T) {
 			}
 		}
 	}
-	path := filepath.Join(t.TempDir(), "trace.jsonl")
-	writeFile(t, path, `{"timestamp":0,"input_length":3,"output_length":2,"extra":{"prompt":"x"}}`)
-	if said := refused(t, path); !strings.Contains(said, `row 0: extra: key "prompt" is given by the row itself`) {
-		t.Error(said)
-	}
 }
 
 // TestPayloadsAreNotSalted: nobody is told of a salt that is not there.
 func TestPayloadsAreNotSalted(t *testing.T) {
 	t.Parallel()
 	const text, payload = `{"text_input":"x"}` + "\n", `{"payload":{"prompt":"y"}}` + "\n"
-	path := filepath.Join(t.TempDir(), "trace.jsonl")
-	writeFile(t, path, payload)
-	for _, flag := range []string{"--no-probe", "--dry-run"} {
-		if said := refused(t, path, "--concurrency", "1", "--cold", "salt", flag); !strings.Contains(said, "--cold salt: bodies are sent as they are, without a cache_salt") {
-			t.Errorf("%s: %s", flag, said)
-		}
-	}
 	r, rows := sent(t, text+payload, "--concurrency", "1", "--cold", "salt", "--model", "m")
 	if !strings.Contains(rows[0], "cache_salt") || strings.Contains(rows[1], "cache_salt") {
 		t.Errorf("sent %v", rows)
@@ -151,11 +139,6 @@ func TestUntimedTraces(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "queries.jsonl")
 	writeFile(t, path, strings.Repeat(`{"text_input":"What is the capital of France?","output_length":4}`+"\n", 6))
-	for _, args := range [][]string{nil, {"--fixed-schedule"}, {"--scale", "2"}, {"--fixed-schedule", "--concurrency", "2"}} {
-		if said := refused(t, with(args, path)...); !strings.Contains(said, path+": no row says when it arrived; say when requests leave, with --rate R") {
-			t.Errorf("%v: %s", args, said)
-		}
-	}
 	for _, args := range [][]string{{"--concurrency", "2", "--warmup", "1"}, {"--rate", "50"}, {"--rate", "max"}, {"--ramp", "20:60:1s"}} {
 		m := startMock(t)
 		r := run(t, with(args, path, "--url", m.url)...)
@@ -204,53 +187,6 @@ func TestOwnLength(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 	m.stop(t)
-}
-
-// TestVerbatimIdeal: the ideal hits of verbatim prompts are what a cache holds that gets one request after the other, whatever
-// the file. A small cache's shortfall is eviction to the token. Instances get the prompts whose prefixes they hold.
-func TestVerbatimIdeal(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name, file string
-		mock, args []string
-		instances  int
-	}{
-		{"chat", "multi_turn.jsonl", nil, nil, 1},
-		{"turns", "sharegpt.json", nil, nil, 1},
-		{"whole bodies", "inputs.json", nil, nil, 1},
-		{"completions", "single_turn.jsonl", nil, []string{"--api", "completions", "--repeat", "2", "--limit", "7"}, 1},
-		{"by tokenizer", "single_turn.jsonl", []string{"--quirk", "no-tokenize"}, []string{"--api", "completions", "--repeat", "2", "--limit", "7", "--tokenizer", "o200k_base"}, 1},
-		{"placed", "multi_turn.jsonl", nil, []string{"--route", "prefix"}, 2},
-		{"evicted", "multi_turn.jsonl", []string{"--cache-tokens", "1600"}, nil, 1},
-		{"blocks of 32", "multi_turn.jsonl", []string{"--block-tokens", "32"}, nil, 1},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			args := append([]string{"samples/" + c.file, "--concurrency", "1", "--limit", "40"}, c.args...)
-			for range c.instances {
-				args = append(args, "--url", startMock(t, c.mock...).url)
-			}
-			r := run(t, args...)
-			r.only(t, "ok")
-			var expected, cached int64
-			for _, l := range r.lines {
-				expected, cached = expected+l.Expected, cached+l.Cached
-				if l.Expected == absent || c.name != "evicted" && l.Expected != l.Cached {
-					t.Errorf("row %d: %d expected, %d cached", l.Row, l.Expected, l.Cached)
-				}
-			}
-			s := r.summary.PrefixCache.Shortfall
-			if expected == 0 || s == nil || s.UnexplainedTokens != 0 || s.EvictedTokens != expected-cached {
-				t.Errorf("%d expected, %d cached, %+v", expected, cached, s)
-			}
-			if c.name == "evicted" && expected == cached {
-				t.Error("nothing was evicted")
-			}
-			if strings.Contains(r.stderr, "counted other numbers of tokens") {
-				t.Error(r.stderr)
-			}
-		})
-	}
 }
 
 // TestVerbatimUnknown: if the tokens are unknown, ideal hits are absent and the run prints why. If a tokenizer counts others than

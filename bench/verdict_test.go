@@ -37,9 +37,6 @@ func TestServerFailuresAreAResult(t *testing.T) {
 func TestRequire(t *testing.T) {
 	t.Parallel()
 	m := startMock(t)
-	if said := refused(t, with(chat, "--url", m.url, "--require", "e2e.max<1h")...); !strings.Contains(said, `"1h" is no limit for it; want a time`) {
-		t.Error(said)
-	}
 	r := run(t, with(chat, "--url", m.url, "--require", "ttft.p50<1us", "--require", "e2e.max<600s")...)
 	if o := r.summary.Verdict.Objectives; r.code != 3 || !r.summary.Verdict.Valid || len(o) != 2 || o[0].Met || !o[1].Met || *o[0].Value != r.summary.TTFTMS.P50 {
 		t.Errorf("exit %d, %+v\n%s", r.code, r.summary.Verdict.Objectives, r.stderr)

@@ -303,7 +303,7 @@ const keptAtLeast = time.Second
 // the connection had just ended, the pool reuses none any more: llama.cpp closes after each stream.
 func (c *conn) noteClosed(atNS int64) {
 	answeredNS := c.response.readNS
-	if answeredNS == 0 || atNS-answeredNS > int64(keptAtLeast) {
+	if answeredNS == 0 || atNS-answeredNS > int64(c.run.keptAtLeast) {
 		return
 	}
 	c.run.closedEarly.Add(1)
@@ -418,7 +418,7 @@ func (c *conn) brokenOff() bool {
 	if c.fresh || c.response.bytesIn > 0 || c.run.records[c.request.Load()].Outcome != record.Reset {
 		return false
 	}
-	return c.run.clock.Now()-c.startedNS.Load() <= int64(closingRace)
+	return c.run.clock.Now()-c.startedNS.Load() <= int64(c.run.closingRace)
 }
 
 // unread reports whether the server provably did not read the request. Either the kernel took no byte of it. Or the connection ended

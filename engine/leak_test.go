@@ -84,7 +84,7 @@ func nothingIsLeftBehind(t *testing.T, kind senderKind) {
 			_ = s.Close()
 			<-serving
 			// The listener is gone too. Servers, those of earlier tests too, close their ends in their own time.
-			deadline := time.Now().Add(time.Minute)
+			deadline := time.Now().Add(patience)
 			for err := goleak.Find(before); err != nil; err = goleak.Find(before) {
 				if time.Now().After(deadline) {
 					t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/workload"
@@ -23,10 +24,18 @@ func senderOfItsOwn(t *testing.T) senderKind {
 	return senderKind{[]string{os.Args[0], senderArgument}, 1}
 }
 
+// restInAnHour plans the first 200 requests as the trace has them and the others an hour later.
+func restInAnHour(arrivals []int64) (sched.Plan, error) {
+	for i := range arrivals[200:] {
+		arrivals[200+i] += int64(time.Hour)
+	}
+	return openPlan(arrivals)
+}
+
 // TestSenderThatDies: requests that were sent end by their responses, the others are not sent, and the run ends.
 func TestSenderThatDies(t *testing.T) {
 	kind := senderOfItsOwn(t)
-	w, s := equalWork(t, 4000, openPlan)
+	w, s := equalWork(t, 4000, restInAnHour)
 	k := new(sink)
 	r := newRun(t, kind, w, k)
 	said := ""
@@ -42,7 +51,7 @@ func TestSenderThatDies(t *testing.T) {
 			t.Fatalf("row %d: %q", rec.Row, rec.Error)
 		}
 	}
-	if len(k.records) != 4000 || count[record.OK] < 100 || count[record.NotSent] == 0 || !found.Partial {
+	if len(k.records) != 4000 || count[record.OK] < 100 || count[record.NotSent] < 3800 || !found.Partial {
 		t.Errorf("outcomes %v of %d records", count, len(k.records))
 	}
 }
@@ -53,7 +62,7 @@ func TestSenderThatIsFrozen(t *testing.T) {
 		t.Skip("left out by -short: killGrace is a second")
 	}
 	kind := senderOfItsOwn(t)
-	w, s := equalWork(t, 4000, openPlan)
+	w, s := equalWork(t, 4000, restInAnHour)
 	k := new(sink)
 	r := newRun(t, kind, w, k)
 	go s.after(100, func() {
@@ -72,7 +81,7 @@ func TestSenderThatIsNone(t *testing.T) {
 		w, s := equalWork(t, 20, openPlan)
 		k := new(sink)
 		r := New(Config{
-			Backend: newRun(t, oneThread, w, k).cfg.Backend, Stream: true, Timeout: 20e9, IdleTimeout: 20e9, ConnectTimeout: 5e9, Descriptors: 256,
+			Backend: newRun(t, oneThread, w, k).cfg.Backend, Stream: true, Timeout: patience, IdleTimeout: patience, ConnectTimeout: patience, Descriptors: 256,
 			Realtime: sched.RealtimeAuto, Spin: sched.AutoSpin, Senders: 1, SenderCommand: command,
 		}, w, "a", workload.IdealHits{}, k)
 		if r.process != nil || r.SenderErr() == nil {
@@ -105,7 +114,7 @@ func TestAssignedConnectionThatDiesIsReplaced(t *testing.T) {
 			t.Errorf("row %d: %v %q", rec.Row, rec.Outcome, rec.Error)
 		}
 	}
-	if len(k.records) != 1500 || s.served.Load() != ok || ok < 1000 {
+	if len(k.records) != 1500 || s.served.Load() != ok {
 		t.Errorf("%d records, %d ok, %d answered", len(k.records), ok, s.served.Load())
 	}
 	t.Logf("%d connections closed by the server, %d late", found.ClosedIdle, found.NotReady)

@@ -219,12 +219,9 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w capacity
 // bottleneck; what else makes its numbers useless is an error.
 func (s *searching) judge(out *capacity.Outcome, summary *metrics.Summary, where string, decided bool) (targets []string, err error) {
 	for _, r := range summary.Verdict.Reasons {
-		if r.Grade != metrics.Invalid {
-			continue
-		}
-		switch r.Code {
-		case "interrupted", "no_summary", "nothing_ok": // by the search, the two first
-		case "drift", "receive_lag", "starved", "client_failures", "early", "sender_died":
+		switch {
+		case r.Grade != metrics.Invalid || r.Code.OfEnding(): // the search may have ended it
+		case r.Code.OfClient():
 			out.Client = cmp.Or(out.Client, r.What)
 		default:
 			return nil, &exitError{exitInvalid, fmt.Sprintf("%s is INVALID: %s (%s)", where, r, filepath.Join(s.dir, out.Directory))}

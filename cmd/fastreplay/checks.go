@@ -255,7 +255,7 @@ func (o *options) completeLimits() error {
 		}
 		o.Limits.MaxErrorRate = &o.maxErrorRate
 	}
-	o.Limits.MaxDriftMS, o.Limits.MaxReceiveLagMS = float64(o.maxDrift)/1e6, float64(o.maxLag)/1e6
+	o.Limits.MaxDriftNS, o.Limits.MaxReceiveLagNS = metrics.AsMS(o.maxDrift), metrics.AsMS(o.maxLag)
 	o.Limits.ForcedOutput, o.Limits.Require = !o.NoForceOutput, o.require
 	return o.requirements.check()
 }

@@ -37,7 +37,7 @@ func TestEnding(t *testing.T) {
 	verdict := func(demo bool, codes ...string) *metrics.Summary {
 		s := &metrics.Summary{Run: metrics.Run{Demo: demo}, Verdict: metrics.Verdict{Measurement: metrics.Valid, Valid: true}}
 		for _, code := range codes {
-			s.Verdict.Reasons = append(s.Verdict.Reasons, metrics.Reason{Code: code, Grade: metrics.Invalid})
+			s.Verdict.Reasons = append(s.Verdict.Reasons, metrics.Reason{Code: metrics.Code(code), Grade: metrics.Invalid})
 			s.Verdict.Measurement, s.Verdict.Valid = metrics.Invalid, false
 		}
 		return s

@@ -126,7 +126,7 @@ func TestChange(t *testing.T) {
 		at := func(name string) float64 { return *[]*float64{find(t, r, name).A, find(t, r, name).B}[i] }
 		s, good := run.summary, 0.0
 		for k := range run.rows {
-			good += b2f(run.rows[k].ms[0] <= 200)
+			good += b2f(run.rows[k].ms[metrics.TTFT] <= 200)
 		}
 		got := []float64{at("ttft.p95"), at("ttft.mean"), at("tpot.p50"), at("e2e.p99"), at("prefix_hits"), at("goodput"), at("requests_per_s"), at("output_tokens_per_s"), at("itl.mean")}
 		want := []float64{s.TTFTMS.P95, s.TTFTMS.Mean, s.TPOTMS.P50, s.E2EMS.P99, *s.PrefixCache.HitRatio, good / 1200, s.Throughput.RequestsPerS, s.Throughput.OutputTokensPerS, s.TPOTMS.Mean}
@@ -442,7 +442,7 @@ func TestFifths(t *testing.T) {
 			differences[i] = 1
 		}
 		g := grouping{"place", "", true, func(pair int) float64 { return float64(pair) }, func(v float64) string { return fmt.Sprint(v) }}
-		all, _ := m.groups(g, ttft, differences, float64(n))
+		all, _ := m.groups(g, metrics.TTFT, differences, float64(n))
 		if len(all) != fifths {
 			t.Fatalf("%d requests: %d groups: %+v", n, len(all), all)
 		}

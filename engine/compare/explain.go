@@ -27,8 +27,9 @@ const (
 // one whose groups differ most surely.
 func (m *matched) explain(found []Metric) (all []Culprits) {
 	groupings := m.groupings()
-	for l, of := range metrics.Latencies() {
-		kinds := found[l*kindsOf : (l+1)*kindsOf]
+	for l, of := range metrics.BoundedLatencies() {
+		var kinds []Metric
+		kinds, found = found[:kindsOf], found[kindsOf:]
 		kinds = append(kinds[kindsOf-1:kindsOf:kindsOf], kinds...) // pair by pair, if that changed, else the first that did
 		i := slices.IndexFunc(kinds, func(m Metric) bool { return m.Main && m.changed() })
 		differences, sum := m.differences(l)

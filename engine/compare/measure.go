@@ -3,17 +3,15 @@ package compare
 import (
 	"cmp"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-const (
-	latencies = 5 // metrics.Latencies
-	ttft, e2e = 0, 3
-	kindsOf   = 5 // numbers of a latency: percentiles, the mean, and the change that is typical of pairs
-)
+// kindsOf is how many numbers of a latency are compared: percentiles, the mean, and the change that is typical of pairs.
+const kindsOf = 5
 
 // spec is what a metric is, whatever its values: a number of a latency, or a ratio of sums over requests.
 type spec struct {
@@ -28,17 +26,20 @@ type spec struct {
 
 // specs are all metrics, in the order of a result. Names are those of metrics.Quantities, if it has them.
 func specs() (all []spec) {
-	for i, l := range metrics.Latencies() {
-		for k, kind := range [kindsOf]string{"p50", "p95", "p99", "mean", "pair by pair"} {
-			s := spec{name: l.Name + "." + strings.Replace(kind, "pair by pair", "paired", 1), label: l.Label + " " + kind, unit: "ms"}
-			s.quantile = [kindsOf]float64{0.5, 0.95, 0.99}[k]
-			s.main = k != 3 && (l.Name == "ttft" || l.Name == "tpot" || i == e2e && (k == 1 || k == 4))
-			all = append(all, s)
+	for _, l := range metrics.BoundedLatencies() {
+		for k, kind := range [kindsOf]string{"p50", "p95", "p99", "mean", "paired"} {
+			all = append(all, spec{
+				name:     l.Key + "." + kind,
+				label:    l.Label + " " + strings.Replace(kind, "paired", "pair by pair", 1),
+				unit:     "ms",
+				quantile: [kindsOf]float64{0.5, 0.95, 0.99}[k],
+				main:     slices.Contains(l.Compared, kind),
+			})
 		}
 	}
 	return append(all, // runs keep no single gaps, so ITL has a mean alone
 		spec{name: "itl.mean", label: "ITL mean", unit: "ms", count: func(r *row) (over, under float64) {
-			return r.ms[e2e] - r.ms[ttft], r.chunks - 1 // from the first token to the last
+			return r.ms[metrics.E2E] - r.ms[metrics.TTFT], r.chunks - 1 // from the first token to the last
 		}},
 		spec{name: "prefix_hits", label: "share of prompt tokens from the prefix cache", unit: "share", main: true, higher: true,
 			count: func(r *row) (over, under float64) { return r.cached, r.prompt }},
@@ -80,7 +81,7 @@ func describe(n int, of func(i int) float64) *stats.Percentiles {
 // logarithms without the largest and smallest fifth.
 func (m *matched) numbers() (sides [2][]float64) {
 	a, b := m.good[0], m.good[1]
-	for l := range latencies {
+	for l := range metrics.BoundedLatencies() {
 		for side, good := range m.good {
 			d := describe(len(good), func(i int) float64 { return good[i].ms[l] })
 			sides[side] = append(sides[side], d.P50, d.P95, d.P99, d.Mean)
@@ -91,7 +92,7 @@ func (m *matched) numbers() (sides [2][]float64) {
 		}
 		sides[0], sides[1] = append(sides[0], 1), append(sides[1], typical)
 	}
-	for _, s := range specs()[latencies*kindsOf:] {
+	for _, s := range specs()[len(sides[0]):] {
 		for side, rows := range m.good {
 			switch {
 			case s.unit == "rate":

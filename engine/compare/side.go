@@ -32,14 +32,14 @@ type run struct {
 
 // row is what a comparison needs of one request. A number that its record lacks is NaN.
 type row struct {
-	conversation                   int64              // the job or session that it is part of; record.None if it is alone
-	index                          int64              // in the plan, which is the same in all runs of a workload
-	atS, doneS                     float64            // from the start: when it was planned, or sent if nothing planned it; its end
-	ms                             [latencies]float64 // by latency
-	prompt, cached, output, chunks float64            // tokens; chunks of a single choice
-	met                            float64            // 1 if it ended ok within the SLOs, 0 if not, NaN without any
-	group                          int8               // which part of the conversations has it
-	ok, told                       bool               // it ended ok; the server sent counts of tokens
+	conversation                   int64                         // the job or session that it is part of; record.None if it is alone
+	index                          int64                         // in the plan, which is the same in all runs of a workload
+	atS, doneS                     float64                       // from the start: when it was planned, or sent if nothing planned it; its end
+	ms                             [metrics.NumLatencies]float64 // by latency, of those that --goodput can bound
+	prompt, cached, output, chunks float64                       // tokens; chunks of a single choice
+	met                            float64                       // 1 if it ended ok within the SLOs, 0 if not, NaN without any
+	group                          int8                          // which part of the conversations has it
+	ok, told                       bool                          // it ended ok; the server sent counts of tokens
 	target, instance               string
 }
 
@@ -120,8 +120,8 @@ func newRow(rec *record.Record, slos []metrics.SLO) *row {
 	if math.IsNaN(w.prompt) {
 		w.prompt = number(rec.InputTokens)
 	}
-	for i, l := range [latencies]metrics.Latency(metrics.Latencies()) {
-		w.ms[i] = number(l.NS(rec)) / 1e6
+	for i, l := range metrics.BoundedLatencies() {
+		w.ms[i] = number(l.Of(rec)) / 1e6
 	}
 	if rec.Choices <= 1 && rec.Chunks > 0 {
 		w.chunks = float64(rec.Chunks)

@@ -141,6 +141,7 @@ func okMetrics() []metric {
 	return []metric{
 		inMS("request_latency", latencyNS),
 		inMS("time_to_first_token", firstTextNS),
+		inMS("time_to_first_output_token", firstOutputNS),
 		inMS("decode_duration", decodeNS),
 		inMS("inter_token_latency", perTokenNS),
 		{"output_token_throughput_per_user", "tokens/sec/user", func(r *record.Record) float64 { return 1e9 / perTokenNS(r) }},
@@ -186,6 +187,14 @@ func latencyNS(r *record.Record) float64 { return spanNS(r.SentNS, r.LastTokenNS
 
 // firstTextNS is AIPerf's time to first token, which passes over chunks without text.
 func firstTextNS(r *record.Record) float64 { return spanNS(r.SentNS, r.FirstTextNS) }
+
+// firstOutputNS is AIPerf's time to first output token: of a chunk with text that is no reasoning.
+func firstOutputNS(r *record.Record) float64 {
+	if r.FirstOutputNS == record.None || r.FirstTextNS == record.None {
+		return math.NaN()
+	}
+	return spanNS(r.SentNS, max(r.FirstTextNS, r.FirstOutputNS)) // without reasoning the first output may have no text
+}
 
 func decodeNS(r *record.Record) float64 { return latencyNS(r) - firstTextNS(r) }
 

@@ -149,7 +149,7 @@ func (a *Agents) turns(t *trace.Trace, p *pictures) {
 	graph, follow := t.Graph(t.Len()), int64(0)
 	for i, before := range t.TurnsBefore(t.Len()) {
 		has := func(relation trace.Relation) bool {
-			return slices.ContainsFunc(graph.Of(i), func(w trace.Wait) bool { return w.Relation == relation })
+			return slices.ContainsFunc(graph.Of(i), func(w trace.Dependency) bool { return w.Relation == relation })
 		}
 		if has(trace.Spawn) {
 			a.Spawns++

@@ -2,7 +2,7 @@
 // it are made a screen for a terminal, a line for a log and the page for Prometheus.
 //
 // It opens no sockets, writes to no terminal and judges no run: package metrics does that, from all records. A Meter may be used by
-// any goroutine. It keeps no records: each target takes 2 kB, and each of the first 64 has a window of 180 kB. Add allocates nothing,
+// any goroutine. It keeps no records: each target takes 3 kB, and each of the first 64 has a window of 180 kB. Add allocates nothing,
 // but for the first failure of a kind.
 package live
 
@@ -15,6 +15,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
 
@@ -39,15 +40,6 @@ type Counts struct {
 	Stopping                        bool // nothing more is released
 }
 
-// The latencies of a request.
-const (
-	ttft = iota
-	tpot
-	e2e
-	lateness
-	latencies
-)
-
 // A moment is what a run has counted at that time; the difference of two is what happened between them.
 type moment [columns]int64
 
@@ -60,8 +52,8 @@ const (
 	ended // ok
 	tokens
 	sumNS
-	number  = sumNS + latencies
-	columns = number + latencies
+	number  = sumNS + metrics.NumLatencies
+	columns = number + metrics.NumLatencies
 )
 
 // The limits of what is kept.
@@ -74,13 +66,13 @@ const (
 type Meter struct {
 	mu      sync.Mutex
 	plan    Plan
-	now     moment                             // without what the run itself counts
-	past    []moment                           // about one a second; the first is the start, for a minute
-	windows [latencies]*window                 // of the last minute
-	whole   [latencies]*hdrhistogram.Histogram // of the run
-	targets []target                           // and one for requests that never had any
-	waitsNS int64                              // since when nothing but requests in flight is waited for; -1 = more is to be sent
-	stopped bool                               // the run was stopped then
+	now     moment                                        // without what the run itself counts
+	past    []moment                                      // about one a second; the first is the start, for a minute
+	windows [metrics.NumLatencies]*window                 // of the last minute; nil of latencies that are not shown live
+	whole   [metrics.NumLatencies]*hdrhistogram.Histogram // of the run; likewise
+	targets []target                                      // and one for requests that never had any
+	waitsNS int64                                         // since when nothing but requests in flight is waited for; -1 = more is to be sent
+	stopped bool                                          // the run was stopped then
 }
 
 // target is what is counted of one.
@@ -108,8 +100,10 @@ func NewMeter(plan Plan) *Meter {
 		past:    make([]moment, 1, 2*moments),
 		targets: make([]target, len(plan.Targets)+1),
 	}
-	for i := range latencies {
-		m.windows[i], m.whole[i] = newWindow(), hdrhistogram.New(leastNS, mostNS, digits)
+	for i, l := range metrics.Latencies() {
+		if l.LiveName != "" {
+			m.windows[i], m.whole[i] = newWindow(), hdrhistogram.New(leastNS, mostNS, digits)
+		}
 	}
 	for i := range m.targets {
 		t := &m.targets[i]
@@ -137,16 +131,21 @@ func (m *Meter) Add(nowNS int64, r *record.Record, to int) {
 		to = len(m.plan.Targets)
 	}
 	t := &m.targets[to]
-	for i, ns := range [latencies]int64{r.TTFTNS(), r.TPOTNS(), r.E2ENS(), r.DriftNS()} {
-		if ns == record.None || i != lateness && r.Outcome != record.OK {
+	all := metrics.Latencies()
+	for i, w := range m.windows {
+		if w == nil || !all[i].OfSent && r.Outcome != record.OK {
+			continue
+		}
+		ns := all[i].Of(r)
+		if ns == record.None {
 			continue
 		}
 		m.now[sumNS+i] += ns
 		m.now[number+i]++
-		m.windows[i].add(nowNS, ns)
+		w.add(nowNS, ns)
 		count(m.whole[i], ns)
 		t.Histograms[i].add(ns)
-		if i == ttft && t.ttft != nil {
+		if i == metrics.TTFT && t.ttft != nil {
 			t.ttft.add(nowNS, ns)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
 const buckets = 25
@@ -115,13 +116,11 @@ func (s *Snapshot) Metrics() []byte {
 }
 
 func (s *Snapshot) histograms(p *page) {
-	for i, h := range [latencies][2]string{
-		{"time_to_first_token_seconds", "From sending to the first token, of requests that ended ok."},
-		{"time_per_output_token_seconds", "Time for each token after the first, of requests that ended ok."},
-		{"e2e_request_latency_seconds", "From sending to the last token, of requests that ended ok."},
-		{"request_lateness_seconds", "How long after its planned time each request was sent."},
-	} {
-		name, bounds := p.head(h[0], "histogram", h[1]), bucketsNS()
+	for i, l := range metrics.Latencies() {
+		if l.LiveName == "" {
+			continue
+		}
+		name, bounds := p.head(l.LiveName, "histogram", l.LiveHelp), bucketsNS()
 		for _, t := range s.Targets {
 			sum, values := int64(0), &t.Histograms[i]
 			for j, n := range values.Cells {

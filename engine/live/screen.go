@@ -14,6 +14,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
 // Wide is how many columns the tables of the screen need.
@@ -70,7 +71,7 @@ func Screen(s *Snapshot, width, height int) string {
 		lines = append(
 			lines,
 			fit(width, counts...),
-			fit(width, s.Latencies[ttft].part("TTFT"), s.late(), s.Latencies[tpot].part("TPOT")),
+			fit(width, s.Latencies[metrics.TTFT].part("TTFT"), s.late(), s.Latencies[metrics.TPOT].part("TPOT")),
 		)
 	} else {
 		lines = append(lines, fit(width, append(counts, s.late())...))
@@ -215,21 +216,19 @@ func (s *Snapshot) minute(sparks int) []string {
 		return format.Left(label, 13) + format.Right(now, 10) + format.Right(p50, 10) + format.Right(p99, 10)
 	}
 	lines := []string{part{columns("last 60 s", "now", "p50", "p99"), dim}.paint()}
-	for _, r := range []struct {
-		name string
-		*Series
-		print func(float64) string
-	}{
-		{"TTFT", &s.Latencies[ttft], duration}, {"TPOT", &s.Latencies[tpot], duration}, {"E2E", &s.Latencies[e2e], duration},
-		{"late", &s.Latencies[lateness], duration}, {"output tok/s", &s.TokensPerS, whole}, {"in flight", &s.Flying, whole},
-	} {
-		past := spark(r.Past, sparks)
+	row := func(name string, of *Series, print func(float64) string) {
+		past := spark(of.Past, sparks)
 		past.text = strings.TrimRight("  "+past.text, " ")
-		lines = append(
-			lines,
-			columns(r.name, known(r.Now, r.print), known(r.P50, r.print), known(r.P99, r.print))+past.paint(),
-		)
+		lines = append(lines, columns(name, known(of.Now, print), known(of.P50, print), known(of.P99, print))+past.paint())
 	}
+	for i, l := range metrics.Latencies() {
+		if l.LiveName != "" && i != metrics.Drift {
+			row(l.Label, &s.Latencies[i], duration)
+		}
+	}
+	row("late", &s.Latencies[metrics.Drift], duration)
+	row("output tok/s", &s.TokensPerS, whole)
+	row("in flight", &s.Flying, whole)
 	return lines
 }
 
@@ -323,7 +322,7 @@ func Line(s *Snapshot) string {
 		line += " errors=" + strings.Join(kinds, ",")
 	}
 	ascii := strings.NewReplacer(" ", "", "µ", "u", ",", "")
-	for _, p := range []part{with("ttft_p99=%s", s.Latencies[ttft].P99, duration), with("late_p99=%s", s.LateP99NS, duration), with("tok_s=%s", s.TokensPerS.Now, whole)} {
+	for _, p := range []part{with("ttft_p99=%s", s.Latencies[metrics.TTFT].P99, duration), with("late_p99=%s", s.LateP99NS, duration), with("tok_s=%s", s.TokensPerS.Now, whole)} {
 		if p.text != "" {
 			line += " " + ascii.Replace(p.text)
 		}

@@ -156,9 +156,9 @@ func (s *Shards) addGaps(c *metrics.Collector) error {
 func (s *Shards) summary(c *metrics.Collector, records *record.Lines, endNS int64) (*metrics.Summary, error) {
 	plan, file := s.first.plan, &s.first.file
 	sum := metrics.Summary{Run: plan.Run, Workload: file.Workload, Limits: plan.Limits, Requests: metrics.Requests{Planned: records.Count}, Records: records, Notes: plan.Notes}
-	sum.Run.StartedAt, sum.Run.Host.CPUs, sum.Run.Concurrency, sum.Run.Partial, sum.Run.DurationS = file.StartAt, 0, 0, len(s.lost) > 0, float64(endNS)/1e9
+	sum.Run.StartedAt, sum.Run.Host.CPUs, sum.Run.Concurrency = file.StartAt, 0, 0
 	delete(sum.Run.Options, "shard")
-	known, first := s.known, true
+	facts, known, first := &metrics.Summary{}, s.known, true
 	for i, k := range s.all {
 		if k.plan != nil {
 			sum.Run.Concurrency += k.plan.Run.Concurrency
@@ -166,19 +166,21 @@ func (s *Shards) summary(c *metrics.Collector, records *record.Lines, endNS int6
 				sum.Run.Host.CPUs += k.plan.Run.Host.CPUs
 			}
 		}
-		if t := k.summary; t != nil {
+		if k.summary != nil {
 			known += k.file.Requests
-			addFacts(&sum, t, first)
-			first = false
-			sum.Requests.Unwritten += t.Requests.Unwritten
-			sum.PrefixCache.OvertakenTokens += t.PrefixCache.OvertakenTokens
-			sum.Run.Partial, sum.Run.Cut, sum.Run.DurationS = sum.Run.Partial || t.Run.Partial, sum.Run.Cut || t.Run.Cut, max(sum.Run.DurationS, t.Run.DurationS)
-			if t.Run.SenderDied != "" {
-				sum.Run.SenderDied = fmt.Sprintf("shard %d: %s", i, t.Run.SenderDied)
+			own := *k.summary
+			if own.Run.SenderDied != "" {
+				own.Run.SenderDied = fmt.Sprintf("shard %d: %s", i, own.Run.SenderDied)
 			}
+			facts.MergeFacts(&own, first)
+			first = false
 		}
 		sum.Shards = append(sum.Shards, k.row())
 	}
+	facts.Run.Partial = facts.Run.Partial || len(s.lost) > 0
+	facts.Run.DurationS = max(facts.Run.DurationS, float64(endNS)/1e9)
+	facts.Lateness.Reading = metrics.OnceEach(facts.Lateness.Reading)
+	sum.SetFacts(facts)
 	if leader := s.all[0].summary; leader != nil {
 		sum.Servers, sum.Amplify, sum.Routing = leader.Servers, leader.Amplify, s.all[0].file.Routing
 		if sum.Servers != nil {
@@ -192,7 +194,7 @@ func (s *Shards) summary(c *metrics.Collector, records *record.Lines, endNS int6
 	sum.Notes = append(append(sum.Notes, s.clockNotes()...),
 		"merged from shards: nobody looked for why hits are below the ideal, and percentiles that records do not have, such as the receive lag, are those of the worst shard")
 	out := c.Summary(sum, metrics.Probed{})
-	s.countUnrecorded(out)
+	out.SetFacts(facts)
 	rest := int64(0) // planned, and in nobody's files
 	if len(s.lost) > 0 {
 		rest = max(0, s.Records()-known)
@@ -201,7 +203,7 @@ func (s *Shards) summary(c *metrics.Collector, records *record.Lines, endNS int6
 	out.Requests.ByOutcome[record.NotSent.String()] += rest
 	out.Verdict = metrics.Judge(out, s.reasons(s.unsent+rest)...)
 	if len(s.lost) > 0 { // which says it
-		out.Verdict.Drop("interrupted")
+		out.Verdict.Drop(metrics.Interrupted)
 	}
 	return out, nil
 }

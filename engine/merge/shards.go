@@ -320,7 +320,7 @@ func ahead(f *shard.File, atNS int64) int64 {
 // onCommonClock moves the instants of a record to the clock of shard 0. The planned instant is the plan's, which no clock moves, unless
 // other requests released this one.
 func onCommonClock(r *record.Record, f *shard.File, released bool) {
-	at := []*int64{&r.SentNS, &r.WrittenNS, &r.DepartedNS, &r.AckedNS, &r.HeadersNS, &r.FirstTokenNS, &r.FirstTextNS, &r.LastTokenNS, &r.DoneNS}
+	at := []*int64{&r.SentNS, &r.WrittenNS, &r.DepartedNS, &r.AckedNS, &r.HeadersNS, &r.FirstTokenNS, &r.FirstTextNS, &r.FirstOutputNS, &r.LastTokenNS, &r.DoneNS}
 	if released {
 		at = append(at, &r.PlannedNS)
 	}
@@ -350,11 +350,11 @@ func (s *Shards) reasons(unsent int64) (all []metrics.Reason) {
 		unlike = wrong
 	}
 	if len(lost) > 0 {
-		all = append(all, metrics.Reason{Code: "shards", Grade: metrics.Invalid, What: strings.Join(lost, "; "),
+		all = append(all, metrics.Reason{Code: metrics.LostShards, Grade: metrics.Invalid, What: strings.Join(lost, "; "),
 			Why: format.Many(unsent, "request") + " of theirs were not sent, or nobody knows what became of them", Do: "see the shard's own output, and run again"})
 	}
 	if len(unlike) > 0 {
-		all = append(all, metrics.Reason{Code: "records", Grade: metrics.Invalid, What: strings.Join(unlike, "; "),
+		all = append(all, metrics.Reason{Code: metrics.Records, Grade: metrics.Invalid, What: strings.Join(unlike, "; "),
 			Why: "files were cut, edited or mixed with others after the run", Do: "bring back the files that the shards wrote, and merge again"})
 	}
 	return all

@@ -22,11 +22,11 @@ type breakdown struct {
 }
 
 type partCounts struct {
-	requests, ok    int64
-	stopped         int64 // cancelled or not sent
-	ttft, tpot, e2e Distribution
-	cache           cacheCounts
-	squares         float64 // sum of the squares of its ok requests' prompt tokens
+	requests, ok int64
+	stopped      int64        // cancelled or not sent
+	latencies    latencyStats // those of partFields
+	cache        cacheCounts
+	squares      float64 // sum of the squares of its ok requests' prompt tokens
 }
 
 // add counts one finished request; one of nobody's is left out.
@@ -54,9 +54,9 @@ func (b *breakdown) add(name string, r *record.Record) {
 		return
 	}
 	p.ok++
-	addKnown(&p.ttft, r.TTFTNS())
-	addKnown(&p.tpot, r.TPOTNS())
-	addKnown(&p.e2e, r.E2ENS())
+	for _, f := range partFields {
+		addKnown(&p.latencies[f.latency], latencies[f.latency].Of(r))
+	}
 	p.cache.add(r)
 	n := float64(known(PromptTokens(r)))
 	p.squares += n * n
@@ -76,10 +76,12 @@ func (b *breakdown) summary(least int, over bool) *Breakdown {
 		if over {
 			failed -= p.stopped
 		}
-		out.Parts = append(out.Parts, Part{
-			Name: name, Requests: p.requests, OK: p.ok, Failed: failed, PromptTokens: p.cache.prompt,
-			TTFTMS: p.ttft.Percentiles(1e6), TPOTMS: p.tpot.Percentiles(1e6), E2EMS: p.e2e.Percentiles(1e6), ReportedHitRatio: p.cache.hitRatio(),
-		})
+		part := Part{
+			Name: name, Requests: p.requests, OK: p.ok, Failed: failed,
+			PromptTokens: p.cache.Prompt, ReportedHitRatio: p.cache.hitRatio(),
+		}
+		p.latencies.fill(&part.PartLatencies, partFields)
+		out.Parts = append(out.Parts, part)
 	}
 	slices.SortFunc(out.Parts, func(x, y Part) int { return natural(x.Name, y.Name) })
 	for i := range out.Parts {

@@ -255,9 +255,9 @@ func (c *Collector) WriteHistograms(w io.Writer, start, end time.Time) error {
 		return out.OutputIntervalHistogram(h)
 	}
 	for i := range targets {
-		for _, m := range targets[i].metrics() {
-			values, early := m.dist.histograms()
-			if err := cmp.Or(line(values, m.name, c.urls[i]), line(early, m.name+"_early", c.urls[i])); err != nil {
+		for k, l := range latencies {
+			values, early := targets[i].Latencies[k].histograms()
+			if err := cmp.Or(line(values, l.Key, c.urls[i]), line(early, l.Key+"_early", c.urls[i])); err != nil {
 				return err
 			}
 		}

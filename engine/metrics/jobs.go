@@ -143,12 +143,14 @@ func partsBy(b *breakdown, over, longest bool) []Part {
 	}
 	for i := range all.Parts {
 		p := &all.Parts[i]
-		if c := &b.parts[p.Name].cache; c.ideals > 0 && c.ideals == p.OK {
-			p.ExpectedHitRatio = ratio(c.expected, c.prompt)
+		if c := &b.parts[p.Name].cache; c.Ideals > 0 && c.Ideals == p.OK {
+			p.ExpectedHitRatio = ratio(c.Expected, c.Prompt)
 		}
 	}
 	if longest {
-		slices.SortStableFunc(all.Parts, func(x, y Part) int { return cmp.Compare(b.parts[y.Name].e2e.sum, b.parts[x.Name].e2e.sum) })
+		slices.SortStableFunc(all.Parts, func(x, y Part) int {
+			return cmp.Compare(b.parts[y.Name].latencies[E2E].sum, b.parts[x.Name].latencies[E2E].sum)
+		})
 		all.Parts = all.Parts[:min(len(all.Parts), mostListed)]
 	}
 	return all.Parts

@@ -18,20 +18,20 @@ import (
 const perChunkTolerance = 0.005
 
 // notes returns what a reader of the numbers should know, a sentence each.
-func notes(s *Summary, all *series, targets []series, urls []string, probed Probed) []string {
+func notes(s *Summary, all *targetStats, targets []targetStats, urls []string, probed Probed) []string {
 	out := sentences{}
 	add := out.add
 	cut, unsent := s.Requests.ByOutcome[record.Cancelled.String()], s.Requests.ByOutcome[record.NotSent.String()]-s.Workload.LeftOut
 	add(s.Run.Cut && cut+unsent > 0, "%s cut off and %s not sent, because the run's time was over: the verdict does not count them as failed", requests(cut), format.Count(unsent))
 	perChunk := orZero(s.Tokens.PerChunk)
 	add(s.Tokens.PerChunk != nil && math.Abs(perChunk-1) > perChunkTolerance, "a chunk has %.2f tokens on average: ITL is per chunk, TPOT per token", perChunk)
-	t := &all.tokens
-	add(t.PromptMismatches > 0, "row %d is the first whose prompt tokens differ: %s sent, %s counted", t.first.row, format.Count(t.first.want), format.Count(t.first.got))
+	t := &all.Tokens
+	add(t.PromptMismatches > 0, "row %d is the first whose prompt tokens differ: %s sent, %s counted", t.FirstMismatch.row, format.Count(t.FirstMismatch.want), format.Count(t.FirstMismatch.got))
 	add(s.Tokens.FromChunks > 0, "the server sent no usage in %s: their completion tokens are counted chunks", requests(s.Tokens.FromChunks))
 	add(s.Tokens.OverLong > 0, "%s longer than recorded", format.Many(s.Tokens.OverLong, "completion"))
 	add(s.Tokens.CutShort > 0 && !s.Limits.ForcedOutput, "%s shorter than recorded, because the output length was not forced", format.Many(s.Tokens.CutShort, "completion"))
 	above := s.PrefixCache.AboveIdealRequests
-	add(above > 0, "%s hit %s above the ideal for the plan's order", requests(above), format.Many(all.cache.aboveTokens, "token"))
+	add(above > 0, "%s hit %s above the ideal for the plan's order", requests(above), format.Many(all.Cache.AboveTokens, "token"))
 	if k := s.Client.Stamps; k != nil && k.ClockSteps+k.Dropped > 0 {
 		add(true, "the wall clock was set %s during the run (by %s at most): %s around it were not used, and the reader's clock gave those times",
 			format.Many(k.ClockSteps, "time"), format.Duration(k.StepMS*1e6, 3), format.Many(k.Dropped, "kernel timestamp"))
@@ -39,8 +39,8 @@ func notes(s *Summary, all *series, targets []series, urls []string, probed Prob
 	add(s.Tokens.AtOnce > 0, "%s had several tokens in one chunk and no other chunk: they have no TPOT", format.Many(s.Tokens.AtOnce, "response"))
 	add(s.Tokens.SeveralChoices > 0, "%s had several choices: TPOT is per choice, tokens and lengths are those of all choices together", format.Many(s.Tokens.SeveralChoices, "response"))
 	out = append(out, connectionNotes(s)...)
-	out = append(out, slices.Concat(gatewayNotes(s, &all.gateway), historyNotes(s.History), answerNotes(s), unevenNotes(s), outageNotes(s), serverNotes(s), placementNotes(s), localNotes(s))...)
-	add(all.cache.finer > 0, "%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size with --engine-block-tokens", requests(all.cache.finer))
+	out = append(out, slices.Concat(gatewayNotes(s, &all.Gateway), historyNotes(s.History), answerNotes(s), unevenNotes(s), outageNotes(s), serverNotes(s), placementNotes(s), localNotes(s))...)
+	add(all.Cache.Finer > 0, "%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size with --engine-block-tokens", requests(all.Cache.Finer))
 	unknown := probed.Unknown
 	if probed.Unproven != "" && s.PrefixCache.HitRatio == nil {
 		unknown = append(slices.Clip(unknown), Unknown{"whether the cache_salt works", probed.Unproven})
@@ -48,11 +48,11 @@ func notes(s *Summary, all *series, targets []series, urls []string, probed Prob
 	var silent, partly []string
 	var partlyRequests int64
 	for i := range targets {
-		switch c := &targets[i].cache; {
-		case c.reports > 0 && c.withoutUsage > 0:
-			partly, partlyRequests = append(partly, urls[i]), partlyRequests+c.withoutUsage
-		case c.reports == 0 && probed.CacheOff != nil && probed.CacheOff(i): // there are no hits to report
-		case c.reports == 0 && targets[i].outcomes[record.OK] > 0 && s.Targets[i].CountedHitRatio == nil:
+		switch c := &targets[i].Cache; {
+		case c.Reports > 0 && c.WithoutUsage > 0:
+			partly, partlyRequests = append(partly, urls[i]), partlyRequests+c.WithoutUsage
+		case c.Reports == 0 && probed.CacheOff != nil && probed.CacheOff(i): // there are no hits to report
+		case c.Reports == 0 && targets[i].Outcomes[record.OK] > 0 && s.Targets[i].CountedHitRatio == nil:
 			silent = append(silent, urls[i])
 		}
 	}
@@ -156,34 +156,39 @@ type Gateway struct {
 
 // gatewayCounts is over ok requests.
 type gatewayCounts struct {
-	requests            int64
-	own, upstream       Distribution
-	ttft, head, waiting int64 // ns, summed over requests that have all three: waiting is until the head of the server's response
+	Requests int64        `merge:"sum"`
+	Own      Distribution `merge:"union"`
+	Upstream Distribution `merge:"union"`
+
+	// In ns, summed over requests that have all three.
+	TTFT    int64 `merge:"sum"`
+	Head    int64 `merge:"sum"`
+	Waiting int64 `merge:"sum"` // until the head of the server's response
 }
 
 func (g *gatewayCounts) add(r *record.Record) {
 	if r.GatewayNS == record.None && r.UpstreamNS == record.None {
 		return
 	}
-	g.requests++
-	addKnown(&g.own, r.GatewayNS)
-	addKnown(&g.upstream, r.UpstreamNS)
+	g.Requests++
+	addKnown(&g.Own, r.GatewayNS)
+	addKnown(&g.Upstream, r.UpstreamNS)
 	// Headers have whole milliseconds. If the time is longer than TTFT, it is not the time until the head of the server's response.
 	if ttft := r.TTFTNS(); ttft != record.None && r.HeadersNS != record.None && r.UpstreamNS != record.None && r.UpstreamNS <= ttft+1e6 {
-		g.ttft += ttft
-		g.head += r.HeadersNS - r.SentNS
-		g.waiting += min(r.UpstreamNS, ttft)
+		g.TTFT += ttft
+		g.Head += r.HeadersNS - r.SentNS
+		g.Waiting += min(r.UpstreamNS, ttft)
 	}
 }
 
 // summary is nil if no gateway reported anything.
 func (g *gatewayCounts) summary() *Gateway {
-	if g.requests == 0 {
+	if g.Requests == 0 {
 		return nil
 	}
 	return &Gateway{
-		Requests: g.requests, OwnMS: g.own.Percentiles(1e6), UpstreamMS: g.upstream.Percentiles(1e6),
-		Share: ratio(max(0, g.head-g.waiting), g.ttft), ServerShare: ratio(g.waiting, g.ttft),
+		Requests: g.Requests, OwnMS: g.Own.Percentiles(1e6), UpstreamMS: g.Upstream.Percentiles(1e6),
+		Share: ratio(max(0, g.Head-g.Waiting), g.TTFT), ServerShare: ratio(g.Waiting, g.TTFT),
 	}
 }
 
@@ -196,7 +201,7 @@ func gatewayNotes(s *Summary, all *gatewayCounts) []string {
 	text := fmt.Sprintf("the gateway took %s of TTFT, the server %s until the head of its response", format.Percent(*s.Gateway.Share), format.Percent(*s.Gateway.ServerShare))
 	if own := s.Gateway.OwnMS; own != nil {
 		text += fmt.Sprintf("; the gateway reports %s a request as its own time", format.Duration(own.Mean*1e6, 3))
-		if float64(all.own.sum) <= 0.5*float64(all.ttft) {
+		if float64(all.Own.sum) <= 0.5*float64(all.TTFT) {
 			text += ", and the rest is its queue, unless the server sends its head long before the first token"
 		}
 	}
@@ -271,45 +276,46 @@ type Answers struct {
 	Turns         int64  `json:"carried_turns" merge:"sum"`         // turns with a part of the answer before them in their prompts, as recorded
 	Carried       int64  `json:"carried_tokens" merge:"sum"`        // tokens of answers in these prompts, as recorded
 	Prompt        int64  `json:"recorded_input_tokens" merge:"sum"` // of all requests
-	WrongRequests int64  `json:"wrong_requests" merge:"sum"`        // ok requests with tokens other than told
-	WrongTokens   int64  `json:"wrong_tokens" merge:"sum"`          // these tokens, missing ones too
-	First         string `json:"first_wrong" merge:"first"`         // the first of the first such request that ended, in words; "" if there is none
+	WrongRequests int64  `json:"wrong_requests" merge:"records"`    // ok requests with tokens other than told
+	WrongTokens   int64  `json:"wrong_tokens" merge:"records"`      // these tokens, missing ones too
+	First         string `json:"first_wrong" merge:"records"`       // the first of the first such request that ended, in words; "" if there is none
 }
 
 // answerCounts is over ok requests.
 type answerCounts struct {
-	requests, tokens int64
-	first            string
+	Requests int64  `merge:"sum"`
+	Tokens   int64  `merge:"sum"`
+	First    string `merge:"first"`
 }
 
 func (c *answerCounts) add(r *record.Record) {
 	if r.WrongTokens == record.None {
 		return
 	}
-	if c.requests == 0 {
+	if c.Requests == 0 {
 		word := func(id int64) string {
 			if id == record.None {
 				return "no more"
 			}
 			return fmt.Sprint(id)
 		}
-		c.first = fmt.Sprintf("row %d, token %d of the answer, from 0: %s came, %s was told", r.Row, r.WrongAt, word(r.WrongGot), word(r.WrongWant))
+		c.First = fmt.Sprintf("row %d, token %d of the answer, from 0: %s came, %s was told", r.Row, r.WrongAt, word(r.WrongGot), word(r.WrongWant))
 	}
-	c.requests++
-	c.tokens += r.WrongTokens
+	c.Requests++
+	c.Tokens += r.WrongTokens
 }
 
 // summary adds what was counted to what is known of the run. Without that, as of results on disk, answers are exact if some
 // are wrong.
 func (c *answerCounts) summary(known *Answers) *Answers {
-	if known == nil && c.requests == 0 {
+	if known == nil && c.Requests == 0 {
 		return nil
 	}
 	a := Answers{Mode: AnswersExact}
 	if known != nil {
 		a = *known
 	}
-	a.WrongRequests, a.WrongTokens, a.First = c.requests, c.tokens, c.first
+	a.WrongRequests, a.WrongTokens, a.First = c.Requests, c.Tokens, c.First
 	return &a
 }
 

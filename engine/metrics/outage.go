@@ -191,14 +191,15 @@ func (o *Outage) describeEnding() string {
 func (c *Collector) others(o *Outage) {
 	var before, during Distribution
 	c.timings.each(func(k *timing) {
-		if k.ttftNS() == record.None || (failingPlace{k.target, k.endpoint}) == o.at {
+		ttft := k.latency(TTFT)
+		if ttft == record.None || (failingPlace{k.target, k.endpoint}) == o.at {
 			return
 		}
 		switch sent := seconds(k.atNS); {
 		case sent < o.FromS:
-			before.Add(k.ttftNS())
+			before.Add(ttft)
 		case o.ToS == nil || sent < *o.ToS:
-			during.Add(k.ttftNS())
+			during.Add(ttft)
 		}
 	})
 	o.OthersBeforeMS, o.OthersDuringMS = before.at(990, 1e6), during.at(990, 1e6)
@@ -326,4 +327,11 @@ func (f failureKinds) list(over bool) []Failure {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Outcome, b.Outcome), cmp.Compare(a.Phase, b.Phase), cmp.Compare(a.Status, b.Status))
 	})
 	return out
+}
+
+// merge adds all that is in o.
+func (f failureKinds) merge(o failureKinds) {
+	for kind, of := range o {
+		f.add(kind, of.Count, of.Example)
+	}
 }

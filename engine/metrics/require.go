@@ -30,19 +30,14 @@ const (
 
 // quantities are all that --require can bound, in the order of a list for people: distributions and rates by their keys in the summary.
 func quantities() (all []quantity) {
-	for i, key := range fieldsOf[*stats.Percentiles](reflect.TypeFor[Summary]()) {
-		name, us := strings.CutSuffix(key, "_us")
-		name = strings.TrimSuffix(name, "_ms")
+	for _, f := range runFields {
 		for j, percentile := range fieldsOf[float64](reflect.TypeFor[stats.Percentiles]()) {
-			all = append(all, quantity{name + "." + percentile, inMS, func(s *Summary) *float64 {
-				values := reflect.ValueOf(s).Elem().Field(i)
-				switch {
-				case values.IsNil():
+			all = append(all, quantity{latencies[f.latency].Key + "." + percentile, inMS, func(s *Summary) *float64 {
+				values, unitNS := s.Latency(f.latency)
+				if values == nil {
 					return nil
-				case us:
-					return new(values.Elem().Field(j).Float() / 1e3)
 				}
-				return new(values.Elem().Field(j).Float())
+				return new(reflect.ValueOf(values).Elem().Field(j).Float() / (1e6 / unitNS))
 			}})
 		}
 	}
@@ -193,13 +188,8 @@ func tooFew(s *Summary, name string) bool {
 	if err != nil {
 		return false
 	}
-	for i, key := range fieldsOf[*stats.Percentiles](reflect.TypeFor[Summary]()) {
-		if latency == strings.TrimSuffix(strings.TrimSuffix(key, "_us"), "_ms") {
-			values := reflect.ValueOf(s).Elem().Field(i).Interface().(*stats.Percentiles)
-			return values != nil && values.Count > 0 && !stats.EnoughSamples(values.Count, quantile)
-		}
-	}
-	return false
+	values, _ := s.Latency(FindLatency(latency))
+	return values != nil && values.Count > 0 && !stats.EnoughSamples(values.Count, quantile)
 }
 
 func objective(s *Summary, unsafe []Unsafe, text, name, op string, limit float64) Objective {

@@ -36,10 +36,10 @@ func (c *Collector) CountedHits(servers *Servers) []int64 {
 	hits := make([]int64, len(c.targets))
 	for i := range c.targets {
 		hits[i] = record.None
-		if t := &c.targets[i]; servers != nil && servers.Whole && servers.Apart == "" && t.cache.reports == 0 {
+		if t := &c.targets[i]; servers != nil && servers.Whole && servers.Apart == "" && t.Cache.Reports == 0 {
 			at := slices.IndexFunc(servers.Targets, func(s scrape.Server) bool { return s.Target == c.urls[i] })
-			if at >= 0 && coversUsAlone(&servers.Targets[at], &t.tokens.Tokens) {
-				hits[i] = int64(math.Round(*servers.Targets[at].PrefixHitRatio * float64(t.tokens.Prompt)))
+			if at >= 0 && coversUsAlone(&servers.Targets[at], &t.Tokens.Tokens) {
+				hits[i] = int64(math.Round(*servers.Targets[at].PrefixHitRatio * float64(t.Tokens.Prompt)))
 			}
 		}
 	}

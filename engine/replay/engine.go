@@ -93,7 +93,7 @@ func (r *runner) newMeter(known *report.Plan) *live.Meter {
 	}
 	return live.NewMeter(live.Plan{
 		Title: report.Title(&metrics.Summary{Run: known.Run, Workload: known.Workload, Amplify: r.load.Facts.Amplify}), Version: r.cfg.Version, Targets: r.load.Work.URLs(), ReleaseNS: r.load.Work.Plan.ReleaseNS, ByClock: r.load.Work.Plan.ByClock(), UntilNS: until,
-		Requests: int64(r.load.Work.Requests()), MaxDriftNS: int64(r.cfg.Limits.MaxDriftMS * 1e6),
+		Requests: int64(r.load.Work.Requests()), MaxDriftNS: int64(r.cfg.Limits.MaxDriftNS),
 		TimeoutNS: int64(wait), DrainNS: int64(r.cfg.Drain), Quits: r.cfg.Keys,
 	})
 }

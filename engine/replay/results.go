@@ -57,7 +57,7 @@ func (r *runner) Tick() {
 }
 
 // Gaps implements engine.Sink.
-func (r *runner) Gaps(target int, gapsNS []int64, moved []metrics.MovedGap) {
+func (r *runner) Gaps(target int, gapsNS []int64, moved []metrics.LateReadGap) {
 	r.collector.AddGaps(target, gapsNS, moved...)
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -240,23 +239,30 @@ func numbersSection(parts []*part) chart.Section {
 	return out
 }
 
-// latencyTable is the distributions of the summary, with marks at what says little. Latencies from the planned time stand in it if their
-// p99 differs by more than 5 %.
+// shownLatency is a row of a table of latencies.
+type shownLatency struct {
+	key, label, name string // name is longer
+	q                *stats.Percentiles
+	unitNS           float64
+}
+
+// shownLatencies are the latencies of s that stand at a place for people, and how long jobs took.
+func shownLatencies(s *metrics.Summary, at metrics.Shown) (rows []shownLatency) {
+	for i, l := range metrics.Latencies() {
+		if q, unitNS := s.Latency(i); q != nil && l.Shown >= at && !s.LikeTwin(i) {
+			rows = append(rows, shownLatency{l.Key, l.Label, cmp.Or(l.Long, l.Label), q, unitNS})
+		}
+	}
+	if q := jobRow(s); q != nil {
+		rows = append(rows, shownLatency{"", "JOB", "jobs", q, 1e9})
+	}
+	return rows
+}
+
+// latencyTable is the distributions of the summary, with marks at what says little.
 func latencyTable(s *metrics.Summary) chart.Table {
 	t := chart.Table{Head: []string{"", "values", "p50", "p90", "p95", "p99", "p999", "max", "mean"}}
-	for _, l := range []struct {
-		name, key string
-		q, twin   *stats.Percentiles
-		unitNS    float64
-	}{
-		{"drift", "drift", s.DriftUS, nil, 1e3}, {"TTFT", "ttft", s.TTFTMS, nil, 1e6},
-		{"TTFT from the planned time", "", s.TTFTPlannedMS, s.TTFTMS, 1e6},
-		{"TPOT", "tpot", s.TPOTMS, nil, 1e6}, {"ITL", "itl", s.ITLMS, nil, 1e6}, {"E2E", "e2e", s.E2EMS, nil, 1e6}, {"jobs", "", jobRow(s), nil, 1e9},
-		{"E2E from the planned time", "", s.E2EPlannedMS, s.E2EMS, 1e6},
-	} {
-		if l.q == nil || l.twin != nil && math.Abs(l.q.P99-l.twin.P99) <= 0.05*l.twin.P99 {
-			continue
-		}
+	for _, l := range shownLatencies(s, metrics.OnPage) {
 		row := chart.Texts(l.name, format.Count(l.q.Count))
 		for i, v := range []float64{l.q.P50, l.q.P90, l.q.P95, l.q.P99, l.q.P999, l.q.Max, l.q.Mean} {
 			c := chart.Cell{Text: format.Duration(v*l.unitNS, 4)}

@@ -36,9 +36,9 @@ type pictures struct {
 	rows    []heatRow // of instances, or else of targets; none if there is one
 	cut     int       // rows beyond mostRows
 	samples []scrape.Sample
-	values  [4]*hdrhistogram.Histogram // TTFT, TPOT, ITL, E2E in ns
-	over    bool                       // the run ended before all was sent and answered: what that stopped did not fail
-	moments map[string][]float32       // when requests were sent, in s, by what became of them
+	values  [metrics.NumLatencies]*hdrhistogram.Histogram // of the latencies on the screen, in ns; nil of others
+	over    bool                                          // the run ended before all was sent and answered: what that stopped did not fail
+	moments map[string][]float32                          // when requests were sent, in s, by what became of them
 	points  []point
 	seen    int64 // ok requests, of which points are a sample
 	turns   []turn
@@ -80,8 +80,10 @@ func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
 		names:   map[int64]string{},
 		chance:  rand.New(rand.NewPCG(1, 2)),
 	}
-	for i := range p.values {
-		p.values[i] = hdrhistogram.New(1, int64(3600e9), 3)
+	for i, l := range metrics.Latencies() {
+		if l.Shown == metrics.OnScreen && !s.LikeTwin(i) {
+			p.values[i] = hdrhistogram.New(1, int64(3600e9), 3)
+		}
 	}
 	var urls []string
 	for _, t := range s.Targets {
@@ -116,7 +118,7 @@ func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
 	}
 	gaps, err := Gaps(dir) // which records do not have, and which are known of the whole run alone
 	if gaps != nil {
-		p.values[2] = gaps
+		p.values[metrics.ITL] = gaps
 	}
 	return p, err
 }
@@ -134,9 +136,13 @@ func (p *pictures) see(r *record.Record) {
 	if r.Outcome != record.OK || !p.window.Has(r.PlannedNS) {
 		return
 	}
-	for i, ns := range []int64{r.TTFTNS(), r.TPOTNS(), record.None, r.E2ENS()} {
-		if ns >= 0 {
-			_ = p.values[i].RecordValue(min(max(1, ns), int64(3600e9))) // within its bounds
+	for i, values := range p.values {
+		of := metrics.Latencies()[i].Of
+		if values == nil || of == nil {
+			continue
+		}
+		if ns := of(r); ns >= 0 {
+			_ = values.RecordValue(min(max(1, ns), int64(3600e9))) // within its bounds
 		}
 	}
 	p.byTTFT = keepSlowest(p.byTTFT, r, (*record.Record).TTFTNS)
@@ -325,11 +331,10 @@ func (p *pictures) timelines(s *metrics.Summary) []chart.Graph {
 	rate := func(name string, count func(*metrics.Step) int64) chart.Series {
 		return line(name, func(t *metrics.Step) float64 { return float64(count(t)) / widthS })
 	}
-	latencies := func(title string, value func(*metrics.Step) (p50, p99 *float64)) chart.Graph { // no value where nothing was sent
-		p50 := line("p50", func(t *metrics.Step) float64 { v, _ := value(t); return maybe(v) })
-		p99 := line("p99", func(t *metrics.Step) float64 { _, v := value(t); return maybe(v) })
-		p50.Gaps, p99.Gaps = true, true
-		return p.overTime(title, "ms", spans, p50, p99)
+	percentile := func(name string, latency int, permille int64) chart.Series { // no value where nothing was sent
+		s := line(name, func(t *metrics.Step) float64 { return maybe(t.Percentile(latency, permille)) })
+		s.Gaps = true
+		return s
 	}
 	drift := line("p99", func(t *metrics.Step) float64 { return maybe(t.DriftP99) / 1e3 })
 	drift.Gaps = true
@@ -337,17 +342,15 @@ func (p *pictures) timelines(s *metrics.Summary) []chart.Graph {
 		p.overTime("Requests/s", "", spans,
 			rate("planned", func(t *metrics.Step) int64 { return t.Planned }), rate("sent", func(t *metrics.Step) int64 { return t.Requests })),
 		p.overTime("Requests in flight", "", spans, line("in flight", func(t *metrics.Step) float64 { return t.InFlight })),
-		latencies("TTFT", func(t *metrics.Step) (p50, p99 *float64) { return t.TTFTP50, t.TTFTP99 }),
-		latencies("TPOT", func(t *metrics.Step) (p50, p99 *float64) { return t.TPOTP50, t.TPOTP99 }),
-		latencies("E2E", func(t *metrics.Step) (p50, p99 *float64) { return t.E2EP50, t.E2EP99 }),
-		p.overTime(
-			"Output tokens/s",
-			"",
-			spans,
-			rate("tokens/s", func(t *metrics.Step) int64 { return t.OutputTokens }),
-		),
-		p.overTime("Drift: how late requests left", "ms", spans, drift),
 	}
+	for i, l := range metrics.Latencies() {
+		if l.Shown == metrics.OnScreen && l.Of != nil && !s.LikeTwin(i) {
+			out = append(out, p.overTime(l.Label, "ms", spans, percentile("p50", i, 500), percentile("p99", i, 990)))
+		}
+	}
+	out = append(out,
+		p.overTime("Output tokens/s", "", spans, rate("tokens/s", func(t *metrics.Step) int64 { return t.OutputTokens })),
+		p.overTime("Drift: how late requests left", "ms", spans, drift))
 	if m := s.Client.StolenByTime; m != nil { // which has steps of its own
 		out = append(out, p.overTime("CPU time that the host took", "ratio", spans, line("of all cores", func(t *metrics.Step) float64 {
 			if step := int((t.FromS + t.ToS) / 2 / m.StepS); step < len(m.Shares) {
@@ -416,14 +419,17 @@ func (p *pictures) heatMaps() (out []chart.Graph) {
 
 // distributions are the histograms of latencies.
 func (p *pictures) distributions() (out []chart.Graph) {
-	for i, name := range []string{"TTFT", "TPOT", "ITL: gaps between token chunks", "E2E"} {
+	for i, l := range metrics.Latencies() {
 		var s chart.Sample
+		if p.values[i] == nil {
+			continue
+		}
 		for _, b := range p.values[i].Distribution() {
 			if b.Count > 0 {
 				s.At, s.Counts = append(s.At, float64(b.From+b.To)/2e6), append(s.Counts, float64(b.Count))
 			}
 		}
-		out = append(out, chart.Distributions(name, "ms", false, []chart.Sample{s})...)
+		out = append(out, chart.Distributions(cmp.Or(l.Title, l.Label), "ms", false, []chart.Sample{s})...)
 	}
 	return out
 }

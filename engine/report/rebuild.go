@@ -60,12 +60,12 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	s := c.Summary(metrics.Summary{
 		Requests: metrics.Requests{Planned: seen.Count}, Limits: plan.Limits, Workload: plan.Workload, Servers: servers, Run: plan.Run, Notes: plan.Notes,
 		Verdict: metrics.Verdict{Reasons: []metrics.Reason{{
-			Code: "no_summary", Grade: metrics.Invalid,
+			Code: metrics.NoSummary, Grade: metrics.Invalid,
 			What: fmt.Sprintf("the run has no %s, so it was killed or is still running", SummaryName),
 			Why:  fmt.Sprintf("this is computed from its %s on disk, without ITL, connections and client", format.Many(seen.Count, "record")),
 		}}},
 	}, metrics.Probed{})
-	s.Verdict.Drop("interrupted") // no_summary says it
+	s.Verdict.Drop(metrics.Interrupted) // no_summary says it
 	return s, nil
 }
 
@@ -196,7 +196,7 @@ func unlike(dir string, s *metrics.Summary, seen record.Lines) []metrics.Reason 
 	if what == "" {
 		return nil
 	}
-	return []metrics.Reason{{Code: "records", Grade: metrics.Invalid, What: RecordsName(dir) + " has " + what,
+	return []metrics.Reason{{Code: metrics.Records, Grade: metrics.Invalid, What: RecordsName(dir) + " has " + what,
 		Why: "it was cut, edited or mixed with another after the run", Do: "bring back the file that the run wrote, or run again"}}
 }
 
@@ -277,10 +277,10 @@ func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, err
 	s.Notes = []string{fmt.Sprintf("these numbers are of %s; only the whole run has ITL, jobs, connections and the client; server metrics are those of the samples within", s.Length())}
 	reading := slices.DeleteFunc(slices.Clone(whole.Lateness.Reading), func(u metrics.Unsafe) bool { return u.Metric == "itl" }) // a part has none
 	for _, r := range whole.Verdict.Reasons {
-		if r.Code == "receive_lag" && r.Grade == metrics.Limited && len(reading) == 0 {
+		if r.Code == metrics.LateReading && r.Grade == metrics.Limited && len(reading) == 0 {
 			continue
 		}
-		if slices.Contains([]string{"no_summary", "unwritten", "client_failures", "starved", "short_rows", "refused", "receive_lag"}, r.Code) {
+		if r.Code.Unseen() {
 			r.What = "of the whole run: " + strings.TrimSuffix(r.What, "; all else is safe")
 			s.Verdict.Reasons = append(s.Verdict.Reasons, r)
 		}

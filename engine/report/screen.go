@@ -381,15 +381,8 @@ func (p *screen) latencies() {
 	}
 	few, unsafe := "", "" // what marks mean
 	var rows []string
-	for _, l := range []struct {
-		name   string
-		q      *stats.Percentiles
-		unitNS float64
-	}{{"TTFT", p.s.TTFTMS, 1e6}, {"TPOT", p.s.TPOTMS, 1e6}, {"ITL", p.s.ITLMS, 1e6}, {"E2E", p.s.E2EMS, 1e6}, {"JOB", jobRow(p.s), 1e9}} {
-		if l.q == nil {
-			continue
-		}
-		row, metric := format.Left("  "+l.name, label), strings.ToLower(l.name)
+	for _, l := range shownLatencies(p.s, metrics.OnScreen) {
+		row := format.Left("  "+l.label, label)
 		for _, v := range []struct {
 			name     string
 			value    float64
@@ -399,7 +392,7 @@ func (p *screen) latencies() {
 			if v.quantile > 0 && l.q.Count > 0 && !stats.EnoughSamples(l.q.Count, v.quantile) {
 				mark, few = "~", "~ too few values ("+format.Count(l.q.Count)+")"
 			}
-			if slices.ContainsFunc(p.s.Verdict.Unsafe, func(u metrics.Unsafe) bool { return u.Metric == metric && u.Percentile == v.name }) {
+			if slices.ContainsFunc(p.s.Verdict.Unsafe, func(u metrics.Unsafe) bool { return u.Metric == l.key && u.Percentile == v.name }) {
 				mark, unsafe = "!", "! moved by this client's lateness"
 			}
 			text := mark + format.Duration(v.value*l.unitNS, 3)
@@ -408,7 +401,7 @@ func (p *screen) latencies() {
 			}
 			row += format.Right(text, column)
 		}
-		rows = append(rows, row+"  "+p.o.paint("36", byTime[metric]))
+		rows = append(rows, row+"  "+p.o.paint("36", byTime[l.key]))
 	}
 	if rows == nil {
 		p.field(always, 1, "latencies", "none: no request ended ok")
@@ -430,13 +423,15 @@ func p99ByTime(steps []metrics.Step, n int) map[string]string {
 	for i := range steps {
 		s := &steps[i]
 		at := min(n-1, int(((s.FromS+s.ToS)/2-from)/(end-from)*float64(n)))
-		for name, ms := range map[string]*float64{"ttft": s.TTFTP99, "tpot": s.TPOTP99, "e2e": s.E2EP99} {
-			if ms != nil {
-				if highest[name] == nil {
-					highest[name] = make([]int64, n)
-				}
-				highest[name][at] = max(highest[name][at], int64(*ms*1e6))
+		for k, l := range metrics.Latencies() {
+			ms := s.Percentile(k, 990)
+			if l.Shown != metrics.OnScreen || ms == nil {
+				continue
 			}
+			if highest[l.Key] == nil {
+				highest[l.Key] = make([]int64, n)
+			}
+			highest[l.Key][at] = max(highest[l.Key][at], int64(*ms*1e6))
 		}
 	}
 	drawn := map[string]string{}
@@ -456,8 +451,8 @@ func (p *screen) goodput() {
 		parts[0] += " (" + format.Percent(*g.Share) + ")"
 	}
 	for _, l := range metrics.Latencies() {
-		if ms, bound := g.SLO[l.Name+"_ms"]; bound && g.Missed[l.Name] > 0 {
-			parts = append(parts, format.Count(g.Missed[l.Name])+" × "+l.Label+" > "+strconv.FormatFloat(ms, 'f', -1, 64)+" ms")
+		if ms, bound := g.SLO[l.Key+"_ms"]; bound && g.Missed[l.Key] > 0 {
+			parts = append(parts, format.Count(g.Missed[l.Key])+" × "+l.Label+" > "+strconv.FormatFloat(ms, 'f', -1, 64)+" ms")
 		}
 	}
 	p.field(first, 2, "goodput", parts...)
@@ -474,7 +469,7 @@ func (p *screen) targets() {
 	what := "targets"
 	for _, t := range p.s.Targets {
 		hit := cmp.Or(t.ReportedHitRatio, t.CountedHitRatio)
-		parts = append(parts, metrics.Part{Name: shortURL(t.URL), Requests: t.Requests, Failed: t.Failed, TTFTMS: t.TTFTMS, ReportedHitRatio: hit})
+		parts = append(parts, metrics.Part{Name: shortURL(t.URL), Requests: t.Requests, Failed: t.Failed, ReportedHitRatio: hit, PartLatencies: metrics.PartLatencies{TTFTMS: t.TTFTMS}})
 	}
 	if i := p.s.Instances; i != nil && len(i.Parts) > len(parts) {
 		what, parts = "instances", i.Parts
@@ -758,7 +753,7 @@ func DemoWorked(s *metrics.Summary) bool {
 
 // ofMachine reports whether the client's machine was the reason, and not what was sent or answered.
 func ofMachine(r metrics.Reason) bool {
-	return slices.Contains([]string{"drift", "receive_lag", "starved", "client_failures"}, r.Code)
+	return r.Code.OfMachine()
 }
 
 // punctuality says how late this machine was, what it lost, and whether it could measure a real server.
@@ -791,7 +786,7 @@ func punctuality(s *metrics.Summary) string {
 // lateness says how late requests left and, if that moved latencies, how late answers were read.
 func lateness(s *metrics.Summary) string {
 	sent, most := format.Duration(max(0, s.DriftUS.P99*1e3), 3), format.Duration(max(0, s.DriftUS.Max*1e3), 3)
-	if lag := s.Client.ReceiveLagUS; lag != nil && slices.ContainsFunc(s.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == "receive_lag" }) {
+	if lag := s.Client.ReceiveLagUS; lag != nil && slices.ContainsFunc(s.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == metrics.LateReading }) {
 		return fmt.Sprintf("p99 sent %s late, read %s late", sent, format.Duration(lag.P99*1e3, 3))
 	}
 	return fmt.Sprintf("p99 %s late, max %s", sent, most)

@@ -59,7 +59,7 @@ func TookNS(t *trace.Trace, i int32, a sched.Assumed) int64 {
 }
 
 // lastEnd is when the last of the requests that have to end had ended, in trace time.
-func (p Pause) lastEnd(t *trace.Trace, waits []trace.Wait) (atNS int64) {
+func (p Pause) lastEnd(t *trace.Trace, waits []trace.Dependency) (atNS int64) {
 	for _, w := range waits {
 		if w.Trigger == trace.OnCompletion {
 			atNS = max(atNS, t.ArrivalNS[w.On]+TookNS(t, w.On, p.Assumed))
@@ -69,7 +69,7 @@ func (p Pause) lastEnd(t *trace.Trace, waits []trace.Wait) (atNS int64) {
 }
 
 // delay is how long after a trigger request i was recorded. lastEnd is the end of the last request that it had to wait for.
-func delay(t *trace.Trace, i int, w trace.Wait, lastEnd int64) int64 {
+func delay(t *trace.Trace, i int, w trace.Dependency, lastEnd int64) int64 {
 	switch {
 	case w.DelayNS != trace.NoDelay:
 		return w.DelayNS

@@ -27,7 +27,7 @@ func (l *Line) nameResults() error {
 	file, saved := last["result-filename"], l.Given("save-result") || l.Given("append-result")
 	switch {
 	case file != "" && saved:
-		l.Results = append(l.Results, export.Named{"vllm", []string{file}, l.Given("result-dir")})
+		l.Results = append(l.Results, export.Named{Tool: "vllm", Paths: []string{file}, InDir: l.Given("result-dir")})
 	case file != "":
 		l.note("--result-filename %s: it is not written, as vLLM's bench writes it with --save-result only", file)
 	case saved:
@@ -39,7 +39,7 @@ func (l *Line) nameResults() error {
 	}
 	switch {
 	case base != "":
-		l.Results = append(l.Results, export.Named{"aiperf", []string{base + ".jsonl", base + ".json"}, true})
+		l.Results = append(l.Results, export.Named{Tool: "aiperf", Paths: []string{base + ".jsonl", base + ".json"}, InDir: true})
 	case l.Given("artifact-dir") || l.Given("output-artifact-dir"):
 		l.addExport("aiperf")
 	}
