@@ -218,6 +218,32 @@ func hiddenFlags() []string {
 	return []string{"sender", "spin", "chunk-log", "connect-timeout", "compress", "fixed-schedule", "no-fixed-schedule", "api-key"}
 }
 
+// taker is who sets a flag of a replay, so that it may not be given there, or is no part of what results name.
+type taker int
+
+const (
+	bySearch     taker = 1 << iota // a search for capacity, for each probe
+	byComparison                   // compare --interleave, for each run
+	byEachRun                      // whoever makes a run again
+)
+
+// takenBy returns the flags of a replay that somebody sets, sorted.
+func takenBy(who taker) (names []string) {
+	for name, takers := range map[string]taker{
+		"api-key": byEachRun, "config": byEachRun, "header": byEachRun,
+		"duration": bySearch, "json": bySearch, "seed": bySearch, "trace": bySearch,
+		"shard": bySearch | byComparison, "targets": bySearch | byComparison, "url": bySearch | byComparison,
+		"dry-run": bySearch | byComparison | byEachRun, "late": bySearch | byComparison | byEachRun, "output": bySearch | byComparison | byEachRun,
+		"start-at": bySearch | byComparison | byEachRun, "start-barrier": bySearch | byComparison | byEachRun,
+	} {
+		if takers&who != 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // addAssumed adds what is assumed of requests whose times nobody knows.
 func addAssumed(f *pflag.FlagSet, assumed *sched.Assumed) {
 	*assumed = setup.Defaults().Assumed
