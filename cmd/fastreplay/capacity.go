@@ -212,7 +212,7 @@ func (o *capacityOptions) run(ctx context.Context, out io.Writer, ui *terminal) 
 	if err != nil {
 		return err
 	}
-	t, err := setup.Read(ctx, &r.Options, nil)
+	t, err := setup.Read(ctx, &r.Options)
 	if err != nil {
 		return orInterrupted(ctx, err)
 	}
