@@ -168,7 +168,7 @@ func (o *capacityOptions) replayed() (*options, error) {
 	}
 	r.URLs = o.urls
 	err = r.translate(o.traces[:1])
-	for _, name := range append([]string{"trace", "url", "targets", "output", "duration", "seed", "json", "dry-run", "shard", "start-at", "start-barrier", "late", o.over}, o.kind.ignore...) {
+	for _, name := range slices.Concat(takenBy(bySearch), []string{o.over}, o.kind.ignore) {
 		switch {
 		case !r.given(name):
 		case slices.Contains(o.kind.ignore, name):
@@ -212,7 +212,7 @@ func (o *capacityOptions) run(ctx context.Context, out io.Writer, ui *terminal) 
 	if err != nil {
 		return err
 	}
-	t, err := setup.Read(ctx, &r.Options, nil)
+	t, err := setup.Read(ctx, &r.Options)
 	if err != nil {
 		return orInterrupted(ctx, err)
 	}

@@ -19,19 +19,6 @@ import (
 	"github.com/fastreplay/fastreplay/engine/replay"
 )
 
-// searching is a search that runs.
-type searching struct {
-	o          *capacityOptions
-	ui         *terminal
-	objectives []capacity.Objective
-	search     *capacity.Search
-	outcomes   []capacity.Outcome
-	dir        string
-	requests   int     // of the trace
-	spanS      float64 // of the trace
-	tooShort   string  // why the search ended early; "" if the trace was long enough
-}
-
 // probeAll probes until the search has ended, or ctx has.
 func (s *searching) probeAll(ctx context.Context) error {
 	for ctx.Err() == nil {

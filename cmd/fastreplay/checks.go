@@ -14,7 +14,6 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/engine"
-	"github.com/fastreplay/fastreplay/engine/export"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/probe"
 	"github.com/fastreplay/fastreplay/engine/route"
@@ -119,20 +118,6 @@ func (o *options) completeGoodput() (err error) {
 	for _, text := range o.require {
 		if name, _, _, err := metrics.ParseRequirement(text); err == nil && name == "goodput" {
 			return fmt.Errorf("--require %q needs the bounds that goodput counts by; give them, as in --goodput \"ttft:500ms\"", text)
-		}
-	}
-	return nil
-}
-
-// checkNotEmpty refuses a list of texts with commas between them if one is empty, or is a flag.
-func checkNotEmpty(flag, list string) error {
-	for text := range strings.SplitSeq(list, ",") {
-		text = strings.TrimSpace(text)
-		if text == "" {
-			return fmt.Errorf("--%s is empty; is a variable of the shell not set?", flag)
-		}
-		if strings.HasPrefix(text, "--") {
-			return fmt.Errorf("--%s takes %s as its value; is a variable of the shell not set?", flag, text)
 		}
 	}
 	return nil
@@ -384,13 +369,6 @@ func (o *options) checkInstance() error {
 	}
 	if o.InstanceField = strings.Split(o.instanceField, "."); slices.Contains(o.InstanceField, "") {
 		return fmt.Errorf("--instance-field %q: want keys with dots between them, such as meta_info.worker", o.instanceField)
-	}
-	return nil
-}
-
-func checkExports(names []string) error {
-	if err := export.Check(names); err != nil {
-		return fmt.Errorf("--export: %w", err)
 	}
 	return nil
 }

@@ -112,8 +112,8 @@ func configValues(name string, node *yaml.Node) (values []string, err error) {
 func resolvedFlags(o *options) map[string]any {
 	flags := map[string]any{}
 	o.line.Flags.VisitAll(func(f *pflag.Flag) {
-		text, other := f.Value.String(), []string{"api-key", "header", "dry-run", "config", "output", "capacity-probe", "start-at", "start-barrier", "late"}
-		if !f.Changed || text == "" || slices.Contains(other, f.Name) { // "": as of other tools' names
+		text := f.Value.String()
+		if !f.Changed || text == "" || slices.Contains(takenBy(byEachRun), f.Name) { // "": as of other tools' names
 			return
 		}
 		switch f.Name {

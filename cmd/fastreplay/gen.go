@@ -276,22 +276,6 @@ func inWords(
 	return spelled, lost, err
 }
 
-// openTraces reads the traces, or makes the one that is described.
-func (o *options) openTraces() (*trace.Trace, error) {
-	spec, made := strings.CutPrefix(o.Traces[0], compat.Made)
-	if !made {
-		return trace.OpenAll(o.Traces, o.Read)
-	}
-	if len(o.Traces) > 1 {
-		return nil, fmt.Errorf("--trace %s%s: a trace that is made stands alone", compat.Made, spec)
-	}
-	t, err := madeTrace(spec, o.Seed, o.Read)
-	if err != nil {
-		return nil, fmt.Errorf("--trace %s%s: %w", compat.Made, spec, err)
-	}
-	return t, nil
-}
-
 // madeTrace makes a trace of KEY=VALUE,…; the keys are flags of `fastreplay gen`. Without a rate no row says when it leaves. It is
 // written and read, so that all options of reading are as for a file.
 func madeTrace(spec string, seed uint64, read trace.Options) (*trace.Trace, error) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -57,14 +56,6 @@ exit code is then 1; it is 2 for a trace that cannot be read at all.`,
 	f.BoolVar(&i.json, "json", false, "print the numbers as JSON")
 	f.StringVar(&i.html, "html", "", "also write a self-contained HTML page to `FILE`")
 	return c
-}
-
-// someTraces refuses a command line without a trace.
-func someTraces(c *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return fmt.Errorf("no trace; give one or more, as `%s`", c.Example[2:strings.Index(c.Example, "\n")])
-	}
-	return nil
 }
 
 func (i *inspection) run(c *cobra.Command, args []string) error {

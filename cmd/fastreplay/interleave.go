@@ -50,7 +50,7 @@ func newInterleaved(words, flags []string, output string, ui *terminal) (*interl
 	if err := c.ParseFlags(compat.Expand(flags, c.Flags(), false)); err != nil {
 		return nil, fmt.Errorf("after --: %w", explainFlag(c, err))
 	}
-	for _, name := range []string{"url", "targets", "output", "start-at", "start-barrier", "late", "shard", "dry-run"} {
+	for _, name := range takenBy(byComparison) {
 		for _, n := range append(compat.Names(), compat.Name{Name: name, Flag: name}) {
 			if n.Flag == name && c.Flags().Changed(n.Name) {
 				return nil, fmt.Errorf("after --: --%s: leave it out here; it is set for each run", n.Name)

@@ -3,9 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/fastreplay/fastreplay/engine/export"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -71,4 +73,15 @@ func (r *requirements) ending(s *metrics.Summary) error {
 		return nil
 	}
 	return ending(false, s, nil)
+}
+
+func addExportFlag(f *pflag.FlagSet, names *[]string) {
+	f.StringArrayVar(names, "export", nil, "also write the results as the files of a `TOOL`: "+strings.Join(export.Names(), ", ")+"; repeatable")
+}
+
+func checkExports(names []string) error {
+	if err := export.Check(names); err != nil {
+		return fmt.Errorf("--export: %w", err)
+	}
+	return nil
 }

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -215,6 +218,32 @@ func hiddenFlags() []string {
 	return []string{"sender", "spin", "chunk-log", "connect-timeout", "compress", "fixed-schedule", "no-fixed-schedule", "api-key"}
 }
 
+// taker is who sets a flag of a replay, so that it may not be given there, or is no part of what results name.
+type taker int
+
+const (
+	bySearch     taker = 1 << iota // a search for capacity, for each probe
+	byComparison                   // compare --interleave, for each run
+	byEachRun                      // whoever makes a run again
+)
+
+// takenBy returns the flags of a replay that somebody sets, sorted.
+func takenBy(who taker) (names []string) {
+	for name, takers := range map[string]taker{
+		"api-key": byEachRun, "config": byEachRun, "header": byEachRun,
+		"duration": bySearch, "json": bySearch, "seed": bySearch, "trace": bySearch,
+		"shard": bySearch | byComparison, "targets": bySearch | byComparison, "url": bySearch | byComparison,
+		"dry-run": bySearch | byComparison | byEachRun, "late": bySearch | byComparison | byEachRun, "output": bySearch | byComparison | byEachRun,
+		"start-at": bySearch | byComparison | byEachRun, "start-barrier": bySearch | byComparison | byEachRun,
+	} {
+		if takers&who != 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // addAssumed adds what is assumed of requests whose times nobody knows.
 func addAssumed(f *pflag.FlagSet, assumed *sched.AssumedLatency) {
 	*assumed = setup.Defaults().Assumed
@@ -248,4 +277,21 @@ func addRowFlags(f *pflag.FlagSet, read *trace.Options) {
 // addAmplify adds by how much a load is multiplied.
 func addAmplify(f *pflag.FlagSet, to *setup.Amplify) {
 	f.Float64Var((*float64)(to), "amplify", 1, "multiply the load `K` times, at the recorded speed; copies have other content; below 1 leave conversations, or jobs of agents, out")
+}
+
+// parseSessions reads strict, gated, think or lanes=N.
+func (o *options) parseSessions(text string) (setup.SessionMode, error) {
+	word, number, counted := strings.Cut(text, "=")
+	mode, lanes := setup.SessionMode(word), 0
+	switch {
+	case mode == setup.SessionsLanes:
+		n, err := strconv.Atoi(number)
+		if lanes = n; err != nil || n < 1 {
+			return "", errors.New("want lanes=N with a whole number of at least 1, such as lanes=8")
+		}
+	case counted || !slices.Contains([]setup.SessionMode{setup.SessionsStrict, setup.SessionsGated, setup.SessionsThink}, mode):
+		return "", suggest(errors.New("want strict, gated, think or lanes=N"), word, sessionWords())
+	}
+	o.Sessions.Lanes, o.Pacing.Lanes = lanes, lanes
+	return mode, nil
 }

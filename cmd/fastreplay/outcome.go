@@ -3,34 +3,12 @@ package main
 import (
 	"errors"
 	"io"
-	"strings"
+	"path/filepath"
 	"syscall"
 
-	"github.com/spf13/pflag"
-
-	"github.com/fastreplay/fastreplay/engine/export"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
-
-// ending turns how a run ended into its exit code. incomplete is why its results are not all on disk.
-func ending(stopped bool, s *metrics.Summary, incomplete error) error {
-	text := ""
-	if incomplete != nil {
-		text = incomplete.Error()
-	}
-	switch {
-	case stopped:
-		return &exitError{exitInterrupted, text}
-	case incomplete != nil:
-		return &exitError{exitInvalid, text}
-	case !s.Verdict.Valid && !report.DemoWorked(s):
-		return &exitError{code: exitInvalid}
-	case s.Verdict.Missed() > 0:
-		return &exitError{code: exitMissed}
-	}
-	return nil
-}
 
 // mostPaged is of how many requests a run makes a page by itself: 100,000 took 1.3 s, and 1 kB of memory each.
 const mostPaged = 1_000_000
@@ -55,6 +33,16 @@ func stillRead(err error, ui *terminal) error {
 	return err
 }
 
-func addExportFlag(f *pflag.FlagSet, names *[]string) {
-	f.StringArrayVar(names, "export", nil, "also write the results as the files of a `TOOL`: "+strings.Join(export.Names(), ", ")+"; repeatable")
+// writePage writes report.html and returns where it is; "" if there is none, with a line on the terminal.
+func writePage(dir string, s *metrics.Summary, ui *terminal) string {
+	name := filepath.Join(dir, report.PageName)
+	if s.Requests.Planned > mostPaged {
+		ui.line("no %s of so many requests by itself: fastreplay report %s --html %s", report.PageName, dir, name)
+		return ""
+	}
+	if err := report.WriteWhole(name, func(w io.Writer) error { return report.HTML(w, dir, s) }); err != nil {
+		ui.line("no %s: %v", report.PageName, err)
+		return ""
+	}
+	return name
 }

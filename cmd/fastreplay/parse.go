@@ -166,23 +166,6 @@ func parseIdleCap(text string) (c setup.IdleCap, err error) {
 	return c, nil
 }
 
-// parseSessions reads strict, gated, think or lanes=N.
-func (o *options) parseSessions(text string) (setup.SessionMode, error) {
-	word, number, counted := strings.Cut(text, "=")
-	mode, lanes := setup.SessionMode(word), 0
-	switch {
-	case mode == setup.SessionsLanes:
-		n, err := strconv.Atoi(number)
-		if lanes = n; err != nil || n < 1 {
-			return "", errors.New("want lanes=N with a whole number of at least 1, such as lanes=8")
-		}
-	case counted || !slices.Contains([]setup.SessionMode{setup.SessionsStrict, setup.SessionsGated, setup.SessionsThink}, mode):
-		return "", suggest(errors.New("want strict, gated, think or lanes=N"), word, sessionWords())
-	}
-	o.Sessions.Lanes, o.Pacing.Lanes = lanes, lanes
-	return mode, nil
-}
-
 // sessionWords are how values of --sessions begin.
 func sessionWords() []string {
 	return []string{string(setup.SessionsStrict), string(setup.SessionsGated), string(setup.SessionsThink), string(setup.SessionsLanes) + "="}

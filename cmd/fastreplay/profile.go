@@ -4,22 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/spf13/cobra"
-
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/setup"
 )
-
-// newProfileCommand is the main command for those who know `aiperf profile` or `genai-perf profile`.
-func newProfileCommand() *cobra.Command {
-	return addReplay(&cobra.Command{
-		Hidden: true, // in the list: those who come from AIPerf know its name
-		Use:    "profile --input-file FILE [flags]",
-		Short:  "Replay a trace, given AIPerf's or GenAI-Perf's command line",
-		Example: `  fastreplay profile --model Qwen/Qwen3-0.6B --endpoint-type chat --streaming \
-    -u localhost:8000 --input-file t.jsonl --custom-dataset-type mooncake_trace`,
-	}, true)
-}
 
 // paceLikeAIPerf decides, for `fastreplay profile`, when requests leave if the flags do not: at the trace's times, with --concurrency
 // as a cap. If the trace has no times, one request at a time is sent. It returns notes.

@@ -291,3 +291,30 @@ func checkLengths(line *compat.Line, t *trace.Trace) error {
 	}
 	return nil
 }
+
+// newProfileCommand is the main command for those who know `aiperf profile` or `genai-perf profile`.
+func newProfileCommand() *cobra.Command {
+	return addReplay(&cobra.Command{
+		Hidden: true, // in the list: those who come from AIPerf know its name
+		Use:    "profile --input-file FILE [flags]",
+		Short:  "Replay a trace, given AIPerf's or GenAI-Perf's command line",
+		Example: `  fastreplay profile --model Qwen/Qwen3-0.6B --endpoint-type chat --streaming \
+    -u localhost:8000 --input-file t.jsonl --custom-dataset-type mooncake_trace`,
+	}, true)
+}
+
+// openTraces reads the traces, or makes the one that is described.
+func (o *options) openTraces() (*trace.Trace, error) {
+	spec, made := strings.CutPrefix(o.Traces[0], compat.Made)
+	if !made {
+		return trace.OpenAll(o.Traces, o.Read)
+	}
+	if len(o.Traces) > 1 {
+		return nil, fmt.Errorf("--trace %s%s: a trace that is made stands alone", compat.Made, spec)
+	}
+	t, err := madeTrace(spec, o.Seed, o.Read)
+	if err != nil {
+		return nil, fmt.Errorf("--trace %s%s: %w", compat.Made, spec, err)
+	}
+	return t, nil
+}

@@ -17,14 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The values of --progress.
-const (
-	progressAuto = "auto" // full on a terminal, line elsewhere
-	progressFull = "full" // a screen that changes
-	progressLine = "line" // a line now and then
-	progressNone = "none"
-)
-
 // foreground reports whether f is a terminal in whose foreground this process runs. In the background it would be stopped if it
 // changed how the terminal works.
 func foreground(f *os.File) bool {
@@ -189,13 +181,6 @@ func (t *terminal) Work(what string, total int64, print func(int64) string) (don
 		return text
 	}
 	return done, t.watch(view{line: line, screen: func(int, int) string { return line() }})
-}
-
-// progressFlags say how a run is watched.
-type progressFlags struct {
-	mode        string
-	quiet       bool
-	metricsAddr string
 }
 
 // Limits of the server of --metrics-addr.

@@ -145,3 +145,18 @@ func fillLines(text string, width int) (lines []string) {
 	}
 	return lines
 }
+
+// The values of --progress.
+const (
+	progressAuto = "auto" // full on a terminal, line elsewhere
+	progressFull = "full" // a screen that changes
+	progressLine = "line" // a line now and then
+	progressNone = "none"
+)
+
+// progressFlags say how a run is watched.
+type progressFlags struct {
+	mode        string
+	quiet       bool
+	metricsAddr string
+}

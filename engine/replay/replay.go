@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -81,18 +80,7 @@ type Observer interface {
 }
 
 // Silent observes nothing.
-type Silent struct{}
-
-// Note implements Observer.
-func (Silent) Note(setup.Note) {}
-
-// Work implements Observer.
-func (Silent) Work(string, int64, func(int64) string) (*atomic.Int64, func()) {
-	return new(atomic.Int64), func() {}
-}
-
-// Waiting implements Observer.
-func (Silent) Waiting(string) {}
+type Silent struct{ setup.Silent }
 
 // Alert implements Observer.
 func (Silent) Alert(string) {}
@@ -153,7 +141,7 @@ func Run(ctx context.Context, cfg *Config, observer Observer) (summary *metrics.
 		return nil, err
 	}
 	defer func() { group.Leave(err) }()
-	err = r.prepare(ctx)
+	r.load, err = setup.Prepare(ctx, &cfg.Options, &r.notes)
 	defer r.load.Free()
 	if err != nil {
 		return nil, err
@@ -164,7 +152,8 @@ func Run(ctx context.Context, cfg *Config, observer Observer) (summary *metrics.
 // Plan does all that Run does before it sends, but for the results. It returns what is known before the start.
 func Plan(ctx context.Context, cfg *Config, observer Observer) (*report.Plan, error) {
 	r := newRunner(cfg, observer)
-	err := r.prepare(ctx)
+	var err error
+	r.load, err = setup.Prepare(ctx, &cfg.Options, &r.notes)
 	defer r.load.Free()
 	if err != nil {
 		return nil, err
@@ -185,7 +174,7 @@ type runner struct {
 	Running
 	cfg      *Config
 	observer Observer
-	notes    []string // of the results
+	notes    setup.Notes
 	stamps   wire.Stamps
 	load     *setup.Prepared
 
@@ -198,36 +187,22 @@ func newRunner(cfg *Config, observer Observer) *runner {
 	if observer == nil {
 		observer = Silent{}
 	}
-	r := &runner{cfg: cfg, observer: observer}
+	r := &runner{cfg: cfg, observer: observer, notes: setup.Notes{Observer: observer}}
 	for _, note := range cfg.Notes {
 		r.note("%s", note)
 	}
 	return r
 }
 
-func (r *runner) say(level setup.Level, format string, args ...any) {
-	r.observer.Note(setup.Note{Level: level, Text: fmt.Sprintf(format, args...)})
-}
+func (r *runner) line(format string, args ...any) { r.notes.Say(setup.Line, format, args...) }
 
-func (r *runner) line(format string, args ...any) { r.say(setup.Line, format, args...) }
-
-// note is for the results, too.
-func (r *runner) note(format string, args ...any) {
-	r.notes = append(r.notes, fmt.Sprintf(format, args...))
-	r.say(setup.Keep, format, args...)
-}
+func (r *runner) note(format string, args ...any) { r.notes.Say(setup.Keep, format, args...) }
 
 func (r *runner) alert(format string, args ...any) { r.observer.Alert(fmt.Sprintf(format, args...)) }
 
 // removed says that a file of results was removed during the run, and is whole again.
 func (r *runner) removed(name string) {
 	r.alert("results: %s was removed during the run; it is made anew, with all that was in it", name)
-}
-
-func (r *runner) prepare(ctx context.Context) (err error) {
-	r.load, err = setup.Prepare(ctx, &r.cfg.Options, r.observer)
-	r.notes = append(r.notes, r.load.Notes...)
-	return err
 }
 
 // unmake removes the directory of a run that did not start.

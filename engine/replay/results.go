@@ -203,7 +203,7 @@ func (r *runner) info(found engine.Result) metrics.Summary {
 		Run: r.load.Run(found.Run), Workload: r.load.Workload(found.LeftOut), Client: found.Client,
 		Requests:    metrics.Requests{Planned: int64(r.load.Work.Requests() + len(r.load.LeftOut) - len(found.LeftOut))},
 		Connections: found.Connections, Writes: found.Writes, Cap: found.Cap, Turns: found.Turns, History: found.History, Answers: r.load.Answers(), BuildAhead: found.BuildAhead,
-		Amplify: r.load.Facts.Amplify, Limits: r.cfg.Limits, Notes: slices.Concat(r.notes, r.leftOutNotes(found.LeftOut), r.idleNotes(found), placementNotes(found.Placement)),
+		Amplify: r.load.Facts.Amplify, Limits: r.cfg.Limits, Notes: slices.Concat(r.notes.Kept, r.leftOutNotes(found.LeftOut), r.idleNotes(found), placementNotes(found.Placement)),
 	}
 }
 
@@ -250,6 +250,6 @@ func (r *runner) leftOutNotes(out []int32) []string {
 func (r *runner) known() *report.Plan {
 	return &report.Plan{
 		Schema: metrics.Schema, Run: r.load.Run(metrics.Run{StartedAt: time.Now().UTC()}), Workload: r.load.Workload(nil), Load: r.load.Load(),
-		WireBytes: r.load.Work.Prebuilt.Bytes(), Limits: r.cfg.Limits, Notes: r.notes,
+		WireBytes: r.load.Work.Prebuilt.Bytes(), Limits: r.cfg.Limits, Notes: r.notes.Kept,
 	}
 }

@@ -51,7 +51,7 @@ func (r *runner) watchServers(ctx context.Context) (*serverWatch, error) {
 	if w.file, err = report.NewSampleWriter(r.Dir, r.removed); err != nil {
 		return w, err
 	}
-	r.say(setup.Detail, "servers: metrics of %s are read every %s", format.Many(pages, "page"), format.Duration(w.every, 3))
+	r.notes.Say(setup.Detail, "servers: metrics of %s are read every %s", format.Many(pages, "page"), format.Duration(w.every, 3))
 	return w, nil
 }
 

@@ -74,7 +74,7 @@ func (p *Prepared) noteShort() {
 // fill builds every request, or as many as fit into the ring.
 func (p *Prepared) fill(ctx context.Context) error {
 	began := time.Now()
-	filled, endProgress := p.observer.Work("building", p.Work.Prebuilt.Bytes(), format.Bytes[int64])
+	filled, endProgress := p.notes.Work("building", p.Work.Prebuilt.Bytes(), format.Bytes[int64])
 	ring, fill := p.Work.Prebuilt.RingBytes(), p.Builder.Fill
 	if ring > 0 {
 		fill = p.Builder.FillRing
@@ -212,7 +212,7 @@ func (p *Prepared) describe() {
 // announce prints what the servers were asked.
 func (p *Prepared) announce() {
 	if p.o.NoProbe {
-		p.say(Brief, "not probed: %s", strings.Join(p.Work.URLs(), ", "))
+		p.notes.Say(Brief, "not probed: %s", strings.Join(p.Work.URLs(), ", "))
 		return
 	}
 	caches := "caches as they are"
@@ -226,5 +226,5 @@ func (p *Prepared) announce() {
 	if n := len(p.Work.URLs()); n > 1 {
 		where = format.Many(n, "server")
 	}
-	p.say(Brief, "probed: %s at %s, %s", cmp.Or(p.shownModel(), "the server"), where, caches)
+	p.notes.Say(Brief, "probed: %s at %s, %s", cmp.Or(p.shownModel(), "the server"), where, caches)
 }

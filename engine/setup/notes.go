@@ -31,27 +31,37 @@ type Observer interface {
 	Waiting(what string)
 }
 
-// silent observes nothing.
-type silent struct{}
+// Silent observes nothing.
+type Silent struct{}
 
-func (silent) Note(Note) {}
+// Note implements Observer.
+func (Silent) Note(Note) {}
 
-func (silent) Work(string, int64, func(int64) string) (*atomic.Int64, func()) {
+// Work implements Observer.
+func (Silent) Work(string, int64, func(int64) string) (*atomic.Int64, func()) {
 	return new(atomic.Int64), func() {}
 }
 
-func (silent) Waiting(string) {}
+// Waiting implements Observer.
+func (Silent) Waiting(string) {}
 
-func (p *Prepared) say(level Level, format string, args ...any) {
-	p.observer.Note(Note{level, fmt.Sprintf(format, args...)})
+// Notes tells an observer what is worth knowing, and collects what results keep of it.
+type Notes struct {
+	Observer
+	Kept []string
 }
 
-func (p *Prepared) detail(format string, args ...any) { p.say(Detail, format, args...) }
-
-func (p *Prepared) line(format string, args ...any) { p.say(Line, format, args...) }
-
-// note is for the results, too.
-func (p *Prepared) note(format string, args ...any) {
-	p.Notes = append(p.Notes, fmt.Sprintf(format, args...))
-	p.say(Keep, format, args...)
+// Say tells a note.
+func (n *Notes) Say(level Level, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if level == Keep {
+		n.Kept = append(n.Kept, text)
+	}
+	n.Note(Note{level, text})
 }
+
+func (p *Prepared) detail(format string, args ...any) { p.notes.Say(Detail, format, args...) }
+
+func (p *Prepared) line(format string, args ...any) { p.notes.Say(Line, format, args...) }
+
+func (p *Prepared) note(format string, args ...any) { p.notes.Say(Keep, format, args...) }

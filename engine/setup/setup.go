@@ -135,7 +135,6 @@ const (
 type Prepared struct {
 	Work    *workload.Work
 	Facts   Facts
-	Notes   []string // what is worth knowing of the results, in order
 	RunID   string
 	Builder *workload.Builder
 	Ideal   workload.IdealHits
@@ -146,7 +145,7 @@ type Prepared struct {
 	LeftOut []record.Record  // of requests that are not sent, for they are too long
 
 	o          *Options
-	observer   Observer
+	notes      *Notes
 	verbatims  verbatims
 	source     prompt.Source
 	tokenizer  *tokenizer.Tokenizer // nil if none was given
@@ -171,10 +170,10 @@ type Facts struct {
 	Unproven string            // a note that the run contradicts if responses report cached tokens; "" = none
 }
 
-// Prepare reads, plans, asks the servers and builds. If ctx ends, its error is ctx's cause, whatever else went wrong. observer may be nil.
-// The requests lie outside the Go heap: call Free when they have been sent, also after an error.
-func Prepare(ctx context.Context, o *Options, observer Observer) (*Prepared, error) {
-	p := newPrepared(o, observer)
+// Prepare reads, plans, asks the servers and builds. If ctx ends, its error is ctx's cause, whatever else went wrong. The
+// requests lie outside the Go heap: call Free when they have been sent, also after an error.
+func Prepare(ctx context.Context, o *Options, notes *Notes) (*Prepared, error) {
+	p := newPrepared(o, notes)
 	for _, step := range []func(context.Context) error{
 		p.readTrace, p.findTarget, p.probe, p.countVerbatim, p.fit, p.checkMetrics, p.layout, p.fill, p.verify,
 	} {
@@ -190,18 +189,15 @@ func Prepare(ctx context.Context, o *Options, observer Observer) (*Prepared, err
 	return p, nil
 }
 
-// Read reads the trace, and makes as much of it as was asked for. observer may be nil.
-func Read(ctx context.Context, o *Options, observer Observer) (*trace.Trace, error) {
-	p := newPrepared(o, observer)
+// Read reads the trace, and makes as much of it as was asked for.
+func Read(ctx context.Context, o *Options) (*trace.Trace, error) {
+	p := newPrepared(o, &Notes{Observer: Silent{}})
 	err := p.read(ctx)
 	return p.Work.Trace, err
 }
 
-func newPrepared(o *Options, observer Observer) *Prepared {
-	if observer == nil {
-		observer = silent{}
-	}
-	return &Prepared{Work: new(workload.Work), RunID: fmt.Sprintf("%08x", rand.Uint32()), o: o, observer: observer}
+func newPrepared(o *Options, notes *Notes) *Prepared {
+	return &Prepared{Work: new(workload.Work), RunID: fmt.Sprintf("%08x", rand.Uint32()), o: o, notes: notes}
 }
 
 // Free gives the memory of the requests back, if they were built.

@@ -148,7 +148,7 @@ func (p *Prepared) findTarget(ctx context.Context) error {
 		TLS:            trust,
 		ConnectTimeout: o.ConnectTimeout,
 		Timeout:        cmp.Or(o.ProbeTimeout, min(usualProbeTimeout, o.Timeout)),
-		Waiting:        p.observer.Waiting,
+		Waiting:        p.notes.Waiting,
 		Headers:        p.headers(backend),
 		Secrets:        o.redactor(p.secrets, queries...),
 		Tokenizer:      o.Tokenizer,

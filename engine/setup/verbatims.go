@@ -98,7 +98,7 @@ func (p *Prepared) countVerbatim(ctx context.Context) error {
 	began := time.Now()
 	limited, cancel := context.WithTimeoutCause(ctx, mostCounting, fmt.Errorf("it takes more than %s", mostCounting))
 	defer cancel()
-	counted, endProgress := p.observer.Work("counting", l.rows, func(n int64) string { return format.Many(n, "prompt") })
+	counted, endProgress := p.notes.Work("counting", l.rows, func(n int64) string { return format.Many(n, "prompt") })
 	err := p.Work.CountVerbatim(limited, ids, counted)
 	endProgress()
 	switch {
