@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -439,7 +440,7 @@ func (x *world) quiet() error {
 // check says whether all is as it must be when a run has ended.
 func (x *world) check() {
 	r := x.run
-	tries := make([]int, len(x.read))
+	tries, waited := make([]int, len(x.read)), make([]bool, len(x.read))
 	for _, s := range model.Sockets() {
 		for b := s.Taken; len(b) > 0; b = b[min(len(b), x.size):] {
 			whole, i := len(b) >= x.size, -1
@@ -451,8 +452,9 @@ func (x *world) check() {
 			if i < 0 {
 				model.Fail("connection %d has bytes of two requests in one: %q", s.Number, b)
 			}
-			if whole || len(b) > x.size/2 {
+			if whole || len(b) > x.size/2 { // else it may be another, whose bytes begin alike
 				tries[i]++
+				waited[i] = len(b) < len(s.Taken)
 			}
 		}
 		if !s.ClientGone() {
@@ -477,8 +479,28 @@ func (x *world) check() {
 			}
 		}
 	}
+	resent := int64(0)
 	for i := range x.final {
-		x.checkRecord(i, &r.records[i], tries[i])
+		rec := &r.records[i]
+		x.checkRecord(i, rec, tries[i])
+		resent += rec.Resent
+		if tries[i] == 1 && waited[i] && rec.Outcome == record.Reset && rec.BytesReceived == 0 && !x.died {
+			x.checkNotResent(i, rec)
+		}
+	}
+	if got := r.resent.Load(); got != resent {
+		model.Fail("%d requests were sent again, and %d are counted", resent, got)
+	}
+	if !x.closes && !x.resets && !x.early && p.unkept.Load() {
+		model.Fail("the server closes no connections, and is said to")
+	}
+}
+
+// checkNotResent says whether request i, which broke off a connection that had carried another, was rightly sent once.
+func (x *world) checkNotResent(i int, rec *record.Record) {
+	tried := strings.Contains(rec.Error, "another attempt failed")
+	if advised := strings.Contains(rec.Error, "--resend safe"); x.run.cfg.Resend == ResendSafe && !tried || x.run.cfg.Resend == ResendNever && advised {
+		model.Fail("request %d: %q with --resend %s", i, rec.Error, x.run.cfg.Resend)
 	}
 }
 
