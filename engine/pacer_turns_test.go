@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"io"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -148,7 +150,10 @@ func TestPacersGoOnAfterFailures(t *testing.T) {
 	turns := turnsAfter(chain(n), nil)
 	for name, plan := range map[string]func([]int64) (sched.Plan, error){"capped": capped(2, 20), "turns": following(turns, 0, 0), "closed turns": following(turns, 3, 0)} {
 		w, s := equalWork(t, n, plan)
-		s.handle = (&closer{server: s, read: true}).handleConn
+		s.handle = func(_ int64, c net.Conn) {
+			_, _ = io.ReadFull(c, make([]byte, s.request))
+			_ = c.Close()
+		}
 		k := new(sink)
 		do(t, s, newRun(t, oneThread, w, k))
 		if k.outcomes()[record.Reset] != n || len(k.records) != n {

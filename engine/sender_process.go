@@ -388,8 +388,8 @@ func (l *senderProcess) passSocket(key uint64, s *wire.Socket) (seq int64, err e
 	if failed := s.Control(func(fd uintptr) { seq, err = l.sendMessage(linkOpen, key, syscall.UnixRights(int(fd))) }); failed != nil {
 		return 0, failed
 	}
-	if err != nil && l.header.ended.Load() {
-		err = nil // it needs no more connections
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) || l.header.ended.Load() {
+		err = nil // it has ended, or died, and needs no more connections
 	}
 	return seq, err
 }
