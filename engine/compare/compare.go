@@ -3,6 +3,7 @@ package compare
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -45,6 +46,7 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 		return nil, fmt.Errorf("%s and %s have no request in common that ended ok in both", r.A.Name, r.B.Name)
 	}
 	r.Requests, r.Metrics = int64(min(len(m.good[0]), len(m.good[1]))), m.measure()
+	hideTwins(r.Metrics)
 	var noise [][]Metric
 	var from []string
 	for _, s := range []*Side{a, b} {
@@ -79,6 +81,20 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 		r.Explained = m.explain(r.Metrics)
 	}
 	return r, nil
+}
+
+// hideTwins leaves out of one screen what is as in the latency that another mostly equals, such as TTFO of answers without reasoning.
+func hideTwins(all []Metric) {
+	for i := range all {
+		m := &all[i]
+		key, number, _ := strings.Cut(m.Name, ".")
+		of := metrics.FindLatency(key)
+		if !m.Main || of < 0 {
+			continue
+		}
+		twin := slices.IndexFunc(all, func(t Metric) bool { return t.Name == metrics.Latencies()[of].Twin+"."+number })
+		m.Main = twin < 0 || !reflect.DeepEqual([]*float64{m.A, m.B, m.Change}, []*float64{all[twin].A, all[twin].B, all[twin].Change})
+	}
 }
 
 func (r *Result) note(form string, parts ...any) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
 // PrintOptions say how a result is printed.
@@ -135,5 +136,9 @@ func (r *Result) said(full bool) (said []string) {
 
 // Label is what people call a metric, as short as the table has room for: TTFT p95 for ttft.p95.
 func Label(name string) string {
-	return strings.NewReplacer("ttft", "TTFT", "tpot", "TPOT", "itl", "ITL", "e2e", "E2E", ".paired", " pairs", "_per_s", "/s", "_", " ", ".", " ").Replace(name)
+	key, number, _ := strings.Cut(name, ".")
+	if l := metrics.FindLatency(key); l >= 0 {
+		return metrics.Latencies()[l].Label + " " + strings.Replace(number, "paired", "pairs", 1)
+	}
+	return strings.NewReplacer("_per_s", "/s", "_", " ", ".", " ").Replace(name)
 }

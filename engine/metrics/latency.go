@@ -77,7 +77,7 @@ var latencies = [NumLatencies]Latency{
 		Of: (*record.Record).TTFTPlannedNS, Bounded: true},
 	TTFO: {Key: "ttfo", Label: "TTFO", Title: "TTFO: the first token after the reasoning", Aliases: []string{"time_to_first_output_token"},
 		Shown: OnScreen, Twin: "ttft", Of: (*record.Record).TTFONS, Bounded: true,
-		planned: "ttfo_planned", toleratedNS: toleratedNS, lateRead: firstOutput},
+		Compared: []string{"p50", "p95", "p99", "paired"}, planned: "ttfo_planned", toleratedNS: toleratedNS, lateRead: firstOutput},
 	TTFOPlanned: {Key: "ttfo_planned", Label: "TTFO planned", Long: "TTFO from the planned time", Shown: OnPage, Twin: "ttfo",
 		Of: (*record.Record).TTFOPlannedNS, Bounded: true},
 	TPOT: {Key: "tpot", Label: "TPOT", Aliases: []string{"inter_token_latency"}, // AIPerf's is (request_latency - ttft) / (tokens - 1)
