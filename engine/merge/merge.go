@@ -82,11 +82,10 @@ func (s *Shards) copyRecords(c *metrics.Collector, w *report.Writer, seen *atomi
 
 // lastInstant is when a request ended, or else was to leave.
 func lastInstant(r *record.Record) int64 {
-	end := max(r.SentNS, r.HeadersNS, r.FirstTokenNS, r.LastTokenNS, r.DoneNS)
-	if end == record.None {
-		end = r.PlannedNS
+	if end := r.EndNS(); end != record.None {
+		return end
 	}
-	return end
+	return r.PlannedNS
 }
 
 // byEnd are the records of all shards in order of completion. A record is valid until the next.

@@ -320,15 +320,10 @@ func ahead(f *shard.File, atNS int64) int64 {
 // onCommonClock moves the instants of a record to the clock of shard 0. The planned instant is the plan's, which no clock moves, unless
 // other requests released this one.
 func onCommonClock(r *record.Record, f *shard.File, released bool) {
-	at := []*int64{&r.SentNS, &r.WrittenNS, &r.DepartedNS, &r.AckedNS, &r.HeadersNS, &r.FirstTokenNS, &r.FirstTextNS, &r.FirstOutputNS, &r.LastTokenNS, &r.DoneNS}
-	if released {
-		at = append(at, &r.PlannedNS)
-	}
 	off := ahead(f, max(r.SentNS, r.DoneNS, 0))
-	for _, ns := range at {
-		if *ns != record.None {
-			*ns -= off
-		}
+	r.MoveInstants(off)
+	if released && r.PlannedNS != record.None {
+		r.PlannedNS -= off
 	}
 	if r.SentNS != record.None {
 		r.SentAt = record.Wall(f.StartAt.UnixMicro() + r.SentNS/1000)

@@ -333,7 +333,7 @@ func (t *timings) add(r *record.Record, target int) {
 		last = len(t.pieces) - 1
 	}
 	k := timing{
-		atNS: at, plannedNS: r.PlannedNS, endNS: max(at, r.HeadersNS, r.FirstTokenNS, r.LastTokenNS, r.DoneNS),
+		atNS: at, plannedNS: r.PlannedNS, endNS: max(at, r.EndNS()),
 		target: int32(target), endpoint: t.endpoints.place(r.Endpoint), instance: t.instances.place(r.Instance), failure: -1,
 		outcome: r.Outcome, sent: r.SentNS != record.None, begun: r.HeadersNS != record.None, gaveUp: r.FinishReason == "abort",
 	}
