@@ -1,7 +1,7 @@
 // Package compare says what changed from one run to another: by how much, how surely, and in which requests.
 //
-// Runs of the same workload send the same bytes at the same instants, so they pair request by request. The package reads results
-// from disk and computes; it sends nothing and starts nothing.
+// Runs of the same workload send the same bytes at the same instants, so they pair request by request. The package
+// reads results from disk and computes; it sends nothing and starts nothing.
 package compare
 
 // Result is what changed from A to B.
