@@ -17,7 +17,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
-// Side is one or several runs that were made with the same server and the same workload. ReadSide makes it; it is not changed later.
+// Side is one or several runs that were made with the same server and the same workload. ReadSide makes it; it is not
+// changed later.
 type Side struct {
 	SLOs []metrics.SLO // for goodput; nil = those that its first run was made with, which sets them
 	runs []*run
@@ -43,8 +44,8 @@ type row struct {
 	target, instance               string
 }
 
-// ReadSide reads the runs of a side from their directories, in the order in which they were made. It is an error if a directory has no
-// results, or if two runs had different workloads.
+// ReadSide reads the runs of a side from their directories, in the order in which they were made. It is an error if a
+// directory has no results, or if two runs had different workloads.
 func ReadSide(slos []metrics.SLO, dirs ...string) (*Side, error) {
 	s := &Side{SLOs: slos}
 	for _, dir := range dirs {
@@ -59,9 +60,11 @@ func ReadSide(slos []metrics.SLO, dirs ...string) (*Side, error) {
 	return s, nil
 }
 
-// Add adds a run to a side: its summary, and its records in any order, which are not kept. dir names it. The zero Side has no runs.
+// Add adds a run to a side: its summary, and its records in any order, which are not kept. dir names it. The zero
+// Side has no runs.
 func (s *Side) Add(dir string, summary *metrics.Summary, all iter.Seq2[*record.Record, error]) error {
-	r, reports := &run{dir: dir, summary: summary}, map[string]bool{}
+	r := &run{dir: dir, summary: summary}
+	reports := map[string]bool{}
 	if s.SLOs == nil {
 		s.SLOs = report.SLOsOf(summary)
 	}
@@ -91,7 +94,8 @@ func (s *Side) Add(dir string, summary *metrics.Summary, all iter.Seq2[*record.R
 	}
 	if s.runs = append(s.runs, r); len(s.runs) > 1 {
 		if found, _ := differences(s.runs[0], r); len(found) > 0 {
-			return fmt.Errorf("%s was sent another workload than %s, which is to be the same (%s)", dir, s.runs[0].dir, strings.Join(found, "; "))
+			return fmt.Errorf("%s was sent another workload than %s, which is to be the same (%s)",
+				dir, s.runs[0].dir, strings.Join(found, "; "))
 		}
 	}
 	return nil
@@ -153,21 +157,25 @@ func (s *Side) identity(other *Side) Identity {
 const decisive = `format fields time-unit block-tokens bad-rows limit from to repeat too-long scale amplify rate ramp
 arrival duration idle-cap answers history endpoint prompt tokenizer extra-inputs no-stream no-force-output seed cold chat-overhead`
 
-// differences are what two runs were sent where it differs, such as "--seed: 1 and 2": by their fingerprints, and by what paces a closed
-// loop, which no fingerprint has. Without both fingerprints, as after a kill, what is known of the workloads decides; then sure is false.
+// differences are what two runs were sent where it differs, such as "--seed: 1 and 2": by their fingerprints, and by
+// what paces a closed loop, which no fingerprint has. Without both fingerprints, as after a kill, what is known of
+// the workloads decides; then sure is false.
 func differences(x, y *run) (found []string, sure bool) {
 	a, b := x.summary, y.summary
-	one, other := a.Workload.Fingerprint, b.Workload.Fingerprint
+	one := a.Workload.Fingerprint
+	other := b.Workload.Fingerprint
 	sure = one != "" && other != ""
 	differ := func(name string, a, b any) {
 		if !reflect.DeepEqual(a, b) {
-			found = append(found, fmt.Sprintf("%s: %v and %v", name, cmp.Or(a, any("not given")), cmp.Or(b, any("not given"))))
+			found = append(found,
+				fmt.Sprintf("%s: %v and %v", name, cmp.Or(a, any("not given")), cmp.Or(b, any("not given"))))
 		}
 	}
 	options := []string{"concurrency", "sessions"}
 	differ("pace", a.Run.Pace, b.Run.Pace)
 	if !sure || one != other {
-		v, w := &a.Workload, &b.Workload
+		v := &a.Workload
+		w := &b.Workload
 		if was, is := traceOf(v), traceOf(w); was != is {
 			return []string{"traces: " + was + ", and " + is}, sure // all else follows from it
 		}

@@ -107,7 +107,8 @@ func Write(dir, name string, slos ...metrics.SLO) (paths []string, err error) {
 	return paths, nil
 }
 
-// WriteTo writes the files of the named format, of the results in dir, to paths: as many as the format has files, in their order.
+// WriteTo writes the files of the named format, of the results in dir, to paths: as many as the format has files, in
+// their order.
 func WriteTo(dir, name string, paths []string) error {
 	f, err := find(name)
 	if err != nil {
@@ -116,7 +117,8 @@ func WriteTo(dir, name string, paths []string) error {
 	return f.write(dir, paths, nil)
 }
 
-// Vacant returns an error that names the first of the paths to which nothing can be written, or where something is. It leaves no file.
+// Vacant returns an error that names the first of the paths to which nothing can be written, or where something is.
+// It leaves no file.
 func Vacant(paths []string) error {
 	for _, path := range paths {
 		_, err := os.Lstat(path)

@@ -50,15 +50,16 @@ type Shards struct {
 	known, unsent int64    // of requests of lost shards, those that have a record; of these the ones that were made here
 }
 
-// What a directory may say of a load. Shards beyond this need a file descriptor and 1 kB each; a plan numbers requests in 32 bits.
+// What a directory may say of a load. Shards beyond this need a file descriptor and 1 kB each; a plan numbers
+// requests in 32 bits.
 const (
 	mostShards   = 10_000
 	mostRequests = math.MaxInt32
 	mostAheadNS  = 24 * 3600 * 1e9 // of a clock that was set right at the start
 )
 
-// Open reads what the directories of shards say of themselves; a directory of such directories stands for them. It returns an error if
-// they are not of one run. Missing shards are none.
+// Open reads what the directories of shards say of themselves; a directory of such directories stands for them. It
+// returns an error if they are not of one run. Missing shards are none.
 func Open(dirs []string) (*Shards, error) {
 	s := new(Shards)
 	for _, dir := range dirs {
@@ -67,7 +68,10 @@ func Open(dirs []string) (*Shards, error) {
 			found, _ = filepath.Glob(filepath.Join(dir, "*", shard.FileName))
 		}
 		if len(found) == 0 {
-			return nil, fmt.Errorf("%s is no directory of a shard: it has no %s; give the directories that --shard runs wrote", dir, shard.FileName)
+			return nil, fmt.Errorf(
+				"%s is no directory of a shard: it has no %s; give the directories that --shard runs wrote",
+				dir, shard.FileName,
+			)
 		}
 		for _, name := range found {
 			if err := s.open(name); err != nil {
@@ -94,7 +98,8 @@ func (s *Shards) complete() error {
 		total += k.file.Requests
 	}
 	if total > s.Records() || total < s.Records() && len(s.lost) == 0 {
-		return fmt.Errorf("by their %s the shards were to send %s requests together, and the load has %s", shard.FileName, format.Count(total), format.Count(s.Records()))
+		return fmt.Errorf("by their %s the shards were to send %s requests together, and the load has %s",
+			shard.FileName, format.Count(total), format.Count(s.Records()))
 	}
 	return nil
 }
@@ -132,13 +137,15 @@ func (s *Shards) open(name string) error {
 	}
 	like := cmp.Or(s.first, k)
 	for _, differs := range []struct{ what, here, there string }{
-		{"version of fastreplay", f.Version, like.file.Version}, {"number of shards", strconv.Itoa(f.Count), strconv.Itoa(like.file.Count)},
+		{"version of fastreplay", f.Version, like.file.Version}, {"number of shards", strconv.Itoa(f.Count),
+			strconv.Itoa(like.file.Count)},
 		{"load (trace, flags or servers)", short(f.Load), short(like.file.Load)},
 		{"number of requests", format.Count(f.Workload.Requests), format.Count(like.file.Workload.Requests)}, {"agreed start", f.StartAt.String(), like.file.StartAt.String()},
 		{"servers", servers, strings.Join(like.plan.Run.Targets, " ")},
 	} {
 		if differs.here != differs.there {
-			return fmt.Errorf("%s and %s are not of one run: the %s is %s in one, and %s in the other", like.dir, dir, differs.what, differs.there, differs.here)
+			return fmt.Errorf("%s and %s are not of one run: the %s is %s in one, and %s in the other",
+				like.dir, dir, differs.what, differs.there, differs.here)
 		}
 	}
 	for i := len(s.all); i < f.Count; i++ {
@@ -170,7 +177,8 @@ func (k *source) counted() string {
 func check(name string, f *shard.File) error {
 	n := f.Workload.Requests
 	if f.Schema != shard.Schema || f.Index < 0 || f.Index >= f.Count || f.Count > mostShards {
-		return fmt.Errorf("%s: shard %d of %d, schema %d: this version reads schema %d, of at most %d shards", name, f.Index, f.Count, f.Schema, shard.Schema, mostShards)
+		return fmt.Errorf("%s: shard %d of %d, schema %d: this version reads schema %d, of at most %d shards",
+			name, f.Index, f.Count, f.Schema, shard.Schema, mostShards)
 	}
 	if n < 0 || n > mostRequests || f.Requests < 0 || f.Requests > n {
 		return fmt.Errorf("%s: %d of %d requests: no load is so; was the file edited?", name, f.Requests, n)
@@ -178,7 +186,10 @@ func check(name string, f *shard.File) error {
 	for _, o := range f.Clock {
 		off, at := math.Abs(float64(o.OffsetNS)-float64(f.StartNS)), math.Abs(float64(o.AtNS)) // which cannot overflow
 		if off > mostAheadNS || o.ErrorNS < 0 || o.ErrorNS > mostAheadNS || at > record.MostNumber {
-			return fmt.Errorf("%s: a clock that was %d ns ahead at the start, and %d ± %d ns later: no run has such; was the file edited?", name, f.StartNS, o.OffsetNS, o.ErrorNS)
+			return fmt.Errorf(
+				"%s: a clock that was %d ns ahead at the start, and %d ± %d ns later: no run has such; was the file edited?",
+				name, f.StartNS, o.OffsetNS, o.ErrorNS,
+			)
 		}
 	}
 	return nil
@@ -211,11 +222,13 @@ func (k *source) what() string {
 	return fmt.Sprintf("shard %d ended before its run did", k.file.Index)
 }
 
-// records are those of a shard: those on disk, on the clock of shard 0, and of a lost shard, unsent, what else the one before it knows that
-// it was to send. A record is valid until the next.
+// records are those of a shard: those on disk, on the clock of shard 0, and of a lost shard, unsent, what else the
+// one before it knows that it was to send. A record is valid until the next.
 func (s *Shards) records(k *source) iter.Seq2[*record.Record, error] {
-	lost, before := k.summary == nil, s.all[(k.file.Index+len(s.all)-1)%len(s.all)].dir
-	released := s.first.plan.Run.Concurrency > 0 || !lost && (k.summary.Cap != nil || k.summary.Turns != nil && k.summary.Turns.Sessions != "strict")
+	lost := k.summary == nil
+	before := s.all[(k.file.Index+len(s.all)-1)%len(s.all)].dir
+	released := s.first.plan.Run.Concurrency > 0 ||
+		!lost && (k.summary.Cap != nil || k.summary.Turns != nil && k.summary.Turns.Sessions != "strict")
 	return func(yield func(*record.Record, error) bool) {
 		for r, err := range report.RecordsOf(report.RecordsName(k.dir), &k.seen) {
 			if k.dir == "" || errors.Is(err, report.ErrNoResults) {
@@ -242,7 +255,10 @@ func (s *Shards) records(k *source) iter.Seq2[*record.Record, error] {
 					continue
 				}
 				if n < 0 || r.Outcome != record.NotSent {
-					err = fmt.Errorf("%s has a record of %s, which is no request that was to be sent; was the file edited?", filepath.Join(before, shard.PlannedNextName), r.RequestID)
+					err = fmt.Errorf(
+						"%s has a record of %s, which is no request that was to be sent; was the file edited?",
+						filepath.Join(before, shard.PlannedNextName), r.RequestID,
+					)
 				}
 				r.Error = k.what()
 				s.known++
@@ -300,16 +316,21 @@ func (k *source) unlike() string {
 	return fmt.Sprintf("shard %d: %s has %s", k.file.Index, report.RecordsName(k.dir), strings.Join(what, ", and "))
 }
 
-// ahead is by how much the instants of a shard are ahead of those of shard 0, atNS after the start: its clock's offset then, without
-// the one by which it has moved its start. Between two measurements it is a line. What is within the error of the measurement is 0.
+// ahead is by how much the instants of a shard are ahead of those of shard 0, atNS after the start: its clock's
+// offset then, without the one by which it has moved its start. Between two measurements it is a line. What is within
+// the error of the measurement is 0.
 func ahead(f *shard.File, atNS int64) int64 {
-	i, _ := slices.BinarySearchFunc(f.Clock, atNS, func(o shard.Offset, at int64) int { return cmp.Compare(o.AtNS, at) })
+	i, _ := slices.BinarySearchFunc(f.Clock, atNS, func(o shard.Offset, at int64) int {
+		return cmp.Compare(o.AtNS, at)
+	})
 	around := f.Clock[max(0, i-1):min(i+1, len(f.Clock))]
 	if len(around) == 0 {
 		return 0
 	}
-	a, b := around[0], around[len(around)-1]
-	off, within := a.OffsetNS-f.StartNS, max(a.ErrorNS, b.ErrorNS)
+	a := around[0]
+	b := around[len(around)-1]
+	off := a.OffsetNS - f.StartNS
+	within := max(a.ErrorNS, b.ErrorNS)
 	if b.AtNS > a.AtNS {
 		off += int64(float64(atNS-a.AtNS) / float64(b.AtNS-a.AtNS) * float64(b.OffsetNS-a.OffsetNS))
 	}
@@ -319,18 +340,13 @@ func ahead(f *shard.File, atNS int64) int64 {
 	return off
 }
 
-// onCommonClock moves the instants of a record to the clock of shard 0. The planned instant is the plan's, which no clock moves, unless
-// other requests released this one.
+// onCommonClock moves the instants of a record to the clock of shard 0. The planned instant is the plan's, which no
+// clock moves, unless other requests released this one.
 func onCommonClock(r *record.Record, f *shard.File, released bool) {
-	at := []*int64{&r.SentNS, &r.WrittenNS, &r.DepartedNS, &r.AckedNS, &r.HeadersNS, &r.FirstTokenNS, &r.FirstTextNS, &r.FirstOutputNS, &r.LastTokenNS, &r.DoneNS}
-	if released {
-		at = append(at, &r.PlannedNS)
-	}
 	off := ahead(f, max(r.SentNS, r.DoneNS, 0))
-	for _, ns := range at {
-		if *ns != record.None {
-			*ns -= off
-		}
+	r.MoveInstants(off)
+	if released && r.PlannedNS != record.None {
+		r.PlannedNS -= off
 	}
 	if r.SentNS != record.None {
 		r.SentAt = record.Wall(f.StartAt.UnixMicro() + r.SentNS/1000)
@@ -352,11 +368,16 @@ func (s *Shards) reasons(unsent int64) (all []metrics.Reason) {
 		unlike = wrong
 	}
 	if len(lost) > 0 {
-		all = append(all, metrics.Reason{Code: metrics.LostShards, Grade: metrics.Invalid, What: strings.Join(lost, "; "),
-			Why: format.Many(unsent, "request") + " of theirs were not sent, or nobody knows what became of them", Do: "see the shard's own output, and run again"})
+		all = append(all, metrics.Reason{Code: metrics.LostShards, Grade: metrics.Invalid, What: strings.Join(
+			lost, "; ",
+		),
+			Why: format.Many(unsent, "request") +
+				" of theirs were not sent, or nobody knows what became of them", Do: "see the shard's own output, and run again"})
 	}
 	if len(unlike) > 0 {
-		all = append(all, metrics.Reason{Code: metrics.Records, Grade: metrics.Invalid, What: strings.Join(unlike, "; "),
+		all = append(all, metrics.Reason{Code: metrics.Records, Grade: metrics.Invalid, What: strings.Join(
+			unlike, "; ",
+		),
 			Why: "files were cut, edited or mixed with others after the run", Do: "bring back the files that the shards wrote, and merge again"})
 	}
 	return all

@@ -55,7 +55,11 @@ type gapShard struct {
 // NewCollector returns a collector for the targets' URLs, in the order that
 // the indices given to Add and AddGaps refer to. With SLOs it counts goodput.
 func NewCollector(targets []string, slos ...SLO) *Collector {
-	c := &Collector{urls: append([]string(nil), targets...), slos: append([]SLO(nil), slos...), targets: make([]targetStats, len(targets))}
+	c := &Collector{
+		urls:    append([]string(nil), targets...),
+		slos:    append([]SLO(nil), slos...),
+		targets: make([]targetStats, len(targets)),
+	}
 	c.none = newTargetStats(c.slos)
 	for i := range c.targets {
 		c.targets[i] = newTargetStats(c.slos)
@@ -91,8 +95,8 @@ func (c *Collector) Add(r *record.Record, target int) {
 	}
 }
 
-// LateReadGap is a gap between token chunks that a late read may have changed, in ns: as measured, and as it is if what was found together
-// had come evenly.
+// LateReadGap is a gap between token chunks that a late read may have changed, in ns: as measured, and as it is if
+// what was found together had come evenly.
 type LateReadGap struct{ NS, LikelyNS int64 }
 
 // AddGaps counts gaps between token chunks (ITL), in ns, of one OK request to
@@ -111,7 +115,8 @@ func (c *Collector) AddGaps(target int, gapsNS []int64, late ...LateReadGap) {
 	g.Unlock()
 }
 
-// AddGapCounts counts gaps that another run counted in a histogram, to the target of that index. exact has their number, mean and maximum.
+// AddGapCounts counts gaps that another run counted in a histogram, to the target of that index. exact has their
+// number, mean and maximum.
 func (c *Collector) AddGapCounts(target int, gaps *hdrhistogram.Histogram, exact *stats.Percentiles) {
 	if exact == nil {
 		return
@@ -164,8 +169,10 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	all.count(&s.Requests, over)
 	s.Requests.Failures = all.Kinds.list(over)
 	s.Lateness = c.lateness(&s, &all)
-	s.Requests.Late = all.Latencies[Drift].above(cmp.Or(int64(s.Limits.MaxDriftNS), int64(1e6*s.Lateness.DisplacedMS), toleratedNS))
-	s.Tokens, s.Throughput = all.Tokens.Tokens, Throughput{}
+	s.Requests.Late = all.Latencies[Drift].above(cmp.Or(int64(s.Limits.MaxDriftNS),
+		int64(1e6*s.Lateness.DisplacedMS), toleratedNS))
+	s.Tokens = all.Tokens.Tokens
+	s.Throughput = Throughput{}
 	s.Tokens.PerChunk = ratio(all.Tokens.UsageTokens, all.Tokens.Chunks)
 	if s.Run.DurationS > 0 {
 		c.setRates(&s)
@@ -178,12 +185,14 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	for i := range targets {
 		s.Targets[i] = targets[i].target(c.urls[i], over)
 	}
-	s.Instances, s.Endpoints = c.parts.instances.summary(1, over), c.parts.endpoints.summary(2, over)
+	s.Instances = c.parts.instances.summary(1, over)
+	s.Endpoints = c.parts.endpoints.summary(2, over)
 	if s.Instances != nil {
 		s.Instances.direct = c.pairs.OneByOne()
 	}
 	s.Answers = all.Answers.summary(s.Answers)
-	s.Outages, s.Gateway = c.outages(), all.Gateway.summary()
+	s.Outages = c.outages()
+	s.Gateway = all.Gateway.summary()
 	if s.Window == nil { // which has but pieces of jobs
 		s.Jobs = c.jobs.summary(s.Run.DurationS, over)
 	}
@@ -206,14 +215,16 @@ func (c *Collector) underLoad(s *Summary) (u UnderLoad) {
 	c.timings.each(func(k *timing) { // in order of completion
 		switch {
 		case k.outcome == record.OK:
-			end, u.Waiting = max(end, k.endNS), 0
+			end = max(end, k.endNS)
+			u.Waiting = 0
 		case k.sent || !stopped(k.outcome):
 			end = max(end, k.atNS)
 			u.Waiting++
 		}
 	})
 	if u.UntilS = min(seconds(end), s.Run.DurationS); u.UntilS > 0 {
-		u.Throughput = Throughput{float64(s.Requests.OK) / u.UntilS, float64(s.Tokens.Prompt) / u.UntilS, float64(s.Tokens.Completion) / u.UntilS}
+		u.Throughput = Throughput{float64(s.Requests.OK) / u.UntilS, float64(s.Tokens.Prompt) / u.UntilS,
+			float64(s.Tokens.Completion) / u.UntilS}
 	}
 	return u
 }
@@ -247,8 +258,8 @@ func (s *targetStats) recorded() (n int64) {
 	return n
 }
 
-// stopped is how many requests did not fail, although they are not ok: the user left them out or, if the run was over before, it
-// ended them.
+// stopped is how many requests did not fail, although they are not ok: the user left them out or, if the run was over
+// before, it ended them.
 func (s *targetStats) stopped(over bool) int64 {
 	if !over {
 		return s.LeftOut
@@ -257,8 +268,12 @@ func (s *targetStats) stopped(over bool) int64 {
 }
 
 func (s *targetStats) count(r *Requests, over bool) {
-	r.Sent, r.OK, r.Resent, r.Early = s.Sent, s.Outcomes[record.OK], s.Resent, s.Latencies[Drift].negatives()
-	r.Stopped, r.ByOutcome = s.stopped(over), make(map[string]int64, record.Outcomes)
+	r.Sent = s.Sent
+	r.OK = s.Outcomes[record.OK]
+	r.Resent = s.Resent
+	r.Early = s.Latencies[Drift].negatives()
+	r.Stopped = s.stopped(over)
+	r.ByOutcome = make(map[string]int64, record.Outcomes)
 	r.Failed = s.recorded() - r.OK - r.Stopped
 	for o, n := range s.Outcomes {
 		r.ByOutcome[record.Outcome(o).String()] = n
@@ -277,7 +292,8 @@ func (s *targetStats) target(url string, over bool) Target {
 
 // count fills in all but Shortfall and OvertakenTokens; counted has the hits by the servers' counters, by target.
 func (p *PrefixCache) count(all *targetStats, targets []targetStats, counted []int64) {
-	p.AboveIdealTokens, p.AboveIdealRequests = all.Cache.AboveTokens, all.Cache.AboveRequests
+	p.AboveIdealTokens = all.Cache.AboveTokens
+	p.AboveIdealRequests = all.Cache.AboveRequests
 	if all.Cache.Ideals > 0 {
 		p.ExpectedTokens = &all.Cache.Expected
 		p.ExpectedHitRatio = ratio(all.Cache.Expected, all.Cache.Prompt)
@@ -302,7 +318,8 @@ func (p *PrefixCache) count(all *targetStats, targets []targetStats, counted []i
 		}
 	}
 	if all.Cache.Reports > 0 {
-		p.ReportedTokens, p.HitsFrom = &all.Cache.Reported, "responses"
+		p.ReportedTokens = &all.Cache.Reported
+		p.HitsFrom = "responses"
 		p.ReportedHitRatio = ratio(all.Cache.Reported, reporting)
 	}
 	if p.CountedTokens != nil {

@@ -12,8 +12,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// A latency is declared in this file alone: its place in the order, its row of the table, and a field in each struct of results that
-// has it. All else ranges over the table: results, screens, pages, live metrics, --goodput, --require, comparisons, capacity.
+// A latency is declared in this file alone: its place in the order, its row of the table, and a field in each struct
+// of results that has it. All else ranges over the table: results, screens, pages, live metrics, --goodput,
+// --require, comparisons, capacity.
 
 // The latencies, in the order of result files.
 const (
@@ -77,14 +78,20 @@ var latencies = [NumLatencies]Latency{
 		Of: (*record.Record).TTFTPlannedNS, Bounded: true},
 	TTFO: {Key: "ttfo", Label: "TTFO", Title: "TTFO: the first token after the reasoning", Aliases: []string{"time_to_first_output_token"},
 		Shown: OnScreen, Twin: "ttft", Of: (*record.Record).TTFONS, Bounded: true,
-		planned: "ttfo_planned", toleratedNS: toleratedNS, lateRead: firstOutput},
+		Compared: []string{"p50", "p95", "p99", "paired"}, planned: "ttfo_planned", toleratedNS: toleratedNS, lateRead: firstOutput},
 	TTFOPlanned: {Key: "ttfo_planned", Label: "TTFO planned", Long: "TTFO from the planned time", Shown: OnPage, Twin: "ttfo",
 		Of: (*record.Record).TTFOPlannedNS, Bounded: true},
 	TPOT: {Key: "tpot", Label: "TPOT", Aliases: []string{"inter_token_latency"}, // AIPerf's is (request_latency - ttft) / (tokens - 1)
 		Shown: OnScreen, Of: (*record.Record).TPOTNS, Bounded: true,
 		Compared: []string{"p50", "p95", "p99", "paired"}, toleratedNS: toleratedTokNS, lateRead: eachToken, perToken: true,
 		LiveName: "time_per_output_token_seconds", LiveHelp: "Time for each token after the first, of requests that ended ok."},
-	ITL: {Key: "itl", Label: "ITL", Title: "ITL: gaps between token chunks", Shown: OnScreen, toleratedNS: toleratedTokNS},
+	ITL: {
+		Key:         "itl",
+		Label:       "ITL",
+		Title:       "ITL: gaps between token chunks",
+		Shown:       OnScreen,
+		toleratedNS: toleratedTokNS,
+	},
 	E2E: {Key: "e2e", Label: "E2E", Aliases: []string{"e2el", "request_latency"}, Shown: OnScreen, Of: (*record.Record).E2ENS, Bounded: true,
 		Compared: []string{"p95", "paired"}, planned: "e2e_planned", toleratedNS: toleratedNS, lateRead: lastToken,
 		LiveName: "e2e_request_latency_seconds", LiveHelp: "From sending to the last token, of requests that ended ok."},
@@ -167,9 +174,12 @@ func BoundedLatencies() iter.Seq2[int, *Latency] {
 	}
 }
 
-// FindLatency returns the place of a latency in the table by its key or, if other tools call it so, by an alias; below 0 if there is none.
+// FindLatency returns the place of a latency in the table by its key or, if other tools call it so, by an alias;
+// below 0 if there is none.
 func FindLatency(name string) int {
-	return slices.IndexFunc(latencies[:], func(l Latency) bool { return l.Key == name || slices.Contains(l.Aliases, name) })
+	return slices.IndexFunc(latencies[:], func(l Latency) bool {
+		return l.Key == name || slices.Contains(l.Aliases, name)
+	})
 }
 
 // resultField is a field of results that has a number of a latency, or all of its percentiles.
@@ -185,14 +195,16 @@ func resultFields[T any]() (fields []resultField) {
 	of := reflect.TypeFor[T]()
 	for i := range of.NumField() {
 		key := of.Field(i).Tag.Get("json")
-		name, unit := key[:len(key)-3], key[len(key)-3:]
+		name := key[:len(key)-3]
+		unit := key[len(key)-3:]
 		f := resultField{index: i, unitNS: map[string]float64{"_us": 1e3, "_ms": 1e6}[unit]}
 		if at := strings.LastIndex(name, "_p"); of.Field(i).Type == reflect.TypeFor[*float64]() {
 			percent, err := strconv.ParseInt(name[at+2:], 10, 64)
 			if err != nil {
 				panic("BUG: metrics: no percentile in the key " + key)
 			}
-			name, f.permille = name[:at], 10*percent
+			name = name[:at]
+			f.permille = 10 * percent
 		}
 		if f.latency = FindLatency(name); f.latency < 0 || f.unitNS == 0 {
 			panic("BUG: metrics: no latency has the key " + key)
@@ -278,7 +290,9 @@ func (s *Summary) LikeTwin(latency int) bool {
 
 // Percentile returns a percentile of a latency in the unit of its key, which is ms of all but drift; nil if s has none.
 func (s *StepLatencies) Percentile(latency int, permille int64) *float64 {
-	i := slices.IndexFunc(stepFields, func(f resultField) bool { return f.latency == latency && f.permille == permille })
+	i := slices.IndexFunc(stepFields, func(f resultField) bool {
+		return f.latency == latency && f.permille == permille
+	})
 	if i < 0 {
 		return nil
 	}

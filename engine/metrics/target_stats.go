@@ -200,7 +200,8 @@ func recordedHits(all *targetStats, targets []targetStats) *RecordedHits {
 	return out
 }
 
-// hitRatio is the share that was reported as cached of the prompt tokens of answers with usage; nil if nothing was reported.
+// hitRatio is the share that was reported as cached of the prompt tokens of answers with usage; nil if nothing was
+// reported.
 func (c *cacheCounts) hitRatio() *float64 {
 	if c.Reports == 0 {
 		return nil
