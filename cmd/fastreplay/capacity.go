@@ -93,10 +93,11 @@ search that was stopped or killed goes on with it if the same command is given a
 	for _, k := range loadKinds() {
 		kinds = append(kinds, k.name)
 	}
-	addWords(f, &o.over, "over", kinds[0], "what the load is: amplify, scale, rate, concurrency, or instances, of which the fewest are found", kinds...)
+	o.over = kinds[0]
+	addWords(f, &o.over, "over", "what the load is: amplify, scale, rate, concurrency, or instances, of which the fewest are found", kinds...)
 	addSeconds(f, &o.budget, "budget", "", 20*time.Minute, "end when the probes took this long")
 	f.StringVarP(&o.output, "output", "o", "", "`DIR` for the results, or of a search that is to go on (default: results/<UTC time>)")
-	f.Var(&value[[2]float64]{to: &o.loads, parse: parseLoads, kind: "FROM:TO"}, "range", "loads to probe `FROM:TO`; the search begins at FROM, and no probe is above TO; TO may be left out")
+	addValue(f, &o.loads, parseLoads, "FROM:TO", "range", "loads to probe `FROM:TO`; the search begins at FROM, and no probe is above TO; TO may be left out")
 	addSeconds(f, &o.window, "window", "", 0, "how long each probe is measured (default: as the objectives need, as far as the trace goes)")
 	addSeconds(f, &o.warmIn, "warm-in", "", 0, "how long each probe runs before it is measured (default: a fifth of the time that the trace has, at most 30s)")
 	f.Float64Var(&o.precision, "precision", 0.04, "end when the 95 % interval is as narrow as this `SHARE` of the capacity")

@@ -73,9 +73,9 @@ repaired or left out, and what the other format has no place for, is noted.`,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	addWords(f, &to, "format", "", "format to write: "+strings.Join(trace.Written(), ", "), trace.Written()...)
+	addWords(f, &to, "format", "format to write: "+strings.Join(trace.Written(), ", "), trace.Written()...)
 	f.StringVarP(&output, "output", "o", "", "`FILE` to write (default: standard output); never overwritten")
-	addWords(f, &read.Format, "input-format", "", "format to read (default: detected)", trace.Formats()...)
+	addWords(f, &read.Format, "input-format", "format to read (default: detected)", trace.Formats()...)
 	f.StringVar(&model, "model", setup.UnprobedModel, "model that whole bodies ask for, where the trace has none")
 	f.Uint64Var(
 		&seed,

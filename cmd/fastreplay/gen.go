@@ -119,7 +119,7 @@ func newGenCommand() *cobra.Command {
 
 func (g *generation) addFlags(f *pflag.FlagSet) {
 	f.SortFlags = false
-	addWords(f, &g.Format, "format", g.Format, "format to write: "+strings.Join(trace.Written(), ", "), trace.Written()...)
+	addWords(f, &g.Format, "format", "format to write: "+strings.Join(trace.Written(), ", "), trace.Written()...)
 	f.IntVar(&g.rows, "rows", g.rows, "requests")
 	f.Float64Var(&g.rate, "rate", g.rate, "mean requests per second")
 	f.StringVar(

@@ -96,7 +96,7 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 	r.addFlag(c.Flags())
 	addSeconds(c.Flags(), &part.From, "from", "", 0, "count what was planned from this `TIME` on, since the run's start")
 	addSeconds(c.Flags(), &part.To, "to", "", 0, "count what was planned before this `TIME`; 0 = to the end")
-	c.Flags().Var(&value[float64]{to: &part.Steady, parse: parseBand}, "steady", "count the longest part with requests in flight within `BAND` of their median, 20% if none is given")
+	addValue(c.Flags(), &part.Steady, parseBand, "", "steady", "count the longest part with requests in flight within `BAND` of their median, 20% if none is given")
 	c.Flags().Lookup("steady").NoOptDefVal = "20%"
 	c.Flags().Float64Var(&price, "price-per-hour", 0, "`PRICE` of all servers together for an hour, in any currency: what tokens and requests cost")
 	return c

@@ -37,14 +37,18 @@ func (v *value[T]) String() string { return v.text }
 
 func (v *value[T]) Type() string { return cmp.Or(v.kind, "string") }
 
-// addWords adds a flag of one of words; usual is the default, which may be none of them.
-func addWords[T ~string](f *pflag.FlagSet, to *T, name string, usual T, usage string, words ...T) {
-	*to = usual
+// addValue adds a flag that parse reads. kind is what help calls its value, unless the usage does.
+func addValue[T any](f *pflag.FlagSet, to *T, parse func(string) (T, error), kind, name, usage string) {
+	f.Var(&value[T]{to: to, parse: parse, kind: kind}, name, usage)
+}
+
+// addWords adds a flag of one of words. What it has before is the default, which may be none of them.
+func addWords[T ~string](f *pflag.FlagSet, to *T, name, usage string, words ...T) {
 	var all []string
 	for _, word := range words {
 		all = append(all, string(word))
 	}
-	f.Var(&value[T]{to: to, parse: func(text string) (T, error) { return T(text), among(all, text) }, text: string(usual), words: all}, name, usage)
+	f.Var(&value[T]{to: to, parse: func(text string) (T, error) { return T(text), among(all, text) }, text: string(*to), words: all}, name, usage)
 }
 
 // among refuses a text that is none of the words.

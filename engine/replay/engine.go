@@ -63,7 +63,7 @@ func (r *runner) openChunkLog() (log *engine.ChunkLog, end func(), err error) {
 
 // config is how the engine sends and receives.
 func (r *runner) config() (engine.Config, error) {
-	wanted := min(1<<20, setup.DescriptorsBesides+2*r.load.Work.Requests()) // one for every request, up to what one process can use
+	wanted := min(1<<20, setup.DescriptorsBesides+2*r.load.Requests()) // one for every request, up to what one process can use
 	descriptors, err := host.RaiseDescriptors(wanted)
 	if need := r.load.DescriptorsNeeded(); err == nil && descriptors < need {
 		r.note("the descriptor limit of %s may not hold the requests in flight; raise it with `ulimit -n %d`", format.Count(descriptors), need)
@@ -83,7 +83,7 @@ func (r *runner) config() (engine.Config, error) {
 
 // newMeter returns the meter of a run that is built, with what is known of it.
 func (r *runner) newMeter(known *report.Plan) *live.Meter {
-	until := r.load.Work.Plan.UntilNS
+	until := r.load.Plan.UntilNS
 	if r.cfg.Pacing.Duration == 0 {
 		until = math.MaxInt64
 	}
@@ -92,8 +92,8 @@ func (r *runner) newMeter(known *report.Plan) *live.Meter {
 		wait = min(wait, r.cfg.Drain)
 	}
 	return live.NewMeter(live.Plan{
-		Title: report.Title(&metrics.Summary{Run: known.Run, Workload: known.Workload, Amplify: r.load.Facts.Amplify}), Version: r.cfg.Version, Targets: r.load.Work.URLs(), ReleaseNS: r.load.Work.Plan.ReleaseNS, ByClock: r.load.Work.Plan.ByClock(), UntilNS: until,
-		Requests: int64(r.load.Work.Requests()), MaxDriftNS: int64(r.cfg.Limits.MaxDriftNS),
+		Title: report.Title(&metrics.Summary{Run: known.Run, Workload: known.Workload, Amplify: r.load.Facts.Amplify}), Version: r.cfg.Version, Targets: r.load.URLs(), ReleaseNS: r.load.Plan.ReleaseNS, ByClock: r.load.Plan.ByClock(), UntilNS: until,
+		Requests: int64(r.load.Requests()), MaxDriftNS: int64(r.cfg.Limits.MaxDriftNS),
 		TimeoutNS: int64(wait), DrainNS: int64(r.cfg.Drain), Quits: r.cfg.Keys,
 	})
 }

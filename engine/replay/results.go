@@ -28,13 +28,13 @@ const compressedFrom = 1_000_000
 func (r *runner) openResults() error {
 	known := r.known()
 	r.meter = r.newMeter(known)
-	r.collector = metrics.NewCollector(r.load.Work.URLs(), r.cfg.SLOs...)
+	r.collector = metrics.NewCollector(r.load.URLs(), r.cfg.SLOs...)
 	err := errors.Join(report.WritePlan(r.Dir, known), r.writeShard())
 	if err != nil {
 		return err
 	}
 	r.writer, err = report.NewWriter(r.Dir, report.WriterOptions{
-		Compress:  r.cfg.Compress || r.load.Work.Requests() >= compressedFrom,
+		Compress:  r.cfg.Compress || r.load.Requests() >= compressedFrom,
 		OnState:   r.onDisk,
 		OnRemoved: r.removed,
 	})
@@ -201,7 +201,7 @@ func (r *runner) info(found engine.Result) metrics.Summary {
 	}
 	return metrics.Summary{
 		Run: r.load.Run(found.Run), Workload: r.load.Workload(found.LeftOut), Client: found.Client,
-		Requests:    metrics.Requests{Planned: int64(r.load.Work.Requests() + len(r.load.LeftOut) - len(found.LeftOut))},
+		Requests:    metrics.Requests{Planned: int64(r.load.Requests() + len(r.load.LeftOut) - len(found.LeftOut))},
 		Connections: found.Connections, Writes: found.Writes, Cap: found.Cap, Turns: found.Turns, History: found.History, Answers: r.load.Answers(), BuildAhead: found.BuildAhead,
 		Amplify: r.load.Facts.Amplify, Limits: r.cfg.Limits, Notes: slices.Concat(r.notes.Kept, r.leftOutNotes(found.LeftOut), r.idleNotes(found), placementNotes(found.Placement)),
 	}
@@ -227,12 +227,12 @@ func placementNotes(p sched.Placement) []string {
 
 // leftOutNotes notes how many requests waited for others until --duration was over.
 func (r *runner) leftOutNotes(out []int32) []string {
-	if r.load.Work.Plan.Dependencies == nil {
+	if r.load.Plan.Dependencies == nil {
 		return nil
 	}
 	turns := int64(0)
 	for _, i := range out {
-		if len(r.load.Work.Plan.Dependencies.Of(i)) > 0 || r.load.Work.Plan.Dependencies.Job != nil {
+		if len(r.load.Plan.Dependencies.Of(i)) > 0 || r.load.Plan.Dependencies.Job != nil {
 			turns++
 		}
 	}
@@ -240,7 +240,7 @@ func (r *runner) leftOutNotes(out []int32) []string {
 		return nil
 	}
 	what := "follow-up turn"
-	if r.load.Work.Trace.HasDependencies() || r.load.Work.Plan.Dependencies.Job != nil {
+	if r.load.Trace.HasDependencies() || r.load.Plan.Dependencies.Job != nil {
 		what = "request"
 	}
 	return []string{fmt.Sprintf("--duration %v was over before %s could leave: not released, and no part of the run", r.cfg.Pacing.Duration, format.Many(turns, what))}
@@ -250,6 +250,6 @@ func (r *runner) leftOutNotes(out []int32) []string {
 func (r *runner) known() *report.Plan {
 	return &report.Plan{
 		Schema: metrics.Schema, Run: r.load.Run(metrics.Run{StartedAt: time.Now().UTC()}), Workload: r.load.Workload(nil), Load: r.load.Load(),
-		WireBytes: r.load.Work.Prebuilt.Bytes(), Limits: r.cfg.Limits, Notes: r.notes.Kept,
+		WireBytes: r.load.Prebuilt.Bytes(), Limits: r.cfg.Limits, Notes: r.notes.Kept,
 	}
 }

@@ -61,7 +61,7 @@ func (r *runner) about() map[string]string {
 			about["--"+name] = string(text)
 		}
 	}
-	about["trace"] = fmt.Sprintf("%s of %d rows", r.load.Work.Trace.Name, r.load.Work.Trace.FileRows)
+	about["trace"] = fmt.Sprintf("%s of %d rows", r.load.Trace.Name, r.load.Trace.FileRows)
 	about["requests"] = fmt.Sprint(r.load.Shard.Size.Requests)
 	return about
 }
@@ -126,8 +126,8 @@ func (r *runner) writeShard() error {
 		return nil
 	}
 	err := report.WriteJSON(filepath.Join(r.Dir, shard.FileName), r.load.Shard)
-	if name := filepath.Join(r.Dir, shard.DigestsName); !report.Exists(name) && r.load.Work.Prebuilt.Fingerprint(r.load.Work) != "" {
-		err = errors.Join(err, report.WriteWhole(name, func(w io.Writer) error { return r.load.Work.Prebuilt.WriteDigests(r.load.Work, w) }))
+	if name := filepath.Join(r.Dir, shard.DigestsName); !report.Exists(name) && r.load.Prebuilt.Fingerprint(r.load.Work) != "" {
+		err = errors.Join(err, report.WriteWhole(name, func(w io.Writer) error { return r.load.Prebuilt.WriteDigests(r.load.Work, w) }))
 	}
 	if r.load.Next != nil {
 		err = errors.Join(err, report.WriteWhole(filepath.Join(r.Dir, shard.PlannedNextName), r.writeNext))

@@ -24,8 +24,8 @@ func (p *Prepared) checkAnswers() error {
 		return fmt.Errorf("--answers %s: the trace has its requests verbatim, and no prompt is made of tokens", metrics.AnswersExact)
 	case o.Sessions.History == HistoryLive:
 		return fmt.Errorf("--answers %s tells servers the answers that the trace's later prompts have: leave out --history %s", metrics.AnswersExact, HistoryLive)
-	case p.Work.Choices > 1:
-		return fmt.Errorf("--answers %s: each request asks for %d answers, and one can be told", metrics.AnswersExact, p.Work.Choices)
+	case p.Choices > 1:
+		return fmt.Errorf("--answers %s: each request asks for %d answers, and one can be told", metrics.AnswersExact, p.Choices)
 	}
 	return nil
 }
@@ -49,16 +49,16 @@ func (p *Prepared) probeAnswers(ctx context.Context) error {
 
 // Answers is what is known of the answers before the run; nil where no prompt made of tokens can have any.
 func (p *Prepared) Answers() *metrics.Answers {
-	if !p.o.exact() && (p.verbatims.rows > 0 || !p.o.traits.Generates || p.Work.Trace.Parent == nil) {
+	if !p.o.exact() && (p.verbatims.rows > 0 || !p.o.traits.Generates || p.Trace.Parent == nil) {
 		return nil
 	}
 	a := &metrics.Answers{Mode: p.o.Sessions.Answers}
-	a.Carried, a.Turns = p.Work.Carried()
-	for i := range p.Work.Requests() {
-		if p.Work.Made(i) {
-			a.Prompt += int64(p.Work.Trace.InputTokens[i])
+	a.Carried, a.Turns = p.Carried()
+	for i := range p.Requests() {
+		if p.Made(i) {
+			a.Prompt += int64(p.Trace.InputTokens[i])
 		}
-		if told, ok := p.Work.AnswerOf(i); ok {
+		if told, ok := p.AnswerOf(i); ok {
 			a.Told += int64(told.Tokens)
 		}
 	}

@@ -14,11 +14,11 @@ import (
 // chooseAPI chooses the API by what is in the requests. It leaves out of them what the API cannot express.
 func (p *Prepared) chooseAPI(context.Context) error {
 	o := p.o
-	if o.Sessions.History == HistoryLive && p.Work.Trace.Verbatims() == 0 {
+	if o.Sessions.History == HistoryLive && p.Trace.Verbatims() == 0 {
 		return errors.New("--history live: the trace has token counts and no messages, so no turn carries an answer; " +
 			"leave it out, or use a trace with conversations (sharegpt, multi_turn, mooncake with messages)")
 	}
-	p.verbatims, p.Work.Choices = verbatimsOf(p.Work.Trace, p.Work.Plan.Requests), api.Choices(o.Extra)
+	p.verbatims, p.Choices = verbatimsOf(p.Trace, p.Plan.Requests), api.Choices(o.Extra)
 	if err := o.chooseAPI(&p.verbatims); err != nil {
 		return err
 	}
@@ -28,9 +28,9 @@ func (p *Prepared) chooseAPI(context.Context) error {
 	switch t := o.traits; {
 	case p.verbatims.onlyPayloads():
 	case !t.Generates:
-		silent := *p.Work.Trace
-		silent.OutputTokens = make([]int32, p.Work.Trace.Len())
-		p.Work.Trace = &silent
+		silent := *p.Trace
+		silent.OutputTokens = make([]int32, p.Trace.Len())
+		p.Trace = &silent
 	case !t.Forces && !o.NoForceOutput:
 		p.note("--api %s cannot have an answer of exactly so many tokens: answers may be shorter than recorded", o.API)
 	}

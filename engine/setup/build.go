@@ -23,18 +23,18 @@ func (p *Prepared) layout(ctx context.Context) error {
 		return err
 	}
 	if p.o.exact() { // lays answers and prompts out in each other
-		p.Work.TellAnswers(p.source.(*prompt.TokenIDs))
+		p.TellAnswers(p.source.(*prompt.TokenIDs))
 	}
 	backend, err := p.o.tellingBackend(p.model, p.salt, !p.o.NoStream, p.o.exact())
 	if err != nil {
 		return err
 	}
-	p.Ideal = p.Work.IdealHits()
+	p.Ideal = p.IdealHits()
 	if err := p.takePart(backend); err != nil {
 		return err
 	}
 	p.Builder = &workload.Builder{Backend: backend, Source: p.source, RunID: p.RunID, Headers: p.headers(backend)}
-	if p.Work.Prebuilt, err = p.Builder.Layout(ctx, p.Work); err != nil {
+	if p.Prebuilt, err = p.Builder.Layout(ctx, p.Work); err != nil {
 		return err
 	}
 	p.describe()
@@ -56,9 +56,9 @@ func (p *Prepared) layout(ctx context.Context) error {
 // noteShort lists the rows that are shorter than what the server adds to them.
 func (p *Prepared) noteShort() {
 	var rows []string
-	for i := range p.Work.Requests() {
-		if p.Work.SurplusTokens(i) > 0 {
-			rows = append(rows, fmt.Sprint(p.Work.Trace.Row[i]))
+	for i := range p.Requests() {
+		if p.SurplusTokens(i) > 0 {
+			rows = append(rows, fmt.Sprint(p.Trace.Row[i]))
 		}
 	}
 	short := int64(len(rows))
@@ -68,18 +68,18 @@ func (p *Prepared) noteShort() {
 		rows = append(rows[:maxNamed], "…")
 	}
 	p.note("%s of at most %d tokens, which the server adds anyway: each is sent as one token, so it gets more than recorded (rows %s, from 0)",
-		format.Many(short, "prompt"), p.Work.Overhead.Tokens(), strings.Join(rows, ", "))
+		format.Many(short, "prompt"), p.Overhead.Tokens(), strings.Join(rows, ", "))
 }
 
 // fill builds every request, or as many as fit into the ring.
 func (p *Prepared) fill(ctx context.Context) error {
 	began := time.Now()
-	filled, endProgress := p.notes.Work("building", p.Work.Prebuilt.Bytes(), format.Bytes[int64])
-	ring, fill := p.Work.Prebuilt.RingBytes(), p.Builder.Fill
+	filled, endProgress := p.notes.Work("building", p.Prebuilt.Bytes(), format.Bytes[int64])
+	ring, fill := p.Prebuilt.RingBytes(), p.Builder.Fill
 	if ring > 0 {
 		fill = p.Builder.FillRing
 	}
-	err := fill(ctx, p.Work, p.Work.Prebuilt, filled)
+	err := fill(ctx, p.Work, p.Prebuilt, filled)
 	endProgress()
 	if err != nil {
 		return err
@@ -90,8 +90,8 @@ func (p *Prepared) fill(ctx context.Context) error {
 		p.detail("built: the first %s in %s; the rest follows during the run, and the fingerprint with its end", format.Bytes(ring), took)
 		return nil
 	}
-	fingerprint := p.Work.Prebuilt.Fingerprint(p.Work)
-	p.detail("built: %s in %s, fingerprint %s", format.Bytes(p.Work.Prebuilt.Bytes()), took, fingerprint)
+	fingerprint := p.Prebuilt.Fingerprint(p.Work)
+	p.detail("built: %s in %s, fingerprint %s", format.Bytes(p.Prebuilt.Bytes()), took, fingerprint)
 	switch p.o.Again.Fingerprint {
 	case "":
 	case fingerprint:
@@ -137,7 +137,7 @@ func (p *Prepared) verify(ctx context.Context) error {
 		return err
 	}
 	p.detail("verified: %s of %s counted again with %s, each exact, in %s", format.Count(n),
-		format.Many(p.Work.Requests(), "prompt"), p.tokenizer.Name(), format.Duration(time.Since(began), 3))
+		format.Many(p.Requests(), "prompt"), p.tokenizer.Name(), format.Duration(time.Since(began), 3))
 	return nil
 }
 
@@ -149,15 +149,15 @@ const largeLoad = 1 << 28
 
 // describe prints in a line what is about to happen, and its details if they are wanted.
 func (p *Prepared) describe() {
-	plan, load := p.Work.Plan, p.Load()
+	plan, load := p.Plan, p.Load()
 	var input, output, several int64
 	for i := range plan.Requests {
-		if p.Work.AskedChoices(i) > 1 {
+		if p.AskedChoices(i) > 1 {
 			several++
 		}
-		output += int64(p.Work.Trace.OutputTokens[i])
-		if p.Work.Made(i) {
-			input += int64(p.Work.Trace.InputTokens[i])
+		output += int64(p.Trace.OutputTokens[i])
+		if p.Made(i) {
+			input += int64(p.Trace.InputTokens[i])
 		}
 	}
 	what := format.Many(load.Requests, "request")
@@ -200,9 +200,9 @@ func (p *Prepared) describe() {
 		p.detail("      %s", p.o.Sessions.Words())
 	}
 	p.describeVerbatims()
-	p.detail("      %s on the wire, built in memory; largest request %s", format.Bytes(p.Work.Prebuilt.Bytes()), format.Bytes(p.Work.Prebuilt.Largest()))
-	if p.o.Pacing.Duration > 0 && !plan.Open() && p.Work.Prebuilt.Bytes() > largeLoad {
-		p.note("all %s are built, %s: nobody knows how many are answered within --duration; --limit builds fewer", format.Many(load.Requests, "request"), format.Bytes(p.Work.Prebuilt.Bytes()))
+	p.detail("      %s on the wire, built in memory; largest request %s", format.Bytes(p.Prebuilt.Bytes()), format.Bytes(p.Prebuilt.Largest()))
+	if p.o.Pacing.Duration > 0 && !plan.Open() && p.Prebuilt.Bytes() > largeLoad {
+		p.note("all %s are built, %s: nobody knows how many are answered within --duration; --limit builds fewer", format.Many(load.Requests, "request"), format.Bytes(p.Prebuilt.Bytes()))
 	}
 	if several > 0 {
 		p.line("note: several choices are asked for (n or best_of) in %s: TPOT and gaps are by choice, completion tokens those of all choices", format.Many(several, "request"))
@@ -212,7 +212,7 @@ func (p *Prepared) describe() {
 // announce prints what the servers were asked.
 func (p *Prepared) announce() {
 	if p.o.NoProbe {
-		p.notes.Say(Brief, "not probed: %s", strings.Join(p.Work.URLs(), ", "))
+		p.notes.Say(Brief, "not probed: %s", strings.Join(p.URLs(), ", "))
 		return
 	}
 	caches := "caches as they are"
@@ -222,8 +222,8 @@ func (p *Prepared) announce() {
 	case p.salt != "":
 		caches = "caches cold by a salt"
 	}
-	where := p.Work.URLs()[0]
-	if n := len(p.Work.URLs()); n > 1 {
+	where := p.URLs()[0]
+	if n := len(p.URLs()); n > 1 {
 		where = format.Many(n, "server")
 	}
 	p.notes.Say(Brief, "probed: %s at %s, %s", cmp.Or(p.shownModel(), "the server"), where, caches)

@@ -83,7 +83,7 @@ func (p *Prepared) useSalt(seen bool) {
 	switch {
 	case seen:
 		p.detail("cold: a cache_salt of this run in every body of ours, proven to work")
-	case p.Work.CacheOff(0):
+	case p.CacheOff(0):
 		p.detail("cold: a cache_salt of this run in every body of ours; the server caches nothing, so nothing of earlier runs can hit")
 	default:
 		p.Facts.Unproven = "cold: a cache_salt of this run is in every body of ours; the server has reported no cached tokens, so whether it honours the salt is unknown (vLLM: --enable-prompt-tokens-details)"
@@ -94,12 +94,12 @@ func (p *Prepared) useSalt(seen bool) {
 // sizeCaches sets how large each server's prefix cache is: by the flags, else by what the server reports. Without either it takes
 // blocks of the usual size and an unknown capacity.
 func (p *Prepared) sizeCaches(told map[netip.AddrPort]workload.PrefixCache) {
-	p.Work.Caches = map[netip.AddrPort]workload.PrefixCache{}
+	p.Caches = map[netip.AddrPort]workload.PrefixCache{}
 	kinds, against := map[string]bool{}, map[string]bool{}
-	for _, t := range p.Work.Targets {
+	for _, t := range p.Targets {
 		for _, addr := range t.Endpoints {
 			c, words := p.o.sizeCache(told[addr])
-			p.Work.Caches[addr] = c
+			p.Caches[addr] = c
 			kinds[words] = true
 			against[p.o.contradictCache(told[addr])] = true
 		}

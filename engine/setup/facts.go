@@ -9,14 +9,14 @@ import (
 
 // Load is how large the load is. The ideal hits are the least that they can be.
 func (p *Prepared) Load() metrics.Load {
-	l := metrics.Load{Requests: int64(p.Work.Requests()), SpanS: float64(p.Work.Plan.SpanNS()) / 1e9}
-	if p.Work.Plan.Open() {
-		l.Peak = new(int64(p.Work.Plan.PeakWithin(time.Second)))
+	l := metrics.Load{Requests: int64(p.Requests()), SpanS: float64(p.Plan.SpanNS()) / 1e9}
+	if p.Plan.Open() {
+		l.Peak = new(int64(p.Plan.PeakWithin(time.Second)))
 		if l.SpanS > 0 {
 			l.RequestsPerS = new(float64(l.Requests) / l.SpanS)
 		}
 	}
-	if !p.verbatims.all || p.Work.Verbatim != nil {
+	if !p.verbatims.all || p.Verbatim != nil {
 		least, _ := p.idealShare()
 		l.HitRatio = &least
 	}
@@ -26,8 +26,8 @@ func (p *Prepared) Load() metrics.Load {
 // idealShare returns the share of the input tokens that an ideal cache would hold, at least and at most.
 func (p *Prepared) idealShare() (least, most float64) {
 	var tokens, low, high int64
-	for i := range p.Work.Requests() {
-		if n := p.Work.ServerTokens(i); n > 0 {
+	for i := range p.Requests() {
+		if n := p.ServerTokens(i); n > 0 {
 			tokens, low, high = tokens+int64(n), low+p.Ideal.Least[i], high+p.Ideal.Most[i]
 		}
 	}
@@ -37,7 +37,7 @@ func (p *Prepared) idealShare() (least, most float64) {
 // Run adds to what a run found how it was set up.
 func (p *Prepared) Run(run metrics.Run) metrics.Run {
 	run.Scale, run.Pace, run.Arrival, run.Warmup = p.o.Pacing.Scale, p.o.Pacing.Words(), p.o.Pacing.Summary(), int64(p.o.Warmup)
-	run.Targets, run.API, run.Model, run.Version = p.Work.URLs(), p.o.API, p.shownModel(), p.o.Version
+	run.Targets, run.API, run.Model, run.Version = p.URLs(), p.o.API, p.shownModel(), p.o.Version
 	if p.o.Pacing.Closed() {
 		if run.Concurrency = int64(p.o.Pacing.Concurrency); p.Shard != nil {
 			run.Concurrency = int64(p.o.Shard.Of(p.o.Pacing.Concurrency))
@@ -49,22 +49,22 @@ func (p *Prepared) Run(run metrics.Run) metrics.Run {
 
 // Workload is what was sent: all of the work but the requests that were left out during the run, in ascending order.
 func (p *Prepared) Workload(out []int32) metrics.Workload {
-	t, n := p.Work.Trace, p.Work.Requests()-len(out)
+	t, n := p.Trace, p.Requests()-len(out)
 	w := metrics.Workload{
 		Trace: t.Name, Format: t.Format, Rows: int64(t.FileRows), Requests: int64(n), Repeat: int64(p.o.Repeat), BlockTokens: int64(t.BlockTokens),
-		RepairedRows: int64(t.Lint.Repaired), DroppedRows: int64(t.Lint.Dropped), Fingerprint: p.Work.Prebuilt.Fingerprint(p.Work),
+		RepairedRows: int64(t.Lint.Repaired), DroppedRows: int64(t.Lint.Dropped), Fingerprint: p.Prebuilt.Fingerprint(p.Work),
 		Context: p.fitted.Context, LeftOut: p.fitted.LeftOut, Clipped: p.fitted.Clipped, ClippedOff: p.fitted.ClippedOff,
 	}
-	for i := range p.Work.Requests() {
+	for i := range p.Requests() {
 		if len(out) > 0 && int(out[0]) == i {
 			out = out[1:]
 			continue
 		}
-		if surplus := p.Work.SurplusTokens(i); surplus > 0 {
+		if surplus := p.SurplusTokens(i); surplus > 0 {
 			w.ShortRows++
 			w.ShortSurplus += int64(surplus)
 		}
-		if p.Work.Made(i) {
+		if p.Made(i) {
 			w.InputTokens += int64(t.InputTokens[i])
 		} else {
 			w.Verbatims++

@@ -39,33 +39,33 @@ func (p *Prepared) fit(context.Context) error {
 	if api.OwnLength(p.o.API, p.o.Extra) {
 		backend = sized{backend}
 	}
-	list := p.Work.TooLong(limit, backend)
+	list := p.TooLong(limit, backend)
 	if len(list) == 0 {
 		return nil
 	}
-	prompt, output := p.Work.Lengths(int(list[0]), backend)
+	prompt, output := p.Lengths(int(list[0]), backend)
 	needs := format.Count(prompt)
 	if prompt == 0 {
 		needs = "an unknown number of"
 	}
 	words := fmt.Sprintf("%s whose prompt and output exceed the servers' context of %s (/v1/models); the first is row %d (from 0) of %s, with %s prompt and %s output tokens",
-		format.Many(len(list), "request"), format.Many(limit, "token"), p.Work.Trace.Row[list[0]], p.Work.Trace.Name, needs, format.Count(output))
-	fixed := slices.IndexFunc(list, func(i int32) bool { return !p.Work.Made(int(i)) })
+		format.Many(len(list), "request"), format.Many(limit, "token"), p.Trace.Row[list[0]], p.Trace.Name, needs, format.Count(output))
+	fixed := slices.IndexFunc(list, func(i int32) bool { return !p.Made(int(i)) })
 	switch mode {
 	case TooLongDrop:
-		if len(list) == p.Work.Requests() {
+		if len(list) == p.Requests() {
 			return fmt.Errorf("--too-long drop: nothing is left: %s", words)
 		}
 		p.fitted.LeftOut = int64(len(list))
-		p.LeftOut = p.Work.LeaveOut(list, p.RunID, backend, fmt.Sprintf("longer than the server's context of %d tokens: %s", limit, record.LeftOutWords))
+		p.LeftOut = p.LeaveOut(list, p.RunID, backend, fmt.Sprintf("longer than the server's context of %d tokens: %s", limit, record.LeftOutWords))
 		p.note("--too-long drop leaves out %s", words)
 	case TooLongClip:
 		if fixed >= 0 {
-			return fmt.Errorf("--too-long clip: the prompt of row %d is verbatim, and no part of it can be left out; use --too-long drop", p.Work.Trace.Row[list[fixed]])
+			return fmt.Errorf("--too-long clip: the prompt of row %d is verbatim, and no part of it can be left out; use --too-long drop", p.Trace.Row[list[fixed]])
 		}
-		tokens, ok := p.Work.Clip(list, limit, backend)
+		tokens, ok := p.Clip(list, limit, backend)
 		if !ok {
-			return fmt.Errorf("--too-long clip: a context of %d tokens has no room for a prompt beside the %d that the server adds", limit, p.Work.Overhead.Tokens())
+			return fmt.Errorf("--too-long clip: a context of %d tokens has no room for a prompt beside the %d that the server adds", limit, p.Overhead.Tokens())
 		}
 		p.fitted.Clipped, p.fitted.ClippedOff = int64(len(list)), tokens
 		p.note("--too-long clip shortens, by %s in all, %s", format.Many(tokens, "token"), words)
@@ -77,6 +77,6 @@ func (p *Prepared) fit(context.Context) error {
 		return fmt.Errorf("the trace has %s; %s", words, advice)
 	}
 	p.fitted.Context = int64(limit)
-	p.verbatims = verbatimsOf(p.Work.Trace, p.Work.Requests())
+	p.verbatims = verbatimsOf(p.Trace, p.Requests())
 	return nil
 }

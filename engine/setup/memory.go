@@ -42,7 +42,7 @@ func (a allowance) refuse(flag string, value any, requests, bytes float64) error
 }
 
 func (p *Prepared) checkMemory(ctx context.Context) error {
-	kept := keptForRun + int64(p.Work.Requests())*keptForRequest + int64(p.DescriptorsNeeded()-DescriptorsBesides)*keptForConnection
+	kept := keptForRun + int64(p.Requests())*keptForRequest + int64(p.DescriptorsNeeded()-DescriptorsBesides)*keptForConnection
 	allowed, err := freeAllowance(kept)
 	if p.o.MaxMemory > 0 {
 		allowed, err = allowance{p.o.MaxMemory, "--max-memory"}, nil
@@ -51,22 +51,22 @@ func (p *Prepared) checkMemory(ctx context.Context) error {
 		p.note("free memory is unknown (%v); give --max-memory to bound the memory of requests", err)
 		return nil
 	}
-	if p.Work.Prebuilt.Held() > allowed.bytes {
-		p.Builder.ShareFor(ctx, p.Work, p.Work.Prebuilt, allowed.bytes)
+	if p.Prebuilt.Held() > allowed.bytes {
+		p.Builder.ShareFor(ctx, p.Work, p.Prebuilt, allowed.bytes)
 	}
-	need := p.Work.Prebuilt.Held()
+	need := p.Prebuilt.Held()
 	if free, of, err := host.FreeMemory(); err == nil && p.o.MaxMemory > 0 && min(need, allowed.bytes)+kept > free {
 		p.note("--max-memory %s and about %s that the run takes besides are more than %s, %s: the run may be killed", format.Bytes(allowed.bytes), format.Bytes(kept), format.Bytes(free), of)
 	}
 	if need > allowed.bytes {
 		p.detail("      more than the %s allowed (%s): requests are built during the run, each ahead of its planned time", format.Bytes(allowed.bytes), allowed.origin)
-		if err := p.Builder.UseRing(p.Work, p.Work.Prebuilt, allowed.bytes); err != nil {
+		if err := p.Builder.UseRing(p.Work, p.Prebuilt, allowed.bytes); err != nil {
 			return fmt.Errorf("%w (%s, and about %s for the run besides)", err, allowed.origin, format.Bytes(kept))
 		}
 		return nil
 	}
 	once := ""
-	if need < p.Work.Prebuilt.Bytes() {
+	if need < p.Prebuilt.Bytes() {
 		once = ", blocks that prompts share held once"
 	}
 	p.detail("      memory for them: %s of %s allowed (%s)%s", format.Bytes(need), format.Bytes(allowed.bytes), allowed.origin, once)
@@ -81,8 +81,8 @@ const longAnswer = 2 * time.Second
 
 // DescriptorsNeeded is room for the requests in flight if each took longAnswer.
 func (p *Prepared) DescriptorsNeeded() int {
-	most := p.Work.Plan.PeakWithin(longAnswer)
-	if limit := p.Work.Plan.Cap; limit > 0 {
+	most := p.Plan.PeakWithin(longAnswer)
+	if limit := p.Plan.Cap; limit > 0 {
 		most = min(most, limit)
 	}
 	return DescriptorsBesides + most

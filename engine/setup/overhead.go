@@ -20,7 +20,7 @@ func (p *Prepared) measureOverhead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.Work.Overhead = o
+	p.Overhead = o
 	switch {
 	case added == 0:
 		p.detail("probe: each prompt token is one token there, and the server adds none")
@@ -85,11 +85,11 @@ func (p *Prepared) specialTokens() (o workload.Overhead, ok bool) {
 // assumeOverhead is for a run that cannot ask the servers, for a reason.
 func (p *Prepared) assumeOverhead(why string) {
 	if p.o.Overhead != nil {
-		p.Work.Overhead = *p.o.Overhead
+		p.Overhead = *p.o.Overhead
 		return
 	}
 	if special, ok := p.specialTokens(); ok {
-		p.Work.Overhead = special
+		p.Overhead = special
 		p.note("%s: they are taken to add %s to a prompt, as %s does", why, format.Many(special.Tokens(), "token"), p.tokenizer.Name())
 		return
 	}

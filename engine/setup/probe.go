@@ -137,8 +137,8 @@ func (p *Prepared) askModels(ctx context.Context) error {
 // askedModels lists the rows of the requests that ask for a model, by its name.
 func (p *Prepared) askedModels() map[string][]int32 {
 	asked := map[string][]int32{}
-	for i := range p.Work.Requests() {
-		l, name := p.Work.Trace.Verbatim(i), p.model
+	for i := range p.Requests() {
+		l, name := p.Trace.Verbatim(i), p.model
 		bodies := [][]byte{l.Extra, p.o.Extra}
 		if l.Kind == trace.VerbatimPayload {
 			name, bodies = "", append(bodies, slices.Concat([]byte{'{'}, l.Content, []byte{'}'}))
@@ -149,7 +149,7 @@ func (p *Prepared) askedModels() map[string][]int32 {
 				break
 			}
 		}
-		asked[name] = append(asked[name], p.Work.Trace.Row[i])
+		asked[name] = append(asked[name], p.Trace.Row[i])
 	}
 	delete(asked, "") // the server's default
 	return asked

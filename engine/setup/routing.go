@@ -23,32 +23,32 @@ func Routes() []string {
 
 // route decides which instance gets which request.
 func (p *Prepared) route() error {
-	targets := make([]route.Target, len(p.Work.Targets))
-	for i, t := range p.Work.Targets {
+	targets := make([]route.Target, len(p.Targets))
+	for i, t := range p.Targets {
 		targets[i] = route.Target{Endpoints: len(t.Endpoints), Weight: 1}
 		if i < len(p.o.Weights) {
 			targets[i].Weight = p.o.Weights[i]
 		}
 	}
-	p.Work.Routing = workload.Routing{
+	p.Routing = workload.Routing{
 		Targets: targets, Seed: p.o.Seed, Bound: p.o.LoadBound, Assumed: p.o.Assumed, LeastInFlight: p.o.Route == RouteLeastInFlight,
 	}
-	n := p.Work.Requests()
+	n := p.Requests()
 	switch p.o.Route {
 	case RoutePrefix:
-		p.Work.RouteByPrefix()
+		p.RouteByPrefix()
 		p.noteIdle()
 	case RouteLeastInFlight:
-		if err := p.Work.CheckLeastInFlight(); err != nil {
+		if err := p.CheckLeastInFlight(); err != nil {
 			return fmt.Errorf("--route %s: %w", RouteLeastInFlight, err)
 		}
-		p.Work.Places = route.RoundRobin(n, targets)
+		p.Places = route.RoundRobin(n, targets)
 	case RouteRandom:
-		p.Work.Places = route.Random(n, targets, p.o.Seed)
+		p.Places = route.Random(n, targets, p.o.Seed)
 	case RouteSession:
-		p.Work.Places = route.BySession(p.Work.Trace.Session[:n], targets, p.o.Seed)
+		p.Places = route.BySession(p.Trace.Session[:n], targets, p.o.Seed)
 	default:
-		p.Work.Places = route.RoundRobin(n, targets)
+		p.Places = route.RoundRobin(n, targets)
 	}
 	p.noteIncomparable()
 	return nil
@@ -57,17 +57,17 @@ func (p *Prepared) route() error {
 // noteIdle notes which servers the prefix-aware router leaves without a request. Where prompts begin alike, as few as fit within the
 // bound do all the work.
 func (p *Prepared) noteIdle() {
-	busy := make([]bool, len(p.Work.Targets))
-	for _, p := range p.Work.Places {
+	busy := make([]bool, len(p.Targets))
+	for _, p := range p.Places {
 		busy[p.Target] = true
 	}
 	var idle []string
-	for i, t := range p.Work.Targets {
+	for i, t := range p.Targets {
 		if !busy[i] {
 			idle = append(idle, t.URL)
 		}
 	}
-	if len(idle) > 0 && p.Work.Requests() >= len(busy) {
+	if len(idle) > 0 && p.Requests() >= len(busy) {
 		p.note("--route %s gives no request to %d of %d targets: %s; fewer can do all the work (--load-bound 1 spreads it)", RoutePrefix, len(idle), len(busy), strings.Join(idle, ", "))
 	}
 }
@@ -75,9 +75,9 @@ func (p *Prepared) noteIdle() {
 // noteIncomparable notes why routers are not compared, or not exactly.
 func (p *Prepared) noteIncomparable() {
 	sizes, servers := map[int]bool{}, 0
-	for _, t := range p.Work.Targets {
+	for _, t := range p.Targets {
 		for _, addr := range t.Endpoints {
-			sizes[p.Work.Caches[addr].BlockTokens] = true
+			sizes[p.Caches[addr].BlockTokens] = true
 			servers++
 		}
 	}

@@ -133,7 +133,7 @@ const (
 
 // Prepared is a load with its requests in memory.
 type Prepared struct {
-	Work    *workload.Work
+	*workload.Work
 	Facts   Facts
 	RunID   string
 	Builder *workload.Builder
@@ -193,7 +193,7 @@ func Prepare(ctx context.Context, o *Options, notes *Notes) (*Prepared, error) {
 func Read(ctx context.Context, o *Options) (*trace.Trace, error) {
 	p := newPrepared(o, &Notes{Observer: Silent{}})
 	err := p.read(ctx)
-	return p.Work.Trace, err
+	return p.Trace, err
 }
 
 func newPrepared(o *Options, notes *Notes) *Prepared {
@@ -202,8 +202,8 @@ func newPrepared(o *Options, notes *Notes) *Prepared {
 
 // Free gives the memory of the requests back, if they were built.
 func (p *Prepared) Free() {
-	if p.Work.Prebuilt != nil {
-		_ = p.Work.Prebuilt.Free()
+	if p.Prebuilt != nil {
+		_ = p.Prebuilt.Free()
 	}
 }
 

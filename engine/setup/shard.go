@@ -35,20 +35,20 @@ func (p *Prepared) takePart(backend api.Backend) error {
 		return nil
 	}
 	part := p.o.Shard
-	of, costs := p.Work.Divide(part.Count)
+	of, costs := p.Divide(part.Count)
 	if n := slices.Index(costs, 0); n >= 0 {
 		return fmt.Errorf("--shard: the load has whole jobs and conversations for %d shards, and not for %d; want at most %d", n, part.Count, n)
 	}
 	p.Shard = &shard.File{
 		Schema: shard.Schema, Index: part.Index, Count: part.Count, Version: p.o.Version, Workload: p.Workload(nil), Size: p.Load(), StartAt: p.o.StartAt.UTC(),
-		Load: p.Work.Identity(of, p.Ideal, part.Count, p.o.Version, p.o.Seed, p.o.API, p.model, p.o.Prompt, string(p.o.Extra), p.o.NoForceOutput, p.o.NoStream, p.salt != "",
+		Load: p.Identity(of, p.Ideal, part.Count, p.o.Version, p.o.Seed, p.o.API, p.model, p.o.Prompt, string(p.o.Extra), p.o.NoForceOutput, p.o.NoStream, p.salt != "",
 			p.o.Sessions.String(), p.o.Sessions.History, p.o.Route),
 	}
 	if part.Leads() && p.o.Route != RouteLeastInFlight {
 		p.Shard.Routing = audit.CompareRouters(p.Work, nil)
 	}
-	p.Ideal, p.Next = p.Work.Take(part, of, p.RunID, p.Ideal, backend)
-	p.Shard.Requests = int64(p.Work.Requests())
+	p.Ideal, p.Next = p.Take(part, of, p.RunID, p.Ideal, backend)
+	p.Shard.Requests = int64(p.Requests())
 	if !part.Leads() { // shard 0 has their records
 		p.LeftOut, p.fitted.LeftOut = nil, 0
 	}

@@ -122,7 +122,7 @@ func (p *Prepared) findTarget(ctx context.Context) error {
 	if err := p.makeSource(ctx); err != nil {
 		return err
 	}
-	if p.Work.Targets, err = p.resolve(ctx, backend.Path()); err != nil {
+	if p.Targets, err = p.resolve(ctx, backend.Path()); err != nil {
 		return err
 	}
 	trust, err := probe.Trust(o.CACert, o.Insecure)
@@ -136,7 +136,7 @@ func (p *Prepared) findTarget(ctx context.Context) error {
 		return err
 	}
 	var queries []string // hidden, like the user's headers, in all that servers say
-	for _, target := range p.Work.Targets {
+	for _, target := range p.Targets {
 		queries = append(queries, target.Query)
 	}
 	for _, url := range o.Scrape.URLs {
@@ -144,7 +144,7 @@ func (p *Prepared) findTarget(ctx context.Context) error {
 		queries = append(queries, query)
 	}
 	p.Prober = &probe.Prober{
-		Targets:        p.Work.Targets,
+		Targets:        p.Targets,
 		TLS:            trust,
 		ConnectTimeout: o.ConnectTimeout,
 		Timeout:        cmp.Or(o.ProbeTimeout, min(usualProbeTimeout, o.Timeout)),
@@ -157,14 +157,14 @@ func (p *Prepared) findTarget(ctx context.Context) error {
 		AsRun:          p.runBackend,
 		Extra:          string(o.Extra),
 		LeastOutput:    api.LeastOutput(o.API, o.Extra),
-		RunOutput:      int(p.Work.Trace.OutputTokens[0]),
+		RunOutput:      int(p.Trace.OutputTokens[0]),
 	}
 	if o.DryRun {
 		p.line("dry run: no server is asked and nothing is sent")
 		return nil
 	}
-	where := strings.Join(p.Work.URLs(), ", ")
-	p.detail("target: POST %s at %s", p.Work.Targets[0].Path, where)
+	where := strings.Join(p.URLs(), ", ")
+	p.detail("target: POST %s at %s", p.Targets[0].Path, where)
 	for _, h := range p.secrets {
 		p.line("        sending the header %s to %s", h.Name, where)
 	}

@@ -65,11 +65,11 @@ func (p *Prepared) read(ctx context.Context) error {
 			return err
 		}
 	}
-	if p.Work.Trace, err = t.Repeat(o.Repeat); err != nil {
+	if p.Trace, err = t.Repeat(o.Repeat); err != nil {
 		return fmt.Errorf("--repeat: %w", err)
 	}
 	p.Facts.ReadS = time.Since(began).Seconds()
-	for _, note := range p.Work.Trace.Lint.Notes() {
+	for _, note := range p.Trace.Lint.Notes() {
 		p.note("trace: %s", note)
 	}
 	if counted != "" {
@@ -86,7 +86,7 @@ func (p *Prepared) read(ctx context.Context) error {
 
 // plan decides when each request leaves.
 func (p *Prepared) plan(context.Context) error {
-	o, t := p.o, p.Work.Trace
+	o, t := p.o, p.Trace
 	for _, note := range p.adaptation {
 		p.note("%s", note)
 	}
@@ -98,7 +98,7 @@ func (p *Prepared) plan(context.Context) error {
 		return errors.New("--idle-cap shortens the trace's times, which --rate, --ramp and --concurrency ignore; leave it out, or give --sessions think")
 	}
 	t, cuts := o.capIdle(t)
-	p.Work.Trace = t
+	p.Trace = t
 	plan, err := o.Pacing.Plan(t)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (p *Prepared) plan(context.Context) error {
 	if t.DelayNS != nil && !o.Pacing.Timed() && !o.Sessions.Thinks() {
 		p.note("the trace's delays are ignored, as its times are; --sessions %s keeps them", SessionsThink)
 	}
-	p.Work.Plan = plan
+	p.Plan = plan
 	if o.Sender == SenderProcess { // refused before anything is built
 		if err := engine.CheckSenderProcess(&plan, o.Route == RouteLeastInFlight, o.Sessions.History == HistoryLive); err != nil {
 			return fmt.Errorf("--sender %s: %w", SenderProcess, err)
@@ -132,7 +132,7 @@ func (p *Prepared) plan(context.Context) error {
 
 // describeTrace tells what was read.
 func (p *Prepared) describeTrace() {
-	t, sent := p.Work.Trace, min(p.Work.Plan.Requests, p.Facts.Selected)
+	t, sent := p.Trace, min(p.Plan.Requests, p.Facts.Selected)
 	units := "no timestamps"
 	if !t.Untimed {
 		units = "timestamps in " + trace.UnitName(t.TimeUnit)

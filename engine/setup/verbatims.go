@@ -60,11 +60,11 @@ func (p *Prepared) describeVerbatims() {
 		return
 	}
 	size := "how many tokens that is, and how many of them a cache can hold, only the servers can tell"
-	if p.Work.Verbatim != nil {
+	if p.Verbatim != nil {
 		tokens := int64(0)
-		for i := range p.Work.Requests() {
-			if !p.Work.Made(i) {
-				tokens += int64(p.Work.ServerTokens(i))
+		for i := range p.Requests() {
+			if !p.Made(i) {
+				tokens += int64(p.ServerTokens(i))
 			}
 		}
 		size = format.Many(tokens, "token")
@@ -99,7 +99,7 @@ func (p *Prepared) countVerbatim(ctx context.Context) error {
 	limited, cancel := context.WithTimeoutCause(ctx, mostCounting, fmt.Errorf("it takes more than %s", mostCounting))
 	defer cancel()
 	counted, endProgress := p.notes.Work("counting", l.rows, func(n int64) string { return format.Many(n, "prompt") })
-	err := p.Work.CountVerbatim(limited, ids, counted)
+	err := p.CountVerbatim(limited, ids, counted)
 	endProgress()
 	switch {
 	case ctx.Err() != nil:
