@@ -36,7 +36,8 @@ func writeVLLM(w io.Writer, r *results) error {
 // vllmSetup describes what was measured.
 func (r *results) vllmSetup() map[string]any {
 	run := &r.summary.Run
-	backend := orNull(cmp.Or(map[string]string{"completions": "openai", "chat": "openai-chat"}[run.API], run.API)) // vLLM's name of it
+	// vLLM's name of it
+	backend := orNull(cmp.Or(map[string]string{"completions": "openai", "chat": "openai-chat"}[run.API], run.API))
 	out := map[string]any{
 		"date":               nil,
 		"endpoint_type":      backend,

@@ -145,7 +145,8 @@ func unevenNotes(s *Summary) []string {
 		most := slices.MaxFunc(b.Parts, by)
 		least := slices.MinFunc(b.Parts, by)
 		return []string{fmt.Sprintf(
-			"%s spread unevenly over %s: %s answered %s of them, %s %s; an even share is %s (coefficient of variation %.2f)",
+			"%s spread unevenly over %s: %s answered %s of them, %s %s; an even share is %s (coefficient of "+
+				"variation %.2f)",
 			of.what, format.Many(len(b.Parts), "instance"), most.Name,
 			format.Percent(of.got(&most)/sum), least.Name, format.Percent(of.got(&least)/sum),
 			format.Percent(1/float64(len(b.Parts))), *of.cv,

@@ -37,8 +37,9 @@ type pictures struct {
 	cut     int       // rows beyond mostRows
 	samples []scrape.Sample
 	values  [metrics.NumLatencies]*hdrhistogram.Histogram // of the latencies on the screen, in ns; nil of others
-	over    bool                                          // the run ended before all was sent and answered: what that stopped did not fail
-	moments map[string][]float32                          // when requests were sent, in s, by what became of them
+	// the run ended before all was sent and answered: what that stopped did not fail
+	over    bool
+	moments map[string][]float32 // when requests were sent, in s, by what became of them
 	points  []point
 	seen    int64 // ok requests, of which points are a sample
 	turns   []turn

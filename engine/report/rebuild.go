@@ -250,7 +250,9 @@ func recount(dir string, s *metrics.Summary, slos []metrics.SLO) error {
 // Part is a part of a run, from its start. The zero value is all of it.
 type Part struct {
 	From, To time.Duration // To 0 = to the end
-	Steady   float64       // in place of both: the longest part in which requests in flight stay within this share of their median; 0 = not so
+	// in place of both: the longest part in which requests in flight stay within this share of their median; 0 = not
+	// so
+	Steady float64
 }
 
 // LoadPart reads the summary of a part of a run. It is made of the records, so what only the run knew is absent.
@@ -304,10 +306,12 @@ func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, err
 		return nil, fmt.Errorf("%s: no request was planned from %s", dir, s.Length())
 	}
 	s.Notes = []string{fmt.Sprintf(
-		"these numbers are of %s; only the whole run has ITL, jobs, connections and the client; server metrics are those of the samples within",
+		"these numbers are of %s; only the whole run has ITL, jobs, connections and the client; server metrics "+
+			"are those of the samples within",
 		s.Length(),
 	)}
-	reading := slices.DeleteFunc(slices.Clone(whole.Lateness.Reading), func(u metrics.Unsafe) bool { return u.Metric == "itl" }) // a part has none
+	// a part has none
+	reading := slices.DeleteFunc(slices.Clone(whole.Lateness.Reading), func(u metrics.Unsafe) bool { return u.Metric == "itl" })
 	for _, r := range whole.Verdict.Reasons {
 		if r.Code == metrics.LateReading && r.Grade == metrics.Limited && len(reading) == 0 {
 			continue
@@ -331,7 +335,8 @@ func (p Part) of(dir string, runS float64, urls []string) (*metrics.Window, erro
 		if err != nil {
 			return nil, err
 		}
-		steps := slices.DeleteFunc(c.Timeline().All(), func(s metrics.Step) bool { return s.FromS*1e9 > float64(last) }) // nothing is sent any more
+		// nothing is sent any more
+		steps := slices.DeleteFunc(c.Timeline().All(), func(s metrics.Step) bool { return s.FromS*1e9 > float64(last) })
 		w, err := metrics.FindSteady(steps, runS, p.Steady)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", dir, err)
