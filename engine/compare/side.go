@@ -116,9 +116,18 @@ func newRow(rec *record.Record, slos []metrics.SLO) *row {
 		return float64(v)
 	}
 	w := &row{
-		conversation: rec.Session, atS: max(0, number(rec.PlannedNS)/1e9), doneS: number(rec.DoneNS) / 1e9, prompt: number(rec.PromptTokens), cached: number(rec.CachedTokens),
-		output: number(rec.CompletionTokens), chunks: math.NaN(), met: math.NaN(), ok: rec.Outcome == record.OK, told: rec.ToldUsage(),
-		target: unique.Make(rec.Target).Value(), instance: unique.Make(rec.Instance).Value(),
+		conversation: rec.Session,
+		atS:          max(0, number(rec.PlannedNS)/1e9),
+		doneS:        number(rec.DoneNS) / 1e9,
+		prompt:       number(rec.PromptTokens),
+		cached:       number(rec.CachedTokens),
+		output:       number(rec.CompletionTokens),
+		chunks:       math.NaN(),
+		met:          math.NaN(),
+		ok:           rec.Outcome == record.OK,
+		told:         rec.ToldUsage(),
+		target:       unique.Make(rec.Target).Value(),
+		instance:     unique.Make(rec.Instance).Value(),
 	}
 	if rec.Job != record.None {
 		w.conversation = rec.Job

@@ -226,7 +226,12 @@ func (all vllmRequests) mostAtOnce() int {
 // not kept.
 func (all vllmRequests) detail(out map[string]any) {
 	for key, c := range map[string]vllmColumn{
-		"input_lens": inputLen, "output_lens": outputLen, "ttfts": firstToken, "latencies": endToEnd, "start_times": startTime, "queue_times": queueTime,
+		"input_lens":  inputLen,
+		"output_lens": outputLen,
+		"ttfts":       firstToken,
+		"latencies":   endToEnd,
+		"start_times": startTime,
+		"queue_times": queueTime,
 	} {
 		list := make([]number, len(all))
 		for i, v := range all.column(c) {

@@ -137,10 +137,11 @@ func (s *Shards) open(name string) error {
 	}
 	like := cmp.Or(s.first, k)
 	for _, differs := range []struct{ what, here, there string }{
-		{"version of fastreplay", f.Version, like.file.Version}, {"number of shards", strconv.Itoa(f.Count),
-			strconv.Itoa(like.file.Count)},
+		{"version of fastreplay", f.Version, like.file.Version},
+		{"number of shards", strconv.Itoa(f.Count), strconv.Itoa(like.file.Count)},
 		{"load (trace, flags or servers)", short(f.Load), short(like.file.Load)},
-		{"number of requests", format.Count(f.Workload.Requests), format.Count(like.file.Workload.Requests)}, {"agreed start", f.StartAt.String(), like.file.StartAt.String()},
+		{"number of requests", format.Count(f.Workload.Requests), format.Count(like.file.Workload.Requests)},
+		{"agreed start", f.StartAt.String(), like.file.StartAt.String()},
 		{"servers", servers, strings.Join(like.plan.Run.Targets, " ")},
 	} {
 		if differs.here != differs.there {

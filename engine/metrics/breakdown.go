@@ -78,8 +78,12 @@ func (b *breakdown) summary(least int, over bool) *Breakdown {
 			failed -= p.stopped
 		}
 		part := Part{
-			Name: name, Requests: p.requests, OK: p.ok, Failed: failed,
-			PromptTokens: p.cache.Prompt, ReportedHitRatio: p.cache.hitRatio(),
+			Name:             name,
+			Requests:         p.requests,
+			OK:               p.ok,
+			Failed:           failed,
+			PromptTokens:     p.cache.Prompt,
+			ReportedHitRatio: p.cache.hitRatio(),
 		}
 		p.latencies.fill(&part.PartLatencies, partFields)
 		out.Parts = append(out.Parts, part)

@@ -342,9 +342,17 @@ func (t *timings) add(r *record.Record, target int) {
 		last = len(t.pieces) - 1
 	}
 	k := timing{
-		atNS: at, plannedNS: r.PlannedNS, endNS: max(at, r.EndNS()),
-		target: int32(target), endpoint: t.endpoints.place(r.Endpoint), instance: t.instances.place(r.Instance), failure: -1,
-		outcome: r.Outcome, sent: r.SentNS != record.None, begun: r.HeadersNS != record.None, gaveUp: r.FinishReason == "abort",
+		atNS:      at,
+		plannedNS: r.PlannedNS,
+		endNS:     max(at, r.EndNS()),
+		target:    int32(target),
+		endpoint:  t.endpoints.place(r.Endpoint),
+		instance:  t.instances.place(r.Instance),
+		failure:   -1,
+		outcome:   r.Outcome,
+		sent:      r.SentNS != record.None,
+		begun:     r.HeadersNS != record.None,
+		gaveUp:    r.FinishReason == "abort",
 	}
 	for i, l := range timedLatencies {
 		if k.latencies[i] = record.None; r.Outcome == record.OK {

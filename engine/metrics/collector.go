@@ -284,7 +284,10 @@ func (s *targetStats) count(r *Requests, over bool) {
 func (s *targetStats) target(url string, over bool) Target {
 	ok := s.Outcomes[record.OK]
 	t := Target{
-		URL: url, Requests: s.recorded(), OK: ok, Failed: s.recorded() - ok - s.stopped(over),
+		URL:              url,
+		Requests:         s.recorded(),
+		OK:               ok,
+		Failed:           s.recorded() - ok - s.stopped(over),
 		ReportedHitRatio: s.Cache.hitRatio(),
 	}
 	s.Latencies.fill(&t.TargetLatencies, targetFields)

@@ -225,8 +225,11 @@ func (g *gatewayCounts) summary() *Gateway {
 		return nil
 	}
 	return &Gateway{
-		Requests: g.Requests, OwnMS: g.Own.Percentiles(1e6), UpstreamMS: g.Upstream.Percentiles(1e6),
-		Share: ratio(max(0, g.Head-g.Waiting), g.TTFT), ServerShare: ratio(g.Waiting, g.TTFT),
+		Requests:    g.Requests,
+		OwnMS:       g.Own.Percentiles(1e6),
+		UpstreamMS:  g.Upstream.Percentiles(1e6),
+		Share:       ratio(max(0, g.Head-g.Waiting), g.TTFT),
+		ServerShare: ratio(g.Waiting, g.TTFT),
 	}
 }
 

@@ -47,8 +47,9 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 	d := chart.Document{Title: title, Under: under, Sections: []chart.Section{verdict}}
 	further := slices.Concat([]chart.Section{
 		{
-			Title: "Latencies", Tables: []chart.Table{latencyTable(s)},
-			Note: "Latencies are of ok requests, counted from the moment of sending; drift is how late requests left.",
+			Title:  "Latencies",
+			Tables: []chart.Table{latencyTable(s)},
+			Note:   "Latencies are of ok requests, counted from the moment of sending; drift is how late requests left.",
 		},
 		{Title: "Shards", Tables: tablesOf(parts, "", "shards")},
 		{Title: "Failures", Tables: tablesOf(parts, "", "requests.failures", "outages")},

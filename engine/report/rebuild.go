@@ -60,10 +60,16 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	plan.Run.Partial = true
 	plan.Limits.ForcedOutput = false
 	s := c.Summary(metrics.Summary{
-		Requests: metrics.Requests{Planned: seen.Count}, Limits: plan.Limits, Workload: plan.Workload, Servers: servers, Run: plan.Run, Notes: plan.Notes,
+		Requests: metrics.Requests{Planned: seen.Count},
+		Limits:   plan.Limits,
+		Workload: plan.Workload,
+		Servers:  servers,
+		Run:      plan.Run,
+		Notes:    plan.Notes,
 		Verdict: metrics.Verdict{Reasons: []metrics.Reason{{
-			Code: metrics.NoSummary, Grade: metrics.Invalid,
-			What: fmt.Sprintf("the run has no %s, so it was killed or is still running", SummaryName),
+			Code:  metrics.NoSummary,
+			Grade: metrics.Invalid,
+			What:  fmt.Sprintf("the run has no %s, so it was killed or is still running", SummaryName),
 			Why: fmt.Sprintf("this is computed from its %s on disk, without ITL, connections and client",
 				format.Many(seen.Count, "record")),
 		}}},
@@ -205,8 +211,13 @@ func unlike(dir string, s *metrics.Summary, seen record.Lines) []metrics.Reason 
 	if what == "" {
 		return nil
 	}
-	return []metrics.Reason{{Code: metrics.Records, Grade: metrics.Invalid, What: RecordsName(dir) + " has " + what,
-		Why: "it was cut, edited or mixed with another after the run", Do: "bring back the file that the run wrote, or run again"}}
+	return []metrics.Reason{{
+		Code:  metrics.Records,
+		Grade: metrics.Invalid,
+		What:  RecordsName(dir) + " has " + what,
+		Why:   "it was cut, edited or mixed with another after the run",
+		Do:    "bring back the file that the run wrote, or run again",
+	}}
 }
 
 // urlsOf are the run's targets, as its records name them.
@@ -311,7 +322,9 @@ func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, err
 		s.Length(),
 	)}
 	// a part has none
-	reading := slices.DeleteFunc(slices.Clone(whole.Lateness.Reading), func(u metrics.Unsafe) bool { return u.Metric == "itl" })
+	reading := slices.DeleteFunc(slices.Clone(whole.Lateness.Reading), func(u metrics.Unsafe) bool {
+		return u.Metric == "itl"
+	})
 	for _, r := range whole.Verdict.Reasons {
 		if r.Code == metrics.LateReading && r.Grade == metrics.Limited && len(reading) == 0 {
 			continue
