@@ -35,13 +35,15 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 	switch what := strings.Join(different, "; "); {
 	case !r.Paired && !anyway:
 		return nil, fmt.Errorf(
-			"%s and %s were sent different workloads (%s); replay the same one, or compare distributions alone with --anyway",
+			"%s and %s were sent different workloads (%s); replay the same one, or compare distributions alone "+
+				"with --anyway",
 			strings.Join(r.A.Dirs, ", "), strings.Join(r.B.Dirs, ", "), what,
 		)
 	case !r.Paired:
 		r.note("the workloads differ, so distributions alone are compared, and nobody knows what is noise: %s", what)
 	case !sure:
-		r.note("a run has no fingerprint, so its workload is taken to be the other's, since all that is known of both agrees")
+		r.note("a run has no fingerprint, so its workload is taken to be the other's, since all that is known of " +
+			"both agrees")
 	}
 	m := match(a.runs, b.runs, r.Paired)
 	r.noteUnpaired(m)
@@ -60,8 +62,9 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 			r.FloorFrom = strings.Join(from, ", ")
 		}
 	}
-	moved := map[string]float64{}                             // ms by which the client may have moved a number
-	for _, run := range slices.Concat(m.runs[0], m.runs[1]) { // those that are compared, without a run for the floor alone
+	moved := map[string]float64{} // ms by which the client may have moved a number
+	// those that are compared, without a run for the floor alone
+	for _, run := range slices.Concat(m.runs[0], m.runs[1]) {
 		for _, u := range run.summary.Verdict.Unsafe {
 			name := u.Metric + "." + u.Percentile
 			moved[name] = max(moved[name], u.EffectMS)
@@ -148,7 +151,8 @@ func (r *Result) noteUnpaired(m *matched) {
 	for _, id := range []Identity{r.A, r.B} {
 		if id.Verdict == strings.ToUpper(string(metrics.Invalid)) {
 			r.note(
-				"%s has a run whose measurement is INVALID: its own report says why, and how far this comparison can be used",
+				"%s has a run whose measurement is INVALID: its own report says why, and how far this comparison "+
+					"can be used",
 				id.Name,
 			)
 		}

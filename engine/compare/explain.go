@@ -31,10 +31,12 @@ func (m *matched) explain(found []Metric) (all []Culprits) {
 		var kinds []Metric
 		kinds = found[:kindsOf]
 		found = found[kindsOf:]
-		kinds = append(kinds[kindsOf-1:kindsOf:kindsOf], kinds...) // pair by pair, if that changed, else the first that did
+		// pair by pair, if that changed, else the first that did
+		kinds = append(kinds[kindsOf-1:kindsOf:kindsOf], kinds...)
 		i := slices.IndexFunc(kinds, func(m Metric) bool { return m.Main && m.changed() })
 		differences, sum := m.differences(l)
-		if i < 0 || sum > 0 != (*kinds[i].Change > 0) { // if a percentile and the mean went apart, shares of the mean mislead
+		// if a percentile and the mean went apart, shares of the mean mislead
+		if i < 0 || sum > 0 != (*kinds[i].Change > 0) {
 			continue
 		}
 		c := Culprits{

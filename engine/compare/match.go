@@ -77,8 +77,12 @@ func (m *matched) partOfConversations(i int) *matched {
 
 func (m *matched) partOf(from, to float64, cut func([]*row) []*row) *matched {
 	return &matched{
-		paired: m.paired, runs: m.runs, from: from, to: to,
-		rows: [2][]*row{cut(m.rows[0]), cut(m.rows[1])}, good: [2][]*row{cut(m.good[0]), cut(m.good[1])},
+		paired: m.paired,
+		runs:   m.runs,
+		from:   from,
+		to:     to,
+		rows:   [2][]*row{cut(m.rows[0]), cut(m.rows[1])},
+		good:   [2][]*row{cut(m.good[0]), cut(m.good[1])},
 	}
 }
 

@@ -42,16 +42,46 @@ func specs() (all []spec) {
 		spec{name: "itl.mean", label: "ITL mean", unit: "ms", count: func(r *row) (over, under float64) {
 			return r.ms[metrics.E2E] - r.ms[metrics.TTFT], r.chunks - 1 // from the first token to the last
 		}},
-		spec{name: "prefix_hits", label: "share of prompt tokens from the prefix cache", unit: "share", main: true, higher: true,
-			count: func(r *row) (over, under float64) { return r.cached, r.prompt }},
-		spec{name: "error_rate", label: "share of failed requests", unit: "share", main: true, all: true,
-			count: func(r *row) (over, under float64) { return b2f(!r.ok), 1 }},
-		spec{name: "goodput", label: "share of requests within the SLOs", unit: "share", main: true, higher: true, all: true,
-			count: func(r *row) (over, under float64) { return r.met, 1 }},
-		spec{name: "requests_per_s", label: "throughput in requests", unit: "rate", higher: true,
-			count: func(*row) (over, under float64) { return 1, 0 }},
-		spec{name: "output_tokens_per_s", label: "throughput in output tokens", unit: "rate", main: true, higher: true,
-			count: func(r *row) (over, under float64) { return r.output, 0 }})
+		spec{
+			name:   "prefix_hits",
+			label:  "share of prompt tokens from the prefix cache",
+			unit:   "share",
+			main:   true,
+			higher: true,
+			count:  func(r *row) (over, under float64) { return r.cached, r.prompt },
+		},
+		spec{
+			name:  "error_rate",
+			label: "share of failed requests",
+			unit:  "share",
+			main:  true,
+			all:   true,
+			count: func(r *row) (over, under float64) { return b2f(!r.ok), 1 },
+		},
+		spec{
+			name:   "goodput",
+			label:  "share of requests within the SLOs",
+			unit:   "share",
+			main:   true,
+			higher: true,
+			all:    true,
+			count:  func(r *row) (over, under float64) { return r.met, 1 },
+		},
+		spec{
+			name:   "requests_per_s",
+			label:  "throughput in requests",
+			unit:   "rate",
+			higher: true,
+			count:  func(*row) (over, under float64) { return 1, 0 },
+		},
+		spec{
+			name:   "output_tokens_per_s",
+			label:  "throughput in output tokens",
+			unit:   "rate",
+			main:   true,
+			higher: true,
+			count:  func(r *row) (over, under float64) { return r.output, 0 },
+		})
 }
 
 func b2f(b bool) float64 {

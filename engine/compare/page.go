@@ -33,7 +33,9 @@ func HTML(w io.Writer, results []*Result) error {
 			Title:  "Changes",
 			Graphs: forest(r),
 			Tables: []chart.Table{metricTable(r)},
-			Note:   "A change is of B against A: relative, or in percentage points (pp) for shares. Its interval holds the true change in 95 % of repetitions. The floor is how far two runs without any change differ.",
+			Note: "A change is of B against A: relative, or in percentage points (pp) for shares. Its interval " +
+				"holds the true change in 95 % of repetitions. The floor is how far two runs without any change " +
+				"differ.",
 		}
 		for _, c := range r.Explained {
 			if len(c.Groups) > 0 {
@@ -63,7 +65,8 @@ func (c *Culprits) table() chart.Table {
 	t := chart.Table{
 		Title: Label(c.Metric) + " by " + c.By,
 		Head:  []string{c.By, "requests", "share of the change", "A", "B"},
-		Note:  "The share of a group is its part of the whole change; below 0 it changed the other way. A and B are means of the group.",
+		Note: "The share of a group is its part of the whole change; below 0 it changed the other way. A and B " +
+			"are means of the group.",
 	}
 	for _, g := range c.Groups {
 		a := format.Duration(g.A*1e6, 3)
@@ -78,7 +81,8 @@ func (c *Culprits) table() chart.Table {
 func forest(r *Result) []chart.Graph {
 	g := chart.Graph{
 		Title: "Change of B against A, with its 95 % interval over the noise floor", Wide: true, X: chart.Axis{Unit: "ratio"},
-		Kinds: []string{"noise floor", "change", Same, InFloor, Worse, Better, Unknown}, // their places are their colours
+		// their places are their colours
+		Kinds: []string{"noise floor", "change", Same, InFloor, Worse, Better, Unknown},
 	}
 	drawn := slices.DeleteFunc(slices.Clone(r.Metrics), func(m Metric) bool { return !m.Main || m.Low == nil })
 	if len(drawn) == 0 {
@@ -99,7 +103,8 @@ func forest(r *Result) []chart.Graph {
 	for _, m := range drawn {
 		lane := []chart.Piece{
 			{From: *m.Low, To: *m.High, Kind: slices.Index(g.Kinds, m.Verdict), Text: m.Sentence},
-			{From: *m.Change - width/500, To: *m.Change + width/500, Kind: 1, Text: m.Sentence}, // a point, as wide as it can be seen
+			// a point, as wide as it can be seen
+			{From: *m.Change - width/500, To: *m.Change + width/500, Kind: 1, Text: m.Sentence},
 		}
 		if m.Floor != nil {
 			lane = slices.Insert(lane, 0, chart.Piece{From: -*m.Floor, To: *m.Floor})

@@ -26,8 +26,10 @@ const (
 // terminal it takes one screen, unless all is asked for. All text from outside is shown as format.Visible has it.
 func Print(w io.Writer, r *Result, o PrintOptions) error {
 	p := format.NewPage(o.Width, 0)
-	for _, side := range []struct{ mark, name, verdict string }{{"A  ", r.A.Name, r.A.Verdict}, {"B  ",
-		r.B.Name, r.B.Verdict}} {
+	for _, side := range []struct{ mark, name, verdict string }{
+		{"A  ", r.A.Name, r.A.Verdict},
+		{"B  ", r.B.Name, r.B.Verdict},
+	} {
 		name := []rune(format.Visible(side.name))
 		if most := p.Width - 16; len(name) > most { // the end of a path or URL distinguishes it
 			name = append([]rune("..."), name[len(name)-most+3:]...)

@@ -33,15 +33,19 @@ type run struct {
 
 // row is what a comparison needs of one request. A number that its record lacks is NaN.
 type row struct {
-	conversation                   int64                         // the job or session that it is part of; record.None if it is alone
-	index                          int64                         // in the plan, which is the same in all runs of a workload
-	atS, doneS                     float64                       // from the start: when it was planned, or sent if nothing planned it; its end
+	// the job or session that it is part of; record.None if it is alone
+	conversation int64
+	// in the plan, which is the same in all runs of a workload
+	index int64
+	// from the start: when it was planned, or sent if nothing planned it; its end
+	atS, doneS                     float64
 	ms                             [metrics.NumLatencies]float64 // by latency, of those that --goodput can bound
 	prompt, cached, output, chunks float64                       // tokens; chunks of a single choice
-	met                            float64                       // 1 if it ended ok within the SLOs, 0 if not, NaN without any
-	group                          int8                          // which part of the conversations has it
-	ok, told                       bool                          // it ended ok; the server sent counts of tokens
-	target, instance               string
+	// 1 if it ended ok within the SLOs, 0 if not, NaN without any
+	met              float64
+	group            int8 // which part of the conversations has it
+	ok, told         bool // it ended ok; the server sent counts of tokens
+	target, instance string
 }
 
 // ReadSide reads the runs of a side from their directories, in the order in which they were made. It is an error if a
@@ -85,7 +89,8 @@ func (s *Side) Add(dir string, summary *metrics.Summary, all iter.Seq2[*record.R
 	}
 	slices.SortFunc(r.rows, byIndex)
 	for i, w := range r.rows {
-		if math.IsNaN(w.cached) && w.told && reports[w.target] { // of a server that reports hits, a count without them says 0
+		// of a server that reports hits, a count without them says 0
+		if math.IsNaN(w.cached) && w.told && reports[w.target] {
 			w.cached = 0
 		}
 		if i > 0 && w.index == r.rows[i-1].index {
@@ -111,9 +116,18 @@ func newRow(rec *record.Record, slos []metrics.SLO) *row {
 		return float64(v)
 	}
 	w := &row{
-		conversation: rec.Session, atS: max(0, number(rec.PlannedNS)/1e9), doneS: number(rec.DoneNS) / 1e9, prompt: number(rec.PromptTokens), cached: number(rec.CachedTokens),
-		output: number(rec.CompletionTokens), chunks: math.NaN(), met: math.NaN(), ok: rec.Outcome == record.OK, told: rec.ToldUsage(),
-		target: unique.Make(rec.Target).Value(), instance: unique.Make(rec.Instance).Value(),
+		conversation: rec.Session,
+		atS:          max(0, number(rec.PlannedNS)/1e9),
+		doneS:        number(rec.DoneNS) / 1e9,
+		prompt:       number(rec.PromptTokens),
+		cached:       number(rec.CachedTokens),
+		output:       number(rec.CompletionTokens),
+		chunks:       math.NaN(),
+		met:          math.NaN(),
+		ok:           rec.Outcome == record.OK,
+		told:         rec.ToldUsage(),
+		target:       unique.Make(rec.Target).Value(),
+		instance:     unique.Make(rec.Instance).Value(),
 	}
 	if rec.Job != record.None {
 		w.conversation = rec.Job

@@ -59,7 +59,8 @@ func writeAIPerfRecords(w io.Writer, r *results) error {
 	out := bufio.NewWriterSize(w, 1<<20)
 	lines := json.NewEncoder(out)
 	lines.SetEscapeHTML(false)
-	sessions, next := map[int64]int64{}, int64(-1) // numbers in order of appearance; a request without a session has one of its own
+	// numbers in order of appearance; a request without a session has one of its own
+	sessions, next := map[int64]int64{}, int64(-1)
 	var failed error
 	err := r.each(func(rec *record.Record) {
 		values := map[string]aiperfValue{}

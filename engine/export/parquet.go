@@ -137,7 +137,8 @@ func (p *parquet) endGroup() {
 		total += plain
 		c.present = c.present[:0]
 		c.values = c.values[:0]
-		chunks = append(chunks, structure{{2, int64(0)}, {3, structure{ // ColumnChunk: file_offset, which is no longer used; ColumnMetaData
+		// ColumnChunk: file_offset, which is no longer used; ColumnMetaData
+		chunks = append(chunks, structure{{2, int64(0)}, {3, structure{
 			{1, physical(c.Kind)}, {2, list{plainEncoding, runLengths}}, {3, list{c.Name}}, {4, zstdCodec},
 			{5, int64(p.rows)}, {6, plain}, {7, p.offset - at}, {9, at},
 		}}})
@@ -154,7 +155,8 @@ func (p *parquet) writePage(c *column) (plain int64) {
 	page := binary.LittleEndian.AppendUint32(nil, uint32(len(run)+len(c.present)))
 	page = append(append(append(page, run...), c.present...), c.values...)
 	packed := p.encoder.EncodeAll(page, nil)
-	head := appendThrift(nil, structure{{1, int32(0)}, {2, int32(len(page))}, {3, int32(len(packed))}, // PageHeader: DATA_PAGE
+	// PageHeader: DATA_PAGE
+	head := appendThrift(nil, structure{{1, int32(0)}, {2, int32(len(page))}, {3, int32(len(packed))},
 		{5, structure{{1, int32(p.rows)}, {2, plainEncoding}, {3, runLengths}, {4, runLengths}}}})
 	p.write(head)
 	p.write(packed)
@@ -171,7 +173,9 @@ func (p *parquet) close() error {
 		switch c.Kind {
 		case record.Text:
 			element = append(element, field{6, int32(0)}) // ConvertedType UTF8
-		case record.Date: // TIMESTAMP_MICROS, and the LogicalType without which DuckDB takes it for local time: isAdjustedToUTC, MICROS
+		// TIMESTAMP_MICROS, and the LogicalType without which DuckDB takes it for local time: isAdjustedToUTC,
+		// MICROS
+		case record.Date:
 			element = append(
 				element,
 				field{6, int32(10)},

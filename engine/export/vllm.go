@@ -36,7 +36,8 @@ func writeVLLM(w io.Writer, r *results) error {
 // vllmSetup describes what was measured.
 func (r *results) vllmSetup() map[string]any {
 	run := &r.summary.Run
-	backend := orNull(cmp.Or(map[string]string{"completions": "openai", "chat": "openai-chat"}[run.API], run.API)) // vLLM's name of it
+	// vLLM's name of it
+	backend := orNull(cmp.Or(map[string]string{"completions": "openai", "chat": "openai-chat"}[run.API], run.API))
 	out := map[string]any{
 		"date":               nil,
 		"endpoint_type":      backend,
@@ -225,7 +226,12 @@ func (all vllmRequests) mostAtOnce() int {
 // not kept.
 func (all vllmRequests) detail(out map[string]any) {
 	for key, c := range map[string]vllmColumn{
-		"input_lens": inputLen, "output_lens": outputLen, "ttfts": firstToken, "latencies": endToEnd, "start_times": startTime, "queue_times": queueTime,
+		"input_lens":  inputLen,
+		"output_lens": outputLen,
+		"ttfts":       firstToken,
+		"latencies":   endToEnd,
+		"start_times": startTime,
+		"queue_times": queueTime,
 	} {
 		list := make([]number, len(all))
 		for i, v := range all.column(c) {

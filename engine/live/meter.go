@@ -67,15 +67,17 @@ const (
 
 // Meter counts a run. Make it with NewMeter.
 type Meter struct {
-	mu      sync.Mutex
-	plan    Plan
-	now     moment                                        // without what the run itself counts
-	past    []moment                                      // about one a second; the first is the start, for a minute
-	windows [metrics.NumLatencies]*window                 // of the last minute; nil of latencies that are not shown live
+	mu   sync.Mutex
+	plan Plan
+	now  moment   // without what the run itself counts
+	past []moment // about one a second; the first is the start, for a minute
+	// of the last minute; nil of latencies that are not shown live
+	windows [metrics.NumLatencies]*window
 	whole   [metrics.NumLatencies]*hdrhistogram.Histogram // of the run; likewise
 	targets []target                                      // and one for requests that never had any
-	waitsNS int64                                         // since when nothing but requests in flight is waited for; -1 = more is to be sent
-	stopped bool                                          // the run was stopped then
+	// since when nothing but requests in flight is waited for; -1 = more is to be sent
+	waitsNS int64
+	stopped bool // the run was stopped then
 }
 
 // target is what is counted of one.

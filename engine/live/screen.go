@@ -64,11 +64,15 @@ func fit(width int, parts ...part) string {
 // can move the cursor.
 func Screen(s *Snapshot, width, height int) string {
 	sparks := 8 * min(1, width/80)
-	counts := []part{{format.Counted(s.OK, "ok"), green}, {text: format.Counted(s.Failed, "failed")}, {text: format.Counted(
-		s.InFlight, "in flight",
-	)},
-		with("%s tok/s", s.TokensPerS.Now, format.Rate), spark(s.TokensPerS.Past, sparks), with("KV %s",
-			s.All.KVUsage, percent), with("queue %s", s.All.Waiting, format.Short)}
+	counts := []part{
+		{format.Counted(s.OK, "ok"), green},
+		{text: format.Counted(s.Failed, "failed")},
+		{text: format.Counted(s.InFlight, "in flight")},
+		with("%s tok/s", s.TokensPerS.Now, format.Rate),
+		spark(s.TokensPerS.Past, sparks),
+		with("KV %s", s.All.KVUsage, percent),
+		with("queue %s", s.All.Waiting, format.Short),
+	}
 	if s.Failed > 0 {
 		counts[1].style = red
 	}

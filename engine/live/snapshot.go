@@ -28,9 +28,10 @@ type Snapshot struct {
 	Flying     Series                       // requests in flight
 	Latencies  [metrics.NumLatencies]Series // ns; of those that are shown live
 	LateP99NS  float64                      // of the whole run
-	Invalid    string                       // why the verdict would be that, by the rule of package metrics for lateness; "" if it would not
-	Targets    []Target                     // the last one has no URL if requests failed that never had a target
-	All        Target                       // errors, and what servers say, of all of them together
+	// why the verdict would be that, by the rule of package metrics for lateness; "" if it would not
+	Invalid string
+	Targets []Target // the last one has no URL if requests failed that never had a target
+	All     Target   // errors, and what servers say, of all of them together
 }
 
 // Series is what a quantity was in the last minute.
@@ -52,7 +53,8 @@ type Target struct {
 	TTFTP99NS         float64 // of the last 60 s
 	FailingNS         int64   // for how long no request has ended ok and at least one failed; 0 = the last one did
 	Running, Waiting  float64 // requests, as the servers say
-	KVUsage, Hits     float64 // 0 to 1: what is in use, as the servers say; and the share of prompt tokens from the cache
+	// 0 to 1: what is in use, as the servers say; and the share of prompt tokens from the cache
+	KVUsage, Hits float64
 }
 
 // Snapshot returns what the meter has.

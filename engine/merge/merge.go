@@ -214,7 +214,8 @@ func (s *Shards) summary(c *metrics.Collector, records *record.Lines, endNS int6
 		return nil, err
 	}
 	sum.Notes = append(append(sum.Notes, s.clockNotes()...),
-		"merged from shards: nobody looked for why hits are below the ideal, and percentiles that records do not have, such as the receive lag, are those of the worst shard")
+		"merged from shards: nobody looked for why hits are below the ideal, and percentiles that records do not "+
+			"have, such as the receive lag, are those of the worst shard")
 	out := c.Summary(sum, metrics.Probed{})
 	out.SetFacts(facts)
 	rest := int64(0) // planned, and in nobody's files

@@ -46,8 +46,9 @@ type Shards struct {
 	first *source   // the first that has a directory
 	lost  []*source
 
-	has           []uint64 // a bit for each request of the load, by its number: whether a record of it was read
-	known, unsent int64    // of requests of lost shards, those that have a record; of these the ones that were made here
+	has []uint64 // a bit for each request of the load, by its number: whether a record of it was read
+	// of requests of lost shards, those that have a record; of these the ones that were made here
+	known, unsent int64
 }
 
 // What a directory may say of a load. Shards beyond this need a file descriptor and 1 kB each; a plan numbers
@@ -137,10 +138,11 @@ func (s *Shards) open(name string) error {
 	}
 	like := cmp.Or(s.first, k)
 	for _, differs := range []struct{ what, here, there string }{
-		{"version of fastreplay", f.Version, like.file.Version}, {"number of shards", strconv.Itoa(f.Count),
-			strconv.Itoa(like.file.Count)},
+		{"version of fastreplay", f.Version, like.file.Version},
+		{"number of shards", strconv.Itoa(f.Count), strconv.Itoa(like.file.Count)},
 		{"load (trace, flags or servers)", short(f.Load), short(like.file.Load)},
-		{"number of requests", format.Count(f.Workload.Requests), format.Count(like.file.Workload.Requests)}, {"agreed start", f.StartAt.String(), like.file.StartAt.String()},
+		{"number of requests", format.Count(f.Workload.Requests), format.Count(like.file.Workload.Requests)},
+		{"agreed start", f.StartAt.String(), like.file.StartAt.String()},
 		{"servers", servers, strings.Join(like.plan.Run.Targets, " ")},
 	} {
 		if differs.here != differs.there {
@@ -187,7 +189,8 @@ func check(name string, f *shard.File) error {
 		off, at := math.Abs(float64(o.OffsetNS)-float64(f.StartNS)), math.Abs(float64(o.AtNS)) // which cannot overflow
 		if off > mostAheadNS || o.ErrorNS < 0 || o.ErrorNS > mostAheadNS || at > record.MostNumber {
 			return fmt.Errorf(
-				"%s: a clock that was %d ns ahead at the start, and %d ± %d ns later: no run has such; was the file edited?",
+				"%s: a clock that was %d ns ahead at the start, and %d ± %d ns later: no run has such; was the "+
+					"file edited?",
 				name, f.StartNS, o.OffsetNS, o.ErrorNS,
 			)
 		}
@@ -359,7 +362,8 @@ func (s *Shards) reasons(unsent int64) (all []metrics.Reason) {
 	for _, k := range s.lost {
 		lost = append(lost, k.what())
 	}
-	for _, proven := range []bool{false, true} { // if a record is in two files, the one with a wrong checksum has it wrongly
+	// if a record is in two files, the one with a wrong checksum has it wrongly
+	for _, proven := range []bool{false, true} {
 		for _, k := range s.all {
 			if len(unlike) == 0 && k.proven() == proven {
 				wrong = append(wrong, format.Present(k.unlike())...)
@@ -368,17 +372,22 @@ func (s *Shards) reasons(unsent int64) (all []metrics.Reason) {
 		unlike = wrong
 	}
 	if len(lost) > 0 {
-		all = append(all, metrics.Reason{Code: metrics.LostShards, Grade: metrics.Invalid, What: strings.Join(
-			lost, "; ",
-		),
-			Why: format.Many(unsent, "request") +
-				" of theirs were not sent, or nobody knows what became of them", Do: "see the shard's own output, and run again"})
+		all = append(all, metrics.Reason{
+			Code:  metrics.LostShards,
+			Grade: metrics.Invalid,
+			What:  strings.Join(lost, "; "),
+			Why:   format.Many(unsent, "request") + " of theirs were not sent, or nobody knows what became of them",
+			Do:    "see the shard's own output, and run again",
+		})
 	}
 	if len(unlike) > 0 {
-		all = append(all, metrics.Reason{Code: metrics.Records, Grade: metrics.Invalid, What: strings.Join(
-			unlike, "; ",
-		),
-			Why: "files were cut, edited or mixed with others after the run", Do: "bring back the files that the shards wrote, and merge again"})
+		all = append(all, metrics.Reason{
+			Code:  metrics.Records,
+			Grade: metrics.Invalid,
+			What:  strings.Join(unlike, "; "),
+			Why:   "files were cut, edited or mixed with others after the run",
+			Do:    "bring back the files that the shards wrote, and merge again",
+		})
 	}
 	return all
 }

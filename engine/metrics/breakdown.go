@@ -78,8 +78,12 @@ func (b *breakdown) summary(least int, over bool) *Breakdown {
 			failed -= p.stopped
 		}
 		part := Part{
-			Name: name, Requests: p.requests, OK: p.ok, Failed: failed,
-			PromptTokens: p.cache.Prompt, ReportedHitRatio: p.cache.hitRatio(),
+			Name:             name,
+			Requests:         p.requests,
+			OK:               p.ok,
+			Failed:           failed,
+			PromptTokens:     p.cache.Prompt,
+			ReportedHitRatio: p.cache.hitRatio(),
 		}
 		p.latencies.fill(&part.PartLatencies, partFields)
 		out.Parts = append(out.Parts, part)
@@ -145,7 +149,8 @@ func unevenNotes(s *Summary) []string {
 		most := slices.MaxFunc(b.Parts, by)
 		least := slices.MinFunc(b.Parts, by)
 		return []string{fmt.Sprintf(
-			"%s spread unevenly over %s: %s answered %s of them, %s %s; an even share is %s (coefficient of variation %.2f)",
+			"%s spread unevenly over %s: %s answered %s of them, %s %s; an even share is %s (coefficient of "+
+				"variation %.2f)",
 			of.what, format.Many(len(b.Parts), "instance"), most.Name,
 			format.Percent(of.got(&most)/sum), least.Name, format.Percent(of.got(&least)/sum),
 			format.Percent(1/float64(len(b.Parts))), *of.cv,

@@ -171,7 +171,8 @@ func (t *Timeline) add(k *timing) {
 	s := &t.steps[at]
 	stats := &t.stats[at]
 	s.Requests++
-	for from := max(0, k.atNS); k.sent && from < k.endNS; { // the share of each step for which the request was in flight
+	// the share of each step for which the request was in flight
+	for from := max(0, k.atNS); k.sent && from < k.endNS; {
 		i := from / t.widthNS
 		to := min(k.endNS, (i+1)*t.widthNS)
 		t.steps[i].InFlight += float64(to-from) / float64(t.widthNS)
@@ -195,7 +196,8 @@ func (t *Timeline) add(k *timing) {
 		}
 		*s.CachedTokens += int64(k.cached)
 	}
-	first, _ := k.chunksNS() // tokens count in the steps in which they came: the first with the first chunk, the last with the last
+	// tokens count in the steps in which they came: the first with the first chunk, the last with the last
+	first, _ := k.chunksNS()
 	for i, came := max(0, first)/t.widthNS, int64(0); came < int64(k.output); i++ {
 		until := k.cameBefore((i + 1) * t.widthNS)
 		t.steps[i].OutputTokens += until - came
@@ -250,7 +252,8 @@ type timing struct {
 	failure                    int32           // place of its message; below 0: none
 	prompt, output, cached     int32           // tokens of an OK one; cached below 0: not reported
 	outcome                    record.Outcome
-	sent, begun, gaveUp        bool // its first byte; its response's head had come; the server ended it with the reason "abort"
+	// its first byte; its response's head had come; the server ended it with the reason "abort"
+	sent, begun, gaveUp bool
 }
 
 // driftNS is as that of a record.
@@ -339,9 +342,17 @@ func (t *timings) add(r *record.Record, target int) {
 		last = len(t.pieces) - 1
 	}
 	k := timing{
-		atNS: at, plannedNS: r.PlannedNS, endNS: max(at, r.EndNS()),
-		target: int32(target), endpoint: t.endpoints.place(r.Endpoint), instance: t.instances.place(r.Instance), failure: -1,
-		outcome: r.Outcome, sent: r.SentNS != record.None, begun: r.HeadersNS != record.None, gaveUp: r.FinishReason == "abort",
+		atNS:      at,
+		plannedNS: r.PlannedNS,
+		endNS:     max(at, r.EndNS()),
+		target:    int32(target),
+		endpoint:  t.endpoints.place(r.Endpoint),
+		instance:  t.instances.place(r.Instance),
+		failure:   -1,
+		outcome:   r.Outcome,
+		sent:      r.SentNS != record.None,
+		begun:     r.HeadersNS != record.None,
+		gaveUp:    r.FinishReason == "abort",
 	}
 	for i, l := range timedLatencies {
 		if k.latencies[i] = record.None; r.Outcome == record.OK {

@@ -146,9 +146,10 @@ func (c *Collector) pick(target int) (g *gapShard) {
 
 // Probed is what the servers did not report before the run. The notes name it.
 type Probed struct {
-	Unknown  []Unknown             // what is unknown, whatever the run brings
-	Unproven string                // a note that holds only if the hits are unknown after the run, too; "" = none
-	CacheOff func(target int) bool // whether a target's servers report that they cache nothing; nil = no server was asked
+	Unknown  []Unknown // what is unknown, whatever the run brings
+	Unproven string    // a note that holds only if the hits are unknown after the run, too; "" = none
+	// whether a target's servers report that they cache nothing; nil = no server was asked
+	CacheOff func(target int) bool
 }
 
 // Summary returns the result of the run, verdict included. s has what the Collector does not count:
@@ -283,7 +284,10 @@ func (s *targetStats) count(r *Requests, over bool) {
 func (s *targetStats) target(url string, over bool) Target {
 	ok := s.Outcomes[record.OK]
 	t := Target{
-		URL: url, Requests: s.recorded(), OK: ok, Failed: s.recorded() - ok - s.stopped(over),
+		URL:              url,
+		Requests:         s.recorded(),
+		OK:               ok,
+		Failed:           s.recorded() - ok - s.stopped(over),
 		ReportedHitRatio: s.Cache.hitRatio(),
 	}
 	s.Latencies.fill(&t.TargetLatencies, targetFields)
@@ -310,7 +314,8 @@ func (p *PrefixCache) count(all *targetStats, targets []targetStats, counted []i
 			known += c.Prompt
 			hits += counted[i]
 			p.CountedTokens = &hits
-			if c.Bounds == targets[i].Outcomes[record.OK] { // no order of requests makes the sum of their hits larger than that
+			// no order of requests makes the sum of their hits larger than that
+			if c.Bounds == targets[i].Outcomes[record.OK] {
 				p.AboveIdealTokens += max(0, counted[i]-c.Most)
 			}
 		default:

@@ -77,8 +77,11 @@ func (s *targetStats) goodput(durationS float64, planned int64, over bool) *Good
 		return nil
 	}
 	g := &Goodput{
-		Requests: s.Goodput.Good, Share: ratio(s.Goodput.Good, planned), Failed: s.recorded() - s.Outcomes[record.OK] - s.stopped(over),
-		Missed: map[string]int64{}, Unmeasured: map[string]int64{},
+		Requests:   s.Goodput.Good,
+		Share:      ratio(s.Goodput.Good, planned),
+		Failed:     s.recorded() - s.Outcomes[record.OK] - s.stopped(over),
+		Missed:     map[string]int64{},
+		Unmeasured: map[string]int64{},
 	}
 	if durationS > 0 {
 		g.RequestsPerS = float64(g.Requests) / durationS

@@ -92,9 +92,15 @@ func (c *jobCounts) add(r *record.Record) {
 	}
 	number, _ := strconv.ParseInt(r.RequestID[strings.LastIndexByte(r.RequestID, '-')+1:], 10, 64)
 	c.requests = append(c.requests, jobRequest{
-		job: r.Job, number: number, session: r.Session, waitsFor: r.WaitsFor, atNS: r.SentNS,
-		endNS: r.EndNS(),
-		ok:    r.Outcome == record.OK, stopped: stopped(r.Outcome), isLeftOut: r.LeftOut(),
+		job:       r.Job,
+		number:    number,
+		session:   r.Session,
+		waitsFor:  r.WaitsFor,
+		atNS:      r.SentNS,
+		endNS:     r.EndNS(),
+		ok:        r.Outcome == record.OK,
+		stopped:   stopped(r.Outcome),
+		isLeftOut: r.LeftOut(),
 	})
 }
 

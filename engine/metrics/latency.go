@@ -35,26 +35,29 @@ const (
 
 // Latency is a time that requests take, and how results and people call it.
 type Latency struct {
-	Key     string                     // in flags and, with its unit, in result files
-	Label   string                     // for people
-	Long    string                     // for people, where there is room; "" = Label
-	Title   string                     // of its graph; "" = Label
-	Aliases []string                   // what other tools call the same
-	Of      func(*record.Record) int64 // ns, or record.None; nil if records do not have it, as ITL, of which a request has many
+	Key     string   // in flags and, with its unit, in result files
+	Label   string   // for people
+	Long    string   // for people, where there is room; "" = Label
+	Title   string   // of its graph; "" = Label
+	Aliases []string // what other tools call the same
 
-	OfSent  bool   // every request that was sent has it, and not only those that ended ok
-	Bounded bool   // --goodput, comparisons and capacity take it: it is one number of a request that ended ok
-	Shown   Shown  // where people see it
-	Twin    string // the key of the latency that it equals as a rule; people see it only if it does not
+	// Of is the latency of a request in ns, or record.None. It is nil of ITL, of which a request has many.
+	Of      func(*record.Record) int64
+	OfSent  bool // every request that was sent has it, and not only those that ended ok
+	Bounded bool // --goodput, comparisons and capacity take it: it is one number of a request that ended ok
 
+	Shown Shown // where people see it
+	// Twin is the key of the latency that it equals as a rule. People see it only if it does not.
+	Twin     string
 	Compared []string // the numbers of it that a comparison shows on one screen
 	LiveName string   // of its histogram on the page for Prometheus; "" = it is not shown live
 	LiveHelp string   // what the page says of it
 
-	planned     string                                  // the key of the same latency from the planned instant on; "" = none is known
-	toleratedNS int64                                   // how much the client may change it before that counts; 0 = that is not judged
-	lateRead    func(*record.Record) (less, more int64) // by how many ns a late read may have changed it; nil = records do not show that
-	perToken    bool                                    // a delay of the whole answer changes it by the share of a token
+	planned     string // the key of the same latency from the planned instant on; "" = none is known
+	toleratedNS int64  // how much the client may change it before that counts; 0 = that is not judged
+	perToken    bool   // a delay of the whole answer changes it by the share of a token
+	// lateRead is by how many ns a late read may have changed it; nil = records do not show that.
+	lateRead func(*record.Record) (less, more int64)
 }
 
 // Shown is where people see a latency.
@@ -69,22 +72,75 @@ const (
 
 // latencies is the table, which nobody changes.
 var latencies = [NumLatencies]Latency{
-	Drift: {Key: "drift", Label: "drift", Shown: OnPage, Of: (*record.Record).DriftNS, OfSent: true,
-		LiveName: "request_lateness_seconds", LiveHelp: "How long after its planned time each request was sent."},
-	TTFT: {Key: "ttft", Label: "TTFT", Aliases: []string{"time_to_first_token"}, Shown: OnScreen, Of: (*record.Record).TTFTNS, Bounded: true,
-		Compared: []string{"p50", "p95", "p99", "paired"}, planned: "ttft_planned", toleratedNS: toleratedNS, lateRead: firstToken,
-		LiveName: "time_to_first_token_seconds", LiveHelp: "From sending to the first token, of requests that ended ok."},
-	TTFTPlanned: {Key: "ttft_planned", Label: "TTFT planned", Long: "TTFT from the planned time", Shown: OnPage, Twin: "ttft",
-		Of: (*record.Record).TTFTPlannedNS, Bounded: true},
-	TTFO: {Key: "ttfo", Label: "TTFO", Title: "TTFO: the first token after the reasoning", Aliases: []string{"time_to_first_output_token"},
-		Shown: OnScreen, Twin: "ttft", Of: (*record.Record).TTFONS, Bounded: true,
-		Compared: []string{"p50", "p95", "p99", "paired"}, planned: "ttfo_planned", toleratedNS: toleratedNS, lateRead: firstOutput},
-	TTFOPlanned: {Key: "ttfo_planned", Label: "TTFO planned", Long: "TTFO from the planned time", Shown: OnPage, Twin: "ttfo",
-		Of: (*record.Record).TTFOPlannedNS, Bounded: true},
-	TPOT: {Key: "tpot", Label: "TPOT", Aliases: []string{"inter_token_latency"}, // AIPerf's is (request_latency - ttft) / (tokens - 1)
-		Shown: OnScreen, Of: (*record.Record).TPOTNS, Bounded: true,
-		Compared: []string{"p50", "p95", "p99", "paired"}, toleratedNS: toleratedTokNS, lateRead: eachToken, perToken: true,
-		LiveName: "time_per_output_token_seconds", LiveHelp: "Time for each token after the first, of requests that ended ok."},
+	Drift: {
+		Key:      "drift",
+		Label:    "drift",
+		Of:       (*record.Record).DriftNS,
+		OfSent:   true,
+		Shown:    OnPage,
+		LiveName: "request_lateness_seconds",
+		LiveHelp: "How long after its planned time each request was sent.",
+	},
+	TTFT: {
+		Key:         "ttft",
+		Label:       "TTFT",
+		Aliases:     []string{"time_to_first_token"},
+		Of:          (*record.Record).TTFTNS,
+		Bounded:     true,
+		Shown:       OnScreen,
+		Compared:    []string{"p50", "p95", "p99", "paired"},
+		LiveName:    "time_to_first_token_seconds",
+		LiveHelp:    "From sending to the first token, of requests that ended ok.",
+		planned:     "ttft_planned",
+		toleratedNS: toleratedNS,
+		lateRead:    firstToken,
+	},
+	TTFTPlanned: {
+		Key:     "ttft_planned",
+		Label:   "TTFT planned",
+		Long:    "TTFT from the planned time",
+		Of:      (*record.Record).TTFTPlannedNS,
+		Bounded: true,
+		Shown:   OnPage,
+		Twin:    "ttft",
+	},
+	TTFO: {
+		Key:         "ttfo",
+		Label:       "TTFO",
+		Title:       "TTFO: the first token after the reasoning",
+		Aliases:     []string{"time_to_first_output_token"},
+		Of:          (*record.Record).TTFONS,
+		Bounded:     true,
+		Shown:       OnScreen,
+		Twin:        "ttft",
+		Compared:    []string{"p50", "p95", "p99", "paired"},
+		planned:     "ttfo_planned",
+		toleratedNS: toleratedNS,
+		lateRead:    firstOutput,
+	},
+	TTFOPlanned: {
+		Key:     "ttfo_planned",
+		Label:   "TTFO planned",
+		Long:    "TTFO from the planned time",
+		Of:      (*record.Record).TTFOPlannedNS,
+		Bounded: true,
+		Shown:   OnPage,
+		Twin:    "ttfo",
+	},
+	TPOT: {
+		Key:         "tpot",
+		Label:       "TPOT",
+		Aliases:     []string{"inter_token_latency"}, // AIPerf's is (request_latency - ttft) / (tokens - 1)
+		Of:          (*record.Record).TPOTNS,
+		Bounded:     true,
+		Shown:       OnScreen,
+		Compared:    []string{"p50", "p95", "p99", "paired"},
+		LiveName:    "time_per_output_token_seconds",
+		LiveHelp:    "Time for each token after the first, of requests that ended ok.",
+		toleratedNS: toleratedTokNS,
+		lateRead:    eachToken,
+		perToken:    true,
+	},
 	ITL: {
 		Key:         "itl",
 		Label:       "ITL",
@@ -92,11 +148,29 @@ var latencies = [NumLatencies]Latency{
 		Shown:       OnScreen,
 		toleratedNS: toleratedTokNS,
 	},
-	E2E: {Key: "e2e", Label: "E2E", Aliases: []string{"e2el", "request_latency"}, Shown: OnScreen, Of: (*record.Record).E2ENS, Bounded: true,
-		Compared: []string{"p95", "paired"}, planned: "e2e_planned", toleratedNS: toleratedNS, lateRead: lastToken,
-		LiveName: "e2e_request_latency_seconds", LiveHelp: "From sending to the last token, of requests that ended ok."},
-	E2EPlanned: {Key: "e2e_planned", Label: "E2E planned", Long: "E2E from the planned time", Shown: OnPage, Twin: "e2e",
-		Of: (*record.Record).E2EPlannedNS, Bounded: true},
+	E2E: {
+		Key:         "e2e",
+		Label:       "E2E",
+		Aliases:     []string{"e2el", "request_latency"},
+		Of:          (*record.Record).E2ENS,
+		Bounded:     true,
+		Shown:       OnScreen,
+		Compared:    []string{"p95", "paired"},
+		LiveName:    "e2e_request_latency_seconds",
+		LiveHelp:    "From sending to the last token, of requests that ended ok.",
+		planned:     "e2e_planned",
+		toleratedNS: toleratedNS,
+		lateRead:    lastToken,
+	},
+	E2EPlanned: {
+		Key:     "e2e_planned",
+		Label:   "E2E planned",
+		Long:    "E2E from the planned time",
+		Of:      (*record.Record).E2EPlannedNS,
+		Bounded: true,
+		Shown:   OnPage,
+		Twin:    "e2e",
+	},
 	WireDrift: {Key: "wire_drift", Label: "wire drift", Of: (*record.Record).WireDriftNS, OfSent: true},
 	Upload:    {Key: "upload", Label: "upload", Of: (*record.Record).UploadNS},
 }

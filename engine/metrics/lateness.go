@@ -276,7 +276,8 @@ func reading(s *Summary) *Reason {
 	causes = append(causes, machineCauses(s, "the client's threads", "all cores'", s.Client.RunQueueS,
 		s.Run.Host.CPUs)...)
 	late := fmt.Sprintf(
-		"answers were read late (p99 %s), so token chunks that came apart were found together, or the server waited for room in a full buffer",
+		"answers were read late (p99 %s), so token chunks that came apart were found together, or the server "+
+			"waited for room in a full buffer",
 		format.Duration(lag.P99*1e3, 3),
 	)
 	return r.explain(late, causes, "give the client more cores", "--max-receive-lag", lag.P99/1e3)

@@ -44,7 +44,8 @@ func notes(s *Summary, all *targetStats, targets []targetStats, urls []string, p
 		requests(above), format.Many(all.Cache.AboveTokens, "token"))
 	if k := s.Client.Stamps; k != nil && k.ClockSteps+k.Dropped > 0 {
 		add(true,
-			"the wall clock was set %s during the run (by %s at most): %s around it were not used, and the reader's clock gave those times",
+			"the wall clock was set %s during the run (by %s at most): %s around it were not used, and the "+
+				"reader's clock gave those times",
 			format.Many(k.ClockSteps, "time"), format.Duration(k.StepMS*1e6, 3),
 			format.Many(k.Dropped, "kernel timestamp"))
 	}
@@ -57,7 +58,8 @@ func notes(s *Summary, all *targetStats, targets []targetStats, urls []string, p
 	out = append(out, slices.Concat(gatewayNotes(s, &all.Gateway), historyNotes(s.History), answerNotes(s),
 		unevenNotes(s), outageNotes(s), serverNotes(s), placementNotes(s), localNotes(s))...)
 	add(all.Cache.Finer > 0,
-		"%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size with --engine-block-tokens",
+		"%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size "+
+			"with --engine-block-tokens",
 		requests(all.Cache.Finer))
 	unknown := probed.Unknown
 	if probed.Unproven != "" && s.PrefixCache.HitRatio == nil {
@@ -81,7 +83,8 @@ func notes(s *Summary, all *targetStats, targets []targetStats, urls []string, p
 	}
 	if len(silent) > 0 {
 		unknown = append([]Unknown{{"hits (no cached tokens)", fmt.Sprintf(
-			"%s reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, SGLang --enable-cache-report, and some APIs (TGI's, Triton's, embeddings) have no such count",
+			"%s reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, "+
+				"SGLang --enable-cache-report, and some APIs (TGI's, Triton's, embeddings) have no such count",
 			several(silent),
 		)}}, unknown...)
 	}
@@ -93,10 +96,12 @@ func connectionNotes(s *Summary) []string {
 	var out sentences
 	c := &s.Connections
 	out.add(c.ClosedEarly > 0,
-		"the server closed %s within a second of an answer and had not announced it: from then on each request there had a connection of its own",
+		"the server closed %s within a second of an answer and had not announced it: from then on each request "+
+			"there had a connection of its own",
 		format.Many(c.ClosedEarly, "connection"))
 	out.add(s.Requests.Resent > 0,
-		"%s sent again, since the server closed the connection without an answer: it may have done the work twice, and the times are those of the second attempt (--resend)",
+		"%s sent again, since the server closed the connection without an answer: it may have done the work "+
+			"twice, and the times are those of the second attempt (--resend)",
 		requests(s.Requests.Resent))
 	return out
 }
@@ -118,7 +123,8 @@ func localNotes(s *Summary) []string {
 	}
 	out.add(l.Processes != "", "the server shares this machine with the client (%s): %s%s", l.Processes, waited, busy)
 	out.add(l.Unknown != "",
-		"a server's address is the client's own machine's, and how long it waited for a core is unknown, since its process could not be read to the end (%s)",
+		"a server's address is the client's own machine's, and how long it waited for a core is unknown, since "+
+			"its process could not be read to the end (%s)",
 		l.Unknown)
 	return out
 }
@@ -219,8 +225,11 @@ func (g *gatewayCounts) summary() *Gateway {
 		return nil
 	}
 	return &Gateway{
-		Requests: g.Requests, OwnMS: g.Own.Percentiles(1e6), UpstreamMS: g.Upstream.Percentiles(1e6),
-		Share: ratio(max(0, g.Head-g.Waiting), g.TTFT), ServerShare: ratio(g.Waiting, g.TTFT),
+		Requests:    g.Requests,
+		OwnMS:       g.Own.Percentiles(1e6),
+		UpstreamMS:  g.Upstream.Percentiles(1e6),
+		Share:       ratio(max(0, g.Head-g.Waiting), g.TTFT),
+		ServerShare: ratio(g.Waiting, g.TTFT),
 	}
 }
 
@@ -297,7 +306,8 @@ func placementNotes(s *Summary) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf(
-		"the gateway's placement on %s can reach %s prefix hits at best, a greedy prefix-aware router %s (%s within %g times the mean load), one cache for all %s",
+		"the gateway's placement on %s can reach %s prefix hits at best, a greedy prefix-aware router %s (%s "+
+			"within %g times the mean load), one cache for all %s",
 		format.Many(o.Instances, "instance"), format.Percent(o.Actual.HitRatio),
 		format.Percent(best.HitRatio), format.Percent(bounded.HitRatio), o.LoadBound,
 		format.Percent(o.OneCacheRatio),
@@ -381,6 +391,7 @@ func answerNotes(s *Summary) []string {
 			": the servers were told to answer them, so caches can hit them, and expected hits count them"}
 	}
 	return []string{carried +
-		": answers were free, so no cache can hit them, and expected hits leave them out (--api vllm-generate --answers exact tells a server its answers; " +
+		": answers were free, so no cache can hit them, and expected hits leave them out (--api vllm-generate " +
+		"--answers exact tells a server its answers; " +
 		"--history live, for a trace with messages, carries what it answered)"}
 }

@@ -171,7 +171,8 @@ func (o *Outage) countEndings(list, outage []*timing) {
 	for _, k := range list {
 		inFlight := k.begun && k.atNS <= refusedNS
 		switch {
-		case k.gaveUp || inFlight && k.outcome == record.Timeout: // of a process that died the kernel ends the connections
+		// of a process that died the kernel ends the connections
+		case k.gaveUp || inFlight && k.outcome == record.Timeout:
 			o.GivenUp++
 		case inFlight && k.outcome == record.OK && k.endNS > refusedNS+lateReadNS:
 			o.FinishedAfter++
@@ -189,12 +190,14 @@ func (o *Outage) describeEnding() string {
 	switch {
 	case o.ErrorEnded > 0 && o.ErrorEnded >= o.GivenUp+o.FinishedAfter:
 		return fmt.Sprintf(
-			"; its engine failed or it was shut down: it ended %d of its answers with an error of its own, and %d were cut off",
+			"; its engine failed or it was shut down: it ended %d of its answers with an error of its own, and %d "+
+				"were cut off",
 			o.ErrorEnded, o.CutOff,
 		)
 	case o.GivenUp+o.FinishedAfter > o.CutOff:
 		return fmt.Sprintf(
-			"; it was shut down, not killed: after it refused the first request %d of its answers ended well, it gave %d up, and %d were cut off",
+			"; it was shut down, not killed: after it refused the first request %d of its answers ended well, it "+
+				"gave %d up, and %d were cut off",
 			o.FinishedAfter, o.GivenUp, o.CutOff,
 		)
 	case o.CutOff > 0:

@@ -69,7 +69,8 @@ func serverNotes(s *Summary) []string {
 		requests(int64(running)))
 	for _, t := range s.Servers.Targets {
 		add(t.Alternates,
-			"each reading of the metrics of %s is another server's, as behind a load balancer, so nothing is summed: give each server's own page with --scrape-url",
+			"each reading of the metrics of %s is another server's, as behind a load balancer, so nothing is "+
+				"summed: give each server's own page with --scrape-url",
 			t.Target)
 		add(t.Restarts > 0,
 			"the counters of %s fell %s: it was restarted, and what it counted since the sample before is missing",
@@ -93,7 +94,8 @@ func serverNotes(s *Summary) []string {
 	}
 	if w := all.WaitingShare; w != nil && *w > longQueue {
 		add(true,
-			"requests waited in the servers' queues in %s of the samples (%s on average): the load was above their capacity",
+			"requests waited in the servers' queues in %s of the samples (%s on average): the load was above "+
+				"their capacity",
 			format.Percent(*w), format.Number(all.Waiting.Mean, 3))
 	}
 	out = append(out, hitNotes(s)...)
@@ -105,7 +107,8 @@ func serverNotes(s *Summary) []string {
 func hitNotes(s *Summary) []string {
 	counted := s.Servers.All.PrefixHitRatio
 	reported := s.PrefixCache.ReportedHitRatio
-	if s.PrefixCache.CountedTokens != nil { // of some targets: what the responses of the others report is no share of all
+	// of some targets: what the responses of the others report is no share of all
+	if s.PrefixCache.CountedTokens != nil {
 		reported = s.PrefixCache.HitRatio
 	}
 	made := s.Servers.All.GenerationTokens
@@ -116,7 +119,8 @@ func hitNotes(s *Summary) []string {
 		return nil
 	case reported == nil && s.PrefixCache.CountedTokens == nil && s.PrefixCache.ExpectedHitRatio != nil:
 		return []string{fmt.Sprintf(
-			"responses report no cached tokens; by the servers' own counters %s of the prompt tokens hit, where an ideal cache has %s",
+			"responses report no cached tokens; by the servers' own counters %s of the prompt tokens hit, where "+
+				"an ideal cache has %s",
 			format.Percent(*counted), format.Percent(*s.PrefixCache.ExpectedHitRatio),
 		)}
 	case reported == nil || math.Abs(*counted-*reported) <= hitTolerance:

@@ -295,7 +295,8 @@ type Breakdown struct {
 	CV                               *float64 `json:"cv"`        // coefficient of variation of their requests (population standard deviation / mean); null below two parts
 	TokensCV                         *float64 `json:"tokens_cv"` // likewise of the prompt tokens of ok requests
 	requestsByChance, tokensByChance float64  // the variations that chance would give to equal parts
-	direct                           bool     // of instances: each has an address of its own, so that it was us who gave it its requests
+	// of instances: each has an address of its own, so that it was us who gave it its requests
+	direct bool
 
 	Rest int64 `json:"rest"` // requests of parts beyond the first 1,024, which are not listed
 }

@@ -174,7 +174,8 @@ func (c *cacheCounts) add(r *record.Record) {
 }
 
 func (c *recordedCounts) add(r *record.Record) {
-	if r.RecordedCachedTokens == record.None || r.InputTokens == record.None { // a verbatim prompt may have other tokens here
+	// a verbatim prompt may have other tokens here
+	if r.RecordedCachedTokens == record.None || r.InputTokens == record.None {
 		return
 	}
 	c.Requests++

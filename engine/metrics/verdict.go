@@ -126,7 +126,8 @@ func Judge(s *Summary, further ...Reason) Verdict {
 			v.Reasons = append(v.Reasons, *r)
 		}
 	}
-	slices.SortStableFunc(v.Reasons, func(a, b Reason) int { return cmp.Compare(a.Grade, b.Grade) }) // by name invalid comes before limited
+	// by name invalid comes before limited
+	slices.SortStableFunc(v.Reasons, func(a, b Reason) int { return cmp.Compare(a.Grade, b.Grade) })
 	if len(v.Reasons) > 0 {
 		v.Measurement = v.Reasons[0].Grade
 	}

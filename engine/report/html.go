@@ -37,7 +37,8 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 	}
 	verdict := verdictSection(s)
 	verdict.Facts = factsOf(parts)
-	title := filepath.Base(cmp.Or(s.Workload.Trace, dir)) + paceOf(s) + " → " + whither(s) // it distinguishes a run from others
+	// it distinguishes a run from others
+	title := filepath.Base(cmp.Or(s.Workload.Trace, dir)) + paceOf(s) + " → " + whither(s)
 	if !s.Run.StartedAt.IsZero() {
 		title += " · " + s.Run.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC")
 	}
@@ -46,8 +47,9 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 	d := chart.Document{Title: title, Under: under, Sections: []chart.Section{verdict}}
 	further := slices.Concat([]chart.Section{
 		{
-			Title: "Latencies", Tables: []chart.Table{latencyTable(s)},
-			Note: "Latencies are of ok requests, counted from the moment of sending; drift is how late requests left.",
+			Title:  "Latencies",
+			Tables: []chart.Table{latencyTable(s)},
+			Note:   "Latencies are of ok requests, counted from the moment of sending; drift is how late requests left.",
 		},
 		{Title: "Shards", Tables: tablesOf(parts, "", "shards")},
 		{Title: "Failures", Tables: tablesOf(parts, "", "requests.failures", "outages")},
@@ -387,14 +389,17 @@ func (p *screen) jobs() {
 // jobSection has the results by job of the page.
 func jobSection(s *metrics.Summary, parts []*part) chart.Section {
 	const columns = " name requests agents state completion_s recorded_s critical_waits_s critical_requests failed " +
-		"ttft_ms.p50 ttft_ms.p99 e2e_ms.p50 e2e_ms.p99 reported_hit_ratio expected_hit_ratio distribution p50 p90 p95 p99 p999 max mean count "
+		"ttft_ms.p50 ttft_ms.p99 e2e_ms.p50 e2e_ms.p99 reported_hit_ratio expected_hit_ratio distribution p50 p90 " +
+		"p95 p99 p999 max mean count "
 	if s.Jobs == nil {
 		return chart.Section{}
 	}
 	return chart.Section{
 		Title:  "Jobs",
 		Tables: tablesOf(parts, columns, "jobs", "jobs.depths", "jobs.longest", "jobs.sessions"),
-		Note: "A job is a task with all requests of its agents, or a conversation if the trace has no jobs. Its critical path leads from its last answer back to what each request waited for longest. " +
-			"Distributions are over finished jobs. The longest jobs are listed, and the conversations whose answers took longest in all.",
+		Note: "A job is a task with all requests of its agents, or a conversation if the trace has no jobs. Its " +
+			"critical path leads from its last answer back to what each request waited for longest. " +
+			"Distributions are over finished jobs. The longest jobs are listed, and the conversations whose " +
+			"answers took longest in all.",
 	}
 }

@@ -37,8 +37,9 @@ type pictures struct {
 	cut     int       // rows beyond mostRows
 	samples []scrape.Sample
 	values  [metrics.NumLatencies]*hdrhistogram.Histogram // of the latencies on the screen, in ns; nil of others
-	over    bool                                          // the run ended before all was sent and answered: what that stopped did not fail
-	moments map[string][]float32                          // when requests were sent, in s, by what became of them
+	// the run ended before all was sent and answered: what that stopped did not fail
+	over    bool
+	moments map[string][]float32 // when requests were sent, in s, by what became of them
 	points  []point
 	seen    int64 // ok requests, of which points are a sample
 	turns   []turn
@@ -245,8 +246,12 @@ func (p *pictures) sections(s *metrics.Summary, tables []chart.Table) []chart.Se
 		)
 	}
 	return []chart.Section{
-		{Title: "Over time", Graphs: p.timelines(s), Note: "Each request counts at the time of its sending. " +
-			"Point at a graph to read all at that time; drag to zoom all; double click to reset."},
+		{
+			Title:  "Over time",
+			Graphs: p.timelines(s),
+			Note: "Each request counts at the time of its sending. " +
+				"Point at a graph to read all at that time; drag to zoom all; double click to reset.",
+		},
 		{
 			Title:  "Distributions",
 			Graphs: p.distributions(),
@@ -596,9 +601,12 @@ func (p *pictures) slowTables() (out []chart.Table) {
 		if len(list.rows) == 0 {
 			continue
 		}
-		t := chart.Table{Title: list.title, Head: []string{
-			"request id", "row", "target", "sent at", "late", "no connection", "TTFT", "decode", "E2E", "", "input", "cached", "output",
-		}}
+		t := chart.Table{
+			Title: list.title,
+			Head: []string{
+				"request id", "row", "target", "sent at", "late", "no connection", "TTFT", "decode", "E2E", "", "input", "cached", "output",
+			},
+		}
 		for i := range list.rows {
 			t.Rows = append(t.Rows, slowRow(&list.rows[i]))
 		}

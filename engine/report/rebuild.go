@@ -60,10 +60,16 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	plan.Run.Partial = true
 	plan.Limits.ForcedOutput = false
 	s := c.Summary(metrics.Summary{
-		Requests: metrics.Requests{Planned: seen.Count}, Limits: plan.Limits, Workload: plan.Workload, Servers: servers, Run: plan.Run, Notes: plan.Notes,
+		Requests: metrics.Requests{Planned: seen.Count},
+		Limits:   plan.Limits,
+		Workload: plan.Workload,
+		Servers:  servers,
+		Run:      plan.Run,
+		Notes:    plan.Notes,
 		Verdict: metrics.Verdict{Reasons: []metrics.Reason{{
-			Code: metrics.NoSummary, Grade: metrics.Invalid,
-			What: fmt.Sprintf("the run has no %s, so it was killed or is still running", SummaryName),
+			Code:  metrics.NoSummary,
+			Grade: metrics.Invalid,
+			What:  fmt.Sprintf("the run has no %s, so it was killed or is still running", SummaryName),
 			Why: fmt.Sprintf("this is computed from its %s on disk, without ITL, connections and client",
 				format.Many(seen.Count, "record")),
 		}}},
@@ -205,8 +211,13 @@ func unlike(dir string, s *metrics.Summary, seen record.Lines) []metrics.Reason 
 	if what == "" {
 		return nil
 	}
-	return []metrics.Reason{{Code: metrics.Records, Grade: metrics.Invalid, What: RecordsName(dir) + " has " + what,
-		Why: "it was cut, edited or mixed with another after the run", Do: "bring back the file that the run wrote, or run again"}}
+	return []metrics.Reason{{
+		Code:  metrics.Records,
+		Grade: metrics.Invalid,
+		What:  RecordsName(dir) + " has " + what,
+		Why:   "it was cut, edited or mixed with another after the run",
+		Do:    "bring back the file that the run wrote, or run again",
+	}}
 }
 
 // urlsOf are the run's targets, as its records name them.
@@ -250,7 +261,9 @@ func recount(dir string, s *metrics.Summary, slos []metrics.SLO) error {
 // Part is a part of a run, from its start. The zero value is all of it.
 type Part struct {
 	From, To time.Duration // To 0 = to the end
-	Steady   float64       // in place of both: the longest part in which requests in flight stay within this share of their median; 0 = not so
+	// in place of both: the longest part in which requests in flight stay within this share of their median; 0 = not
+	// so
+	Steady float64
 }
 
 // LoadPart reads the summary of a part of a run. It is made of the records, so what only the run knew is absent.
@@ -304,10 +317,14 @@ func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, err
 		return nil, fmt.Errorf("%s: no request was planned from %s", dir, s.Length())
 	}
 	s.Notes = []string{fmt.Sprintf(
-		"these numbers are of %s; only the whole run has ITL, jobs, connections and the client; server metrics are those of the samples within",
+		"these numbers are of %s; only the whole run has ITL, jobs, connections and the client; server metrics "+
+			"are those of the samples within",
 		s.Length(),
 	)}
-	reading := slices.DeleteFunc(slices.Clone(whole.Lateness.Reading), func(u metrics.Unsafe) bool { return u.Metric == "itl" }) // a part has none
+	// a part has none
+	reading := slices.DeleteFunc(slices.Clone(whole.Lateness.Reading), func(u metrics.Unsafe) bool {
+		return u.Metric == "itl"
+	})
 	for _, r := range whole.Verdict.Reasons {
 		if r.Code == metrics.LateReading && r.Grade == metrics.Limited && len(reading) == 0 {
 			continue
@@ -331,7 +348,8 @@ func (p Part) of(dir string, runS float64, urls []string) (*metrics.Window, erro
 		if err != nil {
 			return nil, err
 		}
-		steps := slices.DeleteFunc(c.Timeline().All(), func(s metrics.Step) bool { return s.FromS*1e9 > float64(last) }) // nothing is sent any more
+		// nothing is sent any more
+		steps := slices.DeleteFunc(c.Timeline().All(), func(s metrics.Step) bool { return s.FromS*1e9 > float64(last) })
 		w, err := metrics.FindSteady(steps, runS, p.Steady)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", dir, err)
