@@ -145,7 +145,8 @@ func (out *Trace) copySessions(t *Trace, source []int32, clones int32) error {
 	out.sessionNames = make(map[int64]string, len(t.sessionNames))
 	for i := range source {
 		clone := out.Clone[i]
-		session, name := out.Session[i], t.sessionNames[out.Session[i]]
+		session := out.Session[i]
+		name := t.sessionNames[out.Session[i]]
 		switch {
 		case clone > 0 && name != "":
 			name = fmt.Sprintf("%s~%d", name, clone)
@@ -246,7 +247,8 @@ func (t *Trace) Repeat(n int) (*Trace, error) {
 	case rows > math.MaxInt32/n:
 		return nil, fmt.Errorf("repeating %d rows %d times makes more than %d", rows, n, math.MaxInt32)
 	case period > math.MaxInt64/int64(n):
-		return nil, fmt.Errorf("repeated %d times, the trace lasts longer than %d years", n, math.MaxInt64/int64(365*24*3600*1e9))
+		return nil, fmt.Errorf("repeated %d times, the trace lasts longer than %d years", n,
+			math.MaxInt64/int64(365*24*3600*1e9))
 	}
 	order := make([]int32, n*rows)
 	for i := range order {
@@ -266,7 +268,8 @@ func (t *Trace) Repeat(n int) (*Trace, error) {
 	return out, nil
 }
 
-// named is the ids of all rows, where every block has one; new ones follow the largest. If not every, rows without ids keep none.
+// named is the ids of all rows, where every block has one; new ones follow the largest. If not every, rows without ids
+// keep none.
 func (t *Trace) named(every bool) (all lists.Store[uint64], err error) {
 	var next uint64 // the largest so far
 	for i := range t.Len() {

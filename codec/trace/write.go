@@ -98,9 +98,13 @@ func (q *requests) all(yield func(*formats.Request) bool) {
 
 // at returns request i, valid until the next call.
 func (q *requests) at(i int) *formats.Request {
-	t, r := q.t, &q.r
-	*r = formats.Request{Row: rows.NewRow(), Index: i, Number: int(t.Row[i]), Words: &t.words, InGraph: t.HasDependencies()}
-	r.TimeNS, r.InputTokens, r.OutputTokens = t.ArrivalNS[i], t.InputTokens[i], t.OutputTokens[i]
+	t := q.t
+	r := &q.r
+	*r = formats.Request{Row: rows.NewRow(), Index: i, Number: int(t.Row[i]), Words: &t.words,
+		InGraph: t.HasDependencies()}
+	r.TimeNS = t.ArrivalNS[i]
+	r.InputTokens = t.InputTokens[i]
+	r.OutputTokens = t.OutputTokens[i]
 	r.IDs, r.Verbatim, r.Answer, r.Endpoint = t.Blocks(i), t.Verbatim(i), t.Answer(i), t.Endpoint
 	if !t.Untimed {
 		r.Seen |= rows.SetOf(rows.TimestampField)
@@ -113,7 +117,8 @@ func (q *requests) at(i int) *formats.Request {
 		r.Seen |= rows.SetOf(rows.SessionField)
 	}
 	if t.Chat != nil {
-		r.Chat, r.Parent = t.Chat[i], t.Parent[i]
+		r.Chat = t.Chat[i]
+		r.Parent = t.Parent[i]
 		r.Seen |= rows.SetOf(rows.ChatField)
 	}
 	if t.Turn != nil {
@@ -178,13 +183,15 @@ func (t *Trace) jobsShareBlocks() bool {
 // checkWritable refuses a trace that lacks what every row of the format needs.
 func (t *Trace) checkWritable(f *formats.Format) error {
 	if t.Untimed && f.Required.Has(rows.TimestampField) {
-		return fmt.Errorf("no row of %s has a timestamp, which %s needs: write it as %s", t.Name, f.Name, formats.Default)
+		return fmt.Errorf("no row of %s has a timestamp, which %s needs: write it as %s", t.Name, f.Name,
+			formats.Default)
 	}
 	if f.Words && t.words.Prompt == nil && t.made() > 0 {
 		return fmt.Errorf("%s has numbers of tokens, and no words were given for %s", t.Name, f.Name)
 	}
 	counts := f.Required.Has(rows.OutputField)
-	first, all := *t.requests(false).at(0), t.requests(false)
+	first := *t.requests(false).at(0)
+	all := t.requests(false)
 	for i := range t.Len() {
 		if counts && (t.InputTokens[i] == 0 || t.OutputTokens[i] == 0) {
 			return fmt.Errorf("row %d of %s has no numbers of tokens, which %s needs: write it as %s", t.Row[i], t.Name,
@@ -194,7 +201,8 @@ func (t *Trace) checkWritable(f *formats.Format) error {
 			continue
 		}
 		if what := f.Write.Refuse(&first, all.at(i)); what != "" {
-			return fmt.Errorf("row %d of %s %s, which %s has no place for: write it as %s", t.Row[i], t.Name, what, f.Name,
+			return fmt.Errorf("row %d of %s %s, which %s has no place for: write it as %s", t.Row[i], t.Name, what,
+				f.Name,
 				formats.Default)
 		}
 	}
@@ -213,7 +221,8 @@ func WriteNotes(t *Trace, format string) ([]string, error) {
 			notes = append(notes, fmt.Sprintf("%s has no place for %s: they are left out", f.Name, what))
 		}
 	}
-	ids, graph := t.BlockRefs() > 0, f.Write.Graph
+	ids := t.BlockRefs() > 0
+	graph := f.Write.Graph
 	lose(ids && !f.HasBlocks(), "block ids")
 	lose(!t.Untimed && !f.Has(rows.TimestampField), "timestamps")
 	lose(f.WholeSeconds && t.fractions(), "fractions of seconds")

@@ -76,7 +76,8 @@ func captured(part rows.Object) ([]byte, error) {
 		}
 		return plain, nil
 	}
-	return nil, rows.Bad("encoding is "+rows.Clip(part.Value("encoding"))+`, not "JSON" or "BASE64"`, "only requests that are JSON objects can be sent again")
+	return nil, rows.Bad("encoding is "+rows.Clip(part.Value("encoding"))+`, not "JSON" or "BASE64"`,
+		"only requests that are JSON objects can be sent again")
 }
 
 // usageOf finds the usage that an OpenAI endpoint reports: in its answer, or in one of the last events of a streamed

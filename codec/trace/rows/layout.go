@@ -78,7 +78,8 @@ func (n *Names) named(name []byte) Field {
 	return UnknownField
 }
 
-// CheckNames refuses other names for fields, by their usual ones, if no format has such a field or if one name is of two.
+// CheckNames refuses other names for fields, by their usual ones, if no format has such a field or if one name is of
+// two.
 func CheckNames(names map[string]string) error {
 	known := UsualNames()
 	taken := map[string]string{}
