@@ -34,9 +34,14 @@ const manySessions = 16
 // does. A prompt that ends there is one way. Short requests of one conversation cannot be distinguished from those of
 // others if only a system prompt is common to them.
 func (t *Trace) Conversations() *Conversations {
-	k := &conversationFinder{t: t,
-		Conversations: Conversations{Session: make([]int32, t.Len()), Shared: make([]int32, t.Len()),
-			Inferred: t.Session == nil && t.Job == nil}}
+	k := &conversationFinder{
+		t: t,
+		Conversations: Conversations{
+			Session:  make([]int32, t.Len()),
+			Shared:   make([]int32, t.Len()),
+			Inferred: t.Session == nil && t.Job == nil,
+		},
+	}
 	rows := make([]int32, t.Len())
 	for i := range rows {
 		rows[i] = int32(i)

@@ -101,8 +101,12 @@ func Generate(g Gen) (*Trace, error) {
 		return nil, err
 	}
 	t := &Trace{
-		Name: "generated", Format: f.Name, TimeUnit: f.Unit, BlockTokens: g.BlockTokens, FileRows: len(g.ArrivalNS),
-		ArrivalNS: g.bursts(),
+		Name:        "generated",
+		Format:      f.Name,
+		TimeUnit:    f.Unit,
+		BlockTokens: g.BlockTokens,
+		FileRows:    len(g.ArrivalNS),
+		ArrivalNS:   g.bursts(),
 	}
 	m := &maker{g: g, rng: rand.NewPCG(g.Seed, 1)}
 	for i := range g.ArrivalNS {

@@ -44,9 +44,14 @@ type Agents struct {
 // chosen is the columns of the requests in order.
 func (a *Agents) chosen(order []int32) Agents {
 	return Agents{
-		Job: gather(order, a.Job), Jobs: a.Jobs, Depth: gather(order, a.Depth), NotBeforeNS: gather(order,
+		Job:   gather(order, a.Job),
+		Jobs:  a.Jobs,
+		Depth: gather(order, a.Depth),
+		NotBeforeNS: gather(order,
 			a.NotBeforeNS),
-		TookNS: gather(order, a.TookNS), TTFTNS: gather(order, a.TTFTNS), Cached: gather(order,
+		TookNS: gather(order, a.TookNS),
+		TTFTNS: gather(order, a.TTFTNS),
+		Cached: gather(order,
 			a.Cached), SubAgents: a.SubAgents,
 	}
 }

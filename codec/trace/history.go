@@ -101,7 +101,8 @@ func (b *newlySaid) take(i int, value []byte) error {
 	}
 	b.roles = append(b.roles, string(rows.Unquoted(role)))
 	if i == 0 {
-		b.size, b.calls = len(value), o.Value("tool_calls", "function_call") != nil
+		b.size = len(value)
+		b.calls = o.Value("tool_calls", "function_call") != nil
 	}
 	return nil
 }

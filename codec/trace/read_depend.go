@@ -133,8 +133,14 @@ func (l *loader) growIDs(order []int32) {
 		}
 	}
 	prompts := agents.Prompts{
-		Growth: l.growths, InputTokens: l.InputTokens, OutputTokens: l.OutputTokens, CachedTokens: l.Cached,
-		BeganNS: l.ArrivalNS, TookNS: l.TookNS, Conversation: l.conversation, BlockTokens: l.BlockTokens,
+		Growth:       l.growths,
+		InputTokens:  l.InputTokens,
+		OutputTokens: l.OutputTokens,
+		CachedTokens: l.Cached,
+		BeganNS:      l.ArrivalNS,
+		TookNS:       l.TookNS,
+		Conversation: l.conversation,
+		BlockTokens:  l.BlockTokens,
 	}
 	l.ids = prompts.Grow(order)
 }

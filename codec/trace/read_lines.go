@@ -116,8 +116,12 @@ func (l *loader) readDocument(r io.Reader, f *formats.Format) error {
 	s.Peek()
 	err = d.objects(&s, f, func(object []byte, line int) { l.take(object, line) })
 	if err != nil {
-		return &LintError{Faults: []Fault{{File: l.name, Line: d.lineAt(s.At), What: err.Error(),
-			Fix: "the file must be one JSON document, whole and valid"}}}
+		return &LintError{Faults: []Fault{{
+			File: l.name,
+			Line: d.lineAt(s.At),
+			What: err.Error(),
+			Fix:  "the file must be one JSON document, whole and valid",
+		}}}
 	}
 	return l.endFile()
 }

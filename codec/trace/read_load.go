@@ -140,9 +140,13 @@ func (l *loader) readAll(lines *lineReader) error {
 			return l.endFile()
 		case errors.Is(err, errLineTooLong):
 			l.FileRows++
-			l.fault(Fault{File: l.name, Line: lines.line, What: fmt.Sprintf("the line is longer than %d MiB",
-				maxLine>>20),
-				Fix: "a row is one JSON object on one line"})
+			l.fault(Fault{
+				File: l.name,
+				Line: lines.line,
+				What: fmt.Sprintf("the line is longer than %d MiB",
+					maxLine>>20),
+				Fix: "a row is one JSON object on one line",
+			})
 			continue
 		case err != nil:
 			return fmt.Errorf("%s:%d: reading: %w; the file is damaged or cut short", l.name, lines.line+1, err)

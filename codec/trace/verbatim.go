@@ -84,8 +84,12 @@ func (s *verbatimStore) place(value []byte) int32 {
 }
 
 func (s *verbatimStore) row(i int) Verbatim {
-	return Verbatim{Kind: s.kinds[i], Content: s.contents.Row(i), Tools: s.value(s.tools[i]),
-		Extra: s.value(s.extras[i])}
+	return Verbatim{
+		Kind:    s.kinds[i],
+		Content: s.contents.Row(i),
+		Tools:   s.value(s.tools[i]),
+		Extra:   s.value(s.extras[i]),
+	}
 }
 
 func (s *verbatimStore) value(place int32) []byte {
@@ -102,6 +106,8 @@ func (s *verbatimStore) chosen(order []int32) *verbatimStore {
 	}
 	return &verbatimStore{
 		kinds: gather(order, s.kinds), contents: *s.contents.ChooseWhole(order),
-		tools: gather(order, s.tools), extras: gather(order, s.extras), values: s.values,
+		tools:  gather(order, s.tools),
+		extras: gather(order, s.extras),
+		values: s.values,
 	}
 }

@@ -46,7 +46,10 @@ func Write(w io.Writer, t *Trace, format string) error {
 	line := []byte(f.Write.Head)
 	if f.Write.Prepare != nil {
 		line = f.Write.Prepare(&formats.Source{
-			Format: t.Format, BlockTokens: t.BlockTokens, JobsShareBlocks: t.jobsShareBlocks(), Requests: requests.all,
+			Format:          t.Format,
+			BlockTokens:     t.BlockTokens,
+			JobsShareBlocks: t.jobsShareBlocks(),
+			Requests:        requests.all,
 		})
 	}
 	if _, err := out.Write(line); err != nil {
@@ -100,12 +103,20 @@ func (q *requests) all(yield func(*formats.Request) bool) {
 func (q *requests) at(i int) *formats.Request {
 	t := q.t
 	r := &q.r
-	*r = formats.Request{Row: rows.NewRow(), Index: i, Number: int(t.Row[i]), Words: &t.words,
-		InGraph: t.HasDependencies()}
+	*r = formats.Request{
+		Row:     rows.NewRow(),
+		Index:   i,
+		Number:  int(t.Row[i]),
+		Words:   &t.words,
+		InGraph: t.HasDependencies(),
+	}
 	r.TimeNS = t.ArrivalNS[i]
 	r.InputTokens = t.InputTokens[i]
 	r.OutputTokens = t.OutputTokens[i]
-	r.IDs, r.Verbatim, r.Answer, r.Endpoint = t.Blocks(i), t.Verbatim(i), t.Answer(i), t.Endpoint
+	r.IDs = t.Blocks(i)
+	r.Verbatim = t.Verbatim(i)
+	r.Answer = t.Answer(i)
+	r.Endpoint = t.Endpoint
 	if !t.Untimed {
 		r.Seen |= rows.SetOf(rows.TimestampField)
 	}
@@ -130,10 +141,15 @@ func (q *requests) at(i int) *formats.Request {
 	if t.Type != nil {
 		r.Type = []byte(t.Types[t.Type[i]])
 	}
-	r.NotBeforeNS, r.TookNS, r.TTFTNS = valueAt(t.NotBeforeNS, i), valueAt(t.TookNS, i), valueAt(t.TTFTNS, i)
-	r.CachedTokens, r.Depth = valueAt(t.Cached, i), max(0, valueAt(t.Depth, i))
+	r.NotBeforeNS = valueAt(t.NotBeforeNS, i)
+	r.TookNS = valueAt(t.TookNS, i)
+	r.TTFTNS = valueAt(t.TTFTNS, i)
+	r.CachedTokens = valueAt(t.Cached, i)
+	r.Depth = max(0, valueAt(t.Depth, i))
 	if q.graph != nil {
-		r.JobNumber, r.JobName, r.Waits = int(q.job[i]), t.JobName(i), q.graph.Of(i)
+		r.JobNumber = int(q.job[i])
+		r.JobName = t.JobName(i)
+		r.Waits = q.graph.Of(i)
 	}
 	return r
 }

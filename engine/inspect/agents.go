@@ -53,8 +53,12 @@ func agents(t *trace.Trace, o Options, p *pictures) *Agents {
 		return nil
 	}
 	s := &t.SubAgents
-	a := &Agents{Background: int64(s.Background), EndedThen: int64(s.EndedThen), BegunThen: int64(s.BegunThen),
-		OwnClock: int64(s.OwnClock)}
+	a := &Agents{
+		Background: int64(s.Background),
+		EndedThen:  int64(s.EndedThen),
+		BegunThen:  int64(s.BegunThen),
+		OwnClock:   int64(s.OwnClock),
+	}
 	number, n := t.JobNumbers()
 	rows := make([][]int32, n) // of each job
 	for i, job := range number {
@@ -94,13 +98,16 @@ func (a *Agents) jobs(t *trace.Trace, rows [][]int32, assumed sched.AssumedLaten
 		idleSum += span.idleNS
 		spanSum += span.endNS - span.beginNS
 	}
-	a.Requests, a.SubAgents = stats.Describe(requests, 1), stats.Describe(subAgents, 1)
+	a.Requests = stats.Describe(requests, 1)
+	a.SubAgents = stats.Describe(subAgents, 1)
 	if tokens > 0 {
 		a.WithinJobs = new(share(within, tokens))
 	}
 	if !t.Untimed {
-		a.AtOnce, a.SpanS = stats.Describe(atOnce, 1), p.describe("Time of a job", spans, 1e9)
-		a.IdleS, a.IdleShare = stats.Describe(idle, 1e9), new(share(idleSum, spanSum))
+		a.AtOnce = stats.Describe(atOnce, 1)
+		a.SpanS = p.describe("Time of a job", spans, 1e9)
+		a.IdleS = stats.Describe(idle, 1e9)
+		a.IdleShare = new(share(idleSum, spanSum))
 	}
 }
 
@@ -197,7 +204,8 @@ func (a *Agents) recorded(t *trace.Trace) {
 	known := func(ns []int64) []int64 {
 		return slices.DeleteFunc(slices.Clone(ns), func(v int64) bool { return v < 0 })
 	}
-	a.TookS, a.TTFTS = stats.Describe(known(t.TookNS), 1e9), stats.Describe(known(t.TTFTNS), 1e9)
+	a.TookS = stats.Describe(known(t.TookNS), 1e9)
+	a.TTFTS = stats.Describe(known(t.TTFTNS), 1e9)
 	hits := int64(0)
 	tokens := int64(0)
 	for i, n := range t.Cached {

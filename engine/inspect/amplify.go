@@ -18,7 +18,8 @@ func Load(t *trace.Trace) metrics.Load {
 	}
 	if t.BlockRefs() > 0 {
 		f := follow(t, nil)
-		r.Cache, r.Reuse = f.cache(t.BlockTokens, nil), f.distances()
+		r.Cache = f.cache(t.BlockTokens, nil)
+		r.Reuse = f.distances()
 	}
 	return r.Load()
 }

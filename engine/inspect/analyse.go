@@ -47,11 +47,18 @@ func (o *Options) Validate() error {
 // Analyse looks at a trace; read it with Options.Collect, so that a trace that a replay refuses is analysed too.
 func Analyse(t *trace.Trace, o Options) *Report {
 	r := &Report{
-		Trace: t.Name, Format: t.Format, TimeUnit: trace.UnitName(
-			t.TimeUnit), BlockTokens: t.BlockTokens, FileRows: int64(t.FileRows), Rows: int64(t.Len()),
-		Untimed: t.Untimed, Verbatim: verbatim(t),
+		Trace: t.Name, Format: t.Format,
+		TimeUnit: trace.UnitName(
+			t.TimeUnit),
+		BlockTokens: t.BlockTokens,
+		FileRows:    int64(t.FileRows),
+		Rows:        int64(t.Len()),
+		Untimed:     t.Untimed, Verbatim: verbatim(t),
 		Replayable: !t.Lint.Refused(o.Read), TotalTokens: totals(t),
-		Types: types(t), Context: contextOf(t, o.MaxModelLen), Replay: replay(t), pictures: picture(t),
+		Types:    types(t),
+		Context:  contextOf(t, o.MaxModelLen),
+		Replay:   replay(t),
+		pictures: picture(t),
 	}
 	r.InputTokens, r.OutputTokens = lengths(t.InputTokens, "Input tokens", r.pictures), lengths(t.OutputTokens,
 		"Output tokens", r.pictures)
@@ -59,7 +66,9 @@ func Analyse(t *trace.Trace, o Options) *Report {
 	r.Arrivals = arrivals(t, r.InputTokens.Total, r.OutputTokens.Total, r.pictures)
 	if t.BlockRefs() > 0 {
 		f := follow(t, &idTable{seen: map[uint64]seenID{}})
-		r.Blocks, r.Cache, r.Reuse = f.summary(), f.cache(t.BlockTokens, o.CacheTokens), f.distances()
+		r.Blocks = f.summary()
+		r.Cache = f.cache(t.BlockTokens, o.CacheTokens)
+		r.Reuse = f.distances()
 		r.pictures.addHeld(f, t.SpanNS())
 		r.Routing = routing(t, o)
 	}
@@ -137,7 +146,10 @@ func typesOf(t *trace.Trace, names []string, of func(row int) int) []Type {
 	for i := range kinds {
 		k := &kinds[i]
 		n := float64(kinds[i].Rows)
-		k.Name, k.Share, k.MeanInput, k.MeanOutput = names[i], n/float64(t.Len()), k.MeanInput/n, k.MeanOutput/n
+		k.Name = names[i]
+		k.Share = n / float64(t.Len())
+		k.MeanInput = k.MeanInput / n
+		k.MeanOutput = k.MeanOutput / n
 	}
 	return slices.DeleteFunc(kinds, func(k Type) bool { return k.Rows == 0 })
 }
@@ -215,7 +227,8 @@ func sessions(t *trace.Trace, o Options, p *pictures) *Sessions {
 	if len(gaps) > 0 {
 		s.OverlapShare = new(share(s.Overlaps, s.Followups))
 	}
-	s.GapS, s.ThinkS = p.describe("Time from turn to turn", gaps, 1e9), p.describe("Think and tool time", thinks, 1e9)
+	s.GapS = p.describe("Time from turn to turn", gaps, 1e9)
+	s.ThinkS = p.describe("Think and tool time", thinks, 1e9)
 	return s
 }
 
@@ -231,7 +244,8 @@ func (s *Sessions) count(t *trace.Trace, p *pictures) {
 			s.MultiTurn++
 		}
 	}
-	s.Sessions, s.Turns = int64(len(all)), p.describe("Turns of a conversation", all, 1)
+	s.Sessions = int64(len(all))
+	s.Turns = p.describe("Turns of a conversation", all, 1)
 }
 
 // aroundPrompt is about how many bytes of a request's image are not its prompt: head, model, lengths and options. With
@@ -256,8 +270,12 @@ func replay(t *trace.Trace) Replay {
 	if err != nil {
 		panic("BUG: inspect: " + err.Error())
 	}
-	work := workload.Work{Trace: t, Plan: sched.Plan{Requests: t.Len()}, Targets: make([]workload.Target, 1),
-		Places: make([]route.Place, t.Len())}
+	work := workload.Work{
+		Trace:   t,
+		Plan:    sched.Plan{Requests: t.Len()},
+		Targets: make([]workload.Target, 1),
+		Places:  make([]route.Place, t.Len()),
+	}
 	m, err := (&workload.Builder{Backend: backend, Source: ids}).Layout(context.Background(), &work)
 	if err == nil && m.Held() < m.Bytes() { // texts share as much
 		r.Text.MemoryBytes = int64(float64(r.Text.MemoryBytes) * float64(m.Held()) / float64(m.Bytes()))
@@ -304,8 +322,10 @@ func arrivals(t *trace.Trace, input, output int64, p *pictures) Arrivals {
 	}
 	a.GapS = stats.Describe(gaps, 1e9)
 	if span > 0 {
-		a.RowsPerS, a.InputTokensPerS, a.OutputTokensPerS = perSecond(int64(t.Len()), span), perSecond(input,
-			span), perSecond(output, span)
+		a.RowsPerS = perSecond(int64(t.Len()), span)
+		a.InputTokensPerS = perSecond(input,
+			span)
+		a.OutputTokensPerS = perSecond(output, span)
 		a.BinS = seconds(span) / timelineBins
 		a.Timeline = make([]int64, timelineBins)
 		for _, ns := range t.ArrivalNS {
@@ -331,7 +351,8 @@ func (a *Arrivals) burst(at []int64) {
 			crowd = 0
 		}
 		if crowd++; crowd > a.LargestBurst {
-			a.LargestBurst, a.LargestBurstAtS = crowd, seconds(at[i])
+			a.LargestBurst = crowd
+			a.LargestBurstAtS = seconds(at[i])
 		}
 	}
 }
@@ -344,7 +365,8 @@ func (a *Arrivals) peak(at []int64) {
 			first++
 		}
 		if n := int64(i - first + 1); n > a.PeakRows {
-			a.PeakRows, a.PeakAtS = n, seconds(at[first])
+			a.PeakRows = n
+			a.PeakAtS = seconds(at[first])
 		}
 	}
 }

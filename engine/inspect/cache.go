@@ -120,9 +120,12 @@ func (f *follower) cache(blockTokens int, capacities []int64) *Cache {
 	tailFirst := f.stack.Curve(kvcache.TailFirst)
 	c := &Cache{
 		Infinite: Infinite{
-			Blocks: share(f.hitBlocks, f.blocks), Tokens: share(f.hitTokens, f.tokens), FullBlocks: share(f.hitFull,
+			Blocks: share(f.hitBlocks, f.blocks),
+			Tokens: share(f.hitTokens, f.tokens),
+			FullBlocks: share(f.hitFull,
 				f.full),
-			MeanRequest: f.meanSum / float64(max(1, len(f.held))), IDs: share(f.repeatIDs, f.blocks),
+			MeanRequest: f.meanSum / float64(max(1, len(f.held))),
+			IDs:         share(f.repeatIDs, f.blocks),
 		},
 		SaturationTokens: inOrder.SaturationTokens(),
 		Definition: fmt.Sprintf("An LRU cache of ⌊capacity / %d⌋ slots, a block of %d tokens in each, a last partial one too. Rows count from their arrival, and output takes no room. "+
@@ -180,9 +183,11 @@ func spread(from, to int64, n int) []int64 {
 // distances describes how far back the last use of repeated blocks lies.
 func (f *follower) distances() *Reuse {
 	return &Reuse{
-		References:    f.hitBlocks,
-		TimeHistogram: binned(timeEdges(), f.gapsNS, 1e9), TokensHistogram: binned(oneThreeTen(1000, 20), f.between, 1),
-		TimeS: stats.DescribeCounted(f.gapsNS, 1e9), Tokens: stats.DescribeCounted(f.between, 1),
+		References:      f.hitBlocks,
+		TimeHistogram:   binned(timeEdges(), f.gapsNS, 1e9),
+		TokensHistogram: binned(oneThreeTen(1000, 20), f.between, 1),
+		TimeS:           stats.DescribeCounted(f.gapsNS, 1e9),
+		Tokens:          stats.DescribeCounted(f.between, 1),
 	}
 }
 
@@ -243,8 +248,9 @@ func routing(t *trace.Trace, o Options) (oracles []*route.Oracle) {
 		return nil
 	}
 	q := route.Question{
-		Prompts: kvcache.NewPrompts(t.BlockTokens, 0), Targets: route.Even(slices.Repeat([]int{1}, o.Instances)),
-		Bound: o.LoadBound, BlockTokens: routedBlockTokens,
+		Prompts: kvcache.NewPrompts(t.BlockTokens, 0),
+		Targets: route.Even(slices.Repeat([]int{1}, o.Instances)),
+		Bound:   o.LoadBound, BlockTokens: routedBlockTokens,
 	}
 	for i := range t.Len() {
 		if t.Verbatim(i).Kind != trace.NoVerbatim {

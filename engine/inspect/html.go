@@ -198,16 +198,22 @@ func arrivalPictures(reports []*Report, names []string) chart.Section {
 	if len(rows) == 1 {
 		rows[0].Wide = true
 	}
-	return chart.Section{Title: "Arrivals", Graphs: slices.Concat(rows,
-		byTime(reports, names, "Input tokens/s", rates(func(p *pictures) []float64 { return p.input })),
-		byTime(reports, names, "Output tokens/s", rates(func(p *pictures) []float64 { return p.output })),
-		distributionGraphs(reports, names, "Time from a row to the next", "s", false))}
+	return chart.Section{
+		Title: "Arrivals",
+		Graphs: slices.Concat(rows,
+			byTime(reports, names, "Input tokens/s", rates(func(p *pictures) []float64 { return p.input })),
+			byTime(reports, names, "Output tokens/s", rates(func(p *pictures) []float64 { return p.output })),
+			distributionGraphs(reports, names, "Time from a row to the next", "s", false)),
+	}
 }
 
 func lengthPictures(reports []*Report, names []string) chart.Section {
-	s := chart.Section{Title: "Lengths", Graphs: slices.Concat(
-		distributionGraphs(reports, names, "Input tokens", "", true),
-		distributionGraphs(reports, names, "Output tokens", "", true))}
+	s := chart.Section{
+		Title: "Lengths",
+		Graphs: slices.Concat(
+			distributionGraphs(reports, names, "Input tokens", "", true),
+			distributionGraphs(reports, names, "Output tokens", "", true)),
+	}
 	if p := reports[0].pictures; len(reports) == 1 && len(p.inputDots) > 1 {
 		order := make([]int, len(p.inputDots))
 		for i := range order {
@@ -241,21 +247,24 @@ func sessionPictures(reports []*Report, names []string) chart.Section {
 	if slices.ContainsFunc(reports, func(r *Report) bool { return r.Agents != nil }) {
 		title = "Jobs and conversations"
 	}
-	return chart.Section{Title: title, Note: note, Graphs: slices.Concat(
-		byTime(reports, names, "Conversations by time", func(p *pictures) []chart.Series {
-			if p.active == nil {
-				return nil
-			}
-			return []chart.Series{
-				{Name: "between first and last turn", Values: p.active},
-				{Name: "begun", Values: p.begun},
-			}
-		}),
-		distributionGraphs(reports, names, "Turns of a conversation", "", true),
-		distributionGraphs(reports, names, "Time from turn to turn", "s", false),
-		distributionGraphs(reports, names, "Think and tool time", "s", false),
-		distributionGraphs(reports, names, "Time of a job", "s", false),
-		distributionGraphs(reports, names, "New tokens of a follow-up turn", "", true))}
+	return chart.Section{
+		Title: title, Note: note,
+		Graphs: slices.Concat(
+			byTime(reports, names, "Conversations by time", func(p *pictures) []chart.Series {
+				if p.active == nil {
+					return nil
+				}
+				return []chart.Series{
+					{Name: "between first and last turn", Values: p.active},
+					{Name: "begun", Values: p.begun},
+				}
+			}),
+			distributionGraphs(reports, names, "Turns of a conversation", "", true),
+			distributionGraphs(reports, names, "Time from turn to turn", "s", false),
+			distributionGraphs(reports, names, "Think and tool time", "s", false),
+			distributionGraphs(reports, names, "Time of a job", "s", false),
+			distributionGraphs(reports, names, "New tokens of a follow-up turn", "", true)),
+	}
 }
 
 func cachePictures(reports []*Report, names []string) chart.Section {
@@ -270,19 +279,24 @@ func cachePictures(reports []*Report, names []string) chart.Section {
 	for i := range held {
 		held[i].Y = chart.Axis{Unit: "ratio", To: new(1.0)}
 	}
-	return chart.Section{Title: "Prefix caches", Note: notes, Graphs: slices.Concat(curve,
-		held,
-		distributionGraphs(reports, names, "Share of a row's prompt that it would have held", "ratio", false),
-		distributionGraphs(reports, names, "Time since the last use of a repeated block", "s", false),
-		distributionGraphs(reports, names, "Tokens of other blocks used since", "", false),
-	)}
+	return chart.Section{
+		Title: "Prefix caches",
+		Note:  notes,
+		Graphs: slices.Concat(curve,
+			held,
+			distributionGraphs(reports, names, "Share of a row's prompt that it would have held", "ratio", false),
+			distributionGraphs(reports, names, "Time since the last use of a repeated block", "s", false),
+			distributionGraphs(reports, names, "Tokens of other blocks used since", "", false),
+		),
+	}
 }
 
 // curves are the hits of LRU caches by capacity, in one graph, and how the caches work.
 func curves(reports []*Report, names []string) ([]chart.Graph, string) {
 	g := chart.Graph{
-		Title: "Share of the input tokens that an LRU cache would have held, by its capacity in tokens", Wide: true,
-		X: chart.Axis{Label: "tokens", Log: true}, Y: chart.Axis{Unit: "ratio"},
+		Title: "Share of the input tokens that an LRU cache would have held, by its capacity in tokens",
+		Wide:  true,
+		X:     chart.Axis{Label: "tokens", Log: true}, Y: chart.Axis{Unit: "ratio"},
 	}
 	notes := "" // what a hit is, which differs if sizes of blocks do
 	low := int64(math.MaxInt64)

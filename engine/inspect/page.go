@@ -247,7 +247,8 @@ func shortNames(reports []*Report) []string {
 	short := make([]string, len(reports))
 	seen := map[string]bool{}
 	for i, r := range reports {
-		full[i], short[i] = r.Trace, filepath.Base(r.Trace)
+		full[i] = r.Trace
+		short[i] = filepath.Base(r.Trace)
 		seen[short[i]] = true
 	}
 	if len(seen) < len(reports) {

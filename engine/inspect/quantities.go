@@ -355,8 +355,10 @@ func (c *Cache) rows(capacities []int64) (rows [][]string) {
 // routingSections have the hits of every router, by the size of the caches.
 func routingSections(r *Report) (all []section) {
 	for _, o := range r.Routing {
-		s := section{"hits " + o.Heading(), []quantity{{name: route.OneCacheLabel,
-			text: format.Share(o.OneCacheRatio)}}}
+		s := section{"hits " + o.Heading(), []quantity{{
+			name: route.OneCacheLabel,
+			text: format.Share(o.OneCacheRatio),
+		}}}
 		for _, routed := range o.Routers {
 			q := quantity{name: o.Label(routed.Router), text: format.Share(routed.HitRatio)}
 			s.quantities = append(s.quantities, q)

@@ -409,8 +409,12 @@ func (l *linker) wait(i int32, why Relation, t Trigger, on ...int32) {
 			})
 		}
 		if t == OnDispatch || l.calls[j].TookNS < 0 {
-			waits = append(waits, Dependency{On: j, Trigger: OnDispatch, Relation: why,
-				DelayNS: began - l.calls[j].BeganNS})
+			waits = append(waits, Dependency{
+				On:       j,
+				Trigger:  OnDispatch,
+				Relation: why,
+				DelayNS:  began - l.calls[j].BeganNS,
+			})
 		}
 	}
 	known := func(d Dependency) bool { return d.Trigger == OnCompletion && l.calls[d.On].TookNS >= 0 }

@@ -46,7 +46,8 @@ func readSingleTurn(out *Batch, o rows.Object) {
 		r.Seen &^= rows.SetOf(rows.DelayField) // there is no turn before to wait for
 	}
 	if t.plain() && t.role == "user" {
-		r.Verbatim.Kind, r.Verbatim.Content = rows.VerbatimText, rows.Unquoted(t.texts[0])
+		r.Verbatim.Kind = rows.VerbatimText
+		r.Verbatim.Content = rows.Unquoted(t.texts[0])
 	} else {
 		out.setMessages(r, t.appendMessage(nil))
 	}

@@ -24,8 +24,10 @@ func dagJSONL() *Format {
 	return &Format{
 		Name: "dag_jsonl",
 		Layout: rows.Layout{Names: rows.Names{
-			rows.SessionField: "session_id", rows.MessagesField: "messages", rows.OutputField: "max_tokens",
-			rows.ToolsField: "tools", rows.ExtraField: "extra",
+			rows.SessionField:  "session_id",
+			rows.MessagesField: "messages",
+			rows.OutputField:   "max_tokens",
+			rows.ToolsField:    "tools", rows.ExtraField: "extra",
 		}},
 		Import: &Importer{
 			Match: hasKeys("session_id", "turns"),
@@ -229,7 +231,8 @@ func (b *dagBuilder) send(c *dagConversation, from dagStart) []int {
 		r := b.add()
 		b.setAll(r, turn.object, rows.OutputField, rows.ToolsField, rows.ExtraField)
 		b.Fault = rows.Inside(fmt.Sprintf("turns[%d]", at), b.Fault)
-		r.Verbatim.Kind, r.Verbatim.Content = rows.VerbatimMessages, slices.Clip(said)
+		r.Verbatim.Kind = rows.VerbatimMessages
+		r.Verbatim.Content = slices.Clip(said)
 		if n := len(b.Rows); n > 1 {
 			r.Longer = bytes.HasPrefix(said, b.Rows[n-2].Verbatim.Content)
 		}
@@ -262,8 +265,11 @@ func (b *dagBuilder) send(c *dagConversation, from dagStart) []int {
 
 // readDAGLine reads a conversation.
 func readDAGLine(o rows.Object, line int) *dagConversation {
-	c := &dagConversation{line: line, name: o.Name("session_id", "it names the conversation"),
-		alone: o.Is("context_mode", "message_array_with_responses")}
+	c := &dagConversation{
+		line:  line,
+		name:  o.Name("session_id", "it names the conversation"),
+		alone: o.Is("context_mode", "message_array_with_responses"),
+	}
 	if o.Value("orchestrator", "rounds") != nil {
 		o.Fail("an orchestrator, which sends nothing itself",
 			"give its conversations turns of their own: rounds are not read")

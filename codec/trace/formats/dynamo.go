@@ -25,9 +25,11 @@ func dynamo() *Format {
 	return &Format{
 		Name: "dynamo",
 		Layout: rows.Layout{Names: rows.Names{
-			rows.TimestampField: "request_received_ms", rows.InputField: "input_length",
-			rows.OutputField: "output_tokens", rows.HashIDsField: "input_sequence_hashes",
-			rows.SessionField: "session_id",
+			rows.TimestampField: "request_received_ms",
+			rows.InputField:     "input_length",
+			rows.OutputField:    "output_tokens",
+			rows.HashIDsField:   "input_sequence_hashes",
+			rows.SessionField:   "session_id",
 		}},
 		OneUnit:     true,
 		BlockTokens: 64, LastBlock: MayHaveID, // tokens of the events
@@ -95,7 +97,8 @@ func setDynamoTimes(r *rows.Row, event, request rows.Object) {
 		request.Fail("missing request_received_ms", "it is the time of the request")
 	}
 	r.SetSpan(at, agents.NoTime)
-	r.TookNS, r.TTFTNS = took, request.Span("ttft_ms", 6)
+	r.TookNS = took
+	r.TTFTNS = request.Span("ttft_ms", 6)
 }
 
 // setAgent notes whose request it is, and who started that agent. A request of no agent is a job of its own.

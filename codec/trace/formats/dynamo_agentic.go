@@ -138,12 +138,14 @@ func agenticSession(play, session string) string {
 func setRecorded(r *rows.Row, o rows.Object) {
 	o.Need("not_before_ms", "write 0 for a request that only waits for its dependencies")
 	r.NotBeforeNS = o.Span("not_before_ms", 6)
-	r.TookNS, r.TTFTNS = o.Span("recorded_api_time_ms", 6), o.Span("ttft_ms", 6)
+	r.TookNS = o.Span("recorded_api_time_ms", 6)
+	r.TTFTNS = o.Span("ttft_ms", 6)
 	waits := len(r.Named) > 0
 	if waits && r.NotBeforeNS == 0 || !waits && r.Seen.Has(rows.TimestampField) && r.NotBeforeNS <= r.TimeNS {
 		r.NotBeforeNS = agents.None
 	}
-	r.CachedTokens, r.Depth = int32(o.Count("cached_tokens", rows.MaxTokens)), int32(o.Count("depth", agents.MostDepth))
+	r.CachedTokens = int32(o.Count("cached_tokens", rows.MaxTokens))
+	r.Depth = int32(o.Count("depth", agents.MostDepth))
 }
 
 // prepare makes the head. Its digest is of the rows.

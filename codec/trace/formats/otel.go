@@ -21,9 +21,12 @@ import (
 // and the calls of a session to one model are one conversation.
 func otel() *Format {
 	return counted("otel", rows.Names{
-		rows.TimestampField: "start_time", rows.InputField: "gen_ai.usage.input_tokens",
-		rows.OutputField: "gen_ai.usage.output_tokens", rows.SessionField: "session_id",
-		rows.MessagesField: "gen_ai.input.messages", rows.ToolsField: "gen_ai.tool.definitions",
+		rows.TimestampField: "start_time",
+		rows.InputField:     "gen_ai.usage.input_tokens",
+		rows.OutputField:    "gen_ai.usage.output_tokens",
+		rows.SessionField:   "session_id",
+		rows.MessagesField:  "gen_ai.input.messages",
+		rows.ToolsField:     "gen_ai.tool.definitions",
 	}, func(keys []string) bool { return hasAny(keys, "resourceSpans", "spans") },
 		func(b *Batch, o rows.Object) { readSpans(b, o, "resourceSpans", "scopeSpans") })
 }

@@ -20,7 +20,9 @@ func rollout() *Format {
 	return &Format{
 		Name: "rl_rollout",
 		Layout: rows.Layout{Names: rows.Names{
-			rows.InputField: "prompt_len", rows.OutputField: "out_lens", rows.SessionField: "stream",
+			rows.InputField:   "prompt_len",
+			rows.OutputField:  "out_lens",
+			rows.SessionField: "stream",
 		}},
 		BlockTokens: 64, LastBlock: HasNoID,
 		Import: &Importer{

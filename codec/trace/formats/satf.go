@@ -27,7 +27,8 @@ func satf() *Format {
 	return &Format{
 		Name: "satf",
 		Layout: rows.Layout{Names: rows.Names{
-			rows.InputField: "input_tokens_total", rows.OutputField: "output_tokens",
+			rows.InputField:   "input_tokens_total",
+			rows.OutputField:  "output_tokens",
 			rows.HashIDsField: "kv_block_ids", rows.SessionField: "session_id",
 		}},
 		Unit: time.Microsecond, OneUnit: true,

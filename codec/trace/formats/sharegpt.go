@@ -17,7 +17,9 @@ func shareGPT() *Format {
 	return &Format{
 		Name: "sharegpt",
 		Layout: rows.Layout{Names: rows.Names{
-			rows.SessionField: "id", rows.MessagesField: "conversations", rows.ToolsField: "tools",
+			rows.SessionField:  "id",
+			rows.MessagesField: "conversations",
+			rows.ToolsField:    "tools",
 		}},
 		Words: true,
 		Import: &Importer{

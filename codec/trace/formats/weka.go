@@ -29,7 +29,10 @@ func weka() *Format {
 	return &Format{
 		Name: "weka",
 		Layout: rows.Layout{Names: rows.Names{
-			rows.TimestampField: "t", rows.InputField: "in", rows.OutputField: "out", rows.HashIDsField: "hash_ids",
+			rows.TimestampField: "t",
+			rows.InputField:     "in",
+			rows.OutputField:    "out",
+			rows.HashIDsField:   "hash_ids",
 		}},
 		Unit: time.Second, OneUnit: true,
 		BlockTokens: 64, LastBlock: HasNoID,
@@ -149,7 +152,8 @@ func (t *wekaTrace) readRequests(agent *agents.Node, o rows.Object) (stubs []sub
 		t.setNeeded(r, o, rows.TimestampField, rows.InputField, rows.OutputField)
 		t.setAll(r, o, rows.HashIDsField)
 		wekaSpan(o, "t", 9)
-		r.TookNS, r.TTFTNS = wekaSpan(o, "api_time", 9), wekaSpan(o, "ttft", 9)
+		r.TookNS = wekaSpan(o, "api_time", 9)
+		r.TTFTNS = wekaSpan(o, "ttft", 9)
 	})
 	return stubs
 }
