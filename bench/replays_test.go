@@ -12,7 +12,7 @@ import (
 )
 
 // chat is a stretch of a bundled sample: shared prefixes, bursts at one instant.
-var chat = []string{"--trace", "samples/mooncake-small.jsonl", "--limit", "60", "--scale", "4"}
+var chat = []string{"--trace", "samples/mooncake-small.jsonl", "--limit", "30", "--scale", "4"}
 
 // with returns args followed by more.
 func with(args []string, more ...string) []string { return append(slices.Clone(args), more...) }
@@ -87,8 +87,8 @@ func TestPaths(t *testing.T) {
 				t.Skip("no IPv6 on this machine")
 			}
 			r := c.replay(t)
-			if len(r.lines) != 60 {
-				t.Errorf("%d lines, want 60", len(r.lines))
+			if len(r.lines) != 30 {
+				t.Errorf("%d lines, want 30", len(r.lines))
 			}
 			for _, l := range r.lines {
 				if l.Completion != l.Output || l.TokensFrom != "usage" || l.Finish != "length" || (l.FirstToken != absent && l.Chunks == l.Output) == c.whole {
