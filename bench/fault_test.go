@@ -195,7 +195,7 @@ func TestGarbage(t *testing.T) {
 			r := run(t, with(chat, "--url", url, "--no-probe")...)
 			r.prove(t)
 			r.only(t, "bad_response", "http_error", "truncated")
-			r.verdict(t, "none of 60 requests succeeded")
+			r.verdict(t, "none of 30 requests succeeded")
 			refused(t, with(chat, "--url", url)...)
 		})
 	}

@@ -52,9 +52,9 @@ func forward(t *testing.T, pick func(*http.Request) int, urls ...string) string 
 // TestInstancesBehindAGateway: who answered is in the records, in the summary and on the page, and an uneven split is named.
 func TestInstancesBehindAGateway(t *testing.T) {
 	t.Parallel()
-	a := startMock(t, "--header", "Target-Pod: pod-a", "--ttft", "2ms", "--itl", "1ms")
-	b := startMock(t, "--header", "Target-Pod: pod-b", "--header", "X-Other: x", "--ttft", "2ms", "--itl", "1ms")
-	r := run(t, steady(t, 400, 200, 4), "--url", gateway(t, a.url, b.url), "--no-probe")
+	a := startMock(t, "--header", "X-Served-By: pod-a", "--ttft", "2ms", "--itl", "1ms")
+	b := startMock(t, "--header", "X-Served-By: pod-b", "--header", "Target-Pod: x", "--ttft", "2ms", "--itl", "1ms")
+	r := run(t, steady(t, 400, 200, 4), "--url", gateway(t, a.url, b.url), "--no-probe", "--instance-header", "x-served-by")
 	r.only(t, "ok")
 	served := map[string]map[string][]served{"pod-a": a.stop(t), "pod-b": b.stop(t)}
 	counts := map[string]int64{}

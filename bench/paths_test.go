@@ -103,8 +103,12 @@ func TestJSON(t *testing.T) {
 	if code := report.wait(t); code != r.code {
 		t.Errorf("report: exit %d, the run's was %d\n%s", code, r.code, report.stderr.String())
 	}
-	if !strings.Contains(report.stdout.String(), "60 ok") {
+	if !strings.Contains(report.stdout.String(), "30 ok") {
 		t.Errorf("report shows:\n%s", report.stdout.String())
+	}
+	steady := start(t, nil, "report", r.dir, "--steady=99%")
+	if steady.wait(t); !strings.Contains(steady.stdout.String(), "within 99 % of the median") {
+		t.Errorf("report of the steady part shows:\n%s%s", steady.stdout.String(), steady.stderr.String())
 	}
 }
 
@@ -113,7 +117,7 @@ func TestDryRun(t *testing.T) {
 	t.Parallel()
 	m := startMock(t)
 	r := run(t, with(chat, "--url", m.url, "--dry-run")...)
-	if r.code != 0 || len(r.lines) != 0 || !strings.Contains(r.stderr, "60 requests") {
+	if r.code != 0 || len(r.lines) != 0 || !strings.Contains(r.stderr, "30 requests") {
 		t.Errorf("exit %d, %d lines:\n%s", r.code, len(r.lines), r.stderr)
 	}
 	if _, err := os.Stat(r.dir); err == nil {
