@@ -227,7 +227,7 @@ func (r *reply) appendNext(dst []byte, list []event) (out []byte, more bool) {
 	for appended := false; r.step < len(list); r.step++ {
 		e := &list[r.step]
 		switch {
-		case e.when != nil && !e.when(r):
+		case e.when != "" && !r.is(e.when):
 		case appended:
 			return dst, true
 		default:
