@@ -7,25 +7,25 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// answerCheck compares the tokens of an answer, one after the other, with those that the server was told to make. It belongs to one
+// forcedTokens compares the tokens of an answer, one after the other, with those that the server was told to make. It belongs to one
 // receiver and allocates nothing. The zero value compares nothing.
-type answerCheck struct {
+type forcedTokens struct {
 	answers *workload.Answers // nil = the answer is free
 	want    prompt.Answer
 	seen    int // tokens of the answer that came
 }
 
 // begin is called before the answer to request i.
-func (c *answerCheck) begin(w *workload.Work, i int32) {
-	want, told := w.AnswerOf(int(i))
-	*c = answerCheck{want: want}
-	if told {
+func (c *forcedTokens) begin(w *workload.Work, i int32) {
+	want, forced := w.AnswerOf(int(i))
+	*c = forcedTokens{want: want}
+	if forced {
 		c.answers = w.Answers
 	}
 }
 
 // take compares the ids of an event, or of a whole answer.
-func (c *answerCheck) take(ids []byte, rec *record.Record) {
+func (c *forcedTokens) take(ids []byte, rec *record.Record) {
 	if c.answers == nil {
 		return
 	}
@@ -42,7 +42,7 @@ func (c *answerCheck) take(ids []byte, rec *record.Record) {
 }
 
 // end counts what did not come of an answer that has ended ok.
-func (c *answerCheck) end(rec *record.Record) {
+func (c *forcedTokens) end(rec *record.Record) {
 	if c.answers == nil || c.seen >= c.want.Tokens {
 		return
 	}
@@ -52,7 +52,7 @@ func (c *answerCheck) end(rec *record.Record) {
 }
 
 // wrong notes so many tokens from the next one on, and the first of all.
-func (c *answerCheck) wrong(rec *record.Record, n, got, want int64) {
+func (c *forcedTokens) wrong(rec *record.Record, n, got, want int64) {
 	if rec.WrongTokens == record.None {
 		rec.WrongTokens, rec.WrongAt, rec.WrongGot, rec.WrongWant = 0, int64(c.seen), got, want
 	}

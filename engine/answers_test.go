@@ -13,9 +13,9 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// TestToldAnswersAreCompared: each id of an answer is compared with the one that was told, in chunks of any size and in a whole body;
+// TestForcedTokensAreCompared: each id of an answer is compared with the one that was told, in chunks of any size and in a whole body;
 // the first that differs is kept, missing ones and those beyond the end count, and nothing is allocated.
-func TestToldAnswersAreCompared(t *testing.T) {
+func TestForcedTokensAreCompared(t *testing.T) {
 	const tokens = 60
 	tr := must(trace.Read(strings.NewReader(fmt.Sprintf(`{"timestamp":0,"input_length":600,"output_length":%d,"hash_ids":[1,2]}`, tokens)), "t.jsonl", trace.Options{}))(t)
 	plan := must(sched.FromTrace(tr.ArrivalNS, 1, 0))(t)
@@ -58,7 +58,7 @@ func TestToldAnswersAreCompared(t *testing.T) {
 			if p.backend, err = api.New("vllm-generate", api.Options{Stream: stream}); err != nil {
 				t.Fatal(err)
 			}
-			p.told.begin(w, 0)
+			p.forced.begin(w, 0)
 			if !play(p, [][]byte{[]byte(raw)}, nil) || rec.Outcome != record.OK {
 				t.Fatalf("%s, %d a chunk: %v %s", name, size, rec.Outcome, rec.Error)
 			}
@@ -67,7 +67,7 @@ func TestToldAnswersAreCompared(t *testing.T) {
 			}
 		}
 	}
-	var check answerCheck
+	var check forcedTokens
 	rec := new(record.Record)
 	rec.Clear()
 	event := []byte(strings.ReplaceAll(strings.Trim(fmt.Sprint(told), "[]"), " ", ","))

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/internal/gather"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/pieces"
 )
 
 // ringTick is how often a builder without room looks for room.
@@ -90,13 +90,13 @@ func (r *Run) needsBytes(i int) bool {
 
 // bytesOf returns what is written for request i: the bytes of its live history, or else the arena's. If the connection was dialled for
 // the request (fresh), a ring may have overwritten its bytes, so bytesOf builds them again.
-func (r *Run) bytesOf(i int32, fresh bool) pieces.List {
+func (r *Run) bytesOf(i int32, fresh bool) gather.List {
 	if b := r.cfg.History.Bytes(i); b != nil {
-		return pieces.Of(b)
+		return gather.Of(b)
 	}
 	if fresh && r.work.Prebuilt.InRing() {
 		r.work.Prebuilt.MarkUnneeded(i)
-		return pieces.Of(r.work.Prebuilt.Whole(r.work, int(i)))
+		return gather.Of(r.work.Prebuilt.Whole(r.work, int(i)))
 	}
 	return r.work.Prebuilt.List(int(i))
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/workload"
-	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
 )
 
 // TestRingSendsTheSameBytes: requests that are built during the run, in a ring, reach the server with the same bytes as those built

@@ -50,16 +50,16 @@ type conn struct {
 	noFlush   atomic.Bool   // set by the reader's side: the rest of the request need not be written
 	receiver  atomic.Uint32 // byGoroutine, byEpoll or inEpoll
 
-	fresh     bool  // dialled for the current request
-	wantedNS  int64 // when that request needed it
-	outBase   int64 // bytes sent on the connection before this request
-	writeErr  error // of the writer's side
-	readErr   error // of the reader's side: the connection's own failure
-	madeNS    int64 // when it was made
-	finished  int32 // the receiver's: the request whose response has ended
-	dataNS    int64 // the receiver's: the instant of its last read
-	drainedNS int64 // the receiver's: when a read took all that had come
-	lags      *lags // the receiver's
+	fresh     bool     // dialled for the current request
+	wantedNS  int64    // when that request needed it
+	outBase   int64    // bytes sent on the connection before this request
+	writeErr  error    // of the writer's side
+	readErr   error    // of the reader's side: the connection's own failure
+	madeNS    int64    // when it was made
+	finished  int32    // the receiver's: the request whose response has ended
+	dataNS    int64    // the receiver's: the instant of its last read
+	drainedNS int64    // the receiver's: when a read took all that had come
+	readLag   *readLag // the receiver's
 	full      fullBuffer
 
 	over     int32 // the watchdog's: the request that was over a limit at its last look …
@@ -178,8 +178,8 @@ func (c *conn) readInGoroutine(first func() bool) {
 // receive reads, stamps and parses until the connection ends, or first returns false.
 func (c *conn) receive(first func() bool) {
 	defer c.run.receivers.Done()
-	c.lags = new(lags)
-	defer c.run.lags.take(c.lags)
+	c.readLag = new(readLag)
+	defer c.run.readLag.take(c.readLag)
 	if first != nil && !first() {
 		return
 	}
@@ -346,7 +346,7 @@ func (c *conn) beginResponse() {
 	if rec := &c.run.records[c.request.Load()]; c.response.rec != rec {
 		c.response.begin(rec)
 		c.response.answer.Wanted = c.run.cfg.History.Follows(c.request.Load())
-		c.response.told.begin(c.run.work, c.request.Load())
+		c.response.forced.begin(c.run.work, c.request.Load())
 	}
 }
 

@@ -118,8 +118,8 @@ type Run struct {
 	instances instanceNames
 	large     largeBuffers // of answers
 
-	wall atomic.Pointer[sched.Wall] // converts the kernel's stamps; nil before Do and if there are none
-	lags lagTotal
+	wall    atomic.Pointer[sched.Wall] // converts the kernel's stamps; nil before Do and if there are none
+	readLag readLagTotal
 
 	closingRace, keptAtLeast time.Duration // the constants
 
@@ -162,7 +162,7 @@ func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits
 	r.instances.headers, r.instances.field = len(cfg.InstanceHeaders), cfg.InstanceField
 	r.left.Store(int64(work.Requests()))
 	r.ctx, r.abort = context.WithCancel(context.Background())
-	r.lags.lag = metrics.NewHistogram()
+	r.readLag.lag = metrics.NewHistogram()
 	r.large.mapped, r.large.changed.L = map[*byte]bool{}, &r.large.mu
 	r.addPools()
 	r.leastInFlight = newLeastInFlight(work, r.pools)

@@ -20,11 +20,11 @@ import (
 // It never waits for a single connection. If a connection has ended, was cancelled or is compressed, reading it may wait: it gets a
 // goroutine of its own, for good.
 type epollReader struct {
-	run   *Run
-	epoll int
-	wake  int // an eventfd; when it is written, the reader ends
-	buf   []byte
-	lags  lags
+	run     *Run
+	epoll   int
+	wake    int // an eventfd; when it is written, the reader ends
+	buf     []byte
+	readLag readLag
 }
 
 const (
@@ -59,7 +59,7 @@ func (ls *epollReaders) add(c *conn) (bool, error) {
 		return false, ls.err
 	}
 	l := ls.all[int(c.id)%len(ls.all)]
-	c.lags = &l.lags
+	c.readLag = &l.readLag
 	c.receiver.Store(byEpoll)
 	return true, l.watch(fd, watchedFor, c.key)
 }
@@ -113,7 +113,7 @@ func (l *epollReader) readUntilWoken() {
 	for {
 		n := l.wait(events)
 		if n < len(events) {
-			l.lags.settle()
+			l.readLag.settle()
 		}
 		for _, e := range events[:n] {
 			key := uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32
@@ -142,7 +142,7 @@ func (l *epollReader) wait(events []unix.EpollEvent) int {
 }
 
 func (l *epollReader) close() {
-	l.run.lags.take(&l.lags)
+	l.run.readLag.take(&l.readLag)
 	_ = unix.Close(l.epoll)
 	_ = unix.Close(l.wake)
 }

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/pieces"
+	"github.com/fastreplay/fastreplay/engine/internal/gather"
 )
 
 // compressedAnswer is a server's answer, compressed, in two pieces.
@@ -89,7 +89,7 @@ func TestEpollWritesWhatThePeerTakes(t *testing.T) {
 	sent := bytes.Repeat([]byte("0123456789"), 2<<20) // more than two buffers hold
 	wrote := make(chan error)
 	go func() {
-		near.sock.KeepRest(pieces.Of(sent))
+		near.sock.KeepRest(gather.Of(sent))
 		wrote <- near.sock.Flush()
 	}()
 	got := make([]byte, len(sent))

@@ -15,14 +15,14 @@ import (
 // wait for others. It reads no clock and sends nothing: those who call it say what
 // has happened, and when. Any goroutine may call it. The mutex guards what changes.
 type queue struct {
-	plan   sched.Plan
-	turns  *sched.Dependencies // of the plan; empty if no request waits for another
-	stop   *atomic.Bool        // if set, nothing more is released
-	first  []int32             // request i is waited for by follow[first[i]:first[i+1]]
-	follow []follower
-	start  []int32   // how many connections request i needs as it is released, for itself and for those that follow its sending
-	end    []int32   // and how many as it ends, besides its own
-	roots  [][]int32 // of each job, the requests that wait for nothing
+	plan       sched.Plan
+	turns      *sched.Dependencies // of the plan; empty if no request waits for another
+	stop       *atomic.Bool        // if set, nothing more is released
+	first      []int32             // request i is waited for by dependents[first[i]:first[i+1]]
+	dependents []dependent
+	start      []int32   // how many connections request i needs as it is released, for itself and for those that follow its sending
+	end        []int32   // and how many as it ends, besides its own
+	roots      [][]int32 // of each job, the requests that wait for nothing
 
 	mu      sync.Mutex
 	state   []requestState
@@ -49,8 +49,8 @@ type idleTime struct {
 	gaps    int
 }
 
-// follower is a request that waits for another one.
-type follower struct {
+// dependent is a request that waits for another one.
+type dependent struct {
 	delayNS  int64
 	request  int32
 	dispatch bool
@@ -74,7 +74,7 @@ func newQueue(p sched.Plan, stop *atomic.Bool) *queue {
 	if turns == nil {
 		turns = &sched.Dependencies{First: make([]int32, n+1)}
 	}
-	q := &queue{plan: p, turns: turns, stop: stop, first: make([]int32, n+2), follow: make([]follower, len(turns.List)),
+	q := &queue{plan: p, turns: turns, stop: stop, first: make([]int32, n+2), dependents: make([]dependent, len(turns.List)),
 		state: make([]requestState, n), left: n, free: p.Cap, heldFor: metrics.NewHistogram()}
 	for _, w := range turns.List {
 		q.first[w.On+2]++
@@ -84,7 +84,7 @@ func newQueue(p sched.Plan, stop *atomic.Bool) *queue {
 	}
 	for i := range int32(n) { // in order, so that the lists are; first[j+1] is where the next one of j goes
 		for _, w := range turns.Of(i) {
-			q.follow[q.first[w.On+1]] = follower{w.DelayNS, i, w.Dispatch}
+			q.dependents[q.first[w.On+1]] = dependent{w.DelayNS, i, w.Dispatch}
 			q.first[w.On+1]++
 			q.state[i].pending++
 		}
@@ -161,7 +161,7 @@ func (q *queue) isDelayed(i int32) bool { return q.turns.Think && q.waits(i) }
 
 // announces reports whether a request waits for the sending of request i.
 func (q *queue) announces(i int32) bool {
-	for _, f := range q.follow[q.first[i]:q.first[i+1]] {
+	for _, f := range q.dependents[q.first[i]:q.first[i+1]] {
 		if f.dispatch {
 			return true
 		}
@@ -269,7 +269,7 @@ func (q *queue) ended(leaving []release, i int32, nowNS int64) []release {
 
 // trigger ends the waits for request i's sending or end. It adds to list the requests that this releases.
 func (q *queue) trigger(list []release, i int32, nowNS int64, dispatch bool) []release {
-	for _, f := range q.follow[q.first[i]:q.first[i+1]] {
+	for _, f := range q.dependents[q.first[i]:q.first[i+1]] {
 		if f.dispatch != dispatch {
 			continue
 		}

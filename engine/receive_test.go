@@ -101,7 +101,7 @@ func benchmarkReceive(b *testing.B, watched bool) {
 			}
 		}
 		cpu += found.Client.CPUS
-		lag.Merge(r.lags.lag)
+		lag.Merge(r.readLag.lag)
 	}
 	b.ReportMetric(float64(b.N*benchmarkStreams*benchmarkTokens)/cpu, "events/cpu-s")
 	if stamps.Receive {

@@ -46,7 +46,7 @@ type response struct {
 	lent     bool                  // large has lent some
 	chunks   chunkLines            // of the chunk log
 	answer   history.Answer        // for later turns
-	told     answerCheck           // of the tokens that the server was told
+	forced   forcedTokens          // of the tokens that the server was told
 	readNS   int64                 // the instant after the read
 	slackNS  int64                 // how much earlier than its instant a part of what was read may have come; 0 of a read in time
 	together int64                 // events that the read found at one instant, the last token chunk among them; 0 if nothing followed a chunk
@@ -206,7 +206,7 @@ func (p *response) onEvent(data []byte, nowNS int64) error {
 		p.followed()
 	}
 	p.answer.Add(d)
-	p.told.take(d.IDs, p.rec)
+	p.forced.take(d.IDs, p.rec)
 	if d.Token {
 		p.chunks.add(p, nowNS, data)
 		p.onToken(d.Text, d.Reasoning, d.Choices, nowNS)
@@ -384,7 +384,7 @@ func (p *response) endStream() {
 		rec.Outcome, rec.Error = record.BadResponse, "the stream carried no token chunk"
 	default:
 		rec.Outcome = record.OK
-		p.told.end(rec)
+		p.forced.end(rec)
 	}
 }
 
@@ -404,7 +404,7 @@ func (p *response) judgeWholeBody(nowNS int64) {
 		return
 	}
 	p.answer.Add(&p.delta)
-	p.told.take(p.delta.IDs, rec)
+	p.forced.take(p.delta.IDs, rec)
 	p.onDelta(&p.delta)
 	p.countedInHead()
 	p.names.in(p.whole, &p.delta, rec)
@@ -416,7 +416,7 @@ func (p *response) judgeWholeBody(nowNS int64) {
 		rec.Outcome, rec.Error = record.BadResponse, "the response carries no answer that is finished"
 	default:
 		rec.Outcome, rec.LastTokenNS = record.OK, nowNS
-		p.told.end(rec)
+		p.forced.end(rec)
 	}
 }
 

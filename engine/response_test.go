@@ -16,8 +16,8 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/internal/redacttest"
 	"github.com/fastreplay/fastreplay/engine/redact"
-	"github.com/fastreplay/fastreplay/engine/redact/redacttest"
 )
 
 // events is the body of a completions stream of n tokens.

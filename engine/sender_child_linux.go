@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fastreplay/fastreplay/engine/pieces"
+	"github.com/fastreplay/fastreplay/engine/internal/gather"
 	"github.com/fastreplay/fastreplay/engine/wire"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -253,14 +253,14 @@ func (l *senderChild) sendSlot(s *slot, g *wire.Gatherer) (wake bool) {
 // bytes returns what is written for a slot.
 //
 //go:nosplit
-func (l *senderChild) bytes(s *slot) pieces.List {
+func (l *senderChild) bytes(s *slot) gather.List {
 	switch {
 	case s.offset < 0:
-		return pieces.List{Memory: l.ring[^s.offset:][:s.size]}
+		return gather.List{Memory: l.ring[^s.offset:][:s.size]}
 	case s.segments > 0:
-		return pieces.List{Memory: l.arena, Segments: unsafe.Slice((*pieces.Segment)(unsafe.Pointer(&l.arena[s.offset])), s.segments)}
+		return gather.List{Memory: l.arena, Segments: unsafe.Slice((*gather.Segment)(unsafe.Pointer(&l.arena[s.offset])), s.segments)}
 	}
-	return pieces.List{Memory: l.arena[s.offset:][:s.size]}
+	return gather.List{Memory: l.arena[s.offset:][:s.size]}
 }
 
 // fail makes errno the result of a slot, and returns true.

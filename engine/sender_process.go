@@ -18,7 +18,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/history"
 	"github.com/fastreplay/fastreplay/engine/host"
-	"github.com/fastreplay/fastreplay/engine/pieces"
+	"github.com/fastreplay/fastreplay/engine/internal/gather"
 	"github.com/fastreplay/fastreplay/engine/wire"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
@@ -248,9 +248,9 @@ func (l *senderProcess) inRing(i int32, place int64) bool {
 }
 
 // bytesOf returns the bytes that a sender writes for request i.
-func (l *senderProcess) bytesOf(i int32) pieces.List {
+func (l *senderProcess) bytesOf(i int32) gather.List {
 	if s := &l.slots[i]; s.offset < 0 {
-		return pieces.Of(l.ring.bytes[^s.offset:][:s.size])
+		return gather.Of(l.ring.bytes[^s.offset:][:s.size])
 	}
 	return l.run.work.Prebuilt.List(int(i))
 }

@@ -64,18 +64,18 @@ func TestNoteSlack(t *testing.T) {
 		{"late, others were read meanwhile", 1_000_000, 4_500_000, 0, 5_000_000, 9_000_000, 500_000},
 		{"late, and nothing before its request", 0, 0, 4_900_000, 5_000_000, 9_000_000, 100_000},
 	} {
-		k := &conn{drainedNS: c.drained, lags: &lags{settledNS: c.settled}}
+		k := &conn{drainedNS: c.drained, readLag: &readLag{settledNS: c.settled}}
 		k.startedNS.Store(c.started)
 		k.noteSlack(c.at, c.now, 1)
 		if k.response.slackNS != c.want || k.drainedNS != c.drained {
 			t.Errorf("%s: %d, want %d; drained at %d though there may be more", c.what, k.response.slackNS, c.want, k.drainedNS)
 		}
 		k.noteSlack(c.now+10, c.now+20, 0)
-		if k.response.slackNS != 0 || k.drainedNS != c.now+20 || k.lags.lastNS != c.now+20 {
+		if k.response.slackNS != 0 || k.drainedNS != c.now+20 || k.readLag.lastNS != c.now+20 {
 			t.Errorf("%s: then %d, drained at %d", c.what, k.response.slackNS, k.drainedNS)
 		}
 	}
-	var l lags
+	var l readLag
 	for _, at := range []int64{10, 20, 30} {
 		l.lastNS = at
 		l.settle()
@@ -83,7 +83,7 @@ func TestNoteSlack(t *testing.T) {
 	if l.settledNS != 20 {
 		t.Errorf("settled at %d, want the end of the batch before the last, 20", l.settledNS)
 	}
-	k := &conn{lags: &l}
+	k := &conn{readLag: &l}
 	if n := testing.AllocsPerRun(100, func() { k.noteSlack(5_000_000, 9_000_000, 5); k.noteFull(5_000_000, 9_000_000, leastWindow) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -110,7 +110,7 @@ func TestNoteFull(t *testing.T) {
 		{"nothing follows", []read{{full, 5, 400, 0}}},
 		{"twice", []read{{full, 5, 400, 0}, {few, 401, 401, 395}, {full, 500, 600, 395}, {few, 601, 601, 495}}},
 	} {
-		k := &conn{lags: new(lags)}
+		k := &conn{readLag: new(readLag)}
 		k.startedNS.Store(1)
 		for i, r := range c.reads {
 			k.noteFull(r.at*1e6, r.now*1e6, r.found)

@@ -13,8 +13,8 @@ import (
 // lagBatch is how many delays a receiver keeps before it adds them to the total.
 const lagBatch = 64
 
-// lags are a receiver's latest delays between stamp and read, ns. A delay above two seconds is noted as math.MaxInt32.
-type lags struct {
+// readLag has a receiver's latest delays between stamp and read, ns. A delay above two seconds is noted as math.MaxInt32.
+type readLag struct {
 	ns                 [lagBatch]int32
 	n                  int
 	unstamped, dropped int64
@@ -28,16 +28,16 @@ type lags struct {
 const lateRead = 250_000
 
 // settle notes that epoll_wait(2) has returned every connection that had bytes. What it did not return came after the batch before.
-func (l *lags) settle() { l.settledNS, l.endNS = l.endNS, l.lastNS }
+func (l *readLag) settle() { l.settledNS, l.endNS = l.endNS, l.lastNS }
 
-// lagTotal has the delays of all receivers.
-type lagTotal struct {
+// readLagTotal has the delays of all receivers.
+type readLagTotal struct {
 	sync.Mutex
 	lag                *metrics.Distribution
 	unstamped, dropped int64
 }
 
-func (t *lagTotal) take(l *lags) {
+func (t *readLagTotal) take(l *readLag) {
 	t.Lock()
 	defer t.Unlock()
 	for _, ns := range l.ns[:l.n] {
@@ -72,9 +72,9 @@ func (r *Run) stampCounts() (s metrics.Stamps, lag *metrics.Distribution) {
 	if !s.Received {
 		return s, nil
 	}
-	r.lags.Lock()
-	defer r.lags.Unlock()
-	lag, s.Unstamped, s.Dropped = r.lags.lag, r.lags.unstamped, r.lags.dropped
+	r.readLag.Lock()
+	defer r.readLag.Unlock()
+	lag, s.Unstamped, s.Dropped = r.readLag.lag, r.readLag.unstamped, r.readLag.dropped
 	s.Reads = lag.Count()
 	if w := r.wall.Load(); w != nil {
 		steps, largestNS := w.Steps()
@@ -94,7 +94,7 @@ func (c *conn) instants(n int) (dataNS, readNS int64) {
 	wallNS, fresh := c.sock.ReadStamp() // not fresh: TLS had read the bytes before
 	if wallNS == 0 {
 		if fresh {
-			c.lags.unstamped++
+			c.readLag.unstamped++
 		}
 		c.dataNS = c.run.clock.Now()
 		c.noteRoom(c.dataNS, c.dataNS)
@@ -109,11 +109,11 @@ func (c *conn) instants(n int) (dataNS, readNS int64) {
 	switch {
 	case !fresh:
 	case !ok:
-		c.lags.dropped++
+		c.readLag.dropped++
 	default:
-		c.lags.ns[c.lags.n] = int32(min(now-at, math.MaxInt32))
-		if c.lags.n++; c.lags.n == lagBatch {
-			c.run.lags.take(c.lags)
+		c.readLag.ns[c.readLag.n] = int32(min(now-at, math.MaxInt32))
+		if c.readLag.n++; c.readLag.n == lagBatch {
+			c.run.readLag.take(c.readLag)
 		}
 	}
 	return at, now
@@ -132,9 +132,9 @@ func (c *conn) noteRoom(atNS, nowNS int64) {
 func (c *conn) noteSlack(atNS, nowNS int64, left int) {
 	c.response.slackNS = 0
 	if nowNS-atNS > lateRead {
-		c.response.slackNS = max(0, atNS-max(c.drainedNS, c.lags.settledNS, c.startedNS.Load()))
+		c.response.slackNS = max(0, atNS-max(c.drainedNS, c.readLag.settledNS, c.startedNS.Load()))
 	}
-	if c.lags.lastNS = nowNS; left == 0 {
+	if c.readLag.lastNS = nowNS; left == 0 {
 		c.drainedNS = nowNS
 	}
 }

@@ -43,10 +43,10 @@ func testRunWithStamps(t *testing.T, kind senderKind) {
 			}
 		}
 	}
-	if f := found.Stamps; len(k.records) != n || departed == 0 || acked == 0 || f.Reads+f.Unstamped+f.Dropped < n || f.Reads == 0 || found.ReceiveLagUS == nil || r.lags.lag.Count() != f.Reads {
+	if f := found.Stamps; len(k.records) != n || departed == 0 || acked == 0 || f.Reads+f.Unstamped+f.Dropped < n || f.Reads == 0 || found.ReceiveLagUS == nil || r.readLag.lag.Count() != f.Reads {
 		t.Fatalf("%d records, %d departed, %d acked, %+v", len(k.records), departed, acked, f)
 	}
-	if us, ns := found.ReceiveLagUS.P99, r.lags.lag.QuantileNS(990); math.Abs(us*1e3-float64(ns)) > 0.5 {
+	if us, ns := found.ReceiveLagUS.P99, r.readLag.lag.QuantileNS(990); math.Abs(us*1e3-float64(ns)) > 0.5 {
 		t.Errorf("a receive lag of %g µs, want %d ns in µs", us, ns)
 	}
 }

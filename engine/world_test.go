@@ -20,13 +20,13 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/internal/gather"
 	"github.com/fastreplay/fastreplay/engine/internal/model"
+	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/pieces"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/wire"
 	"github.com/fastreplay/fastreplay/engine/workload"
-	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -561,11 +561,11 @@ func (x *world) descriptors() {
 		return s
 	}
 	first := dial()
-	first.KeepRest(pieces.Of(bytes.Repeat([]byte{'1'}, size)))
+	first.KeepRest(gather.Of(bytes.Repeat([]byte{'1'}, size)))
 	model.Go("writer", func() { _ = first.Flush() })
 	first.Close()
 	second := dial()
-	if all, err := second.Send(pieces.Of(bytes.Repeat([]byte{'2'}, size))); !all || err != nil {
+	if all, err := second.Send(gather.Of(bytes.Repeat([]byte{'2'}, size))); !all || err != nil {
 		model.Fail("the second request is sent: %v, %v", all, err)
 	}
 	if got := model.Sockets()[1].Taken; !bytes.Equal(got, bytes.Repeat([]byte{'2'}, size)) {

@@ -9,10 +9,10 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/workload"
-	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
 	"github.com/fastreplay/fastreplay/sched"
 )
 

@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/workload"
-	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
 )
 
 // hostile answers every connection by hand. It counts what it has written.

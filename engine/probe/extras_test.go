@@ -10,7 +10,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/prompt"
-	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
+	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 )
 
 // pickyBody has what servers compare with one another in a request.

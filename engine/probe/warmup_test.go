@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/api"
-	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
+	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 )
 
 // TestWarmUpSendsTheFirstSizesAndSharesNothing looks at what a server gets.

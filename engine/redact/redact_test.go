@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fastreplay/fastreplay/codec/http1"
-	"github.com/fastreplay/fastreplay/engine/redact/redacttest"
+	"github.com/fastreplay/fastreplay/engine/internal/redacttest"
 )
 
 // TestRedactor: no spelling of a key gets through, nor does a part where the text was cut, and what stands around it does.

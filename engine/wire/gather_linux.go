@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fastreplay/fastreplay/engine/pieces"
+	"github.com/fastreplay/fastreplay/engine/internal/gather"
 )
 
 // atOnce is how many pieces one system call writes. The kernel takes up to 1,024 (IOV_MAX). The prompts of 710 of Weka's traces, each
@@ -23,7 +23,7 @@ type Gatherer struct {
 // only if it took none.
 //
 //go:nosplit
-func (g *Gatherer) WriteNow(fd uintptr, l *pieces.List) (n int, errno syscall.Errno) {
+func (g *Gatherer) WriteNow(fd uintptr, l *gather.List) (n int, errno syscall.Errno) {
 	count := l.Pieces()
 	if count == 1 {
 		return WriteNow(fd, l.Piece(0))

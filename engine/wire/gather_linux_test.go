@@ -12,18 +12,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fastreplay/fastreplay/engine/pieces"
+	"github.com/fastreplay/fastreplay/engine/internal/gather"
 )
 
 // scattered is a list of n pieces of random sizes up to most bytes, in any order in their memory.
-func scattered(rng *rand.Rand, n, most int) pieces.List {
-	l := pieces.List{Memory: make([]byte, 4*most)}
+func scattered(rng *rand.Rand, n, most int) gather.List {
+	l := gather.List{Memory: make([]byte, 4*most)}
 	for i := range l.Memory {
 		l.Memory[i] = byte(rng.Uint32())
 	}
 	for range n {
 		size := rng.Int64N(int64(most) + 1)
-		l.Segments = append(l.Segments, pieces.Segment{Offset: rng.Int64N(int64(len(l.Memory)) - size + 1), Size: size})
+		l.Segments = append(l.Segments, gather.Segment{Offset: rng.Int64N(int64(len(l.Memory)) - size + 1), Size: size})
 	}
 	l.Skip = rng.Int64N(max(1, l.Segments[0].Size))
 	return l
@@ -147,15 +147,15 @@ func BenchmarkGather(b *testing.B) {
 				memory[i] = 1
 			}
 			rng := rand.New(rand.NewPCG(1, 6))
-			whole, parts := make([]pieces.List, total/c.size), make([]pieces.List, total/c.size)
+			whole, parts := make([]gather.List, total/c.size), make([]gather.List, total/c.size)
 			for i := range whole {
-				whole[i] = pieces.Of(memory[i*c.size:][:c.size])
+				whole[i] = gather.Of(memory[i*c.size:][:c.size])
 				parts[i].Memory = memory[:total/20]
 				left := int64(c.size)
 				for k := range c.pieces {
 					size := left / int64(c.pieces-k)
 					left -= size
-					parts[i].Segments = append(parts[i].Segments, pieces.Segment{Offset: rng.Int64N(total/20 - size), Size: size})
+					parts[i].Segments = append(parts[i].Segments, gather.Segment{Offset: rng.Int64N(total/20 - size), Size: size})
 				}
 			}
 			near, far := connected(b, DialOptions{SendBuffer: 2 * c.size, Epoll: true})
@@ -166,7 +166,7 @@ func BenchmarkGather(b *testing.B) {
 			b.ReportAllocs()
 			n := 0
 			for b.Loop() {
-				for k, l := range [2]pieces.List{whole[n%len(whole)], parts[n%len(parts)]} {
+				for k, l := range [2]gather.List{whole[n%len(whole)], parts[n%len(parts)]} {
 					began := time.Now()
 					if all, err := near.Send(l); !all || err != nil {
 						b.Fatal(all, err)

@@ -30,7 +30,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fastreplay/fastreplay/engine/pieces"
+	"github.com/fastreplay/fastreplay/engine/internal/gather"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -49,8 +49,8 @@ type Socket struct {
 	handshaking bool // during the handshake; writes block
 	encrypting  bool // what TLS writes is appended to encrypted
 	encrypted   []byte
-	rest        pieces.List // of the current request: what the kernel has not taken
-	writing     pieces.List // the argument of writeOnce
+	rest        gather.List // of the current request: what the kernel has not taken
+	writing     gather.List // the argument of writeOnce
 	gather      Gatherer
 	wrote       int // the results of writeOnce
 	wroteErr    syscall.Errno
@@ -198,8 +198,8 @@ func (s *Socket) readRaw(p []byte) (int, error) {
 
 // Send begins a new request: it writes without blocking and reports whether the kernel took all of it. If not, Flush writes
 // the rest. On a plain connection the request's memory and segments must stay valid until Flush returns.
-func (s *Socket) Send(request pieces.List) (all bool, err error) {
-	s.sentNS, s.firstOut, s.rest = NotYet, 0, pieces.List{}
+func (s *Socket) Send(request gather.List) (all bool, err error) {
+	s.sentNS, s.firstOut, s.rest = NotYet, 0, gather.List{}
 	if s.tls == nil {
 		return s.writeSome(request)
 	}
@@ -208,7 +208,7 @@ func (s *Socket) Send(request pieces.List) (all bool, err error) {
 }
 
 // writeTLS encrypts a request from where it lies. What becomes of it goes through tlsTransport.Write.
-func (s *Socket) writeTLS(request pieces.List) error {
+func (s *Socket) writeTLS(request gather.List) error {
 	for k := range request.Pieces() {
 		if _, err := s.tls.Write(request.Piece(k)); err != nil {
 			return err
@@ -218,7 +218,7 @@ func (s *Socket) writeTLS(request pieces.List) error {
 }
 
 // Encrypt appends the encrypted request to dst. Another process sends it, in place of Send.
-func (s *Socket) Encrypt(dst []byte, request pieces.List) ([]byte, error) {
+func (s *Socket) Encrypt(dst []byte, request gather.List) ([]byte, error) {
 	s.setEncrypting(true, slices.Grow(dst, int(EncryptedSize(request.Len(), request.Pieces()))))
 	err := s.writeTLS(request)
 	return s.setEncrypting(false, nil), err
@@ -247,7 +247,7 @@ func (s *Socket) keepEncrypted(p []byte) bool {
 }
 
 // writeSome writes what the kernel takes of p and keeps the remainder in rest. It notes the time of the request's first write.
-func (s *Socket) writeSome(p pieces.List) (all bool, err error) {
+func (s *Socket) writeSome(p gather.List) (all bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.rest.Len() > 0 { // a later TLS record of the same request
@@ -273,15 +273,15 @@ func (s *Socket) writeSome(p pieces.List) (all bool, err error) {
 	s.bytesOut += int64(s.wrote)
 	s.firstOut += int64(s.wrote)
 	p.Drop(int64(s.wrote))
-	s.writing = pieces.List{}
+	s.writing = gather.List{}
 	return s.keepRest(p) == 0, nil
 }
 
 // keepRest keeps what the kernel has not taken, and returns how many bytes that is. With TLS their memory is used again, so it keeps a
 // copy.
-func (s *Socket) keepRest(rest pieces.List) int64 {
+func (s *Socket) keepRest(rest gather.List) int64 {
 	if s.rest = rest; s.tls != nil {
-		s.rest = pieces.Of(rest.Append(nil))
+		s.rest = gather.Of(rest.Append(nil))
 	}
 	return rest.Len()
 }
@@ -341,7 +341,7 @@ func (s *Socket) CountWrite(n int64) {
 
 // KeepRest keeps what the kernel did not take from another process, so that Flush writes it. On a plain connection rest must
 // stay valid until Flush returns.
-func (s *Socket) KeepRest(rest pieces.List) { s.keepRest(rest) }
+func (s *Socket) KeepRest(rest gather.List) { s.keepRest(rest) }
 
 // ReadStamp returns when the last segment of the last read arrived, by the wall clock; 0 if the kernel gave no stamp.
 // isNew reports whether something was read since the last call. Call it only on a connection with Stamps.Receive.
@@ -388,7 +388,7 @@ func (c tlsTransport) Write(p []byte) (int, error) {
 	if c.s.keepEncrypted(p) {
 		return len(p), nil
 	}
-	if _, err := c.s.writeSome(pieces.Of(p)); err != nil {
+	if _, err := c.s.writeSome(gather.Of(p)); err != nil {
 		return 0, err
 	}
 	return len(p), nil

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fastreplay/fastreplay/engine/pieces"
+	"github.com/fastreplay/fastreplay/engine/internal/gather"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -134,7 +134,7 @@ func TestStampedReadDoesNotAllocate(t *testing.T) {
 	n := testing.AllocsPerRun(500, func() {
 		_, _ = far.Write(one)
 		_, _ = near.Read(b)
-		_, _ = near.Send(pieces.Of(one))
+		_, _ = near.Send(gather.Of(one))
 		_, _ = far.Read(b)
 		near.in.sent(func(SentStamp) {})
 	})
@@ -152,7 +152,7 @@ func TestSentStampsNameTheirByte(t *testing.T) {
 	for range 50 {
 		n := 1 + rng.IntN(40_000)
 		before := time.Now().UnixNano()
-		if all, err := near.Send(pieces.Of(b[:n])); !all || err != nil {
+		if all, err := near.Send(gather.Of(b[:n])); !all || err != nil {
 			t.Fatal(all, err)
 		}
 		end += uint32(n)
@@ -195,7 +195,7 @@ func TestStampsBesideAFullBuffer(t *testing.T) {
 	filled := 0
 	for all := true; all && filled < 1<<26; filled += len(block) { // more than any buffer holds
 		var err error
-		if all, err = near.Send(pieces.Of(block)); err != nil {
+		if all, err = near.Send(gather.Of(block)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -333,7 +333,7 @@ func BenchmarkSend(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				began := time.Now()
-				if all, err := near.Send(pieces.Of(request)); !all || err != nil {
+				if all, err := near.Send(gather.Of(request)); !all || err != nil {
 					b.Fatal(all, err)
 				}
 				sending += time.Since(began)

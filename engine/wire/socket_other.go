@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fastreplay/fastreplay/engine/pieces"
+	"github.com/fastreplay/fastreplay/engine/internal/gather"
 )
 
 // WriteNow is write(2) on a descriptor that Go has made non-blocking.
@@ -26,7 +26,7 @@ func WriteNow(fd uintptr, p []byte) (int, syscall.Errno) {
 type Gatherer struct{}
 
 // WriteNow is WriteNow for pieces. It returns how many bytes the kernel took, and an error only if it took none.
-func (*Gatherer) WriteNow(fd uintptr, l *pieces.List) (n int, errno syscall.Errno) {
+func (*Gatherer) WriteNow(fd uintptr, l *gather.List) (n int, errno syscall.Errno) {
 	for k := range l.Pieces() {
 		wrote, errno := WriteNow(fd, l.Piece(k))
 		n += wrote

@@ -16,7 +16,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/prompt"
-	"github.com/fastreplay/fastreplay/engine/pieces"
+	"github.com/fastreplay/fastreplay/engine/internal/gather"
 )
 
 // method is that of every request: all inference APIs post.
@@ -109,12 +109,12 @@ func (r *Builder) build(w *Work, i int, dst []byte) [sha256.Size]byte {
 	if len(b) != len(dst) || &b[0] != &dst[0] {
 		panic(fmt.Sprintf("BUG: request %d has %d bytes, %d were laid out", i, len(b), len(dst)))
 	}
-	return r.digest(w.builtFor(i).Path, pieces.Of(b[bodyAt:]))
+	return r.digest(w.builtFor(i).Path, gather.Of(b[bodyAt:]))
 }
 
 // digest is SHA-256 over method, path and body, each after its length. The cache salt, new in every run, is left out: it stands in the
 // body's last piece.
-func (r *Builder) digest(path string, body pieces.List) (d [sha256.Size]byte) {
+func (r *Builder) digest(path string, body gather.List) (d [sha256.Size]byte) {
 	h := sha256.New()
 	begin := func(size int) {
 		var b [8]byte

@@ -8,8 +8,8 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/workload"
-	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
 	"github.com/fastreplay/fastreplay/sched"
 )
 

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/kvcache"
+	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/workload"
-	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
 )
 
 // TestIdealHitsKeepsOneCacheForEachAddress: places 0 and 1 share 127.0.0.1:1, the third has a cache of its own.

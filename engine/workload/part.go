@@ -87,10 +87,10 @@ func (w *Work) Take(p shard.Part, of []int32, runID string, ideal IdealHits, bac
 			next = append(next, r)
 		}
 	}
-	ideal = IdealHits{Expected: gather(own, ideal.Expected), Least: gather(own, ideal.Least), Most: gather(own, ideal.Most)}
-	w.Places = gather(own, w.Places)
+	ideal = IdealHits{Expected: valuesOf(own, ideal.Expected), Least: valuesOf(own, ideal.Least), Most: valuesOf(own, ideal.Most)}
+	w.Places = valuesOf(own, w.Places)
 	if w.Verbatim != nil {
-		w.Verbatim = &Verbatim{BlockTokens: w.Verbatim.BlockTokens, prompts: gather(own, w.Verbatim.prompts)}
+		w.Verbatim = &Verbatim{BlockTokens: w.Verbatim.BlockTokens, prompts: valuesOf(own, w.Verbatim.prompts)}
 	}
 	w.Plan.Concurrency, w.Plan.Cap = p.Of(w.Plan.Concurrency), p.Of(w.Plan.Cap)
 	w.Plan = w.Plan.Only(own)
@@ -102,8 +102,8 @@ func (w *Work) Take(p shard.Part, of []int32, runID string, ideal IdealHits, bac
 	return ideal, next
 }
 
-// gather is the values of some requests; nil of nil.
-func gather[T any](of []int32, values []T) (out []T) {
+// valuesOf is the values of some requests; nil of nil.
+func valuesOf[T any](of []int32, values []T) (out []T) {
 	if values == nil {
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fastreplay/fastreplay/engine/host"
-	"github.com/fastreplay/fastreplay/engine/pieces"
+	"github.com/fastreplay/fastreplay/engine/internal/gather"
 )
 
 // Requests are the bytes of every request of a run, head and body, in one arena outside the Go heap. They lie there whole, or if their
@@ -26,7 +26,7 @@ type Requests struct {
 }
 
 // List is the bytes of request i, valid until Free, or with a ring until it was written. They must not be written to.
-func (m *Requests) List(i int) pieces.List {
+func (m *Requests) List(i int) gather.List {
 	late := int64(0)
 	if m.late != nil {
 		late = int64(m.late.offsets[i])
@@ -37,7 +37,7 @@ func (m *Requests) List(i int) pieces.List {
 		return l
 	}
 	from, to := m.place(i)+late, m.place(i)+m.Size(i)
-	return pieces.Of(m.arena.bytes[from:to:to])
+	return gather.Of(m.arena.bytes[from:to:to])
 }
 
 // At is the bytes of request i as List has them: a copy of them if it is of pieces.
@@ -49,7 +49,7 @@ func (m *Requests) At(i int) []byte {
 	return l.Append(make([]byte, 0, l.Len()))
 }
 
-// Offset is where request i begins in the arena, or if n is above 0, where its n segments stand, as pieces.Segment in memory.
+// Offset is where request i begins in the arena, or if n is above 0, where its n segments stand, as gather.Segment in memory.
 func (m *Requests) Offset(i int) (offset int64, n int) {
 	if s := m.sharing; s != nil {
 		return s.table + int64(s.first[i])*segmentBytes, int(s.first[i+1] - s.first[i])

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fastreplay/fastreplay/codec/prompt"
-	"github.com/fastreplay/fastreplay/engine/pieces"
+	"github.com/fastreplay/fastreplay/engine/internal/gather"
 )
 
 // Sharing is whether the blocks that prompts share are held once, so that requests are lists of pieces.
@@ -36,7 +36,7 @@ const (
 // another process. A request begins with a piece of its own, up to and including the first token of its prompt: only that token's
 // bytes depend on standing first. Its blocks follow, neighbours in memory as one piece, and its end, which is its own.
 type sharing struct {
-	segments []pieces.Segment
+	segments []gather.Segment
 	first    []int32 // request i has segments[first[i]:first[i+1]]
 	ids      []uint64
 	tokens   []int32 // of each block: the most that a prompt has of it
@@ -69,10 +69,10 @@ func (r *Builder) share(ctx context.Context, w *Work, m *Requests) *sharing {
 		}
 		s.first = append(s.first, int32(len(s.segments)))
 		start, _ = r.appendStart(start[:0], w, i)
-		s.segments = append(s.segments, pieces.Segment{Offset: own, Size: int64(len(start))})
+		s.segments = append(s.segments, gather.Segment{Offset: own, Size: int64(len(start))})
 		rest, before := m.Size(i)-int64(len(start)), int32(noBlock)
 		x.each(r.sharedSpec(w, i), func(n int32, tokens int) {
-			next := pieces.Segment{Offset: s.starts[places[n]], Size: int64(r.Source.RunSize(tokens))}
+			next := gather.Segment{Offset: s.starts[places[n]], Size: int64(r.Source.RunSize(tokens))}
 			if before == noBlock {
 				next.Offset, next.Size = next.Offset+firstToken, next.Size-firstToken
 			}
@@ -86,7 +86,7 @@ func (r *Builder) share(ctx context.Context, w *Work, m *Requests) *sharing {
 		if before == noBlock {
 			s.segments[len(s.segments)-1].Size += rest
 		} else {
-			s.segments = append(s.segments, pieces.Segment{Offset: own + int64(len(start)), Size: rest})
+			s.segments = append(s.segments, gather.Segment{Offset: own + int64(len(start)), Size: rest})
 		}
 		own += int64(len(start)) + rest
 	}
@@ -199,8 +199,8 @@ func (x *blockIndex) place(source prompt.Source) (s *sharing, places []int32) {
 }
 
 // list returns the pieces of request i.
-func (s *sharing) list(memory []byte, i int) pieces.List {
-	return pieces.List{Memory: memory, Segments: s.segments[s.first[i]:s.first[i+1]]}
+func (s *sharing) list(memory []byte, i int) gather.List {
+	return gather.List{Memory: memory, Segments: s.segments[s.first[i]:s.first[i+1]]}
 }
 
 // appendStart appends request i up to and including the first token of its prompt, or if it has no blocks, its head. head is the size
@@ -246,7 +246,7 @@ func (r *Builder) fillShared(ctx context.Context, w *Work, m *Requests, built *a
 }
 
 // buildOwn writes what is request i's own and returns the digest of it all.
-func (r *Builder) buildOwn(w *Work, i int, l pieces.List) [sha256.Size]byte {
+func (r *Builder) buildOwn(w *Work, i int, l gather.List) [sha256.Size]byte {
 	if l.Pieces() == 1 {
 		return r.build(w, i, l.Piece(0))
 	}

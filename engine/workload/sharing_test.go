@@ -12,8 +12,8 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/prompt"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/workload"
-	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
 )
 
 // sharedWork is prompts of conversations that go on, fork and are cut short, in blocks of any number of tokens. Some are of one token,

@@ -46,7 +46,7 @@ type patch struct{ file, text, by string }
 // patches are what the table cannot say, by file: where a connection comes from, and what would take time and decides nothing.
 var patches = []patch{
 	{"engine/wire/socket.go", "func connect(", "func connectOutside("},
-	{"engine/engine.go", "r.lags.lag = metrics.NewHistogram()", "r.lags.lag = new(metrics.Distribution)"},
+	{"engine/engine.go", "r.readLag.lag = metrics.NewHistogram()", "r.readLag.lag = new(metrics.Distribution)"},
 	{"engine/pacer_queue.go", "heldFor: metrics.NewHistogram()", "heldFor: new(metrics.Distribution)"},
 	{"engine/conn.go", "const readBuffer = 16 << 10", "const readBuffer = 200"},
 	{"engine/dialer.go", "dialSpare = 4", "dialSpare = 1"},

@@ -1,4 +1,4 @@
-// Package pieces is bytes that lie in pieces of one memory, in the order in which they are to be written.
+// Package gather is bytes that lie in pieces of one memory, in the order in which they are to be written.
 //
 // Prompts that share most of what they say share the memory of it: each is a list of segments. A list is a value that points
 // into the memory and copies nothing. Segments are offsets, so processes that share the memory may share them too.
@@ -6,7 +6,7 @@
 // The methods allocate nothing, but for Append, and none of them writes to the memory. Any number of goroutines may use a list.
 //
 // The package is not an API: any release may change it.
-package pieces
+package gather
 
 // Segment is a part of a memory, in bytes from its start.
 type Segment struct{ Offset, Size int64 }
