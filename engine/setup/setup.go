@@ -47,7 +47,7 @@ type Options struct {
 	Pacing   Pacing
 	Sessions Sessions
 	Warmup   int        // other requests that are sent first, and are not measured
-	Shard    shard.Part // the zero value is the whole load
+	Shard    sched.Part // the zero value is the whole load
 	StartAt  time.Time  // of instant 0; zero = as soon as the run is ready
 	Meeting  string     // name of the barrier at which shards meet; "" = none
 
