@@ -133,57 +133,6 @@ func (b backend) proveAnswer(t *testing.T, l *line, log map[string][]served, who
 	}
 }
 
-// TestBackendsFail: an error status, an error in a stream and an answer cut off are reported in the server's words, and fail no
-// other request. All faults of an API occur in one run; the server's log names the one that each request met. The sweep does more of
-// that, so that here each API is asked in one of its ways.
-func TestBackendsFail(t *testing.T) {
-	t.Parallel()
-	load := steady(t, 250, 1000, 6) // so many that each fault occurs but once in 100 million runs
-	type failure struct{ outcome, error string }
-	for i, b := range backends() {
-		for k, way := range b.ways() {
-			if len(b.ways()) > 1 && k != i%2 {
-				continue
-			}
-			faults := map[string]failure{"status": {"http_error", "injected fault: status"}, "truncate": {"truncated", "cut short"}, "reset-after": {"reset", "reset by the server"}}
-			args := []string{"--fault", "status:503@0.15", "--fault", "truncate:3@0.15", "--fault", "reset-after:2@0.15"}
-			if way == nil && !b.whole {
-				faults["error-event"] = failure{"stream_error", "injected fault: error-event"}
-				args = append(args, "--fault", "error-event:2@0.15")
-				if b.marks {
-					faults["no-finish"] = failure{"truncated", "without a finish reason"}
-					args = append(args, "--fault", "no-finish@0.15")
-				}
-			}
-			t.Run(strings.Join(append([]string{b.api}, way...), " "), func(t *testing.T) {
-				t.Parallel()
-				m := startMock(t, args...)
-				r := run(t, append(b.args(t, load, m.url, way), "--no-probe", "--cold", "off")...)
-				r.prove(t)
-				log, committed := m.stop(t), map[string]int{}
-				for _, l := range r.lines {
-					if len(log[l.ID]) != 1 {
-						t.Errorf("row %d came %d times", l.Row, len(log[l.ID]))
-						continue
-					}
-					fault := log[l.ID][0].Fault
-					committed[fault]++
-					want, failed := faults[fault]
-					if !failed {
-						want.outcome = "ok"
-					}
-					if l.Outcome != want.outcome || !strings.Contains(l.Error, want.error) {
-						t.Errorf("row %d is %s (%s); the server committed %q", l.Row, l.Outcome, l.Error, fault)
-					}
-				}
-				if len(committed) != len(faults)+1 {
-					t.Errorf("not all faults occurred: %v", committed)
-				}
-			})
-		}
-	}
-}
-
 // TestReasoningAndTools: what a model thinks and what it calls a tool with are output tokens in every API that has them.
 func TestReasoningAndTools(t *testing.T) {
 	t.Parallel()

@@ -4,22 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"math"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
-	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/capacity"
-	"github.com/fastreplay/fastreplay/engine/report"
 )
 
 // found is what `fastreplay capacity --json` prints.
@@ -157,123 +148,4 @@ func TestCapacityOfTheClient(t *testing.T) {
 	if len(f.Probes) != 1 || !strings.Contains(f.Probes[0].Client, "drift p99") || !strings.Contains(f.Answer.Why, "client") || f.Answer.Load != 0 {
 		t.Errorf("%+v", f)
 	}
-}
-
-// TestCapacities searches ten servers whose slots bound the requests that end in a second. Latencies may be longer by 400 ms than
-// without a queue, so that only a queue breaks the objective. The truth beside the answer is by construction: what a server ends in a
-// second, which a closed loop counts before and after the search, for it depends on how busy the machine is, and for arrivals by chance the
-// load at which a simulated queue of that speed breaks the objective. It takes half an hour:
-// FASTREPLAY_CAPACITY=1 go test ./bench -run TestCapacities -v -timeout 2h
-func TestCapacities(t *testing.T) {
-	if os.Getenv("FASTREPLAY_CAPACITY") == "" {
-		t.Skip("FASTREPLAY_CAPACITY is not set")
-	}
-	only := os.Getenv("FASTREPLAY_CAPACITY_ONLY")
-	chance := generate(t, "--rows", "60000", "--rate", "40", "--arrival", "poisson", "--input-tokens", "100:300", "--output-tokens", "6")
-	even := steady(t, 60000, 40, 6)
-	for i, c := range []struct {
-		name, trace string
-		slots       int
-		ttft, itl   time.Duration
-		instances   int
-		per         float64 // requests a second at a load of 1; 0: the load is a number of slots, or of instances
-		args        []string
-	}{
-		{"rate, 4 slots", even, 4, 20 * time.Millisecond, 4 * time.Millisecond, 1, 1, []string{"--over", "rate", "--range", "30:"}},
-		{"rate, 8 slots", even, 8, 50 * time.Millisecond, 10 * time.Millisecond, 1, 1, []string{"--over", "rate", "--range", "30:"}},
-		{"rate, 16 slots", even, 16, 60 * time.Millisecond, 8 * time.Millisecond, 1, 1, []string{"--over", "rate", "--range", "30:"}},
-		{"rate, four instances of 2 slots", even, 2, 20 * time.Millisecond, 4 * time.Millisecond, 4, 1, []string{"--over", "rate", "--range", "50:"}},
-		{"scale, 4 slots", even, 4, 20 * time.Millisecond, 4 * time.Millisecond, 1, 40, []string{"--over", "scale"}},
-		{"scale, 8 slots, chance", chance, 8, 50 * time.Millisecond, 10 * time.Millisecond, 1, 40, []string{"--over", "scale", "--range", "0.5:"}},
-		{"amplify, 8 slots, chance", chance, 8, 30 * time.Millisecond, 6 * time.Millisecond, 1, 40, nil},
-		{"amplify, 16 slots, chance", chance, 16, 60 * time.Millisecond, 8 * time.Millisecond, 1, 40, nil},
-		{"concurrency, 12 slots", even, 12, 60 * time.Millisecond, 8 * time.Millisecond, 1, 0, []string{"--over", "concurrency", "--window", "15s"}},
-		{"instances of 1 slot", even, 1, 20 * time.Millisecond, 4 * time.Millisecond, 4, 0, []string{"--over", "instances", "--window", "20s"}},
-	} {
-		if only != "" && only != strconv.Itoa(i+1) {
-			continue
-		}
-		m := startMock(t, "--slots", fmt.Sprint(c.slots), "--ttft", c.ttft.String(), "--itl", c.itl.String(), "--spread", "0", "--instances", fmt.Sprint(c.instances), "--log", filepath.Join(t.TempDir(), "{instance}"))
-		var urls []string
-		until(t, "all mocks listen", func() bool { return strings.Count(m.stdout.String(), "\n") == c.instances })
-		for line := range strings.Lines(m.stdout.String()) {
-			urls = append(urls, "--url", strings.TrimSpace(strings.TrimPrefix(line, "listening on ")))
-		}
-		allowed := 400 * time.Millisecond
-		truth := func() float64 {
-			perS := endsPerS(t, even, 4*c.slots*c.instances, urls)
-			switch {
-			case c.name[:4] == "conc": // slots end at the same instants, so requests wait whole rounds: 5 % may wait as many as are not allowed
-				rounds := allowed / (c.ttft + 5*c.itl)
-				return math.Floor(float64(rounds) * float64(c.slots) / 0.95)
-			case c.per == 0:
-				return math.Ceil(40 / (perS / float64(c.instances)))
-			case c.trace == chance:
-				perS *= edgeOfQueue(c.slots, float64(c.slots)/perS, allowed.Seconds())
-			}
-			return perS / c.per
-		}
-		before := truth()
-		args := append(append([]string{"--trace", c.trace, "--slo", fmt.Sprintf("ttft.p95<%v ok>=99%%", c.ttft+allowed), "--budget", "2m", "--warm-in", "2s"}, c.args...), urls...)
-		p := startSearch(t, filepath.Join(t.TempDir(), "search"), append(args, patient...)...)
-		<-p.gone
-		f := p.answer(t, 0)
-		high := 0.0
-		if f.Answer.High != nil {
-			high = *f.Answer.High
-		}
-		after := truth()
-		from, to := min(before, after), max(before, after)
-		within := f.Answer.Low <= to*1.005 && high >= from/1.005
-		t.Logf("%-32s truth %.4g to %.4g   answer %6.4g [%.4g, %.4g]   within: %-5v %s", c.name, from, to, f.Answer.Load, f.Answer.Low, high, within, f.Sentence)
-		if off := f.Answer.Load / truth(); off < 0.85 || off > 1.15 {
-			t.Errorf("%s: %+v\n%s", c.name, f.Answer, p.stderr.String())
-		}
-		m.signal(t, syscall.SIGTERM)
-	}
-}
-
-// endsPerS is how many requests of a trace the servers of these flags end in a second, if so many are always in flight.
-func endsPerS(t *testing.T, trace string, inFlight int, urls []string) float64 {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), fmt.Sprint("ends-", time.Now().UnixNano()))
-	args := append([]string{"--trace", trace, "--concurrency", fmt.Sprint(inFlight), "--duration", "8s", "--output", dir, "--quiet"}, urls...)
-	p := start(t, nil, append(args, patient[1:]...)...)
-	p.wait(t)
-	from, to, n := math.Inf(1), 0.0, -1.0
-	_, err := report.EachRecord(dir, func(r *record.Record) {
-		if at := float64(r.DoneNS) / 1e9; r.Outcome == record.OK && at > 1 && at < 8 { // while all slots are busy
-			from, to, n = min(from, at), max(to, at), n+1
-		}
-	})
-	if err != nil || n < 10 {
-		t.Fatalf("%v, %v requests ended:\n%s", err, n, p.stderr.String())
-	}
-	return n / (to - from)
-}
-
-// edgeOfQueue is the load, as a share of what so many servers can end, at which 5 % of requests that come by chance wait longer than allowed.
-func edgeOfQueue(servers int, serviceS, allowedS float64) float64 {
-	low, high := 0.3, 1.0
-	for range 12 {
-		load := (low + high) / 2
-		rng, at, late := rand.New(rand.NewPCG(1, 2)), 0.0, 0
-		free := make([]float64, servers) // when each is
-		const n = 400_000
-		for range n {
-			at += rng.ExpFloat64() * serviceS / float64(servers) / load
-			first := slices.Index(free, slices.Min(free))
-			begins := max(at, free[first])
-			free[first] = begins + serviceS
-			if begins-at > allowedS {
-				late++
-			}
-		}
-		if late > n/20 {
-			high = load
-		} else {
-			low = load
-		}
-	}
-	return (low + high) / 2
 }

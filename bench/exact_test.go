@@ -116,6 +116,14 @@ func TestSuspects(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a warm server", func(t *testing.T) {
+		m := startMock(t, "--quirk", "no-flush", "--quirk", "ignore-salt")
+		run(t, with(chat, "--url", m.url)...)
+		warm := run(t, with(chat, "--url", m.url)...)
+		if warm.verdict(t, "the cache was warm"); !strings.Contains(warm.stderr, "cannot flush and ignore cache_salt") {
+			t.Errorf("it does not say why:\n%s", warm.stderr)
+		}
+	})
 	t.Run("a server without a cache", func(t *testing.T) {
 		m := startMock(t, "--cache-tokens", "0")
 		r := run(t, append(oneByOne(t), "--url", m.url)...)
@@ -123,15 +131,5 @@ func TestSuspects(t *testing.T) {
 		if s := r.summary.PrefixCache.Shortfall; s.CacheOffTokens == 0 || s.CacheOffTokens != s.Tokens || !strings.Contains(r.stderr, "the servers say that prefix caching is off") {
 			t.Errorf("%+v\n%s", s, r.stderr)
 		}
-	})
-	t.Run("a context shorter than the probes", func(t *testing.T) {
-		m := startMock(t, "--max-model-len", "900")
-		rows := generate(t, "--rows", "20", "--rate", "200", "--input-tokens", "20:700", "--output-tokens", "2")
-		run(t, "--trace", rows, "--url", m.url).verdict(t)
-	})
-	t.Run("a warm server", func(t *testing.T) {
-		m := startMock(t, "--quirk", "no-flush", "--quirk", "ignore-salt", "--template-tokens", "21,5")
-		run(t, with(chat, "--api", "chat", "--url", m.url)...)
-		run(t, with(chat, "--api", "chat", "--url", m.url)...).verdict(t, "the cache was warm")
 	})
 }

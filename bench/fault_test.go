@@ -10,11 +10,11 @@ import (
 )
 
 // TestFaults: whatever the server does, each planned request has one line with the outcome that the server's log explains,
-// and the server's own words. What a client must tolerate is no failure.
+// and the server's own words. What a client must tolerate is no failure. The sweep commits more of them, in every phase.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	load := steady(t, 32, 400, 6)
-	for i, c := range []struct {
+	for _, c := range []struct {
 		fault, outcome string
 		error          string // words of it; of an answer that is ok, its tokens_from
 		status         int64  // absent = none was seen
@@ -23,35 +23,21 @@ func TestFaults(t *testing.T) {
 	}{
 		{"status:503", "http_error", "injected fault: status", 503, "", nil},
 		{"status:429", "http_error", "injected fault: status", 429, "", []string{"--no-stream"}},
-		{"reset-before", "reset", "reset by the server", absent, "", []string{"--resend", "unread"}},
 		{"reset-after:0", "reset", "reset by the server", 200, "", nil},
-		{"reset-after:3", "reset", "reset by the server", 200, "", nil},
 		{"close-before", "reset", "closed the connection before it answered", absent, "", []string{"--resend", "unread"}},
-		{"truncate:0", "truncated", "", 200, "", nil},
 		{"truncate:3", "truncated", "", 200, "", nil},
 		{"truncate:3", "truncated", "", 200, "", []string{"--no-stream"}},
-		{"stall:0", "timeout", "--idle-timeout", 200, "", []string{"--idle-timeout", "4s"}}, // so long that a busy machine keeps it
 		{"stall:3", "timeout", "--idle-timeout", 200, "", []string{"--idle-timeout", "4s"}},
 		{"stall:3", "timeout", "--timeout", 200, "", []string{"--timeout", "4s"}},
-		{"bad-json:2", "bad_response", "", 200, "", nil},
-		{"bad-chunk:2", "bad_response", "chunk", 200, "", nil},
 		{"bad-status", "bad_response", "status", absent, "", nil},
 		{"error-event:2", "stream_error", "injected fault: error-event", 200, "", nil},
 		{"no-finish", "truncated", "without a finish reason", 200, "", nil},
 		{"big-event:9000000", "bad_response", "", 200, "", nil},
-		{"split:7", "ok", "usage", 200, "", nil},
-		{"slow-bytes:20us", "ok", "usage", 200, "", nil},
 		{"big-event:2000000", "ok", "usage", 200, "", nil},
-		{"interim:103", "ok", "usage", 200, "", nil},
-		{"interim:102", "ok", "usage", 200, "", []string{"--no-stream"}},
-		{"no-length", "ok", "usage", 200, "", nil},
 		{"no-length", "ok", "usage", 200, "", []string{"--no-stream"}},
 		{"no-usage", "ok", "chunks", 200, "", nil},
 		{"short:2", "ok", "usage", 200, "ended short of the recorded length", nil},
 	} {
-		if testing.Short() && i%2 == 1 { // under the race detector: neighbours are alike
-			continue
-		}
 		t.Run(strings.Join(append([]string{c.fault}, c.args...), " "), func(t *testing.T) {
 			t.Parallel()
 			m := startMock(t)
@@ -115,37 +101,6 @@ func TestClosedIdle(t *testing.T) {
 		if s.Requests.Resent != resent || s.Connections.ClosedEarly == 0 || !strings.Contains(notes, "had not announced it") ||
 			resent > 0 != strings.Contains(notes, "sent again") {
 			t.Errorf("%d sent again, the summary counts %d, %+v; notes: %q", resent, s.Requests.Resent, s.Connections, s.Notes)
-		}
-	}
-}
-
-// TestKeepAlive: connections that the server closes while they wait are replaced before anybody needs them.
-func TestKeepAlive(t *testing.T) {
-	t.Parallel()
-	load := steady(t, 40, 20, 2)
-	quickEnough(t, func() string {
-		m := startMock(t, "--keep-alive", "30ms")
-		r := run(t, "--trace", load, "--url", m.url, "--no-probe")
-		r.prove(t)
-		r.join(t, m.stop(t))
-		r.only(t, "ok", "reset") // a request may cross the end of its connection
-		if c, by := r.summary.Connections, r.outcomes(); c.ClosedIdle == 0 || by["ok"] < by["reset"] {
-			return fmt.Sprintf("no connection was idle for 30 ms, or most requests crossed its end: %v, %+v", by, c)
-		}
-		return ""
-	})
-}
-
-// TestNobodyListens without a probe: every request has its line.
-func TestNobodyListens(t *testing.T) {
-	t.Parallel()
-	r := run(t, with(chat, "--url", deadURL(t), "--model", "m", "--no-probe")...)
-	r.prove(t)
-	r.only(t, "connect_error")
-	r.verdict(t, "none of 60 requests succeeded")
-	for _, l := range r.lines {
-		if !strings.Contains(l.Error, "refused") || l.Sent != absent {
-			t.Errorf("row %d, sent at %d: %s", l.Row, l.Sent, l.Error)
 		}
 	}
 }
@@ -240,7 +195,7 @@ func TestGarbage(t *testing.T) {
 			r := run(t, with(chat, "--url", url, "--no-probe")...)
 			r.prove(t)
 			r.only(t, "bad_response", "http_error", "truncated")
-			r.verdict(t, "none of 60 requests succeeded")
+			r.verdict(t, "none of 30 requests succeeded")
 			refused(t, with(chat, "--url", url)...)
 		})
 	}

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -34,24 +33,6 @@ func TestFailuresAreLeftOut(t *testing.T) {
 	const note = "2 rows left out: requests that failed when they were recorded"
 	if notes := strings.Join(r.summary.Notes, "\n"); !strings.Contains(notes, note) || !strings.Contains(r.stderr, note) {
 		t.Errorf("notes %q\n%s", notes, r.stderr)
-	}
-}
-
-// TestInspectAzureCode prints the published numbers.
-func TestInspectAzureCode(t *testing.T) {
-	t.Parallel()
-	dir := os.Getenv("FASTREPLAY_TRACES")
-	if dir == "" {
-		t.Skip("FASTREPLAY_TRACES does not name a folder with azure-code.csv")
-	}
-	code, out, said := inspect(t, filepath.Join(dir, "azure-code.csv"))
-	if code != 0 || said != "" {
-		t.Fatalf("exit %d\n%s", code, said)
-	}
-	for _, line := range []string{`rows +8,819\n`, `last row at 3,435\.948 s\n`, `mean rate +2\.57 rows/s `, `input tokens +2,047\.8\d +1,469 .* 7,437\n`, `output tokens +27\.88 +13 `} {
-		if !regexp.MustCompile(line).MatchString(out) {
-			t.Errorf("no line has %s:\n%s", line, out)
-		}
 	}
 }
 
@@ -94,50 +75,5 @@ func TestConvertSelects(t *testing.T) {
 	want, err := trace.Open("samples/burstgpt.csv", trace.Options{From: 1e9, To: 3e9, Limit: 20})
 	if err != nil || !slices.Equal(got.ArrivalNS, want.ArrivalNS) || !slices.Equal(got.InputTokens, want.InputTokens) || !slices.Equal(got.Chat, want.Chat) {
 		t.Errorf("%+v, want %+v; %v", got, want, err)
-	}
-}
-
-// TestFieldsFlag replays rows whose keys have names of their own.
-func TestFieldsFlag(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "own.jsonl")
-	rows := `{"ts":0,"prompt_tokens":600,"completion_tokens":4,"blocks":[1,2]}` + "\n" + `{"ts":0.2,"prompt_tokens":512,"completion_tokens":4,"blocks":[1]}` + "\n"
-	writeFile(t, path, rows)
-	m := startMock(t)
-	r := run(t, path, "--url", m.url, "--fields", "timestamp=ts,input_length=prompt_tokens,output_length=completion_tokens,hash_ids=blocks", "--time-unit", "s")
-	r.prove(t)
-	r.join(t, m.stop(t))
-	r.only(t, "ok")
-	for _, l := range r.lines {
-		if l.Prompt != []int64{600, 512}[l.Row] || l.Expected != []int64{0, 496}[l.Row] || l.Planned != []int64{0, 200_000_000}[l.Row] {
-			t.Errorf("%+v", l)
-		}
-	}
-}
-
-// TestSeveralTraces: files of one format make one run in order of time, with rows numbered through; other formats are refused.
-func TestSeveralTraces(t *testing.T) {
-	t.Parallel()
-	head := "TIMESTAMP,ContextTokens,GeneratedTokens\r\n"
-	dir := t.TempDir()
-	first, second := filepath.Join(dir, "first.csv"), filepath.Join(dir, "second.csv")
-	for path, rows := range map[string]string{
-		first:  "2023-11-16 18:17:03.5,100,3\r\n2023-11-16 18:17:03.9,101,3\r\n",
-		second: "2023-11-16 18:17:03.7000000+00:00,102,3\r\n2023-11-16 18:17:03.2,103,3\r\n",
-	} {
-		writeFile(t, path, head+rows)
-	}
-	m := startMock(t)
-	r := run(t, "--trace", first, "--trace", second, "--url", m.url)
-	r.prove(t)
-	r.join(t, m.stop(t))
-	r.only(t, "ok")
-	for _, l := range r.lines {
-		if l.Prompt != 100+l.Row || l.Planned != []int64{300e6, 700e6, 500e6, 0}[l.Row] {
-			t.Errorf("%+v", l)
-		}
-	}
-	if w := r.summary.Workload; w.Trace != first+", "+second || w.Rows != 4 {
-		t.Errorf("%+v", w)
 	}
 }

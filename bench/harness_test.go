@@ -84,10 +84,10 @@ func touchSources() {
 // raced are the proofs that -short keeps if the race detector is on: each kind of sender, reader, schedule, fault, server and
 // end of a run. Others start the same goroutines with other options.
 var raced = []string{
-	"TestBackends", "TestCap", "TestConcurrency", "TestEmbeddedMock", "TestExactAnswers", "TestFaults", "TestInstancesBehindAGateway",
-	"TestInterruptClosedLoop", "TestKeepAlive", "TestKernelTimestamps", "TestLiveHistory", "TestNoRequestBeforeWhatItDependsOn",
-	"TestReaderLeaves", "TestRoutes", "TestScrape", "TestSenderDies", "TestServerDies", "TestServerStalls",
-	"TestSeveralTargets", "TestTerminalInterrupt", "TestTurns", "TestWarmUp",
+	"TestBackends", "TestCap", "TestEmbeddedMock", "TestExactAnswers", "TestFaults", "TestInstancesBehindAGateway",
+	"TestInterruptClosedLoop", "TestKernelTimestamps", "TestLiveHistory", "TestNoRequestBeforeWhatItDependsOn",
+	"TestReaderLeaves", "TestScrape", "TestSenderDies", "TestServerDies", "TestServerStalls",
+	"TestTargetsFile", "TestTerminalInterrupt", "TestWarmUp",
 }
 
 // TestRaced: each name in the list is a test of this package.
@@ -219,7 +219,7 @@ func until(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !done() {
 		select {

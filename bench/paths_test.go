@@ -11,110 +11,6 @@ import (
 	"testing"
 )
 
-// TestSeveralTargets: requests go round robin, and each target is counted by itself.
-func TestSeveralTargets(t *testing.T) {
-	t.Parallel()
-	a, b := startMock(t), startMock(t)
-	r := run(t, with(chat, "--url", a.url, "--url", b.url+"/v1")...)
-	logs := []map[string][]served{a.stop(t), b.stop(t)}
-	r.sound(t)
-	for i, target := range r.summary.Targets {
-		here := &results{summary: r.summary}
-		for _, l := range r.lines {
-			if l.Target == target.URL {
-				here.lines = append(here.lines, l)
-			}
-		}
-		if len(here.lines) != 30 || target.Requests != 30 {
-			t.Errorf("%s got %d lines and counts %d, want 30", target.URL, len(here.lines), target.Requests)
-		}
-		here.join(t, logs[i])
-	}
-}
-
-// TestPlans checks when requests were planned, and how many.
-func TestPlans(t *testing.T) {
-	t.Parallel()
-	load := steady(t, 120, 100, 5)
-	planned := func(r *results) []int64 {
-		slices.SortFunc(r.lines, func(a, b line) int { return int(a.Row - b.Row) })
-		var list []int64
-		for _, l := range r.lines {
-			list = append(list, l.Planned)
-		}
-		return list
-	}
-	every := func(n int, gapNS int64) []int64 {
-		list := make([]int64, n)
-		for i := range list {
-			list[i] = int64(i) * gapNS
-		}
-		return list
-	}
-	for _, c := range []struct {
-		name string
-		args []string
-		want []int64
-	}{
-		{"trace times", nil, every(120, 10e6)},
-		{"scale", []string{"--scale", "2.5"}, every(120, 4e6)},
-		{"rate", []string{"--rate", "250"}, every(120, 4e6)},
-		{"rate in place of a schedule", []string{"--no-fixed-schedule", "--rate", "250"}, every(120, 4e6)},
-		{"all at once", []string{"--rate", "max", "--limit", "30"}, every(30, 0)},
-		{"ramp", []string{"--ramp", "0:100:1s", "--limit", "3"}, []int64{0, 141_421_356, 200_000_000}},
-		{"poisson", []string{"--rate", "800", "--arrival", "poisson", "--seed", "1", "--limit", "4"}, []int64{0, 328_000, 933_000, 1_237_000}},
-		{"limit", []string{"--limit", "7"}, every(7, 10e6)},
-		{"duration", []string{"--duration", "300ms"}, every(30, 10e6)},
-		{"rate and duration", []string{"--rate", "1000", "--duration", "50ms"}, every(50, 1e6)},
-		{"from and to", []string{"--from", "200ms", "--to", "400ms"}, every(20, 10e6)},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			r := run(t, append(c.args, "--trace", load, "--url", startMock(t).url)...)
-			r.sound(t)
-			if got := planned(r); !slices.Equal(got, c.want) {
-				t.Errorf("planned %v, want %v", got, c.want)
-			}
-		})
-	}
-}
-
-// TestConcurrency: a closed loop never has more in flight than it may, and uses what it may.
-func TestConcurrency(t *testing.T) {
-	t.Parallel()
-	load := steady(t, 120, 1000, 5)
-	m := startMock(t, "--ttft", "25ms")
-	for _, c := range []struct {
-		name string
-		args []string
-		most int
-	}{
-		{"one by one", []string{"--concurrency", "1", "--limit", "20"}, 1},
-		{"five", []string{"--concurrency", "5"}, 5},
-		{"for a while", []string{"--concurrency", "3", "--duration", "400ms"}, 3},
-		{"more than there are", []string{"--concurrency", "500"}, 120},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			quickEnough(t, func() string {
-				r := run(t, append(c.args, "--trace", load, "--url", m.url)...)
-				r.sound(t)
-				peak := r.peak()
-				if peak > c.most {
-					t.Errorf("%d requests in flight, want %d", peak, c.most)
-				}
-				if c.most <= 5 && peak < c.most {
-					return fmt.Sprintf("at most %d of %d requests were in flight", peak, c.most)
-				}
-				return ""
-			})
-		})
-	}
-	r := run(t, "--concurrency", "1", "--duration", "1s", "--trace", load, "--url", m.url) // 40 at most
-	if n := len(r.lines); n == 0 || n > 40 {
-		t.Errorf("a closed loop of one made %d requests of 25 ms in a second", n)
-	}
-}
-
 // TestCap: beside trace times a concurrency is a cap. What it holds back keeps its planned instants and is counted.
 func TestCap(t *testing.T) {
 	t.Parallel()
@@ -171,28 +67,6 @@ func TestWarmUp(t *testing.T) {
 	}
 }
 
-// TestRepeat: the same content again, at the same distances, and all of it expected in the cache.
-func TestRepeat(t *testing.T) {
-	t.Parallel()
-	load := steady(t, 40, 400, 5) // 97.5 ms and a gap of 2.5 ms
-	m := startMock(t)
-	r := run(t, "--trace", load, "--url", m.url, "--repeat", "3")
-	r.only(t, "ok")
-	r.verdict(t)
-	if len(r.lines) != 120 || r.summary.Workload.Repeat != 3 {
-		t.Fatalf("%d lines, repeated %d times; want 120 and 3", len(r.lines), r.summary.Workload.Repeat)
-	}
-	slices.SortFunc(r.lines, func(a, b line) int { return int(a.Planned - b.Planned) })
-	for i, l := range r.lines {
-		if l.Row != int64(i%40) || l.Planned != int64(i)*25e5 {
-			t.Fatalf("request %d is row %d at %d ns", i, l.Row, l.Planned)
-		}
-	}
-	if hits := *r.summary.PrefixCache.ExpectedHitRatio; hits < 0.6 || hits > 0.667 { // two of three times, but for partial blocks
-		t.Errorf("%.3f of the tokens are expected in the cache, want about two thirds", hits)
-	}
-}
-
 // peak is the largest number of requests that were in flight at once, by the lines.
 func (r *results) peak() int {
 	type event struct{ at, delta int64 }
@@ -229,8 +103,12 @@ func TestJSON(t *testing.T) {
 	if code := report.wait(t); code != r.code {
 		t.Errorf("report: exit %d, the run's was %d\n%s", code, r.code, report.stderr.String())
 	}
-	if !strings.Contains(report.stdout.String(), "60 ok") {
+	if !strings.Contains(report.stdout.String(), "30 ok") {
 		t.Errorf("report shows:\n%s", report.stdout.String())
+	}
+	steady := start(t, nil, "report", r.dir, "--steady=99%")
+	if steady.wait(t); !strings.Contains(steady.stdout.String(), "within 99 % of the median") {
+		t.Errorf("report of the steady part shows:\n%s%s", steady.stdout.String(), steady.stderr.String())
 	}
 }
 
@@ -239,7 +117,7 @@ func TestDryRun(t *testing.T) {
 	t.Parallel()
 	m := startMock(t)
 	r := run(t, with(chat, "--url", m.url, "--dry-run")...)
-	if r.code != 0 || len(r.lines) != 0 || !strings.Contains(r.stderr, "60 requests") {
+	if r.code != 0 || len(r.lines) != 0 || !strings.Contains(r.stderr, "30 requests") {
 		t.Errorf("exit %d, %d lines:\n%s", r.code, len(r.lines), r.stderr)
 	}
 	if _, err := os.Stat(r.dir); err == nil {

@@ -227,30 +227,6 @@ func (r *results) verdict(t *testing.T, words ...string) {
 	}
 }
 
-// TestResultsRemoved: a results folder that is removed in mid-run is there again with all records, and that is said.
-func TestResultsRemoved(t *testing.T) {
-	t.Parallel()
-	m := startMock(t)
-	r := startReplay(t, "--trace", steady(t, lasting, 100, 5), "--url", m.url, "--scrape-interval", "100ms")
-	until(t, "records reach the disk", func() bool { return r.recorded(t, "ok") > 0 })
-	until(t, "the folder is gone", func() bool { return os.RemoveAll(r.dir) == nil })
-	until(t, "the records are there again", func() bool { return r.recorded(t, "ok") > 0 })
-	res := r.endedEarly(t)
-	res.prove(t)
-	res.only(t, "ok", "not_sent")
-	if len(res.lines) != lasting {
-		t.Errorf("%d lines, want %d:\n%s", len(res.lines), lasting, res.stderr)
-	}
-	for _, name := range []string{"requests.jsonl", "server_metrics.jsonl"} {
-		if !strings.Contains(res.stderr, name+" was removed during the run") {
-			t.Errorf("%s: nothing is said:\n%s", name, res.stderr)
-		}
-	}
-	if samples := string(must(os.ReadFile(filepath.Join(r.dir, "server_metrics.jsonl")))); !strings.Contains(samples, `"before"`) || !strings.Contains(samples, `"after"`) {
-		t.Errorf("the samples are not whole: %.500s", samples)
-	}
-}
-
 // sound checks a run in which all requests ended ok: every invariant, the verdict, and each line against the logs of the
 // mocks. It stops the mocks.
 func (r *results) sound(t *testing.T, mocks ...*mockServer) {

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,46 +61,6 @@ func TestKeysInExtraInputs(t *testing.T) {
 	again := run(t, with(extra, "--config", file, "--header", "x-api-key: "+key)...)
 	if want := first.summary.Workload.Fingerprint; want == "" || again.summary.Workload.Fingerprint != want {
 		t.Errorf("fingerprints %s and %s", want, again.summary.Workload.Fingerprint)
-	}
-}
-
-// TestKilledRun: what a killed run was is told from the file that it wrote first.
-func TestKilledRun(t *testing.T) {
-	t.Parallel()
-	m := startMock(t, "--itl", "20ms")
-	r := startReplay(t, "--trace", steady(t, lasting, 100, 10), "--url", m.url, "--seed", "3")
-	m.untilRunning(t, 4)
-	until(t, "records are on disk", func() bool {
-		info, err := os.Stat(filepath.Join(r.dir, "requests.jsonl"))
-		return err == nil && info.Size() > 0
-	})
-	r.signal(t, os.Kill)
-	r.wait(t)
-	report := start(t, nil, "report", r.dir, "--json")
-	if code := report.wait(t); code != 0 {
-		t.Fatalf("report: exit %d\n%s", code, report.stderr.String())
-	}
-	var s struct {
-		Run struct {
-			Model   string
-			Targets []string
-			Options map[string]any
-		}
-		Workload struct {
-			Trace    string
-			Requests int
-		}
-	}
-	if err := json.Unmarshal([]byte(report.stdout.String()), &s); err != nil {
-		t.Fatal(err)
-	}
-	if s.Run.Model != "mock" || len(s.Run.Targets) != 1 || s.Run.Options["seed"] != 3.0 || !strings.HasSuffix(s.Workload.Trace, "trace.jsonl") || s.Workload.Requests != lasting {
-		t.Errorf("%+v", s)
-	}
-	shown := start(t, nil, "report", r.dir)
-	shown.wait(t)
-	if text := shown.stdout.String(); !strings.Contains(text, "trace.jsonl ×1") || !strings.Contains(text, "of 6,000 recorded") {
-		t.Errorf("the screen:\n%s", text)
 	}
 }
 

@@ -2,14 +2,10 @@ package bench
 
 import (
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/engine/scrape"
@@ -94,28 +90,6 @@ func proveSamples(t *testing.T, r *results) {
 	}
 }
 
-// TestScrapeConfesses: others use the server, its queue is long, and it does not report what it counts.
-func TestScrapeConfesses(t *testing.T) {
-	t.Parallel()
-	m := startMock(t, "--slots", "2", "--ttft", "30ms", "--quirk", "no-cached-tokens")
-	other := startReplay(t, "--trace", steady(t, lasting, 40, 20), "--url", m.url, "--no-probe")
-	m.untilRunning(t, 1)
-	r := run(t, "--trace", steady(t, 60, 60, 20), "--url", m.url, "--no-probe", "--scrape", "on", "--scrape-interval", "100ms")
-	other.signal(t, os.Interrupt)
-	other.signal(t, os.Interrupt)
-	other.wait(t)
-	r.pagesInTime(t)
-	notes := strings.Join(r.summary.Notes, "\n")
-	for _, want := range []string{"before the first request the servers were running ", "requests waited in the servers' queues in ", "came in answers that ended ok: others use them, too", "responses report no cached tokens; by the servers' own counters "} {
-		if !strings.Contains(notes, want) {
-			t.Errorf("no %q in\n%s", want, notes)
-		}
-	}
-	if !strings.Contains(r.stderr, "all.running.mean ") {
-		t.Errorf("not on the page:\n%s", r.stderr)
-	}
-}
-
 // TestScrapeElsewhere: behind a gateway the instances' pages are named. One that cannot be read is refused before anything is
 // sent. If nothing is to be read, the results have nothing of it.
 func TestScrapeElsewhere(t *testing.T) {
@@ -135,59 +109,5 @@ func TestScrapeElsewhere(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(r.dir, "server_metrics.jsonl")); err == nil || r.summary.Servers != nil || strings.Contains(r.stderr, "\n  servers") {
 			t.Errorf("%v: %+v\n%s", args, r.summary.Servers, r.stderr)
 		}
-	}
-}
-
-// TestScrapeOfAServerThatHangs delays nothing and nobody.
-func TestScrapeOfAServerThatHangs(t *testing.T) {
-	t.Parallel()
-	m := startMock(t)
-	var asked atomic.Int64 // twice each by the check and just before the start, then during the run
-	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if asked.Add(1) > 4 {
-			<-r.Context().Done()
-			return
-		}
-		_, _ = io.WriteString(w, "vllm:num_requests_running 1\n")
-	}))
-	t.Cleanup(page.Close)
-	load := steady(t, 300, 200, 4)
-	var r *results
-	quickEnough(t, func() string {
-		asked.Store(0)
-		r = run(t, "--trace", load, "--url", m.url, "--scrape-url", page.URL, "--scrape-url", m.url, "--scrape-interval", "100ms")
-		return r.fewSamples(r.summary.Servers.Targets[0].Target)
-	})
-	r.prove(t)
-	r.only(t, "ok")
-	s := r.summary.Servers
-	if s.Targets[0].Missed == 0 || !s.Targets[0].Incomplete || s.Targets[1].Missed != 0 || s.Targets[1].Samples < 3 {
-		t.Errorf("%+v", s)
-	}
-	if want := fmt.Sprintf("%s/metrics did not answer ", page.URL); !strings.Contains(strings.Join(r.summary.Notes, "\n"), want) {
-		t.Errorf("no %q in %q", want, r.summary.Notes)
-	}
-}
-
-// TestScrapeBehindABalancer: each reading is another server's. That is said once, and nothing is summed, nor taken for a restart.
-func TestScrapeBehindABalancer(t *testing.T) {
-	t.Parallel()
-	var readings, others atomic.Int64
-	front := forward(t, func(r *http.Request) int {
-		if r.URL.Path == "/metrics" {
-			return int(readings.Add(1) % 3)
-		}
-		return int(others.Add(1) % 3)
-	},
-		startMock(t, "--quirk", "no-cached-tokens").url, startMock(t, "--quirk", "no-cached-tokens").url, startMock(t, "--quirk", "no-cached-tokens").url)
-	r := run(t, "--trace", steady(t, 150, 100, 4), "--url", front, "--cold", "off", "--scrape-interval", "100ms")
-	r.only(t, "ok")
-	said := strings.Join(strings.Fields(r.stderr), " ")
-	all := r.summary.Servers.All
-	if !all.Alternates || all.GenerationTokens != nil || all.PrefixHitRatio != nil || all.Running != nil || all.Restarts != 0 || r.summary.PrefixCache.HitsFrom != "" {
-		t.Errorf("%+v, hits from %q", all, r.summary.PrefixCache.HitsFrom)
-	}
-	if want := "each reading of the metrics of " + front + " is another server's"; strings.Count(said, want) != 1 || strings.Contains(said, "anew") || strings.Contains(said, "tokens made") {
-		t.Errorf("want once %q, and no restart:\n%s", want, r.stderr)
 	}
 }

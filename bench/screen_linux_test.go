@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -142,30 +141,4 @@ func TestDumbTerminal(t *testing.T) {
 	if p.state(t) != p.before || strings.Contains(p.shown.String(), "\x1b[?") || strings.Contains(p.shown.String(), "in flight 1") {
 		t.Errorf("%q", p.shown.String())
 	}
-}
-
-// BenchmarkDriftWithScreen alternates runs without progress with runs that draw, and reports drift p99 of both, medians in µs, and their
-// ratio. `go test ./bench -run '^$' -bench DriftWithScreen -benchtime 10x` takes 20 runs.
-func BenchmarkDriftWithScreen(b *testing.B) {
-	m := startMock(b)
-	load := steady(b, 3000, 500, 20)
-	p99 := map[string][]float64{}
-	for b.Loop() {
-		for _, mode := range []string{"none", "full"} {
-			dir := filepath.Join(b.TempDir(), "results")
-			p := startOnTerminal(b, "xterm-256color", "--trace", load, "--url", m.url, "--output", dir, "--progress", mode)
-			until(b, "it ends", p.ended)
-			if drawn := strings.Contains(p.shown.String(), "in flight"); drawn != (mode == "full") {
-				b.Fatalf("--progress %s: drawn %t", mode, drawn)
-			}
-			p99[mode] = append(p99[mode], readResults(b, dir).summary.DriftUS.P99)
-		}
-	}
-	median := func(mode string) float64 {
-		slices.Sort(p99[mode])
-		return p99[mode][len(p99[mode])/2]
-	}
-	b.ReportMetric(median("none"), "none-p99-µs")
-	b.ReportMetric(median("full"), "full-p99-µs")
-	b.ReportMetric(median("full")/median("none"), "ratio")
 }

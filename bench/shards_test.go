@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"os"
 	"os/exec"
@@ -141,7 +140,7 @@ func TestShards(t *testing.T) {
 	if a, b := s.Workload, plan.Workload; a.Requests != b.Requests || a.InputTokens != b.InputTokens || a.OutputTokens != b.OutputTokens || a.Rows != b.Rows {
 		t.Errorf("workload %+v, of one machine %+v", a, b)
 	}
-	checkCounted(t, r.dir, s)
+	r.prove(t)
 	whose := map[float64]int{}
 	for k := range count {
 		for _, l := range rawLines(t, shardDir(dir, k)) {
@@ -172,62 +171,6 @@ func deref(v *float64) float64 {
 
 func rawLines(t *testing.T, dir string) []map[string]any {
 	return readLines[map[string]any](t, requestsFile(dir))
-}
-
-// checkCounted compares a summary with what its records say: numbers, sums, and percentiles by nearest rank.
-func checkCounted(t *testing.T, dir string, s *metrics.Summary) {
-	t.Helper()
-	outcomes, sums, values := map[string]int64{}, map[string]int64{}, map[string][]float64{}
-	numbers := map[string]bool{}
-	for _, l := range rawLines(t, dir) {
-		id := l["request_id"].(string)
-		numbers[id[strings.LastIndexByte(id, '-'):]] = true
-		outcomes[l["outcome"].(string)]++
-		at := func(key string) (float64, bool) { v, is := l[key].(float64); return v, is }
-		add := func(name, from, to string, unit float64) {
-			a, has := at(from)
-			b, ends := at(to)
-			if has && ends {
-				values[name] = append(values[name], math.Round(b-a)/unit)
-			}
-		}
-		add("drift", "planned_ns", "sent_ns", 1e3)
-		if l["outcome"] != "ok" {
-			continue
-		}
-		add("ttft", "sent_ns", "first_token_ns", 1e6)
-		add("e2e", "sent_ns", "last_token_ns", 1e6)
-		for _, key := range []string{"prompt_tokens", "completion_tokens", "expected_cached_tokens", "cached_tokens"} {
-			if v, is := at(key); is {
-				sums[key] += int64(v)
-			}
-		}
-	}
-	counted := map[string]int64{}
-	for outcome, n := range s.Requests.ByOutcome {
-		if n > 0 {
-			counted[outcome] = n
-		}
-	}
-	if !maps.Equal(counted, outcomes) || int64(len(numbers)) != s.Requests.Planned || s.Requests.OK != outcomes["ok"] {
-		t.Errorf("requests %+v; the records have %v, %d numbers", s.Requests, outcomes, len(numbers))
-	}
-	if got := []int64{s.Tokens.Prompt, s.Tokens.Completion, *s.PrefixCache.ExpectedTokens, *s.PrefixCache.ReportedTokens}; !slices.Equal(got,
-		[]int64{sums["prompt_tokens"], sums["completion_tokens"], sums["expected_cached_tokens"], sums["cached_tokens"]}) {
-		t.Errorf("prompt, completion, expected and cached tokens %v; the records have %v", got, sums)
-	}
-	for name, got := range map[string][]float64{
-		"drift": {s.DriftUS.P50, s.DriftUS.P90, s.DriftUS.P99, s.DriftUS.Max}, "ttft": {s.TTFTMS.P50, s.TTFTMS.P90, s.TTFTMS.P99, s.TTFTMS.Max}, "e2e": {s.E2EMS.P50, s.E2EMS.P90, s.E2EMS.P99, s.E2EMS.Max},
-	} {
-		all := values[name]
-		slices.Sort(all)
-		for i, q := range []float64{0.5, 0.9, 0.99, 1} {
-			if want := all[int(math.Ceil(q*float64(len(all))))-1]; math.Abs(got[i]-want) > 1e-9 {
-				t.Errorf("%s at %v: %v, the records have %v", name, q, got[i], want)
-			}
-		}
-	}
-	t.Logf("%v, prefix hits %d of %d expected", outcomes, sums["cached_tokens"], sums["expected_cached_tokens"])
 }
 
 // TestShardDies: a shard that is killed during its run is named, and what it did not send has records.

@@ -88,24 +88,6 @@ func TestVerbatimBodies(t *testing.T) {
 	}
 }
 
-// TestExtraOfMadePrompts: what a row wants in its body is there, and wins, also where its prompt is made.
-func TestExtraOfMadePrompts(t *testing.T) {
-	t.Parallel()
-	file := `{"timestamp":0,"input_length":3,"output_length":2,"extra":{"temperature":0.5,"stream":true,"model":"own"}}
-{"timestamp":1,"input_length":3,"output_length":2}
-`
-	for _, api := range []string{"completions", "chat"} {
-		_, rows := sent(t, file, "--api", api, "--model", "m", "--cold", "salt", "--no-stream", "--extra-inputs", "temperature:1", "--verify-prompts", "all", "--tokenizer", "o200k_base")
-		for row, parts := range map[int64][]string{0: {`"temperature":0.5`, `"stream":true`, `"model":"own"`, `"cache_salt":"`}, 1: {`{"model":"m",`, `"temperature":1`, `"cache_salt":"`}} {
-			for _, part := range parts {
-				if !strings.Contains(rows[row], part) {
-					t.Errorf("%s: row %d has no %s: %s", api, row, part, rows[row])
-				}
-			}
-		}
-	}
-}
-
 // TestPayloadsAreNotSalted: nobody is told of a salt that is not there.
 func TestPayloadsAreNotSalted(t *testing.T) {
 	t.Parallel()
@@ -116,21 +98,6 @@ func TestPayloadsAreNotSalted(t *testing.T) {
 	}
 	if notes := strings.Join(r.summary.Notes, "\n"); !strings.Contains(notes, "no cache_salt is in 1 payload") {
 		t.Errorf("notes: %s", notes)
-	}
-}
-
-// TestVerbatimRecords: lengths that nobody knows are null, and a whole answer has no first token.
-func TestVerbatimRecords(t *testing.T) {
-	t.Parallel()
-	r, _ := sent(t, `{"timestamp":0,"session_id":"a b","text_input":"x"}`+"\n"+`{"timestamp":5,"session_id":"a b","payload":{"stream":false}}`+"\n", "--api", "completions")
-	text := readFile(t, filepath.Join(r.dir, "requests.jsonl"))
-	for _, part := range []string{`"session_name":"a b","turn":1,`, `"session_name":"a b","turn":2,`, `"recorded_input_tokens":null,"prompt_tokens":3,"recorded_output_tokens":null,"completion_tokens":1,`, `"expected_cached_tokens":null,`, `"first_token_ns":null,`} {
-		if !strings.Contains(string(text), part) {
-			t.Errorf("no %s in\n%s", part, text)
-		}
-	}
-	if w := r.summary.Workload; w.Verbatims != 2 || w.InputTokens != 0 || r.summary.PrefixCache.ExpectedTokens != nil {
-		t.Errorf("%+v, %+v", w, r.summary.PrefixCache)
 	}
 }
 
@@ -150,43 +117,6 @@ func TestUntimedTraces(t *testing.T) {
 		}
 		m.stop(t)
 	}
-}
-
-// TestDelaysIgnored: where no turn waits for the one before it, the run says so.
-func TestDelaysIgnored(t *testing.T) {
-	t.Parallel()
-	const note = "the trace's delays are ignored"
-	file := `{"timestamp":0,"session_id":"a","text_input":"x"}` + "\n" + `{"session_id":"a","delay":5,"text_input":"y"}` + "\n"
-	for _, args := range [][]string{{"--concurrency", "2"}, {"--rate", "50"}, {"--rate", "max"}} {
-		if r, _ := sent(t, file, args...); !strings.Contains(strings.Join(r.summary.Notes, "\n"), note) {
-			t.Errorf("%v: notes %q", args, r.summary.Notes)
-		}
-	}
-	if r, _ := sent(t, file, "--fixed-schedule", "--concurrency", "2"); strings.Contains(strings.Join(r.summary.Notes, "\n"), note) {
-		t.Errorf("at trace times: notes %q", r.summary.Notes)
-	}
-}
-
-// TestOwnLength: whoever says max_tokens has said how long answers are, and the run does not call them cut short.
-func TestOwnLength(t *testing.T) {
-	t.Parallel()
-	m := startMock(t)
-	path := filepath.Join(t.TempDir(), "trace.jsonl")
-	writeFile(t, path, `{"timestamp":0,"input_length":40,"output_length":9}`+"\n")
-	r := run(t, path, "--url", m.url, "--extra-inputs", "max_tokens:3")
-	r.only(t, "ok")
-	r.verdict(t)
-	if l := r.lines[0]; l.Completion != 3 || l.Output != 9 {
-		t.Errorf("%+v", l)
-	}
-	writeFile(t, path, `{"timestamp":0,"text_input":"a b","output_length":9,"extra":{"max_tokens":4}}`+"\n")
-	r = run(t, path, "--url", m.url)
-	r.only(t, "ok")
-	r.verdict(t)
-	if l := r.lines[0]; l.Completion != 4 {
-		t.Errorf("%+v", l)
-	}
-	m.stop(t)
 }
 
 // TestVerbatimUnknown: if the tokens are unknown, ideal hits are absent and the run prints why. If a tokenizer counts others than

@@ -173,6 +173,9 @@ func TestNoRequestBeforeWhatItDependsOn(t *testing.T) {
 				logs := m.stop(t)
 				r.only(t, "ok")
 				early, atOnce := violations(t, checked, logs)
+				if turns := r.summary.Turns; turns == nil || turns.Sessions != mode || turns.FollowUps == 0 || (turns.Overtaking > 0) != (mode == "strict") {
+					t.Errorf("turns %+v", turns)
+				}
 				if (early > 0) != (mode == "strict") || mode == "lanes=12" && atOnce > 12 {
 					t.Errorf("%d of %d requests came too early; %d jobs at once", early, len(all), atOnce)
 				}

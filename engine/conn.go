@@ -286,13 +286,16 @@ func (c *conn) untilAwaiting() bool {
 	}
 }
 
-// closedUnused removes a connection that the server closed while no request was on it.
+// closedUnused removes a connection that the server closed while no request was on it, or that the watchdog has interrupted for a request
+// whose answer came at that moment.
 func (c *conn) closedUnused() {
 	if c.finished == noRequest && c.run.clock.Now()-c.madeNS < int64(dialLead) {
 		c.pool.refused.Store(true) // the server closed it as soon as it was open: dialling more at once would not help
 	}
-	c.noteClosed(c.run.clock.Now())
-	c.run.closedIdle.Add(1)
+	if c.cancelReason() == notCancelled {
+		c.noteClosed(c.run.clock.Now())
+		c.run.closedIdle.Add(1)
+	}
 	c.closeAndRemove()
 }
 

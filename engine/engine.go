@@ -15,6 +15,8 @@
 //     bytes before, in senderProcess.assignOne → conn.assign.
 //
 // The package does not know trace formats, the meaning of a backend's JSON, or how results look on disk or screen.
+//
+// The package is not an API: any release may change it.
 package engine
 
 import (

@@ -18,7 +18,7 @@ func lateBy(t *testing.T, kind senderKind, plan func([]int64) (sched.Plan, error
 	k := new(sink)
 	r := newRun(t, kind, w, k)
 	go s.run()
-	r.Connect(context.Background())
+	r.dialer.fillFirst(context.Background())
 	r.StartAt(time.Now().Add(-by), join)
 	_, err := r.Do(context.Background())
 	return k, err

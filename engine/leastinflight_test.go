@@ -114,7 +114,7 @@ func replayBalanced(t *testing.T, w *workload.Work, n int, servers []*named) []*
 	t.Helper()
 	k := new(sink)
 	r := newRun(t, senderKind{n: n}, w, k)
-	r.Connect(context.Background())
+	r.dialer.fillFirst(context.Background())
 	if _, err := r.Do(context.Background()); err != nil {
 		t.Fatal(err)
 	}

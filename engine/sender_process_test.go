@@ -2,8 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"runtime"
 	"strings"
@@ -91,52 +89,5 @@ func TestSenderThatIsNone(t *testing.T) {
 		if len(k.records) != 20 || s.served.Load() != 20 {
 			t.Errorf("%v: %d records, %d served", command, len(k.records), s.served.Load())
 		}
-	}
-}
-
-// TestAssignedConnectionThatDiesIsReplaced: the server closes each connection after three answers, so that many die with a request
-// assigned or just being written. No request is lost or sent twice. Only those fail that crossed the server's end of the connection on
-// their way: nobody can know whether the server took them.
-func TestAssignedConnectionThatDiesIsReplaced(t *testing.T) {
-	kind := senderOfItsOwn(t)
-	w, s := equalWork(t, 1500, fasterPlan)
-	s.handle = (&closer{server: s, requests: 3}).handleConn
-	k := new(sink)
-	r := newRun(t, kind, w, k)
-	found := do(t, s, r).Connections
-	ok := int64(0)
-	for _, rec := range k.records {
-		switch rec.Outcome {
-		case record.OK:
-			ok++
-		case record.Reset:
-		default:
-			t.Errorf("row %d: %v %q", rec.Row, rec.Outcome, rec.Error)
-		}
-	}
-	if len(k.records) != 1500 || s.served.Load() != ok {
-		t.Errorf("%d records, %d ok, %d answered", len(k.records), ok, s.served.Load())
-	}
-	t.Logf("%d connections closed by the server, %d late", found.ClosedIdle, found.NotReady)
-}
-
-// TestSenderReportsErrors: an error of the sender's write reaches the record.
-func TestSenderReportsErrors(t *testing.T) {
-	kind := senderOfItsOwn(t)
-	w, s := equalWork(t, 40, openPlan)
-	s.handle = func(_ int64, c net.Conn) {
-		_, _ = io.ReadFull(c, make([]byte, s.request/2))
-		_ = c.(*net.TCPConn).SetLinger(0)
-		_ = c.Close()
-	}
-	k := new(sink)
-	do(t, s, newRun(t, kind, w, k))
-	for _, rec := range k.records {
-		if rec.Outcome != record.Reset || rec.SentNS < rec.PlannedNS {
-			t.Errorf("row %d: %v %q, sent %d, planned %d", rec.Row, rec.Outcome, rec.Error, rec.SentNS, rec.PlannedNS)
-		}
-	}
-	if len(k.records) != 40 {
-		t.Errorf("%d records", len(k.records))
 	}
 }

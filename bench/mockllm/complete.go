@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/fastreplay/fastreplay/bench/mockllm/fault"
 )
 
 // maxIDBytes bounds the request id that is kept and echoed.
@@ -35,7 +37,7 @@ func (c *conn) complete(req *fasthttp.Request, t *protocol, model []byte, arriva
 	}
 	r.plan()
 	srv := c.srv
-	if r.fault.Kind == FaultInterim {
+	if r.fault.Kind == fault.Interim {
 		if _, err := c.nc.Write(fmt.Appendf(nil, "HTTP/1.1 %d Interim\r\nLink: </style.css>; rel=preload\r\n\r\n", r.fault.N)); err != nil {
 			r.end(endGone)
 			return
@@ -89,14 +91,14 @@ func (r *reply) prepare(req *fasthttp.Request, t *protocol, arrivalNS, arrivedNS
 func (r *reply) chooseFault(header []byte) error {
 	risks := r.cfg.Faults
 	if len(header) > 0 && !r.cfg.NoHeaderFaults {
-		f, err := ParseFault(string(header))
+		f, err := fault.Parse(string(header))
 		if err != nil {
 			return err
 		}
-		risks = []Fault{f}
+		risks = []fault.Fault{f}
 	}
 	for _, f := range risks {
-		if r.srv.shares.next(f) {
+		if r.srv.shares.Next(f) {
 			r.fault = f
 			return nil
 		}
@@ -107,13 +109,13 @@ func (r *reply) chooseFault(header []byte) error {
 // failBefore commits the faults that come before any regular byte. It reports whether the reply has ended.
 func (r *reply) failBefore() bool {
 	switch r.fault.Kind {
-	case FaultStatus:
+	case fault.Status:
 		r.refuse(&requestError{r.fault.N, kindInjected, "injected fault: status"})
 		return true
-	case FaultResetBefore:
+	case fault.ResetBefore:
 		r.c.reset()
-	case FaultCloseBefore:
-	case FaultBadStatus:
+	case fault.CloseBefore:
+	case fault.BadStatus:
 		_, _ = r.c.nc.Write([]byte("HTTP/1.1 okay\r\nContent-Length: 0\r\n\r\n")) // the connection ends either way
 	default:
 		return false
@@ -187,19 +189,19 @@ func (r *reply) plan() {
 		r.finish = "stop"
 	}
 	switch r.fault.Kind {
-	case FaultShort:
+	case fault.Short:
 		r.total = min(r.total, r.fault.N)
 		r.finish = "stop"
-	case FaultNoUsage:
+	case fault.NoUsage:
 		r.hideUsage = true
-	case FaultNoFinish:
+	case fault.NoFinish:
 		r.noFinish = true
 	}
 	r.divide()
 	r.lease.prompt, r.lease.output = r.promptTokens, r.total
 	r.nameAnswer()
 	switch {
-	case r.fault.Kind == FaultNoLength || r.p.stream && r.http10:
+	case r.fault.Kind == fault.NoLength || r.p.stream && r.http10:
 		r.framing, r.keepAlive = framingClose, false
 	case r.p.stream:
 		r.framing = framingChunked

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/fastreplay/fastreplay/bench/mockllm/fault"
 )
 
 // headBytes bounds a request head: it must fit into the connection's read buffer.
@@ -118,9 +120,9 @@ func (c *conn) abandon() {
 }
 
 // idle begins the wait for the next request.
-func (c *conn) idle(f Fault) {
+func (c *conn) idle(f fault.Fault) {
 	limit := c.srv.cfg.KeepAlive
-	if f.Kind == FaultIdleClose {
+	if f.Kind == fault.IdleClose {
 		if limit = f.D; limit == 0 {
 			c.over = true
 			c.nc.Close()

@@ -50,7 +50,7 @@ type protocol struct {
 type event struct {
 	name string // "" = none
 	data template
-	when func(r *reply) bool // whether the answer has it; nil = always
+	when string // the condition under which the answer has it; "" = always
 }
 
 // named is an event whose name is also its object's type.
@@ -60,7 +60,7 @@ func named(name, members string) event {
 
 // onlyIf is the event in answers of a condition.
 func (e event) onlyIf(condition string) event {
-	e.when = conditions[condition]
+	e.when = condition
 	return e
 }
 

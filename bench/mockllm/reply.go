@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/fastreplay/fastreplay/bench/mockllm/fault"
 )
 
 // phase is what a reply sends next.
@@ -37,7 +39,7 @@ type reply struct {
 	chain        uint64 // of the prompt's tokens …
 	left         int    // … and how many complete its last block
 	lease        *lease
-	fault        Fault // Kind "" = none
+	fault        fault.Fault // Kind "" = none
 	keepAlive    bool
 	http10       bool
 	compress     bool
@@ -131,7 +133,7 @@ func (r *reply) begin() {
 	default:
 		r.phase = phaseOpen
 	}
-	if r.c.blocking || r.compress || r.fault.blocking() {
+	if r.c.blocking || r.compress || r.fault.Blocking() {
 		go r.drive()
 		return
 	}
@@ -227,7 +229,7 @@ func (r *reply) appendNext(dst []byte, list []event) (out []byte, more bool) {
 	for appended := false; r.step < len(list); r.step++ {
 		e := &list[r.step]
 		switch {
-		case e.when != nil && !e.when(r):
+		case e.when != "" && !r.is(e.when):
 		case appended:
 			return dst, true
 		default:

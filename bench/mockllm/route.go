@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/fastreplay/fastreplay/bench/mockllm/fault"
 )
 
 // route answers a request that was read whole, or starts its answer. ok = false ends the connection.
@@ -96,7 +98,7 @@ func (c *conn) answer(a response) bool {
 	if !c.respond(a) {
 		return false
 	}
-	c.idle(Fault{})
+	c.idle(fault.Fault{})
 	return !c.over
 }
 

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fastreplay/fastreplay/bench/mockllm/fault"
 )
 
 // Server is a running mock. Make it with NewGroup, run it with Start, end it with Close.
@@ -23,7 +25,7 @@ type Server struct {
 	clock          clock
 	sched          scheduler
 	stats          counters
-	shares         shares
+	shares         fault.Shares
 	chatJitter     jitter // of conversations
 	tokenizeJitter jitter
 	log            *requestLog

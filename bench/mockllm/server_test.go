@@ -7,13 +7,14 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
-	"math"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/bench/mockllm/fault"
 )
 
 // syncBuffer is a log that may be read while the server writes it.
@@ -406,38 +407,12 @@ func TestBodyFields(t *testing.T) {
 	}
 }
 
-func TestParseFault(t *testing.T) {
-	for text, want := range map[string]Fault{
-		"status:503@0.25":   {FaultStatus, 503, 0, 0.25},
-		"status":            {FaultStatus, 500, 0, 1},
-		"reset-after:7":     {FaultResetAfter, 7, 0, 1},
-		" stall:0 ":         {FaultStall, 0, 0, 1},
-		"slow-bytes:20us":   {FaultSlowBytes, 0, 20 * time.Microsecond, 1},
-		"idle-close":        {FaultIdleClose, 0, 0, 1},
-		"idle-close:3s@0":   {FaultIdleClose, 0, 3 * time.Second, 0},
-		"reset-before@1e-3": {FaultResetBefore, 0, 0, 0.001},
-	} {
-		if got, err := ParseFault(text); err != nil || got != want {
-			t.Errorf("%q: %+v, %v; want %+v", text, got, err, want)
-		}
-	}
-	for text, want := range map[string]string{
-		"": "unknown", "nonsense:1": "known are status:N", "status:99": "between 200 and 599", "status:x": "argument", "status@2": "between 0 and 1",
-		"status@x": "share", "status@NaN": "between 0 and 1", "reset-before:1": "no argument", "slow-bytes:-1s": "negative", "slow-bytes:5": "argument",
-		"reset-after:-1": "between 0", "split:1": "between 2",
-	} {
-		if _, err := ParseFault(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
-		}
-	}
-}
-
 func TestValidate(t *testing.T) {
 	if err := (&Config{}).Validate(); err != nil {
 		t.Error("zero configuration:", err)
 	}
 	bad := Config{TTFT: -1, Spread: 2, Slots: -1, MaxQueue: 5, MaxModelTokens: -1, TemplateHead: -1, MeanOutput: -1, EmptyChunks: 1.5, KeepAlive: -1,
-		Pacers: -1, Faults: []Fault{{Kind: "x"}}}
+		Pacers: -1, Faults: []fault.Fault{{Kind: "x"}}}
 	err := bad.Validate()
 	for _, want := range []string{"latencies", "spread", "slots", "queue", "model length", "template", "mean output", "empty chunks", "keep-alive", "pacers", `"x"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -470,7 +445,7 @@ func TestFaultSplitWrites(t *testing.T) {
 
 // TestShareOfFaults: of requests in a row each fault has its share of those that no earlier one has hit, also by the header.
 func TestShareOfFaults(t *testing.T) {
-	ts := start(t, Config{Faults: []Fault{{Kind: FaultStatus, N: 503, Share: 0.25}, {Kind: FaultStatus, N: 418, Share: 0.5}}})
+	ts := start(t, Config{Faults: []fault.Fault{{Kind: fault.Status, N: 503, Share: 0.25}, {Kind: fault.Status, N: 418, Share: 0.5}}})
 	for _, c := range []struct {
 		requests int
 		header   []string
@@ -496,27 +471,6 @@ func TestShareOfFaults(t *testing.T) {
 	}
 	ts = start(t, Config{NoHeaderFaults: true})
 	ts.mustPost(200, completionsPath, shortStream, "X-Mock-Fault", "status:500")
-}
-
-// TestSharesOfAnyRow: of any n requests in a row a fault hits share × n, give or take one.
-func TestSharesOfAnyRow(t *testing.T) {
-	for _, share := range []float64{0, 0.001, 0.15, 1.0 / 3, 0.5, 0.97, 1} {
-		var s shares
-		var hits []int // so far, before each request
-		for sum := 0; len(hits) < 3000; {
-			hits = append(hits, sum)
-			if s.next(Fault{Kind: FaultStall, Share: share}) {
-				sum++
-			}
-		}
-		for n := 1; n < 1000; n += 7 {
-			for from := 0; from+n < len(hits); from += 13 {
-				if got := float64(hits[from+n] - hits[from]); math.Abs(got-share*float64(n)) > 1.000001 {
-					t.Fatalf("share %v: %v of %d requests from %d on", share, got, n, from)
-				}
-			}
-		}
-	}
 }
 
 // TestSelfSigned: a certificate holds for the loopback names and the given host.

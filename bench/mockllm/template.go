@@ -1,23 +1,20 @@
 package mockllm
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
-// template is text of a protocol in which a reply's values stand:
+// template is text of a protocol in which values of a reply stand:
 //
 //	$name          a value
 //	<name|a|b>     a if a condition holds, else b; "|b" may be missing
 //
-// The names are those of values and conditions (vocabulary.go). Appending a template allocates nothing.
+// The names are those of reply.appendValue and reply.is. Appending a template allocates nothing.
 type template []piece
 
 // piece is a stretch of text and what follows it: a value, a choice or nothing.
 type piece struct {
 	text    string
-	value   func(r *reply, dst []byte) []byte
-	when    func(r *reply) bool
+	value   string
+	when    string
 	yes, no template
 }
 
@@ -26,10 +23,10 @@ func (t template) append(r *reply, dst []byte) []byte {
 		p := &t[i]
 		dst = append(dst, p.text...)
 		switch {
-		case p.value != nil:
-			dst = p.value(r, dst)
-		case p.when == nil:
-		case p.when(r):
+		case p.value != "":
+			dst = r.appendValue(dst, p.value)
+		case p.when == "":
+		case r.is(p.when):
 			dst = p.yes.append(r, dst)
 		default:
 			dst = p.no.append(r, dst)
@@ -42,7 +39,7 @@ func (t template) append(r *reply, dst []byte) []byte {
 func parseTemplate(text string) template {
 	t, rest := parsePieces(text)
 	if rest != "" {
-		panic(fmt.Sprintf("BUG: template %q goes on behind its end: %q", text, rest))
+		panic("BUG: a template goes on behind its end: " + rest)
 	}
 	return t
 }
@@ -54,25 +51,22 @@ func parsePieces(text string) (t template, rest string) {
 		if at < 0 {
 			return append(t, piece{text: text}), ""
 		}
-		p := piece{text: text[:at]}
-		mark, behind := text[at], text[at+1:]
+		p, mark := piece{text: text[:at]}, text[at]
 		if mark == '|' || mark == '>' {
 			return append(t, p), text[at:]
 		}
-		name := behind[:len(behind)-len(strings.TrimLeft(behind, "abcdefghijklmnopqrstuvwxyz_"))]
-		text = behind[len(name):]
+		text = text[at+1:]
+		name := text[:len(text)-len(strings.TrimLeft(text, "abcdefghijklmnopqrstuvwxyz_"))]
+		text = text[len(name):]
 		if mark == '$' {
-			p.value = values[name]
+			p.value = name
 		} else {
-			p.when = conditions[name]
+			p.when = name
 			p.yes, text = parsePieces(strings.TrimPrefix(text, "|"))
 			if strings.HasPrefix(text, "|") {
 				p.no, text = parsePieces(text[1:])
 			}
 			text = strings.TrimPrefix(text, ">")
-		}
-		if p.value == nil && p.when == nil {
-			panic(fmt.Sprintf("BUG: no value or condition %q", name))
 		}
 		t = append(t, p)
 	}

@@ -1,6 +1,10 @@
 package mockllm
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/fastreplay/fastreplay/bench/mockllm/fault"
+)
 
 // vocabulary has the words of all answers: 64 that need no escaping in JSON.
 const vocabulary = "the and for that with this from have more will time people which their about other when there them some " +
@@ -36,7 +40,7 @@ func (r *reply) tokenID(k int) int {
 	if r.p.forced != nil {
 		id = int(r.p.forced[k])
 	}
-	if r.fault.Kind == FaultWrongID && k == r.fault.N {
+	if r.fault.Kind == fault.WrongID && k == r.fault.N {
 		id ^= 1
 	}
 	return id

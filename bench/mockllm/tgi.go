@@ -15,7 +15,7 @@ func tgi(path int) *protocol {
 	const (
 		token   = `{"id":$token,"text":"$text","logprob":-0.5,"special":<silent|true|false>}`
 		details = `{"finish_reason":"<cut|length|eos_token>","generated_tokens":$output,"seed":null,`
-		whole   = `{"generated_text":"$full"<tellall|,"details":` + details + `"prefill":[<prefill|$prefill>],"tokens":[$tokens]}>$more}`
+		whole   = `{"generated_text":"$full"<listed|,"details":` + details + `"prefill":[<prefill|$prefill>],"tokens":[$tokens]}>$more}`
 		last    = `"generated_text":"$full","details":<details|` + details + `"input_length":$prompt}|null>`
 		times   = "x-compute-time: $compute_s\r\nx-total-time: $total_ms\r\nx-validation-time: 0\r\nx-queue-time: $queue_ms\r\n" +
 			"x-inference-time: $inference_ms\r\nx-time-per-token: $token_ms\r\n<told|x-prompt-tokens: $prompt\r\nx-generated-tokens: $output\r\n>"

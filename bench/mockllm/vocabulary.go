@@ -1,51 +1,43 @@
 package mockllm
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
-// values are what stands behind a '$' in a template. Texts are the inside of a JSON string.
-var values = map[string]func(r *reply, dst []byte) []byte{
-	"id":     func(r *reply, dst []byte) []byte { return appendEscaped(dst, r.id) },
-	"model":  func(r *reply, dst []byte) []byte { return appendEscaped(dst, r.model()) },
-	"finish": func(r *reply, dst []byte) []byte { return append(dst, r.finish...) }, // length or stop
-
-	// Numbers of the whole.
-	"created":  number(func(r *reply) int64 { return r.createdS }), // Unix time, s
-	"max":      number(func(r *reply) int64 { return r.p.maxTokens }),
-	"prompt":   number(func(r *reply) int { return r.promptTokens }),
-	"cached":   number(func(r *reply) int { return r.cachedTokens }),
-	"uncached": number(func(r *reply) int { return r.promptTokens - r.cachedTokens }),
-	"thought":  number(func(r *reply) int { return min(r.reasoning, r.sent) }),
-	"output":   number(func(r *reply) int { return r.sent }), // so far
-	"total":    number(func(r *reply) int { return r.promptTokens + r.sent }),
+// appendValue appends what stands behind a '$' in a template. Texts are the inside of a JSON string.
+func (r *reply) appendValue(dst []byte, name string) []byte {
+	switch name {
+	case "id":
+		return appendEscaped(dst, r.id)
+	case "model":
+		return appendEscaped(dst, r.model())
+	case "finish": // length or stop
+		return append(dst, r.finish...)
 
 	// Of an event.
-	"index": number(func(r *reply) int { return r.partIndex(r.of) }), // of its part, among those of the answer
-	"place": number(func(r *reply) int { return r.from + 1 }),        // of its first token, from 1
-	"count": number(func(r *reply) int { return r.to - r.from }),     // of its tokens
-	"token": number(func(r *reply) int { return r.tokenNumber(r.from) }),
-	"text":  func(r *reply, dst []byte) []byte { return r.appendPart(dst, r.of, r.from, r.to) },
-	"ids": func(r *reply, dst []byte) []byte {
+	case "text":
+		return r.appendPart(dst, r.of, r.from, r.to)
+	case "ids":
 		return list(dst, r.from, r.to, func(dst []byte, k int) []byte { return strconv.AppendInt(dst, int64(r.tokenID(k)), 10) })
-	},
-	"sequence": func(r *reply, dst []byte) []byte {
-		r.sequence++
-		return strconv.AppendInt(dst, int64(r.sequence-1), 10)
-	},
 
 	// Texts of the whole answer.
-	"thoughts":  func(r *reply, dst []byte) []byte { return r.appendPart(dst, partReasoning, 0, r.reasoning) },
-	"content":   func(r *reply, dst []byte) []byte { return r.appendPart(dst, partText, r.reasoning, r.tool) },
-	"arguments": func(r *reply, dst []byte) []byte { return r.appendPart(dst, partTool, r.tool, r.total) },
-	"argument":  func(r *reply, dst []byte) []byte { return r.appendText(dst, r.tool, r.total) },
-	"full": func(r *reply, dst []byte) []byte { // after the prompt, if the request wants that
+	case "thoughts":
+		return r.appendPart(dst, partReasoning, 0, r.reasoning)
+	case "content":
+		return r.appendPart(dst, partText, r.reasoning, r.tool)
+	case "arguments":
+		return r.appendPart(dst, partTool, r.tool, r.total)
+	case "argument":
+		return r.appendText(dst, r.tool, r.total)
+	case "full": // after the prompt, if the request wants that
 		if r.p.fullText {
 			dst = append(dst, r.p.echo...)
 		}
 		return r.appendText(dst, 0, r.total)
-	},
 
 	// Lists.
-	"items": func(r *reply, dst []byte) []byte {
+	case "items": // the parts of the answer
 		for r.of = range r.parts {
 			if r.partIndex(r.of) > 0 {
 				dst = append(dst, ',')
@@ -53,114 +45,184 @@ var values = map[string]func(r *reply, dst []byte) []byte{
 			dst = r.proto.item[r.of].append(r, dst)
 		}
 		return dst
-	},
-	"tokens": func(r *reply, dst []byte) []byte {
+	case "tokens":
 		return list(dst, 0, r.total, func(dst []byte, k int) []byte {
 			r.from, r.to = k, k+1
 			return r.proto.item[partText].append(r, dst)
 		})
-	},
-	"prefill": func(r *reply, dst []byte) []byte { // only their number is true
+	case "prefill": // only their number is true
 		return list(dst, 0, r.promptTokens, func(dst []byte, k int) []byte {
 			return append(strconv.AppendInt(append(dst, `{"id":`...), int64(k), 10), `,"text":"","logprob":null}`...)
 		})
-	},
-	"vector": func(r *reply, dst []byte) []byte {
+	case "vector":
 		return list(dst, 0, vectorLength, func(dst []byte, k int) []byte {
 			draw := rng(r.voice + uint64(k))
 			return strconv.AppendFloat(dst, 2*draw.float()-1, 'g', -1, 64)
 		})
-	},
 
-	// more is what every object has before its end.
-	"more": func(r *reply, dst []byte) []byte {
+	case "more": // what every object has before its end
 		if r.cfg.Stamp {
 			dst = strconv.AppendInt(append(dst, `,"sent_ns":`...), r.now, 10)
 		}
 		return append(dst, r.srv.bodyFields...)
-	},
+	case "compute_s": // of TGI's response head
+		return strconv.AppendFloat(dst, float64(r.doneNS-r.arrivedNS)/1e9, 'g', -1, 64)
 
 	// Of the log.
-	"arrival_ns": orNull(func(r *reply) int64 { return r.arrivalNS }),
-	"arrived_ns": orNull(func(r *reply) int64 { return r.arrivedNS }),
-	"begin_ns":   orNull(func(r *reply) int64 { return r.beginNS }),
-	"first_ns":   orNull(func(r *reply) int64 { return r.firstNS }),
-	"last_ns":    orNull(func(r *reply) int64 { return r.lastTokenNS }),
-	"done_ns":    orNull(func(r *reply) int64 { return r.doneNS }),
-	"status":     orNull(func(r *reply) int64 { return int64(r.status) }),
-	"api":        func(r *reply, dst []byte) []byte { return append(dst, r.proto.name...) },
-	"peer":       func(r *reply, dst []byte) []byte { return append(dst, r.c.peer...) },
-	"fault":      func(r *reply, dst []byte) []byte { return append(dst, r.fault.Kind...) },
-	"token_ns": func(r *reply, dst []byte) []byte {
+	case "api":
+		return append(dst, r.proto.name...)
+	case "peer":
+		return append(dst, r.c.peer...)
+	case "fault":
+		return append(dst, r.fault.Kind...)
+	case "token_instants":
 		return list(dst, 0, len(r.tokenNS), func(dst []byte, k int) []byte { return strconv.AppendInt(dst, r.tokenNS[k], 10) })
-	},
-	"body":   func(r *reply, dst []byte) []byte { return append(dst, r.body...) },
-	"ending": func(r *reply, dst []byte) []byte { return append(dst, r.ending...) },
-
-	// Times of TGI's response head.
-	"compute_s": func(r *reply, dst []byte) []byte {
-		return strconv.AppendFloat(dst, float64(r.doneNS-r.arrivedNS)/1e9, 'g', -1, 64)
-	},
-	"total_ms":     number(func(r *reply) int64 { return (r.doneNS - r.arrivedNS) / 1e6 }),
-	"queue_ms":     number(func(r *reply) int64 { return (r.beginNS - r.arrivedNS) / 1e6 }),
-	"inference_ms": number(func(r *reply) int64 { return (r.doneNS - r.beginNS) / 1e6 }),
-	"token_ms":     number(func(r *reply) int64 { return (r.doneNS - r.beginNS) / 1e6 / int64(max(r.total, 1)) }),
+	case "body":
+		return append(dst, r.body...)
+	case "ending":
+		return append(dst, r.ending...)
+	}
+	n := r.number(name)
+	if n == 0 && strings.HasSuffix(name, "_ns") {
+		return append(dst, "null"...) // it has not happened
+	}
+	return strconv.AppendInt(dst, n, 10)
 }
 
 // vectorLength is the dimension of the mock's embeddings.
 const vectorLength = 8
 
-// conditions are what stands behind a '<' in a template.
-var conditions = map[string]func(r *reply) bool{
-	"stream":  func(r *reply) bool { return r.p.stream },
-	"cut":     func(r *reply) bool { return r.finish == "length" }, // max_tokens ended the answer
-	"stopped": func(r *reply) bool { return r.finish != "length" },
-	"end":     func(r *reply) bool { return r.atEnd() }, // the finish reason is in this event, or in this answer
-	"ended":   func(r *reply) bool { return r.atEnd() && !(r.p.stream && r.cfg.FinishChunk) },
-	"own":     func(r *reply) bool { return r.cfg.FinishChunk }, // the finish reason has a chunk of its own
+// number is a value that is a whole number.
+func (r *reply) number(name string) int64 {
+	const ms = 1_000_000
+	switch name {
+	case "created": // Unix time, s
+		return r.createdS
+	case "max":
+		return r.p.maxTokens
+	case "prompt":
+		return int64(r.promptTokens)
+	case "cached":
+		return int64(r.cachedTokens)
+	case "uncached":
+		return int64(r.promptTokens - r.cachedTokens)
+	case "thought":
+		return int64(min(r.reasoning, r.sent))
+	case "output": // so far
+		return int64(r.sent)
+	case "total":
+		return int64(r.promptTokens + r.sent)
 
-	// The usage: whether it is told at all, wanted at a stream's end, wanted in each event.
-	"told":   func(r *reply) bool { return !r.hideUsage },
-	"wanted": func(r *reply) bool { return !r.hideUsage && r.p.usage },
-	"now":    func(r *reply) bool { return !r.hideUsage && (!r.p.stream || r.p.usage && r.p.continuousUsage) },
-	"cached": func(r *reply) bool { return !r.cfg.NoCachedTokens && (r.cachedTokens > 0 || !r.cfg.OmitZeroCached) },
+	// Of an event.
+	case "index": // of its part, among those of the answer
+		return int64(r.partIndex(r.of))
+	case "place": // of its first token, from 1
+		return int64(r.from + 1)
+	case "count": // of its tokens
+		return int64(r.to - r.from)
+	case "token":
+		return int64(r.tokenNumber(r.from))
+	case "sequence":
+		r.sequence++
+		return int64(r.sequence - 1)
 
-	"thinks": func(r *reply) bool { return r.has(partReasoning) },
-	"calls":  func(r *reply) bool { return r.has(partTool) },
-	"first":  func(r *reply) bool { return r.partIndex(r.of) == 0 },    // the event's part of the answer's
-	"begins": func(r *reply) bool { return r.from == r.tool },          // the event begins the tool call
-	"silent": func(r *reply) bool { return r.silent(r.from) },          // the event's text is empty
-	"each":   func(r *reply) bool { return r.p.stream && !r.p.single }, // the event has its own tokens, not all
+	// Of TGI's response head.
+	case "total_ms":
+		return (r.doneNS - r.arrivedNS) / ms
+	case "queue_ms":
+		return (r.beginNS - r.arrivedNS) / ms
+	case "inference_ms":
+		return (r.doneNS - r.beginNS) / ms
+	case "token_ms":
+		return (r.doneNS - r.beginNS) / ms / int64(max(r.total, 1))
 
-	// For the log.
-	"read":   func(r *reply) bool { return r.promptTokens > 0 },
-	"begun":  func(r *reply) bool { return r.begun },
-	"all":    func(r *reply) bool { return r.cfg.LogAll },
-	"faulty": func(r *reply) bool { return r.fault.Kind != "" },
+	// Of the log.
+	case "arrival_ns":
+		return r.arrivalNS
+	case "arrived_ns":
+		return r.arrivedNS
+	case "begin_ns":
+		return r.beginNS
+	case "first_ns":
+		return r.firstNS
+	case "last_ns":
+		return r.lastTokenNS
+	case "done_ns":
+		return r.doneNS
+	case "status":
+		return int64(r.status)
+	}
+	panic("BUG: no value " + name)
+}
+
+// is reports whether a condition holds, which stands behind a '<' in a template.
+func (r *reply) is(condition string) bool {
+	told := !r.hideUsage // the usage is told at all
+	switch condition {
+	case "stream":
+		return r.p.stream
+	case "cut": // max_tokens ended the answer
+		return r.finish == "length"
+	case "stopped":
+		return r.finish != "length"
+	case "end": // the finish reason is in this event, or in this answer
+		return r.atEnd()
+	case "ended":
+		return r.atEnd() && !(r.p.stream && r.cfg.FinishChunk)
+	case "own": // the finish reason has a chunk of its own
+		return r.cfg.FinishChunk
+
+	case "told":
+		return told
+	case "wanted": // the usage, at a stream's end
+		return told && r.p.usage
+	case "now": // the usage, in this event
+		return told && (!r.p.stream || r.p.usage && r.p.continuousUsage)
+	case "cached": // the usage has the number of cached tokens
+		return !r.cfg.NoCachedTokens && (r.cachedTokens > 0 || !r.cfg.OmitZeroCached)
+
+	case "thinks":
+		return r.has(partReasoning)
+	case "calls":
+		return r.has(partTool)
+	case "first": // the event's part is the answer's first
+		return r.partIndex(r.of) == 0
+	case "begins": // the event begins the tool call
+		return r.from == r.tool
+	case "silent": // the event's text is empty
+		return r.silent(r.from)
+	case "each": // the event has tokens of its own, not all
+		return r.p.stream && !r.p.single
 
 	// What TGI's and Triton's requests want to have in the answer.
-	"details": func(r *reply) bool { return r.p.details && !r.hideUsage },
-	"prefill": func(r *reply) bool { return r.p.prefill },
-	"tellall": func(r *reply) bool { return (r.p.details || r.p.prefill) && !r.hideUsage },
-	"vllm":    func(r *reply) bool { return r.p.triton.vllm },
-	"reason":  func(r *reply) bool { return r.p.triton.vllm && r.p.triton.finishReason },
-	"inputs":  func(r *reply) bool { return r.p.triton.inputTokens && !r.hideUsage },
-	"outputs": func(r *reply) bool { return r.p.triton.outputTokens && !r.hideUsage },
-}
+	case "details":
+		return told && r.p.details
+	case "prefill":
+		return r.p.prefill
+	case "listed":
+		return told && (r.p.details || r.p.prefill)
+	case "vllm":
+		return r.p.triton.vllm
+	case "reason":
+		return r.p.triton.vllm && r.p.triton.finishReason
+	case "inputs":
+		return told && r.p.triton.inputTokens
+	case "outputs":
+		return told && r.p.triton.outputTokens
 
-// number is a value that is a whole number.
-func number[T int | int64](of func(r *reply) T) func(r *reply, dst []byte) []byte {
-	return func(r *reply, dst []byte) []byte { return strconv.AppendInt(dst, int64(of(r)), 10) }
-}
-
-// orNull is a number that is null where it is 0.
-func orNull(of func(r *reply) int64) func(r *reply, dst []byte) []byte {
-	return func(r *reply, dst []byte) []byte {
-		if n := of(r); n != 0 {
-			return strconv.AppendInt(dst, n, 10)
-		}
-		return append(dst, "null"...)
+	// Of the log.
+	case "read":
+		return r.promptTokens > 0
+	case "answered":
+		return r.status > 0
+	case "begun":
+		return r.begun
+	case "faulty":
+		return r.fault.Kind != ""
+	case "all":
+		return r.cfg.LogAll
 	}
+	panic("BUG: no condition " + condition)
 }
 
 // list appends values from one to another, with commas between them.

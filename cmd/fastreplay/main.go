@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/fastreplay/fastreplay/bench/mockllm"
+	"github.com/fastreplay/fastreplay/bench/mockllm/fault"
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/tokenizer"
@@ -117,7 +117,7 @@ func completeValues(root *cobra.Command) {
 			"export":    export.Names(),
 			"time-unit": {"ns", "us", "ms", "s"},
 			"rate":      {rateMax},
-			"fault":     mockllm.FaultNames(),
+			"fault":     fault.Names(),
 			"arrival":   {string(sched.Constant), string(sched.Poisson), string(sched.Gamma) + ":"},
 			"sessions":  sessionWords(),
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fastreplay/fastreplay/bench/mockllm"
+	"github.com/fastreplay/fastreplay/bench/mockllm/fault"
 	"github.com/fastreplay/fastreplay/engine/setup"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
@@ -58,7 +59,7 @@ and Triton, each at its own paths. It prints a line "listening on URL" for each 
 ready.
 
 A request may carry X-Mock-Fault: NAME[:ARG][@SHARE] to ask for one fault. Faults: ` + strings.Join(
-			mockllm.FaultNames(),
+			fault.Names(),
 			", ",
 		) + `.
 
@@ -211,11 +212,11 @@ func (o *mockOptions) complete() error {
 		)
 	}
 	for _, text := range o.faults {
-		fault, err := mockllm.ParseFault(text)
+		f, err := fault.Parse(text)
 		if err != nil {
 			return fmt.Errorf("mock: --fault: %w", err)
 		}
-		o.cfg.Faults = append(o.cfg.Faults, fault)
+		o.cfg.Faults = append(o.cfg.Faults, f)
 	}
 	for _, name := range o.quirks {
 		if err := o.cfg.Quirk(name); err != nil {

@@ -364,9 +364,9 @@ func takenBy(who taker) (names []string) {
 }
 
 // addAssumed adds what is assumed of requests whose times nobody knows.
-func addAssumed(f *pflag.FlagSet, assumed *sched.Assumed) {
+func addAssumed(f *pflag.FlagSet, assumed *sched.AssumedLatency) {
 	*assumed = setup.Defaults().Assumed
-	f.Var(&value[sched.Assumed]{
+	f.Var(&value[sched.AssumedLatency]{
 		to:    assumed,
 		parse: parseAssumed,
 		text:  fmt.Sprintf("%v,%v", assumed.TTFT, assumed.TPOT),

@@ -103,7 +103,7 @@ func parseStart(text string) (s startMoment, err error) {
 }
 
 // parseAssumed reads TTFT,TPOT.
-func parseAssumed(text string) (a sched.Assumed, err error) {
+func parseAssumed(text string) (a sched.AssumedLatency, err error) {
 	ttft, tpot, _ := strings.Cut(text, ",")
 	var errTPOT error
 	a.TTFT, err = time.ParseDuration(ttft)

@@ -163,6 +163,23 @@ func (r *Record) E2ENS() int64 { return span(r.SentNS, r.LastTokenNS) }
 // E2EPlannedNS is last token - planned, in ns.
 func (r *Record) E2EPlannedNS() int64 { return span(r.PlannedNS, r.LastTokenNS) }
 
+// EndNS is the last instant that is known of the request since it was sent; None if it was not sent.
+func (r *Record) EndNS() int64 {
+	return max(r.SentNS, r.HeadersNS, r.FirstTokenNS, r.LastTokenNS, r.DoneNS)
+}
+
+// MoveInstants makes all instants ns earlier but the planned one, and SentAt, which is a date.
+func (r *Record) MoveInstants(ns int64) {
+	for _, at := range []*int64{
+		&r.SentNS, &r.WrittenNS, &r.DepartedNS, &r.AckedNS, &r.HeadersNS,
+		&r.FirstTokenNS, &r.FirstTextNS, &r.FirstOutputNS, &r.LastTokenNS, &r.DoneNS,
+	} {
+		if *at != None {
+			*at -= ns
+		}
+	}
+}
+
 // TPOTNS is the time per output token after the first, in ns, rounded to the nearest. Of several choices it is the mean
 // over these tokens of all. It is None with fewer than two completion tokens, and if they came AtOnce.
 func (r *Record) TPOTNS() int64 {

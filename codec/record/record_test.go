@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -319,6 +320,28 @@ func TestDerived(t *testing.T) {
 	for i, got := range []int64{r.DriftNS(), r.TTFTNS(), r.TTFTPlannedNS(), r.TTFONS(), r.TTFOPlannedNS(), r.TPOTNS(), r.E2ENS(), r.E2EPlannedNS()} {
 		if got != None {
 			t.Errorf("derived value %d of a cleared record = %d, want None", i, got)
+		}
+	}
+}
+
+// TestMoveInstants: what a line calls an instant moves, and nothing else does.
+func TestMoveInstants(t *testing.T) {
+	durations := []string{"job_recorded_ns", "planned_ns", "drift_ns", "conn_wait_ns", "gateway_ns", "upstream_ns", "decode_ns"}
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 100 {
+		r := random(rng)
+		moved := *r
+		moved.MoveInstants(1000)
+		for i := range keys {
+			k := &keys[i]
+			n, text := k.Value(r)
+			got, other := k.Value(&moved)
+			if strings.HasSuffix(k.Name, "_ns") && !slices.Contains(durations, k.Name) && n != None {
+				n -= 1000
+			}
+			if k.derived == nil && (got != n || other != text) {
+				t.Fatalf("%s is %d, want %d", k.Name, got, n)
+			}
 		}
 	}
 }

@@ -124,7 +124,8 @@ func (c *columns) keepVerbatim(r *rows.Row) {
 
 // keepAgent appends what a row says of agents.
 func (c *columns) keepAgent(r *rows.Row) {
-	n, job := len(c.ArrivalNS), int32(agents.None)
+	n := len(c.ArrivalNS)
+	job := int32(agents.None)
 	if r.Job != "" {
 		job = c.jobs.number(r.Job)
 	}
@@ -163,8 +164,8 @@ func (c *columns) request(name string) int32 {
 	return n
 }
 
-// addTo appends the value of a row behind n others to a column that begins with the first row that has a value in it; none
-// is the value of rows that have none.
+// addTo appends the value of a row behind n others to a column that begins with the first row that has a value in it;
+// none is the value of rows that have none.
 func addTo[T comparable](column *[]T, value T, n int, none T) {
 	if *column == nil {
 		if value == none {

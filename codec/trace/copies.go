@@ -44,7 +44,8 @@ func (t *Trace) Copies(source, clone []int32, atNS []int64, shared []int32) (*Tr
 // requests. A prompt that becomes shorter loses its end, so what it shares with others stays shared.
 func (t *Trace) Fitted(order, input, output []int32) *Trace {
 	out := t.chosen(order)
-	out.InputTokens, out.OutputTokens = gather(order, input), gather(order, output)
+	out.InputTokens = gather(order, input)
+	out.OutputTokens = gather(order, output)
 	out.ids = t.ids.Choose(order, func(row int32) int { return blocksOf(input[row], t.BlockTokens) })
 	return out
 }
@@ -53,13 +54,21 @@ func (t *Trace) Fitted(order, input, output []int32) *Trace {
 func (t *Trace) chosen(order []int32) *Trace {
 	out := *t
 	out.words = Words{}
-	out.ArrivalNS, out.Row, out.Clone = gather(order, t.ArrivalNS), gather(order, t.Row), gather(order, t.Clone)
-	out.InputTokens, out.OutputTokens = gather(order, t.InputTokens), gather(order, t.OutputTokens)
-	out.Session, out.Turn = gather(order, t.Session), gather(order, t.Turn)
-	out.Chat, out.Parent = gather(order, t.Chat), gather(order, t.Parent)
-	out.DelayNS, out.Type = gather(order, t.DelayNS), gather(order, t.Type)
-	out.verbatims, out.answers = t.verbatims.chosen(order), t.answers.ChooseWhole(order)
-	out.Agents, out.dependencies = t.Agents.chosen(order), t.dependencies.ChooseWhole(order)
+	out.ArrivalNS = gather(order, t.ArrivalNS)
+	out.Row = gather(order, t.Row)
+	out.Clone = gather(order, t.Clone)
+	out.InputTokens = gather(order, t.InputTokens)
+	out.OutputTokens = gather(order, t.OutputTokens)
+	out.Session = gather(order, t.Session)
+	out.Turn = gather(order, t.Turn)
+	out.Chat = gather(order, t.Chat)
+	out.Parent = gather(order, t.Parent)
+	out.DelayNS = gather(order, t.DelayNS)
+	out.Type = gather(order, t.Type)
+	out.verbatims = t.verbatims.chosen(order)
+	out.answers = t.answers.ChooseWhole(order)
+	out.Agents = t.Agents.chosen(order)
+	out.dependencies = t.dependencies.ChooseWhole(order)
 	return &out
 }
 
@@ -145,7 +154,8 @@ func (out *Trace) copySessions(t *Trace, source []int32, clones int32) error {
 	out.sessionNames = make(map[int64]string, len(t.sessionNames))
 	for i := range source {
 		clone := out.Clone[i]
-		session, name := out.Session[i], t.sessionNames[out.Session[i]]
+		session := out.Session[i]
+		name := t.sessionNames[out.Session[i]]
 		switch {
 		case clone > 0 && name != "":
 			name = fmt.Sprintf("%s~%d", name, clone)
@@ -246,7 +256,8 @@ func (t *Trace) Repeat(n int) (*Trace, error) {
 	case rows > math.MaxInt32/n:
 		return nil, fmt.Errorf("repeating %d rows %d times makes more than %d", rows, n, math.MaxInt32)
 	case period > math.MaxInt64/int64(n):
-		return nil, fmt.Errorf("repeated %d times, the trace lasts longer than %d years", n, math.MaxInt64/int64(365*24*3600*1e9))
+		return nil, fmt.Errorf("repeated %d times, the trace lasts longer than %d years", n,
+			math.MaxInt64/int64(365*24*3600*1e9))
 	}
 	order := make([]int32, n*rows)
 	for i := range order {
@@ -266,7 +277,8 @@ func (t *Trace) Repeat(n int) (*Trace, error) {
 	return out, nil
 }
 
-// named is the ids of all rows, where every block has one; new ones follow the largest. If not every, rows without ids keep none.
+// named is the ids of all rows, where every block has one; new ones follow the largest. If not every, rows without ids
+// keep none.
 func (t *Trace) named(every bool) (all lists.Store[uint64], err error) {
 	var next uint64 // the largest so far
 	for i := range t.Len() {

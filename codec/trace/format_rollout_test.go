@@ -3,6 +3,8 @@ package trace
 import (
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/trace/agents"
 )
 
 const rolloutFile = `{"global_prefix_len":128}
@@ -21,7 +23,7 @@ func TestReadRollout(t *testing.T) {
 	want(t, "InputTokens", tr.InputTokens, []int32{200, 290, 341, 200, 300, 310})
 	want(t, "OutputTokens", tr.OutputTokens, []int32{30, 50, 9, 200, 10, 20})
 	want(t, "Jobs", tr.Jobs, []string{"a", "2"})
-	common := func(i, j int) int { return alike(tr.Blocks(i), tr.Blocks(j)) }
+	common := func(i, j int) int { return agents.CommonPrefix(tr.Blocks(i), tr.Blocks(j)) }
 	blocks := []int{}
 	for i := range tr.Len() {
 		blocks = append(blocks, len(tr.Blocks(i)))
@@ -40,7 +42,7 @@ func TestReadRollout(t *testing.T) {
 	}
 	want(t, "waits", waits, []string{"a/0 after a/0", "a/0 after a/0", "2/0 after 2/0"})
 	smaller := read(t, rolloutFile, Options{BlockTokens: 16})
-	if n := alike(smaller.Blocks(0), smaller.Blocks(1)); n != 12 || len(smaller.Blocks(1)) != 18 {
+	if n := agents.CommonPrefix(smaller.Blocks(0), smaller.Blocks(1)); n != 12 || len(smaller.Blocks(1)) != 18 {
 		t.Errorf("%d of %d blocks of 16 tokens are those of the first prompt, want 12 of 18", n, len(smaller.Blocks(1)))
 	}
 }

@@ -28,10 +28,11 @@ type Gen struct {
 	// beginning as brings the share so far there; it falls short where the structure below offers less.
 	Reuse float64
 
-	Turns        Range    // requests a conversation has
-	TurnTokens   Range    // tokens that a later turn adds to prompt and answer of the turn before
-	Active       int      // conversations going on at once; 0 = one for every eight rows
-	SystemTokens int      // tokens with which all conversations begin; 0 = a conversation may begin like any earlier one
+	Turns      Range // requests a conversation has
+	TurnTokens Range // tokens that a later turn adds to prompt and answer of the turn before
+	Active     int   // conversations going on at once; 0 = one for every eight rows
+	// tokens with which all conversations begin; 0 = a conversation may begin like any earlier one
+	SystemTokens int
 	Types        []string // of conversations, in formats that have types
 
 	Seed uint64 // equal descriptions with equal seeds make equal traces
@@ -100,8 +101,12 @@ func Generate(g Gen) (*Trace, error) {
 		return nil, err
 	}
 	t := &Trace{
-		Name: "generated", Format: f.Name, TimeUnit: f.Unit, BlockTokens: g.BlockTokens, FileRows: len(g.ArrivalNS),
-		ArrivalNS: g.bursts(),
+		Name:        "generated",
+		Format:      f.Name,
+		TimeUnit:    f.Unit,
+		BlockTokens: g.BlockTokens,
+		FileRows:    len(g.ArrivalNS),
+		ArrivalNS:   g.bursts(),
 	}
 	m := &maker{g: g, rng: rand.NewPCG(g.Seed, 1)}
 	for i := range g.ArrivalNS {

@@ -30,10 +30,11 @@ const (
 // given to an agent, with all requests of that agent and of its sub-agents. A conversation, see Trace.Session, is what
 // one agent or sub-agent said. Columns that a file does not have are nil.
 type Agents struct {
-	Job         []int32 // index into Jobs, -1 = none
-	Jobs        []string
-	Depth       []int32 // 0 = the job's first agent, 1 = its sub-agents, 2 = theirs
-	NotBeforeNS []int64 // a bound on when the request is sent beside its dependencies, ns since the first selected request; -1 = none
+	Job   []int32 // index into Jobs, -1 = none
+	Jobs  []string
+	Depth []int32 // 0 = the job's first agent, 1 = its sub-agents, 2 = theirs
+	// a bound on when the request is sent beside its dependencies, ns since the first selected request; -1 = none
+	NotBeforeNS []int64
 	TookNS      []int64 // from the request to the end of its answer, as recorded; -1 = not recorded
 	TTFTNS      []int64 // from the request to the first token, as recorded; -1 = not recorded
 	Cached      []int32 // tokens of the prompt that the recorded server had in its cache; -1 = not recorded
@@ -43,8 +44,15 @@ type Agents struct {
 // chosen is the columns of the requests in order.
 func (a *Agents) chosen(order []int32) Agents {
 	return Agents{
-		Job: gather(order, a.Job), Jobs: a.Jobs, Depth: gather(order, a.Depth), NotBeforeNS: gather(order, a.NotBeforeNS),
-		TookNS: gather(order, a.TookNS), TTFTNS: gather(order, a.TTFTNS), Cached: gather(order, a.Cached), SubAgents: a.SubAgents,
+		Job:   gather(order, a.Job),
+		Jobs:  a.Jobs,
+		Depth: gather(order, a.Depth),
+		NotBeforeNS: gather(order,
+			a.NotBeforeNS),
+		TookNS: gather(order, a.TookNS),
+		TTFTNS: gather(order, a.TTFTNS),
+		Cached: gather(order,
+			a.Cached), SubAgents: a.SubAgents,
 	}
 }
 
@@ -112,7 +120,9 @@ type Graph struct {
 }
 
 // Of returns what request i waits for, requests before it in the trace. The slice must not be changed.
-func (g *Graph) Of(i int) []Dependency { return g.dependencies[g.first[i]:g.first[i+1]] }
+func (g *Graph) Of(i int) []Dependency {
+	return g.dependencies[g.first[i]:g.first[i+1]]
+}
 
 // Len is the number of requests.
 func (g *Graph) Len() int { return len(g.first) - 1 }

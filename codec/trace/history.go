@@ -15,8 +15,8 @@ import (
 type Carried struct {
 	// Of is that request: the nearest turn before with whose messages those of request i begin. NoTurn = none.
 	Of int32
-	// From and To are the place of the answer in the request's Verbatim.Content, with the comma before it. Equal: the file
-	// has no answer there, and From is where it belongs.
+	// From and To are the place of the answer in the request's Verbatim.Content, with the comma before it. Equal: the
+	// file has no answer there, and From is where it belongs.
 	From, To int32
 	// Fixed: no other answer can replace it. What follows is about this one because it calls a tool, or the messages do
 	// not show where an answer belongs.
@@ -54,7 +54,8 @@ func (t *Trace) Carries(before []int32) []Carried {
 // goesOnFrom reports whether request i's messages begin with those of request j and go on, and where j's answer stands
 // then.
 func (t *Trace) goesOnFrom(i, j int) (Carried, bool) {
-	content, said := t.Verbatim(i).Content, t.Verbatim(j)
+	content := t.Verbatim(i).Content
+	said := t.Verbatim(j)
 	head := bytes.TrimRight(said.Content, " \t\r\n")
 	if said.Kind != VerbatimMessages || !bytes.HasPrefix(content, head) {
 		return Carried{}, false
@@ -65,7 +66,11 @@ func (t *Trace) goesOnFrom(i, j int) (Carried, bool) {
 		return Carried{}, false // no more, or another message that only begins alike
 	}
 	behind := bytes.TrimLeft(more[comma+1:], " \t\r\n")
-	place := Carried{Of: int32(j), From: int32(len(head)), To: int32(len(head))}
+	place := Carried{
+		Of:   int32(j),
+		From: int32(len(head)),
+		To:   int32(len(head)),
+	}
 	var b newlySaid
 	s := rows.Scan(append(append([]byte{'['}, behind...), ']'))
 	switch err := s.List(b.take); {
@@ -96,7 +101,8 @@ func (b *newlySaid) take(i int, value []byte) error {
 	}
 	b.roles = append(b.roles, string(rows.Unquoted(role)))
 	if i == 0 {
-		b.size, b.calls = len(value), o.Value("tool_calls", "function_call") != nil
+		b.size = len(value)
+		b.calls = o.Value("tool_calls", "function_call") != nil
 	}
 	return nil
 }
@@ -135,7 +141,9 @@ func (t *Trace) Uncounted() int {
 	return n
 }
 
-func (t *Trace) uncounted(i int) bool { return t.OutputTokens[i] == 0 && t.Answer(i) != nil }
+func (t *Trace) uncounted(i int) bool {
+	return t.OutputTokens[i] == 0 && t.Answer(i) != nil
+}
 
 // CountAnswers returns the trace with OutputTokens from the recorded answers if the file has no such numbers. They are
 // what count returns for an answer's text, at least 1. Count is called by as many goroutines as Go runs at once, and

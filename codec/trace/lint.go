@@ -58,7 +58,12 @@ func (e *LintError) Error() string {
 
 // faultOf turns a line's error into a fault.
 func faultOf(file string, line int, err error) Fault {
-	return Fault{File: file, Line: line, What: err.Error(), Fix: rows.FixOf(err)}
+	return Fault{
+		File: file,
+		Line: line,
+		What: err.Error(),
+		Fix:  rows.FixOf(err),
+	}
 }
 
 // faultList is the rows that cannot be replayed.
@@ -90,7 +95,8 @@ func (l *loader) collect(err error) error {
 	return nil
 }
 
-// Lint counts what was wrong with a trace that was taken nevertheless. It is about the whole file, but where it says selection.
+// Lint counts what was wrong with a trace that was taken nevertheless. It is about the whole file, but where it says
+// selection.
 type Lint struct {
 	Repaired  int      // rows that were repaired
 	Dropped   int      // rows that were dropped (Options.Lenient, Options.Collect)
@@ -127,7 +133,8 @@ func (l *Lint) Notes() []string {
 		}
 	}
 	if len(l.Found) > 0 {
-		notes = append(notes, fmt.Sprintf("%d file%s found in the directory: %s", len(l.Found), plural(len(l.Found)), shown(l.Found)))
+		notes = append(notes, fmt.Sprintf("%d file%s found in the directory: %s", len(l.Found), plural(len(l.Found)),
+			shown(l.Found)))
 	}
 	if l.UnitDoubt != "" {
 		notes = append(notes, l.UnitDoubt)
@@ -177,13 +184,14 @@ const (
 	maxMeanGap = time.Minute
 	slowRows   = 20
 	// maxTokenRate is the mean input tokens a second above which a trace of fastRows rows or more is refused. The
-	// conversation trace, the work of a whole cluster, has 41 thousand; its seconds taken for milliseconds would make 41
-	// million.
+	// conversation trace, the work of a whole cluster, has 41 thousand; its seconds taken for milliseconds would make
+	// 41 million.
 	maxTokenRate = 10_000_000
 	fastRows     = 100
-	// The unit is doubted in a note where another one is as likely: from doubtRows rows on, above doubtRate requests or doubtTokenRate
-	// input tokens a second, which in seconds are a request in 10 s or 200 tokens a second; and if a unit of seconds makes one request
-	// in doubtGap, which in milliseconds are 100 a second, or of fewer than slowRows one in maxMeanGap.
+	// The unit is doubted in a note where another one is as likely: from doubtRows rows on, above doubtRate requests or
+	// doubtTokenRate input tokens a second, which in seconds are a request in 10 s or 200 tokens a second; and if a
+	// unit of seconds makes one request in doubtGap, which in milliseconds are 100 a second, or of fewer than slowRows
+	// one in maxMeanGap.
 	doubtRows      = 5
 	doubtRate      = 100
 	doubtTokenRate = 200_000
@@ -195,7 +203,8 @@ const (
 	maxBlockShift = 16
 )
 
-// refuseUnit is the error for a span in ns that another time unit must have made. One that another unit may have made is noted.
+// refuseUnit is the error for a span in ns that another time unit must have made. One that another unit may have made
+// is noted.
 func (l *loader) refuseUnit(spanNS int64) error {
 	if l.timed == 0 || l.o.TimeUnit != 0 || l.format.OneUnit || spanNS == 0 {
 		return nil
@@ -207,7 +216,8 @@ func (l *loader) refuseUnit(spanNS int64) error {
 	}
 	span := time.Duration(spanNS)
 	gap := span / time.Duration(max(rows-1, 1))
-	rate, perS := tokens/span.Seconds(), float64(rows-1)/span.Seconds()
+	rate := tokens / span.Seconds()
+	perS := float64(rows-1) / span.Seconds()
 	switch {
 	case span > maxSpan || rows >= slowRows && gap > maxMeanGap:
 		return l.refuseSpan(fmt.Sprintf("%d rows over %v, one every %v on average", rows, span, gap),
@@ -242,7 +252,8 @@ func (l *loader) refuseBlockSize() error {
 	for shift := range maxBlockShift + 1 {
 		size := 1 << shift
 		if bad, _ := l.mismatches(size); bad*100 <= l.withIDs*maxMismatchPercent {
-			return refuse(l.name, what, fmt.Sprintf("the ids fit blocks of %d tokens: pass --block-tokens %d", size, size))
+			return refuse(l.name, what, fmt.Sprintf("the ids fit blocks of %d tokens: pass --block-tokens %d", size,
+				size))
 		}
 	}
 	return refuse(l.name, what, "pass the block size of the trace with --block-tokens")
@@ -252,7 +263,8 @@ func (l *loader) refuseBlockSize() error {
 func (l *loader) mismatches(blockTokens int) (n, first int) {
 	for i := l.ids.Len() - 1; i >= 0; i-- {
 		if !l.format.IDsFit(l.ids.Size(i), l.InputTokens[i], blockTokens) {
-			n, first = n+1, i
+			n += 1
+			first = i
 		}
 	}
 	return n, first

@@ -18,15 +18,20 @@ import (
 const firstName = -2
 
 // linkAgents finds out which requests waited for which, for formats that say of each row no more than its agent. A
-// sub-agent returns its result with its last answer. Where agents name their parents, a job is what one without a parent
-// began. Where rows name their jobs, a job's first agent began the others. Rows without an instant are not linked.
+// sub-agent returns its result with its last answer. Where agents name their parents, a job is what one without a
+// parent began. Where rows name their jobs, a job's first agent began the others. Rows without an instant are not
+// linked.
 func (l *loader) linkAgents() error {
 	if l.format == nil || !l.format.Agents || l.Session == nil || l.timed == 0 {
 		return nil
 	}
 	calls := make([]agents.Call, len(l.ArrivalNS))
 	for i := range calls {
-		calls[i] = agents.Call{BeganNS: l.ArrivalNS[i], TookNS: agents.None, IDs: l.ids.Row(i)}
+		calls[i] = agents.Call{
+			BeganNS: l.ArrivalNS[i],
+			TookNS:  agents.None,
+			IDs:     l.ids.Row(i),
+		}
 		if l.TookNS != nil {
 			calls[i].TookNS = l.TookNS[i]
 		}
@@ -54,7 +59,8 @@ func (l *loader) linkAgents() error {
 	}
 	l.SubAgents.Background += links.Background
 	named := l.Job != nil
-	l.Depth, l.dependencies = make([]int32, len(of)), new(lists.Store[Dependency])
+	l.Depth = make([]int32, len(of))
+	l.dependencies = new(lists.Store[Dependency])
 	for i, a := range of {
 		if !named {
 			addTo(&l.Job, l.jobs.number(a.Root.Name), i, agents.None)
@@ -127,8 +133,14 @@ func (l *loader) growIDs(order []int32) {
 		}
 	}
 	prompts := agents.Prompts{
-		Growth: l.growths, InputTokens: l.InputTokens, OutputTokens: l.OutputTokens, CachedTokens: l.Cached,
-		BeganNS: l.ArrivalNS, TookNS: l.TookNS, Conversation: l.conversation, BlockTokens: l.BlockTokens,
+		Growth:       l.growths,
+		InputTokens:  l.InputTokens,
+		OutputTokens: l.OutputTokens,
+		CachedTokens: l.Cached,
+		BeganNS:      l.ArrivalNS,
+		TookNS:       l.TookNS,
+		Conversation: l.conversation,
+		BlockTokens:  l.BlockTokens,
 	}
 	l.ids = prompts.Grow(order)
 }
@@ -140,7 +152,8 @@ func (l *loader) resolveDependencies() {
 		l.faultIn(twice.row, "request_id "+rows.Quote(twice.name)+" is the name of an earlier row too",
 			"each request needs a name of its own")
 	}
-	d, job := l.dependencies, l.Job
+	d := l.dependencies
+	job := l.Job
 	if d == nil {
 		return
 	}
@@ -186,7 +199,9 @@ func (l *loader) dependsOn(on int32) (row int32, name string) {
 // any time took none. It finds the depths of rows that have none, -1, too: a sub-agent is one below the request that
 // began it, and the other rows of its conversation are where it is.
 func (l *loader) derive() {
-	took, bounds, depth := l.TookNS, l.NotBeforeNS, l.Depth
+	took := l.TookNS
+	bounds := l.NotBeforeNS
+	depth := l.Depth
 	timed := l.timed > 0 || slices.Max(append([]int64{0}, bounds...)) > 0
 	deep := map[int64]int32{} // depths of conversations
 	for _, i := range l.order {
@@ -270,7 +285,12 @@ func (l *loader) faultIn(i int32, what, fix string) {
 
 // faultAt is a fault at a row that was kept.
 func (l *loader) faultAt(i int32, what, fix string) Fault {
-	return Fault{File: l.files[l.fileOf(l.Row[i])].name, Line: int(l.line[i]), What: what, Fix: fix}
+	return Fault{
+		File: l.files[l.fileOf(l.Row[i])].name,
+		Line: int(l.line[i]),
+		What: what,
+		Fix:  fix,
+	}
 }
 
 // refuseAt is the error for a fault at a row that was kept, without which the file cannot be read either.

@@ -18,7 +18,8 @@ const maxKeysShown = 12
 // detect finds the format by the keys of the first rows, or by the head of a CSV file. The formats share most keys, so
 // the first format in the list of which some row has every required key wins; Bailian, which needs chat_id as well,
 // comes before Mooncake.
-func detect(known []*formats.Format, name string, lines []heldLine, renamed map[string]string) (*formats.Format, error) {
+func detect(known []*formats.Format, name string, lines []heldLine, renamed map[string]string) (*formats.Format,
+	error) {
 	first := bytes.TrimSpace(lines[0].text)
 	if first[0] == '[' {
 		return nil, undetected(name, lines[0])
@@ -75,8 +76,8 @@ func ownKey(known []*formats.Format, lines []heldLine) *formats.Format {
 	return nil
 }
 
-// likely names the keys that look like the wanted fields, as --fields takes them: timestamp=ts,input_length=prompt_tokens. A field that
-// no key looks like is left out, or has the key missing.
+// likely names the keys that look like the wanted fields, as --fields takes them:
+// timestamp=ts,input_length=prompt_tokens. A field that no key looks like is left out, or has the key missing.
 func likely(keys []string, missing string, wanted ...rows.Field) string {
 	var named []string
 	for _, f := range wanted {
@@ -124,7 +125,9 @@ func undetected(name string, first heldLine) error {
 		fault.Fix = "a trace is JSONL or CSV in UTF-8, perhaps packed with gzip or zstd"
 	case len(keys) > 0:
 		fault.What = "unknown format: a row with the keys " + shown(keys)
-		fault.Fix = "name its keys with --fields, as in --fields " + cmp.Or(likely(keys, "", rows.TextField, rows.TimestampField, rows.InputField, rows.OutputField), "timestamp=KEY") +
+		fault.Fix = "name its keys with --fields, as in --fields " +
+			cmp.Or(likely(keys, "", rows.TextField, rows.TimestampField, rows.InputField, rows.OutputField),
+				"timestamp=KEY") +
 			" (rows without a time need --rate or --concurrency); " + fix
 	case text[0] == '[':
 		fault.What = "a JSON array, not JSONL"
@@ -174,7 +177,8 @@ func (l *Lint) noteUnsent(f *formats.Format, lines []heldLine) {
 			continue
 		}
 		for _, k := range keys {
-			if f.Field([]byte(k)) == rows.UnknownField && slices.Contains(bodyKeys, k) && !slices.Contains(l.Unsent, k) {
+			if f.Field([]byte(k)) == rows.UnknownField && slices.Contains(bodyKeys, k) &&
+				!slices.Contains(l.Unsent, k) {
 				l.Unsent = append(l.Unsent, k)
 			}
 		}

@@ -58,7 +58,8 @@ func (l *loader) countCutJobs(all, chosen []int32) {
 	if l.Job == nil || len(chosen) == len(all) {
 		return
 	}
-	left, seen := map[int32]int{}, map[int32]bool{}
+	left := map[int32]int{}
+	seen := map[int32]bool{}
 	for _, row := range all {
 		left[l.Job[row]]++
 	}
@@ -83,10 +84,15 @@ func (l *loader) refuseFaults() error {
 	slices.SortStableFunc(l.faults,
 		func(a, b Fault) int { return cmp.Or(l.fileNamed(a.File)-l.fileNamed(b.File), a.Line-b.Line) })
 	if l.o.Lenient || l.o.Collect {
-		l.Lint.Dropped, l.Lint.Faults = l.faultRows, l.faults
+		l.Lint.Dropped = l.faultRows
+		l.Lint.Faults = l.faults
 		return nil
 	}
-	return &LintError{Faults: l.faults, More: l.faultRows - len(l.faults), Good: l.FileRows - l.faultRows}
+	return &LintError{
+		Faults: l.faults,
+		More:   l.faultRows - len(l.faults),
+		Good:   l.FileRows - l.faultRows,
+	}
 }
 
 // refuseWhole judges the file as a whole.
@@ -101,7 +107,8 @@ func (l *loader) refuseWhole(order []int32) error {
 				"check that this is the right file and --format")
 		}
 		if l.Lint.Dropped > 0 {
-			return refuse(l.name, fmt.Sprintf("none of the %d rows is usable, the first because: %s", l.FileRows, l.Lint.Faults[0]),
+			return refuse(l.name, fmt.Sprintf("none of the %d rows is usable, the first because: %s", l.FileRows,
+				l.Lint.Faults[0]),
 				"check that this is the right file and --format")
 		}
 		panic("BUG: no rows, and no reason for it")
@@ -160,7 +167,8 @@ func (l *loader) selected(order []int32) ([]int32, error) {
 	if l.o.FileTime {
 		zero = 0
 	}
-	earliest, latest := time.Duration(l.ArrivalNS[order[0]]-zero), time.Duration(l.ArrivalNS[order[len(order)-1]]-zero)
+	earliest := time.Duration(l.ArrivalNS[order[0]] - zero)
+	latest := time.Duration(l.ArrivalNS[order[len(order)-1]] - zero)
 	from := 0
 	for from < len(order) && l.ArrivalNS[order[from]]-zero < int64(l.o.From) {
 		from++
@@ -188,7 +196,8 @@ func (l *loader) selected(order []int32) ([]int32, error) {
 // assemble gathers the columns in order.
 func (l *loader) assemble(order []int32) *Trace {
 	l.Name, l.Format, l.Untimed = l.name, l.format.Name, l.timed == 0
-	l.Types, l.Jobs = l.types.names, l.jobs.names
+	l.Types = l.types.names
+	l.Jobs = l.jobs.names
 	t := l.chosen(order)
 	first := t.ArrivalNS[0]
 	for i := range t.ArrivalNS {

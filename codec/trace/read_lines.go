@@ -31,7 +31,9 @@ type lineReader struct {
 	longest int    // bytes a line may have
 }
 
-func newLineReader(r *bufio.Reader) *lineReader { return &lineReader{r: r, longest: maxLine} }
+func newLineReader(r *bufio.Reader) *lineReader {
+	return &lineReader{r: r, longest: maxLine}
+}
 
 // next returns a line without its end, valid until the next call; io.EOF after the last.
 func (l *lineReader) next() ([]byte, error) {
@@ -102,7 +104,8 @@ func (l *loader) readDocument(r io.Reader, f *formats.Format) error {
 	case err != nil:
 		return fmt.Errorf("%s: reading: %w; the file is damaged or cut short", l.name, err)
 	case len(text) > maxDocument:
-		return refuse(l.name, fmt.Sprintf("the document is larger than %d GiB", maxDocument>>30), "split it, or write it as JSONL")
+		return refuse(l.name, fmt.Sprintf("the document is larger than %d GiB", maxDocument>>30),
+			"split it, or write it as JSONL")
 	}
 	if err := l.setFormat(f); err != nil {
 		return err
@@ -113,8 +116,12 @@ func (l *loader) readDocument(r io.Reader, f *formats.Format) error {
 	s.Peek()
 	err = d.objects(&s, f, func(object []byte, line int) { l.take(object, line) })
 	if err != nil {
-		return &LintError{Faults: []Fault{{File: l.name, Line: d.lineAt(s.At), What: err.Error(),
-			Fix: "the file must be one JSON document, whole and valid"}}}
+		return &LintError{Faults: []Fault{{
+			File: l.name,
+			Line: d.lineAt(s.At),
+			What: err.Error(),
+			Fix:  "the file must be one JSON document, whole and valid",
+		}}}
 	}
 	return l.endFile()
 }

@@ -79,13 +79,19 @@ type heldLine struct {
 	line int
 }
 
-func newLoader(o Options) *loader { return &loader{o: o, known: formats.All()} }
+func newLoader(o Options) *loader {
+	return &loader{o: o, known: formats.All()}
+}
 
 // begin makes ready for a file, the first or a further one. Within is its place in a directory that was named.
 func (l *loader) begin(name, within string) {
 	l.name = name
 	l.files = append(l.files, fileStart{name, l.FileRows})
-	l.input = input{file: &formats.File{Name: name, Within: within, Detected: l.o.Format == ""}}
+	l.input = input{file: &formats.File{
+		Name:     name,
+		Within:   within,
+		Detected: l.o.Format == "",
+	}}
 	for _, f := range l.known {
 		if f.Name == l.o.Format {
 			if err := l.setFormat(f.Renamed(l.o.Fields)); err != nil {
@@ -106,7 +112,8 @@ func (l *loader) setFormat(f *formats.Format) error {
 
 // agree refuses a further file that is not like the first. Where formats differ, so do clocks and what an id means.
 func (l *loader) agree() error {
-	f, layout := l.input.format, l.input.reader.Layout()
+	f := l.input.format
+	layout := l.input.reader.Layout()
 	if l.format == nil {
 		l.format, l.layout = f, layout
 	}
@@ -133,8 +140,13 @@ func (l *loader) readAll(lines *lineReader) error {
 			return l.endFile()
 		case errors.Is(err, errLineTooLong):
 			l.FileRows++
-			l.fault(Fault{File: l.name, Line: lines.line, What: fmt.Sprintf("the line is longer than %d MiB", maxLine>>20),
-				Fix: "a row is one JSON object on one line"})
+			l.fault(Fault{
+				File: l.name,
+				Line: lines.line,
+				What: fmt.Sprintf("the line is longer than %d MiB",
+					maxLine>>20),
+				Fix: "a row is one JSON object on one line",
+			})
 			continue
 		case err != nil:
 			return fmt.Errorf("%s:%d: reading: %w; the file is damaged or cut short", l.name, lines.line+1, err)
@@ -287,7 +299,8 @@ func (l *loader) setBlockTokens(tokens int) error {
 	case tokens < 0 || tokens > rows.MaxTokens:
 		return rows.Bad(said, fmt.Sprintf("it must be from 1 to %d", rows.MaxTokens))
 	case l.o.BlockTokens != 0 && tokens != l.o.BlockTokens:
-		return rows.Bad(fmt.Sprintf("%s, but --block-tokens says %d", said, l.o.BlockTokens), "leave --block-tokens out")
+		return rows.Bad(fmt.Sprintf("%s, but --block-tokens says %d", said, l.o.BlockTokens),
+			"leave --block-tokens out")
 	case l.withIDs > 0 && tokens != l.BlockTokens:
 		return rows.Bad(fmt.Sprintf("%s, but for %d in the rows before", said, l.BlockTokens),
 			"a run has one block size: replay the rows one size at a time")
@@ -325,7 +338,8 @@ func (l *loader) refuseRepairs(r *rows.Row) error {
 		return nil
 	}
 	if !l.format.IDsFit(len(r.IDs), r.InputTokens, l.BlockTokens) {
-		return rows.Bad(fmt.Sprintf("%d hash ids, but input_length %d is %d blocks of %d tokens", len(r.IDs), r.InputTokens,
+		return rows.Bad(fmt.Sprintf("%d hash ids, but input_length %d is %d blocks of %d tokens", len(r.IDs),
+			r.InputTokens,
 			l.format.MostIDs(r.InputTokens, l.BlockTokens), l.BlockTokens),
 			"fix the row, check --block-tokens, or replay without --bad-rows strict")
 	}
@@ -337,7 +351,9 @@ func (l *loader) refuseRepairs(r *rows.Row) error {
 }
 
 // noOutput reports whether the row has an output length of 0.
-func noOutput(r *rows.Row) bool { return r.OutputTokens == 0 && r.Seen.Has(rows.OutputField) }
+func noOutput(r *rows.Row) bool {
+	return r.OutputTokens == 0 && r.Seen.Has(rows.OutputField)
+}
 
 // repair mends what real traces get wrong in a few rows, and counts it.
 func (l *loader) repair(r *rows.Row) {

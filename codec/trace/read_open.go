@@ -24,7 +24,9 @@ const maxZstdWindow = 1 << 31
 //
 // A trace that must not be replayed is a [*LintError], unless Options.Collect notes the reasons instead; other errors
 // are about the file or the options.
-func Open(path string, o Options) (*Trace, error) { return OpenAll([]string{path}, o) }
+func Open(path string, o Options) (*Trace, error) {
+	return OpenAll([]string{path}, o)
+}
 
 // OpenAll reads one or several files of the same format as one trace. Rows are numbered as if the files were one, in
 // the order given, and sorted by their timestamps. Equal ids are the same blocks and the same conversations in every
@@ -184,7 +186,8 @@ func filesOf(paths []string) ([]traceFile, error) {
 			return nil, fmt.Errorf("cannot read the trace: %s: %w", path, err)
 		}
 		if len(all) == before {
-			return nil, fmt.Errorf("%s is a directory without traces; their names end in %s, and perhaps .gz or .zst", path,
+			return nil, fmt.Errorf("%s is a directory without traces; their names end in %s, and perhaps .gz or .zst",
+				path,
 				strings.Join(traceEndings(), ", "))
 		}
 	}

@@ -15,8 +15,8 @@ const (
 )
 
 // resolveSessions follows the parents of every row and returns the chat id of its conversation's first request. A row
-// whose parent is not in the file is a first request, and so is one below rows that are their own ancestors. Those become
-// faults.
+// whose parent is not in the file is a first request, and so is one below rows that are their own ancestors. Those
+// become faults.
 func (l *loader) resolveSessions() []int64 {
 	rowOf := l.rowsByChat()
 	roots := slices.Repeat([]int64{rootUnknown}, len(l.Chat))
@@ -36,7 +36,8 @@ func (l *loader) resolveSessions() []int64 {
 			from := slices.Index(path, at)
 			for _, row := range path[from:] {
 				roots[row] = l.Chat[row]
-				l.faultIn(row, fmt.Sprintf("chat_id %d is its own ancestor", l.Chat[row]), "parent_chat_id must lead to a conversation's first request, which has -1")
+				l.faultIn(row, fmt.Sprintf("chat_id %d is its own ancestor", l.Chat[row]),
+					"parent_chat_id must lead to a conversation's first request, which has -1")
 			}
 			path = path[:from]
 		}
@@ -81,16 +82,21 @@ func (t *Trace) sessionName(i int) (string, bool) {
 // the file, its parent the row before in its conversation.
 func (l *loader) linkSessions(order []int32) {
 	n := len(l.Session)
-	l.Chat, l.Parent, l.Turn = make([]int64, n), make([]int64, n), make([]int32, n)
+	l.Chat = make([]int64, n)
+	l.Parent = make([]int64, n)
+	l.Turn = make([]int32, n)
 	latest := make(map[int64]int32)
 	for _, i := range order {
-		l.Chat[i], l.Parent[i], l.Turn[i] = int64(l.Row[i]), rows.NoParent, 1
+		l.Chat[i] = int64(l.Row[i])
+		l.Parent[i] = rows.NoParent
+		l.Turn[i] = 1
 		session := l.Session[i]
 		if session < 0 {
 			continue
 		}
 		if before, ok := latest[session]; ok {
-			l.Parent[i], l.Turn[i] = l.Chat[before], l.Turn[before]+1
+			l.Parent[i] = l.Chat[before]
+			l.Turn[i] = l.Turn[before] + 1
 		}
 		latest[session] = i
 	}

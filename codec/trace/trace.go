@@ -22,16 +22,18 @@ import (
 
 // Options are how to read a trace. The zero value detects the format and takes every row.
 type Options struct {
-	Format      string            // "" = detect; otherwise a name of [Formats]
-	Fields      map[string]string // what fields are called in the file, such as timestamp: ts, where not as the format has it
-	TimeUnit    time.Duration     // 0 = the format's own; Nanosecond, Microsecond, Millisecond or Second
-	BlockTokens int               // tokens a hash id stands for; 0 = the format's own
-	Lenient     bool              // drop bad rows and count them
-	Strict      bool              // refuse repairs too
-	Collect     bool              // for analysis: instead of an error, note refusals in Lint.Refusals and leave out bad rows
-	Limit       int               // rows, the first of the selection in time order; 0 = all
-	From, To    time.Duration     // trace time since the earliest row, From included, To not; To 0 = the end
-	FileTime    bool              // From and To are times of the file itself, not since its earliest row
+	Format string // "" = detect; otherwise a name of [Formats]
+	// what fields are called in the file, such as timestamp: ts, where not as the format has it
+	Fields      map[string]string
+	TimeUnit    time.Duration // 0 = the format's own; Nanosecond, Microsecond, Millisecond or Second
+	BlockTokens int           // tokens a hash id stands for; 0 = the format's own
+	Lenient     bool          // drop bad rows and count them
+	Strict      bool          // refuse repairs too
+	// for analysis: instead of an error, note refusals in Lint.Refusals and leave out bad rows
+	Collect  bool
+	Limit    int           // rows, the first of the selection in time order; 0 = all
+	From, To time.Duration // trace time since the earliest row, From included, To not; To 0 = the end
+	FileTime bool          // From and To are times of the file itself, not since its earliest row
 }
 
 // Trace holds the selected requests, a column for each property, in order of arrival.
@@ -47,10 +49,15 @@ type Trace struct {
 	ArrivalNS    []int64 // ns since the first selected request, ascending; equal instants keep file order
 	InputTokens  []int32 // tokens of the whole prompt, at least 1; 0 if the file has no number, as verbatim rows may
 	OutputTokens []int32 // tokens to generate, at least 1; 0 likewise
-	Row          []int32 // place in the file, or in the files one after the other, from 0; blank lines and a CSV head take no number, bad rows do
-	Clone        []int32 // which of several copies of a row a request is, 0 the recorded one; nil where there are no copies, see Copies
+	// place in the file, or in the files one after the other, from 0; blank lines and a CSV head take no number, bad
+	// rows do
+	Row []int32
+	// which of several copies of a row a request is, 0 the recorded one; nil where there are no copies, see Copies
+	Clone []int32
 
-	Session []int64  // the conversation's own number, a hash of its name, or the chat id of its first request; nil where the file has none
+	// the conversation's own number, a hash of its name, or the chat id of its first request; nil where the file has
+	// none
+	Session []int64
 	Turn    []int32  // nil where the file has none
 	Chat    []int64  // the request's own chat id; nil where the file has none
 	Parent  []int64  // chat id of the turn before, -1 = none; nil where the file has none
@@ -116,7 +123,8 @@ func (t *Trace) TurnsBefore(n int) []int32 {
 	if t.Parent == nil {
 		return nil
 	}
-	before, g := slices.Repeat([]int32{NoTurn}, n), t.Graph(n)
+	before := slices.Repeat([]int32{NoTurn}, n)
+	g := t.Graph(n)
 	for i := range before {
 		for _, w := range g.Of(i) {
 			if w.Relation == Sequence {

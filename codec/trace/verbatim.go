@@ -41,7 +41,9 @@ func (t *Trace) Verbatims() int {
 }
 
 // HasMessages reports whether request i has the messages of a chat, or a body with such.
-func (t *Trace) HasMessages(i int) bool { return t.Verbatim(i).HasMessages() }
+func (t *Trace) HasMessages(i int) bool {
+	return t.Verbatim(i).HasMessages()
+}
 
 // verbatimStore keeps the verbatim content of many rows.
 type verbatimStore struct {
@@ -82,7 +84,12 @@ func (s *verbatimStore) place(value []byte) int32 {
 }
 
 func (s *verbatimStore) row(i int) Verbatim {
-	return Verbatim{Kind: s.kinds[i], Content: s.contents.Row(i), Tools: s.value(s.tools[i]), Extra: s.value(s.extras[i])}
+	return Verbatim{
+		Kind:    s.kinds[i],
+		Content: s.contents.Row(i),
+		Tools:   s.value(s.tools[i]),
+		Extra:   s.value(s.extras[i]),
+	}
 }
 
 func (s *verbatimStore) value(place int32) []byte {
@@ -99,6 +106,8 @@ func (s *verbatimStore) chosen(order []int32) *verbatimStore {
 	}
 	return &verbatimStore{
 		kinds: gather(order, s.kinds), contents: *s.contents.ChooseWhole(order),
-		tools: gather(order, s.tools), extras: gather(order, s.extras), values: s.values,
+		tools:  gather(order, s.tools),
+		extras: gather(order, s.extras),
+		values: s.values,
 	}
 }

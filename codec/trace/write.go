@@ -46,7 +46,10 @@ func Write(w io.Writer, t *Trace, format string) error {
 	line := []byte(f.Write.Head)
 	if f.Write.Prepare != nil {
 		line = f.Write.Prepare(&formats.Source{
-			Format: t.Format, BlockTokens: t.BlockTokens, JobsShareBlocks: t.jobsShareBlocks(), Requests: requests.all,
+			Format:          t.Format,
+			BlockTokens:     t.BlockTokens,
+			JobsShareBlocks: t.jobsShareBlocks(),
+			Requests:        requests.all,
 		})
 	}
 	if _, err := out.Write(line); err != nil {
@@ -98,10 +101,22 @@ func (q *requests) all(yield func(*formats.Request) bool) {
 
 // at returns request i, valid until the next call.
 func (q *requests) at(i int) *formats.Request {
-	t, r := q.t, &q.r
-	*r = formats.Request{Row: rows.NewRow(), Index: i, Number: int(t.Row[i]), Words: &t.words, InGraph: t.HasDependencies()}
-	r.TimeNS, r.InputTokens, r.OutputTokens = t.ArrivalNS[i], t.InputTokens[i], t.OutputTokens[i]
-	r.IDs, r.Verbatim, r.Answer, r.Endpoint = t.Blocks(i), t.Verbatim(i), t.Answer(i), t.Endpoint
+	t := q.t
+	r := &q.r
+	*r = formats.Request{
+		Row:     rows.NewRow(),
+		Index:   i,
+		Number:  int(t.Row[i]),
+		Words:   &t.words,
+		InGraph: t.HasDependencies(),
+	}
+	r.TimeNS = t.ArrivalNS[i]
+	r.InputTokens = t.InputTokens[i]
+	r.OutputTokens = t.OutputTokens[i]
+	r.IDs = t.Blocks(i)
+	r.Verbatim = t.Verbatim(i)
+	r.Answer = t.Answer(i)
+	r.Endpoint = t.Endpoint
 	if !t.Untimed {
 		r.Seen |= rows.SetOf(rows.TimestampField)
 	}
@@ -113,7 +128,8 @@ func (q *requests) at(i int) *formats.Request {
 		r.Seen |= rows.SetOf(rows.SessionField)
 	}
 	if t.Chat != nil {
-		r.Chat, r.Parent = t.Chat[i], t.Parent[i]
+		r.Chat = t.Chat[i]
+		r.Parent = t.Parent[i]
 		r.Seen |= rows.SetOf(rows.ChatField)
 	}
 	if t.Turn != nil {
@@ -125,10 +141,15 @@ func (q *requests) at(i int) *formats.Request {
 	if t.Type != nil {
 		r.Type = []byte(t.Types[t.Type[i]])
 	}
-	r.NotBeforeNS, r.TookNS, r.TTFTNS = valueAt(t.NotBeforeNS, i), valueAt(t.TookNS, i), valueAt(t.TTFTNS, i)
-	r.CachedTokens, r.Depth = valueAt(t.Cached, i), max(0, valueAt(t.Depth, i))
+	r.NotBeforeNS = valueAt(t.NotBeforeNS, i)
+	r.TookNS = valueAt(t.TookNS, i)
+	r.TTFTNS = valueAt(t.TTFTNS, i)
+	r.CachedTokens = valueAt(t.Cached, i)
+	r.Depth = max(0, valueAt(t.Depth, i))
 	if q.graph != nil {
-		r.JobNumber, r.JobName, r.Waits = int(q.job[i]), t.JobName(i), q.graph.Of(i)
+		r.JobNumber = int(q.job[i])
+		r.JobName = t.JobName(i)
+		r.Waits = q.graph.Of(i)
 	}
 	return r
 }
@@ -178,13 +199,15 @@ func (t *Trace) jobsShareBlocks() bool {
 // checkWritable refuses a trace that lacks what every row of the format needs.
 func (t *Trace) checkWritable(f *formats.Format) error {
 	if t.Untimed && f.Required.Has(rows.TimestampField) {
-		return fmt.Errorf("no row of %s has a timestamp, which %s needs: write it as %s", t.Name, f.Name, formats.Default)
+		return fmt.Errorf("no row of %s has a timestamp, which %s needs: write it as %s", t.Name, f.Name,
+			formats.Default)
 	}
 	if f.Words && t.words.Prompt == nil && t.made() > 0 {
 		return fmt.Errorf("%s has numbers of tokens, and no words were given for %s", t.Name, f.Name)
 	}
 	counts := f.Required.Has(rows.OutputField)
-	first, all := *t.requests(false).at(0), t.requests(false)
+	first := *t.requests(false).at(0)
+	all := t.requests(false)
 	for i := range t.Len() {
 		if counts && (t.InputTokens[i] == 0 || t.OutputTokens[i] == 0) {
 			return fmt.Errorf("row %d of %s has no numbers of tokens, which %s needs: write it as %s", t.Row[i], t.Name,
@@ -194,7 +217,8 @@ func (t *Trace) checkWritable(f *formats.Format) error {
 			continue
 		}
 		if what := f.Write.Refuse(&first, all.at(i)); what != "" {
-			return fmt.Errorf("row %d of %s %s, which %s has no place for: write it as %s", t.Row[i], t.Name, what, f.Name,
+			return fmt.Errorf("row %d of %s %s, which %s has no place for: write it as %s", t.Row[i], t.Name, what,
+				f.Name,
 				formats.Default)
 		}
 	}
@@ -213,7 +237,8 @@ func WriteNotes(t *Trace, format string) ([]string, error) {
 			notes = append(notes, fmt.Sprintf("%s has no place for %s: they are left out", f.Name, what))
 		}
 	}
-	ids, graph := t.BlockRefs() > 0, f.Write.Graph
+	ids := t.BlockRefs() > 0
+	graph := f.Write.Graph
 	lose(ids && !f.HasBlocks(), "block ids")
 	lose(!t.Untimed && !f.Has(rows.TimestampField), "timestamps")
 	lose(f.WholeSeconds && t.fractions(), "fractions of seconds")

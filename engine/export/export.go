@@ -3,6 +3,8 @@
 // It works from a results directory alone, so that the end of a run and `fastreplay report` give the same bytes. Names, units
 // and formulas are the other tool's; what our records do not hold is absent (AIPerf) or null (vLLM), never 0. It measures
 // nothing, and belongs to one goroutine at a time. Of the records it keeps a few numbers each in memory.
+//
+// The package is not an API: any release may change it.
 package export
 
 import (
@@ -105,7 +107,8 @@ func Write(dir, name string, slos ...metrics.SLO) (paths []string, err error) {
 	return paths, nil
 }
 
-// WriteTo writes the files of the named format, of the results in dir, to paths: as many as the format has files, in their order.
+// WriteTo writes the files of the named format, of the results in dir, to paths: as many as the format has files, in
+// their order.
 func WriteTo(dir, name string, paths []string) error {
 	f, err := find(name)
 	if err != nil {
@@ -114,7 +117,8 @@ func WriteTo(dir, name string, paths []string) error {
 	return f.write(dir, paths, nil)
 }
 
-// Vacant returns an error that names the first of the paths to which nothing can be written, or where something is. It leaves no file.
+// Vacant returns an error that names the first of the paths to which nothing can be written, or where something is.
+// It leaves no file.
 func Vacant(paths []string) error {
 	for _, path := range paths {
 		_, err := os.Lstat(path)

@@ -66,7 +66,8 @@ func (p *page) value(name string, v float64, labels ...string) {
 
 // Metrics returns the run as a page for Prometheus.
 func (s *Snapshot) Metrics() []byte {
-	p, left := &page{}, seconds(s.LeftNS)
+	p := &page{}
+	left := seconds(s.LeftNS)
 	if s.LeftNS < 0 {
 		left = math.NaN()
 	}
@@ -99,12 +100,19 @@ func (s *Snapshot) Metrics() []byte {
 		name, help string
 		of         func(*Target) float64
 	}{
-		{"generation_tokens_total", "Completion tokens of requests that ended ok.", func(t *Target) float64 { return float64(t.Generated) }},
-		{"prompt_tokens_total", "Prompt tokens of requests that ended ok, as servers counted them.", func(t *Target) float64 { return float64(t.Prompt) }},
-		{"prompt_tokens_cached_total", "Of these the tokens that servers found in their prefix caches.", func(t *Target) float64 { return float64(t.Cached) }},
-		{"server_requests_running", "Requests that run, as the servers of the target report.", func(t *Target) float64 { return t.Running }},
-		{"server_requests_waiting", "Requests in the queue, as the servers of the target report.", func(t *Target) float64 { return t.Waiting }},
-		{"server_kv_cache_usage_ratio", "Share of the KV cache in use, 0 to 1, as the servers of the target report.", func(t *Target) float64 { return t.KVUsage }},
+		{"generation_tokens_total", "Completion tokens of requests that ended ok.",
+			func(t *Target) float64 { return float64(t.Generated) }},
+		{"prompt_tokens_total", "Prompt tokens of requests that ended ok, as servers counted them.",
+			func(t *Target) float64 { return float64(t.Prompt) }},
+		{"prompt_tokens_cached_total", "Of these the tokens that servers found in their prefix caches.",
+			func(t *Target) float64 { return float64(t.Cached) }},
+		{"server_requests_running", "Requests that run, as the servers of the target report.",
+			func(t *Target) float64 { return t.Running }},
+		{"server_requests_waiting", "Requests in the queue, as the servers of the target report.",
+			func(t *Target) float64 { return t.Waiting }},
+		{"server_kv_cache_usage_ratio",
+			"Share of the KV cache in use, 0 to 1, as the servers of the target report.",
+			func(t *Target) float64 { return t.KVUsage }},
 	} {
 		name := p.head(m.name, "", m.help)
 		for i := range s.Targets {
@@ -120,9 +128,11 @@ func (s *Snapshot) histograms(p *page) {
 		if l.LiveName == "" {
 			continue
 		}
-		name, bounds := p.head(l.LiveName, "histogram", l.LiveHelp), bucketsNS()
+		name := p.head(l.LiveName, "histogram", l.LiveHelp)
+		bounds := bucketsNS()
 		for _, t := range s.Targets {
-			sum, values := int64(0), &t.Histograms[i]
+			sum := int64(0)
+			values := &t.Histograms[i]
 			for j, n := range values.Cells {
 				bound := "+Inf"
 				if j < buckets {

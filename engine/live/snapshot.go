@@ -28,9 +28,10 @@ type Snapshot struct {
 	Flying     Series                       // requests in flight
 	Latencies  [metrics.NumLatencies]Series // ns; of those that are shown live
 	LateP99NS  float64                      // of the whole run
-	Invalid    string                       // why the verdict would be that, by the rule of package metrics for lateness; "" if it would not
-	Targets    []Target                     // the last one has no URL if requests failed that never had a target
-	All        Target                       // errors, and what servers say, of all of them together
+	// why the verdict would be that, by the rule of package metrics for lateness; "" if it would not
+	Invalid string
+	Targets []Target // the last one has no URL if requests failed that never had a target
+	All     Target   // errors, and what servers say, of all of them together
 }
 
 // Series is what a quantity was in the last minute.
@@ -52,7 +53,8 @@ type Target struct {
 	TTFTP99NS         float64 // of the last 60 s
 	FailingNS         int64   // for how long no request has ended ok and at least one failed; 0 = the last one did
 	Running, Waiting  float64 // requests, as the servers say
-	KVUsage, Hits     float64 // 0 to 1: what is in use, as the servers say; and the share of prompt tokens from the cache
+	// 0 to 1: what is in use, as the servers say; and the share of prompt tokens from the cache
+	KVUsage, Hits float64
 }
 
 // Snapshot returns what the meter has.
@@ -60,7 +62,8 @@ func (m *Meter) Snapshot(c Counts) *Snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.moment(c)
-	lately, smooth := now.since(m.before(now, 5)), m.smooth(now)
+	lately := now.since(m.before(now, 5))
+	smooth := m.smooth(now)
 	s := &Snapshot{
 		Plan:      &m.plan,
 		Counts:    c,
@@ -78,7 +81,8 @@ func (m *Meter) Snapshot(c Counts) *Snapshot {
 			continue
 		}
 		s.Latencies[i] = w.describe(c.NowNS)
-		s.Latencies[i].Now, s.Latencies[i].Past = lately.mean(i), m.each(func(passed, _ moment) float64 { return passed.mean(i) })
+		s.Latencies[i].Now = lately.mean(i)
+		s.Latencies[i].Past = m.each(func(passed, _ moment) float64 { return passed.mean(i) })
 	}
 	s.SentPerS = series(lately.perS(sent), m.each(func(passed, _ moment) float64 { return passed.perS(sent) }))
 	s.TokensPerS = series(smooth.perS(tokens), m.each(func(passed, _ moment) float64 { return passed.perS(tokens) }))
@@ -103,7 +107,8 @@ func series(now float64, past []float64) Series {
 	s := Series{Now: now, P50: math.NaN(), P99: math.NaN(), Past: past}
 	if n := int64(len(past)); n > 0 {
 		sorted := slices.Sorted(slices.Values(past))
-		s.P50, s.P99 = sorted[stats.Rank(n, 500)-1], sorted[stats.Rank(n, 990)-1]
+		s.P50 = sorted[stats.Rank(n, 500)-1]
+		s.P99 = sorted[stats.Rank(n, 990)-1]
 	}
 	return s
 }
@@ -153,7 +158,8 @@ func (m *Meter) smooth(now moment) (passed moment) {
 
 // progress estimates how much of the run is over, and when the rest will be.
 func (s *Snapshot) progress(endedPerS float64) {
-	s.LeftNS, s.Share = -1, min(1, float64(s.OK+s.Failed)/float64(max(1, s.Requests)))
+	s.LeftNS = -1
+	s.Share = min(1, float64(s.OK+s.Failed)/float64(max(1, s.Requests)))
 	if s.Stopping {
 		s.LeftNS = 0
 		return
@@ -170,14 +176,17 @@ func (s *Snapshot) progress(endedPerS float64) {
 		s.LeftNS = max(s.LeftNS, int64(float64(s.Left)/endedPerS*1e9))
 	}
 	if rest := max(0, s.UntilNS-s.NowNS); s.UntilNS != math.MaxInt64 && (s.LeftNS < 0 || rest < s.LeftNS) {
-		s.LeftNS, s.Share = rest, max(s.Share, min(1, float64(s.NowNS)/float64(s.UntilNS)))
+		s.LeftNS = rest
+		s.Share = max(s.Share, min(1, float64(s.NowNS)/float64(s.UntilNS)))
 	}
 }
 
 // invalid says why the run would be invalid if it ended now.
 func (m *Meter) invalid() string {
-	late, limit := m.whole[metrics.Drift], m.displacedNS()
-	displaced, sent := int64(0), late.TotalCount()
+	late := m.whole[metrics.Drift]
+	limit := m.displacedNS()
+	displaced := int64(0)
+	sent := late.TotalCount()
 	if m.plan.MaxDriftNS == 0 {
 		displaced = countAbove(late, limit)
 	}
@@ -185,7 +194,8 @@ func (m *Meter) invalid() string {
 	case metrics.DriftAboveMax:
 		return "above --max-drift " + format.Duration(m.plan.MaxDriftNS, 3)
 	case metrics.TooManyDisplaced:
-		return format.Percent(float64(displaced)/float64(sent)) + " left more than " + format.Duration(limit, 3) + " late"
+		return format.Percent(float64(displaced)/float64(sent)) + " left more than " +
+			format.Duration(limit, 3) + " late"
 	}
 	return ""
 }
@@ -229,7 +239,8 @@ func (s *Snapshot) describe(targets []target) {
 
 func (t *target) describe(nowNS int64) Target {
 	out := t.Target
-	out.Errors, out.TTFTP99NS = maps.Clone(t.Errors), math.NaN()
+	out.Errors = maps.Clone(t.Errors)
+	out.TTFTP99NS = math.NaN()
 	if t.ttft != nil {
 		out.TTFTP99NS = t.ttft.describe(nowNS).P99
 	}
@@ -243,7 +254,8 @@ func (t *target) describe(nowNS int64) Target {
 	hits, _ := scrape.Total(t.pages, scrape.PrefixHits)
 	asked, _ := scrape.Total(t.pages, scrape.PrefixQueries)
 	if t.Reported {
-		hits, asked = float64(t.Cached), float64(t.Prompt)
+		hits = float64(t.Cached)
+		asked = float64(t.Prompt)
 	}
 	out.Hits = hits / asked
 	return out

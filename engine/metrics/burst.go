@@ -8,9 +8,10 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
-// A client that was late sends what it held back at once. Before a busy server that burst delays others, too. This file bounds by how
-// much. If requests were served first come, first served, and each had left when it was planned, none would have ended later than it did,
-// and none earlier by more than the largest lateness since the server last had nothing waiting.
+// A client that was late sends what it held back at once. Before a busy server that burst delays others, too. This
+// file bounds by how much. If requests were served first come, first served, and each had left when it was planned,
+// none would have ended later than it did, and none earlier by more than the largest lateness since the server last
+// had nothing waiting.
 
 // arrival is a request as it came to the servers.
 type arrival struct {
@@ -28,7 +29,8 @@ func (t *timings) arrivals() []arrival {
 	t.each(func(k *timing) {
 		if k.sent && k.plannedNS != record.None {
 			ends = append(ends, k.endNS)
-			all = append(all, arrival{sentNS: k.atNS, lateNS: max(0, k.driftNS()), latencies: k.latencies, output: int64(k.output)})
+			all = append(all,
+				arrival{sentNS: k.atNS, lateNS: max(0, k.driftNS()), latencies: k.latencies, output: int64(k.output)})
 		}
 	})
 	slices.SortFunc(all, func(a, b arrival) int { return cmp.Compare(a.sentNS, b.sentNS) })
@@ -44,20 +46,23 @@ func (t *timings) arrivals() []arrival {
 }
 
 const (
-	// levelGroups is into how many groups, of equal in-flight, requests are divided, and leastOfGroup how many each has at least.
+	// levelGroups is into how many groups, of equal in-flight, requests are divided, and leastOfGroup how many each
+	// has at least.
 	levelGroups, leastOfGroup = 20, 20
 	// levelSigmas is how far beyond chance a group must be slower: in 20 groups that happens by chance once in 40 runs.
 	levelSigmas = 3
 )
 
-// quietLevel is the largest number of requests in flight up to which a latency, by its place in timedLatencies, does not depend on it: up to there nothing waits. It
-// compares all others, and then groups of them, with the fifth of the requests that had the fewest beside them. byLevel is in the order of inFlight.
+// quietLevel is the largest number of requests in flight up to which a latency, by its place in timedLatencies, does
+// not depend on it: up to there nothing waits. It compares all others, and then groups of them, with the fifth of the
+// requests that had the fewest beside them. byLevel is in the order of inFlight.
 func quietLevel(byLevel []arrival, latency int) int {
 	var levels []int
 	var values []int64
 	for i := range byLevel {
 		if v := byLevel[i].latencies[latency]; v != record.None {
-			levels, values = append(levels, byLevel[i].inFlight), append(values, v)
+			levels = append(levels, byLevel[i].inFlight)
+			values = append(values, v)
 		}
 	}
 	base := len(values) / 5
@@ -103,7 +108,8 @@ func pushed(all []arrival, quiet int) {
 	}
 }
 
-// behindBursts are the percentiles that others' lateness may have moved, and how many requests it may have delayed by more than 1 ms.
+// behindBursts are the percentiles that others' lateness may have moved, and how many requests it may have delayed by
+// more than 1 ms.
 func (c *Collector) behindBursts(all *targetStats) (unsafe []Unsafe, behind int64) {
 	arrivals := c.timings.arrivals()
 	byLevel := slices.Clone(arrivals)

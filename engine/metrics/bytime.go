@@ -12,15 +12,15 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
-// mostSteps is into how many steps of time a run is cut at most, and mostRows how many rows all targets have together; of
-// more than 1,000 targets the steps are longer.
+// mostSteps is into how many steps of time a run is cut at most, and mostRows how many rows all targets have
+// together; of more than 1,000 targets the steps are longer.
 const mostSteps, mostRows = 120, 120_000
 
 // mostInstances bounds the instances that have rows by time.
 const mostInstances = 64
 
-// Step is a row of timeline.jsonl or timeline_instances.jsonl. It has what became of the requests to one target, or of one
-// instance, that were sent within a step of time. A request that was not sent counts at its planned time.
+// Step is a row of timeline.jsonl or timeline_instances.jsonl. It has what became of the requests to one target, or
+// of one instance, that were sent within a step of time. A request that was not sent counts at its planned time.
 type Step struct {
 	FromS    float64 `json:"from_s"`             // begin of the step, since the start of the run
 	ToS      float64 `json:"to_s"`               // end of the step
@@ -37,10 +37,11 @@ type Step struct {
 	OutputTokens int64  `json:"output_tokens"` // tokens of ok requests that came in the step, if they came evenly from a request's first chunk to its last
 }
 
-// stepNS is the length of the steps of a run that ends at endNS, for at most so many steps. It is a number that people read
-// easily, and whole hours for a long run.
+// stepNS is the length of the steps of a run that ends at endNS, for at most so many steps. It is a number that
+// people read easily, and whole hours for a long run.
 func stepNS(endNS, steps int64) int64 {
-	for _, s := range []float64{1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600} {
+	for _, s := range []float64{1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60,
+		120, 300, 600, 900, 1800, 3600} {
 		if width := int64(s * 1e9); endNS < width*steps {
 			return width
 		}
@@ -49,8 +50,8 @@ func stepNS(endNS, steps int64) int64 {
 	return (endNS/(hour*steps) + 1) * hour
 }
 
-// Timeline is a run, cut into steps of equal length. It is made of the records alone, so it is the same whenever they are
-// read. What it shows is valid until it shows the next.
+// Timeline is a run, cut into steps of equal length. It is made of the records alone, so it is the same whenever they
+// are read. What it shows is valid until it shows the next.
 type Timeline struct {
 	c       *Collector
 	widthNS int64
@@ -108,11 +109,12 @@ func (t *Timeline) Instances() iter.Seq[[]Step] {
 	})
 }
 
-// by shows the steps of the requests of each label: of is a request's place in labels, below 0 if it has none. One without a name is
-// shown if it has requests.
+// by shows the steps of the requests of each label: of is a request's place in labels, below 0 if it has none. One
+// without a name is shown if it has requests.
 func (t *Timeline) by(labels []Step, of func(*timing) int) iter.Seq[[]Step] {
 	all := &t.c.timings
-	requests, known := make([][]*timing, len(labels)), make([]bool, len(labels))
+	requests := make([][]*timing, len(labels))
+	known := make([]bool, len(labels))
 	all.each(func(k *timing) {
 		if i := of(k); i >= 0 {
 			if known[i] = true; all.spilled == 0 {
@@ -144,7 +146,8 @@ func (t *Timeline) by(labels []Step, of func(*timing) int) iter.Seq[[]Step] {
 // stepsOf counts requests in steps that are labelled alike.
 func (t *Timeline) stepsOf(label Step, each func(func(*timing))) []Step {
 	for i := range t.steps {
-		label.FromS, label.ToS = seconds(int64(i)*t.widthNS), seconds(int64(i+1)*t.widthNS)
+		label.FromS = seconds(int64(i) * t.widthNS)
+		label.ToS = seconds(int64(i+1) * t.widthNS)
 		t.steps[i] = label
 		for k := range t.stats[i] {
 			t.stats[i][k] = t.stats[i][k].emptied()
@@ -165,9 +168,11 @@ func (t *Timeline) add(k *timing) {
 		t.steps[i].Planned++
 	}
 	at := max(0, k.atNS) / t.widthNS
-	s, stats := &t.steps[at], &t.stats[at]
+	s := &t.steps[at]
+	stats := &t.stats[at]
 	s.Requests++
-	for from := max(0, k.atNS); k.sent && from < k.endNS; { // the share of each step for which the request was in flight
+	// the share of each step for which the request was in flight
+	for from := max(0, k.atNS); k.sent && from < k.endNS; {
 		i := from / t.widthNS
 		to := min(k.endNS, (i+1)*t.widthNS)
 		t.steps[i].InFlight += float64(to-from) / float64(t.widthNS)
@@ -191,7 +196,8 @@ func (t *Timeline) add(k *timing) {
 		}
 		*s.CachedTokens += int64(k.cached)
 	}
-	first, _ := k.chunksNS() // tokens count in the steps in which they came: the first with the first chunk, the last with the last
+	// tokens count in the steps in which they came: the first with the first chunk, the last with the last
+	first, _ := k.chunksNS()
 	for i, came := max(0, first)/t.widthNS, int64(0); came < int64(k.output); i++ {
 		until := k.cameBefore((i + 1) * t.widthNS)
 		t.steps[i].OutputTokens += until - came
@@ -201,7 +207,8 @@ func (t *Timeline) add(k *timing) {
 
 // chunksNS is when the first and the last token chunk came, or the end of an answer without any.
 func (k *timing) chunksNS() (first, last int64) {
-	ttft, e2e := k.latency(TTFT), k.latency(E2E)
+	ttft := k.latency(TTFT)
+	e2e := k.latency(E2E)
 	if ttft == record.None || e2e < ttft {
 		return k.endNS, k.endNS
 	}
@@ -245,7 +252,8 @@ type timing struct {
 	failure                    int32           // place of its message; below 0: none
 	prompt, output, cached     int32           // tokens of an OK one; cached below 0: not reported
 	outcome                    record.Outcome
-	sent, begun, gaveUp        bool // its first byte; its response's head had come; the server ended it with the reason "abort"
+	// its first byte; its response's head had come; the server ended it with the reason "abort"
+	sent, begun, gaveUp bool
 }
 
 // driftNS is as that of a record.
@@ -327,15 +335,24 @@ func (t *timings) add(r *record.Record, target int) {
 				_, err := t.file.WriteAt(bytesOf(piece), int64(t.spilled+i)*int64(len(bytesOf(piece))))
 				t.err = cmp.Or(t.err, err)
 			}
-			t.spilled, t.pieces = t.spilled+len(t.pieces), t.pieces[:0]
+			t.spilled += len(t.pieces)
+			t.pieces = t.pieces[:0]
 		}
 		t.pieces = append(t.pieces, make([]timing, 0, timingsAtOnce))
 		last = len(t.pieces) - 1
 	}
 	k := timing{
-		atNS: at, plannedNS: r.PlannedNS, endNS: max(at, r.HeadersNS, r.FirstTokenNS, r.LastTokenNS, r.DoneNS),
-		target: int32(target), endpoint: t.endpoints.place(r.Endpoint), instance: t.instances.place(r.Instance), failure: -1,
-		outcome: r.Outcome, sent: r.SentNS != record.None, begun: r.HeadersNS != record.None, gaveUp: r.FinishReason == "abort",
+		atNS:      at,
+		plannedNS: r.PlannedNS,
+		endNS:     max(at, r.EndNS()),
+		target:    int32(target),
+		endpoint:  t.endpoints.place(r.Endpoint),
+		instance:  t.instances.place(r.Instance),
+		failure:   -1,
+		outcome:   r.Outcome,
+		sent:      r.SentNS != record.None,
+		begun:     r.HeadersNS != record.None,
+		gaveUp:    r.FinishReason == "abort",
 	}
 	for i, l := range timedLatencies {
 		if k.latencies[i] = record.None; r.Outcome == record.OK {
@@ -343,7 +360,8 @@ func (t *timings) add(r *record.Record, target int) {
 		}
 	}
 	if r.Outcome == record.OK {
-		k.prompt, k.output = tokens32(known(PromptTokens(r))), tokens32(known(r.CompletionTokens))
+		k.prompt = tokens32(known(PromptTokens(r)))
+		k.output = tokens32(known(r.CompletionTokens))
 		k.cached = tokens32(max(-1, r.CachedTokens))
 	} else {
 		k.failure = t.failures.place(r.Error)
@@ -359,8 +377,8 @@ func bytesOf(piece []timing) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(piece))), len(piece)*int(unsafe.Sizeof(timing{})))
 }
 
-// Spill lets c keep what it needs by time in an unnamed file in dir, beyond the first 4,194,304 requests. Then it looks for no outages. Call
-// it before Add, and EndSpill in the end.
+// Spill lets c keep what it needs by time in an unnamed file in dir, beyond the first 4,194,304 requests. Then it
+// looks for no outages. Call it before Add, and EndSpill in the end.
 func (c *Collector) Spill(dir string) (err error) {
 	if c.timings.file, err = os.CreateTemp(dir, ".by-time-*"); err != nil {
 		return err
@@ -371,7 +389,8 @@ func (c *Collector) Spill(dir string) (err error) {
 // EndSpill closes the file of Spill, and returns what failed with it. Nothing by time may be asked for after it.
 func (c *Collector) EndSpill() error { return cmp.Or(c.timings.err, c.timings.file.Close()) }
 
-// each calls f for every request, in order of completion. What it gets is valid until f returns, if pieces were spilled.
+// each calls f for every request, in order of completion. What it gets is valid until f returns, if pieces were
+// spilled.
 func (t *timings) each(f func(*timing)) {
 	if t.spilled > 0 {
 		piece := make([]timing, timingsAtOnce)

@@ -7,6 +7,8 @@
 // Collector.Add belongs to one goroutine, the recorder. AddGaps may be called by anybody at the same time. Summary and WriteHistograms are for after the run. Add keeps about 220 bytes of a request: 88 by time, and 8 for
 // each of its latencies by target, by instance and by address; of one that is part of a job 230. The last two are kept for the first 1,024 instances and
 // addresses. AddGaps allocates 0.3 MB for the first gaps of a target, up to GOMAXPROCS times, and nothing else.
+//
+// The package is not an API: any release may change it.
 package metrics
 
 import (
@@ -53,7 +55,11 @@ type gapShard struct {
 // NewCollector returns a collector for the targets' URLs, in the order that
 // the indices given to Add and AddGaps refer to. With SLOs it counts goodput.
 func NewCollector(targets []string, slos ...SLO) *Collector {
-	c := &Collector{urls: append([]string(nil), targets...), slos: append([]SLO(nil), slos...), targets: make([]targetStats, len(targets))}
+	c := &Collector{
+		urls:    append([]string(nil), targets...),
+		slos:    append([]SLO(nil), slos...),
+		targets: make([]targetStats, len(targets)),
+	}
 	c.none = newTargetStats(c.slos)
 	for i := range c.targets {
 		c.targets[i] = newTargetStats(c.slos)
@@ -89,8 +95,8 @@ func (c *Collector) Add(r *record.Record, target int) {
 	}
 }
 
-// LateReadGap is a gap between token chunks that a late read may have changed, in ns: as measured, and as it is if what was found together
-// had come evenly.
+// LateReadGap is a gap between token chunks that a late read may have changed, in ns: as measured, and as it is if
+// what was found together had come evenly.
 type LateReadGap struct{ NS, LikelyNS int64 }
 
 // AddGaps counts gaps between token chunks (ITL), in ns, of one OK request to
@@ -109,7 +115,8 @@ func (c *Collector) AddGaps(target int, gapsNS []int64, late ...LateReadGap) {
 	g.Unlock()
 }
 
-// AddGapCounts counts gaps that another run counted in a histogram, to the target of that index. exact has their number, mean and maximum.
+// AddGapCounts counts gaps that another run counted in a histogram, to the target of that index. exact has their
+// number, mean and maximum.
 func (c *Collector) AddGapCounts(target int, gaps *hdrhistogram.Histogram, exact *stats.Percentiles) {
 	if exact == nil {
 		return
@@ -139,9 +146,10 @@ func (c *Collector) pick(target int) (g *gapShard) {
 
 // Probed is what the servers did not report before the run. The notes name it.
 type Probed struct {
-	Unknown  []Unknown             // what is unknown, whatever the run brings
-	Unproven string                // a note that holds only if the hits are unknown after the run, too; "" = none
-	CacheOff func(target int) bool // whether a target's servers report that they cache nothing; nil = no server was asked
+	Unknown  []Unknown // what is unknown, whatever the run brings
+	Unproven string    // a note that holds only if the hits are unknown after the run, too; "" = none
+	// whether a target's servers report that they cache nothing; nil = no server was asked
+	CacheOff func(target int) bool
 }
 
 // Summary returns the result of the run, verdict included. s has what the Collector does not count:
@@ -162,8 +170,10 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	all.count(&s.Requests, over)
 	s.Requests.Failures = all.Kinds.list(over)
 	s.Lateness = c.lateness(&s, &all)
-	s.Requests.Late = all.Latencies[Drift].above(cmp.Or(int64(s.Limits.MaxDriftNS), int64(1e6*s.Lateness.DisplacedMS), toleratedNS))
-	s.Tokens, s.Throughput = all.Tokens.Tokens, Throughput{}
+	s.Requests.Late = all.Latencies[Drift].above(cmp.Or(int64(s.Limits.MaxDriftNS),
+		int64(1e6*s.Lateness.DisplacedMS), toleratedNS))
+	s.Tokens = all.Tokens.Tokens
+	s.Throughput = Throughput{}
 	s.Tokens.PerChunk = ratio(all.Tokens.UsageTokens, all.Tokens.Chunks)
 	if s.Run.DurationS > 0 {
 		c.setRates(&s)
@@ -176,12 +186,14 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	for i := range targets {
 		s.Targets[i] = targets[i].target(c.urls[i], over)
 	}
-	s.Instances, s.Endpoints = c.parts.instances.summary(1, over), c.parts.endpoints.summary(2, over)
+	s.Instances = c.parts.instances.summary(1, over)
+	s.Endpoints = c.parts.endpoints.summary(2, over)
 	if s.Instances != nil {
 		s.Instances.direct = c.pairs.OneByOne()
 	}
 	s.Answers = all.Answers.summary(s.Answers)
-	s.Outages, s.Gateway = c.outages(), all.Gateway.summary()
+	s.Outages = c.outages()
+	s.Gateway = all.Gateway.summary()
 	if s.Window == nil { // which has but pieces of jobs
 		s.Jobs = c.jobs.summary(s.Run.DurationS, over)
 	}
@@ -204,14 +216,16 @@ func (c *Collector) underLoad(s *Summary) (u UnderLoad) {
 	c.timings.each(func(k *timing) { // in order of completion
 		switch {
 		case k.outcome == record.OK:
-			end, u.Waiting = max(end, k.endNS), 0
+			end = max(end, k.endNS)
+			u.Waiting = 0
 		case k.sent || !stopped(k.outcome):
 			end = max(end, k.atNS)
 			u.Waiting++
 		}
 	})
 	if u.UntilS = min(seconds(end), s.Run.DurationS); u.UntilS > 0 {
-		u.Throughput = Throughput{float64(s.Requests.OK) / u.UntilS, float64(s.Tokens.Prompt) / u.UntilS, float64(s.Tokens.Completion) / u.UntilS}
+		u.Throughput = Throughput{float64(s.Requests.OK) / u.UntilS, float64(s.Tokens.Prompt) / u.UntilS,
+			float64(s.Tokens.Completion) / u.UntilS}
 	}
 	return u
 }
@@ -245,8 +259,8 @@ func (s *targetStats) recorded() (n int64) {
 	return n
 }
 
-// stopped is how many requests did not fail, although they are not ok: the user left them out or, if the run was over before, it
-// ended them.
+// stopped is how many requests did not fail, although they are not ok: the user left them out or, if the run was over
+// before, it ended them.
 func (s *targetStats) stopped(over bool) int64 {
 	if !over {
 		return s.LeftOut
@@ -255,8 +269,12 @@ func (s *targetStats) stopped(over bool) int64 {
 }
 
 func (s *targetStats) count(r *Requests, over bool) {
-	r.Sent, r.OK, r.Resent, r.Early = s.Sent, s.Outcomes[record.OK], s.Resent, s.Latencies[Drift].negatives()
-	r.Stopped, r.ByOutcome = s.stopped(over), make(map[string]int64, record.Outcomes)
+	r.Sent = s.Sent
+	r.OK = s.Outcomes[record.OK]
+	r.Resent = s.Resent
+	r.Early = s.Latencies[Drift].negatives()
+	r.Stopped = s.stopped(over)
+	r.ByOutcome = make(map[string]int64, record.Outcomes)
 	r.Failed = s.recorded() - r.OK - r.Stopped
 	for o, n := range s.Outcomes {
 		r.ByOutcome[record.Outcome(o).String()] = n
@@ -266,7 +284,10 @@ func (s *targetStats) count(r *Requests, over bool) {
 func (s *targetStats) target(url string, over bool) Target {
 	ok := s.Outcomes[record.OK]
 	t := Target{
-		URL: url, Requests: s.recorded(), OK: ok, Failed: s.recorded() - ok - s.stopped(over),
+		URL:              url,
+		Requests:         s.recorded(),
+		OK:               ok,
+		Failed:           s.recorded() - ok - s.stopped(over),
 		ReportedHitRatio: s.Cache.hitRatio(),
 	}
 	s.Latencies.fill(&t.TargetLatencies, targetFields)
@@ -275,7 +296,8 @@ func (s *targetStats) target(url string, over bool) Target {
 
 // count fills in all but Shortfall and OvertakenTokens; counted has the hits by the servers' counters, by target.
 func (p *PrefixCache) count(all *targetStats, targets []targetStats, counted []int64) {
-	p.AboveIdealTokens, p.AboveIdealRequests = all.Cache.AboveTokens, all.Cache.AboveRequests
+	p.AboveIdealTokens = all.Cache.AboveTokens
+	p.AboveIdealRequests = all.Cache.AboveRequests
 	if all.Cache.Ideals > 0 {
 		p.ExpectedTokens = &all.Cache.Expected
 		p.ExpectedHitRatio = ratio(all.Cache.Expected, all.Cache.Prompt)
@@ -292,7 +314,8 @@ func (p *PrefixCache) count(all *targetStats, targets []targetStats, counted []i
 			known += c.Prompt
 			hits += counted[i]
 			p.CountedTokens = &hits
-			if c.Bounds == targets[i].Outcomes[record.OK] { // no order of requests makes the sum of their hits larger than that
+			// no order of requests makes the sum of their hits larger than that
+			if c.Bounds == targets[i].Outcomes[record.OK] {
 				p.AboveIdealTokens += max(0, counted[i]-c.Most)
 			}
 		default:
@@ -300,7 +323,8 @@ func (p *PrefixCache) count(all *targetStats, targets []targetStats, counted []i
 		}
 	}
 	if all.Cache.Reports > 0 {
-		p.ReportedTokens, p.HitsFrom = &all.Cache.Reported, "responses"
+		p.ReportedTokens = &all.Cache.Reported
+		p.HitsFrom = "responses"
 		p.ReportedHitRatio = ratio(all.Cache.Reported, reporting)
 	}
 	if p.CountedTokens != nil {

@@ -11,8 +11,9 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
-// Goodput is what the requests that met every bound make. The planned requests are requests + failed + those that were ok and missed
-// a bound + requests.stopped. One that missed several counts in missed for each of them, so missed shows which bound limits goodput.
+// Goodput is what the requests that met every bound make. The planned requests are requests + failed + those that
+// were ok and missed a bound + requests.stopped. One that missed several counts in missed for each of them, so missed
+// shows which bound limits goodput.
 type Goodput struct {
 	SLO          map[string]float64 `json:"slo,omitempty"`  // the bounds in ms, as ttft_ms, tpot_ms, …; only in the run's own, not in a target's
 	Requests     int64              `json:"requests"`       // good ones: ok, and within every bound
@@ -76,15 +77,19 @@ func (s *targetStats) goodput(durationS float64, planned int64, over bool) *Good
 		return nil
 	}
 	g := &Goodput{
-		Requests: s.Goodput.Good, Share: ratio(s.Goodput.Good, planned), Failed: s.recorded() - s.Outcomes[record.OK] - s.stopped(over),
-		Missed: map[string]int64{}, Unmeasured: map[string]int64{},
+		Requests:   s.Goodput.Good,
+		Share:      ratio(s.Goodput.Good, planned),
+		Failed:     s.recorded() - s.Outcomes[record.OK] - s.stopped(over),
+		Missed:     map[string]int64{},
+		Unmeasured: map[string]int64{},
 	}
 	if durationS > 0 {
 		g.RequestsPerS = float64(g.Requests) / durationS
 	}
 	for _, o := range s.Goodput.slos {
 		key := latencies[o.latency].Key
-		g.Missed[key], g.Unmeasured[key] = s.Goodput.Missed[o.latency], s.Goodput.Unmeasured[o.latency]
+		g.Missed[key] = s.Goodput.Missed[o.latency]
+		g.Unmeasured[key] = s.Goodput.Unmeasured[o.latency]
 	}
 	return g
 }
@@ -153,7 +158,8 @@ func unknownLatency(name string) error {
 	}
 	var names, aliases []string
 	for _, l := range BoundedLatencies() {
-		names, aliases = append(names, l.Key), append(aliases, l.Aliases...)
+		names = append(names, l.Key)
+		aliases = append(aliases, l.Aliases...)
 	}
 	return fmt.Errorf("%q is no latency of a request; there are %s (and, as others call them, %s)", name,
 		strings.Join(names, ", "), strings.Join(aliases, ", "))

@@ -12,8 +12,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// A latency is declared in this file alone: its place in the order, its row of the table, and a field in each struct of results that
-// has it. All else ranges over the table: results, screens, pages, live metrics, --goodput, --require, comparisons, capacity.
+// A latency is declared in this file alone: its place in the order, its row of the table, and a field in each struct
+// of results that has it. All else ranges over the table: results, screens, pages, live metrics, --goodput,
+// --require, comparisons, capacity.
 
 // The latencies, in the order of result files.
 const (
@@ -34,26 +35,29 @@ const (
 
 // Latency is a time that requests take, and how results and people call it.
 type Latency struct {
-	Key     string                     // in flags and, with its unit, in result files
-	Label   string                     // for people
-	Long    string                     // for people, where there is room; "" = Label
-	Title   string                     // of its graph; "" = Label
-	Aliases []string                   // what other tools call the same
-	Of      func(*record.Record) int64 // ns, or record.None; nil if records do not have it, as ITL, of which a request has many
+	Key     string   // in flags and, with its unit, in result files
+	Label   string   // for people
+	Long    string   // for people, where there is room; "" = Label
+	Title   string   // of its graph; "" = Label
+	Aliases []string // what other tools call the same
 
-	OfSent  bool   // every request that was sent has it, and not only those that ended ok
-	Bounded bool   // --goodput, comparisons and capacity take it: it is one number of a request that ended ok
-	Shown   Shown  // where people see it
-	Twin    string // the key of the latency that it equals as a rule; people see it only if it does not
+	// Of is the latency of a request in ns, or record.None. It is nil of ITL, of which a request has many.
+	Of      func(*record.Record) int64
+	OfSent  bool // every request that was sent has it, and not only those that ended ok
+	Bounded bool // --goodput, comparisons and capacity take it: it is one number of a request that ended ok
 
+	Shown Shown // where people see it
+	// Twin is the key of the latency that it equals as a rule. People see it only if it does not.
+	Twin     string
 	Compared []string // the numbers of it that a comparison shows on one screen
 	LiveName string   // of its histogram on the page for Prometheus; "" = it is not shown live
 	LiveHelp string   // what the page says of it
 
-	planned     string                                  // the key of the same latency from the planned instant on; "" = none is known
-	toleratedNS int64                                   // how much the client may change it before that counts; 0 = that is not judged
-	lateRead    func(*record.Record) (less, more int64) // by how many ns a late read may have changed it; nil = records do not show that
-	perToken    bool                                    // a delay of the whole answer changes it by the share of a token
+	planned     string // the key of the same latency from the planned instant on; "" = none is known
+	toleratedNS int64  // how much the client may change it before that counts; 0 = that is not judged
+	perToken    bool   // a delay of the whole answer changes it by the share of a token
+	// lateRead is by how many ns a late read may have changed it; nil = records do not show that.
+	lateRead func(*record.Record) (less, more int64)
 }
 
 // Shown is where people see a latency.
@@ -68,28 +72,105 @@ const (
 
 // latencies is the table, which nobody changes.
 var latencies = [NumLatencies]Latency{
-	Drift: {Key: "drift", Label: "drift", Shown: OnPage, Of: (*record.Record).DriftNS, OfSent: true,
-		LiveName: "request_lateness_seconds", LiveHelp: "How long after its planned time each request was sent."},
-	TTFT: {Key: "ttft", Label: "TTFT", Aliases: []string{"time_to_first_token"}, Shown: OnScreen, Of: (*record.Record).TTFTNS, Bounded: true,
-		Compared: []string{"p50", "p95", "p99", "paired"}, planned: "ttft_planned", toleratedNS: toleratedNS, lateRead: firstToken,
-		LiveName: "time_to_first_token_seconds", LiveHelp: "From sending to the first token, of requests that ended ok."},
-	TTFTPlanned: {Key: "ttft_planned", Label: "TTFT planned", Long: "TTFT from the planned time", Shown: OnPage, Twin: "ttft",
-		Of: (*record.Record).TTFTPlannedNS, Bounded: true},
-	TTFO: {Key: "ttfo", Label: "TTFO", Title: "TTFO: the first token after the reasoning", Aliases: []string{"time_to_first_output_token"},
-		Shown: OnScreen, Twin: "ttft", Of: (*record.Record).TTFONS, Bounded: true,
-		planned: "ttfo_planned", toleratedNS: toleratedNS, lateRead: firstOutput},
-	TTFOPlanned: {Key: "ttfo_planned", Label: "TTFO planned", Long: "TTFO from the planned time", Shown: OnPage, Twin: "ttfo",
-		Of: (*record.Record).TTFOPlannedNS, Bounded: true},
-	TPOT: {Key: "tpot", Label: "TPOT", Aliases: []string{"inter_token_latency"}, // AIPerf's is (request_latency - ttft) / (tokens - 1)
-		Shown: OnScreen, Of: (*record.Record).TPOTNS, Bounded: true,
-		Compared: []string{"p50", "p95", "p99", "paired"}, toleratedNS: toleratedTokNS, lateRead: eachToken, perToken: true,
-		LiveName: "time_per_output_token_seconds", LiveHelp: "Time for each token after the first, of requests that ended ok."},
-	ITL: {Key: "itl", Label: "ITL", Title: "ITL: gaps between token chunks", Shown: OnScreen, toleratedNS: toleratedTokNS},
-	E2E: {Key: "e2e", Label: "E2E", Aliases: []string{"e2el", "request_latency"}, Shown: OnScreen, Of: (*record.Record).E2ENS, Bounded: true,
-		Compared: []string{"p95", "paired"}, planned: "e2e_planned", toleratedNS: toleratedNS, lateRead: lastToken,
-		LiveName: "e2e_request_latency_seconds", LiveHelp: "From sending to the last token, of requests that ended ok."},
-	E2EPlanned: {Key: "e2e_planned", Label: "E2E planned", Long: "E2E from the planned time", Shown: OnPage, Twin: "e2e",
-		Of: (*record.Record).E2EPlannedNS, Bounded: true},
+	Drift: {
+		Key:      "drift",
+		Label:    "drift",
+		Of:       (*record.Record).DriftNS,
+		OfSent:   true,
+		Shown:    OnPage,
+		LiveName: "request_lateness_seconds",
+		LiveHelp: "How long after its planned time each request was sent.",
+	},
+	TTFT: {
+		Key:         "ttft",
+		Label:       "TTFT",
+		Aliases:     []string{"time_to_first_token"},
+		Of:          (*record.Record).TTFTNS,
+		Bounded:     true,
+		Shown:       OnScreen,
+		Compared:    []string{"p50", "p95", "p99", "paired"},
+		LiveName:    "time_to_first_token_seconds",
+		LiveHelp:    "From sending to the first token, of requests that ended ok.",
+		planned:     "ttft_planned",
+		toleratedNS: toleratedNS,
+		lateRead:    firstToken,
+	},
+	TTFTPlanned: {
+		Key:     "ttft_planned",
+		Label:   "TTFT planned",
+		Long:    "TTFT from the planned time",
+		Of:      (*record.Record).TTFTPlannedNS,
+		Bounded: true,
+		Shown:   OnPage,
+		Twin:    "ttft",
+	},
+	TTFO: {
+		Key:         "ttfo",
+		Label:       "TTFO",
+		Title:       "TTFO: the first token after the reasoning",
+		Aliases:     []string{"time_to_first_output_token"},
+		Of:          (*record.Record).TTFONS,
+		Bounded:     true,
+		Shown:       OnScreen,
+		Twin:        "ttft",
+		Compared:    []string{"p50", "p95", "p99", "paired"},
+		planned:     "ttfo_planned",
+		toleratedNS: toleratedNS,
+		lateRead:    firstOutput,
+	},
+	TTFOPlanned: {
+		Key:     "ttfo_planned",
+		Label:   "TTFO planned",
+		Long:    "TTFO from the planned time",
+		Of:      (*record.Record).TTFOPlannedNS,
+		Bounded: true,
+		Shown:   OnPage,
+		Twin:    "ttfo",
+	},
+	TPOT: {
+		Key:         "tpot",
+		Label:       "TPOT",
+		Aliases:     []string{"inter_token_latency"}, // AIPerf's is (request_latency - ttft) / (tokens - 1)
+		Of:          (*record.Record).TPOTNS,
+		Bounded:     true,
+		Shown:       OnScreen,
+		Compared:    []string{"p50", "p95", "p99", "paired"},
+		LiveName:    "time_per_output_token_seconds",
+		LiveHelp:    "Time for each token after the first, of requests that ended ok.",
+		toleratedNS: toleratedTokNS,
+		lateRead:    eachToken,
+		perToken:    true,
+	},
+	ITL: {
+		Key:         "itl",
+		Label:       "ITL",
+		Title:       "ITL: gaps between token chunks",
+		Shown:       OnScreen,
+		toleratedNS: toleratedTokNS,
+	},
+	E2E: {
+		Key:         "e2e",
+		Label:       "E2E",
+		Aliases:     []string{"e2el", "request_latency"},
+		Of:          (*record.Record).E2ENS,
+		Bounded:     true,
+		Shown:       OnScreen,
+		Compared:    []string{"p95", "paired"},
+		LiveName:    "e2e_request_latency_seconds",
+		LiveHelp:    "From sending to the last token, of requests that ended ok.",
+		planned:     "e2e_planned",
+		toleratedNS: toleratedNS,
+		lateRead:    lastToken,
+	},
+	E2EPlanned: {
+		Key:     "e2e_planned",
+		Label:   "E2E planned",
+		Long:    "E2E from the planned time",
+		Of:      (*record.Record).E2EPlannedNS,
+		Bounded: true,
+		Shown:   OnPage,
+		Twin:    "e2e",
+	},
 	WireDrift: {Key: "wire_drift", Label: "wire drift", Of: (*record.Record).WireDriftNS, OfSent: true},
 	Upload:    {Key: "upload", Label: "upload", Of: (*record.Record).UploadNS},
 }
@@ -167,9 +248,12 @@ func BoundedLatencies() iter.Seq2[int, *Latency] {
 	}
 }
 
-// FindLatency returns the place of a latency in the table by its key or, if other tools call it so, by an alias; below 0 if there is none.
+// FindLatency returns the place of a latency in the table by its key or, if other tools call it so, by an alias;
+// below 0 if there is none.
 func FindLatency(name string) int {
-	return slices.IndexFunc(latencies[:], func(l Latency) bool { return l.Key == name || slices.Contains(l.Aliases, name) })
+	return slices.IndexFunc(latencies[:], func(l Latency) bool {
+		return l.Key == name || slices.Contains(l.Aliases, name)
+	})
 }
 
 // resultField is a field of results that has a number of a latency, or all of its percentiles.
@@ -185,14 +269,16 @@ func resultFields[T any]() (fields []resultField) {
 	of := reflect.TypeFor[T]()
 	for i := range of.NumField() {
 		key := of.Field(i).Tag.Get("json")
-		name, unit := key[:len(key)-3], key[len(key)-3:]
+		name := key[:len(key)-3]
+		unit := key[len(key)-3:]
 		f := resultField{index: i, unitNS: map[string]float64{"_us": 1e3, "_ms": 1e6}[unit]}
 		if at := strings.LastIndex(name, "_p"); of.Field(i).Type == reflect.TypeFor[*float64]() {
 			percent, err := strconv.ParseInt(name[at+2:], 10, 64)
 			if err != nil {
 				panic("BUG: metrics: no percentile in the key " + key)
 			}
-			name, f.permille = name[:at], 10*percent
+			name = name[:at]
+			f.permille = 10 * percent
 		}
 		if f.latency = FindLatency(name); f.latency < 0 || f.unitNS == 0 {
 			panic("BUG: metrics: no latency has the key " + key)
@@ -278,7 +364,9 @@ func (s *Summary) LikeTwin(latency int) bool {
 
 // Percentile returns a percentile of a latency in the unit of its key, which is ms of all but drift; nil if s has none.
 func (s *StepLatencies) Percentile(latency int, permille int64) *float64 {
-	i := slices.IndexFunc(stepFields, func(f resultField) bool { return f.latency == latency && f.permille == permille })
+	i := slices.IndexFunc(stepFields, func(f resultField) bool {
+		return f.latency == latency && f.permille == permille
+	})
 	if i < 0 {
 		return nil
 	}

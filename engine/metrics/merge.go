@@ -8,7 +8,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// A merge tag stands on every field that a merge meets. It says what the values of two targets, or of two clients, come to:
+// A merge tag stands on every field that a merge meets. It says what the values of two targets, or of two clients,
+// come to:
 //
 //	sum, max, min  of numbers
 //	and, or        of what is true or false
@@ -125,7 +126,8 @@ func (s *Summary) SetFacts(of *Summary) {
 func setFacts(to, from reflect.Value) {
 	for i := range to.NumField() {
 		rule, counted, _ := strings.Cut(to.Type().Field(i).Tag.Get("merge"), ",")
-		into, of := to.Field(i), from.Field(i)
+		into := to.Field(i)
+		of := from.Field(i)
 		switch {
 		case counted != "" || rule == "none" || rule == "records" || into.Kind() == reflect.Pointer && of.IsNil():
 		case rule != "each" || into.Kind() == reflect.Pointer && into.IsNil():

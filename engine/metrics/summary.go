@@ -59,7 +59,8 @@ type Summary struct {
 	Notes       []string      `json:"notes" merge:"none"`                    // sentences that are worth knowing and have no bearing on the verdict
 }
 
-// Unlike says what a file of records has that differs from what the run wrote; "" if nothing. seen are the lines of all of it.
+// Unlike says what a file of records has that differs from what the run wrote; "" if nothing. seen are the lines of
+// all of it.
 func (s *Summary) Unlike(seen record.Lines) string {
 	want := record.Lines{Count: s.Requests.Planned, Sum: seen.Sum} // of a version that kept no sum
 	if s.Records != nil {
@@ -67,7 +68,8 @@ func (s *Summary) Unlike(seen record.Lines) string {
 	} else if s.Run.Partial || s.Requests.Unwritten > 0 || len(s.Shards) > 0 { // nobody knows
 		return ""
 	}
-	has, wrote := format.Many(seen.Count, "record"), format.Many(want.Count, "record")
+	has := format.Many(seen.Count, "record")
+	wrote := format.Many(want.Count, "record")
 	switch {
 	case seen.Count < want.Count:
 		return format.Count(seen.Count) + " of the " + wrote + " that the run wrote"
@@ -181,8 +183,8 @@ type Throughput struct {
 	OutputTokensPerS float64 `json:"output_tokens_per_s"` // completion tokens of ok requests
 }
 
-// UnderLoad is throughput until the last request had left and the last ok one had ended. What came after it is waiting for requests
-// that failed. A single one that hangs makes that as long as --timeout.
+// UnderLoad is throughput until the last request had left and the last ok one had ended. What came after it is
+// waiting for requests that failed. A single one that hangs makes that as long as --timeout.
 type UnderLoad struct {
 	UntilS  float64 `json:"until_s"` // seconds from the start until then
 	Waiting int64   `json:"waiting"` // requests that failed after the last ok one had ended
@@ -223,7 +225,8 @@ type PrefixCache struct {
 	Shortfall          *Shortfall    `json:"shortfall" merge:"none"`                   // why the servers had less than expected; null if nothing exact is expected
 }
 
-// RecordedHits compares hits over the same ok requests: those whose recorded hits are known, and whose prompts are not verbatim. Shares are of their prompt tokens.
+// RecordedHits compares hits over the same ok requests: those whose recorded hits are known, and whose prompts are
+// not verbatim. Shares are of their prompt tokens.
 type RecordedHits struct {
 	Requests         int64    `json:"requests"`           // how many
 	PromptTokens     int64    `json:"prompt_tokens"`      // of these
@@ -254,7 +257,8 @@ type Connections struct {
 	NoResources int64   `json:"no_resources" merge:"sum"`    // requests that failed since the client's machine had no descriptor, port or memory for a connection
 }
 
-// Writes is how the kernel took the first write of each request that was sent, re-sends included. Failed ones are in neither.
+// Writes is how the kernel took the first write of each request that was sent, re-sends included. Failed ones are in
+// neither.
 type Writes struct {
 	Whole   int64 `json:"whole" merge:"sum"`   // it took all
 	Partial int64 `json:"partial" merge:"sum"` // it took a part, and the rest had to follow
@@ -291,7 +295,8 @@ type Breakdown struct {
 	CV                               *float64 `json:"cv"`        // coefficient of variation of their requests (population standard deviation / mean); null below two parts
 	TokensCV                         *float64 `json:"tokens_cv"` // likewise of the prompt tokens of ok requests
 	requestsByChance, tokensByChance float64  // the variations that chance would give to equal parts
-	direct                           bool     // of instances: each has an address of its own, so that it was us who gave it its requests
+	// of instances: each has an address of its own, so that it was us who gave it its requests
+	direct bool
 
 	Rest int64 `json:"rest"` // requests of parts beyond the first 1,024, which are not listed
 }

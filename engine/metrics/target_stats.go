@@ -174,7 +174,8 @@ func (c *cacheCounts) add(r *record.Record) {
 }
 
 func (c *recordedCounts) add(r *record.Record) {
-	if r.RecordedCachedTokens == record.None || r.InputTokens == record.None { // a verbatim prompt may have other tokens here
+	// a verbatim prompt may have other tokens here
+	if r.RecordedCachedTokens == record.None || r.InputTokens == record.None {
 		return
 	}
 	c.Requests++
@@ -200,7 +201,8 @@ func recordedHits(all *targetStats, targets []targetStats) *RecordedHits {
 	return out
 }
 
-// hitRatio is the share that was reported as cached of the prompt tokens of answers with usage; nil if nothing was reported.
+// hitRatio is the share that was reported as cached of the prompt tokens of answers with usage; nil if nothing was
+// reported.
 func (c *cacheCounts) hitRatio() *float64 {
 	if c.Reports == 0 {
 		return nil

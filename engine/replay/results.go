@@ -257,12 +257,12 @@ func placementNotes(p sched.Placement) []string {
 
 // leftOutNotes notes how many requests waited for others until --duration was over.
 func (r *runner) leftOutNotes(out []int32) []string {
-	if r.load.Plan.Turns == nil {
+	if r.load.Plan.Dependencies == nil {
 		return nil
 	}
 	turns := int64(0)
 	for _, i := range out {
-		if len(r.load.Plan.Turns.Of(i)) > 0 || r.load.Plan.Turns.Job != nil {
+		if len(r.load.Plan.Dependencies.Of(i)) > 0 || r.load.Plan.Dependencies.Job != nil {
 			turns++
 		}
 	}
@@ -270,7 +270,7 @@ func (r *runner) leftOutNotes(out []int32) []string {
 		return nil
 	}
 	what := "follow-up turn"
-	if r.load.Trace.HasDependencies() || r.load.Plan.Turns.Job != nil {
+	if r.load.Trace.HasDependencies() || r.load.Plan.Dependencies.Job != nil {
 		what = "request"
 	}
 	return []string{

@@ -184,10 +184,10 @@ func (p *Prepared) describe() {
 	switch {
 	case load.RequestsPerS != nil:
 		what += fmt.Sprintf(" over %s (%s/s)", format.Span(load.SpanS), format.Rate(*load.RequestsPerS))
-	case plan.Turns != nil && plan.Turns.Job != nil:
+	case plan.Dependencies != nil && plan.Dependencies.Job != nil:
 		what += fmt.Sprintf(
 			" of %s in %s",
-			format.Many(plan.Turns.Jobs(), "job"), format.Many(plan.Concurrency, "lane"),
+			format.Many(plan.Dependencies.Jobs(), "job"), format.Many(plan.Concurrency, "lane"),
 		)
 	case !plan.Open():
 		what += fmt.Sprintf(", %d at a time", plan.Concurrency)
@@ -219,7 +219,7 @@ func (p *Prepared) describe() {
 	if plan.Cap > 0 {
 		p.detail("      at most %s in flight; the rest is held back", format.Count(plan.Cap))
 	}
-	if plan.Turns != nil {
+	if plan.Dependencies != nil {
 		p.detail("      %s", p.o.Sessions.Words())
 	}
 	p.describeVerbatims()

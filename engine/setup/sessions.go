@@ -97,14 +97,14 @@ func (o *Options) follow(plan sched.Plan, t *trace.Trace, cuts *[]string) (sched
 	if !o.Sessions.Waits() {
 		return plan, nil
 	}
-	pause := workload.Pause{
+	pause := workload.FollowPolicy{
 		Think:   o.Sessions.Thinks(),
 		Bounded: o.Pacing.Timed(),
 		Jobs:    o.Pacing.Lanes > 0,
 		Speed:   o.Pacing.Scale,
 		Assumed: o.Assumed,
 	}
-	turns := pause.Turns(t, plan.Requests)
+	turns := pause.Dependencies(t, plan.Requests)
 	if most := o.Sessions.Idle.Most; o.Sessions.AtRun() {
 		turns.IdleNS = int64(most)
 		*cuts = append(*cuts, fmt.Sprintf(
@@ -117,7 +117,7 @@ func (o *Options) follow(plan sched.Plan, t *trace.Trace, cuts *[]string) (sched
 			format.Many(n, "delay"), most, format.Span(float64(cut)/1e9),
 		))
 	}
-	if len(turns.Waits) == 0 && turns.Job == nil {
+	if len(turns.List) == 0 && turns.Job == nil {
 		return plan, errors.New("no request of the selection depends on another; leave it out")
 	}
 	plan.Concurrency = min(plan.Concurrency, cmp.Or(turns.Jobs(), plan.Concurrency))

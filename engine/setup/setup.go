@@ -80,11 +80,11 @@ type Options struct {
 
 	// What is known of the servers, and what is proven.
 	NoProbe           bool
-	VerifyPrompts     int                // how many prompts are counted again with Tokenizer; -1 = all
-	Overhead          *workload.Overhead // nil = measured
-	EngineBlockTokens int                // of the servers' prefix caches; 0 = asked from the servers
-	CacheTokens       int64              // capacity of each server's prefix cache; 0 = asked from the servers
-	Assumed           sched.Assumed      // times of requests, where nothing says when they end
+	VerifyPrompts     int                  // how many prompts are counted again with Tokenizer; -1 = all
+	Overhead          *workload.Overhead   // nil = measured
+	EngineBlockTokens int                  // of the servers' prefix caches; 0 = asked from the servers
+	CacheTokens       int64                // capacity of each server's prefix cache; 0 = asked from the servers
+	Assumed           sched.AssumedLatency // times of requests, where nothing says when they end
 	Scrape            Scrape
 
 	// How it is judged, and how it runs.
@@ -124,7 +124,7 @@ func Defaults() Options {
 		Timeout: 10 * time.Minute, ConnectTimeout: 5 * time.Second,
 		Cold: probe.ColdAuto, VerifyPrompts: DefaultVerified,
 		// of a fast server: what overlaps there does so on most
-		Assumed: sched.Assumed{TTFT: 200 * time.Millisecond, TPOT: 10 * time.Millisecond},
+		Assumed: sched.AssumedLatency{TTFT: 200 * time.Millisecond, TPOT: 10 * time.Millisecond},
 		Scrape:  Scrape{Mode: ScrapeAuto, Interval: time.Second},
 		Limits:  metrics.DefaultLimits(), Sender: SenderAuto,
 	}

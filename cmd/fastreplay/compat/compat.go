@@ -3,6 +3,8 @@
 // Names of other tools are lines of one table (names.txt). A Line registers them beside fastreplay's own flags. After the command
 // line was parsed, Translate sets fastreplay's flags to what the others mean, and collects notes to print. The package only reads and
 // sets flags: no file, no command. It is for one goroutine.
+//
+// The package is not an API: any release may change it.
 package compat
 
 import (

@@ -17,7 +17,9 @@ const (
 )
 
 // TriggerNames are the triggers' names in Dynamo's traces.
-func TriggerNames() []string { return []string{OnCompletion: "completion", OnDispatch: "dispatch"} }
+func TriggerNames() []string {
+	return []string{OnCompletion: "completion", OnDispatch: "dispatch"}
+}
 
 // String is the trigger's name in Dynamo's traces.
 func (t Trigger) String() string { return TriggerNames()[t] }

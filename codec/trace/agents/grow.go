@@ -54,7 +54,8 @@ type Prompts struct {
 // count, in order of time.
 func (p *Prompts) Grow(order []int32) lists.Store[uint64] {
 	from := p.continued(order)
-	tree, trees := make([]int32, len(from)), int32(0) // of requests that come from one another
+	tree := make([]int32, len(from))
+	trees := int32(0) // of requests that come from one another
 	for _, i := range order {
 		if from[i] != None {
 			tree[i] = tree[from[i]]
@@ -65,7 +66,12 @@ func (p *Prompts) Grow(order []int32) lists.Store[uint64] {
 	}
 	together := slices.Clone(order) // so that a prompt lies where the one before does
 	slices.SortStableFunc(together, func(a, b int32) int { return cmp.Compare(tree[a], tree[b]) })
-	g := grower{Prompts: p, place: make([]int32, len(from)), heads: map[string][]uint64{}, last: None}
+	g := grower{
+		Prompts: p,
+		place:   make([]int32, len(from)),
+		heads:   map[string][]uint64{},
+		last:    None,
+	}
 	g.streams.Add(nil) // of requests that are not counted
 	for _, i := range together {
 		if p.Growth[i].Counted {
@@ -150,7 +156,8 @@ func (g *grower) add(i, from int32) {
 
 // keeps is how many tokens request i has in common with the prompt of request from and its answer.
 func (g *grower) keeps(i, from int32) int32 {
-	kept, stream := g.Growth[i].Kept, g.InputTokens[from]+g.OutputTokens[from]
+	kept := g.Growth[i].Kept
+	stream := g.InputTokens[from] + g.OutputTokens[from]
 	switch {
 	case kept != None:
 	case g.InputTokens[i] >= g.InputTokens[from]:

@@ -34,7 +34,9 @@ func (c *Call) EndNS() int64 { return After(c.BeganNS, c.TookNS) }
 // Budget counts what requests wait for where a file does not say it. The zero value has counted nothing.
 type Budget struct{ waits int }
 
-func (b *Budget) most(calls int) int { return mostWaits + waitsPerCall*calls }
+func (b *Budget) most(calls int) int {
+	return mostWaits + waitsPerCall*calls
+}
 
 // take counts further waits, and reports whether there are not too many for so many calls.
 func (b *Budget) take(waits, calls int) bool {
@@ -57,7 +59,8 @@ type LimitError struct {
 }
 
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("up to here requests wait for more than %d others in all: each of many at a time waits for many", e.Most)
+	return fmt.Sprintf("up to here requests wait for more than %d others in all: each of many at a time waits for many",
+		e.Most)
 }
 
 // Fix is what to do about it.
@@ -81,10 +84,15 @@ type Links struct {
 // A sub-agent begins as a chain does. The first request of the parent after the sub-agent's end waits for the last
 // request of each of the sub-agent's chains. If there is none, the sub-agent runs in the background.
 //
-// Recorded clocks need not be exact: a request may seem to begin clockSkewNS before the end of the one that it followed.
-// Before is how many calls the budget has counted waits of already. The error is a [*LimitError].
+// Recorded clocks need not be exact: a request may seem to begin clockSkewNS before the end of the one that it
+// followed. Before is how many calls the budget has counted waits of already. The error is a [*LimitError].
 func Link(jobs []*Node, calls []Call, clockSkewNS int64, budget *Budget, before int) (Links, error) {
-	l := &linker{calls: calls, clockSkewNS: clockSkewNS, budget: budget, before: before}
+	l := &linker{
+		calls:       calls,
+		clockSkewNS: clockSkewNS,
+		budget:      budget,
+		before:      before,
+	}
 	l.Dependencies = make([][]Dependency, len(calls))
 	for _, job := range jobs {
 		if l.link(job); l.err != nil {
@@ -158,7 +166,8 @@ func (l *linker) link(a *Node) *lastCalls {
 		all.last, all.endNS = max(all.last, i), max(all.endNS, l.calls[i].EndNS())
 	}
 	for _, inner := range all.inner {
-		all.last, all.endNS = max(all.last, inner.last), max(all.endNS, inner.endNS)
+		all.last = max(all.last, inner.last)
+		all.endNS = max(all.endNS, inner.endNS)
 	}
 	return all
 }
@@ -196,7 +205,11 @@ type sweep struct {
 }
 
 func (l *linker) newSweep(calls []int32, clockSkewNS int64) *sweep {
-	w := &sweep{calls: calls, order: make([]int32, len(calls)), clockSkewNS: clockSkewNS}
+	w := &sweep{
+		calls:       calls,
+		order:       make([]int32, len(calls)),
+		clockSkewNS: clockSkewNS,
+	}
 	for n := range w.order {
 		w.order[n] = int32(n)
 	}
@@ -208,8 +221,8 @@ func (l *linker) newSweep(calls []int32, clockSkewNS int64) *sweep {
 	return w
 }
 
-// nextEnded is the place of a further request that had ended at an instant, among those that had begun; None = no other.
-// Neither the instant nor the number of those that had begun ever falls.
+// nextEnded is the place of a further request that had ended at an instant, among those that had begun; None = no
+// other. Neither the instant nor the number of those that had begun ever falls.
 func (l *linker) nextEnded(w *sweep, begun int, at int64) int32 {
 	if len(w.order) == 0 {
 		return None
@@ -249,14 +262,17 @@ type cause struct {
 
 // causes is the cause of the first request of each of an agent's sub-agents among the agent's own; see causeOf.
 func (l *linker) causes(a *Node) []cause {
-	found, order := make([]cause, len(a.Subs)), make([]int, 0, len(a.Subs))
+	found := make([]cause, len(a.Subs))
+	order := make([]int, 0, len(a.Subs))
 	for n, s := range a.Subs {
 		if len(s.Calls) > 0 {
 			order = append(order, n)
 		}
 	}
 	slices.SortFunc(order, func(x, y int) int { return l.inTime(a.Subs[x].Calls[0], a.Subs[y].Calls[0]) })
-	w, begun, ended := l.newSweep(a.Calls, l.clockSkewNS), 0, None
+	w := l.newSweep(a.Calls, l.clockSkewNS)
+	begun := 0
+	ended := None
 	var flying []int // places of requests that may be in flight
 	for _, n := range order {
 		first := a.Subs[n].Calls[0]
@@ -317,10 +333,12 @@ func (c *chains) begin(l *linker, i int32) {
 	c.tails = append(c.tails, i)
 }
 
-// follow has a request wait for the last one of one of the chains so far, and become the last one of that or of a new one.
+// follow has a request wait for the last one of one of the chains so far, and become the last one of that or of a new
+// one.
 func (l *linker) follow(c *chains, i int32) {
 	call := &l.calls[i]
-	best, most := None, -1
+	best := None
+	most := -1
 	for k, j := range c.tails {
 		n := CommonPrefix(l.calls[j].IDs, call.IDs)
 		ended := !l.inFlight(j, call.BeganNS)
@@ -365,7 +383,9 @@ func (l *linker) inTime(i, j int32) int {
 }
 
 // inFlight reports whether a request that has begun at an instant had surely not ended then.
-func (l *linker) inFlight(i int32, at int64) bool { return l.calls[i].EndNS() > at+l.clockSkewNS }
+func (l *linker) inFlight(i int32, at int64) bool {
+	return l.calls[i].EndNS() > at+l.clockSkewNS
+}
 
 // wait makes a request depend on others. A delay after an end counts from the last recorded end of all that the request
 // waits for, so that it leaves at its recorded instant if they take as long as recorded. If it is not known how long
@@ -378,13 +398,23 @@ func (l *linker) wait(i int32, why Relation, t Trigger, on ...int32) {
 		l.err = &LimitError{Call: i, Most: l.budget.most(l.before + len(l.calls))}
 		return
 	}
-	began, waits := l.calls[i].BeganNS, l.Dependencies[i]
+	began := l.calls[i].BeganNS
+	waits := l.Dependencies[i]
 	for _, j := range on {
 		if t == OnCompletion {
-			waits = append(waits, Dependency{On: j, Trigger: OnCompletion, Relation: why})
+			waits = append(waits, Dependency{
+				On:       j,
+				Trigger:  OnCompletion,
+				Relation: why,
+			})
 		}
 		if t == OnDispatch || l.calls[j].TookNS < 0 {
-			waits = append(waits, Dependency{On: j, Trigger: OnDispatch, Relation: why, DelayNS: began - l.calls[j].BeganNS})
+			waits = append(waits, Dependency{
+				On:       j,
+				Trigger:  OnDispatch,
+				Relation: why,
+				DelayNS:  began - l.calls[j].BeganNS,
+			})
 		}
 	}
 	known := func(d Dependency) bool { return d.Trigger == OnCompletion && l.calls[d.On].TookNS >= 0 }

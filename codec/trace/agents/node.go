@@ -33,7 +33,8 @@ func (n *Node) Climb() {
 	at.Circle = at.Circle || slices.Contains(path, at)
 	for _, below := range slices.Backward(path) {
 		if below.Circle = below.Parent.Circle; !below.Circle {
-			below.Root, below.Depth = below.Parent.Root, below.Parent.Depth+1
+			below.Root = below.Parent.Root
+			below.Depth = below.Parent.Depth + 1
 		}
 	}
 }

@@ -19,7 +19,8 @@ func Order(dependencies *lists.Store[Dependency]) (order, circles []int32) {
 	var path []int32 // each depends on the next one
 	enter := func(i int32) {
 		path = append(path, i)
-		place[i], back[i] = int32(len(path)), inOrder
+		place[i] = int32(len(path))
+		back[i] = inOrder
 	}
 	for i := range int32(n) {
 		if place[i] == 0 {
@@ -52,10 +53,11 @@ func Order(dependencies *lists.Store[Dependency]) (order, circles []int32) {
 	return order, circles
 }
 
-// Bridge returns the dependencies without requests that are left out: what depended on one of those depends on what that
-// one depended on. Order is that of [Order], tookNS is how long requests took, nil or None where it is not known. The
-// error is a [*LimitError].
-func Bridge(dependencies *lists.Store[Dependency], order []int32, leftOut map[int32]bool, tookNS []int64, budget *Budget) (*lists.Store[Dependency], error) {
+// Bridge returns the dependencies without requests that are left out: what depended on one of those depends on what
+// that one depended on. Order is that of [Order], tookNS is how long requests took, nil or None where it is not known.
+// The error is a [*LimitError].
+func Bridge(dependencies *lists.Store[Dependency], order []int32, leftOut map[int32]bool, tookNS []int64,
+	budget *Budget) (*lists.Store[Dependency], error) {
 	all := make([][]Dependency, dependencies.Len())
 	for _, i := range order {
 		known := map[Dependency]bool{}

@@ -24,7 +24,9 @@ func (s *Scopes) Renumber(scope string, ids []uint64) {
 	if s.scope == scope {
 		same = CommonPrefix(ids, s.before)
 	}
-	s.scope, s.before, s.made = scope, append(s.before[:same], ids[same:]...), s.made[:same]
+	s.scope = scope
+	s.before = append(s.before[:same], ids[same:]...)
+	s.made = s.made[:same]
 	for _, id := range ids[same:] {
 		n, old := known[id]
 		if !old {

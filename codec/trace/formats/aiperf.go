@@ -25,7 +25,8 @@ func aiperfTurns(name string, match func(keys []string) bool, read func(*Batch, 
 	return &Format{
 		Name: name,
 		Layout: rows.Layout{
-			Names: rows.Usual(rows.TimestampField, rows.OutputField, rows.SessionField, rows.DelayField, rows.ExtraField),
+			Names: rows.Usual(rows.TimestampField, rows.OutputField, rows.SessionField, rows.DelayField,
+				rows.ExtraField),
 		},
 		Words:  true,
 		Import: &Importer{Match: match, Read: ofObject(read)},
@@ -45,7 +46,8 @@ func readSingleTurn(out *Batch, o rows.Object) {
 		r.Seen &^= rows.SetOf(rows.DelayField) // there is no turn before to wait for
 	}
 	if t.plain() && t.role == "user" {
-		r.Verbatim.Kind, r.Verbatim.Content = rows.VerbatimText, rows.Unquoted(t.texts[0])
+		r.Verbatim.Kind = rows.VerbatimText
+		r.Verbatim.Content = rows.Unquoted(t.texts[0])
 	} else {
 		out.setMessages(r, t.appendMessage(nil))
 	}
@@ -66,7 +68,8 @@ func appendSingleTurn(dst []byte, r *Request) []byte {
 // of single_turn. Each turn but those of the assistant and the system is a request, with all turns before it. The
 // assistant's turns are those of the file; AIPerf itself puts the server's answers there.
 func multiTurn() *Format {
-	return aiperfTurns("multi_turn", hasKeys("turns"), readMultiTurn, &Writer{Refuse: notTurns, Append: appendMultiTurn})
+	return aiperfTurns("multi_turn", hasKeys("turns"), readMultiTurn,
+		&Writer{Refuse: notTurns, Append: appendMultiTurn})
 }
 
 func readMultiTurn(out *Batch, o rows.Object) {
@@ -175,7 +178,8 @@ func textsIn(o rows.Object, name string) (texts [][]byte) {
 		}
 		group := rows.ObjectOf(value, o.Fault)
 		if contents := group.Value("contents"); contents == nil || contents[0] != '[' {
-			o.Fail(fmt.Sprintf("%ss[%d] has no list of contents", name, i), `write it as {"name":"…","contents":["…",…]}`)
+			o.Fail(fmt.Sprintf("%ss[%d] has no list of contents", name, i),
+				`write it as {"name":"…","contents":["…",…]}`)
 		}
 		if group.Has("uuids") {
 			failUUIDs(o, name+"s")
@@ -211,7 +215,9 @@ func (t *turn) addMedium(medium string, value []byte) error {
 }
 
 // plain reports whether the content is one text.
-func (t *turn) plain() bool { return len(t.texts) == 1 && len(t.media) == 0 }
+func (t *turn) plain() bool {
+	return len(t.texts) == 1 && len(t.media) == 0
+}
 
 // appendMessage appends the turn as a message of a chat, behind others.
 func (t *turn) appendMessage(dst []byte) []byte {

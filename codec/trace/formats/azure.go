@@ -20,7 +20,9 @@ func azure() *Format {
 		Layout: rows.Layout{
 			CSV: true, Dates: true,
 			Names: rows.Names{
-				rows.TimestampField: "TIMESTAMP", rows.InputField: "ContextTokens", rows.OutputField: "GeneratedTokens",
+				rows.TimestampField: "TIMESTAMP",
+				rows.InputField:     "ContextTokens",
+				rows.OutputField:    "GeneratedTokens",
 			},
 			Required: rows.SetOf(rows.TimestampField, rows.InputField, rows.OutputField),
 		},
@@ -54,8 +56,10 @@ func burstGPT() *Format {
 		Layout: rows.Layout{
 			CSV: true, Failures: true,
 			Names: rows.Names{
-				rows.TimestampField: "Timestamp", rows.InputField: "Request tokens", rows.OutputField: "Response tokens",
-				rows.TypeField: "Log Type", rows.SessionField: "Session ID",
+				rows.TimestampField: "Timestamp",
+				rows.InputField:     "Request tokens",
+				rows.OutputField:    "Response tokens",
+				rows.TypeField:      "Log Type", rows.SessionField: "Session ID",
 			},
 			Required: rows.SetOf(rows.TimestampField, rows.InputField, rows.OutputField),
 		},

@@ -66,7 +66,9 @@ func (b *Batch) flush(line int) {
 }
 
 // name is what a field is called in the file.
-func (b *Batch) name(f rows.Field) string { return b.reader.Layout().Names[f] }
+func (b *Batch) name(f rows.Field) string {
+	return b.reader.Layout().Names[f]
+}
 
 // add makes room for a row. The pointer is valid until the next call.
 func (b *Batch) add() *rows.Row {
@@ -78,7 +80,9 @@ func (b *Batch) add() *rows.Row {
 func (b *Batch) note(err error) { rows.Object{Fault: &b.Fault}.Note(err) }
 
 // set notes a field of a row, as it stands in a plain one. The format's names are for messages.
-func (b *Batch) set(r *rows.Row, f rows.Field, value []byte) { b.note(b.reader.Set(r, f, value)) }
+func (b *Batch) set(r *rows.Row, f rows.Field, value []byte) {
+	b.note(b.reader.Set(r, f, value))
+}
 
 // setAll notes the fields of a row that an object has.
 func (b *Batch) setAll(r *rows.Row, o rows.Object, fields ...rows.Field) {
@@ -107,7 +111,8 @@ func (b *Batch) setConversation(r *rows.Row, o rows.Object) {
 // setMessages notes what a row asks. The messages of an object's rows grow: each row's begin with those of the row
 // before.
 func (b *Batch) setMessages(r *rows.Row, content []byte) {
-	r.Verbatim.Kind, r.Verbatim.Content = rows.VerbatimMessages, content[:len(content):len(content)]
+	r.Verbatim.Kind = rows.VerbatimMessages
+	r.Verbatim.Content = content[:len(content):len(content)]
 	r.Longer = len(b.Rows) > 1
 }
 
@@ -121,7 +126,8 @@ func (b *Batch) setBody(r *rows.Row, text []byte) {
 // body takes a body apart.
 func (b *Batch) body(text []byte) rows.Object {
 	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] != '{' {
-		b.note(rows.Bad(b.name(rows.PayloadField)+" is "+rows.Clip(trimmed)+", not an object", "only JSON objects can be sent"))
+		b.note(rows.Bad(b.name(rows.PayloadField)+" is "+rows.Clip(trimmed)+", not an object",
+			"only JSON objects can be sent"))
 		return rows.Object{Fault: &b.Fault}
 	}
 	return rows.ObjectOf(text, &b.Fault)
@@ -134,8 +140,8 @@ func (b *Batch) setWhole(r *rows.Row, text []byte) {
 	b.note(r.SetVerbatim(rows.PayloadField, b.name(rows.PayloadField), object))
 }
 
-// setCounts notes the numbers of tokens of a request of which no more is known: of its prompt and its answer, and, under
-// a key that need not be there, of what the server had cached of the prompt. Head is that of [agents.Growth].
+// setCounts notes the numbers of tokens of a request of which no more is known: of its prompt and its answer, and,
+// under a key that need not be there, of what the server had cached of the prompt. Head is that of [agents.Growth].
 func (b *Batch) setCounts(r *rows.Row, o rows.Object, cachedKey, head string) {
 	b.setNeeded(r, o, rows.InputField, rows.OutputField)
 	r.CachedTokens = int32(min(o.Count(cachedKey, rows.MaxTokens), int64(r.InputTokens)))

@@ -79,7 +79,9 @@ func isBody(keys []string) bool {
 	return saysBody(keys) && hasAny(keys, "messages", "prompt", "input", "inputs", "contents") && notOfBodies(keys) == 0
 }
 
-func saysBody(keys []string) bool { return hasAny(keys, "model", "parameters") }
+func saysBody(keys []string) bool {
+	return hasAny(keys, "model", "parameters")
+}
 
 // notOfBodies is what Mooncake's rows have and bodies have not.
 func notOfBodies(keys []string) rows.FieldSet {

@@ -17,9 +17,9 @@ import (
 //	"tokens":{"total":…,"prompt":…,"completion":…,"cached":…,"cached_pct":…},
 //	"message_metadata":[{"type":"System","role":"system","sequenceId":0,"token_len":…},…]},…],"tool_batches":[…]},…]}
 //
-// as https://github.com/Azure/AzurePublicDataset (analysis/GitHubCopilotCodingAgents/schema.json) describes. There is no
-// text. What a prompt has in common with an earlier one of its session and model is the messages with which both begin:
-// those of equal type, role, place and length. It has no less in common than the server found in its cache.
+// as https://github.com/Azure/AzurePublicDataset (analysis/GitHubCopilotCodingAgents/schema.json) describes. There is
+// no text. What a prompt has in common with an earlier one of its session and model is the messages with which both
+// begin: those of equal type, role, place and length. It has no less in common than the server found in its cache.
 //
 // A call whose messages go on from all of an earlier one's is the next of the same conversation. So is one that keeps
 // fewer, if no other call goes on from that one: its history was compacted. All else is another agent.
@@ -46,7 +46,8 @@ func readCopilot(out *Batch, o rows.Object) {
 	var calls []copilotCall
 	o.Each("turns", func(_ int, turn rows.Object) {
 		turn.Each("llm_calls", func(_ int, o rows.Object) {
-			failed := o.Has("status_code") && string(o.Value("status_code")) != "200" && !o.Is("status_code", "200", "OK", "Ok", "ok")
+			failed := o.Has("status_code") && string(o.Value("status_code")) != "200" &&
+				!o.Is("status_code", "200", "OK", "Ok", "ok")
 			tokens := o.In("tokens")
 			if failed || string(tokens.Value("prompt")) == "0" || string(tokens.Value("completion")) == "0" {
 				out.Failed++ // or it was cancelled before there was an answer
@@ -61,7 +62,8 @@ func readCopilot(out *Batch, o rows.Object) {
 	slices.SortStableFunc(calls, func(a, b copilotCall) int { return cmp.Compare(a.at, b.at) })
 	out.copilotGrowth(calls)
 	for i, agent := range copilotAgents(calls) {
-		r, name := &out.Rows[calls[i].row], session
+		r := &out.Rows[calls[i].row]
+		name := session
 		if agent > 0 {
 			name = fmt.Sprintf("%s/%d", session, agent)
 		}
@@ -72,7 +74,11 @@ func readCopilot(out *Batch, o rows.Object) {
 
 // copilotCall reads a call and adds its row.
 func (b *Batch) copilotCall(o rows.Object) copilotCall {
-	call := copilotCall{row: len(b.Rows), model: string(o.Value("model")), at: o.Date("timestamp")}
+	call := copilotCall{
+		row:   len(b.Rows),
+		model: string(o.Value("model")),
+		at:    o.Date("timestamp"),
+	}
 	o.Need("timestamp", "it is when the call was sent")
 	took := o.Span("duration_ms", 6)
 	call.end = agents.After(call.at, took)
@@ -91,7 +97,8 @@ func (b *Batch) copilotCall(o rows.Object) copilotCall {
 // copilotGrowth finds for each call, in order of time, from which one it goes on and what it has of that one's prompt.
 func (b *Batch) copilotGrowth(calls []copilotCall) {
 	for i := range calls {
-		call, r := &calls[i], &b.Rows[calls[i].row]
+		call := &calls[i]
+		r := &b.Rows[calls[i].row]
 		call.from = agents.None
 		most := 0
 		for k := i - 1; k >= max(0, i-mostCallsBack) && !call.whole; k-- {
@@ -100,11 +107,14 @@ func (b *Batch) copilotGrowth(calls []copilotCall) {
 				continue
 			}
 			same := 0
-			for same < min(len(call.messages), len(before.messages)) && bytes.Equal(call.messages[same], before.messages[same]) {
+			for same < min(len(call.messages), len(before.messages)) &&
+				bytes.Equal(call.messages[same], before.messages[same]) {
 				same++
 			}
 			if same > most {
-				most, call.from, call.whole = same, k, same == len(before.messages) && call.prompt >= before.prompt
+				most = same
+				call.from = k
+				call.whole = same == len(before.messages) && call.prompt >= before.prompt
 			}
 		}
 		r.Growth.From = agents.FromNothing
@@ -138,7 +148,8 @@ func copilotAgents(calls []copilotCall) []int {
 			}
 		}
 	}
-	agent, n := make([]int, len(calls)), 0
+	agent := make([]int, len(calls))
+	n := 0
 	for i := range calls {
 		if from := calls[i].from; from != agents.None && next[from] == i {
 			agent[i] = agent[from]

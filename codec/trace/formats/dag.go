@@ -24,8 +24,10 @@ func dagJSONL() *Format {
 	return &Format{
 		Name: "dag_jsonl",
 		Layout: rows.Layout{Names: rows.Names{
-			rows.SessionField: "session_id", rows.MessagesField: "messages", rows.OutputField: "max_tokens",
-			rows.ToolsField: "tools", rows.ExtraField: "extra",
+			rows.SessionField:  "session_id",
+			rows.MessagesField: "messages",
+			rows.OutputField:   "max_tokens",
+			rows.ToolsField:    "tools", rows.ExtraField: "extra",
 		}},
 		Import: &Importer{
 			Match: hasKeys("session_id", "turns"),
@@ -85,7 +87,8 @@ type dagChild struct {
 
 // end makes the rows of a file whose lines are conversations.
 func (r *dagReader) end(batch *Batch) {
-	known, all := map[string]*dagConversation{}, []*dagConversation(nil)
+	known := map[string]*dagConversation{}
+	all := []*dagConversation(nil)
 	bad := func(line int, err error) {
 		batch.note(err)
 		batch.flush(line)
@@ -101,7 +104,8 @@ func (r *dagReader) end(batch *Batch) {
 		if err != nil {
 			bad(h.line, err)
 		} else {
-			known[c.name], all = c, append(all, c)
+			known[c.name] = c
+			all = append(all, c)
 		}
 	}
 	r.lines = nil
@@ -151,8 +155,9 @@ type dagStart struct {
 	depth   int32
 }
 
-// A conversation can be spawned by many, each of which may be spawned by many, and all that was said before is said again
-// where one forks. So a file of 5 kB can describe any number of requests. These bound those that do not stand in it.
+// A conversation can be spawned by many, each of which may be spawned by many, and all that was said before is said
+// again where one forks. So a file of 5 kB can describe any number of requests. These bound those that do not stand in
+// it.
 const (
 	mostDAGRequests = 1 << 16
 	mostDAGBytes    = 1 << 28
@@ -163,11 +168,13 @@ const (
 func (b *dagBuilder) count(requests, bytes int) {
 	b.again.requests += requests
 	if b.again.requests > mostDAGRequests {
-		b.refuse(fmt.Sprintf("conversations that are spawned again make more than %d further requests", mostDAGRequests), "let fewer conversations spawn each other")
+		b.refuse(fmt.Sprintf("conversations that are spawned again make more than %d further requests",
+			mostDAGRequests), "let fewer conversations spawn each other")
 	}
 	b.again.bytes += bytes
 	if b.again.bytes > mostDAGBytes {
-		b.refuse(fmt.Sprintf("conversations that fork or are spawned again say more than %d MiB again", mostDAGBytes>>20), "let fewer of them say so much")
+		b.refuse(fmt.Sprintf("conversations that fork or are spawned again say more than %d MiB again",
+			mostDAGBytes>>20), "let fewer of them say so much")
 	}
 }
 
@@ -180,9 +187,11 @@ func (b *dagBuilder) refuse(what, fix string) {
 func (b *dagBuilder) send(c *dagConversation, from dagStart) []int {
 	switch {
 	case c.visiting:
-		b.note(rows.Bad("conversation "+rows.Quote(c.name)+" comes from itself", "a conversation must not fork or spawn one that it comes from"))
+		b.note(rows.Bad("conversation "+rows.Quote(c.name)+" comes from itself",
+			"a conversation must not fork or spawn one that it comes from"))
 	case from.depth > mostDAGDepth:
-		b.refuse(fmt.Sprintf("conversations come from each other more than %d deep", mostDAGDepth), "let fewer conversations spawn or fork each other")
+		b.refuse(fmt.Sprintf("conversations come from each other more than %d deep", mostDAGDepth),
+			"let fewer conversations spawn or fork each other")
 	case len(c.turns) == 0:
 		b.note(rows.Bad("conversation "+rows.Quote(c.name)+" is bad itself", "mend its line"))
 	}
@@ -190,9 +199,11 @@ func (b *dagBuilder) send(c *dagConversation, from dagStart) []int {
 		return nil
 	}
 	b.count(0, len(from.said))
-	c.visiting, c.sent = true, c.sent+1
+	c.visiting = true
+	c.sent += 1
 	spawn := func(name string, after []int) []int { // a conversation that begins anew
-		child, session := b.known[name], b.job+"/"+name
+		child := b.known[name]
+		session := b.job + "/" + name
 		if child.sent > 0 {
 			session = fmt.Sprintf("%s.%d", session, child.sent+1)
 		}
@@ -202,7 +213,9 @@ func (b *dagBuilder) send(c *dagConversation, from dagStart) []int {
 		spawn(name, from.after)
 	}
 	joins := map[int][]int{} // of turns: the rows of others that they wait for
-	said, ends, why := slices.Clip(from.said), from.after, from.why
+	said := slices.Clip(from.said)
+	ends := from.after
+	why := from.why
 	for at, turn := range c.turns {
 		if c.alone {
 			said = nil
@@ -218,15 +231,19 @@ func (b *dagBuilder) send(c *dagConversation, from dagStart) []int {
 		r := b.add()
 		b.setAll(r, turn.object, rows.OutputField, rows.ToolsField, rows.ExtraField)
 		b.Fault = rows.Inside(fmt.Sprintf("turns[%d]", at), b.Fault)
-		r.Verbatim.Kind, r.Verbatim.Content = rows.VerbatimMessages, slices.Clip(said)
+		r.Verbatim.Kind = rows.VerbatimMessages
+		r.Verbatim.Content = slices.Clip(said)
 		if n := len(b.Rows); n > 1 {
 			r.Longer = bytes.HasPrefix(said, b.Rows[n-2].Verbatim.Content)
 		}
 		r.SetSession([]byte(from.session))
-		r.Job, r.Depth, r.Line = b.job, from.depth, c.line
+		r.Job = b.job
+		r.Depth = from.depth
+		r.Line = c.line
 		r.After(why, turn.delayNS, ends...)
 		r.After(agents.Join, turn.delayNS, joins[at]...)
-		ends, why = []int{b.First + len(b.Rows) - 1}, agents.Sequence
+		ends = []int{b.First + len(b.Rows) - 1}
+		why = agents.Sequence
 		var forked []int
 		for _, child := range turn.children {
 			if !child.fork {
@@ -248,9 +265,14 @@ func (b *dagBuilder) send(c *dagConversation, from dagStart) []int {
 
 // readDAGLine reads a conversation.
 func readDAGLine(o rows.Object, line int) *dagConversation {
-	c := &dagConversation{line: line, name: o.Name("session_id", "it names the conversation"), alone: o.Is("context_mode", "message_array_with_responses")}
+	c := &dagConversation{
+		line:  line,
+		name:  o.Name("session_id", "it names the conversation"),
+		alone: o.Is("context_mode", "message_array_with_responses"),
+	}
 	if o.Value("orchestrator", "rounds") != nil {
-		o.Fail("an orchestrator, which sends nothing itself", "give its conversations turns of their own: rounds are not read")
+		o.Fail("an orchestrator, which sends nothing itself",
+			"give its conversations turns of their own: rounds are not read")
 	}
 	c.first = o.Names("pre_session_spawns", "it names a conversation")
 	o.Each("turns", func(at int, o rows.Object) {
@@ -260,7 +282,8 @@ func readDAGLine(o rows.Object, line int) *dagConversation {
 		}
 		o.Values("forks", `["…",…]`, func(_ int, value []byte) {
 			more := o.Item("child", value)
-			turn.children = append(turn.children, dagChild{more.Name("child", "it names the conversation that goes on"), true, string(more.Value("background")) == "true", 0})
+			turn.children = append(turn.children, dagChild{more.Name("child", "it names the conversation that goes on"),
+				true, string(more.Value("background")) == "true", 0})
 		})
 		o.Values("spawns", `["…",…]`, func(_ int, value []byte) {
 			more := o.Item("children", value)
@@ -291,7 +314,8 @@ func (c *dagConversation) link(known map[string]*dagConversation) (err error) {
 		case fork && child.forked:
 			fail(place+": "+rows.Quote(name)+" is forked twice", "what is said before it must be one thing")
 		default:
-			child.forked, child.named = child.forked || fork, true
+			child.forked = child.forked || fork
+			child.named = true
 		}
 	}
 	for _, name := range c.first {
@@ -307,7 +331,8 @@ func (c *dagConversation) link(known map[string]*dagConversation) (err error) {
 			case child.fork:
 				meet(place+"forks", child.name, true)
 			case child.joinAt <= at || child.joinAt > max(last, at+1):
-				fail(fmt.Sprintf("%sjoin_at is %d", place, child.joinAt), fmt.Sprintf("it must be a later turn, the last is %d", last))
+				fail(fmt.Sprintf("%sjoin_at is %d", place, child.joinAt),
+					fmt.Sprintf("it must be a later turn, the last is %d", last))
 			default:
 				meet(place+"spawns", child.name, false)
 			}

@@ -18,16 +18,18 @@ import (
 //
 // as https://docs.nvidia.com/dynamo (observability, request traces) describes and lib/llm of
 // https://github.com/ai-dynamo/dynamo (request_trace) writes. A hash names a block with all before it, and the last,
-// partial block has one. A session is one agent, and in older captures a trajectory of a session is. Events of tools and
-// whole payloads are passed over: what waited for a tool shows in the time to the next request.
+// partial block has one. A session is one agent, and in older captures a trajectory of a session is. Events of tools
+// and whole payloads are passed over: what waited for a tool shows in the time to the next request.
 func dynamo() *Format {
 	r := &dynamoReader{parents: map[string]string{}}
 	return &Format{
 		Name: "dynamo",
 		Layout: rows.Layout{Names: rows.Names{
-			rows.TimestampField: "request_received_ms", rows.InputField: "input_length",
-			rows.OutputField: "output_tokens", rows.HashIDsField: "input_sequence_hashes",
-			rows.SessionField: "session_id",
+			rows.TimestampField: "request_received_ms",
+			rows.InputField:     "input_length",
+			rows.OutputField:    "output_tokens",
+			rows.HashIDsField:   "input_sequence_hashes",
+			rows.SessionField:   "session_id",
 		}},
 		OneUnit:     true,
 		BlockTokens: 64, LastBlock: MayHaveID, // tokens of the events
@@ -83,7 +85,8 @@ func (reader *dynamoReader) read(b *Batch, o rows.Object) {
 // setDynamoTimes notes when the request came, and how long it took. The event is written at the end.
 func setDynamoTimes(r *rows.Row, event, request rows.Object) {
 	end := event.Span("event_time_unix_ms", 6)
-	at, took := request.Span("request_received_ms", 6), request.Span("total_time_ms", 6)
+	at := request.Span("request_received_ms", 6)
+	took := request.Span("total_time_ms", 6)
 	switch {
 	case at >= 0 && took < 0 && end >= at:
 		took = end - at
@@ -94,12 +97,14 @@ func setDynamoTimes(r *rows.Row, event, request rows.Object) {
 		request.Fail("missing request_received_ms", "it is the time of the request")
 	}
 	r.SetSpan(at, agents.NoTime)
-	r.TookNS, r.TTFTNS = took, request.Span("ttft_ms", 6)
+	r.TookNS = took
+	r.TTFTNS = request.Span("ttft_ms", 6)
 }
 
 // setAgent notes whose request it is, and who started that agent. A request of no agent is a job of its own.
 func (reader *dynamoReader) setAgent(r *rows.Row, o rows.Object) {
-	name, parent := r.Request, ""
+	name := r.Request
+	parent := ""
 	if o.Has("agent_context") {
 		context := o.NeedIn("agent_context", "it names the agent")
 		name = context.Name("session_id", "it names the agent")

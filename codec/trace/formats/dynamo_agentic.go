@@ -24,13 +24,14 @@ const (
 //	{"request_id":"r2","play_id":"p1","session_id":"s1","model":"m","input_length":140,"output_length":9,"hash_ids":[1,2,3],
 //	 "not_before_ms":80,"dependencies":[{"request_id":"r1","trigger":"completion","delay_ms":12,"relation":"sequence"}]}
 //
-// as lib/mocker of https://github.com/ai-dynamo/dynamo reads it, which skips keys that it does not know. A play is a job.
-// Ids and names of sessions are a play's own. A request waits for its dependencies, and not_before_ms is a bound beside
-// them on the file's clock; of one without dependencies it is the instant. recorded_api_time_ms is how long it took.
+// as lib/mocker of https://github.com/ai-dynamo/dynamo reads it, which skips keys that it does not know. A play is a
+// job. Ids and names of sessions are a play's own. A request waits for its dependencies, and not_before_ms is a bound
+// beside them on the file's clock; of one without dependencies it is the instant. recorded_api_time_ms is how long it
+// took.
 //
-// Keys of fastreplay's own keep what Dynamo has no place for: timestamp, ttft_ms, cached_tokens, depth, what is verbatim
-// as in Mooncake's rows, "recorded":false beside a delay that was not recorded, and "hash_id_scope":"global" where jobs
-// have blocks in common.
+// Keys of fastreplay's own keep what Dynamo has no place for: timestamp, ttft_ms, cached_tokens, depth, what is
+// verbatim as in Mooncake's rows, "recorded":false beside a delay that was not recorded, and "hash_id_scope":"global"
+// where jobs have blocks in common.
 func agenticMooncake() *Format {
 	a := &agenticFile{}
 	names := mooncake().Names
@@ -67,7 +68,8 @@ func (a *agenticFile) read(b *Batch, o rows.Object) {
 	}
 	if a.headOf != b.File {
 		o.Fail("no head before the first row",
-			`the first line must be {"schema":"`+agenticSchema+`","version":2,"block_size":…,"hash_id_scope":"local",…}`)
+			`the first line must be {"schema":"`+agenticSchema+
+				`","version":2,"block_size":…,"hash_id_scope":"local",…}`)
 	}
 	r := b.add()
 	r.Job = o.Name("play_id", "it names the task")
@@ -136,17 +138,20 @@ func agenticSession(play, session string) string {
 func setRecorded(r *rows.Row, o rows.Object) {
 	o.Need("not_before_ms", "write 0 for a request that only waits for its dependencies")
 	r.NotBeforeNS = o.Span("not_before_ms", 6)
-	r.TookNS, r.TTFTNS = o.Span("recorded_api_time_ms", 6), o.Span("ttft_ms", 6)
+	r.TookNS = o.Span("recorded_api_time_ms", 6)
+	r.TTFTNS = o.Span("ttft_ms", 6)
 	waits := len(r.Named) > 0
 	if waits && r.NotBeforeNS == 0 || !waits && r.Seen.Has(rows.TimestampField) && r.NotBeforeNS <= r.TimeNS {
 		r.NotBeforeNS = agents.None
 	}
-	r.CachedTokens, r.Depth = int32(o.Count("cached_tokens", rows.MaxTokens)), int32(o.Count("depth", agents.MostDepth))
+	r.CachedTokens = int32(o.Count("cached_tokens", rows.MaxTokens))
+	r.Depth = int32(o.Count("depth", agents.MostDepth))
 }
 
 // prepare makes the head. Its digest is of the rows.
 func (a *agenticFile) prepare(s *Source) []byte {
-	a.plays, a.names = nil, uniqueNames{}
+	a.plays = nil
+	a.names = uniqueNames{}
 	scope := "local"
 	if s.JobsShareBlocks {
 		scope = "global"
@@ -159,7 +164,8 @@ func (a *agenticFile) prepare(s *Source) []byte {
 		digest.Write(append(line, '\n'))
 	}
 	return fmt.Appendf(nil,
-		`{"schema":%q,"version":%d,"block_size":%d,"hash_id_scope":%q,"source":{"format":%q,"digest":"sha256:%x"}}`+"\n",
+		`{"schema":%q,"version":%d,"block_size":%d,"hash_id_scope":%q,"source":{"format":%q,"digest":"sha256:%x"}}`+
+			"\n",
 		agenticSchema, agenticVersion, s.BlockTokens, scope, s.Format, digest.Sum(nil))
 }
 
@@ -216,7 +222,8 @@ func (r *Request) appendWaits(dst []byte) []byte {
 		if d.DelayNS == agents.NoDelay {
 			dst = append(dst, `,"recorded":false`...)
 		}
-		dst, between = append(dst, '}'), ","
+		dst = append(dst, '}')
+		between = ","
 	}
 	if len(r.Waits) > 0 {
 		dst = append(dst, ']')

@@ -2,8 +2,8 @@
 // for one whose objects are not rows, a [Writer] for one that is written too.
 //
 // It owns what is peculiar to a format, and knows nothing of how rows are kept, selected and judged: that is
-// codec/trace. A Format holds what its importer and its writer remember of a file, so it is for one load or one file that
-// is written, and for one goroutine.
+// codec/trace. A Format holds what its importer and its writer remember of a file, so it is for one load or one file
+// that is written, and for one goroutine.
 package formats
 
 import (
@@ -44,17 +44,21 @@ const (
 
 // Importer reads a format whose objects are not rows: an object hides a row, or holds several.
 type Importer struct {
-	Match     func(keys []string) bool      // reports whether keys are those of such an object
-	Looks     func(object []byte) bool      // tells apart objects of several formats with the same keys; nil = the keys do
+	Match func(keys []string) bool // reports whether keys are those of such an object
+	// tells apart objects of several formats with the same keys; nil = the keys do
+	Looks     func(object []byte) bool
 	Read      func(b *Batch, object []byte) // makes the rows of an object
 	End       func(b *Batch)                // makes rows after the last object of a file; nil = it has none
 	Documents bool                          // a file may be one such object over many lines, or several
-	ListKey   string                        // key of the list of objects that a file is, where it is one JSON document; "" = it has an object a line, or is a list
+	// key of the list of objects that a file is, where it is one JSON document; "" = it has an object a line, or is a
+	// list
+	ListKey string
 }
 
 // All lists every format, the most specific first: detection takes the first that fits.
 func All() []*Format {
-	all := []*Format{agenticMooncake(), bailian(), traceLab(), copilot(), otel(), weka(), satf(), dagJSONL(), rollout(), batch(), sageMaker(), inputsJSON(),
+	all := []*Format{agenticMooncake(), bailian(), traceLab(), copilot(), otel(), weka(), satf(), dagJSONL(), rollout(),
+		batch(), sageMaker(), inputsJSON(),
 		rawPayload(), mooncake(), azure(), burstGPT(), dynamo(), multiTurn(), shareGPT(), singleTurn()}
 	for _, f := range all { // what means nothing must be something
 		f.Unit, f.BlockTokens = cmp.Or(f.Unit, time.Millisecond), cmp.Or(f.BlockTokens, 512)
@@ -100,7 +104,9 @@ func ToWrite(name string) (*Format, error) {
 }
 
 // HasBlocks reports whether prompts can have blocks in common, by their ids or in words.
-func (f *Format) HasBlocks() bool { return f.Words || f.Has(rows.HashIDsField) }
+func (f *Format) HasBlocks() bool {
+	return f.Words || f.Has(rows.HashIDsField)
+}
 
 // MostIDs is how many ids a prompt has at most.
 func (f *Format) MostIDs(tokens int32, blockTokens int) int {
@@ -122,10 +128,14 @@ func (f *Format) Rounding() string {
 }
 
 // Bodies reports whether rows are whole bodies, and nothing else.
-func (f *Format) Bodies() bool { return f.Words && f.Has(rows.PayloadField) }
+func (f *Format) Bodies() bool {
+	return f.Words && f.Has(rows.PayloadField)
+}
 
 // Conversations reports whether rows name their conversation.
-func (f *Format) Conversations() bool { return f.Has(rows.ChatField) || f.Has(rows.SessionField) }
+func (f *Format) Conversations() bool {
+	return f.Has(rows.ChatField) || f.Has(rows.SessionField)
+}
 
 // CheckUnit refuses a unit for dates.
 func (f *Format) CheckUnit(unit time.Duration) error {
@@ -158,9 +168,10 @@ func (f *Format) Renamed(names map[string]string) *Format {
 	return &g
 }
 
-// counted is a format of agents' requests with dates, of whose prompts it has only the lengths. Blocks are as long as in
-// Weka's traces.
-func counted(name string, names rows.Names, match func(keys []string) bool, read func(b *Batch, o rows.Object)) *Format {
+// counted is a format of agents' requests with dates, of whose prompts it has only the lengths. Blocks are as long as
+// in Weka's traces.
+func counted(name string, names rows.Names, match func(keys []string) bool,
+	read func(b *Batch, o rows.Object)) *Format {
 	return &Format{
 		Name:    name,
 		Layout:  rows.Layout{Names: names, Dates: true},

@@ -27,7 +27,8 @@ func mooncake() *Format {
 				rows.SessionField, rows.DelayField, rows.TextField, rows.MessagesField, rows.PayloadField,
 				rows.ToolsField, rows.ExtraField),
 			Aliases: map[string]rows.Field{
-				"created_time": rows.TimestampField, "input_tokens": rows.InputField,
+				"created_time":  rows.TimestampField,
+				"input_tokens":  rows.InputField,
 				"output_tokens": rows.OutputField, "delay_ms": rows.DelayField,
 			},
 			Check: checkMooncake,

@@ -15,15 +15,18 @@ import (
 //	"attributes":{"gen_ai.request.model":"…","gen_ai.usage.input_tokens":1200,"gen_ai.usage.output_tokens":80,
 //	"gen_ai.usage.cache_read.input_tokens":1024,"gen_ai.input.messages":"[{\"role\":\"user\",\"parts\":[…]}]",…}},…]}
 //
-// as Exgentic's data sets have it (https://huggingface.co/datasets/Exgentic/agent-llm-traces-v2), or an export in OTLP's
-// JSON, {"resourceSpans":[{"scopeSpans":[{"spans":[…]}]}]}. The attributes are those of OpenTelemetry's conventions for
-// generative AI. Messages are sent if they were recorded. Without them a prompt is known by its length, and the calls
-// of a session to one model are one conversation.
+// as Exgentic's data sets have it (https://huggingface.co/datasets/Exgentic/agent-llm-traces-v2), or an export in
+// OTLP's JSON, {"resourceSpans":[{"scopeSpans":[{"spans":[…]}]}]}. The attributes are those of OpenTelemetry's
+// conventions for generative AI. Messages are sent if they were recorded. Without them a prompt is known by its length,
+// and the calls of a session to one model are one conversation.
 func otel() *Format {
 	return counted("otel", rows.Names{
-		rows.TimestampField: "start_time", rows.InputField: "gen_ai.usage.input_tokens",
-		rows.OutputField: "gen_ai.usage.output_tokens", rows.SessionField: "session_id",
-		rows.MessagesField: "gen_ai.input.messages", rows.ToolsField: "gen_ai.tool.definitions",
+		rows.TimestampField: "start_time",
+		rows.InputField:     "gen_ai.usage.input_tokens",
+		rows.OutputField:    "gen_ai.usage.output_tokens",
+		rows.SessionField:   "session_id",
+		rows.MessagesField:  "gen_ai.input.messages",
+		rows.ToolsField:     "gen_ai.tool.definitions",
 	}, func(keys []string) bool { return hasAny(keys, "resourceSpans", "spans") },
 		func(b *Batch, o rows.Object) { readSpans(b, o, "resourceSpans", "scopeSpans") })
 }
@@ -52,7 +55,8 @@ func readSpans(out *Batch, o rows.Object, within ...string) {
 // readSpan takes a span if it is a call to a model.
 func (b *Batch) readSpan(span, attributes rows.Object, session []byte) {
 	if !span.Is("type", "llm_call") &&
-		(span.Has("type") && !span.Is("type", "span") || !attributes.Is("gen_ai.operation.name", "chat", "text_completion", "generate_content")) {
+		(span.Has("type") && !span.Is("type", "span") ||
+			!attributes.Is("gen_ai.operation.name", "chat", "text_completion", "generate_content")) {
 		return
 	}
 	if session == nil {
@@ -66,7 +70,9 @@ func (b *Batch) readSpan(span, attributes rows.Object, session []byte) {
 	if span.Has("status") {
 		code = string(span.NeedIn("status", "its code says whether the call failed").Value("code"))
 	}
-	if code == "2" || strings.Contains(strings.ToUpper(code), "ERROR") || string(attributes.Value(b.name(rows.InputField))) == "0" || string(attributes.Value(b.name(rows.OutputField))) == "0" {
+	if code == "2" || strings.Contains(strings.ToUpper(code), "ERROR") ||
+		string(attributes.Value(b.name(rows.InputField))) == "0" ||
+		string(attributes.Value(b.name(rows.OutputField))) == "0" {
 		b.Failed++
 		return
 	}
@@ -104,7 +110,8 @@ func attributesOf(span rows.Object) rows.Object {
 	}
 	all := rows.Object{Fault: span.Fault}
 	span.Each("attributes", func(_ int, pair rows.Object) {
-		key, kinds := pair.Name("key", "it names the attribute"), pair.NeedIn("value", "it is the attribute's")
+		key := pair.Name("key", "it names the attribute")
+		kinds := pair.NeedIn("value", "it is the attribute's")
 		if len(kinds.Members) == 0 {
 			return
 		}
@@ -123,7 +130,8 @@ func attributesOf(span rows.Object) rows.Object {
 func chatOf(attributes rows.Object, said []byte) []byte {
 	var chat []byte
 	if system := jsonIn(attributes, "gen_ai.system_instructions"); system != nil {
-		chat = appendParts(chat, `"system"`, attributes.With("gen_ai.system_instructions", system), "gen_ai.system_instructions")
+		chat = appendParts(chat, `"system"`, attributes.With("gen_ai.system_instructions", system),
+			"gen_ai.system_instructions")
 	}
 	attributes.With("gen_ai.input.messages", said).Each("gen_ai.input.messages", func(_ int, message rows.Object) {
 		role := message.Need("role", "it names the speaker")
@@ -182,16 +190,21 @@ func appendParts(chat []byte, role string, message rows.Object, key string) []by
 	message.Each(key, func(_ int, part rows.Object) {
 		switch {
 		case part.Is("type", "text"):
-			text, spoke = append(text, inString(part.Value("content"))...), true
+			text = append(text, inString(part.Value("content"))...)
+			spoke = true
 		case part.Is("type", "reasoning", "thinking"):
-			reasoning, spoke = append(reasoning, inString(part.Value("content", "thinking"))...), true
+			reasoning = append(reasoning, inString(part.Value("content", "thinking"))...)
+			spoke = true
 		case part.Is("type", "tool_call"):
-			calls, spoke = fmt.Appendf(comma(calls), `{"id":%s,"type":"function","function":{"name":%s,"arguments":"%s"}}`,
-				orNull(part.Value("id")), orNull(part.Value("name")), inString(part.Value("arguments"))), true
+			calls = fmt.Appendf(comma(calls), `{"id":%s,"type":"function","function":{"name":%s,"arguments":"%s"}}`,
+				orNull(part.Value("id")), orNull(part.Value("name")), inString(part.Value("arguments")))
+			spoke = true
 		case part.Is("type", "tool_call_response"):
-			chat = fmt.Appendf(comma(chat), `{"role":"tool","tool_call_id":%s,"content":"%s"}`, orNull(part.Value("id")), inString(part.Value("response", "result")))
+			chat = fmt.Appendf(comma(chat), `{"role":"tool","tool_call_id":%s,"content":"%s"}`,
+				orNull(part.Value("id")), inString(part.Value("response", "result")))
 		default:
-			part.Fail("a part of type "+rows.Clip(part.Value("type")), "text, reasoning, tool_call and tool_call_response can be sent")
+			part.Fail("a part of type "+rows.Clip(part.Value("type")),
+				"text, reasoning, tool_call and tool_call_response can be sent")
 		}
 	})
 	if !spoke {

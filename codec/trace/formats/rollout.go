@@ -12,15 +12,17 @@ import (
 //	{"global_prefix_len":800}
 //	{"group":"task-1","stream":0,"prompt_len":1400,"out_lens":[120,80,60],"obs_lens":[300,40]}
 //
-// The streams of a group begin with the same prompt, and all prompts with the same global prefix, which prompt_len counts
-// too. A stream's first request has the prompt. Each further one has the prompt before, the answer to it and the
+// The streams of a group begin with the same prompt, and all prompts with the same global prefix, which prompt_len
+// counts too. A stream's first request has the prompt. Each further one has the prompt before, the answer to it and the
 // observation that followed. It is sent as soon as that answer has ended. A group is a job. There are no timestamps.
 func rollout() *Format {
 	r := &rolloutReader{groups: map[string]rolloutGroup{}, streams: map[string]bool{}}
 	return &Format{
 		Name: "rl_rollout",
 		Layout: rows.Layout{Names: rows.Names{
-			rows.InputField: "prompt_len", rows.OutputField: "out_lens", rows.SessionField: "stream",
+			rows.InputField:   "prompt_len",
+			rows.OutputField:  "out_lens",
+			rows.SessionField: "stream",
 		}},
 		BlockTokens: 64, LastBlock: HasNoID,
 		Import: &Importer{
@@ -54,7 +56,8 @@ func (reader *rolloutReader) read(b *Batch, o rows.Object) {
 	}
 	group := label(o, "group", "it names the prompt that streams share")
 	conversation := group + "/" + label(o, "stream", "it names the stream in its group")
-	answers, observations := counts(o, "out_lens", 1), counts(o, "obs_lens", 0)
+	answers := counts(o, "out_lens", 1)
+	observations := counts(o, "obs_lens", 0)
 	first := b.add()
 	b.setNeeded(first, o, rows.InputField)
 	promptLen := first.InputTokens
@@ -69,7 +72,8 @@ func (reader *rolloutReader) read(b *Batch, o rows.Object) {
 		o.Fail(fmt.Sprintf("prompt_len is %d, and %d in an earlier stream of the group", promptLen, known.promptLen),
 			"the streams of a group share one prompt")
 	case promptLen < reader.prefix:
-		o.Fail(fmt.Sprintf("prompt_len is %d, and global_prefix_len %d", promptLen, reader.prefix), "a prompt counts the prefix too")
+		o.Fail(fmt.Sprintf("prompt_len is %d, and global_prefix_len %d", promptLen, reader.prefix),
+			"a prompt counts the prefix too")
 	case len(answers) == 0:
 		o.Fail("missing out_lens", "they are the tokens of the stream's answers")
 	case len(observations) < len(answers)-1 || len(observations) > len(answers):
@@ -80,7 +84,11 @@ func (reader *rolloutReader) read(b *Batch, o rows.Object) {
 	if !o.OK() {
 		return
 	}
-	first.Growth = agents.Growth{Counted: true, From: known.row, Kept: promptLen}
+	first.Growth = agents.Growth{
+		Counted: true,
+		From:    known.row,
+		Kept:    promptLen,
+	}
 	if !old {
 		if first.Growth.From, first.Growth.Kept = reader.first, reader.prefix; len(reader.groups) == 0 {
 			reader.first, first.Growth.From = int32(b.First), agents.FromNothing
@@ -97,7 +105,9 @@ func (reader *rolloutReader) read(b *Batch, o rows.Object) {
 			r.Growth.From = int32(b.First + turn - 1)
 			r.After(agents.Sequence, 0, b.First+turn-1)
 		}
-		r.Job, r.InputTokens, r.OutputTokens = group, prompt, int32(answers[turn])
+		r.Job = group
+		r.InputTokens = prompt
+		r.OutputTokens = int32(answers[turn])
 		r.SetSession([]byte(conversation))
 	}
 }
@@ -107,7 +117,8 @@ func promptsOf(o rows.Object, first int32, answers, observations []int64) (promp
 	tokens := int64(first)
 	for turn, answer := range answers {
 		if tokens > rows.MaxTokens {
-			o.Fail(fmt.Sprintf("the prompt of answer %d has %d tokens", turn, tokens), fmt.Sprintf("%d at most", rows.MaxTokens))
+			o.Fail(fmt.Sprintf("the prompt of answer %d has %d tokens", turn, tokens),
+				fmt.Sprintf("%d at most", rows.MaxTokens))
 		}
 		prompts = append(prompts, int32(tokens))
 		if tokens += answer; turn < len(observations) {

@@ -23,8 +23,10 @@ func sageMaker() *Format {
 		Layout: rows.Layout{
 			Dates: true,
 			Names: rows.Names{
-				rows.TimestampField: "inferenceTime", rows.PayloadField: "the captured request",
-				rows.InputField: "prompt_tokens", rows.OutputField: "completion_tokens",
+				rows.TimestampField: "inferenceTime",
+				rows.PayloadField:   "the captured request",
+				rows.InputField:     "prompt_tokens",
+				rows.OutputField:    "completion_tokens",
 			},
 			Required: rows.SetOf(rows.TimestampField),
 		},
@@ -52,7 +54,8 @@ func readCapture(out *Batch, o rows.Object) {
 	out.Fault = rows.Inside("endpointInput", out.Fault)
 	if answer, err := captured(data.In("endpointOutput")); err == nil {
 		usage := usageOf(answer)
-		r.InputTokens, r.OutputTokens = tokensOf(usage, "prompt_tokens"), tokensOf(usage, "completion_tokens")
+		r.InputTokens = tokensOf(usage, "prompt_tokens")
+		r.OutputTokens = tokensOf(usage, "completion_tokens")
 	}
 }
 
@@ -76,7 +79,8 @@ func captured(part rows.Object) ([]byte, error) {
 		}
 		return plain, nil
 	}
-	return nil, rows.Bad("encoding is "+rows.Clip(part.Value("encoding"))+`, not "JSON" or "BASE64"`, "only requests that are JSON objects can be sent again")
+	return nil, rows.Bad("encoding is "+rows.Clip(part.Value("encoding"))+`, not "JSON" or "BASE64"`,
+		"only requests that are JSON objects can be sent again")
 }
 
 // usageOf finds the usage that an OpenAI endpoint reports: in its answer, or in one of the last events of a streamed

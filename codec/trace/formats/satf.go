@@ -27,7 +27,8 @@ func satf() *Format {
 	return &Format{
 		Name: "satf",
 		Layout: rows.Layout{Names: rows.Names{
-			rows.InputField: "input_tokens_total", rows.OutputField: "output_tokens",
+			rows.InputField:   "input_tokens_total",
+			rows.OutputField:  "output_tokens",
 			rows.HashIDsField: "kv_block_ids", rows.SessionField: "session_id",
 		}},
 		Unit: time.Microsecond, OneUnit: true,
@@ -92,7 +93,8 @@ func (r *satfReader) read(b *Batch, o rows.Object) {
 			o.Fail("the parents of session "+rows.Quote(a.Name)+" lead back to themselves",
 				"a job begins with a session without a parent")
 		}
-		row.Job, row.Depth = a.Root.Name, a.Depth
+		row.Job = a.Root.Name
+		row.Depth = a.Depth
 		jobs[row.Job] = true
 	}
 	r.scopes.Forget("")
@@ -121,7 +123,8 @@ func (d *satfDocument) readSession(o rows.Object) {
 		agent.Parent = d.node(parent)
 	}
 	if d.jobs[name] {
-		o.Fail("session_id "+rows.Quote(name)+" is the name of a job in another document", "replay the documents by themselves")
+		o.Fail("session_id "+rows.Quote(name)+" is the name of a job in another document",
+			"replay the documents by themselves")
 	}
 	var nodes []*satfNode
 	places := map[string]int{}
@@ -152,7 +155,8 @@ func (d *satfDocument) readSession(o rows.Object) {
 		}
 		o.Note(d.settleNode(nodes, at, 0))
 		r := &d.Rows[n.row]
-		r.NotBeforeNS, r.Dependencies = n.boundNS, []agents.Dependency{}
+		r.NotBeforeNS = n.boundNS
+		r.Dependencies = []agents.Dependency{}
 		for _, on := range slices.Sorted(maps.Keys(n.after)) {
 			r.After(agents.Sequence, n.after[on], d.First+int(on))
 		}
@@ -176,7 +180,8 @@ func (d *satfDocument) readNode(o rows.Object, session string) *satfNode {
 	}
 	r := d.add()
 	n.row = int32(len(d.Rows) - 1)
-	r.Job, r.TookNS = session, n.tookNS
+	r.Job = session
+	r.TookNS = n.tookNS
 	r.SetSession([]byte(session))
 	payload := o.NeedIn("payload", "it has the numbers of tokens")
 	d.setNeeded(r, payload, rows.InputField, rows.OutputField)
@@ -187,7 +192,9 @@ func (d *satfDocument) readNode(o rows.Object, session string) *satfNode {
 }
 
 // ofDynamo is what Dynamo's converter adds to an object.
-func ofDynamo(o rows.Object) rows.Object { return o.In("extensions").In("nvidia.dynamo") }
+func ofDynamo(o rows.Object) rows.Object {
+	return o.In("extensions").In("nvidia.dynamo")
+}
 
 // settleNode finds for which requests a node waits: over tools, whose work and delays add up along each path.
 func (d *satfDocument) settleNode(nodes []*satfNode, at, depth int) error {
@@ -196,9 +203,11 @@ func (d *satfDocument) settleNode(nodes []*satfNode, at, depth int) error {
 	case n.after != nil:
 		return nil
 	case n.asked:
-		return rows.Bad("edges lead from the node "+rows.Quote(n.id)+" back to itself", "leave one edge of the circle out")
+		return rows.Bad("edges lead from the node "+rows.Quote(n.id)+" back to itself",
+			"leave one edge of the circle out")
 	case depth > agents.MostDepth:
-		return rows.Bad(fmt.Sprintf("a path leads to the node over more than %d of tools", agents.MostDepth), "leave some of them out")
+		return rows.Bad(fmt.Sprintf("a path leads to the node over more than %d of tools", agents.MostDepth),
+			"leave some of them out")
 	}
 	n.asked = true
 	after := map[int32]int64{}

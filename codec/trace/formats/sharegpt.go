@@ -17,7 +17,9 @@ func shareGPT() *Format {
 	return &Format{
 		Name: "sharegpt",
 		Layout: rows.Layout{Names: rows.Names{
-			rows.SessionField: "id", rows.MessagesField: "conversations", rows.ToolsField: "tools",
+			rows.SessionField:  "id",
+			rows.MessagesField: "conversations",
+			rows.ToolsField:    "tools",
 		}},
 		Words: true,
 		Import: &Importer{
@@ -26,7 +28,13 @@ func shareGPT() *Format {
 			},
 			Read: ofObject(r.read),
 		},
-		Write: &Writer{Refuse: notAnswered, Head: "[\n", Between: ",", Tail: "]\n", Append: appendShareGPT},
+		Write: &Writer{
+			Refuse:  notAnswered,
+			Head:    "[\n",
+			Between: ",",
+			Tail:    "]\n",
+			Append:  appendShareGPT,
+		},
 	}
 }
 
@@ -74,7 +82,8 @@ type message struct {
 
 // readMessage reads {"from":…,"value":…}, or a message of a chat, which goes as it stands.
 func readMessage(o rows.Object) (m message) {
-	speaker, text := o.Value("from", "role"), o.Value("value", "content")
+	speaker := o.Value("from", "role")
+	text := o.Value("value", "content")
 	if speaker == nil {
 		o.Need("from", "it names the speaker")
 	}
@@ -91,7 +100,8 @@ func readMessage(o rows.Object) (m message) {
 	case text == nil:
 		o.Need("value", "it is the text of the message")
 	case o.IsString("value", text):
-		m.content, m.empty = text, len(text) == 2
+		m.content = text
+		m.empty = len(text) == 2
 	}
 	return m
 }

@@ -42,7 +42,8 @@ func readRound(out *Batch, o rows.Object) {
 // roundTimes is when a round's request was sent and when its answer ended; noTime where it is not known.
 func roundTimes(o rows.Object) (sent, last int64) {
 	var inputs []int64
-	sent, last = agents.NoTime, agents.NoTime
+	sent = agents.NoTime
+	last = agents.NoTime
 	first := int64(agents.NoTime) // event of the answer
 	o.Each("timing_events", func(_ int, event rows.Object) {
 		at := event.Date("timestamp")
@@ -54,7 +55,8 @@ func roundTimes(o rows.Object) (sent, last int64) {
 			if first == agents.NoTime {
 				first = at
 			}
-			first, last = min(first, at), max(last, at)
+			first = min(first, at)
+			last = max(last, at)
 		}
 	})
 	for _, at := range inputs {

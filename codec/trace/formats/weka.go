@@ -29,7 +29,10 @@ func weka() *Format {
 	return &Format{
 		Name: "weka",
 		Layout: rows.Layout{Names: rows.Names{
-			rows.TimestampField: "t", rows.InputField: "in", rows.OutputField: "out", rows.HashIDsField: "hash_ids",
+			rows.TimestampField: "t",
+			rows.InputField:     "in",
+			rows.OutputField:    "out",
+			rows.HashIDsField:   "hash_ids",
 		}},
 		Unit: time.Second, OneUnit: true,
 		BlockTokens: 64, LastBlock: HasNoID,
@@ -149,7 +152,8 @@ func (t *wekaTrace) readRequests(agent *agents.Node, o rows.Object) (stubs []sub
 		t.setNeeded(r, o, rows.TimestampField, rows.InputField, rows.OutputField)
 		t.setAll(r, o, rows.HashIDsField)
 		wekaSpan(o, "t", 9)
-		r.TookNS, r.TTFTNS = wekaSpan(o, "api_time", 9), wekaSpan(o, "ttft", 9)
+		r.TookNS = wekaSpan(o, "api_time", 9)
+		r.TTFTNS = wekaSpan(o, "ttft", 9)
 	})
 	return stubs
 }
@@ -230,11 +234,15 @@ type placement struct {
 }
 
 // placementOf decides what the instant of a sub-agent is. Its requests must lie between its begin and its end. Then it
-// begins at the end of a request of its parent, and the next request of the parent comes after its end. Of 48 sub-agents
-// of the public set 44 have a duration, and the first placement meets all three. The other 4 began at their instant.
+// begins at the end of a request of its parent, and the next request of the parent comes after its end. Of 48
+// sub-agents of the public set 44 have a duration, and the first placement meets all three. The other 4 began at their
+// instant.
 func (t *wekaTrace) placementOf(parent times, base int64, s subagentStub) placement {
 	const tolerance = agents.SpawnTolerance
-	at, took, end, sure := base+s.atNS, s.tookNS, int64(math.MaxInt64), &t.SubAgents
+	at := base + s.atNS
+	took := s.tookNS
+	end := int64(math.MaxInt64)
+	sure := &t.SubAgents
 	var possible []placement
 	if took >= 0 {
 		end = at + took
@@ -242,11 +250,14 @@ func (t *wekaTrace) placementOf(parent times, base int64, s subagentStub) placem
 	}
 	possible = append(possible, placement{at, end, at, &sure.BegunThen}, placement{at, end, base, &sure.OwnClock})
 	own := t.timesOf(s.agent)
-	first, last := int64(maxSpanNS), int64(0)
+	first := int64(maxSpanNS)
+	last := int64(0)
 	if len(own.begins) > 0 {
-		first, last = min(first, own.begins[0]), max(last, own.ends[len(own.ends)-1])
+		first = min(first, own.begins[0])
+		last = max(last, own.ends[len(own.ends)-1])
 	}
-	best, most := 0, -1
+	best := 0
+	most := -1
 	for n, p := range possible {
 		fit := 0
 		if first+p.shift >= p.begin-tolerance && (p.end == math.MaxInt64 || last+p.shift <= p.end+tolerance) {

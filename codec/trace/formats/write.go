@@ -33,8 +33,8 @@ type Source struct {
 // Words are the text that is written into formats of text if the trace has numbers of tokens only.
 type Words struct {
 	Model string // that bodies ask for
-	// Prompt appends request i's prompt of InputTokens tokens, Answer its answer of OutputTokens tokens: the inside of a
-	// JSON string. Both are called row by row, while the trace is written.
+	// Prompt appends request i's prompt of InputTokens tokens, Answer its answer of OutputTokens tokens: the inside of
+	// a JSON string. Both are called row by row, while the trace is written.
 	Prompt, Answer func(dst []byte, i int) []byte
 }
 
@@ -149,8 +149,10 @@ func plainChat(messages []byte) (all []chatMessage, ok bool) {
 	err := s.List(func(_ int, message []byte) error {
 		var err error
 		o := rows.ObjectOf(message, &err)
-		role, text := o.Value("role"), o.Value("content")
-		if err != nil || len(o.Members) != 2 || role == nil || role[0] != '"' || len(text) <= len(`""`) || text[0] != '"' {
+		role := o.Value("role")
+		text := o.Value("content")
+		if err != nil || len(o.Members) != 2 || role == nil || role[0] != '"' || len(text) <= len(`""`) ||
+			text[0] != '"' {
 			ok = false
 			return err
 		}

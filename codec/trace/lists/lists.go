@@ -16,8 +16,9 @@ const slabBytes = 1 << 20
 type Store[T comparable] struct {
 	slabs [][]T
 	rows  []span
-	held  int                     // elements in all slabs
-	room  map[[2]uint32][2]uint32 // of lists in the midst of a slab, by slab and begin: where they end, and where the room behind them does
+	held  int // elements in all slabs
+	// of lists in the midst of a slab, by slab and begin: where they end, and where the room behind them does
+	room map[[2]uint32][2]uint32
 }
 
 // span is where a row's list lies.
@@ -82,7 +83,9 @@ func (s *Store[T]) AddShared(list []T, before int) {
 // others came between, there will be room for half as much again.
 func (s *Store[T]) AddLonger(list []T, before int) {
 	p := s.rows[before]
-	more, end, slab := list[p.n:], p.from+p.n, s.slabs[p.slab]
+	more := list[p.n:]
+	end := p.from + p.n
+	slab := s.slabs[p.slab]
 	n := uint32(len(more))
 	place := [2]uint32{p.slab, p.from}
 	room, inside := s.room[place]
@@ -115,10 +118,14 @@ func (s *Store[T]) leaveRoom(p span) {
 	s.room[[2]uint32{p.slab, p.from}] = [2]uint32{p.from + p.n, p.from + p.n + uint32(free)}
 }
 
-// Fork returns a store without rows that shares the memory of s, for [Store.AddFrom]. What is added to one is not in the
-// other.
+// Fork returns a store without rows that shares the memory of s, for [Store.AddFrom]. What is added to one is not in
+// the other.
 func (s *Store[T]) Fork(rows int) Store[T] {
-	out := Store[T]{slabs: slices.Clone(s.slabs), rows: make([]span, 0, rows), held: s.held}
+	out := Store[T]{
+		slabs: slices.Clone(s.slabs),
+		rows:  make([]span, 0, rows),
+		held:  s.held,
+	}
 	if n := len(out.slabs); n > 0 {
 		out.slabs[n-1] = slices.Clip(out.slabs[n-1]) // what comes behind is not its own
 	}

@@ -28,7 +28,8 @@ func splitCSV(cells [][]byte, quoted *[]byte, line []byte) ([][]byte, error) {
 			if err != nil {
 				return cells, err
 			}
-			cells, line = append(cells, (*quoted)[from:]), bytes.TrimLeft(rest, " \t")
+			cells = append(cells, (*quoted)[from:])
+			line = bytes.TrimLeft(rest, " \t")
 			if len(line) > 0 && line[0] != ',' {
 				return cells, &Error{"text after a closing quote: " + Clip(line), `write a quote inside a value as ""`}
 			}
@@ -37,7 +38,8 @@ func splitCSV(cells [][]byte, quoted *[]byte, line []byte) ([][]byte, error) {
 			if end < 0 {
 				end = len(line)
 			}
-			cells, line = append(cells, bytes.TrimRight(line[:end], " \t")), line[end:]
+			cells = append(cells, bytes.TrimRight(line[:end], " \t"))
+			line = line[end:]
 		}
 		if len(line) == 0 {
 			return cells, nil
@@ -57,7 +59,8 @@ func unquote(dst *[]byte, line []byte) (rest []byte, err error) {
 		if line = line[end+1:]; len(line) == 0 || line[0] != '"' {
 			return line, nil
 		}
-		*dst, line = append(*dst, '"'), line[1:]
+		*dst = append(*dst, '"')
+		line = line[1:]
 	}
 }
 
@@ -79,7 +82,9 @@ func HeadOf(line []byte) []string {
 }
 
 // NeedsHead reports whether the next line must name the columns.
-func (p *Reader) NeedsHead() bool { return p.layout.CSV && p.columns == nil }
+func (p *Reader) NeedsHead() bool {
+	return p.layout.CSV && p.columns == nil
+}
 
 // TakeHead takes the line that names the columns of a CSV file. Fields without a column are unknown from then on.
 func (p *Reader) TakeHead(line []byte) error {
@@ -172,7 +177,9 @@ func (p *Reader) cell(f Field, cell []byte) error {
 }
 
 // Quote shows a value of a cell, which may be anything.
-func Quote[T string | []byte](text T) string { return strconv.Quote(Clip(text)) }
+func Quote[T string | []byte](text T) string {
+	return strconv.Quote(Clip(text))
+}
 
 // SessionNumber is the number of a conversation: its name if that is one, else a hash of it (FNV-1a, 63 bits).
 func SessionNumber(name []byte) (number int64, isOne bool) {

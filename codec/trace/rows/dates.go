@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// date decodes a timestamp such as 2023-11-16 18:17:03.9799600 or 2024-05-10T00:00:00.009930+00:00. --fields alone takes a CSV for one of
-// Azure, so a number may be the seconds of another format.
+// date decodes a timestamp such as 2023-11-16 18:17:03.9799600 or 2024-05-10T00:00:00.009930+00:00. --fields alone
+// takes a CSV for one of Azure, so a number may be the seconds of another format.
 func (p *Reader) date(cell []byte) (err error) {
 	p.row.TimeNS, err = InstantOf(p.layout.Names[TimestampField], cell)
 	bad, ok := err.(*Error)
@@ -35,8 +35,8 @@ func InstantOf(name string, cell []byte) (int64, error) {
 }
 
 // parseDate reads a date as RFC 3339 writes it, or with a space for the T, or without a zone, which means UTC. Digits
-// beyond the ns are cut off. It asks [time.Parse] for RFC 3339 alone, which has a fast way for that, and refuses what is
-// lenient beyond it: hours of one digit, a comma before the fraction, zones of 60 minutes.
+// beyond the ns are cut off. It asks [time.Parse] for RFC 3339 alone, which has a fast way for that, and refuses what
+// is lenient beyond it: hours of one digit, a comma before the fraction, zones of 60 minutes.
 func parseDate(b []byte) (t time.Time, ok bool) {
 	date := append(make([]byte, 0, 40), b...)
 	n := len(date)

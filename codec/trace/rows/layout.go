@@ -52,10 +52,20 @@ type Names [fieldCount]string
 // UsualNames is what fields are called in JSONL, and what --fields calls them.
 func UsualNames() Names {
 	return Names{
-		TimestampField: "timestamp", InputField: "input_length", OutputField: "output_length", HashIDsField: "hash_ids",
-		ChatField: "chat_id", ParentField: "parent_chat_id", TypeField: "type", TurnField: "turn",
-		SessionField: "session_id", DelayField: "delay",
-		TextField: "text_input", MessagesField: "messages", PayloadField: "payload", ToolsField: "tools", ExtraField: "extra",
+		TimestampField: "timestamp",
+		InputField:     "input_length",
+		OutputField:    "output_length",
+		HashIDsField:   "hash_ids",
+		ChatField:      "chat_id",
+		ParentField:    "parent_chat_id",
+		TypeField:      "type",
+		TurnField:      "turn",
+		SessionField:   "session_id", DelayField: "delay",
+		TextField:     "text_input",
+		MessagesField: "messages",
+		PayloadField:  "payload",
+		ToolsField:    "tools",
+		ExtraField:    "extra",
 	}
 }
 
@@ -78,7 +88,8 @@ func (n *Names) named(name []byte) Field {
 	return UnknownField
 }
 
-// CheckNames refuses other names for fields, by their usual ones, if no format has such a field or if one name is of two.
+// CheckNames refuses other names for fields, by their usual ones, if no format has such a field or if one name is of
+// two.
 func CheckNames(names map[string]string) error {
 	known := UsualNames()
 	taken := map[string]string{}

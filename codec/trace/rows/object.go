@@ -274,7 +274,8 @@ func (o Object) Item(key string, value []byte) Object {
 	return o.With(key, value)
 }
 
-// Names is the text under a key, or the texts of the list there, which need not be there; why is what each is needed for.
+// Names is the text under a key, or the texts of the list there, which need not be there; why is what each is needed
+// for.
 func (o Object) Names(key, why string) (names []string) {
 	if value := o.Value(key); value != nil && value[0] == '"' {
 		return []string{o.Name(key, why)}
@@ -307,7 +308,9 @@ func Inside(place string, err error) error {
 }
 
 // Unquoted is a JSON string without its quotes.
-func Unquoted(value []byte) []byte { return value[1 : len(value)-1 : len(value)-1] }
+func Unquoted(value []byte) []byte {
+	return value[1 : len(value)-1 : len(value)-1]
+}
 
 // TextOf is the text of a valid JSON string.
 func TextOf(value []byte) []byte {

@@ -1,8 +1,8 @@
 // Package rows reads rows: one request of a trace file, as JSON or as CSV, by a [Layout] that says what its fields are
 // called. It also takes apart JSON objects of other forms, see [Object].
 //
-// It owns the syntax, and what a value of each field may be. It does not know formats, nor what rows have to do with each
-// other. A [Reader] belongs to one goroutine; it allocates nothing for a good row.
+// It owns the syntax, and what a value of each field may be. It does not know formats, nor what rows have to do with
+// each other. A [Reader] belongs to one goroutine; it allocates nothing for a good row.
 package rows
 
 import (
@@ -73,7 +73,12 @@ type NamedDependency struct {
 
 // NewRow returns a row that says nothing.
 func NewRow() Row {
-	none := Agent{NotBeforeNS: agents.None, TookNS: agents.None, TTFTNS: agents.None, CachedTokens: agents.None}
+	none := Agent{
+		NotBeforeNS:  agents.None,
+		TookNS:       agents.None,
+		TTFTNS:       agents.None,
+		CachedTokens: agents.None,
+	}
 	return Row{Parent: NoParent, Turn: 1, Agent: none}
 }
 
@@ -92,7 +97,11 @@ func (r *Row) SetSpan(beganNS, endedNS int64) {
 // After has the row depend on the ends of others, by their numbers among those of all files.
 func (r *Row) After(why agents.Relation, delayNS int64, on ...int) {
 	for _, row := range on {
-		r.Dependencies = append(r.Dependencies, agents.Dependency{On: int32(row), DelayNS: delayNS, Relation: why})
+		r.Dependencies = append(r.Dependencies, agents.Dependency{
+			On:       int32(row),
+			DelayNS:  delayNS,
+			Relation: why,
+		})
 	}
 }
 
@@ -219,7 +228,8 @@ func (p *Reader) anyShape(line []byte) error {
 	})
 	p.key = s.Scratch
 	if err == nil {
-		p.shape.text, p.shape.whole = append(p.shape.text, line[end:]...), true
+		p.shape.text = append(p.shape.text, line[end:]...)
+		p.shape.whole = true
 	}
 	return err
 }
@@ -293,7 +303,8 @@ func (p *Reader) time(f Field, number []byte) error {
 			"times count from the start of the trace, and delays from the turn before"}
 	}
 	if !d.fits || d.abs > math.MaxInt64 {
-		return &Error{p.layout.Names[f] + " " + Clip(number) + " is out of range (292 years)", "give its unit with --time-unit"}
+		return &Error{p.layout.Names[f] + " " + Clip(number) + " is out of range (292 years)",
+			"give its unit with --time-unit"}
 	}
 	p.setTime(f, int64(d.abs))
 	return nil
@@ -311,7 +322,8 @@ func (p *Reader) setTime(f Field, ns int64) {
 func (p *Reader) whole(f Field, number []byte) error {
 	d := ParseDecimal(number, 0)
 	if !d.exact {
-		return &Error{fmt.Sprintf("%s %s is no whole number", p.layout.Names[f], Clip(number)), "it counts whole things"}
+		return &Error{fmt.Sprintf("%s %s is no whole number", p.layout.Names[f], Clip(number)),
+			"it counts whole things"}
 	}
 	if !d.fits || d.abs > math.MaxInt64 {
 		return p.outOfRange(f, number)
@@ -449,7 +461,8 @@ func (p *Reader) ids(s *Scanner) error {
 // plainIDs consumes ids of up to 7 plain digits that a comma and at most one space follow, and appends them. It stops
 // before the first of another kind. This loop is the reader's hot path: nine bytes of ten in a trace are ids.
 func (s *Scanner) plainIDs(ids []uint64) []uint64 {
-	b, i := s.Data, s.At
+	b := s.Data
+	i := s.At
 	width := -1 // of the last id: while it stays, the processor need not wait for it to know where the next id begins
 	for i+8 <= len(b) {
 		word := binary.LittleEndian.Uint64(b[i:])
@@ -526,7 +539,11 @@ type lead struct {
 	field Field
 }
 
-func (h *shape) forget() { h.text, h.leads, h.whole = h.text[:0], h.leads[:0], false }
+func (h *shape) forget() {
+	h.text = h.text[:0]
+	h.leads = h.leads[:0]
+	h.whole = false
+}
 
 // sameShape decodes a row of the shape of the one before, into an empty p.row. It reports false for every other row,
 // and for one with a fault.
@@ -547,4 +564,10 @@ func (p *Reader) sameShape(line []byte) bool {
 }
 
 // Call is what the row says of a request of an agent.
-func (r *Row) Call() agents.Call { return agents.Call{BeganNS: r.TimeNS, TookNS: r.TookNS, IDs: r.IDs} }
+func (r *Row) Call() agents.Call {
+	return agents.Call{
+		BeganNS: r.TimeNS,
+		TookNS:  r.TookNS,
+		IDs:     r.IDs,
+	}
+}

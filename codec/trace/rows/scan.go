@@ -19,7 +19,9 @@ const maxPlainDigits = 19
 // the first error.
 type Scanner struct{ json.Scanner }
 
-func Scan(text []byte) Scanner { return Scanner{json.Scanner{Data: text, MaxDepth: maxDepth}} }
+func Scan(text []byte) Scanner {
+	return Scanner{json.Scanner{Data: text, MaxDepth: maxDepth}}
+}
 
 // syntaxError reports what JSON the scanner wanted and did not find.
 type syntaxError struct{ *json.SyntaxError }
@@ -33,7 +35,9 @@ func (e *syntaxError) Error() string {
 }
 
 // Fix is what to do about it.
-func (e *syntaxError) Fix() string { return "a row is one JSON object on one line" }
+func (e *syntaxError) Fix() string {
+	return "a row is one JSON object on one line"
+}
 
 // err returns the scanner's error.
 func (s *Scanner) err() error {

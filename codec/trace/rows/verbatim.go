@@ -47,7 +47,8 @@ func (r *Row) SetVerbatim(f Field, name string, value []byte) error {
 		if len(inside) == 0 || f != TextField && len(bytes.TrimSpace(inside)) == 0 {
 			return &Error{name + " is empty", "a request needs a prompt"}
 		}
-		r.Verbatim.Kind, r.Verbatim.Content = want.kind, inside
+		r.Verbatim.Kind = want.kind
+		r.Verbatim.Content = inside
 	}
 	switch f {
 	case ToolsField:

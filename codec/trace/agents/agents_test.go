@@ -1,16 +1,13 @@
-package trace
+package agents
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/fastreplay/fastreplay/codec/trace/agents"
-	"github.com/fastreplay/fastreplay/codec/trace/formats"
-	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // said is a request with its tokens, each a number of its own.
@@ -85,36 +82,38 @@ func TestGrowth(t *testing.T) {
 	shared, compacted := 0, 0
 	for round := range 60 {
 		all := speak(chance, 40)
-		l := newLoader(Options{})
-		l.format, l.layout, l.BlockTokens = &formats.Format{Name: "t", Agents: true}, &rows.Layout{}, []int{1, 7, 16, 64}[round%4]
+		p := Prompts{BlockTokens: []int{1, 7, 16, 64}[round%4]}
 		numbers := map[string]int64{}
 		var order []int32
 		for i, s := range all {
 			if _, known := numbers[s.session]; !known {
 				numbers[s.session] = int64(len(numbers))
 			}
-			r := rows.NewRow()
-			r.TimeNS, r.Session, r.Seen = s.at, numbers[s.session], rows.SetOf(rows.TimestampField, rows.SessionField)
-			r.InputTokens, r.OutputTokens = int32(len(s.prompt)), int32(len(s.stream)-len(s.prompt))
-			r.TookNS, r.CachedTokens, r.Growth = s.end-s.at, int32(s.cached), agents.GrowByLength("m")
-			r.Growth.Kept = int32(s.kept)
+			growth := GrowByLength("m")
+			growth.Kept = int32(s.kept)
 			if s.kept >= 0 && i%2 == 0 {
-				r.Growth.From = int32(s.from)
+				growth.From = int32(s.from)
 			}
-			l.keep(&r, i, i)
+			p.Growth = append(p.Growth, growth)
+			p.BeganNS = append(p.BeganNS, s.at)
+			p.TookNS = append(p.TookNS, s.end-s.at)
+			p.InputTokens = append(p.InputTokens, int32(len(s.prompt)))
+			p.OutputTokens = append(p.OutputTokens, int32(len(s.stream)-len(s.prompt)))
+			p.CachedTokens = append(p.CachedTokens, int32(s.cached))
 			order = append(order, int32(i))
 			compacted += btoi(s.from >= 0 && len(s.prompt) < len(all[s.from].prompt))
 		}
-		l.growIDs(order)
+		p.Conversation = func(i int32) int64 { return numbers[all[i].session] }
+		grown := p.Grow(order)
 		for i, a := range all {
-			ids := l.ids.Row(i)
-			if len(ids) != len(a.prompt)/l.BlockTokens {
-				t.Fatalf("round %d, request %d: %d ids for %d tokens in blocks of %d", round, i, len(ids), len(a.prompt), l.BlockTokens)
+			ids := grown.Row(i)
+			if len(ids) != len(a.prompt)/p.BlockTokens {
+				t.Fatalf("round %d, request %d: %d ids for %d tokens in blocks of %d", round, i, len(ids), len(a.prompt), p.BlockTokens)
 			}
 			for j, b := range all[:i] {
-				got, want := alike(ids, l.ids.Row(j)), alike(a.prompt, b.prompt)/l.BlockTokens
+				got, want := alike(ids, grown.Row(j)), alike(a.prompt, b.prompt)/p.BlockTokens
 				if got != want {
-					t.Fatalf("round %d, requests %d and %d: %d blocks of %d tokens in common, want %d", round, j, i, got, l.BlockTokens, want)
+					t.Fatalf("round %d, requests %d and %d: %d blocks of %d tokens in common, want %d", round, j, i, got, p.BlockTokens, want)
 				}
 				shared += got
 			}
@@ -143,55 +142,55 @@ func TestSpans(t *testing.T) {
 	chance := rand.New(rand.NewPCG(3, 4))
 	joins := 0
 	for range 200 {
-		l := newLoader(Options{})
-		l.format, l.layout = &formats.Format{Name: "t", Agents: true}, &rows.Layout{}
 		n := 1 + chance.IntN(12)
-		var end []int64
-		for i := range n {
-			r := rows.NewRow()
-			r.TimeNS, r.InputTokens, r.OutputTokens, r.Session = int64(chance.IntN(30)), 1, 1, int64(chance.IntN(2))
-			r.Seen = rows.SetOf(rows.TimestampField, rows.SessionField)
-			r.Job, r.TookNS = fmt.Sprint("job", r.Session), int64(chance.IntN(9))
-			end = append(end, r.TimeNS+max(0, r.TookNS))
-			l.keep(&r, i, i)
+		calls := make([]Call, n)
+		jobs := []*Node{{EndNS: NoTime}, {EndNS: NoTime}}
+		of := make([]*Node, n)
+		for i := range calls {
+			calls[i] = Call{BeganNS: int64(chance.IntN(30)), TookNS: int64(chance.IntN(9))}
+			of[i] = jobs[chance.IntN(len(jobs))]
+			of[i].Calls = append(of[i].Calls, int32(i))
 		}
-		noError(t, l.linkAgents())
+		links, err := Link(jobs, calls, 0, new(Budget), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
 		order := make([]int, n)
 		for i := range order {
 			order[i] = i
 		}
-		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(l.ArrivalNS[a], l.ArrivalNS[b]) })
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(calls[a].BeganNS, calls[b].BeganNS) })
 		place := make([]int, n)
 		for at, i := range order {
 			place[i] = at
 		}
 		before := func(a, b int) bool { // a had ended when b began
-			return l.Job[a] == l.Job[b] && end[a] <= l.ArrivalNS[b] && place[a] < place[b]
+			return of[a] == of[b] && calls[a].EndNS() <= calls[b].BeganNS && place[a] < place[b]
 		}
 		for i := range n {
 			var on []int32
 			until := int64(0)
 			for _, b := range order {
 				if before(b, i) && !slices.ContainsFunc(order, func(c int) bool { return before(b, c) && before(c, i) }) {
-					on, until = append(on, int32(b)), max(until, end[b])
+					on, until = append(on, int32(b)), max(until, calls[b].EndNS())
 				}
 			}
 			trigger := OnCompletion
 			if len(on) == 0 {
 				for _, b := range order[:place[i]] {
-					if l.Job[b] == l.Job[i] {
-						on, until, trigger = []int32{int32(b)}, l.ArrivalNS[b], OnDispatch
+					if of[b] == of[i] {
+						on, until, trigger = []int32{int32(b)}, calls[b].BeganNS, OnDispatch
 					}
 				}
 			}
 			joins += btoi(len(on) > 1)
-			got := l.dependencies.Row(i)
+			got := links.Dependencies[i]
 			if len(got) != len(on) {
 				t.Fatalf("request %d waits for %v, want %v", i, got, on)
 			}
 			for w, d := range got {
-				if d.On != on[w] || d.DelayNS != l.ArrivalNS[i]-until || d.Trigger != trigger {
-					t.Fatalf("request %d waits for %+v, want %v for %v", i, got, on, time.Duration(l.ArrivalNS[i]-until))
+				if d.On != on[w] || d.DelayNS != calls[i].BeganNS-until || d.Trigger != trigger {
+					t.Fatalf("request %d waits for %+v, want %v for %v", i, got, on, time.Duration(calls[i].BeganNS-until))
 				}
 				if (d.Relation == Sequence) != (trigger == OnCompletion) {
 					t.Fatalf("request %d: %+v", i, d)
@@ -201,5 +200,43 @@ func TestSpans(t *testing.T) {
 	}
 	if joins == 0 {
 		t.Error("no request waits for two")
+	}
+}
+
+// TestLimits: many that wait for many are refused, and so is what leads over them.
+func TestLimits(t *testing.T) {
+	const n = 3000
+	calls := make([]Call, n)
+	job := &Node{EndNS: NoTime}
+	for i := range calls { // half of them at once, and then the others
+		calls[i] = Call{BeganNS: int64(i / (n / 2) * 10), TookNS: 5}
+		job.Calls = append(job.Calls, int32(i))
+	}
+	_, err := Link([]*Node{job}, calls, 0, new(Budget), 0)
+	var limit *LimitError
+	if !errors.As(err, &limit) || limit.Call < n/2 || limit.Fix() == "" {
+		t.Errorf("%d wait for %d: %v", n/2, n/2, err)
+	}
+	if budget := (Budget{waits: mostWaits + waitsPerCall}); budget.Take(0, 1) != nil || budget.Take(1, 1) == nil {
+		t.Error("the budget of one call is not what it is")
+	}
+}
+
+// TestClimb: parents that lead back to themselves are a circle, as is what comes from it; else they lead to the root.
+func TestClimb(t *testing.T) {
+	root := &Node{Name: "root"}
+	child := &Node{Name: "child", Parent: root}
+	below := &Node{Name: "below", Parent: child}
+	first, second := &Node{Name: "first"}, &Node{Name: "second"}
+	first.Parent, second.Parent = second, first
+	tail := &Node{Name: "tail", Parent: first}
+	for _, n := range []*Node{below, tail, child, root, first, second} {
+		n.Climb()
+	}
+	if below.Root != root || below.Depth != 2 || child.Depth != 1 || root.Root != root || root.Depth != 0 || below.Circle {
+		t.Errorf("below %+v, child %+v, root %+v", below, child, root)
+	}
+	if !first.Circle || !second.Circle || !tail.Circle {
+		t.Errorf("in circles: %v, %v, %v", first.Circle, second.Circle, tail.Circle)
 	}
 }

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// Turns makes requests of a plan wait for others that come before them in it: the turns of conversations, and the requests of
-// agents. A request may be released when all that it waits for has happened.
-type Turns struct {
-	// First and Waits are what requests wait for: request i for Waits[First[i]:First[i+1]].
+// Dependencies make requests of a plan wait for others that come before them in it: the turns of conversations, and the
+// requests of agents. A request may be released when all that it waits for has happened.
+type Dependencies struct {
+	// First and List are what requests wait for: request i for List[First[i]:First[i+1]].
 	First []int32
-	Waits []Wait
+	List  []Dependency
 	// Think: a request that waits is released as soon as its waits are over, whatever its own instant. Otherwise it is released
 	// at its own instant, or when its waits are over if that is later.
 	Think bool
@@ -24,54 +24,54 @@ type Turns struct {
 	IdleNS int64
 }
 
-// Wait is what a request waits for.
-type Wait struct {
+// Dependency is what a request waits for.
+type Dependency struct {
 	DelayNS  int64 // from then on, at least 0
 	On       int32 // the other request
 	Dispatch bool  // when the other one has been sent, not when it has ended
 }
 
 // Of returns what request i waits for.
-func (t *Turns) Of(i int32) []Wait { return t.Waits[t.First[i]:t.First[i+1]] }
+func (d *Dependencies) Of(i int32) []Dependency { return d.List[d.First[i]:d.First[i+1]] }
 
 // Add appends a request that waits for these.
-func (t *Turns) Add(waits ...Wait) {
-	if t.First == nil {
-		t.First = []int32{0}
+func (d *Dependencies) Add(waits ...Dependency) {
+	if d.First == nil {
+		d.First = []int32{0}
 	}
-	t.Waits = append(t.Waits, waits...)
-	t.First = append(t.First, int32(len(t.Waits)))
+	d.List = append(d.List, waits...)
+	d.First = append(d.First, int32(len(d.List)))
 }
 
 // Jobs is how many jobs there are; 0 without.
-func (t *Turns) Jobs() (n int) {
-	for _, job := range t.Job {
+func (d *Dependencies) Jobs() (n int) {
+	for _, job := range d.Job {
 		n = max(n, int(job)+1)
 	}
 	return n
 }
 
-// only is t of some requests, in ascending order. A request that waited for a missing one waits for what that one waited for, with its
+// only is d of some requests, in ascending order. A request that waited for a missing one waits for what that one waited for, with its
 // own delay: how long the missing one would have taken is not known.
-func (t *Turns) only(order []int32) *Turns {
-	some := &Turns{Think: t.Think, IdleNS: t.IdleNS}
-	place := make([]int32, len(t.First)-1) // in order; -1 = missing
+func (d *Dependencies) only(order []int32) *Dependencies {
+	some := &Dependencies{Think: d.Think, IdleNS: d.IdleNS}
+	place := make([]int32, len(d.First)-1) // in order; -1 = missing
 	for i := range place {
 		place[i] = -1
 	}
 	for k, i := range order {
 		place[i] = int32(k)
 	}
-	instead := make([][]Wait, len(place)) // what stands for a missing request
+	instead := make([][]Dependency, len(place)) // what stands for a missing request
 	for i := range place {
-		var waits []Wait
-		for _, w := range t.Of(int32(i)) {
+		var waits []Dependency
+		for _, w := range d.Of(int32(i)) {
 			if place[w.On] >= 0 {
-				waits = append(waits, Wait{w.DelayNS, place[w.On], w.Dispatch})
+				waits = append(waits, Dependency{w.DelayNS, place[w.On], w.Dispatch})
 				continue
 			}
 			for _, other := range instead[w.On] {
-				waits = append(waits, Wait{w.DelayNS, other.On, other.Dispatch})
+				waits = append(waits, Dependency{w.DelayNS, other.On, other.Dispatch})
 			}
 		}
 		waits = longest(waits)
@@ -80,11 +80,11 @@ func (t *Turns) only(order []int32) *Turns {
 			continue
 		}
 		some.Add(waits...)
-		if t.NotBeforeNS != nil {
-			some.NotBeforeNS = append(some.NotBeforeNS, t.NotBeforeNS[i])
+		if d.NotBeforeNS != nil {
+			some.NotBeforeNS = append(some.NotBeforeNS, d.NotBeforeNS[i])
 		}
-		if t.Job != nil {
-			some.Job = append(some.Job, t.Job[i])
+		if d.Job != nil {
+			some.Job = append(some.Job, d.Job[i])
 		}
 	}
 	some.renumberJobs()
@@ -92,23 +92,23 @@ func (t *Turns) only(order []int32) *Turns {
 }
 
 // longest keeps of several waits for the same the longest one.
-func longest(waits []Wait) []Wait {
-	slices.SortFunc(waits, func(a, b Wait) int {
+func longest(waits []Dependency) []Dependency {
+	slices.SortFunc(waits, func(a, b Dependency) int {
 		if a.Dispatch != b.Dispatch && a.On == b.On {
 			return map[bool]int{true: 1, false: -1}[a.Dispatch]
 		}
 		return cmp.Or(cmp.Compare(a.On, b.On), cmp.Compare(b.DelayNS, a.DelayNS))
 	})
-	return slices.CompactFunc(waits, func(a, b Wait) bool { return a.On == b.On && a.Dispatch == b.Dispatch })
+	return slices.CompactFunc(waits, func(a, b Dependency) bool { return a.On == b.On && a.Dispatch == b.Dispatch })
 }
 
 // renumberJobs numbers the jobs that are left in the order of their first requests.
-func (t *Turns) renumberJobs() {
+func (d *Dependencies) renumberJobs() {
 	numbers := map[int32]int32{}
-	for i, job := range t.Job {
+	for i, job := range d.Job {
 		if _, known := numbers[job]; !known {
 			numbers[job] = int32(len(numbers))
 		}
-		t.Job[i] = numbers[job]
+		d.Job[i] = numbers[job]
 	}
 }
