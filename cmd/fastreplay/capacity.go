@@ -77,7 +77,10 @@ search that was stopped or killed goes on with it if the same command is given a
   fastreplay capacity --trace day.jsonl -u gpu1:8000 -u gpu2:8000 -u gpu3:8000 --slo "e2e.p95<20s" --over instances`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if at := c.ArgsLenAtDash(); at > 0 || at < 0 && len(args) > 0 {
-				return fmt.Errorf("unexpected argument %q: give the trace with --trace, and flags of the replays behind --", args[0])
+				return fmt.Errorf(
+					"unexpected argument %q: give the trace with --trace, and flags of the replays behind --",
+					args[0],
+				)
 			}
 			o.replay = args
 			return o.run(c.Context(), c.OutOrStdout(), newTerminal(c.ErrOrStderr()))
@@ -94,13 +97,19 @@ search that was stopped or killed goes on with it if the same command is given a
 		kinds = append(kinds, k.name)
 	}
 	o.over = kinds[0]
-	addWords(f, &o.over, "over", "what the load is: amplify, scale, rate, concurrency, or instances, of which the fewest are found", kinds...)
+	addWords(f, &o.over, "over",
+		"what the load is: amplify, scale, rate, concurrency, or instances, of which the fewest are found", kinds...)
 	addSeconds(f, &o.budget, "budget", "", 20*time.Minute, "end when the probes took this long")
-	f.StringVarP(&o.output, "output", "o", "", "`DIR` for the results, or of a search that is to go on (default: results/<UTC time>)")
-	addValue(f, &o.loads, parseLoads, "FROM:TO", "range", "loads to probe `FROM:TO`; the search begins at FROM, and no probe is above TO; TO may be left out")
-	addSeconds(f, &o.window, "window", "", 0, "how long each probe is measured (default: as the objectives need, as far as the trace goes)")
-	addSeconds(f, &o.warmIn, "warm-in", "", 0, "how long each probe runs before it is measured (default: a fifth of the time that the trace has, at most 30s)")
-	f.Float64Var(&o.precision, "precision", 0.04, "end when the 95 % interval is as narrow as this `SHARE` of the capacity")
+	f.StringVarP(&o.output, "output", "o", "",
+		"`DIR` for the results, or of a search that is to go on (default: results/<UTC time>)")
+	addValue(f, &o.loads, parseLoads, "FROM:TO", "range",
+		"loads to probe `FROM:TO`; the search begins at FROM, and no probe is above TO; TO may be left out")
+	addSeconds(f, &o.window, "window", "", 0,
+		"how long each probe is measured (default: as the objectives need, as far as the trace goes)")
+	addSeconds(f, &o.warmIn, "warm-in", "", 0,
+		"how long each probe runs before it is measured (default: a fifth of the time that the trace has, at most 30s)")
+	f.Float64Var(&o.precision, "precision", 0.04,
+		"end when the 95 % interval is as narrow as this `SHARE` of the capacity")
 	f.Uint64Var(&o.seed, "seed", 0, "seed of every replay")
 	f.BoolVar(&o.json, "json", false, "print the answer and all probes as JSON")
 	f.StringVar(&o.html, "html", "", "also write the page to `FILE`")
@@ -131,13 +140,17 @@ func (o *capacityOptions) check() (r *options, objectives []capacity.Objective, 
 	case len(o.traces) == 0:
 		return nil, nil, errors.New("no trace; give one with --trace FILE")
 	case slices.Contains(o.traces, "-"):
-		return nil, nil, errors.New("--trace -: each probe reads the trace, and standard input can be read once; give a file")
+		return nil, nil, errors.New(
+			"--trace -: each probe reads the trace, and standard input can be read once; give a file",
+		)
 	case len(o.urls) == 0:
 		return nil, nil, errors.New("no server; give one with --url")
 	case o.budget <= 0:
 		return nil, nil, fmt.Errorf("--budget %v: want a time above 0, such as 20m", o.budget)
 	case o.slo == "":
-		return nil, nil, errors.New("no objectives; give them with --slo, such as --slo \"ttft.p95<1s tpot.p95<50ms ok>=99.9%\"")
+		return nil, nil, errors.New(
+			"no objectives; give them with --slo, such as --slo \"ttft.p95<1s tpot.p95<50ms ok>=99.9%\"",
+		)
 	}
 	if err := checkNotEmpty("url", strings.Join(o.urls, ",")); err != nil {
 		return nil, nil, err
@@ -182,7 +195,10 @@ func (o *capacityOptions) replayed() (*options, error) {
 		err = fmt.Errorf("--sessions lanes: the load would not be that of --over %s; leave it out", o.over)
 	}
 	if err == nil && len(r.line.Results) > 0 {
-		err = fmt.Errorf("%s: each probe is a run of its own; leave out the name of the result file", r.line.Results[0].Paths[0])
+		err = fmt.Errorf(
+			"%s: each probe is a run of its own; leave out the name of the result file",
+			r.line.Results[0].Paths[0],
+		)
 	}
 	r.Traces = o.traces
 	r.attach(&terminal{w: io.Discard})
@@ -227,7 +243,10 @@ func (o *capacityOptions) run(ctx context.Context, out io.Writer, ui *terminal) 
 	case !t.Untimed:
 		s.spanS = float64(t.ArrivalNS[s.requests-1]) / 1e9
 	case o.over == "amplify" || o.over == "scale":
-		return fmt.Errorf("--over %s: the trace does not say when its requests came; give --over rate or --over concurrency", o.over)
+		return fmt.Errorf(
+			"--over %s: the trace does not say when its requests came; give --over rate or --over concurrency",
+			o.over,
+		)
 	}
 	if s.search, err = capacity.New(s.config()); err != nil {
 		return err
@@ -249,7 +268,13 @@ func (o *capacityOptions) run(ctx context.Context, out io.Writer, ui *terminal) 
 // config is what the search is bounded by.
 func (s *searching) config() capacity.Config {
 	o := s.o
-	c := capacity.Config{Objectives: s.objectives, Least: o.loads[0], Most: o.loads[1], Precision: o.precision, Budget: o.budget}
+	c := capacity.Config{
+		Objectives: s.objectives,
+		Least:      o.loads[0],
+		Most:       o.loads[1],
+		Precision:  o.precision,
+		Budget:     o.budget,
+	}
 	switch o.over {
 	case "instances":
 		c.Whole, c.Falling, c.Most = true, true, cmp.Or(c.Most, float64(len(o.urls)))

@@ -34,7 +34,10 @@ Or type one of these:
 func (o *options) complete(args []string) error {
 	if len(args) > 0 {
 		if len(o.Traces) > 0 || len(args) > 1 {
-			return fmt.Errorf("unexpected argument %q: one trace as `fastreplay FILE`, several as --trace FILE --trace FILE", args[len(args)-1])
+			return fmt.Errorf(
+				"unexpected argument %q: one trace as `fastreplay FILE`, several as --trace FILE --trace FILE",
+				args[len(args)-1],
+			)
 		}
 		o.Traces = args
 	}
@@ -86,11 +89,15 @@ func (o *options) leaveOpen() {
 	}
 }
 
-// checkServer refuses the name of a server that an unset variable of the shell has left empty, and objectives without a server: a run
-// without one is a demo, and they would judge our own mock.
+// checkServer refuses the name of a server that an unset variable of the shell has left empty, and objectives without a
+// server: a run without one is a demo, and they would judge our own mock.
 func (o *options) checkServer() error {
 	for _, flag := range []string{"url", "targets", "endpoint"} { // the last may be the URL, as trace-replayer has it
-		text := map[string]string{"url": strings.Join(o.URLs, ","), "targets": o.targetsFile, "endpoint": o.Endpoint}[flag]
+		text := map[string]string{
+			"url":      strings.Join(o.URLs, ","),
+			"targets":  o.targetsFile,
+			"endpoint": o.Endpoint,
+		}[flag]
 		if !o.given(flag) || flag == "endpoint" && len(o.URLs) > 0 {
 			continue
 		}
@@ -103,21 +110,28 @@ func (o *options) checkServer() error {
 	}
 	for _, gate := range []string{"require", "max-error-rate", "goodput"} {
 		if o.given(gate) {
-			return fmt.Errorf("--%s judges a server, and none is named: it would judge the embedded mock; name it, as in `fastreplay FILE --url HOST:PORT`", gate)
+			return fmt.Errorf(
+				"--%s judges a server, and none is named: it would judge the embedded mock; name it, as in "+
+					"`fastreplay FILE --url HOST:PORT`",
+				gate,
+			)
 		}
 	}
 	return nil
 }
 
-// completeGoodput reads the bounds of goodput. It refuses an objective on goodput in a run that has none to count it by: it would be missed
-// after the whole run.
+// completeGoodput reads the bounds of goodput. It refuses an objective on goodput in a run that has none to count it
+// by: it would be missed after the whole run.
 func (o *options) completeGoodput() (err error) {
 	if o.SLOs, err = o.goodput.parse(); err != nil || len(o.SLOs) > 0 {
 		return err
 	}
 	for _, text := range o.require {
 		if name, _, _, err := metrics.ParseRequirement(text); err == nil && name == "goodput" {
-			return fmt.Errorf("--require %q needs the bounds that goodput counts by; give them, as in --goodput \"ttft:500ms\"", text)
+			return fmt.Errorf(
+				"--require %q needs the bounds that goodput counts by; give them, as in --goodput \"ttft:500ms\"",
+				text,
+			)
 		}
 	}
 	return nil
@@ -161,7 +175,10 @@ func (o *options) readTargets() error {
 			weight, err = strconv.ParseFloat(fields[1], 64)
 		}
 		if err != nil || len(fields) > 2 || !(weight > 0) || math.IsInf(weight, 0) {
-			return fmt.Errorf("--targets %s:%d: want a URL and perhaps a weight above 0 on each line", o.targetsFile, number)
+			return fmt.Errorf(
+				"--targets %s:%d: want a URL and perhaps a weight above 0 on each line",
+				o.targetsFile, number,
+			)
 		}
 		o.URLs, o.Weights = append(o.URLs, fields[0]), append(o.Weights, weight)
 	}
@@ -212,7 +229,10 @@ func (o *options) checkPacing() error {
 	case o.given("scale") && (rated || p.notFixed):
 		return errors.New("--scale is about trace times, which --rate, --ramp and --no-fixed-schedule ignore")
 	case p.notFixed && !rated && o.Pacing.Concurrency == 0:
-		return errors.New("--no-fixed-schedule ignores trace times; say when requests leave, with --rate R, --rate max, --ramp or --concurrency N")
+		return errors.New(
+			"--no-fixed-schedule ignores trace times; say when requests leave, with --rate R, --rate max, --ramp or " +
+				"--concurrency N",
+		)
 	case o.given("arrival") && (!rated || p.rate == rateMax):
 		return errors.New("--arrival spaces requests at a rate; give one with --rate R or --ramp")
 	}
@@ -227,11 +247,22 @@ func (o *options) checkSessions() error {
 	}
 	switch {
 	case o.given("assume") && !s.Thinks() && s.Idle.Most == 0 && o.Route != setup.RoutePrefix:
-		return fmt.Errorf("--assume is about --sessions %s and %s, --idle-cap and --route %s", setup.SessionsThink, setup.SessionsLanes, setup.RoutePrefix)
+		return fmt.Errorf(
+			"--assume is about --sessions %s and %s, --idle-cap and --route %s",
+			setup.SessionsThink, setup.SessionsLanes, setup.RoutePrefix,
+		)
 	case p.Lanes > 0 && (p.Concurrency > 0 || pace.rate != "" || pace.ramp != "" || pace.fixed):
-		return fmt.Errorf("--sessions %s: a job starts when another one has ended; leave out --concurrency, --rate, --ramp and --fixed-schedule", setup.SessionsLanes)
+		return fmt.Errorf(
+			"--sessions %s: a job starts when another one has ended; leave out --concurrency, --rate, --ramp and "+
+				"--fixed-schedule",
+			setup.SessionsLanes,
+		)
 	case s.Waits() && p.Capped():
-		return fmt.Errorf("--sessions %s: a cap holds requests back in their order, so none can wait for another; leave out --concurrency, or what it is beside", s.Mode)
+		return fmt.Errorf(
+			"--sessions %s: a cap holds requests back in their order, so none can wait for another; leave out "+
+				"--concurrency, or what it is beside",
+			s.Mode,
+		)
 	}
 	return o.Assumed.Validate()
 }
@@ -243,7 +274,10 @@ func (o *options) completeLimits() error {
 		most time.Duration
 	}{{"max-drift", o.maxDrift}, {"max-receive-lag", o.maxLag}} {
 		if o.given(limit.flag) && limit.most <= 0 {
-			return fmt.Errorf("--%s %v: want a time above 0; leave it out to have lateness judged by what it changes", limit.flag, limit.most)
+			return fmt.Errorf(
+				"--%s %v: want a time above 0; leave it out to have lateness judged by what it changes",
+				limit.flag, limit.most,
+			)
 		}
 	}
 	if o.given("duration") && o.Pacing.Duration <= 0 {
@@ -288,11 +322,19 @@ func (o *options) checkShard() error {
 	case len(o.URLs) == 0:
 		return errors.New("--shard: shards need a server that all of them reach; give it with --url")
 	case o.start.at.IsZero() && o.Barrier == "" && o.Shard.Count > 1 && !o.DryRun:
-		return errors.New("--shard: say when all shards begin: with --start-barrier, or with --start-at, the same moment for all")
+		return errors.New(
+			"--shard: say when all shards begin: with --start-barrier, or with --start-at, the same moment for all",
+		)
 	case o.Sessions.AtRun():
-		return errors.New("--idle-cap system: no shard knows what others have in flight; cut the idle times of jobs with --idle-cap TIME")
+		return errors.New(
+			"--idle-cap system: no shard knows what others have in flight; cut the idle times of jobs with " +
+				"--idle-cap TIME",
+		)
 	case inFlight > 0 && inFlight < o.Shard.Count:
-		return fmt.Errorf("--shard: %d in flight cannot be divided among %d shards; want at least %d", inFlight, o.Shard.Count, o.Shard.Count)
+		return fmt.Errorf(
+			"--shard: %d in flight cannot be divided among %d shards; want at least %d",
+			inFlight, o.Shard.Count, o.Shard.Count,
+		)
 	}
 	if o.Follows() {
 		o.Warmup = 0
@@ -345,11 +387,18 @@ func (o *options) check() error {
 func (o *options) checkRoute() error {
 	switch {
 	case o.LoadBound != 0 && !(o.LoadBound >= 1) || math.IsInf(o.LoadBound, 0):
-		return fmt.Errorf("--load-bound %v: want at least 1, such as %v, or 0 for none", o.LoadBound, route.DefaultBound)
+		return fmt.Errorf(
+			"--load-bound %v: want at least 1, such as %v, or 0 for none",
+			o.LoadBound, route.DefaultBound,
+		)
 	case o.given("load-bound") && o.Route != setup.RoutePrefix:
 		return fmt.Errorf("--load-bound is about --route %s", setup.RoutePrefix)
 	case o.Route == setup.RouteLeastInFlight && o.Sessions.History == setup.HistoryLive:
-		return fmt.Errorf("--route %s with --history %s: a body that is made of answers is made for the server that it goes to; use another router", o.Route, setup.HistoryLive)
+		return fmt.Errorf(
+			"--route %s with --history %s: a body that is made of answers is made for the server that it goes to; "+
+				"use another router",
+			o.Route, setup.HistoryLive,
+		)
 	}
 	return nil
 }
@@ -368,7 +417,10 @@ func (o *options) checkInstance() error {
 		return nil
 	}
 	if o.InstanceField = strings.Split(o.instanceField, "."); slices.Contains(o.InstanceField, "") {
-		return fmt.Errorf("--instance-field %q: want keys with dots between them, such as meta_info.worker", o.instanceField)
+		return fmt.Errorf(
+			"--instance-field %q: want keys with dots between them, such as meta_info.worker",
+			o.instanceField,
+		)
 	}
 	return nil
 }

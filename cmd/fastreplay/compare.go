@@ -63,15 +63,22 @@ Exit code 3 if a change is beyond a --fail-if; 1 if one of its runs is INVALID.`
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.floor, "floor", "", "`DIR` of a second run of A, from which the noise floor is (default: estimated from A and B)")
-	f.StringArrayVar(&o.failIf, "fail-if", nil, "exit with 3 if a metric becomes worse by more than a `CHANGE`, such as \"ttft.p99:+5%\", beyond its interval and the floor; repeatable")
+	f.StringVar(&o.floor, "floor", "",
+		"`DIR` of a second run of A, from which the noise floor is (default: estimated from A and B)")
+	f.StringArrayVar(&o.failIf, "fail-if", nil,
+		"exit with 3 if a metric becomes worse by more than a `CHANGE`, such as \"ttft.p99:+5%\", beyond its "+
+			"interval and the floor; repeatable")
 	o.goodput.addFlag(f)
 	f.BoolVar(&o.anyway, "anyway", false, "compare the distributions of runs of different workloads, without pairs")
-	addWords(f, &o.interleave, "interleave", "make the runs: A, B, B, A one after another (abba), or A and B at the same instants, twice (together)", interleaveABBA, interleaveTogether)
-	f.StringVarP(&o.output, "output", "o", "", "with --interleave: `DIR` for the runs and the page (default: results/<UTC time>-compare)")
+	addWords(f, &o.interleave, "interleave",
+		"make the runs: A, B, B, A one after another (abba), or A and B at the same instants, twice (together)",
+		interleaveABBA, interleaveTogether)
+	f.StringVarP(&o.output, "output", "o", "",
+		"with --interleave: `DIR` for the runs and the page (default: results/<UTC time>-compare)")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print only what becomes of --fail-if, where the page is, and errors")
 	f.BoolVar(&o.json, "json", false, "print each comparison as JSON on standard output")
-	f.StringVar(&o.html, "html", "", "also write a self-contained HTML page to `FILE`; --interleave writes one beside its runs")
+	f.StringVar(&o.html, "html", "",
+		"also write a self-contained HTML page to `FILE`; --interleave writes one beside its runs")
 	f.BoolVar(&o.full, "full", false, "print all metrics, explanations and notes, and not one screen of them")
 	return c
 }
@@ -116,7 +123,13 @@ func (o *comparison) run(c *cobra.Command, words, flags []string) error {
 				return fmt.Errorf("--fail-if: "+wasDemo, id.Dirs[0])
 			}
 			if len(o.gates) > 0 && id.Verdict == strings.ToUpper(string(metrics.Invalid)) {
-				return &exitError{exitInvalid, fmt.Sprintf("--fail-if cannot be judged: a run of %s is INVALID (fastreplay report %s)", id.Name, id.Dirs[0])}
+				return &exitError{
+					exitInvalid,
+					fmt.Sprintf(
+						"--fail-if cannot be judged: a run of %s is INVALID (fastreplay report %s)",
+						id.Name, id.Dirs[0],
+					),
+				}
 			}
 		}
 		for _, gate := range o.gates {
@@ -181,7 +194,11 @@ func (o *comparison) results(ctx context.Context, words, flags []string, ui *ter
 	for _, word := range words {
 		dir, err := runAt(word)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("there is no directory %s with results; two servers are compared by: fastreplay compare --interleave abba URL URL -- FILE", word)
+			return nil, fmt.Errorf(
+				"there is no directory %s with results; two servers are compared by: fastreplay compare --interleave "+
+					"abba URL URL -- FILE",
+				word,
+			)
 		}
 		if err != nil {
 			return nil, err

@@ -27,8 +27,9 @@ type ownFile struct {
 	Workload struct{ Fingerprint string }
 }
 
-// readConfig reads a file of flags: a mapping of their names to values, or to lists of them. Without --config there is none, and a run's directory is its run.json. A run.json or
-// summary.json has the flags of its run, and the fingerprint of what it sent; "" of any other file.
+// readConfig reads a file of flags: a mapping of their names to values, or to lists of them. Without --config there is
+// none, and a run's directory is its run.json. A run.json or summary.json has the flags of its run, and the fingerprint
+// of what it sent; "" of any other file.
 func readConfig(path string, flags *pflag.FlagSet) (file []compat.Setting, fingerprint string, err error) {
 	if !flags.Changed("config") {
 		return nil, "", nil
@@ -61,7 +62,10 @@ func readConfig(path string, flags *pflag.FlagSet) (file []compat.Setting, finge
 	case root.Kind == yaml.ScalarNode && root.Tag == "!!null":
 		return nil, "", nil
 	case root.Kind != yaml.MappingNode:
-		return nil, "", fmt.Errorf("%s:%d: want lines such as `rate: 10`, the names of flags without their dashes", path, root.Line)
+		return nil, "", fmt.Errorf(
+			"%s:%d: want lines such as `rate: 10`, the names of flags without their dashes",
+			path, root.Line,
+		)
 	}
 	for pair := range slices.Chunk(root.Content, 2) {
 		s := compat.Setting{Name: pair[0].Value, Place: fmt.Sprintf("%s:%d", path, pair[0].Line)}
@@ -108,7 +112,8 @@ func configValues(name string, node *yaml.Node) (values []string, err error) {
 	return values, nil
 }
 
-// resolvedFlags are the flags that were given, by whatever name, with paths that do not depend on the working directory.
+// resolvedFlags are the flags that were given, by whatever name, with paths that do not depend on the working
+// directory.
 func resolvedFlags(o *options) map[string]any {
 	flags := map[string]any{}
 	o.line.Flags.VisitAll(func(f *pflag.Flag) {
@@ -205,10 +210,16 @@ func (o *options) checkMasked() error {
 	for _, name := range o.line.FromFile {
 		value := o.line.Flags.Lookup(name).Value.String()
 		if name == "extra-inputs" && strings.Contains(value, setup.Masked) {
-			return fmt.Errorf("--config %s: a key in --%s is masked there; give all of --%s again", o.config, name, name)
+			return fmt.Errorf(
+				"--config %s: a key in --%s is masked there; give all of --%s again",
+				o.config, name, name,
+			)
 		}
 		if strings.Contains(value, "?"+setup.Masked) {
-			return fmt.Errorf("--config %s: the query of --%s is masked there, for it may be secret; give --%s again", o.config, name, name)
+			return fmt.Errorf(
+				"--config %s: the query of --%s is masked there, for it may be secret; give --%s again",
+				o.config, name, name,
+			)
 		}
 	}
 	return nil

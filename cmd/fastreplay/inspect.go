@@ -48,10 +48,15 @@ exit code is then 1; it is 2 for a trace that cannot be read at all.`,
 	addReadFlags(f, &i.o.Read)
 	addAmplify(f, &i.amplify)
 	f.Uint64Var(&i.seed, "seed", 0, "seed of --amplify")
-	addValue(f, &i.o.CacheTokens, parseTokenList, "", "cache-tokens", "capacities of the LRU caches in tokens, a `LIST` such as 3M,10M (default: by the size of the trace)")
+	addValue(f, &i.o.CacheTokens, parseTokenList, "", "cache-tokens",
+		"capacities of the LRU caches in tokens, a `LIST` such as 3M,10M (default: by the size of the trace)")
 	f.IntVar(&i.o.MaxModelLen, "max-model-len", 0, "count the rows whose input and output exceed this many tokens")
-	f.IntVar(&i.o.Instances, "instances", 0, "compare what routers in front of `N` instances would make of the prefix hits, with caches without a limit and of each --cache-tokens")
-	f.Float64Var(&i.o.LoadBound, "load-bound", route.DefaultBound, "with --instances: the router with a bound passes over an instance that would have more than this many times its share of the requests in flight")
+	f.IntVar(&i.o.Instances, "instances", 0,
+		"compare what routers in front of `N` instances would make of the prefix hits, with caches without a limit "+
+			"and of each --cache-tokens")
+	f.Float64Var(&i.o.LoadBound, "load-bound", route.DefaultBound,
+		"with --instances: the router with a bound passes over an instance that would have more than this many times "+
+			"its share of the requests in flight")
 	addAssumed(f, &i.o.Assumed)
 	f.BoolVar(&i.json, "json", false, "print the numbers as JSON")
 	f.StringVar(&i.html, "html", "", "also write a self-contained HTML page to `FILE`")

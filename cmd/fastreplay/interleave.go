@@ -39,11 +39,18 @@ type interleaved struct {
 // newInterleaved checks what is asked for, before anything is sent: the words before and after "--", and the directory.
 func newInterleaved(words, flags []string, output string, ui *terminal) (*interleaved, error) {
 	if len(words) != 2 || len(flags) == 0 {
-		return nil, errors.New("--interleave wants two servers, and what to replay after --, as `fastreplay compare --interleave abba A_URL B_URL -- trace.jsonl`")
+		return nil, errors.New(
+			"--interleave wants two servers, and what to replay after --, as `fastreplay compare --interleave abba " +
+				"A_URL B_URL -- trace.jsonl`",
+		)
 	}
 	for _, word := range words {
 		if _, isRun := report.IsRun(word); isRun {
-			return nil, fmt.Errorf("%s is the directory of a run; --interleave makes new runs against two URLs, and without it runs are compared", word)
+			return nil, fmt.Errorf(
+				"%s is the directory of a run; --interleave makes new runs against two URLs, and without it runs are "+
+					"compared",
+				word,
+			)
 		}
 	}
 	c := newReplayCommand()
@@ -58,15 +65,23 @@ func newInterleaved(words, flags []string, output string, ui *terminal) (*interl
 		}
 	}
 	if traces, _ := c.Flags().GetStringArray("trace"); slices.Contains(append(traces, c.Flags().Args()...), "-") {
-		return nil, errors.New("after --: --trace -: each run reads the trace, and standard input can be read once; give a file")
+		return nil, errors.New(
+			"after --: --trace -: each run reads the trace, and standard input can be read once; give a file",
+		)
 	}
 	if output == "" {
 		output = filepath.Join(report.DefaultRoot, time.Now().UTC().Format("2006-01-02T150405Z")+"-compare")
 	}
-	return &interleaved{urls: map[byte]string{'a': words[0], 'b': words[1]}, flags: flags, dir: output, ui: ui}, report.Vacant(output)
+	return &interleaved{
+		urls:  map[byte]string{'a': words[0], 'b': words[1]},
+		flags: flags,
+		dir:   output,
+		ui:    ui,
+	}, report.Vacant(output)
 }
 
-// run makes all runs, and returns the directories of both sides. What is done when one fails or somebody interrupts stays.
+// run makes all runs, and returns the directories of both sides. What is done when one fails or somebody interrupts
+// stays.
 func (r *interleaved) run(ctx context.Context, interleave string) (dirs [][]string, err error) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -74,10 +89,14 @@ func (r *interleaved) run(ctx context.Context, interleave string) (dirs [][]stri
 		stop() // another interrupt ends this process, and the runs cancel what is in flight
 		r.ui.alert("interrupted: no further run is made; requests in flight may end; another interrupt cancels them")
 	})()
-	rounds := [][]string{{"b1"}, {"a1"}, {"b1"}, {"b2"}, {"a2"}} // the runs of a round are made at once; the first one is a check
+	// the runs of a round are made at once; the first one is a check
+	rounds := [][]string{{"b1"}, {"a1"}, {"b1"}, {"b2"}, {"a2"}}
 	if interleave == interleaveTogether {
 		rounds = [][]string{{"b1"}, {"a1", "b1"}, {"a2", "b2"}}
-		r.ui.line("note: A and B work at the same instants; if they share a machine, a gateway or a cache, each has a part of it")
+		r.ui.line(
+			"note: A and B work at the same instants; if they share a machine, a gateway or a cache, each has a part " +
+				"of it",
+		)
 	}
 	checked, err := os.MkdirTemp("", "fastreplay-")
 	if err != nil {
@@ -107,8 +126,9 @@ func (r *interleaved) run(ctx context.Context, interleave string) (dirs [][]stri
 // startAhead is how far the start is from the moment when all are told of it.
 const startAhead = time.Second
 
-// round makes runs that begin at the same moment, when all of them are ready. A check ends them then: so what B refuses is known before
-// anything is sent to A. If one does not get ready, the others are ended, too. Its error is context.Canceled if ctx ends.
+// round makes runs that begin at the same moment, when all of them are ready. A check ends them then: so what B refuses
+// is known before anything is sent to A. If one does not get ready, the others are ended, too. Its error is
+// context.Canceled if ctx ends.
 func (r *interleaved) round(ctx context.Context, dir string, names []string, which string) (err error) {
 	var runs []*child
 	for _, name := range names {
@@ -166,7 +186,8 @@ func (r *interleaved) round(ctx context.Context, dir string, names []string, whi
 	return cmp.Or(ctx.Err(), err)
 }
 
-// child is a replay in a process of its own, in a process group of its own: a Ctrl-C is for this process, which passes it on.
+// child is a replay in a process of its own, in a process group of its own: a Ctrl-C is for this process, which passes
+// it on.
 type child struct {
 	*exec.Cmd
 	in   io.WriteCloser // its end is how the replay notices that this process has died

@@ -78,10 +78,14 @@ func newRootCommand() *cobra.Command {
 	root.Use = "fastreplay [--trace] FILE [flags]"
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = aboutBuild()
-	root.AddCommand(newProfileCommand(), newMockCommand(), newGenCommand(), newConvertCommand(), newReportCommand(), newCompareCommand(), newMergeCommand(), newInspectCommand(), newCapacityCommand(), newDoctorCommand(), newDemoCommand(), newVersionCommand(), newSenderCommand())
+	root.AddCommand(
+		newProfileCommand(), newMockCommand(), newGenCommand(), newConvertCommand(), newReportCommand(),
+		newCompareCommand(), newMergeCommand(), newInspectCommand(), newCapacityCommand(), newDoctorCommand(),
+		newDemoCommand(), newVersionCommand(), newSenderCommand(),
+	)
 	root.SetHelpCommand(newHelpCommand(root))
-	// --help of every command fits into 80 columns, and that of a replay is one screen of its first flags. No template of cobra's is set:
-	// the linker keeps every exported method of a program that uses text/template, 2.7 MB here.
+	// --help of every command fits into 80 columns, and that of a replay is one screen of its first flags. No template
+	// of cobra's is set: the linker keeps every exported method of a program that uses text/template, 2.7 MB here.
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
 		switch {
 		case checkWords(c, c.Flags().Args()) != nil: // run says so
@@ -101,11 +105,21 @@ func newRootCommand() *cobra.Command {
 // completeValues lets the shell complete what stands behind flags and commands.
 func completeValues(root *cobra.Command) {
 	traces := []string{"jsonl", "json", "csv", "gz", "zst"}
-	files := map[string][]string{"trace": traces, "config": {"yaml", "yml", "json"}, "ca-cert": {"pem", "crt"}, "html": {"html"}}
+	files := map[string][]string{
+		"trace":   traces,
+		"config":  {"yaml", "yml", "json"},
+		"ca-cert": {"pem", "crt"},
+		"html":    {"html"},
+	}
 	for _, c := range append(root.Commands(), root) {
 		values := map[string][]string{ // beside those that flags list
-			"api": api.Names(), "export": export.Names(), "time-unit": {"ns", "us", "ms", "s"}, "rate": {rateMax}, "fault": fault.Names(),
-			"arrival": {string(sched.Constant), string(sched.Poisson), string(sched.Gamma) + ":"}, "sessions": sessionWords(),
+			"api":       api.Names(),
+			"export":    export.Names(),
+			"time-unit": {"ns", "us", "ms", "s"},
+			"rate":      {rateMax},
+			"fault":     fault.Names(),
+			"arrival":   {string(sched.Constant), string(sched.Poisson), string(sched.Gamma) + ":"},
+			"sessions":  sessionWords(),
 		}
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			words := values[f.Name]
@@ -113,7 +127,12 @@ func completeValues(root *cobra.Command) {
 				words = v.choices()
 			}
 			if words != nil {
-				must(c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)))
+				must(
+					c.RegisterFlagCompletionFunc(
+						f.Name,
+						cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp),
+					),
+				)
 			}
 		})
 		for name, ends := range files {
@@ -122,7 +141,14 @@ func completeValues(root *cobra.Command) {
 			}
 		}
 		if c.Flags().Lookup("tokenizer") != nil { // a built-in one, or a path
-			must(c.RegisterFlagCompletionFunc("tokenizer", cobra.FixedCompletions([]string{tokenizer.CL100K, tokenizer.O200K}, cobra.ShellCompDirectiveDefault)))
+			must(
+				c.RegisterFlagCompletionFunc(
+					"tokenizer",
+					cobra.FixedCompletions(
+						[]string{tokenizer.CL100K, tokenizer.O200K}, cobra.ShellCompDirectiveDefault,
+					),
+				),
+			)
 		}
 		if c.Flags().Lookup("goodput") != nil && c.Flags().Lookup("output") != nil {
 			must(c.MarkFlagDirname("output"))

@@ -42,7 +42,10 @@ count as not sent. Exit codes are those of a run.`,
 			if err != nil {
 				return err
 			}
-			done, end := ui.Work("merging", shards.Records(), func(n int64) string { return format.Count(n) + " records" })
+			done, end := ui.Work(
+				"merging",
+				shards.Records(), func(n int64) string { return format.Count(n) + " records" },
+			)
 			s, err := shards.Write(dir, done)
 			if end(); err != nil {
 				return errors.Join(err, os.RemoveAll(dir))

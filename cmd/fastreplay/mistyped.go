@@ -11,7 +11,8 @@ import (
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 )
 
-// explainFlag returns why a flag is refused: the nearest known name of one that is not known, or what its value should be.
+// explainFlag returns why a flag is refused: the nearest known name of one that is not known, or what its value should
+// be.
 func explainFlag(c *cobra.Command, err error) error {
 	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
 		hint := nearestFlag(c.Flags(), unknown.GetSpecifiedName(), "--")
@@ -46,7 +47,8 @@ func nearestFlag(flags *pflag.FlagSet, typed, dashes string) string {
 // seeHelp is what is said of a flag that nobody knows.
 const seeHelp = "; see `fastreplay --help` and `fastreplay help compat`"
 
-// otherNames are what users of k6, oha, vegeta and wrk type, and words of the same meaning, with our flag or what to do.
+// otherNames are what users of k6, oha, vegeta and wrk type, and words of the same meaning, with our flag or what to
+// do.
 const otherNames = `qps          rate (-r)
 q            rate (-r)
 rps          rate (-r)

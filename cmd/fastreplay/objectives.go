@@ -17,7 +17,12 @@ type goodput struct {
 }
 
 func (g *goodput) addFlag(f *pflag.FlagSet) {
-	f.StringArrayVar(&g.lists, "goodput", nil, "count requests within `BOUNDS`, as \"ttft:500ms tpot:50ms\" (ms without a unit); repeatable")
+	f.StringArrayVar(
+		&g.lists,
+		"goodput",
+		nil,
+		"count requests within `BOUNDS`, as \"ttft:500ms tpot:50ms\" (ms without a unit); repeatable",
+	)
 }
 
 func (g *goodput) parse() ([]metrics.SLO, error) {
@@ -32,7 +37,12 @@ func (g *goodput) parse() ([]metrics.SLO, error) {
 type requirements struct{ require []string }
 
 func (r *requirements) addFlag(f *pflag.FlagSet) {
-	f.StringArrayVar(&r.require, "require", nil, "an `OBJECTIVE`, such as \"ttft.p99<500ms\" or \"goodput>=99%\"; exit code 3 if it is missed; repeatable")
+	f.StringArrayVar(
+		&r.require,
+		"require",
+		nil,
+		"an `OBJECTIVE`, such as \"ttft.p99<500ms\" or \"goodput>=99%\"; exit code 3 if it is missed; repeatable",
+	)
 }
 
 // check refuses what no run has.
@@ -76,7 +86,12 @@ func (r *requirements) ending(s *metrics.Summary) error {
 }
 
 func addExportFlag(f *pflag.FlagSet, names *[]string) {
-	f.StringArrayVar(names, "export", nil, "also write the results as the files of a `TOOL`: "+strings.Join(export.Names(), ", ")+"; repeatable")
+	f.StringArrayVar(
+		names,
+		"export",
+		nil,
+		"also write the results as the files of a `TOOL`: "+strings.Join(export.Names(), ", ")+"; repeatable",
+	)
 }
 
 func checkExports(names []string) error {

@@ -75,7 +75,8 @@ type flagGroup struct {
 	flags *pflag.FlagSet
 }
 
-// groups returns the flags of a replay by group, in the order of its help, and sets their defaults. A new flag is a line in its group.
+// groups returns the flags of a replay by group, in the order of its help, and sets their defaults. A new flag is a
+// line in its group.
 func (o *options) groups() (all []flagGroup) {
 	o.Config = replay.Defaults()
 	for _, g := range []struct {
@@ -105,74 +106,148 @@ func (o *options) groups() (all []flagGroup) {
 // firstFlags are those of the first help screen.
 func firstFlags() []string {
 	return []string{
-		"trace", "limit", "from", "to", "config", "scale", "amplify", "rate", "concurrency", "duration", "warmup", "sessions",
-		"url", "model", "api", "header", "api-key-file", "tokenizer", "no-stream", "output", "require", "goodput", "json", "dry-run",
+		"trace",
+		"limit",
+		"from",
+		"to",
+		"config",
+		"scale",
+		"amplify",
+		"rate",
+		"concurrency",
+		"duration",
+		"warmup",
+		"sessions",
+		"url",
+		"model",
+		"api",
+		"header",
+		"api-key-file",
+		"tokenizer",
+		"no-stream",
+		"output",
+		"require",
+		"goodput",
+		"json",
+		"dry-run",
 	}
 }
 
 func (o *options) addTrace(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.Traces, "trace", nil, "trace `FILE`: JSONL, JSON or CSV, .gz or .zst; - is standard input; several of one format, or a directory of them, are merged in time")
+	f.StringArrayVar(&o.Traces, "trace", nil,
+		"trace `FILE`: JSONL, JSON or CSV, .gz or .zst; - is standard input; several of one format, or a directory "+
+			"of them, are merged in time")
 	addReadFlags(f, &o.Read)
 	f.Var(countFlag(&o.Repeat, "1"), "repeat", "replay the selection `N` times in a row")
 	o.TooLong = setup.TooLongRefuse
-	addWords(f, &o.TooLong, "too-long", "what becomes of requests longer than the servers' context: refuse to start, drop, or clip prompts' ends", setup.TooLongRefuse, setup.TooLongDrop, setup.TooLongClip)
+	addWords(f, &o.TooLong, "too-long",
+		"what becomes of requests longer than the servers' context: refuse to start, drop, or clip prompts' ends",
+		setup.TooLongRefuse, setup.TooLongDrop, setup.TooLongClip)
 	f.StringVarP(&o.config, "config", "f", "", "YAML `FILE` of flags, such as \"rate: 10\"; the command line wins")
 }
 
 func (o *options) addLoad(f *pflag.FlagSet) {
 	f.Float64Var(&o.Pacing.Scale, "scale", o.Pacing.Scale, "speed: 2 sends twice as fast as recorded")
 	addAmplify(f, &o.Amplify)
-	f.StringVarP(&o.pace.rate, "rate", "r", "", "send `R` requests per second (max: all at once); trace times are ignored")
-	f.StringVar(&o.pace.ramp, "ramp", "", "send at a rate that goes `FROM:TO:TIME`, such as 10:500:60s, and stays there")
-	f.StringVar(&o.pace.arrival, "arrival", "", "spacing at a rate: constant, poisson or gamma:B, which is burstier than poisson if B is below 1 (default: constant)")
-	f.VarP(countFlag(&o.Pacing.Concurrency, ""), "concurrency", "c", "keep `N` requests in flight (closed loop); with --scale or a rate, at most N")
+	f.StringVarP(&o.pace.rate, "rate", "r", "",
+		"send `R` requests per second (max: all at once); trace times are ignored")
+	f.StringVar(&o.pace.ramp, "ramp", "",
+		"send at a rate that goes `FROM:TO:TIME`, such as 10:500:60s, and stays there")
+	f.StringVar(&o.pace.arrival, "arrival", "",
+		"spacing at a rate: constant, poisson or gamma:B, which is burstier than poisson if B is below 1 (default: "+
+			"constant)")
+	f.VarP(countFlag(&o.Pacing.Concurrency, ""), "concurrency", "c",
+		"keep `N` requests in flight (closed loop); with --scale or a rate, at most N")
 	addSeconds(f, &o.Pacing.Duration, "duration", "d", 0, "release nothing after this much wall time")
-	addSeconds(f, &o.Drain, "drain", "", o.Drain, "how long requests in flight may last after an interrupt and, if it is given, after --duration, which else waits for all")
-	f.BoolVar(&o.pace.fixed, "fixed-schedule", false, "send at trace times, which is the default; beside it --concurrency is a cap")
+	addSeconds(f, &o.Drain, "drain", "", o.Drain,
+		"how long requests in flight may last after an interrupt and, if it is given, after --duration, which else "+
+			"waits for all")
+	f.BoolVar(&o.pace.fixed, "fixed-schedule", false,
+		"send at trace times, which is the default; beside it --concurrency is a cap")
 	f.BoolVar(&o.pace.notFixed, "no-fixed-schedule", false, "ignore trace times; needs --rate, --ramp or --concurrency")
-	f.IntVar(&o.Warmup, "warmup", 0, "send `N` other requests first; they have the first rows' sizes and other prompts, and are not measured")
-	f.Var(&value[setup.SessionMode]{to: &o.Sessions.Mode, parse: o.parseSessions, text: string(setup.SessionsStrict), kind: "MODE"}, "sessions",
+	f.IntVar(&o.Warmup, "warmup", 0,
+		"send `N` other requests first; they have the first rows' sizes and other prompts, and are not measured")
+	f.Var(&value[setup.SessionMode]{
+		to:    &o.Sessions.Mode,
+		parse: o.parseSessions,
+		text:  string(setup.SessionsStrict),
+		kind:  "MODE",
+	}, "sessions",
 		"when turns leave: strict, gated, think or lanes=N; at their times, then but not before what they depend on has ended, the recorded delay after it, or likewise in N lanes, each of which takes the next whole job")
-	addValue(f, &o.Sessions.Idle, parseIdleCap, "TIME", "idle-cap", "shorten idle times of jobs or conversations to `TIME`, such as 10s; or system=TIME, those in which nothing at all is in flight")
-	addWords(f, &o.Sessions.Answers, "answers", "the tokens that servers answer: their own choice (free), or those of the next turn, which the servers are told (exact; --api vllm-generate)", metrics.AnswersFree, metrics.AnswersExact)
-	addValue(f, &o.Shard, shard.ParsePart, "INDEX/COUNT", "shard", "send one of COUNT parts of the load, as 0/16 to 15/16 on 16 machines, or auto: as Kubernetes, Slurm or MPI number them; fastreplay merge makes one run of them")
-	addValue(f, &o.start, parseStart, "MOMENT", "start-at", "when the trace's time 0 is, such as 2026-01-02T15:04:05Z; or - to say when the run is ready, and to read it then from standard input")
-	f.StringVar(&o.Barrier, "start-barrier", "", "where shards meet and agree on the start: a directory that all see, new for each run, or tcp://HOST:PORT of shard 0, with "+shard.SecretVariable+"; clocks are compared")
-	addWords(f, &o.Late, "late", "a run that is ready after its start sends nothing (fail) or what is still to come (join)", shard.LateFail, shard.LateJoin)
-	addWords(f, &o.Sessions.History, "history", "answers in later turns: the trace's (recorded), or the servers' in this run (live)", setup.HistoryRecorded, setup.HistoryLive)
+	addValue(f, &o.Sessions.Idle, parseIdleCap, "TIME", "idle-cap",
+		"shorten idle times of jobs or conversations to `TIME`, such as 10s; or system=TIME, those in which nothing "+
+			"at all is in flight")
+	addWords(f, &o.Sessions.Answers, "answers",
+		"the tokens that servers answer: their own choice (free), or those of the next turn, which the servers are "+
+			"told (exact; --api vllm-generate)",
+		metrics.AnswersFree, metrics.AnswersExact)
+	addValue(f, &o.Shard, shard.ParsePart, "INDEX/COUNT", "shard",
+		"send one of COUNT parts of the load, as 0/16 to 15/16 on 16 machines, or auto: as Kubernetes, Slurm or MPI "+
+			"number them; fastreplay merge makes one run of them")
+	addValue(f, &o.start, parseStart, "MOMENT", "start-at",
+		"when the trace's time 0 is, such as 2026-01-02T15:04:05Z; or - to say when the run is ready, and to read it "+
+			"then from standard input")
+	f.StringVar(&o.Barrier, "start-barrier", "",
+		"where shards meet and agree on the start: a directory that all see, new for each run, or tcp://HOST:PORT of "+
+			"shard 0, with "+shard.SecretVariable+"; clocks are compared")
+	addWords(f, &o.Late, "late",
+		"a run that is ready after its start sends nothing (fail) or what is still to come (join)",
+		shard.LateFail, shard.LateJoin)
+	addWords(f, &o.Sessions.History, "history",
+		"answers in later turns: the trace's (recorded), or the servers' in this run (live)",
+		setup.HistoryRecorded, setup.HistoryLive)
 }
 
 func (o *options) addServer(f *pflag.FlagSet) {
-	f.StringArrayVarP(&o.URLs, "url", "u", nil, "`URL` of a server: host:port, base or full; repeatable (default: an embedded mock)")
-	f.StringVar(&o.targetsFile, "targets", "", "`FILE` with a server on each line, as for --url, and perhaps its weight")
-	addWords(f, &o.Route, "route", "which of several servers gets a request; "+strings.Join(setup.Routes(), ", "), setup.Routes()...)
+	f.StringArrayVarP(&o.URLs, "url", "u", nil,
+		"`URL` of a server: host:port, base or full; repeatable (default: an embedded mock)")
+	f.StringVar(&o.targetsFile, "targets", "",
+		"`FILE` with a server on each line, as for --url, and perhaps its weight")
+	addWords(f, &o.Route, "route",
+		"which of several servers gets a request; "+strings.Join(setup.Routes(), ", "), setup.Routes()...)
 	f.StringVarP(&o.Model, "model", "m", "", "model name (default: asked from /v1/models)")
 	f.StringVarP(&o.API, "api", "a", api.Names()[0], "API to speak; "+strings.Join(api.Names(), ", ")+" (default: the one that the trace's rows are for, else completions)")
-	f.StringVar(&o.Endpoint, "endpoint", "", "`PATH` to post to instead of the API's own, such as /my/v1/chat/completions")
-	f.StringArrayVarP(&o.Headers, "header", "H", nil, "`NAME: VALUE` of every request; repeatable; never written to results")
-	f.StringVar(&o.APIKeyFile, "api-key-file", "", "`FILE` with the bearer key (default: $OPENAI_API_KEY); with --api messages first $ANTHROPIC_API_KEY, as x-api-key")
-	f.StringVar(&o.Key, "api-key", "", "the bearer `KEY` itself, which the process list shows; never written to results")
+	f.StringVar(&o.Endpoint, "endpoint", "",
+		"`PATH` to post to instead of the API's own, such as /my/v1/chat/completions")
+	f.StringArrayVarP(&o.Headers, "header", "H", nil,
+		"`NAME: VALUE` of every request; repeatable; never written to results")
+	f.StringVar(&o.APIKeyFile, "api-key-file", "",
+		"`FILE` with the bearer key (default: $OPENAI_API_KEY); with --api messages first $ANTHROPIC_API_KEY, as "+
+			"x-api-key")
+	f.StringVar(&o.Key, "api-key", "",
+		"the bearer `KEY` itself, which the process list shows; never written to results")
 	f.StringVar(&o.CACert, "ca-cert", "", "`FILE` with the certificates (PEM) to trust for https")
 	f.BoolVar(&o.Insecure, "insecure", false, "do not verify certificates")
 	addSeconds(f, &o.Timeout, "timeout", "", o.Timeout, "limit of a whole request")
 }
 
 func (o *options) addRequests(f *pflag.FlagSet) {
-	addWords(f, &o.Prompt, "prompt", "prompts as token-ids or text (default: token-ids if the API takes them)", setup.PromptTokenIDs, setup.PromptText)
-	f.StringVar(&o.Tokenizer, "tokenizer", "", "`PATH` of the model's tokenizer.json or its folder; or "+tokenizer.CL100K+" or "+tokenizer.O200K)
-	f.StringArrayVar(&o.extraInputs, "extra-inputs", nil, "`KEY:VALUE` or a JSON object, merged into every body; repeatable")
+	addWords(f, &o.Prompt, "prompt",
+		"prompts as token-ids or text (default: token-ids if the API takes them)",
+		setup.PromptTokenIDs, setup.PromptText)
+	f.StringVar(&o.Tokenizer, "tokenizer", "",
+		"`PATH` of the model's tokenizer.json or its folder; or "+tokenizer.CL100K+" or "+tokenizer.O200K)
+	f.StringArrayVar(&o.extraInputs, "extra-inputs", nil,
+		"`KEY:VALUE` or a JSON object, merged into every body; repeatable")
 	f.BoolVar(&o.NoStream, "no-stream", false, "ask for whole responses instead of streams")
-	f.BoolVar(&o.NoForceOutput, "no-force-output", false, "send max_tokens only, for servers that refuse min_tokens and ignore_eos")
-	f.Uint64Var(&o.Seed, "seed", 0, "seed of prompts, random arrivals and --amplify: the same makes the same bytes at the same instants")
-	addWords(f, &o.Cold, "cold", "how the servers' prefix caches become cold before the start: auto, flush, salt or off", probe.ColdAuto, probe.ColdFlush, probe.ColdSalt, probe.ColdOff)
+	f.BoolVar(&o.NoForceOutput, "no-force-output", false,
+		"send max_tokens only, for servers that refuse min_tokens and ignore_eos")
+	f.Uint64Var(&o.Seed, "seed", 0,
+		"seed of prompts, random arrivals and --amplify: the same makes the same bytes at the same instants")
+	addWords(f, &o.Cold, "cold",
+		"how the servers' prefix caches become cold before the start: auto, flush, salt or off",
+		probe.ColdAuto, probe.ColdFlush, probe.ColdSalt, probe.ColdOff)
 }
 
 func (o *options) addResults(f *pflag.FlagSet) {
 	f.StringVarP(&o.Output, "output", "o", "", "`DIR` for the results (default: results/<UTC time>)")
 	o.progress.mode = progressAuto
-	addWords(f, &o.progress.mode, "progress", "while it runs: a screen on a terminal (full), a line now and then (line) or none; auto chooses", progressAuto, progressFull, progressLine, progressNone)
+	addWords(f, &o.progress.mode, "progress",
+		"while it runs: a screen on a terminal (full), a line now and then (line) or none; auto chooses",
+		progressAuto, progressFull, progressLine, progressNone)
 	f.BoolVarP(&o.progress.quiet, "quiet", "q", false, "print only the verdict, where the results are, and errors")
-	f.StringVar(&o.progress.metricsAddr, "metrics-addr", "", "serve the run's metrics to Prometheus at `HOST:PORT`/metrics")
+	f.StringVar(&o.progress.metricsAddr, "metrics-addr", "",
+		"serve the run's metrics to Prometheus at `HOST:PORT`/metrics")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON on standard output")
 	o.goodput.addFlag(f)
 	addExportFlag(f, &o.Exports)
@@ -181,14 +256,19 @@ func (o *options) addResults(f *pflag.FlagSet) {
 	f.BoolVar(&o.Compress, "compress", false, "write requests.jsonl.zst")
 	f.BoolVar(&o.DryRun, "dry-run", false, "read, check and build, but send nothing")
 	o.requirements.addFlag(f)
-	f.Float64Var(&o.maxErrorRate, "max-error-rate", 0, "an objective: at most this share of requests (0..1) may fail (default: any)")
-	f.DurationVar(&o.maxDrift, "max-drift", 0, "accept and demand drift p99 up to this, such as 10ms (default: judged by what it changes)")
-	addWords(f, &o.Scrape.Mode, "scrape", "read the servers' own metrics: auto, on (refuse to start without) or off", setup.ScrapeAuto, setup.ScrapeOn, setup.ScrapeOff)
-	f.StringArrayVar(&o.Scrape.URLs, "scrape-url", nil, "`URL` of a page of metrics to read in place of the targets' own /metrics; repeatable")
+	f.Float64Var(&o.maxErrorRate, "max-error-rate", 0,
+		"an objective: at most this share of requests (0..1) may fail (default: any)")
+	f.DurationVar(&o.maxDrift, "max-drift", 0,
+		"accept and demand drift p99 up to this, such as 10ms (default: judged by what it changes)")
+	addWords(f, &o.Scrape.Mode, "scrape",
+		"read the servers' own metrics: auto, on (refuse to start without) or off",
+		setup.ScrapeAuto, setup.ScrapeOn, setup.ScrapeOff)
+	f.StringArrayVar(&o.Scrape.URLs, "scrape-url", nil,
+		"`URL` of a page of metrics to read in place of the targets' own /metrics; repeatable")
 }
 
-// addAdvanced adds what few need, of any part of the options. It also adds what is hidden: switches of developers, and names that other tools
-// have as well.
+// addAdvanced adds what few need, of any part of the options. It also adds what is hidden: switches of developers, and
+// names that other tools have as well.
 func (o *options) addAdvanced(f *pflag.FlagSet) {
 	addAssumed(f, &o.Assumed)
 	f.Float64Var(&o.LoadBound, "load-bound", o.LoadBound, "of --route "+setup.RoutePrefix+": pass over an instance with more than this many times its share in flight; 0 = none")
@@ -197,28 +277,64 @@ func (o *options) addAdvanced(f *pflag.FlagSet) {
 		engine.ResendNever, engine.ResendUnread, engine.ResendSafe)
 	addSeconds(f, &o.IdleTimeout, "idle-timeout", "", o.IdleTimeout, "limit between two bytes of a response")
 	addSeconds(f, &o.ConnectTimeout, "connect-timeout", "", o.ConnectTimeout, "limit of connecting, TLS included")
-	f.StringArrayVar(&o.InstanceHeaders, "instance-header", engine.InstanceHeaders(), "response header `NAME` that names the instance; repeatable, the first present counts")
-	f.StringVar(&o.instanceField, "instance-field", "", "`PATH` in the answers' JSON that names the instance, such as meta_info.worker; replaces the headers unless --instance-header is given")
+	f.StringArrayVar(&o.InstanceHeaders, "instance-header", engine.InstanceHeaders(),
+		"response header `NAME` that names the instance; repeatable, the first present counts")
+	f.StringVar(&o.instanceField, "instance-field", "",
+		"`PATH` in the answers' JSON that names the instance, such as meta_info.worker; replaces the headers unless "+
+			"--instance-header is given")
 	f.BoolVar(&o.NoProbe, "no-probe", false, "do not probe the servers before the start")
-	addValue(f, &o.VerifyPrompts, parseVerified, "", "verify-prompts", fmt.Sprintf("with --tokenizer: count the tokens of `N` built prompts again (or all; default %d), and stop at the first mismatch", setup.DefaultVerified))
-	addValue(f, &o.Overhead, parseOverhead, "", "chat-overhead", "tokens that the chat template adds before and after a prompt, as `HEAD,TAIL` (default: measured)")
-	f.IntVar(&o.EngineBlockTokens, "engine-block-tokens", 0, fmt.Sprintf("block size of the servers' prefix caches (default: asked from /metrics, else %d)", workload.DefaultBlockTokens))
-	addValue(f, &o.CacheTokens, parseTokens, "", "cache-tokens", "capacity of each server's prefix cache in `TOKENS`, such as 3M (default: asked from /metrics)")
-	f.DurationVar(&o.Scrape.Interval, "scrape-interval", o.Scrape.Interval, "from one reading of a server's metrics to the next")
+	addValue(f, &o.VerifyPrompts, parseVerified, "", "verify-prompts",
+		fmt.Sprintf(
+			"with --tokenizer: count the tokens of `N` built prompts again (or all; default %d), and stop at the "+
+				"first mismatch",
+			setup.DefaultVerified,
+		))
+	addValue(f, &o.Overhead, parseOverhead, "", "chat-overhead",
+		"tokens that the chat template adds before and after a prompt, as `HEAD,TAIL` (default: measured)")
+	f.IntVar(&o.EngineBlockTokens, "engine-block-tokens", 0,
+		fmt.Sprintf(
+			"block size of the servers' prefix caches (default: asked from /metrics, else %d)",
+			workload.DefaultBlockTokens,
+		))
+	addValue(f, &o.CacheTokens, parseTokens, "", "cache-tokens",
+		"capacity of each server's prefix cache in `TOKENS`, such as 3M (default: asked from /metrics)")
+	f.DurationVar(&o.Scrape.Interval, "scrape-interval", o.Scrape.Interval,
+		"from one reading of a server's metrics to the next")
 	f.DurationVar(&o.maxLag, "max-receive-lag", 0, "likewise, for how long after the kernel answers are read, at p99")
 	f.BoolVar(&o.Limits.AllowWarm, "allow-warm", false, "accept cache hits above the ideal")
 	f.IntVar(&o.Senders, "senders", o.Senders, "sending threads, which share the requests")
-	addWords(f, &o.Realtime, "realtime", "real-time priority for the threads that send and read: auto, on or off", sched.RealtimeAuto, sched.RealtimeOn, sched.RealtimeOff)
-	addWords(f, &o.Stamps, "kernel-timestamps", "take instants from the kernel: auto, on or off; sent also stamps what leaves", replay.StampsAuto, replay.StampsOn, replay.StampsOff, replay.StampsSent)
-	addValue(f, &o.MaxMemory, parseBytes, "", "max-memory", fmt.Sprintf("most `BYTES` for requests, or for what --amplify adds, such as 8GiB (default: %d %% of free memory)", int(100*setup.DefaultMemoryShare)))
-	addWords(f, &o.Sender, "sender", "where the sending threads run: in a process of their own if that is possible (auto, process) or in this process (thread)", setup.SenderAuto, setup.SenderProcess, setup.SenderThread)
-	f.Var(&value[time.Duration]{to: &o.Spin, parse: parseSpin, text: spinAuto, kind: "TIME"}, "spin", "how long before a deadline a sending thread stops sleeping and spins: auto, or a time such as 100us")
+	addWords(f, &o.Realtime, "realtime",
+		"real-time priority for the threads that send and read: auto, on or off",
+		sched.RealtimeAuto, sched.RealtimeOn, sched.RealtimeOff)
+	addWords(f, &o.Stamps, "kernel-timestamps",
+		"take instants from the kernel: auto, on or off; sent also stamps what leaves",
+		replay.StampsAuto, replay.StampsOn, replay.StampsOff, replay.StampsSent)
+	addValue(f, &o.MaxMemory, parseBytes, "", "max-memory",
+		fmt.Sprintf(
+			"most `BYTES` for requests, or for what --amplify adds, such as 8GiB (default: %d %% of free memory)",
+			int(100*setup.DefaultMemoryShare),
+		))
+	addWords(f, &o.Sender, "sender",
+		"where the sending threads run: in a process of their own if that is possible (auto, process) or in this "+
+			"process (thread)",
+		setup.SenderAuto, setup.SenderProcess, setup.SenderThread)
+	f.Var(&value[time.Duration]{to: &o.Spin, parse: parseSpin, text: spinAuto, kind: "TIME"}, "spin",
+		"how long before a deadline a sending thread stops sleeping and spins: auto, or a time such as 100us")
 	f.StringVar(&o.ChunkLog, "chunk-log", "", "write every token chunk's instants to this `FILE`, to measure the meter")
 }
 
 // hiddenFlags are shown by no help: those of developers, and those that are kept for people who know other tools.
 func hiddenFlags() []string {
-	return []string{"sender", "spin", "chunk-log", "connect-timeout", "compress", "fixed-schedule", "no-fixed-schedule", "api-key"}
+	return []string{
+		"sender",
+		"spin",
+		"chunk-log",
+		"connect-timeout",
+		"compress",
+		"fixed-schedule",
+		"no-fixed-schedule",
+		"api-key",
+	}
 }
 
 // taker is who sets a flag of a replay, so that it may not be given there, or is no part of what results name.
@@ -250,28 +366,37 @@ func takenBy(who taker) (names []string) {
 // addAssumed adds what is assumed of requests whose times nobody knows.
 func addAssumed(f *pflag.FlagSet, assumed *sched.AssumedLatency) {
 	*assumed = setup.Defaults().Assumed
-	f.Var(&value[sched.AssumedLatency]{to: assumed, parse: parseAssumed, text: fmt.Sprintf("%v,%v", assumed.TTFT, assumed.TPOT), kind: "TTFT,TPOT"},
+	f.Var(&value[sched.AssumedLatency]{
+		to:    assumed,
+		parse: parseAssumed,
+		text:  fmt.Sprintf("%v,%v", assumed.TTFT, assumed.TPOT),
+		kind:  "TTFT,TPOT",
+	},
 		"assume", "time to the first token and for each further one, to reckon when a request ends if nothing says it")
 }
 
 // addReadFlags adds what says how to read a trace.
 func addReadFlags(f *pflag.FlagSet, read *trace.Options) {
-	addWords(f, &read.Format, "format", "trace format (default: detected); "+strings.Join(trace.Formats(), ", "), trace.Formats()...)
+	addWords(f, &read.Format, "format",
+		"trace format (default: detected); "+strings.Join(trace.Formats(), ", "), trace.Formats()...)
 	addRowFlags(f, read)
 }
 
 // addRowFlags adds what says how to read a trace besides its format.
 func addRowFlags(f *pflag.FlagSet, read *trace.Options) {
-	f.StringToStringVar(&read.Fields, "fields", nil, "what fields are called in the file, as `FIELD=NAME,…`, such as timestamp=ts,input_length=prompt_tokens")
+	f.StringToStringVar(&read.Fields, "fields", nil,
+		"what fields are called in the file, as `FIELD=NAME,…`, such as timestamp=ts,input_length=prompt_tokens")
 	f.Lookup("fields").DefValue = "" // not []
-	addValue(f, &read.TimeUnit, trace.ParseUnit, "UNIT", "time-unit", "unit of the timestamps: ns, us, ms or s (default: the format's)")
+	addValue(f, &read.TimeUnit, trace.ParseUnit, "UNIT", "time-unit",
+		"unit of the timestamps: ns, us, ms or s (default: the format's)")
 	f.IntVar(&read.BlockTokens, "block-tokens", 0, "tokens that a hash id stands for (default: the format's)")
 	words := []string{"refuse", "drop", "strict"}
 	badRows := func(word string) (string, error) {
 		read.Lenient, read.Strict = word == "drop", word == "strict"
 		return word, among(words, word)
 	}
-	f.Var(&value[string]{to: new(string), parse: badRows, words: words, text: "refuse"}, "bad-rows", "bad rows: refuse the trace, drop them, or be strict and refuse rows that would be repaired, too")
+	f.Var(&value[string]{to: new(string), parse: badRows, words: words, text: "refuse"}, "bad-rows",
+		"bad rows: refuse the trace, drop them, or be strict and refuse rows that would be repaired, too")
 	f.VarP(countFlag(&read.Limit, ""), "limit", "n", "take the first `N` requests of the selection")
 	addSeconds(f, &read.From, "from", "", 0, "take rows from this trace time on; it counts from the earliest row")
 	addSeconds(f, &read.To, "to", "", 0, "take rows up to this trace time")
@@ -279,7 +404,9 @@ func addRowFlags(f *pflag.FlagSet, read *trace.Options) {
 
 // addAmplify adds by how much a load is multiplied.
 func addAmplify(f *pflag.FlagSet, to *setup.Amplify) {
-	f.Float64Var((*float64)(to), "amplify", 1, "multiply the load `K` times, at the recorded speed; copies have other content; below 1 leave conversations, or jobs of agents, out")
+	f.Float64Var((*float64)(to), "amplify", 1,
+		"multiply the load `K` times, at the recorded speed; copies have other content; below 1 leave conversations, "+
+			"or jobs of agents, out")
 }
 
 // parseSessions reads strict, gated, think or lanes=N.

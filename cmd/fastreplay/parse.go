@@ -150,7 +150,10 @@ func setProcess(a *sched.Arrivals, text string, usual sched.Process) (err error)
 		a.Burstiness, err = strconv.ParseFloat(shape, 64)
 	}
 	if err != nil || shaped && a.Process != sched.Gamma || !slices.Contains(sched.Processes(), a.Process) || !(a.Burstiness > 0) {
-		return fmt.Errorf("--arrival %q: want constant, poisson, gamma or gamma:B with a number B above 0, such as gamma:0.5", text)
+		return fmt.Errorf(
+			"--arrival %q: want constant, poisson, gamma or gamma:B with a number B above 0, such as gamma:0.5",
+			text,
+		)
 	}
 	return nil
 }
@@ -168,5 +171,10 @@ func parseIdleCap(text string) (c setup.IdleCap, err error) {
 
 // sessionWords are how values of --sessions begin.
 func sessionWords() []string {
-	return []string{string(setup.SessionsStrict), string(setup.SessionsGated), string(setup.SessionsThink), string(setup.SessionsLanes) + "="}
+	return []string{
+		string(setup.SessionsStrict),
+		string(setup.SessionsGated),
+		string(setup.SessionsThink),
+		string(setup.SessionsLanes) + "=",
+	}
 }

@@ -8,14 +8,15 @@ import (
 	"github.com/fastreplay/fastreplay/engine/setup"
 )
 
-// paceLikeAIPerf decides, for `fastreplay profile`, when requests leave if the flags do not: at the trace's times, with --concurrency
-// as a cap. If the trace has no times, one request at a time is sent. It returns notes.
+// paceLikeAIPerf decides, for `fastreplay profile`, when requests leave if the flags do not: at the trace's times, with
+// --concurrency as a cap. If the trace has no times, one request at a time is sent. It returns notes.
 func paceLikeAIPerf(o *options, t *trace.Trace) []string {
 	line, p := o.line, &o.pace
 	if p.fixed || p.notFixed || o.Pacing.Lanes > 0 || o.given("scale") {
 		return nil
 	}
-	timed := !t.Untimed && !slices.Contains([]string{"inputs_json", "single_turn", "multi_turn"}, t.Format) // of these --fixed-schedule alone keeps the times
+	// of these --fixed-schedule alone keeps the times
+	timed := !t.Untimed && !slices.Contains([]string{"inputs_json", "single_turn", "multi_turn"}, t.Format)
 	rated := p.rate != "" || p.ramp != ""
 	switch {
 	case timed && rated:
@@ -35,9 +36,9 @@ func paceLikeAIPerf(o *options, t *trace.Trace) []string {
 	return nil
 }
 
-// talkLikeAIPerf decides, for `fastreplay profile`, how turns of a conversation follow each other if neither the flags nor the trace's
-// times do. Each turn is sent after the answer to the previous one. It carries that answer if the file has the user's next words.
-// It returns notes.
+// talkLikeAIPerf decides, for `fastreplay profile`, how turns of a conversation follow each other if neither the flags
+// nor the trace's times do. Each turn is sent after the answer to the previous one. It carries that answer if the file
+// has the user's next words. It returns notes.
 func talkLikeAIPerf(o *options, t *trace.Trace) []string {
 	line := o.line
 	if o.Pacing.Timed() || o.Pacing.Capped() || o.given("sessions") || !t.Graph(t.Len()).Waits() {
@@ -48,7 +49,11 @@ func talkLikeAIPerf(o *options, t *trace.Trace) []string {
 	able := o.API == "chat" && o.Route != setup.RouteLeastInFlight && o.Sender != setup.SenderProcess
 	if able && t.Format == "multi_turn" && !o.given("history") {
 		must(line.Flags.Set("history", setup.HistoryLive))
-		notes = append(notes, "turns carry what the servers answered, as in aiperf profile; --history recorded sends the file's own answers")
+		notes = append(
+			notes,
+			"turns carry what the servers answered, as in aiperf profile; --history recorded sends the file's own "+
+				"answers",
+		)
 	}
 	return notes
 }

@@ -35,7 +35,8 @@ func newReplayCommand() *cobra.Command {
 	}, false)
 }
 
-// addReplay makes cmd replay, with its flags and the names that other tools have for them; profile: as AIPerf's command would.
+// addReplay makes cmd replay, with its flags and the names that other tools have for them; profile: as AIPerf's command
+// would.
 func addReplay(cmd *cobra.Command, profile bool) *cobra.Command {
 	var o options
 	o.addFlags(cmd.Flags())
@@ -71,7 +72,11 @@ func (o *options) translate(args []string) error {
 		return err
 	}
 	if slices.Contains(o.line.FromFile, "trace") && slices.Contains(o.Traces, "-") {
-		return fmt.Errorf("--config %s: its trace came from standard input, which cannot be read again; pipe it once more, as in `fastreplay - --config …`", o.config)
+		return fmt.Errorf(
+			"--config %s: its trace came from standard input, which cannot be read again; pipe it once more, as in "+
+				"`fastreplay - --config …`",
+			o.config,
+		)
 	}
 	o.Read.FileTime = o.line.FileTime
 	if err := o.complete(args); err != nil {
@@ -100,7 +105,8 @@ func replayTrace(ctx context.Context, o *options, ui *terminal, out io.Writer) (
 		ui.mode = progressNone
 	}
 	w := &watcher{terminal: ui, o: o, interrupts: interrupts}
-	if addr := o.progress.metricsAddr; addr != "" { // before anything else takes time; it stays open until the process ends
+	// before anything else takes time; it stays open until the process ends
+	if addr := o.progress.metricsAddr; addr != "" {
 		if w.metrics, err = net.Listen("tcp", addr); err != nil {
 			return fmt.Errorf("--metrics-addr: %w; want host:port of this machine, such as 127.0.0.1:9400", err)
 		}
@@ -172,8 +178,8 @@ func (o *options) attach(ui *terminal) {
 	}
 }
 
-// askStart says that the run is ready, and reads from standard input when it begins. If standard input ends before the run does, whoever drives
-// the run has gone: that counts as an interrupt.
+// askStart says that the run is ready, and reads from standard input when it begins. If standard input ends before the
+// run does, whoever drives the run has gone: that counts as an interrupt.
 func askStart(out io.Writer, interrupts *interrupts) (time.Time, error) {
 	if _, err := fmt.Fprintln(out, "ready"); err != nil {
 		return time.Time{}, err
@@ -230,7 +236,8 @@ func (w *watcher) Record(*record.Record) {}
 // Tick implements replay.Observer.
 func (w *watcher) Tick(*replay.Running, bool) {}
 
-// demoTrace describes the trace of a demo: 700 requests in 5 s, so that p99 can be judged, of conversations behind one system prompt.
+// demoTrace describes the trace of a demo: 700 requests in 5 s, so that p99 can be judged, of conversations behind one
+// system prompt.
 const demoTrace = compat.Made + "rows=700,rate=140,input-tokens=1100:6000,output-tokens=20:100,reuse=1,turns=1:5,turn-tokens=200:1500,active=150,system-tokens=1024,seed=2"
 
 // newDemoCommand replays a small trace that needs no file against a server that needs no machine.
@@ -253,7 +260,8 @@ It takes 6 s, ends with DEMO OK, and shows how punctual this machine is.`,
 			ui := newTerminal(c.ErrOrStderr())
 			ui.quiet = o.progress.quiet
 			const words = "Demo: 700 requests of a made-up chat service leave at their recorded moments, within 5 s. A mock server answers: the first " +
-				"token after 25 ms, then one each 5 ms, with a prefix cache as real servers have it. Watch TTFT, TPOT and prefix hits come out so."
+				"token after 25 ms, then one each 5 ms, with a prefix cache as real servers have it. Watch TTFT, " +
+				"TPOT and prefix hits come out so."
 			for _, line := range fillLines(words, cmp.Or(ui.width, 80)) {
 				ui.line("%s", line)
 			}
@@ -275,8 +283,11 @@ const senderCommand = "sender"
 // newSenderCommand returns the command that a replay starts by itself; nobody else can.
 func newSenderCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: senderCommand, Short: "The process that sends a replay's requests; a replay starts it", Hidden: true, Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return engine.ServeSender() },
+		Use:    senderCommand,
+		Short:  "The process that sends a replay's requests; a replay starts it",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE:   func(*cobra.Command, []string) error { return engine.ServeSender() },
 	}
 }
 
@@ -285,7 +296,11 @@ func checkLengths(line *compat.Line, t *trace.Trace) error {
 	for _, name := range []string{"osl", "output-tokens-mean", "prompt-output-tokens-mean"} {
 		for i := range t.Len() {
 			if line.Given(name) && t.OutputTokens[i] == 0 && t.Verbatim(i).Kind != trace.VerbatimPayload {
-				return fmt.Errorf("--%s: row %d says no length of its answer, and none is made up here; give all the same with --no-force-output --extra-inputs max_tokens:N", name, t.Row[i])
+				return fmt.Errorf(
+					"--%s: row %d says no length of its answer, and none is made up here; give all the same with "+
+						"--no-force-output --extra-inputs max_tokens:N",
+					name, t.Row[i],
+				)
 			}
 		}
 	}

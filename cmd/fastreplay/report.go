@@ -81,7 +81,8 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 				return errors.Join(report.EncodeJSON(c.OutOrStdout(), s), r.ending(s))
 			}
 			o := report.PrintOptions{Dir: dir, Page: html, Steps: report.Steps(dir)}
-			if page := filepath.Join(dir, report.PageName); html == "" && s.Window == nil && report.Exists(page) { // which is of the whole run
+			// which is of the whole run
+			if page := filepath.Join(dir, report.PageName); html == "" && s.Window == nil && report.Exists(page) {
 				o.Page = page
 			}
 			return errors.Join(screen.summary(s, full, o), r.ending(s))
@@ -90,15 +91,19 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 	c.Flags().BoolVar(&full, "full", false, "print all that the summary has, and not one screen of it")
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only the verdict, where the results are, and errors")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the summary as JSON")
-	c.Flags().StringVar(&html, "html", "", "also write a self-contained HTML page, with what happened by time, to `FILE`")
+	c.Flags().StringVar(&html, "html", "",
+		"also write a self-contained HTML page, with what happened by time, to `FILE`")
 	addExportFlag(c.Flags(), &exports)
 	g.addFlag(c.Flags())
 	r.addFlag(c.Flags())
-	addSeconds(c.Flags(), &part.From, "from", "", 0, "count what was planned from this `TIME` on, since the run's start")
+	addSeconds(c.Flags(), &part.From, "from", "", 0,
+		"count what was planned from this `TIME` on, since the run's start")
 	addSeconds(c.Flags(), &part.To, "to", "", 0, "count what was planned before this `TIME`; 0 = to the end")
-	addValue(c.Flags(), &part.Steady, parseBand, "", "steady", "count the longest part with requests in flight within `BAND` of their median, 20% if none is given")
+	addValue(c.Flags(), &part.Steady, parseBand, "", "steady",
+		"count the longest part with requests in flight within `BAND` of their median, 20% if none is given")
 	c.Flags().Lookup("steady").NoOptDefVal = "20%"
-	c.Flags().Float64Var(&price, "price-per-hour", 0, "`PRICE` of all servers together for an hour, in any currency: what tokens and requests cost")
+	c.Flags().Float64Var(&price, "price-per-hour", 0,
+		"`PRICE` of all servers together for an hour, in any currency: what tokens and requests cost")
 	return c
 }
 
@@ -145,12 +150,18 @@ const mostRunsNamed = 5
 // runNamed returns the directory of the run that is to be shown: the one given, or the newest below results.
 func runNamed(args []string) (string, error) {
 	if len(args) > 1 {
-		return "", fmt.Errorf("report shows one run, and %d are given; to compare them: fastreplay compare %s", len(args), strings.Join(args, " "))
+		return "", fmt.Errorf(
+			"report shows one run, and %d are given; to compare them: fastreplay compare %s",
+			len(args), strings.Join(args, " "),
+		)
 	}
 	if len(args) == 0 {
 		runs, err := report.Runs(report.DefaultRoot)
 		if err != nil || len(runs) == 0 {
-			return "", fmt.Errorf("no run below %s here; give the directory of one: fastreplay report DIR", report.DefaultRoot)
+			return "", fmt.Errorf(
+				"no run below %s here; give the directory of one: fastreplay report DIR",
+				report.DefaultRoot,
+			)
 		}
 		return runs[0], nil
 	}
@@ -166,7 +177,10 @@ func runAt(dir string) (string, error) {
 	case !info.IsDir() && report.Exists(filepath.Join(filepath.Dir(dir), report.RequestsName)):
 		return "", fmt.Errorf("%s is a file of a run; give its directory, %s", dir, filepath.Dir(dir))
 	case !info.IsDir():
-		return "", fmt.Errorf("%s is a file, and not the directory of a run; a trace is shown by `fastreplay inspect %s`", dir, dir)
+		return "", fmt.Errorf(
+			"%s is a file, and not the directory of a run; a trace is shown by `fastreplay inspect %s`",
+			dir, dir,
+		)
 	}
 	if _, ok := report.IsRun(dir); ok {
 		return dir, nil
@@ -180,5 +194,8 @@ func runAt(dir string) (string, error) {
 		at, _ := report.IsRun(run)
 		names = append(names, fmt.Sprintf("%s (%s)", run, at.UTC().Format(time.DateTime)))
 	}
-	return "", fmt.Errorf("%s has %s; give the directory of one; the newest: %s", dir, format.Many(len(runs), "run"), strings.Join(names, ", "))
+	return "", fmt.Errorf(
+		"%s has %s; give the directory of one; the newest: %s",
+		dir, format.Many(len(runs), "run"), strings.Join(names, ", "),
+	)
 }

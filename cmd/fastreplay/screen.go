@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// foreground reports whether f is a terminal in whose foreground this process runs. In the background it would be stopped if it
-// changed how the terminal works.
+// foreground reports whether f is a terminal in whose foreground this process runs. In the background it would be
+// stopped if it changed how the terminal works.
 func foreground(f *os.File) bool {
 	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
 	return err == nil && group == unix.Getpgrp()
@@ -65,14 +65,17 @@ func (t *terminal) watch(v view) (end func()) {
 	}
 }
 
-// open begins a screen: a part of the terminal that changes, below the lines that were printed. It belongs to bubbletea, which draws
-// it in a goroutine of its own. It follows the size of the window, reads the keys and restores the terminal. It catches no signals.
+// open begins a screen: a part of the terminal that changes, below the lines that were printed. It belongs to
+// bubbletea, which draws it in a goroutine of its own. It follows the size of the window, reads the keys and restores
+// the terminal. It catches no signals.
 func (t *terminal) open(v view) (end func()) {
 	input, unguard := tea.WithInput(nil), func() {}
 	if v.quit != nil {
 		input, unguard = tea.WithInput(os.Stdin), guard(os.Stdin)
 	}
-	program, gone := tea.NewProgram(model{view: v}, input, tea.WithOutput(t.w), tea.WithoutSignalHandler(), tea.WithFPS(4)), make(chan struct{})
+	program, gone := tea.NewProgram(
+		model{view: v}, input, tea.WithOutput(t.w), tea.WithoutSignalHandler(), tea.WithFPS(4),
+	), make(chan struct{})
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.screen = program
@@ -94,8 +97,8 @@ func (t *terminal) open(v view) (end func()) {
 // guardScript restores the terminal once its standard input ends: modes, cursor, pasting, and what keys send.
 const guardScript = `trap "" INT QUIT TERM HUP TSTP TTOU; cat >/dev/null; stty "$0" <&3; printf '\r\033[J\033[?25h\033[?2004l\033[<u\033[>4m' >&3`
 
-// guard starts a shell that restores the terminal if this process ends without doing so, because a goroutine panics or it is killed.
-// If there is no shell, there is no guard.
+// guard starts a shell that restores the terminal if this process ends without doing so, because a goroutine panics or
+// it is killed. If there is no shell, there is no guard.
 func guard(tty *os.File) (end func()) {
 	ask := exec.Command("stty", "-g")
 	ask.Stdin = tty
@@ -174,9 +177,15 @@ func (t *terminal) Work(what string, total int64, print func(int64) string) (don
 	line := func() string {
 		share := float64(done.Load()) / float64(max(1, total))
 		full := min(barCells, int(share*barCells))
-		text := fmt.Sprintf("%s %s%s %3.0f %% of %s", what, strings.Repeat("█", full), strings.Repeat("░", barCells-full), 100*share, print(total))
+		text := fmt.Sprintf(
+			"%s %s%s %3.0f %% of %s",
+			what, strings.Repeat("█", full), strings.Repeat("░", barCells-full), 100*share, print(total),
+		)
 		if share > 0 {
-			text += fmt.Sprintf(", %s left", time.Duration(float64(time.Since(began))*(1-share)/share).Round(time.Second))
+			text += fmt.Sprintf(
+				", %s left",
+				time.Duration(float64(time.Since(began))*(1-share)/share).Round(time.Second),
+			)
 		}
 		return text
 	}
@@ -192,8 +201,12 @@ const (
 // serveMetrics serves the page of metrics on l until it is closed.
 func serveMetrics(l net.Listener, page func() []byte) {
 	server := &fasthttp.Server{
-		Name: "fastreplay", ReadTimeout: metricsTimeout, WriteTimeout: metricsTimeout, Concurrency: metricsConnections, CloseOnShutdown: true,
-		Logger: log.New(io.Discard, "", 0), // what its clients do wrong
+		Name:            "fastreplay",
+		ReadTimeout:     metricsTimeout,
+		WriteTimeout:    metricsTimeout,
+		Concurrency:     metricsConnections,
+		CloseOnShutdown: true,
+		Logger:          log.New(io.Discard, "", 0), // what its clients do wrong
 		Handler: func(c *fasthttp.RequestCtx) {
 			if path := string(c.Path()); path != "/metrics" && path != "/" {
 				c.Error("the metrics are at /metrics\n", fasthttp.StatusNotFound)

@@ -10,9 +10,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine/replay"
 )
 
-// interrupts end a run at SIGINT, SIGTERM and SIGHUP. Before the start, the first signal cancels and the second one ends the process.
-// During the run, the first one stops sending and drains, and the second one cancels what is in flight. SIGHUP counts only if it is the
-// first.
+// interrupts end a run at SIGINT, SIGTERM and SIGHUP. Before the start, the first signal cancels and the second one
+// ends the process. During the run, the first one stops sending and drains, and the second one cancels what is in
+// flight. SIGHUP counts only if it is the first.
 type interrupts struct {
 	cancel  context.CancelFunc
 	signals chan os.Signal
@@ -76,7 +76,9 @@ func (in *interrupts) apply() {
 	}
 	switch in.count {
 	case 1:
-		in.ui.alert("interrupted: nothing more is sent; requests in flight may end (--drain); another interrupt cancels them")
+		in.ui.alert(
+			"interrupted: nothing more is sent; requests in flight may end (--drain); another interrupt cancels them",
+		)
 	default:
 		in.ui.alert("interrupted again: cancelling requests in flight")
 		in.run.Abort()

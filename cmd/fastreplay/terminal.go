@@ -95,7 +95,8 @@ func (t *terminal) print(text string) {
 	}
 }
 
-// Waiting implements setup.Observer. It prints what is waited for, unless that is the line printed last: many requests of a warm-up may wait for the same.
+// Waiting implements setup.Observer. It prints what is waited for, unless that is the line printed last: many requests
+// of a warm-up may wait for the same.
 func (t *terminal) Waiting(what string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -104,8 +105,8 @@ func (t *terminal) Waiting(what string) {
 	}
 }
 
-// visible returns text as a terminal may have it: format.Visible line by line. All lines but the first are indented, so that no text
-// from outside looks like a line of ours.
+// visible returns text as a terminal may have it: format.Visible line by line. All lines but the first are indented, so
+// that no text from outside looks like a line of ours.
 func visible(text string) string {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	for i := range lines {

@@ -48,7 +48,10 @@ func addWords[T ~string](f *pflag.FlagSet, to *T, name, usage string, words ...T
 	for _, word := range words {
 		all = append(all, string(word))
 	}
-	f.Var(&value[T]{to: to, parse: func(text string) (T, error) { return T(text), among(all, text) }, text: string(*to), words: all}, name, usage)
+	f.Var(
+		&value[T]{to: to, parse: func(text string) (T, error) { return T(text), among(all, text) }, text: string(*to), words: all},
+		name, usage,
+	)
 }
 
 // among refuses a text that is none of the words.

@@ -29,7 +29,8 @@ func newVersionCommand() *cobra.Command {
 // source says from which source a program was made. Parts that are unknown are empty.
 type source struct{ version, commit, date string }
 
-// thisSource returns what the linker set, and for the rest what Go noted: of the checkout (go build), or of the module (go install).
+// thisSource returns what the linker set, and for the rest what Go noted: of the checkout (go build), or of the module
+// (go install).
 func thisSource() source {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

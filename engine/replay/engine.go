@@ -36,7 +36,11 @@ func (r *runner) probeStamps() (wire.Stamps, error) {
 		return wire.Stamps{}, fmt.Errorf("--kernel-timestamps %s: %w; use auto or off", r.cfg.Stamps, err)
 	}
 	if err != nil {
-		r.note("no kernel timestamps (%v): instants are those of the reads, so that our lateness in reading is inside latencies", err)
+		r.note(
+			"no kernel timestamps (%v): instants are those of the reads, so that our lateness in reading is inside "+
+				"latencies",
+			err,
+		)
 		return wire.Stamps{}, nil
 	}
 	return want, nil
@@ -63,19 +67,37 @@ func (r *runner) openChunkLog() (log *engine.ChunkLog, end func(), err error) {
 
 // config is how the engine sends and receives.
 func (r *runner) config() (engine.Config, error) {
-	wanted := min(1<<20, setup.DescriptorsBesides+2*r.load.Requests()) // one for every request, up to what one process can use
+	// one for every request, up to what one process can use
+	wanted := min(1<<20, setup.DescriptorsBesides+2*r.load.Requests())
 	descriptors, err := host.RaiseDescriptors(wanted)
 	if need := r.load.DescriptorsNeeded(); err == nil && descriptors < need {
-		r.note("the descriptor limit of %s may not hold the requests in flight; raise it with `ulimit -n %d`", format.Count(descriptors), need)
+		r.note(
+			"the descriptor limit of %s may not hold the requests in flight; raise it with `ulimit -n %d`",
+			format.Count(descriptors), need,
+		)
 	}
 	headers := r.cfg.InstanceHeaders
 	if headers == nil && r.cfg.InstanceField == nil {
 		headers = engine.InstanceHeaders()
 	}
 	return engine.Config{
-		Backend: r.load.Builder.Backend, Stream: !r.cfg.NoStream || r.load.Shaped(), Timeout: r.cfg.Timeout, IdleTimeout: r.cfg.IdleTimeout, ConnectTimeout: r.cfg.ConnectTimeout,
-		Grace: r.cfg.Drain, CancelAfter: r.cfg.CancelAfter, Resend: r.cfg.Resend, Realtime: r.cfg.Realtime, Spin: r.cfg.Spin, Senders: r.cfg.Senders, SenderCommand: r.cfg.SenderCommand,
-		TLS: r.load.Prober.TLS, Descriptors: descriptors, Secrets: r.load.Prober.Secrets, Stamps: r.stamps, History: r.load.History,
+		Backend:         r.load.Builder.Backend,
+		Stream:          !r.cfg.NoStream || r.load.Shaped(),
+		Timeout:         r.cfg.Timeout,
+		IdleTimeout:     r.cfg.IdleTimeout,
+		ConnectTimeout:  r.cfg.ConnectTimeout,
+		Grace:           r.cfg.Drain,
+		CancelAfter:     r.cfg.CancelAfter,
+		Resend:          r.cfg.Resend,
+		Realtime:        r.cfg.Realtime,
+		Spin:            r.cfg.Spin,
+		Senders:         r.cfg.Senders,
+		SenderCommand:   r.cfg.SenderCommand,
+		TLS:             r.load.Prober.TLS,
+		Descriptors:     descriptors,
+		Secrets:         r.load.Prober.Secrets,
+		Stamps:          r.stamps,
+		History:         r.load.History,
 		InstanceHeaders: headers, InstanceField: r.cfg.InstanceField,
 		OnSenderDeath: func(why string) { r.alert("%s: nothing more is sent; requests in flight may end (--drain)", why) },
 	}, err
@@ -92,8 +114,13 @@ func (r *runner) newMeter(known *report.Plan) *live.Meter {
 		wait = min(wait, r.cfg.Drain)
 	}
 	return live.NewMeter(live.Plan{
-		Title: report.Title(&metrics.Summary{Run: known.Run, Workload: known.Workload, Amplify: r.load.Facts.Amplify}), Version: r.cfg.Version, Targets: r.load.URLs(), ReleaseNS: r.load.Plan.ReleaseNS, ByClock: r.load.Plan.ByClock(), UntilNS: until,
-		Requests: int64(r.load.Requests()), MaxDriftNS: int64(r.cfg.Limits.MaxDriftNS),
+		Title:     report.Title(&metrics.Summary{Run: known.Run, Workload: known.Workload, Amplify: r.load.Facts.Amplify}),
+		Version:   r.cfg.Version,
+		Targets:   r.load.URLs(),
+		ReleaseNS: r.load.Plan.ReleaseNS,
+		ByClock:   r.load.Plan.ByClock(),
+		UntilNS:   until,
+		Requests:  int64(r.load.Requests()), MaxDriftNS: int64(r.cfg.Limits.MaxDriftNS),
 		TimeoutNS: int64(wait), DrainNS: int64(r.cfg.Drain), Quits: r.cfg.Keys,
 	})
 }

@@ -1,7 +1,8 @@
-// Package replay makes a run of a load: it sets it up (package setup), sends it (package engine) and writes its results (package report).
+// Package replay makes a run of a load: it sets it up (package setup), sends it (package engine) and writes its results
+// (package report).
 //
-// Run is the one door. It prints nothing, catches no signals and does not exit: an Observer sees what happens, and its caller decides what
-// people read. A run takes the whole machine: no two belong into one process at the same time.
+// Run is the one door. It prints nothing, catches no signals and does not exit: an Observer sees what happens, and its
+// caller decides what people read. A run takes the whole machine: no two belong into one process at the same time.
 package replay
 
 import (
@@ -29,11 +30,13 @@ type Config struct {
 	setup.Options
 
 	// When it begins and ends.
-	Barrier     string                    // where shards agree on a start; "" = they do not
-	Late        string                    // what a run does that is ready after its start: shard.LateFail (or "") or shard.LateJoin
-	AskStart    func() (time.Time, error) // blocks until somebody says when instant 0 is, once the run is ready; nil = StartAt is
-	Drain       time.Duration             // how long requests in flight may last after ctx has ended
-	CancelAfter time.Duration             // since instant 0: then what is in flight is cancelled; 0 = never
+	Barrier string // where shards agree on a start; "" = they do not
+	// what a run does that is ready after its start: shard.LateFail (or "") or shard.LateJoin
+	Late string
+	// blocks until somebody says when instant 0 is, once the run is ready; nil = StartAt is
+	AskStart    func() (time.Time, error)
+	Drain       time.Duration // how long requests in flight may last after ctx has ended
+	CancelAfter time.Duration // since instant 0: then what is in flight is cancelled; 0 = never
 
 	// What becomes of the results.
 	Output   string // directory; "" = results/<UTC time>
@@ -45,15 +48,17 @@ type Config struct {
 	ChunkLog string         // file that takes the instants of every token chunk; "" = none
 
 	// How it is sent and measured.
-	IdleTimeout     time.Duration // between two bytes of a response
-	InstanceHeaders []string      // response headers that may name the instance; nil = the usual ones, unless there is an InstanceField
-	InstanceField   []string      // path in the answers' JSON that names the instance
-	Senders         int           // threads that send
-	SenderCommand   []string      // starts a process that calls engine.ServeSender; nil = senders are threads of this process
-	Realtime        sched.Realtime
-	Spin            time.Duration // how long before a deadline a sender spins; see sched.NewWaiter
-	Stamps          string        // what the kernel stamps: StampsAuto, StampsOn, StampsOff or StampsSent
-	Keys            bool          // the live screen says that the key q ends the run
+	IdleTimeout time.Duration // between two bytes of a response
+	// response headers that may name the instance; nil = the usual ones, unless there is an InstanceField
+	InstanceHeaders []string
+	InstanceField   []string // path in the answers' JSON that names the instance
+	Senders         int      // threads that send
+	// starts a process that calls engine.ServeSender; nil = senders are threads of this process
+	SenderCommand []string
+	Realtime      sched.Realtime
+	Spin          time.Duration // how long before a deadline a sender spins; see sched.NewWaiter
+	Stamps        string        // what the kernel stamps: StampsAuto, StampsOn, StampsOff or StampsSent
+	Keys          bool          // the live screen says that the key q ends the run
 }
 
 // Defaults returns the configuration of which only Traces and URLs must be set.
@@ -73,8 +78,8 @@ type Observer interface {
 	Built(*Running)
 	// Begun is called when the first request is about to leave; it returns what is called after the last one has ended.
 	Begun(*Running) (end func())
-	// Record and Tick are called by one goroutine: with each record once it is complete, and about once a second. The last Tick comes after
-	// the end of a run that nobody stopped.
+	// Record and Tick are called by one goroutine: with each record once it is complete, and about once a second. The
+	// last Tick comes after the end of a run that nobody stopped.
 	Record(*record.Record)
 	Tick(r *Running, ended bool)
 }
@@ -120,8 +125,9 @@ func (r *Running) EachOpen(f func(plannedNS, sentNS, firstNS int64)) { r.run.Eac
 // ErrIncomplete is why Run returns a summary and an error: not all results are on disk.
 var ErrIncomplete = errors.New("results are incomplete on disk")
 
-// Run replays, and returns what came of it. Without a summary nothing was sent, and nothing is left on disk. If ctx ends before the start, the
-// error is its cause; if it ends later, nothing more is sent, and the summary is that of a partial run. observer may be nil.
+// Run replays, and returns what came of it. Without a summary nothing was sent, and nothing is left on disk. If ctx
+// ends before the start, the error is its cause; if it ends later, nothing more is sent, and the summary is that of a
+// partial run. observer may be nil.
 func Run(ctx context.Context, cfg *Config, observer Observer) (summary *metrics.Summary, err error) {
 	r := newRunner(cfg, observer)
 	dir, err := report.Create(cfg.Output, time.Now()) // before servers are probed and requests built for nothing
@@ -265,8 +271,8 @@ func (r *runner) send(ctx context.Context, group *shard.Group) (summary *metrics
 	return r.conclude(found, r.run.Records())
 }
 
-// getReady is what comes after the servers were asked and before the first request: warm-up, cold caches, a first look at the
-// servers' metrics, connections.
+// getReady is what comes after the servers were asked and before the first request: warm-up, cold caches, a first look
+// at the servers' metrics, connections.
 func (r *runner) getReady(ctx context.Context) error {
 	err := r.load.WarmUp(ctx)
 	if err == nil && r.load.Facts.Flushed { // what probes and waiting have left in the caches, at the last moment

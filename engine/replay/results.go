@@ -49,7 +49,8 @@ func (r *runner) Record(rec *record.Record, target int) {
 	r.observer.Record(rec)
 }
 
-// Tick implements engine.Sink: it writes the collected records to disk. A failure is printed once, by onDisk, and tried again.
+// Tick implements engine.Sink: it writes the collected records to disk. A failure is printed once, by onDisk, and tried
+// again.
 func (r *runner) Tick() {
 	r.meter.Observe(counts(r.run))
 	_ = r.writer.Flush()
@@ -75,7 +76,10 @@ func (r *runner) discard() error {
 	if r.servers != nil && r.servers.file != nil {
 		_ = r.servers.file.Close()
 	}
-	for _, name := range []string{report.RequestsName, report.RequestsName + ".zst", report.ServerMetricsName, report.PlanName, shard.FileName, shard.PlannedNextName, shard.DigestsName} {
+	for _, name := range []string{
+		report.RequestsName, report.RequestsName + ".zst", report.ServerMetricsName, report.PlanName,
+		shard.FileName, shard.PlannedNextName, shard.DigestsName,
+	} {
 		_ = os.Remove(filepath.Join(r.Dir, name))
 	}
 	return err
@@ -87,7 +91,9 @@ func (r *runner) conclude(found engine.Result, records []record.Record) (*metric
 		r.observer.Tick(&r.Running, true)
 	}
 	if n, row, want, got := audit.Miscounted(r.load.Work, records); n > 0 {
-		r.note("the servers counted other numbers of tokens in %s than were counted before the start (row %d: %s, not %s), so their ideal hits are not to be relied on: is --tokenizer the model's own, and does /tokenize use the template of the run?",
+		r.note("the servers counted other numbers of tokens in %s than were counted before the start (row %d: %s, not "+
+			"%s), so their ideal hits are not to be relied on: is --tokenizer the model's own, and does /tokenize use "+
+			"the template of the run?",
 			format.Many(n, "prompt"), row, format.Count(got), format.Count(want))
 	}
 	unwritten, diskErr := r.writer.Close()
@@ -103,13 +109,19 @@ func (r *runner) conclude(found engine.Result, records []record.Record) (*metric
 		info.PrefixCache.Shortfall = audit.Shortfall(work, records, r.collector.CountedHits(info.Servers))
 		info.Routing = audit.CompareRouters(work, records)
 	}
-	summary := r.collector.Summary(info, metrics.Probed{Unknown: r.load.Facts.Unknown, Unproven: r.load.Facts.Unproven, CacheOff: work.CacheOff})
+	summary := r.collector.Summary(
+		info, metrics.Probed{Unknown: r.load.Facts.Unknown, Unproven: r.load.Facts.Unproven, CacheOff: work.CacheOff},
+	)
 	summary.Notes = append(summary.Notes, r.unnamed(summary)...)
 	diskErr = cmp.Or(diskErr,
-		report.WriteHistograms(r.Dir, r.collector, found.Run.StartedAt, found.Ended), report.WriteSummary(r.Dir, summary),
+		report.WriteHistograms(r.Dir, r.collector, found.Run.StartedAt, found.Ended),
+		report.WriteSummary(r.Dir, summary),
 		report.WriteTimeline(r.Dir, r.collector.Timeline()), r.servers.err, r.writeShard())
 	if diskErr == nil {
-		diskErr = errors.Join(WriteExports(r.Dir, r.cfg.Exports, func(text string) { r.line("%s", text) }), r.writeNamed())
+		diskErr = errors.Join(
+			WriteExports(r.Dir, r.cfg.Exports, func(text string) { r.line("%s", text) }),
+			r.writeNamed(),
+		)
 	} else if len(r.cfg.Exports)+len(r.cfg.Named) > 0 {
 		r.line("not exported, since the results are incomplete on disk")
 	}
@@ -119,8 +131,8 @@ func (r *runner) conclude(found engine.Result, records []record.Record) (*metric
 	return summary, nil
 }
 
-// placeResults decides where the files that other tools' flags name lie, in the directory of the results or elsewhere, and refuses those
-// that cannot be written or would take the place of another.
+// placeResults decides where the files that other tools' flags name lie, in the directory of the results or elsewhere,
+// and refuses those that cannot be written or would take the place of another.
 func (c *Config) placeResults(dir string) error {
 	taken := map[string]bool{}
 	for _, name := range append(report.OwnNames(), shard.FileName, shard.PlannedNextName, shard.DigestsName) {
@@ -136,7 +148,10 @@ func (c *Config) placeResults(dir string) error {
 			}
 			path = filepath.Clean(path)
 			if taken[path] {
-				return fmt.Errorf("%s is another file of this run's results; choose another name for what %s would write", path, n.Tool)
+				return fmt.Errorf(
+					"%s is another file of this run's results; choose another name for what %s would write",
+					path, n.Tool,
+				)
 			}
 			taken[path], n.Paths[i] = true, path
 		}
@@ -160,8 +175,8 @@ func (r *runner) writeNamed() error {
 	return errors.Join(errs...)
 }
 
-// WriteExports writes each export of the results in dir once, whatever becomes of another one, and says which files they are. slos take
-// the place of the run's own.
+// WriteExports writes each export of the results in dir once, whatever becomes of another one, and says which files
+// they are. slos take the place of the run's own.
 func WriteExports(dir string, names []string, say func(text string), slos ...metrics.SLO) error {
 	var errs []error
 	for i, name := range names {
@@ -202,8 +217,18 @@ func (r *runner) info(found engine.Result) metrics.Summary {
 	return metrics.Summary{
 		Run: r.load.Run(found.Run), Workload: r.load.Workload(found.LeftOut), Client: found.Client,
 		Requests:    metrics.Requests{Planned: int64(r.load.Requests() + len(r.load.LeftOut) - len(found.LeftOut))},
-		Connections: found.Connections, Writes: found.Writes, Cap: found.Cap, Turns: found.Turns, History: found.History, Answers: r.load.Answers(), BuildAhead: found.BuildAhead,
-		Amplify: r.load.Facts.Amplify, Limits: r.cfg.Limits, Notes: slices.Concat(r.notes.Kept, r.leftOutNotes(found.LeftOut), r.idleNotes(found), placementNotes(found.Placement)),
+		Connections: found.Connections,
+		Writes:      found.Writes,
+		Cap:         found.Cap,
+		Turns:       found.Turns,
+		History:     found.History,
+		Answers:     r.load.Answers(),
+		BuildAhead:  found.BuildAhead,
+		Amplify:     r.load.Facts.Amplify,
+		Limits:      r.cfg.Limits,
+		Notes: slices.Concat(
+			r.notes.Kept, r.leftOutNotes(found.LeftOut), r.idleNotes(found), placementNotes(found.Placement),
+		),
 	}
 }
 
@@ -214,15 +239,20 @@ func (r *runner) idleNotes(found engine.Result) []string {
 	} else if found.IdleGaps == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("--idle-cap: %s nothing was in flight for longer, and what was still to come came earlier, by %s in all",
-		format.Many(found.IdleGaps, "time"), format.Span(found.IdleCut.Seconds()))}
+	return []string{fmt.Sprintf(
+		"--idle-cap: %s nothing was in flight for longer, and what was still to come came earlier, by %s in all",
+		format.Many(found.IdleGaps, "time"), format.Span(found.IdleCut.Seconds()),
+	)}
 }
 
 func placementNotes(p sched.Placement) []string {
 	if p.FIFO || p.Refused == "" {
 		return nil
 	}
-	return []string{fmt.Sprintf("the sending thread ran without SCHED_FIFO (%s), under %s; root or CAP_SYS_NICE make it more punctual", p.Refused, p)}
+	return []string{fmt.Sprintf(
+		"the sending thread ran without SCHED_FIFO (%s), under %s; root or CAP_SYS_NICE make it more punctual",
+		p.Refused, p,
+	)}
 }
 
 // leftOutNotes notes how many requests waited for others until --duration was over.
@@ -243,13 +273,21 @@ func (r *runner) leftOutNotes(out []int32) []string {
 	if r.load.Trace.HasDependencies() || r.load.Plan.Dependencies.Job != nil {
 		what = "request"
 	}
-	return []string{fmt.Sprintf("--duration %v was over before %s could leave: not released, and no part of the run", r.cfg.Pacing.Duration, format.Many(turns, what))}
+	return []string{
+		fmt.Sprintf(
+			"--duration %v was over before %s could leave: not released, and no part of the run",
+			r.cfg.Pacing.Duration, format.Many(turns, what),
+		),
+	}
 }
 
 // known is all that is known before the start.
 func (r *runner) known() *report.Plan {
 	return &report.Plan{
-		Schema: metrics.Schema, Run: r.load.Run(metrics.Run{StartedAt: time.Now().UTC()}), Workload: r.load.Workload(nil), Load: r.load.Load(),
+		Schema:    metrics.Schema,
+		Run:       r.load.Run(metrics.Run{StartedAt: time.Now().UTC()}),
+		Workload:  r.load.Workload(nil),
+		Load:      r.load.Load(),
 		WireBytes: r.load.Prebuilt.Bytes(), Limits: r.cfg.Limits, Notes: r.notes.Kept,
 	}
 }

@@ -31,7 +31,8 @@ type serverWatch struct {
 // watchServers takes the samples before the run and opens the file of samples.
 func (r *runner) watchServers(ctx context.Context) (*serverWatch, error) {
 	w := &serverWatch{every: r.cfg.Scrape.Interval}
-	if f := &r.cfg.Scrape; f.Mode == setup.ScrapeOff || r.cfg.NoProbe && !f.Demanded() { // servers that may not be probed are read only on demand
+	// servers that may not be probed are read only on demand
+	if f := &r.cfg.Scrape; f.Mode == setup.ScrapeOff || r.cfg.NoProbe && !f.Demanded() {
 		return w, nil
 	}
 	var silent []error
@@ -44,18 +45,26 @@ func (r *runner) watchServers(ctx context.Context) (*serverWatch, error) {
 	}
 	pages := len(w.scraper.Targets())
 	if len(silent) > 0 {
-		r.note("no metrics can be read from %d of %s, such as %v", len(silent), format.Many(len(silent)+pages, "server"), silent[0])
+		r.note(
+			"no metrics can be read from %d of %s, such as %v",
+			len(silent), format.Many(len(silent)+pages, "server"), silent[0],
+		)
 	}
 	w.whole = len(r.cfg.Scrape.URLs) == 0 && len(silent) == 0
 	w.sums = scrape.NewWatch(w.scraper.Targets())
 	if w.file, err = report.NewSampleWriter(r.Dir, r.removed); err != nil {
 		return w, err
 	}
-	r.notes.Say(setup.Detail, "servers: metrics of %s are read every %s", format.Many(pages, "page"), format.Duration(w.every, 3))
+	r.notes.Say(
+		setup.Detail,
+		"servers: metrics of %s are read every %s",
+		format.Many(pages, "page"), format.Duration(w.every, 3),
+	)
 	return w, nil
 }
 
-// lookAgain takes the samples before the run, which begins at start, anew, as late as ctx allows: other shards have sent probes meanwhile.
+// lookAgain takes the samples before the run, which begins at start, anew, as late as ctx allows: other shards have
+// sent probes meanwhile.
 func (w *serverWatch) lookAgain(ctx context.Context, start time.Time) {
 	if w.scraper != nil {
 		w.counted[0] = int64(w.scraper.Again(ctx).Sub(start))

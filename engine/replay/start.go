@@ -20,7 +20,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/shard"
 )
 
-// join waits for shard 0 at the barrier, if there is one. The context that it returns ends if another shard fails before the start.
+// join waits for shard 0 at the barrier, if there is one. The context that it returns ends if another shard fails
+// before the start.
 func (r *runner) join(ctx context.Context) (*shard.Group, context.Context, error) {
 	if r.cfg.Barrier == "" || r.cfg.DryRun {
 		return nil, ctx, nil
@@ -48,11 +49,13 @@ func (c *Config) CheckLate(start time.Time) error {
 	if c.IsShard() {
 		who = fmt.Sprintf("shard %d", c.Shard.Index)
 	}
-	return fmt.Errorf("%s was ready %s after the agreed start at %s; nothing was sent; want a moment to come, or --late %s to send what is still to come",
+	return fmt.Errorf("%s was ready %s after the agreed start at %s; nothing was sent; want a moment to come, or --late "+
+		"%s to send what is still to come",
 		who, format.Duration(late, 3), start.Format(time.RFC3339Nano), shard.LateJoin)
 }
 
-// about is what made the load, so that shards with different loads can say in what they differ. Its values do not leave the process.
+// about is what made the load, so that shards with different loads can say in what they differ. Its values do not leave
+// the process.
 func (r *runner) about() map[string]string {
 	about := map[string]string{}
 	for name, value := range r.load.Flags() {
@@ -86,7 +89,10 @@ func (r *runner) awaitStart(ctx context.Context, group *shard.Group) (err error)
 			return err
 		}
 		at, file.StartAt, file.StartNS, file.ClockErr = agreed.Add(ahead), agreed, int64(ahead), ""
-		r.line("all shards begin at %s; this clock is %s that of shard 0", agreed.Format(time.RFC3339Nano), aheadOf(ahead))
+		r.line(
+			"all shards begin at %s; this clock is %s that of shard 0",
+			agreed.Format(time.RFC3339Nano), aheadOf(ahead),
+		)
 	case r.cfg.AskStart != nil:
 		if at, err = setup.Await(ctx, r.cfg.AskStart); err != nil {
 			return err
@@ -106,7 +112,8 @@ func (r *runner) awaitStart(ctx context.Context, group *shard.Group) (err error)
 		return err
 	}
 	r.run.StartAt(at, r.cfg.Late == shard.LateJoin)
-	const early = time.Second // for what is done between here and the start: 200 ms were too few beside 15 busy threads on 2 cores
+	// for what is done between here and the start: 200 ms were too few beside 15 busy threads on 2 cores
+	const early = time.Second
 	connecting, cancel := context.WithDeadline(ctx, at.Add(-early))
 	defer cancel()
 	select {
@@ -119,15 +126,17 @@ func (r *runner) awaitStart(ctx context.Context, group *shard.Group) (err error)
 	return ctx.Err()
 }
 
-// writeShard writes what a shard leaves behind for the merge, as far as it is known: before the start, when the start is known, and after the
-// run. With a ring the digests are known at last.
+// writeShard writes what a shard leaves behind for the merge, as far as it is known: before the start, when the start
+// is known, and after the run. With a ring the digests are known at last.
 func (r *runner) writeShard() error {
 	if r.load.Shard == nil {
 		return nil
 	}
 	err := report.WriteJSON(filepath.Join(r.Dir, shard.FileName), r.load.Shard)
-	if name := filepath.Join(r.Dir, shard.DigestsName); !report.Exists(name) && r.load.Prebuilt.Fingerprint(r.load.Work) != "" {
-		err = errors.Join(err, report.WriteWhole(name, func(w io.Writer) error { return r.load.Prebuilt.WriteDigests(r.load.Work, w) }))
+	work, digests := r.load.Work, filepath.Join(r.Dir, shard.DigestsName)
+	if !report.Exists(digests) && work.Prebuilt.Fingerprint(work) != "" {
+		write := func(w io.Writer) error { return work.Prebuilt.WriteDigests(work, w) }
+		err = errors.Join(err, report.WriteWhole(digests, write))
 	}
 	if r.load.Next != nil {
 		err = errors.Join(err, report.WriteWhole(filepath.Join(r.Dir, shard.PlannedNextName), r.writeNext))

@@ -45,14 +45,19 @@ func (a Amplify) Copies(t *trace.Trace, seed uint64) (*trace.Trace, *metrics.Amp
 		return nil, nil, fmt.Errorf("--amplify %g: %s: %w", float64(a), t.Name, err)
 	}
 	return out, &metrics.Amplify{
-		Factor: float64(a), Seed: seed, Sessions: int64(of.Sessions), Jobs: t.Job != nil, Inferred: of.Inferred, SharedBlocks: int64(of.SharedBlocks),
-		Before: inspect.Load(t),
+		Factor:       float64(a),
+		Seed:         seed,
+		Sessions:     int64(of.Sessions),
+		Jobs:         t.Job != nil,
+		Inferred:     of.Inferred,
+		SharedBlocks: int64(of.SharedBlocks),
+		Before:       inspect.Load(t),
 	}, nil
 }
 
-// What more requests take, in bytes. The peak is that of describing the amplified load, with the garbage of what was made before.
-// It was measured on samples, 500 to 20,000 times: 62 a repeated request, 80 an amplified one. Each block id takes 85 to 97 more in a
-// replay, and 118 to 144 in inspect.
+// What more requests take, in bytes. The peak is that of describing the amplified load, with the garbage of what was
+// made before. It was measured on samples, 500 to 20,000 times: 62 a repeated request, 80 an amplified one. Each block
+// id takes 85 to 97 more in a replay, and 118 to 144 in inspect.
 const (
 	heldPerRequest = 60
 	heldPerBlock   = 8

@@ -18,14 +18,27 @@ func (p *Prepared) checkAnswers() error {
 	case !o.exact():
 		return nil
 	case !o.traits.Answers:
-		return fmt.Errorf("--answers %s: a server of --api %s cannot be told which tokens to answer; use --api vllm-generate (vLLM with --enable-trace-replay), "+
-			"or --history live for a trace with messages, which puts what the servers answer into later turns", metrics.AnswersExact, o.API)
+		return fmt.Errorf(
+			"--answers %s: a server of --api %s cannot be told which tokens to answer; use --api vllm-generate (vLLM "+
+				"with --enable-trace-replay), or --history live for a trace with messages, which puts what the "+
+				"servers answer into later turns",
+			metrics.AnswersExact, o.API,
+		)
 	case p.verbatims.all:
-		return fmt.Errorf("--answers %s: the trace has its requests verbatim, and no prompt is made of tokens", metrics.AnswersExact)
+		return fmt.Errorf(
+			"--answers %s: the trace has its requests verbatim, and no prompt is made of tokens",
+			metrics.AnswersExact,
+		)
 	case o.Sessions.History == HistoryLive:
-		return fmt.Errorf("--answers %s tells servers the answers that the trace's later prompts have: leave out --history %s", metrics.AnswersExact, HistoryLive)
+		return fmt.Errorf(
+			"--answers %s tells servers the answers that the trace's later prompts have: leave out --history %s",
+			metrics.AnswersExact, HistoryLive,
+		)
 	case p.Choices > 1:
-		return fmt.Errorf("--answers %s: each request asks for %d answers, and one can be told", metrics.AnswersExact, p.Choices)
+		return fmt.Errorf(
+			"--answers %s: each request asks for %d answers, and one can be told",
+			metrics.AnswersExact, p.Choices,
+		)
 	}
 	return nil
 }

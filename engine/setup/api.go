@@ -55,7 +55,10 @@ func (o *Options) chooseAPI(l *verbatims) error {
 	case o.Prompt == PromptTokenIDs && !o.traits.TokenIDs && o.traits.Made:
 		return fmt.Errorf("--prompt token-ids: --api %s takes text; use --api completions or --prompt text", o.API)
 	case o.Prompt == PromptText && o.traits.NoText:
-		return fmt.Errorf("--prompt text: --api %s takes token ids and no text; use --prompt token-ids or --api completions", o.API)
+		return fmt.Errorf(
+			"--prompt text: --api %s takes token ids and no text; use --prompt token-ids or --api completions",
+			o.API,
+		)
 	case !o.traits.Made && !l.onlyPayloads():
 		return fmt.Errorf("--api %s posts whole bodies, and the trace has rows without one", o.API)
 	case o.Warmup > 0 && !o.traits.Made:
@@ -79,13 +82,20 @@ func (o *Options) nameAPI(l *verbatims) error {
 		return fmt.Errorf("--api %s: the trace's requests are for %s, which is --api %s", o.API, l.endpoint, spoken)
 	case given:
 	case spoken != "" && api.Has("sglang", l.endpoint):
-		return fmt.Errorf("the trace's requests are for %s, which TGI and SGLang have: say whose it is, with --api tgi or --api sglang", l.endpoint)
+		return fmt.Errorf(
+			"the trace's requests are for %s, which TGI and SGLang have: say whose it is, with --api tgi or --api "+
+				"sglang",
+			l.endpoint,
+		)
 	case spoken != "":
 		o.API = spoken
 	case l.endpoint != "" && l.onlyPayloads():
 		o.API = rawAPI
 	case l.endpoint != "":
-		return fmt.Errorf("the trace's requests are for %s, which none of the APIs has: %s", l.endpoint, strings.Join(api.Names(), ", "))
+		return fmt.Errorf(
+			"the trace's requests are for %s, which none of the APIs has: %s",
+			l.endpoint, strings.Join(api.Names(), ", "),
+		)
 	case l.chat:
 		o.API = "chat"
 	default:
@@ -108,7 +118,13 @@ func (o *Options) backend(model, salt string, stream bool) (api.Backend, error) 
 // tellingBackend makes bodies that tell the server its answer, if tells.
 func (o *Options) tellingBackend(model, salt string, stream, tells bool) (api.Backend, error) {
 	return api.New(o.API, api.Options{
-		Model: model, Stream: stream, ForceOutput: !o.NoForceOutput, Extra: o.Extra, CacheSalt: salt, TokenIDs: o.Prompt == PromptTokenIDs, Answers: tells,
+		Model:       model,
+		Stream:      stream,
+		ForceOutput: !o.NoForceOutput,
+		Extra:       o.Extra,
+		CacheSalt:   salt,
+		TokenIDs:    o.Prompt == PromptTokenIDs,
+		Answers:     tells,
 	})
 }
 
@@ -130,7 +146,8 @@ func (p *Prepared) tokenizeBackend() (api.Backend, error) {
 	}
 	o := api.Options{Model: p.model, TokenIDs: p.o.Prompt == PromptTokenIDs && name == "completions"}
 	if name == p.o.API {
-		o.ForceOutput, o.Extra = !p.o.NoForceOutput, p.o.Extra // what shapes the template is in it, and servers ignore the rest
+		// what shapes the template is in it, and servers ignore the rest
+		o.ForceOutput, o.Extra = !p.o.NoForceOutput, p.o.Extra
 	}
 	return api.New(name, o)
 }

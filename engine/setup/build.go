@@ -40,14 +40,20 @@ func (p *Prepared) layout(ctx context.Context) error {
 	p.describe()
 	if p.o.exact() {
 		a := p.Answers()
-		p.detail("      answers: %s are told, %s of them in the prompts of %s", format.Many(a.Told, "token"), format.Count(a.Carried), format.Many(a.Turns, "follow-up turn"))
+		p.detail(
+			"      answers: %s are told, %s of them in the prompts of %s",
+			format.Many(a.Told, "token"), format.Count(a.Carried), format.Many(a.Turns, "follow-up turn"),
+		)
 	}
 	p.noteShort()
 	if p.o.Sessions.History == HistoryLive {
 		if p.History, err = history.New(p.Builder, p.Work); err != nil {
 			return fmt.Errorf("--history %s: %w", HistoryLive, err)
 		}
-		p.detail("      live history: %s to get what the servers answer to the turns before", format.Many(p.History.Turns(), "follow-up turn"))
+		p.detail(
+			"      live history: %s to get what the servers answer to the turns before",
+			format.Many(p.History.Turns(), "follow-up turn"),
+		)
 		p.note("live history: the fingerprint and the bytes on the wire are those of the requests as recorded")
 	}
 	return p.checkMemory(ctx)
@@ -67,7 +73,8 @@ func (p *Prepared) noteShort() {
 	} else if short > maxNamed {
 		rows = append(rows[:maxNamed], "…")
 	}
-	p.note("%s of at most %d tokens, which the server adds anyway: each is sent as one token, so it gets more than recorded (rows %s, from 0)",
+	p.note("%s of at most %d tokens, which the server adds anyway: each is sent as one token, so it gets more than "+
+		"recorded (rows %s, from 0)",
 		format.Many(short, "prompt"), p.Overhead.Tokens(), strings.Join(rows, ", "))
 }
 
@@ -87,7 +94,10 @@ func (p *Prepared) fill(ctx context.Context) error {
 	p.Facts.BuildS = time.Since(began).Seconds()
 	took := format.Seconds(p.Facts.BuildS)
 	if ring > 0 {
-		p.detail("built: the first %s in %s; the rest follows during the run, and the fingerprint with its end", format.Bytes(ring), took)
+		p.detail(
+			"built: the first %s in %s; the rest follows during the run, and the fingerprint with its end",
+			format.Bytes(ring), took,
+		)
 		return nil
 	}
 	fingerprint := p.Prebuilt.Fingerprint(p.Work)
@@ -97,7 +107,11 @@ func (p *Prepared) fill(ctx context.Context) error {
 	case fingerprint:
 		p.line("       the same requests as those of %s", p.o.Again.File)
 	default:
-		p.note("the requests are not those of %s (fingerprint %s): the trace, a flag or what the server adds to a prompt is another", p.o.Again.File, p.o.Again.Fingerprint)
+		p.note(
+			"the requests are not those of %s (fingerprint %s): the trace, a flag or what the server adds to a "+
+				"prompt is another",
+			p.o.Again.File, p.o.Again.Fingerprint,
+		)
 	}
 	return nil
 }
@@ -105,8 +119,8 @@ func (p *Prepared) fill(ctx context.Context) error {
 // DefaultVerified is how many prompts are counted again unless told otherwise: a second's work at most.
 const DefaultVerified = 64
 
-// verify counts built prompts again with the model's own tokenizer. It stops the run at the first that has another number of tokens
-// than it should.
+// verify counts built prompts again with the model's own tokenizer. It stops the run at the first that has another
+// number of tokens than it should.
 func (p *Prepared) verify(ctx context.Context) error {
 	if p.tokenizer == nil || p.o.VerifyPrompts == 0 || p.verbatims.all {
 		return nil
@@ -131,7 +145,11 @@ func (p *Prepared) verify(ctx context.Context) error {
 	}
 	n, err := p.Builder.Verify(ctx, p.Work, p.o.VerifyPrompts, check)
 	if wrong := (*workload.PromptError)(nil); errors.As(err, &wrong) {
-		return fmt.Errorf("%w, counted with %s; nothing was sent. This is a bug: please report it; meanwhile replay without --tokenizer", wrong, p.tokenizer.Name())
+		return fmt.Errorf(
+			"%w, counted with %s; nothing was sent. This is a bug: please report it; meanwhile replay without "+
+				"--tokenizer",
+			wrong, p.tokenizer.Name(),
+		)
 	}
 	if err != nil {
 		return err
@@ -141,10 +159,12 @@ func (p *Prepared) verify(ctx context.Context) error {
 	return nil
 }
 
-// longRunS is how long a run takes that people may not have meant to start, in s. The public traces of Mooncake and Azure last just below.
+// longRunS is how long a run takes that people may not have meant to start, in s. The public traces of Mooncake and
+// Azure last just below.
 const longRunS = 3600
 
-// largeLoad is how many bytes of requests take half a second to build: 4.25 GB of Weka's public trace took 6.7 s on 2 cores.
+// largeLoad is how many bytes of requests take half a second to build: 4.25 GB of Weka's public trace took 6.7 s on 2
+// cores.
 const largeLoad = 1 << 28
 
 // describe prints in a line what is about to happen, and its details if they are wanted.
@@ -165,7 +185,10 @@ func (p *Prepared) describe() {
 	case load.RequestsPerS != nil:
 		what += fmt.Sprintf(" over %s (%s/s)", format.Span(load.SpanS), format.Rate(*load.RequestsPerS))
 	case plan.Dependencies != nil && plan.Dependencies.Job != nil:
-		what += fmt.Sprintf(" of %s in %s", format.Many(plan.Dependencies.Jobs(), "job"), format.Many(plan.Concurrency, "lane"))
+		what += fmt.Sprintf(
+			" of %s in %s",
+			format.Many(plan.Dependencies.Jobs(), "job"), format.Many(plan.Concurrency, "lane"),
+		)
 	case !plan.Open():
 		what += fmt.Sprintf(", %d at a time", plan.Concurrency)
 	}
@@ -200,12 +223,22 @@ func (p *Prepared) describe() {
 		p.detail("      %s", p.o.Sessions.Words())
 	}
 	p.describeVerbatims()
-	p.detail("      %s on the wire, built in memory; largest request %s", format.Bytes(p.Prebuilt.Bytes()), format.Bytes(p.Prebuilt.Largest()))
+	p.detail(
+		"      %s on the wire, built in memory; largest request %s",
+		format.Bytes(p.Prebuilt.Bytes()), format.Bytes(p.Prebuilt.Largest()),
+	)
 	if p.o.Pacing.Duration > 0 && !plan.Open() && p.Prebuilt.Bytes() > largeLoad {
-		p.note("all %s are built, %s: nobody knows how many are answered within --duration; --limit builds fewer", format.Many(load.Requests, "request"), format.Bytes(p.Prebuilt.Bytes()))
+		p.note(
+			"all %s are built, %s: nobody knows how many are answered within --duration; --limit builds fewer",
+			format.Many(load.Requests, "request"), format.Bytes(p.Prebuilt.Bytes()),
+		)
 	}
 	if several > 0 {
-		p.line("note: several choices are asked for (n or best_of) in %s: TPOT and gaps are by choice, completion tokens those of all choices", format.Many(several, "request"))
+		p.line(
+			"note: several choices are asked for (n or best_of) in %s: TPOT and gaps are by choice, completion "+
+				"tokens those of all choices",
+			format.Many(several, "request"),
+		)
 	}
 }
 

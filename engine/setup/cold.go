@@ -31,7 +31,11 @@ func (p *Prepared) chooseCold(ctx context.Context) error {
 			return err
 		}
 		if p.o.IsShard() {
-			return fmt.Errorf("--cold auto: shards can only flush, and the servers cannot (%w); give --cold salt or off to all shards", err)
+			return fmt.Errorf(
+				"--cold auto: shards can only flush, and the servers cannot (%w); give --cold salt or off to all "+
+					"shards",
+				err,
+			)
 		}
 	}
 	switch {
@@ -39,7 +43,10 @@ func (p *Prepared) chooseCold(ctx context.Context) error {
 		p.note("cold: off; blocks of earlier runs with this seed may still be in the servers' caches")
 		return nil
 	case p.verbatims.onlyPayloads():
-		p.note("cold: the servers cannot flush, and bodies are sent as they are, without a cache_salt; what earlier runs have sent may still be cached")
+		p.note(
+			"cold: the servers cannot flush, and bodies are sent as they are, without a cache_salt; what earlier " +
+				"runs have sent may still be cached",
+		)
 		return nil
 	}
 	why, seen := "have no cache_salt in --api "+p.o.API, false
@@ -64,7 +71,12 @@ func (p *Prepared) chooseCold(ctx context.Context) error {
 	case cold == probe.ColdSalt:
 		return fmt.Errorf("--cold salt: the servers %s", why)
 	default:
-		p.leaveOpen("cold start (no flush, no salt; --seed)", "cold: the servers cannot flush and %s; blocks of earlier runs with this seed may still be cached (another --seed makes other blocks)", why)
+		p.leaveOpen(
+			"cold start (no flush, no salt; --seed)",
+			"cold: the servers cannot flush and %s; blocks of earlier runs with this seed may still be cached "+
+				"(another --seed makes other blocks)",
+			why,
+		)
 	}
 	return nil
 }
@@ -73,7 +85,10 @@ func (p *Prepared) chooseCold(ctx context.Context) error {
 func (p *Prepared) takeSalt() {
 	p.salt = p.o.newSalt()
 	if n := p.verbatims.payloads; n > 0 {
-		p.note("cold: no cache_salt is in %s, sent as they are; what earlier runs have sent of them may still be cached", format.Many(n, "payload"))
+		p.note(
+			"cold: no cache_salt is in %s, sent as they are; what earlier runs have sent of them may still be cached",
+			format.Many(n, "payload"),
+		)
 	}
 }
 
@@ -84,15 +99,19 @@ func (p *Prepared) useSalt(seen bool) {
 	case seen:
 		p.detail("cold: a cache_salt of this run in every body of ours, proven to work")
 	case p.CacheOff(0):
-		p.detail("cold: a cache_salt of this run in every body of ours; the server caches nothing, so nothing of earlier runs can hit")
+		p.detail(
+			"cold: a cache_salt of this run in every body of ours; the server caches nothing, so nothing of earlier " +
+				"runs can hit",
+		)
 	default:
-		p.Facts.Unproven = "cold: a cache_salt of this run is in every body of ours; the server has reported no cached tokens, so whether it honours the salt is unknown (vLLM: --enable-prompt-tokens-details)"
+		p.Facts.Unproven = "cold: a cache_salt of this run is in every body of ours; the server has reported no " +
+			"cached tokens, so whether it honours the salt is unknown (vLLM: --enable-prompt-tokens-details)"
 		p.line("note: %s", p.Facts.Unproven)
 	}
 }
 
-// sizeCaches sets how large each server's prefix cache is: by the flags, else by what the server reports. Without either it takes
-// blocks of the usual size and an unknown capacity.
+// sizeCaches sets how large each server's prefix cache is: by the flags, else by what the server reports. Without
+// either it takes blocks of the usual size and an unknown capacity.
 func (p *Prepared) sizeCaches(told map[netip.AddrPort]workload.PrefixCache) {
 	p.Caches = map[netip.AddrPort]workload.PrefixCache{}
 	kinds, against := map[string]bool{}, map[string]bool{}
@@ -113,8 +132,8 @@ func (p *Prepared) sizeCaches(told map[netip.AddrPort]workload.PrefixCache) {
 	}
 }
 
-// sizeCache is sizeCaches for one server, which reports told; the zero value if it reports nothing. The words name the source of each
-// number.
+// sizeCache is sizeCaches for one server, which reports told; the zero value if it reports nothing. The words name the
+// source of each number.
 func (o *Options) sizeCache(told workload.PrefixCache) (c workload.PrefixCache, words string) {
 	c, block, capacity := told, "/metrics", "/metrics"
 	switch {
@@ -141,7 +160,8 @@ func (o *Options) sizeCache(told workload.PrefixCache) (c workload.PrefixCache, 
 // contradictCache names the given sizes of a server's cache that differ from what the server reports; "" if none does.
 func (o *Options) contradictCache(told workload.PrefixCache) string {
 	var wrong []string
-	if block := told.BlockTokens; o.EngineBlockTokens > 0 && block > 0 && !told.Assumed && block != o.EngineBlockTokens {
+	block := told.BlockTokens
+	if o.EngineBlockTokens > 0 && block > 0 && !told.Assumed && block != o.EngineBlockTokens {
 		wrong = append(wrong, fmt.Sprintf("--engine-block-tokens is %d, /metrics says %d", o.EngineBlockTokens, block))
 	}
 	if o.CacheTokens > 0 && told.Tokens > 0 && told.Tokens != o.CacheTokens {

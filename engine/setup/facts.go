@@ -36,11 +36,12 @@ func (p *Prepared) idealShare() (least, most float64) {
 
 // Run adds to what a run found how it was set up.
 func (p *Prepared) Run(run metrics.Run) metrics.Run {
-	run.Scale, run.Pace, run.Arrival, run.Warmup = p.o.Pacing.Scale, p.o.Pacing.Words(), p.o.Pacing.Summary(), int64(p.o.Warmup)
+	pacing := &p.o.Pacing
+	run.Scale, run.Pace, run.Arrival, run.Warmup = pacing.Scale, pacing.Words(), pacing.Summary(), int64(p.o.Warmup)
 	run.Targets, run.API, run.Model, run.Version = p.URLs(), p.o.API, p.shownModel(), p.o.Version
-	if p.o.Pacing.Closed() {
-		if run.Concurrency = int64(p.o.Pacing.Concurrency); p.Shard != nil {
-			run.Concurrency = int64(p.o.Shard.Of(p.o.Pacing.Concurrency))
+	if pacing.Closed() {
+		if run.Concurrency = int64(pacing.Concurrency); p.Shard != nil {
+			run.Concurrency = int64(p.o.Shard.Of(pacing.Concurrency))
 		}
 	}
 	run.Host, run.Options, run.Demo = host.Describe(), p.Flags(), p.Facts.Demo
@@ -51,9 +52,19 @@ func (p *Prepared) Run(run metrics.Run) metrics.Run {
 func (p *Prepared) Workload(out []int32) metrics.Workload {
 	t, n := p.Trace, p.Requests()-len(out)
 	w := metrics.Workload{
-		Trace: t.Name, Format: t.Format, Rows: int64(t.FileRows), Requests: int64(n), Repeat: int64(p.o.Repeat), BlockTokens: int64(t.BlockTokens),
-		RepairedRows: int64(t.Lint.Repaired), DroppedRows: int64(t.Lint.Dropped), Fingerprint: p.Prebuilt.Fingerprint(p.Work),
-		Context: p.fitted.Context, LeftOut: p.fitted.LeftOut, Clipped: p.fitted.Clipped, ClippedOff: p.fitted.ClippedOff,
+		Trace:        t.Name,
+		Format:       t.Format,
+		Rows:         int64(t.FileRows),
+		Requests:     int64(n),
+		Repeat:       int64(p.o.Repeat),
+		BlockTokens:  int64(t.BlockTokens),
+		RepairedRows: int64(t.Lint.Repaired),
+		DroppedRows:  int64(t.Lint.Dropped),
+		Fingerprint:  p.Prebuilt.Fingerprint(p.Work),
+		Context:      p.fitted.Context,
+		LeftOut:      p.fitted.LeftOut,
+		Clipped:      p.fitted.Clipped,
+		ClippedOff:   p.fitted.ClippedOff,
 	}
 	for i := range p.Requests() {
 		if len(out) > 0 && int(out[0]) == i {
@@ -74,7 +85,8 @@ func (p *Prepared) Workload(out []int32) metrics.Workload {
 	return w
 }
 
-// Flags are what results name as the options of the run: the caller's, and what was chosen here. What may be secret is masked.
+// Flags are what results name as the options of the run: the caller's, and what was chosen here. What may be secret is
+// masked.
 func (p *Prepared) Flags() map[string]any {
 	flags := map[string]any{}
 	if p.o.Flags != nil {

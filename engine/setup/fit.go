@@ -22,13 +22,17 @@ type sized struct{ api.Backend }
 
 func (sized) OwnLength([]byte) bool { return true }
 
-// fit treats requests that are longer than the servers' context as --too-long asks. A verbatim prompt that could not be counted is
-// sent.
+// fit treats requests that are longer than the servers' context as --too-long asks. A verbatim prompt that could not be
+// counted is sent.
 func (p *Prepared) fit(context.Context) error {
 	limit, mode := p.context, p.o.TooLong
 	if limit == 0 {
 		if mode != "" {
-			p.note("--too-long %s: no server reports how long a prompt and its output may be, so nothing is known to be too long", mode)
+			p.note(
+				"--too-long %s: no server reports how long a prompt and its output may be, so nothing is known to be "+
+					"too long",
+				mode,
+			)
 		}
 		return nil
 	}
@@ -48,8 +52,12 @@ func (p *Prepared) fit(context.Context) error {
 	if prompt == 0 {
 		needs = "an unknown number of"
 	}
-	words := fmt.Sprintf("%s whose prompt and output exceed the servers' context of %s (/v1/models); the first is row %d (from 0) of %s, with %s prompt and %s output tokens",
-		format.Many(len(list), "request"), format.Many(limit, "token"), p.Trace.Row[list[0]], p.Trace.Name, needs, format.Count(output))
+	words := fmt.Sprintf(
+		"%s whose prompt and output exceed the servers' context of %s (/v1/models); the first is row %d (from 0) of "+
+			"%s, with %s prompt and %s output tokens",
+		format.Many(len(list), "request"), format.Many(limit, "token"), p.Trace.Row[list[0]], p.Trace.Name, needs,
+		format.Count(output),
+	)
 	fixed := slices.IndexFunc(list, func(i int32) bool { return !p.Made(int(i)) })
 	switch mode {
 	case TooLongDrop:
@@ -57,15 +65,25 @@ func (p *Prepared) fit(context.Context) error {
 			return fmt.Errorf("--too-long drop: nothing is left: %s", words)
 		}
 		p.fitted.LeftOut = int64(len(list))
-		p.LeftOut = p.LeaveOut(list, p.RunID, backend, fmt.Sprintf("longer than the server's context of %d tokens: %s", limit, record.LeftOutWords))
+		p.LeftOut = p.LeaveOut(
+			list, p.RunID, backend,
+			fmt.Sprintf("longer than the server's context of %d tokens: %s", limit, record.LeftOutWords),
+		)
 		p.note("--too-long drop leaves out %s", words)
 	case TooLongClip:
 		if fixed >= 0 {
-			return fmt.Errorf("--too-long clip: the prompt of row %d is verbatim, and no part of it can be left out; use --too-long drop", p.Trace.Row[list[fixed]])
+			return fmt.Errorf(
+				"--too-long clip: the prompt of row %d is verbatim, and no part of it can be left out; use "+
+					"--too-long drop",
+				p.Trace.Row[list[fixed]],
+			)
 		}
 		tokens, ok := p.Clip(list, limit, backend)
 		if !ok {
-			return fmt.Errorf("--too-long clip: a context of %d tokens has no room for a prompt beside the %d that the server adds", limit, p.Overhead.Tokens())
+			return fmt.Errorf(
+				"--too-long clip: a context of %d tokens has no room for a prompt beside the %d that the server adds",
+				limit, p.Overhead.Tokens(),
+			)
 		}
 		p.fitted.Clipped, p.fitted.ClippedOff = int64(len(list)), tokens
 		p.note("--too-long clip shortens, by %s in all, %s", format.Many(tokens, "token"), words)

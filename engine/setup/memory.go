@@ -18,8 +18,9 @@ type allowance struct {
 // DefaultMemoryShare of the free memory may be taken: the rest is for sockets, results and the machine.
 const DefaultMemoryShare = 0.8
 
-// What a run takes besides its requests, in bytes. Both processes with their threads, tables and histograms took 55 MB: conversation
-// trace at 60 times its speed, 1,500 in flight, 2 cores. Each request took 1.0 kB live, which garbage doubles.
+// What a run takes besides its requests, in bytes. Both processes with their threads, tables and histograms took 55 MB:
+// conversation trace at 60 times its speed, 1,500 in flight, 2 cores. Each request took 1.0 kB live, which garbage
+// doubles.
 const (
 	keptForRun        = 64 << 20
 	keptForRequest    = 2 << 10
@@ -29,7 +30,10 @@ const (
 // freeAllowance returns what may be taken without --max-memory, after kept bytes are taken for all else.
 func freeAllowance(kept int64) (allowance, error) {
 	free, of, err := host.FreeMemory()
-	return allowance{int64(DefaultMemoryShare * float64(max(0, free-kept))), fmt.Sprintf("%d %% of %s", int(100*DefaultMemoryShare), of)}, err
+	return allowance{
+		int64(DefaultMemoryShare * float64(max(0, free-kept))),
+		fmt.Sprintf("%d %% of %s", int(100*DefaultMemoryShare), of),
+	}, err
 }
 
 // refuse returns an error if the requests that a flag asks for would not fit.
@@ -37,12 +41,14 @@ func (a allowance) refuse(flag string, value any, requests, bytes float64) error
 	if bytes <= float64(a.bytes) {
 		return nil
 	}
-	return fmt.Errorf("%s %v: %s requests would take about %s, more than the %s allowed (%s); use a smaller %s, or take fewer rows with --limit or --from/--to",
+	return fmt.Errorf("%s %v: %s requests would take about %s, more than the %s allowed (%s); use a smaller %s, or take "+
+		"fewer rows with --limit or --from/--to",
 		flag, value, format.Count(int64(requests)), format.Bytes(int64(bytes)), format.Bytes(a.bytes), a.origin, flag)
 }
 
 func (p *Prepared) checkMemory(ctx context.Context) error {
-	kept := keptForRun + int64(p.Requests())*keptForRequest + int64(p.DescriptorsNeeded()-DescriptorsBesides)*keptForConnection
+	connections := int64(p.DescriptorsNeeded() - DescriptorsBesides)
+	kept := keptForRun + int64(p.Requests())*keptForRequest + connections*keptForConnection
 	allowed, err := freeAllowance(kept)
 	if p.o.MaxMemory > 0 {
 		allowed, err = allowance{p.o.MaxMemory, "--max-memory"}, nil
@@ -56,10 +62,16 @@ func (p *Prepared) checkMemory(ctx context.Context) error {
 	}
 	need := p.Prebuilt.Held()
 	if free, of, err := host.FreeMemory(); err == nil && p.o.MaxMemory > 0 && min(need, allowed.bytes)+kept > free {
-		p.note("--max-memory %s and about %s that the run takes besides are more than %s, %s: the run may be killed", format.Bytes(allowed.bytes), format.Bytes(kept), format.Bytes(free), of)
+		p.note(
+			"--max-memory %s and about %s that the run takes besides are more than %s, %s: the run may be killed",
+			format.Bytes(allowed.bytes), format.Bytes(kept), format.Bytes(free), of,
+		)
 	}
 	if need > allowed.bytes {
-		p.detail("      more than the %s allowed (%s): requests are built during the run, each ahead of its planned time", format.Bytes(allowed.bytes), allowed.origin)
+		p.detail(
+			"      more than the %s allowed (%s): requests are built during the run, each ahead of its planned time",
+			format.Bytes(allowed.bytes), allowed.origin,
+		)
 		if err := p.Builder.UseRing(p.Work, p.Prebuilt, allowed.bytes); err != nil {
 			return fmt.Errorf("%w (%s, and about %s for the run besides)", err, allowed.origin, format.Bytes(kept))
 		}
@@ -69,7 +81,10 @@ func (p *Prepared) checkMemory(ctx context.Context) error {
 	if need < p.Prebuilt.Bytes() {
 		once = ", blocks that prompts share held once"
 	}
-	p.detail("      memory for them: %s of %s allowed (%s)%s", format.Bytes(need), format.Bytes(allowed.bytes), allowed.origin, once)
+	p.detail(
+		"      memory for them: %s of %s allowed (%s)%s",
+		format.Bytes(need), format.Bytes(allowed.bytes), allowed.origin, once,
+	)
 	return nil
 }
 

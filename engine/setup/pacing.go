@@ -21,7 +21,8 @@ type Pacing struct {
 	Duration    time.Duration   // nothing is released after it; 0 = all is
 }
 
-// Closed reports whether only requests or jobs that end release others. With all requests due at once, a cap is the same.
+// Closed reports whether only requests or jobs that end release others. With all requests due at once, a cap is the
+// same.
 func (p *Pacing) Closed() bool {
 	return p.Lanes > 0 || p.Concurrency > 0 && p.Arrivals == nil && !p.KeepTimes
 }
@@ -82,7 +83,12 @@ func (p *Pacing) Summary() *metrics.Arrival {
 	if a == nil {
 		return nil
 	}
-	s := &metrics.Arrival{Process: string(a.Process), FromPerS: a.Rate.From, PerS: a.Rate.To, RampS: a.Rate.Over.Seconds()}
+	s := &metrics.Arrival{
+		Process:  string(a.Process),
+		FromPerS: a.Rate.From,
+		PerS:     a.Rate.To,
+		RampS:    a.Rate.Over.Seconds(),
+	}
 	if a.Process == sched.Gamma {
 		s.Burstiness = &a.Burstiness
 	}

@@ -27,7 +27,10 @@ const UnprobedModel = "model"
 // probe asks the servers whether they answer, for the model and the overhead, and how to start cold.
 func (p *Prepared) probe(ctx context.Context) error {
 	if p.o.Cold == probe.ColdSalt && p.verbatims.onlyPayloads() {
-		return errors.New("--cold salt: bodies are sent as they are, without a cache_salt; give --cold flush or off, or put one into each with --extra-inputs cache_salt:… and --cold off")
+		return errors.New(
+			"--cold salt: bodies are sent as they are, without a cache_salt; give --cold flush or off, or put one " +
+				"into each with --extra-inputs cache_salt:… and --cold off",
+		)
 	}
 	if p.o.NoProbe || p.o.DryRun {
 		p.skipProbe()
@@ -47,7 +50,10 @@ func (p *Prepared) probe(ctx context.Context) error {
 	switch { // verbatim prompts need no proof
 	case p.verbatims.all:
 	case !p.o.traits.Counts && !p.o.traits.StreamCounts:
-		p.assumeOverhead("the servers of --api " + p.o.API + " do not report how many tokens a prompt has, so that each word is one is taken on trust (--tokenizer proves it)")
+		p.assumeOverhead(
+			"the servers of --api " + p.o.API + " do not report how many tokens a prompt has, so that each word is " +
+				"one is taken on trust (--tokenizer proves it)",
+		)
 	default: // the servers must count the tokens of our prompts as we do
 		if err := p.measureOverhead(ctx); err != nil {
 			if p.listed != "" {
@@ -61,7 +67,11 @@ func (p *Prepared) probe(ctx context.Context) error {
 	}
 	caches, engines := p.Prober.PrefixCaches(ctx)
 	if engines > 1 {
-		p.note("a server stands for %d engines with a prefix cache each: which of them a request meets is its own choice, so hits below the ideal stay unexplained", engines)
+		p.note(
+			"a server stands for %d engines with a prefix cache each: which of them a request meets is its own "+
+				"choice, so hits below the ideal stay unexplained",
+			engines,
+		)
 	}
 	p.sizeCaches(caches)
 	err = p.chooseCold(ctx)
@@ -98,12 +108,15 @@ func (p *Prepared) skipProbe() {
 	case probe.ColdSalt:
 		p.takeSalt()
 	default:
-		p.note("cold: the servers are not asked to flush, and no cache_salt is sent; blocks of earlier runs with this seed may still be cached (--cold flush or salt)")
+		p.note(
+			"cold: the servers are not asked to flush, and no cache_salt is sent; blocks of earlier runs with this " +
+				"seed may still be cached (--cold flush or salt)",
+		)
 	}
 }
 
-// askModels asks the targets what they serve: the model if none is named, and the smallest context. So every router may send any
-// request to any of them. Only the first answer must come, and only if the model's name depends on it.
+// askModels asks the targets what they serve: the model if none is named, and the smallest context. So every router may
+// send any request to any of them. Only the first answer must come, and only if the model's name depends on it.
 func (p *Prepared) askModels(ctx context.Context) error {
 	if !p.o.traits.Model && p.verbatims.payloads == 0 {
 		return nil

@@ -31,7 +31,11 @@ func (p *Prepared) route() error {
 		}
 	}
 	p.Routing = workload.Routing{
-		Targets: targets, Seed: p.o.Seed, Bound: p.o.LoadBound, Assumed: p.o.Assumed, LeastInFlight: p.o.Route == RouteLeastInFlight,
+		Targets:       targets,
+		Seed:          p.o.Seed,
+		Bound:         p.o.LoadBound,
+		Assumed:       p.o.Assumed,
+		LeastInFlight: p.o.Route == RouteLeastInFlight,
 	}
 	n := p.Requests()
 	switch p.o.Route {
@@ -54,8 +58,8 @@ func (p *Prepared) route() error {
 	return nil
 }
 
-// noteIdle notes which servers the prefix-aware router leaves without a request. Where prompts begin alike, as few as fit within the
-// bound do all the work.
+// noteIdle notes which servers the prefix-aware router leaves without a request. Where prompts begin alike, as few as
+// fit within the bound do all the work.
 func (p *Prepared) noteIdle() {
 	busy := make([]bool, len(p.Targets))
 	for _, p := range p.Places {
@@ -68,7 +72,11 @@ func (p *Prepared) noteIdle() {
 		}
 	}
 	if len(idle) > 0 && p.Requests() >= len(busy) {
-		p.note("--route %s gives no request to %d of %d targets: %s; fewer can do all the work (--load-bound 1 spreads it)", RoutePrefix, len(idle), len(busy), strings.Join(idle, ", "))
+		p.note(
+			"--route %s gives no request to %d of %d targets: %s; fewer can do all the work (--load-bound 1 spreads "+
+				"it)",
+			RoutePrefix, len(idle), len(busy), strings.Join(idle, ", "),
+		)
 	}
 }
 

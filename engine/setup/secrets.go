@@ -14,7 +14,16 @@ import (
 // secretHeaders are the user's headers and the bearer key. Their values never reach a result or the terminal.
 func (o *Options) secretHeaders() ([]http1.Header, error) {
 	var headers []http1.Header
-	own := []string{"Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "X-Request-Id", "Accept", "User-Agent"}
+	own := []string{
+		"Host",
+		"Content-Length",
+		"Content-Type",
+		"Transfer-Encoding",
+		"Connection",
+		"X-Request-Id",
+		"Accept",
+		"User-Agent",
+	}
 	authorized := false
 	for _, text := range o.Headers {
 		name, value, _ := strings.Cut(text, ":")
@@ -106,7 +115,10 @@ func (a *Again) check(secrets []http1.Header) error {
 		if strings.EqualFold(name, "Authorization") {
 			how = "OPENAI_API_KEY or --api-key-file"
 		}
-		return fmt.Errorf("--config %s: that run sent the header %s, and no file of results has its value; give it again with %s", a.File, name, how)
+		return fmt.Errorf(
+			"--config %s: that run sent the header %s, and no file of results has its value; give it again with %s",
+			a.File, name, how,
+		)
 	}
 	return nil
 }

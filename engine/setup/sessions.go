@@ -67,7 +67,8 @@ func (s *Sessions) Words() string {
 	case SessionsThink:
 		return "requests leave the recorded time after the end of those that they depend on"
 	case SessionsLanes:
-		return "each lane runs a whole job, and then takes the next; within jobs requests leave the recorded time after the end of those that they depend on"
+		return "each lane runs a whole job, and then takes the next; within jobs requests leave the recorded time " +
+			"after the end of those that they depend on"
 	}
 	return "requests wait for the end of those that they depend on"
 }
@@ -83,23 +84,38 @@ func (o *Options) capIdle(t *trace.Trace) (*trace.Trace, []string) {
 		return t, []string{fmt.Sprintf("no idle time is longer than %v: nothing is cut", idle.Most)}
 	}
 	of := map[bool]string{true: "the whole trace", false: "single jobs"}[idle.System]
-	return t, []string{fmt.Sprintf("%s of %s of more than %v cut, by %s in all at recorded speed; the trace's span is %s, was %s", format.Many(cut.Gaps, "idle time"), of,
-		idle.Most, format.Span(float64(cut.CutNS)/1e9), format.Span(float64(cut.SpanNS)/1e9), format.Span(float64(cut.FromNS)/1e9))}
+	return t, []string{fmt.Sprintf(
+		"%s of %s of more than %v cut, by %s in all at recorded speed; the trace's span is %s, was %s",
+		format.Many(cut.Gaps, "idle time"), of, idle.Most, format.Span(float64(cut.CutNS)/1e9),
+		format.Span(float64(cut.SpanNS)/1e9), format.Span(float64(cut.FromNS)/1e9),
+	)}
 }
 
-// follow makes requests of the plan wait for each other, as far as the mode has it. It adds to cuts what it cut of delays.
+// follow makes requests of the plan wait for each other, as far as the mode has it. It adds to cuts what it cut of
+// delays.
 func (o *Options) follow(plan sched.Plan, t *trace.Trace, cuts *[]string) (sched.Plan, error) {
 	if !o.Sessions.Waits() {
 		return plan, nil
 	}
-	pause := workload.FollowPolicy{Think: o.Sessions.Thinks(), Bounded: o.Pacing.Timed(), Jobs: o.Pacing.Lanes > 0, Speed: o.Pacing.Scale, Assumed: o.Assumed}
+	pause := workload.FollowPolicy{
+		Think:   o.Sessions.Thinks(),
+		Bounded: o.Pacing.Timed(),
+		Jobs:    o.Pacing.Lanes > 0,
+		Speed:   o.Pacing.Scale,
+		Assumed: o.Assumed,
+	}
 	turns := pause.Dependencies(t, plan.Requests)
 	if most := o.Sessions.Idle.Most; o.Sessions.AtRun() {
 		turns.IdleNS = int64(most)
-		*cuts = append(*cuts, fmt.Sprintf("whenever nothing is in flight for %v, all that is still to come comes earlier; the summary says by how much", most))
+		*cuts = append(*cuts, fmt.Sprintf(
+			"whenever nothing is in flight for %v, all that is still to come comes earlier; the summary says by how much",
+			most,
+		))
 	} else if n, cut := workload.CapDelays(turns, cmp.Or(int64(most), math.MaxInt64)); n > 0 {
-		*cuts = append(*cuts, fmt.Sprintf("%s of more than %v that the trace has between requests shortened, by %s in all at replay speed",
-			format.Many(n, "delay"), most, format.Span(float64(cut)/1e9)))
+		*cuts = append(*cuts, fmt.Sprintf(
+			"%s of more than %v that the trace has between requests shortened, by %s in all at replay speed",
+			format.Many(n, "delay"), most, format.Span(float64(cut)/1e9),
+		))
 	}
 	if len(turns.List) == 0 && turns.Job == nil {
 		return plan, errors.New("no request of the selection depends on another; leave it out")

@@ -1,11 +1,12 @@
 // Package setup makes of what a user asks for a load that is ready to be sent.
 //
-// It reads the trace and decides when requests leave, which API they use, where they go and what their prompts are made of. It asks the
-// servers what a run must know (package probe does), leaves out what they cannot take, and builds every request in memory. What it
-// decides and finds on its way are notes: data, which its caller prints.
+// It reads the trace and decides when requests leave, which API they use, where they go and what their prompts are made
+// of. It asks the servers what a run must know (package probe does), leaves out what they cannot take, and builds every
+// request in memory. What it decides and finds on its way are notes: data, which its caller prints.
 //
-// It takes plain values and knows no flags, but names them in notes and errors, since they are what a user can change. It opens no
-// sockets itself and sends no request of the run. One goroutine calls it, before the run; all of it may allocate.
+// It takes plain values and knows no flags, but names them in notes and errors, since they are what a user can change.
+// It opens no sockets itself and sends no request of the run. One goroutine calls it, before the run; all of it may
+// allocate.
 package setup
 
 import (
@@ -31,21 +32,22 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// Options say what is replayed, when, where and how. Begin with Defaults: where the zero value means something else than the default, the
-// field says so. Prepare fills in what depends on the trace.
+// Options say what is replayed, when, where and how. Begin with Defaults: where the zero value means something else
+// than the default, the field says so. Prepare fills in what depends on the trace.
 type Options struct {
 	// What is replayed.
 	Traces  []string // files of one format, merged in time; directories of them; "-" is standard input
 	Read    trace.Options
 	Repeat  int // how many times in a row
 	Amplify Amplify
-	TooLong string // what becomes of requests longer than the servers' context: TooLongRefuse (or ""), TooLongDrop or TooLongClip
+	// what becomes of requests longer than the servers' context: TooLongRefuse (or ""), TooLongDrop or TooLongClip
+	TooLong string
 
 	// When requests leave.
 	Pacing   Pacing
 	Sessions Sessions
 	Warmup   int        // other requests that are sent first, and are not measured
-	Shard    shard.Part // the zero value is the whole load
+	Shard    sched.Part // the zero value is the whole load
 	StartAt  time.Time  // of instant 0; zero = as soon as the run is ready
 	Meeting  string     // name of the barrier at which shards meet; "" = none
 
@@ -95,10 +97,13 @@ type Options struct {
 	Again     Again
 
 	// What the caller decides, each called at most once; nil = nothing.
-	Open     func() (*trace.Trace, error)                   // opens the trace in place of Traces
-	Adapt    func(*trace.Trace) (notes []string, err error) // sees the trace as it was read, and may refuse it or change these options
-	Fallback func(context.Context) (url string, err error)  // starts a server if no URL is given, which makes the run a demo
-	Flags    func() map[string]any                          // what results name as the options of the run, without secrets (Hide)
+	Open func() (*trace.Trace, error) // opens the trace in place of Traces
+	// sees the trace as it was read, and may refuse it or change these options
+	Adapt func(*trace.Trace) (notes []string, err error)
+	// starts a server if no URL is given, which makes the run a demo
+	Fallback func(context.Context) (url string, err error)
+	// what results name as the options of the run, without secrets (Hide)
+	Flags func() map[string]any
 
 	traits api.Traits // of API, once it is known
 }
@@ -118,7 +123,8 @@ func Defaults() Options {
 		Route:    RouteRoundRobin, LoadBound: route.DefaultBound,
 		Timeout: 10 * time.Minute, ConnectTimeout: 5 * time.Second,
 		Cold: probe.ColdAuto, VerifyPrompts: DefaultVerified,
-		Assumed: sched.AssumedLatency{TTFT: 200 * time.Millisecond, TPOT: 10 * time.Millisecond}, // of a fast server: what overlaps there does so on most
+		// of a fast server: what overlaps there does so on most
+		Assumed: sched.AssumedLatency{TTFT: 200 * time.Millisecond, TPOT: 10 * time.Millisecond},
 		Scrape:  Scrape{Mode: ScrapeAuto, Interval: time.Second},
 		Limits:  metrics.DefaultLimits(), Sender: SenderAuto,
 	}
@@ -170,8 +176,8 @@ type Facts struct {
 	Unproven string            // a note that the run contradicts if responses report cached tokens; "" = none
 }
 
-// Prepare reads, plans, asks the servers and builds. If ctx ends, its error is ctx's cause, whatever else went wrong. The
-// requests lie outside the Go heap: call Free when they have been sent, also after an error.
+// Prepare reads, plans, asks the servers and builds. If ctx ends, its error is ctx's cause, whatever else went wrong.
+// The requests lie outside the Go heap: call Free when they have been sent, also after an error.
 func Prepare(ctx context.Context, o *Options, notes *Notes) (*Prepared, error) {
 	p := newPrepared(o, notes)
 	for _, step := range []func(context.Context) error{
@@ -207,8 +213,8 @@ func (p *Prepared) Free() {
 	}
 }
 
-// Await runs f, which cannot be stopped, in a goroutine of its own. If ctx ends before f, it returns ctx's error at once, and f goes
-// on. So f must not change what the caller uses afterwards.
+// Await runs f, which cannot be stopped, in a goroutine of its own. If ctx ends before f, it returns ctx's error at
+// once, and f goes on. So f must not change what the caller uses afterwards.
 func Await[T any](ctx context.Context, f func() (T, error)) (value T, err error) {
 	var found T
 	var failed error

@@ -37,11 +37,21 @@ func (p *Prepared) takePart(backend api.Backend) error {
 	part := p.o.Shard
 	of, costs := p.Divide(part.Count)
 	if n := slices.Index(costs, 0); n >= 0 {
-		return fmt.Errorf("--shard: the load has whole jobs and conversations for %d shards, and not for %d; want at most %d", n, part.Count, n)
+		return fmt.Errorf(
+			"--shard: the load has whole jobs and conversations for %d shards, and not for %d; want at most %d",
+			n, part.Count, n,
+		)
 	}
 	p.Shard = &shard.File{
-		Schema: shard.Schema, Index: part.Index, Count: part.Count, Version: p.o.Version, Workload: p.Workload(nil), Size: p.Load(), StartAt: p.o.StartAt.UTC(),
-		Load: p.Identity(of, p.Ideal, part.Count, p.o.Version, p.o.Seed, p.o.API, p.model, p.o.Prompt, string(p.o.Extra), p.o.NoForceOutput, p.o.NoStream, p.salt != "",
+		Schema:   shard.Schema,
+		Index:    part.Index,
+		Count:    part.Count,
+		Version:  p.o.Version,
+		Workload: p.Workload(nil),
+		Size:     p.Load(),
+		StartAt:  p.o.StartAt.UTC(),
+		Load: p.Identity(of, p.Ideal, part.Count, p.o.Version, p.o.Seed, p.o.API, p.model, p.o.Prompt,
+			string(p.o.Extra), p.o.NoForceOutput, p.o.NoStream, p.salt != "",
 			p.o.Sessions.String(), p.o.Sessions.History, p.o.Route),
 	}
 	if part.Leads() && p.o.Route != RouteLeastInFlight {
@@ -57,7 +67,9 @@ func (p *Prepared) takePart(backend api.Backend) error {
 		all += cost
 	}
 	p.line("shard %d of %d (0 to %d): %s of %s requests, %s of the work", part.Index, part.Count, part.Count-1,
-		format.Count(p.Shard.Requests), format.Count(p.Shard.Size.Requests), format.Percent(float64(costs[part.Index])/float64(all)))
+		format.Count(p.Shard.Requests), format.Count(p.Shard.Size.Requests), format.Percent(
+			float64(costs[part.Index])/float64(all),
+		))
 	if n := max(p.o.Pacing.Concurrency, p.o.Pacing.Lanes); n > 0 {
 		p.line("       %d of the %d in flight are this shard's", part.Of(n), n)
 	}

@@ -42,7 +42,10 @@ func (p *Prepared) resolve(ctx context.Context, path string) ([]workload.Target,
 		}
 		targets[i].PostTo(o.Endpoint)
 		if targets[i].Path == "" {
-			return nil, fmt.Errorf("--api %s: %s has no path to post to; give --endpoint PATH, or a URL with a path", o.API, targets[i].URL)
+			return nil, fmt.Errorf(
+				"--api %s: %s has no path to post to; give --endpoint PATH, or a URL with a path",
+				o.API, targets[i].URL,
+			)
 		}
 	}
 	return targets, probe.Resolve(ctx, targets)
@@ -58,7 +61,9 @@ func (p *Prepared) headers(backend api.Backend) []http1.Header {
 		accept = "application/json"
 	}
 	headers := []http1.Header{
-		{Name: "User-Agent", Value: "fastreplay/" + p.o.Version}, {Name: "Accept", Value: accept}, {Name: "Content-Type", Value: "application/json"},
+		{Name: "User-Agent", Value: "fastreplay/" + p.o.Version},
+		{Name: "Accept", Value: accept},
+		{Name: "Content-Type", Value: "application/json"},
 	}
 	for _, h := range backend.Headers() {
 		headers = append(headers, http1.Header(h))
@@ -92,7 +97,10 @@ func (p *Prepared) makeSource(ctx context.Context) (err error) {
 		ids := p.tokenizer.Ordinary()
 		source, err := prompt.NewTokenIDs(o.Seed, ids)
 		if err != nil {
-			return fmt.Errorf("--tokenizer %s: of its %s ids of ordinary text, %w; use --prompt text", p.tokenizer.Name(), format.Count(len(ids)), err)
+			return fmt.Errorf(
+				"--tokenizer %s: of its %s ids of ordinary text, %w; use --prompt text",
+				p.tokenizer.Name(), format.Count(len(ids)), err,
+			)
 		}
 		p.source = source
 		first, last := source.Range()
@@ -104,7 +112,10 @@ func (p *Prepared) makeSource(ctx context.Context) (err error) {
 		return fmt.Errorf("--tokenizer %s: %w", p.tokenizer.Name(), err)
 	}
 	p.source = text
-	p.detail("tokenizer: %s, prompts of %s that are single tokens of it in any company", p.tokenizer.Name(), format.Many(text.Words(), "word"))
+	p.detail(
+		"tokenizer: %s, prompts of %s that are single tokens of it in any company",
+		p.tokenizer.Name(), format.Many(text.Words(), "word"),
+	)
 	return nil
 }
 

@@ -79,7 +79,10 @@ func (p *Prepared) read(ctx context.Context) error {
 		p.note("trace: %s", counted)
 	}
 	if n := o.Read.Limit; n > p.Facts.Selected {
-		p.note("--limit is %d, and the selection has %s; --repeat N replays it N times", n, format.Many(p.Facts.Selected, "request"))
+		p.note(
+			"--limit is %d, and the selection has %s; --repeat N replays it N times",
+			n, format.Many(p.Facts.Selected, "request"),
+		)
 	}
 	return nil
 }
@@ -92,10 +95,17 @@ func (p *Prepared) plan(context.Context) error {
 	}
 	ordered := o.Sessions.Mode == SessionsThink && t.HasDependencies() // also without times
 	if t.Untimed && o.Pacing.Timed() && !ordered {
-		return fmt.Errorf("%s: no row says when it arrived; say when requests leave, with --rate R, --rate max, --ramp or --concurrency N", t.Name)
+		return fmt.Errorf(
+			"%s: no row says when it arrived; say when requests leave, with --rate R, --rate max, --ramp or "+
+				"--concurrency N",
+			t.Name,
+		)
 	}
 	if o.Sessions.Idle.Most > 0 && !o.Pacing.Timed() && !o.Sessions.Thinks() {
-		return errors.New("--idle-cap shortens the trace's times, which --rate, --ramp and --concurrency ignore; leave it out, or give --sessions think")
+		return errors.New(
+			"--idle-cap shortens the trace's times, which --rate, --ramp and --concurrency ignore; leave it out, or " +
+				"give --sessions think",
+		)
 	}
 	t, cuts := o.capIdle(t)
 	p.Trace = t
@@ -113,14 +123,18 @@ func (p *Prepared) plan(context.Context) error {
 		return errors.New("the selection is empty: no request lies within --duration")
 	}
 	if t.HasDependencies() && o.Sessions.Mode == "" {
-		p.note("requests of this trace depend on others, and none waits for them here (--sessions strict): gated waits, think keeps the recorded delays, lanes=N runs N whole jobs at a time")
+		p.note(
+			"requests of this trace depend on others, and none waits for them here (--sessions strict): gated waits, " +
+				"think keeps the recorded delays, lanes=N runs N whole jobs at a time",
+		)
 	}
 	if t.DelayNS != nil && !o.Pacing.Timed() && !o.Sessions.Thinks() {
 		p.note("the trace's delays are ignored, as its times are; --sessions %s keeps them", SessionsThink)
 	}
 	p.Plan = plan
 	if o.Sender == SenderProcess { // refused before anything is built
-		if err := engine.CheckSenderProcess(&plan, o.Route == RouteLeastInFlight, o.Sessions.History == HistoryLive); err != nil {
+		err := engine.CheckSenderProcess(&plan, o.Route == RouteLeastInFlight, o.Sessions.History == HistoryLive)
+		if err != nil {
 			return fmt.Errorf("--sender %s: %w", SenderProcess, err)
 		}
 	}

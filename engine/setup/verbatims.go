@@ -71,15 +71,18 @@ func (p *Prepared) describeVerbatims() {
 	}
 	p.detail("      %s verbatim, %s: %s", format.Many(l.rows, "prompt"), format.Bytes(l.bytes), size)
 	if l.payloads > 0 && p.o.Model != "" {
-		p.note("%s: sent as they are, with the model that they name; --extra-inputs model:%s would replace it", format.Many(l.payloads, "request body"), p.o.Model)
+		p.note(
+			"%s: sent as they are, with the model that they name; --extra-inputs model:%s would replace it",
+			format.Many(l.payloads, "request body"), p.o.Model,
+		)
 	}
 }
 
 // mostCounting bounds how long the servers are asked for the tokens of prompts before a run.
 const mostCounting = 2 * time.Minute
 
-// countVerbatim counts the tokens of verbatim prompts, so that their ideal hits are known. Text for completions is counted with
-// --tokenizer, all else by the servers' /tokenize, since only servers have the template that they use.
+// countVerbatim counts the tokens of verbatim prompts, so that their ideal hits are known. Text for completions is
+// counted with --tokenizer, all else by the servers' /tokenize, since only servers have the template that they use.
 func (p *Prepared) countVerbatim(ctx context.Context) error {
 	l, ids, with := &p.verbatims, p.Prober.TokenIDs, "the servers' /tokenize"
 	completions := p.o.API == "completions"
@@ -87,14 +90,20 @@ func (p *Prepared) countVerbatim(ctx context.Context) error {
 	case l.rows == 0:
 		return nil
 	case p.o.Sessions.History == HistoryLive:
-		p.note("ideal hits of %s stay unknown: with --history live turns carry what the servers answer", format.Many(l.rows, "prompt"))
+		p.note(
+			"ideal hits of %s stay unknown: with --history live turns carry what the servers answer",
+			format.Many(l.rows, "prompt"),
+		)
 		return nil
 	case completions && l.texts == l.rows && p.tokenizer != nil:
 		ids, with = p.textIDs, p.tokenizer.Name()
 	case p.o.NoProbe || p.o.DryRun || completions && l.chat || !completions && p.o.API != "chat":
 		return nil // describeVerbatims prints it, or Layout refuses
 	}
-	p.line("counting the tokens of %s, %s, with %s, for at most %s", format.Many(l.rows, "prompt"), format.Bytes(l.bytes), with, mostCounting)
+	p.line(
+		"counting the tokens of %s, %s, with %s, for at most %s",
+		format.Many(l.rows, "prompt"), format.Bytes(l.bytes), with, mostCounting,
+	)
 	began := time.Now()
 	limited, cancel := context.WithTimeoutCause(ctx, mostCounting, fmt.Errorf("it takes more than %s", mostCounting))
 	defer cancel()
@@ -105,14 +114,21 @@ func (p *Prepared) countVerbatim(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		p.note("ideal hits of %s stay unknown, after %s were counted with %s: %v", format.Many(l.rows, "prompt"), format.Count(counted.Load()), with, err)
+		p.note(
+			"ideal hits of %s stay unknown, after %s were counted with %s: %v",
+			format.Many(l.rows, "prompt"), format.Count(counted.Load()), with, err,
+		)
 	default:
-		p.detail("counted: %s with %s in %s", format.Many(l.rows, "prompt"), with, format.Duration(time.Since(began), 3))
+		p.detail(
+			"counted: %s with %s in %s",
+			format.Many(l.rows, "prompt"), with, format.Duration(time.Since(began), 3),
+		)
 	}
 	return nil
 }
 
-// textIDs returns the tokens of a text as a server of completions makes them, which puts the tokenizer's special tokens around it.
+// textIDs returns the tokens of a text as a server of completions makes them, which puts the tokenizer's special tokens
+// around it.
 func (p *Prepared) textIDs(_ context.Context, l api.Verbatim) (ids []int64, err error) {
 	var text string
 	if err := json.Unmarshal([]byte(`"`+string(l.Content)+`"`), &text); err != nil {

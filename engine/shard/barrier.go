@@ -26,7 +26,7 @@ import (
 type (
 	// hello is what a shard says of itself.
 	hello struct {
-		Part
+		sched.Part
 		Host    string
 		PID     int
 		Version string
@@ -74,7 +74,7 @@ func usual() times {
 
 // Config is what a shard brings to a barrier.
 type Config struct {
-	Part
+	sched.Part
 	Where   string       // a directory, or the URL of shard 0
 	Version string       // of fastreplay
 	Late    string       // LateFail or LateJoin

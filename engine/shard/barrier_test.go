@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/sched"
 )
 
 // quick are times for tests.
@@ -79,7 +81,7 @@ func (m *member) run(ctx context.Context, t *testing.T) {
 
 func group(where string, count int) (list []*member) {
 	for i := range count {
-		list = append(list, &member{hello: Config{Part{i, count}, where, "v1", LateFail, func(string) {}}, load: "sha256:1", times: quick(), runs: 200 * time.Millisecond})
+		list = append(list, &member{hello: Config{sched.Part{Index: i, Count: count}, where, "v1", LateFail, func(string) {}}, load: "sha256:1", times: quick(), runs: 200 * time.Millisecond})
 	}
 	return list
 }
@@ -209,7 +211,7 @@ func TestPlaces(t *testing.T) {
 	for where, want := range map[string]string{
 		"shard-0:7000": "Then give tcp://shard-0:7000; else ./shard-0:7000", "tcp://:7000": "where HOST is", "tcp://shard-0": "where HOST is", "tcp://a:1/b": "where HOST is",
 	} {
-		if _, _, err := Join(t.Context(), Config{Part: Part{0, 2}, Where: where}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := Join(t.Context(), Config{Part: sched.Part{Index: 0, Count: 2}, Where: where}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %q", where, err, want)
 		}
 	}

@@ -1,12 +1,12 @@
 // Package shard lets several machines send one load: each machine plans the whole load and sends a part of it.
 //
-// It owns which part a process is (Part), what a part leaves behind for the merge (File), how the parts agree on a start, and how far
-// their clocks are apart. It does not know requests, results or sockets to servers.
+// It owns how a process learns which part (sched.Part) it is, what a part leaves behind for the merge (File), how the
+// parts agree on a start, and how far their clocks are apart. It does not know requests, results or sockets to servers.
 //
-// Who knows the secret of a barrier is trusted, and nobody else is heard: shards prove it to each other by TLS before they say anything. It
-// stands in the barrier's directory, for its owner alone, or in FASTREPLAY_SHARD_SECRET. Who can write to that directory is trusted, too.
-// What a shard says is bounded in size and time even so; of flags it says keyed digests. Without a secret an address must be loopback, where
-// every user of the machine is trusted.
+// Who knows the secret of a barrier is trusted, and nobody else is heard: shards prove it to each other by TLS before
+// they say anything. It stands in the barrier's directory, for its owner alone, or in FASTREPLAY_SHARD_SECRET. Who can
+// write to that directory is trusted, too. What a shard says is bounded in size and time even so; of flags it says
+// keyed digests. Without a secret an address must be loopback, where every user of the machine is trusted.
 //
 // The package is not an API: any release may change it.
 package shard
@@ -22,23 +22,8 @@ import (
 
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/sched"
 )
-
-// Part is one of Count parts of a load. The zero value is a load that is not divided.
-type Part struct {
-	Index int // from 0
-	Count int
-}
-
-// Leads reports whether the part does what only one may do: cold start, warm-up and reading the servers' metrics.
-func (p Part) Leads() bool { return p.Index == 0 }
-
-// Of is the part's share of n that are divided evenly, such as a number of requests in flight. The first shards have one more if
-// they do not come out even.
-func (p Part) Of(n int) int { return (n + p.Count - 1 - p.Index) / p.Count }
-
-// String is the part as --shard has it.
-func (p Part) String() string { return fmt.Sprintf("%d/%d", p.Index, p.Count) }
 
 // Auto is the --shard that takes index and count from the scheduler's environment.
 const Auto = "auto"
@@ -50,7 +35,7 @@ const CountVariable = "FASTREPLAY_SHARDS"
 const mostShards = 1 << 16
 
 // ParsePart reads INDEX/COUNT, such as 0/16 to 15/16, or auto.
-func ParsePart(text string) (Part, error) {
+func ParsePart(text string) (sched.Part, error) {
 	if text == Auto {
 		return fromEnvironment(os.Getenv)
 	}
@@ -62,19 +47,19 @@ func ParsePart(text string) (Part, error) {
 	return p, nil
 }
 
-func newPart(index, count string, first int) (p Part, err error) {
+func newPart(index, count string, first int) (p sched.Part, err error) {
 	var errIndex, errCount error
 	p.Index, errIndex = strconv.Atoi(index)
 	p.Count, errCount = strconv.Atoi(count)
 	p.Index -= first
 	if errIndex != nil || errCount != nil || p.Index < 0 || p.Count < 1 || p.Count > mostShards || p.Index >= p.Count {
-		return Part{}, fmt.Errorf("want INDEX/COUNT with an index from 0 to below the count, which is at most %d", mostShards)
+		return sched.Part{}, fmt.Errorf("want INDEX/COUNT with an index from 0 to below the count, which is at most %d", mostShards)
 	}
 	return p, nil
 }
 
 // fromEnvironment takes the first scheduler of which the index is set.
-func fromEnvironment(get func(string) string) (Part, error) {
+func fromEnvironment(get func(string) string) (sched.Part, error) {
 	for _, s := range []struct {
 		name, index, count string
 		first              int // the index of the first
@@ -91,7 +76,7 @@ func fromEnvironment(get func(string) string) (Part, error) {
 		}
 		count := cmp.Or(get(s.count), get(CountVariable))
 		if count == "" {
-			return Part{}, fmt.Errorf("%s: %s is %s, but %s is not set: set it to how many shards there are", s.name, s.index, index, s.count)
+			return sched.Part{}, fmt.Errorf("%s: %s is %s, but %s is not set: set it to how many shards there are", s.name, s.index, index, s.count)
 		}
 		p, err := newPart(index, count, s.first)
 		if err != nil {
@@ -99,17 +84,17 @@ func fromEnvironment(get func(string) string) (Part, error) {
 		}
 		return p, nil
 	}
-	return Part{}, errors.New("no scheduler's environment is here (Kubernetes Indexed Job, Slurm, MPI, GNU parallel); give INDEX/COUNT, such as 0/16")
+	return sched.Part{}, errors.New("no scheduler's environment is here (Kubernetes Indexed Job, Slurm, MPI, GNU parallel); give INDEX/COUNT, such as 0/16")
 }
 
 // The files that a shard leaves behind besides those of a run.
 const (
 	FileName = "shard.json" // a File
-	// PlannedNextName has the records of what the next shard was to send, in case that it is lost; the last one's next is 0. They are as in
-	// requests.jsonl, with the outcome not_sent, in the plan's order.
+	// PlannedNextName has the records of what the next shard was to send, in case that it is lost; the last one's next
+	// is 0. They are as in requests.jsonl, with the outcome not_sent, in the plan's order.
 	PlannedNextName = "planned_next.jsonl.zst"
-	// DigestsName has 48 bytes of each of this shard's requests, in the plan's order: its number in the whole plan, its planned instant
-	// (8 bytes each, little endian), and its SHA-256.
+	// DigestsName has 48 bytes of each of this shard's requests, in the plan's order: its number in the whole plan, its
+	// planned instant (8 bytes each, little endian), and its SHA-256.
 	DigestsName = "digests.bin"
 )
 

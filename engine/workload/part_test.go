@@ -16,7 +16,6 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/route"
-	"github.com/fastreplay/fastreplay/engine/shard"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -83,7 +82,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 				w := dividedWork(t, c.name, c.mode)
 				hits := w.IdealHits()
 				identities[w.Identity(of, hits, c.name)] = true
-				p := shard.Part{Index: index, Count: count}
+				p := sched.Part{Index: index, Count: count}
 				hits, next := w.Take(p, of, "run", hits, b.Backend)
 				if want := slices.DeleteFunc(slices.Clone(records), func(r record.Record) bool { return of[number(t, &r)] != int32((index+1)%count) }); !slices.Equal(next, want) {
 					t.Fatalf("%s, shard %v: the next shard's records differ", c.name, p)
