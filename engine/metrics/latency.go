@@ -171,8 +171,13 @@ var latencies = [NumLatencies]Latency{
 		Shown:   OnPage,
 		Twin:    "e2e",
 	},
-	WireDrift: {Key: "wire_drift", Label: "wire drift", Of: (*record.Record).WireDriftNS, OfSent: true},
-	Upload:    {Key: "upload", Label: "upload", Of: (*record.Record).UploadNS},
+	WireDrift: {
+		Key:    "wire_drift",
+		Label:  "wire drift",
+		Of:     (*record.Record).WireDriftNS,
+		OfSent: true,
+	},
+	Upload: {Key: "upload", Label: "upload", Of: (*record.Record).UploadNS},
 }
 
 // RunLatencies are the distributions of a run.
@@ -310,7 +315,8 @@ var (
 func findTimed() (all [numTimed]int) {
 	n := 0
 	for i, l := range latencies {
-		if !l.OfSent && slices.ContainsFunc(stepFields, func(f resultField) bool { return f.latency == i }) {
+		if !l.OfSent &&
+			slices.ContainsFunc(stepFields, func(f resultField) bool { return f.latency == i }) {
 			all[n] = i
 			n++
 		}
