@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"fmt"
 	"iter"
 	"math"
 	"reflect"
@@ -317,9 +318,13 @@ func findTimed() (all [numTimed]int) {
 	for i, l := range latencies {
 		if !l.OfSent &&
 			slices.ContainsFunc(stepFields, func(f resultField) bool { return f.latency == i }) {
-			all[n] = i
-			n++
+			if n++; n <= numTimed {
+				all[n-1] = i
+			}
 		}
+	}
+	if n != numTimed {
+		panic(fmt.Sprintf("BUG: metrics: StepLatencies has %d latencies of ok requests; set numTimed to that", n))
 	}
 	return all
 }

@@ -180,8 +180,9 @@ type latencyBounds [NumLatencies]lateReadBounds
 func (m *latencyBounds) add(r *record.Record) {
 	for i := range latencies {
 		if l := &latencies[i]; l.lateRead != nil {
-			less, more := l.lateRead(r)
-			m[i].add(l.Of(r), less, more)
+			if less, more := l.lateRead(r); less > 0 || more > 0 {
+				m[i].add(l.Of(r), less, more)
+			}
 		}
 	}
 }
