@@ -31,7 +31,13 @@ const estimated = "estimated"
 // The manual has what TestComparePower in bench measured of all this.
 func Compare(a, b *Side, anyway bool) (*Result, error) {
 	different, sure := differences(a.runs[0], b.runs[0])
-	r := &Result{Schema: Schema, A: a.identity(b), B: b.identity(a), Paired: len(different) == 0, FloorFrom: estimated}
+	r := &Result{
+		Schema:    Schema,
+		A:         a.identity(b),
+		B:         b.identity(a),
+		Paired:    len(different) == 0,
+		FloorFrom: estimated,
+	}
 	switch what := strings.Join(different, "; "); {
 	case !r.Paired && !anyway:
 		return nil, fmt.Errorf(
@@ -101,7 +107,9 @@ func hideTwins(all []Metric) {
 		if !m.Main || of < 0 {
 			continue
 		}
-		twin := slices.IndexFunc(all, func(t Metric) bool { return t.Name == metrics.Latencies()[of].Twin+"."+number })
+		twin := slices.IndexFunc(all, func(t Metric) bool {
+			return t.Name == metrics.Latencies()[of].Twin+"."+number
+		})
 		m.Main = twin < 0 ||
 			!reflect.DeepEqual([]*float64{m.A, m.B, m.Change}, []*float64{all[twin].A, all[twin].B, all[twin].Change})
 	}

@@ -70,7 +70,9 @@ func (m *matched) explain(found []Metric) (all []Culprits) {
 // differences are B - A of a latency in ms, and their sum. The largest 1 % count as that percentile. A pair without
 // it is NaN.
 func (m *matched) differences(latency int) (out []float64, sum float64) {
-	difference := func(i int) float64 { return m.good[1][i].ms[latency] - m.good[0][i].ms[latency] }
+	difference := func(i int) float64 {
+		return m.good[1][i].ms[latency] - m.good[0][i].ms[latency]
+	}
 	most := describe(len(m.good[0]), func(i int) float64 { return math.Abs(difference(i)) }).P99
 	for i := range m.good[0] {
 		d := max(-most, min(difference(i), most))

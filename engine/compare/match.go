@@ -63,7 +63,9 @@ const parts = 10
 // part is one of as many parts of m, one after another. Requests of a part share slow seconds, so parts are taken to
 // be independent, and not requests.
 func (m *matched) part(i int) *matched {
-	cut := func(rows []*row) []*row { return rows[i*len(rows)/parts : (i+1)*len(rows)/parts] }
+	cut := func(rows []*row) []*row {
+		return rows[i*len(rows)/parts : (i+1)*len(rows)/parts]
+	}
 	return m.partOf(float64(i)/parts, float64(i+1)/parts, cut)
 }
 

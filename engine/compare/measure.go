@@ -104,7 +104,12 @@ func known(n int, of func(i int) float64) (out []float64) {
 // describe has NaN for all of nothing.
 func describe(n int, of func(i int) float64) *stats.Percentiles {
 	nan := math.NaN()
-	return cmp.Or(stats.Describe(known(n, of), 1), &stats.Percentiles{P50: nan, P95: nan, P99: nan, Mean: nan})
+	return cmp.Or(stats.Describe(known(n, of), 1), &stats.Percentiles{
+		P50:  nan,
+		P95:  nan,
+		P99:  nan,
+		Mean: nan,
+	})
 }
 
 // numbers are those of both sides, in the order of the specs. A number that does not exist is not finite. What is
@@ -120,7 +125,9 @@ func (m *matched) numbers() (sides [2][]float64) {
 		}
 		typical := math.NaN()
 		if m.paired {
-			typical = describe(len(a), func(i int) float64 { return b[i].ms[l] / a[i].ms[l] }).P50
+			typical = describe(len(a), func(i int) float64 {
+				return b[i].ms[l] / a[i].ms[l]
+			}).P50
 		}
 		sides[0] = append(sides[0], 1)
 		sides[1] = append(sides[1], typical)
@@ -159,7 +166,8 @@ func (m *matched) rate(side int, s spec) float64 {
 		to := m.to * lasted
 		seconds += to - from
 		for _, r := range run.rows {
-			if over, _ := s.count(r); r.ok && r.doneS > from && r.doneS <= to && finite(over) {
+			if over, _ := s.count(r); r.ok && r.doneS > from && r.doneS <= to &&
+				finite(over) {
 				sum += over
 			}
 		}
@@ -219,7 +227,8 @@ func (m *matched) measure() (out []Metric) {
 			if other := reachOf(ofConversations); other > reach && s.unit != "rate" {
 				reach = other
 			}
-			if finite(reach) && (s.quantile == 0 || stats.EnoughSamples(good, s.quantile)) {
+			if finite(reach) &&
+				(s.quantile == 0 || stats.EnoughSamples(good, s.quantile)) {
 				metric.Low = new(s.changeOf(distance - reach))
 				metric.High = new(s.changeOf(distance + reach))
 				metric.Floor = new(-s.changeOf(-reach))

@@ -17,7 +17,9 @@ func HTML(w io.Writer, results []*Result) error {
 		title := r.B.Name + " against " + r.A.Name
 		said := chart.Finding{Lines: r.said(false)}
 		if i == 0 {
-			side := func(id Identity) string { return strings.Join(id.Dirs, ", ") + " (" + id.Verdict + ")" }
+			side := func(id Identity) string {
+				return strings.Join(id.Dirs, ", ") + " (" + id.Verdict + ")"
+			}
 			d.Title = title
 			d.Under = []string{pairing(r), "A: " + side(r.A), "B: " + side(r.B)}
 		}
@@ -55,7 +57,11 @@ func metricTable(r *Result) chart.Table {
 	t := chart.Table{Head: []string{"", "A", "B", "change", "95 % interval", "floor", ""}}
 	for _, m := range r.Metrics {
 		row := chart.Texts(append([]string{Label(m.Name)}, m.cells()...)...)
-		t.Rows = append(t.Rows, append(row, chart.Cell{Text: m.Verdict, Mark: grades()[m.Verdict], Hint: m.Sentence}))
+		t.Rows = append(t.Rows, append(row, chart.Cell{
+			Text: m.Verdict,
+			Mark: grades()[m.Verdict],
+			Hint: m.Sentence,
+		}))
 	}
 	return t
 }
@@ -102,9 +108,19 @@ func forest(r *Result) []chart.Graph {
 	g.X.To = new(width)
 	for _, m := range drawn {
 		lane := []chart.Piece{
-			{From: *m.Low, To: *m.High, Kind: slices.Index(g.Kinds, m.Verdict), Text: m.Sentence},
+			{
+				From: *m.Low,
+				To:   *m.High,
+				Kind: slices.Index(g.Kinds, m.Verdict),
+				Text: m.Sentence,
+			},
 			// a point, as wide as it can be seen
-			{From: *m.Change - width/500, To: *m.Change + width/500, Kind: 1, Text: m.Sentence},
+			{
+				From: *m.Change - width/500,
+				To:   *m.Change + width/500,
+				Kind: 1,
+				Text: m.Sentence,
+			},
 		}
 		if m.Floor != nil {
 			lane = slices.Insert(lane, 0, chart.Piece{From: -*m.Floor, To: *m.Floor})

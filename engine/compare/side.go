@@ -77,7 +77,8 @@ func (s *Side) Add(dir string, summary *metrics.Summary, all iter.Seq2[*record.R
 		if err != nil {
 			return err
 		}
-		if rec.LeftOut() || over && (rec.Outcome == record.Cancelled || rec.Outcome == record.NotSent) {
+		if rec.LeftOut() ||
+			over && (rec.Outcome == record.Cancelled || rec.Outcome == record.NotSent) {
 			continue
 		}
 		w := newRow(rec, s.SLOs)
@@ -145,7 +146,8 @@ func newRow(rec *record.Record, slos []metrics.SLO) *row {
 		w.chunks = float64(rec.Chunks)
 	}
 	if len(slos) > 0 {
-		w.met = b2f(w.ok && !slices.ContainsFunc(slos, func(o metrics.SLO) bool { return !o.Met(rec) }))
+		w.met = b2f(w.ok &&
+			!slices.ContainsFunc(slos, func(o metrics.SLO) bool { return !o.Met(rec) }))
 	}
 	return w
 }

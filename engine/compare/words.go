@@ -161,7 +161,8 @@ func ParseGate(text string) (g Gate, err error) {
 // does not pass, since nothing vouches for it.
 func (r *Result) Judge(g Gate) (passed bool, words string) {
 	m := &r.Metrics[slices.IndexFunc(r.Metrics, func(m Metric) bool { return m.Name == g.Metric })]
-	passed = m.Verdict != Unknown && (m.Verdict != Worse || math.Abs(*m.Change) <= math.Abs(g.Limit))
+	passed = m.Verdict != Unknown &&
+		(m.Verdict != Worse || math.Abs(*m.Change) <= math.Abs(g.Limit))
 	if words = g.Text + ": " + m.Sentence; m.Verdict != Unknown {
 		words = fmt.Sprintf("%s: %s %s, %s", g.Text, m.change(), m.ends(), m.Verdict)
 	}

@@ -120,7 +120,12 @@ const (
 )
 
 func physical(k record.Kind) int32 {
-	return [...]int32{record.Integer: 2, record.Date: 2, record.Milliseconds: 5, record.Text: 6}[k]
+	return [...]int32{
+		record.Integer:      2,
+		record.Date:         2,
+		record.Milliseconds: 5,
+		record.Text:         6,
+	}[k]
 }
 
 // endGroup writes the rows that were gathered, and keeps their RowGroup.

@@ -123,7 +123,11 @@ func (r *results) vllmLatencies(out map[string]any, ok vllmRequests) {
 		s := newSample(seconds)
 		putLatency(out, name, 1e3*s.mean(), 1e3*s.deviation(), func(q float64) float64 { return 1e3 * s.percentile(q) })
 	}
-	for name, c := range map[string]vllmColumn{"ttft": firstToken, "tpot": perToken, "e2el": endToEnd} {
+	for name, c := range map[string]vllmColumn{
+		"ttft": firstToken,
+		"tpot": perToken,
+		"e2el": endToEnd,
+	} {
 		put(name, ok.column(c))
 	}
 	if r.gaps == nil {

@@ -216,7 +216,8 @@ func (m *Meter) moment(c Counts) moment {
 	now[sent] = c.Sent
 	now[inFlight] = c.InFlight
 	now[due] = int64(sort.Search(len(m.plan.ReleaseNS), func(i int) bool { return m.plan.ReleaseNS[i] > c.NowNS }))
-	sentAll := c.Left <= c.InFlight || m.plan.ByClock && now[due] == int64(len(m.plan.ReleaseNS))
+	sentAll := c.Left <= c.InFlight ||
+		m.plan.ByClock && now[due] == int64(len(m.plan.ReleaseNS))
 	if c.Stopping != m.stopped || m.waitsNS < 0 && sentAll {
 		m.waitsNS = c.NowNS
 		m.stopped = c.Stopping

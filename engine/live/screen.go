@@ -259,7 +259,9 @@ func (s *Snapshot) fleet(width, room int) (lines []string) {
 	}
 	row(dim, "target", "ok", "failed", "TTFT p99", "hit", "run/wait    KV")
 	targets := slices.Clone(s.Targets)
-	slices.SortStableFunc(targets, func(a, b Target) int { return strings.Compare(b.down(), a.down()) })
+	slices.SortStableFunc(targets, func(a, b Target) int {
+		return strings.Compare(b.down(), a.down())
+	})
 	for _, t := range targets[:min(room, len(targets))] {
 		style := ""
 		queue := known(

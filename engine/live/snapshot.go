@@ -175,7 +175,8 @@ func (s *Snapshot) progress(endedPerS float64) {
 	if endedPerS > 0 {
 		s.LeftNS = max(s.LeftNS, int64(float64(s.Left)/endedPerS*1e9))
 	}
-	if rest := max(0, s.UntilNS-s.NowNS); s.UntilNS != math.MaxInt64 && (s.LeftNS < 0 || rest < s.LeftNS) {
+	if rest := max(0, s.UntilNS-s.NowNS); s.UntilNS != math.MaxInt64 &&
+		(s.LeftNS < 0 || rest < s.LeftNS) {
 		s.LeftNS = rest
 		s.Share = max(s.Share, min(1, float64(s.NowNS)/float64(s.UntilNS)))
 	}

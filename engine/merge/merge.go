@@ -118,7 +118,9 @@ func (s *Shards) byEnd() iter.Seq2[*record.Record, error] {
 			}
 		}
 		for len(all) > 0 {
-			k := slices.MinFunc(all, func(a, b *stream) int { return cmp.Compare(a.end, b.end) })
+			k := slices.MinFunc(all, func(a, b *stream) int {
+				return cmp.Compare(a.end, b.end)
+			})
 			if !yield(k.r, k.err) {
 				return
 			}
@@ -182,7 +184,9 @@ func (s *Shards) summary(c *metrics.Collector, records *record.Lines, endNS int6
 	for i, k := range s.all {
 		if k.plan != nil {
 			sum.Run.Concurrency += k.plan.Run.Concurrency
-			if !slices.ContainsFunc(sum.Shards, func(o metrics.Shard) bool { return o.Host == k.plan.Run.Host.Name }) {
+			if !slices.ContainsFunc(sum.Shards, func(o metrics.Shard) bool {
+				return o.Host == k.plan.Run.Host.Name
+			}) {
 				sum.Run.Host.CPUs += k.plan.Run.Host.CPUs
 			}
 		}
@@ -335,7 +339,8 @@ func (s *Shards) fingerprint() (string, error) {
 	for i, k := range s.all {
 		_, err := all[i].Peek(1)
 		if err != io.EOF ||
-			k.summary != nil && cmp.Or(k.summary.Workload.Fingerprint, hashText(all[i].own)) != hashText(all[i].own) {
+			k.summary != nil &&
+				cmp.Or(k.summary.Workload.Fingerprint, hashText(all[i].own)) != hashText(all[i].own) {
 			return "", fmt.Errorf("shard %d: %s does not have what the run wrote; was the file edited?",
 				i, filepath.Join(k.dir, shard.DigestsName))
 		}

@@ -178,7 +178,8 @@ func (k *source) counted() string {
 // check returns an error if a shard.json of that name says what no shard writes.
 func check(name string, f *shard.File) error {
 	n := f.Workload.Requests
-	if f.Schema != shard.Schema || f.Index < 0 || f.Index >= f.Count || f.Count > mostShards {
+	if f.Schema != shard.Schema || f.Index < 0 || f.Index >= f.Count ||
+		f.Count > mostShards {
 		return fmt.Errorf("%s: shard %d of %d, schema %d: this version reads schema %d, of at most %d shards",
 			name, f.Index, f.Count, f.Schema, shard.Schema, mostShards)
 	}
@@ -187,7 +188,8 @@ func check(name string, f *shard.File) error {
 	}
 	for _, o := range f.Clock {
 		off, at := math.Abs(float64(o.OffsetNS)-float64(f.StartNS)), math.Abs(float64(o.AtNS)) // which cannot overflow
-		if off > mostAheadNS || o.ErrorNS < 0 || o.ErrorNS > mostAheadNS || at > record.MostNumber {
+		if off > mostAheadNS || o.ErrorNS < 0 || o.ErrorNS > mostAheadNS ||
+			at > record.MostNumber {
 			return fmt.Errorf(
 				"%s: a clock that was %d ns ahead at the start, and %d ± %d ns later: no run has such; was the "+
 					"file edited?",
@@ -231,7 +233,9 @@ func (s *Shards) records(k *source) iter.Seq2[*record.Record, error] {
 	lost := k.summary == nil
 	before := s.all[(k.file.Index+len(s.all)-1)%len(s.all)].dir
 	released := s.first.plan.Run.Concurrency > 0 ||
-		!lost && (k.summary.Cap != nil || k.summary.Turns != nil && k.summary.Turns.Sessions != "strict")
+		!lost &&
+			(k.summary.Cap != nil ||
+				k.summary.Turns != nil && k.summary.Turns.Sessions != "strict")
 	return func(yield func(*record.Record, error) bool) {
 		for r, err := range report.RecordsOf(report.RecordsName(k.dir), &k.seen) {
 			if k.dir == "" || errors.Is(err, report.ErrNoResults) {

@@ -30,7 +30,12 @@ func (t *timings) arrivals() []arrival {
 		if k.sent && k.plannedNS != record.None {
 			ends = append(ends, k.endNS)
 			all = append(all,
-				arrival{sentNS: k.atNS, lateNS: max(0, k.driftNS()), latencies: k.latencies, output: int64(k.output)})
+				arrival{
+					sentNS:    k.atNS,
+					lateNS:    max(0, k.driftNS()),
+					latencies: k.latencies,
+					output:    int64(k.output),
+				})
 		}
 	})
 	slices.SortFunc(all, func(a, b arrival) int { return cmp.Compare(a.sentNS, b.sentNS) })

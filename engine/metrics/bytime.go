@@ -65,7 +65,12 @@ func (c *Collector) Timeline() *Timeline {
 	c.timings.each(func(k *timing) { end = max(end, k.endNS) })
 	width := stepNS(end, max(mostSteps/10, min(mostSteps, mostRows/int64(max(1, len(c.urls))))))
 	n := end/width + 1
-	return &Timeline{c: c, widthNS: width, steps: make([]Step, n), stats: make([]latencyStats, n)}
+	return &Timeline{
+		c:       c,
+		widthNS: width,
+		steps:   make([]Step, n),
+		stats:   make([]latencyStats, n),
+	}
 }
 
 // All returns the steps of all requests together.
@@ -136,7 +141,8 @@ func (t *Timeline) by(labels []Step, of func(*timing) int) iter.Seq[[]Step] {
 					})
 				}
 			}
-			if (label.Target+label.Instance != "" || known[i]) && !yield(t.stepsOf(label, each)) {
+			if (label.Target+label.Instance != "" || known[i]) &&
+				!yield(t.stepsOf(label, each)) {
 				return
 			}
 		}

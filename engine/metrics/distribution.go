@@ -99,7 +99,8 @@ func (d *Distribution) spill() {
 // Merge adds all that is in o.
 func (d *Distribution) Merge(o *Distribution) {
 	d.grow(o.n, o.sum, o.max)
-	if d.values == nil && o.values == nil && len(d.exact)+len(o.exact) <= cmp.Or(d.limit, mostExact) {
+	if d.values == nil && o.values == nil &&
+		len(d.exact)+len(o.exact) <= cmp.Or(d.limit, mostExact) {
 		d.exact = append(d.exact, o.exact...)
 		return
 	}

@@ -113,7 +113,11 @@ func (c *jobCounts) summary(durationS float64, over bool) *Jobs {
 	slices.SortFunc(c.requests, func(a, b jobRequest) int {
 		return cmp.Or(cmp.Compare(a.job, b.job), cmp.Compare(a.number, b.number))
 	})
-	s := &Jobs{Depths: partsBy(&c.depths, over, false), Sessions: partsBy(&c.sessions, over, true), Longest: []Job{}}
+	s := &Jobs{
+		Depths:   partsBy(&c.depths, over, false),
+		Sessions: partsBy(&c.sessions, over, true),
+		Longest:  []Job{},
+	}
 	var completed, recorded, ratios, waits, path []float64
 	for rest := c.requests; len(rest) > 0; {
 		n := slices.IndexFunc(rest, func(r jobRequest) bool { return r.job != rest[0].job })

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"fmt"
 	"iter"
 	"math"
 	"reflect"
@@ -171,8 +172,13 @@ var latencies = [NumLatencies]Latency{
 		Shown:   OnPage,
 		Twin:    "e2e",
 	},
-	WireDrift: {Key: "wire_drift", Label: "wire drift", Of: (*record.Record).WireDriftNS, OfSent: true},
-	Upload:    {Key: "upload", Label: "upload", Of: (*record.Record).UploadNS},
+	WireDrift: {
+		Key:    "wire_drift",
+		Label:  "wire drift",
+		Of:     (*record.Record).WireDriftNS,
+		OfSent: true,
+	},
+	Upload: {Key: "upload", Label: "upload", Of: (*record.Record).UploadNS},
 }
 
 // RunLatencies are the distributions of a run.
@@ -310,10 +316,15 @@ var (
 func findTimed() (all [numTimed]int) {
 	n := 0
 	for i, l := range latencies {
-		if !l.OfSent && slices.ContainsFunc(stepFields, func(f resultField) bool { return f.latency == i }) {
-			all[n] = i
-			n++
+		if !l.OfSent &&
+			slices.ContainsFunc(stepFields, func(f resultField) bool { return f.latency == i }) {
+			if n++; n <= numTimed {
+				all[n-1] = i
+			}
 		}
+	}
+	if n != numTimed {
+		panic(fmt.Sprintf("BUG: metrics: StepLatencies has %d latencies of ok requests; set numTimed to that", n))
 	}
 	return all
 }

@@ -102,7 +102,8 @@ func (u latencyUncertainty) unsafe() (out []Unsafe) {
 		q := float64(p.permille) / 1000
 		value := u.all.QuantileNS(p.permille)
 		most := max(l.toleratedNS, int64(tolerated*float64(value)))
-		if !stats.EnoughSamples(n, q) || float64(u.by.above(most)) <= max(1, math.Sqrt(float64(n)*q*(1-q))) {
+		if !stats.EnoughSamples(n, q) ||
+			float64(u.by.above(most)) <= max(1, math.Sqrt(float64(n)*q*(1-q))) {
 			continue
 		}
 		if effect := u.effectNS(p.permille); effect > most {
@@ -179,8 +180,9 @@ type latencyBounds [NumLatencies]lateReadBounds
 func (m *latencyBounds) add(r *record.Record) {
 	for i := range latencies {
 		if l := &latencies[i]; l.lateRead != nil {
-			less, more := l.lateRead(r)
-			m[i].add(l.Of(r), less, more)
+			if less, more := l.lateRead(r); less > 0 || more > 0 {
+				m[i].add(l.Of(r), less, more)
+			}
 		}
 	}
 }

@@ -71,7 +71,8 @@ func (m merger) pointer(to, from reflect.Value, rule string) {
 		return
 	}
 	if rule == "worst" {
-		if to.IsNil() || to.Interface().(*stats.Percentiles).P99 < from.Interface().(*stats.Percentiles).P99 {
+		if to.IsNil() ||
+			to.Interface().(*stats.Percentiles).P99 < from.Interface().(*stats.Percentiles).P99 {
 			to.Set(from)
 		}
 		return
@@ -129,7 +130,8 @@ func setFacts(to, from reflect.Value) {
 		into := to.Field(i)
 		of := from.Field(i)
 		switch {
-		case counted != "" || rule == "none" || rule == "records" || into.Kind() == reflect.Pointer && of.IsNil():
+		case counted != "" || rule == "none" || rule == "records" ||
+			into.Kind() == reflect.Pointer && of.IsNil():
 		case rule != "each" || into.Kind() == reflect.Pointer && into.IsNil():
 			into.Set(of)
 		case into.Kind() == reflect.Pointer:

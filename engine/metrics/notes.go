@@ -73,7 +73,8 @@ func notes(s *Summary, all *targetStats, targets []targetStats, urls []string, p
 			partly = append(partly, urls[i])
 			partlyRequests += c.WithoutUsage
 		case c.Reports == 0 && probed.CacheOff != nil && probed.CacheOff(i): // there are no hits to report
-		case c.Reports == 0 && targets[i].Outcomes[record.OK] > 0 && s.Targets[i].CountedHitRatio == nil:
+		case c.Reports == 0 && targets[i].Outcomes[record.OK] > 0 &&
+			s.Targets[i].CountedHitRatio == nil:
 			silent = append(silent, urls[i])
 		}
 	}
@@ -296,7 +297,8 @@ const costlyPlacement = 0.01
 // the table shows it.
 func placementNotes(s *Summary) []string {
 	o := s.Routing
-	if o == nil || o.Actual == nil || s.Instances == nil || len(s.Instances.Parts) != o.Instances ||
+	if o == nil || o.Actual == nil || s.Instances == nil ||
+		len(s.Instances.Parts) != o.Instances ||
 		s.Instances.direct {
 		return nil
 	}

@@ -69,7 +69,9 @@ func (c *Collector) outages() []Outage {
 	})
 	var out []Outage
 	for at, list := range of {
-		slices.SortStableFunc(list, func(a, b *timing) int { return cmp.Compare(a.atNS, b.atNS) })
+		slices.SortStableFunc(list, func(a, b *timing) int {
+			return cmp.Compare(a.atNS, b.atNS)
+		})
 		from, to, ok := worstStretch(list)
 		if !ok {
 			continue
@@ -316,7 +318,11 @@ const (
 
 // kindOf is what a request that is not ok has in common with those that are counted with it.
 func kindOf(r *record.Record) Failure {
-	k := Failure{Outcome: r.Outcome.String(), Phase: PhaseStream, Status: int(max(0, r.Status))}
+	k := Failure{
+		Outcome: r.Outcome.String(),
+		Phase:   PhaseStream,
+		Status:  int(max(0, r.Status)),
+	}
 	switch {
 	case r.SentNS == record.None:
 		k.Phase = PhaseConnect
@@ -343,7 +349,9 @@ func (f failureKinds) add(k Failure, n int64, text string) {
 func (f failureKinds) list(over bool) []Failure {
 	out := []Failure{}
 	for _, of := range f {
-		if !over || of.Outcome != record.Cancelled.String() && of.Outcome != record.NotSent.String() {
+		if !over ||
+			of.Outcome != record.Cancelled.String() &&
+				of.Outcome != record.NotSent.String() {
 			out = append(out, *of)
 		}
 	}

@@ -45,9 +45,13 @@ func quantities() (all []quantity) {
 	for i, key := range fieldsOf[float64](reflect.TypeFor[Throughput]()) {
 		all = append(all,
 			quantity{key, rate,
-				func(s *Summary) *float64 { return new(reflect.ValueOf(s.Throughput).Field(i).Float()) }},
+				func(s *Summary) *float64 {
+					return new(reflect.ValueOf(s.Throughput).Field(i).Float())
+				}},
 			quantity{"under_load." + key, rate,
-				func(s *Summary) *float64 { return new(reflect.ValueOf(s.UnderLoad.Throughput).Field(i).Float()) }})
+				func(s *Summary) *float64 {
+					return new(reflect.ValueOf(s.UnderLoad.Throughput).Field(i).Float())
+				}})
 	}
 	return append(all,
 		quantity{"goodput", share, func(s *Summary) *float64 {
@@ -57,7 +61,9 @@ func quantities() (all []quantity) {
 			return s.Goodput.Share
 		}},
 		quantity{errorRate, share,
-			func(s *Summary) *float64 { return ratio(s.Requests.Failed, s.Requests.Planned-s.Requests.Stopped) }},
+			func(s *Summary) *float64 {
+				return ratio(s.Requests.Failed, s.Requests.Planned-s.Requests.Stopped)
+			}},
 		quantity{"prefix_hits", share, func(s *Summary) *float64 { return s.PrefixCache.HitRatio }},
 		quantity{"hits_of_ideal", share, func(s *Summary) *float64 {
 			hits := s.PrefixCache.HitRatio
@@ -208,13 +214,21 @@ func tooFew(s *Summary, name string) bool {
 		return false
 	}
 	values, _ := s.Latency(FindLatency(latency))
-	return values != nil && values.Count > 0 && !stats.EnoughSamples(values.Count, quantile)
+	return values != nil && values.Count > 0 &&
+		!stats.EnoughSamples(values.Count, quantile)
 }
 
 func objective(s *Summary, unsafe []Unsafe, text, name, op string, limit float64) Objective {
-	o := Objective{Text: text, Metric: name, Value: Value(s, name), Limit: limit, TooFew: tooFew(s, name)}
+	o := Objective{
+		Text:   text,
+		Metric: name,
+		Value:  Value(s, name),
+		Limit:  limit,
+		TooFew: tooFew(s, name),
+	}
 	met := func(v float64) bool {
-		return op == "<" && v < limit || op == "<=" && v <= limit || op == ">" && v > limit || op == ">=" && v >= limit
+		return op == "<" && v < limit || op == "<=" && v <= limit ||
+			op == ">" && v > limit || op == ">=" && v >= limit
 	}
 	if v := o.Value; v != nil && !math.IsNaN(*v) {
 		o.Met = met(*v)

@@ -26,7 +26,8 @@ const (
 
 // agree reports whether a server's count and ours are the same, but for a tolerance.
 func agree(theirs *float64, ours int64) bool {
-	return theirs != nil && math.Abs(*theirs-float64(ours)) <= tokenTolerance*max(*theirs, float64(ours))
+	return theirs != nil &&
+		math.Abs(*theirs-float64(ours)) <= tokenTolerance*max(*theirs, float64(ours))
 }
 
 // CountedHits returns, by target, how many prompt tokens of our requests its server counted as prefix hits. It is
@@ -36,7 +37,8 @@ func (c *Collector) CountedHits(servers *Servers) []int64 {
 	hits := make([]int64, len(c.targets))
 	for i := range c.targets {
 		hits[i] = record.None
-		if t := &c.targets[i]; servers != nil && servers.Whole && servers.Apart == "" && t.Cache.Reports == 0 {
+		if t := &c.targets[i]; servers != nil && servers.Whole &&
+			servers.Apart == "" && t.Cache.Reports == 0 {
 			at := slices.IndexFunc(servers.Targets, func(s scrape.Server) bool { return s.Target == c.urls[i] })
 			if at >= 0 && coversUsAlone(&servers.Targets[at], &t.Tokens.Tokens) {
 				hits[i] = int64(math.Round(*servers.Targets[at].PrefixHitRatio * float64(t.Tokens.Prompt)))
@@ -49,7 +51,8 @@ func (c *Collector) CountedHits(servers *Servers) []int64 {
 // coversUsAlone reports whether a server's counters are of the whole run and of our requests only. An old vLLM counts
 // hits in blocks, so that its queries are no tokens and disagree.
 func coversUsAlone(s *scrape.Server, ours *Tokens) bool {
-	return !s.Incomplete && s.Restarts == 0 && s.PrefixHitRatio != nil && agree(s.GenerationTokens, ours.Completion) &&
+	return !s.Incomplete && s.Restarts == 0 && s.PrefixHitRatio != nil &&
+		agree(s.GenerationTokens, ours.Completion) &&
 		agree(s.PrefixQueries, ours.Prompt) && (s.PromptTokens == nil || agree(s.PromptTokens, ours.Prompt))
 }
 
@@ -115,7 +118,8 @@ func hitNotes(s *Summary) []string {
 	switch {
 	case counted == nil, s.Window != nil: // its requests are not those between two samples
 		return nil
-	case tokensCompare(s.Servers) && *made < float64(s.Tokens.Completion) && !agree(made, s.Tokens.Completion):
+	case tokensCompare(s.Servers) && *made < float64(s.Tokens.Completion) &&
+		!agree(made, s.Tokens.Completion):
 		return nil
 	case reported == nil && s.PrefixCache.CountedTokens == nil && s.PrefixCache.ExpectedHitRatio != nil:
 		return []string{fmt.Sprintf(
@@ -150,7 +154,8 @@ func hitNotes(s *Summary) []string {
 
 // tokensCompare reports whether the servers count the tokens that they made, from the start to the end of the run.
 func tokensCompare(s *Servers) bool {
-	return s.All.GenerationTokens != nil && s.Whole && s.Apart == "" && !s.All.Incomplete && s.All.Restarts == 0
+	return s.All.GenerationTokens != nil && s.Whole && s.Apart == "" &&
+		!s.All.Incomplete && s.All.Restarts == 0
 }
 
 // tokenNotes compares the tokens that the servers made with those that came.

@@ -106,7 +106,8 @@ func (t *tokenCounts) add(r *record.Record) {
 	if r.Choices > 1 {
 		t.SeveralChoices++
 	}
-	if r.PromptTokens != record.None && r.BuiltTokens != record.None && r.PromptTokens != r.BuiltTokens {
+	if r.PromptTokens != record.None && r.BuiltTokens != record.None &&
+		r.PromptTokens != r.BuiltTokens {
 		if t.PromptMismatches == 0 {
 			t.FirstMismatch = tokenMismatch{r.Row, r.PromptTokens, r.BuiltTokens}
 		}
@@ -190,11 +191,17 @@ func recordedHits(all *targetStats, targets []targetStats) *RecordedHits {
 		return nil
 	}
 	prompt := c.Cache.Prompt
-	out := &RecordedHits{Requests: c.Requests, PromptTokens: prompt, RecordedHitRatio: ratio(c.Tokens, prompt)}
+	out := &RecordedHits{
+		Requests:         c.Requests,
+		PromptTokens:     prompt,
+		RecordedHitRatio: ratio(c.Tokens, prompt),
+	}
 	if c.Cache.Ideals == c.Requests {
 		out.ExpectedHitRatio = ratio(c.Cache.Expected, prompt)
 	}
-	silent := func(t targetStats) bool { return t.RecordedCache.Requests > 0 && t.Cache.Reports == 0 }
+	silent := func(t targetStats) bool {
+		return t.RecordedCache.Requests > 0 && t.Cache.Reports == 0
+	}
 	if c.Cache.WithoutUsage == 0 && !slices.ContainsFunc(targets, silent) {
 		out.ReportedHitRatio = ratio(c.Cache.Reported, prompt)
 	}

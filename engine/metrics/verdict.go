@@ -120,7 +120,11 @@ const (
 // Judge returns the verdict on s by s.Limits. further are reasons that others found. It looks at nothing else, so the
 // same summary always gets the same verdict.
 func Judge(s *Summary, further ...Reason) Verdict {
-	v := Verdict{Measurement: Valid, Reasons: append(faults(s), further...), Unsafe: []Unsafe{}}
+	v := Verdict{
+		Measurement: Valid,
+		Reasons:     append(faults(s), further...),
+		Unsafe:      []Unsafe{},
+	}
 	for _, r := range []*Reason{sending(s), reading(s)} {
 		if r != nil {
 			v.Reasons = append(v.Reasons, *r)
@@ -155,7 +159,9 @@ func (v *Verdict) Drop(code Code) {
 func OnceEach(all []Unsafe) []Unsafe {
 	out := []Unsafe{}
 	for _, u := range all {
-		i := slices.IndexFunc(out, func(o Unsafe) bool { return o.Metric == u.Metric && o.Percentile == u.Percentile })
+		i := slices.IndexFunc(out, func(o Unsafe) bool {
+			return o.Metric == u.Metric && o.Percentile == u.Percentile
+		})
 		if i < 0 {
 			out = append(out, u)
 		} else if u.EffectMS > out[i].EffectMS {
@@ -229,7 +235,8 @@ func faults(s *Summary) []Reason {
 		{t.CutShort > 0 && s.Limits.ForcedOutput, CutShort,
 			count(t.CutShort) + " of " + format.Many(r.OK, "completion") + " ended short of the recorded length",
 			"the server ignores min_tokens and ignore_eos, or its context is too small", "serve with a larger context, or accept it with --no-force-output"},
-		{float64(aboveIdeal) > warmTolerance*float64(t.Prompt) && !s.Limits.AllowWarm, Warm,
+		{float64(aboveIdeal) > warmTolerance*float64(t.Prompt) &&
+			!s.Limits.AllowWarm, Warm,
 			"the cache was warm, " + hitBy + " hit " + format.Many(aboveIdeal, "token") +
 				" more than an ideal cold cache could", "",
 			"use --cold flush or salt, restart the server, or accept it with --allow-warm"},

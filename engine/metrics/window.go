@@ -92,7 +92,8 @@ func FindSteady(steps []Step, runS, band float64) (best *Window, err error) {
 			at, _ := slices.BinarySearch(levels, step.InFlight)
 			levels = slices.Insert(levels, at, step.InFlight)
 			level := (levels[n/2] + levels[(n+1)/2]) / 2
-			if n >= longest && level > 0 && levels[0] >= (1-band)*level && levels[n] <= (1+band)*level {
+			if n >= longest && level > 0 && levels[0] >= (1-band)*level &&
+				levels[n] <= (1+band)*level {
 				longest = n + 1
 				best = &Window{steps[i].FromS, min(runS, step.ToS), runS, band, level, levels[0], levels[n]}
 			}

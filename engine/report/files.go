@@ -125,7 +125,9 @@ func Runs(root string) (dirs []string, err error) {
 			dirs = append(dirs, dir)
 		}
 	}
-	slices.SortFunc(dirs, func(a, b string) int { return cmp.Or(began[b].Compare(began[a]), cmp.Compare(b, a)) })
+	slices.SortFunc(dirs, func(a, b string) int {
+		return cmp.Or(began[b].Compare(began[a]), cmp.Compare(b, a))
+	})
 	return dirs, nil
 }
 
@@ -461,7 +463,8 @@ func ReadLines[T any](name string) (all []T, err error) {
 	for line := range bytes.Lines(text) {
 		var v T
 		if err := json.Unmarshal(line, &v); err != nil {
-			if cut := (*json.SyntaxError)(nil); line[len(line)-1] != '\n' && errors.As(err, &cut) {
+			if cut := (*json.SyntaxError)(nil); line[len(line)-1] != '\n' &&
+				errors.As(err, &cut) {
 				break
 			}
 			return nil, fmt.Errorf("%s:%d: %w", name, len(all)+1, err)

@@ -214,7 +214,8 @@ func tablesOf(parts []*part, columns string, paths ...string) (out []chart.Table
 			for i, row := range rows {
 				var cells []string
 				for c, cell := range row {
-					if columns == "" || len(p.rows) == 0 || strings.Contains(columns, " "+p.head[c]+" ") {
+					if columns == "" || len(p.rows) == 0 ||
+						strings.Contains(columns, " "+p.head[c]+" ") {
 						cells = append(cells, cell)
 					}
 				}
@@ -273,7 +274,8 @@ func latencyTable(s *metrics.Summary) chart.Table {
 		for i, v := range []float64{l.q.P50, l.q.P90, l.q.P95, l.q.P99, l.q.P999, l.q.Max, l.q.Mean} {
 			c := chart.Cell{Text: format.Duration(v*l.unitNS, 4)}
 			mark := "~"
-			if at := []float64{0.5, 0.9, 0.95, 0.99, 0.999}; i < len(at) && !stats.EnoughSamples(l.q.Count, at[i]) {
+			if at := []float64{0.5, 0.9, 0.95, 0.99, 0.999}; i < len(at) &&
+				!stats.EnoughSamples(l.q.Count, at[i]) {
 				c.Hint = format.Many(l.q.Count, "value") + " are too few"
 			}
 			for _, u := range s.Verdict.Unsafe {

@@ -168,7 +168,8 @@ func (p *pictures) see(r *record.Record) {
 // kindOf is by what a request is counted over time; "" for nothing.
 func (p *pictures) kindOf(r *record.Record) string {
 	switch {
-	case r.LeftOut(), p.over && (r.Outcome == record.NotSent || r.Outcome == record.Cancelled):
+	case r.LeftOut(), p.over &&
+		(r.Outcome == record.NotSent || r.Outcome == record.Cancelled):
 		return ""
 	case r.Outcome == record.HTTPError && r.Status > 0:
 		return fmt.Sprintf("HTTP %d", r.Status)
@@ -193,7 +194,9 @@ func keepSlowest(kept []record.Record, r *record.Record, of func(*record.Record)
 	at, _ := slices.BinarySearchFunc(
 		kept,
 		r,
-		func(a record.Record, b *record.Record) int { return cmp.Compare(of(b), of(&a)) },
+		func(a record.Record, b *record.Record) int {
+			return cmp.Compare(of(b), of(&a))
+		},
 	)
 	kept = slices.Insert(kept, at, *r)
 	return kept[:min(len(kept), slowest)]
@@ -316,7 +319,12 @@ func (p *pictures) timelines(s *metrics.Summary) []chart.Graph {
 		spans = append(
 			spans,
 			chart.Piece{To: w.FromS, Kind: 1, Text: "not counted"},
-			chart.Piece{From: w.ToS, To: p.all[len(p.all)-1].ToS, Kind: 1, Text: "not counted"},
+			chart.Piece{
+				From: w.ToS,
+				To:   p.all[len(p.all)-1].ToS,
+				Kind: 1,
+				Text: "not counted",
+			},
 		)
 	}
 	for i := range s.Outages {
@@ -327,7 +335,11 @@ func (p *pictures) timelines(s *metrics.Summary) []chart.Graph {
 		}
 		spans = append(
 			spans,
-			chart.Piece{From: o.FromS, To: to, Text: "outage of " + cmp.Or(o.Address, shortURL(o.Target))},
+			chart.Piece{
+				From: o.FromS,
+				To:   to,
+				Text: "outage of " + cmp.Or(o.Address, shortURL(o.Target)),
+			},
 		)
 	}
 	line := func(name string, value func(*metrics.Step) float64) chart.Series {
@@ -390,7 +402,12 @@ func (p *pictures) byKind(spans []chart.Piece) (out []chart.Graph) {
 		}
 		to.Series = append(
 			to.Series,
-			chart.Series{Name: kind, Style: chart.Bars, Values: counts, Bad: to == &bad && len(bad.Series) == 0},
+			chart.Series{
+				Name:   kind,
+				Style:  chart.Bars,
+				Values: counts,
+				Bad:    to == &bad && len(bad.Series) == 0,
+			},
 		)
 	}
 	for _, g := range []chart.Graph{good, bad} {
@@ -466,20 +483,28 @@ func (p *pictures) dots() (out []chart.Graph) {
 		if len(own) < 2 {
 			continue
 		}
-		slices.SortFunc(own, func(a, b point) int { return cmp.Compare(g.x(&a), g.x(&b)) })
+		slices.SortFunc(own, func(a, b point) int {
+			return cmp.Compare(g.x(&a), g.x(&b))
+		})
 		at := make(chart.Values, len(own))
 		values := make(chart.Values, len(own))
 		for i := range own {
 			at[i] = g.x(&own[i])
 			values[i] = g.y(&own[i])
 		}
-		spreads := func(v chart.Values) bool { return slices.Min(v) > 0 && slices.Max(v) > 20*slices.Min(v) }
+		spreads := func(v chart.Values) bool {
+			return slices.Min(v) > 0 && slices.Max(v) > 20*slices.Min(v)
+		}
 		out = append(out, chart.Graph{
-			Title:  g.title,
-			X:      chart.Axis{Label: g.label, Log: spreads(at)},
-			Y:      chart.Axis{Unit: "ms", Log: spreads(values)},
-			At:     at,
-			Series: []chart.Series{{Name: strings.Fields(g.title)[0], Style: chart.Dots, Values: values}},
+			Title: g.title,
+			X:     chart.Axis{Label: g.label, Log: spreads(at)},
+			Y:     chart.Axis{Unit: "ms", Log: spreads(values)},
+			At:    at,
+			Series: []chart.Series{{
+				Name:   strings.Fields(g.title)[0],
+				Style:  chart.Dots,
+				Values: values,
+			}},
 		})
 	}
 	return out
@@ -525,7 +550,9 @@ func (p *pictures) conversations() chart.Section {
 	lanes = lanes[:min(len(lanes), mostLanes)]
 	slices.SortFunc(
 		lanes,
-		func(a, b lane) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.session, b.session)) },
+		func(a, b lane) int {
+			return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.session, b.session))
+		},
 	)
 	g := p.overTime("Turns of conversations", "", nil)
 	g.At = nil
@@ -537,7 +564,9 @@ func (p *pictures) conversations() chart.Section {
 		turns := of[l.session]
 		slices.SortFunc(
 			turns,
-			func(a, b turn) int { return cmp.Or(cmp.Compare(a.planned, b.planned), cmp.Compare(a.row, b.row)) },
+			func(a, b turn) int {
+				return cmp.Or(cmp.Compare(a.planned, b.planned), cmp.Compare(a.row, b.row))
+			},
 		)
 		var pieces []chart.Piece
 		for _, t := range turns {
@@ -577,7 +606,12 @@ func (t *turn) pieces() (out []chart.Piece) {
 		)
 	}
 	if !t.ok || math.IsNaN(t.first) {
-		return append(out, chart.Piece{From: sent, To: zero(t.lastEnd, sent), Kind: 4, Text: text + ", failed"})
+		return append(out, chart.Piece{
+			From: sent,
+			To:   zero(t.lastEnd, sent),
+			Kind: 4,
+			Text: text + ", failed",
+		})
 	}
 	text += fmt.Sprintf(", TTFT %s, E2E %s", format.Seconds(t.first-sent), format.Seconds(t.lastEnd-sent))
 	return append(
@@ -646,7 +680,12 @@ func slowRow(r *record.Record) []chart.Cell {
 	for kind, ns := range []float64{max(0, late) - wait, wait, ttft, decode} {
 		bar = append(
 			bar,
-			chart.Piece{From: at, To: at + ns/1e6, Kind: kind, Text: phaseKinds[kind] + " " + format.Duration(ns, 4)},
+			chart.Piece{
+				From: at,
+				To:   at + ns/1e6,
+				Kind: kind,
+				Text: phaseKinds[kind] + " " + format.Duration(ns, 4),
+			},
 		)
 		at += ns / 1e6
 	}

@@ -77,7 +77,9 @@ func partsOf(s *metrics.Summary) (all []*part, err error) {
 			all = append(all, top.add("", []member{m})...)
 		}
 	}
-	return slices.DeleteFunc(all, func(p *part) bool { return len(p.fields)+len(p.texts)+len(p.rows) == 0 }), nil
+	return slices.DeleteFunc(all, func(p *part) bool {
+		return len(p.fields)+len(p.texts)+len(p.rows) == 0
+	}), nil
 }
 
 // ordered reads a value that json.Marshal wrote.
@@ -154,7 +156,8 @@ func listOf(path string, list []any) *part {
 	for c := len(p.head) - 1; c > 0; c-- { // what says the same of all is no column
 		first := p.rows[0][c]
 		differ := slices.ContainsFunc(p.rows, func(row []string) bool { return row[c] != first })
-		if differ || first != "" && (len(p.rows) == 1 || first != "0" && first != "no") {
+		if differ ||
+			first != "" && (len(p.rows) == 1 || first != "0" && first != "no") {
 			continue
 		}
 		if first != "" {
@@ -281,7 +284,8 @@ func (t *part) print(p *format.Page) {
 	sentence(p, "  0: ", strings.Join(same["0"], ", "))
 	sentence(p, "  no: ", strings.Join(same["no"], ", "))
 	texts := t.texts[:min(maxRows, len(t.texts))]
-	if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, " ") }) && !isShare(t.path) {
+	if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, " ") }) &&
+		!isShare(t.path) {
 		for _, text := range texts {
 			sentence(p, "  - ", text)
 		}

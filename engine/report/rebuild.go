@@ -111,7 +111,9 @@ func collect(
 func rebuildServers(dir string, part *metrics.Window) (*metrics.Servers, error) {
 	samples, err := ReadLines[scrape.Sample](filepath.Join(dir, ServerMetricsName))
 	if part != nil {
-		samples = slices.DeleteFunc(samples, func(m scrape.Sample) bool { return !part.Has(max(0, m.AtNS)) })
+		samples = slices.DeleteFunc(samples, func(m scrape.Sample) bool {
+			return !part.Has(max(0, m.AtNS))
+		})
 	}
 	if err != nil || len(samples) == 0 {
 		return nil, err
@@ -181,7 +183,8 @@ func RecordsOf(name string, seen *record.Lines) iter.Seq2[*record.Record, error]
 			if seen != nil {
 				*seen = in.Seen
 			}
-			if err == io.EOF || errors.Is(err, record.ErrUnfinished) || !yield(&r, err) || err != nil {
+			if err == io.EOF || errors.Is(err, record.ErrUnfinished) ||
+				!yield(&r, err) || err != nil {
 				return
 			}
 		}
@@ -326,7 +329,8 @@ func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, err
 		return u.Metric == "itl"
 	})
 	for _, r := range whole.Verdict.Reasons {
-		if r.Code == metrics.LateReading && r.Grade == metrics.Limited && len(reading) == 0 {
+		if r.Code == metrics.LateReading && r.Grade == metrics.Limited &&
+			len(reading) == 0 {
 			continue
 		}
 		if r.Code.Unseen() {
@@ -344,7 +348,9 @@ func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, err
 func (p Part) of(dir string, runS float64, urls []string) (*metrics.Window, error) {
 	if p.Steady > 0 {
 		last := int64(0)
-		c, _, err := collect(dir, urls, nil, nil, func(r *record.Record) { last = max(last, r.PlannedNS, r.SentNS) })
+		c, _, err := collect(dir, urls, nil, nil, func(r *record.Record) {
+			last = max(last, r.PlannedNS, r.SentNS)
+		})
 		if err != nil {
 			return nil, err
 		}

@@ -54,7 +54,11 @@ type screenLine struct {
 // there is counted. Last comes what failed, why a measurement is not valid and what to do, so that this stays in
 // sight. All text from outside is shown as format.Visible has it.
 func Screen(w io.Writer, s *metrics.Summary, o PrintOptions) error {
-	p := &screen{s: s, o: o, width: min(max(cmp.Or(o.Width, 80), leastWidth), mostWidth)}
+	p := &screen{
+		s:     s,
+		o:     o,
+		width: min(max(cmp.Or(o.Width, 80), leastWidth), mostWidth),
+	}
 	p.head()
 	if o.Quiet {
 		p.objectives()
@@ -411,7 +415,8 @@ func (p *screen) latencies() {
 			quantile float64
 		}{{"p50", l.q.P50, 0.5}, {"p90", l.q.P90, 0.9}, {"p99", l.q.P99, 0.99}, {"max", l.q.Max, 0}} {
 			mark := ""
-			if v.quantile > 0 && l.q.Count > 0 && !stats.EnoughSamples(l.q.Count, v.quantile) {
+			if v.quantile > 0 && l.q.Count > 0 &&
+				!stats.EnoughSamples(l.q.Count, v.quantile) {
 				mark = "~"
 				few = "~ too few values (" + format.Count(l.q.Count) + ")"
 			}
@@ -551,13 +556,16 @@ func standOut(parts []metrics.Part, tails []float64) []metrics.Part {
 		if share := float64(t.Failed) / float64(max(1, t.Requests)); share > 2*usual || share > 0.5 {
 			v = 1000 * share
 		}
-		if len(tails) > 1 && t.TTFTMS != nil && t.TTFTMS.P99 > 2*tails[(len(tails)-1)/2] {
+		if len(tails) > 1 && t.TTFTMS != nil &&
+			t.TTFTMS.P99 > 2*tails[(len(tails)-1)/2] {
 			v += t.TTFTMS.P99 / tails[(len(tails)-1)/2]
 		}
 		return v
 	}
 	out := slices.DeleteFunc(slices.Clone(parts), func(t metrics.Part) bool { return score(t) == 0 })
-	slices.SortStableFunc(out, func(a, b metrics.Part) int { return cmp.Compare(score(b), score(a)) })
+	slices.SortStableFunc(out, func(a, b metrics.Part) int {
+		return cmp.Compare(score(b), score(a))
+	})
 	return out[:min(3, len(out))]
 }
 
@@ -763,7 +771,8 @@ func (p *screen) sentence(rank, most int, word, text, style string) {
 	page.Width = p.width - indent
 	clauses := strings.Split(text, "; ")
 	var lines []string
-	for n := len(clauses); n > 0 && (lines == nil || p.bounded() && len(lines) > most); n-- {
+	for n := len(clauses); n > 0 &&
+		(lines == nil || p.bounded() && len(lines) > most); n-- {
 		left := ""
 		if n < len(clauses) {
 			left = fmt.Sprintf("; and %d more: --full", len(clauses)-n)
