@@ -22,7 +22,8 @@ import (
 func (t *Trace) Copies(source, clone []int32, atNS []int64, shared []int32) (*Trace, error) {
 	clones := slices.Max(append([]int32{0}, clone...))
 	if clones > 0 && t.Verbatims() > 0 {
-		return nil, errors.New("verbatim prompts cannot be cloned: the same words would hit the same cache; give a factor below 1, or --repeat")
+		return nil, errors.New("verbatim prompts cannot be cloned: the same words would hit the same cache; give " +
+			"a factor below 1, or --repeat")
 	}
 	out := t.chosen(source)
 	out.Clone, out.ArrivalNS = slices.Clone(clone), slices.Clone(atNS)

@@ -255,14 +255,17 @@ func WriteNotes(t *Trace, format string) ([]string, error) {
 	lose(t.Job != nil && !graph, "jobs")
 	lose((t.TookNS != nil || t.TTFTNS != nil || t.Cached != nil) && !graph, "recorded durations and cache hits")
 	if graph && ids && t.jobsShareBlocks() {
-		notes = append(notes, "jobs have blocks in common: hash_id_scope is global, which fastreplay reads and Dynamo refuses")
+		notes = append(notes, "jobs have blocks in common: hash_id_scope is global, which fastreplay reads and "+
+			"Dynamo refuses")
 	}
 	if n := t.made(); f.Words && n > 0 {
-		notes = append(notes, fmt.Sprintf("%s has verbatim prompts: those known only by their length (%d) are made of words, "+
+		notes = append(notes, fmt.Sprintf("%s has verbatim prompts: those known only by their length (%d) are "+
+			"made of words, "+
 			"which most tokenizers count as one token each", f.Name, n))
 	}
 	if ids && f.Has(rows.HashIDsField) && t.BlockTokens != f.BlockTokens && !graph {
-		notes = append(notes, fmt.Sprintf("the block ids stand for %d tokens, where %s has %d: read the file with --block-tokens %d",
+		notes = append(notes, fmt.Sprintf("the block ids stand for %d tokens, where %s has %d: read the file "+
+			"with --block-tokens %d",
 			t.BlockTokens, f.Name, f.BlockTokens, t.BlockTokens))
 	}
 	return notes, nil

@@ -266,10 +266,12 @@ func (a *Agents) inWords() (out []string) {
 	}
 	out = append(out, jobs+".")
 	if a.SpanS != nil {
-		out = append(out, fmt.Sprintf("A job takes %s (median), and for %s of the time of all jobs nothing of them is in flight.", format.Span(a.SpanS.P50), format.Share(*a.IdleShare)))
+		out = append(out, fmt.Sprintf("A job takes %s (median), and for %s of the time of all jobs nothing of "+
+			"them is in flight.", format.Span(a.SpanS.P50), format.Share(*a.IdleShare)))
 	}
 	if a.CompactedShare != nil {
-		out = append(out, fmt.Sprintf("A follow-up turn adds %s tokens (median); %s of them have less than 90 %% of the turn before.", whole(a.NewTokens.P50), format.Share(*a.CompactedShare)))
+		out = append(out, fmt.Sprintf("A follow-up turn adds %s tokens (median); %s of them have less than 90 %% "+
+			"of the turn before.", whole(a.NewTokens.P50), format.Share(*a.CompactedShare)))
 	}
 	if a.RecordedHits != nil {
 		out = append(out, fmt.Sprintf("The recorded server had %s of the input tokens in its cache.",

@@ -200,7 +200,7 @@ func (b *dagBuilder) send(c *dagConversation, from dagStart) []int {
 	}
 	b.count(0, len(from.said))
 	c.visiting = true
-	c.sent += 1
+	c.sent++
 	spawn := func(name string, after []int) []int { // a conversation that begins anew
 		child := b.known[name]
 		session := b.job + "/" + name

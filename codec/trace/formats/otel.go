@@ -11,7 +11,8 @@ import (
 
 // otel is the format of OpenTelemetry's spans of calls to language models, a line a session:
 //
-//	{"session_id":"…","spans":[{"type":"llm_call","trace_id":"…","start_time":"2026-05-18T09:00:00Z","end_time":"…","status":{"code":1},
+//	{"session_id":"…","spans":[{"type":"llm_call","trace_id":"…","start_time":"2026-05-18T09:00:00Z","end_time":"…",
+//	 "status":{"code":1},
 //	"attributes":{"gen_ai.request.model":"…","gen_ai.usage.input_tokens":1200,"gen_ai.usage.output_tokens":80,
 //	"gen_ai.usage.cache_read.input_tokens":1024,"gen_ai.input.messages":"[{\"role\":\"user\",\"parts\":[…]}]",…}},…]}
 //

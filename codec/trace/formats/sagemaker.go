@@ -12,7 +12,8 @@ import (
 
 // sageMaker is the format of the data capture of Amazon SageMaker's endpoints, a line a request:
 //
-//	{"captureData":{"endpointInput":{"observedContentType":"application/json","mode":"INPUT","data":"{\"messages\":…}","encoding":"JSON"},
+//	{"captureData":{"endpointInput":{"observedContentType":"application/json","mode":"INPUT",
+//	 "data":"{\"messages\":…}","encoding":"JSON"},
 //	"endpointOutput":{…}},"eventMetadata":{"eventId":"…","inferenceTime":"2022-02-14T17:25:06Z"},"eventVersion":"0"}
 //
 // as https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html describes. The request is
