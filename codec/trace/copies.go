@@ -30,7 +30,9 @@ func (t *Trace) Copies(source, clone []int32, atNS []int64, shared []int32) (*Tr
 	if t.Untimed {
 		clear(out.ArrivalNS)
 	}
-	out.shiftBounds(func(i int) int64 { return out.ArrivalNS[i] - t.ArrivalNS[source[i]] })
+	out.shiftBounds(func(i int) int64 {
+		return out.ArrivalNS[i] - t.ArrivalNS[source[i]]
+	})
 	out.copyJobs()
 	if err := out.copyIDs(t, source, clones, shared); err != nil {
 		return nil, fmt.Errorf("block ids: %w", err)
@@ -47,7 +49,9 @@ func (t *Trace) Fitted(order, input, output []int32) *Trace {
 	out := t.chosen(order)
 	out.InputTokens = gather(order, input)
 	out.OutputTokens = gather(order, output)
-	out.ids = t.ids.Choose(order, func(row int32) int { return blocksOf(input[row], t.BlockTokens) })
+	out.ids = t.ids.Choose(order, func(row int32) int {
+		return blocksOf(input[row], t.BlockTokens)
+	})
 	return out
 }
 

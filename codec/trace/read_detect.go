@@ -82,7 +82,8 @@ func likely(keys []string, missing string, wanted ...rows.Field) string {
 	var named []string
 	for _, f := range wanted {
 		key := missing
-		if i := slices.IndexFunc(keys, func(key string) bool { return looksLike(f, key) }); i >= 0 {
+		i := slices.IndexFunc(keys, func(key string) bool { return looksLike(f, key) })
+		if i >= 0 {
 			key = rows.Clip(keys[i])
 		}
 		if key != "" {
@@ -96,7 +97,9 @@ func likely(keys []string, missing string, wanted ...rows.Field) string {
 func looksLike(f rows.Field, key string) bool {
 	key = strings.ToLower(key)
 	has := func(parts ...string) bool {
-		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(key, part) })
+		return slices.ContainsFunc(parts, func(part string) bool {
+			return strings.Contains(key, part)
+		})
 	}
 	sized := has("tok", "len")
 	switch f {

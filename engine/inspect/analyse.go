@@ -100,7 +100,9 @@ func verbatim(t *trace.Trace) *Verbatim {
 }
 
 func lengths(tokens []int32, title string, p *pictures) Lengths {
-	tokens = slices.DeleteFunc(slices.Clone(tokens), func(n int32) bool { return n == 0 }) // not recorded
+	tokens = slices.DeleteFunc(slices.Clone(tokens), func(n int32) bool {
+		return n == 0
+	}) // not recorded
 	p.outlines[title] = outlineOf(tokens, 1)
 	var ones []stats.Counted
 	l := Lengths{}
@@ -452,7 +454,8 @@ func badRows(lint *trace.Lint, o trace.Options, add func(Severity, string)) {
 	if lint.Dropped == 0 {
 		return
 	}
-	severity, text := Refusal, "%s be replayed; correct the file, or leave out with --bad-rows drop what is left "+
+	severity := Refusal
+	text := "%s be replayed; correct the file, or leave out with --bad-rows drop what is left " +
 		"out here"
 	if o.Lenient {
 		severity, text = Note, "%s be replayed; left out"

@@ -178,7 +178,8 @@ func textsIn(o rows.Object, name string) (texts [][]byte) {
 			return
 		}
 		group := rows.ObjectOf(value, o.Fault)
-		if contents := group.Value("contents"); contents == nil || contents[0] != '[' {
+		contents := group.Value("contents")
+		if contents == nil || contents[0] != '[' {
 			o.Fail(fmt.Sprintf("%ss[%d] has no list of contents", name, i),
 				`write it as {"name":"…","contents":["…",…]}`)
 		}

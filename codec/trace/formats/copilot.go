@@ -60,7 +60,9 @@ func readCopilot(out *Batch, o rows.Object) {
 	if !o.OK() {
 		return
 	}
-	slices.SortStableFunc(calls, func(a, b copilotCall) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(calls, func(a, b copilotCall) int {
+		return cmp.Compare(a.at, b.at)
+	})
 	out.copilotGrowth(calls)
 	for i, agent := range copilotAgents(calls) {
 		r := &out.Rows[calls[i].row]

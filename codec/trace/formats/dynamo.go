@@ -63,7 +63,8 @@ func (reader *dynamoReader) read(b *Batch, o rows.Object) {
 	if kind != "request_end" {
 		o.Fail("event_type is "+rows.Quote(kind), kinds)
 	}
-	if schema := o.Name("schema", "it must be "+dynamoSchema); schema != dynamoSchema {
+	schema := o.Name("schema", "it must be "+dynamoSchema)
+	if schema != dynamoSchema {
 		o.Fail("schema is "+rows.Quote(schema), "it must be "+dynamoSchema)
 	}
 	request := o.NeedIn("request", "it is what was measured")

@@ -95,7 +95,8 @@ func (a *agenticFile) read(b *Batch, o rows.Object) {
 		rows.PayloadField, rows.ToolsField, rows.ExtraField,
 	} {
 		key := rows.UsualNames()[f]
-		if value := o.Value(key, strings.Replace(key, "put_length", "put_tokens", 1)); value != nil && o.OK() {
+		value := o.Value(key, strings.Replace(key, "put_length", "put_tokens", 1))
+		if value != nil && o.OK() {
 			b.set(r, f, value)
 		}
 	}

@@ -29,14 +29,18 @@ func otel() *Format {
 		rows.MessagesField:  "gen_ai.input.messages",
 		rows.ToolsField:     "gen_ai.tool.definitions",
 	}, func(keys []string) bool { return hasAny(keys, "resourceSpans", "spans") },
-		func(b *Batch, o rows.Object) { readSpans(b, o, "resourceSpans", "scopeSpans") })
+		func(b *Batch, o rows.Object) {
+			readSpans(b, o, "resourceSpans", "scopeSpans")
+		})
 }
 
 // readSpans takes the spans of an object, or of the objects under some keys in it; those under later ones may stand in
 // those under earlier ones.
 func readSpans(out *Batch, o rows.Object, within ...string) {
 	for n, key := range within {
-		o.Each(key, func(_ int, inner rows.Object) { readSpans(out, inner, within[n+1:]...) })
+		o.Each(key, func(_ int, inner rows.Object) {
+			readSpans(out, inner, within[n+1:]...)
+		})
 	}
 	o.Each("spans", func(_ int, span rows.Object) {
 		attributes := attributesOf(span)

@@ -94,7 +94,8 @@ func usageOf(answer []byte) rows.Object {
 			text, _ = bytes.CutPrefix(lines[i], []byte("data:"))
 		}
 		var err error
-		if o := rows.ObjectOf(text, &err); err == nil && (i == len(lines) || o.In("usage").Members != nil) {
+		o := rows.ObjectOf(text, &err)
+		if err == nil && (i == len(lines) || o.In("usage").Members != nil) {
 			return o.In("usage")
 		}
 	}
@@ -115,7 +116,9 @@ func tokensOf(usage rows.Object, key string) int32 {
 func appendCapture(dst []byte, r *Request) []byte {
 	dst = append(dst, `{"captureData":{"endpointInput":`...)
 	dst = appendCaptured(dst, "INPUT", r.body())
-	if input, output := int64(r.InputTokens), int64(r.OutputTokens); input+output > 0 {
+	input := int64(r.InputTokens)
+	output := int64(r.OutputTokens)
+	if input+output > 0 {
 		usage := appendInt(nil, `{"usage":{"prompt_tokens":`, input)
 		usage = appendInt(usage, `,"completion_tokens":`, output)
 		usage = appendInt(usage, `,"total_tokens":`, input+output)

@@ -79,7 +79,8 @@ type satfEdge struct {
 
 func (r *satfReader) read(b *Batch, o rows.Object) {
 	for _, c := range [][2]string{{"format", "satf"}, {"format_version", "2."}, {"time_base", "us"}} {
-		if value := o.Name(c[0], "only SATF 2 in µs can be read"); !strings.HasPrefix(value, c[1]) {
+		value := o.Name(c[0], "only SATF 2 in µs can be read")
+		if !strings.HasPrefix(value, c[1]) {
 			o.Fail(fmt.Sprintf("%s is %s, not %q", c[0], rows.Quote(value), c[1]), "only SATF 2 in µs can be read")
 		}
 	}
