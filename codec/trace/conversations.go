@@ -48,7 +48,9 @@ func (t *Trace) Conversations() *Conversations {
 	}
 	if !k.Inferred {
 		k.Session, k.Sessions = t.JobNumbers()
-		slices.SortStableFunc(rows, func(a, b int32) int { return cmp.Compare(k.Session[a], k.Session[b]) })
+		slices.SortStableFunc(rows, func(a, b int32) int {
+			return cmp.Compare(k.Session[a], k.Session[b])
+		})
 	}
 	k.follow(rows, 0)
 	if k.Inferred {

@@ -22,14 +22,17 @@ import (
 func (t *Trace) Copies(source, clone []int32, atNS []int64, shared []int32) (*Trace, error) {
 	clones := slices.Max(append([]int32{0}, clone...))
 	if clones > 0 && t.Verbatims() > 0 {
-		return nil, errors.New("verbatim prompts cannot be cloned: the same words would hit the same cache; give a factor below 1, or --repeat")
+		return nil, errors.New("verbatim prompts cannot be cloned: the same words would hit the same cache; give " +
+			"a factor below 1, or --repeat")
 	}
 	out := t.chosen(source)
 	out.Clone, out.ArrivalNS = slices.Clone(clone), slices.Clone(atNS)
 	if t.Untimed {
 		clear(out.ArrivalNS)
 	}
-	out.shiftBounds(func(i int) int64 { return out.ArrivalNS[i] - t.ArrivalNS[source[i]] })
+	out.shiftBounds(func(i int) int64 {
+		return out.ArrivalNS[i] - t.ArrivalNS[source[i]]
+	})
 	out.copyJobs()
 	if err := out.copyIDs(t, source, clones, shared); err != nil {
 		return nil, fmt.Errorf("block ids: %w", err)
@@ -46,7 +49,9 @@ func (t *Trace) Fitted(order, input, output []int32) *Trace {
 	out := t.chosen(order)
 	out.InputTokens = gather(order, input)
 	out.OutputTokens = gather(order, output)
-	out.ids = t.ids.Choose(order, func(row int32) int { return blocksOf(input[row], t.BlockTokens) })
+	out.ids = t.ids.Choose(order, func(row int32) int {
+		return blocksOf(input[row], t.BlockTokens)
+	})
 	return out
 }
 

@@ -87,7 +87,8 @@ func (g *Gen) check(f *formats.Format) error {
 	case len(g.Types) == 0 || len(g.Types) > math.MaxUint16:
 		return errors.New("no types, or too many")
 	case (g.Reuse > 0 || g.SystemTokens > 0) && !f.HasBlocks():
-		return fmt.Errorf("%s has no block ids, so that no prompt can reuse another's; leave out the reuse and the system tokens", f.Name)
+		return fmt.Errorf("%s has no block ids, so that no prompt can reuse another's; leave out the reuse and "+
+			"the system tokens", f.Name)
 	}
 	return errors.Join(
 		g.InputTokens.check("input tokens", rows.MaxTokens), g.OutputTokens.check("output tokens", rows.MaxTokens),

@@ -113,7 +113,8 @@ func (m *maker) known(c *conversation, wanted int) []uint64 {
 		if len(m.earlier) == 0 || len(best) >= wanted {
 			break
 		}
-		if ids := m.earlier[m.draw(Range{0, len(m.earlier) - 1})]; len(ids) > len(best) {
+		ids := m.earlier[m.draw(Range{0, len(m.earlier) - 1})]
+		if len(ids) > len(best) {
 			best = ids
 		}
 	}
@@ -125,7 +126,8 @@ func (m *maker) known(c *conversation, wanted int) []uint64 {
 
 // remember keeps a first prompt, of which the first known blocks are old, for conversations to come.
 func (m *maker) remember(ids []uint64, known int) {
-	if s := min(len(ids), m.g.SystemTokens/m.g.BlockTokens); known == len(m.system) && s > known {
+	s := min(len(ids), m.g.SystemTokens/m.g.BlockTokens)
+	if known == len(m.system) && s > known {
 		m.system = ids[:s]
 	}
 	m.starts++

@@ -50,7 +50,8 @@ func (e *LintError) Error() string {
 	}
 	if e.Good > 0 {
 		bad := len(e.Faults) + e.More
-		lines = append(lines, fmt.Sprintf("%d of %d rows cannot be replayed; fix them, or leave them out with --bad-rows drop",
+		lines = append(lines, fmt.Sprintf("%d of %d rows cannot be replayed; fix them, or leave them out with "+
+			"--bad-rows drop",
 			bad, bad+e.Good))
 	}
 	return strings.Join(lines, "\n")
@@ -140,19 +141,22 @@ func (l *Lint) Notes() []string {
 		notes = append(notes, l.UnitDoubt)
 	}
 	if l.CutJobs > 0 {
-		const why = "%d of %d jobs cut: --limit, --from and --to select requests, so the times of these jobs are not the recorded ones; --amplify 0.1 alone takes a tenth of the jobs, each whole"
+		const why = "%d of %d jobs cut: --limit, --from and --to select requests, so the times of these jobs are " +
+			"not the recorded ones; --amplify 0.1 alone takes a tenth of the jobs, each whole"
 		notes = append(notes, fmt.Sprintf(why, l.CutJobs, l.OfJobs))
 	}
 	add(l.MissingIDs, "%d row%s repaired: fewer hash ids than blocks, the missing blocks are unique to the row")
 	add(l.SurplusIDs, "%d row%s repaired: more hash ids than blocks, the surplus is ignored")
 	add(l.NoOutput, "%d row%s repaired: output_length 0, replayed as 1")
 	if len(l.Unsent) > 0 {
-		notes = append(notes, fmt.Sprintf("%s of the rows: not sent, since the format has no such key; put them into extra, or give --format raw_payload if the rows are bodies", strings.Join(l.Unsent, ", ")))
+		notes = append(notes, fmt.Sprintf("%s of the rows: not sent, since the format has no such key; put them "+
+			"into extra, or give --format raw_payload if the rows are bodies", strings.Join(l.Unsent, ", ")))
 	}
 	add(l.Failed, "%d row%s left out: requests that failed when they were recorded")
 	add(l.Unanswered, "%d conversation%s left out: no question in them has an answer")
 	add(l.Delayed, "%d row%s without a timestamp, planned the recorded delay after the turn before")
-	add(l.SameSecond, "%d row%s at the same instant as another: timestamps are whole seconds, and what came in one of them is sent at once")
+	add(l.SameSecond, "%d row%s at the same instant as another: timestamps are whole seconds, and what came in "+
+		"one of them is sent at once")
 	add(l.Unsorted, "%d row%s out of time order: the trace was sorted, equal instants keep file order")
 	add(l.SameChat, "%d row%s repeating a chat_id: parents refer to its first row")
 	add(l.Dropped, "%d bad row%s dropped")
@@ -227,9 +231,11 @@ func (l *loader) refuseUnit(spanNS int64) error {
 			min(l.TimeUnit*1000, time.Second))
 	case rows < doubtRows:
 	case l.TimeUnit < time.Second && (perS > doubtRate || rate > doubtTokenRate):
-		l.Lint.UnitDoubt = fmt.Sprintf("%d rows within %v, %.0f requests and %.0f input tokens a second: if the timestamps are seconds, give --time-unit s", rows, span, perS, rate)
+		l.Lint.UnitDoubt = fmt.Sprintf("%d rows within %v, %.0f requests and %.0f input tokens a second: if the "+
+			"timestamps are seconds, give --time-unit s", rows, span, perS, rate)
 	case l.TimeUnit == time.Second && (gap > maxMeanGap || rows >= slowRows && gap > doubtGap):
-		l.Lint.UnitDoubt = fmt.Sprintf("%d rows over %v, one in %v: if the timestamps are milliseconds, give --time-unit ms", rows, span, gap)
+		l.Lint.UnitDoubt = fmt.Sprintf("%d rows over %v, one in %v: if the timestamps are milliseconds, give "+
+			"--time-unit ms", rows, span, gap)
 	}
 	return nil
 }
@@ -237,7 +243,8 @@ func (l *loader) refuseUnit(spanNS int64) error {
 // refuseSpan proposes another unit: the one that the format's is most often mistaken for.
 func (l *loader) refuseSpan(what string, other time.Duration) error {
 	return refuse(l.name, what+": the time unit ("+UnitName(l.TimeUnit)+") is probably wrong",
-		fmt.Sprintf("pass --time-unit %s if that is what the timestamps are, or --time-unit %s to replay them as they stand", UnitName(other), UnitName(l.TimeUnit)))
+		fmt.Sprintf("pass --time-unit %s if that is what the timestamps are, or --time-unit %s to replay them as "+
+			"they stand", UnitName(other), UnitName(l.TimeUnit)))
 }
 
 // refuseBlockSize is the error for too many rows whose number of ids does not fit their length.
@@ -247,7 +254,8 @@ func (l *loader) refuseBlockSize() error {
 		return nil
 	}
 	_, first := l.mismatches(l.BlockTokens)
-	what := fmt.Sprintf("%d of %d rows have a number of hash ids that is not input_length / %d rounded %s, first %s (%d ids for %d tokens)",
+	what := fmt.Sprintf("%d of %d rows have a number of hash ids that is not input_length / %d rounded %s, first "+
+		"%s (%d ids for %d tokens)",
 		bad, l.withIDs, l.BlockTokens, l.format.Rounding(), l.place(first), l.ids.Size(first), l.InputTokens[first])
 	for shift := range maxBlockShift + 1 {
 		size := 1 << shift
@@ -263,7 +271,7 @@ func (l *loader) refuseBlockSize() error {
 func (l *loader) mismatches(blockTokens int) (n, first int) {
 	for i := l.ids.Len() - 1; i >= 0; i-- {
 		if !l.format.IDsFit(l.ids.Size(i), l.InputTokens[i], blockTokens) {
-			n += 1
+			n++
 			first = i
 		}
 	}

@@ -126,7 +126,8 @@ func (l *loader) growIDs(order []int32) {
 		if g.From < 0 {
 			continue
 		}
-		if at, found := slices.BinarySearch(l.Row, g.From); found && !l.unusable[int32(at)] {
+		at, found := slices.BinarySearch(l.Row, g.From)
+		if found && !l.unusable[int32(at)] {
 			g.From = int32(at)
 		} else {
 			g.From = agents.FromNothing

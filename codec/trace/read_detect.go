@@ -82,7 +82,8 @@ func likely(keys []string, missing string, wanted ...rows.Field) string {
 	var named []string
 	for _, f := range wanted {
 		key := missing
-		if i := slices.IndexFunc(keys, func(key string) bool { return looksLike(f, key) }); i >= 0 {
+		i := slices.IndexFunc(keys, func(key string) bool { return looksLike(f, key) })
+		if i >= 0 {
 			key = rows.Clip(keys[i])
 		}
 		if key != "" {
@@ -96,7 +97,9 @@ func likely(keys []string, missing string, wanted ...rows.Field) string {
 func looksLike(f rows.Field, key string) bool {
 	key = strings.ToLower(key)
 	has := func(parts ...string) bool {
-		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(key, part) })
+		return slices.ContainsFunc(parts, func(part string) bool {
+			return strings.Contains(key, part)
+		})
 	}
 	sized := has("tok", "len")
 	switch f {
@@ -114,7 +117,8 @@ func looksLike(f rows.Field, key string) bool {
 
 // undetected is the error that describes the first row and what was expected.
 func undetected(name string, first heldLine) error {
-	fix := "a trace is JSONL, for example one object with timestamp, input_length and output_length on each line, or CSV with a known head; known formats: " +
+	fix := "a trace is JSONL, for example one object with timestamp, input_length and output_length on each " +
+		"line, or CSV with a known head; known formats: " +
 		strings.Join(Formats(), ", ")
 	fault := Fault{File: name, Line: first.line, Fix: fix}
 	text := bytes.TrimSpace(first.text)
@@ -142,7 +146,8 @@ func undetected(name string, first heldLine) error {
 		fault.What = err.Error()
 	case len(rows.HeadOf(text)) > 1:
 		fault.What = "unknown format: CSV with the columns " + shown(rows.HeadOf(text))
-		fault.Fix = fmt.Sprintf("name its columns, as in --format burstgpt --fields %q, or --format azure if times are dates",
+		fault.Fix = fmt.Sprintf("name its columns, as in --format burstgpt --fields %q, or --format azure if "+
+			"times are dates",
 			likely(rows.HeadOf(text), "COLUMN", rows.TimestampField, rows.InputField, rows.OutputField))
 	default:
 		fault.What = fmt.Sprintf("%q is no JSON object", rows.Clip(text))

@@ -82,7 +82,9 @@ func (l *loader) refuseFaults() error {
 		return nil
 	}
 	slices.SortStableFunc(l.faults,
-		func(a, b Fault) int { return cmp.Or(l.fileNamed(a.File)-l.fileNamed(b.File), a.Line-b.Line) })
+		func(a, b Fault) int {
+			return cmp.Or(l.fileNamed(a.File)-l.fileNamed(b.File), a.Line-b.Line)
+		})
 	if l.o.Lenient || l.o.Collect {
 		l.Lint.Dropped = l.faultRows
 		l.Lint.Faults = l.faults
@@ -134,10 +136,14 @@ func (l *loader) sorted() []int32 {
 		order = append(order, int32(i))
 	}
 	if l.order != nil {
-		order = slices.DeleteFunc(slices.Clone(l.order), func(i int32) bool { return l.unusable[i] })
+		order = slices.DeleteFunc(slices.Clone(l.order), func(i int32) bool {
+			return l.unusable[i]
+		})
 	}
 	if l.Lint.Unsorted > 0 || l.order != nil {
-		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(l.ArrivalNS[a], l.ArrivalNS[b]) })
+		slices.SortStableFunc(order, func(a, b int32) int {
+			return cmp.Compare(l.ArrivalNS[a], l.ArrivalNS[b])
+		})
 	}
 	if l.format != nil && (l.format.Agents || l.format.Import != nil && l.format.Import.Documents) {
 		l.Lint.Unsorted = 0 // a job's rows stand together, and each job has a clock of its own
@@ -206,7 +212,9 @@ func (l *loader) assemble(order []int32) *Trace {
 			t.NotBeforeNS[i] = max(0, t.NotBeforeNS[i]-first)
 		}
 	}
-	t.ids = l.ids.Choose(order, func(row int32) int { return l.format.MostIDs(l.InputTokens[row], l.BlockTokens) })
+	t.ids = l.ids.Choose(order, func(row int32) int {
+		return l.format.MostIDs(l.InputTokens[row], l.BlockTokens)
+	})
 	return t
 }
 

@@ -402,7 +402,8 @@ func (l *loader) settleTimes() {
 	for i, at := range l.ArrivalNS {
 		session := l.conversation(int32(i))
 		if at == agents.NoTime && l.DelayNS != nil && l.DelayNS[i] != agents.NoDelay {
-			if before, known := latest[session]; known && before <= math.MaxInt64-l.DelayNS[i] {
+			before, known := latest[session]
+			if known && before <= math.MaxInt64-l.DelayNS[i] {
 				at = before + l.DelayNS[i]
 				l.ArrivalNS[i] = at
 				l.Lint.Delayed++

@@ -26,7 +26,8 @@ func (l *loader) resolveSessions() []int64 {
 		for path = path[:0]; roots[at] == rootUnknown; {
 			roots[at] = rootOnPath
 			path = append(path, at)
-			if parent, known := rowOf[l.Parent[at]]; known && l.Parent[at] != rows.NoParent {
+			parent, known := rowOf[l.Parent[at]]
+			if known && l.Parent[at] != rows.NoParent {
 				at = parent
 			} else {
 				roots[at] = l.Chat[at]

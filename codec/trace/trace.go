@@ -1,14 +1,13 @@
 // Package trace turns a file of recorded LLM requests into columns that can be replayed.
 //
 // It owns the files, the detection of their format, the generator, and the linter that refuses a wrong replay before
-// anything is sent. It owns the selection of rows, which of them belong together,
-// and copies of rows. It does not own the formats, which are
-// in formats, nor the time of day, the plan, prompts or sockets.
+// anything is sent. It owns the selection of rows, which of them belong together, and copies of rows. It does not own
+// the formats, which are in formats, nor the time of day, the plan, prompts or sockets.
 //
 // Reading and writing happen on the caller's goroutine. A Trace is plain data that is never changed after it was made:
 // any number of goroutines may read it. Only [Trace.CountAnswers] starts goroutines, which end with it. A Trace takes
 // 32 bytes a row, 62 with conversations, 4 more with copies, and 8 bytes a block id. Jobs of agents take 12 bytes a row
-// more and 24 a dependency, and 36 a row with all that was recorded of them. While it is read, it takes up to twice
+// more and 16 a dependency, and 36 a row with all that was recorded of them. While it is read, it takes up to twice
 // that, and the names of requests.
 package trace
 

@@ -42,5 +42,7 @@ func ParseUnit(name string) (time.Duration, error) {
 
 // isUnit reports whether timestamps can have the unit.
 func isUnit(unit time.Duration) bool {
-	return slices.ContainsFunc(timeUnits(), func(u timeUnit) bool { return u.unit == unit })
+	return slices.ContainsFunc(timeUnits(), func(u timeUnit) bool {
+		return u.unit == unit
+	})
 }

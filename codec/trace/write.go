@@ -165,7 +165,8 @@ func valueAt[T int32 | int64](column []T, i int) T {
 // lacksIDs reports whether some row has ids, but not of all its blocks.
 func (t *Trace) lacksIDs() bool {
 	for i := range t.Len() {
-		if n := len(t.Blocks(i)); n > 0 && n < blocksOf(t.InputTokens[i], t.BlockTokens) {
+		n := len(t.Blocks(i))
+		if n > 0 && n < blocksOf(t.InputTokens[i], t.BlockTokens) {
 			return true
 		}
 	}
@@ -246,23 +247,30 @@ func WriteNotes(t *Trace, format string) ([]string, error) {
 	lose(t.Type != nil && !f.Has(rows.TypeField), "types")
 	lose(t.verbatims != nil && !f.Words && !f.Has(rows.TextField), "verbatim prompts")
 	lose(f.Words && !f.Bodies() && !f.Has(rows.ExtraField) &&
-		t.any(func(v Verbatim, _ int32) bool { return v.Extra != nil }), "extra members of bodies")
+		t.any(func(v Verbatim, _ int32) bool {
+			return v.Extra != nil
+		}), "extra members of bodies")
 	lose(f.Bodies() && !f.Has(rows.OutputField) &&
-		t.any(func(v Verbatim, output int32) bool { return v.Kind == VerbatimPayload && output > 0 }),
+		t.any(func(v Verbatim, output int32) bool {
+			return v.Kind == VerbatimPayload && output > 0
+		}),
 		"lengths of answers beside bodies")
 	lose(t.DelayNS != nil && !f.Has(rows.DelayField), "delays")
 	lose(t.HasDependencies() && !graph, "dependencies between requests")
 	lose(t.Job != nil && !graph, "jobs")
 	lose((t.TookNS != nil || t.TTFTNS != nil || t.Cached != nil) && !graph, "recorded durations and cache hits")
 	if graph && ids && t.jobsShareBlocks() {
-		notes = append(notes, "jobs have blocks in common: hash_id_scope is global, which fastreplay reads and Dynamo refuses")
+		notes = append(notes, "jobs have blocks in common: hash_id_scope is global, which fastreplay reads and "+
+			"Dynamo refuses")
 	}
 	if n := t.made(); f.Words && n > 0 {
-		notes = append(notes, fmt.Sprintf("%s has verbatim prompts: those known only by their length (%d) are made of words, "+
+		notes = append(notes, fmt.Sprintf("%s has verbatim prompts: those known only by their length (%d) are "+
+			"made of words, "+
 			"which most tokenizers count as one token each", f.Name, n))
 	}
 	if ids && f.Has(rows.HashIDsField) && t.BlockTokens != f.BlockTokens && !graph {
-		notes = append(notes, fmt.Sprintf("the block ids stand for %d tokens, where %s has %d: read the file with --block-tokens %d",
+		notes = append(notes, fmt.Sprintf("the block ids stand for %d tokens, where %s has %d: read the file "+
+			"with --block-tokens %d",
 			t.BlockTokens, f.Name, f.BlockTokens, t.BlockTokens))
 	}
 	return notes, nil
@@ -283,5 +291,7 @@ func (t *Trace) any(such func(v Verbatim, output int32) bool) bool {
 
 // fractions reports whether some row comes between two whole seconds.
 func (t *Trace) fractions() bool {
-	return slices.ContainsFunc(t.ArrivalNS, func(at int64) bool { return at%int64(time.Second) != 0 })
+	return slices.ContainsFunc(t.ArrivalNS, func(at int64) bool {
+		return at%int64(time.Second) != 0
+	})
 }

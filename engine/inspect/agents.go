@@ -85,7 +85,8 @@ func (a *Agents) jobs(t *trace.Trace, rows [][]int32, assumed sched.AssumedLaten
 			if t.Depth != nil && t.Depth[i] > 0 {
 				subs[t.Session[i]] = true
 			}
-			if n := int(t.InputTokens[i]); blocks && t.Verbatim(int(i)).Kind == trace.NoVerbatim {
+			n := int(t.InputTokens[i])
+			if blocks && t.Verbatim(int(i)).Kind == trace.NoVerbatim {
 				within += int64(cache.Expected(t.Blocks(int(i)), n, 0, n+1))
 				tokens += int64(n)
 			}
@@ -126,7 +127,9 @@ func jobSpan(t *trace.Trace, rows []int32, assumed sched.AssumedLatency) span {
 		steps = append(steps, step{t.ArrivalNS[i], 1, i}, step{endOf(t, int(i), assumed), -1, i})
 	}
 	// begins first: a touch is not idle
-	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Or(cmp.Compare(a.atNS, b.atNS), b.by-a.by) })
+	slices.SortStableFunc(steps, func(a, b step) int {
+		return cmp.Or(cmp.Compare(a.atNS, b.atNS), b.by-a.by)
+	})
 	s := span{beginNS: steps[0].atNS, endNS: steps[len(steps)-1].atNS}
 	inFlight := 0
 	busy := map[int64]int{}
@@ -168,7 +171,9 @@ func (a *Agents) turns(t *trace.Trace, p *pictures) {
 	follow := int64(0)
 	for i, before := range t.TurnsBefore(t.Len()) {
 		has := func(relation trace.Relation) bool {
-			return slices.ContainsFunc(graph.Of(i), func(w trace.Dependency) bool { return w.Relation == relation })
+			return slices.ContainsFunc(graph.Of(i), func(w trace.Dependency) bool {
+				return w.Relation == relation
+			})
 		}
 		if has(trace.Spawn) {
 			a.Spawns++
@@ -266,10 +271,12 @@ func (a *Agents) inWords() (out []string) {
 	}
 	out = append(out, jobs+".")
 	if a.SpanS != nil {
-		out = append(out, fmt.Sprintf("A job takes %s (median), and for %s of the time of all jobs nothing of them is in flight.", format.Span(a.SpanS.P50), format.Share(*a.IdleShare)))
+		out = append(out, fmt.Sprintf("A job takes %s (median), and for %s of the time of all jobs nothing of "+
+			"them is in flight.", format.Span(a.SpanS.P50), format.Share(*a.IdleShare)))
 	}
 	if a.CompactedShare != nil {
-		out = append(out, fmt.Sprintf("A follow-up turn adds %s tokens (median); %s of them have less than 90 %% of the turn before.", whole(a.NewTokens.P50), format.Share(*a.CompactedShare)))
+		out = append(out, fmt.Sprintf("A follow-up turn adds %s tokens (median); %s of them have less than 90 %% "+
+			"of the turn before.", whole(a.NewTokens.P50), format.Share(*a.CompactedShare)))
 	}
 	if a.RecordedHits != nil {
 		out = append(out, fmt.Sprintf("The recorded server had %s of the input tokens in its cache.",

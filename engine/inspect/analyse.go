@@ -100,7 +100,9 @@ func verbatim(t *trace.Trace) *Verbatim {
 }
 
 func lengths(tokens []int32, title string, p *pictures) Lengths {
-	tokens = slices.DeleteFunc(slices.Clone(tokens), func(n int32) bool { return n == 0 }) // not recorded
+	tokens = slices.DeleteFunc(slices.Clone(tokens), func(n int32) bool {
+		return n == 0
+	}) // not recorded
 	p.outlines[title] = outlineOf(tokens, 1)
 	var ones []stats.Counted
 	l := Lengths{}
@@ -427,18 +429,21 @@ func findings(r *Report, lint *trace.Lint, o Options) []Finding {
 	}
 	if b := r.Blocks; b != nil {
 		if b.TwoLengths > 0 {
-			add(Note, fmt.Sprintf("%s for different numbers of tokens in different places: a shorter block counts as the beginning of the longer one",
+			add(Note, fmt.Sprintf("%s for different numbers of tokens in different places: a shorter block "+
+				"counts as the beginning of the longer one",
 				number(b.TwoLengths, "id stands", "ids stand")))
 		}
 		if b.ManyBefore > 0 {
-			add(Note, fmt.Sprintf("%s different ids: the ids name contents, not prefixes, and a block hits only behind the same blocks", number(b.ManyBefore, "id follows", "ids follow")))
+			add(Note, fmt.Sprintf("%s different ids: the ids name contents, not prefixes, and a block hits only "+
+				"behind the same blocks", number(b.ManyBefore, "id follows", "ids follow")))
 		}
 	}
 	if o.Instances > 0 && r.Blocks == nil {
 		add(Note, "no block ids, so routers cannot be compared")
 	}
 	if c := r.Context; c != nil && c.RowsOver > 0 {
-		add(Note, fmt.Sprintf("%s more than %s tokens of input and output, the first is row %d (from 0): a server with that --max-model-len refuses such requests",
+		add(Note, fmt.Sprintf("%s more than %s tokens of input and output, the first is row %d (from 0): a "+
+			"server with that --max-model-len refuses such requests",
 			number(c.RowsOver, "row needs", "rows need"), format.Count(c.MaxModelLen), *c.FirstRow))
 	}
 	return all
@@ -449,7 +454,9 @@ func badRows(lint *trace.Lint, o trace.Options, add func(Severity, string)) {
 	if lint.Dropped == 0 {
 		return
 	}
-	severity, text := Refusal, "%s be replayed; correct the file, or leave out with --bad-rows drop what is left out here"
+	severity := Refusal
+	text := "%s be replayed; correct the file, or leave out with --bad-rows drop what is left " +
+		"out here"
 	if o.Lenient {
 		severity, text = Note, "%s be replayed; left out"
 	}

@@ -128,8 +128,10 @@ func (f *follower) cache(blockTokens int, capacities []int64) *Cache {
 			IDs:         share(f.repeatIDs, f.blocks),
 		},
 		SaturationTokens: inOrder.SaturationTokens(),
-		Definition: fmt.Sprintf("An LRU cache of ⌊capacity / %d⌋ slots, a block of %d tokens in each, a last partial one too. Rows count from their arrival, and output takes no room. "+
-			"A block hits only if all before it in its row do. In order: each block is looked up and touched before the next. Tail first: all are looked up when the row arrives, "+
+		Definition: fmt.Sprintf("An LRU cache of ⌊capacity / %d⌋ slots, a block of %d tokens in each, a last "+
+			"partial one too. Rows count from their arrival, and output takes no room. "+
+			"A block hits only if all before it in its row do. In order: each block is looked up and touched "+
+			"before the next. Tail first: all are looked up when the row arrives, "+
 			"then touched from the last to the first, as vLLM frees them.", blockTokens, blockTokens),
 	}
 	c.at = func(tokens int64) Capacity {

@@ -79,7 +79,9 @@ func htmlFindings(r *Report, name string, traces int) (out []chart.Finding) {
 
 // inWords are a trace's main numbers as sentences.
 func inWords(r *Report) (out []string) {
-	say := func(text string, args ...any) { out = append(out, fmt.Sprintf(text, args...)) }
+	say := func(text string, args ...any) {
+		out = append(out, fmt.Sprintf(text, args...))
+	}
 	if a := &r.Arrivals; a.RowsPerS != nil {
 		say(
 			"%s over %s: %s on average, up to %s within a second.",
@@ -114,7 +116,9 @@ func inWords(r *Report) (out []string) {
 	if c := r.Cache; c != nil {
 		say("A prefix cache without a limit would have held %s of the input tokens.", format.Share(c.Infinite.Tokens))
 		if c.SaturationTokens > 0 {
-			i := slices.IndexFunc(c.Curve, func(at Capacity) bool { return at.TokenRatio >= c.Infinite.Tokens/2 })
+			i := slices.IndexFunc(c.Curve, func(at Capacity) bool {
+				return at.TokenRatio >= c.Infinite.Tokens/2
+			})
 			say(
 				"An LRU cache needs %s tokens for all of that, and about %s for half of it.",
 				format.Short(float64(c.SaturationTokens)),
@@ -201,8 +205,12 @@ func arrivalPictures(reports []*Report, names []string) chart.Section {
 	return chart.Section{
 		Title: "Arrivals",
 		Graphs: slices.Concat(rows,
-			byTime(reports, names, "Input tokens/s", rates(func(p *pictures) []float64 { return p.input })),
-			byTime(reports, names, "Output tokens/s", rates(func(p *pictures) []float64 { return p.output })),
+			byTime(reports, names, "Input tokens/s", rates(func(p *pictures) []float64 {
+				return p.input
+			})),
+			byTime(reports, names, "Output tokens/s", rates(func(p *pictures) []float64 {
+				return p.output
+			})),
 			distributionGraphs(reports, names, "Time from a row to the next", "s", false)),
 	}
 }
@@ -219,7 +227,9 @@ func lengthPictures(reports []*Report, names []string) chart.Section {
 		for i := range order {
 			order[i] = i
 		}
-		slices.SortFunc(order, func(a, b int) int { return int(p.inputDots[a] - p.inputDots[b]) })
+		slices.SortFunc(order, func(a, b int) int {
+			return int(p.inputDots[a] - p.inputDots[b])
+		})
 		g := chart.Graph{
 			Title: "Output against input tokens, a row each",
 			X:     chart.Axis{Label: "input", Log: true},
@@ -428,7 +438,9 @@ func (p *pictures) describe(title string, values []int64, unit float64) *stats.P
 // outlineOf sorts the values and divides them by unit. The outline has at most 4,096 of them, by rank.
 func outlineOf[T int32 | int64 | float64](values []T, unit float64) (o chart.Sample) {
 	slices.Sort(values)
-	return outline(int64(len(values)), func(rank int64) float64 { return float64(values[rank-1]) / unit })
+	return outline(int64(len(values)), func(rank int64) float64 {
+		return float64(values[rank-1]) / unit
+	})
 }
 
 // outline asks for values by their rank, from 1, in rising order.
@@ -514,7 +526,9 @@ type rowHeld struct {
 func (p *pictures) addHeld(f *follower, span int64) {
 	counted := func(values []stats.Counted, unit float64) chart.Sample {
 		size, ranked := stats.Ranked(values)
-		return outline(size, func(rank int64) float64 { return float64(ranked(rank)) / unit })
+		return outline(size, func(rank int64) float64 {
+			return float64(ranked(rank)) / unit
+		})
 	}
 	p.outlines["Time since the last use of a repeated block"] = counted(f.gapsNS, 1e9)
 	p.outlines["Tokens of other blocks used since"] = counted(f.between, 1)

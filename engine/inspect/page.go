@@ -172,7 +172,8 @@ func (p *page) types(head string, types []Type) {
 	}
 }
 
-const thinkDefinition = "Time for thinking and tools is from the last end that a turn waits for to the turn, where they do not overlap."
+const thinkDefinition = "Time for thinking and tools is from the last end that a turn waits for to the turn, " +
+	"where they do not overlap."
 
 // overlapDefinition describes how overlap and think time were computed.
 func overlapDefinition(s *Sessions) string {

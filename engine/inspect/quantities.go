@@ -83,7 +83,9 @@ func tables(reports []*Report) (all []table) {
 			if s.title == "" {
 				continue
 			}
-			at := slices.IndexFunc(all, func(t table) bool { return t.Title == s.title })
+			at := slices.IndexFunc(all, func(t table) bool {
+				return t.Title == s.title
+			})
 			if at < 0 {
 				at = next
 				all = slices.Insert(all, next, table{Title: s.title})
@@ -94,7 +96,9 @@ func tables(reports []*Report) (all []table) {
 	}
 	for i := range all {
 		all[i].Rows = slices.DeleteFunc(all[i].Rows, func(row []string) bool {
-			return row[0] == "" || !slices.ContainsFunc(row[1:], func(cell string) bool { return cell != absent })
+			return row[0] == "" || !slices.ContainsFunc(row[1:], func(cell string) bool {
+				return cell != absent
+			})
 		})
 	}
 	return slices.DeleteFunc(all, func(t table) bool { return len(t.Rows) == 0 })
@@ -103,7 +107,9 @@ func tables(reports []*Report) (all []table) {
 // fill writes the cells of report i of n. Where names are the same, each has a row.
 func (t *table) fill(quantities []quantity, i, n int) {
 	for _, q := range quantities {
-		row := slices.IndexFunc(t.Rows, func(row []string) bool { return row[0] == q.name && row[1+i] == absent })
+		row := slices.IndexFunc(t.Rows, func(row []string) bool {
+			return row[0] == q.name && row[1+i] == absent
+		})
 		if row < 0 {
 			row = len(t.Rows)
 			t.Rows = append(t.Rows, append([]string{q.name}, slices.Repeat([]string{absent}, n)...))
@@ -320,7 +326,9 @@ func typeName(name string) string {
 	switch {
 	case name == "":
 		return "(none)"
-	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool {
+		return !unicode.IsPrint(r)
+	}):
 		return strconv.Quote(name)
 	}
 	return name

@@ -65,7 +65,9 @@ func (p *Prompts) Grow(order []int32) lists.Store[uint64] {
 		}
 	}
 	together := slices.Clone(order) // so that a prompt lies where the one before does
-	slices.SortStableFunc(together, func(a, b int32) int { return cmp.Compare(tree[a], tree[b]) })
+	slices.SortStableFunc(together, func(a, b int32) int {
+		return cmp.Compare(tree[a], tree[b])
+	})
 	g := grower{
 		Prompts: p,
 		place:   make([]int32, len(from)),
@@ -96,7 +98,9 @@ func (p *Prompts) continued(order []int32) []int32 {
 		}
 	}
 	ended := slices.Clone(counted)
-	slices.SortStableFunc(ended, func(a, b int32) int { return cmp.Compare(p.endNS(a), p.endNS(b)) })
+	slices.SortStableFunc(ended, func(a, b int32) int {
+		return cmp.Compare(p.endNS(a), p.endNS(b))
+	})
 	latest := map[int64]int32{} // of those that had ended, the request of a conversation that came last
 	for _, i := range counted {
 		for len(ended) > 0 && place[ended[0]] < place[i] && p.endNS(ended[0]) <= p.BeganNS[i] {

@@ -174,7 +174,9 @@ func (l *linker) link(a *Node) *lastCalls {
 
 // linkOwn has the requests of an agent wait for each other and for those joined, and returns the last ones.
 func (l *linker) linkOwn(a *Node, joined [][]int32) []int32 {
-	haveIDs := slices.ContainsFunc(a.Calls, func(i int32) bool { return len(l.calls[i].IDs) > 0 })
+	haveIDs := slices.ContainsFunc(a.Calls, func(i int32) bool {
+		return len(l.calls[i].IDs) > 0
+	})
 	var chains chains
 	before := l.newSweep(a.Calls, 0)
 	for n, i := range a.Calls {
@@ -217,7 +219,9 @@ func (l *linker) newSweep(calls []int32, clockSkewNS int64) *sweep {
 		c := &l.calls[calls[n]]
 		return max(c.EndNS()-clockSkewNS, c.BeganNS)
 	}
-	slices.SortFunc(w.order, func(a, b int32) int { return cmp.Or(cmp.Compare(known(a), known(b)), cmp.Compare(a, b)) })
+	slices.SortFunc(w.order, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(known(a), known(b)), cmp.Compare(a, b))
+	})
 	return w
 }
 
@@ -269,7 +273,9 @@ func (l *linker) causes(a *Node) []cause {
 			order = append(order, n)
 		}
 	}
-	slices.SortFunc(order, func(x, y int) int { return l.inTime(a.Subs[x].Calls[0], a.Subs[y].Calls[0]) })
+	slices.SortFunc(order, func(x, y int) int {
+		return l.inTime(a.Subs[x].Calls[0], a.Subs[y].Calls[0])
+	})
 	w := l.newSweep(a.Calls, l.clockSkewNS)
 	begun := 0
 	ended := None
@@ -417,7 +423,9 @@ func (l *linker) wait(i int32, why Relation, t Trigger, on ...int32) {
 			})
 		}
 	}
-	known := func(d Dependency) bool { return d.Trigger == OnCompletion && l.calls[d.On].TookNS >= 0 }
+	known := func(d Dependency) bool {
+		return d.Trigger == OnCompletion && l.calls[d.On].TookNS >= 0
+	}
 	last := int64(NoTime)
 	for _, d := range waits {
 		if known(d) {

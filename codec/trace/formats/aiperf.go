@@ -62,7 +62,8 @@ func appendSingleTurn(dst []byte, r *Request) []byte {
 
 // multiTurn is AIPerf's format of conversations, a line a conversation:
 //
-//	{"session_id":"a","turns":[{"text":"Hi","timestamp":0},{"role":"assistant","text":"Hello."},{"text":"Why?","delay":1500}]}
+//	{"session_id":"a","turns":[{"text":"Hi","timestamp":0},{"role":"assistant","text":"Hello."},{"text":"Why?",
+//	 "delay":1500}]}
 //
 // as https://github.com/ai-dynamo/aiperf (docs/tutorials, custom datasets) describes. A turn has the fields of a line
 // of single_turn. Each turn but those of the assistant and the system is a request, with all turns before it. The
@@ -177,7 +178,8 @@ func textsIn(o rows.Object, name string) (texts [][]byte) {
 			return
 		}
 		group := rows.ObjectOf(value, o.Fault)
-		if contents := group.Value("contents"); contents == nil || contents[0] != '[' {
+		contents := group.Value("contents")
+		if contents == nil || contents[0] != '[' {
 			o.Fail(fmt.Sprintf("%ss[%d] has no list of contents", name, i),
 				`write it as {"name":"…","contents":["…",…]}`)
 		}

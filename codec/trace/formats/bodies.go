@@ -27,7 +27,8 @@ func readBatch(out *Batch, o rows.Object) {
 	if id := o.Value("custom_id"); id != nil && id[0] != '"' {
 		o.Fail("custom_id is "+rows.Clip(id)+", not a string", `write it as a string, for example "request-1"`)
 	}
-	if method := o.Value("method"); method != nil && !strings.EqualFold(string(method), `"POST"`) {
+	method := o.Value("method")
+	if method != nil && !strings.EqualFold(string(method), `"POST"`) {
 		o.Fail("method is "+rows.Clip(method)+", not \"POST\"", "requests for completions are posted")
 	}
 	url := o.Need("url", "it names the API of the body")
@@ -69,7 +70,9 @@ func rawPayload() *Format {
 		Import: &Importer{Match: isBody, Read: readRawPayload},
 		Write: &Writer{
 			Refuse: notMerged,
-			Append: func(dst []byte, r *Request) []byte { return append(dst, r.body()...) },
+			Append: func(dst []byte, r *Request) []byte {
+				return append(dst, r.body()...)
+			},
 		},
 	}
 }

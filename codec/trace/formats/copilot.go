@@ -12,7 +12,8 @@ import (
 
 // copilot is the format of the traces of GitHub Copilot's coding agent, a line a session:
 //
-//	{"session_id":"…","date":"2026-06-01","turns":[{"turn_id":"…","llm_calls":[{"message_id":"…","timestamp":"2026-06-01T08:00:00Z",
+//	{"session_id":"…","date":"2026-06-01","turns":[{"turn_id":"…","llm_calls":[{"message_id":"…",
+//	 "timestamp":"2026-06-01T08:00:00Z",
 //	"duration_ms":4200.5,"initiator_type":"user","model":"Model A","result":"Success","status_code":"OK",
 //	"tokens":{"total":…,"prompt":…,"completion":…,"cached":…,"cached_pct":…},
 //	"message_metadata":[{"type":"System","role":"system","sequenceId":0,"token_len":…},…]},…],"tool_batches":[…]},…]}
@@ -59,7 +60,9 @@ func readCopilot(out *Batch, o rows.Object) {
 	if !o.OK() {
 		return
 	}
-	slices.SortStableFunc(calls, func(a, b copilotCall) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(calls, func(a, b copilotCall) int {
+		return cmp.Compare(a.at, b.at)
+	})
 	out.copilotGrowth(calls)
 	for i, agent := range copilotAgents(calls) {
 		r := &out.Rows[calls[i].row]

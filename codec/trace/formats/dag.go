@@ -200,7 +200,7 @@ func (b *dagBuilder) send(c *dagConversation, from dagStart) []int {
 	}
 	b.count(0, len(from.said))
 	c.visiting = true
-	c.sent += 1
+	c.sent++
 	spawn := func(name string, after []int) []int { // a conversation that begins anew
 		child := b.known[name]
 		session := b.job + "/" + name
@@ -277,7 +277,8 @@ func readDAGLine(o rows.Object, line int) *dagConversation {
 	c.first = o.Names("pre_session_spawns", "it names a conversation")
 	o.Each("turns", func(at int, o rows.Object) {
 		turn := dagTurn{object: o, delayNS: max(0, o.Span("delay", 6))}
-		if messages := o.Need("messages", "they are what is sent"); messages != nil {
+		messages := o.Need("messages", "they are what is sent")
+		if messages != nil {
 			o.Note(new(rows.Row).SetVerbatim(rows.MessagesField, "messages", messages))
 		}
 		o.Values("forks", `["…",…]`, func(_ int, value []byte) {

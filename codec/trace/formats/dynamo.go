@@ -12,7 +12,8 @@ import (
 //
 //	{"schema":"dynamo.request.trace.v1","event_type":"request_end","event_time_unix_ms":1767603600900,
 //	 "agent_context":{"session_id":"b","parent_session_id":"a"},
-//	 "request":{"request_id":"r","output_tokens":5,"cached_tokens":16,"request_received_ms":1767603600000,"ttft_ms":80.5,"total_time_ms":900,
+//	 "request":{"request_id":"r","output_tokens":5,"cached_tokens":16,"request_received_ms":1767603600000,
+//	 "ttft_ms":80.5,"total_time_ms":900,
 //	  "replay":{"trace_block_size":16,"input_length":40,"input_sequence_hashes":[11,22,33]}}}
 //	{"event":{"schema":"dynamo.request.trace.v1","event_type":"tool_end",…}}
 //
@@ -62,7 +63,8 @@ func (reader *dynamoReader) read(b *Batch, o rows.Object) {
 	if kind != "request_end" {
 		o.Fail("event_type is "+rows.Quote(kind), kinds)
 	}
-	if schema := o.Name("schema", "it must be "+dynamoSchema); schema != dynamoSchema {
+	schema := o.Name("schema", "it must be "+dynamoSchema)
+	if schema != dynamoSchema {
 		o.Fail("schema is "+rows.Quote(schema), "it must be "+dynamoSchema)
 	}
 	request := o.NeedIn("request", "it is what was measured")

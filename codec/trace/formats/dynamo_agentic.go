@@ -20,9 +20,12 @@ const (
 
 // agenticMooncake is version 2 of Dynamo's agentic Mooncake traces, a head and then a line a request:
 //
-//	{"schema":"dynamo.agentic_mooncake","version":2,"block_size":64,"hash_id_scope":"local","source":{"format":"weka","digest":"…"}}
-//	{"request_id":"r2","play_id":"p1","session_id":"s1","model":"m","input_length":140,"output_length":9,"hash_ids":[1,2,3],
-//	 "not_before_ms":80,"dependencies":[{"request_id":"r1","trigger":"completion","delay_ms":12,"relation":"sequence"}]}
+//	{"schema":"dynamo.agentic_mooncake","version":2,"block_size":64,"hash_id_scope":"local","source":{"format":"weka",
+//	 "digest":"…"}}
+//	{"request_id":"r2","play_id":"p1","session_id":"s1","model":"m","input_length":140,"output_length":9,
+//	 "hash_ids":[1,2,3],
+//	 "not_before_ms":80,"dependencies":[{"request_id":"r1","trigger":"completion","delay_ms":12,
+//	 "relation":"sequence"}]}
 //
 // as lib/mocker of https://github.com/ai-dynamo/dynamo reads it, which skips keys that it does not know. A play is a
 // job. Ids and names of sessions are a play's own. A request waits for its dependencies, and not_before_ms is a bound
@@ -92,7 +95,8 @@ func (a *agenticFile) read(b *Batch, o rows.Object) {
 		rows.PayloadField, rows.ToolsField, rows.ExtraField,
 	} {
 		key := rows.UsualNames()[f]
-		if value := o.Value(key, strings.Replace(key, "put_length", "put_tokens", 1)); value != nil && o.OK() {
+		value := o.Value(key, strings.Replace(key, "put_length", "put_tokens", 1))
+		if value != nil && o.OK() {
 			b.set(r, f, value)
 		}
 	}

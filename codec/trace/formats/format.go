@@ -74,7 +74,9 @@ func Names() []string { return namesOf(All()) }
 
 // Written lists the names of the formats that can be written.
 func Written() []string {
-	return namesOf(slices.DeleteFunc(All(), func(f *Format) bool { return f.Write == nil }))
+	return namesOf(slices.DeleteFunc(All(), func(f *Format) bool {
+		return f.Write == nil
+	}))
 }
 
 func namesOf(list []*Format) (names []string) {
@@ -155,7 +157,9 @@ func (f *Format) Fits(keys []string) bool {
 		enough = []rows.FieldSet{f.Required}
 	}
 	there := f.FieldsOf(keys)
-	return slices.ContainsFunc(enough, func(s rows.FieldSet) bool { return s&^there == 0 })
+	return slices.ContainsFunc(enough, func(s rows.FieldSet) bool {
+		return s&^there == 0
+	})
 }
 
 // Renamed is the format with other names for some fields, by their usual names.
@@ -183,13 +187,17 @@ func counted(name string, names rows.Names, match func(keys []string) bool,
 // hasKeys makes a test of an object: it has these keys.
 func hasKeys(wanted ...string) func(keys []string) bool {
 	return func(keys []string) bool {
-		return !slices.ContainsFunc(wanted, func(name string) bool { return !slices.Contains(keys, name) })
+		return !slices.ContainsFunc(wanted, func(name string) bool {
+			return !slices.Contains(keys, name)
+		})
 	}
 }
 
 // hasAny reports whether keys have one of some names among them.
 func hasAny(keys []string, names ...string) bool {
-	return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(keys, name) })
+	return slices.ContainsFunc(names, func(name string) bool {
+		return slices.Contains(keys, name)
+	})
 }
 
 // uniqueNames counts how many asked for each name.

@@ -93,7 +93,8 @@ func (r *Request) appendPrompt(dst []byte) []byte {
 
 // bailian is the format of the Qwen-Bailian usage traces:
 //
-//	{"chat_id":159,"parent_chat_id":55,"timestamp":61.114,"input_length":521,"output_length":132,"type":"text","turn":2,"hash_ids":[1089,…]}
+//	{"chat_id":159,"parent_chat_id":55,"timestamp":61.114,"input_length":521,"output_length":132,"type":"text",
+//	 "turn":2,"hash_ids":[1089,…]}
 //
 // Timestamps are decimal seconds and an id stands for 16 tokens, as the README of
 // https://github.com/alibaba-edu/qwen-bailian-usagetraces-anon describes. An id names a block's content alone, so the

@@ -11,7 +11,8 @@ import (
 
 // otel is the format of OpenTelemetry's spans of calls to language models, a line a session:
 //
-//	{"session_id":"…","spans":[{"type":"llm_call","trace_id":"…","start_time":"2026-05-18T09:00:00Z","end_time":"…","status":{"code":1},
+//	{"session_id":"…","spans":[{"type":"llm_call","trace_id":"…","start_time":"2026-05-18T09:00:00Z","end_time":"…",
+//	 "status":{"code":1},
 //	"attributes":{"gen_ai.request.model":"…","gen_ai.usage.input_tokens":1200,"gen_ai.usage.output_tokens":80,
 //	"gen_ai.usage.cache_read.input_tokens":1024,"gen_ai.input.messages":"[{\"role\":\"user\",\"parts\":[…]}]",…}},…]}
 //
@@ -28,14 +29,18 @@ func otel() *Format {
 		rows.MessagesField:  "gen_ai.input.messages",
 		rows.ToolsField:     "gen_ai.tool.definitions",
 	}, func(keys []string) bool { return hasAny(keys, "resourceSpans", "spans") },
-		func(b *Batch, o rows.Object) { readSpans(b, o, "resourceSpans", "scopeSpans") })
+		func(b *Batch, o rows.Object) {
+			readSpans(b, o, "resourceSpans", "scopeSpans")
+		})
 }
 
 // readSpans takes the spans of an object, or of the objects under some keys in it; those under later ones may stand in
 // those under earlier ones.
 func readSpans(out *Batch, o rows.Object, within ...string) {
 	for n, key := range within {
-		o.Each(key, func(_ int, inner rows.Object) { readSpans(out, inner, within[n+1:]...) })
+		o.Each(key, func(_ int, inner rows.Object) {
+			readSpans(out, inner, within[n+1:]...)
+		})
 	}
 	o.Each("spans", func(_ int, span rows.Object) {
 		attributes := attributesOf(span)

@@ -12,7 +12,8 @@ import (
 
 // sageMaker is the format of the data capture of Amazon SageMaker's endpoints, a line a request:
 //
-//	{"captureData":{"endpointInput":{"observedContentType":"application/json","mode":"INPUT","data":"{\"messages\":…}","encoding":"JSON"},
+//	{"captureData":{"endpointInput":{"observedContentType":"application/json","mode":"INPUT",
+//	 "data":"{\"messages\":…}","encoding":"JSON"},
 //	"endpointOutput":{…}},"eventMetadata":{"eventId":"…","inferenceTime":"2022-02-14T17:25:06Z"},"eventVersion":"0"}
 //
 // as https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html describes. The request is
@@ -93,7 +94,8 @@ func usageOf(answer []byte) rows.Object {
 			text, _ = bytes.CutPrefix(lines[i], []byte("data:"))
 		}
 		var err error
-		if o := rows.ObjectOf(text, &err); err == nil && (i == len(lines) || o.In("usage").Members != nil) {
+		o := rows.ObjectOf(text, &err)
+		if err == nil && (i == len(lines) || o.In("usage").Members != nil) {
 			return o.In("usage")
 		}
 	}
@@ -114,7 +116,9 @@ func tokensOf(usage rows.Object, key string) int32 {
 func appendCapture(dst []byte, r *Request) []byte {
 	dst = append(dst, `{"captureData":{"endpointInput":`...)
 	dst = appendCaptured(dst, "INPUT", r.body())
-	if input, output := int64(r.InputTokens), int64(r.OutputTokens); input+output > 0 {
+	input := int64(r.InputTokens)
+	output := int64(r.OutputTokens)
+	if input+output > 0 {
 		usage := appendInt(nil, `{"usage":{"prompt_tokens":`, input)
 		usage = appendInt(usage, `,"completion_tokens":`, output)
 		usage = appendInt(usage, `,"total_tokens":`, input+output)

@@ -13,8 +13,10 @@ import (
 
 // satf is version 2 of the agent traces that Dynamo's converter of request traces writes, one JSON document:
 //
-//	{"format":"satf","format_version":"2.0.0","time_base":"us","block_size_tokens":64,"sessions":[{"session_id":"a","nodes":[
-//	  {"kind":"llm_infer","id":"1","duration_us":900,"min_start_delay_us":0,"payload":{"input_tokens_total":90,"output_tokens":5,"kv_block_ids":[1,2]}},
+//	{"format":"satf","format_version":"2.0.0","time_base":"us","block_size_tokens":64,"sessions":[{"session_id":"a",
+//	 "nodes":[
+//	  {"kind":"llm_infer","id":"1","duration_us":900,"min_start_delay_us":0,"payload":{"input_tokens_total":90,
+//	 "output_tokens":5,"kv_block_ids":[1,2]}},
 //	  {"kind":"tool_call","id":"2","payload":{…}},{"kind":"tool_result","id":"3","duration_us":70,"payload":{…}}],
 //	 "edges":[{"from":"1","to":"2","delay_after_predecessor_us":3}]}]}
 //
@@ -77,7 +79,8 @@ type satfEdge struct {
 
 func (r *satfReader) read(b *Batch, o rows.Object) {
 	for _, c := range [][2]string{{"format", "satf"}, {"format_version", "2."}, {"time_base", "us"}} {
-		if value := o.Name(c[0], "only SATF 2 in µs can be read"); !strings.HasPrefix(value, c[1]) {
+		value := o.Name(c[0], "only SATF 2 in µs can be read")
+		if !strings.HasPrefix(value, c[1]) {
 			o.Fail(fmt.Sprintf("%s is %s, not %q", c[0], rows.Quote(value), c[1]), "only SATF 2 in µs can be read")
 		}
 	}

@@ -89,7 +89,8 @@ func readMessage(o rows.Object) (m message) {
 	}
 	if m.role = roleOf(string(speaker)); m.role == "" {
 		o.Fail("from is "+rows.Clip(speaker)+", an unknown speaker",
-			"known are human, user, gpt, assistant, chatgpt, bing, bard, function_call, system, developer, tool, function and observation")
+			"known are human, user, gpt, assistant, chatgpt, bing, bard, function_call, system, developer, tool, "+
+				"function and observation")
 	}
 	if text != nil && text[0] == '"' && len(text) > 2 {
 		m.answer = rows.Unquoted(text)

@@ -7,8 +7,10 @@ import (
 
 // traceLab is the format of TraceLab, what 43 people's Claude Code and Codex sent, a line a request:
 //
-//	{"provider":"claude","session_id":"claude:…","round_index":1,"model":"…","input_tokens_total":35740,"prefix_tokens":29380,
-//	"newly_append_tokens":6360,"output_tokens":1016,"timing_events":[{"event_type":"tool_result","timestamp":"2026-06-01T05:40:50.938Z"},…],"tools":[…]}
+//	{"provider":"claude","session_id":"claude:…","round_index":1,"model":"…","input_tokens_total":35740,
+//	 "prefix_tokens":29380,
+//	"newly_append_tokens":6360,"output_tokens":1016,"timing_events":[{"event_type":"tool_result",
+//	 "timestamp":"2026-06-01T05:40:50.938Z"},…],"tools":[…]}
 //
 // as https://github.com/uw-syfi/TraceLab (skills/coding-trace-normalize) describes. A request was sent at the last
 // event of its input that comes before its answer, and the answer ended with the last event of it. Output tokens hold

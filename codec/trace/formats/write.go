@@ -225,7 +225,9 @@ func merged(body, extra []byte) []byte {
 	all, _ := rows.MembersOf(body) // both are known to be valid: see notMerged
 	more, _ := rows.MembersOf(extra)
 	for _, m := range more {
-		at := slices.IndexFunc(all, func(known rows.Member) bool { return known.Key == m.Key })
+		at := slices.IndexFunc(all, func(known rows.Member) bool {
+			return known.Key == m.Key
+		})
 		if at < 0 {
 			all = append(all, m)
 		} else {

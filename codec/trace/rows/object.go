@@ -42,7 +42,9 @@ func MembersOf(text []byte) ([]Member, error) {
 		}
 		twice := known[string(key)]
 		if known == nil {
-			twice = slices.ContainsFunc(all, func(m Member) bool { return m.Key == string(key) })
+			twice = slices.ContainsFunc(all, func(m Member) bool {
+				return m.Key == string(key)
+			})
 		}
 		if twice {
 			return &Error{string(key) + " occurs twice", "keep one of them"}

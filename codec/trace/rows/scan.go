@@ -140,7 +140,8 @@ func (s *Scanner) Short() (uint64, bool) {
 	if n == 0 {
 		return 0, false
 	}
-	if end := s.At + n; end < len(s.Data) && (s.Data[end] == '.' || s.Data[end]|0x20 == 'e') {
+	end := s.At + n
+	if end < len(s.Data) && (s.Data[end] == '.' || s.Data[end]|0x20 == 'e') {
 		return 0, false
 	}
 	s.At += n

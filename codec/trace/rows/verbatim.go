@@ -58,7 +58,9 @@ func (r *Row) SetVerbatim(f Field, name string, value []byte) error {
 	}
 	if want.first == '[' {
 		s := Scan(value)
-		return s.List(func(i int, value []byte) error { return IsObject(name, i, value) })
+		return s.List(func(i int, value []byte) error {
+			return IsObject(name, i, value)
+		})
 	}
 	return nil
 }
