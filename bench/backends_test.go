@@ -154,6 +154,41 @@ func TestReasoningAndTools(t *testing.T) {
 	}
 }
 
+// TestFirstOutput: the time to first output token is that of the first token after the reasoning, by what the mock logs of its last one;
+// without reasoning it is TTFT, and without an answer there is none.
+func TestFirstOutput(t *testing.T) {
+	t.Parallel()
+	const tokens = 9
+	load := steady(t, 30, 100, tokens)
+	for _, api := range []string{"chat", "responses", "messages"} {
+		for _, reasoning := range []int{0, 3, tokens - 1, tokens} {
+			t.Run(fmt.Sprint(api, " ", reasoning), func(t *testing.T) {
+				t.Parallel()
+				m := startMock(t, "--reasoning-tokens", fmt.Sprint(reasoning))
+				r := run(t, "--trace", load, "--url", m.url, "--api", api, "--require", "ttfo.max<1000s")
+				log := m.stop(t)
+				r.join(t, log)
+				for _, l := range r.lines {
+					lastSent := log[l.ID][0].Last - r.summary.Run.MonotonicStartNS
+					ok := map[int]bool{
+						0:          l.FirstOutput == l.FirstToken,
+						3:          l.FirstOutput >= l.FirstToken && l.FirstOutput <= l.LastToken,
+						tokens - 1: l.FirstOutput == l.LastToken && l.FirstOutput >= lastSent,
+						tokens:     l.FirstOutput == absent,
+					}[reasoning]
+					if !ok {
+						t.Errorf("first output at %d: first token at %d, last at %d, sent at %d", l.FirstOutput, l.FirstToken, l.LastToken, lastSent)
+					}
+				}
+				some := reasoning < tokens
+				if q := r.summary.TTFOMS; (q != nil) != some || some && q.Count != int64(len(r.lines)) || r.summary.Verdict.Objectives[0].Met != some {
+					t.Errorf("TTFO %+v, %+v", q, r.summary.Verdict.Objectives)
+				}
+			})
+		}
+	}
+}
+
 // TestInstanceField: a field of the answers names who answered, where it is known to be and where the user says.
 func TestInstanceField(t *testing.T) {
 	t.Parallel()

@@ -309,7 +309,7 @@ func costsOf(t *testing.T, name, file string) costs {
 		t.Fatalf("%s: %v", name, err)
 	}
 	inspection.Analyse(tr, inspection.Options{Read: o})
-	turns := workload.Pause{Think: true, Speed: 1}.Turns(tr, tr.Len())
+	turns := workload.FollowPolicy{Think: true, Speed: 1}.Dependencies(tr, tr.Len())
 	if _, err := (sched.Plan{Requests: tr.Len(), Concurrency: 1}).Following(turns); err != nil {
 		t.Fatal(err)
 	}

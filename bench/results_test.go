@@ -35,6 +35,7 @@ type line struct {
 	Headers           int64   `json:"headers_ns"`
 	FirstToken        int64   `json:"first_token_ns"`
 	FirstText         int64   `json:"first_text_ns"`
+	FirstOutput       int64   `json:"first_output_ns"`
 	LastToken         int64   `json:"last_token_ns"`
 	Done              int64   `json:"done_ns"`
 	TTFT              float64 `json:"ttft_ms"`
@@ -68,7 +69,7 @@ func (l *line) UnmarshalJSON(b []byte) error {
 	type plain line
 	p := plain{
 		Planned: absent, Sent: absent, Drift: absent, ConnWait: absent, Written: absent, WrittenFirstBytes: absent, Headers: absent,
-		FirstToken: absent, FirstText: absent, LastToken: absent, Done: absent, TTFT: math.NaN(), TPOT: math.NaN(), E2E: math.NaN(),
+		FirstToken: absent, FirstText: absent, FirstOutput: absent, LastToken: absent, Done: absent, TTFT: math.NaN(), TPOT: math.NaN(), E2E: math.NaN(),
 		Prompt: absent, Completion: absent, Expected: absent, Cached: absent, Status: absent,
 	}
 	err := json.Unmarshal(b, &p)

@@ -21,7 +21,7 @@ import (
 func TestRingSendsTheSameBytes(t *testing.T) { eachSender(t, ringSendsTheSameBytes) }
 
 func ringSendsTheSameBytes(t *testing.T, kind senderKind) {
-	const n = 1200
+	const n = 400
 	w, s := equalWork(t, n, fasterPlan)
 	whole := w.Prebuilt
 	r := workloadtest.Builder(t, "", "a", 1)

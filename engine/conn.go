@@ -286,13 +286,16 @@ func (c *conn) untilAwaiting() bool {
 	}
 }
 
-// closedUnused removes a connection that the server closed while no request was on it.
+// closedUnused removes a connection that the server closed while no request was on it, or that the watchdog has interrupted for a request
+// whose answer came at that moment.
 func (c *conn) closedUnused() {
 	if c.finished == noRequest && c.run.clock.Now()-c.madeNS < int64(dialLead) {
 		c.pool.refused.Store(true) // the server closed it as soon as it was open: dialling more at once would not help
 	}
-	c.noteClosed(c.run.clock.Now())
-	c.run.closedIdle.Add(1)
+	if c.cancelReason() == notCancelled {
+		c.noteClosed(c.run.clock.Now())
+		c.run.closedIdle.Add(1)
+	}
 	c.closeAndRemove()
 }
 
@@ -303,7 +306,7 @@ const keptAtLeast = time.Second
 // the connection had just ended, the pool reuses none any more: llama.cpp closes after each stream.
 func (c *conn) noteClosed(atNS int64) {
 	answeredNS := c.response.readNS
-	if answeredNS == 0 || atNS-answeredNS > int64(keptAtLeast) {
+	if answeredNS == 0 || atNS-answeredNS > int64(c.run.keptAtLeast) {
 		return
 	}
 	c.run.closedEarly.Add(1)
@@ -418,7 +421,7 @@ func (c *conn) brokenOff() bool {
 	if c.fresh || c.response.bytesIn > 0 || c.run.records[c.request.Load()].Outcome != record.Reset {
 		return false
 	}
-	return c.run.clock.Now()-c.startedNS.Load() <= int64(closingRace)
+	return c.run.clock.Now()-c.startedNS.Load() <= int64(c.run.closingRace)
 }
 
 // unread reports whether the server provably did not read the request. Either the kernel took no byte of it. Or the connection ended

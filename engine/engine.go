@@ -15,6 +15,8 @@
 //     bytes before, in senderProcess.assignOne → conn.assign.
 //
 // The package does not know trace formats, the meaning of a backend's JSON, or how results look on disk or screen.
+//
+// The package is not an API: any release may change it.
 package engine
 
 import (
@@ -75,7 +77,7 @@ type Sink interface {
 	// Tick is called by the same goroutine about once a second, and once at the end.
 	Tick()
 	// Gaps takes the ITLs, ns, of one request that ended ok. Any goroutine may call it; gaps are valid until it returns.
-	Gaps(target int, gapsNS []int64, moved []metrics.MovedGap)
+	Gaps(target int, gapsNS []int64, moved []metrics.LateReadGap)
 }
 
 // Run is one replay. Make it with New, call Do once.
@@ -119,6 +121,8 @@ type Run struct {
 	wall atomic.Pointer[sched.Wall] // converts the kernel's stamps; nil before Do and if there are none
 	lags lagTotal
 
+	closingRace, keptAtLeast time.Duration // the constants
+
 	batches []batch // with a ring of requests: what was built before the run, and in each step during it; the builder's own
 
 	placement     sched.Placement
@@ -145,7 +149,7 @@ type Run struct {
 // New prepares a run of work; without ideal hits its records expect none.
 func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits, sink Sink) *Run {
 	r := &Run{
-		cfg: cfg, work: work, sink: sink, clock: sched.NewMonotonic(),
+		cfg: cfg, work: work, sink: sink, clock: sched.NewMonotonic(), closingRace: closingRace, keptAtLeast: keptAtLeast,
 		records: work.Records(runID, ideal, cfg.Backend),
 		workers: newWorkers(),
 		done:    make(chan int32, work.Requests()), allDone: make(chan struct{}), recorded: make([]bool, work.Requests()),

@@ -14,12 +14,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/workload"
-	"github.com/fastreplay/fastreplay/sched"
 )
 
 // errorEvents returns errors inside a stream as servers of each API send them, all with the message "out of blocks".
@@ -150,227 +148,35 @@ func (s *server) secure(t *testing.T, w *workload.Work) {
 	w.Targets[0].TLS = true
 }
 
-// closer is a server that answers some requests of each connection and then closes it.
-type closer struct {
-	*server
-	requests int  // answered by each connection
-	wait     bool // close when the next request has arrived, unread: the client sees a reset
-	read     bool // … and read
-	half     bool // close only what goes to the client
-	others   bool // every other connection is kept
-}
-
-func (c *closer) handleConn(n int64, conn net.Conn) {
-	if c.others && n%2 == 0 {
-		c.serve(conn)
-		return
-	}
-	defer func() { _ = conn.Close() }()
-	buf := make([]byte, c.request)
-	for range c.requests {
-		if _, err := io.ReadFull(conn, buf); err != nil {
-			return
-		}
-		c.served.Add(1)
-		if _, err := conn.Write(c.answer); err != nil {
-			return
-		}
-	}
-	if c.read {
-		if _, err := io.ReadFull(conn, buf); err == nil {
-			c.served.Add(1)
-		}
-	} else if c.half {
-		_ = conn.(interface{ CloseWrite() error }).CloseWrite()
-		waitReadable(conn)
-	} else if c.wait {
-		waitReadable(conn)
-	}
-}
-
-// waitReadable returns when something has arrived that nobody has read, or the other end has hung up.
-func waitReadable(conn net.Conn) {
-	if secure, ok := conn.(*tls.Conn); ok {
-		conn = secure.NetConn()
-	}
-	raw, err := conn.(*net.TCPConn).SyscallConn()
-	if err == nil {
-		_ = raw.Read(func(fd uintptr) bool {
-			n, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK)
-			return n >= 0 && err != syscall.EAGAIN
-		})
-	}
-}
-
-// TestResend: --resend is obeyed by what the server has read.
-func TestResend(t *testing.T) {
-	const n, inFlight = 400, 4
-	for _, c := range []struct {
-		name  string
-		how   Resend
-		close closer
-		prove func(t *testing.T, by map[record.Outcome]int, resent, served int64)
-	}{
-		{"closed with the next request unread, unless told not to send again", ResendUnread, closer{requests: 3, wait: true}, func(t *testing.T, by map[record.Outcome]int, resent, served int64) {
-			if by[record.Reset] == 0 || int64(by[record.OK]) != served || by[record.OK]+by[record.Reset] != n {
-				t.Errorf("%v, %d sent again, %d served: want resets and no answer made twice", by, resent, served)
-			}
-		}},
-		{"closed with the next request unread, safe", ResendSafe, closer{requests: 3, wait: true}, func(t *testing.T, by map[record.Outcome]int, resent, served int64) {
-			if by[record.OK] != n || resent == 0 || served != n {
-				t.Errorf("%v, %d sent again, %d served: want all ok, some sent again", by, resent, served)
-			}
-		}},
-		{"closed with the next request read, unread", ResendUnread, closer{requests: 3, read: true}, func(t *testing.T, by map[record.Outcome]int, resent, served int64) {
-			if by[record.Reset] == 0 || resent != 0 || served != n {
-				t.Errorf("%v, %d sent again, %d served: want each served once, none sent again", by, resent, served)
-			}
-		}},
-		{"closed with the next request read, safe", ResendSafe, closer{requests: 3, read: true}, func(t *testing.T, by map[record.Outcome]int, resent, served int64) {
-			if by[record.OK] != n || resent == 0 || served != n+resent {
-				t.Errorf("%v, %d sent again, %d served: want all ok, and as many served twice as sent again", by, resent, served)
-			}
-		}},
-		{"closed after the answer, never", ResendNever, closer{requests: 3}, func(t *testing.T, by map[record.Outcome]int, resent, served int64) {
-			if resent != 0 || int64(by[record.OK]) != served || by[record.OK]+by[record.Reset] != n {
-				t.Errorf("%v, %d sent again, %d served: want none sent again", by, resent, served)
-			}
-		}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			w, s := equalWork(t, n, closedPlan(inFlight))
-			c.close.server = s
-			s.handle = c.close.handleConn
-			k := new(sink)
-			r := newRun(t, oneThread, w, k)
-			r.cfg.Resend = c.how
-			do(t, s, r)
-			resent := int64(0)
-			for _, rec := range k.records {
-				resent += rec.Resent
-				if advised := strings.Contains(rec.Error, "--resend safe"); advised && (c.how != ResendUnread || rec.Outcome != record.Reset) || !advised && c.how == ResendUnread && rec.Outcome == record.Reset {
-					t.Errorf("row %d, %s: %q", rec.Row, rec.Outcome, rec.Error)
-				}
-				if rec.Resent > 1 || rec.SentNS != record.None && rec.DriftNS() != rec.SentNS-rec.PlannedNS || rec.SentNS < rec.PlannedNS {
-					t.Errorf("row %d: resent %d, planned %d, sent %d", rec.Row, rec.Resent, rec.PlannedNS, rec.SentNS)
-				}
-			}
-			if len(k.records) != n {
-				t.Errorf("%d records, want %d", len(k.records), n)
-			}
-			c.prove(t, k.outcomes(), resent, s.served.Load())
-		})
-	}
-}
-
-// TestServersThatClose: servers that end connections after answers that announced to keep them cost no request, are learned, and
-// from then on each request has a connection of its own. What was sent again is counted.
-func TestServersThatClose(t *testing.T) {
-	const n, inFlight = 200, 4
-	for _, c := range []struct {
-		name   string
-		close  closer
-		secure bool
-		plan   func([]int64) (sched.Plan, error)
-	}{
-		{"at once", closer{requests: 1}, false, closedPlan(inFlight)},
-		{"at once, open loop", closer{requests: 1}, false, openPlan},
-		{"at once, https", closer{requests: 1}, true, closedPlan(inFlight)},
-		{"half of the connection", closer{requests: 1, half: true}, false, closedPlan(inFlight)},
-		{"when the next request comes", closer{requests: 1, wait: true}, false, closedPlan(inFlight)},
-		{"when the next request comes, open loop", closer{requests: 1, wait: true}, false, openPlan},
-		{"when the next request comes, https", closer{requests: 1, wait: true}, true, closedPlan(inFlight)},
-		{"after five", closer{requests: 5, wait: true}, false, closedPlan(inFlight)},
-		{"every other instance", closer{requests: 1, wait: true, others: true}, false, closedPlan(inFlight)},
-	} {
-		eachSender(t, func(t *testing.T, kind senderKind) {
-			t.Run(c.name, func(t *testing.T) {
-				w, s := equalWork(t, n, c.plan)
-				if c.secure {
-					s.secure(t, w)
-				}
-				closing := c.close // connections of an earlier run may still read theirs
-				closing.server = s
-				s.handle = closing.handleConn
-				k := new(sink)
-				r := newRunWith(t, kind, w, k, &tls.Config{InsecureSkipVerify: true})
-				r.cfg.Resend = ResendSafe
-				found := do(t, s, r)
-				resent := int64(0)
-				for _, rec := range k.records {
-					resent += rec.Resent
-				}
-				if by := k.outcomes(); by[record.OK] != n || s.served.Load() != n {
-					t.Errorf("%v, %d served: want each of %d served once; the first: %+v", by, s.served.Load(), n, k.records[0])
-				}
-				// In an open loop up to 100 ms of requests have their connection when it is learned, and on a busy machine that may be all.
-				if w.Plan.Open() {
-					return
-				}
-				if found.Connections.ClosedEarly == 0 {
-					t.Error("nobody has learned it")
-				}
-				if most := int64(8 * inFlight); resent > most {
-					t.Errorf("%d of %d were sent again, want at most %d", resent, n, most)
-				}
-			})
-		})
-	}
-}
-
-// TestBreakingOffWhileAnswering: a server that had the request for a while before it broke off is a failure that is reported.
-func TestBreakingOffWhileAnswering(t *testing.T) {
-	w, s := equalWork(t, 8, closedPlan(1))
-	const worked = closingRace + closingRace/4
+// oncePerConnection makes a server close each connection after it has answered a request, which it announces to keep.
+func (s *server) oncePerConnection() {
 	s.handle = func(_ int64, c net.Conn) {
 		defer func() { _ = c.Close() }()
-		buf := make([]byte, s.request)
-		for i := 0; ; i++ {
-			if _, err := io.ReadFull(c, buf); err != nil {
-				return
-			}
-			if s.served.Add(1); i > 0 {
-				time.Sleep(worked)
-				return
-			}
+		if _, err := io.ReadFull(c, make([]byte, s.request)); err == nil {
+			s.served.Add(1)
 			_, _ = c.Write(s.answer)
 		}
 	}
-	k := new(sink)
-	r := newRun(t, oneThread, w, k)
-	r.cfg.Resend = ResendSafe
-	found := do(t, s, r)
-	if by := k.outcomes(); by[record.Reset] == 0 || s.served.Load() != 8 || found.Connections.ClosedEarly != 0 {
-		t.Errorf("%v, %d served, %d closed early: want resets, and nothing sent twice", by, s.served.Load(), found.Connections.ClosedEarly)
-	}
 }
 
-// TestServerThatIsGoneBeforeTheOtherAttempt: the request was sent and reset. That it could not be sent again changes nothing of that.
-func TestServerThatIsGoneBeforeTheOtherAttempt(t *testing.T) {
-	w, s := equalWork(t, 2, closedPlan(1))
-	s.handle = func(_ int64, c net.Conn) {
-		defer func() { _ = c.Close() }()
-		if _, err := io.ReadFull(c, make([]byte, s.request)); err != nil {
-			return
-		}
-		s.served.Add(1)
-		_, _ = c.Write(s.answer)
-		waitReadable(c)
-		_ = s.Close() // nobody can connect any more
-	}
-	k := new(sink)
-	r := newRun(t, oneThread, w, k)
-	r.cfg.Resend = ResendSafe
-	do(t, s, r)
-	for _, rec := range k.records {
-		switch {
-		case rec.Outcome == record.OK:
-		case rec.Outcome != record.Reset || rec.Resent != 0 || rec.SentNS == record.None || !strings.Contains(rec.Error, "another attempt failed: connecting to"):
-			t.Errorf("row %d: %s %q, sent %d, resent %d; want the reset", rec.Row, rec.Outcome, rec.Error, rec.SentNS, rec.Resent)
-		}
-	}
-	if p := r.Progress(); p.Resent != 0 || p.OK != 1 {
-		t.Errorf("%+v", p)
+// TestServersThatClose: servers that end connections after answers that announced to keep them cost no request, and are learned.
+func TestServersThatClose(t *testing.T) {
+	const n = 200
+	for name, secure := range map[string]bool{"http": false, "https": true} {
+		t.Run(name, func(t *testing.T) {
+			w, s := equalWork(t, n, closedPlan(4))
+			if secure {
+				s.secure(t, w)
+			}
+			s.oncePerConnection()
+			k := new(sink)
+			r := newRunWith(t, oneThread, w, k, &tls.Config{InsecureSkipVerify: true})
+			r.cfg.Resend = ResendSafe
+			found := do(t, s, r)
+			if by := k.outcomes(); by[record.OK] != n || s.served.Load() != n || found.Connections.ClosedEarly == 0 {
+				t.Errorf("%v, %d served, %d closed early: want each of %d served once", by, s.served.Load(), found.Connections.ClosedEarly, n)
+			}
+		})
 	}
 }
 

@@ -13,15 +13,15 @@ import (
 )
 
 // lateBy makes a run of w ready so much after its start.
-func lateBy(t *testing.T, kind senderKind, plan func([]int64) (sched.Plan, error), by time.Duration, join bool) (*sink, Result, error) {
+func lateBy(t *testing.T, kind senderKind, plan func([]int64) (sched.Plan, error), by time.Duration, join bool) (*sink, error) {
 	w, s := equalWork(t, 2000, plan)
 	k := new(sink)
 	r := newRun(t, kind, w, k)
 	go s.run()
-	r.Connect(context.Background())
+	r.dialer.fillFirst(context.Background())
 	r.StartAt(time.Now().Add(-by), join)
-	found, err := r.Do(context.Background())
-	return k, found, err
+	_, err := r.Do(context.Background())
+	return k, err
 }
 
 // TestLateRunSendsWhatIsToCome: what was planned before a late run was ready is not sent, and the rest leaves at its own instants.
@@ -43,7 +43,7 @@ func TestLateRunSendsWhatIsToCome(t *testing.T) {
 }
 
 func lateRunSendsWhatIsToCome(t *testing.T, kind senderKind, plan func([]int64) (sched.Plan, error)) {
-	k, found, err := lateBy(t, kind, plan, 400*time.Millisecond, true)
+	k, err := lateBy(t, kind, plan, 400*time.Millisecond, true)
 	for rate := 0.5; err != nil && rate > 0.01 && strings.Contains(err.Error(), "nothing was left to send"); rate /= 2 { // a busy machine was later still
 		slower := func(at []int64) (sched.Plan, error) {
 			p, err := plan(at)
@@ -52,7 +52,7 @@ func lateRunSendsWhatIsToCome(t *testing.T, kind senderKind, plan func([]int64) 
 			}
 			return p, err
 		}
-		k, found, err = lateBy(t, kind, slower, time.Duration(float64(400*time.Millisecond)/rate), true)
+		k, err = lateBy(t, kind, slower, time.Duration(float64(400*time.Millisecond)/rate), true)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -71,8 +71,16 @@ func lateRunSendsWhatIsToCome(t *testing.T, kind senderKind, plan func([]int64) 
 	if len(k.records) != 2000 || len(sent) == 0 || len(skipped) < 800 || slices.Max(skipped) > slices.Min(sent) {
 		t.Errorf("%d records, %d sent, %d skipped, to %d, then from %d", len(k.records), len(sent), len(skipped), slices.Max(skipped), slices.Min(sent))
 	}
-	if most := int64(2000 - 800 + 100); found.Connections.Dialled > most { // none for what was over before; a busy machine skips more while it dials
-		t.Errorf("%d connections dialled for %d requests", found.Connections.Dialled, len(sent))
+}
+
+// TestNoConnectionForWhatIsOver: the dialer does not count requests whose instants a late run has missed.
+func TestNoConnectionForWhatIsOver(t *testing.T) {
+	w, _ := equalWork(t, 2000, openPlan)
+	r := newRun(t, oneThread, w, new(sink))
+	r.skipPast(400 * time.Millisecond)
+	r.dialer.advance(int64(600 * time.Millisecond))
+	if got := r.dialer.missing(0, r.pools[0]); got != 400+dialSpare {
+		t.Errorf("%d connections are missing for the 400 requests of 200 ms, want %d more", got, dialSpare)
 	}
 }
 
@@ -80,7 +88,7 @@ func lateRunSendsWhatIsToCome(t *testing.T, kind senderKind, plan func([]int64) 
 // or for which nothing is left, sends nothing.
 func TestLateRun(t *testing.T) {
 	t.Parallel()
-	k, _, err := lateBy(t, oneThread, closedPlan(8), 400*time.Millisecond, true)
+	k, err := lateBy(t, oneThread, closedPlan(8), 400*time.Millisecond, true)
 	if err != nil || k.outcomes()[record.OK] != 2000 {
 		t.Errorf("a closed loop: %v, %v", err, k.outcomes())
 	}
@@ -95,14 +103,14 @@ func TestLateRun(t *testing.T) {
 		p, _ := sched.FromTrace(at, 1, 0)
 		return p.Following(turnsAfter(after, make([]int64, 2000)))
 	}
-	if k, _, err = lateBy(t, oneThread, thinking, 400*time.Millisecond, true); err != nil || k.outcomes()[record.OK]+k.outcomes()[record.NotSent] != 2000 {
+	if k, err = lateBy(t, oneThread, thinking, 400*time.Millisecond, true); err != nil || k.outcomes()[record.OK]+k.outcomes()[record.NotSent] != 2000 {
 		t.Errorf("with time to think: %v, %v", err, k.outcomes())
 	}
 	for join, want := range map[bool]string{false: "s too late for its start at ", true: "and nothing was left to send"} {
 		for name, plan := range map[string]func([]int64) (sched.Plan, error){"open": openPlan, "closed": func(at []int64) (sched.Plan, error) {
 			return sched.Closed(len(at), 8, 2*time.Second)
 		}} {
-			if k, _, err := lateBy(t, oneThread, plan, 2*time.Second, join); err == nil || !strings.Contains(err.Error(), want) || len(k.records) > 0 {
+			if k, err := lateBy(t, oneThread, plan, 2*time.Second, join); err == nil || !strings.Contains(err.Error(), want) || len(k.records) > 0 {
 				t.Errorf("%s, join %v: %v, %d records", name, join, err, len(k.records))
 			}
 		}

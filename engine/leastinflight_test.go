@@ -42,8 +42,8 @@ type named struct {
 // pace is what servers together have answered. It makes one of them slow however slow the machine is.
 type pace struct{ answered atomic.Int64 }
 
-// patience is how many times in a row a slow server sees that the others answer nothing: at the end there is nothing for them to do.
-const patience = 100
+// looks is how many times in a row a slow server sees that the others answer nothing: at the end there is nothing for them to do.
+const looks = 100
 
 // hold returns when a server may answer a request that has just arrived.
 func (s *named) hold() {
@@ -53,7 +53,7 @@ func (s *named) hold() {
 		const many = 30
 		since := s.pace.answered.Load()
 		last := since
-		for idle := 0; last < since+many && idle < patience; idle++ {
+		for idle := 0; last < since+many && idle < looks; idle++ {
 			time.Sleep(time.Millisecond)
 			if now := s.pace.answered.Load(); now > last {
 				last, idle = now, 0
@@ -114,7 +114,7 @@ func replayBalanced(t *testing.T, w *workload.Work, n int, servers []*named) []*
 	t.Helper()
 	k := new(sink)
 	r := newRun(t, senderKind{n: n}, w, k)
-	r.Connect(context.Background())
+	r.dialer.fillFirst(context.Background())
 	if _, err := r.Do(context.Background()); err != nil {
 		t.Fatal(err)
 	}

@@ -38,16 +38,11 @@ type senderKind struct {
 
 var oneThread = senderKind{n: 1}
 
-// eachSender runs a test with one sender and with three, in threads of this process and, on Linux, in a process of their own. With
-// -short it leaves out one thread and three in a process.
+// eachSender runs a test with three senders in threads of this process and, on Linux, with one in a process of its own.
 func eachSender(t *testing.T, test func(t *testing.T, kind senderKind)) {
-	for _, n := range []int{3, 1} {
-		if n == 3 || !testing.Short() {
-			t.Run(fmt.Sprint(n, "threads"), func(t *testing.T) { test(t, senderKind{n: n}) })
-		}
-		if runtime.GOOS == "linux" && (n == 1 || !testing.Short()) {
-			t.Run(fmt.Sprint(n, "in a process"), func(t *testing.T) { test(t, senderKind{[]string{os.Args[0], senderArgument}, n}) })
-		}
+	t.Run("threads", func(t *testing.T) { test(t, senderKind{n: 3}) })
+	if runtime.GOOS == "linux" {
+		t.Run("a process", func(t *testing.T) { test(t, senderKind{[]string{os.Args[0], senderArgument}, 1}) })
 	}
 }
 

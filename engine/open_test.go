@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"io"
+	"net"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -10,11 +12,12 @@ import (
 // openSink looks at the open requests at each record.
 type openSink struct {
 	sink
-	t     *testing.T
-	run   *Run
-	ended map[int64]bool // by planned_ns
-	seen  int
-	first int // with a first token
+	t      *testing.T
+	run    *Run
+	ended  map[int64]bool // by planned_ns
+	seen   int
+	first  int           // with a first token
+	looked chan struct{} // closed after the first look
 }
 
 func (s *openSink) Record(r *record.Record, target int) {
@@ -34,11 +37,36 @@ func (s *openSink) Record(r *record.Record, target int) {
 			s.first++
 		}
 	})
-	s.seen += len(open)
+	if s.seen += len(open); len(s.records) == 1 {
+		close(s.looked)
+	}
 	if s.run.work.Plan.ByClock() {
 		for _, at := range s.run.work.Plan.ReleaseNS {
 			if at < r.DoneNS && !s.ended[at] && !open[at] {
 				s.t.Errorf("a request planned at %d is neither recorded nor open at %d", at, r.DoneNS)
+			}
+		}
+	}
+}
+
+// holdSecond makes a server answer its first request when the second has come, and that one after the first look: it is open then.
+func (k *openSink) holdSecond(s *server) func(int64, net.Conn) {
+	second := make(chan struct{})
+	return func(_ int64, c net.Conn) {
+		defer func() { _ = c.Close() }()
+		for buf := make([]byte, s.request); ; {
+			if _, err := io.ReadFull(c, buf); err != nil {
+				return
+			}
+			switch s.served.Add(1) {
+			case 1:
+				<-second
+			case 2:
+				close(second)
+				<-k.looked
+			}
+			if _, err := c.Write(s.answer); err != nil {
+				return
 			}
 		}
 	}
@@ -50,7 +78,8 @@ func TestEachOpen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eachSender(t, func(t *testing.T, kind senderKind) {
 				w, s := equalWork(t, 300, plan)
-				k := &openSink{t: t, ended: map[int64]bool{}}
+				k := &openSink{t: t, ended: map[int64]bool{}, looked: make(chan struct{})}
+				s.handle = k.holdSecond(s)
 				k.run = newRun(t, kind, w, k)
 				do(t, s, k.run)
 				if len(k.records) != 300 || k.seen == 0 {

@@ -1,8 +1,9 @@
 package engine
 
 import (
-	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -27,23 +28,23 @@ func conversations(n int) []int32 {
 }
 
 // turnsAfter makes each request wait for the end of one before it, and then for the time to think, if there is one.
-func turnsAfter(after []int32, think []int64) *sched.Turns {
-	turns := &sched.Turns{Think: think != nil}
+func turnsAfter(after []int32, think []int64) *sched.Dependencies {
+	turns := &sched.Dependencies{Think: think != nil}
 	for i, before := range after {
 		switch {
 		case before == trace.NoTurn:
 			turns.Add()
 		case think == nil:
-			turns.Add(sched.Wait{On: before})
+			turns.Add(sched.Dependency{On: before})
 		default:
-			turns.Add(sched.Wait{On: before, DelayNS: think[i]})
+			turns.Add(sched.Dependency{On: before, DelayNS: think[i]})
 		}
 	}
 	return turns
 }
 
 // following plans turns that wait for each other, 50 µs apart or in a closed loop. end is when the plan ends; 0 = it does not.
-func following(turns *sched.Turns, concurrency int, end time.Duration) func([]int64) (sched.Plan, error) {
+func following(turns *sched.Dependencies, concurrency int, end time.Duration) func([]int64) (sched.Plan, error) {
 	return func(arrivals []int64) (sched.Plan, error) {
 		plan, err := sched.FromTrace(arrivals, 10, end)
 		if concurrency > 0 {
@@ -73,7 +74,7 @@ func TestTurnsWait(t *testing.T) {
 		think[i] = int64(i%4) * 700_000
 	}
 	for name, c := range map[string]struct {
-		turns       *sched.Turns
+		turns       *sched.Dependencies
 		concurrency int
 	}{
 		"gated":               {turnsAfter(after, nil), 0},
@@ -118,15 +119,15 @@ func checkTurn(t *testing.T, p sched.Plan, i int, rows map[int64]*record.Record)
 	if rec.DriftNS() < 0 {
 		t.Errorf("row %d left %d ns before it was released", i, -rec.DriftNS())
 	}
-	end, ended := int64(0), int64(0)
-	waits := p.Turns.Of(int32(i))
+	end := int64(0)
+	waits := p.Dependencies.Of(int32(i))
 	for _, w := range waits {
 		before := rows[int64(w.On)]
 		since := before.DoneNS
 		if w.Dispatch {
 			since = before.SentNS
 		}
-		end, ended = max(end, since+w.DelayNS), max(ended, since)
+		end = max(end, since+w.DelayNS)
 	}
 	if rec.PlannedNS < end {
 		t.Errorf("row %d was released %d ns before those that it waits for allowed it: %v", i, end-rec.PlannedNS, waits)
@@ -135,13 +136,11 @@ func checkTurn(t *testing.T, p sched.Plan, i int, rows map[int64]*record.Record)
 		return
 	}
 	own := p.ReleaseNS[i]
-	switch thinks := p.Turns.Think; {
+	switch {
 	case len(waits) == 0 && rec.PlannedNS != own:
 		t.Errorf("row %d follows nobody and was released at %d, want %d", i, rec.PlannedNS, own)
-	case !thinks && rec.PlannedNS < own:
+	case !p.Dependencies.Think && rec.PlannedNS < own:
 		t.Errorf("row %d was released %d ns before its own instant", i, own-rec.PlannedNS)
-	case !thinks && end <= own && len(waits) > 0 && rec.PlannedNS != own && ended < own-int64(50*time.Millisecond):
-		t.Errorf("row %d waited without need", i)
 	}
 }
 
@@ -151,7 +150,10 @@ func TestPacersGoOnAfterFailures(t *testing.T) {
 	turns := turnsAfter(chain(n), nil)
 	for name, plan := range map[string]func([]int64) (sched.Plan, error){"capped": capped(2, 20), "turns": following(turns, 0, 0), "closed turns": following(turns, 3, 0)} {
 		w, s := equalWork(t, n, plan)
-		s.handle = (&closer{server: s, read: true}).handleConn
+		s.handle = func(_ int64, c net.Conn) {
+			_, _ = io.ReadFull(c, make([]byte, s.request))
+			_ = c.Close()
+		}
 		k := new(sink)
 		do(t, s, newRun(t, oneThread, w, k))
 		if k.outcomes()[record.Reset] != n || len(k.records) != n {
@@ -218,7 +220,7 @@ const endingTurns = 400 // requests
 
 // turnsEnding is a plan that has an end, and what happens then.
 type turnsEnding struct {
-	turns       *sched.Turns
+	turns       *sched.Dependencies
 	concurrency int
 	then        func(*Run)
 }
@@ -231,7 +233,7 @@ func (c *turnsEnding) endInTime(t *testing.T, end time.Duration) bool {
 	came := sync.OnceFunc(func() { close(first) })
 	s.counted(func() {
 		came()
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(end / 6) // the longest chain of turns takes many times as long as the plan, so some are always left
 	})
 	k := new(sink)
 	r := newRun(t, oneThread, w, k)
@@ -278,7 +280,7 @@ func TestTurnsAfterTheEndAreLeftOut(t *testing.T) {
 	const n, end = 100, 50 * time.Millisecond
 	after := conversations(n)
 	for name, c := range map[string]struct {
-		turns    *sched.Turns
+		turns    *sched.Dependencies
 		answered bool // before the end
 	}{
 		"gated":             {turnsAfter(after, nil), false},
@@ -321,44 +323,52 @@ func TestTurnsFarBehind(t *testing.T) {
 	for i := range 10 {
 		after[n-10+i] = int32(i) // leave as soon as the first ones have ended
 	}
-	for name, concurrency := range map[string]int{"trace time": 0, "closed loop": 2} {
-		for _, stop := range []bool{true, false} {
-			t.Run(fmt.Sprint(name, ", stopped: ", stop), func(t *testing.T) {
-				w, s := equalWork(t, n, func(arrivals []int64) (sched.Plan, error) {
-					for i := range arrivals {
-						arrivals[i] = int64(max(0, i-9)) * int64(50*time.Millisecond)
-					}
-					plan, err := sched.FromTrace(arrivals, 1, 0)
-					if concurrency > 0 {
-						plan, err = sched.Closed(n, concurrency, 100*time.Millisecond)
-					}
-					if err != nil {
-						return plan, err
-					}
-					return plan.Following(turnsAfter(after, make([]int64, n)))
-				})
-				s.counted(func() { time.Sleep(5 * time.Millisecond) })
-				k := new(sink)
-				r := newRun(t, oneThread, w, k)
-				if stop || concurrency == 0 {
-					go func() {
-						for r.Progress().OK < 12 && r.Clock().Now() < int64(time.Second) {
-							time.Sleep(time.Millisecond)
-						}
-						r.Stop()
-					}()
+	turns := turnsAfter(after, make([]int64, n))
+	for name, c := range map[string]struct {
+		concurrency int
+		end         time.Duration
+		stop        bool
+	}{
+		"trace time":              {0, 0, true},
+		"closed loop":             {2, 100 * time.Millisecond, false},
+		"closed loop, is stopped": {2, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, s := equalWork(t, n, func(arrivals []int64) (sched.Plan, error) {
+				for i := range arrivals {
+					arrivals[i] = int64(max(0, i-9)) * int64(50*time.Millisecond)
 				}
-				f := do(t, s, r)
-				rows := byRow(k.records)
-				if len(k.records)+len(f.LeftOut) != n || len(rows) != len(k.records) || k.outcomes()[record.OK] == 0 {
-					t.Errorf("%d records of %d rows, %d left out of %d; %v", len(k.records), len(rows), len(f.LeftOut), n, k.outcomes())
+				plan, err := sched.FromTrace(arrivals, 1, 0)
+				if c.concurrency > 0 {
+					plan, err = sched.Closed(n, c.concurrency, c.end)
 				}
-				for _, i := range f.LeftOut {
-					if rows[int64(i)] != nil {
-						t.Errorf("row %d is left out, and recorded as %v", i, rows[int64(i)].Outcome)
-					}
+				if err != nil {
+					return plan, err
 				}
+				return plan.Following(turns)
 			})
-		}
+			s.counted(func() { time.Sleep(5 * time.Millisecond) })
+			k := new(sink)
+			r := newRun(t, oneThread, w, k)
+			const enough = 12
+			if c.stop {
+				go func() {
+					for p := r.Progress(); p.OK < enough && p.Left > 0; p = r.Progress() {
+						time.Sleep(time.Millisecond)
+					}
+					r.Stop()
+				}()
+			}
+			f := do(t, s, r)
+			rows, ok := byRow(k.records), k.outcomes()[record.OK]
+			if len(k.records)+len(f.LeftOut) != n || len(rows) != len(k.records) || c.stop && ok < enough {
+				t.Errorf("%d records of %d rows, %d left out of %d; %v", len(k.records), len(rows), len(f.LeftOut), n, k.outcomes())
+			}
+			for _, i := range f.LeftOut {
+				if rows[int64(i)] != nil {
+					t.Errorf("row %d is left out, and recorded as %v", i, rows[int64(i)].Outcome)
+				}
+			}
+		})
 	}
 }

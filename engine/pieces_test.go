@@ -69,7 +69,7 @@ func piecesArriveWhole(t *testing.T, kind senderKind, secure, part bool) {
 	w.Prebuilt = workloadtest.Build(t, b, w)
 	k := new(sink)
 	r := newRunWith(t, kind, w, k, &tls.Config{InsecureSkipVerify: true, DynamicRecordSizingDisabled: true})
-	r.Connect(context.Background())
+	r.dialer.fillFirst(context.Background())
 	if part {
 		for i := range r.table {
 			if c := r.table[i].Load(); c != nil {

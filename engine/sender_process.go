@@ -388,8 +388,8 @@ func (l *senderProcess) passSocket(key uint64, s *wire.Socket) (seq int64, err e
 	if failed := s.Control(func(fd uintptr) { seq, err = l.sendMessage(linkOpen, key, syscall.UnixRights(int(fd))) }); failed != nil {
 		return 0, failed
 	}
-	if err != nil && l.header.ended.Load() {
-		err = nil // it needs no more connections
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) || l.header.ended.Load() {
+		err = nil // it has ended, or died, and needs no more connections
 	}
 	return seq, err
 }
@@ -414,7 +414,7 @@ func CheckSenderProcess(plan *sched.Plan, leastInFlight, live bool) error {
 		return errors.New("a closed loop has no deadlines to keep")
 	case plan.Cap > 0:
 		return errors.New("responses, which come in here, release what --concurrency holds back")
-	case plan.Turns != nil:
+	case plan.Dependencies != nil:
 		return errors.New("turns that wait for answers are released by responses, which come in here")
 	case leastInFlight:
 		return errors.New("where a request goes is decided by responses, which come in here")

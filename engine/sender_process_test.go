@@ -2,13 +2,12 @@ package engine
 
 import (
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/workload"
@@ -23,10 +22,18 @@ func senderOfItsOwn(t *testing.T) senderKind {
 	return senderKind{[]string{os.Args[0], senderArgument}, 1}
 }
 
+// restInAnHour plans the first 200 requests as the trace has them and the others an hour later.
+func restInAnHour(arrivals []int64) (sched.Plan, error) {
+	for i := range arrivals[200:] {
+		arrivals[200+i] += int64(time.Hour)
+	}
+	return openPlan(arrivals)
+}
+
 // TestSenderThatDies: requests that were sent end by their responses, the others are not sent, and the run ends.
 func TestSenderThatDies(t *testing.T) {
 	kind := senderOfItsOwn(t)
-	w, s := equalWork(t, 4000, openPlan)
+	w, s := equalWork(t, 4000, restInAnHour)
 	k := new(sink)
 	r := newRun(t, kind, w, k)
 	said := ""
@@ -42,7 +49,7 @@ func TestSenderThatDies(t *testing.T) {
 			t.Fatalf("row %d: %q", rec.Row, rec.Error)
 		}
 	}
-	if len(k.records) != 4000 || count[record.OK] < 100 || count[record.NotSent] == 0 || !found.Partial {
+	if len(k.records) != 4000 || count[record.OK] < 100 || count[record.NotSent] < 3800 || !found.Partial {
 		t.Errorf("outcomes %v of %d records", count, len(k.records))
 	}
 }
@@ -53,7 +60,7 @@ func TestSenderThatIsFrozen(t *testing.T) {
 		t.Skip("left out by -short: killGrace is a second")
 	}
 	kind := senderOfItsOwn(t)
-	w, s := equalWork(t, 4000, openPlan)
+	w, s := equalWork(t, 4000, restInAnHour)
 	k := new(sink)
 	r := newRun(t, kind, w, k)
 	go s.after(100, func() {
@@ -72,7 +79,7 @@ func TestSenderThatIsNone(t *testing.T) {
 		w, s := equalWork(t, 20, openPlan)
 		k := new(sink)
 		r := New(Config{
-			Backend: newRun(t, oneThread, w, k).cfg.Backend, Stream: true, Timeout: 20e9, IdleTimeout: 20e9, ConnectTimeout: 5e9, Descriptors: 256,
+			Backend: newRun(t, oneThread, w, k).cfg.Backend, Stream: true, Timeout: patience, IdleTimeout: patience, ConnectTimeout: patience, Descriptors: 256,
 			Realtime: sched.RealtimeAuto, Spin: sched.AutoSpin, Senders: 1, SenderCommand: command,
 		}, w, "a", workload.IdealHits{}, k)
 		if r.process != nil || r.SenderErr() == nil {
@@ -82,52 +89,5 @@ func TestSenderThatIsNone(t *testing.T) {
 		if len(k.records) != 20 || s.served.Load() != 20 {
 			t.Errorf("%v: %d records, %d served", command, len(k.records), s.served.Load())
 		}
-	}
-}
-
-// TestAssignedConnectionThatDiesIsReplaced: the server closes each connection after three answers, so that many die with a request
-// assigned or just being written. No request is lost or sent twice. Only those fail that crossed the server's end of the connection on
-// their way: nobody can know whether the server took them.
-func TestAssignedConnectionThatDiesIsReplaced(t *testing.T) {
-	kind := senderOfItsOwn(t)
-	w, s := equalWork(t, 1500, fasterPlan)
-	s.handle = (&closer{server: s, requests: 3}).handleConn
-	k := new(sink)
-	r := newRun(t, kind, w, k)
-	found := do(t, s, r).Connections
-	ok := int64(0)
-	for _, rec := range k.records {
-		switch rec.Outcome {
-		case record.OK:
-			ok++
-		case record.Reset:
-		default:
-			t.Errorf("row %d: %v %q", rec.Row, rec.Outcome, rec.Error)
-		}
-	}
-	if len(k.records) != 1500 || s.served.Load() != ok || ok < 1000 {
-		t.Errorf("%d records, %d ok, %d answered", len(k.records), ok, s.served.Load())
-	}
-	t.Logf("%d connections closed by the server, %d late", found.ClosedIdle, found.NotReady)
-}
-
-// TestSenderReportsErrors: an error of the sender's write reaches the record.
-func TestSenderReportsErrors(t *testing.T) {
-	kind := senderOfItsOwn(t)
-	w, s := equalWork(t, 40, openPlan)
-	s.handle = func(_ int64, c net.Conn) {
-		_, _ = io.ReadFull(c, make([]byte, s.request/2))
-		_ = c.(*net.TCPConn).SetLinger(0)
-		_ = c.Close()
-	}
-	k := new(sink)
-	do(t, s, newRun(t, kind, w, k))
-	for _, rec := range k.records {
-		if rec.Outcome != record.Reset || rec.SentNS < rec.PlannedNS {
-			t.Errorf("row %d: %v %q, sent %d, planned %d", rec.Row, rec.Outcome, rec.Error, rec.SentNS, rec.PlannedNS)
-		}
-	}
-	if len(k.records) != 40 {
-		t.Errorf("%d records", len(k.records))
 	}
 }

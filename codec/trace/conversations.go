@@ -28,14 +28,20 @@ const manySessions = 16
 //
 // A beginning is a run of blocks from the first one on. It is shared if at least 16 sessions have it.
 //
-// If the file has jobs, those are the sessions, see [Trace.JobNumbers], or else its conversations. Else requests belong to one session if they have blocks in
-// common behind what is shared. A system prompt alone would then join all requests. So a beginning counts as shared if
-// it continues in at least 16 different ways, or if it leads to one that does. A prompt that ends there is one way.
-// Short requests of one conversation cannot be distinguished from those of others if only a system prompt is common to
-// them.
+// If the file has jobs, those are the sessions, see [Trace.JobNumbers], or else its conversations. Else requests belong
+// to one session if they have blocks in common behind what is shared. A system prompt alone would then join all
+// requests. So a beginning counts as shared if it continues in at least 16 different ways, or if it leads to one that
+// does. A prompt that ends there is one way. Short requests of one conversation cannot be distinguished from those of
+// others if only a system prompt is common to them.
 func (t *Trace) Conversations() *Conversations {
-	k := &conversationFinder{t: t,
-		Conversations: Conversations{Session: make([]int32, t.Len()), Shared: make([]int32, t.Len()), Inferred: t.Session == nil && t.Job == nil}}
+	k := &conversationFinder{
+		t: t,
+		Conversations: Conversations{
+			Session:  make([]int32, t.Len()),
+			Shared:   make([]int32, t.Len()),
+			Inferred: t.Session == nil && t.Job == nil,
+		},
+	}
 	rows := make([]int32, t.Len())
 	for i := range rows {
 		rows[i] = int32(i)
@@ -103,7 +109,10 @@ func (k *conversationFinder) sessionsIn(rows []int32) int {
 
 // ways divides rows by their block at a depth. A row that ends there is a way of its own, without it.
 func (k *conversationFinder) ways(rows []int32, depth int) [][]int32 {
-	slices.SortStableFunc(rows, func(a, b int32) int { return compareAt(k.t.Blocks(int(a)), k.t.Blocks(int(b)), depth) })
+	slices.SortStableFunc(rows, func(a, b int32) int {
+		return compareAt(k.t.Blocks(int(a)), k.t.Blocks(int(b)),
+			depth)
+	})
 	var ways [][]int32
 	from := 0
 	for i := 1; i <= len(rows); i++ {
@@ -138,7 +147,8 @@ func (m *numbering[T]) number(name T) int32 {
 			m.numbers = map[T]int32{}
 		}
 		n = int32(len(m.names))
-		m.names, m.numbers[name] = append(m.names, name), n
+		m.names = append(m.names, name)
+		m.numbers[name] = n
 	}
 	return n
 }

@@ -7,6 +7,9 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/fastreplay/fastreplay/codec/trace/lists"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // Copies returns the trace of requests each of which is a copy of one of t. Request i is request source[i] in clone
@@ -41,8 +44,9 @@ func (t *Trace) Copies(source, clone []int32, atNS []int64, shared []int32) (*Tr
 // requests. A prompt that becomes shorter loses its end, so what it shares with others stays shared.
 func (t *Trace) Fitted(order, input, output []int32) *Trace {
 	out := t.chosen(order)
-	out.InputTokens, out.OutputTokens = gather(order, input), gather(order, output)
-	out.ids = t.ids.chosen(order, func(row int32) int { return blocksOf(input[row], t.BlockTokens) })
+	out.InputTokens = gather(order, input)
+	out.OutputTokens = gather(order, output)
+	out.ids = t.ids.Choose(order, func(row int32) int { return blocksOf(input[row], t.BlockTokens) })
 	return out
 }
 
@@ -50,13 +54,21 @@ func (t *Trace) Fitted(order, input, output []int32) *Trace {
 func (t *Trace) chosen(order []int32) *Trace {
 	out := *t
 	out.words = Words{}
-	out.ArrivalNS, out.Row, out.Clone = gather(order, t.ArrivalNS), gather(order, t.Row), gather(order, t.Clone)
-	out.InputTokens, out.OutputTokens = gather(order, t.InputTokens), gather(order, t.OutputTokens)
-	out.Session, out.Turn = gather(order, t.Session), gather(order, t.Turn)
-	out.Chat, out.Parent = gather(order, t.Chat), gather(order, t.Parent)
-	out.DelayNS, out.Type = gather(order, t.DelayNS), gather(order, t.Type)
-	out.verbatims, out.answers = t.verbatims.chosen(order), t.answers.whole(order)
-	out.Agents, out.dependencies = t.Agents.chosen(order), t.dependencies.whole(order)
+	out.ArrivalNS = gather(order, t.ArrivalNS)
+	out.Row = gather(order, t.Row)
+	out.Clone = gather(order, t.Clone)
+	out.InputTokens = gather(order, t.InputTokens)
+	out.OutputTokens = gather(order, t.OutputTokens)
+	out.Session = gather(order, t.Session)
+	out.Turn = gather(order, t.Turn)
+	out.Chat = gather(order, t.Chat)
+	out.Parent = gather(order, t.Parent)
+	out.DelayNS = gather(order, t.DelayNS)
+	out.Type = gather(order, t.Type)
+	out.verbatims = t.verbatims.chosen(order)
+	out.answers = t.answers.ChooseWhole(order)
+	out.Agents = t.Agents.chosen(order)
+	out.dependencies = t.dependencies.ChooseWhole(order)
 	return &out
 }
 
@@ -112,22 +124,19 @@ func (out *Trace) copyIDs(t *Trace, source []int32, clones int32, shared []int32
 	if err != nil {
 		return err
 	}
-	out.ids = idStore{slabs: slices.Clone(t.ids.slabs), rows: make([]span, 0, len(source)), held: t.ids.held}
-	if n := len(out.ids.slabs); n > 0 {
-		out.ids.slabs[n-1] = slices.Clip(out.ids.slabs[n-1]) // what comes behind is not t's
-	}
+	out.ids = t.ids.Fork(len(source))
 	var ids []uint64
 	for i, from := range source {
 		clone := out.Clone[i]
 		if clone == 0 {
-			out.ids.rows = append(out.ids.rows, t.ids.rows[from])
+			out.ids.AddFrom(&t.ids, int(from), t.ids.Size(int(from)))
 			continue
 		}
 		ids = append(ids[:0], t.Blocks(int(from))...)
 		for j := int(shared[from]); j < len(ids); j++ {
 			ids[j] = numbers.of(ids[j], clone)
 		}
-		out.ids.add(ids)
+		out.ids.Add(ids)
 	}
 	return nil
 }
@@ -141,17 +150,18 @@ func (out *Trace) copySessions(t *Trace, source []int32, clones int32) error {
 	if err != nil {
 		return err
 	}
-	rows := int64(slices.Max(append([]int32{0}, t.Row...))) + 1
+	step := int64(slices.Max(append([]int32{0}, t.Row...))) + 1
 	out.sessionNames = make(map[int64]string, len(t.sessionNames))
 	for i := range source {
 		clone := out.Clone[i]
-		session, name := out.Session[i], t.sessionNames[out.Session[i]]
+		session := out.Session[i]
+		name := t.sessionNames[out.Session[i]]
 		switch {
 		case clone > 0 && name != "":
 			name = fmt.Sprintf("%s~%d", name, clone)
-			session, _ = sessionNumber([]byte(name))
+			session, _ = rows.SessionNumber([]byte(name))
 		case clone > 0 && session < 0:
-			session -= int64(clone) * rows
+			session -= int64(clone) * step
 		case clone > 0:
 			session = int64(numbers.of(uint64(session), clone))
 		}
@@ -167,27 +177,7 @@ func (out *Trace) copySessions(t *Trace, source []int32, clones int32) error {
 			out.Parent[i] = int64(numbers.of(uint64(out.Parent[i]), clone))
 		}
 	}
-	out.copyDependencies(numbers)
 	return nil
-}
-
-// copyDependencies makes the copies depend on requests of their own clones.
-func (out *Trace) copyDependencies(numbers *renumbering) {
-	if out.dependencies == nil {
-		return
-	}
-	recorded := out.dependencies
-	out.dependencies = new(listStore[Dependency])
-	var list []Dependency
-	for i := range out.Len() {
-		list = append(list[:0], recorded.row(i)...)
-		for j := range list {
-			if out.Clone[i] > 0 {
-				list[j].On = int64(numbers.of(uint64(list[j].On), out.Clone[i]))
-			}
-		}
-		out.dependencies.add(list)
-	}
 }
 
 // conversationNumbers are those of chats, parents and sessions that have no name: a session may be called after a chat.
@@ -195,11 +185,6 @@ func (t *Trace) conversationNumbers(yield func(uint64) bool) {
 	for i := range t.Len() {
 		for _, n := range []int64{t.Chat[i], t.Parent[i], t.Session[i]} {
 			if n >= 0 && !(n == t.Session[i] && t.sessionNames[n] != "") && !yield(uint64(n)) {
-				return
-			}
-		}
-		for _, d := range t.Dependencies(i) {
-			if !yield(uint64(d.On)) {
 				return
 			}
 		}
@@ -271,7 +256,8 @@ func (t *Trace) Repeat(n int) (*Trace, error) {
 	case rows > math.MaxInt32/n:
 		return nil, fmt.Errorf("repeating %d rows %d times makes more than %d", rows, n, math.MaxInt32)
 	case period > math.MaxInt64/int64(n):
-		return nil, fmt.Errorf("repeated %d times, the trace lasts longer than %d years", n, math.MaxInt64/int64(365*24*3600*1e9))
+		return nil, fmt.Errorf("repeated %d times, the trace lasts longer than %d years", n,
+			math.MaxInt64/int64(365*24*3600*1e9))
 	}
 	order := make([]int32, n*rows)
 	for i := range order {
@@ -279,11 +265,11 @@ func (t *Trace) Repeat(n int) (*Trace, error) {
 	}
 	out := t.chosen(order)
 	out.repeated = true
-	var err error
-	if out.ids, err = t.named(true); err != nil {
+	ids, err := t.named(true)
+	if err != nil {
 		return nil, err
 	}
-	out.ids.rows = slices.Repeat(out.ids.rows, n)
+	out.ids = ids.Repeat(n)
 	for i := range out.ArrivalNS {
 		out.ArrivalNS[i] += int64(i/rows) * period
 	}
@@ -291,8 +277,9 @@ func (t *Trace) Repeat(n int) (*Trace, error) {
 	return out, nil
 }
 
-// named is the ids of all rows, where every block has one; new ones follow the largest. If not every, rows without ids keep none.
-func (t *Trace) named(every bool) (all idStore, err error) {
+// named is the ids of all rows, where every block has one; new ones follow the largest. If not every, rows without ids
+// keep none.
+func (t *Trace) named(every bool) (all lists.Store[uint64], err error) {
 	var next uint64 // the largest so far
 	for i := range t.Len() {
 		for _, id := range t.Blocks(i) {
@@ -309,7 +296,7 @@ func (t *Trace) named(every bool) (all idStore, err error) {
 			next++
 			ids = append(ids, next)
 		}
-		all.add(ids)
+		all.Add(ids)
 	}
 	return all, nil
 }

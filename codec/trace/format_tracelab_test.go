@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/codec/trace/agents"
 )
 
 // labRow is a line of TraceLab's; events is type=second, in order.
@@ -82,7 +84,7 @@ func shared(tr *Trace) []string {
 	for i := range tr.Len() {
 		var list []string
 		for j := range i {
-			list = append(list, fmt.Sprint(alike(tr.Blocks(i), tr.Blocks(j))))
+			list = append(list, fmt.Sprint(agents.CommonPrefix(tr.Blocks(i), tr.Blocks(j))))
 		}
 		all = append(all, strings.Join(list, " "))
 	}

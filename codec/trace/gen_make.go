@@ -3,6 +3,8 @@ package trace
 import (
 	"math"
 	"math/rand/v2"
+
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 const (
@@ -15,7 +17,7 @@ const (
 // conversation is one that goes on: its latest turn, from which the next one grows.
 type conversation struct {
 	root   int64 // chat id of the first turn
-	chat   int64 // chat id of the latest turn, noParent before the first
+	chat   int64 // chat id of the latest turn, rows.NoParent before the first
 	kind   uint16
 	turn   int
 	turns  int // that it will have
@@ -50,12 +52,18 @@ func (m *maker) pick() *conversation {
 		if grown > m.g.InputTokens.longest() {
 			continue // the conversation ends early
 		}
-		c.before, c.tokens = c.tokens, grown
+		c.before = c.tokens
+		c.tokens = grown
 		c.turn++
 		m.keep(c)
 		return c
 	}
-	c := &conversation{chat: noParent, turn: 1, turns: m.draw(m.g.Turns), tokens: m.draw(m.g.InputTokens)}
+	c := &conversation{
+		chat:   rows.NoParent,
+		turn:   1,
+		turns:  m.draw(m.g.Turns),
+		tokens: m.draw(m.g.InputTokens),
+	}
 	c.kind = uint16(m.draw(Range{0, len(m.g.Types) - 1}))
 	m.keep(c)
 	return c
@@ -93,7 +101,8 @@ func (m *maker) extend(c *conversation) {
 // known returns the blocks that the prompt may begin with. These are those of the turn before, the system prompt, or an
 // earlier first prompt that is long enough.
 func (m *maker) known(c *conversation, wanted int) []uint64 {
-	if c.turn > 1 { // a last block that was partial is complete since the answer, whose blocks are new, as in the published traces
+	// a last block that was partial is complete since the answer, whose blocks are new, as in the published traces
+	if c.turn > 1 {
 		return c.ids[:min(len(c.ids), c.before/m.g.BlockTokens)]
 	}
 	if m.g.SystemTokens > 0 {

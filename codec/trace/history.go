@@ -7,14 +7,16 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // Carried is where request i's messages hold the answer to an earlier request.
 type Carried struct {
 	// Of is that request: the nearest turn before with whose messages those of request i begin. NoTurn = none.
 	Of int32
-	// From and To are the place of the answer in the request's Verbatim.Content, with the comma before it. Equal: the file
-	// has no answer there, and From is where it belongs.
+	// From and To are the place of the answer in the request's Verbatim.Content, with the comma before it. Equal: the
+	// file has no answer there, and From is where it belongs.
 	From, To int32
 	// Fixed: no other answer can replace it. What follows is about this one because it calls a tool, or the messages do
 	// not show where an answer belongs.
@@ -52,7 +54,8 @@ func (t *Trace) Carries(before []int32) []Carried {
 // goesOnFrom reports whether request i's messages begin with those of request j and go on, and where j's answer stands
 // then.
 func (t *Trace) goesOnFrom(i, j int) (Carried, bool) {
-	content, said := t.Verbatim(i).Content, t.Verbatim(j)
+	content := t.Verbatim(i).Content
+	said := t.Verbatim(j)
 	head := bytes.TrimRight(said.Content, " \t\r\n")
 	if said.Kind != VerbatimMessages || !bytes.HasPrefix(content, head) {
 		return Carried{}, false
@@ -63,10 +66,14 @@ func (t *Trace) goesOnFrom(i, j int) (Carried, bool) {
 		return Carried{}, false // no more, or another message that only begins alike
 	}
 	behind := bytes.TrimLeft(more[comma+1:], " \t\r\n")
-	place := Carried{Of: int32(j), From: int32(len(head)), To: int32(len(head))}
+	place := Carried{
+		Of:   int32(j),
+		From: int32(len(head)),
+		To:   int32(len(head)),
+	}
 	var b newlySaid
-	s := scan(append(append([]byte{'['}, behind...), ']'))
-	switch err := s.list(b.take); {
+	s := rows.Scan(append(append([]byte{'['}, behind...), ']'))
+	switch err := s.List(b.take); {
 	case err == nil && b.answers():
 		place.To = int32(len(content) - len(behind) + b.size)
 	case err != nil || slices.Contains(b.roles, "assistant"):
@@ -84,17 +91,18 @@ type newlySaid struct {
 
 func (b *newlySaid) take(i int, value []byte) error {
 	var err error
-	o := objectOf(value, &err)
-	role := o.value("role")
+	o := rows.ObjectOf(value, &err)
+	role := o.Value("role")
 	if err != nil {
 		return err
 	}
 	if role == nil || role[0] != '"' {
 		return errors.New("a message without a role")
 	}
-	b.roles = append(b.roles, string(unquoted(role)))
+	b.roles = append(b.roles, string(rows.Unquoted(role)))
 	if i == 0 {
-		b.size, b.calls = len(value), o.value("tool_calls", "function_call") != nil
+		b.size = len(value)
+		b.calls = o.Value("tool_calls", "function_call") != nil
 	}
 	return nil
 }
@@ -115,10 +123,10 @@ func AppendAnswer(dst, text []byte) []byte {
 // Answer returns the recorded answer to request i, the inside of a JSON string; nil if the file has none. The slice
 // aliases the trace and must not be changed.
 func (t *Trace) Answer(i int) []byte {
-	if t.answers == nil || t.answers.rows[i].n == 0 {
+	if t.answers == nil || t.answers.Size(i) == 0 {
 		return nil
 	}
-	return t.answers.row(i)
+	return t.answers.Row(i)
 }
 
 // Uncounted is how many requests have a recorded answer but no number of output tokens: those of which
@@ -133,7 +141,9 @@ func (t *Trace) Uncounted() int {
 	return n
 }
 
-func (t *Trace) uncounted(i int) bool { return t.OutputTokens[i] == 0 && t.Answer(i) != nil }
+func (t *Trace) uncounted(i int) bool {
+	return t.OutputTokens[i] == 0 && t.Answer(i) != nil
+}
 
 // CountAnswers returns the trace with OutputTokens from the recorded answers if the file has no such numbers. They are
 // what count returns for an answer's text, at least 1. Count is called by as many goroutines as Go runs at once, and
@@ -152,14 +162,14 @@ func (t *Trace) CountAnswers(count func(text []byte) (int, error)) (*Trace, erro
 				if !t.uncounted(int(i)) {
 					continue
 				}
-				scratch = appendUnquoted(scratch[:0], t.Answer(int(i)))
+				scratch = rows.AppendUnquoted(scratch[:0], t.Answer(int(i)))
 				n, err := count(scratch)
 				if err != nil {
 					once.Do(func() { failed = err })
 					next.Store(int64(t.Len()))
 					return
 				}
-				out.OutputTokens[i] = int32(min(max(n, 1), maxTokens))
+				out.OutputTokens[i] = int32(min(max(n, 1), rows.MaxTokens))
 			}
 		})
 	}

@@ -3,9 +3,10 @@ package trace
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // maxFaults is how many faults are kept and shown; the rest is counted.
@@ -55,6 +56,30 @@ func (e *LintError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// faultOf turns a line's error into a fault.
+func faultOf(file string, line int, err error) Fault {
+	return Fault{
+		File: file,
+		Line: line,
+		What: err.Error(),
+		Fix:  rows.FixOf(err),
+	}
+}
+
+// faultList is the rows that cannot be replayed.
+type faultList struct {
+	faults    []Fault // the first of them
+	faultRows int
+	unusable  map[int32]bool // rows that were kept before their fault was found
+}
+
+func (l *faultList) fault(f Fault) {
+	l.faultRows++
+	if len(l.faults) < maxFaults {
+		l.faults = append(l.faults, f)
+	}
+}
+
 // refuse is the error for a fault of the file as a whole.
 func refuse(file, what, fix string) error {
 	return &LintError{Faults: []Fault{{File: file, What: what, Fix: fix}}}
@@ -70,7 +95,8 @@ func (l *loader) collect(err error) error {
 	return nil
 }
 
-// Lint counts what was wrong with a trace that was taken nevertheless. It is about the whole file, but where it says selection.
+// Lint counts what was wrong with a trace that was taken nevertheless. It is about the whole file, but where it says
+// selection.
 type Lint struct {
 	Repaired  int      // rows that were repaired
 	Dropped   int      // rows that were dropped (Options.Lenient, Options.Collect)
@@ -107,7 +133,8 @@ func (l *Lint) Notes() []string {
 		}
 	}
 	if len(l.Found) > 0 {
-		notes = append(notes, fmt.Sprintf("%d file%s found in the directory: %s", len(l.Found), plural(len(l.Found)), shown(l.Found)))
+		notes = append(notes, fmt.Sprintf("%d file%s found in the directory: %s", len(l.Found), plural(len(l.Found)),
+			shown(l.Found)))
 	}
 	if l.UnitDoubt != "" {
 		notes = append(notes, l.UnitDoubt)
@@ -157,13 +184,14 @@ const (
 	maxMeanGap = time.Minute
 	slowRows   = 20
 	// maxTokenRate is the mean input tokens a second above which a trace of fastRows rows or more is refused. The
-	// conversation trace, the work of a whole cluster, has 41 thousand; its seconds taken for milliseconds would make 41
-	// million.
+	// conversation trace, the work of a whole cluster, has 41 thousand; its seconds taken for milliseconds would make
+	// 41 million.
 	maxTokenRate = 10_000_000
 	fastRows     = 100
-	// The unit is doubted in a note where another one is as likely: from doubtRows rows on, above doubtRate requests or doubtTokenRate
-	// input tokens a second, which in seconds are a request in 10 s or 200 tokens a second; and if a unit of seconds makes one request
-	// in doubtGap, which in milliseconds are 100 a second, or of fewer than slowRows one in maxMeanGap.
+	// The unit is doubted in a note where another one is as likely: from doubtRows rows on, above doubtRate requests or
+	// doubtTokenRate input tokens a second, which in seconds are a request in 10 s or 200 tokens a second; and if a
+	// unit of seconds makes one request in doubtGap, which in milliseconds are 100 a second, or of fewer than slowRows
+	// one in maxMeanGap.
 	doubtRows      = 5
 	doubtRate      = 100
 	doubtTokenRate = 200_000
@@ -175,9 +203,10 @@ const (
 	maxBlockShift = 16
 )
 
-// refuseUnit is the error for a span in ns that another time unit must have made. One that another unit may have made is noted.
+// refuseUnit is the error for a span in ns that another time unit must have made. One that another unit may have made
+// is noted.
 func (l *loader) refuseUnit(spanNS int64) error {
-	if l.timed == 0 || l.o.TimeUnit != 0 || l.format.surely || spanNS == 0 {
+	if l.timed == 0 || l.o.TimeUnit != 0 || l.format.OneUnit || spanNS == 0 {
 		return nil
 	}
 	rows := len(l.ArrivalNS) - len(l.unusable)
@@ -187,7 +216,8 @@ func (l *loader) refuseUnit(spanNS int64) error {
 	}
 	span := time.Duration(spanNS)
 	gap := span / time.Duration(max(rows-1, 1))
-	rate, perS := tokens/span.Seconds(), float64(rows-1)/span.Seconds()
+	rate := tokens / span.Seconds()
+	perS := float64(rows-1) / span.Seconds()
 	switch {
 	case span > maxSpan || rows >= slowRows && gap > maxMeanGap:
 		return l.refuseSpan(fmt.Sprintf("%d rows over %v, one every %v on average", rows, span, gap),
@@ -218,11 +248,12 @@ func (l *loader) refuseBlockSize() error {
 	}
 	_, first := l.mismatches(l.BlockTokens)
 	what := fmt.Sprintf("%d of %d rows have a number of hash ids that is not input_length / %d rounded %s, first %s (%d ids for %d tokens)",
-		bad, l.withIDs, l.BlockTokens, l.format.rounding(), l.place(first), l.ids.rows[first].n, l.InputTokens[first])
+		bad, l.withIDs, l.BlockTokens, l.format.Rounding(), l.place(first), l.ids.Size(first), l.InputTokens[first])
 	for shift := range maxBlockShift + 1 {
 		size := 1 << shift
 		if bad, _ := l.mismatches(size); bad*100 <= l.withIDs*maxMismatchPercent {
-			return refuse(l.name, what, fmt.Sprintf("the ids fit blocks of %d tokens: pass --block-tokens %d", size, size))
+			return refuse(l.name, what, fmt.Sprintf("the ids fit blocks of %d tokens: pass --block-tokens %d", size,
+				size))
 		}
 	}
 	return refuse(l.name, what, "pass the block size of the trace with --block-tokens")
@@ -230,9 +261,10 @@ func (l *loader) refuseBlockSize() error {
 
 // mismatches is how many rows have ids whose number does not fit blocks of so many tokens, and the first of them.
 func (l *loader) mismatches(blockTokens int) (n, first int) {
-	for i, span := range slices.Backward(l.ids.rows) {
-		if !l.format.idsFit(int(span.n), l.InputTokens[i], blockTokens) {
-			n, first = n+1, i
+	for i := l.ids.Len() - 1; i >= 0; i-- {
+		if !l.format.IDsFit(l.ids.Size(i), l.InputTokens[i], blockTokens) {
+			n += 1
+			first = i
 		}
 	}
 	return n, first

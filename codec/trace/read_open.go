@@ -24,7 +24,9 @@ const maxZstdWindow = 1 << 31
 //
 // A trace that must not be replayed is a [*LintError], unless Options.Collect notes the reasons instead; other errors
 // are about the file or the options.
-func Open(path string, o Options) (*Trace, error) { return OpenAll([]string{path}, o) }
+func Open(path string, o Options) (*Trace, error) {
+	return OpenAll([]string{path}, o)
+}
 
 // OpenAll reads one or several files of the same format as one trace. Rows are numbered as if the files were one, in
 // the order given, and sorted by their timestamps. Equal ids are the same blocks and the same conversations in every
@@ -41,13 +43,12 @@ func OpenAll(paths []string, o Options) (*Trace, error) {
 	for _, file := range files {
 		err := withFile(file.path, func(r io.Reader, name string) error {
 			if l == nil {
-				l = newLoader(name, o)
-			} else {
-				l.begin(name)
+				l = newLoader(o)
 			}
-			if l.within = file.within; l.within != "" {
+			if file.within != "" {
 				l.Lint.Found = append(l.Lint.Found, file.within)
 			}
+			l.begin(name, file.within)
 			return l.read(r)
 		})
 		if err != nil {
@@ -78,7 +79,8 @@ func Read(r io.Reader, name string, o Options) (*Trace, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	l := newLoader(name, o)
+	l := newLoader(o)
+	l.begin(name, "")
 	if err := l.read(r); err != nil {
 		return nil, err
 	}
@@ -184,7 +186,8 @@ func filesOf(paths []string) ([]traceFile, error) {
 			return nil, fmt.Errorf("cannot read the trace: %s: %w", path, err)
 		}
 		if len(all) == before {
-			return nil, fmt.Errorf("%s is a directory without traces; their names end in %s, and perhaps .gz or .zst", path,
+			return nil, fmt.Errorf("%s is a directory without traces; their names end in %s, and perhaps .gz or .zst",
+				path,
 				strings.Join(traceEndings(), ", "))
 		}
 	}
@@ -199,23 +202,6 @@ func isTraceName(path string) bool {
 	name := filepath.Base(path)
 	name = strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst")
 	return !strings.HasPrefix(name, ".") && slices.Contains(traceEndings(), filepath.Ext(name))
-}
-
-// agree refuses a further file that is not like the first. Where formats differ, so do clocks and what an id means.
-func (l *loader) agree() error {
-	f := l.parser.format
-	if l.format == nil {
-		l.format = f
-	}
-	switch {
-	case l.format.name != f.name:
-		return refuse(l.name, fmt.Sprintf("this is %s, but %s is %s", f.name, l.files[0].name, l.format.name),
-			"files that are replayed together have one format: bring them to one with `fastreplay convert`")
-	case l.format.names != f.names:
-		return refuse(l.name, "not the columns that "+l.files[0].name+" has",
-			"files that are replayed together have the same ones, in any order")
-	}
-	return nil
 }
 
 // fileOf is the place among the files of the one that has a row.

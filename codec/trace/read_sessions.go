@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // The root of a row's conversation while it is being looked for.
@@ -13,8 +15,8 @@ const (
 )
 
 // resolveSessions follows the parents of every row and returns the chat id of its conversation's first request. A row
-// whose parent is not in the file is a first request, and so is one below rows that are their own ancestors. Those become
-// faults.
+// whose parent is not in the file is a first request, and so is one below rows that are their own ancestors. Those
+// become faults.
 func (l *loader) resolveSessions() []int64 {
 	rowOf := l.rowsByChat()
 	roots := slices.Repeat([]int64{rootUnknown}, len(l.Chat))
@@ -24,7 +26,7 @@ func (l *loader) resolveSessions() []int64 {
 		for path = path[:0]; roots[at] == rootUnknown; {
 			roots[at] = rootOnPath
 			path = append(path, at)
-			if parent, known := rowOf[l.Parent[at]]; known && l.Parent[at] != noParent {
+			if parent, known := rowOf[l.Parent[at]]; known && l.Parent[at] != rows.NoParent {
 				at = parent
 			} else {
 				roots[at] = l.Chat[at]
@@ -34,7 +36,8 @@ func (l *loader) resolveSessions() []int64 {
 			from := slices.Index(path, at)
 			for _, row := range path[from:] {
 				roots[row] = l.Chat[row]
-				l.faultIn(row, fmt.Sprintf("chat_id %d is its own ancestor", l.Chat[row]), "parent_chat_id must lead to a conversation's first request, which has -1")
+				l.faultIn(row, fmt.Sprintf("chat_id %d is its own ancestor", l.Chat[row]),
+					"parent_chat_id must lead to a conversation's first request, which has -1")
 			}
 			path = path[:from]
 		}
@@ -64,34 +67,6 @@ func (l *loader) rowsByChat() map[int64]int32 {
 	return rowOf
 }
 
-// noSession is the conversation of a row that is part of none: one of its own, by a number that no other has.
-func noSession(number int) int64 { return -1 - int64(number) }
-
-// keepSession appends to the columns of named conversations, if there are any.
-func (l *loader) keepSession(r *row, number int) {
-	if r.seen.has(sessionField) && l.Session == nil {
-		l.Session = []int64{}
-		for i := range l.ArrivalNS {
-			l.Session = append(l.Session, noSession(int(l.Row[i])))
-		}
-	}
-	if l.Session != nil {
-		if !r.seen.has(sessionField) {
-			r.session = noSession(number)
-		} else if r.sessionName != nil && l.sessionNames[r.session] == "" {
-			if l.sessionNames == nil {
-				l.sessionNames = map[int64]string{}
-			}
-			l.sessionNames[r.session] = string(r.sessionName)
-		}
-		l.Session = append(l.Session, r.session)
-	}
-	if !r.seen.has(delayField) {
-		r.delayNS = noDelay
-	}
-	addTo(&l.DelayNS, r.delayNS, len(l.ArrivalNS), noDelay)
-}
-
 // sessionName is the name or the number of request i's conversation; false where it has none.
 func (t *Trace) sessionName(i int) (string, bool) {
 	if t.Session == nil || t.Session[i] < 0 {
@@ -107,16 +82,21 @@ func (t *Trace) sessionName(i int) (string, bool) {
 // the file, its parent the row before in its conversation.
 func (l *loader) linkSessions(order []int32) {
 	n := len(l.Session)
-	l.Chat, l.Parent, l.Turn = make([]int64, n), make([]int64, n), make([]int32, n)
+	l.Chat = make([]int64, n)
+	l.Parent = make([]int64, n)
+	l.Turn = make([]int32, n)
 	latest := make(map[int64]int32)
 	for _, i := range order {
-		l.Chat[i], l.Parent[i], l.Turn[i] = int64(l.Row[i]), noParent, 1
+		l.Chat[i] = int64(l.Row[i])
+		l.Parent[i] = rows.NoParent
+		l.Turn[i] = 1
 		session := l.Session[i]
 		if session < 0 {
 			continue
 		}
 		if before, ok := latest[session]; ok {
-			l.Parent[i], l.Turn[i] = l.Chat[before], l.Turn[before]+1
+			l.Parent[i] = l.Chat[before]
+			l.Turn[i] = l.Turn[before] + 1
 		}
 		latest[session] = i
 	}

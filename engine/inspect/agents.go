@@ -14,8 +14,8 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// Agents is what agents did. A job is a task with all requests of its agents; an agent is a conversation. Where the trace does not have
-// how long a request took, that follows from the assumed speed; see Sessions.
+// Agents is what agents did. A job is a task with all requests of its agents; an agent is a conversation. Where the
+// trace does not have how long a request took, that follows from the assumed speed; see Sessions.
 type Agents struct {
 	Jobs           int64              `json:"jobs"`                   // in the selection
 	Requests       *stats.Percentiles `json:"requests_per_job"`       // rows of a job
@@ -43,7 +43,7 @@ type Agents struct {
 }
 
 // endOf is when request i had ended: as recorded, or else as assumed, since its arrival.
-func endOf(t *trace.Trace, i int, a sched.Assumed) int64 {
+func endOf(t *trace.Trace, i int, a sched.AssumedLatency) int64 {
 	return t.ArrivalNS[i] + workload.TookNS(t, int32(i), a)
 }
 
@@ -53,7 +53,12 @@ func agents(t *trace.Trace, o Options, p *pictures) *Agents {
 		return nil
 	}
 	s := &t.SubAgents
-	a := &Agents{Background: int64(s.Background), EndedThen: int64(s.EndedThen), BegunThen: int64(s.BegunThen), OwnClock: int64(s.OwnClock)}
+	a := &Agents{
+		Background: int64(s.Background),
+		EndedThen:  int64(s.EndedThen),
+		BegunThen:  int64(s.BegunThen),
+		OwnClock:   int64(s.OwnClock),
+	}
 	number, n := t.JobNumbers()
 	rows := make([][]int32, n) // of each job
 	for i, job := range number {
@@ -68,32 +73,41 @@ func agents(t *trace.Trace, o Options, p *pictures) *Agents {
 }
 
 // jobs describes jobs by their rows.
-func (a *Agents) jobs(t *trace.Trace, rows [][]int32, assumed sched.Assumed, p *pictures) {
+func (a *Agents) jobs(t *trace.Trace, rows [][]int32, assumed sched.AssumedLatency, p *pictures) {
 	var requests, subAgents, atOnce, spans, idle []int64
 	var within, tokens, idleSum, spanSum int64
 	blocks := t.BlockRefs() > 0
 	for _, job := range rows {
-		subs, span := map[int64]bool{}, jobSpan(t, job, assumed)
+		subs := map[int64]bool{}
+		span := jobSpan(t, job, assumed)
 		cache := kvcache.NewInfinite(max(1, t.BlockTokens), 1)
 		for _, i := range job {
 			if t.Depth != nil && t.Depth[i] > 0 {
 				subs[t.Session[i]] = true
 			}
 			if n := int(t.InputTokens[i]); blocks && t.Verbatim(int(i)).Kind == trace.NoVerbatim {
-				within, tokens = within+int64(cache.Expected(t.Blocks(int(i)), n, 0, n+1)), tokens+int64(n)
+				within += int64(cache.Expected(t.Blocks(int(i)), n, 0, n+1))
+				tokens += int64(n)
 			}
 		}
-		requests, subAgents, atOnce = append(requests, int64(len(job))), append(subAgents, int64(len(subs))), append(atOnce, span.atOnce)
-		spans, idle = append(spans, span.endNS-span.beginNS), append(idle, span.idleNS)
-		idleSum, spanSum = idleSum+span.idleNS, spanSum+span.endNS-span.beginNS
+		requests = append(requests, int64(len(job)))
+		subAgents = append(subAgents, int64(len(subs)))
+		atOnce = append(atOnce, span.atOnce)
+		spans = append(spans, span.endNS-span.beginNS)
+		idle = append(idle, span.idleNS)
+		idleSum += span.idleNS
+		spanSum += span.endNS - span.beginNS
 	}
-	a.Requests, a.SubAgents = stats.Describe(requests, 1), stats.Describe(subAgents, 1)
+	a.Requests = stats.Describe(requests, 1)
+	a.SubAgents = stats.Describe(subAgents, 1)
 	if tokens > 0 {
 		a.WithinJobs = new(share(within, tokens))
 	}
 	if !t.Untimed {
-		a.AtOnce, a.SpanS = stats.Describe(atOnce, 1), p.describe("Time of a job", spans, 1e9)
-		a.IdleS, a.IdleShare = stats.Describe(idle, 1e9), new(share(idleSum, spanSum))
+		a.AtOnce = stats.Describe(atOnce, 1)
+		a.SpanS = p.describe("Time of a job", spans, 1e9)
+		a.IdleS = stats.Describe(idle, 1e9)
+		a.IdleShare = new(share(idleSum, spanSum))
 	}
 }
 
@@ -101,7 +115,7 @@ func (a *Agents) jobs(t *trace.Trace, rows [][]int32, assumed sched.Assumed, p *
 type span struct{ beginNS, endNS, idleNS, atOnce int64 }
 
 // jobSpan follows the begins and the ends of a job's requests in order of time.
-func jobSpan(t *trace.Trace, rows []int32, assumed sched.Assumed) span {
+func jobSpan(t *trace.Trace, rows []int32, assumed sched.AssumedLatency) span {
 	type step struct {
 		atNS int64
 		by   int
@@ -111,8 +125,11 @@ func jobSpan(t *trace.Trace, rows []int32, assumed sched.Assumed) span {
 	for _, i := range rows {
 		steps = append(steps, step{t.ArrivalNS[i], 1, i}, step{endOf(t, int(i), assumed), -1, i})
 	}
-	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Or(cmp.Compare(a.atNS, b.atNS), b.by-a.by) }) // begins first: a touch is not idle
-	s, inFlight, busy := span{beginNS: steps[0].atNS, endNS: steps[len(steps)-1].atNS}, 0, map[int64]int{}
+	// begins first: a touch is not idle
+	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Or(cmp.Compare(a.atNS, b.atNS), b.by-a.by) })
+	s := span{beginNS: steps[0].atNS, endNS: steps[len(steps)-1].atNS}
+	inFlight := 0
+	busy := map[int64]int{}
 	for k, x := range steps {
 		if inFlight == 0 && k > 0 {
 			s.idleNS += x.atNS - steps[k-1].atNS
@@ -131,7 +148,8 @@ func jobSpan(t *trace.Trace, rows []int32, assumed sched.Assumed) span {
 }
 
 func (a *Agents) depths(t *trace.Trace) {
-	depths, names := t.Depth, []string(nil)
+	depths := t.Depth
+	names := []string(nil)
 	if depths == nil {
 		depths = make([]int32, t.Len())
 	}
@@ -146,10 +164,11 @@ func (a *Agents) depths(t *trace.Trace) {
 // turns counts how agents begin and end, and how prompts grow from turn to turn.
 func (a *Agents) turns(t *trace.Trace, p *pictures) {
 	var grown []int64
-	graph, follow := t.Graph(t.Len()), int64(0)
+	graph := t.Graph(t.Len())
+	follow := int64(0)
 	for i, before := range t.TurnsBefore(t.Len()) {
 		has := func(relation trace.Relation) bool {
-			return slices.ContainsFunc(graph.Of(i), func(w trace.Wait) bool { return w.Relation == relation })
+			return slices.ContainsFunc(graph.Of(i), func(w trace.Dependency) bool { return w.Relation == relation })
 		}
 		if has(trace.Spawn) {
 			a.Spawns++
@@ -160,7 +179,9 @@ func (a *Agents) turns(t *trace.Trace, p *pictures) {
 		if before == trace.NoTurn || len(t.Blocks(int(before))) == 0 {
 			continue
 		}
-		was, is, same := t.Blocks(int(before)), t.Blocks(i), 0
+		was := t.Blocks(int(before))
+		is := t.Blocks(i)
+		same := 0
 		for same < min(len(was), len(is)) && was[same] == is[same] {
 			same++
 		}
@@ -174,8 +195,8 @@ func (a *Agents) turns(t *trace.Trace, p *pictures) {
 	}
 }
 
-// keptPerMille is how much of the turn before a turn has at least at its begin, unless it was compacted. In Weka's traces 2 % of the
-// follow-up turns have less.
+// keptPerMille is how much of the turn before a turn has at least at its begin, unless it was compacted. In Weka's
+// traces 2 % of the follow-up turns have less.
 const keptPerMille = 900
 
 // recorded describes what the trace says of the server that was recorded.
@@ -183,12 +204,15 @@ func (a *Agents) recorded(t *trace.Trace) {
 	known := func(ns []int64) []int64 {
 		return slices.DeleteFunc(slices.Clone(ns), func(v int64) bool { return v < 0 })
 	}
-	a.TookS, a.TTFTS = stats.Describe(known(t.TookNS), 1e9), stats.Describe(known(t.TTFTNS), 1e9)
-	hits, tokens := int64(0), int64(0)
+	a.TookS = stats.Describe(known(t.TookNS), 1e9)
+	a.TTFTS = stats.Describe(known(t.TTFTNS), 1e9)
+	hits := int64(0)
+	tokens := int64(0)
 	for i, n := range t.Cached {
 		if n >= 0 && t.InputTokens[i] > 0 {
 			a.RecordedRows++
-			hits, tokens = hits+int64(n), tokens+int64(t.InputTokens[i])
+			hits += int64(n)
+			tokens += int64(t.InputTokens[i])
 		}
 	}
 	if tokens > 0 {
@@ -205,8 +229,10 @@ func agentSection(a *Agents) section {
 	if a.AtOnce != nil {
 		busy = quantity{"most agents at once", tokens(a.AtOnce.Max), "agents", "up to %s at once"}
 	}
-	decided := format.Present(format.Some(a.EndedThen, "timed by their end"), format.Some(a.BegunThen, "timed by their begin"),
-		format.Some(a.OwnClock, "on the job's clock"), format.Some(a.Background, "in the background")) // what instants were found to be
+	decided := format.Present(format.Some(a.EndedThen, "timed by their end"),
+		format.Some(a.BegunThen, "timed by their begin"),
+		// what instants were found to be
+		format.Some(a.OwnClock, "on the job's clock"), format.Some(a.Background, "in the background"))
 	return section{"agents", slices.Concat(
 		[]quantity{
 			{"jobs", format.Count(a.Jobs), "jobs", ""},
@@ -235,7 +261,8 @@ func agentSection(a *Agents) section {
 func (a *Agents) inWords() (out []string) {
 	jobs := format.Many(a.Jobs, "job")
 	if a.SubAgents.Max > 0 {
-		jobs += fmt.Sprintf(" with up to %s, at most %s deep", format.Many(int64(a.SubAgents.Max), "sub-agent"), format.Count(int64(len(a.Depths)-1)))
+		jobs += fmt.Sprintf(" with up to %s, at most %s deep", format.Many(int64(a.SubAgents.Max), "sub-agent"),
+			format.Count(int64(len(a.Depths)-1)))
 	}
 	out = append(out, jobs+".")
 	if a.SpanS != nil {
@@ -245,7 +272,8 @@ func (a *Agents) inWords() (out []string) {
 		out = append(out, fmt.Sprintf("A follow-up turn adds %s tokens (median); %s of them have less than 90 %% of the turn before.", whole(a.NewTokens.P50), format.Share(*a.CompactedShare)))
 	}
 	if a.RecordedHits != nil {
-		out = append(out, fmt.Sprintf("The recorded server had %s of the input tokens in its cache.", format.Share(*a.RecordedHits)))
+		out = append(out, fmt.Sprintf("The recorded server had %s of the input tokens in its cache.",
+			format.Share(*a.RecordedHits)))
 	}
 	return out
 }

@@ -11,10 +11,15 @@ import (
 
 // Load is the part of Analyse's report that describes the load.
 func Load(t *trace.Trace) metrics.Load {
-	r := &Report{Rows: int64(t.Len()), Untimed: t.Untimed, Arrivals: arrivals(t, 0, 0, newPictures())}
+	r := &Report{
+		Rows:     int64(t.Len()),
+		Untimed:  t.Untimed,
+		Arrivals: arrivals(t, 0, 0, newPictures()),
+	}
 	if t.BlockRefs() > 0 {
 		f := follow(t, nil)
-		r.Cache, r.Reuse = f.cache(t.BlockTokens, nil), f.distances()
+		r.Cache = f.cache(t.BlockTokens, nil)
+		r.Reuse = f.distances()
 	}
 	return r.Load()
 }
@@ -23,13 +28,17 @@ func Load(t *trace.Trace) metrics.Load {
 func (r *Report) Load() metrics.Load {
 	l := metrics.Load{Requests: r.Rows}
 	if !r.Untimed {
-		l.SpanS, l.RequestsPerS, l.Peak, l.GapCV = r.Arrivals.SpanS, r.Arrivals.RowsPerS, &r.Arrivals.PeakRows, r.Arrivals.GapCV
+		l.SpanS = r.Arrivals.SpanS
+		l.RequestsPerS = r.Arrivals.RowsPerS
+		l.Peak = &r.Arrivals.PeakRows
+		l.GapCV = r.Arrivals.GapCV
 	}
 	if r.Cache != nil {
 		l.HitRatio = &r.Cache.Infinite.Tokens
 	}
 	if r.Reuse != nil && r.Reuse.Tokens != nil {
-		l.ReuseP50, l.ReuseP90 = &r.Reuse.Tokens.P50, &r.Reuse.Tokens.P90
+		l.ReuseP50 = &r.Reuse.Tokens.P50
+		l.ReuseP90 = &r.Reuse.Tokens.P90
 	}
 	return l
 }
@@ -42,7 +51,8 @@ func Amplified(a *metrics.Amplify, width int) string {
 }
 
 func (p *page) amplified(a *metrics.Amplify) {
-	what, how := format.Many(a.Sessions, "conversation"), ""
+	what := format.Many(a.Sessions, "conversation")
+	how := ""
 	switch {
 	case a.Jobs:
 		what = format.Many(a.Sessions, "job")

@@ -20,12 +20,13 @@ import (
 
 // Options are what to look for; the zero value is usable.
 type Options struct {
-	Read        trace.Options // what the trace was read with; Lenient and Strict decide what a replay would refuse
-	CacheTokens []int64       // capacities of the LRU caches, ascending; empty = by the size of the trace
-	MaxModelLen int           // tokens of the model's context; 0 = unknown
-	Instances   int           // compare the routers of so many, at least 2; 0 = none
-	LoadBound   float64       // see route.ByPrefix; at least 1 where Instances is above 0
-	Assumed     sched.Assumed // how long every request is assumed to take, from which its end follows
+	// what the trace was read with; Lenient and Strict decide what a replay would refuse
+	Read        trace.Options
+	CacheTokens []int64              // capacities of the LRU caches, ascending; empty = by the size of the trace
+	MaxModelLen int                  // tokens of the model's context; 0 = unknown
+	Instances   int                  // compare the routers of so many, at least 2; 0 = none
+	LoadBound   float64              // see route.ByPrefix; at least 1 where Instances is above 0
+	Assumed     sched.AssumedLatency // how long every request is assumed to take, from which its end follows
 }
 
 // Validate refuses what cannot be meant.
@@ -46,17 +47,28 @@ func (o *Options) Validate() error {
 // Analyse looks at a trace; read it with Options.Collect, so that a trace that a replay refuses is analysed too.
 func Analyse(t *trace.Trace, o Options) *Report {
 	r := &Report{
-		Trace: t.Name, Format: t.Format, TimeUnit: trace.UnitName(t.TimeUnit), BlockTokens: t.BlockTokens, FileRows: int64(t.FileRows), Rows: int64(t.Len()),
-		Untimed: t.Untimed, Verbatim: verbatim(t),
+		Trace: t.Name, Format: t.Format,
+		TimeUnit: trace.UnitName(
+			t.TimeUnit),
+		BlockTokens: t.BlockTokens,
+		FileRows:    int64(t.FileRows),
+		Rows:        int64(t.Len()),
+		Untimed:     t.Untimed, Verbatim: verbatim(t),
 		Replayable: !t.Lint.Refused(o.Read), TotalTokens: totals(t),
-		Types: types(t), Context: contextOf(t, o.MaxModelLen), Replay: replay(t), pictures: picture(t),
+		Types:    types(t),
+		Context:  contextOf(t, o.MaxModelLen),
+		Replay:   replay(t),
+		pictures: picture(t),
 	}
-	r.InputTokens, r.OutputTokens = lengths(t.InputTokens, "Input tokens", r.pictures), lengths(t.OutputTokens, "Output tokens", r.pictures)
+	r.InputTokens, r.OutputTokens = lengths(t.InputTokens, "Input tokens", r.pictures), lengths(t.OutputTokens,
+		"Output tokens", r.pictures)
 	r.Sessions, r.Agents = sessions(t, o, r.pictures), agents(t, o, r.pictures)
 	r.Arrivals = arrivals(t, r.InputTokens.Total, r.OutputTokens.Total, r.pictures)
 	if t.BlockRefs() > 0 {
 		f := follow(t, &idTable{seen: map[uint64]seenID{}})
-		r.Blocks, r.Cache, r.Reuse = f.summary(), f.cache(t.BlockTokens, o.CacheTokens), f.distances()
+		r.Blocks = f.summary()
+		r.Cache = f.cache(t.BlockTokens, o.CacheTokens)
+		r.Reuse = f.distances()
 		r.pictures.addHeld(f, t.SpanNS())
 		r.Routing = routing(t, o)
 	}
@@ -132,8 +144,12 @@ func typesOf(t *trace.Trace, names []string, of func(row int) int) []Type {
 		k.MeanOutput += float64(t.OutputTokens[i])
 	}
 	for i := range kinds {
-		k, n := &kinds[i], float64(kinds[i].Rows)
-		k.Name, k.Share, k.MeanInput, k.MeanOutput = names[i], n/float64(t.Len()), k.MeanInput/n, k.MeanOutput/n
+		k := &kinds[i]
+		n := float64(kinds[i].Rows)
+		k.Name = names[i]
+		k.Share = n / float64(t.Len())
+		k.MeanInput = k.MeanInput / n
+		k.MeanOutput = k.MeanOutput / n
 	}
 	return slices.DeleteFunc(kinds, func(k Type) bool { return k.Rows == 0 })
 }
@@ -164,8 +180,8 @@ func share(part, all int64) float64 {
 	return float64(part) / float64(all)
 }
 
-// sessions follows each row to the turn before it, as a replay does. A row without one in the selection begins or continues a
-// session, but has no gap.
+// sessions follows each row to the turn before it, as a replay does. A row without one in the selection begins or
+// continues a session, but has no gap.
 func sessions(t *trace.Trace, o Options, p *pictures) *Sessions {
 	if t.Session == nil {
 		return nil
@@ -211,7 +227,8 @@ func sessions(t *trace.Trace, o Options, p *pictures) *Sessions {
 	if len(gaps) > 0 {
 		s.OverlapShare = new(share(s.Overlaps, s.Followups))
 	}
-	s.GapS, s.ThinkS = p.describe("Time from turn to turn", gaps, 1e9), p.describe("Think and tool time", thinks, 1e9)
+	s.GapS = p.describe("Time from turn to turn", gaps, 1e9)
+	s.ThinkS = p.describe("Think and tool time", thinks, 1e9)
 	return s
 }
 
@@ -227,11 +244,13 @@ func (s *Sessions) count(t *trace.Trace, p *pictures) {
 			s.MultiTurn++
 		}
 	}
-	s.Sessions, s.Turns = int64(len(all)), p.describe("Turns of a conversation", all, 1)
+	s.Sessions = int64(len(all))
+	s.Turns = p.describe("Turns of a conversation", all, 1)
 }
 
-// aroundPrompt is about how many bytes of a request's image are not its prompt: head, model, lengths and options. With a
-// short model name and no headers of one's own it is 350 (the conversation trace: 873 MB of images, 869 MB of prompts).
+// aroundPrompt is about how many bytes of a request's image are not its prompt: head, model, lengths and options. With
+// a short model name and no headers of one's own it is 350 (the conversation trace: 873 MB of images, 869 MB of
+// prompts).
 const aroundPrompt = 350
 
 // replay adds up the prompts. No content is needed for those that are made: their sizes follow from the lengths.
@@ -242,11 +261,21 @@ func replay(t *trace.Trace) Replay {
 		panic("BUG: inspect: " + err.Error())
 	}
 	r := Replay{TokenIDs: volume(t, ids), Text: volume(t, text)}
-	backend, err := api.New("completions", api.Options{Model: "model", Stream: true, ForceOutput: true, TokenIDs: true})
+	backend, err := api.New("completions", api.Options{
+		Model:       "model",
+		Stream:      true,
+		ForceOutput: true,
+		TokenIDs:    true,
+	})
 	if err != nil {
 		panic("BUG: inspect: " + err.Error())
 	}
-	work := workload.Work{Trace: t, Plan: sched.Plan{Requests: t.Len()}, Targets: make([]workload.Target, 1), Places: make([]route.Place, t.Len())}
+	work := workload.Work{
+		Trace:   t,
+		Plan:    sched.Plan{Requests: t.Len()},
+		Targets: make([]workload.Target, 1),
+		Places:  make([]route.Place, t.Len()),
+	}
 	m, err := (&workload.Builder{Backend: backend, Source: ids}).Layout(context.Background(), &work)
 	if err == nil && m.Held() < m.Bytes() { // texts share as much
 		r.Text.MemoryBytes = int64(float64(r.Text.MemoryBytes) * float64(m.Held()) / float64(m.Bytes()))
@@ -261,9 +290,14 @@ func volume(t *trace.Trace, s prompt.Source) Volume {
 		l := t.Verbatim(i)
 		size := len(l.Content) + len(l.Tools) + len(l.Extra)
 		if l.Kind == trace.NoVerbatim {
-			size = s.Size(prompt.Spec{Blocks: t.Blocks(i), BlockTokens: t.BlockTokens, Tokens: int(t.InputTokens[i])})
+			size = s.Size(prompt.Spec{
+				Blocks:      t.Blocks(i),
+				BlockTokens: t.BlockTokens,
+				Tokens:      int(t.InputTokens[i]),
+			})
 		}
-		v.PromptBytes, v.LargestBytes = v.PromptBytes+int64(size), max(v.LargestBytes, int64(size))
+		v.PromptBytes += int64(size)
+		v.LargestBytes = max(v.LargestBytes, int64(size))
 	}
 	v.MemoryBytes = v.PromptBytes + aroundPrompt*int64(t.Len())
 	return v
@@ -288,8 +322,12 @@ func arrivals(t *trace.Trace, input, output int64, p *pictures) Arrivals {
 	}
 	a.GapS = stats.Describe(gaps, 1e9)
 	if span > 0 {
-		a.RowsPerS, a.InputTokensPerS, a.OutputTokensPerS = perSecond(int64(t.Len()), span), perSecond(input, span), perSecond(output, span)
-		a.BinS, a.Timeline = seconds(span)/timelineBins, make([]int64, timelineBins)
+		a.RowsPerS = perSecond(int64(t.Len()), span)
+		a.InputTokensPerS = perSecond(input,
+			span)
+		a.OutputTokensPerS = perSecond(output, span)
+		a.BinS = seconds(span) / timelineBins
+		a.Timeline = make([]int64, timelineBins)
 		for _, ns := range t.ArrivalNS {
 			a.Timeline[stepOf(ns, span, timelineBins)]++
 		}
@@ -313,7 +351,8 @@ func (a *Arrivals) burst(at []int64) {
 			crowd = 0
 		}
 		if crowd++; crowd > a.LargestBurst {
-			a.LargestBurst, a.LargestBurstAtS = crowd, seconds(at[i])
+			a.LargestBurst = crowd
+			a.LargestBurstAtS = seconds(at[i])
 		}
 	}
 }
@@ -326,12 +365,14 @@ func (a *Arrivals) peak(at []int64) {
 			first++
 		}
 		if n := int64(i - first + 1); n > a.PeakRows {
-			a.PeakRows, a.PeakAtS = n, seconds(at[first])
+			a.PeakRows = n
+			a.PeakAtS = seconds(at[first])
 		}
 	}
 }
 
-// binned counts values in units of unit between edges, which ascend and enclose all. Empty bins at both ends are left out.
+// binned counts values in units of unit between edges, which ascend and enclose all. Empty bins at both ends are left
+// out.
 func binned(edges []float64, values []stats.Counted, unit float64) []Bin {
 	bins := make([]Bin, len(edges)-1)
 	for i := range bins {

@@ -37,7 +37,11 @@ type follower struct {
 
 // follow adds all rows to a follower, except those whose prompts are verbatim.
 func follow(t *trace.Trace, ids *idTable) *follower {
-	f := &follower{stack: kvcache.NewStackDistances(t.BlockTokens), ids: ids, gaps: map[int64]int64{}}
+	f := &follower{
+		stack: kvcache.NewStackDistances(t.BlockTokens),
+		ids:   ids,
+		gaps:  map[int64]int64{},
+	}
 	for i := range t.Len() {
 		if t.Verbatim(i).Kind != trace.NoVerbatim {
 			continue
@@ -102,7 +106,8 @@ func (f *follower) repeat(u kvcache.Use, blockTokens int, atNS int64) {
 }
 
 func (f *follower) summary() *Blocks {
-	f.Distinct, f.DistinctAll, f.TwoLengths, f.ManyBefore = int64(len(f.ids.seen)), int64(f.stack.Distinct()), f.ids.twoLengths, f.ids.manyBefore
+	f.Distinct, f.DistinctAll, f.TwoLengths, f.ManyBefore = int64(len(f.ids.seen)), int64(
+		f.stack.Distinct()), f.ids.twoLengths, f.ids.manyBefore
 	f.Names = "prefixes"
 	if f.ManyBefore > 0 {
 		f.Names = "contents"
@@ -111,11 +116,16 @@ func (f *follower) summary() *Blocks {
 }
 
 func (f *follower) cache(blockTokens int, capacities []int64) *Cache {
-	inOrder, tailFirst := f.stack.Curve(kvcache.InOrder), f.stack.Curve(kvcache.TailFirst)
+	inOrder := f.stack.Curve(kvcache.InOrder)
+	tailFirst := f.stack.Curve(kvcache.TailFirst)
 	c := &Cache{
 		Infinite: Infinite{
-			Blocks: share(f.hitBlocks, f.blocks), Tokens: share(f.hitTokens, f.tokens), FullBlocks: share(f.hitFull, f.full),
-			MeanRequest: f.meanSum / float64(max(1, len(f.held))), IDs: share(f.repeatIDs, f.blocks),
+			Blocks: share(f.hitBlocks, f.blocks),
+			Tokens: share(f.hitTokens, f.tokens),
+			FullBlocks: share(f.hitFull,
+				f.full),
+			MeanRequest: f.meanSum / float64(max(1, len(f.held))),
+			IDs:         share(f.repeatIDs, f.blocks),
 		},
 		SaturationTokens: inOrder.SaturationTokens(),
 		Definition: fmt.Sprintf("An LRU cache of ⌊capacity / %d⌋ slots, a block of %d tokens in each, a last partial one too. Rows count from their arrival, and output takes no room. "+
@@ -123,7 +133,8 @@ func (f *follower) cache(blockTokens int, capacities []int64) *Cache {
 			"then touched from the last to the first, as vLLM frees them.", blockTokens, blockTokens),
 	}
 	c.at = func(tokens int64) Capacity {
-		return Capacity{tokens, inOrder.BlockRatio(tokens), inOrder.TokenRatio(tokens), tailFirst.BlockRatio(tokens), tailFirst.TokenRatio(tokens)}
+		return Capacity{tokens, inOrder.BlockRatio(tokens), inOrder.TokenRatio(tokens), tailFirst.BlockRatio(tokens),
+			tailFirst.TokenRatio(tokens)}
 	}
 	if len(capacities) == 0 {
 		capacities = usualCapacities(c.SaturationTokens, int64(blockTokens))
@@ -131,7 +142,8 @@ func (f *follower) cache(blockTokens int, capacities []int64) *Cache {
 	for _, tokens := range capacities {
 		c.LRU = append(c.LRU, c.at(tokens))
 	}
-	for _, tokens := range spread(min(capacities[0], int64(blockTokens)*10), max(capacities[len(capacities)-1], c.SaturationTokens), curvePoints) {
+	for _, tokens := range spread(min(capacities[0], int64(blockTokens)*10),
+		max(capacities[len(capacities)-1], c.SaturationTokens), curvePoints) {
 		c.Curve = append(c.Curve, c.at(tokens))
 	}
 	return c
@@ -171,16 +183,19 @@ func spread(from, to int64, n int) []int64 {
 // distances describes how far back the last use of repeated blocks lies.
 func (f *follower) distances() *Reuse {
 	return &Reuse{
-		References:    f.hitBlocks,
-		TimeHistogram: binned(timeEdges(), f.gapsNS, 1e9), TokensHistogram: binned(oneThreeTen(1000, 20), f.between, 1),
-		TimeS: stats.DescribeCounted(f.gapsNS, 1e9), Tokens: stats.DescribeCounted(f.between, 1),
+		References:      f.hitBlocks,
+		TimeHistogram:   binned(timeEdges(), f.gapsNS, 1e9),
+		TokensHistogram: binned(oneThreeTen(1000, 20), f.between, 1),
+		TimeS:           stats.DescribeCounted(f.gapsNS, 1e9),
+		Tokens:          stats.DescribeCounted(f.between, 1),
 	}
 }
 
 // timeEdges is steps that people know, in seconds. The first bin is for what happens at once.
 func timeEdges() []float64 {
 	const minute, hour, day, year = 60, 3600, 86400, 31_557_600
-	return []float64{0, 1e-9, 1, 3, 10, 30, minute, 3 * minute, 10 * minute, 30 * minute, hour, 3 * hour, 12 * hour, day, 7 * day, 300 * year}
+	return []float64{0, 1e-9, 1, 3, 10, 30, minute, 3 * minute, 10 * minute, 30 * minute, hour, 3 * hour, 12 * hour,
+		day, 7 * day, 300 * year}
 }
 
 // idTable has every id that was seen, how many tokens it stood for and which id preceded it.
@@ -226,15 +241,16 @@ func (t *idTable) see(ids []uint64, i, tokens int) bool {
 // routedBlockTokens is what the instances' caches are taken to cache as one piece: vLLM's default.
 const routedBlockTokens = 16
 
-// routing compares the routers of several instances: with caches without a limit, then with each capacity that was asked for.
-// Rows with verbatim prompts have no known tokens; they are left out.
+// routing compares the routers of several instances: with caches without a limit, then with each capacity that was
+// asked for. Rows with verbatim prompts have no known tokens; they are left out.
 func routing(t *trace.Trace, o Options) (oracles []*route.Oracle) {
 	if o.Instances == 0 || t.BlockRefs() == 0 {
 		return nil
 	}
 	q := route.Question{
-		Prompts: kvcache.NewPrompts(t.BlockTokens, 0), Targets: route.Even(slices.Repeat([]int{1}, o.Instances)),
-		Bound: o.LoadBound, BlockTokens: routedBlockTokens,
+		Prompts: kvcache.NewPrompts(t.BlockTokens, 0),
+		Targets: route.Even(slices.Repeat([]int{1}, o.Instances)),
+		Bound:   o.LoadBound, BlockTokens: routedBlockTokens,
 	}
 	for i := range t.Len() {
 		if t.Verbatim(i).Kind != trace.NoVerbatim {

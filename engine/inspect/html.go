@@ -14,8 +14,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// HTML writes the reports as one page that needs nothing else: no other file, no network. Words come first, then pictures,
-// then the tables. What is by time stands beside each other; distributions and caches of several traces share their axes.
+// HTML writes the reports as one page that needs nothing else: no other file, no network. Words come first, then
+// pictures, then the tables. What is by time stands beside each other; distributions and caches of several traces share
+// their axes.
 func HTML(w io.Writer, reports []*Report) error {
 	names := shortNames(reports)
 	d := chart.Document{Title: strings.Join(names, ", ")}
@@ -27,7 +28,8 @@ func HTML(w io.Writer, reports []*Report) error {
 		first.Findings = append(first.Findings, htmlFindings(r, names[i], len(reports))...)
 	}
 	d.Sections = []chart.Section{first}
-	for _, s := range []chart.Section{arrivalPictures(reports, names), lengthPictures(reports, names), cachePictures(reports, names), sessionPictures(reports, names)} {
+	for _, s := range []chart.Section{arrivalPictures(reports, names), lengthPictures(reports, names),
+		cachePictures(reports, names), sessionPictures(reports, names)} {
 		if len(s.Graphs) > 0 {
 			d.Sections = append(d.Sections, s)
 		}
@@ -62,7 +64,11 @@ func htmlFindings(r *Report, name string, traces int) (out []chart.Finding) {
 		}
 	}
 	if !r.Replayable {
-		out = append(out, chart.Finding{Grade: chart.Bad, Word: "A replay would refuse " + name, Lines: refused})
+		out = append(out, chart.Finding{
+			Grade: chart.Bad,
+			Word:  "A replay would refuse " + name,
+			Lines: refused,
+		})
 	}
 	out = append(out, said)
 	if len(notes) > 0 {
@@ -157,7 +163,13 @@ func byTime(
 		end := p.stepS * timeSteps
 		g := chart.Graph{
 			Title: title, Sync: fmt.Sprint("time", i), Series: all,
-			X: chart.Axis{Label: "time", Unit: "s", From: new(0.0), To: &end, Step: p.stepS},
+			X: chart.Axis{
+				Label: "time",
+				Unit:  "s",
+				From:  new(0.0),
+				To:    &end,
+				Step:  p.stepS,
+			},
 		}
 		if len(reports) > 1 {
 			g.Title = names[i] + ": " + title
@@ -186,16 +198,22 @@ func arrivalPictures(reports []*Report, names []string) chart.Section {
 	if len(rows) == 1 {
 		rows[0].Wide = true
 	}
-	return chart.Section{Title: "Arrivals", Graphs: slices.Concat(rows,
-		byTime(reports, names, "Input tokens/s", rates(func(p *pictures) []float64 { return p.input })),
-		byTime(reports, names, "Output tokens/s", rates(func(p *pictures) []float64 { return p.output })),
-		distributionGraphs(reports, names, "Time from a row to the next", "s", false))}
+	return chart.Section{
+		Title: "Arrivals",
+		Graphs: slices.Concat(rows,
+			byTime(reports, names, "Input tokens/s", rates(func(p *pictures) []float64 { return p.input })),
+			byTime(reports, names, "Output tokens/s", rates(func(p *pictures) []float64 { return p.output })),
+			distributionGraphs(reports, names, "Time from a row to the next", "s", false)),
+	}
 }
 
 func lengthPictures(reports []*Report, names []string) chart.Section {
-	s := chart.Section{Title: "Lengths", Graphs: slices.Concat(
-		distributionGraphs(reports, names, "Input tokens", "", true),
-		distributionGraphs(reports, names, "Output tokens", "", true))}
+	s := chart.Section{
+		Title: "Lengths",
+		Graphs: slices.Concat(
+			distributionGraphs(reports, names, "Input tokens", "", true),
+			distributionGraphs(reports, names, "Output tokens", "", true)),
+	}
 	if p := reports[0].pictures; len(reports) == 1 && len(p.inputDots) > 1 {
 		order := make([]int, len(p.inputDots))
 		for i := range order {
@@ -209,7 +227,8 @@ func lengthPictures(reports []*Report, names []string) chart.Section {
 		}
 		var outputs chart.Values
 		for _, i := range order {
-			g.At, outputs = append(g.At, p.inputDots[i]), append(outputs, p.outputsDots[i])
+			g.At = append(g.At, p.inputDots[i])
+			outputs = append(outputs, p.outputsDots[i])
 		}
 		g.Series = []chart.Series{{Name: "output", Style: chart.Dots, Values: outputs}}
 		s.Graphs = append(s.Graphs, g)
@@ -228,53 +247,64 @@ func sessionPictures(reports []*Report, names []string) chart.Section {
 	if slices.ContainsFunc(reports, func(r *Report) bool { return r.Agents != nil }) {
 		title = "Jobs and conversations"
 	}
-	return chart.Section{Title: title, Note: note, Graphs: slices.Concat(
-		byTime(reports, names, "Conversations by time", func(p *pictures) []chart.Series {
-			if p.active == nil {
-				return nil
-			}
-			return []chart.Series{
-				{Name: "between first and last turn", Values: p.active},
-				{Name: "begun", Values: p.begun},
-			}
-		}),
-		distributionGraphs(reports, names, "Turns of a conversation", "", true),
-		distributionGraphs(reports, names, "Time from turn to turn", "s", false),
-		distributionGraphs(reports, names, "Think and tool time", "s", false),
-		distributionGraphs(reports, names, "Time of a job", "s", false),
-		distributionGraphs(reports, names, "New tokens of a follow-up turn", "", true))}
+	return chart.Section{
+		Title: title, Note: note,
+		Graphs: slices.Concat(
+			byTime(reports, names, "Conversations by time", func(p *pictures) []chart.Series {
+				if p.active == nil {
+					return nil
+				}
+				return []chart.Series{
+					{Name: "between first and last turn", Values: p.active},
+					{Name: "begun", Values: p.begun},
+				}
+			}),
+			distributionGraphs(reports, names, "Turns of a conversation", "", true),
+			distributionGraphs(reports, names, "Time from turn to turn", "s", false),
+			distributionGraphs(reports, names, "Think and tool time", "s", false),
+			distributionGraphs(reports, names, "Time of a job", "s", false),
+			distributionGraphs(reports, names, "New tokens of a follow-up turn", "", true)),
+	}
 }
 
 func cachePictures(reports []*Report, names []string) chart.Section {
 	curve, notes := curves(reports, names)
-	held := byTime(reports, names, "Share of the input tokens that a cache without a limit would have held", func(p *pictures) []chart.Series {
-		if p.held == nil {
-			return nil
-		}
-		return []chart.Series{{Name: "held", Values: p.held, Gaps: true}}
-	})
+	held := byTime(reports, names, "Share of the input tokens that a cache without a limit would have held",
+		func(p *pictures) []chart.Series {
+			if p.held == nil {
+				return nil
+			}
+			return []chart.Series{{Name: "held", Values: p.held, Gaps: true}}
+		})
 	for i := range held {
 		held[i].Y = chart.Axis{Unit: "ratio", To: new(1.0)}
 	}
-	return chart.Section{Title: "Prefix caches", Note: notes, Graphs: slices.Concat(curve,
-		held,
-		distributionGraphs(reports, names, "Share of a row's prompt that it would have held", "ratio", false),
-		distributionGraphs(reports, names, "Time since the last use of a repeated block", "s", false),
-		distributionGraphs(reports, names, "Tokens of other blocks used since", "", false),
-	)}
+	return chart.Section{
+		Title: "Prefix caches",
+		Note:  notes,
+		Graphs: slices.Concat(curve,
+			held,
+			distributionGraphs(reports, names, "Share of a row's prompt that it would have held", "ratio", false),
+			distributionGraphs(reports, names, "Time since the last use of a repeated block", "s", false),
+			distributionGraphs(reports, names, "Tokens of other blocks used since", "", false),
+		),
+	}
 }
 
 // curves are the hits of LRU caches by capacity, in one graph, and how the caches work.
 func curves(reports []*Report, names []string) ([]chart.Graph, string) {
 	g := chart.Graph{
-		Title: "Share of the input tokens that an LRU cache would have held, by its capacity in tokens", Wide: true,
-		X: chart.Axis{Label: "tokens", Log: true}, Y: chart.Axis{Unit: "ratio"},
+		Title: "Share of the input tokens that an LRU cache would have held, by its capacity in tokens",
+		Wide:  true,
+		X:     chart.Axis{Label: "tokens", Log: true}, Y: chart.Axis{Unit: "ratio"},
 	}
 	notes := "" // what a hit is, which differs if sizes of blocks do
-	low, high := int64(math.MaxInt64), int64(0)
+	low := int64(math.MaxInt64)
+	high := int64(0)
 	for _, r := range reports {
 		if r.Cache != nil && r.Cache.SaturationTokens > 0 {
-			low, high = min(low, r.Cache.Curve[0].Tokens), max(high, r.Cache.Curve[len(r.Cache.Curve)-1].Tokens)
+			low = min(low, r.Cache.Curve[0].Tokens)
+			high = max(high, r.Cache.Curve[len(r.Cache.Curve)-1].Tokens)
 		}
 	}
 	if high <= low {
@@ -298,7 +328,9 @@ func curves(reports []*Report, names []string) ([]chart.Graph, string) {
 		var inOrder, tailFirst, limit chart.Values
 		for _, tokens := range capacities {
 			at := r.Cache.at(tokens)
-			inOrder, tailFirst, limit = append(inOrder, at.TokenRatio), append(tailFirst, at.TailFirstTokens), append(limit, r.Cache.Infinite.Tokens)
+			inOrder = append(inOrder, at.TokenRatio)
+			tailFirst = append(tailFirst, at.TailFirstTokens)
+			limit = append(limit, r.Cache.Infinite.Tokens)
 		}
 		g.Series = append(
 			g.Series,
@@ -323,10 +355,11 @@ func distributionGraphs(reports []*Report, names []string, title, unit string, w
 	return chart.Distributions(title, unit, whole, all)
 }
 
-// tableSections have all numbers. Those of routers are shown, others are folded if there are pictures. Of a single trace the caches are
-// one table, and all else is a grid.
+// tableSections have all numbers. Those of routers are shown, others are folded if there are pictures. Of a single
+// trace the caches are one table, and all else is a grid.
 func tableSections(reports []*Report, names []string, folded bool) []chart.Section {
-	routers, caches := chart.Section{Title: "Routing"}, chart.Section{Title: "LRU caches by capacity", Folded: folded}
+	routers := chart.Section{Title: "Routing"}
+	caches := chart.Section{Title: "LRU caches by capacity", Folded: folded}
 	rest := chart.Section{Title: "All numbers", Folded: folded}
 	one := len(reports) == 1
 	if rows := reports[0].Cache.rows(capacities(reports)); one && len(rows) > 0 {
@@ -374,11 +407,13 @@ const (
 	mostDots   = 3000 // rows that are drawn one by one: a sample beyond
 )
 
-// pictures is what the HTML page draws of a trace and the report does not have: series by time, and outlines of distributions.
+// pictures is what the HTML page draws of a trace and the report does not have: series by time, and outlines of
+// distributions.
 type pictures struct {
-	stepS                  float64   // 0 where the trace has no times; then there are no series
-	rows, input, output    []float64 // rows and tokens by step
-	begun, active          []float64 // sessions by step: those with their first row, and those between their first and last
+	stepS               float64   // 0 where the trace has no times; then there are no series
+	rows, input, output []float64 // rows and tokens by step
+	// sessions by step: those with their first row, and those between their first and last
+	begun, active          []float64
 	held                   []float64 // share of a step's input tokens that a cache without a limit would have held
 	inputDots, outputsDots []float64
 	outlines               map[string]chart.Sample // of distributions, by their titles
@@ -406,7 +441,9 @@ func outline(size int64, ranked func(int64) float64) (o chart.Sample) {
 	return o
 }
 
-func newPictures() *pictures { return &pictures{outlines: map[string]chart.Sample{}} }
+func newPictures() *pictures {
+	return &pictures{outlines: map[string]chart.Sample{}}
+}
 
 // stepOf is the step of an instant within a span; the last step is closed at its end.
 func stepOf(ns, span int64, steps uint64) int {
@@ -420,7 +457,8 @@ func picture(t *trace.Trace) *pictures {
 	p := newPictures()
 	for i := 0; i < t.Len(); i += (t.Len() + mostDots - 1) / mostDots {
 		if t.InputTokens[i] > 0 && t.OutputTokens[i] > 0 {
-			p.inputDots, p.outputsDots = append(p.inputDots, float64(t.InputTokens[i])), append(p.outputsDots, float64(t.OutputTokens[i]))
+			p.inputDots = append(p.inputDots, float64(t.InputTokens[i]))
+			p.outputsDots = append(p.outputsDots, float64(t.OutputTokens[i]))
 		}
 	}
 	span := t.SpanNS()
@@ -428,7 +466,9 @@ func picture(t *trace.Trace) *pictures {
 		return p
 	}
 	p.stepS = seconds(span) / timeSteps
-	p.rows, p.input, p.output = make([]float64, timeSteps), make([]float64, timeSteps), make([]float64, timeSteps)
+	p.rows = make([]float64, timeSteps)
+	p.input = make([]float64, timeSteps)
+	p.output = make([]float64, timeSteps)
 	for i, ns := range t.ArrivalNS {
 		step := stepOf(ns, span, timeSteps)
 		p.rows[step]++
@@ -454,7 +494,8 @@ func (p *pictures) sessions(t *trace.Trace, span int64) {
 			stays[t.Session[i]] = &stay{step, step}
 		}
 	}
-	p.begun, p.active = make([]float64, timeSteps), make([]float64, timeSteps)
+	p.begun = make([]float64, timeSteps)
+	p.active = make([]float64, timeSteps)
 	for _, s := range stays {
 		p.begun[s.first]++
 		for step := s.first; step <= s.last; step++ {

@@ -181,7 +181,8 @@ func overlapDefinition(s *Sessions) string {
 	}
 	lead := "A turn is"
 	if s.Recorded > 0 {
-		lead = fmt.Sprintf("%s of %s lasted as long as recorded. Others are", format.Count(s.Recorded), format.Many(s.Followups, "previous turn"))
+		lead = fmt.Sprintf("%s of %s lasted as long as recorded. Others are", format.Count(s.Recorded),
+			format.Many(s.Followups, "previous turn"))
 	}
 	return fmt.Sprintf(lead+" assumed to last %s, and %s for each output token after the first (--assume). "+
 		thinkDefinition, format.Span(s.TTFTS), format.Span(s.TPOTS))
@@ -242,10 +243,12 @@ func (p *page) sideBySide(reports []*Report) {
 
 // shortNames are the files' names without their folders, if that distinguishes them.
 func shortNames(reports []*Report) []string {
-	full, short := make([]string, len(reports)), make([]string, len(reports))
+	full := make([]string, len(reports))
+	short := make([]string, len(reports))
 	seen := map[string]bool{}
 	for i, r := range reports {
-		full[i], short[i] = r.Trace, filepath.Base(r.Trace)
+		full[i] = r.Trace
+		short[i] = filepath.Base(r.Trace)
 		seen[short[i]] = true
 	}
 	if len(seen) < len(reports) {
@@ -258,12 +261,14 @@ func shortNames(reports []*Report) []string {
 func (p *page) plots(r *Report) {
 	p.timeline(r)
 	p.Line("")
-	p.beside(p.histogram("input tokens", r.InputTokens.Histogram, lengthRange), p.histogram("output tokens", r.OutputTokens.Histogram, lengthRange))
+	p.beside(p.histogram("input tokens", r.InputTokens.Histogram, lengthRange),
+		p.histogram("output tokens", r.OutputTokens.Histogram, lengthRange))
 	if u := r.Reuse; u != nil && u.References > 0 {
 		p.Line("")
-		p.beside(p.histogram("block reused after", u.TimeHistogram, timeRange), p.histogram("other tokens used since", u.TokensHistogram, func(b Bin) string {
-			return format.Short(b.From) + "–" + format.Short(b.To)
-		}))
+		p.beside(p.histogram("block reused after", u.TimeHistogram, timeRange),
+			p.histogram("other tokens used since", u.TokensHistogram, func(b Bin) string {
+				return format.Short(b.From) + "–" + format.Short(b.To)
+			}))
 	}
 }
 
@@ -293,14 +298,16 @@ func (p *page) timeline(r *Report) {
 // histogram draws bins as lines of half a page.
 func (p *page) histogram(title string, bins []Bin, name func(Bin) string) []string {
 	const label, number = 17, 9
-	cells, most := p.Width/2-label-number-2, int64(1)
+	cells := p.Width/2 - label - number - 2
+	most := int64(1)
 	for _, b := range bins {
 		most = max(most, b.Count)
 	}
 	lines := []string{"  " + title}
 	for _, b := range bins {
 		drawn := chart.Bar(float64(b.Count)/float64(most), cells)
-		lines = append(lines, format.Right(name(b), label)+" "+format.Left(drawn, cells)+format.Right(format.Count(b.Count), number))
+		lines = append(lines, format.Right(name(b), label)+" "+format.Left(drawn, cells)+
+			format.Right(format.Count(b.Count), number))
 	}
 	return lines
 }

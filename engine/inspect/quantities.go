@@ -36,7 +36,8 @@ func sections(r *Report, capacities []int64) []section {
 			fileSection(r), amplifySection(r.Amplify), arrivalSection(r),
 			tokenSection(r), sessionSection(r.Sessions), agentSection(r.Agents), blockSection(r),
 		},
-		columns(typeRows(cmp.Or(r.Agents, &Agents{}).Depths), "rows at a depth", "", "mean input at a depth", "mean output at a depth"),
+		columns(typeRows(cmp.Or(r.Agents, &Agents{}).Depths), "rows at a depth", "", "mean input at a depth",
+			"mean output at a depth"),
 		columns(typeRows(r.Types), "", "rows of a type", "mean input of a type", "mean output of a type"),
 		columns(r.Cache.rows(capacities), "LRU in order, of blocks", "LRU in order, of tokens",
 			"LRU tail first, of blocks", "LRU tail first, of tokens"),
@@ -84,7 +85,8 @@ func tables(reports []*Report) (all []table) {
 			}
 			at := slices.IndexFunc(all, func(t table) bool { return t.Title == s.title })
 			if at < 0 {
-				at, all = next, slices.Insert(all, next, table{Title: s.title})
+				at = next
+				all = slices.Insert(all, next, table{Title: s.title})
 			}
 			all[at].fill(s.quantities, i, len(reports))
 			next = at + 1
@@ -103,20 +105,25 @@ func (t *table) fill(quantities []quantity, i, n int) {
 	for _, q := range quantities {
 		row := slices.IndexFunc(t.Rows, func(row []string) bool { return row[0] == q.name && row[1+i] == absent })
 		if row < 0 {
-			row, t.Rows = len(t.Rows), append(t.Rows, append([]string{q.name}, slices.Repeat([]string{absent}, n)...))
+			row = len(t.Rows)
+			t.Rows = append(t.Rows, append([]string{q.name}, slices.Repeat([]string{absent}, n)...))
 		}
 		t.Rows[row][1+i] = q.text
 	}
 }
 
 // percentiles are the columns that the page prints of a distribution.
-func percentiles() []string { return []string{"mean", "p50", "p90", "p95", "p99", "p99.9", "max"} }
+func percentiles() []string {
+	return []string{"mean", "p50", "p90", "p95", "p99", "p99.9", "max"}
+}
 
 // distribution is a line of the page. Tables have some of the percentiles, with a prefix.
-func distribution(line string, d *stats.Percentiles, print func(float64) string, prefix string, some ...string) []quantity {
+func distribution(line string, d *stats.Percentiles, print func(float64) string, prefix string,
+	some ...string) []quantity {
 	var all []quantity
 	if d == nil {
-		d, print = &stats.Percentiles{}, func(float64) string { return absent }
+		d = &stats.Percentiles{}
+		print = func(float64) string { return absent }
 	}
 	for i, v := range []float64{d.Mean, d.P50, d.P90, d.P95, d.P99, d.P999, d.Max} {
 		q := quantity{line: line, text: print(v)}
@@ -129,7 +136,8 @@ func distribution(line string, d *stats.Percentiles, print func(float64) string,
 }
 
 func fileSection(r *Report) section {
-	unit, verdict := r.TimeUnit, "take it"
+	unit := r.TimeUnit
+	verdict := "take it"
 	if r.Untimed {
 		unit = absent
 	}
@@ -181,7 +189,8 @@ func arrivalSection(r *Report) section {
 }
 
 func tokenSection(r *Report) section {
-	input, output := &r.InputTokens, &r.OutputTokens
+	input := &r.InputTokens
+	output := &r.OutputTokens
 	return section{"tokens", slices.Concat(
 		distribution("input tokens", input.known(), tokens, "input ", percentiles()...),
 		distribution("output tokens", output.known(), tokens, "output ", percentiles()...),
@@ -259,7 +268,9 @@ func blockSection(r *Report) section {
 	if r.Blocks == nil {
 		return section{}
 	}
-	b, i, u := r.Blocks, &r.Cache.Infinite, r.Reuse
+	b := r.Blocks
+	i := &r.Cache.Infinite
+	u := r.Reuse
 	others, ids := "", ""
 	if b.DistinctAll != b.Distinct {
 		others = format.Count(b.DistinctAll) + " distinct with all before them"
@@ -292,7 +303,8 @@ const maxTypesShown = 12
 // typeRows are the table of the page of the most frequent types.
 func typeRows(types []Type) (rows [][]string) {
 	for _, t := range types[:min(len(types), maxTypesShown)] {
-		name, meanInput := shorten(typeName(t.Name), quantityWidth-3), format.Fixed(t.MeanInput, 2)
+		name := shorten(typeName(t.Name), quantityWidth-3)
+		meanInput := format.Fixed(t.MeanInput, 2)
 		if t.MeanInput == 0 { // verbatim prompts
 			meanInput = absent
 		}
@@ -343,7 +355,10 @@ func (c *Cache) rows(capacities []int64) (rows [][]string) {
 // routingSections have the hits of every router, by the size of the caches.
 func routingSections(r *Report) (all []section) {
 	for _, o := range r.Routing {
-		s := section{"hits " + o.Heading(), []quantity{{name: route.OneCacheLabel, text: format.Share(o.OneCacheRatio)}}}
+		s := section{"hits " + o.Heading(), []quantity{{
+			name: route.OneCacheLabel,
+			text: format.Share(o.OneCacheRatio),
+		}}}
 		for _, routed := range o.Routers {
 			q := quantity{name: o.Label(routed.Router), text: format.Share(routed.HitRatio)}
 			s.quantities = append(s.quantities, q)

@@ -1,9 +1,11 @@
 // Package inspect analyses a trace, without traffic: arrivals, lengths, conversations, and what prefix caches of every
-// size would have held. It finds what a replay would need and what is wrong with the trace. It prints that as a page for
-// a terminal, as HTML and, by the tags of [Report], as JSON.
+// size would have held. It finds what a replay would need and what is wrong with the trace. It prints that as a page
+// for a terminal, as HTML and, by the tags of [Report], as JSON.
 //
 // It does not read files: traces come from codec/trace. Functions are pure but for the writer they are given, and may be
 // called by any number of goroutines. An analysis takes about 120 bytes for a distinct block and 40 for a row.
+//
+// The package is not an API: any release may change it.
 package inspect
 
 import (
@@ -115,9 +117,9 @@ type Type struct {
 	MeanOutput float64 `json:"mean_output_tokens"` // mean completion length
 }
 
-// Sessions is the conversations. Most traces have no ends of requests. Then whether a turn began before the previous one
-// had ended depends on an assumed speed of the server. A turn lasts as long as recorded, or else assumed_ttft_s + (output
-// tokens - 1) × assumed_tpot_s.
+// Sessions is the conversations. Most traces have no ends of requests. Then whether a turn began before the previous
+// one had ended depends on an assumed speed of the server. A turn lasts as long as recorded, or else assumed_ttft_s +
+// (output tokens - 1) × assumed_tpot_s.
 type Sessions struct {
 	Sessions  int64              `json:"sessions"`            // conversations
 	MultiTurn int64              `json:"multi_turn_sessions"` // of two rows or more

@@ -9,6 +9,8 @@
 // On Linux, WriteNow never checks its stack and never enters Go's scheduler: a sending thread may call it between a deadline
 // and its write. Send and Read allocate nothing of their own, but for the rest of a partial write with TLS. crypto/tls may
 // allocate.
+//
+// The package is not an API: any release may change it.
 package wire
 
 import (
@@ -116,6 +118,22 @@ func ProbeSendBuffer(bytes int) (int, error) {
 func Dial(ctx context.Context, clock sched.Clock, to netip.AddrPort, o DialOptions) (*Socket, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
+	tcp, err := connect(ctx, to, o)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newSocket(tcp, clock, o.Stamps)
+	if err != nil {
+		return nil, err
+	}
+	if o.TLS != nil {
+		return s, s.handshake(ctx, o)
+	}
+	return s, nil
+}
+
+// connect makes the connection and gives it to its poller.
+func connect(ctx context.Context, to netip.AddrPort, o DialOptions) (tcpConn, error) {
 	d := net.Dialer{KeepAlive: 30 * time.Second, Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { growSendBuffer(fd, o.SendBuffer) })
 	}}
@@ -123,25 +141,26 @@ func Dial(ctx context.Context, clock sched.Clock, to netip.AddrPort, o DialOptio
 	if err != nil {
 		return nil, err
 	}
-	s := &Socket{tcp: nc.(*net.TCPConn), clock: clock, sentNS: NotYet}
+	tcp := nc.(*net.TCPConn)
 	if o.Epoll {
-		if s.tcp, err = newEpollConn(nc.(*net.TCPConn)); err != nil {
-			return nil, err
-		}
+		return newEpollConn(tcp)
 	}
+	return tcp, nil
+}
+
+// newSocket returns the socket of a connection. If the kernel refuses the stamps, it closes the connection.
+func newSocket(tcp tcpConn, clock sched.Clock, stamps Stamps) (s *Socket, err error) {
+	s = &Socket{tcp: tcp, clock: clock, sentNS: NotYet}
 	s.writeOnce = func(fd uintptr) bool {
 		s.wrote, s.wroteErr = s.gather.WriteNow(fd, &s.writing)
 		return true
 	}
-	if s.raw, err = s.tcp.SyscallConn(); err == nil {
-		s.in, err = newStampedReader(s.raw, o.Stamps)
+	if s.raw, err = tcp.SyscallConn(); err == nil {
+		s.in, err = newStampedReader(s.raw, stamps)
 	}
 	if err != nil {
-		_ = s.tcp.Close()
+		_ = tcp.Close()
 		return nil, err
-	}
-	if o.TLS != nil {
-		return s, s.handshake(ctx, o)
 	}
 	return s, nil
 }

@@ -28,7 +28,7 @@ func connected(t testing.TB, o DialOptions) (near *Socket, far *net.TCPConn) {
 	}
 	defer ln.Close()
 	to := ln.Addr().(*net.TCPAddr).AddrPort()
-	o.Timeout = 5 * time.Second
+	o.Timeout = 10 * time.Minute
 	near, err = Dial(context.Background(), sched.NewMonotonic(), to, o)
 	if err != nil {
 		t.Fatal(err)
