@@ -139,13 +139,3 @@ func TestCapacityOfAServerThatFails(t *testing.T) {
 		t.Errorf("%+v; %s", o, f.Sentence)
 	}
 }
-
-// TestCapacityOfTheClient: a client that is late ends the search, and no capacity is the server's.
-func TestCapacityOfTheClient(t *testing.T) {
-	t.Parallel()
-	m := startMock(t)
-	f := startSearch(t, filepath.Join(t.TempDir(), "search"), "--trace", steady(t, 100, 200, 2), "--url", m.url, "--slo", "ttft.p50<1s", "--", "--max-drift", "1ns").answer(t, 1)
-	if len(f.Probes) != 1 || !strings.Contains(f.Probes[0].Client, "drift p99") || !strings.Contains(f.Answer.Why, "client") || f.Answer.Load != 0 {
-		t.Errorf("%+v", f)
-	}
-}

@@ -73,39 +73,6 @@ func TestColdStart(t *testing.T) {
 	}
 }
 
-// TestFingerprintIsOfTheWork: how the work is carried is outside the fingerprint, what is asked for and when inside.
-func TestFingerprintIsOfTheWork(t *testing.T) {
-	t.Parallel()
-	a, b := startMock(t), startMock(t, "--quirk", "no-flush")
-	load := []string{"--trace", steady(t, 10, 500, 2), "--model", "m"}
-	print := func(args ...string) string { return fingerprint(t, with(load, args...)...) }
-	base := run(t, with(load, "--url", a.url)...).summary.Workload.Fingerprint
-	for name, same := range map[string][]string{
-		"another run":           {"--url", a.url},
-		"another server":        {"--url", b.url, "--cold", "off"},
-		"a header":              {"--url", a.url, "-H", "X-Team: blue"},
-		"two targets":           {"--url", a.url, "--url", b.url, "--cold", "off"},
-		"how results are kept":  {"--url", a.url, "--compress"},
-		"a limit on the answer": {"--url", a.url, "--timeout", "1m"},
-	} {
-		if got := print(same...); got != base {
-			t.Errorf("%s changes the fingerprint", name)
-		}
-	}
-	for name, other := range map[string][]string{
-		"a seed":   {"--url", a.url, "--seed", "7"},
-		"a scale":  {"--url", a.url, "--scale", "2"},
-		"a model":  {"--url", a.url, "--model", "n"},
-		"an extra": {"--url", a.url, "--extra-inputs", "temperature:0.5"},
-		"a limit":  {"--url", a.url, "--limit", "9"},
-		"whole":    {"--url", a.url, "--no-stream"},
-	} {
-		if got := print(other...); got == base {
-			t.Errorf("%s does not change the fingerprint", name)
-		}
-	}
-}
-
 // TestWarmCacheByCounters: responses report no cached tokens, as vLLM's do unless told to. The servers' counters cover the run and
 // agree with the tokens that came, so they are the hits. A warm cache is found, and what is below the ideal has its causes.
 func TestWarmCacheByCounters(t *testing.T) {

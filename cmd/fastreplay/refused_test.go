@@ -27,7 +27,7 @@ func TestRefusedLines(t *testing.T) {
 	}
 	logs := map[string]string{}
 	for name, args := range map[string][]string{
-		"MOCK": nil, "NAMED": {"--model", "m"}, "REFUSING": {"--fault", "status:400"}, "COLDLESS": {"--quirk", "no-flush", "--quirk", "ignore-salt"}, "ENCRYPTED": {"--tls-self-signed"}, "METRICLESS": {"--quirk", "no-metrics"},
+		"MOCK": nil, "NAMED": {"--model", "m"}, "SHORT": {"--max-model-len", "9000"}, "COLDLESS": {"--quirk", "no-flush", "--quirk", "ignore-salt"}, "ENCRYPTED": {"--tls-self-signed"}, "METRICLESS": {"--quirk", "no-metrics"},
 		"REPLAYLESS": {"--quirk", "no-trace-replay"}, "JITTERY": {"--template-tokens", "21,5", "--template-jitter", "40"}, "TEMPLATED": {"--template-tokens", "21,5"},
 		"SPLITTING": {"--split-words", "5"},
 	} {
@@ -68,7 +68,7 @@ func TestRefusedLines(t *testing.T) {
 		"SMALL --url MOCK --scrape-url MOCK/nothing":                 "/nothing: HTTP 404; correct it or leave it out",
 		"SMALL --url METRICLESS --scrape on":                         "/metrics: HTTP 404; use --scrape auto to run without them",
 		"SMALL --url REPLAYLESS --api vllm-generate --answers exact": "Start the engine with --enable-trace-replay",
-		"SMALL --url REFUSING --no-probe --warmup 3":                 "warm-up request",
+		"S/mooncake-small.jsonl --url SHORT":                         "requests whose prompt and output exceed the servers' context of 9,000 tokens (/v1/models); the first is row 2 (from 0) of",
 		"SMALL --url COLDLESS --cold flush":                          "cannot flush its prefix cache",
 		"SMALL --url COLDLESS --cold salt":                           "ignore cache_salt",
 		"SMALL --url JITTERY --api chat":                             "is not constant",
