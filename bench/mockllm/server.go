@@ -163,8 +163,10 @@ func (s *Server) Close() error {
 
 // modelList is the answer to /v1/models.
 func (s *Server) modelList() response {
-	const list = `{"object":"list","data":[{"id":"%s","object":"model","created":%d,"owned_by":"mockllm","max_model_len":%s}]}`
-	return response{status: 200, body: fmt.Appendf(nil, list, appendEscaped(nil, s.model), s.started.Unix(), s.maxModelLen())}
+	const list = `{"object":"list","data":[{"id":"%s","object":"model","created":%d,"owned_by":"mockllm",` +
+		`"max_model_len":%s}]}`
+	body := fmt.Appendf(nil, list, appendEscaped(nil, s.model), s.started.Unix(), s.maxModelLen())
+	return response{status: 200, body: body}
 }
 
 // maxModelLen is the longest context, in tokens, or null.

@@ -77,8 +77,8 @@ func (r *round) measureWaiter(m mode, each time.Duration) error {
 	return nil
 }
 
-// waitCommand makes a sender's waiter, in a process of its own, wait for 2,000 instants a second, as in the main load. It
-// prints how late each was, ns.
+// waitCommand makes a sender's waiter, in a process of its own, wait for 2,000 instants a second, as in the main load.
+// It prints how late each was, ns.
 const waitCommand = "wait"
 
 func wait(args []string, stdout io.Writer) error {

@@ -146,7 +146,8 @@ func (r *round) conversation() string {
 // patience bounds every single process; the longest scenario takes about a minute.
 const patience = 5 * time.Minute
 
-// finish runs a program to its end. Exit codes of `okay` besides 0 are no error. What it printed last is part of an error.
+// finish runs a program to its end. Exit codes of `okay` besides 0 are no error. What it printed last is part of an
+// error.
 func (l *lab) finish(okay []int, line ...string) (stdout []byte, used *os.ProcessState, err error) {
 	ctx, cancel := context.WithTimeout(l.ctx, patience)
 	defer cancel()
@@ -199,8 +200,8 @@ func (l *lab) listen(line ...string) (*server, error) {
 	return s, nil
 }
 
-// stop ends the mock. The end of its input is enough. A signal beside it could come when the mock has already given up its
-// handler, and would then kill it.
+// stop ends the mock. The end of its input is enough. A signal beside it could come when the mock has already given up
+// its handler, and would then kill it.
 func (s *server) stop() error {
 	_ = s.stdin.Close()
 	return s.cmd.Wait()

@@ -1,7 +1,7 @@
 // Command suite measures the built fastreplay beside the machine's floor and beside rivals, for scripts/bench.sh. It
-// starts every process itself: fastreplay, its mock, and this program again as a rival or as the floor's waiter. What one
-// client did in one run becomes a line in the format of Go benchmarks, so that benchstat summarizes and compares runs.
-// Bars are printed with what was measured; nothing fails if one is not met.
+// starts every process itself: fastreplay, its mock, and this program again as a rival or as the floor's waiter. What
+// one client did in one run becomes a line in the format of Go benchmarks, so that benchstat summarizes and compares
+// runs. Bars are printed with what was measured; nothing fails if one is not met.
 package main
 
 import (
@@ -234,8 +234,8 @@ func (q *request) measure(ctx context.Context, stdout, stderr io.Writer) error {
 }
 
 const (
-	// mostStolen of a measurement's time may be stolen before it is repeated: two requests in a hundred would be late by that
-	// alone.
+	// mostStolen of a measurement's time may be stolen before it is repeated: two requests in a hundred would be late
+	// by that alone.
 	mostStolen = 0.02
 	// mostRepeats bounds that: some hosts are never quiet.
 	mostRepeats = 2

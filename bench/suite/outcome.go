@@ -93,8 +93,8 @@ func (r *round) putClient(who string, o *outcome) {
 // chunkHead is the head of a log of chunks, fastreplay's and the rivals'.
 const chunkHead = "row,chunk,instant_ns,read_ns,sent_ns"
 
-// chunk is a line of the log: instants of the client since the run's start, and the server's stamp of the chunk. The stamp
-// is CLOCK_MONOTONIC just before the write.
+// chunk is a line of the log: instants of the client since the run's start, and the server's stamp of the chunk. The
+// stamp is CLOCK_MONOTONIC just before the write.
 type chunk struct{ row, number, instantNS, readNS, sentNS int64 }
 
 // readChunks reads a log of chunks, in which each row's stand together and in order.
@@ -122,8 +122,8 @@ func readChunks(in io.Reader) ([]chunk, error) {
 	return all, lines.Err()
 }
 
-// errorsOf compares the client's instant of a chunk with the server's stamp. It returns the first tokens' differences and
-// the absolute ones of the gaps, ascending, ns. startNS is the run's start by the server's clock.
+// errorsOf compares the client's instant of a chunk with the server's stamp. It returns the first tokens' differences
+// and the absolute ones of the gaps, ascending, ns. startNS is the run's start by the server's clock.
 func errorsOf(chunks []chunk, startNS int64, instant func(chunk) int64) (first, gaps []int64) {
 	for i, c := range chunks {
 		if c.number == 0 {

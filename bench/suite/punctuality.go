@@ -34,8 +34,8 @@ var (
 	httpsLoad = load{500, "constant", 3300, 6}
 )
 
-// loads are the main load and others in rate, spacing and size. Requests of 200 kB come at 100 requests/s, since the mock
-// reads 20 MB/s beside the rest.
+// loads are the main load and others in rate, spacing and size. Requests of 200 kB come at 100 requests/s, since the
+// mock reads 20 MB/s beside the rest.
 func loads() []load {
 	return []load{mainLoad, {100, "poisson", 33_300, 3}, {1000, "constant", 3300, 2}, {1000, "poisson", 300, 2},
 		{2000, "poisson", 3300, 2}, {5000, "constant", 300, 2}, {5000, "poisson", 300, 2}}

@@ -94,7 +94,8 @@ func (r *results) skip(format string, args ...any) {
 	}
 }
 
-// bar is what a measure must reach: at most, or at least, limit. With by set, the ratio of the two within each run must.
+// bar is what a measure must reach: at most, or at least, limit. With by set, the ratio of the two within each run
+// must.
 type bar struct {
 	of, by  key
 	limit   float64

@@ -93,8 +93,8 @@ func (r *round) wrk(prefix []string, url, path string, d time.Duration) error {
 	return nil
 }
 
-// parseWrk reads wrk's report: "Requests/sec: 1234.5" and, if there were any, "Non-2xx or 3xx responses: 3". Its errors are
-// in "Socket errors: connect 0, read 1, write 0, timeout 2".
+// parseWrk reads wrk's report: "Requests/sec: 1234.5" and, if there were any, "Non-2xx or 3xx responses: 3". Its errors
+// are in "Socket errors: connect 0, read 1, write 0, timeout 2".
 func parseWrk(out string) (perS float64, failed int, err error) {
 	found := false
 	for line := range strings.Lines(out) {
