@@ -130,7 +130,8 @@ func (s *Server) appendCacheConfig(dst []byte, poolBlocks int) []byte {
 		caches = "True"
 	}
 	return fmt.Appendf(dst, `vllm:cache_config_info{block_size="%d",cache_dtype="auto",`+
-		`enable_prefix_caching="%s",engine="0",%snum_gpu_blocks_override="None",sliding_window="None"} 1.0`+"\n", s.cfg.BlockTokens, caches, blocks)
+		`enable_prefix_caching="%s",engine="0",%snum_gpu_blocks_override="None",sliding_window="None"} 1.0`+"\n",
+		s.cfg.BlockTokens, caches, blocks)
 }
 
 // nullBlocks stand for positions that need none (vllm/v1/core/block_pool.py).

@@ -7,7 +7,8 @@ import (
 )
 
 // vocabulary has the words of all answers: 64 that need no escaping in JSON.
-const vocabulary = "the and for that with this from have more will time people which their about other when there them " +
+const vocabulary = "" +
+	"the and for that with this from have more will time people which their about other when there them " +
 	"some then into only over such work year state world still between life after while last might great " +
 	"since against right place through before never under house water number small always order large " +
 	"night point given light think every found along later early north river green"

@@ -23,8 +23,8 @@ type outcome struct {
 // replay runs fastreplay against url behind a prefix. INVALID is a result too.
 func (l *lab) replay(prefix []string, url string, args ...string) (*outcome, error) {
 	return l.outcome(func(dir string) error {
-		all := append(append([]string{}, prefix...), l.fastreplay, "--url", url, "--output", dir, "--model", "mock", "--no-probe", "--cold", "off")
-		_, _, err := l.finish([]int{1}, append(all, args...)...)
+		ours := []string{l.fastreplay, "--url", url, "--output", dir, "--model", "mock", "--no-probe", "--cold", "off"}
+		_, _, err := l.finish([]int{1}, slices.Concat(prefix, ours, args)...)
 		return err
 	})
 }
@@ -106,7 +106,8 @@ func readChunks(in io.Reader) ([]chunk, error) {
 	var all []chunk
 	for lines.Scan() {
 		var c chunk
-		if _, err := fmt.Sscanf(lines.Text(), "%d,%d,%d,%d,%d", &c.row, &c.number, &c.instantNS, &c.readNS, &c.sentNS); err != nil {
+		_, err := fmt.Sscanf(lines.Text(), "%d,%d,%d,%d,%d", &c.row, &c.number, &c.instantNS, &c.readNS, &c.sentNS)
+		if err != nil {
 			return nil, fmt.Errorf("chunk log, line %d: %w", len(all)+2, err)
 		}
 		if c.number != 0 && (len(all) == 0 || c.row != all[len(all)-1].row || c.number != all[len(all)-1].number+1) {

@@ -122,7 +122,8 @@ func runConversation(r *round) error {
 	}
 	defer func() { _ = m.stop() }()
 	best := r.modes()[0]
-	o, err := r.measureDrift(us(best), best, m.url, "--trace", path, "--scale", "60", "--duration", r.lasting(25*time.Second).String(), "--allow-warm")
+	o, err := r.measureDrift(us(best), best, m.url, "--trace", path, "--scale", "60",
+		"--duration", r.lasting(25*time.Second).String(), "--allow-warm")
 	if err == nil {
 		r.put(us(best), memoryAbove, float64(o.Client.MaxRSSBytes)-1.1*float64(o.Client.WireBytes))
 	}
