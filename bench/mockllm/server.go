@@ -78,6 +78,9 @@ func (s *Server) Start(ln net.Listener) error {
 	if s.cfg.Log != nil {
 		s.log = newRequestLog(s.cfg.Log)
 	}
+	paths() // read their templates now, not while the first request waits
+	keys()
+	logTemplate()
 	s.crew.start()
 	s.connsWG.Go(s.accept)
 	return nil
