@@ -158,8 +158,8 @@ func (p *blockPool) unregister(b int32) {
 	}
 }
 
-// prefixCache holds the whole blocks of prompts and answers: all of them, or as many as a pool has room for beside the running
-// requests. It belongs to the scheduler and is used under its lock.
+// prefixCache holds the whole blocks of prompts and answers: all of them, or as many as a pool has room for beside the
+// running requests. It belongs to the scheduler and is used under its lock.
 type prefixCache struct {
 	blockTokens int
 	all         map[uint64]struct{} // without a limit: 8 bytes a block and the map's slack; nil = limited, or no cache
@@ -209,9 +209,9 @@ func (c *prefixCache) begin(l *lease) (cached int, ok bool) {
 // prefilled makes l's prompt findable.
 func (c *prefixCache) prefilled(l *lease) { c.computed(l, l.found, l.keys[l.found:]) }
 
-// answered makes the blocks findable that were full with tokens of l's answer when it ended. vLLM does so while the answer grows
-// (vllm/v1/core/kv_cache_manager.py: allocate_slots caches whole blocks of the tokens computed). The last token was made, and
-// never computed.
+// answered makes the blocks findable that were full with tokens of l's answer when it ended. vLLM does so while the
+// answer grows (vllm/v1/core/kv_cache_manager.py: allocate_slots caches whole blocks of the tokens computed). The last
+// token was made, and never computed.
 func (c *prefixCache) answered(l *lease) {
 	full := (l.prompt + l.sent - 1) / c.blockTokens
 	c.computed(l, len(l.keys), l.answer[:max(0, min(full-len(l.keys), len(l.answer)))])

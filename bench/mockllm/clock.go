@@ -41,8 +41,8 @@ func (c *clock) now() int64 { return c.base + int64(time.Since(c.origin)) }
 // at returns CLOCK_MONOTONIC at t, in ns.
 func (c *clock) at(t time.Time) int64 { return c.base + int64(t.Sub(c.origin)) }
 
-// stampReader reads a connection and notes when what it read last had arrived. It uses the kernel's own stamp if there is
-// one, since on a busy machine this process may read milliseconds later. Otherwise it is the moment after the read.
+// stampReader reads a connection and notes when what it read last had arrived. It uses the kernel's own stamp if there
+// is one, since on a busy machine this process may read milliseconds later. Otherwise it is the moment after the read.
 // Bytes that the kernel has joined by then bear the stamp of their last segment.
 type stampReader struct {
 	nc     net.Conn
@@ -64,7 +64,8 @@ func (s *stampReader) Read(p []byte) (int, error) {
 	n, wallNS, err := s.kernel.read(p)
 	before := time.Now()
 	now := time.Now()
-	for range calibrationRounds { // a thread that loses its processor between the two clocks of one reading sets them apart
+	// A thread that loses its processor between the two clocks of one reading sets them apart.
+	for range calibrationRounds {
 		if now.Sub(before) < 2*time.Microsecond {
 			break
 		}

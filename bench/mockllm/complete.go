@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"time"
 
@@ -38,7 +39,8 @@ func (c *conn) complete(req *fasthttp.Request, t *protocol, model []byte, arriva
 	r.plan()
 	srv := c.srv
 	if r.fault.Kind == fault.Interim {
-		if _, err := c.nc.Write(fmt.Appendf(nil, "HTTP/1.1 %d Interim\r\nLink: </style.css>; rel=preload\r\n\r\n", r.fault.N)); err != nil {
+		head := fmt.Sprintf("HTTP/1.1 %d Interim\r\nLink: </style.css>; rel=preload\r\n\r\n", r.fault.N)
+		if _, err := io.WriteString(c.nc, head); err != nil {
 			r.end(endGone)
 			return
 		}

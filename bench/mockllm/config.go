@@ -42,8 +42,8 @@ type Config struct {
 	// MaxModelTokens refuses prompts that leave no room for their output. 0 = no limit.
 	MaxModelTokens int
 
-	// TTFT is the time from a request's start to its first token. The start is when its last byte was read, or when it got
-	// a slot. PrefillPerToken is added for each prompt token that is not cached.
+	// TTFT is the time from a request's start to its first token. The start is when its last byte was read, or when it
+	// got a slot. PrefillPerToken is added for each prompt token that is not cached.
 	TTFT, PrefillPerToken time.Duration
 	// ITL is the time from one token to the next; a chunk of several tokens comes after as many times ITL.
 	ITL time.Duration
@@ -57,9 +57,9 @@ type Config struct {
 	// MaxQueue is how many may wait; more are refused with 503. 0 = no limit.
 	MaxQueue int
 
-	// CacheTokens is the size of the prefix cache, rounded down to whole blocks. As in an engine, it is all the room there
-	// is: running requests hold blocks for their prompt and output. A request that finds too few free blocks waits. 0 = no
-	// cache and no such limit, negative = a cache without a limit.
+	// CacheTokens is the size of the prefix cache, rounded down to whole blocks. As in an engine, it is all the room
+	// there is: running requests hold blocks for their prompt and output. A request that finds too few free blocks
+	// waits. 0 = no cache and no such limit, negative = a cache without a limit.
 	CacheTokens int64
 	// BlockTokens is the size of its blocks. 0 = DefaultBlockTokens.
 	BlockTokens int
@@ -81,8 +81,8 @@ type Config struct {
 	TokensPerChunk int
 	// EmptyChunks is the share of token chunks whose text is empty (special tokens, halves of characters). 0..1.
 	EmptyChunks float64
-	// ReasoningTokens of each answer come as reasoning before the content, the last ToolTokens as arguments of a tool call
-	// after it. Only chat, responses and messages have such things.
+	// ReasoningTokens of each answer come as reasoning before the content, the last ToolTokens as arguments of a tool
+	// call after it. Only chat, responses and messages have such things.
 	ReasoningTokens, ToolTokens int
 	// Headers are sent with every response, each "Name: value".
 	Headers []string
@@ -100,12 +100,14 @@ type Config struct {
 	Faults []fault.Fault
 
 	// The quirks, each as QuirkHelp describes it.
-	IgnoreSalt, NoFlush, NoCachedTokens, OmitZeroCached, NoMetrics, NoTokenize, RefuseExtras, NoHeaderFaults, NoTraceReplay bool
-	FinishChunk, Incremental, LateHead, Coalesce, CRLF, Comments, Stamp, Gzip                                               bool
+	IgnoreSalt, NoFlush, NoCachedTokens, OmitZeroCached, NoMetrics, NoTokenize, NoHeaderFaults, NoTraceReplay bool
+	FinishChunk, Incremental, LateHead, Coalesce, CRLF, Comments, Stamp, Gzip, RefuseExtras                   bool
 
-	// Log gets a JSON line for each generation request. It is written by one goroutine and flushed several times a second.
+	// Log gets a JSON line for each generation request. It is written by one goroutine and flushed several times a
+	// second.
 	Log io.Writer
-	// LogAll adds the instant of each token and the request's body to its line, and stamps a request's first byte alone.
+	// LogAll adds the instant of each token and the request's body to its line, and stamps a request's first byte
+	// alone.
 	LogAll bool
 	// TLS serves https. nil = http.
 	TLS *tls.Config
@@ -293,7 +295,8 @@ func renderFields(lines []string) ([]byte, error) {
 	return b[:len(b)-1], nil
 }
 
-// setField sets a member of an object or of one inside it. A value that is JSON is taken as JSON, any other is a string.
+// setField sets a member of an object or of one inside it. A value that is JSON is taken as JSON, any other is a
+// string.
 func setField(object map[string]any, path []string, value string) error {
 	name := path[0]
 	if len(path) > 1 {

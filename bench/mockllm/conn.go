@@ -185,8 +185,8 @@ func (c *conn) refuse(err error) {
 // lingerLimit bounds how long linger waits for a client that goes on sending.
 const lingerLimit = 2 * time.Second
 
-// linger reads on for a while after the last response. If a socket is closed with unread bytes, the kernel sends an RST,
-// which can destroy the response on its way (RFC 9112, 9.6).
+// linger reads on for a while after the last response. If a socket is closed with unread bytes, the kernel sends an
+// RST, which can destroy the response on its way (RFC 9112, 9.6).
 func (c *conn) linger() {
 	if c.tcp == nil || c.blocking {
 		return

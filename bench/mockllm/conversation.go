@@ -1,7 +1,7 @@
 package mockllm
 
-// conversation reads the template's head, the system prompt, every message's text in order, the template's tail. name is
-// the key of the messages. The input of /v1/responses may be a string.
+// conversation reads the template's head, the system prompt, every message's text in order, the template's tail. name
+// is the key of the messages. The input of /v1/responses may be a string.
 func (d *decoder) conversation(name string, system, messages rawJSON) error {
 	if messages == nil {
 		return nil

@@ -11,8 +11,8 @@ import (
 // splitPause separates the writes of a split event: long enough for a client to see them one by one.
 const splitPause = 200 * time.Microsecond
 
-// driver serves one reply from a goroutine of its own, which may block on the socket. It is for TLS, gzip, most faults and
-// clients that do not read.
+// driver serves one reply from a goroutine of its own, which may block on the socket. It is for TLS, gzip, most faults
+// and clients that do not read.
 type driver struct {
 	*reply
 	buf     eventBuffer

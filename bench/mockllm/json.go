@@ -19,8 +19,8 @@ func malformed(text rawJSON) error {
 	return badRequest("body: %.20s is of another type", text)
 }
 
-// walk visits the members of an object, or the elements of an array, which have no keys. Prompts are large: values are cut
-// out here, and read by who visits them.
+// walk visits the members of an object, or the elements of an array, which have no keys. Prompts are large: values are
+// cut out here, and read by who visits them.
 func walk(text rawJSON, visit func(key, value rawJSON) error) error {
 	text = bytes.TrimSpace(text)
 	if len(text) < 2 || text[0] != '{' && text[0] != '[' {
@@ -130,7 +130,8 @@ func unquote(text rawJSON) rawJSON {
 // keys are the fields of the structs that requests are read into.
 var keys = sync.OnceValue(func() map[reflect.Type]map[string][]int {
 	all := map[reflect.Type]map[string][]int{}
-	for _, t := range []reflect.Type{reflect.TypeFor[requestBody](), reflect.TypeFor[options](), reflect.TypeFor[streamOptions]()} {
+	body := reflect.TypeFor[requestBody]()
+	for _, t := range []reflect.Type{body, reflect.TypeFor[options](), reflect.TypeFor[streamOptions]()} {
 		all[t] = map[string][]int{}
 		for _, field := range reflect.VisibleFields(t) {
 			all[t][field.Tag.Get("json")] = field.Index
@@ -139,8 +140,8 @@ var keys = sync.OnceValue(func() map[reflect.Type]map[string][]int {
 	return all
 })
 
-// readObject reads an object into a struct of keys. encoding/json would take ten times as long, which is time of a processor that
-// the client may need, too.
+// readObject reads an object into a struct of keys. encoding/json would take ten times as long, which is time of a
+// processor that the client may need, too.
 func readObject(text rawJSON, to reflect.Value) error {
 	if text = bytes.TrimSpace(text); len(text) == 0 || text[0] != '{' {
 		return malformed(text)

@@ -7,9 +7,10 @@ import "fmt"
 func messages() *protocol {
 	const (
 		message = `{"id":"msg_$id","type":"message","role":"assistant","model":"$model","content":[`
-		// What was cached is not among the input tokens (docs.anthropic.com, prompt caching: their sum with both cache counts is
-		// the prompt).
-		usage  = `<told|,"usage":{"input_tokens":<cached|$uncached,"cache_creation_input_tokens":0,"cache_read_input_tokens":$cached|$prompt>,`
+		// What was cached is not among the input tokens (docs.anthropic.com, prompt caching: their sum with both cache
+		// counts is the prompt).
+		input  = `<cached|$uncached,"cache_creation_input_tokens":0,"cache_read_input_tokens":$cached|$prompt>`
+		usage  = `<told|,"usage":{"input_tokens":` + input + `,`
 		reason = `"stop_reason":"<calls|tool_use|<cut|max_tokens|end_turn>>","stop_sequence":null`
 		tool   = `{"type":"tool_use","id":"toolu_$id","name":"` + toolName + `","input":`
 	)
@@ -24,7 +25,8 @@ func messages() *protocol {
 			}
 			return d.conversation("messages", b.System, b.Messages)
 		},
-		open: []event{named("message_start", `,"message":`+message+`],"stop_reason":null,"stop_sequence":null`+usage+`"output_tokens":0}>}`)},
+		open: []event{named("message_start",
+			`,"message":`+message+`],"stop_reason":null,"stop_sequence":null`+usage+`"output_tokens":0}>}`)},
 		finish: []event{
 			named("message_delta", `,"delta":{`+reason+`}`+usage+`"output_tokens":$output}>`),
 			named("message_stop", ""),
@@ -34,11 +36,17 @@ func messages() *protocol {
 		refusal: anthropicError,
 		failure: event{name: "error"},
 	}
-	p.addBlock(partReasoning, `{"type":"thinking","signature":"","thinking":""}`, `{"type":"thinking_delta","thinking":"$text"}`,
+	p.addBlock(partReasoning,
+		`{"type":"thinking","signature":"","thinking":""}`,
+		`{"type":"thinking_delta","thinking":"$text"}`,
 		`{"type":"thinking","signature":"bW9jaw==","thinking":"$thoughts"}`)
-	p.addBlock(partText, `{"type":"text","text":""}`, `{"type":"text_delta","text":"$text"}`, `{"type":"text","text":"$content"}`)
+	p.addBlock(partText,
+		`{"type":"text","text":""}`,
+		`{"type":"text_delta","text":"$text"}`,
+		`{"type":"text","text":"$content"}`)
 	p.addBlock(partTool, tool+`{}}`, `{"type":"input_json_delta","partial_json":"$text"}`, tool+`{"text":"$argument"}}`)
-	signature := named("content_block_delta", `,"index":$index,"delta":{"type":"signature_delta","signature":"bW9jaw=="}`)
+	signature := named("content_block_delta",
+		`,"index":$index,"delta":{"type":"signature_delta","signature":"bW9jaw=="}`)
 	p.leave[partReasoning] = append([]event{signature}, p.leave[partReasoning]...)
 	return p
 }
@@ -71,5 +79,6 @@ func anthropicError(e *requestError) response {
 	case 503, 529:
 		kind = "overloaded_error"
 	}
-	return response{status: e.status, body: fmt.Appendf(nil, `{"type":"error","error":{"type":"%s","message":"%s"}}`, kind, e.escaped())}
+	body := fmt.Appendf(nil, `{"type":"error","error":{"type":"%s","message":"%s"}}`, kind, e.escaped())
+	return response{status: e.status, body: body}
 }

@@ -9,25 +9,34 @@ import (
 func (d *decoder) openAI(b *requestBody) error {
 	p := d.p
 	p.stream, p.usage, p.continuousUsage = b.Stream, b.StreamOptions.IncludeUsage, b.StreamOptions.ContinuousUsage
-	p.maxTokens, p.minTokens = optional(cmp.Or(b.MaxCompletionTokens, b.MaxOutputTokens, b.MaxTokens)), optional(b.MinTokens)
+	p.maxTokens = optional(cmp.Or(b.MaxCompletionTokens, b.MaxOutputTokens, b.MaxTokens))
+	p.minTokens = optional(b.MinTokens)
 	p.ignoreEOS = b.IgnoreEOS != nil && *b.IgnoreEOS
 	if d.cfg.RefuseExtras {
-		for name, given := range map[string]bool{"min_tokens": b.MinTokens != nil, "ignore_eos": b.IgnoreEOS != nil, "cache_salt": b.CacheSalt != nil} {
-			if given {
-				return badRequest("Unrecognized request argument supplied: %s", name)
-			}
+		extra := ""
+		switch {
+		case b.MinTokens != nil:
+			extra = "min_tokens"
+		case b.IgnoreEOS != nil:
+			extra = "ignore_eos"
+		case b.CacheSalt != nil:
+			extra = "cache_salt"
+		}
+		if extra != "" {
+			return badRequest("Unrecognized request argument supplied: %s", extra)
 		}
 	}
 	return cmp.Or(one(b.N), d.salt(b.CacheSalt))
 }
 
-// openAIError is the answer of OpenAI's protocols, as vLLM sends it (vllm/entrypoints/openai/engine/protocol.py, ErrorResponse),
-// and the one to what is not known to be of another protocol.
+// openAIError is the answer of OpenAI's protocols, as vLLM sends it (vllm/entrypoints/openai/engine/protocol.py,
+// ErrorResponse), and the one to what is not known to be of another protocol.
 func openAIError(e *requestError) response {
 	if e.status == 401 { // its AuthenticationMiddleware (vllm/entrypoints/openai/server_utils.py)
 		return response{status: 401, body: []byte(`{"error":"Unauthorized"}`)}
 	}
-	body := fmt.Appendf(nil, `{"error":{"message":"%s","type":"%s","param":null,"code":%d}}`, e.escaped(), e.kind, e.status)
+	const object = `{"error":{"message":"%s","type":"%s","param":null,"code":%d}}`
+	body := fmt.Appendf(nil, object, e.escaped(), e.kind, e.status)
 	return response{status: e.status, body: body}
 }
 
@@ -80,9 +89,11 @@ func chat() *protocol {
 		reason = `"<calls|tool_calls|$finish>"`
 		ended  = `<ended|` + reason + `|null>`
 		// The call's name comes with its first piece, so that a chunk stays a token.
-		call  = `{"index":0,<begins|"id":"call_$id","type":"function",>"function":{<begins|"name":"` + toolName + `",>"arguments":"$text"}}`
+		call = `{"index":0,<begins|"id":"call_$id","type":"function",>"function":{` +
+			`<begins|"name":"` + toolName + `",>"arguments":"$text"}}`
 		calls = `[{"id":"call_$id","type":"function","function":{"name":"` + toolName + `","arguments":"$arguments"}}]`
-		whole = `"message":{"role":"assistant",<thinks|"reasoning_content":"$thoughts",>"content":"$content"<calls|,"tool_calls":` + calls + `>}`
+		whole = `"message":{"role":"assistant",<thinks|"reasoning_content":"$thoughts",>"content":"$content"` +
+			`<calls|,"tool_calls":` + calls + `>}`
 	)
 	return choices(protocol{
 		name:         "chat",
@@ -118,7 +129,8 @@ func embeddings() *protocol {
 		},
 		whole: parseTemplate(`{"id":"embd-$id","object":"list","created":$created,"model":"$model",` +
 			`"data":[{"index":0,"object":"embedding","embedding":[$vector]}]` +
-			`<told|,"usage":{"prompt_tokens":$prompt,"total_tokens":$prompt,"completion_tokens":0,"prompt_tokens_details":null}>$more}`),
+			`<told|,"usage":{"prompt_tokens":$prompt,"total_tokens":$prompt,"completion_tokens":0,` +
+			`"prompt_tokens_details":null}>$more}`),
 		refusal: openAIError,
 	}
 }

@@ -125,8 +125,8 @@ func (p *pacer) serve() {
 	}
 }
 
-// tickShift makes a tick 2^19 ns = 0.524 ms: finer than the latencies that an LLM server has. What is due in one tick is
-// written in one go. That takes 30 % less CPU time at 13,000 events/s than ticks of half that length.
+// tickShift makes a tick 2^19 ns = 0.524 ms: finer than the latencies that an LLM server has. What is due in one tick
+// is written in one go. That takes 30 % less CPU time at 13,000 events/s than ticks of half that length.
 const tickShift = 19
 
 // schedule orders replies by when they are due. One is never taken before it is due, and at most a tick after.

@@ -11,8 +11,8 @@ const (
 // maxTokenID bounds a token id; the largest vocabularies have about 2^18 entries.
 const maxTokenID = 1<<31 - 1
 
-// ids adds the tokens of an array of ids. Every prompt of a token-id replay passes through its loop, up to a megabyte each:
-// its state lives in registers.
+// ids adds the tokens of an array of ids. Every prompt of a token-id replay passes through its loop, up to a megabyte
+// each: its state lives in registers.
 func (h *promptHasher) ids(array rawJSON) error {
 	if array[0] != '[' {
 		return badRequest("prompt: expected an array of token ids")

@@ -11,7 +11,8 @@ import (
 // protocol is what a server speaks at a path: how its requests are read, and what its answers look like. It does not
 // decide when an event is due, nor what it costs.
 //
-// A stream is the events of open, then for each part of the answer those of enter, tokens and leave, then those of finish.
+// A stream is the events of open, then for each part of the answer those of enter, tokens and leave, then those of
+// finish.
 type protocol struct {
 	name   string // in the log
 	prompt string // the field of the prompt, for messages
@@ -34,7 +35,7 @@ type protocol struct {
 	done         bool            // a stream ends with [DONE]
 	whole        template        // an answer that is not streamed
 	item         [parts]template // a part of it
-	headers      template        // further lines of the response head; if the answer is not streamed, all of it is known by then
+	headers      template        // further lines of the response head; a whole answer is known by then
 
 	broken string // the beginning of a token's event, up to the middle of its JSON
 	data   string // stands before an event's data

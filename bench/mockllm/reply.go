@@ -101,7 +101,8 @@ type eventBuffer struct {
 	out   []byte // what is written
 }
 
-// start gives r a slot at the instant now and decides when its prefill ends: r.due. The scheduler calls it under its lock.
+// start gives r a slot at the instant now and decides when its prefill ends: r.due. The scheduler calls it under its
+// lock.
 func (r *reply) start(now int64, cachedTokens int) {
 	cfg := r.cfg
 	r.begun, r.beginNS, r.cachedTokens = true, now, cachedTokens

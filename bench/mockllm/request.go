@@ -47,7 +47,8 @@ func badRequest(format string, args ...any) *requestError {
 	return &requestError{400, kindBadRequest, fmt.Sprintf(format, args...)}
 }
 
-// requestBody is what any of the protocols reads of a request. Each takes what it knows and ignores the rest, as servers do.
+// requestBody is what any of the protocols reads of a request. Each takes what it knows and ignores the rest, as
+// servers do.
 type requestBody struct {
 	Model          string        `json:"model"`
 	StreamOptions  streamOptions `json:"stream_options"`

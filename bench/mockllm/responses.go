@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// responses is OpenAI's /v1/responses (platform.openai.com/docs/api-reference/responses-streaming). Of what vLLM adds it
-// takes ignore_eos and cache_salt; there is no min_tokens (vllm/entrypoints/openai/responses/protocol.py). Reasoning comes
-// as vLLM sends it: reasoning_part and reasoning_text events (…/responses/serving.py).
+// responses is OpenAI's /v1/responses (platform.openai.com/docs/api-reference/responses-streaming). Of what vLLM adds
+// it takes ignore_eos and cache_salt; there is no min_tokens (vllm/entrypoints/openai/responses/protocol.py). Reasoning
+// comes as vLLM sends it: reasoning_part and reasoning_text events (…/responses/serving.py).
 func responses() *protocol {
 	const (
 		members = `"id":"resp_$id","object":"response","created_at":$created,"status":"%s","error":null,` +
-			`"incomplete_details":%s,"model":"$model","max_output_tokens":$max,"parallel_tool_calls":true,"tool_choice":"auto",` +
-			`"tools":[],"output":[%s],"usage":%s`
-		usage = `<told|{"input_tokens":$prompt<cached|,"input_tokens_details":{"cached_tokens":$cached}>,"output_tokens":$output,` +
-			`"output_tokens_details":{"reasoning_tokens":$thought},"total_tokens":$total}|null>`
+			`"incomplete_details":%s,"model":"$model","max_output_tokens":$max,"parallel_tool_calls":true,` +
+			`"tool_choice":"auto","tools":[],"output":[%s],"usage":%s`
+		usage = `<told|{"input_tokens":$prompt<cached|,"input_tokens_details":{"cached_tokens":$cached}>,` +
+			`"output_tokens":$output,"output_tokens_details":{"reasoning_tokens":$thought},"total_tokens":$total}|null>`
 		details = `<cut|{"reason":"max_output_tokens"}|null>`
 	)
 	begun := `,"response":{` + fmt.Sprintf(members, "in_progress", "null", "", "null") + `}`
@@ -82,7 +82,8 @@ func (p *protocol) addItem(of part, id, added, whole string) {
 	p.item[of], p.enter[of], p.leave[of] = parseTemplate(object), []event{begin}, []event{end}
 }
 
-// textItem is an output item with one content part: a message, or reasoning. members, content and text are put into each other.
+// textItem is an output item with one content part: a message, or reasoning. members, content and text are put into
+// each other.
 type textItem struct{ id, members, content, text, events, parts, delta string }
 
 func addTextItem(p *protocol, of part, t textItem) {

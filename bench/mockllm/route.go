@@ -53,8 +53,8 @@ func (c *conn) authorized(h *fasthttp.RequestHeader) bool {
 	return key == "" || string(h.Peek("Authorization")) == "Bearer "+key || string(h.Peek("X-Api-Key")) == key
 }
 
-// page finds a path that generates nothing: the methods it allows, and its answer to req. methods = nil: there is no such
-// path.
+// page finds a path that generates nothing: the methods it allows, and its answer to req. methods = nil: there is no
+// such path.
 func (s *Server) page(path string, req *fasthttp.Request) (methods []string, answer func() response) {
 	get, post := []string{"GET", "HEAD"}, []string{"POST"}
 	empty := func() response { return response{status: 200} }

@@ -14,8 +14,8 @@ import (
 type scheduler struct {
 	launch func(*reply) // begins a reply that had to wait; it must not block
 
-	// Requests that have ended since the scheduler looked at them, under a lock of their own: a pacer that ends a reply never
-	// waits for a look-up.
+	// Requests that have ended since the scheduler looked at them, under a lock of their own: a pacer that ends a reply
+	// never waits for a look-up.
 	endsMu  sync.Mutex
 	ends    []*lease
 	waiting bool // somebody waits for what these give back
@@ -99,8 +99,8 @@ func (s *scheduler) acquire(r *reply) admission {
 	return queued
 }
 
-// release ends a request that was admitted, at the instant now, after so many tokens. The caller gives the lease away. If
-// somebody waits, it calls catchUp.
+// release ends a request that was admitted, at the instant now, after so many tokens. The caller gives the lease away.
+// If somebody waits, it calls catchUp.
 func (s *scheduler) release(l *lease, now int64, sent int) (waiting bool) {
 	l.endNS, l.sent = now, sent
 	s.endsMu.Lock()
@@ -194,7 +194,8 @@ func (s *scheduler) admitHeads(now int64, own *reply) {
 	}
 }
 
-// admit starts r at the instant now, or at the latest end applied if that is later: its slot was not free before. It reports false when there is no slot or no room.
+// admit starts r at the instant now, or at the latest end applied if that is later: its slot was not free before. It
+// reports false when there is no slot or no room.
 func (s *scheduler) admit(r *reply, now int64) bool {
 	if s.slots > 0 && s.running >= s.slots {
 		return false

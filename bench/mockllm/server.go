@@ -78,6 +78,9 @@ func (s *Server) Start(ln net.Listener) error {
 	if s.cfg.Log != nil {
 		s.log = newRequestLog(s.cfg.Log)
 	}
+	paths() // read their templates now, not while the first request waits
+	keys()
+	logTemplate()
 	s.crew.start()
 	s.connsWG.Go(s.accept)
 	return nil
@@ -163,8 +166,10 @@ func (s *Server) Close() error {
 
 // modelList is the answer to /v1/models.
 func (s *Server) modelList() response {
-	const list = `{"object":"list","data":[{"id":"%s","object":"model","created":%d,"owned_by":"mockllm","max_model_len":%s}]}`
-	return response{status: 200, body: fmt.Appendf(nil, list, appendEscaped(nil, s.model), s.started.Unix(), s.maxModelLen())}
+	const list = `{"object":"list","data":[{"id":"%s","object":"model","created":%d,"owned_by":"mockllm",` +
+		`"max_model_len":%s}]}`
+	body := fmt.Appendf(nil, list, appendEscaped(nil, s.model), s.started.Unix(), s.maxModelLen())
+	return response{status: 200, body: body}
 }
 
 // maxModelLen is the longest context, in tokens, or null.

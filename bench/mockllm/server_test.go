@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -92,21 +93,23 @@ func (ts *testServer) finish() {
 
 // logLine is a line of the request log.
 type logLine struct {
-	RequestID    string `json:"request_id"`
-	ArrivalNS    *int64 `json:"arrival_ns"`
-	ArrivedNS    *int64 `json:"arrived_ns"`
-	BeginNS      *int64 `json:"begin_ns"`
-	FirstNS      *int64 `json:"first_token_ns"`
-	LastNS       *int64 `json:"last_token_ns"`
-	DoneNS       *int64 `json:"done_ns"`
-	Status       *int   `json:"status"`
-	PromptTokens *int   `json:"prompt_tokens"`
-	Cached       *int   `json:"cached_tokens"`
-	Completion   *int   `json:"completion_tokens"`
-	API          string `json:"api"`
-	Peer         string `json:"peer"`
-	Fault        string `json:"fault"`
-	End          ending `json:"end"`
+	RequestID    string          `json:"request_id"`
+	ArrivalNS    *int64          `json:"arrival_ns"`
+	ArrivedNS    *int64          `json:"arrived_ns"`
+	BeginNS      *int64          `json:"begin_ns"`
+	FirstNS      *int64          `json:"first_token_ns"`
+	LastNS       *int64          `json:"last_token_ns"`
+	DoneNS       *int64          `json:"done_ns"`
+	Status       *int            `json:"status"`
+	PromptTokens *int            `json:"prompt_tokens"`
+	Cached       *int            `json:"cached_tokens"`
+	Completion   *int            `json:"completion_tokens"`
+	API          string          `json:"api"`
+	Peer         string          `json:"peer"`
+	Fault        string          `json:"fault"`
+	End          ending          `json:"end"`
+	TokenNS      []int64         `json:"token_ns"` // of Config.LogAll
+	Body         json.RawMessage `json:"body"`
 }
 
 // lines closes the server and returns the log by request id.
@@ -271,6 +274,24 @@ func TestLog(t *testing.T) {
 	l = lines["three"]
 	if *l.Status != 400 || l.FirstNS != nil || l.DoneNS != nil || l.Completion != nil || l.End != endError {
 		t.Errorf("line %+v", l)
+	}
+}
+
+// TestLogAll: the instant of each event with tokens is the one of its stamp, a whole answer has one, and the body is the request's.
+func TestLogAll(t *testing.T) {
+	ts := start(t, Config{LogAll: true, Stamp: true, LateHead: true})
+	a := ts.stream(completionsPath, `{"prompt":"a", "max_tokens":4,`+"\n"+`"stream":true}`, "X-Request-Id", "stream")
+	ts.mustPost(200, completionsPath, `{"prompt":[7,8],"max_tokens":4}`, "X-Request-Id", "whole")
+	ts.mustPost(400, completionsPath, `{"prompt":`, "X-Request-Id", "refused")
+	lines := ts.lines()
+	if l := lines["stream"]; !slices.Equal(l.TokenNS, a.sentNS) || string(l.Body) != `{"prompt":"a","max_tokens":4,"stream":true}` {
+		t.Errorf("tokens at %v, sent at %v, body %s", l.TokenNS, a.sentNS, l.Body)
+	}
+	if l := lines["whole"]; len(l.TokenNS) != 1 || l.TokenNS[0] != *l.DoneNS || string(l.Body) != `{"prompt":[7,8],"max_tokens":4}` {
+		t.Errorf("tokens at %v, done at %d, body %s", l.TokenNS, *l.DoneNS, l.Body)
+	}
+	if l := lines["refused"]; len(l.TokenNS) != 0 || string(l.Body) != "null" {
+		t.Errorf("of a refused request: %v, %s", l.TokenNS, l.Body)
 	}
 }
 

@@ -118,7 +118,8 @@ func (s *Server) metrics() response {
 }
 
 // appendCacheConfig appends the cache's configuration as vLLM prints it: in the labels, in alphabetical order, without
-// the model's name. The number of blocks is there only where they are limited; vLLM counts one that it never gives away.
+// the model's name. The number of blocks is there only where they are limited; vLLM counts one that it never gives
+// away.
 func (s *Server) appendCacheConfig(dst []byte, poolBlocks int) []byte {
 	blocks := ""
 	if poolBlocks > 0 {
@@ -128,8 +129,9 @@ func (s *Server) appendCacheConfig(dst []byte, poolBlocks int) []byte {
 	if s.cfg.CacheTokens != 0 {
 		caches = "True"
 	}
-	return fmt.Appendf(dst, `vllm:cache_config_info{block_size="%d",cache_dtype="auto",enable_prefix_caching="%s",engine="0",%s`+
-		`num_gpu_blocks_override="None",sliding_window="None"} 1.0`+"\n", s.cfg.BlockTokens, caches, blocks)
+	return fmt.Appendf(dst, `vllm:cache_config_info{block_size="%d",cache_dtype="auto",`+
+		`enable_prefix_caching="%s",engine="0",%snum_gpu_blocks_override="None",sliding_window="None"} 1.0`+"\n",
+		s.cfg.BlockTokens, caches, blocks)
 }
 
 // nullBlocks stand for positions that need none (vllm/v1/core/block_pool.py).

@@ -65,7 +65,8 @@ func stampIn(oob []byte) int64 {
 		switch {
 		case err != nil:
 			return 0
-		case h.Level == unix.SOL_SOCKET && h.Type == unix.SO_TIMESTAMPNS && len(data) >= int(unsafe.Sizeof(unix.Timespec{})):
+		case h.Level == unix.SOL_SOCKET && h.Type == unix.SO_TIMESTAMPNS &&
+			len(data) >= int(unsafe.Sizeof(unix.Timespec{})):
 			return (*unix.Timespec)(unsafe.Pointer(&data[0])).Nano()
 		}
 		oob = rest

@@ -7,10 +7,11 @@ import (
 )
 
 // vocabulary has the words of all answers: 64 that need no escaping in JSON.
-const vocabulary = "the and for that with this from have more will time people which their about other when there them some " +
-	"then into only over such work year state world still between life after while last might great since against right place " +
-	"through before never under house water number small always order large night point given light think every found along " +
-	"later early north river green"
+const vocabulary = "" +
+	"the and for that with this from have more will time people which their about other when there them " +
+	"some then into only over such work year state world still between life after while last might great " +
+	"since against right place through before never under house water number small always order large " +
+	"night point given light think every found along later early north river green"
 
 // words returns the vocabulary as tokens: each word with its leading space.
 func words() []string {
@@ -46,8 +47,8 @@ func (r *reply) tokenID(k int) int {
 	return id
 }
 
-// nameAnswer names the blocks that end in the answer. Of a prompt in ids its tokens are ids. Else they are words as a prompt has them,
-// so that a conversation finds them if the template adds nothing between its messages.
+// nameAnswer names the blocks that end in the answer. Of a prompt in ids its tokens are ids. Else they are words as a
+// prompt has them, so that a conversation finds them if the template adds nothing between its messages.
 func (r *reply) nameAnswer() {
 	if r.cfg.CacheTokens == 0 || r.cfg.EmptyChunks > 0 {
 		return

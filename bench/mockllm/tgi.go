@@ -15,10 +15,12 @@ func tgi(path int) *protocol {
 	const (
 		token   = `{"id":$token,"text":"$text","logprob":-0.5,"special":<silent|true|false>}`
 		details = `{"finish_reason":"<cut|length|eos_token>","generated_tokens":$output,"seed":null,`
-		whole   = `{"generated_text":"$full"<listed|,"details":` + details + `"prefill":[<prefill|$prefill>],"tokens":[$tokens]}>$more}`
-		last    = `"generated_text":"$full","details":<details|` + details + `"input_length":$prompt}|null>`
-		times   = "x-compute-time: $compute_s\r\nx-total-time: $total_ms\r\nx-validation-time: 0\r\nx-queue-time: $queue_ms\r\n" +
-			"x-inference-time: $inference_ms\r\nx-time-per-token: $token_ms\r\n<told|x-prompt-tokens: $prompt\r\nx-generated-tokens: $output\r\n>"
+		whole   = `{"generated_text":"$full"<listed|,"details":` + details +
+			`"prefill":[<prefill|$prefill>],"tokens":[$tokens]}>$more}`
+		last  = `"generated_text":"$full","details":<details|` + details + `"input_length":$prompt}|null>`
+		times = "x-compute-time: $compute_s\r\nx-total-time: $total_ms\r\nx-validation-time: 0\r\n" +
+			"x-queue-time: $queue_ms\r\nx-inference-time: $inference_ms\r\nx-time-per-token: $token_ms\r\n" +
+			"<told|x-prompt-tokens: $prompt\r\nx-generated-tokens: $output\r\n>"
 	)
 	p := &protocol{
 		name:      "tgi",
@@ -29,7 +31,8 @@ func tgi(path int) *protocol {
 		read: func(d *decoder, b *requestBody) error {
 			d.p.stream = path == tgiStream || path == tgiEither && b.Stream
 			if o := b.Parameters; o != nil {
-				d.p.maxTokens, d.p.ignoreEOS = optional(o.MaxNewTokens), o.IgnoreEOSToken // of forks; TGI cannot force a length
+				d.p.maxTokens = optional(o.MaxNewTokens)
+				d.p.ignoreEOS = o.IgnoreEOSToken // of forks; TGI cannot force a length
 				d.p.details, d.p.prefill, d.p.fullText = o.Details, o.PrefillDetails, o.ReturnFullText
 			}
 			if d.p.stream && d.p.prefill {
@@ -37,7 +40,8 @@ func tgi(path int) *protocol {
 			}
 			return d.echoed("inputs", b.Inputs)
 		},
-		token:   [parts]event{partText: unnamed(`{"index":$place,"token":` + token + `,<end|` + last + `|"generated_text":null,"details":null>$more}`)},
+		token: [parts]event{partText: unnamed(`{"index":$place,"token":` + token +
+			`,<end|` + last + `|"generated_text":null,"details":null>$more}`)},
 		whole:   parseTemplate(whole),
 		item:    [parts]template{partText: parseTemplate(token)},
 		headers: parseTemplate("x-compute-type: cpu+mockllm\r\n<stream|x-accel-buffering: no\r\n|" + times + ">"),

@@ -10,8 +10,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// jitter is what a chat template that is not constant adds. Counting makes sure that two requests in a row differ, which
-// draws would not.
+// jitter is what a chat template that is not constant adds. Counting makes sure that two requests in a row differ,
+// which draws would not.
 type jitter struct{ n atomic.Uint64 }
 
 // next returns 0 to most, one more than before, and 0 after most.
@@ -22,8 +22,8 @@ func (j *jitter) next(most int) int {
 	return int((j.n.Add(1) - 1) % (uint64(most) + 1))
 }
 
-// tokenize answers /tokenize as vLLM does without options: the ids of a text prompt with its BOS, or of a conversation in
-// its template.
+// tokenize answers /tokenize as vLLM does without options: the ids of a text prompt with its BOS, or of a conversation
+// in its template.
 func (s *Server) tokenize(req *fasthttp.Request) response {
 	values, err := s.decodeTokenize(req)
 	if err != nil {

@@ -16,9 +16,11 @@ import (
 // ends, the body ends.
 func triton(streamed bool) *protocol {
 	object := parseTemplate(`{<vllm||"batch_index":0,"cum_log_probs":0.0,>"model_name":"$model","model_version":"1",` +
-		`<vllm||"output_log_probs":0.0,"sequence_end":false,"sequence_id":0,"sequence_index":0,"sequence_start":false,>` +
+		`<vllm||"output_log_probs":0.0,"sequence_end":false,"sequence_id":0,"sequence_index":0,` +
+		`"sequence_start":false,>` +
 		`"text_output":"<each|$text|$full>"<reason|,"finish_reason":"<end|$finish|None>">` +
-		`<inputs|,"num_input_tokens":$prompt><outputs|,"num_output_tokens":$count>$more}`) // of this object, not of all so far
+		// The number of output tokens is of this object, not of all so far.
+		`<inputs|,"num_input_tokens":$prompt><outputs|,"num_output_tokens":$count>$more}`)
 	return &protocol{
 		name:    "triton",
 		prompt:  "text_input",

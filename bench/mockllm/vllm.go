@@ -10,15 +10,16 @@ import (
 func vllmTokens() *protocol {
 	const (
 		id     = `{"request_id":"generate-tokens-$id",`
-		choice = `,"output_mode":"tokens","choices":[{"index":0,"finish_reason":<end|"$finish"|null>,"token_ids":[$ids],` +
-			`"routed_experts":null,"logprobs":null}]$more}`
+		choice = `,"output_mode":"tokens","choices":[{"index":0,"finish_reason":<end|"$finish"|null>,` +
+			`"token_ids":[$ids],"routed_experts":null,"logprobs":null}]$more}`
 	)
 	usage := openAIUsage[1:] // without its comma
 	return &protocol{
 		name:   "vllm-generate",
 		prompt: "token_ids",
 		read: func(d *decoder, b *requestBody) error {
-			d.p.stream, d.p.usage, d.p.continuousUsage = b.Stream, b.StreamOptions.IncludeUsage, b.StreamOptions.ContinuousUsage
+			d.p.stream = b.Stream
+			d.p.usage, d.p.continuousUsage = b.StreamOptions.IncludeUsage, b.StreamOptions.ContinuousUsage
 			if b.TokenIDs != nil {
 				d.p.hasPrompt, d.p.promptIDs = true, true
 				if err := d.hash.ids(b.TokenIDs); err != nil {

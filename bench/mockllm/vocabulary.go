@@ -19,7 +19,9 @@ func (r *reply) appendValue(dst []byte, name string) []byte {
 	case "text":
 		return r.appendPart(dst, r.of, r.from, r.to)
 	case "ids":
-		return list(dst, r.from, r.to, func(dst []byte, k int) []byte { return strconv.AppendInt(dst, int64(r.tokenID(k)), 10) })
+		return list(dst, r.from, r.to, func(dst []byte, k int) []byte {
+			return strconv.AppendInt(dst, int64(r.tokenID(k)), 10)
+		})
 
 	// Texts of the whole answer.
 	case "thoughts":
@@ -76,7 +78,9 @@ func (r *reply) appendValue(dst []byte, name string) []byte {
 	case "fault":
 		return append(dst, r.fault.Kind...)
 	case "token_instants":
-		return list(dst, 0, len(r.tokenNS), func(dst []byte, k int) []byte { return strconv.AppendInt(dst, r.tokenNS[k], 10) })
+		return list(dst, 0, len(r.tokenNS), func(dst []byte, k int) []byte {
+			return strconv.AppendInt(dst, r.tokenNS[k], 10)
+		})
 	case "body":
 		return append(dst, r.body...)
 	case "ending":

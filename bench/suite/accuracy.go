@@ -33,8 +33,8 @@ func runAccuracy(r *round, streams int) error {
 	return r.alternate(ours, rival)
 }
 
-// measureAccuracy runs a client, which logs chunks, against a mock of its own, which stamps them. Errors "-by-read" are as
-// they were without the kernel's timestamps.
+// measureAccuracy runs a client, which logs chunks, against a mock of its own, which stamps them. Errors "-by-read" are
+// as they were without the kernel's timestamps.
 func (r *round) measureAccuracy(who string, client func(url, log string) (*outcome, error)) error {
 	m, err := r.serve("--ttft", "50ms", "--itl", "10ms", "--quirk", "stamp")
 	if err != nil {

@@ -34,7 +34,8 @@ func runFloor(r *round) error {
 		return err
 	}
 	defer func() { _ = m.stop() }()
-	beside := exec.CommandContext(r.ctx, r.fastreplay, "--url", m.url, "--output", filepath.Join(r.work, fmt.Sprint("beside-", time.Now().UnixNano())),
+	results := filepath.Join(r.work, fmt.Sprint("beside-", time.Now().UnixNano()))
+	beside := exec.CommandContext(r.ctx, r.fastreplay, "--url", m.url, "--output", results,
 		"--model", "mock", "--no-probe", "--cold", "off", "--trace", path, "--realtime", "off", "--spin", "0s")
 	if err := beside.Start(); err != nil {
 		return err
@@ -64,7 +65,8 @@ func runFloor(r *round) error {
 }
 
 func (r *round) measureWaiter(m mode, each time.Duration) error {
-	out, _, err := r.finish(nil, "env", "GODEBUG="+sched.LoneGODEBUG, r.self, waitCommand, "--realtime", m.realtime, "--duration", each.String())
+	out, _, err := r.finish(nil, "env", "GODEBUG="+sched.LoneGODEBUG,
+		r.self, waitCommand, "--realtime", m.realtime, "--duration", each.String())
 	if err != nil {
 		return err
 	}
@@ -77,8 +79,8 @@ func (r *round) measureWaiter(m mode, each time.Duration) error {
 	return nil
 }
 
-// waitCommand makes a sender's waiter, in a process of its own, wait for 2,000 instants a second, as in the main load. It
-// prints how late each was, ns.
+// waitCommand makes a sender's waiter, in a process of its own, wait for 2,000 instants a second, as in the main load.
+// It prints how late each was, ns.
 const waitCommand = "wait"
 
 func wait(args []string, stdout io.Writer) error {

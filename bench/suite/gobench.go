@@ -17,7 +17,8 @@ func runGo(r *round) error {
 	if r.quick {
 		benchtime = "1x"
 	}
-	out, _, err := r.finish(nil, "go", "test", "-run", "^$", "-bench", goBenchmarks, "-benchtime", benchtime, "-cpu", "1", "./codec/...", "./engine/...")
+	out, _, err := r.finish(nil, "go", "test", "-run", "^$", "-bench", goBenchmarks,
+		"-benchtime", benchtime, "-cpu", "1", "./codec/...", "./engine/...")
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}

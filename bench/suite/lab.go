@@ -38,7 +38,16 @@ func newLab(ctx context.Context, binary string, quick bool, log io.Writer) (*lab
 		return nil, err
 	}
 	work, err := os.MkdirTemp("", "fastreplay-bench-")
-	return &lab{ctx: ctx, fastreplay: binary, self: self, work: work, traces: os.Getenv("FASTREPLAY_TRACES"), quick: quick, log: log, made: map[string]string{}}, err
+	return &lab{
+		ctx:        ctx,
+		fastreplay: binary,
+		self:       self,
+		work:       work,
+		traces:     os.Getenv("FASTREPLAY_TRACES"),
+		quick:      quick,
+		log:        log,
+		made:       map[string]string{},
+	}, err
 }
 
 func (l *lab) close() { _ = os.RemoveAll(l.work) }
@@ -119,8 +128,9 @@ func (l *lab) lasting(d time.Duration) time.Duration {
 
 // trace makes a trace of equal requests with `fastreplay gen`, once for equal arguments.
 func (l *lab) trace(rows, rate, inputTokens, outputTokens int, more ...string) (string, error) {
-	args := append(strings.Fields(fmt.Sprintf("--rows %d --rate %d --input-tokens %d --output-tokens %d --arrival constant --seed 1",
-		rows, rate, inputTokens, outputTokens)), more...)
+	flags := fmt.Sprintf("--rows %d --rate %d --input-tokens %d --output-tokens %d --arrival constant --seed 1",
+		rows, rate, inputTokens, outputTokens)
+	args := append(strings.Fields(flags), more...)
 	line := strings.Join(args, " ")
 	if path, ok := l.made[line]; ok {
 		return path, nil
@@ -146,7 +156,8 @@ func (r *round) conversation() string {
 // patience bounds every single process; the longest scenario takes about a minute.
 const patience = 5 * time.Minute
 
-// finish runs a program to its end. Exit codes of `okay` besides 0 are no error. What it printed last is part of an error.
+// finish runs a program to its end. Exit codes of `okay` besides 0 are no error. What it printed last is part of an
+// error.
 func (l *lab) finish(okay []int, line ...string) (stdout []byte, used *os.ProcessState, err error) {
 	ctx, cancel := context.WithTimeout(l.ctx, patience)
 	defer cancel()
@@ -199,8 +210,8 @@ func (l *lab) listen(line ...string) (*server, error) {
 	return s, nil
 }
 
-// stop ends the mock. The end of its input is enough. A signal beside it could come when the mock has already given up its
-// handler, and would then kill it.
+// stop ends the mock. The end of its input is enough. A signal beside it could come when the mock has already given up
+// its handler, and would then kill it.
 func (s *server) stop() error {
 	_ = s.stdin.Close()
 	return s.cmd.Wait()

@@ -1,7 +1,7 @@
 // Command suite measures the built fastreplay beside the machine's floor and beside rivals, for scripts/bench.sh. It
-// starts every process itself: fastreplay, its mock, and this program again as a rival or as the floor's waiter. What one
-// client did in one run becomes a line in the format of Go benchmarks, so that benchstat summarizes and compares runs.
-// Bars are printed with what was measured; nothing fails if one is not met.
+// starts every process itself: fastreplay, its mock, and this program again as a rival or as the floor's waiter. What
+// one client did in one run becomes a line in the format of Go benchmarks, so that benchstat summarizes and compares
+// runs. Bars are printed with what was measured; nothing fails if one is not met.
 package main
 
 import (
@@ -78,9 +78,22 @@ func allScenarios() []scenario {
 	all = append(
 		all,
 		scenario{conversationName, "the first 25 s of Mooncake's conversation trace at scale 60", runConversation},
-		scenario{burstName, "bursts of 28 requests of 50 kB at one instant, 200 ms apart, from one sender and from two", runBurst},
-		scenario{httpsName, fmt.Sprintf("%d requests/s of 20 kB over https, the same over http beside it", httpsLoad.rate), runHTTPS},
-		scenario{windowName, "the main load with room for a quarter of its requests, beside all of them prebuilt", runWindow})
+		scenario{
+			burstName,
+			"bursts of 28 requests of 50 kB at one instant, 200 ms apart, from one sender and from two",
+			runBurst,
+		},
+		scenario{
+			httpsName,
+			fmt.Sprintf("%d requests/s of 20 kB over https, the same over http beside it", httpsLoad.rate),
+			runHTTPS,
+		},
+		scenario{
+			windowName,
+			"the main load with room for a quarter of its requests, beside all of them prebuilt",
+			runWindow,
+		},
+	)
 	for _, n := range []int{100, 500, 1000} {
 		all = append(
 			all,
@@ -91,11 +104,13 @@ func allScenarios() []scenario {
 			},
 		)
 	}
-	const full = "64 connections at full speed, 300-byte requests, whole answers, client and server on a core each, wrk beside it; "
+	const full = "64 connections at full speed, 300-byte requests, whole answers, " +
+		"client and server on a core each, wrk beside it; "
 	return append(
 		all,
 		scenario{throughputMock, full + "the mock", func(r *round) error {
-			return runThroughput(r, r.fastreplay, "mock", "--die-with-parent", "--ttft", "0s", "--itl", "0s", "--cache-tokens", "0")
+			return runThroughput(r, r.fastreplay, "mock", "--die-with-parent",
+				"--ttft", "0s", "--itl", "0s", "--cache-tokens", "0")
 		}},
 		scenario{
 			throughputBare,
@@ -133,7 +148,8 @@ func parse(args []string, stderr io.Writer) (request, error) {
 	f.BoolVar(&q.bars, "bars", false, "only scenarios that a bar is about")
 	f.BoolVar(&q.quick, "quick", false, "short versions, to see that everything works; the numbers mean little")
 	f.StringVar(&q.output, "output", "", "directory for the measured lines (default: bench/results; none with --quick)")
-	f.Func("fastreplay", "a `binary` to measure (bench.sh builds one); given twice, the second alternates with the first", func(path string) error {
+	const binary = "a `binary` to measure (bench.sh builds one); given twice, the second alternates with the first"
+	f.Func("fastreplay", binary, func(path string) error {
 		path, err := filepath.Abs(path)
 		q.binaries = append(q.binaries, path)
 		return err
@@ -141,7 +157,8 @@ func parse(args []string, stderr io.Writer) (request, error) {
 	f.Usage = func() {
 		fmt.Fprintf(
 			stderr,
-			"Usage: scripts/bench.sh [FLAGS] [RUNS] [SCENARIO…]\n\nRUNS (default %d) times every SCENARIO (name or its beginning; default: all).\n",
+			"Usage: scripts/bench.sh [FLAGS] [RUNS] [SCENARIO…]\n\n"+
+				"RUNS (default %d) times every SCENARIO (name or its beginning; default: all).\n",
 			q.runs,
 		)
 		f.PrintDefaults()
@@ -234,8 +251,8 @@ func (q *request) measure(ctx context.Context, stdout, stderr io.Writer) error {
 }
 
 const (
-	// mostStolen of a measurement's time may be stolen before it is repeated: two requests in a hundred would be late by that
-	// alone.
+	// mostStolen of a measurement's time may be stolen before it is repeated: two requests in a hundred would be late
+	// by that alone.
 	mostStolen = 0.02
 	// mostRepeats bounds that: some hosts are never quiet.
 	mostRepeats = 2

@@ -23,8 +23,8 @@ type outcome struct {
 // replay runs fastreplay against url behind a prefix. INVALID is a result too.
 func (l *lab) replay(prefix []string, url string, args ...string) (*outcome, error) {
 	return l.outcome(func(dir string) error {
-		all := append(append([]string{}, prefix...), l.fastreplay, "--url", url, "--output", dir, "--model", "mock", "--no-probe", "--cold", "off")
-		_, _, err := l.finish([]int{1}, append(all, args...)...)
+		ours := []string{l.fastreplay, "--url", url, "--output", dir, "--model", "mock", "--no-probe", "--cold", "off"}
+		_, _, err := l.finish([]int{1}, slices.Concat(prefix, ours, args)...)
 		return err
 	})
 }
@@ -93,8 +93,8 @@ func (r *round) putClient(who string, o *outcome) {
 // chunkHead is the head of a log of chunks, fastreplay's and the rivals'.
 const chunkHead = "row,chunk,instant_ns,read_ns,sent_ns"
 
-// chunk is a line of the log: instants of the client since the run's start, and the server's stamp of the chunk. The stamp
-// is CLOCK_MONOTONIC just before the write.
+// chunk is a line of the log: instants of the client since the run's start, and the server's stamp of the chunk. The
+// stamp is CLOCK_MONOTONIC just before the write.
 type chunk struct{ row, number, instantNS, readNS, sentNS int64 }
 
 // readChunks reads a log of chunks, in which each row's stand together and in order.
@@ -106,7 +106,8 @@ func readChunks(in io.Reader) ([]chunk, error) {
 	var all []chunk
 	for lines.Scan() {
 		var c chunk
-		if _, err := fmt.Sscanf(lines.Text(), "%d,%d,%d,%d,%d", &c.row, &c.number, &c.instantNS, &c.readNS, &c.sentNS); err != nil {
+		_, err := fmt.Sscanf(lines.Text(), "%d,%d,%d,%d,%d", &c.row, &c.number, &c.instantNS, &c.readNS, &c.sentNS)
+		if err != nil {
 			return nil, fmt.Errorf("chunk log, line %d: %w", len(all)+2, err)
 		}
 		if c.number != 0 && (len(all) == 0 || c.row != all[len(all)-1].row || c.number != all[len(all)-1].number+1) {
@@ -122,8 +123,8 @@ func readChunks(in io.Reader) ([]chunk, error) {
 	return all, lines.Err()
 }
 
-// errorsOf compares the client's instant of a chunk with the server's stamp. It returns the first tokens' differences and
-// the absolute ones of the gaps, ascending, ns. startNS is the run's start by the server's clock.
+// errorsOf compares the client's instant of a chunk with the server's stamp. It returns the first tokens' differences
+// and the absolute ones of the gaps, ascending, ns. startNS is the run's start by the server's clock.
 func errorsOf(chunks []chunk, startNS int64, instant func(chunk) int64) (first, gaps []int64) {
 	for i, c := range chunks {
 		if c.number == 0 {

@@ -34,8 +34,8 @@ var (
 	httpsLoad = load{500, "constant", 3300, 6}
 )
 
-// loads are the main load and others in rate, spacing and size. Requests of 200 kB come at 100 requests/s, since the mock
-// reads 20 MB/s beside the rest.
+// loads are the main load and others in rate, spacing and size. Requests of 200 kB come at 100 requests/s, since the
+// mock reads 20 MB/s beside the rest.
 func loads() []load {
 	return []load{mainLoad, {100, "poisson", 33_300, 3}, {1000, "constant", 3300, 2}, {1000, "poisson", 300, 2},
 		{2000, "poisson", 3300, 2}, {5000, "constant", 300, 2}, {5000, "poisson", 300, 2}}
@@ -122,7 +122,8 @@ func runConversation(r *round) error {
 	}
 	defer func() { _ = m.stop() }()
 	best := r.modes()[0]
-	o, err := r.measureDrift(us(best), best, m.url, "--trace", path, "--scale", "60", "--duration", r.lasting(25*time.Second).String(), "--allow-warm")
+	o, err := r.measureDrift(us(best), best, m.url, "--trace", path, "--scale", "60",
+		"--duration", r.lasting(25*time.Second).String(), "--allow-warm")
 	if err == nil {
 		r.put(us(best), memoryAbove, float64(o.Client.MaxRSSBytes)-1.1*float64(o.Client.WireBytes))
 	}

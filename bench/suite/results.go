@@ -60,8 +60,10 @@ func (r *results) open(stdout io.Writer, dir, name string) error {
 	load, _ := os.ReadFile("/proc/loadavg")
 	_, cpu, _ := strings.Cut(said("grep", "-m1", "model name", "/proc/cpuinfo"), ": ")
 	// What differs between two runs on one machine is a comment, or benchstat would not compare them.
-	fmt.Fprintf(r.out, "goos: %s\ngoarch: %s\ncpu: %s\n# %d cores, %s, %s, commit %s, %s, load before %s\n# scripts/bench.sh %s\n",
-		runtime.GOOS, runtime.GOARCH, cpu, runtime.NumCPU(), said("uname", "-srm"), runtime.Version(), said("git", "describe", "--always", "--dirty=+", "--abbrev=12"),
+	fmt.Fprintf(r.out, "goos: %s\ngoarch: %s\ncpu: %s\n", runtime.GOOS, runtime.GOARCH, cpu)
+	fmt.Fprintf(r.out, "# %d cores, %s, %s, commit %s, %s, load before %s\n# scripts/bench.sh %s\n",
+		runtime.NumCPU(), said("uname", "-srm"), runtime.Version(),
+		said("git", "describe", "--always", "--dirty=+", "--abbrev=12"),
 		time.Now().UTC().Format(time.RFC3339), strings.TrimSpace(string(load)), strings.Join(os.Args[1:], " "))
 	return nil
 }
@@ -94,7 +96,8 @@ func (r *results) skip(format string, args ...any) {
 	}
 }
 
-// bar is what a measure must reach: at most, or at least, limit. With by set, the ratio of the two within each run must.
+// bar is what a measure must reach: at most, or at least, limit. With by set, the ratio of the two within each run
+// must.
 type bar struct {
 	of, by  key
 	limit   float64
@@ -136,8 +139,10 @@ func (r *results) printBars(all []bar) {
 		if b.by != (key{}) {
 			unit, than = "ratio", " × that of "+b.by.who
 		}
-		fmt.Fprintf(r.out, "# bar %s %s, %s: %s is %s (%s to %s), bar %s %s%s\n", mark, b.of.scenario, b.of.who, b.of.measure,
-			inUnit(median(values), unit), inUnit(values[0], unit), inUnit(values[len(values)-1], unit), sign, inUnit(b.limit, unit), than)
+		fmt.Fprintf(r.out, "# bar %s %s, %s: %s is %s (%s to %s), bar %s %s%s\n",
+			mark, b.of.scenario, b.of.who, b.of.measure,
+			inUnit(median(values), unit), inUnit(values[0], unit), inUnit(values[len(values)-1], unit),
+			sign, inUnit(b.limit, unit), than)
 	}
 }
 

@@ -24,8 +24,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// rivalCommand sends a trace as most load generators do: time.Sleep until the instant, then a goroutine of its own, then
-// fasthttp.
+// rivalCommand sends a trace as most load generators do: time.Sleep until the instant, then a goroutine of its own,
+// then fasthttp.
 const rivalCommand = "rival"
 
 const rivalName = "time.Sleep + fasthttp"

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,7 +47,8 @@ func runThroughput(r *round, serve ...string) error {
 	defer func() { _ = m.stop() }()
 	return r.alternate(
 		subject{usOnOneCore, func() error {
-			o, err := r.replay(client, m.url, "--trace", path, "--no-stream", "--concurrency", strconv.Itoa(throughputConnections), "--duration", d.String())
+			o, err := r.replay(client, m.url, "--trace", path, "--no-stream",
+				"--concurrency", strconv.Itoa(throughputConnections), "--duration", d.String())
 			if err == nil {
 				r.put(usOnOneCore, requestRate, o.Throughput.RequestsPerS)
 				r.putClient(usOnOneCore, o)
@@ -78,8 +80,9 @@ func (r *round) wrk(prefix []string, url, path string, d time.Duration) error {
 	if err := os.WriteFile(script, fmt.Appendf(nil, wrkScript, strconv.Quote(string(w.bodies[0]))), 0o644); err != nil {
 		return err
 	}
-	out, used, err := r.finish(nil, append(append([]string{}, prefix...), "wrk", "--threads", "1", "--connections", strconv.Itoa(throughputConnections),
-		"--duration", strconv.Itoa(max(1, int(d.Seconds())))+"s", "--script", script, url+w.path)...)
+	wrk := []string{"wrk", "--threads", "1", "--connections", strconv.Itoa(throughputConnections),
+		"--duration", strconv.Itoa(max(1, int(d.Seconds()))) + "s", "--script", script, url + w.path}
+	out, used, err := r.finish(nil, slices.Concat(prefix, wrk)...)
 	if err != nil {
 		return err
 	}
@@ -93,8 +96,8 @@ func (r *round) wrk(prefix []string, url, path string, d time.Duration) error {
 	return nil
 }
 
-// parseWrk reads wrk's report: "Requests/sec: 1234.5" and, if there were any, "Non-2xx or 3xx responses: 3". Its errors are
-// in "Socket errors: connect 0, read 1, write 0, timeout 2".
+// parseWrk reads wrk's report: "Requests/sec: 1234.5" and, if there were any, "Non-2xx or 3xx responses: 3". Its errors
+// are in "Socket errors: connect 0, read 1, write 0, timeout 2".
 func parseWrk(out string) (perS float64, failed int, err error) {
 	found := false
 	for line := range strings.Lines(out) {
@@ -120,7 +123,8 @@ func parseWrk(out string) (perS float64, failed int, err error) {
 // one token. It shows a client's own limit where the mock's would come first.
 const answerCommand = "answer"
 
-const answerBody = `{"id":"x","object":"text_completion","created":1,"model":"mock","choices":[{"index":0,"text":" a","logprobs":null,"finish_reason":"length"}],` +
+const answerBody = `{"id":"x","object":"text_completion","created":1,"model":"mock",` +
+	`"choices":[{"index":0,"text":" a","logprobs":null,"finish_reason":"length"}],` +
 	`"usage":{"prompt_tokens":16,"completion_tokens":1,"total_tokens":17}}`
 
 // answerAll serves until the process is killed, or its standard input ends.

@@ -254,8 +254,8 @@ func parseCache(text string) (int64, error) {
 	return n, nil
 }
 
-// watchParent calls cancel when the parent has died or has closed the pipe that is our standard input. Without a pipe it
-// does nothing.
+// watchParent calls cancel when the parent has died or has closed the pipe that is our standard input. Without a pipe
+// it does nothing.
 func watchParent(cancel context.CancelFunc, stdin io.Reader) {
 	f, ok := stdin.(*os.File)
 	if !ok {

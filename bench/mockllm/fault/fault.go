@@ -38,7 +38,7 @@ const (
 	Short       Kind = "short"        // stops after N tokens with "stop", whatever was asked
 	BigEvent    Kind = "big-event"    // the first event is padded with N bytes
 	Interim     Kind = "interim"      // N = the status (1xx) of a response head before the real one
-	WrongID     Kind = "wrong-id"     // the token behind N others has another id, in protocols that send ids and can be told them
+	WrongID     Kind = "wrong-id"     // the token behind N others has another id, in protocols that send ids
 	NoLength    Kind = "no-length"    // neither length nor chunks: the body ends with the connection
 )
 
