@@ -80,11 +80,15 @@ func TestBackends(t *testing.T) {
 			t.Run(strings.Join(append([]string{b.api}, way...), " "), func(t *testing.T) {
 				t.Parallel()
 				m := startMock(t, "--template-tokens", "7,3", "--bos-tokens", "1")
-				r := run(t, b.args(t, load, m.url, way)...)
+				args, oneByOne := b.args(t, load, m.url, way), b.cached && b.api != "raw" && k == i%2
+				if oneByOne { // so that the hits are exact
+					args = append(args, "--concurrency", "1")
+				}
+				r := run(t, args...)
 				r.sound(t)
 				log := m.stop(t)
-				if c := r.summary.PrefixCache; b.cached && b.api != "raw" && (c.ReportedTokens == nil || c.ExpectedTokens == nil || 2**c.ReportedTokens < *c.ExpectedTokens) {
-					t.Errorf("prefix cache %+v: want most of what was expected", c)
+				if c := r.summary.PrefixCache; oneByOne && (*c.ExpectedTokens == 0 || *c.ReportedTokens != *c.ExpectedTokens) {
+					t.Errorf("prefix cache %+v: want all that was expected", c)
 				}
 				for i := range r.lines {
 					b.proveAnswer(t, &r.lines[i], log, way != nil || b.whole)
@@ -129,57 +133,6 @@ func (b backend) proveAnswer(t *testing.T, l *line, log map[string][]served, who
 	}
 }
 
-// TestBackendsFail: an error status, an error in a stream and an answer cut off are reported in the server's words, and fail no
-// other request. All faults of an API occur in one run; the server's log names the one that each request met. The sweep does more of
-// that, so that here each API is asked in one of its ways.
-func TestBackendsFail(t *testing.T) {
-	t.Parallel()
-	load := steady(t, 100, 400, 6)
-	type failure struct{ outcome, error string }
-	for i, b := range backends() {
-		for k, way := range b.ways() {
-			if len(b.ways()) > 1 && k != i%2 {
-				continue
-			}
-			faults := map[string]failure{"status": {"http_error", "injected fault: status"}, "truncate": {"truncated", "cut short"}, "reset-after": {"reset", "reset by the server"}}
-			args := []string{"--fault", "status:503@0.15", "--fault", "truncate:3@0.15", "--fault", "reset-after:2@0.15"}
-			if way == nil && !b.whole {
-				faults["error-event"] = failure{"stream_error", "injected fault: error-event"}
-				args = append(args, "--fault", "error-event:2@0.15")
-				if b.marks {
-					faults["no-finish"] = failure{"truncated", "without a finish reason"}
-					args = append(args, "--fault", "no-finish@0.15")
-				}
-			}
-			t.Run(strings.Join(append([]string{b.api}, way...), " "), func(t *testing.T) {
-				t.Parallel()
-				m := startMock(t, args...)
-				r := run(t, append(b.args(t, load, m.url, way), "--no-probe", "--cold", "off")...)
-				r.prove(t)
-				log, committed := m.stop(t), map[string]int{}
-				for _, l := range r.lines {
-					if len(log[l.ID]) != 1 {
-						t.Errorf("row %d came %d times", l.Row, len(log[l.ID]))
-						continue
-					}
-					fault := log[l.ID][0].Fault
-					committed[fault]++
-					want, failed := faults[fault]
-					if !failed {
-						want.outcome = "ok"
-					}
-					if l.Outcome != want.outcome || !strings.Contains(l.Error, want.error) {
-						t.Errorf("row %d is %s (%s); the server committed %q", l.Row, l.Outcome, l.Error, fault)
-					}
-				}
-				if len(committed) != len(faults)+1 {
-					t.Errorf("not all faults occurred: %v", committed)
-				}
-			})
-		}
-	}
-}
-
 // TestReasoningAndTools: what a model thinks and what it calls a tool with are output tokens in every API that has them.
 func TestReasoningAndTools(t *testing.T) {
 	t.Parallel()
@@ -198,6 +151,41 @@ func TestReasoningAndTools(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestFirstOutput: the time to first output token is that of the first token after the reasoning, by what the mock logs of its last one;
+// without reasoning it is TTFT, and without an answer there is none.
+func TestFirstOutput(t *testing.T) {
+	t.Parallel()
+	const tokens = 9
+	load := steady(t, 30, 100, tokens)
+	for _, api := range []string{"chat", "responses", "messages"} {
+		for _, reasoning := range []int{0, 3, tokens - 1, tokens} {
+			t.Run(fmt.Sprint(api, " ", reasoning), func(t *testing.T) {
+				t.Parallel()
+				m := startMock(t, "--reasoning-tokens", fmt.Sprint(reasoning))
+				r := run(t, "--trace", load, "--url", m.url, "--api", api, "--require", "ttfo.max<1000s")
+				log := m.stop(t)
+				r.join(t, log)
+				for _, l := range r.lines {
+					lastSent := log[l.ID][0].Last - r.summary.Run.MonotonicStartNS
+					ok := map[int]bool{
+						0:          l.FirstOutput == l.FirstToken,
+						3:          l.FirstOutput >= l.FirstToken && l.FirstOutput <= l.LastToken,
+						tokens - 1: l.FirstOutput == l.LastToken && l.FirstOutput >= lastSent,
+						tokens:     l.FirstOutput == absent,
+					}[reasoning]
+					if !ok {
+						t.Errorf("first output at %d: first token at %d, last at %d, sent at %d", l.FirstOutput, l.FirstToken, l.LastToken, lastSent)
+					}
+				}
+				some := reasoning < tokens
+				if q := r.summary.TTFOMS; (q != nil) != some || some && q.Count != int64(len(r.lines)) || r.summary.Verdict.Objectives[0].Met != some {
+					t.Errorf("TTFO %+v, %+v", q, r.summary.Verdict.Objectives)
+				}
+			})
+		}
 	}
 }
 

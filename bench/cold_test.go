@@ -35,10 +35,8 @@ func TestColdStart(t *testing.T) {
 		name, says string
 		mock, args []string
 	}{
-		{name: "flush", says: "flush their prefix caches"},
 		{name: "flush, asked for", says: "flush their prefix caches", args: []string{"--cold", "flush"}},
 		{name: "salt", says: "proven to work", mock: []string{"--quirk", "no-flush"}},
-		{name: "salt, asked for", says: "proven to work", args: []string{"--cold", "salt"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -68,51 +66,10 @@ func TestColdStart(t *testing.T) {
 			if a, b := first.summary.Workload.Fingerprint, second.summary.Workload.Fingerprint; a != b || !strings.HasPrefix(a, "sha256:") {
 				t.Errorf("fingerprints %s and %s", a, b)
 			}
-			other := run(t, append(args, "--seed", "1")...)
-			if a, b := first.summary.Workload.Fingerprint, other.summary.Workload.Fingerprint; a == b {
-				t.Errorf("two seeds, one fingerprint: %s", a)
-			}
 			log := m.stop(t)
 			first.join(t, log)
 			second.join(t, log)
 		})
-	}
-}
-
-// TestWarmCache: a cache that nobody emptied is found out, and accepted only when asked.
-func TestWarmCache(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name, says string
-		mock, args []string
-	}{
-		{"cold off", "cold: off", nil, []string{"--cold", "off"}},
-		{"no way to be cold", "cannot flush and ignore cache_salt", []string{"--quirk", "no-flush", "--quirk", "ignore-salt"}, nil},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			m := startMock(t, c.mock...)
-			args := oneByOne(t, append(c.args, "--url", m.url)...)
-			run(t, args...).verdict(t)
-			warm := run(t, args...)
-			warm.prove(t)
-			warm.verdict(t, "the cache was warm")
-			if !strings.Contains(warm.stderr, c.says) {
-				t.Errorf("the run does not say %q:\n%s", c.says, warm.stderr)
-			}
-			run(t, append(args, "--allow-warm")...).verdict(t)
-		})
-	}
-}
-
-// TestColdRefused: what was asked for and cannot be had is said before anything is sent.
-func TestColdRefused(t *testing.T) {
-	t.Parallel()
-	m := startMock(t, "--quirk", "no-flush", "--quirk", "ignore-salt")
-	for how, says := range map[string]string{"flush": "cannot flush its prefix cache", "salt": "ignore cache_salt"} {
-		if said := refused(t, with(chat, "--url", m.url, "--cold", how)...); !strings.Contains(said, says) {
-			t.Errorf("--cold %s does not say %q:\n%s", how, says, said)
-		}
 	}
 }
 
@@ -121,10 +78,8 @@ func TestFingerprintIsOfTheWork(t *testing.T) {
 	t.Parallel()
 	a, b := startMock(t), startMock(t, "--quirk", "no-flush")
 	load := []string{"--trace", steady(t, 10, 500, 2), "--model", "m"}
-	print := func(args ...string) string {
-		return run(t, with(load, args...)...).summary.Workload.Fingerprint
-	}
-	base := print("--url", a.url)
+	print := func(args ...string) string { return fingerprint(t, with(load, args...)...) }
+	base := run(t, with(load, "--url", a.url)...).summary.Workload.Fingerprint
 	for name, same := range map[string][]string{
 		"another run":           {"--url", a.url},
 		"another server":        {"--url", b.url, "--cold", "off"},
@@ -163,12 +118,14 @@ func TestWarmCacheByCounters(t *testing.T) {
 				args = append(args, "--url", url)
 			}
 			cold := run(t, args...)
+			cold.pagesInTime(t)
 			cold.verdict(t)
 			p := cold.summary.PrefixCache
 			if p.HitRatio == nil || *p.HitRatio != *p.ExpectedHitRatio || p.UnreportedRequests != 0 || p.Shortfall.NotReportedTokens != 0 {
 				t.Errorf("the cold run: %+v, %+v", p, p.Shortfall)
 			}
 			warm := run(t, args...)
+			warm.pagesInTime(t)
 			warm.verdict(t, "the cache was warm")
 			p = warm.summary.PrefixCache
 			from, all := "server counters", warm.summary.Servers.All
@@ -195,6 +152,7 @@ func TestShortfallByCounters(t *testing.T) {
 	for i, mock := range [][]string{nil, {"--quirk", "no-cached-tokens"}} {
 		m := startMock(t, append(mock, "--cache-tokens", "9600")...)
 		r := run(t, append(args, "--url", m.url)...)
+		r.pagesInTime(t)
 		r.verdict(t)
 		by[i] = *r.summary.PrefixCache.Shortfall
 	}
@@ -222,26 +180,5 @@ func TestNoteThatTheRunContradicts(t *testing.T) {
 	const note = "so whether it honours the salt is unknown"
 	if said := strings.Join(strings.Fields(r.stderr), " "); r.summary.PrefixCache.ReportedTokens == nil || strings.Count(said, note) != 1 || slices.ContainsFunc(r.summary.Notes, func(s string) bool { return strings.Contains(s, note) }) {
 		t.Errorf("said before, and contradicted:\n%s", r.stderr)
-	}
-}
-
-// TestGivenCacheSize: a size that is not what the server tells is said once, before the start, and what is given is used.
-func TestGivenCacheSize(t *testing.T) {
-	t.Parallel()
-	a, b := startMock(t, "--cache-tokens", "16000"), startMock(t, "--cache-tokens", "16000")
-	for _, c := range []struct {
-		args []string
-		want string // "" = nothing
-	}{
-		{[]string{"--engine-block-tokens", "64", "--cache-tokens", "9600"}, "--engine-block-tokens is 64, /metrics says 16; --cache-tokens is 9600, /metrics says 16000: what is given is used"},
-		{[]string{"--cache-tokens", "9600"}, "--cache-tokens is 9600, /metrics says 16000: what is given"},
-		{[]string{"--engine-block-tokens", "16", "--cache-tokens", "16k"}, ""},
-		{nil, ""},
-	} {
-		r := run(t, oneByOne(t, append(c.args, "--url", a.url, "--url", b.url, "--limit", "4")...)...)
-		said := strings.Join(strings.Fields(strings.SplitN(r.stderr, "built: ", 2)[0]), " ")
-		if n := strings.Count(said, "what is given is used"); n != min(1, len(c.want)) || !strings.Contains(said, c.want) {
-			t.Errorf("%v: said %d times, want %q:\n%s", c.args, n, c.want, r.stderr)
-		}
 	}
 }

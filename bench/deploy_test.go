@@ -181,8 +181,8 @@ func TestManifests(t *testing.T) {
 func TestManifestsRun(t *testing.T) {
 	t.Parallel()
 	job, merge := readManifest[manifest](t, "job.yaml"), readManifest[manifest](t, "merge.yaml")
-	m, work := startMock(t), t.TempDir()
-	trace := steady(t, 100, 100, 3)
+	m, trace := startMock(t), steady(t, 100, 100, 3)
+	var work string
 	expand := func(args []string, index int) (out []string) {
 		r := strings.NewReplacer("$(RUN)", job.Metadata.Name, "$(JOB_COMPLETION_INDEX)", strconv.Itoa(index), "/work/trace.jsonl.zst", trace, "/work/", work+"/", "http://llm:8000", m.url)
 		for _, a := range args {
@@ -190,16 +190,15 @@ func TestManifestsRun(t *testing.T) {
 		}
 		return out
 	}
-	var all []*process
-	for i := range 2 {
-		env := []string{"env", "FASTREPLAY_SHARDS=2", "JOB_COMPLETION_INDEX=" + strconv.Itoa(i)}
-		all = append(all, start(t, env, append(expand(job.Spec.Template.Spec.Containers[0].Args, i), patient[1:]...)...))
-	}
-	for i, p := range all {
-		if code := p.wait(t); code != 0 {
-			t.Fatalf("shard %d: exit %d\n%s", i, code, p.stderr.String())
+	quickEnough(t, func() string {
+		work = t.TempDir()
+		var all []*process
+		for i := range 2 {
+			env := []string{"env", "FASTREPLAY_SHARDS=2", "JOB_COMPLETION_INDEX=" + strconv.Itoa(i)}
+			all = append(all, start(t, env, append(expand(job.Spec.Template.Spec.Containers[0].Args, i), patient[1:]...)...))
 		}
-	}
+		return allStarted(t, all, 0)
+	})
 	p := start(t, nil, expand(merge.Spec.Template.Spec.Containers[0].Args, 0)...)
 	if code := p.wait(t); code != 0 {
 		t.Fatalf("exit %d\n%s", code, p.stderr.String())

@@ -10,11 +10,11 @@ import (
 )
 
 // TestFaults: whatever the server does, each planned request has one line with the outcome that the server's log explains,
-// and the server's own words. What a client must tolerate is no failure.
+// and the server's own words. What a client must tolerate is no failure. The sweep commits more of them, in every phase.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	load := steady(t, 24, 400, 6)
-	for i, c := range []struct {
+	load := steady(t, 32, 400, 6)
+	for _, c := range []struct {
 		fault, outcome string
 		error          string // words of it; of an answer that is ok, its tokens_from
 		status         int64  // absent = none was seen
@@ -23,46 +23,28 @@ func TestFaults(t *testing.T) {
 	}{
 		{"status:503", "http_error", "injected fault: status", 503, "", nil},
 		{"status:429", "http_error", "injected fault: status", 429, "", []string{"--no-stream"}},
-		{"reset-before", "reset", "reset by the server", absent, "", []string{"--resend", "unread"}},
 		{"reset-after:0", "reset", "reset by the server", 200, "", nil},
-		{"reset-after:3", "reset", "reset by the server", 200, "", nil},
 		{"close-before", "reset", "closed the connection before it answered", absent, "", []string{"--resend", "unread"}},
-		{"truncate:0", "truncated", "", 200, "", nil},
 		{"truncate:3", "truncated", "", 200, "", nil},
 		{"truncate:3", "truncated", "", 200, "", []string{"--no-stream"}},
-		{"stall:0", "timeout", "--idle-timeout", 200, "", []string{"--idle-timeout", "4s"}}, // so long that a busy machine keeps it
 		{"stall:3", "timeout", "--idle-timeout", 200, "", []string{"--idle-timeout", "4s"}},
 		{"stall:3", "timeout", "--timeout", 200, "", []string{"--timeout", "4s"}},
-		{"bad-json:2", "bad_response", "", 200, "", nil},
-		{"bad-chunk:2", "bad_response", "chunk", 200, "", nil},
 		{"bad-status", "bad_response", "status", absent, "", nil},
 		{"error-event:2", "stream_error", "injected fault: error-event", 200, "", nil},
 		{"no-finish", "truncated", "without a finish reason", 200, "", nil},
 		{"big-event:9000000", "bad_response", "", 200, "", nil},
-		{"split:7", "ok", "usage", 200, "", nil},
-		{"slow-bytes:20us", "ok", "usage", 200, "", nil},
 		{"big-event:2000000", "ok", "usage", 200, "", nil},
-		{"interim:103", "ok", "usage", 200, "", nil},
-		{"interim:102", "ok", "usage", 200, "", []string{"--no-stream"}},
-		{"no-length", "ok", "usage", 200, "", nil},
 		{"no-length", "ok", "usage", 200, "", []string{"--no-stream"}},
 		{"no-usage", "ok", "chunks", 200, "", nil},
 		{"short:2", "ok", "usage", 200, "ended short of the recorded length", nil},
 	} {
-		if testing.Short() && i%2 == 1 { // under the race detector: neighbours are alike
-			continue
-		}
 		t.Run(strings.Join(append([]string{c.fault}, c.args...), " "), func(t *testing.T) {
 			t.Parallel()
 			m := startMock(t)
-			// About half of the answers have the fault, or fewer if it is large. Nothing is probed, so that each line of the server's log
-			// is a request.
+			// About half of the answers have the fault: of 32 all or none, once in 2 billion runs. Nothing is probed, so that each line of the
+			// server's log is a request.
 			kind, _, _ := strings.Cut(c.fault, ":")
-			share := "@0.5"
-			if kind == "big-event" {
-				share = "@0.15"
-			}
-			r := run(t, with(c.args, "--trace", load, "--url", m.url, "--no-probe", "-H", "X-Mock-Fault: "+c.fault+share)...)
+			r := run(t, with(c.args, "--trace", load, "--url", m.url, "--no-probe", "-H", "X-Mock-Fault: "+c.fault+"@0.5")...)
 			r.prove(t)
 			log := m.stop(t)
 			if c.outcome != "ok" {
@@ -123,41 +105,13 @@ func TestClosedIdle(t *testing.T) {
 	}
 }
 
-// TestKeepAlive: connections that the server closes while they wait are replaced before anybody needs them.
-func TestKeepAlive(t *testing.T) {
-	t.Parallel()
-	m := startMock(t, "--keep-alive", "30ms")
-	r := run(t, "--trace", steady(t, 40, 20, 2), "--url", m.url, "--no-probe")
-	r.prove(t)
-	r.join(t, m.stop(t))
-	r.only(t, "ok", "reset") // on a busy machine a request may cross the end of its connection
-	if c, by := r.summary.Connections, r.outcomes(); c.ClosedIdle == 0 || by["ok"] < by["reset"] {
-		t.Errorf("%v; want connections that the server closed: %+v", by, c)
-	}
-}
-
-// TestNobodyListens without a probe: every request has its line.
-func TestNobodyListens(t *testing.T) {
-	t.Parallel()
-	m := startMock(t)
-	m.stop(t)
-	r := run(t, with(chat, "--url", m.url, "--no-probe")...)
-	r.prove(t)
-	r.only(t, "connect_error")
-	r.verdict(t, "none of 60 requests succeeded")
-	for _, l := range r.lines {
-		if !strings.Contains(l.Error, "refused") || l.Sent != absent {
-			t.Errorf("row %d, sent at %d: %s", l.Row, l.Sent, l.Error)
-		}
-	}
-}
-
 // TestServerDies in mid-run, and comes back: what it took with it is lost, what comes after is not.
 func TestServerDies(t *testing.T) {
 	t.Parallel()
-	m := startMock(t, "--itl", "20ms")
+	m := startMock(t, "--itl", "20ms", "--fault", "stall:2@0.5") // so it has answers to take with it
 	address := strings.TrimPrefix(m.url, "http://")
-	r := startReplay(t, "--trace", steady(t, lasting, 200, 5), "--url", m.url)
+	r := startReplay(t, "--trace", steady(t, lasting, 100, 5), "--url", m.url, "--no-probe")
+	until(t, "answers are whole", func() bool { return r.recorded(t, "ok") > 0 })
 	m.untilRunning(t, 8)
 	m.signal(t, os.Kill)
 	<-m.gone

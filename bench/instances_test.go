@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httputil"
@@ -81,38 +80,5 @@ func TestInstancesBehindAGateway(t *testing.T) {
 	p.wait(t)
 	if out := p.stdout.String(); !strings.Contains(out, "\n  pod-b ") {
 		t.Errorf("from the records alone:\n%s%s", out, p.stderr.String())
-	}
-}
-
-// TestInstanceHeader: another header, and one that no response has.
-func TestInstanceHeader(t *testing.T) {
-	t.Parallel()
-	m := startMock(t, "--header", "X-Served-By: node 7", "--header", "target-pod: pod-a")
-	path := steady(t, 5, 100, 2)
-	for header, want := range map[string]string{"x-served-by": "node 7", "Target-Pod": "pod-a", "x-nobody": ""} {
-		r := run(t, path, "--url", m.url, "--instance-header", header)
-		for _, l := range r.lines {
-			if l.Instance != want {
-				t.Errorf("%s: row %d answered by %q, want %q", header, l.Row, l.Instance, want)
-			}
-		}
-		if (r.summary.Instances == nil) != (want == "") {
-			t.Errorf("%s: %+v", header, r.summary.Instances)
-		}
-	}
-	if said := refused(t, path, "--url", m.url, "--instance-header", "a b"); !strings.Contains(said, `--instance-header "a b"`) {
-		t.Error(said)
-	}
-	m.stop(t)
-}
-
-// TestMockHeaderIsChecked: a header that would break the response is refused.
-func TestMockHeaderIsChecked(t *testing.T) {
-	t.Parallel()
-	for _, bad := range []string{"no colon", "a b: c", ": x", "a: b\r\nc: d"} {
-		p := start(t, nil, "mock", "--header", bad)
-		if code := p.wait(t); code != 2 || !strings.Contains(p.stderr.String(), fmt.Sprintf("header %q: must be NAME: VALUE", bad)) {
-			t.Errorf("%q: exit %d, %s", bad, code, p.stderr.String())
-		}
 	}
 }

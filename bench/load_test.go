@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,36 +58,6 @@ func whole(requests int) int {
 		return 12_031
 	}
 	return requests
-}
-
-// TestMooncake replays the published trace, an hour in 20 s, in each form of prompts.
-func TestMooncake(t *testing.T) {
-	path := mooncake(t)
-	t.Parallel()
-	for _, c := range []struct {
-		name  string
-		lines int
-		mock  []string
-		args  []string
-	}{
-		{"token ids", whole(1_500), nil, nil},
-		{"text", 300, nil, []string{"--prompt", "text"}},
-		{"chat", 300, []string{"--template-tokens", "14,5"}, []string{"--api", "chat"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			m := startMock(t, append(c.mock, "--ttft", "20ms", "--itl", "0.2ms", "--tokens-per-chunk", "10")...)
-			r := run(t, append(c.args, "--trace", path, "--url", m.url, "--scale", "180", "--limit", fmt.Sprint(c.lines))...)
-			r.sound(t, m)
-			if len(r.lines) != c.lines {
-				t.Errorf("%d lines, want %d", len(r.lines), c.lines)
-			}
-			s := &r.summary
-			t.Logf("load %.1f s, build %.1f s, %d MB of requests, %d MB memory, %.1f s CPU, fingerprint %s", s.Client.LoadS, s.Client.PrebuildS,
-				s.Client.WireBytes/1e6, s.Client.MaxRSSBytes/1e6, s.Client.CPUS, s.Workload.Fingerprint)
-			t.Logf("drift µs %+v; %+v; %+v; hits %.4f of ideal %.4f", s.DriftUS, s.Connections, s.Writes, ratio(s.PrefixCache.ReportedHitRatio), ratio(s.PrefixCache.ExpectedHitRatio))
-		})
-	}
 }
 
 func ratio(r *float64) float64 {

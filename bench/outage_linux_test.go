@@ -20,7 +20,7 @@ func TestNameWithADeadAddress(t *testing.T) {
 	first := startMock(t, "--listen", "127.0.0.2:0")
 	_, port, _ := strings.Cut(strings.TrimPrefix(first.url, "http://"), ":")
 	url := "http://" + name + ":" + port
-	load := steady(t, lasting, 200, 4)
+	load := steady(t, lasting, 100, 4)
 
 	r := startReplayIn(t, in, filepath.Join(t.TempDir(), "results"), "--trace", load, "--url", url, "--limit", "50").finish(t)
 	r.only(t, "ok")

@@ -3,9 +3,6 @@ package bench
 import (
 	"encoding/json"
 	"math"
-	"net/http"
-	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
@@ -162,65 +159,4 @@ func hitsAsForetold(t *testing.T, path, name string, oracle *route.Oracle) {
 		logs[m.url] = m.stop(t)
 	}
 	r.proveHits(t, readPrompts(t, path), logs, func(l *line) string { return l.Target })
-}
-
-// lopsided is a gateway that sends seven of ten requests to the first server and the rest to the others in turn.
-func lopsided(t *testing.T, urls []string) string {
-	t.Helper()
-	var n atomic.Int64
-	return forward(t, func(r *http.Request) int {
-		if strings.HasSuffix(r.URL.Path, "/completions") {
-			if at := n.Add(1); at%10 >= 7 {
-				return 1 + int(at%3)
-			}
-		}
-		return 0
-	}, urls...)
-}
-
-// TestGatewayIsToldWhatItCosts: an uneven gateway that looks at no prefixes is named. Beside it are the hits of where it sent
-// requests, and those of a greedy prefix-aware router.
-func TestGatewayIsToldWhatItCosts(t *testing.T) {
-	t.Parallel()
-	path := sharing(t)
-	oracle := foretold(t, path)
-	mocks := fourMocks(t, true)
-	var urls []string
-	for _, m := range mocks {
-		urls = append(urls, m.url)
-	}
-	// The servers are cold, and a gateway passes a flush on to one of them.
-	r := run(t, path, "--url", lopsided(t, urls), "--no-probe", "--model", "mock", "--cold", "off")
-	r.only(t, "ok")
-	o := r.summary.Routing
-	if o.Instances != 4 || o.Of(route.PrefixBoundedName).HitRatio != oracle.Of(route.PrefixBoundedName).HitRatio {
-		t.Fatalf("%+v, inspect said %+v", o, oracle)
-	}
-	if o.Actual.LargestShare < 0.65 || o.Actual.LargestShare > 0.75 || o.Actual.RequestsCV < 0.5 {
-		t.Errorf("%+v, want seven of ten at one", o.Actual)
-	}
-	logs := map[string]map[string][]served{}
-	for i, m := range mocks {
-		logs["pod-"+string(rune('a'+i))] = m.stop(t)
-	}
-	prompts := readPrompts(t, path)
-	r.proveHits(t, prompts, logs, func(l *line) string { return l.Instance })
-	placed := int64(0)
-	before := map[int64]int64{}
-	instance := map[int64]string{}
-	for _, l := range r.lines {
-		before[l.Row], instance[l.Row] = l.Planned, l.Instance
-	}
-	for row := range prompts {
-		placed += prompts.held(row, func(k int64) bool { return before[k] < before[row] && instance[k] == instance[row] })
-	}
-	if o.Actual.HitTokens != placed || r.summary.PrefixCache.Shortfall.ElsewhereTokens == 0 {
-		t.Errorf("%+v, and the prompts have %d tokens in common where they were sent; %+v", o.Actual, placed, r.summary.PrefixCache.Shortfall)
-	}
-	said := strings.Join(strings.Fields(r.stderr), " ")
-	for _, text := range []string{"requests are spread unevenly over 4 instances: pod-a answered 70", "the gateway's placement on 4 instances can reach", "routing.routers router hit_tokens hit_ratio largest_share", "shortfall.elsewhere_tokens"} {
-		if !strings.Contains(said, text) {
-			t.Errorf("no %q in\n%s", text, r.stderr)
-		}
-	}
 }

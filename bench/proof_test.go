@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"math"
 	"os"
 	"path/filepath"
@@ -25,13 +26,18 @@ func (r *results) prove(t *testing.T) {
 
 func (r *results) proveLines(t *testing.T) {
 	t.Helper()
-	rows, ids := map[int64]bool{}, map[string]bool{}
+	rows, ids := map[int64]int64{}, map[string]bool{}
+	times := max(1, int64(r.summary.Workload.Repeat)) // at most, for each row
+	if a := r.summary.Amplify; a != nil {
+		times *= int64(math.Ceil(a.Factor))
+	}
 	for i := range r.lines {
 		l := &r.lines[i]
-		if rows[l.Row] || ids[l.ID] || l.ID == "" || l.Target == "" || l.Endpoint == "" {
-			t.Errorf("row %d: a second line, or one without identity: %+v", l.Row, l)
+		if rows[l.Row] == times || ids[l.ID] || l.ID == "" || l.Target == "" || l.Endpoint == "" {
+			t.Errorf("row %d: a line too many, or one without identity: %+v", l.Row, l)
 		}
-		rows[l.Row], ids[l.ID] = true, true
+		rows[l.Row]++
+		ids[l.ID] = true
 		if l.Outcome == "not_sent" != (l.Sent == absent) && l.Outcome != "connect_error" {
 			t.Errorf("row %d is %s, sent at %d", l.Row, l.Outcome, l.Sent)
 		}
@@ -263,8 +269,8 @@ func (r *results) join(t *testing.T, log map[string][]served) {
 		if !l.ok() {
 			continue
 		}
-		unknown := l.Input == 0 // a verbatim prompt
-		if s.Prompt != l.Prompt || !unknown && l.Prompt != l.Input || s.Completion != l.Output {
+		// What is verbatim may have no recorded lengths.
+		if s.Prompt != l.Prompt || l.Input != 0 && l.Prompt != l.Input || s.Completion != cmp.Or(l.Output, l.Completion) {
 			t.Errorf("row %d: %d prompt tokens recorded, %d here, %d there; %d completion tokens recorded, %d there",
 				l.Row, l.Input, l.Prompt, s.Prompt, l.Output, s.Completion)
 		}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -92,7 +91,7 @@ func (p *pseudoTerminal) ended() bool {
 func TestScreen(t *testing.T) {
 	t.Parallel()
 	m := startMock(t)
-	load := steady(t, 2000, 50, 5)
+	load := steady(t, lasting, 100, 5)
 	for name, stop := range map[string]func(*pseudoTerminal){
 		"q":       func(p *pseudoTerminal) { _, _ = p.master.Write([]byte("q")) },
 		"Ctrl-C":  func(p *pseudoTerminal) { _, _ = p.master.Write([]byte{3}) },
@@ -127,7 +126,7 @@ func TestScreen(t *testing.T) {
 			if !strings.Contains(p.shown.String(), "nothing more is sent") || strings.Contains(p.shown.String(), "interrupted again") {
 				t.Errorf("it said\n%s", p.shown.String())
 			}
-			if res := readResults(t, dir); !res.summary.Run.Partial || len(res.lines) != 2000 {
+			if res := readResults(t, dir); !res.summary.Run.Partial || len(res.lines) != lasting {
 				t.Errorf("%d records, partial %t", len(res.lines), res.summary.Run.Partial)
 			}
 		})
@@ -142,30 +141,4 @@ func TestDumbTerminal(t *testing.T) {
 	if p.state(t) != p.before || strings.Contains(p.shown.String(), "\x1b[?") || strings.Contains(p.shown.String(), "in flight 1") {
 		t.Errorf("%q", p.shown.String())
 	}
-}
-
-// BenchmarkDriftWithScreen alternates runs without progress with runs that draw, and reports drift p99 of both, medians in µs, and their
-// ratio. `go test ./bench -run '^$' -bench DriftWithScreen -benchtime 10x` takes 20 runs.
-func BenchmarkDriftWithScreen(b *testing.B) {
-	m := startMock(b)
-	load := steady(b, 3000, 500, 20)
-	p99 := map[string][]float64{}
-	for b.Loop() {
-		for _, mode := range []string{"none", "full"} {
-			dir := filepath.Join(b.TempDir(), "results")
-			p := startOnTerminal(b, "xterm-256color", "--trace", load, "--url", m.url, "--output", dir, "--progress", mode)
-			until(b, "it ends", p.ended)
-			if drawn := strings.Contains(p.shown.String(), "in flight"); drawn != (mode == "full") {
-				b.Fatalf("--progress %s: drawn %t", mode, drawn)
-			}
-			p99[mode] = append(p99[mode], readResults(b, dir).summary.DriftUS.P99)
-		}
-	}
-	median := func(mode string) float64 {
-		slices.Sort(p99[mode])
-		return p99[mode][len(p99[mode])/2]
-	}
-	b.ReportMetric(median("none"), "none-p99-µs")
-	b.ReportMetric(median("full"), "full-p99-µs")
-	b.ReportMetric(median("full")/median("none"), "ratio")
 }

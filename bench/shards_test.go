@@ -1,9 +1,9 @@
 package bench
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"os"
 	"os/exec"
@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
@@ -50,6 +49,49 @@ func machines(t *testing.T, n int) (shards [][]string, servers []string, host st
 	return shards, []string{"ip", "netns", "exec", hub}, "10.77.0.1"
 }
 
+// startShards starts a shard on each machine. They meet in a directory.
+func startShards(t *testing.T, machines [][]string, load ...string) (all []*process, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for k, prefix := range machines {
+		all = append(all, startShard(t, prefix, dir, k, len(machines), load...))
+	}
+	return all, dir
+}
+
+func startShard(t *testing.T, prefix []string, dir string, k, of int, load ...string) *process {
+	t.Helper()
+	return start(t, prefix, with(load, "--start-barrier", filepath.Join(dir, "barrier"), "--shard", fmt.Sprintf("%d/%d", k, of), "--output", shardDir(dir, k))...)
+}
+
+func shardDir(dir string, k int) string { return filepath.Join(dir, fmt.Sprint("shard-", k)) }
+
+// allStarted waits for processes that have a start in common. It returns what was said by one that was refused because it was not ready
+// then. It fails if one ends with another code than these.
+func allStarted(t *testing.T, all []*process, codes ...int) (tooSlow string) {
+	t.Helper()
+	for _, p := range all {
+		if p.wait(t) == 2 && tooSlow == "" {
+			tooSlow = lateFor(p.stderr.String())
+		}
+	}
+	for k, p := range all {
+		if code := p.wait(t); tooSlow == "" && !slices.Contains(codes, code) {
+			t.Fatalf("process %d: exit %d\n%s", k, code, p.stderr.String())
+		}
+	}
+	return tooSlow
+}
+
+// mergeShards merges what shards have left in a directory.
+func mergeShards(t *testing.T, dir string) (r *results, code int, said string) {
+	t.Helper()
+	out := filepath.Join(dir, "all")
+	merge := start(t, nil, "merge", dir, "--output", out)
+	code = merge.wait(t)
+	return readResults(t, out), code, merge.stderr.String()
+}
+
 // TestShards: machines of their own that meet at a barrier send together what one machine would, and the merge is what an independent count of
 // all records says. With FASTREPLAY_SHARDS_PROOF=1 16 machines replay the published conversation trace 60 times as fast against four servers.
 func TestShards(t *testing.T) {
@@ -70,14 +112,6 @@ func TestShards(t *testing.T) {
 		m := startMockIn(t, servers, filepath.Join(t.TempDir(), fmt.Sprint("mock-", k)), "--listen", host+":0", "--ttft", "0s", "--itl", "0s", "--tokens-per-chunk", "20")
 		load = append(load, "--url", m.url)
 	}
-	dir := t.TempDir()
-	args := append(load, "--start-barrier", filepath.Join(dir, "barrier"))
-	var all []*process
-	var dirs []string
-	for k, prefix := range prefixes {
-		dirs = append(dirs, filepath.Join(dir, fmt.Sprint("shard-", k)))
-		all = append(all, start(t, prefix, append(args, "--shard", fmt.Sprintf("%d/%d", k, count), "--output", dirs[k], "--quiet", "--max-memory", "500MB")...))
-	}
 	single := start(t, prefixes[0], append(load, "--dry-run", "--json", "--no-probe")...)
 	if code := single.wait(t); code != 0 {
 		t.Fatalf("exit %d:\n%s", code, single.stderr.String())
@@ -86,21 +120,18 @@ func TestShards(t *testing.T) {
 	if err := json.Unmarshal([]byte(single.stdout.String()), &plan); err != nil {
 		t.Fatal(err)
 	}
-	for k, p := range all {
-		if code := p.wait(t); code != 0 {
-			t.Fatalf("shard %d: exit %d\n%s", k, code, p.stderr.String())
-		}
+	var dir string
+	quickEnough(t, func() (tooSlow string) {
+		var all []*process
+		all, dir = startShards(t, prefixes, append(load, "--max-memory", "500MB")...)
+		return allStarted(t, all, 0)
+	})
+	r, code, said := mergeShards(t, dir)
+	if code != 0 {
+		t.Fatalf("exit %d:\n%s", code, said)
 	}
-	out := filepath.Join(dir, "all")
-	began := time.Now()
-	merge := start(t, nil, "merge", dir, "--output", out)
-	if code := merge.wait(t); code != 0 {
-		t.Fatalf("exit %d:\n%s", code, merge.stderr.String())
-	}
-	r := readResults(t, out)
-	t.Logf("%d requests of %d shards merged in %v\n%s", len(r.lines), count, time.Since(began).Round(time.Millisecond), merge.stderr.String())
-	if line := fmt.Sprintf("  shards       %d   p99 ", count); !strings.Contains(merge.stderr.String(), line) || !strings.Contains(merge.stderr.String(), "clocks up to ") {
-		t.Errorf("no line %q", line)
+	if line := fmt.Sprintf("  shards       %d   p99 ", count); !strings.Contains(said, line) || !strings.Contains(said, "clocks up to ") {
+		t.Errorf("no line %q:\n%s", line, said)
 	}
 	s := &r.summary
 	if s.Workload.Fingerprint != plan.Workload.Fingerprint || plan.Workload.Fingerprint == "" {
@@ -109,10 +140,10 @@ func TestShards(t *testing.T) {
 	if a, b := s.Workload, plan.Workload; a.Requests != b.Requests || a.InputTokens != b.InputTokens || a.OutputTokens != b.OutputTokens || a.Rows != b.Rows {
 		t.Errorf("workload %+v, of one machine %+v", a, b)
 	}
-	checkCounted(t, out, s)
+	r.prove(t)
 	whose := map[float64]int{}
-	for k := range dirs {
-		for _, l := range rawLines(t, dirs[k]) {
+	for k := range count {
+		for _, l := range rawLines(t, shardDir(dir, k)) {
 			if session, has := l["session"].(float64); has {
 				if other, known := whose[session]; known && other != k {
 					t.Fatalf("conversation %v is in shards %d and %d", session, other, k)
@@ -142,132 +173,75 @@ func rawLines(t *testing.T, dir string) []map[string]any {
 	return readLines[map[string]any](t, requestsFile(dir))
 }
 
-// checkCounted compares a summary with what its records say: numbers, sums, and percentiles by nearest rank.
-func checkCounted(t *testing.T, dir string, s *metrics.Summary) {
-	t.Helper()
-	outcomes, sums, values := map[string]int64{}, map[string]int64{}, map[string][]float64{}
-	numbers := map[string]bool{}
-	for _, l := range rawLines(t, dir) {
-		id := l["request_id"].(string)
-		numbers[id[strings.LastIndexByte(id, '-'):]] = true
-		outcomes[l["outcome"].(string)]++
-		at := func(key string) (float64, bool) { v, is := l[key].(float64); return v, is }
-		add := func(name, from, to string, unit float64) {
-			a, has := at(from)
-			b, ends := at(to)
-			if has && ends {
-				values[name] = append(values[name], math.Round(b-a)/unit)
-			}
-		}
-		add("drift", "planned_ns", "sent_ns", 1e3)
-		if l["outcome"] != "ok" {
-			continue
-		}
-		add("ttft", "sent_ns", "first_token_ns", 1e6)
-		add("e2e", "sent_ns", "last_token_ns", 1e6)
-		for _, key := range []string{"prompt_tokens", "completion_tokens", "expected_cached_tokens", "cached_tokens"} {
-			if v, is := at(key); is {
-				sums[key] += int64(v)
-			}
-		}
-	}
-	counted := map[string]int64{}
-	for outcome, n := range s.Requests.ByOutcome {
-		if n > 0 {
-			counted[outcome] = n
-		}
-	}
-	if !maps.Equal(counted, outcomes) || int64(len(numbers)) != s.Requests.Planned || s.Requests.OK != outcomes["ok"] {
-		t.Errorf("requests %+v; the records have %v, %d numbers", s.Requests, outcomes, len(numbers))
-	}
-	if got := []int64{s.Tokens.Prompt, s.Tokens.Completion, *s.PrefixCache.ExpectedTokens, *s.PrefixCache.ReportedTokens}; !slices.Equal(got,
-		[]int64{sums["prompt_tokens"], sums["completion_tokens"], sums["expected_cached_tokens"], sums["cached_tokens"]}) {
-		t.Errorf("prompt, completion, expected and cached tokens %v; the records have %v", got, sums)
-	}
-	for name, got := range map[string][]float64{
-		"drift": {s.DriftUS.P50, s.DriftUS.P90, s.DriftUS.P99, s.DriftUS.Max}, "ttft": {s.TTFTMS.P50, s.TTFTMS.P90, s.TTFTMS.P99, s.TTFTMS.Max}, "e2e": {s.E2EMS.P50, s.E2EMS.P90, s.E2EMS.P99, s.E2EMS.Max},
-	} {
-		all := values[name]
-		slices.Sort(all)
-		for i, q := range []float64{0.5, 0.9, 0.99, 1} {
-			if want := all[int(math.Ceil(q*float64(len(all))))-1]; math.Abs(got[i]-want) > 1e-9 {
-				t.Errorf("%s at %v: %v, the records have %v", name, q, got[i], want)
-			}
-		}
-	}
-	t.Logf("%v, prefix hits %d of %d expected", outcomes, sums["cached_tokens"], sums["expected_cached_tokens"])
-}
-
 // TestShardDies: a shard that is killed during its run is named, and what it did not send has records.
 func TestShardDies(t *testing.T) {
 	t.Parallel()
-	m, dir := startMock(t), t.TempDir()
-	load := []string{"--trace", steady(t, 300, 100, 3), "--url", m.url, "--cold", "off", "--start-barrier", filepath.Join(dir, "barrier"), "--quiet"}
-	var all []*process
-	for k := range 2 {
-		all = append(all, start(t, nil, append(load, "--shard", fmt.Sprintf("%d/2", k), "--output", filepath.Join(dir, fmt.Sprint("shard-", k)))...))
-	}
-	until(t, "the shard sends", func() bool {
-		info, err := os.Stat(filepath.Join(dir, "shard-1", "requests.jsonl"))
-		return err == nil && info.Size() > 0
+	const rows = 300
+	m := startMock(t)
+	load := []string{"--trace", steady(t, rows, 100, 3), "--url", m.url, "--cold", "off"}
+	quickEnough(t, func() (tooSlow string) {
+		all, dir := startShards(t, make([][]string, 2), load...)
+		until(t, "the shard sends", func() bool {
+			info, err := os.Stat(requestsFile(shardDir(dir, 1)))
+			return err == nil && info.Size() > 0 || all[1].ended()
+		})
+		killed := all[1].Process.Kill()
+		if tooSlow = allStarted(t, all, 0, 1, -1); tooSlow != "" || killed != nil {
+			return cmp.Or(tooSlow, "the shard's run was over before it was killed")
+		}
+		r, code, said := mergeShards(t, dir)
+		n := r.summary.Requests.ByOutcome["not_sent"]
+		if n == 0 {
+			return "the shard had sent all when it was killed"
+		}
+		if code != 1 || !strings.Contains(said, "shard 1 ended before its run did") {
+			t.Errorf("exit %d:\n%s", code, said)
+		}
+		if len(r.lines) != rows || n > rows/2 {
+			t.Errorf("%d records, %d not sent", len(r.lines), n)
+		}
+		return ""
 	})
-	all[1].signal(t, os.Kill)
-	all[1].wait(t)
-	if code := all[0].wait(t); code == 2 {
-		t.Fatalf("exit %d:\n%s", code, all[0].stderr.String())
-	}
-	out := filepath.Join(dir, "all")
-	merge := start(t, nil, "merge", filepath.Join(dir, "shard-0"), filepath.Join(dir, "shard-1"), "--output", out)
-	if code := merge.wait(t); code != 1 || !strings.Contains(merge.stderr.String(), "shard 1 ended before its run did") {
-		t.Errorf("exit %d:\n%s", code, merge.stderr.String())
-	}
-	r := readResults(t, out)
-	if n := r.summary.Requests.ByOutcome["not_sent"]; len(r.lines) != 300 || n == 0 || n > 150 {
-		t.Errorf("%d records, %d not sent", len(r.lines), n)
-	}
 }
 
 // TestShardsCount: what servers count of a merged run are its requests, and no probes of a shard that came later than shard 0 had looked first.
 func TestShardsCount(t *testing.T) {
 	t.Parallel()
-	m, dir := startMock(t), t.TempDir()
-	load := []string{"--trace", steady(t, 60, 40, 3), "--url", m.url, "--api", "chat", "--cold", "off", "--scrape", "on", "--scrape-interval", "200ms", "--start-barrier", filepath.Join(dir, "barrier"), "--quiet"}
-	var all []*process
-	for k := range 2 {
-		all = append(all, start(t, nil, append(load, "--shard", fmt.Sprintf("%d/2", k), "--output", filepath.Join(dir, fmt.Sprint("shard-", k)))...))
-		if k == 0 {
-			until(t, "shard 0 has looked at the metrics", func() bool {
-				_, err := os.Stat(filepath.Join(dir, "shard-0", report.ServerMetricsName))
-				return err == nil
-			})
+	m := startMock(t)
+	load := []string{"--trace", steady(t, 60, 40, 3), "--url", m.url, "--api", "chat", "--cold", "off", "--scrape", "on", "--scrape-interval", "200ms"}
+	quickEnough(t, func() (tooSlow string) {
+		dir := t.TempDir()
+		zero := startShard(t, nil, dir, 0, 2, load...)
+		until(t, "shard 0 has looked at the metrics", func() bool {
+			_, err := os.Stat(filepath.Join(shardDir(dir, 0), report.ServerMetricsName))
+			return err == nil || zero.ended()
+		})
+		if tooSlow = allStarted(t, []*process{zero, startShard(t, nil, dir, 1, 2, load...)}, 0, 1); tooSlow != "" {
+			return tooSlow
 		}
-	}
-	for k, p := range all {
-		if code := p.wait(t); code == 2 {
-			t.Fatalf("shard %d: exit %d\n%s", k, code, p.stderr.String())
+		r, _, said := mergeShards(t, dir)
+		s := r.summary
+		if r.slowPages() {
+			return "the server's metrics took too long"
 		}
-	}
-	out := filepath.Join(dir, "all")
-	merge := start(t, nil, "merge", filepath.Join(dir, "shard-0"), filepath.Join(dir, "shard-1"), "--output", out)
-	merge.wait(t)
-	s := readResults(t, out).summary
-	if s.Servers == nil || s.Servers.All.GenerationTokens == nil {
-		t.Fatalf("no metrics:\n%s", merge.stderr.String())
-	}
-	requests, tokens, prompt := int64(*s.Servers.All.Requests), int64(*s.Servers.All.GenerationTokens), int64(*s.Servers.All.PromptTokens)
-	t.Logf("the servers counted %d requests, %d prompt and %d made tokens; %+v; %q", requests, prompt, tokens, s.Tokens, s.Servers.Apart)
-	early := strings.Contains(s.Servers.Apart, "requests of other shards ended until")
-	if s.Requests.OK != 60 || requests > 60 || tokens > s.Tokens.Completion || prompt > s.Tokens.Prompt || !early && (s.Servers.Apart != "" || requests != 60 || tokens != s.Tokens.Completion) {
-		t.Errorf("of %+v, %+v they counted %d requests, %d prompt and %d made tokens; %q", s.Requests, s.Tokens, requests, prompt, tokens, s.Servers.Apart)
-	}
+		if s.Servers == nil || s.Servers.All.GenerationTokens == nil {
+			t.Fatalf("no metrics:\n%s", said)
+		}
+		requests, tokens, prompt := int64(*s.Servers.All.Requests), int64(*s.Servers.All.GenerationTokens), int64(*s.Servers.All.PromptTokens)
+		t.Logf("the servers counted %d requests, %d prompt and %d made tokens; %+v; %q", requests, prompt, tokens, s.Tokens, s.Servers.Apart)
+		early := strings.Contains(s.Servers.Apart, "requests of other shards ended until")
+		if s.Requests.OK != 60 || requests > 60 || tokens > s.Tokens.Completion || prompt > s.Tokens.Prompt || !early && (s.Servers.Apart != "" || requests != 60 || tokens != s.Tokens.Completion) {
+			t.Errorf("of %+v, %+v they counted %d requests, %d prompt and %d made tokens; %q", s.Requests, s.Tokens, requests, prompt, tokens, s.Servers.Apart)
+		}
+		return ""
+	})
 }
 
 // TestShardLost: if a shard is killed or frozen before the start, the others end with its name, and one that wakes up again ends, too. An
 // interrupt ends each that still waits.
 func TestShardLost(t *testing.T) {
 	t.Parallel()
-	m := startMock(t)
-	trace := steady(t, 30, 100, 3)
+	load := []string{"--trace", steady(t, 30, 100, 3), "--url", startMock(t).url, "--cold", "off"}
 	for _, c := range []struct {
 		lost int
 		by   os.Signal
@@ -278,10 +252,7 @@ func TestShardLost(t *testing.T) {
 		t.Run(fmt.Sprint(c.lost, " ", c.by), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			var all []*process
-			for k := range 2 { // of three: they wait
-				all = append(all, start(t, nil, "--trace", trace, "--url", m.url, "--cold", "off", "--start-barrier", filepath.Join(dir, "barrier"), "--shard", fmt.Sprintf("%d/3", k), "--output", filepath.Join(dir, fmt.Sprint(k))))
-			}
+			all := []*process{startShard(t, nil, dir, 0, 3, load...), startShard(t, nil, dir, 1, 3, load...)} // of three: they wait
 			for k, p := range all {
 				until(t, "shard "+fmt.Sprint(k)+" waits", func() bool { return strings.Contains(p.stderr.String(), "waiting for the other shards") })
 			}
@@ -301,8 +272,7 @@ func TestShardLost(t *testing.T) {
 	t.Run("interrupt", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
-		zero := start(t, nil, "--trace", trace, "--url", m.url, "--cold", "off", "--start-barrier", filepath.Join(dir, "barrier"), "--shard", "0/3", "--output", filepath.Join(dir, "0"))
-		one := start(t, nil, "--trace", trace, "--url", m.url, "--cold", "off", "--start-barrier", filepath.Join(dir, "barrier"), "--shard", "1/3", "--output", filepath.Join(dir, "1"))
+		zero, one := startShard(t, nil, dir, 0, 3, load...), startShard(t, nil, dir, 1, 3, load...)
 		until(t, "shard 1 waits", func() bool { return strings.Contains(one.stderr.String(), "waiting for the other shards") })
 		one.signal(t, syscall.SIGSTOP)
 		zero.signal(t, os.Interrupt)

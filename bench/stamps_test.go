@@ -4,7 +4,6 @@ package bench
 
 import (
 	"encoding/csv"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -156,27 +155,6 @@ func readChunks(t *testing.T, path string) map[int64][]chunkInstants {
 	return rows
 }
 
-// TestKernelTimestampsOff: nothing is stamped, nothing is claimed.
-func TestKernelTimestampsOff(t *testing.T) {
-	t.Parallel()
-	m := startMock(t)
-	r := run(t, "--trace", steady(t, 100, 400, 4), "--url", m.url, "--kernel-timestamps", "off")
-	r.prove(t)
-	r.verdict(t)
-	s := &r.summary
-	if k := s.Client.Stamps; k == nil || k.Received || k.Sent || k.Reads != 0 || s.Client.ReceiveLagUS != nil || s.WireDriftUS != nil || s.UploadMS != nil {
-		t.Errorf("%+v, lag %v, wire drift %v, upload %v", k, s.Client.ReceiveLagUS, s.WireDriftUS, s.UploadMS)
-	}
-	for _, l := range readLines[stamped](t, requestsFile(r.dir)) {
-		if l.Departed != nil || l.Acked != nil {
-			t.Fatalf("%+v", l)
-		}
-	}
-	if !strings.Contains(r.stderr, "no: kernel_timestamps.received") {
-		t.Errorf("the run does not say that it goes by its own clock:\n%s", r.stderr)
-	}
-}
-
 // TestKernelTimestampsRefused: where the kernel cannot show that it stamps, auto says so and goes on, on does not start.
 func TestKernelTimestampsRefused(t *testing.T) {
 	t.Parallel()
@@ -196,32 +174,6 @@ func TestKernelTimestampsRefused(t *testing.T) {
 		}
 		if _, err := os.Stat(dir); !os.IsNotExist(err) {
 			t.Errorf("%s: results were written (%v)", mode, err)
-		}
-	}
-	if said := refused(t, "--trace", steady(t, 10, 100, 2), "--kernel-timestamps", "maybe"); !strings.Contains(said, `--kernel-timestamps "maybe"`) {
-		t.Error(said)
-	}
-}
-
-// TestKernelTimestampsOfPartialWrites: over Ethernet with buffers that may not grow, stamps of what leaves come while
-// nothing can be written. The answers are read all the same, and the whole upload is known.
-func TestKernelTimestampsOfPartialWrites(t *testing.T) {
-	t.Parallel()
-	needStamps(t)
-	w := newWire(t)
-	client := with(w.client, withoutNetAdmin(t)...)
-	tokens := largerThanAnyBuffer(t)
-	load := generate(t, "--rows", "4", "--rate", "20", "--arrival", "constant", "--input-tokens", fmt.Sprint(tokens), "--output-tokens", "4")
-	m := startMockIn(t, w.server, filepath.Join(t.TempDir(), "mock.jsonl"), "--listen", w.address+":0")
-	command(t, append(append([]string(nil), w.client...), "ip", "link", "set", "lo", "up")...)
-	r := startReplayIn(t, client, filepath.Join(t.TempDir(), "results"), "--trace", load, "--url", m.url, "--kernel-timestamps", "sent").finish(t)
-	r.sound(t, m)
-	if r.summary.Writes.Partial == 0 || r.summary.UploadMS == nil {
-		t.Errorf("%+v, upload %+v", r.summary.Writes, r.summary.UploadMS)
-	}
-	for _, l := range readLines[stamped](t, requestsFile(r.dir)) {
-		if l.Acked == nil || l.Departed != nil { // it was longer than a flight
-			t.Errorf("departed %v, acknowledged %v", l.Departed, l.Acked)
 		}
 	}
 }

@@ -648,7 +648,7 @@ func (s *sweepServer) judge(r sweepRun, answers sweepAPI, l *line, lost *int) st
 		return "its instants are out of order"
 	}
 	fits := func(a *sweepAttempt) bool {
-		return slices.Contains(a.cell.want, l.Outcome) || a.cut && l.Outcome == "reset" || l.Outcome == "timeout" && s.answeredLate(a, l)
+		return slices.Contains(a.cell.want, l.Outcome) || a.cut && l.Outcome == "reset" || l.Outcome == "timeout" && (s.starved || s.answeredLate(a, l))
 	}
 	if len(attempts) == 0 || l.Resent == 1 && len(attempts) == 1 && !fits(attempts[0]) {
 		*lost++
@@ -662,7 +662,7 @@ func (s *sweepServer) judge(r sweepRun, answers sweepAPI, l *line, lost *int) st
 	}
 	last := attempts[len(attempts)-1]
 	cell := last.cell
-	if l.Outcome == "timeout" && s.answeredLate(last, l) {
+	if l.Outcome == "timeout" && (s.starved || s.answeredLate(last, l)) {
 		if !slices.Contains(cell.want, "timeout") {
 			s.late++
 		}

@@ -88,40 +88,10 @@ func TestVerbatimBodies(t *testing.T) {
 	}
 }
 
-// TestExtraOfMadePrompts: what a row wants in its body is there, and wins, also where its prompt is made.
-func TestExtraOfMadePrompts(t *testing.T) {
-	t.Parallel()
-	file := `{"timestamp":0,"input_length":3,"output_length":2,"extra":{"temperature":0.5,"stream":true,"model":"own"}}
-{"timestamp":1,"input_length":3,"output_length":2}
-`
-	for _, api := range []string{"completions", "chat"} {
-		_, rows := sent(t, file, "--api", api, "--model", "m", "--cold", "salt", "--no-stream", "--extra-inputs", "temperature:1", "--verify-prompts", "all", "--tokenizer", "o200k_base")
-		for row, parts := range map[int64][]string{0: {`"temperature":0.5`, `"stream":true`, `"model":"own"`, `"cache_salt":"`}, 1: {`{"model":"m",`, `"temperature":1`, `"cache_salt":"`}} {
-			for _, part := range parts {
-				if !strings.Contains(rows[row], part) {
-					t.Errorf("%s: row %d has no %s: %s", api, row, part, rows[row])
-				}
-			}
-		}
-	}
-	path := filepath.Join(t.TempDir(), "trace.jsonl")
-	writeFile(t, path, `{"timestamp":0,"input_length":3,"output_length":2,"extra":{"prompt":"x"}}`)
-	if said := refused(t, path); !strings.Contains(said, `row 0: extra: key "prompt" is given by the row itself`) {
-		t.Error(said)
-	}
-}
-
 // TestPayloadsAreNotSalted: nobody is told of a salt that is not there.
 func TestPayloadsAreNotSalted(t *testing.T) {
 	t.Parallel()
 	const text, payload = `{"text_input":"x"}` + "\n", `{"payload":{"prompt":"y"}}` + "\n"
-	path := filepath.Join(t.TempDir(), "trace.jsonl")
-	writeFile(t, path, payload)
-	for _, flag := range []string{"--no-probe", "--dry-run"} {
-		if said := refused(t, path, "--concurrency", "1", "--cold", "salt", flag); !strings.Contains(said, "--cold salt: bodies are sent as they are, without a cache_salt") {
-			t.Errorf("%s: %s", flag, said)
-		}
-	}
 	r, rows := sent(t, text+payload, "--concurrency", "1", "--cold", "salt", "--model", "m")
 	if !strings.Contains(rows[0], "cache_salt") || strings.Contains(rows[1], "cache_salt") {
 		t.Errorf("sent %v", rows)
@@ -131,31 +101,11 @@ func TestPayloadsAreNotSalted(t *testing.T) {
 	}
 }
 
-// TestVerbatimRecords: lengths that nobody knows are null, and a whole answer has no first token.
-func TestVerbatimRecords(t *testing.T) {
-	t.Parallel()
-	r, _ := sent(t, `{"timestamp":0,"session_id":"a b","text_input":"x"}`+"\n"+`{"timestamp":5,"session_id":"a b","payload":{"stream":false}}`+"\n", "--api", "completions")
-	text := readFile(t, filepath.Join(r.dir, "requests.jsonl"))
-	for _, part := range []string{`"session_name":"a b","turn":1,`, `"session_name":"a b","turn":2,`, `"recorded_input_tokens":null,"prompt_tokens":3,"recorded_output_tokens":null,"completion_tokens":1,`, `"expected_cached_tokens":null,`, `"first_token_ns":null,`} {
-		if !strings.Contains(string(text), part) {
-			t.Errorf("no %s in\n%s", part, text)
-		}
-	}
-	if w := r.summary.Workload; w.Verbatims != 2 || w.InputTokens != 0 || r.summary.PrefixCache.ExpectedTokens != nil {
-		t.Errorf("%+v, %+v", w, r.summary.PrefixCache)
-	}
-}
-
 // TestUntimedTraces: without timestamps somebody must say when requests leave.
 func TestUntimedTraces(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "queries.jsonl")
 	writeFile(t, path, strings.Repeat(`{"text_input":"What is the capital of France?","output_length":4}`+"\n", 6))
-	for _, args := range [][]string{nil, {"--fixed-schedule"}, {"--scale", "2"}, {"--fixed-schedule", "--concurrency", "2"}} {
-		if said := refused(t, with(args, path)...); !strings.Contains(said, path+": no row says when it arrived; say when requests leave, with --rate R") {
-			t.Errorf("%v: %s", args, said)
-		}
-	}
 	for _, args := range [][]string{{"--concurrency", "2", "--warmup", "1"}, {"--rate", "50"}, {"--rate", "max"}, {"--ramp", "20:60:1s"}} {
 		m := startMock(t)
 		r := run(t, with(args, path, "--url", m.url)...)
@@ -166,90 +116,6 @@ func TestUntimedTraces(t *testing.T) {
 			}
 		}
 		m.stop(t)
-	}
-}
-
-// TestDelaysIgnored: where no turn waits for the one before it, the run says so.
-func TestDelaysIgnored(t *testing.T) {
-	t.Parallel()
-	const note = "the trace's delays are ignored"
-	file := `{"timestamp":0,"session_id":"a","text_input":"x"}` + "\n" + `{"session_id":"a","delay":5,"text_input":"y"}` + "\n"
-	for _, args := range [][]string{{"--concurrency", "2"}, {"--rate", "50"}, {"--rate", "max"}} {
-		if r, _ := sent(t, file, args...); !strings.Contains(strings.Join(r.summary.Notes, "\n"), note) {
-			t.Errorf("%v: notes %q", args, r.summary.Notes)
-		}
-	}
-	if r, _ := sent(t, file, "--fixed-schedule", "--concurrency", "2"); strings.Contains(strings.Join(r.summary.Notes, "\n"), note) {
-		t.Errorf("at trace times: notes %q", r.summary.Notes)
-	}
-}
-
-// TestOwnLength: whoever says max_tokens has said how long answers are, and the run does not call them cut short.
-func TestOwnLength(t *testing.T) {
-	t.Parallel()
-	m := startMock(t)
-	path := filepath.Join(t.TempDir(), "trace.jsonl")
-	writeFile(t, path, `{"timestamp":0,"input_length":40,"output_length":9}`+"\n")
-	r := run(t, path, "--url", m.url, "--extra-inputs", "max_tokens:3")
-	r.only(t, "ok")
-	r.verdict(t)
-	if l := r.lines[0]; l.Completion != 3 || l.Output != 9 {
-		t.Errorf("%+v", l)
-	}
-	writeFile(t, path, `{"timestamp":0,"text_input":"a b","output_length":9,"extra":{"max_tokens":4}}`+"\n")
-	r = run(t, path, "--url", m.url)
-	r.only(t, "ok")
-	r.verdict(t)
-	if l := r.lines[0]; l.Completion != 4 {
-		t.Errorf("%+v", l)
-	}
-	m.stop(t)
-}
-
-// TestVerbatimIdeal: the ideal hits of verbatim prompts are what a cache holds that gets one request after the other, whatever
-// the file. A small cache's shortfall is eviction to the token. Instances get the prompts whose prefixes they hold.
-func TestVerbatimIdeal(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name, file string
-		mock, args []string
-		instances  int
-	}{
-		{"chat", "multi_turn.jsonl", nil, nil, 1},
-		{"turns", "sharegpt.json", nil, nil, 1},
-		{"whole bodies", "inputs.json", nil, nil, 1},
-		{"completions", "single_turn.jsonl", nil, []string{"--api", "completions", "--repeat", "2", "--limit", "7"}, 1},
-		{"by tokenizer", "single_turn.jsonl", []string{"--quirk", "no-tokenize"}, []string{"--api", "completions", "--repeat", "2", "--limit", "7", "--tokenizer", "o200k_base"}, 1},
-		{"placed", "multi_turn.jsonl", nil, []string{"--route", "prefix"}, 2},
-		{"evicted", "multi_turn.jsonl", []string{"--cache-tokens", "1600"}, nil, 1},
-		{"blocks of 32", "multi_turn.jsonl", []string{"--block-tokens", "32"}, nil, 1},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			args := append([]string{"samples/" + c.file, "--concurrency", "1", "--limit", "40"}, c.args...)
-			for range c.instances {
-				args = append(args, "--url", startMock(t, c.mock...).url)
-			}
-			r := run(t, args...)
-			r.only(t, "ok")
-			var expected, cached int64
-			for _, l := range r.lines {
-				expected, cached = expected+l.Expected, cached+l.Cached
-				if l.Expected == absent || c.name != "evicted" && l.Expected != l.Cached {
-					t.Errorf("row %d: %d expected, %d cached", l.Row, l.Expected, l.Cached)
-				}
-			}
-			s := r.summary.PrefixCache.Shortfall
-			if expected == 0 || s == nil || s.UnexplainedTokens != 0 || s.EvictedTokens != expected-cached {
-				t.Errorf("%d expected, %d cached, %+v", expected, cached, s)
-			}
-			if c.name == "evicted" && expected == cached {
-				t.Error("nothing was evicted")
-			}
-			if strings.Contains(r.stderr, "counted other numbers of tokens") {
-				t.Error(r.stderr)
-			}
-		})
 	}
 }
 

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -14,32 +13,10 @@ func judged(t *testing.T, args ...string) *results {
 	return (&replay{start(t, nil, append([]string{"--output", dir}, args...)...), dir}).finish(t)
 }
 
-// TestServerFailuresAreAResult: with 3 % of 503 the measurement is valid, the failures are told, and only --max-error-rate makes them
-// an objective.
-func TestServerFailuresAreAResult(t *testing.T) {
-	t.Parallel()
-	m := startMock(t, "--fault", "status:503@0.03")
-	load := steady(t, 600, 300, 3)
-	r := run(t, "--trace", load, "--url", m.url, "--max-error-rate", "0.2")
-	r.prove(t)
-	r.verdict(t)
-	f := r.summary.Requests.Failures
-	if r.code != 0 || len(f) != 1 || f[0].Outcome != "http_error" || f[0].Status != 503 || f[0].Phase != metrics.PhaseHeaders || !strings.Contains(f[0].Example, "injected fault") {
-		t.Errorf("exit %d, failures %+v", r.code, f)
-	}
-	r = run(t, "--trace", load, "--url", m.url, "--max-error-rate", "0.001")
-	if r.code != 3 || !r.summary.Verdict.Valid || r.summary.Verdict.Missed() != 1 {
-		t.Errorf("exit %d, %+v", r.code, r.summary.Verdict)
-	}
-}
-
 // TestRequire: an objective that is missed is exit code 3, from disk too, and a measurement that is invalid stays 1.
 func TestRequire(t *testing.T) {
 	t.Parallel()
 	m := startMock(t)
-	if said := refused(t, with(chat, "--url", m.url, "--require", "e2e.max<1h")...); !strings.Contains(said, `"1h" is no limit for it; want a time`) {
-		t.Error(said)
-	}
 	r := run(t, with(chat, "--url", m.url, "--require", "ttft.p50<1us", "--require", "e2e.max<600s")...)
 	if o := r.summary.Verdict.Objectives; r.code != 3 || !r.summary.Verdict.Valid || len(o) != 2 || o[0].Met || !o[1].Met || *o[0].Value != r.summary.TTFTMS.P50 {
 		t.Errorf("exit %d, %+v\n%s", r.code, r.summary.Verdict.Objectives, r.stderr)

@@ -93,7 +93,7 @@ func (d *dialer) dialMissing(nowNS int64) (underway bool) {
 func (d *dialer) missing(i int, p *pool) int64 {
 	plan := d.run.work.Plan
 	pools := int64(len(d.run.pools))
-	if plan.Turns != nil && (plan.Open() || plan.Turns.Job != nil) {
+	if plan.Dependencies != nil && (plan.Open() || plan.Dependencies.Job != nil) {
 		return (d.soon+pools-1)/pools + dialSpare - p.idle.len()
 	}
 	due := p.due - p.sent.Load() + dialSpare - p.idle.len()
@@ -115,7 +115,7 @@ func (d *dialer) missing(i int, p *pool) int64 {
 // advance counts the requests due before horizonNS.
 func (d *dialer) advance(horizonNS int64) {
 	w := d.run.work
-	if w.Plan.Turns != nil {
+	if w.Plan.Dependencies != nil {
 		d.soon = int64(d.run.pacer.queue.soon(horizonNS))
 		return
 	}

@@ -15,6 +15,8 @@
 //     bytes before, in senderProcess.assignOne → conn.assign.
 //
 // The package does not know trace formats, the meaning of a backend's JSON, or how results look on disk or screen.
+//
+// The package is not an API: any release may change it.
 package engine
 
 import (
@@ -75,7 +77,7 @@ type Sink interface {
 	// Tick is called by the same goroutine about once a second, and once at the end.
 	Tick()
 	// Gaps takes the ITLs, ns, of one request that ended ok. Any goroutine may call it; gaps are valid until it returns.
-	Gaps(target int, gapsNS []int64, moved []metrics.MovedGap)
+	Gaps(target int, gapsNS []int64, moved []metrics.LateReadGap)
 }
 
 // Run is one replay. Make it with New, call Do once.

@@ -121,7 +121,7 @@ type sink struct {
 
 func (s *sink) Record(r *record.Record, _ int) { s.records = append(s.records, r) }
 func (s *sink) Tick()                          {}
-func (s *sink) Gaps(_ int, gaps []int64, _ []metrics.MovedGap) {
+func (s *sink) Gaps(_ int, gaps []int64, _ []metrics.LateReadGap) {
 	s.mu.Lock()
 	s.gaps = append(s.gaps, gaps...)
 	s.mu.Unlock()

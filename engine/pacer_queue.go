@@ -16,9 +16,9 @@ import (
 // has happened, and when. Any goroutine may call it. The mutex guards what changes.
 type queue struct {
 	plan       sched.Plan
-	turns      *sched.Turns // of the plan; empty if no request waits for another
-	stop       *atomic.Bool // if set, nothing more is released
-	first      []int32      // request i is waited for by dependents[first[i]:first[i+1]]
+	turns      *sched.Dependencies // of the plan; empty if no request waits for another
+	stop       *atomic.Bool        // if set, nothing more is released
+	first      []int32             // request i is waited for by dependents[first[i]:first[i+1]]
 	dependents []dependent
 	start      []int32   // how many connections request i needs as it is released, for itself and for those that follow its sending
 	end        []int32   // and how many as it ends, besides its own
@@ -70,13 +70,13 @@ type jobState struct {
 
 func newQueue(p sched.Plan, stop *atomic.Bool) *queue {
 	n := p.Requests
-	turns := p.Turns
+	turns := p.Dependencies
 	if turns == nil {
-		turns = &sched.Turns{First: make([]int32, n+1)}
+		turns = &sched.Dependencies{First: make([]int32, n+1)}
 	}
-	q := &queue{plan: p, turns: turns, stop: stop, first: make([]int32, n+2), dependents: make([]dependent, len(turns.Waits)),
+	q := &queue{plan: p, turns: turns, stop: stop, first: make([]int32, n+2), dependents: make([]dependent, len(turns.List)),
 		state: make([]requestState, n), left: n, free: p.Cap, heldFor: metrics.NewHistogram()}
-	for _, w := range turns.Waits {
+	for _, w := range turns.List {
 		q.first[w.On+2]++
 	}
 	for i := range n {

@@ -16,12 +16,12 @@ import (
 type agents struct {
 	own   []int64 // instants, ascending
 	job   []int32
-	waits [][]sched.Wait // within jobs
-	bound []int64        // not before, since the start
+	waits [][]sched.Dependency // within jobs
+	bound []int64              // not before, since the start
 }
 
 func randomAgents(rng *rand.Rand, n, jobs int) (a agents) {
-	a.own, a.job, a.waits, a.bound = make([]int64, n), make([]int32, n), make([][]sched.Wait, n), make([]int64, n)
+	a.own, a.job, a.waits, a.bound = make([]int64, n), make([]int32, n), make([][]sched.Dependency, n), make([]int64, n)
 	for i := range n {
 		a.own[i] = rng.Int64N(int64(n) * 1e9)
 	}
@@ -37,7 +37,7 @@ func randomAgents(rng *rand.Rand, n, jobs int) (a agents) {
 		a.job[i] = job
 		if before := members[job]; len(before) > 0 {
 			for range rng.IntN(4) {
-				w := sched.Wait{On: before[rng.IntN(len(before))], DelayNS: rng.Int64N(3) * rng.Int64N(2e9)}
+				w := sched.Dependency{On: before[rng.IntN(len(before))], DelayNS: rng.Int64N(3) * rng.Int64N(2e9)}
 				if rng.IntN(4) == 0 {
 					w.Dispatch, w.DelayNS = true, 1+w.DelayNS
 				}
@@ -61,7 +61,7 @@ func (a *agents) plan(t testing.TB, mode string, lanes int) sched.Plan {
 	if err != nil {
 		t.Fatal(err)
 	}
-	turns := &sched.Turns{Think: mode != "gated"}
+	turns := &sched.Dependencies{Think: mode != "gated"}
 	begins := map[int32]int64{}
 	for i, waits := range a.waits {
 		if mode == "gated" {
@@ -266,9 +266,9 @@ func TestQueueAsSimulated(t *testing.T) {
 				continue
 			}
 			capped := a.plan(t, mode, lanes)
-			capped.Turns.IdleNS = 1 + rng.Int64N(1e9)
-			if got, _ := drive(t, capped, &fixedServer{make([]int64, places), service}); !slices.Equal(got, cutIdle(released, ended, capped.Turns.IdleNS)) {
-				t.Fatalf("round %d, %s, at most %d ns idle: released %v\nwant %v of %v", round, mode, capped.Turns.IdleNS, got, cutIdle(released, ended, capped.Turns.IdleNS), released)
+			capped.Dependencies.IdleNS = 1 + rng.Int64N(1e9)
+			if got, _ := drive(t, capped, &fixedServer{make([]int64, places), service}); !slices.Equal(got, cutIdle(released, ended, capped.Dependencies.IdleNS)) {
+				t.Fatalf("round %d, %s, at most %d ns idle: released %v\nwant %v of %v", round, mode, capped.Dependencies.IdleNS, got, cutIdle(released, ended, capped.Dependencies.IdleNS), released)
 			}
 		}
 	}
@@ -278,11 +278,11 @@ func TestQueueAsSimulated(t *testing.T) {
 // anything wait, whatever the trace's instants say.
 func TestStrictShowsTheQueue(t *testing.T) {
 	const n, service = 200, int64(time.Millisecond)
-	a := agents{own: make([]int64, n), job: make([]int32, n), waits: make([][]sched.Wait, n), bound: make([]int64, n)}
+	a := agents{own: make([]int64, n), job: make([]int32, n), waits: make([][]sched.Dependency, n), bound: make([]int64, n)}
 	for i := range n {
 		a.own[i], a.job[i] = int64(i)*service/2, int32(i/4)
 		if i%4 > 0 {
-			a.waits[i] = []sched.Wait{{On: int32(i - 1)}}
+			a.waits[i] = []sched.Dependency{{On: int32(i - 1)}}
 		}
 	}
 	latencies := func(released, ended []int64) (sum int64, each []int64) {
@@ -307,15 +307,15 @@ func TestStrictShowsTheQueue(t *testing.T) {
 // TestConnectionsAreReadyForAll: before anything is released, the queue has counted each request that leaves within a time, those that
 // are released by others' ends, and those by others' sending.
 func TestConnectionsAreReadyForAll(t *testing.T) {
-	turns := &sched.Turns{Think: true, Job: []int32{0, 0, 0, 0, 0, 1, 1, 1}}
+	turns := &sched.Dependencies{Think: true, Job: []int32{0, 0, 0, 0, 0, 1, 1, 1}}
 	turns.Add() // 0
-	turns.Add(sched.Wait{On: 0})
-	turns.Add(sched.Wait{On: 0})
-	turns.Add(sched.Wait{On: 0, DelayNS: 50})
-	turns.Add(sched.Wait{On: 2}, sched.Wait{On: 3})
+	turns.Add(sched.Dependency{On: 0})
+	turns.Add(sched.Dependency{On: 0})
+	turns.Add(sched.Dependency{On: 0, DelayNS: 50})
+	turns.Add(sched.Dependency{On: 2}, sched.Dependency{On: 3})
 	turns.Add() // 5
-	turns.Add(sched.Wait{On: 5, Dispatch: true})
-	turns.Add(sched.Wait{On: 6, Dispatch: true})
+	turns.Add(sched.Dependency{On: 5, Dispatch: true})
+	turns.Add(sched.Dependency{On: 6, Dispatch: true})
 	plan, err := sched.Closed(8, 2, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -28,23 +28,23 @@ func conversations(n int) []int32 {
 }
 
 // turnsAfter makes each request wait for the end of one before it, and then for the time to think, if there is one.
-func turnsAfter(after []int32, think []int64) *sched.Turns {
-	turns := &sched.Turns{Think: think != nil}
+func turnsAfter(after []int32, think []int64) *sched.Dependencies {
+	turns := &sched.Dependencies{Think: think != nil}
 	for i, before := range after {
 		switch {
 		case before == trace.NoTurn:
 			turns.Add()
 		case think == nil:
-			turns.Add(sched.Wait{On: before})
+			turns.Add(sched.Dependency{On: before})
 		default:
-			turns.Add(sched.Wait{On: before, DelayNS: think[i]})
+			turns.Add(sched.Dependency{On: before, DelayNS: think[i]})
 		}
 	}
 	return turns
 }
 
 // following plans turns that wait for each other, 50 µs apart or in a closed loop. end is when the plan ends; 0 = it does not.
-func following(turns *sched.Turns, concurrency int, end time.Duration) func([]int64) (sched.Plan, error) {
+func following(turns *sched.Dependencies, concurrency int, end time.Duration) func([]int64) (sched.Plan, error) {
 	return func(arrivals []int64) (sched.Plan, error) {
 		plan, err := sched.FromTrace(arrivals, 10, end)
 		if concurrency > 0 {
@@ -74,7 +74,7 @@ func TestTurnsWait(t *testing.T) {
 		think[i] = int64(i%4) * 700_000
 	}
 	for name, c := range map[string]struct {
-		turns       *sched.Turns
+		turns       *sched.Dependencies
 		concurrency int
 	}{
 		"gated":               {turnsAfter(after, nil), 0},
@@ -120,7 +120,7 @@ func checkTurn(t *testing.T, p sched.Plan, i int, rows map[int64]*record.Record)
 		t.Errorf("row %d left %d ns before it was released", i, -rec.DriftNS())
 	}
 	end := int64(0)
-	waits := p.Turns.Of(int32(i))
+	waits := p.Dependencies.Of(int32(i))
 	for _, w := range waits {
 		before := rows[int64(w.On)]
 		since := before.DoneNS
@@ -139,7 +139,7 @@ func checkTurn(t *testing.T, p sched.Plan, i int, rows map[int64]*record.Record)
 	switch {
 	case len(waits) == 0 && rec.PlannedNS != own:
 		t.Errorf("row %d follows nobody and was released at %d, want %d", i, rec.PlannedNS, own)
-	case !p.Turns.Think && rec.PlannedNS < own:
+	case !p.Dependencies.Think && rec.PlannedNS < own:
 		t.Errorf("row %d was released %d ns before its own instant", i, own-rec.PlannedNS)
 	}
 }
@@ -220,7 +220,7 @@ const endingTurns = 400 // requests
 
 // turnsEnding is a plan that has an end, and what happens then.
 type turnsEnding struct {
-	turns       *sched.Turns
+	turns       *sched.Dependencies
 	concurrency int
 	then        func(*Run)
 }
@@ -280,7 +280,7 @@ func TestTurnsAfterTheEndAreLeftOut(t *testing.T) {
 	const n, end = 100, 50 * time.Millisecond
 	after := conversations(n)
 	for name, c := range map[string]struct {
-		turns    *sched.Turns
+		turns    *sched.Dependencies
 		answered bool // before the end
 	}{
 		"gated":             {turnsAfter(after, nil), false},

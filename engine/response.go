@@ -42,17 +42,17 @@ type response struct {
 	whole  []byte // a body that is not an event stream
 	form   bodyForm
 
-	large    *largeBuffers      // lends memory for what is large
-	lent     bool               // large has lent some
-	chunks   chunkLines         // of the chunk log
-	answer   history.Answer     // for later turns
-	forced   forcedTokens       // of the tokens that the server was told
-	readNS   int64              // the instant after the read
-	slackNS  int64              // how much earlier than its instant a part of what was read may have come; 0 of a read in time
-	together int64              // events that the read found at one instant, the last token chunk among them; 0 if nothing followed a chunk
-	entry    int                // the gap before them; -1 = none
-	moved    []metrics.MovedGap // gaps that late reads may have changed
-	noted    int                // the number of gaps when the latest was added to moved
+	large    *largeBuffers         // lends memory for what is large
+	lent     bool                  // large has lent some
+	chunks   chunkLines            // of the chunk log
+	answer   history.Answer        // for later turns
+	forced   forcedTokens          // of the tokens that the server was told
+	readNS   int64                 // the instant after the read
+	slackNS  int64                 // how much earlier than its instant a part of what was read may have come; 0 of a read in time
+	together int64                 // events that the read found at one instant, the last token chunk among them; 0 if nothing followed a chunk
+	entry    int                   // the gap before them; -1 = none
+	moved    []metrics.LateReadGap // gaps that late reads may have changed
+	noted    int                   // the number of gaps when the latest was added to moved
 
 	waitedNS           int64 // how long the server can have waited for room in the receive buffer during the answer
 	roomNS, lastWaitNS int64 // the instant of the first bytes after the latest such wait, and how long that was
@@ -209,7 +209,7 @@ func (p *response) onEvent(data []byte, nowNS int64) error {
 	p.forced.take(d.IDs, p.rec)
 	if d.Token {
 		p.chunks.add(p, nowNS, data)
-		p.onToken(d.Text, d.Choices, nowNS)
+		p.onToken(d.Text, d.Reasoning, d.Choices, nowNS)
 	}
 	if d.EmptyFinish || d.Finish != "" && p.rec.Chunks == 0 {
 		p.emptyFinish, p.emptyFinishNS = d.Choices, nowNS
@@ -224,6 +224,9 @@ func (p *response) followed() {
 	rec := p.rec
 	if rec.FirstTokenNS == rec.LastTokenNS {
 		rec.FirstSlackNS = p.slackNS + p.waitedNS
+	}
+	if rec.FirstOutputNS == rec.LastTokenNS {
+		rec.OutputSlackNS = p.slackNS + p.waitedNS
 	}
 	if p.together == 0 {
 		p.together, p.entry = 1, len(p.gaps)-1
@@ -240,10 +243,10 @@ func (p *response) spread() {
 	each := p.slackNS / p.together
 	if p.entry >= 0 && p.noted <= p.entry {
 		gap := p.gaps[p.entry]
-		p.moved = append(p.moved, metrics.MovedGap{NS: gap, LikelyNS: max(0, gap-p.slackNS) + each})
+		p.moved = append(p.moved, metrics.LateReadGap{NS: gap, LikelyNS: max(0, gap-p.slackNS) + each})
 	}
 	for range p.gaps[p.entry+1:] {
-		p.moved = append(p.moved, metrics.MovedGap{LikelyNS: each})
+		p.moved = append(p.moved, metrics.LateReadGap{LikelyNS: each})
 	}
 	p.together = 0
 }
@@ -251,8 +254,8 @@ func (p *response) spread() {
 // choiceSpan is when the first and the last token chunk of a choice came, ns.
 type choiceSpan struct{ first, last int64 }
 
-// onToken counts a token chunk, of the choices that have a bit each; 0 is the first.
-func (p *response) onToken(text bool, choices uint64, nowNS int64) {
+// onToken counts a token chunk, of the choices that have a bit each; 0 is the first. text: some text is in it; reasoning: nothing else is.
+func (p *response) onToken(text, reasoning bool, choices uint64, nowNS int64) {
 	rec := p.rec
 	if rec.FirstTokenNS == record.None {
 		rec.FirstTokenNS, rec.FirstSlackNS = nowNS, p.waitedNS
@@ -274,6 +277,7 @@ func (p *response) onToken(text bool, choices uint64, nowNS int64) {
 		}
 		c.last = nowNS
 	}
+	p.noteOutput(text, reasoning, nowNS)
 	if text && rec.FirstTextNS == record.None {
 		rec.FirstTextNS = nowNS
 	}
@@ -281,12 +285,25 @@ func (p *response) onToken(text bool, choices uint64, nowNS int64) {
 	rec.Chunks++
 }
 
+// noteOutput notes when the answer itself began. A chunk without text may begin it if no text came before, but if reasoning is the first
+// text, such chunks were none of the answer.
+func (p *response) noteOutput(text, reasoning bool, nowNS int64) {
+	rec := p.rec
+	textless := rec.FirstTextNS == record.None
+	switch {
+	case reasoning && textless:
+		rec.FirstOutputNS = record.None
+	case !reasoning && rec.FirstOutputNS == record.None && (text || textless):
+		rec.FirstOutputNS, rec.OutputSlackNS = nowNS, p.waitedNS
+	}
+}
+
 // addGap counts the gap between two token chunks of a choice. The server may have waited for room in it.
 func (p *response) addGap(lastNS, nowNS int64) {
 	gap := nowNS - lastNS
 	p.gaps = append(p.gaps, gap)
 	if lastNS < p.roomNS {
-		p.moved = append(p.moved, metrics.MovedGap{NS: gap, LikelyNS: max(0, gap-p.lastWaitNS)})
+		p.moved = append(p.moved, metrics.LateReadGap{NS: gap, LikelyNS: max(0, gap-p.lastWaitNS)})
 		p.noted = len(p.gaps)
 	}
 }
@@ -355,7 +372,7 @@ func (p *response) endStream() {
 	// llama.cpp's chat sends no chunk of an answer that is half a character.
 	unseen := p.usageTokens - rec.Chunks
 	if (unseen == 1 || unseen > 1 && rec.Chunks == 0) && p.emptyFinishNS != record.None && p.emptyFinishNS >= rec.LastTokenNS {
-		p.onToken(false, p.emptyFinish, p.emptyFinishNS)
+		p.onToken(false, false, p.emptyFinish, p.emptyFinishNS)
 	}
 	p.countTokens()
 	p.countChoices()

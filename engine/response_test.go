@@ -180,7 +180,7 @@ func TestResponseInstants(t *testing.T) {
 	}
 	play(p, pieces, io.EOF)
 	want := *rec
-	want.HeadersNS, want.FirstTokenNS, want.FirstTextNS, want.LastTokenNS, want.DoneNS = 100, 200, 300, 500, 700
+	want.HeadersNS, want.FirstTokenNS, want.FirstTextNS, want.FirstOutputNS, want.LastTokenNS, want.DoneNS = 100, 200, 300, 200, 500, 700
 	want.Chunks, want.CompletionTokens, want.PromptTokens, want.CachedTokens = 5, 5, 7, 3
 	want.TokensFrom, want.FinishReason, want.Status, want.Outcome, want.Error = record.TokensFromUsage, "length", 200, record.OK, ""
 	if *rec != want {
@@ -188,6 +188,34 @@ func TestResponseInstants(t *testing.T) {
 	}
 	if gaps := []int64{100, 100, 0, 100}; !slices.Equal(p.gaps, gaps) {
 		t.Errorf("gaps %v, want %v", p.gaps, gaps)
+	}
+}
+
+// TestFirstOutput against the definition, of streams of chunks in any order: the first chunk with text says whether the answer begins with
+// reasoning. If it does, the answer itself begins with the first other text, and else with the first chunk.
+func TestFirstOutput(t *testing.T) {
+	const empty, reasoning, answer, both = "\"content\":\"\"", "\"reasoning\":\"x\"", "\"content\":\"x\"", "\"reasoning\":\"x\",\"content\":\"y\""
+	kinds := []string{empty, reasoning, answer, both}
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 500 {
+		p, rec := newResponse(t, true)
+		pieces := [][]byte{[]byte("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")} // read at 100, and each other piece 100 later
+		var chunks []string
+		for range 1 + rng.IntN(6) {
+			chunks = append(chunks, kinds[rng.IntN(len(kinds))])
+			pieces = append(pieces, []byte(`data: {"choices":[{"index":0,"delta":{`+chunks[len(chunks)-1]+"}}]}\n\n"))
+		}
+		play(p, append(pieces, []byte(events(0, done))), io.EOF)
+		want := int64(record.None)
+		firstText := slices.IndexFunc(chunks, func(c string) bool { return c != empty })
+		if firstText < 0 || chunks[firstText] != reasoning {
+			want = 200
+		} else if at := slices.IndexFunc(chunks, func(c string) bool { return c == answer || c == both }); at >= 0 {
+			want = 200 + 100*int64(at)
+		}
+		if rec.FirstOutputNS != want || rec.FirstTokenNS != 200 {
+			t.Fatalf("%q: first output at %d, want %d; first token at %d", chunks, rec.FirstOutputNS, want, rec.FirstTokenNS)
+		}
 	}
 }
 

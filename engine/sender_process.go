@@ -414,7 +414,7 @@ func CheckSenderProcess(plan *sched.Plan, leastInFlight, live bool) error {
 		return errors.New("a closed loop has no deadlines to keep")
 	case plan.Cap > 0:
 		return errors.New("responses, which come in here, release what --concurrency holds back")
-	case plan.Turns != nil:
+	case plan.Dependencies != nil:
 		return errors.New("turns that wait for answers are released by responses, which come in here")
 	case leastInFlight:
 		return errors.New("where a request goes is decided by responses, which come in here")

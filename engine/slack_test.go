@@ -15,15 +15,15 @@ func TestSlack(t *testing.T) {
 		stream      string
 		slack       []int64 // of each read
 		first, last int64
-		moved       []metrics.MovedGap
+		moved       []metrics.LateReadGap
 	}{
 		{"t|t|tx", []int64{0, 0, 0}, 0, 0, nil},
 		{"t|t|t|x", []int64{5, 5, 5, 5}, 0, 0, nil}, // each alone, so each has its own stamp
 		{"tt|t|x", []int64{0, 5, 5}, 0, 0, nil},     // in time, as the server sent them
-		{"tt|t|x", []int64{6, 6, 6}, 6, 0, []metrics.MovedGap{{LikelyNS: 3}}},
-		{"t|t|tx", []int64{0, 0, 8}, 0, 8, []metrics.MovedGap{{NS: 10, LikelyNS: 6}}},
-		{"t|ttt|t|x", []int64{0, 9, 0, 0}, 0, 0, []metrics.MovedGap{{NS: 10, LikelyNS: 4}, {LikelyNS: 3}, {LikelyNS: 3}}},
-		{"ttx", []int64{9}, 9, 9, []metrics.MovedGap{{LikelyNS: 3}}},
+		{"tt|t|x", []int64{6, 6, 6}, 6, 0, []metrics.LateReadGap{{LikelyNS: 3}}},
+		{"t|t|tx", []int64{0, 0, 8}, 0, 8, []metrics.LateReadGap{{NS: 10, LikelyNS: 6}}},
+		{"t|ttt|t|x", []int64{0, 9, 0, 0}, 0, 0, []metrics.LateReadGap{{NS: 10, LikelyNS: 4}, {LikelyNS: 3}, {LikelyNS: 3}}},
+		{"ttx", []int64{9}, 9, 9, []metrics.LateReadGap{{LikelyNS: 3}}},
 		{"tx", []int64{9}, 9, 9, nil},
 	} {
 		p, rec := newResponse(t, true)

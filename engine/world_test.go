@@ -61,7 +61,7 @@ type nobody struct{}
 
 func (nobody) Record(*record.Record, int)            {}
 func (nobody) Tick()                                 {}
-func (nobody) Gaps(int, []int64, []metrics.MovedGap) {}
+func (nobody) Gaps(int, []int64, []metrics.LateReadGap) {}
 
 // mostRequests is how many a run has.
 const mostRequests = 4

@@ -15,12 +15,12 @@ type Plan struct {
 	ReleaseNS []int64
 	// Requests is how many requests the plan has.
 	Requests int
-	// Concurrency is the number of requests kept in flight by a closed loop, or of jobs if Turns has jobs; 0 in an open one.
+	// Concurrency is the number of requests kept in flight by a closed loop, or of jobs if Dependencies has jobs; 0 in an open one.
 	Concurrency int
 	// Cap is the most requests that an open plan lets be in flight; what is due meanwhile is held back. 0 = any number.
 	Cap int
-	// Turns makes requests wait for others; nil = none does.
-	Turns *Turns
+	// Dependencies make requests wait for others; nil = none does.
+	Dependencies *Dependencies
 	// UntilNS ends the releases: a request that waits until then for another one is not released, but one that a Cap holds back is.
 	// math.MaxInt64 = unlimited.
 	UntilNS int64
@@ -73,7 +73,7 @@ func until(duration time.Duration) int64 {
 func (p Plan) Open() bool { return p.Concurrency == 0 }
 
 // ByClock reports whether only the clock releases requests, and no answer does.
-func (p Plan) ByClock() bool { return p.Open() && p.Cap == 0 && p.Turns == nil }
+func (p Plan) ByClock() bool { return p.Open() && p.Cap == 0 && p.Dependencies == nil }
 
 // Capped returns the open plan with a cap of at least 1 on the requests in flight.
 func (p Plan) Capped(inFlight int) (Plan, error) {
@@ -86,15 +86,15 @@ func (p Plan) Capped(inFlight int) (Plan, error) {
 
 // Following returns the plan whose requests wait for others. A plan with a cap releases its requests in order, so it cannot wait. In a
 // closed loop with jobs, Concurrency counts jobs.
-func (p Plan) Following(t *Turns) (Plan, error) {
+func (p Plan) Following(d *Dependencies) (Plan, error) {
 	if p.Cap > 0 {
 		return Plan{}, errors.New("requests that wait for others cannot leave in order, as with a cap")
 	}
-	p.Turns = t
+	p.Dependencies = d
 	return p, nil
 }
 
-// Only returns the plan of some of its requests, in ascending order, each at its own instant. For their waits see Turns.
+// Only returns the plan of some of its requests, in ascending order, each at its own instant. For their waits see Dependencies.
 func (p Plan) Only(order []int32) Plan {
 	all := p
 	p.Requests, p.Concurrency, p.ReleaseNS = len(order), min(all.Concurrency, len(order)), nil
@@ -103,8 +103,8 @@ func (p Plan) Only(order []int32) Plan {
 			p.ReleaseNS = append(p.ReleaseNS, all.ReleaseNS[i])
 		}
 	}
-	if all.Turns != nil {
-		p.Turns = all.Turns.only(order)
+	if all.Dependencies != nil {
+		p.Dependencies = all.Dependencies.only(order)
 	}
 	return p
 }
@@ -132,8 +132,8 @@ func (p Plan) PeakWithin(window time.Duration) int {
 	return peak
 }
 
-// Assumed is how long requests took when they were recorded, if the trace does not have it.
-type Assumed struct {
+// AssumedLatency is how long requests took when they were recorded, if the trace does not have it.
+type AssumedLatency struct {
 	TTFT time.Duration // at most 24 h
 	TPOT time.Duration // at most 1 min
 }
@@ -145,7 +145,7 @@ const (
 )
 
 // Validate returns why the latencies cannot be assumed; nil if they can.
-func (a Assumed) Validate() error {
+func (a AssumedLatency) Validate() error {
 	switch {
 	case a.TTFT < 0 || a.TPOT < 0:
 		return errors.New("the assumed TTFT and TPOT cannot be negative")
@@ -162,6 +162,6 @@ func (a Assumed) Validate() error {
 }
 
 // LastNS returns how long a request of so many output tokens took, in ns.
-func (a Assumed) LastNS(outputTokens int32) int64 {
+func (a AssumedLatency) LastNS(outputTokens int32) int64 {
 	return int64(a.TTFT + time.Duration(max(1, outputTokens)-1)*a.TPOT)
 }

@@ -131,8 +131,8 @@ func TestPeakWithin(t *testing.T) {
 }
 
 // turnsOf makes turns of what each request waits for.
-func turnsOf(waits ...[]Wait) *Turns {
-	t := new(Turns)
+func turnsOf(waits ...[]Dependency) *Dependencies {
+	t := new(Dependencies)
 	for _, w := range waits {
 		t.Add(w...)
 	}
@@ -142,34 +142,34 @@ func turnsOf(waits ...[]Wait) *Turns {
 // TestOnlyKeepsInstantsAndOrder: what waited for a missing request waits for what that one waited for, with its own delay.
 func TestOnlyKeepsInstantsAndOrder(t *testing.T) {
 	all := Plan{Requests: 6, ReleaseNS: []int64{5, 6, 7, 8, 9, 10}, Cap: 3, UntilNS: 99,
-		Turns: turnsOf(nil, []Wait{{10, 0, true}}, []Wait{{20, 1, false}, {25, 0, false}}, []Wait{{30, 2, false}}, nil, []Wait{{50, 4, false}, {60, 3, true}})}
-	all.Turns.NotBeforeNS, all.Turns.Job = []int64{0, 1, 2, 3, 4, 5}, []int32{0, 0, 1, 1, 2, 2}
+		Dependencies: turnsOf(nil, []Dependency{{10, 0, true}}, []Dependency{{20, 1, false}, {25, 0, false}}, []Dependency{{30, 2, false}}, nil, []Dependency{{50, 4, false}, {60, 3, true}})}
+	all.Dependencies.NotBeforeNS, all.Dependencies.Job = []int64{0, 1, 2, 3, 4, 5}, []int32{0, 0, 1, 1, 2, 2}
 	p := all.Only([]int32{0, 3, 5})
-	want := turnsOf(nil, []Wait{{30, 0, false}, {30, 0, true}}, []Wait{{60, 1, true}})
+	want := turnsOf(nil, []Dependency{{30, 0, false}, {30, 0, true}}, []Dependency{{60, 1, true}})
 	if p.Requests != 3 || !slices.Equal(p.ReleaseNS, []int64{5, 8, 10}) || p.Cap != 3 || p.UntilNS != 99 ||
-		!slices.Equal(p.Turns.First, want.First) || !slices.Equal(p.Turns.Waits, want.Waits) ||
-		!slices.Equal(p.Turns.NotBeforeNS, []int64{0, 3, 5}) || !slices.Equal(p.Turns.Job, []int32{0, 1, 2}) {
-		t.Errorf("%+v, turns %+v", p, p.Turns)
+		!slices.Equal(p.Dependencies.First, want.First) || !slices.Equal(p.Dependencies.List, want.List) ||
+		!slices.Equal(p.Dependencies.NotBeforeNS, []int64{0, 3, 5}) || !slices.Equal(p.Dependencies.Job, []int32{0, 1, 2}) {
+		t.Errorf("%+v, turns %+v", p, p.Dependencies)
 	}
-	if p := all.Only([]int32{4, 5}).Turns; !slices.Equal(p.Job, []int32{0, 0}) || p.Jobs() != 1 {
+	if p := all.Only([]int32{4, 5}).Dependencies; !slices.Equal(p.Job, []int32{0, 0}) || p.Jobs() != 1 {
 		t.Errorf("jobs %v", p.Job)
 	}
-	if all.Requests != 6 || len(all.ReleaseNS) != 6 || len(all.Turns.First) != 7 {
+	if all.Requests != 6 || len(all.ReleaseNS) != 6 || len(all.Dependencies.First) != 7 {
 		t.Errorf("the plan itself was changed: %+v", all)
 	}
-	if p := (Plan{Requests: 6, Concurrency: 4}).Only([]int32{1, 2}); p.Requests != 2 || p.Concurrency != 2 || p.ReleaseNS != nil || p.Turns != nil || p.Open() {
+	if p := (Plan{Requests: 6, Concurrency: 4}).Only([]int32{1, 2}); p.Requests != 2 || p.Concurrency != 2 || p.ReleaseNS != nil || p.Dependencies != nil || p.Open() {
 		t.Errorf("closed: %+v", p)
 	}
 }
 
 // TestOnlyOfManyMissing: what missing requests pass on does not grow with the ways that lead to it, here 2 to the 40th.
 func TestOnlyOfManyMissing(t *testing.T) {
-	all := Plan{Requests: 81, Turns: turnsOf(nil)}
+	all := Plan{Requests: 81, Dependencies: turnsOf(nil)}
 	for i := int32(1); i < 81; i += 2 {
-		all.Turns.Add(Wait{1, i - 1, false}, Wait{1, max(0, i-2), false})
-		all.Turns.Add(Wait{1, i - 1, false}, Wait{1, max(0, i-2), false})
+		all.Dependencies.Add(Dependency{1, i - 1, false}, Dependency{1, max(0, i-2), false})
+		all.Dependencies.Add(Dependency{1, i - 1, false}, Dependency{1, max(0, i-2), false})
 	}
-	if got := all.Only([]int32{0, 80}).Turns.Of(1); !slices.Equal(got, []Wait{{1, 0, false}}) {
+	if got := all.Only([]int32{0, 80}).Dependencies.Of(1); !slices.Equal(got, []Dependency{{1, 0, false}}) {
 		t.Errorf("%v", got)
 	}
 }

@@ -49,9 +49,13 @@ type stampReader struct {
 	kernel *kernelReader // nil: no kernel stamps
 	clock  *clock
 	lastNS int64
+	single bool // the next read takes one byte, which then has the stamp of its own segment
 }
 
 func (s *stampReader) Read(p []byte) (int, error) {
+	if s.single {
+		p, s.single = p[:1], false
+	}
 	if s.kernel == nil {
 		n, err := s.nc.Read(p)
 		s.lastNS = s.clock.now()

@@ -27,7 +27,7 @@ func (d *driver) commit() (how ending, over bool) {
 			return endGone, true
 		}
 	case FaultBadJSON:
-		err = d.writeEvent([]byte(d.api.traits().broken+d.srv.eol+d.srv.eol), false)
+		err = d.writeEvent([]byte(d.proto.broken+d.srv.eol+d.srv.eol), false)
 	case FaultBadChunk:
 		if err = d.writeHead(); err == nil {
 			err = d.write([]byte("zz\r\ndata: nonsense\n\n\r\n"))
@@ -35,10 +35,7 @@ func (d *driver) commit() (how ending, over bool) {
 		over = true
 	case FaultErrorEvent:
 		d.noFinish, d.phase = true, phaseTail
-		err = d.writeEvent(
-			d.api.fail(d.reply, nil, &requestError{500, "InternalServerError", "injected fault: error-event"}),
-			false,
-		)
+		err = d.writeEvent(d.appendFailure(nil), false)
 	case FaultBigEvent:
 		event := d.appendEvent(nil, d.srv.clock.now())
 		err = d.writeEvent(pad(event, d.fault.N), d.phase == phaseEnd)
@@ -104,4 +101,16 @@ func pad(event []byte, n int) []byte {
 	}
 	member := append(bytes.Repeat([]byte{'x'}, n), `",`...)
 	return slices.Concat(before, []byte(`{"padding":"`), member, after)
+}
+
+// appendFailure appends everything from an error in a running stream to the stream's end.
+func (r *reply) appendFailure(dst []byte) []byte {
+	e := r.proto.failure
+	if e.data == nil {
+		e.data = template{{text: string(r.proto.refusal(&requestError{500, kindInjected, injectedError}).body)}}
+	}
+	if dst = r.append(dst, &e); r.proto.done {
+		dst = r.appendDone(dst)
+	}
+	return dst
 }

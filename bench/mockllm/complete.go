@@ -2,7 +2,9 @@ package mockllm
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -17,9 +19,9 @@ const maxKeptBuffer = 64 << 10
 
 // complete answers one generation request. model is the one that its path names. The connection's reply ends exactly
 // once, now or later.
-func (c *conn) complete(req *fasthttp.Request, a api, model []byte, arrivalNS, arrivedNS int64) {
+func (c *conn) complete(req *fasthttp.Request, t *protocol, model []byte, arrivalNS, arrivedNS int64) {
 	r := &c.reply
-	r.prepare(req, a, arrivalNS, arrivedNS)
+	r.prepare(req, t, arrivalNS, arrivedNS)
 	if err := r.chooseFault(req.Header.Peek("X-Mock-Fault")); err != nil {
 		r.refuse(badRequest("X-Mock-Fault: %v", err))
 		return
@@ -34,7 +36,7 @@ func (c *conn) complete(req *fasthttp.Request, a api, model []byte, arrivalNS, a
 	r.plan()
 	srv := c.srv
 	if r.fault.Kind == FaultInterim {
-		if _, err := c.nc.Write(put(nil, "HTTP/1.1 % Interim\r\nLink: </style.css>; rel=preload\r\n\r\n", r.fault.N)); err != nil {
+		if _, err := c.nc.Write(fmt.Appendf(nil, "HTTP/1.1 %d Interim\r\nLink: </style.css>; rel=preload\r\n\r\n", r.fault.N)); err != nil {
 			r.end(endGone)
 			return
 		}
@@ -56,7 +58,7 @@ func (c *conn) complete(req *fasthttp.Request, a api, model []byte, arrivalNS, a
 }
 
 // prepare clears the reply for a new request.
-func (r *reply) prepare(req *fasthttp.Request, a api, arrivalNS, arrivedNS int64) {
+func (r *reply) prepare(req *fasthttp.Request, t *protocol, arrivalNS, arrivedNS int64) {
 	id := req.Header.Peek("X-Request-Id")
 	number := r.srv.stats.requests.Add(1)
 	seed := number
@@ -64,13 +66,13 @@ func (r *reply) prepare(req *fasthttp.Request, a api, arrivalNS, arrivedNS int64
 		seed = hashBytes(id)
 	}
 	c, srv, cfg, pacer := r.c, r.srv, r.cfg, r.pacer
-	*r = reply{c: c, srv: srv, cfg: cfg, pacer: pacer, id: r.id[:0], base: r.base[:0], pending: r.pending[:0]}
+	*r = reply{c: c, srv: srv, cfg: cfg, pacer: pacer, id: r.id[:0], pending: r.pending[:0], tokenNS: r.tokenNS[:0]}
 	if r.id = append(r.id, id[:min(len(id), maxIDBytes)]...); len(id) == 0 {
 		r.id = strconv.AppendUint(append(r.id, "mock-"...), number, 10)
 	}
-	r.api = a
+	r.proto = t
 	r.createdS = time.Now().Unix()
-	r.arrivalNS, r.arrivedNS = arrivalNS, arrivedNS
+	r.arrivalNS, r.arrivedNS = arrivalNS, max(arrivalNS, arrivedNS)
 	r.keepAlive = c.keepAlive
 	r.http10 = !req.Header.IsHTTP11()
 	r.compress = cfg.Gzip && bytes.Contains(req.Header.Peek("Accept-Encoding"), []byte("gzip"))
@@ -83,20 +85,18 @@ func (r *reply) prepare(req *fasthttp.Request, a api, arrivalNS, arrivedNS int64
 	}
 }
 
-// chooseFault takes the fault of the header, or draws among the configured ones.
+// chooseFault takes the fault of the header, or the first of the configured ones that is due.
 func (r *reply) chooseFault(header []byte) error {
+	risks := r.cfg.Faults
 	if len(header) > 0 && !r.cfg.NoHeaderFaults {
 		f, err := ParseFault(string(header))
 		if err != nil {
 			return err
 		}
-		if f.Probability >= 1 || r.draw.float() < f.Probability {
-			r.fault = f
-		}
-		return nil
+		risks = []Fault{f}
 	}
-	for _, f := range r.cfg.Faults {
-		if r.draw.float() < f.Probability {
+	for _, f := range risks {
+		if r.srv.shares.next(f) {
 			r.fault = f
 			return nil
 		}
@@ -125,7 +125,7 @@ func (r *reply) failBefore() bool {
 // refuse answers with an error response.
 func (r *reply) refuse(err error) {
 	re := asRequestError(err)
-	a := r.api.refuse(&r.p, re)
+	a := r.proto.refuse(&r.p, re)
 	r.status = a.status
 	r.keepAlive = r.c.respond(a) && r.keepAlive
 	r.end(endError)
@@ -151,27 +151,31 @@ func isJSON(req *fasthttp.Request) error {
 
 // decode reads the request's body.
 func (r *reply) decode(req *fasthttp.Request, model []byte) error {
-	t := r.api.traits()
-	if !t.anyType {
+	if !r.proto.anyType {
 		if err := isJSON(req); err != nil {
 			return err
 		}
 	}
 	h := newPromptHasher(r.cfg, r.lease.keys)
-	d := decoder{scanner: scanner{b: req.Body()}, cfg: r.cfg, api: r.api, p: &r.p, hash: &h, model: model}
-	if t.conversation {
+	d := decoder{cfg: r.cfg, proto: r.proto, p: &r.p, hash: &h, model: model}
+	if r.proto.conversation {
 		d.jitter = r.srv.chatJitter.next(r.cfg.TemplateJitter)
 	}
-	err := d.decode()
+	err := d.decode(req.Body())
 	r.lease.keys = h.keys
 	if err != nil {
 		return err
+	}
+	if r.cfg.LogAll {
+		var line bytes.Buffer
+		_ = json.Compact(&line, req.Body()) // it is JSON
+		r.body = line.Bytes()
 	}
 	r.promptTokens, r.chain, r.left = h.tokens, h.chain, h.left
 	for i := range h.keys { // from now on a key names its salt too
 		h.keys[i] ^= r.p.saltHash
 	}
-	r.p.keep(r.cfg)
+	r.p.echo = bytes.Clone(r.p.echo) // the body's memory is used again
 	return nil
 }
 
@@ -191,7 +195,7 @@ func (r *reply) plan() {
 	case FaultNoFinish:
 		r.noFinish = true
 	}
-	r.divide(r.api.traits())
+	r.divide()
 	r.lease.prompt, r.lease.output = r.promptTokens, r.total
 	r.nameAnswer()
 	switch {

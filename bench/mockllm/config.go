@@ -94,7 +94,7 @@ type Config struct {
 
 	// KeepAlive closes a connection that has been idle for so long after a response. 0 = never. vLLM's server: 5 s.
 	KeepAlive time.Duration
-	// Faults that every request risks, in order; the first that is drawn happens.
+	// Faults that every request risks, in order; the first that is due happens.
 	Faults []Fault
 
 	// The quirks, each as QuirkHelp describes it.
@@ -103,6 +103,8 @@ type Config struct {
 
 	// Log gets a JSON line for each generation request. It is written by one goroutine and flushed several times a second.
 	Log io.Writer
+	// LogAll adds the instant of each token and the request's body to its line, and stamps a request's first byte alone.
+	LogAll bool
 	// TLS serves https. nil = http.
 	TLS *tls.Config
 	// Pacers is the number of goroutines that write events. 0 = half the processors, at least 1, at most 8.

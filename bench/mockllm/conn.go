@@ -78,6 +78,7 @@ func (c *conn) serve() {
 	defer c.nc.Close()
 	inFlight := false
 	for {
+		c.rd.single = c.srv.cfg.LogAll
 		_, err := c.br.Peek(1)
 		if err != nil && inFlight {
 			c.abandon()

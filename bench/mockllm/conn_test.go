@@ -49,7 +49,7 @@ func TestPipelining(t *testing.T) {
 	nc, br := ts.dial()
 	var all strings.Builder
 	for i := range 20 {
-		all.WriteString(rawRequest(completions, shortStream, fmt.Sprint("X-Request-Id: ", i)))
+		all.WriteString(rawRequest(completionsPath, shortStream, fmt.Sprint("X-Request-Id: ", i)))
 		all.WriteString("GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
 	}
 	if _, err := io.WriteString(nc, all.String()); err != nil {
@@ -69,7 +69,7 @@ func TestPipelining(t *testing.T) {
 // TestByteByByte: a request cut at every byte is the same request.
 func TestByteByByte(t *testing.T) {
 	ts := start(t, Config{CacheTokens: -1})
-	request := rawRequest(completions, `{"prompt":"aé \u00e9b","max_tokens":2,"stream":true}`)
+	request := rawRequest(completionsPath, `{"prompt":"aé \u00e9b","max_tokens":2,"stream":true}`)
 	nc, br := ts.dial()
 	for cut := range len(request) {
 		for _, part := range []string{request[:cut], request[cut:]} {
@@ -93,7 +93,7 @@ func TestByteByByte(t *testing.T) {
 
 func TestChunkedRequestAndExpect(t *testing.T) {
 	ts := start(t, Config{})
-	req := ts.request(completions, shortStream)
+	req := ts.request(completionsPath, shortStream)
 	req.ContentLength = -1
 	req.Body = io.NopCloser(struct{ io.Reader }{strings.NewReader(shortStream)})
 	resp, err := ts.client.Do(req)
@@ -106,7 +106,7 @@ func TestChunkedRequestAndExpect(t *testing.T) {
 		t.Errorf("chunked request: %q", text)
 	}
 	nc, br := ts.dial()
-	request := rawRequest(completions, shortStream, "Expect: 100-continue")
+	request := rawRequest(completionsPath, shortStream, "Expect: 100-continue")
 	head, body, _ := strings.Cut(request, "\r\n\r\n")
 	io.WriteString(nc, head+"\r\n\r\n")
 	if line, err := br.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
@@ -125,8 +125,8 @@ func TestConnectionClose(t *testing.T) {
 	whole := strings.Replace(shortStream, `"stream":true`, `"stream":false`, 1)
 	for _, body := range []string{shortStream, whole} {
 		for name, request := range map[string]string{
-			"close": rawRequest(completions, body, "Connection: close"),
-			"1.0":   strings.Replace(rawRequest(completions, body), "HTTP/1.1", "HTTP/1.0", 1),
+			"close": rawRequest(completionsPath, body, "Connection: close"),
+			"1.0":   strings.Replace(rawRequest(completionsPath, body), "HTTP/1.1", "HTTP/1.0", 1),
 		} {
 			nc, br := ts.dial()
 			io.WriteString(nc, request)
@@ -140,7 +140,7 @@ func TestConnectionClose(t *testing.T) {
 		}
 	}
 	nc, br := ts.dial()
-	io.WriteString(nc, strings.Replace(rawRequest(completions, whole, "Connection: keep-alive"), "HTTP/1.1", "HTTP/1.0", 1))
+	io.WriteString(nc, strings.Replace(rawRequest(completionsPath, whole, "Connection: keep-alive"), "HTTP/1.1", "HTTP/1.0", 1))
 	if resp, _ := read(t, br); resp.Header.Get("Connection") != "keep-alive" {
 		t.Errorf("HTTP/1.0 keep-alive: %v", resp.Header)
 	}
@@ -165,13 +165,13 @@ func TestRefusedHeads(t *testing.T) {
 			t.Errorf("%.60q: %+v, %v; want %d", request, resp, err, status)
 		}
 	}
-	ts.mustPost(200, completions, shortStream)
+	ts.mustPost(200, completionsPath, shortStream)
 }
 
 // TestRefusalArrives: a client that is still sending its body gets the refusal, not a reset.
 func TestRefusalArrives(t *testing.T) {
 	ts := start(t, Config{})
-	resp, text := ts.mustPost(413, completions, strings.Repeat("x", MaxBodyBytes+1))
+	resp, text := ts.mustPost(413, completionsPath, strings.Repeat("x", MaxBodyBytes+1))
 	if !resp.Close || !strings.Contains(text, "134217728 bytes") {
 		t.Errorf("%+v %q", resp, text)
 	}
@@ -215,10 +215,10 @@ func TestSlowReader(t *testing.T) {
 	defer nc.Close()
 	const tokens = 50_000 // far more than the socket buffers hold
 	body := fmt.Sprintf(`{"prompt":"a","max_tokens":%d,"stream":true,"stream_options":{"include_usage":true}}`, tokens)
-	io.WriteString(nc, rawRequest(completions, body))
+	io.WriteString(nc, rawRequest(completionsPath, body))
 	eventually(t, "the socket is full", func() bool { return ts.Stats().BlockedWrites == 1 })
 	for range 5 {
-		if a := ts.stream(completions, shortStream); a.tokens != 3 {
+		if a := ts.stream(completionsPath, shortStream); a.tokens != 3 {
 			t.Fatalf("another client got %+v", a)
 		}
 	}
@@ -285,7 +285,7 @@ func TestLogDiskFull(t *testing.T) {
 	l := newRequestLog(w)
 	srv := &Server{}
 	for i := range 100 {
-		l.add(&reply{api: completionsAPI{}, c: &conn{peer: "p"}, srv: srv, id: fmt.Append(nil, i), arrivalNS: 1}, endDone)
+		l.add(&reply{cfg: &Config{}, proto: paths()[completionsPath], c: &conn{peer: "p"}, srv: srv, id: fmt.Append(nil, i), arrivalNS: 1}, endDone)
 		if i%10 == 0 {
 			l.flush()
 		}
@@ -306,7 +306,7 @@ func TestLogDiskFull(t *testing.T) {
 		}
 	}
 	bad := newRequestLog(&failingWriter{err: syscall.ENOSPC})
-	bad.add(&reply{api: completionsAPI{}, c: &conn{}, srv: srv}, endDone)
+	bad.add(&reply{cfg: &Config{}, proto: paths()[completionsPath], c: &conn{}, srv: srv}, endDone)
 	if err := bad.close(); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("close: %v, want ENOSPC", err)
 	}

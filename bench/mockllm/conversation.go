@@ -1,50 +1,48 @@
 package mockllm
 
-// later notes where the value of a key begins, to read it when the whole object is known, and skips it. What stands
-// first in a prompt need not stand first in the body.
-func later(at func(*decoder) *int) func(*decoder) error {
-	return func(d *decoder) error {
-		d.peek()
-		*at(d) = d.i
-		return d.skip(0)
-	}
-}
-
-var laterMessages, laterSystem = later(func(d *decoder) *int { return &d.messagesAt }), later(func(d *decoder) *int { return &d.systemAt })
-
-// assemble reads a conversation whose values were noted by later: the template's head, the system prompt, every message's
-// text in order, the template's tail. It leaves the scanner where it was. Name is the key of the messages.
-func (d *decoder) assemble(name string) (err error) {
-	if d.messagesAt == 0 {
+// conversation reads the template's head, the system prompt, every message's text in order, the template's tail. name is
+// the key of the messages. The input of /v1/responses may be a string.
+func (d *decoder) conversation(name string, system, messages rawJSON) error {
+	if messages == nil {
 		return nil
 	}
-	if err := d.oncePrompt(name); err != nil {
-		return err
-	}
-	end := d.i
+	d.p.hasPrompt = true
 	d.hash.special(d.cfg.TemplateHead, specialHead)
-	if d.i = d.systemAt; d.i > 0 {
-		err = d.content(0)
-	}
-	if d.i = d.messagesAt; err == nil {
-		if name == "input" && d.peek() == '"' {
-			err = d.words(d.hash)
-		} else {
-			err = d.turns(name)
-		}
+	err := d.content(system, 0)
+	switch {
+	case err != nil:
+	case name == "input" && messages[0] == '"':
+		err = d.hash.text(messages)
+	default:
+		err = d.messages(name, messages)
 	}
 	d.hash.special(d.jitter, specialJitter)
 	d.hash.special(d.cfg.TemplateTail, specialTail)
-	d.i = end
 	return err
 }
 
-// turns reads the messages' array.
-func (d *decoder) turns(name string) error {
+func (d *decoder) messages(name string, list rawJSON) error {
 	count := 0
-	err := d.array(func() error {
+	err := walk(list, func(_, message rawJSON) error {
 		count++
-		return d.message(name)
+		hasRole := false
+		err := walk(message, func(key, value rawJSON) error {
+			switch string(key) {
+			case "role":
+				hasRole = true
+				return ignore(value)
+			case "output", "arguments": // of a tool call, which is an item of its own in /v1/responses and has no role
+				hasRole = true
+				return d.content(value, 0)
+			case "content":
+				return d.content(value, 0)
+			}
+			return ignore(value)
+		})
+		if err == nil && !hasRole {
+			err = badRequest("%s: a message without a role", name)
+		}
+		return err
 	})
 	if err == nil && count == 0 {
 		return badRequest("%s: at least one is needed", name)
@@ -52,48 +50,28 @@ func (d *decoder) turns(name string) error {
 	return err
 }
 
-func (d *decoder) message(name string) error {
-	hasRole := false
-	err := d.object(func(key []byte) (err error) {
-		switch string(key) {
-		case "role":
-			hasRole = true
-			_, err = d.text()
-		case "output", "arguments": // of a tool call, which is an item of its own in /v1/responses and has no role
-			hasRole = true
-			err = d.content(0)
-		case "content":
-			err = d.content(0)
-		default:
-			err = d.skip(2)
-		}
-		return err
-	})
-	if err == nil && !hasRole {
-		return badRequest("%s: a message without a role", name)
-	}
-	return err
-}
+// maxContentDepth bounds how deep contents may stand in contents; a tool's results stand in a message's.
+const maxContentDepth = 8
 
 // content reads a string, null, or an array of parts with text, or with contents of their own as a tool's results.
-func (d *decoder) content(depth int) error {
+func (d *decoder) content(value rawJSON, depth int) error {
 	switch {
-	case depth > maxDepth:
-		return d.fail("nested too deeply")
-	case d.literal("null"):
+	case value == nil || string(value) == "null":
 		return nil
-	case d.peek() == '"':
-		return d.words(d.hash)
+	case value[0] == '"':
+		return d.hash.text(value)
+	case depth > maxContentDepth:
+		return badRequest("content: nested too deeply")
 	}
-	return d.array(func() error {
-		return d.object(func(key []byte) error {
+	return walk(value, func(_, part rawJSON) error {
+		return walk(part, func(key, value rawJSON) error {
 			switch string(key) {
 			case "text":
-				return d.words(d.hash)
+				return d.hash.text(value)
 			case "content":
-				return d.content(depth + 1)
+				return d.content(value, depth+1)
 			}
-			return d.skip(4)
+			return ignore(value)
 		})
 	})
 }

@@ -23,4 +23,6 @@
 // use.
 //
 // Allocations: none for an event of an ordinary stream; a handful for a request, none of them in the cache.
+//
+// The package is not an API: any release may change it.
 package mockllm

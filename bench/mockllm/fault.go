@@ -2,9 +2,11 @@ package mockllm
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -35,12 +37,15 @@ const (
 	FaultNoLength    FaultKind = "no-length"    // neither length nor chunks: the body ends with the connection
 )
 
+// injectedError is the message of an error-event.
+const injectedError = "injected fault: error-event"
+
 // Fault is one fault and how often it happens.
 type Fault struct {
-	Kind        FaultKind
-	N           int
-	D           time.Duration
-	Probability float64 // 0..1; ParseFault makes it 1 where none is given
+	Kind  FaultKind
+	N     int
+	D     time.Duration
+	Share float64 // of the requests that risk it, 0..1; ParseFault makes it 1 where none is given
 }
 
 // faultArg is what a fault's argument may be.
@@ -110,15 +115,15 @@ func FaultNames() []string {
 	return names
 }
 
-// ParseFault reads NAME[:ARG][@PROBABILITY], such as "status:503@0.01".
+// ParseFault reads NAME[:ARG][@SHARE], such as "status:503@0.01".
 func ParseFault(text string) (Fault, error) {
-	spec, chance, hasChance := strings.Cut(strings.TrimSpace(text), "@")
+	spec, share, hasShare := strings.Cut(strings.TrimSpace(text), "@")
 	name, arg, hasArg := strings.Cut(spec, ":")
 	a, ok := findFault(FaultKind(name))
 	if !ok {
 		return Fault{}, fmt.Errorf("fault %q: unknown; known are %s", text, strings.Join(FaultNames(), ", "))
 	}
-	f := Fault{Kind: a.kind, N: a.n, D: a.d, Probability: 1}
+	f := Fault{Kind: a.kind, N: a.n, D: a.d, Share: 1}
 	var err error
 	switch {
 	case hasArg && a.none:
@@ -131,9 +136,9 @@ func ParseFault(text string) (Fault, error) {
 	if err != nil {
 		return Fault{}, fmt.Errorf("fault %q: argument %q: %w", text, arg, err)
 	}
-	if hasChance {
-		if f.Probability, err = strconv.ParseFloat(chance, 64); err != nil {
-			return Fault{}, fmt.Errorf("fault %q: probability %q: %w", text, chance, err)
+	if hasShare {
+		if f.Share, err = strconv.ParseFloat(share, 64); err != nil {
+			return Fault{}, fmt.Errorf("fault %q: share %q: %w", text, share, err)
 		}
 	}
 	if err := f.validate(); err != nil {
@@ -147,8 +152,8 @@ func (f Fault) validate() error {
 	switch {
 	case !ok:
 		return fmt.Errorf("fault %q: unknown; known are %s", f.Kind, strings.Join(FaultNames(), ", "))
-	case !(f.Probability >= 0 && f.Probability <= 1):
-		return fmt.Errorf("fault %s: probability %v: must be between 0 and 1", f.Kind, f.Probability)
+	case !(f.Share >= 0 && f.Share <= 1):
+		return fmt.Errorf("fault %s: share %v: must be between 0 and 1", f.Kind, f.Share)
 	case f.D < 0:
 		return fmt.Errorf("fault %s: duration %v: must not be negative", f.Kind, f.D)
 	case !a.none && !a.duration && (f.N < a.min || f.N > a.max):
@@ -167,4 +172,26 @@ func (f Fault) blocking() bool {
 	}
 	a, _ := findFault(f.Kind)
 	return a.atToken
+}
+
+// maxShares bounds the faults that are counted; a client may ask for any.
+const maxShares = 1 << 12
+
+// shares decides which requests have a fault that only a share of them has: by counting, so that of any n in a row
+// share × n have it, give or take one.
+type shares struct {
+	mu   sync.Mutex
+	seen map[Fault]float64 // requests so far that risked it
+}
+
+// next reports whether the next request that risks f has it.
+func (s *shares) next(f Fault) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen == nil || len(s.seen) > maxShares {
+		s.seen = map[Fault]float64{}
+	}
+	n := s.seen[f]
+	s.seen[f]++
+	return math.Floor((n+1)*f.Share) > math.Floor(n*f.Share)
 }

@@ -1,214 +1,184 @@
 package mockllm
 
 import (
+	"bytes"
 	"encoding/json"
-	"fmt"
+	"reflect"
 	"strconv"
-	"strings"
+	"sync"
 )
 
-// maxDepth bounds the nesting of a request body; encoding/json stops at 10,000.
-const maxDepth = 1000
+// rawJSON is the text of a JSON value that is read later; nil = it is missing, or null.
+type rawJSON []byte
 
-// scanner reads strict JSON (RFC 8259) front to back without a copy. It exists because prompts are large: a body of a
-// megabyte is read once, and its ids or words go straight into the prompt's hash.
-type scanner struct {
-	b []byte
-	i int
+// malformed is the error of a text that is not the JSON it should be.
+func malformed(text rawJSON) error {
+	if err := json.Unmarshal(text, new(json.RawMessage)); err != nil {
+		return badRequest("body: %v", err)
+	}
+	return badRequest("body: %.20s is of another type", text)
 }
 
-// syntaxError is where a body stops being what it should be.
-type syntaxError struct {
-	at   int
-	what string
-}
-
-func (e *syntaxError) Error() string { return fmt.Sprintf("body: byte %d: %s", e.at, e.what) }
-
-func (s *scanner) fail(what string) error { return &syntaxError{s.i, what} }
-
-// peek skips white space and returns the next byte, 0 at the end.
-func (s *scanner) peek() byte {
-	for s.i < len(s.b) {
-		switch c := s.b[s.i]; c {
-		case ' ', '\t', '\n', '\r':
-			s.i++
-		default:
-			return c
+// walk visits the members of an object, or the elements of an array, which have no keys. Prompts are large: values are cut
+// out here, and read by who visits them.
+func walk(text rawJSON, visit func(key, value rawJSON) error) error {
+	text = bytes.TrimSpace(text)
+	if len(text) < 2 || text[0] != '{' && text[0] != '[' {
+		return malformed(text)
+	}
+	last := len(text) - 1
+	if text[last] != text[0]+2 { // brackets of a kind are two apart in ASCII
+		return malformed(text)
+	}
+	for i, more := skipSpace(text, 1), false; more || i < last; {
+		var key rawJSON
+		if text[0] == '{' {
+			end := valueEnd(text, i)
+			if key = unquote(text[i:end]); key == nil {
+				return malformed(text)
+			}
+			if i = skipSpace(text, end); text[i] != ':' {
+				return malformed(text)
+			}
+			i = skipSpace(text, i+1)
 		}
-	}
-	return 0
-}
-
-// accept skips white space and then c, if it is there.
-func (s *scanner) accept(c byte) bool {
-	if s.peek() == c && s.i < len(s.b) {
-		s.i++
-		return true
-	}
-	return false
-}
-
-// object walks an object; visit must consume the key's value.
-func (s *scanner) object(visit func(key []byte) error) error {
-	if !s.accept('{') {
-		return s.fail("expected an object")
-	}
-	if s.accept('}') {
-		return nil
-	}
-	for {
-		if s.peek() != '"' {
-			return s.fail("expected a key in double quotes")
+		end := valueEnd(text, i)
+		if end <= i || end > last {
+			return malformed(text)
 		}
-		key, err := s.text()
-		if err != nil {
+		if err := visit(key, text[i:end]); err != nil {
 			return err
 		}
-		if !s.accept(':') {
-			return s.fail("expected ':' after the key")
+		i = skipSpace(text, end)
+		if more = text[i] == ','; more {
+			i = skipSpace(text, i+1)
+		} else if i != last {
+			return malformed(text)
 		}
-		if err := visit(key); err != nil {
-			return err
-		}
-		if s.accept('}') {
-			return nil
-		}
-		if !s.accept(',') {
-			return s.fail("expected ',' or '}'")
-		}
-	}
-}
-
-// array walks an array; visit must consume one element.
-func (s *scanner) array(visit func() error) error {
-	if !s.accept('[') {
-		return s.fail("expected an array")
-	}
-	if s.accept(']') {
-		return nil
-	}
-	for {
-		if err := visit(); err != nil {
-			return err
-		}
-		if s.accept(']') {
-			return nil
-		}
-		if !s.accept(',') {
-			return s.fail("expected ',' or ']'")
-		}
-	}
-}
-
-// end fails unless only white space is left.
-func (s *scanner) end() error {
-	if s.peek(); s.i < len(s.b) {
-		return s.fail("unexpected bytes after the object")
 	}
 	return nil
 }
 
-// text reads a string. The result aliases the body unless the string has escapes.
-func (s *scanner) text() ([]byte, error) {
-	if s.peek() != '"' {
-		return nil, s.fail("expected a string")
+// ignore passes over a value, which must be JSON nevertheless.
+func ignore(value rawJSON) error {
+	if !json.Valid(value) {
+		return malformed(value)
 	}
-	b, start, escaped := s.b, s.i, false
-	for i := start + 1; i < len(b); i++ {
-		switch c := b[i]; {
-		case c > '"' && c != '\\':
-		case c == '\\':
-			escaped = true
-			i++
-		case c == '"':
-			s.i = i + 1
-			if !escaped {
-				return b[start+1 : i], nil
+	return nil
+}
+
+// skipSpace returns the place of the first byte from i on that is no white space; the last byte of text is none.
+func skipSpace(text rawJSON, i int) int {
+	for text[i] == ' ' || text[i] == '\t' || text[i] == '\r' || text[i] == '\n' {
+		i++
+	}
+	return i
+}
+
+// valueEnd returns the end of the value that begins at i, or len(text) where it has none.
+func valueEnd(text rawJSON, i int) int {
+	for depth := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			for i++; i < len(text) && text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
 			}
-			var text string
-			if json.Unmarshal(b[start:s.i], &text) != nil {
-				s.i = start
-				return nil, s.fail("unknown escape in the string")
+			if depth == 0 {
+				return min(i+1, len(text))
 			}
-			return []byte(text), nil
-		case c < ' ':
-			s.i = i
-			return nil, s.fail("control character in a string")
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return i // of what is around a number or a word
+			}
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		case ',', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return i
+			}
 		}
 	}
-	s.i = len(b)
-	return nil, s.fail("string without an end")
+	return len(text)
 }
 
-// literal accepts one of true, false and null.
-func (s *scanner) literal(word string) bool {
-	if s.peek(); len(s.b)-s.i >= len(word) && string(s.b[s.i:s.i+len(word)]) == word {
-		s.i += len(word)
-		return true
-	}
-	return false
-}
-
-// boolean reads true or false; null counts as false.
-func (s *scanner) boolean() (bool, error) {
-	switch {
-	case s.literal("true"):
-		return true, nil
-	case s.literal("false"), s.literal("null"):
-		return false, nil
-	}
-	return false, s.fail("expected true or false")
-}
-
-// integer reads a whole number.
-func (s *scanner) integer() (int64, error) {
-	number, err := s.number()
-	if err != nil {
-		return 0, err
-	}
-	v, err := strconv.ParseInt(string(number), 10, 64)
-	if err != nil {
-		s.i -= len(number)
-		return 0, s.fail("expected a whole number")
-	}
-	return v, nil
-}
-
-func isDigit(c byte) bool { return c-'0' <= 9 }
-
-// skip checks and passes over any value.
-func (s *scanner) skip(depth int) error {
-	if depth > maxDepth {
-		return s.fail("nested too deeply")
-	}
-	switch c := s.peek(); {
-	case c == '{':
-		return s.object(func([]byte) error { return s.skip(depth + 1) })
-	case c == '[':
-		return s.array(func() error { return s.skip(depth + 1) })
-	case c == '"':
-		_, err := s.text()
-		return err
-	case c == '-' || isDigit(c):
-		_, err := s.number()
-		return err
-	case s.literal("true"), s.literal("false"), s.literal("null"):
+// unquote returns what a string says; nil = it is none. It aliases a string without escapes.
+func unquote(text rawJSON) rawJSON {
+	if len(text) < 2 || text[0] != '"' || text[len(text)-1] != '"' {
 		return nil
 	}
-	return s.fail("expected a value")
+	inner := text[1 : len(text)-1]
+	if bytes.IndexByte(inner, '\\') >= 0 {
+		var decoded string
+		if json.Unmarshal(text, &decoded) != nil {
+			return nil
+		}
+		return rawJSON(decoded)
+	}
+	for _, c := range inner {
+		if c < ' ' {
+			return nil
+		}
+	}
+	return inner
 }
 
-// number checks and passes over a number.
-func (s *scanner) number() ([]byte, error) {
-	s.peek()
-	start := s.i
-	for s.i < len(s.b) && (isDigit(s.b[s.i]) || strings.IndexByte("+-.eE", s.b[s.i]) >= 0) {
-		s.i++
+// keys are the fields of the structs that requests are read into.
+var keys = sync.OnceValue(func() map[reflect.Type]map[string][]int {
+	all := map[reflect.Type]map[string][]int{}
+	for _, t := range []reflect.Type{reflect.TypeFor[requestBody](), reflect.TypeFor[options](), reflect.TypeFor[streamOptions]()} {
+		all[t] = map[string][]int{}
+		for _, field := range reflect.VisibleFields(t) {
+			all[t][field.Tag.Get("json")] = field.Index
+		}
 	}
-	if number := s.b[start:s.i]; json.Valid(number) {
-		return number, nil
+	return all
+})
+
+// readObject reads an object into a struct of keys. encoding/json would take ten times as long, which is time of a processor that
+// the client may need, too.
+func readObject(text rawJSON, to reflect.Value) error {
+	if text = bytes.TrimSpace(text); len(text) == 0 || text[0] != '{' {
+		return malformed(text)
 	}
-	s.i = start
-	return nil, s.fail("expected a number")
+	fields := keys()[to.Type()]
+	return walk(text, func(key, value rawJSON) error {
+		index, known := fields[string(key)]
+		if !known || string(value) == "null" {
+			return ignore(value)
+		}
+		field := to.FieldByIndex(index)
+		if field.Kind() == reflect.Pointer {
+			field.Set(reflect.New(field.Type().Elem()))
+			field = field.Elem()
+		}
+		return readField(key, value, field)
+	})
+}
+
+func readField(key, value rawJSON, to reflect.Value) (err error) {
+	switch kind := to.Kind(); {
+	case kind == reflect.Struct:
+		return readObject(value, to)
+	case to.Type() == reflect.TypeFor[rawJSON]():
+		to.SetBytes(value)
+	case kind == reflect.Bool && string(value) == "true":
+		to.SetBool(true)
+	case kind == reflect.Bool && string(value) == "false":
+		to.SetBool(false)
+	case kind == reflect.Int64:
+		var n int64
+		n, err = strconv.ParseInt(string(value), 10, 64)
+		to.SetInt(n)
+	default:
+		err = json.Unmarshal(value, to.Addr().Interface())
+	}
+	if err != nil {
+		return badRequest("body: %s cannot be %.40s", key, value)
+	}
+	return nil
 }

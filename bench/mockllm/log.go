@@ -3,7 +3,6 @@ package mockllm
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -83,12 +82,14 @@ func (l *requestLog) add(r *reply, how ending) {
 		l.dropped++
 		return
 	}
-	cached, completion := raw("null"), raw("null")
-	if r.begun {
-		cached, completion = raw(strconv.Itoa(r.cachedTokens)), raw(strconv.Itoa(r.sent))
-	}
-	l.pending = put(l.pending, `{"request_id":"%","arrival_ns":%,"arrived_ns":%,"begin_ns":%,"first_token_ns":%,"last_token_ns":%,"done_ns":%,`+
-		`"status":%,"prompt_tokens":%,"cached_tokens":%,"completion_tokens":%,"api":"%","peer":"%","fault":%,"end":"%"}`+"\n",
-		r.id, r.arrivalNS, nonzero(r.arrivedNS), nonzero(r.beginNS), nonzero(r.firstNS), nonzero(r.lastTokenNS), nonzero(r.doneNS),
-		nonzero(r.status), nonzero(r.promptTokens), cached, completion, r.api.traits().name, r.c.peer, orNull(r.fault.Kind), raw(how))
+	r.ending = how
+	l.pending = append(logTemplate().append(r, l.pending), '\n')
 }
+
+// logTemplate is what the log says of a request.
+var logTemplate = sync.OnceValue(func() template {
+	return parseTemplate(`{"request_id":"$id","arrival_ns":$arrival_ns,"arrived_ns":$arrived_ns,"begin_ns":$begin_ns,` +
+		`"first_token_ns":$first_ns,"last_token_ns":$last_ns,"done_ns":$done_ns,"status":$status,"prompt_tokens":<read|$prompt|null>,` +
+		`"cached_tokens":<begun|$cached|null>,"completion_tokens":<begun|$output|null>,"api":"$api","peer":"$peer",` +
+		`"fault":<faulty|"$fault"|null>,"end":"$ending"<all|,"token_ns":[$token_ns],"body":<read|$body|null>>}`)
+})

@@ -1,215 +1,124 @@
 package mockllm
 
-// openAI is what OpenAI's protocols have in common, with vLLM's additions.
-type openAI struct{ plain }
+import (
+	"cmp"
+	"fmt"
+)
 
-// openAIFields are what completions and chat requests have in common.
-var openAIFields = with(commonFields, fields{
-	"stream_options": orAbsent(streamOptions.read),
-	"max_tokens":     readMaxTokens, "max_completion_tokens": readMaxTokens,
-	"n":          readN,
-	"min_tokens": extra("min_tokens", readMinTokens), "ignore_eos": extra("ignore_eos", readIgnoreEOS),
-	"cache_salt": extra("cache_salt", (*decoder).salt),
-})
-
-var streamOptions = fields{
-	"include_usage":          boolean(func(p *params) *bool { return &p.usage }),
-	"continuous_usage_stats": boolean(func(p *params) *bool { return &p.continuousUsage }),
-}
-
-// readN reads the number of answers that a request wants, which must be 1.
-func readN(d *decoder) error {
-	var n int64 = 1
-	err := d.optional(&n)
-	if err == nil && n != 1 {
-		return badRequest("n = %d: this server gives one choice a request", n)
+// openAI reads what OpenAI's protocols have in common, with vLLM's additions.
+func (d *decoder) openAI(b *requestBody) error {
+	p := d.p
+	p.stream, p.usage, p.continuousUsage = b.Stream, b.StreamOptions.IncludeUsage, b.StreamOptions.ContinuousUsage
+	p.maxTokens, p.minTokens = optional(cmp.Or(b.MaxCompletionTokens, b.MaxOutputTokens, b.MaxTokens)), optional(b.MinTokens)
+	p.ignoreEOS = b.IgnoreEOS != nil && *b.IgnoreEOS
+	if d.cfg.RefuseExtras {
+		for name, given := range map[string]bool{"min_tokens": b.MinTokens != nil, "ignore_eos": b.IgnoreEOS != nil, "cache_salt": b.CacheSalt != nil} {
+			if given {
+				return badRequest("Unrecognized request argument supplied: %s", name)
+			}
+		}
 	}
-	return err
+	return cmp.Or(one(b.N), d.salt(b.CacheSalt))
 }
 
-// refuse answers with an error object as vLLM sends it (vllm/entrypoints/openai/engine/protocol.py, ErrorResponse).
-func (openAI) refuse(_ *params, e *requestError) response { return openAIError(e) }
-
-// openAIError is also the answer to what is not known to be of another protocol.
+// openAIError is the answer of OpenAI's protocols, as vLLM sends it (vllm/entrypoints/openai/engine/protocol.py, ErrorResponse),
+// and the one to what is not known to be of another protocol.
 func openAIError(e *requestError) response {
 	if e.status == 401 { // its AuthenticationMiddleware (vllm/entrypoints/openai/server_utils.py)
 		return response{status: 401, body: []byte(`{"error":"Unauthorized"}`)}
 	}
-	return response{status: e.status, body: appendOpenAIError(nil, e)}
+	body := fmt.Appendf(nil, `{"error":{"message":"%s","type":"%s","param":null,"code":%d}}`, e.escaped(), e.kind, e.status)
+	return response{status: e.status, body: body}
 }
 
-func appendOpenAIError(dst []byte, e *requestError) []byte {
-	return put(dst, `{"error":{"message":"%","type":"%","param":null,"code":%}}`, e.message, e.kind, e.status)
-}
+// openAIUsage is the usage of completions and chat, and of vLLM's token ids.
+const openAIUsage = `,"usage":{"prompt_tokens":$prompt,"total_tokens":$total,"completion_tokens":$output` +
+	`<cached|,"prompt_tokens_details":{"cached_tokens":$cached}>}`
 
-// fail appends an error object as an event, and [DONE].
-func (openAI) fail(r *reply, dst []byte, e *requestError) []byte {
-	return r.appendDone(r.endEvent(appendOpenAIError(append(dst, "data: "...), e)))
-}
-
-// openChoices begins a chunk, or a whole answer. All chunks of a reply begin alike.
-func (r *reply) openChoices(dst []byte) []byte {
-	if len(r.base) > 0 {
-		return append(r.openData(dst), r.base...)
+// chunk is an object of completions or chat: with a choice whose content and finish reason are given, or none.
+func chunk(kind, content, reason string) string {
+	choice, usage := "", openAIUsage
+	if content != "" {
+		choice = `{"index":0,` + content + `,"logprobs":null,"finish_reason":` + reason + `}`
+		usage = `<now|` + openAIUsage + `>`
 	}
-	prefix, object := raw("cmpl-"), raw("text_completion")
-	if _, chat := r.api.(chatAPI); chat {
-		prefix, object = "chatcmpl-", "chat.completion"
-		if r.p.stream {
-			object = "chat.completion.chunk"
-		}
-	}
-	r.base = put(
-		r.base,
-		`{"id":"%%","object":"%","created":%,"model":"%","choices":[`,
-		prefix,
-		r.id,
-		object,
-		r.createdS,
-		r.model(),
-	)
-	return append(r.openData(dst), r.base...)
+	return kind + `"created":$created,"model":"$model","choices":[` + choice + `]` + usage + `$more}`
 }
 
-// openChoice begins a chunk, or a whole answer, with a choice.
-func (r *reply) openChoice(dst []byte) []byte { return append(r.openChoices(dst), `{"index":0,`...) }
-
-// closeChoice ends it. reason is the finish reason, "" = none yet.
-func (r *reply) closeChoice(dst []byte, reason string, now int64) []byte {
-	dst = put(dst, `,"logprobs":null,"finish_reason":%}]`, orNull(reason))
-	if !r.hideUsage && (!r.p.stream || r.p.continuousUsage && r.p.usage) {
-		dst = r.appendUsage(dst)
+// choices completes a protocol whose answers are choices: empty is the content of a chunk with the finish reason alone.
+func choices(p protocol, kind, empty, reason string) *protocol {
+	p.done, p.refusal = true, openAIError
+	p.finish = []event{
+		unnamed(chunk(kind, empty, reason)).onlyIf("own"),
+		unnamed(chunk(kind, "", "")).onlyIf("wanted"),
 	}
-	return r.closeObject(dst, now)
+	return &p
 }
 
-// reasonNow is the finish reason that the chunk carries whose tokens were just counted.
-func (r *reply) reasonNow(reason string) string {
-	if r.p.stream && r.cfg.FinishChunk || !r.atEnd() {
-		return ""
-	}
-	return reason
-}
-
-// finishOpenAI appends the finish reason in a chunk of its own, if the server has one, then usage and [DONE].
-func (r *reply) finishOpenAI(dst []byte, step int, content, reason string, now int64) ([]byte, bool) {
-	if step == 0 && r.cfg.FinishChunk {
-		return r.closeChoice(append(r.openChoice(dst), content...), reason, now), true
-	}
-	if r.p.usage && !r.hideUsage {
-		dst = r.appendUsage(append(r.openChoices(dst), ']'))
-		dst = r.closeObject(dst, now)
-	}
-	return r.appendDone(dst), false
-}
-
-func (r *reply) appendUsage(dst []byte) []byte {
-	dst = put(
-		dst,
-		`,"usage":{"prompt_tokens":%,"total_tokens":%,"completion_tokens":%`,
-		r.promptTokens,
-		r.promptTokens+r.sent,
-		r.sent,
-	)
-	if r.showCached() {
-		dst = put(dst, `,"prompt_tokens_details":{"cached_tokens":%}`, r.cachedTokens)
-	}
-	return append(dst, '}')
-}
-
-// completionsAPI is OpenAI's /v1/completions as vLLM serves it (vllm/entrypoints/openai/completion).
-type completionsAPI struct{ openAI }
-
-var completionsFields = with(openAIFields, fields{"prompt": (*decoder).prompt})
-
-func (completionsAPI) traits() traits {
-	return traits{
+// completions is OpenAI's /v1/completions as vLLM serves it (vllm/entrypoints/openai/completion).
+func completions() *protocol {
+	const kind = `{"id":"cmpl-$id","object":"text_completion",`
+	text := parseTemplate(chunk(kind, `"text":"$text"`, `<ended|"$finish"|null>`))
+	return choices(protocol{
 		name:   "completions",
-		fields: completionsFields,
 		prompt: "prompt",
+		read: func(d *decoder, b *requestBody) error {
+			return cmp.Or(d.openAI(b), d.prompt(b.Prompt))
+		},
+		token:  [parts]event{partText: {data: text}},
+		whole:  text,
 		broken: `data: {"id":"broken","choices":[{"index":0,"te`,
-	}
+	}, kind, `"text":""`, `"$finish"`)
 }
 
-func (completionsAPI) tokens(r *reply, dst []byte, k, count int, now int64) []byte {
-	dst = put(r.openChoice(dst), `"text":"%"`, tokenText{r, k, k + count})
-	return r.closeChoice(dst, r.reasonNow(r.finish), now)
-}
-
-func (completionsAPI) finish(r *reply, dst []byte, step int, now int64) ([]byte, bool) {
-	return r.finishOpenAI(dst, step, `"text":""`, r.finish, now)
-}
-
-// chatAPI is OpenAI's /v1/chat/completions as vLLM serves it (vllm/entrypoints/openai/chat_completion), with
+// chat is OpenAI's /v1/chat/completions as vLLM serves it (vllm/entrypoints/openai/chat_completion), with
 // reasoning_content as DeepSeek and SGLang call it.
-type chatAPI struct{ openAI }
-
-var chatFields = with(openAIFields, fields{"messages": laterMessages})
-
-func (chatAPI) traits() traits {
-	return traits{
+func chat() *protocol {
+	const (
+		kind = `{"id":"chatcmpl-$id","object":"chat.completion<stream|.chunk>",`
+		// vLLM's reason is tool_calls whatever ended the answer.
+		reason = `"<calls|tool_calls|$finish>"`
+		ended  = `<ended|` + reason + `|null>`
+		// The call's name comes with its first piece, so that a chunk stays a token.
+		call  = `{"index":0,<begins|"id":"call_$id","type":"function",>"function":{<begins|"name":"` + toolName + `",>"arguments":"$text"}}`
+		calls = `[{"id":"call_$id","type":"function","function":{"name":"` + toolName + `","arguments":"$arguments"}}]`
+		whole = `"message":{"role":"assistant",<thinks|"reasoning_content":"$thoughts",>"content":"$content"<calls|,"tool_calls":` + calls + `>}`
+	)
+	return choices(protocol{
 		name:         "chat",
-		fields:       chatFields,
 		prompt:       "messages",
 		conversation: true,
-		thinks:       true,
-		calls:        true,
-		opens:        true,
-		broken:       `data: {"id":"broken","choices":[{"index":0,"delta":{"co`,
-	}
+		read: func(d *decoder, b *requestBody) error {
+			return cmp.Or(d.openAI(b), d.conversation("messages", nil, b.Messages))
+		},
+		open: []event{unnamed(chunk(kind, `"delta":{"role":"assistant","content":""}`, `null`))},
+		token: [parts]event{
+			partReasoning: unnamed(chunk(kind, `"delta":{"reasoning_content":"$text"}`, ended)),
+			partText:      unnamed(chunk(kind, `"delta":{"content":"$text"}`, ended)),
+			partTool:      unnamed(chunk(kind, `"delta":{"tool_calls":[`+call+`]}`, ended)),
+		},
+		whole:  parseTemplate(chunk(kind, whole, ended)),
+		broken: `data: {"id":"broken","choices":[{"index":0,"delta":{"co`,
+	}, kind, `"delta":{}`, reason)
 }
 
-// open appends the event that begins an answer.
-func (chatAPI) open(r *reply, dst []byte, _ int, now int64) ([]byte, bool) {
-	dst = append(r.openChoice(dst), `"delta":{"role":"assistant","content":""}`...)
-	return r.closeChoice(dst, "", now), false
-}
-
-func (c chatAPI) tokens(r *reply, dst []byte, k, count int, now int64) []byte {
-	dst = r.openChoice(dst)
-	switch of := r.partAt(k); {
-	case of == partReasoning:
-		dst = put(dst, `"delta":{"reasoning_content":"%"}`, tokenText{r, k, k + count})
-	case of != partTool:
-		dst = put(dst, `"delta":{"content":"%"}`, tokenText{r, k, k + count})
-	case k == r.tool: // the call's name with its first piece, so that a chunk stays a token
-		dst = put(
-			dst,
-			`"delta":{"tool_calls":[{"index":0,"id":"call_%","type":"function","function":{"name":"`+toolName+`","arguments":"%"}}]}`,
-			r.id,
-			arguments{r, k, k + count},
-		)
-	default:
-		dst = put(dst, `"delta":{"tool_calls":[{"index":0,"function":{"arguments":"%"}}]}`, arguments{r, k, k + count})
+// embeddings is OpenAI's /v1/embeddings as vLLM serves it (vllm/entrypoints/pooling/embed/protocol.py), for one input a
+// request. The vector comes when the prefill ends.
+func embeddings() *protocol {
+	return &protocol{
+		name:   "embeddings",
+		prompt: "input",
+		vector: true,
+		read: func(d *decoder, b *requestBody) error {
+			var format error
+			if b.EncodingFormat != "" && b.EncodingFormat != "float" {
+				format = badRequest("encoding_format = %s: this server gives float", b.EncodingFormat)
+			}
+			return cmp.Or(d.openAI(b), format, d.prompt(b.Input))
+		},
+		whole: parseTemplate(`{"id":"embd-$id","object":"list","created":$created,"model":"$model",` +
+			`"data":[{"index":0,"object":"embedding","embedding":[$vector]}]` +
+			`<told|,"usage":{"prompt_tokens":$prompt,"total_tokens":$prompt,"completion_tokens":0,"prompt_tokens_details":null}>$more}`),
+		refusal: openAIError,
 	}
-	return r.closeChoice(dst, r.reasonNow(c.reason(r)), now)
-}
-
-func (c chatAPI) finish(r *reply, dst []byte, step int, now int64) ([]byte, bool) {
-	return r.finishOpenAI(dst, step, `"delta":{}`, c.reason(r), now)
-}
-
-// reason is the finish reason: vLLM's is tool_calls whatever ended the answer.
-func (chatAPI) reason(r *reply) string {
-	if r.has(partTool) {
-		return "tool_calls"
-	}
-	return r.finish
-}
-
-func (c chatAPI) whole(r *reply, dst []byte, now int64) []byte {
-	dst = append(r.openChoice(dst), `"message":{"role":"assistant",`...)
-	if r.has(partReasoning) {
-		dst = put(dst, `"reasoning_content":"%",`, tokenText{r, 0, r.reasoning})
-	}
-	dst = put(dst, `"content":"%"`, tokenText{r, r.reasoning, r.tool})
-	if r.has(partTool) {
-		dst = put(
-			dst,
-			`,"tool_calls":[{"id":"call_%","type":"function","function":{"name":"`+toolName+`","arguments":"%"}}]`,
-			r.id,
-			arguments{r, r.tool, r.total},
-		)
-	}
-	return r.closeChoice(append(dst, '}'), c.reason(r), now)
 }

@@ -11,34 +11,24 @@ const (
 // maxTokenID bounds a token id; the largest vocabularies have about 2^18 entries.
 const maxTokenID = 1<<31 - 1
 
-// ids reads an array of token ids into h. Every prompt of a token-id replay passes through its loop, up to a megabyte each:
+// ids adds the tokens of an array of ids. Every prompt of a token-id replay passes through its loop, up to a megabyte each:
 // its state lives in registers.
-func (s *scanner) ids(h *promptHasher) error {
-	if !s.accept('[') {
-		return s.fail("expected an array of token ids")
+func (h *promptHasher) ids(array rawJSON) error {
+	if array[0] != '[' {
+		return badRequest("prompt: expected an array of token ids")
 	}
-	if s.accept(']') {
+	i := skipSpace(array, 1)
+	if array[i] == ']' {
 		return nil
 	}
 	chain, tokens, left := h.chain, h.tokens, h.left
-	defer func() { h.chain, h.tokens, h.left = chain, tokens, left }()
-	for b, i := s.b, s.i; ; {
-		if i == len(b) || !isDigit(b[i]) { // white space before an id
-			s.i = i
-			s.peek()
-			i = s.i
+	for {
+		begin, v := i, uint64(0)
+		for ; array[i]-'0' <= 9 && v <= maxTokenID; i++ {
+			v = v*10 + uint64(array[i]-'0')
 		}
-		start, v := i, uint64(0)
-		for ; i < len(b) && isDigit(b[i]) && v <= maxTokenID; i++ {
-			v = v*10 + uint64(b[i]-'0')
-		}
-		switch {
-		case i == start:
-			return s.fail("expected a token id, a whole number of at least 0")
-		case v > maxTokenID:
-			return s.fail("token id out of range")
-		case b[start] == '0' && i > start+1:
-			return s.fail("a number must not begin with 0")
+		if i == begin || v > maxTokenID || array[begin] == '0' && i > begin+1 {
+			return badRequest("prompt: expected token ids, whole numbers from 0 to %d", maxTokenID)
 		}
 		chain = mix(chain, v)
 		tokens++
@@ -46,25 +36,23 @@ func (s *scanner) ids(h *promptHasher) error {
 			left = h.block
 			h.keys = append(h.keys, finalize(chain))
 		}
-		if i < len(b) && b[i] == ',' {
-			i++
-			continue
+		if i = skipSpace(array, i); array[i] == ']' {
+			break
 		}
-		if s.i = i; s.accept(']') {
-			return nil
+		if array[i] != ',' {
+			return malformed(array)
 		}
-		if !s.accept(',') {
-			return s.fail("expected ',' or ']' after a token id")
-		}
-		i = s.i
+		i = skipSpace(array, i+1)
 	}
+	h.chain, h.tokens, h.left = chain, tokens, left
+	return nil
 }
 
-// words reads a string into h: a token for each run of bytes between white space.
-func (s *scanner) words(h *promptHasher) error {
-	text, err := s.text()
-	if err != nil {
-		return err
+// text adds the tokens of a JSON string: one for each run of bytes between white space.
+func (h *promptHasher) text(quoted rawJSON) error {
+	text := unquote(quoted)
+	if text == nil {
+		return malformed(quoted)
 	}
 	word, letters := uint64(wordBasis), 0
 	for _, c := range text {

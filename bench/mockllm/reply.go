@@ -1,6 +1,8 @@
 package mockllm
 
 import (
+	"cmp"
+	"fmt"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -25,7 +27,7 @@ type reply struct {
 	cfg *Config
 
 	// The request.
-	api          api
+	proto        *protocol
 	p            params
 	id           []byte
 	createdS     int64 // Unix time, s
@@ -39,6 +41,7 @@ type reply struct {
 	keepAlive    bool
 	http10       bool
 	compress     bool
+	body         []byte // for Config.LogAll
 
 	// The answer.
 	cachedTokens         int
@@ -46,25 +49,31 @@ type reply struct {
 	reasoning, tool      int // the tokens before are reasoning, those from on are arguments of a tool call
 	sent                 int
 	part                 part   // which is open in the stream
-	step                 int    // of what the protocol appends beside tokens
-	seq                  int    // events numbered so far
+	step                 int    // in the list of events that the protocol has at this point
+	sequence             int    // events numbered so far
 	finish               string // "length" or "stop"
 	hideUsage            bool
 	noFinish             bool   // no finish reason, usage and [DONE]
 	voice                uint64 // what the words are drawn from
 	draw                 rng
-	base                 []byte // the beginning of each chunk of completions and chat
 	phase                phase
 	framing              framing
 	headSent             bool
-	due                  int64 // when the next event is due
-	firstDue             int64 // when the first token is
-	firstNS, lastTokenNS int64 // 0 = not yet
+	due                  int64   // when the next event is due
+	firstDue             int64   // when the first token is
+	firstNS, lastTokenNS int64   // 0 = not yet
+	tokenNS              []int64 // of each event with tokens, just before its write; for Config.LogAll
 	doneNS               int64
 	status               int
 	begun                bool  // it has a slot
 	beginNS              int64 // since then
 	released             bool  // it has given the slot back
+	ending               ending
+
+	// Of the event that is composed.
+	of       part
+	from, to int   // its tokens
+	now      int64 // CLOCK_MONOTONIC
 
 	// For the pacer, under its lock.
 	pacer *pacer
@@ -112,12 +121,12 @@ func (r *reply) begin() {
 		}
 	}
 	r.firstDue = r.due
-	switch t := r.api.traits(); {
+	switch {
 	case !r.p.stream:
 		r.phase = phaseBody
-	case !t.opens:
+	case len(r.proto.open) == 0:
 		r.phase = phaseTokens
-	case t.early:
+	case r.proto.early:
 		r.phase, r.due = phaseOpen, r.beginNS
 	default:
 		r.phase = phaseOpen
@@ -189,55 +198,91 @@ func (r *reply) appendEvent(dst []byte, now int64) []byte {
 // appendPhase appends the next event, or nothing where the protocol has none at this point.
 func (r *reply) appendPhase(dst []byte, now int64) []byte {
 	more := false
+	r.now = now
 	switch r.phase {
 	case phaseOpen:
-		if dst, more = r.api.open(r, dst, r.step, now); !r.again(more) {
+		if dst, more = r.appendNext(dst, r.proto.open); !more {
 			r.phase, r.due = phaseTokens, r.firstDue
 		}
 	case phaseTokens:
 		if next := r.partAt(r.sent); next != r.part {
-			return r.appendTurn(dst, next, now)
+			return r.appendTurn(dst, next)
 		}
-		return r.appendTokens(dst, now)
+		return r.appendTokens(dst)
 	case phaseTail:
-		return r.appendTail(dst, now)
+		return r.appendTail(dst)
 	case phaseBody:
 		r.phase, r.doneNS, r.sent = phaseEnd, now, r.total
-		r.srv.stats.tokens.Add(int64(r.total))
-		return r.api.whole(r, dst, now)
+		r.of, r.from, r.to = partText, 0, r.total
+		r.count(r.total)
+		return r.proto.whole.append(r, dst)
 	default:
 		panic("BUG: event after the end of a reply")
 	}
 	return dst
 }
 
-// again moves on to the next step, if there are more.
-func (r *reply) again(more bool) bool {
-	r.step++
-	if !more {
-		r.step = 0
+// appendNext appends the next event of a list that the answer has, if any, and reports whether it has one more.
+func (r *reply) appendNext(dst []byte, list []event) (out []byte, more bool) {
+	for appended := false; r.step < len(list); r.step++ {
+		e := &list[r.step]
+		switch {
+		case e.when != nil && !e.when(r):
+		case appended:
+			return dst, true
+		default:
+			dst, appended = r.append(dst, e), true
+		}
 	}
-	return more
+	r.step = 0
+	return dst, false
 }
 
-func (r *reply) appendTurn(dst []byte, next part, now int64) []byte {
-	dst, more := r.api.turn(r, dst, next, r.step, now)
-	if !r.again(more) {
+// append appends an event, after a comment if the server sends some.
+func (r *reply) append(dst []byte, e *event) []byte {
+	if r.cfg.Comments {
+		dst = r.endEvent(append(dst, ": ping"...))
+	}
+	if e.name != "" {
+		dst = append(append(append(dst, "event: "...), e.name...), r.srv.eol...)
+	}
+	return r.endEvent(e.data.append(r, append(dst, r.proto.data...)))
+}
+
+// endEvent ends an event's last line.
+func (r *reply) endEvent(dst []byte) []byte {
+	return append(append(dst, r.srv.eol...), r.srv.eol...)
+}
+
+// appendTurn leaves the part that is open, or else enters another one.
+func (r *reply) appendTurn(dst []byte, next part) []byte {
+	list := r.proto.leave[r.part]
+	r.of = r.part
+	if r.part == partNone {
+		list, r.of = r.proto.enter[next], next
+	} else {
+		next = partNone
+	}
+	dst, more := r.appendNext(dst, list)
+	if !more {
 		r.part = next
 	}
 	return dst
 }
 
-func (r *reply) appendTokens(dst []byte, now int64) []byte {
+func (r *reply) appendTokens(dst []byte) []byte {
 	if r.firstNS == 0 {
-		r.firstNS = now
+		r.firstNS = r.now
 	}
-	r.lastTokenNS = now
-	k := r.sent
-	count := r.chunkAt(k)
+	r.lastTokenNS = r.now
+	count := r.chunkAt(r.sent)
+	r.of, r.from, r.to = r.part, r.sent, r.sent+count
+	if r.proto.cumulative && !r.cfg.Incremental {
+		r.from = 0
+	}
 	r.sent += count
-	dst = r.api.tokens(r, dst, k, count, now)
-	r.srv.stats.tokens.Add(int64(count))
+	r.count(count)
+	dst = r.append(dst, &r.proto.token[r.part])
 	if r.sent < r.total {
 		r.due += r.gap(r.chunkAt(r.sent))
 	} else {
@@ -246,36 +291,38 @@ func (r *reply) appendTokens(dst []byte, now int64) []byte {
 	return dst
 }
 
-func (r *reply) appendTail(dst []byte, now int64) []byte {
-	more := false
-	switch {
-	case r.noFinish:
-	case r.part != partNone:
-		return r.appendTurn(dst, partNone, now)
-	default:
-		dst, more = r.api.finish(r, dst, r.step, now)
+// count notes that tokens are sent.
+func (r *reply) count(tokens int) {
+	r.srv.stats.tokens.Add(int64(tokens))
+	if r.cfg.LogAll {
+		r.tokenNS = append(r.tokenNS, r.now)
 	}
-	if !r.again(more) {
-		r.phase, r.doneNS = phaseEnd, now
+}
+
+func (r *reply) appendTail(dst []byte) []byte {
+	more := false
+	if !r.noFinish {
+		if r.part != partNone {
+			return r.appendTurn(dst, partNone)
+		}
+		if dst, more = r.appendNext(dst, r.proto.finish); !more && r.proto.done {
+			dst = r.appendDone(dst)
+		}
+	}
+	if !more {
+		r.phase, r.doneNS = phaseEnd, r.now
 	}
 	return dst
 }
 
+// appendDone appends the event with which most protocols end a stream.
+func (r *reply) appendDone(dst []byte) []byte { return r.endEvent(append(dst, "data: [DONE]"...)) }
+
 // atEnd reports whether the event at hand, or the whole answer, has the finish reason.
 func (r *reply) atEnd() bool { return r.sent == r.total && !(r.noFinish && r.p.stream) }
 
-// showCached reports whether the usage has the number of cached tokens.
-func (r *reply) showCached() bool {
-	return !r.cfg.NoCachedTokens && (r.cachedTokens > 0 || !r.cfg.OmitZeroCached)
-}
-
 // model is the model's name: as the request has it, or the served one's.
-func (r *reply) model() []byte {
-	if len(r.p.model) > 0 {
-		return r.p.model
-	}
-	return r.srv.model
-}
+func (r *reply) model() string { return cmp.Or(r.p.model, r.srv.model) }
 
 // releaseAtEnd gives the slot and the blocks back when the last event is composed, before it is written, as an engine
 // does. So a client that has seen the end finds them free.
@@ -318,12 +365,12 @@ func (r *reply) frame(dst, event []byte, last bool) []byte {
 func (r *reply) appendHead(dst []byte, bodyBytes int) []byte {
 	dst = append(dst, "HTTP/1.1 200 OK\r\nServer: mockllm\r\n"...)
 	dst = appendHeaders(dst, r.cfg.Headers)
-	dst = r.api.headers(r, dst)
-	content := raw("application/json")
+	dst = r.proto.headers.append(r, dst)
 	if r.p.stream {
-		content = "text/event-stream; charset=utf-8\r\nCache-Control: no-cache"
+		dst = append(dst, "Content-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\n"...)
+	} else {
+		dst = append(dst, "Content-Type: application/json\r\n"...)
 	}
-	dst = put(dst, "Content-Type: %\r\n", content)
 	if r.compress {
 		dst = append(dst, "Content-Encoding: gzip\r\n"...)
 	}
@@ -331,7 +378,7 @@ func (r *reply) appendHead(dst []byte, bodyBytes int) []byte {
 	case framingChunked:
 		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
 	case framingLength:
-		dst = put(dst, "Content-Length: %\r\n", bodyBytes)
+		dst = fmt.Appendf(dst, "Content-Length: %d\r\n", bodyBytes)
 	}
 	if !r.keepAlive {
 		dst = append(dst, "Connection: close\r\n"...)
@@ -388,49 +435,6 @@ func (r *reply) end(how ending) {
 	c.done <- struct{}{}
 }
 
-// openData begins an event without a name; a whole answer is none.
-func (r *reply) openData(dst []byte) []byte {
-	if !r.p.stream {
-		return dst
-	}
-	return append(r.openComment(dst), "data: "...)
-}
-
-// openNamed begins an event with a name.
-func (r *reply) openNamed(dst []byte, name string) []byte {
-	return put(r.openComment(dst), "event: %%data: ", raw(name), raw(r.srv.eol))
-}
-
-// openComment appends the comment before an event, where there is to be one.
-func (r *reply) openComment(dst []byte) []byte {
-	if r.cfg.Comments {
-		return r.endEvent(append(dst, ": ping"...))
-	}
-	return dst
-}
-
-// endEvent ends an event's last line.
-func (r *reply) endEvent(dst []byte) []byte {
-	return append(append(dst, r.srv.eol...), r.srv.eol...)
-}
-
-// closeObject ends an object with the fields that every one has, and in a stream its event.
-func (r *reply) closeObject(dst []byte, now int64) []byte {
-	if r.cfg.Stamp {
-		dst = put(dst, `,"sent_ns":%`, now)
-	}
-	dst = append(append(dst, r.srv.bodyFields...), '}')
-	if r.p.stream {
-		dst = r.endEvent(dst)
-	}
-	return dst
-}
-
-// appendDone appends the event with which most protocols end a stream.
-func (r *reply) appendDone(dst []byte) []byte {
-	return r.endEvent(append(dst, "data: [DONE]"...))
-}
-
 // part is a stretch of an answer's tokens. They come in this order, and any may be missing.
 type part uint8
 
@@ -439,15 +443,14 @@ const (
 	partReasoning
 	partText
 	partTool // the arguments of a tool call
+	parts    // how many there are
 )
 
 // divide decides which tokens of the answer are of which part.
-func (r *reply) divide(t traits) {
+func (r *reply) divide() {
 	r.reasoning, r.tool = 0, r.total
-	if t.thinks {
+	if r.proto.conversation {
 		r.reasoning = min(r.cfg.ReasoningTokens, r.total)
-	}
-	if t.calls {
 		r.tool = max(r.total-r.cfg.ToolTokens, r.reasoning)
 	}
 }

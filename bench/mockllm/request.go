@@ -1,10 +1,9 @@
 package mockllm
 
 import (
-	"bytes"
-	"errors"
+	"cmp"
 	"fmt"
-	"maps"
+	"reflect"
 )
 
 // params is what a request wants.
@@ -12,7 +11,7 @@ type params struct {
 	stream, usage, continuousUsage bool
 	ignoreEOS                      bool
 	maxTokens, minTokens           int64 // -1 = not named
-	model                          []byte
+	model                          string
 	saltHash                       uint64 // 0 = none
 	hasPrompt, promptIDs           bool   // it is token ids
 
@@ -41,224 +40,186 @@ const (
 
 func (e *requestError) Error() string { return e.message }
 
+// escaped is the message as the inside of a JSON string.
+func (e *requestError) escaped() string { return string(appendEscaped(nil, e.message)) }
+
 func badRequest(format string, args ...any) *requestError {
 	return &requestError{400, kindBadRequest, fmt.Sprintf(format, args...)}
 }
 
-// errFound ends a walk through a body early.
-var errFound = errors.New("found")
+// requestBody is what any of the protocols reads of a request. Each takes what it knows and ignores the rest, as servers do.
+type requestBody struct {
+	Model          string        `json:"model"`
+	StreamOptions  streamOptions `json:"stream_options"`
+	CacheSalt      *string       `json:"cache_salt"`
+	ExtraKey       *string       `json:"extra_key"`
+	EncodingFormat string        `json:"encoding_format"`
 
-// fields are the keys of an object that are read, and how their values are. All others are skipped.
-type fields map[string]func(*decoder) error
+	Prompt       rawJSON `json:"prompt"`
+	Messages     rawJSON `json:"messages"`
+	System       rawJSON `json:"system"`
+	Input        rawJSON `json:"input"`
+	Instructions rawJSON `json:"instructions"`
+	Inputs       rawJSON `json:"inputs"`
+	Text         rawJSON `json:"text"`
+	InputIDs     rawJSON `json:"input_ids"`
+	TokenIDs     rawJSON `json:"token_ids"`
+	TextInput    rawJSON `json:"text_input"`
 
-// with returns the fields of both.
-func with(base, more fields) fields {
-	all := maps.Clone(base)
-	maps.Copy(all, more)
-	return all
+	// What the answer is to be stands beside the prompt, in an object of its own or in a JSON text.
+	options
+	Parameters         *options `json:"parameters"`
+	SamplingParams     *options `json:"sampling_params"`
+	SamplingParameters *string  `json:"sampling_parameters"`
 }
 
-// read reads an object.
-func (f fields) read(d *decoder) error {
-	return d.object(func(key []byte) error {
-		if read := f[string(key)]; read != nil {
-			return read(d)
-		}
-		return d.skip(1)
-	})
+type streamOptions struct {
+	IncludeUsage    bool `json:"include_usage"`
+	ContinuousUsage bool `json:"continuous_usage_stats"`
 }
 
-// boolean reads true, false or null.
-func boolean(at func(*params) *bool) func(*decoder) error {
-	return func(d *decoder) (err error) {
-		*at(d.p), err = d.boolean()
-		return err
-	}
+// options say what an answer is to be, by the names that they have in any of the protocols.
+type options struct {
+	Stream              bool    `json:"stream"`
+	N                   *int64  `json:"n"`
+	MaxTokens           *int64  `json:"max_tokens"`
+	MaxCompletionTokens *int64  `json:"max_completion_tokens"`
+	MaxOutputTokens     *int64  `json:"max_output_tokens"`
+	MaxNewTokens        *int64  `json:"max_new_tokens"`
+	MinTokens           *int64  `json:"min_tokens"`
+	MinNewTokens        *int64  `json:"min_new_tokens"`
+	MinLength           *int64  `json:"min_length"`
+	IgnoreEOS           *bool   `json:"ignore_eos"`
+	IgnoreEOSToken      bool    `json:"ignore_eos_token"`
+	EndID               int64   `json:"end_id"`
+	ForcedTokens        []int32 `json:"trace_decode_token_ids"`
+	Details             bool    `json:"details"`
+	PrefillDetails      bool    `json:"decoder_input_details"`
+	ReturnFullText      bool    `json:"return_full_text"`
+	ExcludeInput        *bool   `json:"exclude_input_in_output"`
+	ReturnFinishReason  bool    `json:"return_finish_reason"`
+	ReturnInputTokens   bool    `json:"return_num_input_tokens"`
+	ReturnOutputTokens  bool    `json:"return_num_output_tokens"`
 }
 
-// orAbsent reads null, or what read reads.
-func orAbsent(read func(*decoder) error) func(*decoder) error {
-	return func(d *decoder) error {
-		if d.literal("null") {
-			return nil
-		}
-		return read(d)
+// optional is a number that may be missing: -1.
+func optional(n *int64) int64 {
+	if n == nil {
+		return -1
 	}
-}
-
-// extra reads a parameter that vLLM has and OpenAI has not.
-func extra(key string, read func(*decoder) error) func(*decoder) error {
-	return func(d *decoder) error {
-		if d.cfg.RefuseExtras {
-			return badRequest("Unrecognized request argument supplied: %s", key)
-		}
-		return read(d)
-	}
-}
-
-// commonFields are what nearly all requests have in common.
-var commonFields = fields{"model": readModel, "stream": readStream}
-
-var readStream, readIgnoreEOS = boolean(func(p *params) *bool { return &p.stream }), boolean(func(p *params) *bool { return &p.ignoreEOS })
-
-func readModel(d *decoder) (err error) {
-	d.p.model, err = d.text()
-	return err
-}
-
-func readMaxTokens(d *decoder) error { return d.optional(&d.p.maxTokens) }
-func readMinTokens(d *decoder) error { return d.optional(&d.p.minTokens) }
-
-// salt reads what keeps a prompt apart from equal ones in the prefix cache, or null.
-func (d *decoder) salt() error {
-	if d.literal("null") {
-		return nil
-	}
-	salt, err := d.text()
-	if err != nil {
-		return err
-	}
-	if len(salt) == 0 {
-		return badRequest("Parameter 'cache_salt' must be a non-empty string if provided.")
-	}
-	if !d.cfg.IgnoreSalt {
-		d.p.saltHash = hashBytes(salt)
-	}
-	return nil
+	return *n
 }
 
 // decoder reads a request body into params and a prompt's hash.
 type decoder struct {
-	scanner
 	cfg    *Config
-	api    api
+	proto  *protocol
 	p      *params
 	hash   *promptHasher
 	model  []byte // that the path names
 	jitter int    // tokens that the chat template adds before its tail
-
-	messagesAt, systemAt int // where the values begin that are read when the object is known; 0 = there are none
 }
 
-// decode reads a whole body. The params' model and echo alias it.
-func (d *decoder) decode() error {
-	t := d.api.traits()
-	*d.p = params{maxTokens: -1, minTokens: -1, model: d.model, stream: t.streams}
-	if err := t.fields.read(d); err != nil {
+// decode reads a whole body. The params' echo aliases it.
+func (d *decoder) decode(body []byte) error {
+	*d.p = params{maxTokens: -1, minTokens: -1, stream: d.proto.streams}
+	var b requestBody
+	if err := readObject(body, reflect.ValueOf(&b).Elem()); err != nil {
 		return err
 	}
-	if err := d.end(); err != nil {
+	d.p.model = cmp.Or(string(d.model), b.Model)
+	if err := d.proto.read(d, &b); err != nil {
 		return err
 	}
-	if err := d.assemble(t.prompt); err != nil {
-		return err
+	if !d.p.hasPrompt {
+		return badRequest("%s: field required", d.proto.prompt)
 	}
+	return d.check()
+}
+
+// salt takes what keeps a prompt apart from equal ones in the prefix cache; nil = nothing.
+func (d *decoder) salt(salt *string) error {
 	switch {
-	case d.p.hasPrompt:
-	case t.prompt == "":
-		return badRequest("Either text, input_ids or input_embeds should be provided.")
-	default:
-		return badRequest("%s: field required", t.prompt)
+	case salt == nil:
+	case *salt == "":
+		return badRequest("Parameter 'cache_salt' must be a non-empty string if provided.")
+	case !d.cfg.IgnoreSalt:
+		d.p.saltHash = hashBytes(*salt)
 	}
-	if err := d.api.require(d); err != nil {
-		return err
-	}
-	return d.check(t)
+	return nil
 }
 
-// optional reads a whole number or null.
-func (d *decoder) optional(dst *int64) (err error) {
-	if d.literal("null") {
-		return nil
+// one refuses requests for several answers.
+func one(n *int64) error {
+	if n != nil && *n != 1 {
+		return badRequest("n = %d: this server gives one choice a request", *n)
 	}
-	*dst, err = d.integer()
-	return err
-}
-
-// oncePrompt notes that the prompt is there, which may be there once.
-func (d *decoder) oncePrompt(name string) error {
-	if d.p.hasPrompt {
-		return badRequest("%s: given twice", name)
-	}
-	d.p.hasPrompt = true
 	return nil
 }
 
 // prompt reads a string, an array of ids, or an array that holds exactly one of them.
-func (d *decoder) prompt() error {
-	if err := d.oncePrompt("prompt"); err != nil {
-		return err
-	}
-	if d.peek() == '"' {
-		return d.textPrompt()
-	}
-	if d.peek() != '[' {
-		return badRequest("prompt: expected a string or an array of token ids")
-	}
-	if d.cfg.RefuseExtras {
-		return badRequest("prompt: token ids are not supported, send a string")
-	}
-	start := d.i
-	d.i++
-	first := d.peek()
-	d.p.promptIDs = first != '"'
-	if first != '"' && first != '[' {
-		d.i = start
-		return d.ids(d.hash)
-	}
-	d.i = start
-	seen := 0
-	return d.array(func() error {
-		if seen++; seen > 1 {
-			return badRequest("prompt: this server takes one prompt a request")
-		}
-		if first == '"' {
-			return d.textPrompt()
-		}
-		return d.ids(d.hash)
-	})
-}
-
-func (d *decoder) textPrompt() error {
-	d.hash.special(d.cfg.BOSTokens, specialBOS)
-	return d.words(d.hash)
-}
-
-// echoedPrompt reads a prompt that is a string and that the answer may repeat: as the body has it, between its quotes.
-func echoedPrompt(name string) func(*decoder) error {
-	return func(d *decoder) error {
-		if err := d.oncePrompt(name); err != nil {
-			return err
-		}
-		if d.peek() != '"' {
-			return badRequest("%s: expected a string", name)
-		}
-		from := d.i + 1
-		if err := d.textPrompt(); err != nil {
-			return err
-		}
-		d.p.echo = d.b[from : d.i-1]
+func (d *decoder) prompt(value rawJSON) error {
+	if value == nil {
 		return nil
 	}
+	d.p.hasPrompt = true
+	switch {
+	case value[0] == '"':
+		d.hash.special(d.cfg.BOSTokens, specialBOS)
+		return d.hash.text(value)
+	case value[0] != '[':
+		return badRequest("prompt: expected a string or an array of token ids")
+	case d.cfg.RefuseExtras:
+		return badRequest("prompt: token ids are not supported, send a string")
+	}
+	if first := value[skipSpace(value, 1)]; first != '"' && first != '[' {
+		d.p.promptIDs = true
+		return d.hash.ids(value)
+	}
+	var inner rawJSON
+	err := walk(value, func(_, one rawJSON) error {
+		if inner != nil {
+			return badRequest("prompt: this server takes one prompt a request")
+		}
+		inner = one
+		return nil
+	})
+	if err == nil && inner[0] == '[' {
+		d.p.promptIDs = true
+		return d.hash.ids(inner)
+	}
+	return cmp.Or(err, d.prompt(inner))
+}
+
+// echoed reads a prompt that is a string and that the answer may repeat.
+func (d *decoder) echoed(name string, value rawJSON) error {
+	if value == nil {
+		return nil
+	}
+	if value[0] != '"' {
+		return badRequest("%s: expected a string", name)
+	}
+	d.p.echo = value[1 : len(value)-1]
+	return d.prompt(value)
 }
 
 // check refuses what vLLM refuses.
-func (d *decoder) check(t traits) error {
+func (d *decoder) check() error {
 	p, cfg := d.p, d.cfg
 	switch {
 	case d.hash.tokens == 0:
 		return badRequest("The prompt is empty: it must hold at least one token.")
-	case !t.noModel && !cfg.serves(p.model):
+	case !d.proto.noModel && !cfg.serves(p.model):
 		return unknownModel(p.model)
-	case t.vector:
+	case d.proto.vector:
 		p.maxTokens, p.minTokens = 0, 0
 	case p.minTokens < -1:
 		return badRequest("min_tokens must be greater than or equal to 0, got %d.", p.minTokens)
 	case p.maxTokens == -1:
-		p.maxTokens = max(cfg.defaultTokens(t), p.minTokens)
+		p.maxTokens = max(cfg.defaultTokens(d.proto), p.minTokens)
 	}
 	switch {
-	case p.maxTokens < 1 && !t.vector || p.maxTokens > maxOutputTokens:
+	case p.maxTokens < 1 && !d.proto.vector || p.maxTokens > maxOutputTokens:
 		return badRequest("max_tokens must be at least 1 and at most %d, got %d.", maxOutputTokens, p.maxTokens)
 	case p.minTokens > p.maxTokens:
 		return badRequest("min_tokens must be less than or equal to max_tokens=%d, got %d.", p.maxTokens, p.minTokens)
@@ -271,32 +232,17 @@ func (d *decoder) check(t traits) error {
 }
 
 // defaultTokens is the output length of requests that name none.
-func (c *Config) defaultTokens(t traits) int64 {
-	switch {
-	case c.MeanOutput > 0:
+func (c *Config) defaultTokens(t *protocol) int64 {
+	if c.MeanOutput > 0 {
 		return 4 * int64(c.MeanOutput)
-	case t.maxTokens > 0:
-		return t.maxTokens
 	}
-	return defaultMaxTokens
-}
-
-// keep makes params independent of the request's body, whose buffer is reused.
-func (p *params) keep(cfg *Config) {
-	model, echo := p.model, p.echo
-	p.model, p.echo = nil, nil
-	if cfg.Model == "" {
-		p.model = bytes.Clone(model)
-	}
-	if p.fullText {
-		p.echo = bytes.Clone(echo)
-	}
+	return cmp.Or(t.maxTokens, defaultMaxTokens)
 }
 
 // serves reports whether a request may name the model.
-func (c *Config) serves(model []byte) bool { return c.Model == "" || string(model) == c.Model }
+func (c *Config) serves(model string) bool { return c.Model == "" || model == c.Model }
 
-func unknownModel(model []byte) *requestError {
+func unknownModel(model string) *requestError {
 	return &requestError{404, "NotFoundError", fmt.Sprintf("The model `%s` does not exist.", model)}
 }
 

@@ -2,6 +2,7 @@ package mockllm
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -13,20 +14,20 @@ func (c *conn) route(req *fasthttp.Request, arrivalNS, arrivedNS int64) (inFligh
 	h := &req.Header
 	c.keepAlive, c.bodyless = !h.ConnectionClose(), h.IsHead()
 	path, _, _ := bytes.Cut(h.RequestURI(), []byte("?"))
-	var a api
+	var t *protocol
 	var model []byte
 	if h.IsPost() {
-		a, model = endpoint(path, req.Body())
+		t, model = protocolAt(path, req.Body())
 	}
-	if (a != nil || bytes.HasPrefix(path, []byte("/v1/"))) && !c.authorized(h) {
+	if (t != nil || bytes.HasPrefix(path, []byte("/v1/"))) && !c.authorized(h) {
 		refusal := &requestError{401, "Unauthorized", "the API key is missing or wrong"}
-		if a == nil {
+		if t == nil {
 			return false, c.answer(openAIError(refusal))
 		}
-		return false, c.answer(a.refuse(&params{}, refusal))
+		return false, c.answer(t.refusal(refusal))
 	}
-	if a != nil {
-		c.complete(req, a, model, arrivalNS, arrivedNS)
+	if t != nil {
+		c.complete(req, t, model, arrivalNS, arrivedNS)
 		return true, true
 	}
 	methods, page := c.srv.page(string(path), req)
@@ -76,7 +77,7 @@ func (s *Server) page(path string, req *fasthttp.Request) (methods []string, ans
 	case path == "/flush_cache" && !s.cfg.NoFlush: // SGLang's takes both
 		return []string{"POST", "GET"}, flush
 	}
-	if a, _ := endpoint([]byte(path), nil); a != nil {
+	if t, _ := protocolAt([]byte(path), nil); t != nil {
 		return post, nil // what is posted there is generated
 	}
 	return nil, nil
@@ -104,16 +105,11 @@ func (c *conn) respond(a response) bool {
 	if a.contentType == "" {
 		a.contentType = "application/json"
 	}
-	b := put(
-		c.buffer.out[:0],
-		"HTTP/1.1 % %\r\nServer: mockllm\r\nContent-Type: %\r\n",
-		a.status,
-		fasthttp.StatusMessage(a.status),
-		raw(a.contentType),
-	)
+	b := fmt.Appendf(c.buffer.out[:0], "HTTP/1.1 %d %s\r\nServer: mockllm\r\nContent-Type: %s\r\n",
+		a.status, fasthttp.StatusMessage(a.status), a.contentType)
 	hasBody := a.status != 204 && a.status != 304 // RFC 9110 8.6
 	if hasBody {
-		b = put(b, "Content-Length: %\r\n", len(a.body))
+		b = fmt.Appendf(b, "Content-Length: %d\r\n", len(a.body))
 	}
 	if a.status == 429 || a.status == 503 {
 		b = append(b, "Retry-After: 1\r\n"...)

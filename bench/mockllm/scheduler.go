@@ -26,7 +26,7 @@ type scheduler struct {
 	running  int
 	queue    []*reply
 	cache    prefixCache
-	events   inOrder[*event]
+	events   inOrder[*change]
 	added    uint64 // events so far
 	unseen   int    // requests' ends among the events
 	lastEnd  int64  // instant of the latest end that was applied
@@ -162,7 +162,7 @@ func (s *scheduler) collect() bool {
 	s.ends, s.waiting = s.spare[:0], len(s.queue) > 0
 	s.endsMu.Unlock()
 	for _, l := range list {
-		s.add(&l.over, event{at: l.endNS, lease: l, end: true})
+		s.add(&l.over, change{at: l.endNS, lease: l, end: true})
 	}
 	s.unseen += len(list)
 	clear(list)
@@ -209,12 +209,12 @@ func (s *scheduler) admit(r *reply, now int64) bool {
 	s.running++
 	r.start(max(now, r.arrivedNS), cached)
 	r.lease.prefills = true
-	s.add(&r.lease.ready, event{at: r.due, lease: r.lease})
+	s.add(&r.lease.ready, change{at: r.due, lease: r.lease})
 	return true
 }
 
 // add puts an event, whose memory is its lease's, among the others.
-func (s *scheduler) add(at *event, e event) {
+func (s *scheduler) add(at *change, e change) {
 	s.added++
 	e.order = s.added
 	*at = e
@@ -230,7 +230,7 @@ func (s *scheduler) apply(now int64) {
 
 // applyNext applies the next event and reports whether it was the end of a request.
 func (s *scheduler) applyNext() (end bool) {
-	e := *heap.Pop(&s.events).(*event) // a copy: the lease may be recycled below
+	e := *heap.Pop(&s.events).(*change) // a copy: the lease may be recycled below
 	l := e.lease
 	if e.end {
 		l.ended = true
@@ -268,11 +268,11 @@ type lease struct {
 
 	endNS int64 // written once, before it is in scheduler.ends
 
-	ready, over event // of its prefill's end, and of its own
+	ready, over change // of its prefill's end, and of its own
 }
 
-// event is something that changes what a later request finds: a prefill's end or a request's.
-type event struct {
+// change is something that changes what a later request finds: a prefill's end or a request's.
+type change struct {
 	at    int64 // ns
 	order uint64
 	lease *lease
@@ -281,7 +281,7 @@ type event struct {
 
 // before orders events by their instants. A prefill goes before an end of the same instant, and otherwise the one that
 // was added first.
-func (e *event) before(o *event) bool {
+func (e *change) before(o *change) bool {
 	switch {
 	case e.at != o.at:
 		return e.at < o.at
@@ -292,7 +292,7 @@ func (e *event) before(o *event) bool {
 }
 
 // moved does nothing: only the first event is ever taken.
-func (*event) moved(int) {}
+func (*change) moved(int) {}
 
 // ordered has an order, and may keep its place among others.
 type ordered[T any] interface {

@@ -234,7 +234,7 @@ func TestPoolHammer(t *testing.T) {
 			for range rounds {
 				body := idsBody(same(r.Uint64N(3), 1+r.IntN(300)), 1+r.IntN(30))
 				if r.IntN(3) > 0 {
-					ts.stream(completions, body)
+					ts.stream(completionsPath, body)
 					continue
 				}
 				nc := ts.raw(body)

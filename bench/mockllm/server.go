@@ -1,6 +1,7 @@
 package mockllm
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -14,7 +15,7 @@ import (
 // Server is a running mock. Make it with NewGroup, run it with Start, end it with Close.
 type Server struct {
 	cfg            Config
-	model          []byte
+	model          string
 	eol            string
 	words          []string
 	bodyFields     []byte // of every object, each member with its comma before it
@@ -22,6 +23,7 @@ type Server struct {
 	clock          clock
 	sched          scheduler
 	stats          counters
+	shares         shares
 	chatJitter     jitter // of conversations
 	tokenizeJitter jitter
 	log            *requestLog
@@ -42,16 +44,13 @@ func newServer(cfg Config, crew *crew) (*Server, error) {
 	cfg = cfg.withDefaults()
 	s := &Server{
 		cfg:     cfg,
-		model:   []byte(cfg.Model),
+		model:   cmp.Or(cfg.Model, defaultModel),
 		eol:     "\n",
 		words:   words(),
 		crew:    crew,
 		clock:   crew.clock,
 		started: time.Now(),
 		conns:   make(map[*conn]struct{}),
-	}
-	if cfg.Model == "" {
-		s.model = []byte(defaultModel)
 	}
 	if cfg.CRLF {
 		s.eol = "\r\n"
@@ -162,14 +161,14 @@ func (s *Server) Close() error {
 
 // modelList is the answer to /v1/models.
 func (s *Server) modelList() response {
-	return response{status: 200, body: put(nil, `{"object":"list","data":[{"id":"%","object":"model","created":%,"owned_by":"mockllm","max_model_len":%}]}`,
-		s.model, s.started.Unix(), s.maxModelLen())}
+	const list = `{"object":"list","data":[{"id":"%s","object":"model","created":%d,"owned_by":"mockllm","max_model_len":%s}]}`
+	return response{status: 200, body: fmt.Appendf(nil, list, appendEscaped(nil, s.model), s.started.Unix(), s.maxModelLen())}
 }
 
 // maxModelLen is the longest context, in tokens, or null.
-func (s *Server) maxModelLen() raw {
+func (s *Server) maxModelLen() string {
 	if limit := s.cfg.contextTokens(); limit > 0 {
-		return raw(strconv.FormatInt(limit, 10))
+		return strconv.FormatInt(limit, 10)
 	}
 	return "null"
 }

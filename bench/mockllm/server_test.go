@@ -5,11 +5,11 @@ import (
 	"bytes"
 	"crypto/x509"
 	"encoding/json"
-	"fmt"
 	"io"
+	"maps"
+	"math"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -216,7 +216,7 @@ func (ts *testServer) stream(path, body string, header ...string) answer {
 }
 
 const (
-	completions = "/v1/completions"
+	completionsPath = "/v1/completions"
 	// shortStream asks for three tokens after three.
 	shortStream = `{"model":"m","prompt":[7,8,9],"max_tokens":3,"ignore_eos":true,"stream":true,"stream_options":{"include_usage":true}}`
 )
@@ -240,9 +240,9 @@ func jsonNumber(v any) string { b, _ := json.Marshal(v); return string(b) }
 func TestLog(t *testing.T) {
 	const ttft, itl = 30 * time.Millisecond, 5 * time.Millisecond
 	ts := start(t, Config{TTFT: ttft, ITL: itl, PrefillPerToken: time.Millisecond, Stamp: true, CacheTokens: -1})
-	a := ts.stream(completions, `{"prompt":"a b c d e f g h i j","max_tokens":8,"stream":true}`, "X-Request-Id", "one")
-	ts.mustPost(200, completions, `{"prompt":"a","max_tokens":3}`, "X-Request-Id", "two")
-	ts.mustPost(400, completions, `{"prompt":[]}`, "X-Request-Id", "three")
+	a := ts.stream(completionsPath, `{"prompt":"a b c d e f g h i j","max_tokens":8,"stream":true}`, "X-Request-Id", "one")
+	ts.mustPost(200, completionsPath, `{"prompt":"a","max_tokens":3}`, "X-Request-Id", "two")
+	ts.mustPost(400, completionsPath, `{"prompt":[]}`, "X-Request-Id", "three")
 	lines := ts.lines()
 	if len(lines) != 3 {
 		t.Fatalf("%d lines, want 3", len(lines))
@@ -304,7 +304,7 @@ func TestSlotsAndQueue(t *testing.T) {
 	if st := ts.Stats(); st.Running != 2 || st.Waiting != 1 {
 		t.Fatalf("running %d, waiting %d", st.Running, st.Waiting)
 	}
-	resp, _ := ts.mustPost(503, completions, shortStream)
+	resp, _ := ts.mustPost(503, completionsPath, shortStream)
 	if resp.Header.Get("Retry-After") == "" {
 		t.Error("503 without Retry-After")
 	}
@@ -328,7 +328,7 @@ func (ts *testServer) raw(body string, headers ...string) net.Conn {
 	}
 	nc.SetDeadline(time.Now().Add(patience))
 	ts.t.Cleanup(func() { nc.Close() })
-	if _, err := nc.Write([]byte(rawRequest(completions, body, headers...))); err != nil {
+	if _, err := nc.Write([]byte(rawRequest(completionsPath, body, headers...))); err != nil {
 		ts.t.Fatal(err)
 	}
 	return nc
@@ -345,13 +345,13 @@ func rawRequest(path, body string, headers ...string) string {
 func TestTextOfTheSeed(t *testing.T) {
 	ts := start(t, Config{EmptyChunks: 0.25})
 	body := `{"prompt":"a","max_tokens":4000}`
-	a := ts.stream(completions, `{"stream":true,`+body[1:], "X-Request-Id", "same")
+	a := ts.stream(completionsPath, `{"stream":true,`+body[1:], "X-Request-Id", "same")
 	if words := len(strings.Fields(a.text)); a.tokens != 4000 || words < 2850 || words > 3150 {
 		t.Errorf("%d words in %d chunks, want about 3000 in 4000", words, a.tokens)
 	}
 	ts = start(t, Config{})
-	_, whole := ts.mustPost(200, completions, body, "X-Request-Id", "same")
-	if a := ts.stream(completions, `{"stream":true,`+body[1:], "X-Request-Id", "same"); !strings.Contains(whole, a.text) || a.tokens != 4000 {
+	_, whole := ts.mustPost(200, completionsPath, body, "X-Request-Id", "same")
+	if a := ts.stream(completionsPath, `{"stream":true,`+body[1:], "X-Request-Id", "same"); !strings.Contains(whole, a.text) || a.tokens != 4000 {
 		t.Errorf("streamed %q, whole %s", a.text, whole)
 	}
 }
@@ -378,13 +378,13 @@ func TestResponseIsCreatedAtOnce(t *testing.T) {
 // TestOverloadOfAPIs: a full queue is 503, but TGI's 429.
 func TestOverloadOfAPIs(t *testing.T) {
 	full := &requestError{503, "ServiceUnavailableError", "The queue is full, try again later."}
-	for _, a := range allAPIs() {
-		got, want := a.refuse(&params{}, full), 503
-		if a.traits().name == "tgi" {
+	for path, p := range paths() {
+		got, want := p.refuse(&params{}, full), 503
+		if p.name == "tgi" {
 			want = 429
 		}
 		if got.status != want || !json.Valid(got.body) {
-			t.Errorf("%s: %d %s", a.traits().name, got.status, got.body)
+			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}
 	}
 }
@@ -423,7 +423,7 @@ func TestParseFault(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"": "unknown", "nonsense:1": "known are status:N", "status:99": "between 200 and 599", "status:x": "argument", "status@2": "between 0 and 1",
-		"status@x": "probability", "status@NaN": "between 0 and 1", "reset-before:1": "no argument", "slow-bytes:-1s": "negative", "slow-bytes:5": "argument",
+		"status@x": "share", "status@NaN": "between 0 and 1", "reset-before:1": "no argument", "slow-bytes:-1s": "negative", "slow-bytes:5": "argument",
 		"reset-after:-1": "between 0", "split:1": "between 2",
 	} {
 		if _, err := ParseFault(text); err == nil || !strings.Contains(err.Error(), want) {
@@ -468,34 +468,55 @@ func TestFaultSplitWrites(t *testing.T) {
 	}
 }
 
-// TestConfiguredFaults: shares follow the probabilities; the header overrides; equal seeds draw equally.
-func TestConfiguredFaults(t *testing.T) {
-	cfg := Config{Seed: 3, Faults: []Fault{{Kind: FaultStatus, N: 503, Probability: 0.25}, {Kind: FaultStatus, N: 418, Probability: 0.5}}}
-	const requests = 2000
-	var runs [2][]int
-	for i := range runs {
-		ts := start(t, cfg)
-		for k := range requests {
-			resp, _, err := ts.post(completions, `{"prompt":"a","max_tokens":1}`, "X-Request-Id", fmt.Sprint(k))
+// TestShareOfFaults: of requests in a row each fault has its share of those that no earlier one has hit, also by the header.
+func TestShareOfFaults(t *testing.T) {
+	ts := start(t, Config{Faults: []Fault{{Kind: FaultStatus, N: 503, Share: 0.25}, {Kind: FaultStatus, N: 418, Share: 0.5}}})
+	for _, c := range []struct {
+		requests int
+		header   []string
+		want     map[int]int
+	}{
+		{40, nil, map[int]int{503: 10, 418: 15, 200: 15}},
+		{7, []string{"X-Mock-Fault", "status:500@0.15"}, map[int]int{500: 1, 200: 6}},
+		{13, []string{"X-Mock-Fault", "status:500@0.15"}, map[int]int{500: 2, 200: 11}},
+		{5, []string{"X-Mock-Fault", "status:500@0"}, map[int]int{200: 5}},
+		{5, []string{"X-Mock-Fault", "status:500"}, map[int]int{500: 5}},
+	} {
+		got := map[int]int{}
+		for range c.requests {
+			resp, _, err := ts.post(completionsPath, `{"prompt":"a","max_tokens":1}`, c.header...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			runs[i] = append(runs[i], resp.StatusCode)
+			got[resp.StatusCode]++
 		}
-		ts.mustPost(200, completions, shortStream, "X-Mock-Fault", "short")
+		if !maps.Equal(got, c.want) {
+			t.Errorf("%d requests with %q: %v, want %v", c.requests, c.header, got, c.want)
+		}
 	}
-	if !slices.Equal(runs[0], runs[1]) {
-		t.Error("the same seed drew other faults")
+	ts = start(t, Config{NoHeaderFaults: true})
+	ts.mustPost(200, completionsPath, shortStream, "X-Mock-Fault", "status:500")
+}
+
+// TestSharesOfAnyRow: of any n requests in a row a fault hits share × n, give or take one.
+func TestSharesOfAnyRow(t *testing.T) {
+	for _, share := range []float64{0, 0.001, 0.15, 1.0 / 3, 0.5, 0.97, 1} {
+		var s shares
+		var hits []int // so far, before each request
+		for sum := 0; len(hits) < 3000; {
+			hits = append(hits, sum)
+			if s.next(Fault{Kind: FaultStall, Share: share}) {
+				sum++
+			}
+		}
+		for n := 1; n < 1000; n += 7 {
+			for from := 0; from+n < len(hits); from += 13 {
+				if got := float64(hits[from+n] - hits[from]); math.Abs(got-share*float64(n)) > 1.000001 {
+					t.Fatalf("share %v: %v of %d requests from %d on", share, got, n, from)
+				}
+			}
+		}
 	}
-	counts := map[int]int{}
-	for _, status := range runs[0] {
-		counts[status]++
-	}
-	if counts[503] < 430 || counts[503] > 570 || counts[418] < 660 || counts[418] > 840 || counts[200] < 660 || counts[200] > 840 {
-		t.Errorf("counts %v, want about 500, 750 and 750", counts)
-	}
-	ts := start(t, Config{NoHeaderFaults: true})
-	ts.mustPost(200, completions, shortStream, "X-Mock-Fault", "status:500")
 }
 
 // TestSelfSigned: a certificate holds for the loopback names and the given host.
@@ -511,24 +532,24 @@ func TestSelfSigned(t *testing.T) {
 }
 
 // benchmarkReply is a reply in the middle of its stream, without a connection.
-func benchmarkReply(a api) *reply {
+func benchmarkReply(p *protocol) *reply {
 	srv, err := alone(Config{Stamp: true, ITL: time.Millisecond, Spread: 0.2, Incremental: true})
 	if err != nil {
 		panic(err)
 	}
-	r := &reply{srv: srv, cfg: &srv.cfg, api: a, id: []byte("0123456789abcdef"), createdS: 1_700_000_000, total: 1 << 60, phase: phaseTokens, part: partText, headSent: true}
+	r := &reply{srv: srv, cfg: &srv.cfg, proto: p, id: []byte("0123456789abcdef"), createdS: 1_700_000_000, total: 1 << 60, phase: phaseTokens, part: partText, headSent: true}
 	r.p.stream = true
-	r.divide(a.traits())
+	r.divide()
 	return r
 }
 
 // TestNoAllocationPerEvent: composing an event of a running stream allocates nothing.
 func TestNoAllocationPerEvent(t *testing.T) {
-	for _, a := range allAPIs() {
-		if a.traits().vector {
+	for path, p := range paths() {
+		if p.vector {
 			continue
 		}
-		r := benchmarkReply(a)
+		r := benchmarkReply(p)
 		var buf eventBuffer
 		now := int64(1)
 		compose := func() {
@@ -537,7 +558,7 @@ func TestNoAllocationPerEvent(t *testing.T) {
 		}
 		compose()
 		if n := testing.AllocsPerRun(1000, compose); n != 0 {
-			t.Errorf("%s: %v allocations an event", a.traits().name, n)
+			t.Errorf("%s: %v allocations an event", path, n)
 		}
 	}
 }

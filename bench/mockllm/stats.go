@@ -120,15 +120,15 @@ func (s *Server) metrics() response {
 // appendCacheConfig appends the cache's configuration as vLLM prints it: in the labels, in alphabetical order, without
 // the model's name. The number of blocks is there only where they are limited; vLLM counts one that it never gives away.
 func (s *Server) appendCacheConfig(dst []byte, poolBlocks int) []byte {
-	blocks := raw("")
+	blocks := ""
 	if poolBlocks > 0 {
-		blocks = raw(fmt.Sprintf(`num_gpu_blocks="%d",`, poolBlocks+nullBlocks))
+		blocks = fmt.Sprintf(`num_gpu_blocks="%d",`, poolBlocks+nullBlocks)
 	}
-	caches := raw("False")
+	caches := "False"
 	if s.cfg.CacheTokens != 0 {
 		caches = "True"
 	}
-	return put(dst, `vllm:cache_config_info{block_size="%",cache_dtype="auto",enable_prefix_caching="%",engine="0",%`+
+	return fmt.Appendf(dst, `vllm:cache_config_info{block_size="%d",cache_dtype="auto",enable_prefix_caching="%s",engine="0",%s`+
 		`num_gpu_blocks_override="None",sliding_window="None"} 1.0`+"\n", s.cfg.BlockTokens, caches, blocks)
 }
 

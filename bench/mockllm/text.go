@@ -85,13 +85,13 @@ func (r *reply) appendText(dst []byte, from, to int) []byte {
 // toolName is the tool that the mock calls, with one argument.
 const toolName = "answer"
 
-// appendArguments appends the piece of the arguments that some tokens carry, inside a JSON string.
-func (r *reply) appendArguments(dst []byte, from, to int) []byte {
-	if from == r.tool {
+// appendPart appends the text of some tokens of a part, inside a JSON string.
+func (r *reply) appendPart(dst []byte, of part, from, to int) []byte {
+	if of == partTool && from == r.tool {
 		dst = append(dst, `{\"text\":\"`...)
 	}
 	dst = r.appendText(dst, from, to)
-	if to == r.total {
+	if of == partTool && to == r.total {
 		dst = append(dst, `\"}`...)
 	}
 	return dst

@@ -1,6 +1,9 @@
 package mockllm
 
 import (
+	"cmp"
+	"fmt"
+	"reflect"
 	"strconv"
 	"sync/atomic"
 
@@ -26,9 +29,8 @@ func (s *Server) tokenize(req *fasthttp.Request) response {
 	if err != nil {
 		return openAIError(asRequestError(err))
 	}
-	b := make([]byte, 0, 64+11*len(values)) // an id has 10 digits at most
-	b = put(b, `{"count":%,"max_model_len":%,"tokens":[`, len(values), s.maxModelLen())
-	b = list(b, len(values), func(b []byte, i int) []byte { return strconv.AppendUint(b, tokenID(values[i]), 10) })
+	b := fmt.Appendf(nil, `{"count":%d,"max_model_len":%s,"tokens":[`, len(values), s.maxModelLen())
+	b = list(b, 0, len(values), func(b []byte, i int) []byte { return strconv.AppendUint(b, tokenID(values[i]), 10) })
 	return response{status: 200, body: append(b, "]}"...)}
 }
 
@@ -39,26 +41,20 @@ func (s *Server) decodeTokenize(req *fasthttp.Request) ([]uint64, error) {
 	}
 	h := newPromptHasher(&s.cfg, nil)
 	h.keep = true
-	d := decoder{scanner: scanner{b: req.Body()}, cfg: &s.cfg, p: &params{}, hash: &h}
-	err := fields{
-		"model":  readModel,
-		"prompt": echoedPrompt("prompt"),
-		"messages": func(d *decoder) error {
-			d.jitter = s.tokenizeJitter.next(s.cfg.TemplateJitter)
-			return laterMessages(d)
-		},
-	}.read(&d)
-	if err == nil {
-		err = d.end()
+	d := decoder{cfg: &s.cfg, p: &params{}, hash: &h}
+	var b requestBody
+	if err := readObject(req.Body(), reflect.ValueOf(&b).Elem()); err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = d.assemble("messages")
+	if b.Messages != nil {
+		d.jitter = s.tokenizeJitter.next(s.cfg.TemplateJitter)
 	}
+	err := cmp.Or(d.echoed("prompt", b.Prompt), d.conversation("messages", nil, b.Messages))
 	switch {
 	case err != nil:
 		return nil, err
-	case !s.cfg.serves(d.p.model):
-		return nil, unknownModel(d.p.model)
+	case !s.cfg.serves(b.Model):
+		return nil, unknownModel(b.Model)
 	case !d.p.hasPrompt:
 		return nil, badRequest("prompt or messages: field required")
 	}

@@ -75,7 +75,7 @@ func (h *promptHasher) special(n int, kind uint64) {
 }
 
 // hashBytes names a short byte string.
-func hashBytes(b []byte) uint64 { return finalize(foldWord(wordBasis, b)) }
+func hashBytes[S string | []byte](b S) uint64 { return finalize(foldWord(wordBasis, b)) }
 
 // foldWord folds bytes into the name of a word that has begun, or of one that begins with wordBasis.
 func foldWord[S string | []byte](word uint64, s S) uint64 {

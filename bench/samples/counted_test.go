@@ -21,6 +21,7 @@ func TestCountedSamples(t *testing.T) {
 		{"copilot.jsonl", "copilot", copilot(), 88, 15, 0, 5},
 		{"otel.jsonl", "otel", otel(), 57, 12, 20, 0},
 		{"dag.jsonl", "dag_jsonl", dag(), 102, 12, 102, 0},
+		{"rollout.jsonl", "rl_rollout", rollout(), 167, 12, 0, 0},
 	} {
 		checkFile(t, s.path, s.text)
 		tr, err := trace.Open(s.path, trace.Options{})
@@ -181,6 +182,25 @@ func dag() []byte {
 		line(name+" help", turn(system, "", 20, 80), turn("", `,"delay":30`, 10, 90))
 		line(name+" short", turn("", "", 5, 20))
 		line(name+" long", turn("", "", 5, 20), turn("", `,"delay":100`, 5, 20))
+	}
+	return file.Bytes()
+}
+
+// rollout is rollout.jsonl: 12 tasks, each tried by 4 agents, which use tools up to 4 times.
+func rollout() []byte {
+	chance := newDice(16, 0)
+	file := bytes.NewBufferString(`{"global_prefix_len":640}` + "\n")
+	for group := range 12 {
+		prompt := 640 + chance.between(200, 1200)
+		for stream := range 4 {
+			var answers, observations []string
+			for range chance.between(1, 5) {
+				answers = append(answers, fmt.Sprint(chance.between(5, 60)))
+				observations = append(observations, fmt.Sprint(chance.between(10, 300)))
+			}
+			fmt.Fprintf(file, `{"group":"task-%02d","stream":%d,"prompt_len":%d,"out_lens":[%s],"obs_lens":[%s]}`+"\n",
+				group, stream, prompt, strings.Join(answers, ","), strings.Join(observations[1:], ","))
+		}
 	}
 	return file.Bytes()
 }

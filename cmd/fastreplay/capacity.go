@@ -20,7 +20,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/engine/capacity"
-	"github.com/fastreplay/fastreplay/engine/workload"
+	"github.com/fastreplay/fastreplay/engine/setup"
 )
 
 // capacityOptions is what the flags of `fastreplay capacity` say.
@@ -93,10 +93,11 @@ search that was stopped or killed goes on with it if the same command is given a
 	for _, k := range loadKinds() {
 		kinds = append(kinds, k.name)
 	}
-	addWords(f, &o.over, "over", kinds[0], "what the load is: amplify, scale, rate, concurrency, or instances, of which the fewest are found", kinds...)
+	o.over = kinds[0]
+	addWords(f, &o.over, "over", "what the load is: amplify, scale, rate, concurrency, or instances, of which the fewest are found", kinds...)
 	addSeconds(f, &o.budget, "budget", "", 20*time.Minute, "end when the probes took this long")
 	f.StringVarP(&o.output, "output", "o", "", "`DIR` for the results, or of a search that is to go on (default: results/<UTC time>)")
-	f.Var(&value[[2]float64]{to: &o.loads, parse: parseLoads, kind: "FROM:TO"}, "range", "loads to probe `FROM:TO`; the search begins at FROM, and no probe is above TO; TO may be left out")
+	addValue(f, &o.loads, parseLoads, "FROM:TO", "range", "loads to probe `FROM:TO`; the search begins at FROM, and no probe is above TO; TO may be left out")
 	addSeconds(f, &o.window, "window", "", 0, "how long each probe is measured (default: as the objectives need, as far as the trace goes)")
 	addSeconds(f, &o.warmIn, "warm-in", "", 0, "how long each probe runs before it is measured (default: a fifth of the time that the trace has, at most 30s)")
 	f.Float64Var(&o.precision, "precision", 0.04, "end when the 95 % interval is as narrow as this `SHARE` of the capacity")
@@ -147,7 +148,7 @@ func (o *capacityOptions) check() (r *options, objectives []capacity.Objective, 
 	if r, err = o.replayed(); err != nil {
 		return nil, nil, fmt.Errorf("behind --: %w", err)
 	}
-	switch o.urls = r.urls; {
+	switch o.urls = r.URLs; {
 	case o.over != "instances":
 	case len(o.urls) < 2:
 		return nil, nil, errors.New("--over instances: one server is given; give several with --url")
@@ -159,19 +160,16 @@ func (o *capacityOptions) check() (r *options, objectives []capacity.Objective, 
 
 // replayed is what a replay of the trace would be.
 func (o *capacityOptions) replayed() (*options, error) {
-	r := &options{}
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	r.addFlags(flags)
-	r.line = compat.NewLine(flags, false)
-	if err := flags.Parse(compat.Expand(o.replay, flags, false)); err != nil {
-		return nil, explainFlag(&cobra.Command{}, err)
+	r, err := parseReplay(o.replay)
+	if err != nil {
+		return nil, err
 	}
-	if flags.NArg() > 0 {
-		return nil, fmt.Errorf("unexpected argument %q; want flags of a replay", flags.Arg(0))
+	if rest := r.line.Flags.Args(); len(rest) > 0 {
+		return nil, fmt.Errorf("unexpected argument %q; want flags of a replay", rest[0])
 	}
-	r.urls = o.urls
-	err := r.translate(o.traces[:1])
-	for _, name := range append([]string{"trace", "url", "targets", "output", "duration", "seed", "json", "dry-run", "capacity-probe", "shard", "start-at", "start-barrier", "late", o.over}, o.kind.ignore...) {
+	r.URLs = o.urls
+	err = r.translate(o.traces[:1])
+	for _, name := range slices.Concat(takenBy(bySearch), []string{o.over}, o.kind.ignore) {
 		switch {
 		case !r.given(name):
 		case slices.Contains(o.kind.ignore, name):
@@ -180,14 +178,26 @@ func (o *capacityOptions) replayed() (*options, error) {
 			return nil, fmt.Errorf("--%s is set by the search; leave it out", name)
 		}
 	}
-	if err == nil && r.pacing.lanes > 0 {
+	if err == nil && r.Pacing.Lanes > 0 {
 		err = fmt.Errorf("--sessions lanes: the load would not be that of --over %s; leave it out", o.over)
 	}
 	if err == nil && len(r.line.Results) > 0 {
 		err = fmt.Errorf("%s: each probe is a run of its own; leave out the name of the result file", r.line.Results[0].Paths[0])
 	}
-	r.traces = o.traces
+	r.Traces = o.traces
+	r.attach(&terminal{w: io.Discard})
 	return r, err
+}
+
+// parseReplay reads the flags of a replay that this process makes; translate says what they mean.
+func parseReplay(args []string) (*options, error) {
+	r, flags := &options{}, pflag.NewFlagSet("", pflag.ContinueOnError)
+	r.addFlags(flags)
+	r.line = compat.NewLine(flags, false)
+	if err := flags.Parse(compat.Expand(args, flags, false)); err != nil {
+		return nil, explainFlag(&cobra.Command{}, err)
+	}
+	return r, nil
 }
 
 // run is the whole search.
@@ -203,24 +213,22 @@ func (o *capacityOptions) run(ctx context.Context, out io.Writer, ui *terminal) 
 	if err != nil {
 		return err
 	}
-	var l load
-	l.Work = new(workload.Work)
-	if err := l.read(ctx, r, &terminal{w: io.Discard, quiet: true}); err != nil {
+	t, err := setup.Read(ctx, &r.Options)
+	if err != nil {
 		return orInterrupted(ctx, err)
 	}
-	for _, note := range l.Trace.Lint.Notes() {
+	for _, note := range t.Lint.Notes() {
 		ui.note("trace: %s", note)
 	}
-	s := &searching{o: o, ui: ui, objectives: objectives, requests: l.Trace.Len()}
+	s := &searching{o: o, ui: ui, objectives: objectives, requests: t.Len()}
 	switch {
 	case s.requests == 0:
 		return errors.New("the selection is empty")
-	case !l.Trace.Untimed:
-		s.spanS = float64(l.Trace.ArrivalNS[s.requests-1]) / 1e9
+	case !t.Untimed:
+		s.spanS = float64(t.ArrivalNS[s.requests-1]) / 1e9
 	case o.over == "amplify" || o.over == "scale":
 		return fmt.Errorf("--over %s: the trace does not say when its requests came; give --over rate or --over concurrency", o.over)
 	}
-	l = load{}
 	if s.search, err = capacity.New(s.config()); err != nil {
 		return err
 	}

@@ -3,41 +3,21 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/capacity"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/report"
+	"github.com/fastreplay/fastreplay/engine/replay"
 )
-
-// searching is a search that runs.
-type searching struct {
-	o          *capacityOptions
-	ui         *terminal
-	objectives []capacity.Objective
-	search     *capacity.Search
-	outcomes   []capacity.Outcome
-	dir        string
-	requests   int     // of the trace
-	spanS      float64 // of the trace
-	tooShort   string  // why the search ended early; "" if the trace was long enough
-}
 
 // probeAll probes until the search has ended, or ctx has.
 func (s *searching) probeAll(ctx context.Context) error {
@@ -81,8 +61,7 @@ const (
 	usualWindow   = time.Minute // where nobody knows how many requests come in a second
 	longestSlice  = time.Second
 	slicesAtLeast = 60
-	probeDrain    = 2 * time.Second  // of requests in flight when a probe is ended
-	probeEnding   = 60 * time.Second // for its results, behind that
+	probeDrain    = 2 * time.Second // of requests in flight when a probe is ended
 )
 
 // window returns which part of a probe counts: as much as the objectives need, but no more than the trace has.
@@ -126,12 +105,9 @@ func (s *searching) window(p capacity.Probe) (w capacity.Span, err error) {
 	return w, nil
 }
 
-// arguments are those of the replay that is a probe.
-func (s *searching) arguments(p capacity.Probe, w capacity.Span, dir string) []string {
-	order, _ := json.Marshal(probeFlag{Span: w, Objectives: s.objectives}) // texts and numbers, so it cannot fail
-	args := []string{
-		"--capacity-probe", string(order), "--duration", time.Duration(w.FromNS + w.ForNS).String(), "--seed", fmt.Sprint(s.o.seed), "--output", dir, "--progress", progressNone,
-	}
+// configure returns the replay that is a probe.
+func (s *searching) configure(p capacity.Probe, w capacity.Span, dir string) (*options, error) {
+	args := []string{"--duration", time.Duration(w.FromNS + w.ForNS).String(), "--seed", fmt.Sprint(s.o.seed), "--output", dir}
 	urls := s.o.urls
 	if s.o.over == "instances" {
 		urls = urls[:int(p.Load)]
@@ -149,7 +125,57 @@ func (s *searching) arguments(p capacity.Probe, w capacity.Span, dir string) []s
 			args = append(args, "--require", o.Text)
 		}
 	}
-	return append(args, s.o.replay...)
+	r, err := parseReplay(append(args, s.o.replay...))
+	if err == nil {
+		err = r.line.Explain(r.translate(nil))
+	}
+	if err == nil {
+		r.attach(&terminal{w: io.Discard})
+	}
+	return r, err
+}
+
+// probing is the Observer of a probe: it ends the probe when the search has seen enough.
+type probing struct {
+	replay.Silent
+	s       *searching
+	out     *capacity.Outcome
+	counter *capacity.Counter
+	shown   atomic.Pointer[capacity.Look]
+	decided bool
+	end     context.CancelFunc
+	running atomic.Pointer[replay.Running] // nil before its requests are built
+}
+
+// Built implements replay.Observer.
+func (p *probing) Built(r *replay.Running) { p.running.Store(r) }
+
+// Record implements replay.Observer.
+func (p *probing) Record(r *record.Record) { p.counter.Add(r) }
+
+// Tick implements replay.Observer.
+func (p *probing) Tick(r *replay.Running, ended bool) {
+	if p.decided {
+		return
+	}
+	look := p.counter.Look(r.NowNS(), r.EachOpen, ended)
+	p.shown.Store(&look)
+	if d := p.s.search.Look(p.out.Probe, look); d.End || look.Ended {
+		p.decided = true
+		p.out.Slices, p.out.SliceS, p.out.Verdict, p.out.Why = look.Slices, look.SliceS, cmp.Or(d.Verdict, capacity.Edge), d.Why
+		p.out.Cut = !look.Ended && float64(len(look.Slices))*look.SliceS < look.WindowS
+		if !look.Ended {
+			p.end()
+			time.AfterFunc(probeDrain, p.abort)
+		}
+	}
+}
+
+// abort cancels what is in flight.
+func (p *probing) abort() {
+	if r := p.running.Load(); r != nil {
+		r.Abort()
+	}
 }
 
 // probe replays at a load until the search has seen enough, or ctx ends.
@@ -158,40 +184,27 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w capacity
 	if err := os.RemoveAll(dir); err != nil { // of a search that was killed meanwhile
 		return err
 	}
-	c, err := startChild(s.arguments(p, w, dir)...)
+	where := fmt.Sprintf("probe %d at %s", p.Number, s.load(p.Load))
+	o, err := s.configure(p, w, dir)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", where, err)
 	}
-	end := func(drain time.Duration) { // signals to a process that has ended do nothing
-		_ = c.Process.Signal(os.Interrupt)
-		time.AfterFunc(drain, func() { _ = c.Process.Signal(syscall.SIGTERM) })
-		time.AfterFunc(drain+probeEnding, func() { _ = c.Process.Kill() })
-	}
-	defer context.AfterFunc(ctx, func() { end(0) })()
-	var shown atomic.Pointer[capacity.Look]
-	endView := s.ui.watch(s.view(p, time.Duration(w.FromNS), &shown))
-	decided := false
-	for line, err := c.out.ReadBytes('\n'); err == nil; line, err = c.out.ReadBytes('\n') {
-		var look capacity.Look
-		if decided || json.Unmarshal(line, &look) != nil {
-			continue
-		}
-		shown.Store(&look)
-		if d := s.search.Look(p, look); d.End || look.Ended {
-			decided = true
-			out.Slices, out.SliceS, out.Verdict, out.Why = look.Slices, look.SliceS, cmp.Or(d.Verdict, capacity.Edge), d.Why
-			out.Cut = !look.Ended && float64(len(look.Slices))*look.SliceS < look.WindowS
-			if !look.Ended {
-				end(probeDrain)
-			}
-		}
-	}
-	code, said := c.wait()
+	running, end := context.WithCancel(ctx)
+	defer end()
+	seen := &probing{s: s, out: out, counter: capacity.NewCounter(s.objectives, w), end: end}
+	defer context.AfterFunc(ctx, seen.abort)()
+	endView := s.ui.watch(s.view(p, time.Duration(w.FromNS), &seen.shown))
+	summary, err := replay.Run(running, &o.Config, seen)
 	endView()
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return ctx.Err()
+	case summary == nil:
+		return fmt.Errorf("%s: %w", where, o.line.Explain(err))
+	case err != nil:
+		return &exitError{exitInvalid, fmt.Sprintf("%s: %v", where, err)}
 	}
-	targets, err := s.judge(out, code, said, decided)
+	targets, err := s.judge(out, summary, where, seen.decided)
 	if err != nil {
 		return err
 	}
@@ -204,27 +217,14 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w capacity
 
 // judge looks at how a probe ended, and returns the URLs of its targets as its records have them. It notes if the client was the
 // bottleneck; what else makes its numbers useless is an error.
-func (s *searching) judge(out *capacity.Outcome, code int, said string, decided bool) (targets []string, err error) {
-	where := fmt.Sprintf("probe %d at %s", out.Number, s.load(out.Load))
-	if code == exitUsage {
-		_, text, _ := strings.Cut(said, "fastreplay: ")
-		return nil, fmt.Errorf("%s: %s", where, text)
-	}
-	dir := filepath.Join(s.dir, out.Directory)
-	summary, err := report.Load(dir)
-	if err != nil {
-		return nil, &exitError{exitInvalid, fmt.Sprintf("%s ended with exit code %d and without results: %v %s", where, code, err, said)}
-	}
+func (s *searching) judge(out *capacity.Outcome, summary *metrics.Summary, where string, decided bool) (targets []string, err error) {
 	for _, r := range summary.Verdict.Reasons {
-		if r.Grade != metrics.Invalid {
-			continue
-		}
-		switch r.Code {
-		case "interrupted", "no_summary", "nothing_ok": // by the search, the two first
-		case "drift", "receive_lag", "starved", "client_failures", "early", "sender_died":
+		switch {
+		case r.Grade != metrics.Invalid || r.Code.OfEnding(): // the search may have ended it
+		case r.Code.OfClient():
 			out.Client = cmp.Or(out.Client, r.What)
 		default:
-			return nil, &exitError{exitInvalid, fmt.Sprintf("%s is INVALID: %s (%s)", where, r, dir)}
+			return nil, &exitError{exitInvalid, fmt.Sprintf("%s is INVALID: %s (%s)", where, r, filepath.Join(s.dir, out.Directory))}
 		}
 	}
 	for i := range summary.Verdict.Objectives {
@@ -235,7 +235,7 @@ func (s *searching) judge(out *capacity.Outcome, code int, said string, decided 
 	switch {
 	case decided:
 	case out.Client == "":
-		return nil, &exitError{exitInvalid, fmt.Sprintf("%s was ended by somebody else (exit code %d); the same command goes on with %s", where, code, s.dir)}
+		return nil, &exitError{exitInvalid, fmt.Sprintf("%s was ended by somebody else; the same command goes on with %s", where, s.dir)}
 	default:
 		out.Verdict, out.Why = capacity.Edge, "it could not be measured"
 	}
@@ -243,47 +243,4 @@ func (s *searching) judge(out *capacity.Outcome, code int, said string, decided 
 		targets = append(targets, summary.Targets[i].URL)
 	}
 	return targets, nil
-}
-
-// probeFlag makes a replay a probe of a search for capacity. It prints a look (capacity.Look) on each tick, a JSON line on standard
-// output, and ends when its standard input does, which is a pipe that the search holds open.
-type probeFlag struct {
-	capacity.Span
-	Objectives []capacity.Objective
-	counter    *capacity.Counter // nil = the replay is no probe
-}
-
-func (p *probeFlag) addFlag(f *pflag.FlagSet) {
-	f.Var(&value[probeFlag]{to: p, parse: parseProbe, kind: "JSON"}, "capacity-probe", "of `fastreplay capacity`: be a probe")
-}
-
-func parseProbe(text string) (p probeFlag, err error) {
-	if err = json.Unmarshal([]byte(text), &p); err != nil || p.ForNS <= 0 || p.SliceNS <= 0 {
-		return p, errors.New("want what a search for capacity gives")
-	}
-	p.counter = capacity.NewCounter(p.Objectives, p.Span)
-	return p, nil
-}
-
-// begin ends this process if the search dies.
-func (p *probeFlag) begin() {
-	if p.counter != nil {
-		go func() {
-			_, _ = io.Copy(io.Discard, os.Stdin) // until its end
-			os.Exit(exitInterrupted)
-		}()
-	}
-}
-
-func (p *probeFlag) add(r *record.Record) {
-	if p.counter != nil {
-		p.counter.Add(r)
-	}
-}
-
-// look prints what the probe has shown so far.
-func (p *probeFlag) look(w io.Writer, run *engine.Run, ended bool) {
-	if p.counter != nil {
-		_ = json.NewEncoder(w).Encode(p.counter.Look(run.Clock().Now(), run.EachOpen, ended)) // nobody reads it if the search has ended
-	}
 }

@@ -263,3 +263,16 @@ func (s *searching) limiter(a capacity.Answer) string {
 	distance := func(o capacity.Outcome) float64 { return max(o.Load/a.Load, a.Load/o.Load) }
 	return slices.MinFunc(broke, func(a, b capacity.Outcome) int { return cmp.Compare(distance(a), distance(b)) }).Limiter
 }
+
+// searching is a search that runs.
+type searching struct {
+	o          *capacityOptions
+	ui         *terminal
+	objectives []capacity.Objective
+	search     *capacity.Search
+	outcomes   []capacity.Outcome
+	dir        string
+	requests   int     // of the trace
+	spanS      float64 // of the trace
+	tooShort   string  // why the search ended early; "" if the trace was long enough
+}

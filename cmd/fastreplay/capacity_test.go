@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/fastreplay/fastreplay/engine/capacity"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/report"
 )
 
 // TestCapacityRefuses: what no search can mean is refused in one clear line, before anything is sent or written.
@@ -55,7 +53,7 @@ func TestCapacityRefuses(t *testing.T) {
 		"behind --: unknown flag: --apii":    with("--", "--apii", "chat"),
 		"behind --: --sessions lanes":        with("--", "--sessions", "lanes=3"),
 		"2 servers are given":                with("--url", "y", "--over", "instances", "--range", "3"),
-		"holds \"amplify.go\"":               with("--output", "."),
+		"holds \"capacity.go\"":              with("--output", "."),
 		"give a longer trace":                with("--warm-in", "1h", "--output", filepath.Join(t.TempDir(), "new")),
 	} {
 		var err strings.Builder
@@ -130,18 +128,30 @@ func TestCapacityFlags(t *testing.T) {
 	}
 }
 
-// TestProbeText: what a probe is told is what it reads.
-func TestProbeText(t *testing.T) {
-	s := searching{o: &capacityOptions{over: "rate"}, objectives: []capacity.Objective{{Text: "ttft.p95<1s", Metric: "ttft", LimitNS: 1e9, Allowed: 0.05}}}
-	w := capacity.Span{FromNS: 2e9, ForNS: 60e9, SliceNS: 250e6}
-	args := s.arguments(capacity.Probe{Load: 2}, w, "dir")
-	p, err := parseProbe(args[slices.Index(args, "--capacity-probe")+1])
-	if err != nil || p.Span != w || !slices.Equal(p.Objectives, s.objectives) || p.counter == nil {
-		t.Errorf("%q: %+v, %v", args, p, err)
+// TestProbeConfiguration: a probe has the load, the length and the objectives that the search gives, and the flags of the user.
+func TestProbeConfiguration(t *testing.T) {
+	objectives, err := capacity.ParseObjectives("ttft.p95<1s ok>=99%")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, bad := range []string{"", "{}", `{"ForNS":1,"SliceNS":0}`, "2s,1m0s,250ms,ttft.p95<1s"} {
-		if _, err := parseProbe(bad); err == nil {
-			t.Errorf("%q is taken", bad)
+	w := capacity.Span{FromNS: 2e9, ForNS: 60e9, SliceNS: 250e6}
+	for over, want := range map[string]func(*options) bool{
+		"rate":        func(o *options) bool { return o.Pacing.Arrivals.Rate.To == 2 },
+		"scale":       func(o *options) bool { return o.Pacing.Scale == 2 },
+		"amplify":     func(o *options) bool { return o.Amplify == 2 },
+		"concurrency": func(o *options) bool { return o.Pacing.Closed() && o.Pacing.Concurrency == 2 },
+		"instances":   func(o *options) bool { return slices.Equal(o.URLs, []string{"a:1", "b:2"}) },
+	} {
+		s := searching{objectives: objectives, o: &capacityOptions{
+			over: over, traces: []string{"x.jsonl"}, urls: []string{"a:1", "b:2", "c:3"}, seed: 7, replay: []string{"--api", "chat"},
+		}}
+		o, err := s.configure(capacity.Probe{Load: 2}, w, "dir")
+		if err != nil {
+			t.Fatal(over, err)
+		}
+		if !want(o) || o.Pacing.Duration != 62*time.Second || o.Seed != 7 || o.Output != "dir" || o.API != "chat" ||
+			!slices.Equal(o.Traces, s.o.traces) || !slices.Equal(o.Limits.Require, []string{"ttft.p95<1s"}) {
+			t.Errorf("--over %s: %+v", over, o.Config)
 		}
 	}
 }
@@ -182,12 +192,8 @@ func TestCapacityClient(t *testing.T) {
 	s := searching{o: &capacityOptions{over: "rate", kind: loadKinds()[2]}, dir: t.TempDir()}
 	value := 61.5
 	summary := &metrics.Summary{Schema: metrics.Schema, Verdict: metrics.Verdict{Objectives: []metrics.Objective{{Text: "ttft.p95<50ms", Metric: "ttft.p95", Value: &value, EffectMS: 20, Unsure: true}}}}
-	dir := filepath.Join(s.dir, "probe-01")
-	if err := errors.Join(os.Mkdir(dir, 0o700), report.WriteSummary(dir, summary)); err != nil {
-		t.Fatal(err)
-	}
 	o := capacity.Outcome{Probe: capacity.Probe{Number: 1, Load: 1}, Directory: "probe-01"}
-	_, err := s.judge(&o, exitOK, "", true)
+	_, err := s.judge(&o, summary, "probe 1", true)
 	if want := "ttft.p95<50ms is missed, and the client's lateness of 20.0 ms may be why"; err != nil || o.Client != want {
 		t.Errorf("%v: %q, want %q", err, o.Client, want)
 	}

@@ -28,6 +28,7 @@ type comparison struct {
 	quiet      bool
 	html       string
 	goodput    goodput
+	slos       []metrics.SLO // of goodput
 	interleave string
 	output     string
 }
@@ -66,7 +67,7 @@ Exit code 3 if a change is beyond a --fail-if; 1 if one of its runs is INVALID.`
 	f.StringArrayVar(&o.failIf, "fail-if", nil, "exit with 3 if a metric becomes worse by more than a `CHANGE`, such as \"ttft.p99:+5%\", beyond its interval and the floor; repeatable")
 	o.goodput.addFlag(f)
 	f.BoolVar(&o.anyway, "anyway", false, "compare the distributions of runs of different workloads, without pairs")
-	addWords(f, &o.interleave, "interleave", "", "make the runs: A, B, B, A one after another (abba), or A and B at the same instants, twice (together)", interleaveABBA, interleaveTogether)
+	addWords(f, &o.interleave, "interleave", "make the runs: A, B, B, A one after another (abba), or A and B at the same instants, twice (together)", interleaveABBA, interleaveTogether)
 	f.StringVarP(&o.output, "output", "o", "", "with --interleave: `DIR` for the runs and the page (default: results/<UTC time>-compare)")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print only what becomes of --fail-if, where the page is, and errors")
 	f.BoolVar(&o.json, "json", false, "print each comparison as JSON on standard output")
@@ -135,7 +136,8 @@ func (o *comparison) run(c *cobra.Command, words, flags []string) error {
 
 // check refuses what the flags cannot mean together.
 func (o *comparison) check(words, flags []string) error {
-	if err := o.goodput.complete(); err != nil {
+	var err error
+	if o.slos, err = o.goodput.parse(); err != nil {
 		return err
 	}
 	for _, text := range o.failIf {
@@ -189,7 +191,7 @@ func (o *comparison) results(ctx context.Context, words, flags []string, ui *ter
 	if last := len(dirs) - 1; o.floor != "" {
 		dirs[0], dirs = append(dirs[0], dirs[last]...), dirs[:last]
 	}
-	a, err := compare.ReadSide(o.goodput.slos, dirs[0]...)
+	a, err := compare.ReadSide(o.slos, dirs[0]...)
 	if err != nil {
 		return nil, err
 	}

@@ -73,8 +73,8 @@ func TestForeignNames(t *testing.T) {
 		if err != nil {
 			fmt.Fprintf(&got, "  error: %v\n", err)
 		}
-		if err == nil && o.read.FileTime != strings.Contains(line, "-offset") {
-			t.Errorf("%s: FileTime is %t", line, o.read.FileTime)
+		if err == nil && o.Read.FileTime != strings.Contains(line, "-offset") {
+			t.Errorf("%s: FileTime is %t", line, o.Read.FileTime)
 		}
 	}
 	if *update && got.String() != string(want) {
@@ -180,14 +180,14 @@ func TestProfileDecides(t *testing.T) {
 			t.Fatal(err)
 		}
 		notes := append(paceLikeAIPerf(o, c.trace), talkLikeAIPerf(o, c.trace)...)
-		got := fmt.Sprintf("%t %d %s %s", o.pacing.fixed, o.pacing.concurrency, o.sessions.mode, o.sessions.past)
+		got := fmt.Sprintf("%t %d %s %s", o.pace.fixed, o.Pacing.Concurrency, o.Sessions.String(), o.Sessions.History)
 		if got != c.want || len(notes) != c.notes {
 			t.Errorf("%q on %+v: %s, notes %q; want %+v", c.line, c.trace, got, notes, c)
 		}
 		if c.trace == single && slices.ContainsFunc(notes, func(n string) bool { return strings.HasPrefix(n, "the trace has no times") }) {
 			t.Errorf("%q: %q of a trace with times", c.line, notes)
 		}
-		if given := resolvedFlags(o); given["fixed-schedule"] != nil != o.pacing.fixed || given["concurrency"] != nil != (o.pacing.concurrency > 0) {
+		if given := resolvedFlags(o); given["fixed-schedule"] != nil != o.pace.fixed || given["concurrency"] != nil != (o.Pacing.Concurrency > 0) {
 			t.Errorf("%q on %+v: the results say %v", c.line, c.trace, given)
 		}
 	}

@@ -17,9 +17,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
-	"github.com/fastreplay/fastreplay/codec/http1"
-	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
+	"github.com/fastreplay/fastreplay/engine/setup"
 )
 
 // ownFile is what a run.json or summary.json has of the run that wrote it.
@@ -109,33 +108,12 @@ func configValues(name string, node *yaml.Node) (values []string, err error) {
 	return values, nil
 }
 
-// masked stands in results for what may be secret.
-const masked = "***"
-
-// resolved returns the flags that make this run again, under our names. They were given on the command line, by a file or by another
-// tool's name, or the run chose them. Numbers and switches are JSON's own, and flags that repeat are lists. What may be secret is masked.
-func (b *built) resolved() map[string]any {
-	flags := resolvedFlags(b.o)
-	flags["api"] = b.o.api
-	if shown := b.shownModel(); shown == b.model && !b.asksNoModel() {
-		flags["model"] = shown
-	}
-	var headers []string
-	for _, h := range b.secrets {
-		headers = append(headers, h.Name+": "+masked)
-	}
-	if headers != nil {
-		flags["header"] = headers
-	}
-	return flags
-}
-
 // resolvedFlags are the flags that were given, by whatever name, with paths that do not depend on the working directory.
 func resolvedFlags(o *options) map[string]any {
 	flags := map[string]any{}
 	o.line.Flags.VisitAll(func(f *pflag.Flag) {
-		text, other := f.Value.String(), []string{"api-key", "header", "dry-run", "config", "output", "capacity-probe", "start-at", "start-barrier", "late"}
-		if !f.Changed || text == "" || slices.Contains(other, f.Name) { // "": as of other tools' names
+		text := f.Value.String()
+		if !f.Changed || text == "" || slices.Contains(takenBy(byEachRun), f.Name) { // "": as of other tools' names
 			return
 		}
 		switch f.Name {
@@ -146,22 +124,21 @@ func resolvedFlags(o *options) map[string]any {
 		case "url", "scrape-url":
 			flags[f.Name] = each(f.Value.(pflag.SliceValue).GetSlice(), withoutQuery)
 		case "extra-inputs":
-			secrets, _ := o.secretHeaders() // an error of theirs ends the run
-			flags[f.Name] = each(o.extraInputs, o.redactor(secrets).Hide)
+			flags[f.Name] = each(o.extraInputs, o.Hide())
 		case "fields":
 			flags[f.Name] = strings.Trim(text, "[]")
 		default:
 			flags[f.Name] = flagValue(f)
 		}
 	})
-	if len(o.traces) > 0 {
-		flags["trace"] = each(o.traces, absolute)
+	if len(o.Traces) > 0 {
+		flags["trace"] = each(o.Traces, absolute)
 	}
-	if o.read.FileTime { // ours count from the earliest row
+	if o.Read.FileTime { // ours count from the earliest row
 		for _, end := range []struct {
 			ours, theirs string
 			at           time.Duration
-		}{{"from", "fixed-schedule-start-offset", o.read.From}, {"to", "fixed-schedule-end-offset", o.read.To - 1}} {
+		}{{"from", "fixed-schedule-start-offset", o.Read.From}, {"to", "fixed-schedule-end-offset", o.Read.To - 1}} {
 			if flags[end.ours] != nil {
 				flags[end.theirs] = json.RawMessage(strconv.FormatFloat(float64(end.at)/1e6, 'f', -1, 64))
 				delete(flags, end.ours)
@@ -202,25 +179,17 @@ func absolute(path string) string {
 // withoutQuery masks the query of a URL or a path.
 func withoutQuery(url string) string {
 	if path, _, secret := strings.Cut(url, "?"); secret {
-		return path + "?" + masked
+		return path + "?" + setup.Masked
 	}
 	return url
 }
 
-// known is all that is known before the start.
-func (b *built) known() *report.Plan {
-	return &report.Plan{
-		Schema: metrics.Schema, Run: b.runInfo(metrics.Run{StartedAt: time.Now().UTC()}), Workload: b.workloadInfo(nil), Load: b.size(),
-		WireBytes: b.Prebuilt.Bytes(), Limits: b.o.limits, Notes: b.ui.notes,
-	}
-}
-
-// unmask takes masked headers out of a file's settings and returns their names.
+// unmask takes setup.Masked headers out of a file's settings and returns their names.
 func unmask(file []compat.Setting) (headers []string) {
 	for i := range file {
 		if s := &file[i]; s.Name == "header" {
 			s.Values = slices.DeleteFunc(s.Values, func(text string) bool {
-				name, secret := strings.CutSuffix(text, ": "+masked)
+				name, secret := strings.CutSuffix(text, ": "+setup.Masked)
 				if secret {
 					headers = append(headers, name)
 				}
@@ -231,24 +200,14 @@ func unmask(file []compat.Setting) (headers []string) {
 	return headers
 }
 
-// checkMasked refuses a run whose file masks what the command line and the environment do not give.
-func (o *options) checkMasked(secrets []http1.Header) error {
-	for _, name := range o.masked {
-		if slices.ContainsFunc(secrets, func(h http1.Header) bool { return strings.EqualFold(h.Name, name) }) {
-			continue
-		}
-		how := fmt.Sprintf("--header \"%s: …\"", name)
-		if strings.EqualFold(name, "Authorization") {
-			how = "OPENAI_API_KEY or --api-key-file"
-		}
-		return fmt.Errorf("--config %s: that run sent the header %s, and no file of results has its value; give it again with %s", o.config, name, how)
-	}
+// checkMasked refuses values that a file of results has masked, and that the command line does not give.
+func (o *options) checkMasked() error {
 	for _, name := range o.line.FromFile {
 		value := o.line.Flags.Lookup(name).Value.String()
-		if name == "extra-inputs" && strings.Contains(value, masked) {
+		if name == "extra-inputs" && strings.Contains(value, setup.Masked) {
 			return fmt.Errorf("--config %s: a key in --%s is masked there; give all of --%s again", o.config, name, name)
 		}
-		if strings.Contains(value, "?"+masked) {
+		if strings.Contains(value, "?"+setup.Masked) {
 			return fmt.Errorf("--config %s: the query of --%s is masked there, for it may be secret; give --%s again", o.config, name, name)
 		}
 	}

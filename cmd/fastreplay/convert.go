@@ -8,6 +8,8 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/inspect"
+	"github.com/fastreplay/fastreplay/engine/setup"
 )
 
 // newConvertCommand writes a trace in another format.
@@ -15,7 +17,7 @@ func newConvertCommand() *cobra.Command {
 	var read trace.Options
 	var to, output, model string
 	var seed uint64
-	var amplify amplifyFlag
+	var amplify setup.Amplify
 	c := &cobra.Command{
 		Use:   "convert TRACE…",
 		Short: "Write a trace in another format",
@@ -33,12 +35,12 @@ repaired or left out, and what the other format has no place for, is noted.`,
 			if err != nil {
 				return err
 			}
-			t, counted, err := countAnswers(t, "")
+			t, counted, err := setup.CountAnswers(t, "")
 			if err != nil {
 				return err
 			}
 			rows := t.Len()
-			t, amplified, err := amplify.apply(t, seed)
+			t, amplified, err := amplify.Apply(t, seed)
 			if err != nil {
 				return err
 			}
@@ -56,7 +58,9 @@ repaired or left out, and what the other format has no place for, is noted.`,
 			for _, note := range append(t.Lint.Notes(), lost...) {
 				say.line("note: %s", note)
 			}
-			say.amplified(amplified)
+			if amplified != nil {
+				say.line("%s", inspect.Amplified(amplified, say.width))
+			}
 			say.line(
 				"converted: %s of %s rows, %s to %s",
 				format.Count(rows),
@@ -69,10 +73,10 @@ repaired or left out, and what the other format has no place for, is noted.`,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	addWords(f, &to, "format", "", "format to write: "+strings.Join(trace.Written(), ", "), trace.Written()...)
+	addWords(f, &to, "format", "format to write: "+strings.Join(trace.Written(), ", "), trace.Written()...)
 	f.StringVarP(&output, "output", "o", "", "`FILE` to write (default: standard output); never overwritten")
-	addWords(f, &read.Format, "input-format", "", "format to read (default: detected)", trace.Formats()...)
-	f.StringVar(&model, "model", unprobedModel, "model that whole bodies ask for, where the trace has none")
+	addWords(f, &read.Format, "input-format", "format to read (default: detected)", trace.Formats()...)
+	f.StringVar(&model, "model", setup.UnprobedModel, "model that whole bodies ask for, where the trace has none")
 	f.Uint64Var(
 		&seed,
 		"seed",
@@ -80,6 +84,6 @@ repaired or left out, and what the other format has no place for, is noted.`,
 		"seed of --amplify, and of the words of prompts and answers that the trace only has numbers of tokens of",
 	)
 	addRowFlags(f, &read)
-	amplify.addFlag(f)
+	addAmplify(f, &amplify)
 	return c
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/engine/report"
+	"github.com/fastreplay/fastreplay/engine/setup"
 	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/engine/wire"
 	"github.com/fastreplay/fastreplay/sched"
@@ -209,8 +210,8 @@ func judge(r readings) (checks []check, conclusion string) {
 		add("frequency", o.Governor != "performance", "the governor is "+o.Governor, "sudo cpupower frequency-set -g performance")
 	}
 	add("kernel timestamps", r.withoutStamps != "", cmp.Or(r.withoutStamps, "the kernel stamps what arrives"), "on Linux no lateness in reading would be inside latencies")
-	need := streamsInFlight + descriptorsBesides
-	add("open files", r.files < need, fmt.Sprintf("%s, for %s requests in flight", format.Count(r.files), format.Count(max(0, r.files-descriptorsBesides))),
+	need := streamsInFlight + setup.DescriptorsBesides
+	add("open files", r.files < need, fmt.Sprintf("%s, for %s requests in flight", format.Count(r.files), format.Count(max(0, r.files-setup.DescriptorsBesides))),
 		fmt.Sprintf("for %s in flight: ulimit -n %d", format.Count(streamsInFlight), need))
 	buffer := map[bool]string{true: "net.core.wmem_max", false: "kern.ipc.maxsockbuf"}[linux]
 	add("send buffer", r.sendBuffer < largeRequestBytes, fmt.Sprintf("takes %s at once; 128k tokens need up to %s", format.Bytes(r.sendBuffer), format.Bytes(largeRequestBytes)),

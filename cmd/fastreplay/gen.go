@@ -20,6 +20,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/inspect"
+	"github.com/fastreplay/fastreplay/engine/setup"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -78,7 +79,7 @@ type generation struct {
 
 // newGeneration describes a trace of 1,000 unrelated requests.
 func newGeneration() *generation {
-	return &generation{Gen: trace.DefaultGen(), rows: 1000, rate: 10, model: unprobedModel}
+	return &generation{Gen: trace.DefaultGen(), rows: 1000, rate: 10, model: setup.UnprobedModel}
 }
 
 // newGenCommand makes a trace from a description.
@@ -118,7 +119,7 @@ func newGenCommand() *cobra.Command {
 
 func (g *generation) addFlags(f *pflag.FlagSet) {
 	f.SortFlags = false
-	addWords(f, &g.Format, "format", g.Format, "format to write: "+strings.Join(trace.Written(), ", "), trace.Written()...)
+	addWords(f, &g.Format, "format", "format to write: "+strings.Join(trace.Written(), ", "), trace.Written()...)
 	f.IntVar(&g.rows, "rows", g.rows, "requests")
 	f.Float64Var(&g.rate, "rate", g.rate, "mean requests per second")
 	f.StringVar(
@@ -273,22 +274,6 @@ func inWords(
 	})
 	lost, err = trace.WriteNotes(spelled, format)
 	return spelled, lost, err
-}
-
-// openTraces reads the traces, or makes the one that is described.
-func (o *options) openTraces() (*trace.Trace, error) {
-	spec, made := strings.CutPrefix(o.traces[0], compat.Made)
-	if !made {
-		return trace.OpenAll(o.traces, o.read)
-	}
-	if len(o.traces) > 1 {
-		return nil, fmt.Errorf("--trace %s%s: a trace that is made stands alone", compat.Made, spec)
-	}
-	t, err := madeTrace(spec, o.seed, o.read)
-	if err != nil {
-		return nil, fmt.Errorf("--trace %s%s: %w", compat.Made, spec, err)
-	}
-	return t, nil
 }
 
 // madeTrace makes a trace of KEY=VALUE,…; the keys are flags of `fastreplay gen`. Without a rate no row says when it leaves. It is

@@ -2,11 +2,9 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,19 +12,14 @@ import (
 	"github.com/fastreplay/fastreplay/engine/inspect"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/route"
-)
-
-// The server that inspect assumes to tell when a turn ended: a fast one, so that what overlaps here does so on most servers.
-const (
-	assumedTTFT = 200 * time.Millisecond
-	assumedTPOT = 10 * time.Millisecond
+	"github.com/fastreplay/fastreplay/engine/setup"
 )
 
 // inspection is what the flags of inspect say.
 type inspection struct {
 	html    string
 	json    bool
-	amplify amplifyFlag
+	amplify setup.Amplify
 	seed    uint64
 	o       inspect.Options
 }
@@ -53,9 +46,9 @@ exit code is then 1; it is 2 for a trace that cannot be read at all.`,
 	f := c.Flags()
 	f.SortFlags = false
 	addReadFlags(f, &i.o.Read)
-	i.amplify.addFlag(f)
+	addAmplify(f, &i.amplify)
 	f.Uint64Var(&i.seed, "seed", 0, "seed of --amplify")
-	f.Var(&value[[]int64]{to: &i.o.CacheTokens, parse: parseTokenList}, "cache-tokens", "capacities of the LRU caches in tokens, a `LIST` such as 3M,10M (default: by the size of the trace)")
+	addValue(f, &i.o.CacheTokens, parseTokenList, "", "cache-tokens", "capacities of the LRU caches in tokens, a `LIST` such as 3M,10M (default: by the size of the trace)")
 	f.IntVar(&i.o.MaxModelLen, "max-model-len", 0, "count the rows whose input and output exceed this many tokens")
 	f.IntVar(&i.o.Instances, "instances", 0, "compare what routers in front of `N` instances would make of the prefix hits, with caches without a limit and of each --cache-tokens")
 	f.Float64Var(&i.o.LoadBound, "load-bound", route.DefaultBound, "with --instances: the router with a bound passes over an instance that would have more than this many times its share of the requests in flight")
@@ -63,14 +56,6 @@ exit code is then 1; it is 2 for a trace that cannot be read at all.`,
 	f.BoolVar(&i.json, "json", false, "print the numbers as JSON")
 	f.StringVar(&i.html, "html", "", "also write a self-contained HTML page to `FILE`")
 	return c
-}
-
-// someTraces refuses a command line without a trace.
-func someTraces(c *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return fmt.Errorf("no trace; give one or more, as `%s`", c.Example[2:strings.Index(c.Example, "\n")])
-	}
-	return nil
 }
 
 func (i *inspection) run(c *cobra.Command, args []string) error {
@@ -90,14 +75,14 @@ func (i *inspection) run(c *cobra.Command, args []string) error {
 			failed = errors.Join(failed, err)
 			continue
 		}
-		t, counted, err := countAnswers(t, "")
+		t, counted, err := setup.CountAnswers(t, "")
 		if err != nil {
 			return err
 		}
 		if counted != "" {
 			newTerminal(c.ErrOrStderr()).line("note: %s: %s", path, counted)
 		}
-		t, amplified, err := i.amplify.copies(t, i.seed)
+		t, amplified, err := i.amplify.Copies(t, i.seed)
 		if err != nil {
 			return err
 		}

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -47,7 +50,7 @@ func newInterleaved(words, flags []string, output string, ui *terminal) (*interl
 	if err := c.ParseFlags(compat.Expand(flags, c.Flags(), false)); err != nil {
 		return nil, fmt.Errorf("after --: %w", explainFlag(c, err))
 	}
-	for _, name := range []string{"url", "targets", "output", "start-at", "start-barrier", "late", "shard", "dry-run"} {
+	for _, name := range takenBy(byComparison) {
 		for _, n := range append(compat.Names(), compat.Name{Name: name, Flag: name}) {
 			if n.Flag == name && c.Flags().Changed(n.Name) {
 				return nil, fmt.Errorf("after --: --%s: leave it out here; it is set for each run", n.Name)
@@ -161,4 +164,38 @@ func (r *interleaved) round(ctx context.Context, dir string, names []string, whi
 		}
 	}
 	return cmp.Or(ctx.Err(), err)
+}
+
+// child is a replay in a process of its own, in a process group of its own: a Ctrl-C is for this process, which passes it on.
+type child struct {
+	*exec.Cmd
+	in   io.WriteCloser // its end is how the replay notices that this process has died
+	out  *bufio.Reader  // to be read to its end before wait
+	said bytes.Buffer   // for people
+}
+
+// startChild starts a replay with these flags.
+func startChild(flags ...string) (*child, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("starting a replay: %w", err)
+	}
+	c := &child{Cmd: exec.Command(self, flags...)}
+	c.SysProcAttr, c.Stderr = &syscall.SysProcAttr{Setpgid: true}, &c.said
+	out, err := c.StdoutPipe()
+	in, failed := c.StdinPipe()
+	if err = cmp.Or(err, failed); err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("starting a replay: %w", err)
+	}
+	c.in, c.out = in, bufio.NewReader(out)
+	return c, nil
+}
+
+// wait waits for the end of a child, and returns its exit code, below 0 after a signal, and what it printed for people.
+func (c *child) wait() (code int, said string) {
+	_ = c.Wait() // its state has the exit code
+	return c.ProcessState.ExitCode(), strings.TrimSpace(c.said.String())
 }

@@ -5,34 +5,25 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/fastreplay/fastreplay/bench/mockllm"
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/tokenizer"
+	"github.com/fastreplay/fastreplay/engine/export"
 	"github.com/fastreplay/fastreplay/engine/host"
+	"github.com/fastreplay/fastreplay/sched"
 )
-
-// The exit codes of every command.
-const (
-	exitOK          = 0
-	exitInvalid     = 1   // the run finished, but its numbers are not to be trusted
-	exitUsage       = 2   // bad usage, trace or target; nothing was sent
-	exitMissed      = 3   // the run is valid, and the server missed an objective (--require, --max-error-rate)
-	exitInterrupted = 130 // stopped by a signal; the files are whole and marked partial
-)
-
-// What scripts/release sets by the linker; empty in other builds.
-var version, commit, date string
 
 func main() {
 	host.BoundHeap()
@@ -45,14 +36,6 @@ type stdio struct {
 	out io.Writer
 	err io.Writer
 }
-
-// exitError carries an exit code that is not that of bad usage. Its text is empty where everything has been said.
-type exitError struct {
-	code int
-	text string
-}
-
-func (e *exitError) Error() string { return e.text }
 
 // run is the whole program but for the process.
 func run(ctx context.Context, args []string, std stdio) int {
@@ -115,60 +98,42 @@ func newRootCommand() *cobra.Command {
 	return root
 }
 
-func newVersionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version, its commit and its date",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "fastreplay version", aboutBuild())
-			return err
-		},
+// completeValues lets the shell complete what stands behind flags and commands.
+func completeValues(root *cobra.Command) {
+	traces := []string{"jsonl", "json", "csv", "gz", "zst"}
+	files := map[string][]string{"trace": traces, "config": {"yaml", "yml", "json"}, "ca-cert": {"pem", "crt"}, "html": {"html"}}
+	for _, c := range append(root.Commands(), root) {
+		values := map[string][]string{ // beside those that flags list
+			"api": api.Names(), "export": export.Names(), "time-unit": {"ns", "us", "ms", "s"}, "rate": {rateMax}, "fault": mockllm.FaultNames(),
+			"arrival": {string(sched.Constant), string(sched.Poisson), string(sched.Gamma) + ":"}, "sessions": sessionWords(),
+		}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			words := values[f.Name]
+			if v, ok := f.Value.(interface{ choices() []string }); ok && v.choices() != nil {
+				words = v.choices()
+			}
+			if words != nil {
+				must(c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)))
+			}
+		})
+		for name, ends := range files {
+			if c.Flags().Lookup(name) != nil {
+				must(c.MarkFlagFilename(name, ends...))
+			}
+		}
+		if c.Flags().Lookup("tokenizer") != nil { // a built-in one, or a path
+			must(c.RegisterFlagCompletionFunc("tokenizer", cobra.FixedCompletions([]string{tokenizer.CL100K, tokenizer.O200K}, cobra.ShellCompDirectiveDefault)))
+		}
+		if c.Flags().Lookup("goodput") != nil && c.Flags().Lookup("output") != nil {
+			must(c.MarkFlagDirname("output"))
+		}
+		switch c.Name() {
+		case "fastreplay": // its commands, and files
+			c.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
+		case "inspect", "convert":
+			c.ValidArgsFunction = cobra.FixedCompletions(traces, cobra.ShellCompDirectiveFilterFileExt)
+		case "report", "compare":
+			c.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
+		}
 	}
 }
-
-// source says from which source a program was made. Parts that are unknown are empty.
-type source struct{ version, commit, date string }
-
-// thisSource returns what the linker set, and for the rest what Go noted: of the checkout (go build), or of the module (go install).
-func thisSource() source {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		info = &debug.BuildInfo{}
-	}
-	return source{version, commit, date}.completed(info)
-}
-
-// completed fills the parts of s that are empty from info.
-func (s source) completed(info *debug.BuildInfo) source {
-	noted := map[string]string{}
-	for _, setting := range info.Settings {
-		noted[setting.Key] = setting.Value
-	}
-	const shortHash = 12 // digits of a commit, as Go's pseudo-versions have them
-	revision := noted["vcs.revision"][:min(shortHash, len(noted["vcs.revision"]))]
-	if noted["vcs.modified"] == "true" {
-		revision += "+dirty"
-	}
-	module := info.Main.Version
-	if module == "(devel)" {
-		module = ""
-	}
-	return source{cmp.Or(s.version, module, "dev"), cmp.Or(s.commit, revision), cmp.Or(s.date, noted["vcs.time"])}
-}
-
-// aboutBuild is the version with what it was made of.
-func aboutBuild() string {
-	b := thisSource()
-	parts := []string{runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
-	if b.date != "" {
-		parts = slices.Insert(parts, 0, b.date)
-	}
-	if b.commit != "" {
-		parts = slices.Insert(parts, 0, "commit "+b.commit)
-	}
-	return fmt.Sprintf("%s (%s)", b.version, strings.Join(parts, ", "))
-}
-
-// buildVersion is the release, or what Go noted of the module; "dev" if neither is known.
-func buildVersion() string { return thisSource().version }

@@ -2,16 +2,13 @@ package main
 
 import (
 	"errors"
-	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/merge"
-	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
@@ -45,7 +42,7 @@ count as not sent. Exit codes are those of a run.`,
 			if err != nil {
 				return err
 			}
-			done, end := ui.watchWork("merging", shards.Records(), func(n int64) string { return format.Count(n) + " records" })
+			done, end := ui.Work("merging", shards.Records(), func(n int64) string { return format.Count(n) + " records" })
 			s, err := shards.Write(dir, done)
 			if end(); err != nil {
 				return errors.Join(err, os.RemoveAll(dir))
@@ -73,18 +70,4 @@ count as not sent. Exit codes are those of a run.`,
 	f.BoolVar(&asJSON, "json", false, "print the summary as JSON on standard output")
 	f.BoolVarP(&quiet, "quiet", "q", false, "print only the verdict, where the results are, and errors")
 	return c
-}
-
-// writePage writes report.html and returns where it is; "" if there is none, with a line on the terminal.
-func writePage(dir string, s *metrics.Summary, ui *terminal) string {
-	name := filepath.Join(dir, report.PageName)
-	if s.Requests.Planned > mostPaged {
-		ui.line("no %s of so many requests by itself: fastreplay report %s --html %s", report.PageName, dir, name)
-		return ""
-	}
-	if err := report.WriteWhole(name, func(w io.Writer) error { return report.HTML(w, dir, s) }); err != nil {
-		ui.line("no %s: %v", report.PageName, err)
-		return ""
-	}
-	return name
 }

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
@@ -182,15 +181,6 @@ func TestQuietCommands(t *testing.T) {
 	}
 	if text := said("compare", dir, dir, "-q", "--fail-if", "ttft.p99:+5%"); strings.Count(text, "\n") != 1 || !strings.Contains(text, "--fail-if cannot be judged") {
 		t.Errorf("compare with a gate:\n%s", text)
-	}
-}
-
-// TestAheadOf: how clocks differ, in words.
-func TestAheadOf(t *testing.T) {
-	for ahead, want := range map[time.Duration]string{-22198: "22.2 µs behind", 0: "0 ns ahead of", 3 * time.Millisecond: "3.00 ms ahead of"} {
-		if got := aheadOf(ahead); got != want {
-			t.Errorf("%v: %q, want %q", ahead, got, want)
-		}
 	}
 }
 

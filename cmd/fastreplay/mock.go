@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fastreplay/fastreplay/bench/mockllm"
+	"github.com/fastreplay/fastreplay/engine/setup"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
@@ -56,7 +57,7 @@ protocols of OpenAI (completions, chat, responses, embeddings), Anthropic (messa
 and Triton, each at its own paths. It prints a line "listening on URL" for each server to standard output when all are
 ready.
 
-A request may carry X-Mock-Fault: NAME[:ARG] to ask for one fault. Faults: ` + strings.Join(
+A request may carry X-Mock-Fault: NAME[:ARG][@SHARE] to ask for one fault. Faults: ` + strings.Join(
 			mockllm.FaultNames(),
 			", ",
 		) + `.
@@ -105,7 +106,7 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 		"added to --ttft for each prompt token that is not cached",
 	)
 	f.Float64Var(&c.Spread, "spread", mockSpread, "draw each latency from 1±`FRACTION` times its value")
-	f.Uint64Var(&c.Seed, "seed", 0, "seed of latencies, lengths, texts and faults")
+	f.Uint64Var(&c.Seed, "seed", 0, "seed of latencies, lengths and texts")
 	f.IntVar(&c.Slots, "slots", 0, "requests that run at once; more wait (0 = no limit)")
 	f.IntVar(&c.MaxQueue, "max-queue", 0, "requests that may wait; more are refused with 503 (0 = no limit)")
 	c.CacheTokens = -1
@@ -133,7 +134,7 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 	f.StringArrayVar(&c.Headers, "header", nil, "`NAME: VALUE` of every response, repeatable, such as the \"target-pod: a\" of a gateway; {instance} is the server's number")
 	f.StringArrayVar(&c.BodyFields, "body-field", nil, "`PATH=VALUE` in every object of an answer, repeatable, such as nvext.worker_id={instance}")
 	f.DurationVar(&c.KeepAlive, "keep-alive", 0, "close connections that are idle for so long after a response (0 = never; vLLM: 5s)")
-	f.StringArrayVar(&o.faults, "fault", nil, "`NAME[:ARG][@PROBABILITY]`, repeatable; the first that is drawn happens")
+	f.StringArrayVar(&o.faults, "fault", nil, "`NAME[:ARG][@SHARE]`, repeatable; of n requests in a row SHARE × n have it, and the first that is due happens")
 	f.StringArrayVar(&o.quirks, "quirk", nil, "`NAME` of a way to differ from other servers, repeatable; see above")
 	f.StringVar(
 		&o.logFile,
@@ -141,6 +142,7 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 		"",
 		"`FILE` that gets a JSON line for each request (- = standard error); with --instances its name must contain {instance}",
 	)
+	f.BoolVar(&c.LogAll, "log-all", false, "add the instant of each token and the request's body to the lines of --log")
 	f.BoolVar(&o.tlsSelfSigned, "tls-self-signed", false, "serve https with a certificate made for this run")
 	f.StringVar(&o.tlsCA, "tls-ca", "", "`FILE` that gets the self-signed certificate (PEM), for clients to trust")
 	f.IntVar(&c.Pacers, "pacers", 0, "goroutines that write events (0 = half the processors)")
@@ -221,7 +223,7 @@ func (o *mockOptions) complete() error {
 		}
 	}
 	var err error
-	if o.cfg.APIKey, err = readKey(o.apiKeyFile); err != nil {
+	if o.cfg.APIKey, err = setup.ReadKey(o.apiKeyFile); err != nil {
 		return fmt.Errorf("mock: %w", err)
 	}
 	if !o.tlsSelfSigned {

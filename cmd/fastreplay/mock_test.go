@@ -179,11 +179,11 @@ func TestMockInstances(t *testing.T) {
 	file := filepath.Join(dir, "targets")
 	url, stop, ended := startMockCommand(t, strings.NewReader(""), "--instances", "3", "--targets-file", file, "--log", filepath.Join(dir, "log-{instance}"),
 		"--header", "x-instance: m{instance}", "--body-field", "nvext.worker_id={instance}")
-	o := options{serverOptions: serverOptions{targetsFile: file}}
-	if err := o.readTargets(); err != nil || len(o.urls) != 3 || o.urls[0] != url {
-		t.Fatalf("targets %v, %v; the first is %s", o.urls, err, url)
+	o := options{targetsFile: file}
+	if err := o.readTargets(); err != nil || len(o.URLs) != 3 || o.URLs[0] != url {
+		t.Fatalf("targets %v, %v; the first is %s", o.URLs, err, url)
 	}
-	for i, url := range o.urls {
+	for i, url := range o.URLs {
 		resp, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"a","max_tokens":1}`))
 		if err != nil {
 			t.Fatal(err)

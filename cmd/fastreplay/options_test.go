@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/fastreplay/fastreplay/engine/setup"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -35,11 +35,11 @@ func TestProofFlags(t *testing.T) {
 		overhead workload.Overhead
 		capacity int64
 	}{
-		"":                                   {defaultVerified, workload.Overhead{}, 0},
+		"":                                   {setup.DefaultVerified, workload.Overhead{}, 0},
 		"--tokenizer x --verify-prompts all": {-1, workload.Overhead{}, 0},
 		"--tokenizer x --verify-prompts 0":   {0, workload.Overhead{}, 0},
-		"--api chat --chat-overhead 20,5":    {defaultVerified, workload.Overhead{Head: 20, Tail: 5}, 0},
-		"--cache-tokens 1.5M":                {defaultVerified, workload.Overhead{}, 1_500_000},
+		"--api chat --chat-overhead 20,5":    {setup.DefaultVerified, workload.Overhead{Head: 20, Tail: 5}, 0},
+		"--cache-tokens 1.5M":                {setup.DefaultVerified, workload.Overhead{}, 1_500_000},
 	} {
 		o, err := given(t, "trace.jsonl "+line)
 		if err != nil {
@@ -47,11 +47,11 @@ func TestProofFlags(t *testing.T) {
 			continue
 		}
 		overhead := workload.Overhead{}
-		if o.overhead != nil {
-			overhead = *o.overhead
+		if o.Overhead != nil {
+			overhead = *o.Overhead
 		}
-		if o.verifyPrompts != want.verify || overhead != want.overhead || o.cacheCapacity != want.capacity {
-			t.Errorf("%q: %d, %+v, %d; want %+v", line, o.verifyPrompts, overhead, o.cacheCapacity, want)
+		if o.VerifyPrompts != want.verify || overhead != want.overhead || o.CacheTokens != want.capacity {
+			t.Errorf("%q: %d, %+v, %d; want %+v", line, o.VerifyPrompts, overhead, o.CacheTokens, want)
 		}
 	}
 	for line, want := range map[string]string{
@@ -71,81 +71,15 @@ func TestProofFlags(t *testing.T) {
 	}
 }
 
-// TestChooseAPI: a trace with messages is a chat where nobody says otherwise.
-func TestChooseAPI(t *testing.T) {
-	for line, want := range map[string]struct {
-		chat        bool
-		endpoint    string
-		api, prompt string
-		says        string
-	}{
-		"":                               {false, "", "completions", promptTokenIDs, ""},
-		"--prompt text":                  {false, "", "completions", promptText, ""},
-		"--api chat":                     {false, "", "chat", promptText, ""},
-		"--model m":                      {true, "", "chat", promptText, ""},
-		"--api completions":              {true, "", "completions", promptTokenIDs, ""},
-		"--chat-overhead 20,5":           {false, "", "", "", "--api completions has no template"},
-		"--api chat --prompt token-ids":  {false, "", "", "", "--api chat takes text"},
-		"--prompt token-ids --model m":   {true, "", "", "", "--api chat takes text"},
-		"--model m --chat-overhead 20,5": {true, "", "chat", promptText, ""},
-		"--model n":                      {false, "/v1/chat/completions", "chat", promptText, ""},
-		"--api completions -H a:b":       {false, "/v1/chat/completions", "", "", "which is --api chat"},
-		"-H a:b":                         {true, "/v1/score", "", "", "which none of the APIs has: completions, chat"},
-		"-H a:c":                         {false, "/v1/embeddings", "embeddings", promptTokenIDs, ""},
-		"--api raw":                      {false, "/v1/embeddings", "", "", "posts whole bodies"},
-		"-H a:d":                         {false, "/generate", "", "", "--api tgi or --api sglang"},
-		"--api sglang":                   {false, "/generate", "sglang", promptTokenIDs, ""},
-		"--api tgi -H a:b":               {false, "/generate", "tgi", promptText, ""},
-		"--api messages":                 {false, "/generate", "", "", "which is --api tgi"},
-		"--api tgi":                      {false, "", "tgi", promptText, ""},
-		"--api tgi --prompt token-ids":   {false, "", "", "", "--api tgi takes text"},
-		"--api sglang --cold salt":       {false, "", "", "", "--api sglang has no cache_salt"},
-	} {
-		o, err := given(t, "trace.jsonl "+line)
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = o.chooseAPI(&verbatims{chat: want.chat, endpoint: want.endpoint})
-		if said := fmt.Sprint(err); want.says != "" && !strings.Contains(said, want.says) || want.says == "" && (err != nil || o.api != want.api || o.prompt != want.prompt) {
-			t.Errorf("%q: %s, %s, %v; want %+v", line, o.api, o.prompt, err, want)
-		}
-	}
-}
-
-func TestSizeCache(t *testing.T) {
-	none, told := workload.PrefixCache{}, workload.PrefixCache{BlockTokens: 32, Tokens: 64_000}
-	untold := workload.PrefixCache{BlockTokens: 32}
-	for _, c := range []struct {
-		o     proofOptions
-		told  workload.PrefixCache
-		want  workload.PrefixCache
-		words string
-	}{
-		{proofOptions{}, none, workload.PrefixCache{BlockTokens: 16, Assumed: true}, "blocks of 16 tokens (assumed), capacity unknown (give --cache-tokens)"},
-		{proofOptions{}, told, told, "blocks of 32 tokens (/metrics), 64,000 tokens per server (/metrics)"},
-		{proofOptions{}, untold, untold, "blocks of 32 tokens (/metrics), capacity unknown (give --cache-tokens)"},
-		{proofOptions{}, workload.PrefixCache{BlockTokens: 16, Off: true}, workload.PrefixCache{BlockTokens: 16, Off: true}, "the servers say that prefix caching is off"},
-		{proofOptions{}, workload.PrefixCache{BlockTokens: 4, Tokens: 900, Assumed: true}, workload.PrefixCache{BlockTokens: 4, Tokens: 900, Assumed: true},
-			"blocks of 4 tokens (/metrics, uncertain: its capacity is no number of such blocks), 900 tokens per server (/metrics)"},
-		{proofOptions{cacheCapacity: 3_000_000}, told, workload.PrefixCache{BlockTokens: 32, Tokens: 3_000_000}, "blocks of 32 tokens (/metrics), 3,000,000 tokens per server (--cache-tokens)"},
-		{proofOptions{engineBlock: 64}, told, workload.PrefixCache{BlockTokens: 64, Tokens: 64_000}, "blocks of 64 tokens (--engine-block-tokens), 64,000 tokens per server (/metrics)"},
-		{proofOptions{engineBlock: 1, cacheCapacity: 100}, none, workload.PrefixCache{BlockTokens: 1, Tokens: 100}, "blocks of 1 token (--engine-block-tokens), 100 tokens per server (--cache-tokens)"},
-	} {
-		if got, words := c.o.sizeCache(c.told); got != c.want || words != c.words {
-			t.Errorf("%+v, told %+v: %+v, %q; want %+v, %q", c.o, c.told, got, words, c.want, c.words)
-		}
-	}
-}
-
 func TestSpinFlag(t *testing.T) {
 	for text, want := range map[string]time.Duration{"auto": sched.AutoSpin, "0s": 0, "70µs": 70 * time.Microsecond} {
 		o, err := given(t, "trace.jsonl --spin "+text)
-		if err != nil || o.spin != want {
-			t.Errorf("--spin %s: %v, %v; want %v", text, o.spin, err, want)
+		if err != nil || o.Spin != want {
+			t.Errorf("--spin %s: %v, %v; want %v", text, o.Spin, err, want)
 		}
 	}
-	if o, _ := given(t, "trace.jsonl"); o.spin != sched.AutoSpin {
-		t.Errorf("without --spin: %v, want auto", o.spin)
+	if o, _ := given(t, "trace.jsonl"); o.Spin != sched.AutoSpin {
+		t.Errorf("without --spin: %v, want auto", o.Spin)
 	}
 	for _, text := range []string{"-1us", "fast", "", "100"} {
 		if _, err := parseSpin(text); err == nil {

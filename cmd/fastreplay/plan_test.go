@@ -40,11 +40,11 @@ func TestPacingPlans(t *testing.T) {
 			t.Errorf("%q: %v", line, err)
 			continue
 		}
-		plan, err := o.pacing.plan(tr)
+		plan, err := o.Pacing.Plan(tr)
 		if err != nil || !slices.Equal(plan.ReleaseNS, want.instants) || max(plan.Concurrency, plan.Cap) != want.inFlight || plan.Open() != (want.instants != nil) {
 			t.Errorf("%q: %+v, %v; want %v and %d", line, plan, err, want.instants, want.inFlight)
 		}
-		if got := o.pacing.words(); got != want.words {
+		if got := o.Pacing.Words(); got != want.words {
 			t.Errorf("%q is %q, want %q", line, got, want.words)
 		}
 	}
@@ -97,12 +97,12 @@ func TestPacingSummary(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := o.pacing.summary(); !reflect.DeepEqual(got, want) {
+		if got := o.Pacing.Summary(); !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: %+v, want %+v", line, got, want)
 		}
 	}
 	o, _ := given(t, "trace.jsonl --ramp 5:50:90s")
-	if want := (sched.Rate{From: 5, To: 50, Over: 90 * time.Second}); o.pacing.arrivals.Rate != want {
-		t.Errorf("the ramp is %+v, want %+v", o.pacing.arrivals.Rate, want)
+	if want := (sched.Rate{From: 5, To: 50, Over: 90 * time.Second}); o.Pacing.Arrivals.Rate != want {
+		t.Errorf("the ramp is %+v, want %+v", o.Pacing.Arrivals.Rate, want)
 	}
 }

@@ -4,27 +4,15 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/spf13/cobra"
-
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/setup"
 )
-
-// newProfileCommand is the main command for those who know `aiperf profile` or `genai-perf profile`.
-func newProfileCommand() *cobra.Command {
-	return addReplay(&cobra.Command{
-		Hidden: true, // in the list: those who come from AIPerf know its name
-		Use:    "profile --input-file FILE [flags]",
-		Short:  "Replay a trace, given AIPerf's or GenAI-Perf's command line",
-		Example: `  fastreplay profile --model Qwen/Qwen3-0.6B --endpoint-type chat --streaming \
-    -u localhost:8000 --input-file t.jsonl --custom-dataset-type mooncake_trace`,
-	}, true)
-}
 
 // paceLikeAIPerf decides, for `fastreplay profile`, when requests leave if the flags do not: at the trace's times, with --concurrency
 // as a cap. If the trace has no times, one request at a time is sent. It returns notes.
 func paceLikeAIPerf(o *options, t *trace.Trace) []string {
-	line, p := o.line, &o.pacing
-	if p.fixed || p.notFixed || p.lanes > 0 || p.given("scale") {
+	line, p := o.line, &o.pace
+	if p.fixed || p.notFixed || o.Pacing.Lanes > 0 || o.given("scale") {
 		return nil
 	}
 	timed := !t.Untimed && !slices.Contains([]string{"inputs_json", "single_turn", "multi_turn"}, t.Format) // of these --fixed-schedule alone keeps the times
@@ -32,10 +20,11 @@ func paceLikeAIPerf(o *options, t *trace.Trace) []string {
 	switch {
 	case timed && rated:
 		return []string{"requests leave at the rate given; aiperf profile would keep the trace's times unless told --no-fixed-schedule"}
-	case timed && p.concurrency > 0:
+	case timed && o.Pacing.Concurrency > 0:
 		must(line.Flags.Set("fixed-schedule", "true"))
-		return []string{fmt.Sprintf("the trace's times are kept, as in aiperf profile, and --concurrency %d is a cap; --no-fixed-schedule makes it a closed loop", p.concurrency)}
-	case !timed && !rated && p.concurrency == 0:
+		o.Pacing.KeepTimes = true
+		return []string{fmt.Sprintf("the trace's times are kept, as in aiperf profile, and --concurrency %d is a cap; --no-fixed-schedule makes it a closed loop", o.Pacing.Concurrency)}
+	case !timed && !rated && o.Pacing.Concurrency == 0:
 		must(line.Flags.Set("concurrency", "1"))
 		why := "the trace has no times"
 		if !t.Untimed {
@@ -50,15 +39,15 @@ func paceLikeAIPerf(o *options, t *trace.Trace) []string {
 // times do. Each turn is sent after the answer to the previous one. It carries that answer if the file has the user's next words.
 // It returns notes.
 func talkLikeAIPerf(o *options, t *trace.Trace) []string {
-	line, p := o.line, &o.pacing
-	if p.timed() || p.capped() || p.given("sessions") || !t.Graph(t.Len()).Waits() {
+	line := o.line
+	if o.Pacing.Timed() || o.Pacing.Capped() || o.given("sessions") || !t.Graph(t.Len()).Waits() {
 		return nil
 	}
-	must(line.Flags.Set("sessions", string(sessionsThink)))
+	must(line.Flags.Set("sessions", string(setup.SessionsThink)))
 	notes := []string{"a conversation's turns leave the file's delay after the end of the turn before, as in aiperf profile; --sessions strict lets none wait"}
-	able := o.api == "chat" && o.route != routeLeastInFlight && o.sender != senderProcess
-	if able && t.Format == "multi_turn" && !p.given("history") {
-		must(line.Flags.Set("history", historyLive))
+	able := o.API == "chat" && o.Route != setup.RouteLeastInFlight && o.Sender != setup.SenderProcess
+	if able && t.Format == "multi_turn" && !o.given("history") {
+		must(line.Flags.Set("history", setup.HistoryLive))
 		notes = append(notes, "turns carry what the servers answered, as in aiperf profile; --history recorded sends the file's own answers")
 	}
 	return notes

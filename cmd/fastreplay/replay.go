@@ -1,14 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -17,10 +16,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/live"
+	"github.com/fastreplay/fastreplay/engine/replay"
 	"github.com/fastreplay/fastreplay/engine/report"
-	"github.com/fastreplay/fastreplay/engine/shard"
-	"github.com/fastreplay/fastreplay/engine/wire"
+	"github.com/fastreplay/fastreplay/engine/setup"
 )
 
 // newReplayCommand is the main command.
@@ -51,7 +53,7 @@ func addReplay(cmd *cobra.Command, profile bool) *cobra.Command {
 			err = o.translate(args)
 		}
 		if err == nil {
-			err = replay(cmd.Context(), &o, newTerminal(cmd.ErrOrStderr()), cmd.OutOrStdout())
+			err = replayTrace(cmd.Context(), &o, newTerminal(cmd.ErrOrStderr()), cmd.OutOrStdout())
 		}
 		return o.line.Explain(err)
 	}
@@ -62,87 +64,20 @@ func addReplay(cmd *cobra.Command, profile bool) *cobra.Command {
 func (o *options) translate(args []string) error {
 	file, fingerprint, err := readConfig(o.config, o.line.Flags)
 	if err == nil {
-		o.masked, o.like = unmask(file), fingerprint
+		o.Again = setup.Again{File: o.config, Headers: unmask(file), Fingerprint: fingerprint}
 		err = o.line.Translate(file, len(args) > 0)
 	}
 	if err != nil {
 		return err
 	}
-	if slices.Contains(o.line.FromFile, "trace") && slices.Contains(o.traces, "-") {
+	if slices.Contains(o.line.FromFile, "trace") && slices.Contains(o.Traces, "-") {
 		return fmt.Errorf("--config %s: its trace came from standard input, which cannot be read again; pipe it once more, as in `fastreplay - --config …`", o.config)
 	}
-	o.read.FileTime = o.line.FileTime
-	return o.complete(args)
-}
-
-// replay is the main command. Each step returns what it found, and the next ones use it. Whatever fails before the start is an error
-// of usage, trace or target.
-func replay(ctx context.Context, o *options, ui *terminal, out io.Writer) (err error) {
-	ctx, interrupts := catchSignals(ctx, ui)
-	defer interrupts.release()
-	o.probe.begin()
-	ui.quiet, ui.mode = o.progress.quiet, o.progress.mode
-	if ui.quiet && ui.mode == progressAuto {
-		ui.mode = progressNone
-	}
-	if addr := o.progress.metricsAddr; addr != "" { // before anything else takes time; it stays open until the process ends
-		if o.progress.listener, err = net.Listen("tcp", addr); err != nil {
-			return fmt.Errorf("--metrics-addr: %w; want host:port of this machine, such as 127.0.0.1:9400", err)
-		}
-	}
-	ui.verbose = o.verbose || o.dryRun
-	o.noteFlags(ui)
-	dir := ""
-	if !o.dryRun { // before servers are probed and requests built for nothing
-		if dir, err = report.Create(o.output, time.Now()); err != nil {
-			return err
-		}
-		defer unmake(dir)
-		if err = o.placeResults(dir); err != nil {
-			return err
-		}
-	}
-	stamps, err := o.probeStamps(ui)
-	if err != nil {
+	o.Read.FileTime = o.line.FileTime
+	if err := o.complete(args); err != nil {
 		return err
 	}
-	group, ctx, err := o.join(ctx, ui)
-	if err = orInterrupted(ctx, err); err != nil {
-		return err
-	}
-	defer func() { group.Leave(err) }()
-	load, err := readTrace(ctx, o, ui)
-	if err = orInterrupted(ctx, err); err != nil {
-		return err
-	}
-	target, err := findTarget(ctx, o, load, ui)
-	defer target.close()
-	if err = orInterrupted(ctx, err); err != nil {
-		return err
-	}
-	p, err := prepare(ctx, o, load, target, ui)
-	if err != nil {
-		return err
-	}
-	b, err := build(ctx, p)
-	defer load.free()
-	switch {
-	case err != nil || o.dryRun && !o.json:
-		return err
-	case o.dryRun:
-		return report.EncodeJSON(out, b.known())
-	}
-	return send(ctx, b, dir, stamps, group, interrupts, out)
-}
-
-// unmake removes the directory of a run that did not start.
-func unmake(dir string) {
-	if exists(filepath.Join(dir, report.PlanName)) {
-		return
-	}
-	if os.Remove(dir) == nil && filepath.Dir(dir) == report.DefaultRoot {
-		_ = os.Remove(report.DefaultRoot) // only if it is empty
-	}
+	return o.checkMasked()
 }
 
 // orInterrupted returns err, unless ctx has ended: what an interrupted step found may be wrong.
@@ -156,90 +91,144 @@ func orInterrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// noteFlags prints what a file has set, and what has become of the flags of other tools.
-func (o *options) noteFlags(ui *terminal) {
-	if o.config != "" {
-		set := "nothing"
-		if len(o.line.FromFile) > 0 {
-			set = "--" + strings.Join(o.line.FromFile, ", --")
+// replayTrace is the main command: it runs, and says how it goes and what came of it.
+func replayTrace(ctx context.Context, o *options, ui *terminal, out io.Writer) (err error) {
+	ctx, interrupts := catchSignals(ctx, ui)
+	defer interrupts.release()
+	ui.quiet, ui.mode, ui.verbose = o.progress.quiet, o.progress.mode, o.verbose || o.DryRun
+	if ui.quiet && ui.mode == progressAuto {
+		ui.mode = progressNone
+	}
+	w := &watcher{terminal: ui, o: o, interrupts: interrupts}
+	if addr := o.progress.metricsAddr; addr != "" { // before anything else takes time; it stays open until the process ends
+		if w.metrics, err = net.Listen("tcp", addr); err != nil {
+			return fmt.Errorf("--metrics-addr: %w; want host:port of this machine, such as 127.0.0.1:9400", err)
 		}
-		ui.detail("config: %s sets %s", o.config, set)
 	}
-	for _, note := range o.line.Notes {
-		ui.note("%s", note)
+	if o.config != "" {
+		ui.detail("config: %s sets %s", o.config, cmp.Or(flagList(o.line.FromFile), "nothing"))
 	}
-}
-
-// send is the run itself: warm-up, cold start, connections, replay, results.
-func send(ctx context.Context, b *built, dir string, stamps wire.Stamps, group *shard.Group, interrupts *interrupts, out io.Writer) (err error) {
-	sink, err := newResults(b, dir, out)
-	if err != nil {
-		return err
+	o.Keys = !slices.Contains(o.Traces, "-") && foreground(os.Stdin) // standard input may be the trace
+	o.attach(ui)
+	if o.start.asked {
+		o.AskStart = func() (time.Time, error) { return askStart(out, interrupts) }
 	}
-	sent := false
+	var mock *embeddedMock
+	o.Fallback = func(ctx context.Context) (url string, err error) {
+		if mock, err = startMock(ctx); err != nil {
+			return "", err
+		}
+		if !o.demo { // which says it first
+			ui.line("no --url: a demo, against the embedded mock, %s, in a process of its own", mock.url)
+		}
+		return mock.url, nil
+	}
 	defer func() {
-		if !sent {
-			err = errors.Join(err, sink.discard())
+		if mock != nil {
+			mock.stop()
 		}
 	}()
-	cfg, err := b.config(stamps)
-	if err != nil {
-		return err
+	if o.DryRun {
+		plan, err := replay.Plan(ctx, &o.Config, w)
+		if err != nil || !o.json {
+			return orInterrupted(ctx, err)
+		}
+		return report.EncodeJSON(out, plan)
 	}
-	chunks, endChunkLog, err := openChunkLog(b.o.chunkLog, b.ui)
-	if err != nil {
-		return err
-	}
-	cfg.Chunks = chunks
-	run := engine.New(cfg, b.Work, b.runID, b.ideal, sink)
-	sink.run = run
-	if err := run.SenderErr(); err != nil && b.o.sender == senderProcess {
-		return fmt.Errorf("--sender process: %w", err)
-	}
-	interrupts.onRun(run)
-	if err := getReady(ctx, b, run, sink); err != nil {
-		return err
-	}
-	if err := sink.awaitStart(ctx, group, interrupts); err != nil {
+	summary, err := replay.Run(ctx, &o.Config, w)
+	if summary == nil {
 		return orInterrupted(ctx, err)
 	}
-	for i := range b.leftOut {
-		sink.Record(&b.leftOut[i], -1)
+	if bad := o.show(summary, w.dir, ui, out); bad != nil { // last, so that it stays on the screen
+		return bad
 	}
-	sink.servers.start(run, sink.meter)
-	if b.o.progress.listener != nil {
-		go serveMetrics(b.o.progress.listener, func() []byte { return sink.meter.Snapshot(counts(run)).Metrics() })
-	}
-	endProgress := b.watchRun(run, sink.meter, interrupts)
-	found, err := run.Do(ctx)
-	endProgress()
-	endChunkLog()
-	sink.servers.end()
-	if err != nil {
-		return err
-	}
-	sent = true
-	if group != nil {
-		b.sharded.Clock = group.End()
-	}
-	return sink.conclude(found, run.Records())
+	return ending(summary.Run.Partial && summary.Run.SenderDied == "", summary, err)
 }
 
-// getReady is what comes after the servers were asked and before the first request: warm-up, cold caches, a first look at the
-// servers' metrics, connections.
-func getReady(ctx context.Context, b *built, run *engine.Run, sink *results) error {
-	err := b.warmUp(ctx)
-	if err == nil && b.flushed { // what probes and waiting have left in the caches, at the last moment
-		_, err = b.prober.Flush(ctx)
+// flagList names flags; "" if there are none.
+func flagList(names []string) string {
+	if len(names) == 0 {
+		return ""
 	}
-	if err == nil {
-		sink.servers, err = b.watchServers(ctx, sink.dir)
-	}
-	if err == nil {
-		run.Connect(ctx)
-	}
-	return orInterrupted(ctx, err)
+	return "--" + strings.Join(names, ", --")
 }
+
+// attach adds to the configuration what depends on the command line.
+func (o *options) attach(ui *terminal) {
+	o.Version, o.Notes, o.Named, o.Columns = buildVersion(), o.line.Notes, o.line.Results, ui.width
+	if self, err := os.Executable(); err == nil && o.Sender != setup.SenderThread {
+		o.SenderCommand = []string{self, senderCommand}
+	}
+	o.Flags = func() map[string]any { return resolvedFlags(o) }
+	o.Open = o.openTraces
+	o.Adapt = func(t *trace.Trace) ([]string, error) {
+		if doubt := t.Lint.UnitDoubt; doubt != "" && ui.quiet { // what is said of this load may be true of no other
+			ui.alert("trace: %s", doubt)
+		}
+		if err := checkLengths(o.line, t); err != nil || !o.line.Profile {
+			return nil, err
+		}
+		return append(paceLikeAIPerf(o, t), talkLikeAIPerf(o, t)...), nil
+	}
+}
+
+// askStart says that the run is ready, and reads from standard input when it begins. If standard input ends before the run does, whoever drives
+// the run has gone: that counts as an interrupt.
+func askStart(out io.Writer, interrupts *interrupts) (time.Time, error) {
+	if _, err := fmt.Fprintln(out, "ready"); err != nil {
+		return time.Time{}, err
+	}
+	in := bufio.NewReader(os.Stdin)
+	text, err := in.ReadString('\n')
+	var start startMoment
+	if err == nil {
+		start, err = parseStart(text)
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("--start-at -: standard input gave no moment: %w", err)
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		interrupts.interrupt(false)
+	}()
+	return start.at, nil
+}
+
+// watcher shows a run to people. It is the run's Observer.
+type watcher struct {
+	*terminal
+	o          *options
+	interrupts *interrupts
+	metrics    net.Listener // of --metrics-addr; nil = nobody is served
+	dir        string       // of the results; "" before the requests are built
+}
+
+// Built implements replay.Observer.
+func (w *watcher) Built(r *replay.Running) {
+	w.dir = r.Dir
+	w.interrupts.onRun(r)
+}
+
+// Begun implements replay.Observer. The key q interrupts the run, once.
+func (w *watcher) Begun(r *replay.Running) (end func()) {
+	if w.metrics != nil {
+		go serveMetrics(w.metrics, func() []byte { return r.Snapshot().Metrics() })
+	}
+	v := view{
+		screen: func(width, height int) string { return live.Screen(r.Snapshot(), width, height) },
+		line:   func() string { return live.Line(r.Snapshot()) },
+	}
+	if w.o.Keys {
+		v.quit = func() { w.interrupts.interrupt(true) }
+	}
+	return w.watch(v)
+}
+
+// Record implements replay.Observer.
+func (w *watcher) Record(*record.Record) {}
+
+// Tick implements replay.Observer.
+func (w *watcher) Tick(*replay.Running, bool) {}
 
 // demoTrace describes the trace of a demo: 700 requests in 5 s, so that p99 can be judged, of conversations behind one system prompt.
 const demoTrace = compat.Made + "rows=700,rate=140,input-tokens=1100:6000,output-tokens=20:100,reuse=1,turns=1:5,turn-tokens=200:1500,active=150,system-tokens=1024,seed=2"
@@ -268,7 +257,7 @@ It takes 6 s, ends with DEMO OK, and shows how punctual this machine is.`,
 			for _, line := range fillLines(words, cmp.Or(ui.width, 80)) {
 				ui.line("%s", line)
 			}
-			return replay(c.Context(), &o, ui, c.OutOrStdout())
+			return replayTrace(c.Context(), &o, ui, c.OutOrStdout())
 		},
 	}
 	for _, name := range []string{"output", "scale", "goodput", "require", "full", "json", "verbose", "progress", "quiet"} {
@@ -278,4 +267,54 @@ It takes 6 s, ends with DEMO OK, and shows how punctual this machine is.`,
 		}
 	}
 	return c
+}
+
+// senderCommand is the name by which a replay starts the process of its senders.
+const senderCommand = "sender"
+
+// newSenderCommand returns the command that a replay starts by itself; nobody else can.
+func newSenderCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: senderCommand, Short: "The process that sends a replay's requests; a replay starts it", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return engine.ServeSender() },
+	}
+}
+
+// checkLengths refuses AIPerf's names of a length for answers if the trace leaves any open: none is made up here.
+func checkLengths(line *compat.Line, t *trace.Trace) error {
+	for _, name := range []string{"osl", "output-tokens-mean", "prompt-output-tokens-mean"} {
+		for i := range t.Len() {
+			if line.Given(name) && t.OutputTokens[i] == 0 && t.Verbatim(i).Kind != trace.VerbatimPayload {
+				return fmt.Errorf("--%s: row %d says no length of its answer, and none is made up here; give all the same with --no-force-output --extra-inputs max_tokens:N", name, t.Row[i])
+			}
+		}
+	}
+	return nil
+}
+
+// newProfileCommand is the main command for those who know `aiperf profile` or `genai-perf profile`.
+func newProfileCommand() *cobra.Command {
+	return addReplay(&cobra.Command{
+		Hidden: true, // in the list: those who come from AIPerf know its name
+		Use:    "profile --input-file FILE [flags]",
+		Short:  "Replay a trace, given AIPerf's or GenAI-Perf's command line",
+		Example: `  fastreplay profile --model Qwen/Qwen3-0.6B --endpoint-type chat --streaming \
+    -u localhost:8000 --input-file t.jsonl --custom-dataset-type mooncake_trace`,
+	}, true)
+}
+
+// openTraces reads the traces, or makes the one that is described.
+func (o *options) openTraces() (*trace.Trace, error) {
+	spec, made := strings.CutPrefix(o.Traces[0], compat.Made)
+	if !made {
+		return trace.OpenAll(o.Traces, o.Read)
+	}
+	if len(o.Traces) > 1 {
+		return nil, fmt.Errorf("--trace %s%s: a trace that is made stands alone", compat.Made, spec)
+	}
+	t, err := madeTrace(spec, o.Seed, o.Read)
+	if err != nil {
+		return nil, fmt.Errorf("--trace %s%s: %w", compat.Made, spec, err)
+	}
+	return t, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/export"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/replay"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
@@ -47,14 +48,15 @@ With --from, --to or --steady all numbers are of a part of the run.`,
   fastreplay report results/2026-01-02T150405Z --export vllm`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := errors.Join(g.complete(), r.check(), checkExports(exports), checkPart(c.Flags(), args, part, price)); err != nil {
+			slos, err := g.parse()
+			if err := errors.Join(err, r.check(), checkExports(exports), checkPart(c.Flags(), args, part, price)); err != nil {
 				return err
 			}
 			dir, err := runNamed(args)
 			if err != nil {
 				return err
 			}
-			s, err := report.LoadPart(dir, part, g.slos...)
+			s, err := report.LoadPart(dir, part, slos...)
 			if err != nil {
 				return err
 			}
@@ -64,7 +66,7 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 			}
 			say, screen := newTerminal(c.ErrOrStderr()), newTerminal(c.OutOrStdout())
 			say.quiet, screen.quiet = quiet, quiet
-			if err := writeExports(say, dir, exports, g.slos...); err != nil {
+			if err := replay.WriteExports(dir, exports, func(text string) { say.line("%s", text) }, slos...); err != nil {
 				if errors.Is(err, export.ErrExists) { // a file in the way is the user's to mend
 					return err
 				}
@@ -79,7 +81,7 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 				return errors.Join(report.EncodeJSON(c.OutOrStdout(), s), r.ending(s))
 			}
 			o := report.PrintOptions{Dir: dir, Page: html, Steps: report.Steps(dir)}
-			if page := filepath.Join(dir, report.PageName); html == "" && s.Window == nil && exists(page) { // which is of the whole run
+			if page := filepath.Join(dir, report.PageName); html == "" && s.Window == nil && report.Exists(page) { // which is of the whole run
 				o.Page = page
 			}
 			return errors.Join(screen.summary(s, full, o), r.ending(s))
@@ -94,7 +96,7 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 	r.addFlag(c.Flags())
 	addSeconds(c.Flags(), &part.From, "from", "", 0, "count what was planned from this `TIME` on, since the run's start")
 	addSeconds(c.Flags(), &part.To, "to", "", 0, "count what was planned before this `TIME`; 0 = to the end")
-	c.Flags().Var(&value[float64]{to: &part.Steady, parse: parseBand}, "steady", "count the longest part with requests in flight within `BAND` of their median, 20% if none is given")
+	addValue(c.Flags(), &part.Steady, parseBand, "", "steady", "count the longest part with requests in flight within `BAND` of their median, 20% if none is given")
 	c.Flags().Lookup("steady").NoOptDefVal = "20%"
 	c.Flags().Float64Var(&price, "price-per-hour", 0, "`PRICE` of all servers together for an hour, in any currency: what tokens and requests cost")
 	return c
@@ -137,11 +139,6 @@ func checkPart(f *pflag.FlagSet, args []string, part report.Part, price float64)
 	return nil
 }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
 // mostRunsNamed is how many runs an error names.
 const mostRunsNamed = 5
 
@@ -166,7 +163,7 @@ func runAt(dir string) (string, error) {
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("cannot read results: %w", err)
-	case !info.IsDir() && exists(filepath.Join(filepath.Dir(dir), report.RequestsName)):
+	case !info.IsDir() && report.Exists(filepath.Join(filepath.Dir(dir), report.RequestsName)):
 		return "", fmt.Errorf("%s is a file of a run; give its directory, %s", dir, filepath.Dir(dir))
 	case !info.IsDir():
 		return "", fmt.Errorf("%s is a file, and not the directory of a run; a trace is shown by `fastreplay inspect %s`", dir, dir)

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/engine/report"
 )
 
 // aRun is a command line of a short run.
@@ -88,7 +90,7 @@ func TestNamedResultFilesAreRefused(t *testing.T) {
 		if code != exitUsage || !strings.Contains(said, want) {
 			t.Errorf("%s: exit code %d, want %q in\n%s", line, code, want, said)
 		}
-		if exists(filepath.Join(dir, "out")) {
+		if report.Exists(filepath.Join(dir, "out")) {
 			t.Errorf("%s: left a directory", line)
 		}
 	}

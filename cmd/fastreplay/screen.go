@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"math"
 	"net"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,19 +15,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/valyala/fasthttp"
 	"golang.org/x/sys/unix"
-
-	"github.com/fastreplay/fastreplay/engine"
-	"github.com/fastreplay/fastreplay/engine/live"
-	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/report"
-)
-
-// The values of --progress.
-const (
-	progressAuto = "auto" // full on a terminal, line elsewhere
-	progressFull = "full" // a screen that changes
-	progressLine = "line" // a line now and then
-	progressNone = "none"
 )
 
 // foreground reports whether f is a terminal in whose foreground this process runs. In the background it would be stopped if it
@@ -183,8 +168,8 @@ func (m model) View() tea.View { return tea.NewView(m.text) }
 
 const barCells = 30
 
-// watchWork shows a bar and the time left until end is called. done is to be set to what of total has been done.
-func (t *terminal) watchWork(what string, total int64, print func(int64) string) (done *atomic.Int64, end func()) {
+// Work implements setup.Observer. It shows a bar and the time left until end is called.
+func (t *terminal) Work(what string, total int64, print func(int64) string) (done *atomic.Int64, end func()) {
 	began, done := time.Now(), new(atomic.Int64)
 	line := func() string {
 		share := float64(done.Load()) / float64(max(1, total))
@@ -196,54 +181,6 @@ func (t *terminal) watchWork(what string, total int64, print func(int64) string)
 		return text
 	}
 	return done, t.watch(view{line: line, screen: func(int, int) string { return line() }})
-}
-
-// progressFlags say how a run is watched.
-type progressFlags struct {
-	mode        string
-	quiet       bool
-	metricsAddr string
-	listener    net.Listener // of metricsAddr; nil = nobody is served
-}
-
-// meter returns the meter of a run that is built, with what is known of it.
-func (b *built) meter(known *report.Plan) *live.Meter {
-	until := b.Plan.UntilNS
-	if b.o.pacing.duration == 0 {
-		until = math.MaxInt64
-	}
-	wait := b.o.timeout
-	if b.o.cutAfter() > 0 {
-		wait = min(wait, b.o.drain)
-	}
-	return live.NewMeter(live.Plan{
-		Title: report.Title(&metrics.Summary{Run: known.Run, Workload: known.Workload, Amplify: b.amplify}), Version: buildVersion(), Targets: b.URLs(), ReleaseNS: b.Plan.ReleaseNS, ByClock: b.Plan.ByClock(), UntilNS: until,
-		Requests: int64(b.Requests()), MaxDriftNS: int64(b.o.limits.MaxDriftMS * 1e6),
-		TimeoutNS: int64(wait), DrainNS: int64(b.o.drain), Quits: b.takesKeys(),
-	})
-}
-
-// takesKeys reports whether standard input is a terminal that is ours; it may be the trace.
-func (b *built) takesKeys() bool { return !slices.Contains(b.o.traces, "-") && foreground(os.Stdin) }
-
-// counts are what the run counts, as a meter takes it.
-func counts(run *engine.Run) live.Counts {
-	p := run.Progress()
-	sent := p.Sent - p.Resent
-	return live.Counts{NowNS: max(0, p.NowNS), Sent: sent, OK: p.OK, Left: p.Left, Stopping: p.Stopping,
-		InFlight: max(0, sent-p.OK-p.Failed+p.Unsent)}
-}
-
-// watchRun shows how the run goes, until end is called. The key q interrupts it, once.
-func (b *built) watchRun(run *engine.Run, meter *live.Meter, interrupts *interrupts) (end func()) {
-	v := view{
-		screen: func(width, height int) string { return live.Screen(meter.Snapshot(counts(run)), width, height) },
-		line:   func() string { return live.Line(meter.Snapshot(counts(run))) },
-	}
-	if b.takesKeys() {
-		v.quit = func() { interrupts.interrupt(true) }
-	}
-	return b.ui.watch(v)
 }
 
 // Limits of the server of --metrics-addr.

@@ -5,74 +5,37 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fastreplay/fastreplay/engine/probe"
-	"github.com/fastreplay/fastreplay/engine/shard"
+	"github.com/fastreplay/fastreplay/engine/setup"
 )
 
-func TestCheckShard(t *testing.T) {
+// TestShardFlags: what shards cannot do together is refused, and all but shard 0 leave warm-up and the servers' metrics to it. A barrier is
+// for shards and takes the place of a moment, and only a run that may be late takes a moment that is over.
+func TestShardFlags(t *testing.T) {
 	t.Parallel()
-	soon := startMoment{at: time.Now().Add(time.Hour)}
-	for _, c := range []struct {
-		what string
-		o    options
-		want string
-	}{
-		{"no shard", options{}, ""},
-		{"a shard", options{serverOptions: serverOptions{urls: []string{"a"}}, loadOptions: loadOptions{shard: shard.Part{Index: 1, Count: 2}, start: soon}}, ""},
-		{"the only one", options{serverOptions: serverOptions{urls: []string{"a"}}, loadOptions: loadOptions{shard: shard.Part{Count: 1}}}, ""},
-		{"no server", options{loadOptions: loadOptions{shard: shard.Part{Count: 2}, start: soon}}, "a server that all of them reach"},
-		{"no start", options{serverOptions: serverOptions{urls: []string{"a"}}, loadOptions: loadOptions{shard: shard.Part{Count: 2}}}, "say when all shards begin"},
-		{"too few in flight", options{serverOptions: serverOptions{urls: []string{"a"}}, loadOptions: loadOptions{shard: shard.Part{Count: 4}, start: soon, pacing: pacing{concurrency: 3}}}, "want at least 4"},
-		{"idle times of all", options{serverOptions: serverOptions{urls: []string{"a"}}, loadOptions: loadOptions{shard: shard.Part{Count: 2}, start: soon, sessions: sessionFlags{mode: sessionsThink, idle: idleCap{time.Second, true}}}}, "what others have in flight"},
+	in := func(d time.Duration) string { return time.Now().Add(d).Format(time.RFC3339Nano) }
+	moments := strings.NewReplacer("SOON", in(time.Hour), "OVER", in(-10*time.Second))
+	for line, want := range map[string]string{
+		"":                                    "",
+		"--url a --start-at SOON --shard 1/2": "",
+		"--url a --shard 0/1":                 "",
+		"--start-at SOON --shard 0/2":         "a server that all of them reach",
+		"--url a --shard 0/2":                 "say when all shards begin",
+		"--url a --start-at SOON --shard 0/4 --concurrency 3":                       "want at least 4",
+		"--url a --start-at SOON --shard 0/2 --sessions think --idle-cap system=1s": "what others have in flight",
+		"--start-barrier dir":                                     "say which one this is, with --shard",
+		"--url a --start-barrier dir --shard 1/2":                 "",
+		"--url a --start-barrier dir --shard 1/2 --start-at SOON": "give one of them",
+		"--start-at SOON":                                         "",
+		"--start-at OVER":                                         "the run was ready 10",
+		"--url a --start-at OVER --shard 3/16":                    "shard 3 was ready 10",
+		"--start-at OVER --late join":                             "",
 	} {
-		c.o.warmup, c.o.scrape.mode = 5, scrapeAuto
-		err := c.o.checkShard()
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", c.what, err)
+		o, err := given(t, moments.Replace("trace.jsonl --warmup 5 "+line))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", line, err, want)
 		}
-		if err == nil && (c.o.warmup == 0) != c.o.follows() || err == nil && (c.o.scrape.mode == scrapeOff) != c.o.follows() {
-			t.Errorf("%s: warm-up %d, scrape %s", c.what, c.o.warmup, c.o.scrape.mode)
-		}
-	}
-}
-
-// TestSaltOfShards: shards of one run send the same salt, and those of another run another one.
-func TestSaltOfShards(t *testing.T) {
-	t.Parallel()
-	of := func(index int, at time.Time) string {
-		return (&options{loadOptions: loadOptions{shard: shard.Part{Index: index, Count: 2}, start: startMoment{at: at}}}).newSalt()
-	}
-	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	if of(0, at) != of(1, at.In(time.FixedZone("", 3600))) || of(0, at) == of(0, at.Add(time.Nanosecond)) || len(of(0, at)) != len(probe.NewSalt()) {
-		t.Errorf("%s, %s, %s", of(0, at), of(1, at), of(0, at.Add(1)))
-	}
-	if a, b := new(options).newSalt(), new(options).newSalt(); a == b {
-		t.Errorf("two runs have the salt %s", a)
-	}
-}
-
-// TestCheckStart: a barrier is for shards and takes the place of a moment, and only a run that may be late takes a moment that is over.
-func TestCheckStart(t *testing.T) {
-	t.Parallel()
-	over := startMoment{at: time.Now().Add(-10 * time.Second)}
-	for _, c := range []struct {
-		load  loadOptions
-		given string
-		want  string
-	}{
-		{loadOptions{}, "", ""},
-		{loadOptions{barrier: "dir"}, "", "say which one this is, with --shard"},
-		{loadOptions{barrier: "dir", shard: shard.Part{Index: 1, Count: 2}}, "", ""},
-		{loadOptions{barrier: "dir", shard: shard.Part{Index: 1, Count: 2}}, "start-at", "give one of them"},
-		{loadOptions{start: startMoment{at: time.Now().Add(time.Minute)}, late: shard.LateFail}, "start-at", ""},
-		{loadOptions{start: over, late: shard.LateFail}, "start-at", "the run was ready 10"},
-		{loadOptions{start: over, late: shard.LateFail, shard: shard.Part{Index: 3, Count: 16}}, "start-at", "shard 3 was ready 10"},
-		{loadOptions{start: over, late: shard.LateJoin}, "start-at", ""},
-	} {
-		o := options{loadOptions: c.load}
-		o.given = func(name string) bool { return name == c.given }
-		if err := o.checkStart(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v", c.load, err)
+		if err == nil && ((o.Warmup == 0) != o.Follows() || (o.Scrape.Mode == setup.ScrapeOff) != o.Follows()) {
+			t.Errorf("%q: warm-up %d, scrape %s", line, o.Warmup, o.Scrape.Mode)
 		}
 	}
 }

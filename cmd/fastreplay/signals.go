@@ -7,7 +7,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/replay"
 )
 
 // interrupts end a run at SIGINT, SIGTERM and SIGHUP. Before the start, the first signal cancels and the second one ends the process.
@@ -21,7 +21,7 @@ type interrupts struct {
 
 	mu    sync.Mutex
 	count int
-	run   *engine.Run
+	run   *replay.Running
 }
 
 func catchSignals(ctx context.Context, ui *terminal) (context.Context, *interrupts) {
@@ -84,7 +84,7 @@ func (in *interrupts) apply() {
 }
 
 // onRun sets the run that interrupts stop.
-func (in *interrupts) onRun(run *engine.Run) {
+func (in *interrupts) onRun(run *replay.Running) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.run = run
@@ -95,22 +95,4 @@ func (in *interrupts) release() {
 	signal.Stop(in.signals)
 	close(in.done)
 	in.cancel()
-}
-
-// await runs f, which cannot be stopped, in a goroutine of its own. If ctx ends before f, it returns ctx's error at once, and f goes
-// on. So f must not change what the caller uses afterwards.
-func await[T any](ctx context.Context, f func() (T, error)) (value T, err error) {
-	var found T
-	var failed error
-	done := make(chan struct{})
-	go func() {
-		found, failed = f()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return found, failed
-	case <-ctx.Done():
-		return value, ctx.Err()
-	}
 }

@@ -14,21 +14,20 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
+	"github.com/fastreplay/fastreplay/engine/setup"
 )
 
 // terminal is where people read: lines, and on a real terminal a screen of some lines that changes below them.
 type terminal struct {
-	mu     sync.Mutex
-	w      io.Writer
-	width  int          // columns; 0 where w is no terminal
-	height int          // lines
-	screen *tea.Program // nil = nothing changes
-	mode   string       // of progress
-	quiet  bool         // only what is asked for, and errors
-	last   string       // the line printed last
-	notes  []string
-
-	verbose bool // details are printed
+	mu      sync.Mutex
+	w       io.Writer
+	width   int          // columns; 0 where w is no terminal
+	height  int          // lines
+	screen  *tea.Program // nil = nothing changes
+	mode    string       // of progress
+	quiet   bool         // only what is asked for, and errors
+	last    string       // the line printed last
+	verbose bool         // details are printed
 }
 
 func newTerminal(w io.Writer) *terminal {
@@ -66,12 +65,22 @@ func (t *terminal) detail(format string, args ...any) {
 	}
 }
 
-// note prints what is worth knowing, and keeps it for the summary. It is for one goroutine.
-func (t *terminal) note(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	t.notes = append(t.notes, text)
-	t.line("note: %s", text)
+// note prints what is worth knowing.
+func (t *terminal) note(format string, args ...any) { t.line("note: "+format, args...) }
+
+// Note implements setup.Observer.
+func (t *terminal) Note(n setup.Note) {
+	switch {
+	case n.Level == setup.Detail && !t.verbose || n.Level == setup.Brief && t.verbose:
+	case n.Level == setup.Keep:
+		t.note("%s", n.Text)
+	default:
+		t.line("%s", n.Text)
+	}
 }
+
+// Alert implements replay.Observer.
+func (t *terminal) Alert(text string) { t.alert("%s", text) }
 
 // print prints a line above the screen, if there is one.
 func (t *terminal) print(text string) {
@@ -86,18 +95,13 @@ func (t *terminal) print(text string) {
 	}
 }
 
-// waiting prints what is waited for, unless that is the line printed last: many requests of a warm-up may wait for the same.
-func (t *terminal) waiting(what string) {
+// Waiting implements setup.Observer. It prints what is waited for, unless that is the line printed last: many requests of a warm-up may wait for the same.
+func (t *terminal) Waiting(what string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if text := "waiting for " + what; text != t.last && !t.quiet {
 		t.print(text)
 	}
-}
-
-// removed prints that a file of results was removed during the run, and is whole again.
-func (t *terminal) removed(name string) {
-	t.alert("results: %s was removed during the run; it is made anew, with all that was in it", name)
 }
 
 // visible returns text as a terminal may have it: format.Visible line by line. All lines but the first are indented, so that no text
@@ -140,4 +144,19 @@ func fillLines(text string, width int) (lines []string) {
 		used += 1 + need
 	}
 	return lines
+}
+
+// The values of --progress.
+const (
+	progressAuto = "auto" // full on a terminal, line elsewhere
+	progressFull = "full" // a screen that changes
+	progressLine = "line" // a line now and then
+	progressNone = "none"
+)
+
+// progressFlags say how a run is watched.
+type progressFlags struct {
+	mode        string
+	quiet       bool
+	metricsAddr string
 }

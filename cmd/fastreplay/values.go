@@ -9,14 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hbollon/go-edlib"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/fastreplay/fastreplay/bench/mockllm"
-	"github.com/fastreplay/fastreplay/codec/api"
-	"github.com/fastreplay/fastreplay/codec/tokenizer"
-	"github.com/fastreplay/fastreplay/engine/export"
-	"github.com/fastreplay/fastreplay/sched"
 )
 
 // value is a flag whose text is parsed into *to as soon as it is given. It prints as it was given.
@@ -42,14 +37,18 @@ func (v *value[T]) String() string { return v.text }
 
 func (v *value[T]) Type() string { return cmp.Or(v.kind, "string") }
 
-// addWords adds a flag of one of words; usual is the default, which may be none of them.
-func addWords[T ~string](f *pflag.FlagSet, to *T, name string, usual T, usage string, words ...T) {
-	*to = usual
+// addValue adds a flag that parse reads. kind is what help calls its value, unless the usage does.
+func addValue[T any](f *pflag.FlagSet, to *T, parse func(string) (T, error), kind, name, usage string) {
+	f.Var(&value[T]{to: to, parse: parse, kind: kind}, name, usage)
+}
+
+// addWords adds a flag of one of words. What it has before is the default, which may be none of them.
+func addWords[T ~string](f *pflag.FlagSet, to *T, name, usage string, words ...T) {
 	var all []string
 	for _, word := range words {
 		all = append(all, string(word))
 	}
-	f.Var(&value[T]{to: to, parse: func(text string) (T, error) { return T(text), among(all, text) }, text: string(usual), words: all}, name, usage)
+	f.Var(&value[T]{to: to, parse: func(text string) (T, error) { return T(text), among(all, text) }, text: string(*to), words: all}, name, usage)
 }
 
 // among refuses a text that is none of the words.
@@ -106,49 +105,43 @@ func countFlag(to *int, usual string) *value[int] {
 	}}
 }
 
-// completeValues lets the shell complete what stands behind flags and commands.
-func completeValues(root *cobra.Command) {
-	traces := []string{"jsonl", "json", "csv", "gz", "zst"}
-	files := map[string][]string{"trace": traces, "config": {"yaml", "yml", "json"}, "ca-cert": {"pem", "crt"}, "html": {"html"}}
-	for _, c := range append(root.Commands(), root) {
-		values := map[string][]string{ // beside those that flags list
-			"api": api.Names(), "export": export.Names(), "time-unit": {"ns", "us", "ms", "s"}, "rate": {rateMax}, "fault": mockllm.FaultNames(),
-			"arrival": {string(sched.Constant), string(sched.Poisson), string(sched.Gamma) + ":"}, "sessions": sessionWords(),
-		}
-		c.Flags().VisitAll(func(f *pflag.Flag) {
-			words := values[f.Name]
-			if v, ok := f.Value.(interface{ choices() []string }); ok && v.choices() != nil {
-				words = v.choices()
-			}
-			if words != nil {
-				must(c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)))
-			}
-		})
-		for name, ends := range files {
-			if c.Flags().Lookup(name) != nil {
-				must(c.MarkFlagFilename(name, ends...))
-			}
-		}
-		if c.Flags().Lookup("tokenizer") != nil { // a built-in one, or a path
-			must(c.RegisterFlagCompletionFunc("tokenizer", cobra.FixedCompletions([]string{tokenizer.CL100K, tokenizer.O200K}, cobra.ShellCompDirectiveDefault)))
-		}
-		if c.Flags().Lookup("goodput") != nil && c.Flags().Lookup("output") != nil {
-			must(c.MarkFlagDirname("output"))
-		}
-		switch c.Name() {
-		case "fastreplay": // its commands, and files
-			c.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
-		case "inspect", "convert":
-			c.ValidArgsFunction = cobra.FixedCompletions(traces, cobra.ShellCompDirectiveFilterFileExt)
-		case "report", "compare":
-			c.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
-		}
-	}
-}
-
 // must is for what can only fail by a mistake of ours.
 func must(err error) {
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}
+}
+
+// someTraces refuses a command line without a trace.
+func someTraces(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("no trace; give one or more, as `%s`", c.Example[2:strings.Index(c.Example, "\n")])
+	}
+	return nil
+}
+
+// nearest returns those of names that are near to a mistyped one, the nearest first.
+func nearest(typed string, names []string) []string {
+	plain := strings.NewReplacer("_", "-")
+	typed = strings.ToLower(plain.Replace(typed))
+	far := func(name string) int { return edlib.OSADamerauLevenshteinDistance(typed, plain.Replace(name)) }
+	near := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return far(name) > max(1, (len(typed)+1)/3) && (len(typed) < 3 || !strings.HasPrefix(name, typed))
+	})
+	slices.SortStableFunc(near, func(a, b string) int { return cmp.Compare(far(a), far(b)) })
+	return slices.Compact(near)
+}
+
+// checkNotEmpty refuses a list of texts with commas between them if one is empty, or is a flag.
+func checkNotEmpty(flag, list string) error {
+	for text := range strings.SplitSeq(list, ",") {
+		text = strings.TrimSpace(text)
+		if text == "" {
+			return fmt.Errorf("--%s is empty; is a variable of the shell not set?", flag)
+		}
+		if strings.HasPrefix(text, "--") {
+			return fmt.Errorf("--%s takes %s as its value; is a variable of the shell not set?", flag, text)
+		}
+	}
+	return nil
 }

@@ -6,6 +6,8 @@
 // A [Backend] is immutable: any goroutine may use it. Appending the body of a made prompt allocates nothing. Nor does
 // parsing, save for what no known server sends (a new finish reason, an escaped key), an answer's text in several
 // pieces and errors.
+//
+// The package is not an API: any release may change it.
 package api
 
 import (

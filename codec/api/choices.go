@@ -5,6 +5,7 @@ import "github.com/fastreplay/fastreplay/codec/json"
 // content is what a choice carries: whether a key that counts as a token is there, and whether something is in it.
 type content struct {
 	present, filled bool
+	reasoned        bool // reasoning is in it, which filled does not count
 	role            bool
 	tool            bool
 	answer          []byte // the answer's text, escapes and all; nil where there is none
@@ -36,7 +37,7 @@ func (p *parser) choice(byIDs bool) {
 		if n == 0 {
 			return
 		}
-		c, finished = content{present: true, filled: c.filled, answer: c.answer}, false
+		c, finished = content{present: true, filled: c.filled, reasoned: c.reasoned, answer: c.answer}, false
 		p.d.MoreTokens = max(0, p.d.MoreTokens) + n
 	}
 	p.weighChoice(c, finished)
@@ -56,6 +57,9 @@ func (p *parser) weighChoice(c content, finished bool) {
 	p.d.Tool = p.d.Tool || c.tool
 	switch {
 	case c.filled:
+		p.d.Token, p.d.Text, p.d.Reasoning = true, true, false
+	case c.reasoned:
+		p.d.Reasoning = p.d.Reasoning || !p.d.Text // unless another choice has other text
 		p.d.Token, p.d.Text = true, true
 	case c.tool:
 		p.d.Token = true
@@ -87,7 +91,9 @@ func (p *parser) chatDelta(c *content) {
 		switch string(key) {
 		case "content":
 			c.answer = p.carries(c)
-		case "reasoning_content", "reasoning", "refusal":
+		case "reasoning_content", "reasoning":
+			p.reasons(c)
+		case "refusal":
 			p.carries(c)
 		case "role":
 			if role, _, ok := p.Text(); ok && len(role) > 0 {
@@ -126,6 +132,13 @@ func (p *parser) carries(c *content) (raw []byte) {
 		p.Skip()
 	}
 	return raw
+}
+
+// reasons notes a text of the model's reasoning.
+func (p *parser) reasons(c *content) {
+	var text content
+	p.carries(&text)
+	c.present, c.reasoned = c.present || text.present, c.reasoned || text.filled
 }
 
 // toolCall reads one element of tool_calls.

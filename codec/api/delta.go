@@ -14,6 +14,8 @@ type Delta struct {
 	Token bool
 	// Text: some text, reasoning, tool name or tool arguments is not empty.
 	Text bool
+	// Reasoning: all of that text is the model's reasoning, and none of it what the model answers or calls a tool with.
+	Reasoning bool
 	// EmptyFinish: a finish reason beside an empty text, and no Token in the event. Some servers send the last token so,
 	// others send no token; usage shows which.
 	EmptyFinish bool
@@ -56,7 +58,7 @@ type Delta struct {
 
 // Reset makes everything absent.
 func (d *Delta) Reset() {
-	d.Token, d.Text, d.EmptyFinish, d.Finish = false, false, false, ""
+	d.Token, d.Text, d.Reasoning, d.EmptyFinish, d.Finish = false, false, false, false, ""
 	d.Choices, d.Content, d.IDs, d.Tool = 0, nil, nil, false
 	d.PromptTokens, d.CompletionTokens, d.MoreTokens, d.CachedTokens = -1, -1, -1, -1
 	d.Done, d.IsError, d.Error, d.Instance = false, false, nil, nil
@@ -104,9 +106,10 @@ type repeat struct {
 	size     int
 	from, to int // the text, without its quotes; to = 0: nothing is remembered
 
-	choices uint64
-	answer  bool // the text is the answer's: not reasoning, nor a tool's
-	tool    bool // a choice calls a tool
+	choices   uint64
+	answer    bool // the text is the answer's: not reasoning, nor a tool's
+	tool      bool // a choice calls a tool
+	reasoning bool // all text of the chunk is
 }
 
 // matches reports whether data is the remembered chunk with another text.
@@ -127,7 +130,7 @@ func (r *repeat) matches(data []byte) bool {
 
 // tell fills in whose text a chunk has that matches.
 func (r *repeat) tell(data []byte, d *Delta) {
-	d.Choices, d.Tool = r.choices, r.tool
+	d.Choices, d.Tool, d.Reasoning = r.choices, r.tool, r.reasoning
 	if r.answer {
 		d.Content = data[r.from : len(data)-(r.size-r.to)]
 	}
@@ -140,5 +143,6 @@ func (r *repeat) remember(data []byte, from, to int, d *Delta) {
 	if len(data) > len(r.chunk) || len(d.Content) > 0 && !answer {
 		return
 	}
-	r.size, r.from, r.to, r.choices, r.answer, r.tool = copy(r.chunk[:], data), from, to, d.Choices, answer, d.Tool
+	r.size, r.from, r.to = copy(r.chunk[:], data), from, to
+	r.choices, r.answer, r.tool, r.reasoning = d.Choices, answer, d.Tool, d.Reasoning
 }

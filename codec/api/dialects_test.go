@@ -16,7 +16,9 @@ var dialectDocuments = []document{
 	{"responses", "text", `{"content_index":0,"delta":" hello","item_id":"m","logprobs":[],"output_index":0,"sequence_number":4,"type":"response.output_text.delta"}`, with(text), ""},
 	{"responses", "type first", `{"type":"response.output_text.delta","delta":" hello"}`, with(text), ""},
 	{"responses", "empty text", `{"type":"response.output_text.delta","delta":""}`, with(token), ""},
-	{"responses", "reasoning", `{"type":"response.reasoning_text.delta","delta":"x"}`, with(text), ""},
+	{"responses", "reasoning", `{"type":"response.reasoning_text.delta","delta":"x"}`, with(reasoning), ""},
+	{"responses", "summary", `{"type":"response.reasoning_summary_text.delta","delta":"x"}`, with(reasoning), ""},
+	{"responses", "empty reasoning", `{"type":"response.reasoning_text.delta","delta":""}`, with(token), ""},
 	{"responses", "arguments", `{"type":"response.function_call_arguments.delta","delta":"{\"a\""}`, with(text), ""},
 	{"responses", "text done", `{"type":"response.output_text.done","text":" hello","sequence_number":9}`, nothing, ""},
 	{"responses", "item done", `{"type":"response.output_item.done","item":{"type":"message","status":"completed"}}`, nothing, ""},
@@ -45,7 +47,7 @@ var dialectDocuments = []document{
 	{"messages", "ping", `{"type": "ping"}`, nothing, ""},
 	{"messages", "text", `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hello"}}`, with(text), ""},
 	{"messages", "empty text", `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":""}}`, with(token), ""},
-	{"messages", "thinking", `{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hm"}}`, with(text), ""},
+	{"messages", "thinking", `{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hm"}}`, with(reasoning), ""},
 	{"messages", "signature", `{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"abc"}}`, nothing, ""},
 	{"messages", "arguments", `{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"a\""}}`, with(text), ""},
 	{"messages", "end", `{"type":"message_delta","delta":{"stop_reason":"max_tokens","stop_sequence":null},"usage":{"output_tokens":15}}`,
@@ -198,6 +200,7 @@ func responsesMeaning(o ordered) said {
 	switch event := o.lastText("type"); {
 	case strings.HasSuffix(event, ".delta"):
 		carriedBy(o.all("delta")).onto(&s)
+		s.Reasoning = s.Text && strings.HasPrefix(event, "response.reasoning")
 	case event == "response.output_item.added":
 		name := carriedBy(o.inner("item").all("name"))
 		s.Token, s.Text = name.filled, name.filled
@@ -238,7 +241,7 @@ func embeddingsMeaning(o ordered) said {
 
 func messagesMeaning(o ordered) said {
 	s, flat := nothing, ordered{}
-	var delta, start carried
+	var delta, start, thought carried
 	for _, m := range o {
 		object, ok := m.value.(ordered)
 		switch {
@@ -248,8 +251,10 @@ func messagesMeaning(o ordered) said {
 		case ok && m.key == "delta":
 			for _, part := range object {
 				switch part.key {
-				case "text", "thinking", "partial_json":
+				case "text", "partial_json":
 					delta.add(part.value)
+				case "thinking":
+					thought.add(part.value)
 				case "stop_reason":
 					flat = append(flat, part)
 				}
@@ -257,15 +262,18 @@ func messagesMeaning(o ordered) said {
 		case ok && m.key == "content_block":
 			for _, part := range object {
 				switch part.key {
-				case "text", "thinking", "name":
+				case "text", "name":
 					start.add(part.value)
+				case "thinking":
+					thought.filled = thought.filled || part.value != "" && carriedBy([]any{part.value}).filled
 				}
 			}
 		}
 		flat = append(flat, m)
 	}
-	delta.present, delta.filled = delta.present || start.filled, delta.filled || start.filled
-	delta.onto(&s)
+	answered := delta.filled || start.filled
+	carried{delta.present || start.filled || thought.present || thought.filled, answered || thought.filled}.onto(&s)
+	s.Reasoning = thought.filled && !answered
 	for _, m := range flat {
 		switch m.key {
 		case "begun":

@@ -80,7 +80,7 @@ func (p *parser) blockDelta(c *content) {
 			p.carries(c)
 			p.d.Tool = true
 		case "thinking":
-			p.carries(c)
+			p.reasons(c)
 		case "stop_reason":
 			p.finishReason()
 		default:
@@ -98,13 +98,15 @@ func (p *parser) blockStart(c *content) {
 			p.say(p.carries(&start))
 		case "type":
 			p.partType()
-		case "thinking", "name":
+		case "thinking":
+			p.reasons(&start)
+		case "name":
 			p.carries(&start)
 		default:
 			p.Skip()
 		}
 	}
-	if start.filled {
+	if start.filled || start.reasoned {
 		*c = start
 	}
 }

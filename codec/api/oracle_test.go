@@ -79,12 +79,12 @@ type said struct {
 	Finish                                            string
 	Prompt, Completion, More, Cached                  int
 	Content                                           string
-	Tool                                              bool
+	Tool, Reasoning                                   bool
 }
 
 func saidBy(d *Delta) said {
 	return said{d.Token, d.Text, d.EmptyFinish, d.Done, d.HasUsage(), d.IsError, d.Finish, d.PromptTokens, d.CompletionTokens, d.MoreTokens, d.CachedTokens,
-		string(unescaped(d.Content)), d.Tool}
+		string(unescaped(d.Content)), d.Tool, d.Reasoning}
 }
 
 // weighed is what the tables of documents say: nothing of the answer's text or of tools.
@@ -113,15 +113,17 @@ func (o ordered) last(key string) any {
 
 // meaning applies the definitions to a document.
 func meaning(o ordered) said {
-	s := nothing
+	s, thought, answered := nothing, false, false
 	for _, choices := range o.all("choices") {
 		list, _ := choices.([]any)
 		for _, c := range list {
 			if choice, ok := c.(ordered); ok {
-				addChoice(&s, choice)
+				reasoning, answer := addChoice(&s, choice)
+				thought, answered = thought || reasoning, answered || answer
 			}
 		}
 	}
+	s.Reasoning = thought && !answered
 	s.EmptyFinish = s.EmptyFinish && !s.Token
 	for _, u := range o.all("usage") {
 		if usage, ok := u.(ordered); ok {
@@ -144,8 +146,9 @@ func commonError(o ordered, answered bool) bool {
 // truth is what counts as something: not null, false or "".
 func truth(v any) bool { return v != nil && v != false && v != "" }
 
-func addChoice(s *said, choice ordered) {
-	var c carried
+// addChoice reports whether the choice has reasoning in it, and whether any other text.
+func addChoice(s *said, choice ordered) (reasoning, answered bool) {
+	var c, thought carried
 	role, tool, finished := false, false, false
 	answer, index := "", 0
 	function := func(v any) {
@@ -164,7 +167,9 @@ func addChoice(s *said, choice ordered) {
 			case "content":
 				answer, _ = m.value.(string)
 				c.add(m.value)
-			case "reasoning_content", "reasoning", "refusal":
+			case "reasoning_content", "reasoning":
+				thought.add(m.value)
+			case "refusal":
 				c.add(m.value)
 			case "role":
 				name, _ := m.value.(string)
@@ -204,14 +209,16 @@ func addChoice(s *said, choice ordered) {
 	if s.Tool = s.Tool || tool; index == 0 && s.Content == "" {
 		s.Content = answer
 	}
+	present := c.present || thought.present
 	switch {
-	case c.filled:
+	case c.filled || thought.filled:
 		s.Token, s.Text = true, true
-	case tool, c.present && !role && !finished:
+	case tool, present && !role && !finished:
 		s.Token = true
-	case c.present && !role:
+	case present && !role:
 		s.EmptyFinish = true
 	}
+	return thought.filled, c.filled
 }
 
 func addUsage(s *said, usage ordered) {

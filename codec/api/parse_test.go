@@ -20,6 +20,7 @@ func with(change func(*said)) said {
 
 func token(s *said)       { s.Token = true }
 func text(s *said)        { s.Token, s.Text = true, true }
+func reasoning(s *said)   { s.Token, s.Text, s.Reasoning = true, true, true }
 func emptyFinish(s *said) { s.EmptyFinish, s.Finish = true, "stop" }
 
 func finish(reason string) func(*said) { return func(s *said) { s.Finish = reason } }
@@ -62,7 +63,12 @@ var choicesDocuments = []document{
 	{"chat", "chat: role, no content, finish", `{"choices":[{"delta":{"role":"assistant","content":""},"finish_reason":"stop"}]}`, with(finish("stop")), ""},
 	{"chat", "chat: content null", `{"choices":[{"delta":{"content":null}}]}`, nothing, ""},
 	{"chat", "chat: nothing", `{"choices":[{"delta":{}}]}`, nothing, ""},
-	{"chat", "chat: reasoning_content", `{"choices":[{"delta":{"content":null,"reasoning_content":"x"}}]}`, with(text), ""},
+	{"chat", "chat: reasoning_content", `{"choices":[{"delta":{"content":null,"reasoning_content":"x"}}]}`, with(reasoning), ""},
+	{"chat", "chat: reasoning beside empty content", `{"choices":[{"delta":{"content":"","reasoning":"x"}}]}`, with(reasoning), ""},
+	{"chat", "chat: reasoning and content", `{"choices":[{"delta":{"reasoning":"x","content":"y"}}]}`, with(text), ""},
+	{"chat", "chat: reasoning and a tool", `{"choices":[{"delta":{"reasoning":"x","tool_calls":[{"function":{"name":"f"}}]}}]}`, with(text), ""},
+	{"chat", "chat: reasoning of one choice", `{"choices":[{"index":1,"delta":{"content":"y"}},{"index":0,"delta":{"reasoning":"x"}}]}`, with(text), ""},
+	{"chat", "chat: refusal", `{"choices":[{"delta":{"refusal":"x"}}]}`, with(text), ""},
 	{"chat", "chat: reasoning, empty", `{"choices":[{"delta":{"reasoning":""}}]}`, with(token), ""},
 	{"chat", "chat: refusal", `{"choices":[{"delta":{"refusal":"no"}}]}`, with(text), ""},
 	{"chat", "chat: content parts", `{"choices":[{"delta":{"content":[{"type":"text","text":"x"}]}}]}`, with(text), ""},

@@ -58,6 +58,9 @@ func (p *parser) responsesDocument() {
 	}
 	switch {
 	case bytes.HasSuffix(event, []byte(".delta")):
+		if bytes.HasPrefix(event, []byte("response.reasoning")) {
+			c.filled, c.reasoned = false, c.filled
+		}
 		p.weighChoice(c, false)
 	case string(event) == "response.output_item.added":
 		item.tool = item.filled

@@ -4,6 +4,8 @@
 // It owns the grammar: it accepts what encoding/json accepts, but the caller limits the depth. It does not own what
 // values mean. A Scanner belongs to one goroutine. It allocates for an error, and for a key with escapes that does not
 // fit into Scratch.
+//
+// The package is not an API: any release may change it.
 package json
 
 import (

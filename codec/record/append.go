@@ -56,6 +56,7 @@ func Keys() (all []Key) {
 			all = append(all, Key{Name: "drift_ns", derived: (*Record).DriftNS})
 		case "upstream_ns":
 			all = append(all, Key{Name: "ttft_ms", Kind: Milliseconds, derived: (*Record).TTFTNS},
+				Key{Name: "ttfo_ms", Kind: Milliseconds, derived: (*Record).TTFONS},
 				Key{Name: "tpot_ms", Kind: Milliseconds, derived: (*Record).TPOTNS}, Key{Name: "e2e_ms", Kind: Milliseconds, derived: (*Record).E2ENS})
 		}
 	}

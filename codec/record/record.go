@@ -51,6 +51,7 @@ type Record struct {
 	HeadersNS         int64 `json:"headers_ns"`            // the response head was complete
 	FirstTokenNS      int64 `json:"first_token_ns"`        // first token chunk
 	FirstTextNS       int64 `json:"first_text_ns"`         // first token chunk with text in it
+	FirstOutputNS     int64 `json:"first_output_ns"`       // first token chunk of the answer itself, a tool call's too: after the reasoning, if there is any; null if nothing else came
 	LastTokenNS       int64 `json:"last_token_ns"`         // last token chunk
 	DoneNS            int64 `json:"done_ns"`               // end of the response body
 	GatewayNS         int64 `json:"gateway_ns,omitempty"`  // duration that a gateway (LiteLLM) reports for itself; absent if none does
@@ -87,11 +88,12 @@ type Record struct {
 	LeastCachedTokens int64 `json:"-"`
 	MostCachedTokens  int64 `json:"-"`
 
-	// FirstSlackNS and LastSlackNS are how much earlier than their instants the first and the last token chunk may have come. They are
-	// above 0 if the client read late, and found more after the chunk: the kernel has one stamp for all. They are so, too, if the server
+	// FirstSlackNS, OutputSlackNS and LastSlackNS are how much earlier than their instants the first token chunk, that of the answer
+	// itself, and the last may have come. They are above 0 if the client read late, and found more after the chunk: the kernel has one stamp for all. They are so, too, if the server
 	// may have waited before for room in the receive buffer. They stay in memory.
-	FirstSlackNS int64 `json:"-"`
-	LastSlackNS  int64 `json:"-"`
+	FirstSlackNS  int64 `json:"-"`
+	OutputSlackNS int64 `json:"-"`
+	LastSlackNS   int64 `json:"-"`
 
 	Status        int64   `json:"status"`         // HTTP status
 	Outcome       Outcome `json:"outcome"`        // how it ended: one of the outcomes below
@@ -107,7 +109,7 @@ func (r *Record) Clear() {
 	*r = Record{
 		Row: None, Session: None, Turn: None, Job: None, JobRequests: None, JobRecordedNS: None, Depth: None,
 		PlannedNS: None, SentNS: None, SentAt: None, ConnWaitNS: None, WrittenNS: None, WrittenFirstBytes: None,
-		DepartedNS: None, AckedNS: None, HeadersNS: None, FirstTokenNS: None, FirstTextNS: None, LastTokenNS: None, DoneNS: None,
+		DepartedNS: None, AckedNS: None, HeadersNS: None, FirstTokenNS: None, FirstTextNS: None, FirstOutputNS: None, LastTokenNS: None, DoneNS: None,
 		GatewayNS: None, UpstreamNS: None, DecodeNS: None,
 		InputTokens: None, PromptTokens: None, OutputTokens: None, CompletionTokens: None,
 		RecordedCachedTokens: None, ExpectedCachedTokens: None, CachedTokens: None, LeastCachedTokens: None, MostCachedTokens: None, BuiltTokens: None,
@@ -148,11 +150,35 @@ func (r *Record) TTFTNS() int64 { return span(r.SentNS, r.FirstTokenNS) }
 // ours can be left out of it.
 func (r *Record) TTFTPlannedNS() int64 { return span(r.PlannedNS, r.FirstTokenNS) }
 
+// TTFONS is the time to first output token from the moment of sending, in ns: that of the answer itself, after the reasoning. It is
+// TTFTNS if there was no reasoning, and None if nothing but reasoning came.
+func (r *Record) TTFONS() int64 { return span(r.SentNS, r.FirstOutputNS) }
+
+// TTFOPlannedNS is the same from the planned moment.
+func (r *Record) TTFOPlannedNS() int64 { return span(r.PlannedNS, r.FirstOutputNS) }
+
 // E2ENS is last token - sent, in ns.
 func (r *Record) E2ENS() int64 { return span(r.SentNS, r.LastTokenNS) }
 
 // E2EPlannedNS is last token - planned, in ns.
 func (r *Record) E2EPlannedNS() int64 { return span(r.PlannedNS, r.LastTokenNS) }
+
+// EndNS is the last instant that is known of the request since it was sent; None if it was not sent.
+func (r *Record) EndNS() int64 {
+	return max(r.SentNS, r.HeadersNS, r.FirstTokenNS, r.LastTokenNS, r.DoneNS)
+}
+
+// MoveInstants makes all instants ns earlier but the planned one, and SentAt, which is a date.
+func (r *Record) MoveInstants(ns int64) {
+	for _, at := range []*int64{
+		&r.SentNS, &r.WrittenNS, &r.DepartedNS, &r.AckedNS, &r.HeadersNS,
+		&r.FirstTokenNS, &r.FirstTextNS, &r.FirstOutputNS, &r.LastTokenNS, &r.DoneNS,
+	} {
+		if *at != None {
+			*at -= ns
+		}
+	}
+}
 
 // TPOTNS is the time per output token after the first, in ns, rounded to the nearest. Of several choices it is the mean
 // over these tokens of all. It is None with fewer than two completion tokens, and if they came AtOnce.

@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ func example() *Record {
 	r.Target, r.Endpoint = "http://127.0.0.1:8000", "127.0.0.1:8000"
 	r.PlannedNS, r.SentNS, r.ConnWaitNS, r.WrittenNS, r.WrittenFirstBytes = 0, 412, 0, 15400, 3391
 	r.SentAt = Wall(time.Date(2026, 1, 2, 15, 4, 5, 412_000, time.UTC).UnixMicro())
-	r.HeadersNS, r.FirstTokenNS, r.FirstTextNS, r.LastTokenNS, r.DoneNS = 51000000, 51200000, 51200000, 96000000, 96100000
+	r.HeadersNS, r.FirstTokenNS, r.FirstTextNS, r.FirstOutputNS, r.LastTokenNS, r.DoneNS = 51000000, 51200000, 51200000, 71200000, 96000000, 96100000
 	r.InputTokens, r.PromptTokens, r.OutputTokens, r.CompletionTokens = 521, 521, 132, 132
 	r.TokensFrom, r.Chunks, r.FinishReason = TokensFromUsage, 132, "length"
 	r.BuiltTokens = r.InputTokens
@@ -32,8 +33,8 @@ func example() *Record {
 
 const exampleLine = `{"row":0,"request_id":"run-0","session":159,"turn":1,"target":"http://127.0.0.1:8000","endpoint":"127.0.0.1:8000",` +
 	`"planned_ns":0,"sent_ns":412,"sent_at":"2026-01-02T15:04:05.000412Z","drift_ns":412,"conn_wait_ns":0,"written_ns":15400,"written_first_bytes":3391,"departed_ns":null,"acked_ns":null,` +
-	`"headers_ns":51000000,"first_token_ns":51200000,"first_text_ns":51200000,"last_token_ns":96000000,"done_ns":96100000,` +
-	`"ttft_ms":51.199588,"tpot_ms":0.341985,"e2e_ms":95.999588,"recorded_input_tokens":521,"prompt_tokens":521,"recorded_output_tokens":132,` +
+	`"headers_ns":51000000,"first_token_ns":51200000,"first_text_ns":51200000,"first_output_ns":71200000,"last_token_ns":96000000,"done_ns":96100000,` +
+	`"ttft_ms":51.199588,"ttfo_ms":71.199588,"tpot_ms":0.341985,"e2e_ms":95.999588,"recorded_input_tokens":521,"prompt_tokens":521,"recorded_output_tokens":132,` +
 	`"completion_tokens":132,"tokens_from":"usage","chunks":132,"finish_reason":"length","expected_cached_tokens":512,` +
 	`"cached_tokens":512,"status":200,"outcome":"ok","error":null,"resent":0,"bytes_sent":3391,"bytes_received":24310}` + "\n"
 
@@ -54,7 +55,7 @@ func TestAppendJSONAbsent(t *testing.T) {
 	r.Clear()
 	want := `{"row":null,"request_id":null,"session":null,"turn":null,"target":null,"endpoint":null,"planned_ns":null,"sent_ns":null,"sent_at":null,` +
 		`"drift_ns":null,"conn_wait_ns":null,"written_ns":null,"written_first_bytes":null,"departed_ns":null,"acked_ns":null,"headers_ns":null,` +
-		`"first_token_ns":null,"first_text_ns":null,"last_token_ns":null,"done_ns":null,"ttft_ms":null,"tpot_ms":null,"e2e_ms":null,` +
+		`"first_token_ns":null,"first_text_ns":null,"first_output_ns":null,"last_token_ns":null,"done_ns":null,"ttft_ms":null,"ttfo_ms":null,"tpot_ms":null,"e2e_ms":null,` +
 		`"recorded_input_tokens":null,"prompt_tokens":null,"recorded_output_tokens":null,"completion_tokens":null,"tokens_from":null,"chunks":0,` +
 		`"finish_reason":null,"expected_cached_tokens":null,"cached_tokens":null,"status":null,"outcome":"not_sent","error":null,` +
 		`"resent":0,"bytes_sent":0,"bytes_received":0}` + "\n"
@@ -86,7 +87,7 @@ func random(rng *rand.Rand) *Record {
 		r.Row = 0
 	}
 	r.BuiltTokens, r.LeastCachedTokens, r.MostCachedTokens = r.InputTokens, r.ExpectedCachedTokens, r.ExpectedCachedTokens // no line has them
-	r.FirstSlackNS, r.LastSlackNS = 0, 0
+	r.FirstSlackNS, r.OutputSlackNS, r.LastSlackNS = 0, 0, 0
 	if r.AskedChoices = 0; r.Choices < 2 || rng.IntN(2) == 0 {
 		r.Choices, r.DecodeNS = 0, None
 	}
@@ -128,8 +129,8 @@ func TestAppendJSONAgainstOracle(t *testing.T) {
 			"endpoint": str(r.Endpoint), "planned_ns": num(r.PlannedNS), "sent_ns": num(r.SentNS), "sent_at": date(r.SentAt), "drift_ns": diff(r.PlannedNS, r.SentNS),
 			"conn_wait_ns": num(r.ConnWaitNS), "written_ns": num(r.WrittenNS), "written_first_bytes": num(r.WrittenFirstBytes),
 			"departed_ns": num(r.DepartedNS), "acked_ns": num(r.AckedNS), "headers_ns": num(r.HeadersNS), "first_token_ns": num(r.FirstTokenNS),
-			"first_text_ns": num(r.FirstTextNS), "last_token_ns": num(r.LastTokenNS), "done_ns": num(r.DoneNS),
-			"ttft_ms": ms(r.SentNS, r.FirstTokenNS, 1), "e2e_ms": ms(r.SentNS, r.LastTokenNS, 1), "tpot_ms": "null",
+			"first_text_ns": num(r.FirstTextNS), "first_output_ns": num(r.FirstOutputNS), "last_token_ns": num(r.LastTokenNS), "done_ns": num(r.DoneNS),
+			"ttft_ms": ms(r.SentNS, r.FirstTokenNS, 1), "ttfo_ms": ms(r.SentNS, r.FirstOutputNS, 1), "e2e_ms": ms(r.SentNS, r.LastTokenNS, 1), "tpot_ms": "null",
 			"recorded_input_tokens": num(r.InputTokens), "prompt_tokens": num(r.PromptTokens), "recorded_output_tokens": num(r.OutputTokens),
 			"completion_tokens": num(r.CompletionTokens), "tokens_from": str(string(r.TokensFrom)), "chunks": num(r.Chunks),
 			"finish_reason": str(r.FinishReason), "expected_cached_tokens": num(r.ExpectedCachedTokens),
@@ -267,6 +268,8 @@ func TestDerived(t *testing.T) {
 		{"drift", r.DriftNS(), 312},
 		{"TTFT", r.TTFTNS(), 51199588},
 		{"TTFT planned", r.TTFTPlannedNS(), 51199900},
+		{"TTFO", r.TTFONS(), 71199588},
+		{"TTFO planned", r.TTFOPlannedNS(), 71199900},
 		{"TPOT", r.TPOTNS(), 341985}, // 44.8 ms / 131 = 341,984.73
 		{"E2E", r.E2ENS(), 95999588},
 		{"E2E planned", r.E2EPlannedNS(), 95999900},
@@ -314,9 +317,31 @@ func TestDerived(t *testing.T) {
 		t.Errorf("the gateway's times came back as %d and %d", again.GatewayNS, again.UpstreamNS)
 	}
 	r.Clear()
-	for i, got := range []int64{r.DriftNS(), r.TTFTNS(), r.TTFTPlannedNS(), r.TPOTNS(), r.E2ENS(), r.E2EPlannedNS()} {
+	for i, got := range []int64{r.DriftNS(), r.TTFTNS(), r.TTFTPlannedNS(), r.TTFONS(), r.TTFOPlannedNS(), r.TPOTNS(), r.E2ENS(), r.E2EPlannedNS()} {
 		if got != None {
 			t.Errorf("derived value %d of a cleared record = %d, want None", i, got)
+		}
+	}
+}
+
+// TestMoveInstants: what a line calls an instant moves, and nothing else does.
+func TestMoveInstants(t *testing.T) {
+	durations := []string{"job_recorded_ns", "planned_ns", "drift_ns", "conn_wait_ns", "gateway_ns", "upstream_ns", "decode_ns"}
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 100 {
+		r := random(rng)
+		moved := *r
+		moved.MoveInstants(1000)
+		for i := range keys {
+			k := &keys[i]
+			n, text := k.Value(r)
+			got, other := k.Value(&moved)
+			if strings.HasSuffix(k.Name, "_ns") && !slices.Contains(durations, k.Name) && n != None {
+				n -= 1000
+			}
+			if k.derived == nil && (got != n || other != text) {
+				t.Fatalf("%s is %d, want %d", k.Name, got, n)
+			}
 		}
 	}
 }

@@ -11,6 +11,8 @@
 // Two things differ from the reference. Its truncation and padding are not applied. Character classes and normalization
 // forms follow the version of Unicode of Go and golang.org/x/text. So characters that only newer or older versions
 // assign may be cut in another way.
+//
+// The package is not an API: any release may change it.
 package tokenizer
 
 import (

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"os"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/trace/formats"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // benchTrace is a generated file of about 3 MB. In Mooncake's format prompts are as long as the conversation trace's,
@@ -55,19 +58,19 @@ func BenchmarkReadAzureCode(b *testing.B) {
 
 // BenchmarkParse is the scanner of JSONL alone.
 func BenchmarkParse(b *testing.B) {
-	for _, f := range writable() {
-		if f.csv {
+	for _, f := range formats.All() {
+		if f.Write == nil || f.CSV {
 			continue // its rows are short: BenchmarkReadAzureCode
 		}
-		b.Run(f.name, func(b *testing.B) {
-			file := benchTrace(b, f.name)
+		b.Run(f.Name, func(b *testing.B) {
+			file := benchTrace(b, f.Name)
 			lines := bytes.Split(bytes.TrimSpace(file), []byte("\n"))
-			p := newRowParser(f, f.unit)
+			p := rows.NewReader(&f.Layout, f.Unit)
 			b.SetBytes(int64(len(file)))
 			b.ReportAllocs()
 			for b.Loop() {
 				for _, line := range lines {
-					if err := p.parse(line); err != nil {
+					if _, err := p.Parse(line); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -13,7 +13,7 @@ func ofBlocks(rows [][]uint64) *Trace {
 	for i, ids := range rows {
 		t.ArrivalNS = append(t.ArrivalNS, int64(i)*1e9)
 		t.InputTokens, t.OutputTokens, t.Row = append(t.InputTokens, int32(16*len(ids)+1)), append(t.OutputTokens, 1), append(t.Row, int32(i))
-		t.ids.add(ids)
+		t.ids.Add(ids)
 	}
 	return t
 }

@@ -7,6 +7,9 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/fastreplay/fastreplay/codec/trace/lists"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // Copies returns the trace of requests each of which is a copy of one of t. Request i is request source[i] in clone
@@ -42,7 +45,7 @@ func (t *Trace) Copies(source, clone []int32, atNS []int64, shared []int32) (*Tr
 func (t *Trace) Fitted(order, input, output []int32) *Trace {
 	out := t.chosen(order)
 	out.InputTokens, out.OutputTokens = gather(order, input), gather(order, output)
-	out.ids = t.ids.chosen(order, func(row int32) int { return blocksOf(input[row], t.BlockTokens) })
+	out.ids = t.ids.Choose(order, func(row int32) int { return blocksOf(input[row], t.BlockTokens) })
 	return out
 }
 
@@ -55,8 +58,8 @@ func (t *Trace) chosen(order []int32) *Trace {
 	out.Session, out.Turn = gather(order, t.Session), gather(order, t.Turn)
 	out.Chat, out.Parent = gather(order, t.Chat), gather(order, t.Parent)
 	out.DelayNS, out.Type = gather(order, t.DelayNS), gather(order, t.Type)
-	out.verbatims, out.answers = t.verbatims.chosen(order), t.answers.whole(order)
-	out.Agents, out.dependencies = t.Agents.chosen(order), t.dependencies.whole(order)
+	out.verbatims, out.answers = t.verbatims.chosen(order), t.answers.ChooseWhole(order)
+	out.Agents, out.dependencies = t.Agents.chosen(order), t.dependencies.ChooseWhole(order)
 	return &out
 }
 
@@ -112,22 +115,19 @@ func (out *Trace) copyIDs(t *Trace, source []int32, clones int32, shared []int32
 	if err != nil {
 		return err
 	}
-	out.ids = idStore{slabs: slices.Clone(t.ids.slabs), rows: make([]span, 0, len(source)), held: t.ids.held}
-	if n := len(out.ids.slabs); n > 0 {
-		out.ids.slabs[n-1] = slices.Clip(out.ids.slabs[n-1]) // what comes behind is not t's
-	}
+	out.ids = t.ids.Fork(len(source))
 	var ids []uint64
 	for i, from := range source {
 		clone := out.Clone[i]
 		if clone == 0 {
-			out.ids.rows = append(out.ids.rows, t.ids.rows[from])
+			out.ids.AddFrom(&t.ids, int(from), t.ids.Size(int(from)))
 			continue
 		}
 		ids = append(ids[:0], t.Blocks(int(from))...)
 		for j := int(shared[from]); j < len(ids); j++ {
 			ids[j] = numbers.of(ids[j], clone)
 		}
-		out.ids.add(ids)
+		out.ids.Add(ids)
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (out *Trace) copySessions(t *Trace, source []int32, clones int32) error {
 	if err != nil {
 		return err
 	}
-	rows := int64(slices.Max(append([]int32{0}, t.Row...))) + 1
+	step := int64(slices.Max(append([]int32{0}, t.Row...))) + 1
 	out.sessionNames = make(map[int64]string, len(t.sessionNames))
 	for i := range source {
 		clone := out.Clone[i]
@@ -149,9 +149,9 @@ func (out *Trace) copySessions(t *Trace, source []int32, clones int32) error {
 		switch {
 		case clone > 0 && name != "":
 			name = fmt.Sprintf("%s~%d", name, clone)
-			session, _ = sessionNumber([]byte(name))
+			session, _ = rows.SessionNumber([]byte(name))
 		case clone > 0 && session < 0:
-			session -= int64(clone) * rows
+			session -= int64(clone) * step
 		case clone > 0:
 			session = int64(numbers.of(uint64(session), clone))
 		}
@@ -167,27 +167,7 @@ func (out *Trace) copySessions(t *Trace, source []int32, clones int32) error {
 			out.Parent[i] = int64(numbers.of(uint64(out.Parent[i]), clone))
 		}
 	}
-	out.copyDependencies(numbers)
 	return nil
-}
-
-// copyDependencies makes the copies depend on requests of their own clones.
-func (out *Trace) copyDependencies(numbers *renumbering) {
-	if out.dependencies == nil {
-		return
-	}
-	recorded := out.dependencies
-	out.dependencies = new(listStore[Dependency])
-	var list []Dependency
-	for i := range out.Len() {
-		list = append(list[:0], recorded.row(i)...)
-		for j := range list {
-			if out.Clone[i] > 0 {
-				list[j].On = int64(numbers.of(uint64(list[j].On), out.Clone[i]))
-			}
-		}
-		out.dependencies.add(list)
-	}
 }
 
 // conversationNumbers are those of chats, parents and sessions that have no name: a session may be called after a chat.
@@ -195,11 +175,6 @@ func (t *Trace) conversationNumbers(yield func(uint64) bool) {
 	for i := range t.Len() {
 		for _, n := range []int64{t.Chat[i], t.Parent[i], t.Session[i]} {
 			if n >= 0 && !(n == t.Session[i] && t.sessionNames[n] != "") && !yield(uint64(n)) {
-				return
-			}
-		}
-		for _, d := range t.Dependencies(i) {
-			if !yield(uint64(d.On)) {
 				return
 			}
 		}
@@ -279,11 +254,11 @@ func (t *Trace) Repeat(n int) (*Trace, error) {
 	}
 	out := t.chosen(order)
 	out.repeated = true
-	var err error
-	if out.ids, err = t.named(true); err != nil {
+	ids, err := t.named(true)
+	if err != nil {
 		return nil, err
 	}
-	out.ids.rows = slices.Repeat(out.ids.rows, n)
+	out.ids = ids.Repeat(n)
 	for i := range out.ArrivalNS {
 		out.ArrivalNS[i] += int64(i/rows) * period
 	}
@@ -292,7 +267,7 @@ func (t *Trace) Repeat(n int) (*Trace, error) {
 }
 
 // named is the ids of all rows, where every block has one; new ones follow the largest. If not every, rows without ids keep none.
-func (t *Trace) named(every bool) (all idStore, err error) {
+func (t *Trace) named(every bool) (all lists.Store[uint64], err error) {
 	var next uint64 // the largest so far
 	for i := range t.Len() {
 		for _, id := range t.Blocks(i) {
@@ -309,7 +284,7 @@ func (t *Trace) named(every bool) (all idStore, err error) {
 			next++
 			ids = append(ids, next)
 		}
-		all.add(ids)
+		all.Add(ids)
 	}
 	return all, nil
 }

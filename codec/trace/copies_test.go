@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // cloned is every row in each of so many clones, one clone after the other.
@@ -133,7 +135,7 @@ func (t *Trace) addConversations(session []int64) {
 	for i, s := range session {
 		parent, known := before[s]
 		if !known {
-			parent = noParent
+			parent = rows.NoParent
 		}
 		t.Session, t.Turn, t.Chat, t.Parent = append(t.Session, s), append(t.Turn, 1), append(t.Chat, int64(i)), append(t.Parent, parent)
 		before[s] = int64(i)
@@ -316,7 +318,7 @@ func TestRepeatRepeatsEveryColumn(t *testing.T) {
 func TestRepeatNamesWhatIsUnique(t *testing.T) {
 	tr := &Trace{BlockTokens: 16, FileRows: 3, ArrivalNS: []int64{0, 10, 20}, InputTokens: []int32{40, 16, 33}, OutputTokens: []int32{1, 1, 1}, Row: []int32{0, 1, 2}}
 	for _, ids := range [][]uint64{{1, 7}, nil, {1, 7, 8}} {
-		tr.ids.add(ids)
+		tr.ids.Add(ids)
 	}
 	r := must(tr.Repeat(2))(t)
 	want(t, "instants", r.ArrivalNS, []int64{0, 10, 20, 30, 40, 50})
@@ -330,8 +332,8 @@ func TestRepeatNamesWhatIsUnique(t *testing.T) {
 
 func TestRepeatRefusesTooMuch(t *testing.T) {
 	tr := &Trace{BlockTokens: 16, ArrivalNS: []int64{0, math.MaxInt64 / 3}, InputTokens: []int32{1, 1}, OutputTokens: []int32{1, 1}, Row: []int32{0, 1}}
-	tr.ids.add(nil)
-	tr.ids.add(nil)
+	tr.ids.Add(nil)
+	tr.ids.Add(nil)
 	for _, n := range []int{0, -1, 2, math.MaxInt32} {
 		if _, err := tr.Repeat(n); err == nil {
 			t.Errorf("%d times was accepted", n)
@@ -341,7 +343,7 @@ func TestRepeatRefusesTooMuch(t *testing.T) {
 
 func TestRepeatNeedsFreeIDs(t *testing.T) {
 	tr := &Trace{BlockTokens: 16, ArrivalNS: []int64{0}, InputTokens: []int32{32}, OutputTokens: []int32{1}, Row: []int32{0}}
-	tr.ids.add([]uint64{math.MaxUint64})
+	tr.ids.Add([]uint64{math.MaxUint64})
 	if _, err := tr.Repeat(2); err == nil {
 		t.Error("no id is left, yet no error")
 	}

@@ -9,6 +9,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/codec/trace/formats"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 const singleFile = `{"text":"caf\u00e9 \"a\"\n"}
@@ -24,7 +27,7 @@ func asJSON(tr *Trace) []string {
 	var all []string
 	for i := range tr.Len() {
 		l := tr.Verbatim(i)
-		bounds := map[VerbatimKind]string{VerbatimText: `""`, VerbatimMessages: "[]", VerbatimPayload: "{}", NoVerbatim: "[]"}[l.Kind]
+		bounds := map[rows.VerbatimKind]string{VerbatimText: `""`, VerbatimMessages: "[]", VerbatimPayload: "{}", NoVerbatim: "[]"}[l.Kind]
 		all = append(all, bounds[:1]+string(l.Content)+bounds[1:])
 	}
 	return all
@@ -120,8 +123,8 @@ func TestReadShareGPT(t *testing.T) {
 	want(t, "Row", tr.Row, []int32{0, 1, 4})
 	want(t, "Turn", tr.Turn, []int32{1, 2, 1})
 	want(t, "names", []string{tr.SessionName(0), tr.SessionName(1), tr.SessionName(2)}, []string{"QWJhYvA_0", "QWJhYvA_0", "conversation-4"})
-	if len(tr.verbatims.contents.slabs) != 1 || tr.verbatims.contents.held != len(tr.Verbatim(1).Content)+len(tr.Verbatim(2).Content) {
-		t.Errorf("%d bytes are kept, want a conversation's longest messages once", tr.verbatims.contents.held)
+	if tr.verbatims.contents.Held() != len(tr.Verbatim(1).Content)+len(tr.Verbatim(2).Content) {
+		t.Errorf("%d bytes are kept, want a conversation's longest messages once", tr.verbatims.contents.Held())
 	}
 	_, err := Read(strings.NewReader(shareFile), "t", Options{Strict: true})
 	wantError(t, err, "t:7: no question in the conversation has an answer; leave the row out, or replay without --bad-rows strict\n"+
@@ -324,8 +327,8 @@ func TestLongConversations(t *testing.T) {
 	}
 	line := `{"turns":[` + strings.Join(turns, ",") + "]}"
 	tr := read(t, line+"\n"+line, Options{})
-	if tr.Len() != 24 || len(tr.verbatims.contents.slabs) < 3 {
-		t.Fatalf("%d rows in %d slabs", tr.Len(), len(tr.verbatims.contents.slabs))
+	if tr.Len() != 24 || tr.verbatims.contents.Held() < 3<<20 {
+		t.Fatalf("%d rows in %d bytes", tr.Len(), tr.verbatims.contents.Held())
 	}
 	for i := range tr.Len() {
 		message := `{"role":"user","content":"` + text + `"}`
@@ -346,18 +349,18 @@ func FuzzTurns(f *testing.F) {
 	}
 	f.Add([]byte(`{"session_id":`)) // an object without the last value
 	f.Fuzz(func(t *testing.T, file []byte) {
-		for _, format := range formats() {
-			if format.items == nil {
+		for _, format := range formats.All() {
+			if format.Import == nil {
 				continue
 			}
-			tr, err := Read(bytes.NewReader(file), "f", Options{Format: format.name, Lenient: true})
+			tr, err := Read(bytes.NewReader(file), "f", Options{Format: format.Name, Lenient: true})
 			if err != nil {
 				continue
 			}
 			checkInvariants(t, tr)
 			for i, l := range asJSON(tr) {
 				if !json.Valid([]byte(l)) || !json.Valid([]byte(`"`+string(tr.Answer(i))+`"`)) {
-					t.Fatalf("%s, row %d: %s, answer %s", format.name, i, l, tr.Answer(i))
+					t.Fatalf("%s, row %d: %s, answer %s", format.Name, i, l, tr.Answer(i))
 				}
 			}
 			if _, err := tr.CountAnswers(func(text []byte) (int, error) { return len(text), nil }); err != nil {

@@ -55,9 +55,9 @@ a@30: sequence 10s after the end of a@0, join 10s after the end of b@12, join 10
 
 // TestDynamoNames: the names that Dynamo gives Mooncake's fields mean the same.
 func TestDynamoNames(t *testing.T) {
-	usual := `{"session_id":"a","timestamp":5,"input_length":40,"output_length":3}` + "\n" + `{"session_id":"a","delay":7,"input_length":60,"output_length":3,"hash_ids":[1]}`
-	other := strings.NewReplacer("timestamp", "created_time", "input_length", "input_tokens", "output_length", "output_tokens", "delay", "delay_ms", `{"`, `{"request_id":"x","priority":1,"output_token_ids":[5],"`).Replace(usual)
-	sameTrace(t, read(t, other, Options{}), read(t, usual, Options{}))
+	plain := `{"session_id":"a","timestamp":5,"input_length":40,"output_length":3}` + "\n" + `{"session_id":"a","delay":7,"input_length":60,"output_length":3,"hash_ids":[1]}`
+	other := strings.NewReplacer("timestamp", "created_time", "input_length", "input_tokens", "output_length", "output_tokens", "delay", "delay_ms", `{"`, `{"request_id":"x","priority":1,"output_token_ids":[5],"`).Replace(plain)
+	sameTrace(t, read(t, other, Options{}), read(t, plain, Options{}))
 }
 
 func FuzzDynamo(f *testing.F) {

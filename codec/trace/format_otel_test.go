@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // otelSpan is a call as Exgentic's data sets have it; more are further attributes.
@@ -57,7 +59,7 @@ func TestOTelMessages(t *testing.T) {
 	more := fmt.Sprintf(`,"gen_ai.system_instructions":%q,"gen_ai.input.messages":%q,"gen_ai.tool.definitions":%q`, `[{"type":"text","content":"Be."}]`, parts, tools)
 	plain := `,"gen_ai.input.messages":[{"role":"user","content":[{"type":"text","text":"Hi"}]}]`
 	tr := read(t, `{"session_id":"s","spans":[`+otelSpan("m", 1, 1, 640, 64, 0, more)+","+otelSpan("m", 3, 1, 640, 64, 0, plain)+"]}", Options{})
-	want(t, "kinds", []VerbatimKind{tr.Verbatim(0).Kind, tr.Verbatim(1).Kind}, []VerbatimKind{VerbatimMessages, VerbatimMessages})
+	want(t, "kinds", []rows.VerbatimKind{tr.Verbatim(0).Kind, tr.Verbatim(1).Kind}, []rows.VerbatimKind{VerbatimMessages, VerbatimMessages})
 	want(t, "content", []string{string(tr.Verbatim(0).Content), string(tr.Verbatim(1).Content), string(tr.Verbatim(0).Tools)}, []string{
 		`{"role":"system","content":"Be."},{"role":"user","content":"Hi \"you\""},{"role":"assistant","content":"","reasoning_content":"Hm.","tool_calls":[{"id":"c1","type":"function","function":{"name":"ls","arguments":"{\"a\":\"b\"}"}}]},` +
 			`{"role":"tool","tool_call_id":"c1","content":"{\"x\":1}"},{"role":"user","content":"On."}`,

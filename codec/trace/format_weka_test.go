@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/codec/trace/formats"
 )
 
 // TestWekaTraces checks 48 published traces against numbers that were computed from the file by other means.
@@ -34,11 +36,11 @@ func TestWekaTraces(t *testing.T) {
 	want(t, "rows, jobs, input, output, block references, whole blocks", []int64{int64(tr.Len()), int64(len(tr.Jobs)), input, output, int64(tr.BlockRefs()), whole},
 		[]int64{6_192, 48, 707_904_799, 2_952_158, 11_057_938, 11_057_938})
 	want(t, "hits of blocks and tokens, %", []float64{math.Round(1e4*float64(hits)/float64(whole)) / 100, math.Round(1e4*float64(64*hits)/float64(input)) / 100}, []float64{96.14, 96.12})
-	if want := (SubAgents{EndedThen: 44, BegunThen: 4, Background: 4}); tr.SubAgents != want {
+	if want := (formats.SubAgents{EndedThen: 44, BegunThen: 4, Background: 4}); tr.SubAgents != want {
 		t.Errorf("sub-agents %+v, want %+v", tr.SubAgents, want)
 	}
-	if tr.ids.held > tr.BlockRefs()/10 {
-		t.Errorf("%d ids are held for %d references: prompts share no place", tr.ids.held, tr.BlockRefs())
+	if tr.ids.Held() > tr.BlockRefs()/10 {
+		t.Errorf("%d ids are held for %d references: prompts share no place", tr.ids.Held(), tr.BlockRefs())
 	}
 	kinds, deep := map[Relation]int{}, 0
 	for i := range tr.Len() {
@@ -94,7 +96,7 @@ func edges(tr *Trace) string {
 			if n == 0 {
 				fmt.Fprintf(&out, "%s:", who[tr.Chat[i]])
 			}
-			fmt.Fprintf(&out, " %s %gs after the %s of %s,", relations[d.Relation], float64(d.DelayNS)/1e9, triggers[d.Trigger], who[d.On])
+			fmt.Fprintf(&out, " %s %gs after the %s of %s,", relations[d.Relation], float64(d.DelayNS)/1e9, triggers[d.Trigger], who[int64(d.On)])
 		}
 		if len(tr.Dependencies(i)) > 0 {
 			out.WriteString("\n")
@@ -124,7 +126,7 @@ func TestWekaGraph(t *testing.T) {
 	for name, c := range map[string]struct {
 		rows []string
 		want string
-		subs SubAgents
+		subs formats.SubAgents
 	}{
 		"the end, nested, of two chains": {
 			rows: []string{wekaRow(0, 10, "1"),
@@ -137,7 +139,7 @@ a/x/y@23: sequence 2s after the end of a/x/y@17,
 a/x@38: sequence 5s after the end of a/x@11, join 5s after the end of a/x/y@23,
 a@60: sequence 13s after the end of a@0, join 13s after the end of a/x@38, join 13s after the end of a/x@13,
 `,
-			subs: SubAgents{EndedThen: 2},
+			subs: formats.SubAgents{EndedThen: 2},
 		},
 		"the begin": {
 			rows: []string{wekaRow(0, 100, "1"), wekaSub("x", 101, "39000", wekaRow(1, 5, "7"), wekaRow(8, 30, "7,6")), wekaRow(141, 3, "1,2")},
@@ -145,7 +147,7 @@ a@60: sequence 13s after the end of a@0, join 13s after the end of a/x@38, join 
 a/x@109: sequence 2s after the end of a/x@102,
 a@141: sequence 2s after the end of a@0, join 2s after the end of a/x@109,
 `,
-			subs: SubAgents{BegunThen: 1},
+			subs: formats.SubAgents{BegunThen: 1},
 		},
 		"a clock for all, while the parent goes on": {
 			rows: []string{wekaRow(0, 100, "1"), wekaSub("x", 101, "39000", wekaRow(101, 5, "7"), wekaRow(108, 30, "7,6")), wekaRow(110, 3, "1,2"), wekaRow(150, 3, "1,2,3")},
@@ -154,7 +156,7 @@ a/x@108: sequence 2s after the end of a/x@101,
 a@110: sequence 10s after the end of a@0,
 a@150: sequence 12s after the end of a@110, join 12s after the end of a/x@108,
 `,
-			subs: SubAgents{OwnClock: 1},
+			subs: formats.SubAgents{OwnClock: 1},
 		},
 		"launched and left": {
 			rows: []string{wekaRow(0, 100, "1"), wekaSub("x", 50, "null", wekaRow(0, 5, "7")), wekaRow(110, 3, "1,2"), wekaSub("x", 200, "80000", wekaRow(0, 70, "7"))},
@@ -162,7 +164,7 @@ a@150: sequence 12s after the end of a@110, join 12s after the end of a/x@108,
 a@110: sequence 10s after the end of a@0,
 a/x~2@120: spawn 7s after the end of a@110,
 `,
-			subs: SubAgents{EndedThen: 1, BegunThen: 1, Background: 1},
+			subs: formats.SubAgents{EndedThen: 1, BegunThen: 1, Background: 1},
 		},
 		"chains of untagged agents": {
 			rows: []string{wekaRow(0, 10, "1,2"), wekaRow(5, 20, "1,5"), wekaRow(12, 10, "1,2,3"), wekaRow(30, 5, "1,5,6"), wekaRow(31, 5, "1,2,3,4"), wekaRow(40, 1, "9"), wekaRow(50, -1, "1,2,3,4,5"), wekaRow(60, 1, "1,2,3,4,5,6")},

@@ -8,6 +8,9 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/fastreplay/fastreplay/codec/trace/formats"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // Gen describes a trace to be made. ArrivalNS, InputTokens and OutputTokens must be given; the zero values of the rest
@@ -37,21 +40,21 @@ type Gen struct {
 // DefaultGen describes unrelated requests of middling length.
 func DefaultGen() Gen {
 	return Gen{
-		Format:      mooncake().name,
+		Format:      formats.Default,
 		InputTokens: Range{256, 4096}, OutputTokens: Range{16, 256},
 		Turns: Range{1, 1}, TurnTokens: Range{16, 256}, Types: []string{"text"},
 	}
 }
 
 // withDefaults fills in the zero values and checks the rest.
-func (g Gen) withDefaults() (Gen, *format, error) {
+func (g Gen) withDefaults() (Gen, *formats.Format, error) {
 	usual := DefaultGen()
 	g.Format = cmp.Or(g.Format, usual.Format)
-	f, err := formatToWrite(g.Format)
+	f, err := formats.ToWrite(g.Format)
 	if err != nil {
 		return g, nil, err
 	}
-	g.BlockTokens = cmp.Or(g.BlockTokens, f.blockTokens)
+	g.BlockTokens = cmp.Or(g.BlockTokens, f.BlockTokens)
 	g.Turns, g.TurnTokens = cmp.Or(g.Turns, usual.Turns), cmp.Or(g.TurnTokens, usual.TurnTokens)
 	g.Active = cmp.Or(g.Active, max(1, len(g.ArrivalNS)/8))
 	if g.Types == nil {
@@ -64,7 +67,7 @@ func (g Gen) withDefaults() (Gen, *format, error) {
 }
 
 // check refuses what makes no sense, or what the format has no place for.
-func (g *Gen) check(f *format) error {
+func (g *Gen) check(f *formats.Format) error {
 	switch {
 	case len(g.ArrivalNS) < 1 || len(g.ArrivalNS) > math.MaxInt32:
 		return fmt.Errorf("%d rows; at least 1 is needed", len(g.ArrivalNS))
@@ -74,20 +77,20 @@ func (g *Gen) check(f *format) error {
 		return errors.New("no lengths")
 	case g.Burst < 0 || g.Burst > g.BurstEvery:
 		return fmt.Errorf("bursts of %d in every %d requests", g.Burst, g.BurstEvery)
-	case g.BlockTokens < 1 || g.BlockTokens > maxTokens:
-		return fmt.Errorf("%d tokens a block; it must be from 1 to %d", g.BlockTokens, maxTokens)
+	case g.BlockTokens < 1 || g.BlockTokens > rows.MaxTokens:
+		return fmt.Errorf("%d tokens a block; it must be from 1 to %d", g.BlockTokens, rows.MaxTokens)
 	case !(g.Reuse >= 0 && g.Reuse <= 1):
 		return fmt.Errorf("a reuse of %v; it is a share from 0 to 1", g.Reuse)
-	case g.Active < 1 || g.SystemTokens < 0 || g.SystemTokens > maxTokens:
+	case g.Active < 1 || g.SystemTokens < 0 || g.SystemTokens > rows.MaxTokens:
 		return fmt.Errorf("%d conversations at once, %d system tokens", g.Active, g.SystemTokens)
 	case len(g.Types) == 0 || len(g.Types) > math.MaxUint16:
 		return errors.New("no types, or too many")
-	case (g.Reuse > 0 || g.SystemTokens > 0) && !f.blocks():
-		return fmt.Errorf("%s has no block ids, so that no prompt can reuse another's; leave out the reuse and the system tokens", f.name)
+	case (g.Reuse > 0 || g.SystemTokens > 0) && !f.HasBlocks():
+		return fmt.Errorf("%s has no block ids, so that no prompt can reuse another's; leave out the reuse and the system tokens", f.Name)
 	}
 	return errors.Join(
-		g.InputTokens.check("input tokens", maxTokens), g.OutputTokens.check("output tokens", maxTokens),
-		g.Turns.check("turns", math.MaxInt32), g.TurnTokens.check("tokens a turn", maxTokens))
+		g.InputTokens.check("input tokens", rows.MaxTokens), g.OutputTokens.check("output tokens", rows.MaxTokens),
+		g.Turns.check("turns", math.MaxInt32), g.TurnTokens.check("tokens a turn", rows.MaxTokens))
 }
 
 // Generate makes a trace. It is the same on every machine for the same description.
@@ -97,7 +100,7 @@ func Generate(g Gen) (*Trace, error) {
 		return nil, err
 	}
 	t := &Trace{
-		Name: "generated", Format: f.name, TimeUnit: f.unit, BlockTokens: g.BlockTokens, FileRows: len(g.ArrivalNS),
+		Name: "generated", Format: f.Name, TimeUnit: f.Unit, BlockTokens: g.BlockTokens, FileRows: len(g.ArrivalNS),
 		ArrivalNS: g.bursts(),
 	}
 	m := &maker{g: g, rng: rand.NewPCG(g.Seed, 1)}
@@ -107,16 +110,16 @@ func Generate(g Gen) (*Trace, error) {
 		t.Row = append(t.Row, int32(i))
 		t.InputTokens = append(t.InputTokens, int32(c.tokens))
 		t.OutputTokens = append(t.OutputTokens, int32(c.output))
-		if !f.blocks() {
+		if !f.HasBlocks() {
 			c.ids = nil
 		}
-		t.ids.add(c.ids)
-		if f.has(typeField) || f.sessions() && g.Turns.Max > 1 {
+		t.ids.Add(c.ids)
+		if f.Has(rows.TypeField) || f.Conversations() && g.Turns.Max > 1 {
 			t.addTurn(c, int64(i))
 		}
 		c.chat = int64(i)
 	}
-	if f.has(typeField) {
+	if f.Has(rows.TypeField) {
 		t.Types = g.Types
 	} else {
 		t.Type = nil

@@ -3,6 +3,8 @@ package trace
 import (
 	"math"
 	"math/rand/v2"
+
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 const (
@@ -15,7 +17,7 @@ const (
 // conversation is one that goes on: its latest turn, from which the next one grows.
 type conversation struct {
 	root   int64 // chat id of the first turn
-	chat   int64 // chat id of the latest turn, noParent before the first
+	chat   int64 // chat id of the latest turn, rows.NoParent before the first
 	kind   uint16
 	turn   int
 	turns  int // that it will have
@@ -55,7 +57,7 @@ func (m *maker) pick() *conversation {
 		m.keep(c)
 		return c
 	}
-	c := &conversation{chat: noParent, turn: 1, turns: m.draw(m.g.Turns), tokens: m.draw(m.g.InputTokens)}
+	c := &conversation{chat: rows.NoParent, turn: 1, turns: m.draw(m.g.Turns), tokens: m.draw(m.g.InputTokens)}
 	c.kind = uint16(m.draw(Range{0, len(m.g.Types) - 1}))
 	m.keep(c)
 	return c

@@ -7,6 +7,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/trace/formats"
 )
 
 func chat() Gen {
@@ -173,12 +175,12 @@ func TestGenerateRoundTrip(t *testing.T) {
 	g := chat()
 	for _, format := range Written() {
 		g.Format, g.BlockTokens = format, 0
-		f := must(formatByName(format))(t)
-		if !f.blocks() {
+		f := must(formats.ByName(format))(t)
+		if !f.HasBlocks() {
 			g.Reuse, g.SystemTokens = 0, 0
 		}
 		tr := generate(t, g)
-		if f.words {
+		if f.Words {
 			tr = tr.With(numbered)
 			sameWords(t, roundTrip(t, tr, format), tr)
 			continue

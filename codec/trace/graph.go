@@ -1,47 +1,30 @@
 package trace
 
-// Trigger is the moment of a request from which the delay of one that depends on it counts.
-type Trigger uint8
-
-// The triggers.
-const (
-	OnCompletion Trigger = iota // its answer has ended, or it has failed
-	OnDispatch                  // it has been sent
+import (
+	"github.com/fastreplay/fastreplay/codec/trace/agents"
+	"github.com/fastreplay/fastreplay/codec/trace/formats"
 )
 
-func triggerNames() []string { return []string{OnCompletion: "completion", OnDispatch: "dispatch"} }
-
-// String is the trigger's name in Dynamo's traces.
-func (t Trigger) String() string { return triggerNames()[t] }
-
-// Relation is why a request depends on another. It changes nothing about when the request is sent.
-type Relation uint8
-
-// The relations, as in version 2 of Dynamo's agentic Mooncake traces.
-const (
-	Sequence Relation = iota // it is the next turn of the same agent
-	Spawn                    // it is the first request of a sub-agent
-	Join                     // it needs the result of a sub-agent
-	Barrier                  // it was only held back until the other's trigger
+// Dependency is what a request waits for: from which moment of another one, and why. Where it is from a [Graph], On is
+// the other request's place in the trace.
+type (
+	Dependency = agents.Dependency
+	Trigger    = agents.Trigger
+	Relation   = agents.Relation
 )
 
-func relationNames() []string {
-	return []string{Sequence: "sequence", Spawn: "spawn", Join: "join", Barrier: "replay_barrier"}
-}
+// The triggers and the relations of dependencies, and the delay of one whose delay was not recorded.
+const (
+	OnCompletion = agents.OnCompletion
+	OnDispatch   = agents.OnDispatch
 
-// String is the relation's name in Dynamo's traces.
-func (r Relation) String() string { return relationNames()[r] }
+	Sequence = agents.Sequence
+	Spawn    = agents.Spawn
+	Join     = agents.Join
+	Barrier  = agents.Barrier
 
-// NoDelay is the delay of a dependency whose delay was not recorded.
-const NoDelay = -1
-
-// Dependency is what a request waits for.
-type Dependency struct {
-	On       int64 // chat id of the other request, see Trace.Chat
-	DelayNS  int64 // from the trigger on, at least 0; NoDelay = not recorded
-	Trigger  Trigger
-	Relation Relation
-}
+	NoDelay = agents.NoDelay
+)
 
 // Agents are the columns of a trace of agents: jobs, and what was recorded of each request. A job is a task that was
 // given to an agent, with all requests of that agent and of its sub-agents. A conversation, see Trace.Session, is what
@@ -54,15 +37,7 @@ type Agents struct {
 	TookNS      []int64 // from the request to the end of its answer, as recorded; -1 = not recorded
 	TTFTNS      []int64 // from the request to the first token, as recorded; -1 = not recorded
 	Cached      []int32 // tokens of the prompt that the recorded server had in its cache; -1 = not recorded
-	SubAgents   SubAgents
-}
-
-// SubAgents counts the sub-agents of a file that says of each only one instant, by what that instant was found to be,
-// and those for which nothing waits. It is about the whole file, not the selection.
-type SubAgents struct {
-	EndedThen, BegunThen int // its requests have times since its begin
-	OwnClock             int // its requests have times of the whole trace
-	Background           int // it is not known when it ended
+	SubAgents   formats.SubAgents
 }
 
 // chosen is the columns of the requests in order.
@@ -121,36 +96,29 @@ func (t *Trace) JobName(i int) string {
 // before it in its conversation.
 func (t *Trace) HasDependencies() bool { return t.dependencies != nil }
 
-// Dependencies are those of request i as the file has them. The slice aliases the trace and must not be changed.
+// Dependencies are those of request i as the file has them, on rows by their numbers. The slice aliases the trace and
+// must not be changed.
 func (t *Trace) Dependencies(i int) []Dependency {
 	if t.dependencies == nil {
 		return nil
 	}
-	return t.dependencies.row(i)
-}
-
-// Wait is a dependency of a request on another one of the selection.
-type Wait struct {
-	DelayNS  int64 // from the trigger on, at least 0; NoDelay = not recorded
-	On       int32 // the other request, which comes before it in the trace
-	Trigger  Trigger
-	Relation Relation
+	return t.dependencies.Row(i)
 }
 
 // Graph has what each of a trace's requests waits for.
 type Graph struct {
-	first []int32 // request i has waits[first[i]:first[i+1]]
-	waits []Wait
+	first        []int32 // request i has dependencies[first[i]:first[i+1]]
+	dependencies []Dependency
 }
 
-// Of returns what request i waits for. The slice must not be changed.
-func (g *Graph) Of(i int) []Wait { return g.waits[g.first[i]:g.first[i+1]] }
+// Of returns what request i waits for, requests before it in the trace. The slice must not be changed.
+func (g *Graph) Of(i int) []Dependency { return g.dependencies[g.first[i]:g.first[i+1]] }
 
 // Len is the number of requests.
 func (g *Graph) Len() int { return len(g.first) - 1 }
 
 // Waits reports whether any request waits.
-func (g *Graph) Waits() bool { return len(g.waits) > 0 }
+func (g *Graph) Waits() bool { return len(g.dependencies) > 0 }
 
 // Graph returns what each of the trace's first n requests waits for. A dependency on a request that is not among those
 // before it is left out. Without dependencies in the file, a request waits for the end of the turn before it, for the
@@ -160,22 +128,27 @@ func (t *Trace) Graph(n int) *Graph {
 	if t.Parent == nil {
 		return g
 	}
-	latest := make(map[int64]int32, n) // by chat id
+	latest := make(map[uint64]int32, n) // by row and clone, or by chat id
 	for i := range n {
+		key := uint64(t.Chat[i])
+		if t.HasDependencies() {
+			key = t.Unique(i)
+		}
 		for _, d := range t.Dependencies(i) {
-			if on, known := latest[d.On]; known {
-				g.waits = append(g.waits, Wait{On: on, DelayNS: d.DelayNS, Trigger: d.Trigger, Relation: d.Relation})
+			if on, known := latest[key>>32<<32|uint64(d.On)]; known {
+				d.On = on
+				g.dependencies = append(g.dependencies, d)
 			}
 		}
-		if on, known := latest[t.Parent[i]]; known && t.Parent[i] >= 0 && !t.HasDependencies() {
-			w := Wait{On: on, DelayNS: NoDelay}
+		if on, known := latest[uint64(t.Parent[i])]; known && t.Parent[i] >= 0 && !t.HasDependencies() {
+			d := Dependency{On: on, DelayNS: NoDelay}
 			if t.DelayNS != nil {
-				w.DelayNS = t.DelayNS[i]
+				d.DelayNS = t.DelayNS[i]
 			}
-			g.waits = append(g.waits, w)
+			g.dependencies = append(g.dependencies, d)
 		}
-		g.first[i+1] = int32(len(g.waits))
-		latest[t.Chat[i]] = int32(i)
+		g.first[i+1] = int32(len(g.dependencies))
+		latest[key] = int32(i)
 	}
 	return g
 }

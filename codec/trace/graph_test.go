@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/codec/trace/formats"
 )
 
 // graphFile has a sub-agent and a second job, whose ids are its own. Its rows are not in order.
@@ -46,8 +48,8 @@ func TestAgenticMooncake(t *testing.T) {
 	want(t, "TTFTNS", tr.TTFTNS, []int64{-1, -1, 3_000_000, -1})
 	want(t, "Cached", tr.Cached, []int32{-1, -1, 64, -1})
 	want(t, "Depth", tr.Depth, []int32{0, 0, 1, 0})
-	want(t, "waits", tr.Graph(4).Of(3), []Wait{{1_500_000, 0, OnCompletion, Sequence}, {0, 2, OnCompletion, Join}})
-	want(t, "waits", tr.Graph(4).Of(2), []Wait{{2_000_001, 0, OnDispatch, Spawn}})
+	want(t, "waits", tr.Graph(4).Of(3), []Dependency{on(0, 1_500_000, OnCompletion, Sequence), on(2, 0, OnCompletion, Join)})
+	want(t, "waits", tr.Graph(4).Of(2), []Dependency{on(0, 2_000_001, OnDispatch, Spawn)})
 	var names []string
 	for i := range tr.Len() {
 		names = append(names, tr.JobName(i)+" "+tr.SessionName(i))
@@ -74,8 +76,8 @@ func TestBridgedDependencies(t *testing.T) {
 		row("b", "20", "1", "z") + row("c1", "21", "1", "c2") + row("c2", "21", "1", "c1") + row("d", "30", "1", "c1", "b") + row("b", "40", "1") + row("e", "0", "1", "d")
 	tr := read(t, file, Options{Lenient: true})
 	want(t, "Row", tr.Row, []int32{0, 3, 4, 7})
-	want(t, "waits of z", tr.Graph(4).Of(1), []Wait{{DelayNS: 1e6 + 7e6 + 1e6 + 2e6 + 1e6, On: 0}}) // over x and y
-	want(t, "waits of d", tr.Graph(4).Of(3), []Wait{{DelayNS: 1e6, On: 2}})
+	want(t, "waits of z", tr.Graph(4).Of(1), []Dependency{{DelayNS: 1e6 + 7e6 + 1e6 + 2e6 + 1e6, On: 0}}) // over x and y
+	want(t, "waits of d", tr.Graph(4).Of(3), []Dependency{{DelayNS: 1e6, On: 2}})
 	_, err := Read(strings.NewReader(file), "f", Options{})
 	for i, text := range []string{`f:3: dependencies: no row has the request_id "nobody"`, "f:4: dependencies: the row depends on itself", "f:7: dependencies lead from the row back to itself",
 		"f:8: dependencies lead", `f:10: request_id "b" is the name of an earlier row too`, "f:11: dependencies: the row is 30ms earlier than line 9, on which it depends"} {
@@ -89,7 +91,7 @@ func TestBridgedDependencies(t *testing.T) {
 type node struct {
 	job, session int
 	at, took     int64
-	on           []Wait // On = number of the node
+	on           []Dependency // On = number of the node
 	name         string
 }
 
@@ -103,7 +105,7 @@ func randomGraph(rng *rand.Rand) (string, []node) {
 		n.session = rng.IntN(3)
 		for _, j := range rng.Perm(i)[:rng.IntN(min(i, 4)+1)] {
 			if o := nodes[j]; o.job == n.job {
-				w := Wait{DelayNS: rng.Int64N(4), On: int32(j), Trigger: Trigger(rng.IntN(2)), Relation: Relation(rng.IntN(4))}
+				w := Dependency{DelayNS: rng.Int64N(4), On: int32(j), Trigger: Trigger(rng.IntN(2)), Relation: Relation(rng.IntN(4))}
 				from := o.at + w.DelayNS
 				if w.Trigger == OnCompletion {
 					from += o.took
@@ -140,9 +142,9 @@ func TestRandomGraphs(t *testing.T) {
 		first := slices.MinFunc(nodes, func(a, b node) int { return int(a.at - b.at) }).at
 		for i := range nodes {
 			n := nodes[tr.InputTokens[i]-1]
-			var waits []Wait
+			var waits []Dependency
 			for _, w := range g.Of(i) {
-				waits = append(waits, Wait{w.DelayNS / 1e6, tr.InputTokens[w.On] - 1, w.Trigger, w.Relation})
+				waits = append(waits, on(tr.InputTokens[w.On]-1, w.DelayNS/1e6, w.Trigger, w.Relation))
 			}
 			if tr.ArrivalNS[i] != (n.at-first)*1e6 || !slices.Equal(waits, n.on) || tr.JobName(i) != fmt.Sprint("p", n.job) {
 				t.Fatalf("%s\nrequest %d, %+v, at %d in %s waits for %v", file, i, n, tr.ArrivalNS[i], tr.JobName(i), waits)
@@ -283,16 +285,15 @@ func TestConvertKeepsGraphs(t *testing.T) {
 
 // TestPartialBlocks: a format's ids are of whole blocks, of all, or of either. Nothing else is taken without repair.
 func TestPartialBlocks(t *testing.T) {
-	f := mooncake()
 	for _, c := range []struct {
-		floor, either bool
-		fit           []int // of 130 tokens in blocks of 64
-		rounded       string
-	}{{false, false, []int{0, 3}, "up"}, {true, false, []int{0, 2}, "down"}, {false, true, []int{0, 2, 3}, "up or down"}} {
-		f.floor, f.either = c.floor, c.either
+		last    formats.LastBlock
+		fit     []int // of 130 tokens in blocks of 64
+		rounded string
+	}{{formats.HasID, []int{0, 3}, "up"}, {formats.HasNoID, []int{0, 2}, "down"}, {formats.MayHaveID, []int{0, 2, 3}, "up or down"}} {
+		f := formats.Format{LastBlock: c.last}
 		for ids := range 6 {
-			if f.idsFit(ids, 130, 64) != slices.Contains(c.fit, ids) || f.rounding() != c.rounded {
-				t.Errorf("%+v: %d ids fit: %v, rounded %s", c, ids, f.idsFit(ids, 130, 64), f.rounding())
+			if f.IDsFit(ids, 130, 64) != slices.Contains(c.fit, ids) || f.Rounding() != c.rounded {
+				t.Errorf("%+v: %d ids fit: %v, rounded %s", c, ids, f.IDsFit(ids, 130, 64), f.Rounding())
 			}
 		}
 	}
@@ -324,4 +325,9 @@ func TestGraphNotes(t *testing.T) {
 	if err != nil || len(notes) != 1 || !strings.HasPrefix(notes[0], "jobs have blocks in common: hash_id_scope is global") {
 		t.Errorf("blocks in common: %q, %v", notes, err)
 	}
+}
+
+// on is a dependency on a request.
+func on(request int32, delayNS int64, trigger Trigger, relation Relation) Dependency {
+	return Dependency{On: request, DelayNS: delayNS, Trigger: trigger, Relation: relation}
 }

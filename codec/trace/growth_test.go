@@ -7,6 +7,10 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/codec/trace/agents"
+	"github.com/fastreplay/fastreplay/codec/trace/formats"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // said is a request with its tokens, each a number of its own.
@@ -81,19 +85,21 @@ func TestGrowth(t *testing.T) {
 	shared, compacted := 0, 0
 	for round := range 60 {
 		all := speak(chance, 40)
-		l := newLoader("t", Options{})
-		l.format, l.BlockTokens = &format{name: "t", tree: true}, []int{1, 7, 16, 64}[round%4]
+		l := newLoader(Options{})
+		l.format, l.layout, l.BlockTokens = &formats.Format{Name: "t", Agents: true}, &rows.Layout{}, []int{1, 7, 16, 64}[round%4]
 		numbers := map[string]int64{}
 		var order []int32
 		for i, s := range all {
 			if _, known := numbers[s.session]; !known {
 				numbers[s.session] = int64(len(numbers))
 			}
-			r := row{timeNS: s.at, input: int32(len(s.prompt)), output: int32(len(s.stream) - len(s.prompt)), session: numbers[s.session],
-				seen: setOf(timestampField, sessionField), agent: noAgent(), growth: byLength("m")}
-			r.agent.tookNS, r.agent.cached, r.growth.kept = s.end-s.at, int32(s.cached), int32(s.kept)
+			r := rows.NewRow()
+			r.TimeNS, r.Session, r.Seen = s.at, numbers[s.session], rows.SetOf(rows.TimestampField, rows.SessionField)
+			r.InputTokens, r.OutputTokens = int32(len(s.prompt)), int32(len(s.stream)-len(s.prompt))
+			r.TookNS, r.CachedTokens, r.Growth = s.end-s.at, int32(s.cached), agents.GrowByLength("m")
+			r.Growth.Kept = int32(s.kept)
 			if s.kept >= 0 && i%2 == 0 {
-				r.growth.from = int64(s.from)
+				r.Growth.From = int32(s.from)
 			}
 			l.keep(&r, i, i)
 			order = append(order, int32(i))
@@ -101,12 +107,12 @@ func TestGrowth(t *testing.T) {
 		}
 		l.growIDs(order)
 		for i, a := range all {
-			ids := l.ids.row(i)
+			ids := l.ids.Row(i)
 			if len(ids) != len(a.prompt)/l.BlockTokens {
 				t.Fatalf("round %d, request %d: %d ids for %d tokens in blocks of %d", round, i, len(ids), len(a.prompt), l.BlockTokens)
 			}
 			for j, b := range all[:i] {
-				got, want := alike(ids, l.ids.row(j)), alike(a.prompt, b.prompt)/l.BlockTokens
+				got, want := alike(ids, l.ids.Row(j)), alike(a.prompt, b.prompt)/l.BlockTokens
 				if got != want {
 					t.Fatalf("round %d, requests %d and %d: %d blocks of %d tokens in common, want %d", round, j, i, got, l.BlockTokens, want)
 				}
@@ -137,17 +143,19 @@ func TestSpans(t *testing.T) {
 	chance := rand.New(rand.NewPCG(3, 4))
 	joins := 0
 	for range 200 {
-		l := newLoader("t", Options{})
-		l.format = &format{name: "t", tree: true}
+		l := newLoader(Options{})
+		l.format, l.layout = &formats.Format{Name: "t", Agents: true}, &rows.Layout{}
 		n := 1 + chance.IntN(12)
 		var end []int64
 		for i := range n {
-			r := row{timeNS: int64(chance.IntN(30)), input: 1, output: 1, session: int64(chance.IntN(2)), seen: setOf(timestampField, sessionField), agent: noAgent()}
-			r.agent.job, r.agent.tookNS = fmt.Sprint("job", r.session), int64(chance.IntN(9))
-			end = append(end, r.timeNS+max(0, r.agent.tookNS))
+			r := rows.NewRow()
+			r.TimeNS, r.InputTokens, r.OutputTokens, r.Session = int64(chance.IntN(30)), 1, 1, int64(chance.IntN(2))
+			r.Seen = rows.SetOf(rows.TimestampField, rows.SessionField)
+			r.Job, r.TookNS = fmt.Sprint("job", r.Session), int64(chance.IntN(9))
+			end = append(end, r.TimeNS+max(0, r.TookNS))
 			l.keep(&r, i, i)
 		}
-		l.linkAgents()
+		noError(t, l.linkAgents())
 		order := make([]int, n)
 		for i := range order {
 			order[i] = i
@@ -161,23 +169,23 @@ func TestSpans(t *testing.T) {
 			return l.Job[a] == l.Job[b] && end[a] <= l.ArrivalNS[b] && place[a] < place[b]
 		}
 		for i := range n {
-			var on []int64
+			var on []int32
 			until := int64(0)
 			for _, b := range order {
 				if before(b, i) && !slices.ContainsFunc(order, func(c int) bool { return before(b, c) && before(c, i) }) {
-					on, until = append(on, int64(b)), max(until, end[b])
+					on, until = append(on, int32(b)), max(until, end[b])
 				}
 			}
 			trigger := OnCompletion
 			if len(on) == 0 {
 				for _, b := range order[:place[i]] {
 					if l.Job[b] == l.Job[i] {
-						on, until, trigger = []int64{int64(b)}, l.ArrivalNS[b], OnDispatch
+						on, until, trigger = []int32{int32(b)}, l.ArrivalNS[b], OnDispatch
 					}
 				}
 			}
 			joins += btoi(len(on) > 1)
-			got := l.dependencies.row(i)
+			got := l.dependencies.Row(i)
 			if len(got) != len(on) {
 				t.Fatalf("request %d waits for %v, want %v", i, got, on)
 			}

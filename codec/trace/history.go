@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // Carried is where request i's messages hold the answer to an earlier request.
@@ -65,8 +67,8 @@ func (t *Trace) goesOnFrom(i, j int) (Carried, bool) {
 	behind := bytes.TrimLeft(more[comma+1:], " \t\r\n")
 	place := Carried{Of: int32(j), From: int32(len(head)), To: int32(len(head))}
 	var b newlySaid
-	s := scan(append(append([]byte{'['}, behind...), ']'))
-	switch err := s.list(b.take); {
+	s := rows.Scan(append(append([]byte{'['}, behind...), ']'))
+	switch err := s.List(b.take); {
 	case err == nil && b.answers():
 		place.To = int32(len(content) - len(behind) + b.size)
 	case err != nil || slices.Contains(b.roles, "assistant"):
@@ -84,17 +86,17 @@ type newlySaid struct {
 
 func (b *newlySaid) take(i int, value []byte) error {
 	var err error
-	o := objectOf(value, &err)
-	role := o.value("role")
+	o := rows.ObjectOf(value, &err)
+	role := o.Value("role")
 	if err != nil {
 		return err
 	}
 	if role == nil || role[0] != '"' {
 		return errors.New("a message without a role")
 	}
-	b.roles = append(b.roles, string(unquoted(role)))
+	b.roles = append(b.roles, string(rows.Unquoted(role)))
 	if i == 0 {
-		b.size, b.calls = len(value), o.value("tool_calls", "function_call") != nil
+		b.size, b.calls = len(value), o.Value("tool_calls", "function_call") != nil
 	}
 	return nil
 }
@@ -115,10 +117,10 @@ func AppendAnswer(dst, text []byte) []byte {
 // Answer returns the recorded answer to request i, the inside of a JSON string; nil if the file has none. The slice
 // aliases the trace and must not be changed.
 func (t *Trace) Answer(i int) []byte {
-	if t.answers == nil || t.answers.rows[i].n == 0 {
+	if t.answers == nil || t.answers.Size(i) == 0 {
 		return nil
 	}
-	return t.answers.row(i)
+	return t.answers.Row(i)
 }
 
 // Uncounted is how many requests have a recorded answer but no number of output tokens: those of which
@@ -152,14 +154,14 @@ func (t *Trace) CountAnswers(count func(text []byte) (int, error)) (*Trace, erro
 				if !t.uncounted(int(i)) {
 					continue
 				}
-				scratch = appendUnquoted(scratch[:0], t.Answer(int(i)))
+				scratch = rows.AppendUnquoted(scratch[:0], t.Answer(int(i)))
 				n, err := count(scratch)
 				if err != nil {
 					once.Do(func() { failed = err })
 					next.Store(int64(t.Len()))
 					return
 				}
-				out.OutputTokens[i] = int32(min(max(n, 1), maxTokens))
+				out.OutputTokens[i] = int32(min(max(n, 1), rows.MaxTokens))
 			}
 		})
 	}

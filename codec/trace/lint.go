@@ -3,9 +3,10 @@ package trace
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // maxFaults is how many faults are kept and shown; the rest is counted.
@@ -53,6 +54,25 @@ func (e *LintError) Error() string {
 			bad, bad+e.Good))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// faultOf turns a line's error into a fault.
+func faultOf(file string, line int, err error) Fault {
+	return Fault{File: file, Line: line, What: err.Error(), Fix: rows.FixOf(err)}
+}
+
+// faultList is the rows that cannot be replayed.
+type faultList struct {
+	faults    []Fault // the first of them
+	faultRows int
+	unusable  map[int32]bool // rows that were kept before their fault was found
+}
+
+func (l *faultList) fault(f Fault) {
+	l.faultRows++
+	if len(l.faults) < maxFaults {
+		l.faults = append(l.faults, f)
+	}
 }
 
 // refuse is the error for a fault of the file as a whole.
@@ -177,7 +197,7 @@ const (
 
 // refuseUnit is the error for a span in ns that another time unit must have made. One that another unit may have made is noted.
 func (l *loader) refuseUnit(spanNS int64) error {
-	if l.timed == 0 || l.o.TimeUnit != 0 || l.format.surely || spanNS == 0 {
+	if l.timed == 0 || l.o.TimeUnit != 0 || l.format.OneUnit || spanNS == 0 {
 		return nil
 	}
 	rows := len(l.ArrivalNS) - len(l.unusable)
@@ -218,7 +238,7 @@ func (l *loader) refuseBlockSize() error {
 	}
 	_, first := l.mismatches(l.BlockTokens)
 	what := fmt.Sprintf("%d of %d rows have a number of hash ids that is not input_length / %d rounded %s, first %s (%d ids for %d tokens)",
-		bad, l.withIDs, l.BlockTokens, l.format.rounding(), l.place(first), l.ids.rows[first].n, l.InputTokens[first])
+		bad, l.withIDs, l.BlockTokens, l.format.Rounding(), l.place(first), l.ids.Size(first), l.InputTokens[first])
 	for shift := range maxBlockShift + 1 {
 		size := 1 << shift
 		if bad, _ := l.mismatches(size); bad*100 <= l.withIDs*maxMismatchPercent {
@@ -230,8 +250,8 @@ func (l *loader) refuseBlockSize() error {
 
 // mismatches is how many rows have ids whose number does not fit blocks of so many tokens, and the first of them.
 func (l *loader) mismatches(blockTokens int) (n, first int) {
-	for i, span := range slices.Backward(l.ids.rows) {
-		if !l.format.idsFit(int(span.n), l.InputTokens[i], blockTokens) {
+	for i := l.ids.Len() - 1; i >= 0; i-- {
+		if !l.format.IDsFit(l.ids.Size(i), l.InputTokens[i], blockTokens) {
 			n, first = n+1, i
 		}
 	}

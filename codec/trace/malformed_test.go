@@ -173,6 +173,19 @@ func refusals() map[string]string {
 		"raw-payload-single-quotes.jsonl":       `:2: invalid JSON at byte 2: want a string; a row is one JSON object on one line`,
 		"raw-payload-two-on-a-line.jsonl":       `:2: invalid JSON at byte 77: text after the row's object; a row is one JSON object on one line`,
 		"repeated-key.jsonl":                    ":2: output_length occurs twice; ",
+		"rl-rollout-answer-as-text.jsonl":       `:2: out_lens[0] is "5", not a number; write it as a JSON number`,
+		"rl-rollout-empty-answer.jsonl":         `:2: out_lens[1] is 0; it is a number of tokens, at least 1`,
+		"rl-rollout-few-observations.jsonl":     `:2: 1 obs_lens for 3 out_lens; an observation stands between two answers, and perhaps behind the last`,
+		"rl-rollout-group-as-list.jsonl":        `:2: group is ["g"], not a string; write it as "…"`,
+		"rl-rollout-late-prefix.jsonl":          `:2: global_prefix_len stands behind streams; the first line must say it`,
+		"rl-rollout-lens-not-a-list.jsonl":      `:2: out_lens is 5, not a list; write it as [1,2,…]`,
+		"rl-rollout-no-answers.jsonl":           `:2: missing out_lens; they are the tokens of the stream's answers`,
+		"rl-rollout-no-group.jsonl":             `:2: missing group; it names the prompt that streams share`,
+		"rl-rollout-no-prompt-len.jsonl":        `:2: missing prompt_len; every request must have what the format requires`,
+		"rl-rollout-other-prompt.jsonl":         `:2: prompt_len is 90, and 100 in an earlier stream of the group; the streams of a group share one prompt`,
+		"rl-rollout-same-stream.jsonl":          `:2: stream "g/0" stands on an earlier line too; each stream of a group needs a name of its own`,
+		"rl-rollout-short-prompt.jsonl":         `:2: prompt_len is 100, and global_prefix_len 200; a prompt counts the prefix too`,
+		"rl-rollout-too-long.jsonl":             `:2: the prompt of answer 1 has 16777228 tokens; 16777216 at most`,
 		"sagemaker-csv-in-base64.jsonl":         `:2: endpointInput: the captured request is 69,0,153.7,109, not an object; only JSON objects can be sent`,
 		"sagemaker-csv.jsonl":                   `:2: endpointInput: encoding is "CSV", not "JSON" or "BASE64"; only requests that are JSON objects can be sent again`,
 		"sagemaker-cut-request.jsonl":           `:2: endpointInput: invalid JSON at byte 41: the line ends too early; it must be one JSON object`,
@@ -298,7 +311,8 @@ func TestLoneFaultIsDropped(t *testing.T) {
 }
 
 func TestLineTooLong(t *testing.T) {
-	l := newLoader("t", Options{Format: "mooncake", Lenient: true})
+	l := newLoader(Options{Format: "mooncake", Lenient: true})
+	l.begin("t", "")
 	row := `{"timestamp":1,"input_length":1,"output_length":1}`
 	lines := newLineReader(bufio.NewReader(strings.NewReader(row + "\n" + row + strings.Repeat(" ", 600_000) + "\n" + row)))
 	lines.longest = 500_000
@@ -313,7 +327,8 @@ func TestLineTooLong(t *testing.T) {
 // TestOnlyLineTooLong has no line from which a format could be told.
 func TestOnlyLineTooLong(t *testing.T) {
 	for _, lenient := range []bool{false, true} {
-		l := newLoader("t", Options{Lenient: lenient})
+		l := newLoader(Options{Lenient: lenient})
+		l.begin("t", "")
 		lines := newLineReader(bufio.NewReader(strings.NewReader(strings.Repeat(" ", 600_000))))
 		lines.longest = 500_000
 		noError(t, l.readAll(lines))

@@ -2,11 +2,14 @@ package trace
 
 import (
 	"bytes"
-	"encoding/csv"
+	"math"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/codec/trace/formats"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 const azureFile = "TIMESTAMP,ContextTokens,GeneratedTokens\r\n" +
@@ -165,91 +168,24 @@ func TestCSVAllocatesNothing(t *testing.T) {
 	}
 	for _, file := range []string{azureFile, burstFile} {
 		lines := bytes.Split([]byte(strings.TrimSpace(file)), []byte("\n"))
-		format := azure()
+		name := "azure"
 		if file == burstFile {
-			format = burstGPT()
+			name = "burstgpt"
 		}
-		p := newRowParser(format, time.Second)
-		noError(t, p.head(lines[0]))
+		p := rows.NewReader(&named(name).Layout, time.Second)
+		noError(t, p.TakeHead(lines[0]))
 		parse := func() {
 			for _, at := range []int{1, 2, 3} {
-				if err := p.parse(bytes.TrimSpace(lines[at])); err != nil && err != errFailed {
+				if _, err := p.Parse(bytes.TrimSpace(lines[at])); err != nil && err != rows.ErrFailed {
 					t.Fatal(err)
 				}
 			}
 		}
 		parse()
 		if n := testing.AllocsPerRun(100, parse); n != 0 {
-			t.Errorf("%s: %v allocations for 3 rows, want 0", format.name, n)
+			t.Errorf("%s: %v allocations for 3 rows, want 0", name, n)
 		}
 	}
-}
-
-// FuzzCSV compares the cells of a line with encoding/csv's, and writes what it read to read it again.
-func FuzzCSV(f *testing.F) {
-	for _, file := range []string{azureFile, burstFile, "a,\"b\"\"c\",,\" d \" ,\n,\n\"\"\n\"x\n\"x\"y\na\"b,c\n"} {
-		for line := range strings.SplitSeq(file, "\n") {
-			f.Add([]byte(line))
-		}
-	}
-	f.Fuzz(func(t *testing.T, line []byte) {
-		var quoted []byte
-		cells, err := splitCSV(nil, &quoted, line)
-		if want, sure := oracleCells(line); sure {
-			if err != nil {
-				t.Fatalf("%q: %v, but encoding/csv reads %q", line, err, want)
-			}
-			if !sameCells(cells, want) {
-				t.Fatalf("%q: got %q, want %q", line, cells, want)
-			}
-		}
-		if err != nil || bytes.ContainsAny(line, "\n\r") {
-			return
-		}
-		var written []byte
-		for i, c := range cells {
-			if i > 0 {
-				written = append(written, ',')
-			}
-			written = appendCell(written, string(c))
-		}
-		var again []byte
-		back, err := splitCSV(nil, &again, written)
-		if err != nil || len(back) != len(cells) {
-			t.Fatalf("%q, written as %q: %q, %v", cells, written, back, err)
-		}
-		for i := range back {
-			if !bytes.Equal(back[i], cells[i]) {
-				t.Fatalf("%q, written as %q: %q", cells, written, back)
-			}
-		}
-	})
-}
-
-// oracleCells is the cells of a line by encoding/csv, if it takes the line and means the same by white space.
-func oracleCells(line []byte) (cells []string, sure bool) {
-	for _, c := range line {
-		if c != '\t' && (c < ' ' || c > '~') {
-			return nil, false
-		}
-	}
-	r := csv.NewReader(bytes.NewReader(line))
-	r.TrimLeadingSpace = true
-	cells, err := r.Read()
-	return cells, err == nil && len(cells) <= maxColumns
-}
-
-// sameCells compares but for white space at the ends, which encoding/csv keeps behind a value.
-func sameCells(got [][]byte, want []string) bool {
-	if len(got) != len(want) {
-		return false
-	}
-	for i := range got {
-		if strings.Trim(string(got[i]), " \t") != strings.Trim(want[i], " \t") {
-			return false
-		}
-	}
-	return true
 }
 
 // FuzzCSVRow reads a row of each CSV format: no panic, and what is taken lies within the bounds.
@@ -262,18 +198,18 @@ func FuzzCSVRow(f *testing.F) {
 	f.Add([]byte("1969-12-31 23:59:60.1,1,1"))
 	f.Add([]byte("2261-12-31 23:59:59.999999999-23:59,1,1"))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		for _, format := range formats() {
-			if !format.csv {
+		for _, format := range formats.All() {
+			if !format.CSV {
 				continue
 			}
-			p := newRowParser(format, format.unit)
-			noError(t, p.head([]byte(strings.TrimSpace(format.head))))
-			if p.parse(line) != nil {
+			p := rows.NewReader(&format.Layout, format.Unit)
+			noError(t, p.TakeHead([]byte(strings.TrimSpace(format.Write.Head))))
+			r, err := p.Parse(line)
+			if err != nil {
 				continue
 			}
-			r := p.row
-			if r.timeNS < 0 || r.input < 1 || r.input > maxTokens || r.output < 0 || r.output > maxTokens || r.session < 0 || len(r.typ) > maxTypeBytes {
-				t.Fatalf("%s, %q: %+v", format.name, line, r)
+			if r.TimeNS < 0 || r.InputTokens < 1 || r.InputTokens > rows.MaxTokens || r.OutputTokens < 0 || r.OutputTokens > rows.MaxTokens || r.Session < 0 || len(r.Type) > 128 {
+				t.Fatalf("%s, %q: %+v", format.Name, line, r)
 			}
 		}
 	})
@@ -304,10 +240,11 @@ func dateSeeds() []string {
 
 func checkDate(t *testing.T, text string) {
 	t.Helper()
-	got, ok := parseDate([]byte(text))
-	want, wanted := oracleDate(text)
-	if ok != wanted || ok && !got.Equal(want) {
-		t.Errorf("%q: %v, %v; time.Parse says %v, %v", text, got, ok, want, wanted)
+	got, err := rows.InstantOf("t", []byte(text))
+	want, ok := oracleDate(text)
+	ok = ok && want.Unix() >= 0 && want.Unix() < math.MaxInt64/int64(time.Second)
+	if (err == nil) != ok || ok && got != want.UnixNano() {
+		t.Errorf("%q: %v, %v; time.Parse says %v, %v", text, got, err, want, ok)
 	}
 }
 

@@ -1,105 +1,184 @@
 package trace
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
-	"math"
 	"slices"
+	"strconv"
 	"time"
+
+	"github.com/fastreplay/fastreplay/codec/trace/agents"
+	"github.com/fastreplay/fastreplay/codec/trace/lists"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // A dependency on a request by its name has the number of that name in On, as firstName − number. Numbers of rows are
 // at least 0.
 const firstName = -2
 
-// requestDependency is a dependency on a request that has a name in the file.
-type requestDependency struct {
-	request string
-	Dependency
+// linkAgents finds out which requests waited for which, for formats that say of each row no more than its agent. A
+// sub-agent returns its result with its last answer. Where agents name their parents, a job is what one without a parent
+// began. Where rows name their jobs, a job's first agent began the others. Rows without an instant are not linked.
+func (l *loader) linkAgents() error {
+	if l.format == nil || !l.format.Agents || l.Session == nil || l.timed == 0 {
+		return nil
+	}
+	calls := make([]agents.Call, len(l.ArrivalNS))
+	for i := range calls {
+		calls[i] = agents.Call{BeganNS: l.ArrivalNS[i], TookNS: agents.None, IDs: l.ids.Row(i)}
+		if l.TookNS != nil {
+			calls[i].TookNS = l.TookNS[i]
+		}
+	}
+	nodes, of := l.agentNodes(calls)
+	var roots []*agents.Node
+	for _, a := range nodes {
+		if a.Climb(); a.Depth > agents.MostDepth {
+			return l.refuseAt(a.Calls[0], fmt.Sprintf("session %s is more than %d deep below its job's first",
+				rows.Quote(a.Name), agents.MostDepth), "let fewer sessions start each other")
+		}
+		if a.Circle {
+			l.faultIn(a.Calls[0], "the parents of session "+rows.Quote(a.Name)+" lead back to themselves",
+				"a job begins with a session without a parent")
+		} else if a.Parent != nil {
+			a.Parent.Subs = append(a.Parent.Subs, a)
+		}
+		if a.Depth == 0 {
+			roots = append(roots, a)
+		}
+	}
+	links, err := agents.Link(roots, calls, 0, &l.budget, 0)
+	if limit := (*agents.LimitError)(nil); errors.As(err, &limit) {
+		return l.refuseAt(limit.Call, limit.Error(), limit.Fix())
+	}
+	l.SubAgents.Background += links.Background
+	named := l.Job != nil
+	l.Depth, l.dependencies = make([]int32, len(of)), new(lists.Store[Dependency])
+	for i, a := range of {
+		if !named {
+			addTo(&l.Job, l.jobs.number(a.Root.Name), i, agents.None)
+		}
+		l.Depth[i] = a.Depth
+		waits := links.Dependencies[i]
+		for n, d := range waits {
+			waits[n].On = l.Row[d.On]
+		}
+		l.dependencies.Add(waits)
+	}
+	return nil
+}
+
+// agentNodes makes the agents of the rows that were kept, each with the one that started it. Of is that of each row.
+func (l *loader) agentNodes(calls []agents.Call) (nodes, of []*agents.Node) {
+	byName := map[string]*agents.Node{}
+	of = make([]*agents.Node, len(calls))
+	for i := range calls {
+		name := cmp.Or(l.sessionNames[l.Session[i]], strconv.FormatInt(l.Session[i], 10))
+		a := byName[name]
+		if a == nil {
+			a = &agents.Node{Name: name, EndNS: agents.NoTime}
+			byName[name] = a
+			nodes = append(nodes, a)
+		}
+		if of[i] = a; l.ArrivalNS[i] != agents.NoTime {
+			a.Calls = append(a.Calls, int32(i))
+			a.EndNS = max(a.EndNS, calls[i].EndNS())
+		}
+	}
+	if l.Job == nil {
+		for i, a := range of {
+			a.Parent = byName[l.parents[l.Session[i]]]
+		}
+		return nodes, of
+	}
+	var order []int32
+	for _, a := range nodes {
+		order = append(order, a.Calls...)
+	}
+	slices.SortFunc(order, func(i, j int32) int {
+		return cmp.Or(cmp.Compare(l.ArrivalNS[i], l.ArrivalNS[j]), cmp.Compare(i, j))
+	})
+	first := map[int32]*agents.Node{} // of jobs
+	for _, i := range order {
+		if a, known := first[l.Job[i]]; !known {
+			first[l.Job[i]] = of[i]
+		} else if a != of[i] {
+			of[i].Parent = a
+		}
+	}
+	return nodes, of
+}
+
+// growIDs makes the block ids of prompts that are known by their lengths.
+func (l *loader) growIDs(order []int32) {
+	if l.growths == nil {
+		return
+	}
+	for i := range l.growths {
+		g := &l.growths[i]
+		if g.From < 0 {
+			continue
+		}
+		if at, found := slices.BinarySearch(l.Row, g.From); found && !l.unusable[int32(at)] {
+			g.From = int32(at)
+		} else {
+			g.From = agents.FromNothing
+		}
+	}
+	prompts := agents.Prompts{
+		Growth: l.growths, InputTokens: l.InputTokens, OutputTokens: l.OutputTokens, CachedTokens: l.Cached,
+		BeganNS: l.ArrivalNS, TookNS: l.TookNS, Conversation: l.conversation, BlockTokens: l.BlockTokens,
+	}
+	l.ids = prompts.Grow(order)
 }
 
 // resolveDependencies makes row numbers of names, and finds an order in which each row comes after what it depends on.
 // A dependency on nothing, on the row itself or in a circle is a fault.
 func (l *loader) resolveDependencies() {
-	d, job := l.dependencies, l.Job
-	for _, twice := range l.agents.twice {
-		l.faultIn(twice.row, "request_id "+quote(twice.name)+" is the name of an earlier row too", "each request needs a name of its own")
+	for _, twice := range l.twice {
+		l.faultIn(twice.row, "request_id "+rows.Quote(twice.name)+" is the name of an earlier row too",
+			"each request needs a name of its own")
 	}
+	d, job := l.dependencies, l.Job
 	if d == nil {
 		return
 	}
-	for i := range d.rows {
-		list := d.row(i)
+	for i := range d.Len() {
+		list := d.Row(i)
 		for j := range list {
 			on, name := l.dependsOn(list[j].On)
 			switch {
 			case on < 0:
-				l.faultIn(int32(i), "dependencies: no row has the request_id "+quote(name), "leave the dependency out, or add the row")
+				l.faultIn(int32(i), "dependencies: no row has the request_id "+rows.Quote(name),
+					"leave the dependency out, or add the row")
 			case job != nil && job[i] != job[on]:
-				l.faultIn(int32(i), "dependencies: the row depends on "+l.place(int(on))+", which is of another job", "give both one job, or leave the dependency out")
+				l.faultIn(int32(i), "dependencies: the row depends on "+l.place(int(on))+", which is of another job",
+					"give both one job, or leave the dependency out")
 			case on == int32(i):
 				l.faultIn(int32(i), "dependencies: the row depends on itself", "a request depends on earlier ones")
 			}
-			list[j].On = int64(on) // a place among the kept rows, until all are known
+			list[j].On = on // a place among the kept rows, until all are known
 		}
 	}
-	l.orderDependencies()
+	var circles []int32
+	l.order, circles = agents.Order(d)
+	for _, i := range circles {
+		l.faultIn(i, "dependencies lead from the row back to itself",
+			"a request depends on earlier ones: leave one dependency of the circle out")
+	}
 }
 
-// dependsOn is the place of the row that a dependency names, or noValue and the name.
-func (l *loader) dependsOn(on int64) (row int32, name string) {
+// dependsOn is the place of the row that a dependency names, or agents.None and the name.
+func (l *loader) dependsOn(on int32) (row int32, name string) {
 	if on <= firstName {
 		n := firstName - on
-		return l.agents.rows[n], l.agents.requests.names[n]
+		return l.named[n], l.requests.names[n]
 	}
-	if at, found := slices.BinarySearch(l.Row, int32(on)); found {
+	if at, found := slices.BinarySearch(l.Row, on); found {
 		return int32(at), ""
 	}
-	return noValue, fmt.Sprintf("row %d", on)
-}
-
-// orderDependencies sets an order in which each row comes after what it depends on: the file's, but for what must come
-// first. Rows in a circle become faults.
-func (l *loader) orderDependencies() {
-	d, n := l.dependencies, len(l.ArrivalNS)
-	looked := make([]int32, n) // dependencies of a row so far; none is left when it is in the order
-	place := make([]int32, n)  // on the path, from 1; 0 = not seen, inOrder = in the order
-	back := make([]int32, n)   // of a row on the path: the first place to which dependencies lead back from it, or from one after it
-	order := make([]int32, 0, n)
-	const inOrder = math.MaxInt32
-	var path []int32 // each depends on the next one
-	enter := func(i int32) {
-		path = append(path, i)
-		place[i], back[i] = int32(len(path)), inOrder
-	}
-	for i := range int32(n) {
-		if place[i] == 0 {
-			enter(i)
-		}
-		for len(path) > 0 {
-			at := path[len(path)-1]
-			list := d.row(int(at))[looked[at]:]
-			if len(list) > 0 {
-				looked[at]++
-				if on := int32(list[0].On); on >= 0 && place[on] == 0 {
-					enter(on)
-				} else if on >= 0 {
-					back[at] = min(back[at], place[on])
-				}
-				continue
-			}
-			if back[at] <= place[at] {
-				l.faultIn(at, "dependencies lead from the row back to itself", "a request depends on earlier ones: leave one dependency of the circle out")
-			}
-			path = path[:len(path)-1]
-			if len(path) > 0 {
-				before := path[len(path)-1]
-				back[before] = min(back[before], back[at])
-			}
-			place[at] = inOrder
-			order = append(order, at)
-		}
-	}
-	l.agents.order = order
+	return agents.None, fmt.Sprintf("row %d", on)
 }
 
 // derive finds the instants of rows that have none but a bound or dependencies, if any row has an instant or a bound
@@ -107,30 +186,33 @@ func (l *loader) orderDependencies() {
 // any time took none. It finds the depths of rows that have none, -1, too: a sub-agent is one below the request that
 // began it, and the other rows of its conversation are where it is.
 func (l *loader) derive() {
-	d, took, bounds, depth := l.dependencies, l.TookNS, l.NotBeforeNS, l.Depth
+	took, bounds, depth := l.TookNS, l.NotBeforeNS, l.Depth
 	timed := l.timed > 0 || slices.Max(append([]int64{0}, bounds...)) > 0
 	deep := map[int64]int32{} // depths of conversations
-	for _, i := range l.agents.order {
-		at := int64(noTime)
+	for _, i := range l.order {
+		at := int64(agents.NoTime)
 		if bounds != nil && bounds[i] >= 0 {
 			at = bounds[i]
 		}
-		unknown := depth != nil && depth[i] == noValue
+		unknown := depth != nil && depth[i] == agents.None
 		if unknown {
 			depth[i] = deep[l.Session[i]]
 		}
-		for _, w := range d.row(int(i)) {
-			if w.On < 0 || w.On == int64(i) {
+		for _, d := range l.dependencies.Row(int(i)) {
+			if d.On < 0 || d.On == i {
 				continue
 			}
-			if l.ArrivalNS[w.On] != noTime {
-				at = max(at, sumOf(l.ArrivalNS[w.On], ended(w, took), w.DelayNS))
+			if triggered := l.ArrivalNS[d.On]; triggered != agents.NoTime {
+				if d.Trigger == OnCompletion && took != nil {
+					triggered = agents.After(triggered, took[d.On])
+				}
+				at = max(at, agents.After(triggered, d.DelayNS))
 			}
-			if unknown && w.Relation == Spawn {
-				depth[i] = depth[w.On] + 1
+			if unknown && d.Relation == Spawn {
+				depth[i] = depth[d.On] + 1
 			}
 		}
-		if timed && l.ArrivalNS[i] == noTime && at != noTime {
+		if timed && l.ArrivalNS[i] == agents.NoTime && at != agents.NoTime {
 			l.ArrivalNS[i] = at
 			l.timed++
 		}
@@ -143,95 +225,35 @@ func (l *loader) derive() {
 	}
 }
 
-// ended is how long the request took that w is on, if w waits for its end.
-func ended(w Dependency, took []int64) int64 {
-	if w.Trigger == OnDispatch || took == nil {
-		return 0
-	}
-	return took[w.On]
-}
-
-// sumOf adds durations to an instant; unknown ones are 0.
-func sumOf(at int64, durations ...int64) int64 {
-	for _, d := range durations {
-		if d = max(0, d); at > math.MaxInt64-d {
-			return math.MaxInt64
-		} else {
-			at += d
-		}
-	}
-	return at
-}
-
 // settleDependencies makes faults of rows that came before what they depend on, and has rows that depended on one that
 // is left out depend on what that one depended on. Rows have their numbers in the file from here on.
-func (l *loader) settleDependencies() (err error) {
+func (l *loader) settleDependencies() error {
 	d := l.dependencies
 	if d == nil {
 		return nil
 	}
-	for i := range d.rows {
-		for _, w := range d.row(i) {
-			if w.On >= 0 && !l.unusable[int32(i)] && !l.unusable[int32(w.On)] && l.ArrivalNS[w.On] > l.ArrivalNS[i] {
-				l.faultIn(int32(i), fmt.Sprintf("dependencies: the row is %v earlier than %s, on which it depends", time.Duration(l.ArrivalNS[w.On]-l.ArrivalNS[i]), l.place(int(w.On))),
-					"a request depends on earlier ones")
+	for i, at := range l.ArrivalNS {
+		for _, w := range d.Row(i) {
+			if w.On >= 0 && !l.unusable[int32(i)] && !l.unusable[w.On] && l.ArrivalNS[w.On] > at {
+				l.faultIn(int32(i), fmt.Sprintf("dependencies: the row is %v earlier than %s, on which it depends",
+					time.Duration(l.ArrivalNS[w.On]-at), l.place(int(w.On))), "a request depends on earlier ones")
 			}
 		}
 	}
 	if len(l.unusable) > 0 {
-		if d, err = l.bridged(); err != nil {
-			return err
+		bridged, err := agents.Bridge(d, l.order, l.unusable, l.TookNS, &l.budget)
+		if limit := (*agents.LimitError)(nil); errors.As(err, &limit) {
+			return l.refuseAt(limit.Call, limit.Error(), "mend the rows that are left out")
 		}
-		l.dependencies = d
+		d, l.dependencies = bridged, bridged
 	}
-	for i := range d.rows {
-		list := d.row(i)
+	for i := range d.Len() {
+		list := d.Row(i)
 		for j := range list {
-			list[j].On = int64(l.Row[list[j].On])
+			list[j].On = l.Row[list[j].On]
 		}
 	}
 	return nil
-}
-
-// bridged is the dependencies without rows that are left out.
-func (l *loader) bridged() (*listStore[Dependency], error) {
-	d, out := l.dependencies, new(listStore[Dependency])
-	lists := make([][]Dependency, len(d.rows))
-	for _, i := range l.agents.order {
-		known := map[Dependency]bool{}
-		for _, w := range d.row(int(i)) {
-			if w.On >= 0 && !l.unusable[int32(w.On)] {
-				lists[i] = append(lists[i], w)
-				known[w] = true
-			} else if w.On >= 0 && w.On != int64(i) {
-				if err := l.refuseWaits(len(lists[w.On]), len(d.rows)); err != nil {
-					return nil, l.refuseAt(i, err.Error(), "mend the rows that are left out")
-				}
-				for _, before := range lists[w.On] {
-					before.Relation, before.DelayNS = w.Relation, bridgedDelay(before, w, l.TookNS)
-					if !known[before] {
-						lists[i] = append(lists[i], before)
-						known[before] = true
-					}
-				}
-			}
-		}
-	}
-	for i, list := range lists {
-		if l.unusable[int32(i)] {
-			list = nil
-		}
-		out.add(list)
-	}
-	return out, nil
-}
-
-// bridgedDelay is the delay over a row that is left out: w is on that row, which itself waits for before.
-func bridgedDelay(before, w Dependency, took []int64) int64 {
-	if before.DelayNS < 0 || w.DelayNS < 0 || w.Trigger == OnCompletion && (took == nil || took[w.On] < 0) {
-		return NoDelay
-	}
-	return sumOf(before.DelayNS, ended(w, took), w.DelayNS)
 }
 
 // faultIn makes a fault of a row that was kept, once.

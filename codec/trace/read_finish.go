@@ -7,11 +7,14 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fastreplay/fastreplay/codec/trace/agents"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // finish judges the whole file, sorts it, and makes the Trace of the selected rows.
 func (l *loader) finish() (*Trace, error) {
-	if l.format != nil && l.format.has(chatField) {
+	if l.layout != nil && l.layout.Has(rows.ChatField) {
 		l.Session = l.resolveSessions()
 	}
 	if err := l.linkAgents(); err != nil {
@@ -35,7 +38,7 @@ func (l *loader) finish() (*Trace, error) {
 	if err := l.refuseWhole(order); err != nil {
 		return nil, err
 	}
-	if l.format.seconds {
+	if l.format.WholeSeconds {
 		l.Lint.SameSecond = l.sameInstant(order)
 	}
 	if l.Session != nil && l.Chat == nil {
@@ -63,7 +66,7 @@ func (l *loader) countCutJobs(all, chosen []int32) {
 		left[l.Job[row]]--
 		seen[l.Job[row]] = true
 	}
-	delete(seen, -1) // rows without a job
+	delete(seen, agents.None) // rows without a job
 	l.Lint.OfJobs = len(seen)
 	for job := range seen {
 		if left[job] > 0 {
@@ -123,13 +126,13 @@ func (l *loader) sorted() []int32 {
 		last = at
 		order = append(order, int32(i))
 	}
-	if l.agents.order != nil {
-		order = slices.DeleteFunc(slices.Clone(l.agents.order), func(i int32) bool { return l.unusable[i] })
+	if l.order != nil {
+		order = slices.DeleteFunc(slices.Clone(l.order), func(i int32) bool { return l.unusable[i] })
 	}
-	if l.Lint.Unsorted > 0 || l.agents.order != nil {
+	if l.Lint.Unsorted > 0 || l.order != nil {
 		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(l.ArrivalNS[a], l.ArrivalNS[b]) })
 	}
-	if l.format != nil && (l.format.tree || l.format.whole) {
+	if l.format != nil && (l.format.Agents || l.format.Import != nil && l.format.Import.Documents) {
 		l.Lint.Unsorted = 0 // a job's rows stand together, and each job has a clock of its own
 	}
 	return order
@@ -184,8 +187,8 @@ func (l *loader) selected(order []int32) ([]int32, error) {
 
 // assemble gathers the columns in order.
 func (l *loader) assemble(order []int32) *Trace {
-	l.Name, l.Format, l.Untimed = l.name, l.format.name, l.timed == 0
-	l.Types, l.Jobs = l.types.names, l.agents.jobs.names
+	l.Name, l.Format, l.Untimed = l.name, l.format.Name, l.timed == 0
+	l.Types, l.Jobs = l.types.names, l.jobs.names
 	t := l.chosen(order)
 	first := t.ArrivalNS[0]
 	for i := range t.ArrivalNS {
@@ -194,7 +197,7 @@ func (l *loader) assemble(order []int32) *Trace {
 			t.NotBeforeNS[i] = max(0, t.NotBeforeNS[i]-first)
 		}
 	}
-	t.ids = l.ids.chosen(order, func(row int32) int { return l.format.mostIDs(l.InputTokens[row], l.BlockTokens) })
+	t.ids = l.ids.Choose(order, func(row int32) int { return l.format.MostIDs(l.InputTokens[row], l.BlockTokens) })
 	return t
 }
 

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/fastreplay/fastreplay/codec/trace/formats"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 const (
@@ -64,19 +67,21 @@ const (
 )
 
 // documentFormat is the format of a file that is one JSON document, by its beginning; nil for a file of lines.
-func (l *loader) documentFormat(head []byte) *format {
+func (l *loader) documentFormat(head []byte) *formats.Format {
 	head = bytes.TrimSpace(bytes.TrimPrefix(head, []byte(byteOrderMark)))
 	if len(head) == 0 || head[0] != '[' && head[0] != '{' {
 		return nil
 	}
 	list := head[0] == '['
-	keys := keysOf(bytes.TrimSpace(bytes.TrimPrefix(head, []byte("["))))
-	for _, f := range formats() {
-		told := f.name == l.o.Format
-		switch {
-		case l.o.Format != "" && !told, f.items == nil, list != (f.listKey == "") && !f.whole:
-		case f.whole && !list && !goesOn(head):
-		case told, f.listKey != "" && len(keys) > 0 && keys[0] == f.listKey, f.listKey == "" && f.looks == nil && f.known(keys):
+	keys := rows.Keys(bytes.TrimSpace(bytes.TrimPrefix(head, []byte("["))))
+	for _, f := range l.known {
+		told := f.Name == l.o.Format
+		switch in := f.Import; {
+		case l.o.Format != "" && !told, in == nil, list != (in.ListKey == "") && !in.Documents:
+		case in.Documents && !list && !goesOn(head):
+		case told,
+			in.ListKey != "" && len(keys) > 0 && keys[0] == in.ListKey,
+			in.ListKey == "" && in.Looks == nil && in.Match(keys):
 			return f
 		}
 	}
@@ -86,12 +91,12 @@ func (l *loader) documentFormat(head []byte) *format {
 // goesOn reports whether the first line ends within an object.
 func goesOn(head []byte) bool {
 	line, _, more := bytes.Cut(head, []byte("\n"))
-	s := scan(line)
-	return more && s.skip() != nil && s.At == len(line)
+	s := rows.Scan(line)
+	return more && s.Skip() != nil && s.At == len(line)
 }
 
 // readDocument takes the objects of a file that is a JSON list, or has one.
-func (l *loader) readDocument(r io.Reader, f *format) error {
+func (l *loader) readDocument(r io.Reader, f *formats.Format) error {
 	text, err := io.ReadAll(io.LimitReader(r, maxDocument+1))
 	switch {
 	case err != nil:
@@ -104,19 +109,14 @@ func (l *loader) readDocument(r io.Reader, f *format) error {
 	}
 	text = bytes.TrimPrefix(text, []byte(byteOrderMark))
 	d := document{text: text, line: 1}
-	s := scan(text)
+	s := rows.Scan(text)
 	s.Peek()
-	before := l.FileRows
 	err = d.objects(&s, f, func(object []byte, line int) { l.take(object, line) })
 	if err != nil {
 		return &LintError{Faults: []Fault{{File: l.name, Line: d.lineAt(s.At), What: err.Error(),
 			Fix: "the file must be one JSON document, whole and valid"}}}
 	}
-	l.takeHeld()
-	if l.FileRows == before {
-		return refuse(l.name, "the trace is empty", "it must have at least one row")
-	}
-	return nil
+	return l.endFile()
 }
 
 // document counts the lines of a text.
@@ -136,14 +136,14 @@ func (d *document) lineAt(i int) int {
 
 // objects calls take with each value of the list under the format's key, or of the document where that is the list
 // itself, or else with each of the document's values.
-func (d *document) objects(s *scanner, f *format, take func(object []byte, line int)) error {
+func (d *document) objects(s *rows.Scanner, f *formats.Format, take func(object []byte, line int)) error {
 	each := func(_ int, value []byte) error {
 		take(value, d.lineAt(s.At-len(value)))
 		return nil
 	}
-	for f.whole && s.Peek() == '{' {
+	for f.Import.Documents && s.Peek() == '{' {
 		from := s.At
-		if err := s.skip(); err != nil {
+		if err := s.Skip(); err != nil {
 			return err
 		}
 		_ = each(0, s.Data[from:s.At])
@@ -151,20 +151,20 @@ func (d *document) objects(s *scanner, f *format, take func(object []byte, line 
 			return nil
 		}
 	}
-	key := f.listKey
+	key := f.Import.ListKey
 	if key == "" {
-		if err := s.list(each); err != nil {
+		if err := s.List(each); err != nil {
 			return err
 		}
-		return s.end()
+		return s.End()
 	}
 	found := false
-	err := s.object(func(name []byte) error {
+	err := s.Object(func(name []byte) error {
 		if string(name) != key {
-			return s.skip()
+			return s.Skip()
 		}
 		found = true
-		return s.list(each)
+		return s.List(each)
 	})
 	if err == nil && !found {
 		return fmt.Errorf("no %q, the list of what was sent", key)

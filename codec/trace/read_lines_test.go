@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/fastreplay/fastreplay/codec/trace/formats"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // linesOf reads to the end and returns the lines, "!" for one that is too long.
@@ -142,7 +145,7 @@ func sameTrace(t *testing.T, got, want *Trace) {
 		t.Fatalf("%d requests, want %d", got.Len(), want.Len())
 	}
 	gotIDs, wantIDs := got.Blocks, want.Blocks
-	if f := formatOf(t, got); f.prepare != nil {
+	if f := formatOf(t, got); f.Write.Graph {
 		gotIDs, wantIDs = inOrder(got), inOrder(want)
 	}
 	for i := range want.Len() {
@@ -150,7 +153,7 @@ func sameTrace(t *testing.T, got, want *Trace) {
 			t.Fatalf("request %d: got %d ns, %d → %d tokens; want %d ns, %d → %d", i, got.ArrivalNS[i], got.InputTokens[i], got.OutputTokens[i],
 				want.ArrivalNS[i], want.InputTokens[i], want.OutputTokens[i])
 		}
-		if !slices.Equal(gotIDs(i), wantIDs(i)) && formatOf(t, got).has(idsField) {
+		if !slices.Equal(gotIDs(i), wantIDs(i)) && formatOf(t, got).Has(rows.HashIDsField) {
 			t.Fatalf("request %d: blocks %v, want %v", i, got.Blocks(i), want.Blocks(i))
 		}
 		if got.Session != nil && want.Session != nil && (got.Session[i] >= 0 || want.Session[i] >= 0) && (got.Session[i] != want.Session[i] || got.Turn[i] != want.Turn[i]) {
@@ -177,8 +180,8 @@ func inOrder(tr *Trace) func(i int) []uint64 {
 	return func(i int) []uint64 { return lists[i] }
 }
 
-func formatOf(t *testing.T, tr *Trace) *format {
+func formatOf(t *testing.T, tr *Trace) *formats.Format {
 	t.Helper()
-	f := must(formatByName(tr.Format))(t)
+	f := must(formats.ByName(tr.Format))(t)
 	return f
 }

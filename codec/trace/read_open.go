@@ -41,13 +41,12 @@ func OpenAll(paths []string, o Options) (*Trace, error) {
 	for _, file := range files {
 		err := withFile(file.path, func(r io.Reader, name string) error {
 			if l == nil {
-				l = newLoader(name, o)
-			} else {
-				l.begin(name)
+				l = newLoader(o)
 			}
-			if l.within = file.within; l.within != "" {
+			if file.within != "" {
 				l.Lint.Found = append(l.Lint.Found, file.within)
 			}
+			l.begin(name, file.within)
 			return l.read(r)
 		})
 		if err != nil {
@@ -78,7 +77,8 @@ func Read(r io.Reader, name string, o Options) (*Trace, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	l := newLoader(name, o)
+	l := newLoader(o)
+	l.begin(name, "")
 	if err := l.read(r); err != nil {
 		return nil, err
 	}
@@ -199,23 +199,6 @@ func isTraceName(path string) bool {
 	name := filepath.Base(path)
 	name = strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst")
 	return !strings.HasPrefix(name, ".") && slices.Contains(traceEndings(), filepath.Ext(name))
-}
-
-// agree refuses a further file that is not like the first. Where formats differ, so do clocks and what an id means.
-func (l *loader) agree() error {
-	f := l.parser.format
-	if l.format == nil {
-		l.format = f
-	}
-	switch {
-	case l.format.name != f.name:
-		return refuse(l.name, fmt.Sprintf("this is %s, but %s is %s", f.name, l.files[0].name, l.format.name),
-			"files that are replayed together have one format: bring them to one with `fastreplay convert`")
-	case l.format.names != f.names:
-		return refuse(l.name, "not the columns that "+l.files[0].name+" has",
-			"files that are replayed together have the same ones, in any order")
-	}
-	return nil
 }
 
 // fileOf is the place among the files of the one that has a row.

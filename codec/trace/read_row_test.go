@@ -2,81 +2,82 @@ package trace
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math/big"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/codec/trace/formats"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // oracleRow decodes a line with encoding/json and math/big, knowing nothing of the scanner. Sure is false where the
 // oracle itself would take too long.
-func oracleRow(line []byte, f *format) (r row, ok, sure bool) {
+func oracleRow(line []byte, f *formats.Format) (r rows.Row, ok, sure bool) {
 	values, ok := oracleValues(line, f)
 	if !ok {
-		return row{}, false, true
+		return rows.Row{}, false, true
 	}
-	r = row{parent: noParent, turn: 1}
+	r = rows.Row{Parent: rows.NoParent, Turn: 1}
 	for key, value := range values {
 		if string(value) == "null" {
 			continue
 		}
-		d := f.field([]byte(key))
-		r.seen |= setOf(d)
+		d := f.Field([]byte(key))
+		r.Seen |= rows.SetOf(d)
 		good := true
 		switch d {
-		case textField, messagesField, payloadField, toolsField, extraField:
+		case rows.TextField, rows.MessagesField, rows.PayloadField, rows.ToolsField, rows.ExtraField:
 			good, sure = oracleVerbatim(&r, d, value), true
-		case sessionField:
+		case rows.SessionField:
 			good, sure = oracleSession(&r, value), true
-		case idsField:
-			r.ids, good, sure = oracleIDs(value)
-		case typeField:
+		case rows.HashIDsField:
+			r.IDs, good, sure = oracleIDs(value)
+		case rows.TypeField:
 			var s string
 			good, sure = json.Unmarshal(value, &s) == nil && len(s) <= 128, true
-			r.typ = []byte(s)
+			r.Type = []byte(s)
 		default:
 			good, sure = oracleNumber(&r, d, value)
 		}
 		if !sure {
-			return row{}, false, false
+			return rows.Row{}, false, false
 		}
 		ok = ok && good
 	}
-	return r, ok && f.required&^r.seen == 0 && (f.check == nil || oracleMooncake(&r)), true
+	return r, ok && f.Required&^r.Seen == 0 && (f.Check == nil || oracleMooncake(&r)), true
 }
 
 // oracleVerbatim keeps what stands between the outermost quotes or brackets.
-func oracleVerbatim(r *row, f field, value []byte) bool {
+func oracleVerbatim(r *rows.Row, f rows.Field, value []byte) bool {
 	text := string(value)
 	inside := text[min(1, len(text)-1):max(len(text)-1, 1)]
 	var list []map[string]any
 	var object map[string]json.RawMessage
 	switch f {
-	case textField:
-		r.verbatim.Kind, r.verbatim.Content = VerbatimText, []byte(inside)
+	case rows.TextField:
+		r.Verbatim.Kind, r.Verbatim.Content = VerbatimText, []byte(inside)
 		return text[0] == '"' && text != `""`
-	case messagesField:
-		r.verbatim.Kind, r.verbatim.Content = VerbatimMessages, []byte(inside)
+	case rows.MessagesField:
+		r.Verbatim.Kind, r.Verbatim.Content = VerbatimMessages, []byte(inside)
 		return json.Unmarshal(value, &list) == nil && len(list) > 0 && !slices.ContainsFunc(list, func(m map[string]any) bool { return m == nil })
-	case payloadField:
-		r.verbatim.Kind, r.verbatim.Content = VerbatimPayload, []byte(inside)
+	case rows.PayloadField:
+		r.Verbatim.Kind, r.Verbatim.Content = VerbatimPayload, []byte(inside)
 		return json.Unmarshal(value, &object) == nil && len(object) > 0
-	case toolsField:
-		r.verbatim.Tools = value
+	case rows.ToolsField:
+		r.Verbatim.Tools = value
 		return json.Unmarshal(value, &list) == nil && !slices.ContainsFunc(list, func(m map[string]any) bool { return m == nil })
 	}
-	r.verbatim.Extra = value
+	r.Verbatim.Extra = value
 	return json.Unmarshal(value, &object) == nil
 }
 
 // oracleSession takes a name or a number; the empty name is none.
-func oracleSession(r *row, value []byte) bool {
+func oracleSession(r *rows.Row, value []byte) bool {
 	var name string
 	if json.Unmarshal(value, &name) != nil {
 		if strings.ContainsRune("[{tf", rune(value[0])) {
@@ -85,32 +86,32 @@ func oracleSession(r *row, value []byte) bool {
 		name = string(value)
 	}
 	if name == "" {
-		r.seen &^= setOf(sessionField)
+		r.Seen &^= rows.SetOf(rows.SessionField)
 		return true
 	}
 	if n, err := strconv.ParseInt(name, 10, 64); err == nil && n >= 0 {
-		r.session = n
+		r.Session = n
 		return true
 	}
-	r.session, r.sessionName = -1, []byte(name) // some number
+	r.Session, r.SessionName = -1, []byte(name) // some number
 	return true
 }
 
 // oracleMooncake is the rule about what a row must have, once more.
-func oracleMooncake(r *row) bool {
-	has := func(f field) bool { return r.seen&(1<<f) != 0 }
+func oracleMooncake(r *rows.Row) bool {
+	has := func(f rows.Field) bool { return r.Seen&(1<<f) != 0 }
 	prompts := 0
-	for _, f := range []field{inputField, textField, messagesField, payloadField} {
+	for _, f := range []rows.Field{rows.InputField, rows.TextField, rows.MessagesField, rows.PayloadField} {
 		if has(f) {
 			prompts++
 		}
 	}
-	return prompts == 1 && (!has(inputField) || has(outputField)) && (has(inputField) || !has(idsField)) &&
-		(has(messagesField) || !has(toolsField)) && (has(sessionField) || !has(delayField))
+	return prompts == 1 && (!has(rows.InputField) || has(rows.OutputField)) && (has(rows.InputField) || !has(rows.HashIDsField)) &&
+		(has(rows.MessagesField) || !has(rows.ToolsField)) && (has(rows.SessionField) || !has(rows.DelayField))
 }
 
 // oracleValues is the values of the known keys; a known key that occurs twice, and anything but one object, is not ok.
-func oracleValues(line []byte, f *format) (map[string]json.RawMessage, bool) {
+func oracleValues(line []byte, f *formats.Format) (map[string]json.RawMessage, bool) {
 	if !json.Valid(line) || bytes.TrimSpace(line)[0] != '{' {
 		return nil, false
 	}
@@ -126,7 +127,7 @@ func oracleValues(line []byte, f *format) (map[string]json.RawMessage, bool) {
 			return nil, false
 		}
 		name := key.(string)
-		if f.field([]byte(name)) == unknownField {
+		if f.Field([]byte(name)) == rows.UnknownField {
 			continue
 		}
 		if _, twice := values[name]; twice {
@@ -137,7 +138,7 @@ func oracleValues(line []byte, f *format) (map[string]json.RawMessage, bool) {
 	return values, true
 }
 
-func oracleNumber(r *row, f field, value []byte) (good, sure bool) {
+func oracleNumber(r *rows.Row, f rows.Field, value []byte) (good, sure bool) {
 	if strings.ContainsRune(`"[{tfn`, rune(value[0])) {
 		return false, true
 	}
@@ -145,10 +146,10 @@ func oracleNumber(r *row, f field, value []byte) (good, sure bool) {
 		return false, false
 	}
 	v, _ := new(big.Rat).SetString(string(value))
-	if f == timestampField || f == delayField {
-		at := &r.timeNS
-		if f == delayField {
-			at = &r.delayNS
+	if f == rows.TimestampField || f == rows.DelayField {
+		at := &r.TimeNS
+		if f == rows.DelayField {
+			at = &r.DelayNS
 		}
 		if v.Sign() < 0 {
 			return false, true
@@ -164,13 +165,13 @@ func oracleNumber(r *row, f field, value []byte) (good, sure bool) {
 	}
 	low, high := int64(0), int64(1<<63-1)
 	switch f {
-	case inputField:
+	case rows.InputField:
 		low, high = 1, 16_777_216
-	case outputField:
+	case rows.OutputField:
 		high = 16_777_216
-	case turnField:
+	case rows.TurnField:
 		high = 1<<31 - 1
-	case parentField:
+	case rows.ParentField:
 		low = -1
 	}
 	if !v.IsInt() || !v.Num().IsInt64() || v.Num().Int64() < low || v.Num().Int64() > high {
@@ -178,16 +179,16 @@ func oracleNumber(r *row, f field, value []byte) (good, sure bool) {
 	}
 	n := v.Num().Int64()
 	switch f {
-	case inputField:
-		r.input = int32(n)
-	case outputField:
-		r.output = int32(n)
-	case turnField:
-		r.turn = int32(n)
-	case chatField:
-		r.chat = n
-	case parentField:
-		r.parent = n
+	case rows.InputField:
+		r.InputTokens = int32(n)
+	case rows.OutputField:
+		r.OutputTokens = int32(n)
+	case rows.TurnField:
+		r.Turn = int32(n)
+	case rows.ChatField:
+		r.Chat = n
+	case rows.ParentField:
+		r.Parent = n
 	}
 	return true, true
 }
@@ -214,14 +215,14 @@ func oracleIDs(value []byte) (ids []uint64, good, sure bool) {
 }
 
 // jsonFormats is the formats of which a line is a JSON object, one of them also with other names.
-func jsonFormats() []*format {
-	var list []*format
-	for _, f := range formats() {
-		if !f.csv && f.items == nil {
+func jsonFormats() []*formats.Format {
+	var list []*formats.Format
+	for _, f := range formats.All() {
+		if !f.CSV && f.Import == nil {
 			list = append(list, f)
 		}
 	}
-	return append(list, mooncake().renamed(map[string]string{"timestamp": "ts", "hash_ids": "turn"}))
+	return append(list, named("mooncake").Renamed(map[string]string{"timestamp": "ts", "hash_ids": "turn"}))
 }
 
 // checkRow compares a line's decoding with the oracle's, in each format: as the first of a file, after the line itself,
@@ -235,27 +236,27 @@ func checkRow(t *testing.T, line []byte) {
 			return
 		}
 		for _, before := range []string{"", string(line), seeds[0], seeds[1]} {
-			p := newRowParser(f, time.Second)
+			p := rows.NewReader(&f.Layout, time.Second)
 			if before != "" {
-				_ = p.parse([]byte(before))
+				_, _ = p.Parse([]byte(before))
 			}
-			err := p.parse(line)
+			got, err := p.Parse(line)
 			if (err == nil) != ok {
-				t.Fatalf("%s, %q after %q: error %v, but the oracle accepts it: %v", f.name, line, before, err, ok)
+				t.Fatalf("%s, %q after %q: error %v, but the oracle accepts it: %v", f.Name, line, before, err, ok)
 			}
-			if err == nil && !sameRow(p.row, want) {
-				t.Fatalf("%s, %q after %q:\ngot  %+v\nwant %+v", f.name, line, before, p.row, want)
+			if err == nil && !sameRow(*got, want) {
+				t.Fatalf("%s, %q after %q:\ngot  %+v\nwant %+v", f.Name, line, before, *got, want)
 			}
 		}
 	}
 }
 
-func sameRow(a, b row) bool {
-	return a.timeNS == b.timeNS && a.input == b.input && a.output == b.output && a.turn == b.turn &&
-		a.chat == b.chat && a.parent == b.parent && string(a.typ) == string(b.typ) && slices.Equal(a.ids, b.ids) &&
-		a.seen == b.seen && a.delayNS == b.delayNS && string(a.sessionName) == string(b.sessionName) && (a.session == b.session || a.sessionName != nil) &&
-		a.verbatim.Kind == b.verbatim.Kind && string(a.verbatim.Content) == string(b.verbatim.Content) &&
-		string(a.verbatim.Tools) == string(b.verbatim.Tools) && string(a.verbatim.Extra) == string(b.verbatim.Extra)
+func sameRow(a, b rows.Row) bool {
+	return a.TimeNS == b.TimeNS && a.InputTokens == b.InputTokens && a.OutputTokens == b.OutputTokens && a.Turn == b.Turn &&
+		a.Chat == b.Chat && a.Parent == b.Parent && string(a.Type) == string(b.Type) && slices.Equal(a.IDs, b.IDs) &&
+		a.Seen == b.Seen && a.DelayNS == b.DelayNS && string(a.SessionName) == string(b.SessionName) && (a.Session == b.Session || a.SessionName != nil) &&
+		a.Verbatim.Kind == b.Verbatim.Kind && string(a.Verbatim.Content) == string(b.Verbatim.Content) &&
+		string(a.Verbatim.Tools) == string(b.Verbatim.Tools) && string(a.Verbatim.Extra) == string(b.Verbatim.Extra)
 }
 
 // rowSeeds covers key order, escapes, unknown values of every kind and every kind of fault.
@@ -331,44 +332,17 @@ func FuzzTwoRows(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		for _, format := range jsonFormats() {
-			fresh, used := newRowParser(format, time.Second), newRowParser(format, time.Second)
-			want := fresh.parse(second)
-			_ = used.parse(first)
+			fresh, used := rows.NewReader(&format.Layout, time.Second), rows.NewReader(&format.Layout, time.Second)
+			want, wantErr := fresh.Parse(second)
+			_, _ = used.Parse(first)
 			for range 2 {
-				if got := used.parse(second); fmt.Sprint(got) != fmt.Sprint(want) || got == nil && !sameRow(used.row, fresh.row) {
-					t.Fatalf("%s, %q after %q\ngot  %+v, %v\nwant %+v, %v", format.name, second, first, used.row, got, fresh.row, want)
+				got, err := used.Parse(second)
+				if fmt.Sprint(err) != fmt.Sprint(wantErr) || err == nil && !sameRow(*got, *want) {
+					t.Fatalf("%s, %q after %q\ngot  %+v, %v\nwant %+v, %v", format.Name, second, first, got, err, want, wantErr)
 				}
 			}
 		}
 	})
-}
-
-// TestShapeIsUsed keeps the short way from falling into disuse unnoticed.
-func TestShapeIsUsed(t *testing.T) {
-	const (
-		usual = `{"timestamp": 1, "input_length": 2, "output_length": 3, "hash_ids": [4, 5], "x": "y"}`
-		alike = `{"timestamp": 2.5, "input_length": 20, "output_length": 30, "hash_ids": [], "x": {"z": 0}}`
-	)
-	for _, c := range []struct {
-		row  string
-		same bool
-	}{
-		{usual, true},
-		{alike, true},
-		{strings.Replace(alike, " ", "", 1), false},
-		{strings.Replace(alike, "}}", "} }", 1), false},
-		{strings.Replace(alike, "20", "-20", 1), false},
-		{strings.Replace(alike, "output", "0utput", 1), false},
-		{alike + " ", false},
-		{`{}`, false},
-	} {
-		p := newRowParser(mooncake(), time.Second)
-		noError(t, p.parse([]byte(usual)))
-		p.empty()
-		if same := p.sameShape([]byte(c.row)); same != c.same {
-			t.Errorf("%s: the same shape: %v, want %v", c.row, same, c.same)
-		}
-	}
 }
 
 func TestNestingLimit(t *testing.T) {
@@ -380,8 +354,8 @@ func TestNestingLimit(t *testing.T) {
 				open, inner = `{"a":`, "1"
 			}
 			line := []byte(`{"timestamp":1,"input_length":2,"output_length":3,"x":` + strings.Repeat(open, depth) + inner + strings.Repeat(shut, depth) + `}`)
-			p := newRowParser(mooncake(), time.Second)
-			if err := p.parse(line); (err == nil) != json.Valid(line) {
+			p := rows.NewReader(&named("mooncake").Layout, time.Second)
+			if _, err := p.Parse(line); (err == nil) != json.Valid(line) {
 				t.Errorf("%d × %s: error %v, encoding/json accepts it: %v", depth, pair, err, json.Valid(line))
 			}
 		}
@@ -393,10 +367,11 @@ func TestParseAllocatesNothing(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	lines := [][]byte{[]byte(rowSeeds()[0]), []byte(rowSeeds()[2]), []byte(rowSeeds()[3])}
-	p := newRowParser(bailian(), time.Second)
+	p := rows.NewReader(&named("bailian").Layout, time.Second)
 	parse := func() {
 		for _, l := range lines {
-			noError(t, p.parse(l))
+			_, err := p.Parse(l)
+			noError(t, err)
 		}
 	}
 	parse() // grows the scratch buffers
@@ -405,42 +380,20 @@ func TestParseAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestWords compares the word trick with a loop over bytes, on words that mix the bytes around every boundary.
-func TestWords(t *testing.T) {
-	edges := []byte{0, 1, ' ' - 1, ' ', '!', '"', '#', '/', '0', '1', '5', '8', '9', ':', '[', '\\', ']', 0x7f, 0x80, 0xb0, 0xb9, 0xc6, 0xff}
-	rng := rand.New(rand.NewPCG(1, 2))
-	for range 500_000 {
-		var b [8]byte
-		for i := range b {
-			b[i] = edges[rng.IntN(len(edges))]
-			if rng.IntN(2) == 0 {
-				b[i] = '0' + byte(rng.IntN(10))
-			}
-		}
-		word := binary.LittleEndian.Uint64(b[:])
-		digits := 0
-		for digits < 8 && b[digits] >= '0' && b[digits] <= '9' {
-			digits++
-		}
-		want, _ := strconv.ParseUint(string(b[:digits]), 10, 64)
-		if v, n := leadingDigits(word); n != digits || v != want {
-			t.Fatalf("leadingDigits(%q) = %d, %d; want %d, %d", b, v, n, want, digits)
-		}
+// isPlainNumber reports whether s is a JSON number whose exponent big.Rat can bear.
+func isPlainNumber(s string) bool {
+	if s == "" || !strings.ContainsRune("-0123456789", rune(s[0])) || !json.Valid([]byte(s)) || strings.TrimSpace(s) != s {
+		return false
 	}
+	at := strings.IndexAny(s, "eE")
+	return at < 0 || len(s)-at < 6
 }
 
-func TestPlainNumber(t *testing.T) {
-	for _, c := range []struct {
-		in string
-		v  uint64
-		n  int
-	}{
-		{"", 0, 0}, {"x", 0, 0}, {"7", 7, 1}, {"0,", 0, 1}, {"01", 0, 0}, {"0000000000", 0, 0}, {"12345678", 12345678, 8}, {"123456789,1234567", 123456789, 9},
-		{"1234567,", 1234567, 7}, {"9999999999999999999", 9999999999999999999, 19}, {"9999999999999999999]      ", 9999999999999999999, 19},
-		{"10000000000000000000", 0, 0}, {"18446744073709551615", 0, 0},
-	} {
-		if v, n := plainNumber([]byte(c.in), 0); n != c.n || n > 0 && v != c.v {
-			t.Errorf("plainNumber(%q) = %d, %d; want %d, %d", c.in, v, n, c.v, c.n)
-		}
+// named is the format with a name.
+func named(name string) *formats.Format {
+	f, err := formats.ByName(name)
+	if err != nil {
+		panic(err)
 	}
+	return f
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // The root of a row's conversation while it is being looked for.
@@ -24,7 +26,7 @@ func (l *loader) resolveSessions() []int64 {
 		for path = path[:0]; roots[at] == rootUnknown; {
 			roots[at] = rootOnPath
 			path = append(path, at)
-			if parent, known := rowOf[l.Parent[at]]; known && l.Parent[at] != noParent {
+			if parent, known := rowOf[l.Parent[at]]; known && l.Parent[at] != rows.NoParent {
 				at = parent
 			} else {
 				roots[at] = l.Chat[at]
@@ -64,34 +66,6 @@ func (l *loader) rowsByChat() map[int64]int32 {
 	return rowOf
 }
 
-// noSession is the conversation of a row that is part of none: one of its own, by a number that no other has.
-func noSession(number int) int64 { return -1 - int64(number) }
-
-// keepSession appends to the columns of named conversations, if there are any.
-func (l *loader) keepSession(r *row, number int) {
-	if r.seen.has(sessionField) && l.Session == nil {
-		l.Session = []int64{}
-		for i := range l.ArrivalNS {
-			l.Session = append(l.Session, noSession(int(l.Row[i])))
-		}
-	}
-	if l.Session != nil {
-		if !r.seen.has(sessionField) {
-			r.session = noSession(number)
-		} else if r.sessionName != nil && l.sessionNames[r.session] == "" {
-			if l.sessionNames == nil {
-				l.sessionNames = map[int64]string{}
-			}
-			l.sessionNames[r.session] = string(r.sessionName)
-		}
-		l.Session = append(l.Session, r.session)
-	}
-	if !r.seen.has(delayField) {
-		r.delayNS = noDelay
-	}
-	addTo(&l.DelayNS, r.delayNS, len(l.ArrivalNS), noDelay)
-}
-
 // sessionName is the name or the number of request i's conversation; false where it has none.
 func (t *Trace) sessionName(i int) (string, bool) {
 	if t.Session == nil || t.Session[i] < 0 {
@@ -110,7 +84,7 @@ func (l *loader) linkSessions(order []int32) {
 	l.Chat, l.Parent, l.Turn = make([]int64, n), make([]int64, n), make([]int32, n)
 	latest := make(map[int64]int32)
 	for _, i := range order {
-		l.Chat[i], l.Parent[i], l.Turn[i] = int64(l.Row[i]), noParent, 1
+		l.Chat[i], l.Parent[i], l.Turn[i] = int64(l.Row[i]), rows.NoParent, 1
 		session := l.Session[i]
 		if session < 0 {
 			continue

@@ -68,7 +68,8 @@ func TestSessionsMatchNaive(t *testing.T) {
 // TestLongChain makes sure that a conversation of many turns needs no stack and linear time.
 func TestLongChain(t *testing.T) {
 	const n = 200_000
-	l := newLoader("t", Options{Format: "bailian"})
+	l := newLoader(Options{Format: "bailian"})
+	l.begin("t", "")
 	for i := range n {
 		l.Chat = append(l.Chat, int64(i))
 		l.Parent = append(l.Parent, int64(i+1)) // the last row is the root

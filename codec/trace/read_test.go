@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 const bailianFile = `{"chat_id":159,"parent_chat_id":55,"timestamp":61.114,"input_length":33,"output_length":132,"type":"text","turn":2,"hash_ids":[1089,1090,1091]}
@@ -282,7 +284,7 @@ func TestOptionErrors(t *testing.T) {
 func TestUnits(t *testing.T) {
 	for _, name := range []string{"ns", "us", "ms", "s"} {
 		u, err := ParseUnit(name)
-		if err != nil || UnitName(u) != name || unitDigits(u) < 0 {
+		if err != nil || UnitName(u) != name || !isUnit(u) {
 			t.Errorf("%s: %v, %v", name, u, err)
 		}
 	}
@@ -295,8 +297,9 @@ func TestUnits(t *testing.T) {
 }
 
 func TestTooManyTypes(t *testing.T) {
-	l := newLoader("t", Options{Format: "bailian"})
-	keep := func(name ...byte) error { return l.keepType(&row{typ: name}) }
+	l := newLoader(Options{Format: "bailian"})
+	l.begin("t", "")
+	keep := func(name ...byte) error { return l.keepType(&rows.Row{Type: name}) }
 	for i := range 1 << 16 {
 		if err := keep(byte(i), byte(i>>8)); err != nil || int(l.Type[i]) != i {
 			t.Fatalf("type %d: %d, %v", i, l.Type[i:], err)

@@ -1,8 +1,9 @@
 // Package trace turns a file of recorded LLM requests into columns that can be replayed.
 //
-// It owns the trace formats, which no other package names, their detection, writers and generator. It owns the linter
-// that refuses a wrong replay before anything is sent. It owns the selection of rows, which of them belong together,
-// and copies of rows. It does not own the time of day, the plan, prompts or sockets.
+// It owns the files, the detection of their format, the generator, and the linter that refuses a wrong replay before
+// anything is sent. It owns the selection of rows, which of them belong together,
+// and copies of rows. It does not own the formats, which are
+// in formats, nor the time of day, the plan, prompts or sockets.
 //
 // Reading and writing happen on the caller's goroutine. A Trace is plain data that is never changed after it was made:
 // any number of goroutines may read it. Only [Trace.CountAnswers] starts goroutines, which end with it. A Trace takes
@@ -12,9 +13,11 @@
 package trace
 
 import (
-	"reflect"
 	"slices"
 	"time"
+
+	"github.com/fastreplay/fastreplay/codec/trace/formats"
+	"github.com/fastreplay/fastreplay/codec/trace/lists"
 )
 
 // Options are how to read a trace. The zero value detects the format and takes every row.
@@ -58,22 +61,30 @@ type Trace struct {
 
 	Lint Lint
 
-	ids          idStore
-	dependencies *listStore[Dependency] // nil where the file has none
-	verbatims    *verbatimStore         // nil where there are none
-	answers      *textStore             // nil where there are none
-	sessionNames map[int64]string       // of Session where it is a hash
-	repeated     bool                   // rows occur several times, see Repeat
-	agentic      *agenticRows           // while it is written as agentic_mooncake
-	words        Words                  // for formats that have what was said; see With
+	ids          lists.Store[uint64]
+	dependencies *lists.Store[Dependency] // on rows by their numbers; nil where the file has none
+	verbatims    *verbatimStore           // nil where there are none
+	answers      *lists.Store[byte]       // nil where there are none
+	sessionNames map[int64]string         // of Session where it is a hash
+	repeated     bool                     // rows occur several times, see Repeat
+	words        Words                    // for formats that have what was said; see With
 }
+
+// Words are the text that [Write] puts into formats of text if the trace has numbers of tokens only.
+type Words = formats.Words
+
+// Formats lists the names that [Options].Format takes.
+func Formats() []string { return formats.Names() }
+
+// Written lists the names that [Write] and [Gen] take: those of [Formats] but for formats that are only read.
+func Written() []string { return formats.Written() }
 
 // Len is the number of selected requests.
 func (t *Trace) Len() int { return len(t.ArrivalNS) }
 
 // Blocks returns request i's block ids in prompt order, at most ceil(InputTokens/BlockTokens). Where there are fewer,
 // the rest of the prompt is unique to the row. The slice aliases the trace and must not be changed.
-func (t *Trace) Blocks(i int) []uint64 { return t.ids.row(i) }
+func (t *Trace) Blocks(i int) []uint64 { return t.ids.Row(i) }
 
 // SessionName returns the name of request i's conversation in the file; "" if it has none or if the name is the number
 // in Session.
@@ -85,13 +96,7 @@ func (t *Trace) SessionName(i int) string {
 }
 
 // BlockRefs is the number of block ids in the whole selection.
-func (t *Trace) BlockRefs() int {
-	n := 0
-	for _, r := range t.ids.rows {
-		n += int(r.n)
-	}
-	return n
-}
+func (t *Trace) BlockRefs() int { return t.ids.Total() }
 
 // SpanNS is the time from the first to the last selected request in ns.
 func (t *Trace) SpanNS() int64 {
@@ -120,128 +125,4 @@ func (t *Trace) TurnsBefore(n int) []int32 {
 		}
 	}
 	return before
-}
-
-// slabBytes is the size of a slab.
-const slabBytes = 1 << 20
-
-// listStore keeps a list for each of many rows, such as block ids, in slabs, so that appending never moves what is
-// stored.
-type listStore[T uint64 | byte | Dependency] struct {
-	slabs [][]T
-	rows  []span
-	held  int                     // elements in all slabs
-	room  map[[2]uint32][2]uint32 // of lists in the midst of a slab, by slab and begin: where they end, and where the room behind them does
-}
-
-type (
-	idStore   = listStore[uint64]
-	textStore = listStore[byte]
-)
-
-// span is where a row's list lies.
-type span struct{ slab, from, n uint32 }
-
-// add appends a row.
-func (s *listStore[T]) add(list []T) {
-	last := len(s.slabs) - 1
-	if last < 0 || cap(s.slabs[last])-len(s.slabs[last]) < len(list) {
-		s.slabs = append(s.slabs, make([]T, 0, max(slabBytes/int(reflect.TypeFor[T]().Size()), len(list))))
-		last++
-	}
-	s.rows = append(s.rows, span{uint32(last), uint32(len(s.slabs[last])), uint32(len(list))})
-	s.slabs[last] = append(s.slabs[last], list...)
-	s.held += len(list)
-}
-
-// addShared appends a row that shares the place of an earlier one, before, if one of the two begins with the other. The
-// prompts of an agent mostly do: 11 million ids of Weka's traces take 9 MB then, not 88 MB. -1 is no row.
-func (s *listStore[T]) addShared(list []T, before int) {
-	if before < 0 {
-		s.add(list)
-		return
-	}
-	old := s.row(before)
-	switch n := min(len(old), len(list)); {
-	case n == 0 || !slices.Equal(old[:n], list[:n]):
-		s.add(list)
-	case n == len(list):
-		p := s.rows[before]
-		s.rows = append(s.rows, span{p.slab, p.from, uint32(n)})
-	default:
-		s.addLonger(list, before)
-	}
-}
-
-// addLonger appends a row that begins with an earlier one, whose place it shares where there is room behind that. If
-// others came between, there will be room for half as much again.
-func (s *listStore[T]) addLonger(list []T, before int) {
-	p := s.rows[before]
-	more, end, slab := list[p.n:], p.from+p.n, s.slabs[p.slab]
-	n := uint32(len(more))
-	place := [2]uint32{p.slab, p.from}
-	room, inside := s.room[place]
-	switch {
-	case inside && room[0] == end && n <= room[1]-end:
-		copy(slab[end:], more)
-		s.room[place] = [2]uint32{end + n, room[1]}
-	case int(end) == len(slab) && len(more) <= cap(slab)-len(slab):
-		s.slabs[p.slab] = append(slab, more...)
-		s.held += len(more)
-	default:
-		s.add(list)
-		if before < len(s.rows)-2 {
-			s.leaveRoom(s.rows[len(s.rows)-1])
-		}
-		return
-	}
-	s.rows = append(s.rows, span{p.slab, p.from, p.n + n})
-}
-
-// leaveRoom leaves room behind the list that was added last.
-func (s *listStore[T]) leaveRoom(p span) {
-	slab := s.slabs[p.slab]
-	free := min(int(p.n)/2, cap(slab)-len(slab))
-	s.slabs[p.slab] = slab[:len(slab)+free]
-	s.held += free
-	if s.room == nil {
-		s.room = map[[2]uint32][2]uint32{}
-	}
-	s.room[[2]uint32{p.slab, p.from}] = [2]uint32{p.from + p.n, p.from + p.n + uint32(free)}
-}
-
-// row returns the list of a row.
-func (s *listStore[T]) row(i int) []T {
-	p := s.rows[i]
-	return s.slabs[p.slab][p.from : p.from+p.n : p.from+p.n]
-}
-
-// chosen is the store of the rows in order, row i cut to at most most(row) elements. It shares the slabs, unless most
-// of what they hold would be kept for nothing.
-func (s *listStore[T]) chosen(order []int32, most func(row int32) int) listStore[T] {
-	out := listStore[T]{slabs: s.slabs, rows: make([]span, len(order)), held: s.held}
-	used := 0
-	for i, r := range order {
-		p := s.rows[r]
-		p.n = min(p.n, uint32(most(r)))
-		out.rows[i] = p
-		used += int(p.n)
-	}
-	if used >= s.held/2 {
-		return out
-	}
-	var small listStore[T]
-	for i := range out.rows {
-		small.add(out.row(i))
-	}
-	return small
-}
-
-// whole is chosen without cuts; nil stays nil.
-func (s *listStore[T]) whole(order []int32) *listStore[T] {
-	if s == nil {
-		return nil
-	}
-	out := s.chosen(order, func(row int32) int { return int(s.rows[row].n) })
-	return &out
 }

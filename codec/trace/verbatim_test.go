@@ -2,7 +2,6 @@ package trace
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -119,52 +118,6 @@ func TestRepeatVerbatims(t *testing.T) {
 		}
 	}
 	want(t, "DelayNS", twice.DelayNS, slices.Repeat(tr.DelayNS, 2))
-}
-
-// TestContentIsShared: the turns of a conversation that begin alike are kept once.
-func TestContentIsShared(t *testing.T) {
-	var s textStore
-	s.add([]byte("abc"))
-	s.addLonger([]byte("abcdef"), 0)
-	s.add([]byte("x"))
-	s.addLonger([]byte("x"), len(s.rows)-1)
-	if string(s.row(0)) != "abc" || string(s.row(1)) != "abcdef" || string(s.row(2)) != "x" || string(s.row(3)) != "x" || s.held != 7 {
-		t.Errorf("%q %q %q %q, %d bytes held", s.row(0), s.row(1), s.row(2), s.row(3), s.held)
-	}
-}
-
-// TestInterleavedContentIsShared: of conversations that grow beside each other most is kept once, and each row stays what
-// it was.
-func TestInterleavedContentIsShared(t *testing.T) {
-	rng := rand.New(rand.NewPCG(5, 6))
-	var s idStore
-	lists, latest := make([][]uint64, 20), slices.Repeat([]int{-1}, 20)
-	var all [][]uint64
-	refs := 0
-	for range 2000 {
-		c := rng.IntN(len(lists))
-		list := slices.Clone(lists[c])
-		switch rng.IntN(20) {
-		case 0: // it is rewritten from some place on
-			list = list[:rng.IntN(len(list)+1)]
-		case 1: // it ends earlier this once
-			list = list[:rng.IntN(len(list)+1)]
-		}
-		for range rng.IntN(30) {
-			list = append(list, rng.Uint64())
-		}
-		s.addShared(list, latest[c])
-		lists[c], latest[c], all = list, len(all), append(all, list)
-		refs += len(list)
-	}
-	for i, list := range all {
-		if !slices.Equal(s.row(i), list) {
-			t.Fatalf("row %d is %v, want %v", i, s.row(i), list)
-		}
-	}
-	if t.Logf("%d ids in rows, %d held", refs, s.held); s.held > refs/3 {
-		t.Errorf("%d ids are held, of %d in rows", s.held, refs)
-	}
 }
 
 // TestUnsentKeys: a body that is taken for a row of Mooncake's loses what else it says, and the reader is told.

@@ -2,30 +2,39 @@ package trace
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"time"
+
+	"github.com/fastreplay/fastreplay/codec/trace/agents"
+	"github.com/fastreplay/fastreplay/codec/trace/formats"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
+
+// With is the trace with words to be written.
+func (t *Trace) With(w Words) *Trace {
+	out := *t
+	out.words = w
+	return &out
+}
 
 // Write writes the trace in a format of [Written], in order of arrival, with timestamps exact to the ns. What the
 // format has no place for is left out: see [WriteNotes]. A trace that lacks what the format requires, or has what the
 // format cannot express, is an error, and nothing is written. Formats of text need words for rows that only have
 // numbers of tokens: see [Trace.With].
 //
-// Block ids are written unchanged. A block without one after others gets one of its own where the format wants it. If t.BlockTokens is not the format's own, the file must be read with
-// Options.BlockTokens.
+// Block ids are written unchanged. A block without one after others gets one of its own where the format wants it. If
+// t.BlockTokens is not the format's own, the file must be read with Options.BlockTokens.
 func Write(w io.Writer, t *Trace, format string) error {
-	f, err := formatToWrite(format)
+	f, err := formats.ToWrite(format)
 	if err == nil {
 		err = t.checkWritable(f)
 	}
 	if err != nil {
 		return err
 	}
-	if f.has(idsField) && !f.floor && !f.either && t.lacksIDs() {
+	if f.Has(rows.HashIDsField) && f.LastBlock == formats.HasID && t.lacksIDs() {
 		named := *t
 		if named.ids, err = t.named(false); err != nil {
 			return err
@@ -33,31 +42,103 @@ func Write(w io.Writer, t *Trace, format string) error {
 		t = &named
 	}
 	out := bufio.NewWriterSize(w, 64<<10)
-	line := []byte(f.head)
-	if f.prepare != nil {
-		t, line = f.prepare(t)
+	requests := t.requests(f.Write.Graph)
+	line := []byte(f.Write.Head)
+	if f.Write.Prepare != nil {
+		line = f.Write.Prepare(&formats.Source{
+			Format: t.Format, BlockTokens: t.BlockTokens, JobsShareBlocks: t.jobsShareBlocks(), Requests: requests.all,
+		})
 	}
 	if _, err := out.Write(line); err != nil {
 		return fmt.Errorf("writing the head of the trace: %w", err)
 	}
 	for i := range t.Len() {
-		line = f.appendRow(line[:0], t, i)
-		if t.verbatims != nil && !f.csv {
-			oneLine(line)
-		}
+		line = f.AppendLine(line[:0], requests.at(i))
 		if i < t.Len()-1 {
-			line = append(line, f.between...)
+			line = append(line, f.Write.Between...)
 		}
 		line = append(line, '\n')
 		if _, err := out.Write(line); err != nil {
 			return fmt.Errorf("writing row %d of the trace: %w", i, err)
 		}
 	}
-	_, _ = out.WriteString(f.tail) // an error stays until the flush
+	_, _ = out.WriteString(f.Write.Tail) // an error stays until the flush
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("writing the trace: %w", err)
 	}
 	return nil
+}
+
+// requests are those of a trace, as a writer takes them.
+type requests struct {
+	t     *Trace
+	graph *Graph // nil = not wanted
+	job   []int32
+	r     formats.Request
+}
+
+// requests returns those of the trace, with jobs and dependencies if they are wanted.
+func (t *Trace) requests(graph bool) *requests {
+	q := &requests{t: t}
+	if graph {
+		q.graph = t.Graph(t.Len())
+		q.job, _ = t.JobNumbers()
+	}
+	return q
+}
+
+// all calls yield with each request.
+func (q *requests) all(yield func(*formats.Request) bool) {
+	for i := range q.t.Len() {
+		if !yield(q.at(i)) {
+			return
+		}
+	}
+}
+
+// at returns request i, valid until the next call.
+func (q *requests) at(i int) *formats.Request {
+	t, r := q.t, &q.r
+	*r = formats.Request{Row: rows.NewRow(), Index: i, Number: int(t.Row[i]), Words: &t.words, InGraph: t.HasDependencies()}
+	r.TimeNS, r.InputTokens, r.OutputTokens = t.ArrivalNS[i], t.InputTokens[i], t.OutputTokens[i]
+	r.IDs, r.Verbatim, r.Answer, r.Endpoint = t.Blocks(i), t.Verbatim(i), t.Answer(i), t.Endpoint
+	if !t.Untimed {
+		r.Seen |= rows.SetOf(rows.TimestampField)
+	}
+	if t.Session != nil && t.Session[i] >= 0 {
+		r.Session = t.Session[i]
+		if name := t.SessionName(i); name != "" {
+			r.SessionName = []byte(name)
+		}
+		r.Seen |= rows.SetOf(rows.SessionField)
+	}
+	if t.Chat != nil {
+		r.Chat, r.Parent = t.Chat[i], t.Parent[i]
+		r.Seen |= rows.SetOf(rows.ChatField)
+	}
+	if t.Turn != nil {
+		r.Turn = t.Turn[i]
+	}
+	if r.DelayNS = valueAt(t.DelayNS, i); r.DelayNS >= 0 {
+		r.Seen |= rows.SetOf(rows.DelayField)
+	}
+	if t.Type != nil {
+		r.Type = []byte(t.Types[t.Type[i]])
+	}
+	r.NotBeforeNS, r.TookNS, r.TTFTNS = valueAt(t.NotBeforeNS, i), valueAt(t.TookNS, i), valueAt(t.TTFTNS, i)
+	r.CachedTokens, r.Depth = valueAt(t.Cached, i), max(0, valueAt(t.Depth, i))
+	if q.graph != nil {
+		r.JobNumber, r.JobName, r.Waits = int(q.job[i]), t.JobName(i), q.graph.Of(i)
+	}
+	return r
+}
+
+// valueAt is the value of a request in a column, agents.None where there is no column.
+func valueAt[T int32 | int64](column []T, i int) T {
+	if column == nil {
+		return agents.None
+	}
+	return column[i]
 }
 
 // lacksIDs reports whether some row has ids, but not of all its blocks.
@@ -70,35 +151,51 @@ func (t *Trace) lacksIDs() bool {
 	return false
 }
 
-// oneLine puts a space for what ends lines between the values of JSON that comes from a document of many lines. Inside
-// of values there are none.
-func oneLine(text []byte) {
-	for i, c := range text {
-		if c == '\n' || c == '\r' {
-			text[i] = ' '
+// blocksOf is how many blocks a prompt has, the last one perhaps partial.
+func blocksOf(tokens int32, blockTokens int) int {
+	return (int(tokens) + blockTokens - 1) / blockTokens
+}
+
+// jobsShareBlocks reports whether some jobs have blocks in common.
+func (t *Trace) jobsShareBlocks() bool {
+	job, n := t.JobNumbers()
+	owner := map[uint64]int32{}
+	before := make([][]uint64, n) // ids of the row before in a job, which are known
+	for i, j := range job {
+		ids := t.Blocks(i)
+		from := agents.CommonPrefix(ids, before[j])
+		before[j] = ids
+		for _, id := range ids[from:] {
+			if of, known := owner[id]; known && of != j {
+				return true
+			}
+			owner[id] = j
 		}
 	}
+	return false
 }
 
 // checkWritable refuses a trace that lacks what every row of the format needs.
-func (t *Trace) checkWritable(f *format) error {
-	if t.Untimed && f.required.has(timestampField) {
-		return fmt.Errorf("no row of %s has a timestamp, which %s needs: write it as %s", t.Name, f.name, mooncake().name)
+func (t *Trace) checkWritable(f *formats.Format) error {
+	if t.Untimed && f.Required.Has(rows.TimestampField) {
+		return fmt.Errorf("no row of %s has a timestamp, which %s needs: write it as %s", t.Name, f.Name, formats.Default)
 	}
-	if f.words && t.words.Prompt == nil && t.made() > 0 {
-		return fmt.Errorf("%s has numbers of tokens, and no words were given for %s", t.Name, f.name)
+	if f.Words && t.words.Prompt == nil && t.made() > 0 {
+		return fmt.Errorf("%s has numbers of tokens, and no words were given for %s", t.Name, f.Name)
 	}
+	counts := f.Required.Has(rows.OutputField)
+	first, all := *t.requests(false).at(0), t.requests(false)
 	for i := range t.Len() {
-		if f.required.has(outputField) && (t.InputTokens[i] == 0 || t.OutputTokens[i] == 0) {
+		if counts && (t.InputTokens[i] == 0 || t.OutputTokens[i] == 0) {
 			return fmt.Errorf("row %d of %s has no numbers of tokens, which %s needs: write it as %s", t.Row[i], t.Name,
-				f.name, mooncake().name)
+				f.Name, formats.Default)
 		}
-		if f.cannot == nil {
+		if f.Write.Refuse == nil {
 			continue
 		}
-		if what := f.cannot(t, i); what != "" {
-			return fmt.Errorf("row %d of %s %s, which %s has no place for: write it as %s", t.Row[i], t.Name, what, f.name,
-				mooncake().name)
+		if what := f.Write.Refuse(&first, all.at(i)); what != "" {
+			return fmt.Errorf("row %d of %s %s, which %s has no place for: write it as %s", t.Row[i], t.Name, what, f.Name,
+				formats.Default)
 		}
 	}
 	return nil
@@ -106,49 +203,51 @@ func (t *Trace) checkWritable(f *format) error {
 
 // WriteNotes returns a line for people on each thing that a file in a format will lack.
 func WriteNotes(t *Trace, format string) ([]string, error) {
-	f, err := formatToWrite(format)
+	f, err := formats.ToWrite(format)
 	if err != nil {
 		return nil, err
 	}
 	var notes []string
 	lose := func(has bool, what string) {
 		if has {
-			notes = append(notes, fmt.Sprintf("%s has no place for %s: they are left out", f.name, what))
+			notes = append(notes, fmt.Sprintf("%s has no place for %s: they are left out", f.Name, what))
 		}
 	}
-	ids := t.BlockRefs() > 0
-	lose(ids && !f.blocks(), "block ids")
-	lose(!t.Untimed && !f.has(timestampField), "timestamps")
-	lose(f.seconds && t.fractions(), "fractions of seconds")
-	lose(t.Session != nil && !f.sessions(), "conversations")
-	lose(t.Type != nil && !f.has(typeField), "types")
-	lose(t.verbatims != nil && !f.words && !f.has(textField), "verbatim prompts")
-	lose(f.words && !f.bodies() && !f.has(extraField) && t.any(func(l Verbatim, _ int32) bool { return l.Extra != nil }),
-		"extra members of bodies")
-	lose(f.bodies() && !f.has(outputField) &&
-		t.any(func(l Verbatim, output int32) bool { return l.Kind == VerbatimPayload && output > 0 }), "lengths of answers beside bodies")
-	lose(t.DelayNS != nil && !f.has(delayField), "delays")
-	graph := f.name == agenticMooncake().name
+	ids, graph := t.BlockRefs() > 0, f.Write.Graph
+	lose(ids && !f.HasBlocks(), "block ids")
+	lose(!t.Untimed && !f.Has(rows.TimestampField), "timestamps")
+	lose(f.WholeSeconds && t.fractions(), "fractions of seconds")
+	lose(t.Session != nil && !f.Conversations(), "conversations")
+	lose(t.Type != nil && !f.Has(rows.TypeField), "types")
+	lose(t.verbatims != nil && !f.Words && !f.Has(rows.TextField), "verbatim prompts")
+	lose(f.Words && !f.Bodies() && !f.Has(rows.ExtraField) &&
+		t.any(func(v Verbatim, _ int32) bool { return v.Extra != nil }), "extra members of bodies")
+	lose(f.Bodies() && !f.Has(rows.OutputField) &&
+		t.any(func(v Verbatim, output int32) bool { return v.Kind == VerbatimPayload && output > 0 }),
+		"lengths of answers beside bodies")
+	lose(t.DelayNS != nil && !f.Has(rows.DelayField), "delays")
 	lose(t.HasDependencies() && !graph, "dependencies between requests")
 	lose(t.Job != nil && !graph, "jobs")
 	lose((t.TookNS != nil || t.TTFTNS != nil || t.Cached != nil) && !graph, "recorded durations and cache hits")
-	if graph && ids {
-		if job, n := t.JobNumbers(); t.sharedBetween(job, n) {
-			notes = append(notes, "jobs have blocks in common: hash_id_scope is global, which fastreplay reads and Dynamo refuses")
-		}
+	if graph && ids && t.jobsShareBlocks() {
+		notes = append(notes, "jobs have blocks in common: hash_id_scope is global, which fastreplay reads and Dynamo refuses")
 	}
-	if n := t.made(); f.words && n > 0 {
-		notes = append(notes, fmt.Sprintf("%s has verbatim prompts: those known only by their length (%d) are made of words, which most tokenizers count as one token each",
-			f.name, n))
+	if n := t.made(); f.Words && n > 0 {
+		notes = append(notes, fmt.Sprintf("%s has verbatim prompts: those known only by their length (%d) are made of words, "+
+			"which most tokenizers count as one token each", f.Name, n))
 	}
-	if ids && f.has(idsField) && t.BlockTokens != f.blockTokens && !graph {
-		notes = append(notes, fmt.Sprintf("the block ids stand for %d tokens, where %s has %d: read the file with --block-tokens %d", t.BlockTokens, f.name, f.blockTokens, t.BlockTokens))
+	if ids && f.Has(rows.HashIDsField) && t.BlockTokens != f.BlockTokens && !graph {
+		notes = append(notes, fmt.Sprintf("the block ids stand for %d tokens, where %s has %d: read the file with --block-tokens %d",
+			t.BlockTokens, f.Name, f.BlockTokens, t.BlockTokens))
 	}
 	return notes, nil
 }
 
+// made is how many prompts the trace only has the number of tokens of.
+func (t *Trace) made() int { return t.Len() - t.Verbatims() }
+
 // any reports whether some row is such by its verbatim content and its output tokens.
-func (t *Trace) any(such func(l Verbatim, output int32) bool) bool {
+func (t *Trace) any(such func(v Verbatim, output int32) bool) bool {
 	for i, output := range t.OutputTokens {
 		if such(t.Verbatim(i), output) {
 			return true
@@ -160,67 +259,4 @@ func (t *Trace) any(such func(l Verbatim, output int32) bool) bool {
 // fractions reports whether some row comes between two whole seconds.
 func (t *Trace) fractions() bool {
 	return slices.ContainsFunc(t.ArrivalNS, func(at int64) bool { return at%int64(time.Second) != 0 })
-}
-
-// appendTimestamp appends when a row comes, in ms, and a comma; nothing if no row has an instant. So do the next ones.
-func appendTimestamp(dst []byte, t *Trace, i int) []byte {
-	if t.Untimed {
-		return dst
-	}
-	return append(appendDecimal(append(dst, `"timestamp":`...), t.ArrivalNS[i], 6), ',')
-}
-
-func appendSession(dst []byte, t *Trace, i int, key string) []byte {
-	name, ok := t.sessionName(i)
-	if !ok {
-		return dst
-	}
-	dst = append(appendString(dst, key), ':')
-	return append(appendString(dst, name), ',')
-}
-
-func appendDelay(dst []byte, t *Trace, i int) []byte {
-	if t.DelayNS == nil || t.DelayNS[i] < 0 {
-		return dst
-	}
-	return append(appendDecimal(append(dst, `"delay":`...), t.DelayNS[i], 6), ',')
-}
-
-// appendAsked appends what a row asks beside its prompt, each behind a comma.
-func appendAsked(dst []byte, t *Trace, i int) []byte {
-	if n := t.OutputTokens[i]; n > 0 {
-		dst = appendInt(dst, `,"output_length":`, n)
-	}
-	if extra := t.Verbatim(i).Extra; extra != nil {
-		dst = append(append(dst, `,"extra":`...), extra...)
-	}
-	return dst
-}
-
-// appendIDs writes no key at all for a prompt that shares nothing.
-func appendIDs(dst []byte, ids []uint64) []byte {
-	if len(ids) == 0 {
-		return dst
-	}
-	dst = append(dst, `,"hash_ids":[`...)
-	for i, id := range ids {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = strconv.AppendUint(dst, id, 10)
-	}
-	return append(dst, ']')
-}
-
-func appendString(dst []byte, s string) []byte {
-	b, err := json.Marshal(s)
-	if err != nil {
-		panic("BUG: a string has no JSON form: " + err.Error())
-	}
-	return append(dst, b...)
-}
-
-// appendInt appends a text and a number behind it.
-func appendInt[N int | int32 | int64](dst []byte, before string, n N) []byte {
-	return strconv.AppendInt(append(dst, before...), int64(n), 10)
 }

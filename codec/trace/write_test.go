@@ -6,6 +6,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/trace/formats"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // TestWriteExactText compares what each format of numbers writes, byte by byte.
@@ -53,7 +56,7 @@ func roundTrip(t *testing.T, tr *Trace, format string) *Trace {
 	if err != nil {
 		t.Fatalf("reading what was written: %v", err)
 	}
-	if back.Format != format || len(back.Lint.Notes()) != 0 && !formatOf(t, back).seconds {
+	if back.Format != format || len(back.Lint.Notes()) != 0 && !formatOf(t, back).WholeSeconds {
 		t.Fatalf("format %s, notes %q; want a clean %s trace", back.Format, back.Lint.Notes(), format)
 	}
 	return back
@@ -64,12 +67,12 @@ func TestRoundTrip(t *testing.T) {
 	for _, file := range []string{bailianFile, mooncakeFile, awkward, azureFile} {
 		tr := read(t, file, Options{}).With(numbered)
 		for _, format := range Written() {
-			if f, _ := formatByName(format); f.words {
+			if f, _ := formats.ByName(format); f.Words {
 				sameWords(t, roundTrip(t, tr, format), tr)
 				continue
 			}
 			back := roundTrip(t, tr, format)
-			if tr.Session != nil && back.Session != nil && formatOf(t, back).has(sessionField) {
+			if tr.Session != nil && back.Session != nil && formatOf(t, back).Has(rows.SessionField) {
 				want(t, "Session", back.Session, tr.Session)
 				back.Session = nil // turns are counted anew
 			}
@@ -151,13 +154,13 @@ func FuzzRoundTrip(f *testing.F) {
 		if err != nil || tr.Lint.Repaired > 0 {
 			t.Skip() // repaired rows would be repaired again
 		}
-		if formatOf(t, tr).appendRow == nil {
+		if formatOf(t, tr).Write == nil {
 			t.Skip()
 		}
-		if tr.Parent != nil && (tr.Len() != tr.FileRows || tr.Format == burstGPT().name && tr.Lint.Unsorted > 0) {
+		if tr.Parent != nil && (tr.Len() != tr.FileRows || tr.Format == "burstgpt" && tr.Lint.Unsorted > 0) {
 			tr.Session = nil // rows cut off may have been parents, and rows without a conversation are numbered by their place
 		}
-		words := formatOf(t, tr).words
+		words := formatOf(t, tr).Words
 		tr = tr.With(numbered)
 		var b bytes.Buffer
 		if err := Write(&b, tr, tr.Format); err != nil && words {

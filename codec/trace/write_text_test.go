@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/trace/formats"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // numbered are words that tell rows apart.
@@ -43,30 +46,30 @@ func sameWords(t *testing.T, got, want *Trace) {
 	t.Helper()
 	f := formatOf(t, got)
 	if got.Len() != want.Len() {
-		t.Fatalf("%s: %d requests, want %d", f.name, got.Len(), want.Len())
+		t.Fatalf("%s: %d requests, want %d", f.Name, got.Len(), want.Len())
 	}
 	for i := range want.Len() {
 		at, output := want.ArrivalNS[i], want.OutputTokens[i]
 		switch {
-		case !f.has(timestampField):
+		case !f.Has(rows.TimestampField):
 			at = 0
-		case f.seconds:
+		case f.WholeSeconds:
 			at -= at % 1e9
 		}
-		if !f.has(outputField) {
+		if !f.Has(rows.OutputField) {
 			output = 0
 		}
-		if got.ArrivalNS[i] != at || got.OutputTokens[i] != output || f.has(inputField) && got.InputTokens[i] != want.InputTokens[i] {
-			t.Fatalf("%s: request %d at %d ns with %d → %d tokens, want %d ns, %d → %d", f.name, i, got.ArrivalNS[i], got.InputTokens[i], got.OutputTokens[i], at, want.InputTokens[i], output)
+		if got.ArrivalNS[i] != at || got.OutputTokens[i] != output || f.Has(rows.InputField) && got.InputTokens[i] != want.InputTokens[i] {
+			t.Fatalf("%s: request %d at %d ns with %d → %d tokens, want %d ns, %d → %d", f.Name, i, got.ArrivalNS[i], got.InputTokens[i], got.OutputTokens[i], at, want.InputTokens[i], output)
 		}
 		if g, w := asked(t, got, i), asked(t, want, i); g != w {
-			t.Fatalf("%s: request %d asks %q, want %q", f.name, i, g, w)
+			t.Fatalf("%s: request %d asks %q, want %q", f.Name, i, g, w)
 		}
 		name, named := want.sessionName(i)
-		if back, _ := got.sessionName(i); named && f.sessions() && back != name {
-			t.Fatalf("%s: request %d is of session %q, want %q", f.name, i, back, name)
+		if back, _ := got.sessionName(i); named && f.Conversations() && back != name {
+			t.Fatalf("%s: request %d is of session %q, want %q", f.Name, i, back, name)
 		}
-		if f.name == shareGPT().name && want.Answer(i) == nil && string(got.Answer(i)) != fmt.Sprintf("answer %d", i) {
+		if f.Name == "sharegpt" && want.Answer(i) == nil && string(got.Answer(i)) != fmt.Sprintf("answer %d", i) {
 			t.Fatalf("request %d is answered %q", i, got.Answer(i))
 		}
 	}
@@ -128,33 +131,33 @@ func anyWritten() map[string]string {
 // TestWriteWords: each format of words, to the letter; what is written is JSON, and says the same when it is read.
 func TestWriteWords(t *testing.T) {
 	written := anyWritten()
-	for _, f := range writable() {
-		if !f.words {
+	for _, f := range formats.All() {
+		if f.Write == nil || !f.Words {
 			continue
 		}
 		o := Options{}
-		if !strings.Contains(written[f.name], "Hi") {
+		if !strings.Contains(written[f.Name], "Hi") {
 			o.Limit = 2
 		}
 		tr := read(t, anyFile, o).With(numbered)
 		var b bytes.Buffer
-		noError(t, Write(&b, tr, f.name))
-		if b.String() != written[f.name] {
-			t.Errorf("%s:\n%swant:\n%s", f.name, b.String(), written[f.name])
+		noError(t, Write(&b, tr, f.Name))
+		if b.String() != written[f.Name] {
+			t.Errorf("%s:\n%swant:\n%s", f.Name, b.String(), written[f.Name])
 		}
 		for dec := json.NewDecoder(&b); dec.More(); {
 			var value any
 			if err := dec.Decode(&value); err != nil {
-				t.Fatalf("%s: %v", f.name, err)
+				t.Fatalf("%s: %v", f.Name, err)
 			}
 		}
-		back := roundTrip(t, tr, f.name)
+		back := roundTrip(t, tr, f.Name)
 		sameWords(t, back, tr)
-		if f.bodies() {
-			want(t, f.name+"'s bodies", bodies(t, back), anyBodies)
+		if f.Bodies() {
+			want(t, f.Name+"'s bodies", bodies(t, back), anyBodies)
 		}
-		if f.has(delayField) && (back.DelayNS[1] != 250_500_000 || string(back.Verbatim(1).Extra) != `{"max_tokens":9, "a\"":null}`) {
-			t.Errorf("%s: delays %v, extra %s", f.name, back.DelayNS, back.Verbatim(1).Extra)
+		if f.Has(rows.DelayField) && (back.DelayNS[1] != 250_500_000 || string(back.Verbatim(1).Extra) != `{"max_tokens":9, "a\"":null}`) {
+			t.Errorf("%s: delays %v, extra %s", f.Name, back.DelayNS, back.Verbatim(1).Extra)
 		}
 	}
 }
@@ -164,29 +167,29 @@ func TestWriteWords(t *testing.T) {
 func TestBodiesRoundTrip(t *testing.T) {
 	for _, file := range []string{rawFile, inputsFile, genAIFile, batchFile, captureFile()} {
 		tr := read(t, file, Options{})
-		for _, f := range writable() {
-			if !f.has(payloadField) || f.required.has(timestampField) && tr.Untimed || f.name == batch().name && file != batchFile {
+		for _, f := range formats.All() {
+			if f.Write == nil || !f.Has(rows.PayloadField) || f.Required.Has(rows.TimestampField) && tr.Untimed || f.Name == "batch" && file != batchFile {
 				continue
 			}
 			var b bytes.Buffer
-			noError(t, Write(&b, tr, f.name))
-			back, err := Read(&b, "written", Options{Format: f.name})
+			noError(t, Write(&b, tr, f.Name))
+			back, err := Read(&b, "written", Options{Format: f.Name})
 			if err != nil {
-				t.Fatalf("%s as %s: %v", tr.Format, f.name, err)
+				t.Fatalf("%s as %s: %v", tr.Format, f.Name, err)
 			}
-			if back.Untimed != (tr.Untimed || !f.has(timestampField)) {
-				t.Errorf("%s as %s: untimed %v", tr.Format, f.name, back.Untimed)
+			if back.Untimed != (tr.Untimed || !f.Has(rows.TimestampField)) {
+				t.Errorf("%s as %s: untimed %v", tr.Format, f.Name, back.Untimed)
 			}
-			if f.name == mooncake().name {
+			if f.Name == formats.Default {
 				want(t, tr.Format+"'s arrivals", back.ArrivalNS, tr.ArrivalNS)
 			}
 			was, is := bodies(t, tr), bodies(t, back)
 			for i := range was {
-				if f.name != sageMaker().name {
+				if f.Name != "sagemaker" {
 					was[i] = strings.NewReplacer("\n", " ", "\r", " ").Replace(was[i])
 				}
 			}
-			want(t, tr.Format+" as "+f.name, is, was)
+			want(t, tr.Format+" as "+f.Name, is, was)
 		}
 	}
 }
@@ -281,11 +284,16 @@ func sameAsked(t *testing.T, got, want *Trace) {
 	}
 	for i := range want.Len() {
 		var g, w any
-		_, _ = json.Unmarshal(got.body(i), &g), json.Unmarshal(want.body(i), &w) // what it cannot take it cannot take twice
+		_, _ = json.Unmarshal(bodyOf(got, i), &g), json.Unmarshal(bodyOf(want, i), &w) // what it cannot take it cannot take twice
 		name, named := want.sessionName(i)
 		back, _ := got.sessionName(i)
-		if !reflect.DeepEqual(g, w) || !f.seconds && got.ArrivalNS[i] != want.ArrivalNS[i] || named && f.sessions() && back != name {
-			t.Fatalf("request %d: %s of %q at %d ns; want %s of %q at %d ns", i, got.body(i), back, got.ArrivalNS[i], want.body(i), name, want.ArrivalNS[i])
+		if !reflect.DeepEqual(g, w) || !f.WholeSeconds && got.ArrivalNS[i] != want.ArrivalNS[i] || named && f.Conversations() && back != name {
+			t.Fatalf("request %d: %s of %q at %d ns; want %s of %q at %d ns", i, bodyOf(got, i), back, got.ArrivalNS[i], bodyOf(want, i), name, want.ArrivalNS[i])
 		}
 	}
+}
+
+// bodyOf is the body of request i.
+func bodyOf(tr *Trace, i int) []byte {
+	return named("raw_payload").Write.Append(nil, tr.requests(false).at(i))
 }

@@ -98,7 +98,7 @@ func Turns(w *workload.Work, records []record.Record, leftOut []int32, held *met
 		return nil
 	}
 	found.OvertakingMS = early.Percentiles(1e6)
-	if held != nil && w.Plan.Turns != nil {
+	if held != nil && w.Plan.Dependencies != nil {
 		found.LaterMS = held.Percentiles(1e6)
 	}
 	return &found

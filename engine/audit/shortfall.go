@@ -4,6 +4,8 @@
 //
 // Its functions take the work and its records and change neither. They measure nothing and write nothing. Any goroutine may call them
 // once Run.Do has returned; they allocate as they need.
+//
+// The package is not an API: any release may change it.
 package audit
 
 import (

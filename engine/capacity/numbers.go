@@ -28,10 +28,8 @@ func (o *Objective) Quantity() string {
 
 // Label is what the objective is about, such as TTFT.
 func (o *Objective) Label() string {
-	for _, l := range metrics.Latencies() {
-		if l.Name == o.Metric {
-			return l.Label
-		}
+	if of := metrics.FindLatency(o.Metric); of >= 0 {
+		return metrics.Latencies()[of].Label
 	}
 	return "failures"
 }

@@ -49,8 +49,8 @@ func parseObjective(part string) (Objective, error) {
 	}
 	name, op, limit, err := metrics.ParseRequirement(requirement)
 	metric, percentile, _ := strings.Cut(name, ".")
-	all, isOK := metrics.Latencies(), requirement != part
-	known := slices.ContainsFunc(all[:], func(l metrics.Latency) bool { return l.Name == metric })
+	latency, isOK := metrics.FindLatency(metric), requirement != part
+	known := latency >= 0 && metrics.Latencies()[latency].Bounded
 	allowed := map[string]float64{"p50": 0.5, "p90": 0.1, "p95": 0.05, "p99": 0.01, "p999": 0.001}[percentile]
 	limitNS, failing := math.Round(limit*1e6), limit
 	if isOK {
@@ -60,9 +60,7 @@ func parseObjective(part string) (Objective, error) {
 	case err != nil && isOK:
 		err = errors.New("want a share of requests, such as ok>=99.9%")
 	case errors.As(err, new(*metrics.UnknownQuantity)):
-		err = errors.New(
-			"want a percentile of ttft, ttft_planned, tpot, e2e or e2e_planned, such as ttft.p95<1s, or ok>=99.9%",
-		)
+		err = fmt.Errorf("want a percentile of %s, such as ttft.p95<1s, or ok>=99.9%%", boundedKeys())
 	case err != nil:
 		return Objective{}, err
 	case name == ErrorRate && (op[0] == '>') != isOK:
@@ -107,20 +105,20 @@ func (o *Objective) Beyond(r *record.Record) bool {
 	if r.Outcome != record.OK || o.Metric == ok {
 		return r.Outcome != record.OK
 	}
-	var ns int64
-	switch o.Metric {
-	case "ttft":
-		ns = r.TTFTNS()
-	case "ttft_planned":
-		ns = r.TTFTPlannedNS()
-	case "tpot":
-		return r.TPOTNS() >= o.LimitNS // None is not
-	case "e2e":
-		ns = r.E2ENS()
-	case "e2e_planned":
-		ns = r.E2EPlannedNS()
-	default:
-		panic("BUG: an objective of " + o.Metric)
+	of := metrics.FindLatency(o.Metric)
+	ns := metrics.Latencies()[of].Of(r)
+	if ns == record.None {
+		return of != metrics.TPOT
 	}
-	return ns == record.None || ns >= o.LimitNS
+	return ns >= o.LimitNS
+}
+
+// boundedKeys lists the latencies that an objective can be about, as "a, b or c".
+func boundedKeys() string {
+	var keys []string
+	for _, l := range metrics.BoundedLatencies() {
+		keys = append(keys, l.Key)
+	}
+	last := len(keys) - 1
+	return strings.Join(keys[:last], ", ") + " or " + keys[last]
 }

@@ -2,6 +2,8 @@
 //
 // It decides what to try next, when a try may end, and what the answer is. It sends nothing: probes are somebody else's.
 // Everything follows from the outcomes so far, so a search that was interrupted goes on from them.
+//
+// The package is not an API: any release may change it.
 package capacity
 
 import (

@@ -1,5 +1,7 @@
 // Package chart draws numbers: of blocks for a terminal, and as the graphs of our HTML pages, whose style and frame it has. It
 // has no notion of what they mean.
+//
+// The package is not an API: any release may change it.
 package chart
 
 import (

@@ -19,6 +19,7 @@ import (
 // served is how a made server takes a request.
 type served struct {
 	ttft, tpot float64 // ms
+	reasons    float64 // ms from the first token to the first one of the answer
 	outcome    record.Outcome
 	cached     int64
 }
@@ -44,6 +45,7 @@ func write(t *testing.T, n int, change func(*metrics.Summary), serve func(i int)
 		if s.outcome == record.OK {
 			r.PromptTokens, r.CachedTokens, r.CompletionTokens, r.TokensFrom, r.Chunks = r.InputTokens, s.cached, 51, record.TokensFromUsage, 51
 			r.FirstTokenNS = r.SentNS + int64(s.ttft*1e6)
+			r.FirstOutputNS = r.FirstTokenNS + int64(s.reasons*1e6)
 			r.LastTokenNS = r.FirstTokenNS + int64(50*s.tpot*1e6)
 			r.DoneNS = r.LastTokenNS
 		}
@@ -101,6 +103,33 @@ func compared(t *testing.T, a, b *Side) *Result {
 	return r
 }
 
+// TestReasoning: TTFO is on the screen if an answer reasons, and then longer reasoning is found in it and not in TTFT.
+func TestReasoning(t *testing.T) {
+	run := func(seed uint64, reasons float64) *Side {
+		serve := noisy(seed, 1)
+		return side(t, write(t, 1200, nil, func(i int) served {
+			s := serve(i)
+			s.reasons = reasons * s.tpot
+			return s
+		}))
+	}
+	plain, short, long := run(1, 0), run(1, 10), run(2, 20)
+	for _, m := range compared(t, plain, run(2, 0)).Metrics {
+		if strings.HasPrefix(m.Name, "ttfo") && m.Main {
+			t.Errorf("%s is on the screen, and nothing was reasoned", m.Name)
+		}
+	}
+	r := compared(t, short, long)
+	for name, verdict := range map[string]string{"ttft.paired": Same, "ttfo.paired": Worse} {
+		if m := find(t, r, name); !m.Main || m.Verdict != verdict {
+			t.Errorf("%+v, want %s on the screen", m, verdict)
+		}
+	}
+	if label := Label("ttfo_planned.paired"); label != "TTFO planned pairs" {
+		t.Error(label)
+	}
+}
+
 // TestChange: what was made 10 % slower is found, and what was not is not. The numbers are those of the requests.
 func TestChange(t *testing.T) {
 	slos, err := metrics.ParseSLOs("ttft:200ms")
@@ -126,7 +155,7 @@ func TestChange(t *testing.T) {
 		at := func(name string) float64 { return *[]*float64{find(t, r, name).A, find(t, r, name).B}[i] }
 		s, good := run.summary, 0.0
 		for k := range run.rows {
-			good += b2f(run.rows[k].ms[0] <= 200)
+			good += b2f(run.rows[k].ms[metrics.TTFT] <= 200)
 		}
 		got := []float64{at("ttft.p95"), at("ttft.mean"), at("tpot.p50"), at("e2e.p99"), at("prefix_hits"), at("goodput"), at("requests_per_s"), at("output_tokens_per_s"), at("itl.mean")}
 		want := []float64{s.TTFTMS.P95, s.TTFTMS.Mean, s.TPOTMS.P50, s.E2EMS.P99, *s.PrefixCache.HitRatio, good / 1200, s.Throughput.RequestsPerS, s.Throughput.OutputTokensPerS, s.TPOTMS.Mean}
@@ -442,7 +471,7 @@ func TestFifths(t *testing.T) {
 			differences[i] = 1
 		}
 		g := grouping{"place", "", true, func(pair int) float64 { return float64(pair) }, func(v float64) string { return fmt.Sprint(v) }}
-		all, _ := m.groups(g, ttft, differences, float64(n))
+		all, _ := m.groups(g, metrics.TTFT, differences, float64(n))
 		if len(all) != fifths {
 			t.Fatalf("%d requests: %d groups: %+v", n, len(all), all)
 		}

@@ -40,10 +40,13 @@ func match(a, b []*run, paired bool) *matched {
 				continue
 			}
 			y := others[at]
-			m.rows[0], m.rows[1], m.lone = append(m.rows[0], x), append(m.rows[1], y), m.lone-2
+			m.rows[0] = append(m.rows[0], x)
+			m.rows[1] = append(m.rows[1], y)
+			m.lone = m.lone - 2
 			switch {
 			case x.ok && y.ok:
-				m.good[0], m.good[1] = append(m.good[0], x), append(m.good[1], y)
+				m.good[0] = append(m.good[0], x)
+				m.good[1] = append(m.good[1], y)
 			case x.ok:
 				m.onlyOne[0]++
 			case y.ok:
@@ -57,14 +60,15 @@ func match(a, b []*run, paired bool) *matched {
 // parts is into how many parts a comparison is cut.
 const parts = 10
 
-// part is one of as many parts of m, one after another. Requests of a part share slow seconds, so parts are taken to be independent, and
-// not requests.
+// part is one of as many parts of m, one after another. Requests of a part share slow seconds, so parts are taken to
+// be independent, and not requests.
 func (m *matched) part(i int) *matched {
 	cut := func(rows []*row) []*row { return rows[i*len(rows)/parts : (i+1)*len(rows)/parts] }
 	return m.partOf(float64(i)/parts, float64(i+1)/parts, cut)
 }
 
-// partOfConversations is one of as many parts of m that have whole conversations, whose requests share a prefix, and often an instance.
+// partOfConversations is one of as many parts of m that have whole conversations, whose requests share a prefix, and
+// often an instance.
 func (m *matched) partOfConversations(i int) *matched {
 	return m.partOf(0, 1, func(rows []*row) []*row {
 		return slices.DeleteFunc(slices.Clone(rows), func(r *row) bool { return r.group != int8(i) })
@@ -73,16 +77,22 @@ func (m *matched) partOfConversations(i int) *matched {
 
 func (m *matched) partOf(from, to float64, cut func([]*row) []*row) *matched {
 	return &matched{
-		paired: m.paired, runs: m.runs, from: from, to: to,
-		rows: [2][]*row{cut(m.rows[0]), cut(m.rows[1])}, good: [2][]*row{cut(m.good[0]), cut(m.good[1])},
+		paired: m.paired,
+		runs:   m.runs,
+		from:   from,
+		to:     to,
+		rows:   [2][]*row{cut(m.rows[0]), cut(m.rows[1])},
+		good:   [2][]*row{cut(m.good[0]), cut(m.good[1])},
 	}
 }
 
-// groupConversations deals conversations out to the parts in the order of their first requests, and reports whether they are as many as an interval
-// needs. A request without one counts as one; if most have none, there are none.
+// groupConversations deals conversations out to the parts in the order of their first requests, and reports whether
+// they are as many as an interval needs. A request without one counts as one; if most have none, there are none.
 func (m *matched) groupConversations() bool {
 	const fewest = 3 * parts
-	groups, n, alone := map[int64]int8{}, 0, 0
+	groups := map[int64]int8{}
+	n := 0
+	alone := 0
 	for i, r := range m.rows[0] {
 		group, found := groups[r.conversation]
 		if r.conversation == record.None {
@@ -94,7 +104,8 @@ func (m *matched) groupConversations() bool {
 			groups[r.conversation] = group
 			n++
 		}
-		r.group, m.rows[1][i].group = group, group
+		r.group = group
+		m.rows[1][i].group = group
 	}
 	return n >= fewest && alone <= len(m.rows[0])/2
 }

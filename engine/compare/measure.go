@@ -3,17 +3,16 @@ package compare
 import (
 	"cmp"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-const (
-	latencies = 5 // metrics.Latencies
-	ttft, e2e = 0, 3
-	kindsOf   = 5 // numbers of a latency: percentiles, the mean, and the change that is typical of pairs
-)
+// kindsOf is how many numbers of a latency are compared: percentiles, the mean, and the change that is typical of
+// pairs.
+const kindsOf = 5
 
 // spec is what a metric is, whatever its values: a number of a latency, or a ratio of sums over requests.
 type spec struct {
@@ -28,28 +27,61 @@ type spec struct {
 
 // specs are all metrics, in the order of a result. Names are those of metrics.Quantities, if it has them.
 func specs() (all []spec) {
-	for i, l := range metrics.Latencies() {
-		for k, kind := range [kindsOf]string{"p50", "p95", "p99", "mean", "pair by pair"} {
-			s := spec{name: l.Name + "." + strings.Replace(kind, "pair by pair", "paired", 1), label: l.Label + " " + kind, unit: "ms"}
-			s.quantile = [kindsOf]float64{0.5, 0.95, 0.99}[k]
-			s.main = k != 3 && (l.Name == "ttft" || l.Name == "tpot" || i == e2e && (k == 1 || k == 4))
-			all = append(all, s)
+	for _, l := range metrics.BoundedLatencies() {
+		for k, kind := range [kindsOf]string{"p50", "p95", "p99", "mean", "paired"} {
+			all = append(all, spec{
+				name:     l.Key + "." + kind,
+				label:    l.Label + " " + strings.Replace(kind, "paired", "pair by pair", 1),
+				unit:     "ms",
+				quantile: [kindsOf]float64{0.5, 0.95, 0.99}[k],
+				main:     slices.Contains(l.Compared, kind),
+			})
 		}
 	}
 	return append(all, // runs keep no single gaps, so ITL has a mean alone
 		spec{name: "itl.mean", label: "ITL mean", unit: "ms", count: func(r *row) (over, under float64) {
-			return r.ms[e2e] - r.ms[ttft], r.chunks - 1 // from the first token to the last
+			return r.ms[metrics.E2E] - r.ms[metrics.TTFT], r.chunks - 1 // from the first token to the last
 		}},
-		spec{name: "prefix_hits", label: "share of prompt tokens from the prefix cache", unit: "share", main: true, higher: true,
-			count: func(r *row) (over, under float64) { return r.cached, r.prompt }},
-		spec{name: "error_rate", label: "share of failed requests", unit: "share", main: true, all: true,
-			count: func(r *row) (over, under float64) { return b2f(!r.ok), 1 }},
-		spec{name: "goodput", label: "share of requests within the SLOs", unit: "share", main: true, higher: true, all: true,
-			count: func(r *row) (over, under float64) { return r.met, 1 }},
-		spec{name: "requests_per_s", label: "throughput in requests", unit: "rate", higher: true,
-			count: func(*row) (over, under float64) { return 1, 0 }},
-		spec{name: "output_tokens_per_s", label: "throughput in output tokens", unit: "rate", main: true, higher: true,
-			count: func(r *row) (over, under float64) { return r.output, 0 }})
+		spec{
+			name:   "prefix_hits",
+			label:  "share of prompt tokens from the prefix cache",
+			unit:   "share",
+			main:   true,
+			higher: true,
+			count:  func(r *row) (over, under float64) { return r.cached, r.prompt },
+		},
+		spec{
+			name:  "error_rate",
+			label: "share of failed requests",
+			unit:  "share",
+			main:  true,
+			all:   true,
+			count: func(r *row) (over, under float64) { return b2f(!r.ok), 1 },
+		},
+		spec{
+			name:   "goodput",
+			label:  "share of requests within the SLOs",
+			unit:   "share",
+			main:   true,
+			higher: true,
+			all:    true,
+			count:  func(r *row) (over, under float64) { return r.met, 1 },
+		},
+		spec{
+			name:   "requests_per_s",
+			label:  "throughput in requests",
+			unit:   "rate",
+			higher: true,
+			count:  func(*row) (over, under float64) { return 1, 0 },
+		},
+		spec{
+			name:   "output_tokens_per_s",
+			label:  "throughput in output tokens",
+			unit:   "rate",
+			main:   true,
+			higher: true,
+			count:  func(r *row) (over, under float64) { return r.output, 0 },
+		})
 }
 
 func b2f(b bool) float64 {
@@ -75,12 +107,13 @@ func describe(n int, of func(i int) float64) *stats.Percentiles {
 	return cmp.Or(stats.Describe(known(n, of), 1), &stats.Percentiles{P50: nan, P95: nan, P99: nan, Mean: nan})
 }
 
-// numbers are those of both sides, in the order of the specs. A number that does not exist is not finite. What is typical of pairs is the
-// median of their ratios: TestComparePower in bench found 1 % of TPOT in 65 % of pairs of runs by it, and in 51 % by a mean of their
-// logarithms without the largest and smallest fifth.
+// numbers are those of both sides, in the order of the specs. A number that does not exist is not finite. What is
+// typical of pairs is the median of their ratios: TestComparePower in bench found 1 % of TPOT in 65 % of pairs of
+// runs by it, and in 51 % by a mean of their logarithms without the largest and smallest fifth.
 func (m *matched) numbers() (sides [2][]float64) {
-	a, b := m.good[0], m.good[1]
-	for l := range latencies {
+	a := m.good[0]
+	b := m.good[1]
+	for l := range metrics.BoundedLatencies() {
 		for side, good := range m.good {
 			d := describe(len(good), func(i int) float64 { return good[i].ms[l] })
 			sides[side] = append(sides[side], d.P50, d.P95, d.P99, d.Mean)
@@ -89,9 +122,10 @@ func (m *matched) numbers() (sides [2][]float64) {
 		if m.paired {
 			typical = describe(len(a), func(i int) float64 { return b[i].ms[l] / a[i].ms[l] }).P50
 		}
-		sides[0], sides[1] = append(sides[0], 1), append(sides[1], typical)
+		sides[0] = append(sides[0], 1)
+		sides[1] = append(sides[1], typical)
 	}
-	for _, s := range specs()[latencies*kindsOf:] {
+	for _, s := range specs()[len(sides[0]):] {
 		for side, rows := range m.good {
 			switch {
 			case s.unit == "rate":
@@ -112,8 +146,8 @@ func (m *matched) numbers() (sides [2][]float64) {
 	return sides
 }
 
-// rate is what ok requests made in a second of a side's runs. Runs in a pair count until one of them ended: how long the last request took
-// must not decide, nor that one of them was stopped.
+// rate is what ok requests made in a second of a side's runs. Runs in a pair count until one of them ended: how long
+// the last request took must not decide, nor that one of them was stopped.
 func (m *matched) rate(side int, s spec) float64 {
 	sum, seconds := 0.0, 0.0
 	for k, run := range m.runs[side] {
@@ -121,7 +155,8 @@ func (m *matched) rate(side int, s spec) float64 {
 		if m.paired {
 			lasted = min(lasted, m.runs[1-side][k].summary.Run.DurationS)
 		}
-		from, to := m.from*lasted, m.to*lasted
+		from := m.from * lasted
+		to := m.to * lasted
 		seconds += to - from
 		for _, r := range run.rows {
 			if over, _ := s.count(r); r.ok && r.doneS > from && r.doneS <= to && finite(over) {
@@ -132,8 +167,8 @@ func (m *matched) rate(side int, s spec) float64 {
 	return sum / seconds
 }
 
-// distance is by how much a number differs between the sides: of shares the difference, else the logarithm of the ratio, so that the noise of
-// twice as much is that of half as much. changeOf makes a change of it.
+// distance is by how much a number differs between the sides: of shares the difference, else the logarithm of the
+// ratio, so that the noise of twice as much is that of half as much. changeOf makes a change of it.
 func (s *spec) distance(a, b float64) float64 {
 	if s.unit == "share" {
 		return b - a
@@ -148,10 +183,12 @@ func (s *spec) changeOf(distance float64) float64 {
 	return math.Expm1(distance)
 }
 
-// measure compares each number. Its interval and estimated floor are from the parts of the time, or from those of conversations if they differ
-// more; without pairs, or of too few requests, it has neither. Conversations do not divide a rate.
+// measure compares each number. Its interval and estimated floor are from the parts of the time, or from those of
+// conversations if they differ more; without pairs, or of too few requests, it has neither. Conversations do not
+// divide a rate.
 func (m *matched) measure() (out []Metric) {
-	all, good := m.numbers(), int64(len(m.good[0]))
+	all := m.numbers()
+	good := int64(len(m.good[0]))
 	var ofParts, ofConversations [][2][]float64
 	grouped := m.paired && m.groupConversations()
 	for part := range parts {
@@ -168,7 +205,8 @@ func (m *matched) measure() (out []Metric) {
 		if change := s.changeOf(distance); finite(change) {
 			metric.Change = &change
 			if !strings.HasSuffix(s.name, ".paired") {
-				metric.A, metric.B = &all[0][i], &all[1][i]
+				metric.A = &all[0][i]
+				metric.B = &all[1][i]
 			}
 			reachOf := func(parts [][2][]float64) float64 {
 				var distances []float64
@@ -182,7 +220,9 @@ func (m *matched) measure() (out []Metric) {
 				reach = other
 			}
 			if finite(reach) && (s.quantile == 0 || stats.EnoughSamples(good, s.quantile)) {
-				metric.Low, metric.High, metric.Floor = new(s.changeOf(distance-reach)), new(s.changeOf(distance+reach)), new(-s.changeOf(-reach))
+				metric.Low = new(s.changeOf(distance - reach))
+				metric.High = new(s.changeOf(distance + reach))
+				metric.Floor = new(-s.changeOf(-reach))
 			}
 		}
 		out = append(out, metric)
@@ -190,16 +230,18 @@ func (m *matched) measure() (out []Metric) {
 	return out
 }
 
-// reach95 is how far from an estimate the truth is at most, in 95 % of cases, by the same estimate of each part of what it is from
-// (S. Asmussen and P. Glynn, Stochastic Simulation, 2007, III.5: sectioning). It is not finite if fewer than half of the parts have one.
+// reach95 is how far from an estimate the truth is at most, in 95 % of cases, by the same estimate of each part of
+// what it is from (S. Asmussen and P. Glynn, Stochastic Simulation, 2007, III.5: sectioning). It is not finite if
+// fewer than half of the parts have one.
 //
-// Neighbours share conversations and slow seconds, so parts count as one less than they are. If all ten counted, TestComparePower in bench
-// had 5.5 % false alarms for TTFT.
+// Neighbours share conversations and slow seconds, so parts count as one less than they are. If all ten counted,
+// TestComparePower in bench had 5.5 % false alarms for TTFT.
 func reach95(estimate float64, ofParts []float64) float64 {
 	n, squares := -1, 0.0
 	for _, v := range ofParts {
 		if finite(v) {
-			n, squares = n+1, squares+(v-estimate)*(v-estimate)
+			n++
+			squares += (v - estimate) * (v - estimate)
 		}
 	}
 	if n+1 < parts/2 {
@@ -208,8 +250,8 @@ func reach95(estimate float64, ofParts []float64) float64 {
 	return student95(n-1) * math.Sqrt(squares) / float64(n)
 }
 
-// student95 is how many standard deviations from the mean 95 % of Student's t reach, with so many degrees of freedom; of more than 9 it is
-// that of 9.
+// student95 is how many standard deviations from the mean 95 % of Student's t reach, with so many degrees of freedom;
+// of more than 9 it is that of 9.
 func student95(freedom int) float64 {
 	return [...]float64{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262}[min(freedom, 9)-1]
 }

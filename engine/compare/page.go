@@ -9,15 +9,17 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 )
 
-// HTML writes comparisons as one page that needs nothing else: no other file, no network. What a terminal says comes first, then the changes
-// as a picture and as a table, and what explains them.
+// HTML writes comparisons as one page that needs nothing else: no other file, no network. What a terminal says comes
+// first, then the changes as a picture and as a table, and what explains them.
 func HTML(w io.Writer, results []*Result) error {
 	d := chart.Document{}
 	for i, r := range results {
-		title, said := r.B.Name+" against "+r.A.Name, chart.Finding{Lines: r.said(false)}
+		title := r.B.Name + " against " + r.A.Name
+		said := chart.Finding{Lines: r.said(false)}
 		if i == 0 {
 			side := func(id Identity) string { return strings.Join(id.Dirs, ", ") + " (" + id.Verdict + ")" }
-			d.Title, d.Under = title, []string{pairing(r), "A: " + side(r.A), "B: " + side(r.B)}
+			d.Title = title
+			d.Under = []string{pairing(r), "A: " + side(r.A), "B: " + side(r.B)}
 		}
 		if len(results) == 1 {
 			title = ""
@@ -31,7 +33,9 @@ func HTML(w io.Writer, results []*Result) error {
 			Title:  "Changes",
 			Graphs: forest(r),
 			Tables: []chart.Table{metricTable(r)},
-			Note:   "A change is of B against A: relative, or in percentage points (pp) for shares. Its interval holds the true change in 95 % of repetitions. The floor is how far two runs without any change differ.",
+			Note: "A change is of B against A: relative, or in percentage points (pp) for shares. Its interval " +
+				"holds the true change in 95 % of repetitions. The floor is how far two runs without any change " +
+				"differ.",
 		}
 		for _, c := range r.Explained {
 			if len(c.Groups) > 0 {
@@ -61,27 +65,31 @@ func (c *Culprits) table() chart.Table {
 	t := chart.Table{
 		Title: Label(c.Metric) + " by " + c.By,
 		Head:  []string{c.By, "requests", "share of the change", "A", "B"},
-		Note:  "The share of a group is its part of the whole change; below 0 it changed the other way. A and B are means of the group.",
+		Note: "The share of a group is its part of the whole change; below 0 it changed the other way. A and B " +
+			"are means of the group.",
 	}
 	for _, g := range c.Groups {
-		a, b := format.Duration(g.A*1e6, 3), format.Duration(g.B*1e6, 3)
+		a := format.Duration(g.A*1e6, 3)
+		b := format.Duration(g.B*1e6, 3)
 		t.Rows = append(t.Rows, chart.Texts(g.Name, format.Count(g.Requests), format.Percent(g.Share), a, b))
 	}
 	return t
 }
 
-// forest draws the interval of each main metric over its floor. The axis has room for all that changed, and for twice as much as half of the
-// intervals take; what is wider is cut off.
+// forest draws the interval of each main metric over its floor. The axis has room for all that changed, and for twice
+// as much as half of the intervals take; what is wider is cut off.
 func forest(r *Result) []chart.Graph {
 	g := chart.Graph{
 		Title: "Change of B against A, with its 95 % interval over the noise floor", Wide: true, X: chart.Axis{Unit: "ratio"},
-		Kinds: []string{"noise floor", "change", Same, InFloor, Worse, Better, Unknown}, // their places are their colours
+		// their places are their colours
+		Kinds: []string{"noise floor", "change", Same, InFloor, Worse, Better, Unknown},
 	}
 	drawn := slices.DeleteFunc(slices.Clone(r.Metrics), func(m Metric) bool { return !m.Main || m.Low == nil })
 	if len(drawn) == 0 {
 		return nil
 	}
-	changed, all := 0.001, []float64(nil)
+	changed := 0.001
+	all := []float64(nil)
 	for _, m := range drawn {
 		all = append(all, max(-*m.Low, *m.High))
 		if m.changed() {
@@ -90,11 +98,13 @@ func forest(r *Result) []chart.Graph {
 	}
 	slices.Sort(all)
 	width := max(1.1*changed, 2*all[len(all)/2])
-	g.X.From, g.X.To = new(-width), new(width)
+	g.X.From = new(-width)
+	g.X.To = new(width)
 	for _, m := range drawn {
 		lane := []chart.Piece{
 			{From: *m.Low, To: *m.High, Kind: slices.Index(g.Kinds, m.Verdict), Text: m.Sentence},
-			{From: *m.Change - width/500, To: *m.Change + width/500, Kind: 1, Text: m.Sentence}, // a point, as wide as it can be seen
+			// a point, as wide as it can be seen
+			{From: *m.Change - width/500, To: *m.Change + width/500, Kind: 1, Text: m.Sentence},
 		}
 		if m.Floor != nil {
 			lane = slices.Insert(lane, 0, chart.Piece{From: -*m.Floor, To: *m.Floor})
@@ -103,7 +113,8 @@ func forest(r *Result) []chart.Graph {
 		if m.Unit == "share" {
 			name += " (pp)"
 		}
-		g.Rows, g.Lanes = append(g.Rows, name), append(g.Lanes, lane)
+		g.Rows = append(g.Rows, name)
+		g.Lanes = append(g.Lanes, lane)
 	}
 	return []chart.Graph{g}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
 // PrintOptions say how a result is printed.
@@ -25,7 +26,10 @@ const (
 // terminal it takes one screen, unless all is asked for. All text from outside is shown as format.Visible has it.
 func Print(w io.Writer, r *Result, o PrintOptions) error {
 	p := format.NewPage(o.Width, 0)
-	for _, side := range []struct{ mark, name, verdict string }{{"A  ", r.A.Name, r.A.Verdict}, {"B  ", r.B.Name, r.B.Verdict}} {
+	for _, side := range []struct{ mark, name, verdict string }{
+		{"A  ", r.A.Name, r.A.Verdict},
+		{"B  ", r.B.Name, r.B.Verdict},
+	} {
 		name := []rune(format.Visible(side.name))
 		if most := p.Width - 16; len(name) > most { // the end of a path or URL distinguishes it
 			name = append([]rune("..."), name[len(name)-most+3:]...)
@@ -106,8 +110,8 @@ func (m *Metric) value(v *float64) string {
 	return format.Number(*v, 4)
 }
 
-// said are the sentences about what changed, what explains it, and the notes. Unless all are wanted, there is one of each latency: that of
-// pairs, or else of the first percentile that changed.
+// said are the sentences about what changed, what explains it, and the notes. Unless all are wanted, there is one of
+// each latency: that of pairs, or else of the first percentile that changed.
 func (r *Result) said(full bool) (said []string) {
 	about := "" // the latency that the last sentence is about
 	for _, m := range r.Metrics {
@@ -119,7 +123,8 @@ func (r *Result) said(full bool) (said []string) {
 		case latency == about:
 			said = said[:len(said)-1]
 		}
-		said, about = append(said, m.Sentence), latency
+		said = append(said, m.Sentence)
+		about = latency
 	}
 	if len(said) == 0 && r.Paired {
 		said = append(said, "no change is beyond its interval and the noise floor")
@@ -135,5 +140,9 @@ func (r *Result) said(full bool) (said []string) {
 
 // Label is what people call a metric, as short as the table has room for: TTFT p95 for ttft.p95.
 func Label(name string) string {
-	return strings.NewReplacer("ttft", "TTFT", "tpot", "TPOT", "itl", "ITL", "e2e", "E2E", ".paired", " pairs", "_per_s", "/s", "_", " ", ".", " ").Replace(name)
+	key, number, _ := strings.Cut(name, ".")
+	if l := metrics.FindLatency(key); l >= 0 {
+		return metrics.Latencies()[l].Label + " " + strings.Replace(number, "paired", "pairs", 1)
+	}
+	return strings.NewReplacer("_per_s", "/s", "_", " ", ".", " ").Replace(name)
 }

@@ -2,6 +2,8 @@
 //
 // Runs of the same workload send the same bytes at the same instants, so they pair request by request. The package reads results
 // from disk and computes; it sends nothing and starts nothing.
+//
+// The package is not an API: any release may change it.
 package compare
 
 // Result is what changed from A to B.

@@ -17,7 +17,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
-// Side is one or several runs that were made with the same server and the same workload. ReadSide makes it; it is not changed later.
+// Side is one or several runs that were made with the same server and the same workload. ReadSide makes it; it is not
+// changed later.
 type Side struct {
 	SLOs []metrics.SLO // for goodput; nil = those that its first run was made with, which sets them
 	runs []*run
@@ -32,19 +33,23 @@ type run struct {
 
 // row is what a comparison needs of one request. A number that its record lacks is NaN.
 type row struct {
-	conversation                   int64              // the job or session that it is part of; record.None if it is alone
-	index                          int64              // in the plan, which is the same in all runs of a workload
-	atS, doneS                     float64            // from the start: when it was planned, or sent if nothing planned it; its end
-	ms                             [latencies]float64 // by latency
-	prompt, cached, output, chunks float64            // tokens; chunks of a single choice
-	met                            float64            // 1 if it ended ok within the SLOs, 0 if not, NaN without any
-	group                          int8               // which part of the conversations has it
-	ok, told                       bool               // it ended ok; the server sent counts of tokens
-	target, instance               string
+	// the job or session that it is part of; record.None if it is alone
+	conversation int64
+	// in the plan, which is the same in all runs of a workload
+	index int64
+	// from the start: when it was planned, or sent if nothing planned it; its end
+	atS, doneS                     float64
+	ms                             [metrics.NumLatencies]float64 // by latency, of those that --goodput can bound
+	prompt, cached, output, chunks float64                       // tokens; chunks of a single choice
+	// 1 if it ended ok within the SLOs, 0 if not, NaN without any
+	met              float64
+	group            int8 // which part of the conversations has it
+	ok, told         bool // it ended ok; the server sent counts of tokens
+	target, instance string
 }
 
-// ReadSide reads the runs of a side from their directories, in the order in which they were made. It is an error if a directory has no
-// results, or if two runs had different workloads.
+// ReadSide reads the runs of a side from their directories, in the order in which they were made. It is an error if a
+// directory has no results, or if two runs had different workloads.
 func ReadSide(slos []metrics.SLO, dirs ...string) (*Side, error) {
 	s := &Side{SLOs: slos}
 	for _, dir := range dirs {
@@ -59,9 +64,11 @@ func ReadSide(slos []metrics.SLO, dirs ...string) (*Side, error) {
 	return s, nil
 }
 
-// Add adds a run to a side: its summary, and its records in any order, which are not kept. dir names it. The zero Side has no runs.
+// Add adds a run to a side: its summary, and its records in any order, which are not kept. dir names it. The zero
+// Side has no runs.
 func (s *Side) Add(dir string, summary *metrics.Summary, all iter.Seq2[*record.Record, error]) error {
-	r, reports := &run{dir: dir, summary: summary}, map[string]bool{}
+	r := &run{dir: dir, summary: summary}
+	reports := map[string]bool{}
 	if s.SLOs == nil {
 		s.SLOs = report.SLOsOf(summary)
 	}
@@ -82,7 +89,8 @@ func (s *Side) Add(dir string, summary *metrics.Summary, all iter.Seq2[*record.R
 	}
 	slices.SortFunc(r.rows, byIndex)
 	for i, w := range r.rows {
-		if math.IsNaN(w.cached) && w.told && reports[w.target] { // of a server that reports hits, a count without them says 0
+		// of a server that reports hits, a count without them says 0
+		if math.IsNaN(w.cached) && w.told && reports[w.target] {
 			w.cached = 0
 		}
 		if i > 0 && w.index == r.rows[i-1].index {
@@ -91,7 +99,8 @@ func (s *Side) Add(dir string, summary *metrics.Summary, all iter.Seq2[*record.R
 	}
 	if s.runs = append(s.runs, r); len(s.runs) > 1 {
 		if found, _ := differences(s.runs[0], r); len(found) > 0 {
-			return fmt.Errorf("%s was sent another workload than %s, which is to be the same (%s)", dir, s.runs[0].dir, strings.Join(found, "; "))
+			return fmt.Errorf("%s was sent another workload than %s, which is to be the same (%s)",
+				dir, s.runs[0].dir, strings.Join(found, "; "))
 		}
 	}
 	return nil
@@ -107,9 +116,18 @@ func newRow(rec *record.Record, slos []metrics.SLO) *row {
 		return float64(v)
 	}
 	w := &row{
-		conversation: rec.Session, atS: max(0, number(rec.PlannedNS)/1e9), doneS: number(rec.DoneNS) / 1e9, prompt: number(rec.PromptTokens), cached: number(rec.CachedTokens),
-		output: number(rec.CompletionTokens), chunks: math.NaN(), met: math.NaN(), ok: rec.Outcome == record.OK, told: rec.ToldUsage(),
-		target: unique.Make(rec.Target).Value(), instance: unique.Make(rec.Instance).Value(),
+		conversation: rec.Session,
+		atS:          max(0, number(rec.PlannedNS)/1e9),
+		doneS:        number(rec.DoneNS) / 1e9,
+		prompt:       number(rec.PromptTokens),
+		cached:       number(rec.CachedTokens),
+		output:       number(rec.CompletionTokens),
+		chunks:       math.NaN(),
+		met:          math.NaN(),
+		ok:           rec.Outcome == record.OK,
+		told:         rec.ToldUsage(),
+		target:       unique.Make(rec.Target).Value(),
+		instance:     unique.Make(rec.Instance).Value(),
 	}
 	if rec.Job != record.None {
 		w.conversation = rec.Job
@@ -120,8 +138,8 @@ func newRow(rec *record.Record, slos []metrics.SLO) *row {
 	if math.IsNaN(w.prompt) {
 		w.prompt = number(rec.InputTokens)
 	}
-	for i, l := range [latencies]metrics.Latency(metrics.Latencies()) {
-		w.ms[i] = number(l.NS(rec)) / 1e6
+	for i, l := range metrics.BoundedLatencies() {
+		w.ms[i] = number(l.Of(rec)) / 1e6
 	}
 	if rec.Choices <= 1 && rec.Chunks > 0 {
 		w.chunks = float64(rec.Chunks)
@@ -153,21 +171,25 @@ func (s *Side) identity(other *Side) Identity {
 const decisive = `format fields time-unit block-tokens bad-rows limit from to repeat too-long scale amplify rate ramp
 arrival duration idle-cap answers history endpoint prompt tokenizer extra-inputs no-stream no-force-output seed cold chat-overhead`
 
-// differences are what two runs were sent where it differs, such as "--seed: 1 and 2": by their fingerprints, and by what paces a closed
-// loop, which no fingerprint has. Without both fingerprints, as after a kill, what is known of the workloads decides; then sure is false.
+// differences are what two runs were sent where it differs, such as "--seed: 1 and 2": by their fingerprints, and by
+// what paces a closed loop, which no fingerprint has. Without both fingerprints, as after a kill, what is known of
+// the workloads decides; then sure is false.
 func differences(x, y *run) (found []string, sure bool) {
 	a, b := x.summary, y.summary
-	one, other := a.Workload.Fingerprint, b.Workload.Fingerprint
+	one := a.Workload.Fingerprint
+	other := b.Workload.Fingerprint
 	sure = one != "" && other != ""
 	differ := func(name string, a, b any) {
 		if !reflect.DeepEqual(a, b) {
-			found = append(found, fmt.Sprintf("%s: %v and %v", name, cmp.Or(a, any("not given")), cmp.Or(b, any("not given"))))
+			found = append(found,
+				fmt.Sprintf("%s: %v and %v", name, cmp.Or(a, any("not given")), cmp.Or(b, any("not given"))))
 		}
 	}
 	options := []string{"concurrency", "sessions"}
 	differ("pace", a.Run.Pace, b.Run.Pace)
 	if !sure || one != other {
-		v, w := &a.Workload, &b.Workload
+		v := &a.Workload
+		w := &b.Workload
 		if was, is := traceOf(v), traceOf(w); was != is {
 			return []string{"traces: " + was + ", and " + is}, sure // all else follows from it
 		}

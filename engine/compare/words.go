@@ -18,17 +18,23 @@ func (m *Metric) judge(s spec, paired bool) {
 		m.Sentence = s.label + ": one side or both lack it"
 		return
 	case m.Low == nil:
-		m.Sentence = s.label + " changed by " + m.change() + map[bool]string{true: "; there are too few requests for an interval", false: ""}[paired]
+		m.Sentence = s.label + " changed by " + m.change() +
+			map[bool]string{true: "; there are too few requests for an interval", false: ""}[paired]
 		return
 	case *m.Low <= 0 && *m.High >= 0:
 		m.Verdict, m.Sentence = Same, fmt.Sprintf("no difference seen: %s %s %s", s.label, m.ends(), m.sign(m.times()))
 		return
 	}
-	fall, reached, by := *m.Change < 0, ", but the noise floor reaches ", ""
+	fall := *m.Change < 0
+	reached := ", but the noise floor reaches "
+	by := ""
 	if m.FloorFrom != "" {
-		reached, by = ", but "+m.FloorFrom+" may have moved it by ", " ("+m.FloorFrom+")"
+		reached = ", but " + m.FloorFrom + " may have moved it by "
+		by = " (" + m.FloorFrom + ")"
 	}
-	m.Sentence = fmt.Sprintf("B's %s is %s %s %s", s.label, m.amount(math.Abs(*m.Change), false), map[bool]string{true: "lower", false: "higher"}[fall], m.ends())
+	m.Sentence = fmt.Sprintf("B's %s is %s %s %s",
+		s.label, m.amount(math.Abs(*m.Change), false),
+		map[bool]string{true: "lower", false: "higher"}[fall], m.ends())
 	if m.times() {
 		m.Sentence = fmt.Sprintf("B's %s is %s A's %s", s.label, m.change(), m.ends())
 	}
@@ -94,7 +100,8 @@ const large = 10
 
 // number prints a change as percent, with two decimals if all of the metric's are small.
 func (m *Metric) number(v float64) string {
-	largest, decimals := math.Abs(v), 1
+	largest := math.Abs(v)
+	decimals := 1
 	for _, end := range []*float64{m.Low, m.High} {
 		if end != nil {
 			largest = max(largest, math.Abs(*end))
@@ -122,8 +129,8 @@ type Gate struct {
 	Limit  float64 // of the change, as in Metric.Change: 0.05 is 5 % more, or of shares 5 points more
 }
 
-// ParseGate reads a limit such as "ttft.p99:+5%" (no more than 5 % longer), "output_tokens_per_s:-3%" or "error_rate:+0.5%", which is half
-// a percentage point. Its sign is that of a change for the worse.
+// ParseGate reads a limit such as "ttft.p99:+5%" (no more than 5 % longer), "output_tokens_per_s:-3%" or
+// "error_rate:+0.5%", which is half a percentage point. Its sign is that of a change for the worse.
 func ParseGate(text string) (g Gate, err error) {
 	name, limit, _ := strings.Cut(text, ":")
 	name = strings.ReplaceAll(strings.ToLower(strings.TrimSpace(name)), "-", "_")
@@ -134,19 +141,24 @@ func ParseGate(text string) (g Gate, err error) {
 		for _, s := range all {
 			names[s.higher] = append(names[s.higher], s.name)
 		}
-		return g, fmt.Errorf("%q: want METRIC:+5%% of %s; or METRIC:-5%% of %s", text, strings.Join(names[false], ", "), strings.Join(names[true], ", "))
+		return g, fmt.Errorf("%q: want METRIC:+5%% of %s; or METRIC:-5%% of %s",
+			text, strings.Join(names[false], ", "), strings.Join(names[true], ", "))
 	}
 	number, percent := strings.CutSuffix(strings.TrimSpace(limit), "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(strings.Replace(number, "−", "-", 1)), 64)
-	worse := map[bool]string{false: "less is better, so a limit is a rise, such as +5%", true: "more is better, so a limit is a fall, such as -5%"}[all[i].higher]
+	worse := map[bool]string{
+		false: "less is better, so a limit is a rise, such as +5%",
+		true:  "more is better, so a limit is a fall, such as -5%",
+	}[all[i].higher]
 	if err != nil || !percent || !finite(v) || v < 0 != all[i].higher && v != 0 {
 		return g, fmt.Errorf("%q: of %s %s", text, name, worse)
 	}
 	return Gate{text, name, v / 100}, nil
 }
 
-// Judge says whether a result passes a gate, and why. It does not if the change is worse than the limit, its interval excludes 0, and it is
-// beyond the noise floor. So a change that noise may explain passes. A metric that is unknown does not pass, since nothing vouches for it.
+// Judge says whether a result passes a gate, and why. It does not if the change is worse than the limit, its interval
+// excludes 0, and it is beyond the noise floor. So a change that noise may explain passes. A metric that is unknown
+// does not pass, since nothing vouches for it.
 func (r *Result) Judge(g Gate) (passed bool, words string) {
 	m := &r.Metrics[slices.IndexFunc(r.Metrics, func(m Metric) bool { return m.Name == g.Metric })]
 	passed = m.Verdict != Unknown && (m.Verdict != Worse || math.Abs(*m.Change) <= math.Abs(g.Limit))

@@ -59,7 +59,8 @@ func writeAIPerfRecords(w io.Writer, r *results) error {
 	out := bufio.NewWriterSize(w, 1<<20)
 	lines := json.NewEncoder(out)
 	lines.SetEscapeHTML(false)
-	sessions, next := map[int64]int64{}, int64(-1) // numbers in order of appearance; a request without a session has one of its own
+	// numbers in order of appearance; a request without a session has one of its own
+	sessions, next := map[int64]int64{}, int64(-1)
 	var failed error
 	err := r.each(func(rec *record.Record) {
 		values := map[string]aiperfValue{}
@@ -69,7 +70,8 @@ func writeAIPerfRecords(w io.Writer, r *results) error {
 		number, known := sessions[rec.Session]
 		if !known || rec.Session == record.None {
 			next++
-			number, sessions[rec.Session] = next, next
+			number = next
+			sessions[rec.Session] = next
 		}
 		failed = cmp.Or(failed, lines.Encode(aiperfLine{r.metadata(rec, number), values, errorOf(rec)}))
 	})
@@ -141,11 +143,15 @@ func okMetrics() []metric {
 	return []metric{
 		inMS("request_latency", latencyNS),
 		inMS("time_to_first_token", firstTextNS),
+		inMS("time_to_first_output_token", firstOutputNS),
 		inMS("decode_duration", decodeNS),
 		inMS("inter_token_latency", perTokenNS),
-		{"output_token_throughput_per_user", "tokens/sec/user", func(r *record.Record) float64 { return 1e9 / perTokenNS(r) }},
-		{"e2e_output_token_throughput", "tokens/sec/user", func(r *record.Record) float64 { return 1e9 * outputTokens(r) / latencyNS(r) }},
-		{"prefill_throughput_per_user", "tokens/sec/user", func(r *record.Record) float64 { return 1e9 * promptTokens(r) / firstTextNS(r) }},
+		{"output_token_throughput_per_user", "tokens/sec/user",
+			func(r *record.Record) float64 { return 1e9 / perTokenNS(r) }},
+		{"e2e_output_token_throughput", "tokens/sec/user",
+			func(r *record.Record) float64 { return 1e9 * outputTokens(r) / latencyNS(r) }},
+		{"prefill_throughput_per_user", "tokens/sec/user",
+			func(r *record.Record) float64 { return 1e9 * promptTokens(r) / firstTextNS(r) }},
 		{"input_sequence_length", "tokens", promptTokens},
 		{"output_sequence_length", "tokens", outputTokens},
 		{"usage_prompt_tokens", "tokens", func(r *record.Record) float64 { return count(r.PromptTokens) }},
@@ -187,6 +193,14 @@ func latencyNS(r *record.Record) float64 { return spanNS(r.SentNS, r.LastTokenNS
 // firstTextNS is AIPerf's time to first token, which passes over chunks without text.
 func firstTextNS(r *record.Record) float64 { return spanNS(r.SentNS, r.FirstTextNS) }
 
+// firstOutputNS is AIPerf's time to first output token: of a chunk with text that is no reasoning.
+func firstOutputNS(r *record.Record) float64 {
+	if r.FirstOutputNS == record.None || r.FirstTextNS == record.None {
+		return math.NaN()
+	}
+	return spanNS(r.SentNS, max(r.FirstTextNS, r.FirstOutputNS)) // without reasoning the first output may have no text
+}
+
 func decodeNS(r *record.Record) float64 { return latencyNS(r) - firstTextNS(r) }
 
 // perTokenNS is AIPerf's inter token latency; absent below two tokens, and where all came in one chunk.
@@ -207,7 +221,8 @@ func usageCompletion(r *record.Record) float64 {
 // The shape is AIPerf's: docs/reference/json-export-schema.md. Formulas of what is derived stand in
 // docs/metrics-reference.md.
 
-// aiperfSchema is the version of the schema in which statistics got count and sum; what later ones added is not ours to know.
+// aiperfSchema is the version of the schema in which statistics got count and sum; what later ones added is not ours
+// to know.
 const aiperfSchema = "1.1"
 
 // aiperfScalar is a metric of the run as a whole.
@@ -278,7 +293,11 @@ func writeAIPerfSummary(w io.Writer, r *results) error {
 	for _, m := range slices.Concat(okMetrics(), failedMetrics()) {
 		if s := newSample(run.values[m.tag]); len(s) > 0 {
 			d := newStats(m.unit, len(s), s.percentile)
-			d.Avg, d.Std, d.Min, d.Max, d.Sum = s.mean(), s.deviation(), s[0], s[len(s)-1], s.sum()
+			d.Avg = s.mean()
+			d.Std = s.deviation()
+			d.Min = s[0]
+			d.Max = s[len(s)-1]
+			d.Sum = s.sum()
 			out[m.tag] = d
 		}
 	}
@@ -301,13 +320,15 @@ func (a *aiperfRun) add(r *record.Record) {
 		i, ok := a.seen[*why]
 		if !ok {
 			i = len(a.errors)
-			a.seen[*why], a.errors = i, append(a.errors, aiperfErrorCount{Details: *why})
+			a.seen[*why] = i
+			a.errors = append(a.errors, aiperfErrorCount{Details: *why})
 		}
 		a.errors[i].Count++
 		return
 	}
 	a.ok++
-	a.firstNS, a.lastNS = min(a.firstNS, r.SentNS), max(a.lastNS, r.LastTokenNS)
+	a.firstNS = min(a.firstNS, r.SentNS)
+	a.lastNS = max(a.lastNS, r.LastTokenNS)
 	if drift := r.DriftNS(); drift != record.None {
 		a.driftMS = append(a.driftMS, float64(drift)/1e6)
 	}
@@ -343,12 +364,15 @@ const degradedLagMS = 500
 
 // addDerived adds the metrics of the run as a whole.
 func (a *aiperfRun) addDerived(out map[string]any, summary *metrics.Summary) {
-	good, degraded, lag := math.NaN(), math.NaN(), sample{}
+	good := math.NaN()
+	degraded := math.NaN()
+	lag := sample{}
 	if summary.Goodput != nil {
 		good = float64(summary.Goodput.Requests)
 	}
 	if summary.Run.Pace == metrics.TraceTime && len(a.driftMS) > 0 {
-		lag, degraded = newSample(a.driftMS), 0
+		lag = newSample(a.driftMS)
+		degraded = 0
 		for i, least := 0, lag[0]; i < len(lag); i++ { // relative to the least late request
 			lag[i] -= least
 		}
@@ -360,8 +384,10 @@ func (a *aiperfRun) addDerived(out map[string]any, summary *metrics.Summary) {
 	if a.firstNS < a.lastNS {
 		seconds = float64(a.lastNS-a.firstNS) / 1e9
 	}
-	input, output := a.sum("input_sequence_length"), a.sum("output_sequence_length")
-	prompt, cached := a.sum("usage_prompt_tokens"), a.sum("usage_prompt_cache_read_tokens")
+	input := a.sum("input_sequence_length")
+	output := a.sum("output_sequence_length")
+	prompt := a.sum("usage_prompt_tokens")
+	cached := a.sum("usage_prompt_cache_read_tokens")
 	for _, d := range []struct {
 		tag, unit string
 		value     float64
@@ -407,7 +433,10 @@ func positive(n int64) float64 {
 // chunkStats describes all gaps between chunks, from histograms: percentiles within 0.1 % and by nearest rank.
 func (r *results) chunkStats() aiperfStats {
 	s := newStats("ms", int(r.gaps.TotalCount()), r.gapMS)
-	s.Avg, s.Std, s.Min, s.Max = r.gaps.Mean()/1e6, r.gaps.StdDev()/1e6, float64(r.gaps.Min())/1e6, r.longestGapMS()
+	s.Avg = r.gaps.Mean() / 1e6
+	s.Std = r.gaps.StdDev() / 1e6
+	s.Min = float64(r.gaps.Min()) / 1e6
+	s.Max = r.longestGapMS()
 	if itl := r.summary.ITLMS; itl != nil {
 		s.Avg = itl.Mean // exact
 	}

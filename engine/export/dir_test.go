@@ -63,6 +63,9 @@ func answered(row int64) record.Record {
 	r.Row, r.RequestID, r.Target = row, "id", target
 	r.PlannedNS, r.SentNS, r.WrittenNS, r.HeadersNS = row*1e7, row*1e7+1500, row*1e7+2500, row*1e7+3e6
 	r.FirstTokenNS, r.FirstTextNS, r.LastTokenNS, r.DoneNS = row*1e7+4e6, row*1e7+5e6, row*1e7+9e7, row*1e7+9.1e7
+	if r.FirstOutputNS = r.FirstTokenNS; row%2 == 1 { // after reasoning
+		r.FirstOutputNS = row*1e7 + 6e6
+	}
 	r.InputTokens, r.PromptTokens, r.OutputTokens, r.CompletionTokens = 100, 101, 20, 18
 	r.TokensFrom, r.Chunks, r.CachedTokens, r.Status, r.Outcome = record.TokensFromUsage, 18, 32, 200, record.OK
 	return r
@@ -82,7 +85,7 @@ func mixed(n int) []record.Record {
 		case 0:
 			r.CompletionTokens = 1 // nothing after the first token
 		case 1: // not streamed
-			r.FirstTokenNS, r.FirstTextNS, r.Chunks = record.None, record.None, 0
+			r.FirstTokenNS, r.FirstTextNS, r.FirstOutputNS, r.Chunks = record.None, record.None, record.None, 0
 		case 2: // the server counts nothing
 			r.PromptTokens, r.CachedTokens, r.TokensFrom = record.None, record.None, record.TokensFromChunks
 		case 3: // the trace does not know, nor does the server

@@ -3,6 +3,8 @@
 // It works from a results directory alone, so that the end of a run and `fastreplay report` give the same bytes. Names, units
 // and formulas are the other tool's; what our records do not hold is absent (AIPerf) or null (vLLM), never 0. It measures
 // nothing, and belongs to one goroutine at a time. Of the records it keeps a few numbers each in memory.
+//
+// The package is not an API: any release may change it.
 package export
 
 import (
@@ -84,6 +86,13 @@ func find(name string) (format, error) {
 	return format{}, fmt.Errorf("%q is no export: use one of %s", name, strings.Join(Names(), ", "))
 }
 
+// Named are files that a tool writes under names of their own.
+type Named struct {
+	Tool  string   // as Names has it
+	Paths []string // in the order of the tool's files
+	InDir bool     // relative paths lie in the directory of the results
+}
+
 // Write adds the files of the named format to the results in dir and returns their paths. Each is written whole or not at
 // all; on error none of them is left. Where slos are given, goodput is by them and not by the run's own.
 func Write(dir, name string, slos ...metrics.SLO) (paths []string, err error) {
@@ -98,7 +107,8 @@ func Write(dir, name string, slos ...metrics.SLO) (paths []string, err error) {
 	return paths, nil
 }
 
-// WriteTo writes the files of the named format, of the results in dir, to paths: as many as the format has files, in their order.
+// WriteTo writes the files of the named format, of the results in dir, to paths: as many as the format has files, in
+// their order.
 func WriteTo(dir, name string, paths []string) error {
 	f, err := find(name)
 	if err != nil {
@@ -107,7 +117,8 @@ func WriteTo(dir, name string, paths []string) error {
 	return f.write(dir, paths, nil)
 }
 
-// Vacant returns an error that names the first of the paths to which nothing can be written, or where something is. It leaves no file.
+// Vacant returns an error that names the first of the paths to which nothing can be written, or where something is.
+// It leaves no file.
 func Vacant(paths []string) error {
 	for _, path := range paths {
 		_, err := os.Lstat(path)

@@ -262,6 +262,7 @@ func naiveAIPerf(l object) map[string]float64 {
 	}
 	naiveNeeds(l, func(v []float64) { m["request_latency"] = (v[1] - v[0]) / 1e6 }, "sent_ns", "last_token_ns")
 	naiveNeeds(l, func(v []float64) { m["time_to_first_token"] = (v[1] - v[0]) / 1e6 }, "sent_ns", "first_text_ns")
+	naiveNeeds(l, func(v []float64) { m["time_to_first_output_token"] = (max(v[1], v[2]) - v[0]) / 1e6 }, "sent_ns", "first_text_ns", "first_output_ns")
 	naiveNeeds(l, func(v []float64) { m["decode_duration"] = (v[1] - v[0]) / 1e6 }, "first_text_ns", "last_token_ns")
 	naiveNeeds(l, func(v []float64) { m["e2e_output_token_throughput"] = v[2] / ((v[1] - v[0]) / 1e9) }, "sent_ns", "last_token_ns", "completion_tokens")
 	naiveNeeds(l, func(v []float64) { m["prefill_throughput_per_user"] = v[2] / ((v[1] - v[0]) / 1e9) }, "sent_ns", "first_text_ns", isl)

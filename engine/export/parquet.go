@@ -12,8 +12,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
-// A file as https://github.com/apache/parquet-format describes it. It has flat columns that may all be null, one page for each
-// column of a row group, PLAIN values, zstd. A library for it would add 10 MB to the program.
+// A file as https://github.com/apache/parquet-format describes it. It has flat columns that may all be null, one page
+// for each column of a row group, PLAIN values, zstd. A library for it would add 10 MB to the program.
 const (
 	mostGroupRows  = 1 << 16  // rows of a row group …
 	mostGroupBytes = 64 << 20 // … and about how many bytes of it
@@ -41,8 +41,8 @@ type parquet struct {
 	groups      list // those that are in the file
 }
 
-// writeParquet writes every record, with the keys of requests.jsonl as columns: integers as int64, sent_at as a timestamp in
-// UTC, latencies as doubles in ms. What is absent is null.
+// writeParquet writes every record, with the keys of requests.jsonl as columns: integers as int64, sent_at as a
+// timestamp in UTC, latencies as doubles in ms. What is absent is null.
 func writeParquet(w io.Writer, r *results) error {
 	out, err := newParquet(w, mostGroupRows)
 	if err != nil {
@@ -128,14 +128,17 @@ func (p *parquet) endGroup() {
 	if p.rows == 0 {
 		return
 	}
-	chunks, total := list{}, int64(0)
+	chunks := list{}
+	total := int64(0)
 	for i := range p.columns {
 		c := &p.columns[i]
 		at := p.offset
 		plain := p.writePage(c)
 		total += plain
-		c.present, c.values = c.present[:0], c.values[:0]
-		chunks = append(chunks, structure{{2, int64(0)}, {3, structure{ // ColumnChunk: file_offset, which is no longer used; ColumnMetaData
+		c.present = c.present[:0]
+		c.values = c.values[:0]
+		// ColumnChunk: file_offset, which is no longer used; ColumnMetaData
+		chunks = append(chunks, structure{{2, int64(0)}, {3, structure{
 			{1, physical(c.Kind)}, {2, list{plainEncoding, runLengths}}, {3, list{c.Name}}, {4, zstdCodec},
 			{5, int64(p.rows)}, {6, plain}, {7, p.offset - at}, {9, at},
 		}}})
@@ -145,14 +148,15 @@ func (p *parquet) endGroup() {
 	p.rows, p.bytes = 0, 0
 }
 
-// writePage writes a column as a data page: the definition levels (0 = null), which are one run of packed bits, then the values. It
-// returns how many bytes head and page have before they are compressed.
+// writePage writes a column as a data page: the definition levels (0 = null), which are one run of packed bits, then
+// the values. It returns how many bytes head and page have before they are compressed.
 func (p *parquet) writePage(c *column) (plain int64) {
 	run := binary.AppendUvarint(nil, uint64(len(c.present))<<1|1)
 	page := binary.LittleEndian.AppendUint32(nil, uint32(len(run)+len(c.present)))
 	page = append(append(append(page, run...), c.present...), c.values...)
 	packed := p.encoder.EncodeAll(page, nil)
-	head := appendThrift(nil, structure{{1, int32(0)}, {2, int32(len(page))}, {3, int32(len(packed))}, // PageHeader: DATA_PAGE
+	// PageHeader: DATA_PAGE
+	head := appendThrift(nil, structure{{1, int32(0)}, {2, int32(len(page))}, {3, int32(len(packed))},
 		{5, structure{{1, int32(p.rows)}, {2, plainEncoding}, {3, runLengths}, {4, runLengths}}}})
 	p.write(head)
 	p.write(packed)
@@ -169,7 +173,9 @@ func (p *parquet) close() error {
 		switch c.Kind {
 		case record.Text:
 			element = append(element, field{6, int32(0)}) // ConvertedType UTF8
-		case record.Date: // TIMESTAMP_MICROS, and the LogicalType without which DuckDB takes it for local time: isAdjustedToUTC, MICROS
+		// TIMESTAMP_MICROS, and the LogicalType without which DuckDB takes it for local time: isAdjustedToUTC,
+		// MICROS
+		case record.Date:
 			element = append(
 				element,
 				field{6, int32(10)},
@@ -184,8 +190,8 @@ func (p *parquet) close() error {
 	return p.err
 }
 
-// structure and list are of Thrift's compact protocol, in which heads and footer are written. Ids ascend by at most 15. Values are
-// int32, int64, string, true, structure and list.
+// structure and list are of Thrift's compact protocol, in which heads and footer are written. Ids ascend by at most
+// 15. Values are int32, int64, string, true, structure and list.
 type (
 	structure []field
 	list      []any

@@ -30,8 +30,8 @@ func load(dir string, slos ...metrics.SLO) (*results, error) {
 	return &results{dir, summary, gaps}, err
 }
 
-// gapMS is a percentile of the gaps by nearest rank, as in the summary. The library rounds q/100 of the samples to the nearest
-// rank; asking for the rank itself makes that exact.
+// gapMS is a percentile of the gaps by nearest rank, as in the summary. The library rounds q/100 of the samples to
+// the nearest rank; asking for the rank itself makes that exact.
 func (r *results) gapMS(q float64) float64 {
 	n := float64(r.gaps.TotalCount())
 	rank := max(1, math.Ceil(q*n/100))
@@ -46,7 +46,8 @@ func (r *results) longestGapMS() float64 {
 	return float64(r.gaps.Max()) / 1e6
 }
 
-// each calls f with every record but those of requests that an interrupted run never sent, which other tools do not know.
+// each calls f with every record but those of requests that an interrupted run never sent, which other tools do not
+// know.
 func (r *results) each(f func(*record.Record)) error {
 	for rec, err := range report.Checked(r.dir, r.summary) {
 		if err != nil {
@@ -118,8 +119,8 @@ func (n number) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(n))
 }
 
-// sample is the known values of one quantity, ascending. Its statistics are numpy's, which both tools use; of an empty one
-// they are absent.
+// sample is the known values of one quantity, ascending. Its statistics are numpy's, which both tools use; of an
+// empty one they are absent.
 type sample []float64
 
 func newSample(values []float64) sample {

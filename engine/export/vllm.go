@@ -36,7 +36,8 @@ func writeVLLM(w io.Writer, r *results) error {
 // vllmSetup describes what was measured.
 func (r *results) vllmSetup() map[string]any {
 	run := &r.summary.Run
-	backend := orNull(cmp.Or(map[string]string{"completions": "openai", "chat": "openai-chat"}[run.API], run.API)) // vLLM's name of it
+	// vLLM's name of it
+	backend := orNull(cmp.Or(map[string]string{"completions": "openai", "chat": "openai-chat"}[run.API], run.API))
 	out := map[string]any{
 		"date":               nil,
 		"endpoint_type":      backend,
@@ -63,9 +64,12 @@ func orNull(text string) any {
 	return text
 }
 
-// vllmTraffic adds when requests were sent. "inf" is vLLM's for no rate of its own: trace times, a closed loop, all at once.
+// vllmTraffic adds when requests were sent. "inf" is vLLM's for no rate of its own: trace times, a closed loop, all
+// at once.
 func (r *results) vllmTraffic(out map[string]any) {
-	out["request_rate"], out["burstiness"], out["max_concurrency"] = "inf", nil, nil
+	out["request_rate"] = "inf"
+	out["burstiness"] = nil
+	out["max_concurrency"] = nil
 	if limit, err := strconv.Atoi(r.option("concurrency")); err == nil && limit > 0 {
 		out["max_concurrency"] = limit
 	}
@@ -75,7 +79,10 @@ func (r *results) vllmTraffic(out map[string]any) {
 	}
 	out["request_rate"] = a.PerS
 	if a.RampS > 0 {
-		out["request_rate"], out["ramp_up_strategy"], out["ramp_up_start_rps"], out["ramp_up_end_rps"] = "inf", "linear", a.FromPerS, a.PerS
+		out["request_rate"] = "inf"
+		out["ramp_up_strategy"] = "linear"
+		out["ramp_up_start_rps"] = a.FromPerS
+		out["ramp_up_end_rps"] = a.PerS
 	}
 	switch {
 	case a.Burstiness != nil:
@@ -92,10 +99,13 @@ func (r *results) vllmTotals(out map[string]any, all vllmRequests) {
 	if seconds <= 0 {
 		seconds = math.NaN()
 	}
-	input, output := total(ok.column(inputLen)), total(ok.column(outputLen))
+	input := total(ok.column(inputLen))
+	output := total(ok.column(outputLen))
 	out["duration"] = number(seconds)
-	out["completed"], out["failed"] = len(ok), len(all)-len(ok)
-	out["total_input_tokens"], out["total_output_tokens"] = number(input), number(output)
+	out["completed"] = len(ok)
+	out["failed"] = len(all) - len(ok)
+	out["total_input_tokens"] = number(input)
+	out["total_output_tokens"] = number(output)
 	out["request_throughput"] = number(float64(len(ok)) / seconds)
 	out["request_goodput"] = nil // without SLOs, as there
 	if good := r.summary.Goodput; good != nil {
@@ -175,8 +185,10 @@ func newVLLMRequest(r *record.Record) vllmRequest {
 		}
 		return v
 	}
-	output, latency := outputTokens(r), latencyNS(r)/1e9
-	v.values[outputLen], v.values[endToEnd] = output, latency
+	output := outputTokens(r)
+	latency := latencyNS(r) / 1e9
+	v.values[outputLen] = output
+	v.values[endToEnd] = latency
 	if !(output < 2 || r.AtOnce()) {
 		v.values[perToken] = (latency - ttft) / (output - 1)
 	}
@@ -200,18 +212,26 @@ func (all vllmRequests) column(c vllmColumn) []float64 {
 func (all vllmRequests) mostAtOnce() int {
 	var starts, ends []float64
 	for i := range all {
-		start, latency := all[i].values[startTime], all[i].values[endToEnd]
+		start := all[i].values[startTime]
+		latency := all[i].values[endToEnd]
 		if known(start) && known(latency) {
-			starts, ends = append(starts, start), append(ends, start+latency)
+			starts = append(starts, start)
+			ends = append(ends, start+latency)
 		}
 	}
 	return stats.MostAtOnce(starts, ends)
 }
 
-// detail adds a list for each quantity, with a place for each request. The gaps of single requests and the texts are not kept.
+// detail adds a list for each quantity, with a place for each request. The gaps of single requests and the texts are
+// not kept.
 func (all vllmRequests) detail(out map[string]any) {
 	for key, c := range map[string]vllmColumn{
-		"input_lens": inputLen, "output_lens": outputLen, "ttfts": firstToken, "latencies": endToEnd, "start_times": startTime, "queue_times": queueTime,
+		"input_lens":  inputLen,
+		"output_lens": outputLen,
+		"ttfts":       firstToken,
+		"latencies":   endToEnd,
+		"start_times": startTime,
+		"queue_times": queueTime,
 	} {
 		list := make([]number, len(all))
 		for i, v := range all.column(c) {

@@ -3,6 +3,8 @@
 //
 // It owns no meaning, only form; files for machines do not use it. Functions
 // are pure and may be called from anywhere. A Page belongs to one goroutine.
+//
+// The package is not an API: any release may change it.
 package format
 
 import (

@@ -5,6 +5,8 @@
 //
 // Any goroutine may call a History during a run. Bytes is called by the senders: it takes no lock and allocates nothing. Ended, called by
 // whoever ends a request, builds request bytes on the Go heap, from buffers that are used again.
+//
+// The package is not an API: any release may change it.
 package history
 
 import (

@@ -9,6 +9,8 @@
 //
 // A Watch belongs to one goroutine until its Run has returned. A GCLimit belongs to the goroutine that calls RaiseLimit. Samples
 // of a Watch and RaiseLimit allocate nothing. Any goroutine may call all else, which allocates: call it before or after a run.
+//
+// The package is not an API: any release may change it.
 package host
 
 import (

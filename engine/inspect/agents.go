@@ -43,7 +43,7 @@ type Agents struct {
 }
 
 // endOf is when request i had ended: as recorded, or else as assumed, since its arrival.
-func endOf(t *trace.Trace, i int, a sched.Assumed) int64 {
+func endOf(t *trace.Trace, i int, a sched.AssumedLatency) int64 {
 	return t.ArrivalNS[i] + workload.TookNS(t, int32(i), a)
 }
 
@@ -68,7 +68,7 @@ func agents(t *trace.Trace, o Options, p *pictures) *Agents {
 }
 
 // jobs describes jobs by their rows.
-func (a *Agents) jobs(t *trace.Trace, rows [][]int32, assumed sched.Assumed, p *pictures) {
+func (a *Agents) jobs(t *trace.Trace, rows [][]int32, assumed sched.AssumedLatency, p *pictures) {
 	var requests, subAgents, atOnce, spans, idle []int64
 	var within, tokens, idleSum, spanSum int64
 	blocks := t.BlockRefs() > 0
@@ -101,7 +101,7 @@ func (a *Agents) jobs(t *trace.Trace, rows [][]int32, assumed sched.Assumed, p *
 type span struct{ beginNS, endNS, idleNS, atOnce int64 }
 
 // jobSpan follows the begins and the ends of a job's requests in order of time.
-func jobSpan(t *trace.Trace, rows []int32, assumed sched.Assumed) span {
+func jobSpan(t *trace.Trace, rows []int32, assumed sched.AssumedLatency) span {
 	type step struct {
 		atNS int64
 		by   int
@@ -149,7 +149,7 @@ func (a *Agents) turns(t *trace.Trace, p *pictures) {
 	graph, follow := t.Graph(t.Len()), int64(0)
 	for i, before := range t.TurnsBefore(t.Len()) {
 		has := func(relation trace.Relation) bool {
-			return slices.ContainsFunc(graph.Of(i), func(w trace.Wait) bool { return w.Relation == relation })
+			return slices.ContainsFunc(graph.Of(i), func(w trace.Dependency) bool { return w.Relation == relation })
 		}
 		if has(trace.Spawn) {
 			a.Spawns++

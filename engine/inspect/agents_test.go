@@ -92,7 +92,7 @@ func agenticFile(rows []rawAgent) string {
 
 // TestAgents compares with what the raw rows say, millisecond by millisecond and row by row.
 func TestAgents(t *testing.T) {
-	assumed := sched.Assumed{TTFT: 7 * time.Millisecond, TPOT: 3 * time.Millisecond}
+	assumed := sched.AssumedLatency{TTFT: 7 * time.Millisecond, TPOT: 3 * time.Millisecond}
 	for seed := range uint64(8) {
 		rows := randomAgents(rand.New(rand.NewPCG(seed, 9)), 60)
 		tr, err := trace.Read(strings.NewReader(agenticFile(rows)), "a.jsonl", trace.Options{})

@@ -20,12 +20,12 @@ import (
 
 // Options are what to look for; the zero value is usable.
 type Options struct {
-	Read        trace.Options // what the trace was read with; Lenient and Strict decide what a replay would refuse
-	CacheTokens []int64       // capacities of the LRU caches, ascending; empty = by the size of the trace
-	MaxModelLen int           // tokens of the model's context; 0 = unknown
-	Instances   int           // compare the routers of so many, at least 2; 0 = none
-	LoadBound   float64       // see route.ByPrefix; at least 1 where Instances is above 0
-	Assumed     sched.Assumed // how long every request is assumed to take, from which its end follows
+	Read        trace.Options        // what the trace was read with; Lenient and Strict decide what a replay would refuse
+	CacheTokens []int64              // capacities of the LRU caches, ascending; empty = by the size of the trace
+	MaxModelLen int                  // tokens of the model's context; 0 = unknown
+	Instances   int                  // compare the routers of so many, at least 2; 0 = none
+	LoadBound   float64              // see route.ByPrefix; at least 1 where Instances is above 0
+	Assumed     sched.AssumedLatency // how long every request is assumed to take, from which its end follows
 }
 
 // Validate refuses what cannot be meant.

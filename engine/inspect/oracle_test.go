@@ -134,7 +134,7 @@ func TestAnalyseAgreesWithOracle(t *testing.T) {
 	chance := rand.New(rand.NewPCG(9, 10))
 	for round := range 300 {
 		rows := randomRows(chance, 1+chance.IntN(60))
-		o := Options{CacheTokens: []int64{15, 16, 47, 160, 400, 5000}, MaxModelLen: 90, Assumed: sched.Assumed{TTFT: time.Second, TPOT: 50 * time.Millisecond},
+		o := Options{CacheTokens: []int64{15, 16, 47, 160, 400, 5000}, MaxModelLen: 90, Assumed: sched.AssumedLatency{TTFT: time.Second, TPOT: 50 * time.Millisecond},
 			Read: trace.Options{Format: "bailian", TimeUnit: time.Second}}
 		r := Analyse(read(t, file(rows), o.Read), o)
 		checkArrivals(t, rows, &r.Arrivals)
@@ -330,7 +330,7 @@ func TestTurnsAsReplayed(t *testing.T) {
 		Parent:       []int64{3, 1, 1, 1, 7},
 		Session:      []int64{1, 1, 1, 1, 4},
 	}
-	s := sessions(made, Options{Assumed: sched.Assumed{TTFT: time.Second}}, newPictures())
+	s := sessions(made, Options{Assumed: sched.AssumedLatency{TTFT: time.Second}}, newPictures())
 	// Row 0's parent arrives later, row 4's never. Rows 1 and 2 follow row 0, row 3 the later one of its id.
 	if s.Orphans != 2 || s.Followups != 3 || s.AtOnce != 0 || s.Overlaps != 0 || s.GapS.Max != 1 || s.ThinkS.Max != 0 {
 		t.Errorf("%+v, gaps %+v", s, s.GapS)

@@ -42,7 +42,7 @@ const samples, malformed = "../../bench/samples/", "../../codec/trace/testdata/"
 
 // TestGolden compares whole pages; make them anew with -update and look at the difference.
 func TestGolden(t *testing.T) {
-	assumed := Options{Assumed: sched.Assumed{TTFT: 200 * time.Millisecond, TPOT: 10 * time.Millisecond}}
+	assumed := Options{Assumed: sched.AssumedLatency{TTFT: 200 * time.Millisecond, TPOT: 10 * time.Millisecond}}
 	small := assumed
 	small.CacheTokens, small.MaxModelLen = []int64{100_000, 300_000}, 10_000
 	lenient := assumed
@@ -181,7 +181,7 @@ func TestTypeNames(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	for _, o := range []Options{{MaxModelLen: -1}, {Assumed: sched.Assumed{TTFT: -1}}, {CacheTokens: []int64{0, 5}}, {CacheTokens: []int64{5, 3}}} {
+	for _, o := range []Options{{MaxModelLen: -1}, {Assumed: sched.AssumedLatency{TTFT: -1}}, {CacheTokens: []int64{0, 5}}, {CacheTokens: []int64{5, 3}}} {
 		if o.Validate() == nil {
 			t.Errorf("%+v is valid", o)
 		}

@@ -4,6 +4,8 @@
 //
 // It does not read files: traces come from codec/trace. Functions are pure but for the writer they are given, and may be
 // called by any number of goroutines. An analysis takes about 120 bytes for a distinct block and 40 for a row.
+//
+// The package is not an API: any release may change it.
 package inspect
 
 import (

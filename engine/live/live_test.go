@@ -14,6 +14,7 @@ import (
 	"github.com/rivo/uniseg"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
 
@@ -156,10 +157,10 @@ func TestSteadyNumbers(t *testing.T) {
 		near("tokens/s", s.TokensPerS.Now, 12*64)
 		near("sent/s", s.SentPerS.Now, 12)
 		near("planned/s", s.DuePerS, 12)
-		near("TTFT now", s.Latencies[ttft].Now, 25.5e6)
+		near("TTFT now", s.Latencies[metrics.TTFT].Now, 25.5e6)
 		near("left", float64(s.LeftNS), 899e9/12-float64(seconds)*1e9)
 		near("cached", s.Targets[0].Hits, 0.54)
-		if n := min(seconds, 60); len(s.Flying.Past) != n || len(s.Latencies[e2e].Past) != n {
+		if n := min(seconds, 60); len(s.Flying.Past) != n || len(s.Latencies[metrics.E2E].Past) != n {
 			t.Errorf("%d s: %d seconds", seconds, len(s.Flying.Past))
 		}
 	}

@@ -1,9 +1,11 @@
-// Package live says how a run goes while it runs. A Meter counts records as they come. A Snapshot is what it has at one moment. Of
-// it are made a screen for a terminal, a line for a log and the page for Prometheus.
+// Package live says how a run goes while it runs. A Meter counts records as they come. A Snapshot is what it has at
+// one moment. Of it are made a screen for a terminal, a line for a log and the page for Prometheus.
 //
 // It opens no sockets, writes to no terminal and judges no run: package metrics does that, from all records. A Meter may be used by
-// any goroutine. It keeps no records: each target takes 2 kB, and each of the first 64 has a window of 180 kB. Add allocates nothing,
+// any goroutine. It keeps no records: each target takes 3 kB, and each of the first 64 has a window of 180 kB. Add allocates nothing,
 // but for the first failure of a kind.
+//
+// The package is not an API: any release may change it.
 package live
 
 import (
@@ -15,6 +17,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
 
@@ -39,19 +42,11 @@ type Counts struct {
 	Stopping                        bool // nothing more is released
 }
 
-// The latencies of a request.
-const (
-	ttft = iota
-	tpot
-	e2e
-	lateness
-	latencies
-)
-
 // A moment is what a run has counted at that time; the difference of two is what happened between them.
 type moment [columns]int64
 
-// The columns of a moment: besides counters the time, and for each latency the sum of all values in ns and their number.
+// The columns of a moment: besides counters the time, and for each latency the sum of all values in ns and their
+// number.
 const (
 	atNS = iota
 	sent
@@ -60,8 +55,8 @@ const (
 	ended // ok
 	tokens
 	sumNS
-	number  = sumNS + latencies
-	columns = number + latencies
+	number  = sumNS + metrics.NumLatencies
+	columns = number + metrics.NumLatencies
 )
 
 // The limits of what is kept.
@@ -72,15 +67,17 @@ const (
 
 // Meter counts a run. Make it with NewMeter.
 type Meter struct {
-	mu      sync.Mutex
-	plan    Plan
-	now     moment                             // without what the run itself counts
-	past    []moment                           // about one a second; the first is the start, for a minute
-	windows [latencies]*window                 // of the last minute
-	whole   [latencies]*hdrhistogram.Histogram // of the run
-	targets []target                           // and one for requests that never had any
-	waitsNS int64                              // since when nothing but requests in flight is waited for; -1 = more is to be sent
-	stopped bool                               // the run was stopped then
+	mu   sync.Mutex
+	plan Plan
+	now  moment   // without what the run itself counts
+	past []moment // about one a second; the first is the start, for a minute
+	// of the last minute; nil of latencies that are not shown live
+	windows [metrics.NumLatencies]*window
+	whole   [metrics.NumLatencies]*hdrhistogram.Histogram // of the run; likewise
+	targets []target                                      // and one for requests that never had any
+	// since when nothing but requests in flight is waited for; -1 = more is to be sent
+	waitsNS int64
+	stopped bool // the run was stopped then
 }
 
 // target is what is counted of one.
@@ -108,8 +105,11 @@ func NewMeter(plan Plan) *Meter {
 		past:    make([]moment, 1, 2*moments),
 		targets: make([]target, len(plan.Targets)+1),
 	}
-	for i := range latencies {
-		m.windows[i], m.whole[i] = newWindow(), hdrhistogram.New(leastNS, mostNS, digits)
+	for i, l := range metrics.Latencies() {
+		if l.LiveName != "" {
+			m.windows[i] = newWindow()
+			m.whole[i] = hdrhistogram.New(leastNS, mostNS, digits)
+		}
 	}
 	for i := range m.targets {
 		t := &m.targets[i]
@@ -117,7 +117,8 @@ func NewMeter(plan Plan) *Meter {
 		if i == len(plan.Targets) {
 			break
 		}
-		t.URL, t.pages = plan.Targets[i], map[int]scrape.Reading{}
+		t.URL = plan.Targets[i]
+		t.pages = map[int]scrape.Reading{}
 		if i < mostWindows {
 			t.ttft = newWindow()
 		}
@@ -125,8 +126,8 @@ func NewMeter(plan Plan) *Meter {
 	return m
 }
 
-// Add counts a record that is complete at nowNS. Requests that the user left out do not count. to is the index of its target. A
-// record that never had one counts for the run alone.
+// Add counts a record that is complete at nowNS. Requests that the user left out do not count. to is the index of its
+// target. A record that never had one counts for the run alone.
 func (m *Meter) Add(nowNS int64, r *record.Record, to int) {
 	if r.LeftOut() {
 		return
@@ -137,16 +138,21 @@ func (m *Meter) Add(nowNS int64, r *record.Record, to int) {
 		to = len(m.plan.Targets)
 	}
 	t := &m.targets[to]
-	for i, ns := range [latencies]int64{r.TTFTNS(), r.TPOTNS(), r.E2ENS(), r.DriftNS()} {
-		if ns == record.None || i != lateness && r.Outcome != record.OK {
+	all := metrics.Latencies()
+	for i, w := range m.windows {
+		if w == nil || !all[i].OfSent && r.Outcome != record.OK {
+			continue
+		}
+		ns := all[i].Of(r)
+		if ns == record.None {
 			continue
 		}
 		m.now[sumNS+i] += ns
 		m.now[number+i]++
-		m.windows[i].add(nowNS, ns)
+		w.add(nowNS, ns)
 		count(m.whole[i], ns)
 		t.Histograms[i].add(ns)
-		if i == ttft && t.ttft != nil {
+		if i == metrics.TTFT && t.ttft != nil {
 			t.ttft.add(nowNS, ns)
 		}
 	}
@@ -185,8 +191,8 @@ func (t *target) fail(nowNS int64, r *record.Record) {
 	}
 }
 
-// Sample takes what a page of a server reported. Samples without a reading forget the one before. URLs that are no target's do not
-// count.
+// Sample takes what a page of a server reported. Samples without a reading forget the one before. URLs that are no
+// target's do not count.
 func (m *Meter) Sample(page int, s *scrape.Sample) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -206,11 +212,14 @@ func (m *Meter) Observe(c Counts) {
 // moment is what the meter and the run have counted.
 func (m *Meter) moment(c Counts) moment {
 	now := m.now
-	now[atNS], now[sent], now[inFlight] = c.NowNS, c.Sent, c.InFlight
+	now[atNS] = c.NowNS
+	now[sent] = c.Sent
+	now[inFlight] = c.InFlight
 	now[due] = int64(sort.Search(len(m.plan.ReleaseNS), func(i int) bool { return m.plan.ReleaseNS[i] > c.NowNS }))
 	sentAll := c.Left <= c.InFlight || m.plan.ByClock && now[due] == int64(len(m.plan.ReleaseNS))
 	if c.Stopping != m.stopped || m.waitsNS < 0 && sentAll {
-		m.waitsNS, m.stopped = c.NowNS, c.Stopping
+		m.waitsNS = c.NowNS
+		m.stopped = c.Stopping
 	}
 	return now
 }

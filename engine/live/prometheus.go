@@ -9,6 +9,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
 const buckets = 25
@@ -65,7 +66,8 @@ func (p *page) value(name string, v float64, labels ...string) {
 
 // Metrics returns the run as a page for Prometheus.
 func (s *Snapshot) Metrics() []byte {
-	p, left := &page{}, seconds(s.LeftNS)
+	p := &page{}
+	left := seconds(s.LeftNS)
 	if s.LeftNS < 0 {
 		left = math.NaN()
 	}
@@ -98,12 +100,19 @@ func (s *Snapshot) Metrics() []byte {
 		name, help string
 		of         func(*Target) float64
 	}{
-		{"generation_tokens_total", "Completion tokens of requests that ended ok.", func(t *Target) float64 { return float64(t.Generated) }},
-		{"prompt_tokens_total", "Prompt tokens of requests that ended ok, as servers counted them.", func(t *Target) float64 { return float64(t.Prompt) }},
-		{"prompt_tokens_cached_total", "Of these the tokens that servers found in their prefix caches.", func(t *Target) float64 { return float64(t.Cached) }},
-		{"server_requests_running", "Requests that run, as the servers of the target report.", func(t *Target) float64 { return t.Running }},
-		{"server_requests_waiting", "Requests in the queue, as the servers of the target report.", func(t *Target) float64 { return t.Waiting }},
-		{"server_kv_cache_usage_ratio", "Share of the KV cache in use, 0 to 1, as the servers of the target report.", func(t *Target) float64 { return t.KVUsage }},
+		{"generation_tokens_total", "Completion tokens of requests that ended ok.",
+			func(t *Target) float64 { return float64(t.Generated) }},
+		{"prompt_tokens_total", "Prompt tokens of requests that ended ok, as servers counted them.",
+			func(t *Target) float64 { return float64(t.Prompt) }},
+		{"prompt_tokens_cached_total", "Of these the tokens that servers found in their prefix caches.",
+			func(t *Target) float64 { return float64(t.Cached) }},
+		{"server_requests_running", "Requests that run, as the servers of the target report.",
+			func(t *Target) float64 { return t.Running }},
+		{"server_requests_waiting", "Requests in the queue, as the servers of the target report.",
+			func(t *Target) float64 { return t.Waiting }},
+		{"server_kv_cache_usage_ratio",
+			"Share of the KV cache in use, 0 to 1, as the servers of the target report.",
+			func(t *Target) float64 { return t.KVUsage }},
 	} {
 		name := p.head(m.name, "", m.help)
 		for i := range s.Targets {
@@ -115,15 +124,15 @@ func (s *Snapshot) Metrics() []byte {
 }
 
 func (s *Snapshot) histograms(p *page) {
-	for i, h := range [latencies][2]string{
-		{"time_to_first_token_seconds", "From sending to the first token, of requests that ended ok."},
-		{"time_per_output_token_seconds", "Time for each token after the first, of requests that ended ok."},
-		{"e2e_request_latency_seconds", "From sending to the last token, of requests that ended ok."},
-		{"request_lateness_seconds", "How long after its planned time each request was sent."},
-	} {
-		name, bounds := p.head(h[0], "histogram", h[1]), bucketsNS()
+	for i, l := range metrics.Latencies() {
+		if l.LiveName == "" {
+			continue
+		}
+		name := p.head(l.LiveName, "histogram", l.LiveHelp)
+		bounds := bucketsNS()
 		for _, t := range s.Targets {
-			sum, values := int64(0), &t.Histograms[i]
+			sum := int64(0)
+			values := &t.Histograms[i]
 			for j, n := range values.Cells {
 				bound := "+Inf"
 				if j < buckets {

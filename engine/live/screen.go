@@ -14,6 +14,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
 // Wide is how many columns the tables of the screen need.
@@ -38,7 +39,8 @@ func (p part) paint() string {
 	return "\x1b[" + p.style + "m" + p.text + "\x1b[0m"
 }
 
-// fit returns a line of the first parts, as many as fit into width columns, with gaps between them. The very first is cut if need be.
+// fit returns a line of the first parts, as many as fit into width columns, with gaps between them. The very first is
+// cut if need be.
 func fit(width int, parts ...part) string {
 	var line []string
 	for _, p := range parts {
@@ -50,18 +52,27 @@ func fit(width int, parts ...part) string {
 			break
 		}
 		if n > 0 {
-			line, width = append(line, p.paint()), width-n-3
+			line = append(line, p.paint())
+			width = width - n - 3
 		}
 	}
 	return strings.Join(line, "   ")
 }
 
-// Screen returns the run as lines of at most width columns: four, and one of errors if there are any. From Wide columns on there are
-// tables, too, of at most height lines in all. It has colours. Nothing that came from outside can move the cursor.
+// Screen returns the run as lines of at most width columns: four, and one of errors if there are any. From Wide
+// columns on there are tables, too, of at most height lines in all. It has colours. Nothing that came from outside
+// can move the cursor.
 func Screen(s *Snapshot, width, height int) string {
 	sparks := 8 * min(1, width/80)
-	counts := []part{{format.Counted(s.OK, "ok"), green}, {text: format.Counted(s.Failed, "failed")}, {text: format.Counted(s.InFlight, "in flight")},
-		with("%s tok/s", s.TokensPerS.Now, format.Rate), spark(s.TokensPerS.Past, sparks), with("KV %s", s.All.KVUsage, percent), with("queue %s", s.All.Waiting, format.Short)}
+	counts := []part{
+		{format.Counted(s.OK, "ok"), green},
+		{text: format.Counted(s.Failed, "failed")},
+		{text: format.Counted(s.InFlight, "in flight")},
+		with("%s tok/s", s.TokensPerS.Now, format.Rate),
+		spark(s.TokensPerS.Past, sparks),
+		with("KV %s", s.All.KVUsage, percent),
+		with("queue %s", s.All.Waiting, format.Short),
+	}
 	if s.Failed > 0 {
 		counts[1].style = red
 	}
@@ -70,7 +81,7 @@ func Screen(s *Snapshot, width, height int) string {
 		lines = append(
 			lines,
 			fit(width, counts...),
-			fit(width, s.Latencies[ttft].part("TTFT"), s.late(), s.Latencies[tpot].part("TPOT")),
+			fit(width, s.Latencies[metrics.TTFT].part("TTFT"), s.late(), s.Latencies[metrics.TPOT].part("TPOT")),
 		)
 	} else {
 		lines = append(lines, fit(width, append(counts, s.late())...))
@@ -86,14 +97,17 @@ func Screen(s *Snapshot, width, height int) string {
 
 // headline has how long the run still takes, first.
 func (s *Snapshot) headline(width int) string {
-	left, passed, keys := part{clock(s.LeftNS) + " left", bold}, clock(s.NowNS), part{"", dim}
+	left := part{clock(s.LeftNS) + " left", bold}
+	passed := clock(s.NowNS)
+	keys := part{"", dim}
 	if s.Quits {
 		keys.text = "q stops"
 	}
 	waits := fmt.Sprintf("%s, %s of at most ", format.Counted(s.InFlight, "in flight"), clock(s.WaitedNS))
 	switch {
 	case s.Stopping:
-		left, keys.text = part{"stopping: " + waits + clock(s.DrainNS), yellow}, "Ctrl-C cancels"
+		left = part{"stopping: " + waits + clock(s.DrainNS), yellow}
+		keys.text = "Ctrl-C cancels"
 	case s.WaitedNS >= 0:
 		left.text = "all sent: " + waits + clock(s.TimeoutNS)
 	case s.LeftNS < 0:
@@ -148,7 +162,8 @@ func (s *Snapshot) late() part {
 	return late
 }
 
-// failures says what is wrong so far: with the measurement, with targets of which every request fails, and with requests by kind.
+// failures says what is wrong so far: with the measurement, with targets of which every request fails, and with
+// requests by kind.
 func (s *Snapshot) failures() (parts []part) {
 	if s.Invalid != "" {
 		parts = append(parts, part{"INVALID so far: " + format.Visible(s.Invalid), red})
@@ -215,21 +230,20 @@ func (s *Snapshot) minute(sparks int) []string {
 		return format.Left(label, 13) + format.Right(now, 10) + format.Right(p50, 10) + format.Right(p99, 10)
 	}
 	lines := []string{part{columns("last 60 s", "now", "p50", "p99"), dim}.paint()}
-	for _, r := range []struct {
-		name string
-		*Series
-		print func(float64) string
-	}{
-		{"TTFT", &s.Latencies[ttft], duration}, {"TPOT", &s.Latencies[tpot], duration}, {"E2E", &s.Latencies[e2e], duration},
-		{"late", &s.Latencies[lateness], duration}, {"output tok/s", &s.TokensPerS, whole}, {"in flight", &s.Flying, whole},
-	} {
-		past := spark(r.Past, sparks)
+	row := func(name string, of *Series, print func(float64) string) {
+		past := spark(of.Past, sparks)
 		past.text = strings.TrimRight("  "+past.text, " ")
-		lines = append(
-			lines,
-			columns(r.name, known(r.Now, r.print), known(r.P50, r.print), known(r.P99, r.print))+past.paint(),
-		)
+		lines = append(lines,
+			columns(name, known(of.Now, print), known(of.P50, print), known(of.P99, print))+past.paint())
 	}
+	for i, l := range metrics.Latencies() {
+		if l.LiveName != "" && i != metrics.Drift {
+			row(l.Label, &s.Latencies[i], duration)
+		}
+	}
+	row("late", &s.Latencies[metrics.Drift], duration)
+	row("output tok/s", &s.TokensPerS, whole)
+	row("in flight", &s.Flying, whole)
 	return lines
 }
 
@@ -238,7 +252,8 @@ func (s *Snapshot) fleet(width, room int) (lines []string) {
 	const queueColumns = 16 // in place of which a failure stands
 	name := max(16, min(34, width-8-7-10-6-queueColumns))
 	row := func(style, url, ok, failed, p99, hit, queue string) {
-		text := format.Left(ansi.Truncate(url, name, "…"), name) + format.Right(ok, 8) + format.Right(failed, 7) + format.Right(p99, 10) +
+		text := format.Left(ansi.Truncate(url, name, "…"), name) + format.Right(ok, 8) +
+			format.Right(failed, 7) + format.Right(p99, 10) +
 			format.Right(hit, 6) + format.Right(queue, queueColumns)
 		lines = append(lines, part{ansi.Truncate(text, width, "…"), style}.paint())
 	}
@@ -246,13 +261,14 @@ func (s *Snapshot) fleet(width, room int) (lines []string) {
 	targets := slices.Clone(s.Targets)
 	slices.SortStableFunc(targets, func(a, b Target) int { return strings.Compare(b.down(), a.down()) })
 	for _, t := range targets[:min(room, len(targets))] {
-		style, queue := "", known(
+		style := ""
+		queue := known(
 			t.Running,
 			format.Short,
-		)+"/"+known(
+		) + "/" + known(
 			t.Waiting,
 			format.Short,
-		)+format.Right(
+		) + format.Right(
 			known(t.KVUsage, percent),
 			6,
 		)
@@ -323,7 +339,8 @@ func Line(s *Snapshot) string {
 		line += " errors=" + strings.Join(kinds, ",")
 	}
 	ascii := strings.NewReplacer(" ", "", "µ", "u", ",", "")
-	for _, p := range []part{with("ttft_p99=%s", s.Latencies[ttft].P99, duration), with("late_p99=%s", s.LateP99NS, duration), with("tok_s=%s", s.TokensPerS.Now, whole)} {
+	for _, p := range []part{with("ttft_p99=%s", s.Latencies[metrics.TTFT].P99, duration),
+		with("late_p99=%s", s.LateP99NS, duration), with("tok_s=%s", s.TokensPerS.Now, whole)} {
 		if p.text != "" {
 			line += " " + ascii.Replace(p.text)
 		}

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
@@ -22,13 +24,14 @@ type Snapshot struct {
 	Share      float64 // 0 to 1 of the run
 	DuePerS    float64 // planned over the last 5 s
 	SentPerS   Series
-	TokensPerS Series            // now is a mean of more than 5 s if few requests end
-	Flying     Series            // requests in flight
-	Latencies  [latencies]Series // ns
-	LateP99NS  float64           // of the whole run
-	Invalid    string            // why the verdict would be that, by the rule of package metrics for lateness; "" if it would not
-	Targets    []Target          // the last one has no URL if requests failed that never had a target
-	All        Target            // errors, and what servers say, of all of them together
+	TokensPerS Series                       // now is a mean of more than 5 s if few requests end
+	Flying     Series                       // requests in flight
+	Latencies  [metrics.NumLatencies]Series // ns; of those that are shown live
+	LateP99NS  float64                      // of the whole run
+	// why the verdict would be that, by the rule of package metrics for lateness; "" if it would not
+	Invalid string
+	Targets []Target // the last one has no URL if requests failed that never had a target
+	All     Target   // errors, and what servers say, of all of them together
 }
 
 // Series is what a quantity was in the last minute.
@@ -46,11 +49,12 @@ type Target struct {
 	Generated, Prompt int64 // tokens of requests that ended ok
 	Cached            int64 // of Prompt those that the servers found in their prefix caches
 	Reported          bool  // Cached is known
-	Histograms        [latencies]Histogram
+	Histograms        [metrics.NumLatencies]Histogram
 	TTFTP99NS         float64 // of the last 60 s
 	FailingNS         int64   // for how long no request has ended ok and at least one failed; 0 = the last one did
 	Running, Waiting  float64 // requests, as the servers say
-	KVUsage, Hits     float64 // 0 to 1: what is in use, as the servers say; and the share of prompt tokens from the cache
+	// 0 to 1: what is in use, as the servers say; and the share of prompt tokens from the cache
+	KVUsage, Hits float64
 }
 
 // Snapshot returns what the meter has.
@@ -58,13 +62,14 @@ func (m *Meter) Snapshot(c Counts) *Snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.moment(c)
-	lately, smooth := now.since(m.before(now, 5)), m.smooth(now)
+	lately := now.since(m.before(now, 5))
+	smooth := m.smooth(now)
 	s := &Snapshot{
 		Plan:      &m.plan,
 		Counts:    c,
 		WaitedNS:  -1,
 		Due:       float64(now[due]),
-		LateP99NS: quantile(m.whole[lateness], 99),
+		LateP99NS: quantile(m.whole[metrics.Drift], 99),
 		Invalid:   m.invalid(),
 		DuePerS:   lately.perS(due),
 	}
@@ -72,8 +77,12 @@ func (m *Meter) Snapshot(c Counts) *Snapshot {
 		s.Due, s.DuePerS = math.NaN(), math.NaN()
 	}
 	for i, w := range m.windows {
+		if w == nil {
+			continue
+		}
 		s.Latencies[i] = w.describe(c.NowNS)
-		s.Latencies[i].Now, s.Latencies[i].Past = lately.mean(i), m.each(func(passed, _ moment) float64 { return passed.mean(i) })
+		s.Latencies[i].Now = lately.mean(i)
+		s.Latencies[i].Past = m.each(func(passed, _ moment) float64 { return passed.mean(i) })
 	}
 	s.SentPerS = series(lately.perS(sent), m.each(func(passed, _ moment) float64 { return passed.perS(sent) }))
 	s.TokensPerS = series(smooth.perS(tokens), m.each(func(passed, _ moment) float64 { return passed.perS(tokens) }))
@@ -98,7 +107,8 @@ func series(now float64, past []float64) Series {
 	s := Series{Now: now, P50: math.NaN(), P99: math.NaN(), Past: past}
 	if n := int64(len(past)); n > 0 {
 		sorted := slices.Sorted(slices.Values(past))
-		s.P50, s.P99 = sorted[stats.Rank(n, 500)-1], sorted[stats.Rank(n, 990)-1]
+		s.P50 = sorted[stats.Rank(n, 500)-1]
+		s.P99 = sorted[stats.Rank(n, 990)-1]
 	}
 	return s
 }
@@ -148,7 +158,8 @@ func (m *Meter) smooth(now moment) (passed moment) {
 
 // progress estimates how much of the run is over, and when the rest will be.
 func (s *Snapshot) progress(endedPerS float64) {
-	s.LeftNS, s.Share = -1, min(1, float64(s.OK+s.Failed)/float64(max(1, s.Requests)))
+	s.LeftNS = -1
+	s.Share = min(1, float64(s.OK+s.Failed)/float64(max(1, s.Requests)))
 	if s.Stopping {
 		s.LeftNS = 0
 		return
@@ -165,38 +176,48 @@ func (s *Snapshot) progress(endedPerS float64) {
 		s.LeftNS = max(s.LeftNS, int64(float64(s.Left)/endedPerS*1e9))
 	}
 	if rest := max(0, s.UntilNS-s.NowNS); s.UntilNS != math.MaxInt64 && (s.LeftNS < 0 || rest < s.LeftNS) {
-		s.LeftNS, s.Share = rest, max(s.Share, min(1, float64(s.NowNS)/float64(s.UntilNS)))
+		s.LeftNS = rest
+		s.Share = max(s.Share, min(1, float64(s.NowNS)/float64(s.UntilNS)))
 	}
 }
 
 // invalid says why the run would be invalid if it ended now.
 func (m *Meter) invalid() string {
-	late := m.whole[lateness]
-	if most := m.plan.MaxDriftNS; most > 0 {
-		if late.ValueAtQuantile(99) > most {
-			return "above --max-drift " + format.Duration(most, 3)
-		}
-		return ""
+	late := m.whole[metrics.Drift]
+	limit := m.displacedNS()
+	displaced := int64(0)
+	sent := late.TotalCount()
+	if m.plan.MaxDriftNS == 0 {
+		displaced = countAbove(late, limit)
 	}
+	switch metrics.JudgeLoad(m.plan.MaxDriftNS, late.ValueAtQuantile(99), displaced, sent) {
+	case metrics.DriftAboveMax:
+		return "above --max-drift " + format.Duration(m.plan.MaxDriftNS, 3)
+	case metrics.TooManyDisplaced:
+		return format.Percent(float64(displaced)/float64(sent)) + " left more than " +
+			format.Duration(limit, 3) + " late"
+	}
+	return ""
+}
+
+// displacedNS is how late a request may leave before it counts as displaced; in a closed loop any time.
+func (m *Meter) displacedNS() int64 {
 	n := int64(len(m.plan.ReleaseNS))
-	if n == 0 || late.TotalCount() == 0 {
-		return ""
+	if n == 0 {
+		return math.MaxInt64
 	}
-	most, displaced := metrics.DisplacedNS((m.plan.ReleaseNS[n-1]-m.plan.ReleaseNS[0])/max(1, n-1), m.whole[e2e].ValueAtQuantile(50)), int64(0)
-	for _, bar := range late.Distribution() {
-		if bar.From > most {
-			displaced += bar.Count
+	gap := (m.plan.ReleaseNS[n-1] - m.plan.ReleaseNS[0]) / max(1, n-1)
+	return metrics.DisplacedNS(gap, m.whole[metrics.E2E].ValueAtQuantile(50))
+}
+
+// countAbove is how many values are above ns.
+func countAbove(h *hdrhistogram.Histogram, ns int64) (n int64) {
+	for _, bar := range h.Distribution() {
+		if bar.From > ns {
+			n += bar.Count
 		}
 	}
-	if !metrics.WrongLoad(displaced, late.TotalCount()) {
-		return ""
-	}
-	return format.Percent(
-		float64(displaced)/float64(late.TotalCount()),
-	) + " left more than " + format.Duration(
-		most,
-		3) +
-		" late"
+	return n
 }
 
 // describe adds the targets, and all of them together.
@@ -218,7 +239,8 @@ func (s *Snapshot) describe(targets []target) {
 
 func (t *target) describe(nowNS int64) Target {
 	out := t.Target
-	out.Errors, out.TTFTP99NS = maps.Clone(t.Errors), math.NaN()
+	out.Errors = maps.Clone(t.Errors)
+	out.TTFTP99NS = math.NaN()
 	if t.ttft != nil {
 		out.TTFTP99NS = t.ttft.describe(nowNS).P99
 	}
@@ -232,7 +254,8 @@ func (t *target) describe(nowNS int64) Target {
 	hits, _ := scrape.Total(t.pages, scrape.PrefixHits)
 	asked, _ := scrape.Total(t.pages, scrape.PrefixQueries)
 	if t.Reported {
-		hits, asked = float64(t.Cached), float64(t.Prompt)
+		hits = float64(t.Cached)
+		asked = float64(t.Prompt)
 	}
 	out.Hits = hits / asked
 	return out

@@ -30,8 +30,10 @@ import (
 
 // Write merges the shards into dir, which is empty: the files of a run. seen counts records.
 func (s *Shards) Write(dir string, seen *atomic.Int64) (sum *metrics.Summary, err error) {
-	plan, started := s.first.plan, s.first.file.StartAt
-	urls, slos := plan.Run.Targets, []metrics.SLO(nil)
+	plan := s.first.plan
+	started := s.first.file.StartAt
+	urls := plan.Run.Targets
+	slos := []metrics.SLO(nil)
 	if i := slices.IndexFunc(s.all, func(k *source) bool { return k.summary != nil }); i >= 0 {
 		slos = report.SLOsOf(s.all[i].summary)
 	}
@@ -55,8 +57,12 @@ func (s *Shards) Write(dir string, seen *atomic.Int64) (sum *metrics.Summary, er
 	if sum, err = s.summary(c, w.Lines(), endNS); err != nil {
 		return nil, err
 	}
-	plan.Run, plan.Workload, plan.Load, plan.WireBytes = sum.Run, sum.Workload, s.first.file.Size, sum.Client.WireBytes
-	return sum, errors.Join(report.WritePlan(dir, plan), report.WriteSummary(dir, sum), report.WriteTimeline(dir, c.Timeline()),
+	plan.Run = sum.Run
+	plan.Workload = sum.Workload
+	plan.Load = s.first.file.Size
+	plan.WireBytes = sum.Client.WireBytes
+	return sum, errors.Join(report.WritePlan(dir, plan), report.WriteSummary(dir, sum),
+		report.WriteTimeline(dir, c.Timeline()),
 		report.WriteHistograms(dir, c, started, started.Add(time.Duration(endNS))))
 }
 
@@ -82,11 +88,10 @@ func (s *Shards) copyRecords(c *metrics.Collector, w *report.Writer, seen *atomi
 
 // lastInstant is when a request ended, or else was to leave.
 func lastInstant(r *record.Record) int64 {
-	end := max(r.SentNS, r.HeadersNS, r.FirstTokenNS, r.LastTokenNS, r.DoneNS)
-	if end == record.None {
-		end = r.PlannedNS
+	if end := r.EndNS(); end != record.None {
+		return end
 	}
-	return end
+	return r.PlannedNS
 }
 
 // byEnd are the records of all shards in order of completion. A record is valid until the next.
@@ -144,8 +149,11 @@ func (s *Shards) addGaps(c *metrics.Collector) error {
 		}
 		for _, t := range k.summary.Targets {
 			if want := cmp.Or(t.ITLMS, new(stats.Percentiles)).Count; counted[t.URL] != want {
-				return fmt.Errorf("shard %d: %s has %s between token chunks of %s, and the run counted %s; was the file edited?", i,
-					filepath.Join(k.dir, report.HistogramsName), format.Many(counted[t.URL], "gap"), t.URL, format.Count(want))
+				return fmt.Errorf(
+					"shard %d: %s has %s between token chunks of %s, and the run counted %s; was the file edited?",
+					i, filepath.Join(k.dir, report.HistogramsName),
+					format.Many(counted[t.URL], "gap"), t.URL, format.Count(want),
+				)
 			}
 		}
 	}
@@ -154,11 +162,23 @@ func (s *Shards) addGaps(c *metrics.Collector) error {
 
 // summary is that of the whole run.
 func (s *Shards) summary(c *metrics.Collector, records *record.Lines, endNS int64) (*metrics.Summary, error) {
-	plan, file := s.first.plan, &s.first.file
-	sum := metrics.Summary{Run: plan.Run, Workload: file.Workload, Limits: plan.Limits, Requests: metrics.Requests{Planned: records.Count}, Records: records, Notes: plan.Notes}
-	sum.Run.StartedAt, sum.Run.Host.CPUs, sum.Run.Concurrency, sum.Run.Partial, sum.Run.DurationS = file.StartAt, 0, 0, len(s.lost) > 0, float64(endNS)/1e9
+	plan := s.first.plan
+	file := &s.first.file
+	sum := metrics.Summary{
+		Run:      plan.Run,
+		Workload: file.Workload,
+		Limits:   plan.Limits,
+		Requests: metrics.Requests{Planned: records.Count},
+		Records:  records,
+		Notes:    plan.Notes,
+	}
+	sum.Run.StartedAt = file.StartAt
+	sum.Run.Host.CPUs = 0
+	sum.Run.Concurrency = 0
 	delete(sum.Run.Options, "shard")
-	known, first := s.known, true
+	facts := &metrics.Summary{}
+	known := s.known
+	first := true
 	for i, k := range s.all {
 		if k.plan != nil {
 			sum.Run.Concurrency += k.plan.Run.Concurrency
@@ -166,21 +186,25 @@ func (s *Shards) summary(c *metrics.Collector, records *record.Lines, endNS int6
 				sum.Run.Host.CPUs += k.plan.Run.Host.CPUs
 			}
 		}
-		if t := k.summary; t != nil {
+		if k.summary != nil {
 			known += k.file.Requests
-			addFacts(&sum, t, first)
-			first = false
-			sum.Requests.Unwritten += t.Requests.Unwritten
-			sum.PrefixCache.OvertakenTokens += t.PrefixCache.OvertakenTokens
-			sum.Run.Partial, sum.Run.Cut, sum.Run.DurationS = sum.Run.Partial || t.Run.Partial, sum.Run.Cut || t.Run.Cut, max(sum.Run.DurationS, t.Run.DurationS)
-			if t.Run.SenderDied != "" {
-				sum.Run.SenderDied = fmt.Sprintf("shard %d: %s", i, t.Run.SenderDied)
+			own := *k.summary
+			if own.Run.SenderDied != "" {
+				own.Run.SenderDied = fmt.Sprintf("shard %d: %s", i, own.Run.SenderDied)
 			}
+			facts.MergeFacts(&own, first)
+			first = false
 		}
 		sum.Shards = append(sum.Shards, k.row())
 	}
+	facts.Run.Partial = facts.Run.Partial || len(s.lost) > 0
+	facts.Run.DurationS = max(facts.Run.DurationS, float64(endNS)/1e9)
+	facts.Lateness.Reading = metrics.OnceEach(facts.Lateness.Reading)
+	sum.SetFacts(facts)
 	if leader := s.all[0].summary; leader != nil {
-		sum.Servers, sum.Amplify, sum.Routing = leader.Servers, leader.Amplify, s.all[0].file.Routing
+		sum.Servers = leader.Servers
+		sum.Amplify = leader.Amplify
+		sum.Routing = s.all[0].file.Routing
 		if sum.Servers != nil {
 			sum.Servers.Apart = s.countedApart(endNS)
 		}
@@ -190,23 +214,26 @@ func (s *Shards) summary(c *metrics.Collector, records *record.Lines, endNS int6
 		return nil, err
 	}
 	sum.Notes = append(append(sum.Notes, s.clockNotes()...),
-		"merged from shards: nobody looked for why hits are below the ideal, and percentiles that records do not have, such as the receive lag, are those of the worst shard")
+		"merged from shards: nobody looked for why hits are below the ideal, and percentiles that records do not "+
+			"have, such as the receive lag, are those of the worst shard")
 	out := c.Summary(sum, metrics.Probed{})
-	s.countUnrecorded(out)
+	out.SetFacts(facts)
 	rest := int64(0) // planned, and in nobody's files
 	if len(s.lost) > 0 {
 		rest = max(0, s.Records()-known)
 	}
-	out.Requests.Planned, out.Requests.Stopped = out.Requests.Planned+rest, out.Requests.Stopped+rest
+	out.Requests.Planned += rest
+	out.Requests.Stopped += rest
 	out.Requests.ByOutcome[record.NotSent.String()] += rest
 	out.Verdict = metrics.Judge(out, s.reasons(s.unsent+rest)...)
 	if len(s.lost) > 0 { // which says it
-		out.Verdict.Drop("interrupted")
+		out.Verdict.Drop(metrics.Interrupted)
 	}
 	return out, nil
 }
 
-// countedApart says what the servers' counts, which shard 0 has read, have beside the shards' requests, or lack of them; "" = nothing is known.
+// countedApart says what the servers' counts, which shard 0 has read, have beside the shards' requests, or lack of
+// them; "" = nothing is known.
 func (s *Shards) countedApart(endNS int64) string {
 	counted := s.all[0].file.Counted
 	if counted == nil {
@@ -218,7 +245,8 @@ func (s *Shards) countedApart(endNS int64) string {
 		}
 	}
 	if endNS > counted[1] {
-		return fmt.Sprintf("shard 0 read them last after %s, and requests of other shards ended until %s", format.Seconds(float64(counted[1])/1e9), format.Seconds(float64(endNS)/1e9))
+		return fmt.Sprintf("shard 0 read them last after %s, and requests of other shards ended until %s",
+			format.Seconds(float64(counted[1])/1e9), format.Seconds(float64(endNS)/1e9))
 	}
 	return ""
 }
@@ -227,16 +255,24 @@ func (s *Shards) countedApart(endNS int64) string {
 func (k *source) row() metrics.Shard {
 	one := metrics.Shard{Index: int64(k.file.Index), State: metrics.ShardMissing}
 	if k.plan != nil {
-		one.State, one.Host, one.Requests, one.LateMS = metrics.ShardEnded, k.plan.Run.Host.Name, k.file.Requests, float64(k.file.LateNS)/1e6
+		one.State = metrics.ShardEnded
+		one.Host = k.plan.Run.Host.Name
+		one.Requests = k.file.Requests
+		one.LateMS = float64(k.file.LateNS) / 1e6
 	}
 	if len(k.file.Clock) > 0 {
 		most := slices.MaxFunc(k.file.Clock, func(a, b shard.Offset) int {
 			return cmp.Compare(max(a.OffsetNS, -a.OffsetNS), max(b.OffsetNS, -b.OffsetNS))
 		})
-		one.ClockUS, one.ClockWithinUS = new(float64(most.OffsetNS)/1e3), new(float64(most.ErrorNS)/1e3)
+		one.ClockUS = new(float64(most.OffsetNS) / 1e3)
+		one.ClockWithinUS = new(float64(most.ErrorNS) / 1e3)
 	}
 	if t := k.summary; t != nil {
-		one.State, one.OK, one.CPUS, one.StolenShare, one.Verdict = metrics.ShardWhole, t.Requests.OK, t.Client.CPUS, t.Client.StolenShare, string(t.Verdict.Measurement)
+		one.State = metrics.ShardWhole
+		one.OK = t.Requests.OK
+		one.CPUS = t.Client.CPUS
+		one.StolenShare = t.Client.StolenShare
+		one.Verdict = string(t.Verdict.Measurement)
 		if t.DriftUS != nil {
 			one.DriftP99US = &t.DriftUS.P99
 		}
@@ -251,13 +287,15 @@ func (k *source) row() metrics.Shard {
 func (s *Shards) clockNotes() []string {
 	for i, k := range s.all {
 		if i > 0 && k.summary != nil && len(k.file.Clock) == 0 {
-			return []string{"the shards' clocks were not compared, so instants of different shards are as far apart as these were: " + cmp.Or(k.file.ClockErr, "shard 0 did not answer")}
+			return []string{"the shards' clocks were not compared, so instants of different shards are as far apart as these were: " +
+				cmp.Or(k.file.ClockErr, "shard 0 did not answer")}
 		}
 	}
 	return nil
 }
 
-// fingerprint is that of the whole run: SHA-256 over planned instants and digests in the plan's order. It is "" if a shard has none.
+// fingerprint is that of the whole run: SHA-256 over planned instants and digests in the plan's order. It is "" if a
+// shard has none.
 func (s *Shards) fingerprint() (string, error) {
 	type stream struct { // of one shard's digests
 		*bufio.Reader
@@ -286,7 +324,8 @@ func (s *Shards) fingerprint() (string, error) {
 			return err == nil && binary.LittleEndian.Uint64(line) == n
 		})
 		if i < 0 {
-			return "", cmp.Or(failed, fmt.Errorf("no shard has the digest of request %s in its %s", format.Count(int64(n)), shard.DigestsName))
+			return "", cmp.Or(failed,
+				fmt.Errorf("no shard has the digest of request %s in its %s", format.Count(int64(n)), shard.DigestsName))
 		}
 		line, _ := all[i].Peek(digestBytes)
 		h.Write(line[8:])
@@ -295,8 +334,10 @@ func (s *Shards) fingerprint() (string, error) {
 	}
 	for i, k := range s.all {
 		_, err := all[i].Peek(1)
-		if err != io.EOF || k.summary != nil && cmp.Or(k.summary.Workload.Fingerprint, hashText(all[i].own)) != hashText(all[i].own) {
-			return "", fmt.Errorf("shard %d: %s does not have what the run wrote; was the file edited?", i, filepath.Join(k.dir, shard.DigestsName))
+		if err != io.EOF ||
+			k.summary != nil && cmp.Or(k.summary.Workload.Fingerprint, hashText(all[i].own)) != hashText(all[i].own) {
+			return "", fmt.Errorf("shard %d: %s does not have what the run wrote; was the file edited?",
+				i, filepath.Join(k.dir, shard.DigestsName))
 		}
 	}
 	return hashText(h), nil

@@ -59,7 +59,8 @@ func answered(rng *rand.Rand, r record.Record) record.Record {
 type part struct {
 	plan, done []record.Record
 	gaps       [][]int64
-	offsetNS   int64 // of its clock
+	offsetNS   int64           // of its clock
+	facts      metrics.Summary // what no record has
 }
 
 // load makes a load of n requests for shards, by conversations.
@@ -81,6 +82,18 @@ func load(seed uint64, n, shards int) (parts []part) {
 	return parts
 }
 
+// randomFacts are those of a client, a few of each kind.
+func randomFacts(rng *rand.Rand) (s metrics.Summary) {
+	s.Run.Cut, s.Client.Realtime = rng.IntN(4) == 0, rng.IntN(4) > 0
+	s.Requests.Unwritten, s.Tokens.OverLong, s.PrefixCache.OvertakenTokens = rng.Int64N(3), rng.Int64N(9), rng.Int64N(9)
+	s.Connections.Dialled, s.Writes.Whole, s.Client.SpinUS = rng.Int64N(9), rng.Int64N(9), float64(rng.IntN(9))
+	s.Client.StolenS, s.Client.ReceiveLagUS = new(float64(rng.IntN(9))), &stats.Percentiles{P99: float64(rng.IntN(9))}
+	s.Turns = &metrics.Turns{Sessions: "strict", FollowUps: rng.Int64N(9)}
+	s.BuildAhead = &metrics.BuildAhead{LeastLeadMS: new(float64(rng.IntN(100) - 50))}
+	s.Lateness.Reading = []metrics.Unsafe{{Metric: "itl", Percentile: "p99", EffectMS: float64(rng.IntN(9))}}
+	return s
+}
+
 // summaryOf is that of one machine that had all of these.
 func summaryOf(parts ...part) (*metrics.Collector, *metrics.Summary) {
 	c, n, end := metrics.NewCollector([]string{url}), int64(0), int64(0)
@@ -99,7 +112,18 @@ func summaryOf(parts ...part) (*metrics.Collector, *metrics.Summary) {
 		n, end = n+1, max(end, lastInstant(&r))
 	}
 	s := metrics.Summary{Requests: metrics.Requests{Planned: n}, Limits: metrics.DefaultLimits(), Run: metrics.Run{StartedAt: start, DurationS: float64(end) / 1e9, Host: metrics.Host{Name: "a", CPUs: 2}}}
-	return c, c.Summary(s, metrics.Probed{})
+	sum := c.Summary(s, metrics.Probed{})
+	sum.SetFacts(new(wholeOf(parts)))
+	sum.Run.DurationS = s.Run.DurationS
+	return c, sum
+}
+
+// wholeOf are the facts that one machine would have found, the last shard's first.
+func wholeOf(parts []part) (whole metrics.Summary) {
+	for i, p := range slices.Backward(parts) {
+		whole.MergeFacts(&p.facts, i == len(parts)-1)
+	}
+	return whole
 }
 
 // write writes the directory of shard index; whole: its run came to its end.
@@ -211,12 +235,28 @@ func same(t *testing.T, what string, got, want any) {
 	}
 }
 
-// TestMergeIsOneRun: the summary of the shards of random loads is that of one machine with all their records, whatever the shards and their clocks.
+// keysOf are the values of summary.json by their keys.
+func keysOf(t *testing.T, s *metrics.Summary) (keys map[string]any) {
+	t.Helper()
+	text, err := json.Marshal(s)
+	if err == nil {
+		err = json.Unmarshal(text, &keys)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+// TestMergeIsOneRun: each key of the summary of the shards of random loads is that of one machine with all their records and facts, whatever the shards and their clocks.
 func TestMergeIsOneRun(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
 		n, shards := 50+int(seed)*333, 1+int(seed)
 		parts := load(seed, n, shards)
+		for i := range parts {
+			parts[i].facts = randomFacts(rand.New(rand.NewPCG(seed, uint64(i))))
+		}
 		_, want := summaryOf(parts...)
 		if shards > 2 {
 			parts[2].offsetNS = 3e6 // which the merge takes out
@@ -233,12 +273,19 @@ func TestMergeIsOneRun(t *testing.T) {
 			}
 			pair[0].Mean = pair[1].Mean
 		}
-		for what, pair := range map[string][2]any{
-			"requests": {got.Requests, want.Requests}, "drift": {got.DriftUS, want.DriftUS}, "ttft": {got.TTFTMS, want.TTFTMS}, "tpot": {got.TPOTMS, want.TPOTMS}, "e2e": {got.E2EMS, want.E2EMS},
-			"itl": {got.ITLMS, want.ITLMS}, "tokens": {got.Tokens, want.Tokens}, "hits": {got.PrefixCache, want.PrefixCache}, "throughput": {got.Throughput, want.Throughput},
-			"under load": {got.UnderLoad, want.UnderLoad}, "in flight": {got.InFlight, want.InFlight}, "targets": {got.Targets, want.Targets}, "lateness": {got.Lateness, want.Lateness},
-		} {
-			same(t, fmt.Sprintf("seed %d, %s", seed, what), pair[0], pair[1])
+		keys, wanted := keysOf(t, got), keysOf(t, want)
+		for _, own := range []string{"verdict", "run", "workload", "shards", "notes", "records"} { // of the merge, or of its plan
+			delete(keys, own)
+			delete(wanted, own)
+		}
+		if got.Run.Cut != want.Run.Cut || got.Run.DurationS != want.Run.DurationS {
+			t.Errorf("seed %d: %+v, want %+v", seed, got.Run, want.Run)
+		}
+		for key := range wanted {
+			same(t, fmt.Sprintf("seed %d, %s", seed, key), keys[key], wanted[key])
+		}
+		if len(keys) != len(wanted) {
+			t.Errorf("seed %d: %d keys, want %d", seed, len(keys), len(wanted))
 		}
 		if !slices.IsSortedFunc(all, func(a, b record.Record) int { return int(lastInstant(&a) - lastInstant(&b)) }) || len(all) != n || len(got.Shards) != shards {
 			t.Errorf("seed %d: %d records in order of completion of %d shards", seed, len(all), len(got.Shards))

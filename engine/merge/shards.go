@@ -3,6 +3,8 @@
 // It owns which directories belong together, what of a request is known that a lost shard was to send, the order of the records, the
 // correction of clocks, and how facts of several clients add up. Numbers of requests are computed from all records by package metrics.
 // Memory does not grow with the records, but for a bit each; see metrics.Collector.Spill.
+//
+// The package is not an API: any release may change it.
 package merge
 
 import (
@@ -44,19 +46,21 @@ type Shards struct {
 	first *source   // the first that has a directory
 	lost  []*source
 
-	has           []uint64 // a bit for each request of the load, by its number: whether a record of it was read
-	known, unsent int64    // of requests of lost shards, those that have a record; of these the ones that were made here
+	has []uint64 // a bit for each request of the load, by its number: whether a record of it was read
+	// of requests of lost shards, those that have a record; of these the ones that were made here
+	known, unsent int64
 }
 
-// What a directory may say of a load. Shards beyond this need a file descriptor and 1 kB each; a plan numbers requests in 32 bits.
+// What a directory may say of a load. Shards beyond this need a file descriptor and 1 kB each; a plan numbers
+// requests in 32 bits.
 const (
 	mostShards   = 10_000
 	mostRequests = math.MaxInt32
 	mostAheadNS  = 24 * 3600 * 1e9 // of a clock that was set right at the start
 )
 
-// Open reads what the directories of shards say of themselves; a directory of such directories stands for them. It returns an error if
-// they are not of one run. Missing shards are none.
+// Open reads what the directories of shards say of themselves; a directory of such directories stands for them. It
+// returns an error if they are not of one run. Missing shards are none.
 func Open(dirs []string) (*Shards, error) {
 	s := new(Shards)
 	for _, dir := range dirs {
@@ -65,7 +69,10 @@ func Open(dirs []string) (*Shards, error) {
 			found, _ = filepath.Glob(filepath.Join(dir, "*", shard.FileName))
 		}
 		if len(found) == 0 {
-			return nil, fmt.Errorf("%s is no directory of a shard: it has no %s; give the directories that --shard runs wrote", dir, shard.FileName)
+			return nil, fmt.Errorf(
+				"%s is no directory of a shard: it has no %s; give the directories that --shard runs wrote",
+				dir, shard.FileName,
+			)
 		}
 		for _, name := range found {
 			if err := s.open(name); err != nil {
@@ -92,7 +99,8 @@ func (s *Shards) complete() error {
 		total += k.file.Requests
 	}
 	if total > s.Records() || total < s.Records() && len(s.lost) == 0 {
-		return fmt.Errorf("by their %s the shards were to send %s requests together, and the load has %s", shard.FileName, format.Count(total), format.Count(s.Records()))
+		return fmt.Errorf("by their %s the shards were to send %s requests together, and the load has %s",
+			shard.FileName, format.Count(total), format.Count(s.Records()))
 	}
 	return nil
 }
@@ -130,13 +138,16 @@ func (s *Shards) open(name string) error {
 	}
 	like := cmp.Or(s.first, k)
 	for _, differs := range []struct{ what, here, there string }{
-		{"version of fastreplay", f.Version, like.file.Version}, {"number of shards", strconv.Itoa(f.Count), strconv.Itoa(like.file.Count)},
+		{"version of fastreplay", f.Version, like.file.Version},
+		{"number of shards", strconv.Itoa(f.Count), strconv.Itoa(like.file.Count)},
 		{"load (trace, flags or servers)", short(f.Load), short(like.file.Load)},
-		{"number of requests", format.Count(f.Workload.Requests), format.Count(like.file.Workload.Requests)}, {"agreed start", f.StartAt.String(), like.file.StartAt.String()},
+		{"number of requests", format.Count(f.Workload.Requests), format.Count(like.file.Workload.Requests)},
+		{"agreed start", f.StartAt.String(), like.file.StartAt.String()},
 		{"servers", servers, strings.Join(like.plan.Run.Targets, " ")},
 	} {
 		if differs.here != differs.there {
-			return fmt.Errorf("%s and %s are not of one run: the %s is %s in one, and %s in the other", like.dir, dir, differs.what, differs.there, differs.here)
+			return fmt.Errorf("%s and %s are not of one run: the %s is %s in one, and %s in the other",
+				like.dir, dir, differs.what, differs.there, differs.here)
 		}
 	}
 	for i := len(s.all); i < f.Count; i++ {
@@ -168,7 +179,8 @@ func (k *source) counted() string {
 func check(name string, f *shard.File) error {
 	n := f.Workload.Requests
 	if f.Schema != shard.Schema || f.Index < 0 || f.Index >= f.Count || f.Count > mostShards {
-		return fmt.Errorf("%s: shard %d of %d, schema %d: this version reads schema %d, of at most %d shards", name, f.Index, f.Count, f.Schema, shard.Schema, mostShards)
+		return fmt.Errorf("%s: shard %d of %d, schema %d: this version reads schema %d, of at most %d shards",
+			name, f.Index, f.Count, f.Schema, shard.Schema, mostShards)
 	}
 	if n < 0 || n > mostRequests || f.Requests < 0 || f.Requests > n {
 		return fmt.Errorf("%s: %d of %d requests: no load is so; was the file edited?", name, f.Requests, n)
@@ -176,7 +188,11 @@ func check(name string, f *shard.File) error {
 	for _, o := range f.Clock {
 		off, at := math.Abs(float64(o.OffsetNS)-float64(f.StartNS)), math.Abs(float64(o.AtNS)) // which cannot overflow
 		if off > mostAheadNS || o.ErrorNS < 0 || o.ErrorNS > mostAheadNS || at > record.MostNumber {
-			return fmt.Errorf("%s: a clock that was %d ns ahead at the start, and %d ± %d ns later: no run has such; was the file edited?", name, f.StartNS, o.OffsetNS, o.ErrorNS)
+			return fmt.Errorf(
+				"%s: a clock that was %d ns ahead at the start, and %d ± %d ns later: no run has such; was the "+
+					"file edited?",
+				name, f.StartNS, o.OffsetNS, o.ErrorNS,
+			)
 		}
 	}
 	return nil
@@ -209,11 +225,13 @@ func (k *source) what() string {
 	return fmt.Sprintf("shard %d ended before its run did", k.file.Index)
 }
 
-// records are those of a shard: those on disk, on the clock of shard 0, and of a lost shard, unsent, what else the one before it knows that
-// it was to send. A record is valid until the next.
+// records are those of a shard: those on disk, on the clock of shard 0, and of a lost shard, unsent, what else the
+// one before it knows that it was to send. A record is valid until the next.
 func (s *Shards) records(k *source) iter.Seq2[*record.Record, error] {
-	lost, before := k.summary == nil, s.all[(k.file.Index+len(s.all)-1)%len(s.all)].dir
-	released := s.first.plan.Run.Concurrency > 0 || !lost && (k.summary.Cap != nil || k.summary.Turns != nil && k.summary.Turns.Sessions != "strict")
+	lost := k.summary == nil
+	before := s.all[(k.file.Index+len(s.all)-1)%len(s.all)].dir
+	released := s.first.plan.Run.Concurrency > 0 ||
+		!lost && (k.summary.Cap != nil || k.summary.Turns != nil && k.summary.Turns.Sessions != "strict")
 	return func(yield func(*record.Record, error) bool) {
 		for r, err := range report.RecordsOf(report.RecordsName(k.dir), &k.seen) {
 			if k.dir == "" || errors.Is(err, report.ErrNoResults) {
@@ -240,7 +258,10 @@ func (s *Shards) records(k *source) iter.Seq2[*record.Record, error] {
 					continue
 				}
 				if n < 0 || r.Outcome != record.NotSent {
-					err = fmt.Errorf("%s has a record of %s, which is no request that was to be sent; was the file edited?", filepath.Join(before, shard.PlannedNextName), r.RequestID)
+					err = fmt.Errorf(
+						"%s has a record of %s, which is no request that was to be sent; was the file edited?",
+						filepath.Join(before, shard.PlannedNextName), r.RequestID,
+					)
 				}
 				r.Error = k.what()
 				s.known++
@@ -298,16 +319,21 @@ func (k *source) unlike() string {
 	return fmt.Sprintf("shard %d: %s has %s", k.file.Index, report.RecordsName(k.dir), strings.Join(what, ", and "))
 }
 
-// ahead is by how much the instants of a shard are ahead of those of shard 0, atNS after the start: its clock's offset then, without
-// the one by which it has moved its start. Between two measurements it is a line. What is within the error of the measurement is 0.
+// ahead is by how much the instants of a shard are ahead of those of shard 0, atNS after the start: its clock's
+// offset then, without the one by which it has moved its start. Between two measurements it is a line. What is within
+// the error of the measurement is 0.
 func ahead(f *shard.File, atNS int64) int64 {
-	i, _ := slices.BinarySearchFunc(f.Clock, atNS, func(o shard.Offset, at int64) int { return cmp.Compare(o.AtNS, at) })
+	i, _ := slices.BinarySearchFunc(f.Clock, atNS, func(o shard.Offset, at int64) int {
+		return cmp.Compare(o.AtNS, at)
+	})
 	around := f.Clock[max(0, i-1):min(i+1, len(f.Clock))]
 	if len(around) == 0 {
 		return 0
 	}
-	a, b := around[0], around[len(around)-1]
-	off, within := a.OffsetNS-f.StartNS, max(a.ErrorNS, b.ErrorNS)
+	a := around[0]
+	b := around[len(around)-1]
+	off := a.OffsetNS - f.StartNS
+	within := max(a.ErrorNS, b.ErrorNS)
 	if b.AtNS > a.AtNS {
 		off += int64(float64(atNS-a.AtNS) / float64(b.AtNS-a.AtNS) * float64(b.OffsetNS-a.OffsetNS))
 	}
@@ -317,18 +343,13 @@ func ahead(f *shard.File, atNS int64) int64 {
 	return off
 }
 
-// onCommonClock moves the instants of a record to the clock of shard 0. The planned instant is the plan's, which no clock moves, unless
-// other requests released this one.
+// onCommonClock moves the instants of a record to the clock of shard 0. The planned instant is the plan's, which no
+// clock moves, unless other requests released this one.
 func onCommonClock(r *record.Record, f *shard.File, released bool) {
-	at := []*int64{&r.SentNS, &r.WrittenNS, &r.DepartedNS, &r.AckedNS, &r.HeadersNS, &r.FirstTokenNS, &r.FirstTextNS, &r.LastTokenNS, &r.DoneNS}
-	if released {
-		at = append(at, &r.PlannedNS)
-	}
 	off := ahead(f, max(r.SentNS, r.DoneNS, 0))
-	for _, ns := range at {
-		if *ns != record.None {
-			*ns -= off
-		}
+	r.MoveInstants(off)
+	if released && r.PlannedNS != record.None {
+		r.PlannedNS -= off
 	}
 	if r.SentNS != record.None {
 		r.SentAt = record.Wall(f.StartAt.UnixMicro() + r.SentNS/1000)
@@ -341,7 +362,8 @@ func (s *Shards) reasons(unsent int64) (all []metrics.Reason) {
 	for _, k := range s.lost {
 		lost = append(lost, k.what())
 	}
-	for _, proven := range []bool{false, true} { // if a record is in two files, the one with a wrong checksum has it wrongly
+	// if a record is in two files, the one with a wrong checksum has it wrongly
+	for _, proven := range []bool{false, true} {
 		for _, k := range s.all {
 			if len(unlike) == 0 && k.proven() == proven {
 				wrong = append(wrong, format.Present(k.unlike())...)
@@ -350,12 +372,22 @@ func (s *Shards) reasons(unsent int64) (all []metrics.Reason) {
 		unlike = wrong
 	}
 	if len(lost) > 0 {
-		all = append(all, metrics.Reason{Code: "shards", Grade: metrics.Invalid, What: strings.Join(lost, "; "),
-			Why: format.Many(unsent, "request") + " of theirs were not sent, or nobody knows what became of them", Do: "see the shard's own output, and run again"})
+		all = append(all, metrics.Reason{
+			Code:  metrics.LostShards,
+			Grade: metrics.Invalid,
+			What:  strings.Join(lost, "; "),
+			Why:   format.Many(unsent, "request") + " of theirs were not sent, or nobody knows what became of them",
+			Do:    "see the shard's own output, and run again",
+		})
 	}
 	if len(unlike) > 0 {
-		all = append(all, metrics.Reason{Code: "records", Grade: metrics.Invalid, What: strings.Join(unlike, "; "),
-			Why: "files were cut, edited or mixed with others after the run", Do: "bring back the files that the shards wrote, and merge again"})
+		all = append(all, metrics.Reason{
+			Code:  metrics.Records,
+			Grade: metrics.Invalid,
+			What:  strings.Join(unlike, "; "),
+			Why:   "files were cut, edited or mixed with others after the run",
+			Do:    "bring back the files that the shards wrote, and merge again",
+		})
 	}
 	return all
 }

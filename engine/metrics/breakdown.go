@@ -22,11 +22,11 @@ type breakdown struct {
 }
 
 type partCounts struct {
-	requests, ok    int64
-	stopped         int64 // cancelled or not sent
-	ttft, tpot, e2e Distribution
-	cache           cacheCounts
-	squares         float64 // sum of the squares of its ok requests' prompt tokens
+	requests, ok int64
+	stopped      int64        // cancelled or not sent
+	latencies    latencyStats // those of partFields
+	cache        cacheCounts
+	squares      float64 // sum of the squares of its ok requests' prompt tokens
 }
 
 // add counts one finished request; one of nobody's is left out.
@@ -54,15 +54,16 @@ func (b *breakdown) add(name string, r *record.Record) {
 		return
 	}
 	p.ok++
-	addKnown(&p.ttft, r.TTFTNS())
-	addKnown(&p.tpot, r.TPOTNS())
-	addKnown(&p.e2e, r.E2ENS())
+	for _, f := range partFields {
+		addKnown(&p.latencies[f.latency], latencies[f.latency].Of(r))
+	}
 	p.cache.add(r)
 	n := float64(known(PromptTokens(r)))
 	p.squares += n * n
 }
 
-// summary is nil with fewer than least parts. If the run was over before its requests, those that it ended did not fail.
+// summary is nil with fewer than least parts. If the run was over before its requests, those that it ended did not
+// fail.
 func (b *breakdown) summary(least int, over bool) *Breakdown {
 	if len(b.parts) < least {
 		return nil
@@ -76,10 +77,16 @@ func (b *breakdown) summary(least int, over bool) *Breakdown {
 		if over {
 			failed -= p.stopped
 		}
-		out.Parts = append(out.Parts, Part{
-			Name: name, Requests: p.requests, OK: p.ok, Failed: failed, PromptTokens: p.cache.prompt,
-			TTFTMS: p.ttft.Percentiles(1e6), TPOTMS: p.tpot.Percentiles(1e6), E2EMS: p.e2e.Percentiles(1e6), ReportedHitRatio: p.cache.hitRatio(),
-		})
+		part := Part{
+			Name:             name,
+			Requests:         p.requests,
+			OK:               p.ok,
+			Failed:           failed,
+			PromptTokens:     p.cache.Prompt,
+			ReportedHitRatio: p.cache.hitRatio(),
+		}
+		p.latencies.fill(&part.PartLatencies, partFields)
+		out.Parts = append(out.Parts, part)
 	}
 	slices.SortFunc(out.Parts, func(x, y Part) int { return natural(x.Name, y.Name) })
 	for i := range out.Parts {
@@ -98,7 +105,8 @@ func tokensOf(p *Part) float64 { return float64(p.PromptTokens) }
 // anything. byChance is the variation that chance gives to N parts that are equally likely: √((N−1)·Σx²) / Σx. squares
 // is Σx², where x is what a single request counts.
 func spreadOf(parts []Part, got func(*Part) float64, squares float64) (cv *float64, byChance float64) {
-	sum, each := 0.0, make([]float64, len(parts))
+	sum := 0.0
+	each := make([]float64, len(parts))
 	for i := range parts {
 		each[i] = got(&parts[i])
 		sum += each[i]
@@ -128,7 +136,8 @@ func unevenNotes(s *Summary) []string {
 		cv       *float64
 		byChance float64
 		got      func(*Part) float64
-	}{{"requests are", b.CV, b.requestsByChance, requestsOf}, {"prompt tokens are", b.TokensCV, b.tokensByChance, tokensOf}} {
+	}{{"requests are", b.CV, b.requestsByChance, requestsOf}, {"prompt tokens are", b.TokensCV,
+		b.tokensByChance, tokensOf}} {
 		if of.cv == nil || *of.cv <= max(evenCV, chanceFactor*of.byChance) {
 			continue
 		}
@@ -137,16 +146,21 @@ func unevenNotes(s *Summary) []string {
 			sum += of.got(&b.Parts[i])
 		}
 		by := func(x, y Part) int { return cmp.Compare(of.got(&x), of.got(&y)) }
-		most, least := slices.MaxFunc(b.Parts, by), slices.MinFunc(b.Parts, by)
-		return []string{fmt.Sprintf("%s spread unevenly over %s: %s answered %s of them, %s %s; an even share is %s (coefficient of variation %.2f)",
-			of.what, format.Many(len(b.Parts), "instance"), most.Name, format.Percent(of.got(&most)/sum), least.Name, format.Percent(of.got(&least)/sum),
-			format.Percent(1/float64(len(b.Parts))), *of.cv)}
+		most := slices.MaxFunc(b.Parts, by)
+		least := slices.MinFunc(b.Parts, by)
+		return []string{fmt.Sprintf(
+			"%s spread unevenly over %s: %s answered %s of them, %s %s; an even share is %s (coefficient of "+
+				"variation %.2f)",
+			of.what, format.Many(len(b.Parts), "instance"), most.Name,
+			format.Percent(of.got(&most)/sum), least.Name, format.Percent(of.got(&least)/sum),
+			format.Percent(1/float64(len(b.Parts))), *of.cv,
+		)}
 	}
 	return nil
 }
 
-// natural orders names as people do, digits by their value: mock-2 before mock-10. Names that are equal then are ordered
-// as text.
+// natural orders names as people do, digits by their value: mock-2 before mock-10. Names that are equal then are
+// ordered as text.
 func natural(x, y string) int {
 	return cmp.Or(strings.Compare(padded(x), padded(y)), strings.Compare(x, y))
 }

@@ -8,17 +8,18 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
-// A client that was late sends what it held back at once. Before a busy server that burst delays others, too. This file bounds by how
-// much. If requests were served first come, first served, and each had left when it was planned, none would have ended later than it did,
-// and none earlier by more than the largest lateness since the server last had nothing waiting.
+// A client that was late sends what it held back at once. Before a busy server that burst delays others, too. This
+// file bounds by how much. If requests were served first come, first served, and each had left when it was planned,
+// none would have ended later than it did, and none earlier by more than the largest lateness since the server last
+// had nothing waiting.
 
 // arrival is a request as it came to the servers.
 type arrival struct {
-	sentNS, lateNS  int64
-	ttft, e2e, tpot int64 // ns; record.None if it has none
-	output          int64 // tokens
-	inFlight        int   // itself included, when it was sent
-	pushedNS        int64 // how much earlier it may have ended if none had been late
+	sentNS, lateNS int64
+	latencies      [numTimed]int64 // ns, in the order of timedLatencies; record.None if it has none
+	output         int64           // tokens
+	inFlight       int             // itself included, when it was sent
+	pushedNS       int64           // how much earlier it may have ended if none had been late
 }
 
 // arrivals are the requests in the order of their sending.
@@ -28,10 +29,8 @@ func (t *timings) arrivals() []arrival {
 	t.each(func(k *timing) {
 		if k.sent && k.plannedNS != record.None {
 			ends = append(ends, k.endNS)
-			all = append(all, arrival{
-				sentNS: k.atNS, lateNS: max(0, k.driftNS()),
-				ttft: k.ttftNS(), e2e: k.e2eNS(), tpot: k.tpotNS, output: int64(k.output),
-			})
+			all = append(all,
+				arrival{sentNS: k.atNS, lateNS: max(0, k.driftNS()), latencies: k.latencies, output: int64(k.output)})
 		}
 	})
 	slices.SortFunc(all, func(a, b arrival) int { return cmp.Compare(a.sentNS, b.sentNS) })
@@ -47,20 +46,23 @@ func (t *timings) arrivals() []arrival {
 }
 
 const (
-	// levelGroups is into how many groups, of equal in-flight, requests are divided, and leastOfGroup how many each has at least.
+	// levelGroups is into how many groups, of equal in-flight, requests are divided, and leastOfGroup how many each
+	// has at least.
 	levelGroups, leastOfGroup = 20, 20
 	// levelSigmas is how far beyond chance a group must be slower: in 20 groups that happens by chance once in 40 runs.
 	levelSigmas = 3
 )
 
-// quietLevel is the largest number of requests in flight up to which a latency does not depend on it: up to there nothing waits. It
-// compares all others, and then groups of them, with the fifth of the requests that had the fewest beside them. byLevel is in the order of inFlight.
-func quietLevel(byLevel []arrival, latency func(*arrival) int64) int {
+// quietLevel is the largest number of requests in flight up to which a latency, by its place in timedLatencies, does
+// not depend on it: up to there nothing waits. It compares all others, and then groups of them, with the fifth of the
+// requests that had the fewest beside them. byLevel is in the order of inFlight.
+func quietLevel(byLevel []arrival, latency int) int {
 	var levels []int
 	var values []int64
 	for i := range byLevel {
-		if v := latency(&byLevel[i]); v != record.None {
-			levels, values = append(levels, byLevel[i].inFlight), append(values, v)
+		if v := byLevel[i].latencies[latency]; v != record.None {
+			levels = append(levels, byLevel[i].inFlight)
+			values = append(values, v)
 		}
 	}
 	base := len(values) / 5
@@ -106,18 +108,18 @@ func pushed(all []arrival, quiet int) {
 	}
 }
 
-// behindBursts are the percentiles that others' lateness may have moved, and how many requests it may have delayed by more than 1 ms.
-func (c *Collector) behindBursts(all *series) (unsafe []Unsafe, behind int64) {
+// behindBursts are the percentiles that others' lateness may have moved, and how many requests it may have delayed by
+// more than 1 ms.
+func (c *Collector) behindBursts(all *targetStats) (unsafe []Unsafe, behind int64) {
 	arrivals := c.timings.arrivals()
 	byLevel := slices.Clone(arrivals)
 	slices.SortStableFunc(byLevel, func(a, b arrival) int { return cmp.Compare(a.inFlight, b.inFlight) })
-	quiet := min(
-		quietLevel(byLevel, func(a *arrival) int64 { return a.ttft }),
-		quietLevel(byLevel, func(a *arrival) int64 { return a.e2e }),
-		quietLevel(byLevel, func(a *arrival) int64 { return a.tpot }),
-	)
+	quiet := math.MaxInt
+	for i := range timedLatencies {
+		quiet = min(quiet, quietLevel(byLevel, i))
+	}
 	pushed(arrivals, quiet)
-	var by movedLatencies
+	var by latencyBounds
 	for i := range arrivals {
 		a := &arrivals[i]
 		if a.pushedNS == 0 {
@@ -126,9 +128,13 @@ func (c *Collector) behindBursts(all *series) (unsafe []Unsafe, behind int64) {
 		if a.pushedNS > toleratedNS {
 			behind++
 		}
-		by.ttft.add(a.ttft, a.pushedNS, 0)
-		by.e2e.add(a.e2e, a.pushedNS, 0)
-		by.tpot.add(a.tpot, a.pushedNS/max(1, a.output-1), 0)
+		for i, l := range timedLatencies {
+			less := a.pushedNS
+			if latencies[l].perToken {
+				less /= max(1, a.output-1)
+			}
+			by[l].add(a.latencies[i], less, 0)
+		}
 	}
 	return by.unsafe(all), behind
 }

@@ -12,43 +12,36 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
-// mostSteps is into how many steps of time a run is cut at most, and mostRows how many rows all targets have together; of
-// more than 1,000 targets the steps are longer.
+// mostSteps is into how many steps of time a run is cut at most, and mostRows how many rows all targets have
+// together; of more than 1,000 targets the steps are longer.
 const mostSteps, mostRows = 120, 120_000
 
 // mostInstances bounds the instances that have rows by time.
 const mostInstances = 64
 
-// Step is a row of timeline.jsonl or timeline_instances.jsonl. It has what became of the requests to one target, or of one
-// instance, that were sent within a step of time. A request that was not sent counts at its planned time.
+// Step is a row of timeline.jsonl or timeline_instances.jsonl. It has what became of the requests to one target, or
+// of one instance, that were sent within a step of time. A request that was not sent counts at its planned time.
 type Step struct {
-	FromS        float64  `json:"from_s"`             // begin of the step, since the start of the run
-	ToS          float64  `json:"to_s"`               // end of the step
-	Target       string   `json:"target,omitempty"`   // URL; absent for requests that never had one, and in timeline_instances.jsonl
-	Instance     string   `json:"instance,omitempty"` // as answers name it; only in timeline_instances.jsonl
-	Planned      int64    `json:"planned"`            // requests that were to leave in the step
-	Requests     int64    `json:"requests"`           // sent in the step, or, if unsent, planned in it
-	OK           int64    `json:"ok"`                 // of requests, those that ended ok
-	Failed       int64    `json:"failed"`             // of requests, those that did not
-	InFlight     float64  `json:"in_flight"`          // requests in flight, mean over the step
-	DriftP99     *float64 `json:"drift_p99_us"`       // of the step's requests that were sent, by nearest rank; null without any
-	TTFTP50      *float64 `json:"ttft_p50_ms"`        // of the step's ok requests, by nearest rank; null without any
-	TTFTP99      *float64 `json:"ttft_p99_ms"`        // likewise
-	TPOTP50      *float64 `json:"tpot_p50_ms"`        // likewise
-	TPOTP99      *float64 `json:"tpot_p99_ms"`        // likewise
-	E2EP50       *float64 `json:"e2e_p50_ms"`         // likewise
-	E2EP99       *float64 `json:"e2e_p99_ms"`         // likewise
-	PromptTokens int64    `json:"prompt_tokens"`      // of the step's ok requests
-	CachedTokens *int64   `json:"cached_tokens"`      // of prompt_tokens, those that the server reported as cached; null if it reported nothing
-	OutputTokens int64    `json:"output_tokens"`      // tokens of ok requests that came in the step, if they came evenly from a request's first chunk to its last
-
-	drift, ttft, tpot, e2e Distribution // ns
+	FromS    float64 `json:"from_s"`             // begin of the step, since the start of the run
+	ToS      float64 `json:"to_s"`               // end of the step
+	Target   string  `json:"target,omitempty"`   // URL; absent for requests that never had one, and in timeline_instances.jsonl
+	Instance string  `json:"instance,omitempty"` // as answers name it; only in timeline_instances.jsonl
+	Planned  int64   `json:"planned"`            // requests that were to leave in the step
+	Requests int64   `json:"requests"`           // sent in the step, or, if unsent, planned in it
+	OK       int64   `json:"ok"`                 // of requests, those that ended ok
+	Failed   int64   `json:"failed"`             // of requests, those that did not
+	InFlight float64 `json:"in_flight"`          // requests in flight, mean over the step
+	StepLatencies
+	PromptTokens int64  `json:"prompt_tokens"` // of the step's ok requests
+	CachedTokens *int64 `json:"cached_tokens"` // of prompt_tokens, those that the server reported as cached; null if it reported nothing
+	OutputTokens int64  `json:"output_tokens"` // tokens of ok requests that came in the step, if they came evenly from a request's first chunk to its last
 }
 
-// stepNS is the length of the steps of a run that ends at endNS, for at most so many steps. It is a number that people read
-// easily, and whole hours for a long run.
+// stepNS is the length of the steps of a run that ends at endNS, for at most so many steps. It is a number that
+// people read easily, and whole hours for a long run.
 func stepNS(endNS, steps int64) int64 {
-	for _, s := range []float64{1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600} {
+	for _, s := range []float64{1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60,
+		120, 300, 600, 900, 1800, 3600} {
 		if width := int64(s * 1e9); endNS < width*steps {
 			return width
 		}
@@ -57,12 +50,13 @@ func stepNS(endNS, steps int64) int64 {
 	return (endNS/(hour*steps) + 1) * hour
 }
 
-// Timeline is a run, cut into steps of equal length. It is made of the records alone, so it is the same whenever they are
-// read. What it shows is valid until it shows the next.
+// Timeline is a run, cut into steps of equal length. It is made of the records alone, so it is the same whenever they
+// are read. What it shows is valid until it shows the next.
 type Timeline struct {
 	c       *Collector
 	widthNS int64
 	steps   []Step
+	stats   []latencyStats // of each step
 }
 
 // Timeline returns the run by time, in at most 120 steps.
@@ -70,7 +64,8 @@ func (c *Collector) Timeline() *Timeline {
 	end := int64(0) // the last instant of all
 	c.timings.each(func(k *timing) { end = max(end, k.endNS) })
 	width := stepNS(end, max(mostSteps/10, min(mostSteps, mostRows/int64(max(1, len(c.urls))))))
-	return &Timeline{c: c, widthNS: width, steps: make([]Step, end/width+1)}
+	n := end/width + 1
+	return &Timeline{c: c, widthNS: width, steps: make([]Step, n), stats: make([]latencyStats, n)}
 }
 
 // All returns the steps of all requests together.
@@ -114,11 +109,12 @@ func (t *Timeline) Instances() iter.Seq[[]Step] {
 	})
 }
 
-// by shows the steps of the requests of each label: of is a request's place in labels, below 0 if it has none. One without a name is
-// shown if it has requests.
+// by shows the steps of the requests of each label: of is a request's place in labels, below 0 if it has none. One
+// without a name is shown if it has requests.
 func (t *Timeline) by(labels []Step, of func(*timing) int) iter.Seq[[]Step] {
 	all := &t.c.timings
-	requests, known := make([][]*timing, len(labels)), make([]bool, len(labels))
+	requests := make([][]*timing, len(labels))
+	known := make([]bool, len(labels))
 	all.each(func(k *timing) {
 		if i := of(k); i >= 0 {
 			if known[i] = true; all.spilled == 0 {
@@ -150,18 +146,16 @@ func (t *Timeline) by(labels []Step, of func(*timing) int) iter.Seq[[]Step] {
 // stepsOf counts requests in steps that are labelled alike.
 func (t *Timeline) stepsOf(label Step, each func(func(*timing))) []Step {
 	for i := range t.steps {
-		s := &t.steps[i]
-		label.drift, label.ttft, label.tpot, label.e2e = s.drift.emptied(), s.ttft.emptied(), s.tpot.emptied(), s.e2e.emptied()
-		*s = label
-		s.FromS, s.ToS = seconds(int64(i)*t.widthNS), seconds(int64(i+1)*t.widthNS)
+		label.FromS = seconds(int64(i) * t.widthNS)
+		label.ToS = seconds(int64(i+1) * t.widthNS)
+		t.steps[i] = label
+		for k := range t.stats[i] {
+			t.stats[i][k] = t.stats[i][k].emptied()
+		}
 	}
 	each(t.add)
 	for i := range t.steps {
-		s := &t.steps[i]
-		s.DriftP99 = s.drift.at(990, 1e3)
-		s.TTFTP50, s.TTFTP99 = s.ttft.at(500, 1e6), s.ttft.at(990, 1e6)
-		s.TPOTP50, s.TPOTP99 = s.tpot.at(500, 1e6), s.tpot.at(990, 1e6)
-		s.E2EP50, s.E2EP99 = s.e2e.at(500, 1e6), s.e2e.at(990, 1e6)
+		t.stats[i].fill(&t.steps[i].StepLatencies, stepFields)
 	}
 	return t.steps
 }
@@ -173,25 +167,28 @@ func (t *Timeline) add(k *timing) {
 	if i := k.plannedNS / t.widthNS; k.plannedNS >= 0 && i < int64(len(t.steps)) {
 		t.steps[i].Planned++
 	}
-	s := &t.steps[max(0, k.atNS)/t.widthNS]
+	at := max(0, k.atNS) / t.widthNS
+	s := &t.steps[at]
+	stats := &t.stats[at]
 	s.Requests++
-	for from := max(0, k.atNS); k.sent && from < k.endNS; { // the share of each step for which the request was in flight
+	// the share of each step for which the request was in flight
+	for from := max(0, k.atNS); k.sent && from < k.endNS; {
 		i := from / t.widthNS
 		to := min(k.endNS, (i+1)*t.widthNS)
 		t.steps[i].InFlight += float64(to-from) / float64(t.widthNS)
 		from = to
 	}
 	if k.sent {
-		addKnown(&s.drift, k.driftNS())
+		addKnown(&stats[Drift], k.driftNS())
 	}
 	if k.outcome != record.OK {
 		s.Failed++
 		return
 	}
 	s.OK++
-	addKnown(&s.ttft, k.ttftNS())
-	addKnown(&s.tpot, k.tpotNS)
-	addKnown(&s.e2e, k.e2eNS())
+	for i, l := range timedLatencies {
+		addKnown(&stats[l], k.latencies[i])
+	}
 	s.PromptTokens += int64(k.prompt)
 	if k.cached >= 0 {
 		if s.CachedTokens == nil {
@@ -199,7 +196,8 @@ func (t *Timeline) add(k *timing) {
 		}
 		*s.CachedTokens += int64(k.cached)
 	}
-	first, _ := k.chunksNS() // tokens count in the steps in which they came: the first with the first chunk, the last with the last
+	// tokens count in the steps in which they came: the first with the first chunk, the last with the last
+	first, _ := k.chunksNS()
 	for i, came := max(0, first)/t.widthNS, int64(0); came < int64(k.output); i++ {
 		until := k.cameBefore((i + 1) * t.widthNS)
 		t.steps[i].OutputTokens += until - came
@@ -209,10 +207,12 @@ func (t *Timeline) add(k *timing) {
 
 // chunksNS is when the first and the last token chunk came, or the end of an answer without any.
 func (k *timing) chunksNS() (first, last int64) {
-	if k.firstNS == record.None || k.lastNS < k.firstNS {
+	ttft := k.latency(TTFT)
+	e2e := k.latency(E2E)
+	if ttft == record.None || e2e < ttft {
 		return k.endNS, k.endNS
 	}
-	return k.firstNS, k.lastNS
+	return k.atNS + ttft, k.atNS + e2e
 }
 
 // cameBefore is how many of the answer's tokens came before ns, if they came evenly.
@@ -244,33 +244,33 @@ func (d *Distribution) at(permille int64, unitNS float64) *float64 {
 	return new(float64(d.QuantileNS(permille)) / unitNS)
 }
 
-// timing is what results by time keep of a request: 80 bytes, beside the hundreds of its record.
+// timing is what results by time keep of a request: 88 bytes, beside the hundreds of its record.
 type timing struct {
-	atNS, plannedNS, endNS     int64 // sent, or planned where it was not; planned; the last instant known
-	firstNS, lastNS, tpotNS    int64 // token chunks of an OK one; record.None = none
-	target, endpoint, instance int32 // below 0: none
-	failure                    int32 // place of its message; below 0: none
-	prompt, output, cached     int32 // tokens of an OK one; cached below 0: not reported
+	atNS, plannedNS, endNS     int64           // sent, or planned where it was not; planned; the last instant known
+	latencies                  [numTimed]int64 // of an OK one, in the order of timedLatencies; record.None = none
+	target, endpoint, instance int32           // below 0: none
+	failure                    int32           // place of its message; below 0: none
+	prompt, output, cached     int32           // tokens of an OK one; cached below 0: not reported
 	outcome                    record.Outcome
-	sent, begun, gaveUp        bool // its first byte; its response's head had come; the server ended it with the reason "abort"
+	// its first byte; its response's head had come; the server ended it with the reason "abort"
+	sent, begun, gaveUp bool
 }
 
-// driftNS, ttftNS and e2eNS are as those of a record; ttftNS and e2eNS of OK ones alone.
-func (k *timing) driftNS() int64 { return since(k.plannedNS, k.atNS) }
-func (k *timing) ttftNS() int64  { return since(k.atNS, k.firstNS) }
-func (k *timing) e2eNS() int64   { return since(k.atNS, k.lastNS) }
-
-func since(from, to int64) int64 {
-	if from == record.None || to == record.None {
+// driftNS is as that of a record.
+func (k *timing) driftNS() int64 {
+	if k.plannedNS == record.None {
 		return record.None
 	}
-	return to - from
+	return k.atNS - k.plannedNS
 }
+
+// latency is one of those of timedLatencies.
+func (k *timing) latency(of int) int64 { return k.latencies[slices.Index(timedLatencies[:], of)] }
 
 // timingsAtOnce is how many timings memory is taken for at a time.
 const timingsAtOnce = 8192
 
-// mostPieces is how many pieces of timings a Collector keeps in memory if it may spill: 4,194,304 requests, 336 MB.
+// mostPieces is how many pieces of timings a Collector keeps in memory if it may spill: 4,194,304 requests, 369 MB.
 const mostPieces = 512
 
 // timings keeps one of each request. It belongs to the recorder.
@@ -335,20 +335,33 @@ func (t *timings) add(r *record.Record, target int) {
 				_, err := t.file.WriteAt(bytesOf(piece), int64(t.spilled+i)*int64(len(bytesOf(piece))))
 				t.err = cmp.Or(t.err, err)
 			}
-			t.spilled, t.pieces = t.spilled+len(t.pieces), t.pieces[:0]
+			t.spilled += len(t.pieces)
+			t.pieces = t.pieces[:0]
 		}
 		t.pieces = append(t.pieces, make([]timing, 0, timingsAtOnce))
 		last = len(t.pieces) - 1
 	}
 	k := timing{
-		atNS: at, plannedNS: r.PlannedNS, endNS: max(at, r.HeadersNS, r.FirstTokenNS, r.LastTokenNS, r.DoneNS),
-		firstNS: record.None, lastNS: record.None, tpotNS: record.None,
-		target: int32(target), endpoint: t.endpoints.place(r.Endpoint), instance: t.instances.place(r.Instance), failure: -1,
-		outcome: r.Outcome, sent: r.SentNS != record.None, begun: r.HeadersNS != record.None, gaveUp: r.FinishReason == "abort",
+		atNS:      at,
+		plannedNS: r.PlannedNS,
+		endNS:     max(at, r.EndNS()),
+		target:    int32(target),
+		endpoint:  t.endpoints.place(r.Endpoint),
+		instance:  t.instances.place(r.Instance),
+		failure:   -1,
+		outcome:   r.Outcome,
+		sent:      r.SentNS != record.None,
+		begun:     r.HeadersNS != record.None,
+		gaveUp:    r.FinishReason == "abort",
+	}
+	for i, l := range timedLatencies {
+		if k.latencies[i] = record.None; r.Outcome == record.OK {
+			k.latencies[i] = latencies[l].Of(r)
+		}
 	}
 	if r.Outcome == record.OK {
-		k.firstNS, k.lastNS, k.tpotNS = r.FirstTokenNS, r.LastTokenNS, r.TPOTNS()
-		k.prompt, k.output = tokens32(known(PromptTokens(r))), tokens32(known(r.CompletionTokens))
+		k.prompt = tokens32(known(PromptTokens(r)))
+		k.output = tokens32(known(r.CompletionTokens))
 		k.cached = tokens32(max(-1, r.CachedTokens))
 	} else {
 		k.failure = t.failures.place(r.Error)
@@ -364,8 +377,8 @@ func bytesOf(piece []timing) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(piece))), len(piece)*int(unsafe.Sizeof(timing{})))
 }
 
-// Spill lets c keep what it needs by time in an unnamed file in dir, beyond the first 4,194,304 requests. Then it looks for no outages. Call
-// it before Add, and EndSpill in the end.
+// Spill lets c keep what it needs by time in an unnamed file in dir, beyond the first 4,194,304 requests. Then it
+// looks for no outages. Call it before Add, and EndSpill in the end.
 func (c *Collector) Spill(dir string) (err error) {
 	if c.timings.file, err = os.CreateTemp(dir, ".by-time-*"); err != nil {
 		return err
@@ -376,7 +389,8 @@ func (c *Collector) Spill(dir string) (err error) {
 // EndSpill closes the file of Spill, and returns what failed with it. Nothing by time may be asked for after it.
 func (c *Collector) EndSpill() error { return cmp.Or(c.timings.err, c.timings.file.Close()) }
 
-// each calls f for every request, in order of completion. What it gets is valid until f returns, if pieces were spilled.
+// each calls f for every request, in order of completion. What it gets is valid until f returns, if pieces were
+// spilled.
 func (t *timings) each(f func(*timing)) {
 	if t.spilled > 0 {
 		piece := make([]timing, timingsAtOnce)

@@ -37,13 +37,7 @@ func randomTimed(rng *rand.Rand, span int64) timed {
 
 // allSteps are the steps of everybody: all requests, each target, those without one, each instance.
 func allSteps(l *Timeline) (out [][]Step) {
-	keep := func(steps []Step) {
-		kept := slices.Clone(steps)
-		for i := range kept {
-			kept[i].drift, kept[i].ttft, kept[i].tpot, kept[i].e2e = Distribution{}, Distribution{}, Distribution{}, Distribution{}
-		}
-		out = append(out, kept)
-	}
+	keep := func(steps []Step) { out = append(out, slices.Clone(steps)) }
 	keep(l.All())
 	for steps := range l.Targets() {
 		keep(steps)

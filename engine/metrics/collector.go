@@ -4,9 +4,11 @@
 // It owns the definitions of every statistic and of validity. It does not
 // measure anything, opens no sockets and writes no files.
 //
-// Collector.Add belongs to one goroutine, the recorder. AddGaps may be called by anybody at the same time. Summary and WriteHistograms are for after the run. Add keeps about 200 bytes of a request: 80 by time, and 8 for
+// Collector.Add belongs to one goroutine, the recorder. AddGaps may be called by anybody at the same time. Summary and WriteHistograms are for after the run. Add keeps about 220 bytes of a request: 88 by time, and 8 for
 // each of its latencies by target, by instance and by address; of one that is part of a job 230. The last two are kept for the first 1,024 instances and
 // addresses. AddGaps allocates 0.3 MB for the first gaps of a target, up to GOMAXPROCS times, and nothing else.
+//
+// The package is not an API: any release may change it.
 package metrics
 
 import (
@@ -28,8 +30,8 @@ import (
 type Collector struct {
 	urls    []string
 	slos    []SLO
-	targets []series // one for each URL
-	none    series   // requests that never had a target
+	targets []targetStats // one for each URL
+	none    targetStats   // requests that never had a target
 	parts   struct{ instances, endpoints breakdown }
 	pairs   route.Pairs // of instances and endpoints
 	timings timings     // by time
@@ -45,18 +47,22 @@ type Collector struct {
 // gapShard is one of several histograms that receivers share, so that they seldom wait for a lock.
 type gapShard struct {
 	sync.Mutex
-	itl   *Distribution // nil before the first gap
-	moved moved
-	_     [64]byte // keeps neighbours' locks off one cache line
+	itl  *Distribution  // nil before the first gap
+	late lateReadBounds // those of itl
+	_    [64]byte       // keeps neighbours' locks off one cache line
 }
 
 // NewCollector returns a collector for the targets' URLs, in the order that
 // the indices given to Add and AddGaps refer to. With SLOs it counts goodput.
 func NewCollector(targets []string, slos ...SLO) *Collector {
-	c := &Collector{urls: append([]string(nil), targets...), slos: append([]SLO(nil), slos...), targets: make([]series, len(targets))}
-	c.none = newSeries(c.slos)
+	c := &Collector{
+		urls:    append([]string(nil), targets...),
+		slos:    append([]SLO(nil), slos...),
+		targets: make([]targetStats, len(targets)),
+	}
+	c.none = newTargetStats(c.slos)
 	for i := range c.targets {
-		c.targets[i] = newSeries(c.slos)
+		c.targets[i] = newTargetStats(c.slos)
 	}
 	if len(targets) == 0 {
 		return c
@@ -89,13 +95,13 @@ func (c *Collector) Add(r *record.Record, target int) {
 	}
 }
 
-// MovedGap is a gap between token chunks that a late read may have changed, in ns: as measured, and as it is if what was found together
-// had come evenly.
-type MovedGap struct{ NS, LikelyNS int64 }
+// LateReadGap is a gap between token chunks that a late read may have changed, in ns: as measured, and as it is if
+// what was found together had come evenly.
+type LateReadGap struct{ NS, LikelyNS int64 }
 
 // AddGaps counts gaps between token chunks (ITL), in ns, of one OK request to
-// the target of that index; moved are those of them that late reads may have changed. It keeps nothing of the slices.
-func (c *Collector) AddGaps(target int, gapsNS []int64, moved ...MovedGap) {
+// the target of that index; late are those of them that late reads may have changed. It keeps nothing of the slices.
+func (c *Collector) AddGaps(target int, gapsNS []int64, late ...LateReadGap) {
 	if target < 0 || target >= len(c.targets) || len(gapsNS) == 0 {
 		return
 	}
@@ -103,13 +109,14 @@ func (c *Collector) AddGaps(target int, gapsNS []int64, moved ...MovedGap) {
 	for _, gap := range gapsNS {
 		g.itl.Add(gap)
 	}
-	for _, m := range moved {
-		g.moved.add(m.NS, m.NS-m.LikelyNS, m.LikelyNS-m.NS)
+	for _, m := range late {
+		g.late.add(m.NS, m.NS-m.LikelyNS, m.LikelyNS-m.NS)
 	}
 	g.Unlock()
 }
 
-// AddGapCounts counts gaps that another run counted in a histogram, to the target of that index. exact has their number, mean and maximum.
+// AddGapCounts counts gaps that another run counted in a histogram, to the target of that index. exact has their
+// number, mean and maximum.
 func (c *Collector) AddGapCounts(target int, gaps *hdrhistogram.Histogram, exact *stats.Percentiles) {
 	if exact == nil {
 		return
@@ -139,9 +146,10 @@ func (c *Collector) pick(target int) (g *gapShard) {
 
 // Probed is what the servers did not report before the run. The notes name it.
 type Probed struct {
-	Unknown  []Unknown             // what is unknown, whatever the run brings
-	Unproven string                // a note that holds only if the hits are unknown after the run, too; "" = none
-	CacheOff func(target int) bool // whether a target's servers report that they cache nothing; nil = no server was asked
+	Unknown  []Unknown // what is unknown, whatever the run brings
+	Unproven string    // a note that holds only if the hits are unknown after the run, too; "" = none
+	// whether a target's servers report that they cache nothing; nil = no server was asked
+	CacheOff func(target int) bool
 }
 
 // Summary returns the result of the run, verdict included. s has what the Collector does not count:
@@ -157,22 +165,20 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	if s.Window = c.window; s.Window != nil {
 		s.Run.DurationS = s.Window.ToS - s.Window.FromS
 	}
-	s.DriftUS = all.drift.Percentiles(1e3)
-	s.TTFTMS, s.TTFTPlannedMS = all.ttft.Percentiles(1e6), all.ttftPlanned.Percentiles(1e6)
-	s.TPOTMS, s.ITLMS = all.tpot.Percentiles(1e6), all.itl.Percentiles(1e6)
-	s.E2EMS, s.E2EPlannedMS = all.e2e.Percentiles(1e6), all.e2ePlanned.Percentiles(1e6)
-	s.WireDriftUS, s.UploadMS = all.wireDrift.Percentiles(1e3), all.upload.Percentiles(1e6)
+	all.Latencies.fill(&s.RunLatencies, runFields)
 	over := s.Run.Partial || s.Run.Cut
 	all.count(&s.Requests, over)
-	s.Requests.Failures = all.kinds.list(over)
+	s.Requests.Failures = all.Kinds.list(over)
 	s.Lateness = c.lateness(&s, &all)
-	s.Requests.Late = all.drift.above(int64(1e6 * cmp.Or(s.Limits.MaxDriftMS, s.Lateness.DisplacedMS, 1)))
-	s.Tokens, s.Throughput = all.tokens.Tokens, Throughput{}
-	s.Tokens.PerChunk = ratio(all.tokens.usageTokens, all.tokens.chunks)
+	s.Requests.Late = all.Latencies[Drift].above(cmp.Or(int64(s.Limits.MaxDriftNS),
+		int64(1e6*s.Lateness.DisplacedMS), toleratedNS))
+	s.Tokens = all.Tokens.Tokens
+	s.Throughput = Throughput{}
+	s.Tokens.PerChunk = ratio(all.Tokens.UsageTokens, all.Tokens.Chunks)
 	if s.Run.DurationS > 0 {
 		c.setRates(&s)
 	}
-	s.Connections.MaxWaitMS = float64(all.maxWait) / 1e6
+	s.Connections.MaxWaitMS = float64(all.MaxWaitNS) / 1e6
 	if s.Run.Targets == nil {
 		s.Run.Targets = append([]string{}, c.urls...)
 	}
@@ -180,12 +186,14 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	for i := range targets {
 		s.Targets[i] = targets[i].target(c.urls[i], over)
 	}
-	s.Instances, s.Endpoints = c.parts.instances.summary(1, over), c.parts.endpoints.summary(2, over)
+	s.Instances = c.parts.instances.summary(1, over)
+	s.Endpoints = c.parts.endpoints.summary(2, over)
 	if s.Instances != nil {
 		s.Instances.direct = c.pairs.OneByOne()
 	}
-	s.Answers = all.answers.summary(s.Answers)
-	s.Outages, s.Gateway = c.outages(), all.gateway.summary()
+	s.Answers = all.Answers.summary(s.Answers)
+	s.Outages = c.outages()
+	s.Gateway = all.Gateway.summary()
 	if s.Window == nil { // which has but pieces of jobs
 		s.Jobs = c.jobs.summary(s.Run.DurationS, over)
 	}
@@ -195,7 +203,7 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	s.PrefixCache.count(&all, targets, counted)
 	for i, hits := range counted {
 		if hits != record.None {
-			s.Targets[i].CountedHitRatio = ratio(hits, targets[i].cache.prompt)
+			s.Targets[i].CountedHitRatio = ratio(hits, targets[i].Cache.Prompt)
 		}
 	}
 	s.Notes = append(notes(&s, &all, targets, c.urls, probed), s.Notes...)
@@ -208,108 +216,121 @@ func (c *Collector) underLoad(s *Summary) (u UnderLoad) {
 	c.timings.each(func(k *timing) { // in order of completion
 		switch {
 		case k.outcome == record.OK:
-			end, u.Waiting = max(end, k.endNS), 0
+			end = max(end, k.endNS)
+			u.Waiting = 0
 		case k.sent || !stopped(k.outcome):
 			end = max(end, k.atNS)
 			u.Waiting++
 		}
 	})
 	if u.UntilS = min(seconds(end), s.Run.DurationS); u.UntilS > 0 {
-		u.Throughput = Throughput{float64(s.Requests.OK) / u.UntilS, float64(s.Tokens.Prompt) / u.UntilS, float64(s.Tokens.Completion) / u.UntilS}
+		u.Throughput = Throughput{float64(s.Requests.OK) / u.UntilS, float64(s.Tokens.Prompt) / u.UntilS,
+			float64(s.Tokens.Completion) / u.UntilS}
 	}
 	return u
 }
 
 // merged returns the whole run and every target with its gaps. The targets share all but these with c.
-func (c *Collector) merged() (all series, targets []series) {
-	all = newSeries(c.slos)
-	all.merge(&c.none)
-	targets = make([]series, len(c.targets))
+func (c *Collector) merged() (all targetStats, targets []targetStats) {
+	all = newTargetStats(c.slos)
+	mergeCounts(&all, &c.none)
+	targets = make([]targetStats, len(c.targets))
 	for i := range targets {
 		targets[i] = c.targets[i]
-		targets[i].itl = Distribution{}
+		targets[i].Latencies[ITL] = Distribution{}
 		for j := range c.gaps[i*c.shards:][:c.shards] {
 			g := &c.gaps[i*c.shards+j]
 			g.Lock()
 			if g.itl != nil {
-				targets[i].itl.Merge(g.itl)
+				targets[i].Latencies[ITL].Merge(g.itl)
 			}
-			addUp(&targets[i].reading.itl, &g.moved)
+			mergeCounts(&targets[i].LateReads[ITL], &g.late)
 			g.Unlock()
 		}
-		all.merge(&targets[i])
+		mergeCounts(&all, &targets[i])
 	}
 	return all, targets
 }
 
-func (s *series) recorded() (n int64) {
-	for _, count := range s.outcomes {
+func (s *targetStats) recorded() (n int64) {
+	for _, count := range s.Outcomes {
 		n += count
 	}
 	return n
 }
 
-// stopped is how many requests did not fail, although they are not ok: the user left them out or, if the run was over before, it
-// ended them.
-func (s *series) stopped(over bool) int64 {
+// stopped is how many requests did not fail, although they are not ok: the user left them out or, if the run was over
+// before, it ended them.
+func (s *targetStats) stopped(over bool) int64 {
 	if !over {
-		return s.leftOut
+		return s.LeftOut
 	}
-	return s.outcomes[record.Cancelled] + s.outcomes[record.NotSent]
+	return s.Outcomes[record.Cancelled] + s.Outcomes[record.NotSent]
 }
 
-func (s *series) count(r *Requests, over bool) {
-	r.Sent, r.OK, r.Resent, r.Early = s.sent, s.outcomes[record.OK], s.resent, s.drift.negatives()
-	r.Stopped, r.ByOutcome = s.stopped(over), make(map[string]int64, record.Outcomes)
+func (s *targetStats) count(r *Requests, over bool) {
+	r.Sent = s.Sent
+	r.OK = s.Outcomes[record.OK]
+	r.Resent = s.Resent
+	r.Early = s.Latencies[Drift].negatives()
+	r.Stopped = s.stopped(over)
+	r.ByOutcome = make(map[string]int64, record.Outcomes)
 	r.Failed = s.recorded() - r.OK - r.Stopped
-	for o, n := range s.outcomes {
+	for o, n := range s.Outcomes {
 		r.ByOutcome[record.Outcome(o).String()] = n
 	}
 }
 
-func (s *series) target(url string, over bool) Target {
-	ok := s.outcomes[record.OK]
-	return Target{
-		URL: url, Requests: s.recorded(), OK: ok, Failed: s.recorded() - ok - s.stopped(over),
-		DriftUS: s.drift.Percentiles(1e3), TTFTMS: s.ttft.Percentiles(1e6), TPOTMS: s.tpot.Percentiles(1e6),
-		ITLMS: s.itl.Percentiles(1e6), E2EMS: s.e2e.Percentiles(1e6), ReportedHitRatio: s.cache.hitRatio(),
+func (s *targetStats) target(url string, over bool) Target {
+	ok := s.Outcomes[record.OK]
+	t := Target{
+		URL:              url,
+		Requests:         s.recorded(),
+		OK:               ok,
+		Failed:           s.recorded() - ok - s.stopped(over),
+		ReportedHitRatio: s.Cache.hitRatio(),
 	}
+	s.Latencies.fill(&t.TargetLatencies, targetFields)
+	return t
 }
 
 // count fills in all but Shortfall and OvertakenTokens; counted has the hits by the servers' counters, by target.
-func (p *PrefixCache) count(all *series, targets []series, counted []int64) {
-	p.AboveIdealTokens, p.AboveIdealRequests = all.cache.aboveTokens, all.cache.aboveRequests
-	if all.cache.ideals > 0 {
-		p.ExpectedTokens = &all.cache.expected
-		p.ExpectedHitRatio = ratio(all.cache.expected, all.cache.prompt)
-	} else if c := all.cache; c.bounds > 0 && c.prompt > 0 {
-		p.ExpectedRange = &[2]float64{float64(c.least) / float64(c.prompt), float64(c.most) / float64(c.prompt)}
+func (p *PrefixCache) count(all *targetStats, targets []targetStats, counted []int64) {
+	p.AboveIdealTokens = all.Cache.AboveTokens
+	p.AboveIdealRequests = all.Cache.AboveRequests
+	if all.Cache.Ideals > 0 {
+		p.ExpectedTokens = &all.Cache.Expected
+		p.ExpectedHitRatio = ratio(all.Cache.Expected, all.Cache.Prompt)
+	} else if c := all.Cache; c.Bounds > 0 && c.Prompt > 0 {
+		p.ExpectedRange = &[2]float64{float64(c.Least) / float64(c.Prompt), float64(c.Most) / float64(c.Prompt)}
 	}
 	var reporting, known, hits int64 // prompt tokens of targets that report, and of those whose hits are known; these
 	for i := range targets {
-		switch c := &targets[i].cache; {
-		case c.reports > 0:
-			reporting += c.promptWithUsage
-			p.UnreportedRequests += c.withoutUsage
+		switch c := &targets[i].Cache; {
+		case c.Reports > 0:
+			reporting += c.PromptWithUsage
+			p.UnreportedRequests += c.WithoutUsage
 		case counted[i] != record.None:
-			known += c.prompt
+			known += c.Prompt
 			hits += counted[i]
 			p.CountedTokens = &hits
-			if c.bounds == targets[i].outcomes[record.OK] { // no order of requests makes the sum of their hits larger than that
-				p.AboveIdealTokens += max(0, counted[i]-c.most)
+			// no order of requests makes the sum of their hits larger than that
+			if c.Bounds == targets[i].Outcomes[record.OK] {
+				p.AboveIdealTokens += max(0, counted[i]-c.Most)
 			}
 		default:
-			p.UnreportedRequests += targets[i].outcomes[record.OK]
+			p.UnreportedRequests += targets[i].Outcomes[record.OK]
 		}
 	}
-	if all.cache.reports > 0 {
-		p.ReportedTokens, p.HitsFrom = &all.cache.reported, "responses"
-		p.ReportedHitRatio = ratio(all.cache.reported, reporting)
+	if all.Cache.Reports > 0 {
+		p.ReportedTokens = &all.Cache.Reported
+		p.HitsFrom = "responses"
+		p.ReportedHitRatio = ratio(all.Cache.Reported, reporting)
 	}
 	if p.CountedTokens != nil {
 		p.HitsFrom = strings.TrimPrefix(p.HitsFrom+" and server counters", " and ")
 	}
-	p.HitRatio = ratio(all.cache.reported+hits, reporting+known)
+	p.HitRatio = ratio(all.Cache.Reported+hits, reporting+known)
 	p.Recorded = recordedHits(all, targets)
 }
 

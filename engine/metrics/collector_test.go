@@ -52,6 +52,12 @@ func workload(seed uint64, n, targets int) []measured {
 			m.gaps = append(m.gaps, gap)
 			r.LastTokenNS += gap
 		}
+		switch i % 4 {
+		case 0:
+			r.FirstOutputNS = r.FirstTokenNS
+		case 1, 2: // after reasoning; else nothing followed that
+			r.FirstOutputNS = r.FirstTokenNS + (r.LastTokenNS-r.FirstTokenNS)/int64(1+i%5)
+		}
 		m.tokens(rng, m.target == targets-1)
 	}
 	return all
@@ -77,7 +83,7 @@ func (m *measured) tokens(rng *rand.Rand, silent bool) {
 }
 
 // samples are the naive distributions of some requests.
-type samples struct{ drift, ttft, ttftPlanned, tpot, itl, e2e, e2ePlanned, wireDrift, upload oracle }
+type samples struct{ drift, ttft, ttftPlanned, ttfo, ttfoPlanned, tpot, itl, e2e, e2ePlanned, wireDrift, upload oracle }
 
 func naive(all []measured, target int) (s samples) {
 	const none = math.MinInt64
@@ -101,6 +107,10 @@ func naive(all []measured, target int) (s samples) {
 			if r.CompletionTokens > 1 && r.Chunks > 1 {
 				s.tpot = append(s.tpot, int64(math.Round(float64(r.LastTokenNS-r.FirstTokenNS)/float64(r.CompletionTokens-1))))
 			}
+		}
+		if r.FirstOutputNS != none {
+			s.ttfo = append(s.ttfo, r.FirstOutputNS-r.SentNS)
+			s.ttfoPlanned = append(s.ttfoPlanned, r.FirstOutputNS-r.PlannedNS)
 		}
 		if r.AckedNS != none {
 			s.upload = append(s.upload, r.AckedNS-r.SentNS)
@@ -145,26 +155,26 @@ func TestCollectorAgainstOracle(t *testing.T) {
 		all := workload(uint64(seed), 3000, targets)
 		c := collect(all, urls(targets))
 		merged, each := c.merged()
-		checkSeries(t, "all", &merged, naive(all, -1))
+		checkTargetStats(t, "all", &merged, naive(all, -1))
 		for i := range each {
-			checkSeries(t, c.urls[i], &each[i], naive(all, i))
+			checkTargetStats(t, c.urls[i], &each[i], naive(all, i))
 		}
 	}
 }
 
-func checkSeries(t *testing.T, name string, s *series, want samples) {
+func checkTargetStats(t *testing.T, name string, s *targetStats, want samples) {
 	t.Helper()
-	for _, m := range s.metrics() {
+	for i, l := range latencies {
 		o, ok := map[string]oracle{
-			"drift": want.drift, "ttft": want.ttft, "ttft_planned": want.ttftPlanned, "tpot": want.tpot,
+			"drift": want.drift, "ttft": want.ttft, "ttft_planned": want.ttftPlanned, "ttfo": want.ttfo, "ttfo_planned": want.ttfoPlanned, "tpot": want.tpot,
 			"itl": want.itl, "e2e": want.e2e, "e2e_planned": want.e2ePlanned, "wire_drift": want.wireDrift, "upload": want.upload,
-		}[m.name]
+		}[l.Key]
 		if !ok || len(o) == 0 {
-			t.Fatalf("%s %s: the oracle has no samples", name, m.name)
+			t.Fatalf("%s %s: the oracle has no samples", name, l.Key)
 		}
-		check(t, name+" "+m.name, m.dist, o)
-		if p := m.dist.Percentiles(1); p.FromHistogram != (m.name == "itl") {
-			t.Errorf("%s %s: from a histogram: %v", name, m.name, p.FromHistogram)
+		check(t, name+" "+l.Key, &s.Latencies[i], o)
+		if p := s.Latencies[i].Percentiles(1); p.FromHistogram != (l.Key == "itl") {
+			t.Errorf("%s %s: from a histogram: %v", name, l.Key, p.FromHistogram)
 		}
 	}
 }

@@ -25,14 +25,15 @@ const (
 	digits    = 3                 // significant: values within 0.1 %
 )
 
-// mostExact is how many values a Distribution keeps, 32 MiB of them. A request has eight in its target's, so this is half a GB for
-// 4 million requests, whose records take 2 GB.
+// mostExact is how many values a Distribution keeps, 32 MiB of them. A request has eight in its target's, so this is
+// half a GB for 4 million requests, whose records take 2 GB.
 const mostExact = 4 << 20
 
-// Distribution counts values in ns. It keeps them, so that its percentiles are exact; above 4,194,304 values (mostExact)
-// it has a histogram instead, whose percentiles are within 0.1 %. Maximum and mean are always exact. A histogram cannot
-// hold negative values, so they have one of their own; only drift has them, and only through a bug of ours. Values above
-// an hour count as one hour in its percentiles. The zero value is empty. One goroutine at a time.
+// Distribution counts values in ns. It keeps them, so that its percentiles are exact; above 4,194,304 values
+// (mostExact) it has a histogram instead, whose percentiles are within 0.1 %. Maximum and mean are always exact. A
+// histogram cannot hold negative values, so they have one of their own; only drift has them, and only through a bug
+// of ours. Values above an hour count as one hour in its percentiles. The zero value is empty. One goroutine at a
+// time.
 type Distribution struct {
 	exact  []int64                 // every value, in any order, while there is no histogram
 	limit  int                     // of exact; 0: mostExact
@@ -42,7 +43,8 @@ type Distribution struct {
 	max    int64                   // exact; meaningless when empty
 }
 
-// NewHistogram returns one that keeps no values, for what a request has many of, and where Add must not allocate. It takes 0.3 MB.
+// NewHistogram returns one that keeps no values, for what a request has many of, and where Add must not allocate. It
+// takes 0.3 MB.
 func NewHistogram() *Distribution { return &Distribution{values: newHistogram()} }
 
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(lowestNS, highestNS, digits) }
@@ -62,7 +64,8 @@ func (d *Distribution) grow(n, sum, most int64) {
 	if d.n == 0 || n > 0 && most > d.max {
 		d.max = most
 	}
-	d.n, d.sum = d.n+n, d.sum+sum
+	d.n += n
+	d.sum += sum
 }
 
 // count counts ns in the histogram, and so do all values that were kept.
@@ -86,7 +89,8 @@ func (d *Distribution) spill() {
 		return
 	}
 	kept := d.exact
-	d.values, d.exact = newHistogram(), nil
+	d.values = newHistogram()
+	d.exact = nil
 	for _, ns := range kept {
 		d.count(ns)
 	}
@@ -125,9 +129,11 @@ func (d *Distribution) histograms() (values, early *hdrhistogram.Histogram) {
 	return d.values, d.early
 }
 
-// with returns a histogram of d's values without those of less and with those of more, which may be nil. d has values, none below 0.
+// with returns a histogram of d's values without those of less and with those of more, which may be nil. d has
+// values, none below 0.
 func (d *Distribution) with(less, more *Distribution) *Distribution {
-	out, gone := NewHistogram(), map[int64]int64{}
+	out := NewHistogram()
+	gone := map[int64]int64{}
 	if less != nil {
 		values, _ := less.histograms()
 		for _, bar := range values.Distribution() {
@@ -218,9 +224,18 @@ func (d *Distribution) Percentiles(unitNS float64) *stats.Percentiles {
 	p := stats.Describe(d.exact, unitNS)
 	if p == nil {
 		at := func(permille int64) float64 { return float64(d.QuantileNS(permille)) / unitNS }
-		p = &stats.Percentiles{P50: at(500), P90: at(900), P95: at(950), P99: at(990), P999: at(999), Max: float64(d.max) / unitNS, FromHistogram: true}
+		p = &stats.Percentiles{
+			P50:           at(500),
+			P90:           at(900),
+			P95:           at(950),
+			P99:           at(990),
+			P999:          at(999),
+			Max:           float64(d.max) / unitNS,
+			FromHistogram: true,
+		}
 	}
-	p.Mean, p.Count = math.Round(float64(d.sum)/float64(n))/unitNS, n
+	p.Mean = math.Round(float64(d.sum)/float64(n)) / unitNS
+	p.Count = n
 	return p
 }
 
@@ -255,9 +270,9 @@ func (c *Collector) WriteHistograms(w io.Writer, start, end time.Time) error {
 		return out.OutputIntervalHistogram(h)
 	}
 	for i := range targets {
-		for _, m := range targets[i].metrics() {
-			values, early := m.dist.histograms()
-			if err := cmp.Or(line(values, m.name, c.urls[i]), line(early, m.name+"_early", c.urls[i])); err != nil {
+		for k, l := range latencies {
+			values, early := targets[i].Latencies[k].histograms()
+			if err := cmp.Or(line(values, l.Key, c.urls[i]), line(early, l.Key+"_early", c.urls[i])); err != nil {
 				return err
 			}
 		}
@@ -265,8 +280,8 @@ func (c *Collector) WriteHistograms(w io.Writer, start, end time.Time) error {
 	return nil
 }
 
-// Histograms are those of a log that WriteHistograms wrote, until the first that it did not write. Each is made when it is its turn: a
-// line of 100 bytes takes up to 48 MB.
+// Histograms are those of a log that WriteHistograms wrote, until the first that it did not write. Each is made when
+// it is its turn: a line of 100 bytes takes up to 48 MB.
 func Histograms(log []byte) iter.Seq2[Tagged, error] {
 	return func(yield func(Tagged, error) bool) {
 		lines := 0
@@ -297,7 +312,8 @@ func readHistogram(line []byte) (t Tagged, err error) {
 		return t, err
 	case h == nil:
 		return t, errors.New("not a histogram")
-	case h.LowestTrackableValue() != lowestNS || h.HighestTrackableValue() != highestNS || h.SignificantFigures() != digits:
+	case h.LowestTrackableValue() != lowestNS || h.HighestTrackableValue() != highestNS ||
+		h.SignificantFigures() != digits:
 		return t, errors.New("not a histogram of ns up to an hour")
 	}
 	metric, escaped, _ := strings.Cut(h.Tag(), "@")

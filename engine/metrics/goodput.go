@@ -11,8 +11,9 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
-// Goodput is what the requests that met every bound make. The planned requests are requests + failed + those that were ok and missed
-// a bound + requests.stopped. One that missed several counts in missed for each of them, so missed shows which bound limits goodput.
+// Goodput is what the requests that met every bound make. The planned requests are requests + failed + those that
+// were ok and missed a bound + requests.stopped. One that missed several counts in missed for each of them, so missed
+// shows which bound limits goodput.
 type Goodput struct {
 	SLO          map[string]float64 `json:"slo,omitempty"`  // the bounds in ms, as ttft_ms, tpot_ms, …; only in the run's own, not in a target's
 	Requests     int64              `json:"requests"`       // good ones: ok, and within every bound
@@ -23,15 +24,15 @@ type Goodput struct {
 	Failed       int64              `json:"failed"`         // requests that were not ok, and so in neither
 }
 
-// goodCounts is over OK requests.
-type goodCounts struct {
-	slos       []SLO
-	good       int64
-	missed     [latencies]int64 // requests
-	unmeasured [latencies]int64 // of those missed
+// goodputCounts is over OK requests.
+type goodputCounts struct {
+	slos       []SLO               `merge:"none"`
+	Good       int64               `merge:"sum"`
+	Missed     [NumLatencies]int64 `merge:"sum"` // requests
+	Unmeasured [NumLatencies]int64 `merge:"sum"` // of those missed
 }
 
-func (g *goodCounts) add(r *record.Record) {
+func (g *goodputCounts) add(r *record.Record) {
 	good := true
 	for i := range g.slos {
 		o := &g.slos[i]
@@ -39,13 +40,13 @@ func (g *goodCounts) add(r *record.Record) {
 			continue
 		}
 		good = false
-		g.missed[o.latency]++
-		if o.ns(r) == record.None {
-			g.unmeasured[o.latency]++
+		g.Missed[o.latency]++
+		if latencies[o.latency].Of(r) == record.None {
+			g.Unmeasured[o.latency]++
 		}
 	}
 	if good {
-		g.good++
+		g.Good++
 	}
 }
 
@@ -56,13 +57,13 @@ func (c *Collector) Goodput(s *Summary) {
 	setGoodput(s, &all, targets)
 }
 
-func setGoodput(s *Summary, all *series, targets []series) {
+func setGoodput(s *Summary, all *targetStats, targets []targetStats) {
 	over := s.Run.Partial || s.Run.Cut
 	s.Goodput = all.goodput(s.Run.DurationS, s.Requests.Planned-s.Requests.Stopped, over)
 	if s.Goodput != nil {
 		s.Goodput.SLO = map[string]float64{}
-		for _, o := range all.good.slos {
-			s.Goodput.SLO[Latencies()[o.latency].Name+"_ms"] = float64(o.limitNS) / 1e6
+		for _, o := range all.Goodput.slos {
+			s.Goodput.SLO[latencies[o.latency].Key+"_ms"] = float64(o.limitNS) / 1e6
 		}
 	}
 	for i := range targets {
@@ -71,57 +72,40 @@ func setGoodput(s *Summary, all *series, targets []series) {
 }
 
 // goodput is nil where there is no SLO.
-func (s *series) goodput(durationS float64, planned int64, over bool) *Goodput {
-	if len(s.good.slos) == 0 {
+func (s *targetStats) goodput(durationS float64, planned int64, over bool) *Goodput {
+	if len(s.Goodput.slos) == 0 {
 		return nil
 	}
 	g := &Goodput{
-		Requests: s.good.good, Share: ratio(s.good.good, planned), Failed: s.recorded() - s.outcomes[record.OK] - s.stopped(over),
-		Missed: make(map[string]int64, latencies), Unmeasured: make(map[string]int64, latencies),
+		Requests:   s.Goodput.Good,
+		Share:      ratio(s.Goodput.Good, planned),
+		Failed:     s.recorded() - s.Outcomes[record.OK] - s.stopped(over),
+		Missed:     map[string]int64{},
+		Unmeasured: map[string]int64{},
 	}
 	if durationS > 0 {
 		g.RequestsPerS = float64(g.Requests) / durationS
 	}
-	for _, o := range s.good.slos {
-		name := Latencies()[o.latency].Name
-		g.Missed[name], g.Unmeasured[name] = s.good.missed[o.latency], s.good.unmeasured[o.latency]
+	for _, o := range s.Goodput.slos {
+		key := latencies[o.latency].Key
+		g.Missed[key] = s.Goodput.Missed[o.latency]
+		g.Unmeasured[key] = s.Goodput.Unmeasured[o.latency]
 	}
 	return g
-}
-
-// Latency is what an SLO can bound: one number of a whole request.
-type Latency struct {
-	Name    string   // in flags and, with its unit, in result files
-	Label   string   // on a page
-	Aliases []string // what other tools call the same
-	NS      func(*record.Record) int64
-}
-
-// latencies is how many there are.
-const latencies = 5
-
-// Latencies returns all of them, in the order of results. The aliases are
-// those of AIPerf (its metric tags) and of vLLM's bench (e2el).
-func Latencies() [latencies]Latency {
-	return [latencies]Latency{
-		{"ttft", "TTFT", []string{"time_to_first_token"}, (*record.Record).TTFTNS},
-		{"ttft_planned", "TTFT planned", nil, (*record.Record).TTFTPlannedNS},
-		{"tpot", "TPOT", []string{"inter_token_latency"}, (*record.Record).TPOTNS}, // (request_latency - ttft) / (tokens - 1)
-		{"e2e", "E2E", []string{"e2el", "request_latency"}, (*record.Record).E2ENS},
-		{"e2e_planned", "E2E planned", nil, (*record.Record).E2EPlannedNS},
-	}
 }
 
 // SLO bounds one latency of a request. A value as long as the bound meets it,
 // an absent one does not. It is made by ParseSLOs.
 type SLO struct {
-	latency int // index in Latencies
+	latency int // place in Latencies
 	limitNS int64
-	ns      func(*record.Record) int64
 }
 
 // Met reports whether r, which ended OK, keeps within the bound.
-func (o *SLO) Met(r *record.Record) bool { return o.ns(r) != record.None && o.ns(r) <= o.limitNS }
+func (o *SLO) Met(r *record.Record) bool {
+	ns := latencies[o.latency].Of(r)
+	return ns != record.None && ns <= o.limitNS
+}
 
 // maxSLOMS is more than 11 days: a bound beyond it is a mistake.
 const maxSLOMS = 1e9
@@ -142,7 +126,7 @@ func ParseSLOs(lists ...string) ([]SLO, error) {
 				return nil, err
 			}
 			if slices.ContainsFunc(slos, func(other SLO) bool { return other.latency == o.latency }) {
-				return nil, fmt.Errorf("%q: %s has a bound already", part, Latencies()[o.latency].Name)
+				return nil, fmt.Errorf("%q: %s has a bound already", part, latencies[o.latency].Key)
 			}
 			slos = append(slos, o)
 		}
@@ -156,9 +140,8 @@ func parseSLO(text string) (SLO, error) {
 	if !ok {
 		return SLO{}, fmt.Errorf("%q has no colon; want NAME:TIME, such as ttft:500ms", text)
 	}
-	all := Latencies()
-	i := slices.IndexFunc(all[:], func(l Latency) bool { return l.Name == name || slices.Contains(l.Aliases, name) })
-	if i < 0 {
+	i := FindLatency(name)
+	if i < 0 || !latencies[i].Bounded {
 		return SLO{}, unknownLatency(name)
 	}
 	ms, err := parseMS(value)
@@ -166,7 +149,7 @@ func parseSLO(text string) (SLO, error) {
 	if err != nil || !(limit >= 1) || ms > maxSLOMS {
 		return SLO{}, fmt.Errorf("%q: want a time above 0, such as 500 or 500ms, of at most %.0f ms", text, maxSLOMS)
 	}
-	return SLO{i, int64(limit), all[i].NS}, nil
+	return SLO{i, int64(limit)}, nil
 }
 
 func unknownLatency(name string) error {
@@ -174,8 +157,10 @@ func unknownLatency(name string) error {
 		return errors.New("itl has many values in one request; bound their mean with tpot, which AIPerf calls inter_token_latency")
 	}
 	var names, aliases []string
-	for _, l := range Latencies() {
-		names, aliases = append(names, l.Name), append(aliases, l.Aliases...)
+	for _, l := range BoundedLatencies() {
+		names = append(names, l.Key)
+		aliases = append(aliases, l.Aliases...)
 	}
-	return fmt.Errorf("%q is no latency of a request; there are %s (and, as others call them, %s)", name, strings.Join(names, ", "), strings.Join(aliases, ", "))
+	return fmt.Errorf("%q is no latency of a request; there are %s (and, as others call them, %s)", name,
+		strings.Join(names, ", "), strings.Join(aliases, ", "))
 }

@@ -20,6 +20,7 @@ func naiveLatencies(t *testing.T, r *record.Record) map[string]float64 {
 		Planned    *float64 `json:"planned_ns"`
 		Sent       *float64 `json:"sent_ns"`
 		First      *float64 `json:"first_token_ns"`
+		Output     *float64 `json:"first_output_ns"`
 		Last       *float64 `json:"last_token_ns"`
 		Completion *float64 `json:"completion_tokens"`
 		Chunks     int64    `json:"chunks"`
@@ -35,6 +36,7 @@ func naiveLatencies(t *testing.T, r *record.Record) map[string]float64 {
 	}
 	put("ttft", l.Sent, l.First)
 	put("ttft_planned", l.Planned, l.First)
+	put("ttfo", l.Sent, l.Output)
 	put("e2e", l.Sent, l.Last)
 	put("e2e_planned", l.Planned, l.Last)
 	if l.First != nil && l.Last != nil && l.Completion != nil && *l.Completion > 1 && l.Chunks != 1 {
@@ -103,7 +105,7 @@ func holed(seed uint64) []measured {
 // values of some requests, for the run and for each target.
 func TestGoodputAgainstOracle(t *testing.T) {
 	const seconds = 7.5
-	names := []string{"ttft", "ttft_planned", "tpot", "e2e", "e2e_planned"}
+	names := []string{"ttft", "ttft_planned", "ttfo", "tpot", "e2e", "e2e_planned"}
 	covered := map[string]int64{}
 	all := holed(3)
 	has := make([]map[string]float64, len(all))
@@ -222,7 +224,7 @@ func TestParseSLOs(t *testing.T) {
 		slos, err := ParseSLOs(tt.lists...)
 		var got []string
 		for _, o := range slos {
-			got = append(got, fmt.Sprintf("%s=%d", Latencies()[o.latency].Name, o.limitNS))
+			got = append(got, fmt.Sprintf("%s=%d", latencies[o.latency].Key, o.limitNS))
 		}
 		if err != nil || strings.Join(got, " ") != tt.want {
 			t.Errorf("%q: %q, %v; want %q", tt.lists, got, err, tt.want)
@@ -249,7 +251,7 @@ func TestParseSLOErrors(t *testing.T) {
 		"ttft:5 ttft:6":        `"ttft:6": ttft has a bound already`,
 		"e2e:5,e2el:5":         `"e2el:5": e2e has a bound already`,
 		"itl:5":                "itl has many values in one request; bound their mean with tpot, which AIPerf calls inter_token_latency",
-		"throughput:5":         `"throughput" is no latency of a request; there are ttft, ttft_planned, tpot, e2e, e2e_planned (and, as others call them, time_to_first_token, inter_token_latency, e2el, request_latency)`,
+		"throughput:5":         `"throughput" is no latency of a request; there are ttft, ttft_planned, ttfo, ttfo_planned, tpot, e2e, e2e_planned (and, as others call them, time_to_first_token, time_to_first_output_token, inter_token_latency, e2el, request_latency)`,
 		":5":                   `"" is no latency of a request`,
 		"TTFT:5":               `"TTFT" is no latency`,
 		"ttft:5 tpot=7 e2e:10": `"tpot=7" has no colon`,

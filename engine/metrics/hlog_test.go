@@ -45,14 +45,14 @@ func TestHistogramsRoundTrip(t *testing.T) {
 	want := 0
 	_, targets := c.merged()
 	for i := range targets {
-		for _, m := range targets[i].metrics() {
-			values, early := m.dist.histograms()
+		for k, l := range latencies {
+			values, early := targets[i].Latencies[k].histograms()
 			for suffix, h := range map[string]*hdrhistogram.Histogram{"": values, "_early": early} {
 				if h == nil || h.TotalCount() == 0 {
 					continue
 				}
 				want++
-				name := m.name + suffix + " " + c.urls[i]
+				name := l.Key + suffix + " " + c.urls[i]
 				got := byName[name]
 				if got == nil || !got.Equals(h) {
 					t.Errorf("%s did not come back", name)

@@ -11,9 +11,10 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// Jobs is what became of jobs: tasks that were given to agents, each with all requests of its agents. If the trace has no jobs, each
-// conversation is one. Distributions are over the finished ones. A job's critical path leads from its last answer back to the request
-// that this one waited for longest, and so on. What is not service on it is waiting: tools, thinking, and what held requests back.
+// Jobs is what became of jobs: tasks that were given to agents, each with all requests of its agents. If the trace
+// has no jobs, each conversation is one. Distributions are over the finished ones. A job's critical path leads from
+// its last answer back to the request that this one waited for longest, and so on. What is not service on it is
+// waiting: tools, thinking, and what held requests back.
 type Jobs struct {
 	Jobs         int64              `json:"jobs"`              // with a request in this run; finished + with_failures + cut_off
 	Finished     int64              `json:"finished"`          // all of their requests ended ok
@@ -52,7 +53,8 @@ const (
 // mostListed bounds the jobs and the conversations that a summary lists.
 const mostListed = 100
 
-// jobCounts keeps of the requests that are part of jobs what results by job need: 70 bytes each. It belongs to the recorder.
+// jobCounts keeps of the requests that are part of jobs what results by job need: 70 bytes each. It belongs to the
+// recorder.
 type jobCounts struct {
 	requests         []jobRequest
 	heads            map[int64]jobHead
@@ -90,18 +92,27 @@ func (c *jobCounts) add(r *record.Record) {
 	}
 	number, _ := strconv.ParseInt(r.RequestID[strings.LastIndexByte(r.RequestID, '-')+1:], 10, 64)
 	c.requests = append(c.requests, jobRequest{
-		job: r.Job, number: number, session: r.Session, waitsFor: r.WaitsFor, atNS: r.SentNS,
-		endNS: max(r.SentNS, r.HeadersNS, r.FirstTokenNS, r.LastTokenNS, r.DoneNS),
-		ok:    r.Outcome == record.OK, stopped: stopped(r.Outcome), isLeftOut: r.LeftOut(),
+		job:       r.Job,
+		number:    number,
+		session:   r.Session,
+		waitsFor:  r.WaitsFor,
+		atNS:      r.SentNS,
+		endNS:     r.EndNS(),
+		ok:        r.Outcome == record.OK,
+		stopped:   stopped(r.Outcome),
+		isLeftOut: r.LeftOut(),
 	})
 }
 
-// summary is nil if no request is part of a job. If the run was over before its requests, those that it ended did not fail.
+// summary is nil if no request is part of a job. If the run was over before its requests, those that it ended did not
+// fail.
 func (c *jobCounts) summary(durationS float64, over bool) *Jobs {
 	if len(c.requests) == 0 {
 		return nil
 	}
-	slices.SortFunc(c.requests, func(a, b jobRequest) int { return cmp.Or(cmp.Compare(a.job, b.job), cmp.Compare(a.number, b.number)) })
+	slices.SortFunc(c.requests, func(a, b jobRequest) int {
+		return cmp.Or(cmp.Compare(a.job, b.job), cmp.Compare(a.number, b.number))
+	})
 	s := &Jobs{Depths: partsBy(&c.depths, over, false), Sessions: partsBy(&c.sessions, over, true), Longest: []Job{}}
 	var completed, recorded, ratios, waits, path []float64
 	for rest := c.requests; len(rest) > 0; {
@@ -119,23 +130,30 @@ func (c *jobCounts) summary(durationS float64, over bool) *Jobs {
 			s.CutOff++
 		default:
 			s.Finished++
-			completed, waits, path = append(completed, j.CompletionS), append(waits, j.WaitsS), append(path, float64(j.PathRequests))
+			completed = append(completed, j.CompletionS)
+			waits = append(waits, j.WaitsS)
+			path = append(path, float64(j.PathRequests))
 			if j.RecordedS != nil {
-				recorded, ratios = append(recorded, *j.RecordedS), append(ratios, j.CompletionS / *j.RecordedS)
+				recorded = append(recorded, *j.RecordedS)
+				ratios = append(ratios, j.CompletionS / *j.RecordedS)
 			}
 		}
 	}
 	slices.SortStableFunc(s.Longest, func(a, b Job) int { return cmp.Compare(b.CompletionS, a.CompletionS) })
 	s.Longest = slices.Clip(s.Longest[:min(len(s.Longest), mostListed)])
-	s.CompletionS, s.RecordedS, s.Ratio = stats.Describe(completed, 1), stats.Describe(recorded, 1), stats.Describe(ratios, 1)
-	s.WaitsS, s.PathRequests = stats.Describe(waits, 1), stats.Describe(path, 1)
+	s.CompletionS = stats.Describe(completed, 1)
+	s.RecordedS = stats.Describe(recorded, 1)
+	s.Ratio = stats.Describe(ratios, 1)
+	s.WaitsS = stats.Describe(waits, 1)
+	s.PathRequests = stats.Describe(path, 1)
 	if durationS > 0 {
 		s.PerH = new(float64(s.Finished) / durationS * 3600)
 	}
 	return s
 }
 
-// partsBy are the parts with the hits that were expected of them; those that took longest in all come first, or else all by name.
+// partsBy are the parts with the hits that were expected of them; those that took longest in all come first, or else
+// all by name.
 func partsBy(b *breakdown, over, longest bool) []Part {
 	all := b.summary(1, over)
 	if all == nil {
@@ -143,22 +161,28 @@ func partsBy(b *breakdown, over, longest bool) []Part {
 	}
 	for i := range all.Parts {
 		p := &all.Parts[i]
-		if c := &b.parts[p.Name].cache; c.ideals > 0 && c.ideals == p.OK {
-			p.ExpectedHitRatio = ratio(c.expected, c.prompt)
+		if c := &b.parts[p.Name].cache; c.Ideals > 0 && c.Ideals == p.OK {
+			p.ExpectedHitRatio = ratio(c.Expected, c.Prompt)
 		}
 	}
 	if longest {
-		slices.SortStableFunc(all.Parts, func(x, y Part) int { return cmp.Compare(b.parts[y.Name].e2e.sum, b.parts[x.Name].e2e.sum) })
+		slices.SortStableFunc(all.Parts, func(x, y Part) int {
+			return cmp.Compare(b.parts[y.Name].latencies[E2E].sum, b.parts[x.Name].latencies[E2E].sum)
+		})
 		all.Parts = all.Parts[:min(len(all.Parts), mostListed)]
 	}
 	return all.Parts
 }
 
-// job makes one of its requests, which are in order of their numbers. It is cut off if not all of them are there; the first one's record
-// says how many there are.
+// job makes one of its requests, which are in order of their numbers. It is cut off if not all of them are there; the
+// first one's record says how many there are.
 func (c *jobCounts) job(requests []jobRequest, over bool) Job {
 	head, known := c.heads[requests[0].job]
-	j := Job{Name: cmp.Or(head.name, strconv.FormatInt(requests[0].job, 10)), Requests: max(head.requests, int64(len(requests))), State: jobFinished}
+	j := Job{
+		Name:     cmp.Or(head.name, strconv.FormatInt(requests[0].job, 10)),
+		Requests: max(head.requests, int64(len(requests))),
+		State:    jobFinished,
+	}
 	first, end := int64(math.MaxInt64), -1 // sent; the place of the last answer
 	sessions := map[int64]bool{}
 	if !known || int64(len(requests)) < head.requests {
@@ -186,16 +210,18 @@ func (c *jobCounts) job(requests []jobRequest, over bool) Job {
 		return j
 	}
 	waits, n := criticalPath(requests, end, first)
-	j.CompletionS, j.WaitsS, j.PathRequests = seconds(requests[end].endNS-first), seconds(waits), n
+	j.CompletionS = seconds(requests[end].endNS - first)
+	j.WaitsS = seconds(waits)
+	j.PathRequests = n
 	if head.recordedNS > 0 {
 		j.RecordedS = new(seconds(head.recordedNS))
 	}
 	return j
 }
 
-// criticalPath leads from the request that ended last back to one that waited for none. It returns how long it waited on the way, from
-// the job's first sending on, and how many requests are on it. If a request was sent before what it depends on had ended, it did not
-// wait, and only the time before its sending counts as the other's service.
+// criticalPath leads from the request that ended last back to one that waited for none. It returns how long it waited
+// on the way, from the job's first sending on, and how many requests are on it. If a request was sent before what it
+// depends on had ended, it did not wait, and only the time before its sending counts as the other's service.
 func criticalPath(requests []jobRequest, end int, firstNS int64) (waitsNS, n int64) {
 	bounds := make([]bound, end+1)
 	for i := range bounds {
@@ -216,14 +242,16 @@ type bound struct {
 	untilNS int64
 }
 
-// boundOf finds that of request at; bounds has those of the requests before it. In place of a request that was not sent stands what
-// that one waited for.
+// boundOf finds that of request at; bounds has those of the requests before it. In place of a request that was not
+// sent stands what that one waited for.
 func boundOf(requests []jobRequest, at int, bounds []bound) bound {
 	found := bound{on: -1}
 	for word := range strings.FieldsSeq(requests[at].waitsFor) {
 		digits, dispatch := strings.CutSuffix(word, "s")
 		number, err := strconv.ParseInt(digits, 10, 64)
-		i, there := slices.BinarySearchFunc(requests[:at], number, func(r jobRequest, n int64) int { return cmp.Compare(r.number, n) })
+		i, there := slices.BinarySearchFunc(requests[:at], number, func(r jobRequest, n int64) int {
+			return cmp.Compare(r.number, n)
+		})
 		if err != nil || !there {
 			continue // in another job, or not in this run
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// What lateness of the client may change before a percentile counts as unsafe, and a load as another one. Two runs of the same load
-// on the same server differ by some 5 % in their percentiles, so less than that cannot be seen. Below 1 ms a request, and 0.1 ms a
-// token, differ by the event loops and networks between two programs.
+// What lateness of the client may change before a percentile counts as unsafe, and a load as another one. Two runs of
+// the same load on the same server differ by some 5 % in their percentiles, so less than that cannot be seen. Below 1
+// ms a request, and 0.1 ms a token, differ by the event loops and networks between two programs.
 const (
 	tolerated      = 0.05      // of a percentile's value, of the median E2E, and of the time of a closed loop's slots
 	toleratedNS    = 1_000_000 // of TTFT and E2E
@@ -27,145 +27,179 @@ const (
 
 // Lateness is how late the client was, and what that may have changed.
 type Lateness struct {
-	MeanGapMS      *float64 `json:"mean_gap_ms"`        // from one planned instant to the next; null in a closed loop, and below two requests
-	DisplacedMS    float64  `json:"displaced_after_ms"` // requests that left later than this count as displaced: the mean gap, 5 % of the median E2E or 1 ms, whichever is most
-	Displaced      int64    `json:"displaced"`          // requests; above a tenth of those sent the load was another one
-	Behind         int64    `json:"behind"`             // requests that may have taken over 1 ms longer, since others left late and the servers took longer with more in flight
-	SlotsLostShare *float64 `json:"slots_lost_share"`   // of a closed loop: the share of its slots' time from the end of a request until the next one left; null otherwise
-	Sending        []Unsafe `json:"sending"`            // percentiles that differ by more than 5 % (and 1 ms; of TPOT 0.1 ms), if they are counted from the planned instants, or if nobody had waited behind late requests
-	Reading        []Unsafe `json:"reading"`            // percentiles that late reads may have moved by more than 5 % (and 1 ms; of TPOT and ITL 0.1 ms)
+	MeanGapMS      *float64 `json:"mean_gap_ms" merge:"records"`        // from one planned instant to the next; null in a closed loop, and below two requests
+	DisplacedMS    float64  `json:"displaced_after_ms" merge:"records"` // requests that left later than this count as displaced: the mean gap, 5 % of the median E2E or 1 ms, whichever is most
+	Displaced      int64    `json:"displaced" merge:"records"`          // requests; above a tenth of those sent the load was another one
+	Behind         int64    `json:"behind" merge:"records"`             // requests that may have taken over 1 ms longer, since others left late and the servers took longer with more in flight
+	SlotsLostShare *float64 `json:"slots_lost_share" merge:"records"`   // of a closed loop: the share of its slots' time from the end of a request until the next one left; null otherwise
+	Sending        []Unsafe `json:"sending" merge:"records"`            // percentiles that differ by more than 5 % (and 1 ms; of TPOT 0.1 ms), if they are counted from the planned instants, or if nobody had waited behind late requests
+	Reading        []Unsafe `json:"reading" merge:"union"`              // percentiles that late reads may have moved by more than 5 % (and 1 ms; of TPOT and ITL 0.1 ms)
 }
 
 // lateness examines the run whose distributions are in s.
-func (c *Collector) lateness(s *Summary, all *series) Lateness {
-	out := Lateness{Sending: []Unsafe{}, Reading: all.reading.unsafe(all)}
+func (c *Collector) lateness(s *Summary, all *targetStats) Lateness {
+	out := Lateness{Sending: []Unsafe{}, Reading: all.LateReads.unsafe(all)}
 	if d := s.DriftUS; s.Run.Concurrency > 0 && d != nil {
 		if whole := s.Run.DurationS * float64(s.Run.Concurrency); whole > 0 {
 			out.SlotsLostShare = new(max(0, d.Mean) * float64(d.Count) / 1e6 / whole)
 		}
 		return out
 	}
-	gap, first, last, n := 0.0, int64(math.MaxInt64), int64(math.MinInt64), 0
+	gap := 0.0
+	first := int64(math.MaxInt64)
+	last := int64(math.MinInt64)
+	n := 0
 	c.timings.each(func(k *timing) {
 		if k.plannedNS != record.None {
-			first, last, n = min(first, k.plannedNS), max(last, k.plannedNS), n+1
+			first = min(first, k.plannedNS)
+			last = max(last, k.plannedNS)
+			n++
 		}
 	})
 	if n > 1 {
 		gap = float64(last-first) / float64(n-1)
 		out.MeanGapMS = new(gap / 1e6)
 	}
-	limit := DisplacedNS(int64(gap), all.e2e.QuantileNS(500))
-	out.DisplacedMS, out.Displaced = float64(limit)/1e6, all.drift.above(limit)
-	fromPlanned := func(planned, sent *Distribution) func(int64) int64 {
-		return func(permille int64) int64 { return planned.QuantileNS(permille) - sent.QuantileNS(permille) }
+	drift := &all.Latencies[Drift]
+	limit := DisplacedNS(int64(gap), all.Latencies[E2E].QuantileNS(500))
+	out.DisplacedMS = float64(limit) / 1e6
+	out.Displaced = drift.above(limit)
+	for i := range latencies {
+		if twin := FindLatency(latencies[i].planned); twin >= 0 {
+			sent := &all.Latencies[i]
+			planned := &all.Latencies[twin]
+			effect := func(permille int64) int64 { return planned.QuantileNS(permille) - sent.QuantileNS(permille) }
+			out.Sending = append(out.Sending, latencyUncertainty{i, sent, drift, effect}.unsafe()...)
+		}
 	}
-	out.Sending = unsafePercentiles(
-		suspect{"ttft", &all.ttft, toleratedNS, &all.drift, fromPlanned(&all.ttftPlanned, &all.ttft)},
-		suspect{"e2e", &all.e2e, toleratedNS, &all.drift, fromPlanned(&all.e2ePlanned, &all.e2e)},
-	)
-	if all.drift.above(toleratedNS) > 1 {
+	if drift.above(toleratedNS) > 1 {
 		moved, behind := c.behindBursts(all)
-		out.Sending, out.Behind = OnceEach(append(out.Sending, moved...)), behind
+		out.Sending = OnceEach(append(out.Sending, moved...))
+		out.Behind = behind
 	}
 	return out
 }
 
-// suspect is a latency that the client may have moved: each time by as much as is in by, and a percentile by effectNS.
-type suspect struct {
-	metric   string
+// latencyUncertainty is a latency that the client may have moved: each time by as much as is in by, and a percentile
+// by effectNS.
+type latencyUncertainty struct {
+	latency  int
 	all      *Distribution
-	floorNS  int64 // what is tolerated in any case
 	by       *Distribution
 	effectNS func(permille int64) int64
 }
 
-// unsafePercentiles are those that the client may have moved by more than is tolerated, of those that need not hang on a single request.
-// An effect does not count if the percentile has too few samples. Nor does it if the client was late less often than chance alone moves
-// the percentile's rank, √(n·q·(1−q)).
-func unsafePercentiles(of ...suspect) []Unsafe {
-	out := []Unsafe{}
-	for _, m := range of {
-		n := m.all.Count()
-		for _, p := range []struct {
-			name     string
-			permille int64
-		}{{"p50", 500}, {"p90", 900}, {"p95", 950}, {"p99", 990}, {"p999", 999}} {
-			q, value := float64(p.permille)/1000, m.all.QuantileNS(p.permille)
-			most := max(m.floorNS, int64(tolerated*float64(value)))
-			if !stats.EnoughSamples(n, q) || float64(m.by.above(most)) <= max(1, math.Sqrt(float64(n)*q*(1-q))) {
-				continue
-			}
-			if effect := m.effectNS(p.permille); effect > most {
-				out = append(out, Unsafe{Metric: m.metric, Percentile: p.name, ValueMS: float64(value) / 1e6, EffectMS: float64(effect) / 1e6})
-			}
+// unsafe are the percentiles that the client may have moved by more than is tolerated, of those that need not hang on
+// a single request. An effect does not count if the percentile has too few samples. Nor does it if the client was
+// late less often than chance alone moves the percentile's rank, √(n·q·(1−q)).
+func (u latencyUncertainty) unsafe() (out []Unsafe) {
+	n := u.all.Count()
+	l := &latencies[u.latency]
+	for _, p := range []struct {
+		name     string
+		permille int64
+	}{{"p50", 500}, {"p90", 900}, {"p95", 950}, {"p99", 990}, {"p999", 999}} {
+		q := float64(p.permille) / 1000
+		value := u.all.QuantileNS(p.permille)
+		most := max(l.toleratedNS, int64(tolerated*float64(value)))
+		if !stats.EnoughSamples(n, q) || float64(u.by.above(most)) <= max(1, math.Sqrt(float64(n)*q*(1-q))) {
+			continue
+		}
+		if effect := u.effectNS(p.permille); effect > most {
+			out = append(out,
+				Unsafe{Metric: l.Key, Percentile: p.name, ValueMS: float64(value) / 1e6, EffectMS: float64(effect) / 1e6})
 		}
 	}
 	return out
 }
 
-// DisplacedNS is how late a request may leave before it counts as displaced, by the mean gap between requests and the median E2E.
+// DisplacedNS is how late a request may leave before it counts as displaced, by the mean gap between requests and the
+// median E2E.
 func DisplacedNS(gapNS, e2eNS int64) int64 {
 	return max(toleratedNS, gapNS, int64(tolerated*float64(e2eNS)))
 }
 
-// WrongLoad reports whether so many displaced requests make the load another one.
-func WrongLoad(displaced, sent int64) bool {
-	return displaced > 1 && float64(displaced) > wrongShare*float64(sent)
+// LoadFault is what lateness of the client makes of the load.
+type LoadFault int
+
+// The faults of a load.
+const (
+	NoFault          LoadFault = iota
+	DriftAboveMax              // drift p99 is above --max-drift
+	TooManyDisplaced           // so many requests left at other times that it was another load
+)
+
+// JudgeLoad judges a load by --max-drift, or else, if maxDriftNS is 0, by how many of the sent requests were
+// displaced. The verdict of a run and its live screen both ask it.
+func JudgeLoad(maxDriftNS, driftP99NS, displaced, sent int64) LoadFault {
+	switch {
+	case maxDriftNS > 0 && driftP99NS > maxDriftNS:
+		return DriftAboveMax
+	case maxDriftNS == 0 && displaced > 1 && float64(displaced) > wrongShare*float64(sent):
+		return TooManyDisplaced
+	}
+	return NoFault
 }
 
-// moved are the values of a latency that the client may have changed, and what they can have been.
-type moved struct{ from, least, most, by Distribution }
+// lateReadBounds are the values of a latency that the client may have changed, and what they can have been.
+type lateReadBounds struct {
+	From  Distribution `merge:"union"`
+	Least Distribution `merge:"union"`
+	Most  Distribution `merge:"union"`
+	By    Distribution `merge:"union"`
+}
 
 // add adds a latency of ns, if there is one, that can have been so much less or more.
-func (m *moved) add(ns, less, more int64) {
+func (m *lateReadBounds) add(ns, less, more int64) {
 	if ns == record.None || less <= 0 && more <= 0 {
 		return
 	}
-	m.from.Add(ns)
-	m.least.Add(max(0, ns-less))
-	m.most.Add(ns + more)
-	m.by.Add(max(less, more))
+	m.From.Add(ns)
+	m.Least.Add(max(0, ns-less))
+	m.Most.Add(ns + more)
+	m.By.Add(max(less, more))
 }
 
-// suspect is the latency of which these are some values. A percentile can be as far from the true one, within 0.1 % of its value.
-func (m *moved) suspect(metric string, all *Distribution, floorNS int64) suspect {
-	if m.from.Count() == 0 || all.Count() == 0 {
-		return suspect{metric: metric, all: new(Distribution)}
-	}
-	measured, least, most := all.with(nil, nil), all.with(&m.from, &m.least), all.with(&m.from, &m.most)
-	return suspect{metric, all, floorNS, &m.by, func(permille int64) int64 {
+// uncertainty is that of a latency of which these are some values. A percentile can be as far from the true one,
+// within 0.1 % of its value.
+func (m *lateReadBounds) uncertainty(latency int, all *Distribution) latencyUncertainty {
+	measured := all.with(nil, nil)
+	least := all.with(&m.From, &m.Least)
+	most := all.with(&m.From, &m.Most)
+	return latencyUncertainty{latency, all, &m.By, func(permille int64) int64 {
 		at := measured.QuantileNS(permille)
 		return max(at-least.QuantileNS(permille), most.QuantileNS(permille)-at)
 	}}
 }
 
-// movedLatencies are the latencies that the client may have changed.
-type movedLatencies struct{ ttft, tpot, itl, e2e moved }
+// latencyBounds are the values of each latency that the client may have changed.
+type latencyBounds [NumLatencies]lateReadBounds
 
-// add counts an ok request. Its first and last token chunk came at most FirstSlackNS and LastSlackNS before their instants.
-func (l *movedLatencies) add(r *record.Record) {
-	first, last := known(r.FirstSlackNS), known(r.LastSlackNS)
-	tokens := max(1, r.CompletionTokens-1)
-	l.ttft.add(r.TTFTNS(), first, 0)
-	l.e2e.add(r.E2ENS(), last, 0)
-	l.tpot.add(r.TPOTNS(), last/tokens, first/tokens)
+// add counts an ok request.
+func (m *latencyBounds) add(r *record.Record) {
+	for i := range latencies {
+		if l := &latencies[i]; l.lateRead != nil {
+			less, more := l.lateRead(r)
+			m[i].add(l.Of(r), less, more)
+		}
+	}
 }
 
 // unsafe are the percentiles of all that are so far from the true ones.
-func (l *movedLatencies) unsafe(all *series) []Unsafe {
-	return unsafePercentiles(
-		l.ttft.suspect("ttft", &all.ttft, toleratedNS),
-		l.tpot.suspect("tpot", &all.tpot, toleratedTokNS),
-		l.itl.suspect("itl", &all.itl, toleratedTokNS),
-		l.e2e.suspect("e2e", &all.e2e, toleratedNS),
-	)
+func (m *latencyBounds) unsafe(all *targetStats) []Unsafe {
+	out := []Unsafe{}
+	for i := range latencies {
+		if d := &all.Latencies[i]; m[i].From.Count() > 0 && d.Count() > 0 {
+			out = append(out, m[i].uncertainty(i, d).unsafe()...)
+		}
+	}
+	return out
 }
 
-// causeShare is the share of the time above which a cause is named: what took less does not reach the 99th percentile.
-// For stolen time and for the waits of all threads it is a share of all cores' time. For the waits of the sending
-// threads it is a share of theirs. For throttling it is a share of one core's time, since the limit may be one core. For
-// what held requests back it is a share of the requests.
+// causeShare is the share of the time above which a cause is named: what took less does not reach the 99th
+// percentile. For stolen time and for the waits of all threads it is a share of all cores' time. For the waits of the
+// sending threads it is a share of theirs. For throttling it is a share of one core's time, since the limit may be
+// one core. For what held requests back it is a share of the requests.
 const causeShare = 0.01
 
 // mostOfDrift is the share of drift p99 that a cap explains alone: what the machine took besides is not worth a word.
@@ -174,63 +208,83 @@ const mostOfDrift = 0.9
 // cause is what kept the client from its work.
 type cause struct{ happened, amount, remedy string }
 
-// sending judges how late requests left. In a closed loop nothing is planned: there lateness is throughput that was lost. The longest
-// wait is left out of that, so that one request decides nothing.
+// sending judges how late requests left. In a closed loop nothing is planned: there lateness is throughput that was
+// lost. The longest wait is left out of that, so that one request decides nothing.
 func sending(s *Summary) *Reason {
-	d, l, most := s.DriftUS, &s.Lateness, s.Limits.MaxDriftMS
+	d := s.DriftUS
+	l := &s.Lateness
+	most := s.Limits.MaxDriftNS
 	if d == nil {
 		return nil
 	}
-	r, lost, slots := &Reason{Code: "drift", Grade: Invalid}, 0.0, float64(s.Run.Concurrency)
+	r := &Reason{Code: LateSending, Grade: Invalid}
+	lost := 0.0
+	slots := float64(s.Run.Concurrency)
 	if l.SlotsLostShare != nil {
 		lost = *l.SlotsLostShare - d.Max/1e6/(s.Run.DurationS*slots)
 	}
+	fault := JudgeLoad(int64(most), int64(math.Round(d.P99*1e3)), l.Displaced, s.Requests.Sent)
 	switch {
-	case most > 0 && d.P99 > most*1e3:
-		r.What = fmt.Sprintf("drift p99 is %s, above --max-drift %g ms", format.Duration(d.P99*1e3, 4), most)
+	case fault == DriftAboveMax:
+		r.What = fmt.Sprintf("drift p99 is %s, above --max-drift %g ms", format.Duration(d.P99*1e3, 4), most.MS())
 	case most > 0:
 		return nil
 	case lost > wrongSlots:
-		r.What = fmt.Sprintf("the load was another one: on average %.3g of %g requests were in flight", slots*(1-lost), slots)
+		r.What = fmt.Sprintf("the load was another one: on average %.3g of %g requests were in flight",
+			slots*(1-lost), slots)
 	case lost > tolerated:
-		r.Grade, r.What = Limited, "throughput may be "+format.Percent(lost)+" too low, since the slots were empty for so long"
-	case WrongLoad(l.Displaced, s.Requests.Sent):
+		r.Grade = Limited
+		r.What = "throughput may be " + format.Percent(lost) + " too low, since the slots were empty for so long"
+	case fault == TooManyDisplaced:
 		r.What = fmt.Sprintf("the load was another one: %s of the requests left more than %s late",
 			format.Percent(float64(l.Displaced)/float64(s.Requests.Sent)), format.Duration(l.DisplacedMS*1e6, 3))
 	case len(l.Sending) > 0:
-		r.Grade, r.What = Limited, effects(l.Sending)
+		r.Grade = Limited
+		r.What = effects(l.Sending)
 	default:
 		return nil
 	}
-	late := fmt.Sprintf("requests left late (p50 %s, p99 %s, max %s)", format.Duration(d.P50*1e3, 3), format.Duration(d.P99*1e3, 3), format.Duration(d.Max*1e3, 3))
+	late := fmt.Sprintf("requests left late (p50 %s, p99 %s, max %s)",
+		format.Duration(d.P50*1e3, 3), format.Duration(d.P99*1e3, 3),
+		format.Duration(d.Max*1e3, 3))
 	if l.Behind > 0 {
-		late += " and " + requests(l.Behind) + " may have waited behind them, since the server slows down with more in flight"
+		late += " and " + requests(l.Behind) +
+			" may have waited behind them, since the server slows down with more in flight"
 	}
 	return r.explain(late, sendingCauses(s), moreCores(s), "--max-drift", d.P99/1e3)
 }
 
 // reading judges how late answers were read.
 func reading(s *Summary) *Reason {
-	lag, most := s.Client.ReceiveLagUS, s.Limits.MaxReceiveLagMS
-	r := &Reason{Code: "receive_lag", Grade: Limited, What: effects(s.Lateness.Reading)}
+	lag := s.Client.ReceiveLagUS
+	most := s.Limits.MaxReceiveLagNS
+	r := &Reason{Code: LateReading, Grade: Limited, What: effects(s.Lateness.Reading)}
 	switch {
-	case lag != nil && most > 0 && lag.P99 > most*1e3:
-		r.Grade, r.What = Invalid, fmt.Sprintf("receive lag p99 is %s, above --max-receive-lag %g ms", format.Duration(lag.P99*1e3, 4), most)
+	case lag != nil && most > 0 && lag.P99*1e3 > float64(most):
+		r.Grade = Invalid
+		r.What = fmt.Sprintf("receive lag p99 is %s, above --max-receive-lag %g ms",
+			format.Duration(lag.P99*1e3, 4), most.MS())
 	case lag == nil || most > 0 || len(s.Lateness.Reading) == 0:
 		return nil
 	}
 	var causes []cause
 	if share := s.Client.AnswerWaitS / s.Run.DurationS; share > causeShare {
-		causes = append(causes, cause{"connections waited for memory for large answers", format.Seconds(s.Client.AnswerWaitS) + ", " + percent(share) + " of the run's time",
+		causes = append(causes, cause{"connections waited for memory for large answers", format.Seconds(s.Client.AnswerWaitS) +
+			", " + percent(share) + " of the run's time",
 			"free memory for the client, or have fewer large answers in flight: " + lessLoad(s)})
 	}
-	causes = append(causes, machineCauses(s, "the client's threads", "all cores'", s.Client.RunQueueS, s.Run.Host.CPUs)...)
-	late := fmt.Sprintf("answers were read late (p99 %s), so token chunks that came apart were found together, or the server waited for room in a full buffer", format.Duration(lag.P99*1e3, 3))
+	causes = append(causes, machineCauses(s, "the client's threads", "all cores'", s.Client.RunQueueS,
+		s.Run.Host.CPUs)...)
+	late := fmt.Sprintf(
+		"answers were read late (p99 %s), so token chunks that came apart were found together, or the server "+
+			"waited for room in a full buffer",
+		format.Duration(lag.P99*1e3, 3),
+	)
 	return r.explain(late, causes, "give the client more cores", "--max-receive-lag", lag.P99/1e3)
 }
 
-// explain sets why something happened and what to do about it: otherwise, if no cause was seen. What limits a run is accepted by a flag,
-// with so many ms or, so that it does the next time too, some more.
+// explain sets why something happened and what to do about it: otherwise, if no cause was seen. What limits a run is
+// accepted by a flag, with so many ms or, so that it does the next time too, some more.
 func (r *Reason) explain(what string, causes []cause, otherwise, flag string, ms float64) *Reason {
 	var happened, remedies []string
 	for _, c := range causes {
@@ -239,23 +293,35 @@ func (r *Reason) explain(what string, causes []cause, otherwise, flag string, ms
 			remedies = append(remedies, c.remedy)
 		}
 	}
-	r.Why, r.Do = what+": "+strings.Join(happened, "; "), strings.Join(remedies, "; ")
+	r.Why = what + ": " + strings.Join(happened, "; ")
+	r.Do = strings.Join(remedies, "; ")
 	if len(causes) == 0 {
-		r.Why, r.Do = what+"; no cause was seen on this machine", otherwise
+		r.Why = what + "; no cause was seen on this machine"
+		r.Do = otherwise
 	}
 	if r.Grade == Limited {
 		unit := math.Pow(10, math.Floor(math.Log10(max(ms, 0.1))))
 		steps := []float64{1, 2, 5, 10, 20}
-		r.Do += fmt.Sprintf("; or accept it with %s %gms", flag, unit*steps[slices.IndexFunc(steps, func(step float64) bool { return step*unit >= 1.2*ms })])
+		r.Do += fmt.Sprintf("; or accept it with %s %gms",
+			flag,
+			unit*steps[slices.IndexFunc(steps, func(step float64) bool { return step*unit >= 1.2*ms })])
 	}
 	return r
 }
 
-// effects says which percentiles are not safe, and by how much.
+// effects says which percentiles are not safe, and by how much. It leaves out those that are as their twin's.
 func effects(all []Unsafe) string {
+	asTwin := func(u Unsafe) bool {
+		twin := u
+		twin.Metric = latencies[max(0, FindLatency(u.Metric))].Twin
+		return slices.Contains(all, twin)
+	}
+	all = slices.DeleteFunc(slices.Clone(all), asTwin)
 	var parts []string
 	for len(all) > 0 {
-		metric, worst, names := all[0].Metric, 0.0, []string(nil)
+		metric := all[0].Metric
+		worst := 0.0
+		names := []string(nil)
 		for ; len(all) > 0 && all[0].Metric == metric; all = all[1:] {
 			names = append(names, strings.Replace(all[0].Percentile, "p999", "p99.9", 1))
 			worst = max(worst, all[0].EffectMS)
@@ -295,7 +361,8 @@ func moreCores(s *Summary) string {
 // sendingCauses are what made requests late.
 func sendingCauses(s *Summary) (causes []cause) {
 	most := causeShare * float64(s.Requests.Sent)
-	if c := s.Cap; c != nil && c.HeldMS != nil && float64(c.Held) > most && c.HeldMS.Max > cmp.Or(s.Limits.MaxDriftMS, toleratedNS/1e6) {
+	if c := s.Cap; c != nil && c.HeldMS != nil && float64(c.Held) > most &&
+		c.HeldMS.Max > cmp.Or(s.Limits.MaxDriftNS, toleratedNS).MS() {
 		causes = append(causes, cause{
 			fmt.Sprintf("the cap of %s in flight held back %s", format.Count(c.InFlight), requests(c.Held)),
 			fmt.Sprintf("p50 %s, max %s", format.Duration(c.HeldMS.P50*1e6, 3), format.Duration(c.HeldMS.Max*1e6, 3)),
@@ -308,7 +375,8 @@ func sendingCauses(s *Summary) (causes []cause) {
 	if b := s.BuildAhead; b != nil && float64(b.Late) > most {
 		causes = append(causes, cause{
 			requests(b.Late) + " not built in time",
-			fmt.Sprintf("%s at a time, least lead %s", format.Bytes(b.WindowBytes), format.Duration(orZero(b.LeastLeadMS)*1e6, 3)),
+			fmt.Sprintf("%s at a time, least lead %s",
+				format.Bytes(b.WindowBytes), format.Duration(orZero(b.LeastLeadMS)*1e6, 3)),
 			"raise --max-memory, give the client more cores, or " + lessLoad(s),
 		})
 	}
@@ -318,12 +386,14 @@ func sendingCauses(s *Summary) (causes []cause) {
 			"check whether the server accepts slowly, or the descriptor limit is low (ulimit -n)",
 		})
 	}
-	return append(causes, machineCauses(s, "the sending threads", "their", s.Client.SenderRunQueueS, s.Client.Senders)...)
+	return append(causes, machineCauses(s, "the sending threads", "their", s.Client.SenderRunQueueS,
+		s.Client.Senders)...)
 }
 
 // machineCauses are what took the time of the client's cores, or that of so many threads who waited for one.
 func machineCauses(s *Summary, who, whose string, waited *float64, threads int) (causes []cause) {
-	c, whole := &s.Client, s.Run.DurationS
+	c := &s.Client
+	whole := s.Run.DurationS
 	oneCore := "one core's time"
 	if n := s.clients(); n > 1 {
 		oneCore += " on each of " + format.Many(n, "machine")
@@ -338,10 +408,12 @@ func machineCauses(s *Summary, who, whose string, waited *float64, threads int) 
 			"all cores' time; " + percent(orZero(c.StolenWorst)) + " in the worst second", "run on a machine whose CPUs are its own"},
 		{"the container's CPU limit stopped the client", c.ThrottledS, s.ThrottledShare(),
 			oneCore, "raise the CPU limit (resources.limits.cpu in Kubernetes) or remove it"},
-		{who + " waited for a core", waited, orZero(waited) / (whole * float64(max(1, threads))), whose + " time", moreCores(s)},
+		{who + " waited for a core", waited, orZero(waited) / (whole * float64(max(1, threads))),
+			whose + " time", moreCores(s)},
 	} {
 		if whole > 0 && m.share > causeShare {
-			causes = append(causes, cause{m.happened, format.Seconds(*m.seconds) + ", " + percent(m.share) + " of " + m.of, m.remedy})
+			causes = append(causes,
+				cause{m.happened, format.Seconds(*m.seconds) + ", " + percent(m.share) + " of " + m.of, m.remedy})
 		}
 	}
 	return causes
@@ -357,7 +429,8 @@ func (s *Summary) clients() (n int64) {
 	return max(1, n)
 }
 
-// ThrottledShare is the share of the run's time for which a CPU limit stopped the client, of several the mean; 0 if that is unknown.
+// ThrottledShare is the share of the run's time for which a CPU limit stopped the client, of several the mean; 0 if
+// that is unknown.
 func (s *Summary) ThrottledShare() float64 {
 	whole := s.Run.DurationS * float64(s.clients())
 	if whole <= 0 {

@@ -267,14 +267,14 @@ func TestMovedGaps(t *testing.T) {
 	c := NewCollector([]string{"http://a:1"})
 	for i := range all {
 		c.Add(&all[i], 0)
-		gaps, moved := make([]int64, 100), []MovedGap(nil)
+		gaps, moved := make([]int64, 100), []LateReadGap(nil)
 		for j := range gaps {
 			gaps[j] = 5 * msNS
 		}
 		if i%2 == 0 { // a quarter of the reads found two chunks
 			for j := 0; j < 50; j += 2 {
 				gaps[j], gaps[j+1] = 10*msNS, 0
-				moved = append(moved, MovedGap{10 * msNS, 5 * msNS}, MovedGap{0, 5 * msNS})
+				moved = append(moved, LateReadGap{10 * msNS, 5 * msNS}, LateReadGap{0, 5 * msNS})
 			}
 		}
 		c.AddGaps(0, gaps, moved...)

@@ -10,7 +10,7 @@ import (
 // watched is a sound run of 10 s on 2 cores whose client was watched and lost nothing, with 20 requests late.
 func watched() *Summary {
 	s := sound()
-	s.DriftUS, s.Requests.Late, s.Limits.MaxDriftMS = &stats.Percentiles{P99: 8100}, 20, 5
+	s.DriftUS, s.Requests.Late, s.Limits.MaxDriftNS = &stats.Percentiles{P99: 8100}, 20, 5e6
 	s.Client.Realtime = true
 	s.Client.Stamps = &Stamps{Received: true, Reads: 10_000}
 	s.Client.ReceiveLagUS = &stats.Percentiles{P99: 100}
@@ -118,7 +118,7 @@ func TestWhyReadLate(t *testing.T) {
 	} {
 		s := watched()
 		s.DriftUS.P99, s.Requests.Late = 10, 0
-		s.Client.ReceiveLagUS, s.Limits.MaxReceiveLagMS = &stats.Percentiles{P99: 7200}, 5
+		s.Client.ReceiveLagUS, s.Limits.MaxReceiveLagNS = &stats.Percentiles{P99: 7200}, 5e6
 		tt.change(s, &s.Client)
 		if got := said(Judge(s)); len(got) != 1 || got[0] != readLate+tt.want {
 			t.Errorf("%s:\ngot  %q\nwant %q", tt.name, got, readLate+tt.want)

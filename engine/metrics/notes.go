@@ -18,29 +18,49 @@ import (
 const perChunkTolerance = 0.005
 
 // notes returns what a reader of the numbers should know, a sentence each.
-func notes(s *Summary, all *series, targets []series, urls []string, probed Probed) []string {
+func notes(s *Summary, all *targetStats, targets []targetStats, urls []string, probed Probed) []string {
 	out := sentences{}
 	add := out.add
-	cut, unsent := s.Requests.ByOutcome[record.Cancelled.String()], s.Requests.ByOutcome[record.NotSent.String()]-s.Workload.LeftOut
-	add(s.Run.Cut && cut+unsent > 0, "%s cut off and %s not sent, because the run's time was over: the verdict does not count them as failed", requests(cut), format.Count(unsent))
+	cut := s.Requests.ByOutcome[record.Cancelled.String()]
+	unsent := s.Requests.ByOutcome[record.NotSent.String()] - s.Workload.LeftOut
+	add(s.Run.Cut && cut+unsent > 0,
+		"%s cut off and %s not sent, because the run's time was over: the verdict does not count them as failed",
+		requests(cut), format.Count(unsent))
 	perChunk := orZero(s.Tokens.PerChunk)
-	add(s.Tokens.PerChunk != nil && math.Abs(perChunk-1) > perChunkTolerance, "a chunk has %.2f tokens on average: ITL is per chunk, TPOT per token", perChunk)
-	t := &all.tokens
-	add(t.PromptMismatches > 0, "row %d is the first whose prompt tokens differ: %s sent, %s counted", t.first.row, format.Count(t.first.want), format.Count(t.first.got))
-	add(s.Tokens.FromChunks > 0, "the server sent no usage in %s: their completion tokens are counted chunks", requests(s.Tokens.FromChunks))
+	add(s.Tokens.PerChunk != nil && math.Abs(perChunk-1) > perChunkTolerance,
+		"a chunk has %.2f tokens on average: ITL is per chunk, TPOT per token", perChunk)
+	t := &all.Tokens
+	add(t.PromptMismatches > 0, "row %d is the first whose prompt tokens differ: %s sent, %s counted",
+		t.FirstMismatch.row, format.Count(t.FirstMismatch.want),
+		format.Count(t.FirstMismatch.got))
+	add(s.Tokens.FromChunks > 0, "the server sent no usage in %s: their completion tokens are counted chunks",
+		requests(s.Tokens.FromChunks))
 	add(s.Tokens.OverLong > 0, "%s longer than recorded", format.Many(s.Tokens.OverLong, "completion"))
-	add(s.Tokens.CutShort > 0 && !s.Limits.ForcedOutput, "%s shorter than recorded, because the output length was not forced", format.Many(s.Tokens.CutShort, "completion"))
+	add(s.Tokens.CutShort > 0 && !s.Limits.ForcedOutput,
+		"%s shorter than recorded, because the output length was not forced",
+		format.Many(s.Tokens.CutShort, "completion"))
 	above := s.PrefixCache.AboveIdealRequests
-	add(above > 0, "%s hit %s above the ideal for the plan's order", requests(above), format.Many(all.cache.aboveTokens, "token"))
+	add(above > 0, "%s hit %s above the ideal for the plan's order",
+		requests(above), format.Many(all.Cache.AboveTokens, "token"))
 	if k := s.Client.Stamps; k != nil && k.ClockSteps+k.Dropped > 0 {
-		add(true, "the wall clock was set %s during the run (by %s at most): %s around it were not used, and the reader's clock gave those times",
-			format.Many(k.ClockSteps, "time"), format.Duration(k.StepMS*1e6, 3), format.Many(k.Dropped, "kernel timestamp"))
+		add(true,
+			"the wall clock was set %s during the run (by %s at most): %s around it were not used, and the "+
+				"reader's clock gave those times",
+			format.Many(k.ClockSteps, "time"), format.Duration(k.StepMS*1e6, 3),
+			format.Many(k.Dropped, "kernel timestamp"))
 	}
-	add(s.Tokens.AtOnce > 0, "%s had several tokens in one chunk and no other chunk: they have no TPOT", format.Many(s.Tokens.AtOnce, "response"))
-	add(s.Tokens.SeveralChoices > 0, "%s had several choices: TPOT is per choice, tokens and lengths are those of all choices together", format.Many(s.Tokens.SeveralChoices, "response"))
+	add(s.Tokens.AtOnce > 0, "%s had several tokens in one chunk and no other chunk: they have no TPOT",
+		format.Many(s.Tokens.AtOnce, "response"))
+	add(s.Tokens.SeveralChoices > 0,
+		"%s had several choices: TPOT is per choice, tokens and lengths are those of all choices together",
+		format.Many(s.Tokens.SeveralChoices, "response"))
 	out = append(out, connectionNotes(s)...)
-	out = append(out, slices.Concat(gatewayNotes(s, &all.gateway), historyNotes(s.History), answerNotes(s), unevenNotes(s), outageNotes(s), serverNotes(s), placementNotes(s), localNotes(s))...)
-	add(all.cache.finer > 0, "%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size with --engine-block-tokens", requests(all.cache.finer))
+	out = append(out, slices.Concat(gatewayNotes(s, &all.Gateway), historyNotes(s.History), answerNotes(s),
+		unevenNotes(s), outageNotes(s), serverNotes(s), placementNotes(s), localNotes(s))...)
+	add(all.Cache.Finer > 0,
+		"%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size "+
+			"with --engine-block-tokens",
+		requests(all.Cache.Finer))
 	unknown := probed.Unknown
 	if probed.Unproven != "" && s.PrefixCache.HitRatio == nil {
 		unknown = append(slices.Clip(unknown), Unknown{"whether the cache_salt works", probed.Unproven})
@@ -48,19 +68,25 @@ func notes(s *Summary, all *series, targets []series, urls []string, probed Prob
 	var silent, partly []string
 	var partlyRequests int64
 	for i := range targets {
-		switch c := &targets[i].cache; {
-		case c.reports > 0 && c.withoutUsage > 0:
-			partly, partlyRequests = append(partly, urls[i]), partlyRequests+c.withoutUsage
-		case c.reports == 0 && probed.CacheOff != nil && probed.CacheOff(i): // there are no hits to report
-		case c.reports == 0 && targets[i].outcomes[record.OK] > 0 && s.Targets[i].CountedHitRatio == nil:
+		switch c := &targets[i].Cache; {
+		case c.Reports > 0 && c.WithoutUsage > 0:
+			partly = append(partly, urls[i])
+			partlyRequests += c.WithoutUsage
+		case c.Reports == 0 && probed.CacheOff != nil && probed.CacheOff(i): // there are no hits to report
+		case c.Reports == 0 && targets[i].Outcomes[record.OK] > 0 && s.Targets[i].CountedHitRatio == nil:
 			silent = append(silent, urls[i])
 		}
 	}
 	if len(partly) > 0 {
-		add(true, "%s sent no usage in %s: their hits are unknown and left out of the reported ratio", several(partly), requests(partlyRequests))
+		add(true, "%s sent no usage in %s: their hits are unknown and left out of the reported ratio",
+			several(partly), requests(partlyRequests))
 	}
 	if len(silent) > 0 {
-		unknown = append([]Unknown{{"hits (no cached tokens)", fmt.Sprintf("%s reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, SGLang --enable-cache-report, and some APIs (TGI's, Triton's, embeddings) have no such count", several(silent))}}, unknown...)
+		unknown = append([]Unknown{{"hits (no cached tokens)", fmt.Sprintf(
+			"%s reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, "+
+				"SGLang --enable-cache-report, and some APIs (TGI's, Triton's, embeddings) have no such count",
+			several(silent),
+		)}}, unknown...)
 	}
 	return append(out, Fold(unknown)...)
 }
@@ -69,12 +95,19 @@ func notes(s *Summary, all *series, targets []series, urls []string, probed Prob
 func connectionNotes(s *Summary) []string {
 	var out sentences
 	c := &s.Connections
-	out.add(c.ClosedEarly > 0, "the server closed %s within a second of an answer and had not announced it: from then on each request there had a connection of its own", format.Many(c.ClosedEarly, "connection"))
-	out.add(s.Requests.Resent > 0, "%s sent again, since the server closed the connection without an answer: it may have done the work twice, and the times are those of the second attempt (--resend)", requests(s.Requests.Resent))
+	out.add(c.ClosedEarly > 0,
+		"the server closed %s within a second of an answer and had not announced it: from then on each request "+
+			"there had a connection of its own",
+		format.Many(c.ClosedEarly, "connection"))
+	out.add(s.Requests.Resent > 0,
+		"%s sent again, since the server closed the connection without an answer: it may have done the work "+
+			"twice, and the times are those of the second attempt (--resend)",
+		requests(s.Requests.Resent))
 	return out
 }
 
-// localNotes name the servers that share the client's machine, and how long they waited for its cores. Those of a demo are ours.
+// localNotes name the servers that share the client's machine, and how long they waited for its cores. Those of a
+// demo are ours.
 func localNotes(s *Summary) []string {
 	var out sentences
 	l := s.Client.LocalServers
@@ -89,7 +122,10 @@ func localNotes(s *Summary) []string {
 		}
 	}
 	out.add(l.Processes != "", "the server shares this machine with the client (%s): %s%s", l.Processes, waited, busy)
-	out.add(l.Unknown != "", "a server's address is the client's own machine's, and how long it waited for a core is unknown, since its process could not be read to the end (%s)", l.Unknown)
+	out.add(l.Unknown != "",
+		"a server's address is the client's own machine's, and how long it waited for a core is unknown, since "+
+			"its process could not be read to the end (%s)",
+		l.Unknown)
 	return out
 }
 
@@ -156,47 +192,58 @@ type Gateway struct {
 
 // gatewayCounts is over ok requests.
 type gatewayCounts struct {
-	requests            int64
-	own, upstream       Distribution
-	ttft, head, waiting int64 // ns, summed over requests that have all three: waiting is until the head of the server's response
+	Requests int64        `merge:"sum"`
+	Own      Distribution `merge:"union"`
+	Upstream Distribution `merge:"union"`
+
+	// In ns, summed over requests that have all three.
+	TTFT    int64 `merge:"sum"`
+	Head    int64 `merge:"sum"`
+	Waiting int64 `merge:"sum"` // until the head of the server's response
 }
 
 func (g *gatewayCounts) add(r *record.Record) {
 	if r.GatewayNS == record.None && r.UpstreamNS == record.None {
 		return
 	}
-	g.requests++
-	addKnown(&g.own, r.GatewayNS)
-	addKnown(&g.upstream, r.UpstreamNS)
-	// Headers have whole milliseconds. If the time is longer than TTFT, it is not the time until the head of the server's response.
-	if ttft := r.TTFTNS(); ttft != record.None && r.HeadersNS != record.None && r.UpstreamNS != record.None && r.UpstreamNS <= ttft+1e6 {
-		g.ttft += ttft
-		g.head += r.HeadersNS - r.SentNS
-		g.waiting += min(r.UpstreamNS, ttft)
+	g.Requests++
+	addKnown(&g.Own, r.GatewayNS)
+	addKnown(&g.Upstream, r.UpstreamNS)
+	// Headers have whole milliseconds. If the time is longer than TTFT, it is not the time until the head of the
+	// server's response.
+	if ttft := r.TTFTNS(); ttft != record.None && r.HeadersNS != record.None &&
+		r.UpstreamNS != record.None && r.UpstreamNS <= ttft+1e6 {
+		g.TTFT += ttft
+		g.Head += r.HeadersNS - r.SentNS
+		g.Waiting += min(r.UpstreamNS, ttft)
 	}
 }
 
 // summary is nil if no gateway reported anything.
 func (g *gatewayCounts) summary() *Gateway {
-	if g.requests == 0 {
+	if g.Requests == 0 {
 		return nil
 	}
 	return &Gateway{
-		Requests: g.requests, OwnMS: g.own.Percentiles(1e6), UpstreamMS: g.upstream.Percentiles(1e6),
-		Share: ratio(max(0, g.head-g.waiting), g.ttft), ServerShare: ratio(g.waiting, g.ttft),
+		Requests:    g.Requests,
+		OwnMS:       g.Own.Percentiles(1e6),
+		UpstreamMS:  g.Upstream.Percentiles(1e6),
+		Share:       ratio(max(0, g.Head-g.Waiting), g.TTFT),
+		ServerShare: ratio(g.Waiting, g.TTFT),
 	}
 }
 
-// gatewayNotes has a note if a gateway took most of TTFT. LiteLLM holds its response head back until the first chunk. So
-// if its own time does not explain that, the server may have worked on after its own head.
+// gatewayNotes has a note if a gateway took most of TTFT. LiteLLM holds its response head back until the first chunk.
+// So if its own time does not explain that, the server may have worked on after its own head.
 func gatewayNotes(s *Summary, all *gatewayCounts) []string {
 	if g := s.Gateway; g == nil || g.Share == nil || *g.Share <= 0.5 {
 		return nil
 	}
-	text := fmt.Sprintf("the gateway took %s of TTFT, the server %s until the head of its response", format.Percent(*s.Gateway.Share), format.Percent(*s.Gateway.ServerShare))
+	text := fmt.Sprintf("the gateway took %s of TTFT, the server %s until the head of its response",
+		format.Percent(*s.Gateway.Share), format.Percent(*s.Gateway.ServerShare))
 	if own := s.Gateway.OwnMS; own != nil {
 		text += fmt.Sprintf("; the gateway reports %s a request as its own time", format.Duration(own.Mean*1e6, 3))
-		if float64(all.own.sum) <= 0.5*float64(all.ttft) {
+		if float64(all.Own.sum) <= 0.5*float64(all.TTFT) {
 			text += ", and the rest is its queue, unless the server sends its head long before the first token"
 		}
 	}
@@ -234,8 +281,10 @@ func historyNotes(h *History) []string {
 	}
 	why := format.Present(
 		format.Some(h.Why.Late, "left before an earlier turn had ended (--sessions gated or think wait for it)"),
-		format.Some(h.Why.Failed, "follow a turn that failed"), format.Some(h.Why.NoText, "follow an answer without text"),
-		format.Some(h.Why.Tools, "follow a tool call"), format.Some(h.Why.Apart, "do not begin with the messages of an earlier turn"))
+		format.Some(h.Why.Failed, "follow a turn that failed"), format.Some(h.Why.NoText,
+			"follow an answer without text"),
+		format.Some(h.Why.Tools, "follow a tool call"), format.Some(h.Why.Apart,
+			"do not begin with the messages of an earlier turn"))
 	return []string{fmt.Sprintf("live history: %s of %s were sent with the file's text in place of an answer: %s",
 		format.Count(h.Partly+h.Recorded), format.Many(h.Turns, "follow-up turn"), strings.Join(why, ", "))}
 }
@@ -247,15 +296,22 @@ const costlyPlacement = 0.01
 // the table shows it.
 func placementNotes(s *Summary) []string {
 	o := s.Routing
-	if o == nil || o.Actual == nil || s.Instances == nil || len(s.Instances.Parts) != o.Instances || s.Instances.direct {
+	if o == nil || o.Actual == nil || s.Instances == nil || len(s.Instances.Parts) != o.Instances ||
+		s.Instances.direct {
 		return nil
 	}
-	best, bounded := o.Of(route.PrefixName), o.Of(route.PrefixBoundedName)
+	best := o.Of(route.PrefixName)
+	bounded := o.Of(route.PrefixBoundedName)
 	if max(best.HitRatio, bounded.HitRatio)-o.Actual.HitRatio < costlyPlacement {
 		return nil
 	}
-	return []string{fmt.Sprintf("the gateway's placement on %s can reach %s prefix hits at best, a greedy prefix-aware router %s (%s within %g times the mean load), one cache for all %s",
-		format.Many(o.Instances, "instance"), format.Percent(o.Actual.HitRatio), format.Percent(best.HitRatio), format.Percent(bounded.HitRatio), o.LoadBound, format.Percent(o.OneCacheRatio))}
+	return []string{fmt.Sprintf(
+		"the gateway's placement on %s can reach %s prefix hits at best, a greedy prefix-aware router %s (%s "+
+			"within %g times the mean load), one cache for all %s",
+		format.Many(o.Instances, "instance"), format.Percent(o.Actual.HitRatio),
+		format.Percent(best.HitRatio), format.Percent(bounded.HitRatio), o.LoadBound,
+		format.Percent(o.OneCacheRatio),
+	)}
 }
 
 // The values of Answers.Mode.
@@ -264,52 +320,57 @@ const (
 	AnswersExact = "exact"
 )
 
-// Answers is what servers answered in conversations whose prompts are made of tokens, and what of it is in later prompts.
+// Answers is what servers answered in conversations whose prompts are made of tokens, and what of it is in later
+// prompts.
 type Answers struct {
 	Mode          string `json:"mode" merge:"first"`                // free: the servers chose the tokens; exact: they were told
 	Told          int64  `json:"told_tokens" merge:"sum"`           // tokens that the servers were told
 	Turns         int64  `json:"carried_turns" merge:"sum"`         // turns with a part of the answer before them in their prompts, as recorded
 	Carried       int64  `json:"carried_tokens" merge:"sum"`        // tokens of answers in these prompts, as recorded
 	Prompt        int64  `json:"recorded_input_tokens" merge:"sum"` // of all requests
-	WrongRequests int64  `json:"wrong_requests" merge:"sum"`        // ok requests with tokens other than told
-	WrongTokens   int64  `json:"wrong_tokens" merge:"sum"`          // these tokens, missing ones too
-	First         string `json:"first_wrong" merge:"first"`         // the first of the first such request that ended, in words; "" if there is none
+	WrongRequests int64  `json:"wrong_requests" merge:"records"`    // ok requests with tokens other than told
+	WrongTokens   int64  `json:"wrong_tokens" merge:"records"`      // these tokens, missing ones too
+	First         string `json:"first_wrong" merge:"records"`       // the first of the first such request that ended, in words; "" if there is none
 }
 
 // answerCounts is over ok requests.
 type answerCounts struct {
-	requests, tokens int64
-	first            string
+	Requests int64  `merge:"sum"`
+	Tokens   int64  `merge:"sum"`
+	First    string `merge:"first"`
 }
 
 func (c *answerCounts) add(r *record.Record) {
 	if r.WrongTokens == record.None {
 		return
 	}
-	if c.requests == 0 {
+	if c.Requests == 0 {
 		word := func(id int64) string {
 			if id == record.None {
 				return "no more"
 			}
 			return fmt.Sprint(id)
 		}
-		c.first = fmt.Sprintf("row %d, token %d of the answer, from 0: %s came, %s was told", r.Row, r.WrongAt, word(r.WrongGot), word(r.WrongWant))
+		c.First = fmt.Sprintf("row %d, token %d of the answer, from 0: %s came, %s was told",
+			r.Row, r.WrongAt, word(r.WrongGot), word(r.WrongWant))
 	}
-	c.requests++
-	c.tokens += r.WrongTokens
+	c.Requests++
+	c.Tokens += r.WrongTokens
 }
 
-// summary adds what was counted to what is known of the run. Without that, as of results on disk, answers are exact if some
-// are wrong.
+// summary adds what was counted to what is known of the run. Without that, as of results on disk, answers are exact
+// if some are wrong.
 func (c *answerCounts) summary(known *Answers) *Answers {
-	if known == nil && c.requests == 0 {
+	if known == nil && c.Requests == 0 {
 		return nil
 	}
 	a := Answers{Mode: AnswersExact}
 	if known != nil {
 		a = *known
 	}
-	a.WrongRequests, a.WrongTokens, a.First = c.requests, c.tokens, c.first
+	a.WrongRequests = c.Requests
+	a.WrongTokens = c.Tokens
+	a.First = c.First
 	return &a
 }
 
@@ -323,10 +384,14 @@ func answerNotes(s *Summary) []string {
 	if part := ratio(a.Carried, a.Prompt); part != nil {
 		share = format.Percent(*part)
 	}
-	carried := fmt.Sprintf("%s of earlier answers, %s of the input, are in the prompts of %s as recorded", format.Many(a.Carried, "token"), share, format.Many(a.Turns, "follow-up turn"))
+	carried := fmt.Sprintf("%s of earlier answers, %s of the input, are in the prompts of %s as recorded",
+		format.Many(a.Carried, "token"), share, format.Many(a.Turns, "follow-up turn"))
 	if a.Mode == AnswersExact {
-		return []string{carried + ": the servers were told to answer them, so caches can hit them, and expected hits count them"}
+		return []string{carried +
+			": the servers were told to answer them, so caches can hit them, and expected hits count them"}
 	}
-	return []string{carried + ": answers were free, so no cache can hit them, and expected hits leave them out (--api vllm-generate --answers exact tells a server its answers; " +
+	return []string{carried +
+		": answers were free, so no cache can hit them, and expected hits leave them out (--api vllm-generate " +
+		"--answers exact tells a server its answers; " +
 		"--history live, for a trace with messages, carries what it answered)"}
 }

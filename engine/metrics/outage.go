@@ -11,7 +11,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 )
 
-// Outage is a time in which nearly all requests of a target, or of one of its addresses, failed. Instants are since the start.
+// Outage is a time in which nearly all requests of a target, or of one of its addresses, failed. Instants are since
+// the start.
 type Outage struct {
 	Target   string   `json:"target"`            // URL
 	Address  string   `json:"address,omitempty"` // the address that failed; absent if the target has one
@@ -35,9 +36,9 @@ type Outage struct {
 	at failingPlace
 }
 
-// An outage is a stretch of a target's requests, in order of sending. It is the one in which failures outweigh successes
-// by the most. Each success takes okWeight failures back, so more than four of five failed. It needs leastOutage
-// failures more than that, and at least half of all failures of the target.
+// An outage is a stretch of a target's requests, in order of sending. It is the one in which failures outweigh
+// successes by the most. Each success takes okWeight failures back, so more than four of five failed. It needs
+// leastOutage failures more than that, and at least half of all failures of the target.
 const (
 	okWeight    = 4
 	leastOutage = 5
@@ -74,7 +75,8 @@ func (c *Collector) outages() []Outage {
 			continue
 		}
 		o := c.outage(list, from, to)
-		o.Target, o.at = c.urls[at.target], at
+		o.Target = c.urls[at.target]
+		o.at = at
 		if endpoints[at.target] > 1 {
 			o.Address = c.timings.endpoints.of(at.endpoint)
 		}
@@ -101,10 +103,15 @@ func worstStretch(list []*timing) (from, to int, ok bool) {
 			all++
 		}
 		if sum <= 0 {
-			sum, begin, before = 0, i+1, all
+			sum = 0
+			begin = i + 1
+			before = all
 		}
 		if sum > best {
-			best, from, to, failed = sum, begin, i+1, all-before
+			best = sum
+			from = begin
+			to = i + 1
+			failed = all - before
 		}
 	}
 	return from, to, best >= leastOutage && 2*failed >= all
@@ -134,7 +141,9 @@ func (c *Collector) outage(list []*timing, from, to int) Outage {
 	if to < len(list) {
 		o.ToS = new(seconds(list[to].atNS))
 	}
-	most := slices.MaxFunc(slices.Sorted(maps.Keys(outcomes)), func(a, b record.Outcome) int { return cmp.Compare(outcomes[a], outcomes[b]) })
+	most := slices.MaxFunc(slices.Sorted(maps.Keys(outcomes)), func(a, b record.Outcome) int {
+		return cmp.Compare(outcomes[a], outcomes[b])
+	})
 	o.Outcome = most.String()
 	for _, k := range list[from:to] {
 		if k.outcome == most && k.failure >= 0 {
@@ -145,8 +154,9 @@ func (c *Collector) outage(list []*timing, from, to int) Outage {
 	return o
 }
 
-// countEndings counts what became of the requests that were in flight at the first refusal of the outage; list is of the whole run. An answer
-// without tokens may be a refusal, too: vLLM 0.32 sends such ones while it drains, and takes connections until its end.
+// countEndings counts what became of the requests that were in flight at the first refusal of the outage; list is of
+// the whole run. An answer without tokens may be a refusal, too: vLLM 0.32 sends such ones while it drains, and takes
+// connections until its end.
 func (o *Outage) countEndings(list, outage []*timing) {
 	first := slices.IndexFunc(outage, func(k *timing) bool { return k.outcome == record.ConnectError })
 	if first < 0 {
@@ -161,7 +171,8 @@ func (o *Outage) countEndings(list, outage []*timing) {
 	for _, k := range list {
 		inFlight := k.begun && k.atNS <= refusedNS
 		switch {
-		case k.gaveUp || inFlight && k.outcome == record.Timeout: // of a process that died the kernel ends the connections
+		// of a process that died the kernel ends the connections
+		case k.gaveUp || inFlight && k.outcome == record.Timeout:
 			o.GivenUp++
 		case inFlight && k.outcome == record.OK && k.endNS > refusedNS+lateReadNS:
 			o.FinishedAfter++
@@ -173,14 +184,22 @@ func (o *Outage) countEndings(list, outage []*timing) {
 	}
 }
 
-// describeEnding prints whether the server was shut down or died; "" if that is unknown. If a server still sends errors,
-// it prints neither. vLLM 0.32 sends the same ones when its engine has crashed and, now and then, on SIGTERM.
+// describeEnding prints whether the server was shut down or died; "" if that is unknown. If a server still sends
+// errors, it prints neither. vLLM 0.32 sends the same ones when its engine has crashed and, now and then, on SIGTERM.
 func (o *Outage) describeEnding() string {
 	switch {
 	case o.ErrorEnded > 0 && o.ErrorEnded >= o.GivenUp+o.FinishedAfter:
-		return fmt.Sprintf("; its engine failed or it was shut down: it ended %d of its answers with an error of its own, and %d were cut off", o.ErrorEnded, o.CutOff)
+		return fmt.Sprintf(
+			"; its engine failed or it was shut down: it ended %d of its answers with an error of its own, and %d "+
+				"were cut off",
+			o.ErrorEnded, o.CutOff,
+		)
 	case o.GivenUp+o.FinishedAfter > o.CutOff:
-		return fmt.Sprintf("; it was shut down, not killed: after it refused the first request %d of its answers ended well, it gave %d up, and %d were cut off", o.FinishedAfter, o.GivenUp, o.CutOff)
+		return fmt.Sprintf(
+			"; it was shut down, not killed: after it refused the first request %d of its answers ended well, it "+
+				"gave %d up, and %d were cut off",
+			o.FinishedAfter, o.GivenUp, o.CutOff,
+		)
 	case o.CutOff > 0:
 		return fmt.Sprintf("; it died or was killed: %d of its answers were cut off", o.CutOff)
 	}
@@ -191,17 +210,19 @@ func (o *Outage) describeEnding() string {
 func (c *Collector) others(o *Outage) {
 	var before, during Distribution
 	c.timings.each(func(k *timing) {
-		if k.ttftNS() == record.None || (failingPlace{k.target, k.endpoint}) == o.at {
+		ttft := k.latency(TTFT)
+		if ttft == record.None || (failingPlace{k.target, k.endpoint}) == o.at {
 			return
 		}
 		switch sent := seconds(k.atNS); {
 		case sent < o.FromS:
-			before.Add(k.ttftNS())
+			before.Add(ttft)
 		case o.ToS == nil || sent < *o.ToS:
-			during.Add(k.ttftNS())
+			during.Add(ttft)
 		}
 	})
-	o.OthersBeforeMS, o.OthersDuringMS = before.at(990, 1e6), during.at(990, 1e6)
+	o.OthersBeforeMS = before.at(990, 1e6)
+	o.OthersDuringMS = during.at(990, 1e6)
 }
 
 // Failed says how many requests failed; "" if none did.
@@ -212,14 +233,16 @@ func (s *Summary) Failed() string {
 	return format.Count(s.Requests.Failed) + " of " + format.Count(s.Requests.Planned-s.Requests.Stopped) + " failed"
 }
 
-// FailedWhere says what failed, where and since when, or how most requests failed if there was no outage; "" if none did.
+// FailedWhere says what failed, where and since when, or how most requests failed if there was no outage; "" if none
+// did.
 func (s *Summary) FailedWhere() string {
 	var out []string
 	for i := range s.Outages {
 		out = append(out, s.Outages[i].Words())
 	}
 	if f := s.Requests.Failures; out == nil && len(f) > 0 {
-		return fmt.Sprintf("most by %s (%s of %s)", f[0].Words(), format.Count(f[0].Count), format.Count(s.Requests.Failed))
+		return fmt.Sprintf("most by %s (%s of %s)",
+			f[0].Words(), format.Count(f[0].Count), format.Count(s.Requests.Failed))
 	}
 	return strings.Join(out, "; ")
 }
@@ -229,7 +252,8 @@ func outageNotes(s *Summary) []string {
 	var out []string
 	for i, o := range s.Outages {
 		if i == mostOutages {
-			return append(out, fmt.Sprintf("%s more failed for a time: outages in summary.json", format.Count(len(s.Outages)-i)))
+			return append(out,
+				fmt.Sprintf("%s more failed for a time: outages in summary.json", format.Count(len(s.Outages)-i)))
 		}
 		out = append(out, o.Words())
 	}
@@ -251,7 +275,8 @@ func (o *Outage) Words() string {
 	} else {
 		when += " to " + format.Seconds(*o.ToS)
 	}
-	text := fmt.Sprintf("%s failed %s (%s of %s, most by %s", who, when, format.Count(o.Failed), requests(o.Requests), o.Outcome)
+	text := fmt.Sprintf("%s failed %s (%s of %s, most by %s",
+		who, when, format.Count(o.Failed), requests(o.Requests), o.Outcome)
 	if o.Error != "" {
 		text += ", " + quote(o.Error)
 	}
@@ -323,7 +348,15 @@ func (f failureKinds) list(over bool) []Failure {
 		}
 	}
 	slices.SortFunc(out, func(a, b Failure) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Outcome, b.Outcome), cmp.Compare(a.Phase, b.Phase), cmp.Compare(a.Status, b.Status))
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Outcome, b.Outcome),
+			cmp.Compare(a.Phase, b.Phase), cmp.Compare(a.Status, b.Status))
 	})
 	return out
+}
+
+// merge adds all that is in o.
+func (f failureKinds) merge(o failureKinds) {
+	for kind, of := range o {
+		f.add(kind, of.Count, of.Example)
+	}
 }

@@ -28,27 +28,26 @@ const (
 	rate  = "rate"  // per second
 )
 
-// quantities are all that --require can bound, in the order of a list for people: distributions and rates by their keys in the summary.
+// quantities are all that --require can bound, in the order of a list for people: distributions and rates by their
+// keys in the summary.
 func quantities() (all []quantity) {
-	for i, key := range fieldsOf[*stats.Percentiles](reflect.TypeFor[Summary]()) {
-		name, us := strings.CutSuffix(key, "_us")
-		name = strings.TrimSuffix(name, "_ms")
+	for _, f := range runFields {
 		for j, percentile := range fieldsOf[float64](reflect.TypeFor[stats.Percentiles]()) {
-			all = append(all, quantity{name + "." + percentile, inMS, func(s *Summary) *float64 {
-				values := reflect.ValueOf(s).Elem().Field(i)
-				switch {
-				case values.IsNil():
+			all = append(all, quantity{latencies[f.latency].Key + "." + percentile, inMS, func(s *Summary) *float64 {
+				values, unitNS := s.Latency(f.latency)
+				if values == nil {
 					return nil
-				case us:
-					return new(values.Elem().Field(j).Float() / 1e3)
 				}
-				return new(values.Elem().Field(j).Float())
+				return new(reflect.ValueOf(values).Elem().Field(j).Float() / (1e6 / unitNS))
 			}})
 		}
 	}
 	for i, key := range fieldsOf[float64](reflect.TypeFor[Throughput]()) {
-		all = append(all, quantity{key, rate, func(s *Summary) *float64 { return new(reflect.ValueOf(s.Throughput).Field(i).Float()) }},
-			quantity{"under_load." + key, rate, func(s *Summary) *float64 { return new(reflect.ValueOf(s.UnderLoad.Throughput).Field(i).Float()) }})
+		all = append(all,
+			quantity{key, rate,
+				func(s *Summary) *float64 { return new(reflect.ValueOf(s.Throughput).Field(i).Float()) }},
+			quantity{"under_load." + key, rate,
+				func(s *Summary) *float64 { return new(reflect.ValueOf(s.UnderLoad.Throughput).Field(i).Float()) }})
 	}
 	return append(all,
 		quantity{"goodput", share, func(s *Summary) *float64 {
@@ -57,10 +56,12 @@ func quantities() (all []quantity) {
 			}
 			return s.Goodput.Share
 		}},
-		quantity{errorRate, share, func(s *Summary) *float64 { return ratio(s.Requests.Failed, s.Requests.Planned-s.Requests.Stopped) }},
+		quantity{errorRate, share,
+			func(s *Summary) *float64 { return ratio(s.Requests.Failed, s.Requests.Planned-s.Requests.Stopped) }},
 		quantity{"prefix_hits", share, func(s *Summary) *float64 { return s.PrefixCache.HitRatio }},
 		quantity{"hits_of_ideal", share, func(s *Summary) *float64 {
-			hits, ideal := s.PrefixCache.HitRatio, s.PrefixCache.ExpectedHitRatio
+			hits := s.PrefixCache.HitRatio
+			ideal := s.PrefixCache.ExpectedHitRatio
 			if hits == nil || ideal == nil || *ideal == 0 {
 				return nil
 			}
@@ -75,7 +76,8 @@ const errorRate = "error_rate"
 func fieldsOf[T any](of reflect.Type) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		for i := range of.NumField() {
-			if key, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ","); of.Field(i).Type == reflect.TypeFor[T]() && !yield(i, key) {
+			if key, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ","); of.Field(i).Type == reflect.TypeFor[T]() &&
+				!yield(i, key) {
 				return
 			}
 		}
@@ -102,12 +104,17 @@ func Value(s *Summary, name string) *float64 {
 type UnknownQuantity struct{ Name string }
 
 func (e *UnknownQuantity) Error() string {
-	names := slices.DeleteFunc(Quantities(), func(name string) bool { return strings.Contains(name, ".") && !strings.HasSuffix(name, ".p99") })
-	return fmt.Sprintf("%q is no number of a run; there are %s, and .p50 .p90 .p95 .p999 .max and .mean in place of .p99", e.Name, strings.Join(names, ", "))
+	names := slices.DeleteFunc(Quantities(), func(name string) bool {
+		return strings.Contains(name, ".") && !strings.HasSuffix(name, ".p99")
+	})
+	return fmt.Sprintf(
+		"%q is no number of a run; there are %s, and .p50 .p90 .p95 .p999 .max and .mean in place of .p99",
+		e.Name, strings.Join(names, ", "),
+	)
 }
 
-// ParseRequirement returns the parts of an objective such as ttft.p99<500ms, or why it can be none: the name of the quantity, the operator,
-// and the limit in ms, as a share or per second.
+// ParseRequirement returns the parts of an objective such as ttft.p99<500ms, or why it can be none: the name of the
+// quantity, the operator, and the limit in ms, as a share or per second.
 func ParseRequirement(text string) (name, op string, limit float64, err error) {
 	at := strings.IndexAny(text, "<>")
 	if at < 0 {
@@ -128,7 +135,8 @@ func ParseRequirement(text string) (name, op string, limit float64, err error) {
 	return q.name, op, limit, err
 }
 
-// parseLimit reads a limit in a unit: a time is in ms unless it says otherwise, a share is a number from 0 to 1 or has a %.
+// parseLimit reads a limit in a unit: a time is in ms unless it says otherwise, a share is a number from 0 to 1 or
+// has a %.
 func parseLimit(text, unit string) (limit float64, err error) {
 	switch unit {
 	case inMS:
@@ -145,7 +153,11 @@ func parseLimit(text, unit string) (limit float64, err error) {
 		limit, err = strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "/s")), 64)
 	}
 	if err != nil || !(limit >= 0) || math.IsInf(limit, 0) {
-		want := map[string]string{inMS: "a time, such as 500ms or 1.5s", share: "a share, such as 99% or 0.99", rate: "a number per second, such as 12.5"}[unit]
+		want := map[string]string{
+			inMS:  "a time, such as 500ms or 1.5s",
+			share: "a share, such as 99% or 0.99",
+			rate:  "a number per second, such as 12.5",
+		}[unit]
 		return 0, fmt.Errorf("%q is no limit for it; want %s", text, want)
 	}
 	return limit, nil
@@ -165,12 +177,13 @@ func parseMS(text string) (ms float64, err error) {
 	return strconv.ParseFloat(text, 64)
 }
 
-// Objectives compares s with what the user wants of it: Limits.Require and Limits.MaxErrorRate. A number that the run does not have
-// meets nothing; unsafe are percentiles that the client may have moved.
+// Objectives compares s with what the user wants of it: Limits.Require and Limits.MaxErrorRate. A number that the run
+// does not have meets nothing; unsafe are percentiles that the client may have moved.
 func Objectives(s *Summary, unsafe []Unsafe) []Objective {
 	out := []Objective{}
 	if most := s.Limits.MaxErrorRate; most != nil {
-		out = append(out, objective(s, unsafe, errorRate+"<="+strings.ReplaceAll(format.Percent(*most), " ", ""), errorRate, "<=", *most))
+		out = append(out,
+			objective(s, unsafe, errorRate+"<="+strings.ReplaceAll(format.Percent(*most), " ", ""), errorRate, "<=", *most))
 	}
 	for _, text := range s.Limits.Require {
 		if name, op, limit, err := ParseRequirement(text); err == nil { // else the command line refused it
@@ -180,7 +193,8 @@ func Objectives(s *Summary, unsafe []Unsafe) []Objective {
 	return out
 }
 
-// quantityOf returns the quantity of a name; the zero value if a summary of another version has one that is unknown here.
+// quantityOf returns the quantity of a name; the zero value if a summary of another version has one that is unknown
+// here.
 func quantityOf(name string) quantity {
 	all := append(quantities(), quantity{})
 	return all[slices.IndexFunc(all, func(q quantity) bool { return q.name == name || q.name == "" })]
@@ -193,13 +207,8 @@ func tooFew(s *Summary, name string) bool {
 	if err != nil {
 		return false
 	}
-	for i, key := range fieldsOf[*stats.Percentiles](reflect.TypeFor[Summary]()) {
-		if latency == strings.TrimSuffix(strings.TrimSuffix(key, "_us"), "_ms") {
-			values := reflect.ValueOf(s).Elem().Field(i).Interface().(*stats.Percentiles)
-			return values != nil && values.Count > 0 && !stats.EnoughSamples(values.Count, quantile)
-		}
-	}
-	return false
+	values, _ := s.Latency(FindLatency(latency))
+	return values != nil && values.Count > 0 && !stats.EnoughSamples(values.Count, quantile)
 }
 
 func objective(s *Summary, unsafe []Unsafe, text, name, op string, limit float64) Objective {
@@ -211,15 +220,16 @@ func objective(s *Summary, unsafe []Unsafe, text, name, op string, limit float64
 		o.Met = met(*v)
 		for _, u := range unsafe {
 			if o.Metric == u.Metric+"."+u.Percentile {
-				o.EffectMS, o.Unsure = u.EffectMS, met(*v-u.EffectMS) != met(*v+u.EffectMS)
+				o.EffectMS = u.EffectMS
+				o.Unsure = met(*v-u.EffectMS) != met(*v+u.EffectMS)
 			}
 		}
 	}
 	return o
 }
 
-// Words says what the value is, with its unit, or that there is none. If the client may have moved it, they say whether that changes the
-// outcome.
+// Words says what the value is, with its unit, or that there is none. If the client may have moved it, they say
+// whether that changes the outcome.
 func (o *Objective) Words() string {
 	switch unit := quantityOf(o.Metric).unit; {
 	case o.Value == nil:

@@ -36,24 +36,25 @@ func (c *Collector) CountedHits(servers *Servers) []int64 {
 	hits := make([]int64, len(c.targets))
 	for i := range c.targets {
 		hits[i] = record.None
-		if t := &c.targets[i]; servers != nil && servers.Whole && servers.Apart == "" && t.cache.reports == 0 {
+		if t := &c.targets[i]; servers != nil && servers.Whole && servers.Apart == "" && t.Cache.Reports == 0 {
 			at := slices.IndexFunc(servers.Targets, func(s scrape.Server) bool { return s.Target == c.urls[i] })
-			if at >= 0 && coversUsAlone(&servers.Targets[at], &t.tokens.Tokens) {
-				hits[i] = int64(math.Round(*servers.Targets[at].PrefixHitRatio * float64(t.tokens.Prompt)))
+			if at >= 0 && coversUsAlone(&servers.Targets[at], &t.Tokens.Tokens) {
+				hits[i] = int64(math.Round(*servers.Targets[at].PrefixHitRatio * float64(t.Tokens.Prompt)))
 			}
 		}
 	}
 	return hits
 }
 
-// coversUsAlone reports whether a server's counters are of the whole run and of our requests only. An old vLLM counts hits in
-// blocks, so that its queries are no tokens and disagree.
+// coversUsAlone reports whether a server's counters are of the whole run and of our requests only. An old vLLM counts
+// hits in blocks, so that its queries are no tokens and disagree.
 func coversUsAlone(s *scrape.Server, ours *Tokens) bool {
 	return !s.Incomplete && s.Restarts == 0 && s.PrefixHitRatio != nil && agree(s.GenerationTokens, ours.Completion) &&
 		agree(s.PrefixQueries, ours.Prompt) && (s.PromptTokens == nil || agree(s.PromptTokens, ours.Prompt))
 }
 
-// serverNotes names where the servers' own numbers and ours contradict each other, and the faults that the servers report.
+// serverNotes names where the servers' own numbers and ours contradict each other, and the faults that the servers
+// report.
 func serverNotes(s *Summary) []string {
 	if s.Servers == nil {
 		return nil
@@ -61,25 +62,40 @@ func serverNotes(s *Summary) []string {
 	out := sentences{}
 	add := out.add
 	all := &s.Servers.All
-	running, preempted := orZero(all.RunningBefore), orZero(all.Preemptions)
-	add(running > 0, "before the first request the servers were running %s already: others use them, or their gauges lag behind", requests(int64(running)))
+	running := orZero(all.RunningBefore)
+	preempted := orZero(all.Preemptions)
+	add(running > 0,
+		"before the first request the servers were running %s already: others use them, or their gauges lag behind",
+		requests(int64(running)))
 	for _, t := range s.Servers.Targets {
-		add(t.Alternates, "each reading of the metrics of %s is another server's, as behind a load balancer, so nothing is summed: give each server's own page with --scrape-url", t.Target)
-		add(t.Restarts > 0, "the counters of %s fell %s: it was restarted, and what it counted since the sample before is missing", t.Target, format.Many(t.Restarts, "time"))
+		add(t.Alternates,
+			"each reading of the metrics of %s is another server's, as behind a load balancer, so nothing is "+
+				"summed: give each server's own page with --scrape-url",
+			t.Target)
+		add(t.Restarts > 0,
+			"the counters of %s fell %s: it was restarted, and what it counted since the sample before is missing",
+			t.Target, format.Many(t.Restarts, "time"))
 		down := slices.ContainsFunc(s.Outages, func(o Outage) bool { return o.Target == t.Target })
-		add(t.Missed > 0 && !down, "%s did not answer %d of %s of its metrics, the last one: %s", t.Target, t.Missed, format.Many(t.Missed+t.Samples, "scrape"), quote(t.Error))
+		add(t.Missed > 0 && !down, "%s did not answer %d of %s of its metrics, the last one: %s",
+			t.Target, t.Missed, format.Many(t.Missed+t.Samples, "scrape"), quote(t.Error))
 	}
 	add(s.Servers.Apart != "", "the servers' counts are not those of this run: %s", s.Servers.Apart)
-	add(preempted > 0, "the servers preempted requests (%s): their KV caches were too small for what ran at once", format.Many(int64(preempted), "time"))
+	add(preempted > 0,
+		"the servers preempted requests (%s): their KV caches were too small for what ran at once",
+		format.Many(int64(preempted), "time"))
 	if drafts := orZero(all.DraftTokens); drafts > 0 {
 		made := ""
 		if s.Workload.Verbatims < s.Workload.Requests {
 			made = "; of prompts made of random tokens that says nothing about real text, and nor do TPOT and ITL"
 		}
-		add(true, "speculative decoding: the servers' models accepted %s of %s%s", format.Percent(orZero(all.AcceptedTokens)/drafts), format.Many(int64(drafts), "draft token"), made)
+		add(true, "speculative decoding: the servers' models accepted %s of %s%s",
+			format.Percent(orZero(all.AcceptedTokens)/drafts),
+			format.Many(int64(drafts), "draft token"), made)
 	}
 	if w := all.WaitingShare; w != nil && *w > longQueue {
-		add(true, "requests waited in the servers' queues in %s of the samples (%s on average): the load was above their capacity",
+		add(true,
+			"requests waited in the servers' queues in %s of the samples (%s on average): the load was above "+
+				"their capacity",
 			format.Percent(*w), format.Number(all.Waiting.Mean, 3))
 	}
 	out = append(out, hitNotes(s)...)
@@ -89,8 +105,10 @@ func serverNotes(s *Summary) []string {
 // hitNotes compares the prefix hits that the servers counted with those that their responses reported. If they made
 // fewer tokens than arrived, other servers answered, too, whose hits nobody counted. tokenNotes has a note on that.
 func hitNotes(s *Summary) []string {
-	counted, reported := s.Servers.All.PrefixHitRatio, s.PrefixCache.ReportedHitRatio
-	if s.PrefixCache.CountedTokens != nil { // of some targets: what the responses of the others report is no share of all
+	counted := s.Servers.All.PrefixHitRatio
+	reported := s.PrefixCache.ReportedHitRatio
+	// of some targets: what the responses of the others report is no share of all
+	if s.PrefixCache.CountedTokens != nil {
 		reported = s.PrefixCache.HitRatio
 	}
 	made := s.Servers.All.GenerationTokens
@@ -100,8 +118,11 @@ func hitNotes(s *Summary) []string {
 	case tokensCompare(s.Servers) && *made < float64(s.Tokens.Completion) && !agree(made, s.Tokens.Completion):
 		return nil
 	case reported == nil && s.PrefixCache.CountedTokens == nil && s.PrefixCache.ExpectedHitRatio != nil:
-		return []string{fmt.Sprintf("responses report no cached tokens; by the servers' own counters %s of the prompt tokens hit, where an ideal cache has %s",
-			format.Percent(*counted), format.Percent(*s.PrefixCache.ExpectedHitRatio))}
+		return []string{fmt.Sprintf(
+			"responses report no cached tokens; by the servers' own counters %s of the prompt tokens hit, where "+
+				"an ideal cache has %s",
+			format.Percent(*counted), format.Percent(*s.PrefixCache.ExpectedHitRatio),
+		)}
 	case reported == nil || math.Abs(*counted-*reported) <= hitTolerance:
 		return nil
 	}
@@ -116,13 +137,15 @@ func hitNotes(s *Summary) []string {
 	case s.Requests.Failed > 0:
 		why = "; they count the failed ones, too"
 	case s.PrefixCache.UnreportedRequests > 0:
-		why = fmt.Sprintf("; they count %s whose answers do not report hits, too", requests(s.PrefixCache.UnreportedRequests))
+		why = fmt.Sprintf("; they count %s whose answers do not report hits, too",
+			requests(s.PrefixCache.UnreportedRequests))
 	case s.Servers.Whole:
 		why = "; they count the requests of others, too, and those that they put back into the queue"
 	default:
 		why = "; not all of the servers were read"
 	}
-	return []string{fmt.Sprintf("the servers count %s prefix hits during the run, the responses report %s%s", format.Percent(*counted), format.Percent(*reported), why)}
+	return []string{fmt.Sprintf("the servers count %s prefix hits during the run, the responses report %s%s",
+		format.Percent(*counted), format.Percent(*reported), why)}
 }
 
 // tokensCompare reports whether the servers count the tokens that they made, from the start to the end of the run.
@@ -136,7 +159,8 @@ func tokenNotes(s *Summary) []string {
 	if !tokensCompare(s.Servers) {
 		return nil
 	}
-	made, came := *all.GenerationTokens, float64(s.Tokens.Completion)
+	made := *all.GenerationTokens
+	came := float64(s.Tokens.Completion)
 	if agree(all.GenerationTokens, s.Tokens.Completion) {
 		return nil
 	}

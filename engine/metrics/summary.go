@@ -16,60 +16,51 @@ const Schema = 2
 // Units are in the keys, ratios are 0..1, and a distribution or number that
 // does not exist is null, never 0.
 //
-// What only a client knows has a merge tag, which says what several clients' values come to: their sum, max, min, whether all have it
-// (and), the first that is not empty, or none. Of percentiles "worst" is those with the largest p99, for no record has their values. Of a
-// struct "each" of its fields has such a tag. All else is counted anew from all records.
+// Merge tags say what several clients' values come to. merger has their list.
 type Summary struct {
-	Schema   int      `json:"schema"`           // version of this file: 2
-	Verdict  Verdict  `json:"verdict"`          // whether the numbers can be used, and if not, why
-	Run      Run      `json:"run"`              // when, where and how
-	Window   *Window  `json:"window,omitempty"` // with report --from, --to or --steady: the part of the run that the numbers are of; absent otherwise
-	Workload Workload `json:"workload"`         // what was to be replayed
-	Requests Requests `json:"requests"`         // how many requests were planned, sent, answered
+	Schema   int      `json:"schema" merge:"none"`           // version of this file: 2
+	Verdict  Verdict  `json:"verdict" merge:"none"`          // whether the numbers can be used, and if not, why
+	Run      Run      `json:"run" merge:"each"`              // when, where and how
+	Window   *Window  `json:"window,omitempty" merge:"none"` // with report --from, --to or --steady: the part of the run that the numbers are of; absent otherwise
+	Workload Workload `json:"workload" merge:"none"`         // what was to be replayed
+	Requests Requests `json:"requests" merge:"each"`         // how many requests were planned, sent, answered
 
-	DriftUS       *stats.Percentiles `json:"drift_us"`        // sent - planned of every request that was sent: how late the client was; never clamped
-	TTFTMS        *stats.Percentiles `json:"ttft_ms"`         // time to first token: first token chunk - sent; like all latencies below of ok requests alone
-	TTFTPlannedMS *stats.Percentiles `json:"ttft_planned_ms"` // first token chunk - planned, so that no lateness of the client is left out
-	TPOTMS        *stats.Percentiles `json:"tpot_ms"`         // time per output token after the first: (last token - first token) / (completion tokens - 1)
-	ITLMS         *stats.Percentiles `json:"itl_ms"`          // gaps between token chunks; counted in a histogram
-	E2EMS         *stats.Percentiles `json:"e2e_ms"`          // last token - sent
-	E2EPlannedMS  *stats.Percentiles `json:"e2e_planned_ms"`  // last token - planned
-	WireDriftUS   *stats.Percentiles `json:"wire_drift_us"`   // departed - planned, by the kernel's stamps; only with --kernel-timestamps sent
-	UploadMS      *stats.Percentiles `json:"upload_ms"`       // acked - sent, by the kernel's stamps; only with --kernel-timestamps sent
+	RunLatencies `merge:"records"`
 
-	Throughput  Throughput    `json:"throughput"`                     // what ok requests made of the run's duration
-	UnderLoad   UnderLoad     `json:"under_load"`                     // the same without the time at the end in which only failing requests were waited for
-	InFlight    *float64      `json:"in_flight_mean"`                 // requests in flight on average over the run, failed ones too; null if the run has no duration
-	Cost        *Cost         `json:"cost,omitempty"`                 // with report --price-per-hour: what answers cost; absent otherwise
-	Energy      *Energy       `json:"energy,omitempty"`               // what the servers' GPUs took; absent if no page of metrics has it
-	Goodput     *Goodput      `json:"goodput,omitempty"`              // requests that met every bound of --goodput; absent without one
-	Tokens      Tokens        `json:"tokens"`                         // tokens of ok requests
-	PrefixCache PrefixCache   `json:"prefix_cache"`                   // hits that an ideal cache would have had, and those that the servers report
-	Connections Connections   `json:"connections" merge:"each"`       // how many were opened, and whether they were ready
-	Writes      Writes        `json:"writes" merge:"each"`            // how the kernel took the first write of each request
-	Targets     []Target      `json:"targets"`                        // one for each URL of --url and --targets
-	Instances   *Breakdown    `json:"instances,omitempty"`            // by who answered, as a header or the answer names it; absent if no answer does
-	Endpoints   *Breakdown    `json:"endpoints,omitempty"`            // by address; absent if there is one
-	Gateway     *Gateway      `json:"gateway,omitempty"`              // what a gateway reports that it took itself; absent if none does
-	Routing     *route.Oracle `json:"routing,omitempty"`              // hits by who routes; absent with one instance
-	Servers     *Servers      `json:"server_metrics,omitempty"`       // what the servers report; absent if none was read
-	Outages     []Outage      `json:"outages,omitempty"`              // targets that failed for a time; absent without one
-	Shards      []Shard       `json:"shards,omitempty"`               // the machines whose results were merged; absent of one machine
-	Client      Client        `json:"client" merge:"each"`            // what the client itself used, and what the machine took from it
-	Cap         *Cap          `json:"cap" merge:"each"`               // what a cap on the requests in flight held back; null without a cap
-	Turns       *Turns        `json:"turns,omitempty" merge:"each"`   // of conversations; absent if no request follows another
-	Jobs        *Jobs         `json:"jobs,omitempty"`                 // results by job; absent if no request depends on another
-	History     *History      `json:"history,omitempty" merge:"each"` // with --history live: which answers the turns carried; absent otherwise
-	Answers     *Answers      `json:"answers,omitempty" merge:"each"` // of conversations with made prompts: which tokens the servers answered; absent otherwise
-	Amplify     *Amplify      `json:"amplify,omitempty"`              // with --amplify: the load before and after; absent otherwise
-	BuildAhead  *BuildAhead   `json:"build_ahead" merge:"each"`       // how requests were built during the run; null if all were built before the start
-	Lateness    Lateness      `json:"lateness"`                       // how late the client was, and what that may have changed
-	Records     *record.Lines `json:"records,omitempty"`              // what requests.jsonl has; absent if records could not be written, or the run was killed
-	Limits      Limits        `json:"limits"`                         // what the verdict was measured by
-	Notes       []string      `json:"notes"`                          // sentences that are worth knowing and have no bearing on the verdict
+	Throughput  Throughput    `json:"throughput" merge:"records"`            // what ok requests made of the run's duration
+	UnderLoad   UnderLoad     `json:"under_load" merge:"records"`            // the same without the time at the end in which only failing requests were waited for
+	InFlight    *float64      `json:"in_flight_mean" merge:"records"`        // requests in flight on average over the run, failed ones too; null if the run has no duration
+	Cost        *Cost         `json:"cost,omitempty" merge:"none"`           // with report --price-per-hour: what answers cost; absent otherwise
+	Energy      *Energy       `json:"energy,omitempty" merge:"none"`         // what the servers' GPUs took; absent if no page of metrics has it
+	Goodput     *Goodput      `json:"goodput,omitempty" merge:"records"`     // requests that met every bound of --goodput; absent without one
+	Tokens      Tokens        `json:"tokens" merge:"each"`                   // tokens of ok requests
+	PrefixCache PrefixCache   `json:"prefix_cache" merge:"each"`             // hits that an ideal cache would have had, and those that the servers report
+	Connections Connections   `json:"connections" merge:"each"`              // how many were opened, and whether they were ready
+	Writes      Writes        `json:"writes" merge:"each"`                   // how the kernel took the first write of each request
+	Targets     []Target      `json:"targets" merge:"records"`               // one for each URL of --url and --targets
+	Instances   *Breakdown    `json:"instances,omitempty" merge:"records"`   // by who answered, as a header or the answer names it; absent if no answer does
+	Endpoints   *Breakdown    `json:"endpoints,omitempty" merge:"records"`   // by address; absent if there is one
+	Gateway     *Gateway      `json:"gateway,omitempty" merge:"records"`     // what a gateway reports that it took itself; absent if none does
+	Routing     *route.Oracle `json:"routing,omitempty" merge:"none"`        // hits by who routes; absent with one instance
+	Servers     *Servers      `json:"server_metrics,omitempty" merge:"none"` // what the servers report; absent if none was read
+	Outages     []Outage      `json:"outages,omitempty" merge:"records"`     // targets that failed for a time; absent without one
+	Shards      []Shard       `json:"shards,omitempty" merge:"none"`         // the machines whose results were merged; absent of one machine
+	Client      Client        `json:"client" merge:"each"`                   // what the client itself used, and what the machine took from it
+	Cap         *Cap          `json:"cap" merge:"each"`                      // what a cap on the requests in flight held back; null without a cap
+	Turns       *Turns        `json:"turns,omitempty" merge:"each"`          // of conversations; absent if no request follows another
+	Jobs        *Jobs         `json:"jobs,omitempty" merge:"records"`        // results by job; absent if no request depends on another
+	History     *History      `json:"history,omitempty" merge:"each"`        // with --history live: which answers the turns carried; absent otherwise
+	Answers     *Answers      `json:"answers,omitempty" merge:"each"`        // of conversations with made prompts: which tokens the servers answered; absent otherwise
+	Amplify     *Amplify      `json:"amplify,omitempty" merge:"none"`        // with --amplify: the load before and after; absent otherwise
+	BuildAhead  *BuildAhead   `json:"build_ahead" merge:"each"`              // how requests were built during the run; null if all were built before the start
+	Lateness    Lateness      `json:"lateness" merge:"each"`                 // how late the client was, and what that may have changed
+	Records     *record.Lines `json:"records,omitempty" merge:"none"`        // what requests.jsonl has; absent if records could not be written, or the run was killed
+	Limits      Limits        `json:"limits" merge:"none"`                   // what the verdict was measured by
+	Notes       []string      `json:"notes" merge:"none"`                    // sentences that are worth knowing and have no bearing on the verdict
 }
 
-// Unlike says what a file of records has that differs from what the run wrote; "" if nothing. seen are the lines of all of it.
+// Unlike says what a file of records has that differs from what the run wrote; "" if nothing. seen are the lines of
+// all of it.
 func (s *Summary) Unlike(seen record.Lines) string {
 	want := record.Lines{Count: s.Requests.Planned, Sum: seen.Sum} // of a version that kept no sum
 	if s.Records != nil {
@@ -77,7 +68,8 @@ func (s *Summary) Unlike(seen record.Lines) string {
 	} else if s.Run.Partial || s.Requests.Unwritten > 0 || len(s.Shards) > 0 { // nobody knows
 		return ""
 	}
-	has, wrote := format.Many(seen.Count, "record"), format.Many(want.Count, "record")
+	has := format.Many(seen.Count, "record")
+	wrote := format.Many(want.Count, "record")
 	switch {
 	case seen.Count < want.Count:
 		return format.Count(seen.Count) + " of the " + wrote + " that the run wrote"
@@ -91,24 +83,24 @@ func (s *Summary) Unlike(seen record.Lines) string {
 
 // Run is when, where and how.
 type Run struct {
-	StartedAt        time.Time      `json:"started_at"`            // wall clock, UTC
-	MonotonicStartNS int64          `json:"monotonic_start_ns"`    // CLOCK_MONOTONIC at the start
-	DurationS        float64        `json:"duration_s"`            // from the start to the end of the last request; of a window its length
-	Scale            float64        `json:"scale"`                 // speed: 2 is twice as fast as recorded
-	Pace             string         `json:"pace"`                  // "trace time", or the rate or closed loop in its place: "300 requests/s", "closed loop of 8", "8 lanes"
-	Concurrency      int64          `json:"concurrency"`           // slots of a closed loop; 0 if requests have planned times
-	Arrival          *Arrival       `json:"arrival"`               // how requests came at a rate; null if no rate released them
-	Warmup           int64          `json:"warmup"`                // requests sent before the measurement; no other number counts them
-	Partial          bool           `json:"partial"`               // the run was interrupted, or a sending process died
-	SenderDied       string         `json:"sender_died,omitempty"` // which sending process ended during the run, and how; absent where none did
-	Demo             bool           `json:"demo"`                  // there was no --url: the requests went to a mock of our own
-	Cut              bool           `json:"cut"`                   // what was still in flight was ended after --duration and --drain
-	Targets          []string       `json:"targets"`               // URLs
-	API              string         `json:"api"`                   // as in --api
-	Model            string         `json:"model"`                 // as sent; given by --model or asked from the servers
-	Version          string         `json:"version"`               // of fastreplay
-	Host             Host           `json:"host"`                  // the machine that sent the load
-	Options          map[string]any `json:"options"`               // flags as given; secrets are not among them
+	StartedAt        time.Time      `json:"started_at" merge:"none"`             // wall clock, UTC
+	MonotonicStartNS int64          `json:"monotonic_start_ns" merge:"none"`     // CLOCK_MONOTONIC at the start
+	DurationS        float64        `json:"duration_s" merge:"max"`              // from the start to the end of the last request; of a window its length
+	Scale            float64        `json:"scale" merge:"none"`                  // speed: 2 is twice as fast as recorded
+	Pace             string         `json:"pace" merge:"none"`                   // "trace time", or the rate or closed loop in its place: "300 requests/s", "closed loop of 8", "8 lanes"
+	Concurrency      int64          `json:"concurrency" merge:"none"`            // slots of a closed loop; 0 if requests have planned times
+	Arrival          *Arrival       `json:"arrival" merge:"none"`                // how requests came at a rate; null if no rate released them
+	Warmup           int64          `json:"warmup" merge:"none"`                 // requests sent before the measurement; no other number counts them
+	Partial          bool           `json:"partial" merge:"or"`                  // the run was interrupted, or a sending process died
+	SenderDied       string         `json:"sender_died,omitempty" merge:"first"` // which sending process ended during the run, and how; absent where none did
+	Demo             bool           `json:"demo" merge:"none"`                   // there was no --url: the requests went to a mock of our own
+	Cut              bool           `json:"cut" merge:"or"`                      // what was still in flight was ended after --duration and --drain
+	Targets          []string       `json:"targets" merge:"none"`                // URLs
+	API              string         `json:"api" merge:"none"`                    // as in --api
+	Model            string         `json:"model" merge:"none"`                  // as sent; given by --model or asked from the servers
+	Version          string         `json:"version" merge:"none"`                // of fastreplay
+	Host             Host           `json:"host" merge:"none"`                   // the machine that sent the load
+	Options          map[string]any `json:"options" merge:"none"`                // flags as given; secrets are not among them
 }
 
 // Arrival is the process by which requests were released at a rate.
@@ -162,17 +154,17 @@ type Workload struct {
 
 // Requests counts requests: planned = ok + failed + stopped = the sum of by_outcome.
 type Requests struct {
-	Planned   int64            `json:"planned"`    // = ok + failed + stopped
-	Sent      int64            `json:"sent"`       // a first byte left
-	OK        int64            `json:"ok"`         // the whole answer arrived
-	Failed    int64            `json:"failed"`     // every outcome but ok, without those of stopped
-	Stopped   int64            `json:"stopped"`    // did not fail: not sent or cut off, since the run ended before; or left out by --too-long drop
-	Resent    int64            `json:"resent"`     // sent a second time on a fresh connection (--resend)
-	Early     int64            `json:"early"`      // sent before their time: a bug of fastreplay
-	Late      int64            `json:"late"`       // sent later after their time than limits.max_drift_ms or, without one, than lateness.displaced_after_ms; in a closed loop 1 ms
-	Unwritten int64            `json:"unwritten"`  // records that requests.jsonl lacks
-	ByOutcome map[string]int64 `json:"by_outcome"` // requests by outcome; their sum is planned
-	Failures  []Failure        `json:"failures"`   // failed requests by outcome, phase and status, the most frequent first
+	Planned   int64            `json:"planned" merge:"records"`    // = ok + failed + stopped
+	Sent      int64            `json:"sent" merge:"records"`       // a first byte left
+	OK        int64            `json:"ok" merge:"records"`         // the whole answer arrived
+	Failed    int64            `json:"failed" merge:"records"`     // every outcome but ok, without those of stopped
+	Stopped   int64            `json:"stopped" merge:"records"`    // did not fail: not sent or cut off, since the run ended before; or left out by --too-long drop
+	Resent    int64            `json:"resent" merge:"records"`     // sent a second time on a fresh connection (--resend)
+	Early     int64            `json:"early" merge:"sum"`          // sent before their time: a bug of fastreplay
+	Late      int64            `json:"late" merge:"records"`       // sent later after their time than limits.max_drift_ms or, without one, than lateness.displaced_after_ms; in a closed loop 1 ms
+	Unwritten int64            `json:"unwritten" merge:"sum"`      // records that requests.jsonl lacks
+	ByOutcome map[string]int64 `json:"by_outcome" merge:"records"` // requests by outcome; their sum is planned
+	Failures  []Failure        `json:"failures" merge:"records"`   // failed requests by outcome, phase and status, the most frequent first
 }
 
 // Failure is requests that failed alike.
@@ -191,8 +183,8 @@ type Throughput struct {
 	OutputTokensPerS float64 `json:"output_tokens_per_s"` // completion tokens of ok requests
 }
 
-// UnderLoad is throughput until the last request had left and the last ok one had ended. What came after it is waiting for requests
-// that failed. A single one that hangs makes that as long as --timeout.
+// UnderLoad is throughput until the last request had left and the last ok one had ended. What came after it is
+// waiting for requests that failed. A single one that hangs makes that as long as --timeout.
 type UnderLoad struct {
 	UntilS  float64 `json:"until_s"` // seconds from the start until then
 	Waiting int64   `json:"waiting"` // requests that failed after the last ok one had ended
@@ -201,39 +193,40 @@ type UnderLoad struct {
 
 // Tokens is over ok requests.
 type Tokens struct {
-	Prompt           int64    `json:"prompt"`            // prompt tokens, as the server counts them, or as recorded if it counts none
-	Completion       int64    `json:"completion"`        // completion tokens, as the server counts them, or chunks if it counts none
-	FromUsage        int64    `json:"from_usage"`        // requests whose completion tokens the server counted
-	FromChunks       int64    `json:"from_chunks"`       // requests whose token chunks were counted instead
-	PerChunk         *float64 `json:"per_chunk"`         // completion tokens per token chunk, mean; ITL is per chunk
-	PromptMismatches int64    `json:"prompt_mismatches"` // requests of which the server counted other prompt tokens than were sent
-	CutShort         int64    `json:"cut_short"`         // requests with fewer completion tokens than recorded
-	OverLong         int64    `json:"over_long"`         // requests with more
-	AtOnce           int64    `json:"at_once"`           // requests whose several tokens all came in one chunk, so that they have no TPOT
-	SeveralChoices   int64    `json:"several_choices"`   // requests that brought several choices; tokens and lengths are those of all
+	Prompt           int64    `json:"prompt" merge:"sum,records"`          // prompt tokens, as the server counts them, or as recorded if it counts none
+	Completion       int64    `json:"completion" merge:"sum,records"`      // completion tokens, as the server counts them, or chunks if it counts none
+	FromUsage        int64    `json:"from_usage" merge:"sum,records"`      // requests whose completion tokens the server counted
+	FromChunks       int64    `json:"from_chunks" merge:"sum,records"`     // requests whose token chunks were counted instead
+	PerChunk         *float64 `json:"per_chunk" merge:"records"`           // completion tokens per token chunk, mean; ITL is per chunk
+	PromptMismatches int64    `json:"prompt_mismatches" merge:"sum"`       // requests of which the server counted other prompt tokens than were sent
+	CutShort         int64    `json:"cut_short" merge:"sum,records"`       // requests with fewer completion tokens than recorded
+	OverLong         int64    `json:"over_long" merge:"sum"`               // requests with more
+	AtOnce           int64    `json:"at_once" merge:"sum,records"`         // requests whose several tokens all came in one chunk, so that they have no TPOT
+	SeveralChoices   int64    `json:"several_choices" merge:"sum,records"` // requests that brought several choices; tokens and lengths are those of all
 }
 
 // PrefixCache compares the ideal prefix cache with what the servers report, over ok requests. The reported half covers
 // targets that ever reported, and their answers that had usage. For those an absent number is 0; for others it is
 // unknown.
 type PrefixCache struct {
-	ExpectedHitRatio   *float64      `json:"expected_hit_ratio"`       // share of the prompt tokens that an ideal cache would have held; null if unknown
-	ExpectedRange      *[2]float64   `json:"expected_hit_ratio_range"` // at least and at most; null unless the template hides the exact ratio
-	ReportedHitRatio   *float64      `json:"reported_hit_ratio"`       // reported_tokens as a share of the prompt tokens of the same requests; null if no server ever reports any
-	ExpectedTokens     *int64        `json:"expected_tokens"`          // prompt tokens that an ideal cache would have held; null if unknown
-	ReportedTokens     *int64        `json:"reported_tokens"`          // cached tokens by the answers of servers that ever report any, of answers that have usage
-	CountedTokens      *int64        `json:"counted_tokens"`           // hits by the counters of servers whose answers report none; null if no such counters are of this run's requests alone
-	HitRatio           *float64      `json:"hit_ratio"`                // hits by the answers or the counters, as a share of the prompt tokens; null if no hits are known
-	HitsFrom           string        `json:"hits_from"`                // "responses", "server counters", "responses and server counters", or "" if no hits are known
-	UnreportedRequests int64         `json:"unreported_requests"`      // ok requests whose hits are unknown
-	AboveIdealTokens   int64         `json:"above_ideal_tokens"`       // tokens above the most that the ideal can be, summed over single requests
-	AboveIdealRequests int64         `json:"above_ideal_requests"`     // requests with more hits than the ideal can be
-	OvertakenTokens    int64         `json:"overtaken_tokens"`         // tokens of above_ideal_tokens that were found because requests overtook each other
-	Recorded           *RecordedHits `json:"recorded,omitempty"`       // hits of the recorded server beside those of this run; absent if the trace does not have them
-	Shortfall          *Shortfall    `json:"shortfall"`                // why the servers had less than expected; null if nothing exact is expected
+	ExpectedHitRatio   *float64      `json:"expected_hit_ratio" merge:"records"`       // share of the prompt tokens that an ideal cache would have held; null if unknown
+	ExpectedRange      *[2]float64   `json:"expected_hit_ratio_range" merge:"records"` // at least and at most; null unless the template hides the exact ratio
+	ReportedHitRatio   *float64      `json:"reported_hit_ratio" merge:"records"`       // reported_tokens as a share of the prompt tokens of the same requests; null if no server ever reports any
+	ExpectedTokens     *int64        `json:"expected_tokens" merge:"records"`          // prompt tokens that an ideal cache would have held; null if unknown
+	ReportedTokens     *int64        `json:"reported_tokens" merge:"records"`          // cached tokens by the answers of servers that ever report any, of answers that have usage
+	CountedTokens      *int64        `json:"counted_tokens" merge:"records"`           // hits by the counters of servers whose answers report none; null if no such counters are of this run's requests alone
+	HitRatio           *float64      `json:"hit_ratio" merge:"records"`                // hits by the answers or the counters, as a share of the prompt tokens; null if no hits are known
+	HitsFrom           string        `json:"hits_from" merge:"records"`                // "responses", "server counters", "responses and server counters", or "" if no hits are known
+	UnreportedRequests int64         `json:"unreported_requests" merge:"records"`      // ok requests whose hits are unknown
+	AboveIdealTokens   int64         `json:"above_ideal_tokens" merge:"sum"`           // tokens above the most that the ideal can be, summed over single requests
+	AboveIdealRequests int64         `json:"above_ideal_requests" merge:"sum"`         // requests with more hits than the ideal can be
+	OvertakenTokens    int64         `json:"overtaken_tokens" merge:"sum"`             // tokens of above_ideal_tokens that were found because requests overtook each other
+	Recorded           *RecordedHits `json:"recorded,omitempty" merge:"records"`       // hits of the recorded server beside those of this run; absent if the trace does not have them
+	Shortfall          *Shortfall    `json:"shortfall" merge:"none"`                   // why the servers had less than expected; null if nothing exact is expected
 }
 
-// RecordedHits compares hits over the same ok requests: those whose recorded hits are known, and whose prompts are not verbatim. Shares are of their prompt tokens.
+// RecordedHits compares hits over the same ok requests: those whose recorded hits are known, and whose prompts are
+// not verbatim. Shares are of their prompt tokens.
 type RecordedHits struct {
 	Requests         int64    `json:"requests"`           // how many
 	PromptTokens     int64    `json:"prompt_tokens"`      // of these
@@ -256,15 +249,16 @@ type Shortfall struct {
 
 // Connections is how many connections the run opened, and whether they were ready in time.
 type Connections struct {
-	Dialled     int64   `json:"dialled" merge:"sum"`      // connections that were opened
-	NotReady    int64   `json:"not_ready" merge:"sum"`    // requests that had no open connection at their planned time; 0 in a closed loop
-	MaxWaitMS   float64 `json:"max_wait_ms" merge:"max"`  // the longest that a request waited for a connection
-	ClosedIdle  int64   `json:"closed_idle" merge:"sum"`  // closed by the server between requests
-	ClosedEarly int64   `json:"closed_early" merge:"sum"` // of these, closed within a second after an answer that had announced to keep them
-	NoResources int64   `json:"no_resources" merge:"sum"` // requests that failed since the client's machine had no descriptor, port or memory for a connection
+	Dialled     int64   `json:"dialled" merge:"sum"`         // connections that were opened
+	NotReady    int64   `json:"not_ready" merge:"sum"`       // requests that had no open connection at their planned time; 0 in a closed loop
+	MaxWaitMS   float64 `json:"max_wait_ms" merge:"records"` // the longest that a request waited for a connection
+	ClosedIdle  int64   `json:"closed_idle" merge:"sum"`     // closed by the server between requests
+	ClosedEarly int64   `json:"closed_early" merge:"sum"`    // of these, closed within a second after an answer that had announced to keep them
+	NoResources int64   `json:"no_resources" merge:"sum"`    // requests that failed since the client's machine had no descriptor, port or memory for a connection
 }
 
-// Writes is how the kernel took the first write of each request that was sent, re-sends included. Failed ones are in neither.
+// Writes is how the kernel took the first write of each request that was sent, re-sends included. Failed ones are in
+// neither.
 type Writes struct {
 	Whole   int64 `json:"whole" merge:"sum"`   // it took all
 	Partial int64 `json:"partial" merge:"sum"` // it took a part, and the rest had to follow
@@ -272,33 +266,27 @@ type Writes struct {
 
 // Target is one URL that requests went to. Its distributions are as those of the summary.
 type Target struct {
-	URL              string             `json:"url"`                // as given
-	Requests         int64              `json:"requests"`           // that were planned for it
-	OK               int64              `json:"ok"`                 // requests that ended ok
-	Failed           int64              `json:"failed"`             // every outcome but ok, without those that did not fail, as in requests
-	DriftUS          *stats.Percentiles `json:"drift_us"`           // as that of the run
-	TTFTMS           *stats.Percentiles `json:"ttft_ms"`            // as that of the run
-	TPOTMS           *stats.Percentiles `json:"tpot_ms"`            // as that of the run
-	ITLMS            *stats.Percentiles `json:"itl_ms"`             // as that of the run
-	E2EMS            *stats.Percentiles `json:"e2e_ms"`             // as that of the run
-	ReportedHitRatio *float64           `json:"reported_hit_ratio"` // by its answers; null if they report none
-	CountedHitRatio  *float64           `json:"counted_hit_ratio"`  // by the server's counters, if its answers report none
-	Goodput          *Goodput           `json:"goodput,omitempty"`  // as that of the run, but share is of the target's requests, and slo is left out
+	URL      string `json:"url"`      // as given
+	Requests int64  `json:"requests"` // that were planned for it
+	OK       int64  `json:"ok"`       // requests that ended ok
+	Failed   int64  `json:"failed"`   // every outcome but ok, without those that did not fail, as in requests
+	TargetLatencies
+	ReportedHitRatio *float64 `json:"reported_hit_ratio"` // by its answers; null if they report none
+	CountedHitRatio  *float64 `json:"counted_hit_ratio"`  // by the server's counters, if its answers report none
+	Goodput          *Goodput `json:"goodput,omitempty"`  // as that of the run, but share is of the target's requests, and slo is left out
 }
 
 // Part is the share of the requests that one instance or one address got.
 type Part struct {
-	Name             string             `json:"name"`                         // of the instance, as its answers name it; of an address, the address
-	Requests         int64              `json:"requests"`                     // that the instance answered, or that were sent to the address
-	OK               int64              `json:"ok"`                           // requests that ended ok
-	Failed           int64              `json:"failed"`                       // every outcome but ok, without those that did not fail, as in requests
-	PromptTokens     int64              `json:"prompt_tokens"`                // of its ok requests
-	Share            float64            `json:"share"`                        // of the requests of all parts
-	TTFTMS           *stats.Percentiles `json:"ttft_ms"`                      // as that of the run
-	TPOTMS           *stats.Percentiles `json:"tpot_ms"`                      // as that of the run
-	E2EMS            *stats.Percentiles `json:"e2e_ms"`                       // as that of the run
-	ReportedHitRatio *float64           `json:"reported_hit_ratio"`           // by its answers; null if they report none
-	ExpectedHitRatio *float64           `json:"expected_hit_ratio,omitempty"` // share of its prompt tokens that an ideal cache would have held; absent if unknown, and of instances and addresses
+	Name         string  `json:"name"`          // of the instance, as its answers name it; of an address, the address
+	Requests     int64   `json:"requests"`      // that the instance answered, or that were sent to the address
+	OK           int64   `json:"ok"`            // requests that ended ok
+	Failed       int64   `json:"failed"`        // every outcome but ok, without those that did not fail, as in requests
+	PromptTokens int64   `json:"prompt_tokens"` // of its ok requests
+	Share        float64 `json:"share"`         // of the requests of all parts
+	PartLatencies
+	ReportedHitRatio *float64 `json:"reported_hit_ratio"`           // by its answers; null if they report none
+	ExpectedHitRatio *float64 `json:"expected_hit_ratio,omitempty"` // share of its prompt tokens that an ideal cache would have held; absent if unknown, and of instances and addresses
 }
 
 // Breakdown is how requests were spread over instances or addresses.
@@ -307,7 +295,8 @@ type Breakdown struct {
 	CV                               *float64 `json:"cv"`        // coefficient of variation of their requests (population standard deviation / mean); null below two parts
 	TokensCV                         *float64 `json:"tokens_cv"` // likewise of the prompt tokens of ok requests
 	requestsByChance, tokensByChance float64  // the variations that chance would give to equal parts
-	direct                           bool     // of instances: each has an address of its own, so that it was us who gave it its requests
+	// of instances: each has an address of its own, so that it was us who gave it its requests
+	direct bool
 
 	Rest int64 `json:"rest"` // requests of parts beyond the first 1,024, which are not listed
 }

@@ -212,6 +212,8 @@ func TestSummaryHoldsEveryDistribution(t *testing.T) {
 	checkPercentiles(t, "drift_us", s.DriftUS, n.drift, 1e3)
 	checkPercentiles(t, "ttft_ms", s.TTFTMS, n.ttft, 1e6)
 	checkPercentiles(t, "ttft_planned_ms", s.TTFTPlannedMS, n.ttftPlanned, 1e6)
+	checkPercentiles(t, "ttfo_ms", s.TTFOMS, n.ttfo, 1e6)
+	checkPercentiles(t, "ttfo_planned_ms", s.TTFOPlannedMS, n.ttfoPlanned, 1e6)
 	checkPercentiles(t, "tpot_ms", s.TPOTMS, n.tpot, 1e6)
 	checkPercentiles(t, "itl_ms", s.ITLMS, n.itl, 1e6)
 	checkPercentiles(t, "e2e_ms", s.E2EMS, n.e2e, 1e6)
@@ -220,6 +222,7 @@ func TestSummaryHoldsEveryDistribution(t *testing.T) {
 		n, name := naive(all, i), fmt.Sprint("target ", i)
 		checkPercentiles(t, name+" drift_us", target.DriftUS, n.drift, 1e3)
 		checkPercentiles(t, name+" ttft_ms", target.TTFTMS, n.ttft, 1e6)
+		checkPercentiles(t, name+" ttfo_ms", target.TTFOMS, n.ttfo, 1e6)
 		checkPercentiles(t, name+" tpot_ms", target.TPOTMS, n.tpot, 1e6)
 		checkPercentiles(t, name+" itl_ms", target.ITLMS, n.itl, 1e6)
 		checkPercentiles(t, name+" e2e_ms", target.E2EMS, n.e2e, 1e6)
@@ -234,7 +237,7 @@ func TestSummaryKeepsWhatItIsGiven(t *testing.T) {
 		c.Add(r, 0)
 	}
 	info := Summary{
-		Requests: Requests{Planned: 4, Unwritten: 2}, Limits: Limits{MaxDriftMS: 1, MaxReceiveLagMS: 2, MaxErrorRate: new(0.5), AllowWarm: true},
+		Requests: Requests{Planned: 4, Unwritten: 2}, Limits: Limits{MaxDriftNS: 1e6, MaxReceiveLagNS: 2e6, MaxErrorRate: new(0.5), AllowWarm: true},
 		Run:         Run{Scale: 3, Version: "v", Targets: []string{"x"}, Host: Host{CPUs: 8}},
 		Workload:    Workload{Trace: "t", Rows: 5, Fingerprint: "sha256:00"},
 		Connections: Connections{Dialled: 9, ClosedIdle: 1}, Writes: Writes{Whole: 3, Partial: 1},
@@ -258,7 +261,7 @@ func TestSummaryAgainstOracle(t *testing.T) {
 	all := workload(77, 4000, targets)
 	c := collect(all, urls(targets))
 	limits := DefaultLimits()
-	limits.MaxDriftMS = 0.001
+	limits.MaxDriftNS = 1000
 	s := c.Summary(Summary{Requests: Requests{Planned: 4000}, Run: Run{DurationS: 8}, Limits: limits}, Probed{})
 
 	var sent, ok, resent, early, late, prompt, completion, fromUsage, fromChunks, mismatch, short, long, atOnce int64

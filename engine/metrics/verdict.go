@@ -2,14 +2,16 @@ package metrics
 
 import (
 	"cmp"
+	"encoding/json"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/format"
 )
 
-// Verdict answers two questions about a run, which it never mixes. Was the load right and the measurement sound? Did the
-// run meet what the user wanted of the server? Failures of the server are a result, and in Requests.Failures.
+// Verdict answers two questions about a run, which it never mixes. Was the load right and the measurement sound? Did
+// the run meet what the user wanted of the server? Failures of the server are a result, and in Requests.Failures.
 type Verdict struct {
 	Measurement Grade       `json:"measurement"` // valid, limited (some percentiles are not safe) or invalid
 	Valid       bool        `json:"valid"`       // valid or limited: the numbers can be used, but for those of unsafe
@@ -30,7 +32,7 @@ const (
 
 // Reason is why a measurement is not valid.
 type Reason struct {
-	Code  string `json:"code"`  // names the rule: drift, prompts, warm, …
+	Code  Code   `json:"code"`  // names the rule: drift, prompts, warm, …
 	Grade Grade  `json:"grade"` // limited or invalid: what it makes of the measurement
 	What  string `json:"what"`  // what happened, with its effect in the reader's unit
 	Why   string `json:"why"`   // the cause, as far as it is known
@@ -75,12 +77,29 @@ func (v *Verdict) Missed() (n int) {
 
 // Limits is what the user accepts and demands of a run. DefaultLimits gives the usual.
 type Limits struct {
-	MaxDriftMS      float64  `json:"max_drift_ms,omitempty"`       // most that drift p99 may be (--max-drift); absent: lateness is judged by what it changes
-	MaxReceiveLagMS float64  `json:"max_receive_lag_ms,omitempty"` // most that the receive lag may be at p99 (--max-receive-lag); absent: late reads are judged by what they change
+	MaxDriftNS      AsMS     `json:"max_drift_ms,omitempty"`       // most that drift p99 may be (--max-drift); absent: lateness is judged by what it changes
+	MaxReceiveLagNS AsMS     `json:"max_receive_lag_ms,omitempty"` // most that the receive lag may be at p99 (--max-receive-lag); absent: late reads are judged by what they change
 	MaxErrorRate    *float64 `json:"max_error_rate,omitempty"`     // most that the share of failed requests may be, 0 to 1 (--max-error-rate); absent: any
 	Require         []string `json:"require,omitempty"`            // what else the user wants (--require)
 	AllowWarm       bool     `json:"allow_warm"`                   // hits above the ideal are accepted (--allow-warm)
 	ForcedOutput    bool     `json:"forced_output"`                // the output length was forced, so it must be exact (not with --no-force-output)
+}
+
+// AsMS is a time in ns that is a number of ms in JSON.
+type AsMS int64
+
+// MS is the time in ms.
+func (ns AsMS) MS() float64 { return float64(ns) / 1e6 }
+
+// MarshalJSON writes ms.
+func (ns AsMS) MarshalJSON() ([]byte, error) { return json.Marshal(ns.MS()) }
+
+// UnmarshalJSON reads ms.
+func (ns *AsMS) UnmarshalJSON(text []byte) error {
+	var ms float64
+	err := json.Unmarshal(text, &ms)
+	*ns = AsMS(math.Round(ms * 1e6))
+	return err
 }
 
 // DefaultLimits returns the limits of the command line's defaults.
@@ -90,16 +109,16 @@ const (
 	// starvedShare of all processors' time used by the client alone means that
 	// readers waited for a processor.
 	starvedShare = 0.95
-	// warmTolerance is the share of prompt tokens that may be hit above the ideal before the cache counts as warm, if no
-	// overtaking explains them. If a vocabulary is small, different prompts begin alike now and then.
+	// warmTolerance is the share of prompt tokens that may be hit above the ideal before the cache counts as warm, if
+	// no overtaking explains them. If a vocabulary is small, different prompts begin alike now and then.
 	warmTolerance = 0.01
 	// shortTolerance is the share of input tokens that rows shorter than the
 	// template may add.
 	shortTolerance = 0.01
 )
 
-// Judge returns the verdict on s by s.Limits. further are reasons that others found. It looks at nothing else, so the same
-// summary always gets the same verdict.
+// Judge returns the verdict on s by s.Limits. further are reasons that others found. It looks at nothing else, so the
+// same summary always gets the same verdict.
 func Judge(s *Summary, further ...Reason) Verdict {
 	v := Verdict{Measurement: Valid, Reasons: append(faults(s), further...), Unsafe: []Unsafe{}}
 	for _, r := range []*Reason{sending(s), reading(s)} {
@@ -107,14 +126,15 @@ func Judge(s *Summary, further ...Reason) Verdict {
 			v.Reasons = append(v.Reasons, *r)
 		}
 	}
-	slices.SortStableFunc(v.Reasons, func(a, b Reason) int { return cmp.Compare(a.Grade, b.Grade) }) // by name invalid comes before limited
+	// by name invalid comes before limited
+	slices.SortStableFunc(v.Reasons, func(a, b Reason) int { return cmp.Compare(a.Grade, b.Grade) })
 	if len(v.Reasons) > 0 {
 		v.Measurement = v.Reasons[0].Grade
 	}
-	if s.Limits.MaxDriftMS == 0 {
+	if s.Limits.MaxDriftNS == 0 {
 		v.Unsafe = append(v.Unsafe, s.Lateness.Sending...)
 	}
-	if s.Limits.MaxReceiveLagMS == 0 {
+	if s.Limits.MaxReceiveLagNS == 0 {
 		v.Unsafe = append(v.Unsafe, s.Lateness.Reading...)
 	}
 	v.Unsafe = OnceEach(v.Unsafe)
@@ -127,7 +147,7 @@ func Judge(s *Summary, further ...Reason) Verdict {
 }
 
 // Drop takes out the reasons of a code, where another reason says the same.
-func (v *Verdict) Drop(code string) {
+func (v *Verdict) Drop(code Code) {
 	v.Reasons = slices.DeleteFunc(v.Reasons, func(r Reason) bool { return r.Code == code })
 }
 
@@ -148,11 +168,16 @@ func OnceEach(all []Unsafe) []Unsafe {
 // faults are the reasons that make a measurement invalid, but for lateness.
 func faults(s *Summary) []Reason {
 	const reportBug = "please report this as a bug"
-	r, t, w, c := &s.Requests, &s.Tokens, &s.Workload, &s.PrefixCache
-	count, died := format.Count[int64], s.Run.SenderDied
+	r := &s.Requests
+	t := &s.Tokens
+	w := &s.Workload
+	c := &s.PrefixCache
+	count := format.Count[int64]
+	died := s.Run.SenderDied
 	usedShare := s.Client.CPUS / max(1e-9, s.Run.DurationS*float64(s.Run.Host.CPUs))
 	surplus := float64(w.ShortSurplus) / max(1, float64(w.InputTokens))
-	failed, hitBy := "", requests(c.AboveIdealRequests)
+	failed := ""
+	hitBy := requests(c.AboveIdealRequests)
 	if len(r.Failures) > 0 {
 		failed = count(r.Failures[0].Count) + " of them: " + r.Failures[0].Words()
 	}
@@ -163,38 +188,54 @@ func faults(s *Summary) []Reason {
 	aboveIdeal := c.AboveIdealTokens - c.OvertakenTokens
 	out := []Reason{}
 	for _, f := range []struct {
-		holds               bool
-		code, what, why, do string
+		holds         bool
+		code          Code
+		what, why, do string
 	}{
-		{died != "", "sender_died", count(r.Sent) + " of " + requests(r.Planned) + " were sent", died,
+		{died != "", SenderDied, count(r.Sent) + " of " + requests(r.Planned) + " were sent", died,
 			"run again, or send from threads of this process with --sender thread"},
-		{s.Run.Partial && died == "" && (s.Window == nil || r.Stopped > 0), "interrupted", "interrupted when " + count(r.Sent) + " of " + requests(r.Planned) + " had been sent", "", ""},
-		{r.OK+r.Failed+r.Stopped != r.Planned, "unaccounted", requests(r.Planned) + " planned but " + count(r.OK+r.Failed+r.Stopped) + " recorded", "", reportBug},
-		{r.Unwritten > 0, "unwritten", format.Many(r.Unwritten, "record") + " could not be written to disk, though this summary counts them", "",
+		{s.Run.Partial && died == "" && (s.Window == nil || r.Stopped > 0), Interrupted,
+			"interrupted when " + count(r.Sent) + " of " + requests(r.Planned) + " had been sent",
+			"", ""},
+		{r.OK+r.Failed+r.Stopped != r.Planned, Unaccounted,
+			requests(r.Planned) + " planned but " + count(r.OK+r.Failed+r.Stopped) + " recorded",
+			"", reportBug},
+		{r.Unwritten > 0, Unwritten, format.Many(r.Unwritten, "record") +
+			" could not be written to disk, though this summary counts them", "",
 			"make room and run again"},
-		{r.OK == 0 && r.Failed > 0, "nothing_ok", "none of " + requests(r.Failed) + " succeeded, so nothing was measured", failed, "see \"error\" in requests.jsonl"},
-		{s.Connections.NoResources > 0, "client_failures",
-			requests(s.Connections.NoResources) + " failed because this machine had no descriptor, port or memory for a connection", "",
+		{r.OK == 0 && r.Failed > 0, NothingOK,
+			"none of " + requests(r.Failed) + " succeeded, so nothing was measured", failed,
+			"see \"error\" in requests.jsonl"},
+		{s.Connections.NoResources > 0, ClientFailures,
+			requests(s.Connections.NoResources) +
+				" failed because this machine had no descriptor, port or memory for a connection", "",
 			"raise the limit (ulimit -n, net.ipv4.ip_local_port_range), or have fewer requests in flight"},
-		{r.Early > 0, "early", requests(r.Early) + " sent before the planned time", "", reportBug},
-		{usedShare > starvedShare && s.Run.DurationS > 0 && s.Run.Host.CPUs > 0, "starved", "the client lacked CPU time, so its times are not the server's",
+		{r.Early > 0, SentEarly, requests(r.Early) + " sent before the planned time", "", reportBug},
+		{usedShare > starvedShare && s.Run.DurationS > 0 && s.Run.Host.CPUs > 0, Starved, "the client lacked CPU time, so its times are not the server's",
 			"it used " + format.Percent(usedShare) + " of " + format.Many(s.Run.Host.CPUs, "core"), "give it more cores, or replay from several machines"},
-		{t.PromptMismatches > 0, "prompts",
-			"the server counted other prompt tokens than were sent in " + count(t.PromptMismatches) + " of " + requests(r.OK),
+		{t.PromptMismatches > 0, Prompts,
+			"the server counted other prompt tokens than were sent in " + count(t.PromptMismatches) +
+				" of " + requests(r.OK),
 			"its chat template is not constant, or its tokenizer splits our words", "see the notes and --tokenizer"},
-		{float64(w.ShortSurplus) > shortTolerance*float64(w.InputTokens), "short_rows",
-			format.Many(w.ShortRows, "row") + " got " + format.Many(w.ShortSurplus, "prompt token") + " more than recorded, " + format.Percent(surplus) + " of all",
+		{float64(w.ShortSurplus) > shortTolerance*float64(w.InputTokens), ShortRows,
+			format.Many(w.ShortRows, "row") + " got " + format.Many(w.ShortSurplus, "prompt token") +
+				" more than recorded, " + format.Percent(surplus) + " of all",
 			"they are no longer than what the server adds to a prompt", "use --api completions, or leave them out"},
-		{wrong.WrongRequests > 0, "answers",
-			"the servers made other tokens than they were told in " + count(wrong.WrongRequests) + " of " + requests(r.OK) + ", " + format.Many(wrong.WrongTokens, "token") + " in all",
+		{wrong.WrongRequests > 0, WrongAnswers,
+			"the servers made other tokens than they were told in " + count(wrong.WrongRequests) +
+				" of " + requests(r.OK) + ", " + format.Many(wrong.WrongTokens, "token") +
+				" in all",
 			wrong.First, "serve without speculative decoding, or have free answers with --answers free"},
-		{t.CutShort > 0 && s.Limits.ForcedOutput, "cut_short",
+		{t.CutShort > 0 && s.Limits.ForcedOutput, CutShort,
 			count(t.CutShort) + " of " + format.Many(r.OK, "completion") + " ended short of the recorded length",
 			"the server ignores min_tokens and ignore_eos, or its context is too small", "serve with a larger context, or accept it with --no-force-output"},
-		{float64(aboveIdeal) > warmTolerance*float64(t.Prompt) && !s.Limits.AllowWarm, "warm",
-			"the cache was warm, " + hitBy + " hit " + format.Many(aboveIdeal, "token") + " more than an ideal cold cache could", "",
+		{float64(aboveIdeal) > warmTolerance*float64(t.Prompt) && !s.Limits.AllowWarm, Warm,
+			"the cache was warm, " + hitBy + " hit " + format.Many(aboveIdeal, "token") +
+				" more than an ideal cold cache could", "",
 			"use --cold flush or salt, restart the server, or accept it with --allow-warm"},
-		{w.RefusedRows > 0, "refused", format.Many(w.RefusedRows, "row") + " of the selection could not be replayed", "", "see the notes on the trace"},
+		{w.RefusedRows > 0, Refused,
+			format.Many(w.RefusedRows, "row") + " of the selection could not be replayed", "",
+			"see the notes on the trace"},
 	} {
 		if f.holds {
 			out = append(out, Reason{f.code, Invalid, f.what, f.why, f.do})

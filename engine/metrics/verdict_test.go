@@ -19,10 +19,10 @@ func sound() *Summary {
 		Run:    Run{DurationS: 10, Host: Host{CPUs: 2}},
 		Requests: Requests{Planned: 1000, Sent: 1000, OK: 500, Failed: 500, Resent: 7, Late: 12, ByOutcome: map[string]int64{"ok": 500, "timeout": 500},
 			Failures: []Failure{{Outcome: "timeout", Phase: PhaseStream, Count: 500}}},
-		DriftUS:  &stats.Percentiles{P50: 1000, P99: 5e6, P999: 9e6, Max: 9e6, Mean: 900, Count: 1000},
-		Lateness: Lateness{DisplacedMS: 15, Displaced: 100, MeanGapMS: new(10.0), Sending: []Unsafe{}, Reading: []Unsafe{}},
-		Tokens:   Tokens{Prompt: 100_000, OverLong: 3},
-		Workload: Workload{InputTokens: 100_000, ShortRows: 3, ShortSurplus: 1000},
+		RunLatencies: RunLatencies{DriftUS: &stats.Percentiles{P50: 1000, P99: 5e6, P999: 9e6, Max: 9e6, Mean: 900, Count: 1000}},
+		Lateness:     Lateness{DisplacedMS: 15, Displaced: 100, MeanGapMS: new(10.0), Sending: []Unsafe{}, Reading: []Unsafe{}},
+		Tokens:       Tokens{Prompt: 100_000, OverLong: 3},
+		Workload:     Workload{InputTokens: 100_000, ShortRows: 3, ShortSurplus: 1000},
 		PrefixCache: PrefixCache{
 			AboveIdealTokens: 1000, AboveIdealRequests: 2,
 		},
@@ -66,10 +66,10 @@ func TestJudge(t *testing.T) {
 		}, Limited, []string{"TTFT p99, p99.9 may be off by up to 3.30 ms; E2E p99.9 may be off by 2.25 ms; all else is safe: requests left late (p50 1.00 ms, p99 8.00 ms, max 9.00 s); " +
 			"no cause was seen on this machine: give the client more or idle cores, or lower --rate; or accept it with --max-drift 10ms"}},
 		{"and accepted", func(s *Summary) {
-			s.DriftUS.P99, s.Limits.MaxDriftMS, s.Lateness.Displaced = 8900, 10, 900
+			s.DriftUS.P99, s.Limits.MaxDriftNS, s.Lateness.Displaced = 8900, 10e6, 900
 			s.Lateness.Sending = []Unsafe{{"ttft", "p99", 44.3, 2.2}}
 		}, Valid, nil},
-		{"above what was demanded", func(s *Summary) { s.DriftUS.P99, s.Limits.MaxDriftMS = 150, 0.1 }, Invalid,
+		{"above what was demanded", func(s *Summary) { s.DriftUS.P99, s.Limits.MaxDriftNS = 150, 0.1e6 }, Invalid,
 			[]string{"drift p99 is 150.0 µs, above --max-drift 0.1 ms: requests left late (p50 1.00 ms, p99 150 µs, max 9.00 s); no cause was seen on this machine: " + cores + "lower --scale"}},
 		{"another load", func(s *Summary) { s.Lateness.Displaced, s.Run.Arrival = 101, &Arrival{RampS: 1} }, Invalid,
 			[]string{"the load was another one: 10.1 % of the requests left more than 15.0 ms late: requests left late (p50 1.00 ms, p99 5.00 s, max 9.00 s); no cause was seen on this machine: " + cores + "lower --ramp"}},
@@ -81,7 +81,7 @@ func TestJudge(t *testing.T) {
 		{"a closed loop of half its size", func(s *Summary) { closedLoop(s, 8, 0.6) }, Invalid,
 			[]string{"the load was another one: on average 4.4 of 8 requests were in flight: requests left late (p50 2.00 ms, p99 8.00 ms, max 12.0 s); no cause was seen on this machine: " +
 				cores + "lower --concurrency"}},
-		{"a closed loop, accepted", func(s *Summary) { closedLoop(s, 8, 0.6); s.Limits.MaxDriftMS = 10 }, Valid, nil},
+		{"a closed loop, accepted", func(s *Summary) { closedLoop(s, 8, 0.6); s.Limits.MaxDriftNS = 10e6 }, Valid, nil},
 		{"a cap that held nothing back", func(s *Summary) { s.Cap = &Cap{InFlight: 8} }, Valid, nil},
 		{"nothing sent", func(s *Summary) { s.DriftUS = nil }, Valid, nil},
 		{"early", func(s *Summary) { s.Requests.Early = 1 }, Invalid,
@@ -98,9 +98,9 @@ func TestJudge(t *testing.T) {
 			"ITL p99 may be off by 3.00 ms: answers were read late (p99 7.20 ms), so token chunks that came apart were found together, or the server waited for room in a full buffer; " +
 				"no cause was seen on this machine: give the client more cores; or accept it with --max-receive-lag 10ms"}},
 		{"late reads, accepted", func(s *Summary) {
-			s.Client.ReceiveLagUS.P99, s.Lateness.Reading, s.Limits.MaxReceiveLagMS = 7200, []Unsafe{{"itl", "p99", 10, 3}}, 8
+			s.Client.ReceiveLagUS.P99, s.Lateness.Reading, s.Limits.MaxReceiveLagNS = 7200, []Unsafe{{"itl", "p99", 10, 3}}, 8e6
 		}, Valid, nil},
-		{"late reads above what was demanded", func(s *Summary) { s.Client.ReceiveLagUS.P99, s.Limits.MaxReceiveLagMS = 7200, 5 }, Invalid,
+		{"late reads above what was demanded", func(s *Summary) { s.Client.ReceiveLagUS.P99, s.Limits.MaxReceiveLagNS = 7200, 5e6 }, Invalid,
 			[]string{"receive lag p99 is 7.200 ms, above --max-receive-lag 5 ms: answers were read late (p99 7.20 ms), so token chunks that came apart were found together, or the server waited for room in a full buffer; " +
 				"no cause was seen on this machine: give the client more cores"}},
 		{"no receive stamps", func(s *Summary) { s.Client.ReceiveLagUS = nil }, Valid, nil},

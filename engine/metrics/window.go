@@ -9,9 +9,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 )
 
-// Window is the part of a run that a summary is of. Requests count by their planned times. Throughput and requests in flight are those of
-// all requests, so that windows add up to the run: an ok request counts where it ended, its prompt tokens where the first token came, and
-// its completion tokens where they came, if they came evenly.
+// Window is the part of a run that a summary is of. Requests count by their planned times. Throughput and requests in
+// flight are those of all requests, so that windows add up to the run: an ok request counts where it ended, its
+// prompt tokens where the first token came, and its completion tokens where they came, if they came evenly.
 type Window struct {
 	FromS float64 `json:"from_s"` // begin, since the start of the run
 	ToS   float64 `json:"to_s"`   // end, which is no part of it unless the run ends there
@@ -32,7 +32,8 @@ func (s *Summary) Length() string {
 	return format.Seconds(s.Run.DurationS)
 }
 
-// Has reports whether an instant is in the window; no window has all. Nothing is behind a window that ends with the run.
+// Has reports whether an instant is in the window; no window has all. Nothing is behind a window that ends with the
+// run.
 func (w *Window) Has(ns int64) bool {
 	from, to := w.bounds()
 	return ns >= from && ns < to
@@ -42,14 +43,16 @@ func (w *Window) bounds() (fromNS, toNS int64) {
 	if w == nil {
 		return math.MinInt64, math.MaxInt64
 	}
-	fromNS, toNS = int64(math.Round(w.FromS*1e9)), math.MaxInt64
+	fromNS = int64(math.Round(w.FromS * 1e9))
+	toNS = math.MaxInt64
 	if w.ToS < w.RunS {
 		toNS = int64(math.Round(w.ToS * 1e9))
 	}
 	return fromNS, toNS
 }
 
-// Within makes c count what was planned in w. Add takes the other requests, too, for what does not count by planned times. Call it before Add.
+// Within makes c count what was planned in w. Add takes the other requests, too, for what does not count by planned
+// times. Call it before Add.
 func (c *Collector) Within(w *Window) { c.window = w }
 
 // setRates sets throughput and requests in flight, over a run or a window of some duration.
@@ -71,14 +74,16 @@ func (c *Collector) setRates(s *Summary) {
 		})
 	}
 	d := s.Run.DurationS
-	s.Throughput, s.InFlight = Throughput{float64(requests) / d, float64(prompt) / d, float64(output) / d}, new(seconds(flight)/d)
+	s.Throughput = Throughput{float64(requests) / d, float64(prompt) / d, float64(output) / d}
+	s.InFlight = new(seconds(flight) / d)
 	if s.UnderLoad = c.underLoad(s); c.window != nil {
 		s.UnderLoad = UnderLoad{UntilS: d, Throughput: s.Throughput}
 	}
 }
 
-// FindSteady finds the most steps of a run of runS seconds, one behind the other, in which the requests in flight stay within band of their
-// median. Of equally many it takes the first. Fewer than a tenth of the run may be chance, so they are none.
+// FindSteady finds the most steps of a run of runS seconds, one behind the other, in which the requests in flight
+// stay within band of their median. Of equally many it takes the first. Fewer than a tenth of the run may be chance,
+// so they are none.
 func FindSteady(steps []Step, runS, band float64) (best *Window, err error) {
 	longest := (len(steps) - 1) / 10
 	for i := range steps {
@@ -88,19 +93,22 @@ func FindSteady(steps []Step, runS, band float64) (best *Window, err error) {
 			levels = slices.Insert(levels, at, step.InFlight)
 			level := (levels[n/2] + levels[(n+1)/2]) / 2
 			if n >= longest && level > 0 && levels[0] >= (1-band)*level && levels[n] <= (1+band)*level {
-				longest, best = n+1, &Window{steps[i].FromS, min(runS, step.ToS), runS, band, level, levels[0], levels[n]}
+				longest = n + 1
+				best = &Window{steps[i].FromS, min(runS, step.ToS), runS, band, level, levels[0], levels[n]}
 			}
 		}
 	}
 	if best == nil {
 		return nil, fmt.Errorf("no steady part: requests in flight stay within %s of their median for no tenth of the run; "+
-			"give a wider band, such as --steady=%.0f%%, or the part with --from and --to", format.Percent(band), 100*max(0.2, min(0.95, 2*band)))
+			"give a wider band, such as --steady=%.0f%%, or the part with --from and --to", format.Percent(band), 100*max(
+			0.2, min(0.95, 2*band),
+		))
 	}
 	return best, nil
 }
 
-// Cost is what answers cost, by a price for all servers together, in its currency. The whole price is laid on input tokens alone, on output
-// tokens alone, or on both. Counts are those of throughput; what has none is null.
+// Cost is what answers cost, by a price for all servers together, in its currency. The whole price is laid on input
+// tokens alone, on output tokens alone, or on both. Counts are those of throughput; what has none is null.
 type Cost struct {
 	PerHour    float64  `json:"price_per_hour"`       // as given by report --price-per-hour
 	Total      float64  `json:"total"`                // of the run, or of its window
@@ -121,15 +129,19 @@ type Energy struct {
 // Price sets the cost of s by the price of all servers for an hour; 0 sets none.
 func (s *Summary) Price(perHour float64) {
 	if t, perS := s.Throughput, perHour/3600; perS > 0 {
-		in, out, both := each(1e6*perS, t.InputTokensPerS), each(1e6*perS, t.OutputTokensPerS), each(1e6*perS, t.InputTokensPerS+t.OutputTokensPerS)
+		in := each(1e6*perS, t.InputTokensPerS)
+		out := each(1e6*perS, t.OutputTokensPerS)
+		both := each(1e6*perS, t.InputTokensPerS+t.OutputTokensPerS)
 		s.Cost = &Cost{perHour, perS * s.Run.DurationS, in, out, both, each(perS, t.RequestsPerS)}
 	}
 }
 
 func (s *Summary) setEnergy() {
 	if s.Servers != nil && s.Servers.All.PowerW != nil {
-		t, w := s.Throughput, s.Servers.All.PowerW.Mean
-		s.Energy = &Energy{w * s.Run.DurationS, each(w, t.InputTokensPerS+t.OutputTokensPerS), each(w, t.OutputTokensPerS), each(w, t.RequestsPerS)}
+		t := s.Throughput
+		w := s.Servers.All.PowerW.Mean
+		s.Energy = &Energy{w * s.Run.DurationS, each(w, t.InputTokensPerS+t.OutputTokensPerS),
+			each(w, t.OutputTokensPerS), each(w, t.RequestsPerS)}
 	}
 }
 

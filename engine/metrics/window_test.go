@@ -15,7 +15,7 @@ import (
 
 // windowed is the summary of a window of requests that end at runS.
 func windowed(list []timed, w *Window) *Summary {
-	c := NewCollector([]string{"http://a", "http://b"}, SLO{0, 100 * ms, (*record.Record).TTFTNS})
+	c := NewCollector([]string{"http://a", "http://b"}, SLO{TTFT, 100 * ms})
 	c.Within(w)
 	for _, x := range list {
 		c.Add(x.r, x.target)

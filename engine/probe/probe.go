@@ -6,6 +6,8 @@
 //
 // One goroutine uses a Prober, before the run; WarmUp and Scraper start their own. A Scraper samples on one goroutine
 // for each page while the run goes on, away from the senders. All of it may allocate: it is off the hot path.
+//
+// The package is not an API: any release may change it.
 package probe
 
 import (

@@ -2,6 +2,8 @@
 //
 // It does not decide which texts are shown or recorded. A Redactor is immutable; any goroutine may use it. It allocates only if a text
 // has something to hide or is copied.
+//
+// The package is not an API: any release may change it.
 package redact
 
 import (

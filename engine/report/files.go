@@ -1,12 +1,14 @@
 // Package report puts a run's results on disk and on the terminal, and reads
 // them back.
 //
-// It owns the output directory: run.json, requests.jsonl (or .zst), histograms.hlog, timeline.jsonl, timeline_instances.jsonl,
-// server_metrics.jsonl and summary.json. It also owns the forms in which people read them: the page for the terminal and
-// the HTML page. It measures nothing and judges nothing; that is engine/metrics.
+// It owns the output directory: run.json, requests.jsonl (or .zst), histograms.hlog, timeline.jsonl,
+// timeline_instances.jsonl, server_metrics.jsonl and summary.json. It also owns the forms in which people read them:
+// the page for the terminal and the HTML page. It measures nothing and judges nothing; that is engine/metrics.
 //
 // A Writer and a SampleWriter belong to one goroutine each. Writer.Append allocates
 // only while its buffer grows; everything else here is off the hot path.
+//
+// The package is not an API: any release may change it.
 package report
 
 import (
@@ -46,7 +48,8 @@ const (
 	TimelineName = "timeline.jsonl"
 	// InstancesName has the same of each instance; absent where no answer names one.
 	InstancesName = "timeline_instances.jsonl"
-	// ServerMetricsName has a line for each reading of a server's own metrics (scrape.Sample); absent where none was read.
+	// ServerMetricsName has a line for each reading of a server's own metrics (scrape.Sample); absent where none was
+	// read.
 	ServerMetricsName = "server_metrics.jsonl"
 )
 
@@ -82,6 +85,12 @@ func create(dir string) error {
 	return Vacant(dir)
 }
 
+// Exists reports whether there is a file or a directory of this name.
+func Exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 // Vacant returns nil if dir is empty or does not exist, so that a run can check before its work whether it may write there.
 func Vacant(dir string) error {
 	entries, err := os.ReadDir(dir)
@@ -89,7 +98,8 @@ func Vacant(dir string) error {
 		return fmt.Errorf("output directory: %w; choose another with --output", err)
 	}
 	if len(entries) > 0 {
-		return fmt.Errorf("%w: %s holds %q; remove it or choose another with --output", ErrExists, dir, entries[0].Name())
+		return fmt.Errorf("%w: %s holds %q; remove it or choose another with --output",
+			ErrExists, dir, entries[0].Name())
 	}
 	return nil
 }
@@ -111,7 +121,8 @@ func Runs(root string) (dirs []string, err error) {
 	for _, e := range entries {
 		dir := filepath.Join(root, e.Name())
 		if at, ok := IsRun(dir); ok {
-			began[dir], dirs = at, append(dirs, dir)
+			began[dir] = at
+			dirs = append(dirs, dir)
 		}
 	}
 	slices.SortFunc(dirs, func(a, b string) int { return cmp.Or(began[b].Compare(began[a]), cmp.Compare(b, a)) })
@@ -144,7 +155,8 @@ func newKeptFile(name string, flag int, onRemoved func(string)) (*keptFile, erro
 	return &keptFile{f, name, flag, onRemoved}, nil
 }
 
-// restore makes the file and its directory anew if they are gone. What was written is still to be read while it is open.
+// restore makes the file and its directory anew if they are gone. What was written is still to be read while it is
+// open.
 func (f *keptFile) restore() error {
 	here, err := os.Stat(f.name)
 	if own, failed := f.Stat(); err == nil && failed == nil && !os.SameFile(here, own) {
@@ -161,7 +173,8 @@ func (f *keptFile) restore() error {
 		return err
 	}
 	if _, err := io.Copy(anew, io.NewSectionReader(f.File, 0, math.MaxInt64)); err != nil {
-		return errors.Join(fmt.Errorf("%s was removed during the run: %w", f.name, err), anew.Close(), os.Remove(f.name))
+		return errors.Join(fmt.Errorf("%s was removed during the run: %w", f.name, err), anew.Close(),
+			os.Remove(f.name))
 	}
 	_ = f.Close()
 	f.File = anew.File
@@ -205,14 +218,16 @@ func ReadPlan(dir string) (*Plan, error) {
 	return p, nil
 }
 
-// The largest files of results that are read. A summary of 1,024 instances and as many addresses has 3 MB, a histogram 10 kB at most.
+// The largest files of results that are read. A summary of 1,024 instances and as many addresses has 3 MB, a
+// histogram 10 kB at most.
 const (
 	mostJSON    = 16 << 20
 	mostSamples = 1 << 30 // a page of metrics that is read each second fills it in a week
 	mostNumber  = 1e30    // in JSON; seeds have up to 2e19
 )
 
-// Open opens a file of results that has at most so many bytes. It refuses what would not end, or would wait for somebody: pipes, devices.
+// Open opens a file of results that has at most so many bytes. It refuses what would not end, or would wait for
+// somebody: pipes, devices.
 func Open(name string, most int64) (*os.File, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -286,10 +301,13 @@ func WriteJSON(name string, v any) error {
 // WriteHistograms writes dir/histograms.hlog, all of it or nothing. start and
 // end are the wall-clock times of the run.
 func WriteHistograms(dir string, c *metrics.Collector, start, end time.Time) error {
-	return WriteWhole(filepath.Join(dir, HistogramsName), func(w io.Writer) error { return c.WriteHistograms(w, start, end) })
+	return WriteWhole(filepath.Join(dir, HistogramsName), func(w io.Writer) error {
+		return c.WriteHistograms(w, start, end)
+	})
 }
 
-// Gaps returns the gaps between token chunks (ITL) of all targets together, in ns; nil without any, as of a run that was killed.
+// Gaps returns the gaps between token chunks (ITL) of all targets together, in ns; nil without any, as of a run that
+// was killed.
 func Gaps(dir string) (gaps *hdrhistogram.Histogram, err error) {
 	err = EachGaps(dir, func(_ string, of *hdrhistogram.Histogram) {
 		if gaps == nil {
@@ -322,7 +340,8 @@ func EachGaps(dir string, f func(target string, gaps *hdrhistogram.Histogram)) e
 	return nil
 }
 
-// WriteTimeline writes dir/timeline.jsonl and, if answers name instances, dir/timeline_instances.jsonl, each whole or not at all.
+// WriteTimeline writes dir/timeline.jsonl and, if answers name instances, dir/timeline_instances.jsonl, each whole or
+// not at all.
 func WriteTimeline(dir string, t *metrics.Timeline) error {
 	err := writeSteps(filepath.Join(dir, TimelineName), t.Targets())
 	if !t.HasInstances() {
@@ -350,8 +369,8 @@ func writeSteps(name string, all iter.Seq[[]metrics.Step]) error {
 // mostTimeline is the largest timeline.jsonl that Steps reads, half a second's work; that of 32 targets has 2 MB.
 const mostTimeline = 16 << 20
 
-// Steps reads dir/timeline.jsonl, the steps of each target after those of another. It returns nil if there is none that can be read
-// soon.
+// Steps reads dir/timeline.jsonl, the steps of each target after those of another. It returns nil if there is none
+// that can be read soon.
 func Steps(dir string) []metrics.Step {
 	name := filepath.Join(dir, TimelineName)
 	if info, err := os.Stat(name); err != nil || info.Size() > mostTimeline {
@@ -382,7 +401,8 @@ func WriteWhole(name string, write func(io.Writer) error) error {
 // none; then it is rebuilt from the records. With SLOs the goodput is counted
 // by them, from the records, and not the run's own.
 func Load(dir string, slos ...metrics.SLO) (*metrics.Summary, error) {
-	name, s := filepath.Join(dir, SummaryName), new(metrics.Summary)
+	name := filepath.Join(dir, SummaryName)
+	s := new(metrics.Summary)
 	err := ReadJSON(name, s)
 	if errors.Is(err, fs.ErrNotExist) {
 		return rebuild(dir, slos)
@@ -399,7 +419,8 @@ func Load(dir string, slos ...metrics.SLO) (*metrics.Summary, error) {
 	return s, nil
 }
 
-// SampleWriter writes server_metrics.jsonl, each sample at once, so that it outlives us. One goroutine at a time uses it.
+// SampleWriter writes server_metrics.jsonl, each sample at once, so that it outlives us. One goroutine at a time uses
+// it.
 type SampleWriter struct {
 	file *keptFile
 	err  error // the first

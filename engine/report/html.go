@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,9 +16,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// HTML writes the results in dir, whose summary is s, as one page that needs nothing else: no other file, no network. Numbers are
-// those of the summary. Pictures are made of the records and of the servers' samples, so a killed run has them, too. If
-// there are no records, the page has no pictures.
+// HTML writes the results in dir, whose summary is s, as one page that needs nothing else: no other file, no network.
+// Numbers are those of the summary. Pictures are made of the records and of the servers' samples, so a killed run has
+// them, too. If there are no records, the page has no pictures.
 func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 	p, err := picturesOf(dir, s)
 	if err != nil && !errors.Is(err, ErrNoResults) {
@@ -38,7 +37,8 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 	}
 	verdict := verdictSection(s)
 	verdict.Facts = factsOf(parts)
-	title := filepath.Base(cmp.Or(s.Workload.Trace, dir)) + paceOf(s) + " → " + whither(s) // it distinguishes a run from others
+	// it distinguishes a run from others
+	title := filepath.Base(cmp.Or(s.Workload.Trace, dir)) + paceOf(s) + " → " + whither(s)
 	if !s.Run.StartedAt.IsZero() {
 		title += " · " + s.Run.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC")
 	}
@@ -47,8 +47,9 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 	d := chart.Document{Title: title, Under: under, Sections: []chart.Section{verdict}}
 	further := slices.Concat([]chart.Section{
 		{
-			Title: "Latencies", Tables: []chart.Table{latencyTable(s)},
-			Note: "Latencies are of ok requests, counted from the moment of sending; drift is how late requests left.",
+			Title:  "Latencies",
+			Tables: []chart.Table{latencyTable(s)},
+			Note:   "Latencies are of ok requests, counted from the moment of sending; drift is how late requests left.",
 		},
 		{Title: "Shards", Tables: tablesOf(parts, "", "shards")},
 		{Title: "Failures", Tables: tablesOf(parts, "", "requests.failures", "outages")},
@@ -73,7 +74,8 @@ func verdictSection(s *metrics.Summary) chart.Section {
 	finding := chart.Finding{Grade: chart.Bad, Word: strings.ToUpper(string(cmp.Or(v.Measurement, metrics.Invalid)))}
 	switch {
 	case s.Run.Demo && v.Valid:
-		finding.Grade, finding.Word = chart.Good, finding.Word+" · demo against a mock server"
+		finding.Grade = chart.Good
+		finding.Word += " · demo against a mock server"
 	case v.Measurement == metrics.Valid:
 		finding.Grade = chart.Good
 	case v.Measurement == metrics.Limited:
@@ -101,7 +103,8 @@ func verdictSection(s *metrics.Summary) chart.Section {
 	if missed := v.Missed(); len(v.Objectives) > 0 {
 		wanted := chart.Finding{Grade: chart.Good, Word: "Objectives met"}
 		if missed > 0 {
-			wanted.Grade, wanted.Word = chart.Bad, fmt.Sprintf(
+			wanted.Grade = chart.Bad
+			wanted.Word = fmt.Sprintf(
 				"%d of %s missed",
 				missed,
 				format.Many(len(v.Objectives), "objective"),
@@ -129,7 +132,8 @@ func objectiveLines(v *metrics.Verdict) []string {
 	return append(missed, met...)
 }
 
-// firstFacts are their names for people and their keys in summary.json, at least two spaces apart. Rates are those under load.
+// firstFacts are their names for people and their keys in summary.json, at least two spaces apart. Rates are those
+// under load.
 const firstFacts = `requests                         requests.planned
 ok                               requests.ok
 failed                           requests.failed
@@ -191,7 +195,8 @@ func factsOf(parts []*part) (facts [][2]string) {
 const targetColumns = " url name requests failed share ttft_ms.p50 ttft_ms.p99 tpot_ms.p50 e2e_ms.p99 " +
 	"reported_hit_ratio counted_hit_ratio goodput.share "
 
-// tablesOf are the parts with these paths, if they are there; of the columns of rows those that are named between spaces, "" = all.
+// tablesOf are the parts with these paths, if they are there; of the columns of rows those that are named between
+// spaces, "" = all.
 func tablesOf(parts []*part, columns string, paths ...string) (out []chart.Table) {
 	for _, path := range paths {
 		for _, p := range parts {
@@ -240,23 +245,30 @@ func numbersSection(parts []*part) chart.Section {
 	return out
 }
 
-// latencyTable is the distributions of the summary, with marks at what says little. Latencies from the planned time stand in it if their
-// p99 differs by more than 5 %.
+// shownLatency is a row of a table of latencies.
+type shownLatency struct {
+	key, label, name string // name is longer
+	q                *stats.Percentiles
+	unitNS           float64
+}
+
+// shownLatencies are the latencies of s that stand at a place for people, and how long jobs took.
+func shownLatencies(s *metrics.Summary, at metrics.Shown) (rows []shownLatency) {
+	for i, l := range metrics.Latencies() {
+		if q, unitNS := s.Latency(i); q != nil && l.Shown >= at && !s.LikeTwin(i) {
+			rows = append(rows, shownLatency{l.Key, l.Label, cmp.Or(l.Long, l.Label), q, unitNS})
+		}
+	}
+	if q := jobRow(s); q != nil {
+		rows = append(rows, shownLatency{"", "JOB", "jobs", q, 1e9})
+	}
+	return rows
+}
+
+// latencyTable is the distributions of the summary, with marks at what says little.
 func latencyTable(s *metrics.Summary) chart.Table {
 	t := chart.Table{Head: []string{"", "values", "p50", "p90", "p95", "p99", "p999", "max", "mean"}}
-	for _, l := range []struct {
-		name, key string
-		q, twin   *stats.Percentiles
-		unitNS    float64
-	}{
-		{"drift", "drift", s.DriftUS, nil, 1e3}, {"TTFT", "ttft", s.TTFTMS, nil, 1e6},
-		{"TTFT from the planned time", "", s.TTFTPlannedMS, s.TTFTMS, 1e6},
-		{"TPOT", "tpot", s.TPOTMS, nil, 1e6}, {"ITL", "itl", s.ITLMS, nil, 1e6}, {"E2E", "e2e", s.E2EMS, nil, 1e6}, {"jobs", "", jobRow(s), nil, 1e9},
-		{"E2E from the planned time", "", s.E2EPlannedMS, s.E2EMS, 1e6},
-	} {
-		if l.q == nil || l.twin != nil && math.Abs(l.q.P99-l.twin.P99) <= 0.05*l.twin.P99 {
-			continue
-		}
+	for _, l := range shownLatencies(s, metrics.OnPage) {
 		row := chart.Texts(l.name, format.Count(l.q.Count))
 		for i, v := range []float64{l.q.P50, l.q.P90, l.q.P95, l.q.P99, l.q.P999, l.q.Max, l.q.Mean} {
 			c := chart.Cell{Text: format.Duration(v*l.unitNS, 4)}
@@ -266,11 +278,13 @@ func latencyTable(s *metrics.Summary) chart.Table {
 			}
 			for _, u := range s.Verdict.Unsafe {
 				if u.Metric == l.key && u.Percentile == t.Head[2+i] {
-					mark, c.Hint = "!", "the client's lateness may have moved it by "+format.Duration(u.EffectMS*1e6, 3)
+					mark = "!"
+					c.Hint = "the client's lateness may have moved it by " + format.Duration(u.EffectMS*1e6, 3)
 				}
 			}
 			if c.Hint != "" {
-				c.Text, c.Mark = mark+c.Text, chart.Warn
+				c.Text = mark + c.Text
+				c.Mark = chart.Warn
 				t.Note = "~ too few values; ! moved by the client's lateness: point at the number for by how much."
 			}
 			row = append(row, c)
@@ -340,7 +354,8 @@ func (p *screen) jobs() {
 		overtaking,
 	)
 	if j.CompletionS != nil && j.CompletionS.Mean > 0 {
-		waits, behind := j.WaitsS.Mean/j.CompletionS.Mean, ""
+		waits := j.WaitsS.Mean / j.CompletionS.Mean
+		behind := ""
 		if t := p.s.Turns; t != nil && t.LaterMS != nil && t.LaterMS.Max > 0 {
 			behind = "delayed up to " + format.Duration(t.LaterMS.Max*1e6, 3)
 		}
@@ -374,14 +389,17 @@ func (p *screen) jobs() {
 // jobSection has the results by job of the page.
 func jobSection(s *metrics.Summary, parts []*part) chart.Section {
 	const columns = " name requests agents state completion_s recorded_s critical_waits_s critical_requests failed " +
-		"ttft_ms.p50 ttft_ms.p99 e2e_ms.p50 e2e_ms.p99 reported_hit_ratio expected_hit_ratio distribution p50 p90 p95 p99 p999 max mean count "
+		"ttft_ms.p50 ttft_ms.p99 e2e_ms.p50 e2e_ms.p99 reported_hit_ratio expected_hit_ratio distribution p50 p90 " +
+		"p95 p99 p999 max mean count "
 	if s.Jobs == nil {
 		return chart.Section{}
 	}
 	return chart.Section{
 		Title:  "Jobs",
 		Tables: tablesOf(parts, columns, "jobs", "jobs.depths", "jobs.longest", "jobs.sessions"),
-		Note: "A job is a task with all requests of its agents, or a conversation if the trace has no jobs. Its critical path leads from its last answer back to what each request waited for longest. " +
-			"Distributions are over finished jobs. The longest jobs are listed, and the conversations whose answers took longest in all.",
+		Note: "A job is a task with all requests of its agents, or a conversation if the trace has no jobs. Its " +
+			"critical path leads from its last answer back to what each request waited for longest. " +
+			"Distributions are over finished jobs. The longest jobs are listed, and the conversations whose " +
+			"answers took longest in all.",
 	}
 }

@@ -36,9 +36,10 @@ type pictures struct {
 	rows    []heatRow // of instances, or else of targets; none if there is one
 	cut     int       // rows beyond mostRows
 	samples []scrape.Sample
-	values  [4]*hdrhistogram.Histogram // TTFT, TPOT, ITL, E2E in ns
-	over    bool                       // the run ended before all was sent and answered: what that stopped did not fail
-	moments map[string][]float32       // when requests were sent, in s, by what became of them
+	values  [metrics.NumLatencies]*hdrhistogram.Histogram // of the latencies on the screen, in ns; nil of others
+	// the run ended before all was sent and answered: what that stopped did not fail
+	over    bool
+	moments map[string][]float32 // when requests were sent, in s, by what became of them
 	points  []point
 	seen    int64 // ok requests, of which points are a sample
 	turns   []turn
@@ -80,8 +81,10 @@ func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
 		names:   map[int64]string{},
 		chance:  rand.New(rand.NewPCG(1, 2)),
 	}
-	for i := range p.values {
-		p.values[i] = hdrhistogram.New(1, int64(3600e9), 3)
+	for i, l := range metrics.Latencies() {
+		if l.Shown == metrics.OnScreen && !s.LikeTwin(i) {
+			p.values[i] = hdrhistogram.New(1, int64(3600e9), 3)
+		}
 	}
 	var urls []string
 	for _, t := range s.Targets {
@@ -116,7 +119,7 @@ func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
 	}
 	gaps, err := Gaps(dir) // which records do not have, and which are known of the whole run alone
 	if gaps != nil {
-		p.values[2] = gaps
+		p.values[metrics.ITL] = gaps
 	}
 	return p, err
 }
@@ -134,9 +137,13 @@ func (p *pictures) see(r *record.Record) {
 	if r.Outcome != record.OK || !p.window.Has(r.PlannedNS) {
 		return
 	}
-	for i, ns := range []int64{r.TTFTNS(), r.TPOTNS(), record.None, r.E2ENS()} {
-		if ns >= 0 {
-			_ = p.values[i].RecordValue(min(max(1, ns), int64(3600e9))) // within its bounds
+	for i, values := range p.values {
+		of := metrics.Latencies()[i].Of
+		if values == nil || of == nil {
+			continue
+		}
+		if ns := of(r); ns >= 0 {
+			_ = values.RecordValue(min(max(1, ns), int64(3600e9))) // within its bounds
 		}
 	}
 	p.byTTFT = keepSlowest(p.byTTFT, r, (*record.Record).TTFTNS)
@@ -239,8 +246,12 @@ func (p *pictures) sections(s *metrics.Summary, tables []chart.Table) []chart.Se
 		)
 	}
 	return []chart.Section{
-		{Title: "Over time", Graphs: p.timelines(s), Note: "Each request counts at the time of its sending. " +
-			"Point at a graph to read all at that time; drag to zoom all; double click to reset."},
+		{
+			Title:  "Over time",
+			Graphs: p.timelines(s),
+			Note: "Each request counts at the time of its sending. " +
+				"Point at a graph to read all at that time; drag to zoom all; double click to reset.",
+		},
 		{
 			Title:  "Distributions",
 			Graphs: p.distributions(),
@@ -325,29 +336,30 @@ func (p *pictures) timelines(s *metrics.Summary) []chart.Graph {
 	rate := func(name string, count func(*metrics.Step) int64) chart.Series {
 		return line(name, func(t *metrics.Step) float64 { return float64(count(t)) / widthS })
 	}
-	latencies := func(title string, value func(*metrics.Step) (p50, p99 *float64)) chart.Graph { // no value where nothing was sent
-		p50 := line("p50", func(t *metrics.Step) float64 { v, _ := value(t); return maybe(v) })
-		p99 := line("p99", func(t *metrics.Step) float64 { _, v := value(t); return maybe(v) })
-		p50.Gaps, p99.Gaps = true, true
-		return p.overTime(title, "ms", spans, p50, p99)
+	percentile := func(name string, latency int, permille int64) chart.Series { // no value where nothing was sent
+		s := line(name, func(t *metrics.Step) float64 { return maybe(t.Percentile(latency, permille)) })
+		s.Gaps = true
+		return s
 	}
 	drift := line("p99", func(t *metrics.Step) float64 { return maybe(t.DriftP99) / 1e3 })
 	drift.Gaps = true
 	out := []chart.Graph{
 		p.overTime("Requests/s", "", spans,
-			rate("planned", func(t *metrics.Step) int64 { return t.Planned }), rate("sent", func(t *metrics.Step) int64 { return t.Requests })),
-		p.overTime("Requests in flight", "", spans, line("in flight", func(t *metrics.Step) float64 { return t.InFlight })),
-		latencies("TTFT", func(t *metrics.Step) (p50, p99 *float64) { return t.TTFTP50, t.TTFTP99 }),
-		latencies("TPOT", func(t *metrics.Step) (p50, p99 *float64) { return t.TPOTP50, t.TPOTP99 }),
-		latencies("E2E", func(t *metrics.Step) (p50, p99 *float64) { return t.E2EP50, t.E2EP99 }),
-		p.overTime(
-			"Output tokens/s",
-			"",
-			spans,
-			rate("tokens/s", func(t *metrics.Step) int64 { return t.OutputTokens }),
-		),
-		p.overTime("Drift: how late requests left", "ms", spans, drift),
+			rate("planned", func(t *metrics.Step) int64 { return t.Planned }), rate("sent", func(t *metrics.Step) int64 {
+				return t.Requests
+			})),
+		p.overTime("Requests in flight", "", spans,
+			line("in flight", func(t *metrics.Step) float64 { return t.InFlight })),
 	}
+	for i, l := range metrics.Latencies() {
+		if l.Shown == metrics.OnScreen && l.Of != nil && !s.LikeTwin(i) {
+			out = append(out, p.overTime(l.Label, "ms", spans, percentile("p50", i, 500), percentile("p99", i, 990)))
+		}
+	}
+	out = append(out,
+		p.overTime("Output tokens/s", "", spans,
+			rate("tokens/s", func(t *metrics.Step) int64 { return t.OutputTokens })),
+		p.overTime("Drift: how late requests left", "ms", spans, drift))
 	if m := s.Client.StolenByTime; m != nil { // which has steps of its own
 		out = append(out, p.overTime("CPU time that the host took", "ratio", spans, line("of all cores", func(t *metrics.Step) float64 {
 			if step := int((t.FromS + t.ToS) / 2 / m.StepS); step < len(m.Shares) {
@@ -368,7 +380,8 @@ func (p *pictures) byKind(spans []chart.Piece) (out []chart.Graph) {
 	for _, kind := range slices.SortedFunc(maps.Keys(p.moments), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(p.moments[b]), len(p.moments[a])), cmp.Compare(a, b))
 	}) {
-		counts, to := make(chart.Values, len(p.all)), &bad
+		counts := make(chart.Values, len(p.all))
+		to := &bad
 		for _, atS := range p.moments[kind] {
 			counts[min(len(p.all)-1, int(float64(atS)/widthS))]++
 		}
@@ -416,14 +429,18 @@ func (p *pictures) heatMaps() (out []chart.Graph) {
 
 // distributions are the histograms of latencies.
 func (p *pictures) distributions() (out []chart.Graph) {
-	for i, name := range []string{"TTFT", "TPOT", "ITL: gaps between token chunks", "E2E"} {
+	for i, l := range metrics.Latencies() {
 		var s chart.Sample
+		if p.values[i] == nil {
+			continue
+		}
 		for _, b := range p.values[i].Distribution() {
 			if b.Count > 0 {
-				s.At, s.Counts = append(s.At, float64(b.From+b.To)/2e6), append(s.Counts, float64(b.Count))
+				s.At = append(s.At, float64(b.From+b.To)/2e6)
+				s.Counts = append(s.Counts, float64(b.Count))
 			}
 		}
-		out = append(out, chart.Distributions(name, "ms", false, []chart.Sample{s})...)
+		out = append(out, chart.Distributions(cmp.Or(l.Title, l.Label), "ms", false, []chart.Sample{s})...)
 	}
 	return out
 }
@@ -437,7 +454,8 @@ func (p *pictures) dots() (out []chart.Graph) {
 	}{
 		{"TTFT by input tokens", "input tokens", func(t *point) float64 { return t.input }, ttft},
 		{"TTFT by uncached input tokens", "uncached tokens", func(t *point) float64 { return t.uncached }, ttft},
-		{"E2E by output tokens", "output tokens", func(t *point) float64 { return t.output }, func(t *point) float64 { return t.e2eMS }},
+		{"E2E by output tokens", "output tokens", func(t *point) float64 { return t.output },
+			func(t *point) float64 { return t.e2eMS }},
 	} {
 		var own []point
 		for _, t := range p.points {
@@ -449,9 +467,11 @@ func (p *pictures) dots() (out []chart.Graph) {
 			continue
 		}
 		slices.SortFunc(own, func(a, b point) int { return cmp.Compare(g.x(&a), g.x(&b)) })
-		at, values := make(chart.Values, len(own)), make(chart.Values, len(own))
+		at := make(chart.Values, len(own))
+		values := make(chart.Values, len(own))
 		for i := range own {
-			at[i], values[i] = g.x(&own[i]), g.y(&own[i])
+			at[i] = g.x(&own[i])
+			values[i] = g.y(&own[i])
 		}
 		spreads := func(v chart.Values) bool { return slices.Min(v) > 0 && slices.Max(v) > 20*slices.Min(v) }
 		out = append(out, chart.Graph{
@@ -508,7 +528,10 @@ func (p *pictures) conversations() chart.Section {
 		func(a, b lane) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.session, b.session)) },
 	)
 	g := p.overTime("Turns of conversations", "", nil)
-	g.At, g.X.Step, g.Wide, g.Kinds = nil, 0, true, phaseKinds
+	g.At = nil
+	g.X.Step = 0
+	g.Wide = true
+	g.Kinds = phaseKinds
 	for _, l := range lanes {
 		g.Rows = append(g.Rows, cmp.Or(p.names[l.session], fmt.Sprint(l.session)))
 		turns := of[l.session]
@@ -578,9 +601,12 @@ func (p *pictures) slowTables() (out []chart.Table) {
 		if len(list.rows) == 0 {
 			continue
 		}
-		t := chart.Table{Title: list.title, Head: []string{
-			"request id", "row", "target", "sent at", "late", "no connection", "TTFT", "decode", "E2E", "", "input", "cached", "output",
-		}}
+		t := chart.Table{
+			Title: list.title,
+			Head: []string{
+				"request id", "row", "target", "sent at", "late", "no connection", "TTFT", "decode", "E2E", "", "input", "cached", "output",
+			},
+		}
 		for i := range list.rows {
 			t.Rows = append(t.Rows, slowRow(&list.rows[i]))
 		}
@@ -612,7 +638,9 @@ func slowRow(r *record.Record) []chart.Cell {
 		waitText = format.Duration(wait, 4)
 	}
 	cells := chart.Texts(r.RequestID, fmt.Sprint(r.Row), shortURL(r.Target), format.Duration(r.SentNS, 4),
-		lateText, waitText, ttftText, decodeText, e2eText, "", tokens(cmp.Or(max(0, r.PromptTokens), r.InputTokens)), tokens(r.CachedTokens), tokens(r.CompletionTokens))
+		lateText, waitText, ttftText, decodeText, e2eText, "",
+		tokens(cmp.Or(max(0, r.PromptTokens), r.InputTokens)), tokens(r.CachedTokens),
+		tokens(r.CompletionTokens))
 	var bar []chart.Piece
 	at := 0.0
 	for kind, ns := range []float64{max(0, late) - wait, wait, ttft, decode} {
@@ -626,15 +654,21 @@ func slowRow(r *record.Record) []chart.Cell {
 	return cells
 }
 
-// serverLines are what all servers report by time: gauges summed over the latest readings of their pages, the mean use of KV caches,
-// and the share of prefix hits.
+// serverLines are what all servers report by time: gauges summed over the latest readings of their pages, the mean
+// use of KV caches, and the share of prefix hits.
 func (p *pictures) serverLines(spans []chart.Piece) (out []chart.Graph) {
 	line := func(name string) chart.Series {
 		return chart.Series{Name: name, Values: slices.Repeat(chart.Values{math.NaN()}, len(p.all))}
 	}
-	running, waiting, kv, mostKV, hits := line("running"), line("waiting"), line("mean"), line("the fullest engine"), line("hits")
-	found, queries := make(chart.Values, len(p.all)), make(chart.Values, len(p.all))
-	latest, widthS := map[string]scrape.Reading{}, p.all[0].ToS-p.all[0].FromS
+	running := line("running")
+	waiting := line("waiting")
+	kv := line("mean")
+	mostKV := line("the fullest engine")
+	hits := line("hits")
+	found := make(chart.Values, len(p.all))
+	queries := make(chart.Values, len(p.all))
+	latest := map[string]scrape.Reading{}
+	widthS := p.all[0].ToS - p.all[0].FromS
 	for i := range p.samples {
 		m := &p.samples[i]
 		step := min(len(p.all)-1, int(float64(max(0, m.AtNS))/1e9/widthS))
@@ -659,7 +693,9 @@ func (p *pictures) serverLines(spans []chart.Piece) (out []chart.Graph) {
 	}
 	for _, g := range []chart.Graph{
 		p.overTime("Requests in the servers, as they report", "", spans, running, waiting),
-		p.overTime("KV cache in use", "ratio", spans, kv, mostKV), p.overTime("Prefix hits, as the servers count", "ratio", spans, hits),
+		p.overTime("KV cache in use", "ratio", spans, kv, mostKV), p.overTime(
+			"Prefix hits, as the servers count", "ratio", spans, hits,
+		),
 	} {
 		if slices.ContainsFunc(g.Series[0].Values, func(v float64) bool { return !math.IsNaN(v) }) {
 			out = append(out, g)

@@ -42,8 +42,8 @@ func shorten(s string, n int) string {
 	return string(r[:n-1-tail]) + "…" + string(r[len(r)-tail:])
 }
 
-// part is what stands below one key of summary.json, as people read it. Names are the keys, those of inner objects with points between.
-// What is null, empty or absent there is left out.
+// part is what stands below one key of summary.json, as people read it. Names are the keys, those of inner objects
+// with points between. What is null, empty or absent there is left out.
 type part struct {
 	path   string // "" = the file itself
 	fields [][2]string
@@ -58,7 +58,8 @@ type member struct {
 	value any
 }
 
-// partsOf has everything of a summary: first what stands at its top, then a part for each object. Lists are parts of their own.
+// partsOf has everything of a summary: first what stands at its top, then a part for each object. Lists are parts of
+// their own.
 func partsOf(s *metrics.Summary) (all []*part, err error) {
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -120,7 +121,8 @@ func (p *part) add(prefix string, object []member) (lists []*part) {
 			row := []string{key}
 			for _, m := range v {
 				if m.key != "from_histogram" { // which is so for ITL
-					p.head, row = append(p.head, m.key), append(row, shown("", m.value))
+					p.head = append(p.head, m.key)
+					row = append(row, shown("", m.value))
 				}
 			}
 			p.rows = append(p.rows, row)
@@ -178,14 +180,16 @@ func (p *part) cells(prefix string, object []member, row *[]string) {
 		}
 		c := slices.Index(p.head, prefix+m.key)
 		if c < 0 {
-			c, p.head = len(p.head), append(p.head, prefix+m.key)
+			c = len(p.head)
+			p.head = append(p.head, prefix+m.key)
 		}
 		*row = append(*row, make([]string, len(p.head)-len(*row))...)
 		(*row)[c] = shown(m.key, m.value)
 	}
 }
 
-// shown prints a value. Its key has its unit, so that only what people read better otherwise has another: shares, bytes and nanoseconds.
+// shown prints a value. Its key has its unit, so that only what people read better otherwise has another: shares,
+// bytes and nanoseconds.
 func shown(key string, value any) string {
 	switch v := value.(type) {
 	case nil:
@@ -301,7 +305,8 @@ func sentence(p *format.Page, mark, text string) {
 	p.Wrap(mark, strings.Repeat(" ", format.Columns(mark)), " ", words)
 }
 
-// Table prints rows below their head: as many columns beside each other as fit, the others below. Rows with long texts are sentences.
+// Table prints rows below their head: as many columns beside each other as fit, the others below. Rows with long
+// texts are sentences.
 func Table(p *format.Page, head []string, rows [][]string) {
 	width := make([]int, len(head))
 	for _, row := range append([][]string{head}, rows...) {
@@ -323,7 +328,8 @@ func Table(p *format.Page, head []string, rows [][]string) {
 	}
 	width[0] = min(width[0], maxName)
 	for from := 1; from <= max(1, len(head)-1); {
-		to, used := from, 2+width[0]
+		to := from
+		used := 2 + width[0]
 		for ; to < len(head) && (to == from || used+2+width[to] <= p.Width); to++ {
 			used += 2 + width[to]
 		}

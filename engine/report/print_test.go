@@ -31,16 +31,18 @@ func normalRun() *metrics.Summary {
 			Targets: []string{"http://127.0.0.1:8000"}, Version: "0.1.0", Host: metrics.Host{CPUs: 2}},
 		Workload: metrics.Workload{Trace: "traces/mooncake-conversation.jsonl.zst", Format: "mooncake", Rows: 12031, Requests: 12031,
 			InputTokens: 144793823, OutputTokens: 4122061, BlockTokens: 512, Fingerprint: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
-		Requests:      metrics.Requests{Planned: 12031, Sent: 12031, OK: 12031, Resent: 3, ByOutcome: map[string]int64{"ok": 12031, "reset": 0}},
-		DriftUS:       &stats.Percentiles{P50: 0.412, P90: 2.31, P95: 3.07, P99: 12.4, P999: 19.1, Max: 35.77, Mean: 0.981},
-		TTFTMS:        &stats.Percentiles{P50: 51.2, P90: 120.4, P95: 180.1, P99: 999.6, P999: 1234.5, Max: 61234.5, Mean: 98.76},
-		TTFTPlannedMS: &stats.Percentiles{P50: 51.2, P90: 120.4, P95: 180.1, P99: 999.6, P999: 1234.5, Max: 61234.5, Mean: 98.76},
-		TPOTMS:        &stats.Percentiles{P50: 10.01, P90: 10.2, P95: 10.3, P99: 11.2, P999: 12.9, Max: 14.21, Mean: 10.02},
-		ITLMS:         &stats.Percentiles{P50: 10, P90: 10.2, P95: 10.9, P99: 13.2, P999: 22.9, Max: 34.21, Mean: 10.02},
-		E2EMS:         &stats.Percentiles{P50: 3420, P90: 6120, P95: 8003, P99: 12000, P999: 19012, Max: 61234, Mean: 3512},
-		E2EPlannedMS:  &stats.Percentiles{P50: 3420, P90: 6120, P95: 8003, P99: 12000, P999: 19012, Max: 61234, Mean: 3512},
-		Throughput:    metrics.Throughput{RequestsPerS: 204.09, InputTokensPerS: 2456255.1, OutputTokensPerS: 69925.9},
-		Tokens:        metrics.Tokens{Prompt: 144793823, Completion: 4122061, FromUsage: 12031, PerChunk: p(1.0)},
+		Requests: metrics.Requests{Planned: 12031, Sent: 12031, OK: 12031, Resent: 3, ByOutcome: map[string]int64{"ok": 12031, "reset": 0}},
+		RunLatencies: metrics.RunLatencies{
+			DriftUS:       &stats.Percentiles{P50: 0.412, P90: 2.31, P95: 3.07, P99: 12.4, P999: 19.1, Max: 35.77, Mean: 0.981},
+			TTFTMS:        &stats.Percentiles{P50: 51.2, P90: 120.4, P95: 180.1, P99: 999.6, P999: 1234.5, Max: 61234.5, Mean: 98.76},
+			TTFTPlannedMS: &stats.Percentiles{P50: 51.2, P90: 120.4, P95: 180.1, P99: 999.6, P999: 1234.5, Max: 61234.5, Mean: 98.76},
+			TPOTMS:        &stats.Percentiles{P50: 10.01, P90: 10.2, P95: 10.3, P99: 11.2, P999: 12.9, Max: 14.21, Mean: 10.02},
+			ITLMS:         &stats.Percentiles{P50: 10, P90: 10.2, P95: 10.9, P99: 13.2, P999: 22.9, Max: 34.21, Mean: 10.02},
+			E2EMS:         &stats.Percentiles{P50: 3420, P90: 6120, P95: 8003, P99: 12000, P999: 19012, Max: 61234, Mean: 3512},
+			E2EPlannedMS:  &stats.Percentiles{P50: 3420, P90: 6120, P95: 8003, P99: 12000, P999: 19012, Max: 61234, Mean: 3512},
+		},
+		Throughput: metrics.Throughput{RequestsPerS: 204.09, InputTokensPerS: 2456255.1, OutputTokensPerS: 69925.9},
+		Tokens:     metrics.Tokens{Prompt: 144793823, Completion: 4122061, FromUsage: 12031, PerChunk: p(1.0)},
 		PrefixCache: metrics.PrefixCache{ExpectedHitRatio: p(0.3736), ReportedHitRatio: p(0.3641), ExpectedTokens: p(int64(54094972)),
 			ReportedTokens: p(int64(52719431)),
 			Shortfall:      &metrics.Shortfall{Tokens: 1375541, InPrefillTokens: 900000, EvictedTokens: 470000, UnexplainedTokens: 5541}},
@@ -79,8 +81,8 @@ func partialRun() *metrics.Summary {
 	s.Requests = metrics.Requests{Planned: 12031, Sent: 4012, OK: 3990, Failed: 8041, Resent: 1, ByOutcome: map[string]int64{"ok": 3990, "cancelled": 22, "not_sent": 8019}}
 	s.Run.Targets = []string{"http://10.0.0.1:8000", "http://10.0.0.2:8000", "https://a-very-long-name.of-a-cluster.example.com:30443/v1"}
 	s.Targets = []metrics.Target{
-		{URL: s.Run.Targets[0], Requests: 1337, OK: 1330, Failed: 7, TTFTMS: s.TTFTMS, ReportedHitRatio: p(0.3741)},
-		{URL: s.Run.Targets[1], Requests: 1337, OK: 1337, TTFTMS: &stats.Percentiles{P50: 1204, P99: 61020}},
+		{URL: s.Run.Targets[0], Requests: 1337, OK: 1330, Failed: 7, TargetLatencies: metrics.TargetLatencies{TTFTMS: s.TTFTMS}, ReportedHitRatio: p(0.3741)},
+		{URL: s.Run.Targets[1], Requests: 1337, OK: 1337, TargetLatencies: metrics.TargetLatencies{TTFTMS: &stats.Percentiles{P50: 1204, P99: 61020}}},
 		{URL: s.Run.Targets[2], Requests: 1338, Failed: 1338},
 	}
 	s.PrefixCache = metrics.PrefixCache{ExpectedRange: &[2]float64{0.3611, 0.3752}, ReportedHitRatio: p(0.3641), UnreportedRequests: 1337}

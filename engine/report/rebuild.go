@@ -56,16 +56,25 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	if !started.IsZero() {
 		plan.Run.StartedAt = started
 	}
-	plan.Run.DurationS, plan.Run.Partial, plan.Limits.ForcedOutput = float64(endNS)/1e9, true, false
+	plan.Run.DurationS = float64(endNS) / 1e9
+	plan.Run.Partial = true
+	plan.Limits.ForcedOutput = false
 	s := c.Summary(metrics.Summary{
-		Requests: metrics.Requests{Planned: seen.Count}, Limits: plan.Limits, Workload: plan.Workload, Servers: servers, Run: plan.Run, Notes: plan.Notes,
+		Requests: metrics.Requests{Planned: seen.Count},
+		Limits:   plan.Limits,
+		Workload: plan.Workload,
+		Servers:  servers,
+		Run:      plan.Run,
+		Notes:    plan.Notes,
 		Verdict: metrics.Verdict{Reasons: []metrics.Reason{{
-			Code: "no_summary", Grade: metrics.Invalid,
-			What: fmt.Sprintf("the run has no %s, so it was killed or is still running", SummaryName),
-			Why:  fmt.Sprintf("this is computed from its %s on disk, without ITL, connections and client", format.Many(seen.Count, "record")),
+			Code:  metrics.NoSummary,
+			Grade: metrics.Invalid,
+			What:  fmt.Sprintf("the run has no %s, so it was killed or is still running", SummaryName),
+			Why: fmt.Sprintf("this is computed from its %s on disk, without ITL, connections and client",
+				format.Many(seen.Count, "record")),
 		}}},
 	}, metrics.Probed{})
-	s.Verdict.Drop("interrupted") // no_summary says it
+	s.Verdict.Drop(metrics.Interrupted) // no_summary says it
 	return s, nil
 }
 
@@ -80,7 +89,8 @@ func countIn(w *metrics.Workload, r *record.Record) {
 	w.OutputTokens += max(0, r.OutputTokens)
 }
 
-// collect counts the records of a results directory by these targets, within w, shows each to see and returns which there are.
+// collect counts the records of a results directory by these targets, within w, shows each to see and returns which
+// there are.
 func collect(
 	dir string, urls []string, w *metrics.Window, slos []metrics.SLO, see func(*record.Record),
 ) (c *metrics.Collector, seen record.Lines, err error) {
@@ -96,8 +106,8 @@ func collect(
 	return c, seen, nil
 }
 
-// rebuildServers sums up the servers' samples that are on disk, of a window those within it; nil where there are none. How often they were meant to come,
-// and whether all servers were read, only the run knew.
+// rebuildServers sums up the servers' samples that are on disk, of a window those within it; nil where there are
+// none. How often they were meant to come, and whether all servers were read, only the run knew.
 func rebuildServers(dir string, part *metrics.Window) (*metrics.Servers, error) {
 	samples, err := ReadLines[scrape.Sample](filepath.Join(dir, ServerMetricsName))
 	if part != nil {
@@ -109,7 +119,8 @@ func rebuildServers(dir string, part *metrics.Window) (*metrics.Servers, error) 
 	var pages, targets []string
 	for i := range samples {
 		if !slices.Contains(pages, samples[i].URL) {
-			pages, targets = append(pages, samples[i].URL), append(targets, samples[i].Target)
+			pages = append(pages, samples[i].URL)
+			targets = append(targets, samples[i].Target)
 		}
 	}
 	w := scrape.NewWatch(targets)
@@ -149,7 +160,9 @@ func RecordsOf(name string, seen *record.Lines) iter.Seq2[*record.Record, error]
 	return func(yield func(*record.Record, error) bool) {
 		file, err := Open(name, math.MaxInt64)
 		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%w: %s has no %s", ErrNoResults, filepath.Dir(name), strings.TrimSuffix(filepath.Base(name), ".zst"))
+			err = fmt.Errorf("%w: %s has no %s",
+				ErrNoResults, filepath.Dir(name),
+				strings.TrimSuffix(filepath.Base(name), ".zst"))
 		}
 		if err != nil {
 			yield(nil, err)
@@ -175,7 +188,8 @@ func RecordsOf(name string, seen *record.Lines) iter.Seq2[*record.Record, error]
 	}
 }
 
-// Checked are the records of a run with this summary. The last is an error if they are not all that the run wrote, or others.
+// Checked are the records of a run with this summary. The last is an error if they are not all that the run wrote, or
+// others.
 func Checked(dir string, s *metrics.Summary) iter.Seq2[*record.Record, error] {
 	return func(yield func(*record.Record, error) bool) {
 		var seen record.Lines
@@ -190,21 +204,30 @@ func Checked(dir string, s *metrics.Summary) iter.Seq2[*record.Record, error] {
 	}
 }
 
-// unlike says what is wrong with the records of a run's directory, of which seen was read; nil if it is what the run wrote.
+// unlike says what is wrong with the records of a run's directory, of which seen was read; nil if it is what the run
+// wrote.
 func unlike(dir string, s *metrics.Summary, seen record.Lines) []metrics.Reason {
 	what := s.Unlike(seen)
 	if what == "" {
 		return nil
 	}
-	return []metrics.Reason{{Code: "records", Grade: metrics.Invalid, What: RecordsName(dir) + " has " + what,
-		Why: "it was cut, edited or mixed with another after the run", Do: "bring back the file that the run wrote, or run again"}}
+	return []metrics.Reason{{
+		Code:  metrics.Records,
+		Grade: metrics.Invalid,
+		What:  RecordsName(dir) + " has " + what,
+		Why:   "it was cut, edited or mixed with another after the run",
+		Do:    "bring back the file that the run wrote, or run again",
+	}}
 }
 
 // urlsOf are the run's targets, as its records name them.
 func urlsOf(dir string, s *metrics.Summary) (urls []string, err error) {
 	for _, t := range s.Targets {
 		if slices.Contains(urls, t.URL) {
-			return nil, fmt.Errorf("%s: the run had %s as several targets, and its records do not show which of them was asked", dir, t.URL)
+			return nil, fmt.Errorf(
+				"%s: the run had %s as several targets, and its records do not show which of them was asked",
+				dir, t.URL,
+			)
 		}
 		urls = append(urls, t.URL)
 	}
@@ -224,10 +247,13 @@ func recount(dir string, s *metrics.Summary, slos []metrics.SLO) error {
 	c.Goodput(s)
 	if wrong := unlike(dir, s, seen); wrong != nil {
 		v := &s.Verdict
-		v.Reasons, v.Measurement, v.Valid = append(wrong, v.Reasons...), metrics.Invalid, false
+		v.Reasons = append(wrong, v.Reasons...)
+		v.Measurement = metrics.Invalid
+		v.Valid = false
 	}
 	if lost := s.Requests.Planned - seen.Count; lost > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("goodput was counted without %s that %s lacks", format.Many(lost, "record"), RequestsName))
+		s.Notes = append(s.Notes,
+			fmt.Sprintf("goodput was counted without %s that %s lacks", format.Many(lost, "record"), RequestsName))
 	}
 	return nil
 }
@@ -235,11 +261,13 @@ func recount(dir string, s *metrics.Summary, slos []metrics.SLO) error {
 // Part is a part of a run, from its start. The zero value is all of it.
 type Part struct {
 	From, To time.Duration // To 0 = to the end
-	Steady   float64       // in place of both: the longest part in which requests in flight stay within this share of their median; 0 = not so
+	// in place of both: the longest part in which requests in flight stay within this share of their median; 0 = not
+	// so
+	Steady float64
 }
 
-// LoadPart reads the summary of a part of a run. It is made of the records, so what only the run knew is absent. Faults that records do not
-// show are those of the whole run.
+// LoadPart reads the summary of a part of a run. It is made of the records, so what only the run knew is absent.
+// Faults that records do not show are those of the whole run.
 func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, error) {
 	if part == (Part{}) {
 		return Load(dir, slos...)
@@ -260,7 +288,13 @@ func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, err
 		return nil, err
 	}
 	all := &whole.Workload
-	load := metrics.Workload{Trace: all.Trace, Format: all.Format, Rows: all.Rows, BlockTokens: all.BlockTokens, Fingerprint: all.Fingerprint}
+	load := metrics.Workload{
+		Trace:       all.Trace,
+		Format:      all.Format,
+		Rows:        all.Rows,
+		BlockTokens: all.BlockTokens,
+		Fingerprint: all.Fingerprint,
+	}
 	c, seen, err := collect(dir, urls, w, slos, func(r *record.Record) {
 		if w.Has(r.PlannedNS) {
 			countIn(&load, r)
@@ -270,17 +304,32 @@ func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, err
 	if err = cmp.Or(err, failed); err != nil {
 		return nil, err
 	}
-	s := metrics.Summary{Verdict: metrics.Verdict{Reasons: unlike(dir, whole, seen)}, Run: whole.Run, Amplify: whole.Amplify, Limits: whole.Limits, Window: w, Workload: load, Servers: servers}
+	s := metrics.Summary{
+		Verdict:  metrics.Verdict{Reasons: unlike(dir, whole, seen)},
+		Run:      whole.Run,
+		Amplify:  whole.Amplify,
+		Limits:   whole.Limits,
+		Window:   w,
+		Workload: load,
+		Servers:  servers,
+	}
 	if s.Requests.Planned = load.Requests + load.LeftOut; s.Requests.Planned == 0 {
 		return nil, fmt.Errorf("%s: no request was planned from %s", dir, s.Length())
 	}
-	s.Notes = []string{fmt.Sprintf("these numbers are of %s; only the whole run has ITL, jobs, connections and the client; server metrics are those of the samples within", s.Length())}
-	reading := slices.DeleteFunc(slices.Clone(whole.Lateness.Reading), func(u metrics.Unsafe) bool { return u.Metric == "itl" }) // a part has none
+	s.Notes = []string{fmt.Sprintf(
+		"these numbers are of %s; only the whole run has ITL, jobs, connections and the client; server metrics "+
+			"are those of the samples within",
+		s.Length(),
+	)}
+	// a part has none
+	reading := slices.DeleteFunc(slices.Clone(whole.Lateness.Reading), func(u metrics.Unsafe) bool {
+		return u.Metric == "itl"
+	})
 	for _, r := range whole.Verdict.Reasons {
-		if r.Code == "receive_lag" && r.Grade == metrics.Limited && len(reading) == 0 {
+		if r.Code == metrics.LateReading && r.Grade == metrics.Limited && len(reading) == 0 {
 			continue
 		}
-		if slices.Contains([]string{"no_summary", "unwritten", "client_failures", "starved", "short_rows", "refused", "receive_lag"}, r.Code) {
+		if r.Code.Unseen() {
 			r.What = "of the whole run: " + strings.TrimSuffix(r.What, "; all else is safe")
 			s.Verdict.Reasons = append(s.Verdict.Reasons, r)
 		}
@@ -299,7 +348,8 @@ func (p Part) of(dir string, runS float64, urls []string) (*metrics.Window, erro
 		if err != nil {
 			return nil, err
 		}
-		steps := slices.DeleteFunc(c.Timeline().All(), func(s metrics.Step) bool { return s.FromS*1e9 > float64(last) }) // nothing is sent any more
+		// nothing is sent any more
+		steps := slices.DeleteFunc(c.Timeline().All(), func(s metrics.Step) bool { return s.FromS*1e9 > float64(last) })
 		w, err := metrics.FindSteady(steps, runS, p.Steady)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", dir, err)
@@ -311,7 +361,8 @@ func (p Part) of(dir string, runS float64, urls []string) (*metrics.Window, erro
 		w.ToS = min(runS, p.To.Seconds())
 	}
 	if w.FromS >= w.ToS {
-		return nil, fmt.Errorf("%s: the run took %s, so nothing of it is left from %s on", dir, format.Seconds(runS), format.Seconds(w.FromS))
+		return nil, fmt.Errorf("%s: the run took %s, so nothing of it is left from %s on",
+			dir, format.Seconds(runS), format.Seconds(w.FromS))
 	}
 	return w, nil
 }

@@ -50,8 +50,9 @@ type screenLine struct {
 	goes bool // on with the line before
 }
 
-// Screen writes what a run found, on a terminal in at most 20 lines, or as many as it has room for. What is left out there is counted. Last comes what failed, why a
-// measurement is not valid and what to do, so that this stays in sight. All text from outside is shown as format.Visible has it.
+// Screen writes what a run found, on a terminal in at most 20 lines, or as many as it has room for. What is left out
+// there is counted. Last comes what failed, why a measurement is not valid and what to do, so that this stays in
+// sight. All text from outside is shown as format.Visible has it.
 func Screen(w io.Writer, s *metrics.Summary, o PrintOptions) error {
 	p := &screen{s: s, o: o, width: min(max(cmp.Or(o.Width, 80), leastWidth), mostWidth)}
 	p.head()
@@ -117,7 +118,9 @@ func (p *screen) shorten() {
 			left += last + 1 - from
 		}
 		p.lines = slices.Delete(p.lines, from, last+1)
-		if more := slices.IndexFunc(p.lines, func(l screenLine) bool { return strings.Contains(l.text, "fastreplay report") }); more >= 0 && left > 0 {
+		if more := slices.IndexFunc(p.lines, func(l screenLine) bool {
+			return strings.Contains(l.text, "fastreplay report")
+		}); more >= 0 && left > 0 {
 			text, _, _ := strings.Cut(p.lines[more].text, " --full")
 			p.lines[more].text = text + " --full (" + format.Many(left, "line") + " more)"
 		}
@@ -133,7 +136,8 @@ func (p *screen) add(rank int, text string) {
 
 const bold, dim, red, green, yellow = "1", "2", "1;31", "1;32", "1;33"
 
-// field adds a label and its parts, on a terminal in at most so many lines. Parts that do not fit there are left out, and counted.
+// field adds a label and its parts, on a terminal in at most so many lines. Parts that do not fit there are left out,
+// and counted.
 func (p *screen) field(rank, most int, label string, parts ...string) {
 	parts = format.Present(parts...)
 	for i := range parts {
@@ -174,7 +178,8 @@ func (p *screen) fitted(text string, columns int) string {
 	return head + " …"
 }
 
-// head adds the verdict, how many requests failed, what was replayed, to whom and how long. Parts that have no room are left out.
+// head adds the verdict, how many requests failed, what was replayed, to whom and how long. Parts that have no room
+// are left out.
 func (p *screen) head() {
 	s := p.s
 	word, style := Word(s)
@@ -183,15 +188,18 @@ func (p *screen) head() {
 	}
 	lead := p.o.paint(style, word) + format.Gap
 	if text := s.Failed(); text != "" {
-		word, lead = word+format.Gap+text, lead+p.o.paint(red, text)+format.Gap
+		word = word + format.Gap + text
+		lead = lead + p.o.paint(red, text) + format.Gap
 	} else if text := few(s); text != "" {
-		word, lead = word+format.Gap+text, lead+text+format.Gap
+		word = word + format.Gap + text
+		lead = lead + text + format.Gap
 	}
 	tail := format.Gap + s.Length()
 	room := p.width - format.Columns(word+format.Gap+tail)
 	parts, what := title(s), ""
 	parts[0] = shorten(parts[0], max(12, room-format.Columns(parts[1]+parts[2])))
-	for _, part := range append(parts, format.Gap+format.Visible(path.Base(s.Run.Model)), format.Gap+format.Visible(s.Run.API)) {
+	for _, part := range append(parts, format.Gap+format.Visible(path.Base(s.Run.Model)),
+		format.Gap+format.Visible(s.Run.API)) {
 		if format.Columns(what+part) <= room && strings.Trim(part, " .") != "" {
 			what += part
 		}
@@ -227,7 +235,8 @@ func title(s *metrics.Summary) []string {
 
 // paceOf is how a run's times differ from those of its trace: " ×2, load ×3", ", closed loop of 8", or ", 8 lanes ×2".
 func paceOf(s *metrics.Summary) string {
-	pace, scale := ", "+s.Run.Pace, cmp.Or(s.Run.Scale, 1)
+	pace := ", " + s.Run.Pace
+	scale := cmp.Or(s.Run.Scale, 1)
 	if s.Run.Pace == "" || s.Run.Pace == metrics.TraceTime {
 		pace = ""
 	}
@@ -286,9 +295,11 @@ func (p *screen) requests() {
 	}
 	failed := format.Counted(r.Failed, "failed")
 	p.field(always, 3, "requests", sent, format.Counted(r.OK, "ok"), failed,
-		format.Some(r.ByOutcome[record.NotSent.String()]-p.s.Workload.LeftOut, "not sent"), format.Some(p.s.Workload.LeftOut, "left out"),
-		format.Some(r.ByOutcome[record.Cancelled.String()], "cancelled"), format.Some(r.Resent, "sent again"),
-		format.Rate(rates.RequestsPerS)+"/s", format.Rate(rates.OutputTokensPerS)+" output tok/s", waited)
+		format.Some(r.ByOutcome[record.NotSent.String()]-p.s.Workload.LeftOut, "not sent"),
+		format.Some(p.s.Workload.LeftOut, "left out"),
+		format.Some(r.ByOutcome[record.Cancelled.String()], "cancelled"),
+		format.Some(r.Resent, "sent again"), format.Rate(rates.RequestsPerS)+"/s",
+		format.Rate(rates.OutputTokensPerS)+" output tok/s", waited)
 	if r.Failed > 0 {
 		for i := 1; i < len(p.lines); i++ {
 			p.lines[i].text = strings.Replace(p.lines[i].text, failed, p.o.paint(red, failed), 1)
@@ -306,7 +317,8 @@ func (p *screen) requests() {
 	}
 }
 
-// failure describes requests that failed alike: 3 × HTTP 503 "busy". The example has at most so many columns; 0 leaves it out.
+// failure describes requests that failed alike: 3 × HTTP 503 "busy". The example has at most so many columns; 0
+// leaves it out.
 func (p *screen) failure(f *metrics.Failure, example int) string {
 	text := format.Count(f.Count) + " × " + strings.ReplaceAll(f.Outcome, "_", " ")
 	if f.Outcome == record.HTTPError.String() {
@@ -322,7 +334,8 @@ func (p *screen) failure(f *metrics.Failure, example int) string {
 
 // prefixCache adds the hits beside the ideal, and what the servers reported of their queues.
 func (p *screen) prefixCache() {
-	c, parts := p.s.PrefixCache, []string(nil)
+	c := p.s.PrefixCache
+	parts := []string(nil)
 	hit := cmp.Or(c.HitRatio, c.ReportedHitRatio)
 	switch {
 	case hit != nil:
@@ -353,27 +366,36 @@ func (p *screen) prefixCache() {
 func (p *screen) steady() {
 	number := func(v float64) string { return format.Number(v, 3) }
 	if w := p.s.Window; w != nil && w.Band > 0 {
-		p.field(first, 2, "steady", number(w.Least)+" to "+number(w.Most)+" in flight", "within "+format.Percent(w.Band)+" of the median "+number(w.Level))
+		p.field(first, 2, "steady", number(w.Least)+" to "+number(w.Most)+" in flight",
+			"within "+format.Percent(w.Band)+" of the median "+number(w.Level))
 	}
 	if c := p.s.Cost; c != nil {
-		p.field(first, 2, "cost", known(number, c.PerMOutput, "per 1M output tok"), known(number, c.PerMInput, "input"), known(number, c.PerMTokens, "both"),
-			known(number, c.PerRequest, "a request"), fmt.Sprint(c.PerHour)+" an hour for all servers")
+		p.field(first, 2, "cost", known(number, c.PerMOutput, "per 1M output tok"),
+			known(number, c.PerMInput, "input"), known(number, c.PerMTokens, "both"),
+			known(number, c.PerRequest, "a request"),
+			fmt.Sprint(c.PerHour)+" an hour for all servers")
 	}
 	if e := p.s.Energy; e != nil {
-		p.field(first, 1, "energy", known(number, e.PerToken, "J/token"), known(number, e.PerOutput, "J/output token"), known(number, e.PerOK, "J/request"), number(p.s.Servers.All.PowerW.Mean)+" W")
+		p.field(first, 1, "energy", known(number, e.PerToken, "J/token"),
+			known(number, e.PerOutput, "J/output token"), known(number, e.PerOK, "J/request"),
+			number(p.s.Servers.All.PowerW.Mean)+" W")
 	}
 }
 
 // latencies adds a row for each latency: percentiles and their p99 by time.
 func (p *screen) latencies() {
 	const label, column = 9, 10
-	head, wide := format.Left("", label), p.width-label-4*column-2
+	head := format.Left("", label)
+	wide := p.width - label - 4*column - 2
 	for _, name := range []string{"p50", "p90", "p99", "max"} {
 		head += format.Right(name, column)
 	}
-	byTime, steps := map[string]string{}, p.o.Steps
+	byTime := map[string]string{}
+	steps := p.o.Steps
 	if w := p.s.Window; w != nil {
-		steps = slices.DeleteFunc(slices.Clone(steps), func(t metrics.Step) bool { return t.FromS+t.ToS < 2*w.FromS || t.FromS+t.ToS > 2*w.ToS })
+		steps = slices.DeleteFunc(slices.Clone(steps), func(t metrics.Step) bool {
+			return t.FromS+t.ToS < 2*w.FromS || t.FromS+t.ToS > 2*w.ToS
+		})
 	}
 	if len(steps) > 0 && wide >= 8 {
 		byTime = p99ByTime(steps, min(wide, 24))
@@ -381,15 +403,8 @@ func (p *screen) latencies() {
 	}
 	few, unsafe := "", "" // what marks mean
 	var rows []string
-	for _, l := range []struct {
-		name   string
-		q      *stats.Percentiles
-		unitNS float64
-	}{{"TTFT", p.s.TTFTMS, 1e6}, {"TPOT", p.s.TPOTMS, 1e6}, {"ITL", p.s.ITLMS, 1e6}, {"E2E", p.s.E2EMS, 1e6}, {"JOB", jobRow(p.s), 1e9}} {
-		if l.q == nil {
-			continue
-		}
-		row, metric := format.Left("  "+l.name, label), strings.ToLower(l.name)
+	for _, l := range shownLatencies(p.s, metrics.OnScreen) {
+		row := format.Left("  "+l.label, label)
 		for _, v := range []struct {
 			name     string
 			value    float64
@@ -397,9 +412,12 @@ func (p *screen) latencies() {
 		}{{"p50", l.q.P50, 0.5}, {"p90", l.q.P90, 0.9}, {"p99", l.q.P99, 0.99}, {"max", l.q.Max, 0}} {
 			mark := ""
 			if v.quantile > 0 && l.q.Count > 0 && !stats.EnoughSamples(l.q.Count, v.quantile) {
-				mark, few = "~", "~ too few values ("+format.Count(l.q.Count)+")"
+				mark = "~"
+				few = "~ too few values (" + format.Count(l.q.Count) + ")"
 			}
-			if slices.ContainsFunc(p.s.Verdict.Unsafe, func(u metrics.Unsafe) bool { return u.Metric == metric && u.Percentile == v.name }) {
+			if slices.ContainsFunc(p.s.Verdict.Unsafe, func(u metrics.Unsafe) bool {
+				return u.Metric == l.key && u.Percentile == v.name
+			}) {
 				mark, unsafe = "!", "! moved by this client's lateness"
 			}
 			text := mark + format.Duration(v.value*l.unitNS, 3)
@@ -408,7 +426,7 @@ func (p *screen) latencies() {
 			}
 			row += format.Right(text, column)
 		}
-		rows = append(rows, row+"  "+p.o.paint("36", byTime[metric]))
+		rows = append(rows, row+"  "+p.o.paint("36", byTime[l.key]))
 	}
 	if rows == nil {
 		p.field(always, 1, "latencies", "none: no request ended ok")
@@ -423,20 +441,25 @@ func (p *screen) latencies() {
 
 // p99ByTime draws the largest p99 of each latency in each of n equal parts of a run.
 func p99ByTime(steps []metrics.Step, n int) map[string]string {
-	highest, from, end := map[string][]int64{}, math.Inf(1), 0.0
+	highest := map[string][]int64{}
+	from := math.Inf(1)
+	end := 0.0
 	for i := range steps {
-		from, end = min(from, steps[i].FromS), max(end, steps[i].ToS)
+		from = min(from, steps[i].FromS)
+		end = max(end, steps[i].ToS)
 	}
 	for i := range steps {
 		s := &steps[i]
 		at := min(n-1, int(((s.FromS+s.ToS)/2-from)/(end-from)*float64(n)))
-		for name, ms := range map[string]*float64{"ttft": s.TTFTP99, "tpot": s.TPOTP99, "e2e": s.E2EP99} {
-			if ms != nil {
-				if highest[name] == nil {
-					highest[name] = make([]int64, n)
-				}
-				highest[name][at] = max(highest[name][at], int64(*ms*1e6))
+		for k, l := range metrics.Latencies() {
+			ms := s.Percentile(k, 990)
+			if l.Shown != metrics.OnScreen || ms == nil {
+				continue
 			}
+			if highest[l.Key] == nil {
+				highest[l.Key] = make([]int64, n)
+			}
+			highest[l.Key][at] = max(highest[l.Key][at], int64(*ms*1e6))
 		}
 	}
 	drawn := map[string]string{}
@@ -451,13 +474,15 @@ func (p *screen) goodput() {
 	if g == nil {
 		return
 	}
-	parts := []string{format.Count(g.Requests) + " of " + format.Counted(p.s.Requests.Planned-p.s.Workload.LeftOut, "good")}
+	parts := []string{format.Count(g.Requests) + " of " +
+		format.Counted(p.s.Requests.Planned-p.s.Workload.LeftOut, "good")}
 	if g.Share != nil {
 		parts[0] += " (" + format.Percent(*g.Share) + ")"
 	}
 	for _, l := range metrics.Latencies() {
-		if ms, bound := g.SLO[l.Name+"_ms"]; bound && g.Missed[l.Name] > 0 {
-			parts = append(parts, format.Count(g.Missed[l.Name])+" × "+l.Label+" > "+strconv.FormatFloat(ms, 'f', -1, 64)+" ms")
+		if ms, bound := g.SLO[l.Key+"_ms"]; bound && g.Missed[l.Key] > 0 {
+			parts = append(parts,
+				format.Count(g.Missed[l.Key])+" × "+l.Label+" > "+strconv.FormatFloat(ms, 'f', -1, 64)+" ms")
 		}
 	}
 	p.field(first, 2, "goodput", parts...)
@@ -474,7 +499,8 @@ func (p *screen) targets() {
 	what := "targets"
 	for _, t := range p.s.Targets {
 		hit := cmp.Or(t.ReportedHitRatio, t.CountedHitRatio)
-		parts = append(parts, metrics.Part{Name: shortURL(t.URL), Requests: t.Requests, Failed: t.Failed, TTFTMS: t.TTFTMS, ReportedHitRatio: hit})
+		parts = append(parts,
+			metrics.Part{Name: shortURL(t.URL), Requests: t.Requests, Failed: t.Failed, ReportedHitRatio: hit, PartLatencies: metrics.PartLatencies{TTFTMS: t.TTFTMS}})
 	}
 	if i := p.s.Instances; i != nil && len(i.Parts) > len(parts) {
 		what, parts = "instances", i.Parts
@@ -482,10 +508,12 @@ func (p *screen) targets() {
 	if len(parts) < 2 {
 		return
 	}
-	fewest, most := parts[0].Requests, parts[0].Requests
+	fewest := parts[0].Requests
+	most := parts[0].Requests
 	var tails []float64
 	for _, t := range parts {
-		fewest, most = min(fewest, t.Requests), max(most, t.Requests)
+		fewest = min(fewest, t.Requests)
+		most = max(most, t.Requests)
 		if t.TTFTMS != nil {
 			tails = append(tails, t.TTFTMS.P99)
 		}
@@ -510,12 +538,13 @@ func (p *screen) targets() {
 	}
 }
 
-// standOut returns at most three parts, the worst first. They failed more than twice as often as all do, or their p99 is above twice the
-// median of tails, which are sorted.
+// standOut returns at most three parts, the worst first. They failed more than twice as often as all do, or their p99
+// is above twice the median of tails, which are sorted.
 func standOut(parts []metrics.Part, tails []float64) []metrics.Part {
 	var requests, failed int64
 	for _, t := range parts {
-		requests, failed = requests+t.Requests, failed+t.Failed
+		requests += t.Requests
+		failed += t.Failed
 	}
 	usual := float64(failed) / float64(max(1, requests))
 	score := func(t metrics.Part) (v float64) {
@@ -595,7 +624,8 @@ func (p *screen) shards() {
 		}
 	}
 	if len(drift) > 0 {
-		words = append(words, fmt.Sprintf("p99 %s to %s late", format.Duration(slices.Min(drift), 3), format.Duration(slices.Max(drift), 3)))
+		words = append(words,
+			fmt.Sprintf("p99 %s to %s late", format.Duration(slices.Min(drift), 3), format.Duration(slices.Max(drift), 3)))
 	}
 	if len(clock) > 0 {
 		words = append(words, "clocks up to "+format.Duration(slices.Max(clock), 3)+" apart")
@@ -638,7 +668,8 @@ func (p *screen) files() {
 	if p.o.Dir == "" {
 		return
 	}
-	dir, notes := format.Visible(p.o.Dir), ""
+	dir := format.Visible(p.o.Dir)
+	notes := ""
 	if n := len(p.s.Notes); n > 0 {
 		notes = " (" + format.Many(n, "note") + ")"
 	}
@@ -686,7 +717,8 @@ func (p *screen) reasons() {
 		return
 	}
 	if n := v.Missed(); n > 0 {
-		defer p.sentence(always, 1, "MISSED", fmt.Sprintf("%d of %s", n, format.Many(len(v.Objectives), "objective")), red)
+		defer p.sentence(always, 1, "MISSED",
+			fmt.Sprintf("%d of %s", n, format.Many(len(v.Objectives), "objective")), red)
 	}
 	p.sentence(always, 2, "FAILED", p.s.FailedWhere(), red)
 	if p.unjudged() {
@@ -715,10 +747,13 @@ func (p *screen) unjudged() bool {
 	if p.s.Requests.Failed == 0 || p.s.Run.Partial || !v.Valid || v.Missed() > 0 {
 		return false
 	}
-	return !slices.ContainsFunc(v.Objectives, func(o metrics.Objective) bool { return o.Metric == "error_rate" || o.Metric == "goodput" })
+	return !slices.ContainsFunc(v.Objectives, func(o metrics.Objective) bool {
+		return o.Metric == "error_rate" || o.Metric == "goodput"
+	})
 }
 
-// sentence adds text behind a word, on a terminal in at most so many lines. Clauses that do not fit there are left out, and counted.
+// sentence adds text behind a word, on a terminal in at most so many lines. Clauses that do not fit there are left
+// out, and counted.
 func (p *screen) sentence(rank, most int, word, text, style string) {
 	if text == "" {
 		return
@@ -746,19 +781,23 @@ func (p *screen) sentence(rank, most int, word, text, style string) {
 		if i == 0 {
 			lead = p.o.paint(style, word) + strings.Repeat(" ", max(1, indent-format.Columns(word)))
 		}
-		p.lines = append(p.lines, screenLine{lead + p.fitted(strings.TrimSuffix(line, "\n"), p.width-indent), rank, i > 0})
+		p.lines = append(p.lines,
+			screenLine{lead + p.fitted(strings.TrimSuffix(line, "\n"), p.width-indent), rank, i > 0})
 	}
 }
 
-// DemoWorked reports whether a run against our own mock did what it should. A machine that is not punctual is no fault of a demo:
-// punctuality says it. Wrong prompts, lost records or an interrupt are.
+// DemoWorked reports whether a run against our own mock did what it should. A machine that is not punctual is no
+// fault of a demo: punctuality says it. Wrong prompts, lost records or an interrupt are.
 func DemoWorked(s *metrics.Summary) bool {
-	return s.Run.Demo && !s.Run.Partial && !slices.ContainsFunc(s.Verdict.Reasons, func(r metrics.Reason) bool { return r.Grade == metrics.Invalid && !ofMachine(r) })
+	return s.Run.Demo && !s.Run.Partial &&
+		!slices.ContainsFunc(s.Verdict.Reasons, func(r metrics.Reason) bool {
+			return r.Grade == metrics.Invalid && !ofMachine(r)
+		})
 }
 
 // ofMachine reports whether the client's machine was the reason, and not what was sent or answered.
 func ofMachine(r metrics.Reason) bool {
-	return slices.Contains([]string{"drift", "receive_lag", "starved", "client_failures"}, r.Code)
+	return r.Code.OfMachine()
 }
 
 // punctuality says how late this machine was, what it lost, and whether it could measure a real server.
@@ -790,8 +829,10 @@ func punctuality(s *metrics.Summary) string {
 
 // lateness says how late requests left and, if that moved latencies, how late answers were read.
 func lateness(s *metrics.Summary) string {
-	sent, most := format.Duration(max(0, s.DriftUS.P99*1e3), 3), format.Duration(max(0, s.DriftUS.Max*1e3), 3)
-	if lag := s.Client.ReceiveLagUS; lag != nil && slices.ContainsFunc(s.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == "receive_lag" }) {
+	sent := format.Duration(max(0, s.DriftUS.P99*1e3), 3)
+	most := format.Duration(max(0, s.DriftUS.Max*1e3), 3)
+	if lag := s.Client.ReceiveLagUS; lag != nil &&
+		slices.ContainsFunc(s.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == metrics.LateReading }) {
 		return fmt.Sprintf("p99 sent %s late, read %s late", sent, format.Duration(lag.P99*1e3, 3))
 	}
 	return fmt.Sprintf("p99 %s late, max %s", sent, most)

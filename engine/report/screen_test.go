@@ -91,8 +91,8 @@ func agentsRun() *metrics.Summary {
 	s.Turns = &metrics.Turns{FollowUps: 11_900, Overtaking: 12, LaterMS: &stats.Percentiles{Max: 37_500}}
 	s.Jobs = &metrics.Jobs{Jobs: 739, Finished: 736, WithFailures: 2, CutOff: 1, PerH: p(51.2), CompletionS: at(3591), RecordedS: at(2900), Ratio: at(1.24),
 		WaitsS: at(2226.4), PathRequests: at(31), Depths: []metrics.Part{
-			{Name: "0", Requests: 11_400, OK: 11_400, TTFTMS: at(340), E2EMS: at(7340), ReportedHitRatio: p(0.961)},
-			{Name: "1", Requests: 600, OK: 598, Failed: 2, TTFTMS: at(120), E2EMS: at(2340), ReportedHitRatio: p(0.61)}, {Name: "2", Requests: 31},
+			{Name: "0", Requests: 11_400, OK: 11_400, PartLatencies: metrics.PartLatencies{TTFTMS: at(340), E2EMS: at(7340)}, ReportedHitRatio: p(0.961)},
+			{Name: "1", Requests: 600, OK: 598, Failed: 2, PartLatencies: metrics.PartLatencies{TTFTMS: at(120), E2EMS: at(2340)}, ReportedHitRatio: p(0.61)}, {Name: "2", Requests: 31},
 		}}
 	return s
 }
@@ -103,7 +103,7 @@ func missed32() *metrics.Summary {
 	s.Run.Targets, s.Targets = nil, nil
 	for i := range 32 {
 		s.Run.Targets = append(s.Run.Targets, fmt.Sprintf("http://gpu%d:8000", i))
-		s.Targets = append(s.Targets, metrics.Target{URL: s.Run.Targets[i], Requests: int64(370 + i), TTFTMS: &stats.Percentiles{P99: 900 + float64(i)}, ReportedHitRatio: p(0.36)})
+		s.Targets = append(s.Targets, metrics.Target{URL: s.Run.Targets[i], Requests: int64(370 + i), TargetLatencies: metrics.TargetLatencies{TTFTMS: &stats.Percentiles{P99: 900 + float64(i)}}, ReportedHitRatio: p(0.36)})
 	}
 	s.Targets[7].Failed, s.Targets[9].TTFTMS.P99 = 31, 9000
 	s.Routing = &route.Oracle{OneCacheRatio: 0.5884, Routers: []route.Routed{{Router: route.PrefixName, HitRatio: 0.587}}, Actual: &route.Routed{Router: route.ActualName, HitRatio: 0.413}}
@@ -113,7 +113,7 @@ func missed32() *metrics.Summary {
 // someSteps are a run by time that gets slower.
 func someSteps() (steps []metrics.Step) {
 	for i := range 100 {
-		s := metrics.Step{FromS: float64(i), ToS: float64(i + 1), TTFTP99: p(float64(i)), TPOTP99: p(50.0)}
+		s := metrics.Step{FromS: float64(i), ToS: float64(i + 1), StepLatencies: metrics.StepLatencies{TTFTP99: p(float64(i)), TPOTP99: p(50.0)}}
 		if i > 50 && i < 60 {
 			s.TPOTP99 = nil
 		}

@@ -135,7 +135,7 @@ func TestSteadyPart(t *testing.T) {
 	}
 	s.Price(72)
 	var screen, full, page strings.Builder
-	o := PrintOptions{Width: 80, Dir: dir, Steps: []metrics.Step{{FromS: 0, ToS: 10, TTFTP99: new(1.0)}, {FromS: 30, ToS: 40, TTFTP99: new(2.0)}, {FromS: 40, ToS: 50, TTFTP99: new(2.0)}}}
+	o := PrintOptions{Width: 80, Dir: dir, Steps: []metrics.Step{{FromS: 0, ToS: 10, StepLatencies: metrics.StepLatencies{TTFTP99: new(1.0)}}, {FromS: 30, ToS: 40, StepLatencies: metrics.StepLatencies{TTFTP99: new(2.0)}}, {FromS: 40, ToS: 50, StepLatencies: metrics.StepLatencies{TTFTP99: new(2.0)}}}}
 	ok(t, Screen(&screen, s, o))
 	ok(t, Print(&full, s, o))
 	ok(t, HTML(&page, dir, s))
@@ -160,7 +160,7 @@ func TestSteadyPart(t *testing.T) {
 		}
 	}
 	p := must(picturesOf(dir, s))(t)
-	if n := p.values[0].TotalCount(); n != s.TTFTMS.Count || p.seen != n || len(p.all) == 0 || p.all[0].Requests == 0 {
+	if n := p.values[metrics.TTFT].TotalCount(); n != s.TTFTMS.Count || p.seen != n || len(p.all) == 0 || p.all[0].Requests == 0 {
 		t.Errorf("pictures of single requests have %d of %d, by time %d steps", n, s.TTFTMS.Count, len(p.all))
 	}
 	b := must(json.Marshal(s.Window))(t)

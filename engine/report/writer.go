@@ -24,8 +24,8 @@ type WriterOptions struct {
 	// Compress writes requests.jsonl.zst. Each Flush is a zstd frame of its
 	// own, so that the file is whole after each.
 	Compress bool
-	// OnRemoved is called from Flush or Close with the file's name when somebody had removed it and it was made anew, with all its
-	// records. May be nil.
+	// OnRemoved is called from Flush or Close with the file's name when somebody had removed it and it was made anew,
+	// with all its records. May be nil.
 	OnRemoved func(name string)
 	// OnState is called from Flush or Close when writing begins to fail (with
 	// the error) and when it works again (with nil). May be nil.
@@ -120,7 +120,8 @@ func (w *Writer) Flush() error {
 	if len(w.lines) > 0 { // which wait for their frame
 		w.pending = w.encoder.EncodeAll(w.lines, w.pending)
 		w.cuts = append(w.cuts, cut{end: len(w.pending), records: w.records})
-		w.lines, w.records = w.lines[:0], 0
+		w.lines = w.lines[:0]
+		w.records = 0
 	}
 	var err error
 	if w.restore != nil {

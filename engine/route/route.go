@@ -2,6 +2,8 @@
 //
 // It owns the choice, and the comparison of routers by the prefix hits that they make possible: no sockets, no clock. Its functions
 // are pure; Ask alone starts goroutines, which end with it.
+//
+// The package is not an API: any release may change it.
 package route
 
 import (

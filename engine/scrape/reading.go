@@ -3,6 +3,8 @@
 //
 // It opens no sockets (probe.Scraper does) and writes no files. A Reader or a Watch belongs to one goroutine. A Reader
 // allocates for a series that it has not read before, and for what it returns. A Watch keeps no samples.
+//
+// The package is not an API: any release may change it.
 package scrape
 
 import "math"

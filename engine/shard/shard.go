@@ -7,6 +7,8 @@
 // stands in the barrier's directory, for its owner alone, or in FASTREPLAY_SHARD_SECRET. Who can write to that directory is trusted, too.
 // What a shard says is bounded in size and time even so; of flags it says keyed digests. Without a secret an address must be loopback, where
 // every user of the machine is trusted.
+//
+// The package is not an API: any release may change it.
 package shard
 
 import (

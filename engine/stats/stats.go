@@ -2,6 +2,8 @@
 // type of what the machine took from a run.
 //
 // It imports nothing of this module. Functions are pure, but for Describe, which sorts; they may be called from anywhere.
+//
+// The package is not an API: any release may change it.
 package stats
 
 import (

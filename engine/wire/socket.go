@@ -9,6 +9,8 @@
 // On Linux, WriteNow never checks its stack and never enters Go's scheduler: a sending thread may call it between a deadline
 // and its write. Send and Read allocate nothing of their own, but for the rest of a partial write with TLS. crypto/tls may
 // allocate.
+//
+// The package is not an API: any release may change it.
 package wire
 
 import (

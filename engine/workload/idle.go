@@ -18,7 +18,7 @@ type IdleCut struct {
 // CapIdle returns the trace with its instants moved so that no idle time lasts longer than capNS, in trace time. In an idle time nothing
 // is in flight, by the recorded or assumed durations: nothing of the job, or with system nothing at all. All that comes later, of the job
 // or with system in the trace, comes earlier by what is cut. A request stays behind those that it depends on.
-func CapIdle(t *trace.Trace, capNS int64, system bool, a sched.Assumed) (*trace.Trace, IdleCut) {
+func CapIdle(t *trace.Trace, capNS int64, system bool, a sched.AssumedLatency) (*trace.Trace, IdleCut) {
 	type timeline struct{ busyNS, cutNS int64 }
 	jobs := make([]int32, t.Len())
 	if !system {
@@ -63,11 +63,11 @@ func CapIdle(t *trace.Trace, capNS int64, system bool, a sched.Assumed) (*trace.
 
 // CapDelays shortens the delays of waits to capNS. It returns how many requests had longer ones, and what they lost in all. All
 // delays of a request count until it leaves, so it loses only what its longest one does.
-func CapDelays(turns *sched.Turns, capNS int64) (n int, cutNS int64) {
-	for i := range len(turns.First) - 1 {
+func CapDelays(d *sched.Dependencies, capNS int64) (n int, cutNS int64) {
+	for i := range len(d.First) - 1 {
 		most := int64(0)
-		for k := turns.First[i]; k < turns.First[i+1]; k++ {
-			w := &turns.Waits[k]
+		for k := d.First[i]; k < d.First[i+1]; k++ {
+			w := &d.List[k]
 			most = max(most, w.DelayNS-capNS)
 			w.DelayNS = min(w.DelayNS, capNS)
 		}

@@ -16,7 +16,7 @@ import (
 // TestCapIdle compares with cutting, ns by ns of a small trace, what lies further from the last busy ns than the cap.
 func TestCapIdle(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	a := sched.Assumed{TTFT: 3, TPOT: 1}
+	a := sched.AssumedLatency{TTFT: 3, TPOT: 1}
 	for range 20 {
 		const n = 30
 		at := make([]int64, n)
@@ -94,7 +94,7 @@ func TestLanesOfRepetitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := twice.Len()
-	turns := workload.Pause{Think: true, Jobs: true, Speed: 1, Assumed: sched.Assumed{TTFT: time.Millisecond}}.Turns(twice, n)
+	turns := workload.FollowPolicy{Think: true, Jobs: true, Speed: 1, Assumed: sched.AssumedLatency{TTFT: time.Millisecond}}.Dependencies(twice, n)
 	if turns.Jobs() != 2*len(slices.Compact(slices.Sorted(slices.Values(made.Session)))) {
 		t.Errorf("%d jobs of conversations %v", turns.Jobs(), twice.Session)
 	}
@@ -113,21 +113,21 @@ func TestLanesOfRepetitions(t *testing.T) {
 	if turns.NotBeforeNS != nil {
 		t.Errorf("the first request of a conversation waits for nothing, and leaves with its job: %v", turns.NotBeforeNS)
 	}
-	if n, cut := workload.CapDelays(turns, 5e7); n == 0 || cut == 0 || slices.ContainsFunc(turns.Waits, func(w sched.Wait) bool { return w.DelayNS > 5e7 }) {
-		t.Errorf("%d delays cut by %d ns: %v", n, cut, turns.Waits)
+	if n, cut := workload.CapDelays(turns, 5e7); n == 0 || cut == 0 || slices.ContainsFunc(turns.List, func(w sched.Dependency) bool { return w.DelayNS > 5e7 }) {
+		t.Errorf("%d delays cut by %d ns: %v", n, cut, turns.List)
 	}
 }
 
 // TestCapDelays: a request loses as much as its longest delay does, however many it has.
 func TestCapDelays(t *testing.T) {
-	turns := new(sched.Turns)
+	turns := new(sched.Dependencies)
 	turns.Add()
-	turns.Add(sched.Wait{DelayNS: 30}, sched.Wait{DelayNS: 50, Dispatch: true}, sched.Wait{DelayNS: 5})
-	turns.Add(sched.Wait{DelayNS: 11, On: 1})
-	turns.Add(sched.Wait{DelayNS: 10, On: 2})
+	turns.Add(sched.Dependency{DelayNS: 30}, sched.Dependency{DelayNS: 50, Dispatch: true}, sched.Dependency{DelayNS: 5})
+	turns.Add(sched.Dependency{DelayNS: 11, On: 1})
+	turns.Add(sched.Dependency{DelayNS: 10, On: 2})
 	n, cut := workload.CapDelays(turns, 10)
-	want := []sched.Wait{{DelayNS: 10}, {DelayNS: 10, Dispatch: true}, {DelayNS: 5}, {DelayNS: 10, On: 1}, {DelayNS: 10, On: 2}}
-	if n != 2 || cut != 41 || !slices.Equal(turns.Waits, want) {
-		t.Errorf("%d requests, by %d ns: %v, want 2, by 41 ns: %v", n, cut, turns.Waits, want)
+	want := []sched.Dependency{{DelayNS: 10}, {DelayNS: 10, Dispatch: true}, {DelayNS: 5}, {DelayNS: 10, On: 1}, {DelayNS: 10, On: 2}}
+	if n != 2 || cut != 41 || !slices.Equal(turns.List, want) {
+		t.Errorf("%d requests, by %d ns: %v, want 2, by 41 ns: %v", n, cut, turns.List, want)
 	}
 }

@@ -136,8 +136,8 @@ func (w *Work) Identity(of []int32, ideal IdealHits, settings ...any) string {
 		for _, content := range [][]byte{l.Content, l.Tools, l.Extra} {
 			_, _ = h.Write(content)
 		}
-		if w.Plan.Turns != nil {
-			fmt.Fprint(h, w.Plan.Turns.Of(int32(i)))
+		if w.Plan.Dependencies != nil {
+			fmt.Fprint(h, w.Plan.Dependencies.Of(int32(i)))
 		}
 	}
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))

@@ -41,7 +41,7 @@ func dividedWork(t *testing.T, name, mode string) *workload.Work {
 	case "closed":
 		w.Plan, err = sched.Closed(tr.Len(), 40, 0)
 	case "think":
-		w.Plan, err = w.Plan.Following(workload.Pause{Think: true, Bounded: true, Speed: 3}.Turns(tr, tr.Len()))
+		w.Plan, err = w.Plan.Following(workload.FollowPolicy{Think: true, Bounded: true, Speed: 3}.Dependencies(tr, tr.Len()))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 					}
 					copy(digests[n][:], line[16:])
 				}
-				if w.Plan.Turns != nil {
+				if w.Plan.Dependencies != nil {
 					checkWaits(t, whole, w)
 				}
 			}
@@ -179,7 +179,7 @@ func checkWhole(t *testing.T, w *workload.Work, of, jobs []int32, costs []int64)
 	if !slices.Equal(costs, parts) {
 		t.Errorf("parts cost %d, want %d", costs, parts)
 	}
-	if len(whole) == len(job) && w.Plan.Turns == nil && len(parts) > 1 && most-least > dearest {
+	if len(whole) == len(job) && w.Plan.Dependencies == nil && len(parts) > 1 && most-least > dearest {
 		t.Errorf("parts cost %d to %d; the dearest job %d", least, most, dearest)
 	}
 }
@@ -188,7 +188,7 @@ func checkWhole(t *testing.T, w *workload.Work, of, jobs []int32, costs []int64)
 func checkWaits(t *testing.T, whole, part *workload.Work) {
 	t.Helper()
 	for i := range part.Requests() {
-		want, got := whole.Plan.Turns.Of(int32(part.Number(i))), slices.Clone(part.Plan.Turns.Of(int32(i)))
+		want, got := whole.Plan.Dependencies.Of(int32(part.Number(i))), slices.Clone(part.Plan.Dependencies.Of(int32(i)))
 		for k := range got {
 			got[k].On = int32(part.Number(int(got[k].On)))
 		}

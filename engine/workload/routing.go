@@ -13,9 +13,9 @@ import (
 type Routing struct {
 	Targets       []route.Target // the work's, with their weights
 	Seed          uint64
-	Bound         float64       // of the prefix-aware router; 0 = none
-	Assumed       sched.Assumed // how long requests are in flight, as that router reckons
-	LeastInFlight bool          // each request's place is decided when it leaves: till then it is a guess
+	Bound         float64              // of the prefix-aware router; 0 = none
+	Assumed       sched.AssumedLatency // how long requests are in flight, as that router reckons
+	LeastInFlight bool                 // each request's place is decided when it leaves: till then it is a guess
 }
 
 // RouteByPrefix gives each request to the instance that holds the longest prefix of its prompt; see route.ByPrefix.

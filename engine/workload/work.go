@@ -7,6 +7,8 @@
 // are called by the senders between a deadline and its write: they take no lock and allocate nothing. Requests.BuildMore is for one
 // goroutine; Requests.SetTarget is for the sender of its request. The request bytes lie outside the Go heap, in mapped memory, and go with
 // Requests.Free; the rest is allocated before the run.
+//
+// The package is not an API: any release may change it.
 package workload
 
 import (

@@ -24,10 +24,10 @@ func TestTurnsBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := sched.Assumed{TTFT: 100 * time.Millisecond, TPOT: 5 * time.Millisecond}
+	a := sched.AssumedLatency{TTFT: 100 * time.Millisecond, TPOT: 5 * time.Millisecond}
 	before := twice.TurnsBefore(500)
-	pause := workload.Pause{Think: true, Assumed: a, Speed: 2}
-	think := pause.Turns(twice, 500)
+	pause := workload.FollowPolicy{Think: true, Assumed: a, Speed: 2}
+	think := pause.Dependencies(twice, 500)
 	followUps := 0
 	for i := range 500 {
 		want := int32(trace.NoTurn)
@@ -50,7 +50,7 @@ func TestTurnsBefore(t *testing.T) {
 			t.Errorf("request %d follows %d of another repetition", i, want)
 		}
 		gap := twice.ArrivalNS[i] - twice.ArrivalNS[want] - 100e6 - int64(twice.OutputTokens[want]-1)*5e6
-		if got := think.Of(int32(i)); len(got) != 1 || got[0] != (sched.Wait{DelayNS: (max(0, gap) + 1) / 2, On: want}) {
+		if got := think.Of(int32(i)); len(got) != 1 || got[0] != (sched.Dependency{DelayNS: (max(0, gap) + 1) / 2, On: want}) {
 			t.Errorf("request %d waits for %v, want half of %d after %d", i, got, max(0, gap), want)
 		}
 	}
@@ -59,7 +59,7 @@ func TestTurnsBefore(t *testing.T) {
 	}
 	twice.DelayNS = slices.Repeat([]int64{7}, twice.Len())
 	pause.Speed = 1
-	if got := pause.Turns(twice, 500).Waits; len(got) != followUps || got[0].DelayNS != 7 {
+	if got := pause.Dependencies(twice, 500).List; len(got) != followUps || got[0].DelayNS != 7 {
 		t.Errorf("a recorded delay is not taken: %v", got)
 	}
 	if new(trace.Trace).TurnsBefore(0) != nil {

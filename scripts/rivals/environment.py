@@ -17,8 +17,8 @@ class Place:
 
     hub_name = "fastreplay/tokenizer"
 
-    def __init__(self, root, real, fastreplay, recorder):
-        self.root, self.real, self.fastreplay, self.recorder = root, real, fastreplay, recorder
+    def __init__(self, root, real, fastreplay):
+        self.root, self.real, self.fastreplay = root, real, fastreplay
         self.model = real / "model"
         self.wrk = shutil.which("wrk")
 

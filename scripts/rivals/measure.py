@@ -1,4 +1,4 @@
-"""Runs one load generator against the recorder and says what it did: by its own report, by the server's record and by the system."""
+"""Runs one load generator against the mock and says what it did: by its own report, by the server's record and by the system."""
 
 import bisect
 import json
@@ -46,13 +46,13 @@ class Sampler(threading.Thread):
                         pss += int(open(f"/proc/{pid}/smaps_rollup").read().split("\nPss:")[1].split()[0]) * 1024
                 except (OSError, IndexError):
                     continue  # it has ended
-            self.at.append(time.time())
+            self.at.append(time.monotonic())
             self.cpu_s.append(cpu / TICK)
             self.peak_pss = max(self.peak_pss, pss)
             count += 1
 
     def cpu_between(self, begin, end):
-        """CPU seconds between two instants (Unix seconds), interpolated between samples 0.1 s apart."""
+        """CPU seconds between two instants (of the monotonic clock), interpolated between samples 0.1 s apart."""
 
         def at(instant):
             i = min(max(bisect.bisect(self.at, instant), 1), len(self.at) - 1)
@@ -71,16 +71,15 @@ def run(tool, scenario, place, port, limit_s):
     command = tool.command(scenario, url, out)
     if command is None:
         return None
-    log, bodies = out / "server.jsonl", out / "bodies"
-    options = ["--ttft", scenario.ttft, "--tpot", scenario.tpot, "--log", log]
-    if scenario.kind == "schedule":
-        options += ["--bodies", bodies]
-    server = subprocess.Popen(tools.arguments([place.recorder, "--listen", f"127.0.0.1:{port}", *options]))
+    log = out / "server.jsonl"
+    latencies = ["--ttft", scenario.ttft, "--itl", scenario.tpot, "--spread", "0", "--cache-tokens", "0", "--quirk", "late-head"]
+    command_of_server = [place.fastreplay, "mock", "--listen", f"127.0.0.1:{port}", "--model", "model", *latencies, "--log", log, "--log-all"]
+    server = subprocess.Popen(tools.arguments(command_of_server), stdout=subprocess.DEVNULL)
     try:
         wait_for(url)
         env = os.environ | tool.env | {"HF_HUB_CACHE": str(place.root / "hub"), "HOME": str(place.root / "home")}
         with open(out / "tool.log", "w") as said:
-            began = time.time()
+            began = time.monotonic()
             process = subprocess.Popen(tools.arguments(command), stdout=said, stderr=said, stdin=subprocess.DEVNULL, env=env, cwd=out, start_new_session=True)
             sampler = Sampler(process.pid)
             sampler.start()
@@ -92,13 +91,10 @@ def run(tool, scenario, place, port, limit_s):
             sampler.join()
             kill(process)
     finally:
-        try:
-            urllib.request.urlopen(f"{url}/finish", timeout=30)
-        except OSError:
-            pass  # it ends without an answer
+        server.terminate()
         server.wait()
     # A tool may judge by its exit status: fastreplay says 1 for a run that its own verdict calls INVALID.
-    served = [e for e in tools.read_lines(log) if e["done_ns"]]
+    served = sorted((e for e in tools.read_lines(log) if e["end"] == "done"), key=lambda e: e["arrival_ns"])
     try:
         own = tool.results(out)
     except (OSError, StopIteration, KeyError, ValueError) as e:
@@ -108,7 +104,7 @@ def run(tool, scenario, place, port, limit_s):
         served = served[-scenario.requests :]
     if not served:
         return {"failed": f"exit status {status}, no request arrived; see {out}/tool.log"}
-    return {"status": status} | numbers(scenario, served, own, sampler, began, bodies if bodies.exists() else None, place, tool)
+    return {"status": status} | numbers(scenario, served, own, sampler, began, place, tool)
 
 
 def wait_for(url):
@@ -117,7 +113,7 @@ def wait_for(url):
             return urllib.request.urlopen(f"{url}/health", timeout=1).read()
         except OSError:
             time.sleep(0.05)
-    raise RuntimeError(f"the recorder does not answer at {url}")
+    raise RuntimeError(f"the mock does not answer at {url}")
 
 
 def kill(process):
@@ -135,13 +131,12 @@ def percentile(values, share):
     return ordered[min(len(ordered) - 1, max(0, -int(-share * len(ordered) // 1) - 1))]
 
 
-def numbers(scenario, served, own, sampler, began, bodies, place, tool):
-    served.sort(key=lambda e: e["arrived_ns"])
-    first, last = served[0]["arrived_ns"] / 1e9, max(e["done_ns"] for e in served) / 1e9
+def numbers(scenario, served, own, sampler, began, place, tool):
+    first, last = served[0]["arrival_ns"] / 1e9, max(e["done_ns"] for e in served) / 1e9
     cpu = sampler.cpu_between(first, last)
     n = {"requests": len(served), "first_request_s": first - began, "seconds": last - first, "peak_pss_mb": sampler.peak_pss / 1e6, "cpu_s": cpu,
          "requests_per_s": len(served) / (last - first), "requests_per_cpu_s": len(served) / cpu if cpu else None}
-    at_server = {"ttft": [(e["token_ns"][0] - e["arrived_ns"]) / 1e6 for e in served],
+    at_server = {"ttft": [(e["token_ns"][0] - e["arrival_ns"]) / 1e6 for e in served],
                  "gap": [(b - a) / 1e6 for e in served for a, b in zip(e["token_ns"], e["token_ns"][1:])]}
     if tool.gap_is_mean:
         at_server["gap"] = [(e["token_ns"][-1] - e["token_ns"][0]) / 1e6 / (len(e["token_ns"]) - 1) for e in served if len(e["token_ns"]) > 1]
@@ -151,7 +146,7 @@ def numbers(scenario, served, own, sampler, began, bodies, place, tool):
             n[f"{metric}_{name}_ms"], n[f"server_{metric}_{name}_ms"] = told, percentile(true, share)
     if scenario.kind == "schedule":
         n |= schedule(scenario, served)
-        n |= prompts(scenario, served, bodies, place)
+        n |= prompts(scenario, served, place)
     return n
 
 
@@ -161,7 +156,7 @@ def schedule(scenario, served):
     planned = sorted(row["timestamp"] for row in scenario.rows)
     if len(served) != len(planned):
         return {"late_p50_ms": None, "late_p99_ms": None, "late_max_ms": None}
-    late = [e["arrived_ns"] / 1e6 - p for e, p in zip(served, planned)]
+    late = [e["arrival_ns"] / 1e6 - p for e, p in zip(served, planned)]
     least = min(late)
     late = [x - least for x in late]
     return {"late_p50_ms": percentile(late, 0.5), "late_p99_ms": percentile(late, 0.99), "late_max_ms": max(late)}
@@ -170,22 +165,20 @@ def schedule(scenario, served):
 BLOCK = 512  # tokens, Mooncake's
 
 
-def prompts(scenario, served, bodies, place):
+def prompts(scenario, served, place):
     """What arrived, in tokens: how many prompts have a recorded length, and what an unlimited prefix cache would have held."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(place.model / "tokenizer.json"))
     arrived, ideal = Cache(), Cache()
     lengths = []
-    with open(bodies, "rb") as f:
-        for e in served:
-            f.seek(e["body_at"])
-            prompt = json.loads(f.read(e["body_bytes"]))["prompt"]
-            if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
-                prompt = prompt[0]  # a batch of one
-            ids = tokenizer.encode(prompt, add_special_tokens=False).ids if isinstance(prompt, str) else prompt
-            lengths.append(len(ids))
-            arrived.add([tuple(ids[i : i + BLOCK]) for i in range(0, len(ids) - BLOCK + 1, BLOCK)], len(ids))
+    for e in served:
+        prompt = e["body"]["prompt"]
+        if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
+            prompt = prompt[0]  # a batch of one
+        ids = tokenizer.encode(prompt, add_special_tokens=False).ids if isinstance(prompt, str) else prompt
+        lengths.append(len(ids))
+        arrived.add([tuple(ids[i : i + BLOCK]) for i in range(0, len(ids) - BLOCK + 1, BLOCK)], len(ids))
     for row in sorted(scenario.rows, key=lambda row: row["timestamp"]):
         ideal.add(row["hash_ids"][: row["input_length"] // BLOCK], row["input_length"])
     wanted = sorted(row["input_length"] for row in scenario.rows)

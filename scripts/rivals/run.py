@@ -1,4 +1,4 @@
-"""Measures load generators side by side against a recording server that shares no code with them. scripts/rivals/run starts it."""
+"""Measures load generators side by side against the mock, which shares no code with them and records all. scripts/rivals/run starts it."""
 
 import argparse
 import datetime
@@ -19,7 +19,6 @@ def main():
     p.add_argument("--real", type=pathlib.Path, required=True, help="the cache of scripts/real")
     p.add_argument("--python", required=True, help="interpreter of the rivals' environments, 3.12 or newer")
     p.add_argument("--fastreplay", type=pathlib.Path, required=True)
-    p.add_argument("--recorder", type=pathlib.Path, required=True)
     p.add_argument("--trace", type=pathlib.Path, help="Mooncake's conversation trace, .jsonl.zst")
     p.add_argument("--scenario", action="append", choices=["schedule", "streams", "throughput"])
     p.add_argument("--tool", action="append", choices=[t.name for t in tools.ALL])
@@ -27,7 +26,7 @@ def main():
     p.add_argument("--port", type=int, default=8900)
     p.add_argument("--results", type=pathlib.Path, help="folder for the tables")
     a = p.parse_args()
-    place = environment.Place(a.cache, a.real, a.fastreplay, a.recorder)
+    place = environment.Place(a.cache, a.real, a.fastreplay)
     place.build(a.python)
     (a.cache / "home").mkdir(exist_ok=True)
     load_before = measure.os.getloadavg()

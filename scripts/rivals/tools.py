@@ -30,7 +30,7 @@ class Fastreplay(Tool):
     version = "this checkout"
 
     def command(self, s, url, out):
-        # --max-drift and the like judge the run; here the recorder does.
+        # --max-drift and the like judge the run; here the mock's log does.
         common = ["--url", url, "--model", "model", "--cold", "off", "--scrape", "off", "--output", out / "results", "--trace", s.trace]
         pace = [] if s.kind == "schedule" else ["--concurrency", s.concurrency]
         return [self.place.fastreplay, *common, *pace]

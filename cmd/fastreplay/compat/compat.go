@@ -3,6 +3,8 @@
 // Names of other tools are lines of one table (names.txt). A Line registers them beside fastreplay's own flags. After the command
 // line was parsed, Translate sets fastreplay's flags to what the others mean, and collects notes to print. The package only reads and
 // sets flags: no file, no command. It is for one goroutine.
+//
+// The package is not an API: any release may change it.
 package compat
 
 import (
@@ -16,6 +18,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/fastreplay/fastreplay/engine/export"
 )
 
 // A Line is a command line that may have names of other tools.
@@ -25,7 +29,7 @@ type Line struct {
 	Notes    []string       // what to print, in order
 	FromFile []string       // our flags that a file set, sorted
 	FileTime bool           // --from and --to are times of the file
-	Results  []Results      // files to write besides those of --export
+	Results  []export.Named // files to write besides those of --export
 
 	names map[string]Name
 	given []Setting         // names of other tools, in order

@@ -8,14 +8,9 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-)
 
-// Results are files that another tool would have written under names that its command line gives.
-type Results struct {
-	Export string   // whose files they are, as --export has it
-	Paths  []string // in the order of the export's files
-	InDir  bool     // relative paths lie in the directory of the results
-}
+	"github.com/fastreplay/fastreplay/engine/export"
+)
 
 // nameResults finds which files of other tools the command line asks for. What it gives no name has that of --export.
 func (l *Line) nameResults() error {
@@ -32,11 +27,11 @@ func (l *Line) nameResults() error {
 	file, saved := last["result-filename"], l.Given("save-result") || l.Given("append-result")
 	switch {
 	case file != "" && saved:
-		l.Results = append(l.Results, Results{"vllm", []string{file}, l.Given("result-dir")})
+		l.Results = append(l.Results, export.Named{Tool: "vllm", Paths: []string{file}, InDir: l.Given("result-dir")})
 	case file != "":
 		l.note("--result-filename %s: it is not written, as vLLM's bench writes it with --save-result only", file)
 	case saved:
-		l.export("vllm")
+		l.addExport("vllm")
 	}
 	base := cmp.Or(last["profile-export-file"], last["profile-export-prefix"])
 	if end := filepath.Ext(base); slices.Contains([]string{".jsonl", ".json", ".csv"}, end) {
@@ -44,15 +39,15 @@ func (l *Line) nameResults() error {
 	}
 	switch {
 	case base != "":
-		l.Results = append(l.Results, Results{"aiperf", []string{base + ".jsonl", base + ".json"}, true})
+		l.Results = append(l.Results, export.Named{Tool: "aiperf", Paths: []string{base + ".jsonl", base + ".json"}, InDir: true})
 	case l.Given("artifact-dir") || l.Given("output-artifact-dir"):
-		l.export("aiperf")
+		l.addExport("aiperf")
 	}
 	return nil
 }
 
-// export adds a tool to --export, unless it is there.
-func (l *Line) export(tool string) {
+// addExport adds a tool to --export, unless it is there.
+func (l *Line) addExport(tool string) {
 	own := l.Flags.Lookup("export").Value.(pflag.SliceValue)
 	if !slices.Contains(own.GetSlice(), tool) {
 		_ = own.Append(tool) // a list of texts takes any

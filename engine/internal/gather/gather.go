@@ -4,6 +4,8 @@
 // into the memory and copies nothing. Segments are offsets, so processes that share the memory may share them too.
 //
 // The methods allocate nothing, but for Append, and none of them writes to the memory. Any number of goroutines may use a list.
+//
+// The package is not an API: any release may change it.
 package gather
 
 // Segment is a part of a memory, in bytes from its start.

@@ -1,4 +1,6 @@
 // Package redacttest makes random keys for tests, and spells them as servers repeat them.
+//
+// The package is not an API: any release may change it.
 package redacttest
 
 import (

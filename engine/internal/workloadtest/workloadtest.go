@@ -1,4 +1,6 @@
 // Package workloadtest makes samples of workload.Work for tests.
+//
+// The package is not an API: any release may change it.
 package workloadtest
 
 import (

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"bytes"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/setup"
+)
+
+// TestAmplifiedFile: what convert writes is what a replay with the same flag sends.
+func TestAmplifiedFile(t *testing.T) {
+	const sample = "../../bench/samples/bailian.jsonl"
+	file := filepath.Join(t.TempDir(), "out.jsonl")
+	var stderr bytes.Buffer
+	c := newConvertCommand()
+	c.SetArgs([]string{sample, "--amplify", "2.5", "--seed", "4", "--format", "bailian", "--output", file})
+	c.SetErr(&stderr)
+	if err := c.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	read := func(path string) *trace.Trace {
+		tr, err := trace.Open(path, trace.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tr
+	}
+	want, did, err := setup.Amplify(2.5).Apply(read(sample), 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := read(file)
+	if got.Len() != want.Len() || !slices.Equal(got.ArrivalNS, want.ArrivalNS) || !slices.Equal(got.Chat, want.Chat) ||
+		!slices.Equal(got.Parent, want.Parent) || !slices.Equal(got.Session, want.Session) || !slices.Equal(got.Turn, want.Turn) {
+		t.Error("the file has another load")
+	}
+	for i := range got.Len() {
+		if !slices.Equal(got.Blocks(i), want.Blocks(i)) {
+			t.Fatalf("request %d: blocks %v, want %v", i, got.Blocks(i), want.Blocks(i))
+		}
+	}
+	for _, said := range []string{"amplified", "2.5 times 137 conversations", "20 leading blocks shared", "interarrival CV", "converted: 300 of 300 rows"} {
+		if !strings.Contains(stderr.String(), said) {
+			t.Errorf("it does not say %q:\n%s", said, stderr.String())
+		}
+	}
+	if did.Seed != 4 || did.Factor != 2.5 || did.Inferred {
+		t.Errorf("%+v", did)
+	}
+}

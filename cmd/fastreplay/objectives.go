@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/fastreplay/fastreplay/engine/export"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+// goodput is what --goodput says, of a run or of a report on one.
+type goodput struct {
+	lists []string
+}
+
+func (g *goodput) addFlag(f *pflag.FlagSet) {
+	f.StringArrayVar(&g.lists, "goodput", nil, "count requests within `BOUNDS`, as \"ttft:500ms tpot:50ms\" (ms without a unit); repeatable")
+}
+
+func (g *goodput) parse() ([]metrics.SLO, error) {
+	slos, err := metrics.ParseSLOs(g.lists...)
+	if err != nil {
+		return nil, fmt.Errorf("--goodput: %w", err)
+	}
+	return slos, nil
+}
+
+// requirements are what --require says, of a run or of a report on one.
+type requirements struct{ require []string }
+
+func (r *requirements) addFlag(f *pflag.FlagSet) {
+	f.StringArrayVar(&r.require, "require", nil, "an `OBJECTIVE`, such as \"ttft.p99<500ms\" or \"goodput>=99%\"; exit code 3 if it is missed; repeatable")
+}
+
+// check refuses what no run has.
+func (r *requirements) check() error {
+	for _, text := range r.require {
+		_, _, _, err := metrics.ParseRequirement(text)
+		if err == nil {
+			continue
+		}
+		err = fmt.Errorf("--require %w", err)
+		if unknown := (*metrics.UnknownQuantity)(nil); errors.As(err, &unknown) {
+			err = suggest(err, unknown.Name, metrics.Quantities())
+		}
+		return err
+	}
+	return nil
+}
+
+// judgeAgain puts these objectives in place of the run's own, if there are any. A demo is not judged.
+func (r *requirements) judgeAgain(dir string, s *metrics.Summary) error {
+	if len(r.require) == 0 {
+		return nil
+	}
+	if s.Run.Demo {
+		return fmt.Errorf("--require: "+wasDemo, dir)
+	}
+	s.Limits.Require = r.require
+	s.Verdict.Objectives = metrics.Objectives(s, s.Verdict.Unsafe)
+	return nil
+}
+
+// wasDemo is why a run is not judged.
+const wasDemo = "%s was a demo against the embedded mock, and says nothing of a server; give a run that was made with --url"
+
+// ending is the exit code of a report, as that of a run: a report without objectives judges nothing.
+func (r *requirements) ending(s *metrics.Summary) error {
+	if len(r.require) == 0 {
+		return nil
+	}
+	return ending(false, s, nil)
+}
+
+func addExportFlag(f *pflag.FlagSet, names *[]string) {
+	f.StringArrayVar(names, "export", nil, "also write the results as the files of a `TOOL`: "+strings.Join(export.Names(), ", ")+"; repeatable")
+}
+
+func checkExports(names []string) error {
+	if err := export.Check(names); err != nil {
+		return fmt.Errorf("--export: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,403 @@
+package agents
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// SpawnTolerance is how long after the request that asked for it a sub-agent begins at most, in ns: 1.06 s in Weka's
+// public set.
+const SpawnTolerance = 1500 * int64(time.Millisecond)
+
+const (
+	// mostChains is how many chains of an agent a request may follow. In Weka's public trace an agent has one.
+	mostChains = 256
+	// mostWaits and waitsPerCall bound what requests wait for where a file does not say it. One that follows many
+	// parallel ones waits for each, and so do all beside it. In Weka's public trace a request waits for 4 at most.
+	mostWaits    = 1 << 20
+	waitsPerCall = 64
+)
+
+// Call is a recorded request of an agent.
+type Call struct {
+	BeganNS int64
+	TookNS  int64    // to the end of its answer; None = not recorded
+	IDs     []uint64 // of the prompt's blocks; nil = not recorded
+}
+
+// EndNS is when a request had ended; when it began, if it is not known how long it took.
+func (c *Call) EndNS() int64 { return After(c.BeganNS, c.TookNS) }
+
+// Budget counts what requests wait for where a file does not say it. The zero value has counted nothing.
+type Budget struct{ waits int }
+
+func (b *Budget) most(calls int) int { return mostWaits + waitsPerCall*calls }
+
+// take counts further waits, and reports whether there are not too many for so many calls.
+func (b *Budget) take(waits, calls int) bool {
+	b.waits += waits
+	return b.waits <= b.most(calls)
+}
+
+// Take counts further waits. The error, a [*LimitError] without a call, is that they are too many for so many calls.
+func (b *Budget) Take(waits, calls int) error {
+	if b.take(waits, calls) {
+		return nil
+	}
+	return &LimitError{Call: None, Most: b.most(calls)}
+}
+
+// LimitError is that requests wait for too many others.
+type LimitError struct {
+	Call int32 // place of the request that waits for one too many
+	Most int   // waits that are taken
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("up to here requests wait for more than %d others in all: each of many at a time waits for many", e.Most)
+}
+
+// Fix is what to do about it.
+func (e *LimitError) Fix() string {
+	return "split such jobs, or replay the rows in a format without agents"
+}
+
+// Links are what Link found.
+type Links struct {
+	Dependencies [][]Dependency // of each call, on the places of others
+	Background   int            // sub-agents for which nothing waits
+}
+
+// Link finds out from recorded times and from block ids which requests of agents, and of their sub-agents, waited for
+// which.
+//
+// A request follows that one of its agent's chains with which it shares the longest prefix. If the last request of that
+// chain is still in flight, or if nothing is shared, it begins a chain of its own, and see causeOf for when. Where
+// prompts have no ids, it follows all that had ended, as far as no other stands between.
+//
+// A sub-agent begins as a chain does. The first request of the parent after the sub-agent's end waits for the last
+// request of each of the sub-agent's chains. If there is none, the sub-agent runs in the background.
+//
+// Recorded clocks need not be exact: a request may seem to begin clockSkewNS before the end of the one that it followed.
+// Before is how many calls the budget has counted waits of already. The error is a [*LimitError].
+func Link(jobs []*Node, calls []Call, clockSkewNS int64, budget *Budget, before int) (Links, error) {
+	l := &linker{calls: calls, clockSkewNS: clockSkewNS, budget: budget, before: before}
+	l.Dependencies = make([][]Dependency, len(calls))
+	for _, job := range jobs {
+		if l.link(job); l.err != nil {
+			return Links{}, l.err
+		}
+	}
+	return l.Links, nil
+}
+
+type linker struct {
+	Links
+	calls       []Call
+	clockSkewNS int64
+	budget      *Budget
+	before      int
+	err         error
+}
+
+// lastCalls are the requests of an agent for which its parent waits: the ends of its own chains, and of those of
+// sub-agents for whose end it did not wait itself.
+type lastCalls struct {
+	own   []int32
+	inner []*lastCalls
+	last  int32 // the largest place
+	endNS int64 // the latest end
+}
+
+// appendTo appends the places of all.
+func (e *lastCalls) appendTo(places []int32) []int32 {
+	places = append(places, e.own...)
+	for _, inner := range e.inner {
+		places = inner.appendTo(places)
+	}
+	return places
+}
+
+// link links an agent and its sub-agents. It returns the agent's last requests, for which its parent waited.
+func (l *linker) link(a *Node) *lastCalls {
+	slices.SortFunc(a.Calls, l.inTime)
+	joined := make([][]int32, len(a.Calls)) // for what a request waits beside its own agent's
+	ends := make([]*lastCalls, len(a.Subs))
+	for n, s := range a.Subs {
+		ends[n] = l.link(s)
+	}
+	causes := l.causes(a)
+	all := &lastCalls{last: None, endNS: NoTime}
+	for n, s := range a.Subs {
+		if len(s.Calls) == 0 {
+			continue
+		}
+		on := causes[n].place
+		if on >= 0 {
+			l.wait(s.Calls[0], Spawn, causes[n].trigger, a.Calls[on])
+		}
+		if s.EndNS == NoTime {
+			l.Background++
+			continue
+		}
+		end := max(s.EndNS, ends[n].endNS)
+		next, _ := slices.BinarySearchFunc(a.Calls, end, func(i int32, end int64) int {
+			return cmp.Or(cmp.Compare(l.calls[i].BeganNS, end), cmp.Compare(i, ends[n].last))
+		})
+		if next = max(next, on+1); next == len(a.Calls) {
+			all.inner = append(all.inner, ends[n])
+		} else {
+			joined[next] = ends[n].appendTo(joined[next])
+		}
+	}
+	all.own = l.linkOwn(a, joined)
+	for _, i := range all.own {
+		all.last, all.endNS = max(all.last, i), max(all.endNS, l.calls[i].EndNS())
+	}
+	for _, inner := range all.inner {
+		all.last, all.endNS = max(all.last, inner.last), max(all.endNS, inner.endNS)
+	}
+	return all
+}
+
+// linkOwn has the requests of an agent wait for each other and for those joined, and returns the last ones.
+func (l *linker) linkOwn(a *Node, joined [][]int32) []int32 {
+	haveIDs := slices.ContainsFunc(a.Calls, func(i int32) bool { return len(l.calls[i].IDs) > 0 })
+	var chains chains
+	before := l.newSweep(a.Calls, 0)
+	for n, i := range a.Calls {
+		if l.err != nil {
+			return nil
+		}
+		if haveIDs {
+			l.follow(&chains, i)
+		} else if on := l.latestEnded(before, n, l.calls[i].BeganNS); len(on) > 0 {
+			l.wait(i, Sequence, OnCompletion, on...)
+		} else if n > 0 {
+			l.wait(i, Barrier, OnDispatch, a.Calls[n-1])
+		}
+		l.wait(i, Join, OnCompletion, joined[n]...)
+	}
+	if haveIDs {
+		return append(chains.tails, chains.left...)
+	}
+	return slices.Clone(l.latestEnded(before, len(a.Calls), math.MaxInt64))
+}
+
+// sweep goes through an agent's requests in order of time, and says which of them have ended meanwhile.
+type sweep struct {
+	calls       []int32
+	order       []int32 // places in calls in the order in which they have both begun and ended
+	latest      []int32 // see latestEnded
+	clockSkewNS int64
+}
+
+func (l *linker) newSweep(calls []int32, clockSkewNS int64) *sweep {
+	w := &sweep{calls: calls, order: make([]int32, len(calls)), clockSkewNS: clockSkewNS}
+	for n := range w.order {
+		w.order[n] = int32(n)
+	}
+	known := func(n int32) int64 {
+		c := &l.calls[calls[n]]
+		return max(c.EndNS()-clockSkewNS, c.BeganNS)
+	}
+	slices.SortFunc(w.order, func(a, b int32) int { return cmp.Or(cmp.Compare(known(a), known(b)), cmp.Compare(a, b)) })
+	return w
+}
+
+// nextEnded is the place of a further request that had ended at an instant, among those that had begun; None = no other.
+// Neither the instant nor the number of those that had begun ever falls.
+func (l *linker) nextEnded(w *sweep, begun int, at int64) int32 {
+	if len(w.order) == 0 {
+		return None
+	}
+	n := w.order[0]
+	if int(n) >= begun || l.calls[w.calls[n]].EndNS() > at+w.clockSkewNS {
+		return None
+	}
+	w.order = w.order[1:]
+	return n
+}
+
+// latestEnded is those of the requests so far that had ended at an instant, as far as no other that had stands between.
+// The next call changes the slice.
+func (l *linker) latestEnded(w *sweep, begun int, at int64) []int32 {
+	grown := len(w.latest)
+	for n := l.nextEnded(w, begun, at); n != None; n = l.nextEnded(w, begun, at) {
+		w.latest = append(w.latest, w.calls[n])
+	}
+	if len(w.latest) == grown {
+		return w.latest
+	}
+	slices.SortFunc(w.latest, l.inTime)
+	last := w.latest[len(w.latest)-1]
+	w.latest = slices.DeleteFunc(w.latest, func(i int32) bool {
+		return i != last && l.calls[i].EndNS() <= l.calls[last].BeganNS
+	})
+	return w.latest
+}
+
+// cause is the place of the request after which another one seems to have begun, and whether after its end or its
+// dispatch; the place is None if there is none.
+type cause struct {
+	place   int
+	trigger Trigger
+}
+
+// causes is the cause of the first request of each of an agent's sub-agents among the agent's own; see causeOf.
+func (l *linker) causes(a *Node) []cause {
+	found, order := make([]cause, len(a.Subs)), make([]int, 0, len(a.Subs))
+	for n, s := range a.Subs {
+		if len(s.Calls) > 0 {
+			order = append(order, n)
+		}
+	}
+	slices.SortFunc(order, func(x, y int) int { return l.inTime(a.Subs[x].Calls[0], a.Subs[y].Calls[0]) })
+	w, begun, ended := l.newSweep(a.Calls, l.clockSkewNS), 0, None
+	var flying []int // places of requests that may be in flight
+	for _, n := range order {
+		first := a.Subs[n].Calls[0]
+		at := l.calls[first].BeganNS
+		for ; begun < len(a.Calls) && l.inTime(a.Calls[begun], first) < 0; begun++ {
+			flying = append(flying, begun)
+		}
+		for k := l.nextEnded(w, begun, at); k != None; k = l.nextEnded(w, begun, at) {
+			ended = l.endsLater(a.Calls, ended, int(k))
+		}
+		for len(flying) > 0 && !l.inFlight(a.Calls[flying[len(flying)-1]], at) {
+			flying = flying[:len(flying)-1]
+		}
+		latest := None
+		if len(flying) > 0 {
+			latest = flying[len(flying)-1]
+		}
+		found[n] = l.choose(a.Calls, ended, latest, at)
+	}
+	return found
+}
+
+// endsLater is the one of two places whose request ended later, or else the later place; None is none.
+func (l *linker) endsLater(calls []int32, a, b int) int {
+	if a < 0 || cmp.Or(cmp.Compare(l.calls[calls[b]].EndNS(), l.calls[calls[a]].EndNS()), cmp.Compare(b, a)) > 0 {
+		return b
+	}
+	return a
+}
+
+// choose is the cause at an instant: of requests the one that had ended last, or the latest in flight if that end is
+// long ago. The two are places; None is none.
+func (l *linker) choose(calls []int32, ended, flying int, at int64) cause {
+	if flying >= 0 && (ended < 0 || at-l.calls[calls[ended]].EndNS() > SpawnTolerance) {
+		return cause{flying, OnDispatch}
+	}
+	return cause{ended, OnCompletion}
+}
+
+// chains are those of an agent's requests that share prefixes.
+type chains struct {
+	tails []int32 // the last request of each
+	left  []int32 // likewise, of those that no request may follow any more
+}
+
+// begin begins a chain. If there are too many, none may follow the one that has not gone on for the longest time.
+func (c *chains) begin(l *linker, i int32) {
+	if len(c.tails) == mostChains {
+		oldest := 0
+		for k, j := range c.tails {
+			if l.inTime(j, c.tails[oldest]) < 0 {
+				oldest = k
+			}
+		}
+		c.left = append(c.left, c.tails[oldest])
+		c.tails = slices.Delete(c.tails, oldest, oldest+1)
+	}
+	c.tails = append(c.tails, i)
+}
+
+// follow has a request wait for the last one of one of the chains so far, and become the last one of that or of a new one.
+func (l *linker) follow(c *chains, i int32) {
+	call := &l.calls[i]
+	best, most := None, -1
+	for k, j := range c.tails {
+		n := CommonPrefix(l.calls[j].IDs, call.IDs)
+		ended := !l.inFlight(j, call.BeganNS)
+		if n > most || n == most && ended && l.calls[j].EndNS() >= l.calls[c.tails[best]].EndNS() {
+			best, most = k, n
+		}
+	}
+	if best < 0 {
+		c.begin(l, i)
+		return
+	}
+	before := c.tails[best]
+	if l.inFlight(before, call.BeganNS) || most == 0 && len(call.IDs) > 0 && len(l.calls[before].IDs) > 0 {
+		on := l.causeOf(c.tails, call.BeganNS)
+		l.wait(i, Barrier, on.trigger, c.tails[on.place])
+		c.begin(l, i)
+		return
+	}
+	l.wait(i, Sequence, OnCompletion, before)
+	c.tails[best] = i
+}
+
+// causeOf is the cause among some requests: of those that had just ended the last, else of those in flight the latest,
+// else of all that had ended the last.
+func (l *linker) causeOf(calls []int32, at int64) cause {
+	ended, flying := None, None
+	for n, i := range calls {
+		if l.inFlight(i, at) {
+			if flying < 0 || l.calls[i].BeganNS >= l.calls[calls[flying]].BeganNS {
+				flying = n
+			}
+		} else {
+			ended = l.endsLater(calls, ended, n)
+		}
+	}
+	return l.choose(calls, ended, flying, at)
+}
+
+// inTime compares two requests by their instants, or else by their places.
+func (l *linker) inTime(i, j int32) int {
+	return cmp.Or(cmp.Compare(l.calls[i].BeganNS, l.calls[j].BeganNS), cmp.Compare(i, j))
+}
+
+// inFlight reports whether a request that has begun at an instant had surely not ended then.
+func (l *linker) inFlight(i int32, at int64) bool { return l.calls[i].EndNS() > at+l.clockSkewNS }
+
+// wait makes a request depend on others. A delay after an end counts from the last recorded end of all that the request
+// waits for, so that it leaves at its recorded instant if they take as long as recorded. If it is not known how long
+// one took, the request follows its end at once, and keeps the recorded distance from its dispatch.
+func (l *linker) wait(i int32, why Relation, t Trigger, on ...int32) {
+	if l.err != nil {
+		return
+	}
+	if !l.budget.take(len(on), l.before+len(l.calls)) {
+		l.err = &LimitError{Call: i, Most: l.budget.most(l.before + len(l.calls))}
+		return
+	}
+	began, waits := l.calls[i].BeganNS, l.Dependencies[i]
+	for _, j := range on {
+		if t == OnCompletion {
+			waits = append(waits, Dependency{On: j, Trigger: OnCompletion, Relation: why})
+		}
+		if t == OnDispatch || l.calls[j].TookNS < 0 {
+			waits = append(waits, Dependency{On: j, Trigger: OnDispatch, Relation: why, DelayNS: began - l.calls[j].BeganNS})
+		}
+	}
+	known := func(d Dependency) bool { return d.Trigger == OnCompletion && l.calls[d.On].TookNS >= 0 }
+	last := int64(NoTime)
+	for _, d := range waits {
+		if known(d) {
+			last = max(last, l.calls[d.On].EndNS())
+		}
+	}
+	for n, d := range waits {
+		if known(d) {
+			waits[n].DelayNS = max(0, began-last)
+		}
+	}
+	l.Dependencies[i] = waits
+}

@@ -1,0 +1,80 @@
+package formats
+
+import (
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
+)
+
+// azure is the format of the Azure LLM inference traces of 2023 and 2024:
+//
+//	TIMESTAMP,ContextTokens,GeneratedTokens
+//	2023-11-16 18:17:03.9799600,4808,10
+//	2024-05-10 00:00:00.009930+00:00,2162,5
+//
+// as https://github.com/Azure/AzurePublicDataset describes (AzureLLMInferenceDataset2023.md and 2024.md). There are no
+// block ids: every prompt is unique to its row.
+func azure() *Format {
+	return &Format{
+		Name: "azure",
+		Layout: rows.Layout{
+			CSV: true, Dates: true,
+			Names: rows.Names{
+				rows.TimestampField: "TIMESTAMP", rows.InputField: "ContextTokens", rows.OutputField: "GeneratedTokens",
+			},
+			Required: rows.SetOf(rows.TimestampField, rows.InputField, rows.OutputField),
+		},
+		Unit: time.Second, OneUnit: true,
+		Write: &Writer{Head: "TIMESTAMP,ContextTokens,GeneratedTokens\n", Append: appendAzure},
+	}
+}
+
+// appendAzure writes a row. Seven digits of a second are written, or nine where seven would not be exact.
+func appendAzure(dst []byte, r *Request) []byte {
+	layout := "2006-01-02 15:04:05.0000000"
+	if r.TimeNS%100 != 0 {
+		layout += "00"
+	}
+	dst = append(r.instant().AppendFormat(dst, layout), ',')
+	dst = appendInt(dst, "", r.InputTokens)
+	return appendInt(dst, ",", r.OutputTokens)
+}
+
+// burstGPT is the format of the BurstGPT traces:
+//
+//	Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type
+//	5,17,3.1,ChatGPT,472,18,490,Conversation log
+//
+// as https://github.com/HPMLL/BurstGPT describes; older files have neither Session ID nor Elapsed time. Timestamps are
+// seconds. A request without response tokens failed when it was recorded. There are no block ids: every prompt is
+// unique to its row.
+func burstGPT() *Format {
+	return &Format{
+		Name: "burstgpt",
+		Layout: rows.Layout{
+			CSV: true, Failures: true,
+			Names: rows.Names{
+				rows.TimestampField: "Timestamp", rows.InputField: "Request tokens", rows.OutputField: "Response tokens",
+				rows.TypeField: "Log Type", rows.SessionField: "Session ID",
+			},
+			Required: rows.SetOf(rows.TimestampField, rows.InputField, rows.OutputField),
+		},
+		Unit: time.Second, OneUnit: true,
+		Write: &Writer{
+			Head:   "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n",
+			Append: appendBurstGPT,
+		},
+	}
+}
+
+// appendBurstGPT writes a row, with nothing for what a trace does not have: elapsed time and model.
+func appendBurstGPT(dst []byte, r *Request) []byte {
+	dst = append(rows.AppendDecimal(dst, r.TimeNS, 9), ',')
+	if r.Seen.Has(rows.SessionField) {
+		dst = appendInt(dst, "", r.Session)
+	}
+	dst = appendInt(dst, ",,,", r.InputTokens)
+	dst = appendInt(dst, ",", r.OutputTokens)
+	dst = appendInt(dst, ",", int64(r.InputTokens)+int64(r.OutputTokens))
+	return rows.AppendCell(append(dst, ','), string(r.Type))
+}

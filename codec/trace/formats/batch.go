@@ -1,0 +1,152 @@
+package formats
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/fastreplay/fastreplay/codec/trace/agents"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
+)
+
+// File is a file that is imported.
+type File struct {
+	Name     string
+	Within   string // its place in the directory where it was found; "" = it was named itself
+	Detected bool   // nobody has said of which format it is
+}
+
+// Batch collects the rows of an object: all or none of them are taken.
+type Batch struct {
+	File        *File
+	Line        int // of the object
+	First       int // number of the first row among those of all files
+	Rows        []rows.Row
+	Failed      int // requests that are left out, since they failed when they were recorded
+	BlockTokens int // that an id stands for, where the object says it; 0 = as before
+	SubAgents   SubAgents
+	Fault       error
+
+	reader *rows.Reader
+	take   func(b *Batch)
+}
+
+// SubAgents counts the sub-agents of a file that says of each only one instant, by what that instant was found to be,
+// and those for which nothing waits. It is about the whole file, not the selection.
+type SubAgents struct {
+	EndedThen, BegunThen int // its requests have times since its begin
+	OwnClock             int // its requests have times of the whole trace
+	Background           int // it is not known when it ended
+}
+
+// Add adds the numbers of another part of the trace.
+func (s *SubAgents) Add(more SubAgents) {
+	s.EndedThen += more.EndedThen
+	s.BegunThen += more.BegunThen
+	s.OwnClock += more.OwnClock
+	s.Background += more.Background
+}
+
+// NewBatch returns an empty batch of a file, whose fields the reader decodes. Take is called for those that
+// [Importer.End] makes, with First already set for the next one when it returns.
+func NewBatch(file *File, reader *rows.Reader, take func(b *Batch)) *Batch {
+	return &Batch{File: file, reader: reader, take: take}
+}
+
+// errNoRow is an object that is no row, but says something of others.
+var errNoRow = rows.Bad("no row", "")
+
+// NoRow reports whether the object is not a row but says something of others, such as the head of a file.
+func (b *Batch) NoRow() bool { return b.Fault == errNoRow }
+
+// flush hands over what is there.
+func (b *Batch) flush(line int) {
+	b.Line = line
+	b.take(b)
+	*b = Batch{File: b.File, First: b.First, reader: b.reader, take: b.take}
+}
+
+// name is what a field is called in the file.
+func (b *Batch) name(f rows.Field) string { return b.reader.Layout().Names[f] }
+
+// add makes room for a row. The pointer is valid until the next call.
+func (b *Batch) add() *rows.Row {
+	b.Rows = append(b.Rows, rows.NewRow())
+	return &b.Rows[len(b.Rows)-1]
+}
+
+// note keeps the first error of the object; nil is none.
+func (b *Batch) note(err error) { rows.Object{Fault: &b.Fault}.Note(err) }
+
+// set notes a field of a row, as it stands in a plain one. The format's names are for messages.
+func (b *Batch) set(r *rows.Row, f rows.Field, value []byte) { b.note(b.reader.Set(r, f, value)) }
+
+// setAll notes the fields of a row that an object has.
+func (b *Batch) setAll(r *rows.Row, o rows.Object, fields ...rows.Field) {
+	for _, f := range fields {
+		if value := o.Value(b.name(f)); value != nil && o.OK() {
+			b.set(r, f, value)
+		}
+	}
+}
+
+// setNeeded is setAll for fields without which a row cannot be replayed.
+func (b *Batch) setNeeded(r *rows.Row, o rows.Object, fields ...rows.Field) {
+	for _, f := range fields {
+		o.Need(b.name(f), "every request must have what the format requires")
+	}
+	b.setAll(r, o, fields...)
+}
+
+// setConversation notes that a row is a turn of the object's conversation. One without a name gets one by its place.
+func (b *Batch) setConversation(r *rows.Row, o rows.Object) {
+	if b.setAll(r, o, rows.SessionField); !r.Seen.Has(rows.SessionField) {
+		r.SetSession([]byte("conversation-" + strconv.Itoa(b.First)))
+	}
+}
+
+// setMessages notes what a row asks. The messages of an object's rows grow: each row's begin with those of the row
+// before.
+func (b *Batch) setMessages(r *rows.Row, content []byte) {
+	r.Verbatim.Kind, r.Verbatim.Content = rows.VerbatimMessages, content[:len(content):len(content)]
+	r.Longer = len(b.Rows) > 1
+}
+
+// setBody notes the whole body of a request: one JSON object, with space around it at most.
+func (b *Batch) setBody(r *rows.Row, text []byte) {
+	if b.body(text); b.Fault == nil {
+		b.setWhole(r, text)
+	}
+}
+
+// body takes a body apart.
+func (b *Batch) body(text []byte) rows.Object {
+	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] != '{' {
+		b.note(rows.Bad(b.name(rows.PayloadField)+" is "+rows.Clip(trimmed)+", not an object", "only JSON objects can be sent"))
+		return rows.Object{Fault: &b.Fault}
+	}
+	return rows.ObjectOf(text, &b.Fault)
+}
+
+// setWhole notes a body that could be taken apart.
+func (b *Batch) setWhole(r *rows.Row, text []byte) {
+	r.Seen |= rows.SetOf(rows.PayloadField)
+	object := text[bytes.IndexByte(text, '{') : bytes.LastIndexByte(text, '}')+1]
+	b.note(r.SetVerbatim(rows.PayloadField, b.name(rows.PayloadField), object))
+}
+
+// setCounts notes the numbers of tokens of a request of which no more is known: of its prompt and its answer, and, under
+// a key that need not be there, of what the server had cached of the prompt. Head is that of [agents.Growth].
+func (b *Batch) setCounts(r *rows.Row, o rows.Object, cachedKey, head string) {
+	b.setNeeded(r, o, rows.InputField, rows.OutputField)
+	r.CachedTokens = int32(min(o.Count(cachedKey, rows.MaxTokens), int64(r.InputTokens)))
+	r.Growth = agents.GrowByLength(head)
+}
+
+// ofObject makes a reader of objects out of one that has them taken apart.
+func ofObject(read func(b *Batch, o rows.Object)) func(b *Batch, object []byte) {
+	return func(b *Batch, object []byte) {
+		if o := rows.ObjectOf(object, &b.Fault); o.OK() {
+			read(b, o)
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package formats
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
+)
+
+// batch is the format of OpenAI's batch files, a line a request:
+//
+//	{"custom_id":"request-1","method":"POST","url":"/v1/chat/completions","body":{"model":"m","messages":[…]}}
+//
+// as https://platform.openai.com/docs/guides/batch describes. Bodies are sent as they are, and all to the same url.
+// There are no timestamps.
+func batch() *Format {
+	return &Format{
+		Name:   "batch",
+		Layout: rows.Layout{Names: rows.Names{rows.PayloadField: "body"}},
+		Words:  true,
+		Import: &Importer{Match: hasKeys("body", "url"), Read: ofObject(readBatch)},
+		Write:  &Writer{Refuse: notBatched, Append: appendBatch},
+	}
+}
+
+func readBatch(out *Batch, o rows.Object) {
+	if id := o.Value("custom_id"); id != nil && id[0] != '"' {
+		o.Fail("custom_id is "+rows.Clip(id)+", not a string", `write it as a string, for example "request-1"`)
+	}
+	if method := o.Value("method"); method != nil && !strings.EqualFold(string(method), `"POST"`) {
+		o.Fail("method is "+rows.Clip(method)+", not \"POST\"", "requests for completions are posted")
+	}
+	url := o.Need("url", "it names the API of the body")
+	if !strings.HasPrefix(string(url), `"/`) {
+		o.Fail("url is "+rows.Clip(url)+", not a path", `write it as "/v1/chat/completions"; the server is named by --url`)
+	}
+	if body := o.Need("body", "it is what is sent"); o.OK() {
+		r := out.add()
+		r.Endpoint = string(rows.TextOf(url))
+		out.setBody(r, body)
+	}
+}
+
+// notBatched returns what keeps a request out of the format.
+func notBatched(first, r *Request) string {
+	if path, batch := r.path(), first.path(); path != batch {
+		return "is for " + path + ", the first one for " + batch
+	}
+	return notMerged(first, r)
+}
+
+func appendBatch(dst []byte, r *Request) []byte {
+	dst = appendInt(dst, `{"custom_id":"row-`, r.Number)
+	dst = appendString(append(dst, `","method":"POST","url":`...), r.path())
+	return concat(dst, `,"body":`, string(r.body()), "}")
+}
+
+// rawPayload is the format of files of request bodies, one a line, which are sent unchanged:
+//
+//	{"model":"m","messages":[…],"max_tokens":20}
+//
+// In a directory each file is a session, its lines the turns in order. The format is AIPerf's:
+// https://docs.nvidia.com/aiperf/tutorials/datasets-inputs/raw-payload-replay. There are no timestamps.
+func rawPayload() *Format {
+	return &Format{
+		Name:   "raw_payload",
+		Layout: rows.Layout{Names: rows.Names{rows.PayloadField: "the body"}},
+		Words:  true,
+		Import: &Importer{Match: isBody, Read: readRawPayload},
+		Write: &Writer{
+			Refuse: notMerged,
+			Append: func(dst []byte, r *Request) []byte { return append(dst, r.body()...) },
+		},
+	}
+}
+
+// isBody recognizes a body by its prompt and its other keys. A row of Mooncake's may have messages too, and tools.
+func isBody(keys []string) bool {
+	return saysBody(keys) && hasAny(keys, "messages", "prompt", "input", "inputs", "contents") && notOfBodies(keys) == 0
+}
+
+func saysBody(keys []string) bool { return hasAny(keys, "model", "parameters") }
+
+// notOfBodies is what Mooncake's rows have and bodies have not.
+func notOfBodies(keys []string) rows.FieldSet {
+	return mooncake().FieldsOf(keys) &^ rows.SetOf(rows.MessagesField, rows.ToolsField)
+}
+
+// doubtBody refuses a row of Mooncake's among bodies: it would be sent as it stands.
+func doubtBody(body rows.Object) {
+	var keys []string
+	for _, m := range body.Members {
+		keys = append(keys, m.Key)
+	}
+	if foreign := notOfBodies(keys); foreign != 0 && !saysBody(keys) {
+		body.Fail("a row with "+mooncake().List(foreign)+", where others are bodies to send",
+			"a file has one format; --format raw_payload sends this as a body, too")
+	}
+}
+
+func readRawPayload(out *Batch, text []byte) {
+	body := out.body(text)
+	if out.File.Detected {
+		doubtBody(body)
+	}
+	if !body.OK() {
+		return
+	}
+	r := out.add()
+	r.SetSession([]byte(out.File.Within))
+	out.setWhole(r, text)
+}
+
+// inputsJSON is the format of AIPerf's inputs.json, one document with all bodies, which are sent unchanged:
+//
+//	{"data":[{"session_id":"a","payloads":[{"model":"m","messages":[…]},…]},…]}
+//
+// as https://docs.nvidia.com/aiperf/tutorials/datasets-inputs/inputs-json-replay describes. A session's payloads are
+// its turns in order. The format comes from GenAI-Perf, which has an entry for each request, with all values in lists
+// of one:
+//
+//	{"data":[{"payload":[{"model":"m","messages":[…]}],"session_id":["a"],"timestamp":[1500]},…]}
+//
+// Its timestamps are milliseconds.
+func inputsJSON() *Format {
+	names := rows.Usual(rows.TimestampField, rows.SessionField)
+	names[rows.PayloadField] = "the body"
+	return &Format{
+		Name:   "inputs_json",
+		Layout: rows.Layout{Names: names},
+		Words:  true,
+		Import: &Importer{
+			Match:   func([]string) bool { return false }, // its ListKey decides
+			ListKey: "data",
+			Read:    ofObject(readInputs),
+		},
+		Write: &Writer{
+			Refuse: notMerged,
+			Head:   `{"data":[` + "\n", Between: ",", Tail: "]}\n",
+			Append: appendInputs,
+		},
+	}
+}
+
+func readInputs(out *Batch, o rows.Object) {
+	key := "payloads"
+	if !o.Has(key) && o.Has("payload") {
+		key = "payload"
+	} else if o.Need(key, "they are what is sent"); o.Has("payload") {
+		o.Fail("both payloads and payload", "keep one of them")
+	}
+	sessionless := key == "payloads" && !o.Has("session_id")
+	o.Values(key, `[{"model":"…",…},…]`, func(i int, body []byte) {
+		if sessionless {
+			o.Fail("missing session_id", "payloads are the turns of a session")
+			return
+		}
+		r := out.add()
+		for _, f := range []rows.Field{rows.TimestampField, rows.SessionField} {
+			if value := o.Value(rows.UsualNames()[f]); value != nil && o.OK() {
+				out.set(r, f, alone(value))
+			}
+		}
+		if o.OK() {
+			out.setBody(r, body)
+			out.Fault = rows.Inside(fmt.Sprintf("%s[%d]", key, i), out.Fault)
+		}
+	})
+}
+
+// alone is the value in a list of one; other values are themselves.
+func alone(value []byte) []byte {
+	only, n := value, 0
+	if value[0] != '[' {
+		return value
+	}
+	s := rows.Scan(value)
+	_ = s.List(func(_ int, v []byte) error { // it is known to be valid
+		only = v
+		n++
+		return nil
+	})
+	if n != 1 {
+		return value
+	}
+	return only
+}
+
+// appendInputs writes an entry for each row, as AIPerf has it but for GenAI-Perf's timestamp, which AIPerf ignores. A
+// session must have a name.
+func appendInputs(dst []byte, r *Request) []byte {
+	before := len(dst) + 1
+	if dst = r.appendSession(append(dst, '{'), "session_id"); len(dst) == before {
+		dst = append(appendInt(dst, `"session_id":"row-`, r.Number), `",`...)
+	}
+	dst = append(r.appendTimestamp(dst), `"payloads":[`...)
+	return concat(dst, string(r.body()), "]}")
+}

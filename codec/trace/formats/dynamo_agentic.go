@@ -1,0 +1,237 @@
+package formats
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/codec/trace/agents"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
+)
+
+// The head of a file of agenticMooncake.
+const (
+	agenticSchema  = "dynamo.agentic_mooncake"
+	agenticVersion = 2
+)
+
+// agenticMooncake is version 2 of Dynamo's agentic Mooncake traces, a head and then a line a request:
+//
+//	{"schema":"dynamo.agentic_mooncake","version":2,"block_size":64,"hash_id_scope":"local","source":{"format":"weka","digest":"…"}}
+//	{"request_id":"r2","play_id":"p1","session_id":"s1","model":"m","input_length":140,"output_length":9,"hash_ids":[1,2,3],
+//	 "not_before_ms":80,"dependencies":[{"request_id":"r1","trigger":"completion","delay_ms":12,"relation":"sequence"}]}
+//
+// as lib/mocker of https://github.com/ai-dynamo/dynamo reads it, which skips keys that it does not know. A play is a job.
+// Ids and names of sessions are a play's own. A request waits for its dependencies, and not_before_ms is a bound beside
+// them on the file's clock; of one without dependencies it is the instant. recorded_api_time_ms is how long it took.
+//
+// Keys of fastreplay's own keep what Dynamo has no place for: timestamp, ttft_ms, cached_tokens, depth, what is verbatim
+// as in Mooncake's rows, "recorded":false beside a delay that was not recorded, and "hash_id_scope":"global" where jobs
+// have blocks in common.
+func agenticMooncake() *Format {
+	a := &agenticFile{}
+	names := mooncake().Names
+	names[rows.DelayField] = "delay_ms"
+	return &Format{
+		Name:        "agentic_mooncake",
+		Layout:      rows.Layout{Names: names},
+		OneUnit:     true,
+		BlockTokens: 64, LastBlock: MayHaveID, // tokens of the head
+		Import: &Importer{
+			Match: func(keys []string) bool {
+				return hasKeys("schema", "hash_id_scope")(keys) || hasKeys("play_id", "not_before_ms")(keys)
+			},
+			Read: ofObject(a.read),
+		},
+		Write: &Writer{Graph: true, Prepare: a.prepare, Append: a.append},
+	}
+}
+
+// agenticFile is what the reader knows of the file, and the writer.
+type agenticFile struct {
+	headOf *File // whose head was read
+	global bool  // its ids are those of all jobs
+	scopes agents.Scopes
+
+	plays []string // names of jobs that are written
+	names uniqueNames
+}
+
+func (a *agenticFile) read(b *Batch, o rows.Object) {
+	if o.Has("schema") {
+		a.readHead(b, o)
+		return
+	}
+	if a.headOf != b.File {
+		o.Fail("no head before the first row",
+			`the first line must be {"schema":"`+agenticSchema+`","version":2,"block_size":…,"hash_id_scope":"local",…}`)
+	}
+	r := b.add()
+	r.Job = o.Name("play_id", "it names the task")
+	r.SetSession([]byte(agenticSession(r.Job, o.Name("session_id", "it names the agent's conversation"))))
+	r.Request = o.Name("request_id", "dependencies refer to it")
+	r.Dependencies = []agents.Dependency{} // none is none, whatever the conversation
+	o.Each("dependencies", func(_ int, o rows.Object) {
+		d := rows.NamedDependency{Request: o.Name("request_id", "it names the request that this one waits for")}
+		d.Trigger = rows.OneOf[agents.Trigger](o, "trigger", agents.TriggerNames())
+		d.Relation = rows.OneOf[agents.Relation](o, "relation", agents.RelationNames())
+		d.DelayNS = o.Span("delay_ms", 6)
+		o.Need("delay_ms", "it is the time from the trigger to the request")
+		if string(o.Value("recorded")) == "false" {
+			d.DelayNS = agents.NoDelay
+		}
+		r.Named = append(r.Named, d)
+	})
+	for _, f := range []rows.Field{
+		rows.TimestampField, rows.InputField, rows.OutputField, rows.HashIDsField, rows.TextField, rows.MessagesField,
+		rows.PayloadField, rows.ToolsField, rows.ExtraField,
+	} {
+		key := rows.UsualNames()[f]
+		if value := o.Value(key, strings.Replace(key, "put_length", "put_tokens", 1)); value != nil && o.OK() {
+			b.set(r, f, value)
+		}
+	}
+	seen := r.Seen
+	if seen&rows.SetOf(rows.TextField, rows.MessagesField, rows.PayloadField) != 0 {
+		r.Seen &^= rows.SetOf(rows.InputField) // what is verbatim may have a length, too
+	}
+	o.Note(checkMooncake(b.reader.Layout(), r))
+	r.Seen = seen
+	if !a.global && o.OK() {
+		a.scopes.Renumber(r.Job, r.IDs)
+	}
+	setRecorded(r, o)
+}
+
+// readHead takes the first line.
+func (a *agenticFile) readHead(b *Batch, o rows.Object) {
+	a.headOf = b.File
+	why := "only version 2 of Dynamo's agentic Mooncake traces can be read"
+	if schema := o.Name("schema", why); schema != agenticSchema {
+		o.Fail("schema is "+rows.Quote(schema)+", not "+rows.Quote(agenticSchema), why)
+	}
+	if o.Count("version", math.MaxInt32) != agenticVersion {
+		o.Fail(fmt.Sprintf("version is %s, not %d", o.Value("version"), agenticVersion), why)
+	}
+	scope := o.Name("hash_id_scope", `write "local" if ids are a play's own`)
+	if a.global = scope == "global"; !a.global && scope != "local" {
+		o.Fail("hash_id_scope is "+rows.Quote(scope), `it must be "local" or "global"`)
+	}
+	b.BlockTokens = o.Blocks("block_size")
+	o.Note(errNoRow)
+}
+
+// agenticSession is the name of a conversation among those of all plays.
+func agenticSession(play, session string) string {
+	if session == play || strings.HasPrefix(session, play+"/") {
+		return session
+	}
+	return play + "/" + session
+}
+
+// setRecorded notes what was recorded of a row, and its bound. A bound that holds in any case is none.
+func setRecorded(r *rows.Row, o rows.Object) {
+	o.Need("not_before_ms", "write 0 for a request that only waits for its dependencies")
+	r.NotBeforeNS = o.Span("not_before_ms", 6)
+	r.TookNS, r.TTFTNS = o.Span("recorded_api_time_ms", 6), o.Span("ttft_ms", 6)
+	waits := len(r.Named) > 0
+	if waits && r.NotBeforeNS == 0 || !waits && r.Seen.Has(rows.TimestampField) && r.NotBeforeNS <= r.TimeNS {
+		r.NotBeforeNS = agents.None
+	}
+	r.CachedTokens, r.Depth = int32(o.Count("cached_tokens", rows.MaxTokens)), int32(o.Count("depth", agents.MostDepth))
+}
+
+// prepare makes the head. Its digest is of the rows.
+func (a *agenticFile) prepare(s *Source) []byte {
+	a.plays, a.names = nil, uniqueNames{}
+	scope := "local"
+	if s.JobsShareBlocks {
+		scope = "global"
+	}
+	digest := sha256.New()
+	var line []byte
+	for r := range s.Requests {
+		line = a.append(line[:0], r)
+		oneLine(line)
+		digest.Write(append(line, '\n'))
+	}
+	return fmt.Appendf(nil,
+		`{"schema":%q,"version":%d,"block_size":%d,"hash_id_scope":%q,"source":{"format":%q,"digest":"sha256:%x"}}`+"\n",
+		agenticSchema, agenticVersion, s.BlockTokens, scope, s.Format, digest.Sum(nil))
+}
+
+// play is the name of a request's job, which no other job has.
+func (a *agenticFile) play(r *Request) string {
+	if r.JobNumber == len(a.plays) {
+		a.plays = append(a.plays, a.names.pick(cmp.Or(r.JobName, "row-"+strconv.Itoa(r.Number))))
+	}
+	return a.plays[r.JobNumber]
+}
+
+func (a *agenticFile) append(dst []byte, r *Request) []byte {
+	play := a.play(r)
+	session, named := r.conversation()
+	switch {
+	case named:
+	case r.JobName == "":
+		session = play
+	default:
+		session = "row-" + strconv.Itoa(r.Number)
+	}
+	dst = appendInt(dst, `{"request_id":"r`, r.Index)
+	dst = appendString(append(dst, `","play_id":`...), play)
+	dst = appendString(append(dst, `,"session_id":`...), session)
+	dst = append(appendString(append(dst, `,"model":`...), cmp.Or(r.Words.Model, "unknown")), ',')
+	dst = r.appendPrompt(r.appendTimestamp(dst))
+	if r.InputTokens > 0 && r.Verbatim.Kind != rows.NoVerbatim {
+		dst = appendInt(dst, `,"input_length":`, r.InputTokens)
+	}
+	dst = append(r.appendAsked(dst), `,"not_before_ms":`...)
+	dst = rows.AppendDecimal(dst, r.notBeforeNS(), 6)
+	if r.TookNS >= 0 {
+		dst = rows.AppendDecimal(append(dst, `,"recorded_api_time_ms":`...), r.TookNS, 6)
+	}
+	if r.TTFTNS >= 0 {
+		dst = rows.AppendDecimal(append(dst, `,"ttft_ms":`...), r.TTFTNS, 6)
+	}
+	if r.CachedTokens >= 0 {
+		dst = appendInt(dst, `,"cached_tokens":`, r.CachedTokens)
+	}
+	if r.InGraph {
+		dst = appendInt(dst, `,"depth":`, r.Depth)
+	}
+	return append(r.appendIDs(r.appendWaits(dst)), '}')
+}
+
+// appendWaits appends what the request waits for.
+func (r *Request) appendWaits(dst []byte) []byte {
+	between := `,"dependencies":[`
+	for _, d := range r.Waits {
+		dst = fmt.Appendf(append(dst, between...), `{"request_id":"r%d","trigger":%q,"delay_ms":`, d.On, d.Trigger)
+		dst = rows.AppendDecimal(dst, max(0, d.DelayNS), 6)
+		dst = fmt.Appendf(dst, `,"relation":%q`, d.Relation)
+		if d.DelayNS == agents.NoDelay {
+			dst = append(dst, `,"recorded":false`...)
+		}
+		dst, between = append(dst, '}'), ","
+	}
+	if len(r.Waits) > 0 {
+		dst = append(dst, ']')
+	}
+	return dst
+}
+
+// notBeforeNS is when the request is sent at the earliest, beside what it waits for; 0 = at any time. A request that
+// waits for nothing is sent when it was recorded.
+func (r *Request) notBeforeNS() int64 {
+	switch {
+	case r.NotBeforeNS > 0:
+		return r.NotBeforeNS
+	case len(r.Waits) == 0:
+		return r.TimeNS
+	}
+	return 0
+}

@@ -1,0 +1,130 @@
+package formats
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
+)
+
+// mooncake is the format of the Mooncake traces (FAST'25), and what other tools have added to it:
+//
+//	{"timestamp":27482,"input_length":6955,"output_length":52,"hash_ids":[46,47,…]}
+//	{"text_input":"What is the capital of France?","output_length":20}
+//	{"session_id":"a","messages":[{"role":"user","content":"Hi"}],"tools":[…],"extra":{"temperature":0}}
+//	{"session_id":"a","delay":1500,"payload":{"model":"m","messages":[…]}}
+//
+// Timestamps are milliseconds and an id stands for 512 tokens, as
+// https://github.com/kvcache-ai/Mooncake/tree/main/FAST25-release describes. An id names a block together with all
+// before it. A prompt is either made of input_length tokens or verbatim. The fields of the latter are AIPerf's
+// (https://github.com/ai-dynamo/aiperf), with delays in milliseconds. The aliases are Dynamo's
+// (https://github.com/ai-dynamo/dynamo, lib/data-gen); its priorities and ids of output tokens are not kept.
+func mooncake() *Format {
+	return &Format{
+		Name: "mooncake",
+		Layout: rows.Layout{
+			Names: rows.Usual(rows.TimestampField, rows.InputField, rows.OutputField, rows.HashIDsField,
+				rows.SessionField, rows.DelayField, rows.TextField, rows.MessagesField, rows.PayloadField,
+				rows.ToolsField, rows.ExtraField),
+			Aliases: map[string]rows.Field{
+				"created_time": rows.TimestampField, "input_tokens": rows.InputField,
+				"output_tokens": rows.OutputField, "delay_ms": rows.DelayField,
+			},
+			Check: checkMooncake,
+		},
+		BlockTokens: 512,
+		Enough: []rows.FieldSet{
+			rows.SetOf(rows.InputField, rows.OutputField), rows.SetOf(rows.TextField),
+			rows.SetOf(rows.MessagesField), rows.SetOf(rows.PayloadField),
+		},
+		Write: &Writer{Append: appendMooncake},
+	}
+}
+
+// checkMooncake refuses rows with several prompts, or none.
+func checkMooncake(l *rows.Layout, r *rows.Row) error {
+	given := r.Seen & rows.SetOf(rows.InputField, rows.TextField, rows.MessagesField, rows.PayloadField)
+	without := func(has, needed rows.Field) error {
+		return rows.Bad(l.Names[has]+" without "+l.Names[needed], "a row needs both or neither")
+	}
+	switch {
+	case given == 0:
+		return rows.Bad("missing "+l.List(rows.SetOf(rows.InputField, rows.OutputField)&^r.Seen),
+			"a row needs input_length and output_length, or text_input, messages or payload")
+	case bits.OnesCount32(uint32(given)) > 1:
+		return rows.Bad("several of "+l.List(given), "a row has exactly one of them")
+	case given.Has(rows.InputField) && !r.Seen.Has(rows.OutputField):
+		return rows.Bad("missing "+l.Names[rows.OutputField], "a row with input_length needs the length of its answer")
+	case r.Seen.Has(rows.HashIDsField) && !given.Has(rows.InputField):
+		return without(rows.HashIDsField, rows.InputField)
+	case r.Seen.Has(rows.ToolsField) && !given.Has(rows.MessagesField):
+		return without(rows.ToolsField, rows.MessagesField)
+	case r.Seen.Has(rows.DelayField) && !r.Seen.Has(rows.SessionField):
+		return without(rows.DelayField, rows.SessionField)
+	}
+	return nil
+}
+
+func appendMooncake(dst []byte, r *Request) []byte {
+	dst = r.appendTimestamp(append(dst, '{'))
+	dst = r.appendDelay(r.appendSession(dst, "session_id"))
+	dst = r.appendAsked(r.appendPrompt(dst))
+	return append(r.appendIDs(dst), '}')
+}
+
+// appendPrompt writes what a request asks.
+func (r *Request) appendPrompt(dst []byte) []byte {
+	content := string(r.Verbatim.Content)
+	switch r.Verbatim.Kind {
+	case rows.VerbatimText:
+		return concat(dst, `"text_input":"`, content, `"`)
+	case rows.VerbatimMessages:
+		dst = concat(dst, `"messages":[`, content, "]")
+		if r.Verbatim.Tools != nil {
+			dst = concat(dst, `,"tools":`, string(r.Verbatim.Tools))
+		}
+		return dst
+	case rows.VerbatimPayload:
+		return concat(dst, `"payload":{`, content, "}")
+	}
+	return appendInt(dst, `"input_length":`, r.InputTokens)
+}
+
+// bailian is the format of the Qwen-Bailian usage traces:
+//
+//	{"chat_id":159,"parent_chat_id":55,"timestamp":61.114,"input_length":521,"output_length":132,"type":"text","turn":2,"hash_ids":[1089,…]}
+//
+// Timestamps are decimal seconds and an id stands for 16 tokens, as the README of
+// https://github.com/alibaba-edu/qwen-bailian-usagetraces-anon describes. An id names a block's content alone, so the
+// same id may follow different blocks.
+func bailian() *Format {
+	return &Format{
+		Name: "bailian",
+		Layout: rows.Layout{
+			Names: rows.Usual(rows.TimestampField, rows.InputField, rows.OutputField, rows.HashIDsField,
+				rows.ChatField, rows.ParentField, rows.TypeField, rows.TurnField),
+			Required: rows.SetOf(rows.TimestampField, rows.InputField, rows.OutputField, rows.ChatField),
+		},
+		Unit:        time.Second,
+		BlockTokens: 16,
+		Write:       &Writer{Append: appendBailian},
+	}
+}
+
+// appendBailian writes a row. A trace without conversations gets one of its own for each row.
+func appendBailian(dst []byte, r *Request) []byte {
+	chat := r.Chat
+	if !r.Seen.Has(rows.ChatField) {
+		chat = int64(r.Number)
+	}
+	dst = appendInt(dst, `{"chat_id":`, chat)
+	dst = appendInt(dst, `,"parent_chat_id":`, r.Parent)
+	dst = rows.AppendDecimal(append(dst, `,"timestamp":`...), r.TimeNS, 9)
+	dst = appendInt(dst, `,"input_length":`, r.InputTokens)
+	dst = appendInt(dst, `,"output_length":`, r.OutputTokens)
+	if len(r.Type) > 0 {
+		dst = appendString(append(dst, `,"type":`...), string(r.Type))
+	}
+	dst = appendInt(dst, `,"turn":`, r.Turn)
+	return append(r.appendIDs(dst), '}')
+}

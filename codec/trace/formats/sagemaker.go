@@ -1,0 +1,131 @@
+package formats
+
+import (
+	"bytes"
+	"encoding/base64"
+	"time"
+	"unicode/utf8"
+
+	"github.com/fastreplay/fastreplay/codec/trace/agents"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
+)
+
+// sageMaker is the format of the data capture of Amazon SageMaker's endpoints, a line a request:
+//
+//	{"captureData":{"endpointInput":{"observedContentType":"application/json","mode":"INPUT","data":"{\"messages\":…}","encoding":"JSON"},
+//	"endpointOutput":{…}},"eventMetadata":{"eventId":"…","inferenceTime":"2022-02-14T17:25:06Z"},"eventVersion":"0"}
+//
+// as https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html describes. The request is
+// sent unchanged. Times are whole seconds. An answer that was captured too may have the numbers of tokens.
+func sageMaker() *Format {
+	return &Format{
+		Name: "sagemaker",
+		Layout: rows.Layout{
+			Dates: true,
+			Names: rows.Names{
+				rows.TimestampField: "inferenceTime", rows.PayloadField: "the captured request",
+				rows.InputField: "prompt_tokens", rows.OutputField: "completion_tokens",
+			},
+			Required: rows.SetOf(rows.TimestampField),
+		},
+		Unit: time.Second, OneUnit: true, WholeSeconds: true,
+		Words:  true,
+		Import: &Importer{Match: hasKeys("captureData", "eventMetadata"), Read: ofObject(readCapture)},
+		Write:  &Writer{Refuse: notMerged, Append: appendCapture},
+	}
+}
+
+func readCapture(out *Batch, o rows.Object) {
+	event := o.NeedIn("eventMetadata", "it is the time of the request")
+	data := o.NeedIn("captureData", "it is what was captured")
+	asked := data.NeedIn("endpointInput", "capture requests too: that is what is sent")
+	event.Need("inferenceTime", "it is the time of the request")
+	r := out.add()
+	r.SetSpan(event.Date("inferenceTime"), agents.NoTime)
+	if !o.OK() {
+		return
+	}
+	body, err := captured(asked)
+	if out.note(err); err == nil {
+		out.setBody(r, body)
+	}
+	out.Fault = rows.Inside("endpointInput", out.Fault)
+	if answer, err := captured(data.In("endpointOutput")); err == nil {
+		usage := usageOf(answer)
+		r.InputTokens, r.OutputTokens = tokensOf(usage, "prompt_tokens"), tokensOf(usage, "completion_tokens")
+	}
+}
+
+// captured is the text of what an endpoint got or gave.
+func captured(part rows.Object) ([]byte, error) {
+	data := part.Value("data")
+	switch {
+	case data == nil:
+		return nil, rows.Bad("missing data", "it is what is sent")
+	case data[0] != '"':
+		return nil, rows.Bad("data is "+rows.Clip(data)+", not a string", "write it as the capture has it")
+	}
+	text := rows.TextOf(data)
+	switch {
+	case part.Is("encoding", "JSON"):
+		return text, nil
+	case part.Is("encoding", "BASE64") || !part.Has("encoding"): // SageMaker's default
+		plain, err := base64.StdEncoding.AppendDecode(nil, text)
+		if err != nil {
+			return nil, rows.Bad("data is "+rows.Clip(data)+", not base64", "write it as the capture has it")
+		}
+		return plain, nil
+	}
+	return nil, rows.Bad("encoding is "+rows.Clip(part.Value("encoding"))+`, not "JSON" or "BASE64"`, "only requests that are JSON objects can be sent again")
+}
+
+// usageOf finds the usage that an OpenAI endpoint reports: in its answer, or in one of the last events of a streamed
+// one. It is only compared with, so no answer is refused.
+func usageOf(answer []byte) rows.Object {
+	lines := bytes.Split(answer, []byte("\n"))
+	for i := len(lines); i >= 0; i-- {
+		text := answer
+		if i < len(lines) {
+			text, _ = bytes.CutPrefix(lines[i], []byte("data:"))
+		}
+		var err error
+		if o := rows.ObjectOf(text, &err); err == nil && (i == len(lines) || o.In("usage").Members != nil) {
+			return o.In("usage")
+		}
+	}
+	return rows.Object{}
+}
+
+// tokensOf is a count of tokens, 0 for none that a row may have.
+func tokensOf(usage rows.Object, key string) int32 {
+	value := usage.Value(key)
+	s := rows.Scan(value)
+	if n, ok := s.Short(); ok && s.At == len(value) && n <= rows.MaxTokens {
+		return int32(n)
+	}
+	return 0
+}
+
+// appendCapture writes a row. Its date is in whole seconds, and of the answer there is only how long it was.
+func appendCapture(dst []byte, r *Request) []byte {
+	dst = append(dst, `{"captureData":{"endpointInput":`...)
+	dst = appendCaptured(dst, "INPUT", r.body())
+	if input, output := int64(r.InputTokens), int64(r.OutputTokens); input+output > 0 {
+		usage := appendInt(nil, `{"usage":{"prompt_tokens":`, input)
+		usage = appendInt(usage, `,"completion_tokens":`, output)
+		usage = appendInt(usage, `,"total_tokens":`, input+output)
+		dst = appendCaptured(append(dst, `,"endpointOutput":`...), "OUTPUT", append(usage, "}}"...))
+	}
+	dst = appendInt(dst, `},"eventMetadata":{"eventId":"row-`, r.Number)
+	dst = r.instant().AppendFormat(append(dst, `","inferenceTime":"`...), "2006-01-02T15:04:05Z")
+	return append(dst, `"},"eventVersion":"0"}`...)
+}
+
+// appendCaptured writes what an endpoint got or gave; what is no UTF-8 in base64, so that it stays as it is.
+func appendCaptured(dst []byte, mode string, text []byte) []byte {
+	dst = concat(dst, `{"observedContentType":"application/json","mode":"`, mode, `","data":`)
+	if !utf8.Valid(text) {
+		return append(base64.StdEncoding.AppendEncode(append(dst, '"'), text), `","encoding":"BASE64"}`...)
+	}
+	return append(appendString(dst, string(text)), `,"encoding":"JSON"}`...)
+}

@@ -1,0 +1,166 @@
+// Package lists keeps a list for each of many rows, such as block ids, in large pieces of memory.
+//
+// A [Store] is for one goroutine while lists are added; then any number may read it.
+package lists
+
+import (
+	"reflect"
+	"slices"
+)
+
+// slabBytes is the size of a slab, but for one that holds a longer list.
+const slabBytes = 1 << 20
+
+// Store keeps a list for each of many rows in slabs, so that appending never moves what is stored. The zero value is
+// empty.
+type Store[T comparable] struct {
+	slabs [][]T
+	rows  []span
+	held  int                     // elements in all slabs
+	room  map[[2]uint32][2]uint32 // of lists in the midst of a slab, by slab and begin: where they end, and where the room behind them does
+}
+
+// span is where a row's list lies.
+type span struct{ slab, from, n uint32 }
+
+// Len is the number of rows.
+func (s *Store[T]) Len() int { return len(s.rows) }
+
+// Size is how many elements the list of row i has.
+func (s *Store[T]) Size(i int) int { return int(s.rows[i].n) }
+
+// Total is how many elements all lists have.
+func (s *Store[T]) Total() int {
+	n := 0
+	for _, r := range s.rows {
+		n += int(r.n)
+	}
+	return n
+}
+
+// Held is for how many elements there is memory.
+func (s *Store[T]) Held() int { return s.held }
+
+// Row returns the list of row i. The slice aliases the store and must not be appended to.
+func (s *Store[T]) Row(i int) []T {
+	p := s.rows[i]
+	return s.slabs[p.slab][p.from : p.from+p.n : p.from+p.n]
+}
+
+// Add appends a row. It copies the list.
+func (s *Store[T]) Add(list []T) {
+	last := len(s.slabs) - 1
+	if last < 0 || cap(s.slabs[last])-len(s.slabs[last]) < len(list) {
+		s.slabs = append(s.slabs, make([]T, 0, max(slabBytes/int(reflect.TypeFor[T]().Size()), len(list))))
+		last++
+	}
+	s.rows = append(s.rows, span{uint32(last), uint32(len(s.slabs[last])), uint32(len(list))})
+	s.slabs[last] = append(s.slabs[last], list...)
+	s.held += len(list)
+}
+
+// AddShared appends a row that shares the place of an earlier one, before, if one of the two begins with the other. The
+// prompts of an agent mostly do: 11 million ids of Weka's traces take 9 MB then, not 88 MB. -1 is no row.
+func (s *Store[T]) AddShared(list []T, before int) {
+	if before < 0 {
+		s.Add(list)
+		return
+	}
+	old := s.Row(before)
+	switch n := min(len(old), len(list)); {
+	case n == 0 || !slices.Equal(old[:n], list[:n]):
+		s.Add(list)
+	case n == len(list):
+		p := s.rows[before]
+		s.rows = append(s.rows, span{p.slab, p.from, uint32(n)})
+	default:
+		s.AddLonger(list, before)
+	}
+}
+
+// AddLonger appends a row that begins with an earlier one, whose place it shares where there is room behind that. If
+// others came between, there will be room for half as much again.
+func (s *Store[T]) AddLonger(list []T, before int) {
+	p := s.rows[before]
+	more, end, slab := list[p.n:], p.from+p.n, s.slabs[p.slab]
+	n := uint32(len(more))
+	place := [2]uint32{p.slab, p.from}
+	room, inside := s.room[place]
+	switch {
+	case inside && room[0] == end && n <= room[1]-end:
+		copy(slab[end:], more)
+		s.room[place] = [2]uint32{end + n, room[1]}
+	case int(end) == len(slab) && len(more) <= cap(slab)-len(slab):
+		s.slabs[p.slab] = append(slab, more...)
+		s.held += len(more)
+	default:
+		s.Add(list)
+		if before < len(s.rows)-2 {
+			s.leaveRoom(s.rows[len(s.rows)-1])
+		}
+		return
+	}
+	s.rows = append(s.rows, span{p.slab, p.from, p.n + n})
+}
+
+// leaveRoom leaves room behind the list that was added last.
+func (s *Store[T]) leaveRoom(p span) {
+	slab := s.slabs[p.slab]
+	free := min(int(p.n)/2, cap(slab)-len(slab))
+	s.slabs[p.slab] = slab[:len(slab)+free]
+	s.held += free
+	if s.room == nil {
+		s.room = map[[2]uint32][2]uint32{}
+	}
+	s.room[[2]uint32{p.slab, p.from}] = [2]uint32{p.from + p.n, p.from + p.n + uint32(free)}
+}
+
+// Fork returns a store without rows that shares the memory of s, for [Store.AddFrom]. What is added to one is not in the
+// other.
+func (s *Store[T]) Fork(rows int) Store[T] {
+	out := Store[T]{slabs: slices.Clone(s.slabs), rows: make([]span, 0, rows), held: s.held}
+	if n := len(out.slabs); n > 0 {
+		out.slabs[n-1] = slices.Clip(out.slabs[n-1]) // what comes behind is not its own
+	}
+	return out
+}
+
+// AddFrom appends a row with the first most elements, or fewer, of row i of the store from which s was forked.
+func (s *Store[T]) AddFrom(of *Store[T], i, most int) {
+	p := of.rows[i]
+	p.n = min(p.n, uint32(most))
+	s.rows = append(s.rows, p)
+}
+
+// Repeat returns a store with all rows n times, in the same memory.
+func (s *Store[T]) Repeat(n int) Store[T] {
+	out := *s
+	out.rows = slices.Repeat(s.rows, n)
+	return out
+}
+
+// Choose returns the store of the rows in order, row i cut to at most most(row) elements. It shares the memory of s,
+// unless most of that would be kept for nothing.
+func (s *Store[T]) Choose(order []int32, most func(row int32) int) Store[T] {
+	out := s.Fork(len(order))
+	for _, row := range order {
+		out.AddFrom(s, int(row), most(row))
+	}
+	if out.Total() >= s.held/2 {
+		return out
+	}
+	var small Store[T]
+	for i := range out.rows {
+		small.Add(out.Row(i))
+	}
+	return small
+}
+
+// ChooseWhole is Choose without cuts; nil stays nil.
+func (s *Store[T]) ChooseWhole(order []int32) *Store[T] {
+	if s == nil {
+		return nil
+	}
+	out := s.Choose(order, func(row int32) int { return s.Size(int(row)) })
+	return &out
+}

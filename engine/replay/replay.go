@@ -1,0 +1,282 @@
+// Package replay makes a run of a load: it sets it up (package setup), sends it (package engine) and writes its results (package report).
+//
+// Run is the one door. It prints nothing, catches no signals and does not exit: an Observer sees what happens, and its caller decides what
+// people read. A run takes the whole machine: no two belong into one process at the same time.
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/export"
+	"github.com/fastreplay/fastreplay/engine/live"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/report"
+	"github.com/fastreplay/fastreplay/engine/setup"
+	"github.com/fastreplay/fastreplay/engine/shard"
+	"github.com/fastreplay/fastreplay/engine/wire"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// Config is all that a run depends on. Begin with Defaults, and set at least Traces and URLs.
+type Config struct {
+	setup.Options
+
+	// When it begins and ends.
+	Barrier     string                    // where shards agree on a start; "" = they do not
+	Late        string                    // what a run does that is ready after its start: shard.LateFail (or "") or shard.LateJoin
+	AskStart    func() (time.Time, error) // blocks until somebody says when instant 0 is, once the run is ready; nil = StartAt is
+	Drain       time.Duration             // how long requests in flight may last after ctx has ended
+	CancelAfter time.Duration             // since instant 0: then what is in flight is cancelled; 0 = never
+
+	// What becomes of the results.
+	Output   string // directory; "" = results/<UTC time>
+	SLOs     []metrics.SLO
+	Exports  []string       // tools whose files are written, too
+	Named    []export.Named // files of tools under names of their own
+	Compress bool           // records are written as requests.jsonl.zst, whatever their number
+	Notes    []string       // that results begin with
+	ChunkLog string         // file that takes the instants of every token chunk; "" = none
+
+	// How it is sent and measured.
+	IdleTimeout     time.Duration // between two bytes of a response
+	InstanceHeaders []string      // response headers that may name the instance; nil = the usual ones, unless there is an InstanceField
+	InstanceField   []string      // path in the answers' JSON that names the instance
+	Senders         int           // threads that send
+	SenderCommand   []string      // starts a process that calls engine.ServeSender; nil = senders are threads of this process
+	Realtime        sched.Realtime
+	Spin            time.Duration // how long before a deadline a sender spins; see sched.NewWaiter
+	Stamps          string        // what the kernel stamps: StampsAuto, StampsOn, StampsOff or StampsSent
+	Keys            bool          // the live screen says that the key q ends the run
+}
+
+// Defaults returns the configuration of which only Traces and URLs must be set.
+func Defaults() Config {
+	return Config{
+		Options: setup.Defaults(), Late: shard.LateFail, Drain: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		Senders: 1, Realtime: sched.RealtimeAuto, Spin: sched.AutoSpin, Stamps: StampsAuto,
+	}
+}
+
+// Observer sees how a run goes. Embed Silent for what is not of interest.
+type Observer interface {
+	setup.Observer
+	// Alert is called, by any goroutine, with what goes wrong, or is well again.
+	Alert(text string)
+	// Built is called before the first connection to a server, with all requests in memory.
+	Built(*Running)
+	// Begun is called when the first request is about to leave; it returns what is called after the last one has ended.
+	Begun(*Running) (end func())
+	// Record and Tick are called by one goroutine: with each record once it is complete, and about once a second. The last Tick comes after
+	// the end of a run that nobody stopped.
+	Record(*record.Record)
+	Tick(r *Running, ended bool)
+}
+
+// Silent observes nothing.
+type Silent struct{ setup.Silent }
+
+// Alert implements Observer.
+func (Silent) Alert(string) {}
+
+// Built implements Observer.
+func (Silent) Built(*Running) {}
+
+// Begun implements Observer.
+func (Silent) Begun(*Running) func() { return func() {} }
+
+// Record implements Observer.
+func (Silent) Record(*record.Record) {}
+
+// Tick implements Observer.
+func (Silent) Tick(*Running, bool) {}
+
+// Running is a run under way. Any goroutine may call its methods.
+type Running struct {
+	Dir string // of the results
+
+	run   *engine.Run
+	meter *live.Meter
+}
+
+// Abort cancels what is in flight.
+func (r *Running) Abort() { r.run.Abort() }
+
+// Snapshot is how the run goes.
+func (r *Running) Snapshot() *live.Snapshot { return r.meter.Snapshot(counts(r.run)) }
+
+// NowNS is the time since instant 0.
+func (r *Running) NowNS() int64 { return r.run.Clock().Now() }
+
+// EachOpen is that of engine.Run: only Observer.Record and Tick may call it.
+func (r *Running) EachOpen(f func(plannedNS, sentNS, firstNS int64)) { r.run.EachOpen(f) }
+
+// ErrIncomplete is why Run returns a summary and an error: not all results are on disk.
+var ErrIncomplete = errors.New("results are incomplete on disk")
+
+// Run replays, and returns what came of it. Without a summary nothing was sent, and nothing is left on disk. If ctx ends before the start, the
+// error is its cause; if it ends later, nothing more is sent, and the summary is that of a partial run. observer may be nil.
+func Run(ctx context.Context, cfg *Config, observer Observer) (summary *metrics.Summary, err error) {
+	r := newRunner(cfg, observer)
+	dir, err := report.Create(cfg.Output, time.Now()) // before servers are probed and requests built for nothing
+	if err != nil {
+		return nil, err
+	}
+	defer unmake(dir)
+	r.Dir = dir
+	if err := cfg.placeResults(dir); err != nil {
+		return nil, err
+	}
+	if r.stamps, err = r.probeStamps(); err != nil {
+		return nil, err
+	}
+	group, ctx, err := r.join(ctx)
+	if err = interrupted(ctx, err); err != nil {
+		return nil, err
+	}
+	defer func() { group.Leave(err) }()
+	r.load, err = setup.Prepare(ctx, &cfg.Options, &r.notes)
+	defer r.load.Free()
+	if err != nil {
+		return nil, err
+	}
+	return r.send(ctx, group)
+}
+
+// Plan does all that Run does before it sends, but for the results. It returns what is known before the start.
+func Plan(ctx context.Context, cfg *Config, observer Observer) (*report.Plan, error) {
+	r := newRunner(cfg, observer)
+	var err error
+	r.load, err = setup.Prepare(ctx, &cfg.Options, &r.notes)
+	defer r.load.Free()
+	if err != nil {
+		return nil, err
+	}
+	return r.known(), nil
+}
+
+// interrupted returns err, unless ctx has ended: what an interrupted step found may be wrong.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// runner is a run from its configuration to its results. It is the engine's Sink.
+type runner struct {
+	Running
+	cfg      *Config
+	observer Observer
+	notes    setup.Notes
+	stamps   wire.Stamps
+	load     *setup.Prepared
+
+	collector *metrics.Collector
+	writer    *report.Writer
+	servers   *serverWatch // nil before they are watched
+}
+
+func newRunner(cfg *Config, observer Observer) *runner {
+	if observer == nil {
+		observer = Silent{}
+	}
+	r := &runner{cfg: cfg, observer: observer, notes: setup.Notes{Observer: observer}}
+	for _, note := range cfg.Notes {
+		r.note("%s", note)
+	}
+	return r
+}
+
+func (r *runner) line(format string, args ...any) { r.notes.Say(setup.Line, format, args...) }
+
+func (r *runner) note(format string, args ...any) { r.notes.Say(setup.Keep, format, args...) }
+
+func (r *runner) alert(format string, args ...any) { r.observer.Alert(fmt.Sprintf(format, args...)) }
+
+// removed says that a file of results was removed during the run, and is whole again.
+func (r *runner) removed(name string) {
+	r.alert("results: %s was removed during the run; it is made anew, with all that was in it", name)
+}
+
+// unmake removes the directory of a run that did not start.
+func unmake(dir string) {
+	if report.Exists(filepath.Join(dir, report.PlanName)) {
+		return
+	}
+	if os.Remove(dir) == nil && filepath.Dir(dir) == report.DefaultRoot {
+		_ = os.Remove(report.DefaultRoot) // only if it is empty
+	}
+}
+
+// send is the run itself: warm-up, cold start, connections, replay, results.
+func (r *runner) send(ctx context.Context, group *shard.Group) (summary *metrics.Summary, err error) {
+	if err := r.openResults(); err != nil {
+		return nil, err
+	}
+	sent := false
+	defer func() {
+		if !sent {
+			err = errors.Join(err, r.discard())
+		}
+	}()
+	cfg, err := r.config()
+	if err != nil {
+		return nil, err
+	}
+	chunks, endChunkLog, err := r.openChunkLog()
+	if err != nil {
+		return nil, err
+	}
+	cfg.Chunks = chunks
+	r.run = engine.New(cfg, r.load.Work, r.load.RunID, r.load.Ideal, r)
+	if err := r.run.SenderErr(); err != nil && r.cfg.Sender == setup.SenderProcess {
+		return nil, fmt.Errorf("--sender process: %w", err)
+	}
+	r.observer.Built(&r.Running)
+	if err := r.getReady(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.awaitStart(ctx, group); err != nil {
+		return nil, interrupted(ctx, err)
+	}
+	for i := range r.load.LeftOut {
+		r.Record(&r.load.LeftOut[i], -1)
+	}
+	r.servers.start(r.run, r.meter)
+	end := r.observer.Begun(&r.Running)
+	found, err := r.run.Do(ctx)
+	end()
+	endChunkLog()
+	r.servers.end()
+	if err != nil {
+		return nil, err
+	}
+	sent = true
+	if group != nil {
+		r.load.Shard.Clock = group.End()
+	}
+	return r.conclude(found, r.run.Records())
+}
+
+// getReady is what comes after the servers were asked and before the first request: warm-up, cold caches, a first look at the
+// servers' metrics, connections.
+func (r *runner) getReady(ctx context.Context) error {
+	err := r.load.WarmUp(ctx)
+	if err == nil && r.load.Facts.Flushed { // what probes and waiting have left in the caches, at the last moment
+		_, err = r.load.Prober.Flush(ctx)
+	}
+	if err == nil {
+		r.servers, err = r.watchServers(ctx)
+	}
+	if err == nil {
+		r.run.Connect(ctx)
+	}
+	return interrupted(ctx, err)
+}

@@ -1,0 +1,255 @@
+package replay
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/audit"
+	"github.com/fastreplay/fastreplay/engine/export"
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/report"
+	"github.com/fastreplay/fastreplay/engine/shard"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// compressedFrom is how many requests make a file of records that is compressed: about 1 GB.
+const compressedFrom = 1_000_000
+
+// openResults puts the plan of the run into the directory of the results, and makes the file of records.
+func (r *runner) openResults() error {
+	known := r.known()
+	r.meter = r.newMeter(known)
+	r.collector = metrics.NewCollector(r.load.URLs(), r.cfg.SLOs...)
+	err := errors.Join(report.WritePlan(r.Dir, known), r.writeShard())
+	if err != nil {
+		return err
+	}
+	r.writer, err = report.NewWriter(r.Dir, report.WriterOptions{
+		Compress:  r.cfg.Compress || r.load.Requests() >= compressedFrom,
+		OnState:   r.onDisk,
+		OnRemoved: r.removed,
+	})
+	return err
+}
+
+// Record implements engine.Sink.
+func (r *runner) Record(rec *record.Record, target int) {
+	r.collector.Add(rec, target)
+	r.meter.Add(r.run.Clock().Now(), rec, target)
+	r.writer.Append(rec)
+	r.observer.Record(rec)
+}
+
+// Tick implements engine.Sink: it writes the collected records to disk. A failure is printed once, by onDisk, and tried again.
+func (r *runner) Tick() {
+	r.meter.Observe(counts(r.run))
+	_ = r.writer.Flush()
+	r.observer.Tick(&r.Running, false)
+}
+
+// Gaps implements engine.Sink.
+func (r *runner) Gaps(target int, gapsNS []int64, moved []metrics.LateReadGap) {
+	r.collector.AddGaps(target, gapsNS, moved...)
+}
+
+func (r *runner) onDisk(err error) {
+	if err != nil {
+		r.alert("results: %v", err)
+		return
+	}
+	r.alert("results: the disk takes records again; none is lost")
+}
+
+// discard takes back an output directory to which nothing was sent.
+func (r *runner) discard() error {
+	_, err := r.writer.Close()
+	if r.servers != nil && r.servers.file != nil {
+		_ = r.servers.file.Close()
+	}
+	for _, name := range []string{report.RequestsName, report.RequestsName + ".zst", report.ServerMetricsName, report.PlanName, shard.FileName, shard.PlannedNextName, shard.DigestsName} {
+		_ = os.Remove(filepath.Join(r.Dir, name))
+	}
+	return err
+}
+
+// conclude writes what a finished run leaves behind.
+func (r *runner) conclude(found engine.Result, records []record.Record) (*metrics.Summary, error) {
+	if !found.Run.Partial {
+		r.observer.Tick(&r.Running, true)
+	}
+	if n, row, want, got := audit.Miscounted(r.load.Work, records); n > 0 {
+		r.note("the servers counted other numbers of tokens in %s than were counted before the start (row %d: %s, not %s), so their ideal hits are not to be relied on: is --tokenizer the model's own, and does /tokenize use the template of the run?",
+			format.Many(n, "prompt"), row, format.Count(got), format.Count(want))
+	}
+	unwritten, diskErr := r.writer.Close()
+	info := r.info(found)
+	info.Servers = r.servers.summary()
+	info.Requests.Unwritten, info.Records = unwritten, r.writer.Lines()
+	work := r.load.Work
+	info.PrefixCache.OvertakenTokens = audit.OvertakenTokens(work, records)
+	if r.load.Shard != nil && info.Servers != nil {
+		r.load.Shard.Counted = &r.servers.counted
+	}
+	if r.load.Shard == nil { // else the caches and routers had more to do than this
+		info.PrefixCache.Shortfall = audit.Shortfall(work, records, r.collector.CountedHits(info.Servers))
+		info.Routing = audit.CompareRouters(work, records)
+	}
+	summary := r.collector.Summary(info, metrics.Probed{Unknown: r.load.Facts.Unknown, Unproven: r.load.Facts.Unproven, CacheOff: work.CacheOff})
+	summary.Notes = append(summary.Notes, r.unnamed(summary)...)
+	diskErr = cmp.Or(diskErr,
+		report.WriteHistograms(r.Dir, r.collector, found.Run.StartedAt, found.Ended), report.WriteSummary(r.Dir, summary),
+		report.WriteTimeline(r.Dir, r.collector.Timeline()), r.servers.err, r.writeShard())
+	if diskErr == nil {
+		diskErr = errors.Join(WriteExports(r.Dir, r.cfg.Exports, func(text string) { r.line("%s", text) }), r.writeNamed())
+	} else if len(r.cfg.Exports)+len(r.cfg.Named) > 0 {
+		r.line("not exported, since the results are incomplete on disk")
+	}
+	if diskErr != nil {
+		return summary, fmt.Errorf("%w: %w", ErrIncomplete, diskErr)
+	}
+	return summary, nil
+}
+
+// placeResults decides where the files that other tools' flags name lie, in the directory of the results or elsewhere, and refuses those
+// that cannot be written or would take the place of another.
+func (c *Config) placeResults(dir string) error {
+	taken := map[string]bool{}
+	for _, name := range append(report.OwnNames(), shard.FileName, shard.PlannedNextName, shard.DigestsName) {
+		taken[filepath.Join(dir, name)] = true
+	}
+	for _, path := range export.Paths(dir, c.Exports) {
+		taken[path] = true
+	}
+	for _, n := range c.Named {
+		for i, path := range n.Paths {
+			if n.InDir && !filepath.IsAbs(path) {
+				path = filepath.Join(dir, path)
+			}
+			path = filepath.Clean(path)
+			if taken[path] {
+				return fmt.Errorf("%s is another file of this run's results; choose another name for what %s would write", path, n.Tool)
+			}
+			taken[path], n.Paths[i] = true, path
+		}
+		if err := export.Vacant(n.Paths); err != nil {
+			return fmt.Errorf("what %s would write: %w", n.Tool, err)
+		}
+	}
+	return nil
+}
+
+// writeNamed writes the files that other tools' flags name.
+func (r *runner) writeNamed() error {
+	var errs []error
+	for _, n := range r.cfg.Named {
+		if err := export.WriteTo(r.Dir, n.Tool, n.Paths); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		r.line("written as %s would: %s", n.Tool, strings.Join(n.Paths, ", "))
+	}
+	return errors.Join(errs...)
+}
+
+// WriteExports writes each export of the results in dir once, whatever becomes of another one, and says which files they are. slos take
+// the place of the run's own.
+func WriteExports(dir string, names []string, say func(text string), slos ...metrics.SLO) error {
+	var errs []error
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			continue
+		}
+		paths, err := export.Write(dir, name, slos...)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--export %s: %w", name, err))
+			continue
+		}
+		say(fmt.Sprintf("exported for %s: %s", name, strings.Join(paths, ", ")))
+	}
+	return errors.Join(errs...)
+}
+
+// unnamed returns a note if no answer had the header or field that was to name the instance.
+func (r *runner) unnamed(s *metrics.Summary) []string {
+	var asked []string
+	if r.cfg.InstanceHeaders != nil {
+		asked = append(asked, "the header "+strings.Join(r.cfg.InstanceHeaders, " or "))
+	}
+	if r.cfg.InstanceField != nil {
+		asked = append(asked, "the field "+strings.Join(r.cfg.InstanceField, "."))
+	}
+	if asked == nil || s.Instances != nil || s.Requests.OK == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("no answer had %s: which instance answered is unknown", strings.Join(asked, " or "))}
+}
+
+// info adds to what the run found what was asked for: the part of the summary that the collector does not count.
+func (r *runner) info(found engine.Result) metrics.Summary {
+	found.Client.LoadS, found.Client.PrebuildS = r.load.Facts.ReadS, r.load.Facts.BuildS
+	if found.Turns != nil {
+		found.Turns.Sessions = r.cfg.Sessions.String()
+	}
+	return metrics.Summary{
+		Run: r.load.Run(found.Run), Workload: r.load.Workload(found.LeftOut), Client: found.Client,
+		Requests:    metrics.Requests{Planned: int64(r.load.Requests() + len(r.load.LeftOut) - len(found.LeftOut))},
+		Connections: found.Connections, Writes: found.Writes, Cap: found.Cap, Turns: found.Turns, History: found.History, Answers: r.load.Answers(), BuildAhead: found.BuildAhead,
+		Amplify: r.load.Facts.Amplify, Limits: r.cfg.Limits, Notes: slices.Concat(r.notes.Kept, r.leftOutNotes(found.LeftOut), r.idleNotes(found), placementNotes(found.Placement)),
+	}
+}
+
+// idleNotes notes what was cut of times in which nothing was in flight.
+func (r *runner) idleNotes(found engine.Result) []string {
+	if found.IdleGaps == 0 && r.cfg.Sessions.AtRun() {
+		return []string{"--idle-cap: something was always in flight, or soon again: nothing was cut"}
+	} else if found.IdleGaps == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("--idle-cap: %s nothing was in flight for longer, and what was still to come came earlier, by %s in all",
+		format.Many(found.IdleGaps, "time"), format.Span(found.IdleCut.Seconds()))}
+}
+
+func placementNotes(p sched.Placement) []string {
+	if p.FIFO || p.Refused == "" {
+		return nil
+	}
+	return []string{fmt.Sprintf("the sending thread ran without SCHED_FIFO (%s), under %s; root or CAP_SYS_NICE make it more punctual", p.Refused, p)}
+}
+
+// leftOutNotes notes how many requests waited for others until --duration was over.
+func (r *runner) leftOutNotes(out []int32) []string {
+	if r.load.Plan.Dependencies == nil {
+		return nil
+	}
+	turns := int64(0)
+	for _, i := range out {
+		if len(r.load.Plan.Dependencies.Of(i)) > 0 || r.load.Plan.Dependencies.Job != nil {
+			turns++
+		}
+	}
+	if turns == 0 {
+		return nil
+	}
+	what := "follow-up turn"
+	if r.load.Trace.HasDependencies() || r.load.Plan.Dependencies.Job != nil {
+		what = "request"
+	}
+	return []string{fmt.Sprintf("--duration %v was over before %s could leave: not released, and no part of the run", r.cfg.Pacing.Duration, format.Many(turns, what))}
+}
+
+// known is all that is known before the start.
+func (r *runner) known() *report.Plan {
+	return &report.Plan{
+		Schema: metrics.Schema, Run: r.load.Run(metrics.Run{StartedAt: time.Now().UTC()}), Workload: r.load.Workload(nil), Load: r.load.Load(),
+		WireBytes: r.load.Prebuilt.Bytes(), Limits: r.cfg.Limits, Notes: r.notes.Kept,
+	}
+}

@@ -1,0 +1,98 @@
+package setup
+
+import (
+	"time"
+
+	"github.com/fastreplay/fastreplay/engine/host"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+// Load is how large the load is. The ideal hits are the least that they can be.
+func (p *Prepared) Load() metrics.Load {
+	l := metrics.Load{Requests: int64(p.Requests()), SpanS: float64(p.Plan.SpanNS()) / 1e9}
+	if p.Plan.Open() {
+		l.Peak = new(int64(p.Plan.PeakWithin(time.Second)))
+		if l.SpanS > 0 {
+			l.RequestsPerS = new(float64(l.Requests) / l.SpanS)
+		}
+	}
+	if !p.verbatims.all || p.Verbatim != nil {
+		least, _ := p.idealShare()
+		l.HitRatio = &least
+	}
+	return l
+}
+
+// idealShare returns the share of the input tokens that an ideal cache would hold, at least and at most.
+func (p *Prepared) idealShare() (least, most float64) {
+	var tokens, low, high int64
+	for i := range p.Requests() {
+		if n := p.ServerTokens(i); n > 0 {
+			tokens, low, high = tokens+int64(n), low+p.Ideal.Least[i], high+p.Ideal.Most[i]
+		}
+	}
+	return float64(low) / float64(max(1, tokens)), float64(high) / float64(max(1, tokens))
+}
+
+// Run adds to what a run found how it was set up.
+func (p *Prepared) Run(run metrics.Run) metrics.Run {
+	run.Scale, run.Pace, run.Arrival, run.Warmup = p.o.Pacing.Scale, p.o.Pacing.Words(), p.o.Pacing.Summary(), int64(p.o.Warmup)
+	run.Targets, run.API, run.Model, run.Version = p.URLs(), p.o.API, p.shownModel(), p.o.Version
+	if p.o.Pacing.Closed() {
+		if run.Concurrency = int64(p.o.Pacing.Concurrency); p.Shard != nil {
+			run.Concurrency = int64(p.o.Shard.Of(p.o.Pacing.Concurrency))
+		}
+	}
+	run.Host, run.Options, run.Demo = host.Describe(), p.Flags(), p.Facts.Demo
+	return run
+}
+
+// Workload is what was sent: all of the work but the requests that were left out during the run, in ascending order.
+func (p *Prepared) Workload(out []int32) metrics.Workload {
+	t, n := p.Trace, p.Requests()-len(out)
+	w := metrics.Workload{
+		Trace: t.Name, Format: t.Format, Rows: int64(t.FileRows), Requests: int64(n), Repeat: int64(p.o.Repeat), BlockTokens: int64(t.BlockTokens),
+		RepairedRows: int64(t.Lint.Repaired), DroppedRows: int64(t.Lint.Dropped), Fingerprint: p.Prebuilt.Fingerprint(p.Work),
+		Context: p.fitted.Context, LeftOut: p.fitted.LeftOut, Clipped: p.fitted.Clipped, ClippedOff: p.fitted.ClippedOff,
+	}
+	for i := range p.Requests() {
+		if len(out) > 0 && int(out[0]) == i {
+			out = out[1:]
+			continue
+		}
+		if surplus := p.SurplusTokens(i); surplus > 0 {
+			w.ShortRows++
+			w.ShortSurplus += int64(surplus)
+		}
+		if p.Made(i) {
+			w.InputTokens += int64(t.InputTokens[i])
+		} else {
+			w.Verbatims++
+		}
+		w.OutputTokens += int64(t.OutputTokens[i])
+	}
+	return w
+}
+
+// Flags are what results name as the options of the run: the caller's, and what was chosen here. What may be secret is masked.
+func (p *Prepared) Flags() map[string]any {
+	flags := map[string]any{}
+	if p.o.Flags != nil {
+		flags = p.o.Flags()
+	}
+	flags["api"] = p.o.API
+	if shown := p.shownModel(); shown == p.model && !p.asksNoModel() {
+		flags["model"] = shown
+	}
+	var headers []string
+	for _, h := range p.secrets {
+		headers = append(headers, h.Name+": "+Masked)
+	}
+	if headers != nil {
+		flags["header"] = headers
+	}
+	return flags
+}
+
+// Masked stands in results for what may be secret.
+const Masked = "***"

@@ -1,0 +1,89 @@
+package setup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/host"
+)
+
+// allowance is how much memory may be taken, and where that limit comes from.
+type allowance struct {
+	bytes  int64
+	origin string
+}
+
+// DefaultMemoryShare of the free memory may be taken: the rest is for sockets, results and the machine.
+const DefaultMemoryShare = 0.8
+
+// What a run takes besides its requests, in bytes. Both processes with their threads, tables and histograms took 55 MB: conversation
+// trace at 60 times its speed, 1,500 in flight, 2 cores. Each request took 1.0 kB live, which garbage doubles.
+const (
+	keptForRun        = 64 << 20
+	keptForRequest    = 2 << 10
+	keptForConnection = 32 << 10
+)
+
+// freeAllowance returns what may be taken without --max-memory, after kept bytes are taken for all else.
+func freeAllowance(kept int64) (allowance, error) {
+	free, of, err := host.FreeMemory()
+	return allowance{int64(DefaultMemoryShare * float64(max(0, free-kept))), fmt.Sprintf("%d %% of %s", int(100*DefaultMemoryShare), of)}, err
+}
+
+// refuse returns an error if the requests that a flag asks for would not fit.
+func (a allowance) refuse(flag string, value any, requests, bytes float64) error {
+	if bytes <= float64(a.bytes) {
+		return nil
+	}
+	return fmt.Errorf("%s %v: %s requests would take about %s, more than the %s allowed (%s); use a smaller %s, or take fewer rows with --limit or --from/--to",
+		flag, value, format.Count(int64(requests)), format.Bytes(int64(bytes)), format.Bytes(a.bytes), a.origin, flag)
+}
+
+func (p *Prepared) checkMemory(ctx context.Context) error {
+	kept := keptForRun + int64(p.Requests())*keptForRequest + int64(p.DescriptorsNeeded()-DescriptorsBesides)*keptForConnection
+	allowed, err := freeAllowance(kept)
+	if p.o.MaxMemory > 0 {
+		allowed, err = allowance{p.o.MaxMemory, "--max-memory"}, nil
+	}
+	if err != nil {
+		p.note("free memory is unknown (%v); give --max-memory to bound the memory of requests", err)
+		return nil
+	}
+	if p.Prebuilt.Held() > allowed.bytes {
+		p.Builder.ShareFor(ctx, p.Work, p.Prebuilt, allowed.bytes)
+	}
+	need := p.Prebuilt.Held()
+	if free, of, err := host.FreeMemory(); err == nil && p.o.MaxMemory > 0 && min(need, allowed.bytes)+kept > free {
+		p.note("--max-memory %s and about %s that the run takes besides are more than %s, %s: the run may be killed", format.Bytes(allowed.bytes), format.Bytes(kept), format.Bytes(free), of)
+	}
+	if need > allowed.bytes {
+		p.detail("      more than the %s allowed (%s): requests are built during the run, each ahead of its planned time", format.Bytes(allowed.bytes), allowed.origin)
+		if err := p.Builder.UseRing(p.Work, p.Prebuilt, allowed.bytes); err != nil {
+			return fmt.Errorf("%w (%s, and about %s for the run besides)", err, allowed.origin, format.Bytes(kept))
+		}
+		return nil
+	}
+	once := ""
+	if need < p.Prebuilt.Bytes() {
+		once = ", blocks that prompts share held once"
+	}
+	p.detail("      memory for them: %s of %s allowed (%s)%s", format.Bytes(need), format.Bytes(allowed.bytes), allowed.origin, once)
+	return nil
+}
+
+// DescriptorsBesides are for all but requests in flight.
+const DescriptorsBesides = 1 << 10
+
+// longAnswer is a response time beyond which a run that lacks descriptors is no surprise.
+const longAnswer = 2 * time.Second
+
+// DescriptorsNeeded is room for the requests in flight if each took longAnswer.
+func (p *Prepared) DescriptorsNeeded() int {
+	most := p.Plan.PeakWithin(longAnswer)
+	if limit := p.Plan.Cap; limit > 0 {
+		most = min(most, limit)
+	}
+	return DescriptorsBesides + most
+}

@@ -1,0 +1,91 @@
+package setup
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/engine/workload"
+)
+
+// The values of Options.Route.
+const (
+	RouteRoundRobin    = "round-robin"
+	RouteRandom        = "random"
+	RouteLeastInFlight = "least-inflight"
+	RouteSession       = "session"
+	RoutePrefix        = "prefix"
+)
+
+func Routes() []string {
+	return []string{RouteRoundRobin, RouteRandom, RouteLeastInFlight, RouteSession, RoutePrefix}
+}
+
+// route decides which instance gets which request.
+func (p *Prepared) route() error {
+	targets := make([]route.Target, len(p.Targets))
+	for i, t := range p.Targets {
+		targets[i] = route.Target{Endpoints: len(t.Endpoints), Weight: 1}
+		if i < len(p.o.Weights) {
+			targets[i].Weight = p.o.Weights[i]
+		}
+	}
+	p.Routing = workload.Routing{
+		Targets: targets, Seed: p.o.Seed, Bound: p.o.LoadBound, Assumed: p.o.Assumed, LeastInFlight: p.o.Route == RouteLeastInFlight,
+	}
+	n := p.Requests()
+	switch p.o.Route {
+	case RoutePrefix:
+		p.RouteByPrefix()
+		p.noteIdle()
+	case RouteLeastInFlight:
+		if err := p.CheckLeastInFlight(); err != nil {
+			return fmt.Errorf("--route %s: %w", RouteLeastInFlight, err)
+		}
+		p.Places = route.RoundRobin(n, targets)
+	case RouteRandom:
+		p.Places = route.Random(n, targets, p.o.Seed)
+	case RouteSession:
+		p.Places = route.BySession(p.Trace.Session[:n], targets, p.o.Seed)
+	default:
+		p.Places = route.RoundRobin(n, targets)
+	}
+	p.noteIncomparable()
+	return nil
+}
+
+// noteIdle notes which servers the prefix-aware router leaves without a request. Where prompts begin alike, as few as fit within the
+// bound do all the work.
+func (p *Prepared) noteIdle() {
+	busy := make([]bool, len(p.Targets))
+	for _, p := range p.Places {
+		busy[p.Target] = true
+	}
+	var idle []string
+	for i, t := range p.Targets {
+		if !busy[i] {
+			idle = append(idle, t.URL)
+		}
+	}
+	if len(idle) > 0 && p.Requests() >= len(busy) {
+		p.note("--route %s gives no request to %d of %d targets: %s; fewer can do all the work (--load-bound 1 spreads it)", RoutePrefix, len(idle), len(busy), strings.Join(idle, ", "))
+	}
+}
+
+// noteIncomparable notes why routers are not compared, or not exactly.
+func (p *Prepared) noteIncomparable() {
+	sizes, servers := map[int]bool{}, 0
+	for _, t := range p.Targets {
+		for _, addr := range t.Endpoints {
+			sizes[p.Caches[addr].BlockTokens] = true
+			servers++
+		}
+	}
+	switch {
+	case servers < 2 || p.o.DryRun:
+	case p.verbatims.all:
+		p.note("routers are not compared: only the servers can count the tokens that verbatim prompts share")
+	case len(sizes) > 1:
+		p.note("routers are compared as if all servers had the blocks of the first")
+	}
+}

@@ -1,0 +1,112 @@
+package setup
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/codec/http1"
+	"github.com/fastreplay/fastreplay/engine/redact"
+)
+
+// secretHeaders are the user's headers and the bearer key. Their values never reach a result or the terminal.
+func (o *Options) secretHeaders() ([]http1.Header, error) {
+	var headers []http1.Header
+	own := []string{"Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "X-Request-Id", "Accept", "User-Agent"}
+	authorized := false
+	for _, text := range o.Headers {
+		name, value, _ := strings.Cut(text, ":")
+		h := http1.Header{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)}
+		if err := h.Validate(); err != nil {
+			return nil, fmt.Errorf("--header %s: %w", h.Name, err)
+		}
+		if slices.ContainsFunc(own, func(name string) bool { return strings.EqualFold(name, h.Name) }) {
+			return nil, fmt.Errorf("--header %s: fastreplay sets this header itself", h.Name)
+		}
+		authorized = authorized || strings.EqualFold(h.Name, "Authorization") || strings.EqualFold(h.Name, "x-api-key")
+		headers = append(headers, h)
+	}
+	h, err := o.keyHeader()
+	if err != nil || h.Value == "" || authorized {
+		return headers, err
+	}
+	if err := h.Validate(); err != nil {
+		return nil, fmt.Errorf("the API key has a character that no header may carry")
+	}
+	return append(headers, h), nil
+}
+
+// keyHeader carries the key: one from a flag as a bearer token, one from the environment as its owner wants it.
+func (o *Options) keyHeader() (http1.Header, error) {
+	bearer := http1.Header{Name: "Authorization"}
+	key, err := o.Key, error(nil)
+	if key == "" {
+		key, err = ReadKey(o.APIKeyFile)
+	}
+	if err != nil {
+		return bearer, err
+	}
+	if key == "" && len(o.URLs) > 0 { // the embedded mock needs none
+		own := o.traits.Key
+		if key = strings.TrimSpace(os.Getenv(own.Env)); key != "" {
+			return http1.Header{Name: own.Header, Value: key}, nil
+		}
+		key = strings.TrimSpace(os.Getenv("OPENAI_API_KEY"))
+	}
+	if key != "" {
+		bearer.Value = "Bearer " + key
+	}
+	return bearer, nil
+}
+
+// ReadKey returns the key in the file of --api-key-file; "" where none is given.
+func ReadKey(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("--api-key-file: %w", err)
+	}
+	key := strings.TrimSpace(string(text))
+	if key == "" {
+		return "", fmt.Errorf("--api-key-file %s: the file is empty", file)
+	}
+	return key, nil
+}
+
+// Hide masks what is secret in these options where it stands in a text.
+func (o *Options) Hide() func(text string) string {
+	secrets, _ := o.secretHeaders() // an error of theirs ends the run
+	return o.redactor(secrets).Hide
+}
+
+// redactor hides headers, URLs' queries, and the extra inputs that are keys by their names, such as LiteLLM's api_key.
+func (o *Options) redactor(headers []http1.Header, queries ...string) *redact.Redactor {
+	headers = slices.Clone(headers)
+	var extra map[string]any
+	_ = json.Unmarshal(o.Extra, &extra) // "" is none
+	for name, value := range extra {
+		if text, ok := value.(string); ok && redact.IsKey(name) {
+			headers = append(headers, http1.Header{Name: name, Value: text})
+		}
+	}
+	return redact.NewRedactor(headers, queries...)
+}
+
+// check refuses a run of which a header is masked, and not among those that are given.
+func (a *Again) check(secrets []http1.Header) error {
+	for _, name := range a.Headers {
+		if slices.ContainsFunc(secrets, func(h http1.Header) bool { return strings.EqualFold(h.Name, name) }) {
+			continue
+		}
+		how := fmt.Sprintf("--header \"%s: …\"", name)
+		if strings.EqualFold(name, "Authorization") {
+			how = "OPENAI_API_KEY or --api-key-file"
+		}
+		return fmt.Errorf("--config %s: that run sent the header %s, and no file of results has its value; give it again with %s", a.File, name, how)
+	}
+	return nil
+}

@@ -1,0 +1,24 @@
+package setup
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fastreplay/fastreplay/engine/probe"
+	"github.com/fastreplay/fastreplay/engine/shard"
+)
+
+// TestSaltOfShards: shards of one run send the same salt, and those of another run another one.
+func TestSaltOfShards(t *testing.T) {
+	t.Parallel()
+	of := func(index int, at time.Time) string {
+		return (&Options{Shard: shard.Part{Index: index, Count: 2}, StartAt: at}).newSalt()
+	}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	if of(0, at) != of(1, at.In(time.FixedZone("", 3600))) || of(0, at) == of(0, at.Add(time.Nanosecond)) || len(of(0, at)) != len(probe.NewSalt()) {
+		t.Errorf("%s, %s, %s", of(0, at), of(1, at), of(0, at.Add(1)))
+	}
+	if a, b := new(Options).newSalt(), new(Options).newSalt(); a == b {
+		t.Errorf("two runs have the salt %s", a)
+	}
+}

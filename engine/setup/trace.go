@@ -1,0 +1,172 @@
+package setup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/tokenizer"
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/inspect"
+)
+
+// readTrace reads the trace, decides when its requests are sent and which API they use.
+func (p *Prepared) readTrace(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{p.read, p.plan, p.chooseAPI} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	p.describeTrace()
+	return nil
+}
+
+// read reads the trace and makes as much of it as was asked for.
+func (p *Prepared) read(ctx context.Context) error {
+	o := p.o
+	began := time.Now()
+	var counted string
+	open := o.Open
+	if open == nil {
+		open = func() (*trace.Trace, error) { return trace.OpenAll(o.Traces, o.Read) }
+	}
+	t, err := Await(ctx, func() (*trace.Trace, error) {
+		t, err := open()
+		if err == nil {
+			t, counted, err = CountAnswers(t, o.Tokenizer)
+		}
+		return t, err
+	})
+	if err != nil {
+		return err
+	}
+	if o.Adapt != nil {
+		if p.adaptation, err = o.Adapt(t); err != nil {
+			return err
+		}
+	}
+	p.Facts.Selected = t.Len()
+	if o.MaxMemory > 0 {
+		if err := o.Amplify.checkHeld(t, allowance{o.MaxMemory, "--max-memory"}); err != nil {
+			return err
+		}
+	}
+	if t, p.Facts.Amplify, err = o.Amplify.Apply(t, o.Seed); err != nil {
+		return err
+	}
+	requests := float64(o.Repeat) * float64(t.Len())
+	if free, err := freeAllowance(0); err == nil && o.Repeat > 1 {
+		if err := free.refuse("--repeat", o.Repeat, requests, requests*peakPerRequest); err != nil {
+			return err
+		}
+	}
+	if p.Trace, err = t.Repeat(o.Repeat); err != nil {
+		return fmt.Errorf("--repeat: %w", err)
+	}
+	p.Facts.ReadS = time.Since(began).Seconds()
+	for _, note := range p.Trace.Lint.Notes() {
+		p.note("trace: %s", note)
+	}
+	if counted != "" {
+		if o.Tokenizer == "" {
+			counted += "; name the model's own with --tokenizer"
+		}
+		p.note("trace: %s", counted)
+	}
+	if n := o.Read.Limit; n > p.Facts.Selected {
+		p.note("--limit is %d, and the selection has %s; --repeat N replays it N times", n, format.Many(p.Facts.Selected, "request"))
+	}
+	return nil
+}
+
+// plan decides when each request leaves.
+func (p *Prepared) plan(context.Context) error {
+	o, t := p.o, p.Trace
+	for _, note := range p.adaptation {
+		p.note("%s", note)
+	}
+	ordered := o.Sessions.Mode == SessionsThink && t.HasDependencies() // also without times
+	if t.Untimed && o.Pacing.Timed() && !ordered {
+		return fmt.Errorf("%s: no row says when it arrived; say when requests leave, with --rate R, --rate max, --ramp or --concurrency N", t.Name)
+	}
+	if o.Sessions.Idle.Most > 0 && !o.Pacing.Timed() && !o.Sessions.Thinks() {
+		return errors.New("--idle-cap shortens the trace's times, which --rate, --ramp and --concurrency ignore; leave it out, or give --sessions think")
+	}
+	t, cuts := o.capIdle(t)
+	p.Trace = t
+	plan, err := o.Pacing.Plan(t)
+	if err != nil {
+		return err
+	}
+	if plan, err = o.follow(plan, t, &cuts); err != nil {
+		return fmt.Errorf("--sessions %s: %w", o.Sessions.Mode, err)
+	}
+	if cuts != nil {
+		p.note("--idle-cap: %s", strings.Join(cuts, "; "))
+	}
+	if plan.Requests == 0 {
+		return errors.New("the selection is empty: no request lies within --duration")
+	}
+	if t.HasDependencies() && o.Sessions.Mode == "" {
+		p.note("requests of this trace depend on others, and none waits for them here (--sessions strict): gated waits, think keeps the recorded delays, lanes=N runs N whole jobs at a time")
+	}
+	if t.DelayNS != nil && !o.Pacing.Timed() && !o.Sessions.Thinks() {
+		p.note("the trace's delays are ignored, as its times are; --sessions %s keeps them", SessionsThink)
+	}
+	p.Plan = plan
+	if o.Sender == SenderProcess { // refused before anything is built
+		if err := engine.CheckSenderProcess(&plan, o.Route == RouteLeastInFlight, o.Sessions.History == HistoryLive); err != nil {
+			return fmt.Errorf("--sender %s: %w", SenderProcess, err)
+		}
+	}
+	if o.Route == RouteSession && t.Session == nil {
+		return errors.New("--route session: the trace has no conversations")
+	}
+	return nil
+}
+
+// describeTrace tells what was read.
+func (p *Prepared) describeTrace() {
+	t, sent := p.Trace, min(p.Plan.Requests, p.Facts.Selected)
+	units := "no timestamps"
+	if !t.Untimed {
+		units = "timestamps in " + trace.UnitName(t.TimeUnit)
+	}
+	if t.BlockRefs() > 0 {
+		units += fmt.Sprintf(", %d tokens a block", t.BlockTokens)
+	}
+	p.detail("trace: %s, read as %s (%s): %s of %s rows in %s",
+		t.Name, t.Format, units, format.Count(sent), format.Count(t.FileRows), format.Seconds(p.Facts.ReadS))
+	if p.Facts.Amplify != nil {
+		p.detail("%s", inspect.Amplified(p.Facts.Amplify, p.o.Columns))
+	}
+	if n := p.o.Repeat; n > 1 {
+		p.detail("      %d times in a row: from the second time on the servers' caches may hold all of it", n)
+	}
+}
+
+// CountAnswers counts the tokens of recorded answers where the file does not, with the named tokenizer, or
+// the built-in one for "". It returns what it did as a note, "" if there was nothing to count.
+func CountAnswers(t *trace.Trace, name string) (counted *trace.Trace, said string, err error) {
+	answers := int64(t.Uncounted())
+	if answers == 0 {
+		return t, "", nil
+	}
+	name = cmp.Or(name, tokenizer.CL100K)
+	began := time.Now()
+	tok, err := tokenizer.Open(name)
+	if err != nil {
+		return nil, "", fmt.Errorf("--tokenizer %s: %w", name, err)
+	}
+	counted, err = t.CountAnswers(func(text []byte) (int, error) { return tok.Count(string(text), false) })
+	if err != nil {
+		return nil, "", err
+	}
+	return counted, fmt.Sprintf("the tokens of %s were counted with %s in %s",
+		format.Many(answers, "recorded answer"), name, format.Duration(time.Since(began), 2)), nil
+}

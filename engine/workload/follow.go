@@ -1,0 +1,110 @@
+package workload
+
+import (
+	"math"
+
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// FollowPolicy is how the requests of a trace follow those that they depend on, as they are to be replayed.
+type FollowPolicy struct {
+	Think   bool                 // requests leave some time after what they wait for; else at their own instants, or later
+	Bounded bool                 // and not before the instants that the trace has as bounds
+	Jobs    bool                 // whole jobs leave, one after the other
+	Speed   float64              // divides delays and bounds
+	Assumed sched.AssumedLatency // how long requests took of which the trace does not say it
+}
+
+// Dependencies returns what a trace's first n requests wait for, as its graph has it. A delay that the trace does not have is the
+// recorded time from the trigger to the request; of several requests that have to end, from the last end.
+func (p FollowPolicy) Dependencies(t *trace.Trace, n int) *sched.Dependencies {
+	g := t.Graph(n)
+	follow := &sched.Dependencies{Think: p.Think, First: make([]int32, 1, n+1)}
+	if p.Jobs {
+		jobs, _ := t.JobNumbers()
+		follow.Job = jobs[:n]
+	}
+	var waits []sched.Dependency
+	for i := range n {
+		waits = waits[:0]
+		since := p.lastEnd(t, g.Of(i))
+		for _, w := range g.Of(i) {
+			if p.Jobs && follow.Job[w.On] != follow.Job[i] {
+				continue // the other job may be one that starts when this one has ended
+			}
+			wait := sched.Dependency{On: w.On, Dispatch: w.Trigger == trace.OnDispatch}
+			if p.Think {
+				wait.DelayNS = p.scaled(delay(t, i, w, since))
+			}
+			waits = append(waits, wait)
+		}
+		follow.Add(waits...)
+	}
+	if p.Think && (p.Bounded || p.Jobs) {
+		follow.NotBeforeNS = p.bounds(t, follow)
+	}
+	return follow
+}
+
+// scaled is a recorded time at the replay's speed.
+func (p FollowPolicy) scaled(ns int64) int64 { return int64(math.Round(float64(max(0, ns)) / p.Speed)) }
+
+// TookNS is how long request i took when it was recorded, or is assumed to have taken.
+func TookNS(t *trace.Trace, i int32, a sched.AssumedLatency) int64 {
+	if t.TookNS != nil && t.TookNS[i] >= 0 {
+		return t.TookNS[i]
+	}
+	return a.LastNS(t.OutputTokens[i])
+}
+
+// lastEnd is when the last of the requests that have to end had ended, in trace time.
+func (p FollowPolicy) lastEnd(t *trace.Trace, waits []trace.Dependency) (atNS int64) {
+	for _, w := range waits {
+		if w.Trigger == trace.OnCompletion {
+			atNS = max(atNS, t.ArrivalNS[w.On]+TookNS(t, w.On, p.Assumed))
+		}
+	}
+	return atNS
+}
+
+// delay is how long after a trigger request i was recorded. lastEnd is the end of the last request that it had to wait for.
+func delay(t *trace.Trace, i int, w trace.Dependency, lastEnd int64) int64 {
+	switch {
+	case w.DelayNS != trace.NoDelay:
+		return w.DelayNS
+	case w.Trigger == trace.OnDispatch:
+		return t.ArrivalNS[i] - t.ArrivalNS[w.On]
+	}
+	return t.ArrivalNS[i] - lastEnd
+}
+
+// bounds are the instants before which requests do not leave: those that the trace has as bounds, and in jobs the own instants of
+// requests that wait for nothing. In jobs they count from the first instant of the job.
+func (p FollowPolicy) bounds(t *trace.Trace, follow *sched.Dependencies) []int64 {
+	bounds := make([]int64, len(follow.First)-1)
+	begins := map[int32]int64{} // of jobs
+	any := false
+	for i := range bounds {
+		var begin int64
+		if p.Jobs {
+			first, known := begins[follow.Job[i]]
+			if !known {
+				first = t.ArrivalNS[i]
+				begins[follow.Job[i]] = first
+			}
+			begin = first
+		}
+		if t.NotBeforeNS != nil && t.NotBeforeNS[i] >= 0 {
+			bounds[i] = p.scaled(t.NotBeforeNS[i] - begin)
+		}
+		if p.Jobs && len(follow.Of(int32(i))) == 0 {
+			bounds[i] = max(bounds[i], p.scaled(t.ArrivalNS[i]-begin))
+		}
+		any = any || bounds[i] > 0
+	}
+	if !any {
+		return nil
+	}
+	return bounds
+}
