@@ -338,6 +338,7 @@ func (l *senderProcess) abandon(i int32, why string) {
 	case slotPart, slotFailed:
 		l.settlePartial(i, s)
 	case slotSending: // the sender died in its write: the response shows whether the request was sent
+		s.sentNS = max(s.sentNS, s.releaseNS) // it may have died before it noted the instant
 		s.wrote = -int64(errSenderGone)
 		s.state.Store(slotSettled)
 		l.run.connOf(s).finishWrite(i, s, true)
