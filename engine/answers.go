@@ -7,8 +7,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// forcedTokens compares the tokens of an answer, one after the other, with those that the server was told to make. It belongs to one
-// receiver and allocates nothing. The zero value compares nothing.
+// forcedTokens compares the tokens of an answer, one after the other, with those that the server was told to make. It
+// belongs to one receiver and allocates nothing. The zero value compares nothing.
 type forcedTokens struct {
 	answers *workload.Answers // nil = the answer is free
 	want    prompt.Answer
@@ -54,7 +54,10 @@ func (c *forcedTokens) end(rec *record.Record) {
 // wrong notes so many tokens from the next one on, and the first of all.
 func (c *forcedTokens) wrong(rec *record.Record, n, got, want int64) {
 	if rec.WrongTokens == record.None {
-		rec.WrongTokens, rec.WrongAt, rec.WrongGot, rec.WrongWant = 0, int64(c.seen), got, want
+		rec.WrongTokens = 0
+		rec.WrongAt = int64(c.seen)
+		rec.WrongGot = got
+		rec.WrongWant = want
 	}
 	rec.WrongTokens += n
 }

@@ -15,8 +15,9 @@ const (
 	mostLarge  = 1 << 30
 )
 
-// largeBuffers lend memory for the large parts of answers of all connections. It is outside Go's heap, so that it can be freed at once.
-// If more is lent than the limit, the responses that have some continue one after the other. Any goroutine may use them.
+// largeBuffers lend memory for the large parts of answers of all connections. It is outside Go's heap, so that it can
+// be freed at once. If more is lent than the limit, the responses that have some continue one after the other. Any
+// goroutine may use them.
 type largeBuffers struct {
 	limit   int64 // bytes
 	lent    atomic.Int64
@@ -75,8 +76,8 @@ func (l *largeBuffers) put(b []byte) {
 // short reports whether more is lent than the limit.
 func (l *largeBuffers) short() bool { return l.lent.Load() > l.limit }
 
-// wait is called before a response that has large buffers reads on. It returns if there is enough, when it is p's turn, or if cancelled
-// returns true.
+// wait is called before a response that has large buffers reads on. It returns if there is enough, when it is p's
+// turn, or if cancelled returns true.
 func (l *largeBuffers) wait(p *response, cancelled func() bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

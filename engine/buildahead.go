@@ -88,8 +88,9 @@ func (r *Run) needsBytes(i int) bool {
 	return r.process == nil || r.process.slots[i].state.Load() != slotWhole
 }
 
-// bytesOf returns what is written for request i: the bytes of its live history, or else the arena's. If the connection was dialled for
-// the request (fresh), a ring may have overwritten its bytes, so bytesOf builds them again.
+// bytesOf returns what is written for request i: the bytes of its live history, or else the arena's. If the
+// connection was dialled for the request (fresh), a ring may have overwritten its bytes, so bytesOf builds them
+// again.
 func (r *Run) bytesOf(i int32, fresh bool) gather.List {
 	if b := r.cfg.History.Bytes(i); b != nil {
 		return gather.Of(b)

@@ -7,10 +7,11 @@ import (
 	"sync"
 )
 
-// ChunkLog writes a line of CSV for each token chunk: row, number of the chunk, its instant, and the instant after its read. The last
-// column is the value of the chunk's own "sent_ns", empty if it has none. The client's instants are ns since the run's start. The server's is as the server
-// gave it (the mock's --quirk stamp: CLOCK_MONOTONIC; subtract the summary's monotonic_start_ns). A ChunkLog is for measuring the meter:
-// it costs memory, and time only between responses.
+// ChunkLog writes a line of CSV for each token chunk: row, number of the chunk, its instant, and the instant after
+// its read. The last column is the value of the chunk's own "sent_ns", empty if it has none. The client's instants
+// are ns since the run's start. The server's is as the server gave it (the mock's --quirk stamp: CLOCK_MONOTONIC;
+// subtract the summary's monotonic_start_ns). A ChunkLog is for measuring the meter: it costs memory, and time only
+// between responses.
 type ChunkLog struct {
 	mu  sync.Mutex
 	w   io.Writer

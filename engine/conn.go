@@ -16,9 +16,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine/wire"
 )
 
-// The states of a connection. Whoever takes it out of opening or idle by compare-and-swap owns it. A sender claims it, fills in the
-// request and makes it busy. A receiver that finds it closed makes it dead. The side of a request that ends last takes it from busy to
-// idle or dead.
+// The states of a connection. Whoever takes it out of opening or idle by compare-and-swap owns it. A sender claims
+// it, fills in the request and makes it busy. A receiver that finds it closed makes it dead. The side of a request
+// that ends last takes it from busy to idle or dead.
 const (
 	opening uint32 = iota // just dialled, not yet offered
 	idle                  // its receiver waits, no request on it
@@ -27,12 +27,12 @@ const (
 	dead                  // closed
 )
 
-// readBuffer is the size of a read: a few dozen events of a busy stream. Each epoll reader has one buffer, and so has each receiver
-// that is a goroutine: 10,000 of them take 160 MB.
+// readBuffer is the size of a read: a few dozen events of a busy stream. Each epoll reader has one buffer, and so has
+// each receiver that is a goroutine: 10,000 of them take 160 MB.
 const readBuffer = 16 << 10
 
-// conn is one connection with its receiver. Between requests it belongs to its pool. While it is busy its request has two sides. The
-// writer is a sender, a worker that sends late, or a flush. The reader is the receiver.
+// conn is one connection with its receiver. Between requests it belongs to its pool. While it is busy its request has
+// two sides. The writer is a sender, a worker that sends late, or a flush. The reader is the receiver.
 type conn struct {
 	id       uint32 // place in the pool's table
 	key      uint64 // names it for the sender process and the epoll reader
@@ -43,10 +43,11 @@ type conn struct {
 	response response
 	buf      []byte // of a receiver that is a goroutine; made with its first read
 
-	state     atomic.Uint32
-	request   atomic.Int32  // the request it carries, or carried last
-	sides     atomic.Int32  // sides of the request still at work
-	cancelled atomic.Int64  // the watchdog's decision: its request + 1, <<8, and the reason, so that it never ends a later request; 0 = none
+	state   atomic.Uint32
+	request atomic.Int32 // the request it carries, or carried last
+	sides   atomic.Int32 // sides of the request still at work
+	// the watchdog's decision: its request + 1, <<8, and the reason, so that it never ends a later request; 0 = none
+	cancelled atomic.Int64
 	noFlush   atomic.Bool   // set by the reader's side: the rest of the request need not be written
 	receiver  atomic.Uint32 // byGoroutine, byEpoll or inEpoll
 
@@ -72,8 +73,8 @@ type conn struct {
 
 const noRequest = -1
 
-// The receiver of a connection is an epoll reader or a goroutine. Whoever takes it from byEpoll by compare-and-swap owns the
-// receiver's part of the connection; byGoroutine is final.
+// The receiver of a connection is an epoll reader or a goroutine. Whoever takes it from byEpoll by compare-and-swap
+// owns the receiver's part of the connection; byGoroutine is final.
 const (
 	byGoroutine uint32 = iota // a goroutine
 	byEpoll                   // an epoll reader, when there is something to read
@@ -81,19 +82,34 @@ const (
 )
 
 func newConn(r *Run, p *pool, s *wire.Socket) *conn {
-	c := &conn{pool: p, run: r, sock: s, finished: noRequest, over: noRequest, madeNS: r.clock.Now()}
+	c := &conn{
+		pool:     p,
+		run:      r,
+		sock:     s,
+		finished: noRequest,
+		over:     noRequest,
+		madeNS:   r.clock.Now(),
+	}
 	c.request.Store(noRequest)
-	c.response.backend, c.response.stream, c.response.secrets = r.cfg.Backend, r.cfg.Stream, r.cfg.Secrets
+	c.response.backend = r.cfg.Backend
+	c.response.stream = r.cfg.Stream
+	c.response.secrets = r.cfg.Secrets
 	c.response.marks = r.cfg.Backend.Traits().Marks
-	c.response.chunks.log, c.response.names = r.cfg.Chunks, &r.instances
-	c.response.head.Keep(slices.Concat(r.cfg.InstanceHeaders, gatewayHeaders(), []string{r.cfg.Backend.Traits().CountHeader})...)
-	c.response.large, c.response.events.Memory = &r.large, &c.response
+	c.response.chunks.log = r.cfg.Chunks
+	c.response.names = &r.instances
+	c.response.head.Keep(slices.Concat(
+		r.cfg.InstanceHeaders,
+		gatewayHeaders(),
+		[]string{r.cfg.Backend.Traits().CountHeader},
+	)...)
+	c.response.large = &r.large
+	c.response.events.Memory = &c.response
 	c.flushRest = c.flush
 	return c
 }
 
-// start claims the connection, which is in state from, for request i and writes the request, on the calling thread and without
-// blocking. If somebody else has the connection, or it died, start sends nothing and returns false.
+// start claims the connection, which is in state from, for request i and writes the request, on the calling thread
+// and without blocking. If somebody else has the connection, or it died, start sends nothing and returns false.
 func (c *conn) start(i int32, from uint32) bool {
 	if !c.state.CompareAndSwap(from, claimed) {
 		return false
@@ -126,13 +142,15 @@ func (c *conn) start(i int32, from uint32) bool {
 
 // beginRequest makes a claimed connection ready for request i, to be written at atNS.
 func (c *conn) beginRequest(i int32, from uint32, atNS int64) {
-	c.startedNS.Store(atNS) // before the request, so that the watchdog does not take the age of an earlier one for this one's
+	// before the request, so that the watchdog does not take the age of an earlier one for this one's
+	c.startedNS.Store(atNS)
 	c.lastReadNS.Store(atNS)
 	c.response.firstNS.Store(record.None)
 	c.request.Store(i)
 	c.sides.Store(2)
 	c.fresh, c.outBase = from == opening, c.sock.BytesOut()
-	c.writeErr, c.readErr = nil, nil
+	c.writeErr = nil
+	c.readErr = nil
 	c.noFlush.Store(false)
 }
 
@@ -169,7 +187,8 @@ func (c *conn) endSide() {
 	}
 }
 
-// readInGoroutine starts a goroutine as c's receiver. If first is not nil, the goroutine calls it first, and ends if it returns false.
+// readInGoroutine starts a goroutine as c's receiver. If first is not nil, the goroutine calls it first, and ends if
+// it returns false.
 func (c *conn) readInGoroutine(first func() bool) {
 	c.run.receivers.Add(1)
 	go c.receive(first)
@@ -187,7 +206,8 @@ func (c *conn) receive(first func() bool) {
 	}
 }
 
-// step processes the result of a read. If no request awaits a response, it waits for one. False: the connection is over.
+// step processes the result of a read. If no request awaits a response, it waits for one. False: the connection is
+// over.
 func (c *conn) step(b []byte, atNS int64, err error) bool {
 	return c.untilAwaiting() && (!c.onRead(b, atNS, err) || c.answered())
 }
@@ -213,8 +233,8 @@ func (c *conn) answered() bool {
 	return reusable
 }
 
-// read returns the next bytes and their instant: the kernel's, or else that after the read. It ignores a deadline that was meant for
-// an earlier request of the connection.
+// read returns the next bytes and their instant: the kernel's, or else that after the read. It ignores a deadline
+// that was meant for an earlier request of the connection.
 func (c *conn) read() ([]byte, int64, error) {
 	if c.buf == nil {
 		c.buf = make([]byte, readBuffer)
@@ -258,9 +278,9 @@ func (c *conn) awaiting() bool {
 	return ok && i != c.finished && c.sent(i)
 }
 
-// untilAwaiting is called after each read. It returns true when the connection awaits a response, and false when it is dead. If no
-// request was sent, what was read means that the connection has ended, so untilAwaiting makes it dead. After a response it means the
-// same: then untilAwaiting ends the writer's side and waits for it.
+// untilAwaiting is called after each read. It returns true when the connection awaits a response, and false when it
+// is dead. If no request was sent, what was read means that the connection has ended, so untilAwaiting makes it dead.
+// After a response it means the same: then untilAwaiting ends the writer's side and waits for it.
 func (c *conn) untilAwaiting() bool {
 	for ; ; runtime.Gosched() {
 		i, ok := c.busyWith()
@@ -286,8 +306,8 @@ func (c *conn) untilAwaiting() bool {
 	}
 }
 
-// closedUnused removes a connection that the server closed while no request was on it, or that the watchdog has interrupted for a request
-// whose answer came at that moment.
+// closedUnused removes a connection that the server closed while no request was on it, or that the watchdog has
+// interrupted for a request whose answer came at that moment.
 func (c *conn) closedUnused() {
 	if c.finished == noRequest && c.run.clock.Now()-c.madeNS < int64(dialLead) {
 		c.pool.refused.Store(true) // the server closed it as soon as it was open: dialling more at once would not help
@@ -299,11 +319,12 @@ func (c *conn) closedUnused() {
 	c.closeAndRemove()
 }
 
-// keptAtLeast is less than any server's keep-alive timeout: gunicorn's is 2 s, and uvicorn's, Node's and llama.cpp's are 5 s.
+// keptAtLeast is less than any server's keep-alive timeout: gunicorn's is 2 s, and uvicorn's, Node's and llama.cpp's
+// are 5 s.
 const keptAtLeast = time.Second
 
-// noteClosed notes that the server closed the connection, on which nothing was sent until atNS. If an answer that announced to keep
-// the connection had just ended, the pool reuses none any more: llama.cpp closes after each stream.
+// noteClosed notes that the server closed the connection, on which nothing was sent until atNS. If an answer that
+// announced to keep the connection had just ended, the pool reuses none any more: llama.cpp closes after each stream.
 func (c *conn) noteClosed(atNS int64) {
 	answeredNS := c.response.readNS
 	if answeredNS == 0 || atNS-answeredNS > int64(c.run.keptAtLeast) {
@@ -356,8 +377,8 @@ func (c *conn) inflate(src *inflateSource) bool {
 	return err == nil || errors.Is(err, errResponseEnded) || c.readFailed(err, at)
 }
 
-// readFailed ends the response if the connection failed or ended, or if the request was cancelled. It returns false if the error was
-// an earlier request's deadline.
+// readFailed ends the response if the connection failed or ended, or if the request was cancelled. It returns false
+// if the error was an earlier request's deadline.
 func (c *conn) readFailed(err error, atNS int64) bool {
 	c.beginResponse()
 	why := c.cancelReason()
@@ -397,7 +418,12 @@ const (
 // Validate returns why r does not suit an API of the given traits; nil if it does.
 func (r Resend) Validate(apiName string, t api.Traits) error {
 	if r == ResendSafe && t.Stateful {
-		return fmt.Errorf("--resend %s: a request of the %s API may change something on the server, so it is not safe to repeat; use %s", r, apiName, ResendUnread)
+		return fmt.Errorf(
+			"--resend %s: a request of the %s API may change something on the server, so it is not safe to repeat; use %s",
+			r,
+			apiName,
+			ResendUnread,
+		)
 	}
 	return nil
 }
@@ -411,12 +437,12 @@ func (c *conn) mayResend() bool {
 	return c.unread() || how == ResendSafe && c.brokenOff()
 }
 
-// closingRace is how soon after a request a server closes that had decided so before the request came: a round trip, and what a busy
-// server takes. Who breaks off later may have worked on the request.
+// closingRace is how soon after a request a server closes that had decided so before the request came: a round trip,
+// and what a busy server takes. Who breaks off later may have worked on the request.
 const closingRace = time.Second
 
-// brokenOff reports whether the server closed or reset a connection that had waited for the request, within closingRace and without
-// an answer.
+// brokenOff reports whether the server closed or reset a connection that had waited for the request, within
+// closingRace and without an answer.
 func (c *conn) brokenOff() bool {
 	if c.fresh || c.response.bytesIn > 0 || c.run.records[c.request.Load()].Outcome != record.Reset {
 		return false
@@ -424,11 +450,12 @@ func (c *conn) brokenOff() bool {
 	return c.run.clock.Now()-c.startedNS.Load() <= int64(c.run.closingRace)
 }
 
-// unread reports whether the server provably did not read the request. Either the kernel took no byte of it. Or the connection ended
-// with a FIN, which acknowledges what came before it, and the peer's kernel acknowledged no byte of the request. A reset proves
-// nothing: TCP_INFO is the same here whether the request lies unread in the server's kernel, or was read and acted upon (none
-// acknowledged, all in SIOCOUTQ; 400 of 400 each, Linux 6.18). Acknowledgements are delayed by up to 40 ms. If the system cannot
-// report what was acknowledged, unread assumes that a connection that had been idle was closed before it read the request.
+// unread reports whether the server provably did not read the request. Either the kernel took no byte of it. Or the
+// connection ended with a FIN, which acknowledges what came before it, and the peer's kernel acknowledged no byte of
+// the request. A reset proves nothing: TCP_INFO is the same here whether the request lies unread in the server's
+// kernel, or was read and acted upon (none acknowledged, all in SIOCOUTQ; 400 of 400 each, Linux 6.18).
+// Acknowledgements are delayed by up to 40 ms. If the system cannot report what was acknowledged, unread assumes that
+// a connection that had been idle was closed before it read the request.
 func (c *conn) unread() bool {
 	if c.sock.BytesOut() == c.outBase {
 		return c.writeErr != nil && !errors.Is(c.writeErr, errSenderGone)

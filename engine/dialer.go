@@ -13,8 +13,8 @@ const (
 	dialSpare = 4
 	// dialTick is how often it dials what is missing.
 	dialTick = 5 * time.Millisecond
-	// mostDialling bounds how many connections to one endpoint are dialled at a time: listen backlogs of 128 to 4096 are common, and
-	// accepting is quick.
+	// mostDialling bounds how many connections to one endpoint are dialled at a time: listen backlogs of 128 to 4096
+	// are common, and accepting is quick.
 	mostDialling = 256
 	// dialPause is how long the dialer leaves an endpoint alone that refused a connection.
 	dialPause = 250 * time.Millisecond
@@ -22,8 +22,8 @@ const (
 	endlessPause = 24 * time.Hour
 )
 
-// dialer dials ahead of demand: for each endpoint it keeps as many connections idle as requests are due to it within dialLead. It does
-// not count on connections that become idle in the meantime, unless requests wait for others.
+// dialer dials ahead of demand: for each endpoint it keeps as many connections idle as requests are due to it within
+// dialLead. It does not count on connections that become idle in the meantime, unless requests wait for others.
 type dialer struct {
 	run    *Run
 	ahead  int           // requests of the plan counted into due so far
@@ -50,8 +50,8 @@ func (d *dialer) keepFilled(halt <-chan struct{}) {
 	}
 }
 
-// fillFirst dials what is due within dialLead after the start and waits for it. An endpoint that refuses is not tried again before the
-// start, so that the wait ends.
+// fillFirst dials what is due within dialLead after the start and waits for it. An endpoint that refuses is not tried
+// again before the start, so that the wait ends.
 func (d *dialer) fillFirst(ctx context.Context) {
 	tick := time.NewTicker(dialTick)
 	defer tick.Stop()

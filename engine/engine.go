@@ -1,11 +1,11 @@
-// Package engine replays a plan against real servers. It opens connections ahead of time, sends each request's prebuilt bytes at
-// its planned instant, and stamps what comes back.
+// Package engine replays a plan against real servers. It opens connections ahead of time, sends each request's
+// prebuilt bytes at its planned instant, and stamps what comes back.
 //
-// A program resolves targets and builds the work (package workload), probes the servers (package probe), and then calls New and
-// Do. Senders are the threads that send. Each connection has a receiver from when it is dialled. It is a goroutine that blocks in
-// a read or, for plain http on Linux, an epoll reader that serves many connections. The writer and the reader share a request;
-// the one that ends last completes it. Between a deadline and its write there is no channel, map or allocation, and no
-// lock that is contended.
+// A program resolves targets and builds the work (package workload), probes the servers (package probe), and then
+// calls New and Do. Senders are the threads that send. Each connection has a receiver from when it is dialled. It is
+// a goroutine that blocks in a read or, for plain http on Linux, an epoll reader that serves many connections. The
+// writer and the reader share a request; the one that ends last completes it. Between a deadline and its write there
+// is no channel, map or allocation, and no lock that is contended.
 //
 // From release to bytes, if a connection is idle (pacer.run calls Run.send):
 //
@@ -47,27 +47,31 @@ import (
 
 // Config describes how a run sends and receives. Timeout, IdleTimeout and ConnectTimeout must be positive.
 type Config struct {
-	Backend         api.Backend
-	Stream          bool // the request asks for a stream
-	Timeout         time.Duration
-	IdleTimeout     time.Duration
-	ConnectTimeout  time.Duration
-	Grace           time.Duration // how long a stopped run waits for what is in flight
-	CancelAfter     time.Duration // since instant 0: then requests in flight are cancelled, and the others are not sent; 0 = never
-	Realtime        sched.Realtime
-	Spin            time.Duration    // see sched.NewWaiter
-	Senders         int              // how many threads send, at most MaxSenders; 0 = 1
-	TLS             *tls.Config      // for https targets
-	SenderCommand   []string         // starts a process that calls ServeSender; nil = senders are threads of this process
+	Backend        api.Backend
+	Stream         bool // the request asks for a stream
+	Timeout        time.Duration
+	IdleTimeout    time.Duration
+	ConnectTimeout time.Duration
+	Grace          time.Duration // how long a stopped run waits for what is in flight
+	// since instant 0: then requests in flight are cancelled, and the others are not sent; 0 = never
+	CancelAfter time.Duration
+	Realtime    sched.Realtime
+	Spin        time.Duration // see sched.NewWaiter
+	Senders     int           // how many threads send, at most MaxSenders; 0 = 1
+	TLS         *tls.Config   // for https targets
+	// starts a process that calls ServeSender; nil = senders are threads of this process
+	SenderCommand   []string
 	Resend          Resend           // when a request is sent once more
 	Descriptors     int              // how many sockets the process may open
 	Secrets         *redact.Redactor // hides credentials in what servers answer
 	Stamps          wire.Stamps      // those that wire.ProbeStamps found to work
 	InstanceHeaders []string         // response headers that may name the instance; the first that is present counts
-	InstanceField   []string         // path, in an answer's JSON, of the field that names the instance; nil = the API's own
-	History         *history.History // puts answers into later turns; nil = all is sent as recorded
-	Chunks          *ChunkLog        // takes the instants of each token chunk; nil = not kept
-	OnSenderDeath   func(string)     // called once, with the cause, if the sender process dies during the run, which then stops; may be nil
+	// path, in an answer's JSON, of the field that names the instance; nil = the API's own
+	InstanceField []string
+	History       *history.History // puts answers into later turns; nil = all is sent as recorded
+	Chunks        *ChunkLog        // takes the instants of each token chunk; nil = not kept
+	// called once, with the cause, if the sender process dies during the run, which then stops; may be nil
+	OnSenderDeath func(string)
 }
 
 // Sink takes the records of a run, one at a time, in order of completion.
@@ -76,7 +80,8 @@ type Sink interface {
 	Record(r *record.Record, target int)
 	// Tick is called by the same goroutine about once a second, and once at the end.
 	Tick()
-	// Gaps takes the ITLs, ns, of one request that ended ok. Any goroutine may call it; gaps are valid until it returns.
+	// Gaps takes the ITLs, ns, of one request that ended ok. Any goroutine may call it; gaps are valid until it
+	// returns.
 	Gaps(target int, gapsNS []int64, moved []metrics.LateReadGap)
 }
 
@@ -123,7 +128,8 @@ type Run struct {
 
 	closingRace, keptAtLeast time.Duration // the constants
 
-	batches []batch // with a ring of requests: what was built before the run, and in each step during it; the builder's own
+	// with a ring of requests: what was built before the run, and in each step during it; the builder's own
+	batches []batch
 
 	placement     sched.Placement
 	spins         []time.Duration // of the senders that are threads of this process, once they have ended
@@ -136,7 +142,8 @@ type Run struct {
 	unsentFailed  atomic.Int64
 	resent        atomic.Int64
 	dialled       atomic.Int64
-	notReady      atomic.Int64 // requests sent late because no connection was idle; 0 in a closed loop, which has no deadlines
+	// requests sent late because no connection was idle; 0 in a closed loop, which has no deadlines
+	notReady      atomic.Int64
 	closedIdle    atomic.Int64
 	closedEarly   atomic.Int64 // connections that the server closed although an answer had just announced to keep them
 	noResources   atomic.Int64 // requests that failed since this machine had nothing for a connection
@@ -149,10 +156,17 @@ type Run struct {
 // New prepares a run of work; without ideal hits its records expect none.
 func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits, sink Sink) *Run {
 	r := &Run{
-		cfg: cfg, work: work, sink: sink, clock: sched.NewMonotonic(), closingRace: closingRace, keptAtLeast: keptAtLeast,
-		records: work.Records(runID, ideal, cfg.Backend),
-		workers: newWorkers(),
-		done:    make(chan int32, work.Requests()), allDone: make(chan struct{}), recorded: make([]bool, work.Requests()),
+		cfg:         cfg,
+		work:        work,
+		sink:        sink,
+		clock:       sched.NewMonotonic(),
+		closingRace: closingRace,
+		keptAtLeast: keptAtLeast,
+		records:     work.Records(runID, ideal, cfg.Backend),
+		workers:     newWorkers(),
+		done:        make(chan int32, work.Requests()),
+		allDone:     make(chan struct{}),
+		recorded:    make([]bool, work.Requests()),
 	}
 	r.pacer = newPacer(work.Plan, r.clock, &r.stop, r.send)
 	if r.cfg.OnSenderDeath == nil {
@@ -163,10 +177,16 @@ func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits
 	r.left.Store(int64(work.Requests()))
 	r.ctx, r.abort = context.WithCancel(context.Background())
 	r.readLag.lag = metrics.NewHistogram()
-	r.large.mapped, r.large.changed.L = map[*byte]bool{}, &r.large.mu
+	r.large.mapped = map[*byte]bool{}
+	r.large.changed.L = &r.large.mu
 	r.addPools()
 	r.leastInFlight = newLeastInFlight(work, r.pools)
-	r.dialer = &dialer{run: r, pause: dialPause, paused: make([]time.Time, len(r.pools)), needs: make([]int64, len(r.pools))}
+	r.dialer = &dialer{
+		run:    r,
+		pause:  dialPause,
+		paused: make([]time.Time, len(r.pools)),
+		needs:  make([]int64, len(r.pools)),
+	}
 	if len(cfg.SenderCommand) > 0 {
 		if r.processErr = whyNoSenderProcess(work, cfg.History); r.processErr == nil {
 			r.process, r.processErr = startSenderProcess(r, cfg.SenderCommand)
@@ -175,11 +195,12 @@ func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits
 	return r
 }
 
-// descriptorsKept is how many descriptors remain for files, probes, epoll readers, the watches of senders and control groups, and
-// the runtime.
+// descriptorsKept is how many descriptors remain for files, probes, epoll readers, the watches of senders and control
+// groups, and the runtime.
 const descriptorsKept = 128
 
-// maxPerPool bounds an endpoint's table: there are no more TCP connections to one address and port than there are local ports.
+// maxPerPool bounds an endpoint's table: there are no more TCP connections to one address and port than there are
+// local ports.
 const maxPerPool = math.MaxUint16
 
 func (r *Run) addPools() {
@@ -189,13 +210,19 @@ func (r *Run) addPools() {
 	}
 	room := max(1, min(maxPerPool, (r.cfg.Descriptors-descriptorsKept)/total))
 	r.table = make([]atomic.Pointer[conn], total*room)
-	base, sendBuffer := 0, 0
+	base := 0
+	sendBuffer := 0
 	if largest := r.work.Prebuilt.Largest(); largest > systemSendBuffer {
 		sendBuffer = largest
 	}
 	for ti, t := range r.work.Targets {
-		d := wire.DialOptions{Timeout: r.cfg.ConnectTimeout, ServerName: t.Name, SendBuffer: sendBuffer, Stamps: r.cfg.Stamps,
-			Epoll: !t.TLS}
+		d := wire.DialOptions{
+			Timeout:    r.cfg.ConnectTimeout,
+			ServerName: t.Name,
+			SendBuffer: sendBuffer,
+			Stamps:     r.cfg.Stamps,
+			Epoll:      !t.TLS,
+		}
 		if t.TLS {
 			d.TLS = r.cfg.TLS
 		}
@@ -211,15 +238,17 @@ func (r *Run) addPools() {
 	}
 }
 
-// systemSendBuffer bounds what the kernel takes at once on a new connection with its default send buffer. It takes 78 kB at MTU 1500,
-// measured over a veth pair. If requests are larger, connections get a send buffer of the largest one's size.
+// systemSendBuffer bounds what the kernel takes at once on a new connection with its default send buffer. It takes 78
+// kB at MTU 1500, measured over a veth pair. If requests are larger, connections get a send buffer of the largest
+// one's size.
 const systemSendBuffer = 64 << 10
 
-// SenderErr returns why the senders have no process of their own, although Config.SenderCommand is set; nil if they have one.
+// SenderErr returns why the senders have no process of their own, although Config.SenderCommand is set; nil if they
+// have one.
 func (r *Run) SenderErr() error { return r.processErr }
 
-// Connect dials the connections that the first requests need, and looks for servers on this machine. It returns when they are ready,
-// when dialling them has failed, or when ctx ends.
+// Connect dials the connections that the first requests need, and looks for servers on this machine. It returns when
+// they are ready, when dialling them has failed, or when ctx ends.
 func (r *Run) Connect(ctx context.Context) {
 	r.servers = host.FindServers(r.localEndpoints())
 	r.dialer.fillFirst(ctx)
@@ -227,7 +256,8 @@ func (r *Run) Connect(ctx context.Context) {
 
 // localEndpoints are the addresses of targets that are this machine's.
 func (r *Run) localEndpoints() []netip.AddrPort {
-	own, local := map[netip.Addr]bool{}, []netip.AddrPort{}
+	own := map[netip.Addr]bool{}
+	local := []netip.AddrPort{}
 	interfaces, _ := net.InterfaceAddrs() // without them, loopback remains
 	for _, of := range interfaces {
 		if prefix, err := netip.ParsePrefix(of.String()); err == nil {
@@ -249,9 +279,12 @@ func (r *Run) localEndpoints() []netip.AddrPort {
 // startLead is the time between the start of all parts of a run and instant 0.
 const startLead = 50 * time.Millisecond
 
-// StartAt makes instant 0 a moment of the wall clock, so that several runs begin together. Call it before Do. If Do comes too late, it
-// sends nothing, or with join what is planned from then on.
-func (r *Run) StartAt(moment time.Time, join bool) { r.startAt, r.joinLate = moment, join }
+// StartAt makes instant 0 a moment of the wall clock, so that several runs begin together. Call it before Do. If Do
+// comes too late, it sends nothing, or with join what is planned from then on.
+func (r *Run) StartAt(moment time.Time, join bool) {
+	r.startAt = moment
+	r.joinLate = join
+}
 
 // startClock sets instant 0 and returns how far it is from now, or why the run cannot start.
 func (r *Run) startClock() (lead time.Duration, err error) {
@@ -273,7 +306,11 @@ func (r *Run) startClock() (lead time.Duration, err error) {
 }
 
 func (r *Run) lateWords(by time.Duration) string {
-	return fmt.Sprintf("the run was ready %v too late for its start at %s", by.Round(time.Millisecond), r.startAt.Format(time.RFC3339Nano))
+	return fmt.Sprintf(
+		"the run was ready %v too late for its start at %s",
+		by.Round(time.Millisecond),
+		r.startAt.Format(time.RFC3339Nano),
+	)
 }
 
 // skipPast ends the requests whose own instants were over when the run was ready.
@@ -361,8 +398,8 @@ func (r *Run) start(helpers *sync.WaitGroup) (err error) {
 	return nil
 }
 
-// soleSenders returns the ids of the threads that only send. There are none in a closed loop or with a cap: there receiving threads
-// send too.
+// soleSenders returns the ids of the threads that only send. There are none in a closed loop or with a cap: there
+// receiving threads send too.
 func (r *Run) soleSenders() []int {
 	switch {
 	case !r.work.Plan.ByClock():
@@ -388,7 +425,8 @@ func (r *Run) connOf(s *slot) *conn {
 func (r *Run) sidesEnded(c *conn) {
 	i := c.request.Load()
 	rec := &r.records[i]
-	rec.BytesSent, rec.BytesReceived = c.sock.BytesOut()-c.outBase, c.response.bytesIn
+	rec.BytesSent = c.sock.BytesOut() - c.outBase
+	rec.BytesReceived = c.response.bytesIn
 	if c.brokenOff() {
 		c.noteClosed(c.startedNS.Load())
 	}
@@ -428,7 +466,8 @@ func (r *Run) failAgain(i int32, why string) {
 	r.endRequest(i)
 }
 
-// endRequest passes the final record of request i to recordAll, and lets the pacer release the requests that waited for it.
+// endRequest passes the final record of request i to recordAll, and lets the pacer release the requests that waited
+// for it.
 func (r *Run) endRequest(i int32) {
 	r.work.Prebuilt.MarkUnneeded(i)
 	if r.leastInFlight != nil && r.isPlaced(i) {
@@ -524,12 +563,19 @@ func (r *Run) Progress() Progress {
 		sent += r.process.header.written.Load()
 	}
 	return Progress{
-		NowNS: r.clock.Now(), Sent: sent, OK: r.finishedOK.Load(), Failed: r.failed.Load(), Unsent: r.unsentFailed.Load(), Left: r.left.Load(),
-		Resent: r.resent.Load(), Stopping: r.stop.Load(),
+		NowNS:    r.clock.Now(),
+		Sent:     sent,
+		OK:       r.finishedOK.Load(),
+		Failed:   r.failed.Load(),
+		Unsent:   r.unsentFailed.Load(),
+		Left:     r.left.Load(),
+		Resent:   r.resent.Load(),
+		Stopping: r.stop.Load(),
 	}
 }
 
-// Began reports whether a reading of the run's clock counts from instant 0. Until shortly before that, the clock counts from New.
+// Began reports whether a reading of the run's clock counts from instant 0. Until shortly before that, the clock
+// counts from New.
 func (r *Run) Began(readingNS int64) bool { return r.began.Load() && readingNS <= r.clock.Now() }
 
 // Clock returns the run's clock.
@@ -538,8 +584,8 @@ func (r *Run) Clock() sched.Clock { return r.clock }
 // Requests returns how many requests the run has.
 func (r *Run) Requests() int { return r.work.Requests() }
 
-// Result has what a run found besides its records, in the summary's own types. What the run cannot know is zero: the load and the
-// target in Run, and the times to read and to build in Client.
+// Result has what a run found besides its records, in the summary's own types. What the run cannot know is zero: the
+// load and the target in Run, and the times to read and to build in Client.
 type Result struct {
 	Run         metrics.Run
 	Client      metrics.Client
@@ -562,28 +608,58 @@ func (r *Run) result(used host.Usage) Result {
 	stamps, lag := r.stampCounts()
 	found := Result{
 		Run: metrics.Run{
-			StartedAt: start.UTC(), MonotonicStartNS: r.clock.MonotonicStartNS(), DurationS: end.Seconds(),
-			Partial: r.stop.Load() && !r.expired.Load(), SenderDied: r.died, Cut: r.expired.Load(),
+			StartedAt:        start.UTC(),
+			MonotonicStartNS: r.clock.MonotonicStartNS(),
+			DurationS:        end.Seconds(),
+			Partial:          r.stop.Load() && !r.expired.Load(),
+			SenderDied:       r.died,
+			Cut:              r.expired.Load(),
 		},
 		Client: metrics.Client{
-			CPUS: used.CPU.Seconds(), MaxRSSBytes: used.MaxRSSBytes, GCCycles: used.GCCycles, Senders: r.senderCount(), SenderProcess: r.process != nil,
-			Realtime: r.placement.FIFO, SpinUS: float64(r.spin()) / 1e3, WireBytes: r.work.Prebuilt.Bytes(), Stamps: &stamps, AnswerWaitS: r.large.waited().Seconds(), ReceiveLagUS: lag.Percentiles(1e3), Machine: r.machine.Machine(),
-			LocalServers: r.servers.Shared(),
+			CPUS:          used.CPU.Seconds(),
+			MaxRSSBytes:   used.MaxRSSBytes,
+			GCCycles:      used.GCCycles,
+			Senders:       r.senderCount(),
+			SenderProcess: r.process != nil,
+			Realtime:      r.placement.FIFO,
+			SpinUS:        float64(r.spin()) / 1e3,
+			WireBytes:     r.work.Prebuilt.Bytes(),
+			Stamps:        &stamps,
+			AnswerWaitS:   r.large.waited().Seconds(),
+			ReceiveLagUS:  lag.Percentiles(1e3),
+			Machine:       r.machine.Machine(),
+			LocalServers:  r.servers.Shared(),
 		},
 		Connections: metrics.Connections{
-			Dialled: r.dialled.Load(), NotReady: r.notReady.Load(),
-			ClosedIdle: r.closedIdle.Load(), ClosedEarly: r.closedEarly.Load(), NoResources: r.noResources.Load(),
+			Dialled:     r.dialled.Load(),
+			NotReady:    r.notReady.Load(),
+			ClosedIdle:  r.closedIdle.Load(),
+			ClosedEarly: r.closedEarly.Load(),
+			NoResources: r.noResources.Load(),
 		},
 		Writes: metrics.Writes{Whole: r.wholeWrites.Load(), Partial: r.partialWrites.Load()},
-		Turns:  audit.Turns(r.work, r.records, r.leftOut, r.pacer.held()), History: r.cfg.History.Counts(r.records), BuildAhead: r.builtAhead(),
-		Placement: r.placement, Ended: start.Add(end), LeftOut: r.leftOut,
+		Turns: audit.Turns(
+			r.work,
+			r.records,
+			r.leftOut,
+			r.pacer.held(),
+		),
+		History:    r.cfg.History.Counts(r.records),
+		BuildAhead: r.builtAhead(),
+		Placement:  r.placement,
+		Ended:      start.Add(end),
+		LeftOut:    r.leftOut,
 	}
 	if q := r.pacer.queue; q != nil {
 		found.IdleGaps, found.IdleCut = q.idle.gaps, time.Duration(q.idle.cutNS)
 	}
 	if n := r.work.Plan.Cap; n > 0 {
 		held := r.pacer.held()
-		found.Cap = &metrics.Cap{InFlight: int64(n), Held: held.Count(), HeldMS: held.Percentiles(1e6)}
+		found.Cap = &metrics.Cap{
+			InFlight: int64(n),
+			Held:     held.Count(),
+			HeldMS:   held.Percentiles(1e6),
+		}
 	}
 	return found
 }
@@ -595,7 +671,8 @@ func (r *Run) Stop() {
 	}
 }
 
-// Abort ends the release of requests and cancels those in flight, within a tick of the watchdog. It may be called at any time.
+// Abort ends the release of requests and cancels those in flight, within a tick of the watchdog. It may be called at
+// any time.
 func (r *Run) Abort() {
 	r.stop.Store(true)
 	r.abort()
@@ -626,7 +703,8 @@ func (r *Run) fail(i int32, o record.Outcome, why string) {
 		r.failAgain(i, why)
 		return
 	}
-	r.records[i].Outcome, r.records[i].Error = o, why
+	r.records[i].Outcome = o
+	r.records[i].Error = why
 	r.endRequest(i)
 }
 

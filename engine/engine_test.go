@@ -91,19 +91,6 @@ func (s *server) counted(work func()) (peak *atomic.Int64) {
 	return peak
 }
 
-// silent makes the server read one request of each connection and never answer. The channel tells of each.
-func (s *server) silent(n int) (got <-chan struct{}) {
-	read := make(chan struct{}, n)
-	s.handle = func(_ int64, c net.Conn) {
-		if _, err := io.ReadFull(c, make([]byte, s.request)); err == nil {
-			read <- struct{}{}
-			_, _ = io.ReadFull(c, make([]byte, 1)) // until it is hung up
-		}
-		_ = c.Close()
-	}
-	return read
-}
-
 // after calls f when n requests have been served.
 func (s *server) after(n int64, f func()) {
 	for s.served.Load() < n {
@@ -289,36 +276,6 @@ func (r *Run) useStamps(stamps wire.Stamps) {
 	r.cfg.Stamps = stamps
 	for _, p := range r.pools {
 		p.dial.Stamps = stamps
-	}
-}
-
-// TestClosedLoopIsCutAtItsEnd: what has not been released then is left out all the same.
-func TestClosedLoopIsCutAtItsEnd(t *testing.T) {
-	const n, most = 200, 3
-	end := 30 * time.Millisecond
-	for round := 0; round < 3; round++ {
-		w, s := equalWork(t, n, func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), most, end) })
-		got := s.silent(n)
-		k := new(sink)
-		r := newRun(t, oneThread, w, k)
-		go func() {
-			select {
-			case <-got:
-			case <-t.Context().Done():
-			}
-			for r.clock.Now() < int64(end) {
-				runtime.Gosched() // it must not be later than the sender
-			}
-			r.expire()
-		}()
-		f := do(t, s, r)
-		if len(k.records) < most && end < time.Minute { // this machine had no time for the start, and has ten times as much now
-			round, end = -1, 10*end
-			continue
-		}
-		if len(k.records) != most || len(f.LeftOut) != n-most {
-			t.Errorf("%v, %d left out; want %d records and %d left out", k.outcomes(), len(f.LeftOut), most, n-most)
-		}
 	}
 }
 

@@ -13,12 +13,13 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// epollReader is a thread that reads many plain connections into one buffer, each as soon as its epoll instance reports bytes. A
-// goroutine for each connection, in Go's poller, has to be woken for each event, and perhaps a thread for it. The epoll reader takes
-// about half to two thirds of the CPU time an event (BenchmarkReceive; 1,000 connections, 50,000 events/s, 2 cores, Linux 6.18).
+// epollReader is a thread that reads many plain connections into one buffer, each as soon as its epoll instance
+// reports bytes. A goroutine for each connection, in Go's poller, has to be woken for each event, and perhaps a
+// thread for it. The epoll reader takes about half to two thirds of the CPU time an event (BenchmarkReceive; 1,000
+// connections, 50,000 events/s, 2 cores, Linux 6.18).
 //
-// It never waits for a single connection. If a connection has ended, was cancelled or is compressed, reading it may wait: it gets a
-// goroutine of its own, for good.
+// It never waits for a single connection. If a connection has ended, was cancelled or is compressed, reading it may
+// wait: it gets a goroutine of its own, for good.
 type epollReader struct {
 	run     *Run
 	epoll   int
@@ -28,7 +29,8 @@ type epollReader struct {
 }
 
 const (
-	// maxEpollReaders are enough for a machine's network: one that never sleeps takes 300,000 events/s (BenchmarkEpollReader).
+	// maxEpollReaders are enough for a machine's network: one that never sleeps takes 300,000 events/s
+	// (BenchmarkEpollReader).
 	maxEpollReaders = 8
 	// coresPerEpollReader leaves cores for everything else.
 	coresPerEpollReader = 2
@@ -101,11 +103,16 @@ func newEpollReader(r *Run) (l *epollReader, err error) {
 
 // watch adds a descriptor, whose events have the key.
 func (l *epollReader) watch(fd int, events uint32, key uint64) error {
-	e := unix.EpollEvent{Events: events, Fd: int32(uint32(key)), Pad: int32(uint32(key >> 32))}
+	e := unix.EpollEvent{
+		Events: events,
+		Fd:     int32(uint32(key)),
+		Pad:    int32(uint32(key >> 32)),
+	}
 	return unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &e)
 }
 
-// readUntilWoken reads until wake is written. Its goroutine ends with the thread still locked, so that Go drops the thread.
+// readUntilWoken reads until wake is written. Its goroutine ends with the thread still locked, so that Go drops the
+// thread.
 func (l *epollReader) readUntilWoken() {
 	sched.PlaceReader(l.run.cfg.Realtime)
 	defer l.close()
@@ -130,8 +137,15 @@ func (l *epollReader) readUntilWoken() {
 
 // wait returns the number of events, 0 after a signal.
 func (l *epollReader) wait(events []unix.EpollEvent) int {
-	n, _, errno := syscall.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epoll), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)),
-		^uintptr(0), 0, 0)
+	n, _, errno := syscall.Syscall6(
+		unix.SYS_EPOLL_PWAIT,
+		uintptr(l.epoll),
+		uintptr(unsafe.Pointer(&events[0])),
+		uintptr(len(events)),
+		^uintptr(0),
+		0,
+		0,
+	)
 	switch errno {
 	case 0:
 		return int(n)
@@ -166,7 +180,8 @@ func (l *epollReader) ready(c *conn, events uint32) {
 	}
 }
 
-// read reads what has arrived on c, with toEnd up to the end of the stream. It returns false if c has a goroutine of its own now.
+// read reads what has arrived on c, with toEnd up to the end of the stream. It returns false if c has a goroutine of
+// its own now.
 func (l *epollReader) read(c *conn, toEnd bool) (stays bool) {
 	for {
 		n, err := c.sock.ReadNow(l.buf)
@@ -185,7 +200,8 @@ func (l *epollReader) read(c *conn, toEnd bool) (stays bool) {
 			c.readInGoroutine(func() bool { return !c.inflate(compressed) || c.answered() })
 			return false
 		}
-		if ended && (!c.staysOpen() || c.beingWritten()) { // it may wait for the sender process: to send it a message, or for a write
+		// it may wait for the sender process: to send it a message, or for a write
+		if ended && (!c.staysOpen() || c.beingWritten()) {
 			c.readInGoroutine(c.answered)
 			return false
 		}

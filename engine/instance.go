@@ -9,11 +9,17 @@ import (
 	"github.com/fastreplay/fastreplay/engine/redact"
 )
 
-// InstanceHeaders returns the response headers in which gateways and servers name the instance that answered: AIBrix's gateway,
-// llm-d's simulator, gateways with the Gateway API's inference extension (the endpoint it chose), and LiteLLM's proxy (the server's
-// address, or else the deployment's id).
+// InstanceHeaders returns the response headers in which gateways and servers name the instance that answered:
+// AIBrix's gateway, llm-d's simulator, gateways with the Gateway API's inference extension (the endpoint it chose),
+// and LiteLLM's proxy (the server's address, or else the deployment's id).
 func InstanceHeaders() []string {
-	return []string{"target-pod", "x-inference-pod", "x-gateway-destination-endpoint-served", "x-litellm-model-api-base", "x-litellm-model-id"}
+	return []string{
+		"target-pod",
+		"x-inference-pod",
+		"x-gateway-destination-endpoint-served",
+		"x-litellm-model-api-base",
+		"x-litellm-model-id",
+	}
 }
 
 // maxInstances bounds the names that are kept; a header with more values does not name instances.
@@ -78,7 +84,8 @@ func (n *instanceNames) intern(name []byte) string {
 	return known
 }
 
-// gatewayHeaders returns the response headers in which gateways report times, all in ms and, of a stream, until its head.
+// gatewayHeaders returns the response headers in which gateways report times, all in ms and, of a stream, until its
+// head.
 //   - LiteLLM's proxy: from when it had the request to the head of the server's response; and its own share of that time
 //     (litellm_core_utils/llm_response_utils/response_metadata.py, 1.106).
 //   - Envoy: from when it had the whole request to the head of the upstream's response
@@ -87,8 +94,8 @@ func gatewayHeaders() []string {
 	return []string{"x-litellm-response-duration-ms", "x-litellm-overhead-duration-ms", "x-envoy-upstream-service-time"}
 }
 
-// gatewayShare notes the gateway's own time and the server's, as the gateway reports them. Of two gateways, the one next to the server
-// counts.
+// gatewayShare notes the gateway's own time and the server's, as the gateway reports them. Of two gateways, the one
+// next to the server counts.
 func (p *response) gatewayShare() {
 	at := p.names.headers
 	all, own := msToNS(p.head.Kept(at)), msToNS(p.head.Kept(at+1))
@@ -98,10 +105,13 @@ func (p *response) gatewayShare() {
 	}
 }
 
-// msToNS reads a decimal number of ms, to the ns and at most a day; record.None for anything else. It allocates nothing.
+// msToNS reads a decimal number of ms, to the ns and at most a day; record.None for anything else. It allocates
+// nothing.
 func msToNS(text []byte) int64 {
 	const day = 24 * 3600 * 1_000_000_000
-	ns, scale, point := int64(0), int64(1_000_000), false
+	ns := int64(0)
+	scale := int64(1_000_000)
+	point := false
 	for _, c := range text {
 		switch {
 		case c == '.' && !point:

@@ -9,8 +9,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// leastInFlight sends each request, at its release, to the endpoint with the fewest requests in flight for its weight. Failed requests of an
-// endpoint count as in flight until it answers one: an endpoint that is dead must not get all requests.
+// leastInFlight sends each request, at its release, to the endpoint with the fewest requests in flight for its
+// weight. Failed requests of an endpoint count as in flight until it answers one: an endpoint that is dead must not
+// get all requests.
 type leastInFlight struct {
 	pools    []*pool
 	released []atomic.Int32 // 1 + the requests, in the order of their release; 0 = not noted yet
@@ -29,7 +30,12 @@ func newLeastInFlight(w *workload.Work, endpoints []*pool) *leastInFlight {
 	if !w.Routing.LeastInFlight {
 		return nil
 	}
-	b := &leastInFlight{pools: endpoints, released: make([]atomic.Int32, w.Requests()), known: make([]bool, w.Requests()), model: w.NewIdealModel()}
+	b := &leastInFlight{
+		pools:    endpoints,
+		released: make([]atomic.Int32, w.Requests()),
+		known:    make([]bool, w.Requests()),
+		model:    w.NewIdealModel(),
+	}
 	b.ideal = b.model.Room(w.Requests())
 	_, weights := route.Addresses(w.Routing.Targets)
 	for k, p := range endpoints {
@@ -46,7 +52,8 @@ func (b *leastInFlight) choose() *pool {
 		for _, p := range b.pools[1:] {
 			n := p.inFlight.Load()
 			if route.Lighter(n, p.sent.Load(), p.weight, inFlight, best.sent.Load(), best.weight) {
-				best, inFlight = p, n
+				best = p
+				inFlight = n
 			}
 		}
 		if best.inFlight.CompareAndSwap(inFlight, inFlight+1) {
@@ -64,7 +71,8 @@ func (r *Run) choosePool(i int32) *pool {
 	p := b.choose()
 	rec := &r.records[i]
 	r.work.Places[i] = route.Place{Target: p.target, Endpoint: p.index}
-	rec.Target, rec.Endpoint = r.work.Targets[p.target].URL, p.name
+	rec.Target = r.work.Targets[p.target].URL
+	rec.Endpoint = p.name
 	b.released[b.n.Add(1)-1].Store(i + 1)
 	return p
 }
@@ -80,7 +88,8 @@ func (r *Run) targetOf(i int32) int {
 	return r.work.Places[i].Target
 }
 
-// expect notes in rec what an ideal cache would have held for request i. It follows all requests up to i in the order of their release.
+// expect notes in rec what an ideal cache would have held for request i. It follows all requests up to i in the order
+// of their release.
 func (b *leastInFlight) expect(i int32, rec *record.Record) {
 	for !b.known[i] {
 		j := b.released[b.followed].Load() - 1
@@ -95,14 +104,16 @@ func (b *leastInFlight) expect(i int32, rec *record.Record) {
 	b.ideal.FillRecord(int(i), rec)
 }
 
-// needs sets into to how many of the next requests each endpoint gets, if none ends before: they level what is in flight.
+// needs sets into to how many of the next requests each endpoint gets, if none ends before: they level what is in
+// flight.
 func (b *leastInFlight) needs(next int64, into []int64) {
 	low, high := 0.0, float64(next) // of a level, in requests for a weight of 1
 	for _, p := range b.pools {
 		high = max(high, float64(p.inFlight.Load()+next)/p.weight)
 	}
 	for range levelSteps {
-		level, fits := (low+high)/2, 0.0
+		level := (low + high) / 2
+		fits := 0.0
 		for _, p := range b.pools {
 			fits += max(0, level*p.weight-float64(p.inFlight.Load()))
 		}

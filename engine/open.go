@@ -6,9 +6,10 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
-// EachOpen calls f for each request whose time has come and that the sink has no record of: with when it was planned, when it was sent and
-// when its first token came, in ns since the start. The latter two may be record.None. If requests wait for others or for room, those
-// that are not sent are left out, and the instant of sending stands for the planned one. Only the goroutine that calls the sink may call it.
+// EachOpen calls f for each request whose time has come and that the sink has no record of: with when it was planned,
+// when it was sent and when its first token came, in ns since the start. The latter two may be record.None. If
+// requests wait for others or for room, those that are not sent are left out, and the instant of sending stands for
+// the planned one. Only the goroutine that calls the sink may call it.
 func (r *Run) EachOpen(f func(plannedNS, sentNS, firstNS int64)) {
 	type instants struct{ sentNS, firstNS int64 }
 	busyWith := map[int32]instants{}

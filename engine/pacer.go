@@ -9,30 +9,42 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// A pacer decides when requests are released. It releases a request by calling send. If only the clock releases requests, it has no
-// queue. Otherwise its queue holds requests back until those that they wait for have been sent or have ended, or until there is room for
-// them in a closed loop or under a cap; the pacer sends what leaves the queue without holding the queue's mutex.
+// A pacer decides when requests are released. It releases a request by calling send. If only the clock releases
+// requests, it has no queue. Otherwise its queue holds requests back until those that they wait for have been sent or
+// have ended, or until there is room for them in a closed loop or under a cap; the pacer sends what leaves the queue
+// without holding the queue's mutex.
 type pacer struct {
 	plan  sched.Plan
 	clock *sched.Monotonic
-	stop  *atomic.Bool                               // if set, nothing more is released
-	send  func(i int32, plannedNS int64) (sent bool) // sends request i now, on the calling thread, or lets another one send it soon
-	next  atomic.Int64                               // without a queue: requests before this one belong to some thread
-	queue *queue                                     // nil = none
+	stop  *atomic.Bool // if set, nothing more is released
+	// sends request i now, on the calling thread, or lets another one send it soon
+	send  func(i int32, plannedNS int64) (sent bool)
+	next  atomic.Int64 // without a queue: requests before this one belong to some thread
+	queue *queue       // nil = none
 
 	beginNS int64 // when a closed loop begins
 }
 
-func newPacer(plan sched.Plan, clock *sched.Monotonic, stop *atomic.Bool, send func(i int32, plannedNS int64) bool) *pacer {
-	p := &pacer{plan: plan, clock: clock, stop: stop, send: send}
+func newPacer(
+	plan sched.Plan,
+	clock *sched.Monotonic,
+	stop *atomic.Bool,
+	send func(i int32, plannedNS int64) bool,
+) *pacer {
+	p := &pacer{
+		plan:  plan,
+		clock: clock,
+		stop:  stop,
+		send:  send,
+	}
 	if !plan.ByClock() {
 		p.queue = newQueue(plan, stop)
 	}
 	return p
 }
 
-// skip takes out of the plan the requests whose own instants lie before fromNS, and returns them. A closed loop begins then. Call it before
-// run.
+// skip takes out of the plan the requests whose own instants lie before fromNS, and returns them. A closed loop
+// begins then. Call it before run.
 func (p *pacer) skip(fromNS int64) (list []int32) {
 	p.beginNS = fromNS
 	if p.queue != nil {
@@ -46,9 +58,9 @@ func (p *pacer) skip(fromNS int64) (list []int32) {
 	return list
 }
 
-// run releases requests on the calling thread, which is a sender's, at w's deadlines. It returns the requests that nobody has released,
-// in ascending order. If over, the plan's time has ended and they are not part of the run; otherwise the run was stopped. Without a
-// queue it may run on several threads at once.
+// run releases requests on the calling thread, which is a sender's, at w's deadlines. It returns the requests that
+// nobody has released, in ascending order. If over, the plan's time has ended and they are not part of the run;
+// otherwise the run was stopped. Without a queue it may run on several threads at once.
 func (p *pacer) run(w *sched.Waiter) (left []int32, over bool) {
 	if p.queue != nil {
 		return p.runQueue(w)
@@ -64,8 +76,8 @@ func (p *pacer) run(w *sched.Waiter) (left []int32, over bool) {
 	return left, false
 }
 
-// How often the pacer checks whether its time is over, and, if requests think, whether an answer has set an instant that is earlier
-// than the next known one.
+// How often the pacer checks whether its time is over, and, if requests think, whether an answer has set an instant
+// that is earlier than the next known one.
 const (
 	queueTick = 10 * time.Millisecond
 	thinkTick = time.Millisecond
@@ -85,7 +97,8 @@ func (p *pacer) runQueue(w *sched.Waiter) (left []int32, over bool) {
 		if unreleased == 0 {
 			return nil, false
 		}
-		waited, soon := false, p.clock.Now()+every
+		waited := false
+		soon := p.clock.Now() + every
 		if at <= soon || at < until && !thinks {
 			waited = w.Wait(at)
 		} else {
@@ -111,7 +124,8 @@ func (p *pacer) requestSent(i int32, nowNS int64) {
 // atOnce is for how many requests that leave together no memory is needed.
 const atOnce = 8
 
-// requestEnded is called once for each request that has ended, at nowNS, by the goroutine that ended it. It may release others.
+// requestEnded is called once for each request that has ended, at nowNS, by the goroutine that ended it. It may
+// release others.
 func (p *pacer) requestEnded(i int32, nowNS int64) {
 	if p.queue != nil {
 		var room [atOnce]release
@@ -136,8 +150,8 @@ func (p *pacer) heldNS(i int32) int64 {
 	return p.queue.heldNS(i)
 }
 
-// held returns for how long requests were held back, in ns. It is nil if none is, and in a closed loop, whose requests have no instants
-// of their own. Call it after the run.
+// held returns for how long requests were held back, in ns. It is nil if none is, and in a closed loop, whose
+// requests have no instants of their own. Call it after the run.
 func (p *pacer) held() *metrics.Distribution {
 	if p.queue == nil || !p.plan.Open() {
 		return nil

@@ -3,7 +3,6 @@ package engine
 import (
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/sched"
@@ -52,39 +51,5 @@ func TestCapHoldsBackWhatIsTooMuch(t *testing.T) {
 	}
 	if c := f.Connections; c.Dialled > most+1+dialSpare || c.NotReady != 0 {
 		t.Errorf("%d connections dialled for %d in flight, %d not ready", c.Dialled, most, c.NotReady)
-	}
-}
-
-// TestCapThatIsNeverReachedHoldsNothingBack: it changes no plan that has room.
-func TestCapThatIsNeverReachedHoldsNothingBack(t *testing.T) {
-	w, s := equalWork(t, 200, capped(200, 1))
-	k := new(sink)
-	r := newRun(t, oneThread, w, k)
-	if f := do(t, s, r); f.Cap.Held != 0 || len(k.records) != 200 {
-		t.Errorf("%d held back, %d records; want 0 and 200", f.Cap.Held, len(k.records))
-	}
-}
-
-// TestStopAbandonsWhatIsHeldBack: also when every instant has passed and nobody answers.
-func TestStopAbandonsWhatIsHeldBack(t *testing.T) {
-	const n, most = 300, 3
-	w, s := equalWork(t, n, capped(most, 20)) // 7.5 ms
-	got := s.silent(n)
-	k := new(sink)
-	r := newRun(t, oneThread, w, k)
-	go func() {
-		for range most {
-			<-got
-		}
-		for r.clock.Now() < w.Plan.SpanNS() {
-			time.Sleep(time.Millisecond)
-		}
-		r.Stop()
-		r.Abort()
-	}()
-	do(t, s, r)
-	count := k.outcomes()
-	if len(k.records) != n || count[record.NotSent] != n-most || count[record.Cancelled] != most {
-		t.Errorf("outcomes %v, want %d cancelled and the rest not sent", count, most)
 	}
 }

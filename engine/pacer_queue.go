@@ -11,26 +11,29 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// queue has which requests of a plan may be released that does not only follow the clock: in a closed loop, under a cap, or if they
-// wait for others. It reads no clock and sends nothing: those who call it say what
-// has happened, and when. Any goroutine may call it. The mutex guards what changes.
+// queue has which requests of a plan may be released that does not only follow the clock: in a closed loop, under a
+// cap, or if they wait for others. It reads no clock and sends nothing: those who call it say what has happened, and
+// when. Any goroutine may call it. The mutex guards what changes.
 type queue struct {
 	plan       sched.Plan
 	turns      *sched.Dependencies // of the plan; empty if no request waits for another
 	stop       *atomic.Bool        // if set, nothing more is released
 	first      []int32             // request i is waited for by dependents[first[i]:first[i+1]]
 	dependents []dependent
-	start      []int32   // how many connections request i needs as it is released, for itself and for those that follow its sending
-	end        []int32   // and how many as it ends, besides its own
-	roots      [][]int32 // of each job, the requests that wait for nothing
+	// how many connections request i needs as it is released, for itself and for those that follow its sending
+	start []int32
+	end   []int32   // and how many as it ends, besides its own
+	roots [][]int32 // of each job, the requests that wait for nothing
 
 	mu      sync.Mutex
 	state   []requestState
-	left    int                   // requests that have not been released
-	delayed delayedReleases       // requests whose waits are over, and that wait for their instant
-	heldFor *metrics.Distribution // how long after their own instants requests that were held back or that wait were released, ns
+	left    int             // requests that have not been released
+	delayed delayedReleases // requests whose waits are over, and that wait for their instant
+	// how long after their own instants requests that were held back or that wait were released, ns
+	heldFor *metrics.Distribution
 
-	inOrder int     // the own instants of the requests before this one have come; in a closed loop, their turns in the order
+	// the own instants of the requests before this one have come; in a closed loop, their turns in the order
+	inOrder int
 	waiting []int32 // in a closed loop or under a cap: requests that may be released, in order
 	free    int     // likewise: how many more may be in flight
 
@@ -42,7 +45,8 @@ type queue struct {
 	idle     idleTime
 }
 
-// idleTime is what was cut out of a run in which nothing was in flight for too long. The queue counts time as if nothing had been cut.
+// idleTime is what was cut out of a run in which nothing was in flight for too long. The queue counts time as if
+// nothing had been cut.
 type idleTime struct {
 	sinceNS int64 // when the last request in flight ended
 	cutNS   int64
@@ -74,8 +78,17 @@ func newQueue(p sched.Plan, stop *atomic.Bool) *queue {
 	if turns == nil {
 		turns = &sched.Dependencies{First: make([]int32, n+1)}
 	}
-	q := &queue{plan: p, turns: turns, stop: stop, first: make([]int32, n+2), dependents: make([]dependent, len(turns.List)),
-		state: make([]requestState, n), left: n, free: p.Cap, heldFor: metrics.NewHistogram()}
+	q := &queue{
+		plan:       p,
+		turns:      turns,
+		stop:       stop,
+		first:      make([]int32, n+2),
+		dependents: make([]dependent, len(turns.List)),
+		state:      make([]requestState, n),
+		left:       n,
+		free:       p.Cap,
+		heldFor:    metrics.NewHistogram(),
+	}
 	for _, w := range turns.List {
 		q.first[w.On+2]++
 	}
@@ -121,7 +134,8 @@ func (q *queue) countConnections() {
 	}
 }
 
-// delayedReleases is a heap of requests by their time of release, the earliest on top. Of equal ones the first in the plan is on top.
+// delayedReleases is a heap of requests by their time of release, the earliest on top. Of equal ones the first in the
+// plan is on top.
 type delayedReleases []release
 
 type release struct {
@@ -175,7 +189,8 @@ func (q *queue) release(list []release, i int32, atNS int64) []release {
 		own := q.plan.ReleaseNS[i]
 		by := max(0, atNS-own)
 		if q.plan.Cap > 0 { // its instant stays the planned one
-			q.state[i].heldNS, atNS = by, own
+			q.state[i].heldNS = by
+			atNS = own
 		}
 		if by > 0 || q.waits(i) {
 			q.heldFor.Add(by)
@@ -188,7 +203,8 @@ func (q *queue) release(list []release, i int32, atNS int64) []release {
 	return append(list, release{atNS - q.idle.cutNS, i})
 }
 
-// soon returns how many requests may be released before horizonNS that need a connection which nothing in flight has now.
+// soon returns how many requests may be released before horizonNS that need a connection which nothing in flight has
+// now.
 func (q *queue) soon(horizonNS int64) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -199,7 +215,8 @@ func (q *queue) soon(horizonNS int64) int {
 			n += int(q.start[i])
 		}
 	}
-	for job := q.nextJob; job < min(max(q.nextJob+1, q.plan.Concurrency), len(q.jobs)); job++ { // the first jobs, then one at a time
+	// the first jobs, then one at a time
+	for job := q.nextJob; job < min(max(q.nextJob+1, q.plan.Concurrency), len(q.jobs)); job++ {
 		for _, i := range q.roots[job] {
 			n += int(q.start[i])
 		}
@@ -241,8 +258,8 @@ func (q *queue) sent(i int32, nowNS int64) (leaving []release) {
 	return q.trigger(nil, i, nowNS+q.idle.cutNS, true)
 }
 
-// ended notes that request i has ended, at nowNS, and adds to leaving the requests that this releases. Those that waited for its
-// sending no longer wait either.
+// ended notes that request i has ended, at nowNS, and adds to leaving the requests that this releases. Those that
+// waited for its sending no longer wait either.
 func (q *queue) ended(leaving []release, i int32, nowNS int64) []release {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -282,7 +299,8 @@ func (q *queue) trigger(list []release, i int32, nowNS int64, dispatch bool) []r
 	return list
 }
 
-// ready decides what becomes of request i, whose waits are over: it is released now, later, or has its place in a closed loop.
+// ready decides what becomes of request i, whose waits are over: it is released now, later, or has its place in a
+// closed loop.
 func (q *queue) ready(list []release, i int32, nowNS int64) []release {
 	s := &q.state[i]
 	if s.released || q.stop.Load() {
@@ -359,8 +377,8 @@ func (q *queue) startJobs(list []release, n int, nowNS int64) []release {
 	return list
 }
 
-// fill lets freed more requests be in flight, and adds those it releases to list: the waiting ones, then in a closed loop the next in
-// the order.
+// fill lets freed more requests be in flight, and adds those it releases to list: the waiting ones, then in a closed
+// loop the next in the order.
 func (q *queue) fill(list []release, freed int, nowNS int64) []release {
 	if q.free += freed; q.stop.Load() || nowNS >= q.untilNS() {
 		return list
@@ -378,8 +396,8 @@ func (q *queue) fill(list []release, freed int, nowNS int64) []release {
 	return list
 }
 
-// nextInOrder returns the next request in the order that may be released now; -1 = none. Those that it skips are released when their
-// waits are over.
+// nextInOrder returns the next request in the order that may be released now; -1 = none. Those that it skips are
+// released when their waits are over.
 func (q *queue) nextInOrder() int32 {
 	for !q.plan.Open() && q.inOrder < q.plan.Requests {
 		i := int32(q.inOrder)
@@ -392,8 +410,8 @@ func (q *queue) nextInOrder() int32 {
 	return -1
 }
 
-// due returns the requests that the clock releases: those whose own instants have come, unless they must wait, and those that have
-// waited long enough. It releases none after the end of the plan.
+// due returns the requests that the clock releases: those whose own instants have come, unless they must wait, and
+// those that have waited long enough. It releases none after the end of the plan.
 func (q *queue) due(nowNS int64) (leaving []release) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -427,8 +445,8 @@ func (q *queue) due(nowNS int64) (leaving []release) {
 	return leaving
 }
 
-// nextDue returns the next known instant at which the clock releases something, math.MaxInt64 if there is none, and how many requests are
-// still to be released.
+// nextDue returns the next known instant at which the clock releases something, math.MaxInt64 if there is none, and
+// how many requests are still to be released.
 func (q *queue) nextDue() (atNS int64, left int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -463,6 +481,8 @@ func (q *queue) rest() (list []int32) {
 			list = append(list, int32(i))
 		}
 	}
-	q.inOrder, q.nextJob, q.left = q.plan.Requests, len(q.jobs), 0
+	q.inOrder = q.plan.Requests
+	q.nextJob = len(q.jobs)
+	q.left = 0
 	return list
 }

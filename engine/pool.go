@@ -30,19 +30,29 @@ type pool struct {
 	idle        *idSet                 // ids of connections that wait for a request; one of them may have just died
 	unused      *idSet                 // ids without a connection
 
-	dialing            atomic.Int64 // connections that are being dialled ahead of demand
-	refused            atomic.Bool  // a connection dialled ahead of demand failed, or died before it carried a request
-	unkept             atomic.Bool  // the server closes connections that it announced to keep, so each request gets a new one
-	sent               atomic.Int64 // requests released to the endpoint so far; compared with due
-	weight             float64      // with --route least-inflight; see leastInFlight
-	inFlight, failures atomic.Int64 // likewise: requests that have not ended, and failed ones, which count as in flight; and the failed ones alone
-	due                int64        // requests planned for the endpoint up to the dialer's horizon; the dialer's own
+	dialing atomic.Int64 // connections that are being dialled ahead of demand
+	refused atomic.Bool  // a connection dialled ahead of demand failed, or died before it carried a request
+	// the server closes connections that it announced to keep, so each request gets a new one
+	unkept atomic.Bool
+	sent   atomic.Int64 // requests released to the endpoint so far; compared with due
+	weight float64      // with --route least-inflight; see leastInFlight
+	// likewise: requests that have not ended, and failed ones, which count as in flight; and the failed ones alone
+	inFlight, failures atomic.Int64
+	due                int64 // requests planned for the endpoint up to the dialer's horizon; the dialer's own
 }
 
 func newPool(r *Run, target int, addr netip.AddrPort, base, room int, d wire.DialOptions) *pool {
 	p := &pool{
-		run: r, addr: addr, name: addr.String(), target: target, dial: d,
-		base: uint32(base), table: r.table[base : base+room], generations: make([]uint32, room), idle: newIDSet(room), unused: newIDSet(room),
+		run:         r,
+		addr:        addr,
+		name:        addr.String(),
+		target:      target,
+		dial:        d,
+		base:        uint32(base),
+		table:       r.table[base : base+room],
+		generations: make([]uint32, room),
+		idle:        newIDSet(room),
+		unused:      newIDSet(room),
 	}
 	for id := range uint32(room) {
 		p.unused.add(id)
@@ -50,7 +60,8 @@ func newPool(r *Run, target int, addr netip.AddrPort, base, room int, d wire.Dia
 	return p
 }
 
-// takeIdle returns a connection that was idle a moment ago; nil if there is none. conn.start fails if it is no longer idle.
+// takeIdle returns a connection that was idle a moment ago; nil if there is none. conn.start fails if it is no longer
+// idle.
 func (p *pool) takeIdle() *conn {
 	for {
 		id, ok := p.idle.pop()
@@ -83,7 +94,8 @@ func (p *pool) offer(c *conn, from uint32) {
 func (p *pool) remove(c *conn) {
 	p.idle.remove(c.id)
 	if l := p.run.process; l != nil {
-		_, _ = l.sendMessage(linkClose, c.key, nil) // before the place is free again; an error means that the process has ended
+		// before the place is free again; an error means that the process has ended
+		_, _ = l.sendMessage(linkClose, c.key, nil)
 	}
 	p.table[c.id].Store(nil)
 	p.unused.add(c.id)
@@ -92,7 +104,8 @@ func (p *pool) remove(c *conn) {
 // open returns how many connections exist.
 func (p *pool) open() int64 { return int64(len(p.table)) - p.unused.len() }
 
-// connect dials a connection and gives it a receiver. The connection belongs to the caller, who offers it or starts a request on it.
+// connect dials a connection and gives it a receiver. The connection belongs to the caller, who offers it or starts a
+// request on it.
 func (p *pool) connect(ctx context.Context) (*conn, error) {
 	id, ok := p.unused.pop()
 	if !ok {
@@ -153,7 +166,8 @@ func (p *pool) dialAhead() {
 	})
 }
 
-// endRequest counts a request that has ended with outcome o. A failed request counts as in flight until one is answered.
+// endRequest counts a request that has ended with outcome o. A failed request counts as in flight until one is
+// answered.
 func (p *pool) endRequest(o record.Outcome) {
 	switch o {
 	case record.OK:
@@ -174,8 +188,9 @@ func (p *pool) eachConn(f func(*conn)) {
 	}
 }
 
-// idSet is a lock-free set of small ids. The lowest id is taken first, so that few connections are in use and stay warm. The server
-// closes the others, and no request arrives at that moment. Taking an id looks at one word for every 64 ids.
+// idSet is a lock-free set of small ids. The lowest id is taken first, so that few connections are in use and stay
+// warm. The server closes the others, and no request arrives at that moment. Taking an id looks at one word for every
+// 64 ids.
 type idSet struct {
 	words []atomic.Uint64 // bit id%64 of word id/64
 	count atomic.Int64

@@ -25,8 +25,8 @@ import (
 // maxWholeBody bounds a body that is not an event stream: a whole completion of the longest outputs served today.
 const maxWholeBody = 64 << 20
 
-// response turns the bytes of one response into a record. It belongs to one receiver, which passes in what it read and the instant of
-// the read. All events of one read have that instant.
+// response turns the bytes of one response into a record. It belongs to one receiver, which passes in what it read
+// and the instant of the read. All events of one read have that instant.
 type response struct {
 	backend api.Backend
 	stream  bool             // the request asks for a stream
@@ -42,14 +42,16 @@ type response struct {
 	whole  []byte // a body that is not an event stream
 	form   bodyForm
 
-	large    *largeBuffers         // lends memory for what is large
-	lent     bool                  // large has lent some
-	chunks   chunkLines            // of the chunk log
-	answer   history.Answer        // for later turns
-	forced   forcedTokens          // of the tokens that the server was told
-	readNS   int64                 // the instant after the read
-	slackNS  int64                 // how much earlier than its instant a part of what was read may have come; 0 of a read in time
-	together int64                 // events that the read found at one instant, the last token chunk among them; 0 if nothing followed a chunk
+	large  *largeBuffers  // lends memory for what is large
+	lent   bool           // large has lent some
+	chunks chunkLines     // of the chunk log
+	answer history.Answer // for later turns
+	forced forcedTokens   // of the tokens that the server was told
+	readNS int64          // the instant after the read
+	// how much earlier than its instant a part of what was read may have come; 0 of a read in time
+	slackNS int64
+	// events that the read found at one instant, the last token chunk among them; 0 if nothing followed a chunk
+	together int64
 	entry    int                   // the gap before them; -1 = none
 	moved    []metrics.LateReadGap // gaps that late reads may have changed
 	noted    int                   // the number of gaps when the latest was added to moved
@@ -57,9 +59,11 @@ type response struct {
 	waitedNS           int64 // how long the server can have waited for room in the receive buffer during the answer
 	roomNS, lastWaitNS int64 // the instant of the first bytes after the latest such wait, and how long that was
 
-	bytesIn       int64
-	emptyFinish   uint64 // the choices of the event below
-	emptyFinishNS int64  // when a finish chunk with empty text came, or one before any token. It is a token if usage counts one more than the chunks, or no chunk came
+	bytesIn     int64
+	emptyFinish uint64 // the choices of the event below
+	// when a finish chunk with empty text came, or one before any token. It is a token if usage counts one more than
+	// the chunks, or no chunk came
+	emptyFinishNS int64
 	usageTokens   int64
 	marks         bool // answers of this API have a mark when they are finished
 	finished      bool // a finish reason or [DONE] was seen
@@ -81,15 +85,23 @@ const (
 func (p *response) begin(rec *record.Record) {
 	p.head.Reset()
 	p.events.Reset()
-	p.rec, p.form, p.gaps, p.moved, p.whole = rec, undecided, p.gaps[:0], p.moved[:0], sse.Reuse(p.events.Memory, p.whole)
+	p.rec = rec
+	p.form = undecided
+	p.gaps = p.gaps[:0]
+	p.moved = p.moved[:0]
+	p.whole = sse.Reuse(p.events.Memory, p.whole)
 	p.spans, p.together, p.noted = p.spans[:0], 0, 0
-	p.bytesIn, p.emptyFinishNS, p.usageTokens = 0, record.None, record.None
-	p.finished, p.streamError, p.reusable = false, false, false
+	p.bytesIn = 0
+	p.emptyFinishNS = record.None
+	p.usageTokens = record.None
+	p.finished = false
+	p.streamError = false
+	p.reusable = false
 	p.answer.Reset()
 }
 
-// feed processes what one read returned. If ended, the record's outcome is set and the response is over. If the body is compressed,
-// feed returns its first piece, and what follows it in b, for readInflated.
+// feed processes what one read returned. If ended, the record's outcome is set and the response is over. If the body
+// is compressed, feed returns its first piece, and what follows it in b, for readInflated.
 func (p *response) feed(b []byte, nowNS int64) (ended bool, compressed *inflateSource) {
 	defer p.spread()
 	p.bytesIn += int64(len(b))
@@ -106,7 +118,12 @@ func (p *response) feed(b []byte, nowNS int64) (ended bool, compressed *inflateS
 		}
 		if len(body) > 0 {
 			if p.head.Gzip {
-				return false, &inflateSource{response: p, body: body, pending: b[n:], nowNS: nowNS}
+				return false, &inflateSource{
+					response: p,
+					body:     body,
+					pending:  b[n:],
+					nowNS:    nowNS,
+				}
 			}
 			if err := p.onBody(body, nowNS); err != nil {
 				return p.fail(record.BadResponse, err.Error()), nil
@@ -163,8 +180,9 @@ func (p *response) freeBuffers() {
 	p.large.end(p)
 }
 
-// decideForm sets the form by the status, the request and the first byte, not by the Content-Type. Some servers stream as text/plain,
-// and some answer a stream request with one JSON object. It returns body without leading white space.
+// decideForm sets the form by the status, the request and the first byte, not by the Content-Type. Some servers
+// stream as text/plain, and some answer a stream request with one JSON object. It returns body without leading white
+// space.
 func (p *response) decideForm(body []byte) []byte {
 	if p.head.Status != 200 || !p.stream {
 		p.form = wholeBody
@@ -212,14 +230,16 @@ func (p *response) onEvent(data []byte, nowNS int64) error {
 		p.onToken(d.Text, d.Reasoning, d.Choices, nowNS)
 	}
 	if d.EmptyFinish || d.Finish != "" && p.rec.Chunks == 0 {
-		p.emptyFinish, p.emptyFinishNS = d.Choices, nowNS
+		p.emptyFinish = d.Choices
+		p.emptyFinishNS = nowNS
 	}
 	p.onDelta(d)
 	p.names.in(data, d, p.rec)
 	return nil
 }
 
-// followed notes that more was found after the last token chunk in a late read: the chunk may have come before its instant.
+// followed notes that more was found after the last token chunk in a late read: the chunk may have come before its
+// instant.
 func (p *response) followed() {
 	rec := p.rec
 	if rec.FirstTokenNS == rec.LastTokenNS {
@@ -229,13 +249,15 @@ func (p *response) followed() {
 		rec.OutputSlackNS = p.slackNS + p.waitedNS
 	}
 	if p.together == 0 {
-		p.together, p.entry = 1, len(p.gaps)-1
+		p.together = 1
+		p.entry = len(p.gaps) - 1
 	}
 	p.together++
 	rec.LastSlackNS = p.slackNS + p.waitedNS
 }
 
-// spread notes what the gaps are if all that the last read found together had come evenly within its slack. It is called after each read.
+// spread notes what the gaps are if all that the last read found together had come evenly within its slack. It is
+// called after each read.
 func (p *response) spread() {
 	if p.together == 0 {
 		return
@@ -254,11 +276,13 @@ func (p *response) spread() {
 // choiceSpan is when the first and the last token chunk of a choice came, ns.
 type choiceSpan struct{ first, last int64 }
 
-// onToken counts a token chunk, of the choices that have a bit each; 0 is the first. text: some text is in it; reasoning: nothing else is.
+// onToken counts a token chunk, of the choices that have a bit each; 0 is the first. text: some text is in it;
+// reasoning: nothing else is.
 func (p *response) onToken(text, reasoning bool, choices uint64, nowNS int64) {
 	rec := p.rec
 	if rec.FirstTokenNS == record.None {
-		rec.FirstTokenNS, rec.FirstSlackNS = nowNS, p.waitedNS
+		rec.FirstTokenNS = nowNS
+		rec.FirstSlackNS = p.waitedNS
 		p.firstNS.Store(nowNS)
 		if cap(p.gaps) < int(rec.OutputTokens) {
 			p.gaps = make([]int64, 0, rec.OutputTokens) // once per connection and size
@@ -281,12 +305,13 @@ func (p *response) onToken(text, reasoning bool, choices uint64, nowNS int64) {
 	if text && rec.FirstTextNS == record.None {
 		rec.FirstTextNS = nowNS
 	}
-	rec.LastTokenNS, rec.LastSlackNS = nowNS, p.waitedNS
+	rec.LastTokenNS = nowNS
+	rec.LastSlackNS = p.waitedNS
 	rec.Chunks++
 }
 
-// noteOutput notes when the answer itself began. A chunk without text may begin it if no text came before, but if reasoning is the first
-// text, such chunks were none of the answer.
+// noteOutput notes when the answer itself began. A chunk without text may begin it if no text came before, but if
+// reasoning is the first text, such chunks were none of the answer.
 func (p *response) noteOutput(text, reasoning bool, nowNS int64) {
 	rec := p.rec
 	textless := rec.FirstTextNS == record.None
@@ -294,7 +319,8 @@ func (p *response) noteOutput(text, reasoning bool, nowNS int64) {
 	case reasoning && textless:
 		rec.FirstOutputNS = record.None
 	case !reasoning && rec.FirstOutputNS == record.None && (text || textless):
-		rec.FirstOutputNS, rec.OutputSlackNS = nowNS, p.waitedNS
+		rec.FirstOutputNS = nowNS
+		rec.OutputSlackNS = p.waitedNS
 	}
 }
 
@@ -371,7 +397,8 @@ func (p *response) endStream() {
 	rec := p.rec
 	// llama.cpp's chat sends no chunk of an answer that is half a character.
 	unseen := p.usageTokens - rec.Chunks
-	if (unseen == 1 || unseen > 1 && rec.Chunks == 0) && p.emptyFinishNS != record.None && p.emptyFinishNS >= rec.LastTokenNS {
+	atEnd := p.emptyFinishNS != record.None && p.emptyFinishNS >= rec.LastTokenNS
+	if atEnd && (unseen == 1 || unseen > 1 && rec.Chunks == 0) {
 		p.onToken(false, false, p.emptyFinish, p.emptyFinishNS)
 	}
 	p.countTokens()
@@ -379,9 +406,11 @@ func (p *response) endStream() {
 	switch {
 	case p.takeErrorIn200():
 	case !p.finished && p.marks:
-		rec.Outcome, rec.Error = record.Truncated, "the stream ended without a finish reason or [DONE]"
+		rec.Outcome = record.Truncated
+		rec.Error = "the stream ended without a finish reason or [DONE]"
 	case rec.Chunks == 0:
-		rec.Outcome, rec.Error = record.BadResponse, "the stream carried no token chunk"
+		rec.Outcome = record.BadResponse
+		rec.Error = "the stream carried no token chunk"
 	default:
 		rec.Outcome = record.OK
 		p.forced.end(rec)
@@ -413,9 +442,11 @@ func (p *response) judgeWholeBody(nowNS int64) {
 	switch {
 	case p.takeErrorIn200():
 	case !p.finished && (p.marks || !p.delta.Token):
-		rec.Outcome, rec.Error = record.BadResponse, "the response carries no answer that is finished"
+		rec.Outcome = record.BadResponse
+		rec.Error = "the response carries no answer that is finished"
 	default:
-		rec.Outcome, rec.LastTokenNS = record.OK, nowNS
+		rec.Outcome = record.OK
+		rec.LastTokenNS = nowNS
 		p.forced.end(rec)
 	}
 }
@@ -456,7 +487,8 @@ func (p *response) countChoices() {
 		}
 	}
 	if n > 1 {
-		p.rec.Choices, p.rec.DecodeNS = n, took
+		p.rec.Choices = n
+		p.rec.DecodeNS = took
 	}
 }
 
@@ -464,9 +496,11 @@ func (p *response) countChoices() {
 func (p *response) countTokens() {
 	switch {
 	case p.usageTokens != record.None:
-		p.rec.CompletionTokens, p.rec.TokensFrom = p.usageTokens, record.TokensFromUsage
+		p.rec.CompletionTokens = p.usageTokens
+		p.rec.TokensFrom = record.TokensFromUsage
 	case p.rec.Chunks > 0:
-		p.rec.CompletionTokens, p.rec.TokensFrom = p.rec.Chunks, record.TokensFromChunks
+		p.rec.CompletionTokens = p.rec.Chunks
+		p.rec.TokensFrom = record.TokensFromChunks
 	}
 }
 
@@ -497,7 +531,8 @@ func (p *response) broken(err error, nowNS int64) {
 	}
 }
 
-// fail ends the response with outcome o, unless the server itself has reported a failure. The connection is not used again.
+// fail ends the response with outcome o, unless the server itself has reported a failure. The connection is not used
+// again.
 func (p *response) fail(o record.Outcome, why string) bool {
 	p.reusable = false
 	p.countTokens()
@@ -507,8 +542,8 @@ func (p *response) fail(o record.Outcome, why string) bool {
 	return true
 }
 
-// takeServerError reports whether the server of a broken response has reported an error, and sets the outcome then. The error is in the
-// status or in the part of the body that came.
+// takeServerError reports whether the server of a broken response has reported an error, and sets the outcome then.
+// The error is in the status or in the part of the body that came.
 func (p *response) takeServerError() bool {
 	switch {
 	case !p.head.HeadDone():
@@ -529,8 +564,9 @@ func (p *response) takeServerError() bool {
 // reader does one read of a receiver and returns the bytes and their instant.
 type reader func() (b []byte, nowNS int64, err error)
 
-// readInflated reads the rest of a compressed response and ends it. It returns the instant of the last read. The error is the
-// connection's, or errResponseEnded. Compressed responses are rare, since no request accepts them, so this path may allocate.
+// readInflated reads the rest of a compressed response and ends it. It returns the instant of the last read. The
+// error is the connection's, or errResponseEnded. Compressed responses are rare, since no request accepts them, so
+// this path may allocate.
 func (p *response) readInflated(src *inflateSource, next reader) (nowNS int64, err error) {
 	src.next = next
 	if err = p.inflate(src); err != nil {
@@ -546,7 +582,8 @@ func (p *response) readInflated(src *inflateSource, next reader) (nowNS int64, e
 	return src.nowNS, nil
 }
 
-// inflate passes decompressed bytes to onBody. The error is the connection's, or errResponseEnded after a failure of the response.
+// inflate passes decompressed bytes to onBody. The error is the connection's, or errResponseEnded after a failure of
+// the response.
 func (p *response) inflate(src *inflateSource) error {
 	z, err := gzip.NewReader(src)
 	buf := make([]byte, 32<<10)

@@ -19,7 +19,8 @@ import (
 // MaxSenders bounds Config.Senders.
 const MaxSenders = 16
 
-// senderCount returns how many threads send. If anything but the clock releases requests it is one: then receivers release too.
+// senderCount returns how many threads send. If anything but the clock releases requests it is one: then receivers
+// release too.
 func (r *Run) senderCount() int {
 	if !r.work.Plan.ByClock() {
 		return 1
@@ -35,8 +36,8 @@ func (r *Run) spin() time.Duration {
 	return slices.Max(r.spins)
 }
 
-// startSenders starts the threads that send and returns when they are placed. ended waits for them. After an error none of them
-// sends.
+// startSenders starts the threads that send and returns when they are placed. ended waits for them. After an error
+// none of them sends.
 func (r *Run) startSenders(ended *sync.WaitGroup) error {
 	r.spins = make([]time.Duration, r.senderCount())
 	r.senderThreads = make([]int, r.senderCount())
@@ -58,7 +59,8 @@ type threadPlacement struct {
 	err error
 }
 
-// collectPlacements waits until n senders are placed. All are placed alike, so it returns one placement, and the first error.
+// collectPlacements waits until n senders are placed. All are placed alike, so it returns one placement, and the
+// first error.
 func collectPlacements(placed <-chan threadPlacement, n int) (all threadPlacement) {
 	for range n {
 		p := <-placed
@@ -89,8 +91,8 @@ func (r *Run) runSender(i int, placed chan<- threadPlacement, start <-chan bool)
 	}
 }
 
-// send sends request i now; it was released for plannedNS. This is the hot path. Only send sets planned_ns. If no connection is ready,
-// it returns false, and the pacer is told when the request is sent.
+// send sends request i now; it was released for plannedNS. This is the hot path. Only send sets planned_ns. If no
+// connection is ready, it returns false, and the pacer is told when the request is sent.
 func (r *Run) send(i int32, plannedNS int64) (sent bool) {
 	r.records[i].PlannedNS = plannedNS
 	p := r.choosePool(i)
@@ -107,20 +109,30 @@ func (r *Run) send(i int32, plannedNS int64) (sent bool) {
 	return false
 }
 
-// sendLate sends request i on a connection that a worker dials for it: no connection was idle, or its bytes were not built.
+// sendLate sends request i on a connection that a worker dials for it: no connection was idle, or its bytes were not
+// built.
 func (r *Run) sendLate(i int32, p *pool) {
 	wanted := r.clock.Now()
 	unbuilt := !r.work.Prebuilt.Ready(int(i))
 	r.workers.do(func() { r.dialAndSend(i, p, wanted, unbuilt) })
 }
 
-// dialAttempts is above 1, since a server, or a balancer without a server, may close a connection as soon as it is open.
+// dialAttempts is above 1, since a server, or a balancer without a server, may close a connection as soon as it is
+// open.
 const dialAttempts = 2
 
-// lacksResources reports whether a connection failed since this machine has no more descriptors, local ports or memory for it.
+// lacksResources reports whether a connection failed since this machine has no more descriptors, local ports or
+// memory for it.
 func lacksResources(err error) bool {
-	return slices.ContainsFunc([]error{ErrNoRoom, syscall.EMFILE, syscall.ENFILE, syscall.EADDRNOTAVAIL, syscall.ENOBUFS, syscall.ENOMEM},
-		func(lack error) bool { return errors.Is(err, lack) })
+	lacks := []error{
+		ErrNoRoom,
+		syscall.EMFILE,
+		syscall.ENFILE,
+		syscall.EADDRNOTAVAIL,
+		syscall.ENOBUFS,
+		syscall.ENOMEM,
+	}
+	return slices.ContainsFunc(lacks, func(lack error) bool { return errors.Is(err, lack) })
 }
 
 func (r *Run) dialAndSend(i int32, p *pool, wantedNS int64, unbuilt bool) {
@@ -158,26 +170,32 @@ func (r *Run) dialAndSend(i int32, p *pool, wantedNS int64, unbuilt bool) {
 	r.fail(i, record.ConnectError, "the server closes new connections before a request is sent")
 }
 
-// forget clears what the record of a request that is sent again has of the first attempt, and returns the record as it was.
+// forget clears what the record of a request that is sent again has of the first attempt, and returns the record as
+// it was.
 func (r *Run) forget(i int32) (before record.Record) {
 	rec := &r.records[i]
 	before = *rec
 	if rec.Resent > 0 {
-		rec.Outcome, rec.Error = record.NotSent, ""
-		rec.SentNS, rec.WrittenNS, rec.WrittenFirstBytes, rec.BytesSent = record.None, record.None, record.None, 0
+		rec.Outcome = record.NotSent
+		rec.Error = ""
+		rec.SentNS = record.None
+		rec.WrittenNS = record.None
+		rec.WrittenFirstBytes = record.None
+		rec.BytesSent = 0
 	}
 	return before
 }
 
-// workers run what may block, away from the senders: dialling, completions of partial writes, re-sends. The pool has no limit, so
-// that a caller never waits; the number of requests in flight bounds it.
+// workers run what may block, away from the senders: dialling, completions of partial writes, re-sends. The pool has
+// no limit, so that a caller never waits; the number of requests in flight bounds it.
 type workers struct {
 	pool *ants.Pool
 	busy sync.WaitGroup
 }
 
 func newWorkers() *workers {
-	// Without a handler the pool would log a panic and continue, and the run would wait for the panic's request forever.
+	// Without a handler the pool would log a panic and continue, and the run would wait for the panic's request
+	// forever.
 	pool, err := ants.NewPool(math.MaxInt32, ants.WithPanicHandler(func(p any) { panic(p) }))
 	if err != nil {
 		panic("BUG: " + err.Error())

@@ -39,11 +39,12 @@ type senderChild struct {
 	wake   [1]byte // what wakeReplay sends
 }
 
-// ServeSender is the whole sender process. Each sender waits for its requests' instants and writes them on the connections that the
-// replay has assigned. The replay starts the process with the descriptors it needs. ServeSender returns when all is sent or the run is
-// stopped; if the replay ends before, the process exits.
+// ServeSender is the whole sender process. Each sender waits for its requests' instants and writes them on the
+// connections that the replay has assigned. The replay starts the process with the descriptors it needs. ServeSender
+// returns when all is sent or the run is stopped; if the replay ends before, the process exits.
 func ServeSender() error {
-	signal.Ignore(os.Interrupt, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE) // they are for the replay, which lets requests in flight end first
+	// they are for the replay, which lets requests in flight end first
+	signal.Ignore(os.Interrupt, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE)
 	l, err := openSenderChild()
 	if err != nil {
 		return fmt.Errorf("sender: %w (only fastreplay itself runs this command)", err)
@@ -128,21 +129,24 @@ func touch(memory []byte) {
 // publish writes the placement of the senders' threads into the header.
 func (l *senderChild) publish(p threadPlacement) {
 	h := l.header
-	text, ready := p.Refused, senderPlaced
+	text := p.Refused
+	ready := senderPlaced
 	if p.err != nil {
 		text, ready = p.err.Error(), senderRefused
 	}
 	copy(h.refused[:len(h.refused)-1], text)
-	h.fifo, h.short = p.FIFO, p.ShortSlice
+	h.fifo = p.FIFO
+	h.short = p.ShortSlice
 	h.ready.Store(ready)
 	l.wakeReplay()
 }
 
-// socketEntry is a connection of the replay: its generation and this process's descriptor of it. A sender reads it as one word.
+// socketEntry is a connection of the replay: its generation and this process's descriptor of it. A sender reads it as
+// one word.
 type socketEntry struct{ word atomic.Uint64 } // generation<<32 | descriptor; 0 = none
 
-// receiveSockets keeps the table up to date, and exits the process when the replay has ended. It allocates nothing: the collector is
-// off.
+// receiveSockets keeps the table up to date, and exits the process when the replay has ended. It allocates nothing:
+// the collector is off.
 func (l *senderChild) receiveSockets() {
 	var in linkReader
 	for in.next() {
@@ -177,7 +181,11 @@ func (r *linkReader) next() bool {
 	r.iov.SetLen(len(r.message))
 	for {
 		r.rights.head = unix.Cmsghdr{}
-		r.head = unix.Msghdr{Iov: &r.iov, Iovlen: 1, Control: (*byte)(unsafe.Pointer(&r.rights))}
+		r.head = unix.Msghdr{
+			Iov:     &r.iov,
+			Iovlen:  1,
+			Control: (*byte)(unsafe.Pointer(&r.rights)),
+		}
 		r.head.SetControllen(int(unsafe.Sizeof(r.rights)))
 		n, _, errno := unix.Syscall(unix.SYS_RECVMSG, linkFD, uintptr(unsafe.Pointer(&r.head)), unix.MSG_CMSG_CLOEXEC)
 		if errno != unix.EINTR {
@@ -192,7 +200,8 @@ func (r *linkReader) right() (fd int32, ok bool) {
 	return r.rights.fd, h.Level == unix.SOL_SOCKET && h.Type == unix.SCM_RIGHTS && int(h.Len) == unix.CmsgLen(4)
 }
 
-// What follows is the hot path of a sender in a process of its own. None of it checks the stack: see sched.NewLoneWaiter.
+// What follows is the hot path of a sender in a process of its own. None of it checks the stack: see
+// sched.NewLoneWaiter.
 
 // sendAll sends each slot that no other sender has claimed.
 //
@@ -258,7 +267,8 @@ func (l *senderChild) bytes(s *slot) gather.List {
 	case s.offset < 0:
 		return gather.List{Memory: l.ring[^s.offset:][:s.size]}
 	case s.segments > 0:
-		return gather.List{Memory: l.arena, Segments: unsafe.Slice((*gather.Segment)(unsafe.Pointer(&l.arena[s.offset])), s.segments)}
+		first := (*gather.Segment)(unsafe.Pointer(&l.arena[s.offset]))
+		return gather.List{Memory: l.arena, Segments: unsafe.Slice(first, s.segments)}
 	}
 	return gather.List{Memory: l.arena[s.offset:][:s.size]}
 }

@@ -25,20 +25,20 @@ import (
 )
 
 const (
-	// assignLead is how long before its instant a request gets its connection. The goroutine that assigns may be late by that much.
-	// 40 ms were too few beside a test suite under the race detector on the same 2 cores.
+	// assignLead is how long before its instant a request gets its connection. The goroutine that assigns may be late
+	// by that much. 40 ms were too few beside a test suite under the race detector on the same 2 cores.
 	assignLead = 100 * time.Millisecond
 	// assignTick is how often requests are assigned.
 	assignTick = 4 * time.Millisecond
-	// startTimeout bounds how long the sender process may take to be ready, and mapPerByte its time to map the requests: about 0.1 s
-	// a GB.
+	// startTimeout bounds how long the sender process may take to be ready, and mapPerByte its time to map the
+	// requests: about 0.1 s a GB.
 	startTimeout = 20 * time.Second
 	mapPerByte   = 1 * time.Nanosecond
 )
 
-// senderProcess is the replay's side of the senders in a process of their own. Go's scheduler never runs between a deadline and its
-// write there, so a deadline waits for no goroutine. The replay assigns requests a little ahead: it claims a connection for each and
-// notes it in the request's slot. A sender only waits and writes.
+// senderProcess is the replay's side of the senders in a process of their own. Go's scheduler never runs between a
+// deadline and its write there, so a deadline waits for no goroutine. The replay assigns requests a little ahead: it
+// claims a connection for each and notes it in the request's slot. A sender only waits and writes.
 type senderProcess struct {
 	run       *Run
 	cmd       *exec.Cmd
@@ -89,14 +89,20 @@ func startSenderProcess(r *Run, command []string) (*senderProcess, error) {
 func (l *senderProcess) fill(places int) {
 	r := l.run
 	*l.header = sharedHeader{
-		realtime: int64(max(0, slices.Index(realtimeModes(), r.cfg.Realtime))), spinNS: int64(r.cfg.Spin), senders: int64(r.senderCount()),
-		slots: int64(len(l.slots)), arenaBytes: r.work.Prebuilt.MappedBytes(), places: int64(places),
+		realtime:   int64(max(0, slices.Index(realtimeModes(), r.cfg.Realtime))),
+		spinNS:     int64(r.cfg.Spin),
+		senders:    int64(r.senderCount()),
+		slots:      int64(len(l.slots)),
+		arenaBytes: r.work.Prebuilt.MappedBytes(),
+		places:     int64(places),
 	}
 	for i := range l.slots {
 		s := &l.slots[i]
 		s.releaseNS = r.work.Plan.ReleaseNS[i]
 		offset, segments := r.work.Prebuilt.Offset(i)
-		s.offset, s.segments, s.size = offset, int32(segments), r.work.Prebuilt.Size(i)
+		s.offset = offset
+		s.segments = int32(segments)
+		s.size = r.work.Prebuilt.Size(i)
 	}
 }
 
@@ -107,7 +113,11 @@ func (l *senderProcess) placement() (sched.Placement, error) {
 	if h.ready.Load() == senderRefused {
 		return sched.Placement{}, errors.New(string(refused))
 	}
-	return sched.Placement{FIFO: h.fifo, ShortSlice: h.short, Refused: string(refused)}, nil
+	return sched.Placement{
+		FIFO:       h.fifo,
+		ShortSlice: h.short,
+		Refused:    string(refused),
+	}, nil
 }
 
 // threads returns the ids of the senders' threads, once they are placed.
@@ -118,9 +128,9 @@ func (l *senderProcess) threads() (ids []int) {
 	return ids
 }
 
-// drive assigns requests and settles the slots that need the replay, until the senders have ended. It has a placed thread: a sender can
-// only be punctual if its request is assigned. Beside six busy programs on 2 cores drift p99 was 19 µs to 190 ms with an ordinary
-// goroutine, 27 to 44 µs with this.
+// drive assigns requests and settles the slots that need the replay, until the senders have ended. It has a placed
+// thread: a sender can only be punctual if its request is assigned. Beside six busy programs on 2 cores drift p99 was
+// 19 µs to 190 ms with an ordinary goroutine, 27 to 44 µs with this.
 func (l *senderProcess) drive() {
 	_, _ = sched.PlaceBelow(l.run.cfg.Realtime) // the senders have been granted the same
 	l.header.startNS.Store(l.run.clock.MonotonicStartNS())
@@ -227,13 +237,16 @@ func (l *senderProcess) encryptedSize(i int32) int64 {
 	return wire.EncryptedSize(b.Len(), b.Pieces())
 }
 
-// encrypt encrypts request i for its connection into the TLS ring. If it fails, the connection can carry nothing any more.
+// encrypt encrypts request i for its connection into the TLS ring. If it fails, the connection can carry nothing any
+// more.
 func (l *senderProcess) encrypt(i int32, s *slot, c *conn) bool {
 	var err error
 	if l.encrypted, err = c.sock.Encrypt(l.encrypted[:0], l.run.bytesOf(i, false)); err != nil {
 		return false
 	}
-	s.offset, s.segments, s.size = ^l.ring.add(i, l.encrypted), 0, int64(len(l.encrypted))
+	s.offset = ^l.ring.add(i, l.encrypted)
+	s.segments = 0
+	s.size = int64(len(l.encrypted))
 	return true
 }
 
@@ -274,8 +287,8 @@ func (l *senderProcess) skip(n int) {
 	}
 }
 
-// settleSlots settles the slots that senders are done with and that no receiver will settle. A sender may be done with a slot while
-// another one is still at an earlier slot.
+// settleSlots settles the slots that senders are done with and that no receiver will settle. A sender may be done
+// with a slot while another one is still at an earlier slot.
 func (l *senderProcess) settleSlots() {
 	passed := l.header.passed()
 	for i := l.scanned; i < min(l.header.claimed.Load(), int64(len(l.slots))); i++ {
@@ -310,7 +323,8 @@ func (l *senderProcess) abandonRest() {
 		how := l.exitReason()
 		l.header.ended.Store(true)
 		if !l.run.stop.Load() && l.header.passed() < int64(len(l.slots)) {
-			why, l.run.died = how, how
+			why = how
+			l.run.died = how
 			l.run.Stop()
 			l.run.cfg.OnSenderDeath(how)
 		}
@@ -338,6 +352,7 @@ func (l *senderProcess) abandon(i int32, why string) {
 	case slotPart, slotFailed:
 		l.settlePartial(i, s)
 	case slotSending: // the sender died in its write: the response shows whether the request was sent
+		s.sentNS = max(s.sentNS, s.releaseNS) // it may have died before it noted the instant
 		s.wrote = -int64(errSenderGone)
 		s.state.Store(slotSettled)
 		l.run.connOf(s).finishWrite(i, s, true)
@@ -356,7 +371,8 @@ func (l *senderProcess) abandon(i int32, why string) {
 // errSenderGone ends the writer's side of a request in whose write the sender died: the server may have the request.
 const errSenderGone = syscall.ECONNABORTED
 
-// killGrace is how long the process may take to end when the run is aborted: one that is stopped by a signal never ends.
+// killGrace is how long the process may take to end when the run is aborted: one that is stopped by a signal never
+// ends.
 const killGrace = time.Second
 
 // killAfter kills the process some time after ctx has ended, unless its senders have ended by then.
@@ -383,9 +399,16 @@ func (l *senderProcess) kill() {
 	}
 }
 
-// passSocket sends a connection's descriptor to the process. The connection can be assigned when the process has taken seq messages.
+// passSocket sends a connection's descriptor to the process. The connection can be assigned when the process has
+// taken seq messages.
 func (l *senderProcess) passSocket(key uint64, s *wire.Socket) (seq int64, err error) {
-	if failed := s.Control(func(fd uintptr) { seq, err = l.sendMessage(linkOpen, key, syscall.UnixRights(int(fd))) }); failed != nil {
+	if failed := s.Control(func(fd uintptr) {
+		seq, err = l.sendMessage(
+			linkOpen,
+			key,
+			syscall.UnixRights(int(fd)),
+		)
+	}); failed != nil {
 		return 0, failed
 	}
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) || l.header.ended.Load() {
@@ -406,8 +429,8 @@ func (l *senderProcess) sendMessage(what byte, key uint64, rights []byte) (seq i
 	return l.messages, err
 }
 
-// CheckSenderProcess returns why a process of its own, which receives no responses, cannot send a plan's requests; nil if it can. With
-// leastInFlight responses decide where requests go, with live they decide what requests carry.
+// CheckSenderProcess returns why a process of its own, which receives no responses, cannot send a plan's requests;
+// nil if it can. With leastInFlight responses decide where requests go, with live they decide what requests carry.
 func CheckSenderProcess(plan *sched.Plan, leastInFlight, live bool) error {
 	switch {
 	case !plan.Open():

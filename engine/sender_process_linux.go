@@ -12,7 +12,8 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// spawn starts the process with shared header and slots, arena, link and, for https, TLS ring as its descriptors 3 to 6.
+// spawn starts the process with shared header and slots, arena, link and, for https, TLS ring as its descriptors 3 to
+// 6.
 func (l *senderProcess) spawn(command []string, places int) error {
 	n := l.run.work.Requests()
 	file, memory, err := host.NewSharedMemory("fastreplay-slots", sharedSize(n))
@@ -20,11 +21,14 @@ func (l *senderProcess) spawn(command []string, places int) error {
 		return fmt.Errorf("shared memory: %w", err)
 	}
 	defer func() { _ = file.Close() }()
-	l.memory, l.header, l.slots = memory, headerOf(memory), slotsOf(memory, n)
+	l.memory = memory
+	l.header = headerOf(memory)
+	l.slots = slotsOf(memory, n)
 	l.fill(places)
 	files := []*os.File{file, l.run.work.Prebuilt.File(), nil}
 	if l.run.work.UsesTLS() {
-		ringFile, bytes, err := host.NewSharedMemory("fastreplay-tls-ring", max(minRing, ringOfLargest*int64(l.run.work.Prebuilt.Largest())))
+		size := max(minRing, ringOfLargest*int64(l.run.work.Prebuilt.Largest()))
+		ringFile, bytes, err := host.NewSharedMemory("fastreplay-tls-ring", size)
 		if err != nil {
 			return fmt.Errorf("shared memory: %w", err)
 		}

@@ -10,9 +10,10 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// A slot is one request for the sender process, in memory that both processes share. The replay fills in what is to be written and on
-// which connection. A sender writes it at its instant and leaves the result. It fills a cache line, so that two processes that work on
-// neighbours do not share one: with 72 bytes, p99 of the drift was 12 µs in place of 6 (2,000 requests of 20 kB a second).
+// A slot is one request for the sender process, in memory that both processes share. The replay fills in what is to
+// be written and on which connection. A sender writes it at its instant and leaves the result. It fills a cache line,
+// so that two processes that work on neighbours do not share one: with 72 bytes, p99 of the drift was 12 µs in place
+// of 6 (2,000 requests of 20 kB a second).
 type slot struct {
 	releaseNS    int64
 	offset, size int64         // of the bytes in the arena; if offset is below 0, at ^offset in the TLS ring
@@ -26,8 +27,9 @@ type slot struct {
 
 var _ = [1]struct{}{}[unsafe.Sizeof(slot{})-64]
 
-// The states of a slot. The replay takes it from empty to assigned and back; a sender takes it from assigned to sending or from empty
-// to missed. Whoever takes it from whole, part, failed or missed to settled puts the result into the record. All by compare-and-swap.
+// The states of a slot. The replay takes it from empty to assigned and back; a sender takes it from assigned to
+// sending or from empty to missed. Whoever takes it from whole, part, failed or missed to settled puts the result
+// into the record. All by compare-and-swap.
 const (
 	slotEmpty     uint32 = iota // it has no connection
 	slotAssigned                // a connection is claimed for it
@@ -122,11 +124,12 @@ func slotsOf(memory []byte, n int) []slot {
 	return unsafe.Slice((*slot)(unsafe.Pointer(&memory[headerBytes])), n)
 }
 
-// What follows is for a request that the sender process writes. From its assignment on the connection is busy. Its reader's side is
-// the receiver. Whoever settles the slot ends its writer's side: the receiver if the kernel took all of it, else senderProcess.
+// What follows is for a request that the sender process writes. From its assignment on the connection is busy. Its
+// reader's side is the receiver. Whoever settles the slot ends its writer's side: the receiver if the kernel took all
+// of it, else senderProcess.
 
-// assign claims the connection for request i, which a sender will write. It returns false if somebody else has the connection, if it
-// died, or if the request's instant has passed.
+// assign claims the connection for request i, which a sender will write. It returns false if somebody else has the
+// connection, if it died, or if the request's instant has passed.
 func (c *conn) assign(i int32, s *slot) bool {
 	if !c.state.CompareAndSwap(idle, claimed) {
 		return false
@@ -161,8 +164,8 @@ func (c *conn) closeClaimed() {
 	c.closeAndRemove()
 }
 
-// sent reports whether request i of a busy connection has been sent, or is being sent. It returns false if the request waits for a
-// sender, or is being taken back.
+// sent reports whether request i of a busy connection has been sent, or is being sent. It returns false if the
+// request waits for a sender, or is being taken back.
 func (c *conn) sent(i int32) bool {
 	l := c.run.process
 	if l == nil {
@@ -175,8 +178,8 @@ func (c *conn) sent(i int32) bool {
 	return true
 }
 
-// unassign is for a receiver whose connection has ended. If no sender has begun to write request i, unassign gives the request another
-// connection, removes this one, and returns true.
+// unassign is for a receiver whose connection has ended. If no sender has begun to write request i, unassign gives
+// the request another connection, removes this one, and returns true.
 func (c *conn) unassign(i int32) bool {
 	if !c.run.process.slots[i].state.CompareAndSwap(slotAssigned, slotEmpty) {
 		return false
@@ -215,7 +218,9 @@ func (c *conn) settleSlot(i int32) {
 // noteWrite puts the result of a sender's write into the record.
 func (c *conn) noteWrite(i int32, s *slot) {
 	rec := &c.run.records[i]
-	rec.SentNS, rec.ConnWaitNS, rec.WrittenFirstBytes = s.sentNS, 0, s.wrote
+	rec.SentNS = s.sentNS
+	rec.ConnWaitNS = 0
+	rec.WrittenFirstBytes = s.wrote
 	c.sock.CountWrite(s.wrote)
 }
 
@@ -236,8 +241,8 @@ func (c *conn) finishWrite(i int32, s *slot, failed bool) {
 	c.run.workers.do(c.flushRest)
 }
 
-// tlsRing holds https requests between their encryption, when they get their connection, and the sender's write. It is memory that the
-// sender process shares. It belongs to the goroutine that assigns.
+// tlsRing holds https requests between their encryption, when they get their connection, and the sender's write. It
+// is memory that the sender process shares. It belongs to the goroutine that assigns.
 type tlsRing struct {
 	bytes   []byte
 	end     int64 // of what was added last, in an endless ring
@@ -256,8 +261,8 @@ const (
 	ringOfLargest = 64 // times the largest request
 )
 
-// fits reports whether there is room for size bytes. needed reports whether a request's bytes, at the place that add has returned, are
-// still to be written.
+// fits reports whether there is room for size bytes. needed reports whether a request's bytes, at the place that add
+// has returned, are still to be written.
 func (g *tlsRing) fits(size int64, needed func(request int32, place int64) bool) bool {
 	limit := int64(len(g.bytes))
 	for len(g.entries) > 0 && !needed(g.entries[0].request, g.entries[0].begin%limit) {

@@ -13,7 +13,8 @@ import (
 // lagBatch is how many delays a receiver keeps before it adds them to the total.
 const lagBatch = 64
 
-// readLag has a receiver's latest delays between stamp and read, ns. A delay above two seconds is noted as math.MaxInt32.
+// readLag has a receiver's latest delays between stamp and read, ns. A delay above two seconds is noted as
+// math.MaxInt32.
 type readLag struct {
 	ns                 [lagBatch]int32
 	n                  int
@@ -23,11 +24,12 @@ type readLag struct {
 	endNS, settledNS int64 // … and that at the end of an epoll reader's last batch, and of the one before
 }
 
-// lateRead is how long after the kernel's stamp a read counts as late. A reader that waits is awake within 0.1 ms (p50 21 µs, p99
-// 210 µs; 2 cores, Linux 6.18).
+// lateRead is how long after the kernel's stamp a read counts as late. A reader that waits is awake within 0.1 ms
+// (p50 21 µs, p99 210 µs; 2 cores, Linux 6.18).
 const lateRead = 250_000
 
-// settle notes that epoll_wait(2) has returned every connection that had bytes. What it did not return came after the batch before.
+// settle notes that epoll_wait(2) has returned every connection that had bytes. What it did not return came after the
+// batch before.
 func (l *readLag) settle() { l.settledNS, l.endNS = l.endNS, l.lastNS }
 
 // readLagTotal has the delays of all receivers.
@@ -45,7 +47,9 @@ func (t *readLagTotal) take(l *readLag) {
 	}
 	t.unstamped += l.unstamped
 	t.dropped += l.dropped
-	l.n, l.unstamped, l.dropped = 0, 0, 0
+	l.n = 0
+	l.unstamped = 0
+	l.dropped = 0
 }
 
 // wallTick is how often the wall clock is compared with the run's.
@@ -66,7 +70,8 @@ func (r *Run) keepWall(halt <-chan struct{}) {
 	}
 }
 
-// stampCounts returns what the stamps of the run came to, and how long after them reads were, in ns; nil without stamps.
+// stampCounts returns what the stamps of the run came to, and how long after them reads were, in ns; nil without
+// stamps.
 func (r *Run) stampCounts() (s metrics.Stamps, lag *metrics.Distribution) {
 	s = metrics.Stamps{Received: r.cfg.Stamps.Receive, Sent: r.cfg.Stamps.Send}
 	if !s.Received {
@@ -78,13 +83,14 @@ func (r *Run) stampCounts() (s metrics.Stamps, lag *metrics.Distribution) {
 	s.Reads = lag.Count()
 	if w := r.wall.Load(); w != nil {
 		steps, largestNS := w.Steps()
-		s.ClockSteps, s.StepMS = steps, float64(largestNS)/1e6
+		s.ClockSteps = steps
+		s.StepMS = float64(largestNS) / 1e6
 	}
 	return s, lag
 }
 
-// instants returns the instant of n bytes that were just read, and that of the read. They differ if the kernel stamped the bytes. On
-// one connection the former never descends, nor is it before its request.
+// instants returns the instant of n bytes that were just read, and that of the read. They differ if the kernel
+// stamped the bytes. On one connection the former never descends, nor is it before its request.
 func (c *conn) instants(n int) (dataNS, readNS int64) {
 	wall := c.run.wall.Load()
 	if wall == nil || n == 0 {
@@ -126,9 +132,10 @@ func (c *conn) noteRoom(atNS, nowNS int64) {
 	c.noteFull(atNS, nowNS, found)
 }
 
-// noteSlack notes how much earlier than atNS parts of the n bytes may have come, which were read at nowNS. The kernel has one stamp for
-// all of them, that of the last. In time they would have been read apart, so it is 0 for a read in time. Else they have come since the
-// connection was last known to have nothing. left is how many bytes the read left in the kernel.
+// noteSlack notes how much earlier than atNS parts of the n bytes may have come, which were read at nowNS. The kernel
+// has one stamp for all of them, that of the last. In time they would have been read apart, so it is 0 for a read in
+// time. Else they have come since the connection was last known to have nothing. left is how many bytes the read left
+// in the kernel.
 func (c *conn) noteSlack(atNS, nowNS int64, left int) {
 	c.response.slackNS = 0
 	if nowNS-atNS > lateRead {
@@ -139,47 +146,52 @@ func (c *conn) noteSlack(atNS, nowNS int64, left int) {
 	}
 }
 
-// leastWindow is how many unread bytes may fill a receive buffer. Under memory pressure Linux offers a window of four segments, 5,840
-// bytes on Ethernet, and a sender that avoids small segments does not fill the last one (tcp_input.c, tcp_clamp_window; RFC 1122,
-// section 4.2.3.4). A buffer that is not full is usually 64 kB or more.
+// leastWindow is how many unread bytes may fill a receive buffer. Under memory pressure Linux offers a window of four
+// segments, 5,840 bytes on Ethernet, and a sender that avoids small segments does not fill the last one (tcp_input.c,
+// tcp_clamp_window; RFC 1122, section 4.2.3.4). A buffer that is not full is usually 64 kB or more.
 const leastWindow = 4 << 10
 
-// fullBuffer is a receive buffer that may have been full when it was read late. Then the server waited for room with what followed.
-// Those bytes have stamps in time, since they came after the read. How much memory a byte takes depends on its segment, so
-// that a buffer was full cannot be known, but that it was not can.
+// fullBuffer is a receive buffer that may have been full when it was read late. Then the server waited for room with
+// what followed. Those bytes have stamps in time, since they came after the read. How much memory a byte takes
+// depends on its segment, so that a buffer was full cannot be known, but that it was not can.
 type fullBuffer struct {
 	roomNS int64 // when it was first read, so that there was room again
-	waitNS int64 // how long the server can have waited: from the latest byte that was in the buffer until its read; 0 = it did not
+	// how long the server can have waited: from the latest byte that was in the buffer until its read; 0 = it did not
+	waitNS int64
 }
 
-// noteFull notes a read that found so many bytes in the kernel. If bytes come after there was room again, all of the answer from them on
-// may be late by the wait.
+// noteFull notes a read that found so many bytes in the kernel. If bytes come after there was room again, all of the
+// answer from them on may be late by the wait.
 func (c *conn) noteFull(atNS, nowNS int64, found int) {
 	f, p := &c.full, &c.response
 	if f.roomNS < c.startedNS.Load() {
-		*f, p.waitedNS = fullBuffer{}, 0 // of an earlier answer
+		*f = fullBuffer{}
+		p.waitedNS = 0 // of an earlier answer
 	}
 	if f.waitNS > 0 && atNS >= f.roomNS {
 		p.waitedNS += f.waitNS
-		p.roomNS, p.lastWaitNS = atNS, f.waitNS
+		p.roomNS = atNS
+		p.lastWaitNS = f.waitNS
 		f.waitNS = 0
 	}
 	switch {
 	case f.waitNS > 0:
 		f.waitNS = nowNS - atNS
 	case found >= leastWindow && nowNS-atNS > lateRead:
-		f.roomNS, f.waitNS = nowNS, nowNS-atNS
+		f.roomNS = nowNS
+		f.waitNS = nowNS - atNS
 	}
 }
 
 // initialWindow is how many segments may leave at once on a connection that was idle (RFC 6928).
 const initialWindow = 10
 
-// stampSent notes what the kernel reports about the sending of the request, when both sides of it have ended. The acknowledgement has
-// come with the answer at the latest.
+// stampSent notes what the kernel reports about the sending of the request, when both sides of it have ended. The
+// acknowledgement has come with the answer at the latest.
 //
-// There is one stamp for each write, that of its last byte. The request has departed when the last byte of its first write has. That
-// is known only if the first write fits the initial window: the rest of a longer one waits for acknowledgements.
+// There is one stamp for each write, that of its last byte. The request has departed when the last byte of its first
+// write has. That is known only if the first write fits the initial window: the rest of a longer one waits for
+// acknowledgements.
 func (c *conn) stampSent(rec *record.Record) {
 	wall := c.run.wall.Load()
 	if wall == nil || !c.run.cfg.Stamps.Send {
@@ -196,7 +208,8 @@ func (c *conn) stampSent(rec *record.Record) {
 		case s.Acked && offset == length-1:
 			rec.AckedNS = at
 		case !s.Acked && offset < nearest:
-			nearest, rec.DepartedNS = offset, at
+			nearest = offset
+			rec.DepartedNS = at
 		}
 	})
 }

@@ -40,8 +40,8 @@ func (c *conn) cancelReason() cancelReason {
 	return cancelReason(code & 0xff)
 }
 
-// cancel ends request i if the connection still carries it. Each sweep calls it again until the request has ended, since another
-// goroutine may clear the deadline: it takes it for an earlier request's.
+// cancel ends request i if the connection still carries it. Each sweep calls it again until the request has ended,
+// since another goroutine may clear the deadline: it takes it for an earlier request's.
 func (c *conn) cancel(i int32, why cancelReason) {
 	if c.cancelReason() == notCancelled {
 		c.cancelled.Store(int64(i+1)<<8 | int64(why))
@@ -53,19 +53,21 @@ func (c *conn) cancel(i int32, why cancelReason) {
 	c.run.large.changed.Broadcast()
 }
 
-// isOverdue reports whether the server causes that request i is over a limit: all bytes that had arrived at the first call for i have
-// been read. If bytes are unread, the client is slow, not the server.
+// isOverdue reports whether the server causes that request i is over a limit: all bytes that had arrived at the first
+// call for i have been read. If bytes are unread, the client is slow, not the server.
 func (c *conn) isOverdue(i int32) bool {
 	came, unread := c.sock.Received()
 	if c.over != i {
-		c.over, c.overCame = i, came
+		c.over = i
+		c.overCame = came
 		return false
 	}
 	return came-unread >= c.overCame
 }
 
-// watchTimeouts is the watchdog. Twenty times within the shortest limit, and every 100 ms at least, it looks at every request in
-// flight. It cancels those over a limit, or all if the run is aborted. One sweep for all needs no timers on the receive path.
+// watchTimeouts is the watchdog. Twenty times within the shortest limit, and every 100 ms at least, it looks at every
+// request in flight. It cancels those over a limit, or all if the run is aborted. One sweep for all needs no timers
+// on the receive path.
 func (r *Run) watchTimeouts(stop <-chan struct{}, gcLimit *host.GCLimit) {
 	tick := time.NewTicker(max(time.Millisecond, min(100*time.Millisecond, r.cfg.Timeout/20, r.cfg.IdleTimeout/20)))
 	defer tick.Stop()

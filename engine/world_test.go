@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -37,7 +38,8 @@ type world struct {
 	work *workload.Work
 	size int // of each request, bytes
 
-	process, closed            bool // what kind of run it is
+	process                    bool // there is a sender process
+	plan                       int
 	closes, resets, stalls     bool // what servers do
 	early, refuses, small, odd bool
 	scarce, stops, dies        bool
@@ -59,8 +61,8 @@ const timeout = 40 * time.Millisecond
 // nobody takes the gaps.
 type nobody struct{}
 
-func (nobody) Record(*record.Record, int)            {}
-func (nobody) Tick()                                 {}
+func (nobody) Record(*record.Record, int)               {}
+func (nobody) Tick()                                    {}
 func (nobody) Gaps(int, []int64, []metrics.LateReadGap) {}
 
 // mostRequests is how many a run has.
@@ -69,15 +71,52 @@ const mostRequests = 4
 // works are the requests of runs, by their number and their kind. They are made once.
 type works struct {
 	backend api.Backend
-	of      [mostRequests + 1][3]*workload.Work
-	arena   [mostRequests + 1][3][]byte
+	of      [mostRequests + 1][]*workload.Work // by their number and their plan
+	arena   [mostRequests + 1][][]byte
 }
 
+// plans are the ways to release requests. Those after onlyClock have no sender process.
+var plans = []func(arrivals []int64) (sched.Plan, error){
+	func(arrivals []int64) (sched.Plan, error) { return sched.FromTrace(arrivals, 1, 0) },
+	func(arrivals []int64) (sched.Plan, error) { return sched.FromTrace(make([]int64, len(arrivals)), 1, 0) },
+	func(arrivals []int64) (sched.Plan, error) { return sched.Closed(len(arrivals), 2, 0) },
+	func(arrivals []int64) (sched.Plan, error) { return sched.Closed(len(arrivals), 2, planEnd) },
+	func(arrivals []int64) (sched.Plan, error) {
+		p, _ := sched.FromTrace(arrivals, 1, 0)
+		return p.Capped(1)
+	},
+	func(arrivals []int64) (sched.Plan, error) { return answersFirst(sched.FromTrace(arrivals, 1, 0)) },
+	func(arrivals []int64) (sched.Plan, error) { return answersFirst(sched.FromTrace(arrivals, 1, planEnd)) },
+	func(arrivals []int64) (sched.Plan, error) { return answersFirst(sched.Closed(len(arrivals), 2, 0)) },
+}
+
+// atOnceOnly is the plan of requests at one instant, and onlyClock how many plans only the clock decides.
 const (
-	spaced   = iota // at instants a little apart
-	together        // at one
-	looped          // in a closed loop of two
+	atOnceOnly = 1
+	onlyClock  = 2
 )
+
+// planEnd is the end of the plans that have one, and thinking how long after an answer the next request comes.
+const (
+	planEnd  = 4 * time.Millisecond
+	thinking = time.Millisecond
+)
+
+// answersFirst makes each request but the first wait for the answer of an earlier one, and some time.
+func answersFirst(p sched.Plan, err error) (sched.Plan, error) {
+	if err != nil {
+		return p, err
+	}
+	before := &sched.Dependencies{Think: true}
+	for i := range int32(p.Requests) {
+		if i == 0 {
+			before.Add()
+		} else {
+			before.Add(sched.Dependency{On: i / 2, DelayNS: int64(thinking)})
+		}
+	}
+	return p.Following(before)
+}
 
 func makeWorks(t testing.TB) *works {
 	backend, err := api.New("completions", api.Options{Stream: true})
@@ -86,31 +125,24 @@ func makeWorks(t testing.TB) *works {
 	}
 	w := &works{backend: backend}
 	for n := 1; n < len(w.of); n++ {
-		for kind := range w.of[n] {
+		for _, plan := range plans {
 			made, err := trace.Generate(trace.Gen{ArrivalNS: workloadtest.Spaced(n, 1000), InputTokens: trace.Range{Min: 4, Max: 4}, OutputTokens: trace.Range{Min: 1, Max: 1}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			var plan sched.Plan
-			switch kind {
-			case spaced:
-				plan, err = sched.FromTrace(made.ArrivalNS, 1, 0)
-			case together:
-				plan, err = sched.FromTrace(make([]int64, n), 1, 0)
-			case looped:
-				plan, err = sched.Closed(n, 2, 0)
-			}
+			p, err := plan(made.ArrivalNS)
 			if err != nil {
 				t.Fatal(err)
 			}
 			addr := netip.MustParseAddrPort("127.0.0.1:1")
-			one := &workload.Work{Trace: made, Plan: plan, Places: route.RoundRobin(n, route.Even([]int{1}))}
+			one := &workload.Work{Trace: made, Plan: p, Places: route.RoundRobin(n, route.Even([]int{1}))}
 			one.Targets = []workload.Target{{URL: "http://" + addr.String(), Host: addr.String(), Path: "/v1/completions", Endpoints: []netip.AddrPort{addr}, Name: "127.0.0.1", Port: addr.Port()}}
 			one.Prebuilt = workloadtest.Build(t, workloadtest.Builder(t, "", "a", 1), one)
-			w.of[n][kind] = one
-			if w.arena[n][kind], err = unix.Mmap(int(one.Prebuilt.File().Fd()), 0, int(one.Prebuilt.MappedBytes()), unix.PROT_READ, unix.MAP_SHARED); err != nil {
+			arena, err := unix.Mmap(int(one.Prebuilt.File().Fd()), 0, int(one.Prebuilt.MappedBytes()), unix.PROT_READ, unix.MAP_SHARED)
+			if err != nil {
 				t.Fatal(err)
 			}
+			w.of[n], w.arena[n] = append(w.of[n], one), append(w.arena[n], arena)
 		}
 	}
 	return w
@@ -139,11 +171,11 @@ func (x *world) flawless() bool {
 }
 
 func (x *world) String() string {
-	s := "senders in threads"
+	s := fmt.Sprintf("plan %d, senders in threads", x.plan)
 	if x.process {
-		s = "senders in a process"
+		s = fmt.Sprintf("plan %d, senders in a process", x.plan)
 	}
-	for name, is := range map[string]bool{"closed loop": x.closed, "servers close": x.closes, "reset": x.resets, "stall": x.stalls, "answer early": x.early,
+	for name, is := range map[string]bool{"servers close": x.closes, "reset": x.resets, "stall": x.stalls, "answer early": x.early,
 		"refuse": x.refuses, "answer oddly": x.odd, "small buffers": x.small, "few descriptors": x.scarce, "stops": x.stops, "sender dies": x.dies} {
 		if is {
 			s += ", " + name
@@ -155,13 +187,13 @@ func (x *world) String() string {
 // live is the first process: it makes the run and all others, and looks at what is left.
 func (x *world) live(w *works) {
 	n := 1 + min(x.rng.IntN(mostRequests), x.rng.IntN(mostRequests))
-	kind := x.rng.IntN(2)
+	kind := x.rng.IntN(onlyClock)
 	if x.least {
-		n, kind = 1, together
+		n, kind = 1, atOnceOnly
+	} else if !x.process && x.oneIn(2) {
+		kind = onlyClock + x.rng.IntN(len(plans)-onlyClock)
 	}
-	if x.closed = !x.process && x.oneIn(3); x.closed {
-		kind = looped
-	}
+	x.plan = kind
 	x.work = w.of[n][kind]
 	x.size = x.work.Prebuilt.Largest()
 	for _, list := range []*[]int{&x.read, &x.answered, &x.ended} {
@@ -185,8 +217,11 @@ func (x *world) live(w *works) {
 	}
 	ended := func() bool { return r.left.Peek() == 0 }
 	helper("recorder", func() {
-		for range n {
-			model.Until("a request to end", func() bool { return len(r.done) > 0 })
+		for {
+			model.Until("a request to end", func() bool { return len(r.done) > 0 || ended() })
+			if len(r.done) == 0 {
+				return
+			}
 			i := <-r.done
 			if x.ended[i]++; x.ended[i] > 1 {
 				model.Fail("request %d has ended twice", i)
@@ -482,9 +517,15 @@ func (x *world) check() {
 	resent := int64(0)
 	for i := range x.final {
 		rec := &r.records[i]
+		if out := slices.Contains(r.leftOut, int32(i)); out != (x.ended[i] == 0) || out && (tries[i] > 0 || x.work.Plan.UntilNS > int64(planEnd)) {
+			model.Fail("request %d: left out: %v, ended %d times, sent %d times", i, out, x.ended[i], tries[i])
+		} else if out {
+			continue
+		}
+		x.checkRelease(i, rec)
 		x.checkRecord(i, rec, tries[i])
 		resent += rec.Resent
-		if tries[i] == 1 && waited[i] && rec.Outcome == record.Reset && rec.BytesReceived == 0 && !x.died {
+		if tries[i] == 1 && rec.Resent == 0 && waited[i] && rec.Outcome == record.Reset && rec.BytesReceived == 0 && !x.died {
 			x.checkNotResent(i, rec)
 		}
 	}
@@ -493,6 +534,25 @@ func (x *world) check() {
 	}
 	if !x.closes && !x.resets && !x.early && p.unkept.Load() {
 		model.Fail("the server closes no connections, and is said to")
+	}
+}
+
+// checkRelease says whether request i was released by its plan.
+func (x *world) checkRelease(i int, rec *record.Record) {
+	p := &x.work.Plan
+	if rec.SentNS == record.None {
+		return
+	}
+	if rec.DriftNS() < 0 || rec.PlannedNS >= p.UntilNS {
+		model.Fail("request %d was planned at %d and sent at %d; the plan ends at %d", i, rec.PlannedNS, rec.SentNS, p.UntilNS)
+	}
+	if p.Dependencies == nil {
+		return
+	}
+	for _, w := range p.Dependencies.Of(int32(i)) {
+		if before := &x.run.records[w.On]; before.DoneNS != record.None && rec.PlannedNS < before.DoneNS+w.DelayNS {
+			model.Fail("request %d was released at %d, and request %d was answered at %d", i, rec.PlannedNS, w.On, before.DoneNS)
+		}
 	}
 }
 

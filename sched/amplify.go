@@ -19,13 +19,15 @@ type Amplified struct {
 // Amplify multiplies a load by the factor. Request i arrived at arrivalNS[i], which ascend, in session[i]; sessions are
 // numbered from 0. The same seed gives the same result.
 //
-// It adds clones of the whole load. For a fraction of the factor it adds a clone of that share of the sessions, drawn at random; below 1
-// it thins the load itself that way. A session is taken whole or not at all, and the gaps within it stay the same to the ns.
+// It adds clones of the whole load. For a fraction of the factor it adds a clone of that share of the sessions, drawn
+// at random; below 1 it thins the load itself that way. A session is taken whole or not at all, and the gaps within
+// it stay the same to the ns.
 //
-// All sessions of a clone are moved by the same time, so that bursts stay bursts: they are part of a load. Clones are moved apart from
-// each other, so that their bursts do not coincide, and by no more than maxShift and 1/shiftShare of the span. So the load over minutes
-// keeps its shape. Loads are nested: with a larger factor all these requests come as well, from a factor of 1 on at the same instants. A session that would begin before the start or end after the end moves, whole, to the other end. So the span stays
-// the same, and neither end has more or less than its share.
+// All sessions of a clone are moved by the same time, so that bursts stay bursts: they are part of a load. Clones are
+// moved apart from each other, so that their bursts do not coincide, and by no more than maxShift and 1/shiftShare of
+// the span. So the load over minutes keeps its shape. Loads are nested: with a larger factor all these requests come
+// as well, from a factor of 1 on at the same instants. A session that would begin before the start or end after the
+// end moves, whole, to the other end. So the span stays the same, and neither end has more or less than its share.
 func Amplify(arrivalNS []int64, session []int32, factor float64, seed uint64) (*Amplified, error) {
 	if err := CheckAmplify(factor, len(arrivalNS)); err != nil {
 		return nil, err
@@ -90,15 +92,16 @@ const (
 	shiftStream = 4
 )
 
-// golden is the golden ratio less 1. Its multiples modulo 1 are as even as those of any number, however many there are: of n of them
-// neighbours are between 0.38/n and 1.9/n apart (V. T. Sós, 1958, on three distances).
+// golden is the golden ratio less 1. Its multiples modulo 1 are as even as those of any number, however many there
+// are: of n of them neighbours are between 0.38/n and 1.9/n apart (V. T. Sós, 1958, on three distances).
 const golden = math.Phi - 1
 
 // modulo1 returns the part of x that is behind the point.
 func modulo1(x float64) float64 { return x - math.Floor(x) }
 
-// drawn takes a share of the sessions, each as likely as any other. It takes about that share of the sessions of each length, so that
-// they have about that share of the requests, too. A larger share has all these sessions as well. A load has at least one session.
+// drawn takes a share of the sessions, each as likely as any other. It takes about that share of the sessions of each
+// length, so that they have about that share of the requests, too. A larger share has all these sessions as well. A
+// load has at least one session.
 func drawn(sessions []wholeSession, share float64, atLeastOne bool, seed uint64) []bool {
 	rng := rand.NewPCG(seed, thinStream)
 	order := shuffled(len(sessions), rng)
@@ -121,8 +124,8 @@ func drawn(sessions []wholeSession, share float64, atLeastOne bool, seed uint64)
 // uniform returns a number in [0, 1).
 func uniform(rng *rand.PCG) float64 { return float64(rng.Uint64()>>11) / (1 << 53) }
 
-// shuffled returns the numbers below n in random order. It uses the generator's bits itself: the order must not change with Go's
-// releases.
+// shuffled returns the numbers below n in random order. It uses the generator's bits itself: the order must not
+// change with Go's releases.
 func shuffled(n int, rng *rand.PCG) []int32 {
 	order := make([]int32, n)
 	for i := range order {
@@ -132,7 +135,8 @@ func shuffled(n int, rng *rand.PCG) []int32 {
 	return order
 }
 
-// Clones are moved by at most maxShift, which nobody sees in a plot of an hour, and by at most 1/shiftShare of the span. The conversation trace of Mooncake has up to 28 requests at one instant and nothing for the next 3 s.
+// Clones are moved by at most maxShift, which nobody sees in a plot of an hour, and by at most 1/shiftShare of the
+// span. The conversation trace of Mooncake has up to 28 requests at one instant and nothing for the next 3 s.
 const (
 	maxShift   = 30 * time.Second
 	shiftShare = 20
@@ -141,8 +145,8 @@ const (
 // shiftGrid is what shifts are rounded to, as instants in files are, if the span is long enough.
 const shiftGrid = int64(time.Microsecond)
 
-// shifts spreads clones evenly around the recorded load, some earlier and some later. How far one is moved does not depend on how many
-// there are.
+// shifts spreads clones evenly around the recorded load, some earlier and some later. How far one is moved does not
+// depend on how many there are.
 type shifts struct{ mostNS float64 }
 
 func newShifts(arrivalNS []int64, seed uint64) shifts {

@@ -22,8 +22,9 @@ const (
 // Processes returns all of them.
 func Processes() []Process { return []Process{Constant, Poisson, Gamma} }
 
-// Arrivals describes requests that are released at a rate instead of at a trace's instants. The first is released at 0, the k-th on
-// average when the integral of the rate has reached k. Equal descriptions make equal instants on every machine.
+// Arrivals describes requests that are released at a rate instead of at a trace's instants. The first is released at
+// 0, the k-th on average when the integral of the rate has reached k. Equal descriptions make equal instants on every
+// machine.
 type Arrivals struct {
 	Rate       Rate
 	Process    Process
@@ -104,8 +105,8 @@ type gaps struct {
 	gridNS float64
 }
 
-// grid returns what gaps are rounded to, at most a thousandth of the mean: whole microseconds, or ns above 1,000 requests a second. So
-// the last bit of a logarithm, which differs between processors, has no effect.
+// grid returns what gaps are rounded to, at most a thousandth of the mean: whole microseconds, or ns above 1,000
+// requests a second. So the last bit of a logarithm, which differs between processors, has no effect.
 func grid(meanNS float64) float64 {
 	if meanNS >= 1e6 {
 		return 1e3
@@ -113,7 +114,8 @@ func grid(meanNS float64) float64 {
 	return 1
 }
 
-// next returns the next gap, whole ns. It uses the generator's bits itself: the sequence must not change with Go's releases.
+// next returns the next gap, whole ns. It uses the generator's bits itself: the sequence must not change with Go's
+// releases.
 func (g *gaps) next() float64 {
 	var gap float64 // in means
 	if g.Process == Gamma {
@@ -127,8 +129,8 @@ func (g *gaps) next() float64 {
 // uniform returns a number in (0, 1].
 func (g *gaps) uniform() float64 { return float64(g.rng.Uint64()>>11+1) / (1 << 53) }
 
-// gamma draws from the gamma distribution of the given shape and scale 1. Marsaglia, Tsang: A Simple Method for Generating
-// Gamma Variables, ACM Transactions on Mathematical Software 26 (2000), 363; section 6 for shapes below 1.
+// gamma draws from the gamma distribution of the given shape and scale 1. Marsaglia, Tsang: A Simple Method for
+// Generating Gamma Variables, ACM Transactions on Mathematical Software 26 (2000), 363; section 6 for shapes below 1.
 func (g *gaps) gamma(shape float64) float64 {
 	if shape < 1 {
 		u := g.uniform()
@@ -152,7 +154,8 @@ func (g *gaps) gamma(shape float64) float64 {
 // inside returns a number in (0, 1).
 func (g *gaps) inside() float64 { return (float64(g.rng.Uint64()>>12) + 0.5) / (1 << 52) }
 
-// Rate is how many requests are released per second: From at instant 0, To from Over on, and in between a straight line.
+// Rate is how many requests are released per second: From at instant 0, To from Over on, and in between a straight
+// line.
 type Rate struct {
 	From, To float64
 	Over     time.Duration // 0 = To from the start
@@ -173,8 +176,9 @@ func (r Rate) validate() error {
 	return nil
 }
 
-// when returns the instant in ns at which as many requests are due as at a steady rate of To after steadyNS. It solves the integral of
-// the rate for it. Products are rounded before they are added, as on processors that do not fuse both.
+// when returns the instant in ns at which as many requests are due as at a steady rate of To after steadyNS. It
+// solves the integral of the rate for it. Products are rounded before they are added, as on processors that do not
+// fuse both.
 func (r Rate) when(steadyNS float64) float64 {
 	over := float64(r.Over)
 	if over == 0 || steadyNS == 0 {

@@ -1,8 +1,9 @@
-// Package sched owns all time. It has the run's clock, the plan of release instants, and loads that are multiplied. Its waiter sleeps
-// and spins up to a deadline, and it places the thread that waits.
+// Package sched owns all time. It has the run's clock, the plan of release instants, and loads that are multiplied.
+// Its waiter sleeps and spins up to a deadline, and it places the thread that waits.
 //
-// It does not know what a request contains. Any goroutine may read a Monotonic clock. A Plan does not change once it is made. A Waiter
-// and a Placement belong to the one locked thread that uses them. Nothing here allocates after it is made.
+// It does not know what a request contains. Any goroutine may read a Monotonic clock. A Plan does not change once it
+// is made. A Waiter and a Placement belong to the one locked thread that uses them. Nothing here allocates after it
+// is made.
 package sched
 
 import (
@@ -33,8 +34,8 @@ func NewMonotonic() *Monotonic {
 	return c
 }
 
-// nanotime returns the machine's monotonic clock, as time.Now has it. It is one call into the vDSO and checks no stack, so Go's
-// scheduler never runs while a sender spins on it.
+// nanotime returns the machine's monotonic clock, as time.Now has it. It is one call into the vDSO and checks no
+// stack, so Go's scheduler never runs while a sender spins on it.
 //
 //go:linkname nanotime runtime.nanotime
 func nanotime() int64
@@ -56,8 +57,9 @@ func (c *Monotonic) Start(lead time.Duration) { c.StartAt(nanotime() + int64(lea
 // StartAt moves the clock's zero to an instant of the machine's monotonic clock, which another process has sent.
 func (c *Monotonic) StartAt(monotonicNS int64) { c.originNS.Store(monotonicNS) }
 
-// StartAtWall moves the clock's zero to a moment of the wall clock. Both clocks are read several times, and the reading during which the
-// least time passed counts, so that a thread that loses its core meanwhile does not move the start.
+// StartAtWall moves the clock's zero to a moment of the wall clock. Both clocks are read several times, and the
+// reading during which the least time passed counts, so that a thread that loses its core meanwhile does not move the
+// start.
 func (c *Monotonic) StartAtWall(moment time.Time) {
 	const readings = 5
 	least := int64(math.MaxInt64)
@@ -76,8 +78,8 @@ func (c *Monotonic) StartedAt() time.Time {
 	return c.madeAt.Add(time.Duration(c.originNS.Load() - c.madeNS))
 }
 
-// MonotonicStartNS returns the reading of the machine's monotonic clock at the run's start. With it a second process on the same machine
-// can compare its own instants with ours.
+// MonotonicStartNS returns the reading of the machine's monotonic clock at the run's start. With it a second process
+// on the same machine can compare its own instants with ours.
 //
 //go:nosplit
 func (c *Monotonic) MonotonicStartNS() int64 { return c.originNS.Load() }

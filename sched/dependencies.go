@@ -11,16 +11,18 @@ type Dependencies struct {
 	// First and List are what requests wait for: request i for List[First[i]:First[i+1]].
 	First []int32
 	List  []Dependency
-	// Think: a request that waits is released as soon as its waits are over, whatever its own instant. Otherwise it is released
-	// at its own instant, or when its waits are over if that is later.
+	// Think: a request that waits is released as soon as its waits are over, whatever its own instant. Otherwise it
+	// is released at its own instant, or when its waits are over if that is later.
 	Think bool
-	// NotBeforeNS bounds, with Think, when requests that wait are released, and with Job all requests; ns since the run's start,
-	// with Job since the start of the job. Nil = no bounds.
+	// NotBeforeNS bounds, with Think, when requests that wait are released, and with Job all requests; ns since the
+	// run's start, with Job since the start of the job. Nil = no bounds.
 	NotBeforeNS []int64
-	// Job is which job a request belongs to, jobs numbered in the order of their first requests. A plan with jobs is closed and
-	// thinks: Concurrency jobs run at a time. When all requests of a job have ended, the next job starts. Nil = no jobs.
+	// Job is which job a request belongs to, jobs numbered in the order of their first requests. A plan with jobs is
+	// closed and thinks: Concurrency jobs run at a time. When all requests of a job have ended, the next job starts.
+	// Nil = no jobs.
 	Job []int32
-	// IdleNS is, with Think, how long nothing may be in flight: then all that is still to come comes earlier. 0 = any time.
+	// IdleNS is, with Think, how long nothing may be in flight: then all that is still to come comes earlier. 0 = any
+	// time.
 	IdleNS int64
 }
 
@@ -51,8 +53,8 @@ func (d *Dependencies) Jobs() (n int) {
 	return n
 }
 
-// only is d of some requests, in ascending order. A request that waited for a missing one waits for what that one waited for, with its
-// own delay: how long the missing one would have taken is not known.
+// only is d of some requests, in ascending order. A request that waited for a missing one waits for what that one
+// waited for, with its own delay: how long the missing one would have taken is not known.
 func (d *Dependencies) only(order []int32) *Dependencies {
 	some := &Dependencies{Think: d.Think, IdleNS: d.IdleNS}
 	place := make([]int32, len(d.First)-1) // in order; -1 = missing

@@ -13,22 +13,24 @@ const (
 	// shortSliceNS is the slice for EEVDF: a waking thread with a short slice preempts one with a long slice.
 	// Lateness: p90 from 190–260 µs to 8–12 µs beside 70,000 events/s (2 cores, Linux 6.18).
 	shortSliceNS = 100_000
-	// readerNice is a higher priority than most programs have. A reader is one thread in place of many goroutines, and busy programs
-	// would halve its share. Lag p50 from 90–240 to 5 µs beside a mock and a load of 9 (1,000 streams, 2 cores, Linux 6.18).
+	// readerNice is a higher priority than most programs have. A reader is one thread in place of many goroutines,
+	// and busy programs would halve its share. Lag p50 from 90–240 to 5 µs beside a mock and a load of 9 (1,000
+	// streams, 2 cores, Linux 6.18).
 	readerNice = -10
 	// timerSlackNS is the smallest that PR_SET_TIMERSLACK takes; 0 would mean the default of 50 µs.
 	timerSlackNS = 1
 )
 
-// Place locks the calling goroutine to its thread for good and gives the thread the best placement that mode allows. The
-// goroutine must end without unlocking, so that the thread ends with it. An error means that mode "on" was not granted.
+// Place locks the calling goroutine to its thread for good and gives the thread the best placement that mode allows.
+// The goroutine must end without unlocking, so that the thread ends with it. An error means that mode "on" was not
+// granted.
 func Place(mode Realtime) (Placement, error) { return place(mode, senderPriority) }
 
 // PlaceBelow is Place for a thread that senders depend on: its priority is just below theirs.
 func PlaceBelow(mode Realtime) (Placement, error) { return place(mode, senderPriority-1) }
 
-// PlaceReader locks the calling goroutine to its thread, as Place does. Unless mode is off, it gives the thread a higher priority than
-// ordinary threads have. That needs CAP_SYS_NICE; without it the thread stays as it was.
+// PlaceReader locks the calling goroutine to its thread, as Place does. Unless mode is off, it gives the thread a
+// higher priority than ordinary threads have. That needs CAP_SYS_NICE; without it the thread stays as it was.
 func PlaceReader(mode Realtime) {
 	runtime.LockOSThread()
 	if mode != RealtimeOff {

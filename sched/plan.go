@@ -15,14 +15,15 @@ type Plan struct {
 	ReleaseNS []int64
 	// Requests is how many requests the plan has.
 	Requests int
-	// Concurrency is the number of requests kept in flight by a closed loop, or of jobs if Dependencies has jobs; 0 in an open one.
+	// Concurrency is the number of requests kept in flight by a closed loop, or of jobs if Dependencies has jobs; 0
+	// in an open one.
 	Concurrency int
 	// Cap is the most requests that an open plan lets be in flight; what is due meanwhile is held back. 0 = any number.
 	Cap int
 	// Dependencies make requests wait for others; nil = none does.
 	Dependencies *Dependencies
-	// UntilNS ends the releases: a request that waits until then for another one is not released, but one that a Cap holds back is.
-	// math.MaxInt64 = unlimited.
+	// UntilNS ends the releases: a request that waits until then for another one is not released, but one that a Cap
+	// holds back is. math.MaxInt64 = unlimited.
 	UntilNS int64
 }
 
@@ -51,14 +52,22 @@ func Closed(requests, concurrency int, duration time.Duration) (Plan, error) {
 	if concurrency < 1 {
 		return Plan{}, fmt.Errorf("concurrency is %d; want at least 1", concurrency)
 	}
-	return Plan{Requests: requests, Concurrency: min(concurrency, requests), UntilNS: until(duration)}, nil
+	return Plan{
+		Requests:    requests,
+		Concurrency: min(concurrency, requests),
+		UntilNS:     until(duration),
+	}, nil
 }
 
 func openPlan(release []int64, duration time.Duration) Plan {
 	end := until(duration)
 	due, _ := slices.BinarySearch(release, end)
 	release = release[:due]
-	return Plan{ReleaseNS: release, Requests: len(release), UntilNS: end}
+	return Plan{
+		ReleaseNS: release,
+		Requests:  len(release),
+		UntilNS:   end,
+	}
 }
 
 // until returns when a duration, 0 = unlimited, is over.
@@ -84,8 +93,8 @@ func (p Plan) Capped(inFlight int) (Plan, error) {
 	return p, nil
 }
 
-// Following returns the plan whose requests wait for others. A plan with a cap releases its requests in order, so it cannot wait. In a
-// closed loop with jobs, Concurrency counts jobs.
+// Following returns the plan whose requests wait for others. A plan with a cap releases its requests in order, so it
+// cannot wait. In a closed loop with jobs, Concurrency counts jobs.
 func (p Plan) Following(d *Dependencies) (Plan, error) {
 	if p.Cap > 0 {
 		return Plan{}, errors.New("requests that wait for others cannot leave in order, as with a cap")
@@ -94,7 +103,8 @@ func (p Plan) Following(d *Dependencies) (Plan, error) {
 	return p, nil
 }
 
-// Only returns the plan of some of its requests, in ascending order, each at its own instant. For their waits see Dependencies.
+// Only returns the plan of some of its requests, in ascending order, each at its own instant. For their waits see
+// Dependencies.
 func (p Plan) Only(order []int32) Plan {
 	all := p
 	p.Requests, p.Concurrency, p.ReleaseNS = len(order), min(all.Concurrency, len(order)), nil
@@ -138,7 +148,8 @@ type AssumedLatency struct {
 	TPOT time.Duration // at most 1 min
 }
 
-// The longest latencies that can be assumed. No server is slower, and the longest output times maxTPOT still fits 64 bits.
+// The longest latencies that can be assumed. No server is slower, and the longest output times maxTPOT still fits 64
+// bits.
 const (
 	maxTTFT = 24 * time.Hour
 	maxTPOT = time.Minute

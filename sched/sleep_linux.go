@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sleepUntil blocks the calling thread until the clock reads wakeNS, or a signal arrives. If raw, Go's scheduler does not know of it:
-// the sleeping thread keeps its P, and stopping the world waits for it (seconds, measured).
+// sleepUntil blocks the calling thread until the clock reads wakeNS, or a signal arrives. If raw, Go's scheduler does
+// not know of it: the sleeping thread keeps its P, and stopping the world waits for it (seconds, measured).
 //
 //go:nosplit
 func sleepUntil(c *Monotonic, wakeNS int64, raw bool) {

@@ -10,8 +10,8 @@ import (
 // longestSleep bounds one sleep, so that a Waiter notices a stop request.
 const longestSleep = int64(20 * time.Millisecond)
 
-// Waiter waits for deadlines on the calling thread: it sleeps until shortly before a deadline, then spins. It belongs to one locked
-// thread (see Place).
+// Waiter waits for deadlines on the calling thread: it sleeps until shortly before a deadline, then spins. It belongs
+// to one locked thread (see Place).
 type Waiter struct {
 	clock *Monotonic
 	stop  *atomic.Bool
@@ -19,22 +19,28 @@ type Waiter struct {
 	alone bool
 }
 
-// NewWaiter returns a waiter on clock. It spins before each deadline for the given time, 0 or more, or as AutoSpin finds. When stop is
-// set, it waits no more.
+// NewWaiter returns a waiter on clock. It spins before each deadline for the given time, 0 or more, or as AutoSpin
+// finds. When stop is set, it waits no more.
 func NewWaiter(clock *Monotonic, spin time.Duration, stop *atomic.Bool) *Waiter {
-	return &Waiter{clock: clock, stop: stop, spin: newSpinWindow(spin)}
+	return &Waiter{
+		clock: clock,
+		stop:  stop,
+		spin:  newSpinWindow(spin),
+	}
 }
 
-// NewLoneWaiter returns a waiter as NewWaiter does, for a process in which Wait never enters Go's scheduler. Go takes a thread that has
-// run for 10 ms off its P. An ordinary thread has to give it another P, and waits for a core on a busy machine: 0.3 to 1 ms of lateness,
-// a hundred times a second. On the other hand the world cannot be stopped while the thread waits: see Alone and LoneGODEBUG.
+// NewLoneWaiter returns a waiter as NewWaiter does, for a process in which Wait never enters Go's scheduler. Go takes
+// a thread that has run for 10 ms off its P. An ordinary thread has to give it another P, and waits for a core on a
+// busy machine: 0.3 to 1 ms of lateness, a hundred times a second. On the other hand the world cannot be stopped
+// while the thread waits: see Alone and LoneGODEBUG.
 func NewLoneWaiter(clock *Monotonic, spin time.Duration, stop *atomic.Bool) *Waiter {
 	w := NewWaiter(clock, spin, stop)
 	w.alone = true
 	return w
 }
 
-// Wait returns true at the first reading of the clock at or after deadlineNS, and false if the stop flag was set before.
+// Wait returns true at the first reading of the clock at or after deadlineNS, and false if the stop flag was set
+// before.
 //
 // A lone waiter's Wait, and what it calls, checks no stack: in such a check Go's scheduler takes the thread away.
 //
@@ -77,9 +83,10 @@ const (
 	mostSpin  = int64(200 * time.Microsecond)
 )
 
-// A sleep that ends later than the window allows for widens it by 1/widenBy; every other one narrows it by 1/narrowBy. The two balance
-// if one in narrowBy/widenBy sleeps is too late: one in 300. Sleeps that end later than any window allows for are ignored. Their host
-// takes the processor away, and would take more of it if the waiter spun more.
+// A sleep that ends later than the window allows for widens it by 1/widenBy; every other one narrows it by
+// 1/narrowBy. The two balance if one in narrowBy/widenBy sleeps is too late: one in 300. Sleeps that end later than
+// any window allows for are ignored. Their host takes the processor away, and would take more of it if the waiter
+// spun more.
 const (
 	widenBy  = 4
 	narrowBy = 300 * widenBy
@@ -114,8 +121,8 @@ func (s *spinWindow) learn(lateNS int64) {
 // LoneGODEBUG is the setting of GODEBUG that a process with lone waiters must be started with.
 const LoneGODEBUG = "asyncpreemptoff=1"
 
-// Alone prepares this process for so many lone waiters. A waiter never gives its P back, so there is a P for each and one for all else.
-// Nothing may stop the world any more, so garbage is not collected from now on.
+// Alone prepares this process for so many lone waiters. A waiter never gives its P back, so there is a P for each and
+// one for all else. Nothing may stop the world any more, so garbage is not collected from now on.
 func Alone(waiters int) {
 	debug.SetGCPercent(-1)
 	runtime.GOMAXPROCS(waiters + 1)

@@ -13,11 +13,12 @@ type PairClock interface {
 	Pair() (nowNS, wallNS int64)
 }
 
-// Wall converts wall-clock instants of the kernel (it stamps packets by CLOCK_REALTIME) to a run's clock. Linux slews both clocks alike,
-// so their difference is constant but for steps (settimeofday, leap seconds). The pair of readings with the narrowest bracket since the
-// last step is the conversion: interpolating between pairs would only add their noise. Each use compares the clocks again, so that the
-// first stamp after a step shows it. From there to the next Sample, no stamp is converted. Sample belongs to one goroutine; the rest is
-// safe for concurrent use and allocates nothing.
+// Wall converts wall-clock instants of the kernel (it stamps packets by CLOCK_REALTIME) to a run's clock. Linux slews
+// both clocks alike, so their difference is constant but for steps (settimeofday, leap seconds). The pair of readings
+// with the narrowest bracket since the last step is the conversion: interpolating between pairs would only add their
+// noise. Each use compares the clocks again, so that the first stamp after a step shows it. From there to the next
+// Sample, no stamp is converted. Sample belongs to one goroutine; the rest is safe for concurrent use and allocates
+// nothing.
 type Wall struct {
 	clock PairClock
 	epoch atomic.Pointer[epoch]
@@ -35,8 +36,8 @@ type epoch struct {
 }
 
 const (
-	// wallTolerance is how far two readings of an undisturbed pair may disagree. The clocks are read 30 ns apart; an interruption of a
-	// virtual machine between them lasts microseconds.
+	// wallTolerance is how far two readings of an undisturbed pair may disagree. The clocks are read 30 ns apart; an
+	// interruption of a virtual machine between them lasts microseconds.
 	wallTolerance = 10_000
 	// wallRetries is how many readings distinguish an interruption, which passes, from a step, which stays.
 	wallRetries = 3
@@ -61,7 +62,11 @@ func (w *Wall) measure() epoch {
 		_, wall := w.clock.Pair()
 		width := w.clock.Now() - before
 		if width < best.widthNS {
-			best = epoch{offsetNS: wall - before - width/2, widthNS: width, fromNS: wall}
+			best = epoch{
+				offsetNS: wall - before - width/2,
+				widthNS:  width,
+				fromNS:   wall,
+			}
 		}
 	}
 	return best
@@ -89,8 +94,8 @@ func (w *Wall) Sample() (stepNS int64) {
 	return 0
 }
 
-// At reads the clock, nowNS, and converts the wall-clock instant of a stamp not later than that. If it cannot be trusted,
-// because the wall clock was just set, ok is false and the result nowNS.
+// At reads the clock, nowNS, and converts the wall-clock instant of a stamp not later than that. If it cannot be
+// trusted, because the wall clock was just set, ok is false and the result nowNS.
 func (w *Wall) At(stampNS int64) (atNS, nowNS int64, ok bool) {
 	nowNS, wall := w.clock.Pair()
 	e := w.epoch.Load()

@@ -12,9 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// epollConn is a TCP connection that an epoll reader watches in place of Go's poller. If both watched it, each event would
-// wake both. The epoll reader wakes the goroutine that waits for room, and the one that waits for bytes. The lock guards the
-// descriptor: if it is closed and its number used again, the new connection never gets bytes of this one.
+// epollConn is a TCP connection that an epoll reader watches in place of Go's poller. If both watched it, each event
+// would wake both. The epoll reader wakes the goroutine that waits for room, and the one that waits for bytes. The
+// lock guards the descriptor: if it is closed and its number used again, the new connection never gets bytes of this
+// one.
 type epollConn struct {
 	mu     sync.RWMutex
 	fd     int
@@ -156,8 +157,8 @@ func (s *Socket) EpollFD() (fd int, ok bool) {
 // syscall.EAGAIN.
 func (s *Socket) ReadNow(p []byte) (int, error) { return s.in.readNow(s.tcp.(*epollConn), p) }
 
-// WakeReader wakes the goroutine that waits for bytes, WakeWriter the one that waits for room, on a connection that an epoll
-// reader watches. Neither blocks or allocates.
+// WakeReader wakes the goroutine that waits for bytes, WakeWriter the one that waits for room, on a connection that
+// an epoll reader watches. Neither blocks or allocates.
 func (s *Socket) WakeReader() { s.tcp.(*epollConn).in.wake() }
 func (s *Socket) WakeWriter() { s.tcp.(*epollConn).out.wake() }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/internal/gather"
 )
 
-// atOnce is how many pieces one system call writes. The kernel takes up to 1,024 (IOV_MAX). The prompts of 710 of Weka's traces, each
-// in pieces of blocks that are held once, have 40 at most; more go in several calls.
+// atOnce is how many pieces one system call writes. The kernel takes up to 1,024 (IOV_MAX). The prompts of 710 of
+// Weka's traces, each in pieces of blocks that are held once, have 40 at most; more go in several calls.
 const atOnce = 64
 
 // Gatherer is the room that a gathered write needs: 1 kB. One thread may use it at a time. The zero value is ready.
@@ -19,8 +19,8 @@ type Gatherer struct {
 	iov  [atOnce]unix.Iovec
 }
 
-// WriteNow is WriteNow for pieces: one sendmsg(2), or one for each 64 pieces. It returns how many bytes the kernel took, and an error
-// only if it took none.
+// WriteNow is WriteNow for pieces: one sendmsg(2), or one for each 64 pieces. It returns how many bytes the kernel
+// took, and an error only if it took none.
 //
 //go:nosplit
 func (g *Gatherer) WriteNow(fd uintptr, l *gather.List) (n int, errno syscall.Errno) {
@@ -29,7 +29,9 @@ func (g *Gatherer) WriteNow(fd uintptr, l *gather.List) (n int, errno syscall.Er
 		return WriteNow(fd, l.Piece(0))
 	}
 	for k := 0; k < count; {
-		flags, used, size := unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0
+		flags := unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL
+		used := 0
+		size := 0
 		for ; k < count && used < atOnce; k++ {
 			if p := l.Piece(k); len(p) > 0 {
 				g.iov[used].Base = &p[0]

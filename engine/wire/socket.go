@@ -1,14 +1,14 @@
-// Package wire is one TCP connection as the engine needs it. Writes never block. The kernel stamps what arrives and what
-// leaves (SO_TIMESTAMPING). On Linux, an epoll reader may watch the connection in place of Go's poller.
+// Package wire is one TCP connection as the engine needs it. Writes never block. The kernel stamps what arrives and
+// what leaves (SO_TIMESTAMPING). On Linux, an epoll reader may watch the connection in place of Go's poller.
 //
 // It holds no pool, dials once, and does not know HTTP, records or when a request is due.
 //
-// The sender of a request owns Send, Encrypt, Flush, KeepRest, CountWrite, SentNS, FirstOut and BytesOut. The receiver owns
-// Read, ReadNow, ReadStamp and Queued. Any goroutine may call the other methods.
+// The sender of a request owns Send, Encrypt, Flush, KeepRest, CountWrite, SentNS, FirstOut and BytesOut. The
+// receiver owns Read, ReadNow, ReadStamp and Queued. Any goroutine may call the other methods.
 //
-// On Linux, WriteNow never checks its stack and never enters Go's scheduler: a sending thread may call it between a deadline
-// and its write. Send and Read allocate nothing of their own, but for the rest of a partial write with TLS. crypto/tls may
-// allocate.
+// On Linux, WriteNow never checks its stack and never enters Go's scheduler: a sending thread may call it between a
+// deadline and its write. Send and Read allocate nothing of their own, but for the rest of a partial write with TLS.
+// crypto/tls may allocate.
 //
 // The package is not an API: any release may change it.
 package wire
@@ -34,9 +34,9 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// Socket is one TCP connection, plain or TLS, on which writes never block: Send writes what the kernel takes at once and
-// keeps the rest for Flush. Read blocks. A lock guards the descriptor, Go's or ours. So if the descriptor is closed and its
-// number used again, the new connection never gets bytes of this one.
+// Socket is one TCP connection, plain or TLS, on which writes never block: Send writes what the kernel takes at once
+// and keeps the rest for Flush. Read blocks. A lock guards the descriptor, Go's or ours. So if the descriptor is
+// closed and its number used again, the new connection never gets bytes of this one.
 type Socket struct {
 	tcp   tcpConn
 	raw   syscall.RawConn
@@ -98,8 +98,8 @@ type DialOptions struct {
 	Epoll      bool // an epoll reader watches it in place of Go's poller, if the system has epoll; not with TLS
 }
 
-// ProbeSendBuffer asks for a send buffer of that many bytes and returns how many a connection would get. An error says that no socket
-// can be made.
+// ProbeSendBuffer asks for a send buffer of that many bytes and returns how many a connection would get. An error
+// says that no socket can be made.
 func ProbeSendBuffer(bytes int) (int, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 	if err != nil {
@@ -150,7 +150,11 @@ func connect(ctx context.Context, to netip.AddrPort, o DialOptions) (tcpConn, er
 
 // newSocket returns the socket of a connection. If the kernel refuses the stamps, it closes the connection.
 func newSocket(tcp tcpConn, clock sched.Clock, stamps Stamps) (s *Socket, err error) {
-	s = &Socket{tcp: tcp, clock: clock, sentNS: NotYet}
+	s = &Socket{
+		tcp:    tcp,
+		clock:  clock,
+		sentNS: NotYet,
+	}
 	s.writeOnce = func(fd uintptr) bool {
 		s.wrote, s.wroteErr = s.gather.WriteNow(fd, &s.writing)
 		return true
@@ -196,10 +200,12 @@ func (s *Socket) readRaw(p []byte) (int, error) {
 	return s.tcp.Read(p)
 }
 
-// Send begins a new request: it writes without blocking and reports whether the kernel took all of it. If not, Flush writes
-// the rest. On a plain connection the request's memory and segments must stay valid until Flush returns.
+// Send begins a new request: it writes without blocking and reports whether the kernel took all of it. If not, Flush
+// writes the rest. On a plain connection the request's memory and segments must stay valid until Flush returns.
 func (s *Socket) Send(request gather.List) (all bool, err error) {
-	s.sentNS, s.firstOut, s.rest = NotYet, 0, gather.List{}
+	s.sentNS = NotYet
+	s.firstOut = 0
+	s.rest = gather.List{}
 	if s.tls == nil {
 		return s.writeSome(request)
 	}
@@ -224,8 +230,8 @@ func (s *Socket) Encrypt(dst []byte, request gather.List) ([]byte, error) {
 	return s.setEncrypting(false, nil), err
 }
 
-// EncryptedSize is the most bytes that TLS makes of size bytes in so many pieces. Each record is of one piece and at most 16 kB, and
-// has at most 5 bytes before and 256 behind it (RFC 8446, section 5.2).
+// EncryptedSize is the most bytes that TLS makes of size bytes in so many pieces. Each record is of one piece and at
+// most 16 kB, and has at most 5 bytes before and 256 behind it (RFC 8446, section 5.2).
 func EncryptedSize(size int64, pieces int) int64 { return size + (size>>14+int64(pieces))*(5+256) }
 
 // setEncrypting switches on or off that TLS's output is appended to encrypted. It returns what was appended until now.
@@ -246,7 +252,8 @@ func (s *Socket) keepEncrypted(p []byte) bool {
 	return s.encrypting
 }
 
-// writeSome writes what the kernel takes of p and keeps the remainder in rest. It notes the time of the request's first write.
+// writeSome writes what the kernel takes of p and keeps the remainder in rest. It notes the time of the request's
+// first write.
 func (s *Socket) writeSome(p gather.List) (all bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -265,7 +272,8 @@ func (s *Socket) writeSome(p gather.List) (all bool, err error) {
 		err = s.wroteErr
 	}
 	if errors.Is(err, syscall.EAGAIN) {
-		err, s.wrote = nil, 0
+		err = nil
+		s.wrote = 0
 	}
 	if err != nil {
 		return false, err
@@ -277,8 +285,8 @@ func (s *Socket) writeSome(p gather.List) (all bool, err error) {
 	return s.keepRest(p) == 0, nil
 }
 
-// keepRest keeps what the kernel has not taken, and returns how many bytes that is. With TLS their memory is used again, so it keeps a
-// copy.
+// keepRest keeps what the kernel has not taken, and returns how many bytes that is. With TLS their memory is used
+// again, so it keeps a copy.
 func (s *Socket) keepRest(rest gather.List) int64 {
 	if s.rest = rest; s.tls != nil {
 		s.rest = gather.Of(rest.Append(nil))
@@ -286,8 +294,8 @@ func (s *Socket) keepRest(rest gather.List) int64 {
 	return rest.Len()
 }
 
-// Flush blocks until the kernel has taken the rest that Send left. After Interrupt it returns os.ErrDeadlineExceeded; it may
-// then be called again.
+// Flush blocks until the kernel has taken the rest that Send left. After Interrupt it returns os.ErrDeadlineExceeded;
+// it may then be called again.
 func (s *Socket) Flush() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -306,8 +314,8 @@ func (s *Socket) Flush() error {
 func (s *Socket) Interrupt() { _ = s.tcp.SetDeadline(time.Unix(1, 0)) }
 func (s *Socket) Resume()    { _ = s.tcp.SetDeadline(time.Time{}) }
 
-// Close ends the connection, even if another process has a descriptor of it. It sends no closing alert of TLS: nobody waits
-// for one.
+// Close ends the connection, even if another process has a descriptor of it. It sends no closing alert of TLS: nobody
+// waits for one.
 func (s *Socket) Close() {
 	s.Shutdown()
 	_ = s.tcp.Close()
@@ -339,19 +347,20 @@ func (s *Socket) CountWrite(n int64) {
 	s.bytesOut += n
 }
 
-// KeepRest keeps what the kernel did not take from another process, so that Flush writes it. On a plain connection rest must
-// stay valid until Flush returns.
+// KeepRest keeps what the kernel did not take from another process, so that Flush writes it. On a plain connection
+// rest must stay valid until Flush returns.
 func (s *Socket) KeepRest(rest gather.List) { s.keepRest(rest) }
 
 // ReadStamp returns when the last segment of the last read arrived, by the wall clock; 0 if the kernel gave no stamp.
 // isNew reports whether something was read since the last call. Call it only on a connection with Stamps.Receive.
 func (s *Socket) ReadStamp() (wallNS int64, isNew bool) { return s.in.wallNS, s.in.takeNew() }
 
-// Queued is how many bytes the last read found in the kernel, encrypted ones with TLS, and how many of them it left there. Call it only
-// on a connection with Stamps.Receive.
+// Queued is how many bytes the last read found in the kernel, encrypted ones with TLS, and how many of them it left
+// there. Call it only on a connection with Stamps.Receive.
 func (s *Socket) Queued() (found, left int) { return s.in.n + s.in.unread, s.in.unread }
 
-// SentStamps calls f with each report about sent data since the last call. Call it only on a connection with Stamps.Send.
+// SentStamps calls f with each report about sent data since the last call. Call it only on a connection with
+// Stamps.Send.
 func (s *Socket) SentStamps(f func(SentStamp)) { s.in.sent(f) }
 
 // Segment is the connection's largest segment in bytes. Call it only on a connection with stamps.
@@ -365,7 +374,8 @@ func (s *Socket) Acked() (int64, bool) {
 	return acked, ok && err == nil
 }
 
-// Received is how many bytes have arrived, and how many of them are unread in the kernel; zeros if the system cannot report it.
+// Received is how many bytes have arrived, and how many of them are unread in the kernel; zeros if the system cannot
+// report it.
 func (s *Socket) Received() (came, unread int64) {
 	_ = s.raw.Control(func(fd uintptr) { came, unread = bytesReceived(fd) })
 	return came, unread

@@ -28,8 +28,9 @@ func WriteNow(fd uintptr, p []byte) (int, syscall.Errno) {
 	}
 }
 
-// growSendBuffer asks the kernel to take that many bytes at once. The kernel doubles the number for its own bookkeeping. Above
-// net.core.wmem_max it needs CAP_NET_ADMIN (SO_SNDBUFFORCE). If it is refused, the buffer still grows by itself, but later.
+// growSendBuffer asks the kernel to take that many bytes at once. The kernel doubles the number for its own
+// bookkeeping. Above net.core.wmem_max it needs CAP_NET_ADMIN (SO_SNDBUFFORCE). If it is refused, the buffer still
+// grows by itself, but later.
 func growSendBuffer(fd uintptr, bytes int) {
 	if bytes == 0 {
 		return
@@ -39,7 +40,8 @@ func growSendBuffer(fd uintptr, bytes int) {
 	}
 }
 
-// bytesReceived is how many bytes have arrived on a connection, and how many of them are unread; zeros if that is unknown.
+// bytesReceived is how many bytes have arrived on a connection, and how many of them are unread; zeros if that is
+// unknown.
 func bytesReceived(fd uintptr) (came, unread int64) {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	n, bad := unix.IoctlGetInt(int(fd), unix.SIOCINQ)
@@ -49,7 +51,8 @@ func bytesReceived(fd uintptr) (came, unread int64) {
 	return int64(info.Bytes_received), int64(n)
 }
 
-// bytesAcked reads tcpi_bytes_acked: how many of our bytes the peer's kernel acknowledged, the SYN and the FIN included.
+// bytesAcked reads tcpi_bytes_acked: how many of our bytes the peer's kernel acknowledged, the SYN and the FIN
+// included.
 func bytesAcked(fd uintptr) (int64, bool) {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {

@@ -17,14 +17,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The flags of SO_TIMESTAMPING (Documentation/networking/timestamping.rst). A stamp of sent data has no copy of the data
-// (TSONLY). It has the number of the last byte, counted from when the option was set (ID).
+// The flags of SO_TIMESTAMPING (Documentation/networking/timestamping.rst). A stamp of sent data has no copy of the
+// data (TSONLY). It has the number of the last byte, counted from when the option was set (ID).
 const (
 	stampReceived = unix.SOF_TIMESTAMPING_SOFTWARE | unix.SOF_TIMESTAMPING_RX_SOFTWARE
-	stampSent     = unix.SOF_TIMESTAMPING_TX_SOFTWARE | unix.SOF_TIMESTAMPING_TX_ACK | unix.SOF_TIMESTAMPING_OPT_ID | unix.SOF_TIMESTAMPING_OPT_TSONLY
+	stampSent     = unix.SOF_TIMESTAMPING_TX_SOFTWARE | unix.SOF_TIMESTAMPING_TX_ACK |
+		unix.SOF_TIMESTAMPING_OPT_ID | unix.SOF_TIMESTAMPING_OPT_TSONLY
 )
 
-// Sizes of control messages: a stamp takes 64 bytes. The error that comes with a stamp of sent data takes up to 64 (IPv6).
+// Sizes of control messages: a stamp takes 64 bytes. The error that comes with a stamp of sent data takes up to 64
+// (IPv6).
 const (
 	controlBytes = 192
 	sentAtOnce   = 4 // stamps of sent data that one system call fetches; one write makes two
@@ -32,8 +34,8 @@ const (
 	mostSent = 2048
 )
 
-// stampedReader reads a connection and the kernel's stamps, if there are any. It belongs to the receiver, but any goroutine
-// may call sent.
+// stampedReader reads a connection and the kernel's stamps, if there are any. It belongs to the receiver, but any
+// goroutine may call sent.
 type stampedReader struct {
 	raw     syscall.RawConn
 	try     func(fd uintptr) bool // bound once
@@ -148,7 +150,10 @@ func (r *stampedReader) receive(fd uintptr) bool {
 		case unix.EAGAIN:
 			return false
 		}
-		r.n, r.errno, r.wallNS, r.isNew = int(n), errno, 0, errno == 0 && n > 0
+		r.n = int(n)
+		r.errno = errno
+		r.wallNS = 0
+		r.isNew = errno == 0 && n > 0
 		if r.isNew {
 			control := r.control[:r.msg.Controllen]
 			r.wallNS, _ = parseStamp(control)
@@ -168,8 +173,9 @@ func (r *stampedReader) takeNew() bool {
 // pollWait limits one wait outside Go's poller, so that a close or a deadline is noticed.
 const pollWait = 10 // ms
 
-// waitReadable waits until the socket is readable, at most pollWait. It replaces Go's poller, which refuses to wait on a
-// descriptor whose last event was an error alone. If a stamp arrives while the send buffer is full, that is such an event.
+// waitReadable waits until the socket is readable, at most pollWait. It replaces Go's poller, which refuses to wait
+// on a descriptor whose last event was an error alone. If a stamp arrives while the send buffer is full, that is such
+// an event.
 func (r *stampedReader) waitReadable() error {
 	return r.raw.Control(func(fd uintptr) {
 		r.errors.Lock()
@@ -212,7 +218,11 @@ func (q *errorQueue) fetchAll(fd uintptr) {
 		for i := range int(n) {
 			at, e := parseStamp(q.control[i][:q.msgs[i].Hdr.Controllen])
 			if at != 0 && e != nil && e.Origin == unix.SO_EE_ORIGIN_TIMESTAMPING && len(q.got) < mostSent {
-				q.got = append(q.got, SentStamp{Acked: e.Info == unix.SCM_TSTAMP_ACK, Key: e.Data, WallNS: at})
+				q.got = append(q.got, SentStamp{
+					Acked:  e.Info == unix.SCM_TSTAMP_ACK,
+					Key:    e.Data,
+					WallNS: at,
+				})
 			}
 		}
 		if n < sentAtOnce {
@@ -221,7 +231,8 @@ func (q *errorQueue) fetchAll(fd uintptr) {
 	}
 }
 
-// parseUnread finds the number of bytes that a read left (TCP_INQ) among control messages; math.MaxInt32 if the kernel did not say it.
+// parseUnread finds the number of bytes that a read left (TCP_INQ) among control messages; math.MaxInt32 if the
+// kernel did not say it.
 func parseUnread(b []byte) int {
 	for len(b) >= unix.SizeofCmsghdr {
 		h, data, rest, err := unix.ParseOneSocketControlMessage(b)
@@ -236,8 +247,8 @@ func parseUnread(b []byte) int {
 	return math.MaxInt32
 }
 
-// parseStamp finds the software stamp among control messages; 0 if there is none. For sent data it also returns the error
-// that comes with the stamp.
+// parseStamp finds the software stamp among control messages; 0 if there is none. For sent data it also returns the
+// error that comes with the stamp.
 func parseStamp(b []byte) (wallNS int64, e *unix.SockExtendedErr) {
 	for len(b) >= unix.SizeofCmsghdr {
 		h, data, rest, err := unix.ParseOneSocketControlMessage(b)
@@ -255,8 +266,8 @@ func parseStamp(b []byte) (wallNS int64, e *unix.SockExtendedErr) {
 	return wallNS, e
 }
 
-// stampPatience is how long ProbeStamps waits for the first stamp. The kernel begins to stamp only after the first socket has
-// asked (in a work item of its own): on a busy machine milliseconds later.
+// stampPatience is how long ProbeStamps waits for the first stamp. The kernel begins to stamp only after the first
+// socket has asked (in a work item of its own): on a busy machine milliseconds later.
 const stampPatience = time.Second
 
 // ProbeStamps checks on a loopback connection whether the kernel stamps as s asks. The error is why it does not.
@@ -292,7 +303,9 @@ func ProbeStamps(s Stamps) error {
 
 // probe sends a byte back and forth until every stamp has appeared.
 func (r *stampedReader) probe(near, far net.Conn, s Stamps) error {
-	received, departed, acked := false, !s.Send, !s.Send
+	received := false
+	departed := !s.Send
+	acked := !s.Send
 	b := make([]byte, 1)
 	for end := time.Now().Add(stampPatience); time.Now().Before(end); runtime.Gosched() {
 		_ = far.SetDeadline(end)

@@ -1,9 +1,11 @@
 // Package gather is bytes that lie in pieces of one memory, in the order in which they are to be written.
 //
-// Prompts that share most of what they say share the memory of it: each is a list of segments. A list is a value that points
-// into the memory and copies nothing. Segments are offsets, so processes that share the memory may share them too.
+// Prompts that share most of what they say share the memory of it: each is a list of segments. A list is a value that
+// points into the memory and copies nothing. Segments are offsets, so processes that share the memory may share them
+// too.
 //
-// The methods allocate nothing, but for Append, and none of them writes to the memory. Any number of goroutines may use a list.
+// The methods allocate nothing, but for Append, and none of them writes to the memory. Any number of goroutines may
+// use a list.
 //
 // The package is not an API: any release may change it.
 package gather
@@ -11,8 +13,8 @@ package gather
 // Segment is a part of a memory, in bytes from its start.
 type Segment struct{ Offset, Size int64 }
 
-// List is bytes to be written one after the other: the segments of Memory, or all of Memory if there are none. The zero value is
-// no bytes.
+// List is bytes to be written one after the other: the segments of Memory, or all of Memory if there are none. The
+// zero value is no bytes.
 type List struct {
 	Memory   []byte
 	Segments []Segment
@@ -38,7 +40,8 @@ func (l *List) Pieces() int {
 func (l *List) Piece(k int) []byte {
 	from, to := int64(0), int64(len(l.Memory))
 	if l.Segments != nil {
-		from, to = l.Segments[k].Offset, l.Segments[k].Offset+l.Segments[k].Size
+		from = l.Segments[k].Offset
+		to = l.Segments[k].Offset + l.Segments[k].Size
 	}
 	if k == 0 {
 		from += l.Skip

@@ -47,7 +47,7 @@ type patch struct{ file, text, by string }
 var patches = []patch{
 	{"engine/wire/socket.go", "func connect(", "func connectOutside("},
 	{"engine/engine.go", "r.readLag.lag = metrics.NewHistogram()", "r.readLag.lag = new(metrics.Distribution)"},
-	{"engine/pacer_queue.go", "heldFor: metrics.NewHistogram()", "heldFor: new(metrics.Distribution)"},
+	{"engine/pacer_queue.go", "metrics.NewHistogram()", "new(metrics.Distribution)"},
 	{"engine/conn.go", "const readBuffer = 16 << 10", "const readBuffer = 200"},
 	{"engine/dialer.go", "dialSpare = 4", "dialSpare = 1"},
 	{"engine/sender_process.go", "how := l.exitReason()", "how := \"the sending process died\""},
