@@ -101,9 +101,8 @@ func FindSteady(steps []Step, runS, band float64) (best *Window, err error) {
 	}
 	if best == nil {
 		return nil, fmt.Errorf("no steady part: requests in flight stay within %s of their median for no tenth of the run; "+
-			"give a wider band, such as --steady=%.0f%%, or the part with --from and --to", format.Percent(band), 100*max(
-			0.2, min(0.95, 2*band),
-		))
+			"give a wider band, such as --steady=%.0f%%, or the part with --from and --to",
+			format.Percent(band), 100*max(0.2, min(0.95, 2*band)))
 	}
 	return best, nil
 }

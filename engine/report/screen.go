@@ -505,7 +505,13 @@ func (p *screen) targets() {
 	for _, t := range p.s.Targets {
 		hit := cmp.Or(t.ReportedHitRatio, t.CountedHitRatio)
 		parts = append(parts,
-			metrics.Part{Name: shortURL(t.URL), Requests: t.Requests, Failed: t.Failed, ReportedHitRatio: hit, PartLatencies: metrics.PartLatencies{TTFTMS: t.TTFTMS}})
+			metrics.Part{
+				Name:             shortURL(t.URL),
+				Requests:         t.Requests,
+				Failed:           t.Failed,
+				ReportedHitRatio: hit,
+				PartLatencies:    metrics.PartLatencies{TTFTMS: t.TTFTMS},
+			})
 	}
 	if i := p.s.Instances; i != nil && len(i.Parts) > len(parts) {
 		what, parts = "instances", i.Parts
