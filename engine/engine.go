@@ -434,7 +434,8 @@ func (r *Run) sidesEnded(c *conn) {
 		r.resend(i, c)
 		return
 	}
-	if r.cfg.Resend != ResendNever && rec.Resent == 0 && c.brokenOff() {
+	advise := r.cfg.Resend != ResendNever && r.cfg.Resend != ResendSafe
+	if advise && rec.Resent == 0 && c.brokenOff() {
 		rec.Error += "; the connection had waited for the request: --resend safe sends such a request again"
 	}
 	c.stampSent(rec)

@@ -559,7 +559,9 @@ func (x *world) checkRelease(i int, rec *record.Record) {
 // checkNotResent says whether request i, which broke off a connection that had carried another, was rightly sent once.
 func (x *world) checkNotResent(i int, rec *record.Record) {
 	tried := strings.Contains(rec.Error, "another attempt failed")
-	if advised := strings.Contains(rec.Error, "--resend safe"); x.run.cfg.Resend == ResendSafe && !tried || x.run.cfg.Resend == ResendNever && advised {
+	advised := strings.Contains(rec.Error, "--resend safe")
+	how, cancelled := x.run.cfg.Resend, x.stopped || x.stalls || x.odd
+	if how == ResendSafe && !tried && !cancelled || how != ResendUnread && advised {
 		model.Fail("request %d: %q with --resend %s", i, rec.Error, x.run.cfg.Resend)
 	}
 }
