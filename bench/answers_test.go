@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// agents writes conversations in blocks of 16 tokens that grow by their answers and new tokens. A last block that is not full has an
-// id of its own.
+// agents writes conversations in blocks of 16 tokens that grow by their answers and new tokens. A last block that is
+// not full has an id of its own.
 func agents(t *testing.T, sessions, turns int) string {
 	t.Helper()
 	r := rand.New(rand.NewPCG(3, 4))
@@ -37,8 +37,9 @@ func agents(t *testing.T, sessions, turns int) string {
 	return path
 }
 
-// TestExactAnswers: a server that caches what it makes finds in each prompt exactly what is expected, blocks of answers included; two
-// runs send the same; free answers are hit by nobody; a server that cannot be told refuses in its own words, before the run.
+// TestExactAnswers: a server that caches what it makes finds in each prompt exactly what is expected, blocks of answers
+// included; two runs send the same; free answers are hit by nobody; a server that cannot be told refuses in its own
+// words, before the run.
 func TestExactAnswers(t *testing.T) {
 	t.Parallel()
 	load := agents(t, 8, 10)

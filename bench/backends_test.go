@@ -66,8 +66,8 @@ func (b backend) args(t *testing.T, load, url string, way []string) []string {
 	return append(args, "--trace", path, "--format", "raw_payload", "--rate", "400", "--endpoint", "/v1/completions")
 }
 
-// TestBackends: for each API, streamed and not, prompts and answers are as long as recorded. The cache hits are those of the
-// trace, and the counts agree with the server's log.
+// TestBackends: for each API, streamed and not, prompts and answers are as long as recorded. The cache hits are those
+// of the trace, and the counts agree with the server's log.
 func TestBackends(t *testing.T) {
 	t.Parallel()
 	load := generate(t, "--rows", "40", "--rate", "100", "--arrival", "constant", "--input-tokens", "200:700", "--output-tokens", "6",
@@ -133,7 +133,8 @@ func (b backend) proveAnswer(t *testing.T, l *line, log map[string][]served, who
 	}
 }
 
-// TestReasoningAndTools: what a model thinks and what it calls a tool with are output tokens in every API that has them.
+// TestReasoningAndTools: what a model thinks and what it calls a tool with are output tokens in every API that has
+// them.
 func TestReasoningAndTools(t *testing.T) {
 	t.Parallel()
 	load := steady(t, 30, 100, 9)
@@ -154,8 +155,8 @@ func TestReasoningAndTools(t *testing.T) {
 	}
 }
 
-// TestFirstOutput: the time to first output token is that of the first token after the reasoning, by what the mock logs of its last one;
-// without reasoning it is TTFT, and without an answer there is none.
+// TestFirstOutput: the time to first output token is that of the first token after the reasoning, by what the mock logs
+// of its last one; without reasoning it is TTFT, and without an answer there is none.
 func TestFirstOutput(t *testing.T) {
 	t.Parallel()
 	const tokens = 9

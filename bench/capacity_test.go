@@ -61,8 +61,8 @@ func runs(t *testing.T, text string) bool {
 	return strings.Contains(string(out), text)
 }
 
-// TestCapacity: a search that is killed in the middle of a probe leaves no replay behind and goes on to an answer; asked again it has the
-// same answer without a probe. The server's slots bound what it can be.
+// TestCapacity: a search that is killed in the middle of a probe leaves no replay behind and goes on to an answer;
+// asked again it has the same answer without a probe. The server's slots bound what it can be.
 func TestCapacity(t *testing.T) {
 	t.Parallel()
 	m, load, dir := fourSlots(t), steady(t, 600, 100, 5), filepath.Join(t.TempDir(), "search")

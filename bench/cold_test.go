@@ -73,8 +73,9 @@ func TestColdStart(t *testing.T) {
 	}
 }
 
-// TestWarmCacheByCounters: responses report no cached tokens, as vLLM's do unless told to. The servers' counters cover the run and
-// agree with the tokens that came, so they are the hits. A warm cache is found, and what is below the ideal has its causes.
+// TestWarmCacheByCounters: responses report no cached tokens, as vLLM's do unless told to. The servers' counters cover
+// the run and agree with the tokens that came, so they are the hits. A warm cache is found, and what is below the ideal
+// has its causes.
 func TestWarmCacheByCounters(t *testing.T) {
 	t.Parallel()
 	mocks := []*mockServer{startMock(t, "--quirk", "no-cached-tokens"), startMock(t)} // the other one reports

@@ -62,8 +62,8 @@ func TestCompare(t *testing.T) {
 	a, urlB := startMock(t), "http://slower:1"
 	one("measured", a.url)
 	one("seed", a.url, "--seed", "7")
-	// What a busy machine adds to a run would hide what is to be found, so the runs that are compared have made latencies: 50 ms until the
-	// first token, and 3 ms more until the last one.
+	// What a busy machine adds to a run would hide what is to be found, so the runs that are compared have made
+	// latencies: 50 ms until the first token, and 3 ms more until the last one.
 	made := func(name, url string, laterNS float64, jitters int64) {
 		t.Helper()
 		if err := os.CopyFS(dir(name), os.DirFS(dir("measured"))); err != nil {
@@ -189,7 +189,8 @@ func TestInterleave(t *testing.T) {
 	}
 }
 
-// TestInterleaveInterrupted: an interrupt ends the run that is on, and no other begins. What is done stays, and no process.
+// TestInterleaveInterrupted: an interrupt ends the run that is on, and no other begins. What is done stays, and no
+// process.
 func TestInterleaveInterrupted(t *testing.T) {
 	for _, how := range []string{"abba", "together"} {
 		t.Run(how, func(t *testing.T) {

@@ -14,7 +14,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
-// load is requests as a trace has them: turns of conversations, whose prompts grow by their earlier turns and are cached up to there.
+// load is requests as a trace has them: turns of conversations, whose prompts grow by their earlier turns and are
+// cached up to there.
 type load struct {
 	at              []float64 // s
 	session         []int64
@@ -22,8 +23,8 @@ type load struct {
 	output          []int64
 }
 
-// newLoad makes n requests at 3.4 a second, as many as the conversation trace of Mooncake has (12,031 in 3,536 s). Lengths are log-normal: new
-// input tokens have a median of 2,000, output tokens one of 300.
+// newLoad makes n requests at 3.4 a second, as many as the conversation trace of Mooncake has (12,031 in 3,536 s).
+// Lengths are log-normal: new input tokens have a median of 2,000, output tokens one of 300.
 func newLoad(n int, seed uint64) *load {
 	const rate = 3.4
 	random, l := rand.New(rand.NewPCG(seed, 1)), &load{}
@@ -54,14 +55,16 @@ func newLoad(n int, seed uint64) *load {
 // answer is how a server took a request, in s from the run's start.
 type answer struct{ first, last float64 }
 
-// serve replays a load on a server in virtual time, and returns what a run would record. The server batches by iterations, with prefill in
-// chunks (Yu et al., Orca, OSDI 2022; Agrawal et al., Sarathi-Serve, OSDI 2024). An iteration takes 8 ms, 0.1 ms for each request
-// in it and 20 µs for each new token: the size of an 8 B model on one GPU. So requests wait for each other, and for an iteration's end.
+// serve replays a load on a server in virtual time, and returns what a run would record. The server batches by
+// iterations, with prefill in chunks (Yu et al., Orca, OSDI 2022; Agrawal et al., Sarathi-Serve, OSDI 2024). An
+// iteration takes 8 ms, 0.1 ms for each request in it and 20 µs for each new token: the size of an 8 B model on one
+// GPU. So requests wait for each other, and for an iteration's end.
 //
-// All iterations take longer by a share. Their noise has five parts. Each iteration varies by 3 %. Clocks drift by 1 % (standard deviation), with a memory of 5 s. Once
-// in 30 s an interval of 0.2 to 2 s is 1.2 to 2 times as slow: another tenant. One iteration in 500 stalls for a Pareto time from 5 ms on
-// (exponent 1.5, at most 0.5 s): garbage collection. A request takes about 1 ms more through network and HTTP, log-normal (0.5). The
-// throughput of such runs varies by some 0.4 to 0.6 %, as that of vLLM at 8 to 32 requests in flight (vllm-project/vllm#53436).
+// All iterations take longer by a share. Their noise has five parts. Each iteration varies by 3 %. Clocks drift by 1 %
+// (standard deviation), with a memory of 5 s. Once in 30 s an interval of 0.2 to 2 s is 1.2 to 2 times as slow: another
+// tenant. One iteration in 500 stalls for a Pareto time from 5 ms on (exponent 1.5, at most 0.5 s): garbage collection.
+// A request takes about 1 ms more through network and HTTP, log-normal (0.5). The throughput of such runs varies by
+// some 0.4 to 0.6 %, as that of vLLM at 8 to 32 requests in flight (vllm-project/vllm#53436).
 func serve(l *load, random *rand.Rand, slower float64) []answer {
 	const chunk, drift = 2048, 0.01
 	out := make([]answer, len(l.at))
@@ -148,7 +151,8 @@ func asSide(t *testing.T, l *load, longer float64, runs ...[]answer) *compare.Si
 // outcome counts what comparisons of made runs said of one metric.
 type outcome struct{ alarms, covered int }
 
-// comparedRuns compares pairs of runs of n requests, B with TTFT and TPOT longer by each change, and counts outcomes by metric and change.
+// comparedRuns compares pairs of runs of n requests, B with TTFT and TPOT longer by each change, and counts outcomes by
+// metric and change.
 func comparedRuns(t *testing.T, pairs, n int, changes []float64, names []string) map[string][]outcome {
 	counts := map[string][]outcome{}
 	for _, name := range names {
@@ -181,13 +185,12 @@ func powerNames() []string {
 	return []string{"ttft.paired", "tpot.paired", "ttft.p50", "ttft.p95", "ttft.mean", "tpot.p50", "tpot.p95", "tpot.mean"}
 }
 
-// TestComparePower: of runs that noise alone tells apart, at most 5 % are called different, and of runs that differ by 2 % at least 90 % are,
-// with 2,000 requests. It fails if what it counts has a probability below 0.1 % if that is so.
+// TestComparePower: of runs that noise alone tells apart, at most 5 % are called different, and of runs that differ by
+// 2 % at least 90 % are, with 2,000 requests. It fails if what it counts has a probability below 0.1 % if that is so.
 //
-// FASTREPLAY_COMPARE_POWER=1000 counts 1,000 pairs of each change. On 24 November 2026
-// it printed, for ttft.paired and tpot.paired with 2,000 requests: 4.0 and 3.3 % false alarms; 1 % found in 67.4 and 65.4 %,
-// 2 % in 99.4 and 98.8 %, 3 % in 100 %; 96.0 and 96.7 % of the intervals hold the truth. With 1,000 requests it finds 2 % in 94.4 and
-// 90.7 %.
+// FASTREPLAY_COMPARE_POWER=1000 counts 1,000 pairs of each change. On 24 November 2026 it printed, for ttft.paired and
+// tpot.paired with 2,000 requests: 4.0 and 3.3 % false alarms; 1 % found in 67.4 and 65.4 %, 2 % in 99.4 and 98.8 %, 3
+// % in 100 %; 96.0 and 96.7 % of the intervals hold the truth. With 1,000 requests it finds 2 % in 94.4 and 90.7 %.
 func TestComparePower(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many comparisons")

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// asTyped runs a command line of another tool as it stands, but for the program's name, in a directory with its files. Limits that
-// a busy machine cannot break follow.
+// asTyped runs a command line of another tool as it stands, but for the program's name, in a directory with its files.
+// Limits that a busy machine cannot break follow.
 func asTyped(t *testing.T, dir, line string) *replay {
 	t.Helper()
 	args := strings.Fields(strings.NewReplacer("\\\n", " ", "'", "").Replace(line))
@@ -25,7 +25,8 @@ func asTyped(t *testing.T, dir, line string) *replay {
 	return r
 }
 
-// TestForeignCommands: command lines of other tools' documentation, against a mock at another port. FILE is in the directory.
+// TestForeignCommands: command lines of other tools' documentation, against a mock at another port. FILE is in the
+// directory.
 func TestForeignCommands(t *testing.T) {
 	t.Parallel()
 	bailian := strings.Join(strings.SplitAfter(string(readFile(t, "samples/bailian.jsonl")), "\n")[:40], "")
@@ -88,8 +89,8 @@ func TestForeignCommands(t *testing.T) {
 	}
 }
 
-// TestHeadersAndPaths: --aibrix-route is a header, --endpoint a path, --api-key a bearer token, and extra inputs are in the body.
-// None of the secrets is in the results or on the terminal.
+// TestHeadersAndPaths: --aibrix-route is a header, --endpoint a path, --api-key a bearer token, and extra inputs are in
+// the body. None of the secrets is in the results or on the terminal.
 func TestHeadersAndPaths(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -136,7 +137,8 @@ func TestHeadersAndPaths(t *testing.T) {
 	}
 }
 
-// TestDurationGrace: what is in flight that long after the duration is cut, in an open and a closed loop, and the run is whole.
+// TestDurationGrace: what is in flight that long after the duration is cut, in an open and a closed loop, and the run
+// is whole.
 func TestDurationGrace(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{

@@ -12,8 +12,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// What manifests may have: the fields of batch/v1 and core/v1 of Kubernetes 1.34 that ours use. Other fields are errors, so that a wrong word
-// does not pass. The manifests were read by k8s.io/api 0.34.1 as well, strictly, when they were written.
+// What manifests may have: the fields of batch/v1 and core/v1 of Kubernetes 1.34 that ours use. Other fields are
+// errors, so that a wrong word does not pass. The manifests were read by k8s.io/api 0.34.1 as well, strictly, when they
+// were written.
 type (
 	manifest struct {
 		APIVersion string `yaml:"apiVersion"`
@@ -177,7 +178,8 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// TestManifestsRun: the command lines of the manifests, with their variables put in as the kubelet does, make a run and its merge.
+// TestManifestsRun: the command lines of the manifests, with their variables put in as the kubelet does, make a run and
+// its merge.
 func TestManifestsRun(t *testing.T) {
 	t.Parallel()
 	job, merge := readManifest[manifest](t, "job.yaml"), readManifest[manifest](t, "merge.yaml")

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestHitsByRange: if the length of the template's head is unknown, the expected hits are a range that holds the real ones.
-// Nothing exact is claimed.
+// TestHitsByRange: if the length of the template's head is unknown, the expected hits are a range that holds the real
+// ones. Nothing exact is claimed.
 func TestHitsByRange(t *testing.T) {
 	t.Parallel()
 	m := startMock(t, "--template-tokens", "21,5", "--quirk", "no-tokenize", "--ttft", "0s", "--itl", "0s")

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TestFaults: whatever the server does, each planned request has one line with the outcome that the server's log explains,
-// and the server's own words. What a client must tolerate is no failure. The sweep commits more of them, in every phase.
+// TestFaults: whatever the server does, each planned request has one line with the outcome that the server's log
+// explains, and the server's own words. What a client must tolerate is no failure. The sweep commits more of them, in
+// every phase.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	load := steady(t, 32, 400, 6)
@@ -41,8 +42,8 @@ func TestFaults(t *testing.T) {
 		t.Run(strings.Join(append([]string{c.fault}, c.args...), " "), func(t *testing.T) {
 			t.Parallel()
 			m := startMock(t)
-			// About half of the answers have the fault: of 32 all or none, once in 2 billion runs. Nothing is probed, so that each line of the
-			// server's log is a request.
+			// About half of the answers have the fault: of 32 all or none, once in 2 billion runs. Nothing is probed,
+			// so that each line of the server's log is a request.
 			kind, _, _ := strings.Cut(c.fault, ":")
 			r := run(t, with(c.args, "--trace", load, "--url", m.url, "--no-probe", "-H", "X-Mock-Fault: "+c.fault+"@0.5")...)
 			r.prove(t)
@@ -83,7 +84,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestClosedIdle: a server that closes its connections after each answer, which it does not announce, costs no request by default.
+// TestClosedIdle: a server that closes its connections after each answer, which it does not announce, costs no request
+// by default.
 func TestClosedIdle(t *testing.T) {
 	t.Parallel()
 	load := steady(t, 300, 2000, 2)
@@ -131,7 +133,8 @@ func TestServerDies(t *testing.T) {
 	}
 }
 
-// lasting is so many requests that no machine is done with them before a test has seen what it waits for, and ends the run.
+// lasting is so many requests that no machine is done with them before a test has seen what it waits for, and ends the
+// run.
 const lasting = 6000
 
 // endedEarly interrupts a run that has shown what it should. What is in flight still ends.

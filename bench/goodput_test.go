@@ -23,8 +23,8 @@ func (r *results) reported(t *testing.T, args ...string) *metrics.Summary {
 	return s
 }
 
-// TestGoodput: of two servers one makes half of the requests slow and the other refuses half. What the server made slow is
-// never good, nor what failed, in the run and in reports of it, which may have other SLOs.
+// TestGoodput: of two servers one makes half of the requests slow and the other refuses half. What the server made slow
+// is never good, nor what failed, in the run and in reports of it, which may have other SLOs.
 func TestGoodput(t *testing.T) {
 	t.Parallel()
 	slow, refusing := startMock(t, "--fault", "slow-bytes:1ms@0.5"), startMock(t, "--fault", "status:503@0.5")

@@ -33,8 +33,8 @@ const patience = 2 * time.Minute
 // binary is the program under test, built once by TestMain.
 var binary string
 
-// atOnce is how many tests run beside each other: they wait for their processes most of the time. With the race detector
-// processes compute more, and in a long sweep nothing waits for long.
+// atOnce is how many tests run beside each other: they wait for their processes most of the time. With the race
+// detector processes compute more, and in a long sweep nothing waits for long.
 func atOnce() string {
 	if raceFlag() != nil || os.Getenv(sweepLong) != "" {
 		return "4"
@@ -81,8 +81,8 @@ func touchSources() {
 	}
 }
 
-// raced are the proofs that -short keeps if the race detector is on: each kind of sender, reader, schedule, fault, server and
-// end of a run. Others start the same goroutines with other options.
+// raced are the proofs that -short keeps if the race detector is on: each kind of sender, reader, schedule, fault,
+// server and end of a run. Others start the same goroutines with other options.
 var raced = []string{
 	"TestBackends", "TestCap", "TestEmbeddedMock", "TestExactAnswers", "TestFaults", "TestInstancesBehindAGateway",
 	"TestInterruptClosedLoop", "TestKernelTimestamps", "TestLiveHistory", "TestNoRequestBeforeWhatItDependsOn",
@@ -107,7 +107,8 @@ func TestRaced(t *testing.T) {
 	}
 }
 
-// leftOut reports whether a test may start no process: under -short, unless -run names tests or the race detector keeps it.
+// leftOut reports whether a test may start no process: under -short, unless -run names tests or the race detector keeps
+// it.
 func leftOut(name string) bool {
 	name, _, _ = strings.Cut(name, "/")
 	return testing.Short() && flag.Lookup("test.run").Value.String() == "" && (raceFlag() == nil || !slices.Contains(raced, name))
@@ -230,8 +231,8 @@ func until(t testing.TB, what string, done func() bool) {
 	}
 }
 
-// quickEnough calls try until this machine was quick enough for it, three times at most, and then skips the test. try returns why the
-// machine was too slow; "" = it was not, and try has judged the rest.
+// quickEnough calls try until this machine was quick enough for it, three times at most, and then skips the test. try
+// returns why the machine was too slow; "" = it was not, and try has judged the rest.
 func quickEnough(t *testing.T, try func() (tooSlow string)) {
 	t.Helper()
 	var tooSlow string

@@ -20,8 +20,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
-// The conversations of these tests: each question begins with its name, c7t2 for turn 2 of conversation 7. Everything about it
-// follows from the name.
+// The conversations of these tests: each question begins with its name, c7t2 for turn 2 of conversation 7. Everything
+// about it follows from the name.
 const (
 	liveConversations = 100
 	liveTurns         = 4
@@ -61,8 +61,8 @@ type spoken struct {
 	parts []string      // the text as it stands in the JSON of the events, one after the other
 }
 
-// speak makes the answer to a turn: text that needs every kind of escape. It is cut into events anywhere, between the halves of a
-// pair and inside a character too.
+// speak makes the answer to a turn: text that needs every kind of escape. It is cut into events anywhere, between the
+// halves of a pair and inside a character too.
 func speak(name string) spoken {
 	rng := turnRand(name)
 	s := spoken{kind: "text", delay: time.Duration(1+rng.IntN(15)) * time.Millisecond}
@@ -320,8 +320,8 @@ func talk(t *testing.T, args ...string) (*results, map[string]map[string]any) {
 	return r, s.bodies
 }
 
-// TestLiveHistory compares each body with the one that is sent without live history, after the server's answers are put into it.
-// Nothing else may differ.
+// TestLiveHistory compares each body with the one that is sent without live history, after the server's answers are put
+// into it. Nothing else may differ.
 func TestLiveHistory(t *testing.T) {
 	t.Parallel()
 	formats := []string{"multi_turn", "questions", "mooncake"}
@@ -447,7 +447,8 @@ func checkLive(t *testing.T, count *metrics.History, strict bool, name string, r
 	}
 }
 
-// countLive counts a follow-up turn with some live answers, of which the latest that is not was of some kind; "" = there was none.
+// countLive counts a follow-up turn with some live answers, of which the latest that is not was of some kind; "" =
+// there was none.
 func countLive(h *metrics.History, lives int64, lack string) {
 	h.Turns++
 	h.Answers += lives

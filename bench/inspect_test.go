@@ -56,8 +56,8 @@ func TestInspectPages(t *testing.T) {
 	}
 }
 
-// TestInspectAgreesWithReplay: the bytes that inspect promises are those that a run lays out, but for what surrounds the
-// prompts.
+// TestInspectAgreesWithReplay: the bytes that inspect promises are those that a run lays out, but for what surrounds
+// the prompts.
 func TestInspectAgreesWithReplay(t *testing.T) {
 	t.Parallel()
 	d := inspectJSON(t, 0, "samples/mooncake.jsonl")

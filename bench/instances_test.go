@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// gateway sends 17 of 20 requests to the first server and 3 to the second, the split of a real case that nobody had noticed.
+// gateway sends 17 of 20 requests to the first server and 3 to the second, the split of a real case that nobody had
+// noticed.
 func gateway(t *testing.T, urls ...string) string {
 	t.Helper()
 	var n atomic.Int64
@@ -49,7 +50,8 @@ func forward(t *testing.T, pick func(*http.Request) int, urls ...string) string 
 	})
 }
 
-// TestInstancesBehindAGateway: who answered is in the records, in the summary and on the page, and an uneven split is named.
+// TestInstancesBehindAGateway: who answered is in the records, in the summary and on the page, and an uneven split is
+// named.
 func TestInstancesBehindAGateway(t *testing.T) {
 	t.Parallel()
 	a := startMock(t, "--header", "X-Served-By: pod-a", "--ttft", "2ms", "--itl", "1ms")

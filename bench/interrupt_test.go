@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// interrupted checks what an interrupted run leaves: complete files, marked partial, and a line for every planned request.
+// interrupted checks what an interrupted run leaves: complete files, marked partial, and a line for every planned
+// request.
 func (r *results) interrupted(t *testing.T, planned int, outcomes ...string) {
 	t.Helper()
 	r.prove(t)
@@ -31,7 +32,8 @@ func (r *results) interrupted(t *testing.T, planned int, outcomes ...string) {
 
 // TestInterruptOnce: what is in flight is drained, what is not yet released never leaves.
 func TestInterruptOnce(t *testing.T) {
-	// Under nohup this process ignores SIGHUP, and so would the program. A signal that is caught here has its default there.
+	// Under nohup this process ignores SIGHUP, and so would the program. A signal that is caught here has its default
+	// there.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGHUP)
 	t.Cleanup(func() { signal.Stop(caught) })
@@ -72,8 +74,8 @@ func TestInterruptClosedLoop(t *testing.T) {
 	res.join(t, m.stop(t))
 }
 
-// TestInterruptCutsOff: what is in flight is cut off by a second signal, however long the grace is, or at the grace's end. The
-// server would never have answered.
+// TestInterruptCutsOff: what is in flight is cut off by a second signal, however long the grace is, or at the grace's
+// end. The server would never have answered.
 func TestInterruptCutsOff(t *testing.T) {
 	t.Parallel()
 	for grace, twice := range map[string]bool{"1h": true, "50ms": false} {
@@ -174,7 +176,8 @@ func TestNohup(t *testing.T) {
 	r.endedEarly(t).only(t, "ok", "not_sent")
 }
 
-// TestReaderLeaves: whoever reads standard output or error may leave, and the run goes on to its end with complete files.
+// TestReaderLeaves: whoever reads standard output or error may leave, and the run goes on to its end with complete
+// files.
 func TestReaderLeaves(t *testing.T) {
 	t.Parallel()
 	load := steady(t, 300, 150, 10)

@@ -141,8 +141,8 @@ func forbidden(from, to string) string {
 	return ""
 }
 
-// socket returns why the package from may not import dep, which opens sockets or makes system calls. "" = it may, or dep
-// does neither.
+// socket returns why the package from may not import dep, which opens sockets or makes system calls. "" = it may, or
+// dep does neither.
 func socket(from, dep string) string {
 	sockets := dep == "net" || dep == "crypto/tls" || under(dep, "net/http") || under(dep, "net/rpc") || under(dep, "github.com/valyala/fasthttp")
 	system := dep == "syscall" || under(dep, "golang.org/x/sys")
@@ -305,7 +305,8 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-// TestBreaches: indirect dependencies count, a socket below another package does not, and the mock's tests are held too.
+// TestBreaches: indirect dependencies count, a socket below another package does not, and the mock's tests are held
+// too.
 func TestBreaches(t *testing.T) {
 	ours := func(path string) string { return module + "/" + path }
 	got := breaches([]goPackage{

@@ -95,8 +95,9 @@ func newWire(t *testing.T) link {
 	return link{enter(client), enter(server), "10.213.7.2"}
 }
 
-// TestEthernet sends 750 kB prompts, ten times what a fresh connection takes at MTU 1500. With a send buffer of the request's
-// size the kernel takes each at once. Over TLS and with a buffer that may not grow, the rest follows without the sender.
+// TestEthernet sends 750 kB prompts, ten times what a fresh connection takes at MTU 1500. With a send buffer of the
+// request's size the kernel takes each at once. Over TLS and with a buffer that may not grow, the rest follows without
+// the sender.
 func TestEthernet(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -195,8 +196,8 @@ func TestFewDescriptors(t *testing.T) {
 	}
 }
 
-// TestSenderDies: a sending process that is killed is named on the terminal and in the summary. All records are on disk, and the
-// run is invalid, not interrupted.
+// TestSenderDies: a sending process that is killed is named on the terminal and in the summary. All records are on
+// disk, and the run is invalid, not interrupted.
 func TestSenderDies(t *testing.T) {
 	t.Parallel()
 	m := startMock(t, "--itl", "20ms")

@@ -21,8 +21,8 @@ func TestManyStreams(t *testing.T) {
 	m := startMock(t, "--ttft", ttft.String(), "--itl", "100ms", "--spread", "0")
 	r := run(t, "--trace", load, "--url", m.url, "--no-probe", "--cold", "off")
 	r.sound(t, m)
-	// Each takes at least the time to its first token, so those that left within it were in flight together: all, unless the machine
-	// was too busy to send them so fast.
+	// Each takes at least the time to its first token, so those that left within it were in flight together: all,
+	// unless the machine was too busy to send them so fast.
 	sent := make([]int64, 0, streams)
 	for _, l := range r.lines {
 		sent = append(sent, l.Sent)
@@ -52,7 +52,8 @@ func mooncake(t *testing.T) string {
 	return filepath.Join(dir, "mooncake-conversation.jsonl.zst")
 }
 
-// whole is wanted if FASTREPLAY_WHOLE is set: proofs then replay all 12,031 requests of the conversation trace, 145 million tokens.
+// whole is wanted if FASTREPLAY_WHOLE is set: proofs then replay all 12,031 requests of the conversation trace, 145
+// million tokens.
 func whole(requests int) int {
 	if os.Getenv("FASTREPLAY_WHOLE") != "" {
 		return 12_031

@@ -14,8 +14,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// memoryGroup makes a control group of so many bytes, of version 2 or 1, whichever the machine has. It returns a prefix that starts
-// a program in it, and what it used at most.
+// memoryGroup makes a control group of so many bytes, of version 2 or 1, whichever the machine has. It returns a prefix
+// that starts a program in it, and what it used at most.
 func memoryGroup(t *testing.T, limit int64) (in []string, peak func() int64) {
 	t.Helper()
 	asRoot(t)
@@ -60,7 +60,8 @@ func memoryGroup(t *testing.T, limit int64) (in []string, peak func() int64) {
 	return nil, nil
 }
 
-// TestSmallGroups: where the memory of a container does not hold the requests, they are built during the run, and all are recorded.
+// TestSmallGroups: where the memory of a container does not hold the requests, they are built during the run, and all
+// are recorded.
 func TestSmallGroups(t *testing.T) {
 	t.Parallel()
 	path, requests := mooncake(t), whole(1_500) // they take twice the smaller group
@@ -115,7 +116,8 @@ func tooSmall(t *testing.T, in []string, load, want string) {
 	}
 }
 
-// TestKilledLeavesWhatHasEnded: a process that gets no chance to end, as one out of memory, has left the records of what had.
+// TestKilledLeavesWhatHasEnded: a process that gets no chance to end, as one out of memory, has left the records of
+// what had.
 func TestKilledLeavesWhatHasEnded(t *testing.T) {
 	t.Parallel()
 	for _, flags := range [][]string{nil, {"--compress"}} {

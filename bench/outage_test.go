@@ -34,9 +34,9 @@ func (m *mockServer) kill(t *testing.T) {
 	<-m.gone
 }
 
-// TestTargetDies: one of three servers is killed in the middle of a run. Its own requests fail and no others, and each planned
-// request has its line. The page names who failed, from when on, how many and what became of the others. If the server
-// comes back, so do its answers.
+// TestTargetDies: one of three servers is killed in the middle of a run. Its own requests fail and no others, and each
+// planned request has its line. The page names who failed, from when on, how many and what became of the others. If the
+// server comes back, so do its answers.
 func TestTargetDies(t *testing.T) {
 	t.Parallel()
 	for _, back := range []bool{false, true} {
@@ -125,8 +125,8 @@ func (r *results) failedAt(t *testing.T, url string) (failed []line) {
 	return failed
 }
 
-// outage is the only one. It must be of url and hold the failures, but perhaps some of those in flight at its ends, which
-// stand among answers. The page must name it.
+// outage is the only one. It must be of url and hold the failures, but perhaps some of those in flight at its ends,
+// which stand among answers. The page must name it.
 func (r *results) outage(t *testing.T, url string, failed []line) metrics.Outage {
 	t.Helper()
 	if len(r.summary.Outages) != 1 {
@@ -165,7 +165,8 @@ func (l *line) lastKnown() int64 {
 	return max(at, l.Headers, l.FirstToken, l.LastToken, l.Done)
 }
 
-// okAfter tells whether all requests to url that were planned a second after that and later succeeded, and there were some.
+// okAfter tells whether all requests to url that were planned a second after that and later succeeded, and there were
+// some.
 func (r *results) okAfter(url string, s float64) bool {
 	n := 0
 	for _, l := range r.lines {
@@ -216,7 +217,8 @@ func deadURL(t *testing.T) string {
 	return fmt.Sprintf("http://127.0.0.1:%d", at.(*syscall.SockaddrInet4).Port)
 }
 
-// TestTargetDeadFromTheStart: it is refused before anything is sent; who forbids to probe gets its requests failed, and only those.
+// TestTargetDeadFromTheStart: it is refused before anything is sent; who forbids to probe gets its requests failed, and
+// only those.
 func TestTargetDeadFromTheStart(t *testing.T) {
 	t.Parallel()
 	load := steady(t, 100, 400, 4)
@@ -234,8 +236,8 @@ func TestTargetDeadFromTheStart(t *testing.T) {
 	}
 }
 
-// TestShutDown: a server that is shut down refuses new connections while those in flight end well; one that is killed cuts them
-// off. The page tells the two apart.
+// TestShutDown: a server that is shut down refuses new connections while those in flight end well; one that is killed
+// cuts them off. The page tells the two apart.
 func TestShutDown(t *testing.T) {
 	t.Parallel()
 	load := steady(t, lasting, 40, 200)
@@ -247,7 +249,8 @@ func TestShutDown(t *testing.T) {
 	}
 }
 
-// shutDown is a try of TestShutDown. It returns why the answers that were read after the first refusal do not tell how the server ended.
+// shutDown is a try of TestShutDown. It returns why the answers that were read after the first refusal do not tell how
+// the server ended.
 func shutDown(t *testing.T, load string, killed bool) (tooSlow string) {
 	t.Helper()
 	m := startMock(t, append(map[bool][]string{true: {"--fault", "stall:3@0.5"}}[killed], "--itl", "5ms")...) // whom it cuts off

@@ -65,7 +65,8 @@ func readPrompts(t *testing.T, path string) sharedPrompts {
 	return p
 }
 
-// held is how many tokens of a row a cache can reuse that has some other rows: whole blocks, and one token is always computed.
+// held is how many tokens of a row a cache can reuse that has some other rows: whole blocks, and one token is always
+// computed.
 func (p sharedPrompts) held(row int64, has func(other int64) bool) (tokens int64) {
 	own, most := p[row], 0
 	for other, theirs := range p {
@@ -81,8 +82,9 @@ func (p sharedPrompts) held(row int64, has func(other int64) bool) (tokens int64
 	return int64(16 * most)
 }
 
-// proveHits: each request had the hits that the servers' logs explain. What the ideal has beyond them was still in its prefill, or at
-// another instance, and the summary has counted both. All of it follows from instants, so it holds however busy the machine is.
+// proveHits: each request had the hits that the servers' logs explain. What the ideal has beyond them was still in its
+// prefill, or at another instance, and the summary has counted both. All of it follows from instants, so it holds
+// however busy the machine is.
 func (r *results) proveHits(t *testing.T, prompts sharedPrompts, logs map[string]map[string][]served, server func(*line) string) {
 	t.Helper()
 	lines, entries := map[int64]*line{}, map[int64]served{}
@@ -112,8 +114,8 @@ func (r *results) proveHits(t *testing.T, prompts sharedPrompts, logs map[string
 	}
 }
 
-// TestRoutersHitWhatTheOracleSays: on four servers each router reaches the hits that inspect foretold from the trace alone, and
-// the prefix-aware one its bound.
+// TestRoutersHitWhatTheOracleSays: on four servers each router reaches the hits that inspect foretold from the trace
+// alone, and the prefix-aware one its bound.
 func TestRoutersHitWhatTheOracleSays(t *testing.T) {
 	t.Parallel()
 	path := sharing(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// prove checks what holds for every run, whatever became of it. Each planned request has one line, the numbers agree with
-// each other, and the summary adds up.
+// prove checks what holds for every run, whatever became of it. Each planned request has one line, the numbers agree
+// with each other, and the summary adds up.
 func (r *results) prove(t *testing.T) {
 	t.Helper()
 	r.proveLines(t)
@@ -136,7 +136,8 @@ func (r *results) proveCounts(t *testing.T) {
 	}
 }
 
-// provePercentiles recomputes every distribution of the summary from the lines, by sorting: percentiles are the same numbers.
+// provePercentiles recomputes every distribution of the summary from the lines, by sorting: percentiles are the same
+// numbers.
 func (r *results) provePercentiles(t *testing.T) {
 	t.Helper()
 	span := func(from, to int64) int64 {
@@ -236,8 +237,8 @@ func (r *results) proveHistograms(t *testing.T) {
 	}
 }
 
-// join compares a run with what the servers logged, by request id. Every request that left arrived exactly once, after it
-// was sent, and nothing of its answer was seen before the server sent it. Both clocks are CLOCK_MONOTONIC.
+// join compares a run with what the servers logged, by request id. Every request that left arrived exactly once, after
+// it was sent, and nothing of its answer was seen before the server sent it. Both clocks are CLOCK_MONOTONIC.
 func (r *results) join(t *testing.T, log map[string][]served) {
 	t.Helper()
 	origin := r.summary.Run.MonotonicStartNS

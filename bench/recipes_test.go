@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// runRecipes runs each recipe of a page: indented SQL, and Python. It prints one line for each statement, with its rows.
+// runRecipes runs each recipe of a page: indented SQL, and Python. It prints one line for each statement, with its
+// rows.
 const runRecipes = `
 import re, sys
 try:

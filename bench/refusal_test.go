@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestTooLongForTheServer: rows beyond the server's context are left out or clipped before anything is sent; those that are left out have
-// their lines, too.
+// TestTooLongForTheServer: rows beyond the server's context are left out or clipped before anything is sent; those that
+// are left out have their lines, too.
 func TestTooLongForTheServer(t *testing.T) {
 	t.Parallel()
 	const rows, context = 240, 9000

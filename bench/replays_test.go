@@ -27,8 +27,8 @@ type replayed struct {
 	says       string
 }
 
-// replay does it and checks what holds for every sound run: no request is lost, prompts and answers are as long as recorded, and each line agrees
-// with the servers' logs.
+// replay does it and checks what holds for every sound run: no request is lost, prompts and answers are as long as
+// recorded, and each line agrees with the servers' logs.
 func (c *replayed) replay(t *testing.T, more ...string) *results {
 	t.Helper()
 	args := with(c.args, more...)
@@ -138,8 +138,9 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// TestExactHits: one at a time, the server finds exactly the tokens in its cache that an ideal one would, in every row. That holds for every API,
-// kind of prompt, tokenizer, chat template and size of blocks; what a cache too small lacks is eviction to the token.
+// TestExactHits: one at a time, the server finds exactly the tokens in its cache that an ideal one would, in every row.
+// That holds for every API, kind of prompt, tokenizer, chat template and size of blocks; what a cache too small lacks
+// is eviction to the token.
 func TestExactHits(t *testing.T) {
 	t.Parallel()
 	published := exactTrace(t)
@@ -186,8 +187,8 @@ func TestExactHits(t *testing.T) {
 	}
 }
 
-// exactTrace is some rows of the published conversation trace, enough for all lengths of prefixes, or of one with the same kind of prompts where
-// this machine does not have it.
+// exactTrace is some rows of the published conversation trace, enough for all lengths of prefixes, or of one with the
+// same kind of prompts where this machine does not have it.
 func exactTrace(t *testing.T) []string {
 	t.Helper()
 	if dir := os.Getenv("FASTREPLAY_TRACES"); dir != "" {
@@ -198,7 +199,8 @@ func exactTrace(t *testing.T) []string {
 		"--input-tokens", "1400:6000", "--output-tokens", "3")}
 }
 
-// TestTokenizers replays prompts made of the words, or the ids, of kinds of tokenizers. Each prompt is counted again with it before the start.
+// TestTokenizers replays prompts made of the words, or the ids, of kinds of tokenizers. Each prompt is counted again
+// with it before the start.
 func TestTokenizers(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join("..", "codec", "tokenizer", "testdata")

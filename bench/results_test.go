@@ -202,7 +202,8 @@ func (r *results) reasons() []string {
 	return kept
 }
 
-// verdict fails unless the run's reasons are exactly these, each named by some of its words, and the exit code says the same.
+// verdict fails unless the run's reasons are exactly these, each named by some of its words, and the exit code says the
+// same.
 func (r *results) verdict(t *testing.T, words ...string) {
 	t.Helper()
 	reasons := r.reasons()
@@ -227,8 +228,8 @@ func (r *results) verdict(t *testing.T, words ...string) {
 	}
 }
 
-// sound checks a run in which all requests ended ok: every invariant, the verdict, and each line against the logs of the
-// mocks. It stops the mocks.
+// sound checks a run in which all requests ended ok: every invariant, the verdict, and each line against the logs of
+// the mocks. It stops the mocks.
 func (r *results) sound(t *testing.T, mocks ...*mockServer) {
 	t.Helper()
 	r.prove(t)

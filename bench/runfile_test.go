@@ -34,7 +34,8 @@ func TestRunAgain(t *testing.T) {
 	}
 }
 
-// TestKeysInExtraInputs: a key that is also in a body, or only there, is in no file and on no terminal, and the file says what it lacks.
+// TestKeysInExtraInputs: a key that is also in a body, or only there, is in no file and on no terminal, and the file
+// says what it lacks.
 func TestKeysInExtraInputs(t *testing.T) {
 	t.Parallel()
 	m := startMock(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
 
-// TestScrape: what the servers count between the samples before and after is what their responses reported, to the token.
-// Probes, a warm-up and an earlier run before it change nothing. Every sample is in the file.
+// TestScrape: what the servers count between the samples before and after is what their responses reported, to the
+// token. Probes, a warm-up and an earlier run before it change nothing. Every sample is in the file.
 func TestScrape(t *testing.T) {
 	t.Parallel()
 	load := generate(t, "--rows", "300", "--rate", "200", "--input-tokens", "1000:3000", "--output-tokens", "6", "--reuse", "0.5")
@@ -90,8 +90,8 @@ func proveSamples(t *testing.T, r *results) {
 	}
 }
 
-// TestScrapeElsewhere: behind a gateway the instances' pages are named. One that cannot be read is refused before anything is
-// sent. If nothing is to be read, the results have nothing of it.
+// TestScrapeElsewhere: behind a gateway the instances' pages are named. One that cannot be read is refused before
+// anything is sent. If nothing is to be read, the results have nothing of it.
 func TestScrapeElsewhere(t *testing.T) {
 	t.Parallel()
 	a, b := startMock(t), startMock(t)

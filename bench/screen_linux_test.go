@@ -86,8 +86,8 @@ func (p *pseudoTerminal) ended() bool {
 	}
 }
 
-// TestScreen: a run on a terminal draws a screen that follows the window, the key q stops it as the first Ctrl-C does, and the terminal
-// is as it was before; also if the process is killed.
+// TestScreen: a run on a terminal draws a screen that follows the window, the key q stops it as the first Ctrl-C does,
+// and the terminal is as it was before; also if the process is killed.
 func TestScreen(t *testing.T) {
 	t.Parallel()
 	m := startMock(t)

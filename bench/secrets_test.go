@@ -62,7 +62,8 @@ func parrot(key string) http.HandlerFunc {
 	}
 }
 
-// TestSecretsStayInside: a key that a server repeats wherever it can is in no file, on no terminal, in no report and in no export.
+// TestSecretsStayInside: a key that a server repeats wherever it can is in no file, on no terminal, in no report and in
+// no export.
 func TestSecretsStayInside(t *testing.T) {
 	t.Parallel()
 	const letters = "abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789/+=-_.'\"^$*()[]{}|?~"

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestSessionsEndWithDuration: a turn whose time would come after --duration is no part of the run, in which all else is as planned.
+// TestSessionsEndWithDuration: a turn whose time would come after --duration is no part of the run, in which all else
+// is as planned.
 func TestSessionsEndWithDuration(t *testing.T) {
 	t.Parallel()
 	for _, c := range [][]string{

@@ -17,8 +17,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
-// machines are the prefixes of command lines on so many machines, and on that of the servers with its address: network namespaces behind one
-// bridge, or where these cannot be made, this machine.
+// machines are the prefixes of command lines on so many machines, and on that of the servers with its address: network
+// namespaces behind one bridge, or where these cannot be made, this machine.
 func machines(t *testing.T, n int) (shards [][]string, servers []string, host string) {
 	t.Helper()
 	name := fmt.Sprintf("fr%d", os.Getpid())
@@ -66,8 +66,8 @@ func startShard(t *testing.T, prefix []string, dir string, k, of int, load ...st
 
 func shardDir(dir string, k int) string { return filepath.Join(dir, fmt.Sprint("shard-", k)) }
 
-// allStarted waits for processes that have a start in common. It returns what was said by one that was refused because it was not ready
-// then. It fails if one ends with another code than these.
+// allStarted waits for processes that have a start in common. It returns what was said by one that was refused because
+// it was not ready then. It fails if one ends with another code than these.
 func allStarted(t *testing.T, all []*process, codes ...int) (tooSlow string) {
 	t.Helper()
 	for _, p := range all {
@@ -92,8 +92,9 @@ func mergeShards(t *testing.T, dir string) (r *results, code int, said string) {
 	return readResults(t, out), code, merge.stderr.String()
 }
 
-// TestShards: machines of their own that meet at a barrier send together what one machine would, and the merge is what an independent count of
-// all records says. With FASTREPLAY_SHARDS_PROOF=1 16 machines replay the published conversation trace 60 times as fast against four servers.
+// TestShards: machines of their own that meet at a barrier send together what one machine would, and the merge is what
+// an independent count of all records says. With FASTREPLAY_SHARDS_PROOF=1 16 machines replay the published
+// conversation trace 60 times as fast against four servers.
 func TestShards(t *testing.T) {
 	t.Parallel()
 	count, mocks := 4, 2
@@ -204,7 +205,8 @@ func TestShardDies(t *testing.T) {
 	})
 }
 
-// TestShardsCount: what servers count of a merged run are its requests, and no probes of a shard that came later than shard 0 had looked first.
+// TestShardsCount: what servers count of a merged run are its requests, and no probes of a shard that came later than
+// shard 0 had looked first.
 func TestShardsCount(t *testing.T) {
 	t.Parallel()
 	m := startMock(t)
@@ -237,8 +239,8 @@ func TestShardsCount(t *testing.T) {
 	})
 }
 
-// TestShardLost: if a shard is killed or frozen before the start, the others end with its name, and one that wakes up again ends, too. An
-// interrupt ends each that still waits.
+// TestShardLost: if a shard is killed or frozen before the start, the others end with its name, and one that wakes up
+// again ends, too. An interrupt ends each that still waits.
 func TestShardLost(t *testing.T) {
 	t.Parallel()
 	load := []string{"--trace", steady(t, 30, 100, 3), "--url", startMock(t).url, "--cold", "off"}

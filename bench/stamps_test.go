@@ -24,8 +24,9 @@ type stamped struct {
 // chunkInstants is a line of the chunk log.
 type chunkInstants struct{ instant, read, sent int64 }
 
-// clocksAgree is how far instants of client and server may seem out of order, ns. Each converts the kernel's wall-clock stamps
-// by readings of its own, bracketed to ±50 ns on an idle machine. The mock reads both of its clocks one after the other.
+// clocksAgree is how far instants of client and server may seem out of order, ns. Each converts the kernel's wall-clock
+// stamps by readings of its own, bracketed to ±50 ns on an idle machine. The mock reads both of its clocks one after
+// the other.
 const clocksAgree = 2_000
 
 // needStamps skips where the kernel does not stamp.
@@ -36,8 +37,8 @@ func needStamps(t *testing.T) {
 	}
 }
 
-// TestKernelTimestamps joins what client and server have of each request: it is sent, departs, arrives and is acknowledged.
-// Each chunk arrives after it was sent and before it was read.
+// TestKernelTimestamps joins what client and server have of each request: it is sent, departs, arrives and is
+// acknowledged. Each chunk arrives after it was sent and before it was read.
 func TestKernelTimestamps(t *testing.T) {
 	needStamps(t)
 	load := steady(t, 300, 400, 12)
@@ -155,7 +156,8 @@ func readChunks(t *testing.T, path string) map[int64][]chunkInstants {
 	return rows
 }
 
-// TestKernelTimestampsRefused: where the kernel cannot show that it stamps, auto says so and goes on, on does not start.
+// TestKernelTimestampsRefused: where the kernel cannot show that it stamps, auto says so and goes on, on does not
+// start.
 func TestKernelTimestampsRefused(t *testing.T) {
 	t.Parallel()
 	asRoot(t, "unshare")

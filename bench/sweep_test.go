@@ -18,9 +18,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
-// sweepLong is how many requests the sweep's long form has at least: FASTREPLAY_SWEEP=1000000 go test ./bench -run TestSweep -timeout 3h.
-// A pass over all runs has 206,600, and each pass meets other faults with other requests. Of a pass no more is in memory than the runs
-// beside each other.
+// sweepLong is how many requests the sweep's long form has at least: FASTREPLAY_SWEEP=1000000 go test ./bench -run
+// TestSweep -timeout 3h. A pass over all runs has 206,600, and each pass meets other faults with other requests. Of a
+// pass no more is in memory than the runs beside each other.
 const sweepLong = "FASTREPLAY_SWEEP"
 
 // sweepCell is a fault in a phase of an answer, and what the definitions of outcomes make of it.
@@ -482,7 +482,8 @@ func sweepPass(pass int, long bool) (runs []sweepRun) {
 	return append(runs, large)
 }
 
-// TestSweep commits every fault in every phase for every API, and holds each line of requests.jsonl against what the server did.
+// TestSweep commits every fault in every phase for every API, and holds each line of requests.jsonl against what the
+// server did.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	atLeast := 0
@@ -620,7 +621,8 @@ func (s *sweepServer) prove(t *testing.T, r sweepRun, answers sweepAPI, text []b
 	}
 }
 
-// answeredLate says whether the server had not written its answer, or what it has of one, when the client gave up, for want of a core.
+// answeredLate says whether the server had not written its answer, or what it has of one, when the client gave up, for
+// want of a core.
 func (s *sweepServer) answeredLate(a *sweepAttempt, l *line) bool {
 	gaveUp := l.Sent + int64(sweepPatience)
 	if l.Done != absent {

@@ -23,7 +23,8 @@ import (
 	"time"
 )
 
-// What follows writes every byte of its answers by hand. It relies on nothing of the client but the RFCs and the servers' APIs.
+// What follows writes every byte of its answers by hand. It relies on nothing of the client but the RFCs and the
+// servers' APIs.
 
 // sweepTokens is how many tokens an answer has, sweepPrompt what it says of the prompt.
 const (

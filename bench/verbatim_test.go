@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// recorder is a server that keeps the bodies it gets, by request id, and answers whole or as a stream, whatever is asked for.
+// recorder is a server that keeps the bodies it gets, by request id, and answers whole or as a stream, whatever is
+// asked for.
 type recorder struct {
 	mu     sync.Mutex
 	bodies map[string]string
@@ -119,8 +120,8 @@ func TestUntimedTraces(t *testing.T) {
 	}
 }
 
-// TestVerbatimUnknown: if the tokens are unknown, ideal hits are absent and the run prints why. If a tokenizer counts others than
-// the server, the run prints that.
+// TestVerbatimUnknown: if the tokens are unknown, ideal hits are absent and the run prints why. If a tokenizer counts
+// others than the server, the run prints that.
 func TestVerbatimUnknown(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -88,8 +88,8 @@ func writeGraph(t *testing.T, all []waiting) string {
 	return path
 }
 
-// violations counts, by the server's log alone, the requests that came before what they depend on: the last token of another one, or its
-// arrival, and the delay. It also returns the most jobs that were on the server at a time.
+// violations counts, by the server's log alone, the requests that came before what they depend on: the last token of
+// another one, or its arrival, and the delay. It also returns the most jobs that were on the server at a time.
 func violations(t *testing.T, all []waiting, logs map[string][]served) (early, atOnce int) {
 	t.Helper()
 	type place struct{ job, number int }
@@ -145,8 +145,9 @@ func violations(t *testing.T, all []waiting, logs map[string][]served) (early, a
 	return early, atOnce
 }
 
-// TestNoRequestBeforeWhatItDependsOn: of 1,000 random graphs none is replayed in a wrong order, says the server's log. The same graphs at
-// their recorded instants, which are too early for this server, show that the check finds what is wrong.
+// TestNoRequestBeforeWhatItDependsOn: of 1,000 random graphs none is replayed in a wrong order, says the server's log.
+// The same graphs at their recorded instants, which are too early for this server, show that the check finds what is
+// wrong.
 func TestNoRequestBeforeWhatItDependsOn(t *testing.T) {
 	t.Parallel()
 	for mode, jobs := range map[string]int{"think": 300, "lanes=12": 60, "gated": 30, "strict": 30} {

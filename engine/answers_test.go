@@ -13,8 +13,9 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// TestForcedTokensAreCompared: each id of an answer is compared with the one that was told, in chunks of any size and in a whole body;
-// the first that differs is kept, missing ones and those beyond the end count, and nothing is allocated.
+// TestForcedTokensAreCompared: each id of an answer is compared with the one that was told, in chunks of any size and
+// in a whole body; the first that differs is kept, missing ones and those beyond the end count, and nothing is
+// allocated.
 func TestForcedTokensAreCompared(t *testing.T) {
 	const tokens = 60
 	tr := must(trace.Read(strings.NewReader(fmt.Sprintf(`{"timestamp":0,"input_length":600,"output_length":%d,"hash_ids":[1,2]}`, tokens)), "t.jsonl", trace.Options{}))(t)

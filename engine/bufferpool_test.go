@@ -12,7 +12,8 @@ func largeEvent(size int) string {
 	return chunked(`data: {"choices":[{"index":0,"text":"a","logprobs":"` + strings.Repeat("x", size) + `"}]}` + "\n\n" + events(15, finish, usage(64, 16, 0), done))
 }
 
-// TestLargeAnswersShareABudget: the memory for large answers of all connections together is bounded, and no answer is lost.
+// TestLargeAnswersShareABudget: the memory for large answers of all connections together is bounded, and no answer is
+// lost.
 func TestLargeAnswersShareABudget(t *testing.T) {
 	const requests, inFlight, size, budget = 40, 32, 3 << 20, 16 << 20 // each takes 4 MiB twice: without a bound, 256 MiB
 	for name, answer := range map[string]string{
@@ -91,7 +92,8 @@ func TestLargeBuffersAreLetGo(t *testing.T) {
 	}
 }
 
-// TestResponsesWaitForEachOther: of those that hold too much one continues at a time, and one that is cancelled continues at once.
+// TestResponsesWaitForEachOther: of those that hold too much one continues at a time, and one that is cancelled
+// continues at once.
 func TestResponsesWaitForEachOther(t *testing.T) {
 	l := largeBuffers{limit: 1, mapped: map[*byte]bool{}}
 	l.changed.L = &l.mu

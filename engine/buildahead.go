@@ -60,7 +60,8 @@ func (r *Run) builtAhead() *metrics.BuildAhead {
 		return nil
 	}
 	found := &metrics.BuildAhead{WindowBytes: r.work.Prebuilt.RingBytes()}
-	least, i := int64(math.MaxInt64), r.batches[0].to
+	least := int64(math.MaxInt64)
+	i := r.batches[0].to
 	for _, b := range r.batches[1:] {
 		for ; i < b.to; i++ {
 			if r.records[i].Outcome == record.NotSent {

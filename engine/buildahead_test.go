@@ -16,8 +16,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// TestRingSendsTheSameBytes: requests that are built during the run, in a ring, reach the server with the same bytes as those built
-// before it, also if they are sent again. The fingerprint is the same.
+// TestRingSendsTheSameBytes: requests that are built during the run, in a ring, reach the server with the same bytes as
+// those built before it, also if they are sent again. The fingerprint is the same.
 func TestRingSendsTheSameBytes(t *testing.T) { eachSender(t, ringSendsTheSameBytes) }
 
 func ringSendsTheSameBytes(t *testing.T, kind senderKind) {
@@ -76,7 +76,8 @@ func ringSendsTheSameBytes(t *testing.T, kind senderKind) {
 	}
 }
 
-// TestBuiltAhead: a lead counts until a request could leave, so that nothing late has none and nothing punctual a lead below 0.
+// TestBuiltAhead: a lead counts until a request could leave, so that nothing late has none and nothing punctual a lead
+// below 0.
 func TestBuiltAhead(t *testing.T) {
 	const n = 8
 	ms := func(at float64) int64 { return int64(at * 1e6) }

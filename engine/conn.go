@@ -419,7 +419,8 @@ const (
 func (r Resend) Validate(apiName string, t api.Traits) error {
 	if r == ResendSafe && t.Stateful {
 		return fmt.Errorf(
-			"--resend %s: a request of the %s API may change something on the server, so it is not safe to repeat; use %s",
+			"--resend %s: a request of the %s API may change something on the server, so it is not safe to repeat; "+
+				"use %s",
 			r,
 			apiName,
 			ResendUnread,

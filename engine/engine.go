@@ -315,7 +315,8 @@ func (r *Run) lateWords(by time.Duration) string {
 
 // skipPast ends the requests whose own instants were over when the run was ready.
 func (r *Run) skipPast(late time.Duration) {
-	skipped, why := r.pacer.skip(int64(late)), r.lateWords(late)
+	skipped := r.pacer.skip(int64(late))
+	why := r.lateWords(late)
 	if r.process != nil {
 		r.process.skip(len(skipped))
 	}
@@ -345,7 +346,10 @@ func (r *Run) Do(ctx context.Context) (Result, error) {
 		helpers.Go(func() { r.buildAhead(building) })
 	}
 	recorded := make(chan struct{})
-	go func() { defer close(recorded); r.recordAll() }()
+	go func() {
+		defer close(recorded)
+		r.recordAll()
+	}()
 	r.servers.Begin() // before the clock starts: it looks at all processes of the machine
 	lead, err := r.startClock()
 	r.began.Store(true)
@@ -605,7 +609,8 @@ type Result struct {
 
 // result collects what the run found. All of its parts have ended.
 func (r *Run) result(used host.Usage) Result {
-	start, end := r.clock.StartedAt(), time.Duration(r.endNS.Load())
+	start := r.clock.StartedAt()
+	end := time.Duration(r.endNS.Load())
 	stamps, lag := r.stampCounts()
 	found := Result{
 		Run: metrics.Run{

@@ -14,9 +14,9 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// BenchmarkEpollReader measures what a core can read. Each operation is a round of events: one on each of 1,000 connections, in a read
-// of its own. All lie in the kernel when the reader begins, since a core that reads all it can never sleeps. The result counts CPU time,
-// the kernel's included, so that other programs matter less.
+// BenchmarkEpollReader measures what a core can read. Each operation is a round of events: one on each of 1,000
+// connections, in a read of its own. All lie in the kernel when the reader begins, since a core that reads all it can
+// never sleeps. The result counts CPU time, the kernel's included, so that other programs matter less.
 func BenchmarkEpollReader(b *testing.B) {
 	const streams = 1000
 	l, far := benchmarkEpollReader(b, streams)
@@ -32,7 +32,8 @@ func BenchmarkEpollReader(b *testing.B) {
 	b.ReportMetric(float64(streams*b.N)/used.Seconds(), "events/cpu-s")
 }
 
-// benchmarkEpollReader returns a reader without a thread, with a request in flight on each connection, and their far ends.
+// benchmarkEpollReader returns a reader without a thread, with a request in flight on each connection, and their far
+// ends.
 func benchmarkEpollReader(b testing.TB, streams int) (l *epollReader, far []net.Conn) {
 	w, s := equalWork(b, streams, openPlan)
 	accepted := make(chan net.Conn, streams)

@@ -25,8 +25,8 @@ func compressedAnswer(t *testing.T, body string) [2][]byte {
 	return [2][]byte{all[:len(all)-z.Len()/2], all[len(all)-z.Len()/2:]}
 }
 
-// TestConnectionLeavesItsEpollReaderForACompressedResponse: reading such a response waits, which must not delay other connections. The
-// connection carries further requests.
+// TestConnectionLeavesItsEpollReaderForACompressedResponse: reading such a response waits, which must not delay other
+// connections. The connection carries further requests.
 func TestConnectionLeavesItsEpollReaderForACompressedResponse(t *testing.T) {
 	eachSender(t, connectionLeavesItsEpollReaderForACompressedResponse)
 }
@@ -101,8 +101,8 @@ func TestEpollWritesWhatThePeerTakes(t *testing.T) {
 	}
 }
 
-// TestUnreadBytesAreNoTimeout: if an answer has come in time and lies unread in the kernel, its request is not over its timeout. If
-// nothing has come, it is.
+// TestUnreadBytesAreNoTimeout: if an answer has come in time and lies unread in the kernel, its request is not over its
+// timeout. If nothing has come, it is.
 func TestUnreadBytesAreNoTimeout(t *testing.T) {
 	l, far := benchmarkEpollReader(t, 2)
 	defer l.close()

@@ -71,7 +71,8 @@ func framings(body string) map[string]string {
 	return all
 }
 
-// TestServersErrorOutlivesItsConnection: the error that the server reported is the outcome, however the connection ends then.
+// TestServersErrorOutlivesItsConnection: the error that the server reported is the outcome, however the connection ends
+// then.
 func TestServersErrorOutlivesItsConnection(t *testing.T) {
 	ends := []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET}
 	for name, events := range errorEvents() {
@@ -96,7 +97,8 @@ func TestServersErrorOutlivesItsConnection(t *testing.T) {
 	}
 }
 
-// TestServersStatusOutlivesItsConnection is the same for answers that are errors as a whole, and for one object in place of a stream.
+// TestServersStatusOutlivesItsConnection is the same for answers that are errors as a whole, and for one object in
+// place of a stream.
 func TestServersStatusOutlivesItsConnection(t *testing.T) {
 	const object = `{"error":{"message":"out of blocks"}}`
 	for framing, raw := range framings(object) {
@@ -159,7 +161,8 @@ func (s *server) oncePerConnection() {
 	}
 }
 
-// TestServersThatClose: servers that end connections after answers that announced to keep them cost no request, and are learned.
+// TestServersThatClose: servers that end connections after answers that announced to keep them cost no request, and are
+// learned.
 func TestServersThatClose(t *testing.T) {
 	const n = 200
 	for name, secure := range map[string]bool{"http": false, "https": true} {

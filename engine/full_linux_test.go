@@ -33,7 +33,8 @@ func (s *stalling) ParseEvent(data []byte, d *api.Delta) error {
 // blockedFor is how long a write of the server must have lasted before it counts as one that waits for room.
 const blockedFor = 300 * time.Millisecond
 
-// floods answers with a stream of events that no receive buffer holds. It notes by its own clock since when a write waits.
+// floods answers with a stream of events that no receive buffer holds. It notes by its own clock since when a write
+// waits.
 type floods struct {
 	events  int
 	pad     string
@@ -72,8 +73,8 @@ func (f *floods) allWait(n int) {
 	}
 }
 
-// TestAnswersLargerThanTheBuffer: a receiver that stalls makes the server wait for room. What comes afterwards has stamps in time but
-// may be late, and each such request says so.
+// TestAnswersLargerThanTheBuffer: a receiver that stalls makes the server wait for room. What comes afterwards has
+// stamps in time but may be late, and each such request says so.
 func TestAnswersLargerThanTheBuffer(t *testing.T) {
 	stamped := wire.Stamps{Receive: true, Send: true}
 	if err := wire.ProbeStamps(stamped); err != nil {

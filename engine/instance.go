@@ -98,7 +98,8 @@ func gatewayHeaders() []string {
 // next to the server counts.
 func (p *response) gatewayShare() {
 	at := p.names.headers
-	all, own := msToNS(p.head.Kept(at)), msToNS(p.head.Kept(at+1))
+	all := msToNS(p.head.Kept(at))
+	own := msToNS(p.head.Kept(at + 1))
 	p.rec.GatewayNS, p.rec.UpstreamNS = own, msToNS(p.head.Kept(at+2))
 	if own != record.None && all >= own {
 		p.rec.UpstreamNS = all - own

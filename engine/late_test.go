@@ -24,7 +24,8 @@ func lateBy(t *testing.T, kind senderKind, plan func([]int64) (sched.Plan, error
 	return k, err
 }
 
-// TestLateRunSendsWhatIsToCome: what was planned before a late run was ready is not sent, and the rest leaves at its own instants.
+// TestLateRunSendsWhatIsToCome: what was planned before a late run was ready is not sent, and the rest leaves at its
+// own instants.
 func TestLateRunSendsWhatIsToCome(t *testing.T) {
 	eachSender(t, func(t *testing.T, kind senderKind) { lateRunSendsWhatIsToCome(t, kind, openPlan) })
 	turns := turnsAfter(conversations(2000), nil)
@@ -84,8 +85,8 @@ func TestNoConnectionForWhatIsOver(t *testing.T) {
 	}
 }
 
-// TestLateRun: a late closed loop begins when it is ready, delayed turns follow those that were skipped, and a run that may not be late,
-// or for which nothing is left, sends nothing.
+// TestLateRun: a late closed loop begins when it is ready, delayed turns follow those that were skipped, and a run that
+// may not be late, or for which nothing is left, sends nothing.
 func TestLateRun(t *testing.T) {
 	t.Parallel()
 	k, err := lateBy(t, oneThread, closedPlan(8), 400*time.Millisecond, true)

@@ -42,7 +42,8 @@ type named struct {
 // pace is what servers together have answered. It makes one of them slow however slow the machine is.
 type pace struct{ answered atomic.Int64 }
 
-// looks is how many times in a row a slow server sees that the others answer nothing: at the end there is nothing for them to do.
+// looks is how many times in a row a slow server sees that the others answer nothing: at the end there is nothing for
+// them to do.
 const looks = 100
 
 // hold returns when a server may answer a request that has just arrived.
@@ -78,8 +79,8 @@ func (s *named) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, events(16, finish, usage(64, 16, 0), done))
 }
 
-// balancedWork is requests for servers whose names are of different lengths, each to be decided when it leaves. A nil server
-// is an address that refuses.
+// balancedWork is requests for servers whose names are of different lengths, each to be decided when it leaves. A nil
+// server is an address that refuses.
 func balancedWork(t *testing.T, n int, plan func([]int64) (sched.Plan, error), servers ...*named) *workload.Work {
 	t.Helper()
 	made := must(trace.Generate(trace.Gen{ArrivalNS: workloadtest.Spaced(n, 1500), InputTokens: trace.Range{Min: 64, Max: 900}, OutputTokens: trace.Range{Min: 16, Max: 16}, Reuse: 0.5, BlockTokens: 16}))(t)
@@ -109,7 +110,8 @@ func refusing(t *testing.T) netip.AddrPort {
 	return netip.MustParseAddrPort(ln.Addr().String())
 }
 
-// replayBalanced does the run, and checks that each request reached the server of its record as one that was built for it.
+// replayBalanced does the run, and checks that each request reached the server of its record as one that was built for
+// it.
 func replayBalanced(t *testing.T, w *workload.Work, n int, servers []*named) []*record.Record {
 	t.Helper()
 	k := new(sink)
@@ -138,8 +140,8 @@ func replayBalanced(t *testing.T, w *workload.Work, n int, servers []*named) []*
 	return k.records
 }
 
-// TestBalanceFollowsWhoIsQuick: a slow server gets fewer requests than the others, whatever releases them, and expected hits
-// are those of where the requests went.
+// TestBalanceFollowsWhoIsQuick: a slow server gets fewer requests than the others, whatever releases them, and expected
+// hits are those of where the requests went.
 func TestBalanceFollowsWhoIsQuick(t *testing.T) {
 	const n = 400
 	for name, plan := range map[string]func([]int64) (sched.Plan, error){
@@ -304,7 +306,8 @@ func TestBalanceAllocatesNothing(t *testing.T) {
 	r.hangUp()
 }
 
-// TestBalanceRefuses: targets with two paths cannot be chosen between at the release; a sender process cannot know what has ended.
+// TestBalanceRefuses: targets with two paths cannot be chosen between at the release; a sender process cannot know what
+// has ended.
 func TestBalanceRefuses(t *testing.T) {
 	w := balancedWork(t, 2, openPlan, nil, nil)
 	if err := w.CheckLeastInFlight(); err != nil {

@@ -46,7 +46,8 @@ func eachSender(t *testing.T, test func(t *testing.T, kind senderKind)) {
 	}
 }
 
-// raceDetector reports whether the test program was built with the race detector, which allocates and takes time of its own.
+// raceDetector reports whether the test program was built with the race detector, which allocates and takes time of its
+// own.
 func raceDetector() bool {
 	built, ok := debug.ReadBuildInfo()
 	return ok && slices.Contains(built.Settings, debug.BuildSetting{Key: "-race", Value: "true"})

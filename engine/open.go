@@ -15,7 +15,8 @@ func (r *Run) EachOpen(f func(plannedNS, sentNS, firstNS int64)) {
 	busyWith := map[int32]instants{}
 	for _, p := range r.pools {
 		p.eachConn(func(c *conn) {
-			i, at := c.request.Load(), instants{c.startedNS.Load(), c.response.firstNS.Load()}
+			i := c.request.Load()
+			at := instants{c.startedNS.Load(), c.response.firstNS.Load()}
 			if c.state.Load() == busy && i != noRequest && i == c.request.Load() {
 				busyWith[i] = at
 			}

@@ -49,7 +49,8 @@ func (s *openSink) Record(r *record.Record, target int) {
 	}
 }
 
-// holdSecond makes a server answer its first request when the second has come, and that one after the first look: it is open then.
+// holdSecond makes a server answer its first request when the second has come, and that one after the first look: it is
+// open then.
 func (k *openSink) holdSecond(s *server) func(int64, net.Conn) {
 	second := make(chan struct{})
 	return func(_ int64, c net.Conn) {

@@ -171,8 +171,8 @@ func cutIdle(released, ended []int64, most int64) []int64 {
 	return out
 }
 
-// simulate is when requests are released and end by the rules themselves: of those whose waits are known to end, the one that leaves first
-// leaves next.
+// simulate is when requests are released and end by the rules themselves: of those whose waits are known to end, the
+// one that leaves first leaves next.
 func (a *agents) simulate(mode string, lanes int, s *fixedServer) (released, ended []int64) {
 	n := len(a.own)
 	released, ended = slices.Repeat([]int64{-1}, n), slices.Repeat([]int64{-1}, n)
@@ -246,7 +246,8 @@ func (a *agents) simulate(mode string, lanes int, s *fixedServer) (released, end
 	return released, ended
 }
 
-// TestQueueAsSimulated: in each mode requests of random graphs are released, and end, when a simulation by the rules says.
+// TestQueueAsSimulated: in each mode requests of random graphs are released, and end, when a simulation by the rules
+// says.
 func TestQueueAsSimulated(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	rounds := 200
@@ -274,8 +275,8 @@ func TestQueueAsSimulated(t *testing.T) {
 	}
 }
 
-// TestStrictShowsTheQueue: twice as much comes as a server of one place can do. Request i then waits i half services. One lane never has
-// anything wait, whatever the trace's instants say.
+// TestStrictShowsTheQueue: twice as much comes as a server of one place can do. Request i then waits i half services.
+// One lane never has anything wait, whatever the trace's instants say.
 func TestStrictShowsTheQueue(t *testing.T) {
 	const n, service = 200, int64(time.Millisecond)
 	a := agents{own: make([]int64, n), job: make([]int32, n), waits: make([][]sched.Dependency, n), bound: make([]int64, n)}
@@ -304,8 +305,8 @@ func TestStrictShowsTheQueue(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreReadyForAll: before anything is released, the queue has counted each request that leaves within a time, those that
-// are released by others' ends, and those by others' sending.
+// TestConnectionsAreReadyForAll: before anything is released, the queue has counted each request that leaves within a
+// time, those that are released by others' ends, and those by others' sending.
 func TestConnectionsAreReadyForAll(t *testing.T) {
 	turns := &sched.Dependencies{Think: true, Job: []int32{0, 0, 0, 0, 0, 1, 1, 1}}
 	turns.Add() // 0

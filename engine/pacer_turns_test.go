@@ -40,7 +40,8 @@ func turnsAfter(after []int32, think []int64) *sched.Dependencies {
 	return turns
 }
 
-// following plans turns that wait for each other, 50 µs apart or in a closed loop. end is when the plan ends; 0 = it does not.
+// following plans turns that wait for each other, 50 µs apart or in a closed loop. end is when the plan ends; 0 = it
+// does not.
 func following(turns *sched.Dependencies, concurrency int, end time.Duration) func([]int64) (sched.Plan, error) {
 	return func(arrivals []int64) (sched.Plan, error) {
 		plan, err := sched.FromTrace(arrivals, 10, end)

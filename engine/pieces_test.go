@@ -26,8 +26,8 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// TestRequestsInPiecesArriveWhole: from threads and from a process, with TLS and without, and where the kernel takes only a part at
-// once, a server gets the bytes that whole requests have.
+// TestRequestsInPiecesArriveWhole: from threads and from a process, with TLS and without, and where the kernel takes
+// only a part at once, a server gets the bytes that whole requests have.
 func TestRequestsInPiecesArriveWhole(t *testing.T) {
 	eachSender(t, func(t *testing.T, kind senderKind) {
 		for _, c := range []struct{ tls, part bool }{{false, false}, {false, true}, {true, false}, {true, true}} {
@@ -101,8 +101,9 @@ func piecesArriveWhole(t *testing.T, kind senderKind, secure, part bool) {
 	}
 }
 
-// BenchmarkPieces replays prompts that share 96 % of their tokens at the same instants whole and in pieces, from a process, beside a
-// server that reads them. It reports lateness, how long the writes take, and the ratios of pieces to whole requests.
+// BenchmarkPieces replays prompts that share 96 % of their tokens at the same instants whole and in pieces, from a
+// process, beside a server that reads them. It reports lateness, how long the writes take, and the ratios of pieces to
+// whole requests.
 func BenchmarkPieces(b *testing.B) {
 	for _, c := range []struct{ tokens, rate int }{{117_000, 100}, {12_000, 600}} {
 		b.Run(fmt.Sprintf("%dkB", c.tokens*6/1000), func(b *testing.B) {
@@ -132,7 +133,8 @@ func BenchmarkPieces(b *testing.B) {
 	}
 }
 
-// lateness replays 2 s of requests of so many tokens and returns how late each was sent and how long its write took, in ns.
+// lateness replays 2 s of requests of so many tokens and returns how late each was sent and how long its write took, in
+// ns.
 func lateness(b *testing.B, sharing workload.Sharing, tokens, rate int) (late, write []int64) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

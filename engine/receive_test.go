@@ -27,8 +27,8 @@ const (
 	benchmarkITL     = 20 * time.Millisecond
 )
 
-// streamArgument makes this test program the server of BenchmarkReceive. It answers each request of so many bytes with tokens, each in
-// a write of its own.
+// streamArgument makes this test program the server of BenchmarkReceive. It answers each request of so many bytes with
+// tokens, each in a write of its own.
 const streamArgument = "stream"
 
 func serveStreams(requestBytes string) error {
@@ -64,8 +64,8 @@ func serveStreams(requestBytes string) error {
 
 func chunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
 
-// BenchmarkReceive measures the CPU time of an event that comes in a read of its own: with epoll readers, and with a goroutine for each
-// connection. Each operation is a whole run of 5 s.
+// BenchmarkReceive measures the CPU time of an event that comes in a read of its own: with epoll readers, and with a
+// goroutine for each connection. Each operation is a whole run of 5 s.
 func BenchmarkReceive(b *testing.B) {
 	if runtime.GOOS == "linux" {
 		b.Run("epoll", func(b *testing.B) { benchmarkReceive(b, true) })

@@ -338,7 +338,8 @@ func (p *response) addGap(lastNS, nowNS int64) {
 func (p *response) onDelta(d *api.Delta) {
 	rec := p.rec
 	if d.Finish != "" {
-		rec.FinishReason, p.finished = p.secrets.Label(d.Finish), true
+		rec.FinishReason = p.secrets.Label(d.Finish)
+		p.finished = true
 	}
 	if d.Done {
 		p.finished = true

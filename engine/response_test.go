@@ -191,8 +191,9 @@ func TestResponseInstants(t *testing.T) {
 	}
 }
 
-// TestFirstOutput against the definition, of streams of chunks in any order: the first chunk with text says whether the answer begins with
-// reasoning. If it does, the answer itself begins with the first other text, and else with the first chunk.
+// TestFirstOutput against the definition, of streams of chunks in any order: the first chunk with text says whether the
+// answer begins with reasoning. If it does, the answer itself begins with the first other text, and else with the first
+// chunk.
 func TestFirstOutput(t *testing.T) {
 	const empty, reasoning, answer, both = "\"content\":\"\"", "\"reasoning\":\"x\"", "\"content\":\"x\"", "\"reasoning\":\"x\",\"content\":\"y\""
 	kinds := []string{empty, reasoning, answer, both}
@@ -407,7 +408,8 @@ func TestAnswerTextAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestSecretsInRecords: whatever field of an answer repeats a key, and in whatever pieces it comes, the record has none of it.
+// TestSecretsInRecords: whatever field of an answer repeats a key, and in whatever pieces it comes, the record has none
+// of it.
 func TestSecretsInRecords(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 20 {

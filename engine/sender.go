@@ -41,7 +41,8 @@ func (r *Run) spin() time.Duration {
 func (r *Run) startSenders(ended *sync.WaitGroup) error {
 	r.spins = make([]time.Duration, r.senderCount())
 	r.senderThreads = make([]int, r.senderCount())
-	placed, start := make(chan threadPlacement), make(chan bool)
+	placed := make(chan threadPlacement)
+	start := make(chan bool)
 	for i := range r.senderCount() {
 		ended.Go(func() { r.runSender(i, placed, start) })
 	}
@@ -206,7 +207,10 @@ func newWorkers() *workers {
 // do runs f soon, on another goroutine.
 func (w *workers) do(f func()) {
 	w.busy.Add(1)
-	if err := w.pool.Submit(func() { defer w.busy.Done(); f() }); err != nil {
+	if err := w.pool.Submit(func() {
+		defer w.busy.Done()
+		f()
+	}); err != nil {
 		panic("BUG: " + err.Error())
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestSenderStaysOutOfGosScheduler: Go would take the sender's thread off its P a hundred times a second, and each time the thread
-// would block. It may block for nothing but its sleeps, one a request.
+// TestSenderStaysOutOfGosScheduler: Go would take the sender's thread off its P a hundred times a second, and each time
+// the thread would block. It may block for nothing but its sleeps, one a request.
 func TestSenderStaysOutOfGosScheduler(t *testing.T) {
 	w, s := equalWork(t, 2000, openPlan)
 	r := newRun(t, senderOfItsOwn(t), w, new(sink))
@@ -20,8 +20,8 @@ func TestSenderStaysOutOfGosScheduler(t *testing.T) {
 	measured := make(chan struct{})
 	go func() {
 		defer close(measured)
-		// The two readings of an instant are not made at one. In this order the requests between the instants are at least those during
-		// which the thread was looked at.
+		// The two readings of an instant are not made at one. In this order the requests between the instants are at
+		// least those during which the thread was looked at.
 		s.after(250, func() { sent[0], blocked[0] = r.process.header.passed(), timesBlocked(t, r.process) })
 		s.after(1500, func() { blocked[1], sent[1] = timesBlocked(t, r.process), r.process.header.passed() })
 	}()

@@ -135,7 +135,10 @@ func (l *senderProcess) drive() {
 	_, _ = sched.PlaceBelow(l.run.cfg.Realtime) // the senders have been granted the same
 	l.header.startNS.Store(l.run.clock.MonotonicStartNS())
 	listening := make(chan struct{})
-	go func() { defer close(listening); l.listen() }()
+	go func() {
+		defer close(listening)
+		l.listen()
+	}()
 	defer l.killAfter(l.run.ctx)()
 	for tick := sched.NewWaiter(l.run.clock, 0, new(atomic.Bool)); l.look(); {
 		tick.Wait(l.run.clock.Now() + int64(assignTick))

@@ -40,7 +40,8 @@ func (l *senderProcess) spawn(command []string, places int) error {
 	if err != nil {
 		return err
 	}
-	ours, theirs := os.NewFile(uintptr(pair[0]), "senders"), os.NewFile(uintptr(pair[1]), "replay")
+	ours := os.NewFile(uintptr(pair[0]), "senders")
+	theirs := os.NewFile(uintptr(pair[1]), "replay")
 	defer func() { _, _ = ours.Close(), theirs.Close() }()
 	link, err := net.FileConn(ours)
 	if err != nil {

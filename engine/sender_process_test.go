@@ -72,7 +72,8 @@ func TestSenderThatIsFrozen(t *testing.T) {
 	}
 }
 
-// TestSenderThatIsNone: if the command cannot be started, or is no sender process, the run sends from a thread and returns the cause.
+// TestSenderThatIsNone: if the command cannot be started, or is no sender process, the run sends from a thread and
+// returns the cause.
 func TestSenderThatIsNone(t *testing.T) {
 	senderOfItsOwn(t)
 	for _, command := range [][]string{{"/nonexistent/fastreplay"}, {"/bin/true"}} {

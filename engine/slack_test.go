@@ -8,8 +8,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
-// TestSlack: which token chunks, and which gaps, a late read makes uncertain. t is a token chunk, | ends a read, of which each has an
-// instant 10 later than the one before, and x is the end of the stream.
+// TestSlack: which token chunks, and which gaps, a late read makes uncertain. t is a token chunk, | ends a read, of
+// which each has an instant 10 later than the one before, and x is the end of the stream.
 func TestSlack(t *testing.T) {
 	for _, c := range []struct {
 		stream      string
@@ -89,8 +89,8 @@ func TestNoteSlack(t *testing.T) {
 	}
 }
 
-// TestNoteFull: after a read that may have found the buffer full, all later chunks of the answer may be late by the server's wait for
-// room. A read is what it found, when the last byte of it came, and when it was read, in ms.
+// TestNoteFull: after a read that may have found the buffer full, all later chunks of the answer may be late by the
+// server's wait for room. A read is what it found, when the last byte of it came, and when it was read, in ms.
 func TestNoteFull(t *testing.T) {
 	type read struct {
 		found   int

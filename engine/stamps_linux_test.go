@@ -8,7 +8,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/wire"
 )
 
-// apart is how far two instants may seem out of order of which the kernel has one from its own clock: sched.Wall's tolerance, twice.
+// apart is how far two instants may seem out of order of which the kernel has one from its own clock: sched.Wall's
+// tolerance, twice.
 const apart = 20_000
 
 func TestRunWithStamps(t *testing.T) {

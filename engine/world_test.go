@@ -612,7 +612,8 @@ func (x *world) checkRecord(i int, rec *record.Record, tries int) {
 	}
 }
 
-// descriptors is a small world of wire alone: a connection is closed while it is written, and the next one has its descriptor.
+// descriptors is a small world of wire alone: a connection is closed while it is written, and the next one has its
+// descriptor.
 func (x *world) descriptors() {
 	const size = 20
 	dial := func() *wire.Socket {
@@ -688,8 +689,8 @@ func number(t *testing.T, name string) uint64 {
 // printTrace prints a line of a trace.
 func printTrace(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
-// TestSeeds runs the schedules of the seeds that the environment names, up to the first that finds something. That one is run again, and
-// printed.
+// TestSeeds runs the schedules of the seeds that the environment names, up to the first that finds something. That one
+// is run again, and printed.
 func TestSeeds(t *testing.T) {
 	from, count, bug := number(t, "MODEL_FROM"), number(t, "MODEL_COUNT"), int(number(t, "MODEL_BUG"))-1
 	w := makeWorks(t)
@@ -704,8 +705,8 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// TestEverySchedule goes through all schedules of a sender process with one request, in each of some worlds, in which the order of the
-// processes is broken MODEL_TURNS times at most.
+// TestEverySchedule goes through all schedules of a sender process with one request, in each of some worlds, in which
+// the order of the processes is broken MODEL_TURNS times at most.
 func TestEverySchedule(t *testing.T) {
 	turns := int(number(t, "MODEL_TURNS"))
 	w := makeWorks(t)

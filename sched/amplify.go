@@ -106,7 +106,9 @@ func drawn(sessions []wholeSession, share float64, atLeastOne bool, seed uint64)
 	rng := rand.NewPCG(seed, thinStream)
 	order := shuffled(len(sessions), rng)
 	slices.SortStableFunc(order, func(a, b int32) int { return sessions[b].requests - sessions[a].requests })
-	from, rank, taken := uniform(rng), make([]float64, len(sessions)), make([]bool, len(sessions))
+	from := uniform(rng)
+	rank := make([]float64, len(sessions))
+	taken := make([]bool, len(sessions))
 	for i, number := range order {
 		rank[number] = modulo1(from + float64(i)*golden)
 	}

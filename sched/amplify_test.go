@@ -64,8 +64,8 @@ func shifted(t *testing.T, a *Amplified, at []int64, session []int32) map[[2]int
 	return moved
 }
 
-// TestAmplifyKeepsSessions: each request once in each clone, all of a session moved alike, none far but to the other end, none
-// beyond the ends, in loads with sessions as long as the load, too.
+// TestAmplifyKeepsSessions: each request once in each clone, all of a session moved alike, none far but to the other
+// end, none beyond the ends, in loads with sessions as long as the load, too.
 func TestAmplifyKeepsSessions(t *testing.T) {
 	wraps := 0
 	for seed := range uint64(40) {
@@ -111,7 +111,8 @@ func lasts(at []int64, session []int32, number int32) int64 {
 	return to - from
 }
 
-// TestAmplifyMovesClonesApart: sessions that have the room are moved with their clone, and no two clones by nearly the same.
+// TestAmplifyMovesClonesApart: sessions that have the room are moved with their clone, and no two clones by nearly the
+// same.
 func TestAmplifyMovesClonesApart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing in it runs beside another")
@@ -142,7 +143,8 @@ func TestAmplifyMovesClonesApart(t *testing.T) {
 	}
 }
 
-// TestAmplifyKeepsTheShape: a load that is even stays so up to both ends, and one that comes and goes does so as before.
+// TestAmplifyKeepsTheShape: a load that is even stays so up to both ends, and one that comes and goes does so as
+// before.
 func TestAmplifyKeepsTheShape(t *testing.T) {
 	const perSecond, seconds, clones = 20, 900, 5
 	for name, on := range map[string]func(second int) bool{
@@ -225,8 +227,8 @@ func TestThinning(t *testing.T) {
 	}
 }
 
-// TestAmplifyIsNested: a larger load has all requests of a smaller one; from once on at the same instants, below at the same times from
-// each other.
+// TestAmplifyIsNested: a larger load has all requests of a smaller one; from once on at the same instants, below at the
+// same times from each other.
 func TestAmplifyIsNested(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing in it runs beside another")

@@ -68,8 +68,8 @@ func TestGammaCDFIsRight(t *testing.T) {
 	}
 }
 
-// TestArrivalsHaveTheirDistribution compares gaps with mean, variance, third moment and, by Kolmogorov and Smirnov's test,
-// the whole distribution of their process.
+// TestArrivalsHaveTheirDistribution compares gaps with mean, variance, third moment and, by Kolmogorov and Smirnov's
+// test, the whole distribution of their process.
 func TestArrivalsHaveTheirDistribution(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing in it runs beside another")
@@ -106,8 +106,8 @@ func checkGaps(t *testing.T, a Arrivals, k float64, gaps []float64) {
 		variance += (g - mean) * (g - mean) / n
 		skew += math.Pow(g-mean, 3) / n
 	}
-	// A gamma distribution of mean 1 and shape k has variance 1/k, third moment 2/k², fourth 3/k² + 6/k³. The bounds are five
-	// standard errors, for the third moment a share.
+	// A gamma distribution of mean 1 and shape k has variance 1/k, third moment 2/k², fourth 3/k² + 6/k³. The bounds
+	// are five standard errors, for the third moment a share.
 	if bound := 5 * math.Sqrt(1/k/n); math.Abs(mean-1) > bound {
 		t.Errorf("%+v: mean gap %.4f of the wanted, want 1 ± %.4f", a, mean, bound)
 	}

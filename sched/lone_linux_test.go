@@ -33,8 +33,8 @@ const (
 	loneEvery     = time.Millisecond
 )
 
-// waitAlone prints how often the thread blocked while it waited for the deadlines, beside a goroutine that keeps another P
-// busy.
+// waitAlone prints how often the thread blocked while it waited for the deadlines, beside a goroutine that keeps
+// another P busy.
 func waitAlone() {
 	Alone(1)
 	var stop atomic.Bool
@@ -68,8 +68,8 @@ func blocked() int64 {
 	return u.Nvcsw
 }
 
-// TestLoneWaiterStaysOutOfGosScheduler: in a second Go would take the thread off its P a hundred times, and each time the
-// thread would block. It may block for nothing but its sleeps, one a deadline.
+// TestLoneWaiterStaysOutOfGosScheduler: in a second Go would take the thread off its P a hundred times, and each time
+// the thread would block. It may block for nothing but its sleeps, one a deadline.
 func TestLoneWaiterStaysOutOfGosScheduler(t *testing.T) {
 	c := exec.Command(os.Args[0], loneArgument)
 	c.Env = append(os.Environ(), "GODEBUG="+LoneGODEBUG)

@@ -11,8 +11,8 @@ type Part struct {
 // Leads reports whether the part does what only one may do: cold start, warm-up and reading the servers' metrics.
 func (p Part) Leads() bool { return p.Index == 0 }
 
-// Of is the part's share of n that are divided evenly, such as a number of requests in flight. The first shards have one more if
-// they do not come out even.
+// Of is the part's share of n that are divided evenly, such as a number of requests in flight. The first shards have
+// one more if they do not come out even.
 func (p Part) Of(n int) int { return (n + p.Count - 1 - p.Index) / p.Count }
 
 // String is the part as --shard has it.

@@ -139,7 +139,8 @@ func turnsOf(waits ...[]Dependency) *Dependencies {
 	return t
 }
 
-// TestOnlyKeepsInstantsAndOrder: what waited for a missing request waits for what that one waited for, with its own delay.
+// TestOnlyKeepsInstantsAndOrder: what waited for a missing request waits for what that one waited for, with its own
+// delay.
 func TestOnlyKeepsInstantsAndOrder(t *testing.T) {
 	all := Plan{Requests: 6, ReleaseNS: []int64{5, 6, 7, 8, 9, 10}, Cap: 3, UntilNS: 99,
 		Dependencies: turnsOf(nil, []Dependency{{10, 0, true}}, []Dependency{{20, 1, false}, {25, 0, false}}, []Dependency{{30, 2, false}}, nil, []Dependency{{50, 4, false}, {60, 3, true}})}

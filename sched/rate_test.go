@@ -10,8 +10,8 @@ var ramps = []Rate{
 	{10, 500, 60 * time.Second}, {500, 10, 60 * time.Second}, {0, 20, 3 * time.Second}, {7, 7, time.Second}, {1, 1.0001, time.Hour}, {100, 1000, time.Millisecond},
 }
 
-// due is how many requests the rate has released after ns: the integral of the line, by Simpson's rule in each part, which is
-// exact for lines.
+// due is how many requests the rate has released after ns: the integral of the line, by Simpson's rule in each part,
+// which is exact for lines.
 func (r Rate) due(ns float64) float64 {
 	at := func(x float64) float64 {
 		if x >= float64(r.Over) {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestSpinWindowFollowsTheTail draws latenesses of known distributions: when the window has settled, the share of sleeps
-// that end after it is what the steps balance at, unless a bound is in the way.
+// TestSpinWindowFollowsTheTail draws latenesses of known distributions: when the window has settled, the share of
+// sleeps that end after it is what the steps balance at, unless a bound is in the way.
 func TestSpinWindowFollowsTheTail(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	exponential := func(mean float64) func() int64 {

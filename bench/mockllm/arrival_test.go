@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestArrivalIsTheKernelsWhenThisProcessReadsLate sends bytes, reads them after a pause and expects the moment of arrival.
+// TestArrivalIsTheKernelsWhenThisProcessReadsLate sends bytes, reads them after a pause and expects the moment of
+// arrival.
 func TestArrivalIsTheKernelsWhenThisProcessReadsLate(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -48,8 +49,8 @@ func TestArrivalIsTheKernelsWhenThisProcessReadsLate(t *testing.T) {
 		}
 		return s.lastNS > after+int64(time.Millisecond)
 	}
-	// The kernel begins to stamp some time after the first socket requests it, on a busy machine much later. Until then its
-	// stamps are of the read.
+	// The kernel begins to stamp some time after the first socket requests it, on a busy machine much later. Until then
+	// its stamps are of the read.
 	eventually(t, "the kernel stamps", func() bool { return !arrive() })
 	const rounds = 20
 	late := 0

@@ -70,7 +70,15 @@ func (r *reply) prepare(req *fasthttp.Request, t *protocol, arrivalNS, arrivedNS
 		seed = hashBytes(id)
 	}
 	c, srv, cfg, pacer := r.c, r.srv, r.cfg, r.pacer
-	*r = reply{c: c, srv: srv, cfg: cfg, pacer: pacer, id: r.id[:0], pending: r.pending[:0], tokenNS: r.tokenNS[:0]}
+	*r = reply{
+		c:       c,
+		srv:     srv,
+		cfg:     cfg,
+		pacer:   pacer,
+		id:      r.id[:0],
+		pending: r.pending[:0],
+		tokenNS: r.tokenNS[:0],
+	}
 	if r.id = append(r.id, id[:min(len(id), maxIDBytes)]...); len(id) == 0 {
 		r.id = strconv.AppendUint(append(r.id, "mock-"...), number, 10)
 	}
@@ -161,7 +169,13 @@ func (r *reply) decode(req *fasthttp.Request, model []byte) error {
 		}
 	}
 	h := newPromptHasher(r.cfg, r.lease.keys)
-	d := decoder{cfg: r.cfg, proto: r.proto, p: &r.p, hash: &h, model: model}
+	d := decoder{
+		cfg:   r.cfg,
+		proto: r.proto,
+		p:     &r.p,
+		hash:  &h,
+		model: model,
+	}
 	if r.proto.conversation {
 		d.jitter = r.srv.chatJitter.next(r.cfg.TemplateJitter)
 	}

@@ -201,7 +201,9 @@ func (c *conn) tryWrite(p []byte) (n int, err error) {
 	if c.raw == nil {
 		return c.nc.Write(p)
 	}
-	c.tryBuf, c.tryN, c.tryErr = p, 0, nil
+	c.tryBuf = p
+	c.tryN = 0
+	c.tryErr = nil
 	if err := c.raw.Write(c.tryFunc); err != nil {
 		return 0, err
 	}

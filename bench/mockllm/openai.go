@@ -8,7 +8,9 @@ import (
 // openAI reads what OpenAI's protocols have in common, with vLLM's additions.
 func (d *decoder) openAI(b *requestBody) error {
 	p := d.p
-	p.stream, p.usage, p.continuousUsage = b.Stream, b.StreamOptions.IncludeUsage, b.StreamOptions.ContinuousUsage
+	p.stream = b.Stream
+	p.usage = b.StreamOptions.IncludeUsage
+	p.continuousUsage = b.StreamOptions.ContinuousUsage
 	p.maxTokens = optional(cmp.Or(b.MaxCompletionTokens, b.MaxOutputTokens, b.MaxTokens))
 	p.minTokens = optional(b.MinTokens)
 	p.ignoreEOS = b.IgnoreEOS != nil && *b.IgnoreEOS

@@ -22,7 +22,12 @@ type pacer struct {
 }
 
 func newPacer(c *clock) *pacer {
-	return &pacer{clock: c, wake: make(chan struct{}, 1), stop: make(chan struct{}), sleepTo: math.MinInt64}
+	return &pacer{
+		clock:   c,
+		wake:    make(chan struct{}, 1),
+		stop:    make(chan struct{}),
+		sleepTo: math.MinInt64,
+	}
 }
 
 // add takes over r until it ends or blocks.

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestScheduleAgainstSearching: what comes out of a schedule is due, comes within a tick, and nothing is lost; next is the
-// first tick of all.
+// TestScheduleAgainstSearching: what comes out of a schedule is due, comes within a tick, and nothing is lost; next is
+// the first tick of all.
 func TestScheduleAgainstSearching(t *testing.T) {
 	const tick = 1 << tickShift
 	for seed := range uint64(20) {

@@ -126,7 +126,8 @@ func protocolAt(path, body []byte) (p *protocol, model []byte) {
 func (t *protocol) refuse(p *params, e *requestError) response {
 	a := t.refusal(e)
 	if t.inStream != nil && t.inStream(p, e) {
-		a.status, a.contentType = 200, "text/event-stream; charset=utf-8"
+		a.status = 200
+		a.contentType = "text/event-stream; charset=utf-8"
 		a.body = fmt.Appendf(nil, "%s%s\n\n", t.data, a.body)
 		if t.done {
 			a.body = append(a.body, "data: [DONE]\n\n"...)

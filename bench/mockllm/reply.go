@@ -215,8 +215,12 @@ func (r *reply) appendPhase(dst []byte, now int64) []byte {
 	case phaseTail:
 		return r.appendTail(dst)
 	case phaseBody:
-		r.phase, r.doneNS, r.sent = phaseEnd, now, r.total
-		r.of, r.from, r.to = partText, 0, r.total
+		r.phase = phaseEnd
+		r.doneNS = now
+		r.sent = r.total
+		r.of = partText
+		r.from = 0
+		r.to = r.total
 		r.count(r.total)
 		return r.proto.whole.append(r, dst)
 	default:
@@ -279,7 +283,9 @@ func (r *reply) appendTokens(dst []byte) []byte {
 	}
 	r.lastTokenNS = r.now
 	count := r.chunkAt(r.sent)
-	r.of, r.from, r.to = r.part, r.sent, r.sent+count
+	r.of = r.part
+	r.from = r.sent
+	r.to = r.sent + count
 	if r.proto.cumulative && !r.cfg.Incremental {
 		r.from = 0
 	}

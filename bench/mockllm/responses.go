@@ -69,7 +69,9 @@ func responses() *protocol {
 }
 
 // numbered is an event with a sequence number.
-func numbered(name, members string) event { return named(name, `,"sequence_number":$sequence`+members) }
+func numbered(name, members string) event {
+	return named(name, `,"sequence_number":$sequence`+members)
+}
 
 // addItem adds an output item: the events with which it begins and ends, and what it is in the end.
 func (p *protocol) addItem(of part, id, added, whole string) {
@@ -88,7 +90,8 @@ type textItem struct{ id, members, content, text, events, parts, delta string }
 
 func addTextItem(p *protocol, of part, t textItem) {
 	about := `,"item_id":"` + t.id + `","output_index":$index,"content_index":0`
-	empty, whole := fmt.Sprintf(t.content, ""), fmt.Sprintf(t.content, t.text)
+	empty := fmt.Sprintf(t.content, "")
+	whole := fmt.Sprintf(t.content, t.text)
 	p.addItem(of, t.id, fmt.Sprintf(t.members, ""), fmt.Sprintf(t.members, whole))
 	p.enter[of] = append(p.enter[of], numbered(t.parts+".added", about+`,"part":`+empty))
 	p.token[of] = numbered(t.events+".delta", about+`,"delta":"$text"`+t.delta)

@@ -56,7 +56,8 @@ func (c *conn) authorized(h *fasthttp.RequestHeader) bool {
 // page finds a path that generates nothing: the methods it allows, and its answer to req. methods = nil: there is no
 // such path.
 func (s *Server) page(path string, req *fasthttp.Request) (methods []string, answer func() response) {
-	get, post := []string{"GET", "HEAD"}, []string{"POST"}
+	get := []string{"GET", "HEAD"}
+	post := []string{"POST"}
 	empty := func() response { return response{status: 200} }
 	flush := func() response {
 		s.sched.flush(s.clock.now())

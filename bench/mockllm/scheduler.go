@@ -68,7 +68,11 @@ func (s *scheduler) put(l *lease) {
 
 func (s *scheduler) recycle(l *lease) {
 	if len(s.recycled) < maxRecycled {
-		*l = lease{keys: l.keys[:0], answer: l.answer[:0], blocks: l.blocks[:0]} // with its memory
+		*l = lease{
+			keys:   l.keys[:0],
+			answer: l.answer[:0],
+			blocks: l.blocks[:0],
+		} // with its memory
 		s.recycled = append(s.recycled, l)
 	}
 }
@@ -159,7 +163,8 @@ func (s *scheduler) settle(now int64) {
 func (s *scheduler) collect() bool {
 	s.endsMu.Lock()
 	list := s.ends
-	s.ends, s.waiting = s.spare[:0], len(s.queue) > 0
+	s.ends = s.spare[:0]
+	s.waiting = len(s.queue) > 0
 	s.endsMu.Unlock()
 	for _, l := range list {
 		s.add(&l.over, change{at: l.endNS, lease: l, end: true})

@@ -277,7 +277,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestLogAll: the instant of each event with tokens is the one of its stamp, a whole answer has one, and the body is the request's.
+// TestLogAll: the instant of each event with tokens is the one of its stamp, a whole answer has one, and the body is
+// the request's.
 func TestLogAll(t *testing.T) {
 	ts := start(t, Config{LogAll: true, Stamp: true, LateHead: true})
 	a := ts.stream(completionsPath, `{"prompt":"a", "max_tokens":4,`+"\n"+`"stream":true}`, "X-Request-Id", "stream")
@@ -362,8 +363,8 @@ func rawRequest(path, body string, headers ...string) string {
 		strings.Join(append(headers, ""), "\r\n") + "\r\n" + body
 }
 
-// TestTextOfTheSeed: an answer's text depends on the seed and the request id, not on whether it is streamed. Config.EmptyChunks
-// of its chunks are empty.
+// TestTextOfTheSeed: an answer's text depends on the seed and the request id, not on whether it is streamed.
+// Config.EmptyChunks of its chunks are empty.
 func TestTextOfTheSeed(t *testing.T) {
 	ts := start(t, Config{EmptyChunks: 0.25})
 	body := `{"prompt":"a","max_tokens":4000}`
@@ -464,7 +465,8 @@ func TestFaultSplitWrites(t *testing.T) {
 	}
 }
 
-// TestShareOfFaults: of requests in a row each fault has its share of those that no earlier one has hit, also by the header.
+// TestShareOfFaults: of requests in a row each fault has its share of those that no earlier one has hit, also by the
+// header.
 func TestShareOfFaults(t *testing.T) {
 	ts := start(t, Config{Faults: []fault.Fault{{Kind: fault.Status, N: 503, Share: 0.25}, {Kind: fault.Status, N: 418, Share: 0.5}}})
 	for _, c := range []struct {

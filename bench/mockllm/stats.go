@@ -114,7 +114,11 @@ func (s *Server) metrics() response {
 	b = s.appendCacheConfig(b, st.PoolBlocks)
 	b = append(b, "process_start_time_seconds "...) // as the process collector of Python's client
 	b = append(strconv.AppendFloat(b, float64(s.started.UnixNano())/1e9, 'f', 3, 64), '\n')
-	return response{status: 200, contentType: "text/plain; version=0.0.4; charset=utf-8", body: b}
+	return response{
+		status:      200,
+		contentType: "text/plain; version=0.0.4; charset=utf-8",
+		body:        b,
+	}
 }
 
 // appendCacheConfig appends the cache's configuration as vLLM prints it: in the labels, in alphabetical order, without

@@ -53,7 +53,12 @@ func (r *reply) nameAnswer() {
 	if r.cfg.CacheTokens == 0 || r.cfg.EmptyChunks > 0 {
 		return
 	}
-	h := promptHasher{keys: r.lease.answer[:0], chain: r.chain, block: r.cfg.BlockTokens, left: r.left}
+	h := promptHasher{
+		keys:  r.lease.answer[:0],
+		chain: r.chain,
+		block: r.cfg.BlockTokens,
+		left:  r.left,
+	}
 	for k := range r.total - 1 {
 		if r.p.promptIDs {
 			h.add(uint64(r.tokenID(k)))

@@ -67,7 +67,9 @@ func tgiError(e *requestError) response {
 	case e.status == 400:
 		status, message, kind = 422, "Input validation error: "+message, "validation"
 	case e.status == 503:
-		status, message, kind = 429, "Model is overloaded", "overloaded"
+		status = 429
+		message = "Model is overloaded"
+		kind = "overloaded"
 	}
 	return response{status: status, body: fmt.Appendf(nil, `{"error":"%s","error_type":"%s"}`, message, kind)}
 }

@@ -28,7 +28,12 @@ type promptHasher struct {
 
 // newPromptHasher reuses the memory of keys.
 func newPromptHasher(cfg *Config, keys []uint64) promptHasher {
-	return promptHasher{keys: keys[:0], block: cfg.BlockTokens, left: cfg.BlockTokens, splitOver: cfg.SplitWords}
+	return promptHasher{
+		keys:      keys[:0],
+		block:     cfg.BlockTokens,
+		left:      cfg.BlockTokens,
+		splitOver: cfg.SplitWords,
+	}
 }
 
 // mix folds the token v into the chain.

@@ -21,7 +21,8 @@ var update = flag.Bool("update", false, "write the transcripts anew")
 
 const transcripts = "testdata/transcripts.txt"
 
-// transcriptConfigs are the servers that the transcripts name. A server lives as long as the next transcripts name it too.
+// transcriptConfigs are the servers that the transcripts name. A server lives as long as the next transcripts name it
+// too.
 func transcriptConfigs() map[string]Config {
 	cert, _, err := SelfSigned("")
 	if err != nil {
@@ -42,8 +43,8 @@ func transcriptConfigs() map[string]Config {
 	}
 }
 
-// transcript is a request and what its client gets. Its first line has the server's name, the method, the path and headers
-// after "; ". The second line is the body, the others are the answer.
+// transcript is a request and what its client gets. Its first line has the server's name, the method, the path and
+// headers after "; ". The second line is the body, the others are the answer.
 type transcript struct{ request, body, answer string }
 
 func (c *transcript) String() string { return c.request + "\n" + c.body + "\n" + c.answer }
@@ -143,9 +144,9 @@ func masked(text string) string {
 	return strings.TrimRight(strings.ReplaceAll(text, "\r", "␍"), "\n")
 }
 
-// TestTranscripts compares what a client gets, byte for byte, with testdata/transcripts.txt. It has every protocol streamed
-// and whole, each form of an answer, and every page, refusal and fault. If a change of those bytes is meant, run:
-// go test ./bench/mockllm -run TestTranscripts -update
+// TestTranscripts compares what a client gets, byte for byte, with testdata/transcripts.txt. It has every protocol
+// streamed and whole, each form of an answer, and every page, refusal and fault. If a change of those bytes is meant,
+// run: go test ./bench/mockllm -run TestTranscripts -update
 func TestTranscripts(t *testing.T) {
 	all := readTranscripts(t)
 	configs := transcriptConfigs()

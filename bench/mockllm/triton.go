@@ -56,7 +56,8 @@ func (p *params) addTriton(o *options) {
 	p.ignoreEOS = p.ignoreEOS || o.IgnoreEOS != nil && *o.IgnoreEOS || o.EndID < 0 // an end that no token has
 	t.stream = t.stream || o.Stream
 	if o.ExcludeInput != nil {
-		t.exclude, t.includeInput = *o.ExcludeInput, !*o.ExcludeInput
+		t.exclude = *o.ExcludeInput
+		t.includeInput = !*o.ExcludeInput
 	}
 	t.finishReason = t.finishReason || o.ReturnFinishReason
 	t.inputTokens = t.inputTokens || o.ReturnInputTokens

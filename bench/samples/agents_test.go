@@ -65,8 +65,8 @@ type agent struct {
 	background bool
 }
 
-// work lets an agent have its turns. The first waits for the request by, if it is not -1, and comes at ms. Sub-agents begin
-// behind turns, and the next turn waits for those that do not work in the background.
+// work lets an agent have its turns. The first waits for the request by, if it is not -1, and comes at ms. Sub-agents
+// begin behind turns, and the next turn waits for those that do not work in the background.
 func (c *crew) work(a *agent, by, at int) {
 	relation, trigger, gap := "spawn", "dispatch", 0
 	if by >= 0 {
@@ -129,8 +129,8 @@ func (c *crew) send(a *agent, at, gap int, waits []int, relation, trigger string
 	a.ids, a.tokens = a.ids[:a.tokens/agentBlock], a.tokens+output // what it said ends the block
 }
 
-// agenticMooncake is agentic_mooncake.jsonl: 4 jobs that begin within 3 s, whose agents have sub-agents of two depths. Some requests
-// wait for several others, some sub-agents work in the background. The ids of each job are its own.
+// agenticMooncake is agentic_mooncake.jsonl: 4 jobs that begin within 3 s, whose agents have sub-agents of two depths.
+// Some requests wait for several others, some sub-agents work in the background. The ids of each job are its own.
 func agenticMooncake() []byte {
 	var all []agentRequest
 	for i, play := range []string{"refactor", "tests", "search", "review"} {

@@ -120,8 +120,8 @@ func batch() []byte {
 	return out
 }
 
-// sageMaker is sagemaker.jsonl: 120 requests at 20 a second, at whole seconds, as that capture has them. Answers say how many
-// tokens there were; every third is in base64.
+// sageMaker is sagemaker.jsonl: 120 requests at 20 a second, at whole seconds, as that capture has them. Answers say
+// how many tokens there were; every third is in base64.
 func sageMaker() []byte {
 	k := newSpeaker(8)
 	first := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)

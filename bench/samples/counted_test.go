@@ -55,8 +55,8 @@ type agentCall struct {
 	compacted             bool
 }
 
-// agentCalls are the calls of one agent from an instant on: it begins with what all have in common, grows by answers and
-// the results of tools, and is compacted now and then.
+// agentCalls are the calls of one agent from an instant on: it begins with what all have in common, grows by answers
+// and the results of tools, and is compacted now and then.
 func agentCalls(chance dice, at time.Duration, n int) []agentCall {
 	between := chance.between
 	ms := func(least, most int) time.Duration { return time.Duration(between(least, most)) * time.Millisecond }

@@ -51,8 +51,8 @@ func (a *coder) ask(session, parent string, until int) []event {
 	return all
 }
 
-// dynamo is dynamo.jsonl: the request traces of 8 agents, every second one with a sub-agent, in the order in which they were
-// written, with the ends of tools.
+// dynamo is dynamo.jsonl: the request traces of 8 agents, every second one with a sub-agent, in the order in which they
+// were written, with the ends of tools.
 func dynamo() []byte {
 	chance := newDice(10, 0)
 	next := 1

@@ -1,11 +1,12 @@
-// Package samples holds small traces. Those named bailian and mooncake look like a chat service:
-// conversations of growing turns behind one system prompt, with a few bursts at one instant. azure.csv and burstgpt.csv have
-// token counts only. Then single_turn.jsonl, multi_turn.jsonl and sharegpt.json, whose text is words at random, and
-// raw_payload.jsonl, inputs.json, batch.jsonl and sagemaker.jsonl, which hold whole bodies. Then agentic_mooncake.jsonl, jobs of
-// agents with sub-agents, and weka.jsonl, dynamo.jsonl and satf.json, which have such jobs too. Each with timestamps replays in under 8 s.
+// Package samples holds small traces. Those named bailian and mooncake look like a chat service: conversations of
+// growing turns behind one system prompt, with a few bursts at one instant. azure.csv and burstgpt.csv have token
+// counts only. Then single_turn.jsonl, multi_turn.jsonl and sharegpt.json, whose text is words at random, and
+// raw_payload.jsonl, inputs.json, batch.jsonl and sagemaker.jsonl, which hold whole bodies. Then
+// agentic_mooncake.jsonl, jobs of agents with sub-agents, and weka.jsonl, dynamo.jsonl and satf.json, which have such
+// jobs too. Each with timestamps replays in under 8 s.
 //
-// It owns the recipes that made them; it does not read them. The traces are synthetic: no recorded request is in them, and
-// they come under this repository's licence. Make them again with:
+// It owns the recipes that made them; it does not read them. The traces are synthetic: no recorded request is in them,
+// and they come under this repository's licence. Make them again with:
 //
 //	go test ./bench/samples -update
 package samples
@@ -132,8 +133,8 @@ func bailian() trace.Gen {
 	}
 }
 
-// mooncake describes mooncake.jsonl: 1,200 requests at 200 a second, prompts of 1,100 to 8,000 tokens. With so many, a single
-// stall of a busy machine stays within the last percent.
+// mooncake describes mooncake.jsonl: 1,200 requests at 200 a second, prompts of 1,100 to 8,000 tokens. With so many, a
+// single stall of a busy machine stays within the last percent.
 func mooncake() trace.Gen {
 	return trace.Gen{
 		Format: "mooncake", ArrivalNS: poisson(1200, 195, 2), Burst: 4, BurstEvery: 60,
@@ -143,7 +144,8 @@ func mooncake() trace.Gen {
 	}
 }
 
-// mooncakeSmall describes mooncake-small.jsonl: 240 requests at 35 a second, prompts of 1,100 to 12,000 tokens, larger bursts.
+// mooncakeSmall describes mooncake-small.jsonl: 240 requests at 35 a second, prompts of 1,100 to 12,000 tokens, larger
+// bursts.
 func mooncakeSmall() trace.Gen {
 	return trace.Gen{
 		Format: "mooncake", ArrivalNS: poisson(240, 35, 2), Burst: 16, BurstEvery: 60,

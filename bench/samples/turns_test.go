@@ -66,7 +66,8 @@ func (s *speaker) words(least, most int) string {
 // say is such a text as a JSON string.
 func (s *speaker) say(least, most int) string { return `"` + s.words(least, most) + `"` }
 
-// singleTurn is single_turn.jsonl: 150 questions at 30 a second, some of them in several parts or as a system's message.
+// singleTurn is single_turn.jsonl: 150 questions at 30 a second, some of them in several parts or as a system's
+// message.
 func singleTurn() []byte {
 	s := newSpeaker(5)
 	var file bytes.Buffer
@@ -85,8 +86,8 @@ func singleTurn() []byte {
 	return file.Bytes()
 }
 
-// multiTurn is multi_turn.jsonl: 30 conversations behind one system prompt, of 1 to 6 turns each. They begin within 5 s, and
-// their delays are up to 400 ms.
+// multiTurn is multi_turn.jsonl: 30 conversations behind one system prompt, of 1 to 6 turns each. They begin within 5
+// s, and their delays are up to 400 ms.
 func multiTurn() []byte {
 	s := newSpeaker(6)
 	system := s.say(60, 60)
@@ -103,8 +104,8 @@ func multiTurn() []byte {
 	return file.Bytes()
 }
 
-// shareGPT is sharegpt.json: 60 conversations of up to 5 questions, some of which begin with an answer, and some of which have
-// none.
+// shareGPT is sharegpt.json: 60 conversations of up to 5 questions, some of which begin with an answer, and some of
+// which have none.
 func shareGPT() []byte {
 	s := newSpeaker(7)
 	var file bytes.Buffer

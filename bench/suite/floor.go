@@ -41,8 +41,14 @@ func runFloor(r *round) error {
 		return err
 	}
 	gone := make(chan struct{})
-	go func() { _ = beside.Wait(); close(gone) }()
-	defer func() { _ = beside.Process.Kill(); <-gone }()
+	go func() {
+		_ = beside.Wait()
+		close(gone)
+	}()
+	defer func() {
+		_ = beside.Process.Kill()
+		<-gone
+	}()
 	if err := m.untilRunning(r.ctx, load.rate/10, gone); err != nil {
 		return err
 	}

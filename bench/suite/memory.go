@@ -35,7 +35,9 @@ func runReady(r *round) error {
 func runMemory(r *round) error {
 	streams, rate, ttft := 10_000, 4000, "5s" // all are sent within 2.5 s
 	if r.quick {
-		streams, rate, ttft = 500, 2000, "500ms"
+		streams = 500
+		rate = 2000
+		ttft = "500ms"
 	}
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Max < uint64(streams)+1000 {

@@ -42,7 +42,9 @@ type results struct {
 // open prints the machine. With a directory all lines go to a file there, too.
 func (r *results) open(stdout io.Writer, dir, name string) error {
 	r.out = stdout
-	r.values, r.ran, r.skipped = map[key][]float64{}, map[string]int{}, map[string]bool{}
+	r.values = map[key][]float64{}
+	r.ran = map[string]int{}
+	r.skipped = map[string]bool{}
 	if dir != "" {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
@@ -127,7 +129,10 @@ func (r *results) printBars(all []bar) {
 			continue
 		}
 		values, met := r.judge(b)
-		mark, sign, unit, than := "no ", "<=", b.of.measure, ""
+		mark := "no "
+		sign := "<="
+		unit := b.of.measure
+		than := ""
 		if met {
 			mark = "yes"
 		} else if len(values) == 0 {

@@ -115,7 +115,12 @@ func readStream(stream io.Reader, l *line, clock *sched.Monotonic) error {
 			continue // the usage, the end, an empty line
 		}
 		if sent := sentIn(text); sent > 0 {
-			l.stamped = append(l.stamped, chunk{number: l.Chunks, instantNS: now, readNS: now, sentNS: sent})
+			l.stamped = append(l.stamped, chunk{
+				number:    l.Chunks,
+				instantNS: now,
+				readNS:    now,
+				sentNS:    sent,
+			})
 		}
 		l.LastTokenNS = now
 		l.Chunks++
@@ -172,9 +177,14 @@ func fasthttpClient(url string) (client, error) {
 	if !ok {
 		return nil, fmt.Errorf("URL %q has no path", url)
 	}
-	c := &fasthttp.HostClient{Addr: host, MaxConns: rivalConnections, StreamResponseBody: true}
+	c := &fasthttp.HostClient{
+		Addr:               host,
+		MaxConns:           rivalConnections,
+		StreamResponseBody: true,
+	}
 	return func(body []byte, requestID string) (io.ReadCloser, error) {
-		req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+		req := fasthttp.AcquireRequest()
+		resp := fasthttp.AcquireResponse()
 		req.SetRequestURI(url)
 		req.Header.SetMethod(fasthttp.MethodPost)
 		req.Header.SetContentType("application/json")

@@ -56,8 +56,8 @@ func long(t *testing.T) {
 	}
 }
 
-// TestQuick runs every scenario in its short version, with two binaries that are the same. It asserts no time: each scenario
-// measures something, or prints what it lacks, and nothing fails.
+// TestQuick runs every scenario in its short version, with two binaries that are the same. It asserts no time: each
+// scenario measures something, or prints what it lacks, and nothing fails.
 func TestQuick(t *testing.T) {
 	if os.Getenv("FASTREPLAY_SUITE") == "" {
 		t.Skip("FASTREPLAY_SUITE is not set: the quick suite takes a minute or more of both cores, and is left to `scripts/bench.sh --quick`")
@@ -107,7 +107,8 @@ func TestRivalSendsTheSame(t *testing.T) {
 	}
 }
 
-// fingerprint is as the manual defines it (help prompts): over instants and digests of method, path and body, each after its length.
+// fingerprint is as the manual defines it (help prompts): over instants and digests of method, path and body, each
+// after its length.
 func (w *workload) fingerprint() string {
 	all := sha256.New()
 	number := func(n int64) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(n)) }
@@ -332,7 +333,8 @@ func TestPercentile(t *testing.T) {
 	}
 }
 
-// TestJudge: a bar is judged by the median of runs, a ratio within the runs that have both; lines are as benchstat reads them.
+// TestJudge: a bar is judged by the median of runs, a ratio within the runs that have both; lines are as benchstat
+// reads them.
 func TestJudge(t *testing.T) {
 	var out strings.Builder
 	r := &results{}
@@ -382,7 +384,8 @@ BenchmarkSuite/s/x/rival 1 300000 drift-p50-ns
 	}
 }
 
-// TestBarsNameWhatIsMeasured: each bar belongs to a scenario, and those of Go benchmarks to one that the repository has.
+// TestBarsNameWhatIsMeasured: each bar belongs to a scenario, and those of Go benchmarks to one that the repository
+// has.
 func TestBarsNameWhatIsMeasured(t *testing.T) {
 	names := map[string]bool{"": true}
 	for _, s := range allScenarios() {

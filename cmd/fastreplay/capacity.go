@@ -207,7 +207,8 @@ func (o *capacityOptions) replayed() (*options, error) {
 
 // parseReplay reads the flags of a replay that this process makes; translate says what they mean.
 func parseReplay(args []string) (*options, error) {
-	r, flags := &options{}, pflag.NewFlagSet("", pflag.ContinueOnError)
+	r := &options{}
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	r.addFlags(flags)
 	r.line = compat.NewLine(flags, false)
 	if err := flags.Parse(compat.Expand(args, flags, false)); err != nil {

@@ -46,7 +46,8 @@ func (s *searching) probeAll(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.ui.line("probe %d at %s: %s after %s: %s", o.Number, s.load(o.Load), o.Word(), format.Span(o.SpentS), cmp.Or(o.Client, o.Why))
+		s.ui.line("probe %d at %s: %s after %s: %s", o.Number, s.load(o.Load), o.Word(), format.Span(o.SpentS),
+			cmp.Or(o.Client, o.Why))
 		_, page := s.result()
 		if err := s.writePage(page); err != nil {
 			s.ui.line("no %s: %v", capacityPage, err)
@@ -73,7 +74,8 @@ func (s *searching) window(p capacity.Probe) (w capacity.Span, err error) {
 	case "scale":
 		perS, lasts = perS*p.Load, lasts/p.Load
 	case "rate":
-		perS, lasts = p.Load, float64(s.requests)/p.Load
+		perS = p.Load
+		lasts = float64(s.requests) / p.Load
 	case "concurrency":
 		perS, lasts = 0, math.Inf(1)
 		if n := len(s.outcomes); n > 0 { // as many as in the latest probe
@@ -93,21 +95,26 @@ func (s *searching) window(p capacity.Probe) (w capacity.Span, err error) {
 		if forS = usualWindow.Seconds(); perS > 0 {
 			forS = float64(wanted.Requests) / perS
 		}
-		left := max(budget-s.search.Answer().SpentS-warmS, budget/10, wanted.LeastS) // no less than a tenth, or than a growing backlog needs
+		// no less than a tenth, or than a growing backlog needs
+		left := max(budget-s.search.Answer().SpentS-warmS, budget/10, wanted.LeastS)
 		forS = min(max(forS, wanted.LeastS), left)
 	}
 	if forS = min(forS, lasts-warmS); forS < 0.1 {
-		return w, fmt.Errorf("probe %d at %s: the trace takes %s then, and the warm-in %s; give a longer trace, --repeat behind --, or a shorter --warm-in",
+		return w, fmt.Errorf(
+			"probe %d at %s: the trace takes %s then, and the warm-in %s; give a longer trace, --repeat behind --, "+
+				"or a shorter --warm-in",
 			p.Number, s.load(p.Load), format.Span(lasts), format.Span(warmS))
 	}
-	w.FromNS, w.ForNS = int64(warmS*1e3)*1e6, int64(forS*1e3)*1e6
+	w.FromNS = int64(warmS*1e3) * 1e6
+	w.ForNS = int64(forS*1e3) * 1e6
 	w.SliceNS = max(1e6, min(int64(longestSlice), w.ForNS/slicesAtLeast))
 	return w, nil
 }
 
 // configure returns the replay that is a probe.
 func (s *searching) configure(p capacity.Probe, w capacity.Span, dir string) (*options, error) {
-	args := []string{"--duration", time.Duration(w.FromNS + w.ForNS).String(), "--seed", fmt.Sprint(s.o.seed), "--output", dir}
+	args := []string{"--duration", time.Duration(w.FromNS + w.ForNS).String(), "--seed", fmt.Sprint(s.o.seed),
+		"--output", dir}
 	urls := s.o.urls
 	if s.o.over == "instances" {
 		urls = urls[:int(p.Load)]
@@ -162,7 +169,8 @@ func (p *probing) Tick(r *replay.Running, ended bool) {
 	p.shown.Store(&look)
 	if d := p.s.search.Look(p.out.Probe, look); d.End || look.Ended {
 		p.decided = true
-		p.out.Slices, p.out.SliceS, p.out.Verdict, p.out.Why = look.Slices, look.SliceS, cmp.Or(d.Verdict, capacity.Edge), d.Why
+		p.out.Slices, p.out.SliceS, p.out.Verdict, p.out.Why = look.Slices, look.SliceS,
+			cmp.Or(d.Verdict, capacity.Edge), d.Why
 		p.out.Cut = !look.Ended && float64(len(look.Slices))*look.SliceS < look.WindowS
 		if !look.Ended {
 			p.end()
@@ -191,7 +199,12 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w capacity
 	}
 	running, end := context.WithCancel(ctx)
 	defer end()
-	seen := &probing{s: s, out: out, counter: capacity.NewCounter(s.objectives, w), end: end}
+	seen := &probing{
+		s:       s,
+		out:     out,
+		counter: capacity.NewCounter(s.objectives, w),
+		end:     end,
+	}
 	defer context.AfterFunc(ctx, seen.abort)()
 	endView := s.ui.watch(s.view(p, time.Duration(w.FromNS), &seen.shown))
 	summary, err := replay.Run(running, &o.Config, seen)
@@ -215,29 +228,35 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w capacity
 	return err
 }
 
-// judge looks at how a probe ended, and returns the URLs of its targets as its records have them. It notes if the client was the
-// bottleneck; what else makes its numbers useless is an error.
-func (s *searching) judge(out *capacity.Outcome, summary *metrics.Summary, where string, decided bool) (targets []string, err error) {
+// judge looks at how a probe ended, and returns the URLs of its targets as its records have them. It notes if the
+// client was the bottleneck; what else makes its numbers useless is an error.
+func (s *searching) judge(out *capacity.Outcome, summary *metrics.Summary, where string,
+	decided bool) (targets []string, err error) {
 	for _, r := range summary.Verdict.Reasons {
 		switch {
 		case r.Grade != metrics.Invalid || r.Code.OfEnding(): // the search may have ended it
 		case r.Code.OfClient():
 			out.Client = cmp.Or(out.Client, r.What)
 		default:
-			return nil, &exitError{exitInvalid, fmt.Sprintf("%s is INVALID: %s (%s)", where, r, filepath.Join(s.dir, out.Directory))}
+			return nil, &exitError{exitInvalid,
+				fmt.Sprintf("%s is INVALID: %s (%s)", where, r, filepath.Join(s.dir, out.Directory))}
 		}
 	}
 	for i := range summary.Verdict.Objectives {
 		if o := &summary.Verdict.Objectives[i]; o.Unsure && !o.Met {
-			out.Client = cmp.Or(out.Client, fmt.Sprintf("%s is missed, and the client's lateness of %s may be why", o.Text, format.Duration(o.EffectMS*1e6, 3)))
+			out.Client = cmp.Or(out.Client,
+				fmt.Sprintf("%s is missed, and the client's lateness of %s may be why", o.Text,
+					format.Duration(o.EffectMS*1e6, 3)))
 		}
 	}
 	switch {
 	case decided:
 	case out.Client == "":
-		return nil, &exitError{exitInvalid, fmt.Sprintf("%s was ended by somebody else; the same command goes on with %s", where, s.dir)}
+		return nil, &exitError{exitInvalid,
+			fmt.Sprintf("%s was ended by somebody else; the same command goes on with %s", where, s.dir)}
 	default:
-		out.Verdict, out.Why = capacity.Edge, "it could not be measured"
+		out.Verdict = capacity.Edge
+		out.Why = "it could not be measured"
 	}
 	for i := range summary.Targets {
 		targets = append(targets, summary.Targets[i].URL)

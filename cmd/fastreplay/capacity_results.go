@@ -32,8 +32,10 @@ const (
 func (s *searching) settings(replay map[string]any) map[string]string {
 	o := s.o
 	all := map[string]string{
-		"--trace": strings.Join(each(o.traces, absolute), ","), "number of its requests": strconv.Itoa(s.requests), "--url": strings.Join(each(o.urls, withoutQuery), ","),
-		"--slo": o.slo, "--over": o.over, "--range": fmt.Sprintf("%v:%v", o.loads[0], o.loads[1]), "--window": o.window.String(), "--warm-in": o.warmIn.String(),
+		"--trace": strings.Join(each(o.traces, absolute), ","), "number of its requests": strconv.Itoa(s.requests),
+		"--url": strings.Join(each(o.urls, withoutQuery), ","),
+		"--slo": o.slo, "--over": o.over, "--range": fmt.Sprintf("%v:%v", o.loads[0], o.loads[1]),
+		"--window": o.window.String(), "--warm-in": o.warmIn.String(),
 		"--precision": fmt.Sprint(o.precision), "--seed": fmt.Sprint(o.seed),
 	}
 	for name, v := range replay {
@@ -66,7 +68,8 @@ func (s *searching) open(settings map[string]string) (err error) {
 	for i := range s.outcomes {
 		o := &s.outcomes[i]
 		if err := o.Validate(i+1, len(s.objectives)); err != nil {
-			return fmt.Errorf("%s:%d: %w; mend the file, or give another --output", filepath.Join(s.dir, journalName), i+1, err)
+			return fmt.Errorf("%s:%d: %w; mend the file, or give another --output", filepath.Join(s.dir, journalName),
+				i+1, err)
 		}
 		s.search.Add(*o)
 	}
@@ -84,7 +87,9 @@ func sameSettings(dir string, before []byte, is map[string]string) error {
 	maps.Copy(both, was)
 	for _, name := range slices.Sorted(maps.Keys(both)) {
 		if was[name] != is[name] {
-			return fmt.Errorf("%s is of another search: %s was %q there, and is %q now; give the same, or another --output", dir, name, was[name], is[name])
+			return fmt.Errorf(
+				"%s is of another search: %s was %q there, and is %q now; give the same, or another --output", dir,
+				name, was[name], is[name])
 		}
 	}
 	return nil
@@ -118,14 +123,16 @@ type result struct {
 
 // result is what is known by now, and its page.
 func (s *searching) result() (*result, *capacity.Page) {
-	a, probes := s.search.Answer(), slices.Clone(s.outcomes)
+	a := s.search.Answer()
+	probes := slices.Clone(s.outcomes)
 	for i := range probes {
 		probes[i].Summarize(len(s.objectives))
 	}
 	a.Why = cmp.Or(s.tooShort, a.Why)
 	r := &result{s.sentence(a), s.o.over, s.o.slo, s.limiter(a), a, probes}
 	return r, &capacity.Page{
-		Title: "Capacity of " + filepath.Base(s.o.traces[0]), Sentence: r.Sentence, Unit: s.o.kind.unit, Objectives: s.objectives, Answer: a, Outcomes: probes,
+		Title: "Capacity of " + filepath.Base(s.o.traces[0]), Sentence: r.Sentence, Unit: s.o.kind.unit,
+		Objectives: s.objectives, Answer: a, Outcomes: probes,
 		Load: func(load float64) string { return s.number(load, 4) },
 	}
 }
@@ -215,13 +222,15 @@ func (s *searching) view(p capacity.Probe, warmIn time.Duration, shown *atomic.P
 
 // seen is what a look shows.
 func (s *searching) seen(look *capacity.Look) string {
-	requests, o := int64(0), capacity.Outcome{Slices: look.Slices}
+	requests := int64(0)
+	o := capacity.Outcome{Slices: look.Slices}
 	for i := range look.Slices {
 		requests += look.Slices[i].Requests
 	}
 	measured := float64(len(look.Slices)) * look.SliceS
 	inFlight := look.Slices[len(look.Slices)-1].InFlight
-	text := fmt.Sprintf("%s of %s, %s, %.0f in flight", format.Span(measured), format.Span(look.WindowS), format.Many(requests, "request"), inFlight)
+	text := fmt.Sprintf("%s of %s, %s, %.0f in flight", format.Span(measured), format.Span(look.WindowS),
+		format.Many(requests, "request"), inFlight)
 	o.Summarize(len(s.objectives))
 	for j, share := range o.Beyond {
 		text += fmt.Sprintf(", %s beyond %s", format.Percent(share), s.objectives[j].Text)
@@ -256,12 +265,16 @@ func (s *searching) known(a capacity.Answer) string {
 
 // limiter is what broke first, by the probe that broke the nearest to the capacity.
 func (s *searching) limiter(a capacity.Answer) string {
-	broke := slices.DeleteFunc(slices.Clone(s.outcomes), func(o capacity.Outcome) bool { return o.Limiter == "" || o.Word() != capacity.Breaks })
+	broke := slices.DeleteFunc(slices.Clone(s.outcomes), func(o capacity.Outcome) bool {
+		return o.Limiter == "" || o.Word() != capacity.Breaks
+	})
 	if len(broke) == 0 {
 		return a.Limits
 	}
 	distance := func(o capacity.Outcome) float64 { return max(o.Load/a.Load, a.Load/o.Load) }
-	return slices.MinFunc(broke, func(a, b capacity.Outcome) int { return cmp.Compare(distance(a), distance(b)) }).Limiter
+	return slices.MinFunc(broke, func(a, b capacity.Outcome) int {
+		return cmp.Compare(distance(a), distance(b))
+	}).Limiter
 }
 
 // searching is a search that runs.

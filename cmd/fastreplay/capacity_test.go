@@ -128,7 +128,8 @@ func TestCapacityFlags(t *testing.T) {
 	}
 }
 
-// TestProbeConfiguration: a probe has the load, the length and the objectives that the search gives, and the flags of the user.
+// TestProbeConfiguration: a probe has the load, the length and the objectives that the search gives, and the flags of
+// the user.
 func TestProbeConfiguration(t *testing.T) {
 	objectives, err := capacity.ParseObjectives("ttft.p95<1s ok>=99%")
 	if err != nil {

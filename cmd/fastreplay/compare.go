@@ -100,7 +100,12 @@ func (o *comparison) run(c *cobra.Command, words, flags []string) error {
 	}
 	out := c.OutOrStdout()
 	t := newTerminal(out)
-	print := compare.PrintOptions{Width: t.width, Height: t.height, Colour: t.coloured(), Full: o.full}
+	print := compare.PrintOptions{
+		Width:  t.width,
+		Height: t.height,
+		Colour: t.coloured(),
+		Full:   o.full,
+	}
 	for i, r := range results {
 		switch {
 		case o.json:
@@ -176,7 +181,8 @@ func (o *comparison) check(words, flags []string) error {
 }
 
 // results reads the runs, or makes them first, and compares each later side with the first.
-func (o *comparison) results(ctx context.Context, words, flags []string, ui *terminal) (results []*compare.Result, err error) {
+func (o *comparison) results(ctx context.Context, words, flags []string, ui *terminal) (results []*compare.Result,
+	err error) {
 	var dirs [][]string // of the sides
 	switch {
 	case o.interleave != "":

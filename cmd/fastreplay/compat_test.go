@@ -14,7 +14,8 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
-// typed parses a command line of a replay with other tools' names, as the main command or, if the first word is profile, as that.
+// typed parses a command line of a replay with other tools' names, as the main command or, if the first word is
+// profile, as that.
 func typed(args ...string) (*options, *compat.Line, error) {
 	var o options
 	f := pflag.NewFlagSet("replay", pflag.ContinueOnError)
@@ -51,8 +52,9 @@ func settings(flags *pflag.FlagSet) string {
 	return strings.Join(all, " ")
 }
 
-// TestForeignNames: what command lines with other tools' names set, note and refuse, each as testdata/compat.txt has it; with
-// -update the file is written. A line after $ is a command line; below it are our flags, the notes and the error.
+// TestForeignNames: what command lines with other tools' names set, note and refuse, each as testdata/compat.txt has
+// it; with -update the file is written. A line after $ is a command line; below it are our flags, the notes and the
+// error.
 func TestForeignNames(t *testing.T) {
 	const file = "testdata/compat.txt"
 	want, err := os.ReadFile(file)
@@ -209,7 +211,8 @@ func TestAnswerLengths(t *testing.T) {
 	}
 }
 
-// TestSecretsAreNotOptions: the results say that there was a key, a header, a query, and not which; errors do not say it either.
+// TestSecretsAreNotOptions: the results say that there was a key, a header, a query, and not which; errors do not say
+// it either.
 func TestSecretsAreNotOptions(t *testing.T) {
 	o, l, err := typed(strings.Fields("profile --trace x --api-key s3cr3t -H X:s3cr3t -u http://h:1/?key=s3cr3t --endpoint /v1/x?key=s3cr3t --otel-url http://s3cr3t@h")...)
 	if said := fmt.Sprint(err, resolvedFlags(o), l.Notes); err != nil || strings.Contains(said, "s3cr3t") {

@@ -56,7 +56,8 @@ func readConfig(path string, flags *pflag.FlagSet) (file []compat.Setting, finge
 	}
 	root, own := doc.Content[0], ownFile{}
 	if doc.Decode(&own) == nil && own.Run.Options.Kind == yaml.MappingNode {
-		root, fingerprint = &own.Run.Options, own.Workload.Fingerprint
+		root = &own.Run.Options
+		fingerprint = own.Workload.Fingerprint
 	}
 	switch {
 	case root.Kind == yaml.ScalarNode && root.Tag == "!!null":
@@ -70,7 +71,8 @@ func readConfig(path string, flags *pflag.FlagSet) (file []compat.Setting, finge
 	for pair := range slices.Chunk(root.Content, 2) {
 		s := compat.Setting{Name: pair[0].Value, Place: fmt.Sprintf("%s:%d", path, pair[0].Line)}
 		switch {
-		case pair[0].Kind != yaml.ScalarNode || flags.Lookup(s.Name) == nil || slices.Contains([]string{"config", "help", "version"}, s.Name):
+		case pair[0].Kind != yaml.ScalarNode || flags.Lookup(s.Name) == nil ||
+			slices.Contains([]string{"config", "help", "version"}, s.Name):
 			err = fmt.Errorf("unknown key %q%s", s.Name, nearestFlag(flags, s.Name, ""))
 		case slices.ContainsFunc(file, func(o compat.Setting) bool { return o.Name == s.Name }):
 			err = fmt.Errorf("%s stands there twice; give it once, several values as a list", s.Name)
@@ -90,7 +92,8 @@ func configValues(name string, node *yaml.Node) (values []string, err error) {
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
 	}
-	list, none := []*yaml.Node{node}, fmt.Errorf("%s has no value; give one, or true or false for a switch", name)
+	list := []*yaml.Node{node}
+	none := fmt.Errorf("%s has no value; give one, or true or false for a switch", name)
 	if node.Kind == yaml.SequenceNode {
 		list = node.Content
 	}

@@ -21,7 +21,8 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// How long doctor measures, and how far its deadlines lie apart on average. Two seconds of them are 2,000: enough for p99.
+// How long doctor measures, and how far its deadlines lie apart on average. Two seconds of them are 2,000: enough for
+// p99.
 const (
 	sleepsFor    = 500 * time.Millisecond
 	waitsFor     = 2 * time.Second
@@ -95,7 +96,8 @@ if others use this machine, run it again.`,
 			if asJSON {
 				return report.EncodeJSON(c.OutOrStdout(), map[string]any{"checks": checks, "conclusion": conclusion})
 			}
-			_, err = io.WriteString(c.OutOrStdout(), diagnosis(checks, conclusion, newTerminal(c.OutOrStdout()).coloured()))
+			_, err = io.WriteString(c.OutOrStdout(),
+				diagnosis(checks, conclusion, newTerminal(c.OutOrStdout()).coloured()))
 			return err
 		},
 	}
@@ -117,8 +119,13 @@ func readMachine() (r readings, err error) {
 	}
 
 	clock := sched.NewMonotonic()
-	watch, halt, gone := host.NewWatch(clock, nil), make(chan struct{}), make(chan struct{})
-	go func() { defer close(gone); watch.Run(halt) }()
+	watch := host.NewWatch(clock, nil)
+	halt := make(chan struct{})
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		watch.Run(halt)
+	}()
 	usage := host.UsageNow()
 	busy, known := host.BusyTime()
 	var measured sync.WaitGroup
@@ -139,8 +146,8 @@ func readMachine() (r readings, err error) {
 	return r, nil
 }
 
-// lateness waits for deadlines at random distances, as a sender does, and returns how late each wait ended, in ns. spin is that of
-// sched.NewWaiter.
+// lateness waits for deadlines at random distances, as a sender does, and returns how late each wait ended, in ns. spin
+// is that of sched.NewWaiter.
 func lateness(clock *sched.Monotonic, spin, length time.Duration) (late []int64) {
 	var never atomic.Bool
 	w := sched.NewWaiter(clock, spin, &never)
@@ -165,25 +172,31 @@ func judge(r readings) (checks []check, conclusion string) {
 	}
 	o, linux := r.offer, r.system == "linux"
 	if w := r.waits; w != nil {
-		add("punctuality", w.P99 > latePoorUS, fmt.Sprintf("requests leave within %s at p50, %s at p99", micros(w.P50), micros(w.P99)), "see the lines below; if all are ✓, others were busy: run this again")
+		add("punctuality", w.P99 > latePoorUS,
+			fmt.Sprintf("requests leave within %s at p50, %s at p99", micros(w.P50), micros(w.P99)),
+			"see the lines below; if all are ✓, others were busy: run this again")
 		if w.P99 > lateBadUS {
 			checks[0].Grade = bad
 		}
 	}
 	if s := r.machine.StolenShare; s != nil {
-		add("stolen time", *s > stolenPoor, fmt.Sprintf("the host took %s of all cores' time in %s", format.Share(*s), format.Seconds(r.measuredS)),
+		add("stolen time", *s > stolenPoor,
+			fmt.Sprintf("the host took %s of all cores' time in %s", format.Share(*s), format.Seconds(r.measuredS)),
 			"other guests of the host took it: use an idle or a dedicated host")
 	}
 	if s := r.machine.ThrottledS; s != nil && *s > 0 {
-		add("throttling", true, "a CPU limit stopped this process for "+format.Seconds(*s), "raise it (docker --cpus, Kubernetes limits.cpu)")
+		add("throttling", true, "a CPU limit stopped this process for "+format.Seconds(*s),
+			"raise it (docker --cpus, Kubernetes limits.cpu)")
 	}
 	cores, limit := float64(o.UsableCores), ""
 	if o.QuotaCores > 0 {
 		cores, limit = min(cores, o.QuotaCores), fmt.Sprintf(", with a CPU limit of %s", format.Fixed(o.QuotaCores, 1))
 	}
-	add("cores", cores < 2, fmt.Sprintf("%d of %d usable%s", o.UsableCores, o.Cores, limit), "give it at least 2: one sends, the others read")
+	add("cores", cores < 2, fmt.Sprintf("%d of %d usable%s", o.UsableCores, o.Cores, limit),
+		"give it at least 2: one sends, the others read")
 	if n := r.othersCores; n != nil {
-		add("load of others", *n > othersPoor*float64(o.Cores), fmt.Sprintf("others keep %s of %s busy", format.Fixed(*n, 1), format.Many(o.Cores, "core")),
+		add("load of others", *n > othersPoor*float64(o.Cores),
+			fmt.Sprintf("others keep %s of %s busy", format.Fixed(*n, 1), format.Many(o.Cores, "core")),
 			"stop them, or keep them off the client's cores (taskset, cpuset)")
 	}
 	switch tails := gravest(checks); tails { // what follows limits runs, or is seen in what stands above
@@ -194,10 +207,12 @@ func judge(r readings) (checks []check, conclusion string) {
 	default:
 		conclusion = "This machine would do for p99 of a real server."
 	}
-	priority, grant := "granted (SCHED_FIFO)", "sudo setcap cap_sys_nice+ep FILE, or docker run --cap-add SYS_NICE"
+	priority := "granted (SCHED_FIFO)"
+	grant := "sudo setcap cap_sys_nice+ep FILE, or docker run --cap-add SYS_NICE"
 	switch {
 	case !linux:
-		priority, grant = "on Linux only", "quote p99 from a client on Linux"
+		priority = "on Linux only"
+		grant = "quote p99 from a client on Linux"
 	case !r.realtime:
 		priority = "refused: " + r.refused
 	}
@@ -207,14 +222,20 @@ func judge(r readings) (checks []check, conclusion string) {
 			"timers are coarse, or the machine is busy: no sender spins that long")
 	}
 	if o.Governor != "" {
-		add("frequency", o.Governor != "performance", "the governor is "+o.Governor, "sudo cpupower frequency-set -g performance")
+		add("frequency", o.Governor != "performance", "the governor is "+o.Governor,
+			"sudo cpupower frequency-set -g performance")
 	}
-	add("kernel timestamps", r.withoutStamps != "", cmp.Or(r.withoutStamps, "the kernel stamps what arrives"), "on Linux no lateness in reading would be inside latencies")
+	add("kernel timestamps", r.withoutStamps != "", cmp.Or(r.withoutStamps, "the kernel stamps what arrives"),
+		"on Linux no lateness in reading would be inside latencies")
 	need := streamsInFlight + setup.DescriptorsBesides
-	add("open files", r.files < need, fmt.Sprintf("%s, for %s requests in flight", format.Count(r.files), format.Count(max(0, r.files-setup.DescriptorsBesides))),
+	add("open files", r.files < need,
+		fmt.Sprintf("%s, for %s requests in flight", format.Count(r.files),
+			format.Count(max(0, r.files-setup.DescriptorsBesides))),
 		fmt.Sprintf("for %s in flight: ulimit -n %d", format.Count(streamsInFlight), need))
 	buffer := map[bool]string{true: "net.core.wmem_max", false: "kern.ipc.maxsockbuf"}[linux]
-	add("send buffer", r.sendBuffer < largeRequestBytes, fmt.Sprintf("takes %s at once; 128k tokens need up to %s", format.Bytes(r.sendBuffer), format.Bytes(largeRequestBytes)),
+	add("send buffer", r.sendBuffer < largeRequestBytes,
+		fmt.Sprintf("takes %s at once; 128k tokens need up to %s", format.Bytes(r.sendBuffer),
+			format.Bytes(largeRequestBytes)),
 		"sudo sysctl "+buffer+"=8388608")
 	return checks, conclusion
 }

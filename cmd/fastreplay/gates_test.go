@@ -41,7 +41,8 @@ func TestGateNeedsAServer(t *testing.T) {
 	}
 }
 
-// TestGateOnGoodput: without bounds there is no goodput, so the objective is refused before the run, not missed after it.
+// TestGateOnGoodput: without bounds there is no goodput, so the objective is refused before the run, not missed after
+// it.
 func TestGateOnGoodput(t *testing.T) {
 	args := []string{"x.jsonl", "--url", "h:1", "--require", "goodput>=99%"}
 	if _, _, err := typed(args...); err == nil || !strings.Contains(err.Error(), "--goodput \"ttft:500ms\"") {
@@ -120,7 +121,8 @@ func runLine(t *testing.T, line string) (code int, said string) {
 	return code, errs.String()
 }
 
-// TestTraceFromStandardInput: - is a trace wherever a file is. What has been read once is not read again, and not for two purposes.
+// TestTraceFromStandardInput: - is a trace wherever a file is. What has been read once is not read again, and not for
+// two purposes.
 func TestTraceFromStandardInput(t *testing.T) {
 	const sample = "../../bench/samples/mooncake-small.jsonl"
 	for _, line := range []string{"- --dry-run", "--trace - --dry-run", "inspect -", "profile --input-file - --dry-run", "convert - --format mooncake"} {

@@ -79,7 +79,12 @@ type generation struct {
 
 // newGeneration describes a trace of 1,000 unrelated requests.
 func newGeneration() *generation {
-	return &generation{Gen: trace.DefaultGen(), rows: 1000, rate: 10, model: setup.UnprobedModel}
+	return &generation{
+		Gen:   trace.DefaultGen(),
+		rows:  1000,
+		rate:  10,
+		model: setup.UnprobedModel,
+	}
 }
 
 // newGenCommand makes a trace from a description.
@@ -88,7 +93,8 @@ func newGenCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gen",
 		Short: "Make a trace from a description",
-		Long:  "Make a trace from a description and print it, or write it to --output. Equal descriptions with equal seeds make equal traces.",
+		Long: "Make a trace from a description and print it, or write it to --output. Equal descriptions with " +
+			"equal seeds make equal traces.",
 		Example: `  fastreplay gen --rows 20000 --rate 2000 --arrival constant --input-tokens 3300 --output-tokens 20 > load.jsonl
   fastreplay gen --rows 5000 --rate 40 --arrival gamma:0.3 --input-tokens lognormal:2000:1500 > bursty.jsonl
   fastreplay gen --format bailian --rows 500 --turns 1:6 --system-tokens 800 --reuse 0.6 --output chat.jsonl`,
@@ -131,15 +137,26 @@ func (g *generation) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&g.Burst, "burst", 0, "of every --burst-every requests, this many share one instant")
 	f.IntVar(&g.BurstEvery, "burst-every", 0, "requests from one burst to the next")
 	lengths := func(to *trace.Lengths, usual string) *value[trace.Lengths] {
-		return &value[trace.Lengths]{to: to, parse: parseLengths, text: usual, kind: "LENGTHS"}
+		return &value[trace.Lengths]{
+			to:    to,
+			parse: parseLengths,
+			text:  usual,
+			kind:  "LENGTHS",
+		}
 	}
 	turns := func(to *trace.Range, usual string) *value[trace.Range] {
-		return &value[trace.Range]{to: to, parse: parseRange, text: usual, kind: "N|MIN:MAX"}
+		return &value[trace.Range]{
+			to:    to,
+			parse: parseRange,
+			text:  usual,
+			kind:  "N|MIN:MAX",
+		}
 	}
 	f.Var(
 		lengths(&g.InputTokens, "256:4096"),
 		"input-tokens",
-		"tokens of a conversation's first prompt: N, MIN:MAX or lognormal:MEAN:STDDEV[:MAX]; the maximum bounds later ones too",
+		"tokens of a conversation's first prompt: N, MIN:MAX or lognormal:MEAN:STDDEV[:MAX]; the maximum bounds "+
+			"later ones too",
 	)
 	f.Var(lengths(&g.OutputTokens, "16:256"), "output-tokens", "tokens to generate, likewise")
 	f.Float64Var(&g.Reuse, "reuse", 0, "wanted share (0..1) of blocks that an earlier request had already")
@@ -235,7 +252,8 @@ func describeGen(say *terminal, g *trace.Gen, t *trace.Trace) {
 	)
 	if g.Reuse-hits.Blocks > missedReuse {
 		say.line(
-			"note: less is reused than wanted, since the prompts have too little in common: raise --turns, --system-tokens or the lengths, or lower --block-tokens",
+			"note: less is reused than wanted, since the prompts have too little in common: raise --turns, " +
+				"--system-tokens or the lengths, or lower --block-tokens",
 		)
 	}
 }
@@ -243,8 +261,8 @@ func describeGen(say *terminal, g *trace.Gen, t *trace.Trace) {
 // answerDomain marks the words of made answers: no request's key has this bit, and no probe has it alone.
 const answerDomain = 1 << 62
 
-// inWords gives a trace the words that some formats need: prompts and answers. The prompts are those that a replay with --prompt text
-// and the same --seed sends. It also returns what the format has no place for.
+// inWords gives a trace the words that some formats need: prompts and answers. The prompts are those that a replay with
+// --prompt text and the same --seed sends. It also returns what the format has no place for.
 func inWords(
 	t *trace.Trace,
 	format string,
@@ -276,8 +294,8 @@ func inWords(
 	return spelled, lost, err
 }
 
-// madeTrace makes a trace of KEY=VALUE,…; the keys are flags of `fastreplay gen`. Without a rate no row says when it leaves. It is
-// written and read, so that all options of reading are as for a file.
+// madeTrace makes a trace of KEY=VALUE,…; the keys are flags of `fastreplay gen`. Without a rate no row says when it
+// leaves. It is written and read, so that all options of reading are as for a file.
 func madeTrace(spec string, seed uint64, read trace.Options) (*trace.Trace, error) {
 	g := newGeneration()
 	f := pflag.NewFlagSet("gen", pflag.ContinueOnError)
@@ -286,7 +304,8 @@ func madeTrace(spec string, seed uint64, read trace.Options) (*trace.Trace, erro
 		key, value, ok := strings.Cut(pair, "=")
 		if flag := f.Lookup(key); !ok || flag == nil || key == "output" || key == "format" {
 			return nil, fmt.Errorf(
-				"%q: want KEY=VALUE with a flag of `fastreplay gen`, such as rows=100,input-tokens=1024,output-tokens=128",
+				"%q: want KEY=VALUE with a flag of `fastreplay gen`, such as "+
+					"rows=100,input-tokens=1024,output-tokens=128",
 				pair,
 			)
 		}

@@ -46,7 +46,8 @@ func newHelpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [TOPIC|COMMAND]",
 		Short: "Show a page of the manual, or the flags of a command",
-		Long:  "Show a page of the manual, or the flags of a command. Without an argument it lists both. On a\nterminal it goes through $PAGER (less) if there is one.",
+		Long: "Show a page of the manual, or the flags of a command. Without an argument it lists both. On " +
+			"a\nterminal it goes through $PAGER (less) if there is one.",
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return topics(), cobra.ShellCompDirectiveNoFileComp
 		},
@@ -183,13 +184,16 @@ func firstHelp(c *cobra.Command) string {
 			b.WriteString(title + "\n" + flagUsages(first, false))
 		}
 	}
-	b.WriteString("\nAll flags: fastreplay help flags. Those of AIPerf, GenAI-Perf, vLLM's bench and\ntrace-replayer: fastreplay help compat. Commands: fastreplay help\n")
+	b.WriteString(
+		"\nAll flags: fastreplay help flags. Those of AIPerf, GenAI-Perf, vLLM's bench and\ntrace-replayer: " +
+			"fastreplay help compat. Commands: fastreplay help\n")
 	return b.String()
 }
 
 // commandHelp is what a command is about, how it is written, and its flags.
 func commandHelp(c *cobra.Command) string {
-	help := layOut(strings.ReplaceAll(cmp.Or(c.Long, c.Short+"."), "\t", "    "), usageWidth, false) + "\nUsage\n  " + c.UseLine() + "\n\n"
+	help := layOut(strings.ReplaceAll(cmp.Or(c.Long, c.Short+"."), "\t", "    "), usageWidth, false) + "\nUsage\n  " +
+		c.UseLine() + "\n\n"
 	if c.Example != "" {
 		help += "Examples\n" + c.Example + "\n\n"
 	}
@@ -233,14 +237,16 @@ func flagUsages(flags *pflag.FlagSet, defaults bool) string {
 // flagName returns a flag with its dashes and what stands behind it, and its description.
 func flagName(f *pflag.Flag) (name, about string) {
 	value, about := pflag.UnquoteUsage(f)
-	usual := map[string]string{"string": "NAME", "int": "N", "uint": "N", "float": "X", "duration": "TIME", "value": f.Value.Type()}
+	usual := map[string]string{"string": "NAME", "int": "N", "uint": "N", "float": "X", "duration": "TIME",
+		"value": f.Value.Type()}
 	if kind, ok := usual[value]; ok {
 		value = kind
 	}
 	return strings.TrimSpace("--" + f.Name + " " + value), about
 }
 
-// flagDefault is what is added to a description about the default; nothing if there is none, or if the description has it.
+// flagDefault is what is added to a description about the default; nothing if there is none, or if the description has
+// it.
 func flagDefault(f *pflag.Flag, about string) string {
 	if slices.Contains([]string{"", "false", "0", "0s", "[]"}, f.DefValue) || strings.Contains(about, "(default") {
 		return ""

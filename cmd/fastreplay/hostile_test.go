@@ -68,7 +68,8 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestHostileServer: no control character of a server, in its model, errors, headers, answers or metrics, reaches the terminal.
+// TestHostileServer: no control character of a server, in its model, errors, headers, answers or metrics, reaches the
+// terminal.
 func TestHostileServer(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "t.jsonl")
 	if err := os.WriteFile(trace, []byte(`{"timestamp":0,"input_length":100,"output_length":5,"hash_ids":[1]}`+"\n"), 0o600); err != nil {
@@ -148,7 +149,8 @@ func fill(v reflect.Value) {
 	}
 }
 
-// TestHostileTexts: whatever stands in a summary, a snapshot of a run or a report on a trace, the screens made of it are safe.
+// TestHostileTexts: whatever stands in a summary, a snapshot of a run or a report on a trace, the screens made of it
+// are safe.
 func TestHostileTexts(t *testing.T) {
 	colour := regexp.MustCompile(`\x1b\[[0-9;]*m`)
 	check := func(name, text string, err error) {

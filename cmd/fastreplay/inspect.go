@@ -93,7 +93,8 @@ func (i *inspection) run(c *cobra.Command, args []string) error {
 		}
 		r := inspect.Analyse(t, i.o)
 		if amplified != nil {
-			amplified.After, r.Amplify = r.Load(), amplified
+			amplified.After = r.Load()
+			r.Amplify = amplified
 		}
 		refused = refused || !r.Replayable
 		reports = append(reports, r)

@@ -113,7 +113,8 @@ func (r *interleaved) run(ctx context.Context, interleave string) (dirs [][]stri
 			_ = os.Remove(report.DefaultRoot)
 		}
 		if errors.Is(err, context.Canceled) {
-			return nil, &exitError{exitInterrupted, fmt.Sprintf("interrupted in %s; what was measured is in %s", which, r.dir)}
+			return nil, &exitError{exitInterrupted,
+				fmt.Sprintf("interrupted in %s; what was measured is in %s", which, r.dir)}
 		}
 		if err != nil {
 			return nil, err
@@ -133,8 +134,9 @@ func (r *interleaved) round(ctx context.Context, dir string, names []string, whi
 	var runs []*child
 	for _, name := range names {
 		r.ui.line("%s: %s, %s", which, name, workload.WithoutSecrets(r.urls[name[0]]))
-		c, failed := startChild(append([]string{"--start-at", "-", "--url", r.urls[name[0]], "--output", filepath.Join(dir, name),
-			"--quiet", "--progress", progressNone}, r.flags...)...)
+		c, failed := startChild(
+			append([]string{"--start-at", "-", "--url", r.urls[name[0]], "--output", filepath.Join(dir, name),
+				"--quiet", "--progress", progressNone}, r.flags...)...)
 		if err = cmp.Or(err, failed); failed == nil {
 			runs = append(runs, c)
 		}

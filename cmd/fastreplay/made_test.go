@@ -9,7 +9,8 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
-// TestMadeTrace: a trace that is described has the rows, lengths, conversations and common beginnings that were asked for.
+// TestMadeTrace: a trace that is described has the rows, lengths, conversations and common beginnings that were asked
+// for.
 func TestMadeTrace(t *testing.T) {
 	made, err := madeTrace("rows=12,input-tokens=lognormal:264:0,output-tokens=10,turns=3,turn-tokens=200,active=1,reuse=1,system-tokens=64,turn-delay=100ms,block-tokens=16", 1, trace.Options{Limit: 9})
 	if err != nil {

@@ -40,7 +40,8 @@ type stdio struct {
 // run is the whole program but for the process.
 func run(ctx context.Context, args []string, std stdio) int {
 	root := newRootCommand()
-	if i := slices.Index(args, "serve"); i == 1 && args[0] == "bench" || i == 2 && args[0] == "vllm" && args[1] == "bench" {
+	if i := slices.Index(args, "serve"); i == 1 && args[0] == "bench" ||
+		i == 2 && args[0] == "vllm" && args[1] == "bench" {
 		args = args[i+1:]
 	}
 	if cmd, _, err := root.Find(args); err == nil && (cmd == root || cmd.Name() == "profile") {
@@ -76,7 +77,8 @@ func run(ctx context.Context, args []string, std stdio) int {
 func newRootCommand() *cobra.Command {
 	root := newReplayCommand()
 	root.Use = "fastreplay [--trace] FILE [flags]"
-	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SilenceErrors = true
+	root.SilenceUsage = true
 	root.Version = aboutBuild()
 	root.AddCommand(
 		newProfileCommand(), newMockCommand(), newGenCommand(), newConvertCommand(), newReportCommand(),

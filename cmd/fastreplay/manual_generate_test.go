@@ -36,7 +36,8 @@ var update = flag.Bool("update", false, "write the generated parts of the manual
 // generated is a part of a page that the code makes, between two comments.
 var generated = regexp.MustCompile(`(?s)(<!-- generated: ([^>]*?) -->\n).*?(<!-- end -->)`)
 
-// TestManualIsFresh: what the manual says of flags, keys and other tools' names is what the code says; with -update it is written.
+// TestManualIsFresh: what the manual says of flags, keys and other tools' names is what the code says; with -update it
+// is written.
 func TestManualIsFresh(t *testing.T) {
 	made := map[string]bool{}
 	for _, topic := range topics() {
@@ -141,7 +142,8 @@ func flagTable(t *testing.T, of string) string {
 	return b.String()
 }
 
-// TestHelp80: every help fits into 80 columns. That of a replay is one screen of at most 25 flags, and names the page that has all.
+// TestHelp80: every help fits into 80 columns. That of a replay is one screen of at most 25 flags, and names the page
+// that has all.
 func TestHelp80(t *testing.T) {
 	flag := regexp.MustCompile(`(?m)^  (-.,|   ) --([a-z-]+)`)
 	for _, c := range commands() {
@@ -213,7 +215,8 @@ func nameTable(sections ...string) string {
 	return b.String()
 }
 
-// reasonTable lists the flags that have no meaning here by what is said of them; none of those of which nothing is said.
+// reasonTable lists the flags that have no meaning here by what is said of them; none of those of which nothing is
+// said.
 func reasonTable(reason func(compat.Name) string) string {
 	var b strings.Builder
 	b.WriteString("| flags | |\n|---|---|\n")

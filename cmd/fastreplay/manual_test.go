@@ -162,7 +162,8 @@ func TestFlagsInManual(t *testing.T) {
 	}
 }
 
-// TestManualIsLaidOut: no page is wider than the terminal, but for code and tables of long words, and no markup is left.
+// TestManualIsLaidOut: no page is wider than the terminal, but for code and tables of long words, and no markup is
+// left.
 func TestManualIsLaidOut(t *testing.T) {
 	for _, topic := range topics() {
 		for _, width := range []int{40, 80, 100} {

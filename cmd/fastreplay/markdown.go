@@ -12,13 +12,14 @@ import (
 const boldMark, underlineMark, plainMark = "\x01", "\x02", "\x03"
 
 var (
-	inlineMarkup = regexp.MustCompile("`([^`]+)`|\\*\\*([^*]+)\\*\\*|\\*([^*\\s][^*]*)\\*|!?\\[([^\\]]*)\\]\\(([^)]*)\\)")
+	inlineMarkup = regexp.MustCompile(
+		"`([^`]+)`|\\*\\*([^*]+)\\*\\*|\\*([^*\\s][^*]*)\\*|!?\\[([^\\]]*)\\]\\(([^)]*)\\)")
 	listItem     = regexp.MustCompile(`^(- |\d+\. )(.*)$`)
 	hiddenMarkup = regexp.MustCompile(`(?s)<!--.*?-->\n+`)
 )
 
-// layOut renders the Markdown of the manual for a terminal of width columns. It supports headings, paragraphs, lists of one level,
-// tables, code indented by four spaces, bold, emphasis and links. Without style it adds no escape sequences.
+// layOut renders the Markdown of the manual for a terminal of width columns. It supports headings, paragraphs, lists of
+// one level, tables, code indented by four spaces, bold, emphasis and links. Without style it adds no escape sequences.
 func layOut(page string, width int, style bool) string {
 	p := &layout{width: width}
 	for line := range strings.Lines(hiddenMarkup.ReplaceAllString(page, "")) {
@@ -43,7 +44,8 @@ type layout struct {
 
 func (p *layout) line(text string) {
 	item := listItem.FindStringSubmatch(text)
-	code, heading := strings.HasPrefix(text, "    ") && p.text == "", strings.HasPrefix(text, "#")
+	code := strings.HasPrefix(text, "    ") && p.text == ""
+	heading := strings.HasPrefix(text, "#")
 	if code || heading || item != nil || text == "" {
 		p.flush()
 	}
@@ -73,12 +75,16 @@ func (p *layout) flush() {
 	if len(p.rows) > 1 {
 		p.table()
 	}
-	p.text, p.rows, p.lead = "", nil, ""
+	p.text = ""
+	p.rows = nil
+	p.lead = ""
 }
 
-// table prints rows in columns. If they need more room than there is, the widest columns are wrapped, but no word is cut.
+// table prints rows in columns. If they need more room than there is, the widest columns are wrapped, but no word is
+// cut.
 func (p *layout) table() {
-	widths, least := make([]int, len(p.rows[0])), make([]int, len(p.rows[0]))
+	widths := make([]int, len(p.rows[0]))
+	least := make([]int, len(p.rows[0]))
 	p.rows = slices.Delete(p.rows, 1, 2) // the rule below the head
 	for _, row := range p.rows {
 		for i := range widths {
@@ -129,7 +135,8 @@ func cells(row string) []string {
 	return parts
 }
 
-// inline replaces the markup in a text by marks of style. A link shows its text and, unless it leads to the same page, its target.
+// inline replaces the markup in a text by marks of style. A link shows its text and, unless it leads to the same page,
+// its target.
 func inline(text string) string {
 	return inlineMarkup.ReplaceAllStringFunc(text, func(markup string) string {
 		part := inlineMarkup.FindStringSubmatch(markup)

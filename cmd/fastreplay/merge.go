@@ -59,7 +59,11 @@ count as not sent. Exit codes are those of a run.`,
 					return err
 				}
 			}
-			if err := ui.summary(s, full, report.PrintOptions{Dir: dir, Page: page, Steps: report.Steps(dir)}); err != nil {
+			if err := ui.summary(s, full, report.PrintOptions{
+				Dir:   dir,
+				Page:  page,
+				Steps: report.Steps(dir),
+			}); err != nil {
 				return err
 			}
 			return ending(false, s, nil)

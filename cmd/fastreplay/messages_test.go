@@ -16,7 +16,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
-// TestMessages: wrong inputs that newcomers type, and what they are told to do. URL is a server that speaks http, HOST its address.
+// TestMessages: wrong inputs that newcomers type, and what they are told to do. URL is a server that speaks http, HOST
+// its address.
 func TestMessages(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/models" {

@@ -94,10 +94,14 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 	f, c := cmd.Flags(), &o.cfg
 	f.SortFlags = false
 	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "address to listen at; port 0 takes a free one")
-	f.IntVar(&o.instances, "instances", 1, "run `N` servers of their own in this process, on consecutive ports or on free ones")
-	f.StringVar(&o.targetsFile, "targets-file", "", "`FILE` that gets the servers' URLs, one a line, as the replay's --targets reads it")
-	f.StringVar(&c.Model, "model", "", "name of the served model; others are refused (default: any is served, as \"mock\")")
-	f.IntVar(&c.MaxModelTokens, "max-model-len", 0, "refuse prompts that leave no room for their output, in tokens (0 = no limit)")
+	f.IntVar(&o.instances, "instances", 1,
+		"run `N` servers of their own in this process, on consecutive ports or on free ones")
+	f.StringVar(&o.targetsFile, "targets-file", "",
+		"`FILE` that gets the servers' URLs, one a line, as the replay's --targets reads it")
+	f.StringVar(&c.Model, "model", "",
+		"name of the served model; others are refused (default: any is served, as \"mock\")")
+	f.IntVar(&c.MaxModelTokens, "max-model-len", 0,
+		"refuse prompts that leave no room for their output, in tokens (0 = no limit)")
 	f.DurationVar(&c.TTFT, "ttft", mockTTFT, "time to the first token")
 	f.DurationVar(&c.ITL, "itl", mockITL, "time between tokens")
 	f.DurationVar(
@@ -114,11 +118,17 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 	f.Var(
 		&value[int64]{to: &c.CacheTokens, parse: parseCache, text: "-1"},
 		"cache-tokens",
-		"room for running requests and cached prefixes together in `TOKENS`, such as 3M; a request that finds too little waits (-1 = no limit, 0 = no cache)",
+		"room for running requests and cached prefixes together in `TOKENS`, such as 3M; a request that finds too "+
+			"little waits (-1 = no limit, 0 = no cache)",
 	)
 	f.IntVar(&c.BlockTokens, "block-tokens", mockllm.DefaultBlockTokens, "tokens in a block of the prefix cache")
-	f.Var(&value[*workload.Overhead]{to: &o.template, parse: parseOverhead, text: "0,0"}, "template-tokens", "tokens that the chat template adds, as `HEAD,TAIL`")
-	f.IntVar(&c.TemplateJitter, "template-jitter", 0, "make the chat template add 0 to `N` tokens more, another number with each request")
+	f.Var(&value[*workload.Overhead]{
+		to:    &o.template,
+		parse: parseOverhead,
+		text:  "0,0",
+	}, "template-tokens", "tokens that the chat template adds, as `HEAD,TAIL`")
+	f.IntVar(&c.TemplateJitter, "template-jitter", 0,
+		"make the chat template add 0 to `N` tokens more, another number with each request")
 	f.IntVar(&c.BOSTokens, "bos-tokens", 0, "tokens before text prompts that are no conversations")
 	f.IntVar(
 		&c.SplitWords,
@@ -129,19 +139,28 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 	f.IntVar(&c.MeanOutput, "mean-output", 0, "mean output length where the request does not force it (0 = max_tokens)")
 	f.IntVar(&c.TokensPerChunk, "tokens-per-chunk", 1, "tokens in each chunk")
 	f.Float64Var(&c.EmptyChunks, "empty-chunks", 0, "`FRACTION` of token chunks whose text is empty")
-	f.IntVar(&c.ReasoningTokens, "reasoning-tokens", 0, "tokens of each answer that come as reasoning (chat, responses, messages)")
-	f.IntVar(&c.ToolTokens, "tool-tokens", 0, "last tokens of each answer that are the arguments of a tool call (chat, responses, messages)")
-	f.StringVar(&o.apiKeyFile, "api-key-file", "", "`FILE` with a key that requests must carry as bearer token or x-api-key")
-	f.StringArrayVar(&c.Headers, "header", nil, "`NAME: VALUE` of every response, repeatable, such as the \"target-pod: a\" of a gateway; {instance} is the server's number")
-	f.StringArrayVar(&c.BodyFields, "body-field", nil, "`PATH=VALUE` in every object of an answer, repeatable, such as nvext.worker_id={instance}")
-	f.DurationVar(&c.KeepAlive, "keep-alive", 0, "close connections that are idle for so long after a response (0 = never; vLLM: 5s)")
-	f.StringArrayVar(&o.faults, "fault", nil, "`NAME[:ARG][@SHARE]`, repeatable; of n requests in a row SHARE × n have it, and the first that is due happens")
+	f.IntVar(&c.ReasoningTokens, "reasoning-tokens", 0,
+		"tokens of each answer that come as reasoning (chat, responses, messages)")
+	f.IntVar(&c.ToolTokens, "tool-tokens", 0,
+		"last tokens of each answer that are the arguments of a tool call (chat, responses, messages)")
+	f.StringVar(&o.apiKeyFile, "api-key-file", "",
+		"`FILE` with a key that requests must carry as bearer token or x-api-key")
+	f.StringArrayVar(&c.Headers, "header", nil,
+		"`NAME: VALUE` of every response, repeatable, such as the \"target-pod: a\" of a gateway; {instance} is the "+
+			"server's number")
+	f.StringArrayVar(&c.BodyFields, "body-field", nil,
+		"`PATH=VALUE` in every object of an answer, repeatable, such as nvext.worker_id={instance}")
+	f.DurationVar(&c.KeepAlive, "keep-alive", 0,
+		"close connections that are idle for so long after a response (0 = never; vLLM: 5s)")
+	f.StringArrayVar(&o.faults, "fault", nil,
+		"`NAME[:ARG][@SHARE]`, repeatable; of n requests in a row SHARE × n have it, and the first that is due happens")
 	f.StringArrayVar(&o.quirks, "quirk", nil, "`NAME` of a way to differ from other servers, repeatable; see above")
 	f.StringVar(
 		&o.logFile,
 		"log",
 		"",
-		"`FILE` that gets a JSON line for each request (- = standard error); with --instances its name must contain {instance}",
+		"`FILE` that gets a JSON line for each request (- = standard error); with --instances its name must contain "+
+			"{instance}",
 	)
 	f.BoolVar(&c.LogAll, "log-all", false, "add the instant of each token and the request's body to the lines of --log")
 	f.BoolVar(&o.tlsSelfSigned, "tls-self-signed", false, "serve https with a certificate made for this run")
@@ -207,7 +226,8 @@ func (o *mockOptions) complete() error {
 		return errors.New("mock: --tls-ca needs --tls-self-signed")
 	case o.instances > 1 && o.logFile != "" && !strings.Contains(o.logFile, mockInstance):
 		return fmt.Errorf(
-			"mock: --log %s: every server has a log of its own; write {instance} into the name, such as log-{instance}.jsonl",
+			"mock: --log %s: every server has a log of its own; write {instance} into the name, such as "+
+				"log-{instance}.jsonl",
 			o.logFile,
 		)
 	}

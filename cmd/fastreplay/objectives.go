@@ -75,7 +75,8 @@ func (r *requirements) judgeAgain(dir string, s *metrics.Summary) error {
 }
 
 // wasDemo is why a run is not judged.
-const wasDemo = "%s was a demo against the embedded mock, and says nothing of a server; give a run that was made with --url"
+const wasDemo = "%s was a demo against the embedded mock, and says nothing of a server; give a run that was made " +
+	"with --url"
 
 // ending is the exit code of a report, as that of a run: a report without objectives judges nothing.
 func (r *requirements) ending(s *metrics.Summary) error {

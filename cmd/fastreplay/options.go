@@ -173,7 +173,8 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 		text:  string(setup.SessionsStrict),
 		kind:  "MODE",
 	}, "sessions",
-		"when turns leave: strict, gated, think or lanes=N; at their times, then but not before what they depend on has ended, the recorded delay after it, or likewise in N lanes, each of which takes the next whole job")
+		"when turns leave: strict, gated, think or lanes=N; at their times, then but not before what they depend on "+
+			"has ended, the recorded delay after it, or likewise in N lanes, each of which takes the next whole job")
 	addValue(f, &o.Sessions.Idle, parseIdleCap, "TIME", "idle-cap",
 		"shorten idle times of jobs or conversations to `TIME`, such as 10s; or system=TIME, those in which nothing "+
 			"at all is in flight")
@@ -206,7 +207,9 @@ func (o *options) addServer(f *pflag.FlagSet) {
 	addWords(f, &o.Route, "route",
 		"which of several servers gets a request; "+strings.Join(setup.Routes(), ", "), setup.Routes()...)
 	f.StringVarP(&o.Model, "model", "m", "", "model name (default: asked from /v1/models)")
-	f.StringVarP(&o.API, "api", "a", api.Names()[0], "API to speak; "+strings.Join(api.Names(), ", ")+" (default: the one that the trace's rows are for, else completions)")
+	f.StringVarP(&o.API, "api", "a", api.Names()[0],
+		"API to speak; "+strings.Join(api.Names(), ", ")+
+			" (default: the one that the trace's rows are for, else completions)")
 	f.StringVar(&o.Endpoint, "endpoint", "",
 		"`PATH` to post to instead of the API's own, such as /my/v1/chat/completions")
 	f.StringArrayVarP(&o.Headers, "header", "H", nil,
@@ -271,9 +274,13 @@ func (o *options) addResults(f *pflag.FlagSet) {
 // names that other tools have as well.
 func (o *options) addAdvanced(f *pflag.FlagSet) {
 	addAssumed(f, &o.Assumed)
-	f.Float64Var(&o.LoadBound, "load-bound", o.LoadBound, "of --route "+setup.RoutePrefix+": pass over an instance with more than this many times its share in flight; 0 = none")
+	f.Float64Var(&o.LoadBound, "load-bound", o.LoadBound,
+		"of --route "+setup.RoutePrefix+
+			": pass over an instance with more than this many times its share in flight; 0 = none")
 	o.Resend = engine.ResendSafe
-	addWords(f, &o.Resend, "resend", "send again what got no answer: never, unread (if the server provably did not read it) or safe (also if it closed an idle connection)",
+	addWords(f, &o.Resend, "resend",
+		"send again what got no answer: never, unread (if the server provably did not read it) or safe (also if it "+
+			"closed an idle connection)",
 		engine.ResendNever, engine.ResendUnread, engine.ResendSafe)
 	addSeconds(f, &o.IdleTimeout, "idle-timeout", "", o.IdleTimeout, "limit between two bytes of a response")
 	addSeconds(f, &o.ConnectTimeout, "connect-timeout", "", o.ConnectTimeout, "limit of connecting, TLS included")
@@ -318,7 +325,12 @@ func (o *options) addAdvanced(f *pflag.FlagSet) {
 		"where the sending threads run: in a process of their own if that is possible (auto, process) or in this "+
 			"process (thread)",
 		setup.SenderAuto, setup.SenderProcess, setup.SenderThread)
-	f.Var(&value[time.Duration]{to: &o.Spin, parse: parseSpin, text: spinAuto, kind: "TIME"}, "spin",
+	f.Var(&value[time.Duration]{
+		to:    &o.Spin,
+		parse: parseSpin,
+		text:  spinAuto,
+		kind:  "TIME",
+	}, "spin",
 		"how long before a deadline a sending thread stops sleeping and spins: auto, or a time such as 100us")
 	f.StringVar(&o.ChunkLog, "chunk-log", "", "write every token chunk's instants to this `FILE`, to measure the meter")
 }
@@ -352,7 +364,8 @@ func takenBy(who taker) (names []string) {
 		"api-key": byEachRun, "config": byEachRun, "header": byEachRun,
 		"duration": bySearch, "json": bySearch, "seed": bySearch, "trace": bySearch,
 		"shard": bySearch | byComparison, "targets": bySearch | byComparison, "url": bySearch | byComparison,
-		"dry-run": bySearch | byComparison | byEachRun, "late": bySearch | byComparison | byEachRun, "output": bySearch | byComparison | byEachRun,
+		"dry-run": bySearch | byComparison | byEachRun, "late": bySearch | byComparison | byEachRun,
+		"output":   bySearch | byComparison | byEachRun,
 		"start-at": bySearch | byComparison | byEachRun, "start-barrier": bySearch | byComparison | byEachRun,
 	} {
 		if takers&who != 0 {
@@ -392,10 +405,16 @@ func addRowFlags(f *pflag.FlagSet, read *trace.Options) {
 	f.IntVar(&read.BlockTokens, "block-tokens", 0, "tokens that a hash id stands for (default: the format's)")
 	words := []string{"refuse", "drop", "strict"}
 	badRows := func(word string) (string, error) {
-		read.Lenient, read.Strict = word == "drop", word == "strict"
+		read.Lenient = word == "drop"
+		read.Strict = word == "strict"
 		return word, among(words, word)
 	}
-	f.Var(&value[string]{to: new(string), parse: badRows, words: words, text: "refuse"}, "bad-rows",
+	f.Var(&value[string]{
+		to:    new(string),
+		parse: badRows,
+		words: words,
+		text:  "refuse",
+	}, "bad-rows",
 		"bad rows: refuse the trace, drop them, or be strict and refuse rows that would be repaired, too")
 	f.VarP(countFlag(&read.Limit, ""), "limit", "n", "take the first `N` requests of the selection")
 	addSeconds(f, &read.From, "from", "", 0, "take rows from this trace time on; it counts from the earliest row")
@@ -419,7 +438,8 @@ func (o *options) parseSessions(text string) (setup.SessionMode, error) {
 		if lanes = n; err != nil || n < 1 {
 			return "", errors.New("want lanes=N with a whole number of at least 1, such as lanes=8")
 		}
-	case counted || !slices.Contains([]setup.SessionMode{setup.SessionsStrict, setup.SessionsGated, setup.SessionsThink}, mode):
+	case counted ||
+		!slices.Contains([]setup.SessionMode{setup.SessionsStrict, setup.SessionsGated, setup.SessionsThink}, mode):
 		return "", suggest(errors.New("want strict, gated, think or lanes=N"), word, sessionWords())
 	}
 	o.Sessions.Lanes, o.Pacing.Lanes = lanes, lanes

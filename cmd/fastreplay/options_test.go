@@ -93,7 +93,8 @@ func TestSpinFlag(t *testing.T) {
 	}
 }
 
-// TestInterruptedWhileReading: what blocks before the start (here a pipe that nobody writes to) does not outlive an interrupt.
+// TestInterruptedWhileReading: what blocks before the start (here a pipe that nobody writes to) does not outlive an
+// interrupt.
 func TestInterruptedWhileReading(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "t.jsonl")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

@@ -17,7 +17,11 @@ const mostPaged = 1_000_000
 func (o *options) show(summary *metrics.Summary, dir string, ui *terminal, out io.Writer) error {
 	err := ui.summary(
 		summary, o.full,
-		report.PrintOptions{Dir: dir, Page: writePage(dir, summary, ui), Steps: report.Steps(dir)},
+		report.PrintOptions{
+			Dir:   dir,
+			Page:  writePage(dir, summary, ui),
+			Steps: report.Steps(dir),
+		},
 	)
 	if err = stillRead(err, ui); err == nil && o.json {
 		err = stillRead(report.EncodeJSON(out, summary), ui)

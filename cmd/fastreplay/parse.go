@@ -55,7 +55,8 @@ func parseTokens(text string) (int64, error) {
 
 // parseBytes reads a size such as 500MB, 8GiB or 1048576.
 func parseBytes(text string) (int64, error) {
-	units := map[string]float64{"": 1, "B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 1 << 10, "MiB": 1 << 20,
+	units := map[string]float64{"": 1, "B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 1 << 10,
+		"MiB": 1 << 20,
 		"GiB": 1 << 30, "TiB": 1 << 40, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 	if n, ok := parseAmount(text, units); ok {
 		return n, nil
@@ -149,7 +150,8 @@ func setProcess(a *sched.Arrivals, text string, usual sched.Process) (err error)
 	if shaped {
 		a.Burstiness, err = strconv.ParseFloat(shape, 64)
 	}
-	if err != nil || shaped && a.Process != sched.Gamma || !slices.Contains(sched.Processes(), a.Process) || !(a.Burstiness > 0) {
+	if err != nil || shaped && a.Process != sched.Gamma || !slices.Contains(sched.Processes(), a.Process) ||
+		!(a.Burstiness > 0) {
 		return fmt.Errorf(
 			"--arrival %q: want constant, poisson, gamma or gamma:B with a number B above 0, such as gamma:0.5",
 			text,

@@ -20,18 +20,24 @@ func paceLikeAIPerf(o *options, t *trace.Trace) []string {
 	rated := p.rate != "" || p.ramp != ""
 	switch {
 	case timed && rated:
-		return []string{"requests leave at the rate given; aiperf profile would keep the trace's times unless told --no-fixed-schedule"}
+		return []string{
+			"requests leave at the rate given; aiperf profile would keep the trace's times unless told " +
+				"--no-fixed-schedule"}
 	case timed && o.Pacing.Concurrency > 0:
 		must(line.Flags.Set("fixed-schedule", "true"))
 		o.Pacing.KeepTimes = true
-		return []string{fmt.Sprintf("the trace's times are kept, as in aiperf profile, and --concurrency %d is a cap; --no-fixed-schedule makes it a closed loop", o.Pacing.Concurrency)}
+		return []string{
+			fmt.Sprintf(
+				"the trace's times are kept, as in aiperf profile, and --concurrency %d is a cap; "+
+					"--no-fixed-schedule makes it a closed loop", o.Pacing.Concurrency)}
 	case !timed && !rated && o.Pacing.Concurrency == 0:
 		must(line.Flags.Set("concurrency", "1"))
 		why := "the trace has no times"
 		if !t.Untimed {
 			why = "the times of " + t.Format + " are kept with --fixed-schedule only"
 		}
-		return []string{why + ": one request at a time is sent, as in aiperf profile; --concurrency or --request-rate say otherwise"}
+		return []string{why +
+			": one request at a time is sent, as in aiperf profile; --concurrency or --request-rate say otherwise"}
 	}
 	return nil
 }
@@ -45,7 +51,9 @@ func talkLikeAIPerf(o *options, t *trace.Trace) []string {
 		return nil
 	}
 	must(line.Flags.Set("sessions", string(setup.SessionsThink)))
-	notes := []string{"a conversation's turns leave the file's delay after the end of the turn before, as in aiperf profile; --sessions strict lets none wait"}
+	notes := []string{
+		"a conversation's turns leave the file's delay after the end of the turn before, as in aiperf profile; " +
+			"--sessions strict lets none wait"}
 	able := o.API == "chat" && o.Route != setup.RouteLeastInFlight && o.Sender != setup.SenderProcess
 	if able && t.Format == "multi_turn" && !o.given("history") {
 		must(line.Flags.Set("history", setup.HistoryLive))

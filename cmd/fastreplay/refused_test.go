@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestRefusedLines: what options, trace and server decide is refused before anything is sent and written, in a last line that says why. S/ are the
-// bundled traces, BAD/ malformed ones. NOBODY does not listen; the other servers are mocks, each named after what it cannot do.
+// TestRefusedLines: what options, trace and server decide is refused before anything is sent and written, in a last
+// line that says why. S/ are the bundled traces, BAD/ malformed ones. NOBODY does not listen; the other servers are
+// mocks, each named after what it cannot do.
 func TestRefusedLines(t *testing.T) {
 	dir := t.TempDir()
 	names := []string{"S/", "../../bench/samples/", "BAD/", "../../codec/trace/testdata/", "SMALL", "../../bench/samples/mooncake-small.jsonl --limit 5", "OUT", filepath.Join(dir, "out")}

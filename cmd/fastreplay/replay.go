@@ -65,7 +65,11 @@ func addReplay(cmd *cobra.Command, profile bool) *cobra.Command {
 func (o *options) translate(args []string) error {
 	file, fingerprint, err := readConfig(o.config, o.line.Flags)
 	if err == nil {
-		o.Again = setup.Again{File: o.config, Headers: unmask(file), Fingerprint: fingerprint}
+		o.Again = setup.Again{
+			File:        o.config,
+			Headers:     unmask(file),
+			Fingerprint: fingerprint,
+		}
 		err = o.line.Translate(file, len(args) > 0)
 	}
 	if err != nil {
@@ -238,14 +242,16 @@ func (w *watcher) Tick(*replay.Running, bool) {}
 
 // demoTrace describes the trace of a demo: 700 requests in 5 s, so that p99 can be judged, of conversations behind one
 // system prompt.
-const demoTrace = compat.Made + "rows=700,rate=140,input-tokens=1100:6000,output-tokens=20:100,reuse=1,turns=1:5,turn-tokens=200:1500,active=150,system-tokens=1024,seed=2"
+const demoTrace = compat.Made +
+	"rows=700,rate=140,input-tokens=1100:6000,output-tokens=20:100,reuse=1,turns=1:5,turn-tokens=200:1500,active=150,system-tokens=1024,seed=2"
 
 // newDemoCommand replays a small trace that needs no file against a server that needs no machine.
 func newDemoCommand() *cobra.Command {
 	var o options
 	all := pflag.NewFlagSet("demo", pflag.ContinueOnError)
 	o.addFlags(all)
-	o.line, o.demo = compat.NewLine(all, false), true
+	o.line = compat.NewLine(all, false)
+	o.demo = true
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Replay a small trace against the embedded mock server, in 6 s",
@@ -259,7 +265,8 @@ It takes 6 s, ends with DEMO OK, and shows how punctual this machine is.`,
 			}
 			ui := newTerminal(c.ErrOrStderr())
 			ui.quiet = o.progress.quiet
-			const words = "Demo: 700 requests of a made-up chat service leave at their recorded moments, within 5 s. A mock server answers: the first " +
+			const words = "Demo: 700 requests of a made-up chat service leave at their recorded moments, within 5 " +
+				"s. A mock server answers: the first " +
 				"token after 25 ms, then one each 5 ms, with a prefix cache as real servers have it. Watch TTFT, " +
 				"TPOT and prefix hits come out so."
 			for _, line := range fillLines(words, cmp.Or(ui.width, 80)) {
@@ -268,7 +275,8 @@ It takes 6 s, ends with DEMO OK, and shows how punctual this machine is.`,
 			return replayTrace(c.Context(), &o, ui, c.OutOrStdout())
 		},
 	}
-	for _, name := range []string{"output", "scale", "goodput", "require", "full", "json", "verbose", "progress", "quiet"} {
+	for _, name := range []string{"output", "scale", "goodput", "require", "full", "json", "verbose", "progress",
+		"quiet"} {
 		if flag := all.Lookup(name); flag != nil {
 			flag.Hidden = name == "goodput" || name == "require" // refused, with the reason
 			c.Flags().AddFlag(flag)

@@ -49,7 +49,8 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			slos, err := g.parse()
-			if err := errors.Join(err, r.check(), checkExports(exports), checkPart(c.Flags(), args, part, price)); err != nil {
+			if err := errors.Join(err, r.check(), checkExports(exports),
+				checkPart(c.Flags(), args, part, price)); err != nil {
 				return err
 			}
 			dir, err := runNamed(args)
@@ -64,9 +65,12 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 			if err := r.judgeAgain(dir, s); err != nil {
 				return err
 			}
-			say, screen := newTerminal(c.ErrOrStderr()), newTerminal(c.OutOrStdout())
+			say := newTerminal(c.ErrOrStderr())
+			screen := newTerminal(c.OutOrStdout())
 			say.quiet, screen.quiet = quiet, quiet
-			if err := replay.WriteExports(dir, exports, func(text string) { say.line("%s", text) }, slos...); err != nil {
+			if err := replay.WriteExports(dir, exports, func(text string) {
+				say.line("%s", text)
+			}, slos...); err != nil {
 				if errors.Is(err, export.ErrExists) { // a file in the way is the user's to mend
 					return err
 				}

@@ -61,7 +61,8 @@ func TestNamedResultFiles(t *testing.T) {
 	}
 }
 
-// TestNamedResultFilesAreRefused: before anything is sent, if they exist, cannot be written, or are another file of the run.
+// TestNamedResultFilesAreRefused: before anything is sent, if they exist, cannot be written, or are another file of the
+// run.
 func TestNamedResultFilesAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	there := filepath.Join(dir, "there.json")

@@ -31,8 +31,8 @@ func TestSummaryThatCannotBePrinted(t *testing.T) {
 	}
 }
 
-// TestEnding: an interrupted run says what the disk lacks, too. A demo fails only if the program did, and an objective that was missed
-// has a code of its own.
+// TestEnding: an interrupted run says what the disk lacks, too. A demo fails only if the program did, and an objective
+// that was missed has a code of its own.
 func TestEnding(t *testing.T) {
 	verdict := func(demo bool, codes ...string) *metrics.Summary {
 		s := &metrics.Summary{Run: metrics.Run{Demo: demo}, Verdict: metrics.Verdict{Measurement: metrics.Valid, Valid: true}}

@@ -26,7 +26,8 @@ func runFile(t *testing.T, flags map[string]any) string {
 	return path
 }
 
-// TestFlagsOfARun: the flags that a run writes down mean the same when they are read again, whatever names they were given by.
+// TestFlagsOfARun: the flags that a run writes down mean the same when they are read again, whatever names they were
+// given by.
 func TestFlagsOfARun(t *testing.T) {
 	for _, line := range []string{
 		"/x",

@@ -43,10 +43,12 @@ func (t *terminal) watch(v view) (end func()) {
 		return func() {}
 	}
 	f, isFile := t.w.(*os.File)
-	if isFile && t.width > 0 && (t.mode == progressAuto || t.mode == progressFull) && os.Getenv("TERM") != "dumb" && foreground(f) {
+	if isFile && t.width > 0 && (t.mode == progressAuto || t.mode == progressFull) && os.Getenv("TERM") != "dumb" &&
+		foreground(f) {
 		return t.open(v)
 	}
-	stop, tick := make(chan struct{}), time.NewTicker(lineEvery)
+	stop := make(chan struct{})
+	tick := time.NewTicker(lineEvery)
 	var printing sync.WaitGroup
 	printing.Go(func() {
 		for {

@@ -8,8 +8,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine/setup"
 )
 
-// TestShardFlags: what shards cannot do together is refused, and all but shard 0 leave warm-up and the servers' metrics to it. A barrier is
-// for shards and takes the place of a moment, and only a run that may be late takes a moment that is over.
+// TestShardFlags: what shards cannot do together is refused, and all but shard 0 leave warm-up and the servers' metrics
+// to it. A barrier is for shards and takes the place of a moment, and only a run that may be late takes a moment that
+// is over.
 func TestShardFlags(t *testing.T) {
 	t.Parallel()
 	in := func(d time.Duration) string { return time.Now().Add(d).Format(time.RFC3339Nano) }

@@ -26,7 +26,12 @@ type interrupts struct {
 
 func catchSignals(ctx context.Context, ui *terminal) (context.Context, *interrupts) {
 	ctx, cancel := context.WithCancel(ctx)
-	in := &interrupts{cancel: cancel, signals: make(chan os.Signal, 4), done: make(chan struct{}), ui: ui}
+	in := &interrupts{
+		cancel:  cancel,
+		signals: make(chan os.Signal, 4),
+		done:    make(chan struct{}),
+		ui:      ui,
+	}
 	signal.Ignore(syscall.SIGPIPE) // who reads our words may leave; the run goes on
 	signal.Notify(in.signals, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) { // as under nohup

@@ -39,7 +39,8 @@ func newTerminal(w io.Writer) *terminal {
 func (t *terminal) measure() {
 	if f, ok := t.w.(*os.File); ok {
 		if ws, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil {
-			t.width, t.height = max(40, int(ws.Col)), int(ws.Row)
+			t.width = max(40, int(ws.Col))
+			t.height = int(ws.Row)
 		}
 	}
 }

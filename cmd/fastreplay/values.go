@@ -49,7 +49,12 @@ func addWords[T ~string](f *pflag.FlagSet, to *T, name, usage string, words ...T
 		all = append(all, string(word))
 	}
 	f.Var(
-		&value[T]{to: to, parse: func(text string) (T, error) { return T(text), among(all, text) }, text: string(*to), words: all},
+		&value[T]{
+			to:    to,
+			parse: func(text string) (T, error) { return T(text), among(all, text) },
+			text:  string(*to),
+			words: all,
+		},
 		name, usage,
 	)
 }

@@ -19,13 +19,15 @@ import (
 
 // Options are how every body of a run is made. The zero value asks for a whole answer of the server's default model.
 type Options struct {
-	Model       string          // left out where empty
-	Stream      bool            // ask for server-sent events with usage at their end
-	ForceOutput bool            // ask for exactly the output tokens (min_tokens, ignore_eos and their like), not at most
-	Extra       json.RawMessage // as ParseExtra returns it: merged into the body and into its object of parameters; its keys win over ours
-	CacheSalt   string          // "" = none; letters, digits, - and _
-	TokenIDs    bool            // prompts are token ids "1,2,3", not text
-	Answers     bool            // bodies tell the server its answer's tokens: AnswerEnd has their place
+	Model  string // left out where empty
+	Stream bool   // ask for server-sent events with usage at their end
+	// ask for exactly the output tokens (min_tokens, ignore_eos and their like), not at most
+	ForceOutput bool
+	// as ParseExtra returns it: merged into the body and into its object of parameters; its keys win over ours
+	Extra     json.RawMessage
+	CacheSalt string // "" = none; letters, digits, - and _
+	TokenIDs  bool   // prompts are token ids "1,2,3", not text
+	Answers   bool   // bodies tell the server its answer's tokens: AnswerEnd has their place
 }
 
 // Traits are how one API differs from another, besides the form of its bodies.
@@ -73,8 +75,8 @@ type Backend interface {
 	AppendPrefix(dst []byte) []byte
 	// AppendSuffix appends the rest of the body, from after the prompt's bytes on.
 	AppendSuffix(dst []byte, outputTokens int) []byte
-	// AnswerEnd returns how many bytes of AppendSuffix, with a number of output tokens, follow the place of the answer's ids
-	// "1,2,3". It is 0 without Options.Answers. Size does not count the ids.
+	// AnswerEnd returns how many bytes of AppendSuffix, with a number of output tokens, follow the place of the
+	// answer's ids "1,2,3". It is 0 without Options.Answers. Size does not count the ids.
 	AnswerEnd() int
 	// With is the backend of made prompts beside which a row has extra members, which Takes must have taken.
 	With(extra []byte) Backend
@@ -234,6 +236,8 @@ func (s *server) With(extra []byte) Backend {
 	return &w
 }
 
-func (s *server) ParseEvent(data []byte, d *Delta) error { return parseEvent(data, d, s.kind.reads) }
+func (s *server) ParseEvent(data []byte, d *Delta) error {
+	return parseEvent(data, d, s.kind.reads)
+}
 
 func (s *server) ParseBody(body []byte, d *Delta) error { return parseBody(body, d, s.kind.reads) }

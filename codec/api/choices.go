@@ -16,7 +16,9 @@ type content struct {
 func (p *parser) choice(byIDs bool) {
 	var c content
 	var ids []byte
-	finished, index, n := false, 0, 0
+	finished := false
+	index := 0
+	n := 0
 	for key := range p.Keys() {
 		switch string(key) {
 		case "text":
@@ -37,7 +39,12 @@ func (p *parser) choice(byIDs bool) {
 		if n == 0 {
 			return
 		}
-		c, finished = content{present: true, filled: c.filled, reasoned: c.reasoned, answer: c.answer}, false
+		c, finished = content{
+			present:  true,
+			filled:   c.filled,
+			reasoned: c.reasoned,
+			answer:   c.answer,
+		}, false
 		p.d.MoreTokens = max(0, p.d.MoreTokens) + n
 	}
 	p.weighChoice(c, finished)
@@ -187,7 +194,8 @@ func completions() kind {
 	return k
 }
 
-// openAI is what completions and chat have in common, and responses but for its form; vLLM and SGLang take min_tokens and ignore_eos.
+// openAI is what completions and chat have in common, and responses but for its form; vLLM and SGLang take min_tokens
+// and ignore_eos.
 func openAI(name, path string) kind {
 	return kind{
 		name:  name,

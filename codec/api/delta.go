@@ -9,22 +9,22 @@ import (
 // Delta is the content of one event, or of one whole body. Use one for all events of a stream, and of the streams after
 // it: the chunk before makes the next one cheaper to read.
 type Delta struct {
-	// Token: a choice carries a text, reasoning or tool-call key, even an empty one. A role with empty text is role-only,
-	// null is absent, and empty text beside a finish reason is EmptyFinish instead.
+	// Token: a choice carries a text, reasoning or tool-call key, even an empty one. A role with empty text is
+	// role-only, null is absent, and empty text beside a finish reason is EmptyFinish instead.
 	Token bool
 	// Text: some text, reasoning, tool name or tool arguments is not empty.
 	Text bool
 	// Reasoning: all of that text is the model's reasoning, and none of it what the model answers or calls a tool with.
 	Reasoning bool
-	// EmptyFinish: a finish reason beside an empty text, and no Token in the event. Some servers send the last token so,
-	// others send no token; usage shows which.
+	// EmptyFinish: a finish reason beside an empty text, and no Token in the event. Some servers send the last token
+	// so, others send no token; usage shows which.
 	EmptyFinish bool
-	// Choices has a bit for each choice that Token or EmptyFinish is about, by its index (63 for all higher ones). It is 0
-	// if an API has one answer only.
+	// Choices has a bit for each choice that Token or EmptyFinish is about, by its index (63 for all higher ones). It
+	// is 0 if an API has one answer only.
 	Choices uint64
-	// Content is the answer's text, without reasoning and tool calls, with the JSON's escapes. Those of a stream's events,
-	// one after the other, are again the inside of a JSON string. Of several choices it is the first one's (index 0). It
-	// aliases what was parsed.
+	// Content is the answer's text, without reasoning and tool calls, with the JSON's escapes. Those of a stream's
+	// events, one after the other, are again the inside of a JSON string. Of several choices it is the first one's
+	// (index 0). It aliases what was parsed.
 	Content []byte
 	// IDs are the answer's tokens, or a part of them, of servers that send token ids: the inside of a JSON array, for
 	// NextID. Of several choices they are the first one's (index 0). They alias what was parsed.
@@ -49,8 +49,8 @@ type Delta struct {
 	Done bool
 	// IsError: the server reports an error instead of an answer.
 	IsError bool
-	// Error is the server's message with the JSON's escapes (see AppendUnescaped), or the whole error value if it has no
-	// message. It aliases what was parsed.
+	// Error is the server's message with the JSON's escapes (see AppendUnescaped), or the whole error value if it has
+	// no message. It aliases what was parsed.
 	Error []byte
 
 	last repeat
@@ -58,10 +58,23 @@ type Delta struct {
 
 // Reset makes everything absent.
 func (d *Delta) Reset() {
-	d.Token, d.Text, d.Reasoning, d.EmptyFinish, d.Finish = false, false, false, false, ""
-	d.Choices, d.Content, d.IDs, d.Tool = 0, nil, nil, false
-	d.PromptTokens, d.CompletionTokens, d.MoreTokens, d.CachedTokens = -1, -1, -1, -1
-	d.Done, d.IsError, d.Error, d.Instance = false, false, nil, nil
+	d.Token = false
+	d.Text = false
+	d.Reasoning = false
+	d.EmptyFinish = false
+	d.Finish = ""
+	d.Choices = 0
+	d.Content = nil
+	d.IDs = nil
+	d.Tool = false
+	d.PromptTokens = -1
+	d.CompletionTokens = -1
+	d.MoreTokens = -1
+	d.CachedTokens = -1
+	d.Done = false
+	d.IsError = false
+	d.Error = nil
+	d.Instance = nil
 }
 
 // HasUsage reports whether the server sent a count of its own.
@@ -82,8 +95,10 @@ const maxFinishBytes = 64
 // Anthropic's.
 func intern(reason []byte) string {
 	for _, known := range [...]string{
-		"stop", "length", "tool_calls", "content_filter", "function_call", "abort", "error", "repetition", "eos_token", "stop_sequence",
-		"insufficient_system_resource", "completed", "incomplete", "max_output_tokens", "None", "tool_use", "end_turn", "max_tokens",
+		"stop", "length", "tool_calls", "content_filter", "function_call", "abort", "error", "repetition", "eos_token",
+		"stop_sequence",
+		"insufficient_system_resource", "completed", "incomplete", "max_output_tokens", "None", "tool_use", "end_turn",
+		"max_tokens",
 	} {
 		if string(reason) == known {
 			return known
@@ -114,7 +129,8 @@ type repeat struct {
 
 // matches reports whether data is the remembered chunk with another text.
 func (r *repeat) matches(data []byte) bool {
-	head, tail := r.chunk[:r.from], r.chunk[r.to:r.size]
+	head := r.chunk[:r.from]
+	tail := r.chunk[r.to:r.size]
 	end := len(data) - len(tail)
 	if r.to == 0 || end <= len(head) || !bytes.HasPrefix(data, head) || string(data[end:]) != string(tail) {
 		return false
@@ -130,7 +146,9 @@ func (r *repeat) matches(data []byte) bool {
 
 // tell fills in whose text a chunk has that matches.
 func (r *repeat) tell(data []byte, d *Delta) {
-	d.Choices, d.Tool, d.Reasoning = r.choices, r.tool, r.reasoning
+	d.Choices = r.choices
+	d.Tool = r.tool
+	d.Reasoning = r.reasoning
 	if r.answer {
 		d.Content = data[r.from : len(data)-(r.size-r.to)]
 	}

@@ -363,8 +363,8 @@ func tokensMeaning(o ordered) said {
 	return s
 }
 
-// TestAnswersIDs: the ids of an event are those of encoding/json, whatever white space is around them, and reading them allocates
-// nothing.
+// TestAnswersIDs: the ids of an event are those of encoding/json, whatever white space is around them, and reading them
+// allocates nothing.
 func TestAnswersIDs(t *testing.T) {
 	b := backend(t, "vllm-generate", Options{TokenIDs: true})
 	var d Delta

@@ -172,7 +172,8 @@ func tritonTRTLLM() kind {
 }
 
 func triton(name string, s shape) kind {
-	s.noNulls = true // elder servers refuse what they are not asked for in their words: --extra-inputs return_finish_reason:null
+	// elder servers refuse what they are not asked for in their words: --extra-inputs return_finish_reason:null
+	s.noNulls = true
 	return kind{
 		name:   name,
 		path:   "/v2/models/%s/generate",

@@ -126,8 +126,9 @@ func (p *parser) parse(reads dialect) error {
 	return p.finish()
 }
 
-// choicesDocument reads an event or a whole answer of completions and chat, or of an API whose tokens are ids. The tokens of an event
-// are then its ids. Where the server counts them beside, as it does at the end, its count is the one that holds.
+// choicesDocument reads an event or a whole answer of completions and chat, or of an API whose tokens are ids. The
+// tokens of an event are then its ids. Where the server counts them beside, as it does at the end, its count is the one
+// that holds.
 func (p *parser) choicesDocument(ids bool) {
 	for key := range p.Keys() {
 		switch string(key) {
@@ -266,7 +267,11 @@ func (p *parser) promptDetails() {
 
 // raw posts payloads as they are, to a path that the user names, and takes any answer.
 func raw() kind {
-	return kind{name: "raw", reads: anything, traits: Traits{Generates: true, Streams: true, Stateful: true}}
+	return kind{
+		name:   "raw",
+		reads:  anything,
+		traits: Traits{Generates: true, Streams: true, Stateful: true},
+	}
 }
 
 // anyEvent takes an event of any form as a token chunk, unless it is known to be something else.

@@ -10,20 +10,22 @@ import (
 // shape is the layout of an API's request bodies. In order: the model, the prompt, lengths, what is in every body,
 // stream, extra members and salt. If an API does not take a form of prompt, its frame is empty.
 type shape struct {
-	text     frame                            // around a prompt
-	tokenIDs frame                            // around one of token ids
-	messages frame                            // around the messages of a chat
-	nest     string                           // the object that lengths and fixed members are in; "" = the top level
-	most     []string                         // keys of the most output tokens
-	alias    []string                         // other keys that a server takes for them
-	least    []string                         // keys of the fewest, where output is forced
-	forced   members                          // beside a length, where output is forced
-	answer   string                           // key of the answer's tokens
-	fixed    members                          // in every body
-	stream   members                          // ask for a stream
-	whole    members                          // ask for a whole answer
-	noNulls  bool                             // an extra member that is null stands for none, and ours of its name is left out
-	prepare  func(Verbatim) (Verbatim, error) // brings the messages of a chat into the API's form; nil where they are in it
+	text     frame    // around a prompt
+	tokenIDs frame    // around one of token ids
+	messages frame    // around the messages of a chat
+	nest     string   // the object that lengths and fixed members are in; "" = the top level
+	most     []string // keys of the most output tokens
+	alias    []string // other keys that a server takes for them
+	least    []string // keys of the fewest, where output is forced
+	forced   members  // beside a length, where output is forced
+	answer   string   // key of the answer's tokens
+	fixed    members  // in every body
+	stream   members  // ask for a stream
+	whole    members  // ask for a whole answer
+	// an extra member that is null stands for none, and ours of its name is left out
+	noNulls bool
+	// brings the messages of a chat into the API's form; nil where they are in it
+	prepare func(Verbatim) (Verbatim, error)
 }
 
 // frame is what stands around a prompt in a body.
@@ -59,7 +61,8 @@ func (s *shape) lengthsIn(extra []byte) members {
 	return ms
 }
 
-// LeastOutput returns how many output tokens extra inputs, as ParseExtra returns them, demand of the named API; 0 if none.
+// LeastOutput returns how many output tokens extra inputs, as ParseExtra returns them, demand of the named API; 0 if
+// none.
 func LeastOutput(api string, extra json.RawMessage) (tokens int) {
 	k, err := find(api)
 	if err != nil {

@@ -19,8 +19,9 @@ const (
 
 // Verbatim is a request of which more is given than a number of tokens. All of it is JSON and is sent unchanged.
 type Verbatim struct {
-	Form    Form
-	Content []byte // inside of a string (Text), of an array (Messages) or of an object (Payload), without what is around it
+	Form Form
+	// inside of a string (Text), of an array (Messages) or of an object (Payload), without what is around it
+	Content []byte
 	Tools   []byte // an array, beside messages; nil = none
 	Extra   []byte // an object merged as Options.Extra is, whose keys win over all others; nil = none
 }

@@ -20,10 +20,11 @@ const MaxHeadBytes = 64 << 10
 // Response scans one response, in pieces of any size. The zero value is ready; Reset makes it ready for the next
 // response of the connection. The exported fields are set when HeadDone.
 type Response struct {
-	Status        int   // 200..999; interim responses are skipped
-	ContentLength int64 // body bytes announced; -1 if the head has no length (chunked, read to close); 0 if no body may follow
-	KeepAlive     bool  // the connection may carry another request once Done
-	Gzip          bool  // the body is gzip-compressed; the caller decompresses
+	Status int // 200..999; interim responses are skipped
+	// body bytes announced; -1 if the head has no length (chunked, read to close); 0 if no body may follow
+	ContentLength int64
+	KeepAlive     bool // the connection may carry another request once Done
+	Gzip          bool // the body is gzip-compressed; the caller decompresses
 
 	state    state
 	err      error

@@ -148,8 +148,8 @@ func (s *Scanner) Keys() iter.Seq[[]byte] {
 	}
 }
 
-// Only steps to the members of that name in the next value if it is an object, and skips all others. It allocates nothing, as a loop over Keys
-// within it would.
+// Only steps to the members of that name in the next value if it is an object, and skips all others. It allocates
+// nothing, as a loop over Keys within it would.
 func (s *Scanner) Only(name string) func(yield func() bool) {
 	return func(yield func() bool) {
 		for key, ok := s.FirstKey(); ok; key, ok = s.Key() {

@@ -33,14 +33,15 @@ type Order int
 const (
 	// InOrder looks a block up and touches it before the next one: the last block is the most recent.
 	InOrder Order = iota
-	// TailFirst looks all blocks up when the prompt arrives, then touches them from the last to the first, as vLLM frees
-	// them. So the first block is the most recent, and a prompt's tail is evicted before its head.
+	// TailFirst looks all blocks up when the prompt arrives, then touches them from the last to the first, as vLLM
+	// frees them. So the first block is the most recent, and a prompt's tail is evicted before its head.
 	TailFirst
 )
 
 // Use is one block of a prompt.
 type Use struct {
-	// Block numbers the distinct blocks from 0 in order of their first use; -1 is one without an id, unique to its prompt.
+	// Block numbers the distinct blocks from 0 in order of their first use; -1 is one without an id, unique to its
+	// prompt.
 	Block int
 	// Tokens that the prompt has of it, and Held the most that an earlier prompt had of it, 0 = a new block.
 	Tokens, Held int
@@ -68,7 +69,12 @@ func (d *StackDistances) Add(ids []uint64, tokens int) []Use {
 			continue
 		}
 		node, seen := d.prefixes.extend(parent, ids[i], uint32(n))
-		d.uses = append(d.uses, Use{Block: int(node) - 1, Tokens: n, Held: int(seen), StackDistance: -1})
+		d.uses = append(d.uses, Use{
+			Block:         int(node) - 1,
+			Tokens:        n,
+			Held:          int(seen),
+			StackDistance: -1,
+		})
 		parent = node
 	}
 	d.touchInOrder()

@@ -84,7 +84,8 @@ func (f *Fleet) Longest(i int, among, who Set) (tokens int) {
 		return 0
 	}
 	meet(who, among, f.holders(blocks[deepest]))
-	from, to := f.prompts.upTo(i, deepest), f.prompts.upTo(i, deepest+1)
+	from := f.prompts.upTo(i, deepest)
+	to := f.prompts.upTo(i, deepest+1)
 	most := 0
 	for k := who.Next(0); k >= 0; k = who.Next(k + 1) {
 		if most = max(most, from+min(f.held(blocks[deepest], k), to-from)); most == to {
@@ -166,7 +167,8 @@ func (f *Fleet) shared(i, instance int) int {
 		if !f.cut[b] {
 			continue
 		}
-		from, to := f.prompts.upTo(i, j), f.prompts.upTo(i, j+1)
+		from := f.prompts.upTo(i, j)
+		to := f.prompts.upTo(i, j+1)
 		if have := f.held(b, instance); have < to-from {
 			return from + have
 		}
@@ -212,7 +214,8 @@ func (f *Fleet) shrink(instance int) {
 	r := f.recent
 	for r.used[instance] > r.capacity[instance] {
 		block := r.oldest(instance)
-		tokens, excess := int64(f.held(block, instance)), r.used[instance]-r.capacity[instance]
+		tokens := int64(f.held(block, instance))
+		excess := r.used[instance] - r.capacity[instance]
 		if tokens > excess {
 			f.setHeld(block, instance, int32(tokens-excess))
 			r.used[instance] -= excess
@@ -245,7 +248,12 @@ type use struct {
 
 func newRecency(blocks int, capacity []int64) *recency {
 	n := len(capacity)
-	r := &recency{capacity: capacity, used: make([]int64, n), uses: make([]use, n+1), first: make([]uint32, blocks)}
+	r := &recency{
+		capacity: capacity,
+		used:     make([]int64, n),
+		uses:     make([]use, n+1),
+		first:    make([]uint32, blocks),
+	}
 	for k := range capacity {
 		end := uint32(k + 1)
 		r.uses[end] = use{instance: int32(k), older: end, newer: end}

@@ -63,12 +63,12 @@ func (c *Infinite) Expected(blocks []uint64, tokens, head, total int) int {
 	return held - held%c.engineTokens
 }
 
-// Answered remembers what the server has made behind a prompt: from now on it holds the first tokens of a text that blocks
-// begin, of which the prompt is the beginning.
+// Answered remembers what the server has made behind a prompt: from now on it holds the first tokens of a text that
+// blocks begin, of which the prompt is the beginning.
 func (c *Infinite) Answered(blocks []uint64, tokens int) { c.remember(blocks, tokens) }
 
-// remember adds a text and returns how many tokens at its front were seen before, its last block, and how many tokens lie
-// beyond that.
+// remember adds a text and returns how many tokens at its front were seen before, its last block, and how many tokens
+// lie beyond that.
 func (c *Infinite) remember(blocks []uint64, tokens int) (shared int, last end, unique int) {
 	for _, id := range blocks {
 		n := min(tokens, c.blockTokens)

@@ -152,7 +152,9 @@ func (c *LRU) layPrompt(q *inFlight, blocks []uint64, tokens, head, total int) {
 	reach := uint32(max(0, total-1) / c.engineTokens)
 
 	c.lay(q, 0, uint32(head/c.engineTokens), reach)
-	node, at, inNode := uint32(0), 0, 0
+	node := uint32(0)
+	at := 0
+	inNode := 0
 	for i := 0; at < known && head+at < last*c.engineTokens; i++ {
 		inNode = min(c.blockTokens, known-at)
 		at += inNode
@@ -184,7 +186,12 @@ func (c *LRU) lay(q *inFlight, node, to, reach uint32) {
 
 // layOwn gives the request new engine blocks up to block to.
 func (c *LRU) layOwn(q *inFlight, node, to uint32) {
-	q.runs = append(q.runs, c.pool.add(run{node: node, from: q.laid, to: to, holders: 1}))
+	q.runs = append(q.runs, c.pool.add(run{
+		node:    node,
+		from:    q.laid,
+		to:      to,
+		holders: 1,
+	}))
 	q.laid = to
 }
 

@@ -1,7 +1,7 @@
 package prompt
 
-// Answer describes the tokens that a server is to answer. They begin as another prompt goes on, such as that of the next
-// turn, in which the answer stands. The others belong to the answer alone.
+// Answer describes the tokens that a server is to answer. They begin as another prompt goes on, such as that of the
+// next turn, in which the answer stands. The others belong to the answer alone.
 type Answer struct {
 	// Text is the other prompt up to where the two part. What it has before From is the prompt that is answered.
 	Text Spec

@@ -22,8 +22,8 @@ func idsOf(t *testing.T, text []byte) (ids []int) {
 	return ids
 }
 
-// TestAnswersContinuePrompts: a prompt with its answer is the text that both come from, token for token as that is written, and what
-// goes beyond the text is the answer's own.
+// TestAnswersContinuePrompts: a prompt with its answer is the text that both come from, token for token as that is
+// written, and what goes beyond the text is the answer's own.
 func TestAnswersContinuePrompts(t *testing.T) {
 	source, err := NewTokenIDs(7, BuiltInIDs())
 	if err != nil {

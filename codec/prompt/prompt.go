@@ -19,8 +19,8 @@ type Spec struct {
 	// Tokens is the length of the whole prompt in tokens. A last partial block is a prefix of its full block; tokens
 	// beyond Blocks are unique.
 	Tokens int
-	// Unique is the key of the unique tokens: prompts with different keys share none of them, and no hash id ever produces
-	// them.
+	// Unique is the key of the unique tokens: prompts with different keys share none of them, and no hash id ever
+	// produces them.
 	Unique uint64
 }
 
@@ -29,12 +29,13 @@ type Source interface {
 	// Size returns how many bytes Append adds for s. It takes constant time.
 	Size(s Spec) int
 	// Append adds the prompt to dst and returns the longer slice. Bytes beyond its end stay untouched, and with Size(s)
-	// bytes of room nothing is allocated. What is added goes into a JSON body unchanged. It is token ids "10234,29311" for
-	// the inside of an array, or text without escapes for the inside of a string.
+	// bytes of room nothing is allocated. What is added goes into a JSON body unchanged. It is token ids "10234,29311"
+	// for the inside of an array, or text without escapes for the inside of a string.
 	Append(dst []byte, s Spec) []byte
 
-	// A prompt is also its first token (Append of a Spec with one token), the rest of its first block, its other blocks and
-	// its unique tokens, one after the other. What follows the first token is the same behind any tokens, byte for byte.
+	// A prompt is also its first token (Append of a Spec with one token), the rest of its first block, its other blocks
+	// and its unique tokens, one after the other. What follows the first token is the same behind any tokens, byte for
+	// byte.
 
 	// RunSize returns how many bytes a run of tokens has behind others: a block, or what is unique.
 	RunSize(tokens int) int
@@ -79,8 +80,13 @@ func (w *writer) fill(out []byte, key uint64, from, n int) []byte {
 // writeGroups writes the groups of four tokens from number g up to end, while out has room. Each token is one store of
 // 8 bytes; the next token overwrites the surplus. It returns how many groups it wrote.
 func (w *writer) writeGroups(out []byte, key uint64, g, end int) (written int) {
-	a, b, c, d := w.columns[0].slots, w.columns[1].slots, w.columns[2].slots, w.columns[3].slots
-	atB, atC, atD := w.offset[1], w.offset[2], w.offset[3]
+	a := w.columns[0].slots
+	b := w.columns[1].slots
+	c := w.columns[2].slots
+	d := w.columns[3].slots
+	atB := w.offset[1]
+	atC := w.offset[2]
+	atD := w.offset[3]
 	reach := atD + slotBytes // bytes that a group's four stores touch
 	from := g
 	for ; g < end && len(out) >= reach; g++ {

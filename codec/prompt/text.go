@@ -25,7 +25,8 @@ const (
 // company. Only those of two to seven letters are used.
 type Vocabulary struct {
 	Words []string
-	// First are those of Words that are a single token without a leading space too, at the start of a prompt or message.
+	// First are those of Words that are a single token without a leading space too, at the start of a prompt or
+	// message.
 	First []string
 }
 

@@ -8,8 +8,8 @@ import (
 
 // Limits on the ids of a prompt.
 const (
-	// minIDs is how many ids there must be. With fewer, different blocks would begin alike too often for cache hits to be
-	// predicted.
+	// minIDs is how many ids there must be. With fewer, different blocks would begin alike too often for cache hits to
+	// be predicted.
 	minIDs = 1000
 	// maxID is the largest id that fits a table slot beside its comma.
 	maxID = 9999999

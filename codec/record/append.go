@@ -43,10 +43,17 @@ func Keys() (all []Key) {
 		if name == "-" {
 			continue
 		}
-		k := Key{Name: name, Kind: Text, optional: options != "", choices: name == "choices" || name == "decode_ns", offset: of.Field(i).Offset}
+		k := Key{
+			Name:     name,
+			Kind:     Text,
+			optional: options != "",
+			choices:  name == "choices" || name == "decode_ns",
+			offset:   of.Field(i).Offset,
+		}
 		switch of.Field(i).Type {
 		case reflect.TypeFor[int64]():
-			k.Kind, k.bounded = Integer, name != "session" && name != "job"
+			k.Kind = Integer
+			k.bounded = name != "session" && name != "job"
 		case reflect.TypeFor[Wall]():
 			k.Kind = Date
 		}
@@ -55,9 +62,21 @@ func Keys() (all []Key) {
 		case "sent_at":
 			all = append(all, Key{Name: "drift_ns", derived: (*Record).DriftNS})
 		case "upstream_ns":
-			all = append(all, Key{Name: "ttft_ms", Kind: Milliseconds, derived: (*Record).TTFTNS},
+			all = append(all, Key{
+				Name:    "ttft_ms",
+				Kind:    Milliseconds,
+				derived: (*Record).TTFTNS,
+			},
 				Key{Name: "ttfo_ms", Kind: Milliseconds, derived: (*Record).TTFONS},
-				Key{Name: "tpot_ms", Kind: Milliseconds, derived: (*Record).TPOTNS}, Key{Name: "e2e_ms", Kind: Milliseconds, derived: (*Record).E2ENS})
+				Key{
+					Name:    "tpot_ms",
+					Kind:    Milliseconds,
+					derived: (*Record).TPOTNS,
+				}, Key{
+					Name:    "e2e_ms",
+					Kind:    Milliseconds,
+					derived: (*Record).E2ENS,
+				})
 		}
 	}
 	for i := range all {

@@ -27,8 +27,10 @@ const maxZstdWindow = 128 << 20
 
 // Lines says which lines a file of records has, in any order.
 type Lines struct {
-	Count int64  `json:"lines"`           // how many
-	Sum   uint64 `json:"checksum,string"` // as text, for it has 64 bits: of the lines without their ends the sum, modulo 2^64, of CRC-32 (IEEE) · 2^32 + CRC-32C of each
+	Count int64 `json:"lines"` // how many
+	// as text, for it has 64 bits: of the lines without their ends the sum, modulo 2^64, of CRC-32 (IEEE) · 2^32 +
+	// CRC-32C of each
+	Sum uint64 `json:"checksum,string"`
 }
 
 // castagnoli is immutable.
@@ -63,7 +65,8 @@ func NewReader(r io.Reader, name string) (*Reader, error) {
 	if !bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}) {
 		return &Reader{name: name, lines: plain}, nil
 	}
-	z, err := zstd.NewReader(plain, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxZstdWindow))
+	z, err := zstd.NewReader(plain, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxWindow(maxZstdWindow))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -133,7 +136,10 @@ const missing = Outcome(Outcomes)
 // unspecified.
 func Parse(line []byte, r *Record) error {
 	r.Clear()
-	r.Chunks, r.Resent, r.BytesSent, r.BytesReceived = None, None, None, None
+	r.Chunks = None
+	r.Resent = None
+	r.BytesSent = None
+	r.BytesReceived = None
 	r.Outcome = missing
 	if err := sonic.ConfigStd.Unmarshal(line, r); err != nil {
 		err = cmp.Or(json.Unmarshal(line, r), err) // whose words are one line, and name the key
@@ -157,7 +163,8 @@ func Parse(line []byte, r *Record) error {
 		r.Choices, r.DecodeNS = 0, None // a line has them of several choices only
 	}
 	r.BuiltTokens = r.InputTokens
-	r.LeastCachedTokens, r.MostCachedTokens = r.ExpectedCachedTokens, r.ExpectedCachedTokens
+	r.LeastCachedTokens = r.ExpectedCachedTokens
+	r.MostCachedTokens = r.ExpectedCachedTokens
 	return nil
 }
 

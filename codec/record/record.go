@@ -23,57 +23,91 @@ const None = math.MinInt64
 // The zero value is not an empty record: call Clear first. The tags are the keys of a line, of which those that may be
 // empty are left out where there is no value. Keys has them, and what follows from them.
 type Record struct {
-	Row           int64  `json:"row"`                       // row in the trace file, from 0; with --amplify the row of which the request is a copy
-	RequestID     string `json:"request_id"`                // as sent in X-Request-Id
-	Session       int64  `json:"session"`                   // conversation: the first chat_id of its chain, or the number or a hash of the name in the file; null if the trace has none
-	SessionName   string `json:"session_name,omitempty"`    // the conversation's name if that is no number; absent otherwise
-	Turn          int64  `json:"turn"`                      // turn in the conversation
-	Job           int64  `json:"job,omitempty"`             // number of the task that it is part of, see the results by job, or of its conversation if the trace has no jobs; absent unless requests depend on others
-	Depth         int64  `json:"depth,omitempty"`           // 0 = the job's first agent, 1 = its sub-agents, 2 = theirs; absent if the trace has no agents
-	WaitsFor      string `json:"waits_for,omitempty"`       // requests that it depends on, by the numbers that end their request_id, with spaces; s behind one: on its sending, not on its end; absent if on none
-	JobName       string `json:"job_name,omitempty"`        // of the job's first request alone: its name, or that of the conversation, in the trace; absent if it has none
-	JobRequests   int64  `json:"job_requests,omitempty"`    // likewise: how many requests of the job were selected from the trace
-	JobRecordedNS int64  `json:"job_recorded_ns,omitempty"` // likewise: how long the job takes if each request leaves when planned, and takes as long as recorded; absent if the trace lacks the end of the last one
-	Type          string `json:"type,omitempty"`            // kind of request in the trace; absent if it has none
-	Target        string `json:"target"`                    // URL it was sent to
-	Endpoint      string `json:"endpoint"`                  // address that was used
-	Instance      string `json:"instance,omitempty"`        // who answered, by header or answer; absent if neither names it
-	History       string `json:"history,omitempty"`         // with --history live, of a follow-up turn: live (all answers in it are), partly or recorded; absent otherwise
+	// row in the trace file, from 0; with --amplify the row of which the request is a copy
+	Row       int64  `json:"row"`
+	RequestID string `json:"request_id"` // as sent in X-Request-Id
+	// conversation: the first chat_id of its chain, or the number or a hash of the name in the file; null if the trace
+	// has none
+	Session int64 `json:"session"`
+	// the conversation's name if that is no number; absent otherwise
+	SessionName string `json:"session_name,omitempty"`
+	Turn        int64  `json:"turn"` // turn in the conversation
+	// number of the task that it is part of, see the results by job, or of its conversation if the trace has no jobs;
+	// absent unless requests depend on others
+	Job int64 `json:"job,omitempty"`
+	// 0 = the job's first agent, 1 = its sub-agents, 2 = theirs; absent if the trace has no agents
+	Depth int64 `json:"depth,omitempty"`
+	// requests that it depends on, by the numbers that end their request_id, with spaces; s behind one: on its sending,
+	// not on its end; absent if on none
+	WaitsFor string `json:"waits_for,omitempty"`
+	// of the job's first request alone: its name, or that of the conversation, in the trace; absent if it has none
+	JobName string `json:"job_name,omitempty"`
+	// likewise: how many requests of the job were selected from the trace
+	JobRequests int64 `json:"job_requests,omitempty"`
+	// likewise: how long the job takes if each request leaves when planned, and takes as long as recorded; absent if
+	// the trace lacks the end of the last one
+	JobRecordedNS int64  `json:"job_recorded_ns,omitempty"`
+	Type          string `json:"type,omitempty"`     // kind of request in the trace; absent if it has none
+	Target        string `json:"target"`             // URL it was sent to
+	Endpoint      string `json:"endpoint"`           // address that was used
+	Instance      string `json:"instance,omitempty"` // who answered, by header or answer; absent if neither names it
+	// with --history live, of a follow-up turn: live (all answers in it are), partly or recorded; absent otherwise
+	History string `json:"history,omitempty"`
 
-	PlannedNS         int64 `json:"planned_ns"`            // when it was to leave
-	SentNS            int64 `json:"sent_ns"`               // just before the write of its first byte; of the last attempt, if it was sent again
-	SentAt            Wall  `json:"sent_at"`               // sent_ns as a date, UTC, in µs: the wall clock at the start of the run and the monotonic one from there on, so that no clock step is in it
-	ConnWaitNS        int64 `json:"conn_wait_ns"`          // how long it waited for a connection
-	WrittenNS         int64 `json:"written_ns"`            // the kernel had taken the last byte
-	WrittenFirstBytes int64 `json:"written_first_bytes"`   // bytes that the first write took
-	DepartedNS        int64 `json:"departed_ns"`           // with --kernel-timestamps sent: the kernel handed the first write to the network device; null if that was longer than one flight (10 segments, RFC 6928)
-	AckedNS           int64 `json:"acked_ns"`              // with --kernel-timestamps sent: our kernel had processed the acknowledgement of the last byte
-	HeadersNS         int64 `json:"headers_ns"`            // the response head was complete
-	FirstTokenNS      int64 `json:"first_token_ns"`        // first token chunk
-	FirstTextNS       int64 `json:"first_text_ns"`         // first token chunk with text in it
-	FirstOutputNS     int64 `json:"first_output_ns"`       // first token chunk of the answer itself, a tool call's too: after the reasoning, if there is any; null if nothing else came
-	LastTokenNS       int64 `json:"last_token_ns"`         // last token chunk
-	DoneNS            int64 `json:"done_ns"`               // end of the response body
-	GatewayNS         int64 `json:"gateway_ns,omitempty"`  // duration that a gateway (LiteLLM) reports for itself; absent if none does
-	UpstreamNS        int64 `json:"upstream_ns,omitempty"` // duration for which a gateway (LiteLLM, Envoy) reports to have waited for the head of the server's response; absent if none does
+	PlannedNS int64 `json:"planned_ns"` // when it was to leave
+	// just before the write of its first byte; of the last attempt, if it was sent again
+	SentNS int64 `json:"sent_ns"`
+	// sent_ns as a date, UTC, in µs: the wall clock at the start of the run and the monotonic one from there on, so
+	// that no clock step is in it
+	SentAt            Wall  `json:"sent_at"`
+	ConnWaitNS        int64 `json:"conn_wait_ns"`        // how long it waited for a connection
+	WrittenNS         int64 `json:"written_ns"`          // the kernel had taken the last byte
+	WrittenFirstBytes int64 `json:"written_first_bytes"` // bytes that the first write took
+	// with --kernel-timestamps sent: the kernel handed the first write to the network device; null if that was longer
+	// than one flight (10 segments, RFC 6928)
+	DepartedNS int64 `json:"departed_ns"`
+	// with --kernel-timestamps sent: our kernel had processed the acknowledgement of the last byte
+	AckedNS      int64 `json:"acked_ns"`
+	HeadersNS    int64 `json:"headers_ns"`     // the response head was complete
+	FirstTokenNS int64 `json:"first_token_ns"` // first token chunk
+	FirstTextNS  int64 `json:"first_text_ns"`  // first token chunk with text in it
+	// first token chunk of the answer itself, a tool call's too: after the reasoning, if there is any; null if nothing
+	// else came
+	FirstOutputNS int64 `json:"first_output_ns"`
+	LastTokenNS   int64 `json:"last_token_ns"` // last token chunk
+	DoneNS        int64 `json:"done_ns"`       // end of the response body
+	// duration that a gateway (LiteLLM) reports for itself; absent if none does
+	GatewayNS int64 `json:"gateway_ns,omitempty"`
+	// duration for which a gateway (LiteLLM, Envoy) reports to have waited for the head of the server's response;
+	// absent if none does
+	UpstreamNS int64 `json:"upstream_ns,omitempty"`
 
-	InputTokens      int64      `json:"recorded_input_tokens"`  // prompt length in the trace; null if the trace has the prompt verbatim
-	PromptTokens     int64      `json:"prompt_tokens"`          // prompt length as the server counted it
-	OutputTokens     int64      `json:"recorded_output_tokens"` // completion length in the trace, which is asked for
-	CompletionTokens int64      `json:"completion_tokens"`      // completion length as the server counted it, or token chunks
-	TokensFrom       TokensFrom `json:"tokens_from"`            // usage, or chunks if the server sent no usage and chunks were counted
-	Chunks           int64      `json:"chunks"`                 // token chunks that came
-	Choices          int64      `json:"choices,omitempty"`      // how many choices came; absent if one
-	DecodeNS         int64      `json:"decode_ns,omitempty"`    // duration from the first token chunk of a choice to its last, all choices summed; absent if one came
-	FinishReason     string     `json:"finish_reason"`          // as the server gave it
-	WrongTokens      int64      `json:"wrong_tokens,omitempty"` // with --answers exact: tokens of the answer other than told, missing ones too; absent if there are none
-	WrongAt          int64      `json:"wrong_at,omitempty"`     // place in the answer of the first of them, from 0
-	WrongGot         int64      `json:"wrong_got,omitempty"`    // the id that came there; absent if none did
-	WrongWant        int64      `json:"wrong_want,omitempty"`   // the id that the server was told; absent if the answer was to be over
+	// prompt length in the trace; null if the trace has the prompt verbatim
+	InputTokens  int64 `json:"recorded_input_tokens"`
+	PromptTokens int64 `json:"prompt_tokens"`          // prompt length as the server counted it
+	OutputTokens int64 `json:"recorded_output_tokens"` // completion length in the trace, which is asked for
+	// completion length as the server counted it, or token chunks
+	CompletionTokens int64 `json:"completion_tokens"`
+	// usage, or chunks if the server sent no usage and chunks were counted
+	TokensFrom TokensFrom `json:"tokens_from"`
+	Chunks     int64      `json:"chunks"`            // token chunks that came
+	Choices    int64      `json:"choices,omitempty"` // how many choices came; absent if one
+	// duration from the first token chunk of a choice to its last, all choices summed; absent if one came
+	DecodeNS     int64  `json:"decode_ns,omitempty"`
+	FinishReason string `json:"finish_reason"` // as the server gave it
+	// with --answers exact: tokens of the answer other than told, missing ones too; absent if there are none
+	WrongTokens int64 `json:"wrong_tokens,omitempty"`
+	WrongAt     int64 `json:"wrong_at,omitempty"`  // place in the answer of the first of them, from 0
+	WrongGot    int64 `json:"wrong_got,omitempty"` // the id that came there; absent if none did
+	// the id that the server was told; absent if the answer was to be over
+	WrongWant int64 `json:"wrong_want,omitempty"`
 
-	RecordedCachedTokens int64 `json:"recorded_cached_tokens,omitempty"` // prompt tokens that the recorded server found in its cache; absent if the trace does not have it
-	ExpectedCachedTokens int64 `json:"expected_cached_tokens"`           // prompt tokens that an ideal prefix cache would have held; null if unknown
-	CachedTokens         int64 `json:"cached_tokens"`                    // prompt tokens that the server found in its cache, as it reported
+	// prompt tokens that the recorded server found in its cache; absent if the trace does not have it
+	RecordedCachedTokens int64 `json:"recorded_cached_tokens,omitempty"`
+	// prompt tokens that an ideal prefix cache would have held; null if unknown
+	ExpectedCachedTokens int64 `json:"expected_cached_tokens"`
+	// prompt tokens that the server found in its cache, as it reported
+	CachedTokens int64 `json:"cached_tokens"`
 
 	// BuiltTokens is the prompt length that the request was built for: the recorded one, or more where the server's
 	// template alone is longer. It stays in memory.
@@ -83,14 +117,15 @@ type Record struct {
 	// memory.
 	AskedChoices int64 `json:"-"`
 
-	// LeastCachedTokens and MostCachedTokens bound what an ideal prefix cache would have had, where the template hides the
-	// exact number. They stay in memory.
+	// LeastCachedTokens and MostCachedTokens bound what an ideal prefix cache would have had, where the template hides
+	// the exact number. They stay in memory.
 	LeastCachedTokens int64 `json:"-"`
 	MostCachedTokens  int64 `json:"-"`
 
-	// FirstSlackNS, OutputSlackNS and LastSlackNS are how much earlier than their instants the first token chunk, that of the answer
-	// itself, and the last may have come. They are above 0 if the client read late, and found more after the chunk: the kernel has one stamp for all. They are so, too, if the server
-	// may have waited before for room in the receive buffer. They stay in memory.
+	// FirstSlackNS, OutputSlackNS and LastSlackNS are how much earlier than their instants the first token chunk, that
+	// of the answer itself, and the last may have come. They are above 0 if the client read late, and found more after
+	// the chunk: the kernel has one stamp for all. They are so, too, if the server may have waited before for room in
+	// the receive buffer. They stay in memory.
 	FirstSlackNS  int64 `json:"-"`
 	OutputSlackNS int64 `json:"-"`
 	LastSlackNS   int64 `json:"-"`
@@ -109,10 +144,12 @@ func (r *Record) Clear() {
 	*r = Record{
 		Row: None, Session: None, Turn: None, Job: None, JobRequests: None, JobRecordedNS: None, Depth: None,
 		PlannedNS: None, SentNS: None, SentAt: None, ConnWaitNS: None, WrittenNS: None, WrittenFirstBytes: None,
-		DepartedNS: None, AckedNS: None, HeadersNS: None, FirstTokenNS: None, FirstTextNS: None, FirstOutputNS: None, LastTokenNS: None, DoneNS: None,
+		DepartedNS: None, AckedNS: None, HeadersNS: None, FirstTokenNS: None, FirstTextNS: None, FirstOutputNS: None,
+		LastTokenNS: None, DoneNS: None,
 		GatewayNS: None, UpstreamNS: None, DecodeNS: None,
 		InputTokens: None, PromptTokens: None, OutputTokens: None, CompletionTokens: None,
-		RecordedCachedTokens: None, ExpectedCachedTokens: None, CachedTokens: None, LeastCachedTokens: None, MostCachedTokens: None, BuiltTokens: None,
+		RecordedCachedTokens: None, ExpectedCachedTokens: None, CachedTokens: None, LeastCachedTokens: None,
+		MostCachedTokens: None, BuiltTokens: None,
 		WrongTokens: None, WrongAt: None, WrongGot: None, WrongWant: None,
 		Status: None, Outcome: NotSent,
 	}
@@ -150,8 +187,8 @@ func (r *Record) TTFTNS() int64 { return span(r.SentNS, r.FirstTokenNS) }
 // ours can be left out of it.
 func (r *Record) TTFTPlannedNS() int64 { return span(r.PlannedNS, r.FirstTokenNS) }
 
-// TTFONS is the time to first output token from the moment of sending, in ns: that of the answer itself, after the reasoning. It is
-// TTFTNS if there was no reasoning, and None if nothing but reasoning came.
+// TTFONS is the time to first output token from the moment of sending, in ns: that of the answer itself, after the
+// reasoning. It is TTFTNS if there was no reasoning, and None if nothing but reasoning came.
 func (r *Record) TTFONS() int64 { return span(r.SentNS, r.FirstOutputNS) }
 
 // TTFOPlannedNS is the same from the planned moment.
@@ -199,7 +236,8 @@ func (r *Record) AtOnce() bool {
 
 // decoded is how long the tokens after the first took, and how many these are; of several choices all together.
 func (r *Record) decoded() (ns, tokens int64) {
-	ns, tokens = span(r.FirstTokenNS, r.LastTokenNS), max(0, r.CompletionTokens)
+	ns = span(r.FirstTokenNS, r.LastTokenNS)
+	tokens = max(0, r.CompletionTokens)
 	if r.Choices > 1 {
 		return r.DecodeNS, tokens - r.Choices
 	}
@@ -214,7 +252,8 @@ func span(from, to int64) int64 {
 	return to - from
 }
 
-// Wall is wall-clock time in µs since 1970, UTC, or None. In result files it is a date, such as 2026-01-02T15:04:05.000006Z.
+// Wall is wall-clock time in µs since 1970, UTC, or None. In result files it is a date, such as
+// 2026-01-02T15:04:05.000006Z.
 type Wall int64
 
 // UnmarshalText reads a date of RFC 3339.

@@ -68,7 +68,12 @@ type Scanner struct {
 
 // Reset makes the scanner ready for another stream.
 func (s *Scanner) Reset() {
-	*s = Scanner{Memory: s.Memory, less: s.less, joined: Reuse(s.Memory, s.joined), line: Reuse(s.Memory, s.line)}
+	*s = Scanner{
+		Memory: s.Memory,
+		less:   s.less,
+		joined: Reuse(s.Memory, s.joined),
+		line:   Reuse(s.Memory, s.line),
+	}
 }
 
 // Next consumes bytes of p up to the end of the first event that has data. It returns that data (never nil, perhaps

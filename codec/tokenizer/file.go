@@ -17,8 +17,8 @@ import (
 const (
 	maxFileBytes = 256 << 20
 	maxID        = 9999999
-	// Limits on what a file may make of a text. In public models the longest added token has some 130 bytes, a text that a
-	// component writes 3, and a chain 6 components. The largest part but the model (T5's normalizer) has 0.4 MB.
+	// Limits on what a file may make of a text. In public models the longest added token has some 130 bytes, a text
+	// that a component writes 3, and a chain 6 components. The largest part but the model (T5's normalizer) has 0.4 MB.
 	maxTextBytes = 256
 	maxParts     = 64
 	maxPartBytes = 4 << 20

@@ -59,7 +59,8 @@ func FuzzParse(f *testing.F) {
 		`"vocab":{"<u>":0,"▁":1,"a":2,"▁a":3,"<0x0A>":4},"merges":[["▁","a"]]}}`))
 	f.Add([]byte(`{"model":{"type":"Unigram","unk_id":0,"byte_fallback":true,"vocab":[["<unk>",0],["a",-1.5],["ab",-2]]}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		// A pattern may take for ever, and a Replace may make texts grow without end. That is the author's responsibility.
+		// A pattern may take for ever, and a Replace may make texts grow without end. That is the author's
+		// responsibility.
 		if strings.Contains(string(data), "Regex") || strings.Count(string(data), "Replace") > 2 {
 			return
 		}

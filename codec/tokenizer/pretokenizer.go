@@ -130,7 +130,12 @@ func newPreTokenizers(raw json.RawMessage) ([]preTokenizer, error) {
 	if isNull(raw) {
 		return nil, nil
 	}
-	f := preTokenizerFile{Behaviour: isolated, AddPrefixSpace: true, UseRegex: true, Split: true}
+	f := preTokenizerFile{
+		Behaviour:      isolated,
+		AddPrefixSpace: true,
+		UseRegex:       true,
+		Split:          true,
+	}
 	component, kind, err := readComponent("pre_tokenizer", raw, &f)
 	if err != nil {
 		return nil, err
@@ -159,7 +164,8 @@ func newPreTokenizer(component, kind string, f *preTokenizerFile) (preTokenizer,
 	case "WhitespaceSplit":
 		return plain{splitter{pattern: class{holds: unicode.IsSpace}, behaviour: removed}}, nil
 	case "Digits":
-		return plain{splitter{pattern: class{holds: unicode.IsNumber, runs: !f.IndividualDigits}, behaviour: isolated}}, nil
+		return plain{splitter{pattern: class{holds: unicode.IsNumber, runs: !f.IndividualDigits}, behaviour: isolated}},
+			nil
 	case "Punctuation":
 		return plain{splitter{pattern: class{holds: isPunctuation}, behaviour: f.Behaviour}}, nil
 	case "CharDelimiterSplit":

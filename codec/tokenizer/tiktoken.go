@@ -54,9 +54,13 @@ type tiktoken struct {
 }
 
 func newTiktoken(name string) *tiktoken {
-	packed, pattern, size := packedO200K, patternO200K, sizeO200K
+	packed := packedO200K
+	pattern := patternO200K
+	size := sizeO200K
 	if name == CL100K {
-		packed, pattern, size = packedCL100K, patternCL100K, sizeCL100K
+		packed = packedCL100K
+		pattern = patternCL100K
+		size = sizeCL100K
 	}
 	re := regexp2.MustCompile(pattern, regexp2.OptionMaxBacktrackingStackSize(-1))
 	re.MatchTimeout = maxMatchTime
@@ -77,7 +81,8 @@ func (t *tiktoken) unpack(packed string, size int) {
 	if err != nil {
 		panic("BUG: tokenizer: a built-in vocabulary: " + err.Error())
 	}
-	t.text, t.ends = data[size:], make([]uint32, size)
+	t.text = data[size:]
+	t.ends = make([]uint32, size)
 	t.slots = slices.Repeat([]int32{none}, 2<<bits.Len(uint(size)))
 	end := uint32(0)
 	for id, n := range data[:size] {

@@ -209,7 +209,8 @@ func newTrie(ids vocabulary) *trie {
 		}
 		t.nodes[q.node].first = int32(len(t.nodes))
 		for from := q.from; from < q.end; {
-			label, end := entries[from].piece[q.depth], from+1
+			label := entries[from].piece[q.depth]
+			end := from + 1
 			for end < q.end && entries[end].piece[q.depth] == label {
 				end++
 			}
@@ -224,7 +225,8 @@ func newTrie(ids vocabulary) *trie {
 
 // child returns the node behind n by byte b, or 0.
 func (t *trie) child(n int32, b byte) int32 {
-	from, size := t.nodes[n].first, int32(t.nodes[n].children)
+	from := t.nodes[n].first
+	size := int32(t.nodes[n].children)
 	for size > 8 {
 		half := size / 2
 		if t.nodes[from+half].label <= b {

@@ -110,7 +110,12 @@ func (c *chooser) contexts(before bool) []string {
 	}
 	kinds := make(map[addedToken]bool)
 	for _, a := range c.t.addedIDs() {
-		kind := addedToken{SingleWord: a.SingleWord, LStrip: a.LStrip, RStrip: a.RStrip, Normalized: a.Normalized}
+		kind := addedToken{
+			SingleWord: a.SingleWord,
+			LStrip:     a.LStrip,
+			RStrip:     a.RStrip,
+			Normalized: a.Normalized,
+		}
 		if a.Special && !kinds[kind] {
 			kinds[kind] = true
 			all = append(all, a.Content, a.Content+"\n")
@@ -225,7 +230,8 @@ func (c *chooser) proveInRuns() error {
 // attempt is one whole proof; false if it dropped a word.
 func (c *chooser) attempt(chance *rand.Rand) bool {
 	words, first := c.sorted(), slices.Sorted(maps.Keys(c.first))
-	heads, tails := append(c.contexts(true), ""), append(c.contexts(false), "")
+	heads := append(c.contexts(true), "")
+	tails := append(c.contexts(false), "")
 	around := make(map[[2]string]int) // tokens beside the words, by head and tail
 	clean := true
 	for proven := 0; proven < max(provenWords, provenRounds*len(words)); proven += len(words) {
@@ -303,7 +309,8 @@ func (c *chooser) dropCrossing() {
 func (c *chooser) space() (mark string, apart bool) {
 	words := c.t.cut("ab cd ef")
 	all := strings.Join(words, "")
-	from, end := strings.Index(all, "ab"), strings.Index(all, "cd")
+	from := strings.Index(all, "ab")
+	end := strings.Index(all, "cd")
 	if from < 0 || end < from {
 		return " ", false
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// dynamoEnd is a request_end event: times in s, an agent and its parent, and the hashes of blocks of 16 tokens, the last
-// of which is partial.
+// dynamoEnd is a request_end event: times in s, an agent and its parent, and the hashes of blocks of 16 tokens, the
+// last of which is partial.
 func dynamoEnd(id string, at, took int, agent, parent, hashes string) string {
 	context := ""
 	if agent != "" {

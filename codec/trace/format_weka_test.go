@@ -84,8 +84,8 @@ func replayRecorded(t *testing.T, tr *Trace) (late int, most time.Duration) {
 	return late, most
 }
 
-// edges is a trace's dependencies in words, a line for each request that has any: its session and the second in which it
-// came, and those on which it depends.
+// edges is a trace's dependencies in words, a line for each request that has any: its session and the second in which
+// it came, and those on which it depends.
 func edges(tr *Trace) string {
 	relations, triggers := []string{"sequence", "spawn", "join", "barrier"}, []string{"end", "dispatch"}
 	who := map[int64]string{}

@@ -196,7 +196,8 @@ func checkParts(t *testing.T, rng *rand.Rand, tr *Trace) {
 	checkGraph(t, tr.Fitted(order, tr.InputTokens, tr.OutputTokens))
 }
 
-// checkSelections asserts that selections of a file are graphs whose bounds and instants count from their first request.
+// checkSelections asserts that selections of a file are graphs whose bounds and instants count from their first
+// request.
 func checkSelections(t *testing.T, rng *rand.Rand, file string, tr *Trace) {
 	t.Helper()
 	from := rng.IntN(tr.Len())

@@ -106,8 +106,8 @@ func TestUnitThresholds(t *testing.T) {
 	}
 }
 
-// TestUnitDoubts: seconds read as milliseconds are noted at any plausible rate, and milliseconds read as seconds. Where the unit is
-// given, or the format has only one, nothing is doubted.
+// TestUnitDoubts: seconds read as milliseconds are noted at any plausible rate, and milliseconds read as seconds. Where
+// the unit is given, or the format has only one, nothing is doubted.
 func TestUnitDoubts(t *testing.T) {
 	azure := "TIMESTAMP,ContextTokens,GeneratedTokens\n"
 	for i := range 50 {
@@ -149,7 +149,8 @@ func TestUnitDoubts(t *testing.T) {
 	}
 }
 
-// TestCutJobs: a selection that takes some of a job's requests and leaves others out says so, since a job's time is then not its own.
+// TestCutJobs: a selection that takes some of a job's requests and leaves others out says so, since a job's time is
+// then not its own.
 func TestCutJobs(t *testing.T) {
 	const sample = "../../bench/samples/weka.jsonl"
 	all := must(Open(sample, Options{}))(t)

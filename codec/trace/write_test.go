@@ -99,7 +99,8 @@ func TestNamedSessionsRoundTrip(t *testing.T) {
 	want(t, "Chat", back.Chat, tr.Chat)
 }
 
-// TestPartialBlocksGetIDs: a last block without an id gets one that no other row has, where the format wants one of every block.
+// TestPartialBlocksGetIDs: a last block without an id gets one that no other row has, where the format wants one of
+// every block.
 func TestPartialBlocksGetIDs(t *testing.T) {
 	const file = `{"id":"a","block_size":64,"hash_id_scope":"global","requests":[{"t":0,"in":130,"out":5,"hash_ids":[1,9]},` +
 		`{"t":1,"in":200,"out":5,"hash_ids":[1,9,3]},{"t":2,"in":192,"out":5,"hash_ids":[1,9,3]},{"t":3,"in":40,"out":5,"hash_ids":[]}]}`

@@ -116,8 +116,8 @@ func usable(r *record.Record, ns int64) bool {
 	return r.SentNS != record.None && r.Status == 200 && r.FirstTokenNS != record.None && r.FirstTokenNS <= ns
 }
 
-// TestOvertaken: what a request hit of one that was planned later, but arrived first, is explained by the order. What it
-// hit of one that was sent after its own first token is not.
+// TestOvertaken: what a request hit of one that was planned later, but arrived first, is explained by the order. What
+// it hit of one that was sent after its own first token is not.
 func TestOvertaken(t *testing.T) {
 	w := workloadtest.Work(t, 60)
 	first, later := -1, -1
@@ -162,8 +162,8 @@ func sent(w *workload.Work, name func(i int) string) []record.Record {
 	return records
 }
 
-// TestOracleKnowsWhoRouted: names for addresses of ours change nothing, least of all weights and caches; those behind a gateway are
-// compared as they are.
+// TestOracleKnowsWhoRouted: names for addresses of ours change nothing, least of all weights and caches; those behind a
+// gateway are compared as they are.
 func TestOracleKnowsWhoRouted(t *testing.T) {
 	w := workloadtest.Routed(t, 1, 2, 3)
 	bare := CompareRouters(w, sent(w, func(int) string { return "" }))
@@ -231,7 +231,8 @@ func TestJoinsOvertaken(t *testing.T) {
 		records[i].SentNS, records[i].DoneNS = int64(i)*100, int64(i)*100+250
 	}
 	got := Turns(&workload.Work{Trace: tr, Plan: sched.Plan{Requests: tr.Len()}}, records, nil, nil)
-	// The two sub-agents left 150 and 50 ns early, the join 150 before the end of the later one; the last waited for its sending alone.
+	// The two sub-agents left 150 and 50 ns early, the join 150 before the end of the later one; the last waited for
+	// its sending alone.
 	if got == nil || got.FollowUps != 4 || got.Overtaking != 3 || got.OvertakingMS.Max != 150e-6 || got.OvertakingMS.P50 != 150e-6 {
 		t.Errorf("%+v, %+v", got, got.OvertakingMS)
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// CompareRouters compares where the requests went with where other routers would have sent them, in the plan's order. It
-// compares by address or, behind gateways, by the instances that answers name. It is nil where there is one of either. Without records it
-// takes all requests as sent.
+// CompareRouters compares where the requests went with where other routers would have sent them, in the plan's order.
+// It compares by address or, behind gateways, by the instances that answers name. It is nil where there is one of
+// either. Without records it takes all requests as sent.
 func CompareRouters(w *workload.Work, records []record.Record) *route.Oracle {
 	s := w.Servers()
 	q := route.Question{
@@ -63,8 +63,8 @@ func behindGateways(records []record.Record) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// byInstance lists the requests that an instance answered, and that instance as an index of names, which are sorted. capacity is that of
-// each instance's cache, taken from the address at which it answered first.
+// byInstance lists the requests that an instance answered, and that instance as an index of names, which are sorted.
+// capacity is that of each instance's cache, taken from the address at which it answered first.
 func byInstance(w *workload.Work, records []record.Record, names []string) (of, instances []int32, capacity []int64) {
 	capacity = make([]int64, len(names))
 	seen := make([]bool, len(names))

@@ -14,7 +14,8 @@ import (
 // Requests that are sent at nearly the same time overtake each other on their way. Then the one that was planned first
 // hits what the other one brought. A cache that began cold can have had those tokens.
 func OvertakenTokens(w *workload.Work, records []record.Record) (tokens int64) {
-	alike := sync.OnceValue(func() map[uint64][]int32 { // requests by their first block; needed only if a hit is above the ideal
+	// requests by their first block; needed only if a hit is above the ideal
+	alike := sync.OnceValue(func() map[uint64][]int32 {
 		all := map[uint64][]int32{}
 		for i := range w.Requests() {
 			if blocks := w.Trace.Blocks(i); len(blocks) > 0 {
@@ -25,7 +26,8 @@ func OvertakenTokens(w *workload.Work, records []record.Record) (tokens int64) {
 	})
 	for i := range records {
 		rec, blocks := &records[i], w.Trace.Blocks(i)
-		if rec.Outcome != record.OK || rec.MostCachedTokens == record.None || rec.CachedTokens <= rec.MostCachedTokens || len(blocks) == 0 {
+		if rec.Outcome != record.OK || rec.MostCachedTokens == record.None ||
+			rec.CachedTokens <= rec.MostCachedTokens || len(blocks) == 0 {
 			continue
 		}
 		above := rec.CachedTokens - rec.MostCachedTokens
@@ -74,9 +76,10 @@ func sharedTokens(w *workload.Work, i, j int) int {
 	return n
 }
 
-// Turns counts the requests that were sent before what they depend on: before the end of the previous turn or of a sub-agent, or before
-// the sending of what they only had to follow. The requests in leftOut, in ascending order, are not part of the run. If a pacer waits
-// for others, held is for how long it held requests back; it may be nil. The result is nil if no request depends on another.
+// Turns counts the requests that were sent before what they depend on: before the end of the previous turn or of a
+// sub-agent, or before the sending of what they only had to follow. The requests in leftOut, in ascending order, are
+// not part of the run. If a pacer waits for others, held is for how long it held requests back; it may be nil. The
+// result is nil if no request depends on another.
 func Turns(w *workload.Work, records []record.Record, leftOut []int32, held *metrics.Distribution) *metrics.Turns {
 	var found metrics.Turns
 	early := new(metrics.Distribution)
@@ -104,8 +107,8 @@ func Turns(w *workload.Work, records []record.Record, leftOut []int32, held *met
 	return &found
 }
 
-// overtook returns how many ns before the end, or before the sending, of another request a request was sent. It is 0 if it was sent
-// later, or if one of them was not sent.
+// overtook returns how many ns before the end, or before the sending, of another request a request was sent. It is 0 if
+// it was sent later, or if one of them was not sent.
 func overtook(rec, other *record.Record, trigger trace.Trigger) int64 {
 	since := max(other.DoneNS, other.LastTokenNS, other.HeadersNS)
 	if trigger == trace.OnDispatch {

@@ -1,9 +1,9 @@
-// Package audit examines a run when it is over. It finds why servers had fewer tokens cached than expected, and how many
-// cached tokens the order of arrival explains. It finds which prompts a server counted otherwise, and where other
+// Package audit examines a run when it is over. It finds why servers had fewer tokens cached than expected, and how
+// many cached tokens the order of arrival explains. It finds which prompts a server counted otherwise, and where other
 // routers would have sent the requests.
 //
-// Its functions take the work and its records and change neither. They measure nothing and write nothing. Any goroutine may call them
-// once Run.Do has returned; they allocate as they need.
+// Its functions take the work and its records and change neither. They measure nothing and write nothing. Any goroutine
+// may call them once Run.Do has returned; they allocate as they need.
 //
 // The package is not an API: any release may change it.
 package audit
@@ -20,9 +20,9 @@ import (
 )
 
 // Shortfall returns why servers had fewer tokens cached than expected. It replays the run, at its own times, in a model
-// of each instance's cache: once without a limit and once with the instance's capacity. counted has, by target, the hits
-// that the server counted, if they replace what responses report; else record.None. Shortfall returns nil if nothing
-// exact was expected.
+// of each instance's cache: once without a limit and once with the instance's capacity. counted has, by target, the
+// hits that the server counted, if they replace what responses report; else record.None. Shortfall returns nil if
+// nothing exact was expected.
 func Shortfall(w *workload.Work, records []record.Record, counted []int64) *metrics.Shortfall {
 	if w.Overhead.HeadUnknown {
 		return nil
@@ -92,8 +92,8 @@ type evidence struct {
 	unlimited, there, limited int64
 }
 
-// add adds what is known of one more request, of which so many tokens were expected. What a model holds beyond them makes up for
-// nothing that another request lacks.
+// add adds what is known of one more request, of which so many tokens were expected. What a model holds beyond them
+// makes up for nothing that another request lacks.
 func (e *evidence) add(expected int64, o evidence) {
 	if expected == record.None {
 		e.mixed = true
@@ -154,8 +154,8 @@ const (
 	arrived
 )
 
-// heldThere is held by the instances that answers name, each on its own. Where they name none, or one, that is what one cache
-// holds, which is given if it is known.
+// heldThere is held by the instances that answers name, each on its own. Where they name none, or one, that is what one
+// cache holds, which is given if it is known.
 func (a *audit) heldThere(requests []int32, together []int64, size workload.PrefixCache) []int64 {
 	places := map[string][]int{} // in requests
 	for j, i := range requests {
@@ -252,7 +252,9 @@ func Miscounted(w *workload.Work, records []record.Record) (n int, row, want, go
 			continue
 		}
 		if n++; n == 1 {
-			row, want, got = rec.Row, tokens, rec.PromptTokens
+			row = rec.Row
+			want = tokens
+			got = rec.PromptTokens
 		}
 	}
 	return n, row, want, got

@@ -9,7 +9,9 @@ import (
 
 // update computes all that follows from the outcomes.
 func (s *Search) update() {
-	s.effects, s.fitted, s.beliefs = nil, nil, nil
+	s.effects = nil
+	s.fitted = nil
+	s.beliefs = nil
 	tallies := make([][]tally, len(s.config.Objectives))
 	breaks := math.Inf(1) // the least x at which an objective breaks
 	for j, o := range s.config.Objectives {
@@ -51,7 +53,8 @@ func (s *Search) tallies(j int) (all []tally) {
 		}
 		t.x = s.x(o.Load)
 		if lasted := o.lasted(); lasted > 0 && t.share() <= objective.Allowed {
-			t.x -= min(0.1, float64(objective.LimitNS)/1e9/lasted) // a load so much above a hard edge takes all the window to break the limit
+			// a load so much above a hard edge takes all the window to break the limit
+			t.x -= min(0.1, float64(objective.LimitNS)/1e9/lasted)
 		}
 		t.grows = backlogGrows(o.Slices)
 		all = append(all, t)
@@ -62,8 +65,8 @@ func (s *Search) tallies(j int) (all []tally) {
 // lasted is the duration of the window as far as it went, in s.
 func (o *Outcome) lasted() float64 { return float64(len(o.Slices)) * o.SliceS }
 
-// effect is that of requests that share their fate, of all probes below the edge or near it in which no backlog grew: who waits in that is
-// late by no chance. Where few groups of requests are beyond, it is thought to be larger.
+// effect is that of requests that share their fate, of all probes below the edge or near it in which no backlog grew:
+// who waits in that is late by no chance. Where few groups of requests are beyond, it is thought to be larger.
 func effect(all []tally, allowed float64) float64 {
 	var variance, independent, groups float64
 	for _, t := range all {
@@ -95,7 +98,8 @@ func (s *Search) ended() string {
 		return fmt.Sprintf("The objectives break even at %.4g.", s.load(least))
 	case s.config.Budget > 0 && s.spentS >= s.config.Budget.Seconds():
 		return fmt.Sprintf(
-			"The budget of %s is spent before the interval is as narrow as wanted; the same command goes on with a larger one.",
+			"The budget of %s is spent before the interval is as narrow as wanted; the same command goes on with a "+
+				"larger one.",
 			format.Span(s.config.Budget.Seconds()),
 		)
 	case len(s.outcomes) >= mostProbes:
@@ -125,7 +129,8 @@ func (s *Search) last() *Outcome {
 // beyond tells whether the capacity surely lies above x.
 func (s *Search) beyond(x float64) bool { return len(s.beliefs) > 0 && s.beliefs.until(x) < tail }
 
-// complete tells whether the interval is as narrow as wanted, and rests on probes that lasted long enough, or as long as any could.
+// complete tells whether the interval is as narrow as wanted, and rests on probes that lasted long enough, or as long
+// as any could.
 func (s *Search) complete() bool {
 	if above, below := s.open(); above || below {
 		return false
@@ -141,7 +146,8 @@ func (s *Search) complete() bool {
 	near, groups, first := 0, 0.0, s.beliefs.first()
 	for i := range s.outcomes {
 		o := &s.outcomes[i]
-		if math.Abs(s.x(o.Load)-s.median) < max(2*s.config.Precision, s.high-s.low) && o.lasted() >= min(s.leastS()/2, 0.9*longest) {
+		if math.Abs(s.x(o.Load)-s.median) < max(2*s.config.Precision, s.high-s.low) &&
+			o.lasted() >= min(s.leastS()/2, 0.9*longest) {
 			near++
 			t := count(o.Slices, 0)
 			groups += t.n / s.effects[s.fitted[first]]
@@ -179,7 +185,12 @@ func (o *Outcome) Summarize(objectives int) {
 
 // Answer is what is known so far.
 func (s *Search) Answer() Answer {
-	a := Answer{Probes: len(s.outcomes), SpentS: s.spentS, Complete: s.complete(), Why: s.why}
+	a := Answer{
+		Probes:   len(s.outcomes),
+		SpentS:   s.spentS,
+		Complete: s.complete(),
+		Why:      s.why,
+	}
 	low, load, high := s.interval(tail)
 	o := s.last()
 	above, below := s.open()
@@ -201,7 +212,8 @@ func (s *Search) Answer() Answer {
 	if !below {
 		a.Low = low
 	}
-	if broke := s.nearest(Breaks); a.Load == 0 && a.High != nil && broke != nil && !s.config.Falling { // no probe was easier
+	// no probe was easier
+	if broke := s.nearest(Breaks); a.Load == 0 && a.High != nil && broke != nil && !s.config.Falling {
 		a.High = new(broke.Load)
 	}
 	switch { // what holds bounds the side that is open

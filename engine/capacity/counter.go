@@ -6,7 +6,8 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
-// Span is the part of a probe that counts, its measured window. Instants and durations are in ns; instants since the probe's start.
+// Span is the part of a probe that counts, its measured window. Instants and durations are in ns; instants since the
+// probe's start.
 type Span struct {
 	FromNS  int64 // where the warm-in ends
 	ForNS   int64
@@ -18,8 +19,8 @@ func (w Span) Has(plannedNS int64) bool {
 	return plannedNS >= w.FromNS && plannedNS < w.FromNS+w.ForNS
 }
 
-// Counts reports whether a request that has ended is one of the window's. Those that were left out, or that ended because the probe did,
-// are not.
+// Counts reports whether a request that has ended is one of the window's. Those that were left out, or that ended
+// because the probe did, are not.
 func (w Span) Counts(r *record.Record) bool {
 	return w.Has(r.PlannedNS) && r.Outcome != record.Cancelled && r.Outcome != record.NotSent
 }
@@ -73,8 +74,8 @@ func (c *Counter) inFlight(of []Slice, fromNS, toNS int64) {
 	}
 }
 
-// Look returns what is known at nowNS: of the slices that are over, or of all if the probe has ended. eachOpen calls a function for each
-// request that has not ended, with instants that are record.None if it did not come to that.
+// Look returns what is known at nowNS: of the slices that are over, or of all if the probe has ended. eachOpen calls a
+// function for each request that has not ended, with instants that are record.None if it did not come to that.
 func (c *Counter) Look(nowNS int64, eachOpen func(func(plannedNS, sentNS, firstNS int64)), ended bool) Look {
 	over := len(c.slices)
 	if !ended {
@@ -101,8 +102,8 @@ func (c *Counter) Look(nowNS int64, eachOpen func(func(plannedNS, sentNS, firstN
 	}
 }
 
-// undecided is a request that has not ended, as if all that it lacks came at nowNS. If that is beyond an objective, the request is,
-// whatever becomes of it.
+// undecided is a request that has not ended, as if all that it lacks came at nowNS. If that is beyond an objective, the
+// request is, whatever becomes of it.
 func undecided(plannedNS, sentNS, firstNS, nowNS int64) *record.Record {
 	at := func(ns int64) int64 {
 		if ns == record.None {

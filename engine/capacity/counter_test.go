@@ -16,7 +16,8 @@ import (
 
 const ms = int64(1e6)
 
-// made is a request that is planned at some ms, is sent 1 ms later, and has its first token and its end so many ms after the sending.
+// made is a request that is planned at some ms, is sent 1 ms later, and has its first token and its end so many ms
+// after the sending.
 func made(planned, first, last int64, outcome record.Outcome) *record.Record {
 	r := new(record.Record)
 	r.Clear()

@@ -6,12 +6,13 @@ import (
 	"sort"
 )
 
-// The edge of an objective is where the share beyond equals what it allows. Around it the logit of that share is a line of log load:
+// The edge of an objective is where the share beyond equals what it allows. Around it the logit of that share is a line
+// of log load:
 //
 //	logit(share) = logit(allowed) + slope * (x - edge)
 //
-// belief is the posterior of edge and slope on a grid: flat in the edge, wide in the slope. All probes feed it. Requests that are near
-// each other in time share their fate, so the counts of a probe are divided by its effect.
+// belief is the posterior of edge and slope on a grid: flat in the edge, wide in the slope. All probes feed it.
+// Requests that are near each other in time share their fate, so the counts of a probe are divided by its effect.
 type belief struct {
 	allowed  float64
 	lo, step float64     // edges are lo, lo+step, ...
@@ -25,7 +26,8 @@ const (
 	slopes = 16
 	// widest is how far beyond the probes an edge is looked for, in log load.
 	widest = 1.3862943611198906 // ln 4
-	// bend times the square of the distance to the edge, in logits, is the standard deviation of what the line is wrong by.
+	// bend times the square of the distance to the edge, in logits, is the standard deviation of what the line is wrong
+	// by.
 	bend = 0.05
 )
 
@@ -60,8 +62,11 @@ func fit(allowed float64, all []tally) *belief {
 
 // update computes the posterior on the grid.
 func (b *belief) update() {
-	logs, base := make([][]float64, edges), logit(b.allowed)
-	best, bestEdge, bestSlope := math.Inf(-1), 0.0, 0.0
+	logs := make([][]float64, edges)
+	base := logit(b.allowed)
+	best := math.Inf(-1)
+	bestEdge := 0.0
+	bestSlope := 0.0
 	for i := range logs {
 		logs[i] = make([]float64, slopes)
 		edge := b.lo + float64(i)*b.step
@@ -73,7 +78,9 @@ func (b *belief) update() {
 				sum += t.weight / t.effect * (t.n*logShare(eta) - (t.n-t.beyond)*eta)
 			}
 			if logs[i][j] = sum; sum > best {
-				best, bestEdge, bestSlope = sum, edge, slope
+				best = sum
+				bestEdge = edge
+				bestSlope = slope
 			}
 		}
 	}
@@ -96,12 +103,12 @@ func (b *belief) update() {
 	b.joint = logs
 }
 
-// leastScatter bounds the scatter: the line was fitted to the same probes. Without it 90 % of 150 intervals held the capacity of a server with
-// a prefix cache, now 93 % of 100.
+// leastScatter bounds the scatter: the line was fitted to the same probes. Without it 90 % of 150 intervals held the
+// capacity of a server with a prefix cache, now 93 % of 100.
 const leastScatter = 0.85
 
-// scatter is by how much more the probes vary around the best line than their slices say; 1 if neither has more. A server may differ from
-// probe to probe.
+// scatter is by how much more the probes vary around the best line than their slices say; 1 if neither has more. A
+// server may differ from probe to probe.
 func (b *belief) scatter(edge, slope float64) float64 {
 	const doubt = 3 // as many probes that vary as they should
 	sum, n := 0.0, -2.0
@@ -141,7 +148,8 @@ func (b *belief) until(x float64) float64 {
 	return b.below[i] + (at-float64(i))*(b.below[i+1]-b.below[i])
 }
 
-// gain is by how much a probe at x with n independent requests is expected to lower the variance of the edge, by a linear estimate.
+// gain is by how much a probe at x with n independent requests is expected to lower the variance of the edge, by a
+// linear estimate.
 func (b *belief) gain(x, n float64) float64 {
 	var sumE, sumP, sumEP, sumPP, noise float64
 	for i, row := range b.joint {

@@ -17,7 +17,8 @@ const (
 	clearly = 0.5
 	// leastSlices is after how many slices a probe may end.
 	leastSlices = 6
-	// leastRequests is after how many requests without a sign of breaking a probe ends while loads that break are still to be found.
+	// leastRequests is after how many requests without a sign of breaking a probe ends while loads that break are still
+	// to be found.
 	leastRequests = 60
 )
 
@@ -31,7 +32,9 @@ func (s *Search) Look(p Probe, look Look) Decision {
 	}
 	grows, why := backlogGrows(look.Slices), ""
 	above, below := s.open()
-	holds, quiet, largest := true, true, -1.0
+	holds := true
+	quiet := true
+	largest := -1.0
 	for j := range s.config.Objectives {
 		o := &s.config.Objectives[j]
 		known := settled(look.Slices, o.Allowed)
@@ -65,8 +68,9 @@ func (s *Search) Look(p Probe, look Look) Decision {
 	return Decision{}
 }
 
-// judged counts slices for objective j. The effect of requests that share their fate is that of the probes before, or more if these
-// slices show more. The whole window of a probe far from the edge may have few requests; they are not thought to share as much.
+// judged counts slices for objective j. The effect of requests that share their fate is that of the probes before, or
+// more if these slices show more. The whole window of a probe far from the edge may have few requests; they are not
+// thought to share as much.
 func (s *Search) judged(all []Slice, j int, ended bool) tally {
 	const doubt = 8 // slices
 	t := count(all, j)
@@ -79,7 +83,8 @@ func (s *Search) judged(all []Slice, j int, ended bool) tally {
 	return t
 }
 
-// unsure tells whether the load of p is so near the edge that a run of bad luck, longer than a few slices, may look like a loss.
+// unsure tells whether the load of p is so near the edge that a run of bad luck, longer than a few slices, may look
+// like a loss.
 func (s *Search) unsure(p Probe) bool {
 	above, below := s.open()
 	breaks := s.beliefs.until(s.x(p.Load))
@@ -103,14 +108,19 @@ func (s *Search) enough(p Probe, look Look) bool {
 		return false
 	}
 	then := Search{
-		config:   s.config,
-		outcomes: append(slices.Clip(s.outcomes), Outcome{Probe: p, Slices: look.Slices, SliceS: look.SliceS}),
+		config: s.config,
+		outcomes: append(slices.Clip(s.outcomes), Outcome{
+			Probe:  p,
+			Slices: look.Slices,
+			SliceS: look.SliceS,
+		}),
 	}
 	then.update()
 	return then.complete()
 }
 
-// backlogGrows tells whether the requests in flight become more and more: they drift upwards by more than a random walk would.
+// backlogGrows tells whether the requests in flight become more and more: they drift upwards by more than a random walk
+// would.
 func backlogGrows(all []Slice) bool {
 	const parts = 8
 	if len(all) < parts {

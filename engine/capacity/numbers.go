@@ -40,16 +40,20 @@ type part struct {
 	beyond   [][]int64 // by objective: planned instants of requests beyond the limit, ns
 }
 
-// Numbers reads the records of a probe that are in the window, and returns the numbers of its outcome. urls are its targets, as
-// its records have them. If an objective is broken, limiter says where that began: which objective is the furthest from its share, and which instance is the first
-// to have more requests beyond the limit than its share of the whole window allows.
+// Numbers reads the records of a probe that are in the window, and returns the numbers of its outcome. urls are its
+// targets, as its records have them. If an objective is broken, limiter says where that began: which objective is the
+// furthest from its share, and which instance is the first to have more requests beyond the limit than its share of the
+// whole window allows.
 func Numbers(
 	dir string,
 	urls []string,
 	objectives []Objective,
 	w Span,
 ) (numbers map[string]float64, limiter string, err error) {
-	c, n, good, parts := metrics.NewCollector(urls), int64(0), int64(0), map[string]*part{}
+	c := metrics.NewCollector(urls)
+	n := int64(0)
+	good := int64(0)
+	parts := map[string]*part{}
 	_, err = report.EachRecord(dir, func(r *record.Record) {
 		cut := w.Has(r.PlannedNS) && r.Outcome == record.Cancelled
 		if !cut && !w.Counts(r) {
@@ -89,7 +93,8 @@ func Numbers(
 	if n > 0 {
 		numbers[Goodput] = float64(good) / float64(n)
 	}
-	names, most := []string{PrefixHits, ErrorRate}, 1.0
+	names := []string{PrefixHits, ErrorRate}
+	most := 1.0
 	for i := range objectives {
 		o, beyond := &objectives[i], 0
 		names = append(names, o.Quantity())
@@ -108,14 +113,17 @@ func Numbers(
 	return numbers, limiter, nil
 }
 
-// first names the part that is the first to have more requests beyond objective i than are allowed; "" if there is one part.
+// first names the part that is the first to have more requests beyond objective i than are allowed; "" if there is one
+// part.
 func first(parts map[string]*part, i int, allowed float64) (which string) {
 	earliest := int64(math.MaxInt64)
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		p := parts[name]
 		slices.Sort(p.beyond[i])
-		if most := int(allowed * float64(p.requests)); len(parts) > 1 && most < len(p.beyond[i]) && p.beyond[i][most] < earliest {
-			earliest, which = p.beyond[i][most], " on "+name
+		if most := int(allowed * float64(p.requests)); len(parts) > 1 && most < len(p.beyond[i]) &&
+			p.beyond[i][most] < earliest {
+			earliest = p.beyond[i][most]
+			which = " on " + name
 		}
 	}
 	return which

@@ -18,8 +18,9 @@ const ok = "ok"
 // spaced is an operator with spaces around it.
 var spaced = regexp.MustCompile(`\s*(<=|>=|<|>)\s*`)
 
-// ParseObjectives reads a list such as "ttft.p95<1s tpot.p95<50ms ok>=99.9%", separated by spaces or commas. Each is a percentile of
-// a latency of requests, below a limit, or the share of requests that are ok: each allows a share of requests to be beyond it.
+// ParseObjectives reads a list such as "ttft.p95<1s tpot.p95<50ms ok>=99.9%", separated by spaces or commas. Each is a
+// percentile of a latency of requests, below a limit, or the share of requests that are ok: each allows a share of
+// requests to be beyond it.
 func ParseObjectives(text string) ([]Objective, error) {
 	text = spaced.ReplaceAllString(text, "$1")
 	var all []Objective
@@ -28,7 +29,9 @@ func ParseObjectives(text string) ([]Objective, error) {
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(all, func(other Objective) bool { return other.Metric == o.Metric && other.Allowed == o.Allowed }) {
+		if slices.ContainsFunc(all, func(other Objective) bool {
+			return other.Metric == o.Metric && other.Allowed == o.Allowed
+		}) {
 			return nil, fmt.Errorf("%q: there is such an objective already", part)
 		}
 		all = append(all, o)
@@ -49,10 +52,12 @@ func parseObjective(part string) (Objective, error) {
 	}
 	name, op, limit, err := metrics.ParseRequirement(requirement)
 	metric, percentile, _ := strings.Cut(name, ".")
-	latency, isOK := metrics.FindLatency(metric), requirement != part
+	latency := metrics.FindLatency(metric)
+	isOK := requirement != part
 	known := latency >= 0 && metrics.Latencies()[latency].Bounded
 	allowed := map[string]float64{"p50": 0.5, "p90": 0.1, "p95": 0.05, "p99": 0.01, "p999": 0.001}[percentile]
-	limitNS, failing := math.Round(limit*1e6), limit
+	limitNS := math.Round(limit * 1e6)
+	failing := limit
 	if isOK {
 		failing = math.Round((1-limit)*1e12) / 1e12
 	}
@@ -94,11 +99,17 @@ func parseObjective(part string) (Objective, error) {
 	if op == "<=" {
 		limitNS++
 	}
-	return Objective{Text: part, Metric: metric, LimitNS: int64(limitNS), Allowed: allowed}, nil
+	return Objective{
+		Text:    part,
+		Metric:  metric,
+		LimitNS: int64(limitNS),
+		Allowed: allowed,
+	}, nil
 }
 
-// Beyond reports whether r, which has ended, is beyond the objective. A failed request is beyond every objective: an answer that never
-// came is late too. An ok one without the latency is beyond, unless that is its TPOT: an answer of one token has none.
+// Beyond reports whether r, which has ended, is beyond the objective. A failed request is beyond every objective: an
+// answer that never came is late too. An ok one without the latency is beyond, unless that is its TPOT: an answer of
+// one token has none.
 //
 // Requests that the user left out, or that ended because the probe did, are not to be counted at all.
 func (o *Objective) Beyond(r *record.Record) bool {

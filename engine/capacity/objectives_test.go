@@ -99,7 +99,8 @@ func TestBeyond(t *testing.T) {
 	}
 }
 
-// TestRowsOfWhatNeverEnded: a latency of which nothing ended is above its limit, if so many requests waited longer; of others nothing is known.
+// TestRowsOfWhatNeverEnded: a latency of which nothing ended is above its limit, if so many requests waited longer; of
+// others nothing is known.
 func TestRowsOfWhatNeverEnded(t *testing.T) {
 	t.Parallel()
 	objectives, err := ParseObjectives("ttft.p95<300ms tpot.p95<50ms ok>=99%")

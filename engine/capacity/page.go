@@ -42,7 +42,8 @@ func (p *Page) Write(w io.Writer) error {
 			chart.Section{
 				Title:  "By load",
 				Graphs: p.graphs(),
-				Note:   "Each point is a probe. The shaded part is the 95 % interval of the capacity. Latencies of a probe that was cut short are at least as long.",
+				Note: "Each point is a probe. The shaded part is the 95 % interval of the capacity. Latencies of " +
+					"a probe that was cut short are at least as long.",
 			},
 			chart.Section{Title: "Probes", Tables: []chart.Table{p.table()}},
 		)
@@ -54,7 +55,8 @@ func (p *Page) Write(w io.Writer) error {
 func (p *Page) graphs() (all []chart.Graph) {
 	byLoad := slices.Clone(p.Outcomes)
 	slices.SortStableFunc(byLoad, func(a, b Outcome) int { return cmp.Compare(a.Load, b.Load) })
-	from, to := byLoad[0].Load, byLoad[len(byLoad)-1].Load
+	from := byLoad[0].Load
+	to := byLoad[len(byLoad)-1].Load
 	axis := chart.Axis{Label: p.Unit, Log: to > 8*from}
 	if from < to {
 		axis.From, axis.To = new(from), new(to)
@@ -64,8 +66,15 @@ func (p *Page) graphs() (all []chart.Graph) {
 		spans = []chart.Piece{{From: a.Low, To: *a.High, Text: p.Sentence}}
 	}
 	add := func(title, name, unit string, limit float64) {
-		g := chart.Graph{Title: title, Sync: "load", X: axis, Y: chart.Axis{Unit: unit, From: new(0.0)}, Spans: spans}
-		values, broken := chart.Values{}, chart.Values{}
+		g := chart.Graph{
+			Title: title,
+			Sync:  "load",
+			X:     axis,
+			Y:     chart.Axis{Unit: unit, From: new(0.0)},
+			Spans: spans,
+		}
+		values := chart.Values{}
+		broken := chart.Values{}
 		seen := false
 		for i := range byLoad {
 			o := &byLoad[i]
@@ -126,14 +135,16 @@ func (p *Page) Table() (head []string, rows [][]string) {
 	add("load", func(o *Outcome) string { return p.Load(o.Load) })
 	add("goodput/s", number(GoodputPerS, format.Rate))
 	for j := range p.Objectives {
-		limit, name := &p.Objectives[j], p.Objectives[j].Quantity()
+		limit := &p.Objectives[j]
+		name := p.Objectives[j].Quantity()
 		if limit.Metric == ok {
 			add("failed", number(name, format.Percent))
 			continue
 		}
 		ms := number(name, func(v float64) string { return format.Duration(v*1e6, 3) })
 		add(name, func(o *Outcome) string {
-			if _, known := o.Numbers[name]; !known && j < len(o.Beyond) && o.Beyond[j] > limit.Allowed { // requests that had not ended
+			// requests that had not ended
+			if _, known := o.Numbers[name]; !known && j < len(o.Beyond) && o.Beyond[j] > limit.Allowed {
 				return "> " + format.Duration(limit.LimitNS, 3)
 			}
 			return ms(o)
@@ -160,7 +171,11 @@ func (p *Page) table() chart.Table {
 	for i, row := range rows {
 		o := &p.Outcomes[i]
 		cells := chart.Texts(append(row, o.Limiter, cmp.Or(o.Client, o.Why))...)
-		cells[len(row)-1].Mark = map[string]string{Holds: chart.Good, Breaks: chart.Bad, Edge: chart.Warn}[o.Verdict]
+		cells[len(row)-1].Mark = map[string]string{
+			Holds:  chart.Good,
+			Breaks: chart.Bad,
+			Edge:   chart.Warn,
+		}[o.Verdict]
 		t.Rows = append(t.Rows, cells)
 	}
 	return t

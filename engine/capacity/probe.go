@@ -1,7 +1,7 @@
 // Package capacity searches for the largest load of a trace at which objectives hold.
 //
-// It decides what to try next, when a try may end, and what the answer is. It sends nothing: probes are somebody else's.
-// Everything follows from the outcomes so far, so a search that was interrupted goes on from them.
+// It decides what to try next, when a try may end, and what the answer is. It sends nothing: probes are somebody
+// else's. Everything follows from the outcomes so far, so a search that was interrupted goes on from them.
 //
 // The package is not an API: any release may change it.
 package capacity
@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Objective is met at a load if at most a share of requests is beyond its limit. ttft.p95<1s allows 5 % of requests a TTFT
-// of 1 s or more; ok>=99.9% allows 0.1 % of requests to fail.
+// Objective is met at a load if at most a share of requests is beyond its limit. ttft.p95<1s allows 5 % of requests a
+// TTFT of 1 s or more; ok>=99.9% allows 0.1 % of requests to fail.
 type Objective struct {
 	Text    string  // as given, such as ttft.p95<1s
 	Metric  string  // ttft, ttft_planned, tpot, e2e, e2e_planned or ok
@@ -59,17 +59,20 @@ type Decision struct {
 // Outcome is what became of a probe. It has all that the search needs of it.
 type Outcome struct {
 	Probe
-	Slices    []Slice            `json:"slices"`
-	SliceS    float64            `json:"slice_s"`
-	Verdict   string             `json:"verdict"`
-	Cut       bool               `json:"cut"` // it ended before its window did
-	Why       string             `json:"why"`
-	SpentS    float64            `json:"spent_s"`           // wall time, start and warm-in included
-	Client    string             `json:"client,omitempty"`  // why the client was the bottleneck; "" if it was not
-	Beyond    []float64          `json:"beyond,omitempty"`  // of an answer alone: share of the requests beyond each objective, in place of the slices
-	Numbers   map[string]float64 `json:"numbers"`           // for tables: ttft.p95, goodput, hits and so on, by metrics.Quantities
-	Limiter   string             `json:"limiter,omitempty"` // where the objective broke first, such as: TTFT on instance 2
-	Directory string             `json:"directory"`
+	Slices  []Slice `json:"slices"`
+	SliceS  float64 `json:"slice_s"`
+	Verdict string  `json:"verdict"`
+	Cut     bool    `json:"cut"` // it ended before its window did
+	Why     string  `json:"why"`
+	SpentS  float64 `json:"spent_s"`          // wall time, start and warm-in included
+	Client  string  `json:"client,omitempty"` // why the client was the bottleneck; "" if it was not
+	// of an answer alone: share of the requests beyond each objective, in place of the slices
+	Beyond []float64 `json:"beyond,omitempty"`
+	// for tables: ttft.p95, goodput, hits and so on, by metrics.Quantities
+	Numbers map[string]float64 `json:"numbers"`
+	// where the objective broke first, such as: TTFT on instance 2
+	Limiter   string `json:"limiter,omitempty"`
+	Directory string `json:"directory"`
 }
 
 // implausible is above any number of a search: a load, a duration in s, requests.
@@ -90,7 +93,8 @@ func (o *Outcome) Validate(number, objectives int) error {
 	}
 	for i := range o.Slices {
 		s := &o.Slices[i]
-		if !plausible(float64(s.Requests)) || !plausible(float64(s.Open)) || !plausible(s.InFlight) || len(s.Beyond) != objectives {
+		if !plausible(float64(s.Requests)) || !plausible(float64(s.Open)) || !plausible(s.InFlight) ||
+			len(s.Beyond) != objectives {
 			return fmt.Errorf("no probe has slice %d: %+v", i+1, *s)
 		}
 		for _, beyond := range s.Beyond {
@@ -115,7 +119,9 @@ type Config struct {
 
 // Answer is what is known of the capacity.
 type Answer struct {
-	Load     float64  `json:"load"`   // the largest load at which all objectives hold; with Falling the least. If no probe bounds it, the most that held; 0 if none did
+	// the largest load at which all objectives hold; with Falling the least. If no probe bounds it, the most that held;
+	// 0 if none did
+	Load     float64  `json:"load"`
 	Low      float64  `json:"low"`    // 95 % interval; 0 if no probe bounds it
 	High     *float64 `json:"high"`   // null if no probe bounds it
 	Limits   string   `json:"limits"` // text of the objective that breaks first; "" if none is known to break

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestResume: a search that was killed after any probe, or in the midst of one, goes on from its journal to the same answer.
+// TestResume: a search that was killed after any probe, or in the midst of one, goes on from its journal to the same
+// answer.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	for _, m := range knownModels(t) {
@@ -49,8 +50,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestLookAtTheEdge: if the share beyond is just what is allowed, and slices that follow each other are alike, a probe that is looked at
-// after every slice is cut, or won, no more often than wrong says.
+// TestLookAtTheEdge: if the share beyond is just what is allowed, and slices that follow each other are alike, a probe
+// that is looked at after every slice is cut, or won, no more often than wrong says.
 func TestLookAtTheEdge(t *testing.T) {
 	t.Parallel()
 	objectives, err := ParseObjectives("ttft.p90<1s")
@@ -93,7 +94,8 @@ func TestLookAtTheEdge(t *testing.T) {
 	}
 }
 
-// slicesOf makes slices of 40 requests whose share beyond follows a latent normal state. If above is 0, it is 10 % on average.
+// slicesOf makes slices of 40 requests whose share beyond follows a latent normal state. If above is 0, it is 10 % on
+// average.
 func slicesOf(rng *rand.Rand, n int, alike, above float64) (all []Slice) {
 	const edge = 1.2815515655446004 // a normal number is above it with a probability of 10 %
 	state := rng.NormFloat64()
@@ -157,7 +159,8 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
-// TestOutcomesOfAnyNumbers: whatever Validate lets through, the search goes on with loads that can be probed, and does not panic.
+// TestOutcomesOfAnyNumbers: whatever Validate lets through, the search goes on with loads that can be probed, and does
+// not panic.
 func TestOutcomesOfAnyNumbers(t *testing.T) {
 	objectives, err := ParseObjectives("ttft.p90<1s")
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// Search decides what to probe. Everything that it says follows from its Config and the outcomes so far, in their order. It is for one
-// goroutine.
+// Search decides what to probe. Everything that it says follows from its Config and the outcomes so far, in their
+// order. It is for one goroutine.
 type Search struct {
 	config   Config
 	outcomes []Outcome
@@ -24,21 +24,25 @@ type Search struct {
 }
 
 const (
-	// tail is the probability on either side of the interval. It is less than 2.5 %, for a search ends when its interval happens to be
-	// narrow. In simulations of queues the interval then covers the capacity in at least 95 % of the searches.
+	// tail is the probability on either side of the interval. It is less than 2.5 %, for a search ends when its
+	// interval happens to be narrow. In simulations of queues the interval then covers the capacity in at least 95 % of
+	// the searches.
 	tail = 0.01
 	// sure is the same where one whole number of them is the answer.
 	sure = 0.001
-	// usual is the effect of requests that share their fate, as far as no probe showed it. Simulated queues and caches have 50 to 600. With 15
-	// some searches ended after a twentieth of the time of others, with an interval beside the capacity.
+	// usual is the effect of requests that share their fate, as far as no probe showed it. Simulated queues and caches
+	// have 50 to 600. With 15 some searches ended after a twentieth of the time of others, with an interval beside the
+	// capacity.
 	usual = 60
 	// usualFar is the same at the end of a window before any probe showed a sign of breaking.
 	usualFar = 22
 	// steep is a slope from which an edge is hard: a backlog grows or does not, and requests share no other fate.
 	steep = 200
-	// far is a probability that the capacity is not within twice and half of the loads probed, above which the search goes there.
+	// far is a probability that the capacity is not within twice and half of the loads probed, above which the search
+	// goes there.
 	far = 0.01
-	// leastNear is how many probes near the edge must have lasted long enough to show how much requests share their fate.
+	// leastNear is how many probes near the edge must have lasted long enough to show how much requests share their
+	// fate.
 	leastNear   = 3
 	leastGroups = 200 // of requests that share their fate, in all of them, unless the edge is hard
 	// mostProbes ends a search in which probes contradict each other without end.
@@ -109,7 +113,8 @@ func (s *Search) load(x float64) float64 {
 // bounds are the least and the largest x that may be probed.
 func (s *Search) bounds() (least, most float64) {
 	c := &s.config
-	smallest, largest := c.Least/(1<<mostHalvings), math.Inf(1)
+	smallest := c.Least / (1 << mostHalvings)
+	largest := math.Inf(1)
 	if c.Whole {
 		smallest = 1
 	}
@@ -142,7 +147,8 @@ func (s *Search) open() (above, below bool) {
 	return 1-s.beliefs.until(most+math.Ln2) > far, s.beliefs.until(least-math.Ln2) > far
 }
 
-// place is the x of the next probe: twice or half the load until the capacity is bounded, then where it narrows the interval most.
+// place is the x of the next probe: twice or half the load until the capacity is bounded, then where it narrows the
+// interval most.
 func (s *Search) place() float64 {
 	if len(s.outcomes) == 0 {
 		return s.x(s.config.Least)
@@ -172,9 +178,10 @@ func (s *Search) place() float64 {
 	return where
 }
 
-// hint is an x at which the edge is if all that limits the servers is how many requests they can end in a second: it follows from how fast
-// the backlog grew in the easiest probe that broke. If that was probed already, it is a little to the side that is open. Once a probe
-// shows a share of late requests that tells how the share rises, there is none, nor for whole numbers.
+// hint is an x at which the edge is if all that limits the servers is how many requests they can end in a second: it
+// follows from how fast the backlog grew in the easiest probe that broke. If that was probed already, it is a little to
+// the side that is open. Once a probe shows a share of late requests that tells how the share rises, there is none, nor
+// for whole numbers.
 func (s *Search) hint() (x float64, known bool) {
 	broke := s.nearest(Breaks)
 	if s.config.Whole || broke == nil || len(s.beliefs) == 0 || s.high-s.low < 1.5*s.config.Precision {
@@ -198,7 +205,8 @@ func (s *Search) hint() (x float64, known bool) {
 	return x, known && !near(x, math.Abs(aside)/4) && x > s.low-s.config.Precision && x < s.x(broke.Load)
 }
 
-// served is the x at which as many requests would have come as the servers ended in a probe, and whether a backlog grew in it.
+// served is the x at which as many requests would have come as the servers ended in a probe, and whether a backlog grew
+// in it.
 func (s *Search) served(o *Outcome) (x float64, grew bool) {
 	all := o.Slices
 	if !o.Cut && len(all) > 0 { // the last one may be a part, in which nothing came any more
@@ -225,8 +233,8 @@ type Window struct {
 	LeastS   float64 // and at least so long in s: a backlog that grows slowly needs time to break a latency
 }
 
-// Window returns how long the window of the next probe is to be: enough for the percentiles of the objectives and, near the edge, about
-// half of what the wanted interval needs.
+// Window returns how long the window of the next probe is to be: enough for the percentiles of the objectives and, near
+// the edge, about half of what the wanted interval needs.
 func (s *Search) Window(Probe) Window {
 	w := Window{Requests: int64(math.Ceil(s.window()))}
 	if above, below := s.open(); !above && !below {
@@ -253,8 +261,8 @@ func (s *Search) window() float64 {
 	return max(n, min(most, s.effects[s.fitted[i]]/(slope*slope*allowed*(1-allowed)*deviation*deviation)/2))
 }
 
-// leastS is how long a window near the edge is to be at least. At a load that is above a hard edge by some share, the backlog takes the
-// limit over that share to break the limit.
+// leastS is how long a window near the edge is to be at least. At a load that is above a hard edge by some share, the
+// backlog takes the limit over that share to break the limit.
 func (s *Search) leastS() (least float64) {
 	for _, j := range s.fitted {
 		least = max(least, float64(s.config.Objectives[j].LimitNS)/1e9*6/s.config.Precision)
@@ -262,7 +270,8 @@ func (s *Search) leastS() (least float64) {
 	return min(least, mostLeastS)
 }
 
-// nearest is the hardest probe that held, or the easiest that broke, of those that tell of the server; nil if there is none.
+// nearest is the hardest probe that held, or the easiest that broke, of those that tell of the server; nil if there is
+// none.
 func (s *Search) nearest(verdict string) (found *Outcome) {
 	for i := range s.outcomes {
 		o := &s.outcomes[i]

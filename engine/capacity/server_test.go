@@ -152,7 +152,8 @@ func queue(servers, room int, service func(rng *rand.Rand) float64) server {
 	}
 }
 
-// caching serves one after the other. What a turn costs is less if its conversation is among the latest that were served.
+// caching serves one after the other. What a turn costs is less if its conversation is among the latest that were
+// served.
 func caching(capacity int, whole, rest float64) server {
 	return func(rng *rand.Rand, all []request) {
 		last := map[int32]int{} // by conversation: which service it was, counted
@@ -230,8 +231,8 @@ func models() []model {
 
 func exponential(rng *rand.Rand) float64 { return rng.ExpFloat64() }
 
-// refused is the rate at which a share of the requests finds all servers and places to wait taken, in an M/M/servers/servers+room
-// queue with service times of 1 s.
+// refused is the rate at which a share of the requests finds all servers and places to wait taken, in an
+// M/M/servers/servers+room queue with service times of 1 s.
 func refused(servers, room int, share float64) float64 {
 	return root(float64(10*servers), func(rate float64) bool {
 		p, sum := 1.0, 1.0
@@ -243,7 +244,8 @@ func refused(servers, room int, share float64) float64 {
 	}, 60)
 }
 
-// erlang is the rate at which a share of the requests waits longer than limit s in an M/M/servers queue with service times of 1 s.
+// erlang is the rate at which a share of the requests waits longer than limit s in an M/M/servers queue with service
+// times of 1 s.
 func erlang(servers int, beyond, limit float64) float64 {
 	return root(float64(servers), func(rate float64) bool {
 		blocked := 1.0 // Erlang B

@@ -67,8 +67,8 @@ func (s *simulation) probe(search *Search, p Probe) Outcome {
 	panic("a window that is over does not end")
 }
 
-// bisection searches as one does by hand: it doubles or halves the load until one breaks and one holds, and then halves the interval
-// until it is as narrow as wanted. Each probe lasts for its whole window, and is believed.
+// bisection searches as one does by hand: it doubles or halves the load until one breaks and one holds, and then halves
+// the interval until it is as narrow as wanted. Each probe lasts for its whole window, and is believed.
 func (s *simulation) bisection(least float64) (low, high, spentS float64) {
 	low, high = 0, math.Inf(1)
 	for number := 1001; high > low*1.04; number++ {

@@ -2,8 +2,8 @@ package capacity
 
 import "math"
 
-// tally is what a probe, or a part of one, shows of an objective. Requests that are near each other in time share their fate, so that
-// their number says more than there is to know: effect is by how much.
+// tally is what a probe, or a part of one, shows of an objective. Requests that are near each other in time share their
+// fate, so that their number says more than there is to know: effect is by how much.
 type tally struct {
 	x           float64 // log of the load, or minus it with Falling: more is harder
 	n, beyond   float64 // requests
@@ -13,12 +13,15 @@ type tally struct {
 	grows       bool    // a backlog grew
 	effect      float64 // variance over independent, as it is taken to be; at least 1
 	weight      float64 // 0 to 1: how far the line of the fit may be trusted from there to the edge
-	most        float64 // logit above which the line may lie as it likes: where most requests are beyond, others may never be
+	// logit above which the line may lie as it likes: where most requests are beyond, others may never be
+	most float64
 }
 
-// count counts slices for objective j. Open requests count as not beyond: those that were decided first may be the worst.
+// count counts slices for objective j. Open requests count as not beyond: those that were decided first may be the
+// worst.
 func count(all []Slice, j int) (t tally) {
-	n, beyond := make([]float64, len(all)), make([]float64, len(all))
+	n := make([]float64, len(all))
+	beyond := make([]float64, len(all))
 	for i := range all {
 		n[i], beyond[i] = float64(all[i].Requests+all[i].Open), float64(all[i].Beyond[j])
 		t.n, t.beyond = t.n+n[i], t.beyond+beyond[i]
@@ -31,7 +34,9 @@ func count(all []Slice, j int) (t tally) {
 
 // settled are the slices up to the last before which open requests are too few to matter: a quarter of what is allowed.
 func settled(all []Slice, allowed float64) []Slice {
-	n, open, upTo := 0.0, 0.0, 0
+	n := 0.0
+	open := 0.0
+	upTo := 0
 	for i := range all {
 		n, open = n+float64(all[i].Requests+all[i].Open), open+float64(all[i].Open)
 		if open <= allowed/4*n {
@@ -41,8 +46,8 @@ func settled(all []Slice, allowed float64) []Slice {
 	return all[:upTo]
 }
 
-// spread estimates the variance of beyond. Slices that follow each other are alike: autocovariances are summed in pairs while they fall
-// and are above 0 (the initial monotone sequence of Geyer, 1992).
+// spread estimates the variance of beyond. Slices that follow each other are alike: autocovariances are summed in pairs
+// while they fall and are above 0 (the initial monotone sequence of Geyer, 1992).
 func (t *tally) spread(n, beyond []float64) {
 	mean := t.beyond / t.n
 	covariance := func(lag int) (sum float64) {
@@ -51,23 +56,28 @@ func (t *tally) spread(n, beyond []float64) {
 		}
 		return sum
 	}
-	v, least, lag := -covariance(0), math.Inf(1), 0
+	v := -covariance(0)
+	least := math.Inf(1)
+	lag := 0
 	for ; lag+1 < len(n); lag += 2 {
 		if least = min(least, covariance(lag)+covariance(lag+1)); least <= 0 {
 			break
 		}
 		v += 2 * least
 	}
-	slices, alike := float64(len(n)), float64(2*lag+1)
+	slices := float64(len(n))
+	alike := float64(2*lag + 1)
 	t.variance = max(v, covariance(0)) * slices / max(1, slices-alike)
-	t.independent, t.parts = t.n*mean*(1-mean), slices/alike
+	t.independent = t.n * mean * (1 - mean)
+	t.parts = slices / alike
 }
 
 // share is the part that is beyond; 0 without requests.
 func (t *tally) share() float64 { return t.beyond / max(1, t.n) }
 
-// evidence is the logarithm of the evidence against a share beyond of allowed: a mixture of likelihood ratios, which is an e-value. By
-// Ville's inequality it ever reaches 1/level with a chance of at most level, if one looks as often as one likes.
+// evidence is the logarithm of the evidence against a share beyond of allowed: a mixture of likelihood ratios, which is
+// an e-value. By Ville's inequality it ever reaches 1/level with a chance of at most level, if one looks as often as
+// one likes.
 func (t *tally) evidence(allowed float64) float64 {
 	n, b := t.n/t.effect, t.beyond/t.effect
 	return logBeta(b+0.5, n-b+0.5) - logBeta(0.5, 0.5) - b*math.Log(allowed) - (n-b)*math.Log1p(-allowed)

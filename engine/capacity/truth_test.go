@@ -17,8 +17,8 @@ func (s *simulation) longRun(load float64, windows int, seconds float64) []float
 	return shares
 }
 
-// TestTruth finds the knees of the models by long simulation, and how many requests a window needs that tells loads apart that differ
-// by 4 %: a knee of its own has a standard error of 1 %. It takes minutes.
+// TestTruth finds the knees of the models by long simulation, and how many requests a window needs that tells loads
+// apart that differ by 4 %: a knee of its own has a standard error of 1 %. It takes minutes.
 func TestTruth(t *testing.T) {
 	if os.Getenv("FASTREPLAY_CAPACITY") == "" {
 		t.Skip("set FASTREPLAY_CAPACITY to find the knees of the models anew")

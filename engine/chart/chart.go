@@ -1,5 +1,5 @@
-// Package chart draws numbers: of blocks for a terminal, and as the graphs of our HTML pages, whose style and frame it has. It
-// has no notion of what they mean.
+// Package chart draws numbers: of blocks for a terminal, and as the graphs of our HTML pages, whose style and frame it
+// has. It has no notion of what they mean.
 //
 // The package is not an API: any release may change it.
 package chart
@@ -54,8 +54,8 @@ func (s *Sample) size() (n float64) {
 	return n
 }
 
-// Distributions draws a sample as bars, with the share of values up to the end of each. Of several, which share the bars, it draws a line
-// each, and a second graph with the shares up to each. Whole values have bars of whole numbers.
+// Distributions draws a sample as bars, with the share of values up to the end of each. Of several, which share the
+// bars, it draws a line each, and a second graph with the shares up to each. Whole values have bars of whole numbers.
 func Distributions(title, unit string, whole bool, samples []Sample) []Graph {
 	samples = slices.DeleteFunc(samples, func(s Sample) bool { return s.size() <= 1 })
 	if len(samples) == 0 {
@@ -105,7 +105,11 @@ func Distributions(title, unit string, whole bool, samples []Sample) []Graph {
 	g.Note = strings.Join(zeros, ", ")
 	if len(samples) == 1 {
 		g.Series[0].Name, g.Series[0].Style = "values", Bars
-		g.Series = append(g.Series, Series{Name: "share so far", Share: true, Values: soFar.Series[0].Values})
+		g.Series = append(g.Series, Series{
+			Name:   "share so far",
+			Share:  true,
+			Values: soFar.Series[0].Values,
+		})
 		return []Graph{g}
 	}
 	g.Y.Unit, soFar.Y = "ratio", Axis{Unit: "ratio", To: new(1.0)}
@@ -115,10 +119,12 @@ func Distributions(title, unit string, whole bool, samples []Sample) []Graph {
 
 const mostBars = 48
 
-// edgesOf cuts the range of all values into bars, fewer of whole numbers if there are fewer. The axis is logarithmic if the range is wide, but
-// of ratios. The smallest thousandth of the values is below the first bar, which has it, too.
+// edgesOf cuts the range of all values into bars, fewer of whole numbers if there are fewer. The axis is logarithmic if
+// the range is wide, but of ratios. The smallest thousandth of the values is below the first bar, which has it, too.
 func edgesOf(samples []Sample, whole, ratio bool) (edges []float64, log bool) {
-	least, most, zeros := math.Inf(1), 0.0, false
+	least := math.Inf(1)
+	most := 0.0
+	zeros := false
 	for _, s := range samples {
 		zeros = zeros || s.At[0] <= 0
 		size, below := s.size(), 0.0

@@ -13,9 +13,9 @@ import (
 	"strconv"
 )
 
-// Document is an HTML page: findings, facts, graphs and tables. It is one file that refers to no other. The page has these
-// structs as JSON, and a script of ours (page.js) makes elements and graphs of them. So no text of a trace or of a server is
-// ever read as HTML. Numbers in tables are text, formatted as on the terminal.
+// Document is an HTML page: findings, facts, graphs and tables. It is one file that refers to no other. The page has
+// these structs as JSON, and a script of ours (page.js) makes elements and graphs of them. So no text of a trace or of
+// a server is ever read as HTML. Numbers in tables are text, formatted as on the terminal.
 type Document struct {
 	Title    string    `json:"title"`
 	Under    []string  `json:"under,omitempty"` // short texts below the title
@@ -71,8 +71,8 @@ type Piece struct {
 	Text string  `json:"h,omitempty"` // shown when somebody points at it
 }
 
-// Graph is a picture. It has Series; or Rows with Heat, which are coloured by value; or Rows with Lanes, which have pieces.
-// Hovering reads values, a drag zooms, a double click resets. Graphs whose Sync is the same do so together.
+// Graph is a picture. It has Series; or Rows with Heat, which are coloured by value; or Rows with Lanes, which have
+// pieces. Hovering reads values, a drag zooms, a double click resets. Graphs whose Sync is the same do so together.
 type Graph struct {
 	Title   string    `json:"title"`
 	Note    string    `json:"note,omitempty"`
@@ -146,7 +146,8 @@ func Texts(texts ...string) []Cell {
 	return cells
 }
 
-// The page's script and style, and those of uPlot 1.6.32 (https://github.com/leeoniya/uPlot), which draws lines, bars and axes.
+// The page's script and style, and those of uPlot 1.6.32 (https://github.com/leeoniya/uPlot), which draws lines, bars
+// and axes.
 var (
 	//go:embed page.js
 	pageScript string
@@ -177,8 +178,11 @@ func (d *Document) Write(w io.Writer) error {
 	for _, text := range []string{
 		"<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n",
 		`<meta http-equiv="Content-Security-Policy" content="` + policy + "\"/>\n",
-		"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>" + html.EscapeString(d.Title) + "</title>\n",
-		"<style>" + style + "</style>\n</head>\n<body>\n<main id=\"page\"><noscript>This page needs JavaScript to be drawn.</noscript></main>\n",
+		"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>" +
+			html.EscapeString(d.Title) + "</title>\n",
+		"<style>" + style +
+			"</style>\n</head>\n<body>\n<main id=\"page\"><noscript>This page needs JavaScript to be " +
+			"drawn.</noscript></main>\n",
 		"<script type=\"application/json\" id=\"data\">" + string(data) + "</script>\n",
 		"<script>" + plot + "</script>\n<script>" + pageScript + "</script>\n</body>\n</html>\n",
 	} {

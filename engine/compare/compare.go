@@ -87,7 +87,8 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 		}
 		if most := moved[strings.Replace(of.Name, "_planned", "", 1)]; of.A != nil &&
 			metric.Floor != nil && most / *of.A > *metric.Floor {
-			metric.Floor, metric.FloorFrom = new(most / *of.A), "the client"
+			metric.Floor = new(most / *of.A)
+			metric.FloorFrom = "the client"
 		}
 		metric.judge(s, r.Paired)
 	}
@@ -126,7 +127,9 @@ const ownPairs = 2
 // pooled is the floor of a metric by pairs of runs without a change, for sides of so many runs; nil if no pair has
 // the metric.
 func pooled(noise [][]Metric, i, runs int) *float64 {
-	squares, within, pairs := 0.0, 0.0, 0
+	squares := 0.0
+	within := 0.0
+	pairs := 0
 	for _, metrics := range noise {
 		if m := metrics[i]; m.Floor != nil {
 			deviation := *m.Floor / student95(parts-2)

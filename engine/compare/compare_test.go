@@ -24,7 +24,8 @@ type served struct {
 	cached     int64
 }
 
-// write makes a directory of results: n requests of conversations of four, one each 100 ms, that a server takes as serve says.
+// write makes a directory of results: n requests of conversations of four, one each 100 ms, that a server takes as
+// serve says.
 func write(t *testing.T, n int, change func(*metrics.Summary), serve func(i int) served) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -243,8 +244,8 @@ func TestFloor(t *testing.T) {
 	}
 }
 
-// TestClientsFloor: what lateness of the client may have moved is in the floor, relative to A and of either side. Without a floor nothing is
-// said to be worse.
+// TestClientsFloor: what lateness of the client may have moved is in the floor, relative to A and of either side.
+// Without a floor nothing is said to be worse.
 func TestClientsFloor(t *testing.T) {
 	quiet, late := side(t, write(t, 1200, nil, noisy(1, 1))), side(t, write(t, 1200, nil, noisy(2, 1.3)))
 	late.runs[0].summary.Verdict.Unsafe = []metrics.Unsafe{{Metric: "ttft", Percentile: "p95", EffectMS: 1e6}, {Metric: "ttft", Percentile: "p50", EffectMS: 0.01}}
@@ -421,8 +422,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestAtOnce: requests that are all planned at once, and have no conversations, are cut by their order, and few have no interval. Goodput is
-// by the SLOs of the first run.
+// TestAtOnce: requests that are all planned at once, and have no conversations, are cut by their order, and few have no
+// interval. Goodput is by the SLOs of the first run.
 func TestAtOnce(t *testing.T) {
 	for n, verdict := range map[int]string{400: Worse, 3: Unknown} {
 		var sides [2]*Side

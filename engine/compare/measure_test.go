@@ -84,7 +84,8 @@ func TestStudent(t *testing.T) {
 	}
 }
 
-// TestReach: that of a mean is from its standard error, and 95 % of the intervals of means, medians and p95 hold the truth, or more.
+// TestReach: that of a mean is from its standard error, and 95 % of the intervals of means, medians and p95 hold the
+// truth, or more.
 func TestReach(t *testing.T) {
 	random, covered := rand.New(rand.NewPCG(5, 6)), [3]int{}
 	const trials, n = 2000, 200
@@ -118,8 +119,9 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// TestConversationsShareTheirFate: if a conversation that lasts as long as the run is slower as a whole, by chance, intervals hold the truth
-// all the same. By parts of the time alone they would hold it in few cases, since each part has all conversations.
+// TestConversationsShareTheirFate: if a conversation that lasts as long as the run is slower as a whole, by chance,
+// intervals hold the truth all the same. By parts of the time alone they would hold it in few cases, since each part
+// has all conversations.
 func TestConversationsShareTheirFate(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	const trials, conversations, turns = 300, 60, 40

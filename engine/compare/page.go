@@ -86,7 +86,8 @@ func (c *Culprits) table() chart.Table {
 // as much as half of the intervals take; what is wider is cut off.
 func forest(r *Result) []chart.Graph {
 	g := chart.Graph{
-		Title: "Change of B against A, with its 95 % interval over the noise floor", Wide: true, X: chart.Axis{Unit: "ratio"},
+		Title: "Change of B against A, with its 95 % interval over the noise floor", Wide: true,
+		X: chart.Axis{Unit: "ratio"},
 		// their places are their colours
 		Kinds: []string{"noise floor", "change", Same, InFloor, Worse, Better, Unknown},
 	}

@@ -48,7 +48,13 @@ func Print(w io.Writer, r *Result, o PrintOptions) error {
 			row += format.Right(cell, columns[i])
 		}
 		verdict := m.Verdict
-		if code := map[string]string{Worse: "1;31", Better: "1;32", InFloor: "33", Same: "2", Unknown: "2"}[verdict]; o.Colour {
+		if code := map[string]string{
+			Worse:   "1;31",
+			Better:  "1;32",
+			InFloor: "33",
+			Same:    "2",
+			Unknown: "2",
+		}[verdict]; o.Colour {
 			verdict = "\x1b[" + code + "m" + verdict + "\x1b[0m"
 		}
 		p.Painted(row + " " + verdict)

@@ -1,22 +1,24 @@
 // Package compare says what changed from one run to another: by how much, how surely, and in which requests.
 //
-// Runs of the same workload send the same bytes at the same instants, so they pair request by request. The package reads results
-// from disk and computes; it sends nothing and starts nothing.
+// Runs of the same workload send the same bytes at the same instants, so they pair request by request. The package
+// reads results from disk and computes; it sends nothing and starts nothing.
 //
 // The package is not an API: any release may change it.
 package compare
 
 // Result is what changed from A to B.
 type Result struct {
-	Schema    int        `json:"schema"`     // version of this form
-	A         Identity   `json:"a"`          // with what B is compared
-	B         Identity   `json:"b"`          // what changed, or not
-	Paired    bool       `json:"paired"`     // the workloads are equal, and values are compared request by request
-	Requests  int64      `json:"requests"`   // pairs in which both are ok; without pairs, the lesser of both sides' ok requests
-	FloorFrom string     `json:"floor_from"` // what the noise floor is from: a pair of runs of the same side (its directories), or "estimated"
-	Metrics   []Metric   `json:"metrics"`    // all that is compared
-	Explained []Culprits `json:"explained"`  // of the metrics that changed
-	Notes     []string   `json:"notes"`      // whole sentences
+	Schema int      `json:"schema"` // version of this form
+	A      Identity `json:"a"`      // with what B is compared
+	B      Identity `json:"b"`      // what changed, or not
+	Paired bool     `json:"paired"` // the workloads are equal, and values are compared request by request
+	// pairs in which both are ok; without pairs, the lesser of both sides' ok requests
+	Requests int64 `json:"requests"`
+	// what the noise floor is from: a pair of runs of the same side (its directories), or "estimated"
+	FloorFrom string     `json:"floor_from"`
+	Metrics   []Metric   `json:"metrics"`   // all that is compared
+	Explained []Culprits `json:"explained"` // of the metrics that changed
+	Notes     []string   `json:"notes"`     // whole sentences
 }
 
 // Identity names a side and the workload that it was sent.
@@ -52,7 +54,8 @@ type Metric struct {
 	Sentence string   `json:"sentence"` // such as: B's TTFT p95 is 1.8 % higher [1.1, 2.5]; the floor is 0.6 %
 	Main     bool     `json:"main"`     // shown on one screen
 
-	FloorFrom string `json:"floor_from,omitempty"` // "the client", if that may have moved the number further than noise does; else absent
+	// "the client", if that may have moved the number further than noise does; else absent
+	FloorFrom string `json:"floor_from,omitempty"`
 }
 
 // Culprits are groups of requests that account for a metric's change, the largest share first.

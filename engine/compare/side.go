@@ -82,7 +82,8 @@ func (s *Side) Add(dir string, summary *metrics.Summary, all iter.Seq2[*record.R
 			continue
 		}
 		w := newRow(rec, s.SLOs)
-		if w.index, err = strconv.ParseInt(rec.RequestID[strings.LastIndexByte(rec.RequestID, '-')+1:], 10, 64); err != nil {
+		if w.index, err = strconv.ParseInt(rec.RequestID[strings.LastIndexByte(rec.RequestID, '-')+1:], 10,
+			64); err != nil {
 			return fmt.Errorf("%s: request_id %q ends with no number, by which requests are paired", dir, rec.RequestID)
 		}
 		reports[w.target] = reports[w.target] || !math.IsNaN(w.cached)
@@ -209,7 +210,9 @@ func differences(x, y *run) (found []string, sure bool) {
 		differ("output tokens", format.Count(a.Workload.OutputTokens), format.Count(b.Workload.OutputTokens))
 	}
 	if sure && one != other && len(found) == 0 {
-		found = []string{"the bytes of the requests: the content of the trace file, or what the chat template adds to a prompt, changed"}
+		found = []string{
+			"the bytes of the requests: the content of the trace file, or what the chat template adds to a prompt, " +
+				"changed"}
 	}
 	return found, sure
 }

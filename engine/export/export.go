@@ -1,8 +1,8 @@
 // Package export writes a run's results as the files of other tools, for dashboards and notebooks that read those.
 //
-// It works from a results directory alone, so that the end of a run and `fastreplay report` give the same bytes. Names, units
-// and formulas are the other tool's; what our records do not hold is absent (AIPerf) or null (vLLM), never 0. It measures
-// nothing, and belongs to one goroutine at a time. Of the records it keeps a few numbers each in memory.
+// It works from a results directory alone, so that the end of a run and `fastreplay report` give the same bytes. Names,
+// units and formulas are the other tool's; what our records do not hold is absent (AIPerf) or null (vLLM), never 0. It
+// measures nothing, and belongs to one goroutine at a time. Of the records it keeps a few numbers each in memory.
 //
 // The package is not an API: any release may change it.
 package export
@@ -93,8 +93,8 @@ type Named struct {
 	InDir bool     // relative paths lie in the directory of the results
 }
 
-// Write adds the files of the named format to the results in dir and returns their paths. Each is written whole or not at
-// all; on error none of them is left. Where slos are given, goodput is by them and not by the run's own.
+// Write adds the files of the named format to the results in dir and returns their paths. Each is written whole or not
+// at all; on error none of them is left. Where slos are given, goodput is by them and not by the run's own.
 func Write(dir, name string, slos ...metrics.SLO) (paths []string, err error) {
 	f, err := find(name)
 	if err != nil {

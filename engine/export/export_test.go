@@ -186,7 +186,8 @@ func TestTotal(t *testing.T) {
 	}
 }
 
-// The oracle works on the lines of requests.jsonl as encoding/json reads them, by sums over all values for each statistic.
+// The oracle works on the lines of requests.jsonl as encoding/json reads them, by sums over all values for each
+// statistic.
 
 // num is a number of a line; false where it is null.
 func num(l object, key string) (float64, bool) {

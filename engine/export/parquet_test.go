@@ -42,7 +42,8 @@ func dated(n int) []record.Record {
 	return all
 }
 
-// TestParquet reads the file back by a decoder of its own, several row groups and pages, and compares it with requests.jsonl.
+// TestParquet reads the file back by a decoder of its own, several row groups and pages, and compares it with
+// requests.jsonl.
 func TestParquet(t *testing.T) {
 	for _, groupRows := range []int{1, 7, 64, 1000} {
 		dir := resultsDir(t, dated(300), nil, nil)
@@ -203,7 +204,8 @@ func decodeParquet(t *testing.T, data []byte) (f parquetFile) {
 	return f
 }
 
-// decodePage sets the values of a column: definition levels of one bit, in runs that are packed or repeat, and PLAIN values.
+// decodePage sets the values of a column: definition levels of one bit, in runs that are packed or repeat, and PLAIN
+// values.
 func decodePage(t *testing.T, page []byte, physical int64, name string, rows []map[string]any) {
 	t.Helper()
 	n := binary.LittleEndian.Uint32(page)

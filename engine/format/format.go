@@ -85,7 +85,9 @@ func Percent(ratio float64) string {
 func Share(ratio float64) string { return Fixed(100*ratio, 2) + " %" }
 
 // Fixed prints v with that many decimals.
-func Fixed(v float64, decimals int) string { return group(strconv.FormatFloat(v, 'f', decimals, 64)) }
+func Fixed(v float64, decimals int) string {
+	return group(strconv.FormatFloat(v, 'f', decimals, 64))
+}
 
 // Duration prints ns in the unit that fits: "412 ns", "51.2 ms". It has that many significant digits (at least 3), but
 // no fractions of a nanosecond.
@@ -182,8 +184,8 @@ func group(s string) string {
 }
 
 // Visible returns text in which everything that a terminal would obey or hide is written as \n, \x1b or \u202e. That is
-// control characters, marks of writing direction, bytes that are not UTF-8, and the like. If there is none, it allocates
-// nothing.
+// control characters, marks of writing direction, bytes that are not UTF-8, and the like. If there is none, it
+// allocates nothing.
 func Visible(text string) string {
 	var out []byte
 	from := 0 // text before it is in out
@@ -205,7 +207,8 @@ func Visible(text string) string {
 	return string(append(out, text[from:]...))
 }
 
-// VisibleJSON is Visible for JSON, which means the same afterwards: in its strings such characters become \u and four digits.
+// VisibleJSON is Visible for JSON, which means the same afterwards: in its strings such characters become \u and four
+// digits.
 func VisibleJSON(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for _, c := range string(text) {
@@ -266,7 +269,8 @@ func (p *Page) Sentence(mark, text string) {
 // Words are the words of a text, a number together with its unit.
 func Words(text string) (words []string) {
 	for _, word := range strings.Fields(text) {
-		if last := len(words) - 1; last >= 0 && strings.ContainsAny(words[last][len(words[last])-1:], "0123456789") && slices.Contains(units, strings.TrimRight(word, ".,;:)]")) {
+		if last := len(words) - 1; last >= 0 && strings.ContainsAny(words[last][len(words[last])-1:], "0123456789") &&
+			slices.Contains(units, strings.TrimRight(word, ".,;:)]")) {
 			words[last] += " " + word
 			continue
 		}

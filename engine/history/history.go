@@ -3,8 +3,9 @@
 // It owns the answers that later turns need and the request bytes that are made of them. It does not decide when a turn
 // is sent, and it reads no response. Receivers collect an Answer, and the run reports each end of a request.
 //
-// Any goroutine may call a History during a run. Bytes is called by the senders: it takes no lock and allocates nothing. Ended, called by
-// whoever ends a request, builds request bytes on the Go heap, from buffers that are used again.
+// Any goroutine may call a History during a run. Bytes is called by the senders: it takes no lock and allocates
+// nothing. Ended, called by whoever ends a request, builds request bytes on the Go heap, from buffers that are used
+// again.
 //
 // The package is not an API: any release may change it.
 package history
@@ -29,8 +30,8 @@ import (
 )
 
 // History puts what servers answer in a run into the turns that follow, in place of the recorded answers. The bytes of
-// such a turn are made on the heap when the turn before has ended, by whoever ended it. If the turn is sent before that,
-// it is sent as recorded. A History is for one run; its methods may be called by any goroutine, and Bytes by a
+// such a turn are made on the heap when the turn before has ended, by whoever ended it. If the turn is sent before
+// that, it is sent as recorded. A History is for one run; its methods may be called by any goroutine, and Bytes by a
 // sender.
 type History struct {
 	builder *workload.Builder
@@ -86,7 +87,12 @@ var ErrNone = errors.New("no request carries the answer to an earlier one")
 
 // New prepares the work's turns. It returns ErrNone if no request carries the answer to an earlier one.
 func New(r *workload.Builder, w *workload.Work) (*History, error) {
-	h := &History{builder: r, work: w, turns: make([]historyTurn, w.Requests()), took: metrics.NewHistogram()}
+	h := &History{
+		builder: r,
+		work:    w,
+		turns:   make([]historyTurn, w.Requests()),
+		took:    metrics.NewHistogram(),
+	}
 	for i := range h.turns {
 		h.turns[i].place.Of, h.turns[i].first, h.turns[i].next = trace.NoTurn, trace.NoTurn, trace.NoTurn
 	}
@@ -150,7 +156,8 @@ func (h *History) each(i int32, f func(j int32)) {
 // Follows reports whether a turn goes on from request i, so that its answer is to be kept.
 func (h *History) Follows(i int32) bool { return h != nil && h.turns[i].first != trace.NoTurn }
 
-// Bytes is what is sent for request i in place of its recorded form; nil: the recorded form it is, also from now on. A sender calls it.
+// Bytes is what is sent for request i in place of its recorded form; nil: the recorded form it is, also from now on. A
+// sender calls it.
 func (h *History) Bytes(i int32) []byte {
 	if h == nil {
 		return nil
@@ -182,7 +189,8 @@ func (h *History) Answered(i int32, rec *record.Record, a *Answer) {
 	}
 }
 
-// Ended makes the requests of the turns that go on from request i, which has ended, and gives back what only that needed.
+// Ended makes the requests of the turns that go on from request i, which has ended, and gives back what only that
+// needed.
 func (h *History) Ended(clock sched.Clock, i int32) {
 	if h == nil {
 		return
@@ -223,7 +231,8 @@ func (a *Answer) Add(d *api.Delta) {
 	}
 }
 
-// Counts is what follow-up turns were sent with, by the records of a run that is over; nil where all is sent as recorded.
+// Counts is what follow-up turns were sent with, by the records of a run that is over; nil where all is sent as
+// recorded.
 func (h *History) Counts(records []record.Record) *metrics.History {
 	if h == nil {
 		return nil
@@ -246,7 +255,13 @@ func (h *History) Counts(records []record.Record) *metrics.History {
 			found.Recorded++
 		}
 		why := &found.Why
-		*[...]*int64{unanswered: &why.Late, failed: &why.Failed, noText: &why.NoText, toolCall: &why.Tools, apart: &why.Apart}[lack]++
+		*[...]*int64{
+			unanswered: &why.Late,
+			failed:     &why.Failed,
+			noText:     &why.NoText,
+			toolCall:   &why.Tools,
+			apart:      &why.Apart,
+		}[lack]++
 	}
 	return &found
 }
@@ -391,7 +406,8 @@ func (h *History) build(s *historyScratch, i int) (request []byte, from int) {
 func (h *History) assemble(s *historyScratch, i int32) {
 	s.chain, s.messages, s.live, s.lack = append(s.chain[:0], i), s.messages[:0], 0, answered
 	h.each(i, func(j int32) { s.chain = append(s.chain, j) })
-	content, at := h.work.Trace.Verbatim(int(i)).Content, int32(0)
+	content := h.work.Trace.Verbatim(int(i)).Content
+	at := int32(0)
 	for k := len(s.chain) - 2; k >= 0; k-- {
 		p := &h.turns[s.chain[k]].place
 		text, state := h.answerAt(p)
@@ -456,8 +472,8 @@ func (p *bufferPool) put(b []byte) {
 // pageBytes is how far apart memory is touched; larger pages are touched more than once.
 const pageBytes = 4 << 10
 
-// warm makes n slices with room for size bytes, and touches their memory, so that the kernel has provided it. The kernel
-// takes a millisecond to clear 2 MiB, one huge page.
+// warm makes n slices with room for size bytes, and touches their memory, so that the kernel has provided it. The
+// kernel takes a millisecond to clear 2 MiB, one huge page.
 func (p *bufferPool) warm(size, n int) {
 	for range n {
 		b := make([]byte, 0, 1<<bits.Len(uint(max(1, size)-1)))

@@ -13,7 +13,12 @@ import (
 
 // Describe describes this machine for results. What cannot be read is left out.
 func Describe() metrics.Host {
-	h := metrics.Host{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version()}
+	h := metrics.Host{
+		OS:   runtime.GOOS,
+		Arch: runtime.GOARCH,
+		CPUs: runtime.NumCPU(),
+		Go:   runtime.Version(),
+	}
 	h.Name, _ = os.Hostname()
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {

@@ -18,4 +18,6 @@ func MapMemory(size int64) ([]byte, error) {
 func UnmapMemory(b []byte) error { return unix.Munmap(b) }
 
 // NewSharedMemory is for Linux.
-func NewSharedMemory(string, int64) (*os.File, []byte, error) { return nil, nil, errors.ErrUnsupported }
+func NewSharedMemory(string, int64) (*os.File, []byte, error) {
+	return nil, nil, errors.ErrUnsupported
+}

@@ -2,7 +2,8 @@ package host
 
 import "golang.org/x/sys/unix"
 
-// FreeMemory is half of the machine's memory in bytes, since macOS has no number like MemAvailable; of names what limits it.
+// FreeMemory is half of the machine's memory in bytes, since macOS has no number like MemAvailable; of names what
+// limits it.
 func FreeMemory() (bytes int64, of string, err error) {
 	total, err := unix.SysctlUint64("hw.memsize")
 	return int64(total / 2), "the free memory", err

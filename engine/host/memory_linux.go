@@ -13,12 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// addressReserve is how much of `ulimit -v` is left for threads that begin during a run, for their stacks and heaps, in bytes.
-// Measured: 640 MB, most of it never touched (13 threads, 2 cores, Linux 6.18, glibc).
+// addressReserve is how much of `ulimit -v` is left for threads that begin during a run, for their stacks and heaps, in
+// bytes. Measured: 640 MB, most of it never touched (13 threads, 2 cores, Linux 6.18, glibc).
 const addressReserve = 768 << 20
 
-// FreeMemory is how many bytes this process and its children can still use; of names what limits them. It is the least of: the
-// machine's memory without swapping, the room under the memory limits of its control groups, `ulimit -v` and `ulimit -d`.
+// FreeMemory is how many bytes this process and its children can still use; of names what limits them. It is the least
+// of: the machine's memory without swapping, the room under the memory limits of its control groups, `ulimit -v` and
+// `ulimit -d`.
 func FreeMemory() (bytes int64, of string, err error) {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -31,7 +32,8 @@ func FreeMemory() (bytes int64, of string, err error) {
 	bytes, of = kib<<10, "the free memory"
 	for _, dir := range cgroupsOf("memory") {
 		if room, ok := cgroupRoom(dir); ok && room < bytes {
-			bytes, of = room, "what the memory limit of the control group "+dir+" leaves"
+			bytes = room
+			of = "what the memory limit of the control group " + dir + " leaves"
 		}
 	}
 	text, _ = os.ReadFile("/proc/self/statm") // pages: size resident shared text lib data
@@ -47,7 +49,8 @@ func FreeMemory() (bytes int64, of string, err error) {
 		}
 		pages, _ := strconv.ParseInt(used[l.field], 10, 64)
 		if room := int64(limit.Cur) - pages*int64(os.Getpagesize()) - l.kept; room < bytes {
-			bytes, of = room, "what `ulimit "+l.flag+"` leaves"
+			bytes = room
+			of = "what `ulimit " + l.flag + "` leaves"
 		}
 	}
 	return max(0, bytes), of, nil
@@ -64,8 +67,8 @@ func counter(text, name string) (n int64, ok bool) {
 	return 0, false
 }
 
-// cgroupRoom is how many bytes the memory limits of the control group at dir leave; false if it has no limit. Pages of files are
-// not counted as used: the kernel reclaims them before it kills.
+// cgroupRoom is how many bytes the memory limits of the control group at dir leave; false if it has no limit. Pages of
+// files are not counted as used: the kernel reclaims them before it kills.
 func cgroupRoom(dir string) (room int64, ok bool) {
 	number := func(name string) (int64, bool) {
 		text, err := os.ReadFile(path.Join(dir, name))
@@ -74,7 +77,8 @@ func cgroupRoom(dir string) (room int64, ok bool) {
 	}
 	stat, _ := os.ReadFile(path.Join(dir, "memory.stat"))
 	for _, version := range []struct{ limit, usage, pages string }{
-		{"memory.max", "memory.current", ""}, {"memory.high", "memory.current", ""}, {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_"},
+		{"memory.max", "memory.current", ""}, {"memory.high", "memory.current", ""},
+		{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_"},
 	} {
 		limit, limited := number(version.limit)
 		used, known := number(version.usage)
@@ -97,10 +101,10 @@ func cgroupsOf(controller string) []string {
 	return cgroups(controller, string(groups), string(mounts))
 }
 
-// cgroups returns the directories of the control groups in which a controller limits this process: its own group and all
-// visible ones above. groups is the text of /proc/self/cgroup (see cgroups(7)). mounts is the text of
-// /proc/self/mountinfo (see proc_pid_mountinfo(5)). In some containers the own group is outside of what is mounted. Then
-// the mount's root is the nearest group that is visible.
+// cgroups returns the directories of the control groups in which a controller limits this process: its own group and
+// all visible ones above. groups is the text of /proc/self/cgroup (see cgroups(7)). mounts is the text of
+// /proc/self/mountinfo (see proc_pid_mountinfo(5)). In some containers the own group is outside of what is mounted.
+// Then the mount's root is the nearest group that is visible.
 func cgroups(controller, groups, mounts string) (dirs []string) {
 	seen := map[string]bool{}
 	for line := range strings.Lines(mounts) {
@@ -108,7 +112,8 @@ func cgroups(controller, groups, mounts string) (dirs []string) {
 		if !strings.HasPrefix(system, "cgroup") {
 			continue
 		}
-		at, kind := strings.Fields(place), strings.Fields(system)
+		at := strings.Fields(place)
+		kind := strings.Fields(system)
 		if len(at) < 5 || len(kind) < 3 || seen[at[2]] {
 			continue
 		}
@@ -118,11 +123,13 @@ func cgroups(controller, groups, mounts string) (dirs []string) {
 		}
 		seen[at[2]] = true // one hierarchy may be mounted twice
 		spaces := strings.NewReplacer(`\040`, " ", `\134`, `\`)
-		root, mount := spaces.Replace(at[3]), spaces.Replace(at[4])
+		root := spaces.Replace(at[3])
+		mount := spaces.Replace(at[4])
 		own := "/"
 		for group := range strings.Lines(groups) {
 			parts := strings.SplitN(strings.TrimSpace(group), ":", 3) // hierarchy:controllers:path; 0 is version 2
-			if len(parts) == 3 && (v2 && parts[0] == "0" || !v2 && slices.Contains(strings.Split(parts[1], ","), controller)) {
+			if len(parts) == 3 &&
+				(v2 && parts[0] == "0" || !v2 && slices.Contains(strings.Split(parts[1], ","), controller)) {
 				own = parts[2]
 			}
 		}

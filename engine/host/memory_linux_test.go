@@ -61,8 +61,8 @@ func TestGroupRoom(t *testing.T) {
 	}
 }
 
-// TestCollectorKeepsItsDistance: if the live heap exceeds the limit, the limit is raised, so that the collector does not
-// run all the time.
+// TestCollectorKeepsItsDistance: if the live heap exceeds the limit, the limit is raised, so that the collector does
+// not run all the time.
 func TestCollectorKeepsItsDistance(t *testing.T) {
 	c, restore := QuietRuntime()
 	defer restore()

@@ -7,8 +7,9 @@
 //
 // It does not decide what happens if there is too little. It does not know sockets, requests or results.
 //
-// A Watch belongs to one goroutine until its Run has returned. A GCLimit belongs to the goroutine that calls RaiseLimit. Samples
-// of a Watch and RaiseLimit allocate nothing. Any goroutine may call all else, which allocates: call it before or after a run.
+// A Watch belongs to one goroutine until its Run has returned. A GCLimit belongs to the goroutine that calls
+// RaiseLimit. Samples of a Watch and RaiseLimit allocate nothing. Any goroutine may call all else, which allocates:
+// call it before or after a run.
 //
 // The package is not an API: any release may change it.
 package host
@@ -55,7 +56,11 @@ func UsageNow() Usage {
 
 // Since is the usage between before and u. MaxRSSBytes stays that of u.
 func (u Usage) Since(before Usage) Usage {
-	return Usage{CPU: u.CPU - before.CPU, MaxRSSBytes: u.MaxRSSBytes, GCCycles: u.GCCycles - before.GCCycles}
+	return Usage{
+		CPU:         u.CPU - before.CPU,
+		MaxRSSBytes: u.MaxRSSBytes,
+		GCCycles:    u.GCCycles - before.GCCycles,
+	}
 }
 
 // RaiseDescriptors raises the limit of open files up to want, as far as the process may. It returns the new limit.
@@ -67,7 +72,8 @@ func RaiseDescriptors(want int) (int, error) {
 	if l.Cur >= uint64(want) {
 		return int(l.Cur), nil
 	}
-	for _, higher := range []unix.Rlimit{{Cur: uint64(want), Max: max(l.Max, uint64(want))}, {Cur: min(l.Max, uint64(want)), Max: l.Max}} {
+	for _, higher := range []unix.Rlimit{{Cur: uint64(want), Max: max(l.Max, uint64(want))},
+		{Cur: min(l.Max, uint64(want)), Max: l.Max}} {
 		if unix.Setrlimit(unix.RLIMIT_NOFILE, &higher) == nil {
 			return int(higher.Cur), nil
 		}
@@ -115,7 +121,8 @@ func quotaCores(text string) float64 {
 	return quota / period
 }
 
-// BusyTime is how much processor time everybody on the machine has used since it started, in seconds; false if that is unknown.
+// BusyTime is how much processor time everybody on the machine has used since it started, in seconds; false if that is
+// unknown.
 func BusyTime() (seconds float64, ok bool) { return parseBusy(textOf("/proc/stat")) }
 
 // parseBusy adds up the first line of /proc/stat, in which idle, iowait and stolen time are not busy.
@@ -126,15 +133,16 @@ func parseBusy(stat string) (seconds float64, ok bool) {
 	return float64(user+nice+system+irq+softirq) / tickHz, n == 8 && name == "cpu"
 }
 
-// replayProcs is how many Ps the runtime has during a run. A thread needs a P after each system call. With one P a core,
-// busy receivers leave the sender none. Then p99 of its lateness is 27 ms, against 9–13 µs with 16 (2 cores, 100,000
-// events/s).
+// replayProcs is how many Ps the runtime has during a run. A thread needs a P after each system call. With one P a
+// core, busy receivers leave the sender none. Then p99 of its lateness is 27 ms, against 9–13 µs with 16 (2 cores,
+// 100,000 events/s).
 const replayProcs = 16
 
 const (
 	// heapShare of the free memory is how much the heap may grow during a run before the collector runs.
 	heapShare = 0.5
-	// leastHeadroom of the live heap is how much it may grow in any case. A collector that never stops takes half of the cores.
+	// leastHeadroom of the live heap is how much it may grow in any case. A collector that never stops takes half of
+	// the cores.
 	leastHeadroom = 0.25
 )
 
@@ -153,17 +161,23 @@ type GCLimit struct {
 	live  []metrics.Sample
 }
 
-// QuietRuntime keeps the garbage collector and the scheduler from delaying senders, until restore is called. The collector runs
-// only if memory becomes short. Call RaiseLimit regularly, so that the limit stays above the live heap.
+// QuietRuntime keeps the garbage collector and the scheduler from delaying senders, until restore is called. The
+// collector runs only if memory becomes short. Call RaiseLimit regularly, so that the limit stays above the live heap.
 func QuietRuntime() (c *GCLimit, restore func()) {
 	runtime.GC()
 	procs := runtime.GOMAXPROCS(max(replayProcs, runtime.NumCPU()+replayProcs/2))
 	percent := debug.SetGCPercent(-1)
-	c = &GCLimit{Free: math.MaxInt64, limit: math.MaxInt64, live: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}}
+	c = &GCLimit{
+		Free:  math.MaxInt64,
+		limit: math.MaxInt64,
+		live:  []metrics.Sample{{Name: "/gc/heap/live:bytes"}},
+	}
 	if free, _, err := FreeMemory(); err == nil {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		c.Free, c.limit, c.other = free, int64(m.Sys)+int64(heapShare*float64(free)), int64(m.Sys-m.HeapSys)
+		c.Free = free
+		c.limit = int64(m.Sys) + int64(heapShare*float64(free))
+		c.other = int64(m.Sys - m.HeapSys)
 	}
 	before := debug.SetMemoryLimit(c.limit)
 	return c, func() {

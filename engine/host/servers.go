@@ -15,8 +15,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// Servers are the processes of this machine that listen at the addresses of targets. They are found in /proc, and so on Linux alone.
-// One goroutine uses it.
+// Servers are the processes of this machine that listen at the addresses of targets. They are found in /proc, and so on
+// Linux alone. One goroutine uses it.
 type Servers struct {
 	proc    string // where /proc is
 	client  int    // process id of the client
@@ -33,8 +33,8 @@ type process struct {
 
 func (p process) String() string { return fmt.Sprintf("pid %d, %s", p.pid, p.name) }
 
-// FindServers finds who listens at addresses of this machine; nil without addresses. It reads the descriptors of all processes, which
-// takes some 2 µs each.
+// FindServers finds who listens at addresses of this machine; nil without addresses. It reads the descriptors of all
+// processes, which takes some 2 µs each.
 func FindServers(at []netip.AddrPort) *Servers {
 	if len(at) == 0 {
 		return nil
@@ -47,7 +47,8 @@ func findServers(proc string, client int, at []netip.AddrPort) *Servers {
 	v4, _ := os.ReadFile(path.Join(proc, "net/tcp")) // an address is unknown if its table is
 	v6, _ := os.ReadFile(path.Join(proc, "net/tcp6"))
 	table := string(v4) + string(v6)
-	addressOf, read := map[string]netip.AddrPort{}, map[netip.AddrPort]bool{}
+	addressOf := map[string]netip.AddrPort{}
+	read := map[netip.AddrPort]bool{}
 	for _, address := range at {
 		for _, inode := range socketsAt(table, address) {
 			addressOf["socket:["+inode+"]"] = address
@@ -99,7 +100,8 @@ func (s *Servers) Shared() *stats.LocalServers {
 	}
 	slices.Sort(names)
 	slices.Sort(ended)
-	out := &stats.LocalServers{Processes: strings.Join(names, "; "), Unknown: strings.Join(append(s.unknown, ended...), "; ")}
+	out := &stats.LocalServers{Processes: strings.Join(names, "; "),
+		Unknown: strings.Join(append(s.unknown, ended...), "; ")}
 	if waited := waitedSince(s.began, s.waits(all), nil); len(s.began) > 0 && waited != unknown {
 		out.WaitedS = new(float64(waited) / 1e9)
 	}
@@ -117,8 +119,8 @@ func (s *Servers) waits(all map[int]process) map[int]int64 {
 	return waits
 }
 
-// descends reports whether a process descends from a server. The client and its descendants do not, nor do those of an ancestor of the
-// client: if systemd holds a service's socket, that is all of the machine.
+// descends reports whether a process descends from a server. The client and its descendants do not, nor do those of an
+// ancestor of the client: if systemd holds a service's socket, that is all of the machine.
 func (s *Servers) descends(all map[int]process, pid int) bool {
 	for range len(all) { // while processes come and go, their parents may form a circle
 		if pid == s.client {
@@ -162,10 +164,11 @@ func (s *Servers) processes() map[int]process {
 	return all
 }
 
-// parseStat reads a process's stat (proc_pid_stat(5)). Its name is in parentheses and may contain some; the parent is the 4th field, the
-// start the 22nd.
+// parseStat reads a process's stat (proc_pid_stat(5)). Its name is in parentheses and may contain some; the parent is
+// the 4th field, the start the 22nd.
 func parseStat(text string) (p process, ok bool) {
-	open, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
+	open := strings.IndexByte(text, '(')
+	end := strings.LastIndexByte(text, ')')
 	if open < 0 || end < open {
 		return p, false
 	}
@@ -174,11 +177,16 @@ func parseStat(text string) (p process, ok bool) {
 		return p, false
 	}
 	parent, err := strconv.Atoi(third[1])
-	return process{parent: parent, name: format.Visible(text[open+1 : end]), started: third[19]}, err == nil
+	return process{
+		parent:  parent,
+		name:    format.Visible(text[open+1 : end]),
+		started: third[19],
+	}, err == nil
 }
 
-// socketsAt returns the inodes of the sockets that accept connections to an address, by the kernel's table (proc_net_tcp). Those of the
-// address itself win over those of any address of its family, and these over those of IPv6, which may accept IPv4, too.
+// socketsAt returns the inodes of the sockets that accept connections to an address, by the kernel's table
+// (proc_net_tcp). Those of the address itself win over those of any address of its family, and these over those of
+// IPv6, which may accept IPv4, too.
 func socketsAt(table string, at netip.AddrPort) []string {
 	const listening = "0A"
 	var own, family, both []string
@@ -211,7 +219,8 @@ func socketsAt(table string, at netip.AddrPort) []string {
 	return both
 }
 
-// parseSocketAddress reads an address and a port in hex. The address is in words of 4 bytes, each in the machine's order.
+// parseSocketAddress reads an address and a port in hex. The address is in words of 4 bytes, each in the machine's
+// order.
 func parseSocketAddress(text string) (at netip.AddrPort, ok bool) {
 	address, port, _ := strings.Cut(text, ":")
 	raw, err := hex.DecodeString(address)

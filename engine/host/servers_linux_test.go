@@ -69,7 +69,8 @@ func waitedBy(t *testing.T, pid int) float64 {
 	return float64(total) / 1e9
 }
 
-// TestServerWaits: of a real server under contention, the wait lies between those that the kernel tells just within and just around it.
+// TestServerWaits: of a real server under contention, the wait lies between those that the kernel tells just within and
+// just around it.
 func TestServerWaits(t *testing.T) {
 	server := exec.Command(os.Args[0], "-test.run=^TestBusyServer$")
 	server.Env = append(os.Environ(), busyServer+"=1", "GOMAXPROCS=3")

@@ -14,8 +14,8 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// machineTick is the time between two samples. If a sending thread ends, its wait since the last sample is lost. A sample takes
-// 5 µs on 2 cores. The kernel builds /proc/stat anew for each sample, which takes longer on more cores.
+// machineTick is the time between two samples. If a sending thread ends, its wait since the last sample is lost. A
+// sample takes 5 µs on 2 cores. The kernel builds /proc/stat anew for each sample, which takes longer on more cores.
 const machineTick = 100 * time.Millisecond
 
 // unknown stands for a counter that could not be read.
@@ -53,8 +53,8 @@ func growth(meters ...meter) int64 {
 	return total
 }
 
-// Watch measures the processor time that this process did not get during a run. The hypervisor stole it, a control group
-// throttled the process, or a thread waited for a core. One goroutine uses it. A sample allocates nothing.
+// Watch measures the processor time that this process did not get during a run. The hypervisor stole it, a control
+// group throttled the process, or a thread waited for a core. One goroutine uses it. A sample allocates nothing.
 type Watch struct {
 	clock            sched.Clock
 	capacity, stolen meter // of all cores, in ticks; both are in capacity's file
@@ -69,8 +69,8 @@ type Watch struct {
 	buf      [512]byte
 }
 
-// NewWatch takes the first sample. senders are the ids of the threads that send, in this process or another. If there are
-// none, SenderRunQueueS stays unknown.
+// NewWatch takes the first sample. senders are the ids of the threads that send, in this process or another. If there
+// are none, SenderRunQueueS stays unknown.
 func NewWatch(clock sched.Clock, senders []int) *Watch {
 	w := &Watch{
 		clock: clock, worst: worstSecond{fromNS: clock.Now()}, byTime: stolenSteps{fromNS: clock.Now()},
@@ -141,8 +141,8 @@ type worstSecond struct {
 	share                    float64
 }
 
-// add takes the counters at atNS. The first reading at least a second after the beginning ends the second. The last reading
-// always ends it; a part of a second then counts as a whole one.
+// add takes the counters at atNS. The first reading at least a second after the beginning ends the second. The last
+// reading always ends it; a part of a second then counts as a whole one.
 func (s *worstSecond) add(atNS, capacity, stolen int64, last bool) {
 	length := atNS - s.fromNS
 	if length < int64(time.Second) && !last {
@@ -158,7 +158,8 @@ func (s *worstSecond) add(atNS, capacity, stolen int64, last bool) {
 // firstStepNS is the length of the steps of a short run: the kernel counts in ticks of 10 ms.
 const firstStepNS = int64(200 * time.Millisecond)
 
-// stolenSteps counts all cores' time, and the stolen part of it, by step of time. If a run outlasts the steps, two of them become one.
+// stolenSteps counts all cores' time, and the stolen part of it, by step of time. If a run outlasts the steps, two of
+// them become one.
 type stolenSteps struct {
 	fromNS, lengthNS int64
 	capacity, stolen [120]int64 // ticks of each step
@@ -208,7 +209,8 @@ func (w *Watch) Machine() (m stats.Machine) {
 	m.StolenS, m.SenderRunQueueS = per(stolen, tickHz), per(waited, 1e9)
 	m.ThrottledS = per(growth(w.throttled...), 1e9)
 	if capacity := growth(w.capacity); capacity > 0 {
-		m.StolenShare, m.StolenWorst = per(stolen, float64(capacity)), &w.worst.share
+		m.StolenShare = per(stolen, float64(capacity))
+		m.StolenWorst = &w.worst.share
 		if m.StolenShare != nil {
 			m.StolenByTime = w.byTime.shares()
 		}
@@ -257,8 +259,8 @@ func waitedSince(before, after map[int]int64, except []int) int64 {
 // tickHz is the unit of /proc/stat, USER_HZ: 100 on every architecture that Go runs on (proc_stat(5)).
 const tickHz = 100
 
-// parseCPULine reads the first line of /proc/stat, which is the sum of all processors: all their time, and the stolen part, in
-// ticks.
+// parseCPULine reads the first line of /proc/stat, which is the sum of all processors: all their time, and the stolen
+// part, in ticks.
 func parseCPULine(text []byte) (capacity, stolen int64, ok bool) {
 	const times = 8 // user nice system idle iowait irq softirq steal; user contains guest and guest_nice, which follow
 	line, _, whole := bytes.Cut(text, []byte("\n"))
@@ -277,8 +279,11 @@ func parseCPULine(text []byte) (capacity, stolen int64, ok bool) {
 	return 0, 0, false
 }
 
-// parseSchedstat reads a thread's schedstat: time on a core, time that it waited for one, number of slices (sched-stats.rst).
-func parseSchedstat(text []byte) (waitedNS int64, ok bool) { return numberBetween(text, " ", " ", 63) }
+// parseSchedstat reads a thread's schedstat: time on a core, time that it waited for one, number of slices
+// (sched-stats.rst).
+func parseSchedstat(text []byte) (waitedNS int64, ok bool) {
+	return numberBetween(text, " ", " ", 63)
+}
 
 // parseThrottled finds how long a group was throttled in its cpu.stat: throttled_usec (version 2) or throttled_time, ns
 // (version 1).

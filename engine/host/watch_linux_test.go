@@ -25,7 +25,8 @@ func TestParseCPULine(t *testing.T) {
 		capacity, stolen int64 // ticks
 		ok               bool
 	}{
-		// Captured: a virtual machine of two processors (Linux 6.18); the same with guests of its own (user holds them).
+		// Captured: a virtual machine of two processors (Linux 6.18); the same with guests of its own (user holds
+		// them).
 		{"cpu  1062283 318 321724 831832 3896 0 56274 42025 0 0\ncpu0 524439 175 160901 423931 1131 0 28040 21066 0 0\n", 2318352, 42025, true},
 		{"cpu  100 0 0 0 0 0 0 7 60 5\ncpu0 100 0 0 0 0 0 0 7 60 5\n", 107, 7, true},
 		{"cpu  1 2 3 4 5 6 7 8\n", 36, 8, true}, // Linux 2.6.11 to 2.6.23: no guests
@@ -88,8 +89,8 @@ func TestParseThrottled(t *testing.T) {
 	}
 }
 
-// FuzzMachineTexts compares the parsers with others that allocate: whatever both understand, they read alike, and what the
-// kernel cannot have written is refused.
+// FuzzMachineTexts compares the parsers with others that allocate: whatever both understand, they read alike, and what
+// the kernel cannot have written is refused.
 func FuzzMachineTexts(f *testing.F) {
 	for _, seed := range []string{"cpu  1 2 3 4 5 6 7 8 9 10\ncpu0", "12 34 5\n", "nr_throttled 64\nthrottled_usec 5290\n", "nr 1\nthrottled_time 7\n", "cpu \n"} {
 		f.Add([]byte(seed))
@@ -127,8 +128,8 @@ func FuzzMachineTexts(f *testing.F) {
 	})
 }
 
-// TestMachineOfFiles: the result is the growth between two samples, over all groups with a limit and all sending threads. What
-// no file contains is null.
+// TestMachineOfFiles: the result is the growth between two samples, over all groups with a limit and all sending
+// threads. What no file contains is null.
 func TestMachineOfFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

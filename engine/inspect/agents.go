@@ -17,29 +17,41 @@ import (
 // Agents is what agents did. A job is a task with all requests of its agents; an agent is a conversation. Where the
 // trace does not have how long a request took, that follows from the assumed speed; see Sessions.
 type Agents struct {
-	Jobs           int64              `json:"jobs"`                   // in the selection
-	Requests       *stats.Percentiles `json:"requests_per_job"`       // rows of a job
-	SubAgents      *stats.Percentiles `json:"sub_agents_per_job"`     // its agents at depth 1 and deeper
-	AtOnce         *stats.Percentiles `json:"agents_at_once"`         // most agents of a job that had a request in flight at one instant
-	Depths         []Type             `json:"depths"`                 // rows by depth: depth 0 is the first agents of jobs, depth 1 their sub-agents, and so on
-	Spawns         int64              `json:"spawns"`                 // rows that begin a sub-agent
-	Joins          int64              `json:"joins"`                  // rows that wait for a sub-agent
-	SpanS          *stats.Percentiles `json:"job_span_s"`             // first row of a job to the end of its last answer
-	IdleS          *stats.Percentiles `json:"job_idle_s"`             // of that, with nothing of the job in flight
-	IdleShare      *float64           `json:"idle_share"`             // idle time of all jobs as a share of their spans
-	TookS          *stats.Percentiles `json:"recorded_took_s"`        // row to the end of its answer, as recorded; null if no row has it
-	TTFTS          *stats.Percentiles `json:"recorded_ttft_s"`        // row to its first token, as recorded; null if no row has it
-	NewTokens      *stats.Percentiles `json:"new_tokens_per_turn"`    // tokens of a follow-up turn's prompt behind what it shares with the turn before; null without block ids
-	Compactions    int64              `json:"compactions"`            // follow-up turns that have less than 90 % of the blocks of the turn before at their begin
-	CompactedShare *float64           `json:"compacted_share"`        // of the follow-up turns whose turn before has blocks
-	WithinJobs     *float64           `json:"hits_within_jobs"`       // share of the input tokens that a cache without a limit would have held if each job had its own
-	AcrossJobs     *float64           `json:"hits_across_jobs"`       // what one cache for all would have held beyond that
-	RecordedRows   int64              `json:"recorded_hit_rows"`      // rows of which the recorded server's hits are known
-	RecordedHits   *float64           `json:"recorded_hits"`          // recorded hits as a share of the input tokens of these rows; null if there are none
-	Background     int64              `json:"background_sub_agents"`  // in the file: it is not known when it ended, so nothing waits for it
-	EndedThen      int64              `json:"instant_was_the_end"`    // sub-agents in the file of which it has one instant, which the data show to be the end
-	BegunThen      int64              `json:"instant_was_the_begin"`  // likewise the begin
-	OwnClock       int64              `json:"requests_have_job_time"` // sub-agents whose requests have times of the whole job, not since its begin
+	Jobs      int64              `json:"jobs"`               // in the selection
+	Requests  *stats.Percentiles `json:"requests_per_job"`   // rows of a job
+	SubAgents *stats.Percentiles `json:"sub_agents_per_job"` // its agents at depth 1 and deeper
+	// most agents of a job that had a request in flight at one instant
+	AtOnce *stats.Percentiles `json:"agents_at_once"`
+	// rows by depth: depth 0 is the first agents of jobs, depth 1 their sub-agents, and so on
+	Depths []Type `json:"depths"`
+	Spawns int64  `json:"spawns"` // rows that begin a sub-agent
+	Joins  int64  `json:"joins"`  // rows that wait for a sub-agent
+	// first row of a job to the end of its last answer
+	SpanS     *stats.Percentiles `json:"job_span_s"`
+	IdleS     *stats.Percentiles `json:"job_idle_s"` // of that, with nothing of the job in flight
+	IdleShare *float64           `json:"idle_share"` // idle time of all jobs as a share of their spans
+	// row to the end of its answer, as recorded; null if no row has it
+	TookS *stats.Percentiles `json:"recorded_took_s"`
+	// row to its first token, as recorded; null if no row has it
+	TTFTS *stats.Percentiles `json:"recorded_ttft_s"`
+	// tokens of a follow-up turn's prompt behind what it shares with the turn before; null without block ids
+	NewTokens *stats.Percentiles `json:"new_tokens_per_turn"`
+	// follow-up turns that have less than 90 % of the blocks of the turn before at their begin
+	Compactions    int64    `json:"compactions"`
+	CompactedShare *float64 `json:"compacted_share"` // of the follow-up turns whose turn before has blocks
+	// share of the input tokens that a cache without a limit would have held if each job had its own
+	WithinJobs   *float64 `json:"hits_within_jobs"`
+	AcrossJobs   *float64 `json:"hits_across_jobs"`  // what one cache for all would have held beyond that
+	RecordedRows int64    `json:"recorded_hit_rows"` // rows of which the recorded server's hits are known
+	// recorded hits as a share of the input tokens of these rows; null if there are none
+	RecordedHits *float64 `json:"recorded_hits"`
+	// in the file: it is not known when it ended, so nothing waits for it
+	Background int64 `json:"background_sub_agents"`
+	// sub-agents in the file of which it has one instant, which the data show to be the end
+	EndedThen int64 `json:"instant_was_the_end"`
+	BegunThen int64 `json:"instant_was_the_begin"` // likewise the begin
+	// sub-agents whose requests have times of the whole job, not since its begin
+	OwnClock int64 `json:"requests_have_job_time"`
 }
 
 // endOf is when request i had ended: as recorded, or else as assumed, since its arrival.

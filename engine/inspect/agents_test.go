@@ -18,7 +18,8 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// rawAgent is a row of an agentic file as the oracle sees it; times in ms. took and cached are -1 where the file has none.
+// rawAgent is a row of an agentic file as the oracle sees it; times in ms. took and cached are -1 where the file has
+// none.
 type rawAgent struct {
 	job, agent, depth   int
 	at, took            int
@@ -209,7 +210,8 @@ func over(values []int64, unit float64) *stats.Percentiles {
 	return naive(all)
 }
 
-// sharedWith is how many tokens of r stand at the front of an earlier prompt; the last block of either may not be whole.
+// sharedWith is how many tokens of r stand at the front of an earlier prompt; the last block of either may not be
+// whole.
 func sharedWith(earlier, r *rawAgent) (tokens int) {
 	for k := 0; k < min(len(earlier.ids), len(r.ids)) && earlier.ids[k] == r.ids[k]; k++ {
 		n := min(64, earlier.in-64*k, r.in-64*k)

@@ -458,7 +458,8 @@ func badRows(lint *trace.Lint, o trace.Options, add func(Severity, string)) {
 	text := "%s be replayed; correct the file, or leave out with --bad-rows drop what is left " +
 		"out here"
 	if o.Lenient {
-		severity, text = Note, "%s be replayed; left out"
+		severity = Note
+		text = "%s be replayed; left out"
 	}
 	add(severity, fmt.Sprintf(text, number(int64(lint.Dropped), "bad row cannot", "bad rows cannot")))
 	for _, f := range lint.Faults {

@@ -244,7 +244,8 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestAmplifiedPage: what was recorded and what it became stand on top of every page, and nowhere for a load as recorded.
+// TestAmplifiedPage: what was recorded and what it became stand on top of every page, and nowhere for a load as
+// recorded.
 func TestAmplifiedPage(t *testing.T) {
 	r := sample(t, samples+"bailian.jsonl", Options{})
 	if page := printed(t, 80, r); strings.Contains(page, "amplified") {

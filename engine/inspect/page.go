@@ -127,7 +127,11 @@ func (p *page) lines(all []section, labels ...string) {
 
 // findings prints what is wrong; a blank line ends it.
 func (p *page) findings(r *Report) {
-	marks := map[Severity]string{Refusal: "  REFUSED: ", BadRow: "    ", Note: "  note: "}
+	marks := map[Severity]string{
+		Refusal: "  REFUSED: ",
+		BadRow:  "    ",
+		Note:    "  note: ",
+	}
 	for _, f := range r.Findings {
 		p.Sentence(marks[f.Severity], f.Text)
 	}
@@ -324,7 +328,8 @@ func lengthRange(b Bin) string {
 // timeRange names a bin of timeEdges.
 func timeRange(b Bin) string {
 	return [...]string{
-		"at once", "below 1 s", "1–3 s", "3–10 s", "10–30 s", "30 s–1 min", "1–3 min", "3–10 min", "10–30 min", "30 min–1 h", "1–3 h", "3–12 h", "12 h–1 d",
+		"at once", "below 1 s", "1–3 s", "3–10 s", "10–30 s", "30 s–1 min", "1–3 min", "3–10 min", "10–30 min",
+		"30 min–1 h", "1–3 h", "3–12 h", "12 h–1 d",
 		"1–7 d", "above 7 d",
 	}[slices.Index(timeEdges(), b.From)]
 }

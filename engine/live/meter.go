@@ -1,9 +1,9 @@
 // Package live says how a run goes while it runs. A Meter counts records as they come. A Snapshot is what it has at
 // one moment. Of it are made a screen for a terminal, a line for a log and the page for Prometheus.
 //
-// It opens no sockets, writes to no terminal and judges no run: package metrics does that, from all records. A Meter may be used by
-// any goroutine. It keeps no records: each target takes 3 kB, and each of the first 64 has a window of 180 kB. Add allocates nothing,
-// but for the first failure of a kind.
+// It opens no sockets, writes to no terminal and judges no run: package metrics does that, from all records. A Meter
+// may be used by any goroutine. It keeps no records: each target takes 3 kB, and each of the first 64 has a window of
+// 180 kB. Add allocates nothing, but for the first failure of a kind.
 //
 // The package is not an API: any release may change it.
 package live

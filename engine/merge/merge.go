@@ -291,8 +291,9 @@ func (k *source) row() metrics.Shard {
 func (s *Shards) clockNotes() []string {
 	for i, k := range s.all {
 		if i > 0 && k.summary != nil && len(k.file.Clock) == 0 {
-			return []string{"the shards' clocks were not compared, so instants of different shards are as far apart as these were: " +
-				cmp.Or(k.file.ClockErr, "shard 0 did not answer")}
+			return []string{
+				"the shards' clocks were not compared, so instants of different shards are as far apart as these were: " +
+					cmp.Or(k.file.ClockErr, "shard 0 did not answer")}
 		}
 	}
 	return nil
@@ -329,7 +330,8 @@ func (s *Shards) fingerprint() (string, error) {
 		})
 		if i < 0 {
 			return "", cmp.Or(failed,
-				fmt.Errorf("no shard has the digest of request %s in its %s", format.Count(int64(n)), shard.DigestsName))
+				fmt.Errorf("no shard has the digest of request %s in its %s", format.Count(int64(n)),
+					shard.DigestsName))
 		}
 		line, _ := all[i].Peek(digestBytes)
 		h.Write(line[8:])

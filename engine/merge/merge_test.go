@@ -248,7 +248,8 @@ func keysOf(t *testing.T, s *metrics.Summary) (keys map[string]any) {
 	return keys
 }
 
-// TestMergeIsOneRun: each key of the summary of the shards of random loads is that of one machine with all their records and facts, whatever the shards and their clocks.
+// TestMergeIsOneRun: each key of the summary of the shards of random loads is that of one machine with all their
+// records and facts, whatever the shards and their clocks.
 func TestMergeIsOneRun(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
@@ -302,7 +303,8 @@ func TestMergeIsOneRun(t *testing.T) {
 	}
 }
 
-// TestLostShards: a shard without a directory, and one that ended early, are named, and each planned request has a record.
+// TestLostShards: a shard without a directory, and one that ended early, are named, and each planned request has a
+// record.
 func TestLostShards(t *testing.T) {
 	t.Parallel()
 	const n = 400

@@ -14,8 +14,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
-// TestMillions measures a merge of FASTREPLAY_RECORDS records of four shards: its time, and the most memory. On two busy cores 10 million took
-// 174 s and 1,209 MB, 5 million 67 s and 1,208 MB, 2.5 million 35 s and 846 MB:
+// TestMillions measures a merge of FASTREPLAY_RECORDS records of four shards: its time, and the most memory. On two
+// busy cores 10 million took 174 s and 1,209 MB, 5 million 67 s and 1,208 MB, 2.5 million 35 s and 846 MB:
 // FASTREPLAY_RECORDS=10000000 go test ./engine/merge -run TestMillions -v -timeout 1h
 func TestMillions(t *testing.T) {
 	n, err := strconv.Atoi(os.Getenv("FASTREPLAY_RECORDS"))

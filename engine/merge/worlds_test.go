@@ -20,7 +20,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/shard"
 )
 
-// damaged is a good set of two whole shards of 60 requests each, which a world damages: shard 0 has plain records, shard 1 compressed ones.
+// damaged is a good set of two whole shards of 60 requests each, which a world damages: shard 0 has plain records,
+// shard 1 compressed ones.
 type damaged struct {
 	t    *testing.T
 	dirs [2]string
@@ -112,8 +113,8 @@ func endless(path string) error { return os.Symlink("/dev/zero", path) }
 func loop(path string) error    { return os.Symlink(path, path) }
 func folder(path string) error  { return os.Mkdir(path, 0o755) }
 
-// TestWorlds: whatever became of the directories of shards after their runs, a merge is right, is INVALID and names the shard, its file and the
-// numbers, or is refused in one line. It never panics, hangs, or takes memory without bound.
+// TestWorlds: whatever became of the directories of shards after their runs, a merge is right, is INVALID and names the
+// shard, its file and the numbers, or is refused in one line. It never panics, hangs, or takes memory without bound.
 func TestWorlds(t *testing.T) {
 	t.Parallel()
 	const invalid, refused = "INVALID", "refused"

@@ -12,8 +12,8 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
-// This file simulates servers and clients that pause. It knows the true percentiles, those of the same load without the pauses, and
-// shares nothing with what judges them.
+// This file simulates servers and clients that pause. It knows the true percentiles, those of the same load without the
+// pauses, and shares nothing with what judges them.
 
 // simulated is one request in a simulated world, in seconds.
 type simulated struct{ planned, sent, work, first, last float64 }
@@ -164,8 +164,8 @@ func percentilesOf(all []simulated, metric string) map[string]float64 {
 	return out
 }
 
-// burstRun simulates a run. It returns by which shares percentiles moved, which of them differ from those of the planned instants, and what
-// the verdict is.
+// burstRun simulates a run. It returns by which shares percentiles moved, which of them differ from those of the
+// planned instants, and what the verdict is.
 func burstRun(chance *rand.Rand, n int, rate float64, server simulatedServer, p pauses) (moved map[string]float64, delayed map[string]bool, sum *Summary) {
 	truth := make([]simulated, n)
 	at := 0.0
@@ -245,9 +245,9 @@ func burstPauses() []pauses {
 	return append(all, pauses{name: "none"})
 }
 
-// TestBurstsBehindPauses: of a percentile that a pause of the client has moved by over 5 %, about one run in twenty at most says that it is
-// safe, whatever the server. Before a server without a queue no percentile is marked, but those that differ from the planned instants. The method
-// was chosen on other seeds.
+// TestBurstsBehindPauses: of a percentile that a pause of the client has moved by over 5 %, about one run in twenty at
+// most says that it is safe, whatever the server. Before a server without a queue no percentile is marked, but those
+// that differ from the planned instants. The method was chosen on other seeds.
 func TestBurstsBehindPauses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing in it runs beside another")

@@ -22,9 +22,10 @@ const mostInstances = 64
 // Step is a row of timeline.jsonl or timeline_instances.jsonl. It has what became of the requests to one target, or
 // of one instance, that were sent within a step of time. A request that was not sent counts at its planned time.
 type Step struct {
-	FromS    float64 `json:"from_s"`             // begin of the step, since the start of the run
-	ToS      float64 `json:"to_s"`               // end of the step
-	Target   string  `json:"target,omitempty"`   // URL; absent for requests that never had one, and in timeline_instances.jsonl
+	FromS float64 `json:"from_s"` // begin of the step, since the start of the run
+	ToS   float64 `json:"to_s"`   // end of the step
+	// URL; absent for requests that never had one, and in timeline_instances.jsonl
+	Target   string  `json:"target,omitempty"`
 	Instance string  `json:"instance,omitempty"` // as answers name it; only in timeline_instances.jsonl
 	Planned  int64   `json:"planned"`            // requests that were to leave in the step
 	Requests int64   `json:"requests"`           // sent in the step, or, if unsent, planned in it
@@ -32,9 +33,11 @@ type Step struct {
 	Failed   int64   `json:"failed"`             // of requests, those that did not
 	InFlight float64 `json:"in_flight"`          // requests in flight, mean over the step
 	StepLatencies
-	PromptTokens int64  `json:"prompt_tokens"` // of the step's ok requests
-	CachedTokens *int64 `json:"cached_tokens"` // of prompt_tokens, those that the server reported as cached; null if it reported nothing
-	OutputTokens int64  `json:"output_tokens"` // tokens of ok requests that came in the step, if they came evenly from a request's first chunk to its last
+	PromptTokens int64 `json:"prompt_tokens"` // of the step's ok requests
+	// of prompt_tokens, those that the server reported as cached; null if it reported nothing
+	CachedTokens *int64 `json:"cached_tokens"`
+	// tokens of ok requests that came in the step, if they came evenly from a request's first chunk to its last
+	OutputTokens int64 `json:"output_tokens"`
 }
 
 // stepNS is the length of the steps of a run that ends at endNS, for at most so many steps. It is a number that

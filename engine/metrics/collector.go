@@ -4,9 +4,11 @@
 // It owns the definitions of every statistic and of validity. It does not
 // measure anything, opens no sockets and writes no files.
 //
-// Collector.Add belongs to one goroutine, the recorder. AddGaps may be called by anybody at the same time. Summary and WriteHistograms are for after the run. Add keeps about 220 bytes of a request: 88 by time, and 8 for
-// each of its latencies by target, by instance and by address; of one that is part of a job 230. The last two are kept for the first 1,024 instances and
-// addresses. AddGaps allocates 0.3 MB for the first gaps of a target, up to GOMAXPROCS times, and nothing else.
+// Collector.Add belongs to one goroutine, the recorder. AddGaps may be called by anybody at the same time. Summary and
+// WriteHistograms are for after the run. Add keeps about 220 bytes of a request: 88 by time, and 8 for each of its
+// latencies by target, by instance and by address; of one that is part of a job 230. The last two are kept for the
+// first 1,024 instances and addresses. AddGaps allocates 0.3 MB for the first gaps of a target, up to GOMAXPROCS times,
+// and nothing else.
 //
 // The package is not an API: any release may change it.
 package metrics

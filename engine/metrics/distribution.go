@@ -254,7 +254,8 @@ func (c *Collector) WriteHistograms(w io.Writer, start, end time.Time) error {
 	out := hdrhistogram.NewHistogramLogWriter(w)
 	_, targets := c.merged()
 	err := errors.Join(
-		out.OutputLogFormatVersion(), out.OutputComment("values in nanoseconds; maxima in milliseconds; Tag=metric@target"),
+		out.OutputLogFormatVersion(),
+		out.OutputComment("values in nanoseconds; maxima in milliseconds; Tag=metric@target"),
 		out.OutputStartTime(start.UnixMilli()), out.OutputLegend(),
 	)
 	if err != nil {

@@ -15,13 +15,15 @@ import (
 // were ok and missed a bound + requests.stopped. One that missed several counts in missed for each of them, so missed
 // shows which bound limits goodput.
 type Goodput struct {
-	SLO          map[string]float64 `json:"slo,omitempty"`  // the bounds in ms, as ttft_ms, tpot_ms, …; only in the run's own, not in a target's
+	// the bounds in ms, as ttft_ms, tpot_ms, …; only in the run's own, not in a target's
+	SLO          map[string]float64 `json:"slo,omitempty"`
 	Requests     int64              `json:"requests"`       // good ones: ok, and within every bound
 	RequestsPerS float64            `json:"requests_per_s"` // good requests over the run's duration
-	Share        *float64           `json:"share"`          // of the planned requests without those of requests.stopped; of a target: of its requests
-	Missed       map[string]int64   `json:"missed"`         // ok requests by the bound that they missed: ttft, tpot, …
-	Unmeasured   map[string]int64   `json:"unmeasured"`     // requests of missed that have no such latency
-	Failed       int64              `json:"failed"`         // requests that were not ok, and so in neither
+	// of the planned requests without those of requests.stopped; of a target: of its requests
+	Share      *float64         `json:"share"`
+	Missed     map[string]int64 `json:"missed"`     // ok requests by the bound that they missed: ttft, tpot, …
+	Unmeasured map[string]int64 `json:"unmeasured"` // requests of missed that have no such latency
+	Failed     int64            `json:"failed"`     // requests that were not ok, and so in neither
 }
 
 // goodputCounts is over OK requests.
@@ -154,7 +156,8 @@ func parseSLO(text string) (SLO, error) {
 
 func unknownLatency(name string) error {
 	if name == "itl" {
-		return errors.New("itl has many values in one request; bound their mean with tpot, which AIPerf calls inter_token_latency")
+		return errors.New(
+			"itl has many values in one request; bound their mean with tpot, which AIPerf calls inter_token_latency")
 	}
 	var names, aliases []string
 	for _, l := range BoundedLatencies() {

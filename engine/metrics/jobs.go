@@ -16,29 +16,37 @@ import (
 // its last answer back to the request that this one waited for longest, and so on. What is not service on it is
 // waiting: tools, thinking, and what held requests back.
 type Jobs struct {
-	Jobs         int64              `json:"jobs"`              // with a request in this run; finished + with_failures + cut_off
-	Finished     int64              `json:"finished"`          // all of their requests ended ok
-	WithFailures int64              `json:"with_failures"`     // a request failed
-	CutOff       int64              `json:"cut_off"`           // none failed, but the run ended before the last of their requests
-	PerH         *float64           `json:"jobs_per_h"`        // finished, by the run's duration
-	CompletionS  *stats.Percentiles `json:"completion_s"`      // last answer's end - first request's sending
-	RecordedS    *stats.Percentiles `json:"recorded_s"`        // the same if each request left when planned, which --scale and --idle-cap change, and took as long as recorded
-	Ratio        *stats.Percentiles `json:"completion_ratio"`  // completion_s / recorded_s, job by job
-	WaitsS       *stats.Percentiles `json:"critical_waits_s"`  // time of a job between the requests of its critical path; the rest of completion_s is their service
+	// with a request in this run; finished + with_failures + cut_off
+	Jobs         int64 `json:"jobs"`
+	Finished     int64 `json:"finished"`      // all of their requests ended ok
+	WithFailures int64 `json:"with_failures"` // a request failed
+	// none failed, but the run ended before the last of their requests
+	CutOff      int64              `json:"cut_off"`
+	PerH        *float64           `json:"jobs_per_h"`   // finished, by the run's duration
+	CompletionS *stats.Percentiles `json:"completion_s"` // last answer's end - first request's sending
+	// the same if each request left when planned, which --scale and --idle-cap change, and took as long as recorded
+	RecordedS *stats.Percentiles `json:"recorded_s"`
+	Ratio     *stats.Percentiles `json:"completion_ratio"` // completion_s / recorded_s, job by job
+	// time of a job between the requests of its critical path; the rest of completion_s is their service
+	WaitsS       *stats.Percentiles `json:"critical_waits_s"`
 	PathRequests *stats.Percentiles `json:"critical_requests"` // how many requests the critical path has
-	Depths       []Part             `json:"depths"`            // by depth: 0 are the jobs' first agents, 1 their sub-agents, 2 theirs; empty if the trace has no agents
-	Sessions     []Part             `json:"sessions"`          // by conversation, each what one agent said: the 100 whose answers took longest in all; empty if the trace has no agents
-	Longest      []Job              `json:"longest"`           // the 100 jobs that took longest
+	// by depth: 0 are the jobs' first agents, 1 their sub-agents, 2 theirs; empty if the trace has no agents
+	Depths []Part `json:"depths"`
+	// by conversation, each what one agent said: the 100 whose answers took longest in all; empty if the trace has no
+	// agents
+	Sessions []Part `json:"sessions"`
+	Longest  []Job  `json:"longest"` // the 100 jobs that took longest
 }
 
 // Job is one of them. Times are from its first request's sending.
 type Job struct {
-	Name         string   `json:"name"`              // as the trace has it, or its number
-	Requests     int64    `json:"requests"`          // in the trace's selection
-	Agents       int64    `json:"agents"`            // its conversations
-	State        string   `json:"state"`             // finished, failed or cut off
-	CompletionS  float64  `json:"completion_s"`      // to the last answer's end
-	RecordedS    *float64 `json:"recorded_s"`        // as recorded, see above; null if the trace lacks the end of its last answer
+	Name        string  `json:"name"`         // as the trace has it, or its number
+	Requests    int64   `json:"requests"`     // in the trace's selection
+	Agents      int64   `json:"agents"`       // its conversations
+	State       string  `json:"state"`        // finished, failed or cut off
+	CompletionS float64 `json:"completion_s"` // to the last answer's end
+	// as recorded, see above; null if the trace lacks the end of its last answer
+	RecordedS    *float64 `json:"recorded_s"`
 	WaitsS       float64  `json:"critical_waits_s"`  // on the critical path
 	PathRequests int64    `json:"critical_requests"` // likewise
 }

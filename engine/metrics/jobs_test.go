@@ -12,7 +12,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// jobRun is a run by hand, one request after the other: each leaves a delay after all that it depends on, and is served for a time.
+// jobRun is a run by hand, one request after the other: each leaves a delay after all that it depends on, and is served
+// for a time.
 type jobRun struct {
 	records []record.Record
 	longest []jobPath // of each request, forwards: the longest way that leads to its end
@@ -154,8 +155,8 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// TestJobsOfUnsentRequests: a request that waited for one that was not sent waited for what that one waited for; one that was sent before
-// the end of what it depends on waited for nothing.
+// TestJobsOfUnsentRequests: a request that waited for one that was not sent waited for what that one waited for; one
+// that was sent before the end of what it depends on waited for nothing.
 func TestJobsOfUnsentRequests(t *testing.T) {
 	var run jobRun
 	run.request(0, 0, 0, 0, 100*ms, false)
@@ -172,7 +173,8 @@ func TestJobsOfUnsentRequests(t *testing.T) {
 	}
 }
 
-// TestRecordedHits: shares are over the requests with made prompts whose recorded hits are known. One is null if it is unknown of one of them.
+// TestRecordedHits: shares are over the requests with made prompts whose recorded hits are known. One is null if it is
+// unknown of one of them.
 func TestRecordedHits(t *testing.T) {
 	for _, unknown := range []string{"", "expected", "reported"} {
 		c := NewCollector([]string{"a", "b"})

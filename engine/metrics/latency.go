@@ -183,17 +183,25 @@ var latencies = [NumLatencies]Latency{
 
 // RunLatencies are the distributions of a run.
 type RunLatencies struct {
-	DriftUS       *stats.Percentiles `json:"drift_us"`        // sent - planned of every request that was sent: how late the client was; never clamped
-	TTFTMS        *stats.Percentiles `json:"ttft_ms"`         // time to first token: first token chunk - sent; like all latencies below of ok requests alone
-	TTFTPlannedMS *stats.Percentiles `json:"ttft_planned_ms"` // first token chunk - planned, so that no lateness of the client is left out
-	TTFOMS        *stats.Percentiles `json:"ttfo_ms"`         // time to first output token: first token chunk of the answer itself, after the reasoning, - sent; without reasoning as ttft_ms
+	// sent - planned of every request that was sent: how late the client was; never clamped
+	DriftUS *stats.Percentiles `json:"drift_us"`
+	// time to first token: first token chunk - sent; like all latencies below of ok requests alone
+	TTFTMS *stats.Percentiles `json:"ttft_ms"`
+	// first token chunk - planned, so that no lateness of the client is left out
+	TTFTPlannedMS *stats.Percentiles `json:"ttft_planned_ms"`
+	// time to first output token: first token chunk of the answer itself, after the reasoning, - sent; without
+	// reasoning as ttft_ms
+	TTFOMS        *stats.Percentiles `json:"ttfo_ms"`
 	TTFOPlannedMS *stats.Percentiles `json:"ttfo_planned_ms"` // the same - planned
-	TPOTMS        *stats.Percentiles `json:"tpot_ms"`         // time per output token after the first: (last token - first token) / (completion tokens - 1)
-	ITLMS         *stats.Percentiles `json:"itl_ms"`          // gaps between token chunks; counted in a histogram
-	E2EMS         *stats.Percentiles `json:"e2e_ms"`          // last token - sent
-	E2EPlannedMS  *stats.Percentiles `json:"e2e_planned_ms"`  // last token - planned
-	WireDriftUS   *stats.Percentiles `json:"wire_drift_us"`   // departed - planned, by the kernel's stamps; only with --kernel-timestamps sent
-	UploadMS      *stats.Percentiles `json:"upload_ms"`       // acked - sent, by the kernel's stamps; only with --kernel-timestamps sent
+	// time per output token after the first: (last token - first token) / (completion tokens - 1)
+	TPOTMS       *stats.Percentiles `json:"tpot_ms"`
+	ITLMS        *stats.Percentiles `json:"itl_ms"`         // gaps between token chunks; counted in a histogram
+	E2EMS        *stats.Percentiles `json:"e2e_ms"`         // last token - sent
+	E2EPlannedMS *stats.Percentiles `json:"e2e_planned_ms"` // last token - planned
+	// departed - planned, by the kernel's stamps; only with --kernel-timestamps sent
+	WireDriftUS *stats.Percentiles `json:"wire_drift_us"`
+	// acked - sent, by the kernel's stamps; only with --kernel-timestamps sent
+	UploadMS *stats.Percentiles `json:"upload_ms"`
 }
 
 // TargetLatencies are those of a target.

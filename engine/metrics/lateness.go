@@ -27,13 +27,23 @@ const (
 
 // Lateness is how late the client was, and what that may have changed.
 type Lateness struct {
-	MeanGapMS      *float64 `json:"mean_gap_ms" merge:"records"`        // from one planned instant to the next; null in a closed loop, and below two requests
-	DisplacedMS    float64  `json:"displaced_after_ms" merge:"records"` // requests that left later than this count as displaced: the mean gap, 5 % of the median E2E or 1 ms, whichever is most
-	Displaced      int64    `json:"displaced" merge:"records"`          // requests; above a tenth of those sent the load was another one
-	Behind         int64    `json:"behind" merge:"records"`             // requests that may have taken over 1 ms longer, since others left late and the servers took longer with more in flight
-	SlotsLostShare *float64 `json:"slots_lost_share" merge:"records"`   // of a closed loop: the share of its slots' time from the end of a request until the next one left; null otherwise
-	Sending        []Unsafe `json:"sending" merge:"records"`            // percentiles that differ by more than 5 % (and 1 ms; of TPOT 0.1 ms), if they are counted from the planned instants, or if nobody had waited behind late requests
-	Reading        []Unsafe `json:"reading" merge:"union"`              // percentiles that late reads may have moved by more than 5 % (and 1 ms; of TPOT and ITL 0.1 ms)
+	// from one planned instant to the next; null in a closed loop, and below two requests
+	MeanGapMS *float64 `json:"mean_gap_ms" merge:"records"`
+	// requests that left later than this count as displaced: the mean gap, 5 % of the median E2E or 1 ms, whichever is
+	// most
+	DisplacedMS float64 `json:"displaced_after_ms" merge:"records"`
+	// requests; above a tenth of those sent the load was another one
+	Displaced int64 `json:"displaced" merge:"records"`
+	// requests that may have taken over 1 ms longer, since others left late and the servers took longer with more in
+	// flight
+	Behind int64 `json:"behind" merge:"records"`
+	// of a closed loop: the share of its slots' time from the end of a request until the next one left; null otherwise
+	SlotsLostShare *float64 `json:"slots_lost_share" merge:"records"`
+	// percentiles that differ by more than 5 % (and 1 ms; of TPOT 0.1 ms), if they are counted from the planned
+	// instants, or if nobody had waited behind late requests
+	Sending []Unsafe `json:"sending" merge:"records"`
+	// percentiles that late reads may have moved by more than 5 % (and 1 ms; of TPOT and ITL 0.1 ms)
+	Reading []Unsafe `json:"reading" merge:"union"`
 }
 
 // lateness examines the run whose distributions are in s.
@@ -108,7 +118,12 @@ func (u latencyUncertainty) unsafe() (out []Unsafe) {
 		}
 		if effect := u.effectNS(p.permille); effect > most {
 			out = append(out,
-				Unsafe{Metric: l.Key, Percentile: p.name, ValueMS: float64(value) / 1e6, EffectMS: float64(effect) / 1e6})
+				Unsafe{
+					Metric:     l.Key,
+					Percentile: p.name,
+					ValueMS:    float64(value) / 1e6,
+					EffectMS:   float64(effect) / 1e6,
+				})
 		}
 	}
 	return out
@@ -271,9 +286,10 @@ func reading(s *Summary) *Reason {
 	}
 	var causes []cause
 	if share := s.Client.AnswerWaitS / s.Run.DurationS; share > causeShare {
-		causes = append(causes, cause{"connections waited for memory for large answers", format.Seconds(s.Client.AnswerWaitS) +
-			", " + percent(share) + " of the run's time",
-			"free memory for the client, or have fewer large answers in flight: " + lessLoad(s)})
+		causes = append(causes,
+			cause{"connections waited for memory for large answers", format.Seconds(s.Client.AnswerWaitS) +
+				", " + percent(share) + " of the run's time",
+				"free memory for the client, or have fewer large answers in flight: " + lessLoad(s)})
 	}
 	causes = append(causes, machineCauses(s, "the client's threads", "all cores'", s.Client.RunQueueS,
 		s.Run.Host.CPUs)...)
@@ -407,7 +423,8 @@ func machineCauses(s *Summary, who, whose string, waited *float64, threads int) 
 		of, remedy string
 	}{
 		{"the host took CPU time away", c.StolenS, orZero(c.StolenShare),
-			"all cores' time; " + percent(orZero(c.StolenWorst)) + " in the worst second", "run on a machine whose CPUs are its own"},
+			"all cores' time; " + percent(orZero(c.StolenWorst)) + " in the worst second",
+			"run on a machine whose CPUs are its own"},
 		{"the container's CPU limit stopped the client", c.ThrottledS, s.ThrottledShare(),
 			oneCore, "raise the CPU limit (resources.limits.cpu in Kubernetes) or remove it"},
 		{who + " waited for a core", waited, orZero(waited) / (whole * float64(max(1, threads))),

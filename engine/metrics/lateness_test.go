@@ -124,7 +124,8 @@ func TestSendingAgainstOracle(t *testing.T) {
 	}
 }
 
-// TestReadingAgainstOracle: what late reads can have changed. Histograms have values within 0.1 %, so what is near a limit is left out.
+// TestReadingAgainstOracle: what late reads can have changed. Histograms have values within 0.1 %, so what is near a
+// limit is left out.
 func TestReadingAgainstOracle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing in it runs beside another")

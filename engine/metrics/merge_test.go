@@ -11,8 +11,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// oneMachine is what one machine would say of a fact in place of several, by its key in summary.json; it is written by hand, and knows no tags.
-// Of a distribution no machine can say anything: it is that of the machine with the largest p99.
+// oneMachine is what one machine would say of a fact in place of several, by its key in summary.json; it is written by
+// hand, and knows no tags. Of a distribution no machine can say anything: it is that of the machine with the largest
+// p99.
 var oneMachine = map[string]string{
 	"run.duration_s": "largest", "run.partial": "any", "run.sender_died": "same", "run.cut": "any",
 	"requests.early": "total", "requests.unwritten": "total", "tokens.prompt_mismatches": "total", "tokens.over_long": "total",
@@ -169,7 +170,8 @@ func wholeSaid(machines []facts) facts {
 	return whole
 }
 
-// TestFactsOfMachines: merged, each fact of several clients is what one machine would have said, whatever their number and order.
+// TestFactsOfMachines: merged, each fact of several clients is what one machine would have said, whatever their number
+// and order.
 func TestFactsOfMachines(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
@@ -209,7 +211,8 @@ func TestFactsOfMachines(t *testing.T) {
 	}
 }
 
-// TestMergeTags: each field that a merge meets has a tag that fits it, and each fact of clients is in the test's own table.
+// TestMergeTags: each field that a merge meets has a tag that fits it, and each fact of clients is in the test's own
+// table.
 func TestMergeTags(t *testing.T) {
 	t.Parallel()
 	numbers := []string{"sum", "max", "min"}
@@ -257,7 +260,8 @@ func TestMergeTags(t *testing.T) {
 	}
 }
 
-// TestThrottledMachines: that one of four clients was stopped for a share of its time is no more than a quarter of that for all of them.
+// TestThrottledMachines: that one of four clients was stopped for a share of its time is no more than a quarter of that
+// for all of them.
 func TestThrottledMachines(t *testing.T) {
 	t.Parallel()
 	s := Summary{Run: Run{DurationS: 100}}

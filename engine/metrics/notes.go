@@ -115,7 +115,8 @@ func localNotes(s *Summary) []string {
 	if l == nil || s.Run.Demo {
 		return nil
 	}
-	waited, busy := "how long it waited for a core is unknown", ""
+	waited := "how long it waited for a core is unknown"
+	busy := ""
 	if l.WaitedS != nil {
 		waited = "it waited at least " + format.Seconds(*l.WaitedS) + " for a core"
 		if *l.WaitedS > causeShare*s.Run.DurationS {
@@ -184,11 +185,14 @@ func quote(text string) string {
 
 // Gateway is what a gateway before the servers reported of its own time and of theirs, over ok requests.
 type Gateway struct {
-	Requests    int64              `json:"requests"`      // those whose gateway reported one of the two times
-	OwnMS       *stats.Percentiles `json:"own_ms"`        // time that the gateway took itself; null if it does not report it
-	UpstreamMS  *stats.Percentiles `json:"upstream_ms"`   // time that it waited for the head of the server's response; null if it does not report it
-	Share       *float64           `json:"gateway_share"` // of TTFT: the time to the response head, less upstream_ms; null without these
-	ServerShare *float64           `json:"server_share"`  // of TTFT: upstream_ms
+	Requests int64 `json:"requests"` // those whose gateway reported one of the two times
+	// time that the gateway took itself; null if it does not report it
+	OwnMS *stats.Percentiles `json:"own_ms"`
+	// time that it waited for the head of the server's response; null if it does not report it
+	UpstreamMS *stats.Percentiles `json:"upstream_ms"`
+	// of TTFT: the time to the response head, less upstream_ms; null without these
+	Share       *float64 `json:"gateway_share"`
+	ServerShare *float64 `json:"server_share"` // of TTFT: upstream_ms
 }
 
 // gatewayCounts is over ok requests.
@@ -263,7 +267,8 @@ type History struct {
 	// Why the latest answer that was not live was not: of the turns of partly and recorded.
 	Why HistoryGaps `json:"not_live" merge:"each"` // turns by why the latest answer that is not live is not
 
-	MakeUS *stats.Percentiles `json:"make_us" merge:"worst"` // time from the end of a turn until the body of the next one was made
+	// time from the end of a turn until the body of the next one was made
+	MakeUS *stats.Percentiles `json:"make_us" merge:"worst"`
 }
 
 // HistoryGaps counts turns by why an answer in them is not live.
@@ -325,14 +330,17 @@ const (
 // Answers is what servers answered in conversations whose prompts are made of tokens, and what of it is in later
 // prompts.
 type Answers struct {
-	Mode          string `json:"mode" merge:"first"`                // free: the servers chose the tokens; exact: they were told
-	Told          int64  `json:"told_tokens" merge:"sum"`           // tokens that the servers were told
-	Turns         int64  `json:"carried_turns" merge:"sum"`         // turns with a part of the answer before them in their prompts, as recorded
-	Carried       int64  `json:"carried_tokens" merge:"sum"`        // tokens of answers in these prompts, as recorded
-	Prompt        int64  `json:"recorded_input_tokens" merge:"sum"` // of all requests
-	WrongRequests int64  `json:"wrong_requests" merge:"records"`    // ok requests with tokens other than told
-	WrongTokens   int64  `json:"wrong_tokens" merge:"records"`      // these tokens, missing ones too
-	First         string `json:"first_wrong" merge:"records"`       // the first of the first such request that ended, in words; "" if there is none
+	// free: the servers chose the tokens; exact: they were told
+	Mode string `json:"mode" merge:"first"`
+	Told int64  `json:"told_tokens" merge:"sum"` // tokens that the servers were told
+	// turns with a part of the answer before them in their prompts, as recorded
+	Turns         int64 `json:"carried_turns" merge:"sum"`
+	Carried       int64 `json:"carried_tokens" merge:"sum"`        // tokens of answers in these prompts, as recorded
+	Prompt        int64 `json:"recorded_input_tokens" merge:"sum"` // of all requests
+	WrongRequests int64 `json:"wrong_requests" merge:"records"`    // ok requests with tokens other than told
+	WrongTokens   int64 `json:"wrong_tokens" merge:"records"`      // these tokens, missing ones too
+	// the first of the first such request that ended, in words; "" if there is none
+	First string `json:"first_wrong" merge:"records"`
 }
 
 // answerCounts is over ok requests.

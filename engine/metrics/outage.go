@@ -14,24 +14,32 @@ import (
 // Outage is a time in which nearly all requests of a target, or of one of its addresses, failed. Instants are since
 // the start.
 type Outage struct {
-	Target   string   `json:"target"`            // URL
-	Address  string   `json:"address,omitempty"` // the address that failed; absent if the target has one
-	FromS    float64  `json:"from_s"`            // 0: from its first request on; in a window the window's begin, if it failed from there on
-	ToS      *float64 `json:"to_s"`              // when the first request that succeeded again was sent; null: none did
-	Requests int64    `json:"requests"`          // sent to it in that time
-	Failed   int64    `json:"failed"`            // of requests
-	Outcome  string   `json:"outcome"`           // the most frequent one
-	Error    string   `json:"error"`             // the first message with that outcome
+	Target  string `json:"target"`            // URL
+	Address string `json:"address,omitempty"` // the address that failed; absent if the target has one
+	// 0: from its first request on; in a window the window's begin, if it failed from there on
+	FromS    float64  `json:"from_s"`
+	ToS      *float64 `json:"to_s"`     // when the first request that succeeded again was sent; null: none did
+	Requests int64    `json:"requests"` // sent to it in that time
+	Failed   int64    `json:"failed"`   // of requests
+	Outcome  string   `json:"outcome"`  // the most frequent one
+	Error    string   `json:"error"`    // the first message with that outcome
 
 	// What became of requests in flight when the first one was refused. They distinguish a server that was shut down
 	// from one that died, which cuts all of them; all are 0 if none was refused.
-	FinishedAfter int64 `json:"finished_after"` // answers that ended well a while after the target had refused the first request
-	GivenUp       int64 `json:"given_up"`       // answers that the server ended with the finish reason abort or never, as vLLM 0.32 does on SIGTERM without --shutdown-timeout
-	CutOff        int64 `json:"cut_off"`        // answers that had begun and were cut off
-	ErrorEnded    int64 `json:"ended_by_error"` // answers that the server ended with an error of its own; these four distinguish a server that was shut down from one that died
+	// answers that ended well a while after the target had refused the first request
+	FinishedAfter int64 `json:"finished_after"`
+	// answers that the server ended with the finish reason abort or never, as vLLM 0.32 does on SIGTERM without
+	// --shutdown-timeout
+	GivenUp int64 `json:"given_up"`
+	CutOff  int64 `json:"cut_off"` // answers that had begun and were cut off
+	// answers that the server ended with an error of its own; these four distinguish a server that was shut down from
+	// one that died
+	ErrorEnded int64 `json:"ended_by_error"`
 
-	OthersBeforeMS *float64 `json:"others_ttft_p99_before_ms"` // of requests to all others that were sent before; null but of the first 16 outages
-	OthersDuringMS *float64 `json:"others_ttft_p99_during_ms"` // of requests to all others that were sent meanwhile; likewise
+	// of requests to all others that were sent before; null but of the first 16 outages
+	OthersBeforeMS *float64 `json:"others_ttft_p99_before_ms"`
+	// of requests to all others that were sent meanwhile; likewise
+	OthersDuringMS *float64 `json:"others_ttft_p99_during_ms"`
 
 	at failingPlace
 }

@@ -189,7 +189,8 @@ func Objectives(s *Summary, unsafe []Unsafe) []Objective {
 	out := []Objective{}
 	if most := s.Limits.MaxErrorRate; most != nil {
 		out = append(out,
-			objective(s, unsafe, errorRate+"<="+strings.ReplaceAll(format.Percent(*most), " ", ""), errorRate, "<=", *most))
+			objective(s, unsafe, errorRate+"<="+strings.ReplaceAll(format.Percent(*most), " ", ""), errorRate, "<=",
+				*most))
 	}
 	for _, text := range s.Limits.Require {
 		if name, op, limit, err := ParseRequirement(text); err == nil { // else the command line refused it

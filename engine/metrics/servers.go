@@ -13,8 +13,10 @@ import (
 // Servers is what the servers reported during the run. The summary has our own numbers beside it.
 type Servers struct {
 	scrape.Servers
-	Whole bool   `json:"whole"`           // every address that requests went to was read, so that counts compare with ours
-	Apart string `json:"apart,omitempty"` // of several shards: what the counts have beside their requests, or lack of them; absent if nothing is known
+	// every address that requests went to was read, so that counts compare with ours
+	Whole bool `json:"whole"`
+	// of several shards: what the counts have beside their requests, or lack of them; absent if nothing is known
+	Apart string `json:"apart,omitempty"`
 }
 
 // What counts as a contradiction between a server's counters and what was received from it.

@@ -85,7 +85,8 @@ func TestServerNotes(t *testing.T) {
 	}
 }
 
-// TestCountedHits: counters stand for what responses do not report only where they are of the whole run and of nobody else.
+// TestCountedHits: counters stand for what responses do not report only where they are of the whole run and of nobody
+// else.
 func TestCountedHits(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(s *scrape.Server, all *Servers, r *record.Record)

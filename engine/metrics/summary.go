@@ -18,45 +18,72 @@ const Schema = 2
 //
 // Merge tags say what several clients' values come to. merger has their list.
 type Summary struct {
-	Schema   int      `json:"schema" merge:"none"`           // version of this file: 2
-	Verdict  Verdict  `json:"verdict" merge:"none"`          // whether the numbers can be used, and if not, why
-	Run      Run      `json:"run" merge:"each"`              // when, where and how
-	Window   *Window  `json:"window,omitempty" merge:"none"` // with report --from, --to or --steady: the part of the run that the numbers are of; absent otherwise
-	Workload Workload `json:"workload" merge:"none"`         // what was to be replayed
-	Requests Requests `json:"requests" merge:"each"`         // how many requests were planned, sent, answered
+	Schema  int     `json:"schema" merge:"none"`  // version of this file: 2
+	Verdict Verdict `json:"verdict" merge:"none"` // whether the numbers can be used, and if not, why
+	Run     Run     `json:"run" merge:"each"`     // when, where and how
+	// with report --from, --to or --steady: the part of the run that the numbers are of; absent otherwise
+	Window   *Window  `json:"window,omitempty" merge:"none"`
+	Workload Workload `json:"workload" merge:"none"` // what was to be replayed
+	Requests Requests `json:"requests" merge:"each"` // how many requests were planned, sent, answered
 
 	RunLatencies `merge:"records"`
 
-	Throughput  Throughput    `json:"throughput" merge:"records"`            // what ok requests made of the run's duration
-	UnderLoad   UnderLoad     `json:"under_load" merge:"records"`            // the same without the time at the end in which only failing requests were waited for
-	InFlight    *float64      `json:"in_flight_mean" merge:"records"`        // requests in flight on average over the run, failed ones too; null if the run has no duration
-	Cost        *Cost         `json:"cost,omitempty" merge:"none"`           // with report --price-per-hour: what answers cost; absent otherwise
-	Energy      *Energy       `json:"energy,omitempty" merge:"none"`         // what the servers' GPUs took; absent if no page of metrics has it
-	Goodput     *Goodput      `json:"goodput,omitempty" merge:"records"`     // requests that met every bound of --goodput; absent without one
-	Tokens      Tokens        `json:"tokens" merge:"each"`                   // tokens of ok requests
-	PrefixCache PrefixCache   `json:"prefix_cache" merge:"each"`             // hits that an ideal cache would have had, and those that the servers report
-	Connections Connections   `json:"connections" merge:"each"`              // how many were opened, and whether they were ready
-	Writes      Writes        `json:"writes" merge:"each"`                   // how the kernel took the first write of each request
-	Targets     []Target      `json:"targets" merge:"records"`               // one for each URL of --url and --targets
-	Instances   *Breakdown    `json:"instances,omitempty" merge:"records"`   // by who answered, as a header or the answer names it; absent if no answer does
-	Endpoints   *Breakdown    `json:"endpoints,omitempty" merge:"records"`   // by address; absent if there is one
-	Gateway     *Gateway      `json:"gateway,omitempty" merge:"records"`     // what a gateway reports that it took itself; absent if none does
-	Routing     *route.Oracle `json:"routing,omitempty" merge:"none"`        // hits by who routes; absent with one instance
-	Servers     *Servers      `json:"server_metrics,omitempty" merge:"none"` // what the servers report; absent if none was read
-	Outages     []Outage      `json:"outages,omitempty" merge:"records"`     // targets that failed for a time; absent without one
-	Shards      []Shard       `json:"shards,omitempty" merge:"none"`         // the machines whose results were merged; absent of one machine
-	Client      Client        `json:"client" merge:"each"`                   // what the client itself used, and what the machine took from it
-	Cap         *Cap          `json:"cap" merge:"each"`                      // what a cap on the requests in flight held back; null without a cap
-	Turns       *Turns        `json:"turns,omitempty" merge:"each"`          // of conversations; absent if no request follows another
-	Jobs        *Jobs         `json:"jobs,omitempty" merge:"records"`        // results by job; absent if no request depends on another
-	History     *History      `json:"history,omitempty" merge:"each"`        // with --history live: which answers the turns carried; absent otherwise
-	Answers     *Answers      `json:"answers,omitempty" merge:"each"`        // of conversations with made prompts: which tokens the servers answered; absent otherwise
-	Amplify     *Amplify      `json:"amplify,omitempty" merge:"none"`        // with --amplify: the load before and after; absent otherwise
-	BuildAhead  *BuildAhead   `json:"build_ahead" merge:"each"`              // how requests were built during the run; null if all were built before the start
-	Lateness    Lateness      `json:"lateness" merge:"each"`                 // how late the client was, and what that may have changed
-	Records     *record.Lines `json:"records,omitempty" merge:"none"`        // what requests.jsonl has; absent if records could not be written, or the run was killed
-	Limits      Limits        `json:"limits" merge:"none"`                   // what the verdict was measured by
-	Notes       []string      `json:"notes" merge:"none"`                    // sentences that are worth knowing and have no bearing on the verdict
+	// what ok requests made of the run's duration
+	Throughput Throughput `json:"throughput" merge:"records"`
+	// the same without the time at the end in which only failing requests were waited for
+	UnderLoad UnderLoad `json:"under_load" merge:"records"`
+	// requests in flight on average over the run, failed ones too; null if the run has no duration
+	InFlight *float64 `json:"in_flight_mean" merge:"records"`
+	// with report --price-per-hour: what answers cost; absent otherwise
+	Cost *Cost `json:"cost,omitempty" merge:"none"`
+	// what the servers' GPUs took; absent if no page of metrics has it
+	Energy *Energy `json:"energy,omitempty" merge:"none"`
+	// requests that met every bound of --goodput; absent without one
+	Goodput *Goodput `json:"goodput,omitempty" merge:"records"`
+	Tokens  Tokens   `json:"tokens" merge:"each"` // tokens of ok requests
+	// hits that an ideal cache would have had, and those that the servers report
+	PrefixCache PrefixCache `json:"prefix_cache" merge:"each"`
+	// how many were opened, and whether they were ready
+	Connections Connections `json:"connections" merge:"each"`
+	// how the kernel took the first write of each request
+	Writes  Writes   `json:"writes" merge:"each"`
+	Targets []Target `json:"targets" merge:"records"` // one for each URL of --url and --targets
+	// by who answered, as a header or the answer names it; absent if no answer does
+	Instances *Breakdown `json:"instances,omitempty" merge:"records"`
+	Endpoints *Breakdown `json:"endpoints,omitempty" merge:"records"` // by address; absent if there is one
+	// what a gateway reports that it took itself; absent if none does
+	Gateway *Gateway `json:"gateway,omitempty" merge:"records"`
+	// hits by who routes; absent with one instance
+	Routing *route.Oracle `json:"routing,omitempty" merge:"none"`
+	// what the servers report; absent if none was read
+	Servers *Servers `json:"server_metrics,omitempty" merge:"none"`
+	// targets that failed for a time; absent without one
+	Outages []Outage `json:"outages,omitempty" merge:"records"`
+	// the machines whose results were merged; absent of one machine
+	Shards []Shard `json:"shards,omitempty" merge:"none"`
+	// what the client itself used, and what the machine took from it
+	Client Client `json:"client" merge:"each"`
+	// what a cap on the requests in flight held back; null without a cap
+	Cap *Cap `json:"cap" merge:"each"`
+	// of conversations; absent if no request follows another
+	Turns *Turns `json:"turns,omitempty" merge:"each"`
+	// results by job; absent if no request depends on another
+	Jobs *Jobs `json:"jobs,omitempty" merge:"records"`
+	// with --history live: which answers the turns carried; absent otherwise
+	History *History `json:"history,omitempty" merge:"each"`
+	// of conversations with made prompts: which tokens the servers answered; absent otherwise
+	Answers *Answers `json:"answers,omitempty" merge:"each"`
+	// with --amplify: the load before and after; absent otherwise
+	Amplify *Amplify `json:"amplify,omitempty" merge:"none"`
+	// how requests were built during the run; null if all were built before the start
+	BuildAhead *BuildAhead `json:"build_ahead" merge:"each"`
+	// how late the client was, and what that may have changed
+	Lateness Lateness `json:"lateness" merge:"each"`
+	// what requests.jsonl has; absent if records could not be written, or the run was killed
+	Records *record.Lines `json:"records,omitempty" merge:"none"`
+	Limits  Limits        `json:"limits" merge:"none"` // what the verdict was measured by
+	// sentences that are worth knowing and have no bearing on the verdict
+	Notes []string `json:"notes" merge:"none"`
 }
 
 // Unlike says what a file of records has that differs from what the run wrote; "" if nothing. seen are the lines of
@@ -83,30 +110,40 @@ func (s *Summary) Unlike(seen record.Lines) string {
 
 // Run is when, where and how.
 type Run struct {
-	StartedAt        time.Time      `json:"started_at" merge:"none"`             // wall clock, UTC
-	MonotonicStartNS int64          `json:"monotonic_start_ns" merge:"none"`     // CLOCK_MONOTONIC at the start
-	DurationS        float64        `json:"duration_s" merge:"max"`              // from the start to the end of the last request; of a window its length
-	Scale            float64        `json:"scale" merge:"none"`                  // speed: 2 is twice as fast as recorded
-	Pace             string         `json:"pace" merge:"none"`                   // "trace time", or the rate or closed loop in its place: "300 requests/s", "closed loop of 8", "8 lanes"
-	Concurrency      int64          `json:"concurrency" merge:"none"`            // slots of a closed loop; 0 if requests have planned times
-	Arrival          *Arrival       `json:"arrival" merge:"none"`                // how requests came at a rate; null if no rate released them
-	Warmup           int64          `json:"warmup" merge:"none"`                 // requests sent before the measurement; no other number counts them
-	Partial          bool           `json:"partial" merge:"or"`                  // the run was interrupted, or a sending process died
-	SenderDied       string         `json:"sender_died,omitempty" merge:"first"` // which sending process ended during the run, and how; absent where none did
-	Demo             bool           `json:"demo" merge:"none"`                   // there was no --url: the requests went to a mock of our own
-	Cut              bool           `json:"cut" merge:"or"`                      // what was still in flight was ended after --duration and --drain
-	Targets          []string       `json:"targets" merge:"none"`                // URLs
-	API              string         `json:"api" merge:"none"`                    // as in --api
-	Model            string         `json:"model" merge:"none"`                  // as sent; given by --model or asked from the servers
-	Version          string         `json:"version" merge:"none"`                // of fastreplay
-	Host             Host           `json:"host" merge:"none"`                   // the machine that sent the load
-	Options          map[string]any `json:"options" merge:"none"`                // flags as given; secrets are not among them
+	StartedAt        time.Time `json:"started_at" merge:"none"`         // wall clock, UTC
+	MonotonicStartNS int64     `json:"monotonic_start_ns" merge:"none"` // CLOCK_MONOTONIC at the start
+	// from the start to the end of the last request; of a window its length
+	DurationS float64 `json:"duration_s" merge:"max"`
+	Scale     float64 `json:"scale" merge:"none"` // speed: 2 is twice as fast as recorded
+	// "trace time", or the rate or closed loop in its place: "300 requests/s", "closed loop of 8", "8 lanes"
+	Pace string `json:"pace" merge:"none"`
+	// slots of a closed loop; 0 if requests have planned times
+	Concurrency int64 `json:"concurrency" merge:"none"`
+	// how requests came at a rate; null if no rate released them
+	Arrival *Arrival `json:"arrival" merge:"none"`
+	// requests sent before the measurement; no other number counts them
+	Warmup int64 `json:"warmup" merge:"none"`
+	// the run was interrupted, or a sending process died
+	Partial bool `json:"partial" merge:"or"`
+	// which sending process ended during the run, and how; absent where none did
+	SenderDied string `json:"sender_died,omitempty" merge:"first"`
+	// there was no --url: the requests went to a mock of our own
+	Demo bool `json:"demo" merge:"none"`
+	// what was still in flight was ended after --duration and --drain
+	Cut     bool           `json:"cut" merge:"or"`
+	Targets []string       `json:"targets" merge:"none"` // URLs
+	API     string         `json:"api" merge:"none"`     // as in --api
+	Model   string         `json:"model" merge:"none"`   // as sent; given by --model or asked from the servers
+	Version string         `json:"version" merge:"none"` // of fastreplay
+	Host    Host           `json:"host" merge:"none"`    // the machine that sent the load
+	Options map[string]any `json:"options" merge:"none"` // flags as given; secrets are not among them
 }
 
 // Arrival is the process by which requests were released at a rate.
 type Arrival struct {
-	Process    string   `json:"process"`        // constant, poisson or gamma
-	FromPerS   float64  `json:"from_per_s"`     // requests per second at the start of a ramp; without one the rate itself
+	Process string `json:"process"` // constant, poisson or gamma
+	// requests per second at the start of a ramp; without one the rate itself
+	FromPerS   float64  `json:"from_per_s"`
 	PerS       float64  `json:"requests_per_s"` // requests per second after the ramp
 	RampS      float64  `json:"ramp_s"`         // how long the ramp took; 0 without one
 	Burstiness *float64 `json:"burstiness"`     // shape of the gamma distribution of the gaps; null for other processes
@@ -131,46 +168,58 @@ type Host struct {
 // Workload is what was to be replayed. Tokens are those of the plan, as
 // recorded in the trace.
 type Workload struct {
-	Trace        string `json:"trace"`                       // file name, as given
-	Format       string `json:"format"`                      // format of the trace
-	Rows         int64  `json:"rows"`                        // rows in the file
-	Requests     int64  `json:"requests"`                    // requests that were selected, each repetition counted
-	Repeat       int64  `json:"repeat"`                      // how often the selection was replayed in a row (--repeat)
-	Verbatims    int64  `json:"verbatim_requests,omitempty"` // requests with a prompt or body that the trace has verbatim; input_tokens leaves theirs out; absent if none
-	InputTokens  int64  `json:"input_tokens"`                // as recorded
-	OutputTokens int64  `json:"output_tokens"`               // as recorded
-	BlockTokens  int64  `json:"block_tokens"`                // tokens that a hash id stands for
-	RepairedRows int64  `json:"repaired_rows"`               // rows whose number of ids or length was corrected
-	DroppedRows  int64  `json:"dropped_rows"`                // bad rows that --bad-rows drop left out
-	RefusedRows  int64  `json:"refused_rows"`                // rows that were selected, but not replayed
-	ShortRows    int64  `json:"short_rows"`                  // rows that are not longer than what the servers add to a prompt
-	ShortSurplus int64  `json:"short_surplus_tokens"`        // how many tokens more than recorded the prompts of short_rows have together
-	Context      int64  `json:"context_tokens,omitempty"`    // the servers' limit of prompt and output together; absent where no request was longer
-	LeftOut      int64  `json:"left_out_requests,omitempty"` // longer, and not sent (--too-long drop): requests and records count them, these numbers and the verdict do not
-	Clipped      int64  `json:"clipped_requests,omitempty"`  // longer, and shortened (--too-long clip) …
-	ClippedOff   int64  `json:"clipped_tokens,omitempty"`    // … by so many tokens in all
-	Fingerprint  string `json:"fingerprint"`                 // SHA-256 over what was sent and when, "sha256:…"; hosts, keys, request ids and the salt's value are left out
+	Trace    string `json:"trace"`    // file name, as given
+	Format   string `json:"format"`   // format of the trace
+	Rows     int64  `json:"rows"`     // rows in the file
+	Requests int64  `json:"requests"` // requests that were selected, each repetition counted
+	Repeat   int64  `json:"repeat"`   // how often the selection was replayed in a row (--repeat)
+	// requests with a prompt or body that the trace has verbatim; input_tokens leaves theirs out; absent if none
+	Verbatims    int64 `json:"verbatim_requests,omitempty"`
+	InputTokens  int64 `json:"input_tokens"`  // as recorded
+	OutputTokens int64 `json:"output_tokens"` // as recorded
+	BlockTokens  int64 `json:"block_tokens"`  // tokens that a hash id stands for
+	RepairedRows int64 `json:"repaired_rows"` // rows whose number of ids or length was corrected
+	DroppedRows  int64 `json:"dropped_rows"`  // bad rows that --bad-rows drop left out
+	RefusedRows  int64 `json:"refused_rows"`  // rows that were selected, but not replayed
+	// rows that are not longer than what the servers add to a prompt
+	ShortRows int64 `json:"short_rows"`
+	// how many tokens more than recorded the prompts of short_rows have together
+	ShortSurplus int64 `json:"short_surplus_tokens"`
+	// the servers' limit of prompt and output together; absent where no request was longer
+	Context int64 `json:"context_tokens,omitempty"`
+	// longer, and not sent (--too-long drop): requests and records count them, these numbers and the verdict do not
+	LeftOut    int64 `json:"left_out_requests,omitempty"`
+	Clipped    int64 `json:"clipped_requests,omitempty"` // longer, and shortened (--too-long clip) …
+	ClippedOff int64 `json:"clipped_tokens,omitempty"`   // … by so many tokens in all
+	// SHA-256 over what was sent and when, "sha256:…"; hosts, keys, request ids and the salt's value are left out
+	Fingerprint string `json:"fingerprint"`
 }
 
 // Requests counts requests: planned = ok + failed + stopped = the sum of by_outcome.
 type Requests struct {
-	Planned   int64            `json:"planned" merge:"records"`    // = ok + failed + stopped
-	Sent      int64            `json:"sent" merge:"records"`       // a first byte left
-	OK        int64            `json:"ok" merge:"records"`         // the whole answer arrived
-	Failed    int64            `json:"failed" merge:"records"`     // every outcome but ok, without those of stopped
-	Stopped   int64            `json:"stopped" merge:"records"`    // did not fail: not sent or cut off, since the run ended before; or left out by --too-long drop
-	Resent    int64            `json:"resent" merge:"records"`     // sent a second time on a fresh connection (--resend)
-	Early     int64            `json:"early" merge:"sum"`          // sent before their time: a bug of fastreplay
-	Late      int64            `json:"late" merge:"records"`       // sent later after their time than limits.max_drift_ms or, without one, than lateness.displaced_after_ms; in a closed loop 1 ms
+	Planned int64 `json:"planned" merge:"records"` // = ok + failed + stopped
+	Sent    int64 `json:"sent" merge:"records"`    // a first byte left
+	OK      int64 `json:"ok" merge:"records"`      // the whole answer arrived
+	Failed  int64 `json:"failed" merge:"records"`  // every outcome but ok, without those of stopped
+	// did not fail: not sent or cut off, since the run ended before; or left out by --too-long drop
+	Stopped int64 `json:"stopped" merge:"records"`
+	// sent a second time on a fresh connection (--resend)
+	Resent int64 `json:"resent" merge:"records"`
+	Early  int64 `json:"early" merge:"sum"` // sent before their time: a bug of fastreplay
+	// sent later after their time than limits.max_drift_ms or, without one, than lateness.displaced_after_ms; in a
+	// closed loop 1 ms
+	Late      int64            `json:"late" merge:"records"`
 	Unwritten int64            `json:"unwritten" merge:"sum"`      // records that requests.jsonl lacks
 	ByOutcome map[string]int64 `json:"by_outcome" merge:"records"` // requests by outcome; their sum is planned
-	Failures  []Failure        `json:"failures" merge:"records"`   // failed requests by outcome, phase and status, the most frequent first
+	// failed requests by outcome, phase and status, the most frequent first
+	Failures []Failure `json:"failures" merge:"records"`
 }
 
 // Failure is requests that failed alike.
 type Failure struct {
 	Outcome string `json:"outcome"` // http_error, reset, …
-	Phase   string `json:"phase"`   // how far they came: connect (not a byte was sent), headers (until the head of an answer was read) or stream
+	// how far they came: connect (not a byte was sent), headers (until the head of an answer was read) or stream
+	Phase   string `json:"phase"`
 	Status  int    `json:"status"`  // HTTP status; 0 if no answer has one
 	Count   int64  `json:"count"`   // requests
 	Example string `json:"example"` // the first message of one; empty if none has any
@@ -193,36 +242,59 @@ type UnderLoad struct {
 
 // Tokens is over ok requests.
 type Tokens struct {
-	Prompt           int64    `json:"prompt" merge:"sum,records"`          // prompt tokens, as the server counts them, or as recorded if it counts none
-	Completion       int64    `json:"completion" merge:"sum,records"`      // completion tokens, as the server counts them, or chunks if it counts none
-	FromUsage        int64    `json:"from_usage" merge:"sum,records"`      // requests whose completion tokens the server counted
-	FromChunks       int64    `json:"from_chunks" merge:"sum,records"`     // requests whose token chunks were counted instead
-	PerChunk         *float64 `json:"per_chunk" merge:"records"`           // completion tokens per token chunk, mean; ITL is per chunk
-	PromptMismatches int64    `json:"prompt_mismatches" merge:"sum"`       // requests of which the server counted other prompt tokens than were sent
-	CutShort         int64    `json:"cut_short" merge:"sum,records"`       // requests with fewer completion tokens than recorded
-	OverLong         int64    `json:"over_long" merge:"sum"`               // requests with more
-	AtOnce           int64    `json:"at_once" merge:"sum,records"`         // requests whose several tokens all came in one chunk, so that they have no TPOT
-	SeveralChoices   int64    `json:"several_choices" merge:"sum,records"` // requests that brought several choices; tokens and lengths are those of all
+	// prompt tokens, as the server counts them, or as recorded if it counts none
+	Prompt int64 `json:"prompt" merge:"sum,records"`
+	// completion tokens, as the server counts them, or chunks if it counts none
+	Completion int64 `json:"completion" merge:"sum,records"`
+	// requests whose completion tokens the server counted
+	FromUsage int64 `json:"from_usage" merge:"sum,records"`
+	// requests whose token chunks were counted instead
+	FromChunks int64 `json:"from_chunks" merge:"sum,records"`
+	// completion tokens per token chunk, mean; ITL is per chunk
+	PerChunk *float64 `json:"per_chunk" merge:"records"`
+	// requests of which the server counted other prompt tokens than were sent
+	PromptMismatches int64 `json:"prompt_mismatches" merge:"sum"`
+	// requests with fewer completion tokens than recorded
+	CutShort int64 `json:"cut_short" merge:"sum,records"`
+	OverLong int64 `json:"over_long" merge:"sum"` // requests with more
+	// requests whose several tokens all came in one chunk, so that they have no TPOT
+	AtOnce int64 `json:"at_once" merge:"sum,records"`
+	// requests that brought several choices; tokens and lengths are those of all
+	SeveralChoices int64 `json:"several_choices" merge:"sum,records"`
 }
 
 // PrefixCache compares the ideal prefix cache with what the servers report, over ok requests. The reported half covers
 // targets that ever reported, and their answers that had usage. For those an absent number is 0; for others it is
 // unknown.
 type PrefixCache struct {
-	ExpectedHitRatio   *float64      `json:"expected_hit_ratio" merge:"records"`       // share of the prompt tokens that an ideal cache would have held; null if unknown
-	ExpectedRange      *[2]float64   `json:"expected_hit_ratio_range" merge:"records"` // at least and at most; null unless the template hides the exact ratio
-	ReportedHitRatio   *float64      `json:"reported_hit_ratio" merge:"records"`       // reported_tokens as a share of the prompt tokens of the same requests; null if no server ever reports any
-	ExpectedTokens     *int64        `json:"expected_tokens" merge:"records"`          // prompt tokens that an ideal cache would have held; null if unknown
-	ReportedTokens     *int64        `json:"reported_tokens" merge:"records"`          // cached tokens by the answers of servers that ever report any, of answers that have usage
-	CountedTokens      *int64        `json:"counted_tokens" merge:"records"`           // hits by the counters of servers whose answers report none; null if no such counters are of this run's requests alone
-	HitRatio           *float64      `json:"hit_ratio" merge:"records"`                // hits by the answers or the counters, as a share of the prompt tokens; null if no hits are known
-	HitsFrom           string        `json:"hits_from" merge:"records"`                // "responses", "server counters", "responses and server counters", or "" if no hits are known
-	UnreportedRequests int64         `json:"unreported_requests" merge:"records"`      // ok requests whose hits are unknown
-	AboveIdealTokens   int64         `json:"above_ideal_tokens" merge:"sum"`           // tokens above the most that the ideal can be, summed over single requests
-	AboveIdealRequests int64         `json:"above_ideal_requests" merge:"sum"`         // requests with more hits than the ideal can be
-	OvertakenTokens    int64         `json:"overtaken_tokens" merge:"sum"`             // tokens of above_ideal_tokens that were found because requests overtook each other
-	Recorded           *RecordedHits `json:"recorded,omitempty" merge:"records"`       // hits of the recorded server beside those of this run; absent if the trace does not have them
-	Shortfall          *Shortfall    `json:"shortfall" merge:"none"`                   // why the servers had less than expected; null if nothing exact is expected
+	// share of the prompt tokens that an ideal cache would have held; null if unknown
+	ExpectedHitRatio *float64 `json:"expected_hit_ratio" merge:"records"`
+	// at least and at most; null unless the template hides the exact ratio
+	ExpectedRange *[2]float64 `json:"expected_hit_ratio_range" merge:"records"`
+	// reported_tokens as a share of the prompt tokens of the same requests; null if no server ever reports any
+	ReportedHitRatio *float64 `json:"reported_hit_ratio" merge:"records"`
+	// prompt tokens that an ideal cache would have held; null if unknown
+	ExpectedTokens *int64 `json:"expected_tokens" merge:"records"`
+	// cached tokens by the answers of servers that ever report any, of answers that have usage
+	ReportedTokens *int64 `json:"reported_tokens" merge:"records"`
+	// hits by the counters of servers whose answers report none; null if no such counters are of this run's requests
+	// alone
+	CountedTokens *int64 `json:"counted_tokens" merge:"records"`
+	// hits by the answers or the counters, as a share of the prompt tokens; null if no hits are known
+	HitRatio *float64 `json:"hit_ratio" merge:"records"`
+	// "responses", "server counters", "responses and server counters", or "" if no hits are known
+	HitsFrom           string `json:"hits_from" merge:"records"`
+	UnreportedRequests int64  `json:"unreported_requests" merge:"records"` // ok requests whose hits are unknown
+	// tokens above the most that the ideal can be, summed over single requests
+	AboveIdealTokens int64 `json:"above_ideal_tokens" merge:"sum"`
+	// requests with more hits than the ideal can be
+	AboveIdealRequests int64 `json:"above_ideal_requests" merge:"sum"`
+	// tokens of above_ideal_tokens that were found because requests overtook each other
+	OvertakenTokens int64 `json:"overtaken_tokens" merge:"sum"`
+	// hits of the recorded server beside those of this run; absent if the trace does not have them
+	Recorded *RecordedHits `json:"recorded,omitempty" merge:"records"`
+	// why the servers had less than expected; null if nothing exact is expected
+	Shortfall *Shortfall `json:"shortfall" merge:"none"`
 }
 
 // RecordedHits compares hits over the same ok requests: those whose recorded hits are known, and whose prompts are
@@ -238,23 +310,31 @@ type RecordedHits struct {
 // Shortfall is what the servers had less than expected, summed over the ok
 // requests that had less, and why.
 type Shortfall struct {
-	Tokens            int64 `json:"tokens"`              // the sum of all below
-	InPrefillTokens   int64 `json:"in_prefill_tokens"`   // the earlier request had not brought its first token yet, or failed before
-	ElsewhereTokens   int64 `json:"elsewhere_tokens"`    // another instance behind the same address had them than the one that answered
-	EvictedTokens     int64 `json:"evicted_tokens"`      // a cache of the server's capacity would have dropped them
-	CacheOffTokens    int64 `json:"cache_off_tokens"`    // the server reports that it caches nothing
-	NotReportedTokens int64 `json:"not_reported_tokens"` // the server never reports cached tokens, or the answer had no usage
-	UnexplainedTokens int64 `json:"unexplained_tokens"`  // none of these: another block size or capacity, evictions while a request waited in the queue, a router in between, or a fault of the server
+	Tokens int64 `json:"tokens"` // the sum of all below
+	// the earlier request had not brought its first token yet, or failed before
+	InPrefillTokens int64 `json:"in_prefill_tokens"`
+	// another instance behind the same address had them than the one that answered
+	ElsewhereTokens int64 `json:"elsewhere_tokens"`
+	EvictedTokens   int64 `json:"evicted_tokens"`   // a cache of the server's capacity would have dropped them
+	CacheOffTokens  int64 `json:"cache_off_tokens"` // the server reports that it caches nothing
+	// the server never reports cached tokens, or the answer had no usage
+	NotReportedTokens int64 `json:"not_reported_tokens"`
+	// none of these: another block size or capacity, evictions while a request waited in the queue, a router in
+	// between, or a fault of the server
+	UnexplainedTokens int64 `json:"unexplained_tokens"`
 }
 
 // Connections is how many connections the run opened, and whether they were ready in time.
 type Connections struct {
-	Dialled     int64   `json:"dialled" merge:"sum"`         // connections that were opened
-	NotReady    int64   `json:"not_ready" merge:"sum"`       // requests that had no open connection at their planned time; 0 in a closed loop
-	MaxWaitMS   float64 `json:"max_wait_ms" merge:"records"` // the longest that a request waited for a connection
-	ClosedIdle  int64   `json:"closed_idle" merge:"sum"`     // closed by the server between requests
-	ClosedEarly int64   `json:"closed_early" merge:"sum"`    // of these, closed within a second after an answer that had announced to keep them
-	NoResources int64   `json:"no_resources" merge:"sum"`    // requests that failed since the client's machine had no descriptor, port or memory for a connection
+	Dialled int64 `json:"dialled" merge:"sum"` // connections that were opened
+	// requests that had no open connection at their planned time; 0 in a closed loop
+	NotReady   int64   `json:"not_ready" merge:"sum"`
+	MaxWaitMS  float64 `json:"max_wait_ms" merge:"records"` // the longest that a request waited for a connection
+	ClosedIdle int64   `json:"closed_idle" merge:"sum"`     // closed by the server between requests
+	// of these, closed within a second after an answer that had announced to keep them
+	ClosedEarly int64 `json:"closed_early" merge:"sum"`
+	// requests that failed since the client's machine had no descriptor, port or memory for a connection
+	NoResources int64 `json:"no_resources" merge:"sum"`
 }
 
 // Writes is how the kernel took the first write of each request that was sent, re-sends included. Failed ones are in
@@ -273,7 +353,8 @@ type Target struct {
 	TargetLatencies
 	ReportedHitRatio *float64 `json:"reported_hit_ratio"` // by its answers; null if they report none
 	CountedHitRatio  *float64 `json:"counted_hit_ratio"`  // by the server's counters, if its answers report none
-	Goodput          *Goodput `json:"goodput,omitempty"`  // as that of the run, but share is of the target's requests, and slo is left out
+	// as that of the run, but share is of the target's requests, and slo is left out
+	Goodput *Goodput `json:"goodput,omitempty"`
 }
 
 // Part is the share of the requests that one instance or one address got.
@@ -285,14 +366,16 @@ type Part struct {
 	PromptTokens int64   `json:"prompt_tokens"` // of its ok requests
 	Share        float64 `json:"share"`         // of the requests of all parts
 	PartLatencies
-	ReportedHitRatio *float64 `json:"reported_hit_ratio"`           // by its answers; null if they report none
-	ExpectedHitRatio *float64 `json:"expected_hit_ratio,omitempty"` // share of its prompt tokens that an ideal cache would have held; absent if unknown, and of instances and addresses
+	ReportedHitRatio *float64 `json:"reported_hit_ratio"` // by its answers; null if they report none
+	// share of its prompt tokens that an ideal cache would have held; absent if unknown, and of instances and addresses
+	ExpectedHitRatio *float64 `json:"expected_hit_ratio,omitempty"`
 }
 
 // Breakdown is how requests were spread over instances or addresses.
 type Breakdown struct {
-	Parts                            []Part   `json:"parts"`     // instances or addresses, by name
-	CV                               *float64 `json:"cv"`        // coefficient of variation of their requests (population standard deviation / mean); null below two parts
+	Parts []Part `json:"parts"` // instances or addresses, by name
+	// coefficient of variation of their requests (population standard deviation / mean); null below two parts
+	CV                               *float64 `json:"cv"`
 	TokensCV                         *float64 `json:"tokens_cv"` // likewise of the prompt tokens of ok requests
 	requestsByChance, tokensByChance float64  // the variations that chance would give to equal parts
 	// of instances: each has an address of its own, so that it was us who gave it its requests
@@ -303,11 +386,15 @@ type Breakdown struct {
 
 // Turns is what became of requests that depend on others, such as the turns of conversations.
 type Turns struct {
-	Sessions     string             `json:"sessions" merge:"first"`      // the mode: strict, gated or think
-	FollowUps    int64              `json:"followup_turns" merge:"sum"`  // requests that follow another of the run
-	Overtaking   int64              `json:"overtaking" merge:"sum"`      // of those: sent before that one had ended, or before its sending if they had only to follow that
-	OvertakingMS *stats.Percentiles `json:"overtaking_ms" merge:"worst"` // how long before, of those; if they depend on several, before the last
-	LaterMS      *stats.Percentiles `json:"later_ms" merge:"worst"`      // how long after their own planned times follow-up turns were released; null if they did not wait, and in a closed loop
+	Sessions  string `json:"sessions" merge:"first"`     // the mode: strict, gated or think
+	FollowUps int64  `json:"followup_turns" merge:"sum"` // requests that follow another of the run
+	// of those: sent before that one had ended, or before its sending if they had only to follow that
+	Overtaking int64 `json:"overtaking" merge:"sum"`
+	// how long before, of those; if they depend on several, before the last
+	OvertakingMS *stats.Percentiles `json:"overtaking_ms" merge:"worst"`
+	// how long after their own planned times follow-up turns were released; null if they did not wait, and in a closed
+	// loop
+	LaterMS *stats.Percentiles `json:"later_ms" merge:"worst"`
 }
 
 // Cap is a bound on the requests in flight, and what it did to a plan.
@@ -320,45 +407,58 @@ type Cap struct {
 // BuildAhead is how requests were built during the run, where memory did not
 // hold all of them.
 type BuildAhead struct {
-	WindowBytes int64    `json:"window_bytes" merge:"sum"`  // room for the bytes of requests at a time
-	LeastLeadMS *float64 `json:"least_lead_ms" merge:"min"` // the shortest time between the end of a request's building and when it could leave: at its planned time, or when a cap or the previous turn released it; null if all were built before the start
-	Late        int64    `json:"late" merge:"sum"`          // requests that could leave before they were built: those of a lead below 0
+	WindowBytes int64 `json:"window_bytes" merge:"sum"` // room for the bytes of requests at a time
+	// the shortest time between the end of a request's building and when it could leave: at its planned time, or when a
+	// cap or the previous turn released it; null if all were built before the start
+	LeastLeadMS *float64 `json:"least_lead_ms" merge:"min"`
+	// requests that could leave before they were built: those of a lead below 0
+	Late int64 `json:"late" merge:"sum"`
 }
 
 // Client is what the load generator itself used.
 type Client struct {
-	CPUS          float64            `json:"cpu_s" merge:"sum"`            // processor time during the replay
-	MaxRSSBytes   int64              `json:"max_rss_bytes" merge:"max"`    // most memory of the process
-	GCCycles      int64              `json:"gc_cycles" merge:"sum"`        // collections of garbage during the replay
-	Senders       int                `json:"senders" merge:"sum"`          // sending threads
-	SenderProcess bool               `json:"sender_process" merge:"and"`   // the sending threads had a process of their own
-	Realtime      bool               `json:"realtime" merge:"and"`         // they had real-time priority
-	SpinUS        float64            `json:"spin_us" merge:"max"`          // how long before a planned time they stopped sleeping, at the end of the run
-	LoadS         float64            `json:"load_s" merge:"max"`           // time to read the trace
-	PrebuildS     float64            `json:"prebuild_s" merge:"max"`       // time to build the requests
-	WireBytes     int64              `json:"wire_bytes" merge:"sum"`       // size of all requests
-	AnswerWaitS   float64            `json:"answer_wait_s" merge:"sum"`    // time for which connections were not read, since the memory for large answers was lent out
-	ReceiveLagUS  *stats.Percentiles `json:"receive_lag_us" merge:"worst"` // reads behind the kernel's receive stamps: how far off latencies by the reader's own clock would be; null without stamps
+	CPUS        float64 `json:"cpu_s" merge:"sum"`         // processor time during the replay
+	MaxRSSBytes int64   `json:"max_rss_bytes" merge:"max"` // most memory of the process
+	GCCycles    int64   `json:"gc_cycles" merge:"sum"`     // collections of garbage during the replay
+	Senders     int     `json:"senders" merge:"sum"`       // sending threads
+	// the sending threads had a process of their own
+	SenderProcess bool `json:"sender_process" merge:"and"`
+	Realtime      bool `json:"realtime" merge:"and"` // they had real-time priority
+	// how long before a planned time they stopped sleeping, at the end of the run
+	SpinUS    float64 `json:"spin_us" merge:"max"`
+	LoadS     float64 `json:"load_s" merge:"max"`     // time to read the trace
+	PrebuildS float64 `json:"prebuild_s" merge:"max"` // time to build the requests
+	WireBytes int64   `json:"wire_bytes" merge:"sum"` // size of all requests
+	// time for which connections were not read, since the memory for large answers was lent out
+	AnswerWaitS float64 `json:"answer_wait_s" merge:"sum"`
+	// reads behind the kernel's receive stamps: how far off latencies by the reader's own clock would be; null without
+	// stamps
+	ReceiveLagUS  *stats.Percentiles `json:"receive_lag_us" merge:"worst"`
 	stats.Machine `merge:"each"`
-	Stamps        *Stamps             `json:"kernel_timestamps" merge:"each"`       // how far times come from the kernel
-	LocalServers  *stats.LocalServers `json:"local_servers,omitempty" merge:"each"` // servers at addresses of the client's own machine; absent if there are none
+	// how far times come from the kernel
+	Stamps *Stamps `json:"kernel_timestamps" merge:"each"`
+	// servers at addresses of the client's own machine; absent if there are none
+	LocalServers *stats.LocalServers `json:"local_servers,omitempty" merge:"each"`
 }
 
 // Shard is one of several machines that sent a load together.
 type Shard struct {
-	Index         int64    `json:"index"`              // as in --shard
-	State         string   `json:"state"`              // whole; ended, before its run did; or missing
-	Host          string   `json:"host"`               // name of the machine; empty if it is missing
-	Requests      int64    `json:"requests"`           // that it was to send; 0 if it is missing
-	OK            int64    `json:"ok"`                 // of those, as far as it has a summary
-	Verdict       string   `json:"verdict"`            // valid, limited or invalid: of its own run; empty without a summary
-	LateMS        float64  `json:"late_ms"`            // how much later than the agreed start it was ready; 0 if in time
+	Index    int64  `json:"index"`    // as in --shard
+	State    string `json:"state"`    // whole; ended, before its run did; or missing
+	Host     string `json:"host"`     // name of the machine; empty if it is missing
+	Requests int64  `json:"requests"` // that it was to send; 0 if it is missing
+	OK       int64  `json:"ok"`       // of those, as far as it has a summary
+	// valid, limited or invalid: of its own run; empty without a summary
+	Verdict string `json:"verdict"`
+	// how much later than the agreed start it was ready; 0 if in time
+	LateMS        float64  `json:"late_ms"`
 	DriftP99US    *float64 `json:"drift_p99_us"`       // of its requests; null without a summary
 	ReceiveLagP99 *float64 `json:"receive_lag_p99_us"` // of its reads; likewise
 	CPUS          float64  `json:"cpu_s"`              // processor time of its client
 	StolenShare   *float64 `json:"stolen_share"`       // of its processors' time, taken by its host; null if unknown
-	ClockUS       *float64 `json:"clock_us"`           // by how much its clock was ahead of that of shard 0, at most; null if they were not compared
-	ClockWithinUS *float64 `json:"clock_within_us"`    // how exactly that is known
+	// by how much its clock was ahead of that of shard 0, at most; null if they were not compared
+	ClockUS       *float64 `json:"clock_us"`
+	ClockWithinUS *float64 `json:"clock_within_us"` // how exactly that is known
 }
 
 // The states of a shard.
@@ -381,24 +481,29 @@ type Stamps struct {
 
 // Amplify is what --amplify made of a load. It is in summary.json and in what inspect prints as JSON.
 type Amplify struct {
-	Factor       float64 `json:"factor"`         // as given by --amplify
-	Seed         uint64  `json:"seed"`           // as given by --seed
-	Sessions     int64   `json:"sessions"`       // conversations as recorded, or jobs of agents
-	Jobs         bool    `json:"jobs,omitempty"` // sessions counts jobs; only there if it does
-	Inferred     bool    `json:"inferred"`       // conversations were found by the blocks that requests share, since the file names none
-	SharedBlocks int64   `json:"shared_blocks"`  // distinct leading blocks that all clones share
-	Before       Load    `json:"before"`         // the load as recorded
-	After        Load    `json:"after"`          // the load as sent
+	Factor   float64 `json:"factor"`         // as given by --amplify
+	Seed     uint64  `json:"seed"`           // as given by --seed
+	Sessions int64   `json:"sessions"`       // conversations as recorded, or jobs of agents
+	Jobs     bool    `json:"jobs,omitempty"` // sessions counts jobs; only there if it does
+	// conversations were found by the blocks that requests share, since the file names none
+	Inferred     bool  `json:"inferred"`
+	SharedBlocks int64 `json:"shared_blocks"` // distinct leading blocks that all clones share
+	Before       Load  `json:"before"`        // the load as recorded
+	After        Load  `json:"after"`         // the load as sent
 }
 
 // Load is what of a load must not change by accident when it grows.
 type Load struct {
-	Requests     int64    `json:"requests"`                  // how many
-	SpanS        float64  `json:"span_s"`                    // from the first request to the last
-	RequestsPerS *float64 `json:"requests_per_s"`            // requests / span; null where the span is 0, and of an untimed trace
-	Peak         *int64   `json:"peak_requests_in_1s"`       // most within any second; null of an untimed trace
-	GapCV        *float64 `json:"interarrival_cv"`           // standard deviation / mean of the gaps; null where the span is 0
-	ReuseP50     *float64 `json:"reuse_distance_tokens_p50"` // median of the tokens in other blocks used between two uses of a block; null without repeated blocks
-	ReuseP90     *float64 `json:"reuse_distance_tokens_p90"` // likewise, the 90th percentile
-	HitRatio     *float64 `json:"ideal_hit_ratio"`           // of the input tokens, in an unlimited cache; null without block ids
+	Requests int64   `json:"requests"` // how many
+	SpanS    float64 `json:"span_s"`   // from the first request to the last
+	// requests / span; null where the span is 0, and of an untimed trace
+	RequestsPerS *float64 `json:"requests_per_s"`
+	Peak         *int64   `json:"peak_requests_in_1s"` // most within any second; null of an untimed trace
+	// standard deviation / mean of the gaps; null where the span is 0
+	GapCV *float64 `json:"interarrival_cv"`
+	// median of the tokens in other blocks used between two uses of a block; null without repeated blocks
+	ReuseP50 *float64 `json:"reuse_distance_tokens_p50"`
+	ReuseP90 *float64 `json:"reuse_distance_tokens_p90"` // likewise, the 90th percentile
+	// of the input tokens, in an unlimited cache; null without block ids
+	HitRatio *float64 `json:"ideal_hit_ratio"`
 }

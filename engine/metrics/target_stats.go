@@ -50,7 +50,8 @@ type cacheCounts struct {
 	Reports         int64 `merge:"sum"` // requests that came with a number
 	AboveRequests   int64 `merge:"sum"` // requests above the most that their ideal could be
 	AboveTokens     int64 `merge:"sum"`
-	Finer           int64 `merge:"sum"` // requests above their ideal, but not above the most: pieces smaller than assumed
+	// requests above their ideal, but not above the most: pieces smaller than assumed
+	Finer int64 `merge:"sum"`
 }
 
 // recordedCounts is of requests whose recorded hits are known.

@@ -60,9 +60,10 @@ type Objective struct {
 	Limit  float64  `json:"limit"`  // what it is compared with: ms, a share or a number per second
 	Met    bool     `json:"met"`    // the number is there and within the limit
 
-	TooFew   bool    `json:"too_few_values,omitempty"` // it is a percentile of too few values to be known
-	EffectMS float64 `json:"effect_ms,omitempty"`      // how far the client may have moved value, in ms; absent if it is safe
-	Unsure   bool    `json:"unsure,omitempty"`         // that can change met
+	TooFew bool `json:"too_few_values,omitempty"` // it is a percentile of too few values to be known
+	// how far the client may have moved value, in ms; absent if it is safe
+	EffectMS float64 `json:"effect_ms,omitempty"`
+	Unsure   bool    `json:"unsure,omitempty"` // that can change met
 }
 
 // Missed is how many objectives were not met.
@@ -77,12 +78,16 @@ func (v *Verdict) Missed() (n int) {
 
 // Limits is what the user accepts and demands of a run. DefaultLimits gives the usual.
 type Limits struct {
-	MaxDriftNS      AsMS     `json:"max_drift_ms,omitempty"`       // most that drift p99 may be (--max-drift); absent: lateness is judged by what it changes
-	MaxReceiveLagNS AsMS     `json:"max_receive_lag_ms,omitempty"` // most that the receive lag may be at p99 (--max-receive-lag); absent: late reads are judged by what they change
-	MaxErrorRate    *float64 `json:"max_error_rate,omitempty"`     // most that the share of failed requests may be, 0 to 1 (--max-error-rate); absent: any
-	Require         []string `json:"require,omitempty"`            // what else the user wants (--require)
-	AllowWarm       bool     `json:"allow_warm"`                   // hits above the ideal are accepted (--allow-warm)
-	ForcedOutput    bool     `json:"forced_output"`                // the output length was forced, so it must be exact (not with --no-force-output)
+	// most that drift p99 may be (--max-drift); absent: lateness is judged by what it changes
+	MaxDriftNS AsMS `json:"max_drift_ms,omitempty"`
+	// most that the receive lag may be at p99 (--max-receive-lag); absent: late reads are judged by what they change
+	MaxReceiveLagNS AsMS `json:"max_receive_lag_ms,omitempty"`
+	// most that the share of failed requests may be, 0 to 1 (--max-error-rate); absent: any
+	MaxErrorRate *float64 `json:"max_error_rate,omitempty"`
+	Require      []string `json:"require,omitempty"` // what else the user wants (--require)
+	AllowWarm    bool     `json:"allow_warm"`        // hits above the ideal are accepted (--allow-warm)
+	// the output length was forced, so it must be exact (not with --no-force-output)
+	ForcedOutput bool `json:"forced_output"`
 }
 
 // AsMS is a time in ns that is a number of ms in JSON.
@@ -217,8 +222,10 @@ func faults(s *Summary) []Reason {
 				" failed because this machine had no descriptor, port or memory for a connection", "",
 			"raise the limit (ulimit -n, net.ipv4.ip_local_port_range), or have fewer requests in flight"},
 		{r.Early > 0, SentEarly, requests(r.Early) + " sent before the planned time", "", reportBug},
-		{usedShare > starvedShare && s.Run.DurationS > 0 && s.Run.Host.CPUs > 0, Starved, "the client lacked CPU time, so its times are not the server's",
-			"it used " + format.Percent(usedShare) + " of " + format.Many(s.Run.Host.CPUs, "core"), "give it more cores, or replay from several machines"},
+		{usedShare > starvedShare && s.Run.DurationS > 0 &&
+			s.Run.Host.CPUs > 0, Starved, "the client lacked CPU time, so its times are not the server's",
+			"it used " + format.Percent(usedShare) + " of " + format.Many(s.Run.Host.CPUs, "core"),
+			"give it more cores, or replay from several machines"},
 		{t.PromptMismatches > 0, Prompts,
 			"the server counted other prompt tokens than were sent in " + count(t.PromptMismatches) +
 				" of " + requests(r.OK),
@@ -234,7 +241,8 @@ func faults(s *Summary) []Reason {
 			wrong.First, "serve without speculative decoding, or have free answers with --answers free"},
 		{t.CutShort > 0 && s.Limits.ForcedOutput, CutShort,
 			count(t.CutShort) + " of " + format.Many(r.OK, "completion") + " ended short of the recorded length",
-			"the server ignores min_tokens and ignore_eos, or its context is too small", "serve with a larger context, or accept it with --no-force-output"},
+			"the server ignores min_tokens and ignore_eos, or its context is too small",
+			"serve with a larger context, or accept it with --no-force-output"},
 		{float64(aboveIdeal) > warmTolerance*float64(t.Prompt) &&
 			!s.Limits.AllowWarm, Warm,
 			"the cache was warm, " + hitBy + " hit " + format.Many(aboveIdeal, "token") +

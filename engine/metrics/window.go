@@ -18,10 +18,12 @@ type Window struct {
 	RunS  float64 `json:"run_s"`  // duration of the whole run
 
 	// Of what report --steady found, by the steps of timeline.jsonl.
-	Band  float64 `json:"band_share,omitempty"`       // with --steady: largest distance from the median that was allowed, as a share of it; absent otherwise
-	Level float64 `json:"in_flight_median,omitempty"` // requests in flight: median of the steps of timeline.jsonl; likewise
-	Least float64 `json:"in_flight_min,omitempty"`    // requests in flight in the step with the fewest; likewise
-	Most  float64 `json:"in_flight_max,omitempty"`    // requests in flight in the step with the most; likewise
+	// with --steady: largest distance from the median that was allowed, as a share of it; absent otherwise
+	Band float64 `json:"band_share,omitempty"`
+	// requests in flight: median of the steps of timeline.jsonl; likewise
+	Level float64 `json:"in_flight_median,omitempty"`
+	Least float64 `json:"in_flight_min,omitempty"` // requests in flight in the step with the fewest; likewise
+	Most  float64 `json:"in_flight_max,omitempty"` // requests in flight in the step with the most; likewise
 }
 
 // Length says how long the run was or, such as "20 s to 60 s of 80 s", which part of it this is.
@@ -100,8 +102,9 @@ func FindSteady(steps []Step, runS, band float64) (best *Window, err error) {
 		}
 	}
 	if best == nil {
-		return nil, fmt.Errorf("no steady part: requests in flight stay within %s of their median for no tenth of the run; "+
-			"give a wider band, such as --steady=%.0f%%, or the part with --from and --to",
+		return nil, fmt.Errorf(
+			"no steady part: requests in flight stay within %s of their median for no tenth of the run; "+
+				"give a wider band, such as --steady=%.0f%%, or the part with --from and --to",
 			format.Percent(band), 100*max(0.2, min(0.95, 2*band)))
 	}
 	return best, nil

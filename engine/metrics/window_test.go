@@ -23,8 +23,8 @@ func windowed(list []timed, w *Window) *Summary {
 	return c.Summary(Summary{Run: Run{DurationS: 1}}, Probed{})
 }
 
-// TestWindow counts again token by token: throughput and requests in flight of all requests, the other numbers as those of a run with the
-// requests planned in the window alone. Windows that follow each other add up to the run.
+// TestWindow counts again token by token: throughput and requests in flight of all requests, the other numbers as those
+// of a run with the requests planned in the window alone. Windows that follow each other add up to the run.
 func TestWindow(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 5))
@@ -128,7 +128,8 @@ func TestWindowOfAnOutage(t *testing.T) {
 	}
 }
 
-// naiveSteady is the longest part of levels that is within band of its median, by its definition: longest first, then from the left.
+// naiveSteady is the longest part of levels that is within band of its median, by its definition: longest first, then
+// from the left.
 func naiveSteady(levels []float64, band float64) (from, to int) {
 	for n := len(levels); 10*n >= len(levels) && n > 0; n-- {
 		for i := 0; i+n <= len(levels); i++ {

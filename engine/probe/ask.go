@@ -27,15 +27,17 @@ const (
 	waitingAfter   = 2 * time.Second // then Prober.Waiting is called
 )
 
-// ask makes one exchange with one address. It ends with ctx, after b.Timeout, or when the answer is too long. Redirects are answers
-// like any other.
-func (b *Prober) ask(ctx context.Context, t *workload.Target, addr netip.AddrPort, method, url string, body []byte) (status int, answer []byte, err error) {
+// ask makes one exchange with one address. It ends with ctx, after b.Timeout, or when the answer is too long. Redirects
+// are answers like any other.
+func (b *Prober) ask(ctx context.Context, t *workload.Target, addr netip.AddrPort, method, url string,
+	body []byte) (status int, answer []byte, err error) {
 	asking, cancel := context.WithTimeout(ctx, b.Timeout)
 	defer cancel()
 	defer b.waiting(method+" "+withoutQuery(url), b.Timeout, "--timeout")()
 	client := b.client(asking, t, addr)
 	client.MaxIdemponentCallAttempts = 1
-	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+	req := fasthttp.AcquireRequest()
+	resp := fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)
 	defer fasthttp.ReleaseResponse(resp)
 	req.SetRequestURI(url)
@@ -57,7 +59,8 @@ func (b *Prober) ask(ctx context.Context, t *workload.Target, addr netip.AddrPor
 	case !t.TLS && wantsTLS(resp.StatusCode(), answer, err):
 		return 0, nil, errors.New("the server speaks https; write https:// in --url")
 	case !t.TLS && errors.Is(err, fasthttp.ErrConnectionClosed):
-		return 0, nil, errors.New("the server ends the connection without an answer; if it speaks https, write https:// in --url")
+		return 0, nil,
+			errors.New("the server ends the connection without an answer; if it speaks https, write https:// in --url")
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
 		return 0, nil, fmt.Errorf("the answer is longer than %d MiB", maxAnswerBytes>>20)
 	case errors.As(err, &head):
@@ -68,8 +71,8 @@ func (b *Prober) ask(ctx context.Context, t *workload.Target, addr netip.AddrPor
 	return resp.StatusCode(), append([]byte(nil), answer...), nil
 }
 
-// wantsTLS reports whether a server says in answer to plain http that it speaks https. It sends an alert of TLS (RFC 8446, section 6), or, as
-// those of Go, nginx and Apache do, a 400 in words.
+// wantsTLS reports whether a server says in answer to plain http that it speaks https. It sends an alert of TLS (RFC
+// 8446, section 6), or, as those of Go, nginx and Apache do, a 400 in words.
 func wantsTLS(status int, answer []byte, err error) bool {
 	if err != nil {
 		return strings.Contains(err.Error(), `"\x15\x03`)
@@ -87,14 +90,17 @@ func (b *Prober) waiting(what string, limit time.Duration, flag string) (answere
 	if after == nil {
 		after = func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
 	}
-	return after(waitingAfter, func() { b.Waiting(fmt.Sprintf("%s, for %s at most (%s)", what, format.Span(limit.Seconds()), flag)) })
+	return after(waitingAfter, func() {
+		b.Waiting(fmt.Sprintf("%s, for %s at most (%s)", what, format.Span(limit.Seconds()), flag))
+	})
 }
 
 // client talks to one address, whose connections end with ctx.
 func (b *Prober) client(ctx context.Context, t *workload.Target, addr netip.AddrPort) *fasthttp.HostClient {
 	return &fasthttp.HostClient{
-		Addr: addr.String(), IsTLS: t.TLS, MaxIdleConnDuration: time.Second, MaxResponseBodySize: maxAnswerBytes, ReadBufferSize: maxHeadBytes,
-		Dial: func(string) (net.Conn, error) { return b.dial(ctx, t, addr) },
+		Addr: addr.String(), IsTLS: t.TLS, MaxIdleConnDuration: time.Second, MaxResponseBodySize: maxAnswerBytes,
+		ReadBufferSize: maxHeadBytes,
+		Dial:           func(string) (net.Conn, error) { return b.dial(ctx, t, addr) },
 	}
 }
 
@@ -122,8 +128,10 @@ func (b *Prober) dial(ctx context.Context, t *workload.Target, addr netip.AddrPo
 		_ = plain.Close()
 		if clear := (tls.RecordHeaderError{}); errors.As(err, &clear) {
 			err = fmt.Errorf("the server does not speak https; write http:// in --url (%w)", err)
-		} else if broken := (*net.OpError)(nil); errors.Is(err, io.EOF) || errors.As(err, &broken) && broken.Op == "read" {
-			err = errors.New("the server ends the connection in the TLS handshake; if it speaks http, write http:// in --url")
+		} else if broken := (*net.OpError)(nil); errors.Is(err, io.EOF) ||
+			errors.As(err, &broken) && broken.Op == "read" {
+			err = errors.New(
+				"the server ends the connection in the TLS handshake; if it speaks http, write http:// in --url")
 		}
 		return nil, err
 	}

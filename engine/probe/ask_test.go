@@ -208,7 +208,8 @@ func TestAskIsBounded(t *testing.T) {
 	})
 }
 
-// TestOtherScheme: a server that speaks https is asked with http, and the other way; what is said names the flag, and no library.
+// TestOtherScheme: a server that speaks https is asked with http, and the other way; what is said names the flag, and
+// no library.
 func TestOtherScheme(t *testing.T) {
 	t.Parallel()
 	end := func(*hostile, string, io.Writer) {}
@@ -378,8 +379,8 @@ func TestResolveKeepsEveryAddressOnce(t *testing.T) {
 	}
 }
 
-// TestProbeIsAskedAgain: one refusal by a server that cannot serve now does not end a run before it begins; a request that is wrong is
-// not sent again.
+// TestProbeIsAskedAgain: one refusal by a server that cannot serve now does not end a run before it begins; a request
+// that is wrong is not sent again.
 func TestProbeIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -132,7 +132,8 @@ func (b *Prober) flushOne(ctx context.Context, t *workload.Target, addr netip.Ad
 			answers = append(answers, fmt.Sprintf("%s HTTP %d", path, status))
 		}
 	}
-	return "", fmt.Errorf("%w: %s cannot flush its prefix cache (%s); use --cold salt or --cold off", ErrProbe, t.URL, strings.Join(answers, ", "))
+	return "", fmt.Errorf("%w: %s cannot flush its prefix cache (%s); use --cold salt or --cold off", ErrProbe, t.URL,
+		strings.Join(answers, ", "))
 }
 
 // NewSalt returns a cache salt that no other run has.

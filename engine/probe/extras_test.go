@@ -58,8 +58,8 @@ func pickyServer(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, answer)
 }
 
-// TestProbesKeepToTheUsersExtras: what the run's requests may have, probes and warm-ups may have, too. A contradiction that the run's
-// requests would have is reported, and the flag that it comes from.
+// TestProbesKeepToTheUsersExtras: what the run's requests may have, probes and warm-ups may have, too. A contradiction
+// that the run's requests would have is reported, and the flag that it comes from.
 func TestProbesKeepToTheUsersExtras(t *testing.T) {
 	for extra, refused := range map[string]string{
 		`{}`:                                        "",

@@ -15,8 +15,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// probeTokens are the lengths of the probes by which the overhead is checked to be constant. The first is sent again, to
-// distinguish a template that changes from words that are not single tokens.
+// probeTokens are the lengths of the probes by which the overhead is checked to be constant. The first is sent again,
+// to distinguish a template that changes from words that are not single tokens.
 var probeTokens = [...]int{16, 16, 16, 257, 1024}
 
 // Overhead measures how many tokens the servers add to each prompt, with prompts of several lengths on every target.
@@ -30,7 +30,9 @@ func (b *Prober) Overhead(ctx context.Context, source prompt.Source) (tokens int
 			return 0, err
 		}
 		if i > 0 && added != tokens {
-			return 0, fmt.Errorf("%w: %s adds %d tokens to a prompt, %s adds %d: they serve different models or chat templates; replay them one by one",
+			return 0, fmt.Errorf(
+				"%w: %s adds %d tokens to a prompt, %s adds %d: they serve different models or chat templates; "+
+					"replay them one by one",
 				ErrProbe, b.Targets[0].URL, tokens, t.URL, added)
 		}
 		tokens = added
@@ -72,10 +74,18 @@ func (b *Prober) probes(source prompt.Source) []probe {
 			list = append(list, list[i-1]) // the very same prompt
 			continue
 		}
-		list = append(list, probe{prompt: b.newPrompt(source, n), tokens: n, optional: n > probeTokens[0]})
+		list = append(list, probe{
+			prompt:   b.newPrompt(source, n),
+			tokens:   n,
+			optional: n > probeTokens[0],
+		})
 	}
 	if text, ok := source.(*prompt.Text); ok {
-		list = append(list, probe{prompt: text.AppendWords(nil), tokens: text.Words() + 1, optional: true})
+		list = append(list, probe{
+			prompt:   text.AppendWords(nil),
+			tokens:   text.Words() + 1,
+			optional: true,
+		})
 	}
 	return list
 }
@@ -84,19 +94,24 @@ func (b *Prober) probes(source prompt.Source) []probe {
 // results, the template is at fault, else the words.
 func (b *Prober) countError(t *workload.Target, p probe, counted, overhead int) error {
 	if first := probeTokens[0]; p.tokens == first && counted != p.tokens+overhead {
-		return fmt.Errorf("%w: the chat template of %s is not constant: it counts the same prompt of %d tokens as %d and as %d; fix the template, or replay with --api completions",
+		return fmt.Errorf(
+			"%w: the chat template of %s is not constant: it counts the same prompt of %d tokens as %d and as %d; "+
+				"fix the template, or replay with --api completions",
 			ErrProbe, t.URL, first, first+overhead, counted)
 	}
 	why := "the built-in list as one token; give the model's own tokenizer with --tokenizer"
 	if b.Tokenizer != "" {
 		why = b.Tokenizer + " as one token, so that is not its tokenizer; give its own"
 	}
-	return fmt.Errorf("%w: %s counts %d tokens in a prompt that was to have %d: its model does not take each word of %s, or replay token ids (--api completions --prompt token-ids)",
+	return fmt.Errorf(
+		"%w: %s counts %d tokens in a prompt that was to have %d: its model does not take each word of %s, or "+
+			"replay token ids (--api completions --prompt token-ids)",
 		ErrProbe, t.URL, counted, p.tokens+max(0, overhead), why)
 }
 
 // ErrTemplateChanges means that a chat template puts other tokens around the same prompt each time.
-var ErrTemplateChanges = errors.New("the chat template is not constant, so the server's cache cannot hit behind what changes")
+var ErrTemplateChanges = errors.New(
+	"the chat template is not constant, so the server's cache cannot hit behind what changes")
 
 // headTokens is the length of the prompts by which the head is found: longer than chance could make alike.
 const headTokens = 64
@@ -121,11 +136,15 @@ func (b *Prober) Head(ctx context.Context, source prompt.Source, overhead int) (
 		o := workload.Overhead{Head: commonPrefix(lists[0], lists[1]), Tail: commonSuffix(lists[0], lists[1])}
 		switch {
 		case !slices.Equal(lists[0], lists[2]):
-			return workload.Overhead{}, fmt.Errorf("%w: %s/tokenize gives other tokens for the same prompt", ErrTemplateChanges, t.Base)
+			return workload.Overhead{},
+				fmt.Errorf("%w: %s/tokenize gives other tokens for the same prompt", ErrTemplateChanges, t.Base)
 		case len(lists[0]) != headTokens+overhead || o.Tokens() != overhead:
-			return workload.Overhead{}, fmt.Errorf("%s/tokenize counts %d tokens where completions count %d", t.Base, len(lists[0]), headTokens+overhead)
+			return workload.Overhead{},
+				fmt.Errorf("%s/tokenize counts %d tokens where completions count %d", t.Base, len(lists[0]),
+					headTokens+overhead)
 		case i > 0 && o != found:
-			return workload.Overhead{}, fmt.Errorf("%s and %s put different tokens in front of a prompt", b.Targets[0].URL, t.URL)
+			return workload.Overhead{},
+				fmt.Errorf("%s and %s put different tokens in front of a prompt", b.Targets[0].URL, t.URL)
 		}
 		found = o
 	}

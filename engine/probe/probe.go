@@ -1,6 +1,6 @@
-// Package probe sends requests to servers before a run. They are for models, for what a server adds to a prompt, and for
-// the sizes of its prefix caches. It flushes or salts those caches, sends warm-up requests, and samples the pages of
-// /metrics during the run.
+// Package probe sends requests to servers before a run. They are for models, for what a server adds to a prompt, and
+// for the sizes of its prefix caches. It flushes or salts those caches, sends warm-up requests, and samples the pages
+// of /metrics during the run.
 //
 // It measures no latency and sends no request of a run. What it finds is written into a workload.Work by its caller.
 //
@@ -44,23 +44,26 @@ type Prober struct {
 	Secrets        *redact.Redactor // for messages of servers
 	TLS            *tls.Config
 	ConnectTimeout time.Duration
-	Timeout        time.Duration     // of one question, from dialling to the last byte of the answer
-	Waiting        func(what string) // is called with a question that has no answer after 2 s, by any goroutine; nil = nothing is
-	Tokenizer      string            // whose words prompts are made of, for messages; "" = the built-in ones
-	Nonce          uint64            // another one in each run keeps its probes out of the caches that earlier runs have filled
-	// Backend makes the bodies of probes, with the given cache salt ("" = none). If only a whole answer reports how many
-	// tokens a prompt has, they ask for a whole answer.
+	Timeout        time.Duration // of one question, from dialling to the last byte of the answer
+	// is called with a question that has no answer after 2 s, by any goroutine; nil = nothing is
+	Waiting   func(what string)
+	Tokenizer string // whose words prompts are made of, for messages; "" = the built-in ones
+	Nonce     uint64 // another one in each run keeps its probes out of the caches that earlier runs have filled
+	// Backend makes the bodies of probes, with the given cache salt ("" = none). If only a whole answer reports how
+	// many tokens a prompt has, they ask for a whole answer.
 	Backend func(salt string) (api.Backend, error)
-	// AsRun makes bodies as the run has them, streamed or not; RunOutput is the length of one of its answers. If the user's extra inputs,
-	// as JSON, are why a probe is refused, it is sent again like that: "" = none are given. LeastOutput is what they demand.
+	// AsRun makes bodies as the run has them, streamed or not; RunOutput is the length of one of its answers. If the
+	// user's extra inputs, as JSON, are why a probe is refused, it is sent again like that: "" = none are given.
+	// LeastOutput is what they demand.
 	AsRun       func(salt string) (api.Backend, error)
 	Extra       string
 	RunOutput   int
 	LeastOutput int
 	// Tokenize makes bodies for /tokenize, which takes prompts as completions or chats.
 	Tokenize func() (api.Backend, error)
-	made     uint64                                  // prompts, which are all different
-	after    func(time.Duration, func()) func() bool // calls a function after a time, unless stopped; nil = the clock does
+	made     uint64 // prompts, which are all different
+	// calls a function after a time, unless stopped; nil = the clock does
+	after func(time.Duration, func()) func() bool
 }
 
 // probeDomain marks the unique tokens of probes: no row has this bit.
@@ -101,10 +104,15 @@ func (b *Prober) Alive(ctx context.Context) (notes []string, err error) {
 			if !strings.HasSuffix(t.Host, fmt.Sprint(":", t.Port)) {
 				hint = fmt.Sprintf(" (no port was given, so it is %d; vLLM's is 8000)", t.Port)
 			}
-			return notes, fmt.Errorf("%w: target %s does not accept connections: %w%s; start it, correct --url, or use --no-probe", ErrProbe, t.URL, last, hint)
+			return notes,
+				fmt.Errorf(
+					"%w: target %s does not accept connections: %w%s; start it, correct --url, or use --no-probe",
+					ErrProbe, t.URL, last, hint)
 		}
 		if left := len(t.Endpoints) - len(alive); left > 0 {
-			notes = append(notes, fmt.Sprintf("%s: %d of %d addresses refuse connections and are left out", t.URL, left, len(t.Endpoints)))
+			notes = append(notes,
+				fmt.Sprintf("%s: %d of %d addresses refuse connections and are left out", t.URL, left,
+					len(t.Endpoints)))
 		}
 		t.Endpoints = alive
 	}
@@ -128,17 +136,22 @@ func certificateHint(err error) string {
 }
 
 // Count sends a prompt, as the inside of a body, to one address and returns the server's counts.
-func (b *Prober) Count(ctx context.Context, t *workload.Target, addr netip.AddrPort, text []byte, salt string) (d api.Delta, err error) {
+func (b *Prober) Count(ctx context.Context, t *workload.Target, addr netip.AddrPort, text []byte,
+	salt string) (d api.Delta, err error) {
 	d, err = b.complete(ctx, t, addr, text, salt, 1)
 	if err == nil && d.PromptTokens < 0 {
-		err = fmt.Errorf("%w: %s does not report how many tokens a prompt has, so the prompts cannot be proven; use --no-probe to replay without proof", ErrProbe, t.URL)
+		err = fmt.Errorf(
+			"%w: %s does not report how many tokens a prompt has, so the prompts cannot be proven; use --no-probe "+
+				"to replay without proof", ErrProbe, t.URL)
 	}
 	return d, err
 }
 
-// complete has a prompt completed by so many tokens at one address. What extra inputs make of a request that is not streamed, or is
-// shorter than the run's, may be refused although the run's requests are not: stream_options, thinking.budget_tokens.
-func (b *Prober) complete(ctx context.Context, t *workload.Target, addr netip.AddrPort, text []byte, salt string, output int) (d api.Delta, err error) {
+// complete has a prompt completed by so many tokens at one address. What extra inputs make of a request that is not
+// streamed, or is shorter than the run's, may be refused although the run's requests are not: stream_options,
+// thinking.budget_tokens.
+func (b *Prober) complete(ctx context.Context, t *workload.Target, addr netip.AddrPort, text []byte, salt string,
+	output int) (d api.Delta, err error) {
 	d, err = b.completeWith(ctx, t, addr, text, salt, output, b.Backend)
 	if refused := (*RefusedError)(nil); b.Extra == "" || !errors.As(err, &refused) || refused.Status/100 != 4 {
 		return d, err
@@ -151,18 +164,21 @@ func (b *Prober) complete(ctx context.Context, t *workload.Target, addr netip.Ad
 }
 
 func (b *Prober) completeWith(
-	ctx context.Context, t *workload.Target, addr netip.AddrPort, text []byte, salt string, output int, make func(string) (api.Backend, error),
+	ctx context.Context, t *workload.Target, addr netip.AddrPort, text []byte, salt string, output int,
+	make func(string) (api.Backend, error),
 ) (d api.Delta, err error) {
 	backend, err := make(salt)
 	if err != nil {
 		return d, err
 	}
 	body := append(backend.AppendPrefix(nil), text...)
-	return b.exchange(ctx, t, addr, backend, backend.AppendSuffix(body, max(output, b.LeastOutput, backend.Traits().Least)))
+	return b.exchange(ctx, t, addr, backend,
+		backend.AppendSuffix(body, max(output, b.LeastOutput, backend.Traits().Least)))
 }
 
 // exchange posts a body of the backend to one address and reads the answer.
-func (b *Prober) exchange(ctx context.Context, t *workload.Target, addr netip.AddrPort, backend api.Backend, body []byte) (d api.Delta, err error) {
+func (b *Prober) exchange(ctx context.Context, t *workload.Target, addr netip.AddrPort, backend api.Backend,
+	body []byte) (d api.Delta, err error) {
 	url := t.URLFor(backend.Path())
 	status, answer, err := b.askUntilServed(ctx, t, addr, url+t.Query, body)
 	if err != nil {
@@ -174,22 +190,30 @@ func (b *Prober) exchange(ctx context.Context, t *workload.Target, addr netip.Ad
 		if err != nil || message == "" {
 			message = b.Secrets.Line(titleOf(string(answer)))
 		}
-		return d, &RefusedError{URL: url, Status: status, Message: strings.Join(strings.Fields(message), " "), Extra: b.Extra}
+		return d, &RefusedError{
+			URL:     url,
+			Status:  status,
+			Message: strings.Join(strings.Fields(message), " "),
+			Extra:   b.Extra,
+		}
 	}
 	if err != nil {
-		return d, fmt.Errorf("%w: %s answers a probe with something that is not an answer of this API: %w", ErrProbe, url, b.Secrets.Error(err))
+		return d, fmt.Errorf("%w: %s answers a probe with something that is not an answer of this API: %w", ErrProbe,
+			url, b.Secrets.Error(err))
 	}
 	return d, nil
 }
 
-// A server that is busy or fails now and then refuses some requests: a probe is sent so often at most, with a growing pause.
+// A server that is busy or fails now and then refuses some requests: a probe is sent so often at most, with a growing
+// pause.
 const (
 	maxTries   = 4
 	firstPause = 200 * time.Millisecond
 )
 
 // askUntilServed posts a probe again while the server answers that it cannot serve it now: 429 or 5xx.
-func (b *Prober) askUntilServed(ctx context.Context, t *workload.Target, addr netip.AddrPort, url string, body []byte) (status int, answer []byte, err error) {
+func (b *Prober) askUntilServed(ctx context.Context, t *workload.Target, addr netip.AddrPort, url string,
+	body []byte) (status int, answer []byte, err error) {
 	pause := firstPause
 	for try := 1; ; try++ {
 		status, answer, err = b.ask(ctx, t, addr, fasthttp.MethodPost, url, body)
@@ -226,7 +250,8 @@ func parseAnswer(backend api.Backend, answer []byte, d *api.Delta) error {
 			return err
 		}
 		if ok && d.HasUsage() {
-			all.PromptTokens, all.CachedTokens = max(all.PromptTokens, d.PromptTokens), max(all.CachedTokens, d.CachedTokens)
+			all.PromptTokens, all.CachedTokens = max(all.PromptTokens, d.PromptTokens),
+				max(all.CachedTokens, d.CachedTokens)
 		}
 		answer = answer[n:]
 	}
@@ -254,7 +279,8 @@ type RefusedError struct {
 
 // Error names the answer and the usual remedies.
 func (e *RefusedError) Error() string {
-	return fmt.Sprintf("probe: %s refuses a request like those of the run: HTTP %d: %s%s", e.URL, e.Status, strings.TrimSuffix(e.Message, "."), e.hint())
+	return fmt.Sprintf("probe: %s refuses a request like those of the run: HTTP %d: %s%s", e.URL, e.Status,
+		strings.TrimSuffix(e.Message, "."), e.hint())
 }
 
 func (e *RefusedError) hint() string {
@@ -283,8 +309,8 @@ const (
 	toldTokens = 8
 )
 
-// Answers has one short answer told to every target. The error is why a server does not make those tokens: its refusal, in its own
-// words, or what it made instead. The backend is that of the run's bodies, but for a whole answer.
+// Answers has one short answer told to every target. The error is why a server does not make those tokens: its refusal,
+// in its own words, or what it made instead. The backend is that of the run's bodies, but for a whole answer.
 func (b *Prober) Answers(ctx context.Context, backend api.Backend, source *prompt.TokenIDs) error {
 	for i := range b.Targets {
 		t := &b.Targets[i]
@@ -300,12 +326,15 @@ func (b *Prober) Answers(ctx context.Context, backend api.Backend, source *promp
 		k := 0
 		for id, rest, ok := api.NextID(d.IDs); ok; id, rest, ok = api.NextID(rest) {
 			if k >= told.Tokens || id != source.AnswerToken(&told, k) {
-				return fmt.Errorf("%w: %s was told its answer's tokens and made others (token %d is %d): it may decode speculatively; use --answers free", ErrProbe, t.URL, k, id)
+				return fmt.Errorf(
+					"%w: %s was told its answer's tokens and made others (token %d is %d): it may decode "+
+						"speculatively; use --answers free", ErrProbe, t.URL, k, id)
 			}
 			k++
 		}
 		if k < told.Tokens {
-			return fmt.Errorf("%w: %s was told an answer of %d tokens and sent %d ids; use --answers free", ErrProbe, t.URL, told.Tokens, k)
+			return fmt.Errorf("%w: %s was told an answer of %d tokens and sent %d ids; use --answers free", ErrProbe,
+				t.URL, told.Tokens, k)
 		}
 	}
 	return nil
@@ -323,8 +352,8 @@ const (
 	unrecordedOutput = 16
 )
 
-// WarmUp sends n requests with the sizes of the work's first requests, to all addresses in turn. At most atOnce (0 = 16)
-// are in flight. It returns when all have been answered. Their prompts share no prefix with each other or with the
+// WarmUp sends n requests with the sizes of the work's first requests, to all addresses in turn. At most atOnce (0 =
+// 16) are in flight. It returns when all have been answered. Their prompts share no prefix with each other or with the
 // work's. If the work has fewer requests, its sizes are repeated.
 func (b *Prober) WarmUp(ctx context.Context, w *workload.Work, source prompt.Source, n, atOnce int, salt string) error {
 	type place struct {
@@ -344,15 +373,18 @@ func (b *Prober) WarmUp(ctx context.Context, w *workload.Work, source prompt.Sou
 	for range min(cmp.Or(atOnce, warmUpAtOnce), n) {
 		senders.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-				at, shape := places[i%len(places)], i%w.Requests()
-				tokens, output := w.PromptTokens(shape), int(w.Trace.OutputTokens[shape])
+				at := places[i%len(places)]
+				shape := i % w.Requests()
+				tokens := w.PromptTokens(shape)
+				output := int(w.Trace.OutputTokens[shape])
 				if !w.Made(shape) && w.Trace.InputTokens[shape] <= 0 {
 					tokens = max(1, len(w.Trace.Verbatim(shape).Content)/bytesPerToken)
 				}
 				if output <= 0 {
 					output = unrecordedOutput
 				}
-				text := source.Append(nil, prompt.Spec{Tokens: tokens, Unique: probeDomain | (b.Nonce + warmUpFrom + uint64(i))})
+				text := source.Append(nil,
+					prompt.Spec{Tokens: tokens, Unique: probeDomain | (b.Nonce + warmUpFrom + uint64(i))})
 				if _, err := b.complete(ctx, at.target, at.addr, text, salt, output); err != nil {
 					cancel(fmt.Errorf("warm-up request %d of %d: %w", i+1, n, err))
 				}
@@ -381,7 +413,8 @@ type Model struct {
 func (b *Prober) Models(ctx context.Context, t *workload.Target) (Models, error) {
 	status, body, err := b.ask(ctx, t, t.Endpoints[0], fasthttp.MethodGet, t.Base+"/v1/models", nil)
 	if err != nil {
-		return nil, fmt.Errorf("%w: asking %s/v1/models for the model: %w%s", ErrProbe, t.Base, err, certificateHint(err))
+		return nil, fmt.Errorf("%w: asking %s/v1/models for the model: %w%s", ErrProbe, t.Base, err,
+			certificateHint(err))
 	}
 	if hint := credentialsHint(status); hint != "" {
 		return nil, fmt.Errorf("%w: %s/v1/models answers HTTP %d%s", ErrProbe, t.Base, status, hint)
@@ -404,7 +437,8 @@ func (m Models) Lists(name string) bool {
 	return slices.ContainsFunc(m, func(o Model) bool { return o.ID == name || strings.Contains(o.ID, "*") })
 }
 
-// Context is how many tokens a prompt and its output may have together with a model; 0 if the server does not report it.
+// Context is how many tokens a prompt and its output may have together with a model; 0 if the server does not report
+// it.
 func (m Models) Context(name string) int {
 	for range 2 { // the model, then its parent
 		i := slices.IndexFunc(m, func(o Model) bool { return o.ID == name })

@@ -184,7 +184,8 @@ func TestPrefixCaches(t *testing.T) {
 		// Models with several kinds of layers: the capacity is no number of such blocks.
 		`vllm:cache_config_info{block_size="4",kv_cache_size_tokens="900000",num_gpu_blocks="400000"} 1`: {workload.PrefixCache{BlockTokens: 4, Tokens: 900000, Assumed: true}, 1},
 		`vllm:cache_config_info{block_size="16",kv_cache_size_tokens="16000",num_gpu_blocks="1001"} 1`:   {workload.PrefixCache{BlockTokens: 16, Tokens: 16000}, 1},
-		// vLLM 0.32 on CPU, one kind of layers: 32,768 and 1,000 tokens the longest sequence, which has 1,024 and 8 blocks.
+		// vLLM 0.32 on CPU, one kind of layers: 32,768 and 1,000 tokens the longest sequence, which has 1,024 and 8
+		// blocks.
 		`vllm:cache_config_info{block_size="32",kv_cache_max_concurrency="0.29296875",kv_cache_size_tokens="9600",num_gpu_blocks="300"} 1`: {workload.PrefixCache{BlockTokens: 32, Tokens: 299 * 32}, 1},
 		`vllm:cache_config_info{block_size="128",kv_cache_max_concurrency="37.5",kv_cache_size_tokens="37500",num_gpu_blocks="300"} 1`:     {workload.PrefixCache{BlockTokens: 128, Tokens: 299 * 128}, 1},
 		// A second kind with a window of 4,096 tokens, in blocks of the same size: a sequence has 1,024 and 129 blocks.

@@ -69,9 +69,10 @@ type scrapePage struct {
 }
 
 // Scraper reads the metrics of every address of the targets, or the pages of urls instead. It returns a scraper of the
-// pages with known metrics; nil if there are none. silent has the reason of each other page. Credentials are sent to the
-// targets only, not to other hosts.
-func (b *Prober) Scraper(ctx context.Context, urls []string, interval time.Duration) (s *Scraper, silent []error, err error) {
+// pages with known metrics; nil if there are none. silent has the reason of each other page. Credentials are sent to
+// the targets only, not to other hosts.
+func (b *Prober) Scraper(ctx context.Context, urls []string, interval time.Duration) (s *Scraper, silent []error,
+	err error) {
 	asking := ctx
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // an interrupted run has its last samples, too
 	defer context.AfterFunc(asking, cancel)()                     // but who interrupts the first ones waits for none
@@ -84,11 +85,13 @@ func (b *Prober) Scraper(ctx context.Context, urls []string, interval time.Durat
 	if err != nil {
 		return nil, nil, err
 	}
-	pages, errs := make([]*scrapePage, len(candidates)), make([]error, len(candidates))
+	pages := make([]*scrapePage, len(candidates))
+	errs := make([]error, len(candidates))
 	var asked sync.WaitGroup
 	for i, alternatives := range candidates {
 		asked.Go(func() {
-			defer b.waiting("GET "+alternatives[0].url, time.Duration(len(alternatives))*scrapeTimeout, "the limit of a scrape")()
+			defer b.waiting("GET "+alternatives[0].url, time.Duration(len(alternatives))*scrapeTimeout,
+				"the limit of a scrape")()
 			pages[i], errs[i] = firstOf(alternatives)
 		})
 	}
@@ -100,11 +103,16 @@ func (b *Prober) Scraper(ctx context.Context, urls []string, interval time.Durat
 	if pages = slices.DeleteFunc(pages, func(p *scrapePage) bool { return p == nil }); len(pages) == 0 {
 		return nil, silent, nil
 	}
-	return &Scraper{interval: interval, cancel: cancel, halt: make(chan struct{}), pages: pages}, silent, nil
+	return &Scraper{
+		interval: interval,
+		cancel:   cancel,
+		halt:     make(chan struct{}),
+		pages:    pages,
+	}, silent, nil
 }
 
-// Again takes the samples before the run anew, and returns when the earliest was taken. One that fails, or is not there when ctx ends, stays
-// as it was. Call it before Start.
+// Again takes the samples before the run anew, and returns when the earliest was taken. One that fails, or is not there
+// when ctx ends, stays as it was. Call it before Start.
 func (s *Scraper) Again(ctx context.Context) (first time.Time) {
 	var asked sync.WaitGroup
 	for _, p := range s.pages {
@@ -168,7 +176,8 @@ func (b *Prober) scrapePages(ctx context.Context, urls []string) (candidates [][
 			return nil, err
 		}
 		for _, addr := range t.Endpoints {
-			candidates = append(candidates, []*scrapePage{asker.scrapePage(ctx, &t, addr, workload.WithoutSecrets(t.URL+t.Path), page)})
+			candidates = append(candidates,
+				[]*scrapePage{asker.scrapePage(ctx, &t, addr, workload.WithoutSecrets(t.URL+t.Path), page)})
 		}
 	}
 	return distinct(candidates), nil
@@ -199,7 +208,8 @@ func parseScrapeURL(ctx context.Context, raw string) (t workload.Target, page st
 	if t, err = ParseScrapeTarget(raw); err != nil {
 		return t, "", err
 	}
-	if path := strings.TrimSuffix(withoutQuery(raw), "/"); t.Base != t.URL && !strings.HasSuffix(path, metricsPaths[0]) {
+	if path := strings.TrimSuffix(withoutQuery(raw), "/"); t.Base != t.URL &&
+		!strings.HasSuffix(path, metricsPaths[0]) {
 		t.Path = strings.TrimPrefix(t.Base, t.URL) // a page of another name
 	}
 	targets := []workload.Target{t}
@@ -214,9 +224,11 @@ func withoutQuery(url string) string {
 	return url
 }
 
-func (b *Prober) scrapePage(ctx context.Context, t *workload.Target, addr netip.AddrPort, target, url string) *scrapePage {
+func (b *Prober) scrapePage(ctx context.Context, t *workload.Target, addr netip.AddrPort, target,
+	url string) *scrapePage {
 	p := &scrapePage{
-		target: target, client: b.client(ctx, t, addr), timeout: b.Timeout, req: &fasthttp.Request{}, resp: &fasthttp.Response{},
+		target: target, client: b.client(ctx, t, addr), timeout: b.Timeout, req: &fasthttp.Request{},
+		resp:   &fasthttp.Response{},
 		reader: scrape.NewReader(), hide: b.Secrets,
 	}
 	p.client.MaxConns, p.client.MaxIdleConnDuration = 1, scrapeIdle
@@ -224,7 +236,8 @@ func (b *Prober) scrapePage(ctx context.Context, t *workload.Target, addr netip.
 	scheme, _, _ := strings.Cut(t.URL, "://")
 	p.url = scheme + "://" + addr.String() + strings.TrimPrefix(withoutQuery(url), t.URL)
 	p.req.SetRequestURI(url)
-	if slices.ContainsFunc(b.Targets, func(own workload.Target) bool { return own.URL == t.URL }) { // to which credentials go anyway
+	// to which credentials go anyway
+	if slices.ContainsFunc(b.Targets, func(own workload.Target) bool { return own.URL == t.URL }) {
 		for _, h := range b.Headers {
 			p.req.Header.Set(h.Name, h.Value)
 		}

@@ -82,7 +82,8 @@ func (c *collected) count(page int) int {
 	return len(c.of[page])
 }
 
-// TestScraper: one server is well, one hangs from its third scrape on, one answers with errors, with too much and with something else.
+// TestScraper: one server is well, one hangs from its third scrape on, one answers with errors, with too much and with
+// something else.
 func TestScraper(t *testing.T) {
 	release := make(chan struct{})
 	// The first two pages are equal, so that the sample before the run is at rest.

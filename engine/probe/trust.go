@@ -7,10 +7,15 @@ import (
 	"os"
 )
 
-// Trust is whom connections to https servers trust: who has a certificate of a file (PEM; "" = of the system), or anybody.
+// Trust is whom connections to https servers trust: who has a certificate of a file (PEM; "" = of the system), or
+// anybody.
 func Trust(file string, anybody bool) (*tls.Config, error) {
 	// Records of full size from the start: a 20 kB request is two writes, not fifteen.
-	cfg := &tls.Config{InsecureSkipVerify: anybody, DynamicRecordSizingDisabled: true, NextProtos: []string{"http/1.1"}}
+	cfg := &tls.Config{
+		InsecureSkipVerify:          anybody,
+		DynamicRecordSizingDisabled: true,
+		NextProtos:                  []string{"http/1.1"},
+	}
 	if file == "" {
 		return cfg, nil
 	}

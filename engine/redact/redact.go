@@ -1,7 +1,8 @@
-// Package redact hides credentials in texts that servers send, however they are spelled, and bounds the length of such texts.
+// Package redact hides credentials in texts that servers send, however they are spelled, and bounds the length of such
+// texts.
 //
-// It does not decide which texts are shown or recorded. A Redactor is immutable; any goroutine may use it. It allocates only if a text
-// has something to hide or is copied.
+// It does not decide which texts are shown or recorded. A Redactor is immutable; any goroutine may use it. It allocates
+// only if a text has something to hide or is copied.
 //
 // The package is not an API: any release may change it.
 package redact
@@ -25,12 +26,13 @@ const (
 	shortestKey = 4
 	// leastPart is the shortest part of a credential that is hidden: a message may have been cut in the middle of one.
 	leastPart = 8
-	// mostEscapes bounds how many backslashes may stand before a byte: in JSON within JSON three deep there are 7 before a quote.
+	// mostEscapes bounds how many backslashes may stand before a byte: in JSON within JSON three deep there are 7
+	// before a quote.
 	mostEscapes = 64
 )
 
-// Redactor hides credentials in what comes from servers, however they are spelled (see spelled). Any goroutine may use it; where
-// there is nothing to hide it allocates nothing. A nil one hides nothing.
+// Redactor hides credentials in what comes from servers, however they are spelled (see spelled). Any goroutine may use
+// it; where there is nothing to hide it allocates nothing. A nil one hides nothing.
 type Redactor struct {
 	secrets []secret
 	pairs   [1 << 16 / 64]uint64 // bit 256*a+b: in some secret b follows a
@@ -42,13 +44,15 @@ type secret struct {
 	parts bool   // it is a credential, so parts of it are hidden, too
 }
 
-// NewRedactor hides the values of headers, a bearer key without its scheme, and of the queries of URLs ("?key=value&…"). Values of
-// names that are typical of credentials are hidden in parts and in base64, too, others only as a whole.
+// NewRedactor hides the values of headers, a bearer key without its scheme, and of the queries of URLs
+// ("?key=value&…"). Values of names that are typical of credentials are hidden in parts and in base64, too, others only
+// as a whole.
 func NewRedactor(headers []http1.Header, queries ...string) *Redactor {
 	r := &Redactor{}
 	for _, h := range headers {
 		value := h.Value
-		if scheme, key, ok := strings.Cut(value, " "); ok && strings.HasSuffix(strings.ToLower(h.Name), "authorization") {
+		if scheme, key, ok := strings.Cut(value, " "); ok &&
+			strings.HasSuffix(strings.ToLower(h.Name), "authorization") {
 			value = strings.TrimSpace(key)
 			if strings.EqualFold(scheme, "Basic") {
 				user := decoded(value)
@@ -81,8 +85,8 @@ func decoded(code string) string {
 	return string(text)
 }
 
-// codes returns what a base64 code has of a text, wherever the text stands in what was encoded: such as a user's name before a key.
-// Characters that other bytes decide in part are left out, but for the end of a code of the text alone.
+// codes returns what a base64 code has of a text, wherever the text stands in what was encoded: such as a user's name
+// before a key. Characters that other bytes decide in part are left out, but for the end of a code of the text alone.
 func codes(text string) (all []string) {
 	for before := range 3 {
 		code := base64.RawStdEncoding.EncodeToString([]byte("\x00\x00"[:before] + text))
@@ -153,7 +157,8 @@ func (r *Redactor) add(value string, parts bool) {
 // Hide returns text with each secret as ***.
 func (r *Redactor) Hide(text string) string { return r.hide(text, math.MaxInt) }
 
-// hide returns text with each secret as ***, cut where it is longer than most bytes, in the middle of a rune if need be.
+// hide returns text with each secret as ***, cut where it is longer than most bytes, in the middle of a rune if need
+// be.
 func (r *Redactor) hide(text string, most int) string {
 	var out []byte
 	from, i := 0, 0 // text before from is in out

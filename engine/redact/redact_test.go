@@ -11,7 +11,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/internal/redacttest"
 )
 
-// TestRedactor: no spelling of a key gets through, nor does a part where the text was cut, and what stands around it does.
+// TestRedactor: no spelling of a key gets through, nor does a part where the text was cut, and what stands around it
+// does.
 func TestRedactor(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 800 {
@@ -36,7 +37,8 @@ func TestRedactor(t *testing.T) {
 	}
 }
 
-// TestRedactorBase64: no base64 of a key gets through, however it is written, whatever it was encoded with, and where it was cut.
+// TestRedactorBase64: no base64 of a key gets through, however it is written, whatever it was encoded with, and where
+// it was cut.
 func TestRedactorBase64(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	encodings := map[string]*base64.Encoding{

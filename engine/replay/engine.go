@@ -99,7 +99,9 @@ func (r *runner) config() (engine.Config, error) {
 		Stamps:          r.stamps,
 		History:         r.load.History,
 		InstanceHeaders: headers, InstanceField: r.cfg.InstanceField,
-		OnSenderDeath: func(why string) { r.alert("%s: nothing more is sent; requests in flight may end (--drain)", why) },
+		OnSenderDeath: func(why string) {
+			r.alert("%s: nothing more is sent; requests in flight may end (--drain)", why)
+		},
 	}, err
 }
 
@@ -114,7 +116,11 @@ func (r *runner) newMeter(known *report.Plan) *live.Meter {
 		wait = min(wait, r.cfg.Drain)
 	}
 	return live.NewMeter(live.Plan{
-		Title:     report.Title(&metrics.Summary{Run: known.Run, Workload: known.Workload, Amplify: r.load.Facts.Amplify}),
+		Title: report.Title(&metrics.Summary{
+			Run:      known.Run,
+			Workload: known.Workload,
+			Amplify:  r.load.Facts.Amplify,
+		}),
 		Version:   r.cfg.Version,
 		Targets:   r.load.URLs(),
 		ReleaseNS: r.load.Plan.ReleaseNS,

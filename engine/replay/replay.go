@@ -204,7 +204,9 @@ func (r *runner) line(format string, args ...any) { r.notes.Say(setup.Line, form
 
 func (r *runner) note(format string, args ...any) { r.notes.Say(setup.Keep, format, args...) }
 
-func (r *runner) alert(format string, args ...any) { r.observer.Alert(fmt.Sprintf(format, args...)) }
+func (r *runner) alert(format string, args ...any) {
+	r.observer.Alert(fmt.Sprintf(format, args...))
+}
 
 // removed says that a file of results was removed during the run, and is whole again.
 func (r *runner) removed(name string) {

@@ -110,7 +110,11 @@ func (r *runner) conclude(found engine.Result, records []record.Record) (*metric
 		info.Routing = audit.CompareRouters(work, records)
 	}
 	summary := r.collector.Summary(
-		info, metrics.Probed{Unknown: r.load.Facts.Unknown, Unproven: r.load.Facts.Unproven, CacheOff: work.CacheOff},
+		info, metrics.Probed{
+			Unknown:  r.load.Facts.Unknown,
+			Unproven: r.load.Facts.Unproven,
+			CacheOff: work.CacheOff,
+		},
 	)
 	summary.Notes = append(summary.Notes, r.unnamed(summary)...)
 	diskErr = cmp.Or(diskErr,

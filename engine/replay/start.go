@@ -49,8 +49,9 @@ func (c *Config) CheckLate(start time.Time) error {
 	if c.IsShard() {
 		who = fmt.Sprintf("shard %d", c.Shard.Index)
 	}
-	return fmt.Errorf("%s was ready %s after the agreed start at %s; nothing was sent; want a moment to come, or --late "+
-		"%s to send what is still to come",
+	return fmt.Errorf(
+		"%s was ready %s after the agreed start at %s; nothing was sent; want a moment to come, or --late "+
+			"%s to send what is still to come",
 		who, format.Duration(late, 3), start.Format(time.RFC3339Nano), shard.LateJoin)
 }
 
@@ -88,7 +89,10 @@ func (r *runner) awaitStart(ctx context.Context, group *shard.Group) (err error)
 		if err != nil {
 			return err
 		}
-		at, file.StartAt, file.StartNS, file.ClockErr = agreed.Add(ahead), agreed, int64(ahead), ""
+		at = agreed.Add(ahead)
+		file.StartAt = agreed
+		file.StartNS = int64(ahead)
+		file.ClockErr = ""
 		r.line(
 			"all shards begin at %s; this clock is %s that of shard 0",
 			agreed.Format(time.RFC3339Nano), aheadOf(ahead),
@@ -133,7 +137,8 @@ func (r *runner) writeShard() error {
 		return nil
 	}
 	err := report.WriteJSON(filepath.Join(r.Dir, shard.FileName), r.load.Shard)
-	work, digests := r.load.Work, filepath.Join(r.Dir, shard.DigestsName)
+	work := r.load.Work
+	digests := filepath.Join(r.Dir, shard.DigestsName)
 	if !report.Exists(digests) && work.Prebuilt.Fingerprint(work) != "" {
 		write := func(w io.Writer) error { return work.Prebuilt.WriteDigests(work, w) }
 		err = errors.Join(err, report.WriteWhole(digests, write))

@@ -122,7 +122,8 @@ func TestRecordsOfOthers(t *testing.T) {
 	}
 }
 
-// TestStrangeResults: what is no file is refused in the place of each file that a report reads, and so is one that no run writes.
+// TestStrangeResults: what is no file is refused in the place of each file that a report reads, and so is one that no
+// run writes.
 func TestStrangeResults(t *testing.T) {
 	t.Parallel()
 	for what, make := range map[string]func(name string) error{

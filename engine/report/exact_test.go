@@ -29,7 +29,8 @@ func writeRecords(t *testing.T, dir string, o WriterOptions, records []record.Re
 	}
 }
 
-// ran returns n requests, to so many targets in turn, of which every sixth failed and every ninth was answered in one chunk.
+// ran returns n requests, to so many targets in turn, of which every sixth failed and every ninth was answered in one
+// chunk.
 func ran(n, targets int) []record.Record {
 	chance := rand.New(rand.NewPCG(1, 2))
 	all := make([]record.Record, n)
@@ -101,7 +102,8 @@ func TestPercentilesAreTheRecords(t *testing.T) {
 	}
 }
 
-// TestReportOfManyTargets: ten times the targets, each with a time of failures, take about ten times the work, not a hundred times.
+// TestReportOfManyTargets: ten times the targets, each with a time of failures, take about ten times the work, not a
+// hundred times.
 func TestReportOfManyTargets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out by -short: 20,000 targets take 30 s under the race detector, and one goroutine reads them")

@@ -91,7 +91,8 @@ func Exists(path string) bool {
 	return err == nil
 }
 
-// Vacant returns nil if dir is empty or does not exist, so that a run can check before its work whether it may write there.
+// Vacant returns nil if dir is empty or does not exist, so that a run can check before its work whether it may write
+// there.
 func Vacant(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -107,7 +108,8 @@ func Vacant(dir string) error {
 // OwnNames returns the names of the files that a run writes into its directory.
 func OwnNames() []string {
 	return []string{
-		PlanName, RequestsName, RequestsName + ".zst", HistogramsName, SummaryName, PageName, TimelineName, InstancesName, ServerMetricsName,
+		PlanName, RequestsName, RequestsName + ".zst", HistogramsName, SummaryName, PageName, TimelineName,
+		InstancesName, ServerMetricsName,
 	}
 }
 
@@ -193,8 +195,9 @@ func WriteSummary(dir string, s *metrics.Summary) error {
 
 // Plan is run.json: what is known of a run before its start, in the keys of summary.json.
 type Plan struct {
-	Schema    int              `json:"schema"`     // version of this file, as of summary.json
-	Run       metrics.Run      `json:"run"`        // as in summary.json; started_at is when this was written, and what only the run finds out is 0
+	Schema int `json:"schema"` // version of this file, as of summary.json
+	// as in summary.json; started_at is when this was written, and what only the run finds out is 0
+	Run       metrics.Run      `json:"run"`
 	Workload  metrics.Workload `json:"workload"`   // as in summary.json
 	Load      metrics.Load     `json:"load"`       // its size, as planned; null where nothing is known
 	WireBytes int64            `json:"wire_bytes"` // size of all requests

@@ -330,7 +330,9 @@ func (p *screen) jobs() {
 	if j == nil {
 		return
 	}
-	perH, ratio, overtaking := "", "", ""
+	perH := ""
+	ratio := ""
+	overtaking := ""
 	if j.PerH != nil {
 		perH = format.Rate(*j.PerH) + " jobs/h"
 	}

@@ -357,7 +357,9 @@ func (p *pictures) timelines(s *metrics.Summary) []chart.Graph {
 	drift.Gaps = true
 	out := []chart.Graph{
 		p.overTime("Requests/s", "", spans,
-			rate("planned", func(t *metrics.Step) int64 { return t.Planned }), rate("sent", func(t *metrics.Step) int64 {
+			rate("planned", func(t *metrics.Step) int64 {
+				return t.Planned
+			}), rate("sent", func(t *metrics.Step) int64 {
 				return t.Requests
 			})),
 		p.overTime("Requests in flight", "", spans,
@@ -373,12 +375,14 @@ func (p *pictures) timelines(s *metrics.Summary) []chart.Graph {
 			rate("tokens/s", func(t *metrics.Step) int64 { return t.OutputTokens })),
 		p.overTime("Drift: how late requests left", "ms", spans, drift))
 	if m := s.Client.StolenByTime; m != nil { // which has steps of its own
-		out = append(out, p.overTime("CPU time that the host took", "ratio", spans, line("of all cores", func(t *metrics.Step) float64 {
-			if step := int((t.FromS + t.ToS) / 2 / m.StepS); step < len(m.Shares) {
-				return m.Shares[step]
-			}
-			return math.NaN()
-		})))
+		out = append(out,
+			p.overTime("CPU time that the host took", "ratio", spans,
+				line("of all cores", func(t *metrics.Step) float64 {
+					if step := int((t.FromS + t.ToS) / 2 / m.StepS); step < len(m.Shares) {
+						return m.Shares[step]
+					}
+					return math.NaN()
+				})))
 	}
 	out = append(out, p.byKind(spans)...)
 	return append(out, p.serverLines(spans)...)
@@ -638,7 +642,8 @@ func (p *pictures) slowTables() (out []chart.Table) {
 		t := chart.Table{
 			Title: list.title,
 			Head: []string{
-				"request id", "row", "target", "sent at", "late", "no connection", "TTFT", "decode", "E2E", "", "input", "cached", "output",
+				"request id", "row", "target", "sent at", "late", "no connection", "TTFT", "decode", "E2E", "", "input",
+				"cached", "output",
 			},
 		}
 		for i := range list.rows {

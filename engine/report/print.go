@@ -221,7 +221,9 @@ func shown(key string, value any) string {
 
 // isShare reports whether one of the words of a key says so.
 func isShare(key string) bool {
-	return slices.ContainsFunc(strings.FieldsFunc(key, func(r rune) bool { return r == '_' || r == '.' }), func(word string) bool {
+	return slices.ContainsFunc(strings.FieldsFunc(key, func(r rune) bool {
+		return r == '_' || r == '.'
+	}), func(word string) bool {
 		return word == "ratio" || word == "share" || word == "shares"
 	})
 }

@@ -146,7 +146,9 @@ func EachRecord(dir string, f func(*record.Record)) (n int64, err error) {
 }
 
 // Records are those of a results directory, each valid until the next. They end with the first error.
-func Records(dir string) iter.Seq2[*record.Record, error] { return RecordsOf(RecordsName(dir), nil) }
+func Records(dir string) iter.Seq2[*record.Record, error] {
+	return RecordsOf(RecordsName(dir), nil)
+}
 
 // RecordsName is the file of a directory's records, compressed if no other is there.
 func RecordsName(dir string) string {

@@ -58,8 +58,8 @@ func text(t *testing.T, s *metrics.Summary, err error) string {
 	return b.String()
 }
 
-// TestGoodputFromDisk: the run's own goodput is as it was. That of the same SLOs by the records is the same, and that of
-// others is what a run with them would have had. A run that left no summary has the same numbers.
+// TestGoodputFromDisk: the run's own goodput is as it was. That of the same SLOs by the records is the same, and that
+// of others is what a run with them would have had. A run that left no summary has the same numbers.
 func TestGoodputFromDisk(t *testing.T) {
 	const own, other = "ttft:2 tpot:1", "e2e:8.9 ttft_planned:3"
 	dir, twin := t.TempDir(), t.TempDir()
@@ -119,7 +119,8 @@ func TestRecountRefuses(t *testing.T) {
 	}
 }
 
-// TestLeftOutIsNoFailure: what the user left out of a run is no failure to a report of the records alone, nor does goodput count it.
+// TestLeftOutIsNoFailure: what the user left out of a run is no failure to a report of the records alone, nor does
+// goodput count it.
 func TestLeftOutIsNoFailure(t *testing.T) {
 	dir, records := t.TempDir(), make([]record.Record, 4)
 	for i := range int64(4) {
@@ -145,7 +146,8 @@ func TestLeftOutIsNoFailure(t *testing.T) {
 	}
 }
 
-// TestStartOfAKilledRun: without a summary the first date of a record says when the run started; records of older files have none.
+// TestStartOfAKilledRun: without a summary the first date of a record says when the run started; records of older files
+// have none.
 func TestStartOfAKilledRun(t *testing.T) {
 	started := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 	for _, want := range []time.Time{started, {}} {

@@ -423,7 +423,8 @@ func (p *screen) latencies() {
 			if slices.ContainsFunc(p.s.Verdict.Unsafe, func(u metrics.Unsafe) bool {
 				return u.Metric == l.key && u.Percentile == v.name
 			}) {
-				mark, unsafe = "!", "! moved by this client's lateness"
+				mark = "!"
+				unsafe = "! moved by this client's lateness"
 			}
 			text := mark + format.Duration(v.value*l.unitNS, 3)
 			if strings.HasSuffix(text, " s") {
@@ -600,12 +601,14 @@ func (p *screen) client() {
 	if lost := s.Lateness.SlotsLostShare; lost != nil {
 		p.field(second, 1, "closed loop", "its slots were empty for "+format.Percent(round2(*lost))+" of the time")
 	} else if q := s.DriftUS; q != nil {
-		label, meaning := "on time", "latencies need no correction"
+		label := "on time"
+		meaning := "latencies need no correction"
 		switch v := &s.Verdict; {
 		case len(v.Reasons) > 0 && ofMachine(v.Reasons[0]):
 			label, meaning = "late", "see below"
 		case len(v.Unsafe) > 0:
-			label, meaning = "late", "may have moved what has a !"
+			label = "late"
+			meaning = "may have moved what has a !"
 		case slices.ContainsFunc(v.Reasons, ofMachine):
 			label, meaning = "late", "see --full"
 		}
@@ -639,7 +642,8 @@ func (p *screen) shards() {
 	}
 	if len(drift) > 0 {
 		words = append(words,
-			fmt.Sprintf("p99 %s to %s late", format.Duration(slices.Min(drift), 3), format.Duration(slices.Max(drift), 3)))
+			fmt.Sprintf("p99 %s to %s late", format.Duration(slices.Min(drift), 3),
+				format.Duration(slices.Max(drift), 3)))
 	}
 	if len(clock) > 0 {
 		words = append(words, "clocks up to "+format.Duration(slices.Max(clock), 3)+" apart")

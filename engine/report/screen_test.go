@@ -139,7 +139,8 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// TestScreenFits: at any width of a terminal and for any run there are at most 20 lines, none is too long, and nothing from outside obeys.
+// TestScreenFits: at any width of a terminal and for any run there are at most 20 lines, none is too long, and nothing
+// from outside obeys.
 func TestScreenFits(t *testing.T) {
 	ansi := regexp.MustCompile("\x1b\\[[0-9;]*m")
 	for name, s := range screens() {
@@ -175,7 +176,8 @@ func TestScreenFits(t *testing.T) {
 	}
 }
 
-// TestScreenKeepsFailures: on a terminal failures are never dropped without a count, and elsewhere nothing is left out or cut.
+// TestScreenKeepsFailures: on a terminal failures are never dropped without a count, and elsewhere nothing is left out
+// or cut.
 func TestScreenKeepsFailures(t *testing.T) {
 	s := screens()["everything"]
 	s.Requests.Failed, s.Requests.Stopped = 331, 0
@@ -235,7 +237,8 @@ func TestQuietScreen(t *testing.T) {
 	}
 }
 
-// TestUnjudgedFailures: a run in which requests failed, and whose exit code is 0 all the same, says so, and how to make them count.
+// TestUnjudgedFailures: a run in which requests failed, and whose exit code is 0 all the same, says so, and how to make
+// them count.
 func TestUnjudgedFailures(t *testing.T) {
 	run := func(grade metrics.Grade, failed int64, objectives ...metrics.Objective) *metrics.Summary {
 		s := counted(normalRun(), 600)
@@ -271,7 +274,8 @@ func TestUnjudgedFailures(t *testing.T) {
 	}
 }
 
-// TestFewRequests: a verdict over a handful of requests says in its line that they are few, in the terminal and on the page.
+// TestFewRequests: a verdict over a handful of requests says in its line that they are few, in the terminal and on the
+// page.
 func TestFewRequests(t *testing.T) {
 	for n, want := range map[int64]string{1: "VALID   over 1 request only", 11: "VALID   over 11 requests only", 99: "VALID   over 99 requests only", 100: "VALID   "} {
 		s := counted(normalRun(), n)

@@ -15,8 +15,9 @@ import (
 
 const windowURL = "http://a:1"
 
-// rampDir has the results of 100 s: from 20 to 80 s ten requests leave each second and take 2 s, else one does. A sample of the
-// server is taken each second; its GPU takes 100 W, and 300 W from 50 s on. The run's measurement has two faults.
+// rampDir has the results of 100 s: from 20 to 80 s ten requests leave each second and take 2 s, else one does. A
+// sample of the server is taken each second; its GPU takes 100 W, and 300 W from 50 s on. The run's measurement has two
+// faults.
 func rampDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -64,7 +65,8 @@ func rampDir(t *testing.T) string {
 	return dir
 }
 
-// TestLoadPart: numbers are those of the part, by hand; what only the run knew is absent; faults that records do not show stay.
+// TestLoadPart: numbers are those of the part, by hand; what only the run knew is absent; faults that records do not
+// show stay.
 func TestLoadPart(t *testing.T) {
 	dir := rampDir(t)
 	before := must(os.ReadFile(filepath.Join(dir, SummaryName)))(t)

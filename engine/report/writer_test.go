@@ -25,8 +25,8 @@ func numbered(i int64) *record.Record {
 	return r
 }
 
-// readBack returns how many records a results file holds. They must be the numbered ones from 0 on, each once and whole,
-// with nothing behind them.
+// readBack returns how many records a results file holds. They must be the numbered ones from 0 on, each once and
+// whole, with nothing behind them.
 func readBack(t *testing.T, data []byte) (n int64) {
 	t.Helper()
 	in := must(record.NewReader(bytes.NewReader(data), "results"))(t)
@@ -259,8 +259,8 @@ func BenchmarkWriter(b *testing.B) {
 	}
 }
 
-// TestWriterRemoved: a file that is removed with its directory in mid-run is made anew with all its records. One that is
-// replaced is not touched, and that is an error.
+// TestWriterRemoved: a file that is removed with its directory in mid-run is made anew with all its records. One that
+// is replaced is not touched, and that is an error.
 func TestWriterRemoved(t *testing.T) {
 	for _, compress := range []bool{false, true} {
 		dir := filepath.Join(t.TempDir(), "a", "b")

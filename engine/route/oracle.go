@@ -28,17 +28,18 @@ type Question struct {
 // in whole blocks of the servers' caches. Prompts are reused from the moment that they are sent, which gives a bit more
 // hits than servers have.
 type Oracle struct {
-	Instances      int      `json:"instances"`            // caches that were modelled
-	BlockTokens    int      `json:"engine_block_tokens"`  // tokens of their blocks
-	CapacityTokens *int64   `json:"capacity_tokens"`      // of all caches together; null: unlimited or unknown
-	EachTokens     *int64   `json:"capacity_tokens_each"` // of each cache; null also if they differ
-	Limited        int      `json:"limited_instances"`    // instances whose cache has a known size; the others are taken as unlimited
-	PromptTokens   int64    `json:"prompt_tokens"`        // of all prompts
-	OneCacheRatio  float64  `json:"one_cache_hit_ratio"`  // of one cache for all with the room of all of them
-	LoadBound      float64  `json:"load_bound"`           // that of prefix_bounded (--load-bound)
-	Routers        []Routed `json:"routers"`              // what each way of routing would have hit, the best first
-	Actual         *Routed  `json:"actual,omitempty"`     // where the requests went; absent before a run
-	Definition     string   `json:"definition"`           // how caches are reckoned, in a sentence
+	Instances      int    `json:"instances"`            // caches that were modelled
+	BlockTokens    int    `json:"engine_block_tokens"`  // tokens of their blocks
+	CapacityTokens *int64 `json:"capacity_tokens"`      // of all caches together; null: unlimited or unknown
+	EachTokens     *int64 `json:"capacity_tokens_each"` // of each cache; null also if they differ
+	// instances whose cache has a known size; the others are taken as unlimited
+	Limited       int      `json:"limited_instances"`
+	PromptTokens  int64    `json:"prompt_tokens"`       // of all prompts
+	OneCacheRatio float64  `json:"one_cache_hit_ratio"` // of one cache for all with the room of all of them
+	LoadBound     float64  `json:"load_bound"`          // that of prefix_bounded (--load-bound)
+	Routers       []Routed `json:"routers"`             // what each way of routing would have hit, the best first
+	Actual        *Routed  `json:"actual,omitempty"`    // where the requests went; absent before a run
+	Definition    string   `json:"definition"`          // how caches are reckoned, in a sentence
 }
 
 // The names of routers in an Oracle; those of a run's own are the values of --route.
@@ -53,7 +54,8 @@ const (
 
 // Routed is what one router makes of the requests.
 type Routed struct {
-	Router       string  `json:"router"`        // as in --route; prefix has no load bound, prefix_bounded has it; in actual: as the requests went
+	// as in --route; prefix has no load bound, prefix_bounded has it; in actual: as the requests went
+	Router       string  `json:"router"`
 	HitTokens    int64   `json:"hit_tokens"`    // prompt tokens that the caches held
 	HitRatio     float64 `json:"hit_ratio"`     // hit_tokens as a share of the prompt tokens
 	LargestShare float64 `json:"largest_share"` // of the requests, at the instance with the most
@@ -77,7 +79,12 @@ func Ask(q Question) *Oracle {
 	if q.CapacityTokens == nil {
 		q.CapacityTokens = make([]int64, len(places))
 	}
-	o := &Oracle{Instances: len(places), BlockTokens: q.BlockTokens, LoadBound: q.Bound, Definition: definition}
+	o := &Oracle{
+		Instances:   len(places),
+		BlockTokens: q.BlockTokens,
+		LoadBound:   q.Bound,
+		Definition:  definition,
+	}
 	o.capacities(q.CapacityTokens)
 	for i := range q.Prompts.Len() {
 		o.PromptTokens += int64(q.Prompts.Tokens(i))
@@ -113,8 +120,10 @@ func Ask(q Question) *Oracle {
 	return o
 }
 
-const definition = "Each cache drops its least recently used blocks; a prompt can be reused from the moment it is sent, and answers take no room. " +
-	"prefix: each request goes to the instance that holds the longest prefix of it by what it was sent before, of several to the least loaded one."
+const definition = "Each cache drops its least recently used blocks; a prompt can be reused from the moment it is " +
+	"sent, and answers take no room. " +
+	"prefix: each request goes to the instance that holds the longest prefix of it by what it was sent before, of " +
+	"several to the least loaded one."
 
 // router gives each request an instance.
 type router struct {
@@ -181,7 +190,8 @@ func (o *Oracle) capacities(tokens []int64) {
 
 // flat numbers places by all addresses of the targets.
 func flat(places []Place, targets []Target) []int32 {
-	first, n := make([]int32, len(targets)), int32(0)
+	first := make([]int32, len(targets))
+	n := int32(0)
 	for t, target := range targets {
 		first[t] = n
 		n += int32(target.Endpoints)
@@ -213,7 +223,8 @@ func (o *Oracle) Of(router string) *Routed {
 	return nil
 }
 
-// Heading describes how many instances there are and how large their caches: "on 4 instances, 20k tokens of cache each".
+// Heading describes how many instances there are and how large their caches: "on 4 instances, 20k tokens of cache
+// each".
 func (o *Oracle) Heading() string {
 	caches := "unlimited caches"
 	switch {

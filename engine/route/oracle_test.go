@@ -147,7 +147,8 @@ func TestOracleOfFullCaches(t *testing.T) {
 	}
 }
 
-// BenchmarkAsk compares the routers of 32 instances for 400,000 requests of 25 blocks, with unlimited caches and with full ones.
+// BenchmarkAsk compares the routers of 32 instances for 400,000 requests of 25 blocks, with unlimited caches and with
+// full ones.
 func BenchmarkAsk(b *testing.B) {
 	chance := rand.New(rand.NewPCG(1, 2))
 	q := Question{Prompts: kvcache.NewPrompts(512, 0), Targets: Even(slices.Repeat([]int{1}, 32)), Bound: DefaultBound, BlockTokens: 16}

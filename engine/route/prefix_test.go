@@ -28,7 +28,8 @@ func chains(chance *rand.Rand, n int) (all []chain) {
 	return all
 }
 
-// naivePrefix is the router as its comment has it: a set of prefixes for each instance, all loads counted anew each time.
+// naivePrefix is the router as its comment has it: a set of prefixes for each instance, all loads counted anew each
+// time.
 func naivePrefix(all []chain, f Flow, weights []float64, bound float64) (chosen []int32, hits int) {
 	held := make([]map[string]bool, len(weights))
 	for k := range held {

@@ -1,7 +1,7 @@
 // Package route decides which instance gets which request.
 //
-// It owns the choice, and the comparison of routers by the prefix hits that they make possible: no sockets, no clock. Its functions
-// are pure; Ask alone starts goroutines, which end with it.
+// It owns the choice, and the comparison of routers by the prefix hits that they make possible: no sockets, no clock.
+// Its functions are pure; Ask alone starts goroutines, which end with it.
 //
 // The package is not an API: any release may change it.
 package route
@@ -35,12 +35,14 @@ func Even(endpoints []int) []Target {
 	return targets
 }
 
-// RoundRobin gives n requests to the targets in turn, by their weights and as evenly spaced as possible (smooth weighted
-// round robin, as in nginx). A target's requests go to its addresses in turn. With equal weights request i goes to
-// target i mod T.
+// RoundRobin gives n requests to the targets in turn, by their weights and as evenly spaced as possible (smooth
+// weighted round robin, as in nginx). A target's requests go to its addresses in turn. With equal weights request i
+// goes to target i mod T.
 func RoundRobin(n int, targets []Target) []Place {
-	places, next := make([]Place, n), inTurn(targets)
-	credit, total := make([]float64, len(targets)), totalWeight(targets)
+	places := make([]Place, n)
+	next := inTurn(targets)
+	credit := make([]float64, len(targets))
+	total := totalWeight(targets)
 	for i := range places {
 		best := 0
 		for j, t := range targets {
@@ -56,7 +58,8 @@ func RoundRobin(n int, targets []Target) []Place {
 
 // Random gives each of n requests to a random target, in the mean by the targets' weights. Equal seeds choose alike.
 func Random(n int, targets []Target, seed uint64) []Place {
-	places, next := make([]Place, n), inTurn(targets)
+	places := make([]Place, n)
+	next := inTurn(targets)
 	draw := rand.New(rand.NewPCG(seed, routeStream))
 	for i := range places {
 		places[i] = next(byWeight(targets, draw.Float64()))
@@ -64,8 +67,8 @@ func Random(n int, targets []Target, seed uint64) []Place {
 	return places
 }
 
-// BySession gives all requests of a conversation to the same address. Which one follows from its number and the seed alone, as
-// often as the targets' weights ask for.
+// BySession gives all requests of a conversation to the same address. Which one follows from its number and the seed
+// alone, as often as the targets' weights ask for.
 func BySession(sessions []int64, targets []Target, seed uint64) []Place {
 	places := make([]Place, len(sessions))
 	for i, s := range sessions {
@@ -121,7 +124,8 @@ func (p *Pairs) Add(name, address string) {
 		return
 	}
 	if p.address == nil {
-		p.address, p.name = map[string]string{}, map[string]string{}
+		p.address = map[string]string{}
+		p.name = map[string]string{}
 	}
 	knownAddress, known := p.address[name]
 	knownName, knownToo := p.name[address]
@@ -145,7 +149,8 @@ const DefaultBound = 1.25
 // each request.
 func ByPrefix(prompts *kvcache.Prompts, caches *kvcache.Fleet, f Flow, weights []float64, bound float64) []int32 {
 	chosen := make([]int32, prompts.Len())
-	among, who := kvcache.NewSet(len(weights)), kvcache.NewSet(len(weights))
+	among := kvcache.NewSet(len(weights))
+	who := kvcache.NewSet(len(weights))
 	for k := range weights {
 		among.Add(k)
 	}
@@ -193,7 +198,12 @@ type load struct {
 }
 
 func newLoad(f Flow, weights []float64) *load {
-	l := &load{flow: f, weights: weights, inFlight: make([]int, len(weights)), given: make([]int, len(weights))}
+	l := &load{
+		flow:     f,
+		weights:  weights,
+		inFlight: make([]int, len(weights)),
+		given:    make([]int, len(weights)),
+	}
 	for _, w := range weights {
 		l.total += w
 	}
@@ -251,7 +261,8 @@ func (l *load) least(set kvcache.Set) int {
 // Lighter reports whether an instance is less loaded than another. It then has fewer requests in flight against its
 // weight, or as many and got fewer so far.
 func Lighter[N int | int64](inFlight, given N, weight float64, inFlight2, given2 N, weight2 float64) bool {
-	x, y := float64(inFlight)*weight2, float64(inFlight2)*weight
+	x := float64(inFlight) * weight2
+	y := float64(inFlight2) * weight
 	if x != y {
 		return x < y
 	}

@@ -63,8 +63,8 @@ func families() []family {
 			{DraftTokens, "vllm:spec_decode_num_draft_tokens_total"},
 			{AcceptedTokens, "vllm:spec_decode_num_accepted_tokens_total"},
 		}),
-		// SGLang: python/sglang/srt/metrics/collector.py (SchedulerMetricsCollector, TokenizerMetricsCollector). What it looks up
-		// is each prompt, once.
+		// SGLang: python/sglang/srt/metrics/collector.py (SchedulerMetricsCollector, TokenizerMetricsCollector). What
+		// it looks up is each prompt, once.
 		summed("sglang", []named{
 			{Running, "sglang:num_running_reqs"},
 			{Waiting, "sglang:num_queue_reqs"},
@@ -84,8 +84,9 @@ func families() []family {
 			{GenerationTokens, "tgi_request_generated_tokens_sum"},
 			{Requests, "tgi_request_success"},
 		}),
-		// trtllm-serve, which has them at /prometheus/metrics: tensorrt_llm/metrics/collector.py of NVIDIA/TensorRT-LLM; the
-		// first three also in the model server protocol of kubernetes-sigs/gateway-api-inference-extension.
+		// trtllm-serve, which has them at /prometheus/metrics: tensorrt_llm/metrics/collector.py of
+		// NVIDIA/TensorRT-LLM; the first three also in the model server protocol of
+		// kubernetes-sigs/gateway-api-inference-extension.
 		summed("trtllm", []named{
 			{Running, "trtllm_num_requests_running"},
 			{Waiting, "trtllm_num_requests_waiting"},
@@ -97,7 +98,8 @@ func families() []family {
 			{Requests, "trtllm_request_success_total"},
 		}),
 		tritonFamilies(),
-		// Dynamo's frontend: docs/observability/metrics.md of ai-dynamo/dynamo. Those in flight include those in its queue.
+		// Dynamo's frontend: docs/observability/metrics.md of ai-dynamo/dynamo. Those in flight include those in its
+		// queue.
 		summed("dynamo", []named{
 			{Running, "dynamo_frontend_inflight_requests"},
 			{Waiting, "dynamo_frontend_queued_requests"},
@@ -106,23 +108,24 @@ func families() []family {
 			{GenerationTokens, "dynamo_frontend_output_sequence_tokens_sum"},
 			{Requests, "dynamo_frontend_requests_total"},
 		}),
-		// DCGM's exporter, usually on port 9400: etc/default-counters.csv of NVIDIA/dcgm-exporter. A GPU that is cut into instances
-		// (MIG), or that pods share, has a line for each, with the same UUID and the power of the whole.
+		// DCGM's exporter, usually on port 9400: etc/default-counters.csv of NVIDIA/dcgm-exporter. A GPU that is cut
+		// into instances (MIG), or that pods share, has a line for each, with the same UUID and the power of the whole.
 		[]family{
 			{engine: "dcgm", of: GPUPower, name: "DCGM_FI_DEV_POWER_USAGE", by: "UUID"},
 		},
 	)
 }
 
-// tritonFamilies are those of Triton, usually on port 8002: README.md of triton-inference-server/tensorrtllm_backend (section Triton Metrics),
-// docs/user_guide/metrics.md of triton-inference-server/server. A request passes several models of an ensemble, so the
-// busiest model counts.
+// tritonFamilies are those of Triton, usually on port 8002: README.md of triton-inference-server/tensorrtllm_backend
+// (section Triton Metrics), docs/user_guide/metrics.md of triton-inference-server/server. A request passes several
+// models of an ensemble, so the busiest model counts.
 func tritonFamilies() []family {
 	return []family{
 		{engine: "triton", of: Running, name: "nv_trt_llm_request_metrics", label: "request_type", value: "scheduled"},
 		{engine: "triton", of: Waiting, name: "nv_trt_llm_request_metrics", label: "request_type", value: "waiting"},
 		{engine: "triton", of: Waiting, name: "nv_inference_pending_request_count", most: true},
-		{engine: "triton", of: KVUsage, name: "nv_trt_llm_kv_cache_block_metrics", label: "kv_cache_block_type", value: "fraction"},
+		{engine: "triton", of: KVUsage, name: "nv_trt_llm_kv_cache_block_metrics", label: "kv_cache_block_type",
+			value: "fraction"},
 		{engine: "triton", of: Requests, name: "nv_inference_request_success", most: true},
 	}
 }

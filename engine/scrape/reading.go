@@ -1,5 +1,5 @@
-// Package scrape reads what inference servers report in Prometheus' text format. It parses their pages, has one table of
-// their names for the same things, and sums up a run's samples.
+// Package scrape reads what inference servers report in Prometheus' text format. It parses their pages, has one table
+// of their names for the same things, and sums up a run's samples.
 //
 // It opens no sockets (probe.Scraper does) and writes no files. A Reader or a Watch belongs to one goroutine. A Reader
 // allocates for a series that it has not read before, and for what it returns. A Watch keeps no samples.
@@ -11,9 +11,10 @@ import "math"
 
 // Values are the quantities by name; nil = the server does not report it.
 type Values struct {
-	Running *float64 `json:"running"`           // requests that run
-	Waiting *float64 `json:"waiting"`           // requests in the queue
-	KVUsage *float64 `json:"kv_usage"`          // share of the KV cache in use, 0 to 1, mean over the engines of the page
+	Running *float64 `json:"running"` // requests that run
+	Waiting *float64 `json:"waiting"` // requests in the queue
+	// share of the KV cache in use, 0 to 1, mean over the engines of the page
+	KVUsage *float64 `json:"kv_usage"`
 	PowerW  *float64 `json:"power_w,omitempty"` // power of all GPUs of the page, in W; absent if it has none
 	Counts
 }
@@ -41,21 +42,25 @@ func (v *Values) at(q Quantity) **float64 {
 // at is the place of a quantity from firstCounter on.
 func (c *Counts) at(q Quantity) **float64 {
 	return [Quantities - int(firstCounter)]**float64{
-		&c.PrefixHits, &c.PrefixQueries, &c.Preemptions, &c.PromptTokens, &c.GenerationTokens, &c.Requests, &c.DraftTokens, &c.AcceptedTokens,
+		&c.PrefixHits, &c.PrefixQueries, &c.Preemptions, &c.PromptTokens, &c.GenerationTokens, &c.Requests,
+		&c.DraftTokens, &c.AcceptedTokens,
 	}[q-firstCounter]
 }
 
 // Reading is what one page reports. Over the engines of a page counts are summed.
 type Reading struct {
-	Engine  string `json:"engine"`         // vllm, sglang, tgi, trtllm, triton, dynamo or, of GPUs alone, dcgm; "" if none of their names is on the page
+	// vllm, sglang, tgi, trtllm, triton, dynamo or, of GPUs alone, dcgm; "" if none of their names is on the page
+	Engine  string `json:"engine"`
 	Engines int    `json:"engines"`        // how many engines the page describes
 	GPUs    int    `json:"gpus,omitempty"` // how many GPUs the page has the power of
 	Values
 	MostKVUsage *float64 `json:"kv_usage_max"` // share of the KV cache in use of the engine with the most
-	BeganS      *float64 `json:"began_s"`      // when the server's process began, Unix time; null if the page does not report it
+	// when the server's process began, Unix time; null if the page does not report it
+	BeganS *float64 `json:"began_s"`
 }
 
-// maxValue bounds what a server can mean, so that sums stay finite. What is beyond, below 0 or no number counts as not reported.
+// maxValue bounds what a server can mean, so that sums stay finite. What is beyond, below 0 or no number counts as not
+// reported.
 const maxValue = 1e18
 
 // maxSeries bounds the series of a family that are distinguished.
@@ -148,7 +153,8 @@ func (r *Reader) add(name []byte, labels Labels, value float64) {
 func appendKey(dst []byte, labels Labels) []byte {
 	for name, value := range labels.each {
 		switch string(name) {
-		case "tp_rank", "pp_rank", "moe_ep_rank", "pid": // of workers of one engine, which all report the same: one of them counts
+		case "tp_rank", "pp_rank", "moe_ep_rank", "pid":
+			// of workers of one engine, which all report the same: one of them counts
 		default:
 			dst = append(append(append(append(dst, name...), '='), value...), 0)
 		}
@@ -158,7 +164,9 @@ func appendKey(dst []byte, labels Labels) []byte {
 
 // fold makes one number of a family's series on the page, if there are any.
 func (r *Reader) fold(i int, out *Reading) {
-	sum, most, n := 0.0, math.Inf(-1), 0
+	sum := 0.0
+	most := math.Inf(-1)
+	n := 0
 	for _, s := range r.found[i].series {
 		if s.page == r.pages {
 			sum, most, n = sum+s.value, max(most, s.value), n+1
@@ -208,8 +216,10 @@ const (
 
 // Sample is what one server reported at one moment: a line of server_metrics.jsonl.
 type Sample struct {
-	AtNS   int64   `json:"at_ns"`           // when the answer was there, since the start of the run; -1 s if before it, when nobody knows yet how long
-	Phase  Phase   `json:"phase"`           // before (the first request, after probes and warm-up), during, or after (the last request)
+	// when the answer was there, since the start of the run; -1 s if before it, when nobody knows yet how long
+	AtNS int64 `json:"at_ns"`
+	// before (the first request, after probes and warm-up), during, or after (the last request)
+	Phase  Phase   `json:"phase"`
 	Target string  `json:"target"`          // URL as results name it, or the page of --scrape-url
 	URL    string  `json:"url"`             // the page, with the address that was asked in place of the name
 	TookMS float64 `json:"took_ms"`         // from the question to the whole answer

@@ -18,8 +18,8 @@ const maxQuoted = 80
 type Labels []byte
 
 // Lines calls f for each sample of a page in Prometheus' text format, version 0.0.4
-// (https://prometheus.io/docs/instrumenting/exposition_formats/). name is valid as long as the page is. A line that is not of
-// that format ends it with an error: half a page is worth less than none. It allocates nothing but errors.
+// (https://prometheus.io/docs/instrumenting/exposition_formats/). name is valid as long as the page is. A line that is
+// not of that format ends it with an error: half a page is worth less than none. It allocates nothing but errors.
 func Lines(page []byte, f func(name []byte, labels Labels, value float64)) error {
 	number := 0
 	for line := range bytes.Lines(page) {

@@ -36,7 +36,11 @@ func (l *level) gauge() *Gauge {
 
 // NewWatch watches pages, given by the targets that they belong to.
 func NewWatch(targets []string) *Watch {
-	w := &Watch{pages: make([]counters, len(targets)), latest: make([]Reading, len(targets)), groups: make([]group, 1)}
+	w := &Watch{
+		pages:  make([]counters, len(targets)),
+		latest: make([]Reading, len(targets)),
+		groups: make([]group, 1),
+	}
 	for page, target := range targets {
 		w.groups[0].pages = append(w.groups[0].pages, page)
 		at := slices.IndexFunc(w.groups, func(g group) bool { return g.target == target && target != "" })
@@ -69,7 +73,9 @@ func (w *Watch) Add(page int, m *Sample) {
 // add takes the latest readings of the group's pages.
 func (g *group) add(latest []Reading) {
 	for q := Quantity(0); q < firstCounter; q++ {
-		sum, most, n := 0.0, 0.0, 0
+		sum := 0.0
+		most := 0.0
+		n := 0
 		for _, page := range g.pages {
 			r := &latest[page]
 			v := *r.at(q)
@@ -107,7 +113,8 @@ func (g *group) server(pages []counters) Server {
 		out.Restarts, out.RunningBefore, out.WaitingBefore, out.Counts = 0, nil, nil, Counts{}
 		return out
 	}
-	out.Running, out.Waiting, out.KVUsage, out.PowerW = g.levels[Running].gauge(), g.levels[Waiting].gauge(), g.levels[KVUsage].gauge(), g.levels[GPUPower].gauge()
+	out.Running, out.Waiting, out.KVUsage, out.PowerW = g.levels[Running].gauge(), g.levels[Waiting].gauge(),
+		g.levels[KVUsage].gauge(), g.levels[GPUPower].gauge()
 	if n := g.levels[Waiting].n; n > 0 {
 		out.WaitingShare = new(float64(g.queued) / float64(n))
 	}
@@ -119,7 +126,11 @@ func (g *group) server(pages []counters) Server {
 
 // Servers is what all samples so far report, targets in the order of NewWatch. intervalS is for the record.
 func (w *Watch) Servers(intervalS float64) *Servers {
-	out := &Servers{IntervalS: intervalS, All: w.groups[0].server(w.pages), Targets: []Server{}}
+	out := &Servers{
+		IntervalS: intervalS,
+		All:       w.groups[0].server(w.pages),
+		Targets:   []Server{},
+	}
 	for i := range w.groups[1:] {
 		out.Targets = append(out.Targets, w.groups[i+1].server(w.pages))
 	}
@@ -134,20 +145,22 @@ type Gauge struct {
 	Max  float64 `json:"max"`  // of the samples during the run
 }
 
-// Server is what a target, or all of them, reported over a run. What was never reported is null. Counts are increases between the
-// samples before and after the run.
+// Server is what a target, or all of them, reported over a run. What was never reported is null. Counts are increases
+// between the samples before and after the run.
 type Server struct {
 	Target    string `json:"target,omitempty"` // URL; absent for all together
 	Addresses int    `json:"addresses"`        // pages that were read
 	Engine    string `json:"engine"`           // what serves there
 	Engines   int    `json:"engines"`          // how many engines the pages describe
 
-	Samples    int64  `json:"samples"`         // readings
-	Missed     int64  `json:"missed"`          // readings that failed
-	Error      string `json:"error,omitempty"` // why the last of them did; absent if none failed
-	Restarts   int64  `json:"restarts"`        // how often counters fell, since a server was restarted; what they had counted since the sample before is lost
-	Alternates bool   `json:"alternates"`      // each reading is another server's, as behind a load balancer; then there are no counts or gauges
-	Incomplete bool   `json:"incomplete"`      // there is no reading after the run, so counts end before it did
+	Samples int64  `json:"samples"`         // readings
+	Missed  int64  `json:"missed"`          // readings that failed
+	Error   string `json:"error,omitempty"` // why the last of them did; absent if none failed
+	// how often counters fell, since a server was restarted; what they had counted since the sample before is lost
+	Restarts int64 `json:"restarts"`
+	// each reading is another server's, as behind a load balancer; then there are no counts or gauges
+	Alternates bool `json:"alternates"`
+	Incomplete bool `json:"incomplete"` // there is no reading after the run, so counts end before it did
 
 	RunningBefore *float64 `json:"running_before"` // requests that ran just before the first one left
 	WaitingBefore *float64 `json:"waiting_before"` // requests that waited just before the first one left
@@ -205,7 +218,9 @@ func (c *counters) count(now *Counts, began *float64) {
 		c.server.Alternates = c.server.Alternates || c.falls > 1
 	}
 	for q := firstCounter; q < Quantities; q++ {
-		was, is, more := *c.last.at(q), *now.at(q), 0.0
+		was := *c.last.at(q)
+		is := *now.at(q)
+		more := 0.0
 		switch {
 		case is == nil:
 			continue

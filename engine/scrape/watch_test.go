@@ -17,7 +17,8 @@ func reported(phase Phase, running, waiting, kv float64, hits, queries, tokens f
 
 func failed(phase Phase) *Sample { return &Sample{Phase: phase, Error: "connection refused"} }
 
-// TestWatch computes everything again from lists: deltas as Prometheus' increase() has them, gauges from the latest of each page.
+// TestWatch computes everything again from lists: deltas as Prometheus' increase() has them, gauges from the latest of
+// each page.
 func TestWatch(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))

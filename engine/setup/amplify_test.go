@@ -65,8 +65,8 @@ func naiveHits(t *trace.Trace) float64 {
 	return float64(hits) / float64(tokens)
 }
 
-// TestAmplifyKeepsTheLoad: four times the requests at four times the rate, with the hits, the distances and about the bursts that
-// were recorded.
+// TestAmplifyKeepsTheLoad: four times the requests at four times the rate, with the hits, the distances and about the
+// bursts that were recorded.
 func TestAmplifyKeepsTheLoad(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -222,8 +222,8 @@ func BenchmarkAmplify(b *testing.B) {
 	})
 }
 
-// TestAmplifyTakesJobsWhole multiplies jobs of agents: each copy of a job is one whole, later or earlier, with the waits of the
-// recorded one.
+// TestAmplifyTakesJobsWhole multiplies jobs of agents: each copy of a job is one whole, later or earlier, with the
+// waits of the recorded one.
 func TestAmplifyTakesJobsWhole(t *testing.T) {
 	tr := openTrace(t, "../../bench/samples/agentic_mooncake.jsonl")
 	recorded, _ := tr.JobNumbers()

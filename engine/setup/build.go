@@ -33,7 +33,12 @@ func (p *Prepared) layout(ctx context.Context) error {
 	if err := p.takePart(backend); err != nil {
 		return err
 	}
-	p.Builder = &workload.Builder{Backend: backend, Source: p.source, RunID: p.RunID, Headers: p.headers(backend)}
+	p.Builder = &workload.Builder{
+		Backend: backend,
+		Source:  p.source,
+		RunID:   p.RunID,
+		Headers: p.headers(backend),
+	}
 	if p.Prebuilt, err = p.Builder.Layout(ctx, p.Work); err != nil {
 		return err
 	}
@@ -82,7 +87,8 @@ func (p *Prepared) noteShort() {
 func (p *Prepared) fill(ctx context.Context) error {
 	began := time.Now()
 	filled, endProgress := p.notes.Work("building", p.Prebuilt.Bytes(), format.Bytes[int64])
-	ring, fill := p.Prebuilt.RingBytes(), p.Builder.Fill
+	ring := p.Prebuilt.RingBytes()
+	fill := p.Builder.Fill
 	if ring > 0 {
 		fill = p.Builder.FillRing
 	}

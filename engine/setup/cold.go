@@ -49,7 +49,8 @@ func (p *Prepared) chooseCold(ctx context.Context) error {
 		)
 		return nil
 	}
-	why, seen := "have no cache_salt in --api "+p.o.API, false
+	why := "have no cache_salt in --api " + p.o.API
+	seen := false
 	if p.o.traits.Salt {
 		var works bool
 		var err error
@@ -114,7 +115,8 @@ func (p *Prepared) useSalt(seen bool) {
 // either it takes blocks of the usual size and an unknown capacity.
 func (p *Prepared) sizeCaches(told map[netip.AddrPort]workload.PrefixCache) {
 	p.Caches = map[netip.AddrPort]workload.PrefixCache{}
-	kinds, against := map[string]bool{}, map[string]bool{}
+	kinds := map[string]bool{}
+	against := map[string]bool{}
 	for _, t := range p.Targets {
 		for _, addr := range t.Endpoints {
 			c, words := p.o.sizeCache(told[addr])
@@ -138,14 +140,19 @@ func (o *Options) sizeCache(told workload.PrefixCache) (c workload.PrefixCache, 
 	c, block, capacity := told, "/metrics", "/metrics"
 	switch {
 	case o.EngineBlockTokens > 0:
-		c.BlockTokens, c.Assumed, block = o.EngineBlockTokens, false, "--engine-block-tokens"
+		c.BlockTokens = o.EngineBlockTokens
+		c.Assumed = false
+		block = "--engine-block-tokens"
 	case c.BlockTokens == 0:
-		c.BlockTokens, c.Assumed, block = workload.DefaultBlockTokens, true, "assumed"
+		c.BlockTokens = workload.DefaultBlockTokens
+		c.Assumed = true
+		block = "assumed"
 	case c.Assumed:
 		block = "/metrics, uncertain: its capacity is no number of such blocks"
 	}
 	if o.CacheTokens > 0 {
-		c.Tokens, capacity = o.CacheTokens, "--cache-tokens"
+		c.Tokens = o.CacheTokens
+		capacity = "--cache-tokens"
 	}
 	if c.Off {
 		return c, "the servers say that prefix caching is off"

@@ -41,8 +41,9 @@ func (a allowance) refuse(flag string, value any, requests, bytes float64) error
 	if bytes <= float64(a.bytes) {
 		return nil
 	}
-	return fmt.Errorf("%s %v: %s requests would take about %s, more than the %s allowed (%s); use a smaller %s, or take "+
-		"fewer rows with --limit or --from/--to",
+	return fmt.Errorf(
+		"%s %v: %s requests would take about %s, more than the %s allowed (%s); use a smaller %s, or take "+
+			"fewer rows with --limit or --from/--to",
 		flag, value, format.Count(int64(requests)), format.Bytes(int64(bytes)), format.Bytes(a.bytes), a.origin, flag)
 }
 
@@ -51,7 +52,8 @@ func (p *Prepared) checkMemory(ctx context.Context) error {
 	kept := keptForRun + int64(p.Requests())*keptForRequest + connections*keptForConnection
 	allowed, err := freeAllowance(kept)
 	if p.o.MaxMemory > 0 {
-		allowed, err = allowance{p.o.MaxMemory, "--max-memory"}, nil
+		allowed = allowance{p.o.MaxMemory, "--max-memory"}
+		err = nil
 	}
 	if err != nil {
 		p.note("free memory is unknown (%v); give --max-memory to bound the memory of requests", err)

@@ -181,7 +181,8 @@ func (p *Prepared) noteUnlisted(url string, models probe.Models, asked map[strin
 				listed = append(listed, p.Prober.Secrets.Label(m.ID))
 			}
 			p.listed = strings.Join(listed, ", ")
-			p.note("%s (the first is row %d, from 0) for the model %q, which %s/v1/models does not list; %s%s replaces it",
+			p.note(
+				"%s (the first is row %d, from 0) for the model %q, which %s/v1/models does not list; %s%s replaces it",
 				format.Many(len(rows), "request"), rows[0], name, url, flag, p.Prober.Secrets.Label(models[0].ID))
 			delete(asked, name)
 		}

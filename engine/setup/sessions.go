@@ -108,7 +108,8 @@ func (o *Options) follow(plan sched.Plan, t *trace.Trace, cuts *[]string) (sched
 	if most := o.Sessions.Idle.Most; o.Sessions.AtRun() {
 		turns.IdleNS = int64(most)
 		*cuts = append(*cuts, fmt.Sprintf(
-			"whenever nothing is in flight for %v, all that is still to come comes earlier; the summary says by how much",
+			"whenever nothing is in flight for %v, all that is still to come comes earlier; the summary says by how "+
+				"much",
 			most,
 		))
 	} else if n, cut := workload.CapDelays(turns, cmp.Or(int64(most), math.MaxInt64)); n > 0 {

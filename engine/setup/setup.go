@@ -203,7 +203,12 @@ func Read(ctx context.Context, o *Options) (*trace.Trace, error) {
 }
 
 func newPrepared(o *Options, notes *Notes) *Prepared {
-	return &Prepared{Work: new(workload.Work), RunID: fmt.Sprintf("%08x", rand.Uint32()), o: o, notes: notes}
+	return &Prepared{
+		Work:  new(workload.Work),
+		RunID: fmt.Sprintf("%08x", rand.Uint32()),
+		o:     o,
+		notes: notes,
+	}
 }
 
 // Free gives the memory of the requests back, if they were built.

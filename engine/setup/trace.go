@@ -146,7 +146,8 @@ func (p *Prepared) plan(context.Context) error {
 
 // describeTrace tells what was read.
 func (p *Prepared) describeTrace() {
-	t, sent := p.Trace, min(p.Plan.Requests, p.Facts.Selected)
+	t := p.Trace
+	sent := min(p.Plan.Requests, p.Facts.Selected)
 	units := "no timestamps"
 	if !t.Untimed {
 		units = "timestamps in " + trace.UnitName(t.TimeUnit)

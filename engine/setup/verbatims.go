@@ -84,7 +84,9 @@ const mostCounting = 2 * time.Minute
 // countVerbatim counts the tokens of verbatim prompts, so that their ideal hits are known. Text for completions is
 // counted with --tokenizer, all else by the servers' /tokenize, since only servers have the template that they use.
 func (p *Prepared) countVerbatim(ctx context.Context) error {
-	l, ids, with := &p.verbatims, p.Prober.TokenIDs, "the servers' /tokenize"
+	l := &p.verbatims
+	ids := p.Prober.TokenIDs
+	with := "the servers' /tokenize"
 	completions := p.o.API == "completions"
 	switch {
 	case l.rows == 0:

@@ -21,8 +21,9 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// Shards ask, and the leader, which is in shard 0, answers: by HTTP over TLS. A shard says again and again what it is, on one connection. The
-// leader answers as soon as something is decided, or after a while that nothing is. From the start on the shard asks for the time.
+// Shards ask, and the leader, which is in shard 0, answers: by HTTP over TLS. A shard says again and again what it is,
+// on one connection. The leader answers as soon as something is decided, or after a while that nothing is. From the
+// start on the shard asks for the time.
 type (
 	// hello is what a shard says of itself.
 	hello struct {
@@ -66,9 +67,11 @@ type times struct {
 	linger   time.Duration // how long shard 0 answers after its end, at most
 }
 
-// usual are the times of a run. A machine that is short of memory or cores may be silent for seconds and live; after 10 s it counts as dead.
+// usual are the times of a run. A machine that is short of memory or cores may be silent for seconds and live; after 10
+// s it counts as dead.
 func usual() times {
-	return times{look: 500 * time.Millisecond, lead: 4 * time.Second, patience: 10 * time.Minute, remind: 10 * time.Second,
+	return times{look: 500 * time.Millisecond, lead: 4 * time.Second, patience: 10 * time.Minute,
+		remind:  10 * time.Second,
 		silence: 10 * time.Second, sample: 5 * time.Second, linger: 2 * time.Second}
 }
 
@@ -102,13 +105,20 @@ type Group struct {
 	sampling sync.WaitGroup
 }
 
-// Join waits for shard 0 at a barrier. The context that it returns ends if a shard fails before the start; its cause says which, and why.
+// Join waits for shard 0 at a barrier. The context that it returns ends if a shard fails before the start; its cause
+// says which, and why.
 func Join(ctx context.Context, c Config) (*Group, context.Context, error) {
 	return join(ctx, c, usual(), 0)
 }
 
 func join(ctx context.Context, c Config, t times, shiftNS int64) (*Group, context.Context, error) {
-	g := &Group{Config: c, times: t, agreed: make(chan time.Time, 1), heard: make(chan struct{}), shiftNS: shiftNS}
+	g := &Group{
+		Config:  c,
+		times:   t,
+		agreed:  make(chan time.Time, 1),
+		heard:   make(chan struct{}),
+		shiftNS: shiftNS,
+	}
 	host, _ := os.Hostname()
 	g.me.Store(&hello{Part: c.Part, Host: host, PID: os.Getpid(), Version: c.Version})
 	joined, cancel := context.WithCancelCause(ctx)
@@ -290,9 +300,10 @@ func (p *hello) differs(zero *hello) string {
 // Name is the barrier's own, equal in all shards.
 func (g *Group) Name() string { return g.name }
 
-// Ready says that this shard can send load, with what made it, and waits for the agreed start: instant 0 by the clock of shard 0, and by how
-// much this machine's clock is ahead of that. Then clocks are compared until End.
-func (g *Group) Ready(ctx context.Context, load string, about map[string]string) (at time.Time, ahead time.Duration, err error) {
+// Ready says that this shard can send load, with what made it, and waits for the agreed start: instant 0 by the clock
+// of shard 0, and by how much this machine's clock is ahead of that. Then clocks are compared until End.
+func (g *Group) Ready(ctx context.Context, load string, about map[string]string) (at time.Time, ahead time.Duration,
+	err error) {
 	me := *g.me.Load()
 	me.Load, me.About = load, map[string][]byte{}
 	for name, value := range about {
@@ -325,8 +336,9 @@ func (g *Group) End() []Offset {
 	return g.samples
 }
 
-// Leave ends the shard's part, in a few seconds whatever others do. If it fails before the start, with err, the others learn why and do not
-// start either. Shard 0 waits a little for the others, so that they can compare their clocks once more.
+// Leave ends the shard's part, in a few seconds whatever others do. If it fails before the start, with err, the others
+// learn why and do not start either. Shard 0 waits a little for the others, so that they can compare their clocks once
+// more.
 func (g *Group) Leave(err error) {
 	if g == nil {
 		return

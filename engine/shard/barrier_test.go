@@ -106,8 +106,8 @@ func freeURL(t *testing.T) string {
 	return "tcp://" + ln.Addr().String()
 }
 
-// TestBarrier: shards whose clocks differ agree on one start, find by how much they differ within the error that they report, and each
-// sets its own instant 0 so that all are at the same time.
+// TestBarrier: shards whose clocks differ agree on one start, find by how much they differ within the error that they
+// report, and each sets its own instant 0 so that all are at the same time.
 func TestBarrier(t *testing.T) {
 	t.Parallel()
 	shifts := []time.Duration{-3 * time.Millisecond, 50 * time.Microsecond, -50 * time.Microsecond, 400 * time.Microsecond, 5 * time.Millisecond}

@@ -11,7 +11,8 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// stamped is a connection that notes when bytes came and left last. It lies below TLS and HTTP: what these do would count as the way.
+// stamped is a connection that notes when bytes came and left last. It lies below TLS and HTTP: what these do would
+// count as the way.
 type stamped struct {
 	net.Conn
 	readNS, wroteNS atomic.Int64 // by the machine's monotonic clock
@@ -36,7 +37,8 @@ func (l *stampedListener) Accept() (net.Conn, error) {
 	return &stamped{Conn: conn}, err
 }
 
-// newClock is this machine's wall clock since the agreed start, as if nobody set it: it goes on as the monotonic clock does.
+// newClock is this machine's wall clock since the agreed start, as if nobody set it: it goes on as the monotonic clock
+// does.
 func (g *Group) newClock(zero time.Time) *sched.Monotonic {
 	clock := sched.NewMonotonic()
 	clock.StartAtWall(zero.Add(-time.Duration(g.shiftNS)))
@@ -44,9 +46,10 @@ func (g *Group) newClock(zero time.Time) *sched.Monotonic {
 }
 
 const (
-	between   = 3 * time.Millisecond // from one question to the next
-	longest   = time.Second          // of all questions at a time: the start is times.lead ahead, however far away shard 0 is
-	readingNS = 200                  // the error of two clocks' zeros, of which each is set to within 50 ns
+	between = 3 * time.Millisecond // from one question to the next
+	// of all questions at a time: the start is times.lead ahead, however far away shard 0 is
+	longest   = time.Second
+	readingNS = 200 // the error of two clocks' zeros, of which each is set to within 50 ns
 )
 
 // instants are those at which the leader has a question for the time, in ns since the start.
@@ -55,8 +58,8 @@ type instants struct {
 	LeavesNS int64
 }
 
-// serveClock answers a question for the time. The answer leaves some 10 µs after it says so, since net/http comes in between: offsets are
-// off by half of that, within their error.
+// serveClock answers a question for the time. The answer leaves some 10 µs after it says so, since net/http comes in
+// between: offsets are off by half of that, within their error.
 func (l *leader) serveClock(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
 	zero := l.zero
@@ -69,9 +72,10 @@ func (l *leader) serveClock(w http.ResponseWriter, r *http.Request) {
 	answer(w, &instants{CameNS: came, LeavesNS: zero.Now()})
 }
 
-// compare asks the leader for the time, n times, on the connection that is there. The answer that took the shortest way counts. As in NTP,
-// the question leaves at t1 and comes at t2, and the answer leaves at t3 and comes at t4. The error is half of the time on both ways: how
-// they share it is unknown. If the connection fails, nothing more is known. It takes a second at most.
+// compare asks the leader for the time, n times, on the connection that is there. The answer that took the shortest way
+// counts. As in NTP, the question leaves at t1 and comes at t2, and the answer leaves at t3 and comes at t4. The error
+// is half of the time on both ways: how they share it is unknown. If the connection fails, nothing more is known. It
+// takes a second at most.
 func (g *Group) compare(n int) {
 	var best Offset
 	for began := g.clock.Now(); n > 0 && g.clock.Now()-began < int64(longest); n-- {

@@ -43,7 +43,8 @@ func connect(t *testing.T, address string) net.Conn {
 	}
 }
 
-// TestStrangers: whatever somebody without the secret says, or does not say, shards start and end as if nobody were there.
+// TestStrangers: whatever somebody without the secret says, or does not say, shards start and end as if nobody were
+// there.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
 	hello := func(text string) string {
@@ -102,7 +103,8 @@ func runBounded(t *testing.T, list []*member) {
 	}
 }
 
-// TestNeverReads: who asks for the time again and again during a run, and never reads, does not keep shard 0 from leaving.
+// TestNeverReads: who asks for the time again and again during a run, and never reads, does not keep shard 0 from
+// leaving.
 func TestNeverReads(t *testing.T) {
 	t.Parallel()
 	where := freeURL(t)
@@ -301,8 +303,8 @@ func (p *proxy) cut() {
 // hold lets nothing through any more, and says so to nobody, as a machine that is switched off does.
 func (p *proxy) hold() { close(p.held) }
 
-// TestLost: if shard 1 and shard 0 lose each other before the start, all end, each with the name of who was lost. During the run nobody
-// does, and none waits for the lost one.
+// TestLost: if shard 1 and shard 0 lose each other before the start, all end, each with the name of who was lost.
+// During the run nobody does, and none waits for the lost one.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	for how, lose := range map[string]func(*proxy){"cut": (*proxy).cut, "held": (*proxy).hold} {
@@ -484,7 +486,8 @@ func TestHostileDirectory(t *testing.T) {
 	}
 }
 
-// TestSwappedFile: what somebody puts in place of the file during the run is not written through, and shard 0 does not wait for it.
+// TestSwappedFile: what somebody puts in place of the file during the run is not written through, and shard 0 does not
+// wait for it.
 func TestSwappedFile(t *testing.T) {
 	t.Parallel()
 	for what, put := range map[string]func(name, other string) error{
@@ -515,7 +518,8 @@ func TestSwappedFile(t *testing.T) {
 	}
 }
 
-// TestDirectorySecret: the file by which shards know each other is its owner's alone, and has no secret any more after the run.
+// TestDirectorySecret: the file by which shards know each other is its owner's alone, and has no secret any more after
+// the run.
 func TestDirectorySecret(t *testing.T) {
 	t.Parallel()
 	list := group(t.TempDir(), 1)
@@ -539,7 +543,8 @@ func TestDirectorySecret(t *testing.T) {
 	}
 }
 
-// TestKnowsTheSecret: who knows the secret and misbehaves costs shard 0 a bounded time and memory, and is told what is wrong.
+// TestKnowsTheSecret: who knows the secret and misbehaves costs shard 0 a bounded time and memory, and is told what is
+// wrong.
 func TestKnowsTheSecret(t *testing.T) {
 	t.Parallel()
 	where := freeURL(t)

@@ -65,10 +65,17 @@ func lead(g *Group) (*leader, error) {
 	}
 	listener, err := net.Listen("tcp", at)
 	if err != nil {
-		return nil, fmt.Errorf("shard 0 cannot listen there: %w; want a free port of its machine, or tcp://0.0.0.0:PORT for shard 0 behind a service", err)
+		return nil, fmt.Errorf(
+			"shard 0 cannot listen there: %w; want a free port of its machine, or tcp://0.0.0.0:PORT for shard 0 "+
+				"behind a service", err)
 	}
 	g.name = fmt.Sprintf("%016x", rand.Uint64())
-	l := &leader{Group: g, proven: map[net.Conn]*peer{}, peers: make([]*peer, g.Count), decided: make(chan struct{})}
+	l := &leader{
+		Group:   g,
+		proven:  map[net.Conn]*peer{},
+		peers:   make([]*peer, g.Count),
+		decided: make(chan struct{}),
+	}
 	handler := http.NewServeMux()
 	handler.HandleFunc("POST "+helloPath, l.serveHello)
 	handler.HandleFunc("POST "+clockPath, l.serveClock)
@@ -104,8 +111,9 @@ type connKey struct{}
 
 func connOf(r *http.Request) *tls.Conn { return r.Context().Value(connKey{}).(*tls.Conn) }
 
-// onState bounds connections, and notices those that end. A connection is a stranger's until its first request, since that takes the secret.
-// The stranger that has waited longest makes room for the next one, so that none keeps a shard out.
+// onState bounds connections, and notices those that end. A connection is a stranger's until its first request, since
+// that takes the secret. The stranger that has waited longest makes room for the next one, so that none keeps a shard
+// out.
 func (l *leader) onState(conn net.Conn, state http.ConnState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,7 +163,8 @@ func answer(w http.ResponseWriter, v any) {
 	_, _ = w.Write(text) // if it fails, the connection ends
 }
 
-// meet notes what a shard says of itself, and answers what is decided for it, or after a while that nothing is. Shard 0 has no connection.
+// meet notes what a shard says of itself, and answers what is decided for it, or after a while that nothing is. Shard 0
+// has no connection.
 func (l *leader) meet(ctx context.Context, conn net.Conn, said *hello) *decision {
 	l.mu.Lock()
 	refusal := l.note(conn, said)
@@ -193,7 +202,8 @@ func (l *leader) note(conn net.Conn, said *hello) (refusal string) {
 		first = l.peers[said.Index]
 	}
 	if first != nil && first != p {
-		return first.name() + " is there already: two shards have one index, or it was started again; a barrier serves one start"
+		return first.name() +
+			" is there already: two shards have one index, or it was started again; a barrier serves one start"
 	}
 	refusal = said.differs(&hello{Part: l.Part, Version: l.Version})
 	if refusal == "" {

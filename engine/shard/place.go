@@ -23,7 +23,8 @@ import (
 	"time"
 )
 
-// Who knows the secret of an address is a shard. It stands in one of these variables, or in the file that the second one names.
+// Who knows the secret of an address is a shard. It stands in one of these variables, or in the file that the second
+// one names.
 const (
 	SecretVariable     = "FASTREPLAY_SHARD_SECRET"
 	SecretFileVariable = "FASTREPLAY_SHARD_SECRET_FILE"
@@ -58,7 +59,9 @@ func parsePlace(where string) (place, error) {
 	p := place{name: where, address: u.Host}
 	p.secret, err = readSecret()
 	if err == nil && len(p.secret) == 0 && !isLoopback(u.Hostname()) {
-		err = fmt.Errorf("whoever reaches this address could start or end the shards: give all shards one secret, in %s or in the file that %s names%s",
+		err = fmt.Errorf(
+			"whoever reaches this address could start or end the shards: give all shards one secret, in %s or in "+
+				"the file that %s names%s",
 			SecretVariable, SecretFileVariable, howToSecret)
 	}
 	return p, err
@@ -69,7 +72,8 @@ func isLoopback(host string) bool { return host == "localhost" || net.ParseIP(ho
 
 // readSecret reads the secret of an address; nil = there is none.
 func readSecret() ([]byte, error) {
-	secret, file := os.Getenv(SecretVariable), os.Getenv(SecretFileVariable)
+	secret := os.Getenv(SecretVariable)
+	file := os.Getenv(SecretFileVariable)
 	if secret == "" && file == "" {
 		return nil, nil
 	}
@@ -117,7 +121,8 @@ func (p *place) draw() error {
 	return f.Close()
 }
 
-// post writes the rendezvous of a directory: in place of the file, and not into what somebody may have put there, such as a link or a pipe.
+// post writes the rendezvous of a directory: in place of the file, and not into what somebody may have put there, such
+// as a link or a pipe.
 func (p *place) post(r *rendezvous) error {
 	if p.address != "" {
 		return nil
@@ -179,8 +184,8 @@ func ownAddresses(port string) (list []string) {
 
 var errSecret = errors.New("who answers there has another secret")
 
-// identity makes of a secret the one key that both sides of a connection must have. Each proves to the other that it has it, by TLS: the
-// secret does not travel, and what was recorded is of no use.
+// identity makes of a secret the one key that both sides of a connection must have. Each proves to the other that it
+// has it, by TLS: the secret does not travel, and what was recorded is of no use.
 func identity(secret []byte) (*tls.Config, error) {
 	key := ed25519.NewKeyFromSeed(digest(secret, "identity"))
 	public := key.Public().(ed25519.PublicKey)

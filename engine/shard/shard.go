@@ -53,7 +53,8 @@ func newPart(index, count string, first int) (p sched.Part, err error) {
 	p.Count, errCount = strconv.Atoi(count)
 	p.Index -= first
 	if errIndex != nil || errCount != nil || p.Index < 0 || p.Count < 1 || p.Count > mostShards || p.Index >= p.Count {
-		return sched.Part{}, fmt.Errorf("want INDEX/COUNT with an index from 0 to below the count, which is at most %d", mostShards)
+		return sched.Part{},
+			fmt.Errorf("want INDEX/COUNT with an index from 0 to below the count, which is at most %d", mostShards)
 	}
 	return p, nil
 }
@@ -76,7 +77,9 @@ func fromEnvironment(get func(string) string) (sched.Part, error) {
 		}
 		count := cmp.Or(get(s.count), get(CountVariable))
 		if count == "" {
-			return sched.Part{}, fmt.Errorf("%s: %s is %s, but %s is not set: set it to how many shards there are", s.name, s.index, index, s.count)
+			return sched.Part{},
+				fmt.Errorf("%s: %s is %s, but %s is not set: set it to how many shards there are", s.name, s.index,
+					index, s.count)
 		}
 		p, err := newPart(index, count, s.first)
 		if err != nil {
@@ -84,7 +87,10 @@ func fromEnvironment(get func(string) string) (sched.Part, error) {
 		}
 		return p, nil
 	}
-	return sched.Part{}, errors.New("no scheduler's environment is here (Kubernetes Indexed Job, Slurm, MPI, GNU parallel); give INDEX/COUNT, such as 0/16")
+	return sched.Part{},
+		errors.New(
+			"no scheduler's environment is here (Kubernetes Indexed Job, Slurm, MPI, GNU parallel); give " +
+				"INDEX/COUNT, such as 0/16")
 }
 
 // The files that a shard leaves behind besides those of a run.
@@ -112,13 +118,17 @@ type File struct {
 	Workload metrics.Workload `json:"workload"` // the whole load, as summary.json has it; without a fingerprint
 	Size     metrics.Load     `json:"size"`     // of the whole load, as run.json has it
 
-	StartAt  time.Time `json:"start_at"`  // the agreed instant 0, by the clock of shard 0
-	LateNS   int64     `json:"late_ns"`   // how much later than the agreed start this shard was ready; 0 = in time
-	ReadyNS  int64     `json:"ready_ns"`  // when it had asked the servers all that it asks before a run, since the agreed start; below 0: before it
-	Counted  *[2]int64 `json:"counted"`   // of shard 0: from when until when the servers' metrics count, ns since the agreed start; null if nobody reads them
-	StartNS  int64     `json:"start_ns"`  // by how much this shard moved its start to follow the clock of shard 0: its offset then
-	Clock    []Offset  `json:"clock"`     // this machine's clock against that of shard 0, before, during and after the run; null if nobody could be asked
-	ClockErr string    `json:"clock_err"` // why it was not measured; "" if it was
+	StartAt time.Time `json:"start_at"` // the agreed instant 0, by the clock of shard 0
+	LateNS  int64     `json:"late_ns"`  // how much later than the agreed start this shard was ready; 0 = in time
+	// when it had asked the servers all that it asks before a run, since the agreed start; below 0: before it
+	ReadyNS int64 `json:"ready_ns"`
+	// of shard 0: from when until when the servers' metrics count, ns since the agreed start; null if nobody reads them
+	Counted *[2]int64 `json:"counted"`
+	// by how much this shard moved its start to follow the clock of shard 0: its offset then
+	StartNS int64 `json:"start_ns"`
+	// this machine's clock against that of shard 0, before, during and after the run; null if nobody could be asked
+	Clock    []Offset `json:"clock"`
+	ClockErr string   `json:"clock_err"` // why it was not measured; "" if it was
 
 	Routing *route.Oracle `json:"routing,omitempty"` // of shard 0: hits of the whole load by who routes, as planned
 }

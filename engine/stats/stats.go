@@ -1,7 +1,8 @@
 // Package stats has the formulas that summaries of runs and of traces share, so that both count alike. It also has the
 // type of what the machine took from a run.
 //
-// It imports nothing of this module. Functions are pure, but for Describe, which sorts; they may be called from anywhere.
+// It imports nothing of this module. Functions are pure, but for Describe, which sorts; they may be called from
+// anywhere.
 //
 // The package is not an API: any release may change it.
 package stats
@@ -11,37 +12,48 @@ import (
 	"slices"
 )
 
-// Percentiles describes one distribution. Percentiles are by nearest rank: the smallest value that at least that share of the
-// values do not exceed, as quantile_disc of DuckDB has it. They are exact, as Max and Mean always are, unless FromHistogram. The
-// unit is in the key that holds it (drift_us, ttft_ms).
+// Percentiles describes one distribution. Percentiles are by nearest rank: the smallest value that at least that share
+// of the values do not exceed, as quantile_disc of DuckDB has it. They are exact, as Max and Mean always are, unless
+// FromHistogram. The unit is in the key that holds it (drift_us, ttft_ms).
 type Percentiles struct {
-	P50           float64 `json:"p50"`                      // median
-	P90           float64 `json:"p90"`                      // 90th percentile
-	P95           float64 `json:"p95"`                      // 95th percentile
-	P99           float64 `json:"p99"`                      // 99th percentile
-	P999          float64 `json:"p999"`                     // 99.9th percentile
-	Max           float64 `json:"max"`                      // largest value
-	Mean          float64 `json:"mean"`                     // mean
-	Count         int64   `json:"count"`                    // how many values; p99 needs 662 and p999 6,636 to say something of the server
-	FromHistogram bool    `json:"from_histogram,omitempty"` // values were counted in buckets: percentiles are within 0.1 %; absent otherwise
+	P50  float64 `json:"p50"`  // median
+	P90  float64 `json:"p90"`  // 90th percentile
+	P95  float64 `json:"p95"`  // 95th percentile
+	P99  float64 `json:"p99"`  // 99th percentile
+	P999 float64 `json:"p999"` // 99.9th percentile
+	Max  float64 `json:"max"`  // largest value
+	Mean float64 `json:"mean"` // mean
+	// how many values; p99 needs 662 and p999 6,636 to say something of the server
+	Count int64 `json:"count"`
+	// values were counted in buckets: percentiles are within 0.1 %; absent otherwise
+	FromHistogram bool `json:"from_histogram,omitempty"`
 }
 
 // Machine is what the machine took from the client during the replay; what the system does not report is null.
 type Machine struct {
-	StolenS         *float64 `json:"stolen_s" merge:"sum"`                  // processor time that the hypervisor gave to others, all cores together
-	StolenShare     *float64 `json:"stolen_share" merge:"max"`              // stolen_s as a share of all cores' time
-	StolenWorst     *float64 `json:"stolen_share_worst_second" merge:"max"` // the same in the second with the most
-	StolenByTime    *Shares  `json:"stolen_by_time,omitempty" merge:"none"` // the same by time; absent if it is unknown
-	ThrottledS      *float64 `json:"throttled_s" merge:"sum"`               // time for which a control group's CPU limit stopped the client, all cores together
-	RunQueueS       *float64 `json:"run_queue_delay_s" merge:"sum"`         // time for which its threads were ready and had no core: all threads that were there at the end, and the sending threads
-	SenderRunQueueS *float64 `json:"sender_run_queue_delay_s" merge:"sum"`  // of the sending threads together; null in a closed loop or with a cap, where receiving threads send
+	// processor time that the hypervisor gave to others, all cores together
+	StolenS      *float64 `json:"stolen_s" merge:"sum"`
+	StolenShare  *float64 `json:"stolen_share" merge:"max"`              // stolen_s as a share of all cores' time
+	StolenWorst  *float64 `json:"stolen_share_worst_second" merge:"max"` // the same in the second with the most
+	StolenByTime *Shares  `json:"stolen_by_time,omitempty" merge:"none"` // the same by time; absent if it is unknown
+	// time for which a control group's CPU limit stopped the client, all cores together
+	ThrottledS *float64 `json:"throttled_s" merge:"sum"`
+	// time for which its threads were ready and had no core: all threads that were there at the end, and the sending
+	// threads
+	RunQueueS *float64 `json:"run_queue_delay_s" merge:"sum"`
+	// of the sending threads together; null in a closed loop or with a cap, where receiving threads send
+	SenderRunQueueS *float64 `json:"sender_run_queue_delay_s" merge:"sum"`
 }
 
 // LocalServers are the servers whose addresses are the client's own machine's.
 type LocalServers struct {
-	Processes string   `json:"processes" merge:"first"` // that listen there, as "pid 4711, vllm"; several with "; " between them
-	WaitedS   *float64 `json:"waited_s" merge:"max"`    // time for which they and their descendants were ready and had no core, of all threads that were there at the end: so long at least; null if unknown
-	Unknown   string   `json:"unknown" merge:"first"`   // addresses where the process could not be read, and processes that ended during the run
+	// that listen there, as "pid 4711, vllm"; several with "; " between them
+	Processes string `json:"processes" merge:"first"`
+	// time for which they and their descendants were ready and had no core, of all threads that were there at the end:
+	// so long at least; null if unknown
+	WaitedS *float64 `json:"waited_s" merge:"max"`
+	// addresses where the process could not be read, and processes that ended during the run
+	Unknown string `json:"unknown" merge:"first"`
 }
 
 // Shares is a share of each of several steps of time, the first of which begins with the run.
@@ -66,13 +78,23 @@ func Describe[T int32 | int64 | float64](values []T, unit float64) *Percentiles 
 // describe asks for values by their rank, from 1, in rising order.
 func describe(n int64, sum, unit float64, ranked func(int64) float64) *Percentiles {
 	at := func(permille int64) float64 { return ranked(Rank(n, permille)) / unit }
-	return &Percentiles{P50: at(500), P90: at(900), P95: at(950), P99: at(990), P999: at(999), Max: at(1000), Mean: sum / float64(n) / unit, Count: n}
+	return &Percentiles{
+		P50:   at(500),
+		P90:   at(900),
+		P95:   at(950),
+		P99:   at(990),
+		P999:  at(999),
+		Max:   at(1000),
+		Mean:  sum / float64(n) / unit,
+		Count: n,
+	}
 }
 
 // Counted is a value and how often it is there. Lists of them are in rising order.
 type Counted struct{ Value, Count int64 }
 
-// Ranked returns how many values there are, and a function that finds one by its rank, from 1. Ranks must not fall from call to call.
+// Ranked returns how many values there are, and a function that finds one by its rank, from 1. Ranks must not fall from
+// call to call.
 func Ranked(values []Counted) (n int64, ranked func(int64) int64) {
 	for _, v := range values {
 		n += v.Count
@@ -103,9 +125,9 @@ func DescribeCounted(values []Counted, unit float64) *Percentiles {
 // surely is how certain it must be that a percentile has values above it.
 const surely = 0.99
 
-// EnoughSamples reports whether a percentile of n independent values says something of what they were drawn from. With a certainty
-// of 99 %, at least two of them must lie above the true quantile (0 to 1), so that no single value decides. How many do is
-// binomial, so p50 needs 11, p90 64, p99 662 and p999 6,636.
+// EnoughSamples reports whether a percentile of n independent values says something of what they were drawn from. With
+// a certainty of 99 %, at least two of them must lie above the true quantile (0 to 1), so that no single value decides.
+// How many do is binomial, so p50 needs 11, p90 64, p99 662 and p999 6,636.
 func EnoughSamples(n int64, quantile float64) bool {
 	if n < 2 || quantile >= 1 {
 		return false
@@ -139,8 +161,8 @@ func Variation[T int64 | float64](values []T) (cv float64, exists bool) {
 	return math.Sqrt(squares/n) / mean, true
 }
 
-// MostAtOnce is the largest number of spans that have begun and not ended at any time. One that ends as another begins is
-// not beside it. Both lists are sorted.
+// MostAtOnce is the largest number of spans that have begun and not ended at any time. One that ends as another begins
+// is not beside it. Both lists are sorted.
 func MostAtOnce(starts, ends []float64) (most int) {
 	slices.Sort(starts)
 	slices.Sort(ends)

@@ -92,7 +92,10 @@ type rawEpollConn epollConn
 func (w *epollConn) SyscallConn() (syscall.RawConn, error) { return (*rawEpollConn)(w), nil }
 
 func (r *rawEpollConn) Control(f func(fd uintptr)) error {
-	_, err := (*epollConn)(r).attempt(func(fd uintptr) bool { f(fd); return true })
+	_, err := (*epollConn)(r).attempt(func(fd uintptr) bool {
+		f(fd)
+		return true
+	})
 	return err
 }
 

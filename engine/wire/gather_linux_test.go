@@ -29,7 +29,8 @@ func scattered(rng *rand.Rand, n, most int) gather.List {
 	return l
 }
 
-// TestGatherStopsAndGoesOnAtAnyByte: the kernel's buffer is small and is emptied by random amounts, so that writes end anywhere.
+// TestGatherStopsAndGoesOnAtAnyByte: the kernel's buffer is small and is emptied by random amounts, so that writes end
+// anywhere.
 func TestGatherStopsAndGoesOnAtAnyByte(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	g, parts, inside := new(Gatherer), 0, 0
@@ -135,9 +136,9 @@ func flushAll(s *Socket) error {
 	return s.Flush()
 }
 
-// BenchmarkGather compares requests that are written from pieces with the same written whole: both write as much, to a peer that reads
-// it at once. Whole requests lie one after the other in 256 MB. Pieces lie in an arena of a twentieth of that, as the prompts of coding
-// sessions do.
+// BenchmarkGather compares requests that are written from pieces with the same written whole: both write as much, to a
+// peer that reads it at once. Whole requests lie one after the other in 256 MB. Pieces lie in an arena of a twentieth
+// of that, as the prompts of coding sessions do.
 func BenchmarkGather(b *testing.B) {
 	const total = 256 << 20
 	for _, c := range []struct{ size, pieces int }{{20_000, 5}, {70_000, 6}, {70_000, 140}, {700_000, 5}, {700_000, 42}, {700_000, 500}} {

@@ -70,6 +70,8 @@ func (*stampedReader) takeNew() bool            { panic("BUG: no kernel timestam
 func (*stampedReader) sent(func(SentStamp))     { panic("BUG: no kernel timestamps here") }
 
 // ProbeStamps checks whether the kernel stamps as s asks. The error is why it does not.
-func ProbeStamps(Stamps) error { return errors.New("this system has no SO_TIMESTAMPING; Linux has") }
+func ProbeStamps(Stamps) error {
+	return errors.New("this system has no SO_TIMESTAMPING; Linux has")
+}
 
 func newEpollConn(c *net.TCPConn) (tcpConn, error) { return c, nil }

@@ -255,9 +255,11 @@ func parseStamp(b []byte) (wallNS int64, e *unix.SockExtendedErr) {
 		switch {
 		case err != nil:
 			return wallNS, e
-		case h.Level == unix.SOL_SOCKET && h.Type == unix.SO_TIMESTAMPING && len(data) >= int(unsafe.Sizeof(unix.Timespec{})):
+		case h.Level == unix.SOL_SOCKET && h.Type == unix.SO_TIMESTAMPING &&
+			len(data) >= int(unsafe.Sizeof(unix.Timespec{})):
 			wallNS = (*unix.Timespec)(unsafe.Pointer(&data[0])).Nano()
-		case (h.Level == unix.SOL_IP && h.Type == unix.IP_RECVERR || h.Level == unix.SOL_IPV6 && h.Type == unix.IPV6_RECVERR) &&
+		case (h.Level == unix.SOL_IP && h.Type == unix.IP_RECVERR ||
+			h.Level == unix.SOL_IPV6 && h.Type == unix.IPV6_RECVERR) &&
 			len(data) >= int(unsafe.Sizeof(unix.SockExtendedErr{})):
 			e = (*unix.SockExtendedErr)(unsafe.Pointer(&data[0]))
 		}

@@ -7,26 +7,26 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
-// Answers are the tokens that servers are told to answer, so that the prompt of a turn is really the prompt and the answer of the
-// turn before, and then something new.
+// Answers are the tokens that servers are told to answer, so that the prompt of a turn is really the prompt and the
+// answer of the turn before, and then something new.
 //
-// A row has ids of whole blocks, and perhaps one of its last block, which is not full. What it has beyond its whole blocks is taken
-// from the turn that goes on from it, and so is its answer, as far as that turn's prompt reaches. That turn's own end comes from
-// the one after it, and so on. So all prompts of a conversation begin one text. Without a next turn, and where the ids disagree,
-// the tokens are the row's own.
+// A row has ids of whole blocks, and perhaps one of its last block, which is not full. What it has beyond its whole
+// blocks is taken from the turn that goes on from it, and so is its answer, as far as that turn's prompt reaches. That
+// turn's own end comes from the one after it, and so on. So all prompts of a conversation begin one text. Without a
+// next turn, and where the ids disagree, the tokens are the row's own.
 type Answers struct {
 	source *prompt.TokenIDs
 	next   []int32 // the turn that goes on from each; trace.NoTurn = none
 }
 
-// TellAnswers makes prompts and answers of the work go on in each other. The source is that of the prompts. It must be called before
-// requests are laid out.
+// TellAnswers makes prompts and answers of the work go on in each other. The source is that of the prompts. It must be
+// called before requests are laid out.
 func (w *Work) TellAnswers(source *prompt.TokenIDs) {
 	w.Answers = &Answers{source: source, next: w.nextTurns()}
 }
 
-// nextTurns returns the turn that goes on from each request, trace.NoTurn if none does. Of several it is the one that has most of
-// the answer, and of these the first.
+// nextTurns returns the turn that goes on from each request, trace.NoTurn if none does. Of several it is the one that
+// has most of the answer, and of these the first.
 func (w *Work) nextTurns() []int32 {
 	next := slices.Repeat([]int32{trace.NoTurn}, w.Requests())
 	graph := w.Trace.Graph(w.Requests())
@@ -47,7 +47,8 @@ func (w *Work) goesOn(i, j int) bool {
 	if !w.Made(i) || !w.Made(j) || w.PromptTokens(j) <= w.PromptTokens(i) {
 		return false
 	}
-	whole, ids := w.wholeBlocks(i), w.Trace.Blocks(j)
+	whole := w.wholeBlocks(i)
+	ids := w.Trace.Blocks(j)
 	return len(ids) > 0 && len(ids) >= whole && slices.Equal(w.Trace.Blocks(i)[:whole], ids[:whole])
 }
 
@@ -81,8 +82,8 @@ func (w *Work) Carried() (tokens, turns int64) {
 // specOf is what the prompt of request i is made of.
 func (w *Work) specOf(i int) prompt.Spec { return w.textOf(i, w.PromptTokens(i)) }
 
-// textOf is what the first tokens are made of of the text that the prompt of request i begins. There must be as many in that prompt,
-// or in that of its next turn.
+// textOf is what the first tokens are made of of the text that the prompt of request i begins. There must be as many in
+// that prompt, or in that of its next turn.
 func (w *Work) textOf(i, tokens int) prompt.Spec {
 	s := prompt.Spec{
 		Blocks:      w.Trace.Blocks(i),
@@ -109,7 +110,11 @@ func (w *Work) AnswerOf(i int) (a prompt.Answer, ok bool) {
 	if w.Answers == nil || !w.Made(i) || w.Trace.OutputTokens[i] <= 0 {
 		return a, false
 	}
-	a = prompt.Answer{From: w.PromptTokens(i), Tokens: int(w.Trace.OutputTokens[i]), Own: w.Trace.Unique(i)}
+	a = prompt.Answer{
+		From:   w.PromptTokens(i),
+		Tokens: int(w.Trace.OutputTokens[i]),
+		Own:    w.Trace.Unique(i),
+	}
 	if j := w.Answers.next[i]; j != trace.NoTurn {
 		a.Text = w.textOf(i, a.From+w.answerShared(i, int(j)))
 	}
@@ -119,11 +124,12 @@ func (w *Work) AnswerOf(i int) (a prompt.Answer, ok bool) {
 // Token is token k of an answer that AnswerOf has returned.
 func (a *Answers) Token(of *prompt.Answer, k int) int { return a.source.AnswerToken(of, k) }
 
-// uniqueBlock marks ids of blocks that no row has: those of the end of a conversation, in which the turns before end too.
+// uniqueBlock marks ids of blocks that no row has: those of the end of a conversation, in which the turns before end
+// too.
 const uniqueBlock = 0x9e3779b97f4a7c15
 
-// cacheBlocks are the blocks of a text as caches know them. The tokens behind the ids of the last turn of a conversation have ids of
-// their own, since earlier prompts and answers may reach into them.
+// cacheBlocks are the blocks of a text as caches know them. The tokens behind the ids of the last turn of a
+// conversation have ids of their own, since earlier prompts and answers may reach into them.
 func (w *Work) cacheBlocks(s prompt.Spec) []uint64 {
 	if w.Answers == nil || s.BlockTokens <= 0 || len(s.Blocks)*s.BlockTokens >= s.Tokens {
 		return s.Blocks

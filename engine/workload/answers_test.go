@@ -18,8 +18,8 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// conversations are rows of sessions that grow by answers and new tokens, in blocks of 16. Now and then a turn is asked twice, begins
-// anew, keeps only a part, or has less than the answer. ceil: the last block has an id of its own, too.
+// conversations are rows of sessions that grow by answers and new tokens, in blocks of 16. Now and then a turn is asked
+// twice, begins anew, keeps only a part, or has less than the answer. ceil: the last block has an id of its own, too.
 func conversations(r *rand.Rand, sessions int, ceil bool) string {
 	const block = 16
 	var out strings.Builder
@@ -78,8 +78,9 @@ type told struct {
 	} `json:"sampling_params"`
 }
 
-// TestAnswersAreTheNextTurns: what a cache has that holds whole blocks of all prompts and answers before, found token by token in the
-// bodies that are sent, is what is expected. Turns go on from what they follow, as far as recorded lengths and ids let them.
+// TestAnswersAreTheNextTurns: what a cache has that holds whole blocks of all prompts and answers before, found token
+// by token in the bodies that are sent, is what is expected. Turns go on from what they follow, as far as recorded
+// lengths and ids let them.
 func TestAnswersAreTheNextTurns(t *testing.T) {
 	const block = 16
 	for seed := range uint64(30) {

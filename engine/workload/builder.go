@@ -31,14 +31,19 @@ type Builder struct {
 	Sharing Sharing
 }
 
-// Layout finds where each request of w goes, and with that the exact memory needed, without building any. A VerbatimError is the
-// first row that the backend cannot send.
+// Layout finds where each request of w goes, and with that the exact memory needed, without building any. A
+// VerbatimError is the first row that the backend cannot send.
 func (r *Builder) Layout(ctx context.Context, w *Work) (*Requests, error) {
 	if err := r.checkVerbatims(w); err != nil {
 		return nil, err
 	}
 	n := w.Requests()
-	m := &Requests{builder: r, arena: &arena{}, offsets: make([]int64, n+1), late: newLateTargets(w)}
+	m := &Requests{
+		builder: r,
+		arena:   &arena{},
+		offsets: make([]int64, n+1),
+		late:    newLateTargets(w),
+	}
 	err := parallel(ctx, n, func(from, to int) {
 		var head []byte
 		for i := from; i < to; i++ {
@@ -52,7 +57,8 @@ func (r *Builder) Layout(ctx context.Context, w *Work) (*Requests, error) {
 		m.offsets[i+1] += m.offsets[i]
 	}
 	if err == nil && (r.Sharing == ShareAlways || r.Sharing == ShareIfWorth && r.mayBeWorth(w, m.Bytes())) {
-		if m.sharing = r.share(ctx, w, m); r.Sharing == ShareIfWorth && m.sharing != nil && !m.sharing.worth(m.Bytes()) {
+		if m.sharing = r.share(ctx, w, m); r.Sharing == ShareIfWorth && m.sharing != nil &&
+			!m.sharing.worth(m.Bytes()) {
 			m.sharing = nil
 		}
 		err = ctx.Err()
@@ -112,8 +118,8 @@ func (r *Builder) build(w *Work, i int, dst []byte) [sha256.Size]byte {
 	return r.digest(w.builtFor(i).Path, gather.Of(b[bodyAt:]))
 }
 
-// digest is SHA-256 over method, path and body, each after its length. The cache salt, new in every run, is left out: it stands in the
-// body's last piece.
+// digest is SHA-256 over method, path and body, each after its length. The cache salt, new in every run, is left out:
+// it stands in the body's last piece.
 func (r *Builder) digest(path string, body gather.List) (d [sha256.Size]byte) {
 	h := sha256.New()
 	begin := func(size int) {
@@ -181,10 +187,12 @@ func (r *Builder) checkVerbatims(w *Work) error {
 	for i := range w.Requests() {
 		l, _ := w.VerbatimOf(i)
 		if traits.Sized && w.Trace.OutputTokens[i] <= 0 && l.Form != api.Payload && !r.Backend.OwnLength(l.Extra) {
-			return &VerbatimError{int(w.Trace.Row[i]), errors.New("it has no output length, which this API must be given; use --extra-inputs max_tokens:N")}
+			return &VerbatimError{int(w.Trace.Row[i]),
+				errors.New("it has no output length, which this API must be given; use --extra-inputs max_tokens:N")}
 		}
 		if _, told := w.AnswerOf(i); told && r.backend(w, i).AnswerEnd() == 0 {
-			return &VerbatimError{int(w.Trace.Row[i]), errors.New("it has an answer's tokens among its extra members, and --answers exact tells others")}
+			return &VerbatimError{int(w.Trace.Row[i]),
+				errors.New("it has an answer's tokens among its extra members, and --answers exact tells others")}
 		}
 		if err := r.Backend.Takes(l); err != nil {
 			return &VerbatimError{int(w.Trace.Row[i]), err}
@@ -252,7 +260,8 @@ func (e *PromptError) Error() string {
 // Verify counts the tokens of n built prompts again, in parallel. It chooses them evenly: all if n is negative or too
 // large, and no verbatim ones. Many goroutines call count, with a prompt as it stands in the request's body. Verify
 // returns how many were counted. The error is the PromptError of the first row that differs.
-func (r *Builder) Verify(ctx context.Context, w *Work, n int, count func(prompt []byte) (int, error)) (counted int, err error) {
+func (r *Builder) Verify(ctx context.Context, w *Work, n int, count func(prompt []byte) (int, error)) (counted int,
+	err error) {
 	if n < 0 || n > w.Requests() {
 		n = w.Requests()
 	}
@@ -266,14 +275,20 @@ func (r *Builder) Verify(ctx context.Context, w *Work, n int, count func(prompt 
 				continue
 			}
 			made.Add(1)
-			raw, spec := w.Prebuilt.Whole(w, i), w.specOf(i)
+			raw := w.Prebuilt.Whole(w, i)
+			spec := w.specOf(i)
 			size := r.Source.Size(spec)
 			body := r.bodySize(w, i)
 			before := len(r.backend(w, i).AppendPrefix(nil))
 			text := raw[len(raw)-body+before:][:size]
 			if got, err := count(text); got != spec.Tokens || err != nil {
 				mu.Lock()
-				wrong = append(wrong, &PromptError{Row: int(w.Trace.Row[i]), Want: spec.Tokens, Got: got, Why: err})
+				wrong = append(wrong, &PromptError{
+					Row:  int(w.Trace.Row[i]),
+					Want: spec.Tokens,
+					Got:  got,
+					Why:  err,
+				})
 				mu.Unlock()
 			}
 		}

@@ -19,8 +19,8 @@ func (w *Work) Lengths(i int, backend api.Backend) (prompt, output int) {
 	return prompt, output
 }
 
-// TooLong lists the requests that a context of so many tokens surely has no room for, in ascending order. As vLLM counts, prompt and
-// output together must not be longer.
+// TooLong lists the requests that a context of so many tokens surely has no room for, in ascending order. As vLLM
+// counts, prompt and output together must not be longer.
 func (w *Work) TooLong(context int, backend api.Backend) (list []int32) {
 	for i := range w.Requests() {
 		if prompt, output := w.Lengths(i, backend); max(1, prompt)+output > context {
@@ -35,7 +35,8 @@ func (w *Work) TooLong(context int, backend api.Backend) (list []int32) {
 // removed, and false if no such prompt fits.
 func (w *Work) Clip(requests []int32, context int, backend api.Backend) (tokens int64, ok bool) {
 	least := w.Overhead.Tokens() + 1
-	input, output := slices.Clone(w.Trace.InputTokens), slices.Clone(w.Trace.OutputTokens)
+	input := slices.Clone(w.Trace.InputTokens)
+	output := slices.Clone(w.Trace.OutputTokens)
 	for _, i := range requests {
 		prompt, out := w.Lengths(int(i), backend)
 		room := max(least, context-out)

@@ -60,7 +60,8 @@ func TestTooLong(t *testing.T) {
 	}
 }
 
-// TestClip: the end of the prompt goes before the output does, everything then fits, and what prompts share stays shared.
+// TestClip: the end of the prompt goes before the output does, everything then fits, and what prompts share stays
+// shared.
 func TestClip(t *testing.T) {
 	w := workOf(t, `{"timestamp":0,"input_length":1500,"output_length":10,"hash_ids":[1,2,3]}
 {"timestamp":1,"input_length":2048,"output_length":100,"hash_ids":[1,2,3,4]}
@@ -85,7 +86,8 @@ func TestClip(t *testing.T) {
 	}
 }
 
-// TestLeaveOut: those that are left keep their rows and instants; each that is left out has a record with an id of its own.
+// TestLeaveOut: those that are left keep their rows and instants; each that is left out has a record with an id of its
+// own.
 func TestLeaveOut(t *testing.T) {
 	w := workloadtest.Work(t, 20)
 	builder := workloadtest.Builder(t, "", "00000000", 0)

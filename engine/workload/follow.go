@@ -9,15 +9,16 @@ import (
 
 // FollowPolicy is how the requests of a trace follow those that they depend on, as they are to be replayed.
 type FollowPolicy struct {
-	Think   bool                 // requests leave some time after what they wait for; else at their own instants, or later
+	// requests leave some time after what they wait for; else at their own instants, or later
+	Think   bool
 	Bounded bool                 // and not before the instants that the trace has as bounds
 	Jobs    bool                 // whole jobs leave, one after the other
 	Speed   float64              // divides delays and bounds
 	Assumed sched.AssumedLatency // how long requests took of which the trace does not say it
 }
 
-// Dependencies returns what a trace's first n requests wait for, as its graph has it. A delay that the trace does not have is the
-// recorded time from the trigger to the request; of several requests that have to end, from the last end.
+// Dependencies returns what a trace's first n requests wait for, as its graph has it. A delay that the trace does not
+// have is the recorded time from the trigger to the request; of several requests that have to end, from the last end.
 func (p FollowPolicy) Dependencies(t *trace.Trace, n int) *sched.Dependencies {
 	g := t.Graph(n)
 	follow := &sched.Dependencies{Think: p.Think, First: make([]int32, 1, n+1)}
@@ -48,7 +49,9 @@ func (p FollowPolicy) Dependencies(t *trace.Trace, n int) *sched.Dependencies {
 }
 
 // scaled is a recorded time at the replay's speed.
-func (p FollowPolicy) scaled(ns int64) int64 { return int64(math.Round(float64(max(0, ns)) / p.Speed)) }
+func (p FollowPolicy) scaled(ns int64) int64 {
+	return int64(math.Round(float64(max(0, ns)) / p.Speed))
+}
 
 // TookNS is how long request i took when it was recorded, or is assumed to have taken.
 func TookNS(t *trace.Trace, i int32, a sched.AssumedLatency) int64 {
@@ -68,7 +71,8 @@ func (p FollowPolicy) lastEnd(t *trace.Trace, waits []trace.Dependency) (atNS in
 	return atNS
 }
 
-// delay is how long after a trigger request i was recorded. lastEnd is the end of the last request that it had to wait for.
+// delay is how long after a trigger request i was recorded. lastEnd is the end of the last request that it had to wait
+// for.
 func delay(t *trace.Trace, i int, w trace.Dependency, lastEnd int64) int64 {
 	switch {
 	case w.DelayNS != trace.NoDelay:
@@ -79,8 +83,8 @@ func delay(t *trace.Trace, i int, w trace.Dependency, lastEnd int64) int64 {
 	return t.ArrivalNS[i] - lastEnd
 }
 
-// bounds are the instants before which requests do not leave: those that the trace has as bounds, and in jobs the own instants of
-// requests that wait for nothing. In jobs they count from the first instant of the job.
+// bounds are the instants before which requests do not leave: those that the trace has as bounds, and in jobs the own
+// instants of requests that wait for nothing. In jobs they count from the first instant of the job.
 func (p FollowPolicy) bounds(t *trace.Trace, follow *sched.Dependencies) []int64 {
 	bounds := make([]int64, len(follow.First)-1)
 	begins := map[int32]int64{} // of jobs

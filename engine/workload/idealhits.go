@@ -11,7 +11,9 @@ import (
 // IdealHits is what an ideal prefix cache of each request's instance would have held: unlimited, and asked in planned
 // order, one request after the other. It holds the answers that servers are told, too, but none that are free.
 type IdealHits struct {
-	Expected []int64 // tokens by request, record.None where the tokens of verbatim content are not known; nil where it is unknown how many of the server's own tokens precede a prompt
+	// tokens by request, record.None where the tokens of verbatim content are not known; nil where it is unknown how
+	// many of the server's own tokens precede a prompt
+	Expected []int64
 	// Least and Most bound what a cold cache can have held. Most allows for servers that cache smaller pieces than is
 	// assumed of them.
 	Least, Most []int64
@@ -70,7 +72,8 @@ func (m *IdealModel) Observe(i int, h *IdealHits) {
 // FillRecord puts what is expected of request i into its record.
 func (h *IdealHits) FillRecord(i int, rec *record.Record) {
 	if h.Most != nil {
-		rec.LeastCachedTokens, rec.MostCachedTokens = h.Least[i], h.Most[i]
+		rec.LeastCachedTokens = h.Least[i]
+		rec.MostCachedTokens = h.Most[i]
 	}
 	if h.Expected != nil {
 		rec.ExpectedCachedTokens = h.Expected[i]

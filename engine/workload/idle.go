@@ -15,9 +15,10 @@ type IdleCut struct {
 	FromNS, SpanNS int64 // of the instants of the trace, before and after
 }
 
-// CapIdle returns the trace with its instants moved so that no idle time lasts longer than capNS, in trace time. In an idle time nothing
-// is in flight, by the recorded or assumed durations: nothing of the job, or with system nothing at all. All that comes later, of the job
-// or with system in the trace, comes earlier by what is cut. A request stays behind those that it depends on.
+// CapIdle returns the trace with its instants moved so that no idle time lasts longer than capNS, in trace time. In an
+// idle time nothing is in flight, by the recorded or assumed durations: nothing of the job, or with system nothing at
+// all. All that comes later, of the job or with system in the trace, comes earlier by what is cut. A request stays
+// behind those that it depends on.
 func CapIdle(t *trace.Trace, capNS int64, system bool, a sched.AssumedLatency) (*trace.Trace, IdleCut) {
 	type timeline struct{ busyNS, cutNS int64 }
 	jobs := make([]int32, t.Len())
@@ -27,7 +28,8 @@ func CapIdle(t *trace.Trace, capNS int64, system bool, a sched.AssumedLatency) (
 	graph := t.Graph(t.Len())
 	cut := IdleCut{FromNS: t.SpanNS()}
 	lines := map[int32]*timeline{}
-	at, bound := slices.Clone(t.ArrivalNS), slices.Clone(t.NotBeforeNS)
+	at := slices.Clone(t.ArrivalNS)
+	bound := slices.Clone(t.NotBeforeNS)
 	for i := range at {
 		l := lines[jobs[i]]
 		if l == nil {
@@ -61,8 +63,8 @@ func CapIdle(t *trace.Trace, capNS int64, system bool, a sched.AssumedLatency) (
 	return out, cut
 }
 
-// CapDelays shortens the delays of waits to capNS. It returns how many requests had longer ones, and what they lost in all. All
-// delays of a request count until it leaves, so it loses only what its longest one does.
+// CapDelays shortens the delays of waits to capNS. It returns how many requests had longer ones, and what they lost in
+// all. All delays of a request count until it leaves, so it loses only what its longest one does.
 func CapDelays(d *sched.Dependencies, capNS int64) (n int, cutNS int64) {
 	for i := range len(d.First) - 1 {
 		most := int64(0)

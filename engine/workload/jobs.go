@@ -7,8 +7,9 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
-// describeJobs notes which jobs requests are part of, what they depend on, and what was recorded of them. What the trace does not have
-// stays absent. Nothing is noted of jobs if no request depends on another and the trace has no jobs.
+// describeJobs notes which jobs requests are part of, what they depend on, and what was recorded of them. What the
+// trace does not have stays absent. Nothing is noted of jobs if no request depends on another and the trace has no
+// jobs.
 func (w *Work) describeJobs(records []record.Record) {
 	t := w.Trace
 	for i := range records {

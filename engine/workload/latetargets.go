@@ -54,7 +54,8 @@ func (w *Work) builtFor(i int) *Target {
 	}
 	widest := &w.Targets[0]
 	for j := range w.Targets {
-		if t := &w.Targets[j]; len(t.Path)+len(t.Query)+len(t.Host) > len(widest.Path)+len(widest.Query)+len(widest.Host) {
+		if t := &w.Targets[j]; len(t.Path)+len(t.Query)+len(t.Host) > len(widest.Path)+len(widest.Query)+
+			len(widest.Host) {
 			widest = t
 		}
 	}
@@ -65,7 +66,9 @@ func (w *Work) builtFor(i int) *Target {
 func (w *Work) CheckLeastInFlight() error {
 	for i := range w.Targets {
 		if t := &w.Targets[i]; t.Path != w.Targets[0].Path {
-			return fmt.Errorf("%s posts to %s, %s to %s: requests that may go to either are built before, so want one path", w.Targets[0].URL, w.Targets[0].Path, t.URL, t.Path)
+			return fmt.Errorf(
+				"%s posts to %s, %s to %s: requests that may go to either are built before, so want one path",
+				w.Targets[0].URL, w.Targets[0].Path, t.URL, t.Path)
 		} else if len(t.start()) > mostStart {
 			return fmt.Errorf("%s: its path and host have more than %d bytes", t.URL, mostStart)
 		}

@@ -29,10 +29,11 @@ const (
 	costOfInput   = 15     // a token that is built, hashed and written: 145 million take 1 s of two cores
 )
 
-// Divide returns which of count shards sends each request, and what the shards have to do, in ns of a processor. Jobs and conversations stay whole, and so does what depends on each other. In
-// the order of their first requests each goes to the shard that has the least to do so far. So no two shards differ by more than the
-// dearest job costs, at any time of the plan. If there are fewer jobs than shards, the last shards have nothing to do. It is the same on
-// every machine.
+// Divide returns which of count shards sends each request, and what the shards have to do, in ns of a processor. Jobs
+// and conversations stay whole, and so does what depends on each other. In the order of their first requests each goes
+// to the shard that has the least to do so far. So no two shards differ by more than the dearest job costs, at any time
+// of the plan. If there are fewer jobs than shards, the last shards have nothing to do. It is the same on every
+// machine.
 func (w *Work) Divide(count int) (of []int32, busy []int64) {
 	job, n := w.Trace.JobNumbers()
 	together := make([]int32, n) // jobs that depend on each other: a forest
@@ -62,7 +63,8 @@ func (w *Work) Divide(count int) (of []int32, busy []int64) {
 		whole[root(job[i])] += costOfRequest + costOfOutput*int64(w.Trace.OutputTokens[i]) + costOfInput*int64(input)
 	}
 	to := slices.Repeat([]int32{-1}, n)
-	of, busy = make([]int32, w.Requests()), make([]int64, count)
+	of = make([]int32, w.Requests())
+	busy = make([]int64, count)
 	for i := range of {
 		k := root(job[i])
 		if to[k] < 0 {
@@ -74,9 +76,11 @@ func (w *Work) Divide(count int) (of []int32, busy []int64) {
 	return of, busy
 }
 
-// Take makes w the part that a shard sends, by what Divide returned. It returns the ideal hits of the part, and the records of the next
-// shard's requests, which nobody else keeps if that shard is lost. Ideal hits are those of the whole work; it is called before Layout.
-func (w *Work) Take(p sched.Part, of []int32, runID string, ideal IdealHits, backend api.Backend) (IdealHits, []record.Record) {
+// Take makes w the part that a shard sends, by what Divide returned. It returns the ideal hits of the part, and the
+// records of the next shard's requests, which nobody else keeps if that shard is lost. Ideal hits are those of the
+// whole work; it is called before Layout.
+func (w *Work) Take(p sched.Part, of []int32, runID string, ideal IdealHits, backend api.Backend) (IdealHits,
+	[]record.Record) {
 	var own []int32
 	var next []record.Record
 	for i, r := range w.Records(runID, ideal, backend) {
@@ -87,7 +91,11 @@ func (w *Work) Take(p sched.Part, of []int32, runID string, ideal IdealHits, bac
 			next = append(next, r)
 		}
 	}
-	ideal = IdealHits{Expected: valuesOf(own, ideal.Expected), Least: valuesOf(own, ideal.Least), Most: valuesOf(own, ideal.Most)}
+	ideal = IdealHits{
+		Expected: valuesOf(own, ideal.Expected),
+		Least:    valuesOf(own, ideal.Least),
+		Most:     valuesOf(own, ideal.Most),
+	}
 	w.Places = valuesOf(own, w.Places)
 	if w.Verbatim != nil {
 		w.Verbatim = &Verbatim{BlockTokens: w.Verbatim.BlockTokens, prompts: valuesOf(own, w.Verbatim.prompts)}
@@ -114,8 +122,8 @@ func valuesOf[T any](of []int32, values []T) (out []T) {
 	return out
 }
 
-// Identity is SHA-256 over all that decides what the shards of a whole work send, when and where: settings, and of each request its
-// shard, instant, place, lengths, blocks or verbatim content, and expected hits.
+// Identity is SHA-256 over all that decides what the shards of a whole work send, when and where: settings, and of each
+// request its shard, instant, place, lengths, blocks or verbatim content, and expected hits.
 func (w *Work) Identity(of []int32, ideal IdealHits, settings ...any) string {
 	h := sha256.New()
 	fmt.Fprintln(h, settings...)
@@ -127,7 +135,8 @@ func (w *Work) Identity(of []int32, ideal IdealHits, settings ...any) string {
 			at = w.Plan.ReleaseNS[i]
 		}
 		b, _ = binary.Append(b[:0], binary.LittleEndian, []int64{
-			int64(of[i]), int64(w.Trace.Row[i]), int64(w.Trace.Unique(i)), at, int64(w.Places[i].Target), int64(w.Places[i].Endpoint),
+			int64(of[i]), int64(w.Trace.Row[i]), int64(w.Trace.Unique(i)), at, int64(w.Places[i].Target),
+			int64(w.Places[i].Endpoint),
 			int64(w.Trace.InputTokens[i]), int64(w.Trace.OutputTokens[i]), ideal.Least[i],
 		})
 		b, _ = binary.Append(b, binary.LittleEndian, w.Trace.Blocks(i))

@@ -49,8 +49,9 @@ func dividedWork(t *testing.T, name, mode string) *workload.Work {
 	return w
 }
 
-// TestPartsAreTheWhole: the parts of a load are, together, the whole load: each request is in one of them, with the same number, bytes,
-// instant, place and expected hits. Jobs, conversations and what depends on each other stay together, and all machines divide alike.
+// TestPartsAreTheWhole: the parts of a load are, together, the whole load: each request is in one of them, with the
+// same number, bytes, instant, place and expected hits. Jobs, conversations and what depends on each other stay
+// together, and all machines divide alike.
 func TestPartsAreTheWhole(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, mode string }{
@@ -143,8 +144,8 @@ func fingerprintOf(w *workload.Work, digests [][sha256.Size]byte) string {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
-// checkWhole: no job, and nothing that depends on each other, is in two parts, and no part has more than its share and the dearest job, by
-// costs of 10 µs a request, 20 µs a token that comes and 15 ns a token that is sent.
+// checkWhole: no job, and nothing that depends on each other, is in two parts, and no part has more than its share and
+// the dearest job, by costs of 10 µs a request, 20 µs a token that comes and 15 ns a token that is sent.
 func checkWhole(t *testing.T, w *workload.Work, of, jobs []int32, costs []int64) {
 	t.Helper()
 	job, whole, parts := map[int32]int32{}, map[int32]int64{}, make([]int64, len(costs))

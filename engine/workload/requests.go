@@ -11,8 +11,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/internal/gather"
 )
 
-// Requests are the bytes of every request of a run, head and body, in one arena outside the Go heap. They lie there whole, or if their
-// prompts share much, in pieces. Free them after the run.
+// Requests are the bytes of every request of a run, head and body, in one arena outside the Go heap. They lie there
+// whole, or if their prompts share much, in pieces. Free them after the run.
 type Requests struct {
 	builder *Builder
 	arena   *arena
@@ -36,7 +36,8 @@ func (m *Requests) List(i int) gather.List {
 		l.Skip = late
 		return l
 	}
-	from, to := m.place(i)+late, m.place(i)+m.Size(i)
+	from := m.place(i) + late
+	to := m.place(i) + m.Size(i)
 	return gather.Of(m.arena.bytes[from:to:to])
 }
 
@@ -49,7 +50,8 @@ func (m *Requests) At(i int) []byte {
 	return l.Append(make([]byte, 0, l.Len()))
 }
 
-// Offset is where request i begins in the arena, or if n is above 0, where its n segments stand, as gather.Segment in memory.
+// Offset is where request i begins in the arena, or if n is above 0, where its n segments stand, as gather.Segment in
+// memory.
 func (m *Requests) Offset(i int) (offset int64, n int) {
 	if s := m.sharing; s != nil {
 		return s.table + int64(s.first[i])*segmentBytes, int(s.first[i+1] - s.first[i])

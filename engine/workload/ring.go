@@ -37,10 +37,16 @@ const (
 // UseRing prepares m for at most limit bytes of requests at a time, in place of Fill's room for all of them.
 func (r *Builder) UseRing(w *Work, m *Requests, limit int64) error {
 	if limit < leastInRing*int64(m.largest) {
-		return fmt.Errorf("%w: %d of the largest request must fit; give --max-memory %d or more", ErrArena, leastInRing, leastInRing*int64(m.largest))
+		return fmt.Errorf("%w: %d of the largest request must fit; give --max-memory %d or more", ErrArena, leastInRing,
+			leastInRing*int64(m.largest))
 	}
 	n := w.Requests()
-	v := &ring{bytes: limit, places: make([]int64, n), ends: make([]int64, n), written: make([]atomic.Bool, n)}
+	v := &ring{
+		bytes:   limit,
+		places:  make([]int64, n),
+		ends:    make([]int64, n),
+		written: make([]atomic.Bool, n),
+	}
 	var at int64 // in the endless ring
 	for i := range n {
 		size := m.Size(i)

@@ -7,8 +7,8 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// TestRingNeverOverwritesWhatIsNeeded: at every moment the requests between the oldest that is needed and the newest that
-// is built lie apart in the ring.
+// TestRingNeverOverwritesWhatIsNeeded: at every moment the requests between the oldest that is needed and the newest
+// that is built lie apart in the ring.
 func TestRingNeverOverwritesWhatIsNeeded(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 3))

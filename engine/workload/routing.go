@@ -32,7 +32,8 @@ func (w *Work) RouteByPrefix() {
 
 // Prompts are the prompts of some requests as prefix caches know them.
 func (w *Work) Prompts(of []int32) *kvcache.Prompts {
-	blockTokens, head := w.Trace.BlockTokens, w.Overhead.Head
+	blockTokens := w.Trace.BlockTokens
+	head := w.Overhead.Head
 	made := slices.ContainsFunc(of, func(i int32) bool { return w.Made(int(i)) })
 	if !made && w.Verbatim != nil {
 		blockTokens, head = w.Verbatim.BlockTokens, 0

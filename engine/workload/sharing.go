@@ -23,18 +23,20 @@ const (
 	ShareAlways // for tests and measurements
 )
 
-// What must be saved before blocks are held once. A gathered write costs about 0.4 µs a piece, and each kB 0.2 µs (BenchmarkGather in
-// engine/wire, 2 cores, Linux 6.18). So pieces of 8 kB in the mean cost at most a quarter more than whole requests. Those of
-// Mooncake's conversations, which would save 37 %, cost a fifth more. Those of Weka's coding sessions cost 4 % more and save 96 %.
+// What must be saved before blocks are held once. A gathered write costs about 0.4 µs a piece, and each kB 0.2 µs
+// (BenchmarkGather in engine/wire, 2 cores, Linux 6.18). So pieces of 8 kB in the mean cost at most a quarter more than
+// whole requests. Those of Mooncake's conversations, which would save 37 %, cost a fifth more. Those of Weka's coding
+// sessions cost 4 % more and save 96 %.
 const (
 	leastSaved = 64 << 20 // bytes
 	leastRatio = 2        // of whole requests to what is held
 	leastPiece = 8 << 10  // bytes in the mean
 )
 
-// sharing is where the pieces of requests lie: first all blocks, then what each request has of its own, then the segments, for
-// another process. A request begins with a piece of its own, up to and including the first token of its prompt: only that token's
-// bytes depend on standing first. Its blocks follow, neighbours in memory as one piece, and its end, which is its own.
+// sharing is where the pieces of requests lie: first all blocks, then what each request has of its own, then the
+// segments, for another process. A request begins with a piece of its own, up to and including the first token of its
+// prompt: only that token's bytes depend on standing first. Its blocks follow, neighbours in memory as one piece, and
+// its end, which is its own.
 type sharing struct {
 	segments []gather.Segment
 	first    []int32 // request i has segments[first[i]:first[i+1]]
@@ -61,7 +63,8 @@ func (r *Builder) share(ctx context.Context, w *Work, m *Requests) *sharing {
 		return nil
 	}
 	s, places := x.place(r.Source)
-	own, firstToken := s.starts[len(s.ids)], int64(r.Source.RunSize(1))
+	own := s.starts[len(s.ids)]
+	firstToken := int64(r.Source.RunSize(1))
 	var start []byte
 	for i := range w.Requests() {
 		if ctx.Err() != nil {
@@ -70,7 +73,8 @@ func (r *Builder) share(ctx context.Context, w *Work, m *Requests) *sharing {
 		s.first = append(s.first, int32(len(s.segments)))
 		start, _ = r.appendStart(start[:0], w, i)
 		s.segments = append(s.segments, gather.Segment{Offset: own, Size: int64(len(start))})
-		rest, before := m.Size(i)-int64(len(start)), int32(noBlock)
+		rest := m.Size(i) - int64(len(start))
+		before := int32(noBlock)
 		x.each(r.sharedSpec(w, i), func(n int32, tokens int) {
 			next := gather.Segment{Offset: s.starts[places[n]], Size: int64(r.Source.RunSize(tokens))}
 			if before == noBlock {
@@ -104,8 +108,8 @@ func (s *sharing) worth(whole int64) bool {
 // coarse reports whether the pieces are not too small.
 func (s *sharing) coarse(whole int64) bool { return whole >= leastPiece*int64(len(s.segments)) }
 
-// mayBeWorth reports whether blocks may save enough, by an estimate that takes a fiftieth of the time: linear counting of distinct
-// blocks (Whang and others, 1990) in a bit for each of them at least.
+// mayBeWorth reports whether blocks may save enough, by an estimate that takes a fiftieth of the time: linear counting
+// of distinct blocks (Whang and others, 1990) in a bit for each of them at least.
 func (r *Builder) mayBeWorth(w *Work, whole int64) bool {
 	references := 0
 	for i := range w.Requests() {
@@ -151,8 +155,8 @@ type blockIndex struct {
 
 const noBlock = -1
 
-// each calls f with the number of each block of a prompt, and how many of its tokens the prompt has. Mostly the block that
-// followed last follows again, so few blocks need the map.
+// each calls f with the number of each block of a prompt, and how many of its tokens the prompt has. Mostly the block
+// that followed last follows again, so few blocks need the map.
 func (x *blockIndex) each(s prompt.Spec, f func(number int32, tokens int)) {
 	before, left := int32(noBlock), s.Tokens
 	for _, id := range s.Blocks {
@@ -182,9 +186,9 @@ func (x *blockIndex) number(id uint64) int32 {
 	return n
 }
 
-// place puts blocks into memory, in order of first appearance, and each behind the block that it followed last if that is not taken.
-// So the turns of a conversation lie together, even if those of others lie between them in time, and a last block that is not full
-// does not part them. It returns the places by the blocks' numbers.
+// place puts blocks into memory, in order of first appearance, and each behind the block that it followed last if that
+// is not taken. So the turns of a conversation lie together, even if those of others lie between them in time, and a
+// last block that is not full does not part them. It returns the places by the blocks' numbers.
 func (x *blockIndex) place(source prompt.Source) (s *sharing, places []int32) {
 	places = slices.Repeat([]int32{noBlock}, len(x.ids))
 	s = &sharing{starts: []int64{0}}
@@ -203,8 +207,8 @@ func (s *sharing) list(memory []byte, i int) gather.List {
 	return gather.List{Memory: memory, Segments: s.segments[s.first[i]:s.first[i+1]]}
 }
 
-// appendStart appends request i up to and including the first token of its prompt, or if it has no blocks, its head. head is the size
-// of its head.
+// appendStart appends request i up to and including the first token of its prompt, or if it has no blocks, its head.
+// head is the size of its head.
 func (r *Builder) appendStart(dst []byte, w *Work, i int) (out []byte, head int) {
 	out = r.AppendHead(dst, w, i, r.bodySize(w, i))
 	head = len(out) - len(dst)
@@ -240,7 +244,9 @@ func (r *Builder) fillShared(ctx context.Context, w *Work, m *Requests, built *a
 		binary.NativeEndian.PutUint64(at, uint64(piece.Offset))
 		binary.NativeEndian.PutUint64(at[8:], uint64(piece.Size))
 	}
-	s.ids, s.tokens, s.starts = nil, nil, nil
+	s.ids = nil
+	s.tokens = nil
+	s.starts = nil
 	m.built.Store(int64(w.Requests()))
 	return nil
 }
@@ -250,7 +256,8 @@ func (r *Builder) buildOwn(w *Work, i int, l gather.List) [sha256.Size]byte {
 	if l.Pieces() == 1 {
 		return r.build(w, i, l.Piece(0))
 	}
-	first, last := l.Piece(0), l.Piece(l.Pieces()-1)
+	first := l.Piece(0)
+	last := l.Piece(l.Pieces() - 1)
 	start, head := r.appendStart(first[:0], w, i)
 	end := r.appendSuffix(r.Source.AppendUnique(last[:0], w.specOf(i)), w, i)
 	if len(start) != len(first) || len(end) != len(last) {

@@ -16,8 +16,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// sharedWork is prompts of conversations that go on, fork and are cut short, in blocks of any number of tokens. Some are of one token,
-// many end within a block, or with unique tokens.
+// sharedWork is prompts of conversations that go on, fork and are cut short, in blocks of any number of tokens. Some
+// are of one token, many end within a block, or with unique tokens.
 func sharedWork(t testing.TB, rng *rand.Rand) *workload.Work {
 	n := 5 + rng.IntN(60)
 	w := workloadtest.Work(t, n)
@@ -102,8 +102,8 @@ func readRows(t testing.TB, rows []string, blockTokens int) *trace.Trace {
 	return made
 }
 
-// TestPiecesAreWhatWholeRequestsAre: for random works, APIs and prompts, each request in pieces is the whole one byte for byte. Both
-// forms have one fingerprint.
+// TestPiecesAreWhatWholeRequestsAre: for random works, APIs and prompts, each request in pieces is the whole one byte
+// for byte. Both forms have one fingerprint.
 func TestPiecesAreWhatWholeRequestsAre(t *testing.T) {
 	several, most, told := 0, 0, 0
 	for seed := range uint64(40) {
@@ -146,8 +146,8 @@ func TestPiecesAreWhatWholeRequestsAre(t *testing.T) {
 	}
 }
 
-// TestTurnsLieTogether: the turns of conversations that go on at once, whose last blocks are not full, are three pieces each, or four
-// with the last block.
+// TestTurnsLieTogether: the turns of conversations that go on at once, whose last blocks are not full, are three pieces
+// each, or four with the last block.
 func TestTurnsLieTogether(t *testing.T) {
 	const conversations, turns = 20, 30
 	var rows []string

@@ -31,7 +31,9 @@ func ParseTarget(raw, apiPath string) (Target, error) {
 		text = "http://" + text
 	}
 	raw = WithoutSecrets(raw)
-	if scheme, _, found := strings.Cut(raw, "/"); found && (strings.TrimSuffix(scheme, ":") == "http" || strings.TrimSuffix(scheme, ":") == "https") && !strings.Contains(raw, "://") {
+	if scheme, _, found := strings.Cut(raw, "/"); found &&
+		(strings.TrimSuffix(scheme, ":") == "http" || strings.TrimSuffix(scheme, ":") == "https") &&
+		!strings.Contains(raw, "://") {
 		return Target{}, fmt.Errorf("--url %q: write %s://HOST:PORT", raw, strings.TrimSuffix(scheme, ":"))
 	}
 	u, err := url.Parse(text)
@@ -42,7 +44,10 @@ func ParseTarget(raw, apiPath string) (Target, error) {
 		return Target{}, fmt.Errorf("--url %q: scheme %q; want http or https", raw, u.Scheme)
 	}
 	if u.User != nil {
-		return Target{}, fmt.Errorf("--url for %s: carries credentials; give them with --header or --api-key-file, which never reach a result", u.Host)
+		return Target{},
+			fmt.Errorf(
+				"--url for %s: carries credentials; give them with --header or --api-key-file, which never reach a "+
+					"result", u.Host)
 	}
 	port, err := portOf(u)
 	if err != nil {
@@ -52,7 +57,14 @@ func ParseTarget(raw, apiPath string) (Target, error) {
 	if err != nil {
 		return Target{}, fmt.Errorf("--url %q: %w", raw, err)
 	}
-	t := Target{TLS: u.Scheme == "https", Name: u.Hostname(), Port: port, Host: u.Host, Path: path, own: apiPath}
+	t := Target{
+		TLS:  u.Scheme == "https",
+		Name: u.Hostname(),
+		Port: port,
+		Host: u.Host,
+		Path: path,
+		own:  apiPath,
+	}
 	host := t.Name
 	if strings.Contains(host, ":") { // IPv6
 		host = "[" + host + "]"
@@ -80,7 +92,8 @@ func (t *Target) PostTo(path string) {
 	}
 }
 
-// URLFor is where a request goes whose API has the path own: the run's, or that of whole answers beside that of streams.
+// URLFor is where a request goes whose API has the path own: the run's, or that of whole answers beside that of
+// streams.
 func (t *Target) URLFor(own string) string {
 	path := t.Path
 	if before, ok := strings.CutSuffix(path, t.own); ok && t.own != "" {
@@ -130,10 +143,13 @@ func endpoint(path, apiPath string) (base, full string, err error) {
 		}
 	}
 	if other := apiOf(path); other != "" {
-		return "", "", fmt.Errorf("endpoint %q is not this API's, %q; choose the API with --api %s", path, apiPath, other)
+		return "", "",
+			fmt.Errorf("endpoint %q is not this API's, %q; choose the API with --api %s", path, apiPath, other)
 	}
 	if strings.HasSuffix(path, "/completions") {
-		return "", "", fmt.Errorf("endpoint %q is not this API's, %q; choose the API with --api, and --endpoint for another path", path, apiPath)
+		return "", "",
+			fmt.Errorf("endpoint %q is not this API's, %q; choose the API with --api, and --endpoint for another path",
+				path, apiPath)
 	}
 	base = withoutStart(path, apiPath)
 	return base, base + apiPath, nil

@@ -13,8 +13,8 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
-// VerbatimOf is the verbatim content of request i; ok is false where its prompt is made of tokens, beside which it may have extra
-// members.
+// VerbatimOf is the verbatim content of request i; ok is false where its prompt is made of tokens, beside which it may
+// have extra members.
 func (w *Work) VerbatimOf(i int) (l api.Verbatim, ok bool) {
 	t := w.Trace.Verbatim(i)
 	l = api.Verbatim{Content: t.Content, Tools: t.Tools, Extra: t.Extra}
@@ -59,10 +59,11 @@ type verbatimPrompt struct {
 	blocks []uint64
 }
 
-// CountVerbatim counts the tokens of all verbatim prompts, on as many workers as there are processors, and
-// each of those that are equal once. The caches' sizes must be known. done counts requests. The first error of ids, or ctx's,
+// CountVerbatim counts the tokens of all verbatim prompts, on as many workers as there are processors, and each of
+// those that are equal once. The caches' sizes must be known. done counts requests. The first error of ids, or ctx's,
 // ends it, and nothing is known then.
-func (w *Work) CountVerbatim(ctx context.Context, ids func(context.Context, api.Verbatim) ([]int64, error), done *atomic.Int64) error {
+func (w *Work) CountVerbatim(ctx context.Context, ids func(context.Context, api.Verbatim) ([]int64, error),
+	done *atomic.Int64) error {
 	v := &Verbatim{prompts: make([]*verbatimPrompt, w.Requests())}
 	for _, t := range w.Targets {
 		for _, addr := range t.Endpoints {
@@ -142,7 +143,8 @@ type cachePrompt struct {
 // template in its own blocks.
 func (w *Work) CachePrompt(i int) (p cachePrompt, ok bool) {
 	if w.Made(i) {
-		return cachePrompt{w.cacheBlocks(w.specOf(i)), w.Trace.BlockTokens, w.PromptTokens(i), w.Overhead.Head, w.BuiltTokens(i)}, true
+		return cachePrompt{w.cacheBlocks(w.specOf(i)), w.Trace.BlockTokens, w.PromptTokens(i), w.Overhead.Head,
+			w.BuiltTokens(i)}, true
 	}
 	if w.Verbatim == nil {
 		return p, false

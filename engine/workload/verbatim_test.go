@@ -146,7 +146,8 @@ func TestCountVerbatimAsksOnce(t *testing.T) {
 	}
 }
 
-// TestCountedPromptsThatAreTooLong: a text that was counted is found too long before the start, and the others keep their counts.
+// TestCountedPromptsThatAreTooLong: a text that was counted is found too long before the start, and the others keep
+// their counts.
 func TestCountedPromptsThatAreTooLong(t *testing.T) {
 	const n = 400
 	w, texts := verbatimWork(t, n)

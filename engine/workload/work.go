@@ -1,12 +1,14 @@
-// Package workload owns what a run sends: which request goes where and when, and the bytes of every request, head and body, in memory.
+// Package workload owns what a run sends: which request goes where and when, and the bytes of every request, head and
+// body, in memory.
 //
-// It parses the targets, routes requests to their addresses, and lays out and builds the request bytes. It computes what
-// an ideal prefix cache would have held for each request. It opens no socket and reads no clock.
+// It parses the targets, routes requests to their addresses, and lays out and builds the request bytes. It computes
+// what an ideal prefix cache would have held for each request. It opens no socket and reads no clock.
 //
-// A Work is made and changed by one goroutine before the run. During the run any goroutine may read it. Requests.List, Size, Ready and MarkUnneeded
-// are called by the senders between a deadline and its write: they take no lock and allocate nothing. Requests.BuildMore is for one
-// goroutine; Requests.SetTarget is for the sender of its request. The request bytes lie outside the Go heap, in mapped memory, and go with
-// Requests.Free; the rest is allocated before the run.
+// A Work is made and changed by one goroutine before the run. During the run any goroutine may read it. Requests.List,
+// Size, Ready and MarkUnneeded are called by the senders between a deadline and its write: they take no lock and
+// allocate nothing. Requests.BuildMore is for one goroutine; Requests.SetTarget is for the sender of its request. The
+// request bytes lie outside the Go heap, in mapped memory, and go with Requests.Free; the rest is allocated before the
+// run.
 //
 // The package is not an API: any release may change it.
 package workload
@@ -60,7 +62,8 @@ func (w *Work) Endpoint(i int) netip.AddrPort {
 	return w.Targets[place.Target].Endpoints[place.Endpoint]
 }
 
-// PromptTokens is how many tokens of ours make a prompt of the recorded length; at least one. It does not apply to verbatim content.
+// PromptTokens is how many tokens of ours make a prompt of the recorded length; at least one. It does not apply to
+// verbatim content.
 func (w *Work) PromptTokens(i int) int {
 	return max(1, int(w.Trace.InputTokens[i])-w.Overhead.Tokens())
 }
@@ -77,7 +80,8 @@ func (w *Work) SurplusTokens(i int) int {
 	return w.BuiltTokens(i) - int(w.Trace.InputTokens[i])
 }
 
-// Overhead is what a server adds to every prompt, in tokens: a chat template, a BOS. The zero value is a server that adds none.
+// Overhead is what a server adds to every prompt, in tokens: a chat template, a BOS. The zero value is a server that
+// adds none.
 type Overhead struct {
 	Head, Tail  int  // before and after the prompt; the head shifts every block of the prompt
 	HeadUnknown bool // only the sum is known: it stands in Tail, and Head is 0
@@ -107,7 +111,9 @@ func (w *Work) Cache(instance netip.AddrPort) PrefixCache {
 
 // CacheOff reports whether all servers of a target report that they cache no prefixes.
 func (w *Work) CacheOff(target int) bool {
-	return !slices.ContainsFunc(w.Targets[target].Endpoints, func(addr netip.AddrPort) bool { return !w.Cache(addr).Off })
+	return !slices.ContainsFunc(w.Targets[target].Endpoints, func(addr netip.AddrPort) bool {
+		return !w.Cache(addr).Off
+	})
 }
 
 // Records returns the run's records, each with what is known of it before it is sent.
@@ -154,7 +160,8 @@ func (w *Work) describe(r *record.Record, i int, backend api.Backend) {
 func (w *Work) AskedChoices(i int) int {
 	l := w.Trace.Verbatim(i)
 	n := max(1, w.Choices, api.Choices(l.Extra))
-	if l.Kind == trace.VerbatimPayload && (bytes.Contains(l.Content, []byte(`"n"`)) || bytes.Contains(l.Content, []byte(`"best_of"`))) {
+	if l.Kind == trace.VerbatimPayload &&
+		(bytes.Contains(l.Content, []byte(`"n"`)) || bytes.Contains(l.Content, []byte(`"best_of"`))) {
 		n = max(n, api.Choices(slices.Concat([]byte{'{'}, l.Content, []byte{'}'})))
 	}
 	return n
@@ -163,7 +170,8 @@ func (w *Work) AskedChoices(i int) int {
 // recordLengths notes the lengths that were built and asked for. Only the server knows the length of a verbatim prompt.
 // A payload asks for a length of its own, and so may extra members.
 func (w *Work) recordLengths(r *record.Record, i int, backend api.Backend) {
-	l, output := w.Trace.Verbatim(i), int64(w.Trace.OutputTokens[i])
+	l := w.Trace.Verbatim(i)
+	output := int64(w.Trace.OutputTokens[i])
 	kind := l.Kind
 	if n := w.AskedChoices(i); n > 1 {
 		r.AskedChoices = int64(n)
@@ -179,7 +187,9 @@ func (w *Work) recordLengths(r *record.Record, i int, backend api.Backend) {
 // requestIDDigits holds any row of a run; the ids of one run are equally long, so that requests are.
 const requestIDDigits = 9
 
-func requestID(runID string, i int) string { return fmt.Sprintf("%s-%0*d", runID, requestIDDigits, i) }
+func requestID(runID string, i int) string {
+	return fmt.Sprintf("%s-%0*d", runID, requestIDDigits, i)
+}
 
 // UsesTLS reports whether requests are encrypted.
 func (w *Work) UsesTLS() bool {

@@ -67,7 +67,8 @@ func TestTurnsBefore(t *testing.T) {
 	}
 }
 
-// TestRecordsOfJobs: the first record of a job has how many requests it has, and how long it takes by the plan with the recorded durations.
+// TestRecordsOfJobs: the first record of a job has how many requests it has, and how long it takes by the plan with the
+// recorded durations.
 func TestRecordsOfJobs(t *testing.T) {
 	const file = `{"schema":"dynamo.agentic_mooncake","version":2,"block_size":64,"hash_id_scope":"local","source":{"format":"test","digest":"1"}}
 {"request_id":"1","play_id":"a","session_id":"s","model":"m","input_length":9,"output_length":2,"timestamp":0,"not_before_ms":0,"recorded_api_time_ms":100,"dependencies":[]}

@@ -69,7 +69,14 @@ const maxBigEventBytes = 256 << 20
 
 // arguments lists all faults with their arguments.
 func arguments() []argument {
-	tokens := func(k Kind) argument { return argument{kind: k, n: 1, max: MaxTokens, atToken: true} }
+	tokens := func(k Kind) argument {
+		return argument{
+			kind:    k,
+			n:       1,
+			max:     MaxTokens,
+			atToken: true,
+		}
+	}
 	return []argument{
 		{kind: Status, n: 500, min: 200, max: 599},
 		{kind: ResetBefore, none: true},

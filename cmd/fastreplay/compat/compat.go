@@ -1,8 +1,8 @@
 // Package compat translates the flags of AIPerf, GenAI-Perf, trace-replayer and vllm bench into fastreplay's.
 //
-// Names of other tools are lines of one table (names.txt). A Line registers them beside fastreplay's own flags. After the command
-// line was parsed, Translate sets fastreplay's flags to what the others mean, and collects notes to print. The package only reads and
-// sets flags: no file, no command. It is for one goroutine.
+// Names of other tools are lines of one table (names.txt). A Line registers them beside fastreplay's own flags. After
+// the command line was parsed, Translate sets fastreplay's flags to what the others mean, and collects notes to print.
+// The package only reads and sets flags: no file, no command. It is for one goroutine.
 //
 // The package is not an API: any release may change it.
 package compat
@@ -24,8 +24,9 @@ import (
 
 // A Line is a command line that may have names of other tools.
 type Line struct {
-	Flags    *pflag.FlagSet // ours and theirs
-	Profile  bool           // the command is AIPerf's or GenAI-Perf's: names have their meaning, and defaults are AIPerf's
+	Flags *pflag.FlagSet // ours and theirs
+	// the command is AIPerf's or GenAI-Perf's: names have their meaning, and defaults are AIPerf's
+	Profile  bool
 	Notes    []string       // what to print, in order
 	FromFile []string       // our flags that a file set, sorted
 	FileTime bool           // --from and --to are times of the file
@@ -49,7 +50,12 @@ type Setting struct {
 
 // NewLine adds the names of other tools to flags that have ours already; none of them shows in the usage.
 func NewLine(flags *pflag.FlagSet, profile bool) *Line {
-	l := &Line{Flags: flags, Profile: profile, names: byName(profile), typed: map[string]string{}}
+	l := &Line{
+		Flags:   flags,
+		Profile: profile,
+		names:   byName(profile),
+		typed:   map[string]string{},
+	}
 	for _, name := range slices.Sorted(maps.Keys(l.names)) {
 		n, add := l.names[name], flags.FuncP
 		if flags.ShorthandLookup(n.Short) != nil {
@@ -67,8 +73,9 @@ func NewLine(flags *pflag.FlagSet, profile bool) *Line {
 	return l
 }
 
-// Translate sets our flags to what other tools' names mean. Then it sets those that a file has and the command line does not give.
-// Last it sets the defaults of the tool whose command line it is. If traced, the command line names a trace without a flag.
+// Translate sets our flags to what other tools' names mean. Then it sets those that a file has and the command line
+// does not give. Last it sets the defaults of the tool whose command line it is. If traced, the command line names a
+// trace without a flag.
 func (l *Line) Translate(file []Setting, traced bool) error {
 	for _, s := range l.given {
 		if s.Name == "dataset-name" { // the command is no AIPerf's
@@ -84,7 +91,8 @@ func (l *Line) Translate(file []Setting, traced bool) error {
 		}
 	}
 	takeFile := func() error { return l.takeFile(file, traced) }
-	for _, step := range []func() error{l.join, takeFile, l.join, l.vllmDefaults, l.spaceRandomly, l.readOffsets, l.findAPI, l.agentX, l.aiperfDefaults, l.synthesize, l.nameResults} {
+	for _, step := range []func() error{l.join, takeFile, l.join, l.vllmDefaults, l.spaceRandomly, l.readOffsets,
+		l.findAPI, l.agentX, l.aiperfDefaults, l.synthesize, l.nameResults} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -180,7 +188,8 @@ func Plain(err error) error {
 		err = bad.Unwrap()
 	}
 	if number := (*strconv.NumError)(nil); errors.As(err, &number) {
-		what := map[string]string{"ParseFloat": "a number", "ParseBool": "true or false", "ParseUint": "a whole number of 0 or more"}[number.Func]
+		what := map[string]string{"ParseFloat": "a number", "ParseBool": "true or false",
+			"ParseUint": "a whole number of 0 or more"}[number.Func]
 		return fmt.Errorf("want %s", cmp.Or(what, "a whole number"))
 	}
 	if strings.HasPrefix(err.Error(), "time: ") {
@@ -194,7 +203,8 @@ func (l *Line) takeFile(file []Setting, traced bool) error {
 	onLine := map[string]bool{"trace": traced}
 	l.Flags.Visit(func(f *pflag.Flag) { onLine[f.Name] = true })
 	foreign := func(s Setting) int { return len(l.names[s.Name].Name) }
-	slices.SortStableFunc(file, func(a, b Setting) int { return min(1, foreign(a)) - min(1, foreign(b)) }) // ours first: theirs must agree
+	// ours first: theirs must agree
+	slices.SortStableFunc(file, func(a, b Setting) int { return min(1, foreign(a)) - min(1, foreign(b)) })
 	for _, s := range file {
 		n := l.names[s.Name]
 		flag := cmp.Or(n.Flag, s.Name)
@@ -253,9 +263,10 @@ func (l *Line) Explain(err error) error {
 	return fmt.Errorf("%w (given as %s)", err, strings.Join(names, " and "))
 }
 
-// Expand repeats a flag's name before each of several values that follow it, as pflag needs it: --extra-inputs a:1 b:2 becomes
-// --extra-inputs a:1 --extra-inputs b:2. Before the main command's trace only a text with : or = that is no file is another value.
-// It also writes out trace-replayer's -d and -o, if their values show that they are not ours: -d bailian, -o client.jsonl.
+// Expand repeats a flag's name before each of several values that follow it, as pflag needs it: --extra-inputs a:1 b:2
+// becomes --extra-inputs a:1 --extra-inputs b:2. Before the main command's trace only a text with : or = that is no
+// file is another value. It also writes out trace-replayer's -d and -o, if their values show that they are not ours: -d
+// bailian, -o client.jsonl.
 func Expand(args []string, flags *pflag.FlagSet, profile bool) []string {
 	several := map[string]takes{}
 	for _, name := range []string{"extra-inputs", "header", "goodput", "url"} {

@@ -52,20 +52,24 @@ func (l *Line) aiperfDefaults() error {
 	return l.preset("aiperf profile", []preset{
 		{"url", "localhost:8000", "--url localhost:8000", !given("url") && !given("targets")},
 		{"api", "chat", "--endpoint-type chat", !given("api")},
-		{"no-stream", "true", "whole responses, so no TTFT or TPOT (--streaming asks for streams)", !given("no-stream")},
-		{"idle-timeout", l.text("timeout"), "no limit on the time between two bytes of a whole response but --timeout", whole && !given("idle-timeout")},
+		{"no-stream", "true", "whole responses, so no TTFT or TPOT (--streaming asks for streams)",
+			!given("no-stream")},
+		{"idle-timeout", l.text("timeout"), "no limit on the time between two bytes of a whole response but --timeout",
+			whole && !given("idle-timeout")},
 		{"drain", "30s", "--benchmark-grace-period 30", given("duration") && !given("drain")},
 		{"concurrency", "1", "--concurrency 1", l.on("no-fixed-schedule") && !rated && !given("concurrency")},
 	})
 }
 
-// agentX sets what AIPerf's scenario of that name locks or sets by default, as far as it is there (docs/tutorials/agentx-mvp.md of
-// ai-dynamo/aiperf, 0.13). Its --concurrency counts jobs that run at a time.
+// agentX sets what AIPerf's scenario of that name locks or sets by default, as far as it is there
+// (docs/tutorials/agentx-mvp.md of ai-dynamo/aiperf, 0.13). Its --concurrency counts jobs that run at a time.
 func (l *Line) agentX() error {
 	if !l.Given("scenario") {
 		return nil
 	}
-	given, lanes, idle := l.Flags.Changed, l.text("concurrency"), "system=10s"
+	given := l.Flags.Changed
+	lanes := l.text("concurrency")
+	idle := "system=10s"
 	if lanes == "" && !given("sessions") {
 		return errors.New("--scenario " + agentX + ": give --concurrency N, how many jobs run at a time")
 	}
@@ -75,24 +79,32 @@ func (l *Line) agentX() error {
 	} else if given("idle-cap") {
 		idle = l.text("idle-cap")
 	}
-	l.note("--scenario %s: no marker is put into prompts, since no job is sent twice; --cold says how the servers' caches begin", agentX)
+	l.note(
+		"--scenario %s: no marker is put into prompts, since no job is sent twice; --cold says how the servers' "+
+			"caches begin", agentX)
 	return l.preset("the scenario "+agentX, []preset{
-		{"sessions", "lanes=" + lanes, "each of " + lanes + " lanes takes the next whole job (--sessions lanes=" + lanes + ")", !given("sessions")},
+		{"sessions", "lanes=" + lanes,
+			"each of " + lanes + " lanes takes the next whole job (--sessions lanes=" + lanes + ")",
+			!given("sessions")},
 		{"idle-cap", idle, "--idle-cap " + idle, true},
 		{"no-stream", "false", "", true},
 		{"duration", "30m", "--benchmark-duration 1800", !given("duration")},
 	})
 }
 
-// vllmDefaults sets the defaults of `vllm bench serve` that differ from ours, if the command line has its --dataset-name.
+// vllmDefaults sets the defaults of `vllm bench serve` that differ from ours, if the command line has its
+// --dataset-name.
 func (l *Line) vllmDefaults() error {
 	if l.dataset == "" {
 		return nil
 	}
-	given, timed, own := l.Flags.Changed, l.dataset == "timed_trace", l.dataset == "custom"
+	given := l.Flags.Changed
+	timed := l.dataset == "timed_trace"
+	own := l.dataset == "custom"
 	atTimes := timed && !l.on("no-fixed-schedule")
 	if atTimes && l.typed["rate"] == "--request-rate" { // it ignores the rate then, too
-		l.note("--request-rate: %s is not used, since the trace's times are (--no-self-timed ignores those)", l.text("rate"))
+		l.note("--request-rate: %s is not used, since the trace's times are (--no-self-timed ignores those)",
+			l.text("rate"))
 		delete(l.typed, "rate")
 		if err := l.Flags.Set("rate", ""); err != nil {
 			return err
@@ -116,14 +128,16 @@ func (l *Line) vllmDefaults() error {
 		{"time-unit", "s", "--timed-trace-sec-multiplier 1", timed && !given("time-unit")},
 		{"fixed-schedule", "true", "--self-timed", atTimes && !l.on("fixed-schedule")},
 		{"rate", "max", "--request-rate inf", !atTimes && !paced},
-		{"no-force-output", "true", "an answer may end before its length (--ignore-eos forces it)", !forced && !given("no-force-output")},
+		{"no-force-output", "true", "an answer may end before its length (--ignore-eos forces it)", !forced &&
+			!given("no-force-output")},
 		{"fields", "text_input=prompt,output_length=output_tokens", "", own && !given("fields")},
 		{"extra-inputs", "max_tokens:256", "--custom-output-len 256", own && !l.Given("custom-output-len")},
 		{"extra-inputs", "ignore_eos:true", "", own && forced},
 	})
 }
 
-// readMultiplier takes vLLM's seconds to a unit of timestamps: the largest of ours that is not larger, and the rest as a speed.
+// readMultiplier takes vLLM's seconds to a unit of timestamps: the largest of ours that is not larger, and the rest as
+// a speed.
 func (l *Line) readMultiplier(text string) error {
 	factor, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(factor > 0) || math.IsInf(factor, 0) {
@@ -137,7 +151,8 @@ func (l *Line) readMultiplier(text string) error {
 	}
 	scale := seconds / factor
 	if math.Abs(scale-1) > 1e-9 {
-		if err := l.set(Name{Name: "timed-trace-sec-multiplier", Flag: "scale"}, strconv.FormatFloat(scale, 'g', 12, 64)); err != nil {
+		if err := l.set(Name{Name: "timed-trace-sec-multiplier", Flag: "scale"},
+			strconv.FormatFloat(scale, 'g', 12, 64)); err != nil {
 			return err
 		}
 		l.note("--timed-trace-sec-multiplier %s: timestamps are read in %s and sent at --scale %.6g", text, unit, scale)
@@ -145,7 +160,8 @@ func (l *Line) readMultiplier(text string) error {
 	return l.set(Name{Name: "timed-trace-sec-multiplier", Flag: "time-unit"}, unit)
 }
 
-// noteReplayer notes where a trace-replayer's defaults are not ours; each of its command lines has a --tokenizer-config.
+// noteReplayer notes where a trace-replayer's defaults are not ours; each of its command lines has a
+// --tokenizer-config.
 func (l *Line) noteReplayer() {
 	if !l.Flags.Changed("tokenizer-config") {
 		return
@@ -193,7 +209,9 @@ func (l *Line) spaceRandomly() error {
 	if l.typed["rate"] != "--request-rate" || l.text("rate") == "max" || given("arrival") {
 		return nil
 	}
-	l.note("--request-rate: the gaps are random (Poisson), as in AIPerf and vLLM's bench; --arrival constant makes them equal")
+	l.note(
+		"--request-rate: the gaps are random (Poisson), as in AIPerf and vLLM's bench; --arrival constant makes " +
+			"them equal")
 	return l.Flags.Set("arrival", "poisson")
 }
 
@@ -202,7 +220,9 @@ func (l *Line) readOffsets() error {
 	l.FileTime = l.typed["from"] != "" || l.typed["to"] != ""
 	for _, flag := range []string{"from", "to"} {
 		if l.FileTime && l.Flags.Changed(flag) && l.typed[flag] == "" {
-			return fmt.Errorf("--%s counts from the earliest row, --fixed-schedule-start-offset and --fixed-schedule-end-offset are times of the file; give both ends of one kind", flag)
+			return fmt.Errorf(
+				"--%s counts from the earliest row, --fixed-schedule-start-offset and --fixed-schedule-end-offset "+
+					"are times of the file; give both ends of one kind", flag)
 		}
 	}
 	return nil
@@ -244,9 +264,11 @@ func (l *Line) dropTokenizer() error {
 	if name == "builtin" {
 		return l.Flags.Set("tokenizer", tokenizer.O200K) // as AIPerf has it
 	}
-	if !l.Profile && !l.Flags.Changed("tokenizer-config") && (!hubName.MatchString(name) || strings.HasSuffix(name, ".json")) {
+	if !l.Profile && !l.Flags.Changed("tokenizer-config") &&
+		(!hubName.MatchString(name) || strings.HasSuffix(name, ".json")) {
 		return nil
 	}
-	l.note("--tokenizer %s: no file or folder of this machine; it is not needed: prompts are proven on the server", name)
+	l.note("--tokenizer %s: no file or folder of this machine; it is not needed: prompts are proven on the server",
+		name)
 	return l.Flags.Set("tokenizer", "")
 }

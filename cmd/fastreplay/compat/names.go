@@ -42,7 +42,9 @@ func Names() (all []Name) {
 		switch kind {
 		case "", "#":
 		case "tool:":
-			tool, note, refused = rest, "", ""
+			tool = rest
+			note = ""
+			refused = ""
 		case "note:":
 			note, refused = rest, ""
 		case "refused:":
@@ -50,7 +52,13 @@ func Names() (all []Name) {
 		default:
 			rest, doc, _ := strings.Cut(rest, " | ")
 			names, ours, _ := strings.Cut(rest, " = ")
-			n := Name{Tool: tool, Doc: doc, Note: note, Refused: refused, takes: takes(kind)}
+			n := Name{
+				Tool:    tool,
+				Doc:     doc,
+				Note:    note,
+				Refused: refused,
+				takes:   takes(kind),
+			}
 			n.setOurs(ours, known)
 			for _, name := range strings.Fields(names) {
 				n.Name, n.Short, _ = strings.Cut(name, ",")

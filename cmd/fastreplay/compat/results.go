@@ -24,10 +24,15 @@ func (l *Line) nameResults() error {
 			return fmt.Errorf("--%s %q: want the name of a file", name, text)
 		}
 	}
-	file, saved := last["result-filename"], l.Given("save-result") || l.Given("append-result")
+	file := last["result-filename"]
+	saved := l.Given("save-result") || l.Given("append-result")
 	switch {
 	case file != "" && saved:
-		l.Results = append(l.Results, export.Named{Tool: "vllm", Paths: []string{file}, InDir: l.Given("result-dir")})
+		l.Results = append(l.Results, export.Named{
+			Tool:  "vllm",
+			Paths: []string{file},
+			InDir: l.Given("result-dir"),
+		})
 	case file != "":
 		l.note("--result-filename %s: it is not written, as vLLM's bench writes it with --save-result only", file)
 	case saved:
@@ -39,7 +44,11 @@ func (l *Line) nameResults() error {
 	}
 	switch {
 	case base != "":
-		l.Results = append(l.Results, export.Named{Tool: "aiperf", Paths: []string{base + ".jsonl", base + ".json"}, InDir: true})
+		l.Results = append(l.Results, export.Named{
+			Tool:  "aiperf",
+			Paths: []string{base + ".jsonl", base + ".json"},
+			InDir: true,
+		})
 	case l.Given("artifact-dir") || l.Given("output-artifact-dir"):
 		l.addExport("aiperf")
 	}

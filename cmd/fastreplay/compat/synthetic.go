@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// Made begins a --trace that is no file but a description of one: gen:KEY=VALUE,… with the flags of `fastreplay gen` as keys.
+// Made begins a --trace that is no file but a description of one: gen:KEY=VALUE,… with the flags of `fastreplay gen` as
+// keys.
 const Made = "gen:"
 
 // described returns what names of AIPerf, GenAI-Perf and vLLM's bench say about requests that are made.
@@ -21,13 +22,16 @@ func described() map[string]string {
 		"output":        "osl prompt-output-tokens-mean output-tokens-mean output-len random-output-len",
 		"output-stddev": "osl-stddev prompt-output-tokens-stddev output-tokens-stddev",
 		"ratio":         "random-range-ratio",
-		"prefix":        "prefix-prompt-length prompt-prefix-length shared-system-prompt-length system-prompt-length random-prefix-len",
-		"sessions":      "conversation-num num-conversations num-sessions",
-		"turns":         "conversation-turn-mean session-turns-mean",
-		"delay":         "conversation-turn-delay-mean session-turn-delay-mean",
-		"one":           "num-prefix-prompts prefix-prompt-pool-size prompt-prefix-pool-size num-system-prompts batch-size batch-size-text",
-		"zero":          "conversation-turn-stddev session-turns-stddev conversation-turn-delay-stddev session-turn-delay-stddev",
-		"":              "num-dataset-entries dataset-sampling-strategy num-prompts prompt-corpus disable-shuffle no-oversample output-tokens-mean-deterministic",
+		"prefix": "prefix-prompt-length prompt-prefix-length shared-system-prompt-length " +
+			"system-prompt-length random-prefix-len",
+		"sessions": "conversation-num num-conversations num-sessions",
+		"turns":    "conversation-turn-mean session-turns-mean",
+		"delay":    "conversation-turn-delay-mean session-turn-delay-mean",
+		"one": "num-prefix-prompts prefix-prompt-pool-size prompt-prefix-pool-size num-system-prompts " +
+			"batch-size batch-size-text",
+		"zero": "conversation-turn-stddev session-turns-stddev conversation-turn-delay-stddev session-turn-delay-stddev",
+		"": "num-dataset-entries dataset-sampling-strategy num-prompts prompt-corpus disable-shuffle " +
+			"no-oversample output-tokens-mean-deterministic",
 	} {
 		for name := range strings.FieldsSeq(names) {
 			parts[name] = part
@@ -38,7 +42,8 @@ func described() map[string]string {
 
 // makes reports whether requests are to be made, as those tools do unless they are given a file: no trace is named.
 func (l *Line) makes(file []Setting, traced bool) bool {
-	parts, asked := described(), l.Profile || l.dataset == "random"
+	parts := described()
+	asked := l.Profile || l.dataset == "random"
 	for _, s := range slices.Concat(l.given, file) {
 		traced = traced || s.Name == "trace" || l.names[s.Name].Flag == "trace"
 		asked = asked || parts[s.Name] != ""
@@ -57,7 +62,9 @@ func (l *Line) describe(n Name, text string) (taken bool, err error) {
 		return true, fmt.Errorf("--%s %s: requests are not made so; write a trace with fastreplay gen", n.Name, text)
 	case part == "": // each request has a prompt of its own
 	case err != nil || number < 0 || math.IsInf(number, 0) || whole && (number < 1 || number != math.Trunc(number)):
-		return true, fmt.Errorf("--%s %q: want %s", n.Name, text, map[bool]string{true: "a whole number of at least 1", false: "a number of 0 or more"}[whole])
+		return true,
+			fmt.Errorf("--%s %q: want %s", n.Name, text,
+				map[bool]string{true: "a whole number of at least 1", false: "a number of 0 or more"}[whole])
 	default:
 		l.parts[part] = number
 	}
@@ -92,7 +99,8 @@ func (l *Line) synthesize() error {
 		l.note("answers of 128 tokens are asked for, since nothing says their length")
 		p["output"] = 128
 	}
-	made := []string{fmt.Sprintf("rows=%.0f", rows), "input-tokens=" + l.lengths("input", turns > 1), "output-tokens=" + l.lengths("output", false)}
+	made := []string{fmt.Sprintf("rows=%.0f", rows), "input-tokens=" + l.lengths("input", turns > 1),
+		"output-tokens=" + l.lengths("output", false)}
 	if turns > 1 {
 		made = append(made, fmt.Sprintf("turns=%.0f,turn-tokens=%.0f,active=1", turns, p["input"]))
 	}
@@ -109,7 +117,8 @@ func (l *Line) synthesize() error {
 
 // lengths describes numbers of tokens for gen. Prompts get the prefix in addition; if they grow, they have no bound.
 func (l *Line) lengths(part string, grows bool) string {
-	mean, spread := l.parts[part], l.parts[part+"-stddev"]
+	mean := l.parts[part]
+	spread := l.parts[part+"-stddev"]
 	ratio := l.parts["ratio"]
 	prefix := 0.0
 	if part == "input" {

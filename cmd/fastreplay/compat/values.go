@@ -14,8 +14,12 @@ func conversions() map[string]func(string) (string, error) {
 	seconds := func(text string) (string, error) { return duration(text, time.Second, "seconds", 0) }
 	return map[string]func(string) (string, error){
 		"seconds": seconds, "secondsOrInf": orInf("", seconds), "rateOrInf": orInf("max", inside("{}")),
-		"milliseconds":        func(text string) (string, error) { return duration(text, time.Millisecond, "milliseconds", 0) },
-		"throughMilliseconds": func(text string) (string, error) { return duration(text, time.Millisecond, "milliseconds", 1) },
+		"milliseconds": func(text string) (string, error) {
+			return duration(text, time.Millisecond, "milliseconds", 0)
+		},
+		"throughMilliseconds": func(text string) (string, error) {
+			return duration(text, time.Millisecond, "milliseconds", 1)
+		},
 		"not": func(text string) (string, error) { // a switch that is ours the other way round
 			on, err := strconv.ParseBool(text)
 			return strconv.FormatBool(!on), err
@@ -33,7 +37,8 @@ func conversions() map[string]func(string) (string, error) {
 			}
 			return folder, nil
 		},
-		"scenario": func(text string) (string, error) { // what it stands for is set when the command line was read; see Line.agentX
+		// what it stands for is set when the command line was read; see Line.agentX
+		"scenario": func(text string) (string, error) {
 			if text != agentX {
 				return "", fmt.Errorf("there is no such scenario here; there is %s", agentX)
 			}
@@ -95,7 +100,8 @@ func when(ours string) func(string) (string, error) {
 	}
 }
 
-// duration reads a number of units; more is added to it, which makes an end that excludes its instant of one that includes it.
+// duration reads a number of units; more is added to it, which makes an end that excludes its instant of one that
+// includes it.
 func duration(text string, unit time.Duration, name string, more time.Duration) (string, error) {
 	n, err := strconv.ParseFloat(text, 64)
 	if ns := n * float64(unit); err != nil || !(ns >= 0) || ns > math.MaxInt64/2 {

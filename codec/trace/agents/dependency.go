@@ -37,7 +37,12 @@ const (
 
 // RelationNames are the relations' names in Dynamo's traces.
 func RelationNames() []string {
-	return []string{Sequence: "sequence", Spawn: "spawn", Join: "join", Barrier: "replay_barrier"}
+	return []string{
+		Sequence: "sequence",
+		Spawn:    "spawn",
+		Join:     "join",
+		Barrier:  "replay_barrier",
+	}
 }
 
 // String is the relation's name in Dynamo's traces.

@@ -33,7 +33,8 @@ func readBatch(out *Batch, o rows.Object) {
 	}
 	url := o.Need("url", "it names the API of the body")
 	if !strings.HasPrefix(string(url), `"/`) {
-		o.Fail("url is "+rows.Clip(url)+", not a path", `write it as "/v1/chat/completions"; the server is named by --url`)
+		o.Fail("url is "+rows.Clip(url)+", not a path",
+			`write it as "/v1/chat/completions"; the server is named by --url`)
 	}
 	if body := o.Need("body", "it is what is sent"); o.OK() {
 		r := out.add()

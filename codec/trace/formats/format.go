@@ -126,7 +126,11 @@ func (f *Format) IDsFit(ids int, tokens int32, blockTokens int) bool {
 
 // Rounding says how IDsFit counts blocks.
 func (f *Format) Rounding() string {
-	return [...]string{HasID: "up", HasNoID: "down", MayHaveID: "up or down"}[f.LastBlock]
+	return [...]string{
+		HasID:     "up",
+		HasNoID:   "down",
+		MayHaveID: "up or down",
+	}[f.LastBlock]
 }
 
 // Bodies reports whether rows are whole bodies, and nothing else.

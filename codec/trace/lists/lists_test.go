@@ -18,8 +18,8 @@ func TestContentIsShared(t *testing.T) {
 	}
 }
 
-// TestInterleavedContentIsShared: of conversations that grow beside each other most is kept once, and each row stays what
-// it was.
+// TestInterleavedContentIsShared: of conversations that grow beside each other most is kept once, and each row stays
+// what it was.
 func TestInterleavedContentIsShared(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	var s Store[uint64]

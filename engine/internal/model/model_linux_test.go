@@ -17,7 +17,8 @@ const inCI = 5000
 // mostForBug is how many seeds may be tried until a planted bug is found.
 const mostForBug = 100_000
 
-// TestModel builds the worlds, runs the schedules of many seeds and all short ones of two processes, and then plants bugs.
+// TestModel builds the worlds, runs the schedules of many seeds and all short ones of two processes, and then plants
+// bugs.
 func TestModel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out by -short: it compiles engine")

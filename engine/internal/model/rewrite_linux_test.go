@@ -43,7 +43,8 @@ var keeps = map[string]string{
 // patch replaces a text that occurs once in a file.
 type patch struct{ file, text, by string }
 
-// patches are what the table cannot say, by file: where a connection comes from, and what would take time and decides nothing.
+// patches are what the table cannot say, by file: where a connection comes from, and what would take time and decides
+// nothing.
 var patches = []patch{
 	{"engine/wire/socket.go", "func connect(", "func connectOutside("},
 	{"engine/engine.go", "r.readLag.lag = metrics.NewHistogram()", "r.readLag.lag = new(metrics.Distribution)"},

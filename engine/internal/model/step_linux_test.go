@@ -1,8 +1,10 @@
-// Package model runs the code of engine and wire on a scheduler and a kernel of its own. One process runs at a time, and at each atomic
-// operation, lock and system call a seed decides which one goes on. So a schedule can be repeated, and time passes only if it is told to.
+// Package model runs the code of engine and wire on a scheduler and a kernel of its own. One process runs at a time,
+// and at each atomic operation, lock and system call a seed decides which one goes on. So a schedule can be repeated,
+// and time passes only if it is told to.
 //
-// The code is the real one. Copies of its files, in which the packages sync, sync/atomic and syscall and some names of others are this
-// package's, are compiled in their place (see rewrite_test.go). Engine's world_test.go says which processes there are and what must hold.
+// The code is the real one. Copies of its files, in which the packages sync, sync/atomic and syscall and some names of
+// others are this package's, are compiled in their place (see rewrite_test.go). Engine's world_test.go says which
+// processes there are and what must hold.
 package model
 
 import (
@@ -78,7 +80,8 @@ func Fail(format string, args ...any) {
 	panic(failure{fmt.Errorf(format, args...)})
 }
 
-// Run runs a schedule: main, and all that it starts. It returns what went wrong, if every process but daemons has ended, or cannot end.
+// Run runs a schedule: main, and all that it starts. It returns what went wrong, if every process but daemons has
+// ended, or cannot end.
 func (w *World) Run(main func()) (err error) {
 	current = w
 	w.kernel.init()
@@ -302,7 +305,8 @@ func (w *World) pick(p *process) *process {
 	}
 }
 
-// choose lets the seed decide between candidates. It may leave one alone for a while, in which much happens to what that one has seen.
+// choose lets the seed decide between candidates. It may leave one alone for a while, in which much happens to what
+// that one has seen.
 func (w *World) choose(n int) int {
 	w.choices++
 	k := w.Choose(n)

@@ -52,11 +52,15 @@ func Spellings() map[string]func(string) string {
 		}
 	}
 	return map[string]func(string) string{
-		"plain": func(key string) string { return key }, "JSON": Quoted, "Go": func(key string) string { q := strconv.Quote(key); return q[1 : len(q)-1] },
+		"plain": func(key string) string { return key }, "JSON": Quoted, "Go": func(key string) string {
+			q := strconv.Quote(key)
+			return q[1 : len(q)-1]
+		},
 		"JSON in JSON": func(key string) string { return Quoted(Quoted(key)) },
 		"slashes":      func(key string) string { return strings.ReplaceAll(Quoted(key), "/", `\/`) },
-		"\\u":          each(`\u%04x`), "\\U": each(`\u%04X`), "\\x": each(`\x%02x`), "percent": each("%%%02X"), "percent twice": each("%%25%02x"),
-		"query": url.QueryEscape, "path": url.PathEscape,
+		"\\u":          each(`\u%04x`), "\\U": each(`\u%04X`), "\\x": each(`\x%02x`), "percent": each("%%%02X"),
+		"percent twice": each("%%25%02x"),
+		"query":         url.QueryEscape, "path": url.PathEscape,
 	}
 }
 

@@ -45,7 +45,8 @@ func Work(t testing.TB, n int) *workload.Work {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2")
+	a := netip.MustParseAddrPort("127.0.0.1:1")
+	b := netip.MustParseAddrPort("127.0.0.1:2")
 	targets := []workload.Target{
 		{URL: "http://one:1", Host: "one:1", Path: "/v1/completions", Endpoints: []netip.AddrPort{a}},
 		{URL: "http://two:2", Host: "two:2", Path: "/v1/completions", Endpoints: []netip.AddrPort{a, b}},
@@ -63,7 +64,13 @@ func Work(t testing.TB, n int) *workload.Work {
 func Builder(t testing.TB, salt, runID string, seed uint64) *workload.Builder {
 	backend, err := api.New(
 		"completions",
-		api.Options{Model: "m", Stream: true, ForceOutput: true, TokenIDs: true, CacheSalt: salt},
+		api.Options{
+			Model:       "m",
+			Stream:      true,
+			ForceOutput: true,
+			TokenIDs:    true,
+			CacheSalt:   salt,
+		},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +108,8 @@ func Build(t testing.TB, r *workload.Builder, w *workload.Work) *workload.Reques
 func Routed(t testing.TB, ports ...uint16) *workload.Work {
 	t.Helper()
 	w := Work(t, 300)
-	w.Targets, w.Caches = nil, map[netip.AddrPort]workload.PrefixCache{}
+	w.Targets = nil
+	w.Caches = map[netip.AddrPort]workload.PrefixCache{}
 	for i, port := range ports {
 		addr := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
 		w.Targets = append(w.Targets, workload.Target{URL: fmt.Sprint("http://", i), Endpoints: []netip.AddrPort{addr}})
