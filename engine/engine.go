@@ -9,10 +9,11 @@
 //
 // From release to bytes, if a connection is idle (pacer.run calls Run.send):
 //
-//   - by a thread of this process: Run.send → conn.start → wire.Socket.Send → writeSome → writeOnce → wire.WriteNow → the system call.
-//     send gets the connection from choosePool and takeIdle. start claims it and gets the bytes from bytesOf.
-//   - by a process of its own: senderChild.sendAll → sendSlot → wire.WriteNow → the system call. The replay has chosen connection and
-//     bytes before, in senderProcess.assignOne → conn.assign.
+//   - by a thread of this process: Run.send → conn.start → wire.Socket.Send → writeSome → writeOnce → wire.WriteNow →
+//     the system call. send gets the connection from choosePool and takeIdle. start claims it and gets the bytes from
+//     bytesOf.
+//   - by a process of its own: senderChild.sendAll → sendSlot → wire.WriteNow → the system call. The replay has chosen
+//     connection and bytes before, in senderProcess.assignOne → conn.assign.
 //
 // The package does not know trace formats, the meaning of a backend's JSON, or how results look on disk or screen.
 //

@@ -86,7 +86,8 @@ func (n *instanceNames) intern(name []byte) string {
 
 // gatewayHeaders returns the response headers in which gateways report times, all in ms and, of a stream, until its
 // head.
-//   - LiteLLM's proxy: from when it had the request to the head of the server's response; and its own share of that time
+//   - LiteLLM's proxy: from when it had the request to the head of the server's response; and its own share of that
+//     time
 //     (litellm_core_utils/llm_response_utils/response_metadata.py, 1.106).
 //   - Envoy: from when it had the whole request to the head of the upstream's response
 //     (source/common/router/router.cc, Filter::onUpstreamHeaders).

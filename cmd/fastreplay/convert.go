@@ -22,8 +22,8 @@ func newConvertCommand() *cobra.Command {
 		Use:   "convert TRACE…",
 		Short: "Write a trace in another format",
 		Long: `Read a trace as a replay would and print it in another format, or write it to
---output. Several traces of one format are merged in time. Rows are in order of arrival, and the first is at time 0. What was
-repaired or left out, and what the other format has no place for, is noted.`,
+--output. Several traces of one format are merged in time. Rows are in order of arrival, and the
+first is at time 0. What was repaired or left out, and what the other format has no place for, is noted.`,
 		Example: `  fastreplay convert azure.csv --format mooncake --output azure.jsonl
   fastreplay convert chat.jsonl.zst --from 10m --to 20m --format bailian | zstd > part.jsonl.zst`,
 		Args: someTraces,

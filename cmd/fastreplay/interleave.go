@@ -125,7 +125,7 @@ func (r *interleaved) run(ctx context.Context, interleave string) (dirs [][]stri
 }
 
 // startAhead is how far the start is from the moment when all are told of it.
-const startAhead = time.Second
+const startAhead = 2 * time.Second
 
 // round makes runs that begin at the same moment, when all of them are ready. A check ends them then: so what B refuses
 // is known before anything is sent to A. If one does not get ready, the others are ended, too. Its error is

@@ -23,8 +23,8 @@ func newMergeCommand() *cobra.Command {
 		Long: `Make one run of the results of machines that sent a load together, with --shard.
 
 The DIRs are those that the shards wrote, or one that has them all. The result is a directory as one machine would have
-written it: report, compare and inspect take it. A shard that is missing, or that ended early, is named, and its requests
-count as not sent. Exit codes are those of a run.`,
+written it: report, compare and inspect take it. A shard that is missing, or that ended early, is named, and
+its requests count as not sent. Exit codes are those of a run.`,
 		Example: `  fastreplay merge results/shard-*
   fastreplay merge /results --output /results/all --require "ttft.p99<500ms"`,
 		Args: cobra.MinimumNArgs(1),

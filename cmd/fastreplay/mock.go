@@ -53,15 +53,13 @@ func newMockCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mock",
 		Short: "Run the embedded LLM server, to replay against",
-		Long: `Run an LLM server with the latencies, prefix cache, queue and faults of your choice, or many of them. It speaks the
-protocols of OpenAI (completions, chat, responses, embeddings), Anthropic (messages), TGI, SGLang, vLLM (token ids)
-and Triton, each at its own paths. It prints a line "listening on URL" for each server to standard output when all are
-ready.
+		Long: `Run an LLM server with the latencies, prefix cache, queue and faults of your choice, or many of
+them. It speaks the protocols of OpenAI (completions, chat, responses, embeddings), Anthropic (messages), TGI,
+SGLang, vLLM (token ids) and Triton, each at its own paths. It prints a line "listening on URL" for each server
+to standard output when all are ready.
 
-A request may carry X-Mock-Fault: NAME[:ARG][@SHARE] to ask for one fault. Faults: ` + strings.Join(
-			fault.Names(),
-			", ",
-		) + `.
+A request may carry X-Mock-Fault: NAME[:ARG][@SHARE] to ask for one fault. Faults: ` +
+			strings.Join(fault.Names(), ", ") + `.
 
 ` + quirkTable(
 			"Quirks of --quirk",

@@ -243,7 +243,8 @@ func (w *watcher) Tick(*replay.Running, bool) {}
 // demoTrace describes the trace of a demo: 700 requests in 5 s, so that p99 can be judged, of conversations behind one
 // system prompt.
 const demoTrace = compat.Made +
-	"rows=700,rate=140,input-tokens=1100:6000,output-tokens=20:100,reuse=1,turns=1:5,turn-tokens=200:1500,active=150,system-tokens=1024,seed=2"
+	"rows=700,rate=140,input-tokens=1100:6000,output-tokens=20:100,reuse=1," +
+	"turns=1:5,turn-tokens=200:1500,active=150,system-tokens=1024,seed=2"
 
 // newDemoCommand replays a small trace that needs no file against a server that needs no machine.
 func newDemoCommand() *cobra.Command {

@@ -97,7 +97,8 @@ func (t *terminal) open(v view) (end func()) {
 }
 
 // guardScript restores the terminal once its standard input ends: modes, cursor, pasting, and what keys send.
-const guardScript = `trap "" INT QUIT TERM HUP TSTP TTOU; cat >/dev/null; stty "$0" <&3; printf '\r\033[J\033[?25h\033[?2004l\033[<u\033[>4m' >&3`
+const guardScript = `trap "" INT QUIT TERM HUP TSTP TTOU; cat >/dev/null; ` +
+	`stty "$0" <&3; printf '\r\033[J\033[?25h\033[?2004l\033[<u\033[>4m' >&3`
 
 // guard starts a shell that restores the terminal if this process ends without doing so, because a goroutine panics or
 // it is killed. If there is no shell, there is no guard.

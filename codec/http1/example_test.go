@@ -32,6 +32,5 @@ func ExampleAppendRequestHead() {
 		[]http1.Header{{Name: "Content-Type", Value: "application/json"}}, 42)
 	fmt.Printf("%q\n", head)
 	// Output:
-	// "POST /v1/completions HTTP/1.1\r\nHost: gpu1:8000\r\nContent-Type: application/json\r\nContent-Length:
-	// 42\r\n\r\n"
+	// "POST /v1/completions HTTP/1.1\r\nHost: gpu1:8000\r\nContent-Type: application/json\r\nContent-Length: 42\r\n\r\n"
 }

@@ -172,7 +172,8 @@ func (s *Side) identity(other *Side) Identity {
 
 // decisive are the flags that decide what is sent and when.
 const decisive = `format fields time-unit block-tokens bad-rows limit from to repeat too-long scale amplify rate ramp
-arrival duration idle-cap answers history endpoint prompt tokenizer extra-inputs no-stream no-force-output seed cold chat-overhead`
+arrival duration idle-cap answers history endpoint prompt tokenizer extra-inputs no-stream
+no-force-output seed cold chat-overhead`
 
 // differences are what two runs were sent where it differs, such as "--seed: 1 and 2": by their fingerprints, and by
 // what paces a closed loop, which no fingerprint has. Without both fingerprints, as after a kill, what is known of

@@ -1,8 +1,10 @@
 //go:build unix
 
 // Package host is what the machine gives a run and takes from it:
-//   - the memory that this process may use (memory_*.go) or shares with another (mapped_*.go), and its open files (process.go),
-//   - what this process has used, what the machine offers before a run, and the settings of Go's runtime during it (process.go),
+//   - the memory that this process may use (memory_*.go) or shares with another (mapped_*.go), and its open files
+//     (process.go),
+//   - what this process has used, what the machine offers before a run, and the settings of Go's runtime during it
+//     (process.go),
 //   - the processor time that it did not get (watch.go).
 //
 // It does not decide what happens if there is too little. It does not know sockets, requests or results.

@@ -292,7 +292,8 @@ func (s *Shards) clockNotes() []string {
 	for i, k := range s.all {
 		if i > 0 && k.summary != nil && len(k.file.Clock) == 0 {
 			return []string{
-				"the shards' clocks were not compared, so instants of different shards are as far apart as these were: " +
+				"the shards' clocks were not compared, so instants of different shards are as far apart " +
+					"as these were: " +
 					cmp.Or(k.file.ClockErr, "shard 0 did not answer")}
 		}
 	}

@@ -156,7 +156,8 @@ type Probed struct {
 
 // Summary returns the result of the run, verdict included. s has what the Collector does not count:
 //   - Run, Workload, Client, Limits, Writes and Connections, but for the longest wait;
-//   - Cap, Turns, History, Answers but for what was wrong, Amplify, BuildAhead, Servers and Routing, nil where there is none;
+//   - Cap, Turns, History, Answers but for what was wrong, Amplify, BuildAhead, Servers and Routing, nil where there is
+//     none;
 //   - of Requests Planned and Unwritten, of PrefixCache Shortfall and OvertakenTokens;
 //   - further Notes and Verdict.Reasons, a sentence each.
 //

@@ -26,6 +26,7 @@ type Outage struct {
 
 	// What became of requests in flight when the first one was refused. They distinguish a server that was shut down
 	// from one that died, which cuts all of them; all are 0 if none was refused.
+
 	// answers that ended well a while after the target had refused the first request
 	FinishedAfter int64 `json:"finished_after"`
 	// answers that the server ended with the finish reason abort or never, as vLLM 0.32 does on SIGTERM without

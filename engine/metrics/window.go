@@ -18,6 +18,7 @@ type Window struct {
 	RunS  float64 `json:"run_s"`  // duration of the whole run
 
 	// Of what report --steady found, by the steps of timeline.jsonl.
+
 	// with --steady: largest distance from the median that was allowed, as a share of it; absent otherwise
 	Band float64 `json:"band_share,omitempty"`
 	// requests in flight: median of the steps of timeline.jsonl; likewise

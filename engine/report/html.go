@@ -49,7 +49,8 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 		{
 			Title:  "Latencies",
 			Tables: []chart.Table{latencyTable(s)},
-			Note:   "Latencies are of ok requests, counted from the moment of sending; drift is how late requests left.",
+			Note: "Latencies are of ok requests, counted from the moment of sending; " +
+				"drift is how late requests left.",
 		},
 		{Title: "Shards", Tables: tablesOf(parts, "", "shards")},
 		{Title: "Failures", Tables: tablesOf(parts, "", "requests.failures", "outages")},

@@ -29,7 +29,8 @@ func described() map[string]string {
 		"delay":    "conversation-turn-delay-mean session-turn-delay-mean",
 		"one": "num-prefix-prompts prefix-prompt-pool-size prompt-prefix-pool-size num-system-prompts " +
 			"batch-size batch-size-text",
-		"zero": "conversation-turn-stddev session-turns-stddev conversation-turn-delay-stddev session-turn-delay-stddev",
+		"zero": "conversation-turn-stddev session-turns-stddev conversation-turn-delay-stddev " +
+			"session-turn-delay-stddev",
 		"": "num-dataset-entries dataset-sampling-strategy num-prompts prompt-corpus disable-shuffle " +
 			"no-oversample output-tokens-mean-deterministic",
 	} {
