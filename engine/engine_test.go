@@ -262,7 +262,7 @@ func hotPathDoesNotAllocate(t *testing.T, n int, kind senderKind, plan func([]in
 	// A connection allocates when it is made, with its first answer, and if a goroutine comes to read it, as after an
 	// answer that ends before the sender has noted the end of its write. The run starts a few goroutines and timers.
 	// The machine watch asks each thread at the beginning and at the end of a run how long it waited.
-	const perConnection, perUsed, perGoroutine, perRun, perThread = 100, 10, 5, 1000, 25
+	const perConnection, perUsed, perGoroutine, perRun, perThread = 100, 10, 10, 1000, 25
 	threads, _ := os.ReadDir("/proc/self/task")
 	connections := int(r.notReady.Load() + r.dialled.Load() - dialled)
 	used := int(s.used.Load())
