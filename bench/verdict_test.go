@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -24,6 +26,17 @@ func TestRequire(t *testing.T) {
 	for objective, code := range map[string]int{"ttft.p50<600s": 0, "tpot.p50<1us": 3, "goodput>1%": 3} {
 		if report := start(t, nil, "report", r.dir, "--require", objective); report.wait(t) != code {
 			t.Errorf("report --require %s: not exit code %d\n%s", objective, code, report.stderr.String())
+		}
+	}
+	requests := requestsFile(r.dir)
+	whole := readFile(t, requests)
+	for _, left := range []int{len(whole) / 2, 0} {
+		if err := os.Truncate(requests, int64(left)); err != nil {
+			t.Fatal(err)
+		}
+		report := start(t, nil, "report", r.dir, "--require", "ttft.p50<600s")
+		if report.wait(t) != 2 || !strings.Contains(report.stderr.String(), "cut, edited") {
+			t.Errorf("%d bytes of records: want exit code 2\n%s", left, report.stderr.String())
 		}
 	}
 	wrong := startMock(t, "--template-tokens", "21,5")

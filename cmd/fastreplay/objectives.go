@@ -9,6 +9,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/engine/export"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/report"
 )
 
 // goodput is what --goodput says, of a run or of a report on one.
@@ -71,6 +72,19 @@ func (r *requirements) judgeAgain(dir string, s *metrics.Summary) error {
 	}
 	s.Limits.Require = r.require
 	s.Verdict.Objectives = metrics.Objectives(s, s.Verdict.Unsafe)
+	return nil
+}
+
+// checkRecords refuses objectives on a summary whose records are no longer those of the run: nobody can check it then.
+func (r *requirements) checkRecords(dir string, s *metrics.Summary) error {
+	if len(r.require) == 0 {
+		return nil
+	}
+	for _, err := range report.Checked(dir, s) {
+		if err != nil {
+			return fmt.Errorf("--require: %w", err)
+		}
+	}
 	return nil
 }
 

@@ -65,6 +65,9 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 			if err := r.judgeAgain(dir, s); err != nil {
 				return err
 			}
+			if err := r.checkRecords(dir, s); err != nil {
+				return err
+			}
 			say := newTerminal(c.ErrOrStderr())
 			screen := newTerminal(c.OutOrStdout())
 			say.quiet, screen.quiet = quiet, quiet
