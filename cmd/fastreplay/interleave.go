@@ -124,7 +124,8 @@ func (r *interleaved) run(ctx context.Context, interleave string) (dirs [][]stri
 	return [][]string{{at("a1"), at("a2")}, {at("b1"), at("b2")}}, nil
 }
 
-// startAhead is how far the start is from the moment when all are told of it.
+// startAhead is how far the start is from the moment when all are told of it. A second was too little on a machine
+// with a load of 30.
 const startAhead = 2 * time.Second
 
 // round makes runs that begin at the same moment, when all of them are ready. A check ends them then: so what B refuses
