@@ -230,8 +230,9 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w capacity
 
 // judge looks at how a probe ended, and returns the URLs of its targets as its records have them. It notes if the
 // client was the bottleneck; what else makes its numbers useless is an error.
-func (s *searching) judge(out *capacity.Outcome, summary *metrics.Summary, where string,
-	decided bool) (targets []string, err error) {
+func (s *searching) judge(
+	out *capacity.Outcome, summary *metrics.Summary, where string, decided bool,
+) (targets []string, err error) {
 	for _, r := range summary.Verdict.Reasons {
 		switch {
 		case r.Grade != metrics.Invalid || r.Code.OfEnding(): // the search may have ended it

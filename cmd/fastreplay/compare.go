@@ -181,8 +181,9 @@ func (o *comparison) check(words, flags []string) error {
 }
 
 // results reads the runs, or makes them first, and compares each later side with the first.
-func (o *comparison) results(ctx context.Context, words, flags []string, ui *terminal) (results []*compare.Result,
-	err error) {
+func (o *comparison) results(
+	ctx context.Context, words, flags []string, ui *terminal,
+) (results []*compare.Result, err error) {
 	var dirs [][]string // of the sides
 	switch {
 	case o.interleave != "":

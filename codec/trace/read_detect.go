@@ -18,8 +18,9 @@ const maxKeysShown = 12
 // detect finds the format by the keys of the first rows, or by the head of a CSV file. The formats share most keys, so
 // the first format in the list of which some row has every required key wins; Bailian, which needs chat_id as well,
 // comes before Mooncake.
-func detect(known []*formats.Format, name string, lines []heldLine, renamed map[string]string) (*formats.Format,
-	error) {
+func detect(
+	known []*formats.Format, name string, lines []heldLine, renamed map[string]string,
+) (*formats.Format, error) {
 	first := bytes.TrimSpace(lines[0].text)
 	if first[0] == '[' {
 		return nil, undetected(name, lines[0])

@@ -124,8 +124,9 @@ func percentiles() []string {
 }
 
 // distribution is a line of the page. Tables have some of the percentiles, with a prefix.
-func distribution(line string, d *stats.Percentiles, print func(float64) string, prefix string,
-	some ...string) []quantity {
+func distribution(
+	line string, d *stats.Percentiles, print func(float64) string, prefix string, some ...string,
+) []quantity {
 	var all []quantity
 	if d == nil {
 		d = &stats.Percentiles{}

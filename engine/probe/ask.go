@@ -29,8 +29,9 @@ const (
 
 // ask makes one exchange with one address. It ends with ctx, after b.Timeout, or when the answer is too long. Redirects
 // are answers like any other.
-func (b *Prober) ask(ctx context.Context, t *workload.Target, addr netip.AddrPort, method, url string,
-	body []byte) (status int, answer []byte, err error) {
+func (b *Prober) ask(
+	ctx context.Context, t *workload.Target, addr netip.AddrPort, method, url string, body []byte,
+) (status int, answer []byte, err error) {
 	asking, cancel := context.WithTimeout(ctx, b.Timeout)
 	defer cancel()
 	defer b.waiting(method+" "+withoutQuery(url), b.Timeout, "--timeout")()

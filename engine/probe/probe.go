@@ -136,8 +136,9 @@ func certificateHint(err error) string {
 }
 
 // Count sends a prompt, as the inside of a body, to one address and returns the server's counts.
-func (b *Prober) Count(ctx context.Context, t *workload.Target, addr netip.AddrPort, text []byte,
-	salt string) (d api.Delta, err error) {
+func (b *Prober) Count(
+	ctx context.Context, t *workload.Target, addr netip.AddrPort, text []byte, salt string,
+) (d api.Delta, err error) {
 	d, err = b.complete(ctx, t, addr, text, salt, 1)
 	if err == nil && d.PromptTokens < 0 {
 		err = fmt.Errorf(
@@ -150,8 +151,9 @@ func (b *Prober) Count(ctx context.Context, t *workload.Target, addr netip.AddrP
 // complete has a prompt completed by so many tokens at one address. What extra inputs make of a request that is not
 // streamed, or is shorter than the run's, may be refused although the run's requests are not: stream_options,
 // thinking.budget_tokens.
-func (b *Prober) complete(ctx context.Context, t *workload.Target, addr netip.AddrPort, text []byte, salt string,
-	output int) (d api.Delta, err error) {
+func (b *Prober) complete(
+	ctx context.Context, t *workload.Target, addr netip.AddrPort, text []byte, salt string, output int,
+) (d api.Delta, err error) {
 	d, err = b.completeWith(ctx, t, addr, text, salt, output, b.Backend)
 	if refused := (*RefusedError)(nil); b.Extra == "" || !errors.As(err, &refused) || refused.Status/100 != 4 {
 		return d, err
@@ -177,8 +179,9 @@ func (b *Prober) completeWith(
 }
 
 // exchange posts a body of the backend to one address and reads the answer.
-func (b *Prober) exchange(ctx context.Context, t *workload.Target, addr netip.AddrPort, backend api.Backend,
-	body []byte) (d api.Delta, err error) {
+func (b *Prober) exchange(
+	ctx context.Context, t *workload.Target, addr netip.AddrPort, backend api.Backend, body []byte,
+) (d api.Delta, err error) {
 	url := t.URLFor(backend.Path())
 	status, answer, err := b.askUntilServed(ctx, t, addr, url+t.Query, body)
 	if err != nil {
@@ -212,8 +215,9 @@ const (
 )
 
 // askUntilServed posts a probe again while the server answers that it cannot serve it now: 429 or 5xx.
-func (b *Prober) askUntilServed(ctx context.Context, t *workload.Target, addr netip.AddrPort, url string,
-	body []byte) (status int, answer []byte, err error) {
+func (b *Prober) askUntilServed(
+	ctx context.Context, t *workload.Target, addr netip.AddrPort, url string, body []byte,
+) (status int, answer []byte, err error) {
 	pause := firstPause
 	for try := 1; ; try++ {
 		status, answer, err = b.ask(ctx, t, addr, fasthttp.MethodPost, url, body)

@@ -71,8 +71,9 @@ type scrapePage struct {
 // Scraper reads the metrics of every address of the targets, or the pages of urls instead. It returns a scraper of the
 // pages with known metrics; nil if there are none. silent has the reason of each other page. Credentials are sent to
 // the targets only, not to other hosts.
-func (b *Prober) Scraper(ctx context.Context, urls []string, interval time.Duration) (s *Scraper, silent []error,
-	err error) {
+func (b *Prober) Scraper(
+	ctx context.Context, urls []string, interval time.Duration,
+) (s *Scraper, silent []error, err error) {
 	asking := ctx
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // an interrupted run has its last samples, too
 	defer context.AfterFunc(asking, cancel)()                     // but who interrupts the first ones waits for none
@@ -224,8 +225,9 @@ func withoutQuery(url string) string {
 	return url
 }
 
-func (b *Prober) scrapePage(ctx context.Context, t *workload.Target, addr netip.AddrPort, target,
-	url string) *scrapePage {
+func (b *Prober) scrapePage(
+	ctx context.Context, t *workload.Target, addr netip.AddrPort, target, url string,
+) *scrapePage {
 	p := &scrapePage{
 		target: target, client: b.client(ctx, t, addr), timeout: b.Timeout, req: &fasthttp.Request{},
 		resp:   &fasthttp.Response{},

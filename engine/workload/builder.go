@@ -260,8 +260,9 @@ func (e *PromptError) Error() string {
 // Verify counts the tokens of n built prompts again, in parallel. It chooses them evenly: all if n is negative or too
 // large, and no verbatim ones. Many goroutines call count, with a prompt as it stands in the request's body. Verify
 // returns how many were counted. The error is the PromptError of the first row that differs.
-func (r *Builder) Verify(ctx context.Context, w *Work, n int, count func(prompt []byte) (int, error)) (counted int,
-	err error) {
+func (r *Builder) Verify(
+	ctx context.Context, w *Work, n int, count func(prompt []byte) (int, error),
+) (counted int, err error) {
 	if n < 0 || n > w.Requests() {
 		n = w.Requests()
 	}

@@ -62,8 +62,9 @@ type verbatimPrompt struct {
 // CountVerbatim counts the tokens of all verbatim prompts, on as many workers as there are processors, and each of
 // those that are equal once. The caches' sizes must be known. done counts requests. The first error of ids, or ctx's,
 // ends it, and nothing is known then.
-func (w *Work) CountVerbatim(ctx context.Context, ids func(context.Context, api.Verbatim) ([]int64, error),
-	done *atomic.Int64) error {
+func (w *Work) CountVerbatim(
+	ctx context.Context, ids func(context.Context, api.Verbatim) ([]int64, error), done *atomic.Int64,
+) error {
 	v := &Verbatim{prompts: make([]*verbatimPrompt, w.Requests())}
 	for _, t := range w.Targets {
 		for _, addr := range t.Endpoints {

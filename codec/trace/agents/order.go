@@ -56,8 +56,9 @@ func Order(dependencies *lists.Store[Dependency]) (order, circles []int32) {
 // Bridge returns the dependencies without requests that are left out: what depended on one of those depends on what
 // that one depended on. Order is that of [Order], tookNS is how long requests took, nil or None where it is not known.
 // The error is a [*LimitError].
-func Bridge(dependencies *lists.Store[Dependency], order []int32, leftOut map[int32]bool, tookNS []int64,
-	budget *Budget) (*lists.Store[Dependency], error) {
+func Bridge(
+	dependencies *lists.Store[Dependency], order []int32, leftOut map[int32]bool, tookNS []int64, budget *Budget,
+) (*lists.Store[Dependency], error) {
 	all := make([][]Dependency, dependencies.Len())
 	for _, i := range order {
 		known := map[Dependency]bool{}

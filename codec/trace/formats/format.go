@@ -178,8 +178,9 @@ func (f *Format) Renamed(names map[string]string) *Format {
 
 // counted is a format of agents' requests with dates, of whose prompts it has only the lengths. Blocks are as long as
 // in Weka's traces.
-func counted(name string, names rows.Names, match func(keys []string) bool,
-	read func(b *Batch, o rows.Object)) *Format {
+func counted(
+	name string, names rows.Names, match func(keys []string) bool, read func(b *Batch, o rows.Object),
+) *Format {
 	return &Format{
 		Name:    name,
 		Layout:  rows.Layout{Names: names, Dates: true},
