@@ -1,0 +1,118 @@
+// Package worlds simulates runs of known truth, in which a conclusion about latencies could lie.
+//
+// It shares no code with what it judges: it imports the standard library alone.
+//
+// A World composes three parts: a trace, what a run draws once, and what it draws all along.
+// The seed fixes the trace: arrivals, conversations and sizes. The run's number fixes all that this run draws.
+package worlds
+
+import (
+	"container/heap"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Request is one request of a run. Times of a failed request are 0.
+type Request struct {
+	At                     float64 // arrival in seconds from the run's begin
+	Conversation, Turn     int     // from 0
+	OK                     bool
+	TTFT, TPOT, E2E        float64 // ms; TTFT includes waiting
+	Prompt, Cached, Output int     // tokens; Prompt includes Cached
+}
+
+// World makes runs. Two runs of one seed replay one trace.
+type World struct {
+	Name, About string
+
+	Turns int     // of each conversation; 0 and 1: a request is a conversation of its own
+	Slots int     // requests served at once; 0: as many as come
+	Busy  float64 // share of the slots that is busy on average
+
+	Once  []Effect // drawn once a run: they are known in the truth within runs
+	Noise []Effect // drawn all along: they are averaged away in every truth
+}
+
+// rate is arrivals a second before a server that never lets wait.
+const rate = 20
+
+// Run returns run number run of n requests on a server whose times are multiplied by change: 1.02 is 2 % slower.
+func (w World) Run(seed, run uint64, n int, change float64) []Request {
+	return w.again(w.trace(seed, n), seed, run, 0, change)
+}
+
+// again repeats a run: what is drawn once stays, the noise is the repetition's own.
+func (w World) again(trace []Request, seed, run, repetition uint64, change float64) []Request {
+	out := slices.Clone(trace)
+	for _, effect := range w.Once {
+		effect(rand.New(rand.NewPCG(seed, run<<1|1)), out)
+	}
+	noise := rand.New(rand.NewPCG(seed^repetition<<32, run<<1))
+	for _, effect := range w.Noise {
+		effect(noise, out)
+	}
+	slots := make(free, w.Slots)
+	for i := range out {
+		q := &out[i]
+		q.TTFT *= change
+		q.TPOT *= change
+		q.E2E = q.TTFT + q.TPOT*float64(q.Output-1)
+		if w.Slots > 0 {
+			wait := max(0, slots[0]-1000*q.At)
+			q.TTFT += wait
+			q.E2E += wait
+			slots[0] = 1000*q.At + q.E2E
+			heap.Fix(&slots, 0)
+		}
+		if !q.OK {
+			q.TTFT, q.TPOT, q.E2E = 0, 0, 0
+		}
+	}
+	return out
+}
+
+// free holds when each slot becomes free, in ms; the first one at its head.
+type free []float64
+
+func (f free) Len() int           { return len(f) }
+func (f free) Less(i, j int) bool { return f[i] < f[j] }
+func (f free) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
+func (f *free) Push(any)          {}
+func (f *free) Pop() any          { return nil }
+
+// trace returns the requests with the times that a lone request would take.
+func (w World) trace(seed uint64, n int) []Request {
+	r := rand.New(rand.NewPCG(seed, math.MaxUint64))
+	turns := max(1, w.Turns)
+	open := make([]Request, max(1, min(20, n/turns))) // each conversation's latest turn
+	for i := range open {
+		open[i] = Request{Conversation: i, Turn: -1}
+	}
+	begun, at, service := len(open), 0.0, 0.0
+	out := make([]Request, n)
+	for i := range out {
+		last := &open[r.IntN(len(open))]
+		if last.Turn+1 == turns {
+			*last = Request{Conversation: begun, Turn: -1}
+			begun++
+		}
+		at += r.ExpFloat64()
+		q := Request{At: at, Conversation: last.Conversation, Turn: last.Turn + 1, OK: true}
+		q.Cached = last.Prompt + last.Output
+		q.Prompt = q.Cached + 1 + int(500*math.Exp(0.6*r.NormFloat64()))
+		q.Output = 2 + int(80*math.Exp(0.6*r.NormFloat64()))
+		q.TTFT = 50 + 0.1*float64(q.Prompt-q.Cached)
+		q.TPOT = 20
+		service += q.TTFT + q.TPOT*float64(q.Output-1)
+		out[i], *last = q, q
+	}
+	second := float64(rate) // arrivals
+	if w.Slots > 0 {
+		second = w.Busy * float64(w.Slots) * 1000 * float64(n) / service
+	}
+	for i := range out {
+		out[i].At /= second
+	}
+	return out
+}
