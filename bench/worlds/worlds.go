@@ -7,7 +7,6 @@
 package worlds
 
 import (
-	"container/heap"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -39,31 +38,30 @@ const rate = 20
 
 // Run returns run number run of n requests on a server whose times are multiplied by change: 1.02 is 2 % slower.
 func (w World) Run(seed, run uint64, n int, change float64) []Request {
-	return w.again(w.trace(seed, n), seed, run, 0, change)
+	return w.play(w.trace(seed, n), onceOf(seed, run), rand.New(rand.NewPCG(seed, run<<1)), change)
 }
 
-// again repeats a run: what is drawn once stays, the noise is the repetition's own.
-func (w World) again(trace []Request, seed, run, repetition uint64, change float64) []Request {
+// onceOf draws what run number run draws once.
+func onceOf(seed, run uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, run<<1|1)) }
+
+// play replays a trace on a server.
+func (w World) play(trace []Request, once, noise *rand.Rand, change float64) []Request {
 	out := slices.Clone(trace)
 	for _, effect := range w.Once {
-		effect(rand.New(rand.NewPCG(seed, run<<1|1)), out)
+		effect(once, out)
 	}
-	noise := rand.New(rand.NewPCG(seed^repetition<<32, run<<1))
 	for _, effect := range w.Noise {
 		effect(noise, out)
 	}
-	slots := make(free, w.Slots)
+	free := make(slots, w.Slots)
 	for i := range out {
 		q := &out[i]
 		q.TTFT *= change
 		q.TPOT *= change
-		q.E2E = q.TTFT + q.TPOT*float64(q.Output-1)
 		if w.Slots > 0 {
-			wait := max(0, slots[0]-1000*q.At)
-			q.TTFT += wait
-			q.E2E += wait
-			slots[0] = 1000*q.At + q.E2E
-			heap.Fix(&slots, 0)
+			free.serve(q, func(float64) {})
+		} else {
+			q.finish(0)
 		}
 		if !q.OK {
 			q.TTFT, q.TPOT, q.E2E = 0, 0, 0
@@ -72,14 +70,28 @@ func (w World) again(trace []Request, seed, run, repetition uint64, change float
 	return out
 }
 
-// free holds when each slot becomes free, in ms; the first one at its head.
-type free []float64
+// slots holds when each slot becomes free, in ms.
+type slots []float64
 
-func (f free) Len() int           { return len(f) }
-func (f free) Less(i, j int) bool { return f[i] < f[j] }
-func (f free) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
-func (f *free) Push(any)          {}
-func (f *free) Pop() any          { return nil }
+// serve lets a request wait for the first free slot and hold it. Before it is served, begin hears when.
+func (s slots) serve(q *Request, begin func(ms float64)) {
+	first := 0
+	for i := range s {
+		if s[i] < s[first] {
+			first = i
+		}
+	}
+	from := max(s[first], 1000*q.At)
+	begin(from)
+	q.finish(from - 1000*q.At)
+	s[first] = 1000*q.At + q.E2E
+}
+
+// finish adds the wait to the times of a request that is served at once, and sums them.
+func (q *Request) finish(wait float64) {
+	q.TTFT += wait
+	q.E2E = q.TTFT + q.TPOT*float64(q.Output-1)
+}
 
 // trace returns the requests with the times that a lone request would take.
 func (w World) trace(seed uint64, n int) []Request {
