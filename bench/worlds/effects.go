@@ -130,6 +130,33 @@ func WarmUp(until, factor float64) Effect {
 	})
 }
 
+// Cold multiplies the times of the first so many seconds.
+func Cold(seconds, factor float64) Effect {
+	return func(_ *rand.Rand, run []Request) {
+		slow(run, func(i int) float64 {
+			if run[i].At < seconds {
+				return factor
+			}
+			return 1
+		})
+	}
+}
+
+// Forget lets the server forget a conversation that rests for so many seconds. It begins with none.
+func Forget(seconds float64) Effect {
+	return func(_ *rand.Rand, run []Request) {
+		last := map[int]float64{}
+		for i := range run {
+			q := &run[i]
+			if at, ok := last[q.Conversation]; !ok || q.At-at > seconds {
+				q.TTFT += perToken * float64(q.Cached)
+				q.Cached = 0
+			}
+			last[q.Conversation] = q.At
+		}
+	}
+}
+
 // Stalls lets all that arrives wait: the server stops every so many seconds for so long, from a random moment on.
 func Stalls(every, long float64) Effect {
 	return func(r *rand.Rand, run []Request) {

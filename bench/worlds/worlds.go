@@ -25,16 +25,16 @@ type Request struct {
 type World struct {
 	Name, About string
 
-	Turns int     // of each conversation; 0 and 1: a request is a conversation of its own
-	Slots int     // requests served at once; 0: as many as come
-	Busy  float64 // share of the slots that is busy on average
+	Turns  int                        // of each conversation; 0 and 1: a request is a conversation of its own
+	Answer func(r *rand.Rand) float64 // length of an answer, on average about 1; nil: log-normal
+	Rate   func(at float64) float64   // arrivals a second; nil: 20
+	Slots  int                        // requests served at once; 0: as many as come
+	Busy   float64                    // share of the slots that is busy on average, which sets the rate; 0: any
 
 	Once  []Effect // drawn once a run: they are known in the truth within runs
 	Noise []Effect // drawn all along: they are averaged away in every truth
+	Rules []Rule   // what a long queue does
 }
-
-// rate is arrivals a second before a server that never lets wait.
-const rate = 20
 
 // Run returns run number run of n requests on a server whose times are multiplied by change: 1.02 is 2 % slower.
 func (w World) Run(seed, run uint64, n int, change float64) []Request {
@@ -53,13 +53,13 @@ func (w World) play(trace []Request, once, noise *rand.Rand, change float64) []R
 	for _, effect := range w.Noise {
 		effect(noise, out)
 	}
-	free := make(slots, w.Slots)
+	queue := Queue{free: make([]float64, w.Slots)}
 	for i := range out {
 		q := &out[i]
 		q.TTFT *= change
 		q.TPOT *= change
 		if w.Slots > 0 {
-			free.serve(q, func(float64) {})
+			queue.serve(q, w.Rules)
 		} else {
 			q.finish(0)
 		}
@@ -70,28 +70,14 @@ func (w World) play(trace []Request, once, noise *rand.Rand, change float64) []R
 	return out
 }
 
-// slots holds when each slot becomes free, in ms.
-type slots []float64
-
-// serve lets a request wait for the first free slot and hold it. Before it is served, begin hears when.
-func (s slots) serve(q *Request, begin func(ms float64)) {
-	first := 0
-	for i := range s {
-		if s[i] < s[first] {
-			first = i
-		}
-	}
-	from := max(s[first], 1000*q.At)
-	begin(from)
-	q.finish(from - 1000*q.At)
-	s[first] = 1000*q.At + q.E2E
-}
-
 // finish adds the wait to the times of a request that is served at once, and sums them.
 func (q *Request) finish(wait float64) {
 	q.TTFT += wait
 	q.E2E = q.TTFT + q.TPOT*float64(q.Output-1)
 }
+
+// perToken is how many ms a token of the prompt takes that is not cached.
+const perToken = 0.1
 
 // trace returns the requests with the times that a lone request would take.
 func (w World) trace(seed uint64, n int) []Request {
@@ -101,6 +87,13 @@ func (w World) trace(seed uint64, n int) []Request {
 	for i := range open {
 		open[i] = Request{Conversation: i, Turn: -1}
 	}
+	rate, answer := w.Rate, w.Answer
+	if rate == nil {
+		rate = func(float64) float64 { return 20 }
+	}
+	if answer == nil {
+		answer = func(r *rand.Rand) float64 { return math.Exp(0.6 * r.NormFloat64()) }
+	}
 	begun, at, service := len(open), 0.0, 0.0
 	out := make([]Request, n)
 	for i := range out {
@@ -109,22 +102,21 @@ func (w World) trace(seed uint64, n int) []Request {
 			*last = Request{Conversation: begun, Turn: -1}
 			begun++
 		}
-		at += r.ExpFloat64()
+		at += r.ExpFloat64() / rate(at)
 		q := Request{At: at, Conversation: last.Conversation, Turn: last.Turn + 1, OK: true}
 		q.Cached = last.Prompt + last.Output
 		q.Prompt = q.Cached + 1 + int(500*math.Exp(0.6*r.NormFloat64()))
-		q.Output = 2 + int(80*math.Exp(0.6*r.NormFloat64()))
-		q.TTFT = 50 + 0.1*float64(q.Prompt-q.Cached)
+		q.Output = 2 + int(80*answer(r))
+		q.TTFT = 50 + perToken*float64(q.Prompt-q.Cached)
 		q.TPOT = 20
 		service += q.TTFT + q.TPOT*float64(q.Output-1)
 		out[i], *last = q, q
 	}
-	second := float64(rate) // arrivals
-	if w.Slots > 0 {
-		second = w.Busy * float64(w.Slots) * 1000 * float64(n) / service
-	}
-	for i := range out {
-		out[i].At /= second
+	if w.Busy > 0 {
+		slower := service / 1000 / at / float64(w.Slots) / w.Busy
+		for i := range out {
+			out[i].At *= slower
+		}
 	}
 	return out
 }
