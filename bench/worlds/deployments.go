@@ -146,7 +146,9 @@ func Deployments() []Deployment {
 		of("prefix cache", "conversations of 10 turns are forgotten after 10 s", 7200, func(w *World) {
 			w.Turns, w.Noise = 10, append(w.Noise, Forget(10))
 		}),
-		of("collapse", "slower by 60 % from 16 waiting until 2 wait", 7200, func(w *World) { w.Rules = []Rule{Collapse(16, 2, 1.6)} }),
+		of("collapse", "slower by 60 % from 16 waiting until 2 wait", 7200, func(w *World) {
+			w.Rules = []Rule{Collapse(16, 2, 1.6)}
+		}),
 		of("autoscaling", "6 slots, 12 a minute after 4 wait", 7200, func(w *World) {
 			w.Slots, w.Rules = 6, []Rule{Grow(4, 6, 60)}
 		}),

@@ -119,7 +119,10 @@ func TestEffects(t *testing.T) {
 		{"stalls: mean", mean(Stalls(30, 1)), 1 + 1000.0/30/2, 2},
 		{"walk: spread", spread(Walk(0.02)), 0.02, 0.001},
 		{"whole runs: spread", spread(WholeRun(0.005)), 0.005, 0.0003},
-		{"modes: spread", spread(Modes(1.02)), 0.01, 0.0005},
+		{"modes: spread", spread(Modes(0.5, 1.02)), 0.01, 0.0005},
+		{"wave: mean square", spread(Wave(1, 0.05)), 0.05 / math.Sqrt2, 0.001},
+		{"ticks: mean", mean(Ticks(25)), 25, 1e-9},
+		{"burst: mean", mean(Burst(n/100, 5)), 1.04, 0.001},
 		{"neighbour: share of the runs slow at their end", spread(Neighbour(1, 2)), 0.5, 0.02},
 	} {
 		if math.Abs(c.got-c.want) > c.give {
