@@ -155,6 +155,16 @@ func Deployments() []Deployment {
 		of("heavy tails", "answers whose tail falls as x^-1.8", 7200, func(w *World) {
 			w.Answer = func(r *rand.Rand) float64 { return 0.8 / 1.8 * math.Pow(1-r.Float64(), -1/1.8) }
 		}),
+		of("pauses", "a stop of 10 s every 5 min", 7200, func(w *World) { w.Noise = append(w.Noise, Stalls(300, 10)) }),
+		of("timer", "60 more within 1 s, every 10 min", 7200, func(w *World) {
+			w.Rate = func(at float64) float64 {
+				if math.Mod(at+300, 600) < 1 {
+					return 62
+				}
+				return 1.9
+			}
+		}),
+		of("leak", "slower by 1 % every minute", 7200, func(w *World) { w.Noise = append(w.Noise, Leak(0.01)) }),
 		of("limit", "who finds 3 waiting is refused", 7200, func(w *World) { w.Rules = []Rule{Refuse(3)} }),
 	}
 }

@@ -175,6 +175,13 @@ func Cold(seconds, factor float64) Effect {
 	}
 }
 
+// Leak multiplies all times by a factor that grows by a share every minute.
+func Leak(share float64) Effect {
+	return func(_ *rand.Rand, run []Request) {
+		slow(run, func(i int) float64 { return 1 + share*run[i].At/60 })
+	}
+}
+
 // Forget lets the server forget a conversation that rests for so many seconds. It begins with none.
 func Forget(seconds float64) Effect {
 	return func(_ *rand.Rand, run []Request) {

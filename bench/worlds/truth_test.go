@@ -117,6 +117,7 @@ func TestEffects(t *testing.T) {
 		{"step: mean", mean(Step(0.5, 1.3)), 1.15, 0.001},
 		{"warm-up: mean", mean(WarmUp(0.1, 2)), 1.1, 0.001},
 		{"stalls: mean", mean(Stalls(30, 1)), 1 + 1000.0/30/2, 2},
+		{"leak: mean", mean(Leak(0.01)), 1 + 0.01*10_000/60/2, 0.001},
 		{"walk: spread", spread(Walk(0.02)), 0.02, 0.001},
 		{"whole runs: spread", spread(WholeRun(0.005)), 0.005, 0.0003},
 		{"modes: spread", spread(Modes(0.5, 1.02)), 0.01, 0.0005},
