@@ -8,7 +8,7 @@ import (
 
 // TestChangeIsWhatPairsShow: the changes that pairs of runs show lie about the true one.
 func TestChangeIsWhatPairsShow(t *testing.T) {
-	const n, pairs, seed, change = 1000, 40, 3, 1.05
+	const n, pairs, seed, change = 600, 25, 3, 1.05
 	stats := []Stat{{TTFT, 0.5}, {TTFT, 0.95}, {TPOT, Mean}, {E2E, 0.5}}
 	for _, w := range Worlds() {
 		seen := map[Stat][]float64{}
