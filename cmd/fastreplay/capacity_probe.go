@@ -148,7 +148,7 @@ type probing struct {
 	s       *searching
 	out     *capacity.Outcome
 	counter *capacity.Counter
-	shown   atomic.Pointer[capacity.Look]
+	shown   atomic.Pointer[capacity.Peek]
 	decided bool
 	end     context.CancelFunc
 	running atomic.Pointer[replay.Running] // nil before its requests are built
@@ -165,14 +165,14 @@ func (p *probing) Tick(r *replay.Running, ended bool) {
 	if p.decided {
 		return
 	}
-	look := p.counter.Look(r.NowNS(), r.EachOpen, ended)
-	p.shown.Store(&look)
-	if d := p.s.search.Look(p.out.Probe, look); d.End || look.Ended {
+	peek := p.counter.Peek(r.NowNS(), r.EachOpen, ended)
+	p.shown.Store(&peek)
+	if d := p.s.search.Peek(p.out.Probe, peek); d.End || peek.Ended {
 		p.decided = true
-		p.out.Slices, p.out.SliceS, p.out.Verdict, p.out.Why = look.Slices, look.SliceS,
+		p.out.Slices, p.out.SliceS, p.out.Verdict, p.out.Why = peek.Slices, peek.SliceS,
 			cmp.Or(d.Verdict, capacity.Edge), d.Why
-		p.out.Cut = !look.Ended && float64(len(look.Slices))*look.SliceS < look.WindowS
-		if !look.Ended {
+		p.out.Cut = !peek.Ended && float64(len(peek.Slices))*peek.SliceS < peek.WindowS
+		if !peek.Ended {
 			p.end()
 			time.AfterFunc(probeDrain, p.abort)
 		}
@@ -228,7 +228,7 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w capacity
 	return err
 }
 
-// judge looks at how a probe ended, and returns the URLs of its targets as its records have them. It notes if the
+// judge peeks at how a probe ended, and returns the URLs of its targets as its records have them. It notes if the
 // client was the bottleneck; what else makes its numbers useless is an error.
 func (s *searching) judge(
 	out *capacity.Outcome, summary *metrics.Summary, where string, decided bool,

@@ -193,23 +193,23 @@ func (s *searching) number(load float64, digits int) string {
 }
 
 // view shows a probe that runs, the first part of which is a warm-in.
-func (s *searching) view(p capacity.Probe, warmIn time.Duration, shown *atomic.Pointer[capacity.Look]) view {
+func (s *searching) view(p capacity.Probe, warmIn time.Duration, shown *atomic.Pointer[capacity.Peek]) view {
 	began, running := time.Now(), time.Time{}
 	words := func(width int) string {
-		look := shown.Load()
-		if look != nil && running.IsZero() {
+		peek := shown.Load()
+		if peek != nil && running.IsZero() {
 			running = time.Now()
 		}
 		left := s.o.budget.Seconds() - s.search.Answer().SpentS - time.Since(began).Seconds()
 		text := fmt.Sprintf("%s left, probe %d at %s: ", format.Span(max(0, left)), p.Number, s.load(p.Load))
 		switch {
-		case look == nil:
+		case peek == nil:
 			text += "reading, building, connecting"
-		case len(look.Slices) == 0:
+		case len(peek.Slices) == 0:
 			warm := min(warmIn, time.Since(running)).Truncate(time.Second)
 			text += fmt.Sprintf("warm-in, %s of %s", format.Span(warm.Seconds()), format.Span(warmIn.Seconds()))
 		default:
-			text += s.seen(look)
+			text += s.seen(peek)
 		}
 		if len(s.outcomes) > 0 {
 			text += "; so far: " + s.known(s.search.Answer())
@@ -220,16 +220,16 @@ func (s *searching) view(p capacity.Probe, warmIn time.Duration, shown *atomic.P
 	return view{line: func() string { return words(inLog) }, screen: func(width, _ int) string { return words(width) }}
 }
 
-// seen is what a look shows.
-func (s *searching) seen(look *capacity.Look) string {
+// seen is what a peek at a probe shows.
+func (s *searching) seen(peek *capacity.Peek) string {
 	requests := int64(0)
-	o := capacity.Outcome{Slices: look.Slices}
-	for i := range look.Slices {
-		requests += look.Slices[i].Requests
+	o := capacity.Outcome{Slices: peek.Slices}
+	for i := range peek.Slices {
+		requests += peek.Slices[i].Requests
 	}
-	measured := float64(len(look.Slices)) * look.SliceS
-	inFlight := look.Slices[len(look.Slices)-1].InFlight
-	text := fmt.Sprintf("%s of %s, %s, %.0f in flight", format.Span(measured), format.Span(look.WindowS),
+	measured := float64(len(peek.Slices)) * peek.SliceS
+	inFlight := peek.Slices[len(peek.Slices)-1].InFlight
+	text := fmt.Sprintf("%s of %s, %s, %.0f in flight", format.Span(measured), format.Span(peek.WindowS),
 		format.Many(requests, "request"), inFlight)
 	o.Summarize(len(s.objectives))
 	for j, share := range o.Beyond {

@@ -171,10 +171,10 @@ func TestCapacityLiveLine(t *testing.T) {
 	held := capacity.Outcome{Probe: capacity.Probe{Number: 1, Load: 1}, Slices: slices, SliceS: 60, Verdict: capacity.Holds}
 	search.Add(held)
 	s := searching{o: &capacityOptions{over: "amplify", kind: loadKinds()[0], budget: time.Hour}, objectives: objectives, search: search, outcomes: []capacity.Outcome{held}}
-	var shown atomic.Pointer[capacity.Look]
+	var shown atomic.Pointer[capacity.Peek]
 	v := s.view(capacity.Probe{Number: 2, Load: 2}, 30*time.Second, &shown)
-	for _, look := range []*capacity.Look{nil, {SliceS: 1, WindowS: 60}, {SliceS: 1, WindowS: 60, Slices: slices}} {
-		shown.Store(look)
+	for _, peek := range []*capacity.Peek{nil, {SliceS: 1, WindowS: 60}, {SliceS: 1, WindowS: 60, Slices: slices}} {
+		shown.Store(peek)
 		for width, text := range map[int]string{80: v.screen(80, 24), 50: v.screen(50, 24), 78: v.line()} {
 			if !strings.Contains(strings.ReplaceAll(text, "\n", " "), "; so far: At least 1.00 × the recorded load") || strings.Contains(text, "ns") {
 				t.Errorf("the bracket is missing, or the time is odd:\n%s", text)

@@ -34,8 +34,8 @@ type Slice struct {
 	InFlight float64 `json:"in_flight"`      // mean in the slice's time
 }
 
-// Look is what a running probe has shown so far, after its warm-in.
-type Look struct {
+// Peek is what a running probe has shown so far, after its warm-in.
+type Peek struct {
 	SliceS  float64 // duration of a slice in s of wall time
 	Slices  []Slice
 	WindowS float64 // how long the window is if nobody ends it
@@ -49,7 +49,7 @@ const (
 	Edge   = "edge"   // too little to be sure
 )
 
-// Decision is what a look at a probe leads to.
+// Decision is what a peek at a probe leads to.
 type Decision struct {
 	End     bool   // the probe may end
 	Verdict string // one of the above; "" if it goes on

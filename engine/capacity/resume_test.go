@@ -50,9 +50,9 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestLookAtTheEdge: if the share beyond is just what is allowed, and slices that follow each other are alike, a probe
+// TestPeekAtTheEdge: if the share beyond is just what is allowed, and slices that follow each other are alike, a probe
 // that is looked at after every slice is cut, or won, no more often than wrong says.
-func TestLookAtTheEdge(t *testing.T) {
+func TestPeekAtTheEdge(t *testing.T) {
 	t.Parallel()
 	objectives, err := ParseObjectives("ttft.p90<1s")
 	if err != nil {
@@ -74,7 +74,7 @@ func TestLookAtTheEdge(t *testing.T) {
 			s.Add(Outcome{Probe: Probe{2, 2}, Verdict: Breaks, SliceS: 10, Slices: slicesOf(rng, 30, alike, 2)})
 			all := slicesOf(rng, 60, alike, 0)
 			for n := 1; n < len(all); n++ { // without the verdict at the end
-				d := s.Look(Probe{3, 1.5}, Look{SliceS: 1, WindowS: 60, Slices: all[:n]})
+				d := s.Peek(Probe{3, 1.5}, Peek{SliceS: 1, WindowS: 60, Slices: all[:n]})
 				if !d.End {
 					continue
 				}
@@ -88,7 +88,7 @@ func TestLookAtTheEdge(t *testing.T) {
 			}
 		}
 		t.Logf("slices alike by %.1f: of %d probes at the edge %d are cut and %d are won", alike, runs, broke, held)
-		if most := wrong*float64(runs) + 3*math.Sqrt(wrong*float64(runs)); float64(broke) > most || float64(held) > most {
+		if most := alpha*float64(runs) + 3*math.Sqrt(alpha*float64(runs)); float64(broke) > most || float64(held) > most {
 			t.Errorf("slices alike by %.1f: of %d probes at the edge %d are cut and %d are won; want at most %.1f each", alike, runs, broke, held, most)
 		}
 	}
@@ -112,8 +112,8 @@ func slicesOf(rng *rand.Rand, n int, alike, above float64) (all []Slice) {
 	return all
 }
 
-// TestLookEndsEarly: what is clear ends within a small part of its window.
-func TestLookEndsEarly(t *testing.T) {
+// TestPeekEndsEarly: what is clear ends within a small part of its window.
+func TestPeekEndsEarly(t *testing.T) {
 	t.Parallel()
 	objectives, err := ParseObjectives("ttft.p90<1s")
 	if err != nil {
@@ -127,7 +127,7 @@ func TestLookEndsEarly(t *testing.T) {
 		}
 		all := slicesOf(rng, 200, 0.5, above)
 		for n := range all {
-			if d := s.Look(Probe{1, 1}, Look{SliceS: 1, WindowS: 200, Slices: all[:n]}); d.End {
+			if d := s.Peek(Probe{1, 1}, Peek{SliceS: 1, WindowS: 200, Slices: all[:n]}); d.End {
 				if d.Verdict != want || n > 20 || d.Why == "" {
 					t.Errorf("%v above the edge: ends after %d slices, %+v; want it %s", above, n, d, want)
 				}

@@ -16,11 +16,11 @@ type Search struct {
 	outcomes []Outcome
 	spentS   float64
 
-	effects           []float64 // by objective: of requests that share their fate
-	fitted            []int     // objectives that may limit
-	beliefs           beliefs   // of those
-	low, median, high float64   // quantiles of the capacity, as x
-	why               string    // why it ended
+	designEffects     []float64  // by objective: of requests that are correlated
+	fitted            []int      // objectives that may limit
+	posteriors        posteriors // of those
+	low, median, high float64    // quantiles of the capacity, as x
+	why               string     // why it ended
 }
 
 const (
@@ -30,12 +30,12 @@ const (
 	tail = 0.01
 	// sure is the same where one whole number of them is the answer.
 	sure = 0.001
-	// usual is the effect of requests that share their fate, as far as no probe showed it. Simulated queues and caches
+	// priorDesignEffect is the effect of requests that are correlated, as far as no probe showed it. Simulated queues and caches
 	// have 50 to 600. With 15 some searches ended after a twentieth of the time of others, with an interval beside the
 	// capacity.
-	usual = 60
-	// usualFar is the same at the end of a window before any probe showed a sign of breaking.
-	usualFar = 22
+	priorDesignEffect = 60
+	// priorDesignEffectFar is the same at the end of a window before any probe showed a sign of breaking.
+	priorDesignEffectFar = 22
 	// steep is a slope from which an edge is hard: a backlog grows or does not, and requests share no other fate.
 	steep = 200
 	// far is a probability that the capacity is not within twice and half of the loads probed, above which the search
@@ -44,7 +44,7 @@ const (
 	// leastNear is how many probes near the edge must have lasted long enough to show how much requests share their
 	// fate.
 	leastNear   = 3
-	leastGroups = 200 // of requests that share their fate, in all of them, unless the edge is hard
+	leastGroups = 200 // of requests that are correlated, in all of them, unless the edge is hard
 	// mostProbes ends a search in which probes contradict each other without end.
 	mostProbes = 40
 	// mostHalvings is how far below Least a search goes.
@@ -87,11 +87,11 @@ func (s *Search) Next() (Probe, bool) {
 	if s.why != "" {
 		return Probe{}, false
 	}
-	return Probe{Number: len(s.outcomes) + 1, Load: s.load(s.place())}, true
+	return Probe{Number: len(s.outcomes) + 1, Load: s.load(s.nextDesignPoint())}, true
 }
 
-// x is where a load is on the axis of the fit: more is harder.
-func (s *Search) x(load float64) float64 {
+// logLoad is where a load is on the axis of the fit: more is harder.
+func (s *Search) logLoad(load float64) float64 {
 	if s.config.Falling {
 		return -math.Log(load)
 	}
@@ -122,9 +122,9 @@ func (s *Search) bounds() (least, most float64) {
 		largest = c.Most
 	}
 	if c.Falling {
-		return s.x(largest), s.x(smallest)
+		return s.logLoad(largest), s.logLoad(smallest)
 	}
-	return s.x(smallest), s.x(largest)
+	return s.logLoad(smallest), s.logLoad(largest)
 }
 
 // probed are the least and the largest x of probes that tell of the server.
@@ -132,7 +132,7 @@ func (s *Search) probed() (least, most float64) {
 	least, most = math.Inf(1), math.Inf(-1)
 	for i := range s.outcomes {
 		if o := &s.outcomes[i]; o.Client == "" {
-			least, most = min(least, s.x(o.Load)), max(most, s.x(o.Load))
+			least, most = min(least, s.logLoad(o.Load)), max(most, s.logLoad(o.Load))
 		}
 	}
 	return least, most
@@ -140,18 +140,18 @@ func (s *Search) probed() (least, most float64) {
 
 // open tells whether the capacity may lie far above, or far below, the loads that were probed.
 func (s *Search) open() (above, below bool) {
-	if len(s.beliefs) == 0 {
+	if len(s.posteriors) == 0 {
 		return true, false
 	}
 	least, most := s.probed()
-	return 1-s.beliefs.until(most+math.Ln2) > far, s.beliefs.until(least-math.Ln2) > far
+	return 1-s.posteriors.until(most+math.Ln2) > far, s.posteriors.until(least-math.Ln2) > far
 }
 
-// place is the x of the next probe: twice or half the load until the capacity is bounded, then where it narrows the
+// nextDesignPoint is the log load of the next probe: twice or half the load until the capacity is bounded, then where it narrows the
 // interval most.
-func (s *Search) place() float64 {
+func (s *Search) nextDesignPoint() float64 {
 	if len(s.outcomes) == 0 {
-		return s.x(s.config.Least)
+		return s.logLoad(s.config.Least)
 	}
 	least, most := s.bounds()
 	from, to := s.probed()
@@ -161,39 +161,39 @@ func (s *Search) place() float64 {
 	case below:
 		return max(least, from-math.Ln2)
 	}
-	if x, known := s.hint(); known {
+	if x, known := s.saturationEstimate(); known {
 		return x
 	}
-	i := s.beliefs.first()
-	n := s.window() / s.effects[s.fitted[i]]
+	i := s.posteriors.first()
+	n := s.window() / s.designEffects[s.fitted[i]]
 	best, where := -1.0, 0.0
 	const tries = 24
 	for k := range tries + 1 {
 		x := s.low + (s.high-s.low)*(2*float64(k)/tries-0.5)
-		x = s.x(s.load(min(most, max(least, x))))
-		if gain := s.beliefs[i].gain(x, n); gain > best {
+		x = s.logLoad(s.load(min(most, max(least, x))))
+		if gain := s.posteriors[i].gain(x, n); gain > best {
 			best, where = gain, x
 		}
 	}
 	return where
 }
 
-// hint is an x at which the edge is if all that limits the servers is how many requests they can end in a second: it
+// saturationEstimate is an x at which the edge is if all that limits the servers is how many requests they can end in a second: it
 // follows from how fast the backlog grew in the easiest probe that broke. If that was probed already, it is a little to
 // the side that is open. Once a probe shows a share of late requests that tells how the share rises, there is none, nor
 // for whole numbers.
-func (s *Search) hint() (x float64, known bool) {
+func (s *Search) saturationEstimate() (x float64, known bool) {
 	broke := s.nearest(Breaks)
-	if s.config.Whole || broke == nil || len(s.beliefs) == 0 || s.high-s.low < 1.5*s.config.Precision {
+	if s.config.Whole || broke == nil || len(s.posteriors) == 0 || s.high-s.low < 1.5*s.config.Precision {
 		return 0, false
 	}
-	tallies := s.beliefs[s.beliefs.first()].tallies
-	if slices.ContainsFunc(tallies, func(t tally) bool { return t.share() > 0 && t.share() < 0.5 }) {
+	tallied := s.posteriors[s.posteriors.first()].tallied
+	if slices.ContainsFunc(tallied, func(t counts) bool { return t.share() > 0 && t.share() < 0.5 }) {
 		return 0, false
 	}
 	x, known = s.served(broke)
 	near := func(x, distance float64) bool {
-		return slices.ContainsFunc(s.outcomes, func(o Outcome) bool { return math.Abs(s.x(o.Load)-x) < distance })
+		return slices.ContainsFunc(s.outcomes, func(o Outcome) bool { return math.Abs(s.logLoad(o.Load)-x) < distance })
 	}
 	aside := 0.4 * s.config.Precision
 	if near(x, aside) {
@@ -202,7 +202,7 @@ func (s *Search) hint() (x float64, known bool) {
 		}
 		x += aside
 	}
-	return x, known && !near(x, math.Abs(aside)/4) && x > s.low-s.config.Precision && x < s.x(broke.Load)
+	return x, known && !near(x, math.Abs(aside)/4) && x > s.low-s.config.Precision && x < s.logLoad(broke.Load)
 }
 
 // served is the x at which as many requests would have come as the servers ended in a probe, and whether a backlog grew
@@ -224,7 +224,7 @@ func (s *Search) served(o *Outcome) (x float64, grew bool) {
 		came += n
 	}
 	kept := (all[len(all)-1].InFlight - all[0].InFlight) / max(1, came)
-	return s.x(o.Load) + math.Log1p(-min(0.9, kept)), kept > 0
+	return s.logLoad(o.Load) + math.Log1p(-min(0.9, kept)), kept > 0
 }
 
 // Window is how long a probe's measured window is to be.
@@ -252,13 +252,13 @@ func (s *Search) window() float64 {
 	for _, j := range s.fitted {
 		n = max(n, 7/s.config.Objectives[j].Allowed)
 	}
-	if _, known := s.hint(); known { // nobody knows yet how steep the edge is
+	if _, known := s.saturationEstimate(); known { // nobody knows yet how steep the edge is
 		return n
 	}
-	i := s.beliefs.first()
-	allowed, slope := s.beliefs[i].allowed, s.beliefs[i].slope()
+	i := s.posteriors.first()
+	allowed, slope := s.posteriors[i].allowed, s.posteriors[i].slope()
 	deviation := s.config.Precision / 4.5
-	return max(n, min(most, s.effects[s.fitted[i]]/(slope*slope*allowed*(1-allowed)*deviation*deviation)/2))
+	return max(n, min(most, s.designEffects[s.fitted[i]]/(slope*slope*allowed*(1-allowed)*deviation*deviation)/2))
 }
 
 // leastS is how long a window near the edge is to be at least. At a load that is above a hard edge by some share, the
@@ -278,7 +278,7 @@ func (s *Search) nearest(verdict string) (found *Outcome) {
 		if o.Verdict != verdict || o.Client != "" {
 			continue
 		}
-		if found == nil || s.x(o.Load) < s.x(found.Load) == (verdict == Breaks) {
+		if found == nil || s.logLoad(o.Load) < s.logLoad(found.Load) == (verdict == Breaks) {
 			found = o
 		}
 	}

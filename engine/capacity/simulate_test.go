@@ -48,16 +48,16 @@ func (s *simulation) window(number int, load, seconds float64) []request {
 
 const slicesEach = 60
 
-// probe runs a probe, with looks after each slice.
+// probe runs a probe, with peeks after each slice.
 func (s *simulation) probe(search *Search, p Probe) Outcome {
 	w := search.Window(p)
 	seconds := max(w.LeastS, float64(w.Requests)/s.model.rate/p.Load)
 	all := s.window(p.Number, p.Load, seconds)
 	sliceS := seconds / slicesEach
-	for look := range s.looks(all, sliceS, seconds) {
-		if d := search.Look(p, look); d.End {
-			spent := startS + warmS + float64(len(look.Slices))*sliceS
-			o := Outcome{Probe: p, Slices: look.Slices, SliceS: sliceS, Verdict: d.Verdict, Cut: !look.Ended, Why: d.Why, SpentS: spent}
+	for peek := range s.peeks(all, sliceS, seconds) {
+		if d := search.Peek(p, peek); d.End {
+			spent := startS + warmS + float64(len(peek.Slices))*sliceS
+			o := Outcome{Probe: p, Slices: peek.Slices, SliceS: sliceS, Verdict: d.Verdict, Cut: !peek.Ended, Why: d.Why, SpentS: spent}
 			if s.client > 0 && p.Load >= s.client {
 				o.Client = "slow"
 			}
@@ -116,11 +116,11 @@ func (s *simulation) shares(number int, load, seconds float64) []float64 {
 	return shares
 }
 
-// looks yields what is known after each slice of a window.
-func (s *simulation) looks(all []request, sliceS, windowS float64) iter.Seq[Look] {
-	return func(yield func(Look) bool) {
+// peeks yields what is known after each slice of a window.
+func (s *simulation) peeks(all []request, sliceS, windowS float64) iter.Seq[Peek] {
+	return func(yield func(Peek) bool) {
 		n := int(math.Round(windowS / sliceS))
-		look := Look{SliceS: sliceS, WindowS: windowS, Slices: make([]Slice, n)}
+		peek := Peek{SliceS: sliceS, WindowS: windowS, Slices: make([]Slice, n)}
 		planned, decided := make([][]*request, n), make([][]*request, n)
 		inFlight, level := make([]float64, n+1), 0.0 // changes in each slice, and what the warm-in left
 		within := func(at float64) int { return int(max(0, min(float64(n), (at-warmS)/sliceS))) }
@@ -149,13 +149,13 @@ func (s *simulation) looks(all []request, sliceS, windowS float64) iter.Seq[Look
 			}
 		}
 		for k := range n {
-			slice := &look.Slices[k]
+			slice := &peek.Slices[k]
 			slice.Open = int64(len(planned[k]))
 			slice.InFlight = level + inFlight[k]/2
 			level += inFlight[k]
 			slice.Beyond = make([]int64, len(s.objectives))
 			for _, r := range decided[k] {
-				of := &look.Slices[within(r.at)]
+				of := &peek.Slices[within(r.at)]
 				of.Open--
 				of.Requests++
 				for j := range s.objectives {
@@ -164,8 +164,8 @@ func (s *simulation) looks(all []request, sliceS, windowS float64) iter.Seq[Look
 					}
 				}
 			}
-			now := look
-			now.Slices, now.Ended = look.Slices[:k+1], k == n-1
+			now := peek
+			now.Slices, now.Ended = peek.Slices[:k+1], k == n-1
 			if !yield(now) {
 				return
 			}
