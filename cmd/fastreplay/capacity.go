@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/engine/capacity"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/setup"
 )
 
@@ -34,6 +36,7 @@ type capacityOptions struct {
 	loads     [2]float64 // of --range; 0 = open
 	window    time.Duration
 	warmIn    time.Duration
+	from      string // of --window-from
 	precision float64
 	seed      uint64
 	json      bool
@@ -50,16 +53,18 @@ type loadKind struct {
 	name   string
 	unit   string // of a load, behind its number
 	ignore []string
+	from   []string // values of --window-from, the default first
 }
 
 // loadKinds are the values of --over, with the flags of a replay that would take the effect from the load.
 func loadKinds() []loadKind {
+	timed := []string{capacity.FromBusiest, capacity.FromSpread, capacity.FromStart}
 	return []loadKind{
-		{"amplify", "× the recorded load", []string{"rate", "ramp", "concurrency"}},
-		{"scale", "× the recorded speed", []string{"rate", "ramp", "concurrency"}},
-		{"rate", "requests/s", []string{"scale", "ramp", "concurrency"}},
-		{"concurrency", "requests in flight", []string{"rate", "ramp", "scale"}},
-		{"instances", "instances", nil},
+		{"amplify", "× the recorded load", []string{"rate", "ramp", "concurrency"}, timed},
+		{"scale", "× the recorded speed", []string{"rate", "ramp", "concurrency"}, timed},
+		{"rate", "requests/s", []string{"scale", "ramp", "concurrency"}, timed[1:]},
+		{"concurrency", "requests in flight", []string{"rate", "ramp", "scale"}, timed[2:]},
+		{"instances", "instances", nil, timed},
 	}
 }
 
@@ -103,9 +108,12 @@ search that was stopped or killed goes on with it if the same command is given a
 	f.StringVarP(&o.output, "output", "o", "",
 		"`DIR` for the results, or of a search that is to go on (default: results/<UTC time>)")
 	addValue(f, &o.loads, parseLoads, "FROM:TO", "range",
-		"loads to probe `FROM:TO`; the search begins at FROM, and no probe is above TO; TO may be left out")
+		"loads to probe `FROM:TO`; the search begins at FROM, and no probe is below it or above TO; TO may be left out")
 	addSeconds(f, &o.window, "window", "", 0,
-		"how long each probe is measured (default: as the objectives need, as far as the trace goes)")
+		"how long each probe is measured (default: a tenth of the budget, as far as the trace goes)")
+	addWords(f, &o.from, "window-from",
+		"which part of the trace is measured: its busiest, parts spread over it, or its start (default: busiest; over "+
+			"a rate spread, over concurrency start)", capacity.FromBusiest, capacity.FromSpread, capacity.FromStart)
 	addSeconds(f, &o.warmIn, "warm-in", "", 0,
 		"how long each probe runs before it is measured (default: a fifth of the time that the trace has, at most 30s)")
 	f.Float64Var(&o.precision, "precision", 0.04,
@@ -151,6 +159,10 @@ func (o *capacityOptions) check() (r *options, objectives []capacity.Objective, 
 		return nil, nil, errors.New(
 			"no objectives; give them with --slo, such as --slo \"ttft.p95<1s tpot.p95<50ms ok>=99.9%\"",
 		)
+	}
+	if o.from = cmp.Or(o.from, o.kind.from[0]); !slices.Contains(o.kind.from, o.from) {
+		return nil, nil, fmt.Errorf("--window-from %s: with --over %s the trace's times are ignored; want %s", o.from,
+			o.over, strings.Join(o.kind.from, " or "))
 	}
 	if err := checkNotEmpty("url", strings.Join(o.urls, ",")); err != nil {
 		return nil, nil, err
@@ -237,19 +249,26 @@ func (o *capacityOptions) run(ctx context.Context, out io.Writer, ui *terminal) 
 	for _, note := range t.Lint.Notes() {
 		ui.note("trace: %s", note)
 	}
-	s := &searching{o: o, ui: ui, objectives: objectives, requests: t.Len()}
+	s := &searching{o: o, ui: ui, objectives: objectives, requests: t.Len(), timeline: capacity.Places(t.Len())}
 	switch {
 	case s.requests == 0:
 		return errors.New("the selection is empty")
 	case !t.Untimed:
 		s.spanS = float64(t.ArrivalNS[s.requests-1]) / 1e9
+		if o.kind.from[0] == capacity.FromBusiest {
+			s.timeline = t.ArrivalNS
+		}
 	case o.over == "amplify" || o.over == "scale":
 		return fmt.Errorf(
 			"--over %s: the trace does not say when its requests came; give --over rate or --over concurrency",
 			o.over,
 		)
 	}
-	if s.search, err = capacity.New(s.config()); err != nil {
+	config := s.config()
+	if err := s.afford(&config); err != nil {
+		return err
+	}
+	if s.search, err = capacity.New(config); err != nil {
 		return err
 	}
 	if err := s.open(s.settings(resolvedFlags(r))); err != nil {
@@ -272,6 +291,7 @@ func (s *searching) config() capacity.Config {
 	c := capacity.Config{
 		Objectives: s.objectives,
 		Least:      o.loads[0],
+		From:       o.loads[0],
 		Most:       o.loads[1],
 		Precision:  o.precision,
 		Budget:     o.budget,
@@ -287,6 +307,31 @@ func (s *searching) config() capacity.Config {
 	}
 	c.Least = cmp.Or(c.Least, 1)
 	return c
+}
+
+// afford sets how long windows are, and refuses a budget in which no probe can tell whether an objective is met: with
+// less than so many requests even a server without a late one may be too slow, with a chance of 5 %.
+func (s *searching) afford(c *capacity.Config) error {
+	warmS, perS, _ := s.paces(c.Least)
+	c.BesidesS = warmS + usualBesides.Seconds()
+	c.WindowS = cmp.Or(s.o.window.Seconds(), s.o.budget.Seconds()/windowsInBudget)
+	for i := range s.objectives {
+		o := &s.objectives[i]
+		requests := math.Ceil(math.Log(0.05) / math.Log1p(-o.Allowed))
+		if perS == 0 {
+			continue // nobody knows
+		}
+		needS := requests / perS
+		if !s.o.given("window") {
+			c.WindowS = max(c.WindowS, needS)
+		}
+		if needS+c.BesidesS > c.Budget.Seconds() {
+			return fmt.Errorf("--budget %v: %s needs %s without a late one: %s at %s requests/s, and a probe takes %s "+
+				"besides; give a larger one", s.o.budget, o.Text, format.Many(int64(requests), "request"),
+				format.Span(needS), format.Rate(perS), format.Span(c.BesidesS))
+		}
+	}
+	return nil
 }
 
 // recordedRate is in requests per s; 0 if no row says when it arrived.

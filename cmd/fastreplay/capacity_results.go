@@ -35,7 +35,7 @@ func (s *searching) settings(replay map[string]any) map[string]string {
 		"--trace": strings.Join(each(o.traces, absolute), ","), "number of its requests": strconv.Itoa(s.requests),
 		"--url": strings.Join(each(o.urls, withoutQuery), ","),
 		"--slo": o.slo, "--over": o.over, "--range": fmt.Sprintf("%v:%v", o.loads[0], o.loads[1]),
-		"--window": o.window.String(), "--warm-in": o.warmIn.String(),
+		"--window": o.window.String(), "--window-from": o.from, "--warm-in": o.warmIn.String(),
 		"--precision": fmt.Sprint(o.precision), "--seed": fmt.Sprint(o.seed),
 	}
 	for name, v := range replay {
@@ -128,7 +128,6 @@ func (s *searching) result() (*result, *capacity.Page) {
 	for i := range probes {
 		probes[i].Summarize(len(s.objectives))
 	}
-	a.Why = cmp.Or(s.tooShort, a.Why)
 	r := &result{s.sentence(a), s.o.over, s.o.slo, s.limiter(a), a, probes}
 	return r, &capacity.Page{
 		Title: "Capacity of " + filepath.Base(s.o.traces[0]), Sentence: r.Sentence, Unit: s.o.kind.unit,
@@ -161,6 +160,7 @@ func (s *searching) conclude(out io.Writer, interrupted bool) error {
 		}
 		t.Sentence("", r.Sentence)
 		t.Sentence("", r.Answer.Why)
+		t.Sentence("", r.Answer.Part.Words())
 		t.Line("  page  " + filepath.Join(s.dir, capacityPage))
 		_, bad := out.Write(t.Bytes())
 		err = errors.Join(err, bad)
@@ -244,6 +244,9 @@ func (s *searching) sentence(a capacity.Answer) string {
 	if limiter := s.limiter(a); limiter != "" {
 		text += ", limited by " + limiter
 	}
+	if a.HeldS > 0 {
+		text += "; held for " + format.Span(a.HeldS) + " at " + s.number(a.HeldAt, 3)
+	}
 	return fmt.Sprintf("%s; %s, %s", text, format.Many(a.Probes, "probe"), format.Span(a.SpentS))
 }
 
@@ -287,5 +290,5 @@ type searching struct {
 	dir        string
 	requests   int     // of the trace
 	spanS      float64 // of the trace
-	tooShort   string  // why the search ended early; "" if the trace was long enough
+	timeline   capacity.Timeline
 }

@@ -39,6 +39,8 @@ func TestCapacityRefuses(t *testing.T) {
 		"one server is given":                with("--over", "instances"),
 		"TO is below FROM; want 2:4":         with("--range", "4:2"),
 		"want FROM:TO":                       with("--range", "x"),
+		"--budget 1s: ttft.p95<1s needs 59":  with("--over", "rate", "--range", "10", "--budget", "1"),
+		"the trace's times are ignored":      with("--over", "rate", "--window-from", "busiest"),
 		"--budget 0s: want a time":           with("--budget", "0"),
 		"here it is --slo":                   with("--require", "ttft.p95<1s"),
 		"a precision of 2":                   with("--precision", "2"),
@@ -54,7 +56,7 @@ func TestCapacityRefuses(t *testing.T) {
 		"behind --: --sessions lanes":        with("--", "--sessions", "lanes=3"),
 		"2 servers are given":                with("--url", "y", "--over", "instances", "--range", "3"),
 		"holds \"capacity.go\"":              with("--output", "."),
-		"give a longer trace":                with("--warm-in", "1h", "--output", filepath.Join(t.TempDir(), "new")),
+		"give a longer trace":                with("--warm-in", "1h", "--budget", "3h", "--output", filepath.Join(t.TempDir(), "new")),
 	} {
 		var err strings.Builder
 		code := run(context.Background(), append([]string{"capacity"}, args...), stdio{strings.NewReader(""), io.Discard, &err})
@@ -78,7 +80,7 @@ func TestDamagedJournal(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		search, err := capacity.New(capacity.Config{Objectives: objectives, Least: 1})
+		search, err := capacity.New(capacity.Config{Objectives: objectives, WindowS: 60, Least: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +137,7 @@ func TestProbeConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := capacity.Span{FromNS: 2e9, ForNS: 60e9, SliceNS: 250e6}
+	w := window{Span: capacity.Span{FromNS: 2e9, ForNS: 60e9, SliceNS: 250e6}}
 	for over, want := range map[string]func(*options) bool{
 		"rate":        func(o *options) bool { return o.Pacing.Arrivals.Rate.To == 2 },
 		"scale":       func(o *options) bool { return o.Pacing.Scale == 2 },
@@ -163,7 +165,7 @@ func TestCapacityLiveLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	search, err := capacity.New(capacity.Config{Objectives: objectives, Least: 1})
+	search, err := capacity.New(capacity.Config{Objectives: objectives, WindowS: 60, Least: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

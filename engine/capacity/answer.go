@@ -12,6 +12,7 @@ func (s *Search) update() {
 	s.designEffects = nil
 	s.fitted = nil
 	s.posteriors = nil
+	s.settleS = s.settles()
 	tallied := make([][]counts, len(s.config.Objectives))
 	breaks := math.Inf(1) // the least x at which an objective breaks
 	for j, o := range s.config.Objectives {
@@ -47,7 +48,8 @@ func (s *Search) tallied(j int) (all []counts) {
 	objective := &s.config.Objectives[j]
 	for i := range s.outcomes {
 		o := &s.outcomes[i]
-		t := count(o.Slices, j)
+		counted := s.settled(o)
+		t := count(counted, j)
 		if o.Client != "" || t.n == 0 {
 			continue
 		}
@@ -56,7 +58,7 @@ func (s *Search) tallied(j int) (all []counts) {
 			// a load so much above a hard edge takes all the window to break the limit
 			t.logLoad -= min(0.1, float64(objective.LimitNS)/1e9/lasted)
 		}
-		t.grows = backlogGrows(o.Slices)
+		t.grows = backlogGrows(counted)
 		all = append(all, t)
 	}
 	return all
@@ -89,23 +91,35 @@ func (s *Search) ended() string {
 		return fmt.Sprintf("The client was the bottleneck at %.4g: %s. %s", o.Load, o.Client, s.beyondClient())
 	}
 	least, most := s.bounds()
+	budget := s.config.Budget.Seconds()
 	switch held := s.held(); {
 	case s.complete():
+		if low, load, high := s.interval(tail); high-low > s.config.Precision*load {
+			return "The interval is as narrow as this part of the trace allows: other traffic like it varies as much."
+		}
 		return "The interval is as narrow as wanted."
-	case held != 0 && (s.logLoad(held) >= most-1e-9 && len(s.posteriors) == 0 || s.beyond(most)):
+	case s.stopped != "":
+		return s.stopped
+	case held != 0 && s.logLoad(held) >= most-1e-9 && (len(s.posteriors) == 0 || s.confirmed(most)),
+		held != 0 && s.beyond(most):
 		return fmt.Sprintf("The objectives hold at %.4g, and nothing harder was to be tried.", held)
 	case s.posteriors.until(least) > 1-tail:
 		return fmt.Sprintf("The objectives break even at %.4g.", s.load(least))
-	case s.config.Budget > 0 && s.spentS >= s.config.Budget.Seconds():
-		return fmt.Sprintf(
-			"The budget of %s is spent before the interval is as narrow as wanted; the same command goes on with a "+
-				"larger one.",
-			format.Span(s.config.Budget.Seconds()),
-		)
+	case budget > 0 && len(s.outcomes) > 0 && s.leftS() < s.nextS()+s.besidesS()+s.reserveS():
+		return fmt.Sprintf("The budget of %s leaves no time for another probe, and the interval is wider than wanted; "+
+			"the same command goes on with a larger one.", format.Span(budget))
 	case len(s.outcomes) >= mostProbes:
 		return fmt.Sprintf("After %d probes the interval is still wider than wanted.", mostProbes)
 	}
 	return ""
+}
+
+// nextS is how long the next window must be at least, in s. Far from the edge a small part of one may do.
+func (s *Search) nextS() float64 {
+	if above, below := s.open(); above || below {
+		return s.config.WindowS / 4
+	}
+	return s.config.WindowS
 }
 
 // beyondClient is what a search tells of the servers that the client ended.
@@ -138,23 +152,10 @@ func (s *Search) complete() bool {
 	if low, _, high := s.interval(sure); s.config.Whole && low == high {
 		return true
 	}
+	_, again := s.repetition()
 	low, load, high := s.interval(tail)
-	longest := 0.0
-	for i := range s.outcomes {
-		longest = max(longest, s.outcomes[i].lasted())
-	}
-	near, groups, first := 0, 0.0, s.posteriors.first()
-	for i := range s.outcomes {
-		o := &s.outcomes[i]
-		if math.Abs(s.logLoad(o.Load)-s.median) < max(2*s.config.Precision, s.high-s.low) &&
-			o.lasted() >= min(s.leastS()/2, 0.9*longest) {
-			near++
-			t := count(o.Slices, 0)
-			groups += t.n / s.designEffects[s.fitted[first]]
-		}
-	}
-	return near >= leastNear && (groups >= leastGroups || s.posteriors[first].slope() >= steep) &&
-		high-low <= s.config.Precision*load
+	narrow := max(s.config.Precision, 1.25*s.attainable())
+	return len(s.nearEdge()) >= leastNear && !again && high-low <= narrow*load
 }
 
 // interval is what the posteriors say of the capacity, as loads, but for a probability of tail on either side.
@@ -162,7 +163,8 @@ func (s *Search) interval(tail float64) (low, load, high float64) {
 	if len(s.posteriors) == 0 {
 		return 0, 0, 0
 	}
-	low, load, high = math.Exp(s.posteriors.at(tail)), math.Exp(s.median), math.Exp(s.posteriors.at(1-tail))
+	below, above := s.wider(tail, s.median-s.posteriors.at(tail)), s.wider(tail, s.posteriors.at(1-tail)-s.median)
+	low, load, high = math.Exp(s.median-below), math.Exp(s.median), math.Exp(s.median+above)
 	whole := math.Floor
 	if s.config.Falling {
 		low, load, high, whole = 1/high, 1/load, 1/low, math.Ceil
@@ -185,6 +187,15 @@ func (o *Outcome) Summarize(objectives int) {
 
 // Answer is what is known so far.
 func (s *Search) Answer() Answer {
+	a := s.bounded()
+	a.SettleS = s.settleS
+	s.confirm(&a)
+	a.Part = s.part(a.Load)
+	return a
+}
+
+// bounded is the answer without a confirmation.
+func (s *Search) bounded() Answer {
 	a := Answer{
 		Probes:   len(s.outcomes),
 		SpentS:   s.spentS,
@@ -198,7 +209,7 @@ func (s *Search) Answer() Answer {
 	below = below || s.posteriors.until(least) > 1-tail
 	unbounded := above || o != nil && o.Client != "" || s.beyond(most)
 	if !unbounded {
-		a.Limits = s.config.Objectives[s.fitted[s.posteriors.first()]].Text
+		a.Limits = s.config.Objectives[s.limiting()].Text
 	}
 	if s.config.Falling { // more is easier: the bounds change sides
 		unbounded, below = below, unbounded

@@ -170,7 +170,7 @@ func TestNumbers(t *testing.T) {
 func TestPage(t *testing.T) {
 	objectives := objectivesOf(t, "ttft.p95<100ms ok>=99%")
 	outcome := func(number int, load, ttft float64, verdict string) Outcome {
-		return Outcome{Probe: Probe{number, load}, Verdict: verdict, Why: "because of " + verdict, Limiter: "TTFT on b", Numbers: map[string]float64{GoodputPerS: 10 * load, "ttft.p95": ttft, ErrorRate: 0}}
+		return Outcome{Probe: Probe{Number: number, Load: load}, Verdict: verdict, Why: "because of " + verdict, Limiter: "TTFT on b", Numbers: map[string]float64{GoodputPerS: 10 * load, "ttft.p95": ttft, ErrorRate: 0}}
 	}
 	high := 3.0
 	p := Page{

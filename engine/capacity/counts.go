@@ -32,8 +32,8 @@ func count(all []Slice, j int) (t counts) {
 	return t
 }
 
-// settled are the slices up to the last before which open requests are too few to matter: a quarter of what is allowed.
-func settled(all []Slice, allowed float64) []Slice {
+// decided are the slices up to the last before which open requests are too few to matter: a quarter of what is allowed.
+func decided(all []Slice, allowed float64) []Slice {
 	n := 0.0
 	open := 0.0
 	upTo := 0

@@ -107,7 +107,7 @@ func TestRowsOfWhatNeverEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Outcome{Probe: Probe{1, 2}, Verdict: Breaks, SliceS: 1, Slices: []Slice{{Requests: 40, Beyond: []int64{40, 0, 0}}}}
+	o := Outcome{Probe: Probe{Number: 1, Load: 2}, Verdict: Breaks, SliceS: 1, Slices: []Slice{{Requests: 40, Beyond: []int64{40, 0, 0}}}}
 	o.Summarize(len(objectives))
 	p := Page{Objectives: objectives, Outcomes: []Outcome{o}, Load: func(float64) string { return "2" }}
 	_, rows := p.Table()

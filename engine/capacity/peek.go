@@ -27,28 +27,36 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 	level := math.Log(1 / alpha)
 	if peek.Ended {
 		level = math.Log(1 / alphaAtEnd)
-	} else if n := float64(len(peek.Slices)); n < leastSlices || s.unsure(p) && n*peek.SliceS < peek.WindowS/4 {
+	} else if len(peek.Slices) < leastSlices {
 		return Decision{}
 	}
 	grows, why := backlogGrows(peek.Slices), ""
-	above, below := s.open()
+	above, _ := s.open()
+	near := s.unsure(p)
 	holds := true
+	within := true
 	quiet := true
 	largest := -1.0
 	for j := range s.config.Objectives {
 		o := &s.config.Objectives[j]
-		known := settled(peek.Slices, o.Allowed)
+		known := decided(peek.Slices, o.Allowed)
 		all := s.judged(peek.Slices, j, peek.Ended)
 		now := all
 		if len(known) < len(peek.Slices) {
 			now = s.judged(known, j, peek.Ended)
 		}
-		if all.share() > o.Allowed && all.evidence(o.Allowed) >= level {
+		lost := all.share()
+		if near && !peek.Ended { // lost whatever comes
+			lost *= float64(len(peek.Slices)) * peek.SliceS / peek.WindowS
+		}
+		if lost > o.Allowed && (all.evidence(o.Allowed) >= level || p.Confirm && peek.Ended) &&
+			(peek.Ended || o.Metric == ok || s.nearest(Breaks) != nil) {
 			if why = o.words(all); grows {
 				why += ", and the backlog grows"
 			}
 			return Decision{true, Breaks, why + "."}
 		}
+		within = within && all.share() <= o.Allowed
 		calm := len(known) > 0 && now.share() <= clearly*o.Allowed
 		quiet = quiet && calm && now.n >= leastRequests && len(known) > leastSlices
 		rare := calm && !slices.Contains(s.fitted, j) && !above // never showed a sign
@@ -58,12 +66,11 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 		}
 	}
 	switch {
-	case holds && (peek.Ended || !grows), quiet && above && !grows:
+	case p.Confirm && peek.Ended && within, holds && peek.Ended,
+		!near && !grows && (holds || quiet && above):
 		return Decision{true, Holds, why + "."}
 	case peek.Ended:
 		return Decision{true, Edge, why + ", which is too little to be sure."}
-	case !above && !below && s.high-s.low < 2.5*s.config.Precision && s.enough(p, peek):
-		return Decision{true, Edge, why + ", and the interval is as narrow as wanted."}
 	}
 	return Decision{}
 }
@@ -83,9 +90,12 @@ func (s *Search) judged(all []Slice, j int, ended bool) counts {
 	return t
 }
 
-// unsure tells whether the load of p is so near the edge that a run of bad luck, longer than a few slices, may look
-// like a loss.
+// unsure tells whether the load of p is so near the edge that all of its window counts: every such probe measures the same
+// part of the trace, and in any piece of that more may come than in others.
 func (s *Search) unsure(p Probe) bool {
+	if p.Confirm {
+		return true
+	}
 	above, below := s.open()
 	breaks := s.posteriors.until(s.logLoad(p.Load))
 	return !above && !below && breaks > 0.02 && breaks < 0.98
@@ -100,23 +110,6 @@ func (o *Objective) words(t counts) string {
 		o.Text,
 		format.Percent(o.Allowed),
 	)
-}
-
-// enough tells whether the search were complete if the probe ended now. It is computed ten times in a window.
-func (s *Search) enough(p Probe, peek Peek) bool {
-	if every := math.Ceil(peek.WindowS / peek.SliceS / 10); math.Mod(float64(len(peek.Slices)), every) != 0 {
-		return false
-	}
-	then := Search{
-		config: s.config,
-		outcomes: append(slices.Clip(s.outcomes), Outcome{
-			Probe:  p,
-			Slices: peek.Slices,
-			SliceS: peek.SliceS,
-		}),
-	}
-	then.update()
-	return then.complete()
 }
 
 // backlogGrows tells whether the requests in flight become more and more: they drift upwards by more than a random walk

@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"iter"
 	"math"
 	"math/rand/v2"
@@ -50,8 +51,7 @@ const slicesEach = 60
 
 // probe runs a probe, with peeks after each slice.
 func (s *simulation) probe(search *Search, p Probe) Outcome {
-	w := search.Window(p)
-	seconds := max(w.LeastS, float64(w.Requests)/s.model.rate/p.Load)
+	seconds, _ := search.Window(p)
 	all := s.window(p.Number, p.Load, seconds)
 	sliceS := seconds / slicesEach
 	for peek := range s.peeks(all, sliceS, seconds) {
@@ -65,35 +65,6 @@ func (s *simulation) probe(search *Search, p Probe) Outcome {
 		}
 	}
 	panic("a window that is over does not end")
-}
-
-// bisection searches as one does by hand: it doubles or halves the load until one breaks and one holds, and then halves
-// the interval until it is as narrow as wanted. Each probe lasts for its whole window, and is believed.
-func (s *simulation) bisection(least float64) (low, high, spentS float64) {
-	low, high = 0, math.Inf(1)
-	for number := 1001; high > low*1.04; number++ {
-		load := least
-		switch {
-		case low > 0 && !math.IsInf(high, 1):
-			load = math.Sqrt(low * high)
-		case low > 0:
-			load = 2 * low
-		case !math.IsInf(high, 1):
-			load = high / 2
-		}
-		seconds := s.model.full / s.model.rate / load
-		spentS += startS + warmS + seconds
-		breaks := false
-		for j, beyond := range s.shares(number, load, seconds) {
-			breaks = breaks || beyond > s.objectives[j].Allowed
-		}
-		if breaks {
-			high = load
-		} else {
-			low = load
-		}
-	}
-	return low, high, spentS
 }
 
 // shares are those beyond each objective in one window.
@@ -175,7 +146,7 @@ func (s *simulation) peeks(all []request, sliceS, windowS float64) iter.Seq[Peek
 
 // search runs a whole search.
 func (s *simulation) search(t testing.TB, c Config) *Search {
-	c.Objectives = s.objectives
+	c.Objectives, c.WindowS, c.BesidesS = s.objectives, cmp.Or(c.WindowS, 600), startS+warmS
 	search, err := New(c)
 	if err != nil {
 		t.Fatal(err)
