@@ -21,17 +21,26 @@ import (
 	"github.com/fastreplay/fastreplay/engine/replay"
 )
 
+// prober says what to probe: a search or a sweep.
+type prober interface {
+	Next() (capacity.Probe, bool)
+	Window(capacity.Probe) (seconds, settleS float64)
+	Peek(capacity.Probe, capacity.Peek) capacity.Decision
+	Add(capacity.Outcome)
+	Stop(why string)
+}
+
 // probeAll probes until the search has ended, or ctx has.
 func (s *searching) probeAll(ctx context.Context) error {
 	for ctx.Err() == nil {
-		p, more := s.search.Next()
+		p, more := s.prober.Next()
 		if !more {
 			return nil
 		}
 		began := time.Now()
 		w, settleS, err := s.window(p)
 		if err != nil && len(s.outcomes) > 0 { // an answer all the same
-			s.search.Stop(fmt.Sprintf("The search ended before %v.", err))
+			s.prober.Stop(fmt.Sprintf("The search ended before %v.", err))
 			if p.Confirm {
 				return nil
 			}
@@ -60,7 +69,7 @@ func (s *searching) probeAll(ctx context.Context) error {
 			cmp.Or(o.Client, o.Why))
 		_, page := s.result()
 		if err := s.writePage(page); err != nil {
-			s.ui.line("no %s: %v", capacityPage, err)
+			s.ui.line("no %s: %v", s.name(".html"), err)
 		}
 	}
 	return nil
@@ -108,7 +117,7 @@ func (s *searching) paces(load float64) (warmS, perS, lasts float64) {
 // window returns which part of a probe counts: as much as the search wants, but no more than the trace has.
 func (s *searching) window(p capacity.Probe) (w window, settleS float64, err error) {
 	warmS, perS, lasts := s.paces(p.Load)
-	forS, settleS := s.search.Window(p)
+	forS, settleS := s.prober.Window(p)
 	warmS += settleS
 	if forS = min(forS, lasts-warmS); forS < 0.1 {
 		return w, 0, fmt.Errorf(
@@ -224,7 +233,7 @@ func (p *probing) Tick(r *replay.Running, ended bool) {
 	}
 	peek := p.counter.Peek(r.NowNS(), r.EachOpen, ended)
 	p.shown.Store(&peek)
-	if d := p.s.search.Peek(p.out.Probe, peek); d.End || peek.Ended {
+	if d := p.s.prober.Peek(p.out.Probe, peek); d.End || peek.Ended {
 		p.decided = true
 		p.out.Slices, p.out.SliceS, p.out.Verdict, p.out.Why = peek.Slices, peek.SliceS,
 			cmp.Or(d.Verdict, capacity.Edge), d.Why

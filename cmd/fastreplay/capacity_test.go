@@ -84,7 +84,7 @@ func TestDamagedJournal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &searching{o: &capacityOptions{output: dir}, ui: &terminal{w: io.Discard, quiet: true}, objectives: objectives, search: search}
+		s := &searching{o: &probingOptions{output: dir}, ui: &terminal{w: io.Discard, quiet: true}, objectives: objectives, prober: search, search: search}
 		err = s.open(map[string]string{"--over": "rate"})
 		return len(s.outcomes), err
 	}
@@ -145,7 +145,7 @@ func TestProbeConfiguration(t *testing.T) {
 		"concurrency": func(o *options) bool { return o.Pacing.Closed() && o.Pacing.Concurrency == 2 },
 		"instances":   func(o *options) bool { return slices.Equal(o.URLs, []string{"a:1", "b:2"}) },
 	} {
-		s := searching{objectives: objectives, o: &capacityOptions{
+		s := searching{objectives: objectives, o: &probingOptions{
 			over: over, traces: []string{"x.jsonl"}, urls: []string{"a:1", "b:2", "c:3"}, seed: 7, replay: []string{"--api", "chat"},
 		}}
 		o, err := s.configure(capacity.Probe{Load: 2}, w, "dir")
@@ -172,13 +172,13 @@ func TestCapacityLiveLine(t *testing.T) {
 	slices := []capacity.Slice{{Requests: 400, Beyond: []int64{0, 0, 0}, InFlight: 3}}
 	held := capacity.Outcome{Probe: capacity.Probe{Number: 1, Load: 1}, Slices: slices, SliceS: 60, Verdict: capacity.Holds}
 	search.Add(held)
-	s := searching{o: &capacityOptions{over: "amplify", kind: loadKinds()[0], budget: time.Hour}, objectives: objectives, search: search, outcomes: []capacity.Outcome{held}}
+	s := searching{o: &probingOptions{over: "amplify", kind: loadKinds()[0], budget: time.Hour}, objectives: objectives, prober: search, search: search, outcomes: []capacity.Outcome{held}}
 	var shown atomic.Pointer[capacity.Peek]
 	v := s.view(capacity.Probe{Number: 2, Load: 2}, 30*time.Second, &shown)
 	for _, peek := range []*capacity.Peek{nil, {SliceS: 1, WindowS: 60}, {SliceS: 1, WindowS: 60, Slices: slices}} {
 		shown.Store(peek)
 		for width, text := range map[int]string{80: v.screen(80, 24), 50: v.screen(50, 24), 78: v.line()} {
-			if !strings.Contains(strings.ReplaceAll(text, "\n", " "), "; so far: At least 1.00 × the recorded load") || strings.Contains(text, "ns") {
+			if !strings.Contains(text, " left, ≥ 1.00: ×2.000, ") || strings.Contains(text, "ns") || width >= 78 && strings.Contains(text, "\n") {
 				t.Errorf("the bracket is missing, or the time is odd:\n%s", text)
 			}
 			for line := range strings.Lines(text) {
@@ -192,7 +192,7 @@ func TestCapacityLiveLine(t *testing.T) {
 
 // TestCapacityClient: a probe that the client ended names no second value of what the table has.
 func TestCapacityClient(t *testing.T) {
-	s := searching{o: &capacityOptions{over: "rate", kind: loadKinds()[2]}, dir: t.TempDir()}
+	s := searching{o: &probingOptions{over: "rate", kind: loadKinds()[2]}, dir: t.TempDir()}
 	value := 61.5
 	summary := &metrics.Summary{Schema: metrics.Schema, Verdict: metrics.Verdict{Objectives: []metrics.Objective{{Text: "ttft.p95<50ms", Metric: "ttft.p95", Value: &value, EffectMS: 20, Unsure: true}}}}
 	o := capacity.Outcome{Probe: capacity.Probe{Number: 1, Load: 1}, Directory: "probe-01"}

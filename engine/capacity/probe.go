@@ -9,15 +9,19 @@ package capacity
 import (
 	"fmt"
 	"time"
+
+	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
 // Objective is met at a load if at most a share of requests is beyond its limit. ttft.p95<1s allows 5 % of requests a
 // TTFT of 1 s or more; ok>=99.9% allows 0.1 % of requests to fail.
 type Objective struct {
 	Text    string  // as given, such as ttft.p95<1s
-	Metric  string  // ttft, ttft_planned, tpot, e2e, e2e_planned or ok
-	LimitNS int64   // the shortest latency that is beyond; 0 for ok
+	Metric  string  // ttft, ttft_planned, tpot, e2e, e2e_planned, ok or goodput
+	LimitNS int64   // the shortest latency that is beyond; 0 for ok and goodput
 	Allowed float64 // share of requests that may be beyond it, such as 0.05
+
+	bounds []metrics.SLO // of goodput
 }
 
 // Probe is one try: a replay at a load.
@@ -74,6 +78,8 @@ type Outcome struct {
 	Beyond []float64 `json:"beyond,omitempty"`
 	// for tables: ttft.p95, goodput, hits and so on, by metrics.Quantities
 	Numbers map[string]float64 `json:"numbers"`
+	// 95 % intervals of numbers that have one, in their unit: from, to
+	Intervals map[string][2]float64 `json:"intervals,omitempty"`
 	// where the objective broke first, such as: TTFT on instance 2
 	Limiter   string `json:"limiter,omitempty"`
 	Directory string `json:"directory"`
