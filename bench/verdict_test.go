@@ -4,7 +4,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-
 )
 
 // TestRequire: an objective that is missed is exit code 3, from disk too, and a measurement that is invalid stays 1.
