@@ -80,7 +80,7 @@ func TestExport(t *testing.T) {
 func TestExportInterrupted(t *testing.T) {
 	t.Parallel()
 	m := startMock(t, "--fault", "stall:2")
-	r := startReplay(t, "--trace", steady(t, lasting, 100, 10), "--url", m.url, "--no-probe", "--drain", "50ms", "--cold", "off", "--export", "vllm", "--export", "aiperf")
+	r := startReplay(t, "--trace", steady(t, lasting, 100, 10), "--url", m.url, "--no-probe", "--grace", "50ms", "--cold", "off", "--export", "vllm", "--export", "aiperf")
 	m.untilRunning(t, 8)
 	r.signal(t, os.Interrupt)
 	res := r.finish(t)

@@ -84,8 +84,8 @@ func (o *options) leaveOpen() {
 	if o.given("timeout") {
 		o.ProbeTimeout = o.Timeout
 	}
-	if o.given("drain") && o.Pacing.Duration > 0 {
-		o.CancelAfter = o.Pacing.Duration + o.Drain
+	if o.given("grace") && o.Pacing.Duration > 0 {
+		o.CancelAfter = o.Pacing.Duration + o.Grace
 	}
 }
 
@@ -246,9 +246,9 @@ func (o *options) checkSessions() error {
 		p.Concurrency = 0
 	}
 	switch {
-	case o.given("assume") && !s.Thinks() && s.Idle.Most == 0 && o.Route != setup.RoutePrefix:
+	case o.given("assume-latency") && !s.Thinks() && s.Idle.Most == 0 && o.Route != setup.RoutePrefix:
 		return fmt.Errorf(
-			"--assume is about --sessions %s and %s, --idle-cap and --route %s",
+			"--assume-latency is about --sessions %s and %s, --idle-cap and --route %s",
 			setup.SessionsThink, setup.SessionsLanes, setup.RoutePrefix,
 		)
 	case p.Lanes > 0 && (p.Concurrency > 0 || pace.rate != "" || pace.ramp != "" || pace.fixed):

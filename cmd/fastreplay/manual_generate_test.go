@@ -61,7 +61,7 @@ func TestManualIsFresh(t *testing.T) {
 			t.Errorf("cmd/fastreplay/%s is stale: run `go generate ./cmd/fastreplay`", file)
 		}
 	}
-	want := []string{"names aiperf", "names replayer", "names vllm others", "names earlier", "names profile", "noted", "refused", "quirks"}
+	want := []string{"names aiperf", "names replayer", "names vllm others", "names profile", "noted", "refused", "quirks"}
 	for _, c := range commands()[1:] {
 		if c.Name() != "profile" && c.Name() != "version" {
 			want = append(want, "flags "+c.Name())

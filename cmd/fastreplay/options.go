@@ -15,7 +15,6 @@ import (
 	"github.com/fastreplay/fastreplay/codec/tokenizer"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
-	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/probe"
 	"github.com/fastreplay/fastreplay/engine/replay"
 	"github.com/fastreplay/fastreplay/engine/setup"
@@ -159,7 +158,7 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 	f.VarP(countFlag(&o.Pacing.Concurrency, ""), "concurrency", "c",
 		"keep `N` requests in flight (closed loop); with --scale or a rate, at most N")
 	addSeconds(f, &o.Pacing.Duration, "duration", "d", 0, "release nothing after this much wall time")
-	addSeconds(f, &o.Drain, "drain", "", o.Drain,
+	addSeconds(f, &o.Grace, "grace", "", o.Grace,
 		"how long requests in flight may last after an interrupt and, if it is given, after --duration, which else "+
 			"waits for all")
 	f.BoolVar(&o.pace.fixed, "fixed-schedule", false,
@@ -178,10 +177,8 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 	addValue(f, &o.Sessions.Idle, parseIdleCap, "TIME", "idle-cap",
 		"shorten idle times of jobs or conversations to `TIME`, such as 10s; or system=TIME, those in which nothing "+
 			"at all is in flight")
-	addWords(f, &o.Sessions.Answers, "answers",
-		"the tokens that servers answer: their own choice (free), or those of the next turn, which the servers are "+
-			"told (exact; --api vllm-generate)",
-		metrics.AnswersFree, metrics.AnswersExact)
+	f.BoolVar(&o.Sessions.ForceAnswers, "force-answers", false,
+		"tell servers which tokens to answer: those that the next turn's prompt has (--api vllm-generate)")
 	addValue(f, &o.Shard, shard.ParsePart, "INDEX/COUNT", "shard",
 		"send one of COUNT parts of the load, as 0/16 to 15/16 on 16 machines, or auto: as Kubernetes, Slurm or MPI "+
 			"number them; fastreplay merge makes one run of them")
@@ -191,7 +188,7 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 	f.StringVar(&o.Barrier, "start-barrier", "",
 		"where shards meet and agree on the start: a directory that all see, new for each run, or tcp://HOST:PORT of "+
 			"shard 0, with "+shard.SecretVariable+"; clocks are compared")
-	addWords(f, &o.Late, "late",
+	addWords(f, &o.LateStart, "late-start",
 		"a run that is ready after its start sends nothing (fail) or what is still to come (join)",
 		shard.LateFail, shard.LateJoin)
 	addWords(f, &o.Sessions.History, "history",
@@ -364,7 +361,7 @@ func takenBy(who taker) (names []string) {
 		"api-key": byEachRun, "config": byEachRun, "header": byEachRun,
 		"duration": bySearch, "json": bySearch, "seed": bySearch, "trace": bySearch,
 		"shard": bySearch | byComparison, "targets": bySearch | byComparison, "url": bySearch | byComparison,
-		"dry-run": bySearch | byComparison | byEachRun, "late": bySearch | byComparison | byEachRun,
+		"dry-run": bySearch | byComparison | byEachRun, "late-start": bySearch | byComparison | byEachRun,
 		"output":   bySearch | byComparison | byEachRun,
 		"start-at": bySearch | byComparison | byEachRun, "start-barrier": bySearch | byComparison | byEachRun,
 	} {
@@ -385,7 +382,7 @@ func addAssumed(f *pflag.FlagSet, assumed *sched.AssumedLatency) {
 		text:  fmt.Sprintf("%v,%v", assumed.TTFT, assumed.TPOT),
 		kind:  "TTFT,TPOT",
 	},
-		"assume", "time to the first token and for each further one, to reckon when a request ends if nothing says it")
+		"assume-latency", "time to the first token and for each further one, to reckon when a request ends if nothing says it")
 }
 
 // addReadFlags adds what says how to read a trace.

@@ -29,7 +29,7 @@ func TestShardFlags(t *testing.T) {
 		"--start-at SOON":                                         "",
 		"--start-at OVER":                                         "the run was ready 10",
 		"--url a --start-at OVER --shard 3/16":                    "shard 3 was ready 10",
-		"--start-at OVER --late join":                             "",
+		"--start-at OVER --late-start join":                       "",
 	} {
 		o, err := given(t, moments.Replace("trace.jsonl --warmup 5 "+line))
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

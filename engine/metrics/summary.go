@@ -129,7 +129,7 @@ type Run struct {
 	SenderDied string `json:"sender_died,omitempty" merge:"first"`
 	// there was no --url: the requests went to a mock of our own
 	Demo bool `json:"demo" merge:"none"`
-	// what was still in flight was ended after --duration and --drain
+	// what was still in flight was ended after --duration and --grace
 	Cut     bool           `json:"cut" merge:"or"`
 	Targets []string       `json:"targets" merge:"none"` // URLs
 	API     string         `json:"api" merge:"none"`     // as in --api

@@ -86,7 +86,7 @@ func (r *runner) config() (engine.Config, error) {
 		Timeout:         r.cfg.Timeout,
 		IdleTimeout:     r.cfg.IdleTimeout,
 		ConnectTimeout:  r.cfg.ConnectTimeout,
-		Grace:           r.cfg.Drain,
+		Grace:           r.cfg.Grace,
 		CancelAfter:     r.cfg.CancelAfter,
 		Resend:          r.cfg.Resend,
 		Realtime:        r.cfg.Realtime,
@@ -100,7 +100,7 @@ func (r *runner) config() (engine.Config, error) {
 		History:         r.load.History,
 		InstanceHeaders: headers, InstanceField: r.cfg.InstanceField,
 		OnSenderDeath: func(why string) {
-			r.alert("%s: nothing more is sent; requests in flight may end (--drain)", why)
+			r.alert("%s: nothing more is sent; requests in flight may end (--grace)", why)
 		},
 	}, err
 }
@@ -113,7 +113,7 @@ func (r *runner) newMeter(known *report.Plan) *live.Meter {
 	}
 	wait := r.cfg.Timeout
 	if r.cfg.CancelAfter > 0 {
-		wait = min(wait, r.cfg.Drain)
+		wait = min(wait, r.cfg.Grace)
 	}
 	return live.NewMeter(live.Plan{
 		Title: report.Title(&metrics.Summary{
@@ -127,7 +127,7 @@ func (r *runner) newMeter(known *report.Plan) *live.Meter {
 		ByClock:   r.load.Plan.ByClock(),
 		UntilNS:   until,
 		Requests:  int64(r.load.Requests()), MaxDriftNS: int64(r.cfg.Limits.MaxDriftNS),
-		TimeoutNS: int64(wait), DrainNS: int64(r.cfg.Drain), Quits: r.cfg.Keys,
+		TimeoutNS: int64(wait), DrainNS: int64(r.cfg.Grace), Quits: r.cfg.Keys,
 	})
 }
 

@@ -32,10 +32,10 @@ type Config struct {
 	// When it begins and ends.
 	Barrier string // where shards agree on a start; "" = they do not
 	// what a run does that is ready after its start: shard.LateFail (or "") or shard.LateJoin
-	Late string
+	LateStart string
 	// blocks until somebody says when instant 0 is, once the run is ready; nil = StartAt is
 	AskStart    func() (time.Time, error)
-	Drain       time.Duration // how long requests in flight may last after ctx has ended
+	Grace       time.Duration // how long requests in flight may last after ctx has ended
 	CancelAfter time.Duration // since instant 0: then what is in flight is cancelled; 0 = never
 
 	// What becomes of the results.
@@ -64,7 +64,7 @@ type Config struct {
 // Defaults returns the configuration of which only Traces and URLs must be set.
 func Defaults() Config {
 	return Config{
-		Options: setup.Defaults(), Late: shard.LateFail, Drain: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		Options: setup.Defaults(), LateStart: shard.LateFail, Grace: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		Senders: 1, Realtime: sched.RealtimeAuto, Spin: sched.AutoSpin, Stamps: StampsAuto,
 	}
 }

@@ -60,7 +60,7 @@ func TestRefusedRun(t *testing.T) {
 	for want, change := range map[string]func(*replay.Config){
 		"--url":                               func(c *replay.Config) { c.URLs = nil },
 		"no-such-trace":                       func(c *replay.Config) { c.Traces = []string{"no-such-trace"} },
-		"--answers exact":                     func(c *replay.Config) { c.Sessions.Answers = "exact" },
+		"--force-answers":                     func(c *replay.Config) { c.Sessions.ForceAnswers = true },
 		"no request of the selection depends": func(c *replay.Config) { c.Sessions.Mode = setup.SessionsGated },
 	} {
 		cfg := configure(t)

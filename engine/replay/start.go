@@ -30,7 +30,7 @@ func (r *runner) join(ctx context.Context) (*shard.Group, context.Context, error
 		Part:    r.cfg.Shard,
 		Where:   r.cfg.Barrier,
 		Version: r.cfg.Version,
-		Late:    r.cfg.Late,
+		Late:    r.cfg.LateStart,
 		Say:     func(text string) { r.line("%s", text) },
 	})
 	if err == nil {
@@ -42,7 +42,7 @@ func (r *runner) join(ctx context.Context) (*shard.Group, context.Context, error
 // CheckLate refuses a start that is over, if the run may not be late.
 func (c *Config) CheckLate(start time.Time) error {
 	late := time.Since(start)
-	if start.IsZero() || late < 0 || c.Late == shard.LateJoin {
+	if start.IsZero() || late < 0 || c.LateStart == shard.LateJoin {
 		return nil
 	}
 	who := "the run"
@@ -50,7 +50,7 @@ func (c *Config) CheckLate(start time.Time) error {
 		who = fmt.Sprintf("shard %d", c.Shard.Index)
 	}
 	return fmt.Errorf(
-		"%s was ready %s after the agreed start at %s; nothing was sent; want a moment to come, or --late "+
+		"%s was ready %s after the agreed start at %s; nothing was sent; want a moment to come, or --late-start "+
 			"%s to send what is still to come",
 		who, format.Duration(late, 3), start.Format(time.RFC3339Nano), shard.LateJoin)
 }
@@ -115,7 +115,7 @@ func (r *runner) awaitStart(ctx context.Context, group *shard.Group) (err error)
 	if err := r.writeShard(); err != nil {
 		return err
 	}
-	r.run.StartAt(at, r.cfg.Late == shard.LateJoin)
+	r.run.StartAt(at, r.cfg.LateStart == shard.LateJoin)
 	// for what is done between here and the start: 200 ms were too few beside 15 busy threads on 2 cores
 	const early = time.Second
 	connecting, cancel := context.WithDeadline(ctx, at.Add(-early))

@@ -22,10 +22,10 @@ func (p *Prepared) layout(ctx context.Context) error {
 	if err := p.route(); err != nil {
 		return err
 	}
-	if p.o.exact() { // lays answers and prompts out in each other
+	if p.o.Sessions.ForceAnswers { // lays answers and prompts out in each other
 		p.TellAnswers(p.source.(*prompt.TokenIDs))
 	}
-	backend, err := p.o.tellingBackend(p.model, p.salt, !p.o.NoStream, p.o.exact())
+	backend, err := p.o.tellingBackend(p.model, p.salt, !p.o.NoStream, p.o.Sessions.ForceAnswers)
 	if err != nil {
 		return err
 	}
@@ -43,11 +43,11 @@ func (p *Prepared) layout(ctx context.Context) error {
 		return err
 	}
 	p.describe()
-	if p.o.exact() {
+	if p.o.Sessions.ForceAnswers {
 		a := p.Answers()
 		p.detail(
-			"      answers: %s are told, %s of them in the prompts of %s",
-			format.Many(a.Told, "token"), format.Count(a.Carried), format.Many(a.Turns, "follow-up turn"),
+			"      answers: %s are forced, %s of them in the prompts of %s",
+			format.Many(a.Forced, "token"), format.Count(a.Carried), format.Many(a.Turns, "follow-up turn"),
 		)
 	}
 	p.noteShort()

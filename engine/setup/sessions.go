@@ -31,11 +31,11 @@ const (
 
 // Sessions are about conversations and jobs.
 type Sessions struct {
-	Mode    SessionMode // "" = SessionsStrict, which nobody chose
-	Lanes   int         // as Pacing.Lanes
-	History string      // answers in later turns: HistoryRecorded or HistoryLive
-	Idle    IdleCap
-	Answers string // metrics.AnswersFree or AnswersExact
+	Mode         SessionMode // "" = SessionsStrict, which nobody chose
+	Lanes        int         // as Pacing.Lanes
+	History      string      // answers in later turns: HistoryRecorded or HistoryLive
+	Idle         IdleCap
+	ForceAnswers bool // servers are told which tokens to answer: those that later prompts have
 }
 
 // IdleCap is the longest idle time, at the speed of the replay; 0 = any.

@@ -119,7 +119,7 @@ type Again struct {
 func Defaults() Options {
 	return Options{
 		Repeat: 1, Amplify: 1, Pacing: Pacing{Scale: 1},
-		Sessions: Sessions{Answers: metrics.AnswersFree, History: HistoryRecorded},
+		Sessions: Sessions{History: HistoryRecorded},
 		Route:    RouteRoundRobin, LoadBound: route.DefaultBound,
 		Timeout: 10 * time.Minute, ConnectTimeout: 5 * time.Second,
 		Cold: probe.ColdAuto, VerifyPrompts: DefaultVerified,
