@@ -86,7 +86,7 @@ func (s *searching) window(p capacity.Probe) (w capacity.Span, err error) {
 		}
 	}
 	warmS := s.o.warmIn.Seconds()
-	if !s.o.given("warm-in") {
+	if !s.o.isSet("warm-in") {
 		warmS = min(usualWarmIn.Seconds(), lasts/5)
 	}
 	forS := s.o.window.Seconds()

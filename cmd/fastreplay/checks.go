@@ -21,8 +21,8 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// beginnings are what to type, for who gave no trace.
-const beginnings = `no trace; give one with: fastreplay FILE --url HOST:PORT
+// usageHint is what to type, for who gave no trace.
+const usageHint = `no trace; give one with: fastreplay FILE --url HOST:PORT
 Or type one of these:
   fastreplay demo           a run in 6 s that needs no file and no server
   fastreplay inspect FILE   what is in a trace, without traffic
@@ -42,7 +42,7 @@ func (o *options) complete(args []string) error {
 		o.Traces = args
 	}
 	if len(o.Traces) == 0 {
-		return errors.New(beginnings)
+		return errors.New(usageHint)
 	}
 	extra := func() (err error) {
 		if o.Extra, err = api.ParseExtra(o.extraInputs); err != nil {
@@ -72,19 +72,19 @@ func (o *options) complete(args []string) error {
 
 // leaveOpen leaves to the setup what nobody has given.
 func (o *options) leaveOpen() {
-	if !o.given("too-long") {
+	if !o.isSet("too-long") {
 		o.TooLong = ""
 	}
-	if !o.given("api") {
+	if !o.isSet("api") {
 		o.API = ""
 	}
-	if !o.given("resend") {
+	if !o.isSet("resend") {
 		o.Resend = ""
 	}
-	if o.given("timeout") {
+	if o.isSet("timeout") {
 		o.ProbeTimeout = o.Timeout
 	}
-	if o.given("grace") && o.Pacing.Duration > 0 {
+	if o.isSet("grace") && o.Pacing.Duration > 0 {
 		o.CancelAfter = o.Pacing.Duration + o.Grace
 	}
 }
@@ -98,7 +98,7 @@ func (o *options) checkServer() error {
 			"targets":  o.targetsFile,
 			"endpoint": o.Endpoint,
 		}[flag]
-		if !o.given(flag) || flag == "endpoint" && len(o.URLs) > 0 {
+		if !o.isSet(flag) || flag == "endpoint" && len(o.URLs) > 0 {
 			continue
 		}
 		if err := checkNotEmpty(flag, text); err != nil {
@@ -109,7 +109,7 @@ func (o *options) checkServer() error {
 		return nil
 	}
 	for _, gate := range []string{"require", "max-error-rate", "goodput"} {
-		if o.given(gate) {
+		if o.isSet(gate) {
 			return fmt.Errorf(
 				"--%s judges a server, and none is named: it would judge the embedded mock; name it, as in "+
 					"`fastreplay FILE --url HOST:PORT`",
@@ -194,7 +194,7 @@ func (o *options) completePacing() (err error) {
 		return err
 	}
 	p := &o.pace
-	o.Pacing.KeepTimes, o.Pacing.AtOnce = p.fixed || o.given("scale"), p.rate == rateMax
+	o.Pacing.KeepTimes, o.Pacing.AtOnce = p.fixed || o.isSet("scale"), p.rate == rateMax
 	if p.ramp == "" && (p.rate == "" || p.rate == rateMax) {
 		return nil
 	}
@@ -226,14 +226,14 @@ func (o *options) checkPacing() error {
 		return errors.New("--rate and --ramp exclude each other")
 	case p.fixed && rated:
 		return errors.New("--fixed-schedule sends at trace times, which --rate and --ramp ignore")
-	case o.given("scale") && (rated || p.notFixed):
+	case o.isSet("scale") && (rated || p.notFixed):
 		return errors.New("--scale is about trace times, which --rate, --ramp and --no-fixed-schedule ignore")
 	case p.notFixed && !rated && o.Pacing.Concurrency == 0:
 		return errors.New(
 			"--no-fixed-schedule ignores trace times; say when requests leave, with --rate R, --rate max, --ramp or " +
 				"--concurrency N",
 		)
-	case o.given("arrival") && (!rated || p.rate == rateMax):
+	case o.isSet("arrival") && (!rated || p.rate == rateMax):
 		return errors.New("--arrival spaces requests at a rate; give one with --rate R or --ramp")
 	}
 	return nil
@@ -246,7 +246,7 @@ func (o *options) checkSessions() error {
 		p.Concurrency = 0
 	}
 	switch {
-	case o.given("assume-latency") && !s.Thinks() && s.Idle.Most == 0 && o.Route != setup.RoutePrefix:
+	case o.isSet("assume-latency") && !s.Thinks() && s.Idle.Most == 0 && o.Route != setup.RoutePrefix:
 		return fmt.Errorf(
 			"--assume-latency is about --sessions %s and %s, --idle-cap and --route %s",
 			setup.SessionsThink, setup.SessionsLanes, setup.RoutePrefix,
@@ -273,17 +273,17 @@ func (o *options) completeLimits() error {
 		flag string
 		most time.Duration
 	}{{"max-drift", o.maxDrift}, {"max-receive-lag", o.maxLag}} {
-		if o.given(limit.flag) && limit.most <= 0 {
+		if o.isSet(limit.flag) && limit.most <= 0 {
 			return fmt.Errorf(
 				"--%s %v: want a time above 0; leave it out to have lateness judged by what it changes",
 				limit.flag, limit.most,
 			)
 		}
 	}
-	if o.given("duration") && o.Pacing.Duration <= 0 {
+	if o.isSet("duration") && o.Pacing.Duration <= 0 {
 		return fmt.Errorf("--duration %v: want a time above 0; leave it out to send all", o.Pacing.Duration)
 	}
-	if o.given("max-error-rate") {
+	if o.isSet("max-error-rate") {
 		if !(o.maxErrorRate >= 0 && o.maxErrorRate <= 1) {
 			return fmt.Errorf("--max-error-rate %v: want a share of 0..1", o.maxErrorRate)
 		}
@@ -299,7 +299,7 @@ func (o *options) checkScrape() error {
 	switch {
 	case f.Interval < leastScrapeInterval:
 		return fmt.Errorf("--scrape-interval is %v; want at least %v", f.Interval, leastScrapeInterval)
-	case f.Mode == setup.ScrapeOff && (len(f.URLs) > 0 || o.given("scrape-interval")):
+	case f.Mode == setup.ScrapeOff && (len(f.URLs) > 0 || o.isSet("scrape-interval")):
 		return errors.New("--scrape-url, --scrape-interval: --scrape is off")
 	}
 	for _, url := range f.URLs {
@@ -351,7 +351,7 @@ func (o *options) checkStart() error {
 	case o.Barrier == "":
 	case !o.IsShard():
 		return errors.New("--start-barrier: it is where shards begin together; say which one this is, with --shard")
-	case o.given("start-at"):
+	case o.isSet("start-at"):
 		return errors.New("--start-barrier and --start-at: give one of them")
 	}
 	o.StartAt = o.start.at
@@ -375,7 +375,7 @@ func (o *options) check() error {
 		return fmt.Errorf("--senders is %d; want 1 to %d", o.Senders, engine.MaxSenders)
 	case o.Senders > 1 && o.Pacing.Concurrency > 0:
 		return errors.New("--senders: with --concurrency there is one")
-	case o.given("verify-prompts") && o.Tokenizer == "":
+	case o.isSet("verify-prompts") && o.Tokenizer == "":
 		return errors.New("--verify-prompts: give the model's own tokenizer with --tokenizer")
 	case o.EngineBlockTokens < 0:
 		return fmt.Errorf("--engine-block-tokens %d: want at least 1", o.EngineBlockTokens)
@@ -391,7 +391,7 @@ func (o *options) checkRoute() error {
 			"--load-bound %v: want at least 1, such as %v, or 0 for none",
 			o.LoadBound, route.DefaultBound,
 		)
-	case o.given("load-bound") && o.Route != setup.RoutePrefix:
+	case o.isSet("load-bound") && o.Route != setup.RoutePrefix:
 		return fmt.Errorf("--load-bound is about --route %s", setup.RoutePrefix)
 	case o.Route == setup.RouteLeastInFlight && o.Sessions.History == setup.HistoryLive:
 		return fmt.Errorf(
@@ -405,7 +405,7 @@ func (o *options) checkRoute() error {
 
 // checkInstance refuses headers and fields that cannot exist.
 func (o *options) checkInstance() error {
-	if !o.given("instance-header") {
+	if !o.isSet("instance-header") {
 		o.InstanceHeaders = nil
 	}
 	for _, name := range o.InstanceHeaders {
@@ -413,7 +413,7 @@ func (o *options) checkInstance() error {
 			return fmt.Errorf("--instance-header %q: %w", name, err)
 		}
 	}
-	if !o.given("instance-field") {
+	if !o.isSet("instance-field") {
 		return nil
 	}
 	if o.InstanceField = strings.Split(o.instanceField, "."); slices.Contains(o.InstanceField, "") {

@@ -27,7 +27,7 @@ import (
 type options struct {
 	replay.Config
 	line  *compat.Line
-	given func(flag string) bool
+	isSet func(flag string) bool
 	demo  bool // `fastreplay demo`, whose trace is made
 
 	// Texts of which the configuration has the meaning, once they are complete.
@@ -62,7 +62,7 @@ type paceFlags struct {
 // addFlags adds all flags of a replay.
 func (o *options) addFlags(f *pflag.FlagSet) {
 	f.SortFlags = false
-	o.given = f.Changed
+	o.isSet = f.Changed
 	for _, g := range o.groups() {
 		f.AddFlagSet(g.flags)
 	}

@@ -62,8 +62,8 @@ func notes(s *Summary, all *targetStats, targets []targetStats, urls []string, p
 			"with --engine-block-tokens",
 		requests(all.Cache.Finer))
 	unknown := probed.Unknown
-	if probed.Unproven != "" && s.PrefixCache.HitRatio == nil {
-		unknown = append(slices.Clip(unknown), Unknown{"whether the cache_salt works", probed.Unproven})
+	if probed.NoteUnlessReported != "" && s.PrefixCache.HitRatio == nil {
+		unknown = append(slices.Clip(unknown), Unknown{"whether the cache_salt works", probed.NoteUnlessReported})
 	}
 	var silent, partly []string
 	var partlyRequests int64

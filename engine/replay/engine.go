@@ -107,7 +107,7 @@ func (r *runner) config() (engine.Config, error) {
 
 // newMeter returns the meter of a run that is built, with what is known of it.
 func (r *runner) newMeter(known *report.Plan) *live.Meter {
-	until := r.load.Plan.UntilNS
+	until := r.load.Plan.EndNS
 	if r.cfg.Pacing.Duration == 0 {
 		until = math.MaxInt64
 	}

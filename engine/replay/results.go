@@ -15,9 +15,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine/audit"
 	"github.com/fastreplay/fastreplay/engine/export"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/merge"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
-	"github.com/fastreplay/fastreplay/engine/shard"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -78,7 +78,7 @@ func (r *runner) discard() error {
 	}
 	for _, name := range []string{
 		report.RequestsName, report.RequestsName + ".zst", report.ServerMetricsName, report.PlanName,
-		shard.FileName, shard.PlannedNextName, shard.DigestsName,
+		merge.FileName, merge.PlannedNextName, merge.DigestsName,
 	} {
 		_ = os.Remove(filepath.Join(r.Dir, name))
 	}
@@ -111,9 +111,9 @@ func (r *runner) conclude(found engine.Result, records []record.Record) (*metric
 	}
 	summary := r.collector.Summary(
 		info, metrics.Probed{
-			Unknown:  r.load.Facts.Unknown,
-			Unproven: r.load.Facts.Unproven,
-			CacheOff: work.CacheOff,
+			Unknown:            r.load.Facts.Unknown,
+			NoteUnlessReported: r.load.Facts.NoteUnlessReported,
+			CacheOff:           work.CacheOff,
 		},
 	)
 	summary.Notes = append(summary.Notes, r.unnamed(summary)...)
@@ -139,7 +139,7 @@ func (r *runner) conclude(found engine.Result, records []record.Record) (*metric
 // and refuses those that cannot be written or would take the place of another.
 func (c *Config) placeResults(dir string) error {
 	taken := map[string]bool{}
-	for _, name := range append(report.OwnNames(), shard.FileName, shard.PlannedNextName, shard.DigestsName) {
+	for _, name := range append(report.OwnNames(), merge.FileName, merge.PlannedNextName, merge.DigestsName) {
 		taken[filepath.Join(dir, name)] = true
 	}
 	for _, path := range export.Paths(dir, c.Exports) {

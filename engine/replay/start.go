@@ -15,6 +15,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/host"
+	"github.com/fastreplay/fastreplay/engine/merge"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/setup"
 	"github.com/fastreplay/fastreplay/engine/shard"
@@ -80,7 +81,7 @@ func aheadOf(ahead time.Duration) string {
 
 // awaitStart sets the moment at which the run, which is ready, begins, and returns shortly before it.
 func (r *runner) awaitStart(ctx context.Context, group *shard.Group) (err error) {
-	at, file := r.cfg.StartAt, cmp.Or(r.load.Shard, new(shard.File)) // the latter is not kept
+	at, file := r.cfg.StartAt, cmp.Or(r.load.Shard, new(merge.File)) // the latter is not kept
 	ready := time.Now()
 	file.ClockErr = "without --start-barrier nobody was asked; " + host.ClockWords()
 	switch {
@@ -136,15 +137,15 @@ func (r *runner) writeShard() error {
 	if r.load.Shard == nil {
 		return nil
 	}
-	err := report.WriteJSON(filepath.Join(r.Dir, shard.FileName), r.load.Shard)
+	err := report.WriteJSON(filepath.Join(r.Dir, merge.FileName), r.load.Shard)
 	work := r.load.Work
-	digests := filepath.Join(r.Dir, shard.DigestsName)
+	digests := filepath.Join(r.Dir, merge.DigestsName)
 	if !report.Exists(digests) && work.Prebuilt.Fingerprint(work) != "" {
 		write := func(w io.Writer) error { return work.Prebuilt.WriteDigests(work, w) }
 		err = errors.Join(err, report.WriteWhole(digests, write))
 	}
 	if r.load.Next != nil {
-		err = errors.Join(err, report.WriteWhole(filepath.Join(r.Dir, shard.PlannedNextName), r.writeNext))
+		err = errors.Join(err, report.WriteWhole(filepath.Join(r.Dir, merge.PlannedNextName), r.writeNext))
 		r.load.Next = nil // and its memory
 	}
 	return err

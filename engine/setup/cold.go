@@ -105,9 +105,9 @@ func (p *Prepared) useSalt(seen bool) {
 				"runs can hit",
 		)
 	default:
-		p.Facts.Unproven = "cold: a cache_salt of this run is in every body of ours; the server has reported no " +
+		p.Facts.NoteUnlessReported = "cold: a cache_salt of this run is in every body of ours; the server has reported no " +
 			"cached tokens, so whether it honours the salt is unknown (vLLM: --enable-prompt-tokens-details)"
-		p.line("note: %s", p.Facts.Unproven)
+		p.line("note: %s", p.Facts.NoteUnlessReported)
 	}
 }
 
@@ -116,17 +116,17 @@ func (p *Prepared) useSalt(seen bool) {
 func (p *Prepared) sizeCaches(told map[netip.AddrPort]workload.PrefixCache) {
 	p.Caches = map[netip.AddrPort]workload.PrefixCache{}
 	kinds := map[string]bool{}
-	against := map[string]bool{}
+	contradictions := map[string]bool{}
 	for _, t := range p.Targets {
 		for _, addr := range t.Endpoints {
 			c, words := p.o.sizeCache(told[addr])
 			p.Caches[addr] = c
 			kinds[words] = true
-			against[p.o.contradictCache(told[addr])] = true
+			contradictions[p.o.contradictCache(told[addr])] = true
 		}
 	}
-	delete(against, "")
-	for _, text := range slices.Sorted(maps.Keys(against)) {
+	delete(contradictions, "")
+	for _, text := range slices.Sorted(maps.Keys(contradictions)) {
 		p.note("%s: what is given is used; leave it out to use what the server says", text)
 	}
 	if !p.o.DryRun {

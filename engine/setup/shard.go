@@ -10,8 +10,8 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/engine/audit"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/merge"
 	"github.com/fastreplay/fastreplay/engine/probe"
-	"github.com/fastreplay/fastreplay/engine/shard"
 )
 
 // IsShard reports whether the run sends a part of the load.
@@ -42,8 +42,8 @@ func (p *Prepared) takePart(backend api.Backend) error {
 			n, part.Count, n,
 		)
 	}
-	p.Shard = &shard.File{
-		Schema:   shard.Schema,
+	p.Shard = &merge.File{
+		Schema:   merge.Schema,
 		Index:    part.Index,
 		Count:    part.Count,
 		Version:  p.o.Version,
