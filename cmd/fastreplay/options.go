@@ -138,8 +138,7 @@ func (o *options) addTrace(f *pflag.FlagSet) {
 			"of them, are merged in time")
 	addReadFlags(f, &o.Read)
 	f.Var(countFlag(&o.Repeat, "1"), "repeat", "replay the selection `N` times in a row")
-	o.TooLong = setup.TooLongRefuse
-	addWords(f, &o.TooLong, "too-long",
+	addDefault(f, &o.TooLong, setup.TooLongRefuse, "too-long",
 		"what becomes of requests longer than the servers' context: refuse to start, drop, or clip prompts' ends",
 		setup.TooLongRefuse, setup.TooLongDrop, setup.TooLongClip)
 	f.StringVarP(&o.config, "config", "f", "", "YAML `FILE` of flags, such as \"rate: 10\"; the command line wins")
@@ -204,7 +203,7 @@ func (o *options) addServer(f *pflag.FlagSet) {
 	addWords(f, &o.Route, "route",
 		"which of several servers gets a request; "+strings.Join(setup.Routes(), ", "), setup.Routes()...)
 	f.StringVarP(&o.Model, "model", "m", "", "model name (default: asked from /v1/models)")
-	f.StringVarP(&o.API, "api", "a", api.Names()[0],
+	f.StringVarP(&o.API, "api", "a", "",
 		"API to speak; "+strings.Join(api.Names(), ", ")+
 			" (default: the one that the trace's rows are for, else completions)")
 	f.StringVar(&o.Endpoint, "endpoint", "",
@@ -274,8 +273,7 @@ func (o *options) addAdvanced(f *pflag.FlagSet) {
 	f.Float64Var(&o.LoadBound, "load-bound", o.LoadBound,
 		"of --route "+setup.RoutePrefix+
 			": pass over an instance with more than this many times its share in flight; 0 = none")
-	o.Resend = engine.ResendSafe
-	addWords(f, &o.Resend, "resend",
+	addDefault(f, &o.Resend, engine.ResendSafe, "resend",
 		"send again what got no answer: never, unread (if the server provably did not read it) or safe (also if it "+
 			"closed an idle connection)",
 		engine.ResendNever, engine.ResendUnread, engine.ResendSafe)
@@ -439,6 +437,6 @@ func (o *options) parseSessions(text string) (setup.SessionMode, error) {
 		!slices.Contains([]setup.SessionMode{setup.SessionsStrict, setup.SessionsGated, setup.SessionsThink}, mode):
 		return "", suggest(errors.New("want strict, gated, think or lanes=N"), word, sessionWords())
 	}
-	o.Sessions.Lanes, o.Pacing.Lanes = lanes, lanes
+	o.Pacing.Lanes = lanes
 	return mode, nil
 }

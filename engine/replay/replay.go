@@ -129,6 +129,9 @@ var ErrIncomplete = errors.New("results are incomplete on disk")
 // ends before the start, the error is its cause; if it ends later, nothing more is sent, and the summary is that of a
 // partial run. observer may be nil.
 func Run(ctx context.Context, cfg *Config, observer Observer) (summary *metrics.Summary, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
 	r := newRunner(cfg, observer)
 	dir, err := report.Create(cfg.Output, time.Now()) // before servers are probed and requests built for nothing
 	if err != nil {
@@ -157,6 +160,9 @@ func Run(ctx context.Context, cfg *Config, observer Observer) (summary *metrics.
 
 // Plan does all that Run does before it sends, but for the results. It returns what is known before the start.
 func Plan(ctx context.Context, cfg *Config, observer Observer) (*report.Plan, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
 	r := newRunner(cfg, observer)
 	var err error
 	r.load, err = setup.Prepare(ctx, &cfg.Options, &r.notes)

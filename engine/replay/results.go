@@ -216,7 +216,7 @@ func (r *runner) unnamed(s *metrics.Summary) []string {
 func (r *runner) info(found engine.Result) metrics.Summary {
 	found.Client.LoadS, found.Client.PrebuildS = r.load.Facts.ReadS, r.load.Facts.BuildS
 	if found.Turns != nil {
-		found.Turns.Sessions = r.cfg.Sessions.String()
+		found.Turns.Sessions = r.cfg.SessionsText()
 	}
 	return metrics.Summary{
 		Run: r.load.Run(found.Run), Workload: r.load.Workload(found.LeftOut), Client: found.Client,

@@ -203,6 +203,7 @@ func Read(ctx context.Context, o *Options) (*trace.Trace, error) {
 }
 
 func newPrepared(o *Options, notes *Notes) *Prepared {
+	o.leaveToLeader()
 	return &Prepared{
 		Work:  new(workload.Work),
 		RunID: fmt.Sprintf("%08x", rand.Uint32()),
