@@ -13,7 +13,6 @@ import (
 	"github.com/fastreplay/fastreplay/engine/live"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
-	"github.com/fastreplay/fastreplay/engine/setup"
 	"github.com/fastreplay/fastreplay/engine/wire"
 )
 
@@ -68,7 +67,7 @@ func (r *runner) openChunkLog() (log *engine.ChunkLog, end func(), err error) {
 // config is how the engine sends and receives.
 func (r *runner) config() (engine.Config, error) {
 	// one for every request, up to what one process can use
-	wanted := min(1<<20, setup.DescriptorsBesides+2*r.load.Requests())
+	wanted := min(1<<20, host.DescriptorsBesides+2*r.load.Requests())
 	descriptors, err := host.RaiseDescriptors(wanted)
 	if need := r.load.DescriptorsNeeded(); err == nil && descriptors < need {
 		r.note(

@@ -48,7 +48,7 @@ func (a allowance) refuse(flag string, value any, requests, bytes float64) error
 }
 
 func (p *Prepared) checkMemory(ctx context.Context) error {
-	connections := int64(p.DescriptorsNeeded() - DescriptorsBesides)
+	connections := int64(p.DescriptorsNeeded() - host.DescriptorsBesides)
 	kept := keptForRun + int64(p.Requests())*keptForRequest + connections*keptForConnection
 	allowed, err := freeAllowance(kept)
 	if p.o.MaxMemory > 0 {
@@ -90,9 +90,6 @@ func (p *Prepared) checkMemory(ctx context.Context) error {
 	return nil
 }
 
-// DescriptorsBesides are for all but requests in flight.
-const DescriptorsBesides = 1 << 10
-
 // longAnswer is a response time beyond which a run that lacks descriptors is no surprise.
 const longAnswer = 2 * time.Second
 
@@ -102,5 +99,5 @@ func (p *Prepared) DescriptorsNeeded() int {
 	if limit := p.Plan.Cap; limit > 0 {
 		most = min(most, limit)
 	}
-	return DescriptorsBesides + most
+	return host.DescriptorsBesides + most
 }
