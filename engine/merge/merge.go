@@ -172,7 +172,7 @@ func (s *Shards) summary(c *metrics.Collector, records *record.Lines, endNS int6
 		Limits:   plan.Limits,
 		Requests: metrics.Requests{Planned: records.Count},
 		Records:  records,
-		Notes:    plan.Notes,
+		Notes:    metrics.Texts(plan.Notes),
 	}
 	sum.Run.StartedAt = file.StartAt
 	sum.Run.Host.CPUs = 0

@@ -507,3 +507,17 @@ type Load struct {
 	// of the input tokens, in an unlimited cache; null without block ids
 	HitRatio *float64 `json:"ideal_hit_ratio"`
 }
+
+// Note is what is worth knowing of a run.
+type Note struct {
+	Code string `json:"code"` // names its kind: see [notes](#notes-before-the-start)
+	Text string `json:"text"` // a sentence; may have several lines
+}
+
+// Texts are the sentences of notes.
+func Texts(notes []Note) (texts []string) {
+	for _, n := range notes {
+		texts = append(texts, n.Text)
+	}
+	return texts
+}

@@ -36,6 +36,7 @@ func (r *runner) probeStamps() (wire.Stamps, error) {
 	}
 	if err != nil {
 		r.note(
+			"no_kernel_timestamps",
 			"no kernel timestamps (%v): instants are those of the reads, so that our lateness in reading is inside "+
 				"latencies",
 			err,
@@ -59,7 +60,7 @@ func (r *runner) openChunkLog() (log *engine.ChunkLog, end func(), err error) {
 	log = engine.NewChunkLog(w)
 	return log, func() {
 		if err := errors.Join(log.Err(), w.Flush(), f.Close()); err != nil {
-			r.note("--chunk-log is incomplete: %v", err)
+			r.note("chunk_log_incomplete", "--chunk-log is incomplete: %v", err)
 		}
 	}, nil
 }
@@ -71,6 +72,7 @@ func (r *runner) config() (engine.Config, error) {
 	descriptors, err := host.RaiseDescriptors(wanted)
 	if need := r.load.DescriptorsNeeded(); err == nil && descriptors < need {
 		r.note(
+			"descriptors_short",
 			"the descriptor limit of %s may not hold the requests in flight; raise it with `ulimit -n %d`",
 			format.Count(descriptors), need,
 		)

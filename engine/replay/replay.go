@@ -201,14 +201,16 @@ func newRunner(cfg *Config, observer Observer) *runner {
 	}
 	r := &runner{cfg: cfg, observer: observer, notes: setup.Notes{Observer: observer}}
 	for _, note := range cfg.Notes {
-		r.note("%s", note)
+		r.note("caller", "%s", note)
 	}
 	return r
 }
 
-func (r *runner) line(format string, args ...any) { r.notes.Say(setup.Line, format, args...) }
+func (r *runner) line(format string, args ...any) { r.notes.Say(setup.Line, "", format, args...) }
 
-func (r *runner) note(format string, args ...any) { r.notes.Say(setup.Keep, format, args...) }
+func (r *runner) note(code, format string, args ...any) {
+	r.notes.Say(setup.Keep, code, format, args...)
+}
 
 func (r *runner) alert(format string, args ...any) {
 	r.observer.Alert(fmt.Sprintf(format, args...))

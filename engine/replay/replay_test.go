@@ -118,6 +118,9 @@ func TestNotesOfARun(t *testing.T) {
 	for _, n := range l.notes {
 		if n.Level == setup.Keep {
 			kept = append(kept, n.Text)
+			if n.Code == "" {
+				t.Errorf("no code: %q", n.Text)
+			}
 		}
 	}
 	if len(kept) < 2 || kept[0] != cfg.Notes[0] || !slices.ContainsFunc(kept, func(n string) bool { return strings.HasPrefix(n, "cold: off") }) {

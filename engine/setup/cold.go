@@ -40,11 +40,12 @@ func (p *Prepared) chooseCold(ctx context.Context) error {
 	}
 	switch {
 	case cold == probe.ColdOff:
-		p.note("cold: off; blocks of earlier runs with this seed may still be in the servers' caches")
+		p.note("cold_off", "cold: off; blocks of earlier runs with this seed may still be in the servers' caches")
 		return nil
 	case p.verbatims.onlyPayloads():
 		p.note(
-			"cold: the servers cannot flush, and bodies are sent as they are, without a cache_salt; what earlier " +
+			"cold_bodies",
+			"cold: the servers cannot flush, and bodies are sent as they are, without a cache_salt; what earlier "+
 				"runs have sent may still be cached",
 		)
 		return nil
@@ -87,6 +88,7 @@ func (p *Prepared) takeSalt() {
 	p.salt = p.o.newSalt()
 	if n := p.verbatims.payloads; n > 0 {
 		p.note(
+			"unsalted_payloads",
 			"cold: no cache_salt is in %s, sent as they are; what earlier runs have sent of them may still be cached",
 			format.Many(n, "payload"),
 		)
@@ -127,7 +129,7 @@ func (p *Prepared) sizeCaches(told map[netip.AddrPort]workload.PrefixCache) {
 	}
 	delete(contradictions, "")
 	for _, text := range slices.Sorted(maps.Keys(contradictions)) {
-		p.note("%s: what is given is used; leave it out to use what the server says", text)
+		p.note("cache_size_differs", "%s: what is given is used; leave it out to use what the server says", text)
 	}
 	if !p.o.DryRun {
 		p.detail("cache: %s", strings.Join(slices.Sorted(maps.Keys(kinds)), "; "))

@@ -56,7 +56,7 @@ func (p *Prepared) checkMemory(ctx context.Context) error {
 		err = nil
 	}
 	if err != nil {
-		p.note("free memory is unknown (%v); give --max-memory to bound the memory of requests", err)
+		p.note("memory_unknown", "free memory is unknown (%v); give --max-memory to bound the memory of requests", err)
 		return nil
 	}
 	if p.Prebuilt.Held() > allowed.bytes {
@@ -65,6 +65,7 @@ func (p *Prepared) checkMemory(ctx context.Context) error {
 	need := p.Prebuilt.Held()
 	if free, of, err := host.FreeMemory(); err == nil && p.o.MaxMemory > 0 && min(need, allowed.bytes)+kept > free {
 		p.note(
+			"memory_short",
 			"--max-memory %s and about %s that the run takes besides are more than %s, %s: the run may be killed",
 			format.Bytes(allowed.bytes), format.Bytes(kept), format.Bytes(free), of,
 		)
