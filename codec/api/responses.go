@@ -122,7 +122,8 @@ func (p *parser) weighResponse(r response) {
 		p.d.Finish = intern(r.reason)
 	case "failed", "cancelled":
 		if !p.d.IsError {
-			p.d.IsError, p.d.Error = true, r.status
+			p.d.IsError = true
+			p.d.Error = r.status
 		}
 	}
 }

@@ -61,8 +61,13 @@ type part struct {
 // NewFleet makes empty caches of these capacities in tokens, 0 = unlimited. All prompts must have been added. The
 // servers cache engineBlockTokens tokens at a time.
 func NewFleet(p *Prompts, engineBlockTokens int, capacityTokens []int64) *Fleet {
-	f := &Fleet{prompts: p, engineTokens: engineBlockTokens, words: len(NewSet(len(capacityTokens))),
-		cut: make([]bool, p.distinct()), parts: map[part]int32{}}
+	f := &Fleet{
+		prompts:      p,
+		engineTokens: engineBlockTokens,
+		words:        len(NewSet(len(capacityTokens))),
+		cut:          make([]bool, p.distinct()),
+		parts:        map[part]int32{},
+	}
 	f.masks = make([]uint64, f.words*p.distinct())
 	if slices.Max(capacityTokens) > 0 {
 		f.recent = newRecency(p.distinct(), capacityTokens)
@@ -275,14 +280,17 @@ func (r *recency) touch(block uint32, instance int, grown int64) {
 	}
 	end := uint32(instance + 1)
 	newest := r.uses[end].older
-	r.uses[place].older, r.uses[place].newer = newest, end
-	r.uses[newest].newer, r.uses[end].older = place, place
+	r.uses[place].older = newest
+	r.uses[place].newer = end
+	r.uses[newest].newer = place
+	r.uses[end].older = place
 }
 
 // add puts a block at an instance into the block's chain, and into no list yet.
 func (r *recency) add(block uint32, instance int) (place uint32) {
 	if n := len(r.spare); n > 0 {
-		place, r.spare = r.spare[n-1], r.spare[:n-1]
+		place = r.spare[n-1]
+		r.spare = r.spare[:n-1]
 	} else {
 		place = uint32(len(r.uses))
 		r.uses = append(r.uses, use{})
@@ -294,7 +302,8 @@ func (r *recency) add(block uint32, instance int) (place uint32) {
 
 func (r *recency) unlink(place uint32) {
 	u := &r.uses[place]
-	r.uses[u.older].newer, r.uses[u.newer].older = u.newer, u.older
+	r.uses[u.older].newer = u.newer
+	r.uses[u.newer].older = u.older
 }
 
 // oldest is the least recently used block of an instance that has any.

@@ -151,7 +151,8 @@ func (p *Prompts) Add(ids []uint64, tokens, total int) {
 // AddText appends a prompt of which no tokens are known, by its text. It takes part in the choice of an instance, and
 // in no count of tokens.
 func (p *Prompts) AddText(text []byte) {
-	node, tokens := uint32(0), 0
+	node := uint32(0)
+	tokens := 0
 	for at := 0; at+pieceBytes <= len(text); at += pieceBytes {
 		node = p.extend(node, maphash.Bytes(p.seed, text[at:at+pieceBytes]), pieceTokens)
 		tokens += pieceTokens

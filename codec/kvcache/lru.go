@@ -109,7 +109,8 @@ func (c *LRU) Finish(r Running) {
 			c.pool.discard(number)
 		}
 		freed += int64(q.laid - q.foundTo)
-		end, q.runs = q.foundTo, q.runs[:q.found]
+		end = q.foundTo
+		q.runs = q.runs[:q.found]
 	}
 	c.pool.vacant += freed
 	for i := len(q.runs) - 1; i >= 0; i-- {
@@ -177,7 +178,8 @@ func (c *LRU) lay(q *inFlight, node, to, reach uint32) {
 		end := min(c.pool.runs[number].to, to, reach)
 		q.runs = append(q.runs, c.pool.hold(number, q.laid, end))
 		q.found++
-		q.laid, q.foundTo = end, end
+		q.laid = end
+		q.foundTo = end
 	}
 	if q.laid < to {
 		c.layOwn(q, node, to)

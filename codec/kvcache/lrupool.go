@@ -148,7 +148,8 @@ func (p *pool) free(number uint32) {
 		p.discard(number)
 		return
 	}
-	r.older, r.newer = p.runs[0].older, 0
+	r.older = p.runs[0].older
+	r.newer = 0
 	p.runs[r.older].newer = number
 	p.runs[0].older = number
 }
@@ -232,10 +233,12 @@ func (p *pool) register(number uint32) {
 	first := p.shelves[r.node].first
 	if first == 0 {
 		p.shelves[r.node].first = number
-		r.prev, r.next = number, number
+		r.prev = number
+		r.next = number
 		return
 	}
-	r.prev, r.next = p.runs[first].prev, first
+	r.prev = p.runs[first].prev
+	r.next = first
 	p.runs[r.prev].next = number
 	p.runs[first].prev = number
 }

@@ -62,9 +62,14 @@ func newBPE(raw json.RawMessage, letters *[256]rune) (*bpe, error) {
 	}
 	atMost(maxTextBytes, len(f.Prefix)+len(f.Suffix), "model BPE: bytes beside a character")
 	m := &bpe{
-		vocabulary: make(vocabulary, len(f.Vocab)), unknown: none, fuseUnknown: f.FuseUnknown,
-		allBytes: f.ByteFallback, wholeFirst: f.IgnoreMerges, letters: letters,
-		prefix: f.Prefix, suffix: f.Suffix,
+		vocabulary:  make(vocabulary, len(f.Vocab)),
+		unknown:     none,
+		fuseUnknown: f.FuseUnknown,
+		allBytes:    f.ByteFallback,
+		wholeFirst:  f.IgnoreMerges,
+		letters:     letters,
+		prefix:      f.Prefix,
+		suffix:      f.Suffix,
 	}
 	for piece, id := range f.Vocab {
 		if id < 0 || id > maxID {
@@ -130,7 +135,8 @@ func (m *bpe) readMerges(raw json.RawMessage) error {
 		if len(pair) != 2 {
 			return fmt.Errorf("merge %d is no pair: %.60q", rank, pair)
 		}
-		left, right := pair[0], pair[1]
+		left := pair[0]
+		right := pair[1]
 		joined = append(append(joined[:0], left...), strings.TrimPrefix(right, m.prefix)...)
 		if m.prefix != "" && !strings.HasPrefix(right, m.prefix) && len(right) >= len(m.prefix) {
 			joined = append(append(joined[:0], left...), right[len(m.prefix):]...)

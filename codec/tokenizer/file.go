@@ -160,7 +160,8 @@ func (h *hugging) readModel(raw json.RawMessage) error {
 		var letters *[256]rune
 		if n := len(h.preTokenizers); n > 0 {
 			if last, ok := h.preTokenizers[n-1].(*byteLevel); ok {
-				letters, last.late = &last.letters, true
+				letters = &last.letters
+				last.late = true
 			}
 		}
 		m, err := newBPE(raw, letters)

@@ -44,7 +44,8 @@ func (s *scratch) mergeAll(dst []int32, m merger) []int32 {
 		if now, ok := m.merge(left.id, right.id); !ok || now.id != top.id {
 			continue // a neighbour changed since the pair was offered
 		}
-		left.id, left.next = top.id, right.next
+		left.id = top.id
+		left.next = right.next
 		right.id = gone
 		if left.next >= 0 {
 			s.symbols[left.next].prev = top.at
@@ -94,7 +95,8 @@ func (h *candidates) push(c candidate) {
 
 func (h *candidates) pop() candidate {
 	a := *h
-	top, last := a[0], len(a)-1
+	top := a[0]
+	last := len(a) - 1
 	a[0] = a[last]
 	a = a[:last]
 	*h = a

@@ -266,7 +266,8 @@ func (c *charsmap) normalize(text string, opens bool) (string, bool) {
 	}
 	var b strings.Builder
 	b.Grow(len(text))
-	state, cluster := -1, ""
+	state := -1
+	cluster := ""
 	for len(text) > 0 {
 		cluster, text, _, state = uniseg.FirstGraphemeClusterInString(text, state)
 		if len(cluster) <= longestCluster {

@@ -156,7 +156,8 @@ func (t *translator) step() error {
 		return t.group()
 	case ')':
 		if n := len(t.open); n > 0 {
-			t.atom, t.open = t.open[n-1], t.open[:n-1]
+			t.atom = t.open[n-1]
+			t.open = t.open[:n-1]
 		}
 		t.copy(1)
 	case '^', '$': // of a line in Ruby

@@ -35,13 +35,15 @@ func (wordsOrSymbols) split(dst []string, piece string, _ bool) []string {
 		}
 		return 2
 	}
-	from, last := 0, 0
+	from := 0
+	last := 0
 	for at, r := range piece {
 		if k := kind(r); k != last {
 			if last != 0 {
 				dst = append(dst, piece[from:at])
 			}
-			from, last = at, k
+			from = at
+			last = k
 		}
 	}
 	if last != 0 {
@@ -189,8 +191,10 @@ func newMetaspace(component string, f *preTokenizerFile) (preTokenizer, error) {
 		return nil, fmt.Errorf("%s: replacement %.40q: want one character", component, f.Replacement)
 	}
 	m := metaspace{
-		mark: f.Replacement, prefix: f.PrependScheme, cuts: f.Split,
-		cut: splitter{pattern: literal(f.Replacement), behaviour: mergedWithNext},
+		mark:   f.Replacement,
+		prefix: f.PrependScheme,
+		cuts:   f.Split,
+		cut:    splitter{pattern: literal(f.Replacement), behaviour: mergedWithNext},
 	}
 	switch {
 	case !f.AddPrefixSpace && m.prefix == "": // before prepend_scheme was
@@ -286,7 +290,8 @@ func join(parts []part, with func(before, p part) bool) []part {
 	for i, p := range parts {
 		if i > 0 && with(before, p) {
 			last := &joined[len(joined)-1]
-			last.from, last.end = min(last.from, p.from), max(last.end, p.end)
+			last.from = min(last.from, p.from)
+			last.end = max(last.end, p.end)
 		} else {
 			joined = append(joined, p)
 		}

@@ -104,7 +104,8 @@ func (u *unigram) search(word string, s *scratch) {
 	}
 	for at := 0; at < len(word); {
 		_, width := utf8.DecodeRuneInString(word[at:])
-		reached, single := s.nodes[at].score, false
+		reached := s.nodes[at].score
+		single := false
 		for n, i := int32(0), at; i < len(word); i++ {
 			if n = u.trie.child(n, word[i]); n == 0 {
 				break

@@ -158,7 +158,8 @@ func (c *chooser) behind(context string) map[string]int32 {
 		if n < 2 || ids[n-1] != c.ids[word] || c.word[ids[n-2]] != word || context == "" && (n != 2 || ids[0] != id) {
 			continue
 		}
-		kept[word], added[word] = id, n
+		kept[word] = id
+		added[word] = n
 	}
 	c.keepUsual(added, kept)
 	return kept
@@ -229,7 +230,8 @@ func (c *chooser) proveInRuns() error {
 
 // attempt is one whole proof; false if it dropped a word.
 func (c *chooser) attempt(chance *rand.Rand) bool {
-	words, first := c.sorted(), slices.Sorted(maps.Keys(c.first))
+	words := c.sorted()
+	first := slices.Sorted(maps.Keys(c.first))
 	heads := append(c.contexts(true), "")
 	tails := append(c.contexts(false), "")
 	around := make(map[[2]string]int) // tokens beside the words, by head and tail

@@ -26,7 +26,8 @@ func (t *Trace) Copies(source, clone []int32, atNS []int64, shared []int32) (*Tr
 			"a factor below 1, or --repeat")
 	}
 	out := t.chosen(source)
-	out.Clone, out.ArrivalNS = slices.Clone(clone), slices.Clone(atNS)
+	out.Clone = slices.Clone(clone)
+	out.ArrivalNS = slices.Clone(atNS)
 	if t.Untimed {
 		clear(out.ArrivalNS)
 	}

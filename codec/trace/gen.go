@@ -41,9 +41,12 @@ type Gen struct {
 // DefaultGen describes unrelated requests of middling length.
 func DefaultGen() Gen {
 	return Gen{
-		Format:      formats.Default,
-		InputTokens: Range{256, 4096}, OutputTokens: Range{16, 256},
-		Turns: Range{1, 1}, TurnTokens: Range{16, 256}, Types: []string{"text"},
+		Format:       formats.Default,
+		InputTokens:  Range{256, 4096},
+		OutputTokens: Range{16, 256},
+		Turns:        Range{1, 1},
+		TurnTokens:   Range{16, 256},
+		Types:        []string{"text"},
 	}
 }
 
@@ -56,7 +59,8 @@ func (g Gen) withDefaults() (Gen, *formats.Format, error) {
 		return g, nil, err
 	}
 	g.BlockTokens = cmp.Or(g.BlockTokens, f.BlockTokens)
-	g.Turns, g.TurnTokens = cmp.Or(g.Turns, usual.Turns), cmp.Or(g.TurnTokens, usual.TurnTokens)
+	g.Turns = cmp.Or(g.Turns, usual.Turns)
+	g.TurnTokens = cmp.Or(g.TurnTokens, usual.TurnTokens)
 	g.Active = cmp.Or(g.Active, max(1, len(g.ArrivalNS)/8))
 	if g.Types == nil {
 		g.Types = usual.Types

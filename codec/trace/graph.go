@@ -52,7 +52,8 @@ func (a *Agents) chosen(order []int32) Agents {
 		TookNS: gather(order, a.TookNS),
 		TTFTNS: gather(order, a.TTFTNS),
 		Cached: gather(order,
-			a.Cached), SubAgents: a.SubAgents,
+			a.Cached),
+		SubAgents: a.SubAgents,
 	}
 }
 

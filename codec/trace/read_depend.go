@@ -261,7 +261,8 @@ func (l *loader) settleDependencies() error {
 		if limit := (*agents.LimitError)(nil); errors.As(err, &limit) {
 			return l.refuseAt(limit.Call, limit.Error(), "mend the rows that are left out")
 		}
-		d, l.dependencies = bridged, bridged
+		d = bridged
+		l.dependencies = bridged
 	}
 	for i := range d.Len() {
 		list := d.Row(i)

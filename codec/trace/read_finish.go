@@ -201,7 +201,9 @@ func (l *loader) selected(order []int32) ([]int32, error) {
 
 // assemble gathers the columns in order.
 func (l *loader) assemble(order []int32) *Trace {
-	l.Name, l.Format, l.Untimed = l.name, l.format.Name, l.timed == 0
+	l.Name = l.name
+	l.Format = l.format.Name
+	l.Untimed = l.timed == 0
 	l.Types = l.types.names
 	l.Jobs = l.jobs.names
 	t := l.chosen(order)

@@ -102,8 +102,10 @@ func (l *loader) begin(name, within string) {
 }
 
 func (l *loader) setFormat(f *formats.Format) error {
-	l.TimeUnit, l.BlockTokens = cmp.Or(l.o.TimeUnit, f.Unit), cmp.Or(l.o.BlockTokens, l.said, f.BlockTokens)
-	l.input.format, l.input.reader = f, rows.NewReader(&f.Layout, l.TimeUnit)
+	l.TimeUnit = cmp.Or(l.o.TimeUnit, f.Unit)
+	l.BlockTokens = cmp.Or(l.o.BlockTokens, l.said, f.BlockTokens)
+	l.input.format = f
+	l.input.reader = rows.NewReader(&f.Layout, l.TimeUnit)
 	if f.CSV {
 		return nil // its head shows more
 	}
@@ -115,7 +117,8 @@ func (l *loader) agree() error {
 	f := l.input.format
 	layout := l.input.reader.Layout()
 	if l.format == nil {
-		l.format, l.layout = f, layout
+		l.format = f
+		l.layout = layout
 	}
 	switch {
 	case l.format.Name != f.Name:
@@ -305,7 +308,8 @@ func (l *loader) setBlockTokens(tokens int) error {
 		return rows.Bad(fmt.Sprintf("%s, but for %d in the rows before", said, l.BlockTokens),
 			"a run has one block size: replay the rows one size at a time")
 	}
-	l.BlockTokens, l.said = tokens, tokens
+	l.BlockTokens = tokens
+	l.said = tokens
 	return nil
 }
 
@@ -381,7 +385,8 @@ func (l *loader) refuseEndpoint(r *rows.Row, line int) error {
 	case r.Endpoint == "" || r.Endpoint == l.Endpoint:
 		return nil
 	case l.Endpoint == "":
-		l.Endpoint, l.endpointAt = r.Endpoint, fmt.Sprintf("%s:%d", l.name, line)
+		l.Endpoint = r.Endpoint
+		l.endpointAt = fmt.Sprintf("%s:%d", l.name, line)
 		return nil
 	}
 	return rows.Bad(fmt.Sprintf("url is %s, but %s is for %s", rows.Quote(r.Endpoint), l.endpointAt, l.Endpoint),

@@ -94,7 +94,9 @@ func New(r *workload.Builder, w *workload.Work) (*History, error) {
 		took:    metrics.NewHistogram(),
 	}
 	for i := range h.turns {
-		h.turns[i].place.Of, h.turns[i].first, h.turns[i].next = trace.NoTurn, trace.NoTurn, trace.NoTurn
+		h.turns[i].place.Of = trace.NoTurn
+		h.turns[i].first = trace.NoTurn
+		h.turns[i].next = trace.NoTurn
 	}
 	h.before = w.Trace.TurnsBefore(w.Requests())
 	places := w.Trace.Carries(h.before)
@@ -102,7 +104,8 @@ func New(r *workload.Builder, w *workload.Work) (*History, error) {
 		t := &h.turns[i]
 		t.place = places[i]
 		if of := t.place.Of; of != trace.NoTurn {
-			t.next, h.turns[of].first = h.turns[of].first, int32(i)
+			t.next = h.turns[of].first
+			h.turns[of].first = int32(i)
 		}
 	}
 	for i := range places {
@@ -222,12 +225,13 @@ type Answer struct {
 }
 
 // Reset forgets the answer and keeps its memory.
-func (a *Answer) Reset() { a.Wanted, a.Text, a.tool = false, sse.Reuse(nil, a.Text), false }
+func (a *Answer) Reset() { *a = Answer{Text: sse.Reuse(nil, a.Text)} }
 
 // Add takes the text of an event or of a whole body.
 func (a *Answer) Add(d *api.Delta) {
 	if a.Wanted {
-		a.Text, a.tool = append(a.Text, d.Content...), a.tool || d.Tool
+		a.Text = append(a.Text, d.Content...)
+		a.tool = a.tool || d.Tool
 	}
 }
 
@@ -374,7 +378,10 @@ func (h *History) make(clock sched.Clock, i int32) {
 		return
 	}
 	request, from := h.build(s, int(i))
-	t.bytes, t.from, t.live, t.lack = request, int32(from), s.live, s.lack
+	t.bytes = request
+	t.from = int32(from)
+	t.live = s.live
+	t.lack = s.lack
 	took := clock.Now() - began
 	if !t.form.CompareAndSwap(formOpen, formLive) { // it has left as recorded in the meantime
 		t.bytes = nil
@@ -404,7 +411,10 @@ func (h *History) build(s *historyScratch, i int) (request []byte, from int) {
 
 // assemble puts request i's messages together.
 func (h *History) assemble(s *historyScratch, i int32) {
-	s.chain, s.messages, s.live, s.lack = append(s.chain[:0], i), s.messages[:0], 0, answered
+	s.chain = append(s.chain[:0], i)
+	s.messages = s.messages[:0]
+	s.live = 0
+	s.lack = answered
 	h.each(i, func(j int32) { s.chain = append(s.chain, j) })
 	content := h.work.Trace.Verbatim(int(i)).Content
 	at := int32(0)

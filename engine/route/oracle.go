@@ -156,7 +156,9 @@ func (q *Question) caches() *kvcache.Fleet {
 // routed shows the caches each request where it goes.
 func (q *Question) routed(name string, instances []int32, weights []float64, promptTokens int64) Routed {
 	r := Routed{Router: name}
-	caches, requests, tokens := q.caches(), make([]float64, len(weights)), make([]float64, len(weights))
+	caches := q.caches()
+	requests := make([]float64, len(weights))
+	tokens := make([]float64, len(weights))
 	for i, k := range instances {
 		held := caches.Give(i, int(k))
 		if n := q.Prompts.Tokens(i); n > 0 {
@@ -167,7 +169,8 @@ func (q *Question) routed(name string, instances []int32, weights []float64, pro
 	}
 	r.HitRatio = float64(r.HitTokens) / float64(promptTokens)
 	r.LargestShare = slices.Max(requests) / float64(len(instances))
-	r.RequestsCV, r.TokensCV = variation(requests, weights), variation(tokens, weights)
+	r.RequestsCV = variation(requests, weights)
+	r.TokensCV = variation(tokens, weights)
 	return r
 }
 

@@ -130,7 +130,8 @@ func (p *Pairs) Add(name, address string) {
 	knownAddress, known := p.address[name]
 	knownName, knownToo := p.name[address]
 	p.mixed = known && knownAddress != address || knownToo && knownName != name
-	p.address[name], p.name[address] = address, name
+	p.address[name] = address
+	p.name[address] = name
 }
 
 // OneByOne reports whether no name has answered at two addresses, and no two names at one.

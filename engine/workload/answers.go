@@ -73,7 +73,8 @@ func (w *Work) Carried() (tokens, turns int64) {
 			continue
 		}
 		if n := w.answerShared(i, int(j)); n > 0 {
-			tokens, turns = tokens+int64(n), turns+1
+			tokens += int64(n)
+			turns++
 		}
 	}
 	return tokens, turns
@@ -100,7 +101,8 @@ func (w *Work) textOf(i, tokens int) prompt.Spec {
 			return s
 		}
 		i = int(w.Answers.next[i])
-		s.Blocks, s.Unique = w.Trace.Blocks(i), w.Trace.Unique(i)
+		s.Blocks = w.Trace.Blocks(i)
+		s.Unique = w.Trace.Unique(i)
 	}
 	return s
 }

@@ -132,7 +132,8 @@ func (r *Builder) digest(path string, body gather.List) (d [sha256.Size]byte) {
 		_, _ = io.WriteString(h, part)
 	}
 	last := body.Piece(body.Pieces() - 1)
-	size, behind := int(body.Len()), len(last) // behind the salt; all where there is none
+	size := int(body.Len())
+	behind := len(last) // behind the salt; all where there is none
 	saltFrom, saltTo := r.Backend.SaltSpan(last)
 	if saltTo > 0 {
 		behind -= saltTo

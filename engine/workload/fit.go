@@ -60,7 +60,8 @@ func (w *Work) LeaveOut(requests []int32, runID string, backend api.Backend, why
 	})
 	for k, i := range requests {
 		w.describe(&records[k], int(i), backend)
-		records[k].RequestID, records[k].Error = requestID(runID, w.Requests()-len(requests)+k), why
+		records[k].RequestID = requestID(runID, w.Requests()-len(requests)+k)
+		records[k].Error = why
 	}
 	sent := kept[:w.Requests()-len(requests)]
 	if w.Verbatim != nil {

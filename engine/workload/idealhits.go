@@ -37,9 +37,11 @@ type IdealModel struct {
 
 // NewIdealModel returns a model that has seen no request yet.
 func (w *Work) NewIdealModel() *IdealModel {
-	low, high := w.Overhead.Head, w.Overhead.Head
+	low := w.Overhead.Head
+	high := w.Overhead.Head
 	if w.Overhead.HeadUnknown {
-		low, high = 0, w.Overhead.Tokens()
+		low = 0
+		high = w.Overhead.Tokens()
 	}
 	m := &IdealModel{work: w, least: newIdealCaches(low, PrefixCache.block)}
 	if w.assumesBlocks() || low != high {
@@ -122,7 +124,8 @@ func (c *idealCaches) ask(w *Work, i int) int64 {
 	if w.Made(i) {
 		p.Head = c.head
 	}
-	key, block := cacheKey{w.Endpoint(i), w.Made(i)}, c.block(w.Cache(w.Endpoint(i)))
+	key := cacheKey{w.Endpoint(i), w.Made(i)}
+	block := c.block(w.Cache(w.Endpoint(i)))
 	cache := c.of[key]
 	if cache == nil {
 		cache = kvcache.NewInfinite(p.blockTokens, block)

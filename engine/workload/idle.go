@@ -74,7 +74,8 @@ func CapDelays(d *sched.Dependencies, capNS int64) (n int, cutNS int64) {
 			w.DelayNS = min(w.DelayNS, capNS)
 		}
 		if most > 0 {
-			n, cutNS = n+1, cutNS+most
+			n++
+			cutNS += most
 		}
 	}
 	return n, cutNS

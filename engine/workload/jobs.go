@@ -33,8 +33,10 @@ func (w *Work) describeJobs(records []record.Record) {
 	for i, job := range number {
 		j := &jobs[job]
 		if j.first == nil && i < len(records) {
-			j.first, j.beginNS = &records[i], at[i]
-			j.first.JobRequests, j.first.JobName = 0, t.JobName(i)
+			j.first = &records[i]
+			j.beginNS = at[i]
+			j.first.JobRequests = 0
+			j.first.JobName = t.JobName(i)
 		}
 		if j.first == nil {
 			continue

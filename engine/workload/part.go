@@ -50,7 +50,8 @@ func (w *Work) Divide(count int) (of []int32, busy []int64) {
 	graph := w.Trace.Graph(w.Requests())
 	for i := range w.Requests() {
 		for _, wait := range graph.Of(i) {
-			a, b := root(job[i]), root(job[wait.On])
+			a := root(job[i])
+			b := root(job[wait.On])
 			together[max(a, b)] = min(a, b)
 		}
 	}
@@ -86,7 +87,8 @@ func (w *Work) Take(
 	var next []record.Record
 	for i, r := range w.Records(runID, ideal, backend) {
 		if int(of[i]) == p.Index {
-			own, w.records = append(own, int32(i)), append(w.records, r)
+			own = append(own, int32(i))
+			w.records = append(w.records, r)
 		}
 		if int(of[i]) == (p.Index+1)%p.Count {
 			next = append(next, r)
@@ -101,7 +103,8 @@ func (w *Work) Take(
 	if w.Verbatim != nil {
 		w.Verbatim = &Verbatim{BlockTokens: w.Verbatim.BlockTokens, prompts: valuesOf(own, w.Verbatim.prompts)}
 	}
-	w.Plan.Concurrency, w.Plan.Cap = p.Of(w.Plan.Concurrency), p.Of(w.Plan.Cap)
+	w.Plan.Concurrency = p.Of(w.Plan.Concurrency)
+	w.Plan.Cap = p.Of(w.Plan.Cap)
 	w.Plan = w.Plan.Only(own)
 	w.Trace = w.Trace.Fitted(own, w.Trace.InputTokens, w.Trace.OutputTokens)
 	if w.Answers != nil {

@@ -57,7 +57,8 @@ func (r *Builder) UseRing(w *Work, m *Requests, limit int64) error {
 		at += size
 		v.ends[i] = at
 	}
-	m.ring, m.sharing = v, nil
+	m.ring = v
+	m.sharing = nil
 	m.digests = make([][sha256.Size]byte, n)
 	var err error
 	m.arena, err = newArena(limit)
@@ -113,7 +114,8 @@ func (m *Requests) BuildMore(ctx context.Context, w *Work, needed func(i int) bo
 // DigestRest computes the digests of the requests that were never built in the ring, because the run ended while the
 // ring was full or late. The fingerprint covers all requests.
 func (m *Requests) DigestRest(w *Work) {
-	r, from := m.builder, m.Built()
+	r := m.builder
+	from := m.Built()
 	_ = parallel(context.Background(), w.Requests()-from, func(a, b int) {
 		var scratch []byte
 		for i := from + a; i < from+b; i++ {

@@ -36,7 +36,8 @@ func (w *Work) Prompts(of []int32) *kvcache.Prompts {
 	head := w.Overhead.Head
 	made := slices.ContainsFunc(of, func(i int32) bool { return w.Made(int(i)) })
 	if !made && w.Verbatim != nil {
-		blockTokens, head = w.Verbatim.BlockTokens, 0
+		blockTokens = w.Verbatim.BlockTokens
+		head = 0
 	}
 	p := kvcache.NewPrompts(blockTokens, head)
 	for _, i := range of {
@@ -85,7 +86,8 @@ func (w *Work) Servers() Servers {
 		if !known {
 			i = int32(len(s.places))
 			index[addr] = i
-			s.places, s.Weights = append(s.places, place), append(s.Weights, 0)
+			s.places = append(s.places, place)
+			s.Weights = append(s.Weights, 0)
 			s.Capacity = append(s.Capacity, w.Cache(addr).Tokens)
 		}
 		s.Weights[i] += weights[k]

@@ -78,14 +78,16 @@ func (r *Builder) share(ctx context.Context, w *Work, m *Requests) *sharing {
 		x.each(r.sharedSpec(w, i), func(n int32, tokens int) {
 			next := gather.Segment{Offset: s.starts[places[n]], Size: int64(r.Source.RunSize(tokens))}
 			if before == noBlock {
-				next.Offset, next.Size = next.Offset+firstToken, next.Size-firstToken
+				next.Offset += firstToken
+				next.Size -= firstToken
 			}
 			if before != noBlock && places[n] == before+1 {
 				s.segments[len(s.segments)-1].Size += next.Size
 			} else {
 				s.segments = append(s.segments, next)
 			}
-			rest, before = rest-next.Size, places[n]
+			rest -= next.Size
+			before = places[n]
 		})
 		if before == noBlock {
 			s.segments[len(s.segments)-1].Size += rest
@@ -125,7 +127,8 @@ func (r *Builder) mayBeWorth(w *Work, whole int64) bool {
 			seen[at/64] |= 1 << (at % 64)
 		}
 	}
-	set, all := 0, float64(len(seen)*64)
+	set := 0
+	all := float64(len(seen) * 64)
 	for _, word := range seen {
 		set += bits.OnesCount64(word)
 	}
@@ -158,7 +161,8 @@ const noBlock = -1
 // each calls f with the number of each block of a prompt, and how many of its tokens the prompt has. Mostly the block
 // that followed last follows again, so few blocks need the map.
 func (x *blockIndex) each(s prompt.Spec, f func(number int32, tokens int)) {
-	before, left := int32(noBlock), s.Tokens
+	before := int32(noBlock)
+	left := s.Tokens
 	for _, id := range s.Blocks {
 		n := int32(noBlock)
 		if before != noBlock {
@@ -171,7 +175,8 @@ func (x *blockIndex) each(s prompt.Spec, f func(number int32, tokens int)) {
 			}
 		}
 		f(n, min(s.BlockTokens, left))
-		before, left = n, left-s.BlockTokens
+		before = n
+		left -= s.BlockTokens
 	}
 }
 
@@ -181,7 +186,9 @@ func (x *blockIndex) number(id uint64) int32 {
 	if !known {
 		n = int32(len(x.ids))
 		x.numbers[id] = n
-		x.ids, x.tokens, x.next = append(x.ids, id), append(x.tokens, 0), append(x.next, noBlock)
+		x.ids = append(x.ids, id)
+		x.tokens = append(x.tokens, 0)
+		x.next = append(x.next, noBlock)
 	}
 	return n
 }
@@ -195,7 +202,8 @@ func (x *blockIndex) place(source prompt.Source) (s *sharing, places []int32) {
 	for first := range places {
 		for n := int32(first); n != noBlock && places[n] == noBlock; n = x.next[n] {
 			places[n] = int32(len(s.ids))
-			s.ids, s.tokens = append(s.ids, x.ids[n]), append(s.tokens, x.tokens[n])
+			s.ids = append(s.ids, x.ids[n])
+			s.tokens = append(s.tokens, x.tokens[n])
 			s.starts = append(s.starts, s.starts[len(s.starts)-1]+int64(source.RunSize(int(x.tokens[n]))))
 		}
 	}
@@ -221,7 +229,8 @@ func (r *Builder) appendStart(dst []byte, w *Work, i int) (out []byte, head int)
 
 // fillShared builds the blocks, then what is the requests' own, and their digests.
 func (r *Builder) fillShared(ctx context.Context, w *Work, m *Requests, built *atomic.Int64) error {
-	s, memory := m.sharing, m.arena.bytes
+	s := m.sharing
+	memory := m.arena.bytes
 	err := parallel(ctx, len(s.ids), func(from, to int) {
 		for p := from; p < to; p++ {
 			r.Source.AppendBlock(memory[s.starts[p]:s.starts[p]:s.starts[p+1]], s.ids[p], int(s.tokens[p]))

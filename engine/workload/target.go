@@ -107,7 +107,8 @@ func WithoutSecrets(raw string) string {
 	raw, _, _ = strings.Cut(raw, "?")
 	scheme, rest, ok := strings.Cut(raw, "://")
 	if !ok {
-		scheme, rest = "", raw
+		scheme = ""
+		rest = raw
 	}
 	if at := strings.LastIndex(rest, "@"); at >= 0 {
 		rest = "***" + rest[at:]

@@ -129,7 +129,8 @@ func (w *Work) Records(runID string, ideal IdealHits, backend api.Backend) []rec
 		if w.Routing.LeastInFlight {
 			continue // the rest is known when it leaves
 		}
-		r.Target, r.Endpoint = w.Targets[w.Places[i].Target].URL, w.Endpoint(i).String()
+		r.Target = w.Targets[w.Places[i].Target].URL
+		r.Endpoint = w.Endpoint(i).String()
 		ideal.FillRecord(i, r)
 	}
 	w.describeJobs(records)
@@ -142,7 +143,8 @@ func (w *Work) describe(r *record.Record, i int, backend api.Backend) {
 	r.Clear()
 	r.Row = int64(t.Row[i])
 	if t.Session != nil {
-		r.Session, r.SessionName = t.Session[i], t.SessionName(i)
+		r.Session = t.Session[i]
+		r.SessionName = t.SessionName(i)
 	}
 	if t.Turn != nil {
 		r.Turn = int64(t.Turn[i])
@@ -177,7 +179,8 @@ func (w *Work) recordLengths(r *record.Record, i int, backend api.Backend) {
 		r.AskedChoices = int64(n)
 	}
 	if kind == trace.NoVerbatim {
-		r.InputTokens, r.BuiltTokens = int64(w.Trace.InputTokens[i]), int64(w.BuiltTokens(i))
+		r.InputTokens = int64(w.Trace.InputTokens[i])
+		r.BuiltTokens = int64(w.BuiltTokens(i))
 	}
 	if kind != trace.VerbatimPayload && output > 0 && !backend.OwnLength(l.Extra) {
 		r.OutputTokens = output

@@ -349,7 +349,8 @@ func (l *linker) follow(c *chains, i int32) {
 		n := CommonPrefix(l.calls[j].IDs, call.IDs)
 		ended := !l.inFlight(j, call.BeganNS)
 		if n > most || n == most && ended && l.calls[j].EndNS() >= l.calls[c.tails[best]].EndNS() {
-			best, most = k, n
+			best = k
+			most = n
 		}
 	}
 	if best < 0 {
@@ -370,7 +371,8 @@ func (l *linker) follow(c *chains, i int32) {
 // causeOf is the cause among some requests: of those that had just ended the last, else of those in flight the latest,
 // else of all that had ended the last.
 func (l *linker) causeOf(calls []int32, at int64) cause {
-	ended, flying := None, None
+	ended := None
+	flying := None
 	for n, i := range calls {
 		if l.inFlight(i, at) {
 			if flying < 0 || l.calls[i].BeganNS >= l.calls[calls[flying]].BeganNS {

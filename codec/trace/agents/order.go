@@ -72,7 +72,8 @@ func Bridge(
 				return nil, &LimitError{Call: i, Most: budget.most(len(all))}
 			default:
 				for _, before := range all[d.On] {
-					before.Relation, before.DelayNS = d.Relation, bridgedDelay(before, d, tookNS)
+					before.Relation = d.Relation
+					before.DelayNS = bridgedDelay(before, d, tookNS)
 					if !known[before] {
 						all[i] = append(all[i], before)
 						known[before] = true

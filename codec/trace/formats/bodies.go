@@ -141,9 +141,11 @@ func inputsJSON() *Format {
 			Read:    ofObject(readInputs),
 		},
 		Write: &Writer{
-			Refuse: notMerged,
-			Head:   `{"data":[` + "\n", Between: ",", Tail: "]}\n",
-			Append: appendInputs,
+			Refuse:  notMerged,
+			Head:    `{"data":[` + "\n",
+			Between: ",",
+			Tail:    "]}\n",
+			Append:  appendInputs,
 		},
 	}
 }
@@ -176,7 +178,8 @@ func readInputs(out *Batch, o rows.Object) {
 
 // alone is the value in a list of one; other values are themselves.
 func alone(value []byte) []byte {
-	only, n := value, 0
+	only := value
+	n := 0
 	if value[0] != '[' {
 		return value
 	}

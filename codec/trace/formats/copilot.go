@@ -26,8 +26,10 @@ import (
 // fewer, if no other call goes on from that one: its history was compacted. All else is another agent.
 func copilot() *Format {
 	return counted("copilot", rows.Names{
-		rows.TimestampField: "timestamp", rows.InputField: "prompt",
-		rows.OutputField: "completion", rows.SessionField: "session_id",
+		rows.TimestampField: "timestamp",
+		rows.InputField:     "prompt",
+		rows.OutputField:    "completion",
+		rows.SessionField:   "session_id",
 	}, hasKeys("session_id", "date", "turns"), readCopilot)
 }
 

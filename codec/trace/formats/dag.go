@@ -27,7 +27,8 @@ func dagJSONL() *Format {
 			rows.SessionField:  "session_id",
 			rows.MessagesField: "messages",
 			rows.OutputField:   "max_tokens",
-			rows.ToolsField:    "tools", rows.ExtraField: "extra",
+			rows.ToolsField:    "tools",
+			rows.ExtraField:    "extra",
 		}},
 		Import: &Importer{
 			Match: hasKeys("session_id", "turns"),
@@ -112,7 +113,8 @@ func (r *dagReader) end(batch *Batch) {
 	for _, c := range all {
 		if err := c.link(known); err != nil {
 			bad(c.line, err)
-			c.turns, c.sent = nil, 1
+			c.turns = nil
+			c.sent = 1
 		}
 	}
 	b := &dagBuilder{Batch: batch, known: known}

@@ -33,8 +33,9 @@ func dynamo() *Format {
 			rows.SessionField:   "session_id",
 		}},
 		OneUnit:     true,
-		BlockTokens: 64, LastBlock: MayHaveID, // tokens of the events
-		Agents: true,
+		BlockTokens: 64,
+		LastBlock:   MayHaveID, // tokens of the events
+		Agents:      true,
 		Import: &Importer{
 			Match: func(keys []string) bool {
 				return hasKeys("event_type", "event_time_unix_ms")(keys) || hasAny(keys, "event")

@@ -43,7 +43,8 @@ func agenticMooncake() *Format {
 		Name:        "agentic_mooncake",
 		Layout:      rows.Layout{Names: names},
 		OneUnit:     true,
-		BlockTokens: 64, LastBlock: MayHaveID, // tokens of the head
+		BlockTokens: 64,
+		LastBlock:   MayHaveID, // tokens of the head
 		Import: &Importer{
 			Match: func(keys []string) bool {
 				return hasKeys("schema", "hash_id_scope")(keys) || hasKeys("play_id", "not_before_ms")(keys)

@@ -61,7 +61,8 @@ func All() []*Format {
 		batch(), sageMaker(), inputsJSON(),
 		rawPayload(), mooncake(), azure(), burstGPT(), dynamo(), multiTurn(), shareGPT(), singleTurn()}
 	for _, f := range all { // what means nothing must be something
-		f.Unit, f.BlockTokens = cmp.Or(f.Unit, time.Millisecond), cmp.Or(f.BlockTokens, 512)
+		f.Unit = cmp.Or(f.Unit, time.Millisecond)
+		f.BlockTokens = cmp.Or(f.BlockTokens, 512)
 	}
 	return all
 }
@@ -182,10 +183,13 @@ func counted(
 	name string, names rows.Names, match func(keys []string) bool, read func(b *Batch, o rows.Object),
 ) *Format {
 	return &Format{
-		Name:    name,
-		Layout:  rows.Layout{Names: names, Dates: true},
-		OneUnit: true, BlockTokens: 64, LastBlock: HasNoID, Agents: true,
-		Import: &Importer{Match: match, Read: ofObject(read)},
+		Name:        name,
+		Layout:      rows.Layout{Names: names, Dates: true},
+		OneUnit:     true,
+		BlockTokens: 64,
+		LastBlock:   HasNoID,
+		Agents:      true,
+		Import:      &Importer{Match: match, Read: ofObject(read)},
 	}
 }
 

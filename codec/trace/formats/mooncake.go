@@ -29,7 +29,8 @@ func mooncake() *Format {
 			Aliases: map[string]rows.Field{
 				"created_time":  rows.TimestampField,
 				"input_tokens":  rows.InputField,
-				"output_tokens": rows.OutputField, "delay_ms": rows.DelayField,
+				"output_tokens": rows.OutputField,
+				"delay_ms":      rows.DelayField,
 			},
 			Check: checkMooncake,
 		},

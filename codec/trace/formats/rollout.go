@@ -24,7 +24,8 @@ func rollout() *Format {
 			rows.OutputField:  "out_lens",
 			rows.SessionField: "stream",
 		}},
-		BlockTokens: 64, LastBlock: HasNoID,
+		BlockTokens: 64,
+		LastBlock:   HasNoID,
 		Import: &Importer{
 			Match: func(keys []string) bool {
 				return hasKeys("group", "stream", "prompt_len")(keys) || hasAny(keys, "global_prefix_len")
@@ -91,7 +92,8 @@ func (reader *rolloutReader) read(b *Batch, o rows.Object) {
 	}
 	if !old {
 		if first.Growth.From, first.Growth.Kept = reader.first, reader.prefix; len(reader.groups) == 0 {
-			reader.first, first.Growth.From = int32(b.First), agents.FromNothing
+			reader.first = int32(b.First)
+			first.Growth.From = agents.FromNothing
 		}
 		reader.groups[group] = rolloutGroup{int32(b.First), promptLen}
 	}

@@ -31,10 +31,12 @@ func sageMaker() *Format {
 			},
 			Required: rows.SetOf(rows.TimestampField),
 		},
-		Unit: time.Second, OneUnit: true, WholeSeconds: true,
-		Words:  true,
-		Import: &Importer{Match: hasKeys("captureData", "eventMetadata"), Read: ofObject(readCapture)},
-		Write:  &Writer{Refuse: notMerged, Append: appendCapture},
+		Unit:         time.Second,
+		OneUnit:      true,
+		WholeSeconds: true,
+		Words:        true,
+		Import:       &Importer{Match: hasKeys("captureData", "eventMetadata"), Read: ofObject(readCapture)},
+		Write:        &Writer{Refuse: notMerged, Append: appendCapture},
 	}
 }
 

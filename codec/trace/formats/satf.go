@@ -31,10 +31,13 @@ func satf() *Format {
 		Layout: rows.Layout{Names: rows.Names{
 			rows.InputField:   "input_tokens_total",
 			rows.OutputField:  "output_tokens",
-			rows.HashIDsField: "kv_block_ids", rows.SessionField: "session_id",
+			rows.HashIDsField: "kv_block_ids",
+			rows.SessionField: "session_id",
 		}},
-		Unit: time.Microsecond, OneUnit: true,
-		BlockTokens: 64, LastBlock: MayHaveID, // tokens of the document
+		Unit:        time.Microsecond,
+		OneUnit:     true,
+		BlockTokens: 64,
+		LastBlock:   MayHaveID, // tokens of the document
 		Import: &Importer{
 			Match: func(keys []string) bool {
 				return hasAny(keys, "format_version") && hasAny(keys, "time_base", "sessions")
@@ -169,8 +172,10 @@ func (d *satfDocument) readSession(o rows.Object) {
 // readNode reads a request or a part of a tool's work.
 func (d *satfDocument) readNode(o rows.Object, session string) *satfNode {
 	n := &satfNode{
-		id: o.Name("id", "edges name nodes by it"), row: agents.None,
-		tookNS: o.Span("duration_us", 3), boundNS: o.Span("min_start_delay_us", 3),
+		id:      o.Name("id", "edges name nodes by it"),
+		row:     agents.None,
+		tookNS:  o.Span("duration_us", 3),
+		boundNS: o.Span("min_start_delay_us", 3),
 	}
 	kinds := "it is llm_infer, tool_call or tool_result"
 	switch kind := o.Name("kind", kinds); kind {

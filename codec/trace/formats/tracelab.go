@@ -18,8 +18,10 @@ import (
 // (session_id, round_index) is not unique.
 func traceLab() *Format {
 	return counted("tracelab", rows.Names{
-		rows.TimestampField: "timing_events", rows.InputField: "input_tokens_total",
-		rows.OutputField: "output_tokens", rows.SessionField: "session_id",
+		rows.TimestampField: "timing_events",
+		rows.InputField:     "input_tokens_total",
+		rows.OutputField:    "output_tokens",
+		rows.SessionField:   "session_id",
 	}, hasKeys("session_id", "input_tokens_total", "newly_append_tokens"), readRound)
 }
 

@@ -34,8 +34,10 @@ func weka() *Format {
 			rows.OutputField:    "out",
 			rows.HashIDsField:   "hash_ids",
 		}},
-		Unit: time.Second, OneUnit: true,
-		BlockTokens: 64, LastBlock: HasNoID,
+		Unit:        time.Second,
+		OneUnit:     true,
+		BlockTokens: 64,
+		LastBlock:   HasNoID,
 		Import: &Importer{
 			Match: func(keys []string) bool {
 				return hasAny(keys, "requests") && hasAny(keys, "block_size", "hash_id_scope")
@@ -270,7 +272,8 @@ func (t *wekaTrace) placementOf(parent times, base int64, s subagentStub) placem
 			fit++
 		}
 		if fit > most {
-			best, most = n, fit
+			best = n
+			most = fit
 		}
 	}
 	return possible[best]

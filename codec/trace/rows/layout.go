@@ -60,12 +60,13 @@ func UsualNames() Names {
 		ParentField:    "parent_chat_id",
 		TypeField:      "type",
 		TurnField:      "turn",
-		SessionField:   "session_id", DelayField: "delay",
-		TextField:     "text_input",
-		MessagesField: "messages",
-		PayloadField:  "payload",
-		ToolsField:    "tools",
-		ExtraField:    "extra",
+		SessionField:   "session_id",
+		DelayField:     "delay",
+		TextField:      "text_input",
+		MessagesField:  "messages",
+		PayloadField:   "payload",
+		ToolsField:     "tools",
+		ExtraField:     "extra",
 	}
 }
 
