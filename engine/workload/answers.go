@@ -32,9 +32,11 @@ func (w *Work) nextTurns() []int32 {
 	graph := w.Trace.Graph(w.Requests())
 	for j := range w.Requests() {
 		for _, wait := range graph.Of(j) {
-			i := wait.On
-			if wait.Relation == trace.Sequence && w.goesOn(int(i), j) &&
-				(next[i] == trace.NoTurn || w.answerShared(int(i), j) > w.answerShared(int(i), int(next[i]))) {
+			i := int(wait.On)
+			if wait.Relation != trace.Sequence || !w.goesOn(i, j) {
+				continue
+			}
+			if next[i] == trace.NoTurn || w.answerShared(i, j) > w.answerShared(i, int(next[i])) {
 				next[i] = int32(j)
 			}
 		}
@@ -47,9 +49,9 @@ func (w *Work) goesOn(i, j int) bool {
 	if !w.Made(i) || !w.Made(j) || w.PromptTokens(j) <= w.PromptTokens(i) {
 		return false
 	}
-	whole := w.wholeBlocks(i)
+	whole := w.Trace.Blocks(i)[:w.wholeBlocks(i)]
 	ids := w.Trace.Blocks(j)
-	return len(ids) > 0 && len(ids) >= whole && slices.Equal(w.Trace.Blocks(i)[:whole], ids[:whole])
+	return len(ids) > 0 && len(ids) >= len(whole) && slices.Equal(whole, ids[:len(whole)])
 }
 
 // wholeBlocks is how many whole blocks of request i's prompt have ids.
@@ -64,16 +66,19 @@ func (w *Work) answerShared(i, j int) int {
 
 // Carried is how many tokens of answers are in the prompts of next turns as recorded, and in how many turns.
 func (w *Work) Carried() (tokens, turns int64) {
-	next := w.nextTurns
+	var next []int32
 	if w.Answers != nil {
-		next = func() []int32 { return w.Answers.next }
+		next = w.Answers.next
+	} else {
+		next = w.nextTurns()
 	}
-	for i, j := range next() {
+	for i, j := range next {
 		if j == trace.NoTurn {
 			continue
 		}
-		if n := w.answerShared(i, int(j)); n > 0 {
-			tokens += int64(n)
+		shared := w.answerShared(i, int(j))
+		if shared > 0 {
+			tokens += int64(shared)
 			turns++
 		}
 	}
@@ -138,7 +143,8 @@ func (w *Work) cacheBlocks(s prompt.Spec) []uint64 {
 	}
 	ids := slices.Clone(s.Blocks)
 	for k := len(ids); k*s.BlockTokens < s.Tokens; k++ {
-		ids = append(ids, (s.Unique*uniqueBlock+uint64(k))*uniqueBlock^uniqueBlock>>1)
+		id := (s.Unique*uniqueBlock+uint64(k))*uniqueBlock ^ uniqueBlock>>1
+		ids = append(ids, id)
 	}
 	return ids
 }

@@ -56,22 +56,25 @@ func (r *Builder) Layout(ctx context.Context, w *Work) (*Requests, error) {
 		m.largest = max(m.largest, int(m.offsets[i+1]))
 		m.offsets[i+1] += m.offsets[i]
 	}
-	if err == nil && (r.Sharing == ShareAlways || r.Sharing == ShareIfWorth && r.mayBeWorth(w, m.Bytes())) {
-		if m.sharing = r.share(ctx, w, m); r.Sharing == ShareIfWorth && m.sharing != nil &&
-			!m.sharing.worth(m.Bytes()) {
-			m.sharing = nil
-		}
-		err = ctx.Err()
+	always := r.Sharing == ShareAlways
+	if err != nil || !always && (r.Sharing == ShareNever || !r.mayBeWorth(w, m.Bytes())) {
+		return m, err
 	}
-	return m, err
+	s := r.share(ctx, w, m)
+	if s != nil && (always || s.worth(m.Bytes())) {
+		m.sharing = s
+	}
+	return m, ctx.Err()
 }
 
 // ShareFor makes requests that were laid out whole lists of pieces, if they then take at most limit bytes.
 func (r *Builder) ShareFor(ctx context.Context, w *Work, m *Requests, limit int64) {
-	if m.sharing == nil && r.Sharing != ShareNever {
-		if s := r.share(ctx, w, m); s != nil && s.bytes <= limit && s.coarse(m.Bytes()) {
-			m.sharing = s
-		}
+	if m.sharing != nil || r.Sharing == ShareNever {
+		return
+	}
+	s := r.share(ctx, w, m)
+	if s != nil && s.bytes <= limit && s.coarse(m.Bytes()) {
+		m.sharing = s
 	}
 }
 
@@ -131,25 +134,24 @@ func (r *Builder) digest(path string, body gather.List) (d [sha256.Size]byte) {
 		begin(len(part))
 		_, _ = io.WriteString(h, part)
 	}
-	last := body.Piece(body.Pieces() - 1)
+	end := body.Pieces() - 1
+	last := body.Piece(end)
 	size := int(body.Len())
-	behind := len(last) // behind the salt; all where there is none
 	saltFrom, saltTo := r.Backend.SaltSpan(last)
 	if saltTo > 0 {
-		behind -= saltTo
 		begin(size - len(last) + saltFrom)
-	} else {
+	} else { // nothing stands before it, and all behind it
 		begin(0)
 		begin(size)
 	}
-	for k := range body.Pieces() - 1 {
+	for k := range end {
 		h.Write(body.Piece(k))
 	}
 	if saltTo > 0 {
 		h.Write(last[:saltFrom])
-		begin(behind)
+		begin(len(last) - saltTo)
 	}
-	h.Write(last[len(last)-behind:])
+	h.Write(last[saltTo:])
 	h.Sum(d[:0])
 	return d
 }
@@ -166,40 +168,50 @@ func fingerprint(w *Work, digests [][sha256.Size]byte) string {
 
 // appendDigest appends what the fingerprint has of request i.
 func appendDigest(b []byte, w *Work, i int, digest *[sha256.Size]byte) []byte {
-	at := int64(0)
-	if w.Plan.Open() {
-		at = w.Plan.ReleaseNS[i]
+	b = binary.LittleEndian.AppendUint64(b, uint64(w.plannedNS(i)))
+	return append(b, digest[:]...)
+}
+
+// plannedNS is the planned instant of request i, 0 in a closed loop.
+func (w *Work) plannedNS(i int) int64 {
+	if !w.Plan.Open() {
+		return 0
 	}
-	return append(binary.LittleEndian.AppendUint64(b, uint64(at)), digest[:]...)
+	return w.Plan.ReleaseNS[i]
 }
 
 // AppendHead appends request i's head for a body of so many bytes.
 func (r *Builder) AppendHead(dst []byte, w *Work, i, bodyBytes int) []byte {
 	t := w.builtFor(i)
+	id := http1.Header{Name: "X-Request-Id", Value: requestID(r.RunID, w.Number(i))}
 	var own [16]http1.Header
 	headers := append(own[:0], r.Headers...)
-	headers = append(headers, http1.Header{Name: "X-Request-Id", Value: requestID(r.RunID, w.Number(i))})
+	headers = append(headers, id)
 	return http1.AppendRequestHead(dst, method, t.Path+t.Query, t.Host, headers, bodyBytes)
 }
 
 // checkVerbatims is the VerbatimError of the first row that the backend cannot send.
 func (r *Builder) checkVerbatims(w *Work) error {
-	traits := r.Backend.Traits()
 	for i := range w.Requests() {
-		l, _ := w.VerbatimOf(i)
-		if traits.Sized && w.Trace.OutputTokens[i] <= 0 && l.Form != api.Payload && !r.Backend.OwnLength(l.Extra) {
-			return &VerbatimError{int(w.Trace.Row[i]),
-				errors.New("it has no output length, which this API must be given; use --extra-inputs max_tokens:N")}
-		}
-		if _, told := w.AnswerOf(i); told && r.backend(w, i).AnswerEnd() == 0 {
-			return &VerbatimError{int(w.Trace.Row[i]),
-				errors.New("it has an answer's tokens among its extra members, and --answers exact tells others")}
-		}
-		if err := r.Backend.Takes(l); err != nil {
+		if err := r.checkVerbatim(w, i); err != nil {
 			return &VerbatimError{int(w.Trace.Row[i]), err}
 		}
 	}
 	return nil
+}
+
+// checkVerbatim is why the backend cannot send request i; nil if it can.
+func (r *Builder) checkVerbatim(w *Work, i int) error {
+	l, _ := w.VerbatimOf(i)
+	free := w.Trace.OutputTokens[i] <= 0 && l.Form != api.Payload
+	_, told := w.AnswerOf(i)
+	switch {
+	case free && r.Backend.Traits().Sized && !r.Backend.OwnLength(l.Extra):
+		return errors.New("it has no output length, which this API must be given; use --extra-inputs max_tokens:N")
+	case told && r.backend(w, i).AnswerEnd() == 0:
+		return errors.New("it has an answer's tokens among its extra members, and --answers exact tells others")
+	}
+	return r.Backend.Takes(l)
 }
 
 // backend makes the body of a request of which the prompt is made.
@@ -277,28 +289,30 @@ func (r *Builder) Verify(
 				continue
 			}
 			made.Add(1)
-			raw := w.Prebuilt.Whole(w, i)
-			spec := w.specOf(i)
-			size := r.Source.Size(spec)
-			body := r.bodySize(w, i)
-			before := len(r.backend(w, i).AppendPrefix(nil))
-			text := raw[len(raw)-body+before:][:size]
-			if got, err := count(text); got != spec.Tokens || err != nil {
+			want := w.specOf(i).Tokens
+			got, err := count(r.promptIn(w, i))
+			if got != want || err != nil {
 				mu.Lock()
-				wrong = append(wrong, &PromptError{
-					Row:  int(w.Trace.Row[i]),
-					Want: spec.Tokens,
-					Got:  got,
-					Why:  err,
-				})
+				wrong = append(wrong, &PromptError{int(w.Trace.Row[i]), want, got, err})
 				mu.Unlock()
 			}
 		}
 	})
+	counted = int(made.Load())
 	if err != nil || len(wrong) == 0 {
-		return int(made.Load()), err
+		return counted, err
 	}
-	return int(made.Load()), slices.MinFunc(wrong, func(a, b *PromptError) int { return a.Row - b.Row })
+	return counted, slices.MinFunc(wrong, func(a, b *PromptError) int {
+		return a.Row - b.Row
+	})
+}
+
+// promptIn is the prompt as it stands in the body of request i.
+func (r *Builder) promptIn(w *Work, i int) []byte {
+	raw := w.Prebuilt.Whole(w, i)
+	body := raw[len(raw)-r.bodySize(w, i):]
+	before := len(r.backend(w, i).AppendPrefix(nil))
+	return body[before:][:r.Source.Size(w.specOf(i))]
 }
 
 // rowsAtOnce is how many rows a builder claims at a time: enough to make claiming cheap, few enough to share the end.

@@ -40,9 +40,9 @@ func (w *Work) Clip(requests []int32, context int, backend api.Backend) (tokens 
 	for _, i := range requests {
 		prompt, out := w.Lengths(int(i), backend)
 		room := max(least, context-out)
-		input[i] = int32(min(int(input[i]), room))
+		input[i] = min(input[i], int32(room))
 		if out > 0 {
-			output[i] = int32(min(int(output[i]), context-room))
+			output[i] = min(output[i], int32(context-room))
 		}
 		tokens += int64(prompt + out - context)
 	}
@@ -64,13 +64,7 @@ func (w *Work) LeaveOut(requests []int32, runID string, backend api.Backend, why
 		records[k].Error = why
 	}
 	sent := kept[:w.Requests()-len(requests)]
-	if w.Verbatim != nil {
-		v := &Verbatim{BlockTokens: w.Verbatim.BlockTokens}
-		for _, i := range sent {
-			v.prompts = append(v.prompts, w.Verbatim.prompts[i])
-		}
-		w.Verbatim = v
-	}
+	w.Verbatim = w.Verbatim.of(sent)
 	w.Plan = w.Plan.Only(sent)
 	w.Trace = w.Trace.Fitted(kept, w.Trace.InputTokens, w.Trace.OutputTokens)
 	return records

@@ -51,14 +51,12 @@ func CapIdle(t *trace.Trace, capNS int64, system bool, a sched.AssumedLatency) (
 		}
 	}
 	order := upTo(len(at))
-	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(at[a], at[b]) })
+	slices.SortStableFunc(order, func(a, b int32) int {
+		return cmp.Compare(at[a], at[b])
+	})
 	out := t.Fitted(order, t.InputTokens, t.OutputTokens)
-	for k, i := range order {
-		out.ArrivalNS[k] = at[i]
-		if bound != nil {
-			out.NotBeforeNS[k] = bound[i]
-		}
-	}
+	out.ArrivalNS = valuesOf(order, at)
+	out.NotBeforeNS = valuesOf(order, bound)
 	cut.SpanNS = out.SpanNS()
 	return out, cut
 }

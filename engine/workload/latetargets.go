@@ -54,22 +54,27 @@ func (w *Work) builtFor(i int) *Target {
 	}
 	widest := &w.Targets[0]
 	for j := range w.Targets {
-		if t := &w.Targets[j]; len(t.Path)+len(t.Query)+len(t.Host) > len(widest.Path)+len(widest.Query)+
-			len(widest.Host) {
+		if t := &w.Targets[j]; t.width() > widest.width() {
 			widest = t
 		}
 	}
 	return widest
 }
 
+// width is how many bytes of a request's start the target decides.
+func (t *Target) width() int { return len(t.Path) + len(t.Query) + len(t.Host) }
+
 // CheckLeastInFlight refuses targets between which requests cannot be decided when they leave.
 func (w *Work) CheckLeastInFlight() error {
+	first := &w.Targets[0]
 	for i := range w.Targets {
-		if t := &w.Targets[i]; t.Path != w.Targets[0].Path {
+		t := &w.Targets[i]
+		if t.Path != first.Path {
 			return fmt.Errorf(
 				"%s posts to %s, %s to %s: requests that may go to either are built before, so want one path",
-				w.Targets[0].URL, w.Targets[0].Path, t.URL, t.Path)
-		} else if len(t.start()) > mostStart {
+				first.URL, first.Path, t.URL, t.Path)
+		}
+		if len(t.start()) > mostStart {
 			return fmt.Errorf("%s: its path and host have more than %d bytes", t.URL, mostStart)
 		}
 	}

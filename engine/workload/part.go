@@ -57,11 +57,12 @@ func (w *Work) Divide(count int) (of []int32, busy []int64) {
 	}
 	whole := make([]int64, n)
 	for i := range w.Requests() {
-		input := int(w.Trace.InputTokens[i])
+		input := int64(w.Trace.InputTokens[i])
 		if !w.Made(i) {
-			input = len(w.Trace.Verbatim(i).Content) / 4
+			input = int64(len(w.Trace.Verbatim(i).Content) / 4)
 		}
-		whole[root(job[i])] += costOfRequest + costOfOutput*int64(w.Trace.OutputTokens[i]) + costOfInput*int64(input)
+		output := int64(w.Trace.OutputTokens[i])
+		whole[root(job[i])] += costOfRequest + costOfOutput*output + costOfInput*input
 	}
 	to := slices.Repeat([]int32{-1}, n)
 	of = make([]int32, w.Requests())
@@ -100,9 +101,7 @@ func (w *Work) Take(
 		Most:     valuesOf(own, ideal.Most),
 	}
 	w.Places = valuesOf(own, w.Places)
-	if w.Verbatim != nil {
-		w.Verbatim = &Verbatim{BlockTokens: w.Verbatim.BlockTokens, prompts: valuesOf(own, w.Verbatim.prompts)}
-	}
+	w.Verbatim = w.Verbatim.of(own)
 	w.Plan.Concurrency = p.Of(w.Plan.Concurrency)
 	w.Plan.Cap = p.Of(w.Plan.Cap)
 	w.Plan = w.Plan.Only(own)
@@ -134,15 +133,21 @@ func (w *Work) Identity(of []int32, ideal IdealHits, settings ...any) string {
 	fmt.Fprintln(h, w.Requests(), w.Plan.Concurrency, w.Plan.Cap, w.Plan.UntilNS, w.Overhead, w.URLs())
 	var b []byte
 	for i := range w.Requests() {
-		at := int64(0)
-		if w.Plan.Open() {
-			at = w.Plan.ReleaseNS[i]
-		}
-		b, _ = binary.Append(b[:0], binary.LittleEndian, []int64{
-			int64(of[i]), int64(w.Trace.Row[i]), int64(w.Trace.Unique(i)), at, int64(w.Places[i].Target),
+		b = b[:0]
+		at := w.plannedNS(i)
+		for _, n := range []int64{
+			int64(of[i]),
+			int64(w.Trace.Row[i]),
+			int64(w.Trace.Unique(i)),
+			at,
+			int64(w.Places[i].Target),
 			int64(w.Places[i].Endpoint),
-			int64(w.Trace.InputTokens[i]), int64(w.Trace.OutputTokens[i]), ideal.Least[i],
-		})
+			int64(w.Trace.InputTokens[i]),
+			int64(w.Trace.OutputTokens[i]),
+			ideal.Least[i],
+		} {
+			b = binary.LittleEndian.AppendUint64(b, uint64(n))
+		}
 		b, _ = binary.Append(b, binary.LittleEndian, w.Trace.Blocks(i))
 		h.Write(b)
 		l := w.Trace.Verbatim(i)

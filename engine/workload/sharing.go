@@ -57,14 +57,15 @@ func (r *Builder) share(ctx context.Context, w *Work, m *Requests) *sharing {
 		if ctx.Err() != nil {
 			return nil
 		}
-		x.each(r.sharedSpec(w, i), func(n int32, tokens int) { x.tokens[n] = max(x.tokens[n], int32(tokens)) })
+		x.each(r.sharedSpec(w, i), func(n int32, tokens int) {
+			x.tokens[n] = max(x.tokens[n], int32(tokens))
+		})
 	}
 	if len(x.ids) == 0 {
 		return nil
 	}
 	s, places := x.place(r.Source)
 	own := s.starts[len(s.ids)]
-	firstToken := int64(r.Source.RunSize(1))
 	var start []byte
 	for i := range w.Requests() {
 		if ctx.Err() != nil {
@@ -72,34 +73,36 @@ func (r *Builder) share(ctx context.Context, w *Work, m *Requests) *sharing {
 		}
 		s.first = append(s.first, int32(len(s.segments)))
 		start, _ = r.appendStart(start[:0], w, i)
-		s.segments = append(s.segments, gather.Segment{Offset: own, Size: int64(len(start))})
-		rest := m.Size(i) - int64(len(start))
-		before := int32(noBlock)
+		before := int64(len(start))
+		s.add(own, before)
+		rest := m.Size(i) - before
+		skip := int64(r.Source.RunSize(1)) // which the start has already
 		x.each(r.sharedSpec(w, i), func(n int32, tokens int) {
-			next := gather.Segment{Offset: s.starts[places[n]], Size: int64(r.Source.RunSize(tokens))}
-			if before == noBlock {
-				next.Offset += firstToken
-				next.Size -= firstToken
-			}
-			if before != noBlock && places[n] == before+1 {
-				s.segments[len(s.segments)-1].Size += next.Size
-			} else {
-				s.segments = append(s.segments, next)
-			}
-			rest -= next.Size
-			before = places[n]
+			size := int64(r.Source.RunSize(tokens)) - skip
+			s.add(s.starts[places[n]]+skip, size)
+			rest -= size
+			skip = 0
 		})
-		if before == noBlock {
-			s.segments[len(s.segments)-1].Size += rest
-		} else {
-			s.segments = append(s.segments, gather.Segment{Offset: own + int64(len(start)), Size: rest})
-		}
-		own += int64(len(start)) + rest
+		s.add(own+before, rest)
+		own += before + rest
 	}
 	s.first = append(s.first, int32(len(s.segments)))
 	s.table = (own + segmentBytes - 1) / segmentBytes * segmentBytes
 	s.bytes = s.table + int64(len(s.segments))*segmentBytes
 	return s
+}
+
+// add gives the last request a further piece, or lengthens its last piece if the new one lies behind that.
+func (s *sharing) add(offset, size int64) {
+	n := len(s.segments)
+	if n > int(s.first[len(s.first)-1]) {
+		last := &s.segments[n-1]
+		if last.Offset+last.Size == offset {
+			last.Size += size
+			return
+		}
+	}
+	s.segments = append(s.segments, gather.Segment{Offset: offset, Size: size})
 }
 
 // worth reports whether so many bytes in all, in pieces, are better held so than whole.
@@ -199,12 +202,14 @@ func (x *blockIndex) number(id uint64) int32 {
 func (x *blockIndex) place(source prompt.Source) (s *sharing, places []int32) {
 	places = slices.Repeat([]int32{noBlock}, len(x.ids))
 	s = &sharing{starts: []int64{0}}
+	end := int64(0)
 	for first := range places {
 		for n := int32(first); n != noBlock && places[n] == noBlock; n = x.next[n] {
 			places[n] = int32(len(s.ids))
 			s.ids = append(s.ids, x.ids[n])
 			s.tokens = append(s.tokens, x.tokens[n])
-			s.starts = append(s.starts, s.starts[len(s.starts)-1]+int64(source.RunSize(int(x.tokens[n]))))
+			end += int64(source.RunSize(int(x.tokens[n])))
+			s.starts = append(s.starts, end)
 		}
 	}
 	return s, places
@@ -233,7 +238,8 @@ func (r *Builder) fillShared(ctx context.Context, w *Work, m *Requests, built *a
 	memory := m.arena.bytes
 	err := parallel(ctx, len(s.ids), func(from, to int) {
 		for p := from; p < to; p++ {
-			r.Source.AppendBlock(memory[s.starts[p]:s.starts[p]:s.starts[p+1]], s.ids[p], int(s.tokens[p]))
+			at := s.starts[p]
+			r.Source.AppendBlock(memory[at:at:s.starts[p+1]], s.ids[p], int(s.tokens[p]))
 		}
 	})
 	if err != nil {

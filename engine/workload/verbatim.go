@@ -17,18 +17,19 @@ import (
 // have extra members.
 func (w *Work) VerbatimOf(i int) (l api.Verbatim, ok bool) {
 	t := w.Trace.Verbatim(i)
-	l = api.Verbatim{Content: t.Content, Tools: t.Tools, Extra: t.Extra}
-	switch t.Kind {
-	case trace.VerbatimText:
-		l.Form = api.Text
-	case trace.VerbatimMessages:
-		l.Form = api.Messages
-	case trace.VerbatimPayload:
-		l.Form = api.Payload
-	default:
-		return l, false
+	forms := [...]api.Form{
+		trace.NoVerbatim:       api.Made,
+		trace.VerbatimText:     api.Text,
+		trace.VerbatimMessages: api.Messages,
+		trace.VerbatimPayload:  api.Payload,
 	}
-	return l, true
+	l = api.Verbatim{
+		Form:    forms[t.Kind],
+		Content: t.Content,
+		Tools:   t.Tools,
+		Extra:   t.Extra,
+	}
+	return l, l.Form != api.Made
 }
 
 // Made reports whether request i's prompt is made of tokens, and so known to the token.
@@ -51,6 +52,14 @@ func (e *VerbatimError) Unwrap() error { return e.Why }
 type Verbatim struct {
 	BlockTokens int // divides the block sizes of all caches
 	prompts     []*verbatimPrompt
+}
+
+// of is what is known of some requests; nil of nil.
+func (v *Verbatim) of(requests []int32) *Verbatim {
+	if v == nil {
+		return nil
+	}
+	return &Verbatim{BlockTokens: v.BlockTokens, prompts: valuesOf(requests, v.prompts)}
 }
 
 type verbatimPrompt struct {
@@ -81,14 +90,15 @@ func (w *Work) CountVerbatim(
 			if !ok {
 				continue
 			}
-			p, _ := known.LoadOrStore(keyOf(l), &verbatimPrompt{})
-			v.prompts[i] = p.(*verbatimPrompt)
-			v.prompts[i].once.Do(func() {
+			first, _ := known.LoadOrStore(keyOf(l), &verbatimPrompt{})
+			p := first.(*verbatimPrompt)
+			v.prompts[i] = p
+			p.once.Do(func() {
 				tokens, err := ids(counting, l)
 				if err != nil {
 					stop(err)
 				}
-				v.prompts[i].hash(tokens, v.BlockTokens, seed)
+				p.hash(tokens, v.BlockTokens, seed)
 			})
 			if counting.Err() == nil {
 				done.Add(1)
@@ -144,14 +154,26 @@ type cachePrompt struct {
 // template in its own blocks.
 func (w *Work) CachePrompt(i int) (p cachePrompt, ok bool) {
 	if w.Made(i) {
-		return cachePrompt{w.cacheBlocks(w.specOf(i)), w.Trace.BlockTokens, w.PromptTokens(i), w.Overhead.Head,
-			w.BuiltTokens(i)}, true
+		p = cachePrompt{
+			Blocks:      w.cacheBlocks(w.specOf(i)),
+			blockTokens: w.Trace.BlockTokens,
+			Tokens:      w.PromptTokens(i),
+			Head:        w.Overhead.Head,
+			Total:       w.BuiltTokens(i),
+		}
+		return p, true
 	}
 	if w.Verbatim == nil {
 		return p, false
 	}
 	v := w.Verbatim.prompts[i]
-	return cachePrompt{v.blocks, w.Verbatim.BlockTokens, v.tokens, 0, v.tokens}, v.tokens > 0
+	p = cachePrompt{
+		Blocks:      v.blocks,
+		blockTokens: w.Verbatim.BlockTokens,
+		Tokens:      v.tokens,
+		Total:       v.tokens,
+	}
+	return p, v.tokens > 0
 }
 
 // ServerTokens is how many tokens the server should count in request i's prompt; 0 where that is not known.

@@ -154,7 +154,7 @@ func (w *Work) describe(r *record.Record, i int, backend api.Backend) {
 	}
 	w.recordLengths(r, i, backend)
 	if w.Plan.Open() {
-		r.PlannedNS = w.Plan.ReleaseNS[i]
+		r.PlannedNS = w.plannedNS(i)
 	}
 }
 
@@ -162,9 +162,10 @@ func (w *Work) describe(r *record.Record, i int, backend api.Backend) {
 func (w *Work) AskedChoices(i int) int {
 	l := w.Trace.Verbatim(i)
 	n := max(1, w.Choices, api.Choices(l.Extra))
-	if l.Kind == trace.VerbatimPayload &&
-		(bytes.Contains(l.Content, []byte(`"n"`)) || bytes.Contains(l.Content, []byte(`"best_of"`))) {
-		n = max(n, api.Choices(slices.Concat([]byte{'{'}, l.Content, []byte{'}'})))
+	has := func(key string) bool { return bytes.Contains(l.Content, []byte(key)) }
+	if l.Kind == trace.VerbatimPayload && (has(`"n"`) || has(`"best_of"`)) {
+		body := fmt.Appendf(nil, "{%s}", l.Content)
+		n = max(n, api.Choices(body))
 	}
 	return n
 }
@@ -174,15 +175,14 @@ func (w *Work) AskedChoices(i int) int {
 func (w *Work) recordLengths(r *record.Record, i int, backend api.Backend) {
 	l := w.Trace.Verbatim(i)
 	output := int64(w.Trace.OutputTokens[i])
-	kind := l.Kind
 	if n := w.AskedChoices(i); n > 1 {
 		r.AskedChoices = int64(n)
 	}
-	if kind == trace.NoVerbatim {
+	if l.Kind == trace.NoVerbatim {
 		r.InputTokens = int64(w.Trace.InputTokens[i])
 		r.BuiltTokens = int64(w.BuiltTokens(i))
 	}
-	if kind != trace.VerbatimPayload && output > 0 && !backend.OwnLength(l.Extra) {
+	if l.Kind != trace.VerbatimPayload && output > 0 && !backend.OwnLength(l.Extra) {
 		r.OutputTokens = output
 	}
 }
