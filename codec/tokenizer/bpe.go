@@ -175,24 +175,21 @@ func (m *bpe) allowCuts(crossing map[rune]bool) {
 
 // append adds the tokens of one word.
 func (m *bpe) append(dst []int32, word string, s *scratch) []int32 {
-	if !m.cuts {
-		return m.appendPart(dst, word, s)
-	}
-	from := 0
-	for {
-		at := m.cut(word, from)
-		dst = m.appendPart(dst, word[from:at], s)
+	for m.cuts {
+		at := m.cut(word)
 		if at == len(word) {
-			return dst
+			break
 		}
-		from = at
+		dst = s.append(dst, word[:at], m)
+		word = word[at:]
 	}
+	return s.append(dst, word, m)
 }
 
-// cut returns where the part that begins at from ends.
-func (m *bpe) cut(word string, from int) int {
+// cut returns where the first part of a word ends.
+func (m *bpe) cut(word string) int {
 	const mark = string(cutMark)
-	for at := from + 1; at < len(word); {
+	for at := 1; at < len(word); {
 		next := strings.Index(word[at:], mark)
 		if next < 0 {
 			break
@@ -204,17 +201,6 @@ func (m *bpe) cut(word string, from int) int {
 		at += len(mark)
 	}
 	return len(word)
-}
-
-// appendPart adds the tokens of a word or part of one by way of the cache.
-func (m *bpe) appendPart(dst []int32, word string, s *scratch) []int32 {
-	if ids, ok := s.recall(word); ok {
-		return append(dst, ids...)
-	}
-	from := len(dst)
-	dst = m.appendFresh(dst, word, s)
-	s.remember(word, dst[from:])
-	return dst
 }
 
 // appendFresh encodes a word.

@@ -168,22 +168,27 @@ func (p *pool) give(s *scratch) {
 
 func newScratch() *scratch { return &scratch{words: make(map[string]span)} }
 
-// recall returns the tokens of a word, valid until the next remember.
-func (s *scratch) recall(word string) ([]int32, bool) {
-	at, ok := s.words[word]
-	return s.ids[at.from:at.end], ok
+// wordEncoder encodes a word, or a part of one, that is not remembered.
+type wordEncoder interface {
+	appendFresh(dst []int32, word string, s *scratch) []int32
 }
 
-// remember keeps the tokens of a word.
-func (s *scratch) remember(word string, ids []int32) {
+// append adds the tokens of a word or of a part of one, which it remembers.
+func (s *scratch) append(dst []int32, word string, m wordEncoder) []int32 {
+	if at, known := s.words[word]; known {
+		return append(dst, s.ids[at.from:at.end]...)
+	}
+	from := len(dst)
+	dst = m.appendFresh(dst, word, s)
 	if len(word) > maxCachedBytes {
-		return
+		return dst
 	}
 	if len(s.words) >= maxCachedWords {
 		clear(s.words)
 		s.ids = s.ids[:0]
 	}
-	from := int32(len(s.ids))
-	s.ids = append(s.ids, ids...)
-	s.words[strings.Clone(word)] = span{from: from, end: int32(len(s.ids))}
+	kept := int32(len(s.ids))
+	s.ids = append(s.ids, dst[from:]...)
+	s.words[strings.Clone(word)] = span{from: kept, end: int32(len(s.ids))}
+	return dst
 }

@@ -2,7 +2,6 @@ package tokenizer
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -86,9 +85,18 @@ func newExpression(source string) (expression, error) {
 	if err != nil {
 		return expression{}, fmt.Errorf("pattern %.80q: %w", source, err)
 	}
-	re, err := regexp2.Compile(translated, regexp2.OptionMaxBacktrackingStackSize(-1))
+	e, err := compile(translated)
 	if err != nil {
-		return expression{}, unsupported(fmt.Sprintf("pattern %.80q", source), firstLine(err.Error()))
+		return e, unsupported(fmt.Sprintf("pattern %.80q", source), firstLine(err.Error()))
+	}
+	return e, nil
+}
+
+// compile compiles a pattern in the syntax of .NET.
+func compile(pattern string) (expression, error) {
+	re, err := regexp2.Compile(pattern, regexp2.OptionMaxBacktrackingStackSize(-1))
+	if err != nil {
+		return expression{}, err
 	}
 	re.MatchTimeout = maxMatchTime
 	return expression{re}, nil
@@ -110,7 +118,7 @@ func newPattern(component string, raw json.RawMessage) (pattern, error) {
 		}
 		return e, nil
 	}
-	return nil, fmt.Errorf(`%s: %w`, component, errors.New(`pattern: want {"String": …} or {"Regex": …}`))
+	return nil, fmt.Errorf(`%s: pattern: want {"String": …} or {"Regex": …}`, component)
 }
 
 // wordClass is Oniguruma's \w: Alphabetic, Mark, Decimal_Number and Connector_Punctuation, for use inside a class. What

@@ -85,15 +85,12 @@ func scored(raw json.RawMessage) (string, float64, error) {
 	return "", 0, errors.New(`want a pair of text and score, as ["the", -3.5]`)
 }
 
-func (u *unigram) append(dst []int32, word string, s *scratch) []int32 {
-	if ids, ok := s.recall(word); ok {
-		return append(dst, ids...)
-	}
-	from := len(dst)
+func (u *unigram) append(dst []int32, word string, s *scratch) []int32 { return s.append(dst, word, u) }
+
+// appendFresh adds the tokens of a word.
+func (u *unigram) appendFresh(dst []int32, word string, s *scratch) []int32 {
 	u.search(word, s)
-	dst = u.collect(dst, word, s)
-	s.remember(word, dst[from:])
-	return dst
+	return u.collect(dst, word, s)
 }
 
 // search fills s.nodes with the best way to every byte.

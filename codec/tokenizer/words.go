@@ -79,7 +79,7 @@ func (c *chooser) takeSingle() {
 		ordinary[int32(id)] = true
 	}
 	shape := regexp.MustCompile(`^(?: |▁|Ġ)?([a-z]{2,7})$`)
-	c.t.pieces(func(id int32, _, text string) {
+	c.t.model.each(func(id int32, _, text string) {
 		if m := shape.FindStringSubmatch(text); m != nil && ordinary[id] {
 			c.word[id] = m[1]
 		}
@@ -109,7 +109,7 @@ func (c *chooser) contexts(before bool) []string {
 		all = append(all, " [/INST]")
 	}
 	kinds := make(map[addedToken]bool)
-	for _, a := range c.t.addedIDs() {
+	for _, a := range c.t.added.all {
 		kind := addedToken{
 			SingleWord: a.SingleWord,
 			LStrip:     a.LStrip,
@@ -289,7 +289,7 @@ func (c *chooser) dropCrossing() {
 	}
 	var crossing [][]string
 	inner := regexp.MustCompile(`[a-z]` + regexp.QuoteMeta(space))
-	c.t.pieces(func(_ int32, _, text string) {
+	c.t.model.each(func(_ int32, _, text string) {
 		if inner.MatchString(text) {
 			crossing = append(crossing, strings.Split(text, space))
 		}
