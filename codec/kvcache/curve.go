@@ -167,7 +167,9 @@ func (c *Curve) Distances(yield func(blocks int, times int64) bool) {
 }
 
 // SaturationTokens is the smallest capacity in tokens that holds as much as an unlimited one.
-func (c *Curve) SaturationTokens() int64 { return int64(len(c.hits)-1) * c.blockTokens }
+func (c *Curve) SaturationTokens() int64 {
+	return int64(len(c.hits)-1) * c.blockTokens
+}
 
 func ratio(part, all int64) float64 {
 	if all == 0 {

@@ -18,7 +18,9 @@ func (s Set) Add(k int) { s[k/64] |= 1 << (k % 64) }
 func (s Set) Drop(k int) { s[k/64] &^= 1 << (k % 64) }
 
 // Has reports whether a number is in the set.
-func (s Set) Has(k int) bool { return s[k/64]>>(k%64)&1 != 0 }
+func (s Set) Has(k int) bool {
+	return s[k/64]>>(k%64)&1 != 0
+}
 
 // Next is the smallest number of the set that is not below k; -1 = none.
 func (s Set) Next(k int) int {
@@ -93,7 +95,8 @@ func (f *Fleet) Longest(i int, among, who Set) (tokens int) {
 	to := f.prompts.upTo(i, deepest+1)
 	most := 0
 	for k := who.Next(0); k >= 0; k = who.Next(k + 1) {
-		if most = max(most, from+min(f.held(blocks[deepest], k), to-from)); most == to {
+		most = max(most, from+min(f.held(blocks[deepest], k), to-from))
+		if most == to {
 			break
 		}
 	}
@@ -307,7 +310,9 @@ func (r *recency) unlink(place uint32) {
 }
 
 // oldest is the least recently used block of an instance that has any.
-func (r *recency) oldest(instance int) uint32 { return r.uses[r.uses[instance+1].newer].block }
+func (r *recency) oldest(instance int) uint32 {
+	return r.uses[r.uses[instance+1].newer].block
+}
 
 // drop takes a block of so many tokens from an instance.
 func (r *recency) drop(block uint32, instance int, tokens int64) {

@@ -191,13 +191,17 @@ func (p *Prompts) headOf(i int) int {
 }
 
 // of is prompt i's blocks.
-func (p *Prompts) of(i int) []uint32 { return p.blocks[p.first[i]:p.first[i+1]] }
+func (p *Prompts) of(i int) []uint32 {
+	return p.blocks[p.first[i]:p.first[i+1]]
+}
 
 // distinct is one more than the largest number of a block.
 func (p *Prompts) distinct() int { return len(p.prefixes.nodes) }
 
 // most is how many tokens of a block any prompt has.
-func (p *Prompts) most(block uint32) int32 { return int32(p.prefixes.nodes[block].longest) }
+func (p *Prompts) most(block uint32) int32 {
+	return int32(p.prefixes.nodes[block].longest)
+}
 
 // upTo is how many tokens prompt i's first n blocks have.
 func (p *Prompts) upTo(i, n int) int {

@@ -119,7 +119,9 @@ func (t *tree) link(number uint32) {
 	t.table[slot] = number
 }
 
-func (n *node) is(parent uint32, id uint64) bool { return n.parent == parent && n.id == id }
+func (n *node) is(parent uint32, id uint64) bool {
+	return n.parent == parent && n.id == id
+}
 
 // slot returns where the search for a node begins.
 func (t *tree) slot(parent uint32, id uint64) uint64 {
@@ -127,9 +129,13 @@ func (t *tree) slot(parent uint32, id uint64) uint64 {
 }
 
 // distance is how many slots a search takes from one slot to another.
-func (t *tree) distance(from, to uint64) uint64 { return (to - from) & uint64(len(t.table)-1) }
+func (t *tree) distance(from, to uint64) uint64 {
+	return (to - from) & uint64(len(t.table)-1)
+}
 
-func (t *tree) after(slot uint64) uint64 { return (slot + 1) & uint64(len(t.table)-1) }
+func (t *tree) after(slot uint64) uint64 {
+	return (slot + 1) & uint64(len(t.table)-1)
+}
 
 // mix is the finalizer of MurmurHash3 (Appleby): ids are often small and consecutive, and every bit of them has to
 // reach the slot.

@@ -36,7 +36,9 @@ type merge struct{ rank, id int32 }
 const cutMark = '▁'
 
 // pairKey packs two ids.
-func pairKey(left, right int32) uint64 { return uint64(uint32(left))<<32 | uint64(uint32(right)) }
+func pairKey(left, right int32) uint64 {
+	return uint64(uint32(left))<<32 | uint64(uint32(right))
+}
 
 // bpeFile is the model's part of the file.
 type bpeFile struct {
@@ -78,7 +80,8 @@ func newBPE(raw json.RawMessage, letters *[256]rune) (*bpe, error) {
 		m.vocabulary[piece] = int32(id)
 	}
 	if f.Unknown != "" {
-		if m.unknown = m.find(f.Unknown); m.unknown == none {
+		m.unknown = m.find(f.Unknown)
+		if m.unknown == none {
 			return nil, fmt.Errorf("model BPE: unk_token %.40q is not in the vocabulary", f.Unknown)
 		}
 	}
@@ -195,7 +198,8 @@ func (m *bpe) cut(word string) int {
 			break
 		}
 		at += next
-		if c := word[at-1]; c < utf8.RuneSelf && !m.unsafeToCutAt[c] {
+		c := word[at-1]
+		if c < utf8.RuneSelf && !m.unsafeToCutAt[c] {
 			return at
 		}
 		at += len(mark)

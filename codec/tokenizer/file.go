@@ -103,7 +103,8 @@ func readFile(path string) ([]byte, error) {
 
 // withoutPath is what went wrong with a file, for callers that name the file.
 func withoutPath(err error) error {
-	if p := (*os.PathError)(nil); errors.As(err, &p) {
+	p := (*os.PathError)(nil)
+	if errors.As(err, &p) {
 		return p.Err
 	}
 	return err
@@ -140,7 +141,8 @@ func parse(data []byte) (h stages, err error) {
 	if err := h.readModel(f.Model); err != nil {
 		return h, err
 	}
-	if h.head, h.tail, err = newPostProcessor(f.PostProcessor); err != nil {
+	h.head, h.tail, err = newPostProcessor(f.PostProcessor)
+	if err != nil {
 		return h, err
 	}
 	atMost(maxSpecial, len(h.head)+len(h.tail), "post_processor: tokens beside each text")
@@ -159,7 +161,8 @@ func (h *stages) readModel(raw json.RawMessage) error {
 	case "BPE":
 		var letters *[256]rune
 		if n := len(h.preTokenizers); n > 0 {
-			if last, ok := h.preTokenizers[n-1].(*byteLevel); ok {
+			last, ok := h.preTokenizers[n-1].(*byteLevel)
+			if ok {
 				letters = &last.letters
 				last.late = true
 			}

@@ -41,7 +41,8 @@ func (s *scratch) mergeAll(dst []int32, m merger) []int32 {
 			continue
 		}
 		right := &s.symbols[left.next]
-		if now, ok := m.merge(left.id, right.id); !ok || now.id != top.id {
+		now, ok := m.merge(left.id, right.id)
+		if !ok || now.id != top.id {
 			continue // a neighbour changed since the pair was offered
 		}
 		left.id = top.id
@@ -68,7 +69,8 @@ func (s *scratch) mergeAll(dst []int32, m merger) []int32 {
 // offer puts the pair at a position into the heap if it has a rank.
 func (s *scratch) offer(m merger, at int32) {
 	left := s.symbols[at]
-	if found, ok := m.merge(left.id, s.symbols[left.next].id); ok {
+	found, ok := m.merge(left.id, s.symbols[left.next].id)
+	if ok {
 		s.heap.push(candidate{rank: found.rank, at: at, id: found.id})
 	}
 }

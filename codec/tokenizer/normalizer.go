@@ -39,7 +39,8 @@ func (r rewritten) normalize(text string, opens bool) (string, bool) { return r(
 type mapped func(rune) rune
 
 func (m mapped) normalize(text string, opens bool) (string, bool) {
-	if first, _ := utf8.DecodeRuneInString(text); text != "" && m(first) < 0 {
+	first, _ := utf8.DecodeRuneInString(text)
+	if text != "" && m(first) < 0 {
 		opens = false
 	}
 	return strings.Map(m, text), opens

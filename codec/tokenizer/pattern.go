@@ -56,7 +56,8 @@ func (c class) find(text string) [][]int {
 			continue
 		}
 		end := at + utf8.RuneLen(r)
-		if n := len(f.matches); c.runs && n > 0 && f.matches[n-1][1] == at {
+		n := len(f.matches)
+		if c.runs && n > 0 && f.matches[n-1][1] == at {
 			f.matches[n-1][1] = end
 			continue
 		}

@@ -115,7 +115,9 @@ func (t *tiktoken) piece(id int32) []byte {
 }
 
 // idOf returns the id of a piece, or none.
-func (t *tiktoken) idOf(piece []byte) int32 { return t.slots[t.slot(piece)] }
+func (t *tiktoken) idOf(piece []byte) int32 {
+	return t.slots[t.slot(piece)]
+}
 
 func (t *tiktoken) find(piece string) int32 { return t.idOf([]byte(piece)) }
 

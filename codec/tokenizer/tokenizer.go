@@ -69,7 +69,9 @@ func (t *Tokenizer) Count(text string, special bool) (int, error) {
 }
 
 // Special returns how many tokens it puts before and behind a text.
-func (t *Tokenizer) Special() (head, tail int) { return len(t.head), len(t.tail) }
+func (t *Tokenizer) Special() (head, tail int) {
+	return len(t.head), len(t.tail)
+}
 
 // Ordinary returns the ids of ordinary text, sorted. They are those of the model's vocabulary that are no added token,
 // no single byte and no name in brackets (<unk>, [PAD], <0x0A>).

@@ -85,7 +85,9 @@ func scored(raw json.RawMessage) (string, float64, error) {
 	return "", 0, errors.New(`want a pair of text and score, as ["the", -3.5]`)
 }
 
-func (u *unigram) append(dst []int32, word string, s *scratch) []int32 { return s.append(dst, word, u) }
+func (u *unigram) append(dst []int32, word string, s *scratch) []int32 {
+	return s.append(dst, word, u)
+}
 
 // appendFresh adds the tokens of a word.
 func (u *unigram) appendFresh(dst []int32, word string, s *scratch) []int32 {
@@ -104,7 +106,8 @@ func (u *unigram) search(word string, s *scratch) {
 		reached := s.nodes[at].score
 		single := false
 		for n, i := int32(0), at; i < len(word); i++ {
-			if n = u.trie.child(n, word[i]); n == 0 {
+			n = u.trie.child(n, word[i])
+			if n == 0 {
 				break
 			}
 			if id := u.trie.nodes[n].value; id != none {
@@ -195,7 +198,9 @@ func newTrie(ids vocabulary) *trie {
 	for piece, id := range ids {
 		entries = append(entries, entry{piece, id})
 	}
-	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.piece, b.piece) })
+	slices.SortFunc(entries, func(a, b entry) int {
+		return cmp.Compare(a.piece, b.piece)
+	})
 
 	type todo struct{ node, from, end, depth int }
 	t := &trie{nodes: []trieNode{{value: none}}}

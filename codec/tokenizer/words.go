@@ -56,7 +56,9 @@ type chooser struct {
 	buf   []int32
 }
 
-func (c *chooser) sorted() []string { return slices.Sorted(maps.Keys(c.ids)) }
+func (c *chooser) sorted() []string {
+	return slices.Sorted(maps.Keys(c.ids))
+}
 
 func (c *chooser) drop(word string) {
 	delete(c.ids, word)
@@ -86,10 +88,12 @@ func (c *chooser) takeSingle() {
 	})
 	for _, id := range slices.Sorted(maps.Keys(c.word)) {
 		word := c.word[id]
-		if _, known := c.ids[word]; known || len(c.ids) == maxWords {
+		_, known := c.ids[word]
+		if known || len(c.ids) == maxWords {
 			continue
 		}
-		if three, own := c.count(word, " ", word, " ", word), int32(0); three >= 3 {
+		three, own := c.count(word, " ", word, " ", word), int32(0)
+		if three >= 3 {
 			ids := c.encode(word, " ", word, " ", word, " ", word)
 			own = ids[len(ids)-1]
 			if len(ids) == three+1 && ids[three-1] == own && ids[three-2] == own && c.word[own] == word {
@@ -138,7 +142,8 @@ func (c *chooser) takeFirst() {
 		c.first = c.behind(context)
 	}
 	for _, context := range rareContexts {
-		if kept := c.behind(context); len(kept) >= len(c.first)*3/4 {
+		kept := c.behind(context)
+		if len(kept) >= len(c.first)*3/4 {
 			c.first = kept
 		}
 	}
@@ -237,7 +242,9 @@ func (c *chooser) attempt(chance *rand.Rand) bool {
 	around := make(map[[2]string]int) // tokens beside the words, by head and tail
 	clean := true
 	for proven := 0; proven < max(provenWords, provenRounds*len(words)); proven += len(words) {
-		chance.Shuffle(len(words), func(i, j int) { words[i], words[j] = words[j], words[i] })
+		chance.Shuffle(len(words), func(i, j int) {
+			words[i], words[j] = words[j], words[i]
+		})
 		for run := range slices.Chunk(words, runWords) {
 			run = append([]string{first[chance.IntN(len(first))]}, run...)
 			if !c.runIsExact(run) {
@@ -294,7 +301,9 @@ func (c *chooser) dropCrossing() {
 			crossing = append(crossing, strings.Split(text, space))
 		}
 	})
-	slices.SortFunc(crossing, func(a, b []string) int { return slices.Compare(a, b) })
+	slices.SortFunc(crossing, func(a, b []string) int {
+		return slices.Compare(a, b)
+	})
 	index := newEnds(c.sorted())
 	for _, parts := range crossing {
 		fewest, ok := c.fewest(index, parts)

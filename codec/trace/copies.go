@@ -217,7 +217,8 @@ func newRenumbering(all iter.Seq[uint64], clones int32, limit uint64) (*renumber
 	}
 	f := &renumbering{places: map[uint64]uint64{}}
 	for n := range all {
-		if _, known := f.places[n]; !known {
+		_, known := f.places[n]
+		if !known {
 			f.places[n] = uint64(len(f.places))
 		}
 	}

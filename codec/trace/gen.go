@@ -153,7 +153,8 @@ func (t *Trace) addTurn(c *conversation, chat int64) {
 func (g *Gen) bursts() []int64 {
 	at := slices.Clone(g.ArrivalNS)
 	for i := range at {
-		if place := i % max(1, g.BurstEvery); place < g.Burst {
+		place := i % max(1, g.BurstEvery)
+		if place < g.Burst {
 			at[i] = at[i-place]
 		}
 	}

@@ -175,7 +175,8 @@ func (l *loader) readAll(lines *lineReader) error {
 // settle detects the format and takes the lines held.
 func (l *loader) settle() error {
 	held := l.input.pending
-	if l.input.pending = nil; len(held) == 0 {
+	l.input.pending = nil
+	if len(held) == 0 {
 		return nil // endFile refuses the empty file
 	}
 	f, err := detect(l.known, l.name, held, l.o.Fields)
@@ -199,7 +200,8 @@ func (l *loader) settle() error {
 
 // endFile takes the rows that were only known at the end of the file, and refuses an empty one.
 func (l *loader) endFile() error {
-	if f := l.input.format; f != nil && f.Import != nil && f.Import.End != nil {
+	f := l.input.format
+	if f != nil && f.Import != nil && f.Import.End != nil {
 		f.Import.End(l.newBatch())
 	}
 	if l.FileRows == l.files[len(l.files)-1].row {

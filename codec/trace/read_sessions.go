@@ -46,7 +46,8 @@ func (l *loader) resolveSessions() []int64 {
 			if roots[row] != rootOnPath {
 				continue // it is the first request
 			}
-			if roots[row] = roots[at]; l.unusable[at] {
+			roots[row] = roots[at]
+			if l.unusable[at] {
 				roots[row] = l.Chat[row]
 			}
 			at = row

@@ -109,7 +109,9 @@ func New(r *workload.Builder, w *workload.Work) (*History, error) {
 		}
 	}
 	for i := range places {
-		h.each(int32(i), func(j int32) { h.turns[j].needed.Add(1) })
+		h.each(int32(i), func(j int32) {
+			h.turns[j].needed.Add(1)
+		})
 	}
 	if h.Turns() == 0 {
 		return nil, fmt.Errorf("%w: %s", ErrNone, h.whyNone())
@@ -142,7 +144,8 @@ func (h *History) whyNone() string {
 // Turns is how many requests have a place for a live answer to the turn that they go on from.
 func (h *History) Turns() (n int) {
 	for i := range h.turns {
-		if p := &h.turns[i].place; p.Of != trace.NoTurn && !p.Fixed {
+		p := &h.turns[i].place
+		if p.Of != trace.NoTurn && !p.Fixed {
 			n++
 		}
 	}
@@ -157,7 +160,9 @@ func (h *History) each(i int32, f func(j int32)) {
 }
 
 // Follows reports whether a turn goes on from request i, so that its answer is to be kept.
-func (h *History) Follows(i int32) bool { return h != nil && h.turns[i].first != trace.NoTurn }
+func (h *History) Follows(i int32) bool {
+	return h != nil && h.turns[i].first != trace.NoTurn
+}
 
 // Bytes is what is sent for request i in place of its recorded form; nil: the recorded form it is, also from now on. A
 // sender calls it.
@@ -225,7 +230,9 @@ type Answer struct {
 }
 
 // Reset forgets the answer and keeps its memory.
-func (a *Answer) Reset() { *a = Answer{Text: sse.Reuse(nil, a.Text)} }
+func (a *Answer) Reset() {
+	*a = Answer{Text: sse.Reuse(nil, a.Text)}
+}
 
 // Add takes the text of an event or of a whole body.
 func (a *Answer) Add(d *api.Delta) {
@@ -308,7 +315,8 @@ func (h *History) sentWith(i int32) (live int32, lack answerState) {
 	case t.place.Fixed:
 		return 0, toolCall
 	}
-	if lack = h.turns[t.place.Of].state.Load(); lack == answered {
+	lack = h.turns[t.place.Of].state.Load()
+	if lack == answered {
 		lack = unanswered // it came too late
 	}
 	return 0, lack

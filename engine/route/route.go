@@ -46,7 +46,8 @@ func RoundRobin(n int, targets []Target) []Place {
 	for i := range places {
 		best := 0
 		for j, t := range targets {
-			if credit[j] += t.Weight; credit[j] > credit[best] {
+			credit[j] += t.Weight
+			if credit[j] > credit[best] {
 				best = j
 			}
 		}
@@ -278,10 +279,14 @@ type ending struct {
 	instance int
 }
 
-func (h endings) Len() int           { return len(h) }
-func (h endings) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h endings) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *endings) Push(x any)        { *h = append(*h, x.(ending)) }
+func (h endings) Len() int { return len(h) }
+func (h endings) Less(i, j int) bool {
+	return h[i].at < h[j].at
+}
+func (h endings) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+}
+func (h *endings) Push(x any) { *h = append(*h, x.(ending)) }
 func (h *endings) Pop() any {
 	last := len(*h) - 1
 	x := (*h)[last]

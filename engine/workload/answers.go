@@ -86,7 +86,9 @@ func (w *Work) Carried() (tokens, turns int64) {
 }
 
 // specOf is what the prompt of request i is made of.
-func (w *Work) specOf(i int) prompt.Spec { return w.textOf(i, w.PromptTokens(i)) }
+func (w *Work) specOf(i int) prompt.Spec {
+	return w.textOf(i, w.PromptTokens(i))
+}
 
 // textOf is what the first tokens are made of of the text that the prompt of request i begins. There must be as many in
 // that prompt, or in that of its next turn.
@@ -101,7 +103,8 @@ func (w *Work) textOf(i, tokens int) prompt.Spec {
 		return s
 	}
 	for w.Answers.next[i] != trace.NoTurn {
-		if whole := w.wholeBlocks(i); whole*s.BlockTokens >= tokens {
+		whole := w.wholeBlocks(i)
+		if whole*s.BlockTokens >= tokens {
 			s.Blocks = w.Trace.Blocks(i)[:whole]
 			return s
 		}
@@ -122,14 +125,17 @@ func (w *Work) AnswerOf(i int) (a prompt.Answer, ok bool) {
 		Tokens: int(w.Trace.OutputTokens[i]),
 		Own:    w.Trace.Unique(i),
 	}
-	if j := w.Answers.next[i]; j != trace.NoTurn {
+	j := w.Answers.next[i]
+	if j != trace.NoTurn {
 		a.Text = w.textOf(i, a.From+w.answerShared(i, int(j)))
 	}
 	return a, true
 }
 
 // Token is token k of an answer that AnswerOf has returned.
-func (a *Answers) Token(of *prompt.Answer, k int) int { return a.source.AnswerToken(of, k) }
+func (a *Answers) Token(of *prompt.Answer, k int) int {
+	return a.source.AnswerToken(of, k)
+}
 
 // uniqueBlock marks ids of blocks that no row has: those of the end of a conversation, in which the turns before end
 // too.

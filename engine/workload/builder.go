@@ -81,7 +81,8 @@ func (r *Builder) ShareFor(ctx context.Context, w *Work, m *Requests, limit int6
 // Fill builds every request where Layout put it and computes the workload's fingerprint. built counts finished bytes.
 func (r *Builder) Fill(ctx context.Context, w *Work, m *Requests, built *atomic.Int64) error {
 	var err error
-	if m.arena, err = newArena(m.Held()); err != nil {
+	m.arena, err = newArena(m.Held())
+	if err != nil {
 		return err
 	}
 	m.digests = make([][sha256.Size]byte, w.Requests())
@@ -216,7 +217,8 @@ func (r *Builder) checkVerbatim(w *Work, i int) error {
 
 // backend makes the body of a request of which the prompt is made.
 func (r *Builder) backend(w *Work, i int) api.Backend {
-	if extra := w.Trace.Verbatim(i).Extra; extra != nil {
+	extra := w.Trace.Verbatim(i).Extra
+	if extra != nil {
 		return r.Backend.With(extra)
 	}
 	return r.Backend

@@ -13,7 +13,8 @@ import (
 func (w *Work) Lengths(i int, backend api.Backend) (prompt, output int) {
 	l := w.Trace.Verbatim(i)
 	prompt = w.ServerTokens(i)
-	if n := int(w.Trace.OutputTokens[i]); n > 0 && l.Kind != trace.VerbatimPayload && !backend.OwnLength(l.Extra) {
+	n := int(w.Trace.OutputTokens[i])
+	if n > 0 && l.Kind != trace.VerbatimPayload && !backend.OwnLength(l.Extra) {
 		output = max(n, backend.Traits().Least)
 	}
 	return prompt, output
@@ -23,7 +24,8 @@ func (w *Work) Lengths(i int, backend api.Backend) (prompt, output int) {
 // counts, prompt and output together must not be longer.
 func (w *Work) TooLong(context int, backend api.Backend) (list []int32) {
 	for i := range w.Requests() {
-		if prompt, output := w.Lengths(i, backend); max(1, prompt)+output > context {
+		prompt, output := w.Lengths(i, backend)
+		if max(1, prompt)+output > context {
 			list = append(list, int32(i))
 		}
 	}

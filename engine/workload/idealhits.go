@@ -95,7 +95,9 @@ func (c PrefixCache) FinestBlock() int {
 // assumesBlocks reports whether the block size of any instance is a guess.
 func (w *Work) assumesBlocks() bool {
 	return slices.ContainsFunc(w.Targets, func(t Target) bool {
-		return slices.ContainsFunc(t.Endpoints, func(addr netip.AddrPort) bool { return w.Cache(addr).Assumed })
+		return slices.ContainsFunc(t.Endpoints, func(addr netip.AddrPort) bool {
+			return w.Cache(addr).Assumed
+		})
 	})
 }
 
@@ -132,7 +134,8 @@ func (c *idealCaches) ask(w *Work, i int) int64 {
 		c.of[key] = cache
 	}
 	held := cache.Expected(p.Blocks, p.Tokens, p.Head, p.Total)
-	if a, told := w.AnswerOf(i); told && a.Text.Tokens > 0 { // no server computes the last token
+	a, told := w.AnswerOf(i)
+	if told && a.Text.Tokens > 0 { // no server computes the last token
 		cache.Answered(w.cacheBlocks(a.Text), min(a.Text.Tokens, a.From+a.Tokens-1))
 	}
 	if !key.made && block < p.blockTokens { // more of the next block may be shared than its hash shows

@@ -36,7 +36,8 @@ func CapIdle(t *trace.Trace, capNS int64, system bool, a sched.AssumedLatency) (
 			l = &timeline{busyNS: at[i]}
 			lines[jobs[i]] = l
 		}
-		if over := at[i] - l.busyNS - capNS; over > 0 {
+		over := at[i] - l.busyNS - capNS
+		if over > 0 {
 			l.cutNS += over
 			cut.Gaps++
 			cut.CutNS += over

@@ -63,7 +63,8 @@ func (w *Work) describeJobs(records []record.Record) {
 			if len(waits) > 0 {
 				waits = append(waits, ' ')
 			}
-			if waits = strconv.AppendInt(waits, int64(wait.On), 10); wait.Trigger == trace.OnDispatch {
+			waits = strconv.AppendInt(waits, int64(wait.On), 10)
+			if wait.Trigger == trace.OnDispatch {
 				waits = append(waits, 's')
 			}
 		}

@@ -54,7 +54,8 @@ func (w *Work) builtFor(i int) *Target {
 	}
 	widest := &w.Targets[0]
 	for j := range w.Targets {
-		if t := &w.Targets[j]; t.width() > widest.width() {
+		t := &w.Targets[j]
+		if t.width() > widest.width() {
 			widest = t
 		}
 	}
@@ -62,7 +63,9 @@ func (w *Work) builtFor(i int) *Target {
 }
 
 // width is how many bytes of a request's start the target decides.
-func (t *Target) width() int { return len(t.Path) + len(t.Query) + len(t.Host) }
+func (t *Target) width() int {
+	return len(t.Path) + len(t.Query) + len(t.Host)
+}
 
 // CheckLeastInFlight refuses targets between which requests cannot be decided when they leave.
 func (w *Work) CheckLeastInFlight() error {

@@ -71,13 +71,19 @@ func (m *Requests) place(i int) int64 {
 }
 
 // Size is the size of request i in bytes.
-func (m *Requests) Size(i int) int64 { return m.offsets[i+1] - m.offsets[i] }
+func (m *Requests) Size(i int) int64 {
+	return m.offsets[i+1] - m.offsets[i]
+}
 
 // Ready reports whether request i stands in the arena.
-func (m *Requests) Ready(i int) bool { return m.ring == nil || m.built.Load() > int64(i) }
+func (m *Requests) Ready(i int) bool {
+	return m.ring == nil || m.built.Load() > int64(i)
+}
 
 // Bytes is the size of all requests.
-func (m *Requests) Bytes() int64 { return m.offsets[len(m.offsets)-1] }
+func (m *Requests) Bytes() int64 {
+	return m.offsets[len(m.offsets)-1]
+}
 
 // Held is how many bytes of memory all requests take: fewer than Bytes if blocks are held once.
 func (m *Requests) Held() int64 {

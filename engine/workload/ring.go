@@ -91,7 +91,9 @@ func (v *ring) room(m *Requests, needed func(i int) bool) int {
 func (r *Builder) FillRing(ctx context.Context, w *Work, m *Requests, built *atomic.Int64) error {
 	for {
 		from := m.Built()
-		if to, err := m.BuildMore(ctx, w, func(int) bool { return true }, built); err != nil || to == from {
+		if to, err := m.BuildMore(ctx, w, func(int) bool {
+			return true
+		}, built); err != nil || to == from {
 			return err
 		}
 	}
@@ -130,7 +132,9 @@ func (m *Requests) DigestRest(w *Work) {
 func (m *Requests) InRing() bool { return m.ring != nil }
 
 // Unneeded reports whether request i, of a ring, is not needed in it any more.
-func (m *Requests) Unneeded(i int) bool { return m.ring.written[i].Load() }
+func (m *Requests) Unneeded(i int) bool {
+	return m.ring.written[i].Load()
+}
 
 // MarkUnneeded marks request i as not needed in the arena any more.
 func (m *Requests) MarkUnneeded(i int32) {

@@ -34,14 +34,17 @@ func (w *Work) RouteByPrefix() {
 func (w *Work) Prompts(of []int32) *kvcache.Prompts {
 	blockTokens := w.Trace.BlockTokens
 	head := w.Overhead.Head
-	made := slices.ContainsFunc(of, func(i int32) bool { return w.Made(int(i)) })
+	made := slices.ContainsFunc(of, func(i int32) bool {
+		return w.Made(int(i))
+	})
 	if !made && w.Verbatim != nil {
 		blockTokens = w.Verbatim.BlockTokens
 		head = 0
 	}
 	p := kvcache.NewPrompts(blockTokens, head)
 	for _, i := range of {
-		if c, ok := w.CachePrompt(int(i)); ok && c.blockTokens == blockTokens && c.Head == head {
+		c, ok := w.CachePrompt(int(i))
+		if ok && c.blockTokens == blockTokens && c.Head == head {
 			p.Add(c.Blocks, c.Tokens, c.Total)
 		} else {
 			p.AddText(w.Trace.Verbatim(int(i)).Content)
@@ -64,7 +67,9 @@ func (w *Work) Flow(of []int32) route.Flow {
 }
 
 // BlockTokens is the block size of the instances' caches, which are taken to be alike.
-func (w *Work) BlockTokens() int { return w.Cache(w.Targets[0].Endpoints[0]).BlockTokens }
+func (w *Work) BlockTokens() int {
+	return w.Cache(w.Targets[0].Endpoints[0]).BlockTokens
+}
 
 // Servers are the distinct addresses of a work's targets, each with a cache of its own: names may share one.
 type Servers struct {

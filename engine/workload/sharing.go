@@ -111,7 +111,9 @@ func (s *sharing) worth(whole int64) bool {
 }
 
 // coarse reports whether the pieces are not too small.
-func (s *sharing) coarse(whole int64) bool { return whole >= leastPiece*int64(len(s.segments)) }
+func (s *sharing) coarse(whole int64) bool {
+	return whole >= leastPiece*int64(len(s.segments))
+}
 
 // mayBeWorth reports whether blocks may save enough, by an estimate that takes a fiftieth of the time: linear counting
 // of distinct blocks (Whang and others, 1990) in a bit for each of them at least.
@@ -225,7 +227,8 @@ func (s *sharing) list(memory []byte, i int) gather.List {
 func (r *Builder) appendStart(dst []byte, w *Work, i int) (out []byte, head int) {
 	out = r.AppendHead(dst, w, i, r.bodySize(w, i))
 	head = len(out) - len(dst)
-	if s := r.sharedSpec(w, i); len(s.Blocks) > 0 {
+	s := r.sharedSpec(w, i)
+	if len(s.Blocks) > 0 {
 		s.Tokens = 1
 		out = r.Source.Append(r.backend(w, i).AppendPrefix(out), s)
 	}

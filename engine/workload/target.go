@@ -95,7 +95,8 @@ func (t *Target) PostTo(path string) {
 // streams.
 func (t *Target) URLFor(own string) string {
 	path := t.Path
-	if before, ok := strings.CutSuffix(path, t.own); ok && t.own != "" {
+	before, ok := strings.CutSuffix(path, t.own)
+	if ok && t.own != "" {
 		path = before + own
 	}
 	return t.URL + path
@@ -106,7 +107,8 @@ func WithoutSecrets(raw string) string {
 	raw, _, _ = strings.Cut(raw, "?")
 	host := strings.TrimPrefix(raw[max(0, strings.Index(raw, "://")):], "://")
 	before := strings.TrimSuffix(raw, host)
-	if at := strings.LastIndex(host, "@"); at >= 0 {
+	at := strings.LastIndex(host, "@")
+	if at >= 0 {
 		host = "***" + host[at:]
 	}
 	return before + host
@@ -162,7 +164,8 @@ func withoutStart(path, apiPath string) string {
 // apiOf names the API whose path a URL's path ends with; "" for none.
 func apiOf(path string) string {
 	for i := range path {
-		if name := api.AtPath(path[i:]); path[i] == '/' && name != "" {
+		name := api.AtPath(path[i:])
+		if path[i] == '/' && name != "" {
 			return name
 		}
 	}

@@ -33,7 +33,9 @@ func (w *Work) VerbatimOf(i int) (l api.Verbatim, ok bool) {
 }
 
 // Made reports whether request i's prompt is made of tokens, and so known to the token.
-func (w *Work) Made(i int) bool { return w.Trace.Verbatim(i).Kind == trace.NoVerbatim }
+func (w *Work) Made(i int) bool {
+	return w.Trace.Verbatim(i).Kind == trace.NoVerbatim
+}
 
 // VerbatimError is a row that an API cannot send.
 type VerbatimError struct {
@@ -42,7 +44,9 @@ type VerbatimError struct {
 }
 
 // Error names the row.
-func (e *VerbatimError) Error() string { return fmt.Sprintf("row %d: %v", e.Row, e.Why) }
+func (e *VerbatimError) Error() string {
+	return fmt.Sprintf("row %d: %v", e.Row, e.Why)
+}
 
 // Unwrap is the reason.
 func (e *VerbatimError) Unwrap() error { return e.Why }

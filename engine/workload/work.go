@@ -69,7 +69,9 @@ func (w *Work) PromptTokens(i int) int {
 }
 
 // BuiltTokens is what the server should count: the recorded length, unless what it adds is longer.
-func (w *Work) BuiltTokens(i int) int { return w.PromptTokens(i) + w.Overhead.Tokens() }
+func (w *Work) BuiltTokens(i int) int {
+	return w.PromptTokens(i) + w.Overhead.Tokens()
+}
 
 // SurplusTokens is how many more tokens than recorded the server counts in request i. It is above 0 if the recorded
 // length is not above what the server adds: then a prompt of one token is too long.
@@ -162,7 +164,9 @@ func (w *Work) describe(r *record.Record, i int, backend api.Backend) {
 func (w *Work) AskedChoices(i int) int {
 	l := w.Trace.Verbatim(i)
 	n := max(1, w.Choices, api.Choices(l.Extra))
-	has := func(key string) bool { return bytes.Contains(l.Content, []byte(key)) }
+	has := func(key string) bool {
+		return bytes.Contains(l.Content, []byte(key))
+	}
 	if l.Kind == trace.VerbatimPayload && (has(`"n"`) || has(`"best_of"`)) {
 		body := fmt.Appendf(nil, "{%s}", l.Content)
 		n = max(n, api.Choices(body))

@@ -155,7 +155,8 @@ func (l *linker) link(a *Node) *lastCalls {
 		next, _ := slices.BinarySearchFunc(a.Calls, end, func(i int32, end int64) int {
 			return cmp.Or(cmp.Compare(l.calls[i].BeganNS, end), cmp.Compare(i, ends[n].last))
 		})
-		if next = max(next, on+1); next == len(a.Calls) {
+		next = max(next, on+1)
+		if next == len(a.Calls) {
 			all.inner = append(all.inner, ends[n])
 		} else {
 			joined[next] = ends[n].appendTo(joined[next])

@@ -31,7 +31,8 @@ func Order(dependencies *lists.Store[Dependency]) (order, circles []int32) {
 			list := dependencies.Row(int(at))[looked[at]:]
 			if len(list) > 0 {
 				looked[at]++
-				if on := list[0].On; on >= 0 && place[on] == 0 {
+				on := list[0].On
+				if on >= 0 && place[on] == 0 {
 					enter(on)
 				} else if on >= 0 {
 					back[at] = min(back[at], place[on])

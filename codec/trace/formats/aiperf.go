@@ -87,7 +87,8 @@ func readMultiTurn(out *Batch, o rows.Object) {
 		if t.role == "assistant" && asked && t.plain() {
 			out.Rows[len(out.Rows)-1].Answer = rows.Unquoted(t.texts[0])
 		}
-		if asked = t.role != "assistant" && t.role != "system" && t.role != "developer"; asked {
+		asked = t.role != "assistant" && t.role != "system" && t.role != "developer"
+		if asked {
 			r := out.add()
 			out.setMessages(r, said)
 			out.setAll(r, message, rows.TimestampField, rows.OutputField, rows.DelayField, rows.ExtraField)
@@ -167,7 +168,8 @@ func textsIn(o rows.Object, name string) (texts [][]byte) {
 		}
 	}
 	if one := o.Value(name); one != nil {
-		if take(0, one); o.Has(name + "s") {
+		take(0, one)
+		if o.Has(name + "s") {
 			o.Fail(fmt.Sprintf("both %s and %ss", name, name), "keep one of them")
 		}
 		return texts
@@ -207,7 +209,8 @@ func (t *turn) addMedium(medium string, value []byte) error {
 		t.media = fmt.Appendf(t.media, `{"type":"input_audio","input_audio":{"data":"%s","format":"%s"}}`, data, kind)
 		return nil
 	}
-	if address := rows.AppendUnquoted(nil, inside); !bytes.HasPrefix(address, []byte("data:")) &&
+	address := rows.AppendUnquoted(nil, inside)
+	if !bytes.HasPrefix(address, []byte("data:")) &&
 		!bytes.Contains(address, []byte("://")) {
 		return rows.Bad(fmt.Sprintf("%s is %s, not a URL", medium, rows.Clip(value)),
 			"write it as https://… or data:…;base64,…: other files are not read")

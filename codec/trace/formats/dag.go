@@ -122,7 +122,8 @@ func (r *dagReader) end(batch *Batch) {
 		if !c.named && len(c.turns) > 0 {
 			before := b.again
 			b.job = c.name
-			if b.send(c, dagStart{session: c.name}); b.Fault != nil {
+			b.send(c, dagStart{session: c.name})
+			if b.Fault != nil {
 				b.again = before // nothing of the job is taken
 			}
 			b.flush(c.line)
@@ -308,7 +309,9 @@ func readDAGLine(o rows.Object, line int) *dagConversation {
 
 // link checks what a conversation leads to.
 func (c *dagConversation) link(known map[string]*dagConversation) (err error) {
-	fail := func(what, fix string) { err = cmp.Or[error](err, rows.Bad(what, fix)) }
+	fail := func(what, fix string) {
+		err = cmp.Or[error](err, rows.Bad(what, fix))
+	}
 	meet := func(place, name string, fork bool) {
 		child := known[name]
 		switch {

@@ -117,14 +117,16 @@ func (a *agenticFile) read(b *Batch, o rows.Object) {
 func (a *agenticFile) readHead(b *Batch, o rows.Object) {
 	a.headOf = b.File
 	why := "only version 2 of Dynamo's agentic Mooncake traces can be read"
-	if schema := o.Name("schema", why); schema != agenticSchema {
+	schema := o.Name("schema", why)
+	if schema != agenticSchema {
 		o.Fail("schema is "+rows.Quote(schema)+", not "+rows.Quote(agenticSchema), why)
 	}
 	if o.Count("version", math.MaxInt32) != agenticVersion {
 		o.Fail(fmt.Sprintf("version is %s, not %d", o.Value("version"), agenticVersion), why)
 	}
 	scope := o.Name("hash_id_scope", `write "local" if ids are a play's own`)
-	if a.global = scope == "global"; !a.global && scope != "local" {
+	a.global = scope == "global"
+	if !a.global && scope != "local" {
 		o.Fail("hash_id_scope is "+rows.Quote(scope), `it must be "local" or "global"`)
 	}
 	b.BlockTokens = o.Blocks("block_size")

@@ -91,10 +91,12 @@ func (b *Batch) readSpan(span, attributes rows.Object, session []byte) {
 	}
 	r.SetSession([]byte(name))
 	b.setCounts(r, attributes, "gen_ai.usage.cache_read.input_tokens", model)
-	if said := jsonIn(attributes, b.name(rows.MessagesField)); said != nil {
+	said := jsonIn(attributes, b.name(rows.MessagesField))
+	if said != nil {
 		r.Growth = agents.Growth{}
 		b.set(r, rows.MessagesField, chatOf(attributes, said))
-		if defined := jsonIn(attributes, b.name(rows.ToolsField)); defined != nil {
+		defined := jsonIn(attributes, b.name(rows.ToolsField))
+		if defined != nil {
 			b.setTools(r, attributes.With(b.name(rows.ToolsField), defined))
 		}
 	}

@@ -91,7 +91,8 @@ func (reader *rolloutReader) read(b *Batch, o rows.Object) {
 		Kept:    promptLen,
 	}
 	if !old {
-		if first.Growth.From, first.Growth.Kept = reader.first, reader.prefix; len(reader.groups) == 0 {
+		first.Growth.From, first.Growth.Kept = reader.first, reader.prefix
+		if len(reader.groups) == 0 {
 			reader.first = int32(b.First)
 			first.Growth.From = agents.FromNothing
 		}
@@ -132,7 +133,8 @@ func promptsOf(o rows.Object, first int32, answers, observations []int64) (promp
 
 // label is the text or the number under a key that must have one; why is what it is needed for.
 func label(o rows.Object, key, why string) string {
-	if value := o.Value(key); value != nil && value[0]-'0' <= 9 {
+	value := o.Value(key)
+	if value != nil && value[0]-'0' <= 9 {
 		return string(value)
 	}
 	return o.Name(key, why)

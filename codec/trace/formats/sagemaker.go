@@ -108,7 +108,8 @@ func usageOf(answer []byte) rows.Object {
 func tokensOf(usage rows.Object, key string) int32 {
 	value := usage.Value(key)
 	s := rows.Scan(value)
-	if n, ok := s.Short(); ok && s.At == len(value) && n <= rows.MaxTokens {
+	n, ok := s.Short()
+	if ok && s.At == len(value) && n <= rows.MaxTokens {
 		return int32(n)
 	}
 	return 0

@@ -125,7 +125,8 @@ func (d *satfDocument) readSession(o rows.Object) {
 		o.Fail("session_id "+rows.Quote(name)+" is the name of an earlier session too", "each needs a name of its own")
 	}
 	d.sessions[name] = true
-	if parent := ofDynamo(o).TextOr("parent_session_id", ""); parent != "" {
+	parent := ofDynamo(o).TextOr("parent_session_id", "")
+	if parent != "" {
 		agent.Parent = d.node(parent)
 	}
 	if d.jobs[name] {
@@ -151,7 +152,8 @@ func (d *satfDocument) readSession(o rows.Object) {
 			}
 			return at
 		}
-		if from, to := end("from"), end("to"); o.OK() {
+		from, to := end("from"), end("to")
+		if o.OK() {
 			nodes[to].from = append(nodes[to].from, satfEdge{from, max(0, o.Span("delay_after_predecessor_us", 3))})
 		}
 	})

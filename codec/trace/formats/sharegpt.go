@@ -47,7 +47,8 @@ func (reader *shareGPTReader) read(b *Batch, o rows.Object) {
 	}
 	o.Need(key, "it is the list of messages")
 	said := reader.said[:0] // so far
-	if system := o.Value("system"); system != nil && o.IsString("system", system) {
+	system := o.Value("system")
+	if system != nil && o.IsString("system", system) {
 		said = appendMessage(said, "system", system)
 	}
 	asked := false // the last message asks for an answer
@@ -67,7 +68,8 @@ func (reader *shareGPTReader) read(b *Batch, o rows.Object) {
 			said = append(comma(said), message.Text...)
 		}
 	})
-	if reader.said = said; len(b.Rows) == 0 {
+	reader.said = said
+	if len(b.Rows) == 0 {
 		o.Note(rows.ErrUnanswered)
 	}
 }
@@ -87,7 +89,8 @@ func readMessage(o rows.Object) (m message) {
 	if speaker == nil {
 		o.Need("from", "it names the speaker")
 	}
-	if m.role = roleOf(string(speaker)); m.role == "" {
+	m.role = roleOf(string(speaker))
+	if m.role == "" {
 		o.Fail("from is "+rows.Clip(speaker)+", an unknown speaker",
 			"known are human, user, gpt, assistant, chatgpt, bing, bard, function_call, system, developer, tool, "+
 				"function and observation")

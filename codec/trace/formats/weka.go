@@ -202,7 +202,8 @@ func (t *wekaTrace) place(agent *agents.Node, base int64, stubs []subagentStub) 
 		if len(s.agent.Calls) > 0 {
 			*p.count++
 		}
-		if s.agent.EndNS = p.end; s.tookNS < 0 {
+		s.agent.EndNS = p.end
+		if s.tookNS < 0 {
 			s.agent.EndNS = agents.NoTime
 		}
 		t.place(s.agent, p.shift, s.inside)

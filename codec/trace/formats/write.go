@@ -182,7 +182,8 @@ func notPlain(_, r *Request) string {
 	if r.Verbatim.Kind != rows.VerbatimMessages {
 		return notText(nil, r)
 	}
-	if _, ok := plainChat(r.Verbatim.Content); !ok {
+	_, ok := plainChat(r.Verbatim.Content)
+	if !ok {
 		return "is a chat with more than texts and one question"
 	}
 	return ""

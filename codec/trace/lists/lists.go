@@ -38,7 +38,9 @@ type room struct{ from, to uint32 }
 func (s *Store[T]) Len() int { return len(s.rows) }
 
 // Size is how many elements the list of row i has.
-func (s *Store[T]) Size(i int) int { return int(s.rows[i].n) }
+func (s *Store[T]) Size(i int) int {
+	return int(s.rows[i].n)
+}
 
 // Total is how many elements all lists have.
 func (s *Store[T]) Total() int {
