@@ -33,7 +33,9 @@ func (p *parser) tgiDocument() {
 	for key := range p.Keys() {
 		switch string(key) {
 		case "token":
-			p.tgiToken(&c)
+			for range p.Only("text") {
+				p.carries(&c)
+			}
 		case "details":
 			p.tgiDetails()
 		default:
@@ -41,12 +43,6 @@ func (p *parser) tgiDocument() {
 		}
 	}
 	p.weighChoice(c, false)
-}
-
-func (p *parser) tgiToken(c *content) {
-	for range p.Only("text") {
-		p.carries(c)
-	}
 }
 
 // tgiDetails reads the details of the last event or of a whole answer. Only the event counts the prompt; for a whole
@@ -101,8 +97,9 @@ func (p *parser) sglangDocument() {
 		switch string(key) {
 		case "text":
 			p.carries(&c)
-		case "output_ids":
-			p.ids(&c)
+		case "output_ids": // they are no text
+			_, n := p.idList()
+			c.present = c.present || n > 0
 		case "meta_info":
 			p.metaInfo()
 		default:
@@ -110,14 +107,6 @@ func (p *parser) sglangDocument() {
 		}
 	}
 	p.weighChoice(c, false)
-}
-
-// ids notes that there are token ids; they are no text.
-func (p *parser) ids(c *content) {
-	for range p.Elements() {
-		p.Skip()
-		c.present = true
-	}
 }
 
 func (p *parser) metaInfo() {
@@ -155,8 +144,7 @@ func (p *parser) finishObject() {
 		}
 	}
 	if p.d.Finish == "abort" && len(message) > 0 {
-		p.d.IsError = true
-		p.d.Error = message
+		p.reject(message)
 	}
 }
 

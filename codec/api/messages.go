@@ -66,7 +66,9 @@ func (p *parser) messageMember(key []byte) {
 	case "usage":
 		p.messageUsage()
 	case "content":
-		p.parts()
+		for range p.Elements() {
+			p.part()
+		}
 	default:
 		p.common(key)
 	}

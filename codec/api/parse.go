@@ -194,15 +194,19 @@ func (p *parser) weighError() {
 			d.Error = p.message
 		}
 	case p.failed: // vLLM: {"object":"error","message":…}
-		d.IsError = true
-		d.Error = p.message
+		p.reject(p.message)
 	case !p.answered && len(p.detail) > 0: // FastAPI: {"detail":…}
-		d.IsError = true
-		d.Error = p.detail
+		p.reject(p.detail)
 	}
 	if d.EmptyFinish && d.Token {
 		d.EmptyFinish = false
 	}
+}
+
+// reject notes that the server reports an error.
+func (p *parser) reject(message []byte) {
+	p.d.IsError = true
+	p.d.Error = message
 }
 
 // value passes over the next value and returns it, a string without its quotes; nil for null, false and "".
@@ -227,8 +231,7 @@ func (p *parser) value() []byte {
 func (p *parser) errorValue() {
 	if p.Peek() != '{' {
 		if raw := p.value(); raw != nil {
-			p.d.IsError = true
-			p.d.Error = raw
+			p.reject(raw)
 		}
 		return
 	}
@@ -240,8 +243,7 @@ func (p *parser) errorValue() {
 	if len(message) == 0 {
 		message = p.Data[start:p.At]
 	}
-	p.d.IsError = true
-	p.d.Error = message
+	p.reject(message)
 }
 
 // usage reads the counts. DeepSeek has a key of its own for cached tokens; OpenAI's wins.

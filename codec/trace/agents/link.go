@@ -34,22 +34,14 @@ func (c *Call) EndNS() int64 { return After(c.BeganNS, c.TookNS) }
 // Budget counts what requests wait for where a file does not say it. The zero value has counted nothing.
 type Budget struct{ waits int }
 
-func (b *Budget) most(calls int) int {
-	return mostWaits + waitsPerCall*calls
-}
-
-// take counts further waits, and reports whether there are not too many for so many calls.
-func (b *Budget) take(waits, calls int) bool {
+// Take counts further waits of a call. The error, a [*LimitError], is that they are too many for so many calls.
+func (b *Budget) Take(waits int, call int32, calls int) error {
 	b.waits += waits
-	return b.waits <= b.most(calls)
-}
-
-// Take counts further waits. The error, a [*LimitError] without a call, is that they are too many for so many calls.
-func (b *Budget) Take(waits, calls int) error {
-	if b.take(waits, calls) {
-		return nil
+	most := mostWaits + waitsPerCall*calls
+	if b.waits > most {
+		return &LimitError{Call: call, Most: most}
 	}
-	return &LimitError{Call: None, Most: b.most(calls)}
+	return nil
 }
 
 // LimitError is that requests wait for too many others.
@@ -424,9 +416,8 @@ func (l *linker) wait(i int32, why Relation, t Trigger, on ...int32) {
 	if l.err != nil {
 		return
 	}
-	calls := l.before + len(l.calls)
-	if !l.budget.take(len(on), calls) {
-		l.err = &LimitError{Call: i, Most: l.budget.most(calls)}
+	l.err = l.budget.Take(len(on), i, l.before+len(l.calls))
+	if l.err != nil {
 		return
 	}
 	began := l.calls[i].BeganNS

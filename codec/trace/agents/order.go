@@ -69,9 +69,10 @@ func Bridge(
 			case !leftOut[d.On]:
 				all[i] = append(all[i], d)
 				known[d] = true
-			case !budget.take(len(all[d.On]), len(all)):
-				return nil, &LimitError{Call: i, Most: budget.most(len(all))}
 			default:
+				if err := budget.Take(len(all[d.On]), i, len(all)); err != nil {
+					return nil, err
+				}
 				for _, before := range all[d.On] {
 					before.Relation = d.Relation
 					before.DelayNS = bridgedDelay(before, d, tookNS)

@@ -230,7 +230,7 @@ func (d *satfDocument) settleNode(nodes []*satfNode, at, depth int) error {
 		if err := d.settleNode(nodes, e.node, depth+1); err != nil {
 			return err
 		}
-		if err := d.budget.Take(len(from.after), d.First+len(d.Rows)); err != nil {
+		if err := d.budget.Take(len(from.after), n.row, d.First+len(d.Rows)); err != nil {
 			return err
 		}
 		for row, delay := range from.after {
