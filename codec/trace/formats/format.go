@@ -57,9 +57,11 @@ type Importer struct {
 
 // All lists every format, the most specific first: detection takes the first that fits.
 func All() []*Format {
-	all := []*Format{agenticMooncake(), bailian(), traceLab(), copilot(), otel(), weka(), satf(), dagJSONL(), rollout(),
-		batch(), sageMaker(), inputsJSON(),
-		rawPayload(), mooncake(), azure(), burstGPT(), dynamo(), multiTurn(), shareGPT(), singleTurn()}
+	all := []*Format{
+		agenticMooncake(), bailian(), traceLab(), copilot(), otel(), weka(), satf(),
+		dagJSONL(), rollout(), batch(), sageMaker(), inputsJSON(), rawPayload(),
+		mooncake(), azure(), burstGPT(), dynamo(), multiTurn(), shareGPT(), singleTurn(),
+	}
 	for _, f := range all { // what means nothing must be something
 		f.Unit = cmp.Or(f.Unit, time.Millisecond)
 		f.BlockTokens = cmp.Or(f.BlockTokens, 512)
@@ -191,6 +193,13 @@ func counted(
 		Agents:      true,
 		Import:      &Importer{Match: match, Read: ofObject(read)},
 	}
+}
+
+// hasZero reports whether the value of one of some keys is 0.
+func hasZero(o rows.Object, keys ...string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool {
+		return string(o.Value(key)) == "0"
+	})
 }
 
 // hasKeys makes a test of an object: it has these keys.

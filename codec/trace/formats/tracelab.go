@@ -32,7 +32,7 @@ func readRound(out *Batch, o rows.Object) {
 		model = o.Name("model", "leave it out if it is not known")
 	}
 	began, ended := roundTimes(o)
-	if string(o.Value("input_tokens_total")) == "0" {
+	if hasZero(o, "input_tokens_total") {
 		out.Failed++ // Claude Code writes down its own error messages as answers to nothing
 		return
 	}
