@@ -124,7 +124,7 @@ func appendBailian(dst []byte, r *Request) []byte {
 	dst = appendInt(dst, `,"input_length":`, r.InputTokens)
 	dst = appendInt(dst, `,"output_length":`, r.OutputTokens)
 	if len(r.Type) > 0 {
-		dst = appendString(append(dst, `,"type":`...), string(r.Type))
+		dst = appendText(dst, `,"type":`, string(r.Type))
 	}
 	dst = appendInt(dst, `,"turn":`, r.Turn)
 	return append(r.appendIDs(dst), '}')

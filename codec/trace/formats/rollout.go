@@ -16,7 +16,10 @@ import (
 // counts too. A stream's first request has the prompt. Each further one has the prompt before, the answer to it and the
 // observation that followed. It is sent as soon as that answer has ended. A group is a job. There are no timestamps.
 func rollout() *Format {
-	r := &rolloutReader{groups: map[string]rolloutGroup{}, streams: map[string]bool{}}
+	r := &rolloutReader{
+		groups:  map[string]rolloutGroup{},
+		streams: map[string]bool{},
+	}
 	return &Format{
 		Name: "rl_rollout",
 		Layout: rows.Layout{Names: rows.Names{
@@ -85,16 +88,18 @@ func (reader *rolloutReader) read(b *Batch, o rows.Object) {
 	if !o.OK() {
 		return
 	}
-	first.Growth = agents.Growth{
+	growth := &first.Growth
+	*growth = agents.Growth{
 		Counted: true,
 		From:    known.row,
 		Kept:    promptLen,
 	}
 	if !old {
-		first.Growth.From, first.Growth.Kept = reader.first, reader.prefix
+		growth.From = reader.first
+		growth.Kept = reader.prefix
 		if len(reader.groups) == 0 {
 			reader.first = int32(b.First)
-			first.Growth.From = agents.FromNothing
+			growth.From = agents.FromNothing
 		}
 		reader.groups[group] = rolloutGroup{int32(b.First), promptLen}
 	}

@@ -81,15 +81,26 @@ type satfEdge struct {
 }
 
 func (r *satfReader) read(b *Batch, o rows.Object) {
-	for _, c := range [][2]string{{"format", "satf"}, {"format_version", "2."}, {"time_base", "us"}} {
-		value := o.Name(c[0], "only SATF 2 in µs can be read")
-		if !strings.HasPrefix(value, c[1]) {
-			o.Fail(fmt.Sprintf("%s is %s, not %q", c[0], rows.Quote(value), c[1]), "only SATF 2 in µs can be read")
+	check := func(key, begin string) {
+		const fix = "only SATF 2 in µs can be read"
+		value := o.Name(key, fix)
+		if !strings.HasPrefix(value, begin) {
+			o.Fail(fmt.Sprintf("%s is %s, not %q", key, rows.Quote(value), begin), fix)
 		}
 	}
+	check("format", "satf")
+	check("format_version", "2.")
+	check("time_base", "us")
 	b.BlockTokens = o.Blocks("block_size_tokens")
-	d := &satfDocument{r, b, map[string]*agents.Node{}, map[string]bool{}}
-	o.Each("sessions", func(_ int, o rows.Object) { d.readSession(o) })
+	d := &satfDocument{
+		satfReader: r,
+		Batch:      b,
+		nodes:      map[string]*agents.Node{},
+		sessions:   map[string]bool{},
+	}
+	o.Each("sessions", func(_ int, o rows.Object) {
+		d.readSession(o)
+	})
 	jobs := map[string]bool{}
 	for i := range b.Rows {
 		row := &b.Rows[i]
@@ -121,8 +132,9 @@ func (d *satfDocument) node(name string) *agents.Node {
 func (d *satfDocument) readSession(o rows.Object) {
 	name := o.Name("session_id", "it names the agent")
 	agent := d.node(name)
+	said := "session_id " + rows.Quote(name) + " is the name of "
 	if d.sessions[name] {
-		o.Fail("session_id "+rows.Quote(name)+" is the name of an earlier session too", "each needs a name of its own")
+		o.Fail(said+"an earlier session too", "each needs a name of its own")
 	}
 	d.sessions[name] = true
 	parent := ofDynamo(o).TextOr("parent_session_id", "")
@@ -130,8 +142,7 @@ func (d *satfDocument) readSession(o rows.Object) {
 		agent.Parent = d.node(parent)
 	}
 	if d.jobs[name] {
-		o.Fail("session_id "+rows.Quote(name)+" is the name of a job in another document",
-			"replay the documents by themselves")
+		o.Fail(said+"a job in another document", "replay the documents by themselves")
 	}
 	var nodes []*satfNode
 	places := map[string]int{}
@@ -152,10 +163,13 @@ func (d *satfDocument) readSession(o rows.Object) {
 			}
 			return at
 		}
-		from, to := end("from"), end("to")
-		if o.OK() {
-			nodes[to].from = append(nodes[to].from, satfEdge{from, max(0, o.Span("delay_after_predecessor_us", 3))})
+		from := end("from")
+		to := end("to")
+		if !o.OK() {
+			return
 		}
+		delayNS := o.Span("delay_after_predecessor_us", 3)
+		nodes[to].from = append(nodes[to].from, satfEdge{from, max(0, delayNS)})
 	})
 	for at, n := range nodes {
 		if n.row < 0 || !o.OK() {
@@ -233,11 +247,14 @@ func (d *satfDocument) settleNode(nodes []*satfNode, at, depth int) error {
 		if err := d.budget.Take(len(from.after), n.row, d.First+len(d.Rows)); err != nil {
 			return err
 		}
+		over := func(ns int64) int64 {
+			return agents.After(ns, from.tookNS, e.delayNS)
+		}
 		for row, delay := range from.after {
-			after[row] = max(after[row], agents.After(delay, from.tookNS, e.delayNS))
+			after[row] = max(after[row], over(delay))
 		}
 		if from.boundNS >= 0 {
-			n.boundNS = max(n.boundNS, agents.After(from.boundNS, from.tookNS, e.delayNS))
+			n.boundNS = max(n.boundNS, over(from.boundNS))
 		}
 	}
 	n.after = after

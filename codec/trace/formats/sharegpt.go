@@ -129,7 +129,8 @@ func roleOf(speaker string) string {
 // notAnswered returns what keeps a request out of the format.
 func notAnswered(_, r *Request) string {
 	what := notPlain(nil, r)
-	if what == "" && r.Answer == nil && (r.OutputTokens == 0 || r.Words.Answer == nil) {
+	known := r.Answer != nil || r.OutputTokens > 0 && r.Words.Answer != nil
+	if what == "" && !known {
 		what = "has an answer of unknown length"
 	}
 	return what
@@ -142,9 +143,10 @@ func appendShareGPT(dst []byte, r *Request) []byte {
 		dst = concat(dst, `"tools":`, string(tools), ",")
 	}
 	dst = append(dst, `"conversations":[`...)
+	speakers := map[string]string{"user": "human", "assistant": "gpt", "system": "system"}
 	for _, m := range r.chat() {
-		from := map[string]string{"user": "human", "assistant": "gpt", "system": "system"}[m.role]
-		dst = concat(dst, `{"from":"`, from, `","value":"`, string(m.text), `"},`)
+		dst = concat(dst, `{"from":"`, speakers[m.role], `","value":"`, string(m.text), `"},`)
 	}
-	return append(r.appendAnswer(append(dst, `{"from":"gpt","value":"`...)), `"}]}`...)
+	dst = r.appendAnswer(append(dst, `{"from":"gpt","value":"`...))
+	return append(dst, `"}]}`...)
 }

@@ -66,7 +66,7 @@ func (r *Request) appendTimestamp(dst []byte) []byte {
 	if !r.Seen.Has(rows.TimestampField) {
 		return dst
 	}
-	return append(rows.AppendDecimal(append(dst, `"timestamp":`...), r.TimeNS, 6), ',')
+	return append(appendMS(dst, `"timestamp":`, r.TimeNS), ',')
 }
 
 func (r *Request) appendSession(dst []byte, key string) []byte {
@@ -74,8 +74,8 @@ func (r *Request) appendSession(dst []byte, key string) []byte {
 	if !ok {
 		return dst
 	}
-	dst = append(appendString(dst, key), ':')
-	return append(appendString(dst, name), ',')
+	dst = appendText(dst, `"`+key+`":`, name)
+	return append(dst, ',')
 }
 
 // appendTimes appends when a row comes, as a turn of which session and how long after the turn before.
@@ -89,7 +89,7 @@ func (r *Request) appendDelay(dst []byte) []byte {
 	if !r.Seen.Has(rows.DelayField) {
 		return dst
 	}
-	return append(rows.AppendDecimal(append(dst, `"delay":`...), r.DelayNS, 6), ',')
+	return append(appendMS(dst, `"delay":`, r.DelayNS), ',')
 }
 
 // appendAsked appends what a row asks beside its prompt, each behind a comma.
@@ -212,7 +212,7 @@ func (r *Request) body() []byte {
 
 // chatMembers are the members of the body of a chat.
 func (r *Request) chatMembers() []byte {
-	dst := appendString([]byte(`"model":`), r.Words.Model)
+	dst := appendText(nil, `"model":`, r.Words.Model)
 	if r.Verbatim.Kind == rows.VerbatimMessages {
 		dst = concat(dst, `,"messages":[`, string(r.Verbatim.Content), "]")
 	} else {
@@ -317,6 +317,19 @@ func appendString(dst []byte, s string) []byte {
 		panic("BUG: a string has no JSON form: " + err.Error())
 	}
 	return append(dst, b...)
+}
+
+// appendText appends a text as it stands, and a JSON string behind it.
+func appendText(dst []byte, before, s string) []byte {
+	return appendString(append(dst, before...), s)
+}
+
+// appendMS appends a text and ms behind it; nothing for a time below 0, which is none.
+func appendMS(dst []byte, before string, ns int64) []byte {
+	if ns < 0 {
+		return dst
+	}
+	return rows.AppendDecimal(append(dst, before...), ns, 6)
 }
 
 // appendInt appends a text and a number behind it.
