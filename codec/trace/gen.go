@@ -95,8 +95,11 @@ func (g *Gen) check(f *formats.Format) error {
 			"the system tokens", f.Name)
 	}
 	return errors.Join(
-		g.InputTokens.check("input tokens", rows.MaxTokens), g.OutputTokens.check("output tokens", rows.MaxTokens),
-		g.Turns.check("turns", math.MaxInt32), g.TurnTokens.check("tokens a turn", rows.MaxTokens))
+		g.InputTokens.check("input tokens", rows.MaxTokens),
+		g.OutputTokens.check("output tokens", rows.MaxTokens),
+		g.Turns.check("turns", math.MaxInt32),
+		g.TurnTokens.check("tokens a turn", rows.MaxTokens),
+	)
 }
 
 // Generate makes a trace. It is the same on every machine for the same description.

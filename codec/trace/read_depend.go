@@ -255,9 +255,13 @@ func (l *loader) settleDependencies() error {
 	}
 	for i, at := range l.ArrivalNS {
 		for _, w := range d.Row(i) {
-			if w.On >= 0 && !l.unusable[int32(i)] && !l.unusable[w.On] && l.ArrivalNS[w.On] > at {
+			if w.On < 0 || l.unusable[int32(i)] || l.unusable[w.On] {
+				continue
+			}
+			early := time.Duration(l.ArrivalNS[w.On] - at)
+			if early > 0 {
 				l.faultIn(int32(i), fmt.Sprintf("dependencies: the row is %v earlier than %s, on which it depends",
-					time.Duration(l.ArrivalNS[w.On]-at), l.place(int(w.On))), "a request depends on earlier ones")
+					early, l.place(int(w.On))), "a request depends on earlier ones")
 			}
 		}
 	}

@@ -278,8 +278,9 @@ func (l *loader) takeBatch(b *formats.Batch) {
 		err = rows.Bad("nothing in it to send", "leave it out")
 	}
 	for i := range b.Rows {
+		r := &b.Rows[i]
 		if err == nil {
-			err = cmp.Or(l.refuseRepairs(&b.Rows[i]), l.refuseEndpoint(&b.Rows[i], b.Line))
+			err = cmp.Or(l.refuseRepairs(r), l.refuseEndpoint(r, b.Line))
 		}
 	}
 	if err != nil {
@@ -291,7 +292,8 @@ func (l *loader) takeBatch(b *formats.Batch) {
 	l.Lint.Failed += b.Failed
 	l.SubAgents.Add(b.SubAgents)
 	for i := range b.Rows {
-		l.keep(&b.Rows[i], b.First+i, cmp.Or(b.Rows[i].Line, b.Line))
+		r := &b.Rows[i]
+		l.keep(r, b.First+i, cmp.Or(r.Line, b.Line))
 	}
 }
 

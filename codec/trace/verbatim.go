@@ -106,10 +106,10 @@ func (s *verbatimStore) chosen(order []int32) *verbatimStore {
 		return nil
 	}
 	return &verbatimStore{
-		kinds:    gather(order, s.kinds),
+		kinds:    lists.Pick(order, s.kinds),
 		contents: *s.contents.ChooseWhole(order),
-		tools:    gather(order, s.tools),
-		extras:   gather(order, s.extras),
+		tools:    lists.Pick(order, s.tools),
+		extras:   lists.Pick(order, s.extras),
 		values:   s.values,
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/codec/trace/lists"
 )
 
 // Lengths returns the tokens that a server counts of request i. If the prompt is verbatim and was not counted
@@ -48,7 +49,7 @@ func (w *Work) Clip(requests []int32, context int, backend api.Backend) (tokens 
 		}
 		tokens += int64(prompt + out - context)
 	}
-	w.Trace = w.Trace.Fitted(upTo(w.Trace.Len()), input, output)
+	w.Trace = w.Trace.Fitted(lists.UpTo(w.Trace.Len()), input, output)
 	return tokens, least+backend.Traits().Least < context
 }
 
@@ -56,7 +57,7 @@ func (w *Work) Clip(requests []int32, context int, backend api.Backend) (tokens 
 // they are not sent.
 func (w *Work) LeaveOut(requests []int32, runID string, backend api.Backend, why string) []record.Record {
 	records := make([]record.Record, len(requests))
-	kept := slices.DeleteFunc(upTo(w.Trace.Len()), func(i int32) bool {
+	kept := slices.DeleteFunc(lists.UpTo(w.Trace.Len()), func(i int32) bool {
 		_, out := slices.BinarySearch(requests, i)
 		return out
 	})
@@ -70,13 +71,4 @@ func (w *Work) LeaveOut(requests []int32, runID string, backend api.Backend, why
 	w.Plan = w.Plan.Only(sent)
 	w.Trace = w.Trace.Fitted(kept, w.Trace.InputTokens, w.Trace.OutputTokens)
 	return records
-}
-
-// upTo lists 0 to n-1.
-func upTo(n int) []int32 {
-	list := make([]int32, n)
-	for i := range list {
-		list[i] = int32(i)
-	}
-	return list
 }

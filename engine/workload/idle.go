@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/codec/trace/lists"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -51,13 +52,13 @@ func CapIdle(t *trace.Trace, capNS int64, system bool, a sched.AssumedLatency) (
 			at[i] = max(at[i], at[w.On])
 		}
 	}
-	order := upTo(len(at))
+	order := lists.UpTo(len(at))
 	slices.SortStableFunc(order, func(a, b int32) int {
 		return cmp.Compare(at[a], at[b])
 	})
 	out := t.Fitted(order, t.InputTokens, t.OutputTokens)
-	out.ArrivalNS = valuesOf(order, at)
-	out.NotBeforeNS = valuesOf(order, bound)
+	out.ArrivalNS = lists.Pick(order, at)
+	out.NotBeforeNS = lists.Pick(order, bound)
 	cut.SpanNS = out.SpanNS()
 	return out, cut
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace/lists"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -96,11 +97,11 @@ func (w *Work) Take(
 		}
 	}
 	ideal = IdealHits{
-		Expected: valuesOf(own, ideal.Expected),
-		Least:    valuesOf(own, ideal.Least),
-		Most:     valuesOf(own, ideal.Most),
+		Expected: lists.Pick(own, ideal.Expected),
+		Least:    lists.Pick(own, ideal.Least),
+		Most:     lists.Pick(own, ideal.Most),
 	}
-	w.Places = valuesOf(own, w.Places)
+	w.Places = lists.Pick(own, w.Places)
 	w.Verbatim = w.Verbatim.of(own)
 	w.Plan.Concurrency = p.Of(w.Plan.Concurrency)
 	w.Plan.Cap = p.Of(w.Plan.Cap)
@@ -111,18 +112,6 @@ func (w *Work) Take(
 	}
 	w.Numbers = own
 	return ideal, next
-}
-
-// valuesOf is the values of some requests; nil of nil.
-func valuesOf[T any](of []int32, values []T) (out []T) {
-	if values == nil {
-		return nil
-	}
-	out = make([]T, len(of))
-	for k, i := range of {
-		out[k] = values[i]
-	}
-	return out
 }
 
 // Identity is SHA-256 over all that decides what the shards of a whole work send, when and where: settings, and of each

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/codec/trace/lists"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/workload"
@@ -226,19 +227,12 @@ func TestIdentity(t *testing.T) {
 		"a row":       func(w *workload.Work, _ []int32) { w.Trace.Row[9]++ },
 		"a target":    func(w *workload.Work, _ []int32) { w.Targets[2].URL += "x" },
 		"a template":  func(w *workload.Work, _ []int32) { w.Overhead.Tail++ },
-		"one request": func(w *workload.Work, _ []int32) { w.Plan = w.Plan.Only(upTo(w.Requests() - 1)) },
+		"one request": func(w *workload.Work, _ []int32) { w.Plan = w.Plan.Only(lists.UpTo(w.Requests() - 1)) },
 	} {
 		if of(change) == same {
 			t.Errorf("another load by %s has the same identity", name)
 		}
 	}
-}
-
-func upTo(n int) (list []int32) {
-	for i := range n {
-		list = append(list, int32(i))
-	}
-	return list
 }
 
 // BenchmarkDivide divides the sample among 16.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/kvcache"
+	"github.com/fastreplay/fastreplay/codec/trace/lists"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -21,7 +22,7 @@ type Routing struct {
 // RouteByPrefix gives each request to the instance that holds the longest prefix of its prompt; see route.ByPrefix.
 func (w *Work) RouteByPrefix() {
 	s := w.Servers()
-	all := upTo(w.Requests())
+	all := lists.UpTo(w.Requests())
 	prompts := w.Prompts(all)
 	caches := kvcache.NewFleet(prompts, w.BlockTokens(), s.Capacity)
 	w.Places = make([]route.Place, w.Requests())

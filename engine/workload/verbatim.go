@@ -11,6 +11,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/codec/trace/lists"
 )
 
 // VerbatimOf is the verbatim content of request i; ok is false where its prompt is made of tokens, beside which it may
@@ -63,7 +64,7 @@ func (v *Verbatim) of(requests []int32) *Verbatim {
 	if v == nil {
 		return nil
 	}
-	return &Verbatim{BlockTokens: v.BlockTokens, prompts: valuesOf(requests, v.prompts)}
+	return &Verbatim{BlockTokens: v.BlockTokens, prompts: lists.Pick(requests, v.prompts)}
 }
 
 type verbatimPrompt struct {

@@ -1,4 +1,5 @@
-// Package lists keeps a list for each of many rows, such as block ids, in large pieces of memory.
+// Package lists keeps a list for each of many rows, such as block ids, in large pieces of memory. It also picks values of
+// some rows out of a column.
 //
 // A [Store] is for one goroutine while lists are added; then any number may read it.
 package lists
@@ -196,4 +197,25 @@ func (s *Store[T]) ChooseWhole(order []int32) *Store[T] {
 	whole := func(row int32) int { return s.Size(int(row)) }
 	out := s.Choose(order, whole)
 	return &out
+}
+
+// Pick is values[order[0]], values[order[1]], …; nil of nil.
+func Pick[T any](order []int32, values []T) []T {
+	if values == nil {
+		return nil
+	}
+	out := make([]T, len(order))
+	for i, row := range order {
+		out[i] = values[row]
+	}
+	return out
+}
+
+// UpTo lists 0 to n-1.
+func UpTo(n int) []int32 {
+	all := make([]int32, n)
+	for i := range all {
+		all[i] = int32(i)
+	}
+	return all
 }
