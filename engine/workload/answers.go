@@ -46,22 +46,30 @@ func (w *Work) nextTurns() []int32 {
 
 // goesOn reports whether request j's prompt begins with that of i, as far as whole blocks tell, and is longer.
 func (w *Work) goesOn(i, j int) bool {
-	if !w.Made(i) || !w.Made(j) || w.PromptTokens(j) <= w.PromptTokens(i) {
+	made := w.Made(i) && w.Made(j)
+	if !made || w.PromptTokens(j) <= w.PromptTokens(i) {
 		return false
 	}
 	whole := w.Trace.Blocks(i)[:w.wholeBlocks(i)]
 	ids := w.Trace.Blocks(j)
-	return len(ids) > 0 && len(ids) >= len(whole) && slices.Equal(whole, ids[:len(whole)])
+	if len(ids) == 0 || len(ids) < len(whole) {
+		return false
+	}
+	return slices.Equal(whole, ids[:len(whole)])
 }
 
 // wholeBlocks is how many whole blocks of request i's prompt have ids.
 func (w *Work) wholeBlocks(i int) int {
-	return min(len(w.Trace.Blocks(i)), w.PromptTokens(i)/max(1, w.Trace.BlockTokens))
+	ids := w.Trace.Blocks(i)
+	whole := w.PromptTokens(i) / max(1, w.Trace.BlockTokens)
+	return min(len(ids), whole)
 }
 
 // answerShared is how many tokens of request i's answer are in the prompt of j, which goes on from it.
 func (w *Work) answerShared(i, j int) int {
-	return max(0, min(w.PromptTokens(j)-w.PromptTokens(i), int(w.Trace.OutputTokens[i])))
+	grown := w.PromptTokens(j) - w.PromptTokens(i)
+	answer := int(w.Trace.OutputTokens[i])
+	return max(0, min(grown, answer))
 }
 
 // Carried is how many tokens of answers are in the prompts of next turns as recorded, and in how many turns.
@@ -144,7 +152,8 @@ const uniqueBlock = 0x9e3779b97f4a7c15
 // cacheBlocks are the blocks of a text as caches know them. The tokens behind the ids of the last turn of a
 // conversation have ids of their own, since earlier prompts and answers may reach into them.
 func (w *Work) cacheBlocks(s prompt.Spec) []uint64 {
-	if w.Answers == nil || s.BlockTokens <= 0 || len(s.Blocks)*s.BlockTokens >= s.Tokens {
+	named := len(s.Blocks) * s.BlockTokens
+	if w.Answers == nil || s.BlockTokens <= 0 || named >= s.Tokens {
 		return s.Blocks
 	}
 	ids := slices.Clone(s.Blocks)

@@ -38,26 +38,28 @@ func (r *Builder) Layout(ctx context.Context, w *Work) (*Requests, error) {
 		return nil, err
 	}
 	n := w.Requests()
+	sizes := make([]int, n)
+	err := parallel(ctx, n, func(from, to int) {
+		var head []byte
+		for i := from; i < to; i++ {
+			body := r.bodySize(w, i)
+			head = r.AppendHead(head[:0], w, i, body)
+			sizes[i] = len(head) + body
+		}
+	})
 	m := &Requests{
 		builder: r,
 		arena:   &arena{},
 		offsets: make([]int64, n+1),
 		late:    newLateTargets(w),
 	}
-	err := parallel(ctx, n, func(from, to int) {
-		var head []byte
-		for i := from; i < to; i++ {
-			body := r.bodySize(w, i)
-			head = r.AppendHead(head[:0], w, i, body)
-			m.offsets[i+1] = int64(len(head) + body)
-		}
-	})
-	for i := range n {
-		m.largest = max(m.largest, int(m.offsets[i+1]))
-		m.offsets[i+1] += m.offsets[i]
+	for i, size := range sizes {
+		m.largest = max(m.largest, size)
+		m.offsets[i+1] = m.offsets[i] + int64(size)
 	}
 	always := r.Sharing == ShareAlways
-	if err != nil || !always && (r.Sharing == ShareNever || !r.mayBeWorth(w, m.Bytes())) {
+	perhaps := r.Sharing == ShareIfWorth && r.mayBeWorth(w, m.Bytes())
+	if err != nil || !always && !perhaps {
 		return m, err
 	}
 	s := r.share(ctx, w, m)
@@ -100,10 +102,12 @@ func (r *Builder) Fill(ctx context.Context, w *Work, m *Requests, built *atomic.
 // fill builds the requests from from up to to, on all processors.
 func (r *Builder) fill(ctx context.Context, w *Work, m *Requests, from, to int, built *atomic.Int64) error {
 	err := parallel(ctx, to-from, func(a, b int) {
-		for i := from + a; i < from+b; i++ {
+		a += from
+		b += from
+		for i := a; i < b; i++ {
 			m.digests[i] = r.build(w, i, m.At(i))
 		}
-		built.Add(m.offsets[from+b] - m.offsets[from+a])
+		built.Add(m.offsets[b] - m.offsets[a])
 	})
 	if err == nil {
 		m.built.Store(int64(to))
@@ -113,13 +117,14 @@ func (r *Builder) fill(ctx context.Context, w *Work, m *Requests, from, to int, 
 
 // build writes request i into dst and returns its digest.
 func (r *Builder) build(w *Work, i int, dst []byte) [sha256.Size]byte {
-	b := r.AppendHead(dst[:0], w, i, r.bodySize(w, i))
-	bodyAt := len(b)
+	size := r.bodySize(w, i)
+	b := r.AppendHead(dst[:0], w, i, size)
 	b = r.appendBody(b, w, i)
 	if len(b) != len(dst) || &b[0] != &dst[0] {
 		panic(fmt.Sprintf("BUG: request %d has %d bytes, %d were laid out", i, len(b), len(dst)))
 	}
-	return r.digest(w.builtFor(i).Path, gather.Of(b[bodyAt:]))
+	body := gather.Of(b[len(b)-size:])
+	return r.digest(w.builtFor(i).Path, body)
 }
 
 // digest is SHA-256 over method, path and body, each after its length. The cache salt, new in every run, is left out:
@@ -227,21 +232,26 @@ func (r *Builder) backend(w *Work, i int) api.Backend {
 // bodySize is the exact size of request i's body in bytes.
 func (r *Builder) bodySize(w *Work, i int) int {
 	output := int(w.Trace.OutputTokens[i])
-	if l, ok := w.VerbatimOf(i); ok {
+	l, ok := w.VerbatimOf(i)
+	if ok {
 		return r.Backend.VerbatimSize(l, output)
 	}
-	size := r.backend(w, i).Size(r.Source.Size(w.specOf(i)), output)
-	if a, told := w.AnswerOf(i); told {
+	prompt := r.Source.Size(w.specOf(i))
+	size := r.backend(w, i).Size(prompt, output)
+	a, told := w.AnswerOf(i)
+	if told {
 		size += w.Answers.source.AnswerSize(a)
 	}
 	return size
 }
 
 func (r *Builder) appendBody(dst []byte, w *Work, i int) []byte {
-	if l, ok := w.VerbatimOf(i); ok {
+	l, ok := w.VerbatimOf(i)
+	if ok {
 		return r.Backend.AppendVerbatim(dst, l, int(w.Trace.OutputTokens[i]))
 	}
-	dst = r.Source.Append(r.backend(w, i).AppendPrefix(dst), w.specOf(i))
+	dst = r.backend(w, i).AppendPrefix(dst)
+	dst = r.Source.Append(dst, w.specOf(i))
 	return r.appendSuffix(dst, w, i)
 }
 
@@ -249,10 +259,12 @@ func (r *Builder) appendBody(dst []byte, w *Work, i int) []byte {
 func (r *Builder) appendSuffix(dst []byte, w *Work, i int) []byte {
 	backend := r.backend(w, i)
 	dst = backend.AppendSuffix(dst, int(w.Trace.OutputTokens[i]))
-	if a, told := w.AnswerOf(i); told {
+	a, told := w.AnswerOf(i)
+	if told {
 		at := len(dst) - backend.AnswerEnd()
 		end := string(dst[at:])
-		dst = append(w.Answers.source.AppendAnswer(dst[:at], a), end...)
+		dst = w.Answers.source.AppendAnswer(dst[:at], a)
+		dst = append(dst, end...)
 	}
 	return dst
 }

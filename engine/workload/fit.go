@@ -12,13 +12,21 @@ import (
 // Lengths returns the tokens that a server counts of request i. If the prompt is verbatim and was not counted
 // (CountVerbatim), prompt is 0. If the body or extra members limit the answer, output is 0.
 func (w *Work) Lengths(i int, backend api.Backend) (prompt, output int) {
-	l := w.Trace.Verbatim(i)
 	prompt = w.ServerTokens(i)
-	n := int(w.Trace.OutputTokens[i])
-	if n > 0 && l.Kind != trace.VerbatimPayload && !backend.OwnLength(l.Extra) {
-		output = max(n, backend.Traits().Least)
+	asked := w.askedTokens(i, backend)
+	if asked > 0 {
+		output = max(asked, backend.Traits().Least)
 	}
 	return prompt, output
+}
+
+// askedTokens is the length of the answer that is asked of request i; 0 if its body or extra members say it.
+func (w *Work) askedTokens(i int, backend api.Backend) int {
+	l := w.Trace.Verbatim(i)
+	if l.Kind == trace.VerbatimPayload || backend.OwnLength(l.Extra) {
+		return 0
+	}
+	return int(w.Trace.OutputTokens[i])
 }
 
 // TooLong lists the requests that a context of so many tokens surely has no room for, in ascending order. As vLLM
@@ -49,24 +57,28 @@ func (w *Work) Clip(requests []int32, context int, backend api.Backend) (tokens 
 		}
 		tokens += int64(prompt + out - context)
 	}
-	w.Trace = w.Trace.Fitted(lists.UpTo(w.Trace.Len()), input, output)
+	all := lists.UpTo(w.Trace.Len())
+	w.Trace = w.Trace.Fitted(all, input, output)
 	return tokens, least+backend.Traits().Least < context
 }
 
 // LeaveOut removes requests, in ascending order, from work before Layout. It returns their records, which contain why
 // they are not sent.
 func (w *Work) LeaveOut(requests []int32, runID string, backend api.Backend, why string) []record.Record {
-	records := make([]record.Record, len(requests))
-	kept := slices.DeleteFunc(lists.UpTo(w.Trace.Len()), func(i int32) bool {
+	all := lists.UpTo(w.Trace.Len())
+	kept := slices.DeleteFunc(all, func(i int32) bool {
 		_, out := slices.BinarySearch(requests, i)
 		return out
 	})
+	left := w.Requests() - len(requests)
+	records := make([]record.Record, len(requests))
 	for k, i := range requests {
-		w.describe(&records[k], int(i), backend)
-		records[k].RequestID = requestID(runID, w.Requests()-len(requests)+k)
-		records[k].Error = why
+		r := &records[k]
+		w.describe(r, int(i), backend)
+		r.RequestID = requestID(runID, left+k)
+		r.Error = why
 	}
-	sent := kept[:w.Requests()-len(requests)]
+	sent := kept[:left]
 	w.Verbatim = w.Verbatim.of(sent)
 	w.Plan = w.Plan.Only(sent)
 	w.Trace = w.Trace.Fitted(kept, w.Trace.InputTokens, w.Trace.OutputTokens)

@@ -43,7 +43,8 @@ func CapIdle(t *trace.Trace, capNS int64, system bool, a sched.AssumedLatency) (
 			cut.Gaps++
 			cut.CutNS += over
 		}
-		l.busyNS = max(l.busyNS, at[i]+TookNS(t, int32(i), a))
+		endNS := at[i] + TookNS(t, int32(i), a)
+		l.busyNS = max(l.busyNS, endNS)
 		at[i] -= l.cutNS
 		if bound != nil && bound[i] >= 0 {
 			bound[i] = max(0, bound[i]-l.cutNS)
@@ -68,8 +69,9 @@ func CapIdle(t *trace.Trace, capNS int64, system bool, a sched.AssumedLatency) (
 func CapDelays(d *sched.Dependencies, capNS int64) (n int, cutNS int64) {
 	for i := range len(d.First) - 1 {
 		most := int64(0)
-		for k := d.First[i]; k < d.First[i+1]; k++ {
-			w := &d.List[k]
+		waits := d.List[d.First[i]:d.First[i+1]]
+		for k := range waits {
+			w := &waits[k]
 			most = max(most, w.DelayNS-capNS)
 			w.DelayNS = min(w.DelayNS, capNS)
 		}

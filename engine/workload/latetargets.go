@@ -21,8 +21,9 @@ func newLateTargets(w *Work) *lateTargets {
 	}
 	a := &lateTargets{offsets: make([]uint16, w.Requests())}
 	for i := range w.Targets {
-		a.starts = append(a.starts, w.Targets[i].start())
-		a.longest = max(a.longest, len(a.starts[i]))
+		start := w.Targets[i].start()
+		a.starts = append(a.starts, start)
+		a.longest = max(a.longest, len(start))
 	}
 	return a
 }
@@ -44,7 +45,8 @@ func (m *Requests) SetTarget(i int32, target int) {
 	if m.late == nil {
 		return
 	}
-	m.late.offsets[i] = uint16(m.late.write(m.arena.bytes[m.place(int(i)):], target))
+	raw := m.arena.bytes[m.place(int(i)):]
+	m.late.offsets[i] = uint16(m.late.write(raw, target))
 }
 
 // builtFor is the target that request i is built for.

@@ -71,8 +71,9 @@ func (w *Work) Divide(count int) (of []int32, busy []int64) {
 	for i := range of {
 		k := root(job[i])
 		if to[k] < 0 {
-			to[k] = int32(slices.Index(busy, slices.Min(busy)))
-			busy[to[k]] += whole[k]
+			idlest := slices.Index(busy, slices.Min(busy))
+			busy[idlest] += whole[k]
+			to[k] = int32(idlest)
 		}
 		of[i] = to[k]
 	}
@@ -87,12 +88,13 @@ func (w *Work) Take(
 ) (IdealHits, []record.Record) {
 	var own []int32
 	var next []record.Record
+	following := (p.Index + 1) % p.Count
 	for i, r := range w.Records(runID, ideal, backend) {
 		if int(of[i]) == p.Index {
 			own = append(own, int32(i))
 			w.records = append(w.records, r)
 		}
-		if int(of[i]) == (p.Index+1)%p.Count {
+		if int(of[i]) == following {
 			next = append(next, r)
 		}
 	}
@@ -153,9 +155,11 @@ func (w *Work) Identity(of []int32, ideal IdealHits, settings ...any) string {
 // WriteDigests writes the digests of a part's requests, all of which are built, as shard.DigestsName has them.
 func (m *Requests) WriteDigests(w *Work, to io.Writer) error {
 	out := bufio.NewWriter(to)
+	var line []byte
 	for i := range m.digests {
-		number := binary.LittleEndian.AppendUint64(make([]byte, 0, 48), uint64(w.Number(i)))
-		_, _ = out.Write(appendDigest(number, w, i, &m.digests[i])) // Flush has the error
+		line = binary.LittleEndian.AppendUint64(line[:0], uint64(w.Number(i)))
+		line = appendDigest(line, w, i, &m.digests[i])
+		_, _ = out.Write(line) // Flush has the error
 	}
 	return out.Flush()
 }

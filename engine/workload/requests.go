@@ -53,10 +53,13 @@ func (m *Requests) At(i int) []byte {
 // Offset is where request i begins in the arena, or if n is above 0, where its n segments stand, as gather.Segment in
 // memory.
 func (m *Requests) Offset(i int) (offset int64, n int) {
-	if s := m.sharing; s != nil {
-		return s.table + int64(s.first[i])*segmentBytes, int(s.first[i+1] - s.first[i])
+	s := m.sharing
+	if s == nil {
+		return m.place(i), 0
 	}
-	return m.place(i), 0
+	from := s.first[i]
+	to := s.first[i+1]
+	return s.table + int64(from)*segmentBytes, int(to - from)
 }
 
 // place is where request i, which lies whole, begins in the arena, or where its first piece does.
@@ -102,7 +105,9 @@ func (m *Requests) Fingerprint(w *Work) string {
 }
 
 // MappedBytes is how many bytes of memory the requests have: those of a ring, or of all of them.
-func (m *Requests) MappedBytes() int64 { return int64(len(m.arena.bytes)) }
+func (m *Requests) MappedBytes() int64 {
+	return int64(len(m.arena.bytes))
+}
 
 // File is the requests' memory for another process to map; nil where the system has none such.
 func (m *Requests) File() *os.File { return m.arena.file }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math"
-	"slices"
 	"sync/atomic"
 )
 
@@ -67,10 +66,10 @@ func (r *Builder) UseRing(w *Work, m *Requests, limit int64) error {
 
 // room is the first request that does not fit beside those that are still needed.
 func (v *ring) room(m *Requests, needed func(i int) bool) int {
-	for v.kept < int(m.built.Load()) && !needed(v.kept) {
+	to := m.Built()
+	for v.kept < to && !needed(v.kept) {
 		v.kept++
 	}
-	to := int(m.built.Load())
 	begin := int64(math.MaxInt64) // of what is needed, in the endless ring
 	if v.kept < to {
 		begin = v.ends[v.kept] - m.Size(v.kept)
@@ -89,11 +88,11 @@ func (v *ring) room(m *Requests, needed func(i int) bool) int {
 
 // FillRing builds what fits before the start.
 func (r *Builder) FillRing(ctx context.Context, w *Work, m *Requests, built *atomic.Int64) error {
+	all := func(int) bool { return true }
 	for {
 		from := m.Built()
-		if to, err := m.BuildMore(ctx, w, func(int) bool {
-			return true
-		}, built); err != nil || to == from {
+		to, err := m.BuildMore(ctx, w, all, built)
+		if err != nil || to == from {
 			return err
 		}
 	}
@@ -119,10 +118,9 @@ func (m *Requests) DigestRest(w *Work) {
 	r := m.builder
 	from := m.Built()
 	_ = parallel(context.Background(), w.Requests()-from, func(a, b int) {
-		var scratch []byte
+		scratch := make([]byte, m.largest)
 		for i := from + a; i < from+b; i++ {
-			scratch = slices.Grow(scratch[:0], int(m.Size(i)))[:m.Size(i)]
-			m.digests[i] = r.build(w, i, scratch)
+			m.digests[i] = r.build(w, i, scratch[:m.Size(i)])
 		}
 	})
 	m.built.Store(int64(w.Requests()))

@@ -26,7 +26,8 @@ func (w *Work) RouteByPrefix() {
 	prompts := w.Prompts(all)
 	caches := kvcache.NewFleet(prompts, w.BlockTokens(), s.Capacity)
 	w.Places = make([]route.Place, w.Requests())
-	for i, k := range route.ByPrefix(prompts, caches, w.Flow(all), s.Weights, w.Routing.Bound) {
+	chosen := route.ByPrefix(prompts, caches, w.Flow(all), s.Weights, w.Routing.Bound)
+	for i, k := range chosen {
 		w.Places[i] = s.places[k]
 	}
 }
@@ -44,8 +45,9 @@ func (w *Work) Prompts(of []int32) *kvcache.Prompts {
 	}
 	p := kvcache.NewPrompts(blockTokens, head)
 	for _, i := range of {
-		c, ok := w.CachePrompt(int(i))
-		if ok && c.blockTokens == blockTokens && c.Head == head {
+		c, known := w.CachePrompt(int(i))
+		alike := c.blockTokens == blockTokens && c.Head == head
+		if known && alike {
 			p.Add(c.Blocks, c.Tokens, c.Total)
 		} else {
 			p.AddText(w.Trace.Verbatim(int(i)).Content)
@@ -59,10 +61,9 @@ func (w *Work) Flow(of []int32) route.Flow {
 	if !w.Plan.Open() {
 		return route.Flow{Concurrency: w.Plan.Concurrency}
 	}
-	f := route.Flow{ReleaseNS: make([]int64, len(of)), LastNS: make([]int64, len(of))}
-	for j, i := range of {
-		f.ReleaseNS[j] = w.Plan.ReleaseNS[i]
-		f.LastNS[j] = w.Routing.Assumed.LastNS(w.Trace.OutputTokens[i])
+	f := route.Flow{ReleaseNS: lists.Pick(of, w.Plan.ReleaseNS)}
+	for _, output := range lists.Pick(of, w.Trace.OutputTokens) {
+		f.LastNS = append(f.LastNS, w.Routing.Assumed.LastNS(output))
 	}
 	return f
 }
@@ -84,7 +85,10 @@ type Servers struct {
 // Servers lists the work's addresses, each once.
 func (w *Work) Servers() Servers {
 	places, weights := route.Addresses(w.Routing.Targets)
-	s := Servers{Targets: w.Routing.Targets, Of: make(map[route.Place]int32, len(places))}
+	s := Servers{
+		Targets: w.Routing.Targets,
+		Of:      make(map[route.Place]int32, len(places)),
+	}
 	index := map[netip.AddrPort]int32{}
 	for k, place := range places {
 		addr := w.Targets[place.Target].Endpoints[place.Endpoint]

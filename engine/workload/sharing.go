@@ -107,7 +107,8 @@ func (s *sharing) add(offset, size int64) {
 
 // worth reports whether so many bytes in all, in pieces, are better held so than whole.
 func (s *sharing) worth(whole int64) bool {
-	return whole-s.bytes >= leastSaved && whole >= leastRatio*s.bytes && s.coarse(whole)
+	saved := whole - s.bytes
+	return saved >= leastSaved && whole >= leastRatio*s.bytes && s.coarse(whole)
 }
 
 // coarse reports whether the pieces are not too small.
@@ -126,19 +127,21 @@ func (r *Builder) mayBeWorth(w *Work, whole int64) bool {
 		return false
 	}
 	seen := make([]uint64, references/64+1)
+	size := uint64(len(seen)) * 64
 	for i := range w.Requests() {
 		for _, id := range r.sharedSpec(w, i).Blocks {
-			at, _ := bits.Mul64(id*0x9e3779b97f4a7c15, uint64(len(seen))*64)
+			at, _ := bits.Mul64(id*0x9e3779b97f4a7c15, size)
 			seen[at/64] |= 1 << (at % 64)
 		}
 	}
 	set := 0
-	all := float64(len(seen) * 64)
 	for _, word := range seen {
 		set += bits.OnesCount64(word)
 	}
-	distinct := -all * math.Log1p(-float64(set)/(all+1))
-	saved := (float64(references) - distinct) * float64(r.Source.RunSize(max(0, w.Trace.BlockTokens)))
+	filled := float64(set) / float64(size+1)
+	distinct := -float64(size) * math.Log1p(-filled)
+	block := r.Source.RunSize(max(0, w.Trace.BlockTokens))
+	saved := (float64(references) - distinct) * float64(block)
 	return saved >= max(leastSaved, float64(whole)/leastRatio)
 }
 
@@ -219,18 +222,21 @@ func (x *blockIndex) place(source prompt.Source) (s *sharing, places []int32) {
 
 // list returns the pieces of request i.
 func (s *sharing) list(memory []byte, i int) gather.List {
-	return gather.List{Memory: memory, Segments: s.segments[s.first[i]:s.first[i+1]]}
+	own := s.segments[s.first[i]:s.first[i+1]]
+	return gather.List{Memory: memory, Segments: own}
 }
 
 // appendStart appends request i up to and including the first token of its prompt, or if it has no blocks, its head.
 // head is the size of its head.
 func (r *Builder) appendStart(dst []byte, w *Work, i int) (out []byte, head int) {
-	out = r.AppendHead(dst, w, i, r.bodySize(w, i))
+	size := r.bodySize(w, i)
+	out = r.AppendHead(dst, w, i, size)
 	head = len(out) - len(dst)
 	s := r.sharedSpec(w, i)
 	if len(s.Blocks) > 0 {
 		s.Tokens = 1
-		out = r.Source.Append(r.backend(w, i).AppendPrefix(out), s)
+		out = r.backend(w, i).AppendPrefix(out)
+		out = r.Source.Append(out, s)
 	}
 	return out, head
 }
@@ -242,7 +248,8 @@ func (r *Builder) fillShared(ctx context.Context, w *Work, m *Requests, built *a
 	err := parallel(ctx, len(s.ids), func(from, to int) {
 		for p := from; p < to; p++ {
 			at := s.starts[p]
-			r.Source.AppendBlock(memory[at:at:s.starts[p+1]], s.ids[p], int(s.tokens[p]))
+			block := memory[at:at:s.starts[p+1]]
+			r.Source.AppendBlock(block, s.ids[p], int(s.tokens[p]))
 		}
 	})
 	if err != nil {
@@ -277,7 +284,8 @@ func (r *Builder) buildOwn(w *Work, i int, l gather.List) [sha256.Size]byte {
 	first := l.Piece(0)
 	last := l.Piece(l.Pieces() - 1)
 	start, head := r.appendStart(first[:0], w, i)
-	end := r.appendSuffix(r.Source.AppendUnique(last[:0], w.specOf(i)), w, i)
+	end := r.Source.AppendUnique(last[:0], w.specOf(i))
+	end = r.appendSuffix(end, w, i)
 	if len(start) != len(first) || len(end) != len(last) {
 		panic("BUG: what is a request's own has not the size that was laid out")
 	}

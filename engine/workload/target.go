@@ -82,7 +82,8 @@ func (t *Target) PostTo(path string) {
 		return
 	}
 	path, query, _ := strings.Cut(path, "?")
-	t.Path = strings.TrimPrefix(t.Base, t.URL) + "/" + strings.TrimPrefix(path, "/")
+	base := strings.TrimPrefix(t.Base, t.URL)
+	t.Path = base + "/" + strings.TrimPrefix(path, "/")
 	if !strings.HasSuffix(t.Path, t.own) {
 		t.own = ""
 	}
@@ -138,7 +139,8 @@ func endpoint(path, apiPath string) (base, full string, err error) {
 			return base, base + apiPath, nil
 		}
 	}
-	if other := apiOf(path); other != "" {
+	other := apiOf(path)
+	if other != "" {
 		return "", "",
 			fmt.Errorf("endpoint %q is not this API's, %q; choose the API with --api %s", path, apiPath, other)
 	}

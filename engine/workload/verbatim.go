@@ -127,8 +127,10 @@ func commonDivisor(a, b int) int {
 // keyOf is equal for prompts that are equal.
 func keyOf(l api.Verbatim) (key [sha256.Size]byte) {
 	h := sha256.New()
-	for _, part := range [][]byte{{byte(l.Form)}, l.Content, l.Tools, l.Extra} {
-		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(part))))
+	form := []byte{byte(l.Form)}
+	for _, part := range [][]byte{form, l.Content, l.Tools, l.Extra} {
+		size := binary.LittleEndian.AppendUint64(nil, uint64(len(part)))
+		h.Write(size)
 		h.Write(part)
 	}
 	h.Sum(key[:0])

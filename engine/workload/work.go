@@ -105,7 +105,8 @@ const DefaultBlockTokens = 16
 
 // Cache is the size of an instance's prefix cache.
 func (w *Work) Cache(instance netip.AddrPort) PrefixCache {
-	if c, ok := w.Caches[instance]; ok {
+	c, ok := w.Caches[instance]
+	if ok {
 		return c
 	}
 	return PrefixCache{BlockTokens: DefaultBlockTokens, Assumed: true}
@@ -177,17 +178,17 @@ func (w *Work) AskedChoices(i int) int {
 // recordLengths notes the lengths that were built and asked for. Only the server knows the length of a verbatim prompt.
 // A payload asks for a length of its own, and so may extra members.
 func (w *Work) recordLengths(r *record.Record, i int, backend api.Backend) {
-	l := w.Trace.Verbatim(i)
-	output := int64(w.Trace.OutputTokens[i])
-	if n := w.AskedChoices(i); n > 1 {
+	n := w.AskedChoices(i)
+	if n > 1 {
 		r.AskedChoices = int64(n)
 	}
-	if l.Kind == trace.NoVerbatim {
+	if w.Made(i) {
 		r.InputTokens = int64(w.Trace.InputTokens[i])
 		r.BuiltTokens = int64(w.BuiltTokens(i))
 	}
-	if l.Kind != trace.VerbatimPayload && output > 0 && !backend.OwnLength(l.Extra) {
-		r.OutputTokens = output
+	asked := w.askedTokens(i, backend)
+	if asked > 0 {
+		r.OutputTokens = int64(asked)
 	}
 }
 
