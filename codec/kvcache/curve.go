@@ -64,18 +64,14 @@ func (d *StackDistances) Add(ids []uint64, tokens int) []Use {
 	parent := uint32(0)
 	for i := 0; i*d.blockTokens < tokens; i++ {
 		n := min(d.blockTokens, tokens-i*d.blockTokens)
-		if i >= len(ids) {
-			d.uses = append(d.uses, Use{Block: -1, Tokens: n, StackDistance: -1})
-			continue
+		u := Use{Block: -1, Tokens: n, StackDistance: -1}
+		if i < len(ids) {
+			node, seen := d.prefixes.extend(parent, ids[i], uint32(n))
+			u.Block = int(node) - 1
+			u.Held = int(seen)
+			parent = node
 		}
-		node, seen := d.prefixes.extend(parent, ids[i], uint32(n))
-		d.uses = append(d.uses, Use{
-			Block:         int(node) - 1,
-			Tokens:        n,
-			Held:          int(seen),
-			StackDistance: -1,
-		})
-		parent = node
+		d.uses = append(d.uses, u)
 	}
 	d.touchInOrder()
 	d.touchTailFirst()
@@ -124,8 +120,9 @@ func (d *StackDistances) Curve(o Order) *Curve {
 		hits:        make([]hits, len(s.hits)+1),
 	}
 	for between, h := range s.hits {
-		sum := c.hits[between]
-		c.hits[between+1] = hits{sum.blocks + h.blocks, sum.tokens + h.tokens}
+		h.blocks += c.hits[between].blocks
+		h.tokens += c.hits[between].tokens
+		c.hits[between+1] = h
 	}
 	return c
 }
@@ -143,8 +140,9 @@ type hits struct{ blocks, tokens int64 }
 
 // at is the hits of a cache of so many tokens.
 func (c *Curve) at(capacityTokens int64) hits {
-	slots := min(max(0, capacityTokens)/c.blockTokens, int64(len(c.hits)-1))
-	return c.hits[slots]
+	slots := max(0, capacityTokens) / c.blockTokens
+	most := int64(len(c.hits) - 1)
+	return c.hits[min(slots, most)]
 }
 
 // BlockRatio is the share 0..1 of all blocks that a cache of so many tokens would have held; 0 without blocks.
@@ -160,7 +158,8 @@ func (c *Curve) TokenRatio(capacityTokens int64) float64 {
 // Distances gives, in rising order, how many other blocks were used between two uses of a block, and how often.
 func (c *Curve) Distances(yield func(blocks int, times int64) bool) {
 	for i := range c.hits[1:] {
-		if times := c.hits[i+1].blocks - c.hits[i].blocks; times > 0 && !yield(i, times) {
+		times := c.hits[i+1].blocks - c.hits[i].blocks
+		if times > 0 && !yield(i, times) {
 			return
 		}
 	}

@@ -92,15 +92,13 @@ func (f *Fleet) Longest(i int, among, who Set) (tokens int) {
 	}
 	meet(who, among, f.holders(blocks[deepest]))
 	from := f.prompts.upTo(i, deepest)
-	to := f.prompts.upTo(i, deepest+1)
-	most := 0
-	for k := who.Next(0); k >= 0; k = who.Next(k + 1) {
-		most = max(most, from+min(f.held(blocks[deepest], k), to-from))
-		if most == to {
-			break
-		}
+	size := f.prompts.upTo(i, deepest+1) - from
+	most := 0 // of the deepest block
+	for k := who.Next(0); k >= 0 && most < size; k = who.Next(k + 1) {
+		held := f.held(blocks[deepest], k)
+		most = max(most, min(held, size))
 	}
-	tokens = f.whole(i, most)
+	tokens = f.whole(i, from+most)
 	if tokens <= f.prompts.headOf(i) {
 		copy(who, among)
 		return tokens
@@ -161,7 +159,8 @@ func (f *Fleet) Give(i, instance int) (held int) {
 // whole returns what a server uses of prompt i if it holds so many tokens. It uses whole blocks, and not the last
 // token, which has to be computed.
 func (f *Fleet) whole(i, tokens int) int {
-	tokens = max(0, min(tokens, int(f.prompts.ends[i].total)-1))
+	total := int(f.prompts.ends[i].total)
+	tokens = max(0, min(tokens, total-1))
 	return tokens - tokens%f.engineTokens
 }
 
@@ -264,7 +263,11 @@ func newRecency(blocks int, capacity []int64) *recency {
 	}
 	for k := range capacity {
 		end := uint32(k + 1)
-		r.uses[end] = use{instance: int32(k), older: end, newer: end}
+		r.uses[end] = use{
+			instance: int32(k),
+			older:    end,
+			newer:    end,
+		}
 	}
 	return r
 }
@@ -298,7 +301,11 @@ func (r *recency) add(block uint32, instance int) (place uint32) {
 		place = uint32(len(r.uses))
 		r.uses = append(r.uses, use{})
 	}
-	r.uses[place] = use{block: block, instance: int32(instance), next: r.first[block]}
+	r.uses[place] = use{
+		block:    block,
+		instance: int32(instance),
+		next:     r.first[block],
+	}
 	r.first[block] = place
 	return place
 }

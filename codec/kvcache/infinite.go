@@ -153,11 +153,16 @@ func (p *Prompts) Add(ids []uint64, tokens, total int) {
 func (p *Prompts) AddText(text []byte) {
 	node := uint32(0)
 	tokens := 0
-	for at := 0; at+pieceBytes <= len(text); at += pieceBytes {
-		node = p.extend(node, maphash.Bytes(p.seed, text[at:at+pieceBytes]), pieceTokens)
+	for ; len(text) >= pieceBytes; text = text[pieceBytes:] {
+		id := maphash.Bytes(p.seed, text[:pieceBytes])
+		node = p.extend(node, id, pieceTokens)
 		tokens += pieceTokens
 	}
-	p.end(ending{total: int32(tokens) + 1, shared: int32(tokens), text: true})
+	p.end(ending{
+		total:  int32(tokens) + 1,
+		shared: int32(tokens),
+		text:   true,
+	})
 }
 
 func (p *Prompts) extend(parent uint32, id uint64, tokens int) uint32 {

@@ -1,5 +1,7 @@
 package kvcache
 
+import "slices"
+
 // LRU is the prefix cache of one server with room for a number of tokens, by the rules of vLLM's block pool
 // (vllm/v1/core/block_pool.py and kv_cache_manager.py). It gets the events in the order of time: Start, Prefilled and
 // Finish of every request.
@@ -82,7 +84,8 @@ func (c *LRU) Start(blocks []uint64, tokens, head, total, outputTokens int) (r R
 	if all%c.engineTokens != 0 {
 		q.nameless = 1
 	}
-	c.pool.allocate(int64(q.laid-q.foundTo) + int64(q.nameless))
+	own := q.laid - q.foundTo
+	c.pool.allocate(int64(own) + int64(q.nameless))
 	return r, int(q.foundTo) * c.engineTokens
 }
 
@@ -113,9 +116,9 @@ func (c *LRU) Finish(r Running) {
 		q.runs = q.runs[:q.found]
 	}
 	c.pool.vacant += freed
-	for i := len(q.runs) - 1; i >= 0; i-- {
-		from := c.pool.runs[q.runs[i]].from
-		c.pool.release(q.runs[i], end)
+	for _, number := range slices.Backward(q.runs) {
+		from := c.pool.runs[number].from
+		c.pool.release(number, end)
 		end = from
 	}
 	c.pool.debt -= c.pool.take(c.pool.debt) // what is owed is paid as far as blocks are free
@@ -160,10 +163,12 @@ func (c *LRU) layPrompt(q *inFlight, blocks []uint64, tokens, head, total int) {
 		inNode = min(c.blockTokens, known-at)
 		at += inNode
 		node = c.pool.node(node, blocks[i])
-		c.lay(q, node, uint32((head+at)/c.engineTokens), reach)
+		to := (head + at) / c.engineTokens
+		c.lay(q, node, uint32(to), reach)
 	}
 	if last > (head+known)/c.engineTokens {
-		c.lay(q, c.pool.node(node|tail, uint64(inNode)), uint32(last), reach)
+		node = c.pool.node(node|tail, uint64(inNode))
+		c.lay(q, node, uint32(last), reach)
 	}
 }
 
@@ -176,7 +181,8 @@ func (c *LRU) lay(q *inFlight, node, to, reach uint32) {
 			break
 		}
 		end := min(c.pool.runs[number].to, to, reach)
-		q.runs = append(q.runs, c.pool.hold(number, q.laid, end))
+		held := c.pool.hold(number, q.laid, end)
+		q.runs = append(q.runs, held)
 		q.found++
 		q.laid = end
 		q.foundTo = end

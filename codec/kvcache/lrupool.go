@@ -219,8 +219,10 @@ func (p *pool) discard(number uint32) {
 	if node == alone {
 		return
 	}
-	for p.shelves[node].uses--; node != 0 && p.shelves[node].uses == 0; p.shelves[node].uses-- {
+	p.shelves[node].uses--
+	for node != 0 && p.shelves[node].uses == 0 {
 		node = p.prefixes.remove(node) &^ tail
+		p.shelves[node].uses--
 	}
 }
 

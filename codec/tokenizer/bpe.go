@@ -140,20 +140,17 @@ func (m *bpe) readMerges(raw json.RawMessage) error {
 		}
 		left := pair[0]
 		right := pair[1]
-		joined = append(append(joined[:0], left...), strings.TrimPrefix(right, m.prefix)...)
-		if m.prefix != "" && !strings.HasPrefix(right, m.prefix) && len(right) >= len(m.prefix) {
-			joined = append(append(joined[:0], left...), right[len(m.prefix):]...)
+		inner := right
+		if len(right) >= len(m.prefix) {
+			inner = right[len(m.prefix):] // whatever it begins with
 		}
+		joined = append(append(joined[:0], left...), inner...)
 		id, known := m.vocabulary[string(joined)]
 		a, knownA := m.vocabulary[left]
 		b, knownB := m.vocabulary[right]
 		if !known || !knownA || !knownB {
-			return fmt.Errorf(
-				"merge %d, %.40q and %.40q: one of them or their sum is not in the vocabulary",
-				rank,
-				left,
-				right,
-			)
+			return fmt.Errorf("merge %d, %.40q and %.40q: one of them or their sum is not in the vocabulary", rank, left,
+				right)
 		}
 		m.merges[pairKey(a, b)] = merge{rank: int32(rank), id: id}
 		if strings.HasPrefix(right, string(cutMark)) {
@@ -170,9 +167,11 @@ func (m *bpe) readMerges(raw json.RawMessage) error {
 // then costs a look-up a word. Only ASCII characters of the vocabulary are considered; others may become bytes or
 // unknown.
 func (m *bpe) allowCuts(crossing map[rune]bool) {
-	m.cuts = m.prefix == "" && m.suffix == "" && !m.wholeFirst && m.letters == nil && m.find(string(cutMark)) != none
+	bare := m.prefix == "" && m.suffix == ""
+	m.cuts = bare && !m.wholeFirst && m.letters == nil && m.find(string(cutMark)) != none
 	for c := range m.unsafeToCutAt {
-		m.unsafeToCutAt[c] = crossing[rune(c)] || m.find(string(rune(c))) == none
+		known := m.find(string(rune(c))) != none
+		m.unsafeToCutAt[c] = crossing[rune(c)] || !known
 	}
 }
 
@@ -231,8 +230,9 @@ func (m *bpe) spell(word string, s *scratch) {
 	s.symbols = s.symbols[:0]
 	unknown := false // one is due
 	for i, c := range word {
-		n := utf8.RuneLen(c)
-		id := m.character(word[i:i+n], i == 0, i+n == len(word))
+		end := i + utf8.RuneLen(c)
+		text := m.affixed(word[i:end], i == 0, end == len(word))
+		id := m.character(text)
 		if id != none {
 			if unknown {
 				s.addSymbol(m.unknown)
@@ -241,7 +241,7 @@ func (m *bpe) spell(word string, s *scratch) {
 			s.addSymbol(id)
 			continue
 		}
-		if m.allBytes && m.spellBytes(m.affixed(word[i:i+n], i == 0, i+n == len(word)), s) {
+		if m.allBytes && m.spellBytes(text, s) {
 			continue
 		}
 		if m.unknown == none {
@@ -257,17 +257,15 @@ func (m *bpe) spell(word string, s *scratch) {
 	}
 }
 
-// character returns the id of one character of a word.
-func (m *bpe) character(c string, first, last bool) int32 {
-	if m.prefix == "" && m.suffix == "" {
-		if c[0] < utf8.RuneSelf {
-			return m.ascii[c[0]]
-		}
-		return m.find(c)
+// character returns the id of one character of a word, with what belongs beside it.
+func (m *bpe) character(text string) int32 {
+	if len(text) == 1 && text[0] < utf8.RuneSelf {
+		return m.ascii[text[0]]
 	}
-	return m.find(m.affixed(c, first, last))
+	return m.find(text)
 }
 
+// affixed is a character with what belongs beside it.
 func (m *bpe) affixed(c string, first, last bool) string {
 	if !first {
 		c = m.prefix + c

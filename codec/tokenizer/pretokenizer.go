@@ -73,7 +73,8 @@ type metaspace struct {
 
 func (m metaspace) split(dst []string, piece string, opens bool) []string {
 	piece = strings.ReplaceAll(piece, " ", m.mark)
-	if !strings.HasPrefix(piece, m.mark) && (m.prefix == "always" || m.prefix == "first" && opens) {
+	wanted := m.prefix == "always" || m.prefix == "first" && opens
+	if wanted && !strings.HasPrefix(piece, m.mark) {
 		piece = m.mark + piece
 	}
 	if !m.cuts {
@@ -164,16 +165,20 @@ func newPreTokenizer(component, kind string, f *preTokenizerFile) (preTokenizer,
 	case "Whitespace":
 		return wordsOrSymbols{}, nil
 	case "WhitespaceSplit":
-		return plain{splitter{pattern: class{holds: unicode.IsSpace}, behaviour: removed}}, nil
+		return cutAt(class{holds: unicode.IsSpace}, removed), nil
 	case "Digits":
-		return plain{splitter{pattern: class{holds: unicode.IsNumber, runs: !f.IndividualDigits}, behaviour: isolated}},
-			nil
+		return cutAt(class{holds: unicode.IsNumber, runs: !f.IndividualDigits}, isolated), nil
 	case "Punctuation":
-		return plain{splitter{pattern: class{holds: isPunctuation}, behaviour: f.Behaviour}}, nil
+		return cutAt(class{holds: isPunctuation}, f.Behaviour), nil
 	case "CharDelimiterSplit":
-		return plain{splitter{pattern: literal(f.Delimiter), behaviour: removed}}, nil
+		return cutAt(literal(f.Delimiter), removed), nil
 	}
 	return nil, unsupported("pre_tokenizer", fmt.Sprintf("type %.40q", kind))
+}
+
+// cutAt is a pre-tokenizer that only cuts.
+func cutAt(p pattern, b behaviour) plain {
+	return plain{splitter{pattern: p, behaviour: b}}
 }
 
 func newByteLevel(f *preTokenizerFile) (preTokenizer, error) {

@@ -45,7 +45,11 @@ const (
 
 // builtIn is the tokenizer of a built-in vocabulary. Names of special tokens inside a text are ordinary text to it.
 func builtIn(name string) stages {
-	return stages{preTokenizers: []preTokenizer{betweenWords{}}, model: newTiktoken(name), pool: new(pool)}
+	return stages{
+		preTokenizers: []preTokenizer{betweenWords{}},
+		model:         newTiktoken(name),
+		pool:          new(pool),
+	}
 }
 
 // tiktoken is a built-in vocabulary.
@@ -100,10 +104,15 @@ func (t *tiktoken) unpack(packed string, size int) {
 
 // slot returns the slot of a piece, or the free one where it belongs.
 func (t *tiktoken) slot(piece []byte) int {
-	at := int(maphash.Bytes(t.seed, piece) % uint64(len(t.slots)))
-	for ; t.slots[at] != none && !bytes.Equal(t.piece(t.slots[at]), piece); at = (at + 1) % len(t.slots) {
+	hash := maphash.Bytes(t.seed, piece)
+	at := int(hash % uint64(len(t.slots)))
+	for {
+		id := t.slots[at]
+		if id == none || bytes.Equal(t.piece(id), piece) {
+			return at
+		}
+		at = (at + 1) % len(t.slots)
 	}
-	return at
 }
 
 // piece returns the bytes of an id.
@@ -164,7 +173,9 @@ type betweenWords struct{}
 func (betweenWords) split(dst []string, text string, _ bool) []string {
 	from := 0
 	for i := 1; i < len(text)-1; i++ {
-		if text[i] == ' ' && text[i-1] > ' ' && text[i-1] < 0x7f && text[i+1]|0x20-'a' < 26 {
+		before, behind := text[i-1], text[i+1]
+		visible := before > ' ' && before < 0x7f
+		if text[i] == ' ' && visible && behind|0x20-'a' < 26 {
 			dst = append(dst, text[from:i])
 			from = i
 		}

@@ -92,8 +92,11 @@ func (t *Tokenizer) Ordinary() []int {
 
 // bracketed reports whether a piece is the name of something rather than text.
 func bracketed(piece string) bool {
-	n := len(piece)
-	return n > 2 && (piece[0] == '<' && piece[n-1] == '>' || piece[0] == '[' && piece[n-1] == ']')
+	if len(piece) <= 2 {
+		return false
+	}
+	first, last := piece[0], piece[len(piece)-1]
+	return first == '<' && last == '>' || first == '[' && last == ']'
 }
 
 // stages are what a text goes through, as a tokenizer.json describes them.

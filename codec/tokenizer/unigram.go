@@ -105,7 +105,8 @@ func (u *unigram) search(word string, s *scratch) {
 		_, width := utf8.DecodeRuneInString(word[at:])
 		reached := s.nodes[at].score
 		single := false
-		for n, i := int32(0), at; i < len(word); i++ {
+		n := int32(0)
+		for i := at; i < len(word); i++ {
 			n = u.trie.child(n, word[i])
 			if n == 0 {
 				break
@@ -116,7 +117,8 @@ func (u *unigram) search(word string, s *scratch) {
 			}
 		}
 		if !single {
-			s.nodes[at+width].improve(reached+u.least-unknownPenalty, at, u.unknown)
+			unlikely := reached + u.least - unknownPenalty
+			s.nodes[at+width].improve(unlikely, at, u.unknown)
 		}
 		at += width
 	}
