@@ -105,7 +105,9 @@ func (d *StackDistances) touchTailFirst() {
 }
 
 // Distinct is the number of distinct blocks with an id.
-func (d *StackDistances) Distinct() int { return len(d.prefixes.nodes) - 1 }
+func (d *StackDistances) Distinct() int {
+	return len(d.prefixes.nodes) - 1
+}
 
 // Curve is what LRU caches would have held of the prompts so far.
 func (d *StackDistances) Curve(o Order) *Curve {
@@ -246,7 +248,8 @@ func (s *stack) touch(block int) {
 	for block >= len(s.last) {
 		s.last = append(s.last, 0)
 	}
-	if was := s.last[block]; was > 0 {
+	was := s.last[block]
+	if was > 0 {
 		s.set(was-1, -1)
 	}
 	s.last[block] = place + 1

@@ -12,10 +12,14 @@ type Set []uint64
 func NewSet(n int) Set { return make(Set, (n+63)/64) }
 
 // Add puts a number into the set.
-func (s Set) Add(k int) { s[k/64] |= 1 << (k % 64) }
+func (s Set) Add(k int) {
+	s[k/64] |= 1 << (k % 64)
+}
 
 // Drop takes a number out of the set.
-func (s Set) Drop(k int) { s[k/64] &^= 1 << (k % 64) }
+func (s Set) Drop(k int) {
+	s[k/64] &^= 1 << (k % 64)
+}
 
 // Has reports whether a number is in the set.
 func (s Set) Has(k int) bool {
@@ -176,7 +180,8 @@ func (f *Fleet) shared(i, instance int) int {
 		}
 		from := f.prompts.upTo(i, j)
 		to := f.prompts.upTo(i, j+1)
-		if have := f.held(b, instance); have < to-from {
+		have := f.held(b, instance)
+		if have < to-from {
 			return from + have
 		}
 	}
@@ -186,7 +191,8 @@ func (f *Fleet) shared(i, instance int) int {
 // held is how many tokens of a block an instance has that holds some.
 func (f *Fleet) held(block uint32, instance int) int {
 	if f.cut[block] {
-		if n, ok := f.parts[part{block, instance}]; ok {
+		n, ok := f.parts[part{block, instance}]
+		if ok {
 			return int(n)
 		}
 	}
@@ -294,7 +300,8 @@ func (r *recency) touch(block uint32, instance int, grown int64) {
 
 // add puts a block at an instance into the block's chain, and into no list yet.
 func (r *recency) add(block uint32, instance int) (place uint32) {
-	if n := len(r.spare); n > 0 {
+	n := len(r.spare)
+	if n > 0 {
 		place = r.spare[n-1]
 		r.spare = r.spare[:n-1]
 	} else {

@@ -50,7 +50,8 @@ func (c *Infinite) Expected(blocks []uint64, tokens, head, total int) int {
 	shared, last, unique := c.remember(blocks, tokens)
 	held := head + shared
 	if unique <= 0 {
-		if _, again := c.ends[last]; again {
+		_, again := c.ends[last]
+		if again {
 			held = total
 		}
 		c.ends[last] = struct{}{}
@@ -65,7 +66,9 @@ func (c *Infinite) Expected(blocks []uint64, tokens, head, total int) int {
 
 // Answered remembers what the server has made behind a prompt: from now on it holds the first tokens of a text that
 // blocks begin, of which the prompt is the beginning.
-func (c *Infinite) Answered(blocks []uint64, tokens int) { c.remember(blocks, tokens) }
+func (c *Infinite) Answered(blocks []uint64, tokens int) {
+	c.remember(blocks, tokens)
+}
 
 // remember adds a text and returns how many tokens at its front were seen before, its last block, and how many tokens
 // lie beyond that.

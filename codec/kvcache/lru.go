@@ -78,7 +78,8 @@ func (c *LRU) Start(blocks []uint64, tokens, head, total, outputTokens int) (r R
 	c.layPrompt(q, blocks, max(0, tokens), clamp(head, total), total)
 
 	all := total + clamp(outputTokens, maxTokens)
-	if whole := uint32(all / c.engineTokens); q.laid < whole {
+	whole := uint32(all / c.engineTokens)
+	if q.laid < whole {
 		c.layOwn(q, alone, whole)
 	}
 	if all%c.engineTokens != 0 {
@@ -127,7 +128,8 @@ func (c *LRU) Finish(r Running) {
 }
 
 func (c *LRU) newRequest() Running {
-	if n := len(c.unused); n > 0 {
+	n := len(c.unused)
+	if n > 0 {
 		r := c.unused[n-1]
 		c.unused = c.unused[:n-1]
 		c.requests[r].running = true
@@ -203,4 +205,6 @@ func (c *LRU) layOwn(q *inFlight, node, to uint32) {
 	q.laid = to
 }
 
-func clamp(n, most int) int { return max(0, min(n, most)) }
+func clamp(n, most int) int {
+	return max(0, min(n, most))
+}

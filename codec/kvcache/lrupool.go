@@ -169,7 +169,9 @@ func (p *pool) leaveQueue(r *run) {
 }
 
 // allocate takes blocks for a request; what the pool has not is owed.
-func (p *pool) allocate(blocks int64) { p.debt += blocks - p.take(blocks) }
+func (p *pool) allocate(blocks int64) {
+	p.debt += blocks - p.take(blocks)
+}
 
 // take takes so many free blocks from use, or as many as there are.
 func (p *pool) take(blocks int64) (taken int64) {

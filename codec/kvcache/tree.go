@@ -64,7 +64,8 @@ func (t *tree) find(parent uint32, id uint64) uint32 {
 // add makes a node that is not there yet.
 func (t *tree) add(parent uint32, id uint64, tokens uint32) (number uint32) {
 	number = uint32(len(t.nodes))
-	if n := len(t.unused); n > 0 {
+	n := len(t.unused)
+	if n > 0 {
 		number = t.unused[n-1]
 		t.unused = t.unused[:n-1]
 	} else {

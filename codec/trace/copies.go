@@ -157,7 +157,9 @@ func (out *Trace) copySessions(t *Trace, source []int32, clones int32) error {
 		return err
 	}
 	step := int64(slices.Max(append([]int32{0}, t.Row...))) + 1
-	numberOf := func(n int64, clone int32) int64 { return int64(numbers.of(uint64(n), clone)) }
+	numberOf := func(n int64, clone int32) int64 {
+		return int64(numbers.of(uint64(n), clone))
+	}
 	out.sessionNames = make(map[int64]string, len(t.sessionNames))
 	for i := range source {
 		clone := out.Clone[i]

@@ -178,7 +178,9 @@ func (l *loader) selected(order []int32) ([]int32, error) {
 	if l.o.FileTime {
 		zero = 0
 	}
-	at := func(i int32) time.Duration { return time.Duration(l.ArrivalNS[i] - zero) }
+	at := func(i int32) time.Duration {
+		return time.Duration(l.ArrivalNS[i] - zero)
+	}
 	earliest := at(order[0])
 	latest := at(order[len(order)-1])
 	for len(order) > 0 && at(order[0]) < l.o.From {

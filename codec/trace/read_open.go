@@ -99,7 +99,8 @@ func (l *loader) read(r io.Reader) error {
 	if err != nil && err != io.EOF {
 		head = nil // reading on returns the error too, with the line
 	}
-	if f := l.documentFormat(head); f != nil {
+	f := l.documentFormat(head)
+	if f != nil {
 		return l.readDocument(in, f)
 	}
 	return l.readAll(newLineReader(in))
@@ -218,7 +219,9 @@ func (l *loader) fileOf(row int32) int {
 
 // fileNamed is the place among the files of the first with a name.
 func (l *loader) fileNamed(name string) int {
-	return slices.IndexFunc(l.files, func(f fileStart) bool { return f.name == name })
+	return slices.IndexFunc(l.files, func(f fileStart) bool {
+		return f.name == name
+	})
 }
 
 // place is where a row stands, in words: its line, and its file where there are several.

@@ -74,7 +74,8 @@ func (t *Trace) sessionName(i int) (string, bool) {
 	if t.Session == nil || t.Session[i] < 0 {
 		return "", false
 	}
-	if name := t.SessionName(i); name != "" {
+	name := t.SessionName(i)
+	if name != "" {
 		return name, true
 	}
 	return strconv.FormatInt(t.Session[i], 10), true

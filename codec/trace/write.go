@@ -123,7 +123,8 @@ func (q *requests) at(i int) *formats.Request {
 	}
 	if t.Session != nil && t.Session[i] >= 0 {
 		r.Session = t.Session[i]
-		if name := t.SessionName(i); name != "" {
+		name := t.SessionName(i)
+		if name != "" {
 			r.SessionName = []byte(name)
 		}
 		r.Seen |= rows.SetOf(rows.SessionField)
@@ -282,7 +283,9 @@ func WriteNotes(t *Trace, format string) ([]string, error) {
 }
 
 // made is how many prompts the trace only has the number of tokens of.
-func (t *Trace) made() int { return t.Len() - t.Verbatims() }
+func (t *Trace) made() int {
+	return t.Len() - t.Verbatims()
+}
 
 // any reports whether some row is such by its verbatim content and its output tokens.
 func (t *Trace) any(such func(v Verbatim, output int32) bool) bool {

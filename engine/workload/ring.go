@@ -99,7 +99,9 @@ func (r *Builder) FillRing(ctx context.Context, w *Work, m *Requests, built *ato
 }
 
 // Built is how many requests have been built: those of the first so many requests.
-func (m *Requests) Built() int { return int(m.built.Load()) }
+func (m *Requests) Built() int {
+	return int(m.built.Load())
+}
 
 // BuildMore builds, in a ring, some of the next requests that fit beside those that are still needed. It returns how
 // many have been built then: as many as before if there is no room. One goroutine may call it at a time.

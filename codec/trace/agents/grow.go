@@ -94,7 +94,8 @@ func (p *Prompts) continued(order []int32) []int32 {
 	place := make([]int, len(from)) // in order
 	var counted []int32             // in the order in which they began
 	for n, i := range order {
-		if place[i] = n; p.Growth[i].Counted {
+		place[i] = n
+		if p.Growth[i].Counted {
 			counted = append(counted, i)
 		}
 	}
@@ -115,7 +116,8 @@ func (p *Prompts) continued(order []int32) []int32 {
 			}
 			ended = ended[1:]
 		}
-		if said := p.Growth[i].From; said >= 0 {
+		said := p.Growth[i].From
+		if said >= 0 {
 			from[i] = said
 		} else if b, known := latest[p.Conversation(i)]; known && said == FromBefore {
 			from[i] = b

@@ -29,7 +29,9 @@ type Call struct {
 }
 
 // EndNS is when a request had ended; when it began, if it is not known how long it took.
-func (c *Call) EndNS() int64 { return After(c.BeganNS, c.TookNS) }
+func (c *Call) EndNS() int64 {
+	return After(c.BeganNS, c.TookNS)
+}
 
 // Budget counts what requests wait for where a file does not say it. The zero value has counted nothing.
 type Budget struct{ waits int }
@@ -87,7 +89,8 @@ func Link(jobs []*Node, calls []Call, clockSkewNS int64, budget *Budget, before 
 	}
 	l.Dependencies = make([][]Dependency, len(calls))
 	for _, job := range jobs {
-		if l.link(job); l.err != nil {
+		l.link(job)
+		if l.err != nil {
 			return Links{}, l.err
 		}
 	}

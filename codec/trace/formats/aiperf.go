@@ -165,7 +165,8 @@ func textsIn(o rows.Object, name string) (texts [][]byte) {
 			texts = append(texts, value)
 		}
 	}
-	if one := o.Value(name); one != nil {
+	one := o.Value(name)
+	if one != nil {
 		take(0, one)
 		if o.Has(name + "s") {
 			o.Fail(fmt.Sprintf("both %s and %ss", name, name), "keep one of them")

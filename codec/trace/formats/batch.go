@@ -122,7 +122,8 @@ func (b *Batch) setMessages(r *rows.Row, content []byte) {
 
 // setBody notes the whole body of a request: one JSON object, with space around it at most.
 func (b *Batch) setBody(r *rows.Row, text []byte) {
-	if b.body(text); b.Fault == nil {
+	b.body(text)
+	if b.Fault == nil {
 		b.setWhole(r, text)
 	}
 }

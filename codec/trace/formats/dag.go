@@ -236,7 +236,8 @@ func (b *dagBuilder) send(c *dagConversation, from dagStart) []int {
 		b.Fault = rows.Inside(fmt.Sprintf("turns[%d]", at), b.Fault)
 		r.Verbatim.Kind = rows.VerbatimMessages
 		r.Verbatim.Content = slices.Clip(said)
-		if n := len(b.Rows); n > 1 {
+		n := len(b.Rows)
+		if n > 1 {
 			r.Longer = bytes.HasPrefix(said, b.Rows[n-2].Verbatim.Content)
 		}
 		r.SetSession([]byte(from.session))

@@ -101,7 +101,8 @@ func (b *Batch) readSpan(span, attributes rows.Object, session []byte) {
 
 // momentOf is an instant: a date, or ns since 1970.
 func momentOf(span rows.Object, date, ns string) int64 {
-	if value := span.Value(ns); value != nil {
+	value := span.Value(ns)
+	if value != nil {
 		return span.With(ns, bytes.Trim(value, `"`)).Span(ns, 0)
 	}
 	return span.Date(date)
@@ -133,7 +134,8 @@ func attributesOf(span rows.Object) rows.Object {
 // chatOf is the messages of a call, as OpenAI's API has them.
 func chatOf(attributes rows.Object, said []byte) []byte {
 	var chat []byte
-	if system := jsonIn(attributes, "gen_ai.system_instructions"); system != nil {
+	system := jsonIn(attributes, "gen_ai.system_instructions")
+	if system != nil {
 		chat = appendParts(chat, `"system"`, attributes.With("gen_ai.system_instructions", system),
 			"gen_ai.system_instructions")
 	}

@@ -148,7 +148,8 @@ func (d *satfDocument) readSession(o rows.Object) {
 	places := map[string]int{}
 	o.Each("nodes", func(i int, o rows.Object) {
 		n := d.readNode(o, name)
-		if _, twice := places[n.id]; twice {
+		_, twice := places[n.id]
+		if twice {
 			o.Fail("id "+rows.Quote(n.id)+" is the name of an earlier node too", "each needs a name of its own")
 		}
 		places[n.id] = i

@@ -139,7 +139,8 @@ func notAnswered(_, r *Request) string {
 // appendShareGPT writes a conversation for each row: those of one id are one to the reader.
 func appendShareGPT(dst []byte, r *Request) []byte {
 	dst = r.appendSession(append(dst, '{'), "id")
-	if tools := r.Verbatim.Tools; tools != nil {
+	tools := r.Verbatim.Tools
+	if tools != nil {
 		dst = concat(dst, `"tools":`, string(tools), ",")
 	}
 	dst = append(dst, `"conversations":[`...)

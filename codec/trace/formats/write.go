@@ -97,7 +97,8 @@ func (r *Request) appendAsked(dst []byte) []byte {
 	if r.OutputTokens > 0 {
 		dst = appendInt(dst, `,"output_length":`, r.OutputTokens)
 	}
-	if extra := r.Verbatim.Extra; extra != nil {
+	extra := r.Verbatim.Extra
+	if extra != nil {
 		dst = concat(dst, `,"extra":`, string(extra))
 	}
 	return dst

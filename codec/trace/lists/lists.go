@@ -79,7 +79,9 @@ func (s *Store[T]) Add(list []T) {
 }
 
 // free is for how many elements a slab has room at its end.
-func free[T any](slab []T) int { return cap(slab) - len(slab) }
+func free[T any](slab []T) int {
+	return cap(slab) - len(slab)
+}
 
 // AddShared appends a row that shares the place of an earlier one, before, if one of the two begins with the other. The
 // prompts of an agent mostly do: 11 million ids of Weka's traces take 9 MB then, not 88 MB. -1 is no row.
@@ -152,7 +154,8 @@ func (s *Store[T]) Fork(rows int) Store[T] {
 		rows:  make([]span, 0, rows),
 		held:  s.held,
 	}
-	if n := len(out.slabs); n > 0 {
+	n := len(out.slabs)
+	if n > 0 {
 		out.slabs[n-1] = slices.Clip(out.slabs[n-1]) // what comes behind is not its own
 	}
 	return out
