@@ -28,7 +28,7 @@ func (r *Run) buildAhead(ctx context.Context) {
 	defer tick.Stop()
 	r.batches = []batch{{to: m.Built(), atNS: math.MinInt64}}
 	for from := m.Built(); from < r.work.Requests(); from = m.Built() {
-		to, err := m.BuildMore(ctx, r.work, r.needsBytes, &built)
+		to, err := m.BuildMore(ctx, r.needsBytes, &built)
 		if err != nil {
 			r.endBuilding()
 			return
@@ -50,7 +50,7 @@ func (r *Run) buildAhead(ctx context.Context) {
 func (r *Run) endBuilding() {
 	r.batches = append(r.batches, batch{r.work.Requests(), r.clock.Now()})
 	if !r.stop.Load() { // else not all were sent
-		r.work.Prebuilt.DigestRest(r.work)
+		r.work.Prebuilt.DigestRest()
 	}
 }
 
@@ -98,7 +98,7 @@ func (r *Run) bytesOf(i int32, fresh bool) gather.List {
 	}
 	if fresh && r.work.Prebuilt.InRing() {
 		r.work.Prebuilt.MarkUnneeded(i)
-		return gather.Of(r.work.Prebuilt.Whole(r.work, int(i)))
+		return gather.Of(r.work.Prebuilt.Whole(int(i)))
 	}
 	return r.work.Prebuilt.List(int(i))
 }

@@ -407,11 +407,11 @@ func (h *History) build(s *historyScratch, i int) (request []byte, from int) {
 	l, _ := h.work.VerbatimOf(i)
 	size := int(h.work.Prebuilt.Size(i)) - len(l.Content) + len(s.messages)
 	l.Content = s.messages
-	s.head = h.builder.AppendHead(s.head[:0], h.work, i, math.MaxInt32)
+	s.head = h.work.Prebuilt.AppendHead(s.head[:0], i, math.MaxInt32)
 	request = append(h.buffers.get(len(s.head)+size), s.head...)
 	request = h.builder.Backend.AppendVerbatim(request, l, int(h.work.Trace.OutputTokens[i]))
 	longest := len(s.head)
-	s.head = h.builder.AppendHead(s.head[:0], h.work, i, len(request)-longest)
+	s.head = h.work.Prebuilt.AppendHead(s.head[:0], i, len(request)-longest)
 	from = longest - len(s.head)
 	copy(request[from:], s.head)
 	return request, from

@@ -153,12 +153,13 @@ func (w *Work) Identity(of []int32, ideal IdealHits, settings ...any) string {
 }
 
 // WriteDigests writes the digests of a part's requests, all of which are built, as shard.DigestsName has them.
-func (m *Requests) WriteDigests(w *Work, to io.Writer) error {
+func (m *Requests) WriteDigests(to io.Writer) error {
+	w := m.work
 	out := bufio.NewWriter(to)
 	var line []byte
 	for i := range m.digests {
 		line = binary.LittleEndian.AppendUint64(line[:0], uint64(w.Number(i)))
-		line = appendDigest(line, w, i, &m.digests[i])
+		line = m.appendDigest(line, i)
 		_, _ = out.Write(line) // Flush has the error
 	}
 	return out.Flush()

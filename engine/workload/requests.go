@@ -2,6 +2,7 @@ package workload
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -14,13 +15,14 @@ import (
 // Requests are the bytes of every request of a run, head and body, in one arena outside the Go heap. They lie there
 // whole, or if their prompts share much, in pieces. Free them after the run.
 type Requests struct {
-	builder *Builder
+	*builder
+	work    *Work
 	arena   *arena
 	offsets []int64 // request i is offsets[i+1]-offsets[i] bytes long and begins at offsets[i] of all, see place
 	largest int
 	ring    *ring    // where not all of them fit into memory; nil = they do
 	sharing *sharing // where they lie in pieces; nil = each lies whole
-	digests [][sha256.Size]byte
+	digests []digest
 	late    *lateTargets // where requests get their targets when they leave; nil = each was built for its own
 	built   atomic.Int64 // requests before this one have been built
 }
@@ -96,12 +98,19 @@ func (m *Requests) Held() int64 {
 	return m.Bytes()
 }
 
-// Fingerprint of the workload, "sha256:…"; "" as long as a request was not built.
-func (m *Requests) Fingerprint(w *Work) string {
-	if m == nil || m.built.Load() < int64(w.Requests()) {
+// Fingerprint of the workload, "sha256:…": SHA-256 over (planned_ns, digest) in plan order. A closed loop plans no
+// instants. It is "" as long as a request was not built.
+func (m *Requests) Fingerprint() string {
+	if m == nil || m.Built() < m.work.Requests() {
 		return ""
 	}
-	return fingerprint(w, m.digests)
+	h := sha256.New()
+	var b []byte
+	for i := range m.digests {
+		b = m.appendDigest(b[:0], i)
+		h.Write(b)
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
 // MappedBytes is how many bytes of memory the requests have: those of a ring, or of all of them.
@@ -117,6 +126,12 @@ func (m *Requests) Largest() int { return m.largest }
 
 // Free gives the memory back; no request may be used afterwards.
 func (m *Requests) Free() error { return m.arena.free() }
+
+// digest is SHA-256 of a request.
+type digest = [sha256.Size]byte
+
+// builder is how the requests are made.
+type builder = Builder
 
 // ErrArena means that the memory for the requests could not be had.
 var ErrArena = errors.New("no memory for the requests")

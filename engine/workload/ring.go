@@ -2,7 +2,6 @@ package workload
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"math"
 	"sync/atomic"
@@ -34,12 +33,12 @@ const (
 )
 
 // UseRing prepares m for at most limit bytes of requests at a time, in place of Fill's room for all of them.
-func (r *Builder) UseRing(w *Work, m *Requests, limit int64) error {
+func (m *Requests) UseRing(limit int64) error {
 	if limit < leastInRing*int64(m.largest) {
 		return fmt.Errorf("%w: %d of the largest request must fit; give --max-memory %d or more", ErrArena, leastInRing,
 			leastInRing*int64(m.largest))
 	}
-	n := w.Requests()
+	n := len(m.offsets) - 1
 	v := &ring{
 		bytes:   limit,
 		places:  make([]int64, n),
@@ -58,7 +57,7 @@ func (r *Builder) UseRing(w *Work, m *Requests, limit int64) error {
 	}
 	m.ring = v
 	m.sharing = nil
-	m.digests = make([][sha256.Size]byte, n)
+	m.digests = make([]digest, n)
 	var err error
 	m.arena, err = newArena(limit)
 	return err
@@ -87,11 +86,11 @@ func (v *ring) room(m *Requests, needed func(i int) bool) int {
 }
 
 // FillRing builds what fits before the start.
-func (r *Builder) FillRing(ctx context.Context, w *Work, m *Requests, built *atomic.Int64) error {
+func (m *Requests) FillRing(ctx context.Context, built *atomic.Int64) error {
 	all := func(int) bool { return true }
 	for {
 		from := m.Built()
-		to, err := m.BuildMore(ctx, w, all, built)
+		to, err := m.BuildMore(ctx, all, built)
 		if err != nil || to == from {
 			return err
 		}
@@ -105,24 +104,24 @@ func (m *Requests) Built() int {
 
 // BuildMore builds, in a ring, some of the next requests that fit beside those that are still needed. It returns how
 // many have been built then: as many as before if there is no room. One goroutine may call it at a time.
-func (m *Requests) BuildMore(ctx context.Context, w *Work, needed func(i int) bool, built *atomic.Int64) (int, error) {
+func (m *Requests) BuildMore(ctx context.Context, needed func(i int) bool, built *atomic.Int64) (int, error) {
 	from := m.Built()
 	to := m.ring.room(m, needed)
 	if to == from {
 		return from, nil
 	}
-	return to, m.builder.fill(ctx, w, m, from, to, built)
+	return to, m.fill(ctx, from, to, built)
 }
 
 // DigestRest computes the digests of the requests that were never built in the ring, because the run ended while the
 // ring was full or late. The fingerprint covers all requests.
-func (m *Requests) DigestRest(w *Work) {
-	r := m.builder
+func (m *Requests) DigestRest() {
+	w := m.work
 	from := m.Built()
 	_ = parallel(context.Background(), w.Requests()-from, func(a, b int) {
 		scratch := make([]byte, m.largest)
 		for i := from + a; i < from+b; i++ {
-			m.digests[i] = r.build(w, i, scratch[:m.Size(i)])
+			m.digests[i] = m.build(i, scratch[:m.Size(i)])
 		}
 	})
 	m.built.Store(int64(w.Requests()))
@@ -144,14 +143,14 @@ func (m *Requests) MarkUnneeded(i int32) {
 }
 
 // Whole returns request i as it is or will be written: the arena's bytes, or with a ring bytes of its own.
-func (m *Requests) Whole(w *Work, i int) []byte {
+func (m *Requests) Whole(i int) []byte {
 	if m.ring == nil {
 		return m.At(i)
 	}
 	b := make([]byte, m.Size(i))
-	m.builder.build(w, i, b)
+	m.build(i, b)
 	if m.late != nil {
-		b = b[m.late.write(b, w.Places[i].Target):]
+		b = b[m.late.write(b, m.work.Places[i].Target):]
 	}
 	return b
 }

@@ -2,7 +2,6 @@ package workload
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"math"
 	"math/bits"
@@ -51,20 +50,21 @@ type sharing struct {
 const segmentBytes = 16
 
 // share returns how the requests of m would lie in pieces; nil if ctx ends, or if no prompt is made of blocks.
-func (r *Builder) share(ctx context.Context, w *Work, m *Requests) *sharing {
+func (m *Requests) share(ctx context.Context) *sharing {
+	w := m.work
 	x := &blockIndex{numbers: map[uint64]int32{}}
 	for i := range w.Requests() {
 		if ctx.Err() != nil {
 			return nil
 		}
-		x.each(r.sharedSpec(w, i), func(n int32, tokens int) {
+		x.each(m.sharedSpec(i), func(n int32, tokens int) {
 			x.tokens[n] = max(x.tokens[n], int32(tokens))
 		})
 	}
 	if len(x.ids) == 0 {
 		return nil
 	}
-	s, places := x.place(r.Source)
+	s, places := x.place(m.Source)
 	own := s.starts[len(s.ids)]
 	var start []byte
 	for i := range w.Requests() {
@@ -72,13 +72,13 @@ func (r *Builder) share(ctx context.Context, w *Work, m *Requests) *sharing {
 			return nil
 		}
 		s.first = append(s.first, int32(len(s.segments)))
-		start, _ = r.appendStart(start[:0], w, i)
+		start, _ = m.appendStart(start[:0], i)
 		before := int64(len(start))
 		s.add(own, before)
 		rest := m.Size(i) - before
-		skip := int64(r.Source.RunSize(1)) // which the start has already
-		x.each(r.sharedSpec(w, i), func(n int32, tokens int) {
-			size := int64(r.Source.RunSize(tokens)) - skip
+		skip := int64(m.Source.RunSize(1)) // which the start has already
+		x.each(m.sharedSpec(i), func(n int32, tokens int) {
+			size := int64(m.Source.RunSize(tokens)) - skip
 			s.add(s.starts[places[n]]+skip, size)
 			rest -= size
 			skip = 0
@@ -118,10 +118,12 @@ func (s *sharing) coarse(whole int64) bool {
 
 // mayBeWorth reports whether blocks may save enough, by an estimate that takes a fiftieth of the time: linear counting
 // of distinct blocks (Whang and others, 1990) in a bit for each of them at least.
-func (r *Builder) mayBeWorth(w *Work, whole int64) bool {
+func (m *Requests) mayBeWorth() bool {
+	whole := m.Bytes()
+	w := m.work
 	references := 0
 	for i := range w.Requests() {
-		references += len(r.sharedSpec(w, i).Blocks)
+		references += len(m.sharedSpec(i).Blocks)
 	}
 	if whole < leastSaved || references == 0 {
 		return false
@@ -129,7 +131,7 @@ func (r *Builder) mayBeWorth(w *Work, whole int64) bool {
 	seen := make([]uint64, references/64+1)
 	size := uint64(len(seen)) * 64
 	for i := range w.Requests() {
-		for _, id := range r.sharedSpec(w, i).Blocks {
+		for _, id := range m.sharedSpec(i).Blocks {
 			at, _ := bits.Mul64(id*0x9e3779b97f4a7c15, size)
 			seen[at/64] |= 1 << (at % 64)
 		}
@@ -140,13 +142,14 @@ func (r *Builder) mayBeWorth(w *Work, whole int64) bool {
 	}
 	filled := float64(set) / float64(size+1)
 	distinct := -float64(size) * math.Log1p(-filled)
-	block := r.Source.RunSize(max(0, w.Trace.BlockTokens))
+	block := m.Source.RunSize(max(0, w.Trace.BlockTokens))
 	saved := (float64(references) - distinct) * float64(block)
 	return saved >= max(leastSaved, float64(whole)/leastRatio)
 }
 
 // sharedSpec is what request i's prompt is made of; nothing if it has no blocks that are made here.
-func (r *Builder) sharedSpec(w *Work, i int) prompt.Spec {
+func (m *Requests) sharedSpec(i int) prompt.Spec {
+	w := m.work
 	if !w.Made(i) {
 		return prompt.Spec{}
 	}
@@ -228,28 +231,29 @@ func (s *sharing) list(memory []byte, i int) gather.List {
 
 // appendStart appends request i up to and including the first token of its prompt, or if it has no blocks, its head.
 // head is the size of its head.
-func (r *Builder) appendStart(dst []byte, w *Work, i int) (out []byte, head int) {
-	size := r.bodySize(w, i)
-	out = r.AppendHead(dst, w, i, size)
+func (m *Requests) appendStart(dst []byte, i int) (out []byte, head int) {
+	size := m.bodySize(i)
+	out = m.AppendHead(dst, i, size)
 	head = len(out) - len(dst)
-	s := r.sharedSpec(w, i)
+	s := m.sharedSpec(i)
 	if len(s.Blocks) > 0 {
 		s.Tokens = 1
-		out = r.backend(w, i).AppendPrefix(out)
-		out = r.Source.Append(out, s)
+		out = m.backend(i).AppendPrefix(out)
+		out = m.Source.Append(out, s)
 	}
 	return out, head
 }
 
 // fillShared builds the blocks, then what is the requests' own, and their digests.
-func (r *Builder) fillShared(ctx context.Context, w *Work, m *Requests, built *atomic.Int64) error {
+func (m *Requests) fillShared(ctx context.Context, built *atomic.Int64) error {
+	w := m.work
 	s := m.sharing
 	memory := m.arena.bytes
 	err := parallel(ctx, len(s.ids), func(from, to int) {
 		for p := from; p < to; p++ {
 			at := s.starts[p]
 			block := memory[at:at:s.starts[p+1]]
-			r.Source.AppendBlock(block, s.ids[p], int(s.tokens[p]))
+			m.Source.AppendBlock(block, s.ids[p], int(s.tokens[p]))
 		}
 	})
 	if err != nil {
@@ -257,7 +261,7 @@ func (r *Builder) fillShared(ctx context.Context, w *Work, m *Requests, built *a
 	}
 	err = parallel(ctx, w.Requests(), func(from, to int) {
 		for i := from; i < to; i++ {
-			m.digests[i] = r.buildOwn(w, i, s.list(memory, i))
+			m.digests[i] = m.buildOwn(i, s.list(memory, i))
 		}
 		built.Add(m.offsets[to] - m.offsets[from])
 	})
@@ -277,18 +281,19 @@ func (r *Builder) fillShared(ctx context.Context, w *Work, m *Requests, built *a
 }
 
 // buildOwn writes what is request i's own and returns the digest of it all.
-func (r *Builder) buildOwn(w *Work, i int, l gather.List) [sha256.Size]byte {
+func (m *Requests) buildOwn(i int, l gather.List) digest {
+	w := m.work
 	if l.Pieces() == 1 {
-		return r.build(w, i, l.Piece(0))
+		return m.build(i, l.Piece(0))
 	}
 	first := l.Piece(0)
 	last := l.Piece(l.Pieces() - 1)
-	start, head := r.appendStart(first[:0], w, i)
-	end := r.Source.AppendUnique(last[:0], w.specOf(i))
-	end = r.appendSuffix(end, w, i)
+	start, head := m.appendStart(first[:0], i)
+	end := m.Source.AppendUnique(last[:0], w.specOf(i))
+	end = m.appendSuffix(end, i)
 	if len(start) != len(first) || len(end) != len(last) {
 		panic("BUG: what is a request's own has not the size that was laid out")
 	}
 	l.Drop(int64(head))
-	return r.digest(w.builtFor(i).Path, l)
+	return m.digestOf(w.builtFor(i).Path, l)
 }

@@ -125,7 +125,7 @@ func commonDivisor(a, b int) int {
 }
 
 // keyOf is equal for prompts that are equal.
-func keyOf(l api.Verbatim) (key [sha256.Size]byte) {
+func keyOf(l api.Verbatim) (key digest) {
 	h := sha256.New()
 	form := []byte{byte(l.Form)}
 	for _, part := range [][]byte{form, l.Content, l.Tools, l.Extra} {
