@@ -46,7 +46,8 @@ func (l *loader) resolveSessions() []int64 {
 			if roots[row] != rootOnPath {
 				continue // it is the first request
 			}
-			if roots[row] = roots[at]; l.unusable[at] {
+			roots[row] = roots[at]
+			if l.unusable[at] {
 				roots[row] = l.Chat[row]
 			}
 			at = row
@@ -73,7 +74,8 @@ func (t *Trace) sessionName(i int) (string, bool) {
 	if t.Session == nil || t.Session[i] < 0 {
 		return "", false
 	}
-	if name := t.SessionName(i); name != "" {
+	name := t.SessionName(i)
+	if name != "" {
 		return name, true
 	}
 	return strconv.FormatInt(t.Session[i], 10), true

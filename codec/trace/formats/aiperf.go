@@ -3,7 +3,6 @@ package formats
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
@@ -54,10 +53,10 @@ func readSingleTurn(out *Batch, o rows.Object) {
 }
 
 func appendSingleTurn(dst []byte, r *Request) []byte {
-	dst = r.appendTimestamp(append(dst, '{'))
-	dst = r.appendDelay(r.appendSession(dst, "session_id"))
-	dst = append(r.appendText(append(dst, `"text":"`...)), '"')
-	return append(r.appendAsked(dst), '}')
+	dst = r.appendTimes(append(dst, '{'))
+	dst = r.appendText(append(dst, `"text":"`...))
+	dst = r.appendAsked(append(dst, '"'))
+	return append(dst, '}')
 }
 
 // multiTurn is AIPerf's format of conversations, a line a conversation:
@@ -85,9 +84,11 @@ func readMultiTurn(out *Batch, o rows.Object) {
 		}
 		said = t.appendMessage(said)
 		if t.role == "assistant" && asked && t.plain() {
-			out.Rows[len(out.Rows)-1].Answer = rows.Unquoted(t.texts[0])
+			question := &out.Rows[len(out.Rows)-1]
+			question.Answer = rows.Unquoted(t.texts[0])
 		}
-		if asked = t.role != "assistant" && t.role != "system" && t.role != "developer"; asked {
+		asked = t.role != "assistant" && t.role != "system" && t.role != "developer"
+		if asked {
 			r := out.add()
 			out.setMessages(r, said)
 			out.setAll(r, message, rows.TimestampField, rows.OutputField, rows.DelayField, rows.ExtraField)
@@ -153,9 +154,7 @@ func readTurn(o rows.Object) *turn {
 
 // saysKeys reports whether keys are those of a turn with content.
 func saysKeys(keys []string) bool {
-	return slices.ContainsFunc(keys, func(k string) bool {
-		return slices.Contains([]string{"text", "image", "audio", "video"}, strings.TrimSuffix(k, "s"))
-	})
+	return hasAny(keys, "text", "texts", "image", "images", "audio", "audios", "video", "videos")
 }
 
 // textsIn is the strings under a name or under its plural, which may group them: ["a","b"] or
@@ -166,8 +165,10 @@ func textsIn(o rows.Object, name string) (texts [][]byte) {
 			texts = append(texts, value)
 		}
 	}
-	if one := o.Value(name); one != nil {
-		if take(0, one); o.Has(name + "s") {
+	one := o.Value(name)
+	if one != nil {
+		take(0, one)
+		if o.Has(name + "s") {
 			o.Fail(fmt.Sprintf("both %s and %ss", name, name), "keep one of them")
 		}
 		return texts
@@ -200,15 +201,16 @@ func (t *turn) addMedium(medium string, value []byte) error {
 	t.media = comma(t.media)
 	if medium == "audio" {
 		kind, data, found := bytes.Cut(inside, []byte(","))
-		if !found || !slices.Contains([]string{"wav", "mp3"}, strings.ToLower(string(kind))) {
+		form := strings.ToLower(string(kind))
+		if !found || form != "wav" && form != "mp3" {
 			return rows.Bad(fmt.Sprintf("audio is %s, not wav,… or mp3,… with the sound in base64", rows.Clip(value)),
 				"write the sound into the file: others are not read")
 		}
 		t.media = fmt.Appendf(t.media, `{"type":"input_audio","input_audio":{"data":"%s","format":"%s"}}`, data, kind)
 		return nil
 	}
-	if address := rows.AppendUnquoted(nil, inside); !bytes.HasPrefix(address, []byte("data:")) &&
-		!bytes.Contains(address, []byte("://")) {
+	address := string(rows.AppendUnquoted(nil, inside))
+	if !strings.HasPrefix(address, "data:") && !strings.Contains(address, "://") {
 		return rows.Bad(fmt.Sprintf("%s is %s, not a URL", medium, rows.Clip(value)),
 			"write it as https://… or data:…;base64,…: other files are not read")
 	}
@@ -226,14 +228,14 @@ func (t *turn) appendMessage(dst []byte) []byte {
 	if t.plain() {
 		return appendMessage(dst, t.role, t.texts[0])
 	}
-	parts := []byte{'['}
+	var parts []byte
 	for _, text := range t.texts {
-		parts = append(append(append(parts, `{"type":"text","text":`...), text...), "},"...)
+		parts = concat(comma(parts), `{"type":"text","text":`, string(text), "}")
 	}
-	if len(t.media) == 0 {
-		parts = parts[:len(parts)-1]
+	if len(t.media) > 0 {
+		parts = append(comma(parts), t.media...)
 	}
-	return appendMessage(dst, t.role, append(append(parts, t.media...), ']'))
+	return appendMessage(dst, t.role, fmt.Appendf(nil, "[%s]", parts))
 }
 
 // checkType refuses an object that names another format.

@@ -77,7 +77,9 @@ func (b *Batch) add() *rows.Row {
 }
 
 // note keeps the first error of the object; nil is none.
-func (b *Batch) note(err error) { rows.Object{Fault: &b.Fault}.Note(err) }
+func (b *Batch) note(err error) {
+	rows.Object{Fault: &b.Fault}.Note(err)
+}
 
 // set notes a field of a row, as it stands in a plain one. The format's names are for messages.
 func (b *Batch) set(r *rows.Row, f rows.Field, value []byte) {
@@ -87,7 +89,8 @@ func (b *Batch) set(r *rows.Row, f rows.Field, value []byte) {
 // setAll notes the fields of a row that an object has.
 func (b *Batch) setAll(r *rows.Row, o rows.Object, fields ...rows.Field) {
 	for _, f := range fields {
-		if value := o.Value(b.name(f)); value != nil && o.OK() {
+		value := o.Value(b.name(f))
+		if value != nil && o.OK() {
 			b.set(r, f, value)
 		}
 	}
@@ -103,7 +106,8 @@ func (b *Batch) setNeeded(r *rows.Row, o rows.Object, fields ...rows.Field) {
 
 // setConversation notes that a row is a turn of the object's conversation. One without a name gets one by its place.
 func (b *Batch) setConversation(r *rows.Row, o rows.Object) {
-	if b.setAll(r, o, rows.SessionField); !r.Seen.Has(rows.SessionField) {
+	b.setAll(r, o, rows.SessionField)
+	if !r.Seen.Has(rows.SessionField) {
 		r.SetSession([]byte("conversation-" + strconv.Itoa(b.First)))
 	}
 }
@@ -118,14 +122,16 @@ func (b *Batch) setMessages(r *rows.Row, content []byte) {
 
 // setBody notes the whole body of a request: one JSON object, with space around it at most.
 func (b *Batch) setBody(r *rows.Row, text []byte) {
-	if b.body(text); b.Fault == nil {
+	b.body(text)
+	if b.Fault == nil {
 		b.setWhole(r, text)
 	}
 }
 
 // body takes a body apart.
 func (b *Batch) body(text []byte) rows.Object {
-	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] != '{' {
+	trimmed := bytes.TrimSpace(text)
+	if len(trimmed) > 0 && trimmed[0] != '{' {
 		b.note(rows.Bad(b.name(rows.PayloadField)+" is "+rows.Clip(trimmed)+", not an object",
 			"only JSON objects can be sent"))
 		return rows.Object{Fault: &b.Fault}

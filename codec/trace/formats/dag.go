@@ -27,7 +27,8 @@ func dagJSONL() *Format {
 			rows.SessionField:  "session_id",
 			rows.MessagesField: "messages",
 			rows.OutputField:   "max_tokens",
-			rows.ToolsField:    "tools", rows.ExtraField: "extra",
+			rows.ToolsField:    "tools",
+			rows.ExtraField:    "extra",
 		}},
 		Import: &Importer{
 			Match: hasKeys("session_id", "turns"),
@@ -112,7 +113,8 @@ func (r *dagReader) end(batch *Batch) {
 	for _, c := range all {
 		if err := c.link(known); err != nil {
 			bad(c.line, err)
-			c.turns, c.sent = nil, 1
+			c.turns = nil
+			c.sent = 1
 		}
 	}
 	b := &dagBuilder{Batch: batch, known: known}
@@ -120,7 +122,8 @@ func (r *dagReader) end(batch *Batch) {
 		if !c.named && len(c.turns) > 0 {
 			before := b.again
 			b.job = c.name
-			if b.send(c, dagStart{session: c.name}); b.Fault != nil {
+			b.send(c, dagStart{session: c.name})
+			if b.Fault != nil {
 				b.again = before // nothing of the job is taken
 			}
 			b.flush(c.line)
@@ -233,7 +236,8 @@ func (b *dagBuilder) send(c *dagConversation, from dagStart) []int {
 		b.Fault = rows.Inside(fmt.Sprintf("turns[%d]", at), b.Fault)
 		r.Verbatim.Kind = rows.VerbatimMessages
 		r.Verbatim.Content = slices.Clip(said)
-		if n := len(b.Rows); n > 1 {
+		n := len(b.Rows)
+		if n > 1 {
 			r.Longer = bytes.HasPrefix(said, b.Rows[n-2].Verbatim.Content)
 		}
 		r.SetSession([]byte(from.session))
@@ -306,7 +310,9 @@ func readDAGLine(o rows.Object, line int) *dagConversation {
 
 // link checks what a conversation leads to.
 func (c *dagConversation) link(known map[string]*dagConversation) (err error) {
-	fail := func(what, fix string) { err = cmp.Or[error](err, rows.Bad(what, fix)) }
+	fail := func(what, fix string) {
+		err = cmp.Or[error](err, rows.Bad(what, fix))
+	}
 	meet := func(place, name string, fork bool) {
 		child := known[name]
 		switch {

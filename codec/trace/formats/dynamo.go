@@ -33,8 +33,9 @@ func dynamo() *Format {
 			rows.SessionField:   "session_id",
 		}},
 		OneUnit:     true,
-		BlockTokens: 64, LastBlock: MayHaveID, // tokens of the events
-		Agents: true,
+		BlockTokens: 64,
+		LastBlock:   MayHaveID, // tokens of the events
+		Agents:      true,
 		Import: &Importer{
 			Match: func(keys []string) bool {
 				return hasKeys("event_type", "event_time_unix_ms")(keys) || hasAny(keys, "event")
@@ -111,7 +112,8 @@ func (reader *dynamoReader) setAgent(r *rows.Row, o rows.Object) {
 		context := o.NeedIn("agent_context", "it names the agent")
 		name = context.Name("session_id", "it names the agent")
 		parent = context.TextOr("parent_session_id", "")
-		if trajectory := context.TextOr("trajectory_id", ""); trajectory != "" {
+		trajectory := context.TextOr("trajectory_id", "")
+		if trajectory != "" {
 			parent = context.TextOr("parent_trajectory_id", "")
 			if parent != "" {
 				parent = name + "/" + parent
@@ -119,7 +121,8 @@ func (reader *dynamoReader) setAgent(r *rows.Row, o rows.Object) {
 			name += "/" + trajectory
 		}
 	}
-	if before, known := reader.parents[name]; known && before != parent {
+	before, known := reader.parents[name]
+	if known && before != parent {
 		o.Fail(fmt.Sprintf("session %s has the parent %s, and before it was %s",
 			rows.Quote(name), rows.Quote(parent), rows.Quote(before)), "an agent has one parent")
 	}

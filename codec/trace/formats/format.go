@@ -57,11 +57,14 @@ type Importer struct {
 
 // All lists every format, the most specific first: detection takes the first that fits.
 func All() []*Format {
-	all := []*Format{agenticMooncake(), bailian(), traceLab(), copilot(), otel(), weka(), satf(), dagJSONL(), rollout(),
-		batch(), sageMaker(), inputsJSON(),
-		rawPayload(), mooncake(), azure(), burstGPT(), dynamo(), multiTurn(), shareGPT(), singleTurn()}
+	all := []*Format{
+		agenticMooncake(), bailian(), traceLab(), copilot(), otel(), weka(), satf(),
+		dagJSONL(), rollout(), batch(), sageMaker(), inputsJSON(), rawPayload(),
+		mooncake(), azure(), burstGPT(), dynamo(), multiTurn(), shareGPT(), singleTurn(),
+	}
 	for _, f := range all { // what means nothing must be something
-		f.Unit, f.BlockTokens = cmp.Or(f.Unit, time.Millisecond), cmp.Or(f.BlockTokens, 512)
+		f.Unit = cmp.Or(f.Unit, time.Millisecond)
+		f.BlockTokens = cmp.Or(f.BlockTokens, 512)
 	}
 	return all
 }
@@ -182,11 +185,21 @@ func counted(
 	name string, names rows.Names, match func(keys []string) bool, read func(b *Batch, o rows.Object),
 ) *Format {
 	return &Format{
-		Name:    name,
-		Layout:  rows.Layout{Names: names, Dates: true},
-		OneUnit: true, BlockTokens: 64, LastBlock: HasNoID, Agents: true,
-		Import: &Importer{Match: match, Read: ofObject(read)},
+		Name:        name,
+		Layout:      rows.Layout{Names: names, Dates: true},
+		OneUnit:     true,
+		BlockTokens: 64,
+		LastBlock:   HasNoID,
+		Agents:      true,
+		Import:      &Importer{Match: match, Read: ofObject(read)},
 	}
+}
+
+// hasZero reports whether the value of one of some keys is 0.
+func hasZero(o rows.Object, keys ...string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool {
+		return string(o.Value(key)) == "0"
+	})
 }
 
 // hasKeys makes a test of an object: it has these keys.

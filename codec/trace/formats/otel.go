@@ -45,13 +45,11 @@ func readSpans(out *Batch, o rows.Object, within ...string) {
 	o.Each("spans", func(_ int, span rows.Object) {
 		attributes := attributesOf(span)
 		session := o.Value("session_id", "trace_id")
-		for _, c := range []struct {
-			o   rows.Object
-			key string
-		}{{attributes, "gen_ai.conversation.id"}, {span, "traceId"}, {span, "trace_id"}} {
-			if session == nil {
-				session = c.o.Value(c.key)
-			}
+		if session == nil {
+			session = attributes.Value("gen_ai.conversation.id")
+		}
+		if session == nil {
+			session = span.Value("traceId", "trace_id")
 		}
 		out.readSpan(span, attributes, session)
 	})
@@ -59,9 +57,9 @@ func readSpans(out *Batch, o rows.Object, within ...string) {
 
 // readSpan takes a span if it is a call to a model.
 func (b *Batch) readSpan(span, attributes rows.Object, session []byte) {
-	if !span.Is("type", "llm_call") &&
-		(span.Has("type") && !span.Is("type", "span") ||
-			!attributes.Is("gen_ai.operation.name", "chat", "text_completion", "generate_content")) {
+	asks := attributes.Is("gen_ai.operation.name", "chat", "text_completion", "generate_content")
+	plain := !span.Has("type") || span.Is("type", "span")
+	if !span.Is("type", "llm_call") && !(plain && asks) {
 		return
 	}
 	if session == nil {
@@ -75,9 +73,8 @@ func (b *Batch) readSpan(span, attributes rows.Object, session []byte) {
 	if span.Has("status") {
 		code = string(span.NeedIn("status", "its code says whether the call failed").Value("code"))
 	}
-	if code == "2" || strings.Contains(strings.ToUpper(code), "ERROR") ||
-		string(attributes.Value(b.name(rows.InputField))) == "0" ||
-		string(attributes.Value(b.name(rows.OutputField))) == "0" {
+	failed := code == "2" || strings.Contains(strings.ToUpper(code), "ERROR")
+	if failed || hasZero(attributes, b.name(rows.InputField), b.name(rows.OutputField)) {
 		b.Failed++
 		return
 	}
@@ -91,10 +88,12 @@ func (b *Batch) readSpan(span, attributes rows.Object, session []byte) {
 	}
 	r.SetSession([]byte(name))
 	b.setCounts(r, attributes, "gen_ai.usage.cache_read.input_tokens", model)
-	if said := jsonIn(attributes, b.name(rows.MessagesField)); said != nil {
+	said := jsonIn(attributes, b.name(rows.MessagesField))
+	if said != nil {
 		r.Growth = agents.Growth{}
 		b.set(r, rows.MessagesField, chatOf(attributes, said))
-		if defined := jsonIn(attributes, b.name(rows.ToolsField)); defined != nil {
+		defined := jsonIn(attributes, b.name(rows.ToolsField))
+		if defined != nil {
 			b.setTools(r, attributes.With(b.name(rows.ToolsField), defined))
 		}
 	}
@@ -102,7 +101,8 @@ func (b *Batch) readSpan(span, attributes rows.Object, session []byte) {
 
 // momentOf is an instant: a date, or ns since 1970.
 func momentOf(span rows.Object, date, ns string) int64 {
-	if value := span.Value(ns); value != nil {
+	value := span.Value(ns)
+	if value != nil {
 		return span.With(ns, bytes.Trim(value, `"`)).Span(ns, 0)
 	}
 	return span.Date(date)
@@ -134,7 +134,8 @@ func attributesOf(span rows.Object) rows.Object {
 // chatOf is the messages of a call, as OpenAI's API has them.
 func chatOf(attributes rows.Object, said []byte) []byte {
 	var chat []byte
-	if system := jsonIn(attributes, "gen_ai.system_instructions"); system != nil {
+	system := jsonIn(attributes, "gen_ai.system_instructions")
+	if system != nil {
 		chat = appendParts(chat, `"system"`, attributes.With("gen_ai.system_instructions", system),
 			"gen_ai.system_instructions")
 	}
@@ -160,7 +161,7 @@ func (b *Batch) setTools(r *rows.Row, defined rows.Object) {
 			var inner []byte
 			for _, m := range tool.Members {
 				if m.Key != "type" {
-					inner = append(append(append(comma(inner), appendString(nil, m.Key)...), ':'), m.Value...)
+					inner = appendMember(inner, m)
 				}
 			}
 			text = fmt.Appendf(nil, `{"type":"function","function":{%s}}`, inner)

@@ -16,7 +16,10 @@ import (
 // counts too. A stream's first request has the prompt. Each further one has the prompt before, the answer to it and the
 // observation that followed. It is sent as soon as that answer has ended. A group is a job. There are no timestamps.
 func rollout() *Format {
-	r := &rolloutReader{groups: map[string]rolloutGroup{}, streams: map[string]bool{}}
+	r := &rolloutReader{
+		groups:  map[string]rolloutGroup{},
+		streams: map[string]bool{},
+	}
 	return &Format{
 		Name: "rl_rollout",
 		Layout: rows.Layout{Names: rows.Names{
@@ -24,7 +27,8 @@ func rollout() *Format {
 			rows.OutputField:  "out_lens",
 			rows.SessionField: "stream",
 		}},
-		BlockTokens: 64, LastBlock: HasNoID,
+		BlockTokens: 64,
+		LastBlock:   HasNoID,
 		Import: &Importer{
 			Match: func(keys []string) bool {
 				return hasKeys("group", "stream", "prompt_len")(keys) || hasAny(keys, "global_prefix_len")
@@ -84,14 +88,18 @@ func (reader *rolloutReader) read(b *Batch, o rows.Object) {
 	if !o.OK() {
 		return
 	}
-	first.Growth = agents.Growth{
+	growth := &first.Growth
+	*growth = agents.Growth{
 		Counted: true,
 		From:    known.row,
 		Kept:    promptLen,
 	}
 	if !old {
-		if first.Growth.From, first.Growth.Kept = reader.first, reader.prefix; len(reader.groups) == 0 {
-			reader.first, first.Growth.From = int32(b.First), agents.FromNothing
+		growth.From = reader.first
+		growth.Kept = reader.prefix
+		if len(reader.groups) == 0 {
+			reader.first = int32(b.First)
+			growth.From = agents.FromNothing
 		}
 		reader.groups[group] = rolloutGroup{int32(b.First), promptLen}
 	}
@@ -130,7 +138,8 @@ func promptsOf(o rows.Object, first int32, answers, observations []int64) (promp
 
 // label is the text or the number under a key that must have one; why is what it is needed for.
 func label(o rows.Object, key, why string) string {
-	if value := o.Value(key); value != nil && value[0]-'0' <= 9 {
+	value := o.Value(key)
+	if value != nil && value[0]-'0' <= 9 {
 		return string(value)
 	}
 	return o.Name(key, why)

@@ -18,8 +18,10 @@ import (
 // (session_id, round_index) is not unique.
 func traceLab() *Format {
 	return counted("tracelab", rows.Names{
-		rows.TimestampField: "timing_events", rows.InputField: "input_tokens_total",
-		rows.OutputField: "output_tokens", rows.SessionField: "session_id",
+		rows.TimestampField: "timing_events",
+		rows.InputField:     "input_tokens_total",
+		rows.OutputField:    "output_tokens",
+		rows.SessionField:   "session_id",
 	}, hasKeys("session_id", "input_tokens_total", "newly_append_tokens"), readRound)
 }
 
@@ -30,7 +32,7 @@ func readRound(out *Batch, o rows.Object) {
 		model = o.Name("model", "leave it out if it is not known")
 	}
 	began, ended := roundTimes(o)
-	if string(o.Value("input_tokens_total")) == "0" {
+	if hasZero(o, "input_tokens_total") {
 		out.Failed++ // Claude Code writes down its own error messages as answers to nothing
 		return
 	}

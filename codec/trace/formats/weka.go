@@ -34,8 +34,10 @@ func weka() *Format {
 			rows.OutputField:    "out",
 			rows.HashIDsField:   "hash_ids",
 		}},
-		Unit: time.Second, OneUnit: true,
-		BlockTokens: 64, LastBlock: HasNoID,
+		Unit:        time.Second,
+		OneUnit:     true,
+		BlockTokens: 64,
+		LastBlock:   HasNoID,
 		Import: &Importer{
 			Match: func(keys []string) bool {
 				return hasAny(keys, "requests") && hasAny(keys, "block_size", "hash_id_scope")
@@ -78,7 +80,7 @@ type subagentStub struct {
 }
 
 func (w *wekaReader) read(b *Batch, o rows.Object) {
-	t := &wekaTrace{b, uniqueNames{}}
+	t := &wekaTrace{Batch: b, names: uniqueNames{}}
 	job := &agents.Node{Name: w.readHead(b, o)}
 	o.Need("requests", "it is the list of what was sent")
 	stubs := t.readRequests(job, o)
@@ -104,7 +106,9 @@ func (w *wekaReader) read(b *Batch, o rows.Object) {
 		return
 	}
 	w.budget = budget
-	w.traces[job.Name] = w.traces[job.Name] || len(b.Rows) > 0
+	if len(b.Rows) > 0 {
+		w.traces[job.Name] = true
+	}
 	b.SubAgents.Background = links.Background
 	for i, waits := range links.Dependencies {
 		for n := range waits {
@@ -172,7 +176,12 @@ func (t *wekaTrace) readSubAgent(parent *agents.Node, o rows.Object) subagentStu
 	sub.Name = t.names.pick(parent.Name + "/" + name)
 	parent.Subs = append(parent.Subs, sub)
 	o.Need("t", "it is the time of the sub-agent")
-	return subagentStub{sub, wekaSpan(o, "t", 9), wekaSpan(o, "duration_ms", 6), t.readRequests(sub, o)}
+	return subagentStub{
+		agent:  sub,
+		atNS:   wekaSpan(o, "t", 9),
+		tookNS: wekaSpan(o, "duration_ms", 6),
+		inside: t.readRequests(sub, o),
+	}
 }
 
 // wekaSpan is the ns of a duration or an instant, at most so many that a few can be added.
@@ -200,7 +209,8 @@ func (t *wekaTrace) place(agent *agents.Node, base int64, stubs []subagentStub) 
 		if len(s.agent.Calls) > 0 {
 			*p.count++
 		}
-		if s.agent.EndNS = p.end; s.tookNS < 0 {
+		s.agent.EndNS = p.end
+		if s.tookNS < 0 {
 			s.agent.EndNS = agents.NoTime
 		}
 		t.place(s.agent, p.shift, s.inside)
@@ -248,7 +258,8 @@ func (t *wekaTrace) placementOf(parent times, base int64, s subagentStub) placem
 		end = at + took
 		possible = append(possible, placement{at - took, at, at - took, &sure.EndedThen})
 	}
-	possible = append(possible, placement{at, end, at, &sure.BegunThen}, placement{at, end, base, &sure.OwnClock})
+	possible = append(possible, placement{at, end, at, &sure.BegunThen})
+	possible = append(possible, placement{at, end, base, &sure.OwnClock})
 	own := t.timesOf(s.agent)
 	first := int64(maxSpanNS)
 	last := int64(0)
@@ -260,7 +271,8 @@ func (t *wekaTrace) placementOf(parent times, base int64, s subagentStub) placem
 	most := -1
 	for n, p := range possible {
 		fit := 0
-		if first+p.shift >= p.begin-tolerance && (p.end == math.MaxInt64 || last+p.shift <= p.end+tolerance) {
+		endsIn := p.end == math.MaxInt64 || last+p.shift <= p.end+tolerance
+		if endsIn && first+p.shift >= p.begin-tolerance {
 			fit += 4
 		}
 		if anyWithin(parent.ends, p.begin-tolerance, p.begin+tolerance+1) {
@@ -270,7 +282,8 @@ func (t *wekaTrace) placementOf(parent times, base int64, s subagentStub) placem
 			fit++
 		}
 		if fit > most {
-			best, most = n, fit
+			best = n
+			most = fit
 		}
 	}
 	return possible[best]
