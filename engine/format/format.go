@@ -297,17 +297,23 @@ func (p *Page) Table(column int, head []string, rows [][]string) {
 	}
 }
 
-// Wrap prints first and the parts, and starts a new line behind indent where the
-// next part would not fit.
+// Wrap prints the lines of the function Wrap.
 func (p *Page) Wrap(first, indent, between string, parts []string) {
-	line, fresh := first, true
-	for _, part := range parts {
-		if part == "" {
-			continue
-		}
-		if !fresh && Columns(line)+Columns(between)+Columns(part) > p.Width {
-			p.Line(line)
-			line, fresh = indent, true
+	for _, line := range Wrap(p.Width, first, indent, between, parts) {
+		p.Line(line)
+	}
+}
+
+// Wrap returns lines of at most width columns: first and the parts, and a new line behind indent where the next part
+// would not fit. Empty parts are left out; without any, there are no lines.
+func Wrap(width int, first, indent, between string, parts []string) (lines []string) {
+	line := first
+	fresh := true
+	for _, part := range Present(slices.Clone(parts)...) {
+		if !fresh && Columns(line+between+part) > width {
+			lines = append(lines, line)
+			line = indent
+			fresh = true
 		}
 		if !fresh {
 			line += between
@@ -316,8 +322,9 @@ func (p *Page) Wrap(first, indent, between string, parts []string) {
 		fresh = false
 	}
 	if !fresh {
-		p.Line(line)
+		lines = append(lines, line)
 	}
+	return lines
 }
 
 // Left aligns s within n columns.

@@ -13,7 +13,6 @@ import (
 	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // HTML writes the results in dir, whose summary is s, as one page that needs nothing else: no other file, no network.
@@ -247,50 +246,18 @@ func numbersSection(parts []*part) chart.Section {
 	return out
 }
 
-// shownLatency is a row of a table of latencies.
-type shownLatency struct {
-	key, label, name string // name is longer
-	q                *stats.Percentiles
-	unitNS           float64
-}
-
-// shownLatencies are the latencies of s that stand at a place for people, and how long jobs took.
-func shownLatencies(s *metrics.Summary, at metrics.Shown) (rows []shownLatency) {
-	for i, l := range metrics.Latencies() {
-		if q, unitNS := s.Latency(i); q != nil && l.Shown >= at && !s.LikeTwin(i) {
-			rows = append(rows, shownLatency{l.Key, l.Label, cmp.Or(l.Long, l.Label), q, unitNS})
-		}
-	}
-	if q := jobRow(s); q != nil {
-		rows = append(rows, shownLatency{"", "JOB", "jobs", q, 1e9})
-	}
-	return rows
-}
-
 // latencyTable is the distributions of the summary, with marks at what says little.
 func latencyTable(s *metrics.Summary) chart.Table {
 	t := chart.Table{Head: []string{"", "values", "p50", "p90", "p95", "p99", "p999", "max", "mean"}}
 	for _, l := range shownLatencies(s, metrics.OnPage) {
 		row := chart.Texts(l.name, format.Count(l.q.Count))
-		for i, v := range []float64{l.q.P50, l.q.P90, l.q.P95, l.q.P99, l.q.P999, l.q.Max, l.q.Mean} {
-			c := chart.Cell{Text: format.Duration(v*l.unitNS, 4)}
-			mark := "~"
-			if at := []float64{0.5, 0.9, 0.95, 0.99, 0.999}; i < len(at) &&
-				!stats.EnoughSamples(l.q.Count, at[i]) {
-				c.Hint = format.Many(l.q.Count, "value") + " are too few"
-			}
-			for _, u := range s.Verdict.Unsafe {
-				if u.Metric == l.key && u.Percentile == t.Head[2+i] {
-					mark = "!"
-					c.Hint = "the client's lateness may have moved it by " + format.Duration(u.EffectMS*1e6, 3)
-				}
-			}
-			if c.Hint != "" {
-				c.Text = mark + c.Text
-				c.Mark = chart.Warn
+		for _, n := range l.numbers(s) {
+			cell := chart.Cell{Text: n.mark + format.Duration(n.ns, 4), Hint: n.hint}
+			if n.mark != "" {
+				cell.Mark = chart.Warn
 				t.Note = "~ too few values; ! moved by the client's lateness: point at the number for by how much."
 			}
-			row = append(row, c)
+			row = append(row, cell)
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -309,85 +276,46 @@ func flagSection(s *metrics.Summary) chart.Section {
 	return chart.Section{Title: "Flags", Folded: true, Tables: []chart.Table{t}}
 }
 
-// agentsOf are the results by job of a trace of agents; nil of any other, also of one of conversations.
-func agentsOf(s *metrics.Summary) *metrics.Jobs {
-	if s.Jobs == nil || len(s.Jobs.Depths) == 0 {
-		return nil
-	}
-	return s.Jobs
-}
-
-// jobRow is the completion times of jobs in s; nil if there are none.
-func jobRow(s *metrics.Summary) *stats.Percentiles {
-	if j := agentsOf(s); j != nil {
-		return j.CompletionS
-	}
-	return nil
-}
-
 // jobs adds what became of jobs, where their time went, and the latencies by depth.
 func (p *screen) jobs() {
-	j := agentsOf(p.s)
+	j := agentsOf(p.Summary)
 	if j == nil {
 		return
 	}
-	perH := ""
+	turns := cmp.Or(p.Turns, &metrics.Turns{})
 	ratio := ""
-	overtaking := ""
-	if j.PerH != nil {
-		perH = format.Rate(*j.PerH) + " jobs/h"
-	}
 	if j.Ratio != nil {
-		ratio = fmt.Sprintf(
-			"p50 %s × as long as recorded, max %s ×",
-			format.Number(j.Ratio.P50, 3),
-			format.Number(j.Ratio.Max, 3),
-		)
+		ratio = "p50 " + three(j.Ratio.P50) + " × as long as recorded, max " + three(j.Ratio.Max) + " ×"
 	}
-	if t := p.s.Turns; t != nil {
-		overtaking = format.Some(t.Overtaking, "overtaking")
-	}
-	p.field(
-		first,
-		2,
-		"jobs",
+	p.field(first, 2, "jobs",
 		format.Count(j.Finished)+" of "+format.Counted(j.Jobs, "finished"),
 		format.Some(j.WithFailures, "with failures"),
 		format.Some(j.CutOff, "cut off"),
-		perH,
+		known(format.Rate, j.PerH, "jobs/h"),
 		ratio,
-		overtaking,
-	)
+		format.Some(turns.Overtaking, "overtaking"))
 	if j.CompletionS != nil && j.CompletionS.Mean > 0 {
 		waits := j.WaitsS.Mean / j.CompletionS.Mean
 		behind := ""
-		if t := p.s.Turns; t != nil && t.LaterMS != nil && t.LaterMS.Max > 0 {
-			behind = "delayed up to " + format.Duration(t.LaterMS.Max*1e6, 3)
+		if turns.LaterMS != nil && turns.LaterMS.Max > 0 {
+			behind = "delayed up to " + duration(turns.LaterMS.Max)
 		}
-		p.field(
-			second,
-			1,
-			"job time",
+		p.field(second, 1, "job time",
 			format.Percent(1-waits)+" in requests",
 			format.Percent(waits)+" between them",
-			behind,
-		)
+			behind)
 	}
-	for i := range j.Depths[:min(len(j.Depths), 2)] { // --full has the deeper ones
-		d := &j.Depths[i]
+	names := map[string]string{"0": "main agents", "1": "sub-agents"}
+	for _, d := range j.Depths[:min(len(j.Depths), 2)] { // --full has the deeper ones
 		ttft := ""
-		if q := d.TTFTMS; q != nil {
-			ttft = "TTFT p50 " + format.Duration(q.P50*1e6, 3) + ", p99 " + format.Duration(q.P99*1e6, 3)
+		if d.TTFTMS != nil {
+			ttft = "TTFT p50 " + duration(d.TTFTMS.P50) + ", p99 " + duration(d.TTFTMS.P99)
 		}
-		p.field(
-			second,
-			1,
-			cmp.Or(map[string]string{"0": "main agents", "1": "sub-agents"}[d.Name], "depth "+d.Name),
+		p.field(second, 1, cmp.Or(names[d.Name], "depth "+d.Name),
 			format.Many(d.OK+d.Failed, "request"),
 			format.Some(d.Failed, "failed"),
 			ttft,
-			known(format.Percent, d.ReportedHitRatio, "hits"),
-		)
+			known(format.Percent, d.ReportedHitRatio, "hits"))
 	}
 }
 
