@@ -25,7 +25,8 @@ func OvertakenTokens(w *workload.Work, records []record.Record) (tokens int64) {
 		return all
 	})
 	for i := range records {
-		rec, blocks := &records[i], w.Trace.Blocks(i)
+		rec := &records[i]
+		blocks := w.Trace.Blocks(i)
 		if rec.Outcome != record.OK || rec.MostCachedTokens == record.None ||
 			rec.CachedTokens <= rec.MostCachedTokens || len(blocks) == 0 {
 			continue
@@ -57,8 +58,10 @@ func reach(w *workload.Work, records []record.Record, i int, alike []int32) int6
 // sharedTokens is the longest common prefix of two requests' prompts as a server sees them. If the template's head is
 // unknown, it is the longest possible one.
 func sharedTokens(w *workload.Work, i, j int) int {
-	a, b := w.Trace.Blocks(i), w.Trace.Blocks(j)
-	n, size := w.Overhead.Head, w.Trace.BlockTokens
+	a := w.Trace.Blocks(i)
+	b := w.Trace.Blocks(j)
+	n := w.Overhead.Head
+	size := w.Trace.BlockTokens
 	if w.Overhead.HeadUnknown {
 		n = w.Overhead.Tokens()
 	}
@@ -85,7 +88,8 @@ func Turns(w *workload.Work, records []record.Record, leftOut []int32, held *met
 	early := new(metrics.Distribution)
 	graph := w.Trace.Graph(w.Requests())
 	for i := range graph.Len() {
-		waits, by := graph.Of(i), int64(0)
+		waits := graph.Of(i)
+		by := int64(0)
 		if _, out := slices.BinarySearch(leftOut, int32(i)); out || len(waits) == 0 {
 			continue
 		}

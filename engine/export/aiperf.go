@@ -60,7 +60,8 @@ func writeAIPerfRecords(w io.Writer, r *results) error {
 	lines := json.NewEncoder(out)
 	lines.SetEscapeHTML(false)
 	// numbers in order of appearance; a request without a session has one of its own
-	sessions, next := map[int64]int64{}, int64(-1)
+	sessions := map[int64]int64{}
+	next := int64(-1)
 	var failed error
 	err := r.each(func(rec *record.Record) {
 		values := map[string]aiperfValue{}

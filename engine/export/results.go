@@ -151,7 +151,8 @@ func (s sample) mean() float64 { return s.sum() / float64(len(s)) }
 
 // deviation is the standard deviation of the population, as numpy.std by default.
 func (s sample) deviation() float64 {
-	mean, squares := s.mean(), 0.0
+	mean := s.mean()
+	squares := 0.0
 	for _, v := range s {
 		squares += (v - mean) * (v - mean)
 	}

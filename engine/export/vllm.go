@@ -173,7 +173,11 @@ type vllmRequest struct {
 type vllmRequests []vllmRequest
 
 func newVLLMRequest(r *record.Record) vllmRequest {
-	v := vllmRequest{planned: r.PlannedNS, row: r.Row, ok: r.Outcome == record.OK}
+	v := vllmRequest{
+		planned: r.PlannedNS,
+		row:     r.Row,
+		ok:      r.Outcome == record.OK,
+	}
 	ttft := spanNS(r.SentNS, r.FirstTokenNS) / 1e9
 	v.values = [vllmColumns]float64{
 		inputLen:   promptTokens(r),

@@ -140,12 +140,14 @@ func Rate(v float64) string {
 
 // Bytes prints n in decimal units with three significant digits: "1.24 GB".
 func Bytes[N integer](n N) string {
-	v, unit := float64(n), "B"
+	v := float64(n)
+	unit := "B"
 	for _, next := range []string{"kB", "MB", "GB", "TB", "PB"} {
 		if round(math.Abs(v), 3) < 1000 {
 			break
 		}
-		v, unit = v/1000, next
+		v = v / 1000
+		unit = next
 	}
 	if unit == "B" {
 		return Count(n) + " B"

@@ -237,41 +237,14 @@ func (a *Agents) recorded(t *trace.Trace) {
 	}
 }
 
-// agentSection has the numbers of agents for tables and for the page.
-func agentSection(a *Agents) section {
-	if a == nil {
-		return section{}
-	}
-	busy := quantity{name: "most agents at once", text: absent}
-	if a.AtOnce != nil {
-		busy = quantity{"most agents at once", tokens(a.AtOnce.Max), "agents", "up to %s at once"}
-	}
-	decided := format.Present(format.Some(a.EndedThen, "timed by their end"),
+// instants says what the instants of sub-agents were found to be.
+func (a *Agents) instants() string {
+	return strings.Join(format.Present(
+		format.Some(a.EndedThen, "timed by their end"),
 		format.Some(a.BegunThen, "timed by their begin"),
-		// what instants were found to be
-		format.Some(a.OwnClock, "on the job's clock"), format.Some(a.Background, "in the background"))
-	return section{"agents", slices.Concat(
-		[]quantity{
-			{"jobs", format.Count(a.Jobs), "jobs", ""},
-			{"idle", optional(a.IdleShare, format.Share), "jobs", "%s of their time idle"},
-			{"", format.Some(a.Spawns, "spawns"), "agents", ""},
-			{"", format.Some(a.Joins, "joins"), "agents", ""},
-			{"deepest", format.Count(len(a.Depths) - 1), "agents", "depth %s"}, busy,
-			{"compactions", format.Count(a.Compactions), "growth", "%s compactions"},
-			{"compacted", optional(a.CompactedShare, format.Share), "growth", "%s of the follow-up turns"},
-			{"hits within jobs", optional(a.WithinJobs, format.Share), "hits by job", "%s of tokens within jobs"},
-			{"hits across jobs", optional(a.AcrossJobs, format.Share), "hits by job", "%s across jobs"},
-			{"recorded hits", optional(a.RecordedHits, format.Share), "recorded hits", "%s of tokens"},
-			{"rows with recorded hits", format.Count(a.RecordedRows), "", ""},
-			{"", strings.Join(decided, ", "), "sub-agents", ""},
-		},
-		distribution("rows/job", a.Requests, tokens, "rows a job, ", "mean", "max"),
-		distribution("sub-agents/job", a.SubAgents, tokens, "sub-agents a job, ", "mean", "max"),
-		distribution("job span", a.SpanS, format.Span, "job span ", "p50", "max"),
-		distribution("job idle", a.IdleS, format.Span, "job idle ", "p50"),
-		distribution("took", a.TookS, format.Span, "recorded latency ", "p50", "p99"),
-		distribution("TTFT", a.TTFTS, format.Span, "recorded TTFT ", "p50", "p99"),
-		distribution("new tokens", a.NewTokens, tokens, "new tokens a turn, ", "p50", "p99"))}
+		format.Some(a.OwnClock, "on the job's clock"),
+		format.Some(a.Background, "in the background"),
+	), ", ")
 }
 
 // inWords are the main numbers as sentences.

@@ -423,7 +423,8 @@ func findings(r *Report, lint *trace.Lint, o Options) []Finding {
 	}
 	badRows(lint, o.Read, add)
 	corrected := *lint
-	corrected.Dropped, corrected.Faults = 0, nil // are listed above
+	corrected.Dropped = 0
+	corrected.Faults = nil // are listed above
 	for _, note := range corrected.Notes() {
 		add(Note, note)
 	}

@@ -34,7 +34,11 @@ func HTML(w io.Writer, reports []*Report) error {
 			d.Sections = append(d.Sections, s)
 		}
 	}
-	d.Sections = append(d.Sections, tableSections(reports, names, len(d.Sections) > 1)...)
+	tables, err := tableSections(reports, names, len(d.Sections) > 1)
+	if err != nil {
+		return err
+	}
+	d.Sections = append(d.Sections, tables...)
 	return d.Write(w)
 }
 
@@ -367,7 +371,11 @@ func distributionGraphs(reports []*Report, names []string, title, unit string, w
 
 // tableSections have all numbers. Those of routers are shown, others are folded if there are pictures. Of a single
 // trace the caches are one table, and all else is a grid.
-func tableSections(reports []*Report, names []string, folded bool) []chart.Section {
+func tableSections(reports []*Report, names []string, folded bool) ([]chart.Section, error) {
+	all, err := tables(reports)
+	if err != nil {
+		return nil, err
+	}
 	routers := chart.Section{Title: "Routing"}
 	caches := chart.Section{Title: "LRU caches by capacity", Folded: folded}
 	rest := chart.Section{Title: "All numbers", Folded: folded}
@@ -381,7 +389,7 @@ func tableSections(reports []*Report, names []string, folded bool) []chart.Secti
 		}
 		caches.Tables = append(caches.Tables, t)
 	}
-	for _, t := range tables(reports) {
+	for _, t := range all {
 		table := chart.Table{Title: t.Title, Head: append([]string{""}, names...)}
 		for _, row := range t.Rows {
 			table.Rows = append(table.Rows, chart.Texts(row...))
@@ -407,7 +415,7 @@ func tableSections(reports []*Report, names []string, folded bool) []chart.Secti
 	return slices.DeleteFunc(
 		[]chart.Section{routers, caches, rest},
 		func(s chart.Section) bool { return len(s.Tables)+len(s.Facts) == 0 },
-	)
+	), nil
 }
 
 // Bounds of the HTML page, so that it opens at once.

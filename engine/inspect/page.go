@@ -18,9 +18,13 @@ const labelWidth = 18
 func Print(w io.Writer, reports []*Report, width int) error {
 	p := &page{format.NewPage(width, labelWidth)}
 	if len(reports) == 1 {
-		p.single(reports[0])
+		if err := p.single(reports[0]); err != nil {
+			return err
+		}
 	} else {
-		p.sideBySide(reports)
+		if err := p.sideBySide(reports); err != nil {
+			return err
+		}
 		for _, r := range reports {
 			p.Line("")
 			p.Line(shorten(r.Trace, p.Width))
@@ -65,8 +69,11 @@ func shorten(s string, n int) string {
 }
 
 // single prints one report.
-func (p *page) single(r *Report) {
-	all := sections(r, nil)
+func (p *page) single(r *Report) error {
+	all, err := sections(r, nil)
+	if err != nil {
+		return err
+	}
 	p.Line(shorten(r.Trace, p.Width))
 	p.Wrap("  ", "  ", format.Gap, whatWasRead(r))
 	p.Line("")
@@ -116,6 +123,7 @@ func (p *page) single(r *Report) {
 		p.Row("  "+row[0], 24, needs, row[1:]...)
 	}
 	p.plots(r)
+	return nil
 }
 
 // lines prints those lines of which the trace has something.
@@ -148,8 +156,12 @@ const (
 
 // distributions prints the distributions of tokens and times, one a line.
 func (p *page) distributions(all []section) {
-	width := []int{min(column+2, (p.Width-tableLabel)/len(percentiles()))}
-	p.Row("", tableLabel, width, percentiles()...)
+	var names []string
+	for _, key := range percentiles() {
+		names = append(names, percentileName(key))
+	}
+	width := []int{min(column+2, (p.Width-tableLabel)/len(names))}
+	p.Row("", tableLabel, width, names...)
 	for _, label := range []string{
 		"input tokens", "output tokens", "together", "interarrival", "turns/session", "turn to turn", "think, tools",
 		"rows/job", "sub-agents/job", "job span", "job idle", "took", "TTFT", "new tokens",
@@ -217,7 +229,11 @@ const (
 )
 
 // sideBySide prints the findings of each report, then a column for each, as many beside each other as fit.
-func (p *page) sideBySide(reports []*Report) {
+func (p *page) sideBySide(reports []*Report) error {
+	all, err := tables(reports)
+	if err != nil {
+		return err
+	}
 	for _, r := range reports {
 		if len(r.Findings) > 0 {
 			p.Line(shorten(r.Trace, p.Width))
@@ -229,7 +245,6 @@ func (p *page) sideBySide(reports []*Report) {
 	for _, name := range shortNames(reports) {
 		names = append(names, shorten(name, reportWidth-2))
 	}
-	all := tables(reports)
 	for from := 0; from < len(reports); from += perBand {
 		to := min(len(reports), from+perBand)
 		heads := names[from:to]
@@ -244,6 +259,7 @@ func (p *page) sideBySide(reports []*Report) {
 			}
 		}
 	}
+	return nil
 }
 
 // shortNames are the files' names without their folders, if that distinguishes them.

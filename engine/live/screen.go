@@ -275,7 +275,8 @@ func (s *Snapshot) fleet(width, room int) (lines []string) {
 			6,
 		)
 		if t.down() != "" {
-			style, queue = red, t.down()
+			style = red
+			queue = t.down()
 		}
 		row(
 			style,

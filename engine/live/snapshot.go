@@ -74,7 +74,8 @@ func (m *Meter) Snapshot(c Counts) *Snapshot {
 		DuePerS:   lately.perS(due),
 	}
 	if m.plan.ReleaseNS == nil {
-		s.Due, s.DuePerS = math.NaN(), math.NaN()
+		s.Due = math.NaN()
+		s.DuePerS = math.NaN()
 	}
 	for i, w := range m.windows {
 		if w == nil {
@@ -104,7 +105,12 @@ func (m *Meter) each(of func(passed, then moment) float64) (values []float64) {
 }
 
 func series(now float64, past []float64) Series {
-	s := Series{Now: now, P50: math.NaN(), P99: math.NaN(), Past: past}
+	s := Series{
+		Now:  now,
+		P50:  math.NaN(),
+		P99:  math.NaN(),
+		Past: past,
+	}
 	if n := int64(len(past)); n > 0 {
 		sorted := slices.Sorted(slices.Values(past))
 		s.P50 = sorted[stats.Rank(n, 500)-1]

@@ -187,7 +187,8 @@ func check(name string, f *shard.File) error {
 		return fmt.Errorf("%s: %d of %d requests: no load is so; was the file edited?", name, f.Requests, n)
 	}
 	for _, o := range f.Clock {
-		off, at := math.Abs(float64(o.OffsetNS)-float64(f.StartNS)), math.Abs(float64(o.AtNS)) // which cannot overflow
+		off := math.Abs(float64(o.OffsetNS) - float64(f.StartNS))
+		at := math.Abs(float64(o.AtNS)) // which cannot overflow
 		if off > mostAheadNS || o.ErrorNS < 0 || o.ErrorNS > mostAheadNS ||
 			at > record.MostNumber {
 			return fmt.Errorf(

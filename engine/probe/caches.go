@@ -67,7 +67,8 @@ func parsePrefixCache(page []byte) (c workload.PrefixCache, engines int) {
 		if told, _ := strconv.ParseInt(labels.Get("kv_cache_size_tokens"), 10, 64); told > 0 {
 			sequences, _ := strconv.ParseFloat(labels.Get("kv_cache_max_concurrency"), 64)
 			if !oneKind(told, blocks, int64(size), sequences) {
-				c.Assumed, capacity = true, told
+				c.Assumed = true
+				capacity = told
 			}
 		}
 		c.Tokens += capacity

@@ -118,14 +118,16 @@ func (s *Scraper) Again(ctx context.Context) (first time.Time) {
 	var asked sync.WaitGroup
 	for _, p := range s.pages {
 		asked.Go(func() {
-			began, patience := time.Now(), p.timeout
+			began := time.Now()
+			patience := p.timeout
 			if end, bounded := ctx.Deadline(); bounded {
 				p.timeout = max(1, min(patience, time.Until(end)))
 			}
 			var m scrape.Sample
 			p.atRest(scrape.Before, &m)
 			if p.timeout = patience; m.Error == "" {
-				p.before, p.took = m, began
+				p.before = m
+				p.took = began
 			}
 		})
 	}
@@ -233,7 +235,8 @@ func (b *Prober) scrapePage(
 		resp:   &fasthttp.Response{},
 		reader: scrape.NewReader(), hide: b.Secrets,
 	}
-	p.client.MaxConns, p.client.MaxIdleConnDuration = 1, scrapeIdle
+	p.client.MaxConns = 1
+	p.client.MaxIdleConnDuration = scrapeIdle
 	p.client.MaxIdemponentCallAttempts = 2 // the second where the server had closed the connection
 	scheme, _, _ := strings.Cut(t.URL, "://")
 	p.url = scheme + "://" + addr.String() + strings.TrimPrefix(withoutQuery(url), t.URL)
@@ -275,7 +278,11 @@ func (p *scrapePage) atRest(phase scrape.Phase, m *scrape.Sample) {
 
 // sample asks once. m.AtNS is left.
 func (p *scrapePage) sample(phase scrape.Phase, m *scrape.Sample) {
-	*m = scrape.Sample{Phase: phase, Target: p.target, URL: p.url}
+	*m = scrape.Sample{
+		Phase:  phase,
+		Target: p.target,
+		URL:    p.url,
+	}
 	began := time.Now()
 	err := p.client.DoTimeout(p.req, p.resp, p.timeout)
 	m.TookMS = float64(time.Since(began)) / 1e6

@@ -43,7 +43,11 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 	}
 	host := fmt.Sprintf("from %s, %s", s.Run.Host.Name, format.Many(s.Run.Host.CPUs, "core"))
 	under := format.Present(s.Run.Model, s.Run.API, s.Workload.Format, s.Length(), "fastreplay "+s.Run.Version, host)
-	d := chart.Document{Title: title, Under: under, Sections: []chart.Section{verdict}}
+	d := chart.Document{
+		Title:    title,
+		Under:    under,
+		Sections: []chart.Section{verdict},
+	}
 	further := slices.Concat([]chart.Section{
 		{
 			Title:  "Latencies",
@@ -220,7 +224,8 @@ func tablesOf(parts []*part, columns string, paths ...string) (out []chart.Table
 					}
 				}
 				if t.Rows = append(t.Rows, chart.Texts(cells...)); i == 0 {
-					t.Head, t.Rows = cells, nil
+					t.Head = cells
+					t.Rows = nil
 				}
 			}
 			out = append(out, t)
@@ -273,7 +278,11 @@ func flagSection(s *metrics.Summary) chart.Section {
 	if len(t.Rows) == 0 {
 		return chart.Section{}
 	}
-	return chart.Section{Title: "Flags", Folded: true, Tables: []chart.Table{t}}
+	return chart.Section{
+		Title:  "Flags",
+		Folded: true,
+		Tables: []chart.Table{t},
+	}
 }
 
 // jobs adds what became of jobs, where their time went, and the latencies by depth.

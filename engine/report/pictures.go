@@ -247,7 +247,11 @@ func (p *pictures) addTurn(r *record.Record) {
 
 // sections are the pictures, in the order of the page, with the tables that belong to them.
 func (p *pictures) sections(s *metrics.Summary, tables []chart.Table) []chart.Section {
-	targets := chart.Section{Title: "Targets", Graphs: p.heatMaps(), Tables: tables}
+	targets := chart.Section{
+		Title:  "Targets",
+		Graphs: p.heatMaps(),
+		Tables: tables,
+	}
 	if p.cut > 0 {
 		targets.Note = fmt.Sprintf("%d more are not drawn.", p.cut)
 	}
@@ -386,8 +390,17 @@ func (p *pictures) spans(outages []metrics.Outage) (spans []chart.Piece) {
 	const grey = 1
 	if w := p.window; w != nil {
 		spans = append(spans,
-			chart.Piece{To: w.FromS, Kind: grey, Text: "not counted"},
-			chart.Piece{From: w.ToS, To: p.endS(), Kind: grey, Text: "not counted"})
+			chart.Piece{
+				To:   w.FromS,
+				Kind: grey,
+				Text: "not counted",
+			},
+			chart.Piece{
+				From: w.ToS,
+				To:   p.endS(),
+				Kind: grey,
+				Text: "not counted",
+			})
 	}
 	for _, o := range outages {
 		to := p.endS()
@@ -395,7 +408,11 @@ func (p *pictures) spans(outages []metrics.Outage) (spans []chart.Piece) {
 			to = *o.ToS
 		}
 		who := cmp.Or(o.Address, shortURL(o.Target))
-		spans = append(spans, chart.Piece{From: o.FromS, To: to, Text: "outage of " + who})
+		spans = append(spans, chart.Piece{
+			From: o.FromS,
+			To:   to,
+			Text: "outage of " + who,
+		})
 	}
 	return spans
 }
@@ -408,7 +425,11 @@ func (p *pictures) byKind() (out []chart.Graph) {
 		return cmp.Or(len(p.moments[b])-len(p.moments[a]), cmp.Compare(a, b))
 	})
 	for _, kind := range kinds {
-		bars := chart.Series{Name: kind, Style: chart.Bars, Values: make(chart.Values, len(p.all))}
+		bars := chart.Series{
+			Name:   kind,
+			Style:  chart.Bars,
+			Values: make(chart.Values, len(p.all)),
+		}
 		for _, atS := range p.moments[kind] {
 			bars.Values[p.stepAt(float64(atS))]++
 		}
@@ -567,7 +588,11 @@ func (p *pictures) conversations() chart.Section {
 		g.Rows = append(g.Rows, cmp.Or(p.names[l.session], fmt.Sprint(l.session)))
 		g.Lanes = append(g.Lanes, pieces)
 	}
-	return chart.Section{Title: "Conversations", Note: note, Graphs: []chart.Graph{g}}
+	return chart.Section{
+		Title:  "Conversations",
+		Note:   note,
+		Graphs: []chart.Graph{g},
+	}
 }
 
 // lanes are the conversations of several turns, those that took longest first.
@@ -626,8 +651,18 @@ func (t *turn) pieces() (out []chart.Piece) {
 	}
 	text += ", TTFT " + format.Seconds(t.first-sent) + ", E2E " + format.Seconds(t.lastEnd-sent)
 	return append(out,
-		chart.Piece{From: sent, To: t.first, Kind: prefilling, Text: text},
-		chart.Piece{From: t.first, To: t.lastEnd, Kind: decoding, Text: text})
+		chart.Piece{
+			From: sent,
+			To:   t.first,
+			Kind: prefilling,
+			Text: text,
+		},
+		chart.Piece{
+			From: t.first,
+			To:   t.lastEnd,
+			Kind: decoding,
+			Text: text,
+		})
 }
 
 // slowTables list the slowest requests.
@@ -677,7 +712,12 @@ func slowRow(r *record.Record) []chart.Cell {
 	at := 0.0
 	for kind, ns := range []float64{heldBack: late - wait, wait, zero(first - sent), decoding: zero(last - first)} {
 		to := at + ns/1e6
-		bar = append(bar, chart.Piece{From: at, To: to, Kind: kind, Text: phaseKinds[kind] + " " + took(ns)})
+		bar = append(bar, chart.Piece{
+			From: at,
+			To:   to,
+			Kind: kind,
+			Text: phaseKinds[kind] + " " + took(ns),
+		})
 		at = to
 	}
 	row := chart.Texts(

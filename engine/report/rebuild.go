@@ -364,7 +364,11 @@ func (p Part) of(dir string, runS float64, urls []string) (*metrics.Window, erro
 		}
 		return w, nil
 	}
-	w := &metrics.Window{FromS: p.From.Seconds(), ToS: runS, RunS: runS}
+	w := &metrics.Window{
+		FromS: p.From.Seconds(),
+		ToS:   runS,
+		RunS:  runS,
+	}
 	if p.To > 0 {
 		w.ToS = min(runS, p.To.Seconds())
 	}

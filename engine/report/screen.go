@@ -192,7 +192,11 @@ func (p *screen) sentence(rank, most int, word, text, style string) {
 	lead := p.paint(style, word) + strings.Repeat(" ", max(1, screenIndent-format.Columns(word)))
 	for i, line := range lines {
 		line = p.fitted(format.Visible(line), columns)
-		p.lines = append(p.lines, screenLine{text: lead + line, rank: rank, goes: i > 0})
+		p.lines = append(p.lines, screenLine{
+			text: lead + line,
+			rank: rank,
+			goes: i > 0,
+		})
 		lead = format.Left("", screenIndent)
 	}
 }
