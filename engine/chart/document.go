@@ -137,6 +137,13 @@ func (v Values) MarshalJSON() ([]byte, error) {
 	return append(out, ']'), nil
 }
 
+// Add adds rows of cells that are text alone.
+func (t *Table) Add(rows [][]string) {
+	for _, row := range rows {
+		t.Rows = append(t.Rows, Texts(row...))
+	}
+}
+
 // Texts is a row of cells that are text alone.
 func Texts(texts ...string) []Cell {
 	cells := make([]Cell, len(texts))

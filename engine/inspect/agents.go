@@ -64,19 +64,18 @@ func agents(t *trace.Trace, o Options, p *pictures) *Agents {
 	if t.Job == nil {
 		return nil
 	}
-	s := &t.SubAgents
-	a := &Agents{
-		Background: int64(s.Background),
-		EndedThen:  int64(s.EndedThen),
-		BegunThen:  int64(s.BegunThen),
-		OwnClock:   int64(s.OwnClock),
-	}
 	number, n := t.JobNumbers()
 	rows := make([][]int32, n) // of each job
 	for i, job := range number {
 		rows[job] = append(rows[job], int32(i))
 	}
-	a.Jobs = int64(n)
+	a := &Agents{
+		Jobs:       int64(n),
+		Background: int64(t.SubAgents.Background),
+		EndedThen:  int64(t.SubAgents.EndedThen),
+		BegunThen:  int64(t.SubAgents.BegunThen),
+		OwnClock:   int64(t.SubAgents.OwnClock),
+	}
 	a.jobs(t, rows, o.Assumed, p)
 	a.depths(t)
 	a.turns(t, p)
@@ -87,41 +86,56 @@ func agents(t *trace.Trace, o Options, p *pictures) *Agents {
 // jobs describes jobs by their rows.
 func (a *Agents) jobs(t *trace.Trace, rows [][]int32, assumed sched.AssumedLatency, p *pictures) {
 	var requests, subAgents, atOnce, spans, idle []int64
-	var within, tokens, idleSum, spanSum int64
-	blocks := t.BlockRefs() > 0
+	var idleSum, spanSum int64
 	for _, job := range rows {
 		subs := map[int64]bool{}
-		span := jobSpan(t, job, assumed)
-		cache := kvcache.NewInfinite(max(1, t.BlockTokens), 1)
 		for _, i := range job {
 			if t.Depth != nil && t.Depth[i] > 0 {
 				subs[t.Session[i]] = true
 			}
-			n := int(t.InputTokens[i])
-			if blocks && t.Verbatim(int(i)).Kind == trace.NoVerbatim {
-				within += int64(cache.Expected(t.Blocks(int(i)), n, 0, n+1))
-				tokens += int64(n)
-			}
 		}
+		s := jobSpan(t, job, assumed)
+		length := s.endNS - s.beginNS
 		requests = append(requests, int64(len(job)))
 		subAgents = append(subAgents, int64(len(subs)))
-		atOnce = append(atOnce, span.atOnce)
-		spans = append(spans, span.endNS-span.beginNS)
-		idle = append(idle, span.idleNS)
-		idleSum += span.idleNS
-		spanSum += span.endNS - span.beginNS
+		atOnce = append(atOnce, s.atOnce)
+		spans = append(spans, length)
+		idle = append(idle, s.idleNS)
+		idleSum += s.idleNS
+		spanSum += length
 	}
 	a.Requests = stats.Describe(requests, 1)
 	a.SubAgents = stats.Describe(subAgents, 1)
-	if tokens > 0 {
-		a.WithinJobs = new(share(within, tokens))
-	}
+	a.WithinJobs = hitsWithin(t, rows)
 	if !t.Untimed {
 		a.AtOnce = stats.Describe(atOnce, 1)
-		a.SpanS = p.describe("Time of a job", spans, 1e9)
+		a.SpanS = p.describe("Time of a job", "s", spans)
 		a.IdleS = stats.Describe(idle, 1e9)
 		a.IdleShare = new(share(idleSum, spanSum))
 	}
+}
+
+// hitsWithin is the share of the input tokens that a cache of its own would have held for each job; nil without any.
+func hitsWithin(t *trace.Trace, rows [][]int32) *float64 {
+	if t.BlockRefs() == 0 {
+		return nil
+	}
+	var held, tokens int64
+	for _, job := range rows {
+		cache := kvcache.NewInfinite(max(1, t.BlockTokens), 1)
+		for _, i := range job {
+			if t.Verbatim(int(i)).Kind != trace.NoVerbatim {
+				continue
+			}
+			n := int(t.InputTokens[i])
+			held += int64(cache.Expected(t.Blocks(int(i)), n, 0, n+1))
+			tokens += int64(n)
+		}
+	}
+	if tokens == 0 {
+		return nil
+	}
+	return new(share(held, tokens))
 }
 
 // span is when a job was, and how busy.
@@ -136,7 +150,9 @@ func jobSpan(t *trace.Trace, rows []int32, assumed sched.AssumedLatency) span {
 	}
 	var steps []step
 	for _, i := range rows {
-		steps = append(steps, step{t.ArrivalNS[i], 1, i}, step{endOf(t, int(i), assumed), -1, i})
+		begin := step{t.ArrivalNS[i], 1, i}
+		end := step{endOf(t, int(i), assumed), -1, i}
+		steps = append(steps, begin, end)
 	}
 	// begins first: a touch is not idle
 	slices.SortStableFunc(steps, func(a, b step) int {
@@ -154,7 +170,8 @@ func jobSpan(t *trace.Trace, rows []int32, assumed sched.AssumedLatency) span {
 		if t.Session != nil {
 			agent = t.Session[x.row]
 		}
-		if busy[agent] += x.by; busy[agent] == 0 {
+		busy[agent] += x.by
+		if busy[agent] == 0 {
 			delete(busy, agent)
 		}
 		s.atOnce = max(s.atOnce, int64(len(busy)))
@@ -164,7 +181,7 @@ func jobSpan(t *trace.Trace, rows []int32, assumed sched.AssumedLatency) span {
 
 func (a *Agents) depths(t *trace.Trace) {
 	depths := t.Depth
-	names := []string(nil)
+	var names []string
 	if depths == nil {
 		depths = make([]int32, t.Len())
 	}
@@ -203,11 +220,13 @@ func (a *Agents) turns(t *trace.Trace, p *pictures) {
 			same++
 		}
 		grown = append(grown, max(0, int64(t.InputTokens[i])-int64(same*t.BlockTokens)))
-		if follow++; 1000*same < keptPerMille*len(was) {
+		follow++
+		if 1000*same < keptPerMille*len(was) {
 			a.Compactions++
 		}
 	}
-	if a.NewTokens = p.describe("New tokens of a follow-up turn", grown, 1); follow > 0 {
+	a.NewTokens = p.describe("New tokens of a follow-up turn", "", grown)
+	if follow > 0 {
 		a.CompactedShare = new(share(a.Compactions, follow))
 	}
 }
@@ -248,24 +267,23 @@ func (a *Agents) instants() string {
 }
 
 // inWords are the main numbers as sentences.
-func (a *Agents) inWords() (out []string) {
-	jobs := format.Many(a.Jobs, "job")
+func (a *Agents) inWords() string {
+	text := format.Many(a.Jobs, "job")
 	if a.SubAgents.Max > 0 {
-		jobs += fmt.Sprintf(" with up to %s, at most %s deep", format.Many(int64(a.SubAgents.Max), "sub-agent"),
-			format.Count(int64(len(a.Depths)-1)))
+		text += " with up to " + format.Many(int64(a.SubAgents.Max), "sub-agent") + ", at most " +
+			format.Count(len(a.Depths)-1) + " deep"
 	}
-	out = append(out, jobs+".")
+	text += "."
 	if a.SpanS != nil {
-		out = append(out, fmt.Sprintf("A job takes %s (median), and for %s of the time of all jobs nothing of "+
-			"them is in flight.", format.Span(a.SpanS.P50), format.Share(*a.IdleShare)))
+		text += " A job takes " + format.Span(a.SpanS.P50) + " (median), and for " + format.Share(*a.IdleShare) +
+			" of the time of all jobs nothing of them is in flight."
 	}
 	if a.CompactedShare != nil {
-		out = append(out, fmt.Sprintf("A follow-up turn adds %s tokens (median); %s of them have less than 90 %% "+
-			"of the turn before.", whole(a.NewTokens.P50), format.Share(*a.CompactedShare)))
+		text += " A follow-up turn adds " + whole(a.NewTokens.P50) + " tokens (median); " +
+			format.Share(*a.CompactedShare) + " of them have less than 90 % of the turn before."
 	}
 	if a.RecordedHits != nil {
-		out = append(out, fmt.Sprintf("The recorded server had %s of the input tokens in its cache.",
-			format.Share(*a.RecordedHits)))
+		text += " The recorded server had " + format.Share(*a.RecordedHits) + " of the input tokens in its cache."
 	}
-	return out
+	return text
 }

@@ -19,7 +19,7 @@ func Load(t *trace.Trace) metrics.Load {
 	}
 	if t.BlockRefs() > 0 {
 		f := follow(t, nil)
-		r.Cache = f.cache(t.BlockTokens, nil)
+		r.Cache = f.cache(nil)
 		r.Reuse = f.distances()
 	}
 	return r.Load()
