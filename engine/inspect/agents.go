@@ -266,24 +266,12 @@ func (a *Agents) instants() string {
 	), ", ")
 }
 
-// inWords are the main numbers as sentences.
+// inWords says how many jobs there are, and how deep their agents are.
 func (a *Agents) inWords() string {
-	text := format.Many(a.Jobs, "job")
-	if a.SubAgents.Max > 0 {
-		text += " with up to " + format.Many(int64(a.SubAgents.Max), "sub-agent") + ", at most " +
-			format.Count(len(a.Depths)-1) + " deep"
+	jobs := format.Many(a.Jobs, "job")
+	if a.SubAgents.Max == 0 {
+		return jobs
 	}
-	text += "."
-	if a.SpanS != nil {
-		text += " A job takes " + format.Span(a.SpanS.P50) + " (median), and for " + format.Share(*a.IdleShare) +
-			" of the time of all jobs nothing of them is in flight."
-	}
-	if a.CompactedShare != nil {
-		text += " A follow-up turn adds " + whole(a.NewTokens.P50) + " tokens (median); " +
-			format.Share(*a.CompactedShare) + " of them have less than 90 % of the turn before."
-	}
-	if a.RecordedHits != nil {
-		text += " The recorded server had " + format.Share(*a.RecordedHits) + " of the input tokens in its cache."
-	}
-	return text
+	subAgents := format.Many(int64(a.SubAgents.Max), "sub-agent")
+	return jobs + " with up to " + subAgents + ", at most " + format.Count(len(a.Depths)-1) + " deep"
 }

@@ -69,8 +69,8 @@ func (p *page) amplified(a *metrics.Amplify) {
 	p.Field("amplified", fmt.Sprintf("%g times %s", a.Factor, what), how, shared)
 	widths := []int{14}
 	p.Row("", 32, widths, "before", "after")
-	after := loadRows(&a.After)
-	for i, q := range loadRows(&a.Before) {
+	after := loadRows(a.After)
+	for i, q := range loadRows(a.Before) {
 		if q.text != absent || after[i].text != absent {
 			p.Row("    "+q.name, 32, widths, q.text, after[i].text)
 		}
@@ -78,12 +78,12 @@ func (p *page) amplified(a *metrics.Amplify) {
 }
 
 // loadRows are the names and texts of a load's numbers, as tables have them of one before --amplify.
-func loadRows(l *metrics.Load) []quantity {
-	values, err := valuesOf(metrics.Amplify{Before: *l})
+func loadRows(l metrics.Load) []quantity {
+	fill, err := fillerOf(&Report{Amplify: &metrics.Amplify{Before: l}})
 	if err != nil {
 		panic("BUG: inspect: " + err.Error()) // a load has finite numbers
 	}
-	all := declared(map[string]any{"amplify": values})
+	all := declared(fill)
 	i := slices.IndexFunc(all, func(s section) bool { return s.title == "before --amplify" })
 	return all[i].quantities[1:] // without the factor
 }

@@ -21,8 +21,12 @@ func HTML(w io.Writer, reports []*Report) error {
 		d.Under = append(whatWasRead(reports[0]), reports[0].Trace)
 	}
 	words := chart.Section{}
-	for i, r := range reports {
-		words.Findings = append(words.Findings, htmlFindings(r, p.names[i], len(reports))...)
+	for i := range reports {
+		findings, err := p.findings(i)
+		if err != nil {
+			return err
+		}
+		words.Findings = append(words.Findings, findings...)
 	}
 	pictures := slices.DeleteFunc(p.pictures(), func(s chart.Section) bool { return len(s.Graphs) == 0 })
 	tables, err := p.tables(len(pictures) > 0)
@@ -50,78 +54,34 @@ func whatWasRead(r *Report) []string {
 	return out
 }
 
-// htmlFindings are the trace in words, and what is wrong with it.
-func htmlFindings(r *Report, name string, traces int) (out []chart.Finding) {
-	said := chart.Finding{Lines: inWords(r)}
-	if traces > 1 {
-		said.Word = name
+// findings are a trace in words, and what is wrong with it.
+func (p *htmlPage) findings(i int) ([]chart.Finding, error) {
+	r := p.reports[i]
+	lines, err := inWords(r)
+	if err != nil {
+		return nil, err
 	}
-	var refused, notes []string
+	refusals := chart.Finding{Grade: chart.Bad, Word: "A replay would refuse " + p.names[i]}
+	said := chart.Finding{Lines: lines}
+	notes := chart.Finding{Grade: chart.Warn}
+	if len(p.reports) > 1 {
+		said.Word = p.names[i]
+	}
 	for _, f := range r.Findings {
 		if f.Severity == Note {
-			notes = append(notes, f.Text)
+			notes.Lines = append(notes.Lines, f.Text)
 		} else {
-			refused = append(refused, f.Text)
+			refusals.Lines = append(refusals.Lines, f.Text)
 		}
 	}
+	all := []chart.Finding{said}
 	if !r.Replayable {
-		out = append(out, chart.Finding{
-			Grade: chart.Bad,
-			Word:  "A replay would refuse " + name,
-			Lines: refused,
-		})
+		all = []chart.Finding{refusals, said}
 	}
-	out = append(out, said)
-	if len(notes) > 0 {
-		out = append(out, chart.Finding{Grade: chart.Warn, Lines: notes})
+	if len(notes.Lines) > 0 {
+		all = append(all, notes)
 	}
-	return out
-}
-
-// inWords are a trace's main numbers as sentences.
-func inWords(r *Report) (out []string) {
-	say := func(text string) { out = append(out, text) }
-	rows := format.Many(r.Rows, "row")
-	if a := &r.Arrivals; a.RowsPerS != nil {
-		say(rows + " over " + format.Span(a.SpanS) + ": " + rate(*a.RowsPerS) + " on average, up to " +
-			format.Count(a.PeakRows) + " within a second.")
-		if a.GapCV != nil {
-			say("The gaps between rows have a coefficient of variation of " + variation(*a.GapCV) +
-				"; those of a Poisson process have 1.")
-		}
-	} else {
-		say(rows + " without times.")
-	}
-	sayLengths := func(called string, l *Lengths) {
-		if d := l.known(); d != nil {
-			say(called + " have " + whole(d.P50) + " tokens (median), " + whole(d.P99) + " at p99, " +
-				format.Count(l.Total) + " in all.")
-		}
-	}
-	sayLengths("Prompts", &r.InputTokens)
-	sayLengths("Answers", &r.OutputTokens)
-	if c := r.Cache; c != nil {
-		say("A prefix cache without a limit would have held " + format.Share(c.Infinite.Tokens) +
-			" of the input tokens.")
-		if c.SaturationTokens > 0 {
-			half := slices.IndexFunc(c.Curve, func(at Capacity) bool { return at.TokenRatio >= c.Infinite.Tokens/2 })
-			say("An LRU cache needs " + format.Short(float64(c.SaturationTokens)) + " tokens for all of that, and about " +
-				format.Short(float64(c.Curve[max(0, half)].Tokens)) + " for half of it.")
-		}
-	}
-	if s := r.Sessions; s != nil {
-		text := format.Many(s.Sessions, "conversation") + ", " + format.Count(s.MultiTurn) +
-			" of several turns, the longest of " + format.Many(int64(s.Turns.Max), "turn") + "."
-		if s.OverlapShare != nil {
-			text += " " + format.Share(*s.OverlapShare) + " of the follow-up turns begin before the previous one has ended."
-		}
-		say(text)
-	}
-	if r.Agents != nil {
-		say(r.Agents.inWords())
-	}
-	say("A replay needs about " + format.Bytes(r.Replay.TokenIDs.MemoryBytes) + " of memory with prompts of token ids.")
-	return out
+	return all, nil
 }
 
 // pictures are the sections of graphs, also of those that no trace has.

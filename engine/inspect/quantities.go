@@ -3,7 +3,6 @@ package inspect
 import (
 	"cmp"
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -33,22 +32,12 @@ type section struct {
 
 // sections are all quantities of a report, of LRU caches those with the capacities.
 func sections(r *Report, capacities []int64) ([]section, error) {
-	values, err := valuesOf(r)
+	fill, err := fillerOf(r)
 	if err != nil {
 		return nil, err
 	}
-	values[""] = computed(r)
-	if r.Untimed {
-		delete(values, "arrivals")
-	}
-	if r.InputTokens.known() == nil {
-		delete(values, "input_tokens")
-	}
-	if r.OutputTokens.known() == nil {
-		delete(values, "output_tokens")
-	}
 	return slices.Concat(
-		declared(values),
+		declared(fill),
 		columns(typeRows(cmp.Or(r.Agents, &Agents{}).Depths), "rows at a depth", "", "mean input at a depth",
 			"mean output at a depth"),
 		columns(typeRows(r.Types), "", "rows of a type", "mean input of a type", "mean output of a type"),
@@ -58,35 +47,91 @@ func sections(r *Report, capacities []int64) ([]section, error) {
 		columns(r.Replay.rows(), "", "", "memory to replay, about")), nil
 }
 
-// valuesOf are the values of JSON by their keys.
-func valuesOf(v any) (values map[string]any, err error) {
-	text, err := json.Marshal(v)
+// fillerOf has the values of a report, and what is computed of them for people under a key that is empty.
+func fillerOf(r *Report) (*format.Filler, error) {
+	fill, err := format.NewFiller(r)
 	if err != nil {
 		return nil, err
 	}
-	return values, json.Unmarshal(text, &values)
+	fill.Printers["rows/s"] = rate
+	fill.Printers["tokens"] = tokens
+	fill.Values[""] = computed(r)
+	if r.Untimed {
+		delete(fill.Values, "arrivals")
+	}
+	for key, l := range map[string]*Lengths{"input_tokens": &r.InputTokens, "output_tokens": &r.OutputTokens} {
+		if l.known() == nil {
+			delete(fill.Values, key)
+		}
+	}
+	return fill, nil
+}
+
+// computed are the texts with keys that begin with a point.
+func computed(r *Report) map[string]any {
+	texts := map[string]any{
+		"of_file": r.ofFile(),
+		"verdict": "take it",
+		"input":   r.InputTokens.total(),
+		"output":  r.OutputTokens.total(),
+	}
+	if !r.Replayable {
+		texts["verdict"] = "REFUSE it"
+	}
+	if !r.Untimed {
+		texts["time_unit"] = r.TimeUnit
+		texts["last_row"] = inUnit(r.Arrivals.SpanS, r.TimeUnit)
+	}
+	if r.Arrivals.RowsPerS == nil {
+		texts["rows_without_times"] = format.Many(r.Rows, "row")
+	}
+	if r.Verbatim != nil {
+		texts["verbatim"] = r.Verbatim.kinds()
+	}
+	if a := r.Agents; a != nil {
+		texts["deepest"] = format.Count(len(a.Depths) - 1)
+		texts["instants"] = a.instants()
+		texts["jobs"] = a.inWords()
+	}
+	if c := r.Cache; c != nil {
+		c.compute(r.Blocks, texts)
+	}
+	return texts
+}
+
+// compute adds what is computed of caches.
+func (c *Cache) compute(b *Blocks, texts map[string]any) {
+	if b.DistinctAll != b.Distinct {
+		texts["distinct_prefixes"] = format.Count(b.DistinctAll)
+	}
+	if c.Infinite.IDs != c.Infinite.Blocks {
+		texts["id_ratio"] = format.Share(c.Infinite.IDs)
+	}
+	if c.SaturationTokens > 0 {
+		half := slices.IndexFunc(c.Curve, func(at Capacity) bool { return at.TokenRatio >= c.Infinite.Tokens/2 })
+		texts["half_of_hits"] = format.Short(float64(c.Curve[max(0, half)].Tokens))
+	}
 }
 
 //go:embed quantities.txt
 var quantities string
 
 // declared are the sections of quantities.txt.
-func declared(values map[string]any) (all []section) {
+func declared(fill *format.Filler) (all []section) {
 	for line := range strings.Lines(quantities) {
 		line = strings.TrimSpace(line)
 		if strings.HasPrefix(line, "[") {
 			all = append(all, section{title: strings.Trim(line, "[]")})
-			continue
 		}
 		cells := strings.Split(line, "|")
-		if len(cells) != 5 || line[0] == '#' {
+		if len(cells) != 4 || line[0] == '#' {
 			continue
 		}
 		for i := range cells {
 			cells[i] = strings.TrimSpace(cells[i])
 		}
 		last := &all[len(all)-1]
-		last.quantities = append(last.quantities, quantitiesOf(values, cells)...)
+		last.quantities = append(last.quantities, quantitiesOf(fill, cells)...)
 	}
 	return all
 }
@@ -95,15 +140,17 @@ func declared(values map[string]any) (all []section) {
 func percentiles() []string { return []string{"mean", "p50", "p90", "p95", "p99", "p999", "max"} }
 
 // quantitiesOf are those of a line of quantities.txt.
-func quantitiesOf(values map[string]any, cells []string) (all []quantity) {
-	path, print, name, line, pattern := cells[0], cells[1], cells[2], cells[3], cells[4]
-	path, isDistribution := strings.CutSuffix(path, ".*")
-	if !isDistribution {
-		return []quantity{{name, textOf(valueAt(values, path), print), line, pattern}}
+func quantitiesOf(fill *format.Filler, cells []string) (all []quantity) {
+	text, name, line, pattern := cells[0], cells[1], cells[2], cells[3]
+	if !strings.Contains(text, "*") {
+		return []quantity{{name, cmp.Or(fill.Fill(text), absent), line, pattern}}
 	}
 	prefix, inTables, _ := strings.Cut(name, ":")
 	for _, key := range percentiles() {
-		q := quantity{text: textOf(valueAt(values, path+"."+key), print), line: line}
+		q := quantity{
+			text: cmp.Or(fill.Fill(strings.Replace(text, "*", key, 1)), absent),
+			line: line,
+		}
 		if slices.Contains(strings.Fields(inTables), key) {
 			q.name = prefix + percentileName(key)
 		}
@@ -115,86 +162,23 @@ func quantitiesOf(values map[string]any, cells []string) (all []quantity) {
 // percentileName is what people call a percentile.
 func percentileName(key string) string { return strings.Replace(key, "p999", "p99.9", 1) }
 
-// valueAt is the value at a path of keys; nil if there is none.
-func valueAt(value any, path string) any {
-	for key := range strings.SplitSeq(path, ".") {
-		object, _ := value.(map[string]any)
-		value = object[key]
-	}
-	return value
-}
+//go:embed words.txt
+var words string
 
-// textOf prints a value of JSON; absent if there is none.
-func textOf(value any, print string) string {
-	if text, is := value.(string); is {
-		return text
+// inWords are a trace's main numbers as sentences: the lines of words.txt.
+func inWords(r *Report) (out []string, err error) {
+	fill, err := fillerOf(r)
+	if err != nil {
+		return nil, err
 	}
-	v, is := value.(float64)
-	if !is {
-		return absent
+	for line := range strings.Lines(words) {
+		var sentences []string
+		for sentence := range strings.SplitSeq(strings.TrimSpace(line), " | ") {
+			sentences = append(sentences, fill.Fill(sentence))
+		}
+		out = append(out, strings.Join(format.Present(sentences...), " "))
 	}
-	if noun, is := strings.CutPrefix(print, "many "); is {
-		return format.Many(int64(v), noun)
-	}
-	return printers()[print](v)
-}
-
-// printers are how quantities.txt has numbers printed.
-func printers() map[string]func(float64) string {
-	return map[string]func(float64) string{
-		"bytes":        func(v float64) string { return format.Bytes(int64(v)) },
-		"count":        func(v float64) string { return format.Count(int64(v)) },
-		"per second":   format.Rate,
-		"plain":        func(v float64) string { return fmt.Sprint(v) },
-		"rate":         rate,
-		"share":        format.Share,
-		"short":        format.Short,
-		"some":         func(v float64) string { return strings.TrimSpace(format.Some(int64(v), "")) },
-		"span":         format.Span,
-		"three digits": variation,
-		"tokens":       tokens,
-	}
-}
-
-// computed are the texts of which quantities.txt has names that begin with a point.
-func computed(r *Report) map[string]any {
-	texts := map[string]any{
-		"of_file":      r.ofFile(),
-		"verdict":      "take it",
-		"input":        r.InputTokens.total(),
-		"output":       r.OutputTokens.total(),
-		"input_total":  r.InputTokens.total() + " input",
-		"output_total": r.OutputTokens.total() + " output",
-	}
-	if !r.Untimed {
-		texts["time_unit"] = r.TimeUnit
-		texts["last_row"] = inUnit(r.Arrivals.SpanS, r.TimeUnit)
-	}
-	if !r.Replayable {
-		texts["verdict"] = "REFUSE it"
-	}
-	if r.Verbatim != nil {
-		texts["verbatim"] = r.Verbatim.kinds()
-	}
-	if c := r.Context; c != nil {
-		texts["context"] = fmt.Sprintf("%s rows (%s) above %s tokens",
-			format.Count(c.RowsOver), format.Share(c.Share), format.Count(c.MaxModelLen))
-	}
-	if s := r.Sessions; s != nil && s.OverlapShare != nil {
-		texts["overlaps"] = fmt.Sprintf("%s (%s) begin before the previous turn has ended",
-			format.Count(s.Overlaps), format.Share(*s.OverlapShare))
-	}
-	if a := r.Agents; a != nil {
-		texts["deepest"] = format.Count(len(a.Depths) - 1)
-		texts["instants"] = a.instants()
-	}
-	if b := r.Blocks; b != nil && b.DistinctAll != b.Distinct {
-		texts["distinct_prefixes"] = format.Count(b.DistinctAll)
-	}
-	if r.Blocks != nil && r.Cache.Infinite.IDs != r.Cache.Infinite.Blocks {
-		texts["id_ratio"] = format.Share(r.Cache.Infinite.IDs)
-	}
-	return texts
+	return format.Present(out...), nil
 }
 
 // columns makes a section of each column of a table of the page, whose rows begin with their names.
