@@ -22,6 +22,15 @@ type Document struct {
 	Sections []Section `json:"sections"`
 }
 
+// Add adds those of the sections that have something.
+func (d *Document) Add(sections ...Section) {
+	for _, s := range sections {
+		if len(s.Findings)+len(s.Facts)+len(s.Graphs)+len(s.Tables) > 0 {
+			d.Sections = append(d.Sections, s)
+		}
+	}
+}
+
 // Section is a part of a page. Its graphs stand before its tables.
 type Section struct {
 	Title    string      `json:"title,omitempty"` // "" has no heading and no entry in the table of contents

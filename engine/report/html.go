@@ -19,7 +19,7 @@ import (
 // Numbers are those of the summary. Pictures are made of the records and of the servers' samples, so a killed run has
 // them, too. If there are no records, the page has no pictures.
 func HTML(w io.Writer, dir string, s *metrics.Summary) error {
-	p, err := picturesOf(dir, s)
+	pictures, err := picturesOf(dir, s)
 	if err != nil && !errors.Is(err, ErrNoResults) {
 		return err
 	}
@@ -34,40 +34,47 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 			}
 		}
 	}
+	host := "from " + s.Run.Host.Name + ", " + format.Many(s.Run.Host.CPUs, "core")
+	d := chart.Document{
+		Title: pageTitle(dir, s),
+		Under: format.Present(
+			s.Run.Model,
+			s.Run.API,
+			s.Workload.Format,
+			s.Length(),
+			"fastreplay "+s.Run.Version,
+			host,
+		),
+	}
 	verdict := verdictSection(s)
 	verdict.Facts = factsOf(parts)
-	// it distinguishes a run from others
+	latencies := chart.Section{
+		Title:  "Latencies",
+		Tables: []chart.Table{latencyTable(s)},
+		Note: "Latencies are of ok requests, counted from the moment of sending; " +
+			"drift is how late requests left.",
+	}
+	targets := tablesOf(parts, targetColumns, "targets", "instances.parts", "endpoints.parts")
+	d.Add(verdict, latencies)
+	d.Add(chart.Section{Title: "Shards", Tables: tablesOf(parts, "", "shards")})
+	d.Add(chart.Section{Title: "Failures", Tables: tablesOf(parts, "", "requests.failures", "outages")})
+	d.Add(pictures.sections(s, targets)...)
+	d.Add(jobSection(s, parts))
+	d.Add(chart.Section{
+		Title:  "Prefix cache and routing",
+		Tables: tablesOf(parts, "", "prefix_cache", "routing.routers", "routing"),
+	})
+	d.Add(flagSection(s), numbersSection(parts))
+	return d.Write(w)
+}
+
+// pageTitle distinguishes a run from others.
+func pageTitle(dir string, s *metrics.Summary) string {
 	title := filepath.Base(cmp.Or(s.Workload.Trace, dir)) + paceOf(s) + " → " + whither(s)
 	if !s.Run.StartedAt.IsZero() {
 		title += " · " + s.Run.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC")
 	}
-	host := fmt.Sprintf("from %s, %s", s.Run.Host.Name, format.Many(s.Run.Host.CPUs, "core"))
-	under := format.Present(s.Run.Model, s.Run.API, s.Workload.Format, s.Length(), "fastreplay "+s.Run.Version, host)
-	d := chart.Document{
-		Title:    title,
-		Under:    under,
-		Sections: []chart.Section{verdict},
-	}
-	further := slices.Concat([]chart.Section{
-		{
-			Title:  "Latencies",
-			Tables: []chart.Table{latencyTable(s)},
-			Note: "Latencies are of ok requests, counted from the moment of sending; " +
-				"drift is how late requests left.",
-		},
-		{Title: "Shards", Tables: tablesOf(parts, "", "shards")},
-		{Title: "Failures", Tables: tablesOf(parts, "", "requests.failures", "outages")},
-	}, p.sections(s, tablesOf(parts, targetColumns, "targets", "instances.parts", "endpoints.parts")), []chart.Section{
-		jobSection(s, parts),
-		{Title: "Prefix cache and routing", Tables: tablesOf(parts, "", "prefix_cache", "routing.routers", "routing")},
-		flagSection(s), numbersSection(parts),
-	})
-	for _, section := range further {
-		if len(section.Graphs)+len(section.Tables)+len(section.Facts) > 0 {
-			d.Sections = append(d.Sections, section)
-		}
-	}
-	return d.Write(w)
+	return title
 }
 
 func shortURL(url string) string { return strings.TrimPrefix(url, "http://") }
@@ -75,46 +82,40 @@ func shortURL(url string) string { return strings.TrimPrefix(url, "http://") }
 // verdictSection is what one reads first.
 func verdictSection(s *metrics.Summary) chart.Section {
 	v := &s.Verdict
-	finding := chart.Finding{Grade: chart.Bad, Word: strings.ToUpper(string(cmp.Or(v.Measurement, metrics.Invalid)))}
+	finding := chart.Finding{Grade: chart.Bad}
 	switch {
-	case s.Run.Demo && v.Valid:
-		finding.Grade = chart.Good
-		finding.Word += " · demo against a mock server"
-	case v.Measurement == metrics.Valid:
+	case s.Run.Demo && v.Valid, v.Measurement == metrics.Valid:
 		finding.Grade = chart.Good
 	case v.Measurement == metrics.Limited:
 		finding.Grade = chart.Warn
 	}
+	word := strings.ToUpper(string(cmp.Or(v.Measurement, metrics.Invalid)))
+	if s.Run.Demo && v.Valid {
+		word += " · demo against a mock server"
+	}
 	if s.Run.Partial {
-		finding.Word += " (partial run)"
+		word += " (partial run)"
 	}
-	if text := few(s); text != "" {
-		finding.Word += " · " + text
-	}
-	if text := s.Failed(); text != "" {
-		finding.Word += " · " + text
+	finding.Word = strings.Join(format.Present(word, few(s), s.Failed()), " · ")
+	if s.Failed() != "" {
 		finding.Lines = append(finding.Lines, "failed: "+s.FailedWhere())
 	}
 	for _, r := range v.Reasons {
 		finding.Lines = append(finding.Lines, r.What)
-		for _, line := range [][2]string{{"why: ", r.Why}, {"do: ", r.Do}} {
-			if line[1] != "" {
-				finding.Lines = append(finding.Lines, line[0]+line[1])
-			}
+		if r.Why != "" {
+			finding.Lines = append(finding.Lines, "why: "+r.Why)
+		}
+		if r.Do != "" {
+			finding.Lines = append(finding.Lines, "do: "+r.Do)
 		}
 	}
 	out := chart.Section{Findings: []chart.Finding{finding}}
-	if missed := v.Missed(); len(v.Objectives) > 0 {
-		wanted := chart.Finding{Grade: chart.Good, Word: "Objectives met"}
-		if missed > 0 {
+	if len(v.Objectives) > 0 {
+		wanted := chart.Finding{Grade: chart.Good, Word: "Objectives met", Lines: objectiveLines(v)}
+		if missed := v.Missed(); missed > 0 {
 			wanted.Grade = chart.Bad
-			wanted.Word = fmt.Sprintf(
-				"%d of %s missed",
-				missed,
-				format.Many(len(v.Objectives), "objective"),
-			)
+			wanted.Word = fmt.Sprintf("%d of %s missed", missed, format.Many(len(v.Objectives), "objective"))
 		}
-		wanted.Lines = objectiveLines(v)
 		out.Findings = append(out.Findings, wanted)
 	}
 	if len(s.Notes) > 0 {
@@ -126,11 +127,12 @@ func verdictSection(s *metrics.Summary) chart.Section {
 // objectiveLines are what the user wanted, the missed first.
 func objectiveLines(v *metrics.Verdict) []string {
 	var met, missed []string
-	for i := range v.Objectives {
-		if o := &v.Objectives[i]; o.Met {
-			met = append(met, "✓ "+o.Text+" ("+o.Words()+")")
+	for _, o := range v.Objectives {
+		text := o.Text + " (" + o.Words() + ")"
+		if o.Met {
+			met = append(met, "✓ "+text)
 		} else {
-			missed = append(missed, "✗ "+o.Text+" ("+o.Words()+")")
+			missed = append(missed, "✗ "+text)
 		}
 	}
 	return append(missed, met...)
@@ -178,7 +180,7 @@ func factsOf(parts []*part) (facts [][2]string) {
 	at := map[string]string{}
 	for _, p := range parts {
 		for _, f := range p.fields {
-			at[strings.TrimPrefix(p.path+"."+f[0], ".")] = f[1]
+			at[p.keyOf(f)] = f[1]
 		}
 	}
 	rates := "under_load."
@@ -186,7 +188,7 @@ func factsOf(parts []*part) (facts [][2]string) {
 		rates = "throughput."
 	}
 	for line := range strings.Lines(firstFacts) {
-		name, key, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		name, key, _ := strings.Cut(line, "  ")
 		key = strings.Replace(strings.TrimSpace(key), "rates.", rates, 1)
 		if text := at[key]; text != "" {
 			facts = append(facts, [2]string{name, text})
@@ -204,34 +206,36 @@ const targetColumns = " url name requests failed share ttft_ms.p50 ttft_ms.p99 t
 func tablesOf(parts []*part, columns string, paths ...string) (out []chart.Table) {
 	for _, path := range paths {
 		for _, p := range parts {
-			if p.path != path {
-				continue
+			if p.path == path {
+				out = append(out, p.table(columns))
 			}
-			rows := append([][]string{p.head}, p.rows...)
-			if len(p.rows) == 0 {
-				rows = [][]string{{"", ""}}
-				for _, f := range p.fields {
-					rows = append(rows, f[:])
-				}
-			}
-			t := chart.Table{Title: path}
-			for i, row := range rows {
-				var cells []string
-				for c, cell := range row {
-					if columns == "" || len(p.rows) == 0 ||
-						strings.Contains(columns, " "+p.head[c]+" ") {
-						cells = append(cells, cell)
-					}
-				}
-				if t.Rows = append(t.Rows, chart.Texts(cells...)); i == 0 {
-					t.Head = cells
-					t.Rows = nil
-				}
-			}
-			out = append(out, t)
 		}
 	}
 	return out
+}
+
+// table has the rows of a part, or else a row for each of its fields.
+func (p *part) table(columns string) chart.Table {
+	t := chart.Table{Title: p.path, Head: []string{"", ""}}
+	if len(p.rows) == 0 {
+		for _, f := range p.fields {
+			t.Rows = append(t.Rows, chart.Texts(f[:]...))
+		}
+		return t
+	}
+	chosen := func(row []string) (cells []string) {
+		for c, cell := range row {
+			if columns == "" || strings.Contains(columns, " "+p.head[c]+" ") {
+				cells = append(cells, cell)
+			}
+		}
+		return cells
+	}
+	t.Head = chosen(p.head)
+	for _, row := range p.rows {
+		t.Rows = append(t.Rows, chart.Texts(chosen(row)...))
+	}
+	return t
 }
 
 // numbersSection is all that summary.json has.
@@ -239,17 +243,20 @@ func numbersSection(parts []*part) chart.Section {
 	out := chart.Section{Title: "All of summary.json", Folded: true}
 	for _, p := range parts {
 		for _, f := range p.fields {
-			out.Facts = append(out.Facts, [2]string{strings.TrimPrefix(p.path+"."+f[0], "."), f[1]})
+			out.Facts = append(out.Facts, [2]string{p.keyOf(f), f[1]})
 		}
 		if len(p.texts) > 0 {
 			out.Facts = append(out.Facts, [2]string{p.path, strings.Join(p.texts, "; ")})
 		}
 		if len(p.rows) > 0 {
-			out.Tables = append(out.Tables, tablesOf([]*part{p}, "", p.path)...)
+			out.Tables = append(out.Tables, p.table(""))
 		}
 	}
 	return out
 }
+
+// keyOf is a field's place in summary.json.
+func (p *part) keyOf(field [2]string) string { return strings.TrimPrefix(p.path+"."+field[0], ".") }
 
 // latencyTable is the distributions of the summary, with marks at what says little.
 func latencyTable(s *metrics.Summary) chart.Table {
@@ -271,12 +278,12 @@ func latencyTable(s *metrics.Summary) chart.Table {
 
 // flagSection has what made the run, so that it can be repeated.
 func flagSection(s *metrics.Summary) chart.Section {
+	if len(s.Run.Options) == 0 {
+		return chart.Section{}
+	}
 	t := chart.Table{Head: []string{"flag", "value"}}
 	for _, name := range slices.Sorted(maps.Keys(s.Run.Options)) {
 		t.Rows = append(t.Rows, chart.Texts("--"+name, fmt.Sprint(s.Run.Options[name])))
-	}
-	if len(t.Rows) == 0 {
-		return chart.Section{}
 	}
 	return chart.Section{
 		Title:  "Flags",
