@@ -57,7 +57,9 @@ func (s *Sample) size() (n float64) {
 // Distributions draws a sample as bars, with the share of values up to the end of each. Of several, which share the
 // bars, it draws a line each, and a second graph with the shares up to each. Whole values have bars of whole numbers.
 func Distributions(title, unit string, whole bool, samples []Sample) []Graph {
-	samples = slices.DeleteFunc(samples, func(s Sample) bool { return s.size() <= 1 })
+	samples = slices.DeleteFunc(samples, func(s Sample) bool {
+		return s.size() <= 1
+	})
 	if len(samples) == 0 {
 		return nil
 	}

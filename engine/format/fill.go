@@ -21,14 +21,18 @@ func NewFiller(v any) (*Filler, error) {
 		"count":   func(v float64) string { return Count(int64(v)) },
 		"ms":      func(v float64) string { return Duration(v*1e6, 3) },
 		"percent": Percent,
-		"plain":   func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) },
-		"rate":    Rate,
-		"share":   Share,
-		"short":   Short,
-		"some":    func(v float64) string { return strings.TrimSpace(Some(int64(v), "")) },
-		"span":    Span,
-		"three":   func(v float64) string { return Number(v, 3) },
-		"whole":   func(v float64) string { return Fixed(v, 0) },
+		"plain": func(v float64) string {
+			return strconv.FormatFloat(v, 'g', -1, 64)
+		},
+		"rate":  Rate,
+		"share": Share,
+		"short": Short,
+		"some": func(v float64) string {
+			return strings.TrimSpace(Some(int64(v), ""))
+		},
+		"span":  Span,
+		"three": func(v float64) string { return Number(v, 3) },
+		"whole": func(v float64) string { return Fixed(v, 0) },
 	}}
 	text, err := json.Marshal(v)
 	if err != nil {

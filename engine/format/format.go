@@ -22,7 +22,9 @@ import (
 type integer interface{ ~int | ~int32 | ~int64 }
 
 // Count prints n with commas between thousands.
-func Count[N integer](n N) string { return group(strconv.FormatInt(int64(n), 10)) }
+func Count[N integer](n N) string {
+	return group(strconv.FormatInt(int64(n), 10))
+}
 
 // Many prints n and a noun in the right number: "1 request", "12 requests".
 func Many[N integer](n N, noun string) string {
@@ -38,7 +40,9 @@ func Many[N integer](n N, noun string) string {
 }
 
 // Counted prints n and what it counts: "12 ok".
-func Counted[N integer](n N, what string) string { return Count(n) + " " + what }
+func Counted[N integer](n N, what string) string {
+	return Count(n) + " " + what
+}
 
 // Some is Counted, or "" for none.
 func Some[N integer](n N, what string) string {
@@ -250,7 +254,9 @@ func NewPage(width, label int) Page {
 func (p *Page) Bytes() []byte { return p.out }
 
 // Line ends a line; trailing spaces are not printed, and text is shown as Visible has it.
-func (p *Page) Line(text string) { p.Painted(Visible(text)) }
+func (p *Page) Line(text string) {
+	p.Painted(Visible(text))
+}
 
 // Painted is Line for text with escape sequences of ours, and with nothing that came from outside.
 func (p *Page) Painted(text string) {
@@ -330,10 +336,14 @@ func Wrap(width int, first, indent, between string, parts []string) (lines []str
 }
 
 // Left aligns s within n columns.
-func Left(s string, n int) string { return s + strings.Repeat(" ", max(0, n-Columns(s))) }
+func Left(s string, n int) string {
+	return s + strings.Repeat(" ", max(0, n-Columns(s)))
+}
 
 // Right aligns s within n columns.
-func Right(s string, n int) string { return strings.Repeat(" ", max(0, n-Columns(s))) + s }
+func Right(s string, n int) string {
+	return strings.Repeat(" ", max(0, n-Columns(s))) + s
+}
 
 // Columns is the width of s on a terminal; all that is printed here has one
 // column for each character.

@@ -31,7 +31,9 @@ type process struct {
 	name, started string // the start in ticks: a later process may have the same id
 }
 
-func (p process) String() string { return fmt.Sprintf("pid %d, %s", p.pid, p.name) }
+func (p process) String() string {
+	return fmt.Sprintf("pid %d, %s", p.pid, p.name)
+}
 
 // FindServers finds who listens at addresses of this machine; nil without addresses. It reads the descriptors of all
 // processes, which takes some 2 µs each.

@@ -190,7 +190,9 @@ func (a *Agents) depths(t *trace.Trace) {
 			names = append(names, fmt.Sprint("depth ", len(names)))
 		}
 	}
-	a.Depths = typesOf(t, names, func(i int) int { return int(depths[i]) })
+	a.Depths = typesOf(t, names, func(i int) int {
+		return int(depths[i])
+	})
 }
 
 // turns counts how agents begin and end, and how prompts grow from turn to turn.
@@ -238,7 +240,9 @@ const keptPerMille = 900
 // recorded describes what the trace says of the server that was recorded.
 func (a *Agents) recorded(t *trace.Trace) {
 	known := func(ns []int64) []int64 {
-		return slices.DeleteFunc(slices.Clone(ns), func(v int64) bool { return v < 0 })
+		return slices.DeleteFunc(slices.Clone(ns), func(v int64) bool {
+			return v < 0
+		})
 	}
 	a.TookS = stats.Describe(known(t.TookNS), 1e9)
 	a.TTFTS = stats.Describe(known(t.TTFTNS), 1e9)

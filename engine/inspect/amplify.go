@@ -84,6 +84,8 @@ func loadRows(l metrics.Load) []quantity {
 		panic("BUG: inspect: " + err.Error()) // a load has finite numbers
 	}
 	all := declared(fill)
-	i := slices.IndexFunc(all, func(s section) bool { return s.title == "before --amplify" })
+	i := slices.IndexFunc(all, func(s section) bool {
+		return s.title == "before --amplify"
+	})
 	return all[i].quantities[1:] // without the factor
 }

@@ -104,7 +104,9 @@ func verbatim(t *trace.Trace) *Verbatim {
 }
 
 func lengths(tokens []int32, title string, p *pictures) Lengths {
-	tokens = slices.DeleteFunc(slices.Clone(tokens), func(n int32) bool { return n == 0 }) // not recorded
+	tokens = slices.DeleteFunc(slices.Clone(tokens), func(n int32) bool {
+		return n == 0
+	}) // not recorded
 	p.distributions[title] = distribution{outlineOf(tokens, 1), "", true}
 	var ones []stats.Counted
 	var l Lengths
@@ -133,8 +135,12 @@ func types(t *trace.Trace) []Type {
 	if t.Type == nil {
 		return nil
 	}
-	kinds := typesOf(t, t.Types, func(i int) int { return int(t.Type[i]) })
-	slices.SortStableFunc(kinds, func(a, b Type) int { return int(b.Rows - a.Rows) })
+	kinds := typesOf(t, t.Types, func(i int) int {
+		return int(t.Type[i])
+	})
+	slices.SortStableFunc(kinds, func(a, b Type) int {
+		return int(b.Rows - a.Rows)
+	})
 	return kinds
 }
 
@@ -155,7 +161,9 @@ func typesOf(t *trace.Trace, names []string, of func(row int) int) []Type {
 		k.MeanInput /= n
 		k.MeanOutput /= n
 	}
-	return slices.DeleteFunc(kinds, func(k Type) bool { return k.Rows == 0 })
+	return slices.DeleteFunc(kinds, func(k Type) bool {
+		return k.Rows == 0
+	})
 }
 
 func contextOf(t *trace.Trace, most int) *Context {
@@ -342,7 +350,9 @@ func arrivals(t *trace.Trace, input, output int64, p *pictures) Arrivals {
 
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
-func perSecond(n, spanNS int64) *float64 { return new(float64(n) / seconds(spanNS)) }
+func perSecond(n, spanNS int64) *float64 {
+	return new(float64(n) / seconds(spanNS))
+}
 
 // burst counts instants and finds the largest crowd at one; at ascends.
 func (a *Arrivals) burst(at []int64) {
@@ -419,7 +429,9 @@ func oneThreeTen(unit float64, steps int) []float64 {
 // findings lists what people should know, the worst first.
 func findings(r *Report, lint *trace.Lint, o Options) []Finding {
 	all := []Finding{}
-	add := func(s Severity, text string) { all = append(all, Finding{s, text}) }
+	add := func(s Severity, text string) {
+		all = append(all, Finding{s, text})
+	}
 	for _, f := range lint.Refusals {
 		add(Refusal, placed(f))
 	}

@@ -28,7 +28,9 @@ func HTML(w io.Writer, reports []*Report) error {
 		}
 		words.Findings = append(words.Findings, findings...)
 	}
-	pictures := slices.DeleteFunc(p.pictures(), func(s chart.Section) bool { return len(s.Graphs) == 0 })
+	pictures := slices.DeleteFunc(p.pictures(), func(s chart.Section) bool {
+		return len(s.Graphs) == 0
+	})
 	tables, err := p.tables(len(pictures) > 0)
 	if err != nil {
 		return err
@@ -183,7 +185,9 @@ func (p *htmlPage) scatter() []chart.Graph {
 	if len(p.reports) > 1 || len(dots) < 2 {
 		return nil
 	}
-	slices.SortFunc(dots, func(a, b dot) int { return int(a.input - b.input) })
+	slices.SortFunc(dots, func(a, b dot) int {
+		return int(a.input - b.input)
+	})
 	outputs := chart.Series{Name: "output", Style: chart.Dots}
 	g := chart.Graph{
 		Title: "Output against input tokens, a row each",
@@ -298,5 +302,7 @@ func (p *htmlPage) tables(folded bool) ([]chart.Section, error) {
 		}
 	}
 	sections := []chart.Section{routers, caches, rest}
-	return slices.DeleteFunc(sections, func(s chart.Section) bool { return len(s.Tables)+len(s.Facts) == 0 }), nil
+	return slices.DeleteFunc(sections, func(s chart.Section) bool {
+		return len(s.Tables)+len(s.Facts) == 0
+	}), nil
 }

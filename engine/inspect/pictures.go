@@ -57,13 +57,17 @@ func (p *pictures) describe(title, unit string, values []int64) *stats.Percentil
 // outlineOf sorts the values and divides them by unit. The outline has at most 4,096 of them, by rank.
 func outlineOf[T int32 | int64 | float64](values []T, unit float64) chart.Sample {
 	slices.Sort(values)
-	return outline(int64(len(values)), func(rank int64) float64 { return float64(values[rank-1]) / unit })
+	return outline(int64(len(values)), func(rank int64) float64 {
+		return float64(values[rank-1]) / unit
+	})
 }
 
 // outlineOfCounted is outlineOf for values that are sorted and counted.
 func outlineOfCounted(values []stats.Counted, unit float64) chart.Sample {
 	size, ranked := stats.Ranked(values)
-	return outline(size, func(rank int64) float64 { return float64(ranked(rank)) / unit })
+	return outline(size, func(rank int64) float64 {
+		return float64(ranked(rank)) / unit
+	})
 }
 
 // outline asks for values by their rank, from 1, in rising order.

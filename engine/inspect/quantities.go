@@ -108,7 +108,9 @@ func (c *Cache) compute(b *Blocks, texts map[string]any) {
 		texts["id_ratio"] = format.Share(c.Infinite.IDs)
 	}
 	if c.SaturationTokens > 0 {
-		half := slices.IndexFunc(c.Curve, func(at Capacity) bool { return at.TokenRatio >= c.Infinite.Tokens/2 })
+		half := slices.IndexFunc(c.Curve, func(at Capacity) bool {
+			return at.TokenRatio >= c.Infinite.Tokens/2
+		})
 		texts["half_of_hits"] = format.Short(float64(c.Curve[max(0, half)].Tokens))
 	}
 }
@@ -137,7 +139,9 @@ func declared(fill *format.Filler) (all []section) {
 }
 
 // percentiles are the keys of what the page prints of a distribution.
-func percentiles() []string { return []string{"mean", "p50", "p90", "p95", "p99", "p999", "max"} }
+func percentiles() []string {
+	return []string{"mean", "p50", "p90", "p95", "p99", "p999", "max"}
+}
 
 // quantitiesOf are those of a line of quantities.txt.
 func quantitiesOf(fill *format.Filler, cells []string) (all []quantity) {
@@ -160,7 +164,9 @@ func quantitiesOf(fill *format.Filler, cells []string) (all []quantity) {
 }
 
 // percentileName is what people call a percentile.
-func percentileName(key string) string { return strings.Replace(key, "p999", "p99.9", 1) }
+func percentileName(key string) string {
+	return strings.Replace(key, "p999", "p99.9", 1)
+}
 
 //go:embed words.txt
 var words string
@@ -242,7 +248,9 @@ func tables(reports []*Report) (all []table, err error) {
 			})
 		})
 	}
-	return slices.DeleteFunc(all, func(t table) bool { return len(t.Rows) == 0 }), nil
+	return slices.DeleteFunc(all, func(t table) bool {
+		return len(t.Rows) == 0
+	}), nil
 }
 
 // fill writes the cells of report i of n. Where names are the same, each has a row.

@@ -30,7 +30,9 @@ type Histogram struct {
 
 func (h *Histogram) add(ns int64) {
 	bounds := bucketsNS()
-	h.Cells[sort.Search(buckets, func(i int) bool { return ns <= bounds[i] })]++
+	h.Cells[sort.Search(buckets, func(i int) bool {
+		return ns <= bounds[i]
+	})]++
 	h.SumNS += ns
 }
 

@@ -309,12 +309,16 @@ func known(v float64, print func(float64) string) string {
 	return print(v)
 }
 
-func whole(v float64) string     { return format.Fixed(v, 0) }
-func percent(v float64) string   { return format.Fixed(100*v, 0) + " %" }
+func whole(v float64) string { return format.Fixed(v, 0) }
+func percent(v float64) string {
+	return format.Fixed(100*v, 0) + " %"
+}
 func duration(ns float64) string { return format.Duration(ns, 3) }
 
 // clock prints whole seconds: 1h2m3s.
-func clock(ns int64) string { return time.Duration(max(0, ns)).Round(time.Second).String() }
+func clock(ns int64) string {
+	return time.Duration(max(0, ns)).Round(time.Second).String()
+}
 
 // spark draws the last values as columns, from 0 to the highest.
 func spark(values []float64, cells int) part {

@@ -83,11 +83,19 @@ func (m *Meter) Snapshot(c Counts) *Snapshot {
 		}
 		s.Latencies[i] = w.describe(c.NowNS)
 		s.Latencies[i].Now = lately.mean(i)
-		s.Latencies[i].Past = m.each(func(passed, _ moment) float64 { return passed.mean(i) })
+		s.Latencies[i].Past = m.each(func(passed, _ moment) float64 {
+			return passed.mean(i)
+		})
 	}
-	s.SentPerS = series(lately.perS(sent), m.each(func(passed, _ moment) float64 { return passed.perS(sent) }))
-	s.TokensPerS = series(smooth.perS(tokens), m.each(func(passed, _ moment) float64 { return passed.perS(tokens) }))
-	s.Flying = series(float64(c.InFlight), m.each(func(_, then moment) float64 { return float64(then[inFlight]) }))
+	s.SentPerS = series(lately.perS(sent), m.each(func(passed, _ moment) float64 {
+		return passed.perS(sent)
+	}))
+	s.TokensPerS = series(smooth.perS(tokens), m.each(func(passed, _ moment) float64 {
+		return passed.perS(tokens)
+	}))
+	s.Flying = series(float64(c.InFlight), m.each(func(_, then moment) float64 {
+		return float64(then[inFlight])
+	}))
 	if m.waitsNS >= 0 {
 		s.WaitedNS = c.NowNS - m.waitsNS
 	}

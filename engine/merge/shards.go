@@ -106,7 +106,9 @@ func (s *Shards) complete() error {
 }
 
 // Records is how many requests the whole load has.
-func (s *Shards) Records() int64 { return s.first.file.Workload.Requests }
+func (s *Shards) Records() int64 {
+	return s.first.file.Workload.Requests
+}
 
 // open reads what the directory of a shard says, of which name is the shard.FileName.
 func (s *Shards) open(name string) error {
@@ -202,7 +204,9 @@ func check(name string, f *shard.File) error {
 }
 
 // short is a digest that people can compare.
-func short(digest string) string { return digest[:min(len(digest), 19)] }
+func short(digest string) string {
+	return digest[:min(len(digest), 19)]
+}
 
 // number is a request's number in the whole load, which its id ends with; below 0 if it is none of the load.
 func (s *Shards) number(r *record.Record) int64 {

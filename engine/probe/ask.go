@@ -89,7 +89,9 @@ func (b *Prober) waiting(what string, limit time.Duration, flag string) (answere
 	}
 	after := b.after
 	if after == nil {
-		after = func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
+		after = func(d time.Duration, f func()) func() bool {
+			return time.AfterFunc(d, f).Stop
+		}
 	}
 	return after(waitingAfter, func() {
 		b.Waiting(fmt.Sprintf("%s, for %s at most (%s)", what, format.Span(limit.Seconds()), flag))
@@ -101,7 +103,9 @@ func (b *Prober) client(ctx context.Context, t *workload.Target, addr netip.Addr
 	return &fasthttp.HostClient{
 		Addr: addr.String(), IsTLS: t.TLS, MaxIdleConnDuration: time.Second, MaxResponseBodySize: maxAnswerBytes,
 		ReadBufferSize: maxHeadBytes,
-		Dial:           func(string) (net.Conn, error) { return b.dial(ctx, t, addr) },
+		Dial: func(string) (net.Conn, error) {
+			return b.dial(ctx, t, addr)
+		},
 	}
 }
 

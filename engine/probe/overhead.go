@@ -128,7 +128,9 @@ func (b *Prober) Head(ctx context.Context, source prompt.Source, overhead int) (
 		var lists [3][]int64
 		for j, text := range [...][]byte{one, other, one} {
 			var err error
-			body := func(k api.Backend) []byte { return k.AppendSuffix(append(k.AppendPrefix(nil), text...), 1) }
+			body := func(k api.Backend) []byte {
+				return k.AppendSuffix(append(k.AppendPrefix(nil), text...), 1)
+			}
 			if lists[j], err = b.tokenize(ctx, t, body); err != nil {
 				return workload.Overhead{}, err
 			}
@@ -166,7 +168,9 @@ func (b *Prober) unlike(source prompt.Source) (one, other []byte) {
 
 // TokenIDs returns the token ids of a verbatim prompt, template included, as one of the servers reports them.
 func (b *Prober) TokenIDs(ctx context.Context, l api.Verbatim) ([]int64, error) {
-	return b.tokenize(ctx, &b.Targets[0], func(k api.Backend) []byte { return k.AppendVerbatim(nil, l, 1) })
+	return b.tokenize(ctx, &b.Targets[0], func(k api.Backend) []byte {
+		return k.AppendVerbatim(nil, l, 1)
+	})
 }
 
 // tokenize returns the token ids of the prompt in a body, as the server's model gets it, template included.

@@ -438,14 +438,18 @@ func (b *Prober) Models(ctx context.Context, t *workload.Target) (Models, error)
 
 // Lists reports whether a model of that name is served. A name with a * stands for many, as with LiteLLM.
 func (m Models) Lists(name string) bool {
-	return slices.ContainsFunc(m, func(o Model) bool { return o.ID == name || strings.Contains(o.ID, "*") })
+	return slices.ContainsFunc(m, func(o Model) bool {
+		return o.ID == name || strings.Contains(o.ID, "*")
+	})
 }
 
 // Context is how many tokens a prompt and its output may have together with a model; 0 if the server does not report
 // it.
 func (m Models) Context(name string) int {
 	for range 2 { // the model, then its parent
-		i := slices.IndexFunc(m, func(o Model) bool { return o.ID == name })
+		i := slices.IndexFunc(m, func(o Model) bool {
+			return o.ID == name
+		})
 		if i < 0 {
 			return 0
 		}

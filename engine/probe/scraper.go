@@ -101,7 +101,9 @@ func (b *Prober) Scraper(
 		return nil, nil, asking.Err()
 	}
 	silent = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
-	if pages = slices.DeleteFunc(pages, func(p *scrapePage) bool { return p == nil }); len(pages) == 0 {
+	if pages = slices.DeleteFunc(pages, func(p *scrapePage) bool {
+		return p == nil
+	}); len(pages) == 0 {
 		return nil, silent, nil
 	}
 	return &Scraper{
@@ -242,7 +244,9 @@ func (b *Prober) scrapePage(
 	p.url = scheme + "://" + addr.String() + strings.TrimPrefix(withoutQuery(url), t.URL)
 	p.req.SetRequestURI(url)
 	// to which credentials go anyway
-	if slices.ContainsFunc(b.Targets, func(own workload.Target) bool { return own.URL == t.URL }) {
+	if slices.ContainsFunc(b.Targets, func(own workload.Target) bool {
+		return own.URL == t.URL
+	}) {
 		for _, h := range b.Headers {
 			p.req.Header.Set(h.Name, h.Value)
 		}

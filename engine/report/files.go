@@ -300,7 +300,9 @@ func EncodeJSON(w io.Writer, v any) error {
 
 // WriteJSON writes a file of one JSON object, as EncodeJSON does, all of it or nothing.
 func WriteJSON(name string, v any) error {
-	return WriteWhole(name, func(w io.Writer) error { return EncodeJSON(w, v) })
+	return WriteWhole(name, func(w io.Writer) error {
+		return EncodeJSON(w, v)
+	})
 }
 
 // WriteHistograms writes dir/histograms.hlog, all of it or nothing. start and

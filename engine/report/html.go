@@ -256,7 +256,9 @@ func numbersSection(parts []*part) chart.Section {
 }
 
 // keyOf is a field's place in summary.json.
-func (p *part) keyOf(field [2]string) string { return strings.TrimPrefix(p.path+"."+field[0], ".") }
+func (p *part) keyOf(field [2]string) string {
+	return strings.TrimPrefix(p.path+"."+field[0], ".")
+}
 
 // latencyTable is the distributions of the summary, with marks at what says little.
 func latencyTable(s *metrics.Summary) chart.Table {

@@ -210,7 +210,9 @@ func keepSlowest(kept []record.Record, r *record.Record, of func(*record.Record)
 		return kept
 	}
 	kept = append([]record.Record{*r}, kept...)
-	slices.SortStableFunc(kept, func(a, b record.Record) int { return cmp.Compare(of(&b), of(&a)) })
+	slices.SortStableFunc(kept, func(a, b record.Record) int {
+		return cmp.Compare(of(&b), of(&a))
+	})
 	return kept[:min(len(kept), slowest)]
 }
 
@@ -281,11 +283,17 @@ func (p *pictures) sections(s *metrics.Summary, tables []chart.Table) []chart.Se
 }
 
 // stepS is how long a step is, and endS when the last of them ends.
-func (p *pictures) stepS() float64 { return p.all[0].ToS - p.all[0].FromS }
-func (p *pictures) endS() float64  { return p.all[len(p.all)-1].ToS }
+func (p *pictures) stepS() float64 {
+	return p.all[0].ToS - p.all[0].FromS
+}
+func (p *pictures) endS() float64 {
+	return p.all[len(p.all)-1].ToS
+}
 
 // stepAt is the step of an instant.
-func (p *pictures) stepAt(atS float64) int { return min(len(p.all)-1, int(atS/p.stepS())) }
+func (p *pictures) stepAt(atS float64) int {
+	return min(len(p.all)-1, int(atS/p.stepS()))
+}
 
 // overTime is a graph whose places are the steps, on a time axis that all such graphs share.
 func (p *pictures) overTime(title, unit string, series ...chart.Series) chart.Graph {
@@ -305,7 +313,9 @@ func (p *pictures) overTime(title, unit string, series ...chart.Series) chart.Gr
 	}
 }
 
-func middleS(t *metrics.Step) float64 { return (t.FromS + t.ToS) / 2 }
+func middleS(t *metrics.Step) float64 {
+	return (t.FromS + t.ToS) / 2
+}
 
 // of is a number of each step.
 func of(steps []metrics.Step, value func(*metrics.Step) float64) chart.Values {
@@ -323,7 +333,9 @@ func (p *pictures) line(name string, value func(*metrics.Step) float64) chart.Se
 
 // maybe is a line of a number that a step may not have.
 func (p *pictures) maybe(name string, value func(*metrics.Step) *float64) chart.Series {
-	line := p.line(name, func(t *metrics.Step) float64 { return orUnknown(value(t)) })
+	line := p.line(name, func(t *metrics.Step) float64 {
+		return orUnknown(value(t))
+	})
 	line.Gaps = true
 	return line
 }
@@ -343,25 +355,39 @@ func (p *pictures) timelines(s *metrics.Summary) []chart.Graph {
 	stepS := p.stepS()
 	out := []chart.Graph{
 		p.overTime("Requests/s", "",
-			p.line("planned", func(t *metrics.Step) float64 { return float64(t.Planned) / stepS }),
-			p.line("sent", func(t *metrics.Step) float64 { return float64(t.Requests) / stepS })),
+			p.line("planned", func(t *metrics.Step) float64 {
+				return float64(t.Planned) / stepS
+			}),
+			p.line("sent", func(t *metrics.Step) float64 {
+				return float64(t.Requests) / stepS
+			})),
 		p.overTime("Requests in flight", "",
-			p.line("in flight", func(t *metrics.Step) float64 { return t.InFlight })),
+			p.line("in flight", func(t *metrics.Step) float64 {
+				return t.InFlight
+			})),
 	}
 	for i, l := range metrics.Latencies() {
 		if l.Shown == metrics.OnScreen && l.Of != nil && !s.LikeTwin(i) {
 			out = append(out, p.overTime(l.Label, "ms",
-				p.maybe("p50", func(t *metrics.Step) *float64 { return t.Percentile(i, 500) }),
-				p.maybe("p99", func(t *metrics.Step) *float64 { return t.Percentile(i, 990) })))
+				p.maybe("p50", func(t *metrics.Step) *float64 {
+					return t.Percentile(i, 500)
+				}),
+				p.maybe("p99", func(t *metrics.Step) *float64 {
+					return t.Percentile(i, 990)
+				})))
 		}
 	}
-	drift := p.maybe("p99", func(t *metrics.Step) *float64 { return t.DriftP99 })
+	drift := p.maybe("p99", func(t *metrics.Step) *float64 {
+		return t.DriftP99
+	})
 	for i := range drift.Values {
 		drift.Values[i] /= 1e3
 	}
 	out = append(out,
 		p.overTime("Output tokens/s", "",
-			p.line("tokens/s", func(t *metrics.Step) float64 { return float64(t.OutputTokens) / stepS })),
+			p.line("tokens/s", func(t *metrics.Step) float64 {
+				return float64(t.OutputTokens) / stepS
+			})),
 		p.overTime("Drift: how late requests left", "ms", drift))
 	if m := s.Client.StolenByTime; m != nil {
 		out = append(out, p.overTime("CPU time that the host took", "ratio", p.stolen(m)))
@@ -468,7 +494,9 @@ func (p *pictures) heatMaps() (out []chart.Graph) {
 		some := false
 		for _, r := range p.rows {
 			values := of(r.steps, m.value)
-			some = some || slices.ContainsFunc(values, func(v float64) bool { return v > 0 })
+			some = some || slices.ContainsFunc(values, func(v float64) bool {
+				return v > 0
+			})
 			g.Rows = append(g.Rows, r.name)
 			g.Heat = append(g.Heat, values)
 		}
@@ -509,11 +537,15 @@ func (p *pictures) dots() (out []chart.Graph) {
 		{"E2E by output tokens", "output tokens", func(t *point) float64 { return t.output },
 			func(t *point) float64 { return t.e2eMS }},
 	} {
-		own := slices.DeleteFunc(slices.Clone(p.points), func(t point) bool { return math.IsNaN(g.x(&t) + g.y(&t)) })
+		own := slices.DeleteFunc(slices.Clone(p.points), func(t point) bool {
+			return math.IsNaN(g.x(&t) + g.y(&t))
+		})
 		if len(own) < 2 {
 			continue
 		}
-		slices.SortFunc(own, func(a, b point) int { return cmp.Compare(g.x(&a), g.x(&b)) })
+		slices.SortFunc(own, func(a, b point) int {
+			return cmp.Compare(g.x(&a), g.x(&b))
+		})
 		dots := chart.Series{Name: strings.Fields(g.title)[0], Style: chart.Dots}
 		var at chart.Values
 		for _, t := range own {
@@ -668,7 +700,9 @@ func (t *turn) pieces() (out []chart.Piece) {
 // slowTables list the slowest requests.
 func (p *pictures) slowTables() []chart.Table {
 	tables := []chart.Table{slowTable("By E2E", p.byE2E), slowTable("By TTFT", p.byTTFT)}
-	return slices.DeleteFunc(tables, func(t chart.Table) bool { return len(t.Rows) == 0 })
+	return slices.DeleteFunc(tables, func(t chart.Table) bool {
+		return len(t.Rows) == 0
+	})
 }
 
 func slowTable(title string, slow []record.Record) chart.Table {
@@ -777,7 +811,9 @@ func (p *pictures) serverLines() []chart.Graph {
 		p.overTime("Prefix hits, as the servers count", "ratio", hits),
 	}
 	return slices.DeleteFunc(out, func(g chart.Graph) bool {
-		return !slices.ContainsFunc(g.Series[0].Values, func(v float64) bool { return !math.IsNaN(v) })
+		return !slices.ContainsFunc(g.Series[0].Values, func(v float64) bool {
+			return !math.IsNaN(v)
+		})
 	})
 }
 

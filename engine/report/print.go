@@ -107,7 +107,9 @@ func ordered(d *json.Decoder) any {
 	return t
 }
 
-func isDistribution(v []member) bool { return len(v) > 0 && v[0].key == "p50" }
+func isDistribution(v []member) bool {
+	return len(v) > 0 && v[0].key == "p50"
+}
 
 // add adds an object's members to p, and returns its lists, as parts of their own.
 func (p *part) add(prefix string, object []member) (lists []*part) {
@@ -161,7 +163,9 @@ func listOf(path string, list []any) *part {
 // dropColumn removes a column that says the same of all rows. If that is more than 0 or no, it becomes a field.
 func (p *part) dropColumn(c int) {
 	same := p.rows[0][c]
-	if slices.ContainsFunc(p.rows, func(row []string) bool { return row[c] != same }) {
+	if slices.ContainsFunc(p.rows, func(row []string) bool {
+		return row[c] != same
+	}) {
 		return
 	}
 	if same != "" {
@@ -182,7 +186,9 @@ func (p *part) cells(row []string, prefix string, object []member) []string {
 		key := prefix + m.key
 		if inner, is := m.value.([]member); is {
 			if isDistribution(inner) {
-				inner = slices.DeleteFunc(inner, func(m member) bool { return m.key != "p50" && m.key != "p99" })
+				inner = slices.DeleteFunc(inner, func(m member) bool {
+					return m.key != "p50" && m.key != "p99"
+				})
 			}
 			row = p.cells(row, key+".", inner)
 			continue
@@ -228,7 +234,9 @@ func shown(key string, value any) string {
 
 // isShare reports whether one of the words of a key says so.
 func isShare(key string) bool {
-	words := strings.FieldsFunc(key, func(r rune) bool { return r == '_' || r == '.' })
+	words := strings.FieldsFunc(key, func(r rune) bool {
+		return r == '_' || r == '.'
+	})
 	return slices.ContainsFunc(words, func(word string) bool {
 		return word == "ratio" || word == "share" || word == "shares"
 	})
@@ -274,7 +282,9 @@ func (t *part) print(p *format.Page) {
 		rows = nil
 	}
 	t.printFields(p)
-	words := slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, " ") })
+	words := slices.ContainsFunc(texts, func(text string) bool {
+		return strings.Contains(text, " ")
+	})
 	if words && !isShare(t.path) {
 		for _, text := range texts {
 			sentence(p, "  - ", text)

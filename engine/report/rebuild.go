@@ -357,7 +357,9 @@ func (p Part) of(dir string, runS float64, urls []string) (*metrics.Window, erro
 			return nil, err
 		}
 		// nothing is sent any more
-		steps := slices.DeleteFunc(c.Timeline().All(), func(s metrics.Step) bool { return s.FromS*1e9 > float64(last) })
+		steps := slices.DeleteFunc(c.Timeline().All(), func(s metrics.Step) bool {
+			return s.FromS*1e9 > float64(last)
+		})
 		w, err := metrics.FindSteady(steps, runS, p.Steady)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", dir, err)

@@ -112,7 +112,9 @@ func (p *screen) numbers() {
 }
 
 // bounded reports whether there is a terminal, the lines of which are limited.
-func (p *screen) bounded() bool { return p.Width > 0 && !p.whole }
+func (p *screen) bounded() bool {
+	return p.Width > 0 && !p.whole
+}
 
 // shorten leaves lines out, and counts them where it says how to see them.
 func (p *screen) shorten() {
@@ -159,7 +161,9 @@ func (p *screen) field(rank, most int, label string, parts ...string) {
 	for i, part := range parts {
 		parts[i] = p.fitted(format.Visible(part), p.columns-screenLabel)
 	}
-	lines := p.fill(parts, 0, most, func(parts []string) []string { return p.filled(label, parts) })
+	lines := p.fill(parts, 0, most, func(parts []string) []string {
+		return p.filled(label, parts)
+	})
 	marks := strings.NewReplacer("✓", p.paint(green, "✓"), "✗", p.paint(red, "✗"))
 	for i, line := range lines {
 		if i > 0 && rank > first {
@@ -268,7 +272,9 @@ func few(s *metrics.Summary) string {
 }
 
 // Title says what a run replays, how, and where it goes; as the trace and the servers are called.
-func Title(s *metrics.Summary) string { return strings.Join(title(s), "") }
+func Title(s *metrics.Summary) string {
+	return strings.Join(title(s), "")
+}
 
 func title(s *metrics.Summary) []string {
 	load := filepath.Base(s.Workload.Trace)
@@ -618,7 +624,9 @@ func (p *screen) targets() {
 // standOut returns at most three parts, the worst first. They failed more than twice as often as all do, or their p99
 // is above twice the median of tails, which are sorted.
 func standOut(parts []metrics.Part, tails []float64) []metrics.Part {
-	share := func(failed, requests int64) float64 { return float64(failed) / float64(max(1, requests)) }
+	share := func(failed, requests int64) float64 {
+		return float64(failed) / float64(max(1, requests))
+	}
 	var requests, failed int64
 	for _, t := range parts {
 		requests += t.Requests
@@ -639,8 +647,12 @@ func standOut(parts []metrics.Part, tails []float64) []metrics.Part {
 		}
 		return v
 	}
-	out := slices.DeleteFunc(slices.Clone(parts), func(t metrics.Part) bool { return score(t) == 0 })
-	slices.SortStableFunc(out, func(a, b metrics.Part) int { return cmp.Compare(score(b), score(a)) })
+	out := slices.DeleteFunc(slices.Clone(parts), func(t metrics.Part) bool {
+		return score(t) == 0
+	})
+	slices.SortStableFunc(out, func(a, b metrics.Part) int {
+		return cmp.Compare(score(b), score(a))
+	})
 	return out[:min(3, len(out))]
 }
 
@@ -744,7 +756,9 @@ func machineWords(s *metrics.Summary) string {
 }
 
 // tenths prints a sampled share with the digits that it deserves: tenths of a percent.
-func tenths(share float64) string { return format.Percent(float64(int(share*1000+0.5)) / 1000) }
+func tenths(share float64) string {
+	return format.Percent(float64(int(share*1000+0.5)) / 1000)
+}
 
 // files adds where the results are and what can be done next.
 func (p *screen) files() {
