@@ -34,7 +34,7 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 			}
 		}
 	}
-	host := "from " + s.Run.Host.Name + ", " + format.Many(s.Run.Host.CPUs, "core")
+	cores := format.Many(s.Run.Host.CPUs, "core")
 	d := chart.Document{
 		Title: pageTitle(dir, s),
 		Under: format.Present(
@@ -43,7 +43,7 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 			s.Workload.Format,
 			s.Length(),
 			"fastreplay "+s.Run.Version,
-			host,
+			"from "+s.Run.Host.Name+", "+cores,
 		),
 	}
 	verdict := verdictSection(s)
@@ -56,8 +56,14 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 	}
 	targets := tablesOf(parts, targetColumns, "targets", "instances.parts", "endpoints.parts")
 	d.Add(verdict, latencies)
-	d.Add(chart.Section{Title: "Shards", Tables: tablesOf(parts, "", "shards")})
-	d.Add(chart.Section{Title: "Failures", Tables: tablesOf(parts, "", "requests.failures", "outages")})
+	d.Add(chart.Section{
+		Title:  "Shards",
+		Tables: tablesOf(parts, "", "shards"),
+	})
+	d.Add(chart.Section{
+		Title:  "Failures",
+		Tables: tablesOf(parts, "", "requests.failures", "outages"),
+	})
 	d.Add(pictures.sections(s, targets)...)
 	d.Add(jobSection(s, parts))
 	d.Add(chart.Section{
@@ -111,10 +117,15 @@ func verdictSection(s *metrics.Summary) chart.Section {
 	}
 	out := chart.Section{Findings: []chart.Finding{finding}}
 	if len(v.Objectives) > 0 {
-		wanted := chart.Finding{Grade: chart.Good, Word: "Objectives met", Lines: objectiveLines(v)}
+		wanted := chart.Finding{
+			Grade: chart.Good,
+			Word:  "Objectives met",
+			Lines: objectiveLines(v),
+		}
 		if missed := v.Missed(); missed > 0 {
 			wanted.Grade = chart.Bad
-			wanted.Word = fmt.Sprintf("%d of %s missed", missed, format.Many(len(v.Objectives), "objective"))
+			all := format.Many(len(v.Objectives), "objective")
+			wanted.Word = fmt.Sprintf("%d of %s missed", missed, all)
 		}
 		out.Findings = append(out.Findings, wanted)
 	}
@@ -246,7 +257,8 @@ func numbersSection(parts []*part) chart.Section {
 			out.Facts = append(out.Facts, [2]string{p.keyOf(f), f[1]})
 		}
 		if len(p.texts) > 0 {
-			out.Facts = append(out.Facts, [2]string{p.path, strings.Join(p.texts, "; ")})
+			text := strings.Join(p.texts, "; ")
+			out.Facts = append(out.Facts, [2]string{p.path, text})
 		}
 		if len(p.rows) > 0 {
 			out.Tables = append(out.Tables, p.table(""))
@@ -266,7 +278,10 @@ func latencyTable(s *metrics.Summary) chart.Table {
 	for _, l := range shownLatencies(s, metrics.OnPage) {
 		row := chart.Texts(l.name, format.Count(l.q.Count))
 		for _, n := range l.numbers(s) {
-			cell := chart.Cell{Text: n.mark + format.Duration(n.ns, 4), Hint: n.hint}
+			cell := chart.Cell{
+				Text: n.mark + format.Duration(n.ns, 4),
+				Hint: n.hint,
+			}
 			if n.mark != "" {
 				cell.Mark = chart.Warn
 				t.Note = "~ too few values; ! moved by the client's lateness: point at the number for by how much."
@@ -285,7 +300,8 @@ func flagSection(s *metrics.Summary) chart.Section {
 	}
 	t := chart.Table{Head: []string{"flag", "value"}}
 	for _, name := range slices.Sorted(maps.Keys(s.Run.Options)) {
-		t.Rows = append(t.Rows, chart.Texts("--"+name, fmt.Sprint(s.Run.Options[name])))
+		value := fmt.Sprint(s.Run.Options[name])
+		t.Rows = append(t.Rows, chart.Texts("--"+name, value))
 	}
 	return chart.Section{
 		Title:  "Flags",
@@ -303,7 +319,8 @@ func (p *screen) jobs() {
 	turns := cmp.Or(p.Turns, &metrics.Turns{})
 	ratio := ""
 	if j.Ratio != nil {
-		ratio = "p50 " + three(j.Ratio.P50) + " × as long as recorded, max " + three(j.Ratio.Max) + " ×"
+		most := three(j.Ratio.Max)
+		ratio = "p50 " + three(j.Ratio.P50) + " × as long as recorded, max " + most + " ×"
 	}
 	p.field(first, 2, "jobs",
 		format.Count(j.Finished)+" of "+format.Counted(j.Jobs, "finished"),

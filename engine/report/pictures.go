@@ -105,7 +105,8 @@ func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
 	if wrong := unlike(dir, s, seen); wrong != nil && s.Window == nil { // whose verdict has it
 		return p, errors.New(wrong[0].String())
 	}
-	p.addSteps(c.Timeline(), s.Instances != nil && len(s.Instances.Parts) > len(s.Targets))
+	byInstance := s.Instances != nil && len(s.Instances.Parts) > len(s.Targets)
+	p.addSteps(c.Timeline(), byInstance)
 	p.samples, err = ReadLines[scrape.Sample](filepath.Join(dir, ServerMetricsName))
 	if err != nil || p.window != nil {
 		return p, err
@@ -206,7 +207,8 @@ func (p *pictures) kindOf(r *record.Record) string {
 // keepSlowest keeps the requests with the largest values, in falling order.
 func keepSlowest(kept []record.Record, r *record.Record, of func(*record.Record) int64) []record.Record {
 	ns := of(r)
-	if ns == record.None || len(kept) == slowest && ns <= of(&kept[slowest-1]) {
+	full := len(kept) == slowest
+	if ns == record.None || full && ns <= of(&kept[slowest-1]) {
 		return kept
 	}
 	kept = append([]record.Record{*r}, kept...)
@@ -448,7 +450,8 @@ func (p *pictures) byKind() (out []chart.Graph) {
 	good := p.overTime("Goodput: ok requests within and beyond the bounds", "")
 	bad := p.overTime("Failed requests", "")
 	kinds := slices.SortedFunc(maps.Keys(p.moments), func(a, b string) int {
-		return cmp.Or(len(p.moments[b])-len(p.moments[a]), cmp.Compare(a, b))
+		more := len(p.moments[b]) - len(p.moments[a])
+		return cmp.Or(more, cmp.Compare(a, b))
 	})
 	for _, kind := range kinds {
 		bars := chart.Series{
@@ -520,7 +523,9 @@ func (p *pictures) distributions() (out []chart.Graph) {
 				s.Counts = append(s.Counts, float64(b.Count))
 			}
 		}
-		out = append(out, chart.Distributions(cmp.Or(l.Title, l.Label), "ms", false, []chart.Sample{s})...)
+		title := cmp.Or(l.Title, l.Label)
+		graphs := chart.Distributions(title, "ms", false, []chart.Sample{s})
+		out = append(out, graphs...)
 	}
 	return out
 }
@@ -600,7 +605,8 @@ func (p *pictures) conversations() chart.Section {
 		note += fmt.Sprintf(" Of more than %s turns the first to end were looked at.", format.Count(mostTurns))
 	}
 	slices.SortFunc(drawn, func(a, b lane) int {
-		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.session, b.session))
+		earliest := cmp.Compare(a.from, b.from)
+		return cmp.Or(earliest, cmp.Compare(a.session, b.session))
 	})
 	g := p.overTime("Turns of conversations", "")
 	g.At = nil
@@ -609,7 +615,8 @@ func (p *pictures) conversations() chart.Section {
 	g.Kinds = phaseKinds
 	for _, l := range drawn {
 		slices.SortFunc(l.turns, func(a, b turn) int {
-			return cmp.Or(cmp.Compare(a.planned, b.planned), cmp.Compare(a.row, b.row))
+			earliest := cmp.Compare(a.planned, b.planned)
+			return cmp.Or(earliest, cmp.Compare(a.row, b.row))
 		})
 		var pieces []chart.Piece
 		for _, t := range l.turns {
@@ -617,7 +624,8 @@ func (p *pictures) conversations() chart.Section {
 				pieces = append(pieces, t.pieces()...)
 			}
 		}
-		g.Rows = append(g.Rows, cmp.Or(p.names[l.session], fmt.Sprint(l.session)))
+		name := cmp.Or(p.names[l.session], fmt.Sprint(l.session))
+		g.Rows = append(g.Rows, name)
 		g.Lanes = append(g.Lanes, pieces)
 	}
 	return chart.Section{
@@ -646,7 +654,8 @@ func (p *pictures) lanes() (lanes []lane) {
 		}
 	}
 	slices.SortFunc(lanes, func(a, b lane) int {
-		return cmp.Or(cmp.Compare(b.to-b.from, a.to-a.from), cmp.Compare(a.session, b.session))
+		longest := cmp.Compare(b.to-b.from, a.to-a.from)
+		return cmp.Or(longest, cmp.Compare(a.session, b.session))
 	})
 	return lanes
 }
@@ -681,7 +690,9 @@ func (t *turn) pieces() (out []chart.Piece) {
 			Text: text + ", failed",
 		})
 	}
-	text += ", TTFT " + format.Seconds(t.first-sent) + ", E2E " + format.Seconds(t.lastEnd-sent)
+	ttft := format.Seconds(t.first - sent)
+	e2e := format.Seconds(t.lastEnd - sent)
+	text += ", TTFT " + ttft + ", E2E " + e2e
 	return append(out,
 		chart.Piece{
 			From: sent,
@@ -799,9 +810,8 @@ func (p *pictures) serverLines() []chart.Graph {
 		sum, pages := scrape.Total(latest, scrape.KVUsage)
 		kv.Values[step] = sum / pages
 		for _, r := range latest {
-			most := orUnknown(r.MostKVUsage)
-			if !(most <= mostKV.Values[step]) && r.MostKVUsage != nil {
-				mostKV.Values[step] = most
+			if v := r.MostKVUsage; v != nil && !(*v <= mostKV.Values[step]) {
+				mostKV.Values[step] = *v
 			}
 		}
 	}
@@ -810,10 +820,9 @@ func (p *pictures) serverLines() []chart.Graph {
 		p.overTime("KV cache in use", "ratio", kv, mostKV),
 		p.overTime("Prefix hits, as the servers count", "ratio", hits),
 	}
+	known := func(v float64) bool { return !math.IsNaN(v) }
 	return slices.DeleteFunc(out, func(g chart.Graph) bool {
-		return !slices.ContainsFunc(g.Series[0].Values, func(v float64) bool {
-			return !math.IsNaN(v)
-		})
+		return !slices.ContainsFunc(g.Series[0].Values, known)
 	})
 }
 

@@ -164,19 +164,23 @@ func (p *screen) field(rank, most int, label string, parts ...string) {
 	lines := p.fill(parts, 0, most, func(parts []string) []string {
 		return p.filled(label, parts)
 	})
-	marks := strings.NewReplacer("✓", p.paint(green, "✓"), "✗", p.paint(red, "✗"))
 	for i, line := range lines {
 		if i > 0 && rank > first {
 			rank = third
 		}
-		p.add(rank, p.paint(dim, line[:screenLabel])+marks.Replace(line[screenLabel:]))
+		label = p.paint(dim, line[:screenLabel])
+		line = line[screenLabel:]
+		line = strings.ReplaceAll(line, "✓", p.paint(green, "✓"))
+		line = strings.ReplaceAll(line, "✗", p.paint(red, "✗"))
+		p.add(rank, label+line)
 	}
 }
 
 // filled are the lines that parts fill.
 func (p *screen) filled(label string, parts []string) []string {
 	head := format.Left("  "+label, screenLabel)
-	return format.Wrap(p.columns, head, format.Left("", screenLabel), format.Gap, parts)
+	indent := strings.Repeat(" ", screenLabel)
+	return format.Wrap(p.columns, head, indent, format.Gap, parts)
 }
 
 // sentence adds text behind a word, on a terminal in at most so many lines. Clauses that do not fit there are left
@@ -186,14 +190,18 @@ func (p *screen) sentence(rank, most int, word, text, style string) {
 		return
 	}
 	columns := p.columns - screenIndent
-	lines := p.fill(strings.Split(text, "; "), 1, most, func(clauses []string) []string {
-		return format.Wrap(columns, "", "", " ", format.Words(strings.Join(clauses, "; ")))
+	clauses := strings.Split(text, "; ")
+	lines := p.fill(clauses, 1, most, func(clauses []string) []string {
+		words := format.Words(strings.Join(clauses, "; "))
+		return format.Wrap(columns, "", "", " ", words)
 	})
 	if p.bounded() && len(lines) > most {
 		lines = lines[:most]
 		lines[most-1] += " …"
 	}
-	lead := p.paint(style, word) + strings.Repeat(" ", max(1, screenIndent-format.Columns(word)))
+	indent := strings.Repeat(" ", screenIndent)
+	gap := max(1, screenIndent-format.Columns(word))
+	lead := p.paint(style, word) + indent[:gap]
 	for i, line := range lines {
 		line = p.fitted(format.Visible(line), columns)
 		p.lines = append(p.lines, screenLine{
@@ -201,17 +209,18 @@ func (p *screen) sentence(rank, most int, word, text, style string) {
 			rank: rank,
 			goes: i > 0,
 		})
-		lead = format.Left("", screenIndent)
+		lead = indent
 	}
 }
 
-// fill returns the lines that parts fill, on a terminal at most so many. Parts at the end that do not fit there, all but
-// the least number of them, are counted instead.
+// fill returns the lines that parts fill, on a terminal at most so many. Parts at the end that do not fit there are
+// counted instead, but for the first of them that must stay.
 func (p *screen) fill(parts []string, least, most int, wrap func(parts []string) []string) []string {
 	lines := wrap(parts)
 	for n := len(parts) - 1; n >= least && p.bounded() && len(lines) > most; n-- {
 		more := fmt.Sprintf("and %d more: --full", len(parts)-n)
-		lines = wrap(append(slices.Clone(parts[:n]), more))
+		fewer := append(slices.Clone(parts[:n]), more)
+		lines = wrap(fewer)
 	}
 	return lines
 }
@@ -237,26 +246,37 @@ func (p *screen) head() {
 	if p.Run.Partial {
 		word += " (partial)"
 	}
-	said := few(p.Summary)
-	lead := said
-	if failed := p.Failed(); failed != "" {
-		said = failed
-		lead = p.paint(red, failed)
+	said := cmp.Or(p.Failed(), few(p.Summary))
+	painted := said
+	if p.Requests.Failed > 0 {
+		painted = p.paint(red, said)
 	}
-	lead = strings.Join(format.Present(p.paint(style, word), lead), format.Gap) + format.Gap
-	word = strings.Join(format.Present(word, said), format.Gap)
+	lead := p.paint(style, word) + format.Gap
+	if said != "" {
+		lead += painted + format.Gap
+		word += format.Gap + said
+	}
 	tail := format.Gap + p.Length()
 	room := p.columns - format.Columns(word+format.Gap+tail)
+	p.add(always, lead+p.replayed(room)+tail)
+}
+
+// replayed says what was replayed, and to whom, in so many columns.
+func (p *screen) replayed(room int) string {
 	parts := title(p.Summary)
-	parts[0] = shorten(parts[0], max(12, room-format.Columns(parts[1]+parts[2])))
-	parts = append(parts, format.Gap+format.Visible(path.Base(p.Run.Model)), format.Gap+format.Visible(p.Run.API))
-	what := ""
+	rest := format.Columns(parts[1] + parts[2])
+	parts[0] = shorten(parts[0], max(12, room-rest))
+	for _, more := range []string{path.Base(p.Run.Model), p.Run.API} {
+		parts = append(parts, format.Gap+format.Visible(more))
+	}
+	text := ""
 	for _, part := range parts {
-		if format.Columns(what+part) <= room && strings.Trim(part, " .") != "" {
-			what += part
+		empty := strings.Trim(part, " .") == ""
+		if format.Columns(text+part) <= room && !empty {
+			text += part
 		}
 	}
-	p.add(always, lead+what+tail)
+	return text
 }
 
 // fewRequests is how many requests no verdict can be proud of: below it a p99 is the maximum.
@@ -284,7 +304,11 @@ func title(s *metrics.Summary) []string {
 	case strings.HasPrefix(s.Workload.Trace, "gen:"):
 		load = "made trace"
 	}
-	return []string{format.Visible(load), format.Visible(paceOf(s)), " → " + format.Visible(whither(s))}
+	return []string{
+		format.Visible(load),
+		format.Visible(paceOf(s)),
+		format.Visible(" → " + whither(s)),
+	}
 }
 
 // paceOf is how a run's times differ from those of its trace: " ×2, load ×3", ", closed loop of 8", or ", 8 lanes ×2".
@@ -371,7 +395,8 @@ func (p *screen) requests() {
 		for _, f := range r.Failures {
 			kinds = append(kinds, p.failure(f, example))
 		}
-		if example == 0 || !p.bounded() || len(p.filled("", kinds)) <= 2 {
+		fits := !p.bounded() || len(p.filled("", kinds)) <= 2
+		if fits || example == 0 {
 			p.field(always, 2, "failed", kinds...)
 			break
 		}
@@ -532,11 +557,14 @@ func p99ByTime(steps []metrics.Step, n int) map[string]string {
 		}
 		highest := make([]int64, n)
 		for _, s := range steps {
-			middle := (s.FromS + s.ToS) / 2
-			part := min(n-1, int((middle-from)/(end-from)*float64(n)))
-			if ms := s.Percentile(k, 990); ms != nil {
-				highest[part] = max(highest[part], int64(*ms*1e6))
+			ms := s.Percentile(k, 990)
+			if ms == nil {
+				continue
 			}
+			middle := (s.FromS + s.ToS) / 2
+			share := (middle - from) / (end - from)
+			part := min(n-1, int(share*float64(n)))
+			highest[part] = max(highest[part], int64(*ms*1e6))
 		}
 		drawn[l.Key] = strings.TrimRight(chart.Skyline(highest, 1)[0], " ")
 	}
@@ -548,7 +576,8 @@ func (p *screen) goodput() {
 	if g == nil {
 		return
 	}
-	good := format.Count(g.Requests) + " of " + format.Counted(p.Requests.Planned-p.Workload.LeftOut, "good")
+	all := p.Requests.Planned - p.Workload.LeftOut
+	good := format.Count(g.Requests) + " of " + format.Counted(all, "good")
 	if g.Share != nil {
 		good += " (" + format.Percent(*g.Share) + ")"
 	}
@@ -605,7 +634,9 @@ func (p *screen) targets() {
 	}
 	spread := ""
 	if len(tails) > 0 {
-		spread = "TTFT p99 " + duration(tails[0]) + " to " + duration(tails[len(tails)-1])
+		least := duration(tails[0])
+		most := duration(tails[len(tails)-1])
+		spread = "TTFT p99 " + least + " to " + most
 	}
 	p.field(second, 2, what, fmt.Sprintf("%d with %s each", len(parts), each), spread)
 	for _, t := range standOut(parts, tails) {
@@ -704,14 +735,14 @@ func (p *screen) shards() {
 		return
 	}
 	states := map[string]int{}
-	var drift, clock []float64 // ns
+	var drift, clock []float64 // µs
 	for i, k := range p.Shards {
 		states[k.State]++
 		if k.DriftP99US != nil {
-			drift = append(drift, *k.DriftP99US*1e3)
+			drift = append(drift, *k.DriftP99US)
 		}
 		if k.ClockUS != nil && i > 0 {
-			clock = append(clock, math.Abs(*k.ClockUS)*1e3)
+			clock = append(clock, math.Abs(*k.ClockUS))
 		}
 	}
 	words := []string{
@@ -720,11 +751,13 @@ func (p *screen) shards() {
 		format.Some(states[metrics.ShardMissing], metrics.ShardMissing),
 	}
 	if len(drift) > 0 {
-		least := format.Duration(slices.Min(drift), 3)
-		words = append(words, "p99 "+least+" to "+format.Duration(slices.Max(drift), 3)+" late")
+		least := microseconds(slices.Min(drift))
+		most := microseconds(slices.Max(drift))
+		words = append(words, "p99 "+least+" to "+most+" late")
 	}
 	if len(clock) > 0 {
-		words = append(words, "clocks up to "+format.Duration(slices.Max(clock), 3)+" apart")
+		most := microseconds(slices.Max(clock))
+		words = append(words, "clocks up to "+most+" apart")
 	}
 	p.field(second, 1, "shards", words...)
 }
@@ -787,7 +820,9 @@ func (p *screen) files() {
 			more += " " + dir
 		}
 		if w := p.Window; w != nil {
-			more += fmt.Sprintf(" --from %v --to %v", time.Duration(w.FromS*1e9), time.Duration(w.ToS*1e9))
+			from := time.Duration(w.FromS * 1e9)
+			to := time.Duration(w.ToS * 1e9)
+			more += fmt.Sprintf(" --from %v --to %v", from, to)
 		}
 		more += " --full"
 		if n := len(p.Notes); n > 0 {
@@ -841,18 +876,23 @@ func (p *screen) unjudged() bool {
 	if p.Requests.Failed == 0 || p.Run.Partial || !v.Valid || v.Missed() > 0 {
 		return false
 	}
-	return !slices.ContainsFunc(v.Objectives, func(o metrics.Objective) bool {
-		return o.Metric == "error_rate" || o.Metric == "goodput"
-	})
+	for _, o := range v.Objectives {
+		if o.Metric == "error_rate" || o.Metric == "goodput" {
+			return false
+		}
+	}
+	return true
 }
 
 // DemoWorked reports whether a run against our own mock did what it should. A machine that is not punctual is no
 // fault of a demo: punctuality says it. Wrong prompts, lost records or an interrupt are.
 func DemoWorked(s *metrics.Summary) bool {
-	return s.Run.Demo && !s.Run.Partial &&
-		!slices.ContainsFunc(s.Verdict.Reasons, func(r metrics.Reason) bool {
-			return r.Grade == metrics.Invalid && !ofMachine(r)
-		})
+	for _, r := range s.Verdict.Reasons {
+		if r.Grade == metrics.Invalid && !ofMachine(r) {
+			return false
+		}
+	}
+	return s.Run.Demo && !s.Run.Partial
 }
 
 // ofMachine reports whether the client's machine was the reason, and not what was sent or answered.
@@ -887,14 +927,13 @@ func punctuality(s *metrics.Summary) string {
 
 // lateness says how late requests left and, if that moved latencies, how late answers were read.
 func lateness(s *metrics.Summary) string {
-	sent := format.Duration(max(0, s.DriftUS.P99*1e3), 3)
+	sent := microseconds(max(0, s.DriftUS.P99))
+	lateReading := func(r metrics.Reason) bool { return r.Code == metrics.LateReading }
 	read := s.Client.ReceiveLagUS
-	if read != nil && slices.ContainsFunc(s.Verdict.Reasons, func(r metrics.Reason) bool {
-		return r.Code == metrics.LateReading
-	}) {
-		return "p99 sent " + sent + " late, read " + format.Duration(read.P99*1e3, 3) + " late"
+	if read != nil && slices.ContainsFunc(s.Verdict.Reasons, lateReading) {
+		return "p99 sent " + sent + " late, read " + microseconds(read.P99) + " late"
 	}
-	return "p99 " + sent + " late, max " + format.Duration(max(0, s.DriftUS.Max*1e3), 3)
+	return "p99 " + sent + " late, max " + microseconds(max(0, s.DriftUS.Max))
 }
 
 // known prints a value and what it is, or "" where there is none.
@@ -907,6 +946,8 @@ func known(print func(float64) string, v *float64, what string) string {
 
 // duration prints ms in the unit that fits.
 func duration(ms float64) string { return format.Duration(ms*1e6, 3) }
+
+func microseconds(us float64) string { return format.Duration(us*1e3, 3) }
 
 // three prints three significant digits.
 func three(v float64) string { return format.Number(v, 3) }
