@@ -251,8 +251,10 @@ func newWindow() *window {
 // turn forgets the steps that are older than the minute that ends at nowNS.
 func (w *window) turn(nowNS int64) {
 	now := nowNS / stepNS
-	for w.at = max(w.at, now-windowSteps); w.at < now; w.at++ {
+	w.at = max(w.at, now-windowSteps)
+	for w.at < now {
 		w.Rotate()
+		w.at++
 	}
 }
 
