@@ -229,8 +229,8 @@ func (s *Snapshot) tables(width, height int) []string {
 	return left
 }
 
-// columns are the cells of a row: the first to the left, others to the right.
-func columns(widths []int, cells ...string) string {
+// tableRow aligns the cells of a row: the first to the left, others to the right.
+func tableRow(widths []int, cells ...string) string {
 	row := format.Left(cells[0], widths[0])
 	for i, cell := range cells[1:] {
 		row += format.Right(cell, widths[1+i])
@@ -241,12 +241,12 @@ func columns(widths []int, cells ...string) string {
 // minute has the percentiles of the last 60 s.
 func (s *Snapshot) minute(sparks int) []string {
 	widths := []int{13, 10, 10, 10}
-	head := part{columns(widths, "last 60 s", "now", "p50", "p99"), dim}
+	head := part{tableRow(widths, "last 60 s", "now", "p50", "p99"), dim}
 	lines := []string{head.paint()}
 	row := func(name string, of *Series, print func(float64) string) {
 		past := spark(of.Past, sparks)
 		past.text = strings.TrimRight("  "+past.text, " ")
-		numbers := columns(widths, name, known(of.Now, print), known(of.P50, print), known(of.P99, print))
+		numbers := tableRow(widths, name, known(of.Now, print), known(of.P50, print), known(of.P99, print))
 		lines = append(lines, numbers+past.paint())
 	}
 	for i, l := range metrics.Latencies() {
@@ -267,7 +267,7 @@ func (s *Snapshot) fleet(width, room int) (lines []string) {
 	widths[0] = max(16, min(34, width-8-7-10-6-queueColumns))
 	row := func(style, name string, cells ...string) {
 		cells = slices.Insert(cells, 0, ansi.Truncate(name, widths[0], "…"))
-		text := ansi.Truncate(columns(widths, cells...), width, "…")
+		text := ansi.Truncate(tableRow(widths, cells...), width, "…")
 		lines = append(lines, part{text, style}.paint())
 	}
 	row(dim, "target", "ok", "failed", "TTFT p99", "hit", "run/wait    KV")
