@@ -282,11 +282,13 @@ func (t *Trace) Repeat(n int) (*Trace, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.ids = ids.Repeat(n)
+	out.ids = *ids.ChooseWhole(order)
 	for i := range out.ArrivalNS {
 		out.ArrivalNS[i] += int64(i/rows) * period
 	}
-	out.shiftBounds(func(i int) int64 { return int64(i/rows) * period })
+	out.shiftBounds(func(i int) int64 {
+		return int64(i/rows) * period
+	})
 	return out, nil
 }
 

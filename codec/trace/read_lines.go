@@ -52,7 +52,8 @@ func (l *lineReader) next() ([]byte, error) {
 		return nil, err
 	}
 	line = bytes.TrimSuffix(line, []byte("\n"))
-	if l.line++; l.line == 1 {
+	l.line++
+	if l.line == 1 {
 		line = bytes.TrimPrefix(line, []byte(byteOrderMark))
 	}
 	if len(line) > l.longest {

@@ -129,7 +129,8 @@ func decompress(r io.Reader, name string) (io.Reader, func(), error) {
 		}
 		return z, z.Close, nil
 	}
-	if kind := foreignKind(head); kind != "" {
+	kind := foreignKind(head)
+	if kind != "" {
 		return nil, nil, fmt.Errorf("%s is %s", name, kind)
 	}
 	return in, func() {}, nil

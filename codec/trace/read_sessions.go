@@ -60,7 +60,8 @@ func (l *loader) resolveSessions() []int64 {
 func (l *loader) rowsByChat() map[int64]int32 {
 	rowOf := make(map[int64]int32, len(l.Chat))
 	for i, chat := range l.Chat {
-		if _, taken := rowOf[chat]; taken {
+		_, taken := rowOf[chat]
+		if taken {
 			l.Lint.SameChat++
 			continue
 		}
@@ -97,7 +98,8 @@ func (l *loader) linkSessions(order []int32) {
 		if session < 0 {
 			continue
 		}
-		if before, ok := latest[session]; ok {
+		before, ok := latest[session]
+		if ok {
 			l.Parent[i] = l.Chat[before]
 			l.Turn[i] = l.Turn[before] + 1
 		}

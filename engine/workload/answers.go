@@ -36,7 +36,8 @@ func (w *Work) nextTurns() []int32 {
 			if wait.Relation != trace.Sequence || !w.goesOn(i, j) {
 				continue
 			}
-			if next[i] == trace.NoTurn || w.answerShared(i, j) > w.answerShared(i, int(next[i])) {
+			best := next[i]
+			if best == trace.NoTurn || w.answerShared(i, j) > w.answerShared(i, int(best)) {
 				next[i] = int32(j)
 			}
 		}
@@ -135,7 +136,8 @@ func (w *Work) AnswerOf(i int) (a prompt.Answer, ok bool) {
 	}
 	j := w.Answers.next[i]
 	if j != trace.NoTurn {
-		a.Text = w.textOf(i, a.From+w.answerShared(i, int(j)))
+		shared := w.answerShared(i, int(j))
+		a.Text = w.textOf(i, a.From+shared)
 	}
 	return a, true
 }

@@ -181,11 +181,12 @@ func (w *Work) plannedNS(i int) int64 {
 func (m *Requests) AppendHead(dst []byte, i, bodyBytes int) []byte {
 	w := m.work
 	t := w.builtFor(i)
-	id := http1.Header{Name: "X-Request-Id", Value: requestID(m.RunID, w.Number(i))}
+	id := requestID(m.RunID, w.Number(i))
 	var own [16]http1.Header
 	headers := append(own[:0], m.Headers...)
-	headers = append(headers, id)
-	return http1.AppendRequestHead(dst, method, t.Path+t.Query, t.Host, headers, bodyBytes)
+	headers = append(headers, http1.Header{Name: "X-Request-Id", Value: id})
+	path := t.Path + t.Query
+	return http1.AppendRequestHead(dst, method, path, t.Host, headers, bodyBytes)
 }
 
 // checkVerbatims is the VerbatimError of the first row that the backend cannot send.
@@ -204,9 +205,10 @@ func (m *Requests) checkVerbatim(i int) error {
 	w := m.work
 	l, _ := w.VerbatimOf(i)
 	free := w.Trace.OutputTokens[i] <= 0 && l.Form != api.Payload
+	sized := m.Backend.Traits().Sized
 	_, told := w.AnswerOf(i)
 	switch {
-	case free && m.Backend.Traits().Sized && !m.Backend.OwnLength(l.Extra):
+	case free && sized && !m.Backend.OwnLength(l.Extra):
 		return errors.New("it has no output length, which this API must be given; use --extra-inputs max_tokens:N")
 	case told && m.backend(i).AnswerEnd() == 0:
 		return errors.New("it has an answer's tokens among its extra members, and --force-answers tells others")
@@ -324,8 +326,9 @@ func (m *Requests) promptIn(i int) []byte {
 	w := m.work
 	raw := m.Whole(i)
 	body := raw[len(raw)-m.bodySize(i):]
-	before := len(m.backend(i).AppendPrefix(nil))
-	return body[before:][:m.Source.Size(w.specOf(i))]
+	before := m.backend(i).AppendPrefix(nil)
+	size := m.Source.Size(w.specOf(i))
+	return body[len(before):][:size]
 }
 
 // rowsAtOnce is how many rows a builder claims at a time: enough to make claiming cheap, few enough to share the end.

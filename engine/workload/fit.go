@@ -81,6 +81,12 @@ func (w *Work) LeaveOut(requests []int32, runID string, backend api.Backend, why
 	sent := kept[:left]
 	w.Verbatim = w.Verbatim.of(sent)
 	w.Plan = w.Plan.Only(sent)
-	w.Trace = w.Trace.Fitted(kept, w.Trace.InputTokens, w.Trace.OutputTokens)
+	w.keepRows(kept)
 	return records
+}
+
+// keepRows leaves the trace the rows in order.
+func (w *Work) keepRows(order []int32) {
+	t := w.Trace
+	w.Trace = t.Fitted(order, t.InputTokens, t.OutputTokens)
 }

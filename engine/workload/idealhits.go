@@ -136,7 +136,8 @@ func (c *idealCaches) ask(w *Work, i int) int64 {
 	held := cache.Expected(p.Blocks, p.Tokens, p.Head, p.Total)
 	a, told := w.AnswerOf(i)
 	if told && a.Text.Tokens > 0 { // no server computes the last token
-		cache.Answered(w.cacheBlocks(a.Text), min(a.Text.Tokens, a.From+a.Tokens-1))
+		computed := min(a.Text.Tokens, a.From+a.Tokens-1)
+		cache.Answered(w.cacheBlocks(a.Text), computed)
 	}
 	if !key.made && block < p.BlockTokens { // more of the next block may be shared than its hash shows
 		held = min(held+p.BlockTokens-block, p.Total-1)

@@ -108,7 +108,7 @@ func (w *Work) Take(
 	w.Plan.Concurrency = p.Of(w.Plan.Concurrency)
 	w.Plan.Cap = p.Of(w.Plan.Cap)
 	w.Plan = w.Plan.Only(own)
-	w.Trace = w.Trace.Fitted(own, w.Trace.InputTokens, w.Trace.OutputTokens)
+	w.keepRows(own)
 	if w.Answers != nil {
 		w.TellAnswers(w.Answers.source)
 	}
@@ -121,7 +121,8 @@ func (w *Work) Take(
 func (w *Work) Identity(of []int32, ideal IdealHits, settings ...any) string {
 	h := sha256.New()
 	fmt.Fprintln(h, settings...)
-	fmt.Fprintln(h, w.Requests(), w.Plan.Concurrency, w.Plan.Cap, w.Plan.EndNS, w.Overhead, w.URLs())
+	plan := &w.Plan
+	fmt.Fprintln(h, w.Requests(), plan.Concurrency, plan.Cap, plan.EndNS, w.Overhead, w.URLs())
 	var b []byte
 	for i := range w.Requests() {
 		b = b[:0]

@@ -73,7 +73,8 @@ func (v *ring) room(m *Requests, needed func(i int) bool) int {
 	if v.kept < to {
 		begin = v.ends[v.kept] - m.Size(v.kept)
 	}
-	for batch := int64(0); to < len(v.ends) && batch < ringBatch; to++ {
+	batch := int64(0)
+	for ; to < len(v.ends) && batch < ringBatch; to++ {
 		if begin == math.MaxInt64 {
 			begin = v.ends[to] - m.Size(to)
 		}
@@ -150,7 +151,8 @@ func (m *Requests) Whole(i int) []byte {
 	b := make([]byte, m.Size(i))
 	m.build(i, b)
 	if m.late != nil {
-		b = b[m.late.write(b, m.work.Places[i].Target):]
+		from := m.late.write(b, m.work.Places[i].Target)
+		b = b[from:]
 	}
 	return b
 }

@@ -102,7 +102,8 @@ func (s *sharing) add(offset, size int64) {
 			return
 		}
 	}
-	s.segments = append(s.segments, gather.Segment{Offset: offset, Size: size})
+	piece := gather.Segment{Offset: offset, Size: size}
+	s.segments = append(s.segments, piece)
 }
 
 // worth reports whether so many bytes in all, in pieces, are better held so than whole.
@@ -212,7 +213,8 @@ func (x *blockIndex) place(source prompt.Source) (s *sharing, places []int32) {
 	s = &sharing{starts: []int64{0}}
 	end := int64(0)
 	for first := range places {
-		for n := int32(first); n != noBlock && places[n] == noBlock; n = x.next[n] {
+		n := int32(first)
+		for ; n != noBlock && places[n] == noBlock; n = x.next[n] {
 			places[n] = int32(len(s.ids))
 			s.ids = append(s.ids, x.ids[n])
 			s.tokens = append(s.tokens, x.tokens[n])
@@ -261,17 +263,19 @@ func (m *Requests) fillShared(ctx context.Context, built *atomic.Int64) error {
 	}
 	err = parallel(ctx, w.Requests(), func(from, to int) {
 		for i := from; i < to; i++ {
-			m.digests[i] = m.buildOwn(i, s.list(memory, i))
+			pieces := s.list(memory, i)
+			m.digests[i] = m.buildOwn(i, pieces)
 		}
 		built.Add(m.offsets[to] - m.offsets[from])
 	})
 	if err != nil {
 		return err
 	}
-	for k, piece := range s.segments {
-		at := memory[s.table+int64(k)*segmentBytes:]
-		binary.NativeEndian.PutUint64(at, uint64(piece.Offset))
-		binary.NativeEndian.PutUint64(at[8:], uint64(piece.Size))
+	table := memory[s.table:]
+	for _, piece := range s.segments {
+		binary.NativeEndian.PutUint64(table, uint64(piece.Offset))
+		binary.NativeEndian.PutUint64(table[8:], uint64(piece.Size))
+		table = table[segmentBytes:]
 	}
 	s.ids = nil
 	s.tokens = nil

@@ -64,7 +64,10 @@ func (v *Verbatim) of(requests []int32) *Verbatim {
 	if v == nil {
 		return nil
 	}
-	return &Verbatim{BlockTokens: v.BlockTokens, prompts: lists.Pick(requests, v.prompts)}
+	return &Verbatim{
+		BlockTokens: v.BlockTokens,
+		prompts:     lists.Pick(requests, v.prompts),
+	}
 }
 
 type verbatimPrompt struct {
@@ -142,10 +145,7 @@ func (p *verbatimPrompt) hash(tokens []int64, blockTokens int, seed maphash.Seed
 	p.tokens = len(tokens)
 	var block []byte
 	for ; len(tokens) >= blockTokens; tokens = tokens[blockTokens:] {
-		block = block[:0]
-		for _, id := range tokens[:blockTokens] {
-			block = binary.LittleEndian.AppendUint64(block, uint64(id))
-		}
+		block, _ = binary.Append(block[:0], binary.LittleEndian, tokens[:blockTokens])
 		p.blocks = append(p.blocks, maphash.Bytes(seed, block))
 	}
 }

@@ -65,7 +65,8 @@ func (w *Work) Endpoint(i int) netip.AddrPort {
 // PromptTokens is how many tokens of ours make a prompt of the recorded length; at least one. It does not apply to
 // verbatim content.
 func (w *Work) PromptTokens(i int) int {
-	return max(1, int(w.Trace.InputTokens[i])-w.Overhead.Tokens())
+	recorded := int(w.Trace.InputTokens[i])
+	return max(1, recorded-w.Overhead.Tokens())
 }
 
 // BuiltTokens is what the server should count: the recorded length, unless what it adds is longer.
@@ -201,5 +202,7 @@ func requestID(runID string, i int) string {
 
 // UsesTLS reports whether requests are encrypted.
 func (w *Work) UsesTLS() bool {
-	return slices.ContainsFunc(w.Targets, func(t Target) bool { return t.TLS })
+	return slices.ContainsFunc(w.Targets, func(t Target) bool {
+		return t.TLS
+	})
 }

@@ -20,7 +20,7 @@ func singleTurn() *Format {
 }
 
 // aiperfTurns is a format of turns as AIPerf has them.
-func aiperfTurns(name string, match func(keys []string) bool, read func(*Batch, rows.Object), write *Writer) *Format {
+func aiperfTurns(name string, match func(keys []string) bool, read func(*Batch, object), write *Writer) *Format {
 	return &Format{
 		Name: name,
 		Layout: rows.Layout{
@@ -33,7 +33,7 @@ func aiperfTurns(name string, match func(keys []string) bool, read func(*Batch, 
 	}
 }
 
-func readSingleTurn(out *Batch, o rows.Object) {
+func readSingleTurn(out *Batch, o object) {
 	t := readTurn(o)
 	checkType(o, "single_turn")
 	if !o.OK() {
@@ -72,12 +72,12 @@ func multiTurn() *Format {
 		&Writer{Refuse: notTurns, Append: appendMultiTurn})
 }
 
-func readMultiTurn(out *Batch, o rows.Object) {
+func readMultiTurn(out *Batch, o object) {
 	checkType(o, "multi_turn")
 	o.Need("turns", "it is the list of messages")
 	var said []byte // so far
 	asked := false  // just now
-	o.Each("turns", func(_ int, message rows.Object) {
+	o.Each("turns", func(_ int, message object) {
 		t := readTurn(message)
 		if !o.OK() {
 			return
@@ -132,7 +132,7 @@ type turn struct {
 	media []byte   // parts of the content, one after the other with commas
 }
 
-func readTurn(o rows.Object) *turn {
+func readTurn(o object) *turn {
 	t := &turn{role: "user"}
 	if role := o.Value("role"); role != nil && o.IsString("role", role) {
 		t.role = string(rows.Unquoted(role))
@@ -159,7 +159,7 @@ func saysKeys(keys []string) bool {
 
 // textsIn is the strings under a name or under its plural, which may group them: ["a","b"] or
 // [{"name":"x","contents":["a","b"]}]. Empty ones are left out.
-func textsIn(o rows.Object, name string) (texts [][]byte) {
+func textsIn(o object, name string) (texts [][]byte) {
 	take := func(_ int, value []byte) {
 		if o.IsString(name, value) && len(value) > 2 {
 			texts = append(texts, value)
@@ -192,7 +192,7 @@ func textsIn(o rows.Object, name string) (texts [][]byte) {
 	return texts
 }
 
-func failUUIDs(o rows.Object, name string) {
+func failUUIDs(o object, name string) {
 	o.Fail(name+" are named by uuids, which only one server's cache has", "give the images themselves")
 }
 
@@ -239,7 +239,7 @@ func (t *turn) appendMessage(dst []byte) []byte {
 }
 
 // checkType refuses an object that names another format.
-func checkType(o rows.Object, want string) {
+func checkType(o object, want string) {
 	if o.Has("type") && !o.Is("type", want) {
 		o.Fail(fmt.Sprintf("type is %s, not %q", rows.Clip(o.Value("type")), want), "a file has one format")
 	}

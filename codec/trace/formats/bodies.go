@@ -23,7 +23,7 @@ func batch() *Format {
 	}
 }
 
-func readBatch(out *Batch, o rows.Object) {
+func readBatch(out *Batch, o object) {
 	id := o.Value("custom_id")
 	if id != nil && id[0] != '"' {
 		o.Fail("custom_id is "+rows.Clip(id)+", not a string", `write it as a string, for example "request-1"`)
@@ -96,7 +96,7 @@ func notOfBodies(keys []string) rows.FieldSet {
 }
 
 // doubtBody refuses a row of Mooncake's among bodies: it would be sent as it stands.
-func doubtBody(body rows.Object) {
+func doubtBody(body object) {
 	var keys []string
 	for _, m := range body.Members {
 		keys = append(keys, m.Key)
@@ -154,7 +154,7 @@ func inputsJSON() *Format {
 	}
 }
 
-func readInputs(out *Batch, o rows.Object) {
+func readInputs(out *Batch, o object) {
 	key := "payloads"
 	if !o.Has(key) && o.Has("payload") {
 		key = "payload"

@@ -44,11 +44,11 @@ type copilotCall struct {
 	whole    bool     // it has all of that one's
 }
 
-func readCopilot(out *Batch, o rows.Object) {
+func readCopilot(out *Batch, o object) {
 	session := o.Name("session_id", "it names the session")
 	var calls []copilotCall
-	o.Each("turns", func(_ int, turn rows.Object) {
-		turn.Each("llm_calls", func(_ int, o rows.Object) {
+	o.Each("turns", func(_ int, turn object) {
+		turn.Each("llm_calls", func(_ int, o object) {
 			code := string(o.Value("status_code"))
 			failed := code != "" && code != "200" && !o.Is("status_code", "200", "OK", "Ok", "ok")
 			tokens := o.In("tokens")
@@ -78,7 +78,7 @@ func readCopilot(out *Batch, o rows.Object) {
 }
 
 // copilotCall reads a call and adds its row.
-func (b *Batch) copilotCall(o rows.Object) copilotCall {
+func (b *Batch) copilotCall(o object) copilotCall {
 	call := copilotCall{
 		row:   len(b.Rows),
 		model: string(o.Value("model")),

@@ -32,9 +32,9 @@ func dagJSONL() *Format {
 		}},
 		Import: &Importer{
 			Match: hasKeys("session_id", "turns"),
-			Looks: func(object []byte) (messages bool) { // where multi_turn has texts
+			Looks: func(text []byte) (messages bool) { // where multi_turn has texts
 				var err error
-				rows.ObjectOf(object, &err).Each("turns", func(_ int, turn rows.Object) {
+				rows.ObjectOf(text, &err).Each("turns", func(_ int, turn object) {
 					messages = messages || turn.Has("messages")
 				})
 				return messages
@@ -53,8 +53,8 @@ type heldLine struct {
 	line int
 }
 
-func (r *dagReader) hold(b *Batch, object []byte) {
-	r.lines = append(r.lines, heldLine{bytes.Clone(object), b.Line})
+func (r *dagReader) hold(b *Batch, text []byte) {
+	r.lines = append(r.lines, heldLine{bytes.Clone(text), b.Line})
 	b.note(errNoRow)
 }
 
@@ -73,7 +73,7 @@ type dagConversation struct {
 
 // dagTurn is a turn as it stands in the file.
 type dagTurn struct {
-	object   rows.Object
+	object   object
 	delayNS  int64
 	children []dagChild // forks first
 }
@@ -268,7 +268,7 @@ func (b *dagBuilder) send(c *dagConversation, from dagStart) []int {
 }
 
 // readDAGLine reads a conversation.
-func readDAGLine(o rows.Object, line int) *dagConversation {
+func readDAGLine(o object, line int) *dagConversation {
 	c := &dagConversation{
 		line:  line,
 		name:  o.Name("session_id", "it names the conversation"),
@@ -279,11 +279,11 @@ func readDAGLine(o rows.Object, line int) *dagConversation {
 			"give its conversations turns of their own: rounds are not read")
 	}
 	c.first = o.Names("pre_session_spawns", "it names a conversation")
-	o.Each("turns", func(at int, o rows.Object) {
+	o.Each("turns", func(at int, o object) {
 		turn := dagTurn{object: o, delayNS: max(0, o.Span("delay", 6))}
 		messages := o.Need("messages", "they are what is sent")
 		if messages != nil {
-			o.Note(new(rows.Row).SetVerbatim(rows.MessagesField, "messages", messages))
+			o.Note(new(row).SetVerbatim(rows.MessagesField, "messages", messages))
 		}
 		o.Values("forks", `["…",…]`, func(_ int, value []byte) {
 			more := o.Item("child", value)

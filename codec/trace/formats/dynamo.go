@@ -51,7 +51,7 @@ type dynamoReader struct{ parents map[string]string }
 // dynamoSchema is the schema of the events that are read.
 const dynamoSchema = "dynamo.request.trace.v1"
 
-func (reader *dynamoReader) read(b *Batch, o rows.Object) {
+func (reader *dynamoReader) read(b *Batch, o object) {
 	if o.Has("event") {
 		o = o.NeedIn("event", "it is what was recorded")
 	}
@@ -86,7 +86,7 @@ func (reader *dynamoReader) read(b *Batch, o rows.Object) {
 }
 
 // setDynamoTimes notes when the request came, and how long it took. The event is written at the end.
-func setDynamoTimes(r *rows.Row, event, request rows.Object) {
+func setDynamoTimes(r *row, event, request object) {
 	end := event.Span("event_time_unix_ms", 6)
 	at := request.Span("request_received_ms", 6)
 	took := request.Span("total_time_ms", 6)
@@ -105,7 +105,7 @@ func setDynamoTimes(r *rows.Row, event, request rows.Object) {
 }
 
 // setAgent notes whose request it is, and who started that agent. A request of no agent is a job of its own.
-func (reader *dynamoReader) setAgent(r *rows.Row, o rows.Object) {
+func (reader *dynamoReader) setAgent(r *row, o object) {
 	name := r.Request
 	parent := ""
 	if o.Has("agent_context") {

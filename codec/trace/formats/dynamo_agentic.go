@@ -65,7 +65,7 @@ type agenticFile struct {
 	names uniqueNames
 }
 
-func (a *agenticFile) read(b *Batch, o rows.Object) {
+func (a *agenticFile) read(b *Batch, o object) {
 	if o.Has("schema") {
 		a.readHead(b, o)
 		return
@@ -81,7 +81,7 @@ func (a *agenticFile) read(b *Batch, o rows.Object) {
 	r.SetSession([]byte(agenticSession(r.Job, session)))
 	r.Request = o.Name("request_id", "dependencies refer to it")
 	r.Dependencies = []agents.Dependency{} // none is none, whatever the conversation
-	o.Each("dependencies", func(_ int, o rows.Object) {
+	o.Each("dependencies", func(_ int, o object) {
 		d := rows.NamedDependency{Request: o.Name("request_id", "it names the request that this one waits for")}
 		d.Trigger = rows.OneOf[agents.Trigger](o, "trigger", agents.TriggerNames())
 		d.Relation = rows.OneOf[agents.Relation](o, "relation", agents.RelationNames())
@@ -114,7 +114,7 @@ func (a *agenticFile) read(b *Batch, o rows.Object) {
 }
 
 // readHead takes the first line.
-func (a *agenticFile) readHead(b *Batch, o rows.Object) {
+func (a *agenticFile) readHead(b *Batch, o object) {
 	a.headOf = b.File
 	why := "only version 2 of Dynamo's agentic Mooncake traces can be read"
 	schema := o.Name("schema", why)
@@ -142,7 +142,7 @@ func agenticSession(play, session string) string {
 }
 
 // setRecorded notes what was recorded of a row, and its bound. A bound that holds in any case is none.
-func setRecorded(r *rows.Row, o rows.Object) {
+func setRecorded(r *row, o object) {
 	o.Need("not_before_ms", "write 0 for a request that only waits for its dependencies")
 	r.NotBeforeNS = o.Span("not_before_ms", 6)
 	r.TookNS = o.Span("recorded_api_time_ms", 6)

@@ -44,7 +44,7 @@ func mooncake() *Format {
 }
 
 // checkMooncake refuses rows with several prompts, or none.
-func checkMooncake(l *rows.Layout, r *rows.Row) error {
+func checkMooncake(l *rows.Layout, r *row) error {
 	prompts := rows.SetOf(rows.InputField, rows.TextField, rows.MessagesField, rows.PayloadField)
 	given := r.Seen & prompts
 	switch {

@@ -28,21 +28,23 @@ func otel() *Format {
 		rows.SessionField:   "session_id",
 		rows.MessagesField:  "gen_ai.input.messages",
 		rows.ToolsField:     "gen_ai.tool.definitions",
-	}, func(keys []string) bool { return hasAny(keys, "resourceSpans", "spans") },
-		func(b *Batch, o rows.Object) {
+	}, func(keys []string) bool {
+		return hasAny(keys, "resourceSpans", "spans")
+	},
+		func(b *Batch, o object) {
 			readSpans(b, o, "resourceSpans", "scopeSpans")
 		})
 }
 
 // readSpans takes the spans of an object, or of the objects under some keys in it; those under later ones may stand in
 // those under earlier ones.
-func readSpans(out *Batch, o rows.Object, within ...string) {
+func readSpans(out *Batch, o object, within ...string) {
 	for n, key := range within {
-		o.Each(key, func(_ int, inner rows.Object) {
+		o.Each(key, func(_ int, inner object) {
 			readSpans(out, inner, within[n+1:]...)
 		})
 	}
-	o.Each("spans", func(_ int, span rows.Object) {
+	o.Each("spans", func(_ int, span object) {
 		attributes := attributesOf(span)
 		session := o.Value("session_id", "trace_id")
 		if session == nil {
@@ -56,7 +58,7 @@ func readSpans(out *Batch, o rows.Object, within ...string) {
 }
 
 // readSpan takes a span if it is a call to a model.
-func (b *Batch) readSpan(span, attributes rows.Object, session []byte) {
+func (b *Batch) readSpan(span, attributes object, session []byte) {
 	asks := attributes.Is("gen_ai.operation.name", "chat", "text_completion", "generate_content")
 	plain := !span.Has("type") || span.Is("type", "span")
 	if !span.Is("type", "llm_call") && !(plain && asks) {
@@ -100,7 +102,7 @@ func (b *Batch) readSpan(span, attributes rows.Object, session []byte) {
 }
 
 // momentOf is an instant: a date, or ns since 1970.
-func momentOf(span rows.Object, date, ns string) int64 {
+func momentOf(span object, date, ns string) int64 {
 	value := span.Value(ns)
 	if value != nil {
 		return span.With(ns, bytes.Trim(value, `"`)).Span(ns, 0)
@@ -109,12 +111,12 @@ func momentOf(span rows.Object, date, ns string) int64 {
 }
 
 // attributesOf is a span's attributes: an object, or OTLP's list of {"key":…,"value":{"intValue":"1"}}.
-func attributesOf(span rows.Object) rows.Object {
+func attributesOf(span object) object {
 	if value := span.Value("attributes"); value != nil && value[0] != '[' {
 		return span.NeedIn("attributes", "they are what is known of the call")
 	}
-	all := rows.Object{Fault: span.Fault}
-	span.Each("attributes", func(_ int, pair rows.Object) {
+	all := object{Fault: span.Fault}
+	span.Each("attributes", func(_ int, pair object) {
 		key := pair.Name("key", "it names the attribute")
 		kinds := pair.NeedIn("value", "it is the attribute's")
 		if len(kinds.Members) == 0 {
@@ -132,14 +134,14 @@ func attributesOf(span rows.Object) rows.Object {
 }
 
 // chatOf is the messages of a call, as OpenAI's API has them.
-func chatOf(attributes rows.Object, said []byte) []byte {
+func chatOf(attributes object, said []byte) []byte {
 	var chat []byte
 	system := jsonIn(attributes, "gen_ai.system_instructions")
 	if system != nil {
 		chat = appendParts(chat, `"system"`, attributes.With("gen_ai.system_instructions", system),
 			"gen_ai.system_instructions")
 	}
-	attributes.With("gen_ai.input.messages", said).Each("gen_ai.input.messages", func(_ int, message rows.Object) {
+	attributes.With("gen_ai.input.messages", said).Each("gen_ai.input.messages", func(_ int, message object) {
 		role := message.Need("role", "it names the speaker")
 		switch {
 		case role == nil:
@@ -153,9 +155,9 @@ func chatOf(attributes rows.Object, said []byte) []byte {
 }
 
 // setTools notes the definitions of a call's tools in the form of OpenAI's API.
-func (b *Batch) setTools(r *rows.Row, defined rows.Object) {
+func (b *Batch) setTools(r *row, defined object) {
 	var tools []byte
-	defined.Each(b.name(rows.ToolsField), func(_ int, tool rows.Object) {
+	defined.Each(b.name(rows.ToolsField), func(_ int, tool object) {
 		text := tool.Text
 		if !tool.Has("function") {
 			var inner []byte
@@ -174,7 +176,7 @@ func (b *Batch) setTools(r *rows.Row, defined rows.Object) {
 }
 
 // jsonIn is the value under a key, or what stands in it if it is a string: attributes of spans are JSON in strings.
-func jsonIn(o rows.Object, key string) []byte {
+func jsonIn(o object, key string) []byte {
 	value := o.Value(key)
 	if value == nil || value[0] != '"' {
 		return value
@@ -190,10 +192,10 @@ func jsonIn(o rows.Object, key string) []byte {
 
 // appendParts appends the messages of a chat, as OpenAI's API has them, that a message in parts becomes: as
 // https://github.com/open-telemetry/semantic-conventions (gen-ai) describes those. Role is a JSON string.
-func appendParts(chat []byte, role string, message rows.Object, key string) []byte {
+func appendParts(chat []byte, role string, message object, key string) []byte {
 	var text, reasoning, calls []byte // the insides of strings, and of a list
 	spoke := false
-	message.Each(key, func(_ int, part rows.Object) {
+	message.Each(key, func(_ int, part object) {
 		switch {
 		case part.Is("type", "text"):
 			text = append(text, inString(part.Value("content"))...)

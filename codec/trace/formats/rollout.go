@@ -49,7 +49,7 @@ type rolloutReader struct {
 // rolloutGroup is the first request of a group.
 type rolloutGroup struct{ row, promptLen int32 }
 
-func (reader *rolloutReader) read(b *Batch, o rows.Object) {
+func (reader *rolloutReader) read(b *Batch, o object) {
 	if o.Has("global_prefix_len") && !o.Has("group") {
 		if len(reader.groups) > 0 {
 			o.Fail("global_prefix_len stands behind streams", "the first line must say it")
@@ -121,7 +121,7 @@ func (reader *rolloutReader) read(b *Batch, o rows.Object) {
 }
 
 // promptsOf are the tokens of a stream's prompts.
-func promptsOf(o rows.Object, first int32, answers, observations []int64) (prompts []int32) {
+func promptsOf(o object, first int32, answers, observations []int64) (prompts []int32) {
 	tokens := int64(first)
 	for turn, answer := range answers {
 		if tokens > rows.MaxTokens {
@@ -129,7 +129,8 @@ func promptsOf(o rows.Object, first int32, answers, observations []int64) (promp
 				fmt.Sprintf("%d at most", rows.MaxTokens))
 		}
 		prompts = append(prompts, int32(tokens))
-		if tokens += answer; turn < len(observations) {
+		tokens += answer
+		if turn < len(observations) {
 			tokens += observations[turn]
 		}
 	}
@@ -137,7 +138,7 @@ func promptsOf(o rows.Object, first int32, answers, observations []int64) (promp
 }
 
 // label is the text or the number under a key that must have one; why is what it is needed for.
-func label(o rows.Object, key, why string) string {
+func label(o object, key, why string) string {
 	value := o.Value(key)
 	if value != nil && value[0]-'0' <= 9 {
 		return string(value)
@@ -146,7 +147,7 @@ func label(o rows.Object, key, why string) string {
 }
 
 // counts are the numbers of tokens in the list under a key, each at least least; none if it is not there.
-func counts(o rows.Object, key string, least int64) (all []int64) {
+func counts(o object, key string, least int64) (all []int64) {
 	o.Values(key, "[1,2,…]", func(i int, value []byte) {
 		place := fmt.Sprintf("%s[%d]", key, i)
 		n := o.With(place, value).Count(place, rows.MaxTokens)

@@ -43,7 +43,7 @@ func sageMaker() *Format {
 	}
 }
 
-func readCapture(out *Batch, o rows.Object) {
+func readCapture(out *Batch, o object) {
 	event := o.NeedIn("eventMetadata", "it is the time of the request")
 	data := o.NeedIn("captureData", "it is what was captured")
 	asked := data.NeedIn("endpointInput", "capture requests too: that is what is sent")
@@ -54,7 +54,8 @@ func readCapture(out *Batch, o rows.Object) {
 		return
 	}
 	body, err := captured(asked)
-	if out.note(err); err == nil {
+	out.note(err)
+	if err == nil {
 		out.setBody(r, body)
 	}
 	out.Fault = rows.Inside("endpointInput", out.Fault)
@@ -66,7 +67,7 @@ func readCapture(out *Batch, o rows.Object) {
 }
 
 // captured is the text of what an endpoint got or gave.
-func captured(part rows.Object) ([]byte, error) {
+func captured(part object) ([]byte, error) {
 	data := part.Value("data")
 	switch {
 	case data == nil:
@@ -91,7 +92,7 @@ func captured(part rows.Object) ([]byte, error) {
 
 // usageOf finds the usage that an OpenAI endpoint reports: in its answer, or in one of the last events of a streamed
 // one. It is only compared with, so no answer is refused.
-func usageOf(answer []byte) rows.Object {
+func usageOf(answer []byte) object {
 	var err error
 	o := rows.ObjectOf(answer, &err)
 	if err == nil {
@@ -106,11 +107,11 @@ func usageOf(answer []byte) rows.Object {
 			return o.In("usage")
 		}
 	}
-	return rows.Object{}
+	return object{}
 }
 
 // tokensOf is a count of tokens, 0 for none that a row may have.
-func tokensOf(usage rows.Object, key string) int32 {
+func tokensOf(usage object, key string) int32 {
 	n, err := strconv.ParseUint(string(usage.Value(key)), 10, 32)
 	if err != nil || n > rows.MaxTokens {
 		return 0

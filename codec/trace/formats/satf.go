@@ -80,7 +80,7 @@ type satfEdge struct {
 	delayNS int64
 }
 
-func (r *satfReader) read(b *Batch, o rows.Object) {
+func (r *satfReader) read(b *Batch, o object) {
 	check := func(key, begin string) {
 		const fix = "only SATF 2 in µs can be read"
 		value := o.Name(key, fix)
@@ -98,21 +98,22 @@ func (r *satfReader) read(b *Batch, o rows.Object) {
 		nodes:      map[string]*agents.Node{},
 		sessions:   map[string]bool{},
 	}
-	o.Each("sessions", func(_ int, o rows.Object) {
+	o.Each("sessions", func(_ int, o object) {
 		d.readSession(o)
 	})
 	jobs := map[string]bool{}
 	for i := range b.Rows {
-		row := &b.Rows[i]
-		r.scopes.Renumber("", row.IDs)
-		a := d.nodes[row.Job]
-		if a.Climb(); a.Circle {
+		made := &b.Rows[i]
+		r.scopes.Renumber("", made.IDs)
+		a := d.nodes[made.Job]
+		a.Climb()
+		if a.Circle {
 			o.Fail("the parents of session "+rows.Quote(a.Name)+" lead back to themselves",
 				"a job begins with a session without a parent")
 		}
-		row.Job = a.Root.Name
-		row.Depth = a.Depth
-		jobs[row.Job] = true
+		made.Job = a.Root.Name
+		made.Depth = a.Depth
+		jobs[made.Job] = true
 	}
 	r.scopes.Forget("")
 	if o.OK() {
@@ -129,7 +130,7 @@ func (d *satfDocument) node(name string) *agents.Node {
 }
 
 // readSession reads what one agent did, and notes the session that started it.
-func (d *satfDocument) readSession(o rows.Object) {
+func (d *satfDocument) readSession(o object) {
 	name := o.Name("session_id", "it names the agent")
 	agent := d.node(name)
 	said := "session_id " + rows.Quote(name) + " is the name of "
@@ -146,7 +147,7 @@ func (d *satfDocument) readSession(o rows.Object) {
 	}
 	var nodes []*satfNode
 	places := map[string]int{}
-	o.Each("nodes", func(i int, o rows.Object) {
+	o.Each("nodes", func(i int, o object) {
 		n := d.readNode(o, name)
 		_, twice := places[n.id]
 		if twice {
@@ -155,7 +156,7 @@ func (d *satfDocument) readSession(o rows.Object) {
 		places[n.id] = i
 		nodes = append(nodes, n)
 	})
-	o.Each("edges", func(_ int, o rows.Object) {
+	o.Each("edges", func(_ int, o object) {
 		end := func(key string) int {
 			id := o.Name(key, "an edge leads from one node to another")
 			at, known := places[id]
@@ -187,7 +188,7 @@ func (d *satfDocument) readSession(o rows.Object) {
 }
 
 // readNode reads a request or a part of a tool's work.
-func (d *satfDocument) readNode(o rows.Object, session string) *satfNode {
+func (d *satfDocument) readNode(o object, session string) *satfNode {
 	n := &satfNode{
 		id:      o.Name("id", "edges name nodes by it"),
 		row:     agents.None,
@@ -217,7 +218,7 @@ func (d *satfDocument) readNode(o rows.Object, session string) *satfNode {
 }
 
 // ofDynamo is what Dynamo's converter adds to an object.
-func ofDynamo(o rows.Object) rows.Object {
+func ofDynamo(o object) object {
 	return o.In("extensions").In("nvidia.dynamo")
 }
 

@@ -40,7 +40,7 @@ func shareGPT() *Format {
 
 type shareGPTReader struct{ said []byte } // scratch
 
-func (reader *shareGPTReader) read(b *Batch, o rows.Object) {
+func (reader *shareGPTReader) read(b *Batch, o object) {
 	key := b.name(rows.MessagesField)
 	if !o.Has(key) && o.Has("messages") {
 		key = "messages"
@@ -52,7 +52,7 @@ func (reader *shareGPTReader) read(b *Batch, o rows.Object) {
 		said = appendMessage(said, "system", system)
 	}
 	asked := false // the last message asks for an answer
-	o.Each(key, func(_ int, message rows.Object) {
+	o.Each(key, func(_ int, message object) {
 		m := readMessage(message)
 		if m.role == "assistant" && asked && !m.empty {
 			r := b.add()
@@ -83,7 +83,7 @@ type message struct {
 }
 
 // readMessage reads {"from":…,"value":…}, or a message of a chat, which goes as it stands.
-func readMessage(o rows.Object) (m message) {
+func readMessage(o object) (m message) {
 	speaker := o.Value("from", "role")
 	text := o.Value("value", "content")
 	if speaker == nil {

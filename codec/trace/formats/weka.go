@@ -79,7 +79,7 @@ type subagentStub struct {
 	inside []subagentStub
 }
 
-func (w *wekaReader) read(b *Batch, o rows.Object) {
+func (w *wekaReader) read(b *Batch, o object) {
 	t := &wekaTrace{Batch: b, names: uniqueNames{}}
 	job := &agents.Node{Name: w.readHead(b, o)}
 	o.Need("requests", "it is the list of what was sent")
@@ -102,7 +102,8 @@ func (w *wekaReader) read(b *Batch, o rows.Object) {
 	w.scopes.Forget(job.Name)
 	budget := w.budget
 	links, err := agents.Link([]*agents.Node{job}, calls, wekaClockSkewNS, &budget, b.First)
-	if b.note(err); err != nil {
+	b.note(err)
+	if err != nil {
 		return
 	}
 	w.budget = budget
@@ -119,7 +120,7 @@ func (w *wekaReader) read(b *Batch, o rows.Object) {
 }
 
 // readHead returns a name of the trace that no other has. It notes the scope of the trace's ids.
-func (w *wekaReader) readHead(b *Batch, o rows.Object) string {
+func (w *wekaReader) readHead(b *Batch, o object) string {
 	name := fmt.Sprintf("trace-%d", b.First)
 	if o.Has("id") {
 		name = o.Name("id", "it names the trace")
@@ -143,8 +144,8 @@ func (w *wekaReader) readHead(b *Batch, o rows.Object) string {
 }
 
 // readRequests reads the requests of an agent, with those of its sub-agents.
-func (t *wekaTrace) readRequests(agent *agents.Node, o rows.Object) (stubs []subagentStub) {
-	o.Each("requests", func(_ int, o rows.Object) {
+func (t *wekaTrace) readRequests(agent *agents.Node, o object) (stubs []subagentStub) {
+	o.Each("requests", func(_ int, o object) {
 		if o.Is("type", "subagent") {
 			stubs = append(stubs, t.readSubAgent(agent, o))
 			return
@@ -163,7 +164,7 @@ func (t *wekaTrace) readRequests(agent *agents.Node, o rows.Object) (stubs []sub
 }
 
 // readSubAgent reads a sub-agent, whose requests have times of their own.
-func (t *wekaTrace) readSubAgent(parent *agents.Node, o rows.Object) subagentStub {
+func (t *wekaTrace) readSubAgent(parent *agents.Node, o object) subagentStub {
 	sub := &agents.Node{Depth: parent.Depth + 1}
 	if sub.Depth > mostNested {
 		o.Fail(fmt.Sprintf("sub-agents are nested more than %d deep", mostNested), "let fewer start each other")
@@ -185,7 +186,7 @@ func (t *wekaTrace) readSubAgent(parent *agents.Node, o rows.Object) subagentStu
 }
 
 // wekaSpan is the ns of a duration or an instant, at most so many that a few can be added.
-func wekaSpan(o rows.Object, key string, digits int) int64 {
+func wekaSpan(o object, key string, digits int) int64 {
 	ns := o.Span(key, digits)
 	if ns > maxSpanNS {
 		o.Fail(key+" "+rows.Clip(o.Value(key))+" is out of range (36 years)", "check its unit")

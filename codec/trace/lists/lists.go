@@ -36,7 +36,9 @@ func (p span) end() uint32 { return p.from + p.n }
 type room struct{ from, to uint32 }
 
 // Len is the number of rows.
-func (s *Store[T]) Len() int { return len(s.rows) }
+func (s *Store[T]) Len() int {
+	return len(s.rows)
+}
 
 // Size is how many elements the list of row i has.
 func (s *Store[T]) Size(i int) int {
@@ -68,7 +70,8 @@ func (s *Store[T]) Add(list []T) {
 	last := len(s.slabs) - 1
 	if last < 0 || free(s.slabs[last]) < n {
 		usual := slabBytes / int(reflect.TypeFor[T]().Size())
-		s.slabs = append(s.slabs, make([]T, 0, max(usual, n)))
+		slab := make([]T, 0, max(usual, n))
+		s.slabs = append(s.slabs, slab)
 		last++
 	}
 	slab := s.slabs[last]
@@ -91,8 +94,9 @@ func (s *Store[T]) AddShared(list []T, before int) {
 		old = s.Row(before)
 	}
 	n := min(len(old), len(list))
+	alike := slices.Equal(old[:n], list[:n])
 	switch {
-	case n == 0 || !slices.Equal(old[:n], list[:n]):
+	case n == 0 || !alike:
 		s.Add(list)
 	case n == len(list):
 		s.addSpan(before, n)
@@ -143,7 +147,8 @@ func (s *Store[T]) leaveRoom() {
 	if s.room == nil {
 		s.room = map[place]room{}
 	}
-	s.room[p.place] = room{p.end(), uint32(len(slab))}
+	behind := room{from: p.end(), to: uint32(len(slab))}
+	s.room[p.place] = behind
 }
 
 // Fork returns a store without rows that shares the memory of s, for [Store.AddFrom]. What is added to one is not in
@@ -156,7 +161,8 @@ func (s *Store[T]) Fork(rows int) Store[T] {
 	}
 	n := len(out.slabs)
 	if n > 0 {
-		out.slabs[n-1] = slices.Clip(out.slabs[n-1]) // what comes behind is not its own
+		last := &out.slabs[n-1]
+		*last = slices.Clip(*last) // what comes behind is not its own
 	}
 	return out
 }
@@ -166,13 +172,6 @@ func (s *Store[T]) AddFrom(of *Store[T], i, most int) {
 	p := of.rows[i]
 	p.n = min(p.n, uint32(most))
 	s.rows = append(s.rows, p)
-}
-
-// Repeat returns a store with all rows n times, in the same memory.
-func (s *Store[T]) Repeat(n int) Store[T] {
-	out := *s
-	out.rows = slices.Repeat(s.rows, n)
-	return out
 }
 
 // Choose returns the store of the rows in order, row i cut to at most most(row) elements. It shares the memory of s,
