@@ -86,8 +86,11 @@ func breaches(packages []goPackage) []string {
 			}
 		}
 		for _, dep := range slices.Concat(p.TestImports, p.XTestImports) {
-			if to, ours := strings.CutPrefix(dep, module+"/"); ours && under(from, mock) && !under(to, mock) {
-				add(to, "the mock's tests know the mock alone")
+			to, ours := strings.CutPrefix(dep, module+"/")
+			for _, alone := range []string{mock, worlds} {
+				if ours && under(from, alone) && !under(to, alone) {
+					add(to, "tests of "+alone+" know it alone")
+				}
 			}
 		}
 	}
@@ -95,6 +98,9 @@ func breaches(packages []goPackage) []string {
 }
 
 const mock = "bench/mockllm"
+
+// worlds is the package that simulates what the methods of engine judge. Tests of every package may import it.
+const worlds = "bench/worlds"
 
 // scanner is the one package of codec that others there import.
 const scanner = "codec/json"
@@ -113,6 +119,8 @@ func forbidden(from, to string) string {
 		return ""
 	case under(from, mock):
 		return "the mock shares no code with the client, so that no mistake cancels itself out"
+	case under(from, worlds):
+		return "the worlds share no code with the methods that they judge"
 	case toLayer == "bench" && fromLayer != "bench" && (fromLayer != "cmd" || !under(to, mock)):
 		return "benchmarks and proofs are imported by tests alone, the mock by cmd too"
 	case under(to, mock) && fromLayer != "cmd":
@@ -230,7 +238,7 @@ func TestRules(t *testing.T) {
 codec/api codec/json, engine codec/sse, engine/report engine/metrics, engine/setup engine,
 engine/setup engine/probe, engine/replay engine/setup, engine/replay engine,
 engine/metrics engine/stats, cmd/fastreplay engine, cmd/fastreplay bench/mockllm,
-bench/samples codec/trace, bench/mockllm bench/mockllm/fault, bench/mockllm/fault bench/mockllm,
+bench/samples codec/trace, bench/samples bench/worlds, bench/mockllm bench/mockllm/fault, bench/mockllm/fault bench/mockllm,
 cmd/fastreplay bench/mockllm/fault`},
 		{forbidden, false, `codec/trace codec/prompt, codec/record codec/json, codec/json codec/api, codec/trace sched,
 codec/trace bench/mockllm, sched codec/trace, engine cmd/fastreplay, engine/report engine,
@@ -262,13 +270,13 @@ func TestBreaches(t *testing.T) {
 	got := breaches([]goPackage{
 		{ImportPath: ours("codec/trace"), Imports: []string{"os"}, Deps: []string{"os", "syscall", ours("codec/prompt")}},
 		{ImportPath: ours("engine/metrics"), Imports: []string{"net", "github.com/HdrHistogram/hdrhistogram-go"}},
-		{ImportPath: ours("engine"), Imports: []string{"net"}, Deps: []string{"net", ours("sched")}, TestImports: []string{ours(mock)}},
+		{ImportPath: ours("engine"), Imports: []string{"net"}, Deps: []string{"net", ours("sched")}, TestImports: []string{ours(mock), ours(worlds)}},
 		{ImportPath: ours(mock), XTestImports: []string{ours(mock), ours("codec/sse")}},
 	})
 	want := []string{
 		"codec/trace imports codec/prompt: packages inside codec do not import each other",
 		"engine/metrics imports net: of engine, only engine itself, wire, probe and shard open sockets",
-		"bench/mockllm imports codec/sse: the mock's tests know the mock alone",
+		"bench/mockllm imports codec/sse: tests of bench/mockllm know it alone",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
