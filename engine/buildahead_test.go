@@ -26,10 +26,10 @@ func ringSendsTheSameBytes(t *testing.T, kind senderKind) {
 	whole := w.Prebuilt
 	r := workloadtest.Builder(t, "", "a", 1)
 	m := must(r.Layout(context.Background(), w))(t)
-	noError(t, r.UseRing(w, m, int64(60*m.Largest()+17)))
+	noError(t, m.UseRing(int64(60*m.Largest()+17)))
 	var built atomic.Int64
-	noError(t, r.FillRing(context.Background(), w, m, &built))
-	if m.Ready(n-1) || !m.Ready(50) || m.Fingerprint(w) != "" {
+	noError(t, m.FillRing(context.Background(), &built))
+	if m.Ready(n-1) || !m.Ready(50) || m.Fingerprint() != "" {
 		t.Fatal("the ring holds other requests than the first")
 	}
 	w.Prebuilt = m
@@ -68,7 +68,7 @@ func ringSendsTheSameBytes(t *testing.T, kind senderKind) {
 	if len(k.records) != n || s.served.Load() != ok || ok < n*9/10 || wrong.Load() != 0 {
 		t.Errorf("%d records, %d ok, %d served, %d with other bytes", len(k.records), ok, s.served.Load(), wrong.Load())
 	}
-	if got, want := m.Fingerprint(w), whole.Fingerprint(w); got != want {
+	if got, want := m.Fingerprint(), whole.Fingerprint(); got != want {
 		t.Errorf("fingerprint %s, want %s", got, want)
 	}
 	if b == nil || b.LeastLeadMS == nil || b.WindowBytes != m.RingBytes() || (b.Late > 0) != (*b.LeastLeadMS < 0) {
@@ -87,7 +87,7 @@ func TestBuiltAhead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	noError(t, builder.UseRing(nothing, m, 9))
+	noError(t, m.UseRing(9))
 	for name, c := range map[string]struct {
 		heldNS  []int64 // by a cap
 		notSent []int   // rows
@@ -102,21 +102,21 @@ func TestBuiltAhead(t *testing.T) {
 		"never released":       {nil, []int{2, 3}, []batch{{to: 2}, {5, ms(3.25)}, {n, ms(4)}}, 0.75, 0},
 		"not built at the end": {nil, []int{7}, []batch{{to: 2}, {5, ms(1)}, {n, ms(10)}}, -5, 2},
 	} {
-		r := &Run{work: &workload.Work{Prebuilt: m}, batches: c.batches, records: make([]record.Record, n), pacer: &pacer{}}
-		for i := range r.records {
-			r.records[i] = record.Record{PlannedNS: ms(float64(i))}
+		ahead := aheadBuilder{work: &workload.Work{Prebuilt: m}, batches: c.batches}
+		records := make([]record.Record, n)
+		for i := range records {
+			records[i] = record.Record{PlannedNS: ms(float64(i))}
 		}
 		for _, i := range c.notSent {
-			r.records[i].Outcome = record.NotSent
+			records[i].Outcome = record.NotSent
 		}
-		if c.heldNS != nil {
-			held := &queue{state: make([]requestState, n)}
-			for i := range held.state {
-				held.state[i].heldNS = c.heldNS[i]
+		heldNS := func(i int32) int64 {
+			if c.heldNS == nil {
+				return 0
 			}
-			r.pacer = &pacer{queue: held}
+			return c.heldNS[i]
 		}
-		got := r.builtAhead()
+		got := ahead.result(records, heldNS)
 		least := math.NaN()
 		if got.LeastLeadMS != nil {
 			least = *got.LeastLeadMS
@@ -125,7 +125,10 @@ func TestBuiltAhead(t *testing.T) {
 			t.Errorf("%s: %+v, least lead %v ms; want %v ms, %d late", name, got, least, c.leastMS, c.late)
 		}
 	}
-	if m, err = builder.Layout(t.Context(), nothing); err != nil || (&Run{work: &workload.Work{Prebuilt: m}}).builtAhead() != nil {
+	m, err = builder.Layout(t.Context(), nothing)
+	noError(t, err)
+	ahead := aheadBuilder{work: &workload.Work{Prebuilt: m}}
+	if ahead.result(nil, nil) != nil {
 		t.Error("without a ring nothing is built during the run")
 	}
 }
