@@ -53,7 +53,8 @@ func (s *Score) Add(low, high, truth float64) {
 		s.Finds.Add(known && (low > 0 && truth > 0 || high < 0 && truth < 0))
 	}
 	if known {
-		s.Covers.Add(low <= truth && truth <= high)
+		const rounding = 1e-9 // of intervals of width 0
+		s.Covers.Add(low-rounding <= truth && truth <= high+rounding)
 		s.False.Add(low > 0 && truth <= 0 || high < 0 && truth >= 0)
 	}
 }
