@@ -201,7 +201,7 @@ func overlapDefinition(s *Sessions) string {
 		lead = format.Count(s.Recorded) + " of " + all + " lasted as long as recorded. Others are"
 	}
 	return lead + " assumed to last " + format.Span(s.TTFTS) + ", and " + format.Span(s.TPOTS) +
-		" for each output token after the first (--assume). " + thinkDefinition
+		" for each output token after the first (--assume-latency). " + thinkDefinition
 }
 
 // lru prints the table of capacities with a bar for the hits of each.
