@@ -31,14 +31,17 @@ func CompareRouters(w *workload.Work, records []record.Record) *route.Oracle {
 	} else {
 		for i := range w.Requests() {
 			if records == nil || records[i].SentNS != record.None {
-				of, q.Actual = append(of, int32(i)), append(q.Actual, s.Of[w.Places[i]])
+				of = append(of, int32(i))
+				q.Actual = append(q.Actual, s.Of[w.Places[i]])
 			}
 		}
 	}
-	if places, _ := route.Addresses(q.Targets); len(places) < 2 || len(of) == 0 {
+	places, _ := route.Addresses(q.Targets)
+	if len(places) < 2 || len(of) == 0 {
 		return nil
 	}
-	q.Prompts, q.Flow = w.Prompts(of), w.Flow(of)
+	q.Prompts = w.Prompts(of)
+	q.Flow = w.Flow(of)
 	if w.Trace.Session != nil {
 		for _, i := range of {
 			q.Sessions = append(q.Sessions, w.Trace.Session[i])
@@ -73,7 +76,8 @@ func byInstance(w *workload.Work, records []record.Record, names []string) (of, 
 		if !known {
 			continue
 		}
-		of, instances = append(of, int32(i)), append(instances, int32(k))
+		of = append(of, int32(i))
+		instances = append(instances, int32(k))
 		if !seen[k] {
 			seen[k] = true
 			capacity[k] = w.Cache(w.Endpoint(i)).Tokens

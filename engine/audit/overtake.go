@@ -30,9 +30,11 @@ func OvertakenTokens(w *workload.Work, records []record.Record) (tokens int64) {
 			rec.CachedTokens <= rec.MostCachedTokens {
 			continue
 		}
-		if p, _ := w.CachePrompt(i); len(p.Blocks) > 0 {
+		p, _ := w.CachePrompt(i)
+		if len(p.Blocks) > 0 {
 			above := rec.CachedTokens - rec.MostCachedTokens
-			tokens += min(above, max(0, reach(w, records, i, alike()[p.Blocks[0]])-rec.MostCachedTokens))
+			reached := reach(w, records, i, alike()[p.Blocks[0]])
+			tokens += min(above, max(0, reached-rec.MostCachedTokens))
 		}
 	}
 	return tokens
@@ -44,9 +46,11 @@ func reach(w *workload.Work, records []record.Record, i int, alike []int32) int6
 	until := max(records[i].FirstTokenNS, records[i].HeadersNS)
 	longest := 0
 	for _, j := range alike {
+		other := int(j)
 		sent := records[j].SentNS
-		if int(j) != i && sent != record.None && sent < until && w.Endpoint(i) == w.Endpoint(int(j)) {
-			longest = max(longest, sharedTokens(w, i, int(j)))
+		before := sent != record.None && sent < until
+		if other != i && before && w.Endpoint(i) == w.Endpoint(other) {
+			longest = max(longest, sharedTokens(w, i, other))
 		}
 		if int64(longest) > records[i].CachedTokens {
 			break // more explains no more
@@ -102,7 +106,8 @@ func Turns(w *workload.Work, records []record.Record, leftOut []int32, held *met
 		for _, wait := range waits {
 			by = max(by, overtook(&records[i], &records[wait.On], wait.Trigger))
 		}
-		if found.FollowUps++; by > 0 {
+		found.FollowUps++
+		if by > 0 {
 			found.Overtaking++
 			early.Add(by)
 		}
