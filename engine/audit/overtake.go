@@ -58,7 +58,8 @@ func reach(w *workload.Work, records []record.Record, i int, alike []int32) int6
 	}
 	p, _ := w.CachePrompt(i)
 	block := w.Cache(w.Endpoint(i)).FinestBlock()
-	return int64(max(0, min(longest, p.Total-1)) / block * block)
+	reached := max(0, min(longest, p.Total-1))
+	return int64(reached / block * block)
 }
 
 // sharedTokens is the longest common prefix of two requests' prompts as a server sees them. If the template's head is
@@ -76,7 +77,8 @@ func sharedTokens(w *workload.Work, i, j int) int {
 	for k := 0; left > 0; k++ {
 		if k >= len(a.Blocks) || k >= len(b.Blocks) || a.Blocks[k] != b.Blocks[k] {
 			if !made {
-				n += min(left, a.BlockTokens-w.Cache(w.Endpoint(i)).FinestBlock())
+				finest := w.Cache(w.Endpoint(i)).FinestBlock()
+				n += min(left, a.BlockTokens-finest)
 			}
 			return n
 		}
@@ -100,11 +102,13 @@ func Turns(w *workload.Work, records []record.Record, leftOut []int32, held *met
 	for i := range graph.Len() {
 		waits := graph.Of(i)
 		by := int64(0)
-		if _, out := slices.BinarySearch(leftOut, int32(i)); out || len(waits) == 0 {
+		_, out := slices.BinarySearch(leftOut, int32(i))
+		if out || len(waits) == 0 {
 			continue
 		}
 		for _, wait := range waits {
-			by = max(by, overtook(&records[i], &records[wait.On], wait.Trigger))
+			early := overtook(&records[i], &records[wait.On], wait.Trigger)
+			by = max(by, early)
 		}
 		found.FollowUps++
 		if by > 0 {

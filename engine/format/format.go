@@ -255,7 +255,8 @@ type Page struct {
 // NewPage makes a page for a terminal of so many columns (0 = 80), whose fields have labels of so many columns. Lines
 // have at most 100 columns, and fit into 80.
 func NewPage(width, label int) Page {
-	return Page{Width: min(max(width, minWidth), maxWidth), label: label}
+	width = max(width, minWidth)
+	return Page{Width: min(width, maxWidth), label: label}
 }
 
 // Bytes returns what was printed, valid until more is.
@@ -274,12 +275,14 @@ func (p *Page) Painted(text string) {
 // Field prints a label and its parts, wrapped between parts. Empty parts are
 // left out; without any, nothing is printed.
 func (p *Page) Field(label string, parts ...string) {
-	p.Wrap(Left("  "+label, p.label), strings.Repeat(" ", p.label), Gap, parts)
+	head := Left("  "+label, p.label)
+	p.Wrap(head, strings.Repeat(" ", p.label), Gap, parts)
 }
 
 // Sentence prints text behind a mark, wrapped between words.
 func (p *Page) Sentence(mark, text string) {
-	p.Wrap(mark, strings.Repeat(" ", Columns(mark)), " ", Words(text))
+	indent := strings.Repeat(" ", Columns(mark))
+	p.Wrap(mark, indent, " ", Words(text))
 }
 
 // Words are the words of a text, a number together with its unit.
@@ -304,7 +307,8 @@ var units = []string{"%", "×", "ns", "µs", "ms", "s", "min", "h", "B", "kB", "
 func (p *Page) Row(label string, width int, columns []int, cells ...string) {
 	line := Left(label, width)
 	for i, cell := range cells {
-		line += Right(cell, columns[min(i, len(columns)-1)])
+		column := columns[min(i, len(columns)-1)]
+		line += Right(cell, column)
 	}
 	p.Line(line)
 }

@@ -105,7 +105,9 @@ func verbatim(t *trace.Trace) *Verbatim {
 }
 
 // sizeOf is how many bytes a row has verbatim.
-func sizeOf(row trace.Verbatim) int64 { return int64(len(row.Content) + len(row.Tools) + len(row.Extra)) }
+func sizeOf(row trace.Verbatim) int64 {
+	return int64(len(row.Content) + len(row.Tools) + len(row.Extra))
+}
 
 func lengths(tokens []int32, title string, p *pictures) Lengths {
 	tokens = slices.DeleteFunc(slices.Clone(tokens), func(n int32) bool {
