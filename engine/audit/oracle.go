@@ -27,7 +27,8 @@ func CompareRouters(w *workload.Work, records []record.Record) *route.Oracle {
 	var of []int32
 	if names := behindGateways(records); len(names) > 1 {
 		of, q.Actual, q.CapacityTokens = byInstance(w, records, names)
-		q.Targets = route.Even(slices.Repeat([]int{1}, len(names)))
+		each := slices.Repeat([]int{1}, len(names))
+		q.Targets = route.Even(each)
 	} else {
 		for i := range w.Requests() {
 			if records == nil || records[i].SentNS != record.None {
@@ -68,7 +69,9 @@ func behindGateways(records []record.Record) []string {
 
 // byInstance lists the requests that an instance answered, and that instance as an index of names, which are sorted.
 // capacity is that of each instance's cache, taken from the address at which it answered first.
-func byInstance(w *workload.Work, records []record.Record, names []string) (of, instances []int32, capacity []int64) {
+func byInstance(
+	w *workload.Work, records []record.Record, names []string,
+) (of, instances []int32, capacity []int64) {
 	capacity = make([]int64, len(names))
 	seen := make([]bool, len(names))
 	for i := range records {

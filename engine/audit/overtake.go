@@ -19,7 +19,8 @@ func OvertakenTokens(w *workload.Work, records []record.Record) (tokens int64) {
 		all := map[uint64][]int32{}
 		for i := range w.Requests() {
 			if p, _ := w.CachePrompt(i); len(p.Blocks) > 0 {
-				all[p.Blocks[0]] = append(all[p.Blocks[0]], int32(i))
+				first := p.Blocks[0]
+				all[first] = append(all[first], int32(i))
 			}
 		}
 		return all
@@ -133,7 +134,8 @@ func overtook(rec, other *record.Record, trigger trace.Trigger) int64 {
 	if trigger == trace.OnDispatch {
 		since = other.SentNS
 	}
-	if rec.SentNS == record.None || other.SentNS == record.None || since == record.None {
+	unsent := rec.SentNS == record.None || other.SentNS == record.None
+	if unsent || since == record.None {
 		return 0
 	}
 	return max(0, since-rec.SentNS)

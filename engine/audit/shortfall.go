@@ -230,7 +230,13 @@ func (a *audit) moments(requests []int32) []moment {
 			continue
 		}
 		begin := max(rec.SentNS, rec.WrittenNS)
-		end := max(begin+1, rec.HeadersNS, rec.FirstTokenNS, rec.LastTokenNS, rec.DoneNS)
+		end := max(
+			begin+1,
+			rec.HeadersNS,
+			rec.FirstTokenNS,
+			rec.LastTokenNS,
+			rec.DoneNS,
+		)
 		add := func(atNS int64, kind momentKind) {
 			list = append(list, moment{atNS, kind, int32(j)})
 		}

@@ -316,7 +316,8 @@ func (p *Page) Row(label string, width int, columns []int, cells ...string) {
 // Table prints a head and rows: the first cell of each to the left, the others to the right of columns that wide.
 func (p *Page) Table(column int, head []string, rows [][]string) {
 	label := p.Width - column*(len(head)-1)
-	for _, cells := range append([][]string{head}, rows...) {
+	all := append([][]string{head}, rows...)
+	for _, cells := range all {
 		p.Row("  "+cells[0], label, []int{column}, cells[1:]...)
 	}
 }

@@ -142,7 +142,8 @@ func (m *Meter) Add(nowNS int64, r *record.Record, to int) {
 	t := &m.targets[to]
 	all := metrics.Latencies()
 	for i, w := range m.windows {
-		if w == nil || !all[i].OfSent && r.Outcome != record.OK {
+		counts := all[i].OfSent || r.Outcome == record.OK
+		if w == nil || !counts {
 			continue
 		}
 		ns := all[i].Of(r)
@@ -198,7 +199,8 @@ func (t *target) fail(nowNS int64, r *record.Record) {
 func (m *Meter) Sample(page int, s *scrape.Sample) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if i := slices.Index(m.plan.Targets, s.Target); i >= 0 {
+	i := slices.Index(m.plan.Targets, s.Target)
+	if i >= 0 {
 		m.targets[i].pages[page] = s.Reading
 	}
 }

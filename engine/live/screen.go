@@ -85,7 +85,8 @@ func Screen(s *Snapshot, width, height int) string {
 	if width < Wide {
 		ttft := s.Latencies[metrics.TTFT].part("TTFT")
 		tpot := s.Latencies[metrics.TPOT].part("TPOT")
-		lines = append(lines, fit(width, counts...), fit(width, ttft, s.late(), tpot))
+		lines = append(lines, fit(width, counts...))
+		lines = append(lines, fit(width, ttft, s.late(), tpot))
 	} else {
 		counts = append(counts, s.late())
 		lines = append(lines, fit(width, counts...))
@@ -129,7 +130,8 @@ func (s *Snapshot) headline(width int) string {
 }
 
 func (s *Snapshot) bar(width, sparks int) string {
-	cells := min(44, max(10, width/2-10))
+	cells := max(10, width/2-10)
+	cells = min(44, cells)
 	full := int(math.Round(s.Share * float64(cells)))
 	bar := strings.Repeat("█", full) + strings.Repeat("░", cells-full)
 	percent := math.Floor(100 * s.Share)
@@ -308,7 +310,8 @@ func (s *Snapshot) fleet(width, room int) (lines []string) {
 		)
 	}
 	if more := len(targets) - room; more > 0 {
-		rest := part{"and " + format.Many(more, "more target"), dim}
+		text := "and " + format.Many(more, "more target")
+		rest := part{text, dim}
 		lines = append(lines, rest.paint())
 	}
 	return lines
@@ -344,7 +347,8 @@ func clock(ns int64) string {
 // spark draws the last values as columns, from 0 to the highest.
 func spark(values []float64, cells int) part {
 	counts := []int64{0}
-	for _, v := range values[max(0, len(values)-cells):] {
+	left := max(0, len(values)-cells)
+	for _, v := range values[left:] {
 		if !(v > 0) { // or unknown
 			v = 0
 		}
@@ -366,7 +370,8 @@ func Line(s *Snapshot) string {
 	)
 	var kinds []string
 	for _, k := range s.All.failures() {
-		name := strings.ReplaceAll(strings.ToLower(k.String()), " ", "_")
+		name := strings.ToLower(k.String())
+		name = strings.ReplaceAll(name, " ", "_")
 		kinds = append(kinds, fmt.Sprintf("%s:%d", name, s.All.Errors[k]))
 	}
 	if len(kinds) > 0 {

@@ -191,8 +191,8 @@ func (s *Snapshot) progress(endedPerS float64) {
 		}
 	}
 	if endedPerS > 0 {
-		left := float64(s.Left) / endedPerS * 1e9
-		s.LeftNS = max(s.LeftNS, int64(left))
+		leftS := float64(s.Left) / endedPerS
+		s.LeftNS = max(s.LeftNS, int64(leftS*1e9))
 	}
 	if s.UntilNS == math.MaxInt64 {
 		return

@@ -311,7 +311,10 @@ func (s *Shards) note(k *source, r *record.Record) {
 
 // proven reports whether a shard's file of records is, by its checksum, the one that it wrote.
 func (k *source) proven() bool {
-	return k.summary != nil && k.summary.Records != nil && *k.summary.Records == k.seen
+	if k.summary == nil || k.summary.Records == nil {
+		return false
+	}
+	return *k.summary.Records == k.seen
 }
 
 // unlike says in what the records of a shard differ from those that it wrote; "" if in nothing.
@@ -345,7 +348,9 @@ func ahead(f *File, atNS int64) int64 {
 	i, _ := slices.BinarySearchFunc(f.Clock, atNS, func(o shard.Offset, at int64) int {
 		return cmp.Compare(o.AtNS, at)
 	})
-	around := f.Clock[max(0, i-1):min(i+1, len(f.Clock))]
+	from := max(0, i-1)
+	to := min(i+1, len(f.Clock))
+	around := f.Clock[from:to]
 	if len(around) == 0 {
 		return 0
 	}
