@@ -341,8 +341,8 @@ func (b *Prober) Answers(ctx context.Context, backend api.Backend, source *promp
 			k++
 		}
 		if k < told.Tokens {
-			return fmt.Errorf("%w: %s was told an answer of %d tokens and sent %d ids; leave out --force-answers", ErrProbe,
-				at.URL, told.Tokens, k)
+			return fmt.Errorf("%w: %s was told an answer of %d tokens and sent %d ids; leave out --force-answers",
+				ErrProbe, at.URL, told.Tokens, k)
 		}
 	}
 	return nil

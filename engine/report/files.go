@@ -239,7 +239,7 @@ func ReadPlan(dir string) (*Plan, error) {
 // The largest files of results that are read. A summary of 1,024 instances and as many addresses has 3 MB, a
 // histogram 10 kB at most.
 const (
-	mostJSON    = 16 << 20 // and the largest timeline that a screen reads, half a second's work; of 32 targets it has 2 MB
+	mostJSON    = 16 << 20 // also of a timeline for the screen, half a second's work; that of 32 targets has 2 MB
 	mostSamples = 1 << 30  // a page of metrics that is read each second fills it in a week
 	mostNumber  = 1e30     // in JSON; seeds have up to 2e19
 )
