@@ -21,6 +21,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/tokenizer"
 	"github.com/fastreplay/fastreplay/engine/export"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -66,7 +67,7 @@ func run(ctx context.Context, args []string, std stdio) int {
 	if text := err.Error(); text != "" {
 		text = "fastreplay: " + visible(text)
 		if width := newTerminal(std.err).width; width > 0 && !strings.Contains(text, "\n") {
-			text = strings.Join(fillLines(text, width), "\n")
+			text = strings.Join(format.Fill(text, width), "\n")
 		}
 		fmt.Fprintln(std.err, text)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/live"
 	"github.com/fastreplay/fastreplay/engine/replay"
 	"github.com/fastreplay/fastreplay/engine/report"
@@ -270,7 +271,7 @@ It takes 6 s, ends with DEMO OK, and shows how punctual this machine is.`,
 				"s. A mock server answers: the first " +
 				"token after 25 ms, then one each 5 ms, with a prefix cache as real servers have it. Watch TTFT, " +
 				"TPOT and prefix hits come out so."
-			for _, line := range fillLines(words, cmp.Or(ui.width, 80)) {
+			for _, line := range format.Fill(words, cmp.Or(ui.width, 80)) {
 				ui.line("%s", line)
 			}
 			return replayTrace(c.Context(), &o, ui, c.OutOrStdout())
