@@ -43,7 +43,9 @@ func run(ctx context.Context, args []string, std stdio) int {
 	root := newRootCommand()
 	if i := slices.Index(args, "serve"); i == 1 && args[0] == "bench" ||
 		i == 2 && args[0] == "vllm" && args[1] == "bench" {
-		args = args[i+1:]
+		if args = args[i+1:]; len(args) > 0 {
+			args = append([]string{"--" + compat.BenchServe}, args...)
+		}
 	}
 	if cmd, _, err := root.Find(args); err == nil && (cmd == root || cmd.Name() == "profile") {
 		args = compat.Expand(args, cmd.Flags(), cmd != root)

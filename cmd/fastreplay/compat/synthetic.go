@@ -41,15 +41,18 @@ func described() map[string]string {
 	return parts
 }
 
-// makes reports whether requests are to be made, as those tools do unless they are given a file: no trace is named.
-func (l *Line) makes(file []Setting, traced bool) bool {
+// namesTrace reports whether a trace is named; traced: on the command line, without a flag.
+func (l *Line) namesTrace(file []Setting, traced bool) bool {
+	return traced || l.Flags.Changed("trace") || slices.ContainsFunc(slices.Concat(l.given, file), func(s Setting) bool {
+		return s.Name == "trace" || l.names[s.Name].Flag == "trace"
+	})
+}
+
+// makes reports whether requests are to be made, as those tools do unless they are given a file.
+func (l *Line) makes(file []Setting) bool {
 	parts := described()
-	asked := l.Profile || l.dataset == "random"
-	for _, s := range slices.Concat(l.given, file) {
-		traced = traced || s.Name == "trace" || l.names[s.Name].Flag == "trace"
-		asked = asked || parts[s.Name] != ""
-	}
-	return asked && !traced && !l.Flags.Changed("trace")
+	return l.Profile || l.dataset == "random" ||
+		slices.ContainsFunc(slices.Concat(l.given, file), func(s Setting) bool { return parts[s.Name] != "" })
 }
 
 // describe takes a name that says something about the requests to be made. It returns false for all other names.
