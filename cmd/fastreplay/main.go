@@ -109,6 +109,16 @@ func newRootCommand() *cobra.Command {
 
 // completeValues lets the shell complete what stands behind flags and commands.
 func completeValues(root *cobra.Command) {
+	values := map[string][]string{ // beside those that flags list
+		"api":       api.Names(),
+		"export":    export.Names(),
+		"time-unit": {"ns", "us", "ms", "s"},
+		"rate":      {rateMax},
+		"fault":     fault.Names(),
+		"arrival":   {string(sched.Constant), string(sched.Poisson), string(sched.Gamma) + ":"},
+		"sessions":  sessionWords(),
+		"tokenizer": {tokenizer.CL100K, tokenizer.O200K}, // or a path
+	}
 	traces := []string{"jsonl", "json", "csv", "gz", "zst"}
 	files := map[string][]string{
 		"trace":   traces,
@@ -117,44 +127,21 @@ func completeValues(root *cobra.Command) {
 		"html":    {"html"},
 	}
 	for _, c := range append(root.Commands(), root) {
-		values := map[string][]string{ // beside those that flags list
-			"api":       api.Names(),
-			"export":    export.Names(),
-			"time-unit": {"ns", "us", "ms", "s"},
-			"rate":      {rateMax},
-			"fault":     fault.Names(),
-			"arrival":   {string(sched.Constant), string(sched.Poisson), string(sched.Gamma) + ":"},
-			"sessions":  sessionWords(),
-		}
 		c.Flags().VisitAll(func(f *pflag.Flag) {
-			words := values[f.Name]
+			words, rest := values[f.Name], cobra.ShellCompDirectiveNoFileComp
 			if v, ok := f.Value.(interface{ choices() []string }); ok && v.choices() != nil {
 				words = v.choices()
 			}
+			if f.Name == "tokenizer" {
+				rest = cobra.ShellCompDirectiveDefault
+			}
 			if words != nil {
-				must(
-					c.RegisterFlagCompletionFunc(
-						f.Name,
-						cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp),
-					),
-				)
+				must(c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, rest)))
+			}
+			if ends := files[f.Name]; ends != nil {
+				must(c.MarkFlagFilename(f.Name, ends...))
 			}
 		})
-		for name, ends := range files {
-			if c.Flags().Lookup(name) != nil {
-				must(c.MarkFlagFilename(name, ends...))
-			}
-		}
-		if c.Flags().Lookup("tokenizer") != nil { // a built-in one, or a path
-			must(
-				c.RegisterFlagCompletionFunc(
-					"tokenizer",
-					cobra.FixedCompletions(
-						[]string{tokenizer.CL100K, tokenizer.O200K}, cobra.ShellCompDirectiveDefault,
-					),
-				),
-			)
-		}
 		if c.Flags().Lookup("goodput") != nil && c.Flags().Lookup("output") != nil {
 			must(c.MarkFlagDirname("output"))
 		}

@@ -117,7 +117,11 @@ func replayTrace(ctx context.Context, o *options, ui *terminal, out io.Writer) (
 		}
 	}
 	if o.config != "" {
-		ui.detail("config: %s sets %s", o.config, cmp.Or(flagList(o.line.FromFile), "nothing"))
+		set := "nothing"
+		if len(o.line.FromFile) > 0 {
+			set = "--" + strings.Join(o.line.FromFile, ", --")
+		}
+		ui.detail("config: %s sets %s", o.config, set)
 	}
 	o.Keys = !slices.Contains(o.Traces, "-") && foreground(os.Stdin) // standard input may be the trace
 	o.attach(ui)
@@ -154,14 +158,6 @@ func replayTrace(ctx context.Context, o *options, ui *terminal, out io.Writer) (
 		return bad
 	}
 	return ending(summary.Run.Partial && summary.Run.SenderDied == "", summary, err)
-}
-
-// flagList names flags; "" if there are none.
-func flagList(names []string) string {
-	if len(names) == 0 {
-		return ""
-	}
-	return "--" + strings.Join(names, ", --")
 }
 
 // attach adds to the configuration what depends on the command line.
