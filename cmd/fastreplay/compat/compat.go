@@ -85,11 +85,11 @@ func (l *Line) Translate(file []Setting, traced bool) error {
 			l.dataset, l.Profile, l.names = s.Values[0], false, byName(false)
 		}
 	}
-	traced = l.namesTrace(file, traced)
-	if l.Given(BenchServe) && l.dataset == "" && !traced {
+	named := traced || l.namesTrace(file)
+	if l.Given(BenchServe) && l.dataset == "" && !named {
 		l.dataset, l.Profile, l.names = "random", false, byName(false)
 	}
-	if !traced && l.makes(file) {
+	if !named && l.makes(file) {
 		l.parts = map[string]float64{}
 	}
 	for _, s := range l.given {

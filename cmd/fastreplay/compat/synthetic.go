@@ -41,9 +41,9 @@ func described() map[string]string {
 	return parts
 }
 
-// namesTrace reports whether a trace is named; traced: on the command line, without a flag.
-func (l *Line) namesTrace(file []Setting, traced bool) bool {
-	return traced || l.Flags.Changed("trace") || slices.ContainsFunc(slices.Concat(l.given, file), func(s Setting) bool {
+// namesTrace reports whether a flag names a trace.
+func (l *Line) namesTrace(file []Setting) bool {
+	return l.Flags.Changed("trace") || slices.ContainsFunc(slices.Concat(l.given, file), func(s Setting) bool {
 		return s.Name == "trace" || l.names[s.Name].Flag == "trace"
 	})
 }
