@@ -238,7 +238,7 @@ func (s *searching) view(p capacity.Probe, warmIn time.Duration, shown *atomic.P
 			left := s.o.budget.Seconds() - a.SpentS - time.Since(began).Seconds()
 			text = format.Span(max(0, left)) + " left, " + s.bracket(a) + ": " + text
 		}
-		return strings.Join(fillLines(text, width), "\n")
+		return strings.Join(format.Fill(text, width), "\n")
 	}
 	const inLog = 78 // columns; the second line is indented
 	return view{line: func() string { return words(inLog) }, screen: func(width, _ int) string { return words(width) }}

@@ -16,6 +16,8 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/rivo/uniseg"
 )
 
 // integer is what is counted.
@@ -299,6 +301,21 @@ func Words(text string) (words []string) {
 		afterNumber = last >= '0' && last <= '9'
 	}
 	return words
+}
+
+// Fill fills lines of at most width columns; a longer word has a line of its own.
+func Fill(text string, width int) (lines []string) {
+	used := width
+	for _, word := range Words(text) {
+		need := uniseg.StringWidth(word)
+		if used+1+need > width {
+			lines, used = append(lines, word), need
+			continue
+		}
+		lines[len(lines)-1] += " " + word
+		used += 1 + need
+	}
+	return lines
 }
 
 var units = []string{"%", "×", "ns", "µs", "ms", "s", "min", "h", "B", "kB", "MB", "GB", "GiB"}

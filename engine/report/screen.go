@@ -162,7 +162,7 @@ func (p *screen) field(rank, most int, label string, parts ...string) {
 		parts[i] = p.fitted(format.Visible(part), p.columns-screenLabel)
 	}
 	lines := p.fill(parts, 0, most, func(parts []string) []string {
-		return p.filled(label, parts)
+		return p.filled(format.Visible(label), parts)
 	})
 	for i, line := range lines {
 		if i > 0 && rank > first {
