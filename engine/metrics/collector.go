@@ -5,8 +5,8 @@
 // measure anything, opens no sockets and writes no files.
 //
 // Collector.Add belongs to one goroutine, the recorder. AddGaps may be called by anybody at the same time. Summary and
-// WriteHistograms are for after the run. Add keeps about 220 bytes of a request: 88 by time, and 8 for each of its
-// latencies by target, by instance and by address; of one that is part of a job 230. The last two are kept for the
+// WriteHistograms are for after the run. Add keeps about 230 bytes of a request: 96 by time, and 8 for each of its
+// latencies by target, by instance and by address; of one that is part of a job 240. The last two are kept for the
 // first 1,024 instances and addresses. AddGaps allocates 0.3 MB for the first gaps of a target, up to GOMAXPROCS times,
 // and nothing else.
 //
@@ -148,8 +148,8 @@ func (c *Collector) pick(target int) (g *gapShard) {
 
 // Probed is what the servers did not report before the run. The notes name it.
 type Probed struct {
-	Unknown  []Unknown // what is unknown, whatever the run brings
-	Unproven string    // a note that holds only if the hits are unknown after the run, too; "" = none
+	Unknown            []Unknown // what is unknown, whatever the run brings
+	NoteUnlessReported string    // a note that holds only if the hits are unknown after the run, too; "" = none
 	// whether a target's servers report that they cache nothing; nil = no server was asked
 	CacheOff func(target int) bool
 }
@@ -169,6 +169,8 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 		s.Run.DurationS = s.Window.ToS - s.Window.FromS
 	}
 	all.Latencies.fill(&s.RunLatencies, runFields)
+	c.setIntervals(&s)
+	s.Trends = c.trends(&s)
 	over := s.Run.Partial || s.Run.Cut
 	all.count(&s.Requests, over)
 	s.Requests.Failures = all.Kinds.list(over)

@@ -211,7 +211,7 @@ func (m *Requests) checkVerbatim(i int) error {
 	case free && sized && !m.Backend.OwnLength(l.Extra):
 		return errors.New("it has no output length, which this API must be given; use --extra-inputs max_tokens:N")
 	case told && m.backend(i).AnswerEnd() == 0:
-		return errors.New("it has an answer's tokens among its extra members, and --answers exact tells others")
+		return errors.New("it has an answer's tokens among its extra members, and --force-answers tells others")
 	}
 	return m.Backend.Takes(l)
 }

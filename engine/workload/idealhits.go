@@ -130,7 +130,7 @@ func (c *idealCaches) ask(w *Work, i int) int64 {
 	block := c.block(w.Cache(w.Endpoint(i)))
 	cache := c.of[key]
 	if cache == nil {
-		cache = kvcache.NewInfinite(p.blockTokens, block)
+		cache = kvcache.NewInfinite(p.BlockTokens, block)
 		c.of[key] = cache
 	}
 	held := cache.Expected(p.Blocks, p.Tokens, p.Head, p.Total)
@@ -139,8 +139,8 @@ func (c *idealCaches) ask(w *Work, i int) int64 {
 		computed := min(a.Text.Tokens, a.From+a.Tokens-1)
 		cache.Answered(w.cacheBlocks(a.Text), computed)
 	}
-	if !key.made && block < p.blockTokens { // more of the next block may be shared than its hash shows
-		held = min(held+p.blockTokens-block, p.Total-1)
+	if !key.made && block < p.BlockTokens { // more of the next block may be shared than its hash shows
+		held = min(held+p.BlockTokens-block, p.Total-1)
 	}
 	return int64(held)
 }

@@ -122,7 +122,7 @@ func (w *Work) Identity(of []int32, ideal IdealHits, settings ...any) string {
 	h := sha256.New()
 	fmt.Fprintln(h, settings...)
 	plan := &w.Plan
-	fmt.Fprintln(h, w.Requests(), plan.Concurrency, plan.Cap, plan.UntilNS, w.Overhead, w.URLs())
+	fmt.Fprintln(h, w.Requests(), plan.Concurrency, plan.Cap, plan.EndNS, w.Overhead, w.URLs())
 	var b []byte
 	for i := range w.Requests() {
 		b = b[:0]
@@ -153,7 +153,7 @@ func (w *Work) Identity(of []int32, ideal IdealHits, settings ...any) string {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
-// WriteDigests writes the digests of a part's requests, all of which are built, as shard.DigestsName has them.
+// WriteDigests writes the digests of a part's requests, all of which are built, as digests.bin of a shard has them.
 func (m *Requests) WriteDigests(to io.Writer) error {
 	w := m.work
 	out := bufio.NewWriter(to)

@@ -46,7 +46,7 @@ func (w *Work) Prompts(of []int32) *kvcache.Prompts {
 	p := kvcache.NewPrompts(blockTokens, head)
 	for _, i := range of {
 		c, known := w.CachePrompt(int(i))
-		alike := c.blockTokens == blockTokens && c.Head == head
+		alike := c.BlockTokens == blockTokens && c.Head == head
 		if known && alike {
 			p.Add(c.Blocks, c.Tokens, c.Total)
 		} else {

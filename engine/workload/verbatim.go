@@ -153,7 +153,7 @@ func (p *verbatimPrompt) hash(tokens []int64, blockTokens int, seed maphash.Seed
 // cachePrompt is a request's prompt as models of prefix caches take it.
 type cachePrompt struct {
 	Blocks              []uint64
-	blockTokens         int // that one of the blocks stands for
+	BlockTokens         int // that one of the blocks stands for
 	Tokens, Head, Total int
 }
 
@@ -163,7 +163,7 @@ func (w *Work) CachePrompt(i int) (p cachePrompt, ok bool) {
 	if w.Made(i) {
 		p = cachePrompt{
 			Blocks:      w.cacheBlocks(w.specOf(i)),
-			blockTokens: w.Trace.BlockTokens,
+			BlockTokens: w.Trace.BlockTokens,
 			Tokens:      w.PromptTokens(i),
 			Head:        w.Overhead.Head,
 			Total:       w.BuiltTokens(i),
@@ -176,7 +176,7 @@ func (w *Work) CachePrompt(i int) (p cachePrompt, ok bool) {
 	v := w.Verbatim.prompts[i]
 	p = cachePrompt{
 		Blocks:      v.blocks,
-		blockTokens: w.Verbatim.BlockTokens,
+		BlockTokens: w.Verbatim.BlockTokens,
 		Tokens:      v.tokens,
 		Total:       v.tokens,
 	}
