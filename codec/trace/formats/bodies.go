@@ -83,7 +83,8 @@ func rawPayload() *Format {
 
 // isBody recognizes a body by its prompt and its other keys. A row of Mooncake's may have messages too, and tools.
 func isBody(keys []string) bool {
-	return saysBody(keys) && hasAny(keys, "messages", "prompt", "input", "inputs", "contents") && notOfBodies(keys) == 0
+	asks := hasAny(keys, "messages", "prompt", "input", "inputs", "contents")
+	return asks && saysBody(keys) && notOfBodies(keys) == 0
 }
 
 func saysBody(keys []string) bool {

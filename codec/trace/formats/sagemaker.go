@@ -139,7 +139,8 @@ func appendCapture(dst []byte, r *Request) []byte {
 func appendCaptured(dst []byte, mode string, text []byte) []byte {
 	dst = concat(dst, `{"observedContentType":"application/json","mode":"`, mode, `","data":`)
 	if !utf8.Valid(text) {
-		return append(base64.StdEncoding.AppendEncode(append(dst, '"'), text), `","encoding":"BASE64"}`...)
+		dst = base64.StdEncoding.AppendEncode(append(dst, '"'), text)
+		return append(dst, `","encoding":"BASE64"}`...)
 	}
 	return append(appendString(dst, string(text)), `,"encoding":"JSON"}`...)
 }
