@@ -27,9 +27,12 @@ func aiperfTurns(name string, match func(keys []string) bool, read func(*Batch, 
 			Names: rows.Usual(rows.TimestampField, rows.OutputField, rows.SessionField, rows.DelayField,
 				rows.ExtraField),
 		},
-		Words:  true,
-		Import: &Importer{Match: match, Read: ofObject(read)},
-		Write:  write,
+		Words: true,
+		Import: &Importer{
+			Match: match,
+			Read:  ofObject(read),
+		},
+		Write: write,
 	}
 }
 

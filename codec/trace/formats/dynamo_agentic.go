@@ -51,7 +51,11 @@ func agenticMooncake() *Format {
 			},
 			Read: ofObject(a.read),
 		},
-		Write: &Writer{Graph: true, Prepare: a.prepare, Append: a.append},
+		Write: &Writer{
+			Graph:   true,
+			Prepare: a.prepare,
+			Append:  a.append,
+		},
 	}
 }
 

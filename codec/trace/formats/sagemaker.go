@@ -38,8 +38,14 @@ func sageMaker() *Format {
 		OneUnit:      true,
 		WholeSeconds: true,
 		Words:        true,
-		Import:       &Importer{Match: hasKeys("captureData", "eventMetadata"), Read: ofObject(readCapture)},
-		Write:        &Writer{Refuse: notMerged, Append: appendCapture},
+		Import: &Importer{
+			Match: hasKeys("captureData", "eventMetadata"),
+			Read:  ofObject(readCapture),
+		},
+		Write: &Writer{
+			Refuse: notMerged,
+			Append: appendCapture,
+		},
 	}
 }
 
