@@ -145,7 +145,7 @@ func TestChunkLogs(t *testing.T) {
 	}}
 	clients["the rival"] = func(url string) (*outcome, error) { return l.rival(url, path, "--chunk-log", log) }
 	for who, client := range clients {
-		m := have(l.serve("--ttft", "2ms", "--itl", "1ms", "--quirk", "stamp"))(t)
+		m := have((&round{lab: l}).serve("--ttft", "2ms", "--itl", "1ms", "--quirk", "stamp"))(t)
 		o, err := client(m.url)
 		if stopped := m.stop(); err == nil {
 			err = stopped
