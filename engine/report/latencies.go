@@ -61,7 +61,7 @@ func (l *shownLatency) numbers(s *metrics.Summary) []shownNumber {
 		n := &numbers[i]
 		n.ns *= l.unitNS
 		quantile, is := quantiles[n.name]
-		if is && l.q.Count > 0 && !stats.EnoughSamples(l.q.Count, quantile) {
+		if is && l.q.Count > 0 && !l.q.Enough(quantile) {
 			n.mark = markFew
 			n.hint = format.Many(l.q.Count, "value") + " are too few"
 		}
