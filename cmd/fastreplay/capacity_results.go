@@ -188,6 +188,7 @@ func (s *searching) concludeSearch(out io.Writer) error {
 	}
 	t.Sentence("", r.Sentence)
 	t.Sentence("", r.Answer.Why)
+	t.Sentence("", r.Answer.Doubt)
 	t.Sentence("", r.Answer.Part.Words())
 	t.Line("  page  " + filepath.Join(s.dir, s.name(".html")))
 	_, bad := out.Write(t.Bytes())

@@ -65,6 +65,12 @@ func (s *Search) confirm(a *Answer) {
 	bound := c.Load
 	if c.Verdict == Holds {
 		a.HeldS, a.HeldAt = c.lasted(), c.Load
+		warmer := false
+		if a.Doubt, warmer = doubt(c); warmer && s.config.Falling {
+			a.Low = 0
+		} else if warmer {
+			a.High = nil
+		}
 	} else {
 		a.Complete = false
 		held := s.easier(c)
@@ -83,6 +89,52 @@ func (s *Search) confirm(a *Answer) {
 	case a.High != nil:
 		a.High = new(max(*a.High, bound))
 	}
+}
+
+// doubt is why an interval may be wrong though its confirmation held: the servers changed while it lasted. "" if they did
+// not. warmer: they became faster, so nothing bounds what they carry when they are warm. Requests in flight for each that comes are how long one takes (Little, 1961), which needs no request that is late.
+func doubt(c *Outcome) (why string, warmer bool) {
+	const parts = 16
+	n := len(c.Slices)
+	if n < 2*parts {
+		return "", false
+	}
+	took := make([]float64, parts)
+	for i := range took {
+		came := 0.0
+		for _, slice := range c.Slices[i*n/parts : (i+1)*n/parts] {
+			took[i] += slice.InFlight
+			came += float64(slice.Requests)
+		}
+		took[i] /= max(1, came)
+	}
+	if backlogGrows(c.Slices) {
+		return "In the confirmation ever more requests were in flight, so for longer it may not hold; a larger --budget " +
+			"would tell.", false
+	}
+	for first := 1; first <= parts/2-2; first++ {
+		early, _ := meanAndVariance(took[:first])
+		late, variance := meanAndVariance(took[first:])
+		const surely = 3 // of Student's t with 9 degrees of freedom or more: one time in 130
+		if early > 1.15*late && early-late > surely*math.Sqrt(variance*(1/float64(first)+1/float64(parts-first))) {
+			return fmt.Sprintf("In the confirmation requests took %s times as long at first as later. Servers that are "+
+				"warm may carry more; a longer --warm-in, such as %s, would tell.", format.Number(early/late, 2),
+				format.Span(math.Ceil(float64(first+1)*c.lasted()/parts/60)*60)), true
+		}
+	}
+	return "", false
+}
+
+// meanAndVariance is of values; the variance is 0 if there is one.
+func meanAndVariance(values []float64) (mean, variance float64) {
+	n := float64(len(values))
+	for _, v := range values {
+		mean += v / n
+	}
+	for _, v := range values {
+		variance += (v - mean) * (v - mean) / max(1, n-1)
+	}
+	return mean, variance
 }
 
 // easier is the hardest probe at an easier load than that of o, in which the objectives held; nil if there is none.

@@ -30,10 +30,8 @@ func (p *Page) Write(w io.Writer) error {
 		Word:  p.Sentence,
 		Lines: []string{cmp.Or(p.Answer.Why, "The search has not ended.")},
 	}
-	if part := p.Answer.Part.Words(); part != "" {
-		answer.Lines = append(answer.Lines, part)
-	}
-	if !p.Answer.Complete {
+	answer.Lines = append(answer.Lines, format.Present(p.Answer.Doubt, p.Answer.Part.Words())...)
+	if !p.Answer.Complete || p.Answer.Doubt != "" {
 		answer.Grade = chart.Warn
 	}
 	d := chart.Document{Title: p.Title, Sections: []chart.Section{{Findings: []chart.Finding{answer}}}}

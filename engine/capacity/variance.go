@@ -127,7 +127,9 @@ func (s *Search) settles() (seconds float64) {
 			for k > 0 && float64(o.Slices[k-1].Beyond[j]) <= allowed*float64(o.Slices[k-1].Requests) {
 				k--
 			}
-			seconds = max(seconds, o.SettleS+float64(k)*o.SliceS)
+			if k <= n-n/3 {
+				seconds = max(seconds, o.SettleS+float64(k)*o.SliceS)
+			}
 		}
 	}
 	return seconds
