@@ -125,7 +125,8 @@ type result struct {
 	SLO      string             `json:"slo"`
 	Limiter  string             `json:"limiter"`
 	Answer   capacity.Answer    `json:"answer"`
-	Probes   []capacity.Outcome `json:"probes"` // without slices, which probes.jsonl has
+	Replicas *capacity.Replicas `json:"replicas"` // by minute of the trace; null if nobody knows
+	Probes   []capacity.Outcome `json:"probes"`   // without slices, which probes.jsonl has
 }
 
 // result is what is known by now, and its page.
@@ -138,12 +139,28 @@ func (s *searching) result() (*result, *capacity.Page) {
 	for i := range probes {
 		probes[i].Summarize(len(s.objectives))
 	}
-	r := &result{s.sentence(a), s.o.over, s.o.slo, s.limiter(a), a, probes}
+	r := &result{s.sentence(a), s.o.over, s.o.slo, s.limiter(a), a, s.replicas(a), probes}
 	return r, &capacity.Page{
 		Sweep: s.o.sweep, Title: "Capacity of " + filepath.Base(s.o.traces[0]), Sentence: r.Sentence, Unit: s.o.kind.unit,
-		Objectives: s.objectives, Answer: a, Outcomes: probes,
+		Objectives: s.objectives, Answer: a, Replicas: r.Replicas, Outcomes: probes,
 		Load: func(load float64) string { return s.number(load, 4) },
 	}
+}
+
+// replicas is how many instances each minute of the trace would have needed; nil if nobody knows.
+func (s *searching) replicas(a capacity.Answer) *capacity.Replicas {
+	if a.Part == nil || a.High == nil || s.spanS == 0 {
+		return nil
+	}
+	ofOne := 1 / float64(len(s.o.urls)) // of the load that the servers carry together, in requests per s
+	if s.o.over != "rate" {
+		ofOne *= a.Part.OfMeanRate * s.recordedRate()
+	}
+	if s.o.over == "instances" {
+		ofOne *= float64(len(s.o.urls))
+		return s.arrivals.Replicas(ofOne/a.Load, ofOne / *a.High)
+	}
+	return s.arrivals.Replicas(ofOne*a.Load, ofOne*a.Low)
 }
 
 // writePage writes what is known by now.
@@ -190,6 +207,7 @@ func (s *searching) concludeSearch(out io.Writer) error {
 	t.Sentence("", r.Answer.Why)
 	t.Sentence("", r.Answer.Doubt)
 	t.Sentence("", r.Answer.Part.Words())
+	t.Sentence("", r.Replicas.Words())
 	t.Line("  page  " + filepath.Join(s.dir, s.name(".html")))
 	_, bad := out.Write(t.Bytes())
 	return errors.Join(err, bad)
@@ -326,4 +344,5 @@ type searching struct {
 	requests   int     // of the trace
 	spanS      float64 // of the trace
 	timeline   capacity.Timeline
+	arrivals   capacity.Timeline // of the trace, whatever the load is
 }

@@ -19,6 +19,7 @@ type Page struct {
 	Unit       string // of loads
 	Objectives []Objective
 	Answer     Answer
+	Replicas   *Replicas // nil = nobody knows
 	Outcomes   []Outcome
 	Load       func(float64) string // prints a load, without its unit
 }
@@ -52,6 +53,9 @@ func (p *Page) Write(w io.Writer) error {
 			},
 			chart.Section{Title: "Probes", Tables: []chart.Table{p.table()}},
 		)
+	}
+	if p.Replicas != nil {
+		d.Sections = append(d.Sections, p.Replicas.section())
 	}
 	return d.Write(w)
 }
