@@ -239,7 +239,7 @@ func (s *searching) view(p capacity.Probe, warmIn time.Duration, shown *atomic.P
 		}
 		text := s.load(p.Load) + ", "
 		if p.Confirm {
-			text = "confirmation at " + text
+			text = "confirming " + text
 		}
 		switch {
 		case peek == nil:
