@@ -173,11 +173,22 @@ func (s *searching) writePage(p *capacity.Page) (err error) {
 }
 
 // conclude writes and prints what came of it.
-func (s *searching) conclude(out io.Writer, interrupted bool) (err error) {
+func (s *searching) conclude(out io.Writer, interrupted bool) error {
+	r, page := s.result()
+	sentences := []string{r.Sentence, r.Answer.Why, r.Answer.Doubt, r.Answer.Part.Words(), r.Replicas.Words()}
+	var answer any = r
 	if sweep, is := s.prober.(*capacity.Sweep); is {
-		err = s.concludeSweep(out, sweep)
+		answer = swept{s.o.over, s.o.slo, sweep.Why(), page.Outcomes}
+		sentences = []string{sweep.Why()}
+	}
+	err := errors.Join(report.WriteJSON(filepath.Join(s.dir, s.name(".json")), answer), s.writePage(page))
+	if s.o.csv != "" {
+		err = errors.Join(err, report.WriteWhole(s.o.csv, page.WriteCSV))
+	}
+	if s.o.json {
+		err = errors.Join(err, report.EncodeJSON(out, answer))
 	} else {
-		err = s.concludeSearch(out)
+		err = errors.Join(err, s.print(out, page, sentences...))
 	}
 	switch {
 	case err != nil:
@@ -190,27 +201,20 @@ func (s *searching) conclude(out io.Writer, interrupted bool) (err error) {
 	return nil
 }
 
-// concludeSearch writes and prints the answer.
-func (s *searching) concludeSearch(out io.Writer) error {
-	r, page := s.result()
-	err := errors.Join(report.WriteJSON(filepath.Join(s.dir, s.name(".json")), r), s.writePage(page))
-	if s.o.json {
-		return errors.Join(err, report.EncodeJSON(out, r))
-	}
+// print writes the table of probes, and what follows from it.
+func (s *searching) print(out io.Writer, page *capacity.Page, sentences ...string) error {
 	t := format.NewPage(newTerminal(out).width, 0)
 	t.Line("")
 	if head, rows := page.Table(); len(rows) > 0 {
 		report.Table(&t, head, rows)
 		t.Line("")
 	}
-	t.Sentence("", r.Sentence)
-	t.Sentence("", r.Answer.Why)
-	t.Sentence("", r.Answer.Doubt)
-	t.Sentence("", r.Answer.Part.Words())
-	t.Sentence("", r.Replicas.Words())
+	for _, sentence := range sentences {
+		t.Sentence("", sentence)
+	}
 	t.Line("  page  " + filepath.Join(s.dir, s.name(".html")))
-	_, bad := out.Write(t.Bytes())
-	return errors.Join(err, bad)
+	_, err := out.Write(t.Bytes())
+	return err
 }
 
 // load is a load with its unit, for a table or a line.
@@ -269,7 +273,7 @@ func (s *searching) bracket(a capacity.Answer) string {
 	case a.Load == 0 && a.High == nil:
 		return "nothing known"
 	case a.High == nil:
-		return "≥ " + s.number(a.Load, 3)
+		return "≥ " + s.number(a.Low, 3)
 	case a.Low == 0:
 		return "≤ " + s.number(*a.High, 3)
 	}
@@ -313,9 +317,9 @@ func (s *searching) known(a capacity.Answer) string {
 	case a.Low > 0 && a.High != nil:
 		return text + unit + " [" + s.number(a.Low, 3) + ", " + s.number(*a.High, 3) + "]"
 	case a.High != nil:
-		return "At most " + text + unit
+		return "At most " + s.number(*a.High, 3) + unit
 	}
-	return "At least " + text + unit
+	return "At least " + s.number(a.Low, 3) + unit
 }
 
 // limiter is what broke first, by the probe that broke the nearest to the capacity.

@@ -43,9 +43,9 @@ func (s *Search) unconfirmed() float64 {
 	if s.confirmed(s.logLoad(load) - s.config.Precision) {
 		return 0
 	}
-	leastS := s.longest() / 2
+	leastS := s.config.WindowS / 2
 	if c != nil {
-		leastS = confirmWindows * s.longest()
+		leastS = confirmWindows * s.config.WindowS
 	}
 	if least, _ := s.bounds(); s.logLoad(load) < least-1e-9 ||
 		s.config.Budget > 0 && s.leftS()-s.besidesS() < leastS {
@@ -55,7 +55,7 @@ func (s *Search) unconfirmed() float64 {
 }
 
 // confirm adds to an answer what its confirmation showed: the lower bound is a load that held in it. If it broke there,
-// the bound is withdrawn to what held at an easier load, or altogether.
+// there is no such bound: what held at easier loads did so in shorter windows.
 func (s *Search) confirm(a *Answer) {
 	c := s.confirmation()
 	if c == nil {
@@ -73,10 +73,7 @@ func (s *Search) confirm(a *Answer) {
 		}
 	} else {
 		a.Complete = false
-		held := s.easier(c)
-		if bound = 0; held != nil {
-			bound = held.Load
-		}
+		bound = 0
 		a.Why += fmt.Sprintf(" At %.4g the objectives broke in the confirmation, after %s, so that bound is withdrawn.",
 			c.Load, format.Span(c.lasted()))
 	}
@@ -135,18 +132,6 @@ func meanAndVariance(values []float64) (mean, variance float64) {
 		variance += (v - mean) * (v - mean) / max(1, n-1)
 	}
 	return mean, variance
-}
-
-// easier is the hardest probe at an easier load than that of o, in which the objectives held; nil if there is none.
-func (s *Search) easier(o *Outcome) (found *Outcome) {
-	for i := range s.outcomes {
-		p := &s.outcomes[i]
-		if p.Verdict == Holds && p.Client == "" && s.logLoad(p.Load) < s.logLoad(o.Load)-1e-9 &&
-			(found == nil || s.logLoad(p.Load) > s.logLoad(found.Load)) {
-			found = p
-		}
-	}
-	return found
 }
 
 // part is the part of the trace that the probe nearest to a load measured, the confirmation aside.
