@@ -82,7 +82,7 @@ func TestInterruptCutsOff(t *testing.T) {
 		t.Run(grace, func(t *testing.T) {
 			t.Parallel()
 			m := startMock(t, "--fault", "stall:2")
-			r := startReplay(t, "--trace", steady(t, lasting, 100, 10), "--url", m.url, "--no-probe", "--drain", grace, "--cold", "off")
+			r := startReplay(t, "--trace", steady(t, lasting, 100, 10), "--url", m.url, "--no-probe", "--grace", grace, "--cold", "off")
 			m.untilRunning(t, 8)
 			r.signal(t, os.Interrupt)
 			if twice {
@@ -154,9 +154,7 @@ func TestTerminalInterrupt(t *testing.T) {
 // signalAll sends a signal to the whole process group, as a terminal does.
 func (p *process) signalAll(t *testing.T, s syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(-p.Process.Pid, s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(-p.Process.Pid, s))
 }
 
 // TestNohup: where SIGHUP is ignored, as under nohup, it stays ignored, in the sending process too.

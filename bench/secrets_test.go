@@ -69,7 +69,7 @@ func TestSecretsStayInside(t *testing.T) {
 	const letters = "abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789/+=-_.'\"^$*()[]{}|?~"
 	rng := rand.New(rand.NewPCG(7, 8))
 	load := generate(t, "--rows", "90", "--rate", "300", "--input-tokens", "300", "--output-tokens", "1")
-	for _, length := range []int{5, 9, 51, 164} {
+	for _, length := range []int{5, 51} {
 		key := "Q"
 		for len(key) < length-1 {
 			key += string(letters[rng.IntN(len(letters))])
@@ -94,15 +94,12 @@ func TestSecretsStayInside(t *testing.T) {
 					p.wait(t)
 					said += p.stdout.String() + p.stderr.String()
 				}
-				err := filepath.WalkDir(r.dir, func(path string, d fs.DirEntry, err error) error {
+				must(t, filepath.WalkDir(r.dir, func(path string, d fs.DirEntry, err error) error {
 					if err == nil && !d.IsDir() {
-						said += "\n" + path + ":\n" + string(must(os.ReadFile(path)))
+						said += "\n" + path + ":\n" + string(readFile(t, path))
 					}
 					return nil
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				}))
 			}
 			if !strings.Contains(said, "***") || !strings.Contains(said, "stream_error") || !strings.Contains(said, "pod-***") {
 				t.Fatalf("the server repeated nothing:\n%.3000s", said)
@@ -123,11 +120,4 @@ func TestSecretsStayInside(t *testing.T) {
 			}
 		})
 	}
-}
-
-func must(b []byte, err error) []byte {
-	if err != nil {
-		panic(err)
-	}
-	return b
 }

@@ -126,22 +126,13 @@ func makeWorks(t testing.TB) *works {
 	w := &works{backend: backend}
 	for n := 1; n < len(w.of); n++ {
 		for _, plan := range plans {
-			made, err := trace.Generate(trace.Gen{ArrivalNS: workloadtest.Spaced(n, 1000), InputTokens: trace.Range{Min: 4, Max: 4}, OutputTokens: trace.Range{Min: 1, Max: 1}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			p, err := plan(made.ArrivalNS)
-			if err != nil {
-				t.Fatal(err)
-			}
+			made := must(trace.Generate(trace.Gen{ArrivalNS: workloadtest.Spaced(n, 1000), InputTokens: trace.Range{Min: 4, Max: 4}, OutputTokens: trace.Range{Min: 1, Max: 1}}))(t)
+			p := must(plan(made.ArrivalNS))(t)
 			addr := netip.MustParseAddrPort("127.0.0.1:1")
 			one := &workload.Work{Trace: made, Plan: p, Places: route.RoundRobin(n, route.Even([]int{1}))}
 			one.Targets = []workload.Target{{URL: "http://" + addr.String(), Host: addr.String(), Path: "/v1/completions", Endpoints: []netip.AddrPort{addr}, Name: "127.0.0.1", Port: addr.Port()}}
 			one.Prebuilt = workloadtest.Build(t, workloadtest.Builder(t, "", "a", 1), one)
-			arena, err := unix.Mmap(int(one.Prebuilt.File().Fd()), 0, int(one.Prebuilt.MappedBytes()), unix.PROT_READ, unix.MAP_SHARED)
-			if err != nil {
-				t.Fatal(err)
-			}
+			arena := must(unix.Mmap(int(one.Prebuilt.File().Fd()), 0, int(one.Prebuilt.MappedBytes()), unix.PROT_READ, unix.MAP_SHARED))(t)
 			w.of[n], w.arena[n] = append(w.of[n], one), append(w.arena[n], arena)
 		}
 	}
@@ -517,7 +508,7 @@ func (x *world) check() {
 	resent := int64(0)
 	for i := range x.final {
 		rec := &r.records[i]
-		if out := slices.Contains(r.leftOut, int32(i)); out != (x.ended[i] == 0) || out && (tries[i] > 0 || x.work.Plan.UntilNS > int64(planEnd)) {
+		if out := slices.Contains(r.leftOut, int32(i)); out != (x.ended[i] == 0) || out && (tries[i] > 0 || x.work.Plan.EndNS > int64(planEnd)) {
 			model.Fail("request %d: left out: %v, ended %d times, sent %d times", i, out, x.ended[i], tries[i])
 		} else if out {
 			continue
@@ -543,8 +534,8 @@ func (x *world) checkRelease(i int, rec *record.Record) {
 	if rec.SentNS == record.None {
 		return
 	}
-	if rec.DriftNS() < 0 || rec.PlannedNS >= p.UntilNS {
-		model.Fail("request %d was planned at %d and sent at %d; the plan ends at %d", i, rec.PlannedNS, rec.SentNS, p.UntilNS)
+	if rec.DriftNS() < 0 || rec.PlannedNS >= p.EndNS {
+		model.Fail("request %d was planned at %d and sent at %d; the plan ends at %d", i, rec.PlannedNS, rec.SentNS, p.EndNS)
 	}
 	if p.Dependencies == nil {
 		return
@@ -679,10 +670,7 @@ func seeded(w *works, seed uint64, bug int, trace func(string, ...any)) error {
 
 // number is a number of the environment.
 func number(t *testing.T, name string) uint64 {
-	n, err := strconv.ParseUint(os.Getenv(name), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must(strconv.ParseUint(os.Getenv(name), 10, 64))(t)
 	return n
 }
 

@@ -34,14 +34,18 @@ func (s *Shards) Write(dir string, seen *atomic.Int64) (sum *metrics.Summary, er
 	started := s.first.file.StartAt
 	urls := plan.Run.Targets
 	slos := []metrics.SLO(nil)
-	if i := slices.IndexFunc(s.all, func(k *source) bool { return k.summary != nil }); i >= 0 {
+	if i := slices.IndexFunc(s.all, func(k *source) bool {
+		return k.summary != nil
+	}); i >= 0 {
 		slos = report.SLOsOf(s.all[i].summary)
 	}
 	c := metrics.NewCollector(urls, slos...)
 	if err := c.Spill(dir); err != nil {
 		return nil, err
 	}
-	defer func() { err = cmp.Or(err, c.EndSpill()) }()
+	defer func() {
+		err = cmp.Or(err, c.EndSpill())
+	}()
 	w, err := report.NewWriter(dir, report.WriterOptions{Compress: s.Records() >= 1_000_000})
 	if err != nil {
 		return nil, err
@@ -125,7 +129,9 @@ func (s *Shards) byEnd() iter.Seq2[*record.Record, error] {
 				return
 			}
 			if !advance(k) {
-				all = slices.DeleteFunc(all, func(other *stream) bool { return other == k })
+				all = slices.DeleteFunc(all, func(other *stream) bool {
+					return other == k
+				})
 			}
 		}
 	}
@@ -139,7 +145,9 @@ func (s *Shards) addGaps(c *metrics.Collector) error {
 		}
 		counted := map[string]int64{}
 		err := report.EachGaps(k.dir, func(target string, gaps *hdrhistogram.Histogram) {
-			at := slices.IndexFunc(k.summary.Targets, func(t metrics.Target) bool { return t.URL == target })
+			at := slices.IndexFunc(k.summary.Targets, func(t metrics.Target) bool {
+				return t.URL == target
+			})
 			if at < 0 {
 				return
 			}
@@ -172,7 +180,7 @@ func (s *Shards) summary(c *metrics.Collector, records *record.Lines, endNS int6
 		Limits:   plan.Limits,
 		Requests: metrics.Requests{Planned: records.Count},
 		Records:  records,
-		Notes:    plan.Notes,
+		Notes:    metrics.Texts(plan.Notes),
 	}
 	sum.Run.StartedAt = file.StartAt
 	sum.Run.Host.CPUs = 0
@@ -309,7 +317,7 @@ func (s *Shards) fingerprint() (string, error) {
 	}
 	all := make([]stream, len(s.all))
 	for i, k := range s.all {
-		name := filepath.Join(k.dir, shard.DigestsName)
+		name := filepath.Join(k.dir, DigestsName)
 		file, err := report.Open(name, digestBytes*s.Records())
 		if errors.Is(err, fs.ErrNotExist) || k.dir == "" {
 			return "", nil
@@ -332,7 +340,7 @@ func (s *Shards) fingerprint() (string, error) {
 		if i < 0 {
 			return "", cmp.Or(failed,
 				fmt.Errorf("no shard has the digest of request %s in its %s", format.Count(int64(n)),
-					shard.DigestsName))
+					DigestsName))
 		}
 		line, _ := all[i].Peek(digestBytes)
 		h.Write(line[8:])
@@ -345,16 +353,18 @@ func (s *Shards) fingerprint() (string, error) {
 			k.summary != nil &&
 				cmp.Or(k.summary.Workload.Fingerprint, hashText(all[i].own)) != hashText(all[i].own) {
 			return "", fmt.Errorf("shard %d: %s does not have what the run wrote; was the file edited?",
-				i, filepath.Join(k.dir, shard.DigestsName))
+				i, filepath.Join(k.dir, DigestsName))
 		}
 	}
 	return hashText(h), nil
 }
 
-// digestBytes is what shard.DigestsName has of a request.
+// digestBytes is what DigestsName has of a request.
 const digestBytes = 48
 
-func hashText(h hash.Hash) string { return "sha256:" + hex.EncodeToString(h.Sum(nil)) }
+func hashText(h hash.Hash) string {
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+}
 
 // copySamples copies what shard 0 has read of the servers' metrics.
 func (s *Shards) copySamples(dir string) error {

