@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -27,6 +28,7 @@ type Side struct {
 // run is one run of a side.
 type run struct {
 	dir     string
+	id      string // of its requests: what their ids begin with
 	summary *metrics.Summary
 	rows    []*row // by index, without those that are not the server's: the run ended before, or the user left them out
 }
@@ -43,7 +45,6 @@ type row struct {
 	prompt, cached, output, chunks float64                       // tokens; chunks of a single choice
 	// 1 if it ended ok within the SLOs, 0 if not, NaN without any
 	met              float64
-	group            int8 // which part of the conversations has it
 	ok, told         bool // it ended ok; the server sent counts of tokens
 	target, instance string
 }
@@ -82,8 +83,9 @@ func (s *Side) Add(dir string, summary *metrics.Summary, all iter.Seq2[*record.R
 			continue
 		}
 		w := newRow(rec, s.SLOs)
-		if w.index, err = strconv.ParseInt(rec.RequestID[strings.LastIndexByte(rec.RequestID, '-')+1:], 10,
-			64); err != nil {
+		dash := strings.LastIndexByte(rec.RequestID, '-') + 1
+		r.id = rec.RequestID[:dash]
+		if w.index, err = strconv.ParseInt(rec.RequestID[dash:], 10, 64); err != nil {
 			return fmt.Errorf("%s: request_id %q ends with no number, by which requests are paired", dir, rec.RequestID)
 		}
 		reports[w.target] = reports[w.target] || !math.IsNaN(w.cached)
@@ -106,6 +108,13 @@ func (s *Side) Add(dir string, summary *metrics.Summary, all iter.Seq2[*record.R
 		}
 	}
 	return nil
+}
+
+// same reports whether two are one run: in the same directory, or a copy.
+func (r *run) same(other *run) bool {
+	began := r.summary.Run.StartedAt
+	return filepath.Clean(r.dir) == filepath.Clean(other.dir) ||
+		!began.IsZero() && began.Equal(other.summary.Run.StartedAt) && r.id == other.id
 }
 
 func byIndex(a, b *row) int { return cmp.Compare(a.index, b.index) }
