@@ -66,35 +66,31 @@ func (b backend) args(t *testing.T, load, url string, way []string) []string {
 	return append(args, "--trace", path, "--format", "raw_payload", "--rate", "400", "--endpoint", "/v1/completions")
 }
 
-// TestBackends: for each API, streamed and not, prompts and answers are as long as recorded. The cache hits are those
+// TestBackends: for each API, streamed or not, prompts and answers are as long as recorded. The cache hits are those
 // of the trace, and the counts agree with the server's log.
 func TestBackends(t *testing.T) {
 	t.Parallel()
 	load := generate(t, "--rows", "40", "--rate", "100", "--arrival", "constant", "--input-tokens", "200:700", "--output-tokens", "6",
 		"--reuse", "0.5", "--format", "bailian")
 	for i, b := range backends() {
-		for k, way := range b.ways() {
-			if testing.Short() && len(b.ways()) > 1 && k != i%2 {
-				continue
+		way := b.ways()[i%len(b.ways())] // the sweep asks each both ways
+		t.Run(strings.Join(append([]string{b.api}, way...), " "), func(t *testing.T) {
+			t.Parallel()
+			m := startMock(t, "--template-tokens", "7,3", "--bos-tokens", "1")
+			args, oneByOne := b.args(t, load, m.url, way), b.cached && b.api != "raw"
+			if oneByOne { // so that the hits are exact
+				args = append(args, "--concurrency", "1")
 			}
-			t.Run(strings.Join(append([]string{b.api}, way...), " "), func(t *testing.T) {
-				t.Parallel()
-				m := startMock(t, "--template-tokens", "7,3", "--bos-tokens", "1")
-				args, oneByOne := b.args(t, load, m.url, way), b.cached && b.api != "raw" && k == i%2
-				if oneByOne { // so that the hits are exact
-					args = append(args, "--concurrency", "1")
-				}
-				r := run(t, args...)
-				r.sound(t)
-				log := m.stop(t)
-				if c := r.summary.PrefixCache; oneByOne && (*c.ExpectedTokens == 0 || *c.ReportedTokens != *c.ExpectedTokens) {
-					t.Errorf("prefix cache %+v: want all that was expected", c)
-				}
-				for i := range r.lines {
-					b.proveAnswer(t, &r.lines[i], log, way != nil || b.whole)
-				}
-			})
-		}
+			r := run(t, args...)
+			r.sound(t)
+			log := m.stop(t)
+			if c := r.summary.PrefixCache; oneByOne && (*c.ExpectedTokens == 0 || *c.ReportedTokens != *c.ExpectedTokens) {
+				t.Errorf("prefix cache %+v: want all that was expected", c)
+			}
+			for i := range r.lines {
+				b.proveAnswer(t, &r.lines[i], log, way != nil || b.whole)
+			}
+		})
 	}
 }
 
@@ -134,59 +130,46 @@ func (b backend) proveAnswer(t *testing.T, l *line, log map[string][]served, who
 }
 
 // TestReasoningAndTools: what a model thinks and what it calls a tool with are output tokens in every API that has
-// them.
+// them. The time to first output token is that of the first token after the reasoning, by what the mock logs of its last
+// one; without reasoning it is TTFT, and without an answer there is none.
 func TestReasoningAndTools(t *testing.T) {
-	t.Parallel()
-	load := steady(t, 30, 100, 9)
-	for _, api := range []string{"chat", "responses", "messages"} {
-		t.Run(api, func(t *testing.T) {
-			t.Parallel()
-			m := startMock(t, "--reasoning-tokens", "3", "--tool-tokens", "4")
-			r := run(t, "--trace", load, "--url", m.url, "--api", api)
-			r.sound(t)
-			r.join(t, m.stop(t))
-			for _, l := range r.lines {
-				// The name of a tool may come in a chunk of its own.
-				if l.Completion != 9 || l.Chunks < 9 || l.Chunks > 10 || l.FirstText == absent {
-					t.Errorf("row %d: %d tokens in %d chunks", l.Row, l.Completion, l.Chunks)
-				}
-			}
-		})
-	}
-}
-
-// TestFirstOutput: the time to first output token is that of the first token after the reasoning, by what the mock logs
-// of its last one; without reasoning it is TTFT, and without an answer there is none.
-func TestFirstOutput(t *testing.T) {
 	t.Parallel()
 	const tokens = 9
 	load := steady(t, 30, 100, tokens)
-	for _, api := range []string{"chat", "responses", "messages"} {
-		for _, reasoning := range []int{0, 3, tokens - 1, tokens} {
-			t.Run(fmt.Sprint(api, " ", reasoning), func(t *testing.T) {
-				t.Parallel()
-				m := startMock(t, "--reasoning-tokens", fmt.Sprint(reasoning))
-				r := run(t, "--trace", load, "--url", m.url, "--api", api, "--require", "ttfo.max<1000s")
-				log := m.stop(t)
-				r.join(t, log)
-				for _, l := range r.lines {
-					lastSent := log[l.ID][0].Last - r.summary.Run.MonotonicStartNS
-					ok := map[int]bool{
-						0:          l.FirstOutput == l.FirstToken,
-						3:          l.FirstOutput >= l.FirstToken && l.FirstOutput <= l.LastToken,
-						tokens - 1: l.FirstOutput == l.LastToken && l.FirstOutput >= lastSent,
-						tokens:     l.FirstOutput == absent,
-					}[reasoning]
-					if !ok {
-						t.Errorf("first output at %d: first token at %d, last at %d, sent at %d", l.FirstOutput, l.FirstToken, l.LastToken, lastSent)
-					}
+	for _, c := range []struct {
+		api              string
+		reasoning, tools int
+	}{
+		{"chat", 0, 4}, {"chat", 3, 4}, {"responses", 3, 4}, {"messages", 3, 4}, {"chat", tokens - 1, 0}, {"messages", tokens, 0},
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			t.Parallel()
+			m := startMock(t, "--reasoning-tokens", fmt.Sprint(c.reasoning), "--tool-tokens", fmt.Sprint(c.tools))
+			r := run(t, "--trace", load, "--url", m.url, "--api", c.api, "--require", "ttfo.max<1000s")
+			r.sound(t)
+			log := m.stop(t)
+			r.join(t, log)
+			for _, l := range r.lines {
+				lastSent := log[l.ID][0].Last - r.summary.Run.MonotonicStartNS
+				ok := map[int]bool{
+					0:          l.FirstOutput == l.FirstToken,
+					3:          l.FirstOutput >= l.FirstToken && l.FirstOutput <= l.LastToken,
+					tokens - 1: l.FirstOutput == l.LastToken && l.FirstOutput >= lastSent,
+					tokens:     l.FirstOutput == absent,
+				}[c.reasoning]
+				if !ok {
+					t.Errorf("first output at %d: first token at %d, last at %d, sent at %d", l.FirstOutput, l.FirstToken, l.LastToken, lastSent)
 				}
-				some := reasoning < tokens
-				if q := r.summary.TTFOMS; (q != nil) != some || some && q.Count != int64(len(r.lines)) || r.summary.Verdict.Objectives[0].Met != some {
-					t.Errorf("TTFO %+v, %+v", q, r.summary.Verdict.Objectives)
+				// The name of a tool may come in a chunk of its own.
+				if l.Completion != tokens || l.Chunks < tokens || l.Chunks > tokens+1 || l.FirstText == absent {
+					t.Errorf("row %d: %d tokens in %d chunks", l.Row, l.Completion, l.Chunks)
 				}
-			})
-		}
+			}
+			some := c.reasoning < tokens
+			if q := r.summary.TTFOMS; (q != nil) != some || some && q.Count != int64(len(r.lines)) || r.summary.Verdict.Objectives[0].Met != some {
+				t.Errorf("TTFO %+v, %+v", q, r.summary.Verdict.Objectives)
+			}
+		})
 	}
 }
 
@@ -200,7 +183,6 @@ func TestInstanceField(t *testing.T) {
 		want  string
 	}{
 		{"nvext.worker_id.decode_worker_id=7", nil, "7"},
-		{"who.is=pod-a", []string{"--instance-field", "who.is"}, "pod-a"},
 		{"who.is=pod-a", []string{"--instance-field", "who.is", "--no-stream"}, "pod-a"},
 		{"who.is=pod-a", []string{"--instance-field", "who.is", "--instance-header", "x-instance"}, "header"},
 		{"who.is=pod-a", []string{"--instance-field", "who.was"}, ""},

@@ -67,7 +67,7 @@ func TestCapacity(t *testing.T) {
 	t.Parallel()
 	m, load, dir := fourSlots(t), steady(t, 600, 100, 5), filepath.Join(t.TempDir(), "search")
 	args := append([]string{
-		"--trace", load, "--url", strings.TrimPrefix(m.url, "http://"), "--slo", "ttft.p95<100ms ok>=90%", "--over", "rate", "--range", "50:", "--window", "1500ms", "--warm-in", "200ms", "--budget", "7s",
+		"--trace", load, "--url", strings.TrimPrefix(m.url, "http://"), "--slo", "ttft.p95<100ms ok>=90%", "--over", "rate", "--range", "50:", "--window", "1500ms", "--warm-in", "200ms", "--budget", "14s",
 	}, patient...)
 	killed := startSearch(t, dir, args...)
 	until(t, "the second probe runs", func() bool {
@@ -134,7 +134,7 @@ func TestCapacityInterrupt(t *testing.T) {
 func TestCapacityOfAServerThatFails(t *testing.T) {
 	t.Parallel()
 	m := startMock(t, "--fault", "status:503@0.5")
-	f := startSearch(t, filepath.Join(t.TempDir(), "search"), append([]string{"--trace", steady(t, 400, 200, 2), "--url", m.url, "--slo", "ok>=99%", "--budget", "1s"}, append(patient[:5:5], "--no-probe")...)...).answer(t, 0)
+	f := startSearch(t, filepath.Join(t.TempDir(), "search"), append([]string{"--trace", steady(t, 400, 200, 2), "--url", m.url, "--slo", "ok>=99%", "--budget", "8s", "--range", "1"}, append(patient[:5:5], "--no-probe")...)...).answer(t, 0)
 	if o := f.Probes[0]; o.Verdict != capacity.Breaks || o.Limiter != "failures" || o.Numbers["error_rate"] < 0.2 || f.Answer.Load != 0 {
 		t.Errorf("%+v; %s", o, f.Sentence)
 	}

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,32 +8,6 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
-
-// TestFailuresAreLeftOut: requests that failed when they were recorded are counted, not sent and not refused.
-func TestFailuresAreLeftOut(t *testing.T) {
-	t.Parallel()
-	file := "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\r\n" +
-		"5,ChatGPT,472,3,475,Conversation log\r\n5.1,ChatGPT,80,0,80,API log\r\n5.2,GPT-4,0,0,0,API log\r\n5.25,GPT-4,90,5,95,API log\r\n"
-	path := filepath.Join(t.TempDir(), "failures.csv")
-	writeFile(t, path, file)
-	m := startMock(t)
-	r := run(t, path, "--url", m.url)
-	r.prove(t)
-	r.join(t, m.stop(t))
-	r.only(t, "ok")
-	rows := []int64{}
-	for _, l := range r.lines {
-		rows = append(rows, l.Row)
-	}
-	slices.Sort(rows)
-	if !slices.Equal(rows, []int64{0, 3}) {
-		t.Errorf("rows %v, want 0 and 3", rows)
-	}
-	const note = "2 rows left out: requests that failed when they were recorded"
-	if notes := strings.Join(r.summary.Notes, "\n"); !strings.Contains(notes, note) || !strings.Contains(r.stderr, note) {
-		t.Errorf("notes %q\n%s", notes, r.stderr)
-	}
-}
 
 // fingerprint is what a dry run says about the bytes that it would send, and when.
 func fingerprint(t *testing.T, args ...string) string {

@@ -86,8 +86,11 @@ func breaches(packages []goPackage) []string {
 			}
 		}
 		for _, dep := range slices.Concat(p.TestImports, p.XTestImports) {
-			if to, ours := strings.CutPrefix(dep, module+"/"); ours && under(from, mock) && !under(to, mock) {
-				add(to, "the mock's tests know the mock alone")
+			to, ours := strings.CutPrefix(dep, module+"/")
+			for _, alone := range []string{mock, worlds} {
+				if ours && under(from, alone) && !under(to, alone) {
+					add(to, "tests of "+alone+" know it alone")
+				}
 			}
 		}
 	}
@@ -95,6 +98,9 @@ func breaches(packages []goPackage) []string {
 }
 
 const mock = "bench/mockllm"
+
+// worlds is the package that simulates what the methods of engine judge. Tests of every package may import it.
+const worlds = "bench/worlds"
 
 // scanner is the one package of codec that others there import.
 const scanner = "codec/json"
@@ -113,6 +119,8 @@ func forbidden(from, to string) string {
 		return ""
 	case under(from, mock):
 		return "the mock shares no code with the client, so that no mistake cancels itself out"
+	case under(from, worlds):
+		return "the worlds share no code with the methods that they judge"
 	case toLayer == "bench" && fromLayer != "bench" && (fromLayer != "cmd" || !under(to, mock)):
 		return "benchmarks and proofs are imported by tests alone, the mock by cmd too"
 	case under(to, mock) && fromLayer != "cmd":
@@ -218,89 +226,39 @@ func moduleRoot(t *testing.T) string {
 	return root
 }
 
-// TestForbidden: the law knows right from wrong.
-func TestForbidden(t *testing.T) {
-	for _, c := range []struct {
-		from, to string
-		allowed  bool
-	}{
-		{"codec/trace/internal", "codec/trace", true},
-		{"codec/trace", "codec/prompt", false},
-		{"codec/trace", "codec/json", true},
-		{"codec/trace/rows", "codec/json", true},
-		{"codec/api", "codec/json", true},
-		{"codec/record", "codec/json", false},
-		{"codec/json", "codec/api", false},
-		{"codec/trace", "sched", false},
-		{"codec/trace", "bench/mockllm", false},
-		{"sched", "codec/trace", false},
-		{"engine", "codec/sse", true},
-		{"engine", "cmd/fastreplay", false},
-		{"engine/report", "engine/metrics", true},
-		{"engine/report", "engine", false},
-		{"engine/setup", "engine", true},
-		{"engine/setup", "engine/probe", true},
-		{"engine/setup", "engine/replay", false},
-		{"engine/replay", "engine/setup", true},
-		{"engine/replay", "engine", true},
-		{"engine", "engine/setup", false},
-		{"engine/capacity", "engine/replay", false},
-		{"engine/setup", "cmd/fastreplay", false},
-		{"engine/metrics", "engine/stats", true},
-		{"engine/stats", "engine/metrics", false},
-		{"cmd/fastreplay", "engine", true},
-		{"cmd/fastreplay", "bench/mockllm", true},
-		{"cmd/fastreplay", "bench/samples", false},
-		{"cmd/fastreplay", "cmd/other", false},
-		{"bench/samples", "codec/trace", true},
-		{"bench/samples", "bench/mockllm", false},
-		{"bench/mockllm", "codec/trace", false},
-		{"bench/mockllm", "bench/samples", false},
-		{"bench/mockllm", "bench/mockllm/fault", true},
-		{"bench/mockllm/fault", "bench/mockllm", true},
-		{"bench/mockllm/fault", "codec/trace", false},
-		{"bench/samples", "bench/mockllm/fault", false},
-		{"cmd/fastreplay", "bench/mockllm/fault", true},
-		{"tools", "codec/trace", false},
-		{"engine", "tools", false},
-	} {
-		if why := forbidden(c.from, c.to); (why == "") != c.allowed {
-			t.Errorf("%s imports %s: got %q, want allowed %v", c.from, c.to, why, c.allowed)
-		}
-	}
-}
-
-// TestSocket: only engine, wire, probe and cmd open sockets; only engine, wire, host, sched and cmd make system calls.
-func TestSocket(t *testing.T) {
+// TestRules: the law knows right from wrong, of pairs of who imports and what.
+func TestRules(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		from, dep string
-		allowed   bool
+		rule    func(from, to string) string
+		allowed bool
+		pairs   string
 	}{
-		{"codec/http1", "net/url", true},
-		{"codec/http1", "net", false},
-		{"codec/http1", "net/http/httputil", false},
-		{"codec/trace", "syscall", false},
-		{"sched", "golang.org/x/sys/unix", true},
-		{"sched", "net", false},
-		{"engine", "net", true},
-		{"engine/metrics", "net/url", true},
-		{"engine/metrics", "net", false},
-		{"engine/report", "golang.org/x/sys/unix", false},
-		{"engine/wire", "syscall", true},
-		{"engine/wire/sub", "net", false},
-		{"engine/setup", "net", false},
-		{"engine/setup", "crypto/tls", false},
-		{"engine/replay", "syscall", false},
-		{"engine/probe", "net", true},
-		{"engine/probe", "golang.org/x/sys/unix", false},
-		{"engine/host", "golang.org/x/sys/unix", true},
-		{"engine/route", "github.com/valyala/fasthttp/fasthttpproxy", false},
-		{"bench/mockllm", "net", true},
-		{"cmd/fastreplay", "text/template", false},
+		{forbidden, true, `codec/trace/internal codec/trace, codec/trace codec/json, codec/trace/rows codec/json,
+codec/api codec/json, engine codec/sse, engine/report engine/metrics, engine/setup engine,
+engine/setup engine/probe, engine/replay engine/setup, engine/replay engine,
+engine/metrics engine/stats, cmd/fastreplay engine, cmd/fastreplay bench/mockllm,
+bench/samples codec/trace, bench/samples bench/worlds, bench/mockllm bench/mockllm/fault, bench/mockllm/fault bench/mockllm,
+cmd/fastreplay bench/mockllm/fault`},
+		{forbidden, false, `codec/trace codec/prompt, codec/record codec/json, codec/json codec/api, codec/trace sched,
+codec/trace bench/mockllm, sched codec/trace, engine cmd/fastreplay, engine/report engine,
+engine/setup engine/replay, engine engine/setup, engine/capacity engine/replay,
+engine/setup cmd/fastreplay, engine/stats engine/metrics, cmd/fastreplay bench/samples,
+cmd/fastreplay cmd/other, bench/samples bench/mockllm, bench/mockllm codec/trace,
+bench/mockllm bench/samples, bench/mockllm/fault codec/trace, bench/samples bench/mockllm/fault,
+tools codec/trace, engine tools`},
+		{socket, true, `codec/http1 net/url, sched golang.org/x/sys/unix, engine net, engine/metrics net/url,
+engine/wire syscall, engine/probe net, engine/host golang.org/x/sys/unix, bench/mockllm net`},
+		{socket, false, `codec/http1 net, codec/http1 net/http/httputil, codec/trace syscall, sched net, engine/metrics net,
+engine/report golang.org/x/sys/unix, engine/wire/sub net, engine/setup net, engine/setup crypto/tls,
+engine/replay syscall, engine/probe golang.org/x/sys/unix,
+engine/route github.com/valyala/fasthttp/fasthttpproxy, cmd/fastreplay text/template`},
 	} {
-		if why := socket(c.from, c.dep); (why == "") != c.allowed {
-			t.Errorf("%s imports %s: got %q, want allowed %v", c.from, c.dep, why, c.allowed)
+		for pair := range strings.SplitSeq(c.pairs, ",") {
+			from, to, _ := strings.Cut(strings.TrimSpace(pair), " ")
+			if why := c.rule(from, to); (why == "") != c.allowed {
+				t.Errorf("%s imports %s: got %q, want allowed %v", from, to, why, c.allowed)
+			}
 		}
 	}
 }
@@ -312,13 +270,13 @@ func TestBreaches(t *testing.T) {
 	got := breaches([]goPackage{
 		{ImportPath: ours("codec/trace"), Imports: []string{"os"}, Deps: []string{"os", "syscall", ours("codec/prompt")}},
 		{ImportPath: ours("engine/metrics"), Imports: []string{"net", "github.com/HdrHistogram/hdrhistogram-go"}},
-		{ImportPath: ours("engine"), Imports: []string{"net"}, Deps: []string{"net", ours("sched")}, TestImports: []string{ours(mock)}},
+		{ImportPath: ours("engine"), Imports: []string{"net"}, Deps: []string{"net", ours("sched")}, TestImports: []string{ours(mock), ours(worlds)}},
 		{ImportPath: ours(mock), XTestImports: []string{ours(mock), ours("codec/sse")}},
 	})
 	want := []string{
 		"codec/trace imports codec/prompt: packages inside codec do not import each other",
 		"engine/metrics imports net: of engine, only engine itself, wire, probe and shard open sockets",
-		"bench/mockllm imports codec/sse: the mock's tests know the mock alone",
+		"bench/mockllm imports codec/sse: tests of bench/mockllm know it alone",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)

@@ -108,68 +108,68 @@ func worlds() []world {
 	one := func(text string) func(int) string { return func(int) string { return text } }
 	number := func(prefix string) func(int) string { return func(i int) string { return fmt.Sprint(prefix, i) } }
 	return []world{
-		{"dynamo/chain of sessions", 5000, lines(func(i int) string {
+		{"dynamo/chain of sessions", 2500, lines(func(i int) string {
 			parent := ""
 			if i > 0 {
 				parent = fmt.Sprint("s", i-1)
 			}
 			return dynamoLine(i, i, 5, fmt.Sprint("s", i), parent, "1,2")
 		})},
-		{"dynamo/chain of sessions, each in the one before", 5000, lines(func(i int) string {
+		{"dynamo/chain of sessions, each in the one before", 2500, lines(func(i int) string {
 			parent := ""
 			if i > 0 {
 				parent = fmt.Sprint("s", i-1)
 			}
 			return dynamoLine(i, i, 900000-2*i, fmt.Sprint("s", i), parent, "1,2")
 		})},
-		{"dynamo/many sessions of one", 5000, lines(func(i int) string {
+		{"dynamo/many sessions of one", 2500, lines(func(i int) string {
 			if i == 0 {
 				return dynamoLine(0, 0, 5, "s", "", "1,2")
 			}
 			return dynamoLine(i, i, 5, fmt.Sprint("s", i), "s", "1,2")
 		})},
-		{"dynamo/one session, nothing shared", 5000, lines(func(i int) string { return dynamoLine(i, i, 5, "s", "", fmt.Sprint(i)) })},
-		{"dynamo/one session, all in flight", 5000, lines(func(i int) string { return dynamoLine(i, i, 99999999, "s", "", "1") })},
-		{"dynamo/one session, no hashes, all in flight", 5000, lines(func(i int) string { return dynamoLine(i, i, 99999999, "s", "", "") })},
-		{"dynamo/one session, no hashes, one in flight", 5000, lines(func(i int) string {
+		{"dynamo/one session, nothing shared", 2500, lines(func(i int) string { return dynamoLine(i, i, 5, "s", "", fmt.Sprint(i)) })},
+		{"dynamo/one session, all in flight", 2500, lines(func(i int) string { return dynamoLine(i, i, 99999999, "s", "", "1") })},
+		{"dynamo/one session, no hashes, all in flight", 2500, lines(func(i int) string { return dynamoLine(i, i, 99999999, "s", "", "") })},
+		{"dynamo/one session, no hashes, one in flight", 2500, lines(func(i int) string {
 			if i == 0 {
 				return dynamoLine(i, i, 99999999, "s", "", "")
 			}
 			return dynamoLine(i, i*10, 5, "s", "", "")
 		})},
-		{"dynamo/equal times", 5000, lines(func(i int) string { return dynamoLine(i, 0, 0, "s", "", "1") })},
-		{"dynamo/backwards", 5000, func(n int) string {
+		{"dynamo/equal times", 2500, lines(func(i int) string { return dynamoLine(i, 0, 0, "s", "", "1") })},
+		{"dynamo/backwards", 2500, func(n int) string {
 			return join(n, "\n", func(i int) string { return dynamoLine(i, n-i, 3, "s", "", "1") })
 		}},
-		{"weka/sub-agents of one name", 5000, func(n int) string {
+		{"weka/sub-agents of one name", 2500, func(n int) string {
 			return wekaFile(join(n, ",", func(i int) string {
 				return fmt.Sprintf(`{"t":%d,"type":"subagent","agent_id":"a","duration_ms":900,"requests":[{"t":0,"type":"n","in":65,"out":5,"hash_ids":[1],"api_time":0.5}]}`, i)
 			}))
 		}},
-		{"weka/sub-agents between requests", 5000, func(n int) string {
+		{"weka/sub-agents between requests", 2500, func(n int) string {
 			return wekaFile(join(n, ",", func(i int) string {
 				return fmt.Sprintf(`{"t":%d,"type":"n","in":65,"out":5,"hash_ids":[1],"api_time":0.5},{"t":%d,"type":"subagent","duration_ms":900,"requests":[{"t":0,"type":"n","in":65,"out":5,"hash_ids":[1],"api_time":99999}]}`, 2*i, 2*i+1)
 			}))
 		}},
-		{"weka/requests in a line", 5000, func(n int) string {
+		{"weka/requests in a line", 2500, func(n int) string {
 			return wekaFile(join(n, ",", func(i int) string {
 				return fmt.Sprintf(`{"t":%d,"type":"n","in":65,"out":5,"hash_ids":[%d],"api_time":0.5}`, i, i)
 			}))
 		}},
-		{"weka/requests without ids, all in flight", 5000, func(n int) string {
+		{"weka/requests without ids, all in flight", 2500, func(n int) string {
 			return wekaFile(join(n, ",", func(i int) string { return fmt.Sprintf(`{"t":%d,"type":"n","in":6,"out":5,"api_time":999999}`, i) }))
 		}},
-		{"weka/ids of a request", 20000, func(n int) string {
+		{"weka/ids of a request", 10000, func(n int) string {
 			return wekaFile(fmt.Sprintf(`{"t":0,"type":"n","in":%d,"out":5,"hash_ids":[%s]}`, 64*n, join(n, ",", number(""))))
 		}},
-		{"agentic/one waits for many", 30000, func(n int) string {
+		{"agentic/one waits for many", 15000, func(n int) string {
 			return agenticFile(join(n, "\n", func(i int) string { return agenticLine(i, "", "") }) + "\n" +
 				agenticLine(n, "", join(n, ",", func(i int) string { return waitFor(i, "join") })))
 		}},
-		{"agentic/many wait for one", 5000, func(n int) string {
+		{"agentic/many wait for one", 2500, func(n int) string {
 			return agenticFile(agenticLine(0, "", "") + "\n" + join(n, "\n", func(i int) string { return agenticLine(i+1, "", waitFor(0, "spawn")) }))
 		}},
-		{"agentic/chain backwards", 5000, func(n int) string {
+		{"agentic/chain backwards", 2500, func(n int) string {
 			return agenticFile(join(n, "\n", func(i int) string {
 				if i == n-1 {
 					return agenticLine(i, "", "")
@@ -177,15 +177,15 @@ func worlds() []world {
 				return agenticLine(i, "", waitFor(i+1, "sequence"))
 			}))
 		}},
-		{"agentic/circles", 5000, func(n int) string {
+		{"agentic/circles", 2500, func(n int) string {
 			return agenticFile(join(n, "\n", func(i int) string {
 				return agenticLine(i, "", waitFor((i+1)%n, "sequence")+","+waitFor(0, "sequence"))
 			}) + "\n" + agenticLine(n, "", ""))
 		}},
-		{"agentic/one name for all", 5000, func(n int) string {
+		{"agentic/one name for all", 2500, func(n int) string {
 			return agenticFile(agenticLine(1, "", "") + "\n" + join(n, "\n", func(int) string { return agenticLine(0, "", "") }))
 		}},
-		{"satf/chain of sessions", 5000, func(n int) string {
+		{"satf/chain of sessions", 2500, func(n int) string {
 			return satfFile(join(n, ",", func(i int) string {
 				parent := ""
 				if i > 0 {
@@ -194,95 +194,95 @@ func worlds() []world {
 				return fmt.Sprintf(`{"session_id":"s%d","nodes":[%s],"edges":[]%s}`, i, satfInfer("0"), parent)
 			}))
 		}},
-		{"satf/chain over tools", 5000, func(n int) string {
+		{"satf/chain over tools", 2500, func(n int) string {
 			return satfFile(`{"session_id":"s","nodes":[` + satfInfer("a") + "," + join(n, ",", func(i int) string { return satfTool(fmt.Sprint(i)) }) + "," + satfInfer("z") +
 				`],"edges":[` + edge("a", "0") + "," + join(n-1, ",", func(i int) string { return edge(fmt.Sprint(i), fmt.Sprint(i+1)) }) + "," + edge(fmt.Sprint(n-1), "z") + `]}`)
 		}},
-		{"satf/fan", 5000, func(n int) string {
+		{"satf/fan", 2500, func(n int) string {
 			return satfFile(`{"session_id":"s","nodes":[` + satfTool("t") + "," + join(n, ",", func(i int) string { return satfInfer(fmt.Sprint(i)) }) + "," + satfInfer("z") +
 				`],"edges":[` + join(n, ",", func(i int) string { return edge(fmt.Sprint(i), "t") }) + "," + edge("t", "z") + `]}`)
 		}},
-		{"dag/chain", 1000, func(n int) string {
+		{"dag/chain", 500, func(n int) string {
 			return join(n-1, "\n", func(i int) string { return dagLine(fmt.Sprint("c", i), fmt.Sprintf(`,"spawns":["c%d"]`, i+1)) }) + "\n" + dagLine(fmt.Sprint("c", n-1), "") + "\n"
 		}},
-		{"dag/turns", 2000, func(n int) string {
+		{"dag/turns", 1000, func(n int) string {
 			return `{"session_id":"c","turns":[` + join(n, ",", one(`{"messages":[{"role":"user","content":"hi"}],"max_tokens":5}`)) + "]}\n"
 		}},
-		{"dag/wide", 5000, func(n int) string {
+		{"dag/wide", 2500, func(n int) string {
 			return dagLine("c", `,"spawns":[`+join(n, ",", func(i int) string { return fmt.Sprintf(`"c%d"`, i) })+"]") + "\n" +
 				join(n, "\n", func(i int) string { return dagLine(fmt.Sprint("c", i), "") }) + "\n"
 		}},
-		{"tracelab/one in flight", 5000, lines(func(i int) string {
+		{"tracelab/one in flight", 2500, lines(func(i int) string {
 			if i == 0 {
 				return roundLine(i, 0, 99999999, "s")
 			}
 			return roundLine(i, 10*i, 5, "s")
 		})},
-		{"tracelab/all in flight", 5000, lines(func(i int) string { return roundLine(i, i, 99999999, "s") })},
-		{"tracelab/sessions", 5000, lines(func(i int) string { return roundLine(i, i, 5, fmt.Sprint("s", i)) })},
-		{"otel/spans", 5000, func(n int) string {
+		{"tracelab/all in flight", 2500, lines(func(i int) string { return roundLine(i, i, 99999999, "s") })},
+		{"tracelab/sessions", 2500, lines(func(i int) string { return roundLine(i, i, 5, fmt.Sprint("s", i)) })},
+		{"otel/spans", 2500, func(n int) string {
 			return `{"session_id":"s","spans":[` + join(n, ",", func(i int) string { return spanOf(i, 99999999, "") }) + "]}\n"
 		}},
-		{"otel/attributes", 20000, func(n int) string {
+		{"otel/attributes", 10000, func(n int) string {
 			return `{"session_id":"s","spans":[` + spanOf(0, 5, ","+join(n, ",", func(i int) string { return fmt.Sprintf(`"a%d":1`, i) })) + "]}\n"
 		}},
-		{"copilot/calls", 2000, func(n int) string {
+		{"copilot/calls", 1000, func(n int) string {
 			return `{"session_id":"s","date":"2026-06-01","turns":[{"turn_id":"t","llm_calls":[` +
 				join(n, ",", func(i int) string {
 					return copilotCallOf(i, 9999999, `{"type":"System","role":"system","token_len":5}`)
 				}) + "]}]}\n"
 		}},
-		{"copilot/messages", 5000, func(n int) string {
+		{"copilot/messages", 2500, func(n int) string {
 			return `{"session_id":"s","date":"2026-06-01","turns":[{"turn_id":"t","llm_calls":[` +
 				join(3, ",", func(i int) string {
 					return copilotCallOf(100*i, 1, join(n, ",", one(`{"type":"User","role":"user","token_len":1}`)))
 				}) + "]}]}\n"
 		}},
-		{"bailian/chain", 10000, lines(func(i int) string {
+		{"bailian/chain", 5000, lines(func(i int) string {
 			return fmt.Sprintf(`{"chat_id":%d,"parent_chat_id":%d,"timestamp":%d,"input_length":16,"output_length":5,"type":"text","turn":%d,"hash_ids":[1]}`, i, i-1, i, i+1)
 		})},
-		{"bailian/circle", 10000, func(n int) string {
+		{"bailian/circle", 5000, func(n int) string {
 			return join(n, "\n", func(i int) string {
 				return fmt.Sprintf(`{"chat_id":%d,"parent_chat_id":%d,"timestamp":%d,"input_length":16,"output_length":5,"type":"text","turn":1,"hash_ids":[1]}`, i, (i+1)%n, i)
 			}) + "\n" + `{"chat_id":999999,"parent_chat_id":-1,"timestamp":1,"input_length":16,"output_length":5,"type":"t","turn":1,"hash_ids":[1]}`
 		}},
-		{"mooncake/one prefix", 2000, lines(func(i int) string {
+		{"mooncake/one prefix", 1000, lines(func(i int) string {
 			return fmt.Sprintf(`{"timestamp":%d,"input_length":10240,"output_length":5,"hash_ids":[%s,%d]}`, i*100, join(19, ",", number("")), i)
 		})},
-		{"mooncake/keys of a row", 5000, func(n int) string {
+		{"mooncake/keys of a row", 2500, func(n int) string {
 			return `{"timestamp":1,"input_length":5,"output_length":5,` + join(n, ",", func(i int) string { return fmt.Sprintf(`"k%d":1`, i) }) + "}\n"
 		}},
-		{"mooncake/delays", 10000, lines(func(i int) string {
+		{"mooncake/delays", 5000, lines(func(i int) string {
 			return fmt.Sprintf(`{"session_id":"s","delay":5,"input_length":512,"output_length":5,"hash_ids":[%d]}`, i)
 		})},
-		{"azure/rows", 10000, func(n int) string {
+		{"azure/rows", 5000, func(n int) string {
 			return "TIMESTAMP,ContextTokens,GeneratedTokens\n" + join(n, "\n", func(i int) string {
 				return fmt.Sprintf("2023-11-16 18:%02d:%02d.%03d0000,480,10", i/60000, i/1000%60, i%1000)
 			})
 		}},
-		{"burstgpt/one session", 10000, func(n int) string {
+		{"burstgpt/one session", 5000, func(n int) string {
 			return "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n" +
 				join(n, "\n", func(i int) string { return fmt.Sprintf("%d,7,,,48,10,58,API log", i) })
 		}},
-		{"batch/rows", 5000, lines(func(i int) string {
+		{"batch/rows", 2500, lines(func(i int) string {
 			return fmt.Sprintf(`{"custom_id":"r%d","method":"POST","url":"/v1/chat/completions","body":{"model":"m","messages":[{"role":"user","content":"hi"}]}}`, i)
 		})},
-		{"raw_payload/messages", 5000, func(n int) string {
+		{"raw_payload/messages", 2500, func(n int) string {
 			return `{"model":"m","messages":[` + join(n, ",", one(`{"role":"user","content":"hi"}`)) + "]}\n"
 		}},
-		{"inputs_json/payloads", 5000, func(n int) string {
+		{"inputs_json/payloads", 2500, func(n int) string {
 			return `{"data":[{"session_id":"s","payloads":[` + join(n, ",", one(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`)) + "]}]}\n"
 		}},
-		{"sagemaker/rows", 5000, lines(func(i int) string {
+		{"sagemaker/rows", 2500, lines(func(i int) string {
 			return fmt.Sprintf(`{"captureData":{"endpointInput":{"observedContentType":"application/json","mode":"INPUT","data":"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}","encoding":"JSON"}},"eventMetadata":{"eventId":"%d","inferenceTime":"2026-06-01T09:00:%02dZ"},"eventVersion":"0"}`, i, i%60)
 		})},
-		{"multi_turn/turns", 1000, func(n int) string {
+		{"multi_turn/turns", 500, func(n int) string {
 			return `{"session_id":"a","turns":[` + join(n, ",", one(`{"text":"hi"},{"role":"assistant","text":"hello"}`)) + "]}\n"
 		}},
-		{"sharegpt/turns", 1000, func(n int) string {
+		{"sharegpt/turns", 500, func(n int) string {
 			return `[{"id":"a","conversations":[` + join(n, ",", one(`{"from":"human","value":"hi"},{"from":"gpt","value":"hello"}`)) + "]}]\n"
 		}},
-		{"single_turn/one session", 5000, lines(func(i int) string { return fmt.Sprintf(`{"text":"hi %d","session_id":"a","delay":5}`, i) })},
+		{"single_turn/one session", 2500, lines(func(i int) string { return fmt.Sprintf(`{"text":"hi %d","session_id":"a","delay":5}`, i) })},
 	}
 }
 
@@ -331,7 +331,7 @@ const (
 // TestSmallTracesCostLittle compares what files of every format take with what files of four times the size do.
 func TestSmallTracesCostLittle(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes a minute, and nothing in it runs beside another")
+		t.Skip("it takes half a minute, and nothing in it runs beside another")
 	}
 	for _, w := range worlds() {
 		t.Run(w.name, func(t *testing.T) {

@@ -111,7 +111,6 @@ func TestEthernet(t *testing.T) {
 	}{
 		{name: "sized buffers", rows: 24, tokens: usual},
 		{name: "TLS", rows: 24, tokens: usual, mock: []string{"--tls-self-signed"}, args: []string{"--insecure"}},
-		{name: "buffers that may not grow", rows: 4, tokens: largerThanAnyBuffer, prefix: withoutNetAdmin, partial: true},
 		{
 			name: "TLS, buffers that may not grow", rows: 4, tokens: largerThanAnyBuffer, prefix: withoutNetAdmin, partial: true,
 			mock: []string{"--tls-self-signed"}, args: []string{"--insecure"},
@@ -216,6 +215,11 @@ func TestSenderDies(t *testing.T) {
 	}
 	if !strings.Contains(res.reasons()[0], want) || !strings.HasPrefix(res.reasons()[0], fmt.Sprintf("%d of 6,000 requests were sent: ", by["ok"])) {
 		t.Errorf("the verdict is %q, want %q", res.reasons(), want)
+	}
+	for _, l := range res.lines {
+		if l.Outcome == "not_sent" && !strings.HasPrefix(l.Error, "the sending process (pid ") {
+			t.Fatalf("row %d: %s", l.Row, l.Error)
+		}
 	}
 	if strings.Count(strings.Join(strings.Fields(res.stderr), " "), want) < 2 || strings.Contains(res.stderr, "interrupted") {
 		t.Errorf("the terminal says:\n%s", res.stderr)

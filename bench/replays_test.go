@@ -62,16 +62,12 @@ func (c *replayed) replay(t *testing.T, more ...string) *results {
 	return r
 }
 
-// TestPaths replays the same stretch in every way that a server may be spoken to.
+// TestPaths replays the same stretch in every way that a server may be spoken to. The APIs are TestBackends'.
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	gzip := []string{"-H", "Accept-Encoding: gzip"}
 	for _, c := range []replayed{
-		{name: "token ids"},
-		{name: "text", mock: []string{"--bos-tokens", "1"}, args: []string{"--prompt", "text"}},
-		{name: "chat", mock: []string{"--template-tokens", "14,5"}, args: []string{"--api", "chat"}},
-		{name: "chat, whole", mock: []string{"--template-tokens", "14,5"}, args: []string{"--api", "chat", "--no-stream"}, whole: true},
 		{name: "gzip", mock: []string{"--quirk", "gzip"}, args: gzip},
 		{name: "gzip, whole", mock: []string{"--quirk", "gzip"}, args: with(gzip, "--no-stream"), whole: true},
 		{name: "https", mock: []string{"--tls-self-signed", "--tls-ca", ca}, args: []string{"--ca-cert", ca}},
@@ -118,11 +114,11 @@ func TestSamples(t *testing.T) {
 	for _, path := range files {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			t.Parallel()
-			recorded, err := trace.Open(path, trace.Options{Limit: 100})
+			recorded, err := trace.Open(path, trace.Options{Limit: 50})
 			if err != nil {
 				t.Fatal(err)
 			}
-			part := replayed{load: []string{path, "--limit", "100"}, mock: []string{"--ttft", "0s", "--itl", "0s", "--tokens-per-chunk", "20"}}
+			part := replayed{load: []string{path, "--limit", "50"}, mock: []string{"--ttft", "0s", "--itl", "0s", "--tokens-per-chunk", "20"}}
 			r := part.replay(t, "--concurrency", "20", "--allow-warm") // requests overtake each other
 			if len(r.lines) != recorded.Len() {
 				t.Errorf("%d lines, want %d", len(r.lines), recorded.Len())

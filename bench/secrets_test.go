@@ -69,7 +69,7 @@ func TestSecretsStayInside(t *testing.T) {
 	const letters = "abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789/+=-_.'\"^$*()[]{}|?~"
 	rng := rand.New(rand.NewPCG(7, 8))
 	load := generate(t, "--rows", "90", "--rate", "300", "--input-tokens", "300", "--output-tokens", "1")
-	for _, length := range []int{5, 9, 51, 164} {
+	for _, length := range []int{5, 51} {
 		key := "Q"
 		for len(key) < length-1 {
 			key += string(letters[rng.IntN(len(letters))])

@@ -14,9 +14,7 @@ func TestSessionsEndWithDuration(t *testing.T) {
 	for _, c := range [][]string{
 		{"--sessions", "think", "--scale", "4"},
 		{"--sessions", "gated", "--scale", "4"},
-		{"--sessions", "gated", "--rate", "max"},
 		{"--sessions", "gated", "--concurrency", "8"},
-		{"--sessions", "gated", "--scale", "4", "--max-memory", "200kB"},
 		{"--sessions", "gated", "--scale", "4", "--drain", "0s"},
 	} {
 		t.Run(strings.Join(c, " "), func(t *testing.T) {

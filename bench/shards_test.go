@@ -223,8 +223,8 @@ func TestShardsCount(t *testing.T) {
 		}
 		r, _, said := mergeShards(t, dir)
 		s := r.summary
-		if r.slowPages() {
-			return "the server's metrics took too long"
+		if tooSlow = r.slowPages(); tooSlow != "" {
+			return tooSlow
 		}
 		if s.Servers == nil || s.Servers.All.GenerationTokens == nil {
 			t.Fatalf("no metrics:\n%s", said)

@@ -4,16 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
-
-	"github.com/fastreplay/fastreplay/engine/metrics"
 )
-
-// judged runs a replay without the harness's leave to be late.
-func judged(t *testing.T, args ...string) *results {
-	t.Helper()
-	dir := t.TempDir() + "/results"
-	return (&replay{start(t, nil, append([]string{"--output", dir}, args...)...), dir}).finish(t)
-}
 
 // TestRequire: an objective that is missed is exit code 3, from disk too, and a measurement that is invalid stays 1.
 func TestRequire(t *testing.T) {
@@ -42,21 +33,5 @@ func TestRequire(t *testing.T) {
 	wrong := startMock(t, "--template-tokens", "21,5")
 	if r = run(t, with(chat, "--api", "chat", "--chat-overhead", "20,5", "--no-probe", "--model", "mock", "--url", wrong.url, "--require", "ttft.p50<1us")...); r.code != 1 || r.summary.Verdict.Valid || r.summary.Verdict.Missed() != 1 {
 		t.Errorf("with other prompts: exit %d, %+v", r.code, r.summary.Verdict)
-	}
-}
-
-// TestClosedLoopsAreNotLate: a closed loop has no planned instants, and its drift is a share of its slots' time.
-func TestClosedLoopsAreNotLate(t *testing.T) {
-	t.Parallel()
-	m := startMock(t)
-	for range 2 {
-		r := judged(t, "--trace", steady(t, 60, 100, 3), "--url", m.url, "--concurrency", "2", "--cold", "flush", "--max-receive-lag", "1h")
-		l := r.summary.Lateness
-		if l.SlotsLostShare == nil || len(l.Sending) > 0 || l.Displaced != 0 || r.summary.Run.Concurrency != 2 {
-			t.Errorf("lateness %+v", l)
-		}
-		if *l.SlotsLostShare < 0.05 && (r.code != 0 || r.summary.Verdict.Measurement != metrics.Valid) {
-			t.Errorf("exit %d, %+v", r.code, r.summary.Verdict)
-		}
 	}
 }

@@ -27,8 +27,13 @@ type largeBuffers struct {
 	mapped  map[*byte]bool          // by first byte, lent and free; if the kernel gives none, a buffer is of Go's heap
 	bytes   int64                   // size of mapped …
 	most    int64                   // … and the most it ever was
-	turn    *response               // continues although too much is lent
+	turn    *borrower               // continues although too much is lent
 	waits   time.Duration           // of all calls of wait
+}
+
+// borrower is a response that may have large buffers.
+type borrower struct {
+	lent bool // it has some
 }
 
 // grow returns a buffer with b's bytes and room for n more, and takes b back.
@@ -78,7 +83,7 @@ func (l *largeBuffers) short() bool { return l.lent.Load() > l.limit }
 
 // wait is called before a response that has large buffers reads on. It returns if there is enough, when it is p's
 // turn, or if cancelled returns true.
-func (l *largeBuffers) wait(p *response, cancelled func() bool) {
+func (l *largeBuffers) wait(p *borrower, cancelled func() bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.short() && l.turn != p && l.turn != nil {
@@ -101,7 +106,7 @@ func (l *largeBuffers) waited() time.Duration {
 }
 
 // end is called when p has given back its buffers.
-func (l *largeBuffers) end(p *response) {
+func (l *largeBuffers) end(p *borrower) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.turn == p {

@@ -97,7 +97,7 @@ func TestLargeBuffersAreLetGo(t *testing.T) {
 func TestResponsesWaitForEachOther(t *testing.T) {
 	l := largeBuffers{limit: 1, mapped: map[*byte]bool{}}
 	l.changed.L = &l.mu
-	var p [3]response
+	var p [3]borrower
 	held := [3][]byte{l.get(100 << 10), l.get(100 << 10), l.get(100 << 10)}
 	never := func() bool { return false }
 	l.wait(&p[0], never)

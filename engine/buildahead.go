@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/internal/gather"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/workload"
+	"github.com/fastreplay/fastreplay/sched"
 )
 
 // ringTick is how often a builder without room looks for room.
@@ -20,54 +21,64 @@ type batch struct {
 	atNS int64
 }
 
-// buildAhead builds the requests that are not built yet, until all are built or ctx ends.
-func (r *Run) buildAhead(ctx context.Context) {
-	m := r.work.Prebuilt
+// aheadBuilder builds, during a run, the requests that did not fit into memory before it.
+type aheadBuilder struct {
+	work    *workload.Work
+	clock   sched.Clock
+	stopped *atomic.Bool     // nothing more is released
+	needed  func(i int) bool // whether the arena must still hold request i
+	batches []batch          // the first has what was built before the run
+}
+
+// run builds until all is built or ctx ends.
+func (a *aheadBuilder) run(ctx context.Context) {
+	m := a.work.Prebuilt
 	var built atomic.Int64
 	tick := time.NewTicker(ringTick)
 	defer tick.Stop()
-	r.batches = []batch{{to: m.Built(), atNS: math.MinInt64}}
-	for from := m.Built(); from < r.work.Requests(); from = m.Built() {
-		to, err := m.BuildMore(ctx, r.work, r.needsBytes, &built)
+	a.batches = []batch{{to: m.Built(), atNS: math.MinInt64}}
+	for from := m.Built(); from < a.work.Requests(); from = m.Built() {
+		to, err := m.BuildMore(ctx, a.work, a.needed, &built)
 		if err != nil {
-			r.endBuilding()
+			a.end()
 			return
 		}
 		if to > from {
-			r.batches = append(r.batches, batch{to, r.clock.Now()})
+			a.batches = append(a.batches, batch{to, a.clock.Now()})
 			continue
 		}
 		select {
 		case <-ctx.Done():
-			r.endBuilding()
+			a.end()
 			return
 		case <-tick.C:
 		}
 	}
 }
 
-// endBuilding notes the requests that were not built as built now: none of them was built before.
-func (r *Run) endBuilding() {
-	r.batches = append(r.batches, batch{r.work.Requests(), r.clock.Now()})
-	if !r.stop.Load() { // else not all were sent
-		r.work.Prebuilt.DigestRest(r.work)
+// end notes the requests that were not built as built now: none of them was built before.
+func (a *aheadBuilder) end() {
+	a.batches = append(a.batches, batch{a.work.Requests(), a.clock.Now()})
+	if !a.stopped.Load() { // else not all were sent
+		a.work.Prebuilt.DigestRest(a.work)
 	}
 }
 
-// builtAhead returns how building during the run went; nil if all requests fit into memory. Call it at the end of Do.
-func (r *Run) builtAhead() *metrics.BuildAhead {
-	if !r.work.Prebuilt.InRing() {
+// result returns how building went, given the records of all requests and for how long each was held back after its
+// planned time, in ns; nil if all requests fit into memory. Call it when run has returned.
+func (a *aheadBuilder) result(records []record.Record, heldNS func(i int32) int64) *metrics.BuildAhead {
+	if !a.work.Prebuilt.InRing() {
 		return nil
 	}
-	found := &metrics.BuildAhead{WindowBytes: r.work.Prebuilt.RingBytes()}
+	found := &metrics.BuildAhead{WindowBytes: a.work.Prebuilt.RingBytes()}
 	least := int64(math.MaxInt64)
-	i := r.batches[0].to
-	for _, b := range r.batches[1:] {
+	i := a.batches[0].to
+	for _, b := range a.batches[1:] {
 		for ; i < b.to; i++ {
-			if r.records[i].Outcome == record.NotSent {
+			if records[i].Outcome == record.NotSent {
 				continue
 			}
-			lead := r.records[i].PlannedNS + r.pacer.heldNS(int32(i)) - b.atNS // until it could be sent
+			lead := records[i].PlannedNS + heldNS(int32(i)) - b.atNS // until it could be sent
 			least = min(least, lead)
 			if lead < 0 {
 				found.Late++
@@ -79,26 +90,4 @@ func (r *Run) builtAhead() *metrics.BuildAhead {
 		found.LeastLeadMS = &ms
 	}
 	return found
-}
-
-// needsBytes reports whether the arena must still hold request i.
-func (r *Run) needsBytes(i int) bool {
-	if r.work.Prebuilt.Unneeded(i) {
-		return false
-	}
-	return r.process == nil || r.process.slots[i].state.Load() != slotWhole
-}
-
-// bytesOf returns what is written for request i: the bytes of its live history, or else the arena's. If the
-// connection was dialled for the request (fresh), a ring may have overwritten its bytes, so bytesOf builds them
-// again.
-func (r *Run) bytesOf(i int32, fresh bool) gather.List {
-	if b := r.cfg.History.Bytes(i); b != nil {
-		return gather.Of(b)
-	}
-	if fresh && r.work.Prebuilt.InRing() {
-		r.work.Prebuilt.MarkUnneeded(i)
-		return gather.Of(r.work.Prebuilt.Whole(r.work, int(i)))
-	}
-	return r.work.Prebuilt.List(int(i))
 }

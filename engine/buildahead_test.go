@@ -102,21 +102,21 @@ func TestBuiltAhead(t *testing.T) {
 		"never released":       {nil, []int{2, 3}, []batch{{to: 2}, {5, ms(3.25)}, {n, ms(4)}}, 0.75, 0},
 		"not built at the end": {nil, []int{7}, []batch{{to: 2}, {5, ms(1)}, {n, ms(10)}}, -5, 2},
 	} {
-		r := &Run{work: &workload.Work{Prebuilt: m}, batches: c.batches, records: make([]record.Record, n), pacer: &pacer{}}
-		for i := range r.records {
-			r.records[i] = record.Record{PlannedNS: ms(float64(i))}
+		ahead := aheadBuilder{work: &workload.Work{Prebuilt: m}, batches: c.batches}
+		records := make([]record.Record, n)
+		for i := range records {
+			records[i] = record.Record{PlannedNS: ms(float64(i))}
 		}
 		for _, i := range c.notSent {
-			r.records[i].Outcome = record.NotSent
+			records[i].Outcome = record.NotSent
 		}
-		if c.heldNS != nil {
-			held := &queue{state: make([]requestState, n)}
-			for i := range held.state {
-				held.state[i].heldNS = c.heldNS[i]
+		heldNS := func(i int32) int64 {
+			if c.heldNS == nil {
+				return 0
 			}
-			r.pacer = &pacer{queue: held}
+			return c.heldNS[i]
 		}
-		got := r.builtAhead()
+		got := ahead.result(records, heldNS)
 		least := math.NaN()
 		if got.LeastLeadMS != nil {
 			least = *got.LeastLeadMS
@@ -125,7 +125,10 @@ func TestBuiltAhead(t *testing.T) {
 			t.Errorf("%s: %+v, least lead %v ms; want %v ms, %d late", name, got, least, c.leastMS, c.late)
 		}
 	}
-	if m, err = builder.Layout(t.Context(), nothing); err != nil || (&Run{work: &workload.Work{Prebuilt: m}}).builtAhead() != nil {
+	m, err = builder.Layout(t.Context(), nothing)
+	noError(t, err)
+	ahead := aheadBuilder{work: &workload.Work{Prebuilt: m}}
+	if ahead.result(nil, nil) != nil {
 		t.Error("without a ring nothing is built during the run")
 	}
 }

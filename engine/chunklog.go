@@ -5,6 +5,8 @@ import (
 	"io"
 	"strconv"
 	"sync"
+
+	"github.com/fastreplay/fastreplay/codec/record"
 )
 
 // ChunkLog writes a line of CSV for each token chunk: row, number of the chunk, its instant, and the instant after
@@ -34,12 +36,13 @@ type chunkLines struct {
 	lines []byte
 }
 
-func (c *chunkLines) add(p *response, nowNS int64, data []byte) {
+// add notes a chunk that came at atNS and was read at readNS; rec counts the chunks before it.
+func (c *chunkLines) add(rec *record.Record, atNS, readNS int64, data []byte) {
 	if c.log == nil {
 		return
 	}
-	b := strconv.AppendInt(c.lines, p.rec.Row, 10)
-	for _, v := range []int64{p.rec.Chunks, nowNS, p.readNS} {
+	b := strconv.AppendInt(c.lines, rec.Row, 10)
+	for _, v := range []int64{rec.Chunks, atNS, readNS} {
 		b = strconv.AppendInt(append(b, ','), v, 10)
 	}
 	c.lines = append(append(append(b, ','), sentIn(data)...), '\n')

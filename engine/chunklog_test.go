@@ -41,7 +41,7 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no room") }
 func TestChunkLogKeepsItsFirstError(t *testing.T) {
 	p, _ := newResponse(t, true)
 	p.chunks.log = NewChunkLog(full{})
-	p.chunks.add(p, 1, nil)
+	p.chunks.add(p.rec, 1, p.readNS, nil)
 	p.chunks.flush()
 	if err := p.chunks.log.Err(); err == nil || err.Error() != "no room" {
 		t.Errorf("error %v", err)

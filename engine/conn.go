@@ -239,8 +239,8 @@ func (c *conn) read() ([]byte, int64, error) {
 	if c.buf == nil {
 		c.buf = make([]byte, readBuffer)
 	}
-	if c.response.lent {
-		c.run.large.wait(&c.response, func() bool { return c.cancelReason() != notCancelled })
+	if c.response.loans.lent {
+		c.run.large.wait(&c.response.loans, func() bool { return c.cancelReason() != notCancelled })
 	}
 	for {
 		n, err := c.sock.Read(c.buf)
@@ -470,3 +470,67 @@ func (c *conn) unread() bool {
 	// The kernel counts the SYN as a byte acknowledged.
 	return known && acked <= c.outBase+1 || !known && !c.fresh
 }
+
+// errSenderGone ends the writer's side of a request in whose write the sender died: the server may have the request.
+const errSenderGone = syscall.ECONNABORTED
+
+// cancelReason is why we end a request in flight.
+type cancelReason uint8
+
+const (
+	notCancelled cancelReason = iota
+	overTimeout
+	overIdleTimeout
+	runAborted
+)
+
+// outcome returns what a record has of a request that was ended for this reason.
+func (w cancelReason) outcome(r *Run) (record.Outcome, string) {
+	switch {
+	case w == overTimeout:
+		return record.Timeout, fmt.Sprintf("no end of the response within %v (--timeout)", r.cfg.Timeout)
+	case w == overIdleTimeout:
+		return record.Timeout, fmt.Sprintf("no byte of the response for %v (--idle-timeout)", r.cfg.IdleTimeout)
+	case r.expired.Load():
+		return record.Cancelled, "the run's time was over"
+	}
+	return record.Cancelled, "the run was interrupted"
+}
+
+// cancelReason returns why the current request was cancelled; notCancelled if it was not.
+func (c *conn) cancelReason() cancelReason {
+	code := c.cancelled.Load()
+	if code>>8 != int64(c.request.Load())+1 {
+		return notCancelled
+	}
+	return cancelReason(code & 0xff)
+}
+
+// cancel ends request i if the connection still carries it. Each sweep calls it again until the request has ended,
+// since another goroutine may clear the deadline: it takes it for an earlier request's.
+func (c *conn) cancel(i int32, why cancelReason) {
+	if c.cancelReason() == notCancelled {
+		c.cancelled.Store(int64(i+1)<<8 | int64(why))
+	}
+	c.sock.Interrupt()
+	if c.receiver.CompareAndSwap(byEpoll, byGoroutine) { // and its reader does not read it at this moment
+		c.readInGoroutine(nil)
+	}
+	c.run.large.changed.Broadcast()
+}
+
+// isOverdue reports whether the server causes that request i is over a limit: all bytes that had arrived at the first
+// call for i have been read. If bytes are unread, the client is slow, not the server.
+func (c *conn) isOverdue(i int32) bool {
+	came, unread := c.sock.Received()
+	if c.over != i {
+		c.over = i
+		c.overCame = came
+		return false
+	}
+	return came-unread >= c.overCame
+}
+
+// dialLead is how far ahead of their deadlines the dialer has connections ready: many times a round trip between
+// continents, TLS included.
+const dialLead = 500 * time.Millisecond

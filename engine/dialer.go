@@ -6,9 +6,6 @@ import (
 )
 
 const (
-	// dialLead is how far ahead of their deadlines the dialer has connections ready: many times a round trip between
-	// continents, TLS included.
-	dialLead = 500 * time.Millisecond
 	// dialSpare is how many more connections it keeps, for those that die at the wrong moment.
 	dialSpare = 4
 	// dialTick is how often it dials what is missing.

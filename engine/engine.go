@@ -23,7 +23,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
@@ -34,125 +33,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/audit"
-	"github.com/fastreplay/fastreplay/engine/history"
 	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/redact"
 	"github.com/fastreplay/fastreplay/engine/wire"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
 )
-
-// Config describes how a run sends and receives. Timeout, IdleTimeout and ConnectTimeout must be positive.
-type Config struct {
-	Backend        api.Backend
-	Stream         bool // the request asks for a stream
-	Timeout        time.Duration
-	IdleTimeout    time.Duration
-	ConnectTimeout time.Duration
-	Grace          time.Duration // how long a stopped run waits for what is in flight
-	// since instant 0: then requests in flight are cancelled, and the others are not sent; 0 = never
-	CancelAfter time.Duration
-	Realtime    sched.Realtime
-	Spin        time.Duration // see sched.NewWaiter
-	Senders     int           // how many threads send, at most MaxSenders; 0 = 1
-	TLS         *tls.Config   // for https targets
-	// starts a process that calls ServeSender; nil = senders are threads of this process
-	SenderCommand   []string
-	Resend          Resend           // when a request is sent once more
-	Descriptors     int              // how many sockets the process may open
-	Secrets         *redact.Redactor // hides credentials in what servers answer
-	Stamps          wire.Stamps      // those that wire.ProbeStamps found to work
-	InstanceHeaders []string         // response headers that may name the instance; the first that is present counts
-	// path, in an answer's JSON, of the field that names the instance; nil = the API's own
-	InstanceField []string
-	History       *history.History // puts answers into later turns; nil = all is sent as recorded
-	Chunks        *ChunkLog        // takes the instants of each token chunk; nil = not kept
-	// called once, with the cause, if the sender process dies during the run, which then stops; may be nil
-	OnSenderDeath func(string)
-}
-
-// Sink takes the records of a run, one at a time, in order of completion.
-type Sink interface {
-	// Record is called by one goroutine, once for each planned request. The record is complete and never changes again.
-	Record(r *record.Record, target int)
-	// Tick is called by the same goroutine about once a second, and once at the end.
-	Tick()
-	// Gaps takes the ITLs, ns, of one request that ended ok. Any goroutine may call it; gaps are valid until it
-	// returns.
-	Gaps(target int, gapsNS []int64, moved []metrics.LateReadGap)
-}
-
-// Run is one replay. Make it with New, call Do once.
-type Run struct {
-	cfg           Config
-	work          *workload.Work
-	sink          Sink
-	clock         *sched.Monotonic
-	startAt       time.Time // instant 0; zero = soon after Do begins
-	joinLate      bool      // if it is over, send what is still to come
-	pacer         *pacer
-	leastInFlight *leastInFlight // nil if each request's endpoint is known before the run
-	records       []record.Record
-	pools         []*pool
-	poolsOf       [][]*pool              // by target
-	table         []atomic.Pointer[conn] // connections of all endpoints, by place
-	workers       *workers
-	epollReaders  epollReaders
-	dialer        *dialer
-	process       *senderProcess // the senders in a process of their own; nil = they are threads of this process
-	processErr    error          // why there is no sender process
-	died          string         // how the sender process died; "" = it did not. Read it after Do
-	receivers     sync.WaitGroup
-
-	began   atomic.Bool        // the clock counts from instant 0
-	stop    atomic.Bool        // nothing more is released
-	expired atomic.Bool        // because Config.CancelAfter is over
-	ctx     context.Context    // ends when requests in flight are to be cancelled
-	abort   context.CancelFunc // ends ctx
-
-	recorded  []bool // requests whose records the sink has; of the goroutine that calls it
-	firstOpen int    // those before it are recorded; likewise
-
-	left    atomic.Int64 // requests without a final record
-	done    chan int32   // finished requests; room for all, so that sending never blocks
-	allDone chan struct{}
-
-	instances instanceNames
-	large     largeBuffers // of answers
-
-	wall    atomic.Pointer[sched.Wall] // converts the kernel's stamps; nil before Do and if there are none
-	readLag readLagTotal
-
-	closingRace, keptAtLeast time.Duration // the constants
-
-	// with a ring of requests: what was built before the run, and in each step during it; the builder's own
-	batches []batch
-
-	placement     sched.Placement
-	spins         []time.Duration // of the senders that are threads of this process, once they have ended
-	senderThreads []int           // ids of the senders that are threads of this process
-	machine       *host.Watch     // nil before Do, and if nothing was sent
-	servers       *host.Servers   // on this machine; nil before Connect, and if there are none
-	sent          atomic.Int64
-	finishedOK    atomic.Int64
-	failed        atomic.Int64
-	unsentFailed  atomic.Int64
-	resent        atomic.Int64
-	dialled       atomic.Int64
-	// requests sent late because no connection was idle; 0 in a closed loop, which has no deadlines
-	notReady      atomic.Int64
-	closedIdle    atomic.Int64
-	closedEarly   atomic.Int64 // connections that the server closed although an answer had just announced to keep them
-	noResources   atomic.Int64 // requests that failed since this machine had nothing for a connection
-	wholeWrites   atomic.Int64
-	partialWrites atomic.Int64
-	endNS         atomic.Int64 // when the last request ended
-	leftOut       []int32      // requests that nobody released, in ascending order; written before the run ends
-}
 
 // New prepares a run of work; without ideal hits its records expect none.
 func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits, sink Sink) *Run {
@@ -169,6 +57,7 @@ func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits
 		allDone:     make(chan struct{}),
 		recorded:    make([]bool, work.Requests()),
 	}
+	r.ahead = aheadBuilder{work: work, clock: r.clock, stopped: &r.stop, needed: r.needsBytes}
 	r.pacer = newPacer(work.Plan, r.clock, &r.stop, r.send)
 	if r.cfg.OnSenderDeath == nil {
 		r.cfg.OnSenderDeath = func(string) {}
@@ -344,7 +233,7 @@ func (r *Run) Do(ctx context.Context) (Result, error) {
 	helpers.Go(func() { r.watchTimeouts(halt, gcLimit) })
 	building, endBuilding := context.WithCancel(context.Background())
 	if r.work.Prebuilt.InRing() {
-		helpers.Go(func() { r.buildAhead(building) })
+		helpers.Go(func() { r.ahead.run(building) })
 	}
 	recorded := make(chan struct{})
 	go func() {
@@ -413,91 +302,6 @@ func (r *Run) soleSenders() []int {
 		return r.process.threads()
 	}
 	return r.senderThreads
-}
-
-// poolOf returns the pool of the endpoint that request i goes to, once that is known.
-func (r *Run) poolOf(i int32) *pool {
-	place := r.work.Places[i]
-	return r.poolsOf[place.Target][place.Endpoint]
-}
-
-// connOf returns the connection that was assigned to s.
-func (r *Run) connOf(s *slot) *conn {
-	return r.table[uint32(s.conn.Load())].Load()
-}
-
-// sidesEnded ends the request on c, which was sent. The side of the request that ends last calls it, once.
-func (r *Run) sidesEnded(c *conn) {
-	i := c.request.Load()
-	rec := &r.records[i]
-	rec.BytesSent = c.sock.BytesOut() - c.outBase
-	rec.BytesReceived = c.response.bytesIn
-	if c.brokenOff() {
-		c.noteClosed(c.startedNS.Load())
-	}
-	if rec.Resent == 0 && c.mayResend() {
-		r.resend(i, c)
-		return
-	}
-	advise := r.cfg.Resend != ResendNever && r.cfg.Resend != ResendSafe
-	if advise && rec.Resent == 0 && c.brokenOff() {
-		rec.Error += "; the connection had waited for the request: --resend safe sends such a request again"
-	}
-	c.stampSent(rec)
-	c.response.chunks.flush()
-	if rec.Outcome == record.OK && len(c.response.gaps) > 0 {
-		r.sink.Gaps(c.pool.target, c.response.gaps, c.response.moved)
-	}
-	r.cfg.History.Answered(i, rec, &c.response.answer)
-	c.release()
-	r.endRequest(i)
-}
-
-// resend sends request i again, on a new connection.
-func (r *Run) resend(i int32, c *conn) {
-	r.records[i].Resent = 1
-	r.closedIdle.Add(1)
-	r.resent.Add(1)
-	p := c.pool
-	c.release()
-	r.sendLate(i, p)
-}
-
-// failAgain ends request i, whose other attempt could not be sent: what its record has of the first one stands.
-func (r *Run) failAgain(i int32, why string) {
-	rec := &r.records[i]
-	rec.Resent = 0
-	rec.Error += "; another attempt failed: " + why
-	r.resent.Add(-1)
-	r.endRequest(i)
-}
-
-// endRequest passes the final record of request i to recordAll, and lets the pacer release the requests that waited
-// for it.
-func (r *Run) endRequest(i int32) {
-	r.work.Prebuilt.MarkUnneeded(i)
-	if r.leastInFlight != nil && r.isPlaced(i) {
-		r.poolOf(i).endRequest(r.records[i].Outcome)
-	}
-	now := r.clock.Now()
-	r.cfg.History.Note(i, &r.records[i])
-	r.cfg.History.Ended(r.clock, i)
-	for {
-		end := r.endNS.Load()
-		if now <= end || r.endNS.CompareAndSwap(end, now) {
-			break
-		}
-	}
-	r.done <- i
-	r.countEnded(1)
-	r.pacer.requestEnded(i, now)
-}
-
-// countEnded counts n requests as ended.
-func (r *Run) countEnded(n int64) {
-	if n > 0 && r.left.Add(-n) == 0 {
-		close(r.allDone)
-	}
 }
 
 // recordAll passes the records of finished requests to the sink, until Run.done is closed.
@@ -652,7 +456,7 @@ func (r *Run) result(used host.Usage) Result {
 			r.pacer.held(),
 		),
 		History:    r.cfg.History.Counts(r.records),
-		BuildAhead: r.builtAhead(),
+		BuildAhead: r.ahead.result(r.records, r.pacer.heldNS),
 		Placement:  r.placement,
 		Ended:      start.Add(end),
 		LeftOut:    r.leftOut,
@@ -669,56 +473,6 @@ func (r *Run) result(used host.Usage) Result {
 		}
 	}
 	return found
-}
-
-// Stop ends the release of requests. Requests in flight may end within the grace period. It may be called at any time.
-func (r *Run) Stop() {
-	if !r.stop.Swap(true) {
-		time.AfterFunc(r.cfg.Grace, r.Abort)
-	}
-}
-
-// Abort ends the release of requests and cancels those in flight, within a tick of the watchdog. It may be called at
-// any time.
-func (r *Run) Abort() {
-	r.stop.Store(true)
-	r.abort()
-}
-
-// expire is Abort when Config.CancelAfter is over: the requests that it ends were not interrupted.
-func (r *Run) expire() {
-	if !r.stop.Swap(true) {
-		r.expired.Store(true)
-	}
-	r.abort()
-}
-
-// aborted reports whether requests in flight are to be cancelled.
-func (r *Run) aborted() bool { return r.ctx.Err() != nil }
-
-// notItsTime returns why a request of a stopped run was not sent.
-func (r *Run) notItsTime() string {
-	if r.expired.Load() {
-		return "the run's time was over first"
-	}
-	return "the run was interrupted before its time"
-}
-
-// fail ends request i, of which no byte was sent, or none in another attempt.
-func (r *Run) fail(i int32, o record.Outcome, why string) {
-	if r.records[i].Resent > 0 {
-		r.failAgain(i, why)
-		return
-	}
-	r.records[i].Outcome = o
-	r.records[i].Error = why
-	r.endRequest(i)
-}
-
-// skip takes requests, in ascending order, out of the run: nobody has released them before the plan's time was over.
-func (r *Run) skip(requests []int32) {
-	r.leftOut = requests
-	r.countEnded(int64(len(requests)))
 }
 
 // Records returns the records of all requests, in the plan's order. Call it after Do.

@@ -207,7 +207,7 @@ func (l *epollReader) read(c *conn, toEnd bool) (stays bool) {
 		}
 		if ended {
 			c.answered()
-		} else if c.response.lent && l.run.large.short() {
+		} else if c.response.loans.lent && l.run.large.short() {
 			c.readInGoroutine(nil) // it may have to wait for memory
 			return false
 		}

@@ -162,24 +162,18 @@ func (s *server) oncePerConnection() {
 }
 
 // TestServersThatClose: servers that end connections after answers that announced to keep them cost no request, and are
-// learned.
+// learned. Of http the model and TestClosedIdle (bench) prove it.
 func TestServersThatClose(t *testing.T) {
 	const n = 200
-	for name, secure := range map[string]bool{"http": false, "https": true} {
-		t.Run(name, func(t *testing.T) {
-			w, s := equalWork(t, n, closedPlan(4))
-			if secure {
-				s.secure(t, w)
-			}
-			s.oncePerConnection()
-			k := new(sink)
-			r := newRunWith(t, oneThread, w, k, &tls.Config{InsecureSkipVerify: true})
-			r.cfg.Resend = ResendSafe
-			found := do(t, s, r)
-			if by := k.outcomes(); by[record.OK] != n || s.served.Load() != n || found.Connections.ClosedEarly == 0 {
-				t.Errorf("%v, %d served, %d closed early: want each of %d served once", by, s.served.Load(), found.Connections.ClosedEarly, n)
-			}
-		})
+	w, s := equalWork(t, n, closedPlan(4))
+	s.secure(t, w)
+	s.oncePerConnection()
+	k := new(sink)
+	r := newRunWith(t, oneThread, w, k, &tls.Config{InsecureSkipVerify: true})
+	r.cfg.Resend = ResendSafe
+	found := do(t, s, r)
+	if by := k.outcomes(); by[record.OK] != n || s.served.Load() != n || found.Connections.ClosedEarly == 0 {
+		t.Errorf("%v, %d served, %d closed early: want each of %d served once", by, s.served.Load(), found.Connections.ClosedEarly, n)
 	}
 }
 

@@ -62,32 +62,6 @@ func (b *leastInFlight) choose() *pool {
 	}
 }
 
-// choosePool returns the pool for request i, which is released now.
-func (r *Run) choosePool(i int32) *pool {
-	b := r.leastInFlight
-	if b == nil {
-		return r.poolOf(i)
-	}
-	p := b.choose()
-	rec := &r.records[i]
-	r.work.Places[i] = route.Place{Target: p.target, Endpoint: p.index}
-	rec.Target = r.work.Targets[p.target].URL
-	rec.Endpoint = p.name
-	b.released[b.n.Add(1)-1].Store(i + 1)
-	return p
-}
-
-// isPlaced reports whether the endpoint of request i is known.
-func (r *Run) isPlaced(i int32) bool { return r.leastInFlight == nil || r.records[i].Target != "" }
-
-// targetOf returns the index of request i's target; -1 if the request never got one.
-func (r *Run) targetOf(i int32) int {
-	if !r.isPlaced(i) {
-		return -1
-	}
-	return r.work.Places[i].Target
-}
-
 // expect notes in rec what an ideal cache would have held for request i. It follows all requests up to i in the order
 // of their release.
 func (b *leastInFlight) expect(i int32, rec *record.Record) {

@@ -55,6 +55,17 @@ func following(turns *sched.Dependencies, concurrency int, end time.Duration) fu
 	}
 }
 
+// capped plans equal gaps with at most inFlight requests at once.
+func capped(inFlight int, scale float64) func([]int64) (sched.Plan, error) {
+	return func(a []int64) (sched.Plan, error) {
+		p, err := sched.FromTrace(a, scale, 0)
+		if err != nil {
+			return p, err
+		}
+		return p.Capped(inFlight)
+	}
+}
+
 func byRow(records []*record.Record) map[int64]*record.Record {
 	rows := map[int64]*record.Record{}
 	for _, r := range records {
@@ -87,13 +98,13 @@ func TestTurnsWait(t *testing.T) {
 			peak := s.counted(func() { time.Sleep(time.Duration(rand.IntN(4)) * time.Millisecond) })
 			k := new(sink)
 			r := newRun(t, oneThread, w, k)
-			do(t, s, r)
+			f := do(t, s, r)
 			rows := byRow(k.records)
 			if len(rows) != n || len(k.records) != n || k.outcomes()[record.OK] != n {
 				t.Fatalf("%d rows in %d records, %v", len(rows), len(k.records), k.outcomes())
 			}
-			if c.concurrency > 0 && peak.Load() > int64(c.concurrency) {
-				t.Errorf("%d in flight, want at most %d", peak.Load(), c.concurrency)
+			if most := int64(c.concurrency); most > 0 && (peak.Load() > most || f.Connections.Dialled > most+1+dialSpare || f.Client.Machine.SenderRunQueueS != nil) {
+				t.Errorf("%d in flight, want at most %d; %+v, %+v", peak.Load(), most, f.Connections, f.Client.Machine)
 			}
 			for i := range n {
 				checkTurn(t, w.Plan, i, rows)

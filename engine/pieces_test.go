@@ -6,12 +6,9 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
-	"slices"
 	"sync"
 	"testing"
 
@@ -99,71 +96,4 @@ func piecesArriveWhole(t *testing.T, kind senderKind, secure, part bool) {
 	if len(k.records) != n || several != n || found.Run.Partial {
 		t.Errorf("%d records, %d requests of several pieces", len(k.records), several)
 	}
-}
-
-// BenchmarkPieces replays prompts that share 96 % of their tokens at the same instants whole and in pieces, from a
-// process, beside a server that reads them. It reports lateness, how long the writes take, and the ratios of pieces to
-// whole requests.
-func BenchmarkPieces(b *testing.B) {
-	for _, c := range []struct{ tokens, rate int }{{117_000, 100}, {12_000, 600}} {
-		b.Run(fmt.Sprintf("%dkB", c.tokens*6/1000), func(b *testing.B) {
-			var all [2]struct{ late, write []int64 }
-			kinds := []workload.Sharing{workload.ShareNever, workload.ShareAlways}
-			for b.Loop() {
-				for k, sharing := range kinds {
-					late, write := lateness(b, sharing, c.tokens, c.rate)
-					all[k].late, all[k].write = append(all[k].late, late...), append(all[k].write, write...)
-				}
-			}
-			for _, p := range []struct {
-				name  string
-				share float64
-			}{{"p50", 0.5}, {"p99", 0.99}} {
-				at := func(ns []int64) float64 {
-					slices.Sort(ns)
-					return float64(ns[int(p.share*float64(len(ns)))]) / 1e3
-				}
-				whole, parts := at(all[0].late), at(all[1].late)
-				b.ReportMetric(whole, p.name+"-µs-late-whole")
-				b.ReportMetric(parts, p.name+"-µs-late-pieces")
-				b.ReportMetric(parts/whole, p.name+"-late-ratio")
-				b.ReportMetric(at(all[1].write)/at(all[0].write), p.name+"-write-ratio")
-			}
-		})
-	}
-}
-
-// lateness replays 2 s of requests of so many tokens and returns how late each was sent and how long its write took, in
-// ns.
-func lateness(b *testing.B, sharing workload.Sharing, tokens, rate int) (late, write []int64) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer ln.Close()
-	fixed := func(n int) trace.Range { return trace.Range{Min: n, Max: n} }
-	made, err := trace.Generate(trace.Gen{ArrivalNS: workloadtest.Spaced(2*rate, float64(rate)), InputTokens: fixed(tokens), OutputTokens: fixed(16), Reuse: 0.96})
-	if err != nil {
-		b.Fatal(err)
-	}
-	p, err := openPlan(made.ArrivalNS)
-	if err != nil {
-		b.Fatal(err)
-	}
-	addr := netip.MustParseAddrPort(ln.Addr().String())
-	w := &workload.Work{Trace: made, Plan: p, Places: route.RoundRobin(p.Requests, route.Even([]int{1}))}
-	w.Targets = []workload.Target{{URL: "http://" + addr.String(), Host: addr.String(), Path: "/v1/completions", Endpoints: []netip.AddrPort{addr}, Name: "127.0.0.1", Port: addr.Port()}}
-	builder := workloadtest.Builder(b, "", "a", 1)
-	builder.Sharing = sharing
-	w.Prebuilt = workloadtest.Build(b, builder, w)
-	s := &server{Listener: ln, request: w.Prebuilt.Largest(), answer: []byte(chunked(events(16, finish, usage(64, 16, 0), done)))}
-	k := new(sink)
-	do(b, s, newRun(b, senderKind{[]string{os.Args[0], senderArgument}, 1}, w, k))
-	for _, rec := range k.records {
-		if rec.Outcome != record.OK {
-			b.Fatal(rec.Outcome, rec.Error)
-		}
-		late, write = append(late, rec.SentNS-rec.PlannedNS), append(write, rec.WrittenNS-rec.SentNS)
-	}
-	return late, write
 }

@@ -43,7 +43,7 @@ type response struct {
 	form   bodyForm
 
 	large  *largeBuffers  // lends memory for what is large
-	lent   bool           // large has lent some
+	loans  borrower       // of large
 	chunks chunkLines     // of the chunk log
 	answer history.Answer // for later turns
 	forced forcedTokens   // of the tokens that the server was told
@@ -162,7 +162,7 @@ func (p *response) onBody(body []byte, nowNS int64) error {
 
 // Grow implements sse.Memory.
 func (p *response) Grow(b []byte, n int) []byte {
-	p.lent = true
+	p.loans.lent = true
 	return p.large.grow(b, n)
 }
 
@@ -171,13 +171,13 @@ func (p *response) Free(b []byte) { p.large.put(b) }
 
 // freeBuffers gives back the lent memory, when the response has ended.
 func (p *response) freeBuffers() {
-	if !p.lent {
+	if !p.loans.lent {
 		return
 	}
 	p.events.Reset()
 	p.whole = sse.Reuse(p.events.Memory, p.whole)
-	p.lent = false
-	p.large.end(p)
+	p.loans.lent = false
+	p.large.end(&p.loans)
 }
 
 // decideForm sets the form by the status, the request and the first byte, not by the Content-Type. Some servers
@@ -226,7 +226,7 @@ func (p *response) onEvent(data []byte, nowNS int64) error {
 	p.answer.Add(d)
 	p.forced.take(d.IDs, p.rec)
 	if d.Token {
-		p.chunks.add(p, nowNS, data)
+		p.chunks.add(p.rec, nowNS, p.readNS, data)
 		p.onToken(d.Text, d.Reasoning, d.Choices, nowNS)
 	}
 	if d.EmptyFinish || d.Finish != "" && p.rec.Chunks == 0 {
@@ -647,4 +647,45 @@ func (s *inflateSource) advance() {
 	var n int
 	s.body, n, s.err = s.response.head.Scan(s.pending)
 	s.pending = s.pending[n:]
+}
+
+// gatewayShare notes the gateway's own time and the server's, as the gateway reports them. Of two gateways, the one
+// next to the server counts.
+func (p *response) gatewayShare() {
+	at := p.names.headers
+	all := msToNS(p.head.Kept(at))
+	own := msToNS(p.head.Kept(at + 1))
+	p.rec.GatewayNS, p.rec.UpstreamNS = own, msToNS(p.head.Kept(at+2))
+	if own != record.None && all >= own {
+		p.rec.UpstreamNS = all - own
+	}
+}
+
+// msToNS reads a decimal number of ms, to the ns and at most a day; record.None for anything else. It allocates
+// nothing.
+func msToNS(text []byte) int64 {
+	const day = 24 * 3600 * 1_000_000_000
+	ns := int64(0)
+	scale := int64(1_000_000)
+	point := false
+	for _, c := range text {
+		switch {
+		case c == '.' && !point:
+			point = true
+		case c < '0' || c > '9':
+			return record.None
+		case !point:
+			ns = ns*10 + int64(c-'0')*scale
+		default:
+			scale /= 10
+			ns += int64(c-'0') * scale
+		}
+		if ns > day {
+			return record.None
+		}
+	}
+	if len(text) == 0 {
+		return record.None
+	}
+	return ns
 }

@@ -4,20 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/panjf2000/ants/v2"
-
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/sched"
 )
-
-// MaxSenders bounds Config.Senders.
-const MaxSenders = 16
 
 // senderCount returns how many threads send. If anything but the clock releases requests it is one: then receivers
 // release too.
@@ -73,7 +68,7 @@ func collectPlacements(placed <-chan threadPlacement, n int) (all threadPlacemen
 // runSender sends on a thread of its own. Its goroutine ends with the thread still locked, so that Go drops the thread.
 func (r *Run) runSender(i int, placed chan<- threadPlacement, start <-chan bool) {
 	p, err := sched.Place(r.cfg.Realtime)
-	r.senderThreads[i] = threadID()
+	r.senderThreads[i] = sched.ThreadID()
 	placed <- threadPlacement{p, err}
 	if !<-start {
 		return
@@ -187,36 +182,17 @@ func (r *Run) forget(i int32) (before record.Record) {
 	return before
 }
 
-// workers run what may block, away from the senders: dialling, completions of partial writes, re-sends. The pool has
-// no limit, so that a caller never waits; the number of requests in flight bounds it.
-type workers struct {
-	pool *ants.Pool
-	busy sync.WaitGroup
-}
-
-func newWorkers() *workers {
-	// Without a handler the pool would log a panic and continue, and the run would wait for the panic's request
-	// forever.
-	pool, err := ants.NewPool(math.MaxInt32, ants.WithPanicHandler(func(p any) { panic(p) }))
-	if err != nil {
-		panic("BUG: " + err.Error())
+// choosePool returns the pool for request i, which is released now.
+func (r *Run) choosePool(i int32) *pool {
+	b := r.leastInFlight
+	if b == nil {
+		return r.poolOf(i)
 	}
-	return &workers{pool: pool}
-}
-
-// do runs f soon, on another goroutine.
-func (w *workers) do(f func()) {
-	w.busy.Add(1)
-	if err := w.pool.Submit(func() {
-		defer w.busy.Done()
-		f()
-	}); err != nil {
-		panic("BUG: " + err.Error())
-	}
-}
-
-// wait returns when all work has ended, and frees the pool.
-func (w *workers) wait() {
-	w.busy.Wait()
-	w.pool.Release()
+	p := b.choose()
+	rec := &r.records[i]
+	r.work.Places[i] = route.Place{Target: p.target, Endpoint: p.index}
+	rec.Target = r.work.Targets[p.target].URL
+	rec.Endpoint = p.name
+	b.released[b.n.Add(1)-1].Store(i + 1)
+	return p
 }

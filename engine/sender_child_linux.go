@@ -66,7 +66,7 @@ func ServeSender() error {
 // runSender is one sender, on a thread of its own.
 func (l *senderChild) runSender(s *senderState, placed chan<- threadPlacement) {
 	p, err := sched.Place(realtimeModes()[l.header.realtime])
-	s.thread = int64(threadID())
+	s.thread = int64(sched.ThreadID())
 	placed <- threadPlacement{p, err}
 	if err != nil {
 		return

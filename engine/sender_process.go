@@ -371,9 +371,6 @@ func (l *senderProcess) abandon(i int32, why string) {
 	}
 }
 
-// errSenderGone ends the writer's side of a request in whose write the sender died: the server may have the request.
-const errSenderGone = syscall.ECONNABORTED
-
 // killGrace is how long the process may take to end when the run is aborted: one that is stopped by a signal never
 // ends.
 const killGrace = time.Second

@@ -60,6 +60,3 @@ func (l *senderProcess) spawn(command []string, places int) error {
 	}
 	return nil
 }
-
-// threadID returns the id of the calling thread.
-func threadID() int { return unix.Gettid() }

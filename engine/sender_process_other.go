@@ -10,6 +10,3 @@ func (l *senderProcess) spawn([]string, int) error { return errNoSenderProcess }
 
 // ServeSender needs Linux.
 func ServeSender() error { return errNoSenderProcess }
-
-// threadID returns 0: only Linux has a use for thread ids.
-func threadID() int { return 0 }

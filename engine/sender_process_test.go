@@ -1,15 +1,12 @@
 package engine
 
 import (
-	"fmt"
 	"os"
 	"runtime"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -28,30 +25,6 @@ func restInAnHour(arrivals []int64) (sched.Plan, error) {
 		arrivals[200+i] += int64(time.Hour)
 	}
 	return openPlan(arrivals)
-}
-
-// TestSenderThatDies: requests that were sent end by their responses, the others are not sent, and the run ends.
-func TestSenderThatDies(t *testing.T) {
-	kind := senderOfItsOwn(t)
-	w, s := equalWork(t, 4000, restInAnHour)
-	k := new(sink)
-	r := newRun(t, kind, w, k)
-	said := ""
-	r.cfg.OnSenderDeath = func(why string) { said = why }
-	go s.after(100, func() { _ = r.process.cmd.Process.Kill() })
-	found := do(t, s, r).Run
-	if want := fmt.Sprintf("the sending process (pid %d) died during the run (signal: killed", r.process.cmd.Process.Pid); !strings.HasPrefix(said, want) || found.SenderDied != said {
-		t.Errorf("said %q, in the result %q; want %q", said, found.SenderDied, want)
-	}
-	count := k.outcomes()
-	for _, rec := range k.records {
-		if rec.Outcome == record.NotSent && !strings.Contains(rec.Error, "the sending process (pid ") {
-			t.Fatalf("row %d: %q", rec.Row, rec.Error)
-		}
-	}
-	if len(k.records) != 4000 || count[record.OK] < 100 || count[record.NotSent] < 3800 || !found.Partial {
-		t.Errorf("outcomes %v of %d records", count, len(k.records))
-	}
 }
 
 // TestSenderThatIsFrozen: an aborted run ends even if the sender process does not run any more.

@@ -66,3 +66,6 @@ func setAttr(attr unix.SchedAttr) error {
 	attr.Flags = unix.SCHED_FLAG_RESET_ON_FORK
 	return unix.SchedSetAttr(0, &attr, 0)
 }
+
+// ThreadID returns the id of the calling thread.
+func ThreadID() int { return unix.Gettid() }

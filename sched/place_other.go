@@ -21,3 +21,6 @@ func PlaceBelow(mode Realtime) (Placement, error) { return Place(mode) }
 
 // PlaceReader only locks the calling goroutine to its thread.
 func PlaceReader(Realtime) { runtime.LockOSThread() }
+
+// ThreadID returns 0: only Linux has a use for thread ids.
+func ThreadID() int { return 0 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -20,11 +21,15 @@ import (
 
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/engine/capacity"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/setup"
 )
 
-// capacityOptions is what the flags of `fastreplay capacity` say.
-type capacityOptions struct {
+// probingOptions is what the flags of `fastreplay capacity` or `fastreplay sweep` say.
+type probingOptions struct {
+	sweep     bool // the loads are given
+	at        []float64
+	csv       string
 	traces    []string
 	urls      []string
 	slo       string
@@ -34,6 +39,7 @@ type capacityOptions struct {
 	loads     [2]float64 // of --range; 0 = open
 	window    time.Duration
 	warmIn    time.Duration
+	from      string // of --window-from
 	precision float64
 	seed      uint64
 	json      bool
@@ -50,21 +56,23 @@ type loadKind struct {
 	name   string
 	unit   string // of a load, behind its number
 	ignore []string
+	from   []string // values of --window-from, the default first
 }
 
 // loadKinds are the values of --over, with the flags of a replay that would take the effect from the load.
 func loadKinds() []loadKind {
+	timed := []string{capacity.FromBusiest, capacity.FromSpread, capacity.FromStart}
 	return []loadKind{
-		{"amplify", "× the recorded load", []string{"rate", "ramp", "concurrency"}},
-		{"scale", "× the recorded speed", []string{"rate", "ramp", "concurrency"}},
-		{"rate", "requests/s", []string{"scale", "ramp", "concurrency"}},
-		{"concurrency", "requests in flight", []string{"rate", "ramp", "scale"}},
-		{"instances", "instances", nil},
+		{"amplify", "× the recorded load", []string{"rate", "ramp", "concurrency"}, timed},
+		{"scale", "× the recorded speed", []string{"rate", "ramp", "concurrency"}, timed},
+		{"rate", "requests/s", []string{"scale", "ramp", "concurrency"}, timed[1:]},
+		{"concurrency", "requests in flight", []string{"rate", "ramp", "scale"}, timed[2:]},
+		{"instances", "instances", nil, timed},
 	}
 }
 
 func newCapacityCommand() *cobra.Command {
-	var o capacityOptions
+	var o probingOptions
 	c := &cobra.Command{
 		Use:   "capacity --trace FILE --url URL --slo OBJECTIVES [-- FLAGS OF A REPLAY]",
 		Short: "Find the largest load of a trace at which objectives hold",
@@ -75,16 +83,28 @@ search that was stopped or killed goes on with it if the same command is given a
 		Example: `  fastreplay capacity --trace day.jsonl --url gpu1:8000 --slo "ttft.p95<1s tpot.p95<50ms ok>=99.9%"
   fastreplay capacity --trace day.jsonl --url gpu1:8000 --slo "ttft.p99<2s" --over rate --budget 10m -- --api chat
   fastreplay capacity --trace day.jsonl -u gpu1:8000 -u gpu2:8000 -u gpu3:8000 --slo "e2e.p95<20s" --over instances`,
-		RunE: func(c *cobra.Command, args []string) error {
-			if at := c.ArgsLenAtDash(); at > 0 || at < 0 && len(args) > 0 {
-				return fmt.Errorf(
-					"unexpected argument %q: give the trace with --trace, and flags of the replays behind --",
-					args[0],
-				)
-			}
-			o.replay = args
-			return o.run(c.Context(), c.OutOrStdout(), newTerminal(c.ErrOrStderr()))
-		},
+	}
+	o.addFlags(c)
+	f := c.Flags()
+	addSeconds(f, &o.budget, "budget", "", 20*time.Minute, "end when the probes took this long")
+	addValue(f, &o.loads, parseLoads, "FROM:TO", "range",
+		"loads to probe `FROM:TO`; the search begins at FROM, and no probe is below it or above TO; TO may be left out")
+	f.Float64Var(&o.precision, "precision", 0.04,
+		"end when the 95 % interval is as narrow as this `SHARE` of the capacity")
+	return c
+}
+
+// addFlags adds what a search and a sweep have in common to c, and makes it run.
+func (o *probingOptions) addFlags(c *cobra.Command) {
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if at := c.ArgsLenAtDash(); at > 0 || at < 0 && len(args) > 0 {
+			return fmt.Errorf(
+				"unexpected argument %q: give the trace with --trace, and flags of the replays behind --",
+				args[0],
+			)
+		}
+		o.replay = args
+		return o.run(c.Context(), c.OutOrStdout(), newTerminal(c.ErrOrStderr()))
 	}
 	f := c.Flags()
 	f.SortFlags = false
@@ -99,22 +119,20 @@ search that was stopped or killed goes on with it if the same command is given a
 	o.over = kinds[0]
 	addWords(f, &o.over, "over",
 		"what the load is: amplify, scale, rate, concurrency, or instances, of which the fewest are found", kinds...)
-	addSeconds(f, &o.budget, "budget", "", 20*time.Minute, "end when the probes took this long")
 	f.StringVarP(&o.output, "output", "o", "",
 		"`DIR` for the results, or of a search that is to go on (default: results/<UTC time>)")
-	addValue(f, &o.loads, parseLoads, "FROM:TO", "range",
-		"loads to probe `FROM:TO`; the search begins at FROM, and no probe is above TO; TO may be left out")
 	addSeconds(f, &o.window, "window", "", 0,
-		"how long each probe is measured (default: as the objectives need, as far as the trace goes)")
+		"how long each probe is measured (default: of a search a tenth of the budget, of a sweep 1m, as far as the "+
+			"trace goes)")
+	addWords(f, &o.from, "window-from",
+		"which part of the trace is measured: its busiest, parts spread over it, or its start (default: busiest; over "+
+			"a rate spread, over concurrency start)", capacity.FromBusiest, capacity.FromSpread, capacity.FromStart)
 	addSeconds(f, &o.warmIn, "warm-in", "", 0,
 		"how long each probe runs before it is measured (default: a fifth of the time that the trace has, at most 30s)")
-	f.Float64Var(&o.precision, "precision", 0.04,
-		"end when the 95 % interval is as narrow as this `SHARE` of the capacity")
 	f.Uint64Var(&o.seed, "seed", 0, "seed of every replay")
 	f.BoolVar(&o.json, "json", false, "print the answer and all probes as JSON")
 	f.StringVar(&o.html, "html", "", "also write the page to `FILE`")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print only the answer, and errors")
-	return c
 }
 
 // parseLoads reads FROM:TO or FROM.
@@ -134,7 +152,7 @@ func parseLoads(text string) (loads [2]float64, err error) {
 }
 
 // check refuses what no search can mean, and returns what a replay of the trace would be.
-func (o *capacityOptions) check() (r *options, objectives []capacity.Objective, err error) {
+func (o *probingOptions) check() (r *options, objectives []capacity.Objective, err error) {
 	o.kind = loadKinds()[slices.IndexFunc(loadKinds(), func(k loadKind) bool { return k.name == o.over })]
 	switch {
 	case len(o.traces) == 0:
@@ -145,21 +163,27 @@ func (o *capacityOptions) check() (r *options, objectives []capacity.Objective, 
 		)
 	case len(o.urls) == 0:
 		return nil, nil, errors.New("no server; give one with --url")
-	case o.budget <= 0:
+	case !o.sweep && o.budget <= 0:
 		return nil, nil, fmt.Errorf("--budget %v: want a time above 0, such as 20m", o.budget)
-	case o.slo == "":
+	case !o.sweep && o.slo == "":
 		return nil, nil, errors.New(
 			"no objectives; give them with --slo, such as --slo \"ttft.p95<1s tpot.p95<50ms ok>=99.9%\"",
 		)
 	}
+	if o.from = cmp.Or(o.from, o.kind.from[0]); !slices.Contains(o.kind.from, o.from) {
+		return nil, nil, fmt.Errorf("--window-from %s: with --over %s the trace's times are ignored; want %s", o.from,
+			o.over, strings.Join(o.kind.from, " or "))
+	}
 	if err := checkNotEmpty("url", strings.Join(o.urls, ",")); err != nil {
 		return nil, nil, err
 	}
-	if objectives, err = capacity.ParseObjectives(o.slo); err != nil {
-		return nil, nil, fmt.Errorf("--slo: %w", err)
-	}
 	if r, err = o.replayed(); err != nil {
 		return nil, nil, fmt.Errorf("behind --: %w", err)
+	}
+	if o.slo != "" {
+		if objectives, err = capacity.ParseObjectives(o.slo, r.SLOs...); err != nil {
+			return nil, nil, fmt.Errorf("--slo: %w", err)
+		}
 	}
 	switch o.urls = r.URLs; {
 	case o.over != "instances":
@@ -168,11 +192,14 @@ func (o *capacityOptions) check() (r *options, objectives []capacity.Objective, 
 	case max(o.loads[0], o.loads[1]) > float64(len(o.urls)):
 		return nil, nil, fmt.Errorf("--range: %d servers are given with --url", len(o.urls))
 	}
-	return r, objectives, nil
+	if o.sweep {
+		err = o.checkAt()
+	}
+	return r, objectives, err
 }
 
 // replayed is what a replay of the trace would be.
-func (o *capacityOptions) replayed() (*options, error) {
+func (o *probingOptions) replayed() (*options, error) {
 	r, err := parseReplay(o.replay)
 	if err != nil {
 		return nil, err
@@ -218,7 +245,7 @@ func parseReplay(args []string) (*options, error) {
 }
 
 // run is the whole search.
-func (o *capacityOptions) run(ctx context.Context, out io.Writer, ui *terminal) error {
+func (o *probingOptions) run(ctx context.Context, out io.Writer, ui *terminal) error {
 	ui.quiet = o.quiet
 	if o.quiet {
 		ui.mode = progressNone
@@ -237,19 +264,22 @@ func (o *capacityOptions) run(ctx context.Context, out io.Writer, ui *terminal) 
 	for _, note := range t.Lint.Notes() {
 		ui.note("trace: %s", note)
 	}
-	s := &searching{o: o, ui: ui, objectives: objectives, requests: t.Len()}
+	s := &searching{o: o, ui: ui, objectives: objectives, requests: t.Len(), timeline: capacity.Places(t.Len())}
 	switch {
 	case s.requests == 0:
 		return errors.New("the selection is empty")
 	case !t.Untimed:
 		s.spanS = float64(t.ArrivalNS[s.requests-1]) / 1e9
+		if o.kind.from[0] == capacity.FromBusiest {
+			s.timeline = t.ArrivalNS
+		}
 	case o.over == "amplify" || o.over == "scale":
 		return fmt.Errorf(
 			"--over %s: the trace does not say when its requests came; give --over rate or --over concurrency",
 			o.over,
 		)
 	}
-	if s.search, err = capacity.New(s.config()); err != nil {
+	if err := s.begin(); err != nil {
 		return err
 	}
 	if err := s.open(s.settings(resolvedFlags(r))); err != nil {
@@ -266,12 +296,29 @@ func (o *capacityOptions) run(ctx context.Context, out io.Writer, ui *terminal) 
 	return s.conclude(out, ctx.Err() != nil)
 }
 
+// begin makes the search or the sweep.
+func (s *searching) begin() (err error) {
+	config := s.config()
+	if s.o.sweep {
+		s.prober = capacity.NewSweep(config, s.o.at)
+		return nil
+	}
+	if err := s.afford(&config); err != nil {
+		return err
+	}
+	s.search, err = capacity.New(config)
+	s.prober = s.search
+	return err
+}
+
 // config is what the search is bounded by.
 func (s *searching) config() capacity.Config {
 	o := s.o
 	c := capacity.Config{
+		WindowS:    cmp.Or(o.window, usualSweepWindow).Seconds(),
 		Objectives: s.objectives,
 		Least:      o.loads[0],
+		From:       o.loads[0],
 		Most:       o.loads[1],
 		Precision:  o.precision,
 		Budget:     o.budget,
@@ -287,6 +334,31 @@ func (s *searching) config() capacity.Config {
 	}
 	c.Least = cmp.Or(c.Least, 1)
 	return c
+}
+
+// afford sets how long windows are, and refuses a budget in which no probe can tell whether an objective is met: with
+// less than so many requests even a server without a late one may be too slow, with a chance of 5 %.
+func (s *searching) afford(c *capacity.Config) error {
+	warmS, perS, _ := s.paces(c.Least)
+	c.BesidesS = warmS + usualBesides.Seconds()
+	c.WindowS = cmp.Or(s.o.window.Seconds(), s.o.budget.Seconds()/windowsInBudget)
+	for i := range s.objectives {
+		o := &s.objectives[i]
+		requests := math.Ceil(math.Log(0.05) / math.Log1p(-o.Allowed))
+		if perS == 0 {
+			continue // nobody knows
+		}
+		needS := requests / perS
+		if !s.o.given("window") {
+			c.WindowS = max(c.WindowS, needS)
+		}
+		if needS+c.BesidesS > c.Budget.Seconds() {
+			return fmt.Errorf("--budget %v: %s needs %s without a late one: %s at %s requests/s, and a probe takes %s "+
+				"besides; give a larger one", s.o.budget, o.Text, format.Many(int64(requests), "request"),
+				format.Span(needS), format.Rate(perS), format.Span(c.BesidesS))
+		}
+	}
+	return nil
 }
 
 // recordedRate is in requests per s; 0 if no row says when it arrived.

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -13,26 +14,44 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/capacity"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/replay"
 )
 
+// prober says what to probe: a search or a sweep.
+type prober interface {
+	Next() (capacity.Probe, bool)
+	Window(capacity.Probe) (seconds, settleS float64)
+	Peek(capacity.Probe, capacity.Peek) capacity.Decision
+	Add(capacity.Outcome)
+	Stop(why string)
+}
+
 // probeAll probes until the search has ended, or ctx has.
 func (s *searching) probeAll(ctx context.Context) error {
 	for ctx.Err() == nil {
-		p, more := s.search.Next()
+		p, more := s.prober.Next()
 		if !more {
 			return nil
 		}
 		began := time.Now()
-		w, err := s.window(p)
+		w, settleS, err := s.window(p)
 		if err != nil && len(s.outcomes) > 0 { // an answer all the same
-			s.tooShort = fmt.Sprintf("The search ended before %v.", err)
-			return nil
+			s.prober.Stop(fmt.Sprintf("The search ended before %v.", err))
+			if p.Confirm {
+				return nil
+			}
+			continue
 		}
-		o := capacity.Outcome{Probe: p, Directory: fmt.Sprintf("probe-%02d", p.Number)}
+		o := capacity.Outcome{
+			Probe:     p,
+			SettleS:   settleS,
+			Part:      w.part,
+			Directory: fmt.Sprintf("probe-%02d", p.Number),
+		}
 		if err == nil {
 			err = s.probe(ctx, &o, w)
 		}
@@ -50,7 +69,7 @@ func (s *searching) probeAll(ctx context.Context) error {
 			cmp.Or(o.Client, o.Why))
 		_, page := s.result()
 		if err := s.writePage(page); err != nil {
-			s.ui.line("no %s: %v", capacityPage, err)
+			s.ui.line("no %s: %v", s.name(".html"), err)
 		}
 	}
 	return nil
@@ -58,49 +77,50 @@ func (s *searching) probeAll(ctx context.Context) error {
 
 // The paces of a probe.
 const (
-	usualWarmIn   = 30 * time.Second
-	usualWindow   = time.Minute // where nobody knows how many requests come in a second
-	longestSlice  = time.Second
-	slicesAtLeast = 60
-	probeDrain    = 2 * time.Second // of requests in flight when a probe is ended
+	usualWarmIn     = 30 * time.Second
+	usualBesides    = 3 * time.Second // until it has begun, and from its end on
+	windowsInBudget = 10              // of probes; a confirmation takes three
+	longestSlice    = time.Second
+	slicesAtLeast   = 60
+	probeDrain      = 2 * time.Second // of requests in flight when a probe is ended
 )
 
-// window returns which part of a probe counts: as much as the objectives need, but no more than the trace has.
-func (s *searching) window(p capacity.Probe) (w capacity.Span, err error) {
-	perS, lasts := s.recordedRate(), s.spanS
+// window is which part of a probe counts, and of which part of the trace it is.
+type window struct {
+	capacity.Span
+	part   *capacity.Part // nil = the trace from its start
+	leadNS int64          // of the timeline before the part
+}
+
+// paces are those of a probe at a load: its warm-in in s, how many requests come in a second (0: nobody knows), and how
+// long the trace lasts in s.
+func (s *searching) paces(load float64) (warmS, perS, lasts float64) {
+	perS, lasts = s.recordedRate(), s.spanS
 	switch s.o.over {
 	case "amplify":
-		perS *= p.Load
+		perS *= load
 	case "scale":
-		perS, lasts = perS*p.Load, lasts/p.Load
+		perS, lasts = perS*load, lasts/load
 	case "rate":
-		perS = p.Load
-		lasts = float64(s.requests) / p.Load
+		perS = load
+		lasts = float64(s.requests) / load
 	case "concurrency":
 		perS, lasts = 0, math.Inf(1)
-		if n := len(s.outcomes); n > 0 { // as many as in the latest probe
-			o := &s.outcomes[n-1]
-			for i := range o.Slices {
-				perS += float64(o.Slices[i].Requests) / max(1, float64(len(o.Slices))*o.SliceS)
-			}
-		}
 	}
-	warmS := s.o.warmIn.Seconds()
+	warmS = s.o.warmIn.Seconds()
 	if !s.o.given("warm-in") {
 		warmS = min(usualWarmIn.Seconds(), lasts/5)
 	}
-	forS := s.o.window.Seconds()
-	if forS == 0 {
-		wanted, budget := s.search.Window(p), s.o.budget.Seconds()
-		if forS = usualWindow.Seconds(); perS > 0 {
-			forS = float64(wanted.Requests) / perS
-		}
-		// no less than a tenth, or than a growing backlog needs
-		left := max(budget-s.search.Answer().SpentS-warmS, budget/10, wanted.LeastS)
-		forS = min(max(forS, wanted.LeastS), left)
-	}
+	return warmS, perS, lasts
+}
+
+// window returns which part of a probe counts: as much as the search wants, but no more than the trace has.
+func (s *searching) window(p capacity.Probe) (w window, settleS float64, err error) {
+	warmS, perS, lasts := s.paces(p.Load)
+	forS, settleS := s.prober.Window(p)
+	warmS += settleS
 	if forS = min(forS, lasts-warmS); forS < 0.1 {
-		return w, fmt.Errorf(
+		return w, 0, fmt.Errorf(
 			"probe %d at %s: the trace takes %s then, and the warm-in %s; give a longer trace, --repeat behind --, "+
 				"or a shorter --warm-in",
 			p.Number, s.load(p.Load), format.Span(lasts), format.Span(warmS))
@@ -108,11 +128,41 @@ func (s *searching) window(p capacity.Probe) (w capacity.Span, err error) {
 	w.FromNS = int64(warmS*1e3) * 1e6
 	w.ForNS = int64(forS*1e3) * 1e6
 	w.SliceNS = max(1e6, min(int64(longestSlice), w.ForNS/slicesAtLeast))
-	return w, nil
+	if s.o.over == "concurrency" {
+		return w, settleS, nil
+	}
+	inTrace := 1.0 // of the timeline in a ns
+	switch s.o.over {
+	case "scale":
+		inTrace = p.Load
+	case "rate":
+		inTrace = perS / 1e9
+	}
+	w.leadNS = int64(float64(w.FromNS) * inTrace)
+	part := s.timeline.Choose(s.o.from, p.Number, int64(math.Ceil(float64(w.ForNS)*inTrace)), w.leadNS)
+	part.Places = s.o.kind.from[0] != capacity.FromBusiest
+	w.part = &part
+	return w, settleS, nil
+}
+
+// take is the part of a trace that a probe replays.
+func (s *searching) take(t *trace.Trace, w window) (*trace.Trace, error) {
+	source, atNS := s.timeline.Take(*w.part, w.leadNS)
+	if len(source) == 0 {
+		return nil, errors.New("no request lies in the part of the trace that is measured")
+	}
+	for i := len(atNS) - 1; i >= 0; i-- {
+		if w.part.Places {
+			atNS[i] = t.ArrivalNS[source[i]] - t.ArrivalNS[source[0]]
+		} else {
+			atNS[i] -= atNS[0]
+		}
+	}
+	return t.Copies(source, make([]int32, len(source)), atNS, nil)
 }
 
 // configure returns the replay that is a probe.
-func (s *searching) configure(p capacity.Probe, w capacity.Span, dir string) (*options, error) {
+func (s *searching) configure(p capacity.Probe, w window, dir string) (*options, error) {
 	args := []string{"--duration", time.Duration(w.FromNS + w.ForNS).String(), "--seed", fmt.Sprint(s.o.seed),
 		"--output", dir}
 	urls := s.o.urls
@@ -139,7 +189,23 @@ func (s *searching) configure(p capacity.Probe, w capacity.Span, dir string) (*o
 	if err == nil {
 		r.attach(&terminal{w: io.Discard})
 	}
-	return r, err
+	if err != nil || w.part == nil || w.part.Whole {
+		return r, err
+	}
+	repeat := r.Repeat // of the whole trace, not of the part
+	r.Repeat = 1
+	r.Notes = append(r.Notes, "this is a probe: it replays a part of the trace")
+	r.Open = func() (*trace.Trace, error) {
+		t, err := r.openTraces()
+		if err == nil {
+			t, err = t.Repeat(repeat)
+		}
+		if err == nil {
+			t, err = s.take(t, w)
+		}
+		return t, err
+	}
+	return r, nil
 }
 
 // probing is the Observer of a probe: it ends the probe when the search has seen enough.
@@ -148,7 +214,7 @@ type probing struct {
 	s       *searching
 	out     *capacity.Outcome
 	counter *capacity.Counter
-	shown   atomic.Pointer[capacity.Look]
+	shown   atomic.Pointer[capacity.Peek]
 	decided bool
 	end     context.CancelFunc
 	running atomic.Pointer[replay.Running] // nil before its requests are built
@@ -165,14 +231,14 @@ func (p *probing) Tick(r *replay.Running, ended bool) {
 	if p.decided {
 		return
 	}
-	look := p.counter.Look(r.NowNS(), r.EachOpen, ended)
-	p.shown.Store(&look)
-	if d := p.s.search.Look(p.out.Probe, look); d.End || look.Ended {
+	peek := p.counter.Peek(r.NowNS(), r.EachOpen, ended)
+	p.shown.Store(&peek)
+	if d := p.s.prober.Peek(p.out.Probe, peek); d.End || peek.Ended {
 		p.decided = true
-		p.out.Slices, p.out.SliceS, p.out.Verdict, p.out.Why = look.Slices, look.SliceS,
+		p.out.Slices, p.out.SliceS, p.out.Verdict, p.out.Why = peek.Slices, peek.SliceS,
 			cmp.Or(d.Verdict, capacity.Edge), d.Why
-		p.out.Cut = !look.Ended && float64(len(look.Slices))*look.SliceS < look.WindowS
-		if !look.Ended {
+		p.out.Cut = !peek.Ended && float64(len(peek.Slices))*peek.SliceS < peek.WindowS
+		if !peek.Ended {
 			p.end()
 			time.AfterFunc(probeDrain, p.abort)
 		}
@@ -187,7 +253,7 @@ func (p *probing) abort() {
 }
 
 // probe replays at a load until the search has seen enough, or ctx ends.
-func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w capacity.Span) error {
+func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w window) error {
 	p, dir := out.Probe, filepath.Join(s.dir, out.Directory)
 	if err := os.RemoveAll(dir); err != nil { // of a search that was killed meanwhile
 		return err
@@ -202,7 +268,7 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w capacity
 	seen := &probing{
 		s:       s,
 		out:     out,
-		counter: capacity.NewCounter(s.objectives, w),
+		counter: capacity.NewCounter(s.objectives, w.Span),
 		end:     end,
 	}
 	defer context.AfterFunc(ctx, seen.abort)()
@@ -224,11 +290,11 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w capacity
 	if out.Cut {
 		w.ForNS = int64(len(out.Slices)) * w.SliceNS
 	}
-	out.Numbers, out.Limiter, err = capacity.Numbers(dir, targets, s.objectives, w)
+	out.Numbers, out.Limiter, err = capacity.Numbers(dir, targets, s.objectives, w.Span)
 	return err
 }
 
-// judge looks at how a probe ended, and returns the URLs of its targets as its records have them. It notes if the
+// judge peeks at how a probe ended, and returns the URLs of its targets as its records have them. It notes if the
 // client was the bottleneck; what else makes its numbers useless is an error.
 func (s *searching) judge(
 	out *capacity.Outcome, summary *metrics.Summary, where string, decided bool,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,9 +25,15 @@ import (
 const (
 	settingsName = "search.json"
 	journalName  = "probes.jsonl"
-	answerName   = "capacity.json"
-	capacityPage = "capacity.html"
 )
+
+// name is of the answer, or of its page.
+func (s *searching) name(ending string) string {
+	if s.o.sweep {
+		return "sweep" + ending
+	}
+	return "capacity" + ending
+}
 
 // settings are all that the outcomes of probes depend on, by flag. They are search.json. Secrets are not among them.
 func (s *searching) settings(replay map[string]any) map[string]string {
@@ -35,8 +42,8 @@ func (s *searching) settings(replay map[string]any) map[string]string {
 		"--trace": strings.Join(each(o.traces, absolute), ","), "number of its requests": strconv.Itoa(s.requests),
 		"--url": strings.Join(each(o.urls, withoutQuery), ","),
 		"--slo": o.slo, "--over": o.over, "--range": fmt.Sprintf("%v:%v", o.loads[0], o.loads[1]),
-		"--window": o.window.String(), "--warm-in": o.warmIn.String(),
-		"--precision": fmt.Sprint(o.precision), "--seed": fmt.Sprint(o.seed),
+		"--window": o.window.String(), "--window-from": o.from, "--warm-in": o.warmIn.String(),
+		"--precision": fmt.Sprint(o.precision), "--seed": fmt.Sprint(o.seed), "--at": fmt.Sprint(o.at),
 	}
 	for name, v := range replay {
 		if name != "trace" {
@@ -71,7 +78,7 @@ func (s *searching) open(settings map[string]string) (err error) {
 			return fmt.Errorf("%s:%d: %w; mend the file, or give another --output", filepath.Join(s.dir, journalName),
 				i+1, err)
 		}
-		s.search.Add(*o)
+		s.prober.Add(*o)
 	}
 	s.ui.line("goes on after probe %d in %s", len(s.outcomes), s.dir)
 	return nil
@@ -98,7 +105,7 @@ func sameSettings(dir string, before []byte, is map[string]string) error {
 // note adds the outcome of a probe, and writes the journal.
 func (s *searching) note(o capacity.Outcome) error {
 	s.outcomes = append(s.outcomes, o)
-	s.search.Add(o)
+	s.prober.Add(o)
 	err := report.WriteWhole(filepath.Join(s.dir, journalName), func(w io.Writer) (err error) {
 		for i := range s.outcomes {
 			err = errors.Join(err, json.NewEncoder(w).Encode(&s.outcomes[i]))
@@ -123,15 +130,17 @@ type result struct {
 
 // result is what is known by now, and its page.
 func (s *searching) result() (*result, *capacity.Page) {
-	a := s.search.Answer()
+	var a capacity.Answer
+	if s.search != nil {
+		a = s.search.Answer()
+	}
 	probes := slices.Clone(s.outcomes)
 	for i := range probes {
 		probes[i].Summarize(len(s.objectives))
 	}
-	a.Why = cmp.Or(s.tooShort, a.Why)
 	r := &result{s.sentence(a), s.o.over, s.o.slo, s.limiter(a), a, probes}
 	return r, &capacity.Page{
-		Title: "Capacity of " + filepath.Base(s.o.traces[0]), Sentence: r.Sentence, Unit: s.o.kind.unit,
+		Sweep: s.o.sweep, Title: "Capacity of " + filepath.Base(s.o.traces[0]), Sentence: r.Sentence, Unit: s.o.kind.unit,
 		Objectives: s.objectives, Answer: a, Outcomes: probes,
 		Load: func(load float64) string { return s.number(load, 4) },
 	}
@@ -139,31 +148,19 @@ func (s *searching) result() (*result, *capacity.Page) {
 
 // writePage writes what is known by now.
 func (s *searching) writePage(p *capacity.Page) (err error) {
-	name := filepath.Join(s.dir, capacityPage)
+	name := filepath.Join(s.dir, s.name(".html"))
 	for _, name := range slices.Compact([]string{name, cmp.Or(s.o.html, name)}) {
 		err = errors.Join(err, report.WriteWhole(name, p.Write))
 	}
 	return err
 }
 
-// conclude writes and prints the answer.
-func (s *searching) conclude(out io.Writer, interrupted bool) error {
-	r, page := s.result()
-	err := errors.Join(report.WriteJSON(filepath.Join(s.dir, answerName), r), s.writePage(page))
-	if s.o.json {
-		err = errors.Join(err, report.EncodeJSON(out, r))
+// conclude writes and prints what came of it.
+func (s *searching) conclude(out io.Writer, interrupted bool) (err error) {
+	if sweep, is := s.prober.(*capacity.Sweep); is {
+		err = s.concludeSweep(out, sweep)
 	} else {
-		t := format.NewPage(newTerminal(out).width, 0)
-		t.Line("")
-		if head, rows := page.Table(); len(rows) > 0 {
-			report.Table(&t, head, rows)
-			t.Line("")
-		}
-		t.Sentence("", r.Sentence)
-		t.Sentence("", r.Answer.Why)
-		t.Line("  page  " + filepath.Join(s.dir, capacityPage))
-		_, bad := out.Write(t.Bytes())
-		err = errors.Join(err, bad)
+		err = s.concludeSearch(out)
 	}
 	switch {
 	case err != nil:
@@ -174,6 +171,27 @@ func (s *searching) conclude(out io.Writer, interrupted bool) error {
 		return &exitError{code: exitInvalid}
 	}
 	return nil
+}
+
+// concludeSearch writes and prints the answer.
+func (s *searching) concludeSearch(out io.Writer) error {
+	r, page := s.result()
+	err := errors.Join(report.WriteJSON(filepath.Join(s.dir, s.name(".json")), r), s.writePage(page))
+	if s.o.json {
+		return errors.Join(err, report.EncodeJSON(out, r))
+	}
+	t := format.NewPage(newTerminal(out).width, 0)
+	t.Line("")
+	if head, rows := page.Table(); len(rows) > 0 {
+		report.Table(&t, head, rows)
+		t.Line("")
+	}
+	t.Sentence("", r.Sentence)
+	t.Sentence("", r.Answer.Why)
+	t.Sentence("", r.Answer.Part.Words())
+	t.Line("  page  " + filepath.Join(s.dir, s.name(".html")))
+	_, bad := out.Write(t.Bytes())
+	return errors.Join(err, bad)
 }
 
 // load is a load with its unit, for a table or a line.
@@ -193,26 +211,32 @@ func (s *searching) number(load float64, digits int) string {
 }
 
 // view shows a probe that runs, the first part of which is a warm-in.
-func (s *searching) view(p capacity.Probe, warmIn time.Duration, shown *atomic.Pointer[capacity.Look]) view {
+func (s *searching) view(p capacity.Probe, warmIn time.Duration, shown *atomic.Pointer[capacity.Peek]) view {
 	began, running := time.Now(), time.Time{}
 	words := func(width int) string {
-		look := shown.Load()
-		if look != nil && running.IsZero() {
+		peek := shown.Load()
+		if peek != nil && running.IsZero() {
 			running = time.Now()
 		}
-		left := s.o.budget.Seconds() - s.search.Answer().SpentS - time.Since(began).Seconds()
-		text := fmt.Sprintf("%s left, probe %d at %s: ", format.Span(max(0, left)), p.Number, s.load(p.Load))
+		text := s.load(p.Load) + ", "
+		if p.Confirm {
+			text = "confirmation at " + text
+		}
 		switch {
-		case look == nil:
+		case peek == nil:
 			text += "reading, building, connecting"
-		case len(look.Slices) == 0:
+		case len(peek.Slices) == 0:
 			warm := min(warmIn, time.Since(running)).Truncate(time.Second)
 			text += fmt.Sprintf("warm-in, %s of %s", format.Span(warm.Seconds()), format.Span(warmIn.Seconds()))
 		default:
-			text += s.seen(look)
+			text += s.seen(peek)
 		}
-		if len(s.outcomes) > 0 {
-			text += "; so far: " + s.known(s.search.Answer())
+		if s.search == nil {
+			text = fmt.Sprintf("load %d of %d: ", p.Number, len(s.o.at)) + text
+		} else {
+			a := s.search.Answer()
+			left := s.o.budget.Seconds() - a.SpentS - time.Since(began).Seconds()
+			text = format.Span(max(0, left)) + " left, " + s.bracket(a) + ": " + text
 		}
 		return strings.Join(fillLines(text, width), "\n")
 	}
@@ -220,22 +244,31 @@ func (s *searching) view(p capacity.Probe, warmIn time.Duration, shown *atomic.P
 	return view{line: func() string { return words(inLog) }, screen: func(width, _ int) string { return words(width) }}
 }
 
-// seen is what a look shows.
-func (s *searching) seen(look *capacity.Look) string {
-	requests := int64(0)
-	o := capacity.Outcome{Slices: look.Slices}
-	for i := range look.Slices {
-		requests += look.Slices[i].Requests
+// bracket is what is known of the capacity, in a few columns.
+func (s *searching) bracket(a capacity.Answer) string {
+	switch {
+	case a.Load == 0 && a.High == nil:
+		return "nothing known"
+	case a.High == nil:
+		return "≥ " + s.number(a.Load, 3)
+	case a.Low == 0:
+		return "≤ " + s.number(*a.High, 3)
 	}
-	measured := float64(len(look.Slices)) * look.SliceS
-	inFlight := look.Slices[len(look.Slices)-1].InFlight
-	text := fmt.Sprintf("%s of %s, %s, %.0f in flight", format.Span(measured), format.Span(look.WindowS),
-		format.Many(requests, "request"), inFlight)
+	return "[" + s.number(a.Low, 3) + ", " + s.number(*a.High, 3) + "]"
+}
+
+// seen is what a peek at a probe shows: the objective of which most is used up.
+func (s *searching) seen(peek *capacity.Peek) string {
+	o := capacity.Outcome{Slices: peek.Slices}
+	text := fmt.Sprintf("%s of %s", format.Span(float64(len(peek.Slices))*peek.SliceS), format.Span(peek.WindowS))
 	o.Summarize(len(s.objectives))
+	most, worst := -1.0, ""
 	for j, share := range o.Beyond {
-		text += fmt.Sprintf(", %s beyond %s", format.Percent(share), s.objectives[j].Text)
+		if used := share / s.objectives[j].Allowed; used > most {
+			most, worst = used, fmt.Sprintf(", %s over %s", format.Percent(math.Round(share*1e3)/1e3), s.objectives[j].Text)
+		}
 	}
-	return text
+	return text + worst
 }
 
 // sentence is the answer in one line.
@@ -243,6 +276,9 @@ func (s *searching) sentence(a capacity.Answer) string {
 	text := s.known(a)
 	if limiter := s.limiter(a); limiter != "" {
 		text += ", limited by " + limiter
+	}
+	if a.HeldS > 0 {
+		text += "; held for " + format.Span(a.HeldS) + " at " + s.number(a.HeldAt, 3)
 	}
 	return fmt.Sprintf("%s; %s, %s", text, format.Many(a.Probes, "probe"), format.Span(a.SpentS))
 }
@@ -279,13 +315,14 @@ func (s *searching) limiter(a capacity.Answer) string {
 
 // searching is a search that runs.
 type searching struct {
-	o          *capacityOptions
+	o          *probingOptions
 	ui         *terminal
 	objectives []capacity.Objective
-	search     *capacity.Search
+	prober     prober
+	search     *capacity.Search // nil of a sweep
 	outcomes   []capacity.Outcome
 	dir        string
 	requests   int     // of the trace
 	spanS      float64 // of the trace
-	tooShort   string  // why the search ended early; "" if the trace was long enough
+	timeline   capacity.Timeline
 }

@@ -39,6 +39,8 @@ func TestCapacityRefuses(t *testing.T) {
 		"one server is given":                with("--over", "instances"),
 		"TO is below FROM; want 2:4":         with("--range", "4:2"),
 		"want FROM:TO":                       with("--range", "x"),
+		"--budget 1s: ttft.p95<1s needs 59":  with("--over", "rate", "--range", "10", "--budget", "1"),
+		"the trace's times are ignored":      with("--over", "rate", "--window-from", "busiest"),
 		"--budget 0s: want a time":           with("--budget", "0"),
 		"here it is --slo":                   with("--require", "ttft.p95<1s"),
 		"a precision of 2":                   with("--precision", "2"),
@@ -54,7 +56,7 @@ func TestCapacityRefuses(t *testing.T) {
 		"behind --: --sessions lanes":        with("--", "--sessions", "lanes=3"),
 		"2 servers are given":                with("--url", "y", "--over", "instances", "--range", "3"),
 		"holds \"capacity.go\"":              with("--output", "."),
-		"give a longer trace":                with("--warm-in", "1h", "--output", filepath.Join(t.TempDir(), "new")),
+		"give a longer trace":                with("--warm-in", "1h", "--budget", "3h", "--output", filepath.Join(t.TempDir(), "new")),
 	} {
 		var err strings.Builder
 		code := run(context.Background(), append([]string{"capacity"}, args...), stdio{strings.NewReader(""), io.Discard, &err})
@@ -78,11 +80,11 @@ func TestDamagedJournal(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		search, err := capacity.New(capacity.Config{Objectives: objectives, Least: 1})
+		search, err := capacity.New(capacity.Config{Objectives: objectives, WindowS: 60, Least: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &searching{o: &capacityOptions{output: dir}, ui: &terminal{w: io.Discard, quiet: true}, objectives: objectives, search: search}
+		s := &searching{o: &probingOptions{output: dir}, ui: &terminal{w: io.Discard, quiet: true}, objectives: objectives, prober: search, search: search}
 		err = s.open(map[string]string{"--over": "rate"})
 		return len(s.outcomes), err
 	}
@@ -135,7 +137,7 @@ func TestProbeConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := capacity.Span{FromNS: 2e9, ForNS: 60e9, SliceNS: 250e6}
+	w := window{Span: capacity.Span{FromNS: 2e9, ForNS: 60e9, SliceNS: 250e6}}
 	for over, want := range map[string]func(*options) bool{
 		"rate":        func(o *options) bool { return o.Pacing.Arrivals.Rate.To == 2 },
 		"scale":       func(o *options) bool { return o.Pacing.Scale == 2 },
@@ -143,7 +145,7 @@ func TestProbeConfiguration(t *testing.T) {
 		"concurrency": func(o *options) bool { return o.Pacing.Closed() && o.Pacing.Concurrency == 2 },
 		"instances":   func(o *options) bool { return slices.Equal(o.URLs, []string{"a:1", "b:2"}) },
 	} {
-		s := searching{objectives: objectives, o: &capacityOptions{
+		s := searching{objectives: objectives, o: &probingOptions{
 			over: over, traces: []string{"x.jsonl"}, urls: []string{"a:1", "b:2", "c:3"}, seed: 7, replay: []string{"--api", "chat"},
 		}}
 		o, err := s.configure(capacity.Probe{Load: 2}, w, "dir")
@@ -163,20 +165,20 @@ func TestCapacityLiveLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	search, err := capacity.New(capacity.Config{Objectives: objectives, Least: 1})
+	search, err := capacity.New(capacity.Config{Objectives: objectives, WindowS: 60, Least: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	slices := []capacity.Slice{{Requests: 400, Beyond: []int64{0, 0, 0}, InFlight: 3}}
 	held := capacity.Outcome{Probe: capacity.Probe{Number: 1, Load: 1}, Slices: slices, SliceS: 60, Verdict: capacity.Holds}
 	search.Add(held)
-	s := searching{o: &capacityOptions{over: "amplify", kind: loadKinds()[0], budget: time.Hour}, objectives: objectives, search: search, outcomes: []capacity.Outcome{held}}
-	var shown atomic.Pointer[capacity.Look]
+	s := searching{o: &probingOptions{over: "amplify", kind: loadKinds()[0], budget: time.Hour}, objectives: objectives, prober: search, search: search, outcomes: []capacity.Outcome{held}}
+	var shown atomic.Pointer[capacity.Peek]
 	v := s.view(capacity.Probe{Number: 2, Load: 2}, 30*time.Second, &shown)
-	for _, look := range []*capacity.Look{nil, {SliceS: 1, WindowS: 60}, {SliceS: 1, WindowS: 60, Slices: slices}} {
-		shown.Store(look)
+	for _, peek := range []*capacity.Peek{nil, {SliceS: 1, WindowS: 60}, {SliceS: 1, WindowS: 60, Slices: slices}} {
+		shown.Store(peek)
 		for width, text := range map[int]string{80: v.screen(80, 24), 50: v.screen(50, 24), 78: v.line()} {
-			if !strings.Contains(strings.ReplaceAll(text, "\n", " "), "; so far: At least 1.00 × the recorded load") || strings.Contains(text, "ns") {
+			if !strings.Contains(text, " left, ≥ 1.00: ×2.000, ") || strings.Contains(text, "ns") || width >= 78 && strings.Contains(text, "\n") {
 				t.Errorf("the bracket is missing, or the time is odd:\n%s", text)
 			}
 			for line := range strings.Lines(text) {
@@ -190,7 +192,7 @@ func TestCapacityLiveLine(t *testing.T) {
 
 // TestCapacityClient: a probe that the client ended names no second value of what the table has.
 func TestCapacityClient(t *testing.T) {
-	s := searching{o: &capacityOptions{over: "rate", kind: loadKinds()[2]}, dir: t.TempDir()}
+	s := searching{o: &probingOptions{over: "rate", kind: loadKinds()[2]}, dir: t.TempDir()}
 	value := 61.5
 	summary := &metrics.Summary{Schema: metrics.Schema, Verdict: metrics.Verdict{Objectives: []metrics.Objective{{Text: "ttft.p95<50ms", Metric: "ttft.p95", Value: &value, EffectMS: 20, Unsure: true}}}}
 	o := capacity.Outcome{Probe: capacity.Probe{Number: 1, Load: 1}, Directory: "probe-01"}

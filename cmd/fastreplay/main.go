@@ -82,7 +82,7 @@ func newRootCommand() *cobra.Command {
 	root.Version = aboutBuild()
 	root.AddCommand(
 		newProfileCommand(), newMockCommand(), newGenCommand(), newConvertCommand(), newReportCommand(),
-		newCompareCommand(), newMergeCommand(), newInspectCommand(), newCapacityCommand(), newDoctorCommand(),
+		newCompareCommand(), newMergeCommand(), newInspectCommand(), newCapacityCommand(), newSweepCommand(), newDoctorCommand(),
 		newDemoCommand(), newVersionCommand(), newSenderCommand(),
 	)
 	root.SetHelpCommand(newHelpCommand(root))

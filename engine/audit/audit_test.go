@@ -1,12 +1,16 @@
 package audit
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
@@ -149,6 +153,61 @@ func TestOvertaken(t *testing.T) {
 		records[later].SentNS = c.laterSentNS
 		if got := OvertakenTokens(w, records); got != c.want {
 			t.Errorf("%+v: %d tokens overtaken", c, got)
+		}
+	}
+}
+
+// TestOvertakenVerbatim: the order explains what texts hit, too: a closed loop sends turns before the answers that they
+// follow, and the later turn has all of the earlier one in it.
+func TestOvertakenVerbatim(t *testing.T) {
+	turn := strings.Repeat("a", 40)
+	file := ""
+	for _, text := range []string{turn, turn + "bbbbbbbbbbbbbbbbbbbbb", "c" + turn} {
+		file += `{"text_input":"` + text + `","output_length":1}` + "\n"
+	}
+	tr, err := trace.Read(strings.NewReader(file), "t", trace.Options{Format: "mooncake"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := sched.AtOnce(tr.Len(), 0)
+	at := netip.MustParseAddrPort("127.0.0.1:1")
+	for _, c := range []struct {
+		cache workload.PrefixCache
+		want  int64
+	}{{workload.PrefixCache{BlockTokens: 16}, 32}, {workload.PrefixCache{BlockTokens: 16, Assumed: true}, 39}} {
+		w := &workload.Work{
+			Trace:   tr,
+			Plan:    plan,
+			Targets: []workload.Target{{URL: "http://one:1", Endpoints: []netip.AddrPort{at}}},
+			Places:  route.RoundRobin(plan.Requests, route.Even([]int{1})),
+			Caches:  map[netip.AddrPort]workload.PrefixCache{at: c.cache},
+		}
+		letters := func(_ context.Context, l api.Verbatim) (ids []int64, err error) {
+			for _, c := range l.Content {
+				ids = append(ids, int64(c))
+			}
+			return ids, nil
+		}
+		if err := w.CountVerbatim(t.Context(), letters, new(atomic.Int64)); err != nil {
+			t.Fatal(err)
+		}
+		records := make([]record.Record, 3)
+		for i := range records {
+			records[i].Clear()
+			records[i].Outcome = record.OK
+			records[i].SentNS = 100 - int64(i)
+			records[i].FirstTokenNS = 200
+			records[i].MostCachedTokens = 0
+			records[i].CachedTokens = 39
+		}
+		records[1].CachedTokens = 0
+		records[2].CachedTokens = 0
+		if got := OvertakenTokens(w, records); got != c.want {
+			t.Errorf("%+v: %d tokens overtaken, want %d", c.cache, got, c.want)
+		}
+		records[1].SentNS = record.None
+		if got := OvertakenTokens(w, records); got != 0 {
+			t.Errorf("%+v: alone %d tokens overtaken", c.cache, got)
 		}
 	}
 }

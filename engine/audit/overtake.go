@@ -18,20 +18,22 @@ func OvertakenTokens(w *workload.Work, records []record.Record) (tokens int64) {
 	alike := sync.OnceValue(func() map[uint64][]int32 {
 		all := map[uint64][]int32{}
 		for i := range w.Requests() {
-			if blocks := w.Trace.Blocks(i); len(blocks) > 0 {
-				all[blocks[0]] = append(all[blocks[0]], int32(i))
+			if p, _ := w.CachePrompt(i); len(p.Blocks) > 0 {
+				all[p.Blocks[0]] = append(all[p.Blocks[0]], int32(i))
 			}
 		}
 		return all
 	})
 	for i := range records {
-		rec, blocks := &records[i], w.Trace.Blocks(i)
+		rec := &records[i]
 		if rec.Outcome != record.OK || rec.MostCachedTokens == record.None ||
-			rec.CachedTokens <= rec.MostCachedTokens || len(blocks) == 0 {
+			rec.CachedTokens <= rec.MostCachedTokens {
 			continue
 		}
-		above := rec.CachedTokens - rec.MostCachedTokens
-		tokens += min(above, max(0, reach(w, records, i, alike()[blocks[0]])-rec.MostCachedTokens))
+		if p, _ := w.CachePrompt(i); len(p.Blocks) > 0 {
+			above := rec.CachedTokens - rec.MostCachedTokens
+			tokens += min(above, max(0, reach(w, records, i, alike()[p.Blocks[0]])-rec.MostCachedTokens))
+		}
 	}
 	return tokens
 }
@@ -50,27 +52,34 @@ func reach(w *workload.Work, records []record.Record, i int, alike []int32) int6
 			break // more explains no more
 		}
 	}
+	p, _ := w.CachePrompt(i)
 	block := w.Cache(w.Endpoint(i)).FinestBlock()
-	return int64(max(0, min(longest, w.BuiltTokens(i)-1)) / block * block)
+	return int64(max(0, min(longest, p.Total-1)) / block * block)
 }
 
 // sharedTokens is the longest common prefix of two requests' prompts as a server sees them. If the template's head is
-// unknown, it is the longest possible one.
+// unknown, or the server's blocks may be smaller than those that are known of a verbatim prompt, it is the longest
+// possible one.
 func sharedTokens(w *workload.Work, i, j int) int {
-	a, b := w.Trace.Blocks(i), w.Trace.Blocks(j)
-	n, size := w.Overhead.Head, w.Trace.BlockTokens
-	if w.Overhead.HeadUnknown {
+	a, _ := w.CachePrompt(i)
+	b, _ := w.CachePrompt(j)
+	made := w.Made(i)
+	n := a.Head
+	if made && w.Overhead.HeadUnknown {
 		n = w.Overhead.Tokens()
 	}
-	left := min(w.PromptTokens(i), w.PromptTokens(j))
+	left := min(a.Tokens, b.Tokens)
 	for k := 0; left > 0; k++ {
-		if k >= len(a) || k >= len(b) || a[k] != b[k] {
+		if k >= len(a.Blocks) || k >= len(b.Blocks) || a.Blocks[k] != b.Blocks[k] {
+			if !made {
+				n += min(left, a.BlockTokens-w.Cache(w.Endpoint(i)).FinestBlock())
+			}
 			return n
 		}
-		n += min(left, size)
-		left -= size
+		n += min(left, a.BlockTokens)
+		left -= a.BlockTokens
 	}
-	if w.PromptTokens(i) == w.PromptTokens(j) {
+	if made && a.Tokens == b.Tokens {
 		n += w.Overhead.Tail
 	}
 	return n

@@ -9,54 +9,56 @@ import (
 
 // update computes all that follows from the outcomes.
 func (s *Search) update() {
-	s.effects = nil
+	s.designEffects = nil
 	s.fitted = nil
-	s.beliefs = nil
-	tallies := make([][]tally, len(s.config.Objectives))
+	s.posteriors = nil
+	s.settleS = s.settles()
+	tallied := make([][]counts, len(s.config.Objectives))
 	breaks := math.Inf(1) // the least x at which an objective breaks
 	for j, o := range s.config.Objectives {
-		tallies[j] = s.tallies(j)
-		for _, t := range tallies[j] {
+		tallied[j] = s.tallied(j)
+		for _, t := range tallied[j] {
 			if t.share() > o.Allowed {
-				breaks = min(breaks, t.x)
+				breaks = min(breaks, t.logLoad)
 			}
 		}
 	}
 	for j, o := range s.config.Objectives {
-		s.effects = append(s.effects, effect(tallies[j], o.Allowed))
+		s.designEffects = append(s.designEffects, designEffect(tallied[j], o.Allowed))
 		sign := false // of breaking, where the first of the objectives do
-		for i := range tallies[j] {
-			t := &tallies[j][i]
-			t.effect = s.effects[j]
+		for i := range tallied[j] {
+			t := &tallied[j][i]
+			t.designEffect = s.designEffects[j]
 			t.trust(o.Allowed)
-			sign = sign || t.share() > clearly*o.Allowed && t.x < breaks+0.1
+			sign = sign || t.share() > clearly*o.Allowed && t.logLoad < breaks+0.1
 		}
 		if sign {
 			s.fitted = append(s.fitted, j)
-			s.beliefs = append(s.beliefs, fit(o.Allowed, tallies[j]))
+			s.posteriors = append(s.posteriors, fit(o.Allowed, tallied[j]))
 		}
 	}
-	if len(s.beliefs) > 0 {
-		s.low, s.median, s.high = s.beliefs.at(tail), s.beliefs.at(0.5), s.beliefs.at(1-tail)
+	if len(s.posteriors) > 0 {
+		s.low, s.median, s.high = s.posteriors.at(tail), s.posteriors.at(0.5), s.posteriors.at(1-tail)
 	}
 	s.why = s.ended()
 }
 
-// tallies are of objective j, of all probes that tell of the server.
-func (s *Search) tallies(j int) (all []tally) {
+// tallied are of objective j, of all probes that tell of the server.
+func (s *Search) tallied(j int) (all []counts) {
 	objective := &s.config.Objectives[j]
 	for i := range s.outcomes {
 		o := &s.outcomes[i]
-		t := count(o.Slices, j)
+		counted := s.settled(o)
+		t := count(counted, j)
 		if o.Client != "" || t.n == 0 {
 			continue
 		}
-		t.x = s.x(o.Load)
+		t.logLoad = s.logLoad(o.Load)
 		if lasted := o.lasted(); lasted > 0 && t.share() <= objective.Allowed {
 			// a load so much above a hard edge takes all the window to break the limit
-			t.x -= min(0.1, float64(objective.LimitNS)/1e9/lasted)
+			t.logLoad -= min(0.1, float64(objective.LimitNS)/1e9/lasted)
 		}
-		t.grows = backlogGrows(o.Slices)
+		t.grows = backlogGrows(counted)
 		all = append(all, t)
 	}
 	return all
@@ -65,9 +67,9 @@ func (s *Search) tallies(j int) (all []tally) {
 // lasted is the duration of the window as far as it went, in s.
 func (o *Outcome) lasted() float64 { return float64(len(o.Slices)) * o.SliceS }
 
-// effect is that of requests that share their fate, of all probes below the edge or near it in which no backlog grew:
+// designEffect is that of requests that are correlated, of all probes below the edge or near it in which no backlog grew:
 // who waits in that is late by no chance. Where few groups of requests are beyond, it is thought to be larger.
-func effect(all []tally, allowed float64) float64 {
+func designEffect(all []counts, allowed float64) float64 {
 	var variance, independent, groups float64
 	for _, t := range all {
 		if t.share() < min(0.5, 3*allowed) && !t.grows {
@@ -75,12 +77,12 @@ func effect(all []tally, allowed float64) float64 {
 		}
 	}
 	if independent == 0 {
-		return usual
+		return priorDesignEffect
 	}
 	const doubt = 20 // groups
 	e := max(1, variance/independent)
 	groups /= e
-	return (e*groups + 1.5*max(usual, e)*doubt) / (groups + doubt)
+	return (e*groups + 1.5*max(priorDesignEffect, e)*doubt) / (groups + doubt)
 }
 
 // ended is why the search is over; "" if it goes on.
@@ -89,23 +91,35 @@ func (s *Search) ended() string {
 		return fmt.Sprintf("The client was the bottleneck at %.4g: %s. %s", o.Load, o.Client, s.beyondClient())
 	}
 	least, most := s.bounds()
+	budget := s.config.Budget.Seconds()
 	switch held := s.held(); {
 	case s.complete():
+		if low, load, high := s.interval(tail); high-low > s.config.Precision*load {
+			return "The interval is as narrow as this part of the trace allows: other traffic like it varies as much."
+		}
 		return "The interval is as narrow as wanted."
-	case held != 0 && (s.x(held) >= most-1e-9 && len(s.beliefs) == 0 || s.beyond(most)):
+	case s.stopped != "":
+		return s.stopped
+	case held != 0 && s.logLoad(held) >= most-1e-9 && (len(s.posteriors) == 0 || s.confirmed(most)),
+		held != 0 && s.beyond(most):
 		return fmt.Sprintf("The objectives hold at %.4g, and nothing harder was to be tried.", held)
-	case s.beliefs.until(least) > 1-tail:
+	case s.posteriors.until(least) > 1-tail:
 		return fmt.Sprintf("The objectives break even at %.4g.", s.load(least))
-	case s.config.Budget > 0 && s.spentS >= s.config.Budget.Seconds():
-		return fmt.Sprintf(
-			"The budget of %s is spent before the interval is as narrow as wanted; the same command goes on with a "+
-				"larger one.",
-			format.Span(s.config.Budget.Seconds()),
-		)
+	case budget > 0 && len(s.outcomes) > 0 && s.leftS() < s.nextS()+s.besidesS()+s.reserveS():
+		return fmt.Sprintf("The budget of %s leaves no time for another probe, and the interval is wider than wanted; "+
+			"the same command goes on with a larger one.", format.Span(budget))
 	case len(s.outcomes) >= mostProbes:
 		return fmt.Sprintf("After %d probes the interval is still wider than wanted.", mostProbes)
 	}
 	return ""
+}
+
+// nextS is how long the next window must be at least, in s. Far from the edge a small part of one may do.
+func (s *Search) nextS() float64 {
+	if above, below := s.open(); above || below {
+		return s.config.WindowS / 4
+	}
+	return s.config.WindowS
 }
 
 // beyondClient is what a search tells of the servers that the client ended.
@@ -127,7 +141,7 @@ func (s *Search) last() *Outcome {
 }
 
 // beyond tells whether the capacity surely lies above x.
-func (s *Search) beyond(x float64) bool { return len(s.beliefs) > 0 && s.beliefs.until(x) < tail }
+func (s *Search) beyond(x float64) bool { return len(s.posteriors) > 0 && s.posteriors.until(x) < tail }
 
 // complete tells whether the interval is as narrow as wanted, and rests on probes that lasted long enough, or as long
 // as any could.
@@ -138,31 +152,19 @@ func (s *Search) complete() bool {
 	if low, _, high := s.interval(sure); s.config.Whole && low == high {
 		return true
 	}
+	_, again := s.repetition()
 	low, load, high := s.interval(tail)
-	longest := 0.0
-	for i := range s.outcomes {
-		longest = max(longest, s.outcomes[i].lasted())
-	}
-	near, groups, first := 0, 0.0, s.beliefs.first()
-	for i := range s.outcomes {
-		o := &s.outcomes[i]
-		if math.Abs(s.x(o.Load)-s.median) < max(2*s.config.Precision, s.high-s.low) &&
-			o.lasted() >= min(s.leastS()/2, 0.9*longest) {
-			near++
-			t := count(o.Slices, 0)
-			groups += t.n / s.effects[s.fitted[first]]
-		}
-	}
-	return near >= leastNear && (groups >= leastGroups || s.beliefs[first].slope() >= steep) &&
-		high-low <= s.config.Precision*load
+	narrow := max(s.config.Precision, 1.25*s.attainable())
+	return len(s.nearEdge()) >= leastNear && !again && high-low <= narrow*load
 }
 
-// interval is what the beliefs say of the capacity, as loads, but for a probability of tail on either side.
+// interval is what the posteriors say of the capacity, as loads, but for a probability of tail on either side.
 func (s *Search) interval(tail float64) (low, load, high float64) {
-	if len(s.beliefs) == 0 {
+	if len(s.posteriors) == 0 {
 		return 0, 0, 0
 	}
-	low, load, high = math.Exp(s.beliefs.at(tail)), math.Exp(s.median), math.Exp(s.beliefs.at(1-tail))
+	below, above := s.wider(tail, s.median-s.posteriors.at(tail)), s.wider(tail, s.posteriors.at(1-tail)-s.median)
+	low, load, high = math.Exp(s.median-below), math.Exp(s.median), math.Exp(s.median+above)
 	whole := math.Floor
 	if s.config.Falling {
 		low, load, high, whole = 1/high, 1/load, 1/low, math.Ceil
@@ -185,6 +187,15 @@ func (o *Outcome) Summarize(objectives int) {
 
 // Answer is what is known so far.
 func (s *Search) Answer() Answer {
+	a := s.bounded()
+	a.SettleS = s.settleS
+	s.confirm(&a)
+	a.Part = s.part(a.Load)
+	return a
+}
+
+// bounded is the answer without a confirmation.
+func (s *Search) bounded() Answer {
 	a := Answer{
 		Probes:   len(s.outcomes),
 		SpentS:   s.spentS,
@@ -195,10 +206,10 @@ func (s *Search) Answer() Answer {
 	o := s.last()
 	above, below := s.open()
 	least, most := s.bounds()
-	below = below || s.beliefs.until(least) > 1-tail
+	below = below || s.posteriors.until(least) > 1-tail
 	unbounded := above || o != nil && o.Client != "" || s.beyond(most)
 	if !unbounded {
-		a.Limits = s.config.Objectives[s.fitted[s.beliefs.first()]].Text
+		a.Limits = s.config.Objectives[s.limiting()].Text
 	}
 	if s.config.Falling { // more is easier: the bounds change sides
 		unbounded, below = below, unbounded

@@ -74,9 +74,9 @@ func (c *Counter) inFlight(of []Slice, fromNS, toNS int64) {
 	}
 }
 
-// Look returns what is known at nowNS: of the slices that are over, or of all if the probe has ended. eachOpen calls a
+// Peek returns what is known at nowNS: of the slices that are over, or of all if the probe has ended. eachOpen calls a
 // function for each request that has not ended, with instants that are record.None if it did not come to that.
-func (c *Counter) Look(nowNS int64, eachOpen func(func(plannedNS, sentNS, firstNS int64)), ended bool) Look {
+func (c *Counter) Peek(nowNS int64, eachOpen func(func(plannedNS, sentNS, firstNS int64)), ended bool) Peek {
 	over := len(c.slices)
 	if !ended {
 		over = int(max(0, min(int64(over), (nowNS-c.window.FromNS)/c.window.SliceNS)))
@@ -94,7 +94,7 @@ func (c *Counter) Look(nowNS int64, eachOpen func(func(plannedNS, sentNS, firstN
 	for ended && len(all) > 0 && all[len(all)-1].Requests == 0 { // the trace has no more
 		all = all[:len(all)-1]
 	}
-	return Look{
+	return Peek{
 		SliceS:  float64(c.window.SliceNS) / 1e9,
 		Slices:  all,
 		WindowS: float64(c.window.ForNS) / 1e9,

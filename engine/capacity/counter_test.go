@@ -40,7 +40,7 @@ func objectivesOf(t *testing.T, text string) []Objective {
 	return all
 }
 
-// TestCounter compares looks with counts that are made anew from all requests, at many instants.
+// TestCounter compares peeks with counts that are made anew from all requests, at many instants.
 func TestCounter(t *testing.T) {
 	objectives := objectivesOf(t, "ttft.p95<30ms ttft_planned.p90<31ms tpot.p95<5ms e2e.p50<90ms ok>=99%")
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -56,7 +56,7 @@ func TestCounter(t *testing.T) {
 		for ; next < len(all) && all[next].DoneNS <= now; next++ {
 			c.Add(all[next])
 		}
-		look := c.Look(now, func(f func(plannedNS, sentNS, firstNS int64)) {
+		peek := c.Peek(now, func(f func(plannedNS, sentNS, firstNS int64)) {
 			for _, r := range all[next:] {
 				sent, first := r.SentNS, r.FirstTokenNS
 				if sent > now {
@@ -105,18 +105,18 @@ func TestCounter(t *testing.T) {
 			}
 			want = append(want, s)
 		}
-		if len(look.Slices) != len(want) || look.Ended || look.WindowS != 0.95 || look.SliceS != 0.1 {
-			t.Fatalf("at %d ms: %+v, want %d slices", now/ms, look, len(want))
+		if len(peek.Slices) != len(want) || peek.Ended || peek.WindowS != 0.95 || peek.SliceS != 0.1 {
+			t.Fatalf("at %d ms: %+v, want %d slices", now/ms, peek, len(want))
 		}
 		for i := range want {
-			if got := look.Slices[i]; math.Abs(got.InFlight-want[i].InFlight) > 1e-9 || got.Requests != want[i].Requests || got.Open != want[i].Open || !slices.Equal(got.Beyond, want[i].Beyond) {
+			if got := peek.Slices[i]; math.Abs(got.InFlight-want[i].InFlight) > 1e-9 || got.Requests != want[i].Requests || got.Open != want[i].Open || !slices.Equal(got.Beyond, want[i].Beyond) {
 				t.Fatalf("at %d ms, slice %d:\ngot  %+v\nwant %+v", now/ms, i, got, want[i])
 			}
 		}
 	}
-	last := c.Look(1700*ms, noneOpen, true)
-	if again := c.Look(1700*ms, noneOpen, true); !last.Ended || len(last.Slices) != 10 || !reflect.DeepEqual(last, again) {
-		t.Errorf("the last look, %+v, and again, %+v", last, again)
+	last := c.Peek(1700*ms, noneOpen, true)
+	if again := c.Peek(1700*ms, noneOpen, true); !last.Ended || len(last.Slices) != 10 || !reflect.DeepEqual(last, again) {
+		t.Errorf("the last peek, %+v, and again, %+v", last, again)
 	}
 }
 
@@ -124,8 +124,8 @@ func TestCounter(t *testing.T) {
 func TestCounterLeavesOutWhatNeverCame(t *testing.T) {
 	c := NewCounter(objectivesOf(t, "ttft.p95<30ms"), Span{0, 1000 * ms, 100 * ms})
 	c.Add(made(250, 10, 20, record.OK))
-	if look := c.Look(2000*ms, noneOpen, true); len(look.Slices) != 3 || look.Slices[2].Requests != 1 {
-		t.Errorf("%+v", look)
+	if peek := c.Peek(2000*ms, noneOpen, true); len(peek.Slices) != 3 || peek.Slices[2].Requests != 1 {
+		t.Errorf("%+v", peek)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestNumbers(t *testing.T) {
 func TestPage(t *testing.T) {
 	objectives := objectivesOf(t, "ttft.p95<100ms ok>=99%")
 	outcome := func(number int, load, ttft float64, verdict string) Outcome {
-		return Outcome{Probe: Probe{number, load}, Verdict: verdict, Why: "because of " + verdict, Limiter: "TTFT on b", Numbers: map[string]float64{GoodputPerS: 10 * load, "ttft.p95": ttft, ErrorRate: 0}}
+		return Outcome{Probe: Probe{Number: number, Load: load}, Verdict: verdict, Why: "because of " + verdict, Limiter: "TTFT on b", Numbers: map[string]float64{GoodputPerS: 10 * load, "ttft.p95": ttft, ErrorRate: 0}}
 	}
 	high := 3.0
 	p := Page{

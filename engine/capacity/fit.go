@@ -11,14 +11,14 @@ import (
 //
 //	logit(share) = logit(allowed) + slope * (x - edge)
 //
-// belief is the posterior of edge and slope on a grid: flat in the edge, wide in the slope. All probes feed it.
-// Requests that are near each other in time share their fate, so the counts of a probe are divided by its effect.
-type belief struct {
+// posterior is the posterior of edge and slope on a grid: flat in the edge, wide in the slope. All probes feed it.
+// Requests that are near each other in time are correlated, so the counts of a probe are divided by its effect.
+type posterior struct {
 	allowed  float64
 	lo, step float64     // edges are lo, lo+step, ...
 	joint    [][]float64 // probability by edge and slope
 	below    []float64   // probability that the edge is at most that of the grid
-	tallies  []tally
+	tallied  []counts
 }
 
 const (
@@ -40,12 +40,12 @@ func slopePrior(slope float64) float64 {
 	return -z * z / 2
 }
 
-// fit makes the belief of an objective that all tallies lead to. There is at least one.
-func fit(allowed float64, all []tally) *belief {
-	b := &belief{allowed: allowed, tallies: all}
-	first, last := all[0].x, all[0].x
+// fit makes the posterior of an objective that all tallied lead to. There is at least one.
+func fit(allowed float64, all []counts) *posterior {
+	b := &posterior{allowed: allowed, tallied: all}
+	first, last := all[0].logLoad, all[0].logLoad
 	for _, t := range all {
-		first, last = min(first, t.x), max(last, t.x)
+		first, last = min(first, t.logLoad), max(last, t.logLoad)
 	}
 	lo, hi := first-widest, last+widest
 	for range 4 {
@@ -61,7 +61,7 @@ func fit(allowed float64, all []tally) *belief {
 }
 
 // update computes the posterior on the grid.
-func (b *belief) update() {
+func (b *posterior) update() {
 	logs := make([][]float64, edges)
 	base := logit(b.allowed)
 	best := math.Inf(-1)
@@ -73,9 +73,9 @@ func (b *belief) update() {
 		for j := range logs[i] {
 			slope := slopeOf(j)
 			sum := slopePrior(slope)
-			for _, t := range b.tallies {
-				eta := min(t.most, base+slope*(t.x-edge))
-				sum += t.weight / t.effect * (t.n*logShare(eta) - (t.n-t.beyond)*eta)
+			for _, t := range b.tallied {
+				eta := min(t.most, base+slope*(t.logLoad-edge))
+				sum += t.weight / t.designEffect * (t.n*logShare(eta) - (t.n-t.beyond)*eta)
 			}
 			if logs[i][j] = sum; sum > best {
 				best = sum
@@ -109,13 +109,13 @@ const leastScatter = 0.85
 
 // scatter is by how much more the probes vary around the best line than their slices say; 1 if neither has more. A
 // server may differ from probe to probe.
-func (b *belief) scatter(edge, slope float64) float64 {
+func (b *posterior) scatter(edge, slope float64) float64 {
 	const doubt = 3 // as many probes that vary as they should
 	sum, n := 0.0, -2.0
-	for _, t := range b.tallies {
-		p := share(min(t.most, logit(b.allowed)+slope*(t.x-edge)))
-		if expected := t.n / t.effect * p * (1 - p); expected > 0.5 {
-			d := (t.beyond - t.n*p) / t.effect
+	for _, t := range b.tallied {
+		p := share(min(t.most, logit(b.allowed)+slope*(t.logLoad-edge)))
+		if expected := t.n / t.designEffect * p * (1 - p); expected > 0.5 {
+			d := (t.beyond - t.n*p) / t.designEffect
 			sum += t.weight * d * d / expected
 			n++
 		}
@@ -127,7 +127,7 @@ func (b *belief) scatter(edge, slope float64) float64 {
 }
 
 // at is the quantile of the edge.
-func (b *belief) at(q float64) float64 {
+func (b *posterior) at(q float64) float64 {
 	i := sort.SearchFloat64s(b.below, q)
 	if i == 0 || i == edges {
 		return b.lo + float64(min(i, edges-1))*b.step
@@ -136,7 +136,7 @@ func (b *belief) at(q float64) float64 {
 }
 
 // until is the probability that the edge is at most x.
-func (b *belief) until(x float64) float64 {
+func (b *posterior) until(x float64) float64 {
 	at := (x - b.lo) / b.step
 	switch {
 	case at < 0:
@@ -150,7 +150,7 @@ func (b *belief) until(x float64) float64 {
 
 // gain is by how much a probe at x with n independent requests is expected to lower the variance of the edge, by a
 // linear estimate.
-func (b *belief) gain(x, n float64) float64 {
+func (b *posterior) gain(x, n float64) float64 {
 	var sumE, sumP, sumEP, sumPP, noise float64
 	for i, row := range b.joint {
 		edge := float64(i) * b.step
@@ -160,9 +160,9 @@ func (b *belief) gain(x, n float64) float64 {
 			}
 			away := slopeOf(j) * (x - b.lo - edge)
 			p := share(logit(b.allowed) + away)
-			wrong := bend * away * away * p * (1 - p)
+			misfit := bend * away * away * p * (1 - p)
 			sumE, sumP, sumEP, sumPP = sumE+w*edge, sumP+w*p, sumEP+w*edge*p, sumPP+w*p*p
-			noise += w * (p*(1-p)/n + wrong*wrong)
+			noise += w * (p*(1-p)/n + misfit*misfit)
 		}
 	}
 	together := sumEP - sumE*sumP
@@ -170,7 +170,7 @@ func (b *belief) gain(x, n float64) float64 {
 }
 
 // slope is the geometric mean of the slope.
-func (b *belief) slope() float64 {
+func (b *posterior) slope() float64 {
 	sum := 0.0
 	for _, row := range b.joint {
 		for j, w := range row {
@@ -180,11 +180,11 @@ func (b *belief) slope() float64 {
 	return math.Exp(sum)
 }
 
-// beliefs are of several objectives: the capacity is the least of their edges.
-type beliefs []*belief
+// posteriors are of several objectives: the capacity is the least of their edges.
+type posteriors []*posterior
 
 // until is the probability that the capacity is at most x.
-func (all beliefs) until(x float64) float64 {
+func (all posteriors) until(x float64) float64 {
 	none := 1.0
 	for _, b := range all {
 		none *= 1 - b.until(x)
@@ -193,7 +193,7 @@ func (all beliefs) until(x float64) float64 {
 }
 
 // at is the quantile of the capacity.
-func (all beliefs) at(q float64) float64 {
+func (all posteriors) at(q float64) float64 {
 	lo, hi := math.Inf(1), math.Inf(1)
 	for _, b := range all {
 		lo, hi = min(lo, b.lo), min(hi, b.lo+float64(edges-1)*b.step)
@@ -209,7 +209,7 @@ func (all beliefs) at(q float64) float64 {
 }
 
 // first is the objective whose edge comes first, by medians.
-func (all beliefs) first() int {
+func (all posteriors) first() int {
 	medians := make([]float64, len(all))
 	for i, b := range all {
 		medians[i] = b.at(0.5)
@@ -218,12 +218,12 @@ func (all beliefs) first() int {
 }
 
 // trust sets how far the fit may rely on t.
-func (t *tally) trust(allowed float64) {
-	n := t.n / t.effect
-	p := (t.beyond/t.effect + 0.5) / (n + 1)
+func (t *counts) trust(allowed float64) {
+	n := t.n / t.designEffect
+	p := (t.beyond/t.designEffect + 0.5) / (n + 1)
 	away := logit(p) - logit(allowed)
-	noise, wrong := 1/(n*p*(1-p)), bend*away*away
-	t.weight = noise / (noise + wrong*wrong)
+	noise, misfit := 1/(n*p*(1-p)), bend*away*away
+	t.weight = noise / (noise + misfit*misfit)
 	if t.most = math.Inf(1); t.share() > 0.5 {
 		t.most = logit(t.share())
 	}

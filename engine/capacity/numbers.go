@@ -31,6 +31,9 @@ func (o *Objective) Label() string {
 	if of := metrics.FindLatency(o.Metric); of >= 0 {
 		return metrics.Latencies()[of].Label
 	}
+	if o.Metric == goodput {
+		return "goodput"
+	}
 	return "failures"
 }
 
@@ -54,7 +57,12 @@ func Numbers(
 	n := int64(0)
 	good := int64(0)
 	parts := map[string]*part{}
+	ended, tokens := 0, 0 // in the time of the window, whenever they had been sent
 	_, err = report.EachRecord(dir, func(r *record.Record) {
+		if r.Outcome == record.OK && w.Has(r.DoneNS) {
+			ended++
+			tokens += int(r.CompletionTokens)
+		}
 		cut := w.Has(r.PlannedNS) && r.Outcome == record.Cancelled
 		if !cut && !w.Counts(r) {
 			return
@@ -89,11 +97,18 @@ func Numbers(
 		metrics.Summary{Requests: metrics.Requests{Planned: n}, Run: metrics.Run{DurationS: seconds}},
 		metrics.Probed{},
 	)
-	numbers = map[string]float64{GoodputPerS: float64(good) / seconds}
+	numbers = map[string]float64{
+		GoodputPerS:  float64(good) / seconds,
+		requestsPerS: float64(ended) / seconds,
+		tokensPerS:   float64(tokens) / seconds,
+	}
 	if n > 0 {
 		numbers[Goodput] = float64(good) / float64(n)
 	}
-	names := []string{PrefixHits, ErrorRate}
+	var names []string
+	for _, m := range measures() {
+		names = append(names, m.name)
+	}
 	most := 1.0
 	for i := range objectives {
 		o, beyond := &objectives[i], 0
@@ -106,6 +121,9 @@ func Numbers(
 		}
 	}
 	for _, name := range names {
+		if _, known := numbers[name]; known {
+			continue
+		}
 		if v := metrics.Value(s, name); v != nil {
 			numbers[name] = *v
 		}

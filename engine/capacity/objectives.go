@@ -12,20 +12,30 @@ import (
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
-// ok is the metric of an objective that bounds failures.
-const ok = "ok"
+// The metrics of objectives that bound a share of requests.
+const (
+	ok      = "ok"
+	goodput = "goodput" // requests that are ok, and within every bound of --goodput
+)
 
 // spaced is an operator with spaces around it.
 var spaced = regexp.MustCompile(`\s*(<=|>=|<|>)\s*`)
 
 // ParseObjectives reads a list such as "ttft.p95<1s tpot.p95<50ms ok>=99.9%", separated by spaces or commas. Each is a
 // percentile of a latency of requests, below a limit, or the share of requests that are ok: each allows a share of
-// requests to be beyond it.
-func ParseObjectives(text string) ([]Objective, error) {
+// requests to be beyond it. A goodput is the share of requests that are ok and within all of these bounds.
+func ParseObjectives(text string, bounds ...metrics.SLO) ([]Objective, error) {
 	text = spaced.ReplaceAllString(text, "$1")
 	var all []Objective
 	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" ,\t\n", r) }) {
 		o, err := parseObjective(part)
+		if o.Metric == goodput {
+			o.bounds = bounds
+			if len(bounds) == 0 {
+				err = fmt.Errorf("%q: a goodput needs bounds; give them with --goodput \"ttft:500ms tpot:50ms\" behind --",
+					part)
+			}
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -53,7 +63,7 @@ func parseObjective(part string) (Objective, error) {
 	name, op, limit, err := metrics.ParseRequirement(requirement)
 	metric, percentile, _ := strings.Cut(name, ".")
 	latency := metrics.FindLatency(metric)
-	isOK := requirement != part
+	isOK := requirement != part || name == goodput // the least share, not the largest
 	known := latency >= 0 && metrics.Latencies()[latency].Bounded
 	allowed := map[string]float64{"p50": 0.5, "p90": 0.1, "p95": 0.05, "p99": 0.01, "p999": 0.001}[percentile]
 	limitNS := math.Round(limit * 1e6)
@@ -68,15 +78,17 @@ func parseObjective(part string) (Objective, error) {
 		err = fmt.Errorf("want a percentile of %s, such as ttft.p95<1s, or ok>=99.9%%", boundedKeys())
 	case err != nil:
 		return Objective{}, err
-	case name == ErrorRate && (op[0] == '>') != isOK:
+	case (name == ErrorRate || name == goodput) && (op[0] == '>') != isOK:
 		err = errors.New(
 			"want the least share that is ok, such as ok>=99.9%, or the largest that fails, such as error_rate<=0.1%",
 		)
-	case name == ErrorRate && !(failing > 0 && failing < 1):
+	case (name == ErrorRate || name == goodput) && !(failing > 0 && failing < 1):
 		err = fmt.Errorf(
 			"that allows %v of the requests to fail; want a share above 0 and below 1, such as ok>=99.9%%",
 			failing,
 		)
+	case name == goodput:
+		return Objective{Text: part, Metric: goodput, Allowed: failing}, nil
 	case name == ErrorRate:
 		return Objective{Text: part, Metric: ok, Allowed: failing}, nil
 	case metric == "itl":
@@ -115,6 +127,9 @@ func parseObjective(part string) (Objective, error) {
 func (o *Objective) Beyond(r *record.Record) bool {
 	if r.Outcome != record.OK || o.Metric == ok {
 		return r.Outcome != record.OK
+	}
+	if o.Metric == goodput {
+		return slices.ContainsFunc(o.bounds, func(bound metrics.SLO) bool { return bound.Exceeds(r) })
 	}
 	of := metrics.FindLatency(o.Metric)
 	ns := metrics.Latencies()[of].Of(r)

@@ -1,11 +1,13 @@
 package capacity
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
 func TestParseObjectives(t *testing.T) {
@@ -15,17 +17,17 @@ func TestParseObjectives(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Objective{
-		{"ttft.p95<1s", "ttft", 1e9, 0.05},
-		{"tpot.p50<=50ms", "tpot", 5e7 + 1, 0.5},
-		{"e2e-planned.p99.9<2.5s", "e2e_planned", 25e8, 0.001},
-		{"ok>=99.9%", "ok", 0, 0.001},
-		{"error_rate<=2%", "ok", 0, 0.02},
+		{Text: "ttft.p95<1s", Metric: "ttft", LimitNS: 1e9, Allowed: 0.05},
+		{Text: "tpot.p50<=50ms", Metric: "tpot", LimitNS: 5e7 + 1, Allowed: 0.5},
+		{Text: "e2e-planned.p99.9<2.5s", Metric: "e2e_planned", LimitNS: 25e8, Allowed: 0.001},
+		{Text: "ok>=99.9%", Metric: "ok", LimitNS: 0, Allowed: 0.001},
+		{Text: "error_rate<=2%", Metric: "ok", LimitNS: 0, Allowed: 0.02},
 	}
 	if len(got) != len(want) {
 		t.Fatalf("got %v, want %v", got, want)
 	}
 	for i := range want {
-		if got[i] != want[i] {
+		if !reflect.DeepEqual(got[i], want[i]) {
 			t.Errorf("got %+v, want %+v", got[i], want[i])
 		}
 	}
@@ -44,7 +46,8 @@ func TestParseObjectivesRefuses(t *testing.T) {
 		"ttft.p95<-1s":              "is no limit",
 		"itl.p95<50ms":              "tpot",
 		"drift.p95<1ms":             "no latency of a request",
-		"goodput>90%":               "no latency of a request",
+		"goodput>=90%":              "a goodput needs bounds",
+		"goodput<90%":               "want the least share",
 		"ttfx.p95<1s":               "want a percentile of ttft,",
 		"ok>=100%":                  "allows 0",
 		"ok>=0%":                    "allows 1",
@@ -63,7 +66,11 @@ func TestParseObjectivesRefuses(t *testing.T) {
 
 func TestBeyond(t *testing.T) {
 	t.Parallel()
-	objectives, err := ParseObjectives("ttft.p95<1s tpot.p95<=10ms e2e.p95<3s e2e_planned.p95<3s ttft_planned.p95<1s ok>=99%")
+	bounds, err := metrics.ParseSLOs("ttft:1s tpot:10ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	objectives, err := ParseObjectives("ttft.p95<1s tpot.p95<=10ms e2e.p95<3s e2e_planned.p95<3s ttft_planned.p95<1s ok>=99% goodput>=95%", bounds...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,12 +85,12 @@ func TestBeyond(t *testing.T) {
 		r    *record.Record
 		want string // by objective: 1 is beyond
 	}{
-		"late by the plan alone": {answer(func(*record.Record) {}), "000010"},
-		"at the limit":           {answer(func(r *record.Record) { r.FirstTokenNS, r.LastTokenNS = 15e8, 25e8 }), "100010"},
-		"above the limits":       {answer(func(r *record.Record) { r.FirstTokenNS, r.LastTokenNS = 25e8, 36e8 }), "111110"},
-		"one token":              {answer(func(r *record.Record) { r.LastTokenNS, r.CompletionTokens = r.FirstTokenNS, 1 }), "000010"},
-		"failed in time":         {answer(func(r *record.Record) { r.Outcome = record.HTTPError }), "111111"},
-		"no token":               {answer(func(r *record.Record) { r.FirstTokenNS, r.LastTokenNS = record.None, record.None }), "101110"},
+		"late by the plan alone": {answer(func(*record.Record) {}), "0000100"},
+		"at the limit":           {answer(func(r *record.Record) { r.FirstTokenNS, r.LastTokenNS = 15e8, 25e8 }), "1000100"},
+		"above the limits":       {answer(func(r *record.Record) { r.FirstTokenNS, r.LastTokenNS = 25e8, 36e8 }), "1111101"},
+		"one token":              {answer(func(r *record.Record) { r.LastTokenNS, r.CompletionTokens = r.FirstTokenNS, 1 }), "0000100"},
+		"failed in time":         {answer(func(r *record.Record) { r.Outcome = record.HTTPError }), "1111111"},
+		"no token":               {answer(func(r *record.Record) { r.FirstTokenNS, r.LastTokenNS = record.None, record.None }), "1011101"},
 	} {
 		got := ""
 		for i := range objectives {
@@ -107,7 +114,7 @@ func TestRowsOfWhatNeverEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Outcome{Probe: Probe{1, 2}, Verdict: Breaks, SliceS: 1, Slices: []Slice{{Requests: 40, Beyond: []int64{40, 0, 0}}}}
+	o := Outcome{Probe: Probe{Number: 1, Load: 2}, Verdict: Breaks, SliceS: 1, Slices: []Slice{{Requests: 40, Beyond: []int64{40, 0, 0}}}}
 	o.Summarize(len(objectives))
 	p := Page{Objectives: objectives, Outcomes: []Outcome{o}, Load: func(float64) string { return "2" }}
 	_, rows := p.Table()

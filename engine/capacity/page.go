@@ -11,8 +11,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 )
 
-// Page is capacity.html: the answer, curves over the load, and a table of all probes.
+// Page is capacity.html, or sweep.html: the answer, curves over the load, and a table of all probes.
 type Page struct {
+	Sweep      bool // there is no answer
 	Title      string
 	Sentence   string // the answer
 	Unit       string // of loads
@@ -29,10 +30,16 @@ func (p *Page) Write(w io.Writer) error {
 		Word:  p.Sentence,
 		Lines: []string{cmp.Or(p.Answer.Why, "The search has not ended.")},
 	}
+	if part := p.Answer.Part.Words(); part != "" {
+		answer.Lines = append(answer.Lines, part)
+	}
 	if !p.Answer.Complete {
 		answer.Grade = chart.Warn
 	}
 	d := chart.Document{Title: p.Title, Sections: []chart.Section{{Findings: []chart.Finding{answer}}}}
+	if p.Sweep {
+		d.Sections = []chart.Section{{Title: "Latency by throughput", Graphs: p.curves()}}
+	}
 	for i := range p.Objectives {
 		d.Under = append(d.Under, p.Objectives[i].Text)
 	}
@@ -42,8 +49,8 @@ func (p *Page) Write(w io.Writer) error {
 			chart.Section{
 				Title:  "By load",
 				Graphs: p.graphs(),
-				Note: "Each point is a probe. The shaded part is the 95 % interval of the capacity. Latencies of " +
-					"a probe that was cut short are at least as long.",
+				Note: "Each point is a probe. A shaded part is the 95 % interval of the capacity. Latencies of a " +
+					"probe that was cut short are at least as long.",
 			},
 			chart.Section{Title: "Probes", Tables: []chart.Table{p.table()}},
 		)
@@ -73,44 +80,41 @@ func (p *Page) graphs() (all []chart.Graph) {
 			Y:     chart.Axis{Unit: unit, From: new(0.0)},
 			Spans: spans,
 		}
-		values := chart.Values{}
 		broken := chart.Values{}
-		seen := false
 		for i := range byLoad {
 			o := &byLoad[i]
-			v, known := o.Numbers[name]
-			if seen = seen || known; !known {
-				v = math.NaN()
-			}
-			g.At, values, broken = append(g.At, o.Load), append(values, v), append(broken, math.NaN())
-			if o.Verdict == Breaks {
+			g.At, broken = append(g.At, o.Load), append(broken, math.NaN())
+			if v, known := o.Numbers[name]; known && o.Verdict == Breaks {
 				broken[i] = v
 			}
 		}
-		g.Series = []chart.Series{
-			{Name: "measured", Values: values},
-			{Name: "broke an objective", Style: chart.Dots, Bad: true, Values: broken},
+		if g.Series = withInterval(byLoad, name); g.Series == nil {
+			return
 		}
+		g.Series = append(g.Series, chart.Series{Name: "broke an objective", Style: chart.Dots, Bad: true, Values: broken})
 		if limit > 0 {
 			g.Series = append(
 				g.Series,
 				chart.Series{Name: "limit", Values: slices.Repeat(chart.Values{limit}, len(byLoad))},
 			)
 		}
-		if seen {
-			all = append(all, g)
-		}
+		all = append(all, g)
 	}
 	add("Goodput, requests/s", GoodputPerS, "", 0)
 	for i := range p.Objectives {
 		o := &p.Objectives[i]
-		if o.Metric == ok {
-			add("Failures", ErrorRate, "ratio", o.Allowed)
+		if o.LimitNS == 0 {
+			add(o.Label(), o.Quantity(), "ratio", o.Allowed)
 		} else {
 			add(o.Label()+" at the percentile of "+o.Text, o.Quantity(), "ms", float64(o.LimitNS)/1e6)
 		}
 	}
-	add("Prefix hits", PrefixHits, "ratio", 0)
+	for _, m := range measures() {
+		bounded := slices.ContainsFunc(p.Objectives, func(o Objective) bool { return o.Quantity() == m.name })
+		if !bounded && (p.Sweep || m.name == PrefixHits) {
+			add(m.label, m.name, m.unit, 0)
+		}
+	}
 	return all
 }
 
@@ -131,27 +135,44 @@ func (p *Page) Table() (head []string, rows [][]string) {
 			return "–"
 		}
 	}
-	add("probe", func(o *Outcome) string { return strconv.Itoa(o.Number) })
+	if !p.Sweep {
+		add("probe", func(o *Outcome) string { return strconv.Itoa(o.Number) })
+	}
 	add("load", func(o *Outcome) string { return p.Load(o.Load) })
+	ms := func(v float64) string { return format.Duration(v*1e6, 3) }
+	print := map[string]func(float64) string{"": format.Rate, "ms": ms, "ratio": format.Percent}
+	heads := map[string]string{requestsPerS: "req/s", tokensPerS: "tokens/s", ErrorRate: "failed", PrefixHits: "hits"}
+	for _, m := range measures() {
+		if p.Sweep {
+			add(cmp.Or(heads[m.name], m.name), number(m.name, print[m.unit]))
+		}
+	}
+	if p.Sweep && len(p.Objectives) == 0 {
+		return head, rows
+	}
 	add("goodput/s", number(GoodputPerS, format.Rate))
 	for j := range p.Objectives {
 		limit := &p.Objectives[j]
-		name := p.Objectives[j].Quantity()
-		if limit.Metric == ok {
-			add("failed", number(name, format.Percent))
+		name := limit.Quantity()
+		if slices.Contains(head, cmp.Or(heads[name], name)) {
 			continue
 		}
-		ms := number(name, func(v float64) string { return format.Duration(v*1e6, 3) })
+		if limit.LimitNS == 0 {
+			add(cmp.Or(heads[name], name), number(name, format.Percent))
+			continue
+		}
 		add(name, func(o *Outcome) string {
 			// requests that had not ended
 			if _, known := o.Numbers[name]; !known && j < len(o.Beyond) && o.Beyond[j] > limit.Allowed {
 				return "> " + format.Duration(limit.LimitNS, 3)
 			}
-			return ms(o)
+			return number(name, ms)(o)
 		})
 	}
-	add("hits", number(PrefixHits, format.Percent))
-	add("took", func(o *Outcome) string { return format.Span(o.SpentS) })
+	if !p.Sweep {
+		add("hits", number(PrefixHits, format.Percent))
+		add("took", func(o *Outcome) string { return format.Span(o.SpentS) })
+	}
 	add("verdict", (*Outcome).Word)
 	return head, rows
 }

@@ -9,21 +9,26 @@ package capacity
 import (
 	"fmt"
 	"time"
+
+	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
 // Objective is met at a load if at most a share of requests is beyond its limit. ttft.p95<1s allows 5 % of requests a
 // TTFT of 1 s or more; ok>=99.9% allows 0.1 % of requests to fail.
 type Objective struct {
 	Text    string  // as given, such as ttft.p95<1s
-	Metric  string  // ttft, ttft_planned, tpot, e2e, e2e_planned or ok
-	LimitNS int64   // the shortest latency that is beyond; 0 for ok
+	Metric  string  // ttft, ttft_planned, tpot, e2e, e2e_planned, ok or goodput
+	LimitNS int64   // the shortest latency that is beyond; 0 for ok and goodput
 	Allowed float64 // share of requests that may be beyond it, such as 0.05
+
+	bounds []metrics.SLO // of goodput
 }
 
 // Probe is one try: a replay at a load.
 type Probe struct {
-	Number int     `json:"number"` // from 1
-	Load   float64 `json:"load"`   // a factor, a rate, a concurrency or a number of instances
+	Number  int     `json:"number"`            // from 1
+	Load    float64 `json:"load"`              // a factor, a rate, a concurrency or a number of instances
+	Confirm bool    `json:"confirm,omitempty"` // it replays the lower bound for as long as the budget allows
 }
 
 // Slice is a part of a probe's measured window: the requests that were planned in it.
@@ -34,8 +39,8 @@ type Slice struct {
 	InFlight float64 `json:"in_flight"`      // mean in the slice's time
 }
 
-// Look is what a running probe has shown so far, after its warm-in.
-type Look struct {
+// Peek is what a running probe has shown so far, after its warm-in.
+type Peek struct {
 	SliceS  float64 // duration of a slice in s of wall time
 	Slices  []Slice
 	WindowS float64 // how long the window is if nobody ends it
@@ -49,7 +54,7 @@ const (
 	Edge   = "edge"   // too little to be sure
 )
 
-// Decision is what a look at a probe leads to.
+// Decision is what a peek at a probe leads to.
 type Decision struct {
 	End     bool   // the probe may end
 	Verdict string // one of the above; "" if it goes on
@@ -63,6 +68,9 @@ type Outcome struct {
 	SliceS  float64 `json:"slice_s"`
 	Verdict string  `json:"verdict"`
 	Cut     bool    `json:"cut"` // it ended before its window did
+	// so long behind the warm-in requests were left out, as the servers had been slower then in an earlier probe
+	SettleS float64 `json:"settle_s,omitempty"`
+	Part    *Part   `json:"part,omitempty"` // of the trace
 	Why     string  `json:"why"`
 	SpentS  float64 `json:"spent_s"`          // wall time, start and warm-in included
 	Client  string  `json:"client,omitempty"` // why the client was the bottleneck; "" if it was not
@@ -70,6 +78,8 @@ type Outcome struct {
 	Beyond []float64 `json:"beyond,omitempty"`
 	// for tables: ttft.p95, goodput, hits and so on, by metrics.Quantities
 	Numbers map[string]float64 `json:"numbers"`
+	// 95 % intervals of numbers that have one, in their unit: from, to
+	Intervals map[string][2]float64 `json:"intervals,omitempty"`
 	// where the objective broke first, such as: TTFT on instance 2
 	Limiter   string `json:"limiter,omitempty"`
 	Directory string `json:"directory"`
@@ -110,11 +120,14 @@ func (o *Outcome) Validate(number, objectives int) error {
 type Config struct {
 	Objectives []Objective
 	Least      float64       // the load at which it starts, which is thought to hold
+	From       float64       // no probe is below it; 0 = no bound
 	Most       float64       // no probe is above it; 0 = no bound
 	Whole      bool          // loads are whole numbers: concurrency, instances
 	Falling    bool          // more is easier: instances
 	Precision  float64       // width of the interval at which the search ends, relative; 0 = 0.04
 	Budget     time.Duration // of probes' wall time; 0 = no bound
+	WindowS    float64       // longest window of a probe but for the confirmation, in s
+	BesidesS   float64       // what a probe takes besides its window, in s: a guess, until the first one has ended
 }
 
 // Answer is what is known of the capacity.
@@ -127,6 +140,10 @@ type Answer struct {
 	Limits   string   `json:"limits"` // text of the objective that breaks first; "" if none is known to break
 	Probes   int      `json:"probes"`
 	SpentS   float64  `json:"spent_s"`
-	Complete bool     `json:"complete"` // as precise as wanted
+	Complete bool     `json:"complete"` // as precise as wanted or as the part of the trace allows, and confirmed
+	HeldS    float64  `json:"held_s"`   // how long the objectives held in the confirmation; 0 if they did not
+	HeldAt   float64  `json:"held_at"`  // the load of that
+	SettleS  float64  `json:"settle_s"` // for so long at the beginning of a probe the servers were slower than later
+	Part     *Part    `json:"part"`     // of the trace, on which the answer rests; null if nothing was measured
 	Why      string   `json:"why"`      // why the search ended, a whole sentence; "" if it goes on
 }

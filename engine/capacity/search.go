@@ -16,11 +16,13 @@ type Search struct {
 	outcomes []Outcome
 	spentS   float64
 
-	effects           []float64 // by objective: of requests that share their fate
-	fitted            []int     // objectives that may limit
-	beliefs           beliefs   // of those
-	low, median, high float64   // quantiles of the capacity, as x
-	why               string    // why it ended
+	designEffects     []float64  // by objective: of requests that are correlated
+	fitted            []int      // objectives that may limit
+	posteriors        posteriors // of those
+	low, median, high float64    // quantiles of the capacity, as x
+	why               string     // why it ended, but for the confirmation
+	stopped           string     // the same, of Stop
+	settleS           float64    // so long at the beginning of a probe the servers are slower than later
 }
 
 const (
@@ -30,27 +32,24 @@ const (
 	tail = 0.01
 	// sure is the same where one whole number of them is the answer.
 	sure = 0.001
-	// usual is the effect of requests that share their fate, as far as no probe showed it. Simulated queues and caches
+	// priorDesignEffect is the effect of requests that are correlated, as far as no probe showed it. Simulated queues and caches
 	// have 50 to 600. With 15 some searches ended after a twentieth of the time of others, with an interval beside the
 	// capacity.
-	usual = 60
-	// usualFar is the same at the end of a window before any probe showed a sign of breaking.
-	usualFar = 22
-	// steep is a slope from which an edge is hard: a backlog grows or does not, and requests share no other fate.
-	steep = 200
+	priorDesignEffect = 60
+	// priorDesignEffectFar is the same at the end of a window before any probe showed a sign of breaking.
+	priorDesignEffectFar = 22
 	// far is a probability that the capacity is not within twice and half of the loads probed, above which the search
 	// goes there.
 	far = 0.01
 	// leastNear is how many probes near the edge must have lasted long enough to show how much requests share their
 	// fate.
-	leastNear   = 3
-	leastGroups = 200 // of requests that share their fate, in all of them, unless the edge is hard
+	leastNear = 3
 	// mostProbes ends a search in which probes contradict each other without end.
 	mostProbes = 40
 	// mostHalvings is how far below Least a search goes.
 	mostHalvings = 10
-	// mostLeastS bounds the least duration of a window, in s.
-	mostLeastS = 300
+	// confirmWindows is how many windows of probes the confirmation lasts, at least.
+	confirmWindows = 3
 )
 
 // New makes a search. Its errors say what of the Config cannot be.
@@ -63,10 +62,14 @@ func New(c Config) (*Search, error) {
 		return nil, errors.New("a search needs objectives")
 	case !(c.Least > 0) || math.IsInf(c.Least, 0):
 		return nil, fmt.Errorf("a search cannot begin at a load of %v; want a number above 0", c.Least)
+	case !(c.From <= c.Least):
+		return nil, fmt.Errorf("a search that begins at a load of %v has none below %v", c.Least, c.From)
 	case c.Most != 0 && !(c.Most >= c.Least):
 		return nil, fmt.Errorf("a search that begins at a load of %v cannot end at %v at most", c.Least, c.Most)
 	case c.Whole && c.Least != math.Trunc(c.Least):
 		return nil, fmt.Errorf("a load of %v is no whole number", c.Least)
+	case !(c.WindowS > 0):
+		return nil, fmt.Errorf("a window of %v s; want a time above 0", c.WindowS)
 	case !(c.Precision >= 0.001 && c.Precision < 1):
 		return nil, fmt.Errorf("a precision of %v; want 0.001 up to less than 1", c.Precision)
 	}
@@ -82,16 +85,25 @@ func (s *Search) Add(o Outcome) {
 	s.update()
 }
 
-// Next returns the probe to try, or false if the search has ended.
+// Next returns the probe to try, or false if the search has ended. The last one is the confirmation.
 func (s *Search) Next() (Probe, bool) {
-	if s.why != "" {
-		return Probe{}, false
+	p := Probe{Number: len(s.outcomes) + 1}
+	if s.why == "" {
+		p.Load = s.load(s.nextDesignPoint())
+		return p, true
 	}
-	return Probe{Number: len(s.outcomes) + 1, Load: s.load(s.place())}, true
+	p.Load, p.Confirm = s.unconfirmed(), true
+	return p, p.Load > 0
 }
 
-// x is where a load is on the axis of the fit: more is harder.
-func (s *Search) x(load float64) float64 {
+// Stop ends the search before its time, and says why in a whole sentence. The confirmation is still to come.
+func (s *Search) Stop(why string) {
+	s.stopped = why
+	s.update()
+}
+
+// logLoad is where a load is on the axis of the fit: more is harder.
+func (s *Search) logLoad(load float64) float64 {
 	if s.config.Falling {
 		return -math.Log(load)
 	}
@@ -113,18 +125,18 @@ func (s *Search) load(x float64) float64 {
 // bounds are the least and the largest x that may be probed.
 func (s *Search) bounds() (least, most float64) {
 	c := &s.config
-	smallest := c.Least / (1 << mostHalvings)
+	smallest := cmp.Or(c.From, c.Least/(1<<mostHalvings))
 	largest := math.Inf(1)
 	if c.Whole {
-		smallest = 1
+		smallest = max(1, c.From)
 	}
 	if c.Most > 0 {
 		largest = c.Most
 	}
 	if c.Falling {
-		return s.x(largest), s.x(smallest)
+		return s.logLoad(largest), s.logLoad(smallest)
 	}
-	return s.x(smallest), s.x(largest)
+	return s.logLoad(smallest), s.logLoad(largest)
 }
 
 // probed are the least and the largest x of probes that tell of the server.
@@ -132,7 +144,7 @@ func (s *Search) probed() (least, most float64) {
 	least, most = math.Inf(1), math.Inf(-1)
 	for i := range s.outcomes {
 		if o := &s.outcomes[i]; o.Client == "" {
-			least, most = min(least, s.x(o.Load)), max(most, s.x(o.Load))
+			least, most = min(least, s.logLoad(o.Load)), max(most, s.logLoad(o.Load))
 		}
 	}
 	return least, most
@@ -140,60 +152,71 @@ func (s *Search) probed() (least, most float64) {
 
 // open tells whether the capacity may lie far above, or far below, the loads that were probed.
 func (s *Search) open() (above, below bool) {
-	if len(s.beliefs) == 0 {
+	if len(s.posteriors) == 0 {
 		return true, false
 	}
 	least, most := s.probed()
-	return 1-s.beliefs.until(most+math.Ln2) > far, s.beliefs.until(least-math.Ln2) > far
+	return 1-s.posteriors.until(most+math.Ln2) > far, s.posteriors.until(least-math.Ln2) > far
 }
 
-// place is the x of the next probe: twice or half the load until the capacity is bounded, then where it narrows the
+// nextDesignPoint is the log load of the next probe: twice or half the load until the capacity is bounded, then where it narrows the
 // interval most.
-func (s *Search) place() float64 {
+func (s *Search) nextDesignPoint() float64 {
 	if len(s.outcomes) == 0 {
-		return s.x(s.config.Least)
+		return s.logLoad(s.config.Least)
 	}
 	least, most := s.bounds()
 	from, to := s.probed()
+	if held := s.nearest(Holds); held != nil && !held.Cut {
+		if broke := s.nearest(Breaks); broke == nil || s.logLoad(broke.Load) > s.logLoad(held.Load) {
+			least = s.logLoad(held.Load) // what is known to hold is not searched below
+		}
+	}
 	switch above, below := s.open(); {
 	case above:
 		return min(most, to+math.Ln2)
 	case below:
 		return max(least, from-math.Ln2)
 	}
-	if x, known := s.hint(); known {
+	if again, due := s.repetition(); due {
+		return again
+	}
+	if x, known := s.saturationEstimate(); known {
 		return x
 	}
-	i := s.beliefs.first()
-	n := s.window() / s.effects[s.fitted[i]]
+	i := s.posteriors.first()
+	n := 1.0 // independent requests of a window
+	for k := range s.outcomes {
+		n = max(n, count(s.outcomes[k].Slices, 0).n/s.designEffects[s.fitted[i]])
+	}
 	best, where := -1.0, 0.0
 	const tries = 24
 	for k := range tries + 1 {
 		x := s.low + (s.high-s.low)*(2*float64(k)/tries-0.5)
-		x = s.x(s.load(min(most, max(least, x))))
-		if gain := s.beliefs[i].gain(x, n); gain > best {
+		x = s.logLoad(s.load(min(most, max(least, x))))
+		if gain := s.posteriors[i].gain(x, n); gain > best {
 			best, where = gain, x
 		}
 	}
 	return where
 }
 
-// hint is an x at which the edge is if all that limits the servers is how many requests they can end in a second: it
+// saturationEstimate is an x at which the edge is if all that limits the servers is how many requests they can end in a second: it
 // follows from how fast the backlog grew in the easiest probe that broke. If that was probed already, it is a little to
 // the side that is open. Once a probe shows a share of late requests that tells how the share rises, there is none, nor
 // for whole numbers.
-func (s *Search) hint() (x float64, known bool) {
+func (s *Search) saturationEstimate() (x float64, known bool) {
 	broke := s.nearest(Breaks)
-	if s.config.Whole || broke == nil || len(s.beliefs) == 0 || s.high-s.low < 1.5*s.config.Precision {
+	if s.config.Whole || broke == nil || len(s.posteriors) == 0 || s.high-s.low < 1.5*s.config.Precision {
 		return 0, false
 	}
-	tallies := s.beliefs[s.beliefs.first()].tallies
-	if slices.ContainsFunc(tallies, func(t tally) bool { return t.share() > 0 && t.share() < 0.5 }) {
+	tallied := s.posteriors[s.posteriors.first()].tallied
+	if slices.ContainsFunc(tallied, func(t counts) bool { return t.share() > 0 && t.share() < 0.5 }) {
 		return 0, false
 	}
 	x, known = s.served(broke)
 	near := func(x, distance float64) bool {
-		return slices.ContainsFunc(s.outcomes, func(o Outcome) bool { return math.Abs(s.x(o.Load)-x) < distance })
+		return slices.ContainsFunc(s.outcomes, func(o Outcome) bool { return math.Abs(s.logLoad(o.Load)-x) < distance })
 	}
 	aside := 0.4 * s.config.Precision
 	if near(x, aside) {
@@ -202,7 +225,7 @@ func (s *Search) hint() (x float64, known bool) {
 		}
 		x += aside
 	}
-	return x, known && !near(x, math.Abs(aside)/4) && x > s.low-s.config.Precision && x < s.x(broke.Load)
+	return x, known && !near(x, math.Abs(aside)/4) && x > s.low-s.config.Precision && x < s.logLoad(broke.Load)
 }
 
 // served is the x at which as many requests would have come as the servers ended in a probe, and whether a backlog grew
@@ -224,50 +247,51 @@ func (s *Search) served(o *Outcome) (x float64, grew bool) {
 		came += n
 	}
 	kept := (all[len(all)-1].InFlight - all[0].InFlight) / max(1, came)
-	return s.x(o.Load) + math.Log1p(-min(0.9, kept)), kept > 0
+	return s.logLoad(o.Load) + math.Log1p(-min(0.9, kept)), kept > 0
 }
 
-// Window is how long a probe's measured window is to be.
-type Window struct {
-	Requests int64   // at least
-	LeastS   float64 // and at least so long in s: a backlog that grows slowly needs time to break a latency
+// Window is how long the measured window of a probe is to be, and so much longer its warm-in, in s: for so long the
+// servers were slower than later. The trace may be too short for it. All windows are as long, so that they measure the
+// same part of the trace; the confirmation takes what is left of the budget.
+func (s *Search) Window(p Probe) (seconds, settleS float64) {
+	seconds = s.config.WindowS
+	if p.Confirm {
+		seconds = confirmWindows * s.longest()
+		if s.config.Budget > 0 {
+			seconds = s.leftS() - s.besidesS()
+		}
+	}
+	return seconds, s.settleS
 }
 
-// Window returns how long the window of the next probe is to be: enough for the percentiles of the objectives and, near
-// the edge, about half of what the wanted interval needs.
-func (s *Search) Window(Probe) Window {
-	w := Window{Requests: int64(math.Ceil(s.window()))}
-	if above, below := s.open(); !above && !below {
-		w.LeastS = s.leastS()
+// longest is the longest window of a probe so far, the confirmation aside, in s.
+func (s *Search) longest() (longest float64) {
+	for i := range s.outcomes {
+		if o := &s.outcomes[i]; !o.Confirm {
+			longest = max(longest, o.lasted())
+		}
 	}
-	return w
+	return longest
 }
 
-func (s *Search) window() float64 {
-	const least, most = 400, 40_000
-	if above, below := s.open(); above || below {
-		return least
+// leftS is what is left of the budget, in s.
+func (s *Search) leftS() float64 { return s.config.Budget.Seconds() - s.spentS }
+
+// besidesS is what a probe takes besides its window, in s.
+func (s *Search) besidesS() float64 {
+	if len(s.outcomes) == 0 {
+		return s.config.BesidesS
 	}
-	n := float64(least)
-	for _, j := range s.fitted {
-		n = max(n, 7/s.config.Objectives[j].Allowed)
+	sum := 0.0
+	for i := range s.outcomes {
+		sum += max(0, s.outcomes[i].SpentS-s.outcomes[i].lasted())
 	}
-	if _, known := s.hint(); known { // nobody knows yet how steep the edge is
-		return n
-	}
-	i := s.beliefs.first()
-	allowed, slope := s.beliefs[i].allowed, s.beliefs[i].slope()
-	deviation := s.config.Precision / 4.5
-	return max(n, min(most, s.effects[s.fitted[i]]/(slope*slope*allowed*(1-allowed)*deviation*deviation)/2))
+	return sum/float64(len(s.outcomes)) + s.settleS
 }
 
-// leastS is how long a window near the edge is to be at least. At a load that is above a hard edge by some share, the
-// backlog takes the limit over that share to break the limit.
-func (s *Search) leastS() (least float64) {
-	for _, j := range s.fitted {
-		least = max(least, float64(s.config.Objectives[j].LimitNS)/1e9*6/s.config.Precision)
-	}
-	return min(least, mostLeastS)
+// reserveS is what the confirmation needs of the budget, in s: no more than half of it.
+func (s *Search) reserveS() float64 {
+	return min(s.config.Budget.Seconds()/2, confirmWindows*s.config.WindowS+s.besidesS())
 }
 
 // nearest is the hardest probe that held, or the easiest that broke, of those that tell of the server; nil if there is
@@ -278,7 +302,7 @@ func (s *Search) nearest(verdict string) (found *Outcome) {
 		if o.Verdict != verdict || o.Client != "" {
 			continue
 		}
-		if found == nil || s.x(o.Load) < s.x(found.Load) == (verdict == Breaks) {
+		if found == nil || s.logLoad(o.Load) < s.logLoad(found.Load) == (verdict == Breaks) {
 			found = o
 		}
 	}

@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"iter"
 	"math"
 	"math/rand/v2"
@@ -48,16 +49,15 @@ func (s *simulation) window(number int, load, seconds float64) []request {
 
 const slicesEach = 60
 
-// probe runs a probe, with looks after each slice.
+// probe runs a probe, with peeks after each slice.
 func (s *simulation) probe(search *Search, p Probe) Outcome {
-	w := search.Window(p)
-	seconds := max(w.LeastS, float64(w.Requests)/s.model.rate/p.Load)
+	seconds, _ := search.Window(p)
 	all := s.window(p.Number, p.Load, seconds)
 	sliceS := seconds / slicesEach
-	for look := range s.looks(all, sliceS, seconds) {
-		if d := search.Look(p, look); d.End {
-			spent := startS + warmS + float64(len(look.Slices))*sliceS
-			o := Outcome{Probe: p, Slices: look.Slices, SliceS: sliceS, Verdict: d.Verdict, Cut: !look.Ended, Why: d.Why, SpentS: spent}
+	for peek := range s.peeks(all, sliceS, seconds) {
+		if d := search.Peek(p, peek); d.End {
+			spent := startS + warmS + float64(len(peek.Slices))*sliceS
+			o := Outcome{Probe: p, Slices: peek.Slices, SliceS: sliceS, Verdict: d.Verdict, Cut: !peek.Ended, Why: d.Why, SpentS: spent}
 			if s.client > 0 && p.Load >= s.client {
 				o.Client = "slow"
 			}
@@ -65,35 +65,6 @@ func (s *simulation) probe(search *Search, p Probe) Outcome {
 		}
 	}
 	panic("a window that is over does not end")
-}
-
-// bisection searches as one does by hand: it doubles or halves the load until one breaks and one holds, and then halves
-// the interval until it is as narrow as wanted. Each probe lasts for its whole window, and is believed.
-func (s *simulation) bisection(least float64) (low, high, spentS float64) {
-	low, high = 0, math.Inf(1)
-	for number := 1001; high > low*1.04; number++ {
-		load := least
-		switch {
-		case low > 0 && !math.IsInf(high, 1):
-			load = math.Sqrt(low * high)
-		case low > 0:
-			load = 2 * low
-		case !math.IsInf(high, 1):
-			load = high / 2
-		}
-		seconds := s.model.full / s.model.rate / load
-		spentS += startS + warmS + seconds
-		breaks := false
-		for j, beyond := range s.shares(number, load, seconds) {
-			breaks = breaks || beyond > s.objectives[j].Allowed
-		}
-		if breaks {
-			high = load
-		} else {
-			low = load
-		}
-	}
-	return low, high, spentS
 }
 
 // shares are those beyond each objective in one window.
@@ -116,11 +87,11 @@ func (s *simulation) shares(number int, load, seconds float64) []float64 {
 	return shares
 }
 
-// looks yields what is known after each slice of a window.
-func (s *simulation) looks(all []request, sliceS, windowS float64) iter.Seq[Look] {
-	return func(yield func(Look) bool) {
+// peeks yields what is known after each slice of a window.
+func (s *simulation) peeks(all []request, sliceS, windowS float64) iter.Seq[Peek] {
+	return func(yield func(Peek) bool) {
 		n := int(math.Round(windowS / sliceS))
-		look := Look{SliceS: sliceS, WindowS: windowS, Slices: make([]Slice, n)}
+		peek := Peek{SliceS: sliceS, WindowS: windowS, Slices: make([]Slice, n)}
 		planned, decided := make([][]*request, n), make([][]*request, n)
 		inFlight, level := make([]float64, n+1), 0.0 // changes in each slice, and what the warm-in left
 		within := func(at float64) int { return int(max(0, min(float64(n), (at-warmS)/sliceS))) }
@@ -149,13 +120,13 @@ func (s *simulation) looks(all []request, sliceS, windowS float64) iter.Seq[Look
 			}
 		}
 		for k := range n {
-			slice := &look.Slices[k]
+			slice := &peek.Slices[k]
 			slice.Open = int64(len(planned[k]))
 			slice.InFlight = level + inFlight[k]/2
 			level += inFlight[k]
 			slice.Beyond = make([]int64, len(s.objectives))
 			for _, r := range decided[k] {
-				of := &look.Slices[within(r.at)]
+				of := &peek.Slices[within(r.at)]
 				of.Open--
 				of.Requests++
 				for j := range s.objectives {
@@ -164,8 +135,8 @@ func (s *simulation) looks(all []request, sliceS, windowS float64) iter.Seq[Look
 					}
 				}
 			}
-			now := look
-			now.Slices, now.Ended = look.Slices[:k+1], k == n-1
+			now := peek
+			now.Slices, now.Ended = peek.Slices[:k+1], k == n-1
 			if !yield(now) {
 				return
 			}
@@ -175,7 +146,7 @@ func (s *simulation) looks(all []request, sliceS, windowS float64) iter.Seq[Look
 
 // search runs a whole search.
 func (s *simulation) search(t testing.TB, c Config) *Search {
-	c.Objectives = s.objectives
+	c.Objectives, c.WindowS, c.BesidesS = s.objectives, cmp.Or(c.WindowS, 600), startS+warmS
 	search, err := New(c)
 	if err != nil {
 		t.Fatal(err)

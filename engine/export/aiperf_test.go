@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
@@ -270,13 +271,8 @@ func TestGapsOfAllTargets(t *testing.T) {
 	c := metrics.NewCollector([]string{target, "http://127.0.0.1:8001"})
 	c.AddGaps(0, []int64{1e6, 2e6})
 	c.AddGaps(1, []int64{3e6})
-	if err := report.WriteHistograms(dir, c, started, started); err != nil {
-		t.Fatal(err)
-	}
-	r, err := load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, report.WriteHistograms(dir, c, started, started))
+	r := must.Have(load(dir))(t)
 	if s := r.chunkStats(); s.Count != 3 || s.Max < 2.99 || s.Min > 1.01 {
 		t.Errorf("got %+v, want 3 gaps of 1 to 3 ms", s)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
@@ -25,10 +26,7 @@ var started = time.Date(2026, 3, 4, 5, 6, 7, 89, time.UTC)
 func resultsDir(t *testing.T, records []record.Record, gapsNS []int64, change func(*metrics.Summary)) string {
 	t.Helper()
 	dir := t.TempDir()
-	w, err := report.NewWriter(dir, report.WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Have(report.NewWriter(dir, report.WriterOptions{}))(t)
 	c := metrics.NewCollector([]string{target})
 	for i := range records {
 		w.Append(&records[i])
@@ -44,15 +42,9 @@ func resultsDir(t *testing.T, records []record.Record, gapsNS []int64, change fu
 	if change != nil {
 		change(&info)
 	}
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := report.WriteHistograms(dir, c, started, started.Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	if err := report.WriteSummary(dir, c.Summary(info, metrics.Probed{})); err != nil {
-		t.Fatal(err)
-	}
+	must.Have(w.Close())(t)
+	must.Do(t, report.WriteHistograms(dir, c, started, started.Add(time.Minute)))
+	must.Do(t, report.WriteSummary(dir, c.Summary(info, metrics.Probed{})))
 	return dir
 }
 
@@ -163,9 +155,7 @@ func sent(t *testing.T, dir string) (all []object) {
 // write exports and fails the test on error.
 func write(t *testing.T, dir, name string) {
 	t.Helper()
-	if _, err := Write(dir, name); err != nil {
-		t.Fatal(err)
-	}
+	must.Have(Write(dir, name))(t)
 }
 
 // near reports whether two numbers agree but for the last bits.

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
@@ -43,9 +44,7 @@ func TestWriteTwice(t *testing.T) {
 			if first[path], err = os.ReadFile(path); err != nil || len(first[path]) == 0 {
 				t.Fatalf("%s: %d bytes, %v", path, len(first[path]), err)
 			}
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Remove(path))
 		}
 		write(t, dir, name)
 		for _, path := range paths {
@@ -74,9 +73,7 @@ func TestFullDisk(t *testing.T) {
 	for _, f := range formats() {
 		for _, part := range f.files {
 			var whole bytes.Buffer
-			if err := part.write(&whole, r); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, part.write(&whole, r))
 			for _, room := range []int{0, whole.Len() - 1} {
 				if err := part.write(&fullDisk{room}, r); !errors.Is(err, syscall.ENOSPC) {
 					t.Errorf("%s with room for %d of %d bytes: %v", part.name, room, whole.Len(), err)
@@ -91,10 +88,7 @@ func TestFullDisk(t *testing.T) {
 
 // TestAllOrNothing: when a file of a format fails, those before it go too, and nothing else does.
 func TestAllOrNothing(t *testing.T) {
-	r, err := load(resultsDir(t, mixed(12), nil, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Have(load(resultsDir(t, mixed(12), nil, nil)))(t)
 	before, _ := os.ReadDir(r.dir)
 	f := format{"some", []file{{"first", writeVLLM}, {"second", func(io.Writer, *results) error { return syscall.ENOSPC }}}}
 	paths := []string{filepath.Join(r.dir, "first"), filepath.Join(r.dir, "second")}
@@ -123,9 +117,7 @@ func TestNoResults(t *testing.T) {
 func TestKilledRun(t *testing.T) {
 	dir := resultsDir(t, mixed(60), []int64{1e6}, nil)
 	for _, name := range []string{report.SummaryName, report.HistogramsName} {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(filepath.Join(dir, name)))
 	}
 	write(t, dir, "aiperf")
 	write(t, dir, "vllm")

@@ -19,6 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
@@ -49,16 +50,9 @@ func TestParquet(t *testing.T) {
 		dir := resultsDir(t, dated(300), nil, nil)
 		lines := readObjects(t, filepath.Join(dir, report.RequestsName))
 		var file bytes.Buffer
-		p, err := newParquet(&file, groupRows)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := report.EachRecord(dir, p.addRecord(&results{dir: dir, summary: &metrics.Summary{}})); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.close(); err != nil {
-			t.Fatal(err)
-		}
+		p := must.Have(newParquet(&file, groupRows))(t)
+		must.Have(report.EachRecord(dir, p.addRecord(&results{dir: dir, summary: &metrics.Summary{}})))(t)
+		must.Do(t, p.close())
 		compareParquet(t, file.Bytes(), lines, (300+groupRows-1)/groupRows)
 	}
 	dir := resultsDir(t, nil, nil, nil)
@@ -81,10 +75,7 @@ func TestParquetOfOldRows(t *testing.T) {
 
 func readFile(t *testing.T, path string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Have(os.ReadFile(path))(t)
 	return data
 }
 
@@ -96,9 +87,7 @@ func compareParquet(t *testing.T, data []byte, lines []object, groups int) {
 	}
 	r := record.Record{SessionName: "a", JobName: "a", WaitsFor: "1", Type: "a", Instance: "a", History: "a", Choices: 2}
 	var all object
-	if err := json.Unmarshal(r.AppendJSON(nil), &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(r.AppendJSON(nil), &all))
 	if got, want := slices.Sorted(slices.Values(f.names)), slices.Sorted(maps.Keys(all)); !slices.Equal(got, want) {
 		t.Fatalf("columns %v\nwant %v", got, want)
 	}
@@ -106,10 +95,7 @@ func compareParquet(t *testing.T, data []byte, lines []object, groups int) {
 		for _, name := range f.names {
 			want := line[name]
 			if date, ok := want.(string); ok && name == "sent_at" {
-				at, err := time.Parse(time.RFC3339Nano, date)
-				if err != nil {
-					t.Fatal(err)
-				}
+				at := must.Have(time.Parse(time.RFC3339Nano, date))(t)
 				want = at.UnixMicro()
 			}
 			if v, ok := want.(float64); ok && !strings.HasSuffix(name, "_ms") {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -221,9 +222,7 @@ func TestGoodput(t *testing.T) {
 	all[3].Outcome, all[3].Error = record.Reset, "lost"
 	dir := resultsDir(t, all, nil, nil)
 	for _, name := range Names() {
-		if _, err := Write(dir, name, slos...); err != nil {
-			t.Fatal(err)
-		}
+		must.Have(Write(dir, name, slos...))(t)
 	}
 	aiperf, vllm := readObject(t, filepath.Join(dir, "profile_export_aiperf.json")), readObject(t, filepath.Join(dir, "vllm.json"))
 	seconds := aiperf["benchmark_duration"].(object)["avg"].(float64)

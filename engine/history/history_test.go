@@ -22,6 +22,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/workload"
@@ -31,21 +32,10 @@ import (
 // chatWork is the work of a file of conversations, with requests.
 func chatWork(t testing.TB, file string) (*workload.Work, *workload.Builder) {
 	path := filepath.Join(t.TempDir(), "chat.jsonl")
-	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	read, err := trace.Open(path, trace.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, err := sched.FromTrace(read.ArrivalNS, 1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	backend, err := api.New("chat", api.Options{Model: "m", Stream: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(file), 0o600))
+	read := must.Have(trace.Open(path, trace.Options{}))(t)
+	plan := must.Have(sched.FromTrace(read.ArrivalNS, 1, 0))(t)
+	backend := must.Have(api.New("chat", api.Options{Model: "m", Stream: true}))(t)
 	a := netip.MustParseAddrPort("127.0.0.1:1")
 	w := &workload.Work{Trace: read, Plan: plan, Places: route.RoundRobin(plan.Requests, route.Even([]int{1}))}
 	w.Targets = []workload.Target{{URL: "http://one:1", Host: "one:1", Path: backend.Path(), Endpoints: []netip.AddrPort{a}}}
@@ -217,10 +207,7 @@ func TestHistoryRefused(t *testing.T) {
 // TestImageAllocatesNothing: the choice of what is sent is made without an allocation.
 func TestImageAllocatesNothing(t *testing.T) {
 	w, builder := chatWork(t, chatFile(3, 3, 20))
-	h, err := New(builder, w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Have(New(builder, w))(t)
 	if n := testing.AllocsPerRun(50, func() {
 		for i := range int32(w.Requests()) {
 			h.Bytes(i)
@@ -235,10 +222,7 @@ func BenchmarkHistoryMake(b *testing.B) {
 	for _, size := range []int{100, 2000, 20000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			w, builder := chatWork(b, chatFile(1, 10, size))
-			h, err := New(builder, w)
-			if err != nil {
-				b.Fatal(err)
-			}
+			h := must.Have(New(builder, w))(b)
 			clock := sched.NewMonotonic()
 			rec := record.Record{Outcome: record.OK}
 			last := int32(w.Requests() - 1)

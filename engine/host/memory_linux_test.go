@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 )
 
 func TestControlGroups(t *testing.T) {
@@ -51,9 +53,7 @@ func TestGroupRoom(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		for name, text := range tt.files {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 		}
 		if got, ok := cgroupRoom(dir); ok != (tt.want != -1) || ok && got != tt.want {
 			t.Errorf("%s: %d, %v; want %d", tt.what, got, ok, tt.want)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 )
 
 // busyServer makes this test program a server that competes with itself for one core.
@@ -24,14 +26,9 @@ func TestBusyServer(t *testing.T) {
 	if os.Getenv(busyServer) == "" {
 		t.Skip("started by TestServerWaits")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Have(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var allowed, one unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.SchedGetaffinity(0, &allowed))
 	for cpu := 0; one.Count() == 0; cpu++ {
 		if allowed.IsSet(cpu) {
 			one.Set(cpu)
@@ -74,17 +71,9 @@ func waitedBy(t *testing.T, pid int) float64 {
 func TestServerWaits(t *testing.T) {
 	server := exec.Command(os.Args[0], "-test.run=^TestBusyServer$")
 	server.Env = append(os.Environ(), busyServer+"=1", "GOMAXPROCS=3")
-	stdin, err := server.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := server.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdin := must.Have(server.StdinPipe())(t)
+	stdout := must.Have(server.StdoutPipe())(t)
+	must.Do(t, server.Start())
 	defer func() {
 		_ = stdin.Close()
 		_ = server.Wait()

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
@@ -73,12 +74,8 @@ type forged struct {
 func (f forged) write(name, text string) {
 	f.t.Helper()
 	name = filepath.Join(f.root, name)
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		f.t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		f.t.Fatal(err)
-	}
+	must.Do(f.t, os.MkdirAll(filepath.Dir(name), 0o755))
+	must.Do(f.t, os.WriteFile(name, []byte(text), 0o644))
 }
 
 // process adds a process with one thread, that has waited so long; inode 0 = it listens nowhere.
@@ -89,9 +86,7 @@ func (f forged) process(pid, parent int, name string, inode int, waitedNS int64)
 	f.waited(pid, waitedNS)
 	if inode > 0 {
 		f.write(at+"/fd/0", "no link")
-		if err := os.Symlink(fmt.Sprintf("socket:[%d]", inode), filepath.Join(f.root, at, "fd", "3")); err != nil {
-			f.t.Fatal(err)
-		}
+		must.Do(f.t, os.Symlink(fmt.Sprintf("socket:[%d]", inode), filepath.Join(f.root, at, "fd", "3")))
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -134,17 +135,12 @@ func TestMachineOfFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		name = filepath.Join(dir, name)
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 		return name
 	}
 	w := &Watch{clock: sched.NewMonotonic(), capacity: newMeter(write("none", "")), stolen: newMeter(""), othersNS: unknown}
 	described := func() string {
-		text, err := json.Marshal(w.Machine())
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Have(json.Marshal(w.Machine()))(t)
 		return string(text)
 	}
 	w.sample(true)
@@ -243,10 +239,7 @@ func waitsByHand(t *testing.T) map[string]int64 {
 		if err != nil || len(fields) != 3 {
 			continue
 		}
-		ns, err := strconv.ParseInt(fields[1], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ns := must.Have(strconv.ParseInt(fields[1], 10, 64))(t)
 		waits[name] = ns
 	}
 	if len(waits) == 0 {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -96,10 +97,7 @@ func TestAgents(t *testing.T) {
 	assumed := sched.AssumedLatency{TTFT: 7 * time.Millisecond, TPOT: 3 * time.Millisecond}
 	for seed := range uint64(8) {
 		rows := randomAgents(rand.New(rand.NewPCG(seed, 9)), 60)
-		tr, err := trace.Read(strings.NewReader(agenticFile(rows)), "a.jsonl", trace.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		tr := must.Have(trace.Read(strings.NewReader(agenticFile(rows)), "a.jsonl", trace.Options{}))(t)
 		report := Analyse(tr, Options{Assumed: assumed})
 		got := report.Agents
 		end := func(r *rawAgent) int {
@@ -228,15 +226,9 @@ func TestWeka(t *testing.T) {
 	if dir == "" || testing.Short() {
 		t.Skip("FASTREPLAY_TRACES names no directory with weka-48.jsonl.zst, or -short")
 	}
-	file, err := os.Open(filepath.Join(dir, "weka-48.jsonl.zst"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Have(os.Open(filepath.Join(dir, "weka-48.jsonl.zst")))(t)
 	defer file.Close()
-	tr, err := trace.Read(file, file.Name(), trace.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := must.Have(trace.Read(file, file.Name(), trace.Options{}))(t)
 	a := agents(tr, Options{}, picture(tr))
 	for name, c := range map[string][2]float64{
 		"rows": {float64(a.Depths[0].Rows + a.Depths[1].Rows), 6192}, "jobs": {float64(a.Jobs), 48}, "hits": {*a.WithinJobs, 0.961154}, "sub-agents": {a.SubAgents.Mean, 1},

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -226,10 +227,7 @@ func TestLoad(t *testing.T) {
 	for path, has := range map[string]struct{ times, blocks bool }{
 		"bailian.jsonl": {true, true}, "mooncake.jsonl": {true, true}, "azure.csv": {true, false}, "sharegpt.json": {false, false}, "batch.jsonl": {false, false},
 	} {
-		tr, err := trace.Open(samples+path, trace.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		tr := must.Have(trace.Open(samples+path, trace.Options{}))(t)
 		r := Analyse(tr, Options{})
 		want := metrics.Load{Requests: int64(tr.Len())}
 		if has.times {
@@ -273,9 +271,7 @@ func TestAmplifiedPage(t *testing.T) {
 		t.Errorf("rows:\n%s", page)
 	}
 	var html bytes.Buffer
-	if err := HTML(&html, []*Report{r}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, HTML(&html, []*Report{r}))
 	for _, cell := range []string{"before --amplify", "50.00 %", "2.50"} {
 		if !strings.Contains(html.String(), cell) {
 			t.Errorf("the HTML lacks %q", cell)

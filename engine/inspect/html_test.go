@@ -10,21 +10,18 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/chart"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 )
 
 // pageOf writes the page and returns it with the data in it.
 func pageOf(t *testing.T, reports ...*Report) (page string, d chart.Document) {
 	t.Helper()
 	var b bytes.Buffer
-	if err := HTML(&b, reports); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, HTML(&b, reports))
 	page = b.String()
 	_, data, _ := strings.Cut(page, `id="data">`)
 	data, _, _ = strings.Cut(data, "</script>")
-	if err := json.Unmarshal([]byte(data), &d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(data), &d))
 	return page, d
 }
 
@@ -102,10 +99,7 @@ func TestRefusedHTML(t *testing.T) {
 
 // TestPictures counts again what is drawn, from the trace itself.
 func TestPictures(t *testing.T) {
-	tr, err := trace.Open(samples+"bailian.jsonl", trace.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := must.Have(trace.Open(samples+"bailian.jsonl", trace.Options{}))(t)
 	r := Analyse(tr, Options{})
 	_, d := pageOf(t, r)
 	rows, input := make([]float64, timeSteps), make([]float64, timeSteps)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -66,10 +67,7 @@ func file(rows []rawRow) string {
 func read(t *testing.T, text string, o trace.Options) *trace.Trace {
 	t.Helper()
 	o.Collect = true
-	tr, err := trace.Read(strings.NewReader(text), "t.jsonl", o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := must.Have(trace.Read(strings.NewReader(text), "t.jsonl", o))(t)
 	return tr
 }
 
@@ -352,10 +350,7 @@ func TestConversationTrace(t *testing.T) {
 	if dir == "" {
 		t.Skip("FASTREPLAY_TRACES does not name a folder with mooncake-conversation.jsonl.zst")
 	}
-	tr, err := trace.Open(filepath.Join(dir, "mooncake-conversation.jsonl.zst"), trace.Options{Collect: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := must.Have(trace.Open(filepath.Join(dir, "mooncake-conversation.jsonl.zst"), trace.Options{Collect: true}))(t)
 	r := Analyse(tr, Options{CacheTokens: []int64{3e6, 10e6, 30e6, 50e6}})
 	for _, c := range []struct {
 		what string
@@ -409,18 +404,12 @@ func TestConversationTrace(t *testing.T) {
 
 // BenchmarkAnalyse analyses 2 million block references in chats.
 func BenchmarkAnalyse(b *testing.B) {
-	at, err := sched.Arrivals{Rate: sched.Steady(10), Process: sched.Poisson, Seed: 1}.Instants(20_000)
-	if err != nil {
-		b.Fatal(err)
-	}
-	tr, err := trace.Generate(trace.Gen{
+	at := must.Have(sched.Arrivals{Rate: sched.Steady(10), Process: sched.Poisson, Seed: 1}.Instants(20_000))(b)
+	tr := must.Have(trace.Generate(trace.Gen{
 		Format: "bailian", ArrivalNS: at, Burst: 12, BurstEvery: 75,
 		InputTokens: trace.Range{Min: 400, Max: 2600}, OutputTokens: trace.Range{Min: 20, Max: 120}, Reuse: 1,
 		Turns: trace.Range{Min: 1, Max: 6}, TurnTokens: trace.Range{Min: 20, Max: 200}, Active: 60, SystemTokens: 320, Types: []string{"text"}, Seed: 1,
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	}))(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		if r := Analyse(tr, Options{}); r.Cache.Infinite.Tokens < 0.1 {

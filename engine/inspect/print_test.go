@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -20,9 +21,7 @@ var update = flag.Bool("update", false, "write the golden pages anew")
 func printed(t *testing.T, width int, reports ...*Report) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Print(&b, reports, width); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Print(&b, reports, width))
 	return b.String()
 }
 
@@ -30,10 +29,7 @@ func printed(t *testing.T, width int, reports ...*Report) string {
 func sample(t *testing.T, path string, o Options) *Report {
 	t.Helper()
 	o.Read.Collect = true
-	tr, err := trace.Open(path, o.Read)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := must.Have(trace.Open(path, o.Read))(t)
 	tr.Name = filepath.Base(path)
 	return Analyse(tr, o)
 }
@@ -66,14 +62,9 @@ func TestGolden(t *testing.T) {
 			}
 			path := filepath.Join("testdata", name+map[int]string{80: "-80.txt", 100: "-100.txt"}[width])
 			if *update {
-				if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(path, []byte(page), 0o644))
 			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Have(os.ReadFile(path))(t)
 			if page != string(want) {
 				t.Errorf("%s differs:\n%s", path, page)
 			}
@@ -130,10 +121,7 @@ func TestMalformed(t *testing.T) {
 // TestAbsentIsNull: a trace without ids and conversations has no such parts, on the page and in JSON.
 func TestAbsentIsNull(t *testing.T) {
 	r := Analyse(read(t, `{"timestamp":0,"input_length":5,"output_length":3}`, trace.Options{}), Options{})
-	text, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Have(json.Marshal(r))(t)
 	for _, key := range []string{"types", "sessions", "blocks", "prefix_cache", "reuse_distance", "context"} {
 		if !bytes.Contains(text, []byte(`"`+key+`":null`)) {
 			t.Errorf("%s is not null in %s", key, text)
@@ -142,9 +130,7 @@ func TestAbsentIsNull(t *testing.T) {
 	var arrivals struct {
 		Arrivals map[string]any `json:"arrivals"`
 	}
-	if err := json.Unmarshal(text, &arrivals); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &arrivals))
 	for _, key := range []string{"rows_per_s", "interarrival_s", "interarrival_cv", "timeline_rows_per_bin"} {
 		if v, known := arrivals.Arrivals[key]; !known || v != nil {
 			t.Errorf("%s is %v in %s", key, v, text)

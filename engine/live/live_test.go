@@ -14,6 +14,7 @@ import (
 	"github.com/rivo/uniseg"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
@@ -122,9 +123,7 @@ func TestScreens(t *testing.T) {
 	}
 	const golden = "testdata/screens.txt"
 	if *update {
-		if err := os.WriteFile(golden, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(golden, []byte(out.String()), 0o644))
 	}
 	want, err := os.ReadFile(golden)
 	if err != nil || string(want) != out.String() {

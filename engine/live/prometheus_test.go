@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
 
@@ -16,15 +17,13 @@ import (
 func samples(t *testing.T, page []byte) map[string]float64 {
 	t.Helper()
 	out := map[string]float64{}
-	if err := scrape.Lines(page, func(name []byte, labels scrape.Labels, value float64) {
+	must.Do(t, scrape.Lines(page, func(name []byte, labels scrape.Labels, value float64) {
 		key := string(name)
 		if len(labels) > 0 {
 			key += "{" + strings.TrimRight(string(labels), "}") + "}"
 		}
 		out[key] = value
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return out
 }
 
@@ -76,10 +75,7 @@ func TestMetrics(t *testing.T) {
 
 // TestDashboard: the page has every metric that the dashboard uses, and the dashboard uses every metric of the page.
 func TestDashboard(t *testing.T) {
-	text, err := os.ReadFile("../../scripts/grafana/fastreplay.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Have(os.ReadFile("../../scripts/grafana/fastreplay.json"))(t)
 	m, c := steady(2, 40, false)
 	served := map[string]bool{}
 	for key := range samples(t, m.Snapshot(c).Metrics()) {

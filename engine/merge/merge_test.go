@@ -20,6 +20,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/shard"
@@ -203,25 +204,15 @@ func fingerprintOf(plan []record.Record) string {
 // merged merges directories, and reads the result back.
 func merged(t *testing.T, dirs ...string) (*metrics.Summary, []record.Record) {
 	t.Helper()
-	s, err := Open(dirs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Have(Open(dirs))(t)
 	out := t.TempDir()
-	if _, err := s.Write(out, new(atomic.Int64)); err != nil {
-		t.Fatal(err)
-	}
-	sum, err := report.Load(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Have(s.Write(out, new(atomic.Int64)))(t)
+	sum := must.Have(report.Load(out))(t)
 	if plan, err := report.ReadPlan(out); err != nil || plan.Load.Requests != s.Records() || plan.Workload.Requests != s.Records() {
 		t.Errorf("%s is not of the whole load: %v, %+v", report.PlanName, err, plan)
 	}
 	var all []record.Record
-	if _, err := report.EachRecord(out, func(r *record.Record) { all = append(all, *r) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Have(report.EachRecord(out, func(r *record.Record) { all = append(all, *r) }))(t)
 	return sum, all
 }
 
@@ -366,17 +357,12 @@ func TestOpenRefuses(t *testing.T) {
 	change := func(key, value string) string {
 		dir := write(t, parts, 1, 30, true)
 		name := filepath.Join(dir, shard.FileName)
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Have(os.ReadFile(name))(t)
 		var all map[string]any
 		_ = json.Unmarshal(text, &all)
 		all[key] = json.RawMessage(value)
 		text, _ = json.Marshal(all)
-		if err := os.WriteFile(name, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, text, 0o644))
 		return dir
 	}
 	for want, dirs := range map[string][]string{

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/host"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
@@ -44,33 +45,20 @@ func TestMillions(t *testing.T) {
 				r.LastTokenNS, r.DoneNS = r.FirstTokenNS+1e5, r.FirstTokenNS+1e5
 			}
 			if w.Append(&r); k/shards%1000 == 0 {
-				if err := w.Flush(); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, w.Flush())
 			}
 		}
-		if _, err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		sum, err := report.Load(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Have(w.Close())(t)
+		sum := must.Have(report.Load(dir))(t)
 		sum.Records, sum.Workload.Fingerprint = w.Lines(), ""
 		d := &damaged{t, [2]string{dir}}
 		d.must(report.WriteSummary(dir, sum))
 		d.set(0, map[string]string{"requests": strconv.Itoa(n / shards)})
 		dirs = append(dirs, dir)
 	}
-	s, err := Open(dirs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Have(Open(dirs))(t)
 	before, began := host.UsageNow(), time.Now()
-	sum, err := s.Write(t.TempDir(), new(atomic.Int64))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sum := must.Have(s.Write(t.TempDir(), new(atomic.Int64)))(t)
 	used := host.UsageNow()
 	t.Logf("%d records in %v, %d MB at most (%d MB before)", n, time.Since(began).Round(time.Millisecond), used.MaxRSSBytes>>20, before.MaxRSSBytes>>20)
 	if sum.Requests.Planned != int64(n) || sum.DriftUS.Count != int64(n) || len(sum.Verdict.Reasons) > 0 && sum.Verdict.Reasons[0].Code == "records" {

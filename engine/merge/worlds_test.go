@@ -15,7 +15,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/shard"
 )
@@ -311,17 +311,10 @@ func mergedWords(t *testing.T, d *damaged) string {
 	if !sum.Verdict.Valid {
 		return fmt.Sprint("INVALID:", sum.Verdict.Reasons)
 	}
-	if sum.Requests.Planned != 120 || *sum.Records != (*must(report.Load(out)).Records) {
+	if sum.Requests.Planned != 120 || *sum.Records != *must.Have(report.Load(out))(t).Records {
 		return fmt.Sprintf("wrong: %+v", sum.Requests)
 	}
 	return ":"
-}
-
-func must(s *metrics.Summary, err error) *metrics.Summary {
-	if err != nil {
-		panic(err)
-	}
-	return s
 }
 
 // TestSpillIsClosed: a merge that fails leaves no file open.
@@ -353,10 +346,7 @@ func FuzzMerge(f *testing.F) {
 	dirs := []string{writeTo(f, f.TempDir(), parts, 0, 30, true), writeTo(f, f.TempDir(), parts, 1, 30, true)}
 	good := map[string][]byte{}
 	for i, name := range names {
-		text, err := os.ReadFile(filepath.Join(dirs[0], name))
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := must.Have(os.ReadFile(filepath.Join(dirs[0], name)))(f)
 		good[name] = text
 		f.Add(byte(i), text)
 		f.Add(byte(i), bytes.Repeat([]byte(`[{"a":`), 1000))
@@ -370,9 +360,7 @@ func FuzzMerge(f *testing.F) {
 			if name == names[int(which)%len(names)] {
 				text = content
 			}
-			if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, name), text, 0o644))
 		}
 		s, err := Open([]string{dir, dirs[1]})
 		if err == nil {

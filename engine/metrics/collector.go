@@ -5,8 +5,8 @@
 // measure anything, opens no sockets and writes no files.
 //
 // Collector.Add belongs to one goroutine, the recorder. AddGaps may be called by anybody at the same time. Summary and
-// WriteHistograms are for after the run. Add keeps about 220 bytes of a request: 88 by time, and 8 for each of its
-// latencies by target, by instance and by address; of one that is part of a job 230. The last two are kept for the
+// WriteHistograms are for after the run. Add keeps about 230 bytes of a request: 96 by time, and 8 for each of its
+// latencies by target, by instance and by address; of one that is part of a job 240. The last two are kept for the
 // first 1,024 instances and addresses. AddGaps allocates 0.3 MB for the first gaps of a target, up to GOMAXPROCS times,
 // and nothing else.
 //
@@ -169,6 +169,7 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 		s.Run.DurationS = s.Window.ToS - s.Window.FromS
 	}
 	all.Latencies.fill(&s.RunLatencies, runFields)
+	c.setIntervals(&s)
 	over := s.Run.Partial || s.Run.Cut
 	all.count(&s.Requests, over)
 	s.Requests.Failures = all.Kinds.list(over)

@@ -138,7 +138,9 @@ func (d *Distribution) with(less, more *Distribution) *Distribution {
 	if less != nil {
 		values, _ := less.histograms()
 		for _, bar := range values.Distribution() {
-			gone[bar.From] = bar.Count
+			if bar.Count > 0 {
+				gone[bar.From] = bar.Count
+			}
 		}
 	}
 	values, _ := d.histograms()

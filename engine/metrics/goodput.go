@@ -109,6 +109,11 @@ func (o *SLO) Met(r *record.Record) bool {
 	return ns != record.None && ns <= o.limitNS
 }
 
+// Exceeds is the opposite of Met, but that an answer of one token, which has no TPOT, is within a bound of that.
+func (o *SLO) Exceeds(r *record.Record) bool {
+	return !o.Met(r) && (o.latency != TPOT || latencies[TPOT].Of(r) != record.None)
+}
+
 // maxSLOMS is more than 11 days: a bound beyond it is a mistake.
 const maxSLOMS = 1e9
 

@@ -216,7 +216,7 @@ func tooFew(s *Summary, name string) bool {
 	}
 	values, _ := s.Latency(FindLatency(latency))
 	return values != nil && values.Count > 0 &&
-		!stats.EnoughSamples(values.Count, quantile)
+		!values.Enough(quantile)
 }
 
 func objective(s *Summary, unsafe []Unsafe, text, name, op string, limit float64) Objective {

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
@@ -93,10 +94,7 @@ func (h *hostile) prober(t *testing.T) *Prober {
 	if h.secure {
 		url = "https://" + h.Addr().String()
 	}
-	target, err := workload.ParseTarget(url, "/v1/chat/completions")
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Have(workload.ParseTarget(url, "/v1/chat/completions"))(t)
 	target.Endpoints = []netip.AddrPort{netip.MustParseAddrPort(h.Addr().String())}
 	b := &Prober{Targets: []workload.Target{target}, TLS: &tls.Config{InsecureSkipVerify: true}, ConnectTimeout: time.Hour, Timeout: time.Hour}
 	b.Tokenize = func() (api.Backend, error) { return api.New("chat", api.Options{Model: "m"}) }
@@ -262,21 +260,6 @@ func TestRefusalIsOneLine(t *testing.T) {
 	}
 }
 
-// TestAskEndsWithItsContext: the first interrupt ends a question whatever the server is doing.
-func TestAskEndsWithItsContext(t *testing.T) {
-	eachMisbehaviour(t, func(t *testing.T, h *hostile, limit string) {
-		if limit != "" {
-			t.Skip("it ends by itself")
-		}
-		b := h.prober(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { <-h.asked; cancel() }()
-		if _, _, err := b.ask(ctx, &b.Targets[0], b.Targets[0].Endpoints[0], "GET", b.Targets[0].Base+"/v1/models", nil); err != context.Canceled {
-			t.Errorf("error %v, want that of the context", err)
-		}
-	})
-}
-
 // TestConnectTimeoutIncludesTLS: a server that accepts and never shakes hands is given up by --connect-timeout.
 func TestConnectTimeoutIncludesTLS(t *testing.T) {
 	b := newHostile(t, true, nil).prober(t)
@@ -369,9 +352,7 @@ func TestNobodyIsToldOfAnAnswer(t *testing.T) {
 
 func TestResolveKeepsEveryAddressOnce(t *testing.T) {
 	targets := []workload.Target{{URL: "http://127.0.0.1:8000", Name: "127.0.0.1", Port: 8000}, {URL: "http://[::1]:9", Name: "::1", Port: 9}}
-	if err := Resolve(context.Background(), targets); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Resolve(context.Background(), targets))
 	for i, want := range []string{"127.0.0.1:8000", "[::1]:9"} {
 		if len(targets[i].Endpoints) != 1 || targets[i].Endpoints[0] != netip.MustParseAddrPort(want) {
 			t.Errorf("endpoints %v, want [%s]", targets[i].Endpoints, want)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/prompt"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
@@ -95,10 +96,7 @@ func proberOf(t *testing.T, servers ...http.Handler) *Prober {
 	for _, s := range servers {
 		h := httptest.NewServer(s)
 		t.Cleanup(h.Close)
-		target, err := workload.ParseTarget(h.URL, "/v1/chat/completions")
-		if err != nil {
-			t.Fatal(err)
-		}
+		target := must.Have(workload.ParseTarget(h.URL, "/v1/chat/completions"))(t)
 		target.Endpoints = []netip.AddrPort{netip.MustParseAddrPort(strings.TrimPrefix(h.URL, "http://"))}
 		b.Targets = append(b.Targets, target)
 	}
@@ -109,10 +107,7 @@ func proberOf(t *testing.T, servers ...http.Handler) *Prober {
 
 func builtInText(t *testing.T) *prompt.Text {
 	t.Helper()
-	text, err := prompt.NewText(0, prompt.BuiltIn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Have(prompt.NewText(0, prompt.BuiltIn()))(t)
 	return text
 }
 

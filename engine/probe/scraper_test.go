@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/http1"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/redact"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 	"github.com/fastreplay/fastreplay/engine/workload"
@@ -52,15 +53,10 @@ func scraperProber(t *testing.T, servers ...*metricsServer) *Prober {
 	t.Helper()
 	b := &Prober{ConnectTimeout: time.Second, Timeout: time.Second, Headers: []http1.Header{{Name: "Authorization", Value: "Bearer geheim-123"}}, Secrets: redact.NewRedactor([]http1.Header{{Name: "Authorization", Value: "Bearer geheim-123"}})}
 	for _, s := range servers {
-		target, err := workload.ParseTarget(s.URL, "/v1/completions")
-		if err != nil {
-			t.Fatal(err)
-		}
+		target := must.Have(workload.ParseTarget(s.URL, "/v1/completions"))(t)
 		b.Targets = append(b.Targets, target)
 	}
-	if err := Resolve(t.Context(), b.Targets); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Resolve(t.Context(), b.Targets))
 	return b
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 )
 
@@ -45,9 +46,7 @@ func TestWarmUpSendsTheFirstSizesAndSharesNothing(t *testing.T) {
 		w.Targets[i].URL, w.Targets[i].Endpoints = s.URL, []netip.AddrPort{addr}
 	}
 	b := &Prober{Targets: w.Targets, ConnectTimeout: time.Minute, Timeout: time.Minute, Backend: func(string) (api.Backend, error) { return builder.Backend, nil }}
-	if err := b.WarmUp(context.Background(), w, builder.Source, 15, 3, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.WarmUp(context.Background(), w, builder.Source, 15, 3, ""))
 	if len(bodies) != 15 || peak > 3 {
 		t.Fatalf("%d requests, up to %d at once; want 15 and at most 3", len(bodies), peak)
 	}

@@ -276,7 +276,7 @@ func latencyTable(s *metrics.Summary) chart.Table {
 			c := chart.Cell{Text: format.Duration(v*l.unitNS, 4)}
 			mark := "~"
 			if at := []float64{0.5, 0.9, 0.95, 0.99, 0.999}; i < len(at) &&
-				!stats.EnoughSamples(l.q.Count, at[i]) {
+				!l.q.Enough(at[i]) {
 				c.Hint = format.Many(l.q.Count, "value") + " are too few"
 			}
 			for _, u := range s.Verdict.Unsafe {

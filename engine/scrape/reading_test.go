@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 )
 
 // unreported stands for a quantity that the server does not have.
@@ -114,9 +116,7 @@ func TestTheNextPageCostsLittle(t *testing.T) {
 	}
 	r := NewReader()
 	read := func() {
-		if _, err := r.Read(page); err != nil {
-			t.Fatal(err)
-		}
+		must.Have(r.Read(page))(t)
 	}
 	read()
 	if n := testing.AllocsPerRun(100, read); n > 2*float64(Quantities) {
@@ -255,10 +255,7 @@ func oracle() func(page string) (lines []line, ok bool) {
 func FuzzLines(f *testing.F) {
 	files, _ := filepath.Glob("testdata/*.prom")
 	for _, name := range files {
-		page, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		page := must.Have(os.ReadFile(name))(f)
 		for text := range strings.Lines(string(page)) { // short ones, of which the fuzzer makes more in a second
 			f.Add(text)
 		}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fastreplay/fastreplay/engine/internal/gather"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 )
 
 // scattered is a list of n pieces of random sizes up to most bytes, in any order in their memory.
@@ -35,10 +36,7 @@ func TestGatherStopsAndGoesOnAtAnyByte(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	g, parts, inside := new(Gatherer), 0, 0
 	for range 300 {
-		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pair := must.Have(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0))(t)
 		_ = unix.SetsockoptInt(pair[0], unix.SOL_SOCKET, unix.SO_SNDBUF, 1)
 		l := scattered(rng, 1+rng.IntN(3*atOnce), 1+rng.IntN(400))
 		want := l.Append(nil)
@@ -106,9 +104,7 @@ func TestFlushOfPieces(t *testing.T) {
 		flushed := make(chan error, 1)
 		go func() { flushed <- flushAll(near) }()
 		got := make([]byte, l.Len())
-		if _, err := io.ReadFull(far, got); err != nil {
-			t.Fatal(err)
-		}
+		must.Have(io.ReadFull(far, got))(t)
 		if err := <-flushed; err != nil || !bytes.Equal(got, l.Append(nil)) || near.BytesOut() != l.Len() {
 			t.Errorf("epoll %t: %v, %d of %d bytes", epoll, err, near.BytesOut(), l.Len())
 		}
@@ -173,9 +169,7 @@ func BenchmarkGather(b *testing.B) {
 						b.Fatal(all, err)
 					}
 					took[k] += time.Since(began)
-					if _, err := io.ReadFull(far, arrived); err != nil {
-						b.Fatal(err)
-					}
+					must.Have(io.ReadFull(far, arrived))(b)
 				}
 				n++
 			}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fastreplay/fastreplay/engine/internal/gather"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -34,10 +35,7 @@ func connected(t testing.TB, o DialOptions) (near *Socket, far *net.TCPConn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(near.Close)
-	c, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Have(ln.Accept())(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return near, c.(*net.TCPConn)
 }
@@ -54,9 +52,7 @@ func stamping(t testing.TB, s Stamps) (near *Socket, far *net.TCPConn) {
 			t.Fatal("the kernel has stopped stamping")
 		}
 		_, _ = far.Write([]byte("x"))
-		if _, err := near.Read(make([]byte, 1)); err != nil {
-			t.Fatal(err)
-		}
+		must.Have(near.Read(make([]byte, 1)))(t)
 	}
 	return near, far
 }
@@ -70,9 +66,7 @@ func TestReadsBearTheKernelsStamp(t *testing.T) {
 	stamped := 0
 	for range 200 {
 		before := time.Now().UnixNano()
-		if _, err := far.Write(make([]byte, 60)); err != nil {
-			t.Fatal(err)
-		}
+		must.Have(far.Write(make([]byte, 60)))(t)
 		written := time.Now().UnixNano()
 		n, err := near.Read(b)
 		after := time.Now().UnixNano()
@@ -98,31 +92,20 @@ func TestSegmentsReadAtOnceBearTheLastOnesStamp(t *testing.T) {
 	last := int64(0)
 	for range 5 {
 		last = time.Now().UnixNano()
-		if _, err := far.Write([]byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		must.Have(far.Write([]byte("x")))(t)
 	}
 	for n := 0; n < 5; { // loopback delivers within the write
-		k, err := near.Read(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := must.Have(near.Read(b))(t)
 		n += k
 	}
 	if at := near.in.wallNS; at != 0 && at < last-ulp {
 		t.Errorf("stamped %d, the last segment was written at %d", at, last)
 	}
 	// A read that takes part of what came bears the same stamp as the rest.
-	if _, err := far.Write(make([]byte, 50)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(near, b[:20]); err != nil {
-		t.Fatal(err)
-	}
+	must.Have(far.Write(make([]byte, 50)))(t)
+	must.Have(io.ReadFull(near, b[:20]))(t)
 	first := near.in.wallNS
-	if _, err := io.ReadFull(near, b[:30]); err != nil {
-		t.Fatal(err)
-	}
+	must.Have(io.ReadFull(near, b[:30]))(t)
 	if near.in.wallNS != first {
 		t.Errorf("the head of a segment is stamped %d, its tail %d", first, near.in.wallNS)
 	}
@@ -156,15 +139,9 @@ func TestSentStampsNameTheirByte(t *testing.T) {
 			t.Fatal(all, err)
 		}
 		end += uint32(n)
-		if _, err := io.ReadFull(far, b[:n]); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := far.Write(b[:1]); err != nil { // brings the acknowledgement
-			t.Fatal(err)
-		}
-		if _, err := near.Read(b); err != nil {
-			t.Fatal(err)
-		}
+		must.Have(io.ReadFull(far, b[:n]))(t)
+		must.Have(far.Write(b[:1]))(t)
+		must.Have(near.Read(b))(t)
 		departed, acked := int64(0), int64(0)
 		near.in.sent(func(s SentStamp) {
 			switch {
@@ -207,16 +184,10 @@ func TestStampsBesideAFullBuffer(t *testing.T) {
 	go read()
 	flushed := make(chan error)
 	go func() { flushed <- near.Flush() }()
-	if _, err := io.ReadFull(far, make([]byte, filled)); err != nil {
-		t.Fatal(err)
-	}
+	must.Have(io.ReadFull(far, make([]byte, filled)))(t)
 	go func() { _, _ = io.Copy(io.Discard, far) }()
-	if err := <-flushed; err != nil {
-		t.Fatal(err)
-	}
-	if _, err := far.Write([]byte("answer")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-flushed)
+	must.Have(far.Write([]byte("answer")))(t)
 	if err := <-got; err != nil || string(b[:6]) != "answer" {
 		t.Fatalf("read %q, %v", b, err)
 	}
@@ -230,15 +201,9 @@ func TestStampsBesideAFullBuffer(t *testing.T) {
 // TestNotPollable enters the way out directly.
 func TestNotPollable(t *testing.T) {
 	near, far := stamping(t, Stamps{Receive: true, Send: true})
-	if err := near.in.waitReadable(); err != nil { // for pollWait
-		t.Fatal(err)
-	}
-	if _, err := far.Write([]byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	if err := near.in.waitReadable(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, near.in.waitReadable())
+	must.Have(far.Write([]byte("x")))(t)
+	must.Do(t, near.in.waitReadable())
 	near.Close()
 	if err := near.in.waitReadable(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("waiting on a closed socket: %v", err)
@@ -301,9 +266,7 @@ func BenchmarkRead(b *testing.B) {
 			for left := 0; b.Loop(); left-- {
 				if left == 0 {
 					b.StopTimer()
-					if _, err := far.Write(make([]byte, size*ahead)); err != nil {
-						b.Fatal(err)
-					}
+					must.Have(far.Write(make([]byte, size*ahead)))(b)
 					left = ahead
 					b.StartTimer()
 				}
@@ -337,9 +300,7 @@ func BenchmarkSend(b *testing.B) {
 					b.Fatal(all, err)
 				}
 				sending += time.Since(began)
-				if _, err := io.ReadFull(far, arrived); err != nil {
-					b.Fatal(err)
-				}
+				must.Have(io.ReadFull(far, arrived))(b)
 				if near.in != nil {
 					near.in.sent(func(SentStamp) {})
 				}

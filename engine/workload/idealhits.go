@@ -125,15 +125,15 @@ func (c *idealCaches) ask(w *Work, i int) int64 {
 	key, block := cacheKey{w.Endpoint(i), w.Made(i)}, c.block(w.Cache(w.Endpoint(i)))
 	cache := c.of[key]
 	if cache == nil {
-		cache = kvcache.NewInfinite(p.blockTokens, block)
+		cache = kvcache.NewInfinite(p.BlockTokens, block)
 		c.of[key] = cache
 	}
 	held := cache.Expected(p.Blocks, p.Tokens, p.Head, p.Total)
 	if a, told := w.AnswerOf(i); told && a.Text.Tokens > 0 { // no server computes the last token
 		cache.Answered(w.cacheBlocks(a.Text), min(a.Text.Tokens, a.From+a.Tokens-1))
 	}
-	if !key.made && block < p.blockTokens { // more of the next block may be shared than its hash shows
-		held = min(held+p.blockTokens-block, p.Total-1)
+	if !key.made && block < p.BlockTokens { // more of the next block may be shared than its hash shows
+		held = min(held+p.BlockTokens-block, p.Total-1)
 	}
 	return int64(held)
 }

@@ -40,7 +40,7 @@ func (w *Work) Prompts(of []int32) *kvcache.Prompts {
 	}
 	p := kvcache.NewPrompts(blockTokens, head)
 	for _, i := range of {
-		if c, ok := w.CachePrompt(int(i)); ok && c.blockTokens == blockTokens && c.Head == head {
+		if c, ok := w.CachePrompt(int(i)); ok && c.BlockTokens == blockTokens && c.Head == head {
 			p.Add(c.Blocks, c.Tokens, c.Total)
 		} else {
 			p.AddText(w.Trace.Verbatim(int(i)).Content)

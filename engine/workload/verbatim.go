@@ -136,7 +136,7 @@ func (p *verbatimPrompt) hash(tokens []int64, blockTokens int, seed maphash.Seed
 // cachePrompt is a request's prompt as models of prefix caches take it.
 type cachePrompt struct {
 	Blocks              []uint64
-	blockTokens         int // that one of the blocks stands for
+	BlockTokens         int // that one of the blocks stands for
 	Tokens, Head, Total int
 }
 

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// wrong bounds the chance of each wrong end of a probe near the edge, though it may be looked at after every slice.
-	wrong = 0.01
-	// wrongAtEnd is the same for the verdict of a probe whose window is over.
-	wrongAtEnd = 0.05
+	// alpha bounds the chance of each wrong end of a probe near the edge, though it may be looked at after every slice.
+	alpha = 0.01
+	// alphaAtEnd is the same for the verdict of a probe whose window is over.
+	alphaAtEnd = 0.05
 	// clearly is the part of what is allowed below which an objective shows no sign of breaking.
 	clearly = 0.5
 	// leastSlices is after how many slices a probe may end.
@@ -22,77 +22,87 @@ const (
 	leastRequests = 60
 )
 
-// Look tells whether a probe may end by now. It may be asked at any time, as often as one likes.
-func (s *Search) Look(p Probe, look Look) Decision {
-	level := math.Log(1 / wrong)
-	if look.Ended {
-		level = math.Log(1 / wrongAtEnd)
-	} else if n := float64(len(look.Slices)); n < leastSlices || s.unsure(p) && n*look.SliceS < look.WindowS/4 {
+// Peek tells whether a probe may end by now. It may be asked at any time, as often as one likes.
+func (s *Search) Peek(p Probe, peek Peek) Decision {
+	level := math.Log(1 / alpha)
+	if peek.Ended {
+		level = math.Log(1 / alphaAtEnd)
+	} else if len(peek.Slices) < leastSlices {
 		return Decision{}
 	}
-	grows, why := backlogGrows(look.Slices), ""
-	above, below := s.open()
+	grows, why := backlogGrows(peek.Slices), ""
+	above, _ := s.open()
+	near := s.unsure(p)
 	holds := true
+	within := true
 	quiet := true
 	largest := -1.0
 	for j := range s.config.Objectives {
 		o := &s.config.Objectives[j]
-		known := settled(look.Slices, o.Allowed)
-		all := s.judged(look.Slices, j, look.Ended)
+		known := decided(peek.Slices, o.Allowed)
+		all := s.judged(peek.Slices, j, peek.Ended)
 		now := all
-		if len(known) < len(look.Slices) {
-			now = s.judged(known, j, look.Ended)
+		if len(known) < len(peek.Slices) {
+			now = s.judged(known, j, peek.Ended)
 		}
-		if all.share() > o.Allowed && all.evidence(o.Allowed) >= level {
+		lost := all.share()
+		if near && !peek.Ended { // lost whatever comes
+			lost *= float64(len(peek.Slices)) * peek.SliceS / peek.WindowS
+		}
+		if lost > o.Allowed && (all.evidence(o.Allowed) >= level || p.Confirm && peek.Ended) &&
+			(peek.Ended || o.Metric == ok || s.nearest(Breaks) != nil) {
 			if why = o.words(all); grows {
 				why += ", and the backlog grows"
 			}
 			return Decision{true, Breaks, why + "."}
 		}
+		within = within && all.share() <= o.Allowed
 		calm := len(known) > 0 && now.share() <= clearly*o.Allowed
 		quiet = quiet && calm && now.n >= leastRequests && len(known) > leastSlices
 		rare := calm && !slices.Contains(s.fitted, j) && !above // never showed a sign
-		holds = holds && (rare || calm && look.Ended || now.share() < o.Allowed && now.evidence(o.Allowed) >= level)
+		holds = holds && (rare || calm && peek.Ended || now.share() < o.Allowed && now.evidence(o.Allowed) >= level)
 		if over := now.share() / o.Allowed; over > largest {
 			largest, why = over, o.words(now)
 		}
 	}
 	switch {
-	case holds && (look.Ended || !grows), quiet && above && !grows:
+	case p.Confirm && peek.Ended && within, holds && peek.Ended,
+		!near && !grows && (holds || quiet && above):
 		return Decision{true, Holds, why + "."}
-	case look.Ended:
+	case peek.Ended:
 		return Decision{true, Edge, why + ", which is too little to be sure."}
-	case !above && !below && s.high-s.low < 2.5*s.config.Precision && s.enough(p, look):
-		return Decision{true, Edge, why + ", and the interval is as narrow as wanted."}
 	}
 	return Decision{}
 }
 
-// judged counts slices for objective j. The effect of requests that share their fate is that of the probes before, or
+// judged counts slices for objective j. The effect of requests that are correlated is that of the probes before, or
 // more if these slices show more. The whole window of a probe far from the edge may have few requests; they are not
 // thought to share as much.
-func (s *Search) judged(all []Slice, j int, ended bool) tally {
+func (s *Search) judged(all []Slice, j int, ended bool) counts {
 	const doubt = 8 // slices
 	t := count(all, j)
-	if t.effect = s.effects[j]; ended && len(s.beliefs) == 0 {
-		t.effect = usualFar
+	if t.designEffect = s.designEffects[j]; ended && len(s.posteriors) == 0 {
+		t.designEffect = priorDesignEffectFar
 	}
 	if t.parts > 0 {
-		t.effect = max(t.effect, (t.variance/t.independent*t.parts+doubt*t.effect)/(t.parts+doubt))
+		t.designEffect = max(t.designEffect, (t.variance/t.independent*t.parts+doubt*t.designEffect)/(t.parts+doubt))
 	}
 	return t
 }
 
-// unsure tells whether the load of p is so near the edge that a run of bad luck, longer than a few slices, may look
-// like a loss.
+// unsure tells whether the load of p is so near the edge that all of its window counts: every such probe measures the same
+// part of the trace, and in any piece of that more may come than in others.
 func (s *Search) unsure(p Probe) bool {
+	if p.Confirm {
+		return true
+	}
 	above, below := s.open()
-	breaks := s.beliefs.until(s.x(p.Load))
+	breaks := s.posteriors.until(s.logLoad(p.Load))
 	return !above && !below && breaks > 0.02 && breaks < 0.98
 }
 
-// words tell what a tally shows.
-func (o *Objective) words(t tally) string {
+// words tell what a counts shows.
+func (o *Objective) words(t counts) string {
 	return fmt.Sprintf(
 		"%s of %s are beyond %s, which allows %s",
 		format.Percent(t.share()),
@@ -100,23 +110,6 @@ func (o *Objective) words(t tally) string {
 		o.Text,
 		format.Percent(o.Allowed),
 	)
-}
-
-// enough tells whether the search were complete if the probe ended now. It is computed ten times in a window.
-func (s *Search) enough(p Probe, look Look) bool {
-	if every := math.Ceil(look.WindowS / look.SliceS / 10); math.Mod(float64(len(look.Slices)), every) != 0 {
-		return false
-	}
-	then := Search{
-		config: s.config,
-		outcomes: append(slices.Clip(s.outcomes), Outcome{
-			Probe:  p,
-			Slices: look.Slices,
-			SliceS: look.SliceS,
-		}),
-	}
-	then.update()
-	return then.complete()
 }
 
 // backlogGrows tells whether the requests in flight become more and more: they drift upwards by more than a random walk

@@ -2,24 +2,24 @@ package capacity
 
 import "math"
 
-// tally is what a probe, or a part of one, shows of an objective. Requests that are near each other in time share their
+// counts is what a probe, or a part of one, shows of an objective. Requests that are near each other in time share their
 // fate, so that their number says more than there is to know: effect is by how much.
-type tally struct {
-	x           float64 // log of the load, or minus it with Falling: more is harder
-	n, beyond   float64 // requests
-	variance    float64 // of beyond, as its slices differ
-	independent float64 // the same if requests did not share their fate
-	parts       float64 // about how many slices were independent of each other; 0 if they show nothing of variance
-	grows       bool    // a backlog grew
-	effect      float64 // variance over independent, as it is taken to be; at least 1
-	weight      float64 // 0 to 1: how far the line of the fit may be trusted from there to the edge
+type counts struct {
+	logLoad      float64 // log of the load, or minus it with Falling: more is harder
+	n, beyond    float64 // requests
+	variance     float64 // of beyond, as its slices differ
+	independent  float64 // the same if requests did not are correlated
+	parts        float64 // about how many slices were independent of each other; 0 if they show nothing of variance
+	grows        bool    // a backlog grew
+	designEffect float64 // variance over independent, as it is taken to be; at least 1
+	weight       float64 // 0 to 1: how far the line of the fit may be trusted from there to the edge
 	// logit above which the line may lie as it likes: where most requests are beyond, others may never be
 	most float64
 }
 
 // count counts slices for objective j. Open requests count as not beyond: those that were decided first may be the
 // worst.
-func count(all []Slice, j int) (t tally) {
+func count(all []Slice, j int) (t counts) {
 	n := make([]float64, len(all))
 	beyond := make([]float64, len(all))
 	for i := range all {
@@ -32,8 +32,8 @@ func count(all []Slice, j int) (t tally) {
 	return t
 }
 
-// settled are the slices up to the last before which open requests are too few to matter: a quarter of what is allowed.
-func settled(all []Slice, allowed float64) []Slice {
+// decided are the slices up to the last before which open requests are too few to matter: a quarter of what is allowed.
+func decided(all []Slice, allowed float64) []Slice {
 	n := 0.0
 	open := 0.0
 	upTo := 0
@@ -48,7 +48,7 @@ func settled(all []Slice, allowed float64) []Slice {
 
 // spread estimates the variance of beyond. Slices that follow each other are alike: autocovariances are summed in pairs
 // while they fall and are above 0 (the initial monotone sequence of Geyer, 1992).
-func (t *tally) spread(n, beyond []float64) {
+func (t *counts) spread(n, beyond []float64) {
 	mean := t.beyond / t.n
 	covariance := func(lag int) (sum float64) {
 		for i := lag; i < len(n); i++ {
@@ -73,13 +73,13 @@ func (t *tally) spread(n, beyond []float64) {
 }
 
 // share is the part that is beyond; 0 without requests.
-func (t *tally) share() float64 { return t.beyond / max(1, t.n) }
+func (t *counts) share() float64 { return t.beyond / max(1, t.n) }
 
 // evidence is the logarithm of the evidence against a share beyond of allowed: a mixture of likelihood ratios, which is
-// an e-value. By Ville's inequality it ever reaches 1/level with a chance of at most level, if one looks as often as
+// an e-value. By Ville's inequality it ever reaches 1/level with a chance of at most level, if one peeks as often as
 // one likes.
-func (t *tally) evidence(allowed float64) float64 {
-	n, b := t.n/t.effect, t.beyond/t.effect
+func (t *counts) evidence(allowed float64) float64 {
+	n, b := t.n/t.designEffect, t.beyond/t.designEffect
 	return logBeta(b+0.5, n-b+0.5) - logBeta(0.5, 0.5) - b*math.Log(allowed) - (n-b)*math.Log1p(-allowed)
 }
 

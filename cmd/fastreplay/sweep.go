@@ -1,0 +1,102 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fastreplay/fastreplay/engine/capacity"
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/report"
+)
+
+// usualSweepWindow is how long each load of a sweep is measured.
+const usualSweepWindow = time.Minute
+
+func newSweepCommand() *cobra.Command {
+	o := probingOptions{sweep: true}
+	c := &cobra.Command{
+		Use:   "sweep --trace FILE --url URL --over WHAT --at LOADS [-- FLAGS OF A REPLAY]",
+		Short: "Measure a trace at several loads: one table, one curve",
+		Long: `Measure a trace at several loads: latencies, throughput, goodput, hits and failures of each, and latency by throughput.
+
+Each load is a replay of a part of the trace, with a cold cache. What stands behind -- goes to each replay. The directory
+of a sweep that was stopped or killed goes on with it if the same command is given again.`,
+		Example: `  fastreplay sweep --trace day.jsonl --url gpu1:8000 --over concurrency --at 1,2,4,8,16
+  fastreplay sweep --trace day.jsonl -u gpu1:8000 --over rate --at 2,4,8 --slo "ttft.p95<1s" --csv sweep.csv -- --api chat`,
+	}
+	o.addFlags(c)
+	f := c.Flags()
+	addValue(f, &o.at, parseAt, "LOADS", "at", "the `LOADS`, such as 2,4,8,16")
+	f.StringVar(&o.csv, "csv", "", "also write the table to `FILE`")
+	return c
+}
+
+// parseAt reads a list of loads.
+func parseAt(text string) (all []float64, err error) {
+	for _, part := range strings.Split(text, ",") {
+		load, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
+		if err != nil || !(load > 0 && load <= 1e9) {
+			return nil, errors.New("want numbers above 0, such as 2,4,8,16")
+		}
+		all = append(all, load)
+	}
+	return all, nil
+}
+
+// checkAt refuses loads that cannot be.
+func (o *probingOptions) checkAt() error {
+	if len(o.at) == 0 {
+		return errors.New("no loads; give them with --at, such as --at 2,4,8,16")
+	}
+	for _, load := range o.at {
+		whole := o.over == "concurrency" || o.over == "instances"
+		switch {
+		case whole && load != math.Trunc(load):
+			return fmt.Errorf("--at %v: with --over %s a load is a whole number", load, o.over)
+		case o.over == "instances" && load > float64(len(o.urls)):
+			return fmt.Errorf("--at %v: %d servers are given with --url", load, len(o.urls))
+		}
+	}
+	return nil
+}
+
+// swept is sweep.json, and what --json prints.
+type swept struct {
+	Over   string             `json:"over"`
+	SLO    string             `json:"slo"`
+	Why    string             `json:"why"` // why it ended before its time; "" if it did not
+	Probes []capacity.Outcome `json:"probes"`
+}
+
+// concludeSweep writes and prints the table.
+func (s *searching) concludeSweep(out io.Writer, sweep *capacity.Sweep) error {
+	_, page := s.result()
+	r := swept{s.o.over, s.o.slo, sweep.Why(), page.Outcomes}
+	err := errors.Join(report.WriteJSON(filepath.Join(s.dir, s.name(".json")), r), s.writePage(page))
+	if s.o.csv != "" {
+		err = errors.Join(err, report.WriteWhole(s.o.csv, page.WriteCSV))
+	}
+	if s.o.json {
+		return errors.Join(err, report.EncodeJSON(out, r))
+	}
+	t := format.NewPage(newTerminal(out).width, 0)
+	t.Line("")
+	if head, rows := page.Table(); len(rows) > 0 {
+		report.Table(&t, head, rows)
+		t.Line("")
+	}
+	t.Sentence("", cmp.Or(r.Why, fmt.Sprintf("%s, each measured in a replay of its own.",
+		format.Many(len(r.Probes), "load"))))
+	t.Line("  page  " + filepath.Join(s.dir, s.name(".html")))
+	_, bad := out.Write(t.Bytes())
+	return errors.Join(err, bad)
+}

@@ -1,0 +1,172 @@
+package capacity
+
+import (
+	"cmp"
+	"encoding/csv"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/fastreplay/fastreplay/engine/chart"
+)
+
+// Sweep probes given loads in their order, each for its whole window. It is for one goroutine.
+type Sweep struct {
+	*Search // judges probes, if there are objectives
+	at      []float64
+}
+
+// NewSweep makes a sweep over loads. There may be no objectives.
+func NewSweep(c Config, at []float64) *Sweep {
+	s := &Search{config: c}
+	s.update()
+	return &Sweep{s, at}
+}
+
+// Next returns the probe to try, or false if all loads were probed.
+func (s *Sweep) Next() (Probe, bool) {
+	n := len(s.outcomes)
+	if n >= len(s.at) {
+		return Probe{}, false
+	}
+	return Probe{Number: n + 1, Load: s.at[n]}, true
+}
+
+// Window returns how long the window of a probe is, in s. Nothing is added to its warm-in.
+func (s *Sweep) Window(Probe) (seconds, settleS float64) { return s.config.WindowS, 0 }
+
+// Stop ends the sweep before its time, and says why in a whole sentence.
+func (s *Sweep) Stop(why string) { s.stopped, s.at = why, nil }
+
+// Why is why the sweep ended before its time; "" if it did not.
+func (s *Sweep) Why() string { return s.stopped }
+
+// Peek ends a probe with its window.
+func (s *Sweep) Peek(p Probe, peek Peek) Decision {
+	if !peek.Ended {
+		return Decision{}
+	}
+	return s.Search.Peek(p, peek)
+}
+
+// measure is a number of every probe.
+type measure struct{ name, label, unit string }
+
+// Throughput, as metrics.Quantities has it.
+const (
+	requestsPerS = "requests_per_s"
+	tokensPerS   = "output_tokens_per_s"
+)
+
+// measures are the numbers of every probe, besides those that its objectives bound, in the order of a table.
+func measures() []measure {
+	return []measure{
+		{requestsPerS, "Throughput, requests/s", ""},
+		{tokensPerS, "Throughput, output tokens/s", ""},
+		{"ttft.p50", "TTFT p50", "ms"},
+		{"ttft.p95", "TTFT p95", "ms"},
+		{"tpot.p50", "TPOT p50", "ms"},
+		{"tpot.p95", "TPOT p95", "ms"},
+		{"e2e.p50", "E2E p50", "ms"},
+		{"e2e.p95", "E2E p95", "ms"},
+		{ErrorRate, "Failures", "ratio"},
+		{PrefixHits, "Prefix hits", "ratio"},
+	}
+}
+
+// curves are latencies by throughput.
+func (p *Page) curves() (all []chart.Graph) {
+	byThroughput := slices.Clone(p.Outcomes)
+	slices.SortStableFunc(byThroughput, func(a, b Outcome) int {
+		return cmp.Compare(a.Numbers[tokensPerS], b.Numbers[tokensPerS])
+	})
+	for _, m := range measures() {
+		if m.unit != "ms" {
+			continue
+		}
+		g := chart.Graph{
+			Title: m.label + " by throughput",
+			Sync:  "throughput",
+			X:     chart.Axis{Label: "output tokens/s"},
+			Y:     chart.Axis{Unit: m.unit, From: new(0.0)},
+		}
+		for i := range byThroughput {
+			g.At = append(g.At, byThroughput[i].Numbers[tokensPerS])
+		}
+		if g.Series = withInterval(byThroughput, m.name); g.Series != nil {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+// withInterval is a number of outcomes, and the ends of its interval if they are known; nil if no outcome has it.
+func withInterval(outcomes []Outcome, name string) []chart.Series {
+	values, low, high := chart.Values{}, chart.Values{}, chart.Values{}
+	seen, known := false, false
+	for i := range outcomes {
+		value := math.NaN()
+		interval := [2]float64{value, value}
+		if v, is := outcomes[i].Numbers[name]; is {
+			value, seen = v, true
+		}
+		if v, is := outcomes[i].Intervals[name]; is {
+			interval, known = v, true
+		}
+		values, low, high = append(values, value), append(low, interval[0]), append(high, interval[1])
+	}
+	switch {
+	case !seen:
+		return nil
+	case !known:
+		return []chart.Series{{Name: "measured", Values: values}}
+	}
+	return []chart.Series{
+		{Name: "measured", Values: values},
+		{Name: "95 % interval, from", Style: chart.Dots, Values: low},
+		{Name: "to", Style: chart.Dots, Values: high},
+	}
+}
+
+// WriteCSV writes a row for each outcome: its load, every number with the ends of its 95 % interval, and the verdict.
+// What is not known is empty.
+func (p *Page) WriteCSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	names := []string{GoodputPerS, Goodput}
+	for _, m := range measures() {
+		names = append(names, m.name)
+	}
+	for i := range p.Objectives {
+		if name := p.Objectives[i].Quantity(); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	head := []string{"load"}
+	for _, name := range names {
+		head = append(head, name, name+"_low", name+"_high")
+	}
+	err := out.Write(append(head, "verdict"))
+	number := func(v float64, known bool) string {
+		if !known {
+			return ""
+		}
+		return strconv.FormatFloat(v, 'g', 6, 64)
+	}
+	for i := range p.Outcomes {
+		o := &p.Outcomes[i]
+		row := []string{number(o.Load, true)}
+		for _, name := range names {
+			v, known := o.Numbers[name]
+			interval, has := o.Intervals[name]
+			row = append(row, number(v, known), number(interval[0], has), number(interval[1], has))
+		}
+		verdict := o.Word()
+		if len(p.Objectives) == 0 && o.Client == "" {
+			verdict = ""
+		}
+		err = cmp.Or(err, out.Write(append(row, verdict)))
+	}
+	out.Flush()
+	return cmp.Or(err, out.Error())
+}

@@ -1,0 +1,213 @@
+package capacity
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/fastreplay/fastreplay/engine/format"
+)
+
+// Which part of a trace probes measure, if they cannot measure all of it.
+const (
+	FromBusiest = "busiest" // where most requests come
+	FromSpread  = "spread"  // stretches that are evenly spread over the trace, one behind the other
+	FromStart   = "start"
+)
+
+// Timeline has when the requests of a trace arrive, ascending, in ns since the first. If a load ignores those times, it
+// has the places of requests instead, from 0, as if one came each ns.
+type Timeline []int64
+
+// Places is the timeline of so many requests by their places.
+func Places(requests int) Timeline {
+	t := make(Timeline, requests)
+	for i := range t {
+		t[i] = int64(i)
+	}
+	return t
+}
+
+// Stretch is a piece of a trace, from one trace time up to another, in ns.
+type Stretch struct {
+	FromNS int64 `json:"from_ns"`
+	ToNS   int64 `json:"to_ns"`
+}
+
+// Part is what probes measure of a trace. Times are trace times, rates those of the recorded load.
+type Part struct {
+	Places     bool      `json:"places"` // the stretches are of places of requests, as the load ignores the trace's times
+	Stretches  []Stretch `json:"stretches"`
+	TraceNS    int64     `json:"trace_ns"`     // duration of the whole trace
+	OfMeanRate float64   `json:"of_mean_rate"` // rate of the part over the mean rate of the trace
+	OfPeakRate float64   `json:"of_peak_rate"` // the same over the highest rate of a minute
+	Whole      bool      `json:"whole"`        // all that stands behind the warm-in
+	Even       bool      `json:"even"`         // chance explains how the rate of the trace varies
+}
+
+// spreadOver is of how many stretches a spread part is.
+const spreadOver = 5
+
+// Choose returns the part of a trace that a probe measures, forNS long. Before its first stretch leadNS of the trace are
+// for the warm-in.
+//
+// If the rate of a trace varies by no more than chance, its busiest part is so by chance, too. Then each probe, by its
+// number, measures another one: together they tell more of such traffic.
+func (t Timeline) Choose(from string, probe int, forNS, leadNS int64) Part {
+	end := t[len(t)-1] + 1
+	p := Part{TraceNS: end, Even: t.even(forNS)}
+	forNS = min(forNS, end-leadNS)
+	switch {
+	case forNS == end-leadNS:
+		p.Whole = true
+		p.Stretches = []Stretch{{leadNS, end}}
+	case from == FromSpread:
+		stratum := (end - leadNS) / spreadOver
+		for i := range int64(spreadOver) {
+			begin := leadNS + i*stratum + (stratum-forNS/spreadOver)/2
+			p.Stretches = append(p.Stretches, Stretch{begin, begin + forNS/spreadOver})
+		}
+	case from == FromStart:
+		p.Stretches = []Stretch{{leadNS, leadNS + forNS}}
+	case p.Even:
+		_, place := math.Modf(float64(probe) * (math.Phi - 1))
+		begin := leadNS + int64(place*float64(end-leadNS-forNS))
+		p.Stretches = []Stretch{{begin, begin + forNS}}
+	default:
+		p.Stretches = []Stretch{t.busiest(forNS, leadNS)}
+	}
+	requests, lasts := 0, int64(0)
+	for _, s := range p.Stretches {
+		requests += t.count(s)
+		lasts += s.ToNS - s.FromNS
+	}
+	rate := float64(requests) / float64(lasts)
+	p.OfMeanRate = rate / (float64(len(t)) / float64(end))
+	minute := min(int64(time.Minute), end)
+	p.OfPeakRate = rate / (float64(t.count(t.busiest(minute, 0))) / float64(minute))
+	return p
+}
+
+// count is how many requests arrive in a stretch.
+func (t Timeline) count(s Stretch) int { return t.before(s.ToNS) - t.before(s.FromNS) }
+
+// before is how many requests arrive before an instant.
+func (t Timeline) before(ns int64) int {
+	return sort.Search(len(t), func(i int) bool { return t[i] >= ns })
+}
+
+// busiest is the stretch behind leadNS in which most requests arrive.
+func (t Timeline) busiest(forNS, leadNS int64) (best Stretch) {
+	end := t[len(t)-1] + 1
+	most := -1
+	last := t.before(leadNS)
+	for i := last; i < len(t); i++ {
+		from := min(t[i], end-forNS)
+		s := Stretch{from, from + forNS}
+		for last < len(t) && t[last] < s.ToNS {
+			last++
+		}
+		if last-i > most {
+			most, best = last-i, s
+		}
+	}
+	return best
+}
+
+// even reports whether the rate over stretches of forNS varies by no more than chance. How much chance varies it, bursts
+// included, shows in how pieces that follow each other differ (von Neumann, 1941): slow changes do not.
+func (t Timeline) even(forNS int64) bool {
+	const pieces, surely = 8, 4 // of a stretch; standard deviations
+	end := t[len(t)-1] + 1
+	piece := max(1, forNS/pieces)
+	n := int(end / piece)
+	if n < pieces/2 {
+		return true
+	}
+	differ := 0.0
+	before := 0
+	for i := range n {
+		now := t.count(Stretch{int64(i) * piece, int64(i+1) * piece})
+		if i > 0 {
+			differ += float64((now - before) * (now - before))
+		}
+		before = now
+	}
+	ofPiece := differ / float64(2*(n-1)) // variance
+	mean := float64(len(t)) * float64(forNS) / float64(end)
+	most := float64(t.count(t.busiest(forNS, 0)))
+	return most-mean <= surely*math.Sqrt(pieces*ofPiece)
+}
+
+// covered is how long the stretches of these parts are together, each instant counted once, in ns.
+func covered(parts []*Part) (ns int64) {
+	var all []Stretch
+	for _, p := range parts {
+		all = append(all, p.Stretches...)
+	}
+	slices.SortFunc(all, func(a, b Stretch) int { return cmp.Compare(a.FromNS, b.FromNS) })
+	end := int64(0)
+	for _, s := range all {
+		ns += max(0, s.ToNS-max(end, s.FromNS))
+		end = max(end, s.ToNS)
+	}
+	return ns
+}
+
+// Take returns the requests of a probe of this part, by their places in the trace, and when each arrives in the probe:
+// those of leadNS before the first stretch, then each stretch behind the other.
+func (t Timeline) Take(p Part, leadNS int64) (source []int32, atNS []int64) {
+	at := int64(0) // in the probe
+	for i, s := range p.Stretches {
+		if i == 0 {
+			s.FromNS = max(0, s.FromNS-leadNS)
+		}
+		for k := t.before(s.FromNS); k < t.before(s.ToNS); k++ {
+			source, atNS = append(source, int32(k)), append(atNS, at+t[k]-s.FromNS)
+		}
+		at += s.ToNS - s.FromNS
+	}
+	return source, atNS
+}
+
+// Words say what was measured, and what it stands for. A part that is nil has none.
+func (p *Part) Words() string {
+	if p == nil {
+		return ""
+	}
+	clock := func(ns int64) string {
+		d := time.Duration(ns).Round(time.Second)
+		text := fmt.Sprintf("%d:%02d", int(d.Minutes())%60, int(d.Seconds())%60)
+		if p.TraceNS >= int64(time.Hour) {
+			text = fmt.Sprintf("%d:%02d:%02d", int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60)
+		}
+		return text
+	}
+	var where []string
+	for _, s := range p.Stretches {
+		from, to := clock(s.FromNS), clock(s.ToNS)
+		if p.Places {
+			from, to = format.Count(s.FromNS+1), format.Count(s.ToNS)
+		}
+		where = append(where, from+"–"+to)
+	}
+	if p.Places {
+		return fmt.Sprintf("Measured on requests %s of %s. The interval is about requests like these.",
+			strings.Join(where, ", "), format.Count(p.TraceNS))
+	}
+	text := fmt.Sprintf("Measured on %s of %s, at %s × the mean and %s × the peak rate.", strings.Join(where, ", "),
+		clock(p.TraceNS), format.Number(p.OfMeanRate, 2), format.Number(p.OfPeakRate, 2))
+	switch {
+	case p.Whole:
+		return text + " The interval is about this trace, and traffic like it."
+	case p.Even:
+		return text + " The rate varies by no more than chance; the interval is about traffic like that of the trace."
+	case len(p.Stretches) > 1:
+		return text + " The interval is about the trace as a whole; its busiest part may carry less."
+	}
+	return text + " The interval is about traffic like that part, not about the rest of the trace."
+}

@@ -1,0 +1,95 @@
+package metrics
+
+import (
+	"slices"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/stats"
+)
+
+// sectionsOf cuts a run into parts of equally many requests, in the order in which they were sent. Each returned
+// instant is the first of a part that follows another.
+func (t *timings) sectionsOf() (cuts []int64) {
+	var sent []int64
+	t.each(func(k *timing) { sent = append(sent, k.atNS) })
+	slices.Sort(sent)
+	for i := 1; i < stats.MostSections && len(sent) > 0; i++ {
+		cuts = append(cuts, sent[i*len(sent)/stats.MostSections])
+	}
+	return cuts
+}
+
+// sessionGroups divides conversations into groups, by their numbers. Without conversations, or if most have only one
+// request, there are none.
+func (t *timings) sessionGroups() (of map[int64]uint8, groups int) {
+	of = map[int64]uint8{}
+	n := 0
+	t.each(func(k *timing) {
+		if k.session != record.None {
+			of[k.session] = 0
+			n++
+		}
+	})
+	if n < 2*len(of) {
+		return nil, 0
+	}
+	groups = min(len(of), stats.MostSections)
+	sessions := make([]int64, 0, len(of))
+	for session := range of {
+		sessions = append(sessions, session)
+	}
+	slices.Sort(sessions)
+	for i, session := range sessions {
+		of[session] = uint8(i % groups)
+	}
+	return of, groups
+}
+
+// setIntervals sets those of all latencies that timings have, or that follow from these. Of values in buckets there
+// are none.
+func (c *Collector) setIntervals(s *Summary) {
+	if c.timings.spilled > 0 {
+		return
+	}
+	cuts := c.timings.sectionsOf()
+	group, groups := c.timings.sessionGroups()
+	for i := range latencies {
+		q, unitNS := s.Latency(i)
+		if q == nil || q.FromHistogram {
+			continue
+		}
+		var values []stats.Sample
+		c.timings.each(func(k *timing) {
+			if ns := k.of(i); ns != record.None {
+				section, begins := slices.BinarySearch(cuts, k.atNS)
+				if begins {
+					section++
+				}
+				values = append(values, stats.Sample{Value: ns, Section: uint8(section), Group: group[k.session]})
+			}
+		})
+		if len(values) > 0 {
+			q.CI95 = stats.NewSections(values, groups).Describe(unitNS)
+		}
+	}
+}
+
+// of is a latency of the table; record.None if the request has none, or timings do not keep it.
+func (k *timing) of(latency int) int64 {
+	if latency == Drift {
+		if !k.sent {
+			return record.None
+		}
+		return k.driftNS()
+	}
+	if at := slices.Index(timedLatencies[:], latency); at >= 0 {
+		return k.latencies[at]
+	}
+	for i, of := range timedLatencies {
+		late := k.driftNS()
+		if latencies[of].planned == latencies[latency].Key && k.latencies[i] != record.None && late != record.None {
+			return k.latencies[i] + late
+		}
+	}
+	return record.None
+}

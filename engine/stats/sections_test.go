@@ -1,0 +1,263 @@
+package stats
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// inSections are values in the order in which they were sent.
+func inSections(values []int64) (all []Sample) {
+	for i, v := range values {
+		all = append(all, Sample{Value: v, Section: uint8(i * MostSections / len(values)), Group: uint8(i % 7)})
+	}
+	return all
+}
+
+// TestIntervalsOracle: intervals are those of a naive reading of their definition, with equal values, groups and
+// sections of unlike size, and in whatever order values come.
+func TestIntervalsOracle(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	some := 0
+	for range 200 {
+		n := 30 + rng.IntN(3000)
+		var all []Sample
+		level := 0.0
+		for i := range n {
+			if i%50 == 0 {
+				level = 0.3 * rng.NormFloat64()
+			}
+			all = append(all, Sample{
+				Value:   int64(20 * math.Exp(level+0.5*rng.NormFloat64())), // many are equal
+				Section: uint8(math.Sqrt(float64(i)/float64(n)) * MostSections),
+				Group:   uint8(rng.IntN(8)),
+			})
+		}
+		groups := 8 * rng.IntN(2)
+		rng.Shuffle(n, func(i, j int) { all[i], all[j] = all[j], all[i] })
+		want := naiveIntervals(all, groups)
+		s := NewSections(slices.Clone(all), groups)
+		for k, got := range s.Intervals(perMille) {
+			if s.Unknown() != "" {
+				want[k] = nil
+			}
+			if (got == nil) != (want[k] == nil) || got != nil && *got != *want[k] {
+				t.Fatalf("%d values, %d groups, %d ‰: %v, want %v", n, groups, perMille[k], got, want[k])
+			}
+			if got != nil {
+				some++
+			}
+		}
+	}
+	if some < 100 {
+		t.Errorf("%d intervals are too few for a test", some)
+	}
+}
+
+// naiveIntervals leaves the tests of dependence out.
+func naiveIntervals(all []Sample, groups int) (out []*[2]int64) {
+	n := float64(len(all))
+	below := func(v int64) (less, upTo float64) {
+		for _, s := range all {
+			if s.Value < v {
+				less++
+			}
+			if s.Value <= v {
+				upTo++
+			}
+		}
+		return less, upTo
+	}
+	midrank := map[int64]float64{}
+	for _, s := range all {
+		less, upTo := below(s.Value)
+		midrank[s.Value] = (less+upTo)/2/n - 0.5
+	}
+	sorted := slices.SortedFunc(slices.Values(all), func(a, b Sample) int { return int(a.Value - b.Value) })
+	type way struct {
+		m        int
+		of       func(Sample) int
+		ranks    []float64
+		neighbor float64
+		worst    float64
+	}
+	var ways []*way
+	for _, m := range []int{20, 10, 5} {
+		if len(all) >= 5*m {
+			ways = append(ways, &way{m: m, of: func(s Sample) int { return int(s.Section) / (20 / m) }})
+		}
+	}
+	if groups > 0 {
+		ways = append(ways, &way{m: groups, of: func(s Sample) int { return int(s.Group) }})
+	}
+	for k, w := range ways {
+		w.ranks = make([]float64, w.m)
+		for _, s := range all {
+			w.ranks[w.of(s)] += midrank[s.Value]
+		}
+		w.neighbor = 1
+		cross, squared := 0.0, 0.0
+		for j, d := range w.ranks {
+			squared += d * d
+			if j > 0 {
+				cross += d * w.ranks[j-1]
+			}
+		}
+		if k == 0 && cross > 0 {
+			w.neighbor = (squared + cross) / (squared - cross)
+		}
+		w.worst = max(1, squared*12*float64(w.m)/float64(w.m-1)/n*w.neighbor)
+	}
+	for _, p := range perMille {
+		q := float64(p) / 1000
+		rank := int(math.Ceil(q*n - 1e-9))
+		theta := sorted[rank-1].Value
+		less, upTo := below(theta)
+		low, high := rank, rank
+		for _, w := range ways {
+			squared := 0.0
+			for j := range w.m {
+				excess := 0.0
+				for _, s := range all {
+					if w.of(s) != j {
+						continue
+					}
+					excess -= float64(rank) / n
+					if s.Value < theta {
+						excess++
+					} else if s.Value == theta {
+						excess += (float64(rank) - less) / (upTo - less)
+					}
+				}
+				squared += excess * excess
+			}
+			w.worst = max(w.worst, squared*float64(w.m)/float64(w.m-1)/n/(q*(1-q))*w.neighbor)
+			reach := Student95(w.m-1) * math.Sqrt(w.worst*q*(1-q)/n)
+			low = min(low, int(math.Floor(n*(q-reach))))
+			high = max(high, int(math.Ceil(n*(q+reach)))+1)
+		}
+		if out = append(out, nil); low >= 1 && high <= len(all) {
+			out[len(out)-1] = &[2]int64{sorted[low-1].Value, sorted[high-1].Value}
+		}
+	}
+	return out
+}
+
+// TestUnknownIntervals: there is no interval of what sections cannot tell, and the reason is said.
+func TestUnknownIntervals(t *testing.T) {
+	rising := make([]int64, 2000)
+	same := make([]int64, 2000)
+	for i := range rising {
+		rising[i] = int64(1000 + i/100)
+		same[i] = 7
+	}
+	atOnce := inSections(rising)
+	for i := range atOnce {
+		atOnce[i].Section = 4
+	}
+	for _, c := range []struct {
+		name   string
+		values []Sample
+		groups int
+		want   string
+	}{
+		{"few", inSections(rising[:24]), 0, "there are too few values"},
+		{"five conversations", inSections(same), 5, "there are too few conversations"},
+		{"at once", atOnce, 0, "requests left at one time"},
+		{"rising", inSections(rising), 0, "values depend on each other for longer than a part of the run"},
+		{"all the same", inSections(same), 7, ""},
+	} {
+		s := NewSections(c.values, c.groups)
+		got := s.Describe(1)
+		if got.Unknown != c.want || (got.P50 == nil) != (c.want != "") {
+			t.Errorf("%s: %+v, want %q", c.name, got, c.want)
+		}
+		if got.P50 != nil && *got.P50 != [2]float64{7, 7} {
+			t.Errorf("%s: %v", c.name, *got.P50)
+		}
+	}
+}
+
+// TestEffective: values in runs of ten equals say a tenth.
+func TestEffective(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	mean := 0.0
+	for range 100 {
+		values := make([]int64, 4000)
+		for i := range values {
+			if values[i] = rng.Int64(); i%10 > 0 {
+				values[i] = values[i-1]
+			}
+		}
+		mean += NewSections(inSections(values), 0).Effective() / 100
+	}
+	if mean < 150 || mean > 400 { // the worst of three cuts counts, so that it is below 400
+		t.Errorf("4,000 values in runs of ten count as %.0f", mean)
+	}
+}
+
+// TestWander: independent values exceed the bounds as often as the doc says, those that rise always do.
+func TestWander(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	above46, above74 := 0, 0
+	const draws = 20_000
+	for range draws {
+		values := make([]float64, 20)
+		mean := 0.0
+		for i := range values {
+			values[i] = rng.NormFloat64()
+			mean += values[i] / 20
+		}
+		for i := range values {
+			values[i] -= mean
+		}
+		w := Wander(values, 1)
+		if w > 0.46 {
+			above46++
+		}
+		if w > mostWander {
+			above74++
+		}
+	}
+	if a, b := float64(above46)/draws, float64(above74)/draws; a < 0.03 || a > 0.06 || b < 0.002 || b > 0.015 {
+		t.Errorf("independent values are above 0.46 in %.3f and above 0.74 in %.4f of draws", a, b)
+	}
+	if w := Wander([]float64{-3, -2, -1, 0, 1, 2, 3}, 0); w < 1 {
+		t.Errorf("rising: %g", w)
+	}
+}
+
+// TestLagOne against the definition.
+func TestLagOne(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   float64
+	}{{[]float64{1, -1, 1, -1}, -0.75}, {[]float64{1, 1, -1, -1}, 0.25}, {[]float64{0, 0, 0}, 0}} {
+		if got := LagOne(c.values); got != c.want {
+			t.Errorf("%v: %g, want %g", c.values, got, c.want)
+		}
+	}
+}
+
+// TestStudent95 against the density, integrated.
+func TestStudent95(t *testing.T) {
+	for _, freedom := range []int{1, 2, 4, 6, 9, 13, 19, 25, 60} {
+		nu := float64(freedom)
+		half := math.Exp(lgamma((nu+1)/2)-lgamma(nu/2)) / math.Sqrt(nu*math.Pi)
+		sum, to := 0.0, Student95(freedom)
+		const steps = 100_000
+		for i := range steps {
+			x := (float64(i) + 0.5) * to / steps
+			sum += 2 * half * math.Pow(1+x*x/nu, -(nu+1)/2) * to / steps
+		}
+		if math.Abs(sum-0.95) > 2e-4 {
+			t.Errorf("%d degrees of freedom: %.3f holds %.5f", freedom, to, sum)
+		}
+	}
+}
+
+func lgamma(x float64) float64 {
+	v, _ := math.Lgamma(x)
+	return v
+}
