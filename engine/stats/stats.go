@@ -216,18 +216,3 @@ func MostAtOnce(starts, ends []float64) (most int) {
 	}
 	return most
 }
-
-// Student95 is how many standard errors from a mean 95 % of Student's t reach, with so many degrees of freedom, 1 or
-// more; they need not be whole.
-func Student95(freedom float64) float64 {
-	exact := [...]float64{12.706, 4.303, 3.182} // of 1, 2 and 3
-	for i := range exact[1:] {
-		if below := float64(i + 1); freedom < below+1 {
-			share := (1/below - 1/max(freedom, below)) * below * (below + 1) // of the way in 1/freedom
-			return exact[i] + share*(exact[i+1]-exact[i])
-		}
-	}
-	// Abramowitz and Stegun, Handbook of Mathematical Functions, 1964, 26.7.5, for a normal quantile of 1.95996
-	x := 1 / freedom
-	return 1.95996 + x*(2.3722+x*(2.8225+x*(2.5558+x*1.5895)))
-}
