@@ -133,7 +133,7 @@ func naiveIntervals(all []Sample, groups int) (out []*[2]int64) {
 				squared += excess * excess
 			}
 			w.worst = max(w.worst, squared*float64(w.m)/float64(w.m-1)/n/(q*(1-q))*w.neighbor)
-			reach := Student95(w.m-1) * math.Sqrt(w.worst*q*(1-q)/n)
+			reach := Student95(float64(w.m-1)) * math.Sqrt(w.worst*q*(1-q)/n)
 			low = min(low, int(math.Floor(n*(q-reach))))
 			high = max(high, int(math.Ceil(n*(q+reach)))+1)
 		}
