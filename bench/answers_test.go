@@ -44,9 +44,9 @@ func TestExactAnswers(t *testing.T) {
 	t.Parallel()
 	load := agents(t, 8, 10)
 	m := startMock(t, "--ttft", "1ms", "--itl", "20us")
-	exact := []string{"--trace", load, "--url", m.url, "--api", "vllm-generate", "--concurrency", "1", "--answers", "exact"}
+	exact := []string{"--trace", load, "--url", m.url, "--api", "vllm-generate", "--concurrency", "1", "--force-answers"}
 	prints, hits := map[string]bool{}, map[string]int64{}
-	for i, args := range [][]string{exact, append(exact, "--no-stream"), append(exact, "--answers", "free")} {
+	for i, args := range [][]string{exact, append(exact, "--no-stream"), append(exact, "--force-answers=false")} {
 		r := run(t, args...)
 		r.sound(t)
 		for _, l := range r.lines {
@@ -55,7 +55,7 @@ func TestExactAnswers(t *testing.T) {
 			}
 		}
 		a := r.summary.Answers
-		if a == nil || a.Turns != 72 || a.Carried < 1000 || a.WrongRequests != 0 || (a.Told > 0) != (i < 2) {
+		if a == nil || a.Turns != 72 || a.Carried < 1000 || a.WrongRequests != 0 || (a.Forced > 0) != (i < 2) {
 			t.Errorf("run %d: %+v", i, a)
 		}
 		if i == 0 {
@@ -67,7 +67,7 @@ func TestExactAnswers(t *testing.T) {
 			t.Errorf("run %d: no note on what answers do to hits: %q", i, r.summary.Notes)
 		}
 	}
-	if len(prints) != 1 || hits["exact"] <= hits["free"] {
+	if len(prints) != 1 || hits["forced"] <= hits["free"] {
 		t.Errorf("fingerprints %v, hits %v", prints, hits)
 	}
 }

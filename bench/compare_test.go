@@ -213,7 +213,7 @@ func TestInterleaveInterrupted(t *testing.T) {
 			var dir string
 			quickEnough(t, func() string {
 				dir = filepath.Join(t.TempDir(), "cmp")
-				p = interleaved(t, dir, how, a.url, b.url, "--no-probe", "--cold", "off", "--drain", "50ms")
+				p = interleaved(t, dir, how, a.url, b.url, "--no-probe", "--cold", "off", "--grace", "50ms")
 				until(t, "b has requests", func() bool { return b.running() >= 5 || p.ended() })
 				_ = p.Process.Signal(os.Interrupt)
 				p.wait(t)

@@ -153,7 +153,7 @@ func TestDurationGrace(t *testing.T) {
 			load := steady(t, 200, 100, 3)
 			var res *results
 			quickEnough(t, func() string {
-				res = run(t, with(args, "--trace", load, "--url", m.url, "--no-probe", "--model", "mock", "--cold", "off", "--duration", "500ms", "--drain", "2s")...)
+				res = run(t, with(args, "--trace", load, "--url", m.url, "--no-probe", "--model", "mock", "--cold", "off", "--duration", "500ms", "--grace", "2s")...)
 				res.only(t, "cancelled", "ok", "not_sent")
 				by := res.outcomes()
 				bounded := name == "cap" || name == "closed" // where three that stall are all that is sent

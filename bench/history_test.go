@@ -347,7 +347,7 @@ func TestLiveHistory(t *testing.T) {
 					if s < 2 {
 						args = append(args, "--insecure") // over https
 					}
-					args = append(args, "--assume", "100ms,1ms")
+					args = append(args, "--assume-latency", "100ms,1ms")
 				}
 				args = with([]string{"--sessions", mode, "--history", "live"}, args...)
 				var r *results

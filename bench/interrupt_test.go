@@ -82,7 +82,7 @@ func TestInterruptCutsOff(t *testing.T) {
 		t.Run(grace, func(t *testing.T) {
 			t.Parallel()
 			m := startMock(t, "--fault", "stall:2")
-			r := startReplay(t, "--trace", steady(t, lasting, 100, 10), "--url", m.url, "--no-probe", "--drain", grace, "--cold", "off")
+			r := startReplay(t, "--trace", steady(t, lasting, 100, 10), "--url", m.url, "--no-probe", "--grace", grace, "--cold", "off")
 			m.untilRunning(t, 8)
 			r.signal(t, os.Interrupt)
 			if twice {

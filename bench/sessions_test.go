@@ -15,7 +15,7 @@ func TestSessionsEndWithDuration(t *testing.T) {
 		{"--sessions", "think", "--scale", "4"},
 		{"--sessions", "gated", "--scale", "4"},
 		{"--sessions", "gated", "--concurrency", "8"},
-		{"--sessions", "gated", "--scale", "4", "--drain", "0s"},
+		{"--sessions", "gated", "--scale", "4", "--grace", "0s"},
 	} {
 		t.Run(strings.Join(c, " "), func(t *testing.T) {
 			t.Parallel()
@@ -26,7 +26,7 @@ func TestSessionsEndWithDuration(t *testing.T) {
 				r = run(t, with(c, "samples/bailian.jsonl", "--url", m.url, "--duration", "1s")...)
 				logs = m.stop(t)
 				for _, l := range r.lines {
-					if slices.Contains(c, "--drain") && len(logs[l.ID]) == 0 {
+					if slices.Contains(c, "--grace") && len(logs[l.ID]) == 0 {
 						return fmt.Sprintf("row %d, planned at %d ns, did not leave before the end", l.Row, l.Planned)
 					}
 				}

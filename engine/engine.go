@@ -189,7 +189,7 @@ func (r *Run) startClock() (lead time.Duration, err error) {
 		return lead, nil
 	case !r.joinLate:
 		return lead, errors.New(r.lateWords(late))
-	case int64(late) >= plan.UntilNS || plan.Open() && int64(late) > plan.SpanNS():
+	case int64(late) >= plan.EndNS || plan.Open() && int64(late) > plan.SpanNS():
 		return lead, errors.New(r.lateWords(late) + ", and nothing was left to send")
 	}
 	return lead, nil

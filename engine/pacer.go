@@ -85,7 +85,7 @@ const (
 
 func (p *pacer) runQueue(w *sched.Waiter) (left []int32, over bool) {
 	tick, every := sched.NewWaiter(p.clock, 0, p.stop), int64(queueTick) // nothing has to be as exact as spinning is
-	until := p.queue.endNS()
+	until := p.queue.planEndNS()
 	thinks := p.queue.turns.Think
 	if thinks {
 		every = int64(thinkTick)

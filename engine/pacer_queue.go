@@ -231,17 +231,17 @@ func (q *queue) heldNS(i int32) int64 {
 	return q.state[i].heldNS
 }
 
-// endNS is the end of the plan. What a cap holds back leaves after it.
-func (q *queue) endNS() int64 {
+// planEndNS is the end of the plan. What a cap holds back leaves after it.
+func (q *queue) planEndNS() int64 {
 	if q.plan.Cap > 0 {
 		return math.MaxInt64
 	}
-	return q.plan.UntilNS
+	return q.plan.EndNS
 }
 
-// untilNS is the end of the plan, as the queue counts time.
-func (q *queue) untilNS() int64 {
-	if end := q.endNS(); end < math.MaxInt64 {
+// endNS is the end of the plan, as the queue counts time.
+func (q *queue) endNS() int64 {
+	if end := q.planEndNS(); end < math.MaxInt64 {
 		return end + q.idle.cutNS
 	}
 	return math.MaxInt64
@@ -312,7 +312,7 @@ func (q *queue) ready(list []release, i int32, nowNS int64) []release {
 		heap.Push(&q.delayed, release{at, i})
 	case !q.turns.Think && !s.due: // its own instant is to come
 	case q.plan.Open() || q.inJobs():
-		if at < q.untilNS() {
+		if at < q.endNS() {
 			list = q.release(list, i, at)
 		}
 	default:
@@ -366,7 +366,7 @@ func (q *queue) begin(nowNS int64) []release {
 
 // startJobs starts the next n jobs. A job may end as it starts only if it has no requests, which none has.
 func (q *queue) startJobs(list []release, n int, nowNS int64) []release {
-	for ; n > 0 && q.nextJob < len(q.jobs) && nowNS < q.untilNS(); n-- {
+	for ; n > 0 && q.nextJob < len(q.jobs) && nowNS < q.endNS(); n-- {
 		job := q.nextJob
 		q.nextJob++
 		q.jobs[job].startNS = nowNS
@@ -380,7 +380,7 @@ func (q *queue) startJobs(list []release, n int, nowNS int64) []release {
 // fill lets freed more requests be in flight, and adds those it releases to list: the waiting ones, then in a closed
 // loop the next in the order.
 func (q *queue) fill(list []release, freed int, nowNS int64) []release {
-	if q.free += freed; q.stop.Load() || nowNS >= q.untilNS() {
+	if q.free += freed; q.stop.Load() || nowNS >= q.endNS() {
 		return list
 	}
 	for q.free > 0 {
@@ -416,7 +416,7 @@ func (q *queue) due(nowNS int64) (leaving []release) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	nowNS += q.idle.cutNS
-	last := min(nowNS, q.untilNS()-1)
+	last := min(nowNS, q.endNS()-1)
 	for len(q.delayed) > 0 && q.delayed[0].atNS <= last {
 		x := heap.Pop(&q.delayed).(release)
 		if q.plan.Open() || q.inJobs() {

@@ -517,7 +517,7 @@ func (x *world) check() {
 	resent := int64(0)
 	for i := range x.final {
 		rec := &r.records[i]
-		if out := slices.Contains(r.leftOut, int32(i)); out != (x.ended[i] == 0) || out && (tries[i] > 0 || x.work.Plan.UntilNS > int64(planEnd)) {
+		if out := slices.Contains(r.leftOut, int32(i)); out != (x.ended[i] == 0) || out && (tries[i] > 0 || x.work.Plan.EndNS > int64(planEnd)) {
 			model.Fail("request %d: left out: %v, ended %d times, sent %d times", i, out, x.ended[i], tries[i])
 		} else if out {
 			continue
@@ -543,8 +543,8 @@ func (x *world) checkRelease(i int, rec *record.Record) {
 	if rec.SentNS == record.None {
 		return
 	}
-	if rec.DriftNS() < 0 || rec.PlannedNS >= p.UntilNS {
-		model.Fail("request %d was planned at %d and sent at %d; the plan ends at %d", i, rec.PlannedNS, rec.SentNS, p.UntilNS)
+	if rec.DriftNS() < 0 || rec.PlannedNS >= p.EndNS {
+		model.Fail("request %d was planned at %d and sent at %d; the plan ends at %d", i, rec.PlannedNS, rec.SentNS, p.EndNS)
 	}
 	if p.Dependencies == nil {
 		return

@@ -178,7 +178,7 @@ func TestAtOnce(t *testing.T) {
 	if !p.Open() || p.Requests != 3 || !slices.Equal(p.ReleaseNS, []int64{0, 0, 0}) || p.PeakWithin(1) != 3 {
 		t.Errorf("plan %+v, want three requests at 0", p)
 	}
-	if p = AtOnce(3, time.Second); p.Requests != 3 || p.UntilNS != 1e9 {
+	if p = AtOnce(3, time.Second); p.Requests != 3 || p.EndNS != 1e9 {
 		t.Errorf("plan %+v, want three requests until 1 s", p)
 	}
 }

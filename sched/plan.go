@@ -22,9 +22,9 @@ type Plan struct {
 	Cap int
 	// Dependencies make requests wait for others; nil = none does.
 	Dependencies *Dependencies
-	// UntilNS ends the releases: a request that waits until then for another one is not released, but one that a Cap
+	// EndNS ends the releases: a request that waits until then for another one is not released, but one that a Cap
 	// holds back is. math.MaxInt64 = unlimited.
-	UntilNS int64
+	EndNS int64
 }
 
 // FromTrace plans arrivals (ns since the first, ascending) at scale times the recorded speed, and keeps those released
@@ -55,7 +55,7 @@ func Closed(requests, concurrency int, duration time.Duration) (Plan, error) {
 	return Plan{
 		Requests:    requests,
 		Concurrency: min(concurrency, requests),
-		UntilNS:     until(duration),
+		EndNS:     until(duration),
 	}, nil
 }
 
@@ -66,7 +66,7 @@ func openPlan(release []int64, duration time.Duration) Plan {
 	return Plan{
 		ReleaseNS: release,
 		Requests:  len(release),
-		UntilNS:   end,
+		EndNS:   end,
 	}
 }
 

@@ -58,14 +58,14 @@ func TestPlansRefuseNonsense(t *testing.T) {
 
 func TestDurationLeavesOutWhatIsReleasedAtOrAfterIt(t *testing.T) {
 	p, _ := FromTrace([]int64{0, 5e8, 1e9, 2e9}, 1, time.Second)
-	if p.Requests != 2 || len(p.ReleaseNS) != 2 || p.UntilNS != 1e9 {
-		t.Errorf("%d requests before %d ns, want 2 before 1 s", p.Requests, p.UntilNS)
+	if p.Requests != 2 || len(p.ReleaseNS) != 2 || p.EndNS != 1e9 {
+		t.Errorf("%d requests before %d ns, want 2 before 1 s", p.Requests, p.EndNS)
 	}
 	if p, _ = FromTrace([]int64{0, 5e8, 1e9, 2e9}, 2, time.Second); p.Requests != 3 {
 		t.Errorf("%d requests before 1 s at scale 2, want 3", p.Requests)
 	}
-	if p, _ = FromTrace([]int64{0, 5e8}, 1, 0); p.Requests != 2 || p.UntilNS != math.MaxInt64 {
-		t.Errorf("%d requests before %d ns, want 2 without an end", p.Requests, p.UntilNS)
+	if p, _ = FromTrace([]int64{0, 5e8}, 1, 0); p.Requests != 2 || p.EndNS != math.MaxInt64 {
+		t.Errorf("%d requests before %d ns, want 2 without an end", p.Requests, p.EndNS)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestConstantSpacingDoesNotAccumulateError(t *testing.T) {
 
 func TestClosedPlan(t *testing.T) {
 	p, err := Closed(5, 8, 2*time.Second)
-	if err != nil || p.Open() || p.Concurrency != 5 || p.Requests != 5 || p.UntilNS != 2e9 {
+	if err != nil || p.Open() || p.Concurrency != 5 || p.Requests != 5 || p.EndNS != 2e9 {
 		t.Errorf("plan %+v, %v; want 5 in flight of 5, until 2 s", p, err)
 	}
 }
@@ -142,12 +142,12 @@ func turnsOf(waits ...[]Dependency) *Dependencies {
 // TestOnlyKeepsInstantsAndOrder: what waited for a missing request waits for what that one waited for, with its own
 // delay.
 func TestOnlyKeepsInstantsAndOrder(t *testing.T) {
-	all := Plan{Requests: 6, ReleaseNS: []int64{5, 6, 7, 8, 9, 10}, Cap: 3, UntilNS: 99,
+	all := Plan{Requests: 6, ReleaseNS: []int64{5, 6, 7, 8, 9, 10}, Cap: 3, EndNS: 99,
 		Dependencies: turnsOf(nil, []Dependency{{10, 0, true}}, []Dependency{{20, 1, false}, {25, 0, false}}, []Dependency{{30, 2, false}}, nil, []Dependency{{50, 4, false}, {60, 3, true}})}
 	all.Dependencies.NotBeforeNS, all.Dependencies.Job = []int64{0, 1, 2, 3, 4, 5}, []int32{0, 0, 1, 1, 2, 2}
 	p := all.Only([]int32{0, 3, 5})
 	want := turnsOf(nil, []Dependency{{30, 0, false}, {30, 0, true}}, []Dependency{{60, 1, true}})
-	if p.Requests != 3 || !slices.Equal(p.ReleaseNS, []int64{5, 8, 10}) || p.Cap != 3 || p.UntilNS != 99 ||
+	if p.Requests != 3 || !slices.Equal(p.ReleaseNS, []int64{5, 8, 10}) || p.Cap != 3 || p.EndNS != 99 ||
 		!slices.Equal(p.Dependencies.First, want.First) || !slices.Equal(p.Dependencies.List, want.List) ||
 		!slices.Equal(p.Dependencies.NotBeforeNS, []int64{0, 3, 5}) || !slices.Equal(p.Dependencies.Job, []int32{0, 1, 2}) {
 		t.Errorf("%+v, turns %+v", p, p.Dependencies)

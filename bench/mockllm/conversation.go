@@ -3,7 +3,7 @@ package mockllm
 // conversation reads the template's head, the system prompt, every message's text in order, the template's tail. name
 // is the key of the messages. The input of /v1/responses may be a string.
 func (d *decoder) conversation(name string, system, messages rawJSON) error {
-	if messages == nil {
+	if !given(messages) {
 		return nil
 	}
 	d.p.hasPrompt = true
@@ -21,33 +21,30 @@ func (d *decoder) conversation(name string, system, messages rawJSON) error {
 	return err
 }
 
-func (d *decoder) messages(name string, list rawJSON) error {
-	count := 0
-	err := walk(list, func(_, message rawJSON) error {
-		count++
-		hasRole := false
-		err := walk(message, func(key, value rawJSON) error {
-			switch string(key) {
-			case "role":
-				hasRole = true
-				return ignore(value)
-			case "output", "arguments": // of a tool call, which is an item of its own in /v1/responses and has no role
-				hasRole = true
-				return d.content(value, 0)
-			case "content":
-				return d.content(value, 0)
-			}
-			return ignore(value)
-		})
-		if err == nil && !hasRole {
-			err = badRequest("%s: a message without a role", name)
-		}
+func (d *decoder) messages(name string, value rawJSON) error {
+	var list []struct {
+		Role      rawJSON `json:"role"`
+		Content   rawJSON `json:"content"`
+		Output    rawJSON `json:"output"` // of a tool call, which is an item of its own in /v1/responses and has no role
+		Arguments rawJSON `json:"arguments"`
+	}
+	if err := readJSON(value, &list); err != nil {
 		return err
-	})
-	if err == nil && count == 0 {
+	}
+	if len(list) == 0 {
 		return badRequest("%s: at least one is needed", name)
 	}
-	return err
+	for _, m := range list {
+		if m.Role == nil && m.Output == nil && m.Arguments == nil {
+			return badRequest("%s: a message without a role", name)
+		}
+		for _, value := range []rawJSON{m.Content, m.Output, m.Arguments} {
+			if err := d.content(value, 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // maxContentDepth bounds how deep contents may stand in contents; a tool's results stand in a message's.
@@ -56,22 +53,25 @@ const maxContentDepth = 8
 // content reads a string, null, or an array of parts with text, or with contents of their own as a tool's results.
 func (d *decoder) content(value rawJSON, depth int) error {
 	switch {
-	case value == nil || string(value) == "null":
+	case !given(value):
 		return nil
 	case value[0] == '"':
 		return d.hash.text(value)
 	case depth > maxContentDepth:
 		return badRequest("content: nested too deeply")
 	}
-	return walk(value, func(_, part rawJSON) error {
-		return walk(part, func(key, value rawJSON) error {
-			switch string(key) {
-			case "text":
-				return d.hash.text(value)
-			case "content":
-				return d.content(value, depth+1)
-			}
-			return ignore(value)
-		})
-	})
+	var list []struct {
+		Text    rawJSON `json:"text"`
+		Content rawJSON `json:"content"`
+	}
+	err := readJSON(value, &list)
+	for _, part := range list {
+		if err == nil && given(part.Text) {
+			err = d.hash.text(part.Text)
+		}
+		if err == nil {
+			err = d.content(part.Content, depth+1)
+		}
+	}
+	return err
 }

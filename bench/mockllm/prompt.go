@@ -40,7 +40,7 @@ func (h *promptHasher) ids(array rawJSON) error {
 			break
 		}
 		if array[i] != ',' {
-			return malformed(array)
+			return badRequest("prompt: expected token ids with commas between them")
 		}
 		i = skipSpace(array, i+1)
 	}
@@ -50,12 +50,13 @@ func (h *promptHasher) ids(array rawJSON) error {
 
 // text adds the tokens of a JSON string: one for each run of bytes between white space.
 func (h *promptHasher) text(quoted rawJSON) error {
-	text := unquote(quoted)
-	if text == nil {
-		return malformed(quoted)
+	var text string
+	if err := readJSON(quoted, &text); err != nil {
+		return err
 	}
 	word, letters := uint64(wordBasis), 0
-	for _, c := range text {
+	for i := range len(text) {
+		c := text[i]
 		if c > ' ' || c != ' ' && (c < '\t' || c > '\r') {
 			word = (word ^ uint64(c)) * wordMultiplier
 			if c < 0x80 || c >= 0xc0 || letters == 0 { // the first byte of a character

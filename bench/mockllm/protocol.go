@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"reflect"
 	"sync"
 )
 
@@ -101,7 +100,7 @@ const (
 func protocolAt(path, body []byte) (p *protocol, model []byte) {
 	if string(path) == "/generate" { // TGI's and SGLang's
 		var b requestBody
-		if _ = readObject(body, reflect.ValueOf(&b).Elem()); b.Inputs != nil {
+		if _ = jsonReader.Unmarshal(body, &b); given(b.Inputs) {
 			return paths()[tgiGenerate], nil
 		}
 	}

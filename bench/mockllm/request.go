@@ -3,7 +3,7 @@ package mockllm
 import (
 	"cmp"
 	"fmt"
-	"reflect"
+	"strings"
 )
 
 // params is what a request wants.
@@ -125,10 +125,10 @@ type decoder struct {
 func (d *decoder) decode(body []byte) error {
 	*d.p = params{maxTokens: -1, minTokens: -1, stream: d.proto.streams}
 	var b requestBody
-	if err := readObject(body, reflect.ValueOf(&b).Elem()); err != nil {
+	if err := readJSON(body, &b); err != nil {
 		return err
 	}
-	d.p.model = cmp.Or(string(d.model), b.Model)
+	d.p.model = cmp.Or(string(d.model), strings.Clone(b.Model)) // else it would keep the body
 	if err := d.proto.read(d, &b); err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func one(n *int64) error {
 
 // prompt reads a string, an array of ids, or an array that holds exactly one of them.
 func (d *decoder) prompt(value rawJSON) error {
-	if value == nil {
+	if !given(value) {
 		return nil
 	}
 	d.p.hasPrompt = true
@@ -177,24 +177,23 @@ func (d *decoder) prompt(value rawJSON) error {
 		d.p.promptIDs = true
 		return d.hash.ids(value)
 	}
-	var inner rawJSON
-	err := walk(value, func(_, one rawJSON) error {
-		if inner != nil {
-			return badRequest("prompt: this server takes one prompt a request")
-		}
-		inner = one
-		return nil
-	})
-	if err == nil && inner[0] == '[' {
+	var all []rawJSON
+	err := readJSON(value, &all)
+	switch {
+	case err != nil:
+		return err
+	case len(all) > 1:
+		return badRequest("prompt: this server takes one prompt a request")
+	case all[0][0] == '[':
 		d.p.promptIDs = true
-		return d.hash.ids(inner)
+		return d.hash.ids(all[0])
 	}
-	return cmp.Or(err, d.prompt(inner))
+	return d.prompt(all[0])
 }
 
 // echoed reads a prompt that is a string and that the answer may repeat.
 func (d *decoder) echoed(name string, value rawJSON) error {
-	if value == nil {
+	if !given(value) {
 		return nil
 	}
 	if value[0] != '"' {

@@ -79,7 +79,6 @@ func (s *Server) Start(ln net.Listener) error {
 		s.log = newRequestLog(s.cfg.Log)
 	}
 	paths() // read their templates now, not while the first request waits
-	keys()
 	logTemplate()
 	s.crew.start()
 	s.connsWG.Go(s.accept)

@@ -25,7 +25,7 @@ func sglang() *protocol {
 					return err
 				}
 			}
-			if (b.Text == nil) == (b.InputIDs == nil) {
+			if given(b.Text) == given(b.InputIDs) {
 				return badRequest("Either text, input_ids or input_embeds should be provided.")
 			}
 			return cmp.Or(d.salt(b.ExtraKey), d.prompt(b.Text), d.prompt(b.InputIDs)) // the key keeps prompts apart

@@ -3,7 +3,6 @@ package mockllm
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"strconv"
 	"sync/atomic"
 
@@ -43,10 +42,10 @@ func (s *Server) decodeTokenize(req *fasthttp.Request) ([]uint64, error) {
 	h.keep = true
 	d := decoder{cfg: &s.cfg, p: &params{}, hash: &h}
 	var b requestBody
-	if err := readObject(req.Body(), reflect.ValueOf(&b).Elem()); err != nil {
+	if err := readJSON(req.Body(), &b); err != nil {
 		return nil, err
 	}
-	if b.Messages != nil {
+	if given(b.Messages) {
 		d.jitter = s.tokenizeJitter.next(s.cfg.TemplateJitter)
 	}
 	err := cmp.Or(d.echoed("prompt", b.Prompt), d.conversation("messages", nil, b.Messages))

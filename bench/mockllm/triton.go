@@ -3,7 +3,6 @@ package mockllm
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"strings"
 )
 
@@ -74,7 +73,7 @@ func (d *decoder) triton(b *requestBody, streamed bool) error {
 	if b.SamplingParameters != nil { // the same as a JSON text
 		t.vllm = true
 		var o options
-		if err := readObject(rawJSON(*b.SamplingParameters), reflect.ValueOf(&o).Elem()); err != nil {
+		if err := readJSON([]byte(*b.SamplingParameters), &o); err != nil {
 			return err
 		}
 		d.p.addTriton(&o)

@@ -20,7 +20,7 @@ func vllmTokens() *protocol {
 		read: func(d *decoder, b *requestBody) error {
 			d.p.stream = b.Stream
 			d.p.usage, d.p.continuousUsage = b.StreamOptions.IncludeUsage, b.StreamOptions.ContinuousUsage
-			if b.TokenIDs != nil {
+			if given(b.TokenIDs) {
 				d.p.hasPrompt, d.p.promptIDs = true, true
 				if err := d.hash.ids(b.TokenIDs); err != nil {
 					return err

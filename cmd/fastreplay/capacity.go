@@ -46,7 +46,7 @@ type probingOptions struct {
 	html      string
 	quiet     bool
 
-	given  func(flag string) bool
+	isSet  func(flag string) bool
 	kind   loadKind
 	replay []string // flags behind --
 }
@@ -108,7 +108,7 @@ func (o *probingOptions) addFlags(c *cobra.Command) {
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	o.given = f.Changed
+	o.isSet = f.Changed
 	f.StringArrayVar(&o.traces, "trace", nil, "trace `FILE`; repeatable, as of a replay")
 	f.StringArrayVarP(&o.urls, "url", "u", nil, "`URL` of a server; repeatable")
 	f.StringVar(&o.slo, "slo", "", "the `OBJECTIVES`, such as \"ttft.p95<1s tpot.p95<50ms ok>=99.9%\"")
@@ -211,7 +211,7 @@ func (o *probingOptions) replayed() (*options, error) {
 	err = r.translate(o.traces[:1])
 	for _, name := range slices.Concat(takenBy(bySearch), []string{o.over}, o.kind.ignore) {
 		switch {
-		case !r.given(name):
+		case !r.isSet(name):
 		case slices.Contains(o.kind.ignore, name):
 			return nil, fmt.Errorf("with --%s the load would not be that of --over %s; leave it out", name, o.over)
 		default:
@@ -349,7 +349,7 @@ func (s *searching) afford(c *capacity.Config) error {
 			continue // nobody knows
 		}
 		needS := requests / perS
-		if !s.o.given("window") {
+		if !s.o.isSet("window") {
 			c.WindowS = max(c.WindowS, needS)
 		}
 		if needS+c.BesidesS > c.Budget.Seconds() {

@@ -108,7 +108,7 @@ func (s *searching) paces(load float64) (warmS, perS, lasts float64) {
 		perS, lasts = 0, math.Inf(1)
 	}
 	warmS = s.o.warmIn.Seconds()
-	if !s.o.given("warm-in") {
+	if !s.o.isSet("warm-in") {
 		warmS = min(usualWarmIn.Seconds(), lasts/5)
 	}
 	return warmS, perS, lasts

@@ -12,17 +12,13 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/api"
-	"github.com/fastreplay/fastreplay/codec/http1"
-	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/probe"
-	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/setup"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// beginnings are what to type, for who gave no trace.
-const beginnings = `no trace; give one with: fastreplay FILE --url HOST:PORT
+// usageHint is what to type, for who gave no trace.
+const usageHint = `no trace; give one with: fastreplay FILE --url HOST:PORT
 Or type one of these:
   fastreplay demo           a run in 6 s that needs no file and no server
   fastreplay inspect FILE   what is in a trace, without traffic
@@ -42,106 +38,73 @@ func (o *options) complete(args []string) error {
 		o.Traces = args
 	}
 	if len(o.Traces) == 0 {
-		return errors.New(beginnings)
-	}
-	extra := func() (err error) {
-		if o.Extra, err = api.ParseExtra(o.extraInputs); err != nil {
-			err = fmt.Errorf("--extra-inputs: %w", err)
-		}
-		return err
+		return errors.New(usageHint)
 	}
 	for _, step := range []func() error{
-		o.checkServer,
-		o.splitTargets,
-		o.completePacing,
-		o.checkSessions,
-		o.completeGoodput,
-		o.completeLimits,
-		extra,
-		o.checkScrape,
-		o.checkShard,
-		o.checkStart,
+		o.checkNames, o.splitTargets, o.readTargets, o.completePacing, o.completeLimits, o.completeStart,
 	} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	o.leaveOpen()
-	return o.check()
-}
-
-// leaveOpen leaves to the setup what nobody has given.
-func (o *options) leaveOpen() {
-	if !o.given("too-long") {
-		o.TooLong = ""
-	}
-	if !o.given("api") {
-		o.API = ""
-	}
-	if !o.given("resend") {
-		o.Resend = ""
-	}
-	if o.given("timeout") {
+	if o.isSet("timeout") {
 		o.ProbeTimeout = o.Timeout
 	}
-	if o.given("drain") && o.Pacing.Duration > 0 {
-		o.CancelAfter = o.Pacing.Duration + o.Drain
+	if o.isSet("grace") && o.Pacing.Duration > 0 {
+		o.CancelAfter = o.Pacing.Duration + o.Grace
 	}
+	if !o.isSet("instance-header") {
+		o.InstanceHeaders = nil
+	}
+	if o.isSet("instance-field") {
+		o.InstanceField = strings.Split(o.instanceField, ".")
+	}
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	return o.checkIdle()
 }
 
-// checkServer refuses the name of a server that an unset variable of the shell has left empty, and objectives without a
-// server: a run without one is a demo, and they would judge our own mock.
-func (o *options) checkServer() error {
-	for _, flag := range []string{"url", "targets", "endpoint"} { // the last may be the URL, as trace-replayer has it
-		text := map[string]string{
-			"url":      strings.Join(o.URLs, ","),
-			"targets":  o.targetsFile,
-			"endpoint": o.Endpoint,
-		}[flag]
-		if !o.given(flag) || flag == "endpoint" && len(o.URLs) > 0 {
+// checkNames refuses the name of a server that an unset variable of the shell has left empty.
+func (o *options) checkNames() error {
+	for _, name := range []struct{ flag, text string }{
+		{"url", strings.Join(o.URLs, ",")}, {"targets", o.targetsFile},
+		{"endpoint", o.Endpoint}, // which may be the URL, as trace-replayer has it
+	} {
+		if !o.isSet(name.flag) || name.flag == "endpoint" && len(o.URLs) > 0 {
 			continue
 		}
-		if err := checkNotEmpty(flag, text); err != nil {
+		if err := checkNotEmpty(name.flag, name.text); err != nil {
 			return err
 		}
 	}
-	if len(o.URLs) > 0 || o.targetsFile != "" || o.DryRun {
-		return nil
-	}
-	for _, gate := range []string{"require", "max-error-rate", "goodput"} {
-		if o.given(gate) {
-			return fmt.Errorf(
-				"--%s judges a server, and none is named: it would judge the embedded mock; name it, as in "+
-					"`fastreplay FILE --url HOST:PORT`",
-				gate,
-			)
+	return nil
+}
+
+// checkIdle refuses flags that would have no effect beside the others.
+func (o *options) checkIdle() error {
+	s := &o.Sessions
+	for _, idle := range []struct {
+		flag   string
+		effect bool
+		why    string
+	}{
+		{"assume-latency", s.Thinks() || s.Idle.Most > 0 || o.Route == setup.RoutePrefix,
+			" is about --sessions think and lanes, --idle-cap and --route prefix"},
+		{"scrape-interval", o.Scrape.Mode != setup.ScrapeOff, ": --scrape is off"},
+		{"verify-prompts", o.Tokenizer != "", ": give the model's own tokenizer with --tokenizer"},
+		{"load-bound", o.Route == setup.RoutePrefix, " is about --route prefix"},
+		{"arrival", o.Pacing.Arrivals != nil, " spaces requests at a rate; give one with --rate R or --ramp"},
+	} {
+		if o.isSet(idle.flag) && !idle.effect {
+			return fmt.Errorf("--%s%s", idle.flag, idle.why)
 		}
 	}
 	return nil
 }
 
-// completeGoodput reads the bounds of goodput. It refuses an objective on goodput in a run that has none to count it
-// by: it would be missed after the whole run.
-func (o *options) completeGoodput() (err error) {
-	if o.SLOs, err = o.goodput.parse(); err != nil || len(o.SLOs) > 0 {
-		return err
-	}
-	for _, text := range o.require {
-		if name, _, _, err := metrics.ParseRequirement(text); err == nil && name == "goodput" {
-			return fmt.Errorf(
-				"--require %q needs the bounds that goodput counts by; give them, as in --goodput \"ttft:500ms\"",
-				text,
-			)
-		}
-	}
-	return nil
-}
-
-// splitTargets takes several servers with commas between them, as others do, but only one model.
+// splitTargets takes several servers with commas between them, as others do.
 func (o *options) splitTargets() error {
-	if strings.Contains(o.Model, ",") {
-		return fmt.Errorf("--model %q: several models; want one", o.Model)
-	}
 	var urls []string
 	for _, text := range o.URLs {
 		for url := range strings.SplitSeq(text, ",") {
@@ -149,7 +112,7 @@ func (o *options) splitTargets() error {
 		}
 	}
 	o.URLs = urls
-	return o.readTargets()
+	return nil
 }
 
 // readTargets adds the servers that a file names to those of --url, with their weights.
@@ -188,34 +151,30 @@ func (o *options) readTargets() error {
 	return nil
 }
 
-// completePacing checks when requests leave, and reads what --rate and --ramp say.
+// completePacing reads when requests leave.
 func (o *options) completePacing() (err error) {
 	if err = o.checkPacing(); err != nil {
 		return err
 	}
-	p := &o.pace
-	o.Pacing.KeepTimes, o.Pacing.AtOnce = p.fixed || o.given("scale"), p.rate == rateMax
-	if p.ramp == "" && (p.rate == "" || p.rate == rateMax) {
-		return nil
+	p, load := &o.pace, &o.Pacing
+	if load.Concurrency == load.Lanes { // two names of one thing
+		load.Concurrency = 0
 	}
-	a, flag := sched.Arrivals{Seed: o.Seed}, "rate"
-	if p.ramp != "" {
-		flag = "ramp"
+	load.KeepTimes, load.AtOnce = p.fixed || o.isSet("scale") && load.Lanes == 0, p.rate == rateMax
+	a := sched.Arrivals{Seed: o.Seed}
+	switch {
+	case p.ramp != "":
 		a.Rate, err = parseRamp(p.ramp)
-	} else {
+	case p.rate == "" || load.AtOnce:
+		return nil
+	default:
 		a.Rate, err = parseRate(p.rate)
 	}
-	if err = cmp.Or(err, setProcess(&a, p.arrival, sched.Constant)); err != nil {
-		return err
-	}
-	if err = a.Validate(); err != nil {
-		return fmt.Errorf("--%s: %w", flag, err)
-	}
-	o.Pacing.Arrivals = &a
-	return nil
+	load.Arrivals = &a
+	return cmp.Or(err, setProcess(&a, p.arrival, sched.Constant))
 }
 
-// checkPacing refuses what contradicts itself.
+// checkPacing refuses flags that contradict each other.
 func (o *options) checkPacing() error {
 	p := &o.pace
 	rated := p.rate != "" || p.ramp != ""
@@ -226,67 +185,39 @@ func (o *options) checkPacing() error {
 		return errors.New("--rate and --ramp exclude each other")
 	case p.fixed && rated:
 		return errors.New("--fixed-schedule sends at trace times, which --rate and --ramp ignore")
-	case o.given("scale") && (rated || p.notFixed):
+	case o.isSet("scale") && (rated || p.notFixed):
 		return errors.New("--scale is about trace times, which --rate, --ramp and --no-fixed-schedule ignore")
 	case p.notFixed && !rated && o.Pacing.Concurrency == 0:
 		return errors.New(
 			"--no-fixed-schedule ignores trace times; say when requests leave, with --rate R, --rate max, --ramp or " +
 				"--concurrency N",
 		)
-	case o.given("arrival") && (!rated || p.rate == rateMax):
-		return errors.New("--arrival spaces requests at a rate; give one with --rate R or --ramp")
 	}
 	return nil
 }
 
-// checkSessions refuses what cannot be meant.
-func (o *options) checkSessions() error {
-	s, p, pace := &o.Sessions, &o.Pacing, &o.pace
-	if p.Concurrency == p.Lanes { // two names of one thing
-		p.Concurrency = 0
+// completeLimits reads what the user accepts and demands of a run, and how its requests count.
+func (o *options) completeLimits() (err error) {
+	if o.SLOs, err = o.goodput.parse(); err != nil {
+		return err
 	}
-	switch {
-	case o.given("assume") && !s.Thinks() && s.Idle.Most == 0 && o.Route != setup.RoutePrefix:
-		return fmt.Errorf(
-			"--assume is about --sessions %s and %s, --idle-cap and --route %s",
-			setup.SessionsThink, setup.SessionsLanes, setup.RoutePrefix,
-		)
-	case p.Lanes > 0 && (p.Concurrency > 0 || pace.rate != "" || pace.ramp != "" || pace.fixed):
-		return fmt.Errorf(
-			"--sessions %s: a job starts when another one has ended; leave out --concurrency, --rate, --ramp and "+
-				"--fixed-schedule",
-			setup.SessionsLanes,
-		)
-	case s.Waits() && p.Capped():
-		return fmt.Errorf(
-			"--sessions %s: a cap holds requests back in their order, so none can wait for another; leave out "+
-				"--concurrency, or what it is beside",
-			s.Mode,
-		)
+	if o.Extra, err = api.ParseExtra(o.extraInputs); err != nil {
+		return fmt.Errorf("--extra-inputs: %w", err)
 	}
-	return o.Assumed.Validate()
-}
-
-// completeLimits checks what the user accepts and demands of a run.
-func (o *options) completeLimits() error {
+	const byEffect = "leave it out to have lateness judged by what it changes"
 	for _, limit := range []struct {
-		flag string
-		most time.Duration
-	}{{"max-drift", o.maxDrift}, {"max-receive-lag", o.maxLag}} {
-		if o.given(limit.flag) && limit.most <= 0 {
-			return fmt.Errorf(
-				"--%s %v: want a time above 0; leave it out to have lateness judged by what it changes",
-				limit.flag, limit.most,
-			)
+		flag    string
+		most    time.Duration
+		without string
+	}{
+		{"max-drift", o.maxDrift, byEffect}, {"max-receive-lag", o.maxLag, byEffect},
+		{"duration", o.Pacing.Duration, "leave it out to send all"},
+	} {
+		if o.isSet(limit.flag) && limit.most <= 0 {
+			return fmt.Errorf("--%s %v: want a time above 0; %s", limit.flag, limit.most, limit.without)
 		}
 	}
-	if o.given("duration") && o.Pacing.Duration <= 0 {
-		return fmt.Errorf("--duration %v: want a time above 0; leave it out to send all", o.Pacing.Duration)
-	}
-	if o.given("max-error-rate") {
-		if !(o.maxErrorRate >= 0 && o.maxErrorRate <= 1) {
-			return fmt.Errorf("--max-error-rate %v: want a share of 0..1", o.maxErrorRate)
-		}
+	if o.isSet("max-error-rate") {
 		o.Limits.MaxErrorRate = &o.maxErrorRate
 	}
 	o.Limits.MaxDriftNS, o.Limits.MaxReceiveLagNS = metrics.AsMS(o.maxDrift), metrics.AsMS(o.maxLag)
@@ -294,133 +225,14 @@ func (o *options) completeLimits() error {
 	return o.requirements.check()
 }
 
-func (o *options) checkScrape() error {
-	f := &o.Scrape
-	switch {
-	case f.Interval < leastScrapeInterval:
-		return fmt.Errorf("--scrape-interval is %v; want at least %v", f.Interval, leastScrapeInterval)
-	case f.Mode == setup.ScrapeOff && (len(f.URLs) > 0 || o.given("scrape-interval")):
-		return errors.New("--scrape-url, --scrape-interval: --scrape is off")
-	}
-	for _, url := range f.URLs {
-		if _, err := probe.ParseScrapeTarget(url); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// leastScrapeInterval keeps a server from being asked more than it can bear.
-const leastScrapeInterval = 100 * time.Millisecond
-
-// checkShard refuses what shards cannot do together, and leaves warm-up and the servers' metrics to shard 0.
-func (o *options) checkShard() error {
-	if !o.IsShard() {
-		return nil
-	}
-	switch inFlight := max(o.Pacing.Concurrency, o.Pacing.Lanes); {
-	case len(o.URLs) == 0:
-		return errors.New("--shard: shards need a server that all of them reach; give it with --url")
-	case o.start.at.IsZero() && o.Barrier == "" && o.Shard.Count > 1 && !o.DryRun:
-		return errors.New(
-			"--shard: say when all shards begin: with --start-barrier, or with --start-at, the same moment for all",
-		)
-	case o.Sessions.AtRun():
-		return errors.New(
-			"--idle-cap system: no shard knows what others have in flight; cut the idle times of jobs with " +
-				"--idle-cap TIME",
-		)
-	case inFlight > 0 && inFlight < o.Shard.Count:
-		return fmt.Errorf(
-			"--shard: %d in flight cannot be divided among %d shards; want at least %d",
-			inFlight, o.Shard.Count, o.Shard.Count,
-		)
-	}
-	if o.Follows() {
-		o.Warmup = 0
-		o.Scrape.Mode, o.Scrape.URLs = setup.ScrapeOff, nil
-	}
-	return nil
-}
-
-// checkStart refuses a moment that is over, if no run may be late, and what does not say when shards begin.
-func (o *options) checkStart() error {
+// completeStart reads when the run begins.
+func (o *options) completeStart() error {
 	switch {
 	case o.start.asked && slices.Contains(o.Traces, "-"):
 		return errors.New("--start-at - and a trace of -: standard input cannot have both; give the trace as a file")
-	case o.Barrier == "":
-	case !o.IsShard():
-		return errors.New("--start-barrier: it is where shards begin together; say which one this is, with --shard")
-	case o.given("start-at"):
+	case o.start.asked && o.Barrier != "" && o.IsShard():
 		return errors.New("--start-barrier and --start-at: give one of them")
 	}
 	o.StartAt = o.start.at
-	return o.CheckLate(o.StartAt)
-}
-
-// check refuses what no replay can mean; the options of reading are the trace's own business.
-func (o *options) check() error {
-	switch {
-	case o.Warmup < 0:
-		return fmt.Errorf("--warmup is %d; want a number of requests", o.Warmup)
-	case o.Timeout <= 0:
-		return errors.New("--timeout must be above 0")
-	case o.IdleTimeout <= 0 || o.ConnectTimeout <= 0:
-		return errors.New("--idle-timeout and --connect-timeout must be above 0")
-	case slices.ContainsFunc(o.Headers, func(h string) bool { return !strings.Contains(h, ":") }):
-		return errors.New("--header: one has no colon; want NAME: VALUE")
-	case o.Key != "" && o.APIKeyFile != "":
-		return errors.New("--api-key and --api-key-file exclude each other")
-	case o.Senders < 1 || o.Senders > engine.MaxSenders:
-		return fmt.Errorf("--senders is %d; want 1 to %d", o.Senders, engine.MaxSenders)
-	case o.Senders > 1 && o.Pacing.Concurrency > 0:
-		return errors.New("--senders: with --concurrency there is one")
-	case o.given("verify-prompts") && o.Tokenizer == "":
-		return errors.New("--verify-prompts: give the model's own tokenizer with --tokenizer")
-	case o.EngineBlockTokens < 0:
-		return fmt.Errorf("--engine-block-tokens %d: want at least 1", o.EngineBlockTokens)
-	}
-	return errors.Join(o.checkInstance(), o.checkRoute(), checkExports(o.Exports))
-}
-
-// checkRoute refuses what no router can mean.
-func (o *options) checkRoute() error {
-	switch {
-	case o.LoadBound != 0 && !(o.LoadBound >= 1) || math.IsInf(o.LoadBound, 0):
-		return fmt.Errorf(
-			"--load-bound %v: want at least 1, such as %v, or 0 for none",
-			o.LoadBound, route.DefaultBound,
-		)
-	case o.given("load-bound") && o.Route != setup.RoutePrefix:
-		return fmt.Errorf("--load-bound is about --route %s", setup.RoutePrefix)
-	case o.Route == setup.RouteLeastInFlight && o.Sessions.History == setup.HistoryLive:
-		return fmt.Errorf(
-			"--route %s with --history %s: a body that is made of answers is made for the server that it goes to; "+
-				"use another router",
-			o.Route, setup.HistoryLive,
-		)
-	}
-	return nil
-}
-
-// checkInstance refuses headers and fields that cannot exist.
-func (o *options) checkInstance() error {
-	if !o.given("instance-header") {
-		o.InstanceHeaders = nil
-	}
-	for _, name := range o.InstanceHeaders {
-		if err := (&http1.Header{Name: name}).Validate(); err != nil {
-			return fmt.Errorf("--instance-header %q: %w", name, err)
-		}
-	}
-	if !o.given("instance-field") {
-		return nil
-	}
-	if o.InstanceField = strings.Split(o.instanceField, "."); slices.Contains(o.InstanceField, "") {
-		return fmt.Errorf(
-			"--instance-field %q: want keys with dots between them, such as meta_info.worker",
-			o.instanceField,
-		)
-	}
 	return nil
 }

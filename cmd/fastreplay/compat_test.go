@@ -182,7 +182,7 @@ func TestProfileDecides(t *testing.T) {
 			t.Fatal(err)
 		}
 		notes := append(paceLikeAIPerf(o, c.trace), talkLikeAIPerf(o, c.trace)...)
-		got := fmt.Sprintf("%t %d %s %s", o.pace.fixed, o.Pacing.Concurrency, o.Sessions.String(), o.Sessions.History)
+		got := fmt.Sprintf("%t %d %s %s", o.pace.fixed, o.Pacing.Concurrency, o.SessionsText(), o.Sessions.History)
 		if got != c.want || len(notes) != c.notes {
 			t.Errorf("%q on %+v: %s, notes %q; want %+v", c.line, c.trace, got, notes, c)
 		}

@@ -7,12 +7,14 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -61,7 +63,7 @@ func TestManualIsFresh(t *testing.T) {
 			t.Errorf("cmd/fastreplay/%s is stale: run `go generate ./cmd/fastreplay`", file)
 		}
 	}
-	want := []string{"names aiperf", "names replayer", "names vllm others", "names earlier", "names profile", "noted", "refused", "quirks"}
+	want := []string{"names aiperf", "names replayer", "names vllm others", "names profile", "noted", "refused", "quirks", "notes"}
 	for _, c := range commands()[1:] {
 		if c.Name() != "profile" && c.Name() != "version" {
 			want = append(want, "flags "+c.Name())
@@ -96,6 +98,8 @@ func generate(t *testing.T, name string) string {
 		}
 	case "names":
 		return nameTable(strings.Fields(of)...)
+	case "notes":
+		return noteTable(t)
 	case "quirks":
 		return quirkTable("quirk")
 	case "noted":
@@ -104,6 +108,58 @@ func generate(t *testing.T, name string) string {
 		return reasonTable(func(n compat.Name) string { return n.Refused })
 	}
 	t.Fatalf("the manual wants the part %q, which nothing makes", name)
+	return ""
+}
+
+// noteTable lists the codes of notes with what they say, from the calls that tell them. No two kinds have one code.
+func noteTable(t *testing.T) string {
+	t.Helper()
+	texts := map[string]string{}
+	for _, pattern := range []string{"../../engine/setup/*.go", "../../engine/replay/*.go"} {
+		files, _ := filepath.Glob(pattern)
+		for _, file := range files {
+			f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok {
+					return true
+				}
+				if method, ok := call.Fun.(*ast.SelectorExpr); ok && method.Sel.Name == "note" {
+					code := literal(t, call.Args[0])
+					if texts[code] != "" {
+						t.Errorf("two kinds of notes have the code %s", code)
+					}
+					texts[code] = regexp.MustCompile(`%[sdqv]`).ReplaceAllString(literal(t, call.Args[1]), "…")
+				}
+				return true
+			})
+		}
+	}
+	var b strings.Builder
+	b.WriteString("| code | note |\n|---|---|\n")
+	for _, code := range slices.Sorted(maps.Keys(texts)) {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", code, cell(texts[code]))
+	}
+	return b.String()
+}
+
+// literal is the text of string literals that are added to each other.
+func literal(t *testing.T, e ast.Expr) string {
+	t.Helper()
+	switch e := e.(type) {
+	case *ast.BinaryExpr:
+		return literal(t, e.X) + literal(t, e.Y)
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(e.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	t.Fatalf("a note's code and format are literals, and not %T", e)
 	return ""
 }
 

@@ -59,7 +59,7 @@ func TestMessages(t *testing.T) {
 		"TRACE --dry-run --duration 0":        `--duration 0s: want a time above 0`,
 		"TRACE --dry-run --duration -5s":      `--duration "-5s": want a time of 0 or more`,
 		"TRACE --dry-run --bad-rows no":       `--bad-rows "no": want refuse, drop or strict`,
-		"TRACE --dry-run --assume 5":          `--assume "5": want TTFT,TPOT, such as 200ms,10ms`,
+		"TRACE --dry-run --assume-latency 5":  `--assume-latency "5": want TTFT,TPOT, such as 200ms,10ms`,
 		"TRACE --dry-run --header X-Foo":      "--header: one has no colon; want NAME: VALUE",
 		"TRACE --dry-run --qps 10":            "unknown flag: --qps; here it is --rate (-r)",
 		"TRACE --dry-run --vus 10":            "unknown flag: --vus; here it is --concurrency (-c)",

@@ -60,6 +60,10 @@ requests     limit (-n)
 iterations   limit (-n)
 i            limit (-n)
 z            duration (-d)
+late         late-start
+assume       assume-latency
+drain        grace
+answers      force-answers
 lenient      bad-rows drop
 strict       bad-rows strict
 threshold    require

@@ -15,7 +15,6 @@ import (
 	"github.com/fastreplay/fastreplay/codec/tokenizer"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
-	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/probe"
 	"github.com/fastreplay/fastreplay/engine/replay"
 	"github.com/fastreplay/fastreplay/engine/setup"
@@ -28,7 +27,7 @@ import (
 type options struct {
 	replay.Config
 	line  *compat.Line
-	given func(flag string) bool
+	isSet func(flag string) bool
 	demo  bool // `fastreplay demo`, whose trace is made
 
 	// Texts of which the configuration has the meaning, once they are complete.
@@ -63,7 +62,7 @@ type paceFlags struct {
 // addFlags adds all flags of a replay.
 func (o *options) addFlags(f *pflag.FlagSet) {
 	f.SortFlags = false
-	o.given = f.Changed
+	o.isSet = f.Changed
 	for _, g := range o.groups() {
 		f.AddFlagSet(g.flags)
 	}
@@ -139,8 +138,7 @@ func (o *options) addTrace(f *pflag.FlagSet) {
 			"of them, are merged in time")
 	addReadFlags(f, &o.Read)
 	f.Var(countFlag(&o.Repeat, "1"), "repeat", "replay the selection `N` times in a row")
-	o.TooLong = setup.TooLongRefuse
-	addWords(f, &o.TooLong, "too-long",
+	addDefault(f, &o.TooLong, setup.TooLongRefuse, "too-long",
 		"what becomes of requests longer than the servers' context: refuse to start, drop, or clip prompts' ends",
 		setup.TooLongRefuse, setup.TooLongDrop, setup.TooLongClip)
 	f.StringVarP(&o.config, "config", "f", "", "YAML `FILE` of flags, such as \"rate: 10\"; the command line wins")
@@ -159,7 +157,7 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 	f.VarP(countFlag(&o.Pacing.Concurrency, ""), "concurrency", "c",
 		"keep `N` requests in flight (closed loop); with --scale or a rate, at most N")
 	addSeconds(f, &o.Pacing.Duration, "duration", "d", 0, "release nothing after this much wall time")
-	addSeconds(f, &o.Drain, "drain", "", o.Drain,
+	addSeconds(f, &o.Grace, "grace", "", o.Grace,
 		"how long requests in flight may last after an interrupt and, if it is given, after --duration, which else "+
 			"waits for all")
 	f.BoolVar(&o.pace.fixed, "fixed-schedule", false,
@@ -178,10 +176,8 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 	addValue(f, &o.Sessions.Idle, parseIdleCap, "TIME", "idle-cap",
 		"shorten idle times of jobs or conversations to `TIME`, such as 10s; or system=TIME, those in which nothing "+
 			"at all is in flight")
-	addWords(f, &o.Sessions.Answers, "answers",
-		"the tokens that servers answer: their own choice (free), or those of the next turn, which the servers are "+
-			"told (exact; --api vllm-generate)",
-		metrics.AnswersFree, metrics.AnswersExact)
+	f.BoolVar(&o.Sessions.ForceAnswers, "force-answers", false,
+		"tell servers which tokens to answer: those that the next turn's prompt has (--api vllm-generate)")
 	addValue(f, &o.Shard, shard.ParsePart, "INDEX/COUNT", "shard",
 		"send one of COUNT parts of the load, as 0/16 to 15/16 on 16 machines, or auto: as Kubernetes, Slurm or MPI "+
 			"number them; fastreplay merge makes one run of them")
@@ -191,7 +187,7 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 	f.StringVar(&o.Barrier, "start-barrier", "",
 		"where shards meet and agree on the start: a directory that all see, new for each run, or tcp://HOST:PORT of "+
 			"shard 0, with "+shard.SecretVariable+"; clocks are compared")
-	addWords(f, &o.Late, "late",
+	addWords(f, &o.LateStart, "late-start",
 		"a run that is ready after its start sends nothing (fail) or what is still to come (join)",
 		shard.LateFail, shard.LateJoin)
 	addWords(f, &o.Sessions.History, "history",
@@ -207,7 +203,7 @@ func (o *options) addServer(f *pflag.FlagSet) {
 	addWords(f, &o.Route, "route",
 		"which of several servers gets a request; "+strings.Join(setup.Routes(), ", "), setup.Routes()...)
 	f.StringVarP(&o.Model, "model", "m", "", "model name (default: asked from /v1/models)")
-	f.StringVarP(&o.API, "api", "a", api.Names()[0],
+	f.StringVarP(&o.API, "api", "a", "",
 		"API to speak; "+strings.Join(api.Names(), ", ")+
 			" (default: the one that the trace's rows are for, else completions)")
 	f.StringVar(&o.Endpoint, "endpoint", "",
@@ -277,8 +273,7 @@ func (o *options) addAdvanced(f *pflag.FlagSet) {
 	f.Float64Var(&o.LoadBound, "load-bound", o.LoadBound,
 		"of --route "+setup.RoutePrefix+
 			": pass over an instance with more than this many times its share in flight; 0 = none")
-	o.Resend = engine.ResendSafe
-	addWords(f, &o.Resend, "resend",
+	addDefault(f, &o.Resend, engine.ResendSafe, "resend",
 		"send again what got no answer: never, unread (if the server provably did not read it) or safe (also if it "+
 			"closed an idle connection)",
 		engine.ResendNever, engine.ResendUnread, engine.ResendSafe)
@@ -364,7 +359,7 @@ func takenBy(who taker) (names []string) {
 		"api-key": byEachRun, "config": byEachRun, "header": byEachRun,
 		"duration": bySearch, "json": bySearch, "seed": bySearch, "trace": bySearch,
 		"shard": bySearch | byComparison, "targets": bySearch | byComparison, "url": bySearch | byComparison,
-		"dry-run": bySearch | byComparison | byEachRun, "late": bySearch | byComparison | byEachRun,
+		"dry-run": bySearch | byComparison | byEachRun, "late-start": bySearch | byComparison | byEachRun,
 		"output":   bySearch | byComparison | byEachRun,
 		"start-at": bySearch | byComparison | byEachRun, "start-barrier": bySearch | byComparison | byEachRun,
 	} {
@@ -385,7 +380,7 @@ func addAssumed(f *pflag.FlagSet, assumed *sched.AssumedLatency) {
 		text:  fmt.Sprintf("%v,%v", assumed.TTFT, assumed.TPOT),
 		kind:  "TTFT,TPOT",
 	},
-		"assume", "time to the first token and for each further one, to reckon when a request ends if nothing says it")
+		"assume-latency", "time to the first token and for each further one, to reckon when a request ends if nothing says it")
 }
 
 // addReadFlags adds what says how to read a trace.
@@ -442,6 +437,6 @@ func (o *options) parseSessions(text string) (setup.SessionMode, error) {
 		!slices.Contains([]setup.SessionMode{setup.SessionsStrict, setup.SessionsGated, setup.SessionsThink}, mode):
 		return "", suggest(errors.New("want strict, gated, think or lanes=N"), word, sessionWords())
 	}
-	o.Sessions.Lanes, o.Pacing.Lanes = lanes, lanes
+	o.Pacing.Lanes = lanes
 	return mode, nil
 }

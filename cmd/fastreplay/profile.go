@@ -12,7 +12,7 @@ import (
 // --concurrency as a cap. If the trace has no times, one request at a time is sent. It returns notes.
 func paceLikeAIPerf(o *options, t *trace.Trace) []string {
 	line, p := o.line, &o.pace
-	if p.fixed || p.notFixed || o.Pacing.Lanes > 0 || o.given("scale") {
+	if p.fixed || p.notFixed || o.Pacing.Lanes > 0 || o.isSet("scale") {
 		return nil
 	}
 	// of these --fixed-schedule alone keeps the times
@@ -47,7 +47,7 @@ func paceLikeAIPerf(o *options, t *trace.Trace) []string {
 // has the user's next words. It returns notes.
 func talkLikeAIPerf(o *options, t *trace.Trace) []string {
 	line := o.line
-	if o.Pacing.Timed() || o.Pacing.Capped() || o.given("sessions") || !t.Graph(t.Len()).Waits() {
+	if o.Pacing.Timed() || o.Pacing.Capped() || o.isSet("sessions") || !t.Graph(t.Len()).Waits() {
 		return nil
 	}
 	must(line.Flags.Set("sessions", string(setup.SessionsThink)))
@@ -55,7 +55,7 @@ func talkLikeAIPerf(o *options, t *trace.Trace) []string {
 		"a conversation's turns leave the file's delay after the end of the turn before, as in aiperf profile; " +
 			"--sessions strict lets none wait"}
 	able := o.API == "chat" && o.Route != setup.RouteLeastInFlight && o.Sender != setup.SenderProcess
-	if able && t.Format == "multi_turn" && !o.given("history") {
+	if able && t.Format == "multi_turn" && !o.isSet("history") {
 		must(line.Flags.Set("history", setup.HistoryLive))
 		notes = append(
 			notes,

@@ -32,14 +32,14 @@ func TestFlagsOfARun(t *testing.T) {
 	for _, line := range []string{
 		"/x",
 		"--trace /a --trace /b --url h:1 --url g:2 --scale 2.5 --seed 18446744073709551615 --no-stream --timeout 1m30s",
-		"/x --rate 10 --arrival gamma:0.5 --duration 5s --duration-grace 1s --warmup 3",
-		"/x --fields timestamp=ts,input_length=p --time-unit ms --block-tokens 16 --from 1s --to 2m --limit 7 --lenient",
+		"/x --rate 10 --arrival gamma:0.5 --duration 5s --grace 1s --warmup 3",
+		"/x --fields timestamp=ts,input_length=p --time-unit ms --block-tokens 16 --from 1s --to 2m --limit 7 --bad-rows drop",
 		"/x --url h:1 --concurrency 4 --amplify 2 --repeat 3 --goodput ttft:100 --extra-inputs a:1 --extra-inputs {\"b\":[1,{\"c\":2}]}",
 		"/x --url h:1 --chat-overhead 3,4 --api chat --cache-tokens 3M --max-memory 1GiB --spin 50us --instance-header A --max-drift 7ms",
 		"--input-file /x --request-rate 20 --benchmark-duration 5 --streaming --endpoint-type chat",
 		"--input-file /x --fixed-schedule --fixed-schedule-start-offset 1500 --fixed-schedule-end-offset 2500.5",
 		"profile --input-file /x --concurrency 3 --fixed-schedule --random-seed 3",
-		"/x --url h:1 -c 4 -d 5 --drain 5s --assume 200ms,10ms --route prefix --bad-rows drop --require ttft.p99<500ms --require goodput>=90% --goodput ttft:500 --max-error-rate 0.05 --quiet",
+		"/x --url h:1 -c 4 -d 5 --grace 5s --assume-latency 200ms,10ms --route prefix --bad-rows drop --require ttft.p99<500ms --require goodput>=90% --goodput ttft:500 --max-error-rate 0.05 --quiet",
 		"gen:rows=20,input-tokens=100,output-tokens=10 --rate 10 --arrival gamma:0.5",
 		"--dataset-name timed_trace --dataset-path /x --num-prompts 7 --host h --port 9",
 	} {

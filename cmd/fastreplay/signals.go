@@ -82,7 +82,7 @@ func (in *interrupts) apply() {
 	switch in.count {
 	case 1:
 		in.ui.alert(
-			"interrupted: nothing more is sent; requests in flight may end (--drain); another interrupt cancels them",
+			"interrupted: nothing more is sent; requests in flight may end (--grace); another interrupt cancels them",
 		)
 	default:
 		in.ui.alert("interrupted again: cancelling requests in flight")

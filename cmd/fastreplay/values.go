@@ -59,6 +59,13 @@ func addWords[T ~string](f *pflag.FlagSet, to *T, name, usage string, words ...T
 	)
 }
 
+// addDefault is addWords for a flag whose value stays empty unless it is given: what its default means is decided later.
+func addDefault[T ~string](f *pflag.FlagSet, to *T, usual T, name, usage string, words ...T) {
+	*to = usual
+	addWords(f, to, name, usage, words...)
+	*to = ""
+}
+
 // among refuses a text that is none of the words.
 func among(words []string, text string) error {
 	if slices.Contains(words, text) {

@@ -95,7 +95,7 @@ type Record struct {
 	// duration from the first token chunk of a choice to its last, all choices summed; absent if one came
 	DecodeNS     int64  `json:"decode_ns,omitempty"`
 	FinishReason string `json:"finish_reason"` // as the server gave it
-	// with --answers exact: tokens of the answer other than told, missing ones too; absent if there are none
+	// with --force-answers: tokens of the answer other than told, missing ones too; absent if there are none
 	WrongTokens int64 `json:"wrong_tokens,omitempty"`
 	WrongAt     int64 `json:"wrong_at,omitempty"`  // place in the answer of the first of them, from 0
 	WrongGot    int64 `json:"wrong_got,omitempty"` // the id that came there; absent if none did

@@ -65,6 +65,9 @@ func (u Usage) Since(before Usage) Usage {
 	}
 }
 
+// DescriptorsBesides are for all but requests in flight.
+const DescriptorsBesides = 1 << 10
+
 // RaiseDescriptors raises the limit of open files up to want, as far as the process may. It returns the new limit.
 func RaiseDescriptors(want int) (int, error) {
 	var l unix.Rlimit

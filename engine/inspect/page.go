@@ -189,7 +189,7 @@ func overlapDefinition(s *Sessions) string {
 		lead = fmt.Sprintf("%s of %s lasted as long as recorded. Others are", format.Count(s.Recorded),
 			format.Many(s.Followups, "previous turn"))
 	}
-	return fmt.Sprintf(lead+" assumed to last %s, and %s for each output token after the first (--assume). "+
+	return fmt.Sprintf(lead+" assumed to last %s, and %s for each output token after the first (--assume-latency). "+
 		thinkDefinition, format.Span(s.TTFTS), format.Span(s.TPOTS))
 }
 

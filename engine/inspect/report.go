@@ -136,8 +136,8 @@ type Sessions struct {
 	// arrival of a turn's parent to its own; null without follow-ups
 	GapS     *stats.Percentiles `json:"turn_gap_s"`
 	AtOnce   int64              `json:"turns_at_once"`  // follow-ups that do not arrive after their parent
-	TTFTS    float64            `json:"assumed_ttft_s"` // what the last three were computed with (--assume)
-	TPOTS    float64            `json:"assumed_tpot_s"` // likewise (--assume)
+	TTFTS    float64            `json:"assumed_ttft_s"` // what the last three were computed with (--assume-latency)
+	TPOTS    float64            `json:"assumed_tpot_s"` // likewise (--assume-latency)
 	Recorded int64              `json:"recorded_ends"`  // follow-ups whose parent's end is recorded
 	// Overlaps counts follow-ups that arrive before their parent ended, OverlapShare is their share of all follow-ups.
 	Overlaps     int64    `json:"overlapping_turns"` // follow-ups that arrive before their parent ended

@@ -172,7 +172,7 @@ func (s *Shards) summary(c *metrics.Collector, records *record.Lines, endNS int6
 		Limits:   plan.Limits,
 		Requests: metrics.Requests{Planned: records.Count},
 		Records:  records,
-		Notes:    plan.Notes,
+		Notes:    metrics.Texts(plan.Notes),
 	}
 	sum.Run.StartedAt = file.StartAt
 	sum.Run.Host.CPUs = 0
@@ -309,7 +309,7 @@ func (s *Shards) fingerprint() (string, error) {
 	}
 	all := make([]stream, len(s.all))
 	for i, k := range s.all {
-		name := filepath.Join(k.dir, shard.DigestsName)
+		name := filepath.Join(k.dir, DigestsName)
 		file, err := report.Open(name, digestBytes*s.Records())
 		if errors.Is(err, fs.ErrNotExist) || k.dir == "" {
 			return "", nil
@@ -332,7 +332,7 @@ func (s *Shards) fingerprint() (string, error) {
 		if i < 0 {
 			return "", cmp.Or(failed,
 				fmt.Errorf("no shard has the digest of request %s in its %s", format.Count(int64(n)),
-					shard.DigestsName))
+					DigestsName))
 		}
 		line, _ := all[i].Peek(digestBytes)
 		h.Write(line[8:])
@@ -345,13 +345,13 @@ func (s *Shards) fingerprint() (string, error) {
 			k.summary != nil &&
 				cmp.Or(k.summary.Workload.Fingerprint, hashText(all[i].own)) != hashText(all[i].own) {
 			return "", fmt.Errorf("shard %d: %s does not have what the run wrote; was the file edited?",
-				i, filepath.Join(k.dir, shard.DigestsName))
+				i, filepath.Join(k.dir, DigestsName))
 		}
 	}
 	return hashText(h), nil
 }
 
-// digestBytes is what shard.DigestsName has of a request.
+// digestBytes is what DigestsName has of a request.
 const digestBytes = 48
 
 func hashText(h hash.Hash) string { return "sha256:" + hex.EncodeToString(h.Sum(nil)) }

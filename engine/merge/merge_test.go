@@ -142,17 +142,17 @@ func writeTo(t testing.TB, root string, parts []part, index, requests int, whole
 		}
 	}
 	check(os.Mkdir(dir, 0o755))
-	f := shard.File{Schema: shard.Schema, Index: index, Count: len(parts), Version: "v", Load: "sha256:1", Requests: int64(len(p.plan)), Workload: metrics.Workload{Requests: int64(requests)}, Size: metrics.Load{Requests: int64(requests)}, StartAt: start}
+	f := File{Schema: Schema, Index: index, Count: len(parts), Version: "v", Load: "sha256:1", Requests: int64(len(p.plan)), Workload: metrics.Workload{Requests: int64(requests)}, Size: metrics.Load{Requests: int64(requests)}, StartAt: start}
 	if p.offsetNS != 0 {
 		f.Clock = []shard.Offset{{AtNS: 0, OffsetNS: p.offsetNS, ErrorNS: 1000}}
 	}
 	text, err := json.Marshal(f)
 	check(err)
-	check(os.WriteFile(filepath.Join(dir, shard.FileName), text, 0o644))
+	check(os.WriteFile(filepath.Join(dir, FileName), text, 0o644))
 	plan := report.Plan{Schema: metrics.Schema, Run: metrics.Run{Targets: []string{url}, Host: metrics.Host{Name: "a", CPUs: 2}}, Limits: metrics.DefaultLimits(), Workload: metrics.Workload{Requests: int64(len(p.plan))}}
 	check(report.WritePlan(dir, &plan))
 	next := parts[(index+1)%len(parts)]
-	check(report.WriteWhole(filepath.Join(dir, shard.PlannedNextName), func(w io.Writer) error {
+	check(report.WriteWhole(filepath.Join(dir, PlannedNextName), func(w io.Writer) error {
 		out, err := zstd.NewWriter(w)
 		for i := range next.plan {
 			_, _ = out.Write(next.plan[i].AppendJSON(nil))
@@ -160,7 +160,7 @@ func writeTo(t testing.TB, root string, parts []part, index, requests int, whole
 		check(out.Close())
 		return err
 	}))
-	check(report.WriteWhole(filepath.Join(dir, shard.DigestsName), func(w io.Writer) (err error) {
+	check(report.WriteWhole(filepath.Join(dir, DigestsName), func(w io.Writer) (err error) {
 		for _, r := range p.plan {
 			d := sha256.Sum256([]byte(r.RequestID))
 			_, err = w.Write(append(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(r.Row)), uint64(r.PlannedNS)), d[:]...))
@@ -356,7 +356,7 @@ func TestOpenRefuses(t *testing.T) {
 	a, b := write(t, parts, 0, 30, true), write(t, parts, 1, 30, true)
 	change := func(key, value string) string {
 		dir := write(t, parts, 1, 30, true)
-		name := filepath.Join(dir, shard.FileName)
+		name := filepath.Join(dir, FileName)
 		text := must.Have(os.ReadFile(name))(t)
 		var all map[string]any
 		_ = json.Unmarshal(text, &all)
@@ -393,13 +393,13 @@ func TestOpenRefuses(t *testing.T) {
 // TestAhead: offsets are a line between measurements, without what the start took out, and 0 within the error.
 func TestAhead(t *testing.T) {
 	t.Parallel()
-	f := &shard.File{StartNS: 1000, Clock: []shard.Offset{{AtNS: -1e9, OffsetNS: 1000, ErrorNS: 10}, {AtNS: 10e9, OffsetNS: 2000, ErrorNS: 10}, {AtNS: 20e9, OffsetNS: 2000, ErrorNS: 5000}}}
+	f := &File{StartNS: 1000, Clock: []shard.Offset{{AtNS: -1e9, OffsetNS: 1000, ErrorNS: 10}, {AtNS: 10e9, OffsetNS: 2000, ErrorNS: 10}, {AtNS: 20e9, OffsetNS: 2000, ErrorNS: 5000}}}
 	for at, want := range map[int64]int64{-5e9: 0, -1e9: 0, 4_500_000_000: 500, 10e9: 1000, 15e9: 0, 30e9: 0} {
 		if got := ahead(f, at); got != want {
 			t.Errorf("at %d: %d, want %d", at, got, want)
 		}
 	}
-	if got := ahead(&shard.File{}, 5); got != 0 {
+	if got := ahead(&File{}, 5); got != 0 {
 		t.Errorf("unknown clock: %d", got)
 	}
 }

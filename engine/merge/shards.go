@@ -28,8 +28,8 @@ import (
 
 // source is what is left of one shard.
 type source struct {
-	dir     string     // "" = nothing
-	file    shard.File // of a missing one its index alone
+	dir     string // "" = nothing
+	file    File   // of a missing one its index alone
 	plan    *report.Plan
 	summary *metrics.Summary // nil = the shard is lost: it ended before its run did, or has no directory
 
@@ -64,14 +64,14 @@ const (
 func Open(dirs []string) (*Shards, error) {
 	s := new(Shards)
 	for _, dir := range dirs {
-		found := []string{filepath.Join(dir, shard.FileName)}
+		found := []string{filepath.Join(dir, FileName)}
 		if _, err := os.Stat(found[0]); err != nil {
-			found, _ = filepath.Glob(filepath.Join(dir, "*", shard.FileName))
+			found, _ = filepath.Glob(filepath.Join(dir, "*", FileName))
 		}
 		if len(found) == 0 {
 			return nil, fmt.Errorf(
 				"%s is no directory of a shard: it has no %s; give the directories that --shard runs wrote",
-				dir, shard.FileName,
+				dir, FileName,
 			)
 		}
 		for _, name := range found {
@@ -100,7 +100,7 @@ func (s *Shards) complete() error {
 	}
 	if total > s.Records() || total < s.Records() && len(s.lost) == 0 {
 		return fmt.Errorf("by their %s the shards were to send %s requests together, and the load has %s",
-			shard.FileName, format.Count(total), format.Count(s.Records()))
+			FileName, format.Count(total), format.Count(s.Records()))
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func (s *Shards) complete() error {
 // Records is how many requests the whole load has.
 func (s *Shards) Records() int64 { return s.first.file.Workload.Requests }
 
-// open reads what the directory of a shard says, of which name is the shard.FileName.
+// open reads what the directory of a shard says, of which name is the FileName.
 func (s *Shards) open(name string) error {
 	dir := filepath.Dir(name)
 	k := &source{dir: dir}
@@ -151,7 +151,7 @@ func (s *Shards) open(name string) error {
 		}
 	}
 	for i := len(s.all); i < f.Count; i++ {
-		s.all = append(s.all, &source{file: shard.File{Index: i}})
+		s.all = append(s.all, &source{file: File{Index: i}})
 	}
 	if other := s.all[f.Index]; other.dir != "" {
 		return fmt.Errorf("%s and %s are both shard %d of %d; leave one out", other.dir, dir, f.Index, f.Count)
@@ -176,12 +176,12 @@ func (k *source) counted() string {
 }
 
 // check returns an error if a shard.json of that name says what no shard writes.
-func check(name string, f *shard.File) error {
+func check(name string, f *File) error {
 	n := f.Workload.Requests
-	if f.Schema != shard.Schema || f.Index < 0 || f.Index >= f.Count ||
+	if f.Schema != Schema || f.Index < 0 || f.Index >= f.Count ||
 		f.Count > mostShards {
 		return fmt.Errorf("%s: shard %d of %d, schema %d: this version reads schema %d, of at most %d shards",
-			name, f.Index, f.Count, f.Schema, shard.Schema, mostShards)
+			name, f.Index, f.Count, f.Schema, Schema, mostShards)
 	}
 	if n < 0 || n > mostRequests || f.Requests < 0 || f.Requests > n {
 		return fmt.Errorf("%s: %d of %d requests: no load is so; was the file edited?", name, f.Requests, n)
@@ -252,7 +252,7 @@ func (s *Shards) records(k *source) iter.Seq2[*record.Record, error] {
 		if !lost || before == "" {
 			return
 		}
-		for r, err := range report.RecordsOf(filepath.Join(before, shard.PlannedNextName), nil) {
+		for r, err := range report.RecordsOf(filepath.Join(before, PlannedNextName), nil) {
 			if errors.Is(err, report.ErrNoResults) {
 				return
 			}
@@ -264,7 +264,7 @@ func (s *Shards) records(k *source) iter.Seq2[*record.Record, error] {
 				if n < 0 || r.Outcome != record.NotSent {
 					err = fmt.Errorf(
 						"%s has a record of %s, which is no request that was to be sent; was the file edited?",
-						filepath.Join(before, shard.PlannedNextName), r.RequestID,
+						filepath.Join(before, PlannedNextName), r.RequestID,
 					)
 				}
 				r.Error = k.what()
@@ -308,7 +308,7 @@ func (k *source) unlike() string {
 		missing := k.file.Requests - k.own - k.again - k.summary.Requests.Unwritten
 		if len(what) == 0 && missing > 0 {
 			what = append(what, fmt.Sprintf("%s of the %s that its %s promises",
-				format.Count(k.own), format.Many(k.file.Requests, "record"), shard.FileName))
+				format.Count(k.own), format.Many(k.file.Requests, "record"), FileName))
 		}
 	}
 	if k.again > 0 {
@@ -326,7 +326,7 @@ func (k *source) unlike() string {
 // ahead is by how much the instants of a shard are ahead of those of shard 0, atNS after the start: its clock's
 // offset then, without the one by which it has moved its start. Between two measurements it is a line. What is within
 // the error of the measurement is 0.
-func ahead(f *shard.File, atNS int64) int64 {
+func ahead(f *File, atNS int64) int64 {
 	i, _ := slices.BinarySearchFunc(f.Clock, atNS, func(o shard.Offset, at int64) int {
 		return cmp.Compare(o.AtNS, at)
 	})
@@ -349,7 +349,7 @@ func ahead(f *shard.File, atNS int64) int64 {
 
 // onCommonClock moves the instants of a record to the clock of shard 0. The planned instant is the plan's, which no
 // clock moves, unless other requests released this one.
-func onCommonClock(r *record.Record, f *shard.File, released bool) {
+func onCommonClock(r *record.Record, f *File, released bool) {
 	off := ahead(f, max(r.SentNS, r.DoneNS, 0))
 	r.MoveInstants(off)
 	if released && r.PlannedNS != record.None {

@@ -17,7 +17,6 @@ import (
 
 	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/report"
-	"github.com/fastreplay/fastreplay/engine/shard"
 )
 
 // damaged is a good set of two whole shards of 60 requests each, which a world damages: shard 0 has plain records,
@@ -77,7 +76,7 @@ func (d *damaged) edit(k int, name, from, to string) {
 
 // set changes keys of shard.json.
 func (d *damaged) set(k int, values map[string]string) {
-	text, err := os.ReadFile(d.file(k, shard.FileName))
+	text, err := os.ReadFile(d.file(k, FileName))
 	d.must(err)
 	var all map[string]any
 	d.must(json.Unmarshal(text, &all))
@@ -90,7 +89,7 @@ func (d *damaged) set(k int, values map[string]string) {
 	}
 	text, err = json.Marshal(all)
 	d.must(err)
-	d.must(os.WriteFile(d.file(k, shard.FileName), text, 0o644))
+	d.must(os.WriteFile(d.file(k, FileName), text, 0o644))
 }
 
 func (d *damaged) both(values map[string]string) {
@@ -162,7 +161,7 @@ func TestWorlds(t *testing.T) {
 			d.must(err)
 			d.put(1, report.SummaryName, text)
 			d.setLines(1, d.lines(0)...)
-			d.must(os.Remove(d.file(1, shard.DigestsName))) // or it is refused
+			d.must(os.Remove(d.file(1, DigestsName))) // or it is refused
 			histograms, err := os.ReadFile(d.file(0, report.HistogramsName))
 			d.must(err)
 			d.put(1, report.HistogramsName, histograms)
@@ -187,10 +186,10 @@ func TestWorlds(t *testing.T) {
 			d.setLines(1, append(l[:20], l[:20]...)...)
 		}, invalid, []string{"shard 1 ended before its run did", "20 records of requests that have one already", "40 requests of theirs"}},
 		{"a killed shard whose plan was edited", func(d *damaged) {
-			d.put(0, shard.PlannedNextName, append(d.lines(1)[0], '\n'))
+			d.put(0, PlannedNextName, append(d.lines(1)[0], '\n'))
 			d.must(os.Remove(d.file(1, report.SummaryName)))
 			d.must(os.Remove(report.RecordsName(d.dirs[1])))
-		}, refused, []string{shard.PlannedNextName, "is no request that was to be sent"}},
+		}, refused, []string{PlannedNextName, "is no request that was to be sent"}},
 
 		{"histograms of random bytes", func(d *damaged) { d.put(0, report.HistogramsName, []byte("\x93\x17\xf0\x00 random\nbytes\xff\n,,,\n")) }, refused, []string{"shard-0/histograms.hlog", "not a histogram"}},
 		{"an empty histogram file", func(d *damaged) { d.put(0, report.HistogramsName, nil) }, refused, []string{"shard-0/histograms.hlog", "not a log of histograms"}},
@@ -202,12 +201,12 @@ func TestWorlds(t *testing.T) {
 			d.put(1, report.HistogramsName, append(text, text[bytes.Index(text, []byte("Tag=itl")):]...))
 		}, refused, []string{"shard 1: ", "gaps between token chunks of http://one, and the run counted"}},
 		{"edited digests", func(d *damaged) {
-			text, err := os.ReadFile(d.file(0, shard.DigestsName))
+			text, err := os.ReadFile(d.file(0, DigestsName))
 			d.must(err)
 			text[120] ^= 1
-			d.put(0, shard.DigestsName, text)
+			d.put(0, DigestsName, text)
 		}, refused, []string{"shard 0: ", "digests.bin does not have what the run wrote"}},
-		{"cut digests", func(d *damaged) { d.must(os.Truncate(d.file(1, shard.DigestsName), 480)) }, refused, []string{"no shard has the digest of request", shard.DigestsName}},
+		{"cut digests", func(d *damaged) { d.must(os.Truncate(d.file(1, DigestsName), 480)) }, refused, []string{"no shard has the digest of request", DigestsName}},
 
 		{"9e18 requests", func(d *damaged) { d.both(map[string]string{"workload.requests": "9000000000000000000"}) }, refused, []string{"shard.json"}},
 		{"2 billion requests", func(d *damaged) { d.both(map[string]string{"workload.requests": "2000000000"}) }, refused, []string{"were to send 120 requests together, and the load has 2,000,000,000"}},
@@ -235,7 +234,7 @@ func TestWorlds(t *testing.T) {
 		{"a giant line", func(d *damaged) { d.put(0, report.RequestsName, bytes.Repeat([]byte("a"), 17<<20)) }, refused, []string{"requests.jsonl:1", "longer than"}},
 		{"a giant summary", func(d *damaged) { d.must(os.Truncate(d.file(0, report.SummaryName), 1<<40)) }, refused, []string{"shard-0/summary.json has 1099511627776 bytes"}},
 		{"a sparse file of records", func(d *damaged) { d.must(os.Truncate(d.file(0, report.RequestsName), 1<<40)) }, refused, []string{"requests.jsonl:61", "longer than"}},
-		{"a garbage shard.json", func(d *damaged) { d.put(1, shard.FileName, []byte("\x00\x01")) }, refused, []string{"shard-1/shard.json"}},
+		{"a garbage shard.json", func(d *damaged) { d.put(1, FileName, []byte("\x00\x01")) }, refused, []string{"shard-1/shard.json"}},
 		{"a record is missing, and the summary agrees", func(d *damaged) {
 			d.setLines(0, d.lines(0)[:59]...)
 			d.edit(0, report.SummaryName, `"records":`, `"unknown":`)
@@ -261,7 +260,7 @@ func TestWorlds(t *testing.T) {
 // TestStrangeFiles: what is no file is refused in the place of each file that a merge reads.
 func TestStrangeFiles(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{shard.FileName, report.PlanName, report.SummaryName, report.RequestsName, report.HistogramsName, shard.DigestsName, report.ServerMetricsName} {
+	for _, name := range []string{FileName, report.PlanName, report.SummaryName, report.RequestsName, report.HistogramsName, DigestsName, report.ServerMetricsName} {
 		for what, make := range map[string]func(string) error{"pipe": fifo, "/dev/zero": endless, "symlink loop": loop, "directory": folder} {
 			t.Run(name+" "+what, func(t *testing.T) {
 				t.Parallel()
@@ -341,7 +340,7 @@ func TestSpillIsClosed(t *testing.T) {
 
 // FuzzMerge: whatever stands in a file of a shard, the shards are merged or refused; nothing panics.
 func FuzzMerge(f *testing.F) {
-	names := []string{shard.FileName, report.PlanName, report.SummaryName, report.RequestsName, report.HistogramsName, shard.DigestsName}
+	names := []string{FileName, report.PlanName, report.SummaryName, report.RequestsName, report.HistogramsName, DigestsName}
 	parts := load(5, 30, 2)
 	dirs := []string{writeTo(f, f.TempDir(), parts, 0, 30, true), writeTo(f, f.TempDir(), parts, 1, 30, true)}
 	good := map[string][]byte{}
@@ -351,7 +350,7 @@ func FuzzMerge(f *testing.F) {
 		f.Add(byte(i), text)
 		f.Add(byte(i), bytes.Repeat([]byte(`[{"a":`), 1000))
 	}
-	f.Add(byte(0), bytes.ReplaceAll(good[shard.FileName], []byte(`:30`), []byte(`:9000000000000000000`)))
+	f.Add(byte(0), bytes.ReplaceAll(good[FileName], []byte(`:30`), []byte(`:9000000000000000000`)))
 	f.Add(byte(2), bytes.ReplaceAll(good[report.SummaryName], []byte(`: 0`), []byte(`: -9000000000000000000`)))
 	f.Add(byte(2), bytes.ReplaceAll(good[report.SummaryName], []byte(`: 0`), []byte(`: 1e29`)))
 	f.Fuzz(func(t *testing.T, which byte, content []byte) {

@@ -148,8 +148,8 @@ func (c *Collector) pick(target int) (g *gapShard) {
 
 // Probed is what the servers did not report before the run. The notes name it.
 type Probed struct {
-	Unknown  []Unknown // what is unknown, whatever the run brings
-	Unproven string    // a note that holds only if the hits are unknown after the run, too; "" = none
+	Unknown            []Unknown // what is unknown, whatever the run brings
+	NoteUnlessReported string    // a note that holds only if the hits are unknown after the run, too; "" = none
 	// whether a target's servers report that they cache nothing; nil = no server was asked
 	CacheOff func(target int) bool
 }

@@ -33,7 +33,7 @@ var oneMachine = map[string]string{
 	"turns.sessions": "same", "turns.followup_turns": "total", "turns.overtaking": "total", "turns.overtaking_ms": "worst", "turns.later_ms": "worst",
 	"history.turns": "total", "history.live": "total", "history.partly": "total", "history.recorded": "total", "history.answers": "total", "history.make_us": "worst",
 	"history.not_live.late": "total", "history.not_live.failed": "total", "history.not_live.no_text": "total", "history.not_live.tool_calls": "total", "history.not_live.apart": "total",
-	"answers.mode": "same", "answers.told_tokens": "total", "answers.carried_turns": "total", "answers.carried_tokens": "total", "answers.recorded_input_tokens": "total",
+	"answers.mode": "same", "answers.forced_tokens": "total", "answers.carried_turns": "total", "answers.carried_tokens": "total", "answers.recorded_input_tokens": "total",
 	"build_ahead.window_bytes": "total", "build_ahead.least_lead_ms": "least", "build_ahead.late": "total",
 }
 

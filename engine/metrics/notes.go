@@ -62,8 +62,8 @@ func notes(s *Summary, all *targetStats, targets []targetStats, urls []string, p
 			"with --engine-block-tokens",
 		requests(all.Cache.Finer))
 	unknown := probed.Unknown
-	if probed.Unproven != "" && s.PrefixCache.HitRatio == nil {
-		unknown = append(slices.Clip(unknown), Unknown{"whether the cache_salt works", probed.Unproven})
+	if probed.NoteUnlessReported != "" && s.PrefixCache.HitRatio == nil {
+		unknown = append(slices.Clip(unknown), Unknown{"whether the cache_salt works", probed.NoteUnlessReported})
 	}
 	var silent, partly []string
 	var partlyRequests int64
@@ -323,16 +323,16 @@ func placementNotes(s *Summary) []string {
 
 // The values of Answers.Mode.
 const (
-	AnswersFree  = "free"
-	AnswersExact = "exact"
+	AnswersFree   = "free"
+	AnswersForced = "forced"
 )
 
 // Answers is what servers answered in conversations whose prompts are made of tokens, and what of it is in later
 // prompts.
 type Answers struct {
-	// free: the servers chose the tokens; exact: they were told
-	Mode string `json:"mode" merge:"first"`
-	Told int64  `json:"told_tokens" merge:"sum"` // tokens that the servers were told
+	// free: the servers chose the tokens; forced: they were told
+	Mode   string `json:"mode" merge:"first"`
+	Forced int64  `json:"forced_tokens" merge:"sum"` // tokens that the servers were told
 	// turns with a part of the answer before them in their prompts, as recorded
 	Turns         int64 `json:"carried_turns" merge:"sum"`
 	Carried       int64 `json:"carried_tokens" merge:"sum"`        // tokens of answers in these prompts, as recorded
@@ -368,13 +368,13 @@ func (c *answerCounts) add(r *record.Record) {
 	c.Tokens += r.WrongTokens
 }
 
-// summary adds what was counted to what is known of the run. Without that, as of results on disk, answers are exact
-// if some are wrong.
+// summary adds what was counted to what is known of the run. Without that, as of results on disk, answers were
+// forced if some are wrong.
 func (c *answerCounts) summary(known *Answers) *Answers {
 	if known == nil && c.Requests == 0 {
 		return nil
 	}
-	a := Answers{Mode: AnswersExact}
+	a := Answers{Mode: AnswersForced}
 	if known != nil {
 		a = *known
 	}
@@ -396,12 +396,12 @@ func answerNotes(s *Summary) []string {
 	}
 	carried := fmt.Sprintf("%s of earlier answers, %s of the input, are in the prompts of %s as recorded",
 		format.Many(a.Carried, "token"), share, format.Many(a.Turns, "follow-up turn"))
-	if a.Mode == AnswersExact {
+	if a.Mode == AnswersForced {
 		return []string{carried +
 			": the servers were told to answer them, so caches can hit them, and expected hits count them"}
 	}
 	return []string{carried +
 		": answers were free, so no cache can hit them, and expected hits leave them out (--api vllm-generate " +
-		"--answers exact tells a server its answers; " +
+		"--force-answers tells a server its answers; " +
 		"--history live, for a trace with messages, carries what it answered)"}
 }

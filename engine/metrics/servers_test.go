@@ -120,7 +120,7 @@ func TestCountedHits(t *testing.T) {
 		if got := m.CountedHits(all); got[0] != c.want {
 			t.Errorf("%s: %d, want %d", name, got[0], c.want)
 		}
-		sum := m.Summary(Summary{Requests: Requests{Planned: 1}, Servers: all, Limits: DefaultLimits()}, Probed{Unproven: "cache_salt unproven"})
+		sum := m.Summary(Summary{Requests: Requests{Planned: 1}, Servers: all, Limits: DefaultLimits()}, Probed{NoteUnlessReported: "cache_salt unproven"})
 		notes := strings.Join(sum.Notes, "\n")
 		if open := strings.Contains(notes, "cache_salt"); open != (c.want == record.None && name != "responses report") {
 			t.Errorf("%s: whether the salt works is open: %v; %q", name, open, sum.Notes)

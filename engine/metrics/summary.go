@@ -129,7 +129,7 @@ type Run struct {
 	SenderDied string `json:"sender_died,omitempty" merge:"first"`
 	// there was no --url: the requests went to a mock of our own
 	Demo bool `json:"demo" merge:"none"`
-	// what was still in flight was ended after --duration and --drain
+	// what was still in flight was ended after --duration and --grace
 	Cut     bool           `json:"cut" merge:"or"`
 	Targets []string       `json:"targets" merge:"none"` // URLs
 	API     string         `json:"api" merge:"none"`     // as in --api
@@ -506,4 +506,18 @@ type Load struct {
 	ReuseP90 *float64 `json:"reuse_distance_tokens_p90"` // likewise, the 90th percentile
 	// of the input tokens, in an unlimited cache; null without block ids
 	HitRatio *float64 `json:"ideal_hit_ratio"`
+}
+
+// Note is what is worth knowing of a run.
+type Note struct {
+	Code string `json:"code"` // names its kind: see [notes](#notes-before-the-start)
+	Text string `json:"text"` // a sentence; may have several lines
+}
+
+// Texts are the sentences of notes.
+func Texts(notes []Note) (texts []string) {
+	for _, n := range notes {
+		texts = append(texts, n.Text)
+	}
+	return texts
 }

@@ -238,7 +238,7 @@ func faults(s *Summary) []Reason {
 			"the servers made other tokens than they were told in " + count(wrong.WrongRequests) +
 				" of " + requests(r.OK) + ", " + format.Many(wrong.WrongTokens, "token") +
 				" in all",
-			wrong.First, "serve without speculative decoding, or have free answers with --answers free"},
+			wrong.First, "serve without speculative decoding, or leave out --force-answers"},
 		{t.CutShort > 0 && s.Limits.ForcedOutput, CutShort,
 			count(t.CutShort) + " of " + format.Many(r.OK, "completion") + " ended short of the recorded length",
 			"the server ignores min_tokens and ignore_eos, or its context is too small",

@@ -332,12 +332,12 @@ func (b *Prober) Answers(ctx context.Context, backend api.Backend, source *promp
 			if k >= told.Tokens || id != source.AnswerToken(&told, k) {
 				return fmt.Errorf(
 					"%w: %s was told its answer's tokens and made others (token %d is %d): it may decode "+
-						"speculatively; use --answers free", ErrProbe, t.URL, k, id)
+						"speculatively; leave out --force-answers", ErrProbe, t.URL, k, id)
 			}
 			k++
 		}
 		if k < told.Tokens {
-			return fmt.Errorf("%w: %s was told an answer of %d tokens and sent %d ids; use --answers free", ErrProbe,
+			return fmt.Errorf("%w: %s was told an answer of %d tokens and sent %d ids; leave out --force-answers", ErrProbe,
 				t.URL, told.Tokens, k)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/fastreplay/fastreplay/engine/live"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
-	"github.com/fastreplay/fastreplay/engine/setup"
 	"github.com/fastreplay/fastreplay/engine/wire"
 )
 
@@ -37,6 +36,7 @@ func (r *runner) probeStamps() (wire.Stamps, error) {
 	}
 	if err != nil {
 		r.note(
+			"no_kernel_timestamps",
 			"no kernel timestamps (%v): instants are those of the reads, so that our lateness in reading is inside "+
 				"latencies",
 			err,
@@ -60,7 +60,7 @@ func (r *runner) openChunkLog() (log *engine.ChunkLog, end func(), err error) {
 	log = engine.NewChunkLog(w)
 	return log, func() {
 		if err := errors.Join(log.Err(), w.Flush(), f.Close()); err != nil {
-			r.note("--chunk-log is incomplete: %v", err)
+			r.note("chunk_log_incomplete", "--chunk-log is incomplete: %v", err)
 		}
 	}, nil
 }
@@ -68,10 +68,11 @@ func (r *runner) openChunkLog() (log *engine.ChunkLog, end func(), err error) {
 // config is how the engine sends and receives.
 func (r *runner) config() (engine.Config, error) {
 	// one for every request, up to what one process can use
-	wanted := min(1<<20, setup.DescriptorsBesides+2*r.load.Requests())
+	wanted := min(1<<20, host.DescriptorsBesides+2*r.load.Requests())
 	descriptors, err := host.RaiseDescriptors(wanted)
 	if need := r.load.DescriptorsNeeded(); err == nil && descriptors < need {
 		r.note(
+			"descriptors_short",
 			"the descriptor limit of %s may not hold the requests in flight; raise it with `ulimit -n %d`",
 			format.Count(descriptors), need,
 		)
@@ -86,7 +87,7 @@ func (r *runner) config() (engine.Config, error) {
 		Timeout:         r.cfg.Timeout,
 		IdleTimeout:     r.cfg.IdleTimeout,
 		ConnectTimeout:  r.cfg.ConnectTimeout,
-		Grace:           r.cfg.Drain,
+		Grace:           r.cfg.Grace,
 		CancelAfter:     r.cfg.CancelAfter,
 		Resend:          r.cfg.Resend,
 		Realtime:        r.cfg.Realtime,
@@ -100,20 +101,20 @@ func (r *runner) config() (engine.Config, error) {
 		History:         r.load.History,
 		InstanceHeaders: headers, InstanceField: r.cfg.InstanceField,
 		OnSenderDeath: func(why string) {
-			r.alert("%s: nothing more is sent; requests in flight may end (--drain)", why)
+			r.alert("%s: nothing more is sent; requests in flight may end (--grace)", why)
 		},
 	}, err
 }
 
 // newMeter returns the meter of a run that is built, with what is known of it.
 func (r *runner) newMeter(known *report.Plan) *live.Meter {
-	until := r.load.Plan.UntilNS
+	until := r.load.Plan.EndNS
 	if r.cfg.Pacing.Duration == 0 {
 		until = math.MaxInt64
 	}
 	wait := r.cfg.Timeout
 	if r.cfg.CancelAfter > 0 {
-		wait = min(wait, r.cfg.Drain)
+		wait = min(wait, r.cfg.Grace)
 	}
 	return live.NewMeter(live.Plan{
 		Title: report.Title(&metrics.Summary{
@@ -127,7 +128,7 @@ func (r *runner) newMeter(known *report.Plan) *live.Meter {
 		ByClock:   r.load.Plan.ByClock(),
 		UntilNS:   until,
 		Requests:  int64(r.load.Requests()), MaxDriftNS: int64(r.cfg.Limits.MaxDriftNS),
-		TimeoutNS: int64(wait), DrainNS: int64(r.cfg.Drain), Quits: r.cfg.Keys,
+		TimeoutNS: int64(wait), DrainNS: int64(r.cfg.Grace), Quits: r.cfg.Keys,
 	})
 }
 

@@ -32,10 +32,10 @@ type Config struct {
 	// When it begins and ends.
 	Barrier string // where shards agree on a start; "" = they do not
 	// what a run does that is ready after its start: shard.LateFail (or "") or shard.LateJoin
-	Late string
+	LateStart string
 	// blocks until somebody says when instant 0 is, once the run is ready; nil = StartAt is
 	AskStart    func() (time.Time, error)
-	Drain       time.Duration // how long requests in flight may last after ctx has ended
+	Grace       time.Duration // how long requests in flight may last after ctx has ended
 	CancelAfter time.Duration // since instant 0: then what is in flight is cancelled; 0 = never
 
 	// What becomes of the results.
@@ -64,7 +64,7 @@ type Config struct {
 // Defaults returns the configuration of which only Traces and URLs must be set.
 func Defaults() Config {
 	return Config{
-		Options: setup.Defaults(), Late: shard.LateFail, Drain: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		Options: setup.Defaults(), LateStart: shard.LateFail, Grace: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		Senders: 1, Realtime: sched.RealtimeAuto, Spin: sched.AutoSpin, Stamps: StampsAuto,
 	}
 }
@@ -129,6 +129,9 @@ var ErrIncomplete = errors.New("results are incomplete on disk")
 // ends before the start, the error is its cause; if it ends later, nothing more is sent, and the summary is that of a
 // partial run. observer may be nil.
 func Run(ctx context.Context, cfg *Config, observer Observer) (summary *metrics.Summary, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
 	r := newRunner(cfg, observer)
 	dir, err := report.Create(cfg.Output, time.Now()) // before servers are probed and requests built for nothing
 	if err != nil {
@@ -157,6 +160,9 @@ func Run(ctx context.Context, cfg *Config, observer Observer) (summary *metrics.
 
 // Plan does all that Run does before it sends, but for the results. It returns what is known before the start.
 func Plan(ctx context.Context, cfg *Config, observer Observer) (*report.Plan, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
 	r := newRunner(cfg, observer)
 	var err error
 	r.load, err = setup.Prepare(ctx, &cfg.Options, &r.notes)
@@ -195,14 +201,16 @@ func newRunner(cfg *Config, observer Observer) *runner {
 	}
 	r := &runner{cfg: cfg, observer: observer, notes: setup.Notes{Observer: observer}}
 	for _, note := range cfg.Notes {
-		r.note("%s", note)
+		r.note("caller", "%s", note)
 	}
 	return r
 }
 
-func (r *runner) line(format string, args ...any) { r.notes.Say(setup.Line, format, args...) }
+func (r *runner) line(format string, args ...any) { r.notes.Say(setup.Line, "", format, args...) }
 
-func (r *runner) note(format string, args ...any) { r.notes.Say(setup.Keep, format, args...) }
+func (r *runner) note(code, format string, args ...any) {
+	r.notes.Say(setup.Keep, code, format, args...)
+}
 
 func (r *runner) alert(format string, args ...any) {
 	r.observer.Alert(fmt.Sprintf(format, args...))

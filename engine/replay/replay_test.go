@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fastreplay/fastreplay/engine/replay"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/setup"
+	"github.com/fastreplay/fastreplay/sched"
 )
 
 func configure(t *testing.T) replay.Config {
@@ -60,8 +62,37 @@ func TestRefusedRun(t *testing.T) {
 	for want, change := range map[string]func(*replay.Config){
 		"--url":                               func(c *replay.Config) { c.URLs = nil },
 		"no-such-trace":                       func(c *replay.Config) { c.Traces = []string{"no-such-trace"} },
-		"--answers exact":                     func(c *replay.Config) { c.Sessions.Answers = "exact" },
+		"--force-answers":                     func(c *replay.Config) { c.Sessions.ForceAnswers = true },
 		"no request of the selection depends": func(c *replay.Config) { c.Sessions.Mode = setup.SessionsGated },
+
+		"no trace; give":                   func(c *replay.Config) { c.Traces = nil },
+		"name it, as in":                   func(c *replay.Config) { c.URLs, c.Limits.Require = nil, []string{"ttft.p99<1s"} },
+		"--require \"nosuch\"":             func(c *replay.Config) { c.Limits.Require = []string{"nosuch<3"} },
+		"the bounds that goodput":          func(c *replay.Config) { c.Limits.Require = []string{"goodput>=99%"} },
+		"--max-error-rate 2":               func(c *replay.Config) { c.Limits.MaxErrorRate = new(2.0) },
+		"--route \"nothing\": want one of": func(c *replay.Config) { c.Route = "nothing" },
+		"--realtime \"perhaps\"":           func(c *replay.Config) { c.Realtime = "perhaps" },
+		"several models; want one":         func(c *replay.Config) { c.Model = "a,b" },
+		"--header: one has no colon":       func(c *replay.Config) { c.Headers = []string{"nocolon"} },
+		"exclude each other":               func(c *replay.Config) { c.Key, c.APIKeyFile = "a", "b" },
+		"--extra-inputs":                   func(c *replay.Config) { c.Extra = []byte("{") },
+		"--rate: ":                         func(c *replay.Config) { c.Pacing.Arrivals = &sched.Arrivals{Process: sched.Constant} },
+		"want a number of lanes":           func(c *replay.Config) { c.Sessions.Mode = setup.SessionsLanes },
+		"--duration -1s":                   func(c *replay.Config) { c.Pacing.Duration = -time.Second },
+		"--scrape-interval is 1ms":         func(c *replay.Config) { c.Scrape.Interval = time.Millisecond },
+		"say when all shards begin":        func(c *replay.Config) { c.Shard.Count = 2 },
+		"--load-bound 0.5":                 func(c *replay.Config) { c.LoadBound = 0.5 },
+		"use another router":               func(c *replay.Config) { c.Route, c.Sessions.History = "least-inflight", setup.HistoryLive },
+		"--repeat is 0":                    func(c *replay.Config) { c.Repeat = 0 },
+		"--warmup is -1":                   func(c *replay.Config) { c.Warmup = -1 },
+		"--timeout must be above 0":        func(c *replay.Config) { c.Timeout = 0 },
+		"--idle-timeout":                   func(c *replay.Config) { c.IdleTimeout = 0 },
+		"--start-barrier: it is where":     func(c *replay.Config) { c.Barrier = "somewhere" },
+		"after the agreed start":           func(c *replay.Config) { c.StartAt = time.Now().Add(-time.Hour) },
+		"--senders is 0":                   func(c *replay.Config) { c.Senders = 0 },
+		"--instance-header":                func(c *replay.Config) { c.InstanceHeaders = []string{"a:b"} },
+		"--instance-field \"a.\"":          func(c *replay.Config) { c.InstanceField = []string{"a", ""} },
+		"--export: ":                       func(c *replay.Config) { c.Exports = []string{"nothing"} },
 	} {
 		cfg := configure(t)
 		change(&cfg)
@@ -87,6 +118,9 @@ func TestNotesOfARun(t *testing.T) {
 	for _, n := range l.notes {
 		if n.Level == setup.Keep {
 			kept = append(kept, n.Text)
+			if n.Code == "" {
+				t.Errorf("no code: %q", n.Text)
+			}
 		}
 	}
 	if len(kept) < 2 || kept[0] != cfg.Notes[0] || !slices.ContainsFunc(kept, func(n string) bool { return strings.HasPrefix(n, "cold: off") }) {

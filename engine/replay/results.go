@@ -15,9 +15,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine/audit"
 	"github.com/fastreplay/fastreplay/engine/export"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/merge"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
-	"github.com/fastreplay/fastreplay/engine/shard"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -78,7 +78,7 @@ func (r *runner) discard() error {
 	}
 	for _, name := range []string{
 		report.RequestsName, report.RequestsName + ".zst", report.ServerMetricsName, report.PlanName,
-		shard.FileName, shard.PlannedNextName, shard.DigestsName,
+		merge.FileName, merge.PlannedNextName, merge.DigestsName,
 	} {
 		_ = os.Remove(filepath.Join(r.Dir, name))
 	}
@@ -91,7 +91,7 @@ func (r *runner) conclude(found engine.Result, records []record.Record) (*metric
 		r.observer.Tick(&r.Running, true)
 	}
 	if n, row, want, got := audit.Miscounted(r.load.Work, records); n > 0 {
-		r.note("the servers counted other numbers of tokens in %s than were counted before the start (row %d: %s, not "+
+		r.note("tokens_miscounted", "the servers counted other numbers of tokens in %s than were counted before the start (row %d: %s, not "+
 			"%s), so their ideal hits are not to be relied on: is --tokenizer the model's own, and does /tokenize use "+
 			"the template of the run?",
 			format.Many(n, "prompt"), row, format.Count(got), format.Count(want))
@@ -111,9 +111,9 @@ func (r *runner) conclude(found engine.Result, records []record.Record) (*metric
 	}
 	summary := r.collector.Summary(
 		info, metrics.Probed{
-			Unknown:  r.load.Facts.Unknown,
-			Unproven: r.load.Facts.Unproven,
-			CacheOff: work.CacheOff,
+			Unknown:            r.load.Facts.Unknown,
+			NoteUnlessReported: r.load.Facts.NoteUnlessReported,
+			CacheOff:           work.CacheOff,
 		},
 	)
 	summary.Notes = append(summary.Notes, r.unnamed(summary)...)
@@ -139,7 +139,7 @@ func (r *runner) conclude(found engine.Result, records []record.Record) (*metric
 // and refuses those that cannot be written or would take the place of another.
 func (c *Config) placeResults(dir string) error {
 	taken := map[string]bool{}
-	for _, name := range append(report.OwnNames(), shard.FileName, shard.PlannedNextName, shard.DigestsName) {
+	for _, name := range append(report.OwnNames(), merge.FileName, merge.PlannedNextName, merge.DigestsName) {
 		taken[filepath.Join(dir, name)] = true
 	}
 	for _, path := range export.Paths(dir, c.Exports) {
@@ -216,7 +216,7 @@ func (r *runner) unnamed(s *metrics.Summary) []string {
 func (r *runner) info(found engine.Result) metrics.Summary {
 	found.Client.LoadS, found.Client.PrebuildS = r.load.Facts.ReadS, r.load.Facts.BuildS
 	if found.Turns != nil {
-		found.Turns.Sessions = r.cfg.Sessions.String()
+		found.Turns.Sessions = r.cfg.SessionsText()
 	}
 	return metrics.Summary{
 		Run: r.load.Run(found.Run), Workload: r.load.Workload(found.LeftOut), Client: found.Client,
@@ -231,7 +231,7 @@ func (r *runner) info(found engine.Result) metrics.Summary {
 		Amplify:     r.load.Facts.Amplify,
 		Limits:      r.cfg.Limits,
 		Notes: slices.Concat(
-			r.notes.Kept, r.leftOutNotes(found.LeftOut), r.idleNotes(found), placementNotes(found.Placement),
+			metrics.Texts(r.notes.Kept), r.leftOutNotes(found.LeftOut), r.idleNotes(found), placementNotes(found.Placement),
 		),
 	}
 }

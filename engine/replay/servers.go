@@ -46,6 +46,7 @@ func (r *runner) watchServers(ctx context.Context) (*serverWatch, error) {
 	pages := len(w.scraper.Targets())
 	if len(silent) > 0 {
 		r.note(
+			"metrics_partly",
 			"no metrics can be read from %d of %s, such as %v",
 			len(silent), format.Many(len(silent)+pages, "server"), silent[0],
 		)
@@ -56,7 +57,7 @@ func (r *runner) watchServers(ctx context.Context) (*serverWatch, error) {
 		return w, err
 	}
 	r.notes.Say(
-		setup.Detail,
+		setup.Detail, "",
 		"servers: metrics of %s are read every %s",
 		format.Many(pages, "page"), format.Duration(w.every, 3),
 	)

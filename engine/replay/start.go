@@ -15,6 +15,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/host"
+	"github.com/fastreplay/fastreplay/engine/merge"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/setup"
 	"github.com/fastreplay/fastreplay/engine/shard"
@@ -30,7 +31,7 @@ func (r *runner) join(ctx context.Context) (*shard.Group, context.Context, error
 		Part:    r.cfg.Shard,
 		Where:   r.cfg.Barrier,
 		Version: r.cfg.Version,
-		Late:    r.cfg.Late,
+		Late:    r.cfg.LateStart,
 		Say:     func(text string) { r.line("%s", text) },
 	})
 	if err == nil {
@@ -42,7 +43,7 @@ func (r *runner) join(ctx context.Context) (*shard.Group, context.Context, error
 // CheckLate refuses a start that is over, if the run may not be late.
 func (c *Config) CheckLate(start time.Time) error {
 	late := time.Since(start)
-	if start.IsZero() || late < 0 || c.Late == shard.LateJoin {
+	if start.IsZero() || late < 0 || c.LateStart == shard.LateJoin {
 		return nil
 	}
 	who := "the run"
@@ -50,7 +51,7 @@ func (c *Config) CheckLate(start time.Time) error {
 		who = fmt.Sprintf("shard %d", c.Shard.Index)
 	}
 	return fmt.Errorf(
-		"%s was ready %s after the agreed start at %s; nothing was sent; want a moment to come, or --late "+
+		"%s was ready %s after the agreed start at %s; nothing was sent; want a moment to come, or --late-start "+
 			"%s to send what is still to come",
 		who, format.Duration(late, 3), start.Format(time.RFC3339Nano), shard.LateJoin)
 }
@@ -80,7 +81,7 @@ func aheadOf(ahead time.Duration) string {
 
 // awaitStart sets the moment at which the run, which is ready, begins, and returns shortly before it.
 func (r *runner) awaitStart(ctx context.Context, group *shard.Group) (err error) {
-	at, file := r.cfg.StartAt, cmp.Or(r.load.Shard, new(shard.File)) // the latter is not kept
+	at, file := r.cfg.StartAt, cmp.Or(r.load.Shard, new(merge.File)) // the latter is not kept
 	ready := time.Now()
 	file.ClockErr = "without --start-barrier nobody was asked; " + host.ClockWords()
 	switch {
@@ -110,12 +111,12 @@ func (r *runner) awaitStart(ctx context.Context, group *shard.Group) (err error)
 	}
 	file.ReadyNS = int64(ready.Sub(at))
 	if file.LateNS = int64(max(0, time.Since(at))); file.LateNS > 0 {
-		r.note("ready %s after the agreed start: what was planned before is not sent", format.Duration(file.LateNS, 3))
+		r.note("started_late", "ready %s after the agreed start: what was planned before is not sent", format.Duration(file.LateNS, 3))
 	}
 	if err := r.writeShard(); err != nil {
 		return err
 	}
-	r.run.StartAt(at, r.cfg.Late == shard.LateJoin)
+	r.run.StartAt(at, r.cfg.LateStart == shard.LateJoin)
 	// for what is done between here and the start: 200 ms were too few beside 15 busy threads on 2 cores
 	const early = time.Second
 	connecting, cancel := context.WithDeadline(ctx, at.Add(-early))
@@ -136,15 +137,15 @@ func (r *runner) writeShard() error {
 	if r.load.Shard == nil {
 		return nil
 	}
-	err := report.WriteJSON(filepath.Join(r.Dir, shard.FileName), r.load.Shard)
+	err := report.WriteJSON(filepath.Join(r.Dir, merge.FileName), r.load.Shard)
 	work := r.load.Work
-	digests := filepath.Join(r.Dir, shard.DigestsName)
+	digests := filepath.Join(r.Dir, merge.DigestsName)
 	if !report.Exists(digests) && work.Prebuilt.Fingerprint(work) != "" {
 		write := func(w io.Writer) error { return work.Prebuilt.WriteDigests(work, w) }
 		err = errors.Join(err, report.WriteWhole(digests, write))
 	}
 	if r.load.Next != nil {
-		err = errors.Join(err, report.WriteWhole(filepath.Join(r.Dir, shard.PlannedNextName), r.writeNext))
+		err = errors.Join(err, report.WriteWhole(filepath.Join(r.Dir, merge.PlannedNextName), r.writeNext))
 		r.load.Next = nil // and its memory
 	}
 	return err

@@ -202,7 +202,7 @@ type Plan struct {
 	Load      metrics.Load     `json:"load"`       // its size, as planned; null where nothing is known
 	WireBytes int64            `json:"wire_bytes"` // size of all requests
 	Limits    metrics.Limits   `json:"limits"`     // as in summary.json
-	Notes     []string         `json:"notes"`      // sentences about the run so far
+	Notes     []metrics.Note   `json:"notes"`      // about the run so far
 }
 
 // WritePlan writes dir/run.json, all of it or nothing.

@@ -65,7 +65,7 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 		Workload: plan.Workload,
 		Servers:  servers,
 		Run:      plan.Run,
-		Notes:    plan.Notes,
+		Notes:    metrics.Texts(plan.Notes),
 		Verdict: metrics.Verdict{Reasons: []metrics.Reason{{
 			Code:  metrics.NoSummary,
 			Grade: metrics.Invalid,

@@ -22,10 +22,10 @@ func (p *Prepared) layout(ctx context.Context) error {
 	if err := p.route(); err != nil {
 		return err
 	}
-	if p.o.exact() { // lays answers and prompts out in each other
+	if p.o.Sessions.ForceAnswers { // lays answers and prompts out in each other
 		p.TellAnswers(p.source.(*prompt.TokenIDs))
 	}
-	backend, err := p.o.tellingBackend(p.model, p.salt, !p.o.NoStream, p.o.exact())
+	backend, err := p.o.tellingBackend(p.model, p.salt, !p.o.NoStream, p.o.Sessions.ForceAnswers)
 	if err != nil {
 		return err
 	}
@@ -43,11 +43,11 @@ func (p *Prepared) layout(ctx context.Context) error {
 		return err
 	}
 	p.describe()
-	if p.o.exact() {
+	if p.o.Sessions.ForceAnswers {
 		a := p.Answers()
 		p.detail(
-			"      answers: %s are told, %s of them in the prompts of %s",
-			format.Many(a.Told, "token"), format.Count(a.Carried), format.Many(a.Turns, "follow-up turn"),
+			"      answers: %s are forced, %s of them in the prompts of %s",
+			format.Many(a.Forced, "token"), format.Count(a.Carried), format.Many(a.Turns, "follow-up turn"),
 		)
 	}
 	p.noteShort()
@@ -59,7 +59,7 @@ func (p *Prepared) layout(ctx context.Context) error {
 			"      live history: %s to get what the servers answer to the turns before",
 			format.Many(p.History.Turns(), "follow-up turn"),
 		)
-		p.note("live history: the fingerprint and the bytes on the wire are those of the requests as recorded")
+		p.note("live_history", "live history: the fingerprint and the bytes on the wire are those of the requests as recorded")
 	}
 	return p.checkMemory(ctx)
 }
@@ -78,7 +78,7 @@ func (p *Prepared) noteShort() {
 	} else if short > maxNamed {
 		rows = append(rows[:maxNamed], "…")
 	}
-	p.note("%s of at most %d tokens, which the server adds anyway: each is sent as one token, so it gets more than "+
+	p.note("short_prompts", "%s of at most %d tokens, which the server adds anyway: each is sent as one token, so it gets more than "+
 		"recorded (rows %s, from 0)",
 		format.Many(short, "prompt"), p.Overhead.Tokens(), strings.Join(rows, ", "))
 }
@@ -114,6 +114,7 @@ func (p *Prepared) fill(ctx context.Context) error {
 		p.line("       the same requests as those of %s", p.o.Again.File)
 	default:
 		p.note(
+			"other_requests",
 			"the requests are not those of %s (fingerprint %s): the trace, a flag or what the server adds to a "+
 				"prompt is another",
 			p.o.Again.File, p.o.Again.Fingerprint,
@@ -216,7 +217,7 @@ func (p *Prepared) describe() {
 		if p.o.Pacing.Timed() {
 			shorter = "--from and --to replay a part, --idle-cap shortens idle times"
 		}
-		p.note("this takes %s or longer; %s, --duration ends it sooner", format.Span(load.SpanS), shorter)
+		p.note("long_run", "this takes %s or longer; %s, --duration ends it sooner", format.Span(load.SpanS), shorter)
 	}
 	p.detail("      %s output tokens", format.Count(output))
 	if load.Peak != nil {
@@ -235,6 +236,7 @@ func (p *Prepared) describe() {
 	)
 	if p.o.Pacing.Duration > 0 && !plan.Open() && p.Prebuilt.Bytes() > largeLoad {
 		p.note(
+			"large_load",
 			"all %s are built, %s: nobody knows how many are answered within --duration; --limit builds fewer",
 			format.Many(load.Requests, "request"), format.Bytes(p.Prebuilt.Bytes()),
 		)
@@ -251,7 +253,7 @@ func (p *Prepared) describe() {
 // announce prints what the servers were asked.
 func (p *Prepared) announce() {
 	if p.o.NoProbe {
-		p.notes.Say(Brief, "not probed: %s", strings.Join(p.URLs(), ", "))
+		p.notes.Say(Brief, "", "not probed: %s", strings.Join(p.URLs(), ", "))
 		return
 	}
 	caches := "caches as they are"
@@ -265,5 +267,5 @@ func (p *Prepared) announce() {
 	if n := len(p.URLs()); n > 1 {
 		where = format.Many(n, "server")
 	}
-	p.notes.Say(Brief, "probed: %s at %s, %s", cmp.Or(p.shownModel(), "the server"), where, caches)
+	p.notes.Say(Brief, "", "probed: %s at %s, %s", cmp.Or(p.shownModel(), "the server"), where, caches)
 }

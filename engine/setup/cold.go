@@ -40,11 +40,12 @@ func (p *Prepared) chooseCold(ctx context.Context) error {
 	}
 	switch {
 	case cold == probe.ColdOff:
-		p.note("cold: off; blocks of earlier runs with this seed may still be in the servers' caches")
+		p.note("cold_off", "cold: off; blocks of earlier runs with this seed may still be in the servers' caches")
 		return nil
 	case p.verbatims.onlyPayloads():
 		p.note(
-			"cold: the servers cannot flush, and bodies are sent as they are, without a cache_salt; what earlier " +
+			"cold_bodies",
+			"cold: the servers cannot flush, and bodies are sent as they are, without a cache_salt; what earlier "+
 				"runs have sent may still be cached",
 		)
 		return nil
@@ -87,6 +88,7 @@ func (p *Prepared) takeSalt() {
 	p.salt = p.o.newSalt()
 	if n := p.verbatims.payloads; n > 0 {
 		p.note(
+			"unsalted_payloads",
 			"cold: no cache_salt is in %s, sent as they are; what earlier runs have sent of them may still be cached",
 			format.Many(n, "payload"),
 		)
@@ -105,9 +107,9 @@ func (p *Prepared) useSalt(seen bool) {
 				"runs can hit",
 		)
 	default:
-		p.Facts.Unproven = "cold: a cache_salt of this run is in every body of ours; the server has reported no " +
+		p.Facts.NoteUnlessReported = "cold: a cache_salt of this run is in every body of ours; the server has reported no " +
 			"cached tokens, so whether it honours the salt is unknown (vLLM: --enable-prompt-tokens-details)"
-		p.line("note: %s", p.Facts.Unproven)
+		p.line("note: %s", p.Facts.NoteUnlessReported)
 	}
 }
 
@@ -116,18 +118,18 @@ func (p *Prepared) useSalt(seen bool) {
 func (p *Prepared) sizeCaches(told map[netip.AddrPort]workload.PrefixCache) {
 	p.Caches = map[netip.AddrPort]workload.PrefixCache{}
 	kinds := map[string]bool{}
-	against := map[string]bool{}
+	contradictions := map[string]bool{}
 	for _, t := range p.Targets {
 		for _, addr := range t.Endpoints {
 			c, words := p.o.sizeCache(told[addr])
 			p.Caches[addr] = c
 			kinds[words] = true
-			against[p.o.contradictCache(told[addr])] = true
+			contradictions[p.o.contradictCache(told[addr])] = true
 		}
 	}
-	delete(against, "")
-	for _, text := range slices.Sorted(maps.Keys(against)) {
-		p.note("%s: what is given is used; leave it out to use what the server says", text)
+	delete(contradictions, "")
+	for _, text := range slices.Sorted(maps.Keys(contradictions)) {
+		p.note("cache_size_differs", "%s: what is given is used; leave it out to use what the server says", text)
 	}
 	if !p.o.DryRun {
 		p.detail("cache: %s", strings.Join(slices.Sorted(maps.Keys(kinds)), "; "))

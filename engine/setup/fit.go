@@ -29,6 +29,7 @@ func (p *Prepared) fit(context.Context) error {
 	if limit == 0 {
 		if mode != "" {
 			p.note(
+				"context_unknown",
 				"--too-long %s: no server reports how long a prompt and its output may be, so nothing is known to be "+
 					"too long",
 				mode,
@@ -69,7 +70,7 @@ func (p *Prepared) fit(context.Context) error {
 			list, p.RunID, backend,
 			fmt.Sprintf("longer than the server's context of %d tokens: %s", limit, record.LeftOutWords),
 		)
-		p.note("--too-long drop leaves out %s", words)
+		p.note("too_long_dropped", "--too-long drop leaves out %s", words)
 	case TooLongClip:
 		if fixed >= 0 {
 			return fmt.Errorf(
@@ -86,7 +87,7 @@ func (p *Prepared) fit(context.Context) error {
 			)
 		}
 		p.fitted.Clipped, p.fitted.ClippedOff = int64(len(list)), tokens
-		p.note("--too-long clip shortens, by %s in all, %s", format.Many(tokens, "token"), words)
+		p.note("too_long_clipped", "--too-long clip shortens, by %s in all, %s", format.Many(tokens, "token"), words)
 	default:
 		advice := "leave them out with --too-long drop"
 		if fixed < 0 {

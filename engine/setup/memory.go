@@ -48,7 +48,7 @@ func (a allowance) refuse(flag string, value any, requests, bytes float64) error
 }
 
 func (p *Prepared) checkMemory(ctx context.Context) error {
-	connections := int64(p.DescriptorsNeeded() - DescriptorsBesides)
+	connections := int64(p.DescriptorsNeeded() - host.DescriptorsBesides)
 	kept := keptForRun + int64(p.Requests())*keptForRequest + connections*keptForConnection
 	allowed, err := freeAllowance(kept)
 	if p.o.MaxMemory > 0 {
@@ -56,7 +56,7 @@ func (p *Prepared) checkMemory(ctx context.Context) error {
 		err = nil
 	}
 	if err != nil {
-		p.note("free memory is unknown (%v); give --max-memory to bound the memory of requests", err)
+		p.note("memory_unknown", "free memory is unknown (%v); give --max-memory to bound the memory of requests", err)
 		return nil
 	}
 	if p.Prebuilt.Held() > allowed.bytes {
@@ -65,6 +65,7 @@ func (p *Prepared) checkMemory(ctx context.Context) error {
 	need := p.Prebuilt.Held()
 	if free, of, err := host.FreeMemory(); err == nil && p.o.MaxMemory > 0 && min(need, allowed.bytes)+kept > free {
 		p.note(
+			"memory_short",
 			"--max-memory %s and about %s that the run takes besides are more than %s, %s: the run may be killed",
 			format.Bytes(allowed.bytes), format.Bytes(kept), format.Bytes(free), of,
 		)
@@ -90,9 +91,6 @@ func (p *Prepared) checkMemory(ctx context.Context) error {
 	return nil
 }
 
-// DescriptorsBesides are for all but requests in flight.
-const DescriptorsBesides = 1 << 10
-
 // longAnswer is a response time beyond which a run that lacks descriptors is no surprise.
 const longAnswer = 2 * time.Second
 
@@ -102,5 +100,5 @@ func (p *Prepared) DescriptorsNeeded() int {
 	if limit := p.Plan.Cap; limit > 0 {
 		most = min(most, limit)
 	}
-	return DescriptorsBesides + most
+	return host.DescriptorsBesides + most
 }

@@ -3,6 +3,8 @@ package setup
 import (
 	"fmt"
 	"sync/atomic"
+
+	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
 // Level says for whom a note is.
@@ -15,10 +17,11 @@ const (
 	Keep                // for everybody, and for the results
 )
 
-// Note is what is worth knowing of a run before its first request.
+// Note is what is worth knowing of a run before its first request. Its text is a sentence or a line of a list, and may
+// have several lines. What results do not keep has no code.
 type Note struct {
 	Level Level
-	Text  string // a sentence or a line of a list; may have several lines
+	metrics.Note
 }
 
 // Observer sees how a setup goes on.
@@ -48,20 +51,21 @@ func (Silent) Waiting(string) {}
 // Notes tells an observer what is worth knowing, and collects what results keep of it.
 type Notes struct {
 	Observer
-	Kept []string
+	Kept []metrics.Note
 }
 
-// Say tells a note.
-func (n *Notes) Say(level Level, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+// Say tells a note. code names the kind of one that results keep.
+func (n *Notes) Say(level Level, code, format string, args ...any) {
+	note := metrics.Note{Code: code, Text: fmt.Sprintf(format, args...)}
 	if level == Keep {
-		n.Kept = append(n.Kept, text)
+		n.Kept = append(n.Kept, note)
 	}
-	n.Note(Note{level, text})
+	n.Note(Note{level, note})
 }
 
-func (p *Prepared) detail(format string, args ...any) { p.notes.Say(Detail, format, args...) }
+func (p *Prepared) detail(format string, args ...any) { p.notes.Say(Detail, "", format, args...) }
 
-func (p *Prepared) line(format string, args ...any) { p.notes.Say(Line, format, args...) }
+func (p *Prepared) line(format string, args ...any) { p.notes.Say(Line, "", format, args...) }
 
-func (p *Prepared) note(format string, args ...any) { p.notes.Say(Keep, format, args...) }
+// note tells what results keep, too. The manual's list of codes is made of the calls.
+func (p *Prepared) note(code, format string, args ...any) { p.notes.Say(Keep, code, format, args...) }

@@ -59,7 +59,7 @@ func (p *Prepared) splitOverhead(ctx context.Context, added int) (o workload.Ove
 		if special.Tokens() == added {
 			return special, "as " + p.tokenizer.Name() + " does", nil
 		}
-		p.note("the servers add %s to a prompt, %s would add %d; prompts are shortened by the servers' number",
+		p.note("overhead_differs", "the servers add %s to a prompt, %s would add %d; prompts are shortened by the servers' number",
 			format.Many(added, "token"), p.tokenizer.Name(), special.Tokens())
 	}
 	if added == 0 {
@@ -114,10 +114,11 @@ func (p *Prepared) assumeOverhead(why string) {
 	if special, ok := p.specialTokens(); ok {
 		p.Overhead = special
 		p.note(
+			"overhead_of_tokenizer",
 			"%s: they are taken to add %s to a prompt, as %s does",
 			why, format.Many(special.Tokens(), "token"), p.tokenizer.Name(),
 		)
 		return
 	}
-	p.note("%s: what they add to a prompt is taken as 0 tokens", why)
+	p.note("overhead_assumed", "%s: what they add to a prompt is taken as 0 tokens", why)
 }

@@ -41,7 +41,7 @@ func (p *Prepared) probe(ctx context.Context) error {
 		return err
 	}
 	for _, note := range notes {
-		p.note("%s", note)
+		p.note("server", "%s", note)
 	}
 	if err := p.askModels(ctx); err != nil {
 		return err
@@ -68,6 +68,7 @@ func (p *Prepared) probe(ctx context.Context) error {
 	caches, engines := p.Prober.PrefixCaches(ctx)
 	if engines > 1 {
 		p.note(
+			"several_engines",
 			"a server stands for %d engines with a prefix cache each: which of them a request meets is its own "+
 				"choice, so hits below the ideal stay unexplained",
 			engines,
@@ -97,7 +98,7 @@ func (p *Prepared) skipProbe() {
 	p.sizeCaches(nil)
 	if p.model == "" && !p.asksNoModel() {
 		p.model = UnprobedModel
-		p.note("the servers are not asked: the model is sent as %q (set --model)", UnprobedModel)
+		p.note("model_unknown", "the servers are not asked: the model is sent as %q (set --model)", UnprobedModel)
 	}
 	if p.o.DryRun {
 		return
@@ -109,7 +110,8 @@ func (p *Prepared) skipProbe() {
 		p.takeSalt()
 	default:
 		p.note(
-			"cold: the servers are not asked to flush, and no cache_salt is sent; blocks of earlier runs with this " +
+			"cold_not_asked",
+			"cold: the servers are not asked to flush, and no cache_salt is sent; blocks of earlier runs with this "+
 				"seed may still be cached (--cold flush or salt)",
 		)
 	}
@@ -182,6 +184,7 @@ func (p *Prepared) noteUnlisted(url string, models probe.Models, asked map[strin
 			}
 			p.listed = strings.Join(listed, ", ")
 			p.note(
+				"model_unlisted",
 				"%s (the first is row %d, from 0) for the model %q, which %s/v1/models does not list; %s%s replaces it",
 				format.Many(len(rows), "request"), rows[0], name, url, flag, p.Prober.Secrets.Label(models[0].ID))
 			delete(asked, name)

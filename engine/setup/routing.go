@@ -73,6 +73,7 @@ func (p *Prepared) noteIdle() {
 	}
 	if len(idle) > 0 && p.Requests() >= len(busy) {
 		p.note(
+			"idle_targets",
 			"--route %s gives no request to %d of %d targets: %s; fewer can do all the work (--load-bound 1 spreads "+
 				"it)",
 			RoutePrefix, len(idle), len(busy), strings.Join(idle, ", "),
@@ -92,8 +93,8 @@ func (p *Prepared) noteIncomparable() {
 	switch {
 	case servers < 2 || p.o.DryRun:
 	case p.verbatims.all:
-		p.note("routers are not compared: only the servers can count the tokens that verbatim prompts share")
+		p.note("routers_not_compared", "routers are not compared: only the servers can count the tokens that verbatim prompts share")
 	case len(sizes) > 1:
-		p.note("routers are compared as if all servers had the blocks of the first")
+		p.note("routers_of_one_block_size", "routers are compared as if all servers had the blocks of the first")
 	}
 }

@@ -31,11 +31,10 @@ const (
 
 // Sessions are about conversations and jobs.
 type Sessions struct {
-	Mode    SessionMode // "" = SessionsStrict, which nobody chose
-	Lanes   int         // as Pacing.Lanes
-	History string      // answers in later turns: HistoryRecorded or HistoryLive
-	Idle    IdleCap
-	Answers string // metrics.AnswersFree or AnswersExact
+	Mode         SessionMode // "" = SessionsStrict, which nobody chose
+	History      string      // answers in later turns: HistoryRecorded or HistoryLive
+	Idle         IdleCap
+	ForceAnswers bool // servers are told which tokens to answer: those that later prompts have
 }
 
 // IdleCap is the longest idle time, at the speed of the replay; 0 = any.
@@ -53,12 +52,12 @@ func (s *Sessions) Waits() bool { return s.Mode != "" && s.Mode != SessionsStric
 // Thinks reports whether requests leave some time after what they depend on.
 func (s *Sessions) Thinks() bool { return s.Mode == SessionsThink || s.Mode == SessionsLanes }
 
-// String is the mode as it is given.
-func (s *Sessions) String() string {
-	if s.Lanes > 0 {
-		return fmt.Sprintf("%s=%d", s.Mode, s.Lanes)
+// SessionsText is the mode of sessions as it is given.
+func (o *Options) SessionsText() string {
+	if n := o.Pacing.Lanes; n > 0 {
+		return fmt.Sprintf("%s=%d", SessionsLanes, n)
 	}
-	return string(cmp.Or(s.Mode, SessionsStrict))
+	return string(cmp.Or(o.Sessions.Mode, SessionsStrict))
 }
 
 // Words describes when requests that depend on others leave.
@@ -76,7 +75,7 @@ func (s *Sessions) Words() string {
 // capIdle moves the trace's instants so that its idle times are no longer than --idle-cap, and says what that cut.
 func (o *Options) capIdle(t *trace.Trace) (*trace.Trace, []string) {
 	idle := o.Sessions.Idle
-	if idle.Most == 0 || o.Sessions.AtRun() || !o.Pacing.Timed() && o.Sessions.Lanes == 0 {
+	if idle.Most == 0 || o.Sessions.AtRun() || !o.Pacing.Timed() && o.Pacing.Lanes == 0 {
 		return t, nil
 	}
 	t, cut := workload.CapIdle(t, int64(float64(idle.Most)*o.Pacing.Scale), idle.System, o.Assumed)

@@ -24,10 +24,10 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/history"
+	"github.com/fastreplay/fastreplay/engine/merge"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/probe"
 	"github.com/fastreplay/fastreplay/engine/route"
-	"github.com/fastreplay/fastreplay/engine/shard"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -119,7 +119,7 @@ type Again struct {
 func Defaults() Options {
 	return Options{
 		Repeat: 1, Amplify: 1, Pacing: Pacing{Scale: 1},
-		Sessions: Sessions{Answers: metrics.AnswersFree, History: HistoryRecorded},
+		Sessions: Sessions{History: HistoryRecorded},
 		Route:    RouteRoundRobin, LoadBound: route.DefaultBound,
 		Timeout: 10 * time.Minute, ConnectTimeout: 5 * time.Second,
 		Cold: probe.ColdAuto, VerifyPrompts: DefaultVerified,
@@ -146,7 +146,7 @@ type Prepared struct {
 	Ideal   workload.IdealHits
 	Prober  *probe.Prober
 	History *history.History // nil if turns are sent as recorded
-	Shard   *shard.File      // nil if the run sends the whole load
+	Shard   *merge.File      // nil if the run sends the whole load
 	Next    []record.Record  // what the next shard is to send
 	LeftOut []record.Record  // of requests that are not sent, for they are too long
 
@@ -166,14 +166,14 @@ type Prepared struct {
 
 // Facts are what became known on the way.
 type Facts struct {
-	Selected int               // rows of the file that are replayed, before Amplify and Repeat
-	Amplify  *metrics.Amplify  // nil if the load is as recorded
-	ReadS    float64           // that reading took
-	BuildS   float64           // that building took
-	Demo     bool              // the server is that of Options.Fallback
-	Flushed  bool              // the servers can flush their caches; to be done again just before the start
-	Unknown  []metrics.Unknown // what the servers do not report
-	Unproven string            // a note that the run contradicts if responses report cached tokens; "" = none
+	Selected           int               // rows of the file that are replayed, before Amplify and Repeat
+	Amplify            *metrics.Amplify  // nil if the load is as recorded
+	ReadS              float64           // that reading took
+	BuildS             float64           // that building took
+	Demo               bool              // the server is that of Options.Fallback
+	Flushed            bool              // the servers can flush their caches; to be done again just before the start
+	Unknown            []metrics.Unknown // what the servers do not report
+	NoteUnlessReported string            // a note that the run contradicts if responses report cached tokens; "" = none
 }
 
 // Prepare reads, plans, asks the servers and builds. If ctx ends, its error is ctx's cause, whatever else went wrong.
@@ -203,6 +203,7 @@ func Read(ctx context.Context, o *Options) (*trace.Trace, error) {
 }
 
 func newPrepared(o *Options, notes *Notes) *Prepared {
+	o.leaveToLeader()
 	return &Prepared{
 		Work:  new(workload.Work),
 		RunID: fmt.Sprintf("%08x", rand.Uint32()),

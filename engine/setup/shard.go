@@ -10,12 +10,19 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/engine/audit"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/merge"
 	"github.com/fastreplay/fastreplay/engine/probe"
-	"github.com/fastreplay/fastreplay/engine/shard"
 )
 
 // IsShard reports whether the run sends a part of the load.
 func (o *Options) IsShard() bool { return o.Shard.Count > 0 }
+
+// leaveToLeader leaves warm-up and the servers' metrics to shard 0.
+func (o *Options) leaveToLeader() {
+	if o.Follows() {
+		o.Warmup, o.Scrape.Mode, o.Scrape.URLs = 0, ScrapeOff, nil
+	}
+}
 
 // Follows reports whether the run is a shard that leaves to shard 0 what only one may do.
 func (o *Options) Follows() bool { return o.IsShard() && !o.Shard.Leads() }
@@ -42,8 +49,8 @@ func (p *Prepared) takePart(backend api.Backend) error {
 			n, part.Count, n,
 		)
 	}
-	p.Shard = &shard.File{
-		Schema:   shard.Schema,
+	p.Shard = &merge.File{
+		Schema:   merge.Schema,
 		Index:    part.Index,
 		Count:    part.Count,
 		Version:  p.o.Version,
@@ -52,7 +59,7 @@ func (p *Prepared) takePart(backend api.Backend) error {
 		StartAt:  p.o.StartAt.UTC(),
 		Load: p.Identity(of, p.Ideal, part.Count, p.o.Version, p.o.Seed, p.o.API, p.model, p.o.Prompt,
 			string(p.o.Extra), p.o.NoForceOutput, p.o.NoStream, p.salt != "",
-			p.o.Sessions.String(), p.o.Sessions.History, p.o.Route),
+			p.o.SessionsText(), p.o.Sessions.History, p.o.Route),
 	}
 	if part.Leads() && p.o.Route != RouteLeastInFlight {
 		p.Shard.Routing = audit.CompareRouters(p.Work, nil)
@@ -74,7 +81,7 @@ func (p *Prepared) takePart(backend api.Backend) error {
 		p.line("       %d of the %d in flight are this shard's", part.Of(n), n)
 	}
 	if p.o.Route == RouteLeastInFlight {
-		p.note("--route %s: each shard counts only what it has in flight itself", RouteLeastInFlight)
+		p.note("in_flight_of_shard", "--route %s: each shard counts only what it has in flight itself", RouteLeastInFlight)
 	}
 	return nil
 }

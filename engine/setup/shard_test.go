@@ -22,3 +22,15 @@ func TestSaltOfShards(t *testing.T) {
 		t.Errorf("two runs have the salt %s", a)
 	}
 }
+
+// TestLeaveToLeader: of the shards of a run the first alone warms the servers up and reads their metrics.
+func TestLeaveToLeader(t *testing.T) {
+	for _, part := range []sched.Part{{}, {Index: 0, Count: 2}, {Index: 1, Count: 2}} {
+		o := Defaults()
+		o.Shard, o.Warmup, o.Scrape.URLs = part, 5, []string{"a"}
+		newPrepared(&o, nil)
+		if leaves := o.Warmup == 0 && o.Scrape.Mode == ScrapeOff && o.Scrape.URLs == nil; leaves != o.Follows() {
+			t.Errorf("%+v: warm-up %d, scrape %+v", part, o.Warmup, o.Scrape)
+		}
+	}
+}

@@ -70,16 +70,17 @@ func (p *Prepared) read(ctx context.Context) error {
 	}
 	p.Facts.ReadS = time.Since(began).Seconds()
 	for _, note := range p.Trace.Lint.Notes() {
-		p.note("trace: %s", note)
+		p.note("trace_lint", "trace: %s", note)
 	}
 	if counted != "" {
 		if o.Tokenizer == "" {
 			counted += "; name the model's own with --tokenizer"
 		}
-		p.note("trace: %s", counted)
+		p.note("answers_counted", "trace: %s", counted)
 	}
 	if n := o.Read.Limit; n > p.Facts.Selected {
 		p.note(
+			"limit_above_rows",
 			"--limit is %d, and the selection has %s; --repeat N replays it N times",
 			n, format.Many(p.Facts.Selected, "request"),
 		)
@@ -91,7 +92,7 @@ func (p *Prepared) read(ctx context.Context) error {
 func (p *Prepared) plan(context.Context) error {
 	o, t := p.o, p.Trace
 	for _, note := range p.adaptation {
-		p.note("%s", note)
+		p.note("adapted", "%s", note)
 	}
 	ordered := o.Sessions.Mode == SessionsThink && t.HasDependencies() // also without times
 	if t.Untimed && o.Pacing.Timed() && !ordered {
@@ -117,19 +118,20 @@ func (p *Prepared) plan(context.Context) error {
 		return fmt.Errorf("--sessions %s: %w", o.Sessions.Mode, err)
 	}
 	if cuts != nil {
-		p.note("--idle-cap: %s", strings.Join(cuts, "; "))
+		p.note("idle_capped", "--idle-cap: %s", strings.Join(cuts, "; "))
 	}
 	if plan.Requests == 0 {
 		return errors.New("the selection is empty: no request lies within --duration")
 	}
 	if t.HasDependencies() && o.Sessions.Mode == "" {
 		p.note(
-			"requests of this trace depend on others, and none waits for them here (--sessions strict): gated waits, " +
+			"dependencies_ignored",
+			"requests of this trace depend on others, and none waits for them here (--sessions strict): gated waits, "+
 				"think keeps the recorded delays, lanes=N runs N whole jobs at a time",
 		)
 	}
 	if t.DelayNS != nil && !o.Pacing.Timed() && !o.Sessions.Thinks() {
-		p.note("the trace's delays are ignored, as its times are; --sessions %s keeps them", SessionsThink)
+		p.note("delays_ignored", "the trace's delays are ignored, as its times are; --sessions %s keeps them", SessionsThink)
 	}
 	p.Plan = plan
 	if o.Sender == SenderProcess { // refused before anything is built

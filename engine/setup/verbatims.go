@@ -72,6 +72,7 @@ func (p *Prepared) describeVerbatims() {
 	p.detail("      %s verbatim, %s: %s", format.Many(l.rows, "prompt"), format.Bytes(l.bytes), size)
 	if l.payloads > 0 && p.o.Model != "" {
 		p.note(
+			"model_in_bodies",
 			"%s: sent as they are, with the model that they name; --extra-inputs model:%s would replace it",
 			format.Many(l.payloads, "request body"), p.o.Model,
 		)
@@ -93,6 +94,7 @@ func (p *Prepared) countVerbatim(ctx context.Context) error {
 		return nil
 	case p.o.Sessions.History == HistoryLive:
 		p.note(
+			"ideal_unknown_live",
 			"ideal hits of %s stay unknown: with --history live turns carry what the servers answer",
 			format.Many(l.rows, "prompt"),
 		)
@@ -117,6 +119,7 @@ func (p *Prepared) countVerbatim(ctx context.Context) error {
 		return ctx.Err()
 	case err != nil:
 		p.note(
+			"ideal_unknown_uncounted",
 			"ideal hits of %s stay unknown, after %s were counted with %s: %v",
 			format.Many(l.rows, "prompt"), format.Count(counted.Load()), with, err,
 		)

@@ -50,7 +50,7 @@ const (
 	askTimeout = 3 * time.Second // to connect, to prove the secret, to ask for the time
 )
 
-// The values of --late: what becomes of a shard that is not ready in time.
+// The values of --late-start: what becomes of a shard that is not ready in time.
 const (
 	LateFail = "fail"
 	LateJoin = "join"

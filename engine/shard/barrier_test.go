@@ -240,7 +240,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestJoin: with --late join shard 0 does not wait for ever, and who is missing joins later.
+// TestJoin: with --late-start join shard 0 does not wait for ever, and who is missing joins later.
 func TestJoin(t *testing.T) {
 	t.Parallel()
 	list := group(t.TempDir(), 3)

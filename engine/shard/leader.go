@@ -229,7 +229,7 @@ func (l *leader) decide() {
 		if p == nil {
 			continue
 		}
-		if why := p.against(zero, l.times.silence); why != "" {
+		if why := p.rejection(zero, l.times.silence); why != "" {
 			l.end(why)
 			return
 		}
@@ -251,8 +251,8 @@ func (l *leader) decide() {
 	}
 }
 
-// against says why a shard that has come keeps all from starting; "" = nothing is known.
-func (p *peer) against(zero *peer, silence time.Duration) string {
+// rejection says why a shard that has come keeps all from starting; "" = nothing is known.
+func (p *peer) rejection(zero *peer, silence time.Duration) string {
 	switch {
 	case p.Failed != "":
 		return p.name() + " failed before the start: " + p.Failed

@@ -192,7 +192,7 @@ func (r *Builder) checkVerbatims(w *Work) error {
 		}
 		if _, told := w.AnswerOf(i); told && r.backend(w, i).AnswerEnd() == 0 {
 			return &VerbatimError{int(w.Trace.Row[i]),
-				errors.New("it has an answer's tokens among its extra members, and --answers exact tells others")}
+				errors.New("it has an answer's tokens among its extra members, and --force-answers tells others")}
 		}
 		if err := r.Backend.Takes(l); err != nil {
 			return &VerbatimError{int(w.Trace.Row[i]), err}

@@ -128,7 +128,7 @@ func valuesOf[T any](of []int32, values []T) (out []T) {
 func (w *Work) Identity(of []int32, ideal IdealHits, settings ...any) string {
 	h := sha256.New()
 	fmt.Fprintln(h, settings...)
-	fmt.Fprintln(h, w.Requests(), w.Plan.Concurrency, w.Plan.Cap, w.Plan.UntilNS, w.Overhead, w.URLs())
+	fmt.Fprintln(h, w.Requests(), w.Plan.Concurrency, w.Plan.Cap, w.Plan.EndNS, w.Overhead, w.URLs())
 	var b []byte
 	for i := range w.Requests() {
 		at := int64(0)
@@ -153,7 +153,7 @@ func (w *Work) Identity(of []int32, ideal IdealHits, settings ...any) string {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
-// WriteDigests writes the digests of a part's requests, all of which are built, as shard.DigestsName has them.
+// WriteDigests writes the digests of a part's requests, all of which are built, as digests.bin of a shard has them.
 func (m *Requests) WriteDigests(w *Work, to io.Writer) error {
 	out := bufio.NewWriter(to)
 	for i := range m.digests {

@@ -56,7 +56,7 @@ func (l *Line) aiperfDefaults() error {
 			!given("no-stream")},
 		{"idle-timeout", l.text("timeout"), "no limit on the time between two bytes of a whole response but --timeout",
 			whole && !given("idle-timeout")},
-		{"drain", "30s", "--benchmark-grace-period 30", given("duration") && !given("drain")},
+		{"grace", "30s", "--benchmark-grace-period 30", given("duration") && !given("grace")},
 		{"concurrency", "1", "--concurrency 1", l.on("no-fixed-schedule") && !rated && !given("concurrency")},
 	})
 }

@@ -1,0 +1,49 @@
+package merge
+
+import (
+	"time"
+
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/engine/shard"
+)
+
+// The files that a shard leaves behind besides those of a run.
+const (
+	FileName = "shard.json" // a File
+	// PlannedNextName has the records of what the next shard was to send, in case that it is lost; the last one's next
+	// is 0. They are as in requests.jsonl, with the outcome not_sent, in the plan's order.
+	PlannedNextName = "planned_next.jsonl.zst"
+	// DigestsName has 48 bytes of each of this shard's requests, in the plan's order: its number in the whole plan, its
+	// planned instant (8 bytes each, little endian), and its SHA-256.
+	DigestsName = "digests.bin"
+)
+
+// Schema is the version of shard.json.
+const Schema = 2
+
+// File is shard.json: what a shard knows of itself. It is written before the start, and again at the end.
+type File struct {
+	Schema   int              `json:"schema"`
+	Index    int              `json:"index"`    // from 0
+	Count    int              `json:"count"`    // shards of the load
+	Version  string           `json:"version"`  // of fastreplay
+	Load     string           `json:"load"`     // SHA-256 of the whole load as planned, "sha256:…": equal in all shards
+	Requests int64            `json:"requests"` // of this shard
+	Workload metrics.Workload `json:"workload"` // the whole load, as summary.json has it; without a fingerprint
+	Size     metrics.Load     `json:"size"`     // of the whole load, as run.json has it
+
+	StartAt time.Time `json:"start_at"` // the agreed instant 0, by the clock of shard 0
+	LateNS  int64     `json:"late_ns"`  // how much later than the agreed start this shard was ready; 0 = in time
+	// when it had asked the servers all that it asks before a run, since the agreed start; below 0: before it
+	ReadyNS int64 `json:"ready_ns"`
+	// of shard 0: from when until when the servers' metrics count, ns since the agreed start; null if nobody reads them
+	Counted *[2]int64 `json:"counted"`
+	// by how much this shard moved its start to follow the clock of shard 0: its offset then
+	StartNS int64 `json:"start_ns"`
+	// this machine's clock against that of shard 0, before, during and after the run; null if nobody could be asked
+	Clock    []shard.Offset `json:"clock"`
+	ClockErr string         `json:"clock_err"` // why it was not measured; "" if it was
+
+	Routing *route.Oracle `json:"routing,omitempty"` // of shard 0: hits of the whole load by who routes, as planned
+}
