@@ -149,6 +149,20 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// TestCompareRecorded: the trace of a run is read again, with the flags of that run, for what it recorded of itself.
+func TestCompareRecorded(t *testing.T) {
+	t.Parallel()
+	m, dir := startMock(t), filepath.Join(t.TempDir(), "b")
+	p := start(t, nil, append([]string{filepath.Join("samples", "weka.jsonl"), "--scale", "60", "--url", m.url, "--output", dir, "-q"}, accepted...)...)
+	if code := p.wait(t); code != 0 {
+		t.Fatalf("exit %d\n%s", code, p.stderr.String())
+	}
+	c := runCompare(t, "recorded", dir, "--json")
+	if _, a, b := c.verdicts(t); c.code != 0 || !strings.Contains(a, "weka.jsonl") || b != m.url {
+		t.Errorf("exit %d, %s and %s\n%s", c.code, a, b, c.stderr)
+	}
+}
+
 // interleaved is a comparison that makes its runs itself, of 40 requests in 0.4 s.
 func interleaved(t *testing.T, dir, how, a, b string, args ...string) *process {
 	t.Helper()

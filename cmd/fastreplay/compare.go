@@ -16,6 +16,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
+	"github.com/fastreplay/fastreplay/engine/setup"
 )
 
 // comparison is what the flags of compare say.
@@ -49,7 +50,8 @@ refused with the difference named.
 A server settles differently each time, so give several runs a side, three or
 more: A1 A2 A3 -- B1 B2 B3. Intervals then contain what differs from run to run.
 Without --, each run after the first is compared with it, and what is said holds
-for these two runs alone. --floor gives further runs of A. With --interleave, A
+for these two runs alone. --floor gives further runs of A. The word recorded is
+what the trace recorded of itself, as some of agents do. With --interleave, A
 and B are servers, and the runs are made here, with the flags of a replay behind
 --.
 
@@ -58,7 +60,8 @@ beyond it, and else UNDECIDED. Exit code 3 if one is FAILED, 4 if one is UNDECID
 (see --undecided), 1 if one of its runs is INVALID.`,
 		Example: `  fastreplay compare --interleave abba gpu1:8000 gpu2:8000 -- trace.jsonl --scale 2
   fastreplay compare base1 base2 base3 -- new1 new2 new3 --fail-if "ttft.p99:+5%"
-  fastreplay compare results/monday results/tuesday`,
+  fastreplay compare results/monday results/tuesday
+  fastreplay compare recorded results/monday`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			words, behind := args, []string(nil)
@@ -196,6 +199,25 @@ func marks() map[int]string {
 	return map[int]string{exitOK: "✓", exitMissed: "✗", exitUndecided: "?"}
 }
 
+// theRecord is the word for what a trace recorded of itself, as a side.
+const theRecord = "recorded"
+
+// recordOf reads the trace of a run again, with the flags of that run, for what it recorded of itself.
+func recordOf(ctx context.Context, dir string, b *compare.Side) (*compare.Side, error) {
+	o, err := parseReplay([]string{"--config", dir})
+	if err == nil {
+		err = o.translate(nil)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the trace of %s: %w", dir, err)
+	}
+	t, err := setup.Read(ctx, &o.Options)
+	if err != nil {
+		return nil, fmt.Errorf("the trace of %s: %w", dir, err)
+	}
+	return compare.Recorded(t, b)
+}
+
 // check refuses what the flags cannot mean together.
 func (o *comparison) check(words, behind []string) error {
 	var err error
@@ -254,6 +276,13 @@ func (o *comparison) results(
 		}
 	}
 	sides[0] = append(sides[0], o.floor...)
+	recorded := o.interleave == "" && sides[0][0] == theRecord
+	switch {
+	case recorded && len(sides[0]) > 1:
+		return nil, errors.New("recorded is a side of its own: compare recorded RUN…")
+	case recorded:
+		sides = sides[1:]
+	}
 	for _, side := range sides {
 		for i, word := range side {
 			dir, err := runAt(word)
@@ -270,12 +299,18 @@ func (o *comparison) results(
 			side[i] = dir
 		}
 	}
-	a, err := compare.ReadSide(o.slos, sides[0]...)
-	if err != nil {
-		return nil, err
+	a := &compare.Side{SLOs: o.slos}
+	if !recorded {
+		if a, err = compare.ReadSide(o.slos, sides[0]...); err != nil {
+			return nil, err
+		}
+		sides = sides[1:]
 	}
-	for _, runs := range sides[1:] {
+	for _, runs := range sides {
 		b, err := compare.ReadSide(a.SLOs, runs...)
+		if err == nil && recorded {
+			a, err = recordOf(ctx, runs[0], b)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -168,7 +168,7 @@ func (r *Result) noteUnpaired(m *matched) {
 	}
 	if m.lone > 0 {
 		r.note(
-			"%s were not answered in all runs, since one was stopped: only what all have is compared",
+			"%s were not answered in all runs, or not recorded: only what all have is compared",
 			format.Many(m.lone, "request"),
 		)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
@@ -508,5 +509,40 @@ func TestFifths(t *testing.T) {
 				t.Errorf("%d requests: a group of %d", n, group.Requests)
 			}
 		}
+	}
+}
+
+// TestRecorded: a trace's record is compared with a run of it, row by row. Rows without a record are left out, and what
+// the record lacks is unknown.
+func TestRecorded(t *testing.T) {
+	b := side(t, write(t, 400, nil, noisy(1, 1)))
+	tr := &trace.Trace{}
+	for i := range 400 {
+		took := int64(2e8)
+		if i >= 300 {
+			took = -2
+		}
+		tr.Row, tr.InputTokens, tr.OutputTokens = append(tr.Row, int32(i)), append(tr.InputTokens, 1000), append(tr.OutputTokens, 51)
+		tr.TTFTNS, tr.TookNS, tr.Cached = append(tr.TTFTNS, took/2), append(tr.TookNS, took), append(tr.Cached, 250)
+	}
+	a, err := Recorded(tr, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := compared(t, a, b)
+	for name, want := range map[string]float64{"ttft.p50": 100, "e2e.p50": 200, "tpot.p50": 2, "prefix_hits": 0.25} {
+		if m := find(t, r, name); m.A == nil || math.Abs(*m.A-want) > 1e-9 || m.Change == nil {
+			t.Errorf("%s: %+v, want %v", name, m, want)
+		}
+	}
+	if m := find(t, r, "output_tokens_per_s"); m.Verdict != Unknown || m.Change != nil {
+		t.Errorf("%+v", m)
+	}
+	if r.Requests != 300 || r.A.Verdict != "RECORDED" || r.A.Name != "the record in day.jsonl" || !r.Paired {
+		t.Errorf("%d requests, %+v", r.Requests, r.A)
+	}
+	tr.TTFTNS, tr.TookNS = nil, nil
+	if _, err := Recorded(tr, b); err == nil || !strings.Contains(err.Error(), "has no times of its own") {
+		t.Error(err)
 	}
 }

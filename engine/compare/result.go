@@ -28,7 +28,7 @@ type Identity struct {
 	Name        string   `json:"name"`        // as people call it: the target's URL, or the directory
 	Dirs        []string `json:"dirs"`        // of its runs
 	Fingerprint string   `json:"fingerprint"` // of what was sent, as in summary.json
-	Verdict     string   `json:"verdict"`     // of the worst of its runs: VALID, LIMITED or INVALID
+	Verdict     string   `json:"verdict"`     // of the worst of its runs: VALID, LIMITED or INVALID; RECORDED of a trace
 	Demo        bool     `json:"demo"`        // one of its runs went to the embedded mock, not to a server
 }
 

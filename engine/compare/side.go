@@ -38,7 +38,8 @@ type row struct {
 	// the job or session that it is part of; record.None if it is alone
 	conversation int64
 	// in the plan, which is the same in all runs of a workload
-	index int64
+	index    int64
+	traceRow int64 // whose request it is
 	// from the start: when it was planned, or sent if nothing planned it; its end
 	atS, doneS                     float64
 	ms                             [metrics.NumLatencies]float64 // by latency, of those that --goodput can bound
@@ -128,6 +129,7 @@ func newRow(rec *record.Record, slos []metrics.SLO) *row {
 	}
 	w := &row{
 		conversation: rec.Session,
+		traceRow:     rec.Row,
 		atS:          max(0, number(rec.PlannedNS)/1e9),
 		doneS:        number(rec.DoneNS) / 1e9,
 		prompt:       number(rec.PromptTokens),
