@@ -170,6 +170,7 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	}
 	all.Latencies.fill(&s.RunLatencies, runFields)
 	c.setIntervals(&s)
+	s.Trends = c.trends(&s)
 	over := s.Run.Partial || s.Run.Cut
 	all.count(&s.Requests, over)
 	s.Requests.Failures = all.Kinds.list(over)

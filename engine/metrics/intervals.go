@@ -19,6 +19,15 @@ func (t *timings) sectionsOf() (cuts []int64) {
 	return cuts
 }
 
+// sectionAt is the part of the run that an instant is in, by the first instants of parts but the first.
+func sectionAt(cuts []int64, ns int64) int {
+	at, begins := slices.BinarySearch(cuts, ns)
+	if begins {
+		at++
+	}
+	return at
+}
+
 // sessionGroups divides conversations into groups, by their numbers. Without conversations, or if most have only one
 // request, there are none.
 func (t *timings) sessionGroups() (of map[int64]uint8, groups int) {
@@ -61,11 +70,8 @@ func (c *Collector) setIntervals(s *Summary) {
 		var values []stats.Sample
 		c.timings.each(func(k *timing) {
 			if ns := k.of(i); ns != record.None {
-				section, begins := slices.BinarySearch(cuts, k.atNS)
-				if begins {
-					section++
-				}
-				values = append(values, stats.Sample{Value: ns, Section: uint8(section), Group: group[k.session]})
+				section := uint8(sectionAt(cuts, k.atNS))
+				values = append(values, stats.Sample{Value: ns, Section: section, Group: group[k.session]})
 			}
 		})
 		if len(values) > 0 {

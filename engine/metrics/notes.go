@@ -21,6 +21,9 @@ const perChunkTolerance = 0.005
 func notes(s *Summary, all *targetStats, targets []targetStats, urls []string, probed Probed) []string {
 	out := sentences{}
 	add := out.add
+	for i := range s.Trends {
+		add(true, "%s", s.Trends[i].Words())
+	}
 	cut := s.Requests.ByOutcome[record.Cancelled.String()]
 	unsent := s.Requests.ByOutcome[record.NotSent.String()] - s.Workload.LeftOut
 	add(s.Run.Cut && cut+unsent > 0,

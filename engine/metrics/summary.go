@@ -28,6 +28,8 @@ type Summary struct {
 
 	RunLatencies `merge:"records"`
 
+	// what went one way over the run, so that percentiles depend on its length; absent if nothing did
+	Trends []Trend `json:"trends,omitempty" merge:"records"`
 	// what ok requests made of the run's duration
 	Throughput Throughput `json:"throughput" merge:"records"`
 	// the same without the time at the end in which only failing requests were waited for

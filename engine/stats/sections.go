@@ -10,8 +10,8 @@ import (
 // many requests, one behind the other. If requests depend on each other, sections differ by more than chance explains,
 // and as many requests say less.
 
-// MostSections is into how many sections a run is cut at most.
-const MostSections = 20
+// MostSections is into how many sections a run is cut at most, fewestSections at least.
+const MostSections, fewestSections = 20, 5
 
 // leastInSection is how many values a section has on average at least.
 const leastInSection = 5
@@ -19,10 +19,11 @@ const leastInSection = 5
 // leastGroups is how many groups, such as conversations, can tell by how much groups differ.
 const leastGroups = 6
 
-// What a run must not exceed to have intervals. Of independent values 1 in 100 runs does.
+// What a run must not exceed to have intervals. Of independent values 1 run in 50 does.
 const (
-	mostWander = 0.74 // Wander
-	mostLagOne = 0.5  // LagOne: neighbouring sections are nearly the same
+	mostWander  = 0.574 // Wander
+	usualWander = 0.15  // the mean of Wander, of independent values
+	mostLagOne  = 0.5   // LagOne: neighbouring sections are nearly the same
 )
 
 // Sample is a value, and where in a run it is from.
@@ -43,58 +44,63 @@ type Sections struct {
 type cut struct {
 	part   func(*Sample) int
 	counts []float64 // values of each part
-	// by how many times more the parts' mean ranks vary than those of independent values
-	design float64
-	// by how many times more again since neighbouring parts are alike
-	alike float64
+	ranks  []float64 // of each part: its ranks from the middle one, as shares of all values, summed
+	alike  float64   // by how many times more parts may vary than they show, since they are alike or wander
 }
 
 // NewSections sorts values, and keeps them. groups is the number of groups; 0 if all values are on their own.
 func NewSections(values []Sample, groups int) *Sections {
 	slices.SortFunc(values, func(a, b Sample) int { return cmp.Compare(a.Value, b.Value) })
 	s := &Sections{sorted: values}
-	for m := MostSections; m >= 5; m /= 2 {
+	for m := MostSections; m >= fewestSections; m /= 2 {
 		if len(values) >= m*leastInSection {
-			s.cut(m, func(v *Sample) int { return int(v.Section) * m / MostSections }, len(s.cuts) == 0)
+			s.cut(m, func(v *Sample) int { return int(v.Section) * m / MostSections })
 		}
 	}
-	switch {
-	case len(s.cuts) == 0:
+	if len(s.cuts) == 0 {
 		s.unknown = "there are too few values"
+		return s
+	}
+	finest := &s.cuts[0]
+	lag := max(0, LagOne(finest.ranks))
+	wander := Wander(finest.ranks, s.noise(finest))
+	for i := range s.cuts {
+		s.cuts[i].alike = max((1+lag)/(1-lag), wander/usualWander)
+	}
+	switch {
+	case slices.Min(finest.counts) == 0:
+		s.unknown = "requests left at one time"
+	case lag > mostLagOne || wander > mostWander:
+		s.unknown = "values depend on each other, or change, for longer than a part of the run"
 	case groups > 0 && groups < leastGroups:
 		s.unknown = "there are too few conversations"
 	case groups > 0:
-		s.cut(groups, func(v *Sample) int { return int(v.Group) }, false)
+		s.cut(groups, func(v *Sample) int { return int(v.Group) })
 	}
 	return s
 }
 
-// cut adds a cut into m parts. It says if a run is too short for what the finest of its cuts in time shows.
-func (s *Sections) cut(m int, part func(*Sample) int, finest bool) {
-	c := cut{part: part, counts: make([]float64, m), alike: 1}
+// cut adds a cut into m parts.
+func (s *Sections) cut(m int, part func(*Sample) int) {
+	c := cut{part, make([]float64, m), make([]float64, m), 1}
 	n := float64(len(s.sorted))
-	ranks := make([]float64, m) // from the middle one, in units of n, summed
 	for from := 0; from < len(s.sorted); {
 		to := s.after(from)
 		middle := float64(from+to)/2/n - 0.5
 		for ; from < to; from++ {
-			ranks[part(&s.sorted[from])] += middle
+			c.ranks[part(&s.sorted[from])] += middle
 			c.counts[part(&s.sorted[from])]++
 		}
 	}
-	noise := n / float64(m) / 12 // the variance of such a sum, if values are independent
-	c.design = squares(ranks) / float64(m-1) / noise
-	if finest {
-		lag := LagOne(ranks)
-		c.alike = (1 + max(0, lag)) / (1 - max(0, lag))
-		switch {
-		case slices.Min(c.counts) == 0:
-			s.unknown = "requests left at one time"
-		case lag > mostLagOne || Wander(ranks, noise) > mostWander:
-			s.unknown = "values depend on each other for longer than a part of the run"
-		}
-	}
 	s.cuts = append(s.cuts, c)
+}
+
+// noise is the variance that the ranks of each part have if values are independent.
+func (s *Sections) noise(c *cut) float64 { return float64(len(s.sorted)) / float64(len(c.ranks)) / 12 }
+
+// excess is by how many times more the ranks of parts vary than those of independent values.
+func (s *Sections) excess(c *cut) float64 {
+	return squares(c.ranks) / float64(len(c.ranks)-1) / s.noise(c) * c.alike
 }
 
 // after is the place behind those that are as large as the value at i.
@@ -109,22 +115,22 @@ func (s *Sections) after(i int) int {
 // Unknown says why there are no intervals; "" if there are.
 func (s *Sections) Unknown() string { return s.unknown }
 
-// Effective is how many independent values would vary as much from part to part, by their mean ranks.
+// Effective is how many independent values would vary as much from part to part, by their ranks.
 func (s *Sections) Effective() float64 {
 	worst := 1.0
 	for i := range s.cuts {
-		worst = max(worst, s.cuts[i].design*s.cuts[i].alike)
+		worst = max(worst, s.excess(&s.cuts[i]))
 	}
 	return float64(len(s.sorted)) / worst
 }
 
-// Intervals returns a 95 % interval for each quantile of perMille, which rise. There is none where values, as few as
-// they are by what they depend on each other, may all be on one side of the quantile.
+// Intervals returns a 95 % interval for each quantile of perMille, which rise. There is none where all values may be on
+// one side of the quantile, as few as they are by what they depend on each other.
 //
-// By how much the parts' shares of values below a quantile vary tells the variance of the whole share. The interval is
-// from order statistics: it has the quantiles that the share may stand for (Woodruff, JASA 1952). It holds those of
-// all cuts, each with Student's t for its number of parts. The larger of two variances counts: that of the share and that of
-// mean ranks. A quantile is never surer than those before it.
+// How much the parts' shares of values below a quantile vary tells the variance of the whole share. The interval is from
+// order statistics: it has the quantiles that the share may stand for (Woodruff, JASA 1952). It holds those of all cuts,
+// each with Student's t for its number of parts. The larger of two variances counts: that of shares and that of ranks.
+// A quantile is never surer than those before it.
 func (s *Sections) Intervals(perMille []int64) []*[2]int64 {
 	out := make([]*[2]int64, len(perMille))
 	if s.unknown != "" {
@@ -165,7 +171,7 @@ func (s *Sections) interval(perMille int64, worst []float64) *[2]int64 {
 			excess[c.part(&s.sorted[i])] += weight
 		}
 		variance := squares(excess) / float64(m-1) * float64(m) / n / n
-		worst[k] = max(worst[k], variance/independent*c.alike, c.design*c.alike, 1)
+		worst[k] = max(worst[k], variance/independent*c.alike, s.excess(c), 1)
 		reach := Student95(float64(m-1)) * math.Sqrt(worst[k]*independent)
 		low = min(low, int(math.Floor(n*(q-reach))))
 		high = max(high, int(math.Ceil(n*(q+reach)))+1)
@@ -197,7 +203,7 @@ func LagOne(values []float64) float64 {
 
 // Wander tells how far a series whose sum is 0 goes away from 0 and stays there, in units of how neighbours differ
 // (D. Kwiatkowski and others, J. Econometrics 1992). noise is the least variance that each value has. Of independent
-// values with that variance, one series in 20 is above 0.46, and one in 100 above 0.74.
+// values with that variance the mean of 20 is 0.15, and one series in 50 is above 0.574.
 func Wander(values []float64, noise float64) float64 {
 	n := float64(len(values))
 	sum, wandered, steps := 0.0, 0.0, 0.0
@@ -209,6 +215,42 @@ func Wander(values []float64, noise float64) float64 {
 		}
 	}
 	return wandered / n / n / max(noise, steps/2/(n-1))
+}
+
+// TrendT is Student's t of the slope of a line through values at equal distances, with two degrees of freedom less than
+// there are values. If what is left of neighbours is alike, it is smaller, as fewer values would make it.
+func TrendT(values []float64) float64 {
+	n := float64(len(values))
+	mean, slope := 0.0, 0.0
+	for i, v := range values {
+		mean += v / n
+		slope += v * (float64(i) - (n-1)/2)
+	}
+	across := n * (n*n - 1) / 12 // the sum of squares of places
+	slope /= across
+	left := make([]float64, len(values))
+	for i, v := range values {
+		left[i] = v - mean - slope*(float64(i)-(n-1)/2)
+	}
+	lag := max(0, LagOne(left))
+	noise := squares(left) / (n - 2) * (1 + lag) / (1 - lag) / across
+	if noise == 0 {
+		return math.Copysign(math.Inf(1), slope)
+	}
+	return slope / math.Sqrt(noise)
+}
+
+// StepsT is Student's t of the mean step from a value to the next. A random walk without a drift has independent
+// steps.
+func StepsT(values []float64) float64 {
+	n := float64(len(values) - 1)
+	mean := (values[len(values)-1] - values[0]) / n
+	left := 0.0
+	for i := 1; i < len(values); i++ {
+		d := values[i] - values[i-1] - mean
+		left += d * d
+	}
+	return mean / math.Sqrt(left/(n-1)/n)
 }
 
 // Student95 is how many standard errors from a mean 95 % of Student's t reach, with so many degrees of freedom, 1 or
