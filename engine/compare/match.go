@@ -22,9 +22,6 @@ type matched struct {
 func match(a, b []*run, paired bool) *matched {
 	m := &matched{paired: paired, runs: [2][]*run{a, b}}
 	all := slices.Concat(a, b)
-	if paired {
-		m.lone = lone(all)
-	}
 	for side, runs := range m.runs {
 		for _, run := range runs {
 			rows := run.rows
@@ -43,6 +40,13 @@ func match(a, b []*run, paired bool) *matched {
 		}
 		return m
 	}
+	seen := map[int64]bool{}
+	for _, run := range all {
+		for _, r := range run.rows {
+			seen[r.index] = true
+		}
+	}
+	m.lone = len(seen) - len(m.rows[0][0])
 	for side, runs := range m.rows {
 		m.good[side] = make([][]*row, len(runs))
 	}
@@ -74,19 +78,6 @@ func inAll(all []*run, r *row) bool {
 		_, found := slices.BinarySearchFunc(run.rows, r, byIndex)
 		return !found
 	})
-}
-
-// lone counts requests that some runs have, and not all.
-func lone(all []*run) int {
-	others := map[int64]bool{}
-	for _, run := range all {
-		for _, r := range run.rows {
-			if !inAll(all, r) {
-				others[r.index] = true
-			}
-		}
-	}
-	return len(others)
 }
 
 // groups say to which of several groups each request belongs, by its place among all rows.

@@ -123,7 +123,9 @@ func (c *column) describe(g *groups, without int8) (found [4]float64) {
 	left := len(c.values)
 	if g != nil {
 		for _, place := range c.places {
-			left -= b2i(g.of[place] == without)
+			if g.of[place] == without {
+				left--
+			}
 		}
 	}
 	if left == 0 {
@@ -158,18 +160,18 @@ type values struct {
 
 func (m *matched) values() *values {
 	v := &values{matched: m}
+	runs := slices.Concat(m.good[0], m.good[1])
 	var means [metrics.NumLatencies][]float64
 	for l := range metrics.BoundedLatencies() {
 		if !m.paired {
 			break
 		}
 		for i := range m.places {
-			sum, runs := 0.0, 0.0
-			for _, good := range slices.Concat(m.good[0], m.good[1]) {
+			sum := 0.0
+			for _, good := range runs {
 				sum += math.Log(good[i].ms[l])
-				runs++
 			}
-			means[l] = append(means[l], math.Exp(sum/runs))
+			means[l] = append(means[l], math.Exp(sum/float64(len(runs))))
 		}
 	}
 	for side, runs := range m.good {
@@ -253,13 +255,6 @@ func (m *matched) rate(side, k int, s spec, g *groups, without int8) float64 {
 		}
 	}
 	return sum / (lasted - (to - from))
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // scale is on what numbers are compared: shares by their difference, all else by the logarithm of the ratio, so that the
