@@ -270,6 +270,23 @@ func TestInterleaveRefused(t *testing.T) {
 	}
 }
 
+// TestInterleaveRestartFails: no further run is made, what is measured stays, and the command's exit code and words are
+// told. What it leaves running does not hold anything up.
+func TestInterleaveRestartFails(t *testing.T) {
+	t.Parallel()
+	a := startMock(t)
+	dir := filepath.Join(t.TempDir(), "cmp")
+	c := runCompare(t, append([]string{"--interleave", "abba", "--restart", "sleep 20 & echo no GPU; exit 7", "--output", dir, a.url, a.url, "--", steady(t, 10, 100, 2)}, accepted...)...)
+	if c.code != 1 || !strings.Contains(c.stderr, "--restart before run 2 of 6: exit code 7") || !strings.Contains(c.stderr, "it said: no GPU") {
+		t.Errorf("exit %d\n%s", c.code, c.stderr)
+	}
+	for name, stays := range map[string]bool{"a1": true, "b1": false} {
+		if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != stays {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestStartAt: a run begins at the moment that was given, and one that comes too late sends nothing.
 func TestStartAt(t *testing.T) {
 	t.Parallel()

@@ -167,7 +167,7 @@ func (r *interleaved) rounds(interleave string) [][]string {
 }
 
 // prepare runs the command of --restart before a round, but for the check and the first one, and says how it ended. It
-// is an error if it fails or takes too long. What it leaves running stays.
+// is an error if it fails or takes too long. What it leaves running stays, so its output goes to a file.
 func (r *interleaved) prepare(ctx context.Context, round int, which string) error {
 	if r.restart == "" || round < 2 {
 		return nil
@@ -175,7 +175,7 @@ func (r *interleaved) prepare(ctx context.Context, round int, which string) erro
 	began := time.Now()
 	limited, cancel := context.WithTimeout(ctx, restartTimeout)
 	defer cancel()
-	said, err := os.CreateTemp("", "fastreplay-restart-") // a file: what is left running may keep it open
+	said, err := os.CreateTemp("", "fastreplay-restart-")
 	if err != nil {
 		return err
 	}
@@ -201,9 +201,10 @@ func (r *interleaved) prepare(ctx context.Context, round int, which string) erro
 		which, c.ProcessState.ExitCode(), time.Since(began).Round(time.Second))
 	switch {
 	case limited.Err() != nil:
-		return fmt.Errorf("--restart before %s took longer than %v and was ended; it said: %s", which, restartTimeout, output)
+		return &exitError{exitInvalid, fmt.Sprintf("--restart before %s took longer than %v and was ended; it said: %s",
+			which, restartTimeout, output)}
 	case err != nil:
-		return fmt.Errorf("%s; it said: %s", ended, output)
+		return &exitError{exitInvalid, fmt.Sprintf("%s (%v); it said: %s", ended, err, cmp.Or(output, "nothing"))}
 	}
 	r.ui.line("%s; it said: %s", ended, cmp.Or(output, "nothing"))
 	return nil
