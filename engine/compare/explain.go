@@ -22,8 +22,8 @@ type grouping struct {
 
 const (
 	fifths = 5
-	// deals is how often differences are dealt anew, by chance, in blocks of a section; a grouping counts if it explains
-	// more than in all but 1 % of them
+	// deals is how often differences are dealt anew, by chance, in blocks of a section; a grouping counts if it
+	// explains more than in all but 1 % of them
 	deals, mostByChance = 200, 2
 )
 

@@ -141,8 +141,8 @@ func within(s *spec, at int, whole [2][]float64, cuts []cut, spanS float64) esti
 		}
 		freedom := g.effective() - 1
 		if !g.timed && freedom < fewestGroups-1.5 {
-			return e.unknown("there are too few conversations, which say as much as %.1f of one length: %d would do, or "+
-				"3 runs a side", g.effective(), fewestGroups)
+			return e.unknown("there are too few conversations, which say as much as %.1f of one length: %d would do, "+
+				"or 3 runs a side", g.effective(), fewestGroups)
 		}
 		var without []float64
 		for _, sides := range c.without {

@@ -99,9 +99,9 @@ func (m *matched) sections(count int) *groups {
 	return g
 }
 
-// conversations deals whole conversations, or jobs, out to groups, so many at most, in the order of their first requests.
-// Requests of one share a prefix, and often an instance. A request without one counts as one; if most have none, there
-// are no groups.
+// conversations deals whole conversations, or jobs, out to groups, so many at most, in the order of their first
+// requests. Requests of one share a prefix, and often an instance. A request without one counts as one; if most have
+// none, there are no groups.
 func (m *matched) conversations(most int) *groups {
 	rows := m.rows[0][0]
 	number := map[int64]int{}

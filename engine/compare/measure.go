@@ -257,8 +257,8 @@ func (m *matched) rate(side, k int, s spec, g *groups, without int8) float64 {
 	return sum / (lasted - (to - from))
 }
 
-// scale is on what numbers are compared: shares by their difference, all else by the logarithm of the ratio, so that the
-// noise of twice as much is that of half as much.
+// scale is on what numbers are compared: shares by their difference, all else by the logarithm of the ratio, so that
+// the noise of twice as much is that of half as much.
 func (s *spec) scale(v float64) float64 {
 	if s.unit == "share" {
 		return v

@@ -81,8 +81,8 @@ func pairing(r *Result) string {
 	case ScopeNone:
 		return "distributions of " + text + " without pairs"
 	case ScopePair:
-		return text + " in one pair of runs, and what it says is of these two: how far runs differ is not known; give " +
-			"--floor or 3 runs a side"
+		return text + " in one pair of runs, and what it says is of these two: how far runs differ is not known; " +
+			"give --floor or 3 runs a side"
 	}
 	return fmt.Sprintf("%s in %d and %d runs; intervals are by runs; same is within ±%g %%",
 		text, len(r.A.Dirs), len(r.B.Dirs), 100*r.Margin)

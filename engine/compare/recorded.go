@@ -32,8 +32,8 @@ func Recorded(t *trace.Trace, of *Side) (*Side, error) {
 		}
 	}
 	if len(r.rows) == 0 {
-		return nil, errors.New(summary.Workload.Trace + " has no times of its own to compare with; traces of agents may " +
-			"have (fastreplay help traces)")
+		return nil, errors.New(summary.Workload.Trace + " has no times of its own to compare with; traces of agents " +
+			"may have (fastreplay help traces)")
 	}
 	return &Side{SLOs: of.SLOs, runs: []*run{r}}, nil
 }

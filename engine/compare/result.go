@@ -47,7 +47,7 @@ const (
 	Same    = "same"    // the interval holds 0, and lies within the margin
 	Differs = "differs" // the interval of one pair of runs excludes 0
 	Unclear = "unclear" // the interval holds 0 and reaches beyond the margin, or is of one pair of runs
-	// there is no interval, or it holds 0, and requests depend on each other for longer than one pair of runs allows for
+	// there is no interval, or it holds 0, and requests depend on each other for longer than one pair of runs allows
 	Unknown = "unknown"
 )
 
