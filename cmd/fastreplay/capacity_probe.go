@@ -139,7 +139,11 @@ func (s *searching) window(p capacity.Probe) (w window, settleS float64, err err
 		inTrace = perS / 1e9
 	}
 	w.leadNS = int64(float64(w.FromNS) * inTrace)
-	part := s.timeline.Choose(s.o.from, p.Number, int64(math.Ceil(float64(w.ForNS)*inTrace)), w.leadNS)
+	which := p.Number
+	if s.o.sweep { // loads are compared
+		which = 1
+	}
+	part := s.timeline.Choose(s.o.from, which, int64(math.Ceil(float64(w.ForNS)*inTrace)), w.leadNS)
 	part.Places = s.o.kind.from[0] != capacity.FromBusiest
 	w.part = &part
 	return w, settleS, nil

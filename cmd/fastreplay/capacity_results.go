@@ -27,6 +27,15 @@ const (
 	journalName  = "probes.jsonl"
 )
 
+// title is of the page.
+func (s *searching) title() string {
+	what := "Capacity of "
+	if s.o.sweep {
+		what = "Sweep of "
+	}
+	return what + filepath.Base(s.o.traces[0])
+}
+
 // name is of the answer, or of its page.
 func (s *searching) name(ending string) string {
 	if s.o.sweep {
@@ -141,7 +150,7 @@ func (s *searching) result() (*result, *capacity.Page) {
 	}
 	r := &result{s.sentence(a), s.o.over, s.o.slo, s.limiter(a), a, s.replicas(a), probes}
 	return r, &capacity.Page{
-		Sweep: s.o.sweep, Title: "Capacity of " + filepath.Base(s.o.traces[0]), Sentence: r.Sentence, Unit: s.o.kind.unit,
+		Sweep: s.o.sweep, Title: s.title(), Sentence: r.Sentence, Unit: s.o.kind.unit,
 		Objectives: s.objectives, Answer: a, Replicas: r.Replicas, Outcomes: probes,
 		Load: func(load float64) string { return s.number(load, 4) },
 	}
@@ -180,6 +189,9 @@ func (s *searching) conclude(out io.Writer, interrupted bool) error {
 	if sweep, is := s.prober.(*capacity.Sweep); is {
 		answer = swept{s.o.over, s.o.slo, sweep.Why(), page.Outcomes}
 		sentences = []string{sweep.Why()}
+		if len(s.outcomes) > 0 {
+			sentences = append(sentences, s.outcomes[0].Part.Words())
+		}
 	}
 	err := errors.Join(report.WriteJSON(filepath.Join(s.dir, s.name(".json")), answer), s.writePage(page))
 	if s.o.csv != "" {

@@ -102,7 +102,9 @@ func (p *Page) graphs() (all []chart.Graph) {
 		}
 		all = append(all, g)
 	}
-	add("Goodput, requests/s", GoodputPerS, "", 0)
+	if len(p.Objectives) > 0 {
+		add("Goodput, requests/s", GoodputPerS, "", 0)
+	}
 	for i := range p.Objectives {
 		o := &p.Objectives[i]
 		if o.LimitNS == 0 {
@@ -131,10 +133,10 @@ func (p *Page) Table() (head []string, rows [][]string) {
 	}
 	number := func(name string, print func(float64) string) func(*Outcome) string {
 		return func(o *Outcome) string {
-			if v, known := o.Numbers[name]; known {
+			if v, known := o.Numbers[name]; known && o.Client == "" {
 				return print(v)
 			}
-			return "–"
+			return "–" // also where the client was the bottleneck: its numbers are not the servers'
 		}
 	}
 	if !p.Sweep {
