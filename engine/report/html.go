@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -276,7 +277,7 @@ func latencyTable(s *metrics.Summary) chart.Table {
 			c := chart.Cell{Text: format.Duration(v*l.unitNS, 4)}
 			mark := "~"
 			if at := []float64{0.5, 0.9, 0.95, 0.99, 0.999}; i < len(at) &&
-				!l.q.Enough(at[i]) {
+				!s.Enough(l.key, int64(math.Round(1000*at[i])), l.q.Count) {
 				c.Hint = format.Many(l.q.Count, "value") + " are too few"
 			}
 			for _, u := range s.Verdict.Unsafe {

@@ -416,7 +416,7 @@ func (p *screen) latencies() {
 		}{{"p50", l.q.P50, 0.5}, {"p90", l.q.P90, 0.9}, {"p99", l.q.P99, 0.99}, {"max", l.q.Max, 0}} {
 			mark := ""
 			if v.quantile > 0 && l.q.Count > 0 &&
-				!l.q.Enough(v.quantile) {
+				!p.s.Enough(l.key, int64(math.Round(1000*v.quantile)), l.q.Count) {
 				mark = "~"
 				few = "~ too few values (" + format.Count(l.q.Count) + ")"
 			}

@@ -26,6 +26,17 @@ const (
 	mostLagOne  = 0.5   // LagOne: neighbouring sections are nearly the same
 )
 
+// Unknown is why a run has no intervals; "" if it has.
+type Unknown string
+
+// Why a run has none.
+const (
+	TooFew    Unknown = "few"           // values
+	Dependent Unknown = "dependent"     // values depend on each other, or change, for longer than a part of the run
+	FewGroups Unknown = "conversations" // too few
+	AtOnce    Unknown = "at_once"       // requests left at one time
+)
+
 // Sample is a value, and where in a run it is from.
 type Sample struct {
 	Value   int64
@@ -37,7 +48,7 @@ type Sample struct {
 type Sections struct {
 	sorted  []Sample
 	cuts    []cut
-	unknown string
+	unknown Unknown
 }
 
 // cut is a way to cut a run into parts.
@@ -58,7 +69,7 @@ func NewSections(values []Sample, groups int) *Sections {
 		}
 	}
 	if len(s.cuts) == 0 {
-		s.unknown = "there are too few values"
+		s.unknown = TooFew
 		return s
 	}
 	finest := &s.cuts[0]
@@ -69,11 +80,11 @@ func NewSections(values []Sample, groups int) *Sections {
 	}
 	switch {
 	case slices.Min(finest.counts) == 0:
-		s.unknown = "requests left at one time"
+		s.unknown = AtOnce
 	case lag > mostLagOne || wander > mostWander:
-		s.unknown = "values depend on each other, or change, for longer than a part of the run"
+		s.unknown = Dependent
 	case groups > 0 && groups < leastGroups:
-		s.unknown = "there are too few conversations"
+		s.unknown = FewGroups
 	case groups > 0:
 		s.cut(groups, func(v *Sample) int { return int(v.Group) })
 	}
@@ -113,7 +124,7 @@ func (s *Sections) after(i int) int {
 }
 
 // Unknown says why there are no intervals; "" if there are.
-func (s *Sections) Unknown() string { return s.unknown }
+func (s *Sections) Unknown() Unknown { return s.unknown }
 
 // Effective is how many independent values would vary as much from part to part, by their ranks.
 func (s *Sections) Effective() float64 {
