@@ -38,7 +38,7 @@ func (a *aheadBuilder) run(ctx context.Context) {
 	defer tick.Stop()
 	a.batches = []batch{{to: m.Built(), atNS: math.MinInt64}}
 	for from := m.Built(); from < a.work.Requests(); from = m.Built() {
-		to, err := m.BuildMore(ctx, a.work, a.needed, &built)
+		to, err := m.BuildMore(ctx, a.needed, &built)
 		if err != nil {
 			a.end()
 			return
@@ -60,7 +60,7 @@ func (a *aheadBuilder) run(ctx context.Context) {
 func (a *aheadBuilder) end() {
 	a.batches = append(a.batches, batch{a.work.Requests(), a.clock.Now()})
 	if !a.stopped.Load() { // else not all were sent
-		a.work.Prebuilt.DigestRest(a.work)
+		a.work.Prebuilt.DigestRest()
 	}
 }
 

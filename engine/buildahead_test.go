@@ -26,10 +26,10 @@ func ringSendsTheSameBytes(t *testing.T, kind senderKind) {
 	whole := w.Prebuilt
 	r := workloadtest.Builder(t, "", "a", 1)
 	m := must(r.Layout(context.Background(), w))(t)
-	noError(t, r.UseRing(w, m, int64(60*m.Largest()+17)))
+	noError(t, m.UseRing(int64(60*m.Largest()+17)))
 	var built atomic.Int64
-	noError(t, r.FillRing(context.Background(), w, m, &built))
-	if m.Ready(n-1) || !m.Ready(50) || m.Fingerprint(w) != "" {
+	noError(t, m.FillRing(context.Background(), &built))
+	if m.Ready(n-1) || !m.Ready(50) || m.Fingerprint() != "" {
 		t.Fatal("the ring holds other requests than the first")
 	}
 	w.Prebuilt = m
@@ -68,7 +68,7 @@ func ringSendsTheSameBytes(t *testing.T, kind senderKind) {
 	if len(k.records) != n || s.served.Load() != ok || ok < n*9/10 || wrong.Load() != 0 {
 		t.Errorf("%d records, %d ok, %d served, %d with other bytes", len(k.records), ok, s.served.Load(), wrong.Load())
 	}
-	if got, want := m.Fingerprint(w), whole.Fingerprint(w); got != want {
+	if got, want := m.Fingerprint(), whole.Fingerprint(); got != want {
 		t.Errorf("fingerprint %s, want %s", got, want)
 	}
 	if b == nil || b.LeastLeadMS == nil || b.WindowBytes != m.RingBytes() || (b.Late > 0) != (*b.LeastLeadMS < 0) {
@@ -87,7 +87,7 @@ func TestBuiltAhead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	noError(t, builder.UseRing(nothing, m, 9))
+	noError(t, m.UseRing(9))
 	for name, c := range map[string]struct {
 		heldNS  []int64 // by a cap
 		notSent []int   // rows

@@ -185,9 +185,9 @@ func TestBalanceInARing(t *testing.T) {
 	w := balancedWork(t, 400, openPlan, servers...)
 	r := workloadtest.Builder(t, "", "a", 1)
 	m := must(r.Layout(context.Background(), w))(t)
-	noError(t, r.UseRing(w, m, int64(20*m.Largest())))
+	noError(t, m.UseRing(int64(20*m.Largest())))
 	var built atomic.Int64
-	noError(t, r.FillRing(context.Background(), w, m, &built))
+	noError(t, m.FillRing(context.Background(), &built))
 	t.Cleanup(func() { _ = m.Free() })
 	whole := w.Prebuilt
 	w.Prebuilt = m
@@ -196,7 +196,7 @@ func TestBalanceInARing(t *testing.T) {
 			t.Fatalf("%+v", rec)
 		}
 	}
-	if got, want := m.Fingerprint(w), whole.Fingerprint(w); got != want || got == "" {
+	if got, want := m.Fingerprint(), whole.Fingerprint(); got != want || got == "" {
 		t.Errorf("fingerprint %s, want %s", got, want)
 	}
 }

@@ -160,7 +160,7 @@ func (r *Run) bytesOf(i int32, fresh bool) gather.List {
 	}
 	if fresh && r.work.Prebuilt.InRing() {
 		r.work.Prebuilt.MarkUnneeded(i)
-		return gather.Of(r.work.Prebuilt.Whole(r.work, int(i)))
+		return gather.Of(r.work.Prebuilt.Whole(int(i)))
 	}
 	return r.work.Prebuilt.List(int(i))
 }

@@ -55,7 +55,7 @@ func Closed(requests, concurrency int, duration time.Duration) (Plan, error) {
 	return Plan{
 		Requests:    requests,
 		Concurrency: min(concurrency, requests),
-		EndNS:     until(duration),
+		EndNS:       until(duration),
 	}, nil
 }
 
@@ -66,7 +66,7 @@ func openPlan(release []int64, duration time.Duration) Plan {
 	return Plan{
 		ReleaseNS: release,
 		Requests:  len(release),
-		EndNS:   end,
+		EndNS:     end,
 	}
 }
 

@@ -19,7 +19,7 @@ func runAccuracy(r *round, streams int) error {
 	if err != nil {
 		return err
 	}
-	best := r.modes()[0]
+	best := r.best()
 	ours := subject{us(best), func() error {
 		return r.measureAccuracy(us(best), func(url, log string) (*outcome, error) {
 			return r.replay(nil, url, "--trace", path, "--realtime", best.realtime, "--chunk-log", log)
@@ -65,7 +65,7 @@ func (r *round) measureAccuracy(who string, client func(url, log string) (*outco
 		r.putPercentiles(who, "gap-error"+suffix, gaps)
 	}
 	if lag := o.Client.ReceiveLagUS; lag != nil {
-		r.put(who, "receive-lag-p99-ns", lag.P99*µs)
+		r.put(who, "receive-lag-p99-ns", lag.P99*1e3)
 	}
 	r.putDrift(who, o)
 	return nil

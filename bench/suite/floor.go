@@ -33,7 +33,6 @@ func runFloor(r *round) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = m.stop() }()
 	results := filepath.Join(r.work, fmt.Sprint("beside-", time.Now().UnixNano()))
 	beside := exec.CommandContext(r.ctx, r.fastreplay, "--url", m.url, "--output", results,
 		"--model", "mock", "--no-probe", "--cold", "off", "--trace", path, "--realtime", "off", "--spin", "0s")

@@ -58,6 +58,7 @@ type round struct {
 	scenario string
 	number   int
 	lines    []lineOf
+	servers  []*server // stopped when the scenario ends
 }
 
 // put notes a value; NaN, a measure without samples, is left out.
@@ -117,6 +118,9 @@ func (l *lab) modes() []mode {
 	}
 	return l.known
 }
+
+// best is the first of modes.
+func (l *lab) best() mode { return l.modes()[0] }
 
 // lasting is a duration in a full run, and the tenth of it in a quick one.
 func (l *lab) lasting(d time.Duration) time.Duration {
@@ -185,15 +189,15 @@ type server struct {
 	stdin io.Closer
 }
 
-// serve starts a mock. It ends when this process does.
-func (l *lab) serve(args ...string) (*server, error) {
-	return l.listen(append([]string{l.fastreplay, "mock", "--die-with-parent"}, args...)...)
+// serve starts a mock.
+func (r *round) serve(args ...string) (*server, error) {
+	return r.listen(append([]string{r.fastreplay, "mock", "--die-with-parent"}, args...)...)
 }
 
-// listen starts a program that prints where it listens.
-func (l *lab) listen(line ...string) (*server, error) {
-	s := &server{cmd: exec.CommandContext(l.ctx, line[0], line[1:]...)}
-	s.cmd.Stderr = l.log
+// listen starts a program that prints where it listens. It ends with the scenario.
+func (r *round) listen(line ...string) (*server, error) {
+	s := &server{cmd: exec.CommandContext(r.ctx, line[0], line[1:]...)}
+	s.cmd.Stderr = r.log
 	stdin, errIn := s.cmd.StdinPipe()
 	stdout, errOut := s.cmd.StdoutPipe()
 	if err := errors.Join(errIn, errOut, s.cmd.Start()); err != nil {
@@ -206,7 +210,7 @@ func (l *lab) listen(line ...string) (*server, error) {
 		_ = s.stop()
 		return nil, fmt.Errorf("%s did not start: it printed %q", strings.Join(line, " "), printed)
 	}
-	s.url = url
+	s.url, r.servers = url, append(r.servers, s)
 	return s, nil
 }
 

@@ -77,19 +77,19 @@ func allScenarios() []scenario {
 	}
 	all = append(
 		all,
-		scenario{conversationName, "the first 25 s of Mooncake's conversation trace at scale 60", runConversation},
+		scenario{"punctuality/conversation-x60", "the first 25 s of Mooncake's conversation trace at scale 60", runConversation},
 		scenario{
-			burstName,
+			"burst/28x50kB",
 			"bursts of 28 requests of 50 kB at one instant, 200 ms apart, from one sender and from two",
 			runBurst,
 		},
 		scenario{
-			httpsName,
+			"https/500-constant-20kB",
 			fmt.Sprintf("%d requests/s of 20 kB over https, the same over http beside it", httpsLoad.rate),
 			runHTTPS,
 		},
 		scenario{
-			windowName,
+			"window/2000-constant-20kB",
 			"the main load with room for a quarter of its requests, beside all of them prebuilt",
 			runWindow,
 		},
@@ -108,18 +108,18 @@ func allScenarios() []scenario {
 		"client and server on a core each, wrk beside it; "
 	return append(
 		all,
-		scenario{throughputMock, full + "the mock", func(r *round) error {
+		scenario{"throughput/mock", full + "the mock", func(r *round) error {
 			return runThroughput(r, r.fastreplay, "mock", "--die-with-parent",
 				"--ttft", "0s", "--itl", "0s", "--cache-tokens", "0")
 		}},
 		scenario{
-			throughputBare,
+			"throughput/bare-server",
 			full + "a server that does next to nothing",
 			func(r *round) error { return runThroughput(r, r.self, answerCommand) },
 		},
-		scenario{memoryName, "10,000 live streams: memory of the whole client for each, and drift", runMemory},
+		scenario{"memory/10000-streams", "10,000 live streams: memory of the whole client for each, and drift", runMemory},
 		scenario{
-			wholeName,
+			"readiness/conversation",
 			"the whole conversation trace read and built, fingerprint included: fastreplay --dry-run",
 			runReady,
 		},
@@ -266,6 +266,9 @@ func undisturbed(r *round, s scenario) error {
 		r.lines = nil
 		watch := host.NewWatch(sched.NewMonotonic(), nil)
 		err := s.run(r)
+		for _, server := range r.servers {
+			_ = server.stop() // some have ended
+		}
 		ended := make(chan struct{})
 		close(ended)
 		watch.Run(ended) // the last sample

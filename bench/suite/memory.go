@@ -8,15 +8,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-const (
-	memoryName      = "memory/10000-streams"
-	memoryPerStream = "memory-a-stream-B"
-	memoryAbove     = "memory-above-wire-B" // above 1.1 × wire bytes
-	wholeName       = "readiness/conversation"
-	allCores        = "fastreplay, all cores"
-	readyTime       = "ready-ns"
-)
-
+// runReady reads and builds the whole trace, on all cores.
 func runReady(r *round) error {
 	path := r.conversation()
 	if path == "" {
@@ -27,8 +19,9 @@ func runReady(r *round) error {
 	if err != nil {
 		return err
 	}
-	r.put(allCores, readyTime, float64(time.Since(began)))
-	r.put(allCores, "cpu-ns", float64(used.UserTime()+used.SystemTime()))
+	const who = "fastreplay, all cores"
+	r.put(who, "ready-ns", float64(time.Since(began)))
+	r.put(who, "cpu-ns", float64(used.UserTime()+used.SystemTime()))
 	return nil
 }
 
@@ -52,15 +45,14 @@ func runMemory(r *round) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = m.stop() }()
-	best := r.modes()[0]
+	best := r.best()
 	o, err := r.measureDrift(us(best), best, m.url, "--trace", path)
 	if err != nil {
 		return err
 	}
 	live := float64(liveStreams(o.lines))
 	r.put(us(best), "live-streams", live)
-	r.put(us(best), memoryPerStream, float64(o.Client.MaxRSSBytes)/live)
+	r.put(us(best), "memory-a-stream-B", float64(o.Client.MaxRSSBytes)/live)
 	return nil
 }
 

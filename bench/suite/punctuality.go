@@ -57,12 +57,6 @@ func (l load) trace(r *round) (string, error) {
 	return r.trace(l.rows(r.lab), l.rate, l.tokens, answerTokens, "--arrival", l.arrival)
 }
 
-const (
-	conversationName = "punctuality/conversation-x60"
-	burstName        = "burst/28x50kB"
-	twoSenders       = ", two senders"
-)
-
 // measure replays the load in each mode, and lets the rival send it, all to one mock.
 func (l load) measure(r *round) error {
 	path, err := l.trace(r)
@@ -73,19 +67,13 @@ func (l load) measure(r *round) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = m.stop() }()
 	var subjects []subject
-	add := func(who string, in mode, args ...string) {
-		subjects = append(subjects, subject{who, func() error {
-			_, err := r.measureDrift(who, in, m.url, append(args, "--trace", path)...)
-			return err
-		}})
-	}
 	for _, mode := range r.modes() {
-		add(us(mode), mode)
+		subjects = append(subjects, r.replaying(us(mode), mode, m.url, "--trace", path))
 	}
 	if l == mainLoad {
-		add(us(r.modes()[0])+", sender in a thread", r.modes()[0], "--sender", "thread")
+		thread := us(r.best()) + ", sender in a thread"
+		subjects = append(subjects, r.replaying(thread, r.best(), m.url, "--trace", path, "--sender", "thread"))
 		subjects = append(subjects, subject{rivalName, func() error {
 			o, err := r.rival(m.url, path)
 			if err == nil {
@@ -95,6 +83,14 @@ func (l load) measure(r *round) error {
 		}})
 	}
 	return r.alternate(subjects...)
+}
+
+// replaying is a replay of which only the drift is noted.
+func (r *round) replaying(who string, m mode, url string, args ...string) subject {
+	return subject{who, func() error {
+		_, err := r.measureDrift(who, m, url, args...)
+		return err
+	}}
 }
 
 // measureDrift replays in a mode and notes the drift.
@@ -120,12 +116,11 @@ func runConversation(r *round) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = m.stop() }()
-	best := r.modes()[0]
+	best := r.best()
 	o, err := r.measureDrift(us(best), best, m.url, "--trace", path, "--scale", "60",
 		"--duration", r.lasting(25*time.Second).String(), "--allow-warm")
 	if err == nil {
-		r.put(us(best), memoryAbove, float64(o.Client.MaxRSSBytes)-1.1*float64(o.Client.WireBytes))
+		r.put(us(best), "memory-above-wire-B", float64(o.Client.MaxRSSBytes)-1.1*float64(o.Client.WireBytes))
 	}
 	return err
 }
@@ -154,7 +149,6 @@ func runBurst(r *round) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = m.stop() }()
 	var subjects []subject
 	add := func(who string, mode mode, args ...string) {
 		subjects = append(subjects, subject{who, func() error {
@@ -163,18 +157,16 @@ func runBurst(r *round) error {
 				return err
 			}
 			ratios, err := burstsOf(o.lines)
-			r.put(who, burstRatio, median(ratios))
+			r.put(who, "last-drift/writes-before", median(ratios))
 			return err
 		}})
 	}
 	for _, mode := range r.modes() {
 		add(us(mode), mode)
 	}
-	add(us(r.modes()[0])+twoSenders, r.modes()[0], "--senders", "2")
+	add(us(r.best())+", two senders", r.best(), "--senders", "2")
 	return r.alternate(subjects...)
 }
-
-const burstRatio = "last-drift/writes-before"
 
 // burstsOf divides, for each burst, the drift of the request that left last by the time that the writes before it took.
 // The ratios ascend.
@@ -201,51 +193,49 @@ func burstsOf(lines []record.Record) (ratios []float64, err error) {
 	return ratios, nil
 }
 
-const (
-	httpsName    = "https/500-constant-20kB"
-	overHTTP     = ", http"
-	overHTTPS    = ", https"
-	windowName   = "window/2000-constant-20kB"
-	allPrebuilt  = ", all prebuilt"
-	quarterBuilt = ", a quarter in memory"
-)
+// way is how a load is replayed: flags of its own for the client and for the mock.
+type way struct {
+	name       string
+	ours, mock []string
+}
 
 // runHTTPS gives each a mock of its own, so that neither shares the machine with the other's.
 func runHTTPS(r *round) error {
 	ca := filepath.Join(r.work, "ca.pem")
-	return r.twice(
+	return r.eachWay(
 		httpsLoad,
-		overHTTP,
-		nil,
-		nil,
-		overHTTPS,
-		[]string{"--ca-cert", ca},
-		[]string{"--tls-self-signed", "--tls-ca", ca},
+		way{name: "http"},
+		way{"https", []string{"--ca-cert", ca}, []string{"--tls-self-signed", "--tls-ca", ca}},
 	)
 }
 
 func runWindow(r *round) error {
 	quarter := strconv.Itoa(mainLoad.rows(r.lab) * mainLoad.tokens * bytesPerToken / 4)
-	return r.twice(mainLoad, allPrebuilt, nil, nil, quarterBuilt, []string{"--max-memory", quarter}, nil)
+	return r.eachWay(
+		mainLoad,
+		way{name: "all prebuilt"},
+		way{name: "a quarter in memory", ours: []string{"--max-memory", quarter}},
+	)
 }
 
-// twice replays a load in two ways, each with flags of its own for the client and for its mock.
-func (r *round) twice(l load, one string, ours, mocks []string, other string, ours2, mocks2 []string) error {
+// eachWay replays a load in several ways.
+func (r *round) eachWay(l load, ways ...way) error {
 	path, err := l.trace(r)
 	if err != nil {
 		return err
 	}
-	best := r.modes()[0]
-	against := func(suffix string, ours, mocks []string) subject {
-		who := us(best) + suffix
-		return subject{who, func() error {
-			m, err := r.serve(append(slices.Clone(answerLatencies), mocks...)...)
+	best := r.best()
+	var subjects []subject
+	for _, w := range ways {
+		who := us(best) + ", " + w.name
+		subjects = append(subjects, subject{who, func() error {
+			m, err := r.serve(slices.Concat(answerLatencies, w.mock)...)
 			if err != nil {
 				return err
 			}
 			defer func() { _ = m.stop() }()
-			o, err := r.measureDrift(who, best, m.url, append(ours, "--trace", path)...)
-			if err != nil || suffix != quarterBuilt {
+			o, err := r.measureDrift(who, best, m.url, append(w.ours, "--trace", path)...)
+			if err != nil || !slices.Contains(w.ours, "--max-memory") {
 				return err
 			}
 			b := o.BuildAhead
@@ -255,7 +245,7 @@ func (r *round) twice(l load, one string, ours, mocks []string, other string, ou
 			r.put(who, "room/wire", float64(b.WindowBytes)/float64(o.Client.WireBytes))
 			r.put(who, "built-late", float64(b.Late))
 			return nil
-		}}
+		}})
 	}
-	return r.alternate(against(one, ours, mocks), against(other, ours2, mocks2))
+	return r.alternate(subjects...)
 }

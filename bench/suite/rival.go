@@ -39,9 +39,6 @@ func (l *lab) rival(url, trace string, args ...string) (*outcome, error) {
 	})
 }
 
-// client sends one body and returns the stream of the answer, which the caller closes.
-type client func(body []byte, requestID string) (io.ReadCloser, error)
-
 func rivalMain(args []string) error {
 	f := flag.NewFlagSet(rivalCommand, flag.ContinueOnError)
 	url := f.String("url", "", "of the mock")
@@ -55,12 +52,8 @@ func rivalMain(args []string) error {
 	if err != nil {
 		return err
 	}
-	send, err := fasthttpClient(*url + w.path)
-	if err != nil {
-		return err
-	}
 	clock := sched.NewMonotonic()
-	lines := sendAll(w, send, clock)
+	lines := sendAll(w, *url, clock)
 	return errors.Join(writeRival(*dir, lines, clock), writeChunks(*chunkLog, lines))
 }
 
@@ -73,26 +66,44 @@ type line struct {
 	stamped []chunk
 }
 
-// sendAll releases every body at its instant and returns when all have been answered.
-func sendAll(w *workload, send client, clock *sched.Monotonic) []line {
+// rivalConnections is more than any load has live at once.
+const rivalConnections = 1 << 16
+
+// sendAll releases every body at its instant and returns when all have been answered. url is the server's.
+func sendAll(w *workload, url string, clock *sched.Monotonic) []line {
+	client := &fasthttp.HostClient{
+		Addr:               strings.TrimPrefix(url, "http://"),
+		MaxConns:           rivalConnections,
+		StreamResponseBody: true,
+	}
 	lines := make([]line, len(w.bodies))
 	var all sync.WaitGroup
 	clock.Start(rivalLead)
 	for i, at := range w.releaseNS {
 		time.Sleep(time.Duration(at - clock.Now()))
-		all.Go(func() { sendOne(&lines[i], i, at, w.bodies[i], send, clock) })
+		all.Go(func() { sendOne(&lines[i], i, at, url+w.path, w.bodies[i], client, clock) })
 	}
 	all.Wait()
 	return lines
 }
 
-func sendOne(l *line, i int, at int64, body []byte, send client, clock *sched.Monotonic) {
+func sendOne(l *line, i int, at int64, url string, body []byte, client *fasthttp.HostClient, clock *sched.Monotonic) {
 	l.Clear()
 	l.Row, l.RequestID, l.PlannedNS, l.SentNS = int64(i), "rival-"+strconv.Itoa(i), at, clock.Now()
-	stream, err := send(body, l.RequestID)
+	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+	defer fasthttp.ReleaseRequest(req)
+	defer fasthttp.ReleaseResponse(resp)
+	req.SetRequestURI(url)
+	req.Header.SetMethod(fasthttp.MethodPost)
+	req.Header.SetContentType("application/json")
+	req.Header.Set("X-Request-Id", l.RequestID)
+	req.SetBodyRaw(body)
+	err := client.Do(req, resp)
+	if err == nil && resp.StatusCode() != fasthttp.StatusOK {
+		err = fmt.Errorf("status %d", resp.StatusCode())
+	}
 	if err == nil {
-		err = readStream(stream, l, clock)
-		err = errors.Join(err, stream.Close())
+		err = errors.Join(readStream(resp.BodyStream(), l, clock), resp.CloseBodyStream())
 	}
 	if l.Outcome = record.OK; err != nil {
 		l.Outcome, l.Error = record.BadResponse, err.Error()
@@ -166,56 +177,6 @@ func writeChunks(path string, lines []line) error {
 		}
 	}
 	return os.WriteFile(path, out.Bytes(), 0o644)
-}
-
-// rivalConnections is more than any load has live at once.
-const rivalConnections = 1 << 16
-
-// fasthttpClient streams answers as fasthttp offers it.
-func fasthttpClient(url string) (client, error) {
-	host, _, ok := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
-	if !ok {
-		return nil, fmt.Errorf("URL %q has no path", url)
-	}
-	c := &fasthttp.HostClient{
-		Addr:               host,
-		MaxConns:           rivalConnections,
-		StreamResponseBody: true,
-	}
-	return func(body []byte, requestID string) (io.ReadCloser, error) {
-		req := fasthttp.AcquireRequest()
-		resp := fasthttp.AcquireResponse()
-		req.SetRequestURI(url)
-		req.Header.SetMethod(fasthttp.MethodPost)
-		req.Header.SetContentType("application/json")
-		req.Header.Set("X-Request-Id", requestID)
-		req.SetBodyRaw(body)
-		err := c.Do(req, resp)
-		fasthttp.ReleaseRequest(req)
-		s := &fasthttpStream{Reader: resp.BodyStream(), resp: resp}
-		if err == nil && resp.StatusCode() != fasthttp.StatusOK {
-			err = fmt.Errorf("status %d", resp.StatusCode())
-		}
-		if err == nil && s.Reader == nil {
-			s.Reader = bytes.NewReader(resp.Body())
-		}
-		if err != nil {
-			_ = s.Close()
-			return nil, err
-		}
-		return s, nil
-	}, nil
-}
-
-type fasthttpStream struct {
-	io.Reader
-	resp *fasthttp.Response
-}
-
-func (s *fasthttpStream) Close() error {
-	err := s.resp.CloseBodyStream()
-	fasthttp.ReleaseResponse(s.resp)
-	return err
 }
 
 // workload is what fastreplay sends for a trace with --model mock and no other flag about requests, for rivals to send.

@@ -151,7 +151,7 @@ func TestChunkLogs(t *testing.T) {
 	}}
 	clients["the rival"] = func(url string) (*outcome, error) { return l.rival(url, path, "--chunk-log", log) }
 	for who, client := range clients {
-		m, err := l.serve("--ttft", "2ms", "--itl", "1ms", "--quirk", "stamp")
+		m, err := (&round{lab: l}).serve("--ttft", "2ms", "--itl", "1ms", "--quirk", "stamp")
 		if err != nil {
 			t.Fatal(err)
 		}

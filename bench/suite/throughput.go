@@ -16,11 +16,9 @@ import (
 )
 
 const (
-	throughputMock = "throughput/mock"
-	throughputBare = "throughput/bare-server"
-	requestRate    = "requests/s"
-	usOnOneCore    = "fastreplay, one core"
-	wrkOnOneCore   = "wrk, one core"
+	requestRate  = "requests/s"
+	usOnOneCore  = "fastreplay, one core"
+	wrkOnOneCore = "wrk, one core"
 )
 
 // throughputConnections are few enough for the caches of one core, and enough to keep it busy.
@@ -44,7 +42,6 @@ func runThroughput(r *round, serve ...string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = m.stop() }()
 	return r.alternate(
 		subject{usOnOneCore, func() error {
 			o, err := r.replay(client, m.url, "--trace", path, "--no-stream",

@@ -39,12 +39,13 @@ func (p *parser) choice(byIDs bool) {
 		if n == 0 {
 			return
 		}
-		c, finished = content{
+		c = content{
 			present:  true,
 			filled:   c.filled,
 			reasoned: c.reasoned,
 			answer:   c.answer,
-		}, false
+		}
+		finished = false
 		p.d.MoreTokens = max(0, p.d.MoreTokens) + n
 	}
 	p.weighChoice(c, finished)
@@ -64,10 +65,13 @@ func (p *parser) weighChoice(c content, finished bool) {
 	p.d.Tool = p.d.Tool || c.tool
 	switch {
 	case c.filled:
-		p.d.Token, p.d.Text, p.d.Reasoning = true, true, false
+		p.d.Token = true
+		p.d.Text = true
+		p.d.Reasoning = false
 	case c.reasoned:
 		p.d.Reasoning = p.d.Reasoning || !p.d.Text // unless another choice has other text
-		p.d.Token, p.d.Text = true, true
+		p.d.Token = true
+		p.d.Text = true
 	case c.tool:
 		p.d.Token = true
 	case !c.present || c.role:
@@ -127,13 +131,15 @@ func (p *parser) carries(c *content) (raw []byte) {
 		c.present = true
 		if len(raw) > 0 {
 			c.filled = true
-			p.textFrom, p.textTo = p.At-1-len(raw), p.At-1
+			p.textFrom = p.At - 1 - len(raw)
+			p.textTo = p.At - 1
 		}
 	case '[':
 		p.Array()
 		for p.Element() {
 			p.Skip()
-			c.present, c.filled = true, true
+			c.present = true
+			c.filled = true
 		}
 	default:
 		p.Skip()
@@ -145,7 +151,8 @@ func (p *parser) carries(c *content) (raw []byte) {
 func (p *parser) reasons(c *content) {
 	var text content
 	p.carries(&text)
-	c.present, c.reasoned = c.present || text.present, c.reasoned || text.filled
+	c.present = c.present || text.present
+	c.reasoned = c.reasoned || text.filled
 }
 
 // toolCall reads one element of tool_calls.
@@ -159,7 +166,8 @@ func (p *parser) toolCall(c *content) {
 // noteTool notes a call of a tool, if the next value is one.
 func (p *parser) noteTool(c *content) {
 	if p.Peek() == '{' {
-		c.present, c.tool = true, true
+		c.present = true
+		c.tool = true
 	}
 }
 
@@ -224,7 +232,9 @@ func openAI(name, path string) kind {
 // embeddings is OpenAI's embeddings API, which reads a prompt and generates nothing.
 func embeddings() kind {
 	return kind{
-		name: "embeddings", path: "/v1/embeddings", reads: embeddingsAnswer,
+		name:   "embeddings",
+		path:   "/v1/embeddings",
+		reads:  embeddingsAnswer,
 		shape:  shape{text: frame{`"input":"`, `"`}, tokenIDs: frame{`"input":[`, `]`}},
 		traits: Traits{TokenIDs: true, Made: true, Model: true, Marks: true, Counts: true},
 	}

@@ -161,6 +161,11 @@ func (r *repeat) remember(data []byte, from, to int, d *Delta) {
 	if len(data) > len(r.chunk) || len(d.Content) > 0 && !answer {
 		return
 	}
-	r.size, r.from, r.to = copy(r.chunk[:], data), from, to
-	r.choices, r.answer, r.tool, r.reasoning = d.Choices, answer, d.Tool, d.Reasoning
+	r.size = copy(r.chunk[:], data)
+	r.from = from
+	r.to = to
+	r.choices = d.Choices
+	r.answer = answer
+	r.tool = d.Tool
+	r.reasoning = d.Reasoning
 }

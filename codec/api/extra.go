@@ -85,7 +85,8 @@ func parseExtraArg(arg string) (members, error) {
 		return parseOurs([]byte(arg))
 	}
 	key, value, ok := strings.Cut(arg, ":")
-	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+	key = strings.TrimSpace(key)
+	value = strings.TrimSpace(value)
 	if !ok || key == "" {
 		return nil, errors.New(`write key:value or a JSON object, such as temperature:0 or '{"top_p":0.9}'`)
 	}

@@ -6,15 +6,24 @@ import "strings"
 // (router/src/lib.rs: GenerateParameters).
 func tgi() kind {
 	return kind{
-		name: "tgi", path: "/generate", stream: "/generate_stream", reads: tgiEvents,
+		name:   "tgi",
+		path:   "/generate",
+		stream: "/generate_stream",
+		reads:  tgiEvents,
 		shape: shape{
 			text:  frame{`"inputs":"`, `"`},
 			nest:  "parameters",
 			most:  []string{"max_new_tokens"},
 			fixed: members{{"details", yes}},
 		},
-		traits: Traits{Made: true, Generates: true, Streams: true, Marks: true, StreamCounts: true,
-			CountHeader: "x-prompt-tokens"},
+		traits: Traits{
+			Made:         true,
+			Generates:    true,
+			Streams:      true,
+			Marks:        true,
+			StreamCounts: true,
+			CountHeader:  "x-prompt-tokens",
+		},
 	}
 }
 
@@ -24,7 +33,9 @@ func (p *parser) tgiDocument() {
 	for key := range p.Keys() {
 		switch string(key) {
 		case "token":
-			p.tgiToken(&c)
+			for range p.Only("text") {
+				p.carries(&c)
+			}
 		case "details":
 			p.tgiDetails()
 		default:
@@ -32,12 +43,6 @@ func (p *parser) tgiDocument() {
 		}
 	}
 	p.weighChoice(c, false)
-}
-
-func (p *parser) tgiToken(c *content) {
-	for range p.Only("text") {
-		p.carries(c)
-	}
 }
 
 // tgiDetails reads the details of the last event or of a whole answer. Only the event counts the prompt; for a whole
@@ -64,9 +69,13 @@ func sglang() kind {
 		path:  "/generate",
 		reads: sglangEvents,
 		shape: shape{
-			text: frame{`"text":"`, `"`}, tokenIDs: frame{`"input_ids":[`, `]`}, nest: "sampling_params",
-			most: []string{"max_new_tokens"}, least: []string{"min_new_tokens"}, forced: members{{"ignore_eos", yes}},
-			stream: members{{"stream", yes}},
+			text:     frame{`"text":"`, `"`},
+			tokenIDs: frame{`"input_ids":[`, `]`},
+			nest:     "sampling_params",
+			most:     []string{"max_new_tokens"},
+			least:    []string{"min_new_tokens"},
+			forced:   members{{"ignore_eos", yes}},
+			stream:   members{{"stream", yes}},
 		},
 		traits: Traits{
 			TokenIDs:  true,
@@ -88,8 +97,9 @@ func (p *parser) sglangDocument() {
 		switch string(key) {
 		case "text":
 			p.carries(&c)
-		case "output_ids":
-			p.ids(&c)
+		case "output_ids": // they are no text
+			_, n := p.idList()
+			c.present = c.present || n > 0
 		case "meta_info":
 			p.metaInfo()
 		default:
@@ -97,14 +107,6 @@ func (p *parser) sglangDocument() {
 		}
 	}
 	p.weighChoice(c, false)
-}
-
-// ids notes that there are token ids; they are no text.
-func (p *parser) ids(c *content) {
-	for range p.Elements() {
-		p.Skip()
-		c.present = true
-	}
 }
 
 func (p *parser) metaInfo() {
@@ -142,7 +144,7 @@ func (p *parser) finishObject() {
 		}
 	}
 	if p.d.Finish == "abort" && len(message) > 0 {
-		p.d.IsError, p.d.Error = true, message
+		p.reject(message)
 	}
 }
 
@@ -150,12 +152,16 @@ func (p *parser) finishObject() {
 // src/utils/request.py). The backend reports its finish reason and counts only if the request asks for them.
 func tritonVLLM() kind {
 	k := triton("triton-vllm", shape{
-		text: frame{`"text_input":"`, `"`}, nest: "parameters",
-		most: []string{"max_tokens"}, least: []string{"min_tokens"}, forced: members{{"ignore_eos", yes}},
+		text:   frame{`"text_input":"`, `"`},
+		nest:   "parameters",
+		most:   []string{"max_tokens"},
+		least:  []string{"min_tokens"},
+		forced: members{{"ignore_eos", yes}},
 	})
 	asks := members{{"exclude_input_in_output", yes}, {"return_finish_reason", yes}, {"return_num_input_tokens", yes},
 		{"return_num_output_tokens", yes}}
-	k.shape.stream, k.shape.whole = append(members{{"stream", yes}}, asks...), append(members{{"stream", no}}, asks...)
+	k.shape.stream = append(members{{"stream", yes}}, asks...)
+	k.shape.whole = append(members{{"stream", no}}, asks...)
 	k.traits.Counts = true
 	return k
 }
@@ -164,10 +170,13 @@ func tritonVLLM() kind {
 // min_length is what min_tokens was called before (triton-inference-server/tensorrtllm_backend).
 func tritonTRTLLM() kind {
 	k := triton("triton-trtllm", shape{
-		text: frame{`"text_input":"`, `"`}, most: []string{"max_tokens"}, least: []string{"min_tokens", "min_length"},
+		text:  frame{`"text_input":"`, `"`},
+		most:  []string{"max_tokens"},
+		least: []string{"min_tokens", "min_length"},
 		fixed: members{{"bad_words", []byte(`""`)}, {"stop_words", []byte(`""`)}, {"exclude_input_in_output", yes}},
 	})
-	k.shape.stream, k.shape.whole = members{{"stream", yes}}, members{{"stream", no}}
+	k.shape.stream = members{{"stream", yes}}
+	k.shape.whole = members{{"stream", no}}
 	return k
 }
 

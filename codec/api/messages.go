@@ -8,8 +8,11 @@ func messages() kind {
 		reads:   messagesEvents,
 		headers: []Header{{"anthropic-version", "2023-06-01"}},
 		shape: shape{
-			text: frame{`"messages":[{"role":"user","content":"`, `"}]`}, messages: frame{`"messages":[`, `]`},
-			most: []string{"max_tokens"}, stream: members{{"stream", yes}}, prepare: systemApart,
+			text:     frame{`"messages":[{"role":"user","content":"`, `"}]`},
+			messages: frame{`"messages":[`, `]`},
+			most:     []string{"max_tokens"},
+			stream:   members{{"stream", yes}},
+			prepare:  systemApart,
 		},
 		traits: Traits{
 			Template:  true,
@@ -63,7 +66,9 @@ func (p *parser) messageMember(key []byte) {
 	case "usage":
 		p.messageUsage()
 	case "content":
-		p.parts()
+		for range p.Elements() {
+			p.part()
+		}
 	default:
 		p.common(key)
 	}
@@ -116,7 +121,8 @@ func (p *parser) messageUsage() {
 	if !p.Object() {
 		return
 	}
-	read, created := -1, -1
+	read := -1
+	created := -1
 	for key, ok := p.Key(); ok; key, ok = p.Key() {
 		switch string(key) {
 		case "input_tokens":

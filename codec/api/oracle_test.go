@@ -2,10 +2,13 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	scanned "github.com/fastreplay/fastreplay/codec/json"
 )
@@ -91,6 +94,24 @@ func saidBy(d *Delta) said {
 func (s said) weighed() said {
 	s.Content, s.Tool = "", false
 	return s
+}
+
+// String lists what is said, as testdata/documents.txt has it.
+func (s said) String() string {
+	words := ""
+	for _, w := range []struct {
+		word string
+		is   bool
+	}{
+		{"token", s.Token}, {"text", s.Text}, {"reasoning", s.Reasoning}, {"tool", s.Tool}, {"empty finish", s.EmptyFinish}, {"done", s.Done}, {"usage", s.HasUsage},
+		{fmt.Sprint("prompt=", s.Prompt), s.Prompt >= 0}, {fmt.Sprint("completion=", s.Completion), s.Completion >= 0}, {fmt.Sprint("more=", s.More), s.More >= 0},
+		{fmt.Sprint("cached=", s.Cached), s.Cached >= 0}, {"finish=" + s.Finish, s.Finish != ""}, {"content=" + s.Content, s.Content != ""}, {"error", s.IsError},
+	} {
+		if w.is {
+			words += w.word + " "
+		}
+	}
+	return cmp.Or(strings.TrimSpace(words), "nothing")
 }
 
 // all returns the values of a key, in order.

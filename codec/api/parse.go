@@ -33,7 +33,8 @@ func parseEvent(data []byte, d *Delta, reads dialect) error {
 	}
 	if d.last.matches(data) {
 		d.Reset()
-		d.Token, d.Text = true, true
+		d.Token = true
+		d.Text = true
 		d.last.tell(data, d)
 		return nil
 	}
@@ -49,7 +50,8 @@ func parseEvent(data []byte, d *Delta, reads dialect) error {
 		}
 	}
 	p := parser{d: d}
-	p.Data, p.MaxDepth = data, MaxDepth
+	p.Data = data
+	p.MaxDepth = MaxDepth
 	err := p.parse(reads)
 	if err == nil && d.plain() {
 		d.last.remember(data, p.textFrom, p.textTo, d)
@@ -64,7 +66,8 @@ func parseBody(body []byte, d *Delta, reads dialect) error {
 		return nil
 	}
 	p := parser{d: d}
-	p.Data, p.MaxDepth = body, MaxDepth
+	p.Data = body
+	p.MaxDepth = MaxDepth
 	return p.parse(reads)
 }
 
@@ -191,13 +194,19 @@ func (p *parser) weighError() {
 			d.Error = p.message
 		}
 	case p.failed: // vLLM: {"object":"error","message":…}
-		d.IsError, d.Error = true, p.message
+		p.reject(p.message)
 	case !p.answered && len(p.detail) > 0: // FastAPI: {"detail":…}
-		d.IsError, d.Error = true, p.detail
+		p.reject(p.detail)
 	}
 	if d.EmptyFinish && d.Token {
 		d.EmptyFinish = false
 	}
+}
+
+// reject notes that the server reports an error.
+func (p *parser) reject(message []byte) {
+	p.d.IsError = true
+	p.d.Error = message
 }
 
 // value passes over the next value and returns it, a string without its quotes; nil for null, false and "".
@@ -222,7 +231,7 @@ func (p *parser) value() []byte {
 func (p *parser) errorValue() {
 	if p.Peek() != '{' {
 		if raw := p.value(); raw != nil {
-			p.d.IsError, p.d.Error = true, raw
+			p.reject(raw)
 		}
 		return
 	}
@@ -234,7 +243,7 @@ func (p *parser) errorValue() {
 	if len(message) == 0 {
 		message = p.Data[start:p.At]
 	}
-	p.d.IsError, p.d.Error = true, message
+	p.reject(message)
 }
 
 // usage reads the counts. DeepSeek has a key of its own for cached tokens; OpenAI's wins.
@@ -284,7 +293,8 @@ func anyEvent(data []byte, d *Delta) {
 		d.Reset()
 	}
 	if err != nil || !d.Token && !d.EmptyFinish && d.Finish == "" && !d.HasUsage() && !d.IsError {
-		d.Token, d.Text = true, true
+		d.Token = true
+		d.Text = true
 	}
 }
 
@@ -293,7 +303,8 @@ func anyBody(body []byte, d *Delta) {
 	if parseBody(body, d, freely) != nil {
 		d.Reset()
 	}
-	d.Token, d.Text = !d.IsError, !d.IsError
+	d.Token = !d.IsError
+	d.Text = !d.IsError
 }
 
 // Field returns the scalar at a path of keys in a JSON document: a string without its quotes, or a number. It is nil if

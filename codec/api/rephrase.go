@@ -76,6 +76,7 @@ func systemApart(l Verbatim) (Verbatim, error) {
 	if extra.find("system") < 0 {
 		extra = append(extra, member{"system", appendString(nil, strings.Join(system, "\n\n"))})
 	}
-	l.Content, l.Extra = rest, extra.append(nil)
+	l.Content = rest
+	l.Extra = extra.append(nil)
 	return l, nil
 }

@@ -38,8 +38,11 @@ func (p *parser) responsesDocument() {
 			event, _, _ = p.Text()
 		case "delta":
 			said = p.carries(&c)
-		case "item":
-			p.outputItem(&item)
+		case "item": // mostly it says nothing, but the name of a tool does
+			for range p.Only("name") {
+				p.carries(&item)
+			}
+			item.present = item.filled
 		case "output":
 			for range p.Elements() {
 				p.wholeItem()
@@ -79,19 +82,13 @@ func (p *parser) wholeItem() {
 			kind, _, _ := p.Text()
 			p.d.Tool = p.d.Tool || string(kind) == "function_call"
 		case "content":
-			p.parts()
+			for range p.Elements() {
+				p.part()
+			}
 		default:
 			p.Skip()
 		}
 	}
-}
-
-// outputItem reads what an item of the output begins with: mostly nothing, but the name of a tool is said by it.
-func (p *parser) outputItem(c *content) {
-	for range p.Only("name") {
-		p.carries(c)
-	}
-	c.present = c.filled
 }
 
 // responseMember reads what an event has in its response, and a whole answer at its top.
@@ -122,7 +119,7 @@ func (p *parser) weighResponse(r response) {
 		p.d.Finish = intern(r.reason)
 	case "failed", "cancelled":
 		if !p.d.IsError {
-			p.d.IsError, p.d.Error = true, r.status
+			p.reject(r.status)
 		}
 	}
 }
@@ -143,14 +140,7 @@ func (p *parser) inputUsage() {
 	}
 }
 
-// parts reads the parts of an answer's content, in the APIs of which a whole answer has such: texts, and calls of
-// tools.
-func (p *parser) parts() {
-	for range p.Elements() {
-		p.part()
-	}
-}
-
+// part reads a part of an answer's content, in the APIs of which a whole answer has such: a text, or a call of a tool.
 func (p *parser) part() {
 	var text []byte
 	said := false

@@ -212,7 +212,8 @@ func (s *shape) addNest(f *fields, o Options, extra members, sized bool) (outer 
 	for _, m := range inner {
 		f.add(m)
 	}
-	f.rest, f.bare = append(f.rest, '}'), false
+	f.rest = append(f.rest, '}')
+	f.bare = false
 	return outer
 }
 

@@ -10,10 +10,13 @@ func vllmGenerate() kind {
 		path:  "/inference/v1/generate",
 		reads: tokenEvents,
 		shape: shape{
-			tokenIDs: frame{`"token_ids":[`, `]`}, nest: "sampling_params",
-			most: []string{"max_tokens"}, least: []string{"min_tokens"}, forced: members{{"ignore_eos", yes}},
-			answer: "trace_decode_token_ids",
-			stream: members{{"stream", yes}, {"stream_options", []byte(`{"include_usage":true}`)}},
+			tokenIDs: frame{`"token_ids":[`, `]`},
+			nest:     "sampling_params",
+			most:     []string{"max_tokens"},
+			least:    []string{"min_tokens"},
+			forced:   members{{"ignore_eos", yes}},
+			answer:   "trace_decode_token_ids",
+			stream:   members{{"stream", yes}, {"stream_options", []byte(`{"include_usage":true}`)}},
 		},
 		traits: Traits{
 			TokenIDs:  true,

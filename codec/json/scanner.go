@@ -45,7 +45,8 @@ func (e *SyntaxError) Error() string {
 // Fail notes the first error, and leaves no input after it.
 func (s *Scanner) Fail(what string) {
 	if s.bad == "" {
-		s.bad, s.end = what, len(s.Data)
+		s.bad = what
+		s.end = len(s.Data)
 		s.Data = s.Data[:s.At]
 	}
 }
@@ -176,14 +177,16 @@ func (s *Scanner) Elements() func(yield func() bool) {
 // Key steps to the next member of the object entered and returns its key, valid until the next call. A plain key with
 // no space around it, as servers send it, takes the short way.
 func (s *Scanner) Key() (key []byte, ok bool) {
-	b, i := s.Data, s.At
+	b := s.Data
+	i := s.At
 	if !s.first && i < len(b) && b[i] == ',' {
 		i++
 	}
 	if (s.first || i > s.At) && i < len(b) && b[i] == '"' {
 		end := Plain(b, i+1)
 		if end+1 < len(b) && b[end] == '"' && b[end+1] == ':' {
-			s.At, s.first = end+2, false
+			s.At = end + 2
+			s.first = false
 			return b[i+1 : end], true
 		}
 	}
@@ -259,7 +262,8 @@ func (s *Scanner) Skip() {
 // them and perhaps a space: most bytes of a trace of agents are such lists. It stops at the last of these commas.
 func (s *Scanner) plainNumbers() {
 	const every = 0x0101010101010101
-	b, i := s.Data, s.At
+	b := s.Data
+	i := s.At
 	for i+8 <= len(b) {
 		word := binary.LittleEndian.Uint64(b[i:])
 		x := word ^ '0'*every                                         // digits become 0 to 9
@@ -268,7 +272,8 @@ func (s *Scanner) plainNumbers() {
 			return
 		}
 		i += n
-		s.At, s.first = i, false
+		s.At = i
+		s.first = false
 		if i++; i < len(b) && b[i] == ' ' {
 			i++
 		}
@@ -336,7 +341,8 @@ func (s *Scanner) badEscape(at int) {
 
 // Number passes over a number and returns its bytes; nil if it is none.
 func (s *Scanner) Number() []byte {
-	b, start := s.Data, s.At
+	b := s.Data
+	start := s.At
 	i := start
 	if i < len(b) && b[i] == '-' {
 		i++

@@ -124,7 +124,8 @@ func Plain(b []byte, i int) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(b); i += 8 {
 		w := binary.LittleEndian.Uint64(b[i:])
-		quote, slash := w^(ones*'"'), w^(ones*'\\')
+		quote := w ^ (ones * '"')
+		slash := w ^ (ones * '\\')
 		hit := ((quote-ones)&^quote | (slash-ones)&^slash | (w-ones*' ')&^w) & tops
 		if hit != 0 {
 			return i + bits.TrailingZeros64(hit)/8

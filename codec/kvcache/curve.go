@@ -64,18 +64,14 @@ func (d *StackDistances) Add(ids []uint64, tokens int) []Use {
 	parent := uint32(0)
 	for i := 0; i*d.blockTokens < tokens; i++ {
 		n := min(d.blockTokens, tokens-i*d.blockTokens)
-		if i >= len(ids) {
-			d.uses = append(d.uses, Use{Block: -1, Tokens: n, StackDistance: -1})
-			continue
+		u := Use{Block: -1, Tokens: n, StackDistance: -1}
+		if i < len(ids) {
+			node, seen := d.prefixes.extend(parent, ids[i], uint32(n))
+			u.Block = int(node) - 1
+			u.Held = int(seen)
+			parent = node
 		}
-		node, seen := d.prefixes.extend(parent, ids[i], uint32(n))
-		d.uses = append(d.uses, Use{
-			Block:         int(node) - 1,
-			Tokens:        n,
-			Held:          int(seen),
-			StackDistance: -1,
-		})
-		parent = node
+		d.uses = append(d.uses, u)
 	}
 	d.touchInOrder()
 	d.touchTailFirst()
@@ -109,7 +105,9 @@ func (d *StackDistances) touchTailFirst() {
 }
 
 // Distinct is the number of distinct blocks with an id.
-func (d *StackDistances) Distinct() int { return len(d.prefixes.nodes) - 1 }
+func (d *StackDistances) Distinct() int {
+	return len(d.prefixes.nodes) - 1
+}
 
 // Curve is what LRU caches would have held of the prompts so far.
 func (d *StackDistances) Curve(o Order) *Curve {
@@ -124,8 +122,9 @@ func (d *StackDistances) Curve(o Order) *Curve {
 		hits:        make([]hits, len(s.hits)+1),
 	}
 	for between, h := range s.hits {
-		sum := c.hits[between]
-		c.hits[between+1] = hits{sum.blocks + h.blocks, sum.tokens + h.tokens}
+		h.blocks += c.hits[between].blocks
+		h.tokens += c.hits[between].tokens
+		c.hits[between+1] = h
 	}
 	return c
 }
@@ -143,8 +142,9 @@ type hits struct{ blocks, tokens int64 }
 
 // at is the hits of a cache of so many tokens.
 func (c *Curve) at(capacityTokens int64) hits {
-	slots := min(max(0, capacityTokens)/c.blockTokens, int64(len(c.hits)-1))
-	return c.hits[slots]
+	slots := max(0, capacityTokens) / c.blockTokens
+	most := int64(len(c.hits) - 1)
+	return c.hits[min(slots, most)]
 }
 
 // BlockRatio is the share 0..1 of all blocks that a cache of so many tokens would have held; 0 without blocks.
@@ -160,14 +160,17 @@ func (c *Curve) TokenRatio(capacityTokens int64) float64 {
 // Distances gives, in rising order, how many other blocks were used between two uses of a block, and how often.
 func (c *Curve) Distances(yield func(blocks int, times int64) bool) {
 	for i := range c.hits[1:] {
-		if times := c.hits[i+1].blocks - c.hits[i].blocks; times > 0 && !yield(i, times) {
+		times := c.hits[i+1].blocks - c.hits[i].blocks
+		if times > 0 && !yield(i, times) {
 			return
 		}
 	}
 }
 
 // SaturationTokens is the smallest capacity in tokens that holds as much as an unlimited one.
-func (c *Curve) SaturationTokens() int64 { return int64(len(c.hits)-1) * c.blockTokens }
+func (c *Curve) SaturationTokens() int64 {
+	return int64(len(c.hits)-1) * c.blockTokens
+}
 
 func ratio(part, all int64) float64 {
 	if all == 0 {
@@ -245,7 +248,8 @@ func (s *stack) touch(block int) {
 	for block >= len(s.last) {
 		s.last = append(s.last, 0)
 	}
-	if was := s.last[block]; was > 0 {
+	was := s.last[block]
+	if was > 0 {
 		s.set(was-1, -1)
 	}
 	s.last[block] = place + 1

@@ -12,13 +12,19 @@ type Set []uint64
 func NewSet(n int) Set { return make(Set, (n+63)/64) }
 
 // Add puts a number into the set.
-func (s Set) Add(k int) { s[k/64] |= 1 << (k % 64) }
+func (s Set) Add(k int) {
+	s[k/64] |= 1 << (k % 64)
+}
 
 // Drop takes a number out of the set.
-func (s Set) Drop(k int) { s[k/64] &^= 1 << (k % 64) }
+func (s Set) Drop(k int) {
+	s[k/64] &^= 1 << (k % 64)
+}
 
 // Has reports whether a number is in the set.
-func (s Set) Has(k int) bool { return s[k/64]>>(k%64)&1 != 0 }
+func (s Set) Has(k int) bool {
+	return s[k/64]>>(k%64)&1 != 0
+}
 
 // Next is the smallest number of the set that is not below k; -1 = none.
 func (s Set) Next(k int) int {
@@ -61,8 +67,13 @@ type part struct {
 // NewFleet makes empty caches of these capacities in tokens, 0 = unlimited. All prompts must have been added. The
 // servers cache engineBlockTokens tokens at a time.
 func NewFleet(p *Prompts, engineBlockTokens int, capacityTokens []int64) *Fleet {
-	f := &Fleet{prompts: p, engineTokens: engineBlockTokens, words: len(NewSet(len(capacityTokens))),
-		cut: make([]bool, p.distinct()), parts: map[part]int32{}}
+	f := &Fleet{
+		prompts:      p,
+		engineTokens: engineBlockTokens,
+		words:        len(NewSet(len(capacityTokens))),
+		cut:          make([]bool, p.distinct()),
+		parts:        map[part]int32{},
+	}
 	f.masks = make([]uint64, f.words*p.distinct())
 	if slices.Max(capacityTokens) > 0 {
 		f.recent = newRecency(p.distinct(), capacityTokens)
@@ -85,14 +96,13 @@ func (f *Fleet) Longest(i int, among, who Set) (tokens int) {
 	}
 	meet(who, among, f.holders(blocks[deepest]))
 	from := f.prompts.upTo(i, deepest)
-	to := f.prompts.upTo(i, deepest+1)
-	most := 0
-	for k := who.Next(0); k >= 0; k = who.Next(k + 1) {
-		if most = max(most, from+min(f.held(blocks[deepest], k), to-from)); most == to {
-			break
-		}
+	size := f.prompts.upTo(i, deepest+1) - from
+	most := 0 // of the deepest block
+	for k := who.Next(0); k >= 0 && most < size; k = who.Next(k + 1) {
+		held := f.held(blocks[deepest], k)
+		most = max(most, min(held, size))
 	}
-	tokens = f.whole(i, most)
+	tokens = f.whole(i, from+most)
 	if tokens <= f.prompts.headOf(i) {
 		copy(who, among)
 		return tokens
@@ -153,7 +163,8 @@ func (f *Fleet) Give(i, instance int) (held int) {
 // whole returns what a server uses of prompt i if it holds so many tokens. It uses whole blocks, and not the last
 // token, which has to be computed.
 func (f *Fleet) whole(i, tokens int) int {
-	tokens = max(0, min(tokens, int(f.prompts.ends[i].total)-1))
+	total := int(f.prompts.ends[i].total)
+	tokens = max(0, min(tokens, total-1))
 	return tokens - tokens%f.engineTokens
 }
 
@@ -169,7 +180,8 @@ func (f *Fleet) shared(i, instance int) int {
 		}
 		from := f.prompts.upTo(i, j)
 		to := f.prompts.upTo(i, j+1)
-		if have := f.held(b, instance); have < to-from {
+		have := f.held(b, instance)
+		if have < to-from {
 			return from + have
 		}
 	}
@@ -179,7 +191,8 @@ func (f *Fleet) shared(i, instance int) int {
 // held is how many tokens of a block an instance has that holds some.
 func (f *Fleet) held(block uint32, instance int) int {
 	if f.cut[block] {
-		if n, ok := f.parts[part{block, instance}]; ok {
+		n, ok := f.parts[part{block, instance}]
+		if ok {
 			return int(n)
 		}
 	}
@@ -256,7 +269,11 @@ func newRecency(blocks int, capacity []int64) *recency {
 	}
 	for k := range capacity {
 		end := uint32(k + 1)
-		r.uses[end] = use{instance: int32(k), older: end, newer: end}
+		r.uses[end] = use{
+			instance: int32(k),
+			older:    end,
+			newer:    end,
+		}
 	}
 	return r
 }
@@ -275,30 +292,41 @@ func (r *recency) touch(block uint32, instance int, grown int64) {
 	}
 	end := uint32(instance + 1)
 	newest := r.uses[end].older
-	r.uses[place].older, r.uses[place].newer = newest, end
-	r.uses[newest].newer, r.uses[end].older = place, place
+	r.uses[place].older = newest
+	r.uses[place].newer = end
+	r.uses[newest].newer = place
+	r.uses[end].older = place
 }
 
 // add puts a block at an instance into the block's chain, and into no list yet.
 func (r *recency) add(block uint32, instance int) (place uint32) {
-	if n := len(r.spare); n > 0 {
-		place, r.spare = r.spare[n-1], r.spare[:n-1]
+	n := len(r.spare)
+	if n > 0 {
+		place = r.spare[n-1]
+		r.spare = r.spare[:n-1]
 	} else {
 		place = uint32(len(r.uses))
 		r.uses = append(r.uses, use{})
 	}
-	r.uses[place] = use{block: block, instance: int32(instance), next: r.first[block]}
+	r.uses[place] = use{
+		block:    block,
+		instance: int32(instance),
+		next:     r.first[block],
+	}
 	r.first[block] = place
 	return place
 }
 
 func (r *recency) unlink(place uint32) {
 	u := &r.uses[place]
-	r.uses[u.older].newer, r.uses[u.newer].older = u.newer, u.older
+	r.uses[u.older].newer = u.newer
+	r.uses[u.newer].older = u.older
 }
 
 // oldest is the least recently used block of an instance that has any.
-func (r *recency) oldest(instance int) uint32 { return r.uses[r.uses[instance+1].newer].block }
+func (r *recency) oldest(instance int) uint32 {
+	return r.uses[r.uses[instance+1].newer].block
+}
 
 // drop takes a block of so many tokens from an instance.
 func (r *recency) drop(block uint32, instance int, tokens int64) {

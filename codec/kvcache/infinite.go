@@ -50,7 +50,8 @@ func (c *Infinite) Expected(blocks []uint64, tokens, head, total int) int {
 	shared, last, unique := c.remember(blocks, tokens)
 	held := head + shared
 	if unique <= 0 {
-		if _, again := c.ends[last]; again {
+		_, again := c.ends[last]
+		if again {
 			held = total
 		}
 		c.ends[last] = struct{}{}
@@ -65,7 +66,9 @@ func (c *Infinite) Expected(blocks []uint64, tokens, head, total int) int {
 
 // Answered remembers what the server has made behind a prompt: from now on it holds the first tokens of a text that
 // blocks begin, of which the prompt is the beginning.
-func (c *Infinite) Answered(blocks []uint64, tokens int) { c.remember(blocks, tokens) }
+func (c *Infinite) Answered(blocks []uint64, tokens int) {
+	c.remember(blocks, tokens)
+}
 
 // remember adds a text and returns how many tokens at its front were seen before, its last block, and how many tokens
 // lie beyond that.
@@ -151,12 +154,18 @@ func (p *Prompts) Add(ids []uint64, tokens, total int) {
 // AddText appends a prompt of which no tokens are known, by its text. It takes part in the choice of an instance, and
 // in no count of tokens.
 func (p *Prompts) AddText(text []byte) {
-	node, tokens := uint32(0), 0
-	for at := 0; at+pieceBytes <= len(text); at += pieceBytes {
-		node = p.extend(node, maphash.Bytes(p.seed, text[at:at+pieceBytes]), pieceTokens)
+	node := uint32(0)
+	tokens := 0
+	for ; len(text) >= pieceBytes; text = text[pieceBytes:] {
+		id := maphash.Bytes(p.seed, text[:pieceBytes])
+		node = p.extend(node, id, pieceTokens)
 		tokens += pieceTokens
 	}
-	p.end(ending{total: int32(tokens) + 1, shared: int32(tokens), text: true})
+	p.end(ending{
+		total:  int32(tokens) + 1,
+		shared: int32(tokens),
+		text:   true,
+	})
 }
 
 func (p *Prompts) extend(parent uint32, id uint64, tokens int) uint32 {
@@ -190,13 +199,17 @@ func (p *Prompts) headOf(i int) int {
 }
 
 // of is prompt i's blocks.
-func (p *Prompts) of(i int) []uint32 { return p.blocks[p.first[i]:p.first[i+1]] }
+func (p *Prompts) of(i int) []uint32 {
+	return p.blocks[p.first[i]:p.first[i+1]]
+}
 
 // distinct is one more than the largest number of a block.
 func (p *Prompts) distinct() int { return len(p.prefixes.nodes) }
 
 // most is how many tokens of a block any prompt has.
-func (p *Prompts) most(block uint32) int32 { return int32(p.prefixes.nodes[block].longest) }
+func (p *Prompts) most(block uint32) int32 {
+	return int32(p.prefixes.nodes[block].longest)
+}
 
 // upTo is how many tokens prompt i's first n blocks have.
 func (p *Prompts) upTo(i, n int) int {

@@ -1,5 +1,7 @@
 package kvcache
 
+import "slices"
+
 // LRU is the prefix cache of one server with room for a number of tokens, by the rules of vLLM's block pool
 // (vllm/v1/core/block_pool.py and kv_cache_manager.py). It gets the events in the order of time: Start, Prefilled and
 // Finish of every request.
@@ -76,13 +78,15 @@ func (c *LRU) Start(blocks []uint64, tokens, head, total, outputTokens int) (r R
 	c.layPrompt(q, blocks, max(0, tokens), clamp(head, total), total)
 
 	all := total + clamp(outputTokens, maxTokens)
-	if whole := uint32(all / c.engineTokens); q.laid < whole {
+	whole := uint32(all / c.engineTokens)
+	if q.laid < whole {
 		c.layOwn(q, alone, whole)
 	}
 	if all%c.engineTokens != 0 {
 		q.nameless = 1
 	}
-	c.pool.allocate(int64(q.laid-q.foundTo) + int64(q.nameless))
+	own := q.laid - q.foundTo
+	c.pool.allocate(int64(own) + int64(q.nameless))
 	return r, int(q.foundTo) * c.engineTokens
 }
 
@@ -109,12 +113,13 @@ func (c *LRU) Finish(r Running) {
 			c.pool.discard(number)
 		}
 		freed += int64(q.laid - q.foundTo)
-		end, q.runs = q.foundTo, q.runs[:q.found]
+		end = q.foundTo
+		q.runs = q.runs[:q.found]
 	}
 	c.pool.vacant += freed
-	for i := len(q.runs) - 1; i >= 0; i-- {
-		from := c.pool.runs[q.runs[i]].from
-		c.pool.release(q.runs[i], end)
+	for _, number := range slices.Backward(q.runs) {
+		from := c.pool.runs[number].from
+		c.pool.release(number, end)
 		end = from
 	}
 	c.pool.debt -= c.pool.take(c.pool.debt) // what is owed is paid as far as blocks are free
@@ -123,7 +128,8 @@ func (c *LRU) Finish(r Running) {
 }
 
 func (c *LRU) newRequest() Running {
-	if n := len(c.unused); n > 0 {
+	n := len(c.unused)
+	if n > 0 {
 		r := c.unused[n-1]
 		c.unused = c.unused[:n-1]
 		c.requests[r].running = true
@@ -159,10 +165,12 @@ func (c *LRU) layPrompt(q *inFlight, blocks []uint64, tokens, head, total int) {
 		inNode = min(c.blockTokens, known-at)
 		at += inNode
 		node = c.pool.node(node, blocks[i])
-		c.lay(q, node, uint32((head+at)/c.engineTokens), reach)
+		to := (head + at) / c.engineTokens
+		c.lay(q, node, uint32(to), reach)
 	}
 	if last > (head+known)/c.engineTokens {
-		c.lay(q, c.pool.node(node|tail, uint64(inNode)), uint32(last), reach)
+		node = c.pool.node(node|tail, uint64(inNode))
+		c.lay(q, node, uint32(last), reach)
 	}
 }
 
@@ -175,9 +183,11 @@ func (c *LRU) lay(q *inFlight, node, to, reach uint32) {
 			break
 		}
 		end := min(c.pool.runs[number].to, to, reach)
-		q.runs = append(q.runs, c.pool.hold(number, q.laid, end))
+		held := c.pool.hold(number, q.laid, end)
+		q.runs = append(q.runs, held)
 		q.found++
-		q.laid, q.foundTo = end, end
+		q.laid = end
+		q.foundTo = end
 	}
 	if q.laid < to {
 		c.layOwn(q, node, to)
@@ -195,4 +205,6 @@ func (c *LRU) layOwn(q *inFlight, node, to uint32) {
 	q.laid = to
 }
 
-func clamp(n, most int) int { return max(0, min(n, most)) }
+func clamp(n, most int) int {
+	return max(0, min(n, most))
+}

@@ -148,7 +148,8 @@ func (p *pool) free(number uint32) {
 		p.discard(number)
 		return
 	}
-	r.older, r.newer = p.runs[0].older, 0
+	r.older = p.runs[0].older
+	r.newer = 0
 	p.runs[r.older].newer = number
 	p.runs[0].older = number
 }
@@ -168,7 +169,9 @@ func (p *pool) leaveQueue(r *run) {
 }
 
 // allocate takes blocks for a request; what the pool has not is owed.
-func (p *pool) allocate(blocks int64) { p.debt += blocks - p.take(blocks) }
+func (p *pool) allocate(blocks int64) {
+	p.debt += blocks - p.take(blocks)
+}
 
 // take takes so many free blocks from use, or as many as there are.
 func (p *pool) take(blocks int64) (taken int64) {
@@ -218,8 +221,10 @@ func (p *pool) discard(number uint32) {
 	if node == alone {
 		return
 	}
-	for p.shelves[node].uses--; node != 0 && p.shelves[node].uses == 0; p.shelves[node].uses-- {
+	p.shelves[node].uses--
+	for node != 0 && p.shelves[node].uses == 0 {
 		node = p.prefixes.remove(node) &^ tail
+		p.shelves[node].uses--
 	}
 }
 
@@ -232,10 +237,12 @@ func (p *pool) register(number uint32) {
 	first := p.shelves[r.node].first
 	if first == 0 {
 		p.shelves[r.node].first = number
-		r.prev, r.next = number, number
+		r.prev = number
+		r.next = number
 		return
 	}
-	r.prev, r.next = p.runs[first].prev, first
+	r.prev = p.runs[first].prev
+	r.next = first
 	p.runs[r.prev].next = number
 	p.runs[first].prev = number
 }

@@ -28,7 +28,10 @@ const mostNodes = 1 << 31
 const smallestTable = 1 << 10
 
 func newTree() *tree {
-	return &tree{nodes: make([]node, 1), table: make([]uint32, smallestTable)}
+	return &tree{
+		nodes: make([]node, 1),
+		table: make([]uint32, smallestTable),
+	}
 }
 
 // extend returns the node of block id behind parent, which it makes if it is new. seen is how many tokens of it were
@@ -60,22 +63,21 @@ func (t *tree) find(parent uint32, id uint64) uint32 {
 
 // add makes a node that is not there yet.
 func (t *tree) add(parent uint32, id uint64, tokens uint32) (number uint32) {
-	added := node{id: id, parent: parent, longest: tokens}
-	if n := len(t.unused); n > 0 {
+	number = uint32(len(t.nodes))
+	n := len(t.unused)
+	if n > 0 {
 		number = t.unused[n-1]
 		t.unused = t.unused[:n-1]
-		t.nodes[number] = added
-		t.link(number)
-		return number
+	} else {
+		if 2*len(t.nodes) > len(t.table) {
+			t.grow()
+		}
+		if number == mostNodes {
+			panic("BUG: kvcache: more than 2 billion distinct blocks")
+		}
+		t.nodes = append(t.nodes, node{})
 	}
-	if 2*len(t.nodes) > len(t.table) {
-		t.grow()
-	}
-	if uint64(len(t.nodes)) == mostNodes {
-		panic("BUG: kvcache: more than 2 billion distinct blocks")
-	}
-	number = uint32(len(t.nodes))
-	t.nodes = append(t.nodes, added)
+	t.nodes[number] = node{id: id, parent: parent, longest: tokens}
 	t.link(number)
 	return number
 }
@@ -90,7 +92,8 @@ func (t *tree) remove(number uint32) (parent uint32) {
 	// Whoever stands behind the hole and would not be found past it moves into it.
 	for slot := t.after(hole); t.table[slot] != 0; slot = t.after(slot) {
 		n := &t.nodes[t.table[slot]]
-		if t.distance(t.slot(n.parent, n.id), slot) >= t.distance(hole, slot) {
+		begin := t.slot(n.parent, n.id)
+		if t.distance(begin, slot) >= t.distance(hole, slot) {
 			t.table[hole] = t.table[slot]
 			hole = slot
 		}
@@ -119,7 +122,9 @@ func (t *tree) link(number uint32) {
 	t.table[slot] = number
 }
 
-func (n *node) is(parent uint32, id uint64) bool { return n.parent == parent && n.id == id }
+func (n *node) is(parent uint32, id uint64) bool {
+	return n.parent == parent && n.id == id
+}
 
 // slot returns where the search for a node begins.
 func (t *tree) slot(parent uint32, id uint64) uint64 {
@@ -127,9 +132,13 @@ func (t *tree) slot(parent uint32, id uint64) uint64 {
 }
 
 // distance is how many slots a search takes from one slot to another.
-func (t *tree) distance(from, to uint64) uint64 { return (to - from) & uint64(len(t.table)-1) }
+func (t *tree) distance(from, to uint64) uint64 {
+	return (to - from) & uint64(len(t.table)-1)
+}
 
-func (t *tree) after(slot uint64) uint64 { return (slot + 1) & uint64(len(t.table)-1) }
+func (t *tree) after(slot uint64) uint64 {
+	return (slot + 1) & uint64(len(t.table)-1)
+}
 
 // mix is the finalizer of MurmurHash3 (Appleby): ids are often small and consecutive, and every bit of them has to
 // reach the slot.

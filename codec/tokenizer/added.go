@@ -127,10 +127,12 @@ func (m *matcher) each(text string, between func(from, end int), found func(id i
 			continue
 		}
 		if t.LStrip {
-			start = done + len(strings.TrimRightFunc(text[done:start], unicode.IsSpace))
+			before := strings.TrimRightFunc(text[done:start], unicode.IsSpace)
+			start = done + len(before)
 		}
 		if t.RStrip {
-			end = len(text) - len(strings.TrimLeftFunc(text[end:], unicode.IsSpace))
+			behind := strings.TrimLeftFunc(text[end:], unicode.IsSpace)
+			end = len(text) - len(behind)
 		}
 		if done < start {
 			between(done, start)

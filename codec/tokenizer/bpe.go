@@ -36,7 +36,9 @@ type merge struct{ rank, id int32 }
 const cutMark = '▁'
 
 // pairKey packs two ids.
-func pairKey(left, right int32) uint64 { return uint64(uint32(left))<<32 | uint64(uint32(right)) }
+func pairKey(left, right int32) uint64 {
+	return uint64(uint32(left))<<32 | uint64(uint32(right))
+}
 
 // bpeFile is the model's part of the file.
 type bpeFile struct {
@@ -62,9 +64,14 @@ func newBPE(raw json.RawMessage, letters *[256]rune) (*bpe, error) {
 	}
 	atMost(maxTextBytes, len(f.Prefix)+len(f.Suffix), "model BPE: bytes beside a character")
 	m := &bpe{
-		vocabulary: make(vocabulary, len(f.Vocab)), unknown: none, fuseUnknown: f.FuseUnknown,
-		allBytes: f.ByteFallback, wholeFirst: f.IgnoreMerges, letters: letters,
-		prefix: f.Prefix, suffix: f.Suffix,
+		vocabulary:  make(vocabulary, len(f.Vocab)),
+		unknown:     none,
+		fuseUnknown: f.FuseUnknown,
+		allBytes:    f.ByteFallback,
+		wholeFirst:  f.IgnoreMerges,
+		letters:     letters,
+		prefix:      f.Prefix,
+		suffix:      f.Suffix,
 	}
 	for piece, id := range f.Vocab {
 		if id < 0 || id > maxID {
@@ -73,7 +80,8 @@ func newBPE(raw json.RawMessage, letters *[256]rune) (*bpe, error) {
 		m.vocabulary[piece] = int32(id)
 	}
 	if f.Unknown != "" {
-		if m.unknown = m.find(f.Unknown); m.unknown == none {
+		m.unknown = m.find(f.Unknown)
+		if m.unknown == none {
 			return nil, fmt.Errorf("model BPE: unk_token %.40q is not in the vocabulary", f.Unknown)
 		}
 	}
@@ -130,21 +138,19 @@ func (m *bpe) readMerges(raw json.RawMessage) error {
 		if len(pair) != 2 {
 			return fmt.Errorf("merge %d is no pair: %.60q", rank, pair)
 		}
-		left, right := pair[0], pair[1]
-		joined = append(append(joined[:0], left...), strings.TrimPrefix(right, m.prefix)...)
-		if m.prefix != "" && !strings.HasPrefix(right, m.prefix) && len(right) >= len(m.prefix) {
-			joined = append(append(joined[:0], left...), right[len(m.prefix):]...)
+		left := pair[0]
+		right := pair[1]
+		inner := right
+		if len(right) >= len(m.prefix) {
+			inner = right[len(m.prefix):] // whatever it begins with
 		}
+		joined = append(append(joined[:0], left...), inner...)
 		id, known := m.vocabulary[string(joined)]
 		a, knownA := m.vocabulary[left]
 		b, knownB := m.vocabulary[right]
 		if !known || !knownA || !knownB {
-			return fmt.Errorf(
-				"merge %d, %.40q and %.40q: one of them or their sum is not in the vocabulary",
-				rank,
-				left,
-				right,
-			)
+			return fmt.Errorf("merge %d, %.40q and %.40q: one of them or their sum is not in the vocabulary", rank, left,
+				right)
 		}
 		m.merges[pairKey(a, b)] = merge{rank: int32(rank), id: id}
 		if strings.HasPrefix(right, string(cutMark)) {
@@ -161,54 +167,43 @@ func (m *bpe) readMerges(raw json.RawMessage) error {
 // then costs a look-up a word. Only ASCII characters of the vocabulary are considered; others may become bytes or
 // unknown.
 func (m *bpe) allowCuts(crossing map[rune]bool) {
-	m.cuts = m.prefix == "" && m.suffix == "" && !m.wholeFirst && m.letters == nil && m.find(string(cutMark)) != none
+	bare := m.prefix == "" && m.suffix == ""
+	m.cuts = bare && !m.wholeFirst && m.letters == nil && m.find(string(cutMark)) != none
 	for c := range m.unsafeToCutAt {
-		m.unsafeToCutAt[c] = crossing[rune(c)] || m.find(string(rune(c))) == none
+		known := m.find(string(rune(c))) != none
+		m.unsafeToCutAt[c] = crossing[rune(c)] || !known
 	}
 }
 
 // append adds the tokens of one word.
 func (m *bpe) append(dst []int32, word string, s *scratch) []int32 {
-	if !m.cuts {
-		return m.appendPart(dst, word, s)
-	}
-	from := 0
-	for {
-		at := m.cut(word, from)
-		dst = m.appendPart(dst, word[from:at], s)
+	for m.cuts {
+		at := m.cut(word)
 		if at == len(word) {
-			return dst
+			break
 		}
-		from = at
+		dst = s.append(dst, word[:at], m)
+		word = word[at:]
 	}
+	return s.append(dst, word, m)
 }
 
-// cut returns where the part that begins at from ends.
-func (m *bpe) cut(word string, from int) int {
+// cut returns where the first part of a word ends.
+func (m *bpe) cut(word string) int {
 	const mark = string(cutMark)
-	for at := from + 1; at < len(word); {
+	for at := 1; at < len(word); {
 		next := strings.Index(word[at:], mark)
 		if next < 0 {
 			break
 		}
 		at += next
-		if c := word[at-1]; c < utf8.RuneSelf && !m.unsafeToCutAt[c] {
+		c := word[at-1]
+		if c < utf8.RuneSelf && !m.unsafeToCutAt[c] {
 			return at
 		}
 		at += len(mark)
 	}
 	return len(word)
-}
-
-// appendPart adds the tokens of a word or part of one by way of the cache.
-func (m *bpe) appendPart(dst []int32, word string, s *scratch) []int32 {
-	if ids, ok := s.recall(word); ok {
-		return append(dst, ids...)
-	}
-	from := len(dst)
-	dst = m.appendFresh(dst, word, s)
-	s.remember(word, dst[from:])
-	return dst
 }
 
 // appendFresh encodes a word.
@@ -235,8 +230,9 @@ func (m *bpe) spell(word string, s *scratch) {
 	s.symbols = s.symbols[:0]
 	unknown := false // one is due
 	for i, c := range word {
-		n := utf8.RuneLen(c)
-		id := m.character(word[i:i+n], i == 0, i+n == len(word))
+		end := i + utf8.RuneLen(c)
+		text := m.affixed(word[i:end], i == 0, end == len(word))
+		id := m.character(text)
 		if id != none {
 			if unknown {
 				s.addSymbol(m.unknown)
@@ -245,7 +241,7 @@ func (m *bpe) spell(word string, s *scratch) {
 			s.addSymbol(id)
 			continue
 		}
-		if m.allBytes && m.spellBytes(m.affixed(word[i:i+n], i == 0, i+n == len(word)), s) {
+		if m.allBytes && m.spellBytes(text, s) {
 			continue
 		}
 		if m.unknown == none {
@@ -261,17 +257,15 @@ func (m *bpe) spell(word string, s *scratch) {
 	}
 }
 
-// character returns the id of one character of a word.
-func (m *bpe) character(c string, first, last bool) int32 {
-	if m.prefix == "" && m.suffix == "" {
-		if c[0] < utf8.RuneSelf {
-			return m.ascii[c[0]]
-		}
-		return m.find(c)
+// character returns the id of one character of a word, with what belongs beside it.
+func (m *bpe) character(text string) int32 {
+	if len(text) == 1 && text[0] < utf8.RuneSelf {
+		return m.ascii[text[0]]
 	}
-	return m.find(m.affixed(c, first, last))
+	return m.find(text)
 }
 
+// affixed is a character with what belongs beside it.
 func (m *bpe) affixed(c string, first, last bool) string {
 	if !first {
 		c = m.prefix + c

@@ -103,32 +103,33 @@ func readFile(path string) ([]byte, error) {
 
 // withoutPath is what went wrong with a file, for callers that name the file.
 func withoutPath(err error) error {
-	if p := (*os.PathError)(nil); errors.As(err, &p) {
+	p := (*os.PathError)(nil)
+	if errors.As(err, &p) {
 		return p.Err
 	}
 	return err
 }
 
 // parse builds a tokenizer from the bytes of a tokenizer.json.
-func parse(data []byte) (h *hugging, err error) {
+func parse(data []byte) (h stages, err error) {
 	defer catch(&err)
 	var f file
 	if err := decode(data, &f); err != nil {
-		return nil, err
+		return h, err
 	}
 	if isNull(f.Model) {
-		return nil, errors.New("no model in it: want a tokenizer.json as the Hugging Face tokenizers library writes it")
+		return h, errors.New("no model in it: want a tokenizer.json as the Hugging Face tokenizers library writes it")
 	}
 	atMost(maxPartBytes, len(f.Normalizer)+len(f.PreTokenizer)+len(f.PostProcessor), "bytes of its parts but the model")
 	for _, t := range f.AddedTokens {
 		atMost(maxTextBytes, len(t.Content), "bytes of an added token")
 	}
-	h = &hugging{}
+	h.pool = new(pool)
 	if h.normalizer, err = newNormalizer(f.Normalizer); err != nil {
-		return nil, err
+		return h, err
 	}
 	if h.preTokenizers, err = newPreTokenizers(f.PreTokenizer); err != nil {
-		return nil, err
+		return h, err
 	}
 	longer := 0
 	for _, p := range h.preTokenizers {
@@ -138,10 +139,11 @@ func parse(data []byte) (h *hugging, err error) {
 	}
 	atMost(maxLonger, longer, "pre_tokenizer: components that do more than cut")
 	if err := h.readModel(f.Model); err != nil {
-		return nil, err
+		return h, err
 	}
-	if h.head, h.tail, err = newPostProcessor(f.PostProcessor); err != nil {
-		return nil, err
+	h.head, h.tail, err = newPostProcessor(f.PostProcessor)
+	if err != nil {
+		return h, err
 	}
 	atMost(maxSpecial, len(h.head)+len(h.tail), "post_processor: tokens beside each text")
 	h.added = newAddedTokens(f.AddedTokens, h.model.find, h.model.size(), h.normalizer)
@@ -150,7 +152,7 @@ func parse(data []byte) (h *hugging, err error) {
 
 // readModel builds the model. What a last ByteLevel would spell is left to a BPE model's look-up of words, which does
 // it for new words alone.
-func (h *hugging) readModel(raw json.RawMessage) error {
+func (h *stages) readModel(raw json.RawMessage) error {
 	kind, err := modelKind(raw)
 	if err != nil {
 		return fmt.Errorf("model: %w", err)
@@ -159,8 +161,10 @@ func (h *hugging) readModel(raw json.RawMessage) error {
 	case "BPE":
 		var letters *[256]rune
 		if n := len(h.preTokenizers); n > 0 {
-			if last, ok := h.preTokenizers[n-1].(*byteLevel); ok {
-				letters, last.late = &last.letters, true
+			last, ok := h.preTokenizers[n-1].(*byteLevel)
+			if ok {
+				letters = &last.letters
+				last.late = true
 			}
 		}
 		m, err := newBPE(raw, letters)

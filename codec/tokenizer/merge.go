@@ -41,10 +41,12 @@ func (s *scratch) mergeAll(dst []int32, m merger) []int32 {
 			continue
 		}
 		right := &s.symbols[left.next]
-		if now, ok := m.merge(left.id, right.id); !ok || now.id != top.id {
+		now, ok := m.merge(left.id, right.id)
+		if !ok || now.id != top.id {
 			continue // a neighbour changed since the pair was offered
 		}
-		left.id, left.next = top.id, right.next
+		left.id = top.id
+		left.next = right.next
 		right.id = gone
 		if left.next >= 0 {
 			s.symbols[left.next].prev = top.at
@@ -67,7 +69,8 @@ func (s *scratch) mergeAll(dst []int32, m merger) []int32 {
 // offer puts the pair at a position into the heap if it has a rank.
 func (s *scratch) offer(m merger, at int32) {
 	left := s.symbols[at]
-	if found, ok := m.merge(left.id, s.symbols[left.next].id); ok {
+	found, ok := m.merge(left.id, s.symbols[left.next].id)
+	if ok {
 		s.heap.push(candidate{rank: found.rank, at: at, id: found.id})
 	}
 }
@@ -94,7 +97,8 @@ func (h *candidates) push(c candidate) {
 
 func (h *candidates) pop() candidate {
 	a := *h
-	top, last := a[0], len(a)-1
+	top := a[0]
+	last := len(a) - 1
 	a[0] = a[last]
 	a = a[:last]
 	*h = a
@@ -166,22 +170,27 @@ func (p *pool) give(s *scratch) {
 
 func newScratch() *scratch { return &scratch{words: make(map[string]span)} }
 
-// recall returns the tokens of a word, valid until the next remember.
-func (s *scratch) recall(word string) ([]int32, bool) {
-	at, ok := s.words[word]
-	return s.ids[at.from:at.end], ok
+// wordEncoder encodes a word, or a part of one, that is not remembered.
+type wordEncoder interface {
+	appendFresh(dst []int32, word string, s *scratch) []int32
 }
 
-// remember keeps the tokens of a word.
-func (s *scratch) remember(word string, ids []int32) {
+// append adds the tokens of a word or of a part of one, which it remembers.
+func (s *scratch) append(dst []int32, word string, m wordEncoder) []int32 {
+	if at, known := s.words[word]; known {
+		return append(dst, s.ids[at.from:at.end]...)
+	}
+	from := len(dst)
+	dst = m.appendFresh(dst, word, s)
 	if len(word) > maxCachedBytes {
-		return
+		return dst
 	}
 	if len(s.words) >= maxCachedWords {
 		clear(s.words)
 		s.ids = s.ids[:0]
 	}
-	from := int32(len(s.ids))
-	s.ids = append(s.ids, ids...)
-	s.words[strings.Clone(word)] = span{from: from, end: int32(len(s.ids))}
+	kept := int32(len(s.ids))
+	s.ids = append(s.ids, dst[from:]...)
+	s.words[strings.Clone(word)] = span{from: kept, end: int32(len(s.ids))}
+	return dst
 }

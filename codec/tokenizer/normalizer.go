@@ -39,7 +39,8 @@ func (r rewritten) normalize(text string, opens bool) (string, bool) { return r(
 type mapped func(rune) rune
 
 func (m mapped) normalize(text string, opens bool) (string, bool) {
-	if first, _ := utf8.DecodeRuneInString(text); text != "" && m(first) < 0 {
+	first, _ := utf8.DecodeRuneInString(text)
+	if text != "" && m(first) < 0 {
 		opens = false
 	}
 	return strings.Map(m, text), opens
@@ -146,9 +147,14 @@ func newNormalizer(raw json.RawMessage) ([]normalizer, error) {
 
 func newOneNormalizer(component, kind string, f *normalizerFile) (normalizer, error) {
 	switch kind {
-	case "NFC", "NFD", "NFKC", "NFKD":
-		forms := map[string]norm.Form{"NFC": norm.NFC, "NFD": norm.NFD, "NFKC": norm.NFKC, "NFKD": norm.NFKD}
-		return rewritten(forms[kind].String), nil
+	case "NFC":
+		return rewritten(norm.NFC.String), nil
+	case "NFD":
+		return rewritten(norm.NFD.String), nil
+	case "NFKC":
+		return rewritten(norm.NFKC.String), nil
+	case "NFKD":
+		return rewritten(norm.NFKD.String), nil
 	case "Lowercase":
 		return rewritten(lowercase), nil
 	case "Prepend":
@@ -266,7 +272,8 @@ func (c *charsmap) normalize(text string, opens bool) (string, bool) {
 	}
 	var b strings.Builder
 	b.Grow(len(text))
-	state, cluster := -1, ""
+	state := -1
+	cluster := ""
 	for len(text) > 0 {
 		cluster, text, _, state = uniseg.FirstGraphemeClusterInString(text, state)
 		if len(cluster) <= longestCluster {

@@ -2,7 +2,6 @@ package tokenizer
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -57,7 +56,8 @@ func (c class) find(text string) [][]int {
 			continue
 		}
 		end := at + utf8.RuneLen(r)
-		if n := len(f.matches); c.runs && n > 0 && f.matches[n-1][1] == at {
+		n := len(f.matches)
+		if c.runs && n > 0 && f.matches[n-1][1] == at {
 			f.matches[n-1][1] = end
 			continue
 		}
@@ -86,9 +86,18 @@ func newExpression(source string) (expression, error) {
 	if err != nil {
 		return expression{}, fmt.Errorf("pattern %.80q: %w", source, err)
 	}
-	re, err := regexp2.Compile(translated, regexp2.OptionMaxBacktrackingStackSize(-1))
+	e, err := compile(translated)
 	if err != nil {
-		return expression{}, unsupported(fmt.Sprintf("pattern %.80q", source), firstLine(err.Error()))
+		return e, unsupported(fmt.Sprintf("pattern %.80q", source), firstLine(err.Error()))
+	}
+	return e, nil
+}
+
+// compile compiles a pattern in the syntax of .NET.
+func compile(pattern string) (expression, error) {
+	re, err := regexp2.Compile(pattern, regexp2.OptionMaxBacktrackingStackSize(-1))
+	if err != nil {
+		return expression{}, err
 	}
 	re.MatchTimeout = maxMatchTime
 	return expression{re}, nil
@@ -110,7 +119,7 @@ func newPattern(component string, raw json.RawMessage) (pattern, error) {
 		}
 		return e, nil
 	}
-	return nil, fmt.Errorf(`%s: %w`, component, errors.New(`pattern: want {"String": …} or {"Regex": …}`))
+	return nil, fmt.Errorf(`%s: pattern: want {"String": …} or {"Regex": …}`, component)
 }
 
 // wordClass is Oniguruma's \w: Alphabetic, Mark, Decimal_Number and Connector_Punctuation, for use inside a class. What
@@ -138,6 +147,9 @@ func translate(source string) (string, error) {
 	return t.out.String(), nil
 }
 
+// rest is what is still to be rewritten.
+func (t *translator) rest() string { return t.in[t.at:] }
+
 // refuse is the error for something unknown at the current place.
 func (t *translator) refuse(what string) error {
 	return unsupported("regular expression", fmt.Sprintf("%s at byte %d", what, t.at))
@@ -156,7 +168,8 @@ func (t *translator) step() error {
 		return t.group()
 	case ')':
 		if n := len(t.open); n > 0 {
-			t.atom, t.open = t.open[n-1], t.open[:n-1]
+			t.atom = t.open[n-1]
+			t.open = t.open[:n-1]
 		}
 		t.copy(1)
 	case '^', '$': // of a line in Ruby
@@ -169,16 +182,14 @@ func (t *translator) step() error {
 		t.copy(1)
 	default:
 		t.atom = t.out.Len()
-		t.copy(1)
-		for t.at < len(t.in) && t.in[t.at]&0xC0 == 0x80 { // the rest of a character
-			t.copy(1)
-		}
+		_, n := utf8.DecodeRuneInString(t.rest())
+		t.copy(n)
 	}
 	return nil
 }
 
 func (t *translator) copy(n int) {
-	t.out.WriteString(t.in[t.at : t.at+n])
+	t.out.WriteString(t.rest()[:n])
 	t.at += n
 }
 
@@ -192,15 +203,18 @@ func (t *translator) escape(inClass bool) error {
 	case c == 'w' && inClass:
 		t.out.WriteString(wordClass)
 		t.at += 2
-	case c == 'w' || c == 'W' && !inClass:
-		t.out.WriteString(map[byte]string{'w': "[", 'W': "[^"}[c] + wordClass + "]")
+	case c == 'w':
+		t.out.WriteString("[" + wordClass + "]")
+		t.at += 2
+	case c == 'W' && !inClass:
+		t.out.WriteString("[^" + wordClass + "]")
 		t.at += 2
 	case c == 'p' || c == 'P':
-		end := strings.IndexByte(t.in[t.at:], '}')
-		if end < 0 || !strings.HasPrefix(t.in[t.at+2:], "{") {
+		name, _, closed := strings.Cut(t.rest(), "}")
+		if !closed || !strings.HasPrefix(name[2:], "{") {
 			return t.refuse("a property without braces")
 		}
-		t.property(t.in[t.at : t.at+end+1])
+		t.property(name + "}")
 	case strings.IndexByte("sSdDnrtfux", c) >= 0 || c < 0x80 && !isWordByte(c):
 		t.copy(2)
 	default:
@@ -221,11 +235,11 @@ func (t *translator) property(p string) {
 // class rewrites a character class up to its end.
 func (t *translator) class() error {
 	t.copy(1)
-	if strings.HasPrefix(t.in[t.at:], "^") {
+	if strings.HasPrefix(t.rest(), "^") {
 		t.copy(1)
 	}
 	for first := true; t.at < len(t.in); first = false {
-		switch rest := t.in[t.at:]; {
+		switch rest := t.rest(); {
 		case rest[0] == ']' && first:
 			return t.refuse("an empty class")
 		case rest[0] == ']':
@@ -246,7 +260,7 @@ func (t *translator) class() error {
 
 // group rewrites the head of a group.
 func (t *translator) group() error {
-	rest := t.in[t.at:]
+	rest := t.rest()
 	for _, head := range []string{"(?:", "(?i:", "(?=", "(?!", "(?<=", "(?<!", "(?>"} {
 		if strings.HasPrefix(rest, head) {
 			t.open = append(t.open, t.out.Len())
@@ -269,23 +283,24 @@ func (t *translator) group() error {
 // interval rewrites {n,m}. A plus behind it repeats it in Ruby and makes it possessive in .NET; {,m} is literal in
 // .NET.
 func (t *translator) interval() error {
-	end := strings.IndexByte(t.in[t.at:], '}')
-	if end < 0 || strings.Trim(t.in[t.at+1:t.at+end], "0123456789,") != "" || end == 1 {
+	bounds, _, closed := strings.Cut(t.rest()[1:], "}")
+	if !closed || bounds == "" || strings.Trim(bounds, "0123456789,") != "" {
 		return t.refuse("a brace")
 	}
-	bounds := t.in[t.at+1 : t.at+end]
-	t.at += end + 1
+	t.at += len(bounds) + len("{}")
 	if strings.HasPrefix(bounds, ",") {
 		bounds = "0" + bounds
 	}
-	if !strings.HasPrefix(t.in[t.at:], "+") {
+	if !strings.HasPrefix(t.rest(), "+") {
 		t.out.WriteString("{" + bounds + "}")
 		return nil
 	}
 	t.at++
 	all := t.out.String()
+	atom := all[t.atom:]
 	t.out.Reset()
-	t.out.WriteString(all[:t.atom] + "(?:" + all[t.atom:] + "{" + bounds + "})+")
+	t.out.WriteString(all[:t.atom])
+	t.out.WriteString("(?:" + atom + "{" + bounds + "})+")
 	return nil
 }
 

@@ -52,7 +52,8 @@ func newPostProcessor(raw json.RawMessage) (head, tail []int32, err error) {
 			if err != nil {
 				return nil, nil, err
 			}
-			head, tail = slices.Concat(before, head), slices.Concat(tail, behind)
+			head = slices.Concat(before, head)
+			tail = slices.Concat(tail, behind)
 		}
 		return head, tail, nil
 	}

@@ -35,13 +35,15 @@ func (wordsOrSymbols) split(dst []string, piece string, _ bool) []string {
 		}
 		return 2
 	}
-	from, last := 0, 0
+	from := 0
+	last := 0
 	for at, r := range piece {
 		if k := kind(r); k != last {
 			if last != 0 {
 				dst = append(dst, piece[from:at])
 			}
-			from, last = at, k
+			from = at
+			last = k
 		}
 	}
 	if last != 0 {
@@ -71,7 +73,8 @@ type metaspace struct {
 
 func (m metaspace) split(dst []string, piece string, opens bool) []string {
 	piece = strings.ReplaceAll(piece, " ", m.mark)
-	if !strings.HasPrefix(piece, m.mark) && (m.prefix == "always" || m.prefix == "first" && opens) {
+	wanted := m.prefix == "always" || m.prefix == "first" && opens
+	if wanted && !strings.HasPrefix(piece, m.mark) {
 		piece = m.mark + piece
 	}
 	if !m.cuts {
@@ -162,16 +165,20 @@ func newPreTokenizer(component, kind string, f *preTokenizerFile) (preTokenizer,
 	case "Whitespace":
 		return wordsOrSymbols{}, nil
 	case "WhitespaceSplit":
-		return plain{splitter{pattern: class{holds: unicode.IsSpace}, behaviour: removed}}, nil
+		return cutAt(class{holds: unicode.IsSpace}, removed), nil
 	case "Digits":
-		return plain{splitter{pattern: class{holds: unicode.IsNumber, runs: !f.IndividualDigits}, behaviour: isolated}},
-			nil
+		return cutAt(class{holds: unicode.IsNumber, runs: !f.IndividualDigits}, isolated), nil
 	case "Punctuation":
-		return plain{splitter{pattern: class{holds: isPunctuation}, behaviour: f.Behaviour}}, nil
+		return cutAt(class{holds: isPunctuation}, f.Behaviour), nil
 	case "CharDelimiterSplit":
-		return plain{splitter{pattern: literal(f.Delimiter), behaviour: removed}}, nil
+		return cutAt(literal(f.Delimiter), removed), nil
 	}
 	return nil, unsupported("pre_tokenizer", fmt.Sprintf("type %.40q", kind))
+}
+
+// cutAt is a pre-tokenizer that only cuts.
+func cutAt(p pattern, b behaviour) plain {
+	return plain{splitter{pattern: p, behaviour: b}}
 }
 
 func newByteLevel(f *preTokenizerFile) (preTokenizer, error) {
@@ -189,8 +196,10 @@ func newMetaspace(component string, f *preTokenizerFile) (preTokenizer, error) {
 		return nil, fmt.Errorf("%s: replacement %.40q: want one character", component, f.Replacement)
 	}
 	m := metaspace{
-		mark: f.Replacement, prefix: f.PrependScheme, cuts: f.Split,
-		cut: splitter{pattern: literal(f.Replacement), behaviour: mergedWithNext},
+		mark:   f.Replacement,
+		prefix: f.PrependScheme,
+		cuts:   f.Split,
+		cut:    splitter{pattern: literal(f.Replacement), behaviour: mergedWithNext},
 	}
 	switch {
 	case !f.AddPrefixSpace && m.prefix == "": // before prepend_scheme was
@@ -286,7 +295,8 @@ func join(parts []part, with func(before, p part) bool) []part {
 	for i, p := range parts {
 		if i > 0 && with(before, p) {
 			last := &joined[len(joined)-1]
-			last.from, last.end = min(last.from, p.from), max(last.end, p.end)
+			last.from = min(last.from, p.from)
+			last.end = max(last.end, p.end)
 		} else {
 			joined = append(joined, p)
 		}

@@ -6,9 +6,7 @@ import (
 	"hash/maphash"
 	"math/bits"
 	"slices"
-	"strings"
 
-	"github.com/dlclark/regexp2/v2"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -45,14 +43,22 @@ const (
 		`|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 )
 
-// tiktoken is a built-in vocabulary. Names of special tokens inside a text are ordinary text to it.
+// builtIn is the tokenizer of a built-in vocabulary. Names of special tokens inside a text are ordinary text to it.
+func builtIn(name string) stages {
+	return stages{
+		preTokenizers: []preTokenizer{betweenWords{}},
+		model:         newTiktoken(name),
+		pool:          new(pool),
+	}
+}
+
+// tiktoken is a built-in vocabulary.
 type tiktoken struct {
 	pattern expression
 	text    []byte   // all pieces in order of their ids
 	ends    []uint32 // in text, of each id
 	slots   []int32  // ids by hash, none where empty; a power of two, at most half full
 	seed    maphash.Seed
-	pool    pool
 }
 
 func newTiktoken(name string) *tiktoken {
@@ -64,9 +70,11 @@ func newTiktoken(name string) *tiktoken {
 		pattern = patternCL100K
 		size = sizeCL100K
 	}
-	re := regexp2.MustCompile(pattern, regexp2.OptionMaxBacktrackingStackSize(-1))
-	re.MatchTimeout = maxMatchTime
-	t := &tiktoken{pattern: expression{re}, seed: maphash.MakeSeed()}
+	cut, err := compile(pattern)
+	if err != nil {
+		panic("BUG: tokenizer: " + err.Error())
+	}
+	t := &tiktoken{pattern: cut, seed: maphash.MakeSeed()}
 	t.unpack(packed, size)
 	return t
 }
@@ -90,16 +98,21 @@ func (t *tiktoken) unpack(packed string, size int) {
 	for id, n := range data[:size] {
 		end += uint32(n)
 		t.ends[id] = end
-		at := t.slot(t.piece(int32(id)))
-		for ; t.slots[at] != none; at = (at + 1) % len(t.slots) {
-		}
-		t.slots[at] = int32(id)
+		t.slots[t.slot(t.piece(int32(id)))] = int32(id)
 	}
 }
 
-// slot returns where the search for a piece begins.
+// slot returns the slot of a piece, or the free one where it belongs.
 func (t *tiktoken) slot(piece []byte) int {
-	return int(maphash.Bytes(t.seed, piece) % uint64(len(t.slots)))
+	hash := maphash.Bytes(t.seed, piece)
+	at := int(hash % uint64(len(t.slots)))
+	for {
+		id := t.slots[at]
+		if id == none || bytes.Equal(t.piece(id), piece) {
+			return at
+		}
+		at = (at + 1) % len(t.slots)
+	}
 }
 
 // piece returns the bytes of an id.
@@ -110,45 +123,31 @@ func (t *tiktoken) piece(id int32) []byte {
 	return t.text[t.ends[id-1]:t.ends[id]]
 }
 
-// find returns the id of a piece, or none.
-func (t *tiktoken) find(piece []byte) int32 {
-	for at := t.slot(piece); ; at = (at + 1) % len(t.slots) {
-		if id := t.slots[at]; id == none || bytes.Equal(t.piece(id), piece) {
-			return id
-		}
-	}
+// idOf returns the id of a piece, or none.
+func (t *tiktoken) idOf(piece []byte) int32 {
+	return t.slots[t.slot(piece)]
 }
 
-func (t *tiktoken) encode(dst []int32, text string) []int32 {
-	s := t.pool.take()
-	for len(text) > 0 {
-		n := cutLength(text)
-		ids, known := s.recall(text[:n])
-		if known {
-			dst = append(dst, ids...)
-		} else {
-			from := len(dst)
-			dst = t.encodeFresh(dst, text[:n], s)
-			s.remember(text[:n], dst[from:])
-		}
-		text = text[n:]
-	}
-	t.pool.give(s)
-	return dst
+func (t *tiktoken) find(piece string) int32 { return t.idOf([]byte(piece)) }
+
+func (t *tiktoken) size() int { return len(t.ends) }
+
+func (t *tiktoken) append(dst []int32, text string, s *scratch) []int32 {
+	return s.append(dst, text, t)
 }
 
-// encodeFresh cuts a text into words. A word that is no piece begins as its bytes, which are merged like those of
+// appendFresh cuts a text into words. A word that is no piece begins as its bytes, which are merged like those of
 // [bpe].
-func (t *tiktoken) encodeFresh(dst []int32, text string, s *scratch) []int32 {
+func (t *tiktoken) appendFresh(dst []int32, text string, s *scratch) []int32 {
 	for _, at := range t.pattern.find(text) {
 		s.word = append(s.word[:0], text[at[0]:at[1]]...)
-		if id := t.find(s.word); id != none {
+		if id := t.idOf(s.word); id != none {
 			dst = append(dst, id)
 			continue
 		}
 		s.symbols = s.symbols[:0]
 		for i := range s.word {
-			s.addSymbol(t.find(s.word[i : i+1]))
+			s.addSymbol(t.idOf(s.word[i : i+1]))
 		}
 		dst = s.mergeAll(dst, t)
 	}
@@ -160,39 +159,33 @@ func (t *tiktoken) merge(left, right int32) (merge, bool) {
 	var both [2 * maxPiece]byte
 	n := copy(both[:], t.piece(left))
 	n += copy(both[n:], t.piece(right))
-	id := t.find(both[:n])
+	id := t.idOf(both[:n])
 	return merge{rank: id, id: id}, id != none
 }
 
 // maxPiece is how many bytes a piece has at most, since its length is packed into one.
 const maxPiece = 255
 
-// cutLength returns how much of a text can be encoded by itself. It ends at a space between a visible character and a
-// letter, where both patterns always cut. How they cut one side does not depend on the other.
-func cutLength(text string) int {
+// betweenWords cuts at a space between a visible character and a letter, where both patterns always cut. How they cut
+// one side does not depend on the other, so that what lies between is remembered.
+type betweenWords struct{}
+
+func (betweenWords) split(dst []string, text string, _ bool) []string {
+	from := 0
 	for i := 1; i < len(text)-1; i++ {
-		if text[i] == ' ' && text[i-1] > ' ' && text[i-1] < 0x7f && text[i+1]|0x20-'a' < 26 {
-			return i
+		before, behind := text[i-1], text[i+1]
+		visible := before > ' ' && before < 0x7f
+		if text[i] == ' ' && visible && behind|0x20-'a' < 26 {
+			dst = append(dst, text[from:i])
+			from = i
 		}
 	}
-	return len(text)
+	return append(dst, text[from:])
 }
 
-func (t *tiktoken) special() (head, tail []int32) { return nil, nil }
-func (t *tiktoken) addedIDs() []addedToken        { return nil }
-
-func (t *tiktoken) pieces(yield func(id int32, piece, text string)) {
+func (t *tiktoken) each(yield func(id int32, piece, text string)) {
 	for id := range int32(len(t.ends)) {
 		text := string(t.piece(id))
 		yield(id, text, text)
 	}
-}
-
-// cut is what both patterns do to that which words are chosen from: lower-case letters and single spaces.
-func (t *tiktoken) cut(text string) []string {
-	words := strings.Split(text, " ")
-	for i := 1; i < len(words); i++ {
-		words[i] = " " + words[i]
-	}
-	return words
 }

@@ -51,7 +51,7 @@ func TestVocabulariesAreOpenAIs(t *testing.T) {
 		tok.unpack(c.packed, c.size)
 		for id := range int32(c.size) {
 			fmt.Fprintf(&file, "%s %d\n", base64.StdEncoding.EncodeToString(tok.piece(id)), id)
-			if found := tok.find(tok.piece(id)); found != id {
+			if found := tok.idOf(tok.piece(id)); found != id {
 				t.Fatalf("%s: %q has id %d, not %d", c.name, tok.piece(id), found, id)
 			}
 		}
@@ -85,13 +85,13 @@ func TestTiktokenCuts(t *testing.T) {
 	parts := []string{" ", "  ", "\n", "\t", "\r\n", "a", "B", "word", "don't", "'s", "1", "2345", ".", "...", "/", "é", "日本", " the", " x1", "\u00a0", "🙂", "\x7f", "_", "\u0301"}
 	chance := rand.New(rand.NewPCG(1, 2))
 	for _, name := range []string{CL100K, O200K} {
-		tok := newTiktoken(name)
+		tok := builtIn(name)
 		for range 3000 {
 			var text strings.Builder
 			for range 1 + chance.IntN(30) {
 				text.WriteString(parts[chance.IntN(len(parts))])
 			}
-			want := tok.encodeFresh(nil, text.String(), newScratch())
+			want := tok.model.appendFresh(nil, text.String(), newScratch())
 			if got := tok.encode(nil, text.String()); !slices.Equal(got, want) {
 				t.Fatalf("%s, %q: %v, want %v", name, text.String(), got, want)
 			}
@@ -104,7 +104,7 @@ func TestTiktokenCuts(t *testing.T) {
 func TestTiktokenMerges(t *testing.T) {
 	chance := rand.New(rand.NewPCG(1, 2))
 	for _, name := range []string{CL100K, O200K} {
-		tok, other := newTiktoken(name), oracle(name)
+		tok, other := builtIn(name), oracle(name)
 		for range 300 {
 			word := make([]byte, 1+chance.IntN(1000))
 			for i := range word {

@@ -12,6 +12,10 @@
 // forms follow the version of Unicode of Go and golang.org/x/text. So characters that only newer or older versions
 // assign may be cut in another way.
 //
+// It is our own because no pure-Go library does this: in November 2026 sugarme/tokenizer (v0.3.0) panics on the patterns
+// of Qwen and Llama 3 and did not end within minutes on our texts with that of Llama 2, and gomlx/go-huggingface (v0.3.1) reads
+// no tokenizer.json.
+//
 // The package is not an API: any release may change it.
 package tokenizer
 
@@ -24,40 +28,23 @@ import (
 // Tokenizer turns text into token ids.
 type Tokenizer struct {
 	name string
-	encoder
+	stages
 	once  sync.Once
 	found choice
-}
-
-// encoder is a tokenizer of one kind.
-type encoder interface {
-	// encode adds the ids of a text that is valid UTF-8.
-	encode(dst []int32, text string) []int32
-	// special returns what is put before and behind a text.
-	special() (head, tail []int32)
-	// pieces calls yield for every id of the model. piece is spelled as in the file; text is what it stands for.
-	pieces(yield func(id int32, piece, text string))
-	// addedIDs returns the added tokens.
-	addedIDs() []addedToken
-	// cut returns the words into which pre-tokenizing cuts a text.
-	cut(text string) []string
 }
 
 // Open reads a tokenizer: a tokenizer.json, a folder that holds one, or one of the built-in names CL100K and O200K. It
 // refuses what it cannot read; errors do not repeat the name.
 func Open(name string) (*Tokenizer, error) {
 	if name == CL100K || name == O200K {
-		return &Tokenizer{name: name, encoder: newTiktoken(name)}, nil
+		return &Tokenizer{name: name, stages: builtIn(name)}, nil
 	}
 	data, err := readFile(name)
 	if err != nil {
 		return nil, err
 	}
-	h, err := parse(data)
-	if err != nil {
-		return nil, err
-	}
-	return &Tokenizer{name: name, encoder: h}, nil
+	s, err := parse(data)
+	return &Tokenizer{name: name, stages: s}, err
 }
 
 // Name returns the name that it was opened by.
@@ -71,8 +58,8 @@ func (t *Tokenizer) Append(dst []int32, text string, special bool) (ids []int32,
 	if !special {
 		return t.encode(dst, text), nil
 	}
-	head, tail := t.special()
-	return append(t.encode(append(dst, head...), text), tail...), nil
+	dst = append(dst, t.head...)
+	return append(t.encode(dst, text), t.tail...), nil
 }
 
 // Count returns how many ids Append adds.
@@ -83,19 +70,18 @@ func (t *Tokenizer) Count(text string, special bool) (int, error) {
 
 // Special returns how many tokens it puts before and behind a text.
 func (t *Tokenizer) Special() (head, tail int) {
-	before, behind := t.special()
-	return len(before), len(behind)
+	return len(t.head), len(t.tail)
 }
 
 // Ordinary returns the ids of ordinary text, sorted. They are those of the model's vocabulary that are no added token,
 // no single byte and no name in brackets (<unk>, [PAD], <0x0A>).
 func (t *Tokenizer) Ordinary() []int {
 	added := make(map[int32]bool)
-	for _, a := range t.addedIDs() {
+	for _, a := range t.added.all {
 		added[a.id] = true
 	}
 	var ids []int
-	t.pieces(func(id int32, piece, text string) {
+	t.model.each(func(id int32, piece, text string) {
 		if !added[id] && len(text) > 1 && !bracketed(piece) {
 			ids = append(ids, int(id))
 		}
@@ -106,34 +92,36 @@ func (t *Tokenizer) Ordinary() []int {
 
 // bracketed reports whether a piece is the name of something rather than text.
 func bracketed(piece string) bool {
-	n := len(piece)
-	return n > 2 && (piece[0] == '<' && piece[n-1] == '>' || piece[0] == '[' && piece[n-1] == ']')
+	if len(piece) <= 2 {
+		return false
+	}
+	first, last := piece[0], piece[len(piece)-1]
+	return first == '<' && last == '>' || first == '[' && last == ']'
 }
 
-// hugging is what a tokenizer.json describes.
-type hugging struct {
+// stages are what a text goes through, as a tokenizer.json describes them.
+type stages struct {
 	added         addedTokens
 	normalizer    normalizers
 	preTokenizers []preTokenizer
 	model         model
-	head, tail    []int32
-	pool          pool
+	head, tail    []int32 // put before and behind a text
+	pool          *pool
 }
 
 // model encodes single words.
 type model interface {
+	wordEncoder
 	append(dst []int32, word string, s *scratch) []int32
 	find(piece string) int32 // its id, or none
 	size() int
+	// each calls yield for every id. piece is spelled as in the file; text is what it stands for.
 	each(yield func(id int32, piece, text string))
 }
 
-func (h *hugging) special() (head, tail []int32)                   { return h.head, h.tail }
-func (h *hugging) addedIDs() []addedToken                          { return h.added.all }
-func (h *hugging) pieces(yield func(id int32, piece, text string)) { h.model.each(yield) }
-
-// encode runs the stages: added tokens, normalizing, added tokens of normalized text, pre-tokenizing, the model.
-func (h *hugging) encode(dst []int32, text string) []int32 {
+// encode adds the ids of a text that is valid UTF-8. It runs the stages: added tokens, normalizing, added tokens of
+// normalized text, pre-tokenizing, the model.
+func (h *stages) encode(dst []int32, text string) []int32 {
 	s := h.pool.take()
 	h.stretches(text, func(stretch string, opens bool) {
 		for _, word := range h.words(stretch, opens, s) {
@@ -145,7 +133,7 @@ func (h *hugging) encode(dst []int32, text string) []int32 {
 }
 
 // stretches finds the added tokens and calls plain for the normalized text between them.
-func (h *hugging) stretches(text string, plain func(stretch string, opens bool), added func(id int32)) {
+func (h *stages) stretches(text string, plain func(stretch string, opens bool), added func(id int32)) {
 	h.added.raw.each(text, func(from, end int) {
 		stretch, opens := h.normalizer.normalize(text[from:end], from == 0)
 		h.added.later.each(stretch, func(from, end int) {
@@ -155,7 +143,7 @@ func (h *hugging) stretches(text string, plain func(stretch string, opens bool),
 }
 
 // words pre-tokenizes; the result is valid until the next call with s.
-func (h *hugging) words(stretch string, opens bool, s *scratch) []string {
+func (h *stages) words(stretch string, opens bool, s *scratch) []string {
 	s.now = append(s.now[:0], stretch)
 	for _, p := range h.preTokenizers {
 		s.next = s.next[:0]
@@ -167,7 +155,8 @@ func (h *hugging) words(stretch string, opens bool, s *scratch) []string {
 	return s.now
 }
 
-func (h *hugging) cut(text string) (words []string) {
+// cut returns the words into which pre-tokenizing cuts a text.
+func (h *stages) cut(text string) (words []string) {
 	h.stretches(text, func(stretch string, opens bool) {
 		words = append(words, h.words(stretch, opens, newScratch())...)
 	}, func(int32) {})

@@ -86,14 +86,13 @@ func scored(raw json.RawMessage) (string, float64, error) {
 }
 
 func (u *unigram) append(dst []int32, word string, s *scratch) []int32 {
-	if ids, ok := s.recall(word); ok {
-		return append(dst, ids...)
-	}
-	from := len(dst)
+	return s.append(dst, word, u)
+}
+
+// appendFresh adds the tokens of a word.
+func (u *unigram) appendFresh(dst []int32, word string, s *scratch) []int32 {
 	u.search(word, s)
-	dst = u.collect(dst, word, s)
-	s.remember(word, dst[from:])
-	return dst
+	return u.collect(dst, word, s)
 }
 
 // search fills s.nodes with the best way to every byte.
@@ -104,9 +103,12 @@ func (u *unigram) search(word string, s *scratch) {
 	}
 	for at := 0; at < len(word); {
 		_, width := utf8.DecodeRuneInString(word[at:])
-		reached, single := s.nodes[at].score, false
-		for n, i := int32(0), at; i < len(word); i++ {
-			if n = u.trie.child(n, word[i]); n == 0 {
+		reached := s.nodes[at].score
+		single := false
+		n := int32(0)
+		for i := at; i < len(word); i++ {
+			n = u.trie.child(n, word[i])
+			if n == 0 {
 				break
 			}
 			if id := u.trie.nodes[n].value; id != none {
@@ -115,7 +117,8 @@ func (u *unigram) search(word string, s *scratch) {
 			}
 		}
 		if !single {
-			s.nodes[at+width].improve(reached+u.least-unknownPenalty, at, u.unknown)
+			unlikely := reached + u.least - unknownPenalty
+			s.nodes[at+width].improve(unlikely, at, u.unknown)
 		}
 		at += width
 	}
@@ -197,7 +200,9 @@ func newTrie(ids vocabulary) *trie {
 	for piece, id := range ids {
 		entries = append(entries, entry{piece, id})
 	}
-	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.piece, b.piece) })
+	slices.SortFunc(entries, func(a, b entry) int {
+		return cmp.Compare(a.piece, b.piece)
+	})
 
 	type todo struct{ node, from, end, depth int }
 	t := &trie{nodes: []trieNode{{value: none}}}

@@ -33,7 +33,11 @@ func (t *Tokenizer) Words() (words, first []string, err error) {
 
 func (t *Tokenizer) choose() (found choice) {
 	defer catch(&found.err)
-	c := chooser{t: t, ids: make(map[string]int32), word: make(map[int32]string)}
+	c := chooser{
+		t:    t,
+		ids:  map[string]int32{},
+		word: map[int32]string{},
+	}
 	c.takeSingle()
 	c.dropCrossing()
 	c.takeFirst()
@@ -56,7 +60,9 @@ type chooser struct {
 	buf   []int32
 }
 
-func (c *chooser) sorted() []string { return slices.Sorted(maps.Keys(c.ids)) }
+func (c *chooser) sorted() []string {
+	return slices.Sorted(maps.Keys(c.ids))
+}
 
 func (c *chooser) drop(word string) {
 	delete(c.ids, word)
@@ -79,17 +85,19 @@ func (c *chooser) takeSingle() {
 		ordinary[int32(id)] = true
 	}
 	shape := regexp.MustCompile(`^(?: |▁|Ġ)?([a-z]{2,7})$`)
-	c.t.pieces(func(id int32, _, text string) {
+	c.t.model.each(func(id int32, _, text string) {
 		if m := shape.FindStringSubmatch(text); m != nil && ordinary[id] {
 			c.word[id] = m[1]
 		}
 	})
 	for _, id := range slices.Sorted(maps.Keys(c.word)) {
 		word := c.word[id]
-		if _, known := c.ids[word]; known || len(c.ids) == maxWords {
+		_, known := c.ids[word]
+		if known || len(c.ids) == maxWords {
 			continue
 		}
-		if three, own := c.count(word, " ", word, " ", word), int32(0); three >= 3 {
+		three, own := c.count(word, " ", word, " ", word), int32(0)
+		if three >= 3 {
 			ids := c.encode(word, " ", word, " ", word, " ", word)
 			own = ids[len(ids)-1]
 			if len(ids) == three+1 && ids[three-1] == own && ids[three-2] == own && c.word[own] == word {
@@ -102,20 +110,14 @@ func (c *chooser) takeSingle() {
 // contexts returns what may stand before a message, in templates of chats: line ends, special tokens of every kind, and
 // Mistral's bracketed words.
 func (c *chooser) contexts(before bool) []string {
-	all := []string{"\n", "\n\n"}
+	all := []string{"\n", "\n\n", " [/INST]"}
 	if before {
-		all = append(all, "[INST] ")
-	} else {
-		all = append(all, " [/INST]")
+		all[2] = "[INST] "
 	}
 	kinds := make(map[addedToken]bool)
-	for _, a := range c.t.addedIDs() {
-		kind := addedToken{
-			SingleWord: a.SingleWord,
-			LStrip:     a.LStrip,
-			RStrip:     a.RStrip,
-			Normalized: a.Normalized,
-		}
+	for _, a := range c.t.added.all {
+		kind := a
+		kind.ID, kind.id, kind.Content = 0, 0, ""
 		if a.Special && !kinds[kind] {
 			kinds[kind] = true
 			all = append(all, a.Content, a.Content+"\n")
@@ -138,7 +140,8 @@ func (c *chooser) takeFirst() {
 		c.first = c.behind(context)
 	}
 	for _, context := range rareContexts {
-		if kept := c.behind(context); len(kept) >= len(c.first)*3/4 {
+		kept := c.behind(context)
+		if len(kept) >= len(c.first)*3/4 {
 			c.first = kept
 		}
 	}
@@ -155,10 +158,14 @@ func (c *chooser) behind(context string) map[string]int32 {
 	for word, id := range c.first {
 		ids := c.encode(context, word, " ", word)
 		n := len(ids)
-		if n < 2 || ids[n-1] != c.ids[word] || c.word[ids[n-2]] != word || context == "" && (n != 2 || ids[0] != id) {
+		alone := n == 2 && ids[0] == id
+		if n < 2 || context == "" && !alone {
 			continue
 		}
-		kept[word], added[word] = id, n
+		if c.word[ids[n-2]] == word && ids[n-1] == c.ids[word] {
+			kept[word] = id
+			added[word] = n
+		}
 	}
 	c.keepUsual(added, kept)
 	return kept
@@ -179,7 +186,8 @@ func (c *chooser) dropByTails() {
 	for _, context := range c.contexts(false) {
 		added := make(map[string]int, len(c.ids))
 		for word := range c.ids {
-			added[word] = c.count(word, " ", word, context) - c.count(word, " ", word)
+			plain := c.count(word, " ", word)
+			added[word] = c.count(word, " ", word, context) - plain
 		}
 		c.keepUsual(added, c.ids)
 	}
@@ -229,20 +237,23 @@ func (c *chooser) proveInRuns() error {
 
 // attempt is one whole proof; false if it dropped a word.
 func (c *chooser) attempt(chance *rand.Rand) bool {
-	words, first := c.sorted(), slices.Sorted(maps.Keys(c.first))
+	words := c.sorted()
+	first := slices.Sorted(maps.Keys(c.first))
 	heads := append(c.contexts(true), "")
 	tails := append(c.contexts(false), "")
 	around := make(map[[2]string]int) // tokens beside the words, by head and tail
 	clean := true
 	for proven := 0; proven < max(provenWords, provenRounds*len(words)); proven += len(words) {
-		chance.Shuffle(len(words), func(i, j int) { words[i], words[j] = words[j], words[i] })
+		chance.Shuffle(len(words), func(i, j int) {
+			words[i], words[j] = words[j], words[i]
+		})
 		for run := range slices.Chunk(words, runWords) {
-			run = append([]string{first[chance.IntN(len(first))]}, run...)
+			run = append([]string{anyOf(chance, first)}, run...)
 			if !c.runIsExact(run) {
 				clean = false
 				continue
 			}
-			place := [2]string{heads[chance.IntN(len(heads))], tails[chance.IntN(len(tails))]}
+			place := [2]string{anyOf(chance, heads), anyOf(chance, tails)}
 			extra := c.count(place[0], strings.Join(run, " "), place[1]) - len(run)
 			if usual, known := around[place]; known && usual != extra {
 				c.drop(run[0])
@@ -253,6 +264,11 @@ func (c *chooser) attempt(chance *rand.Rand) bool {
 		}
 	}
 	return clean
+}
+
+// anyOf is one of some texts, each equally likely.
+func anyOf(chance *rand.Rand, texts []string) string {
+	return texts[chance.IntN(len(texts))]
 }
 
 // runIsExact reports whether every word of a run is its own token, and drops the first two that are not.
@@ -287,12 +303,14 @@ func (c *chooser) dropCrossing() {
 	}
 	var crossing [][]string
 	inner := regexp.MustCompile(`[a-z]` + regexp.QuoteMeta(space))
-	c.t.pieces(func(_ int32, _, text string) {
+	c.t.model.each(func(_ int32, _, text string) {
 		if inner.MatchString(text) {
 			crossing = append(crossing, strings.Split(text, space))
 		}
 	})
-	slices.SortFunc(crossing, func(a, b []string) int { return slices.Compare(a, b) })
+	slices.SortFunc(crossing, func(a, b []string) int {
+		return slices.Compare(a, b)
+	})
 	index := newEnds(c.sorted())
 	for _, parts := range crossing {
 		fewest, ok := c.fewest(index, parts)
@@ -364,11 +382,13 @@ func (c *chooser) left(words []string) (in []string) {
 type ends struct{ prefix, suffix map[string][]string }
 
 func newEnds(words []string) ends {
-	e := ends{prefix: make(map[string][]string), suffix: make(map[string][]string)}
+	e := ends{prefix: map[string][]string{}, suffix: map[string][]string{}}
 	for _, word := range words {
 		for i := range len(word) {
-			e.suffix[word[i:]] = append(e.suffix[word[i:]], word)
-			e.prefix[word[:i+1]] = append(e.prefix[word[:i+1]], word)
+			begin := word[:i+1]
+			end := word[i:]
+			e.prefix[begin] = append(e.prefix[begin], word)
+			e.suffix[end] = append(e.suffix[end], word)
 		}
 	}
 	return e

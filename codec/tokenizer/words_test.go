@@ -47,7 +47,7 @@ func TestWordsAreSingleTokens(t *testing.T) {
 			}
 		}
 		contexts := []string{"", "\n", "\n\n", "[INST] "}
-		for _, a := range tok.addedIDs() {
+		for _, a := range tok.added.all {
 			if a.Special {
 				contexts = append(contexts, a.Content)
 			}
@@ -156,10 +156,10 @@ func TestOrdinaryIDs(t *testing.T) {
 			t.Fatalf("%d ids, want %d; sorted: %v", len(ids), want, slices.IsSorted(ids))
 		}
 		special := make(map[string]int)
-		for _, a := range tok.addedIDs() {
+		for _, a := range tok.added.all {
 			special[a.Content] = int(a.id)
 		}
-		tok.pieces(func(id int32, piece, _ string) {
+		tok.model.each(func(id int32, piece, _ string) {
 			if strings.HasPrefix(piece, "<0x") {
 				special[piece] = int(id)
 			}

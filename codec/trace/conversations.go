@@ -3,6 +3,8 @@ package trace
 import (
 	"cmp"
 	"slices"
+
+	"github.com/fastreplay/fastreplay/codec/trace/lists"
 )
 
 // Conversations holds which requests of a trace belong together, and which part of their prompts many conversations
@@ -42,10 +44,7 @@ func (t *Trace) Conversations() *Conversations {
 			Inferred: t.Session == nil && t.Job == nil,
 		},
 	}
-	rows := make([]int32, t.Len())
-	for i := range rows {
-		rows[i] = int32(i)
-	}
+	rows := lists.UpTo(t.Len())
 	if !k.Inferred {
 		k.Session, k.Sessions = t.JobNumbers()
 		slices.SortStableFunc(rows, func(a, b int32) int {
@@ -111,28 +110,26 @@ func (k *conversationFinder) sessionsIn(rows []int32) int {
 
 // ways divides rows by their block at a depth. A row that ends there is a way of its own, without it.
 func (k *conversationFinder) ways(rows []int32, depth int) [][]int32 {
-	slices.SortStableFunc(rows, func(a, b int32) int {
-		return compareAt(k.t.Blocks(int(a)), k.t.Blocks(int(b)),
-			depth)
-	})
+	// compare compares blocks at the depth; none come first.
+	compare := func(a, b int32) int {
+		ids, others := k.t.Blocks(int(a)), k.t.Blocks(int(b))
+		if len(ids) <= depth || len(others) <= depth {
+			return cmp.Compare(min(len(ids), depth+1), min(len(others), depth+1))
+		}
+		return cmp.Compare(ids[depth], others[depth])
+	}
+	slices.SortStableFunc(rows, compare)
 	var ways [][]int32
 	from := 0
 	for i := 1; i <= len(rows); i++ {
-		before := k.t.Blocks(int(rows[i-1]))
-		if i == len(rows) || len(before) <= depth || compareAt(before, k.t.Blocks(int(rows[i])), depth) != 0 {
+		before := rows[i-1]
+		ends := len(k.t.Blocks(int(before))) <= depth
+		if i == len(rows) || ends || compare(before, rows[i]) != 0 {
 			ways = append(ways, rows[from:i])
 			from = i
 		}
 	}
 	return ways
-}
-
-// compareAt compares blocks at a depth; none come first.
-func compareAt(a, b []uint64, depth int) int {
-	if len(a) <= depth || len(b) <= depth {
-		return cmp.Compare(min(len(a), depth+1), min(len(b), depth+1))
-	}
-	return cmp.Compare(a[depth], b[depth])
 }
 
 // numbering gives names numbers from 0, in order of their first appearance.

@@ -26,7 +26,8 @@ func (t *Trace) Copies(source, clone []int32, atNS []int64, shared []int32) (*Tr
 			"a factor below 1, or --repeat")
 	}
 	out := t.chosen(source)
-	out.Clone, out.ArrivalNS = slices.Clone(clone), slices.Clone(atNS)
+	out.Clone = slices.Clone(clone)
+	out.ArrivalNS = slices.Clone(atNS)
 	if t.Untimed {
 		clear(out.ArrivalNS)
 	}
@@ -47,8 +48,8 @@ func (t *Trace) Copies(source, clone []int32, atNS []int64, shared []int32) (*Tr
 // requests. A prompt that becomes shorter loses its end, so what it shares with others stays shared.
 func (t *Trace) Fitted(order, input, output []int32) *Trace {
 	out := t.chosen(order)
-	out.InputTokens = gather(order, input)
-	out.OutputTokens = gather(order, output)
+	out.InputTokens = lists.Pick(order, input)
+	out.OutputTokens = lists.Pick(order, output)
 	out.ids = t.ids.Choose(order, func(row int32) int {
 		return blocksOf(input[row], t.BlockTokens)
 	})
@@ -59,17 +60,17 @@ func (t *Trace) Fitted(order, input, output []int32) *Trace {
 func (t *Trace) chosen(order []int32) *Trace {
 	out := *t
 	out.words = Words{}
-	out.ArrivalNS = gather(order, t.ArrivalNS)
-	out.Row = gather(order, t.Row)
-	out.Clone = gather(order, t.Clone)
-	out.InputTokens = gather(order, t.InputTokens)
-	out.OutputTokens = gather(order, t.OutputTokens)
-	out.Session = gather(order, t.Session)
-	out.Turn = gather(order, t.Turn)
-	out.Chat = gather(order, t.Chat)
-	out.Parent = gather(order, t.Parent)
-	out.DelayNS = gather(order, t.DelayNS)
-	out.Type = gather(order, t.Type)
+	out.ArrivalNS = lists.Pick(order, t.ArrivalNS)
+	out.Row = lists.Pick(order, t.Row)
+	out.Clone = lists.Pick(order, t.Clone)
+	out.InputTokens = lists.Pick(order, t.InputTokens)
+	out.OutputTokens = lists.Pick(order, t.OutputTokens)
+	out.Session = lists.Pick(order, t.Session)
+	out.Turn = lists.Pick(order, t.Turn)
+	out.Chat = lists.Pick(order, t.Chat)
+	out.Parent = lists.Pick(order, t.Parent)
+	out.DelayNS = lists.Pick(order, t.DelayNS)
+	out.Type = lists.Pick(order, t.Type)
 	out.verbatims = t.verbatims.chosen(order)
 	out.answers = t.answers.ChooseWhole(order)
 	out.Agents = t.Agents.chosen(order)
@@ -156,6 +157,9 @@ func (out *Trace) copySessions(t *Trace, source []int32, clones int32) error {
 		return err
 	}
 	step := int64(slices.Max(append([]int32{0}, t.Row...))) + 1
+	numberOf := func(n int64, clone int32) int64 {
+		return int64(numbers.of(uint64(n), clone))
+	}
 	out.sessionNames = make(map[int64]string, len(t.sessionNames))
 	for i := range source {
 		clone := out.Clone[i]
@@ -168,7 +172,7 @@ func (out *Trace) copySessions(t *Trace, source []int32, clones int32) error {
 		case clone > 0 && session < 0:
 			session -= int64(clone) * step
 		case clone > 0:
-			session = int64(numbers.of(uint64(session), clone))
+			session = numberOf(session, clone)
 		}
 		if name != "" {
 			out.sessionNames[session] = name
@@ -177,9 +181,9 @@ func (out *Trace) copySessions(t *Trace, source []int32, clones int32) error {
 		if clone == 0 {
 			continue
 		}
-		out.Chat[i] = int64(numbers.of(uint64(out.Chat[i]), clone))
+		out.Chat[i] = numberOf(out.Chat[i], clone)
 		if out.Parent[i] >= 0 {
-			out.Parent[i] = int64(numbers.of(uint64(out.Parent[i]), clone))
+			out.Parent[i] = numberOf(out.Parent[i], clone)
 		}
 	}
 	return nil
@@ -188,8 +192,11 @@ func (out *Trace) copySessions(t *Trace, source []int32, clones int32) error {
 // conversationNumbers are those of chats, parents and sessions that have no name: a session may be called after a chat.
 func (t *Trace) conversationNumbers(yield func(uint64) bool) {
 	for i := range t.Len() {
-		for _, n := range []int64{t.Chat[i], t.Parent[i], t.Session[i]} {
-			if n >= 0 && !(n == t.Session[i] && t.sessionNames[n] != "") && !yield(uint64(n)) {
+		session := t.Session[i]
+		named := t.sessionNames[session] != ""
+		for _, n := range []int64{t.Chat[i], t.Parent[i], session} {
+			skip := n < 0 || n == session && named
+			if !skip && !yield(uint64(n)) {
 				return
 			}
 		}
@@ -216,7 +223,8 @@ func newRenumbering(all iter.Seq[uint64], clones int32, limit uint64) (*renumber
 	}
 	f := &renumbering{places: map[uint64]uint64{}}
 	for n := range all {
-		if _, known := f.places[n]; !known {
+		_, known := f.places[n]
+		if !known {
 			f.places[n] = uint64(len(f.places))
 		}
 	}
@@ -274,11 +282,13 @@ func (t *Trace) Repeat(n int) (*Trace, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.ids = ids.Repeat(n)
+	out.ids = *ids.ChooseWhole(order)
 	for i := range out.ArrivalNS {
 		out.ArrivalNS[i] += int64(i/rows) * period
 	}
-	out.shiftBounds(func(i int) int64 { return int64(i/rows) * period })
+	out.shiftBounds(func(i int) int64 {
+		return int64(i/rows) * period
+	})
 	return out, nil
 }
 
@@ -294,7 +304,11 @@ func (t *Trace) named(every bool) (all lists.Store[uint64], err error) {
 	var ids []uint64
 	for i := range t.Len() {
 		ids = append(ids[:0], t.Blocks(i)...)
-		for (every || len(ids) > 0) && len(ids) < blocksOf(t.InputTokens[i], t.BlockTokens) {
+		want := blocksOf(t.InputTokens[i], t.BlockTokens)
+		if !every && len(ids) == 0 {
+			want = 0
+		}
+		for len(ids) < want {
 			if next == math.MaxUint64 {
 				return all, fmt.Errorf("a block id of %d leaves none for what is unique to a row", next)
 			}

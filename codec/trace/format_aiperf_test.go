@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
@@ -41,60 +40,9 @@ func answers(tr *Trace) []string {
 	return all
 }
 
-func TestReadSingleTurn(t *testing.T) {
-	tr := read(t, strings.Replace(singleFile, `{"text":"caf`, `{"timestamp":0,"text":"caf`, 1), Options{})
-	if tr.Format != "single_turn" || tr.TimeUnit != time.Millisecond || tr.FileRows != 5 || tr.Untimed || len(tr.Lint.Notes()) != 0 {
-		t.Errorf("%s, %v, %d rows, untimed %v, notes %q", tr.Format, tr.TimeUnit, tr.FileRows, tr.Untimed, tr.Lint.Notes())
-	}
-	want(t, "verbatim content", asJSON(tr), []string{
-		`"caf\u00e9 \"a\"\n"`,
-		`"Hi"`,
-		`[{"role":"system","content":[{"type":"text","text":"one"},{"type":"text","text":"two"},{"type":"text","text":"three"}]}]`,
-		`[{"role":"user","content":[{"type":"text","text":"What is it?"},{"type":"image_url","image_url":{"url":"https://example.org/a.png"}}]}]`,
-		`[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AA\/=="}},{"type":"input_audio","input_audio":{"data":"UklG","format":"wav"}},{"type":"video_url","video_url":{"url":"https:\/\/example.org\/v"}}]}]`,
-	})
-	want(t, "ArrivalNS", tr.ArrivalNS, []int64{0, 0, 1_500_000, 2e9, 3e9})
-	want(t, "InputTokens", tr.InputTokens, []int32{0, 0, 0, 0, 0})
-	want(t, "OutputTokens", tr.OutputTokens, []int32{0, 20, 0, 0, 0})
-	want(t, "DelayNS", tr.DelayNS, []int64{-1, -1, -1, 250e6, -1})
-	want(t, "Turn", tr.Turn, []int32{1, 1, 1, 2, 1})
-	if tr.SessionName(1) != "a" || tr.Session[1] != tr.Session[3] || tr.Session[0] >= 0 || string(tr.Verbatim(1).Extra) != `{"temperature":0}` || tr.Answer(0) != nil {
-		t.Errorf("sessions %v, extra %s", tr.Session, tr.Verbatim(1).Extra)
-	}
-}
-
 const multiFile = `{"session_id":"s","turns":[{"role":"system","text":"Be brief."},{"text":"Hi","delay":0},{"role":"assistant","text":"Hello."},{"text":"Why?","delay":1500,"output_length":7,"extra":{"n":1}}]}
 {"type":"multi_turn","turns":[{"texts":["a","b"]},{"role":"tool","text":"c"},{"role":"assistant","texts":["d","e"]}]}
 `
-
-func TestReadMultiTurn(t *testing.T) {
-	tr := read(t, multiFile, Options{Strict: true})
-	if tr.Format != "multi_turn" || !tr.Untimed || tr.FileRows != 4 || len(tr.Lint.Notes()) != 0 {
-		t.Errorf("%s, untimed %v, %d rows, notes %q", tr.Format, tr.Untimed, tr.FileRows, tr.Lint.Notes())
-	}
-	const first = `[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi"}`
-	const parts = `[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`
-	want(t, "verbatim content", asJSON(tr), []string{
-		first + "]", first + `,{"role":"assistant","content":"Hello."},{"role":"user","content":"Why?"}]`,
-		parts + "]", parts + `,{"role":"tool","content":"c"}]`,
-	})
-	want(t, "answers", answers(tr), []string{"Hello.", "", "", ""})
-	want(t, "OutputTokens", tr.OutputTokens, []int32{0, 7, 0, 0})
-	want(t, "DelayNS", tr.DelayNS, []int64{0, 1_500_000_000, -1, -1})
-	want(t, "Turn", tr.Turn, []int32{1, 2, 1, 2})
-	want(t, "Row", tr.Row, []int32{0, 1, 2, 3})
-	if tr.SessionName(0) != "s" || tr.SessionName(3) != "conversation-2" || tr.Session[2] != tr.Session[3] || string(tr.Verbatim(1).Extra) != `{"n":1}` || tr.Verbatim(0).Extra != nil {
-		t.Errorf("sessions %q and %q, extra %s", tr.SessionName(0), tr.SessionName(3), tr.Verbatim(1).Extra)
-	}
-}
-
-// TestMultiTurnTimes: a turn without a time comes its delay after the one before.
-func TestMultiTurnTimes(t *testing.T) {
-	tr := read(t, `{"turns":[{"text":"a","timestamp":100},{"text":"b","delay":50}]}`+"\n"+`{"turns":[{"text":"c","timestamp":120}]}`, Options{})
-	want(t, "ArrivalNS", tr.ArrivalNS, []int64{0, 20e6, 50e6})
-	want(t, "Row", tr.Row, []int32{0, 2, 1})
-	want(t, "verbatim content", asJSON(tr), []string{`[{"role":"user","content":"a"}]`, `[{"role":"user","content":"c"}]`, `[{"role":"user","content":"a"},{"role":"user","content":"b"}]`})
-}
 
 const shareFile = `[
   {"id": "QWJhYvA_0", "conversations": [
@@ -107,46 +55,12 @@ const shareFile = `[
   {"conversations": [{"from": "system", "value": "S"}, {"from": "human", "value": ""}, {"from": "bard", "value": "B"}, {"from": "human", "value": "end"}]}
 ]`
 
-func TestReadShareGPT(t *testing.T) {
+// TestConversationsAreKeptOnce: of messages that grow, the longest ones are kept.
+func TestConversationsAreKeptOnce(t *testing.T) {
 	tr := read(t, shareFile, Options{})
-	if tr.Format != "sharegpt" || !tr.Untimed || tr.FileRows != 5 || tr.Lint.Unanswered != 2 {
-		t.Errorf("%s, untimed %v, %d rows, %d unanswered", tr.Format, tr.Untimed, tr.FileRows, tr.Lint.Unanswered)
+	if held := tr.verbatims.contents.Held(); held != len(tr.Verbatim(1).Content)+len(tr.Verbatim(2).Content) {
+		t.Errorf("%d bytes are kept of %q", held, asJSON(tr))
 	}
-	want(t, "notes", tr.Lint.Notes(), []string{"2 conversations left out: no question in them has an answer"})
-	const first = `[{"role":"assistant","content":"left over"},{"role":"user","content":"Sum\u006dary?\n"}`
-	want(t, "verbatim content", asJSON(tr), []string{
-		first + "]",
-		first + `,{"role":"assistant","content":"It \"is\" short."},{"role":"user","content":"unanswered"},{"role":"user","content":"More"}]`,
-		`[{"role":"system","content":"S"},{"role":"user","content":""}]`,
-	})
-	want(t, "answers", answers(tr), []string{`It \"is\" short.`, "No.", "B"})
-	want(t, "Row", tr.Row, []int32{0, 1, 4})
-	want(t, "Turn", tr.Turn, []int32{1, 2, 1})
-	want(t, "names", []string{tr.SessionName(0), tr.SessionName(1), tr.SessionName(2)}, []string{"QWJhYvA_0", "QWJhYvA_0", "conversation-4"})
-	if tr.verbatims.contents.Held() != len(tr.Verbatim(1).Content)+len(tr.Verbatim(2).Content) {
-		t.Errorf("%d bytes are kept, want a conversation's longest messages once", tr.verbatims.contents.Held())
-	}
-	_, err := Read(strings.NewReader(shareFile), "t", Options{Strict: true})
-	wantError(t, err, "t:7: no question in the conversation has an answer; leave the row out, or replay without --bad-rows strict\n"+
-		"t:8: no question in the conversation has an answer; leave the row out, or replay without --bad-rows strict\n2 of 5 rows cannot be replayed; fix them, or leave them out with --bad-rows drop")
-}
-
-// TestReadMessages: the messages of a chat go as they stand.
-func TestReadMessages(t *testing.T) {
-	const file = `[{"id":7,"system":"S","tools":[{"type":"function"}],"messages":[{"role":"user", "content":[{"type":"text","text":"a"}]},
-		{"role":"assistant","content":null,"tool_calls":[{"id":"1"}]},{"role":"tool","tool_call_id":"1","content":"b"},{"content":"c","role":"assistant"}]}]`
-	tr := read(t, file, Options{Strict: true})
-	const first = `[{"role":"system","content":"S"},{"role":"user", "content":[{"type":"text","text":"a"}]}`
-	want(t, "verbatim content", asJSON(tr), []string{first + "]", first + `,{"role":"assistant","content":null,"tool_calls":[{"id":"1"}]},{"role":"tool","tool_call_id":"1","content":"b"}]`})
-	want(t, "answers", answers(tr), []string{"", "c"})
-	want(t, "Session", tr.Session, []int64{7, 7})
-	if string(tr.Verbatim(1).Tools) != `[{"type":"function"}]` {
-		t.Errorf("tools %s", tr.Verbatim(1).Tools)
-	}
-	var out bytes.Buffer
-	noError(t, Write(&out, tr, "mooncake"))
-	back := read(t, out.String(), Options{})
-	want(t, "converted", asJSON(back), asJSON(tr))
 }
 
 func TestCountAnswers(t *testing.T) {

@@ -75,19 +75,6 @@ func bodies(t *testing.T, tr *Trace) []string {
 	return all
 }
 
-func TestReadRawPayload(t *testing.T) {
-	tr := read(t, rawFile, Options{})
-	want(t, "bodies", bodies(t, tr), []string{
-		`{"model":"m","messages":[{"role":"user","content":"Hi\u0021  \"é\""}], "max_tokens" : 4}`,
-		`{"model":"m","prompt":"x","stream":null}`,
-		`{"inputs":"a","parameters":{"max_new_tokens":3}}`,
-	})
-	want(t, "Row", tr.Row, []int32{0, 1, 2})
-	if tr.Format != "raw_payload" || !tr.Untimed || tr.Session != nil || tr.Endpoint != "" {
-		t.Errorf("%+v", tr)
-	}
-}
-
 // TestRawPayloadSessions: in a directory a file is a session.
 func TestRawPayloadSessions(t *testing.T) {
 	dir := t.TempDir()
@@ -102,42 +89,6 @@ func TestRawPayloadSessions(t *testing.T) {
 	want(t, "bodies", bodies(t, tr), []string{`{"model":"m","prompt":"a1"}`, `{"model":"m","prompt":"b1"}`, `{"model":"m","prompt":"b2"}`})
 	want(t, "Turn", tr.Turn, []int32{1, 1, 2})
 	want(t, "sessions", []string{tr.SessionName(0), tr.SessionName(1), tr.SessionName(2)}, []string{"a.jsonl", "b.jsonl", "b.jsonl"})
-}
-
-func TestReadInputsJSON(t *testing.T) {
-	tr := read(t, inputsFile, Options{})
-	want(t, "bodies", bodies(t, tr), []string{
-		"{\"model\": \"m\",\n       \"messages\": [{\"role\": \"user\", \"content\": \"one\"}]}", `{"model": "m", "messages": [1]}`, `{"prompt": "two"}`,
-	})
-	want(t, "sessions", []string{tr.SessionName(0), tr.SessionName(1), tr.SessionName(2)}, []string{"a", "a", "b"})
-	want(t, "Turn", tr.Turn, []int32{1, 2, 1})
-	if tr.Format != "inputs_json" || !tr.Untimed {
-		t.Errorf("%+v", tr)
-	}
-	tr = read(t, genAIFile, Options{})
-	want(t, "bodies", bodies(t, tr), []string{`{"model":"m","messages":[2]}`, `{"model":"m","messages":[1]}`, `{"model":"m","messages":[3]}`})
-	want(t, "ArrivalNS", tr.ArrivalNS, []int64{0, 999_500_000, 1_999_500_000})
-	want(t, "Turn", tr.Turn, []int32{1, 1, 2})
-	if tr.Session[1] != tr.Session[2] || tr.Session[0] == tr.Session[1] || tr.Untimed {
-		t.Errorf("%+v", tr)
-	}
-}
-
-func TestReadSageMaker(t *testing.T) {
-	tr := read(t, captureFile(), Options{})
-	want(t, "bodies", bodies(t, tr), []string{
-		`{"inputs":"é","parameters":{}}`, "{\"model\":\"m\",\n \"messages\":[]}", `{"model":"m","prompt":"x"}`, `{"model":"m","prompt":"z"}`,
-	})
-	want(t, "ArrivalNS", tr.ArrivalNS, []int64{0, 1e9, 1e9, 3_500_000_000})
-	want(t, "InputTokens", tr.InputTokens, []int32{11, 5, 0, 0})
-	want(t, "OutputTokens", tr.OutputTokens, []int32{12, 6, 0, 0})
-	want(t, "notes", tr.Lint.Notes(), []string{
-		"2 rows at the same instant as another: timestamps are whole seconds, and what came in one of them is sent at once",
-		"1 row out of time order: the trace was sorted, equal instants keep file order",
-	})
-	if _, err := Read(strings.NewReader(captureFile()), "t", Options{TimeUnit: time.Second}); err == nil {
-		t.Error("a unit for dates: no error")
-	}
 }
 
 // TestSageMakerDirectory: the files of an endpoint as they lie in S3, merged in time; a request is of no session.
@@ -156,26 +107,6 @@ func TestSageMakerDirectory(t *testing.T) {
 	want(t, "ArrivalNS", tr.ArrivalNS, []int64{0, 1e9, 2e9})
 	if tr.Session != nil || tr.Lint.SameSecond != 0 {
 		t.Errorf("%+v", tr)
-	}
-}
-
-// TestAnyBody: bodies that nothing tells from other rows, where the format is given.
-func TestAnyBody(t *testing.T) {
-	tr := read(t, `{"text":"x","sampling_params":{}}`+"\n"+`{"data":[1]}`, Options{Format: "raw_payload"})
-	want(t, "bodies", bodies(t, tr), []string{`{"text":"x","sampling_params":{}}`, `{"data":[1]}`})
-	if _, err := Read(strings.NewReader(rawFile), "t", Options{Format: "inputs_json"}); err == nil || !strings.HasPrefix(err.Error(), "t:") {
-		t.Error(err)
-	}
-}
-
-func TestReadBatch(t *testing.T) {
-	tr := read(t, batchFile, Options{})
-	want(t, "bodies", bodies(t, tr), []string{`{"model":"m", "messages":[]}`, `{"model":"m","messages":[1]}`})
-	if tr.Format != "batch" || tr.Endpoint != "/v1/chat/completions" || !tr.Untimed {
-		t.Errorf("%+v", tr)
-	}
-	if twice, err := tr.Repeat(2); err != nil || twice.Endpoint != tr.Endpoint {
-		t.Errorf("%+v, %v", twice, err)
 	}
 }
 

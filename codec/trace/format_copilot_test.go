@@ -3,7 +3,6 @@ package trace
 import (
 	"fmt"
 	"strings"
-	"testing"
 )
 
 // copilotLine is a call of a session: messages are kind:tokens.
@@ -38,23 +37,3 @@ var copilotFile = copilotSession("s", []string{
 	copilotLine(9.5, 0.5, "Model A", "OK", 800, 10, 704, "System:300 Summary:350 Tool:90"),
 	copilotLine(11, 1, "Model A", "OK", 900, 0, 0, "System:300"), // cancelled
 }) + copilotSession("t", []string{copilotLine(2, 1, "Model A", "OK", 700, 1, 512, "System:300 User:400")})
-
-func TestCopilot(t *testing.T) {
-	tr := read(t, copilotFile, Options{})
-	if tr.Format != "copilot" || tr.Len() != 8 || tr.FileRows != 10 || tr.Lint.Failed != 2 {
-		t.Fatalf("%d of %d rows of %s, %+v", tr.Len(), tr.FileRows, tr.Format, tr.Lint)
-	}
-	want(t, "instants", tr.ArrivalNS, inSeconds(0, 1, 2, 2.5, 2.6, 5, 7, 8.5))
-	want(t, "TookNS", tr.TookNS, inSeconds(1, 1, 2, 1, 0.5, 1, 1, 0.5))
-	want(t, "Cached", tr.Cached, []int32{320, 512, 1000, 256, 0, 960, 0, 704})
-	want(t, "Jobs", tr.Jobs, []string{"s", "t"})
-	var agents []string
-	for i := range tr.Len() {
-		agents = append(agents, fmt.Sprint(tr.SessionName(i), tr.Depth[i], ".", tr.Turn[i]))
-	}
-	want(t, "agents", agents, []string{"s0.1", "t0.1", "s0.2", "s/11.1", "s/21.1", "s0.3", "s0.4", "s0.5"})
-	want(t, "waits", waits(tr), strings.Split("-; -; 0+1s; 0+1.5s spawn; 2^600ms spawn; 2+1s & 3+1s join & 4+1s join; 5+1s; 6+500ms", "; "))
-	// t begins with 320 of s's tokens, the least that was cached of both; the one beside with its 300 tokens of System,
-	// as the compacted prompt does.
-	want(t, "blocks in common", shared(tr), strings.Split("; 5; 15 5; 4 4 4; 0 0 0 0; 15 5 15 4 0; 4 4 4 4 0 4; 4 4 4 4 0 4 10", "; "))
-}

@@ -24,25 +24,6 @@ const satfFile = `{
     {"kind":"llm_infer","id":"1","payload":{"input_tokens_total":20,"output_tokens":5,"kv_block_ids":[7]}}],"edges":[{"from":"c","to":"1","delay_after_predecessor_us":2000000}]}]}
 `
 
-func TestSATF(t *testing.T) {
-	for _, file := range []string{satfFile, strings.ReplaceAll(satfFile, "\n", "")} {
-		tr := read(t, file, Options{Strict: true})
-		if got, want := edges(tr), `a@26: sequence 24s after the end of a@0,
-a@31: sequence 0s after the end of a@0, sequence 4s after the end of a@26,
-`; tr.Format != "satf" || tr.BlockTokens != 16 || got != want {
-			t.Errorf("%s, %d tokens a block:\n%swant\n%s", tr.Format, tr.BlockTokens, got, want)
-		}
-		want(t, "ArrivalNS", tr.ArrivalNS, []int64{0, 5e9, 26e9, 31e9})
-		want(t, "InputTokens", tr.InputTokens, []int32{33, 20, 40, 64})
-		want(t, "TookNS", tr.TookNS, []int64{2e9, -1, 1e9, 1e9})
-		want(t, "TTFTNS", tr.TTFTNS, []int64{500_500, -1, -1, -1})
-		want(t, "Cached", tr.Cached, []int32{16, -1, -1, -1})
-		want(t, "Depth", tr.Depth, []int32{0, 1, 0, 0})
-		want(t, "Jobs", tr.Jobs, []string{"a"})
-		want(t, "Blocks", tr.Blocks(3), []uint64{0, 1, 3, 4})
-	}
-}
-
 func FuzzSATF(f *testing.F) {
 	f.Add([]byte(satfFile))
 	f.Fuzz(func(t *testing.T, file []byte) {

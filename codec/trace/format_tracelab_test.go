@@ -3,7 +3,6 @@ package trace
 import (
 	"fmt"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/trace/agents"
@@ -28,34 +27,6 @@ var labFile = labRow("a", 1, 1000, 200, 50, "tool_result=07 tool_result=08.5 rea
 	labRow("a", 2, 0, 0, 0, "text=30") +
 	labRow("a", 3, 500, 192, 9, "user_message=40") +
 	labRow("a", 4, 520, 500, 1, "text=41 text=44")
-
-func TestTraceLab(t *testing.T) {
-	tr := read(t, labFile, Options{})
-	if tr.Format != "tracelab" || tr.BlockTokens != 64 || tr.Len() != 6 || tr.FileRows != 7 || tr.Lint.Failed != 1 {
-		t.Fatalf("%d rows of %s, blocks of %d, %+v", tr.Len(), tr.Format, tr.BlockTokens, tr.Lint)
-	}
-	want(t, "Row", tr.Row, []int32{1, 3, 0, 2, 5, 6})
-	want(t, "instants", tr.ArrivalNS, inSeconds(0, 1, 7.5, 19, 39, 40))
-	want(t, "TookNS", tr.TookNS, append(inSeconds(4, 0.5, 1.75, 1), -1, 3e9))
-	want(t, "Cached", tr.Cached, []int32{320, 330, 200, 0, 192, 500})
-	want(t, "Jobs", tr.Jobs, []string{"a", "b"})
-	want(t, "Turn", tr.Turn, []int32{1, 1, 2, 3, 4, 5})
-	want(t, "waits", waits(tr), strings.Split("-; -; 0+3.5s; 2+9.75s; 3+19s; 4+0s & 4^1s", "; "))
-	// Blocks in common with each earlier request: both heads were cached for 320 tokens; then a grows, whatever was
-	// cached, until it is compacted to 192 tokens.
-	want(t, "blocks in common", shared(tr), strings.Split("; 5; 10 5; 10 5 15; 3 3 3 3; 3 3 3 3 7", "; "))
-	if tr = read(t, labFile, Options{BlockTokens: 100}); tr.BlockTokens != 100 || len(tr.Blocks(2)) != 10 {
-		t.Errorf("blocks of %d tokens, %d for 1,000", tr.BlockTokens, len(tr.Blocks(2)))
-	}
-}
-
-func inSeconds(seconds ...float64) []int64 {
-	var ns []int64
-	for _, s := range seconds {
-		ns = append(ns, int64(s*1e9))
-	}
-	return ns
-}
 
 // waits writes what each request waits for: the request and the delay.
 func waits(tr *Trace) []string {

@@ -85,27 +85,6 @@ func replayRecorded(t *testing.T, tr *Trace) (late int, most time.Duration) {
 	return late, most
 }
 
-// edges is a trace's dependencies in words, a line for each request that has any: its session and the second in which
-// it came, and those on which it depends.
-func edges(tr *Trace) string {
-	relations, triggers := []string{"sequence", "spawn", "join", "barrier"}, []string{"end", "dispatch"}
-	who := map[int64]string{}
-	var out strings.Builder
-	for i := range tr.Len() {
-		who[tr.Chat[i]] = fmt.Sprintf("%s@%g", tr.SessionName(i), float64(tr.ArrivalNS[i])/1e9)
-		for n, d := range tr.Dependencies(i) {
-			if n == 0 {
-				fmt.Fprintf(&out, "%s:", who[tr.Chat[i]])
-			}
-			fmt.Fprintf(&out, " %s %gs after the %s of %s,", relations[d.Relation], float64(d.DelayNS)/1e9, triggers[d.Trigger], who[int64(d.On)])
-		}
-		if len(tr.Dependencies(i)) > 0 {
-			out.WriteString("\n")
-		}
-	}
-	return out.String()
-}
-
 // wekaRow is a request that took some seconds, -1 = not recorded, and whose prompt is whole blocks with these ids.
 func wekaRow(at, took int, ids string) string {
 	api := fmt.Sprintf(`"api_time":%d,`, took)
@@ -121,72 +100,6 @@ func wekaSub(name string, at int, duration string, rows ...string) string {
 
 func wekaTrace(id string, rows ...string) string {
 	return fmt.Sprintf(`{"id":%q,"block_size":16,"hash_id_scope":"local","requests":[%s]}`+"\n", id, strings.Join(rows, ","))
-}
-
-func TestWekaGraph(t *testing.T) {
-	for name, c := range map[string]struct {
-		rows []string
-		want string
-		subs formats.SubAgents
-	}{
-		"the end, nested, of two chains": {
-			rows: []string{wekaRow(0, 10, "1"),
-				wekaSub("x", 50, "39000", wekaRow(0, 5, "7"), wekaSub("y", 25, "19000", wekaRow(0, 4, "8"), wekaRow(6, 10, "8,9")), wekaRow(2, 30, "70"), wekaRow(27, 9, "7,6")),
-				wekaRow(60, 3, "1,2")},
-			want: `a/x@11: spawn 1s after the end of a@0,
-a/x@13: barrier 2s after the dispatch of a/x@11,
-a/x/y@17: spawn 1s after the end of a/x@11,
-a/x/y@23: sequence 2s after the end of a/x/y@17,
-a/x@38: sequence 5s after the end of a/x@11, join 5s after the end of a/x/y@23,
-a@60: sequence 13s after the end of a@0, join 13s after the end of a/x@38, join 13s after the end of a/x@13,
-`,
-			subs: formats.SubAgents{EndedThen: 2},
-		},
-		"the begin": {
-			rows: []string{wekaRow(0, 100, "1"), wekaSub("x", 101, "39000", wekaRow(1, 5, "7"), wekaRow(8, 30, "7,6")), wekaRow(141, 3, "1,2")},
-			want: `a/x@102: spawn 2s after the end of a@0,
-a/x@109: sequence 2s after the end of a/x@102,
-a@141: sequence 2s after the end of a@0, join 2s after the end of a/x@109,
-`,
-			subs: formats.SubAgents{BegunThen: 1},
-		},
-		"a clock for all, while the parent goes on": {
-			rows: []string{wekaRow(0, 100, "1"), wekaSub("x", 101, "39000", wekaRow(101, 5, "7"), wekaRow(108, 30, "7,6")), wekaRow(110, 3, "1,2"), wekaRow(150, 3, "1,2,3")},
-			want: `a/x@101: spawn 1s after the end of a@0,
-a/x@108: sequence 2s after the end of a/x@101,
-a@110: sequence 10s after the end of a@0,
-a@150: sequence 12s after the end of a@110, join 12s after the end of a/x@108,
-`,
-			subs: formats.SubAgents{OwnClock: 1},
-		},
-		"launched and left": {
-			rows: []string{wekaRow(0, 100, "1"), wekaSub("x", 50, "null", wekaRow(0, 5, "7")), wekaRow(110, 3, "1,2"), wekaSub("x", 200, "80000", wekaRow(0, 70, "7"))},
-			want: `a/x@50: spawn 50s after the dispatch of a@0,
-a@110: sequence 10s after the end of a@0,
-a/x~2@120: spawn 7s after the end of a@110,
-`,
-			subs: formats.SubAgents{EndedThen: 1, BegunThen: 1, Background: 1},
-		},
-		"chains of untagged agents": {
-			rows: []string{wekaRow(0, 10, "1,2"), wekaRow(5, 20, "1,5"), wekaRow(12, 10, "1,2,3"), wekaRow(30, 5, "1,5,6"), wekaRow(31, 5, "1,2,3,4"), wekaRow(40, 1, "9"), wekaRow(50, -1, "1,2,3,4,5"), wekaRow(60, 1, "1,2,3,4,5,6")},
-			want: `a@5: barrier 5s after the dispatch of a@0,
-a@12: sequence 2s after the end of a@0,
-a@30: sequence 5s after the end of a@5,
-a@31: sequence 9s after the end of a@12,
-a@40: barrier 4s after the end of a@31,
-a@50: sequence 14s after the end of a@31,
-a@60: sequence 0s after the end of a@50, sequence 10s after the dispatch of a@50,
-`,
-		},
-	} {
-		tr := read(t, wekaTrace("a", c.rows...)+wekaTrace("b", wekaRow(0, 1, "1")), Options{Strict: true})
-		if got := edges(tr); got != c.want || tr.SubAgents != c.subs {
-			t.Errorf("%s: %+v\n%swant %+v\n%s", name, tr.SubAgents, got, c.subs, c.want)
-		}
-		if late, most := replayRecorded(t, tr); late > 0 {
-			t.Errorf("%s: %d leave up to %v late", name, late, most)
-		}
-	}
 }
 
 // TestWekaObjects: traces share no blocks unless their ids are global, in one file or several, each on a line or not.

@@ -41,9 +41,12 @@ type Gen struct {
 // DefaultGen describes unrelated requests of middling length.
 func DefaultGen() Gen {
 	return Gen{
-		Format:      formats.Default,
-		InputTokens: Range{256, 4096}, OutputTokens: Range{16, 256},
-		Turns: Range{1, 1}, TurnTokens: Range{16, 256}, Types: []string{"text"},
+		Format:       formats.Default,
+		InputTokens:  Range{256, 4096},
+		OutputTokens: Range{16, 256},
+		Turns:        Range{1, 1},
+		TurnTokens:   Range{16, 256},
+		Types:        []string{"text"},
 	}
 }
 
@@ -56,7 +59,8 @@ func (g Gen) withDefaults() (Gen, *formats.Format, error) {
 		return g, nil, err
 	}
 	g.BlockTokens = cmp.Or(g.BlockTokens, f.BlockTokens)
-	g.Turns, g.TurnTokens = cmp.Or(g.Turns, usual.Turns), cmp.Or(g.TurnTokens, usual.TurnTokens)
+	g.Turns = cmp.Or(g.Turns, usual.Turns)
+	g.TurnTokens = cmp.Or(g.TurnTokens, usual.TurnTokens)
 	g.Active = cmp.Or(g.Active, max(1, len(g.ArrivalNS)/8))
 	if g.Types == nil {
 		g.Types = usual.Types
@@ -91,8 +95,11 @@ func (g *Gen) check(f *formats.Format) error {
 			"the system tokens", f.Name)
 	}
 	return errors.Join(
-		g.InputTokens.check("input tokens", rows.MaxTokens), g.OutputTokens.check("output tokens", rows.MaxTokens),
-		g.Turns.check("turns", math.MaxInt32), g.TurnTokens.check("tokens a turn", rows.MaxTokens))
+		g.InputTokens.check("input tokens", rows.MaxTokens),
+		g.OutputTokens.check("output tokens", rows.MaxTokens),
+		g.Turns.check("turns", math.MaxInt32),
+		g.TurnTokens.check("tokens a turn", rows.MaxTokens),
+	)
 }
 
 // Generate makes a trace. It is the same on every machine for the same description.
@@ -149,7 +156,8 @@ func (t *Trace) addTurn(c *conversation, chat int64) {
 func (g *Gen) bursts() []int64 {
 	at := slices.Clone(g.ArrivalNS)
 	for i := range at {
-		if place := i % max(1, g.BurstEvery); place < g.Burst {
+		place := i % max(1, g.BurstEvery)
+		if place < g.Burst {
 			at[i] = at[i-place]
 		}
 	}

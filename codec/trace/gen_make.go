@@ -141,4 +141,6 @@ func (m *maker) remember(ids []uint64, known int) {
 	}
 }
 
-func (m *maker) draw(l Lengths) int { return l.draw(m.rng) }
+func (m *maker) draw(l Lengths) int {
+	return l.draw(m.rng)
+}

@@ -3,6 +3,7 @@ package trace
 import (
 	"github.com/fastreplay/fastreplay/codec/trace/agents"
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
+	"github.com/fastreplay/fastreplay/codec/trace/lists"
 )
 
 // Dependency is what a request waits for: from which moment of another one, and why. Where it is from a [Graph], On is
@@ -44,15 +45,16 @@ type Agents struct {
 // chosen is the columns of the requests in order.
 func (a *Agents) chosen(order []int32) Agents {
 	return Agents{
-		Job:   gather(order, a.Job),
+		Job:   lists.Pick(order, a.Job),
 		Jobs:  a.Jobs,
-		Depth: gather(order, a.Depth),
-		NotBeforeNS: gather(order,
+		Depth: lists.Pick(order, a.Depth),
+		NotBeforeNS: lists.Pick(order,
 			a.NotBeforeNS),
-		TookNS: gather(order, a.TookNS),
-		TTFTNS: gather(order, a.TTFTNS),
-		Cached: gather(order,
-			a.Cached), SubAgents: a.SubAgents,
+		TookNS: lists.Pick(order, a.TookNS),
+		TTFTNS: lists.Pick(order, a.TTFTNS),
+		Cached: lists.Pick(order,
+			a.Cached),
+		SubAgents: a.SubAgents,
 	}
 }
 
@@ -150,7 +152,8 @@ func (t *Trace) Graph(n int) *Graph {
 				g.dependencies = append(g.dependencies, d)
 			}
 		}
-		if on, known := latest[uint64(t.Parent[i])]; known && t.Parent[i] >= 0 && !t.HasDependencies() {
+		on, known := latest[uint64(t.Parent[i])]
+		if known && t.Parent[i] >= 0 && !t.HasDependencies() {
 			d := Dependency{On: on, DelayNS: NoDelay}
 			if t.DelayNS != nil {
 				d.DelayNS = t.DelayNS[i]

@@ -40,53 +40,6 @@ func checkGraph(t *testing.T, tr *Trace) {
 	}
 }
 
-func TestAgenticMooncake(t *testing.T) {
-	tr := read(t, graphFile, Options{Strict: true})
-	want(t, "Row", tr.Row, []int32{1, 3, 2, 0})
-	want(t, "ArrivalNS", tr.ArrivalNS, []int64{0, 1_000_000, 2_000_001, 22_000_001})
-	want(t, "TookNS", tr.TookNS, []int64{10_250_000, -1, 20_000_000, -1})
-	want(t, "TTFTNS", tr.TTFTNS, []int64{-1, -1, 3_000_000, -1})
-	want(t, "Cached", tr.Cached, []int32{-1, -1, 64, -1})
-	want(t, "Depth", tr.Depth, []int32{0, 0, 1, 0})
-	want(t, "waits", tr.Graph(4).Of(3), []Dependency{on(0, 1_500_000, OnCompletion, Sequence), on(2, 0, OnCompletion, Join)})
-	want(t, "waits", tr.Graph(4).Of(2), []Dependency{on(0, 2_000_001, OnDispatch, Spawn)})
-	var names []string
-	for i := range tr.Len() {
-		names = append(names, tr.JobName(i)+" "+tr.SessionName(i))
-	}
-	want(t, "jobs and sessions", names, []string{"p p/s", "q q/s", "p p/sub", "p p/s"})
-	if tr.BlockTokens != 64 || !slices.Equal(tr.Blocks(0), tr.Blocks(2)) || !slices.Equal(tr.Blocks(0)[:2], tr.Blocks(3)) || tr.Blocks(0)[0] == tr.Blocks(1)[0] {
-		t.Errorf("blocks %v, %v, %v, %v of %d tokens", tr.Blocks(0), tr.Blocks(1), tr.Blocks(2), tr.Blocks(3), tr.BlockTokens)
-	}
-	if _, err := Read(strings.NewReader(graphFile), "f", Options{BlockTokens: 16}); err == nil || !strings.Contains(err.Error(), "f:1: a block id stands for 64 tokens, but --block-tokens says 16; leave --block-tokens out") {
-		t.Errorf("another block size: %v", err)
-	}
-}
-
-// TestBridgedDependencies leaves a row out: what waited for it waits for what it waited for.
-func TestBridgedDependencies(t *testing.T) {
-	row := func(name, at, took string, on ...string) string {
-		for i, o := range on {
-			on[i] = fmt.Sprintf(`{"request_id":%q,"trigger":"completion","delay_ms":1,"relation":"sequence"}`, o)
-		}
-		return fmt.Sprintf(`{"request_id":%q,"play_id":"p","session_id":"s","input_length":9,"output_length":9,"timestamp":%s,"recorded_api_time_ms":%s,"not_before_ms":0,"dependencies":[%s]}`+"\n", name, at, took, strings.Join(on, ","))
-	}
-	head, _, _ := strings.Cut(graphFile, "\n")
-	file := head + "\n" + row("a", "0", "5") + row("x", "6", "7", "a", "nobody") + row("y", "14", "2", "x", "y") + row("z", "17", "1", "y") +
-		row("b", "20", "1", "z") + row("c1", "21", "1", "c2") + row("c2", "21", "1", "c1") + row("d", "30", "1", "c1", "b") + row("b", "40", "1") + row("e", "0", "1", "d")
-	tr := read(t, file, Options{Lenient: true})
-	want(t, "Row", tr.Row, []int32{0, 3, 4, 7})
-	want(t, "waits of z", tr.Graph(4).Of(1), []Dependency{{DelayNS: 1e6 + 7e6 + 1e6 + 2e6 + 1e6, On: 0}}) // over x and y
-	want(t, "waits of d", tr.Graph(4).Of(3), []Dependency{{DelayNS: 1e6, On: 2}})
-	_, err := Read(strings.NewReader(file), "f", Options{})
-	for i, text := range []string{`f:3: dependencies: no row has the request_id "nobody"`, "f:4: dependencies: the row depends on itself", "f:7: dependencies lead from the row back to itself",
-		"f:8: dependencies lead", `f:10: request_id "b" is the name of an earlier row too`, "f:11: dependencies: the row is 30ms earlier than line 9, on which it depends"} {
-		if lines := strings.Split(err.Error(), "\n"); !strings.HasPrefix(lines[i], text) {
-			t.Errorf("fault %d is %q, want %q", i, lines[i], text)
-		}
-	}
-}
-
 // node is a request of a random graph, as the test knows it.
 type node struct {
 	job, session int

@@ -41,7 +41,8 @@ func (t *Trace) Carries(before []int32) []Carried {
 			if j == NoTurn {
 				break
 			}
-			if c, ok := t.goesOnFrom(i, int(j)); ok {
+			c, ok := t.goesOnFrom(i, int(j))
+			if ok {
 				all[i] = c
 				break
 			}

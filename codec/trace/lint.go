@@ -26,7 +26,8 @@ func (f Fault) String() string {
 	if f.Line > 0 {
 		text = fmt.Sprintf("%s:%d", f.File, f.Line)
 	}
-	if text += ": " + f.What; f.Fix != "" {
+	text += ": " + f.What
+	if f.Fix != "" {
 		text += "; " + f.Fix
 	}
 	return text
@@ -163,7 +164,8 @@ func (l *Lint) Notes() []string {
 	for _, f := range l.Faults {
 		notes = append(notes, "dropped "+f.String())
 	}
-	if more := l.Dropped - len(l.Faults); more > 0 {
+	more := l.Dropped - len(l.Faults)
+	if more > 0 {
 		notes = append(notes, fmt.Sprintf("… and %d more", more))
 	}
 	return notes

@@ -34,69 +34,6 @@ const oldBurstFile = `Timestamp,Model,Request tokens,Response tokens,Total token
 45,GPT-4,1087,230,1317,API log
 `
 
-func TestReadAzure(t *testing.T) {
-	tr := read(t, azureFile, Options{Strict: true})
-	if tr.Format != "azure" || tr.TimeUnit != time.Second || tr.FileRows != 5 || len(tr.Lint.Notes()) != 0 {
-		t.Errorf("got %s, %v, %d rows, notes %q", tr.Format, tr.TimeUnit, tr.FileRows, tr.Lint.Notes())
-	}
-	want(t, "ArrivalNS", tr.ArrivalNS, []int64{0, 52_000_100, 52_000_100, 1_520_040_000, 2_020_040_000})
-	want(t, "InputTokens", tr.InputTokens, []int32{4808, 3180, 110, 7433, 34})
-	want(t, "OutputTokens", tr.OutputTokens, []int32{10, 8, 27, 14, 1})
-	want(t, "Row", tr.Row, []int32{0, 1, 2, 3, 4})
-	if tr.Session != nil || tr.Type != nil || tr.BlockRefs() != 0 {
-		t.Errorf("sessions %v, types %v, %d blocks; want none", tr.Session, tr.Type, tr.BlockRefs())
-	}
-	moved := "GeneratedTokens,Region,ContextTokens,TIMESTAMP\n8,\"a,b\",3180,2024-05-10 00:00:00.009930+00:00\n"
-	tr = read(t, moved, Options{})
-	if tr.Format != "azure" || tr.InputTokens[0] != 3180 || tr.OutputTokens[0] != 8 {
-		t.Errorf("columns in another order: %+v", tr)
-	}
-}
-
-func TestReadBurstGPT(t *testing.T) {
-	tr := read(t, burstFile, Options{})
-	if tr.Format != "burstgpt" || tr.TimeUnit != time.Second || tr.FileRows != 7 || tr.Lint.Failed != 1 || tr.Lint.Dropped != 0 {
-		t.Errorf("got %s, %v, %d rows, %d failed, %d dropped", tr.Format, tr.TimeUnit, tr.FileRows, tr.Lint.Failed, tr.Lint.Dropped)
-	}
-	want(t, "notes", tr.Lint.Notes(), []string{"1 row left out: requests that failed when they were recorded"})
-	want(t, "ArrivalNS", tr.ArrivalNS, []int64{0, 40e9, 55e9, 56e9, 57e9, 65e9})
-	want(t, "InputTokens", tr.InputTokens, []int32{472, 1087, 560, 12, 5, 50})
-	want(t, "OutputTokens", tr.OutputTokens, []int32{18, 230, 33, 1, 6, 60})
-	want(t, "Row", tr.Row, []int32{0, 1, 3, 4, 5, 6})
-	hashed := tr.Session[4]
-	want(t, "Session", tr.Session, []int64{17, -2, 17, -5, hashed, hashed})
-	if hashed < 1<<32 {
-		t.Errorf("the conversation d3b07384 is %d, want a hash", hashed)
-	}
-	want(t, "Turn", tr.Turn, []int32{1, 1, 2, 1, 1, 2})
-	want(t, "Chat", tr.Chat, []int64{0, 1, 3, 4, 5, 6})
-	want(t, "Parent", tr.Parent, []int64{-1, -1, 0, -1, -1, 5})
-	want(t, "Types", tr.Types, []string{"Conversation log", "API log", `log, "other"`})
-	want(t, "Type", tr.Type, []uint16{0, 1, 0, 2, 0, 0})
-
-	_, err := Read(strings.NewReader(burstFile), "t", Options{Strict: true})
-	wantError(t, err, "t:4: the request failed when it was recorded; leave the row out, or replay without --bad-rows strict\n1 of 7 rows cannot be replayed; fix them, or leave them out with --bad-rows drop")
-}
-
-// TestReadOldBurstGPT has no conversations, but types.
-func TestReadOldBurstGPT(t *testing.T) {
-	tr := read(t, oldBurstFile, Options{})
-	want(t, "Types", tr.Types, []string{"Conversation log", "API log"})
-	want(t, "Type", tr.Type, []uint16{0, 1})
-	if tr.Format != "burstgpt" || tr.Session != nil || tr.Turn != nil || tr.Chat != nil || tr.Parent != nil {
-		t.Errorf("%+v: want no conversations", tr)
-	}
-}
-
-// TestBurstGPTTurnsFollowTime: turns count in order of time, over the whole file, whatever is selected.
-func TestBurstGPTTurnsFollowTime(t *testing.T) {
-	head := "Timestamp,Session ID,Request tokens,Response tokens\n"
-	tr := read(t, head+"9,1,3,1\n5,1,1,1\n7,1,2,1\n", Options{From: time.Second})
-	want(t, "InputTokens", tr.InputTokens, []int32{2, 3})
-	want(t, "Turn", tr.Turn, []int32{2, 3})
-	want(t, "Parent", tr.Parent, []int64{1, 2})
-}
-
 // TestBurstGPTSparse: a quiet night or half a year of requests is no wrong unit.
 func TestBurstGPTSparse(t *testing.T) {
 	var file strings.Builder
@@ -113,34 +50,6 @@ func TestBurstGPTSparse(t *testing.T) {
 	}
 }
 
-func TestFields(t *testing.T) {
-	names := map[string]string{"timestamp": "ts", "input_length": "prompt_tokens", "output_length": "completion_tokens", "hash_ids": "blocks"}
-	file := `{"ts":1.5,"prompt_tokens":600,"completion_tokens":7,"blocks":[3,4],"timestamp":"noon","hash_ids":0}` + "\n" +
-		`{"ts":2.5,"prompt_tokens":60,"completion_tokens":8,"z":"x"}` + "\n"
-	tr := read(t, file, Options{Fields: names, TimeUnit: time.Second})
-	if tr.Format != "mooncake" || tr.Session != nil {
-		t.Errorf("%+v", tr)
-	}
-	want(t, "ArrivalNS", tr.ArrivalNS, []int64{0, 1e9})
-	want(t, "InputTokens", tr.InputTokens, []int32{600, 60})
-	want(t, "Blocks(0)", tr.Blocks(0), []uint64{3, 4})
-
-	_, err := Read(strings.NewReader(strings.Replace(file, "60,", "-60,", 1)), "t", Options{Fields: names})
-	wantError(t, err, "t:2: prompt_tokens -60 is out of range; it must be from 1 to 16777216\n1 of 2 rows cannot be replayed; fix them, or leave them out with --bad-rows drop")
-	_, err = Read(strings.NewReader(`{"ts":1,"prompt_tokens":2}`), "t", Options{Fields: names})
-	if err == nil || !strings.HasPrefix(err.Error(), "t:1: missing completion_tokens; ") {
-		t.Errorf("a missing field: %v", err)
-	}
-	names["chat_id"] = "conversation"
-	if tr := read(t, strings.ReplaceAll(file, `"ts"`, `"conversation":9,"ts"`), Options{Fields: names, BlockTokens: 512}); tr.Format != "bailian" || tr.Session[1] != 9 {
-		t.Errorf("with chat ids: %+v", tr)
-	}
-	csv := "ts,prompt_tokens,completion_tokens\n4,5,6\n"
-	if tr := read(t, csv, Options{Fields: names, Format: "burstgpt"}); tr.InputTokens[0] != 5 || tr.OutputTokens[0] != 6 {
-		t.Errorf("columns by other names: %+v", tr)
-	}
-}
-
 // TestLongNames: a column's name may be long; a message shows the beginning of a few.
 func TestLongNames(t *testing.T) {
 	long := strings.Repeat("tokens", 20)
@@ -149,16 +58,6 @@ func TestLongNames(t *testing.T) {
 	_, err := Read(strings.NewReader(strings.Repeat(long+",", 100)), "t", Options{})
 	if err == nil || len(err.Error()) > 1000 || !strings.Contains(err.Error(), ", …; name its columns, as in --format burstgpt --fields ") {
 		t.Errorf("a hundred long names: %v", err)
-	}
-}
-
-// TestWrongHead: with the format given, the head must have its columns.
-func TestWrongHead(t *testing.T) {
-	_, err := Read(strings.NewReader("TIMESTAMP,ContextTokens\n"), "t", Options{Format: "azure", Lenient: true})
-	wantError(t, err, "t:1: no column GeneratedTokens; the first line names the columns; rename them with --fields, or check --format")
-	_, err = Read(strings.NewReader(mooncakeFile), "t", Options{Format: "azure"})
-	if err == nil || !strings.HasPrefix(err.Error(), "t:1: no column TIMESTAMP, ContextTokens, GeneratedTokens; ") {
-		t.Errorf("JSONL read as CSV: %v", err)
 	}
 }
 

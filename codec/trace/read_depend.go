@@ -39,7 +39,8 @@ func (l *loader) linkAgents() error {
 	nodes, of := l.agentNodes(calls)
 	var roots []*agents.Node
 	for _, a := range nodes {
-		if a.Climb(); a.Depth > agents.MostDepth {
+		a.Climb()
+		if a.Depth > agents.MostDepth {
 			return l.refuseAt(a.Calls[0], fmt.Sprintf("session %s is more than %d deep below its job's first",
 				rows.Quote(a.Name), agents.MostDepth), "let fewer sessions start each other")
 		}
@@ -54,7 +55,8 @@ func (l *loader) linkAgents() error {
 		}
 	}
 	links, err := agents.Link(roots, calls, 0, &l.budget, 0)
-	if limit := (*agents.LimitError)(nil); errors.As(err, &limit) {
+	limit := (*agents.LimitError)(nil)
+	if errors.As(err, &limit) {
 		return l.refuseAt(limit.Call, limit.Error(), limit.Fix())
 	}
 	l.SubAgents.Background += links.Background
@@ -87,7 +89,8 @@ func (l *loader) agentNodes(calls []agents.Call) (nodes, of []*agents.Node) {
 			byName[name] = a
 			nodes = append(nodes, a)
 		}
-		if of[i] = a; l.ArrivalNS[i] != agents.NoTime {
+		of[i] = a
+		if l.ArrivalNS[i] != agents.NoTime {
 			a.Calls = append(a.Calls, int32(i))
 			a.EndNS = max(a.EndNS, calls[i].EndNS())
 		}
@@ -189,7 +192,8 @@ func (l *loader) dependsOn(on int32) (row int32, name string) {
 		n := firstName - on
 		return l.named[n], l.requests.names[n]
 	}
-	if at, found := slices.BinarySearch(l.Row, on); found {
+	at, found := slices.BinarySearch(l.Row, on)
+	if found {
 		return int32(at), ""
 	}
 	return agents.None, fmt.Sprintf("row %d", on)
@@ -218,7 +222,8 @@ func (l *loader) derive() {
 			if d.On < 0 || d.On == i {
 				continue
 			}
-			if triggered := l.ArrivalNS[d.On]; triggered != agents.NoTime {
+			triggered := l.ArrivalNS[d.On]
+			if triggered != agents.NoTime {
 				if d.Trigger == OnCompletion && took != nil {
 					triggered = agents.After(triggered, took[d.On])
 				}
@@ -250,18 +255,24 @@ func (l *loader) settleDependencies() error {
 	}
 	for i, at := range l.ArrivalNS {
 		for _, w := range d.Row(i) {
-			if w.On >= 0 && !l.unusable[int32(i)] && !l.unusable[w.On] && l.ArrivalNS[w.On] > at {
+			if w.On < 0 || l.unusable[int32(i)] || l.unusable[w.On] {
+				continue
+			}
+			early := time.Duration(l.ArrivalNS[w.On] - at)
+			if early > 0 {
 				l.faultIn(int32(i), fmt.Sprintf("dependencies: the row is %v earlier than %s, on which it depends",
-					time.Duration(l.ArrivalNS[w.On]-at), l.place(int(w.On))), "a request depends on earlier ones")
+					early, l.place(int(w.On))), "a request depends on earlier ones")
 			}
 		}
 	}
 	if len(l.unusable) > 0 {
 		bridged, err := agents.Bridge(d, l.order, l.unusable, l.TookNS, &l.budget)
-		if limit := (*agents.LimitError)(nil); errors.As(err, &limit) {
+		limit := (*agents.LimitError)(nil)
+		if errors.As(err, &limit) {
 			return l.refuseAt(limit.Call, limit.Error(), "mend the rows that are left out")
 		}
-		d, l.dependencies = bridged, bridged
+		d = bridged
+		l.dependencies = bridged
 	}
 	for i := range d.Len() {
 		list := d.Row(i)

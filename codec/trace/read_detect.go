@@ -83,7 +83,9 @@ func likely(keys []string, missing string, wanted ...rows.Field) string {
 	var named []string
 	for _, f := range wanted {
 		key := missing
-		i := slices.IndexFunc(keys, func(key string) bool { return looksLike(f, key) })
+		i := slices.IndexFunc(keys, func(key string) bool {
+			return looksLike(f, key)
+		})
 		if i >= 0 {
 			key = rows.Clip(keys[i])
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/trace/agents"
+	"github.com/fastreplay/fastreplay/codec/trace/lists"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
@@ -118,7 +119,9 @@ func (l *loader) refuseWhole(order []int32) error {
 	if err := l.collect(l.refuseBlockSize()); err != nil {
 		return err
 	}
-	return l.collect(l.refuseUnit(l.ArrivalNS[order[len(order)-1]] - l.ArrivalNS[order[0]]))
+	first := l.ArrivalNS[order[0]]
+	last := l.ArrivalNS[order[len(order)-1]]
+	return l.collect(l.refuseUnit(last - first))
 }
 
 // sorted is the good rows in order of time; equal instants keep file order, but for what depends on others.
@@ -154,9 +157,11 @@ func (l *loader) sorted() []int32 {
 // sameInstant counts the rows at the same instant as another one.
 func (l *loader) sameInstant(order []int32) int {
 	n := 0
-	for i, row := range order {
-		at := l.ArrivalNS[row]
-		if i > 0 && l.ArrivalNS[order[i-1]] == at || i+1 < len(order) && l.ArrivalNS[order[i+1]] == at {
+	at := lists.Pick(order, l.ArrivalNS)
+	for i := range at {
+		before := i > 0 && at[i-1] == at[i]
+		behind := i+1 < len(at) && at[i+1] == at[i]
+		if before || behind {
 			n++
 		}
 	}
@@ -173,19 +178,17 @@ func (l *loader) selected(order []int32) ([]int32, error) {
 	if l.o.FileTime {
 		zero = 0
 	}
-	earliest := time.Duration(l.ArrivalNS[order[0]] - zero)
-	latest := time.Duration(l.ArrivalNS[order[len(order)-1]] - zero)
-	from := 0
-	for from < len(order) && l.ArrivalNS[order[from]]-zero < int64(l.o.From) {
-		from++
+	at := func(i int32) time.Duration {
+		return time.Duration(l.ArrivalNS[i] - zero)
 	}
-	to := len(order)
-	if l.o.To != 0 {
-		for to > from && l.ArrivalNS[order[to-1]]-zero >= int64(l.o.To) {
-			to--
-		}
+	earliest := at(order[0])
+	latest := at(order[len(order)-1])
+	for len(order) > 0 && at(order[0]) < l.o.From {
+		order = order[1:]
 	}
-	order = order[from:to]
+	for l.o.To != 0 && len(order) > 0 && at(order[len(order)-1]) >= l.o.To {
+		order = order[:len(order)-1]
+	}
 	if len(order) == 0 {
 		where := fmt.Sprintf("at or after %v", l.o.From)
 		if l.o.To != 0 {
@@ -201,7 +204,9 @@ func (l *loader) selected(order []int32) ([]int32, error) {
 
 // assemble gathers the columns in order.
 func (l *loader) assemble(order []int32) *Trace {
-	l.Name, l.Format, l.Untimed = l.name, l.format.Name, l.timed == 0
+	l.Name = l.name
+	l.Format = l.format.Name
+	l.Untimed = l.timed == 0
 	l.Types = l.types.names
 	l.Jobs = l.jobs.names
 	t := l.chosen(order)
@@ -216,16 +221,4 @@ func (l *loader) assemble(order []int32) *Trace {
 		return l.format.MostIDs(l.InputTokens[row], l.BlockTokens)
 	})
 	return t
-}
-
-// gather is column[order[0]], column[order[1]], …; nil for a missing column.
-func gather[T any](order []int32, column []T) []T {
-	if column == nil {
-		return nil
-	}
-	out := make([]T, len(order))
-	for i, r := range order {
-		out[i] = column[r]
-	}
-	return out
 }

@@ -52,7 +52,8 @@ func (l *lineReader) next() ([]byte, error) {
 		return nil, err
 	}
 	line = bytes.TrimSuffix(line, []byte("\n"))
-	if l.line++; l.line == 1 {
+	l.line++
+	if l.line == 1 {
 		line = bytes.TrimPrefix(line, []byte(byteOrderMark))
 	}
 	if len(line) > l.longest {
@@ -114,7 +115,9 @@ func (l *loader) readDocument(r io.Reader, f *formats.Format) error {
 	d := document{text: text, line: 1}
 	s := rows.Scan(text)
 	s.Peek()
-	err = d.objects(&s, f, func(object []byte, line int) { l.take(object, line) })
+	err = d.objects(&s, f, func(object []byte, line int) {
+		l.take(object, line)
+	})
 	if err != nil {
 		return &LintError{Faults: []Fault{{
 			File: l.name,
@@ -154,7 +157,8 @@ func (d *document) objects(s *rows.Scanner, f *formats.Format, take func(object 
 			return err
 		}
 		_ = each(0, s.Data[from:s.At])
-		if s.Peek(); s.At == len(s.Data) {
+		s.Peek()
+		if s.At == len(s.Data) {
 			return nil
 		}
 	}

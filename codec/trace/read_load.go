@@ -102,8 +102,10 @@ func (l *loader) begin(name, within string) {
 }
 
 func (l *loader) setFormat(f *formats.Format) error {
-	l.TimeUnit, l.BlockTokens = cmp.Or(l.o.TimeUnit, f.Unit), cmp.Or(l.o.BlockTokens, l.said, f.BlockTokens)
-	l.input.format, l.input.reader = f, rows.NewReader(&f.Layout, l.TimeUnit)
+	l.TimeUnit = cmp.Or(l.o.TimeUnit, f.Unit)
+	l.BlockTokens = cmp.Or(l.o.BlockTokens, l.said, f.BlockTokens)
+	l.input.format = f
+	l.input.reader = rows.NewReader(&f.Layout, l.TimeUnit)
 	if f.CSV {
 		return nil // its head shows more
 	}
@@ -115,7 +117,8 @@ func (l *loader) agree() error {
 	f := l.input.format
 	layout := l.input.reader.Layout()
 	if l.format == nil {
-		l.format, l.layout = f, layout
+		l.format = f
+		l.layout = layout
 	}
 	switch {
 	case l.format.Name != f.Name:
@@ -172,7 +175,8 @@ func (l *loader) readAll(lines *lineReader) error {
 // settle detects the format and takes the lines held.
 func (l *loader) settle() error {
 	held := l.input.pending
-	if l.input.pending = nil; len(held) == 0 {
+	l.input.pending = nil
+	if len(held) == 0 {
 		return nil // endFile refuses the empty file
 	}
 	f, err := detect(l.known, l.name, held, l.o.Fields)
@@ -196,7 +200,8 @@ func (l *loader) settle() error {
 
 // endFile takes the rows that were only known at the end of the file, and refuses an empty one.
 func (l *loader) endFile() error {
-	if f := l.input.format; f != nil && f.Import != nil && f.Import.End != nil {
+	f := l.input.format
+	if f != nil && f.Import != nil && f.Import.End != nil {
 		f.Import.End(l.newBatch())
 	}
 	if l.FileRows == l.files[len(l.files)-1].row {
@@ -273,8 +278,9 @@ func (l *loader) takeBatch(b *formats.Batch) {
 		err = rows.Bad("nothing in it to send", "leave it out")
 	}
 	for i := range b.Rows {
+		r := &b.Rows[i]
 		if err == nil {
-			err = cmp.Or(l.refuseRepairs(&b.Rows[i]), l.refuseEndpoint(&b.Rows[i], b.Line))
+			err = cmp.Or(l.refuseRepairs(r), l.refuseEndpoint(r, b.Line))
 		}
 	}
 	if err != nil {
@@ -286,7 +292,8 @@ func (l *loader) takeBatch(b *formats.Batch) {
 	l.Lint.Failed += b.Failed
 	l.SubAgents.Add(b.SubAgents)
 	for i := range b.Rows {
-		l.keep(&b.Rows[i], b.First+i, cmp.Or(b.Rows[i].Line, b.Line))
+		r := &b.Rows[i]
+		l.keep(r, b.First+i, cmp.Or(r.Line, b.Line))
 	}
 }
 
@@ -305,7 +312,8 @@ func (l *loader) setBlockTokens(tokens int) error {
 		return rows.Bad(fmt.Sprintf("%s, but for %d in the rows before", said, l.BlockTokens),
 			"a run has one block size: replay the rows one size at a time")
 	}
-	l.BlockTokens, l.said = tokens, tokens
+	l.BlockTokens = tokens
+	l.said = tokens
 	return nil
 }
 
@@ -381,7 +389,8 @@ func (l *loader) refuseEndpoint(r *rows.Row, line int) error {
 	case r.Endpoint == "" || r.Endpoint == l.Endpoint:
 		return nil
 	case l.Endpoint == "":
-		l.Endpoint, l.endpointAt = r.Endpoint, fmt.Sprintf("%s:%d", l.name, line)
+		l.Endpoint = r.Endpoint
+		l.endpointAt = fmt.Sprintf("%s:%d", l.name, line)
 		return nil
 	}
 	return rows.Bad(fmt.Sprintf("url is %s, but %s is for %s", rows.Quote(r.Endpoint), l.endpointAt, l.Endpoint),

@@ -99,7 +99,8 @@ func (l *loader) read(r io.Reader) error {
 	if err != nil && err != io.EOF {
 		head = nil // reading on returns the error too, with the line
 	}
-	if f := l.documentFormat(head); f != nil {
+	f := l.documentFormat(head)
+	if f != nil {
 		return l.readDocument(in, f)
 	}
 	return l.readAll(newLineReader(in))
@@ -115,7 +116,7 @@ func decompress(r io.Reader, name string) (io.Reader, func(), error) {
 	head = head[:n]
 	in := io.MultiReader(bytes.NewReader(head), r)
 	switch {
-	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}): // RFC 1952, section 2.3.1
+	case bytes.HasPrefix(head, []byte("\x1f\x8b")): // RFC 1952, section 2.3.1
 		z, err := gzip.NewReader(in)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: gzip: %w; the file is damaged", name, err)
@@ -128,7 +129,8 @@ func decompress(r io.Reader, name string) (io.Reader, func(), error) {
 		}
 		return z, z.Close, nil
 	}
-	if kind := foreignKind(head); kind != "" {
+	kind := foreignKind(head)
+	if kind != "" {
 		return nil, nil, fmt.Errorf("%s is %s", name, kind)
 	}
 	return in, func() {}, nil
@@ -136,8 +138,9 @@ func decompress(r io.Reader, name string) (io.Reader, func(), error) {
 
 // isZstd recognizes a frame and a skippable frame, with which pzstd begins (RFC 8878, section 3.1).
 func isZstd(head []byte) bool {
-	return bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}) ||
-		len(head) >= 4 && head[0]>>4 == 5 && bytes.Equal(head[1:4], []byte{0x2a, 0x4d, 0x18})
+	frame := bytes.HasPrefix(head, []byte("\x28\xb5\x2f\xfd"))
+	skippable := len(head) > 0 && head[0]>>4 == 5 && bytes.HasPrefix(head[1:], []byte("\x2a\x4d\x18"))
+	return frame || skippable
 }
 
 // foreignKind recognizes files that people pass by mistake, and returns what to do.
@@ -200,8 +203,10 @@ func traceEndings() []string { return []string{".jsonl", ".json", ".csv"} }
 // isTraceName reports whether a file in a directory may be a trace.
 func isTraceName(path string) bool {
 	name := filepath.Base(path)
-	name = strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst")
-	return !strings.HasPrefix(name, ".") && slices.Contains(traceEndings(), filepath.Ext(name))
+	name = strings.TrimSuffix(name, ".gz")
+	name = strings.TrimSuffix(name, ".zst")
+	known := slices.Contains(traceEndings(), filepath.Ext(name))
+	return known && !strings.HasPrefix(name, ".")
 }
 
 // fileOf is the place among the files of the one that has a row.
@@ -215,7 +220,9 @@ func (l *loader) fileOf(row int32) int {
 
 // fileNamed is the place among the files of the first with a name.
 func (l *loader) fileNamed(name string) int {
-	return slices.IndexFunc(l.files, func(f fileStart) bool { return f.name == name })
+	return slices.IndexFunc(l.files, func(f fileStart) bool {
+		return f.name == name
+	})
 }
 
 // place is where a row stands, in words: its line, and its file where there are several.

@@ -46,7 +46,8 @@ func (l *loader) resolveSessions() []int64 {
 			if roots[row] != rootOnPath {
 				continue // it is the first request
 			}
-			if roots[row] = roots[at]; l.unusable[at] {
+			roots[row] = roots[at]
+			if l.unusable[at] {
 				roots[row] = l.Chat[row]
 			}
 			at = row
@@ -59,7 +60,8 @@ func (l *loader) resolveSessions() []int64 {
 func (l *loader) rowsByChat() map[int64]int32 {
 	rowOf := make(map[int64]int32, len(l.Chat))
 	for i, chat := range l.Chat {
-		if _, taken := rowOf[chat]; taken {
+		_, taken := rowOf[chat]
+		if taken {
 			l.Lint.SameChat++
 			continue
 		}
@@ -73,7 +75,8 @@ func (t *Trace) sessionName(i int) (string, bool) {
 	if t.Session == nil || t.Session[i] < 0 {
 		return "", false
 	}
-	if name := t.SessionName(i); name != "" {
+	name := t.SessionName(i)
+	if name != "" {
 		return name, true
 	}
 	return strconv.FormatInt(t.Session[i], 10), true
@@ -95,7 +98,8 @@ func (l *loader) linkSessions(order []int32) {
 		if session < 0 {
 			continue
 		}
-		if before, ok := latest[session]; ok {
+		before, ok := latest[session]
+		if ok {
 			l.Parent[i] = l.Chat[before]
 			l.Turn[i] = l.Turn[before] + 1
 		}

@@ -90,7 +90,9 @@ func (t *Trace) Len() int { return len(t.ArrivalNS) }
 
 // Blocks returns request i's block ids in prompt order, at most ceil(InputTokens/BlockTokens). Where there are fewer,
 // the rest of the prompt is unique to the row. The slice aliases the trace and must not be changed.
-func (t *Trace) Blocks(i int) []uint64 { return t.ids.Row(i) }
+func (t *Trace) Blocks(i int) []uint64 {
+	return t.ids.Row(i)
+}
 
 // SessionName returns the name of request i's conversation in the file; "" if it has none or if the name is the number
 // in Session.

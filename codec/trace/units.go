@@ -14,7 +14,12 @@ type timeUnit struct {
 
 // timeUnits are a thousand times the one before each.
 func timeUnits() []timeUnit {
-	return []timeUnit{{"ns", time.Nanosecond}, {"us", time.Microsecond}, {"ms", time.Millisecond}, {"s", time.Second}}
+	return []timeUnit{
+		{"ns", time.Nanosecond},
+		{"us", time.Microsecond},
+		{"ms", time.Millisecond},
+		{"s", time.Second},
+	}
 }
 
 // UnitName is the short name of a time unit as --time-unit takes it: ns, us, ms or s.

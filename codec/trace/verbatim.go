@@ -63,7 +63,8 @@ func (s *verbatimStore) add(l Verbatim, longer bool) {
 		s.contents.Add(l.Content)
 	}
 	s.kinds = append(s.kinds, l.Kind)
-	s.tools, s.extras = append(s.tools, s.place(l.Tools)), append(s.extras, s.place(l.Extra))
+	s.tools = append(s.tools, s.place(l.Tools))
+	s.extras = append(s.extras, s.place(l.Extra))
 }
 
 // place is where a value is kept, or agents.None for none.
@@ -105,9 +106,10 @@ func (s *verbatimStore) chosen(order []int32) *verbatimStore {
 		return nil
 	}
 	return &verbatimStore{
-		kinds: gather(order, s.kinds), contents: *s.contents.ChooseWhole(order),
-		tools:  gather(order, s.tools),
-		extras: gather(order, s.extras),
-		values: s.values,
+		kinds:    lists.Pick(order, s.kinds),
+		contents: *s.contents.ChooseWhole(order),
+		tools:    lists.Pick(order, s.tools),
+		extras:   lists.Pick(order, s.extras),
+		values:   s.values,
 	}
 }

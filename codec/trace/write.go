@@ -36,7 +36,8 @@ func Write(w io.Writer, t *Trace, format string) error {
 	}
 	if f.Has(rows.HashIDsField) && f.LastBlock == formats.HasID && t.lacksIDs() {
 		named := *t
-		if named.ids, err = t.named(false); err != nil {
+		named.ids, err = t.named(false)
+		if err != nil {
 			return err
 		}
 		t = &named
@@ -122,7 +123,8 @@ func (q *requests) at(i int) *formats.Request {
 	}
 	if t.Session != nil && t.Session[i] >= 0 {
 		r.Session = t.Session[i]
-		if name := t.SessionName(i); name != "" {
+		name := t.SessionName(i)
+		if name != "" {
 			r.SessionName = []byte(name)
 		}
 		r.Seen |= rows.SetOf(rows.SessionField)
@@ -135,7 +137,8 @@ func (q *requests) at(i int) *formats.Request {
 	if t.Turn != nil {
 		r.Turn = t.Turn[i]
 	}
-	if r.DelayNS = valueAt(t.DelayNS, i); r.DelayNS >= 0 {
+	r.DelayNS = valueAt(t.DelayNS, i)
+	if r.DelayNS >= 0 {
 		r.Seen |= rows.SetOf(rows.DelayField)
 	}
 	if t.Type != nil {
@@ -188,7 +191,8 @@ func (t *Trace) jobsShareBlocks() bool {
 		from := agents.CommonPrefix(ids, before[j])
 		before[j] = ids
 		for _, id := range ids[from:] {
-			if of, known := owner[id]; known && of != j {
+			of, known := owner[id]
+			if known && of != j {
 				return true
 			}
 			owner[id] = j
@@ -217,7 +221,8 @@ func (t *Trace) checkWritable(f *formats.Format) error {
 		if f.Write.Refuse == nil {
 			continue
 		}
-		if what := f.Write.Refuse(&first, all.at(i)); what != "" {
+		what := f.Write.Refuse(&first, all.at(i))
+		if what != "" {
 			return fmt.Errorf("row %d of %s %s, which %s has no place for: write it as %s", t.Row[i], t.Name, what,
 				f.Name,
 				formats.Default)
@@ -263,7 +268,8 @@ func WriteNotes(t *Trace, format string) ([]string, error) {
 		notes = append(notes, "jobs have blocks in common: hash_id_scope is global, which fastreplay reads and "+
 			"Dynamo refuses")
 	}
-	if n := t.made(); f.Words && n > 0 {
+	n := t.made()
+	if f.Words && n > 0 {
 		notes = append(notes, fmt.Sprintf("%s has verbatim prompts: those known only by their length (%d) are "+
 			"made of words, "+
 			"which most tokenizers count as one token each", f.Name, n))
@@ -277,7 +283,9 @@ func WriteNotes(t *Trace, format string) ([]string, error) {
 }
 
 // made is how many prompts the trace only has the number of tokens of.
-func (t *Trace) made() int { return t.Len() - t.Verbatims() }
+func (t *Trace) made() int {
+	return t.Len() - t.Verbatims()
+}
 
 // any reports whether some row is such by its verbatim content and its output tokens.
 func (t *Trace) any(such func(v Verbatim, output int32) bool) bool {

@@ -75,7 +75,8 @@ func byInstance(w *workload.Work, records []record.Record, names []string) (of, 
 		}
 		of, instances = append(of, int32(i)), append(instances, int32(k))
 		if !seen[k] {
-			seen[k], capacity[k] = true, w.Cache(w.Endpoint(i)).Tokens
+			seen[k] = true
+			capacity[k] = w.Cache(w.Endpoint(i)).Tokens
 		}
 	}
 	return of, instances, capacity

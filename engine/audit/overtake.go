@@ -94,7 +94,8 @@ func Turns(w *workload.Work, records []record.Record, leftOut []int32, held *met
 	early := new(metrics.Distribution)
 	graph := w.Trace.Graph(w.Requests())
 	for i := range graph.Len() {
-		waits, by := graph.Of(i), int64(0)
+		waits := graph.Of(i)
+		by := int64(0)
 		if _, out := slices.BinarySearch(leftOut, int32(i)); out || len(waits) == 0 {
 			continue
 		}

@@ -191,7 +191,8 @@ func (a *audit) held(requests []int32, size workload.PrefixCache) []int64 {
 	running := make([]kvcache.Running, len(requests))
 	held := make([]int64, len(requests))
 	for _, m := range a.moments(requests) {
-		i, cache := int(requests[m.request]), verbatim
+		i := int(requests[m.request])
+		cache := verbatim
 		if a.work.Made(i) {
 			cache = made
 		}
@@ -244,7 +245,8 @@ func (a *audit) moments(requests []int32) []moment {
 // them by its row, with both counts.
 func Miscounted(w *workload.Work, records []record.Record) (n int, row, want, got int64) {
 	for i := range records {
-		rec, tokens := &records[i], int64(0)
+		rec := &records[i]
+		tokens := int64(0)
 		if !w.Made(i) {
 			tokens = int64(w.ServerTokens(i))
 		}

@@ -57,13 +57,21 @@ func (s *Sample) size() (n float64) {
 // Distributions draws a sample as bars, with the share of values up to the end of each. Of several, which share the
 // bars, it draws a line each, and a second graph with the shares up to each. Whole values have bars of whole numbers.
 func Distributions(title, unit string, whole bool, samples []Sample) []Graph {
-	samples = slices.DeleteFunc(samples, func(s Sample) bool { return s.size() <= 1 })
+	samples = slices.DeleteFunc(samples, func(s Sample) bool {
+		return s.size() <= 1
+	})
 	if len(samples) == 0 {
 		return nil
 	}
 	edges, log := edgesOf(samples, whole, unit == "ratio")
 	n := len(edges) - 1
-	g := Graph{Title: title, X: Axis{Label: "between", Unit: unit, Log: log, From: &edges[0], To: &edges[n]}}
+	g := Graph{Title: title, X: Axis{
+		Label: "between",
+		Unit:  unit,
+		Log:   log,
+		From:  &edges[0],
+		To:    &edges[n],
+	}}
 	if g.X.Step = edges[1] - edges[0]; log {
 		g.X.Step = edges[1] / edges[0]
 	}
@@ -94,7 +102,8 @@ func Distributions(title, unit string, whole bool, samples []Sample) []Graph {
 		}
 		for i, count := range counts {
 			sum += count
-			counts[i], up[i] = math.Round(count), sum/size
+			counts[i] = math.Round(count)
+			up[i] = sum / size
 			if len(samples) > 1 {
 				counts[i] = count / size
 			}
@@ -104,7 +113,8 @@ func Distributions(title, unit string, whole bool, samples []Sample) []Graph {
 	}
 	g.Note = strings.Join(zeros, ", ")
 	if len(samples) == 1 {
-		g.Series[0].Name, g.Series[0].Style = "values", Bars
+		g.Series[0].Name = "values"
+		g.Series[0].Style = Bars
 		g.Series = append(g.Series, Series{
 			Name:   "share so far",
 			Share:  true,
@@ -127,7 +137,8 @@ func edgesOf(samples []Sample, whole, ratio bool) (edges []float64, log bool) {
 	zeros := false
 	for _, s := range samples {
 		zeros = zeros || s.At[0] <= 0
-		size, below := s.size(), 0.0
+		size := s.size()
+		below := 0.0
 		for i, v := range s.At {
 			if below += s.Counts[i]; v > 0 && below > size/1000 {
 				least, most = min(least, v), max(most, s.At[len(s.At)-1])
@@ -139,7 +150,8 @@ func edgesOf(samples []Sample, whole, ratio bool) (edges []float64, log bool) {
 	n := mostBars
 	switch {
 	case ratio:
-		least, most = 0, 1
+		least = 0
+		most = 1
 	case !log && whole && most-least < mostBars:
 		n = int(most-least) + 1
 		least, most = least-0.5, most+0.5

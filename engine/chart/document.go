@@ -22,6 +22,15 @@ type Document struct {
 	Sections []Section `json:"sections"`
 }
 
+// Add adds those of the sections that have something.
+func (d *Document) Add(sections ...Section) {
+	for _, s := range sections {
+		if len(s.Findings)+len(s.Facts)+len(s.Graphs)+len(s.Tables) > 0 {
+			d.Sections = append(d.Sections, s)
+		}
+	}
+}
+
 // Section is a part of a page. Its graphs stand before its tables.
 type Section struct {
 	Title    string      `json:"title,omitempty"` // "" has no heading and no entry in the table of contents
@@ -135,6 +144,13 @@ func (v Values) MarshalJSON() ([]byte, error) {
 		out = append(out, bytes.Replace(short, []byte("e+0"), []byte("e"), 1)...)
 	}
 	return append(out, ']'), nil
+}
+
+// Add adds rows of cells that are text alone.
+func (t *Table) Add(rows [][]string) {
+	for _, row := range rows {
+		t.Rows = append(t.Rows, Texts(row...))
+	}
 }
 
 // Texts is a row of cells that are text alone.

@@ -60,7 +60,8 @@ func writeAIPerfRecords(w io.Writer, r *results) error {
 	lines := json.NewEncoder(out)
 	lines.SetEscapeHTML(false)
 	// numbers in order of appearance; a request without a session has one of its own
-	sessions, next := map[int64]int64{}, int64(-1)
+	sessions := map[int64]int64{}
+	next := int64(-1)
 	var failed error
 	err := r.each(func(rec *record.Record) {
 		values := map[string]aiperfValue{}
@@ -167,11 +168,15 @@ func okMetrics() []metric {
 
 // inMS is a time of a request in ms.
 func inMS(tag string, ns func(*record.Record) float64) metric {
-	return metric{tag, "ms", func(r *record.Record) float64 { return ns(r) / 1e6 }}
+	return metric{tag, "ms", func(r *record.Record) float64 {
+		return ns(r) / 1e6
+	}}
 }
 
 // failedMetrics are those of requests that failed.
-func failedMetrics() []metric { return []metric{{"error_isl", "tokens", promptTokens}} }
+func failedMetrics() []metric {
+	return []metric{{"error_isl", "tokens", promptTokens}}
+}
 
 // metricsOf yields the metrics that a request has, and their values.
 func metricsOf(r *record.Record) iter.Seq2[metric, float64] {
@@ -188,10 +193,14 @@ func metricsOf(r *record.Record) iter.Seq2[metric, float64] {
 	}
 }
 
-func latencyNS(r *record.Record) float64 { return spanNS(r.SentNS, r.LastTokenNS) }
+func latencyNS(r *record.Record) float64 {
+	return spanNS(r.SentNS, r.LastTokenNS)
+}
 
 // firstTextNS is AIPerf's time to first token, which passes over chunks without text.
-func firstTextNS(r *record.Record) float64 { return spanNS(r.SentNS, r.FirstTextNS) }
+func firstTextNS(r *record.Record) float64 {
+	return spanNS(r.SentNS, r.FirstTextNS)
+}
 
 // firstOutputNS is AIPerf's time to first output token: of a chunk with text that is no reasoning.
 func firstOutputNS(r *record.Record) float64 {
@@ -201,7 +210,9 @@ func firstOutputNS(r *record.Record) float64 {
 	return spanNS(r.SentNS, max(r.FirstTextNS, r.FirstOutputNS)) // without reasoning the first output may have no text
 }
 
-func decodeNS(r *record.Record) float64 { return latencyNS(r) - firstTextNS(r) }
+func decodeNS(r *record.Record) float64 {
+	return latencyNS(r) - firstTextNS(r)
+}
 
 // perTokenNS is AIPerf's inter token latency; absent below two tokens, and where all came in one chunk.
 func perTokenNS(r *record.Record) float64 {

@@ -148,7 +148,9 @@ func (f *format) write(dir string, paths []string, slos []metrics.SLO) error {
 		return err
 	}
 	for i, part := range f.files {
-		if err := report.WriteWhole(paths[i], func(w io.Writer) error { return part.write(w, r) }); err != nil {
+		if err := report.WriteWhole(paths[i], func(w io.Writer) error {
+			return part.write(w, r)
+		}); err != nil {
 			for _, written := range paths[:i] {
 				err = errors.Join(err, os.Remove(written))
 			}

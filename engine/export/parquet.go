@@ -60,7 +60,12 @@ func writeParquet(w io.Writer, r *results) error {
 
 func newParquet(out io.Writer, groupRows int) (*parquet, error) {
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
-	p := &parquet{out: out, err: err, encoder: encoder, groupRows: groupRows}
+	p := &parquet{
+		out:       out,
+		err:       err,
+		encoder:   encoder,
+		groupRows: groupRows,
+	}
 	for _, key := range record.Keys() {
 		p.columns = append(p.columns, column{Key: key})
 	}
@@ -150,7 +155,8 @@ func (p *parquet) endGroup() {
 	}
 	p.groups = append(p.groups, structure{{1, chunks}, {2, total}, {3, int64(p.rows)}})
 	p.allRows += int64(p.rows)
-	p.rows, p.bytes = 0, 0
+	p.rows = 0
+	p.bytes = 0
 }
 
 // writePage writes a column as a data page: the definition levels (0 = null), which are one run of packed bits, then

@@ -85,7 +85,9 @@ func (r *results) option(name string) string {
 // A value that is absent is NaN while one computes, so that what follows from it is absent too.
 
 // known reports whether there is a value; a ratio to 0 is none.
-func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+func known(v float64) bool {
+	return !math.IsNaN(v) && !math.IsInf(v, 0)
+}
 
 // count is a number of a record.
 func count(n int64) float64 {
@@ -104,7 +106,9 @@ func spanNS(from, to int64) float64 {
 }
 
 // promptTokens is the prompt's length as the server counted it, or as recorded where it counts none.
-func promptTokens(r *record.Record) float64 { return count(metrics.PromptTokens(r)) }
+func promptTokens(r *record.Record) float64 {
+	return count(metrics.PromptTokens(r))
+}
 
 func outputTokens(r *record.Record) float64 { return count(r.CompletionTokens) }
 
@@ -124,7 +128,9 @@ func (n number) MarshalJSON() ([]byte, error) {
 type sample []float64
 
 func newSample(values []float64) sample {
-	s := sample(slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return !known(v) }))
+	s := sample(slices.DeleteFunc(slices.Clone(values), func(v float64) bool {
+		return !known(v)
+	}))
 	slices.Sort(s)
 	return s
 }
@@ -147,11 +153,14 @@ func (s sample) sum() (sum float64) {
 	return sum
 }
 
-func (s sample) mean() float64 { return s.sum() / float64(len(s)) }
+func (s sample) mean() float64 {
+	return s.sum() / float64(len(s))
+}
 
 // deviation is the standard deviation of the population, as numpy.std by default.
 func (s sample) deviation() float64 {
-	mean, squares := s.mean(), 0.0
+	mean := s.mean()
+	squares := 0.0
 	for _, v := range s {
 		squares += (v - mean) * (v - mean)
 	}

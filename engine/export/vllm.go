@@ -19,7 +19,9 @@ import (
 
 func writeVLLM(w io.Writer, r *results) error {
 	var requests vllmRequests // in order of release, as theirs are
-	if err := r.each(func(rec *record.Record) { requests = append(requests, newVLLMRequest(rec)) }); err != nil {
+	if err := r.each(func(rec *record.Record) {
+		requests = append(requests, newVLLMRequest(rec))
+	}); err != nil {
 		return err
 	}
 	slices.SortStableFunc(requests, func(a, b vllmRequest) int {
@@ -121,7 +123,9 @@ func (r *results) vllmTotals(out map[string]any, all vllmRequests) {
 func (r *results) vllmLatencies(out map[string]any, ok vllmRequests) {
 	put := func(name string, seconds []float64) {
 		s := newSample(seconds)
-		putLatency(out, name, 1e3*s.mean(), 1e3*s.deviation(), func(q float64) float64 { return 1e3 * s.percentile(q) })
+		putLatency(out, name, 1e3*s.mean(), 1e3*s.deviation(), func(q float64) float64 {
+			return 1e3 * s.percentile(q)
+		})
 	}
 	for name, c := range map[string]vllmColumn{
 		"ttft": firstToken,
@@ -173,7 +177,11 @@ type vllmRequest struct {
 type vllmRequests []vllmRequest
 
 func newVLLMRequest(r *record.Record) vllmRequest {
-	v := vllmRequest{planned: r.PlannedNS, row: r.Row, ok: r.Outcome == record.OK}
+	v := vllmRequest{
+		planned: r.PlannedNS,
+		row:     r.Row,
+		ok:      r.Outcome == record.OK,
+	}
 	ttft := spanNS(r.SentNS, r.FirstTokenNS) / 1e9
 	v.values = [vllmColumns]float64{
 		inputLen:   promptTokens(r),
@@ -201,7 +209,9 @@ func newVLLMRequest(r *record.Record) vllmRequest {
 
 // ok returns the requests that succeeded, which alone enter statistics.
 func (all vllmRequests) ok() vllmRequests {
-	return slices.DeleteFunc(slices.Clone(all), func(v vllmRequest) bool { return !v.ok })
+	return slices.DeleteFunc(slices.Clone(all), func(v vllmRequest) bool {
+		return !v.ok
+	})
 }
 
 func (all vllmRequests) column(c vllmColumn) []float64 {

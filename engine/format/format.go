@@ -22,7 +22,9 @@ import (
 type integer interface{ ~int | ~int32 | ~int64 }
 
 // Count prints n with commas between thousands.
-func Count[N integer](n N) string { return group(strconv.FormatInt(int64(n), 10)) }
+func Count[N integer](n N) string {
+	return group(strconv.FormatInt(int64(n), 10))
+}
 
 // Many prints n and a noun in the right number: "1 request", "12 requests".
 func Many[N integer](n N, noun string) string {
@@ -38,7 +40,9 @@ func Many[N integer](n N, noun string) string {
 }
 
 // Counted prints n and what it counts: "12 ok".
-func Counted[N integer](n N, what string) string { return Count(n) + " " + what }
+func Counted[N integer](n N, what string) string {
+	return Count(n) + " " + what
+}
 
 // Some is Counted, or "" for none.
 func Some[N integer](n N, what string) string {
@@ -140,12 +144,14 @@ func Rate(v float64) string {
 
 // Bytes prints n in decimal units with three significant digits: "1.24 GB".
 func Bytes[N integer](n N) string {
-	v, unit := float64(n), "B"
+	v := float64(n)
+	unit := "B"
 	for _, next := range []string{"kB", "MB", "GB", "TB", "PB"} {
 		if round(math.Abs(v), 3) < 1000 {
 			break
 		}
-		v, unit = v/1000, next
+		v = v / 1000
+		unit = next
 	}
 	if unit == "B" {
 		return Count(n) + " B"
@@ -248,7 +254,9 @@ func NewPage(width, label int) Page {
 func (p *Page) Bytes() []byte { return p.out }
 
 // Line ends a line; trailing spaces are not printed, and text is shown as Visible has it.
-func (p *Page) Line(text string) { p.Painted(Visible(text)) }
+func (p *Page) Line(text string) {
+	p.Painted(Visible(text))
+}
 
 // Painted is Line for text with escape sequences of ours, and with nothing that came from outside.
 func (p *Page) Painted(text string) {
@@ -297,17 +305,23 @@ func (p *Page) Table(column int, head []string, rows [][]string) {
 	}
 }
 
-// Wrap prints first and the parts, and starts a new line behind indent where the
-// next part would not fit.
+// Wrap prints the lines of the function Wrap.
 func (p *Page) Wrap(first, indent, between string, parts []string) {
-	line, fresh := first, true
-	for _, part := range parts {
-		if part == "" {
-			continue
-		}
-		if !fresh && Columns(line)+Columns(between)+Columns(part) > p.Width {
-			p.Line(line)
-			line, fresh = indent, true
+	for _, line := range Wrap(p.Width, first, indent, between, parts) {
+		p.Line(line)
+	}
+}
+
+// Wrap returns lines of at most width columns: first and the parts, and a new line behind indent where the next part
+// would not fit. Empty parts are left out; without any, there are no lines.
+func Wrap(width int, first, indent, between string, parts []string) (lines []string) {
+	line := first
+	fresh := true
+	for _, part := range Present(slices.Clone(parts)...) {
+		if !fresh && Columns(line+between+part) > width {
+			lines = append(lines, line)
+			line = indent
+			fresh = true
 		}
 		if !fresh {
 			line += between
@@ -316,15 +330,20 @@ func (p *Page) Wrap(first, indent, between string, parts []string) {
 		fresh = false
 	}
 	if !fresh {
-		p.Line(line)
+		lines = append(lines, line)
 	}
+	return lines
 }
 
 // Left aligns s within n columns.
-func Left(s string, n int) string { return s + strings.Repeat(" ", max(0, n-Columns(s))) }
+func Left(s string, n int) string {
+	return s + strings.Repeat(" ", max(0, n-Columns(s)))
+}
 
 // Right aligns s within n columns.
-func Right(s string, n int) string { return strings.Repeat(" ", max(0, n-Columns(s))) + s }
+func Right(s string, n int) string {
+	return strings.Repeat(" ", max(0, n-Columns(s))) + s
+}
 
 // Columns is the width of s on a terminal; all that is printed here has one
 // column for each character.

@@ -141,3 +141,37 @@ func TestWords(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestFill: gaps are filled by path, and a text with a value that is not there is left out.
+func TestFill(t *testing.T) {
+	var v struct {
+		Count int64              `json:"count"`
+		Share *float64           `json:"share"`
+		Deep  map[string]float64 `json:"deep"`
+		Name  string             `json:"name"`
+	}
+	v.Count = 1234
+	v.Deep = map[string]float64{"p99": 0.01251}
+	v.Name = "50 % {count}"
+	f, err := NewFiller(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"no gap":                            "no gap",
+		"{count count} of {name}":           "1,234 of 50 % {count}",
+		"{count many row}, {deep.p99 span}": "1,234 rows, 12.5 ms",
+		"{share share} of all":              "",
+		"{deep.p50 span}":                   "",
+		"{count.p50 span}":                  "",
+		"{none some} of {count count}":      "",
+	} {
+		if got := f.Fill(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	v.Count = 0
+	if f, _ := NewFiller(v); f.Fill("{count some} failed") != "" || f.Fill("{count count} failed") != "0 failed" {
+		t.Error("0 is left out by some, and by nothing else")
+	}
+}

@@ -94,7 +94,9 @@ func New(r *workload.Builder, w *workload.Work) (*History, error) {
 		took:    metrics.NewHistogram(),
 	}
 	for i := range h.turns {
-		h.turns[i].place.Of, h.turns[i].first, h.turns[i].next = trace.NoTurn, trace.NoTurn, trace.NoTurn
+		h.turns[i].place.Of = trace.NoTurn
+		h.turns[i].first = trace.NoTurn
+		h.turns[i].next = trace.NoTurn
 	}
 	h.before = w.Trace.TurnsBefore(w.Requests())
 	places := w.Trace.Carries(h.before)
@@ -102,11 +104,14 @@ func New(r *workload.Builder, w *workload.Work) (*History, error) {
 		t := &h.turns[i]
 		t.place = places[i]
 		if of := t.place.Of; of != trace.NoTurn {
-			t.next, h.turns[of].first = h.turns[of].first, int32(i)
+			t.next = h.turns[of].first
+			h.turns[of].first = int32(i)
 		}
 	}
 	for i := range places {
-		h.each(int32(i), func(j int32) { h.turns[j].needed.Add(1) })
+		h.each(int32(i), func(j int32) {
+			h.turns[j].needed.Add(1)
+		})
 	}
 	if h.Turns() == 0 {
 		return nil, fmt.Errorf("%w: %s", ErrNone, h.whyNone())
@@ -139,7 +144,8 @@ func (h *History) whyNone() string {
 // Turns is how many requests have a place for a live answer to the turn that they go on from.
 func (h *History) Turns() (n int) {
 	for i := range h.turns {
-		if p := &h.turns[i].place; p.Of != trace.NoTurn && !p.Fixed {
+		p := &h.turns[i].place
+		if p.Of != trace.NoTurn && !p.Fixed {
 			n++
 		}
 	}
@@ -154,7 +160,9 @@ func (h *History) each(i int32, f func(j int32)) {
 }
 
 // Follows reports whether a turn goes on from request i, so that its answer is to be kept.
-func (h *History) Follows(i int32) bool { return h != nil && h.turns[i].first != trace.NoTurn }
+func (h *History) Follows(i int32) bool {
+	return h != nil && h.turns[i].first != trace.NoTurn
+}
 
 // Bytes is what is sent for request i in place of its recorded form; nil: the recorded form it is, also from now on. A
 // sender calls it.
@@ -222,12 +230,15 @@ type Answer struct {
 }
 
 // Reset forgets the answer and keeps its memory.
-func (a *Answer) Reset() { a.Wanted, a.Text, a.tool = false, sse.Reuse(nil, a.Text), false }
+func (a *Answer) Reset() {
+	*a = Answer{Text: sse.Reuse(nil, a.Text)}
+}
 
 // Add takes the text of an event or of a whole body.
 func (a *Answer) Add(d *api.Delta) {
 	if a.Wanted {
-		a.Text, a.tool = append(a.Text, d.Content...), a.tool || d.Tool
+		a.Text = append(a.Text, d.Content...)
+		a.tool = a.tool || d.Tool
 	}
 }
 
@@ -304,7 +315,8 @@ func (h *History) sentWith(i int32) (live int32, lack answerState) {
 	case t.place.Fixed:
 		return 0, toolCall
 	}
-	if lack = h.turns[t.place.Of].state.Load(); lack == answered {
+	lack = h.turns[t.place.Of].state.Load()
+	if lack == answered {
 		lack = unanswered // it came too late
 	}
 	return 0, lack
@@ -374,7 +386,10 @@ func (h *History) make(clock sched.Clock, i int32) {
 		return
 	}
 	request, from := h.build(s, int(i))
-	t.bytes, t.from, t.live, t.lack = request, int32(from), s.live, s.lack
+	t.bytes = request
+	t.from = int32(from)
+	t.live = s.live
+	t.lack = s.lack
 	took := clock.Now() - began
 	if !t.form.CompareAndSwap(formOpen, formLive) { // it has left as recorded in the meantime
 		t.bytes = nil
@@ -392,11 +407,11 @@ func (h *History) build(s *historyScratch, i int) (request []byte, from int) {
 	l, _ := h.work.VerbatimOf(i)
 	size := int(h.work.Prebuilt.Size(i)) - len(l.Content) + len(s.messages)
 	l.Content = s.messages
-	s.head = h.builder.AppendHead(s.head[:0], h.work, i, math.MaxInt32)
+	s.head = h.work.Prebuilt.AppendHead(s.head[:0], i, math.MaxInt32)
 	request = append(h.buffers.get(len(s.head)+size), s.head...)
 	request = h.builder.Backend.AppendVerbatim(request, l, int(h.work.Trace.OutputTokens[i]))
 	longest := len(s.head)
-	s.head = h.builder.AppendHead(s.head[:0], h.work, i, len(request)-longest)
+	s.head = h.work.Prebuilt.AppendHead(s.head[:0], i, len(request)-longest)
 	from = longest - len(s.head)
 	copy(request[from:], s.head)
 	return request, from
@@ -404,7 +419,10 @@ func (h *History) build(s *historyScratch, i int) (request []byte, from int) {
 
 // assemble puts request i's messages together.
 func (h *History) assemble(s *historyScratch, i int32) {
-	s.chain, s.messages, s.live, s.lack = append(s.chain[:0], i), s.messages[:0], 0, answered
+	s.chain = append(s.chain[:0], i)
+	s.messages = s.messages[:0]
+	s.live = 0
+	s.lack = answered
 	h.each(i, func(j int32) { s.chain = append(s.chain, j) })
 	content := h.work.Trace.Verbatim(int(i)).Content
 	at := int32(0)

@@ -29,7 +29,8 @@ func FreeMemory() (bytes int64, of string, err error) {
 	if !ok {
 		return 0, "", fmt.Errorf("/proc/meminfo: no MemAvailable")
 	}
-	bytes, of = kib<<10, "the free memory"
+	bytes = kib << 10
+	of = "the free memory"
 	for _, dir := range cgroupsOf("memory") {
 		if room, ok := cgroupRoom(dir); ok && room < bytes {
 			bytes = room
@@ -88,7 +89,8 @@ func cgroupRoom(dir string) (room int64, ok bool) {
 		active, _ := counter(string(stat), version.pages+"active_file")
 		inactive, _ := counter(string(stat), version.pages+"inactive_file")
 		if left := limit - max(0, used-active-inactive); !ok || left < room {
-			room, ok = left, true
+			room = left
+			ok = true
 		}
 	}
 	return room, ok

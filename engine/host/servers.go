@@ -31,7 +31,9 @@ type process struct {
 	name, started string // the start in ticks: a later process may have the same id
 }
 
-func (p process) String() string { return fmt.Sprintf("pid %d, %s", p.pid, p.name) }
+func (p process) String() string {
+	return fmt.Sprintf("pid %d, %s", p.pid, p.name)
+}
 
 // FindServers finds who listens at addresses of this machine; nil without addresses. It reads the descriptors of all
 // processes, which takes some 2 µs each.
@@ -43,7 +45,11 @@ func FindServers(at []netip.AddrPort) *Servers {
 }
 
 func findServers(proc string, client int, at []netip.AddrPort) *Servers {
-	s := &Servers{proc: proc, client: client, found: map[int]process{}}
+	s := &Servers{
+		proc:   proc,
+		client: client,
+		found:  map[int]process{},
+	}
 	v4, _ := os.ReadFile(path.Join(proc, "net/tcp")) // an address is unknown if its table is
 	v6, _ := os.ReadFile(path.Join(proc, "net/tcp6"))
 	table := string(v4) + string(v6)
@@ -61,7 +67,8 @@ func findServers(proc string, client int, at []netip.AddrPort) *Servers {
 		for _, entry := range entries {
 			link, _ := os.Readlink(path.Join(descriptors, entry.Name()))
 			if address, ok := addressOf[link]; ok {
-				s.found[pid], read[address] = p, true
+				s.found[pid] = p
+				read[address] = true
 			}
 		}
 	}
@@ -199,7 +206,8 @@ func socketsAt(table string, at netip.AddrPort) []string {
 		if !ok || local.Port() != at.Port() {
 			continue
 		}
-		address, inode := local.Addr(), fields[9]
+		address := local.Addr()
+		inode := fields[9]
 		switch {
 		case address.Unmap() == at.Addr():
 			own = append(own, inode)

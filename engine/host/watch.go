@@ -206,7 +206,8 @@ func (w *Watch) Machine() (m stats.Machine) {
 		return new(float64(n) / unit)
 	}
 	stolen, waited := growth(w.stolen), growth(w.waited...)
-	m.StolenS, m.SenderRunQueueS = per(stolen, tickHz), per(waited, 1e9)
+	m.StolenS = per(stolen, tickHz)
+	m.SenderRunQueueS = per(waited, 1e9)
 	m.ThrottledS = per(growth(w.throttled...), 1e9)
 	if capacity := growth(w.capacity); capacity > 0 {
 		m.StolenShare = per(stolen, float64(capacity))
@@ -271,7 +272,8 @@ func parseCPULine(text []byte) (capacity, stolen int64, ok bool) {
 		if err != nil {
 			return 0, 0, false
 		}
-		capacity, stolen = capacity+int64(ticks), int64(ticks)
+		capacity = capacity + int64(ticks)
+		stolen = int64(ticks)
 		if n++; n == times {
 			return capacity, stolen, named && whole
 		}

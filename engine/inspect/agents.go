@@ -64,19 +64,18 @@ func agents(t *trace.Trace, o Options, p *pictures) *Agents {
 	if t.Job == nil {
 		return nil
 	}
-	s := &t.SubAgents
-	a := &Agents{
-		Background: int64(s.Background),
-		EndedThen:  int64(s.EndedThen),
-		BegunThen:  int64(s.BegunThen),
-		OwnClock:   int64(s.OwnClock),
-	}
 	number, n := t.JobNumbers()
 	rows := make([][]int32, n) // of each job
 	for i, job := range number {
 		rows[job] = append(rows[job], int32(i))
 	}
-	a.Jobs = int64(n)
+	a := &Agents{
+		Jobs:       int64(n),
+		Background: int64(t.SubAgents.Background),
+		EndedThen:  int64(t.SubAgents.EndedThen),
+		BegunThen:  int64(t.SubAgents.BegunThen),
+		OwnClock:   int64(t.SubAgents.OwnClock),
+	}
 	a.jobs(t, rows, o.Assumed, p)
 	a.depths(t)
 	a.turns(t, p)
@@ -87,41 +86,56 @@ func agents(t *trace.Trace, o Options, p *pictures) *Agents {
 // jobs describes jobs by their rows.
 func (a *Agents) jobs(t *trace.Trace, rows [][]int32, assumed sched.AssumedLatency, p *pictures) {
 	var requests, subAgents, atOnce, spans, idle []int64
-	var within, tokens, idleSum, spanSum int64
-	blocks := t.BlockRefs() > 0
+	var idleSum, spanSum int64
 	for _, job := range rows {
 		subs := map[int64]bool{}
-		span := jobSpan(t, job, assumed)
-		cache := kvcache.NewInfinite(max(1, t.BlockTokens), 1)
 		for _, i := range job {
 			if t.Depth != nil && t.Depth[i] > 0 {
 				subs[t.Session[i]] = true
 			}
-			n := int(t.InputTokens[i])
-			if blocks && t.Verbatim(int(i)).Kind == trace.NoVerbatim {
-				within += int64(cache.Expected(t.Blocks(int(i)), n, 0, n+1))
-				tokens += int64(n)
-			}
 		}
+		s := jobSpan(t, job, assumed)
+		length := s.endNS - s.beginNS
 		requests = append(requests, int64(len(job)))
 		subAgents = append(subAgents, int64(len(subs)))
-		atOnce = append(atOnce, span.atOnce)
-		spans = append(spans, span.endNS-span.beginNS)
-		idle = append(idle, span.idleNS)
-		idleSum += span.idleNS
-		spanSum += span.endNS - span.beginNS
+		atOnce = append(atOnce, s.atOnce)
+		spans = append(spans, length)
+		idle = append(idle, s.idleNS)
+		idleSum += s.idleNS
+		spanSum += length
 	}
 	a.Requests = stats.Describe(requests, 1)
 	a.SubAgents = stats.Describe(subAgents, 1)
-	if tokens > 0 {
-		a.WithinJobs = new(share(within, tokens))
-	}
+	a.WithinJobs = hitsWithin(t, rows)
 	if !t.Untimed {
 		a.AtOnce = stats.Describe(atOnce, 1)
-		a.SpanS = p.describe("Time of a job", spans, 1e9)
+		a.SpanS = p.describe("Time of a job", "s", spans)
 		a.IdleS = stats.Describe(idle, 1e9)
 		a.IdleShare = new(share(idleSum, spanSum))
 	}
+}
+
+// hitsWithin is the share of the input tokens that a cache of its own would have held for each job; nil without any.
+func hitsWithin(t *trace.Trace, rows [][]int32) *float64 {
+	if t.BlockRefs() == 0 {
+		return nil
+	}
+	var held, tokens int64
+	for _, job := range rows {
+		cache := kvcache.NewInfinite(max(1, t.BlockTokens), 1)
+		for _, i := range job {
+			if t.Verbatim(int(i)).Kind != trace.NoVerbatim {
+				continue
+			}
+			n := int(t.InputTokens[i])
+			held += int64(cache.Expected(t.Blocks(int(i)), n, 0, n+1))
+			tokens += int64(n)
+		}
+	}
+	if tokens == 0 {
+		return nil
+	}
+	return new(share(held, tokens))
 }
 
 // span is when a job was, and how busy.
@@ -136,7 +150,9 @@ func jobSpan(t *trace.Trace, rows []int32, assumed sched.AssumedLatency) span {
 	}
 	var steps []step
 	for _, i := range rows {
-		steps = append(steps, step{t.ArrivalNS[i], 1, i}, step{endOf(t, int(i), assumed), -1, i})
+		begin := step{t.ArrivalNS[i], 1, i}
+		end := step{endOf(t, int(i), assumed), -1, i}
+		steps = append(steps, begin, end)
 	}
 	// begins first: a touch is not idle
 	slices.SortStableFunc(steps, func(a, b step) int {
@@ -154,7 +170,8 @@ func jobSpan(t *trace.Trace, rows []int32, assumed sched.AssumedLatency) span {
 		if t.Session != nil {
 			agent = t.Session[x.row]
 		}
-		if busy[agent] += x.by; busy[agent] == 0 {
+		busy[agent] += x.by
+		if busy[agent] == 0 {
 			delete(busy, agent)
 		}
 		s.atOnce = max(s.atOnce, int64(len(busy)))
@@ -164,7 +181,7 @@ func jobSpan(t *trace.Trace, rows []int32, assumed sched.AssumedLatency) span {
 
 func (a *Agents) depths(t *trace.Trace) {
 	depths := t.Depth
-	names := []string(nil)
+	var names []string
 	if depths == nil {
 		depths = make([]int32, t.Len())
 	}
@@ -173,7 +190,9 @@ func (a *Agents) depths(t *trace.Trace) {
 			names = append(names, fmt.Sprint("depth ", len(names)))
 		}
 	}
-	a.Depths = typesOf(t, names, func(i int) int { return int(depths[i]) })
+	a.Depths = typesOf(t, names, func(i int) int {
+		return int(depths[i])
+	})
 }
 
 // turns counts how agents begin and end, and how prompts grow from turn to turn.
@@ -203,11 +222,13 @@ func (a *Agents) turns(t *trace.Trace, p *pictures) {
 			same++
 		}
 		grown = append(grown, max(0, int64(t.InputTokens[i])-int64(same*t.BlockTokens)))
-		if follow++; 1000*same < keptPerMille*len(was) {
+		follow++
+		if 1000*same < keptPerMille*len(was) {
 			a.Compactions++
 		}
 	}
-	if a.NewTokens = p.describe("New tokens of a follow-up turn", grown, 1); follow > 0 {
+	a.NewTokens = p.describe("New tokens of a follow-up turn", "", grown)
+	if follow > 0 {
 		a.CompactedShare = new(share(a.Compactions, follow))
 	}
 }
@@ -219,7 +240,9 @@ const keptPerMille = 900
 // recorded describes what the trace says of the server that was recorded.
 func (a *Agents) recorded(t *trace.Trace) {
 	known := func(ns []int64) []int64 {
-		return slices.DeleteFunc(slices.Clone(ns), func(v int64) bool { return v < 0 })
+		return slices.DeleteFunc(slices.Clone(ns), func(v int64) bool {
+			return v < 0
+		})
 	}
 	a.TookS = stats.Describe(known(t.TookNS), 1e9)
 	a.TTFTS = stats.Describe(known(t.TTFTNS), 1e9)
@@ -237,62 +260,22 @@ func (a *Agents) recorded(t *trace.Trace) {
 	}
 }
 
-// agentSection has the numbers of agents for tables and for the page.
-func agentSection(a *Agents) section {
-	if a == nil {
-		return section{}
-	}
-	busy := quantity{name: "most agents at once", text: absent}
-	if a.AtOnce != nil {
-		busy = quantity{"most agents at once", tokens(a.AtOnce.Max), "agents", "up to %s at once"}
-	}
-	decided := format.Present(format.Some(a.EndedThen, "timed by their end"),
+// instants says what the instants of sub-agents were found to be.
+func (a *Agents) instants() string {
+	return strings.Join(format.Present(
+		format.Some(a.EndedThen, "timed by their end"),
 		format.Some(a.BegunThen, "timed by their begin"),
-		// what instants were found to be
-		format.Some(a.OwnClock, "on the job's clock"), format.Some(a.Background, "in the background"))
-	return section{"agents", slices.Concat(
-		[]quantity{
-			{"jobs", format.Count(a.Jobs), "jobs", ""},
-			{"idle", optional(a.IdleShare, format.Share), "jobs", "%s of their time idle"},
-			{"", format.Some(a.Spawns, "spawns"), "agents", ""},
-			{"", format.Some(a.Joins, "joins"), "agents", ""},
-			{"deepest", format.Count(len(a.Depths) - 1), "agents", "depth %s"}, busy,
-			{"compactions", format.Count(a.Compactions), "growth", "%s compactions"},
-			{"compacted", optional(a.CompactedShare, format.Share), "growth", "%s of the follow-up turns"},
-			{"hits within jobs", optional(a.WithinJobs, format.Share), "hits by job", "%s of tokens within jobs"},
-			{"hits across jobs", optional(a.AcrossJobs, format.Share), "hits by job", "%s across jobs"},
-			{"recorded hits", optional(a.RecordedHits, format.Share), "recorded hits", "%s of tokens"},
-			{"rows with recorded hits", format.Count(a.RecordedRows), "", ""},
-			{"", strings.Join(decided, ", "), "sub-agents", ""},
-		},
-		distribution("rows/job", a.Requests, tokens, "rows a job, ", "mean", "max"),
-		distribution("sub-agents/job", a.SubAgents, tokens, "sub-agents a job, ", "mean", "max"),
-		distribution("job span", a.SpanS, format.Span, "job span ", "p50", "max"),
-		distribution("job idle", a.IdleS, format.Span, "job idle ", "p50"),
-		distribution("took", a.TookS, format.Span, "recorded latency ", "p50", "p99"),
-		distribution("TTFT", a.TTFTS, format.Span, "recorded TTFT ", "p50", "p99"),
-		distribution("new tokens", a.NewTokens, tokens, "new tokens a turn, ", "p50", "p99"))}
+		format.Some(a.OwnClock, "on the job's clock"),
+		format.Some(a.Background, "in the background"),
+	), ", ")
 }
 
-// inWords are the main numbers as sentences.
-func (a *Agents) inWords() (out []string) {
+// inWords says how many jobs there are, and how deep their agents are.
+func (a *Agents) inWords() string {
 	jobs := format.Many(a.Jobs, "job")
-	if a.SubAgents.Max > 0 {
-		jobs += fmt.Sprintf(" with up to %s, at most %s deep", format.Many(int64(a.SubAgents.Max), "sub-agent"),
-			format.Count(int64(len(a.Depths)-1)))
+	if a.SubAgents.Max == 0 {
+		return jobs
 	}
-	out = append(out, jobs+".")
-	if a.SpanS != nil {
-		out = append(out, fmt.Sprintf("A job takes %s (median), and for %s of the time of all jobs nothing of "+
-			"them is in flight.", format.Span(a.SpanS.P50), format.Share(*a.IdleShare)))
-	}
-	if a.CompactedShare != nil {
-		out = append(out, fmt.Sprintf("A follow-up turn adds %s tokens (median); %s of them have less than 90 %% "+
-			"of the turn before.", whole(a.NewTokens.P50), format.Share(*a.CompactedShare)))
-	}
-	if a.RecordedHits != nil {
-		out = append(out, fmt.Sprintf("The recorded server had %s of the input tokens in its cache.",
-			format.Share(*a.RecordedHits)))
-	}
-	return out
+	subAgents := format.Many(int64(a.SubAgents.Max), "sub-agent")
+	return jobs + " with up to " + subAgents + ", at most " + format.Count(len(a.Depths)-1) + " deep"
 }

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
@@ -18,7 +19,7 @@ func Load(t *trace.Trace) metrics.Load {
 	}
 	if t.BlockRefs() > 0 {
 		f := follow(t, nil)
-		r.Cache = f.cache(t.BlockTokens, nil)
+		r.Cache = f.cache(nil)
 		r.Reuse = f.distances()
 	}
 	return r.Load()
@@ -68,31 +69,23 @@ func (p *page) amplified(a *metrics.Amplify) {
 	p.Field("amplified", fmt.Sprintf("%g times %s", a.Factor, what), how, shared)
 	widths := []int{14}
 	p.Row("", 32, widths, "before", "after")
-	after := loadQuantities(&a.After)
-	for i, q := range loadQuantities(&a.Before) {
+	after := loadRows(a.After)
+	for i, q := range loadRows(a.Before) {
 		if q.text != absent || after[i].text != absent {
 			p.Row("    "+q.name, 32, widths, q.text, after[i].text)
 		}
 	}
 }
 
-func loadQuantities(l *metrics.Load) []quantity {
-	return []quantity{
-		{name: "requests", text: format.Count(l.Requests)},
-		{name: "mean rate", text: optional(l.RequestsPerS, rate)},
-		{name: "most requests within 1 s", text: optional(l.Peak, format.Count[int64])},
-		{name: "interarrival CV", text: optional(l.GapCV, variation)},
-		{name: "reuse distance p50, tokens", text: optional(l.ReuseP50, format.Short)},
-		{name: "reuse distance p90, tokens", text: optional(l.ReuseP90, format.Short)},
-		{name: "ideal cache hits, of tokens", text: optional(l.HitRatio, format.Share)},
+// loadRows are the names and texts of a load's numbers, as tables have them of one before --amplify.
+func loadRows(l metrics.Load) []quantity {
+	fill, err := fillerOf(&Report{Amplify: &metrics.Amplify{Before: l}})
+	if err != nil {
+		panic("BUG: inspect: " + err.Error()) // a load has finite numbers
 	}
-}
-
-// amplifySection is what loads were before they were amplified; what they are is in the other sections.
-func amplifySection(a *metrics.Amplify) section {
-	if a == nil {
-		return section{}
-	}
-	factor := quantity{name: "factor", text: fmt.Sprintf("%g", a.Factor)}
-	return section{"before --amplify", append([]quantity{factor}, loadQuantities(&a.Before)...)}
+	all := declared(fill)
+	i := slices.IndexFunc(all, func(s section) bool {
+		return s.title == "before --amplify"
+	})
+	return all[i].quantities[1:] // without the factor
 }

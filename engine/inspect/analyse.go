@@ -46,30 +46,34 @@ func (o *Options) Validate() error {
 
 // Analyse looks at a trace; read it with Options.Collect, so that a trace that a replay refuses is analysed too.
 func Analyse(t *trace.Trace, o Options) *Report {
+	p := picture(t)
 	r := &Report{
-		Trace: t.Name, Format: t.Format,
-		TimeUnit: trace.UnitName(
-			t.TimeUnit),
-		BlockTokens: t.BlockTokens,
-		FileRows:    int64(t.FileRows),
-		Rows:        int64(t.Len()),
-		Untimed:     t.Untimed, Verbatim: verbatim(t),
-		Replayable: !t.Lint.Refused(o.Read), TotalTokens: totals(t),
-		Types:    types(t),
-		Context:  contextOf(t, o.MaxModelLen),
-		Replay:   replay(t),
-		pictures: picture(t),
+		Trace:        t.Name,
+		Format:       t.Format,
+		TimeUnit:     trace.UnitName(t.TimeUnit),
+		BlockTokens:  t.BlockTokens,
+		FileRows:     int64(t.FileRows),
+		Rows:         int64(t.Len()),
+		Untimed:      t.Untimed,
+		Verbatim:     verbatim(t),
+		Replayable:   !t.Lint.Refused(o.Read),
+		InputTokens:  lengths(t.InputTokens, "Input tokens", p),
+		OutputTokens: lengths(t.OutputTokens, "Output tokens", p),
+		TotalTokens:  totals(t),
+		Types:        types(t),
+		Sessions:     sessions(t, o, p),
+		Agents:       agents(t, o, p),
+		Context:      contextOf(t, o.MaxModelLen),
+		Replay:       replay(t),
+		pictures:     p,
 	}
-	r.InputTokens, r.OutputTokens = lengths(t.InputTokens, "Input tokens", r.pictures), lengths(t.OutputTokens,
-		"Output tokens", r.pictures)
-	r.Sessions, r.Agents = sessions(t, o, r.pictures), agents(t, o, r.pictures)
-	r.Arrivals = arrivals(t, r.InputTokens.Total, r.OutputTokens.Total, r.pictures)
+	r.Arrivals = arrivals(t, r.InputTokens.Total, r.OutputTokens.Total, p)
 	if t.BlockRefs() > 0 {
-		f := follow(t, &idTable{seen: map[uint64]seenID{}})
+		f := follow(t, map[uint64]seenID{})
 		r.Blocks = f.summary()
-		r.Cache = f.cache(t.BlockTokens, o.CacheTokens)
+		r.Cache = f.cache(o.CacheTokens)
 		r.Reuse = f.distances()
-		r.pictures.addHeld(f, t.SpanNS())
+		p.addHeld(f, t.SpanNS())
 		r.Routing = routing(t, o)
 	}
 	if a := r.Agents; a != nil && a.WithinJobs != nil {
@@ -103,9 +107,9 @@ func lengths(tokens []int32, title string, p *pictures) Lengths {
 	tokens = slices.DeleteFunc(slices.Clone(tokens), func(n int32) bool {
 		return n == 0
 	}) // not recorded
-	p.outlines[title] = outlineOf(tokens, 1)
+	p.distributions[title] = distribution{outlineOf(tokens, 1), "", true}
 	var ones []stats.Counted
-	l := Lengths{}
+	var l Lengths
 	for _, n := range tokens {
 		ones = append(ones, stats.Counted{Value: int64(n), Count: 1})
 		l.Total += int64(n)
@@ -131,8 +135,12 @@ func types(t *trace.Trace) []Type {
 	if t.Type == nil {
 		return nil
 	}
-	kinds := typesOf(t, t.Types, func(i int) int { return int(t.Type[i]) })
-	slices.SortStableFunc(kinds, func(a, b Type) int { return int(b.Rows - a.Rows) })
+	kinds := typesOf(t, t.Types, func(i int) int {
+		return int(t.Type[i])
+	})
+	slices.SortStableFunc(kinds, func(a, b Type) int {
+		return int(b.Rows - a.Rows)
+	})
 	return kinds
 }
 
@@ -147,13 +155,15 @@ func typesOf(t *trace.Trace, names []string, of func(row int) int) []Type {
 	}
 	for i := range kinds {
 		k := &kinds[i]
-		n := float64(kinds[i].Rows)
+		n := float64(k.Rows)
 		k.Name = names[i]
 		k.Share = n / float64(t.Len())
-		k.MeanInput = k.MeanInput / n
-		k.MeanOutput = k.MeanOutput / n
+		k.MeanInput /= n
+		k.MeanOutput /= n
 	}
-	return slices.DeleteFunc(kinds, func(k Type) bool { return k.Rows == 0 })
+	return slices.DeleteFunc(kinds, func(k Type) bool {
+		return k.Rows == 0
+	})
 }
 
 func contextOf(t *trace.Trace, most int) *Context {
@@ -166,8 +176,9 @@ func contextOf(t *trace.Trace, most int) *Context {
 			continue
 		}
 		c.RowsOver++
-		if row := int64(t.Row[i]); c.FirstRow == nil || row < *c.FirstRow {
-			c.FirstRow = new(row)
+		row := int64(t.Row[i])
+		if c.FirstRow == nil || row < *c.FirstRow {
+			c.FirstRow = &row
 		}
 	}
 	c.Share = share(c.RowsOver, int64(t.Len()))
@@ -194,9 +205,9 @@ func sessions(t *trace.Trace, o Options, p *pictures) *Sessions {
 	graph := t.Graph(t.Len())
 	for i, before := range t.TurnsBefore(t.Len()) {
 		since := int64(-1)
-		for _, w := range graph.Of(i) {
-			if w.Trigger == trace.OnCompletion && w.Relation != trace.Barrier {
-				since = max(since, endOf(t, int(w.On), o.Assumed))
+		for _, wait := range graph.Of(i) {
+			if wait.Trigger == trace.OnCompletion && wait.Relation != trace.Barrier {
+				since = max(since, endOf(t, int(wait.On), o.Assumed))
 			}
 		}
 		if since >= 0 && since <= t.ArrivalNS[i] && !t.Untimed {
@@ -229,8 +240,8 @@ func sessions(t *trace.Trace, o Options, p *pictures) *Sessions {
 	if len(gaps) > 0 {
 		s.OverlapShare = new(share(s.Overlaps, s.Followups))
 	}
-	s.GapS = p.describe("Time from turn to turn", gaps, 1e9)
-	s.ThinkS = p.describe("Think and tool time", thinks, 1e9)
+	s.GapS = p.describe("Time from turn to turn", "s", gaps)
+	s.ThinkS = p.describe("Think and tool time", "s", thinks)
 	return s
 }
 
@@ -247,7 +258,7 @@ func (s *Sessions) count(t *trace.Trace, p *pictures) {
 		}
 	}
 	s.Sessions = int64(len(all))
-	s.Turns = p.describe("Turns of a conversation", all, 1)
+	s.Turns = p.describe("Turns of a conversation", "", all)
 }
 
 // aroundPrompt is about how many bytes of a request's image are not its prompt: head, model, lengths and options. With
@@ -325,15 +336,14 @@ func arrivals(t *trace.Trace, input, output int64, p *pictures) Arrivals {
 	a.GapS = stats.Describe(gaps, 1e9)
 	if span > 0 {
 		a.RowsPerS = perSecond(int64(t.Len()), span)
-		a.InputTokensPerS = perSecond(input,
-			span)
+		a.InputTokensPerS = perSecond(input, span)
 		a.OutputTokensPerS = perSecond(output, span)
 		a.BinS = seconds(span) / timelineBins
 		a.Timeline = make([]int64, timelineBins)
 		for _, ns := range t.ArrivalNS {
 			a.Timeline[stepOf(ns, span, timelineBins)]++
 		}
-		p.outlines["Time from a row to the next"] = outlineOf(gaps, 1e9)
+		p.describe("Time from a row to the next", "s", gaps)
 	}
 	return a
 }
@@ -352,7 +362,8 @@ func (a *Arrivals) burst(at []int64) {
 			a.Instants++
 			crowd = 0
 		}
-		if crowd++; crowd > a.LargestBurst {
+		crowd++
+		if crowd > a.LargestBurst {
 			a.LargestBurst = crowd
 			a.LargestBurstAtS = seconds(at[i])
 		}
@@ -366,8 +377,9 @@ func (a *Arrivals) peak(at []int64) {
 		for at[i]-at[first] >= second {
 			first++
 		}
-		if n := int64(i - first + 1); n > a.PeakRows {
-			a.PeakRows = n
+		rows := int64(i - first + 1)
+		if rows > a.PeakRows {
+			a.PeakRows = rows
 			a.PeakAtS = seconds(at[first])
 		}
 	}
@@ -387,13 +399,13 @@ func binned(edges []float64, values []stats.Counted, unit float64) []Bin {
 		}
 		bins[min(max(0, i), len(bins)-1)].Count += v.Count
 	}
-	for len(bins) > 0 && bins[0].Count == 0 {
-		bins = bins[1:]
+	some := func(b Bin) bool { return b.Count > 0 }
+	from := max(0, slices.IndexFunc(bins, some))
+	to := len(bins)
+	for to > from && !some(bins[to-1]) {
+		to--
 	}
-	for len(bins) > 0 && bins[len(bins)-1].Count == 0 {
-		bins = bins[:len(bins)-1]
-	}
-	return bins
+	return bins[from:to]
 }
 
 // powersOfTwo is 1, 2, 4, … beyond the longest lengths of a trace.
@@ -417,26 +429,26 @@ func oneThreeTen(unit float64, steps int) []float64 {
 // findings lists what people should know, the worst first.
 func findings(r *Report, lint *trace.Lint, o Options) []Finding {
 	all := []Finding{}
-	add := func(s Severity, text string) { all = append(all, Finding{s, text}) }
+	add := func(s Severity, text string) {
+		all = append(all, Finding{s, text})
+	}
 	for _, f := range lint.Refusals {
 		add(Refusal, placed(f))
 	}
 	badRows(lint, o.Read, add)
 	corrected := *lint
-	corrected.Dropped, corrected.Faults = 0, nil // are listed above
+	corrected.Dropped = 0
+	corrected.Faults = nil // are listed above
 	for _, note := range corrected.Notes() {
 		add(Note, note)
 	}
-	if b := r.Blocks; b != nil {
-		if b.TwoLengths > 0 {
-			add(Note, fmt.Sprintf("%s for different numbers of tokens in different places: a shorter block "+
-				"counts as the beginning of the longer one",
-				number(b.TwoLengths, "id stands", "ids stand")))
-		}
-		if b.ManyBefore > 0 {
-			add(Note, fmt.Sprintf("%s different ids: the ids name contents, not prefixes, and a block hits only "+
-				"behind the same blocks", number(b.ManyBefore, "id follows", "ids follow")))
-		}
+	if b := r.Blocks; b != nil && b.TwoLengths > 0 {
+		add(Note, number(b.TwoLengths, "id stands", "ids stand")+" for different numbers of tokens in different "+
+			"places: a shorter block counts as the beginning of the longer one")
+	}
+	if b := r.Blocks; b != nil && b.ManyBefore > 0 {
+		add(Note, number(b.ManyBefore, "id follows", "ids follow")+" different ids: the ids name contents, not "+
+			"prefixes, and a block hits only behind the same blocks")
 	}
 	if o.Instances > 0 && r.Blocks == nil {
 		add(Note, "no block ids, so routers cannot be compared")
@@ -455,18 +467,17 @@ func badRows(lint *trace.Lint, o trace.Options, add func(Severity, string)) {
 		return
 	}
 	severity := Refusal
-	text := "%s be replayed; correct the file, or leave out with --bad-rows drop what is left " +
-		"out here"
+	rest := " be replayed; correct the file, or leave out with --bad-rows drop what is left out here"
 	if o.Lenient {
 		severity = Note
-		text = "%s be replayed; left out"
+		rest = " be replayed; left out"
 	}
-	add(severity, fmt.Sprintf(text, number(int64(lint.Dropped), "bad row cannot", "bad rows cannot")))
+	add(severity, number(int64(lint.Dropped), "bad row cannot", "bad rows cannot")+rest)
 	for _, f := range lint.Faults {
 		add(BadRow, placed(f))
 	}
 	if more := lint.Dropped - len(lint.Faults); more > 0 {
-		add(BadRow, fmt.Sprintf("… and %s more", format.Count(more)))
+		add(BadRow, "… and "+format.Count(more)+" more")
 	}
 }
 

@@ -18,13 +18,12 @@ const curvePoints = 64
 // follower gathers what is counted per block reference.
 type follower struct {
 	Blocks
-	stack *kvcache.StackDistances
-	ids   *idTable // nil if the summary is not needed
+	blockTokens int
+	stack       *kvcache.StackDistances
+	ids         map[uint64]seenID // by id; nil if Blocks is not needed
 
 	blocks, hitBlocks int64
-	tokens, hitTokens int64
 	full, hitFull     int64
-	meanSum           float64 // of the rows' shares
 	repeatIDs         int64
 	held              []rowHeld
 
@@ -36,17 +35,17 @@ type follower struct {
 }
 
 // follow adds all rows to a follower, except those whose prompts are verbatim.
-func follow(t *trace.Trace, ids *idTable) *follower {
+func follow(t *trace.Trace, ids map[uint64]seenID) *follower {
 	f := &follower{
-		stack: kvcache.NewStackDistances(t.BlockTokens),
-		ids:   ids,
-		gaps:  map[int64]int64{},
+		blockTokens: t.BlockTokens,
+		stack:       kvcache.NewStackDistances(t.BlockTokens),
+		ids:         ids,
+		gaps:        map[int64]int64{},
 	}
 	for i := range t.Len() {
-		if t.Verbatim(i).Kind != trace.NoVerbatim {
-			continue
+		if t.Verbatim(i).Kind == trace.NoVerbatim {
+			f.add(t.Blocks(i), int(t.InputTokens[i]), t.ArrivalNS[i])
 		}
-		f.add(t.Blocks(i), int(t.InputTokens[i]), t.BlockTokens, t.ArrivalNS[i])
 	}
 	f.gaps[f.gap.Value] += f.gap.Count
 	for _, ns := range slices.Sorted(maps.Keys(f.gaps)) {
@@ -59,14 +58,14 @@ func follow(t *trace.Trace, ids *idTable) *follower {
 }
 
 // add follows one row.
-func (f *follower) add(ids []uint64, tokens, blockTokens int, atNS int64) {
+func (f *follower) add(ids []uint64, tokens int, atNS int64) {
 	if len(ids) == 0 {
 		f.BareRows++
 	}
 	hit := 0
 	for i, u := range f.stack.Add(ids, tokens) {
 		f.blocks++
-		if u.Tokens == blockTokens {
+		if u.Tokens == f.blockTokens {
 			f.full++
 		}
 		if u.Block < 0 {
@@ -75,12 +74,12 @@ func (f *follower) add(ids []uint64, tokens, blockTokens int, atNS int64) {
 		}
 		f.References++
 		// A block that was there with as many tokens says nothing new of its id: what precedes it is the same.
-		if u.Held > 0 && u.Held == u.Tokens || f.ids != nil && f.ids.see(ids, i, u.Tokens) {
+		if u.Held > 0 && u.Held == u.Tokens || f.ids != nil && f.see(ids, i, u.Tokens) {
 			f.repeatIDs++
 		}
 		if u.Held > 0 {
 			hit += min(u.Held, u.Tokens)
-			f.repeat(u, blockTokens, atNS)
+			f.repeat(u, atNS)
 		}
 		if u.Block == len(f.lastNS) {
 			f.lastNS = append(f.lastNS, 0)
@@ -88,17 +87,15 @@ func (f *follower) add(ids []uint64, tokens, blockTokens int, atNS int64) {
 		f.lastNS[u.Block] = atNS
 	}
 	f.held = append(f.held, rowHeld{atNS, int32(tokens), int32(hit)})
-	f.tokens += int64(tokens)
-	f.hitTokens += int64(hit)
-	f.meanSum += float64(hit) / float64(tokens)
 }
 
-func (f *follower) repeat(u kvcache.Use, blockTokens int, atNS int64) {
+func (f *follower) repeat(u kvcache.Use, atNS int64) {
 	f.hitBlocks++
-	if u.Tokens == blockTokens && u.Held == blockTokens {
+	if u.Tokens == f.blockTokens && u.Held == f.blockTokens {
 		f.hitFull++
 	}
-	if ns := atNS - f.lastNS[u.Block]; ns != f.gap.Value {
+	ns := atNS - f.lastNS[u.Block]
+	if ns != f.gap.Value {
 		f.gaps[f.gap.Value] += f.gap.Count
 		f.gap = stats.Counted{Value: ns}
 	}
@@ -106,8 +103,8 @@ func (f *follower) repeat(u kvcache.Use, blockTokens int, atNS int64) {
 }
 
 func (f *follower) summary() *Blocks {
-	f.Distinct, f.DistinctAll, f.TwoLengths, f.ManyBefore = int64(len(f.ids.seen)), int64(
-		f.stack.Distinct()), f.ids.twoLengths, f.ids.manyBefore
+	f.Distinct = int64(len(f.ids))
+	f.DistinctAll = int64(f.stack.Distinct())
 	f.Names = "prefixes"
 	if f.ManyBefore > 0 {
 		f.Names = "contents"
@@ -115,37 +112,54 @@ func (f *follower) summary() *Blocks {
 	return &f.Blocks
 }
 
-func (f *follower) cache(blockTokens int, capacities []int64) *Cache {
+// infinite are the hits of a cache without a limit.
+func (f *follower) infinite() Infinite {
+	var tokens, held int64
+	shares := 0.0
+	for _, r := range f.held {
+		tokens += int64(r.tokens)
+		held += int64(r.held)
+		shares += float64(r.held) / float64(r.tokens)
+	}
+	return Infinite{
+		Blocks:      share(f.hitBlocks, f.blocks),
+		Tokens:      share(held, tokens),
+		FullBlocks:  share(f.hitFull, f.full),
+		MeanRequest: shares / float64(max(1, len(f.held))),
+		IDs:         share(f.repeatIDs, f.blocks),
+	}
+}
+
+func (f *follower) cache(capacities []int64) *Cache {
 	inOrder := f.stack.Curve(kvcache.InOrder)
 	tailFirst := f.stack.Curve(kvcache.TailFirst)
 	c := &Cache{
-		Infinite: Infinite{
-			Blocks: share(f.hitBlocks, f.blocks),
-			Tokens: share(f.hitTokens, f.tokens),
-			FullBlocks: share(f.hitFull,
-				f.full),
-			MeanRequest: f.meanSum / float64(max(1, len(f.held))),
-			IDs:         share(f.repeatIDs, f.blocks),
-		},
+		Infinite:         f.infinite(),
 		SaturationTokens: inOrder.SaturationTokens(),
 		Definition: fmt.Sprintf("An LRU cache of ⌊capacity / %d⌋ slots, a block of %d tokens in each, a last "+
 			"partial one too. Rows count from their arrival, and output takes no room. "+
 			"A block hits only if all before it in its row do. In order: each block is looked up and touched "+
 			"before the next. Tail first: all are looked up when the row arrives, "+
-			"then touched from the last to the first, as vLLM frees them.", blockTokens, blockTokens),
+			"then touched from the last to the first, as vLLM frees them.", f.blockTokens, f.blockTokens),
 	}
 	c.at = func(tokens int64) Capacity {
-		return Capacity{tokens, inOrder.BlockRatio(tokens), inOrder.TokenRatio(tokens), tailFirst.BlockRatio(tokens),
-			tailFirst.TokenRatio(tokens)}
+		return Capacity{
+			Tokens:          tokens,
+			BlockRatio:      inOrder.BlockRatio(tokens),
+			TokenRatio:      inOrder.TokenRatio(tokens),
+			TailFirstBlocks: tailFirst.BlockRatio(tokens),
+			TailFirstTokens: tailFirst.TokenRatio(tokens),
+		}
 	}
 	if len(capacities) == 0 {
-		capacities = usualCapacities(c.SaturationTokens, int64(blockTokens))
+		capacities = usualCapacities(c.SaturationTokens, int64(f.blockTokens))
 	}
 	for _, tokens := range capacities {
 		c.LRU = append(c.LRU, c.at(tokens))
 	}
-	for _, tokens := range spread(min(capacities[0], int64(blockTokens)*10),
-		max(capacities[len(capacities)-1], c.SaturationTokens), curvePoints) {
+	from := min(capacities[0], int64(f.blockTokens)*10)
+	to := max(capacities[len(capacities)-1], c.SaturationTokens)
+	for _, tokens := range spread(from, to, curvePoints) {
 		c.Curve = append(c.Curve, c.at(tokens))
 	}
 	return c
@@ -200,13 +214,6 @@ func timeEdges() []float64 {
 		day, 7 * day, 300 * year}
 }
 
-// idTable has every id that was seen, how many tokens it stood for and which id preceded it.
-type idTable struct {
-	seen map[uint64]seenID
-
-	twoLengths, manyBefore int64
-}
-
 // seenID is an id at its first occurrence, and whether others differed.
 type seenID struct {
 	before      uint64 // the id in front of it, 0 where first is set
@@ -217,25 +224,25 @@ type seenID struct {
 }
 
 // see notes the i-th id of a row, which stands for so many tokens there, and reports whether the id was seen before.
-func (t *idTable) see(ids []uint64, i, tokens int) bool {
+func (f *follower) see(ids []uint64, i, tokens int) bool {
 	now := seenID{tokens: int32(tokens), first: i == 0}
 	if i > 0 {
 		now.before = ids[i-1]
 	}
-	was, again := t.seen[ids[i]]
+	was, again := f.ids[ids[i]]
 	if !again {
-		t.seen[ids[i]] = now
+		f.ids[ids[i]] = now
 		return false
 	}
 	if !was.otherLength && was.tokens != now.tokens {
 		was.otherLength = true
-		t.twoLengths++
-		t.seen[ids[i]] = was
+		f.TwoLengths++
+		f.ids[ids[i]] = was
 	}
 	if !was.otherBefore && (was.first != now.first || was.before != now.before) {
 		was.otherBefore = true
-		t.manyBefore++
-		t.seen[ids[i]] = was
+		f.ManyBefore++
+		f.ids[ids[i]] = was
 	}
 	return true
 }
@@ -250,9 +257,10 @@ func routing(t *trace.Trace, o Options) (oracles []*route.Oracle) {
 		return nil
 	}
 	q := route.Question{
-		Prompts: kvcache.NewPrompts(t.BlockTokens, 0),
-		Targets: route.Even(slices.Repeat([]int{1}, o.Instances)),
-		Bound:   o.LoadBound, BlockTokens: routedBlockTokens,
+		Prompts:     kvcache.NewPrompts(t.BlockTokens, 0),
+		Targets:     route.Even(slices.Repeat([]int{1}, o.Instances)),
+		Bound:       o.LoadBound,
+		BlockTokens: routedBlockTokens,
 	}
 	for i := range t.Len() {
 		if t.Verbatim(i).Kind != trace.NoVerbatim {

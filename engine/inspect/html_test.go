@@ -157,7 +157,7 @@ func TestPictures(t *testing.T) {
 		t.Errorf("the largest LRU cache holds %v, one without a limit %v", got, r.Cache.Infinite.Tokens)
 	}
 	held, all := 0.0, 0.0
-	for step, share := range r.pictures.held {
+	for step, share := range r.pictures.series[heldTitle][0].Values {
 		if rows[step] > 0 {
 			held += share * input[step]
 			all += input[step]

@@ -18,9 +18,13 @@ const labelWidth = 18
 func Print(w io.Writer, reports []*Report, width int) error {
 	p := &page{format.NewPage(width, labelWidth)}
 	if len(reports) == 1 {
-		p.single(reports[0])
+		if err := p.single(reports[0]); err != nil {
+			return err
+		}
 	} else {
-		p.sideBySide(reports)
+		if err := p.sideBySide(reports); err != nil {
+			return err
+		}
 		for _, r := range reports {
 			p.Line("")
 			p.Line(shorten(r.Trace, p.Width))
@@ -41,17 +45,16 @@ func Print(w io.Writer, reports []*Report, width int) error {
 type page struct{ format.Page }
 
 // beside prints two blocks of lines next to each other.
-func (p *page) beside(a, b []string) {
-	half := p.Width / 2
-	for i := range max(len(a), len(b)) {
-		var l, r string
-		if i < len(a) {
-			l = a[i]
+func (p *page) beside(left, right []string) {
+	for i := range max(len(left), len(right)) {
+		line := ""
+		if i < len(left) {
+			line = left[i]
 		}
-		if i < len(b) {
-			r = b[i]
+		if i < len(right) {
+			line = format.Left(line, p.Width/2) + right[i]
 		}
-		p.Line(format.Left(l, half) + r)
+		p.Line(line)
 	}
 }
 
@@ -65,8 +68,11 @@ func shorten(s string, n int) string {
 }
 
 // single prints one report.
-func (p *page) single(r *Report) {
-	all := sections(r, nil)
+func (p *page) single(r *Report) error {
+	all, err := sections(r, nil)
+	if err != nil {
+		return err
+	}
 	p.Line(shorten(r.Trace, p.Width))
 	p.Wrap("  ", "  ", format.Gap, whatWasRead(r))
 	p.Line("")
@@ -116,6 +122,7 @@ func (p *page) single(r *Report) {
 		p.Row("  "+row[0], 24, needs, row[1:]...)
 	}
 	p.plots(r)
+	return nil
 }
 
 // lines prints those lines of which the trace has something.
@@ -148,8 +155,12 @@ const (
 
 // distributions prints the distributions of tokens and times, one a line.
 func (p *page) distributions(all []section) {
-	width := []int{min(column+2, (p.Width-tableLabel)/len(percentiles()))}
-	p.Row("", tableLabel, width, percentiles()...)
+	var names []string
+	for _, key := range percentiles() {
+		names = append(names, percentileName(key))
+	}
+	width := []int{min(column+2, (p.Width-tableLabel)/len(names))}
+	p.Row("", tableLabel, width, names...)
 	for _, label := range []string{
 		"input tokens", "output tokens", "together", "interarrival", "turns/session", "turn to turn", "think, tools",
 		"rows/job", "sub-agents/job", "job span", "job idle", "took", "TTFT", "new tokens",
@@ -186,11 +197,11 @@ func overlapDefinition(s *Sessions) string {
 	}
 	lead := "A turn is"
 	if s.Recorded > 0 {
-		lead = fmt.Sprintf("%s of %s lasted as long as recorded. Others are", format.Count(s.Recorded),
-			format.Many(s.Followups, "previous turn"))
+		all := format.Many(s.Followups, "previous turn")
+		lead = format.Count(s.Recorded) + " of " + all + " lasted as long as recorded. Others are"
 	}
-	return fmt.Sprintf(lead+" assumed to last %s, and %s for each output token after the first (--assume-latency). "+
-		thinkDefinition, format.Span(s.TTFTS), format.Span(s.TPOTS))
+	return lead + " assumed to last " + format.Span(s.TTFTS) + ", and " + format.Span(s.TPOTS) +
+		" for each output token after the first (--assume-latency). " + thinkDefinition
 }
 
 // lru prints the table of capacities with a bar for the hits of each.
@@ -217,7 +228,11 @@ const (
 )
 
 // sideBySide prints the findings of each report, then a column for each, as many beside each other as fit.
-func (p *page) sideBySide(reports []*Report) {
+func (p *page) sideBySide(reports []*Report) error {
+	all, err := tables(reports)
+	if err != nil {
+		return err
+	}
 	for _, r := range reports {
 		if len(r.Findings) > 0 {
 			p.Line(shorten(r.Trace, p.Width))
@@ -229,7 +244,6 @@ func (p *page) sideBySide(reports []*Report) {
 	for _, name := range shortNames(reports) {
 		names = append(names, shorten(name, reportWidth-2))
 	}
-	all := tables(reports)
 	for from := 0; from < len(reports); from += perBand {
 		to := min(len(reports), from+perBand)
 		heads := names[from:to]
@@ -237,24 +251,30 @@ func (p *page) sideBySide(reports []*Report) {
 			if i > 0 || from > 0 {
 				p.Line("")
 			}
-			p.Row(t.Title, quantityWidth, []int{reportWidth}, heads...)
+			p.report(t.Title, heads)
 			heads = nil
 			for _, row := range t.Rows {
-				p.Row("  "+row[0], quantityWidth, []int{reportWidth}, row[1+from:1+to]...)
+				p.report("  "+row[0], row[1+from:1+to])
 			}
 		}
 	}
+	return nil
+}
+
+// report prints a row with a column for each report.
+func (p *page) report(label string, cells []string) {
+	p.Row(label, quantityWidth, []int{reportWidth}, cells...)
 }
 
 // shortNames are the files' names without their folders, if that distinguishes them.
 func shortNames(reports []*Report) []string {
-	full := make([]string, len(reports))
-	short := make([]string, len(reports))
+	var full, short []string
 	seen := map[string]bool{}
-	for i, r := range reports {
-		full[i] = r.Trace
-		short[i] = filepath.Base(r.Trace)
-		seen[short[i]] = true
+	for _, r := range reports {
+		name := filepath.Base(r.Trace)
+		full = append(full, r.Trace)
+		short = append(short, name)
+		seen[name] = true
 	}
 	if len(seen) < len(reports) {
 		return full
@@ -287,14 +307,11 @@ func (p *page) timeline(r *Report) {
 	}
 	p.Line("")
 	p.Line("  rows by time, each column " + format.Span(a.BinS))
+	labels := make([]string, timelineLines)
+	labels[0] = format.Count(slices.Max(a.Timeline))
+	labels[timelineLines-1] = "0"
 	for i, line := range chart.Skyline(a.Timeline, timelineLines) {
-		label := ""
-		if i == 0 {
-			label = format.Count(slices.Max(a.Timeline))
-		} else if i == timelineLines-1 {
-			label = "0"
-		}
-		p.Line(format.Right(label, 9) + " ┤" + line)
+		p.Line(format.Right(labels[i], 9) + " ┤" + line)
 	}
 	end := format.Span(a.SpanS)
 	p.Line(format.Left("", 11) + format.Left("0", timelineBins-format.Columns(end)) + end)
@@ -302,7 +319,8 @@ func (p *page) timeline(r *Report) {
 
 // histogram draws bins as lines of half a page.
 func (p *page) histogram(title string, bins []Bin, name func(Bin) string) []string {
-	const label, number = 17, 9
+	const label = 17
+	const number = 9
 	cells := p.Width/2 - label - number - 2
 	most := int64(1)
 	for _, b := range bins {
@@ -310,9 +328,9 @@ func (p *page) histogram(title string, bins []Bin, name func(Bin) string) []stri
 	}
 	lines := []string{"  " + title}
 	for _, b := range bins {
-		drawn := chart.Bar(float64(b.Count)/float64(most), cells)
-		lines = append(lines, format.Right(name(b), label)+" "+format.Left(drawn, cells)+
-			format.Right(format.Count(b.Count), number))
+		bar := chart.Bar(float64(b.Count)/float64(most), cells)
+		count := format.Right(format.Count(b.Count), number)
+		lines = append(lines, format.Right(name(b), label)+" "+format.Left(bar, cells)+count)
 	}
 	return lines
 }

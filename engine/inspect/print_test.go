@@ -6,6 +6,9 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -174,5 +177,55 @@ func TestValidate(t *testing.T) {
 	}
 	if err := (&Options{CacheTokens: []int64{1, 5}, MaxModelLen: 1}).Validate(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDeclared: each value of quantities.txt and words.txt is one of the report or computed, and each printer exists.
+func TestDeclared(t *testing.T) {
+	fill, err := fillerOf(&Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	isComputed := map[string]bool{}
+	source, err := os.ReadFile("quantities.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range regexp.MustCompile(`"([a-z_]+)":? *[:\]]`).FindAllStringSubmatch(string(source), -1) {
+		isComputed[key[1]] = true
+	}
+	gaps := regexp.MustCompile(`\{([^ }]+) ?([^}]*)\}`).FindAllStringSubmatch(strings.SplitN(quantities, "[trace]", 2)[1]+words, -1)
+	if len(gaps) < 80 {
+		t.Fatalf("%d values", len(gaps))
+	}
+	for _, gap := range gaps {
+		path, printer := gap[1], gap[2]
+		if fill.Printers[printer] == nil && printer != "" && !strings.HasPrefix(printer, "many ") {
+			t.Errorf("%s: no printer", gap[0])
+		}
+		if key, is := strings.CutPrefix(path, "."); is {
+			if !isComputed[key] {
+				t.Errorf("%s: nothing computes it", gap[0])
+			}
+			continue
+		}
+		at := reflect.TypeFor[Report]()
+		for key := range strings.SplitSeq(strings.Replace(path, "*", "p999", 1), ".") {
+			for at.Kind() == reflect.Pointer {
+				at = at.Elem()
+			}
+			if at.Kind() != reflect.Struct {
+				t.Fatalf("%s: %s is in no struct", gap[0], key)
+			}
+			fields := reflect.VisibleFields(at)
+			i := slices.IndexFunc(fields, func(f reflect.StructField) bool {
+				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+				return name == key
+			})
+			if i < 0 {
+				t.Fatalf("%s: no key %s", gap[0], key)
+			}
+			at = fields[i].Type
+		}
 	}
 }

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"cmp"
+	_ "embed"
 	"fmt"
 	"math"
 	"slices"
@@ -23,25 +24,167 @@ type quantity struct {
 	pattern string // how that line prints the text, which stands for %s; "" = the text alone
 }
 
-// section is a group of quantities.
+// section is a group of quantities, and a table.
 type section struct {
-	title      string // of the table; "" = not in tables
+	title      string
 	quantities []quantity
 }
 
-// sections are all quantities of a report, of LRU caches those with the capacities. What a trace lacks has no title.
-func sections(r *Report, capacities []int64) []section {
+// sections are all quantities of a report, of LRU caches those with the capacities.
+func sections(r *Report, capacities []int64) ([]section, error) {
+	fill, err := fillerOf(r)
+	if err != nil {
+		return nil, err
+	}
 	return slices.Concat(
-		[]section{
-			fileSection(r), amplifySection(r.Amplify), arrivalSection(r),
-			tokenSection(r), sessionSection(r.Sessions), agentSection(r.Agents), blockSection(r),
-		},
+		declared(fill),
 		columns(typeRows(cmp.Or(r.Agents, &Agents{}).Depths), "rows at a depth", "", "mean input at a depth",
 			"mean output at a depth"),
 		columns(typeRows(r.Types), "", "rows of a type", "mean input of a type", "mean output of a type"),
 		columns(r.Cache.rows(capacities), "LRU in order, of blocks", "LRU in order, of tokens",
 			"LRU tail first, of blocks", "LRU tail first, of tokens"),
-		routingSections(r), columns(r.Replay.rows(), "", "", "memory to replay, about"))
+		routingSections(r),
+		columns(r.Replay.rows(), "", "", "memory to replay, about")), nil
+}
+
+// fillerOf has the values of a report, and what is computed of them for people under a key that is empty.
+func fillerOf(r *Report) (*format.Filler, error) {
+	fill, err := format.NewFiller(r)
+	if err != nil {
+		return nil, err
+	}
+	fill.Printers["rows/s"] = rate
+	fill.Printers["tokens"] = tokens
+	fill.Values[""] = computed(r)
+	if r.Untimed {
+		delete(fill.Values, "arrivals")
+	}
+	for key, l := range map[string]*Lengths{"input_tokens": &r.InputTokens, "output_tokens": &r.OutputTokens} {
+		if l.known() == nil {
+			delete(fill.Values, key)
+		}
+	}
+	return fill, nil
+}
+
+// computed are the texts with keys that begin with a point.
+func computed(r *Report) map[string]any {
+	texts := map[string]any{
+		"of_file": r.ofFile(),
+		"verdict": "take it",
+		"input":   r.InputTokens.total(),
+		"output":  r.OutputTokens.total(),
+	}
+	if !r.Replayable {
+		texts["verdict"] = "REFUSE it"
+	}
+	if !r.Untimed {
+		texts["time_unit"] = r.TimeUnit
+		texts["last_row"] = inUnit(r.Arrivals.SpanS, r.TimeUnit)
+	}
+	if r.Arrivals.RowsPerS == nil {
+		texts["rows_without_times"] = format.Many(r.Rows, "row")
+	}
+	if r.Verbatim != nil {
+		texts["verbatim"] = r.Verbatim.kinds()
+	}
+	if a := r.Agents; a != nil {
+		texts["deepest"] = format.Count(len(a.Depths) - 1)
+		texts["instants"] = a.instants()
+		texts["jobs"] = a.inWords()
+	}
+	if c := r.Cache; c != nil {
+		c.compute(r.Blocks, texts)
+	}
+	return texts
+}
+
+// compute adds what is computed of caches.
+func (c *Cache) compute(b *Blocks, texts map[string]any) {
+	if b.DistinctAll != b.Distinct {
+		texts["distinct_prefixes"] = format.Count(b.DistinctAll)
+	}
+	if c.Infinite.IDs != c.Infinite.Blocks {
+		texts["id_ratio"] = format.Share(c.Infinite.IDs)
+	}
+	if c.SaturationTokens > 0 {
+		half := slices.IndexFunc(c.Curve, func(at Capacity) bool {
+			return at.TokenRatio >= c.Infinite.Tokens/2
+		})
+		texts["half_of_hits"] = format.Short(float64(c.Curve[max(0, half)].Tokens))
+	}
+}
+
+//go:embed quantities.txt
+var quantities string
+
+// declared are the sections of quantities.txt.
+func declared(fill *format.Filler) (all []section) {
+	for line := range strings.Lines(quantities) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "[") {
+			all = append(all, section{title: strings.Trim(line, "[]")})
+		}
+		cells := strings.Split(line, "|")
+		if len(cells) != 4 || line[0] == '#' {
+			continue
+		}
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		last := &all[len(all)-1]
+		last.quantities = append(last.quantities, quantitiesOf(fill, cells)...)
+	}
+	return all
+}
+
+// percentiles are the keys of what the page prints of a distribution.
+func percentiles() []string {
+	return []string{"mean", "p50", "p90", "p95", "p99", "p999", "max"}
+}
+
+// quantitiesOf are those of a line of quantities.txt.
+func quantitiesOf(fill *format.Filler, cells []string) (all []quantity) {
+	text, name, line, pattern := cells[0], cells[1], cells[2], cells[3]
+	if !strings.Contains(text, "*") {
+		return []quantity{{name, cmp.Or(fill.Fill(text), absent), line, pattern}}
+	}
+	prefix, inTables, _ := strings.Cut(name, ":")
+	for _, key := range percentiles() {
+		q := quantity{
+			text: cmp.Or(fill.Fill(strings.Replace(text, "*", key, 1)), absent),
+			line: line,
+		}
+		if slices.Contains(strings.Fields(inTables), key) {
+			q.name = prefix + percentileName(key)
+		}
+		all = append(all, q)
+	}
+	return all
+}
+
+// percentileName is what people call a percentile.
+func percentileName(key string) string {
+	return strings.Replace(key, "p999", "p99.9", 1)
+}
+
+//go:embed words.txt
+var words string
+
+// inWords are a trace's main numbers as sentences: the lines of words.txt.
+func inWords(r *Report) (out []string, err error) {
+	fill, err := fillerOf(r)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(words) {
+		var sentences []string
+		for sentence := range strings.SplitSeq(strings.TrimSpace(line), " | ") {
+			sentences = append(sentences, fill.Fill(sentence))
+		}
+		out = append(out, strings.Join(format.Present(sentences...), " "))
+	}
+	return format.Present(out...), nil
 }
 
 // columns makes a section of each column of a table of the page, whose rows begin with their names.
@@ -75,11 +218,15 @@ type table struct {
 }
 
 // tables are the sections of these reports. Rows that no report can fill are left out.
-func tables(reports []*Report) (all []table) {
+func tables(reports []*Report) (all []table, err error) {
 	capacities := capacities(reports)
 	for i, r := range reports {
 		next := 0 // where a table that no report before has is put
-		for _, s := range sections(r, capacities) {
+		sections, err := sections(r, capacities)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range sections {
 			if s.title == "" {
 				continue
 			}
@@ -101,7 +248,9 @@ func tables(reports []*Report) (all []table) {
 			})
 		})
 	}
-	return slices.DeleteFunc(all, func(t table) bool { return len(t.Rows) == 0 })
+	return slices.DeleteFunc(all, func(t table) bool {
+		return len(t.Rows) == 0
+	}), nil
 }
 
 // fill writes the cells of report i of n. Where names are the same, each has a row.
@@ -118,50 +267,6 @@ func (t *table) fill(quantities []quantity, i, n int) {
 	}
 }
 
-// percentiles are the columns that the page prints of a distribution.
-func percentiles() []string {
-	return []string{"mean", "p50", "p90", "p95", "p99", "p99.9", "max"}
-}
-
-// distribution is a line of the page. Tables have some of the percentiles, with a prefix.
-func distribution(
-	line string, d *stats.Percentiles, print func(float64) string, prefix string, some ...string,
-) []quantity {
-	var all []quantity
-	if d == nil {
-		d = &stats.Percentiles{}
-		print = func(float64) string { return absent }
-	}
-	for i, v := range []float64{d.Mean, d.P50, d.P90, d.P95, d.P99, d.P999, d.Max} {
-		q := quantity{line: line, text: print(v)}
-		if name := percentiles()[i]; slices.Contains(some, name) {
-			q.name = prefix + name
-		}
-		all = append(all, q)
-	}
-	return all
-}
-
-func fileSection(r *Report) section {
-	unit := r.TimeUnit
-	verdict := "take it"
-	if r.Untimed {
-		unit = absent
-	}
-	if !r.Replayable {
-		verdict = "REFUSE it"
-	}
-	return section{"trace", []quantity{
-		{name: "format", text: r.Format},
-		{name: "timestamps", text: unit},
-		{name: "tokens a block", text: format.Count(r.BlockTokens)},
-		{name: "a replay would", text: verdict},
-		{"rows", format.Count(r.Rows), "rows", ""},
-		{"", r.ofFile(), "rows", ""},
-		{name: "rows in the file", text: format.Count(r.FileRows)},
-	}}
-}
-
 // ofFile describes which part of the file the rows are.
 func (r *Report) ofFile() string {
 	file := format.Count(r.FileRows) + " in the file"
@@ -174,51 +279,6 @@ func (r *Report) ofFile() string {
 		return "of " + file
 	}
 	return ""
-}
-
-func arrivalSection(r *Report) section {
-	if r.Untimed {
-		return section{}
-	}
-	a := &r.Arrivals
-	return section{"arrivals", append([]quantity{
-		{"span", format.Span(a.SpanS), "span", ""},
-		{"last row at", inUnit(a.SpanS, r.TimeUnit), "span", "last row at %s"},
-		{"mean rate", optional(a.RowsPerS, rate), "mean rate", ""},
-		{"input tok/s", optional(a.InputTokensPerS, format.Rate), "mean rate", "%s input tok/s"},
-		{"output tok/s", optional(a.OutputTokensPerS, format.Rate), "mean rate", "%s output tok/s"},
-		{"distinct instants", format.Count(a.Instants), "burstiness", "%s distinct instants"},
-		{name: "most rows at one", text: format.Count(a.LargestBurst)},
-		{"", format.Many(a.LargestBurst, "row"), "burstiness", "up to %s at one"},
-		{"most rows within 1 s", format.Count(a.PeakRows), "burstiness", "up to %s within 1 s"},
-		{"interarrival CV", optional(a.GapCV, variation), "burstiness", "interarrival CV %s"},
-	}, distribution("interarrival", a.GapS, format.Span, "")...)}
-}
-
-func tokenSection(r *Report) section {
-	input := &r.InputTokens
-	output := &r.OutputTokens
-	return section{"tokens", slices.Concat(
-		distribution("input tokens", input.known(), tokens, "input ", percentiles()...),
-		distribution("output tokens", output.known(), tokens, "output ", percentiles()...),
-		distribution("together", r.TotalTokens, tokens, "together ", "p99", "max"),
-		[]quantity{
-			{name: "input total", text: input.total()},
-			{name: "output total", text: output.total()},
-			{"", input.total() + " input", "tokens", ""},
-			{"", output.total() + " output", "tokens", ""},
-			{"", optional(r.Verbatim, Verbatim.kinds), "verbatim", ""},
-			{"verbatim", optional(r.Verbatim, Verbatim.size), "verbatim", ""},
-			{name: "rows over the context", text: optional(r.Context, Context.over)},
-			{"", optional(r.Context, Context.rows), "model context", ""},
-		})}
-}
-
-func (c Context) over() string { return format.Count(c.RowsOver) }
-
-// rows describes how many rows the context cannot hold.
-func (c Context) rows() string {
-	return fmt.Sprintf("%s rows (%s) above %s tokens", c.over(), format.Share(c.Share), format.Count(c.MaxModelLen))
 }
 
 // known is the distribution; nil if no row has its length.
@@ -237,8 +297,6 @@ func (l *Lengths) total() string {
 	return format.Count(l.Total)
 }
 
-func (l Verbatim) size() string { return format.Bytes(l.Bytes) }
-
 // kinds names the kinds that there are.
 func (l Verbatim) kinds() string {
 	var kinds []string
@@ -248,60 +306,6 @@ func (l Verbatim) kinds() string {
 		}
 	}
 	return strings.Join(kinds, ", ")
-}
-
-func sessionSection(s *Sessions) section {
-	if s == nil {
-		return section{}
-	}
-	return section{"sessions", slices.Concat(
-		[]quantity{
-			{"sessions", format.Count(s.Sessions), "sessions", ""},
-			{"of several turns", format.Count(s.MultiTurn), "sessions", "%s of several turns"},
-			{"", format.Many(s.Followups, "follow-up turn"), "sessions", ""},
-			{"", format.Some(s.Orphans, "without their parent here"), "sessions", ""},
-		},
-		distribution("turns/session", s.Turns, tokens, "turns a session, ", "mean", "max"),
-		distribution("turn to turn", s.GapS, format.Span, "turn to turn ", "p50", "p99"),
-		distribution("think, tools", s.ThinkS, format.Span, "thinking and tools ", "p50"),
-		[]quantity{
-			{"overlapping turns", optional(s.OverlapShare, format.Share), "turns overlap",
-				format.Count(s.Overlaps) + " (%s) begin before the previous turn has ended"},
-			{"", format.Some(s.AtOnce, "not after it began"), "turns overlap", ""},
-		})}
-}
-
-func blockSection(r *Report) section {
-	if r.Blocks == nil {
-		return section{}
-	}
-	b := r.Blocks
-	i := &r.Cache.Infinite
-	u := r.Reuse
-	others, ids := "", ""
-	if b.DistinctAll != b.Distinct {
-		others = format.Count(b.DistinctAll) + " distinct with all before them"
-	}
-	if i.IDs != i.Blocks {
-		ids = format.Share(i.IDs) + " of blocks whatever precedes them"
-	}
-	return section{"blocks, unlimited cache", slices.Concat(
-		[]quantity{
-			{"references", format.Count(b.References), "blocks", "%s references"},
-			{"distinct ids", format.Count(b.Distinct), "blocks", "%s distinct ids"},
-			{"", others, "blocks", ""},
-			{"", format.Some(b.WithoutID, "without id"), "blocks", ""},
-			{"", format.Some(b.BareRows, "rows without any"), "blocks", ""},
-			{"ids name", b.Names, "blocks", "ids name %s"},
-			{"hits, of blocks", format.Share(i.Blocks), "unlimited cache", "%s of blocks"},
-			{"hits, of tokens", format.Share(i.Tokens), "unlimited cache", "%s of tokens"},
-			{"hits, of full blocks", format.Share(i.FullBlocks), "unlimited cache", "%s of full blocks"},
-			{"hits, mean per request", format.Share(i.MeanRequest), "unlimited cache", "%s mean per request"},
-			{name: "blocks seen, by id alone", text: format.Share(i.IDs)},
-			{"", ids, "unlimited cache", ""},
-		},
-		distribution("reused after", u.TimeS, format.Span, "reused after, ", "p50"),
-		distribution("other tokens", u.Tokens, format.Short, "other tokens since, ", "p50"))}
 }
 
 // maxTypesShown bounds the kinds of requests on a page; the JSON has them all.
@@ -418,11 +422,3 @@ func rate(perSecond float64) string {
 
 // variation prints a coefficient of variation.
 func variation(v float64) string { return format.Number(v, 3) }
-
-// optional prints what may not be there.
-func optional[T any](v *T, print func(T) string) string {
-	if v == nil {
-		return absent
-	}
-	return print(*v)
-}

@@ -95,7 +95,9 @@ type Kind struct {
 }
 
 // stopped reports whether such requests ended because the run did. They are no failures, as in the results.
-func (k Kind) stopped() bool { return k.Outcome == record.Cancelled || k.Outcome == record.NotSent }
+func (k Kind) stopped() bool {
+	return k.Outcome == record.Cancelled || k.Outcome == record.NotSent
+}
 
 // NewMeter returns a meter of a run that follows plan.
 func NewMeter(plan Plan) *Meter {
@@ -215,7 +217,9 @@ func (m *Meter) moment(c Counts) moment {
 	now[atNS] = c.NowNS
 	now[sent] = c.Sent
 	now[inFlight] = c.InFlight
-	now[due] = int64(sort.Search(len(m.plan.ReleaseNS), func(i int) bool { return m.plan.ReleaseNS[i] > c.NowNS }))
+	now[due] = int64(sort.Search(len(m.plan.ReleaseNS), func(i int) bool {
+		return m.plan.ReleaseNS[i] > c.NowNS
+	}))
 	sentAll := c.Left <= c.InFlight ||
 		m.plan.ByClock && now[due] == int64(len(m.plan.ReleaseNS))
 	if c.Stopping != m.stopped || m.waitsNS < 0 && sentAll {
@@ -247,8 +251,10 @@ func newWindow() *window {
 // turn forgets the steps that are older than the minute that ends at nowNS.
 func (w *window) turn(nowNS int64) {
 	now := nowNS / stepNS
-	for w.at = max(w.at, now-windowSteps); w.at < now; w.at++ {
+	w.at = max(w.at, now-windowSteps)
+	for w.at < now {
 		w.Rotate()
+		w.at++
 	}
 }
 

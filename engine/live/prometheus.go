@@ -3,6 +3,7 @@ package live
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -16,8 +17,10 @@ const buckets = 25
 
 // bucketsNS are the upper bounds of every histogram: 1, 2.5 and 5 times each power of ten from 10 µs to 1,000 s.
 func bucketsNS() (bounds [buckets]int64) {
+	first := []int64{10_000, 25_000, 50_000}
 	for i := range bounds {
-		bounds[i] = int64(math.Pow10(i/3)) * [...]int64{10_000, 25_000, 50_000}[i%3]
+		power := int64(math.Pow10(i / 3))
+		bounds[i] = power * first[i%3]
 	}
 	return bounds
 }
@@ -30,7 +33,9 @@ type Histogram struct {
 
 func (h *Histogram) add(ns int64) {
 	bounds := bucketsNS()
-	h.Cells[sort.Search(buckets, func(i int) bool { return ns <= bounds[i] })]++
+	h.Cells[sort.Search(buckets, func(i int) bool {
+		return ns <= bounds[i]
+	})]++
 	h.SumNS += ns
 }
 
@@ -43,7 +48,10 @@ type page struct{ strings.Builder }
 func (p *page) head(name, kind, help string) string {
 	name = "fastreplay_" + name
 	if kind == "" {
-		kind = map[bool]string{true: "counter", false: "gauge"}[strings.HasSuffix(name, "_total")]
+		kind = "gauge"
+		if strings.HasSuffix(name, "_total") {
+			kind = "counter"
+		}
 	}
 	fmt.Fprintf(p, "# HELP %s %s\n# TYPE %[1]s %[3]s\n", name, help, kind)
 	return name
@@ -55,14 +63,19 @@ func (p *page) value(name string, v float64, labels ...string) {
 		return
 	}
 	p.WriteString(name)
-	for i := 0; i < len(labels); i += 2 { // what is visible needs no other escapes than Prometheus has
-		fmt.Fprintf(p, "%c%s=%s", "{,"[min(i, 1)], labels[i], strconv.QuoteToGraphic(format.Visible(labels[i+1])))
+	separator := "{"
+	for pair := range slices.Chunk(labels, 2) { // what is visible needs no other escapes than Prometheus has
+		quoted := strconv.QuoteToGraphic(format.Visible(pair[1]))
+		p.WriteString(separator + pair[0] + "=" + quoted)
+		separator = ","
 	}
 	if len(labels) > 0 {
 		p.WriteByte('}')
 	}
-	fmt.Fprintln(p, "", strconv.FormatFloat(v, 'g', -1, 64))
+	fmt.Fprintln(p, "", decimal(v))
 }
+
+func decimal(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 // Metrics returns the run as a page for Prometheus.
 func (s *Snapshot) Metrics() []byte {
@@ -71,7 +84,8 @@ func (s *Snapshot) Metrics() []byte {
 	if s.LeftNS < 0 {
 		left = math.NaN()
 	}
-	p.value(p.head("info", "", "The run."), 1, "version", s.Version, "run", s.Title)
+	info := p.head("info", "", "The run.")
+	p.value(info, 1, "version", s.Version, "run", s.Title)
 	for _, m := range []struct {
 		name, help string
 		value      float64
@@ -115,8 +129,8 @@ func (s *Snapshot) Metrics() []byte {
 			func(t *Target) float64 { return t.KVUsage }},
 	} {
 		name := p.head(m.name, "", m.help)
-		for i := range s.Targets {
-			p.value(name, m.of(&s.Targets[i]), "target", s.Targets[i].URL)
+		for _, t := range s.Targets {
+			p.value(name, m.of(&t), "target", t.URL)
 		}
 	}
 	s.histograms(p)
@@ -136,7 +150,7 @@ func (s *Snapshot) histograms(p *page) {
 			for j, n := range values.Cells {
 				bound := "+Inf"
 				if j < buckets {
-					bound = strconv.FormatFloat(seconds(bounds[j]), 'g', -1, 64)
+					bound = decimal(seconds(bounds[j]))
 				}
 				sum += n
 				p.value(name+"_bucket", float64(sum), "target", t.URL, "le", bound)

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -64,33 +65,38 @@ func fit(width int, parts ...part) string {
 // can move the cursor.
 func Screen(s *Snapshot, width, height int) string {
 	sparks := 8 * min(1, width/80)
+	failed := part{text: format.Counted(s.Failed, "failed")}
+	if s.Failed > 0 {
+		failed.style = red
+	}
 	counts := []part{
 		{format.Counted(s.OK, "ok"), green},
-		{text: format.Counted(s.Failed, "failed")},
+		failed,
 		{text: format.Counted(s.InFlight, "in flight")},
 		with("%s tok/s", s.TokensPerS.Now, format.Rate),
 		spark(s.TokensPerS.Past, sparks),
 		with("KV %s", s.All.KVUsage, percent),
 		with("queue %s", s.All.Waiting, format.Short),
 	}
-	if s.Failed > 0 {
-		counts[1].style = red
+	lines := []string{
+		s.headline(width),
+		s.bar(width, sparks),
 	}
-	lines := []string{s.headline(width), s.bar(width, sparks)}
 	if width < Wide {
-		lines = append(
-			lines,
-			fit(width, counts...),
-			fit(width, s.Latencies[metrics.TTFT].part("TTFT"), s.late(), s.Latencies[metrics.TPOT].part("TPOT")),
-		)
+		ttft := s.Latencies[metrics.TTFT].part("TTFT")
+		tpot := s.Latencies[metrics.TPOT].part("TPOT")
+		lines = append(lines, fit(width, counts...), fit(width, ttft, s.late(), tpot))
 	} else {
-		lines = append(lines, fit(width, append(counts, s.late())...))
+		counts = append(counts, s.late())
+		lines = append(lines, fit(width, counts...))
 	}
 	if failures := s.failures(); len(failures) > 0 {
 		lines = append(lines, fit(width, failures...))
 	}
 	if width >= Wide {
-		lines = append(append(lines, ""), s.tables(width, height-len(lines)-2)...)
+		room := height - len(lines) - 2
+		lines = append(lines, "")
+		lines = append(lines, s.tables(width, room)...)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -114,32 +120,28 @@ func (s *Snapshot) headline(width int) string {
 		left.text = "running"
 	}
 	if n := len(s.ReleaseNS); n > 0 {
-		passed += " of " + clock(max(s.NowNS, s.ReleaseNS[n-1]))
+		end := max(s.NowNS, s.ReleaseNS[n-1])
+		passed += " of " + clock(end)
 	}
 	room := width - ansi.StringWidth(left.text+passed+keys.text) - 9
-	return fit(
-		width,
-		left,
-		part{text: passed},
-		keys,
-		part{ansi.Truncate(format.Visible(s.Title), max(10, room), "…"), dim},
-	)
+	title := ansi.Truncate(format.Visible(s.Title), max(10, room), "…")
+	return fit(width, left, part{text: passed}, keys, part{title, dim})
 }
 
 func (s *Snapshot) bar(width, sparks int) string {
 	cells := min(44, max(10, width/2-10))
 	full := int(math.Round(s.Share * float64(cells)))
+	bar := strings.Repeat("█", full) + strings.Repeat("░", cells-full)
+	percent := math.Floor(100 * s.Share)
 	rate := with("%s/s", s.SentPerS.Now, format.Rate)
 	if rate.text != "" {
 		rate.text += with(" of %s planned", s.DuePerS, format.Rate).text
 	}
 	return fit(
 		width,
-		part{strings.Repeat("█", full) + strings.Repeat("░", cells-full), green},
-		part{text: fmt.Sprintf("%3.0f %%", math.Floor(100*s.Share))},
-		part{
-			text: format.Count(s.OK+s.Failed) + " of " + format.Count(s.Requests),
-		},
+		part{bar, green},
+		part{text: fmt.Sprintf("%3.0f %%", percent)},
+		part{text: format.Count(s.OK+s.Failed) + " of " + format.Count(s.Requests)},
 		rate,
 		spark(s.SentPerS.Past, sparks),
 	)
@@ -173,19 +175,21 @@ func (s *Snapshot) failures() (parts []part) {
 			parts = append(parts, part{t.name() + " " + down, red})
 		}
 	}
-	for _, k := range slices.DeleteFunc(s.All.kinds(), Kind.stopped) {
-		parts = append(parts, part{format.Count(s.All.Errors[k]) + " × " + k.String(), red})
+	for _, k := range s.All.failures() {
+		text := format.Count(s.All.Errors[k]) + " × " + k.String()
+		parts = append(parts, part{text, red})
 	}
 	return parts
 }
 
+// failures are the kinds without those that the end of the run stopped.
+func (t *Target) failures() []Kind { return slices.DeleteFunc(t.kinds(), Kind.stopped) }
+
 // kinds are those of failures, the most frequent first.
 func (t *Target) kinds() []Kind {
 	return slices.SortedFunc(maps.Keys(t.Errors), func(a, b Kind) int {
-		if a, b := t.Errors[a], t.Errors[b]; a != b {
-			return int(b - a)
-		}
-		return strings.Compare(a.String(), b.String())
+		more := cmp.Compare(t.Errors[b], t.Errors[a])
+		return cmp.Or(more, cmp.Compare(a.String(), b.String()))
 	})
 }
 
@@ -219,22 +223,31 @@ func (s *Snapshot) tables(width, height int) []string {
 		if i == len(left) {
 			left = append(left, "")
 		}
-		left[i] += strings.Repeat(" ", column-ansi.StringWidth(left[i])) + row
+		gap := column - ansi.StringWidth(left[i])
+		left[i] += strings.Repeat(" ", gap) + row
 	}
 	return left
 }
 
+// tableRow aligns the cells of a row: the first to the left, others to the right.
+func tableRow(widths []int, cells ...string) string {
+	row := format.Left(cells[0], widths[0])
+	for i, cell := range cells[1:] {
+		row += format.Right(cell, widths[1+i])
+	}
+	return row
+}
+
 // minute has the percentiles of the last 60 s.
 func (s *Snapshot) minute(sparks int) []string {
-	columns := func(label, now, p50, p99 string) string {
-		return format.Left(label, 13) + format.Right(now, 10) + format.Right(p50, 10) + format.Right(p99, 10)
-	}
-	lines := []string{part{columns("last 60 s", "now", "p50", "p99"), dim}.paint()}
+	widths := []int{13, 10, 10, 10}
+	head := part{tableRow(widths, "last 60 s", "now", "p50", "p99"), dim}
+	lines := []string{head.paint()}
 	row := func(name string, of *Series, print func(float64) string) {
 		past := spark(of.Past, sparks)
 		past.text = strings.TrimRight("  "+past.text, " ")
-		lines = append(lines,
-			columns(name, known(of.Now, print), known(of.P50, print), known(of.P99, print))+past.paint())
+		numbers := tableRow(widths, name, known(of.Now, print), known(of.P50, print), known(of.P99, print))
+		lines = append(lines, numbers+past.paint())
 	}
 	for i, l := range metrics.Latencies() {
 		if l.LiveName != "" && i != metrics.Drift {
@@ -250,12 +263,12 @@ func (s *Snapshot) minute(sparks int) []string {
 // fleet has the targets, at most as many as there is room for, and those that fail first.
 func (s *Snapshot) fleet(width, room int) (lines []string) {
 	const queueColumns = 16 // in place of which a failure stands
-	name := max(16, min(34, width-8-7-10-6-queueColumns))
-	row := func(style, url, ok, failed, p99, hit, queue string) {
-		text := format.Left(ansi.Truncate(url, name, "…"), name) + format.Right(ok, 8) +
-			format.Right(failed, 7) + format.Right(p99, 10) +
-			format.Right(hit, 6) + format.Right(queue, queueColumns)
-		lines = append(lines, part{ansi.Truncate(text, width, "…"), style}.paint())
+	widths := []int{0, 8, 7, 10, 6, queueColumns}
+	widths[0] = max(16, min(34, width-8-7-10-6-queueColumns))
+	row := func(style, name string, cells ...string) {
+		cells = slices.Insert(cells, 0, ansi.Truncate(name, widths[0], "…"))
+		text := ansi.Truncate(tableRow(widths, cells...), width, "…")
+		lines = append(lines, part{text, style}.paint())
 	}
 	row(dim, "target", "ok", "failed", "TTFT p99", "hit", "run/wait    KV")
 	targets := slices.Clone(s.Targets)
@@ -264,18 +277,11 @@ func (s *Snapshot) fleet(width, room int) (lines []string) {
 	})
 	for _, t := range targets[:min(room, len(targets))] {
 		style := ""
-		queue := known(
-			t.Running,
-			format.Short,
-		) + "/" + known(
-			t.Waiting,
-			format.Short,
-		) + format.Right(
-			known(t.KVUsage, percent),
-			6,
-		)
+		queue := known(t.Running, format.Short) + "/" + known(t.Waiting, format.Short) +
+			format.Right(known(t.KVUsage, percent), 6)
 		if t.down() != "" {
-			style, queue = red, t.down()
+			style = red
+			queue = t.down()
 		}
 		row(
 			style,
@@ -288,7 +294,8 @@ func (s *Snapshot) fleet(width, room int) (lines []string) {
 		)
 	}
 	if more := len(targets) - room; more > 0 {
-		lines = append(lines, part{"and " + format.Many(more, "more target"), dim}.paint())
+		rest := part{"and " + format.Many(more, "more target"), dim}
+		lines = append(lines, rest.paint())
 	}
 	return lines
 }
@@ -308,12 +315,16 @@ func known(v float64, print func(float64) string) string {
 	return print(v)
 }
 
-func whole(v float64) string     { return format.Fixed(v, 0) }
-func percent(v float64) string   { return format.Fixed(100*v, 0) + " %" }
+func whole(v float64) string { return format.Fixed(v, 0) }
+func percent(v float64) string {
+	return format.Fixed(100*v, 0) + " %"
+}
 func duration(ns float64) string { return format.Duration(ns, 3) }
 
 // clock prints whole seconds: 1h2m3s.
-func clock(ns int64) string { return time.Duration(max(0, ns)).Round(time.Second).String() }
+func clock(ns int64) string {
+	return time.Duration(max(0, ns)).Round(time.Second).String()
+}
 
 // spark draws the last values as columns, from 0 to the highest.
 func spark(values []float64, cells int) part {
@@ -331,18 +342,19 @@ func spark(values []float64, cells int) part {
 func Line(s *Snapshot) string {
 	line := fmt.Sprintf("t=%s sent=%d/%d ok=%d failed=%d", clock(s.NowNS), s.Sent, s.Requests, s.OK, s.Failed)
 	var kinds []string
-	for _, k := range slices.DeleteFunc(s.All.kinds(), Kind.stopped) {
-		kinds = append(
-			kinds,
-			fmt.Sprintf("%s:%d", strings.ReplaceAll(strings.ToLower(k.String()), " ", "_"), s.All.Errors[k]),
-		)
+	for _, k := range s.All.failures() {
+		name := strings.ReplaceAll(strings.ToLower(k.String()), " ", "_")
+		kinds = append(kinds, fmt.Sprintf("%s:%d", name, s.All.Errors[k]))
 	}
 	if len(kinds) > 0 {
 		line += " errors=" + strings.Join(kinds, ",")
 	}
 	ascii := strings.NewReplacer(" ", "", "µ", "u", ",", "")
-	for _, p := range []part{with("ttft_p99=%s", s.Latencies[metrics.TTFT].P99, duration),
-		with("late_p99=%s", s.LateP99NS, duration), with("tok_s=%s", s.TokensPerS.Now, whole)} {
+	for _, p := range []part{
+		with("ttft_p99=%s", s.Latencies[metrics.TTFT].P99, duration),
+		with("late_p99=%s", s.LateP99NS, duration),
+		with("tok_s=%s", s.TokensPerS.Now, whole),
+	} {
 		if p.text != "" {
 			line += " " + ascii.Replace(p.text)
 		}

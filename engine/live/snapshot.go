@@ -74,7 +74,8 @@ func (m *Meter) Snapshot(c Counts) *Snapshot {
 		DuePerS:   lately.perS(due),
 	}
 	if m.plan.ReleaseNS == nil {
-		s.Due, s.DuePerS = math.NaN(), math.NaN()
+		s.Due = math.NaN()
+		s.DuePerS = math.NaN()
 	}
 	for i, w := range m.windows {
 		if w == nil {
@@ -82,11 +83,17 @@ func (m *Meter) Snapshot(c Counts) *Snapshot {
 		}
 		s.Latencies[i] = w.describe(c.NowNS)
 		s.Latencies[i].Now = lately.mean(i)
-		s.Latencies[i].Past = m.each(func(passed, _ moment) float64 { return passed.mean(i) })
+		s.Latencies[i].Past = m.each(func(passed, _ moment) float64 {
+			return passed.mean(i)
+		})
 	}
-	s.SentPerS = series(lately.perS(sent), m.each(func(passed, _ moment) float64 { return passed.perS(sent) }))
-	s.TokensPerS = series(smooth.perS(tokens), m.each(func(passed, _ moment) float64 { return passed.perS(tokens) }))
-	s.Flying = series(float64(c.InFlight), m.each(func(_, then moment) float64 { return float64(then[inFlight]) }))
+	rates := func(column int) []float64 {
+		return m.each(func(passed, _ moment) float64 { return passed.perS(column) })
+	}
+	flying := m.each(func(_, then moment) float64 { return float64(then[inFlight]) })
+	s.SentPerS = series(lately.perS(sent), rates(sent))
+	s.TokensPerS = series(smooth.perS(tokens), rates(tokens))
+	s.Flying = series(float64(c.InFlight), flying)
 	if m.waitsNS >= 0 {
 		s.WaitedNS = c.NowNS - m.waitsNS
 	}
@@ -97,14 +104,21 @@ func (m *Meter) Snapshot(c Counts) *Snapshot {
 
 // each returns a value of each second of the last minute, of what passed in it and of its end.
 func (m *Meter) each(of func(passed, then moment) float64) (values []float64) {
-	for i := 1; i < len(m.past); i++ {
-		values = append(values, of(m.past[i].since(m.past[i-1]), m.past[i]))
+	before := m.past[0]
+	for _, then := range m.past[1:] {
+		values = append(values, of(then.since(before), then))
+		before = then
 	}
 	return values
 }
 
 func series(now float64, past []float64) Series {
-	s := Series{Now: now, P50: math.NaN(), P99: math.NaN(), Past: past}
+	s := Series{
+		Now:  now,
+		P50:  math.NaN(),
+		P99:  math.NaN(),
+		Past: past,
+	}
 	if n := int64(len(past)); n > 0 {
 		sorted := slices.Sorted(slices.Values(past))
 		s.P50 = sorted[stats.Rank(n, 500)-1]
@@ -149,7 +163,8 @@ const enough = 20
 // smooth returns what happened in the last 5, 10, 20 or 60 s, the first of them in which enough requests ended.
 func (m *Meter) smooth(now moment) (passed moment) {
 	for _, span := range []int64{5, 10, 20, 60} {
-		if passed = now.since(m.before(now, span)); passed[ended] >= enough {
+		passed = now.since(m.before(now, span))
+		if passed[ended] >= enough {
 			break
 		}
 	}
@@ -159,7 +174,7 @@ func (m *Meter) smooth(now moment) (passed moment) {
 // progress estimates how much of the run is over, and when the rest will be.
 func (s *Snapshot) progress(endedPerS float64) {
 	s.LeftNS = -1
-	s.Share = min(1, float64(s.OK+s.Failed)/float64(max(1, s.Requests)))
+	s.Share = ratio(s.OK+s.Failed, s.Requests)
 	if s.Stopping {
 		s.LeftNS = 0
 		return
@@ -168,19 +183,26 @@ func (s *Snapshot) progress(endedPerS float64) {
 		span := s.ReleaseNS[n-1]
 		s.LeftNS = max(0, span-s.NowNS)
 		if s.ByClock {
-			s.Share = min(1, float64(s.NowNS)/float64(max(1, span)))
+			s.Share = ratio(s.NowNS, span)
 			return
 		}
 	}
 	if endedPerS > 0 {
-		s.LeftNS = max(s.LeftNS, int64(float64(s.Left)/endedPerS*1e9))
+		left := float64(s.Left) / endedPerS * 1e9
+		s.LeftNS = max(s.LeftNS, int64(left))
 	}
-	if rest := max(0, s.UntilNS-s.NowNS); s.UntilNS != math.MaxInt64 &&
-		(s.LeftNS < 0 || rest < s.LeftNS) {
+	if s.UntilNS == math.MaxInt64 {
+		return
+	}
+	rest := max(0, s.UntilNS-s.NowNS)
+	if s.LeftNS < 0 || rest < s.LeftNS {
 		s.LeftNS = rest
-		s.Share = max(s.Share, min(1, float64(s.NowNS)/float64(s.UntilNS)))
+		s.Share = max(s.Share, ratio(s.NowNS, s.UntilNS))
 	}
 }
+
+// ratio is part / all, and at most 1.
+func ratio(part, all int64) float64 { return min(1, float64(part)/float64(max(1, all))) }
 
 // invalid says why the run would be invalid if it ended now.
 func (m *Meter) invalid() string {
@@ -195,8 +217,8 @@ func (m *Meter) invalid() string {
 	case metrics.DriftAboveMax:
 		return "above --max-drift " + format.Duration(m.plan.MaxDriftNS, 3)
 	case metrics.TooManyDisplaced:
-		return format.Percent(float64(displaced)/float64(sent)) + " left more than " +
-			format.Duration(limit, 3) + " late"
+		share := format.Percent(ratio(displaced, sent))
+		return share + " left more than " + format.Duration(limit, 3) + " late"
 	}
 	return ""
 }
@@ -207,7 +229,8 @@ func (m *Meter) displacedNS() int64 {
 	if n == 0 {
 		return math.MaxInt64
 	}
-	gap := (m.plan.ReleaseNS[n-1] - m.plan.ReleaseNS[0]) / max(1, n-1)
+	span := m.plan.ReleaseNS[n-1] - m.plan.ReleaseNS[0]
+	gap := span / max(1, n-1)
 	return metrics.DisplacedNS(gap, m.whole[metrics.E2E].ValueAtQuantile(50))
 }
 
@@ -223,7 +246,8 @@ func countAbove(h *hdrhistogram.Histogram, ns int64) (n int64) {
 
 // describe adds the targets, and all of them together.
 func (s *Snapshot) describe(targets []target) {
-	all := target{Target: Target{Errors: map[Kind]int64{}}, pages: map[int]scrape.Reading{}}
+	all := target{pages: map[int]scrape.Reading{}}
+	all.Errors = map[Kind]int64{}
 	for i := range targets {
 		t := &targets[i]
 		for kind, n := range t.Errors {

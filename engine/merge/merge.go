@@ -34,14 +34,18 @@ func (s *Shards) Write(dir string, seen *atomic.Int64) (sum *metrics.Summary, er
 	started := s.first.file.StartAt
 	urls := plan.Run.Targets
 	slos := []metrics.SLO(nil)
-	if i := slices.IndexFunc(s.all, func(k *source) bool { return k.summary != nil }); i >= 0 {
+	if i := slices.IndexFunc(s.all, func(k *source) bool {
+		return k.summary != nil
+	}); i >= 0 {
 		slos = report.SLOsOf(s.all[i].summary)
 	}
 	c := metrics.NewCollector(urls, slos...)
 	if err := c.Spill(dir); err != nil {
 		return nil, err
 	}
-	defer func() { err = cmp.Or(err, c.EndSpill()) }()
+	defer func() {
+		err = cmp.Or(err, c.EndSpill())
+	}()
 	w, err := report.NewWriter(dir, report.WriterOptions{Compress: s.Records() >= 1_000_000})
 	if err != nil {
 		return nil, err
@@ -125,7 +129,9 @@ func (s *Shards) byEnd() iter.Seq2[*record.Record, error] {
 				return
 			}
 			if !advance(k) {
-				all = slices.DeleteFunc(all, func(other *stream) bool { return other == k })
+				all = slices.DeleteFunc(all, func(other *stream) bool {
+					return other == k
+				})
 			}
 		}
 	}
@@ -139,7 +145,9 @@ func (s *Shards) addGaps(c *metrics.Collector) error {
 		}
 		counted := map[string]int64{}
 		err := report.EachGaps(k.dir, func(target string, gaps *hdrhistogram.Histogram) {
-			at := slices.IndexFunc(k.summary.Targets, func(t metrics.Target) bool { return t.URL == target })
+			at := slices.IndexFunc(k.summary.Targets, func(t metrics.Target) bool {
+				return t.URL == target
+			})
 			if at < 0 {
 				return
 			}
@@ -354,7 +362,9 @@ func (s *Shards) fingerprint() (string, error) {
 // digestBytes is what DigestsName has of a request.
 const digestBytes = 48
 
-func hashText(h hash.Hash) string { return "sha256:" + hex.EncodeToString(h.Sum(nil)) }
+func hashText(h hash.Hash) string {
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+}
 
 // copySamples copies what shard 0 has read of the servers' metrics.
 func (s *Shards) copySamples(dir string) error {

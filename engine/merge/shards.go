@@ -106,7 +106,9 @@ func (s *Shards) complete() error {
 }
 
 // Records is how many requests the whole load has.
-func (s *Shards) Records() int64 { return s.first.file.Workload.Requests }
+func (s *Shards) Records() int64 {
+	return s.first.file.Workload.Requests
+}
 
 // open reads what the directory of a shard says, of which name is the FileName.
 func (s *Shards) open(name string) error {
@@ -187,7 +189,8 @@ func check(name string, f *File) error {
 		return fmt.Errorf("%s: %d of %d requests: no load is so; was the file edited?", name, f.Requests, n)
 	}
 	for _, o := range f.Clock {
-		off, at := math.Abs(float64(o.OffsetNS)-float64(f.StartNS)), math.Abs(float64(o.AtNS)) // which cannot overflow
+		off := math.Abs(float64(o.OffsetNS) - float64(f.StartNS))
+		at := math.Abs(float64(o.AtNS)) // which cannot overflow
 		if off > mostAheadNS || o.ErrorNS < 0 || o.ErrorNS > mostAheadNS ||
 			at > record.MostNumber {
 			return fmt.Errorf(
@@ -201,7 +204,9 @@ func check(name string, f *File) error {
 }
 
 // short is a digest that people can compare.
-func short(digest string) string { return digest[:min(len(digest), 19)] }
+func short(digest string) string {
+	return digest[:min(len(digest), 19)]
+}
 
 // number is a request's number in the whole load, which its id ends with; below 0 if it is none of the load.
 func (s *Shards) number(r *record.Record) int64 {

@@ -27,15 +27,41 @@ const (
 	waitingAfter   = 2 * time.Second // then Prober.Waiting is called
 )
 
+// server is one address of a target.
+type server struct {
+	*workload.Target
+	addr netip.AddrPort
+}
+
+// serversOf are all addresses of targets.
+func serversOf(targets []workload.Target) (all []server) {
+	for i := range targets {
+		for _, addr := range targets[i].Endpoints {
+			all = append(all, server{&targets[i], addr})
+		}
+	}
+	return all
+}
+
+// firstOf is the first address of a target, and firsts are those of all.
+func firstOf(t *workload.Target) server { return server{t, t.Endpoints[0]} }
+
+func (b *Prober) firsts() (all []server) {
+	for i := range b.Targets {
+		all = append(all, firstOf(&b.Targets[i]))
+	}
+	return all
+}
+
 // ask makes one exchange with one address. It ends with ctx, after b.Timeout, or when the answer is too long. Redirects
 // are answers like any other.
 func (b *Prober) ask(
-	ctx context.Context, t *workload.Target, addr netip.AddrPort, method, url string, body []byte,
+	ctx context.Context, at server, method, url string, body []byte,
 ) (status int, answer []byte, err error) {
 	asking, cancel := context.WithTimeout(ctx, b.Timeout)
 	defer cancel()
 	defer b.waiting(method+" "+withoutQuery(url), b.Timeout, "--timeout")()
-	client := b.client(asking, t, addr)
+	client := b.client(asking, at)
 	client.MaxIdemponentCallAttempts = 1
 	req := fasthttp.AcquireRequest()
 	resp := fasthttp.AcquireResponse()
@@ -48,28 +74,32 @@ func (b *Prober) ask(
 		req.Header.Set(h.Name, h.Value)
 	}
 	req.SetBody(body)
-	if err = client.Do(req, resp); err == nil {
+	err = client.Do(req, resp)
+	if err == nil {
 		answer, err = resp.BodyUncompressedWithLimit(maxAnswerBytes)
 	}
+	status = resp.StatusCode()
 	var head *fasthttp.ErrSmallBuffer
 	switch {
 	case ctx.Err() != nil:
-		return 0, nil, ctx.Err()
+		err = ctx.Err()
 	case err != nil && asking.Err() != nil:
-		return 0, nil, fmt.Errorf("no whole answer within %s (--timeout)", format.Span(b.Timeout.Seconds()))
-	case !t.TLS && wantsTLS(resp.StatusCode(), answer, err):
-		return 0, nil, errors.New("the server speaks https; write https:// in --url")
-	case !t.TLS && errors.Is(err, fasthttp.ErrConnectionClosed):
-		return 0, nil,
-			errors.New("the server ends the connection without an answer; if it speaks https, write https:// in --url")
+		err = fmt.Errorf("no whole answer within %s (--timeout)", format.Span(b.Timeout.Seconds()))
+	case !at.TLS && wantsTLS(status, answer, err):
+		err = errors.New("the server speaks https; write https:// in --url")
+	case !at.TLS && errors.Is(err, fasthttp.ErrConnectionClosed):
+		err = errors.New("the server ends the connection without an answer; if it speaks https, " +
+			"write https:// in --url")
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
-		return 0, nil, fmt.Errorf("the answer is longer than %d MiB", maxAnswerBytes>>20)
+		err = fmt.Errorf("the answer is longer than %d MiB", maxAnswerBytes>>20)
 	case errors.As(err, &head):
-		return 0, nil, fmt.Errorf("the answer's head is longer than %d KiB", maxHeadBytes>>10)
-	case err != nil:
-		return 0, nil, b.Secrets.Error(err)
+		err = fmt.Errorf("the answer's head is longer than %d KiB", maxHeadBytes>>10)
+	case err == nil:
+		return status, bytes.Clone(answer), nil
+	default:
+		err = b.Secrets.Error(err)
 	}
-	return resp.StatusCode(), append([]byte(nil), answer...), nil
+	return 0, nil, err
 }
 
 // wantsTLS reports whether a server says in answer to plain http that it speaks https. It sends an alert of TLS (RFC
@@ -89,24 +119,28 @@ func (b *Prober) waiting(what string, limit time.Duration, flag string) (answere
 	}
 	after := b.after
 	if after == nil {
-		after = func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
+		after = func(d time.Duration, f func()) func() bool {
+			return time.AfterFunc(d, f).Stop
+		}
 	}
-	return after(waitingAfter, func() {
-		b.Waiting(fmt.Sprintf("%s, for %s at most (%s)", what, format.Span(limit.Seconds()), flag))
-	})
+	what += ", for " + format.Span(limit.Seconds()) + " at most (" + flag + ")"
+	return after(waitingAfter, func() { b.Waiting(what) })
 }
 
 // client talks to one address, whose connections end with ctx.
-func (b *Prober) client(ctx context.Context, t *workload.Target, addr netip.AddrPort) *fasthttp.HostClient {
+func (b *Prober) client(ctx context.Context, at server) *fasthttp.HostClient {
 	return &fasthttp.HostClient{
-		Addr: addr.String(), IsTLS: t.TLS, MaxIdleConnDuration: time.Second, MaxResponseBodySize: maxAnswerBytes,
-		ReadBufferSize: maxHeadBytes,
-		Dial:           func(string) (net.Conn, error) { return b.dial(ctx, t, addr) },
+		Addr:                at.addr.String(),
+		IsTLS:               at.TLS,
+		MaxIdleConnDuration: time.Second,
+		MaxResponseBodySize: maxAnswerBytes,
+		ReadBufferSize:      maxHeadBytes,
+		Dial:                func(string) (net.Conn, error) { return b.dial(ctx, at) },
 	}
 }
 
 // dial connects within b.ConnectTimeout, TLS included.
-func (b *Prober) dial(ctx context.Context, t *workload.Target, addr netip.AddrPort) (conn net.Conn, err error) {
+func (b *Prober) dial(ctx context.Context, at server) (conn net.Conn, err error) {
 	connecting, cancel := context.WithTimeout(ctx, b.ConnectTimeout)
 	defer cancel()
 	defer func() {
@@ -114,16 +148,16 @@ func (b *Prober) dial(ctx context.Context, t *workload.Target, addr netip.AddrPo
 			err = fmt.Errorf("no connection within %s (--connect-timeout)", format.Span(b.ConnectTimeout.Seconds()))
 		}
 	}()
-	plain, err := new(net.Dialer).DialContext(connecting, "tcp", addr.String())
+	plain, err := new(net.Dialer).DialContext(connecting, "tcp", at.addr.String())
 	if err != nil {
 		return nil, err
 	}
 	context.AfterFunc(ctx, func() { _ = plain.Close() }) // not that of TLS, which would first write an alert
-	if !t.TLS {
+	if !at.TLS {
 		return plain, nil
 	}
 	cfg := b.TLS.Clone()
-	cfg.ServerName = cmp.Or(cfg.ServerName, t.Name)
+	cfg.ServerName = cmp.Or(cfg.ServerName, at.Name)
 	secure := tls.Client(plain, cfg)
 	if err := secure.HandshakeContext(connecting); err != nil {
 		_ = plain.Close()

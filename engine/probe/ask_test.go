@@ -196,7 +196,7 @@ func TestAskIsBounded(t *testing.T) {
 			b.Timeout = 100 * time.Millisecond
 			limit = "no whole answer within 100 ms (--timeout)"
 		}
-		_, answer, err := b.ask(t.Context(), &b.Targets[0], b.Targets[0].Endpoints[0], "GET", b.Targets[0].Base+"/v1/models", nil)
+		_, answer, err := b.ask(t.Context(), firstOf(&b.Targets[0]), "GET", b.Targets[0].Base+"/v1/models", nil)
 		if err == nil || !strings.Contains(err.Error(), limit) || answer != nil {
 			t.Errorf("error %v, want %q", err, limit)
 		}
@@ -226,7 +226,7 @@ func TestOtherScheme(t *testing.T) {
 	} {
 		h := newHostile(t, false, answer)
 		b := h.prober(t)
-		_, _, err := b.ask(t.Context(), &b.Targets[0], b.Targets[0].Endpoints[0], "GET", b.Targets[0].Base+"/v1/models", nil)
+		_, _, err := b.ask(t.Context(), firstOf(&b.Targets[0]), "GET", b.Targets[0].Base+"/v1/models", nil)
 		if want = strings.TrimSpace(want); want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
@@ -235,7 +235,7 @@ func TestOtherScheme(t *testing.T) {
 	b := plain.prober(t)
 	target := b.Targets[0]
 	target.TLS, b.TLS = true, &tls.Config{}
-	if _, err := b.dial(t.Context(), &target, target.Endpoints[0]); err == nil || !strings.Contains(err.Error(), "in the TLS handshake; if it speaks http, write http:// in --url") {
+	if _, err := b.dial(t.Context(), firstOf(&target)); err == nil || !strings.Contains(err.Error(), "in the TLS handshake; if it speaks http, write http:// in --url") {
 		t.Errorf("https to a server that ends: %v", err)
 	}
 }
@@ -253,7 +253,7 @@ func TestRefusalIsOneLine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = b.exchange(t.Context(), &b.Targets[0], b.Targets[0].Endpoints[0], backend, []byte("{}"))
+		_, err = b.exchange(t.Context(), firstOf(&b.Targets[0]), backend, []byte("{}"))
 		if err == nil || !strings.HasSuffix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q, want %q", err, want)
 		}
@@ -383,7 +383,7 @@ func TestProbeIsAskedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = b.exchange(t.Context(), &b.Targets[0], b.Targets[0].Endpoints[0], backend, []byte("{}"))
+		_, err = b.exchange(t.Context(), firstOf(&b.Targets[0]), backend, []byte("{}"))
 		if got := asked.Load(); (err == nil) != c.ok || got != c.asked {
 			t.Errorf("%s %d times: asked %d times, want %d; %v", c.status, c.bad, got, c.asked, err)
 		}

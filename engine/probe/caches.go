@@ -28,18 +28,15 @@ const nullBlocks = 1
 // cache that serves a request is unknown.
 func (b *Prober) PrefixCaches(ctx context.Context) (caches map[netip.AddrPort]workload.PrefixCache, engines int) {
 	caches = map[netip.AddrPort]workload.PrefixCache{}
-	for i := range b.Targets {
-		t := &b.Targets[i]
-		for _, addr := range t.Endpoints {
-			status, page, err := b.ask(ctx, t, addr, fasthttp.MethodGet, t.Base+"/metrics", nil)
-			if err != nil || status != 200 {
-				continue
-			}
-			c, n := parsePrefixCache(page)
-			engines = max(engines, n)
-			if n > 0 {
-				caches[addr] = c
-			}
+	for _, at := range serversOf(b.Targets) {
+		status, page, err := b.ask(ctx, at, fasthttp.MethodGet, at.Base+"/metrics", nil)
+		if err != nil || status != 200 {
+			continue
+		}
+		c, n := parsePrefixCache(page)
+		engines = max(engines, n)
+		if n > 0 {
+			caches[at.addr] = c
 		}
 	}
 	return caches, engines
@@ -67,7 +64,8 @@ func parsePrefixCache(page []byte) (c workload.PrefixCache, engines int) {
 		if told, _ := strconv.ParseInt(labels.Get("kv_cache_size_tokens"), 10, 64); told > 0 {
 			sequences, _ := strconv.ParseFloat(labels.Get("kv_cache_max_concurrency"), 64)
 			if !oneKind(told, blocks, int64(size), sequences) {
-				c.Assumed, capacity = true, told
+				c.Assumed = true
+				capacity = told
 			}
 		}
 		c.Tokens += capacity
@@ -106,21 +104,19 @@ var flushPaths = [...]string{"/reset_prefix_cache", "/flush_cache"}
 
 // Flush empties the prefix cache at every address of every target and returns the path that did it.
 func (b *Prober) Flush(ctx context.Context) (path string, err error) {
-	for i := range b.Targets {
-		t := &b.Targets[i]
-		for _, addr := range t.Endpoints {
-			if path, err = b.flushOne(ctx, t, addr); err != nil {
-				return "", err
-			}
+	for _, at := range serversOf(b.Targets) {
+		path, err = b.flushOne(ctx, at)
+		if err != nil {
+			return "", err
 		}
 	}
 	return path, nil
 }
 
-func (b *Prober) flushOne(ctx context.Context, t *workload.Target, addr netip.AddrPort) (string, error) {
+func (b *Prober) flushOne(ctx context.Context, at server) (string, error) {
 	var answers []string
 	for _, path := range flushPaths {
-		status, _, err := b.ask(ctx, t, addr, fasthttp.MethodPost, t.Base+path, nil)
+		status, _, err := b.ask(ctx, at, fasthttp.MethodPost, at.Base+path, nil)
 		switch {
 		case ctx.Err() != nil:
 			return "", ctx.Err()
@@ -132,7 +128,7 @@ func (b *Prober) flushOne(ctx context.Context, t *workload.Target, addr netip.Ad
 			answers = append(answers, fmt.Sprintf("%s HTTP %d", path, status))
 		}
 	}
-	return "", fmt.Errorf("%w: %s cannot flush its prefix cache (%s); use --cold salt or --cold off", ErrProbe, t.URL,
+	return "", fmt.Errorf("%w: %s cannot flush its prefix cache (%s); use --cold salt or --cold off", ErrProbe, at.URL,
 		strings.Join(answers, ", "))
 }
 
@@ -149,12 +145,12 @@ const saltProbeTokens = 1024
 // SaltWorks checks whether the first target keeps prompts with different salts apart. The same prompt again must be a
 // hit with the same salt, and a miss with another salt. seen is false if the server reports no hits.
 func (b *Prober) SaltWorks(ctx context.Context, source prompt.Source) (works, seen bool, err error) {
-	t := &b.Targets[0]
+	at := firstOf(&b.Targets[0])
 	text := b.newPrompt(source, saltProbeTokens)
 	salt := NewSalt()
 	var hits [3]int
 	for i, s := range [...]string{salt, salt, NewSalt()} {
-		usage, err := b.Count(ctx, t, t.Endpoints[0], text, s)
+		usage, err := b.count(ctx, at, text, s)
 		if err != nil {
 			return false, false, err
 		}

@@ -23,9 +23,8 @@ var probeTokens = [...]int{16, 16, 16, 257, 1024}
 // Counts do not show where the tokens are; see Head. The error is what is wrong: a word that is not one token, a
 // template that is not constant, or targets that differ.
 func (b *Prober) Overhead(ctx context.Context, source prompt.Source) (tokens int, err error) {
-	for i := range b.Targets {
-		t := &b.Targets[i]
-		added, err := b.overheadOf(ctx, t, source)
+	for i, at := range b.firsts() {
+		added, err := b.overheadOf(ctx, at, source)
 		if err != nil {
 			return 0, err
 		}
@@ -33,7 +32,7 @@ func (b *Prober) Overhead(ctx context.Context, source prompt.Source) (tokens int
 			return 0, fmt.Errorf(
 				"%w: %s adds %d tokens to a prompt, %s adds %d: they serve different models or chat templates; "+
 					"replay them one by one",
-				ErrProbe, b.Targets[0].URL, tokens, t.URL, added)
+				ErrProbe, b.Targets[0].URL, tokens, at.URL, added)
 		}
 		tokens = added
 	}
@@ -41,9 +40,9 @@ func (b *Prober) Overhead(ctx context.Context, source prompt.Source) (tokens int
 }
 
 // overheadOf is the overhead of one target.
-func (b *Prober) overheadOf(ctx context.Context, t *workload.Target, source prompt.Source) (tokens int, err error) {
+func (b *Prober) overheadOf(ctx context.Context, at server, source prompt.Source) (tokens int, err error) {
 	for i, p := range b.probes(source) {
-		usage, err := b.Count(ctx, t, t.Endpoints[0], p.prompt, "")
+		usage, err := b.count(ctx, at, p.prompt, "")
 		if refused := (*RefusedError)(nil); p.optional && errors.As(err, &refused) && refused.Status < 500 {
 			continue // longer than the model's context, as rows of the trace need not be
 		}
@@ -55,7 +54,7 @@ func (b *Prober) overheadOf(ctx context.Context, t *workload.Target, source prom
 			tokens = added
 		}
 		if added != tokens || added < 0 {
-			return 0, b.countError(t, p, usage.PromptTokens, tokens)
+			return 0, b.countError(at.URL, p, usage.PromptTokens, tokens)
 		}
 	}
 	return tokens, nil
@@ -92,12 +91,12 @@ func (b *Prober) probes(source prompt.Source) []probe {
 
 // countError is why the server's count cannot be relied on. If the server counts the same prompt twice with different
 // results, the template is at fault, else the words.
-func (b *Prober) countError(t *workload.Target, p probe, counted, overhead int) error {
+func (b *Prober) countError(url string, p probe, counted, overhead int) error {
 	if first := probeTokens[0]; p.tokens == first && counted != p.tokens+overhead {
 		return fmt.Errorf(
 			"%w: the chat template of %s is not constant: it counts the same prompt of %d tokens as %d and as %d; "+
 				"fix the template, or replay with --api completions",
-			ErrProbe, t.URL, first, first+overhead, counted)
+			ErrProbe, url, first, first+overhead, counted)
 	}
 	why := "the built-in list as one token; give the model's own tokenizer with --tokenizer"
 	if b.Tokenizer != "" {
@@ -106,7 +105,7 @@ func (b *Prober) countError(t *workload.Target, p probe, counted, overhead int) 
 	return fmt.Errorf(
 		"%w: %s counts %d tokens in a prompt that was to have %d: its model does not take each word of %s, or "+
 			"replay token ids (--api completions --prompt token-ids)",
-		ErrProbe, t.URL, counted, p.tokens+max(0, overhead), why)
+		ErrProbe, url, counted, p.tokens+max(0, overhead), why)
 }
 
 // ErrTemplateChanges means that a chat template puts other tokens around the same prompt each time.
@@ -123,28 +122,34 @@ const headTokens = 64
 func (b *Prober) Head(ctx context.Context, source prompt.Source, overhead int) (workload.Overhead, error) {
 	var found workload.Overhead
 	one, other := b.unlike(source)
-	for i := range b.Targets {
-		t := &b.Targets[i]
+	for i, at := range b.firsts() {
 		var lists [3][]int64
 		for j, text := range [...][]byte{one, other, one} {
 			var err error
-			body := func(k api.Backend) []byte { return k.AppendSuffix(append(k.AppendPrefix(nil), text...), 1) }
-			if lists[j], err = b.tokenize(ctx, t, body); err != nil {
+			lists[j], err = b.tokenize(ctx, at, func(k api.Backend) []byte {
+				return k.AppendSuffix(append(k.AppendPrefix(nil), text...), 1)
+			})
+			if err != nil {
 				return workload.Overhead{}, err
 			}
 		}
-		o := workload.Overhead{Head: commonPrefix(lists[0], lists[1]), Tail: commonSuffix(lists[0], lists[1])}
+		tokens := len(lists[0])
+		o := workload.Overhead{
+			Head: commonPrefix(lists[0], lists[1]),
+			Tail: commonSuffix(lists[0], lists[1]),
+		}
+		var wrong error
 		switch {
 		case !slices.Equal(lists[0], lists[2]):
-			return workload.Overhead{},
-				fmt.Errorf("%w: %s/tokenize gives other tokens for the same prompt", ErrTemplateChanges, t.Base)
-		case len(lists[0]) != headTokens+overhead || o.Tokens() != overhead:
-			return workload.Overhead{},
-				fmt.Errorf("%s/tokenize counts %d tokens where completions count %d", t.Base, len(lists[0]),
-					headTokens+overhead)
+			wrong = fmt.Errorf("%w: %s/tokenize gives other tokens for the same prompt", ErrTemplateChanges, at.Base)
+		case tokens != headTokens+overhead || o.Tokens() != overhead:
+			wrong = fmt.Errorf("%s/tokenize counts %d tokens where completions count %d",
+				at.Base, tokens, headTokens+overhead)
 		case i > 0 && o != found:
-			return workload.Overhead{},
-				fmt.Errorf("%s and %s put different tokens in front of a prompt", b.Targets[0].URL, t.URL)
+			wrong = fmt.Errorf("%s and %s put different tokens in front of a prompt", b.Targets[0].URL, at.URL)
+		}
+		if wrong != nil {
+			return workload.Overhead{}, wrong
 		}
 		found = o
 	}
@@ -153,12 +158,16 @@ func (b *Prober) Head(ctx context.Context, source prompt.Source, overhead int) (
 
 // unlike makes two prompts of headTokens tokens whose first and last words differ.
 func (b *Prober) unlike(source prompt.Source) (one, other []byte) {
+	ends := func(text []byte) (first, last string) {
+		const separators = " ,"
+		return string(text[:bytes.IndexAny(text, separators)]), string(text[bytes.LastIndexAny(text, separators):])
+	}
 	one = b.newPrompt(source, headTokens)
+	first, last := ends(one)
 	for {
 		other = b.newPrompt(source, headTokens)
-		const separators = " ,"
-		if !bytes.Equal(one[:bytes.IndexAny(one, separators)], other[:bytes.IndexAny(other, separators)]) &&
-			!bytes.Equal(one[bytes.LastIndexAny(one, separators):], other[bytes.LastIndexAny(other, separators):]) {
+		otherFirst, otherLast := ends(other)
+		if first != otherFirst && last != otherLast {
 			return one, other
 		}
 	}
@@ -166,27 +175,29 @@ func (b *Prober) unlike(source prompt.Source) (one, other []byte) {
 
 // TokenIDs returns the token ids of a verbatim prompt, template included, as one of the servers reports them.
 func (b *Prober) TokenIDs(ctx context.Context, l api.Verbatim) ([]int64, error) {
-	return b.tokenize(ctx, &b.Targets[0], func(k api.Backend) []byte { return k.AppendVerbatim(nil, l, 1) })
+	return b.tokenize(ctx, firstOf(&b.Targets[0]), func(k api.Backend) []byte {
+		return k.AppendVerbatim(nil, l, 1)
+	})
 }
 
 // tokenize returns the token ids of the prompt in a body, as the server's model gets it, template included.
-func (b *Prober) tokenize(ctx context.Context, t *workload.Target, body func(api.Backend) []byte) ([]int64, error) {
+func (b *Prober) tokenize(ctx context.Context, at server, body func(api.Backend) []byte) ([]int64, error) {
 	backend, err := b.Tokenize()
 	if err != nil {
 		return nil, err
 	}
-	status, answer, err := b.ask(ctx, t, t.Endpoints[0], fasthttp.MethodPost, t.Base+"/tokenize", body(backend))
+	status, answer, err := b.ask(ctx, at, fasthttp.MethodPost, at.Base+"/tokenize", body(backend))
 	if err != nil {
-		return nil, fmt.Errorf("%s/tokenize: %w", t.Base, err)
+		return nil, fmt.Errorf("%s/tokenize: %w", at.Base, err)
 	}
 	var list struct {
 		Tokens []int64 `json:"tokens"`
 	}
 	if status != 200 {
-		return nil, fmt.Errorf("%s/tokenize answers HTTP %d", t.Base, status)
+		return nil, fmt.Errorf("%s/tokenize answers HTTP %d", at.Base, status)
 	}
 	if err := sonic.Unmarshal(answer, &list); err != nil || len(list.Tokens) == 0 {
-		return nil, fmt.Errorf("%s/tokenize answers without \"tokens\"", t.Base)
+		return nil, fmt.Errorf("%s/tokenize answers without \"tokens\"", at.Base)
 	}
 	return list.Tokens, nil
 }

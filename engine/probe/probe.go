@@ -87,7 +87,7 @@ func (b *Prober) Alive(ctx context.Context) (notes []string, err error) {
 		var last error
 		for _, addr := range t.Endpoints {
 			answered := b.waiting("a connection to "+addr.String(), b.ConnectTimeout, "--connect-timeout")
-			c, err := b.dial(ctx, &workload.Target{}, addr)
+			c, err := b.dial(ctx, server{&workload.Target{}, addr})
 			answered()
 			if ctx.Err() != nil {
 				return notes, ctx.Err()
@@ -104,15 +104,13 @@ func (b *Prober) Alive(ctx context.Context) (notes []string, err error) {
 			if !strings.HasSuffix(t.Host, fmt.Sprint(":", t.Port)) {
 				hint = fmt.Sprintf(" (no port was given, so it is %d; vLLM's is 8000)", t.Port)
 			}
-			return notes,
-				fmt.Errorf(
-					"%w: target %s does not accept connections: %w%s; start it, correct --url, or use --no-probe",
-					ErrProbe, t.URL, last, hint)
+			return notes, fmt.Errorf("%w: target %s does not accept connections: %w%s; start it, correct --url, or "+
+				"use --no-probe", ErrProbe, t.URL, last, hint)
 		}
-		if left := len(t.Endpoints) - len(alive); left > 0 {
-			notes = append(notes,
-				fmt.Sprintf("%s: %d of %d addresses refuse connections and are left out", t.URL, left,
-					len(t.Endpoints)))
+		all := len(t.Endpoints)
+		if left := all - len(alive); left > 0 {
+			notes = append(notes, fmt.Sprintf("%s: %d of %d addresses refuse connections and are left out",
+				t.URL, left, all))
 		}
 		t.Endpoints = alive
 	}
@@ -135,15 +133,15 @@ func certificateHint(err error) string {
 	return ""
 }
 
-// Count sends a prompt, as the inside of a body, to one address and returns the server's counts.
-func (b *Prober) Count(
-	ctx context.Context, t *workload.Target, addr netip.AddrPort, text []byte, salt string,
+// count sends a prompt, as the inside of a body, to one address and returns the server's counts.
+func (b *Prober) count(
+	ctx context.Context, at server, text []byte, salt string,
 ) (d api.Delta, err error) {
-	d, err = b.complete(ctx, t, addr, text, salt, 1)
+	d, err = b.complete(ctx, at, text, salt, 1)
 	if err == nil && d.PromptTokens < 0 {
 		err = fmt.Errorf(
 			"%w: %s does not report how many tokens a prompt has, so the prompts cannot be proven; use --no-probe "+
-				"to replay without proof", ErrProbe, t.URL)
+				"to replay without proof", ErrProbe, at.URL)
 	}
 	return d, err
 }
@@ -152,13 +150,13 @@ func (b *Prober) Count(
 // streamed, or is shorter than the run's, may be refused although the run's requests are not: stream_options,
 // thinking.budget_tokens.
 func (b *Prober) complete(
-	ctx context.Context, t *workload.Target, addr netip.AddrPort, text []byte, salt string, output int,
+	ctx context.Context, at server, text []byte, salt string, output int,
 ) (d api.Delta, err error) {
-	d, err = b.completeWith(ctx, t, addr, text, salt, output, b.Backend)
+	d, err = b.completeWith(ctx, at, text, salt, output, b.Backend)
 	if refused := (*RefusedError)(nil); b.Extra == "" || !errors.As(err, &refused) || refused.Status/100 != 4 {
 		return d, err
 	}
-	like, failed := b.completeWith(ctx, t, addr, text, salt, max(output, b.RunOutput), b.AsRun)
+	like, failed := b.completeWith(ctx, at, text, salt, max(output, b.RunOutput), b.AsRun)
 	if failed != nil {
 		return d, failed
 	}
@@ -166,7 +164,7 @@ func (b *Prober) complete(
 }
 
 func (b *Prober) completeWith(
-	ctx context.Context, t *workload.Target, addr netip.AddrPort, text []byte, salt string, output int,
+	ctx context.Context, at server, text []byte, salt string, output int,
 	make func(string) (api.Backend, error),
 ) (d api.Delta, err error) {
 	backend, err := make(salt)
@@ -174,16 +172,16 @@ func (b *Prober) completeWith(
 		return d, err
 	}
 	body := append(backend.AppendPrefix(nil), text...)
-	return b.exchange(ctx, t, addr, backend,
+	return b.exchange(ctx, at, backend,
 		backend.AppendSuffix(body, max(output, b.LeastOutput, backend.Traits().Least)))
 }
 
 // exchange posts a body of the backend to one address and reads the answer.
 func (b *Prober) exchange(
-	ctx context.Context, t *workload.Target, addr netip.AddrPort, backend api.Backend, body []byte,
+	ctx context.Context, at server, backend api.Backend, body []byte,
 ) (d api.Delta, err error) {
-	url := t.URLFor(backend.Path())
-	status, answer, err := b.askUntilServed(ctx, t, addr, url+t.Query, body)
+	url := at.URLFor(backend.Path())
+	status, answer, err := b.askUntilServed(ctx, at, url+at.Query, body)
 	if err != nil {
 		return d, fmt.Errorf("%w: %s: %w%s", ErrProbe, url, err, certificateHint(err))
 	}
@@ -216,11 +214,11 @@ const (
 
 // askUntilServed posts a probe again while the server answers that it cannot serve it now: 429 or 5xx.
 func (b *Prober) askUntilServed(
-	ctx context.Context, t *workload.Target, addr netip.AddrPort, url string, body []byte,
+	ctx context.Context, at server, url string, body []byte,
 ) (status int, answer []byte, err error) {
 	pause := firstPause
 	for try := 1; ; try++ {
-		status, answer, err = b.ask(ctx, t, addr, fasthttp.MethodPost, url, body)
+		status, answer, err = b.ask(ctx, at, fasthttp.MethodPost, url, body)
 		served := status != fasthttp.StatusTooManyRequests && status < 500
 		if err != nil || served || try == maxTries {
 			return status, answer, err
@@ -254,8 +252,8 @@ func parseAnswer(backend api.Backend, answer []byte, d *api.Delta) error {
 			return err
 		}
 		if ok && d.HasUsage() {
-			all.PromptTokens, all.CachedTokens = max(all.PromptTokens, d.PromptTokens),
-				max(all.CachedTokens, d.CachedTokens)
+			all.PromptTokens = max(all.PromptTokens, d.PromptTokens)
+			all.CachedTokens = max(all.CachedTokens, d.CachedTokens)
 		}
 		answer = answer[n:]
 	}
@@ -316,14 +314,13 @@ const (
 // Answers has one short answer told to every target. The error is why a server does not make those tokens: its refusal,
 // in its own words, or what it made instead. The backend is that of the run's bodies, but for a whole answer.
 func (b *Prober) Answers(ctx context.Context, backend api.Backend, source *prompt.TokenIDs) error {
-	for i := range b.Targets {
-		t := &b.Targets[i]
+	for _, at := range b.firsts() {
 		told := prompt.Answer{Tokens: max(toldTokens, b.LeastOutput), Own: probeDomain | b.Nonce}
 		body := backend.AppendSuffix(append(backend.AppendPrefix(nil), b.newPrompt(source, toldPrompt)...), told.Tokens)
-		at := len(body) - backend.AnswerEnd()
-		end := string(body[at:])
-		body = append(source.AppendAnswer(body[:at], told), end...)
-		d, err := b.exchange(ctx, t, t.Endpoints[0], backend, body)
+		begin := len(body) - backend.AnswerEnd()
+		end := string(body[begin:])
+		body = append(source.AppendAnswer(body[:begin], told), end...)
+		d, err := b.exchange(ctx, at, backend, body)
 		if err != nil {
 			return err
 		}
@@ -332,13 +329,13 @@ func (b *Prober) Answers(ctx context.Context, backend api.Backend, source *promp
 			if k >= told.Tokens || id != source.AnswerToken(&told, k) {
 				return fmt.Errorf(
 					"%w: %s was told its answer's tokens and made others (token %d is %d): it may decode "+
-						"speculatively; leave out --force-answers", ErrProbe, t.URL, k, id)
+						"speculatively; leave out --force-answers", ErrProbe, at.URL, k, id)
 			}
 			k++
 		}
 		if k < told.Tokens {
 			return fmt.Errorf("%w: %s was told an answer of %d tokens and sent %d ids; leave out --force-answers", ErrProbe,
-				t.URL, told.Tokens, k)
+				at.URL, told.Tokens, k)
 		}
 	}
 	return nil
@@ -360,38 +357,34 @@ const (
 // 16) are in flight. It returns when all have been answered. Their prompts share no prefix with each other or with the
 // work's. If the work has fewer requests, its sizes are repeated.
 func (b *Prober) WarmUp(ctx context.Context, w *workload.Work, source prompt.Source, n, atOnce int, salt string) error {
-	type place struct {
-		target *workload.Target
-		addr   netip.AddrPort
-	}
-	var places []place
-	for i := range w.Targets {
-		for _, addr := range w.Targets[i].Endpoints {
-			places = append(places, place{&w.Targets[i], addr})
-		}
-	}
+	places := serversOf(w.Targets)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var next atomic.Int64
 	var senders sync.WaitGroup
+	send := func(i int) {
+		shape := i % w.Requests()
+		tokens := w.PromptTokens(shape)
+		if !w.Made(shape) && w.Trace.InputTokens[shape] <= 0 {
+			tokens = max(1, len(w.Trace.Verbatim(shape).Content)/bytesPerToken)
+		}
+		output := int(w.Trace.OutputTokens[shape])
+		if output <= 0 {
+			output = unrecordedOutput
+		}
+		unique := probeDomain | (b.Nonce + warmUpFrom + uint64(i))
+		text := source.Append(nil, prompt.Spec{Tokens: tokens, Unique: unique})
+		_, err := b.complete(ctx, places[i%len(places)], text, salt, output)
+		if err != nil {
+			cancel(fmt.Errorf("warm-up request %d of %d: %w", i+1, n, err))
+		}
+	}
 	for range min(cmp.Or(atOnce, warmUpAtOnce), n) {
 		senders.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-				at := places[i%len(places)]
-				shape := i % w.Requests()
-				tokens := w.PromptTokens(shape)
-				output := int(w.Trace.OutputTokens[shape])
-				if !w.Made(shape) && w.Trace.InputTokens[shape] <= 0 {
-					tokens = max(1, len(w.Trace.Verbatim(shape).Content)/bytesPerToken)
-				}
-				if output <= 0 {
-					output = unrecordedOutput
-				}
-				text := source.Append(nil,
-					prompt.Spec{Tokens: tokens, Unique: probeDomain | (b.Nonce + warmUpFrom + uint64(i))})
-				if _, err := b.complete(ctx, at.target, at.addr, text, salt, output); err != nil {
-					cancel(fmt.Errorf("warm-up request %d of %d: %w", i+1, n, err))
-				}
+			i := int(next.Add(1)) - 1
+			for i < n && ctx.Err() == nil {
+				send(i)
+				i = int(next.Add(1)) - 1
 			}
 		})
 	}
@@ -415,7 +408,7 @@ type Model struct {
 
 // Models asks a target which models it serves: at least one.
 func (b *Prober) Models(ctx context.Context, t *workload.Target) (Models, error) {
-	status, body, err := b.ask(ctx, t, t.Endpoints[0], fasthttp.MethodGet, t.Base+"/v1/models", nil)
+	status, body, err := b.ask(ctx, firstOf(t), fasthttp.MethodGet, t.Base+"/v1/models", nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w: asking %s/v1/models for the model: %w%s", ErrProbe, t.Base, err,
 			certificateHint(err))
@@ -438,14 +431,18 @@ func (b *Prober) Models(ctx context.Context, t *workload.Target) (Models, error)
 
 // Lists reports whether a model of that name is served. A name with a * stands for many, as with LiteLLM.
 func (m Models) Lists(name string) bool {
-	return slices.ContainsFunc(m, func(o Model) bool { return o.ID == name || strings.Contains(o.ID, "*") })
+	return slices.ContainsFunc(m, func(o Model) bool {
+		return o.ID == name || strings.Contains(o.ID, "*")
+	})
 }
 
 // Context is how many tokens a prompt and its output may have together with a model; 0 if the server does not report
 // it.
 func (m Models) Context(name string) int {
 	for range 2 { // the model, then its parent
-		i := slices.IndexFunc(m, func(o Model) bool { return o.ID == name })
+		i := slices.IndexFunc(m, func(o Model) bool {
+			return o.ID == name
+		})
 		if i < 0 {
 			return 0
 		}

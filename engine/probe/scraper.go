@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -93,7 +92,7 @@ func (b *Prober) Scraper(
 		asked.Go(func() {
 			defer b.waiting("GET "+alternatives[0].url, time.Duration(len(alternatives))*scrapeTimeout,
 				"the limit of a scrape")()
-			pages[i], errs[i] = firstOf(alternatives)
+			pages[i], errs[i] = firstKnown(alternatives)
 		})
 	}
 	asked.Wait()
@@ -101,7 +100,8 @@ func (b *Prober) Scraper(
 		return nil, nil, asking.Err()
 	}
 	silent = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
-	if pages = slices.DeleteFunc(pages, func(p *scrapePage) bool { return p == nil }); len(pages) == 0 {
+	pages = slices.DeleteFunc(pages, func(p *scrapePage) bool { return p == nil })
+	if len(pages) == 0 {
 		return nil, silent, nil
 	}
 	return &Scraper{
@@ -118,14 +118,16 @@ func (s *Scraper) Again(ctx context.Context) (first time.Time) {
 	var asked sync.WaitGroup
 	for _, p := range s.pages {
 		asked.Go(func() {
-			began, patience := time.Now(), p.timeout
+			began := time.Now()
+			patience := p.timeout
 			if end, bounded := ctx.Deadline(); bounded {
 				p.timeout = max(1, min(patience, time.Until(end)))
 			}
 			var m scrape.Sample
 			p.atRest(scrape.Before, &m)
 			if p.timeout = patience; m.Error == "" {
-				p.before, p.took = m, began
+				p.before = m
+				p.took = began
 			}
 		})
 	}
@@ -139,13 +141,14 @@ func (s *Scraper) Again(ctx context.Context) (first time.Time) {
 	return first
 }
 
-// firstOf returns the first page with known metrics, after it took its sample before the run; else the first page's
+// firstKnown returns the first page with known metrics, after it took its sample before the run; else the first page's
 // error.
-func firstOf(alternatives []*scrapePage) (*scrapePage, error) {
+func firstKnown(alternatives []*scrapePage) (*scrapePage, error) {
 	var why error
 	for _, p := range alternatives {
 		p.atRest(scrape.Before, &p.before)
-		if p.took = time.Now(); p.before.Error == "" {
+		p.took = time.Now()
+		if p.before.Error == "" {
 			return p, nil
 		}
 		why = cmp.Or(why, fmt.Errorf("%s: %s", p.url, p.before.Error))
@@ -159,15 +162,12 @@ func (b *Prober) scrapePages(ctx context.Context, urls []string) (candidates [][
 	asker.Timeout = min(b.Timeout, scrapeTimeout)
 	asker.ConnectTimeout = min(b.ConnectTimeout, asker.Timeout)
 	if len(urls) == 0 {
-		for i := range b.Targets {
-			t := &b.Targets[i]
-			for _, addr := range t.Endpoints {
-				var c []*scrapePage
-				for _, path := range metricsPaths {
-					c = append(c, asker.scrapePage(ctx, t, addr, t.URL, t.Base+path))
-				}
-				candidates = append(candidates, c)
+		for _, at := range serversOf(b.Targets) {
+			var c []*scrapePage
+			for _, path := range metricsPaths {
+				c = append(c, asker.scrapePage(ctx, at, at.URL, at.Base+path))
 			}
+			candidates = append(candidates, c)
 		}
 		return distinct(candidates), nil
 	}
@@ -176,9 +176,9 @@ func (b *Prober) scrapePages(ctx context.Context, urls []string) (candidates [][
 		if err != nil {
 			return nil, err
 		}
-		for _, addr := range t.Endpoints {
-			candidates = append(candidates,
-				[]*scrapePage{asker.scrapePage(ctx, &t, addr, workload.WithoutSecrets(t.URL+t.Path), page)})
+		name := workload.WithoutSecrets(t.URL + t.Path)
+		for _, at := range serversOf([]workload.Target{t}) {
+			candidates = append(candidates, []*scrapePage{asker.scrapePage(ctx, at, name, page)})
 		}
 	}
 	return distinct(candidates), nil
@@ -206,11 +206,12 @@ func ParseScrapeTarget(raw string) (workload.Target, error) {
 
 // parseScrapeURL reads a --scrape-url: host:port, or the URL of a page, by default /metrics.
 func parseScrapeURL(ctx context.Context, raw string) (t workload.Target, page string, err error) {
-	if t, err = ParseScrapeTarget(raw); err != nil {
+	t, err = ParseScrapeTarget(raw)
+	if err != nil {
 		return t, "", err
 	}
-	if path := strings.TrimSuffix(withoutQuery(raw), "/"); t.Base != t.URL &&
-		!strings.HasSuffix(path, metricsPaths[0]) {
+	path := strings.TrimSuffix(withoutQuery(raw), "/")
+	if t.Base != t.URL && !strings.HasSuffix(path, metricsPaths[0]) {
 		t.Path = strings.TrimPrefix(t.Base, t.URL) // a page of another name
 	}
 	targets := []workload.Target{t}
@@ -225,21 +226,26 @@ func withoutQuery(url string) string {
 	return url
 }
 
-func (b *Prober) scrapePage(
-	ctx context.Context, t *workload.Target, addr netip.AddrPort, target, url string,
-) *scrapePage {
+func (b *Prober) scrapePage(ctx context.Context, at server, target, url string) *scrapePage {
 	p := &scrapePage{
-		target: target, client: b.client(ctx, t, addr), timeout: b.Timeout, req: &fasthttp.Request{},
-		resp:   &fasthttp.Response{},
-		reader: scrape.NewReader(), hide: b.Secrets,
+		target:  target,
+		client:  b.client(ctx, at),
+		timeout: b.Timeout,
+		req:     &fasthttp.Request{},
+		resp:    &fasthttp.Response{},
+		reader:  scrape.NewReader(),
+		hide:    b.Secrets,
 	}
-	p.client.MaxConns, p.client.MaxIdleConnDuration = 1, scrapeIdle
+	p.client.MaxConns = 1
+	p.client.MaxIdleConnDuration = scrapeIdle
 	p.client.MaxIdemponentCallAttempts = 2 // the second where the server had closed the connection
-	scheme, _, _ := strings.Cut(t.URL, "://")
-	p.url = scheme + "://" + addr.String() + strings.TrimPrefix(withoutQuery(url), t.URL)
+	scheme, _, _ := strings.Cut(at.URL, "://")
+	p.url = scheme + "://" + at.addr.String() + strings.TrimPrefix(withoutQuery(url), at.URL)
 	p.req.SetRequestURI(url)
-	// to which credentials go anyway
-	if slices.ContainsFunc(b.Targets, func(own workload.Target) bool { return own.URL == t.URL }) {
+	own := func(t workload.Target) bool {
+		return t.URL == at.URL
+	}
+	if slices.ContainsFunc(b.Targets, own) { // to which credentials go anyway
 		for _, h := range b.Headers {
 			p.req.Header.Set(h.Name, h.Value)
 		}
@@ -263,11 +269,13 @@ func (p *scrapePage) atRest(phase scrape.Phase, m *scrape.Sample) {
 		}
 		time.Sleep(settleEvery)
 		var again scrape.Sample
-		if p.sample(phase, &again); again.Error != "" {
+		p.sample(phase, &again)
+		if again.Error != "" {
 			return
 		}
 		same := reflect.DeepEqual(again.Counts, m.Counts)
-		if *m = again; same {
+		*m = again
+		if same {
 			return
 		}
 	}
@@ -275,7 +283,11 @@ func (p *scrapePage) atRest(phase scrape.Phase, m *scrape.Sample) {
 
 // sample asks once. m.AtNS is left.
 func (p *scrapePage) sample(phase scrape.Phase, m *scrape.Sample) {
-	*m = scrape.Sample{Phase: phase, Target: p.target, URL: p.url}
+	*m = scrape.Sample{
+		Phase:  phase,
+		Target: p.target,
+		URL:    p.url,
+	}
 	began := time.Now()
 	err := p.client.DoTimeout(p.req, p.resp, p.timeout)
 	m.TookMS = float64(time.Since(began)) / 1e6
@@ -284,7 +296,8 @@ func (p *scrapePage) sample(phase scrape.Phase, m *scrape.Sample) {
 	case p.resp.StatusCode() != 200:
 		err = fmt.Errorf("HTTP %d", p.resp.StatusCode())
 	default:
-		if m.Reading, err = p.reader.Read(p.resp.Body()); err == nil && m.Engine == "" {
+		m.Reading, err = p.reader.Read(p.resp.Body())
+		if err == nil && m.Engine == "" {
 			err = errNothingKnown
 		}
 	}

@@ -140,8 +140,8 @@ func (r *runner) writeShard() error {
 	err := report.WriteJSON(filepath.Join(r.Dir, merge.FileName), r.load.Shard)
 	work := r.load.Work
 	digests := filepath.Join(r.Dir, merge.DigestsName)
-	if !report.Exists(digests) && work.Prebuilt.Fingerprint(work) != "" {
-		write := func(w io.Writer) error { return work.Prebuilt.WriteDigests(work, w) }
+	if !report.Exists(digests) && work.Prebuilt.Fingerprint() != "" {
+		write := func(w io.Writer) error { return work.Prebuilt.WriteDigests(w) }
 		err = errors.Join(err, report.WriteWhole(digests, write))
 	}
 	if r.load.Next != nil {

@@ -128,7 +128,8 @@ func Runs(root string) (dirs []string, err error) {
 		}
 	}
 	slices.SortFunc(dirs, func(a, b string) int {
-		return cmp.Or(began[b].Compare(began[a]), cmp.Compare(b, a))
+		newest := began[b].Compare(began[a])
+		return cmp.Or(newest, cmp.Compare(b, a))
 	})
 	return dirs, nil
 }
@@ -226,9 +227,9 @@ func ReadPlan(dir string) (*Plan, error) {
 // The largest files of results that are read. A summary of 1,024 instances and as many addresses has 3 MB, a
 // histogram 10 kB at most.
 const (
-	mostJSON    = 16 << 20
-	mostSamples = 1 << 30 // a page of metrics that is read each second fills it in a week
-	mostNumber  = 1e30    // in JSON; seeds have up to 2e19
+	mostJSON    = 16 << 20 // and the largest timeline that a screen reads, half a second's work; of 32 targets it has 2 MB
+	mostSamples = 1 << 30  // a page of metrics that is read each second fills it in a week
+	mostNumber  = 1e30     // in JSON; seeds have up to 2e19
 )
 
 // Open opens a file of results that has at most so many bytes. It refuses what would not end, or would wait for
@@ -300,7 +301,9 @@ func EncodeJSON(w io.Writer, v any) error {
 
 // WriteJSON writes a file of one JSON object, as EncodeJSON does, all of it or nothing.
 func WriteJSON(name string, v any) error {
-	return WriteWhole(name, func(w io.Writer) error { return EncodeJSON(w, v) })
+	return WriteWhole(name, func(w io.Writer) error {
+		return EncodeJSON(w, v)
+	})
 }
 
 // WriteHistograms writes dir/histograms.hlog, all of it or nothing. start and
@@ -371,14 +374,11 @@ func writeSteps(name string, all iter.Seq[[]metrics.Step]) error {
 	})
 }
 
-// mostTimeline is the largest timeline.jsonl that Steps reads, half a second's work; that of 32 targets has 2 MB.
-const mostTimeline = 16 << 20
-
 // Steps reads dir/timeline.jsonl, the steps of each target after those of another. It returns nil if there is none
 // that can be read soon.
 func Steps(dir string) []metrics.Step {
 	name := filepath.Join(dir, TimelineName)
-	if info, err := os.Stat(name); err != nil || info.Size() > mostTimeline {
+	if info, err := os.Stat(name); err != nil || info.Size() > mostJSON {
 		return nil
 	}
 	steps, _ := ReadLines[metrics.Step](name) // none where it fails
@@ -466,8 +466,8 @@ func ReadLines[T any](name string) (all []T, err error) {
 	for line := range bytes.Lines(text) {
 		var v T
 		if err := json.Unmarshal(line, &v); err != nil {
-			if cut := (*json.SyntaxError)(nil); line[len(line)-1] != '\n' &&
-				errors.As(err, &cut) {
+			var cut *json.SyntaxError
+			if !bytes.HasSuffix(line, []byte("\n")) && errors.As(err, &cut) {
 				break
 			}
 			return nil, fmt.Errorf("%s:%d: %w", name, len(all)+1, err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,14 +13,13 @@ import (
 	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // HTML writes the results in dir, whose summary is s, as one page that needs nothing else: no other file, no network.
 // Numbers are those of the summary. Pictures are made of the records and of the servers' samples, so a killed run has
 // them, too. If there are no records, the page has no pictures.
 func HTML(w io.Writer, dir string, s *metrics.Summary) error {
-	p, err := picturesOf(dir, s)
+	pictures, err := picturesOf(dir, s)
 	if err != nil && !errors.Is(err, ErrNoResults) {
 		return err
 	}
@@ -36,36 +34,53 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 			}
 		}
 	}
+	cores := format.Many(s.Run.Host.CPUs, "core")
+	d := chart.Document{
+		Title: pageTitle(dir, s),
+		Under: format.Present(
+			s.Run.Model,
+			s.Run.API,
+			s.Workload.Format,
+			s.Length(),
+			"fastreplay "+s.Run.Version,
+			"from "+s.Run.Host.Name+", "+cores,
+		),
+	}
 	verdict := verdictSection(s)
 	verdict.Facts = factsOf(parts)
-	// it distinguishes a run from others
+	latencies := chart.Section{
+		Title:  "Latencies",
+		Tables: []chart.Table{latencyTable(s)},
+		Note: "Latencies are of ok requests, counted from the moment of sending; " +
+			"drift is how late requests left.",
+	}
+	targets := tablesOf(parts, targetColumns, "targets", "instances.parts", "endpoints.parts")
+	d.Add(verdict, latencies)
+	d.Add(chart.Section{
+		Title:  "Shards",
+		Tables: tablesOf(parts, "", "shards"),
+	})
+	d.Add(chart.Section{
+		Title:  "Failures",
+		Tables: tablesOf(parts, "", "requests.failures", "outages"),
+	})
+	d.Add(pictures.sections(s, targets)...)
+	d.Add(jobSection(s, parts))
+	d.Add(chart.Section{
+		Title:  "Prefix cache and routing",
+		Tables: tablesOf(parts, "", "prefix_cache", "routing.routers", "routing"),
+	})
+	d.Add(flagSection(s), numbersSection(parts))
+	return d.Write(w)
+}
+
+// pageTitle distinguishes a run from others.
+func pageTitle(dir string, s *metrics.Summary) string {
 	title := filepath.Base(cmp.Or(s.Workload.Trace, dir)) + paceOf(s) + " → " + whither(s)
 	if !s.Run.StartedAt.IsZero() {
 		title += " · " + s.Run.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC")
 	}
-	host := fmt.Sprintf("from %s, %s", s.Run.Host.Name, format.Many(s.Run.Host.CPUs, "core"))
-	under := format.Present(s.Run.Model, s.Run.API, s.Workload.Format, s.Length(), "fastreplay "+s.Run.Version, host)
-	d := chart.Document{Title: title, Under: under, Sections: []chart.Section{verdict}}
-	further := slices.Concat([]chart.Section{
-		{
-			Title:  "Latencies",
-			Tables: []chart.Table{latencyTable(s)},
-			Note: "Latencies are of ok requests, counted from the moment of sending; " +
-				"drift is how late requests left.",
-		},
-		{Title: "Shards", Tables: tablesOf(parts, "", "shards")},
-		{Title: "Failures", Tables: tablesOf(parts, "", "requests.failures", "outages")},
-	}, p.sections(s, tablesOf(parts, targetColumns, "targets", "instances.parts", "endpoints.parts")), []chart.Section{
-		jobSection(s, parts),
-		{Title: "Prefix cache and routing", Tables: tablesOf(parts, "", "prefix_cache", "routing.routers", "routing")},
-		flagSection(s), numbersSection(parts),
-	})
-	for _, section := range further {
-		if len(section.Graphs)+len(section.Tables)+len(section.Facts) > 0 {
-			d.Sections = append(d.Sections, section)
-		}
-	}
-	return d.Write(w)
+	return title
 }
 
 func shortURL(url string) string { return strings.TrimPrefix(url, "http://") }
@@ -73,46 +88,45 @@ func shortURL(url string) string { return strings.TrimPrefix(url, "http://") }
 // verdictSection is what one reads first.
 func verdictSection(s *metrics.Summary) chart.Section {
 	v := &s.Verdict
-	finding := chart.Finding{Grade: chart.Bad, Word: strings.ToUpper(string(cmp.Or(v.Measurement, metrics.Invalid)))}
+	finding := chart.Finding{Grade: chart.Bad}
 	switch {
-	case s.Run.Demo && v.Valid:
-		finding.Grade = chart.Good
-		finding.Word += " · demo against a mock server"
-	case v.Measurement == metrics.Valid:
+	case s.Run.Demo && v.Valid, v.Measurement == metrics.Valid:
 		finding.Grade = chart.Good
 	case v.Measurement == metrics.Limited:
 		finding.Grade = chart.Warn
 	}
+	word := strings.ToUpper(string(cmp.Or(v.Measurement, metrics.Invalid)))
+	if s.Run.Demo && v.Valid {
+		word += " · demo against a mock server"
+	}
 	if s.Run.Partial {
-		finding.Word += " (partial run)"
+		word += " (partial run)"
 	}
-	if text := few(s); text != "" {
-		finding.Word += " · " + text
-	}
-	if text := s.Failed(); text != "" {
-		finding.Word += " · " + text
+	finding.Word = strings.Join(format.Present(word, few(s), s.Failed()), " · ")
+	if s.Failed() != "" {
 		finding.Lines = append(finding.Lines, "failed: "+s.FailedWhere())
 	}
 	for _, r := range v.Reasons {
 		finding.Lines = append(finding.Lines, r.What)
-		for _, line := range [][2]string{{"why: ", r.Why}, {"do: ", r.Do}} {
-			if line[1] != "" {
-				finding.Lines = append(finding.Lines, line[0]+line[1])
-			}
+		if r.Why != "" {
+			finding.Lines = append(finding.Lines, "why: "+r.Why)
+		}
+		if r.Do != "" {
+			finding.Lines = append(finding.Lines, "do: "+r.Do)
 		}
 	}
 	out := chart.Section{Findings: []chart.Finding{finding}}
-	if missed := v.Missed(); len(v.Objectives) > 0 {
-		wanted := chart.Finding{Grade: chart.Good, Word: "Objectives met"}
-		if missed > 0 {
-			wanted.Grade = chart.Bad
-			wanted.Word = fmt.Sprintf(
-				"%d of %s missed",
-				missed,
-				format.Many(len(v.Objectives), "objective"),
-			)
+	if len(v.Objectives) > 0 {
+		wanted := chart.Finding{
+			Grade: chart.Good,
+			Word:  "Objectives met",
+			Lines: objectiveLines(v),
 		}
-		wanted.Lines = objectiveLines(v)
+		if missed := v.Missed(); missed > 0 {
+			wanted.Grade = chart.Bad
+			all := format.Many(len(v.Objectives), "objective")
+			wanted.Word = fmt.Sprintf("%d of %s missed", missed, all)
+		}
 		out.Findings = append(out.Findings, wanted)
 	}
 	if len(s.Notes) > 0 {
@@ -124,11 +138,12 @@ func verdictSection(s *metrics.Summary) chart.Section {
 // objectiveLines are what the user wanted, the missed first.
 func objectiveLines(v *metrics.Verdict) []string {
 	var met, missed []string
-	for i := range v.Objectives {
-		if o := &v.Objectives[i]; o.Met {
-			met = append(met, "✓ "+o.Text+" ("+o.Words()+")")
+	for _, o := range v.Objectives {
+		text := o.Text + " (" + o.Words() + ")"
+		if o.Met {
+			met = append(met, "✓ "+text)
 		} else {
-			missed = append(missed, "✗ "+o.Text+" ("+o.Words()+")")
+			missed = append(missed, "✗ "+text)
 		}
 	}
 	return append(missed, met...)
@@ -176,7 +191,7 @@ func factsOf(parts []*part) (facts [][2]string) {
 	at := map[string]string{}
 	for _, p := range parts {
 		for _, f := range p.fields {
-			at[strings.TrimPrefix(p.path+"."+f[0], ".")] = f[1]
+			at[p.keyOf(f)] = f[1]
 		}
 	}
 	rates := "under_load."
@@ -184,7 +199,7 @@ func factsOf(parts []*part) (facts [][2]string) {
 		rates = "throughput."
 	}
 	for line := range strings.Lines(firstFacts) {
-		name, key, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		name, key, _ := strings.Cut(line, "  ")
 		key = strings.Replace(strings.TrimSpace(key), "rates.", rates, 1)
 		if text := at[key]; text != "" {
 			facts = append(facts, [2]string{name, text})
@@ -202,33 +217,36 @@ const targetColumns = " url name requests failed share ttft_ms.p50 ttft_ms.p99 t
 func tablesOf(parts []*part, columns string, paths ...string) (out []chart.Table) {
 	for _, path := range paths {
 		for _, p := range parts {
-			if p.path != path {
-				continue
+			if p.path == path {
+				out = append(out, p.table(columns))
 			}
-			rows := append([][]string{p.head}, p.rows...)
-			if len(p.rows) == 0 {
-				rows = [][]string{{"", ""}}
-				for _, f := range p.fields {
-					rows = append(rows, f[:])
-				}
-			}
-			t := chart.Table{Title: path}
-			for i, row := range rows {
-				var cells []string
-				for c, cell := range row {
-					if columns == "" || len(p.rows) == 0 ||
-						strings.Contains(columns, " "+p.head[c]+" ") {
-						cells = append(cells, cell)
-					}
-				}
-				if t.Rows = append(t.Rows, chart.Texts(cells...)); i == 0 {
-					t.Head, t.Rows = cells, nil
-				}
-			}
-			out = append(out, t)
 		}
 	}
 	return out
+}
+
+// table has the rows of a part, or else a row for each of its fields.
+func (p *part) table(columns string) chart.Table {
+	t := chart.Table{Title: p.path, Head: []string{"", ""}}
+	if len(p.rows) == 0 {
+		for _, f := range p.fields {
+			t.Rows = append(t.Rows, chart.Texts(f[:]...))
+		}
+		return t
+	}
+	chosen := func(row []string) (cells []string) {
+		for c, cell := range row {
+			if columns == "" || strings.Contains(columns, " "+p.head[c]+" ") {
+				cells = append(cells, cell)
+			}
+		}
+		return cells
+	}
+	t.Head = chosen(p.head)
+	for _, row := range p.rows {
+		t.Rows = append(t.Rows, chart.Texts(chosen(row)...))
+	}
+	return t
 }
 
 // numbersSection is all that summary.json has.
@@ -236,36 +254,22 @@ func numbersSection(parts []*part) chart.Section {
 	out := chart.Section{Title: "All of summary.json", Folded: true}
 	for _, p := range parts {
 		for _, f := range p.fields {
-			out.Facts = append(out.Facts, [2]string{strings.TrimPrefix(p.path+"."+f[0], "."), f[1]})
+			out.Facts = append(out.Facts, [2]string{p.keyOf(f), f[1]})
 		}
 		if len(p.texts) > 0 {
-			out.Facts = append(out.Facts, [2]string{p.path, strings.Join(p.texts, "; ")})
+			text := strings.Join(p.texts, "; ")
+			out.Facts = append(out.Facts, [2]string{p.path, text})
 		}
 		if len(p.rows) > 0 {
-			out.Tables = append(out.Tables, tablesOf([]*part{p}, "", p.path)...)
+			out.Tables = append(out.Tables, p.table(""))
 		}
 	}
 	return out
 }
 
-// shownLatency is a row of a table of latencies.
-type shownLatency struct {
-	key, label, name string // name is longer
-	q                *stats.Percentiles
-	unitNS           float64
-}
-
-// shownLatencies are the latencies of s that stand at a place for people, and how long jobs took.
-func shownLatencies(s *metrics.Summary, at metrics.Shown) (rows []shownLatency) {
-	for i, l := range metrics.Latencies() {
-		if q, unitNS := s.Latency(i); q != nil && l.Shown >= at && !s.LikeTwin(i) {
-			rows = append(rows, shownLatency{l.Key, l.Label, cmp.Or(l.Long, l.Label), q, unitNS})
-		}
-	}
-	if q := jobRow(s); q != nil {
-		rows = append(rows, shownLatency{"", "JOB", "jobs", q, 1e9})
-	}
-	return rows
+// keyOf is a field's place in summary.json.
+func (p *part) keyOf(field [2]string) string {
+	return strings.TrimPrefix(p.path+"."+field[0], ".")
 }
 
 // latencyTable is the distributions of the summary, with marks at what says little.
@@ -273,25 +277,16 @@ func latencyTable(s *metrics.Summary) chart.Table {
 	t := chart.Table{Head: []string{"", "values", "p50", "p90", "p95", "p99", "p999", "max", "mean"}}
 	for _, l := range shownLatencies(s, metrics.OnPage) {
 		row := chart.Texts(l.name, format.Count(l.q.Count))
-		for i, v := range []float64{l.q.P50, l.q.P90, l.q.P95, l.q.P99, l.q.P999, l.q.Max, l.q.Mean} {
-			c := chart.Cell{Text: format.Duration(v*l.unitNS, 4)}
-			mark := "~"
-			if at := []float64{0.5, 0.9, 0.95, 0.99, 0.999}; i < len(at) &&
-				!s.Enough(l.key, int64(math.Round(1000*at[i])), l.q.Count) {
-				c.Hint = format.Many(l.q.Count, "value") + " are too few"
+		for _, n := range l.numbers(s) {
+			cell := chart.Cell{
+				Text: n.mark + format.Duration(n.ns, 4),
+				Hint: n.hint,
 			}
-			for _, u := range s.Verdict.Unsafe {
-				if u.Metric == l.key && u.Percentile == t.Head[2+i] {
-					mark = "!"
-					c.Hint = "the client's lateness may have moved it by " + format.Duration(u.EffectMS*1e6, 3)
-				}
+			if n.mark != "" {
+				cell.Mark = chart.Warn
+				t.Note = "~ too few values, or they vary over the run; ! moved by the client's lateness: point at the number."
 			}
-			if c.Hint != "" {
-				c.Text = mark + c.Text
-				c.Mark = chart.Warn
-				t.Note = "~ too few values; ! moved by the client's lateness: point at the number for by how much."
-			}
-			row = append(row, c)
+			row = append(row, cell)
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -300,95 +295,62 @@ func latencyTable(s *metrics.Summary) chart.Table {
 
 // flagSection has what made the run, so that it can be repeated.
 func flagSection(s *metrics.Summary) chart.Section {
-	t := chart.Table{Head: []string{"flag", "value"}}
-	for _, name := range slices.Sorted(maps.Keys(s.Run.Options)) {
-		t.Rows = append(t.Rows, chart.Texts("--"+name, fmt.Sprint(s.Run.Options[name])))
-	}
-	if len(t.Rows) == 0 {
+	if len(s.Run.Options) == 0 {
 		return chart.Section{}
 	}
-	return chart.Section{Title: "Flags", Folded: true, Tables: []chart.Table{t}}
-}
-
-// agentsOf are the results by job of a trace of agents; nil of any other, also of one of conversations.
-func agentsOf(s *metrics.Summary) *metrics.Jobs {
-	if s.Jobs == nil || len(s.Jobs.Depths) == 0 {
-		return nil
+	t := chart.Table{Head: []string{"flag", "value"}}
+	for _, name := range slices.Sorted(maps.Keys(s.Run.Options)) {
+		value := fmt.Sprint(s.Run.Options[name])
+		t.Rows = append(t.Rows, chart.Texts("--"+name, value))
 	}
-	return s.Jobs
-}
-
-// jobRow is the completion times of jobs in s; nil if there are none.
-func jobRow(s *metrics.Summary) *stats.Percentiles {
-	if j := agentsOf(s); j != nil {
-		return j.CompletionS
+	return chart.Section{
+		Title:  "Flags",
+		Folded: true,
+		Tables: []chart.Table{t},
 	}
-	return nil
 }
 
 // jobs adds what became of jobs, where their time went, and the latencies by depth.
 func (p *screen) jobs() {
-	j := agentsOf(p.s)
+	j := agentsOf(p.Summary)
 	if j == nil {
 		return
 	}
-	perH := ""
+	turns := cmp.Or(p.Turns, &metrics.Turns{})
 	ratio := ""
-	overtaking := ""
-	if j.PerH != nil {
-		perH = format.Rate(*j.PerH) + " jobs/h"
-	}
 	if j.Ratio != nil {
-		ratio = fmt.Sprintf(
-			"p50 %s × as long as recorded, max %s ×",
-			format.Number(j.Ratio.P50, 3),
-			format.Number(j.Ratio.Max, 3),
-		)
+		most := three(j.Ratio.Max)
+		ratio = "p50 " + three(j.Ratio.P50) + " × as long as recorded, max " + most + " ×"
 	}
-	if t := p.s.Turns; t != nil {
-		overtaking = format.Some(t.Overtaking, "overtaking")
-	}
-	p.field(
-		first,
-		2,
-		"jobs",
+	p.field(first, 2, "jobs",
 		format.Count(j.Finished)+" of "+format.Counted(j.Jobs, "finished"),
 		format.Some(j.WithFailures, "with failures"),
 		format.Some(j.CutOff, "cut off"),
-		perH,
+		known(format.Rate, j.PerH, "jobs/h"),
 		ratio,
-		overtaking,
-	)
+		format.Some(turns.Overtaking, "overtaking"))
 	if j.CompletionS != nil && j.CompletionS.Mean > 0 {
 		waits := j.WaitsS.Mean / j.CompletionS.Mean
 		behind := ""
-		if t := p.s.Turns; t != nil && t.LaterMS != nil && t.LaterMS.Max > 0 {
-			behind = "delayed up to " + format.Duration(t.LaterMS.Max*1e6, 3)
+		if turns.LaterMS != nil && turns.LaterMS.Max > 0 {
+			behind = "delayed up to " + duration(turns.LaterMS.Max)
 		}
-		p.field(
-			second,
-			1,
-			"job time",
+		p.field(second, 1, "job time",
 			format.Percent(1-waits)+" in requests",
 			format.Percent(waits)+" between them",
-			behind,
-		)
+			behind)
 	}
-	for i := range j.Depths[:min(len(j.Depths), 2)] { // --full has the deeper ones
-		d := &j.Depths[i]
+	names := map[string]string{"0": "main agents", "1": "sub-agents"}
+	for _, d := range j.Depths[:min(len(j.Depths), 2)] { // --full has the deeper ones
 		ttft := ""
-		if q := d.TTFTMS; q != nil {
-			ttft = "TTFT p50 " + format.Duration(q.P50*1e6, 3) + ", p99 " + format.Duration(q.P99*1e6, 3)
+		if d.TTFTMS != nil {
+			ttft = "TTFT p50 " + duration(d.TTFTMS.P50) + ", p99 " + duration(d.TTFTMS.P99)
 		}
-		p.field(
-			second,
-			1,
-			cmp.Or(map[string]string{"0": "main agents", "1": "sub-agents"}[d.Name], "depth "+d.Name),
+		p.field(second, 1, cmp.Or(names[d.Name], "depth "+d.Name),
 			format.Many(d.OK+d.Failed, "request"),
 			format.Some(d.Failed, "failed"),
 			ttft,
-			known(format.Percent, d.ReportedHitRatio, "hits"),
-		)
+			known(format.Percent, d.ReportedHitRatio, "hits"))
 	}
 }
 

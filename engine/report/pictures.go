@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // Bounds of the page, so that it opens at once.
@@ -53,9 +55,12 @@ type pictures struct {
 }
 
 // What an ok request is counted as over time; others are counted by how they failed.
-const goodKind, missedKind = "good", "missed a bound"
+const (
+	goodKind   = "good"
+	missedKind = "missed a bound"
+)
 
-// point is an ok request in graphs of single requests.
+// point is an ok request in graphs of single requests; NaN is none.
 type point struct{ input, uncached, output, ttftMS, e2eMS float64 }
 
 // turn is a request of a conversation. Instants are seconds; NaN is none.
@@ -71,6 +76,9 @@ type heatRow struct {
 	steps []metrics.Step
 }
 
+// mostLatencyNS is the largest latency that is told from larger ones.
+const mostLatencyNS = int64(time.Hour)
+
 // picturesOf reads the results in dir.
 func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
 	p := &pictures{
@@ -83,7 +91,7 @@ func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
 	}
 	for i, l := range metrics.Latencies() {
 		if l.Shown == metrics.OnScreen && !s.LikeTwin(i) {
-			p.values[i] = hdrhistogram.New(1, int64(3600e9), 3)
+			p.values[i] = hdrhistogram.New(1, mostLatencyNS, 3)
 		}
 	}
 	var urls []string
@@ -97,10 +105,24 @@ func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
 	if wrong := unlike(dir, s, seen); wrong != nil && s.Window == nil { // whose verdict has it
 		return p, errors.New(wrong[0].String())
 	}
-	t := c.Timeline()
+	byInstance := s.Instances != nil && len(s.Instances.Parts) > len(s.Targets)
+	p.addSteps(c.Timeline(), byInstance)
+	p.samples, err = ReadLines[scrape.Sample](filepath.Join(dir, ServerMetricsName))
+	if err != nil || p.window != nil {
+		return p, err
+	}
+	gaps, err := Gaps(dir) // which records do not have, and which are known of the whole run alone
+	if gaps != nil {
+		p.values[metrics.ITL] = gaps
+	}
+	return p, err
+}
+
+// addSteps takes the steps of the run, and those of each target or instance.
+func (p *pictures) addSteps(t *metrics.Timeline, byInstance bool) {
 	p.all = slices.Clone(t.All())
 	each := t.Targets()
-	if s.Instances != nil && len(s.Instances.Parts) > len(s.Targets) {
+	if byInstance {
 		each = t.Instances()
 	}
 	for steps := range each {
@@ -111,17 +133,6 @@ func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
 		name := cmp.Or(steps[0].Instance, shortURL(steps[0].Target), "no target")
 		p.rows = append(p.rows, heatRow{name, slices.Clone(steps)})
 	}
-	if p.samples, err = ReadLines[scrape.Sample](filepath.Join(dir, ServerMetricsName)); err != nil {
-		return p, err
-	}
-	if p.window != nil {
-		return p, nil
-	}
-	gaps, err := Gaps(dir) // which records do not have, and which are known of the whole run alone
-	if gaps != nil {
-		p.values[metrics.ITL] = gaps
-	}
-	return p, err
 }
 
 // see takes a record.
@@ -137,39 +148,46 @@ func (p *pictures) see(r *record.Record) {
 	if r.Outcome != record.OK || !p.window.Has(r.PlannedNS) {
 		return
 	}
-	for i, values := range p.values {
-		of := metrics.Latencies()[i].Of
-		if values == nil || of == nil {
+	for i, l := range metrics.Latencies() {
+		if p.values[i] == nil || l.Of == nil {
 			continue
 		}
-		if ns := of(r); ns >= 0 {
-			_ = values.RecordValue(min(max(1, ns), int64(3600e9))) // within its bounds
+		if ns := l.Of(r); ns >= 0 {
+			_ = p.values[i].RecordValue(min(max(1, ns), mostLatencyNS)) // within its bounds
 		}
 	}
 	p.byTTFT = keepSlowest(p.byTTFT, r, (*record.Record).TTFTNS)
 	p.byE2E = keepSlowest(p.byE2E, r, (*record.Record).E2ENS)
+	p.addPoint(r)
+}
+
+// addPoint adds an ok request to the sample, which is the same of the same records.
+func (p *pictures) addPoint(r *record.Record) {
 	p.seen++
-	place := len(p.points) // in a sample, which is the same of the same records
+	place := len(p.points)
 	if place < mostPoints {
 		p.points = append(p.points, point{})
-	} else if place = int(p.chance.Int64N(p.seen)); place >= mostPoints {
+	} else {
+		place = int(p.chance.Int64N(p.seen))
+	}
+	if place >= mostPoints {
 		return
 	}
 	input := orNaN(metrics.PromptTokens(r))
 	p.points[place] = point{
-		input,
-		input - orNaN(r.CachedTokens),
-		orNaN(r.CompletionTokens),
-		orNaN(r.TTFTNS()) / 1e6,
-		orNaN(r.E2ENS()) / 1e6,
+		input:    input,
+		uncached: input - orNaN(r.CachedTokens),
+		output:   orNaN(r.CompletionTokens),
+		ttftMS:   orNaN(r.TTFTNS()) / 1e6,
+		e2eMS:    orNaN(r.E2ENS()) / 1e6,
 	}
 }
 
 // kindOf is by what a request is counted over time; "" for nothing.
 func (p *pictures) kindOf(r *record.Record) string {
+	stopped := r.Outcome == record.NotSent || r.Outcome == record.Cancelled
 	switch {
-	case r.LeftOut(), p.over &&
-		(r.Outcome == record.NotSent || r.Outcome == record.Cancelled):
+	case r.LeftOut(), p.over && stopped:
 		return ""
 	case r.Outcome == record.HTTPError && r.Status > 0:
 		return fmt.Sprintf("HTTP %d", r.Status)
@@ -178,8 +196,8 @@ func (p *pictures) kindOf(r *record.Record) string {
 	case len(p.slos) == 0:
 		return ""
 	}
-	for i := range p.slos {
-		if !p.slos[i].Met(r) {
+	for _, slo := range p.slos {
+		if !slo.Met(r) {
 			return missedKind
 		}
 	}
@@ -188,17 +206,15 @@ func (p *pictures) kindOf(r *record.Record) string {
 
 // keepSlowest keeps the requests with the largest values, in falling order.
 func keepSlowest(kept []record.Record, r *record.Record, of func(*record.Record) int64) []record.Record {
-	if of(r) == record.None || len(kept) == slowest && of(r) <= of(&kept[slowest-1]) {
+	ns := of(r)
+	full := len(kept) == slowest
+	if ns == record.None || full && ns <= of(&kept[slowest-1]) {
 		return kept
 	}
-	at, _ := slices.BinarySearchFunc(
-		kept,
-		r,
-		func(a record.Record, b *record.Record) int {
-			return cmp.Compare(of(b), of(&a))
-		},
-	)
-	kept = slices.Insert(kept, at, *r)
+	kept = append([]record.Record{*r}, kept...)
+	slices.SortStableFunc(kept, func(a, b record.Record) int {
+		return cmp.Compare(of(&b), of(&a))
+	})
 	return kept[:min(len(kept), slowest)]
 }
 
@@ -221,32 +237,32 @@ func (p *pictures) addTurn(r *record.Record) {
 	if r.SessionName != "" {
 		p.names[r.Session] = r.SessionName
 	}
-	end := max(r.LastTokenNS, r.DoneNS)
 	p.turns = append(p.turns, turn{
-		r.Session,
-		r.Row,
-		r.Turn,
-		orNaN(r.PlannedNS) / 1e9,
-		orNaN(r.SentNS) / 1e9,
-		orNaN(r.FirstTokenNS) / 1e9,
-		orNaN(end) / 1e9,
-		r.Outcome == record.OK,
+		session: r.Session,
+		row:     r.Row,
+		number:  r.Turn,
+		planned: orNaN(r.PlannedNS) / 1e9,
+		sent:    orNaN(r.SentNS) / 1e9,
+		first:   orNaN(r.FirstTokenNS) / 1e9,
+		lastEnd: orNaN(max(r.LastTokenNS, r.DoneNS)) / 1e9,
+		ok:      r.Outcome == record.OK,
 	})
 }
 
 // sections are the pictures, in the order of the page, with the tables that belong to them.
 func (p *pictures) sections(s *metrics.Summary, tables []chart.Table) []chart.Section {
-	targets := chart.Section{Title: "Targets", Graphs: p.heatMaps(), Tables: tables}
+	targets := chart.Section{
+		Title:  "Targets",
+		Graphs: p.heatMaps(),
+		Tables: tables,
+	}
 	if p.cut > 0 {
 		targets.Note = fmt.Sprintf("%d more are not drawn.", p.cut)
 	}
 	single := chart.Section{Title: "Single requests", Graphs: p.dots()}
 	if p.seen > mostPoints {
-		single.Note = fmt.Sprintf(
-			"A sample of %s of %s ok requests, the same each time.",
-			format.Count(mostPoints),
-			format.Count(p.seen),
-		)
+		single.Note = "A sample of " + format.Count(mostPoints) + " of " + format.Count(p.seen) +
+			" ok requests, the same each time."
 	}
 	return []chart.Section{
 		{
@@ -268,31 +284,42 @@ func (p *pictures) sections(s *metrics.Summary, tables []chart.Table) []chart.Se
 	}
 }
 
+// stepS is how long a step is, and endS when the last of them ends.
+func (p *pictures) stepS() float64 {
+	return p.all[0].ToS - p.all[0].FromS
+}
+func (p *pictures) endS() float64 {
+	return p.all[len(p.all)-1].ToS
+}
+
+// stepAt is the step of an instant.
+func (p *pictures) stepAt(atS float64) int {
+	return min(len(p.all)-1, int(atS/p.stepS()))
+}
+
 // overTime is a graph whose places are the steps, on a time axis that all such graphs share.
-func (p *pictures) overTime(title, unit string, spans []chart.Piece, series ...chart.Series) chart.Graph {
-	at := make(chart.Values, len(p.all))
-	for i := range p.all {
-		at[i] = (p.all[i].FromS + p.all[i].ToS) / 2
-	}
-	axis := chart.Axis{
-		Label: "time",
-		Unit:  "s",
-		From:  new(0.0),
-		To:    new(p.all[len(at)-1].ToS),
-		Step:  p.all[0].ToS - p.all[0].FromS,
-	}
+func (p *pictures) overTime(title, unit string, series ...chart.Series) chart.Graph {
 	return chart.Graph{
-		Title:  title,
-		Sync:   "time",
-		X:      axis,
+		Title: title,
+		Sync:  "time",
+		X: chart.Axis{
+			Label: "time",
+			Unit:  "s",
+			From:  new(0.0),
+			To:    new(p.endS()),
+			Step:  p.stepS(),
+		},
 		Y:      chart.Axis{Unit: unit},
-		At:     at,
+		At:     of(p.all, middleS),
 		Series: series,
-		Spans:  spans,
 	}
 }
 
-// of is a series of a number of each step.
+func middleS(t *metrics.Step) float64 {
+	return (t.FromS + t.ToS) / 2
+}
+
+// of is a number of each step.
 func of(steps []metrics.Step, value func(*metrics.Step) float64) chart.Values {
 	out := make(chart.Values, len(steps))
 	for i := range steps {
@@ -301,8 +328,22 @@ func of(steps []metrics.Step, value func(*metrics.Step) float64) chart.Values {
 	return out
 }
 
-// maybe is a number that may not exist.
-func maybe(v *float64) float64 {
+// line is a series of a number of each step.
+func (p *pictures) line(name string, value func(*metrics.Step) float64) chart.Series {
+	return chart.Series{Name: name, Values: of(p.all, value)}
+}
+
+// maybe is a line of a number that a step may not have.
+func (p *pictures) maybe(name string, value func(*metrics.Step) *float64) chart.Series {
+	line := p.line(name, func(t *metrics.Step) float64 {
+		return orUnknown(value(t))
+	})
+	line.Gaps = true
+	return line
+}
+
+// orUnknown is NaN for a number that is not there.
+func orUnknown(v *float64) float64 {
 	if v == nil {
 		return math.NaN()
 	}
@@ -313,109 +354,124 @@ func (p *pictures) timelines(s *metrics.Summary) []chart.Graph {
 	if len(p.all) == 0 {
 		return nil
 	}
-	widthS := p.all[0].ToS - p.all[0].FromS
-	var spans []chart.Piece
-	if w := p.window; w != nil {
-		spans = append(
-			spans,
-			chart.Piece{To: w.FromS, Kind: 1, Text: "not counted"},
-			chart.Piece{
-				From: w.ToS,
-				To:   p.all[len(p.all)-1].ToS,
-				Kind: 1,
-				Text: "not counted",
-			},
-		)
-	}
-	for i := range s.Outages {
-		o := &s.Outages[i]
-		to := p.all[len(p.all)-1].ToS
-		if o.ToS != nil {
-			to = *o.ToS
-		}
-		spans = append(
-			spans,
-			chart.Piece{
-				From: o.FromS,
-				To:   to,
-				Text: "outage of " + cmp.Or(o.Address, shortURL(o.Target)),
-			},
-		)
-	}
-	line := func(name string, value func(*metrics.Step) float64) chart.Series {
-		return chart.Series{Name: name, Values: of(p.all, value)}
-	}
-	rate := func(name string, count func(*metrics.Step) int64) chart.Series {
-		return line(name, func(t *metrics.Step) float64 { return float64(count(t)) / widthS })
-	}
-	percentile := func(name string, latency int, permille int64) chart.Series { // no value where nothing was sent
-		s := line(name, func(t *metrics.Step) float64 { return maybe(t.Percentile(latency, permille)) })
-		s.Gaps = true
-		return s
-	}
-	drift := line("p99", func(t *metrics.Step) float64 { return maybe(t.DriftP99) / 1e3 })
-	drift.Gaps = true
+	stepS := p.stepS()
 	out := []chart.Graph{
-		p.overTime("Requests/s", "", spans,
-			rate("planned", func(t *metrics.Step) int64 {
-				return t.Planned
-			}), rate("sent", func(t *metrics.Step) int64 {
-				return t.Requests
+		p.overTime("Requests/s", "",
+			p.line("planned", func(t *metrics.Step) float64 {
+				return float64(t.Planned) / stepS
+			}),
+			p.line("sent", func(t *metrics.Step) float64 {
+				return float64(t.Requests) / stepS
 			})),
-		p.overTime("Requests in flight", "", spans,
-			line("in flight", func(t *metrics.Step) float64 { return t.InFlight })),
+		p.overTime("Requests in flight", "",
+			p.line("in flight", func(t *metrics.Step) float64 {
+				return t.InFlight
+			})),
 	}
 	for i, l := range metrics.Latencies() {
 		if l.Shown == metrics.OnScreen && l.Of != nil && !s.LikeTwin(i) {
-			out = append(out, p.overTime(l.Label, "ms", spans, percentile("p50", i, 500), percentile("p99", i, 990)))
+			out = append(out, p.overTime(l.Label, "ms",
+				p.maybe("p50", func(t *metrics.Step) *float64 {
+					return t.Percentile(i, 500)
+				}),
+				p.maybe("p99", func(t *metrics.Step) *float64 {
+					return t.Percentile(i, 990)
+				})))
 		}
 	}
-	out = append(out,
-		p.overTime("Output tokens/s", "", spans,
-			rate("tokens/s", func(t *metrics.Step) int64 { return t.OutputTokens })),
-		p.overTime("Drift: how late requests left", "ms", spans, drift))
-	if m := s.Client.StolenByTime; m != nil { // which has steps of its own
-		out = append(out,
-			p.overTime("CPU time that the host took", "ratio", spans,
-				line("of all cores", func(t *metrics.Step) float64 {
-					if step := int((t.FromS + t.ToS) / 2 / m.StepS); step < len(m.Shares) {
-						return m.Shares[step]
-					}
-					return math.NaN()
-				})))
+	drift := p.maybe("p99", func(t *metrics.Step) *float64 {
+		return t.DriftP99
+	})
+	for i := range drift.Values {
+		drift.Values[i] /= 1e3
 	}
-	out = append(out, p.byKind(spans)...)
-	return append(out, p.serverLines(spans)...)
+	out = append(out,
+		p.overTime("Output tokens/s", "",
+			p.line("tokens/s", func(t *metrics.Step) float64 {
+				return float64(t.OutputTokens) / stepS
+			})),
+		p.overTime("Drift: how late requests left", "ms", drift))
+	if m := s.Client.StolenByTime; m != nil {
+		out = append(out, p.overTime("CPU time that the host took", "ratio", p.stolen(m)))
+	}
+	out = slices.Concat(out, p.byKind(), p.serverLines())
+	spans := p.spans(s.Outages)
+	for i := range out {
+		out[i].Spans = spans
+	}
+	return out
+}
+
+// stolen is the share of the machine's time that it did not have, which has steps of its own.
+func (p *pictures) stolen(m *stats.Shares) chart.Series {
+	return p.line("of all cores", func(t *metrics.Step) float64 {
+		step := int(middleS(t) / m.StepS)
+		if step >= len(m.Shares) {
+			return math.NaN()
+		}
+		return m.Shares[step]
+	})
+}
+
+// spans are the parts of the run that are shaded: what is not counted, and outages.
+func (p *pictures) spans(outages []metrics.Outage) (spans []chart.Piece) {
+	const grey = 1
+	if w := p.window; w != nil {
+		spans = append(spans,
+			chart.Piece{
+				To:   w.FromS,
+				Kind: grey,
+				Text: "not counted",
+			},
+			chart.Piece{
+				From: w.ToS,
+				To:   p.endS(),
+				Kind: grey,
+				Text: "not counted",
+			})
+	}
+	for _, o := range outages {
+		to := p.endS()
+		if o.ToS != nil {
+			to = *o.ToS
+		}
+		who := cmp.Or(o.Address, shortURL(o.Target))
+		spans = append(spans, chart.Piece{
+			From: o.FromS,
+			To:   to,
+			Text: "outage of " + who,
+		})
+	}
+	return spans
 }
 
 // byKind counts requests by how they failed, and by whether they were good; the most frequent kind stands first.
-func (p *pictures) byKind(spans []chart.Piece) (out []chart.Graph) {
-	widthS := p.all[0].ToS - p.all[0].FromS
-	good := p.overTime("Goodput: ok requests within and beyond the bounds", "", spans)
-	bad := p.overTime("Failed requests", "", spans)
-	for _, kind := range slices.SortedFunc(maps.Keys(p.moments), func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(p.moments[b]), len(p.moments[a])), cmp.Compare(a, b))
-	}) {
-		counts := make(chart.Values, len(p.all))
-		to := &bad
+func (p *pictures) byKind() (out []chart.Graph) {
+	good := p.overTime("Goodput: ok requests within and beyond the bounds", "")
+	bad := p.overTime("Failed requests", "")
+	kinds := slices.SortedFunc(maps.Keys(p.moments), func(a, b string) int {
+		more := len(p.moments[b]) - len(p.moments[a])
+		return cmp.Or(more, cmp.Compare(a, b))
+	})
+	for _, kind := range kinds {
+		bars := chart.Series{
+			Name:   kind,
+			Style:  chart.Bars,
+			Values: make(chart.Values, len(p.all)),
+		}
 		for _, atS := range p.moments[kind] {
-			counts[min(len(p.all)-1, int(float64(atS)/widthS))]++
+			bars.Values[p.stepAt(float64(atS))]++
 		}
 		if kind == goodKind || kind == missedKind {
-			to = &good
+			good.Series = append(good.Series, bars)
+			continue
 		}
-		to.Series = append(
-			to.Series,
-			chart.Series{
-				Name:   kind,
-				Style:  chart.Bars,
-				Values: counts,
-				Bad:    to == &bad && len(bad.Series) == 0,
-			},
-		)
+		bars.Bad = len(bad.Series) == 0
+		bad.Series = append(bad.Series, bars)
 	}
 	for _, g := range []chart.Graph{good, bad} {
-		if g.Stacked = true; len(g.Series) > 0 {
+		g.Stacked = true
+		if len(g.Series) > 0 {
 			out = append(out, g)
 		}
 	}
@@ -431,37 +487,45 @@ func (p *pictures) heatMaps() (out []chart.Graph) {
 		title, unit string
 		value       func(*metrics.Step) float64
 	}{
-		{"TTFT p99", "ms", func(t *metrics.Step) float64 { return maybe(t.TTFTP99) }},
+		{"TTFT p99", "ms", func(t *metrics.Step) float64 { return orUnknown(t.TTFTP99) }},
 		{"Requests sent", "", func(t *metrics.Step) float64 { return float64(t.Requests) }},
 		{"Requests in flight", "", func(t *metrics.Step) float64 { return t.InFlight }},
 		{"Failed requests", "", func(t *metrics.Step) float64 { return float64(t.Failed) }},
 	} {
-		g := p.overTime(m.title, m.unit, nil)
+		g := p.overTime(m.title, m.unit)
 		g.Y.Log = m.unit == "ms"
+		some := false
 		for _, r := range p.rows {
-			g.Rows, g.Heat = append(g.Rows, r.name), append(g.Heat, of(r.steps, m.value))
+			values := of(r.steps, m.value)
+			some = some || slices.ContainsFunc(values, func(v float64) bool {
+				return v > 0
+			})
+			g.Rows = append(g.Rows, r.name)
+			g.Heat = append(g.Heat, values)
 		}
-		out = append(out, g)
+		if some {
+			out = append(out, g)
+		}
 	}
-	return slices.DeleteFunc(out, func(g chart.Graph) bool { // such as failed requests where there are none
-		return !slices.ContainsFunc(slices.Concat(g.Heat...), func(v float64) bool { return v > 0 })
-	})
+	return out
 }
 
 // distributions are the histograms of latencies.
 func (p *pictures) distributions() (out []chart.Graph) {
 	for i, l := range metrics.Latencies() {
-		var s chart.Sample
 		if p.values[i] == nil {
 			continue
 		}
+		var s chart.Sample
 		for _, b := range p.values[i].Distribution() {
 			if b.Count > 0 {
 				s.At = append(s.At, float64(b.From+b.To)/2e6)
 				s.Counts = append(s.Counts, float64(b.Count))
 			}
 		}
-		out = append(out, chart.Distributions(cmp.Or(l.Title, l.Label), "ms", false, []chart.Sample{s})...)
+		title := cmp.Or(l.Title, l.Label)
+		graphs := chart.Distributions(title, "ms", false, []chart.Sample{s})
+		out = append(out, graphs...)
 	}
 	return out
 }
@@ -478,180 +542,192 @@ func (p *pictures) dots() (out []chart.Graph) {
 		{"E2E by output tokens", "output tokens", func(t *point) float64 { return t.output },
 			func(t *point) float64 { return t.e2eMS }},
 	} {
-		var own []point
-		for _, t := range p.points {
-			if !math.IsNaN(g.x(&t)) && !math.IsNaN(g.y(&t)) {
-				own = append(own, t)
-			}
-		}
+		own := slices.DeleteFunc(slices.Clone(p.points), func(t point) bool {
+			return math.IsNaN(g.x(&t) + g.y(&t))
+		})
 		if len(own) < 2 {
 			continue
 		}
 		slices.SortFunc(own, func(a, b point) int {
 			return cmp.Compare(g.x(&a), g.x(&b))
 		})
-		at := make(chart.Values, len(own))
-		values := make(chart.Values, len(own))
-		for i := range own {
-			at[i] = g.x(&own[i])
-			values[i] = g.y(&own[i])
-		}
-		spreads := func(v chart.Values) bool {
-			return slices.Min(v) > 0 && slices.Max(v) > 20*slices.Min(v)
+		dots := chart.Series{Name: strings.Fields(g.title)[0], Style: chart.Dots}
+		var at chart.Values
+		for _, t := range own {
+			at = append(at, g.x(&t))
+			dots.Values = append(dots.Values, g.y(&t))
 		}
 		out = append(out, chart.Graph{
-			Title: g.title,
-			X:     chart.Axis{Label: g.label, Log: spreads(at)},
-			Y:     chart.Axis{Unit: "ms", Log: spreads(values)},
-			At:    at,
-			Series: []chart.Series{{
-				Name:   strings.Fields(g.title)[0],
-				Style:  chart.Dots,
-				Values: values,
-			}},
+			Title:  g.title,
+			X:      chart.Axis{Label: g.label, Log: spreads(at)},
+			Y:      chart.Axis{Unit: "ms", Log: spreads(dots.Values)},
+			At:     at,
+			Series: []chart.Series{dots},
 		})
 	}
 	return out
 }
 
+// spreads reports whether values need a logarithmic axis.
+func spreads(v chart.Values) bool {
+	least := slices.Min(v)
+	return least > 0 && slices.Max(v) > 20*least
+}
+
 // phaseKinds are the kinds of pieces of a request.
 var phaseKinds = []string{"held back", "waiting for a connection", "until the first token", "decoding", "failed"}
 
+// The places of phaseKinds.
+const (
+	heldBack = iota
+	connecting
+	prefilling
+	decoding
+	failing
+)
+
+// lane is a conversation of several turns. Instants are seconds.
+type lane struct {
+	session  int64
+	turns    []turn
+	from, to float64
+}
+
 // conversations are the longest ones, a lane each.
 func (p *pictures) conversations() chart.Section {
-	of := map[int64][]turn{}
-	for _, t := range p.turns {
-		of[t.session] = append(of[t.session], t)
-	}
-	type lane struct {
-		session  int64
-		from, to float64
-	}
-	var lanes []lane
-	for session, turns := range of {
-		l := lane{session, math.Inf(1), 0}
-		for _, t := range turns {
-			l.from, l.to = min(l.from, zero(t.sent, t.planned)), max(l.to, zero(t.lastEnd, t.sent))
-		}
-		if len(turns) > 1 {
-			lanes = append(lanes, l)
-		}
-	}
+	lanes := p.lanes()
 	if len(lanes) == 0 {
 		return chart.Section{}
 	}
-	slices.SortFunc(lanes, func(a, b lane) int {
-		return cmp.Or(cmp.Compare(b.to-b.from, a.to-a.from), cmp.Compare(a.session, b.session))
-	})
-	note := fmt.Sprintf(
-		"The %d that took longest of %s.",
-		min(len(lanes), mostLanes),
-		format.Many(len(lanes), "conversation"),
-	)
+	drawn := lanes[:min(len(lanes), mostLanes)]
+	note := fmt.Sprintf("The %d that took longest of %s.", len(drawn), format.Many(len(lanes), "conversation"))
 	if p.late {
 		note += fmt.Sprintf(" Of more than %s turns the first to end were looked at.", format.Count(mostTurns))
 	}
-	lanes = lanes[:min(len(lanes), mostLanes)]
-	slices.SortFunc(
-		lanes,
-		func(a, b lane) int {
-			return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.session, b.session))
-		},
-	)
-	g := p.overTime("Turns of conversations", "", nil)
+	slices.SortFunc(drawn, func(a, b lane) int {
+		earliest := cmp.Compare(a.from, b.from)
+		return cmp.Or(earliest, cmp.Compare(a.session, b.session))
+	})
+	g := p.overTime("Turns of conversations", "")
 	g.At = nil
 	g.X.Step = 0
 	g.Wide = true
 	g.Kinds = phaseKinds
-	for _, l := range lanes {
-		g.Rows = append(g.Rows, cmp.Or(p.names[l.session], fmt.Sprint(l.session)))
-		turns := of[l.session]
-		slices.SortFunc(
-			turns,
-			func(a, b turn) int {
-				return cmp.Or(cmp.Compare(a.planned, b.planned), cmp.Compare(a.row, b.row))
-			},
-		)
+	for _, l := range drawn {
+		slices.SortFunc(l.turns, func(a, b turn) int {
+			earliest := cmp.Compare(a.planned, b.planned)
+			return cmp.Or(earliest, cmp.Compare(a.row, b.row))
+		})
 		var pieces []chart.Piece
-		for _, t := range turns {
+		for _, t := range l.turns {
 			if len(pieces) < lanePieces {
 				pieces = append(pieces, t.pieces()...)
 			}
 		}
+		name := cmp.Or(p.names[l.session], fmt.Sprint(l.session))
+		g.Rows = append(g.Rows, name)
 		g.Lanes = append(g.Lanes, pieces)
 	}
-	return chart.Section{Title: "Conversations", Note: note, Graphs: []chart.Graph{g}}
+	return chart.Section{
+		Title:  "Conversations",
+		Note:   note,
+		Graphs: []chart.Graph{g},
+	}
 }
 
-// zero is v, or else, and else 0.
-func zero(v, or float64) float64 {
-	if math.IsNaN(v) {
-		v = or
+// lanes are the conversations of several turns, those that took longest first.
+func (p *pictures) lanes() (lanes []lane) {
+	of := map[int64]lane{}
+	for _, t := range p.turns {
+		l, begun := of[t.session]
+		if !begun {
+			l = lane{session: t.session, from: math.Inf(1)}
+		}
+		l.turns = append(l.turns, t)
+		l.from = min(l.from, zero(t.sent, t.planned))
+		l.to = max(l.to, zero(t.lastEnd, t.sent))
+		of[t.session] = l
 	}
-	if math.IsNaN(v) {
-		return 0
+	for _, l := range of {
+		if len(l.turns) > 1 {
+			lanes = append(lanes, l)
+		}
 	}
-	return v
+	slices.SortFunc(lanes, func(a, b lane) int {
+		longest := cmp.Compare(b.to-b.from, a.to-a.from)
+		return cmp.Or(longest, cmp.Compare(a.session, b.session))
+	})
+	return lanes
+}
+
+// zero is the first that is known, or 0.
+func zero(values ...float64) float64 {
+	for _, v := range values {
+		if !math.IsNaN(v) {
+			return v
+		}
+	}
+	return 0
 }
 
 // pieces are the phases of a turn.
 func (t *turn) pieces() (out []chart.Piece) {
 	text := fmt.Sprintf("row %d, turn %d", t.row, t.number)
 	sent := zero(t.sent, t.planned)
-	if t.sent-t.planned > 0 {
-		out = append(
-			out,
-			chart.Piece{
-				From: t.planned,
-				To:   t.sent,
-				Kind: 0,
-				Text: text + ", held back " + format.Seconds(t.sent-t.planned),
-			},
-		)
+	if late := t.sent - t.planned; late > 0 {
+		out = append(out, chart.Piece{
+			From: t.planned,
+			To:   t.sent,
+			Kind: heldBack,
+			Text: text + ", held back " + format.Seconds(late),
+		})
 	}
 	if !t.ok || math.IsNaN(t.first) {
 		return append(out, chart.Piece{
 			From: sent,
 			To:   zero(t.lastEnd, sent),
-			Kind: 4,
+			Kind: failing,
 			Text: text + ", failed",
 		})
 	}
-	text += fmt.Sprintf(", TTFT %s, E2E %s", format.Seconds(t.first-sent), format.Seconds(t.lastEnd-sent))
-	return append(
-		out,
+	ttft := format.Seconds(t.first - sent)
+	e2e := format.Seconds(t.lastEnd - sent)
+	text += ", TTFT " + ttft + ", E2E " + e2e
+	return append(out,
 		chart.Piece{
 			From: sent,
 			To:   t.first,
-			Kind: 2,
+			Kind: prefilling,
 			Text: text,
 		},
-		chart.Piece{From: t.first, To: t.lastEnd, Kind: 3, Text: text},
-	)
+		chart.Piece{
+			From: t.first,
+			To:   t.lastEnd,
+			Kind: decoding,
+			Text: text,
+		})
 }
 
 // slowTables list the slowest requests.
-func (p *pictures) slowTables() (out []chart.Table) {
-	for _, list := range []struct {
-		title string
-		rows  []record.Record
-	}{{"By E2E", p.byE2E}, {"By TTFT", p.byTTFT}} {
-		if len(list.rows) == 0 {
-			continue
-		}
-		t := chart.Table{
-			Title: list.title,
-			Head: []string{
-				"request id", "row", "target", "sent at", "late", "no connection", "TTFT", "decode", "E2E", "", "input",
-				"cached", "output",
-			},
-		}
-		for i := range list.rows {
-			t.Rows = append(t.Rows, slowRow(&list.rows[i]))
-		}
-		out = append(out, t)
+func (p *pictures) slowTables() []chart.Table {
+	tables := []chart.Table{slowTable("By E2E", p.byE2E), slowTable("By TTFT", p.byTTFT)}
+	return slices.DeleteFunc(tables, func(t chart.Table) bool {
+		return len(t.Rows) == 0
+	})
+}
+
+func slowTable(title string, slow []record.Record) chart.Table {
+	t := chart.Table{
+		Title: title,
+		Head: []string{
+			"request id", "row", "target", "sent at", "late", "no connection", "TTFT", "decode", "E2E", "", "input",
+			"cached", "output",
+		},
 	}
-	return out
+	for _, r := range slow {
+		t.Rows = append(t.Rows, slowRow(&r))
+	}
+	return t
 }
 
 func slowRow(r *record.Record) []chart.Cell {
@@ -661,96 +737,96 @@ func slowRow(r *record.Record) []chart.Cell {
 		}
 		return format.Count(n)
 	}
-	span := func(from, to int64) (ns float64, text string) {
-		if from == record.None || to == record.None {
-			return 0, "–"
+	took := func(ns float64) string {
+		if math.IsNaN(ns) {
+			return "–"
 		}
-		return float64(to - from), format.Duration(to-from, 4)
+		return format.Duration(ns, 4)
 	}
-	late, lateText := span(r.PlannedNS, r.SentNS)
-	wait := min(float64(max(0, r.ConnWaitNS)), max(0, late))
-	ttft, ttftText := span(r.SentNS, r.FirstTokenNS)
-	decode, decodeText := span(r.FirstTokenNS, r.LastTokenNS)
-	_, e2eText := span(r.SentNS, r.LastTokenNS)
-	waitText := "–"
+	planned := orNaN(r.PlannedNS)
+	sent := orNaN(r.SentNS)
+	first := orNaN(r.FirstTokenNS)
+	last := orNaN(r.LastTokenNS)
+	late := max(0, zero(sent-planned))
+	wait := min(float64(max(0, r.ConnWaitNS)), late)
+	waited := "–"
 	if wait > 0 {
-		waitText = format.Duration(wait, 4)
+		waited = took(wait)
 	}
-	cells := chart.Texts(r.RequestID, fmt.Sprint(r.Row), shortURL(r.Target), format.Duration(r.SentNS, 4),
-		lateText, waitText, ttftText, decodeText, e2eText, "",
-		tokens(cmp.Or(max(0, r.PromptTokens), r.InputTokens)), tokens(r.CachedTokens),
-		tokens(r.CompletionTokens))
 	var bar []chart.Piece
 	at := 0.0
-	for kind, ns := range []float64{max(0, late) - wait, wait, ttft, decode} {
-		bar = append(
-			bar,
-			chart.Piece{
-				From: at,
-				To:   at + ns/1e6,
-				Kind: kind,
-				Text: phaseKinds[kind] + " " + format.Duration(ns, 4),
-			},
-		)
-		at += ns / 1e6
+	for kind, ns := range []float64{heldBack: late - wait, wait, zero(first - sent), decoding: zero(last - first)} {
+		to := at + ns/1e6
+		bar = append(bar, chart.Piece{
+			From: at,
+			To:   to,
+			Kind: kind,
+			Text: phaseKinds[kind] + " " + took(ns),
+		})
+		at = to
 	}
-	cells[9].Bar = bar
-	return cells
+	row := chart.Texts(
+		r.RequestID,
+		fmt.Sprint(r.Row),
+		shortURL(r.Target),
+		format.Duration(r.SentNS, 4),
+		took(sent-planned),
+		waited,
+		took(first-sent),
+		took(last-first),
+		took(last-sent))
+	row = append(row, chart.Cell{Bar: bar})
+	return append(row, chart.Texts(
+		tokens(cmp.Or(max(0, r.PromptTokens), r.InputTokens)),
+		tokens(r.CachedTokens),
+		tokens(r.CompletionTokens))...)
 }
 
 // serverLines are what all servers report by time: gauges summed over the latest readings of their pages, the mean
 // use of KV caches, and the share of prefix hits.
-func (p *pictures) serverLines(spans []chart.Piece) (out []chart.Graph) {
-	line := func(name string) chart.Series {
-		return chart.Series{Name: name, Values: slices.Repeat(chart.Values{math.NaN()}, len(p.all))}
-	}
-	running := line("running")
-	waiting := line("waiting")
-	kv := line("mean")
-	mostKV := line("the fullest engine")
-	hits := line("hits")
+func (p *pictures) serverLines() []chart.Graph {
+	unknown := func(*metrics.Step) float64 { return math.NaN() }
+	running := p.line("running", unknown)
+	waiting := p.line("waiting", unknown)
+	kv := p.line("mean", unknown)
+	mostKV := p.line("the fullest engine", unknown)
+	hits := p.line("hits", unknown)
 	found := make(chart.Values, len(p.all))
 	queries := make(chart.Values, len(p.all))
 	latest := map[string]scrape.Reading{}
-	widthS := p.all[0].ToS - p.all[0].FromS
-	for i := range p.samples {
-		m := &p.samples[i]
-		step := min(len(p.all)-1, int(float64(max(0, m.AtNS))/1e9/widthS))
+	for _, m := range p.samples {
+		step := p.stepAt(float64(max(0, m.AtNS)) / 1e9)
 		if m.Error != "" {
 			delete(latest, m.URL)
 			continue
 		}
 		before := latest[m.URL]
-		addGrowth(found, step, before.PrefixHits, m.PrefixHits)
-		addGrowth(queries, step, before.PrefixQueries, m.PrefixQueries)
 		latest[m.URL] = m.Reading
+		found[step] += growth(before.PrefixHits, m.PrefixHits)
+		queries[step] += growth(before.PrefixQueries, m.PrefixQueries)
 		hits.Values[step] = found[step] / queries[step] // NaN where nothing was looked up
 		running.Values[step], _ = scrape.Total(latest, scrape.Running)
 		waiting.Values[step], _ = scrape.Total(latest, scrape.Waiting)
 		sum, pages := scrape.Total(latest, scrape.KVUsage)
 		kv.Values[step] = sum / pages
 		for _, r := range latest {
-			if v := r.MostKVUsage; v != nil && !(mostKV.Values[step] >= *v) {
+			if v := r.MostKVUsage; v != nil && !(*v <= mostKV.Values[step]) {
 				mostKV.Values[step] = *v
 			}
 		}
 	}
-	for _, g := range []chart.Graph{
-		p.overTime("Requests in the servers, as they report", "", spans, running, waiting),
-		p.overTime("KV cache in use", "ratio", spans, kv, mostKV), p.overTime(
-			"Prefix hits, as the servers count", "ratio", spans, hits,
-		),
-	} {
-		if slices.ContainsFunc(g.Series[0].Values, func(v float64) bool { return !math.IsNaN(v) }) {
-			out = append(out, g)
-		}
+	out := []chart.Graph{
+		p.overTime("Requests in the servers, as they report", "", running, waiting),
+		p.overTime("KV cache in use", "ratio", kv, mostKV),
+		p.overTime("Prefix hits, as the servers count", "ratio", hits),
 	}
-	return out
+	known := func(v float64) bool { return !math.IsNaN(v) }
+	return slices.DeleteFunc(out, func(g chart.Graph) bool {
+		return !slices.ContainsFunc(g.Series[0].Values, known)
+	})
 }
 
-// addGrowth adds by how much a counter has grown, unless its server was restarted.
-func addGrowth(to chart.Values, step int, before, after *float64) {
-	if before != nil && after != nil && *after >= *before {
-		to[step] += *after - *before
-	}
+// growth is by how much a counter has grown; 0 if that is unknown, or its server was restarted.
+func growth(before, after *float64) float64 {
+	return max(0, zero(orUnknown(after)-orUnknown(before)))
 }

@@ -70,12 +70,14 @@ func partsOf(s *metrics.Summary) (all []*part, err error) {
 	top := &part{}
 	all = append(all, top)
 	for _, m := range ordered(d).([]member) {
+		p := top
+		members := []member{m}
 		if object, is := m.value.([]member); is && !isDistribution(object) {
-			p := &part{path: m.key}
-			all = append(append(all, p), p.add("", object)...)
-		} else {
-			all = append(all, top.add("", []member{m})...)
+			p = &part{path: m.key}
+			members = object
+			all = append(all, p)
 		}
+		all = append(all, p.add("", members)...)
 	}
 	return slices.DeleteFunc(all, func(p *part) bool {
 		return len(p.fields)+len(p.texts)+len(p.rows) == 0
@@ -105,7 +107,9 @@ func ordered(d *json.Decoder) any {
 	return t
 }
 
-func isDistribution(v []member) bool { return len(v) > 0 && v[0].key == "p50" }
+func isDistribution(v []member) bool {
+	return len(v) > 0 && v[0].key == "p50"
+}
 
 // add adds an object's members to p, and returns its lists, as parts of their own.
 func (p *part) add(prefix string, object []member) (lists []*part) {
@@ -141,54 +145,63 @@ func (p *part) add(prefix string, object []member) (lists []*part) {
 func listOf(path string, list []any) *part {
 	p := &part{path: path}
 	for _, v := range list {
-		object, is := v.([]member)
-		if !is {
+		if object, is := v.([]member); is {
+			p.rows = append(p.rows, p.cells(nil, "", object))
+		} else {
 			p.texts = append(p.texts, shown(path, v))
-			continue
 		}
-		row := make([]string, len(p.head))
-		p.cells("", object, &row)
-		p.rows = append(p.rows, row)
 	}
-	for i := range p.rows {
-		p.rows[i] = append(p.rows[i], make([]string, len(p.head)-len(p.rows[i]))...)
+	for i, row := range p.rows {
+		p.rows[i] = append(row, make([]string, len(p.head)-len(row))...)
 	}
-	for c := len(p.head) - 1; c > 0; c-- { // what says the same of all is no column
-		first := p.rows[0][c]
-		differ := slices.ContainsFunc(p.rows, func(row []string) bool { return row[c] != first })
-		if differ ||
-			first != "" && (len(p.rows) == 1 || first != "0" && first != "no") {
-			continue
-		}
-		if first != "" {
-			p.fields = slices.Insert(p.fields, 0, [2]string{p.head[c], first})
-		}
-		p.head = slices.Delete(p.head, c, c+1)
-		for i := range p.rows {
-			p.rows[i] = slices.Delete(p.rows[i], c, c+1)
-		}
+	for c := len(p.head) - 1; c > 0; c-- {
+		p.dropColumn(c)
 	}
 	return p
 }
 
+// dropColumn removes a column that says the same of all rows. If that is more than 0 or no, it becomes a field.
+func (p *part) dropColumn(c int) {
+	same := p.rows[0][c]
+	if slices.ContainsFunc(p.rows, func(row []string) bool {
+		return row[c] != same
+	}) {
+		return
+	}
+	if same != "" {
+		if len(p.rows) == 1 || same != "0" && same != "no" {
+			return
+		}
+		p.fields = slices.Insert(p.fields, 0, [2]string{p.head[c], same})
+	}
+	p.head = slices.Delete(p.head, c, c+1)
+	for i, row := range p.rows {
+		p.rows[i] = slices.Delete(row, c, c+1)
+	}
+}
+
 // cells writes an object into a row; of a distribution its median and its p99.
-func (p *part) cells(prefix string, object []member, row *[]string) {
+func (p *part) cells(row []string, prefix string, object []member) []string {
 	for _, m := range object {
-		if v, is := m.value.([]member); is {
-			if isDistribution(v) {
-				v = slices.DeleteFunc(slices.Clone(v), func(m member) bool { return m.key != "p50" && m.key != "p99" })
+		key := prefix + m.key
+		if inner, is := m.value.([]member); is {
+			if isDistribution(inner) {
+				inner = slices.DeleteFunc(inner, func(m member) bool {
+					return m.key != "p50" && m.key != "p99"
+				})
 			}
-			p.cells(prefix+m.key+".", v, row)
+			row = p.cells(row, key+".", inner)
 			continue
 		}
-		c := slices.Index(p.head, prefix+m.key)
+		c := slices.Index(p.head, key)
 		if c < 0 {
 			c = len(p.head)
-			p.head = append(p.head, prefix+m.key)
+			p.head = append(p.head, key)
 		}
-		*row = append(*row, make([]string, len(p.head)-len(*row))...)
-		(*row)[c] = shown(m.key, m.value)
+		row = append(row, make([]string, max(0, c+1-len(row)))...)
+		row[c] = shown(m.key, m.value)
 	}
+	return row
 }
 
 // shown prints a value. Its key has its unit, so that only what people read better otherwise has another: shares,
@@ -221,9 +234,10 @@ func shown(key string, value any) string {
 
 // isShare reports whether one of the words of a key says so.
 func isShare(key string) bool {
-	return slices.ContainsFunc(strings.FieldsFunc(key, func(r rune) bool {
+	words := strings.FieldsFunc(key, func(r rune) bool {
 		return r == '_' || r == '.'
-	}), func(word string) bool {
+	})
+	return slices.ContainsFunc(words, func(word string) bool {
 		return word == "ratio" || word == "share" || word == "shares"
 	})
 }
@@ -257,37 +271,21 @@ func Print(w io.Writer, s *metrics.Summary, o PrintOptions) error {
 }
 
 func (t *part) print(p *format.Page) {
-	var fields, long []string
-	same := map[string][]string{} // keys by values that many have
 	rows := t.rows[:min(maxRows, len(t.rows))]
+	texts := t.texts[:min(maxRows, len(t.texts))]
 	if len(rows) == 1 && len(t.fields) == 0 {
-		rows = nil
-		for c, cell := range t.rows[0] {
+		for c, cell := range rows[0] {
 			if cell != "" {
 				t.fields = append(t.fields, [2]string{t.head[c], cell})
 			}
 		}
+		rows = nil
 	}
-	for _, f := range t.fields {
-		text := f[0] + " " + format.Visible(f[1])
-		switch n := format.Columns(text); {
-		case f[1] == "0" || f[1] == "no":
-			same[f[1]] = append(same[f[1]], f[0])
-		case n > p.Width-2:
-			long = append(long, text)
-		default:
-			fields = append(fields, format.Left(text, (n+cellWidth)/cellWidth*cellWidth-1))
-		}
-	}
-	p.Wrap("  ", "  ", " ", fields)
-	for _, text := range long {
-		sentence(p, "  ", text)
-	}
-	sentence(p, "  0: ", strings.Join(same["0"], ", "))
-	sentence(p, "  no: ", strings.Join(same["no"], ", "))
-	texts := t.texts[:min(maxRows, len(t.texts))]
-	if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, " ") }) &&
-		!isShare(t.path) {
+	t.printFields(p)
+	words := slices.ContainsFunc(texts, func(text string) bool {
+		return strings.Contains(text, " ")
+	})
+	if words && !isShare(t.path) {
 		for _, text := range texts {
 			sentence(p, "  - ", text)
 		}
@@ -300,6 +298,31 @@ func (t *part) print(p *format.Page) {
 	if more := max(len(t.rows), len(t.texts)) - maxRows; more > 0 {
 		p.Line(fmt.Sprintf("  … and %d more in %s", more, SummaryName))
 	}
+}
+
+// printFields prints fields beside each other, then those that are longer than a line, and at last those that are 0.
+func (t *part) printFields(p *format.Page) {
+	var fields, long []string
+	same := map[string][]string{} // keys by values that many have
+	for _, f := range t.fields {
+		text := f[0] + " " + format.Visible(f[1])
+		columns := format.Columns(text)
+		switch {
+		case f[1] == "0" || f[1] == "no":
+			same[f[1]] = append(same[f[1]], f[0])
+		case columns > p.Width-2:
+			long = append(long, text)
+		default:
+			cells := columns/cellWidth + 1
+			fields = append(fields, format.Left(text, cells*cellWidth-1))
+		}
+	}
+	p.Wrap("  ", "  ", " ", fields)
+	for _, text := range long {
+		sentence(p, "  ", text)
+	}
+	sentence(p, "  0: ", strings.Join(same["0"], ", "))
+	sentence(p, "  no: ", strings.Join(same["no"], ", "))
 }
 
 // sentence is Page.Sentence for text from outside, the words of which may be longer than a line.
@@ -315,37 +338,46 @@ func sentence(p *format.Page, mark, text string) {
 // texts are sentences.
 func Table(p *format.Page, head []string, rows [][]string) {
 	width := make([]int, len(head))
-	for _, row := range append([][]string{head}, rows...) {
+	lines := append([][]string{head}, rows...)
+	for _, row := range lines {
 		for c, cell := range row {
 			width[c] = max(width[c], format.Columns(format.Visible(cell)))
 		}
 	}
 	if len(width) > 1 && slices.Max(width[1:]) > longText {
-		for _, row := range rows {
-			var words []string
-			for c, cell := range row {
-				if cell != "" {
-					words = append(words, head[c]+" "+cell)
-				}
-			}
-			sentence(p, "  - ", strings.Join(words, ", "))
-		}
+		asSentences(p, head, rows)
 		return
 	}
 	width[0] = min(width[0], maxName)
-	for from := 1; from <= max(1, len(head)-1); {
+	from := 1
+	for from <= max(1, len(head)-1) {
 		to := from
 		used := 2 + width[0]
-		for ; to < len(head) && (to == from || used+2+width[to] <= p.Width); to++ {
+		for to < len(head) && (to == from || used+2+width[to] <= p.Width) {
 			used += 2 + width[to]
+			to++
 		}
-		for _, row := range append([][]string{head}, rows...) {
-			line := format.Left("  "+shorten(format.Visible(row[0]), width[0]), 2+width[0])
+		for _, row := range lines {
+			name := shorten(format.Visible(row[0]), width[0])
+			line := "  " + format.Left(name, width[0])
 			for c := from; c < to; c++ {
 				line += "  " + format.Right(format.Visible(row[c]), width[c])
 			}
 			p.Line(line)
 		}
 		from = max(to, from+1)
+	}
+}
+
+// asSentences prints each row as a list of its cells.
+func asSentences(p *format.Page, head []string, rows [][]string) {
+	for _, row := range rows {
+		var words []string
+		for c, cell := range row {
+			if cell != "" {
+				words = append(words, head[c]+" "+cell)
+			}
+		}
+		sentence(p, "  - ", strings.Join(words, ", "))
 	}
 }

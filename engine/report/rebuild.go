@@ -41,7 +41,8 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	c, seen, err := collect(dir, urls, nil, slos, func(r *record.Record) {
 		endNS = max(endNS, r.PlannedNS, r.SentNS, r.LastTokenNS, r.DoneNS)
 		if started.IsZero() && r.SentAt != record.None {
-			started = time.UnixMicro(int64(r.SentAt)).Add(-time.Duration(r.SentNS)).UTC()
+			sent := time.UnixMicro(int64(r.SentAt)).UTC()
+			started = sent.Add(-time.Duration(r.SentNS))
 		}
 		countIn(&w, r)
 	})
@@ -135,7 +136,7 @@ func rebuildServers(dir string, part *metrics.Window) (*metrics.Servers, error) 
 // EachRecord calls f with each record of a results directory, in order of completion. It returns how many there are. f
 // must not keep the record. A last one that was not finished does not count.
 func EachRecord(dir string, f func(*record.Record)) (n int64, err error) {
-	for r, err := range Records(dir) {
+	for r, err := range RecordsOf(RecordsName(dir), nil) {
 		if err != nil {
 			return n, err
 		}
@@ -143,11 +144,6 @@ func EachRecord(dir string, f func(*record.Record)) (n int64, err error) {
 		n++
 	}
 	return n, nil
-}
-
-// Records are those of a results directory, each valid until the next. They end with the first error.
-func Records(dir string) iter.Seq2[*record.Record, error] {
-	return RecordsOf(RecordsName(dir), nil)
 }
 
 // RecordsName is the file of a directory's records, compressed if no other is there.
@@ -159,7 +155,8 @@ func RecordsName(dir string) string {
 	return name
 }
 
-// RecordsOf are those of one file. After the last one seen says which lines it has; it may be nil.
+// RecordsOf are the records of one file, each valid until the next. They end with the first error. After the last one
+// seen says which lines the file has; it may be nil.
 func RecordsOf(name string, seen *record.Lines) iter.Seq2[*record.Record, error] {
 	return func(yield func(*record.Record, error) bool) {
 		file, err := Open(name, math.MaxInt64)
@@ -318,7 +315,8 @@ func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, err
 		Workload: load,
 		Servers:  servers,
 	}
-	if s.Requests.Planned = load.Requests + load.LeftOut; s.Requests.Planned == 0 {
+	s.Requests.Planned = load.Requests + load.LeftOut
+	if s.Requests.Planned == 0 {
 		return nil, fmt.Errorf("%s: no request was planned from %s", dir, s.Length())
 	}
 	s.Notes = []string{fmt.Sprintf(
@@ -357,14 +355,20 @@ func (p Part) of(dir string, runS float64, urls []string) (*metrics.Window, erro
 			return nil, err
 		}
 		// nothing is sent any more
-		steps := slices.DeleteFunc(c.Timeline().All(), func(s metrics.Step) bool { return s.FromS*1e9 > float64(last) })
+		steps := slices.DeleteFunc(c.Timeline().All(), func(s metrics.Step) bool {
+			return s.FromS*1e9 > float64(last)
+		})
 		w, err := metrics.FindSteady(steps, runS, p.Steady)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", dir, err)
 		}
 		return w, nil
 	}
-	w := &metrics.Window{FromS: p.From.Seconds(), ToS: runS, RunS: runS}
+	w := &metrics.Window{
+		FromS: p.From.Seconds(),
+		ToS:   runS,
+		RunS:  runS,
+	}
 	if p.To > 0 {
 		w.ToS = min(runS, p.To.Seconds())
 	}

@@ -20,11 +20,12 @@ import (
 )
 
 const (
-	fewestLines = 20 // that Screen may have on any terminal
-	otherLines  = 4  // of a terminal: the command and the next prompt, each perhaps wrapped
-	leastWidth  = 60 // columns; narrower terminals wrap
-	mostWidth   = 100
-	screenLabel = 15 // columns of a label, the two before it included
+	fewestLines  = 20 // that Screen may have on any terminal
+	otherLines   = 4  // of a terminal: the command and the next prompt, each perhaps wrapped
+	leastWidth   = 60 // columns; narrower terminals wrap
+	mostWidth    = 100
+	screenLabel  = 15 // columns of a label, the two before it included
+	screenIndent = 9  // columns in front of a sentence
 )
 
 // How soon lines are left out if the screen has too many: those of the largest number first, of equal ones the last.
@@ -36,12 +37,22 @@ const (
 	blank
 )
 
+// The styles of text, as ANSI parameters.
+const (
+	bold   = "1"
+	dim    = "2"
+	red    = "1;31"
+	green  = "1;32"
+	yellow = "1;33"
+	cyan   = "36"
+)
+
 // screen gathers the lines of the one screen that shows a run.
 type screen struct {
-	s     *metrics.Summary
-	o     PrintOptions
-	width int
-	lines []screenLine
+	*metrics.Summary
+	PrintOptions
+	columns int
+	lines   []screenLine
 }
 
 type screenLine struct {
@@ -54,10 +65,11 @@ type screenLine struct {
 // there is counted. Last comes what failed, why a measurement is not valid and what to do, so that this stays in
 // sight. All text from outside is shown as format.Visible has it.
 func Screen(w io.Writer, s *metrics.Summary, o PrintOptions) error {
+	columns := cmp.Or(o.Width, 80)
 	p := &screen{
-		s:     s,
-		o:     o,
-		width: min(max(cmp.Or(o.Width, 80), leastWidth), mostWidth),
+		Summary:      s,
+		PrintOptions: o,
+		columns:      min(max(columns, leastWidth), mostWidth),
 	}
 	p.head()
 	if o.Quiet {
@@ -69,14 +81,12 @@ func Screen(w io.Writer, s *metrics.Summary, o PrintOptions) error {
 	p.add(blank, "")
 	p.reasons()
 	p.shorten()
-	if n := len(p.lines); p.lines[n-1].text == "" {
-		p.lines = p.lines[:n-1]
-	}
 	var b strings.Builder
-	for _, l := range p.lines {
-		b.WriteString(strings.TrimRight(l.text, " ") + "\n")
+	for _, line := range p.lines {
+		b.WriteString(strings.TrimRight(line.text, " ") + "\n")
 	}
-	_, err := io.WriteString(w, b.String())
+	text := strings.TrimRight(b.String(), "\n")
+	_, err := io.WriteString(w, text+"\n")
 	return err
 }
 
@@ -95,22 +105,27 @@ func (p *screen) numbers() {
 	p.targets()
 	p.routing()
 	p.shards()
-	if !DemoWorked(p.s) { // which says it at its end
+	if !DemoWorked(p.Summary) { // which says it at its end
 		p.client()
 	}
 	p.add(blank, "")
 }
 
 // bounded reports whether there is a terminal, the lines of which are limited.
-func (p *screen) bounded() bool { return p.o.Width > 0 && !p.o.whole }
+func (p *screen) bounded() bool {
+	return p.Width > 0 && !p.whole
+}
 
 // shorten leaves lines out, and counts them where it says how to see them.
 func (p *screen) shorten() {
-	most := max(fewestLines, p.o.Height-otherLines)
-	for left := 0; p.bounded() && len(p.lines) > most; {
+	if !p.bounded() {
+		return
+	}
+	left := 0
+	for len(p.lines) > max(fewestLines, p.Height-otherLines) {
 		last := 0
-		for i := range p.lines {
-			if p.lines[i].rank >= p.lines[last].rank {
+		for i, line := range p.lines {
+			if line.rank >= p.lines[last].rank {
 				last = i
 			}
 		}
@@ -122,51 +137,92 @@ func (p *screen) shorten() {
 			left += last + 1 - from
 		}
 		p.lines = slices.Delete(p.lines, from, last+1)
-		if more := slices.IndexFunc(p.lines, func(l screenLine) bool {
-			return strings.Contains(l.text, "fastreplay report")
-		}); more >= 0 && left > 0 {
-			text, _, _ := strings.Cut(p.lines[more].text, " --full")
-			p.lines[more].text = text + " --full (" + format.Many(left, "line") + " more)"
+	}
+	for i := range p.lines {
+		before, _, found := strings.Cut(p.lines[i].text, " --full")
+		if found && left > 0 && strings.Contains(before, "fastreplay report") {
+			p.lines[i].text = before + " --full (" + format.Many(left, "line") + " more)"
 		}
 	}
 }
 
-// add adds a line, in which what came from outside is Visible already.
+// add adds a line, in which what came from outside is Visible already. A blank line follows no other.
 func (p *screen) add(rank int, text string) {
-	if n := len(p.lines); text != "" || n > 0 && p.lines[n-1].text != "" {
+	n := len(p.lines)
+	if text != "" || n > 0 && p.lines[n-1].text != "" {
 		p.lines = append(p.lines, screenLine{text: text, rank: rank})
 	}
 }
-
-const bold, dim, red, green, yellow = "1", "2", "1;31", "1;32", "1;33"
 
 // field adds a label and its parts, on a terminal in at most so many lines. Parts that do not fit there are left out,
 // and counted.
 func (p *screen) field(rank, most int, label string, parts ...string) {
 	parts = format.Present(parts...)
-	for i := range parts {
-		parts[i] = p.fitted(format.Visible(parts[i]), p.width-screenLabel)
+	for i, part := range parts {
+		parts[i] = p.fitted(format.Visible(part), p.columns-screenLabel)
 	}
-	lines := p.filled(label, parts)
-	for n := len(parts) - 1; p.bounded() && len(lines) > most; n-- {
-		lines = p.filled(label, append(slices.Clone(parts[:n]), fmt.Sprintf("and %d more: --full", len(parts)-n)))
-	}
+	lines := p.fill(parts, 0, most, func(parts []string) []string {
+		return p.filled(label, parts)
+	})
 	for i, line := range lines {
 		if i > 0 && rank > first {
 			rank = third
 		}
-		line = strings.TrimSuffix(line, "\n")
-		rest := strings.ReplaceAll(line[screenLabel:], "✓", p.o.paint(green, "✓"))
-		p.add(rank, p.o.paint(dim, line[:screenLabel])+strings.ReplaceAll(rest, "✗", p.o.paint(red, "✗")))
+		label = p.paint(dim, line[:screenLabel])
+		line = line[screenLabel:]
+		line = strings.ReplaceAll(line, "✓", p.paint(green, "✓"))
+		line = strings.ReplaceAll(line, "✗", p.paint(red, "✗"))
+		p.add(rank, label+line)
 	}
 }
 
 // filled are the lines that parts fill.
 func (p *screen) filled(label string, parts []string) []string {
-	page := format.NewPage(p.width, screenLabel)
-	page.Width = p.width
-	page.Field(label, parts...)
-	return slices.Collect(strings.Lines(string(page.Bytes())))
+	head := format.Left("  "+label, screenLabel)
+	indent := strings.Repeat(" ", screenLabel)
+	return format.Wrap(p.columns, head, indent, format.Gap, parts)
+}
+
+// sentence adds text behind a word, on a terminal in at most so many lines. Clauses that do not fit there are left
+// out, and counted.
+func (p *screen) sentence(rank, most int, word, text, style string) {
+	if text == "" {
+		return
+	}
+	columns := p.columns - screenIndent
+	clauses := strings.Split(text, "; ")
+	lines := p.fill(clauses, 1, most, func(clauses []string) []string {
+		words := format.Words(strings.Join(clauses, "; "))
+		return format.Wrap(columns, "", "", " ", words)
+	})
+	if p.bounded() && len(lines) > most {
+		lines = lines[:most]
+		lines[most-1] += " …"
+	}
+	indent := strings.Repeat(" ", screenIndent)
+	gap := max(1, screenIndent-format.Columns(word))
+	lead := p.paint(style, word) + indent[:gap]
+	for i, line := range lines {
+		line = p.fitted(format.Visible(line), columns)
+		p.lines = append(p.lines, screenLine{
+			text: lead + line,
+			rank: rank,
+			goes: i > 0,
+		})
+		lead = indent
+	}
+}
+
+// fill returns the lines that parts fill, on a terminal at most so many. Parts at the end that do not fit there are
+// counted instead, but for the first of them that must stay.
+func (p *screen) fill(parts []string, least, most int, wrap func(parts []string) []string) []string {
+	lines := wrap(parts)
+	for n := len(parts) - 1; n >= least && p.bounded() && len(lines) > most; n-- {
+		more := fmt.Sprintf("and %d more: --full", len(parts)-n)
+		fewer := append(slices.Clone(parts[:n]), more)
+		lines = wrap(fewer)
+	}
+	return lines
 }
 
 // fitted leaves out words at the end that a terminal has no room for.
@@ -176,8 +232,9 @@ func (p *screen) fitted(text string, columns int) string {
 		return text
 	}
 	head := string(r[:max(0, columns-2)])
-	if at := strings.LastIndexByte(head, ' '); at > len(head)/2 {
-		head = head[:at]
+	space := strings.LastIndexByte(head, ' ')
+	if space > len(head)/2 {
+		head = head[:space]
 	}
 	return head + " …"
 }
@@ -185,30 +242,41 @@ func (p *screen) fitted(text string, columns int) string {
 // head adds the verdict, how many requests failed, what was replayed, to whom and how long. Parts that have no room
 // are left out.
 func (p *screen) head() {
-	s := p.s
-	word, style := Word(s)
-	if s.Run.Partial {
+	word, style := Word(p.Summary)
+	if p.Run.Partial {
 		word += " (partial)"
 	}
-	lead := p.o.paint(style, word) + format.Gap
-	if text := s.Failed(); text != "" {
-		word = word + format.Gap + text
-		lead = lead + p.o.paint(red, text) + format.Gap
-	} else if text := few(s); text != "" {
-		word = word + format.Gap + text
-		lead = lead + text + format.Gap
+	said := cmp.Or(p.Failed(), few(p.Summary))
+	painted := said
+	if p.Requests.Failed > 0 {
+		painted = p.paint(red, said)
 	}
-	tail := format.Gap + s.Length()
-	room := p.width - format.Columns(word+format.Gap+tail)
-	parts, what := title(s), ""
-	parts[0] = shorten(parts[0], max(12, room-format.Columns(parts[1]+parts[2])))
-	for _, part := range append(parts, format.Gap+format.Visible(path.Base(s.Run.Model)),
-		format.Gap+format.Visible(s.Run.API)) {
-		if format.Columns(what+part) <= room && strings.Trim(part, " .") != "" {
-			what += part
+	lead := p.paint(style, word) + format.Gap
+	if said != "" {
+		lead += painted + format.Gap
+		word += format.Gap + said
+	}
+	tail := format.Gap + p.Length()
+	room := p.columns - format.Columns(word+format.Gap+tail)
+	p.add(always, lead+p.replayed(room)+tail)
+}
+
+// replayed says what was replayed, and to whom, in so many columns.
+func (p *screen) replayed(room int) string {
+	parts := title(p.Summary)
+	rest := format.Columns(parts[1] + parts[2])
+	parts[0] = shorten(parts[0], max(12, room-rest))
+	for _, more := range []string{path.Base(p.Run.Model), p.Run.API} {
+		parts = append(parts, format.Gap+format.Visible(more))
+	}
+	text := ""
+	for _, part := range parts {
+		empty := strings.Trim(part, " .") == ""
+		if format.Columns(text+part) <= room && !empty {
+			text += part
 		}
 	}
-	p.add(always, lead+what+tail)
+	return text
 }
 
 // fewRequests is how many requests no verdict can be proud of: below it a p99 is the maximum.
@@ -224,7 +292,9 @@ func few(s *metrics.Summary) string {
 }
 
 // Title says what a run replays, how, and where it goes; as the trace and the servers are called.
-func Title(s *metrics.Summary) string { return strings.Join(title(s), "") }
+func Title(s *metrics.Summary) string {
+	return strings.Join(title(s), "")
+}
 
 func title(s *metrics.Summary) []string {
 	load := filepath.Base(s.Workload.Trace)
@@ -234,16 +304,20 @@ func title(s *metrics.Summary) []string {
 	case strings.HasPrefix(s.Workload.Trace, "gen:"):
 		load = "made trace"
 	}
-	return []string{format.Visible(load), format.Visible(paceOf(s)), " → " + format.Visible(whither(s))}
+	return []string{
+		format.Visible(load),
+		format.Visible(paceOf(s)),
+		format.Visible(" → " + whither(s)),
+	}
 }
 
 // paceOf is how a run's times differ from those of its trace: " ×2, load ×3", ", closed loop of 8", or ", 8 lanes ×2".
 func paceOf(s *metrics.Summary) string {
-	pace := ", " + s.Run.Pace
-	scale := cmp.Or(s.Run.Scale, 1)
-	if s.Run.Pace == "" || s.Run.Pace == metrics.TraceTime {
-		pace = ""
+	pace := ""
+	if s.Run.Pace != "" && s.Run.Pace != metrics.TraceTime {
+		pace = ", " + s.Run.Pace
 	}
+	scale := cmp.Or(s.Run.Scale, 1)
 	if pace == "" || scale != 1 {
 		pace += " ×" + strconv.FormatFloat(scale, 'g', -1, 64)
 	}
@@ -268,53 +342,61 @@ func Word(s *metrics.Summary) (word, style string) {
 
 // whither names where requests went.
 func whither(s *metrics.Summary) string {
-	switch n := len(s.Run.Targets); {
+	n := len(s.Run.Targets)
+	switch {
 	case s.Run.Demo:
 		return "embedded mock"
 	case n == 1:
 		return shortURL(s.Run.Targets[0])
 	case n == 0:
 		return "unknown server"
-	default:
-		return format.Many(n, "target")
 	}
+	return format.Many(n, "target")
 }
 
 // requests adds what became of the requests, and how those failed that did.
 func (p *screen) requests() {
-	r := &p.s.Requests
+	r := &p.Requests
+	all := p.Workload.Requests
 	sent := ""
-	switch all := p.s.Workload.Requests; {
-	case r.Planned < all: // what a killed run left
+	if r.Planned < all { // what a killed run left
 		sent = format.Count(r.Planned) + " of " + format.Counted(all, "recorded")
-	case r.Sent < r.Planned:
+	} else if r.Sent < r.Planned {
 		sent = format.Count(r.Sent) + " of " + format.Counted(r.Planned, "sent")
 	}
-	rates, waited := p.s.Throughput, ""
-	if u := p.s.UnderLoad; u.UntilS > 0 {
-		rates = u.Throughput
-		if more := p.s.Run.DurationS - u.UntilS; more > 0.05*u.UntilS && u.Waiting > 0 {
-			waited = format.Seconds(more) + " more waiting for " + format.Many(u.Waiting, "request")
+	rates := p.Throughput
+	waited := ""
+	if load := p.UnderLoad; load.UntilS > 0 {
+		rates = load.Throughput
+		more := p.Run.DurationS - load.UntilS
+		if more > 0.05*load.UntilS && load.Waiting > 0 {
+			waited = format.Seconds(more) + " more waiting for " + format.Many(load.Waiting, "request")
 		}
 	}
 	failed := format.Counted(r.Failed, "failed")
-	p.field(always, 3, "requests", sent, format.Counted(r.OK, "ok"), failed,
-		format.Some(r.ByOutcome[record.NotSent.String()]-p.s.Workload.LeftOut, "not sent"),
-		format.Some(p.s.Workload.LeftOut, "left out"),
+	p.field(always, 3, "requests",
+		sent,
+		format.Counted(r.OK, "ok"),
+		failed,
+		format.Some(r.ByOutcome[record.NotSent.String()]-p.Workload.LeftOut, "not sent"),
+		format.Some(p.Workload.LeftOut, "left out"),
 		format.Some(r.ByOutcome[record.Cancelled.String()], "cancelled"),
-		format.Some(r.Resent, "sent again"), format.Rate(rates.RequestsPerS)+"/s",
-		format.Rate(rates.OutputTokensPerS)+" output tok/s", waited)
+		format.Some(r.Resent, "sent again"),
+		format.Rate(rates.RequestsPerS)+"/s",
+		format.Rate(rates.OutputTokensPerS)+" output tok/s",
+		waited)
 	if r.Failed > 0 {
 		for i := 1; i < len(p.lines); i++ {
-			p.lines[i].text = strings.Replace(p.lines[i].text, failed, p.o.paint(red, failed), 1)
+			p.lines[i].text = strings.Replace(p.lines[i].text, failed, p.paint(red, failed), 1)
 		}
 	}
 	for _, example := range []int{math.MaxInt, 30, 0} {
 		var kinds []string
-		for i := range r.Failures {
-			kinds = append(kinds, p.failure(&r.Failures[i], example))
+		for _, f := range r.Failures {
+			kinds = append(kinds, p.failure(f, example))
 		}
-		if example == 0 || !p.bounded() || len(p.filled("", kinds)) <= 2 {
+		fits := !p.bounded() || len(p.filled("", kinds)) <= 2
+		if fits || example == 0 {
 			p.field(always, 2, "failed", kinds...)
 			break
 		}
@@ -323,7 +405,7 @@ func (p *screen) requests() {
 
 // failure describes requests that failed alike: 3 × HTTP 503 "busy". The example has at most so many columns; 0
 // leaves it out.
-func (p *screen) failure(f *metrics.Failure, example int) string {
+func (p *screen) failure(f metrics.Failure, example int) string {
 	text := format.Count(f.Count) + " × " + strings.ReplaceAll(f.Outcome, "_", " ")
 	if f.Outcome == record.HTTPError.String() {
 		text = fmt.Sprintf("%s × HTTP %d", format.Count(f.Count), f.Status)
@@ -331,164 +413,198 @@ func (p *screen) failure(f *metrics.Failure, example int) string {
 		text += " in the stream"
 	}
 	if f.Example != "" && example > 0 {
-		text += " " + strconv.Quote(p.fitted(f.Example, min(example, p.width-screenLabel-format.Columns(text)-3)))
+		room := p.columns - screenLabel - format.Columns(text) - 3
+		text += " " + strconv.Quote(p.fitted(f.Example, min(example, room)))
 	}
 	return text
 }
 
 // prefixCache adds the hits beside the ideal, and what the servers reported of their queues.
 func (p *screen) prefixCache() {
-	c := p.s.PrefixCache
-	parts := []string(nil)
+	var parts []string
+	c := p.PrefixCache
 	hit := cmp.Or(c.HitRatio, c.ReportedHitRatio)
-	switch {
-	case hit != nil:
+	if hit != nil {
 		parts = append(parts, format.Percent(*hit), ideal(c))
-	case c.ExpectedHitRatio != nil || c.ExpectedRange != nil:
+	} else if c.ExpectedHitRatio != nil || c.ExpectedRange != nil {
 		parts = append(parts, "not reported", ideal(c))
 	}
 	if r := c.Recorded; r != nil {
 		parts = append(parts, format.Percent(*r.RecordedHitRatio)+" recorded")
 	}
-	if r := p.s.Routing; r != nil && parts != nil {
+	if r := p.Routing; r != nil && len(parts) > 1 {
 		parts[1] += " as placed"
 		parts = append(parts, format.Percent(r.OneCacheRatio)+" in one cache")
 	}
-	if s := p.s.Servers; s != nil && !s.All.Alternates {
-		if s.All.Waiting != nil {
-			parts = append(parts, "queue max "+plain(s.All.Waiting.Max))
+	if p.Servers != nil && !p.Servers.All.Alternates {
+		all := &p.Servers.All
+		if all.Waiting != nil {
+			parts = append(parts, "queue max "+plain(all.Waiting.Max))
 		}
-		parts = append(parts, known(plain, s.All.Preemptions, "preempted"))
-		if s.All.KVUsage != nil {
-			parts = append(parts, "KV max "+format.Percent(s.All.KVUsage.Max))
+		parts = append(parts, known(plain, all.Preemptions, "preempted"))
+		if all.KVUsage != nil {
+			parts = append(parts, "KV max "+format.Percent(all.KVUsage.Max))
 		}
 	}
 	p.field(second, 2, "prefix hits", parts...)
 }
 
+// ideal prints the expected hits, or their bounds where only these are known.
+func ideal(c metrics.PrefixCache) string {
+	if r := c.ExpectedRange; r != nil {
+		return format.Percent(r[0]) + " to " + format.Percent(r[1]) + " ideal"
+	}
+	return cmp.Or(known(format.Percent, c.ExpectedHitRatio, "ideal"), "ideal unknown")
+}
+
 // steady adds why a part of the run was taken, and what answers cost in money and energy.
 func (p *screen) steady() {
-	number := func(v float64) string { return format.Number(v, 3) }
-	if w := p.s.Window; w != nil && w.Band > 0 {
-		p.field(first, 2, "steady", number(w.Least)+" to "+number(w.Most)+" in flight",
-			"within "+format.Percent(w.Band)+" of the median "+number(w.Level))
+	if w := p.Window; w != nil && w.Band > 0 {
+		p.field(first, 2, "steady",
+			three(w.Least)+" to "+three(w.Most)+" in flight",
+			"within "+format.Percent(w.Band)+" of the median "+three(w.Level))
 	}
-	if c := p.s.Cost; c != nil {
-		p.field(first, 2, "cost", known(number, c.PerMOutput, "per 1M output tok"),
-			known(number, c.PerMInput, "input"), known(number, c.PerMTokens, "both"),
-			known(number, c.PerRequest, "a request"),
+	if c := p.Cost; c != nil {
+		p.field(first, 2, "cost",
+			known(three, c.PerMOutput, "per 1M output tok"),
+			known(three, c.PerMInput, "input"),
+			known(three, c.PerMTokens, "both"),
+			known(three, c.PerRequest, "a request"),
 			fmt.Sprint(c.PerHour)+" an hour for all servers")
 	}
-	if e := p.s.Energy; e != nil {
-		p.field(first, 1, "energy", known(number, e.PerToken, "J/token"),
-			known(number, e.PerOutput, "J/output token"), known(number, e.PerOK, "J/request"),
-			number(p.s.Servers.All.PowerW.Mean)+" W")
+	if e := p.Energy; e != nil {
+		p.field(first, 1, "energy",
+			known(three, e.PerToken, "J/token"),
+			known(three, e.PerOutput, "J/output token"),
+			known(three, e.PerOK, "J/request"),
+			three(p.Servers.All.PowerW.Mean)+" W")
 	}
 }
 
 // latencies adds a row for each latency: percentiles and their p99 by time.
 func (p *screen) latencies() {
-	const label, column = 9, 10
-	head := format.Left("", label)
-	wide := p.width - label - 4*column - 2
-	for _, name := range []string{"p50", "p90", "p99", "max"} {
-		head += format.Right(name, column)
-	}
-	byTime := map[string]string{}
-	steps := p.o.Steps
-	if w := p.s.Window; w != nil {
-		steps = slices.DeleteFunc(slices.Clone(steps), func(t metrics.Step) bool {
-			return t.FromS+t.ToS < 2*w.FromS || t.FromS+t.ToS > 2*w.ToS
-		})
-	}
-	if len(steps) > 0 && wide >= 8 {
-		byTime = p99ByTime(steps, min(wide, 24))
-		head += map[bool]string{true: "  p99 by time", false: "  by time"}[wide >= len("p99 by time")]
-	}
-	few, unsafe := "", "" // what marks mean
-	var rows []string
-	for _, l := range shownLatencies(p.s, metrics.OnScreen) {
-		row := format.Left("  "+l.label, label)
-		for _, v := range []struct {
-			name     string
-			value    float64
-			quantile float64
-		}{{"p50", l.q.P50, 0.5}, {"p90", l.q.P90, 0.9}, {"p99", l.q.P99, 0.99}, {"max", l.q.Max, 0}} {
-			mark := ""
-			if v.quantile > 0 && l.q.Count > 0 &&
-				!p.s.Enough(l.key, int64(math.Round(1000*v.quantile)), l.q.Count) {
-				mark = "~"
-				few = "~ too few values (" + format.Count(l.q.Count) + ")"
-			}
-			if slices.ContainsFunc(p.s.Verdict.Unsafe, func(u metrics.Unsafe) bool {
-				return u.Metric == l.key && u.Percentile == v.name
-			}) {
-				mark = "!"
-				unsafe = "! moved by this client's lateness"
-			}
-			text := mark + format.Duration(v.value*l.unitNS, 3)
-			if strings.HasSuffix(text, " s") {
-				text += " " // units of two columns, so that numbers align
-			}
-			row += format.Right(text, column)
-		}
-		rows = append(rows, row+"  "+p.o.paint("36", byTime[l.key]))
-	}
-	if rows == nil {
+	const label = 9
+	const column = 10
+	names := []string{"p50", "p90", "p99", "max"}
+	rows := shownLatencies(p.Summary, metrics.OnScreen)
+	if len(rows) == 0 {
 		p.field(always, 1, "latencies", "none: no request ended ok")
 		return
 	}
-	p.add(always, p.o.paint(dim, head))
-	for _, row := range rows {
-		p.add(always, row)
+	head := format.Left("", label)
+	for _, name := range names {
+		head += format.Right(name, column)
 	}
-	p.field(first, 1, "", few, unsafe)
+	byTime := map[string]string{}
+	room := p.columns - label - 4*column - 2
+	if steps := p.windowSteps(); len(steps) > 0 && room >= 8 {
+		byTime = p99ByTime(steps, min(room, 24))
+		title := "  p99 by time"
+		if room < len("p99 by time") {
+			title = "  by time"
+		}
+		head += title
+	}
+	p.add(always, p.paint(dim, head))
+	tooFew := ""
+	varies := ""
+	moved := ""
+	var intervals []string // of each latency that of its highest percentile
+	for _, l := range rows {
+		known := ""
+		line := format.Left("  "+l.label, label)
+		for _, n := range l.numbers(p.Summary) {
+			if !slices.Contains(names, n.name) {
+				continue
+			}
+			text := n.mark + format.Duration(n.ns, 3)
+			if strings.HasSuffix(text, " s") {
+				text += " " // units of two columns, so that numbers align
+			}
+			line += format.Right(text, column)
+			if n.interval != "" {
+				known = l.label + " " + n.name + " " + n.interval
+			}
+			switch n.mark {
+			case markFew:
+				if l.depends(p.Summary) {
+					varies = "~ values vary over the run"
+				} else {
+					tooFew = "~ too few values (" + format.Count(l.q.Count) + ")"
+				}
+			case markMoved:
+				moved = "! moved by this client's lateness"
+			}
+		}
+		p.add(always, line+"  "+p.paint(cyan, byTime[l.key]))
+		intervals = append(intervals, known)
+	}
+	p.field(first, 1, "", tooFew, varies, moved)
+	p.field(second, 1, "95 % within", intervals...)
+	var trends []string
+	for i := range p.Trends {
+		trends = append(trends, p.Trends[i].Short())
+	}
+	p.field(first, 2, "over time", trends...)
+}
+
+// windowSteps are the steps of time that are looked at.
+func (p *screen) windowSteps() []metrics.Step {
+	if p.Window == nil {
+		return p.Steps
+	}
+	return slices.DeleteFunc(slices.Clone(p.Steps), func(t metrics.Step) bool {
+		middle := (t.FromS + t.ToS) / 2
+		return middle < p.Window.FromS || middle > p.Window.ToS
+	})
 }
 
 // p99ByTime draws the largest p99 of each latency in each of n equal parts of a run.
 func p99ByTime(steps []metrics.Step, n int) map[string]string {
-	highest := map[string][]int64{}
 	from := math.Inf(1)
 	end := 0.0
-	for i := range steps {
-		from = min(from, steps[i].FromS)
-		end = max(end, steps[i].ToS)
-	}
-	for i := range steps {
-		s := &steps[i]
-		at := min(n-1, int(((s.FromS+s.ToS)/2-from)/(end-from)*float64(n)))
-		for k, l := range metrics.Latencies() {
-			ms := s.Percentile(k, 990)
-			if l.Shown != metrics.OnScreen || ms == nil {
-				continue
-			}
-			if highest[l.Key] == nil {
-				highest[l.Key] = make([]int64, n)
-			}
-			highest[l.Key][at] = max(highest[l.Key][at], int64(*ms*1e6))
-		}
+	for _, s := range steps {
+		from = min(from, s.FromS)
+		end = max(end, s.ToS)
 	}
 	drawn := map[string]string{}
-	for name, ns := range highest {
-		drawn[name] = strings.TrimRight(chart.Skyline(ns, 1)[0], " ")
+	for k, l := range metrics.Latencies() {
+		if l.Shown != metrics.OnScreen {
+			continue
+		}
+		highest := make([]int64, n)
+		for _, s := range steps {
+			ms := s.Percentile(k, 990)
+			if ms == nil {
+				continue
+			}
+			middle := (s.FromS + s.ToS) / 2
+			share := (middle - from) / (end - from)
+			part := min(n-1, int(share*float64(n)))
+			highest[part] = max(highest[part], int64(*ms*1e6))
+		}
+		drawn[l.Key] = strings.TrimRight(chart.Skyline(highest, 1)[0], " ")
 	}
 	return drawn
 }
 
 func (p *screen) goodput() {
-	g := p.s.Goodput
+	g := p.Goodput
 	if g == nil {
 		return
 	}
-	parts := []string{format.Count(g.Requests) + " of " +
-		format.Counted(p.s.Requests.Planned-p.s.Workload.LeftOut, "good")}
+	all := p.Requests.Planned - p.Workload.LeftOut
+	good := format.Count(g.Requests) + " of " + format.Counted(all, "good")
 	if g.Share != nil {
-		parts[0] += " (" + format.Percent(*g.Share) + ")"
+		good += " (" + format.Percent(*g.Share) + ")"
 	}
+	parts := []string{good}
 	for _, l := range metrics.Latencies() {
-		if ms, bound := g.SLO[l.Key+"_ms"]; bound && g.Missed[l.Key] > 0 {
-			parts = append(parts,
-				format.Count(g.Missed[l.Key])+" × "+l.Label+" > "+strconv.FormatFloat(ms, 'f', -1, 64)+" ms")
+		missed := g.Missed[l.Key]
+		ms, bound := g.SLO[l.Key+"_ms"]
+		if bound && missed > 0 {
+			limit := strconv.FormatFloat(ms, 'f', -1, 64)
+			parts = append(parts, format.Count(missed)+" × "+l.Label+" > "+limit+" ms")
 		}
 	}
 	p.field(first, 2, "goodput", parts...)
@@ -496,56 +612,59 @@ func (p *screen) goodput() {
 
 // objectives adds what the user wanted.
 func (p *screen) objectives() {
-	p.field(first, 3, "objectives", objectiveLines(&p.s.Verdict)...)
+	p.field(first, 3, "objectives", objectiveLines(&p.Verdict)...)
 }
 
 // targets adds a line about several targets or instances, and one for each of those that stand out.
 func (p *screen) targets() {
-	var parts []metrics.Part
 	what := "targets"
-	for _, t := range p.s.Targets {
-		hit := cmp.Or(t.ReportedHitRatio, t.CountedHitRatio)
-		parts = append(parts,
-			metrics.Part{
-				Name:             shortURL(t.URL),
-				Requests:         t.Requests,
-				Failed:           t.Failed,
-				ReportedHitRatio: hit,
-				PartLatencies:    metrics.PartLatencies{TTFTMS: t.TTFTMS},
-			})
+	var parts []metrics.Part
+	for _, t := range p.Targets {
+		parts = append(parts, metrics.Part{
+			Name:             shortURL(t.URL),
+			Requests:         t.Requests,
+			Failed:           t.Failed,
+			ReportedHitRatio: cmp.Or(t.ReportedHitRatio, t.CountedHitRatio),
+			PartLatencies:    metrics.PartLatencies{TTFTMS: t.TTFTMS},
+		})
 	}
-	if i := p.s.Instances; i != nil && len(i.Parts) > len(parts) {
-		what, parts = "instances", i.Parts
+	if p.Instances != nil && len(p.Instances.Parts) > len(parts) {
+		what = "instances"
+		parts = p.Instances.Parts
 	}
 	if len(parts) < 2 {
 		return
 	}
-	fewest := parts[0].Requests
-	most := parts[0].Requests
-	var tails []float64
+	var requests []int64
+	var tails []float64 // p99 of TTFT, ms
 	for _, t := range parts {
-		fewest = min(fewest, t.Requests)
-		most = max(most, t.Requests)
+		requests = append(requests, t.Requests)
 		if t.TTFTMS != nil {
 			tails = append(tails, t.TTFTMS.P99)
 		}
 	}
+	slices.Sort(requests)
 	slices.Sort(tails)
+	each := format.Many(requests[len(requests)-1], "request")
+	if requests[0] < requests[len(requests)-1] {
+		each = format.Count(requests[0]) + " to " + each
+	}
 	spread := ""
 	if len(tails) > 0 {
-		spread = "TTFT p99 " + format.Duration(tails[0]*1e6, 3) + " to " + format.Duration(tails[len(tails)-1]*1e6, 3)
-	}
-	each := format.Many(most, "request")
-	if fewest < most {
-		each = format.Count(fewest) + " to " + each
+		least := duration(tails[0])
+		most := duration(tails[len(tails)-1])
+		spread = "TTFT p99 " + least + " to " + most
 	}
 	p.field(second, 2, what, fmt.Sprintf("%d with %s each", len(parts), each), spread)
 	for _, t := range standOut(parts, tails) {
 		tail := ""
 		if t.TTFTMS != nil {
-			tail = "TTFT p99 " + format.Duration(t.TTFTMS.P99*1e6, 3)
+			tail = "TTFT p99 " + duration(t.TTFTMS.P99)
 		}
-		p.field(third, 1, "", "! "+shorten(format.Visible(t.Name), 30), format.Some(t.Failed, "failed"), tail,
+		p.field(third, 1, "",
+			"! "+shorten(format.Visible(t.Name), 30),
+			format.Some(t.Failed, "failed"),
+			tail,
 			known(format.Percent, t.ReportedHitRatio, "hits"))
 	}
 }
@@ -553,23 +672,32 @@ func (p *screen) targets() {
 // standOut returns at most three parts, the worst first. They failed more than twice as often as all do, or their p99
 // is above twice the median of tails, which are sorted.
 func standOut(parts []metrics.Part, tails []float64) []metrics.Part {
+	share := func(failed, requests int64) float64 {
+		return float64(failed) / float64(max(1, requests))
+	}
 	var requests, failed int64
 	for _, t := range parts {
 		requests += t.Requests
 		failed += t.Failed
 	}
-	usual := float64(failed) / float64(max(1, requests))
+	usual := share(failed, requests)
+	usualTail := math.Inf(1)
+	if len(tails) > 1 {
+		usualTail = tails[(len(tails)-1)/2]
+	}
 	score := func(t metrics.Part) (v float64) {
-		if share := float64(t.Failed) / float64(max(1, t.Requests)); share > 2*usual || share > 0.5 {
-			v = 1000 * share
+		failing := share(t.Failed, t.Requests)
+		if failing > 2*usual || failing > 0.5 {
+			v = 1000 * failing
 		}
-		if len(tails) > 1 && t.TTFTMS != nil &&
-			t.TTFTMS.P99 > 2*tails[(len(tails)-1)/2] {
-			v += t.TTFTMS.P99 / tails[(len(tails)-1)/2]
+		if t.TTFTMS != nil && t.TTFTMS.P99 > 2*usualTail {
+			v += t.TTFTMS.P99 / usualTail
 		}
 		return v
 	}
-	out := slices.DeleteFunc(slices.Clone(parts), func(t metrics.Part) bool { return score(t) == 0 })
+	out := slices.DeleteFunc(slices.Clone(parts), func(t metrics.Part) bool {
+		return score(t) == 0
+	})
 	slices.SortStableFunc(out, func(a, b metrics.Part) int {
 		return cmp.Compare(score(b), score(a))
 	})
@@ -578,13 +706,14 @@ func standOut(parts []metrics.Part, tails []float64) []metrics.Part {
 
 // routing adds the routers that would have had more hits. Those that overload an instance come last.
 func (p *screen) routing() {
-	r := p.s.Routing
+	r := p.Routing
 	if r == nil || r.Actual == nil {
 		return
 	}
 	var even, uneven []string
 	for _, o := range r.Routers {
-		switch text := r.Label(o.Router) + " " + format.Percent(o.HitRatio); {
+		text := r.Label(o.Router) + " " + format.Percent(o.HitRatio)
+		switch {
 		case o.HitRatio <= r.Actual.HitRatio:
 		case o.LargestShare*float64(r.Instances) > 1.8:
 			uneven = append(uneven, text+" ("+format.Percent(o.LargestShare)+" of requests at one)")
@@ -597,127 +726,130 @@ func (p *screen) routing() {
 
 // client adds how punctual this machine was.
 func (p *screen) client() {
-	s := p.s
-	if lost := s.Lateness.SlotsLostShare; lost != nil {
-		p.field(second, 1, "closed loop", "its slots were empty for "+format.Percent(round2(*lost))+" of the time")
-	} else if q := s.DriftUS; q != nil {
-		label := "on time"
-		meaning := "latencies need no correction"
-		switch v := &s.Verdict; {
-		case len(v.Reasons) > 0 && ofMachine(v.Reasons[0]):
-			label, meaning = "late", "see below"
-		case len(v.Unsafe) > 0:
-			label = "late"
+	if lost := p.Lateness.SlotsLostShare; lost != nil {
+		p.field(second, 1, "closed loop", "its slots were empty for "+tenths(*lost)+" of the time")
+	} else if p.DriftUS != nil {
+		label := "late"
+		meaning := "see --full"
+		reasons := p.Verdict.Reasons
+		switch {
+		case len(reasons) > 0 && ofMachine(reasons[0]):
+			meaning = "see below"
+		case len(p.Verdict.Unsafe) > 0:
 			meaning = "may have moved what has a !"
-		case slices.ContainsFunc(v.Reasons, ofMachine):
-			label, meaning = "late", "see --full"
+		case !slices.ContainsFunc(reasons, ofMachine):
+			label = "on time"
+			meaning = "latencies need no correction"
 		}
-		p.field(second, 2, label, lateness(s), meaning)
+		p.field(second, 2, label, lateness(p.Summary), meaning)
 	}
-	p.field(second, 1, "machine", machineWords(s))
+	p.field(second, 1, "machine", machineWords(p.Summary))
 }
 
 // shards says how alike the machines were that sent the load together.
 func (p *screen) shards() {
-	of := map[string]int{}
-	var drift, clock []float64 // µs
-	for i := range p.s.Shards {
-		k := &p.s.Shards[i]
-		of[k.State]++
-		if k.DriftP99US != nil {
-			drift = append(drift, *k.DriftP99US*1e3)
-		}
-		if k.ClockUS != nil && i > 0 {
-			clock = append(clock, math.Abs(*k.ClockUS)*1e3)
-		}
-	}
-	if len(of) == 0 {
+	if len(p.Shards) == 0 {
 		return
 	}
-	words := []string{format.Count(len(p.s.Shards))}
-	for _, state := range []string{metrics.ShardEnded, metrics.ShardMissing} {
-		if n := of[state]; n > 0 {
-			words = append(words, fmt.Sprintf("%d %s", n, state))
+	states := map[string]int{}
+	var drift, clock []float64 // µs
+	for i, k := range p.Shards {
+		states[k.State]++
+		if k.DriftP99US != nil {
+			drift = append(drift, *k.DriftP99US)
+		}
+		if k.ClockUS != nil && i > 0 {
+			clock = append(clock, math.Abs(*k.ClockUS))
 		}
 	}
+	words := []string{
+		format.Count(len(p.Shards)),
+		format.Some(states[metrics.ShardEnded], metrics.ShardEnded),
+		format.Some(states[metrics.ShardMissing], metrics.ShardMissing),
+	}
 	if len(drift) > 0 {
-		words = append(words,
-			fmt.Sprintf("p99 %s to %s late", format.Duration(slices.Min(drift), 3),
-				format.Duration(slices.Max(drift), 3)))
+		least := microseconds(slices.Min(drift))
+		most := microseconds(slices.Max(drift))
+		words = append(words, "p99 "+least+" to "+most+" late")
 	}
 	if len(clock) > 0 {
-		words = append(words, "clocks up to "+format.Duration(slices.Max(clock), 3)+" apart")
+		most := microseconds(slices.Max(clock))
+		words = append(words, "clocks up to "+most+" apart")
 	}
 	p.field(second, 1, "shards", words...)
 }
 
 // machineWords says what the machine took from the client; "" if unknown.
 func machineWords(s *metrics.Summary) string {
-	m := &s.Client.Machine
 	var lost []string
-	if m.StolenShare != nil {
-		lost = append(lost, fmt.Sprintf("its host took %s of the CPU time", format.Percent(round2(*m.StolenShare))))
+	if share := s.Client.Machine.StolenShare; share != nil {
+		lost = append(lost, "its host took "+tenths(*share)+" of the CPU time")
 	}
 	if s.ThrottledShare() > 0.01 { // less does not reach the 99th percentile
-		lost = append(lost, "a CPU limit stopped it for "+format.Seconds(*m.ThrottledS))
+		lost = append(lost, "a CPU limit stopped it for "+format.Seconds(*s.Client.Machine.ThrottledS))
 	}
 	if lost == nil && s.Client.CPUS > 0 {
 		lost = append(lost, "the system does not report what it lost")
 	}
 	if l := s.Client.LocalServers; l != nil && !s.Run.Demo {
-		waited := "how long it waited for a core is unknown"
-		if l.WaitedS != nil && l.Unknown == "" {
-			waited = "it waited at least " + format.Seconds(*l.WaitedS) + " for a core"
-		}
 		where := "a server is on it, too: "
 		if l.Processes == "" { // the address is, but something may forward what comes there
 			where = "a server may be on it, too: "
+		}
+		waited := "how long it waited for a core is unknown"
+		if l.WaitedS != nil && l.Unknown == "" {
+			waited = "it waited at least " + format.Seconds(*l.WaitedS) + " for a core"
 		}
 		lost = append(lost, where+waited)
 	}
 	return strings.Join(lost, "; ")
 }
 
-// round2 keeps of a sampled share what it deserves.
-func round2(share float64) float64 { return float64(int(share*1000+0.5)) / 1000 }
+// tenths prints a sampled share with the digits that it deserves: tenths of a percent.
+func tenths(share float64) string {
+	return format.Percent(float64(int(share*1000+0.5)) / 1000)
+}
 
 // files adds where the results are and what can be done next.
 func (p *screen) files() {
-	if p.o.Dir == "" {
+	if p.Dir == "" {
 		return
 	}
-	dir := format.Visible(p.o.Dir)
-	notes := ""
-	if n := len(p.s.Notes); n > 0 {
-		notes = " (" + format.Many(n, "note") + ")"
-	}
+	dir := format.Visible(p.Dir)
 	line := func(rank int, label, text string) {
-		if format.Columns(text) > p.width-screenLabel { // what is cut cannot be opened
+		if format.Columns(text) > p.columns-screenLabel { // what is cut cannot be opened
 			p.add(rank, "  "+text)
 		} else {
 			p.field(rank, 1, label, text)
 		}
 	}
-	if p.o.Page != "" {
-		line(always, "report", format.Visible(p.o.Page))
+	if p.Page != "" {
+		line(always, "report", format.Visible(p.Page))
 	} else {
 		line(always, "results", dir)
 	}
-	if p.o.Quiet {
+	if p.Quiet {
 		return
 	}
-	if more := "fastreplay report"; !p.o.whole {
-		if filepath.Dir(p.o.Dir) != DefaultRoot {
+	if !p.whole {
+		more := "fastreplay report"
+		if filepath.Dir(p.Dir) != DefaultRoot {
 			more += " " + dir
 		}
-		if w := p.s.Window; w != nil {
-			more += fmt.Sprintf(" --from %v --to %v", time.Duration(w.FromS*1e9), time.Duration(w.ToS*1e9))
+		if w := p.Window; w != nil {
+			from := time.Duration(w.FromS * 1e9)
+			to := time.Duration(w.ToS * 1e9)
+			more += fmt.Sprintf(" --from %v --to %v", from, to)
 		}
-		line(always, "more", more+" --full"+notes)
+		more += " --full"
+		if n := len(p.Notes); n > 0 {
+			more += " (" + format.Many(n, "note") + ")"
+		}
+		line(always, "more", more)
 	}
-	if !p.s.Run.Demo {
+	if !p.Run.Demo {
 		again := "fastreplay "
-		if p.s.Workload.Trace == "stdin" { // the trace is to be piped once more
+		if p.Workload.Trace == "stdin" { // the trace is to be piped once more
 			again += "- "
 		}
 		line(third, "again", again+"--config "+filepath.Join(dir, PlanName))
@@ -726,98 +858,62 @@ func (p *screen) files() {
 
 // reasons adds why a measurement is not valid and what to do, or that a demo worked.
 func (p *screen) reasons() {
-	v := &p.s.Verdict
-	if DemoWorked(p.s) {
-		if !p.o.Quiet {
-			p.sentence(always, 3, "machine", punctuality(p.s), "")
+	if DemoWorked(p.Summary) {
+		if !p.Quiet {
+			p.sentence(always, 3, "machine", punctuality(p.Summary), "")
 		}
-		p.add(always, p.o.paint(green, "DEMO OK")+format.Gap+"next: fastreplay FILE --url HOST:8000")
+		p.add(always, p.paint(green, "DEMO OK")+format.Gap+"next: fastreplay FILE --url HOST:8000")
 		return
 	}
-	if n := v.Missed(); n > 0 {
-		defer p.sentence(always, 1, "MISSED",
-			fmt.Sprintf("%d of %s", n, format.Many(len(v.Objectives), "objective")), red)
-	}
-	p.sentence(always, 2, "FAILED", p.s.FailedWhere(), red)
+	p.sentence(always, 2, "FAILED", p.FailedWhere(), red)
 	if p.unjudged() {
 		p.sentence(always, 2, "exit 0", "no objective about failures was given: --max-error-rate 0.01 sets one", bold)
 	}
-	if len(v.Reasons) == 0 {
-		return
+	if reasons := p.Verdict.Reasons; len(reasons) > 0 {
+		word, style := Word(p.Summary)
+		what := reasons[0].What
+		if n := len(reasons) - 1; n > 0 {
+			what += "; " + format.Many(n, "further reason") + ": --full"
+		}
+		p.sentence(always, 2, word, what, style)
+		if !p.Quiet {
+			p.sentence(second, 3, "why", reasons[0].Why, bold)
+			p.sentence(always, 2, "do", reasons[0].Do, bold)
+		}
 	}
-	word, style := Word(p.s)
-	r := v.Reasons[0]
-	more := ""
-	if n := len(v.Reasons) - 1; n > 0 {
-		more = "; " + format.Many(n, "further reason") + ": --full"
+	if n := p.Verdict.Missed(); n > 0 {
+		all := format.Many(len(p.Verdict.Objectives), "objective")
+		p.sentence(always, 1, "MISSED", fmt.Sprintf("%d of %s", n, all), red)
 	}
-	p.sentence(always, 2, word, r.What+more, style)
-	if p.o.Quiet {
-		return
-	}
-	p.sentence(second, 3, "why", r.Why, bold)
-	p.sentence(always, 2, "do", r.Do, bold)
 }
 
 // unjudged reports whether requests failed, and the exit code is 0 since no objective is about that.
 func (p *screen) unjudged() bool {
-	v := &p.s.Verdict
-	if p.s.Requests.Failed == 0 || p.s.Run.Partial || !v.Valid || v.Missed() > 0 {
+	v := &p.Verdict
+	if p.Requests.Failed == 0 || p.Run.Partial || !v.Valid || v.Missed() > 0 {
 		return false
 	}
-	return !slices.ContainsFunc(v.Objectives, func(o metrics.Objective) bool {
-		return o.Metric == "error_rate" || o.Metric == "goodput"
-	})
-}
-
-// sentence adds text behind a word, on a terminal in at most so many lines. Clauses that do not fit there are left
-// out, and counted.
-func (p *screen) sentence(rank, most int, word, text, style string) {
-	if text == "" {
-		return
-	}
-	const indent = 9
-	page := format.NewPage(p.width, 0)
-	page.Width = p.width - indent
-	clauses := strings.Split(text, "; ")
-	var lines []string
-	for n := len(clauses); n > 0 &&
-		(lines == nil || p.bounded() && len(lines) > most); n-- {
-		left := ""
-		if n < len(clauses) {
-			left = fmt.Sprintf("; and %d more: --full", len(clauses)-n)
+	for _, o := range v.Objectives {
+		if o.Metric == "error_rate" || o.Metric == "goodput" {
+			return false
 		}
-		before := len(page.Bytes())
-		page.Sentence("", strings.Join(clauses[:n], "; ")+left)
-		lines = slices.Collect(strings.Lines(string(page.Bytes()[before:])))
 	}
-	if p.bounded() && len(lines) > most {
-		lines = lines[:most]
-		lines[most-1] = p.fitted(strings.TrimSuffix(lines[most-1], "\n")+" …", p.width-indent)
-	}
-	for i, line := range lines {
-		lead := strings.Repeat(" ", indent)
-		if i == 0 {
-			lead = p.o.paint(style, word) + strings.Repeat(" ", max(1, indent-format.Columns(word)))
-		}
-		p.lines = append(p.lines,
-			screenLine{lead + p.fitted(strings.TrimSuffix(line, "\n"), p.width-indent), rank, i > 0})
-	}
+	return true
 }
 
 // DemoWorked reports whether a run against our own mock did what it should. A machine that is not punctual is no
 // fault of a demo: punctuality says it. Wrong prompts, lost records or an interrupt are.
 func DemoWorked(s *metrics.Summary) bool {
-	return s.Run.Demo && !s.Run.Partial &&
-		!slices.ContainsFunc(s.Verdict.Reasons, func(r metrics.Reason) bool {
-			return r.Grade == metrics.Invalid && !ofMachine(r)
-		})
+	for _, r := range s.Verdict.Reasons {
+		if r.Grade == metrics.Invalid && !ofMachine(r) {
+			return false
+		}
+	}
+	return s.Run.Demo && !s.Run.Partial
 }
 
 // ofMachine reports whether the client's machine was the reason, and not what was sent or answered.
-func ofMachine(r metrics.Reason) bool {
-	return r.Code.OfMachine()
-}
+func ofMachine(r metrics.Reason) bool { return r.Code.OfMachine() }
 
 // punctuality says how late this machine was, what it lost, and whether it could measure a real server.
 func punctuality(s *metrics.Summary) string {
@@ -826,35 +922,35 @@ func punctuality(s *metrics.Summary) string {
 	}
 	late := lateness(s)
 	if lost := s.Client.StolenShare; lost != nil {
-		late += ", " + format.Percent(round2(*lost)) + " of CPU time lost to its host"
+		late += ", " + tenths(*lost) + " of CPU time lost to its host"
 	}
-	late += ": "
-	unsafe := func(percentile string) bool {
-		return slices.ContainsFunc(s.Verdict.Unsafe, func(u metrics.Unsafe) bool { return u.Percentile == percentile })
+	unsafe := map[string]bool{} // percentiles
+	for _, u := range s.Verdict.Unsafe {
+		unsafe[u.Percentile] = true
 	}
+	says := "p99 of a real server can be measured here"
 	switch {
-	case s.Verdict.Measurement == metrics.Invalid || unsafe("p50"):
-		return late + "no real server can be measured like this"
-	case unsafe("p90") || unsafe("p95"):
-		return late + "p50 of a real server can be measured here, p99 not"
+	case s.Verdict.Measurement == metrics.Invalid || unsafe["p50"]:
+		says = "no real server can be measured like this"
+	case unsafe["p90"] || unsafe["p95"]:
+		says = "p50 of a real server can be measured here, p99 not"
 	case s.Verdict.Measurement == metrics.Limited:
-		return late + "p50 to p95 of a real server can be measured here, p99 not"
+		says = "p50 to p95 of a real server can be measured here, p99 not"
+	case !stats.EnoughSamples(s.DriftUS.Count, 0.99):
+		says = "fine so far, but p99 needs more requests to be judged"
 	}
-	if !stats.EnoughSamples(s.DriftUS.Count, 0.99) {
-		return late + "fine so far, but p99 needs more requests to be judged"
-	}
-	return late + "p99 of a real server can be measured here"
+	return late + ": " + says
 }
 
 // lateness says how late requests left and, if that moved latencies, how late answers were read.
 func lateness(s *metrics.Summary) string {
-	sent := format.Duration(max(0, s.DriftUS.P99*1e3), 3)
-	most := format.Duration(max(0, s.DriftUS.Max*1e3), 3)
-	if lag := s.Client.ReceiveLagUS; lag != nil &&
-		slices.ContainsFunc(s.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == metrics.LateReading }) {
-		return fmt.Sprintf("p99 sent %s late, read %s late", sent, format.Duration(lag.P99*1e3, 3))
+	sent := microseconds(max(0, s.DriftUS.P99))
+	lateReading := func(r metrics.Reason) bool { return r.Code == metrics.LateReading }
+	read := s.Client.ReceiveLagUS
+	if read != nil && slices.ContainsFunc(s.Verdict.Reasons, lateReading) {
+		return "p99 sent " + sent + " late, read " + microseconds(read.P99) + " late"
 	}
-	return fmt.Sprintf("p99 %s late, max %s", sent, most)
+	return "p99 " + sent + " late, max " + microseconds(max(0, s.DriftUS.Max))
 }
 
 // known prints a value and what it is, or "" where there is none.
@@ -865,18 +961,18 @@ func known(print func(float64) string, v *float64, what string) string {
 	return print(*v) + " " + what
 }
 
-// ideal prints the expected hits, or their bounds where only these are known.
-func ideal(c metrics.PrefixCache) string {
-	if r := c.ExpectedRange; r != nil {
-		return format.Percent(r[0]) + " to " + format.Percent(r[1]) + " ideal"
-	}
-	return cmp.Or(known(format.Percent, c.ExpectedHitRatio, "ideal"), "ideal unknown")
-}
+// duration prints ms in the unit that fits.
+func duration(ms float64) string { return format.Duration(ms*1e6, 3) }
 
-// plain prints a mean of requests with three digits, and whole ones without a point.
+func microseconds(us float64) string { return format.Duration(us*1e3, 3) }
+
+// three prints three significant digits.
+func three(v float64) string { return format.Number(v, 3) }
+
+// plain is three without a point in whole numbers.
 func plain(v float64) string {
 	if v == math.Trunc(v) {
 		return format.Count(int64(v))
 	}
-	return format.Number(v, 3)
+	return three(v)
 }

@@ -82,7 +82,11 @@ func NewWriter(dir string, o WriterOptions) (*Writer, error) {
 }
 
 func newWriter(f file, o WriterOptions) (*Writer, error) {
-	w := &Writer{file: f, onState: o.OnState, limit: MaxPendingBytes}
+	w := &Writer{
+		file:    f,
+		onState: o.OnState,
+		limit:   MaxPendingBytes,
+	}
 	if !o.Compress {
 		return w, nil
 	}

@@ -104,11 +104,15 @@ func Ask(q Question) *Oracle {
 		})
 	}
 	for r, router := range routers {
-		do(func() { o.Routers[r] = q.routed(router.name, router.route(), weights, o.PromptTokens) })
+		do(func() {
+			o.Routers[r] = q.routed(router.name, router.route(), weights, o.PromptTokens)
+		})
 	}
 	if q.Actual != nil {
 		o.Actual = new(Routed)
-		do(func() { *o.Actual = q.routed(ActualName, q.Actual, weights, o.PromptTokens) })
+		do(func() {
+			*o.Actual = q.routed(ActualName, q.Actual, weights, o.PromptTokens)
+		})
 	}
 	one := q
 	one.CapacityTokens = []int64{*cmp.Or(o.CapacityTokens, new(int64))}
@@ -116,7 +120,9 @@ func Ask(q Question) *Oracle {
 		o.OneCacheRatio = one.routed("", make([]int32, q.Prompts.Len()), []float64{1}, o.PromptTokens).HitRatio
 	})
 	work.Wait()
-	slices.SortStableFunc(o.Routers, func(x, y Routed) int { return cmp.Compare(y.HitTokens, x.HitTokens) })
+	slices.SortStableFunc(o.Routers, func(x, y Routed) int {
+		return cmp.Compare(y.HitTokens, x.HitTokens)
+	})
 	return o
 }
 
@@ -135,15 +141,25 @@ type router struct {
 func (q *Question) routers(weights []float64) []router {
 	n := q.Prompts.Len()
 	all := []router{
-		{RoundRobinName, func() []int32 { return flat(RoundRobin(n, q.Targets), q.Targets) }},
-		{RandomName, func() []int32 { return flat(Random(n, q.Targets, q.Seed), q.Targets) }},
-		{PrefixName, func() []int32 { return ByPrefix(q.Prompts, q.caches(), q.Flow, weights, 0) }},
-		{PrefixBoundedName, func() []int32 { return ByPrefix(q.Prompts, q.caches(), q.Flow, weights, q.Bound) }},
+		{RoundRobinName, func() []int32 {
+			return flat(RoundRobin(n, q.Targets), q.Targets)
+		}},
+		{RandomName, func() []int32 {
+			return flat(Random(n, q.Targets, q.Seed), q.Targets)
+		}},
+		{PrefixName, func() []int32 {
+			return ByPrefix(q.Prompts, q.caches(), q.Flow, weights, 0)
+		}},
+		{PrefixBoundedName, func() []int32 {
+			return ByPrefix(q.Prompts, q.caches(), q.Flow, weights, q.Bound)
+		}},
 	}
 	if q.Sessions != nil {
 		all = append(
 			all,
-			router{SessionName, func() []int32 { return flat(BySession(q.Sessions, q.Targets, q.Seed), q.Targets) }},
+			router{SessionName, func() []int32 {
+				return flat(BySession(q.Sessions, q.Targets, q.Seed), q.Targets)
+			}},
 		)
 	}
 	return all
@@ -156,7 +172,9 @@ func (q *Question) caches() *kvcache.Fleet {
 // routed shows the caches each request where it goes.
 func (q *Question) routed(name string, instances []int32, weights []float64, promptTokens int64) Routed {
 	r := Routed{Router: name}
-	caches, requests, tokens := q.caches(), make([]float64, len(weights)), make([]float64, len(weights))
+	caches := q.caches()
+	requests := make([]float64, len(weights))
+	tokens := make([]float64, len(weights))
 	for i, k := range instances {
 		held := caches.Give(i, int(k))
 		if n := q.Prompts.Tokens(i); n > 0 {
@@ -167,7 +185,8 @@ func (q *Question) routed(name string, instances []int32, weights []float64, pro
 	}
 	r.HitRatio = float64(r.HitTokens) / float64(promptTokens)
 	r.LargestShare = slices.Max(requests) / float64(len(instances))
-	r.RequestsCV, r.TokensCV = variation(requests, weights), variation(tokens, weights)
+	r.RequestsCV = variation(requests, weights)
+	r.TokensCV = variation(tokens, weights)
 	return r
 }
 
@@ -183,7 +202,8 @@ func (o *Oracle) capacities(tokens []int64) {
 	if o.Limited == len(tokens) {
 		o.CapacityTokens = &sum
 	}
-	if most := slices.Max(tokens); most > 0 && most == slices.Min(tokens) {
+	most := slices.Max(tokens)
+	if most > 0 && most == slices.Min(tokens) {
 		o.EachTokens = &most
 	}
 }

@@ -46,7 +46,8 @@ func RoundRobin(n int, targets []Target) []Place {
 	for i := range places {
 		best := 0
 		for j, t := range targets {
-			if credit[j] += t.Weight; credit[j] > credit[best] {
+			credit[j] += t.Weight
+			if credit[j] > credit[best] {
 				best = j
 			}
 		}
@@ -130,7 +131,8 @@ func (p *Pairs) Add(name, address string) {
 	knownAddress, known := p.address[name]
 	knownName, knownToo := p.name[address]
 	p.mixed = known && knownAddress != address || knownToo && knownName != name
-	p.address[name], p.name[address] = address, name
+	p.address[name] = address
+	p.name[address] = name
 }
 
 // OneByOne reports whether no name has answered at two addresses, and no two names at one.
@@ -277,10 +279,14 @@ type ending struct {
 	instance int
 }
 
-func (h endings) Len() int           { return len(h) }
-func (h endings) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h endings) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *endings) Push(x any)        { *h = append(*h, x.(ending)) }
+func (h endings) Len() int { return len(h) }
+func (h endings) Less(i, j int) bool {
+	return h[i].at < h[j].at
+}
+func (h endings) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+}
+func (h *endings) Push(x any) { *h = append(*h, x.(ending)) }
 func (h *endings) Pop() any {
 	last := len(*h) - 1
 	x := (*h)[last]

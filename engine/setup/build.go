@@ -88,11 +88,11 @@ func (p *Prepared) fill(ctx context.Context) error {
 	began := time.Now()
 	filled, endProgress := p.notes.Work("building", p.Prebuilt.Bytes(), format.Bytes[int64])
 	ring := p.Prebuilt.RingBytes()
-	fill := p.Builder.Fill
+	fill := p.Prebuilt.Fill
 	if ring > 0 {
-		fill = p.Builder.FillRing
+		fill = p.Prebuilt.FillRing
 	}
-	err := fill(ctx, p.Work, p.Prebuilt, filled)
+	err := fill(ctx, filled)
 	endProgress()
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (p *Prepared) fill(ctx context.Context) error {
 		)
 		return nil
 	}
-	fingerprint := p.Prebuilt.Fingerprint(p.Work)
+	fingerprint := p.Prebuilt.Fingerprint()
 	p.detail("built: %s in %s, fingerprint %s", format.Bytes(p.Prebuilt.Bytes()), took, fingerprint)
 	switch p.o.Again.Fingerprint {
 	case "":
@@ -150,7 +150,7 @@ func (p *Prepared) verify(ctx context.Context) error {
 			return n, nil
 		}
 	}
-	n, err := p.Builder.Verify(ctx, p.Work, p.o.VerifyPrompts, check)
+	n, err := p.Prebuilt.Verify(ctx, p.o.VerifyPrompts, check)
 	if wrong := (*workload.PromptError)(nil); errors.As(err, &wrong) {
 		return fmt.Errorf(
 			"%w, counted with %s; nothing was sent. This is a bug: please report it; meanwhile replay without "+

@@ -60,7 +60,7 @@ func (p *Prepared) Workload(out []int32) metrics.Workload {
 		BlockTokens:  int64(t.BlockTokens),
 		RepairedRows: int64(t.Lint.Repaired),
 		DroppedRows:  int64(t.Lint.Dropped),
-		Fingerprint:  p.Prebuilt.Fingerprint(p.Work),
+		Fingerprint:  p.Prebuilt.Fingerprint(),
 		Context:      p.fitted.Context,
 		LeftOut:      p.fitted.LeftOut,
 		Clipped:      p.fitted.Clipped,

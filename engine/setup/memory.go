@@ -60,7 +60,7 @@ func (p *Prepared) checkMemory(ctx context.Context) error {
 		return nil
 	}
 	if p.Prebuilt.Held() > allowed.bytes {
-		p.Builder.ShareFor(ctx, p.Work, p.Prebuilt, allowed.bytes)
+		p.Prebuilt.ShareFor(ctx, allowed.bytes)
 	}
 	need := p.Prebuilt.Held()
 	if free, of, err := host.FreeMemory(); err == nil && p.o.MaxMemory > 0 && min(need, allowed.bytes)+kept > free {
@@ -75,7 +75,7 @@ func (p *Prepared) checkMemory(ctx context.Context) error {
 			"      more than the %s allowed (%s): requests are built during the run, each ahead of its planned time",
 			format.Bytes(allowed.bytes), allowed.origin,
 		)
-		if err := p.Builder.UseRing(p.Work, p.Prebuilt, allowed.bytes); err != nil {
+		if err := p.Prebuilt.UseRing(allowed.bytes); err != nil {
 			return fmt.Errorf("%w (%s, and about %s for the run besides)", err, allowed.origin, format.Bytes(kept))
 		}
 		return nil

@@ -32,9 +32,12 @@ func (w *Work) nextTurns() []int32 {
 	graph := w.Trace.Graph(w.Requests())
 	for j := range w.Requests() {
 		for _, wait := range graph.Of(j) {
-			i := wait.On
-			if wait.Relation == trace.Sequence && w.goesOn(int(i), j) &&
-				(next[i] == trace.NoTurn || w.answerShared(int(i), j) > w.answerShared(int(i), int(next[i]))) {
+			i := int(wait.On)
+			if wait.Relation != trace.Sequence || !w.goesOn(i, j) {
+				continue
+			}
+			best := next[i]
+			if best == trace.NoTurn || w.answerShared(i, j) > w.answerShared(i, int(best)) {
 				next[i] = int32(j)
 			}
 		}
@@ -44,43 +47,57 @@ func (w *Work) nextTurns() []int32 {
 
 // goesOn reports whether request j's prompt begins with that of i, as far as whole blocks tell, and is longer.
 func (w *Work) goesOn(i, j int) bool {
-	if !w.Made(i) || !w.Made(j) || w.PromptTokens(j) <= w.PromptTokens(i) {
+	made := w.Made(i) && w.Made(j)
+	if !made || w.PromptTokens(j) <= w.PromptTokens(i) {
 		return false
 	}
-	whole := w.wholeBlocks(i)
+	whole := w.Trace.Blocks(i)[:w.wholeBlocks(i)]
 	ids := w.Trace.Blocks(j)
-	return len(ids) > 0 && len(ids) >= whole && slices.Equal(w.Trace.Blocks(i)[:whole], ids[:whole])
+	if len(ids) == 0 || len(ids) < len(whole) {
+		return false
+	}
+	return slices.Equal(whole, ids[:len(whole)])
 }
 
 // wholeBlocks is how many whole blocks of request i's prompt have ids.
 func (w *Work) wholeBlocks(i int) int {
-	return min(len(w.Trace.Blocks(i)), w.PromptTokens(i)/max(1, w.Trace.BlockTokens))
+	ids := w.Trace.Blocks(i)
+	whole := w.PromptTokens(i) / max(1, w.Trace.BlockTokens)
+	return min(len(ids), whole)
 }
 
 // answerShared is how many tokens of request i's answer are in the prompt of j, which goes on from it.
 func (w *Work) answerShared(i, j int) int {
-	return max(0, min(w.PromptTokens(j)-w.PromptTokens(i), int(w.Trace.OutputTokens[i])))
+	grown := w.PromptTokens(j) - w.PromptTokens(i)
+	answer := int(w.Trace.OutputTokens[i])
+	return max(0, min(grown, answer))
 }
 
 // Carried is how many tokens of answers are in the prompts of next turns as recorded, and in how many turns.
 func (w *Work) Carried() (tokens, turns int64) {
-	next := w.nextTurns
+	var next []int32
 	if w.Answers != nil {
-		next = func() []int32 { return w.Answers.next }
+		next = w.Answers.next
+	} else {
+		next = w.nextTurns()
 	}
-	for i, j := range next() {
+	for i, j := range next {
 		if j == trace.NoTurn {
 			continue
 		}
-		if n := w.answerShared(i, int(j)); n > 0 {
-			tokens, turns = tokens+int64(n), turns+1
+		shared := w.answerShared(i, int(j))
+		if shared > 0 {
+			tokens += int64(shared)
+			turns++
 		}
 	}
 	return tokens, turns
 }
 
 // specOf is what the prompt of request i is made of.
-func (w *Work) specOf(i int) prompt.Spec { return w.textOf(i, w.PromptTokens(i)) }
+func (w *Work) specOf(i int) prompt.Spec {
+	return w.textOf(i, w.PromptTokens(i))
+}
 
 // textOf is what the first tokens are made of of the text that the prompt of request i begins. There must be as many in
 // that prompt, or in that of its next turn.
@@ -95,12 +112,14 @@ func (w *Work) textOf(i, tokens int) prompt.Spec {
 		return s
 	}
 	for w.Answers.next[i] != trace.NoTurn {
-		if whole := w.wholeBlocks(i); whole*s.BlockTokens >= tokens {
+		whole := w.wholeBlocks(i)
+		if whole*s.BlockTokens >= tokens {
 			s.Blocks = w.Trace.Blocks(i)[:whole]
 			return s
 		}
 		i = int(w.Answers.next[i])
-		s.Blocks, s.Unique = w.Trace.Blocks(i), w.Trace.Unique(i)
+		s.Blocks = w.Trace.Blocks(i)
+		s.Unique = w.Trace.Unique(i)
 	}
 	return s
 }
@@ -115,14 +134,18 @@ func (w *Work) AnswerOf(i int) (a prompt.Answer, ok bool) {
 		Tokens: int(w.Trace.OutputTokens[i]),
 		Own:    w.Trace.Unique(i),
 	}
-	if j := w.Answers.next[i]; j != trace.NoTurn {
-		a.Text = w.textOf(i, a.From+w.answerShared(i, int(j)))
+	j := w.Answers.next[i]
+	if j != trace.NoTurn {
+		shared := w.answerShared(i, int(j))
+		a.Text = w.textOf(i, a.From+shared)
 	}
 	return a, true
 }
 
 // Token is token k of an answer that AnswerOf has returned.
-func (a *Answers) Token(of *prompt.Answer, k int) int { return a.source.AnswerToken(of, k) }
+func (a *Answers) Token(of *prompt.Answer, k int) int {
+	return a.source.AnswerToken(of, k)
+}
 
 // uniqueBlock marks ids of blocks that no row has: those of the end of a conversation, in which the turns before end
 // too.
@@ -131,12 +154,14 @@ const uniqueBlock = 0x9e3779b97f4a7c15
 // cacheBlocks are the blocks of a text as caches know them. The tokens behind the ids of the last turn of a
 // conversation have ids of their own, since earlier prompts and answers may reach into them.
 func (w *Work) cacheBlocks(s prompt.Spec) []uint64 {
-	if w.Answers == nil || s.BlockTokens <= 0 || len(s.Blocks)*s.BlockTokens >= s.Tokens {
+	named := len(s.Blocks) * s.BlockTokens
+	if w.Answers == nil || s.BlockTokens <= 0 || named >= s.Tokens {
 		return s.Blocks
 	}
 	ids := slices.Clone(s.Blocks)
 	for k := len(ids); k*s.BlockTokens < s.Tokens; k++ {
-		ids = append(ids, (s.Unique*uniqueBlock+uint64(k))*uniqueBlock^uniqueBlock>>1)
+		id := (s.Unique*uniqueBlock+uint64(k))*uniqueBlock ^ uniqueBlock>>1
+		ids = append(ids, id)
 	}
 	return ids
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -34,58 +33,66 @@ type Builder struct {
 // Layout finds where each request of w goes, and with that the exact memory needed, without building any. A
 // VerbatimError is the first row that the backend cannot send.
 func (r *Builder) Layout(ctx context.Context, w *Work) (*Requests, error) {
-	if err := r.checkVerbatims(w); err != nil {
-		return nil, err
-	}
 	n := w.Requests()
 	m := &Requests{
 		builder: r,
+		work:    w,
 		arena:   &arena{},
 		offsets: make([]int64, n+1),
 		late:    newLateTargets(w),
 	}
+	if err := m.checkVerbatims(); err != nil {
+		return nil, err
+	}
+	sizes := make([]int, n)
 	err := parallel(ctx, n, func(from, to int) {
 		var head []byte
 		for i := from; i < to; i++ {
-			body := r.bodySize(w, i)
-			head = r.AppendHead(head[:0], w, i, body)
-			m.offsets[i+1] = int64(len(head) + body)
+			body := m.bodySize(i)
+			head = m.AppendHead(head[:0], i, body)
+			sizes[i] = len(head) + body
 		}
 	})
-	for i := range n {
-		m.largest = max(m.largest, int(m.offsets[i+1]))
-		m.offsets[i+1] += m.offsets[i]
+	for i, size := range sizes {
+		m.largest = max(m.largest, size)
+		m.offsets[i+1] = m.offsets[i] + int64(size)
 	}
-	if err == nil && (r.Sharing == ShareAlways || r.Sharing == ShareIfWorth && r.mayBeWorth(w, m.Bytes())) {
-		if m.sharing = r.share(ctx, w, m); r.Sharing == ShareIfWorth && m.sharing != nil &&
-			!m.sharing.worth(m.Bytes()) {
-			m.sharing = nil
-		}
-		err = ctx.Err()
+	always := r.Sharing == ShareAlways
+	perhaps := r.Sharing == ShareIfWorth && m.mayBeWorth()
+	if err != nil || !always && !perhaps {
+		return m, err
 	}
-	return m, err
+	s := m.share(ctx)
+	if s != nil && (always || s.worth(m.Bytes())) {
+		m.sharing = s
+	}
+	return m, ctx.Err()
 }
 
 // ShareFor makes requests that were laid out whole lists of pieces, if they then take at most limit bytes.
-func (r *Builder) ShareFor(ctx context.Context, w *Work, m *Requests, limit int64) {
-	if m.sharing == nil && r.Sharing != ShareNever {
-		if s := r.share(ctx, w, m); s != nil && s.bytes <= limit && s.coarse(m.Bytes()) {
-			m.sharing = s
-		}
+func (m *Requests) ShareFor(ctx context.Context, limit int64) {
+	if m.sharing != nil || m.Sharing == ShareNever {
+		return
+	}
+	s := m.share(ctx)
+	if s != nil && s.bytes <= limit && s.coarse(m.Bytes()) {
+		m.sharing = s
 	}
 }
 
 // Fill builds every request where Layout put it and computes the workload's fingerprint. built counts finished bytes.
-func (r *Builder) Fill(ctx context.Context, w *Work, m *Requests, built *atomic.Int64) error {
+func (m *Requests) Fill(ctx context.Context, built *atomic.Int64) error {
+	w := m.work
 	var err error
-	if m.arena, err = newArena(m.Held()); err != nil {
+	m.arena, err = newArena(m.Held())
+	if err != nil {
 		return err
 	}
-	m.digests = make([][sha256.Size]byte, w.Requests())
+	m.digests = make([]digest, w.Requests())
 	if m.sharing != nil {
-		err = r.fillShared(ctx, w, m, built)
+		err = m.fillShared(ctx, built)
 	} else {
-		err = r.fill(ctx, w, m, 0, w.Requests(), built)
+		err = m.fill(ctx, 0, w.Requests(), built)
 	}
 	if err != nil {
 		_ = m.Free()
@@ -94,12 +101,14 @@ func (r *Builder) Fill(ctx context.Context, w *Work, m *Requests, built *atomic.
 }
 
 // fill builds the requests from from up to to, on all processors.
-func (r *Builder) fill(ctx context.Context, w *Work, m *Requests, from, to int, built *atomic.Int64) error {
+func (m *Requests) fill(ctx context.Context, from, to int, built *atomic.Int64) error {
 	err := parallel(ctx, to-from, func(a, b int) {
-		for i := from + a; i < from+b; i++ {
-			m.digests[i] = r.build(w, i, m.At(i))
+		a += from
+		b += from
+		for i := a; i < b; i++ {
+			m.digests[i] = m.build(i, m.At(i))
 		}
-		built.Add(m.offsets[from+b] - m.offsets[from+a])
+		built.Add(m.offsets[b] - m.offsets[a])
 	})
 	if err == nil {
 		m.built.Store(int64(to))
@@ -108,19 +117,20 @@ func (r *Builder) fill(ctx context.Context, w *Work, m *Requests, from, to int, 
 }
 
 // build writes request i into dst and returns its digest.
-func (r *Builder) build(w *Work, i int, dst []byte) [sha256.Size]byte {
-	b := r.AppendHead(dst[:0], w, i, r.bodySize(w, i))
-	bodyAt := len(b)
-	b = r.appendBody(b, w, i)
+func (m *Requests) build(i int, dst []byte) digest {
+	size := m.bodySize(i)
+	b := m.AppendHead(dst[:0], i, size)
+	b = m.appendBody(b, i)
 	if len(b) != len(dst) || &b[0] != &dst[0] {
 		panic(fmt.Sprintf("BUG: request %d has %d bytes, %d were laid out", i, len(b), len(dst)))
 	}
-	return r.digest(w.builtFor(i).Path, gather.Of(b[bodyAt:]))
+	body := gather.Of(b[len(b)-size:])
+	return m.digestOf(m.work.builtFor(i).Path, body)
 }
 
 // digest is SHA-256 over method, path and body, each after its length. The cache salt, new in every run, is left out:
 // it stands in the body's last piece.
-func (r *Builder) digest(path string, body gather.List) (d [sha256.Size]byte) {
+func (m *Requests) digestOf(path string, body gather.List) (d digest) {
 	h := sha256.New()
 	begin := func(size int) {
 		var b [8]byte
@@ -131,113 +141,129 @@ func (r *Builder) digest(path string, body gather.List) (d [sha256.Size]byte) {
 		begin(len(part))
 		_, _ = io.WriteString(h, part)
 	}
-	last := body.Piece(body.Pieces() - 1)
-	size, behind := int(body.Len()), len(last) // behind the salt; all where there is none
-	saltFrom, saltTo := r.Backend.SaltSpan(last)
+	end := body.Pieces() - 1
+	last := body.Piece(end)
+	size := int(body.Len())
+	saltFrom, saltTo := m.Backend.SaltSpan(last)
 	if saltTo > 0 {
-		behind -= saltTo
 		begin(size - len(last) + saltFrom)
-	} else {
+	} else { // nothing stands before it, and all behind it
 		begin(0)
 		begin(size)
 	}
-	for k := range body.Pieces() - 1 {
+	for k := range end {
 		h.Write(body.Piece(k))
 	}
 	if saltTo > 0 {
 		h.Write(last[:saltFrom])
-		begin(behind)
+		begin(len(last) - saltTo)
 	}
-	h.Write(last[len(last)-behind:])
+	h.Write(last[saltTo:])
 	h.Sum(d[:0])
 	return d
 }
 
-// fingerprint is SHA-256 over (planned_ns, digest) in plan order; a closed loop plans no instants.
-func fingerprint(w *Work, digests [][sha256.Size]byte) string {
-	h := sha256.New()
-	var b [8 + sha256.Size]byte
-	for i := range digests {
-		h.Write(appendDigest(b[:0], w, i, &digests[i]))
-	}
-	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+// appendDigest appends what the fingerprint has of request i.
+func (m *Requests) appendDigest(b []byte, i int) []byte {
+	b = binary.LittleEndian.AppendUint64(b, uint64(m.work.plannedNS(i)))
+	return append(b, m.digests[i][:]...)
 }
 
-// appendDigest appends what the fingerprint has of request i.
-func appendDigest(b []byte, w *Work, i int, digest *[sha256.Size]byte) []byte {
-	at := int64(0)
-	if w.Plan.Open() {
-		at = w.Plan.ReleaseNS[i]
+// plannedNS is the planned instant of request i, 0 in a closed loop.
+func (w *Work) plannedNS(i int) int64 {
+	if !w.Plan.Open() {
+		return 0
 	}
-	return append(binary.LittleEndian.AppendUint64(b, uint64(at)), digest[:]...)
+	return w.Plan.ReleaseNS[i]
 }
 
 // AppendHead appends request i's head for a body of so many bytes.
-func (r *Builder) AppendHead(dst []byte, w *Work, i, bodyBytes int) []byte {
+func (m *Requests) AppendHead(dst []byte, i, bodyBytes int) []byte {
+	w := m.work
 	t := w.builtFor(i)
+	id := requestID(m.RunID, w.Number(i))
 	var own [16]http1.Header
-	headers := append(own[:0], r.Headers...)
-	headers = append(headers, http1.Header{Name: "X-Request-Id", Value: requestID(r.RunID, w.Number(i))})
-	return http1.AppendRequestHead(dst, method, t.Path+t.Query, t.Host, headers, bodyBytes)
+	headers := append(own[:0], m.Headers...)
+	headers = append(headers, http1.Header{Name: "X-Request-Id", Value: id})
+	path := t.Path + t.Query
+	return http1.AppendRequestHead(dst, method, path, t.Host, headers, bodyBytes)
 }
 
 // checkVerbatims is the VerbatimError of the first row that the backend cannot send.
-func (r *Builder) checkVerbatims(w *Work) error {
-	traits := r.Backend.Traits()
+func (m *Requests) checkVerbatims() error {
+	w := m.work
 	for i := range w.Requests() {
-		l, _ := w.VerbatimOf(i)
-		if traits.Sized && w.Trace.OutputTokens[i] <= 0 && l.Form != api.Payload && !r.Backend.OwnLength(l.Extra) {
-			return &VerbatimError{int(w.Trace.Row[i]),
-				errors.New("it has no output length, which this API must be given; use --extra-inputs max_tokens:N")}
-		}
-		if _, told := w.AnswerOf(i); told && r.backend(w, i).AnswerEnd() == 0 {
-			return &VerbatimError{int(w.Trace.Row[i]),
-				errors.New("it has an answer's tokens among its extra members, and --force-answers tells others")}
-		}
-		if err := r.Backend.Takes(l); err != nil {
+		if err := m.checkVerbatim(i); err != nil {
 			return &VerbatimError{int(w.Trace.Row[i]), err}
 		}
 	}
 	return nil
 }
 
-// backend makes the body of a request of which the prompt is made.
-func (r *Builder) backend(w *Work, i int) api.Backend {
-	if extra := w.Trace.Verbatim(i).Extra; extra != nil {
-		return r.Backend.With(extra)
+// checkVerbatim is why the backend cannot send request i; nil if it can.
+func (m *Requests) checkVerbatim(i int) error {
+	w := m.work
+	l, _ := w.VerbatimOf(i)
+	free := w.Trace.OutputTokens[i] <= 0 && l.Form != api.Payload
+	sized := m.Backend.Traits().Sized
+	_, told := w.AnswerOf(i)
+	switch {
+	case free && sized && !m.Backend.OwnLength(l.Extra):
+		return errors.New("it has no output length, which this API must be given; use --extra-inputs max_tokens:N")
+	case told && m.backend(i).AnswerEnd() == 0:
+		return errors.New("it has an answer's tokens among its extra members, and --force-answers tells others")
 	}
-	return r.Backend
+	return m.Backend.Takes(l)
+}
+
+// backend makes the body of a request of which the prompt is made.
+func (m *Requests) backend(i int) api.Backend {
+	extra := m.work.Trace.Verbatim(i).Extra
+	if extra != nil {
+		return m.Backend.With(extra)
+	}
+	return m.Backend
 }
 
 // bodySize is the exact size of request i's body in bytes.
-func (r *Builder) bodySize(w *Work, i int) int {
+func (m *Requests) bodySize(i int) int {
+	w := m.work
 	output := int(w.Trace.OutputTokens[i])
-	if l, ok := w.VerbatimOf(i); ok {
-		return r.Backend.VerbatimSize(l, output)
+	l, ok := w.VerbatimOf(i)
+	if ok {
+		return m.Backend.VerbatimSize(l, output)
 	}
-	size := r.backend(w, i).Size(r.Source.Size(w.specOf(i)), output)
-	if a, told := w.AnswerOf(i); told {
+	prompt := m.Source.Size(w.specOf(i))
+	size := m.backend(i).Size(prompt, output)
+	a, told := w.AnswerOf(i)
+	if told {
 		size += w.Answers.source.AnswerSize(a)
 	}
 	return size
 }
 
-func (r *Builder) appendBody(dst []byte, w *Work, i int) []byte {
-	if l, ok := w.VerbatimOf(i); ok {
-		return r.Backend.AppendVerbatim(dst, l, int(w.Trace.OutputTokens[i]))
+func (m *Requests) appendBody(dst []byte, i int) []byte {
+	w := m.work
+	l, ok := w.VerbatimOf(i)
+	if ok {
+		return m.Backend.AppendVerbatim(dst, l, int(w.Trace.OutputTokens[i]))
 	}
-	dst = r.Source.Append(r.backend(w, i).AppendPrefix(dst), w.specOf(i))
-	return r.appendSuffix(dst, w, i)
+	dst = m.backend(i).AppendPrefix(dst)
+	dst = m.Source.Append(dst, w.specOf(i))
+	return m.appendSuffix(dst, i)
 }
 
 // appendSuffix appends what follows the prompt in request i's body, the answer's tokens among it where they are told.
-func (r *Builder) appendSuffix(dst []byte, w *Work, i int) []byte {
-	backend := r.backend(w, i)
+func (m *Requests) appendSuffix(dst []byte, i int) []byte {
+	w := m.work
+	backend := m.backend(i)
 	dst = backend.AppendSuffix(dst, int(w.Trace.OutputTokens[i]))
-	if a, told := w.AnswerOf(i); told {
+	a, told := w.AnswerOf(i)
+	if told {
 		at := len(dst) - backend.AnswerEnd()
 		end := string(dst[at:])
-		dst = append(w.Answers.source.AppendAnswer(dst[:at], a), end...)
+		dst = w.Answers.source.AppendAnswer(dst[:at], a)
+		dst = append(dst, end...)
 	}
 	return dst
 }
@@ -260,9 +286,10 @@ func (e *PromptError) Error() string {
 // Verify counts the tokens of n built prompts again, in parallel. It chooses them evenly: all if n is negative or too
 // large, and no verbatim ones. Many goroutines call count, with a prompt as it stands in the request's body. Verify
 // returns how many were counted. The error is the PromptError of the first row that differs.
-func (r *Builder) Verify(
-	ctx context.Context, w *Work, n int, count func(prompt []byte) (int, error),
+func (m *Requests) Verify(
+	ctx context.Context, n int, count func(prompt []byte) (int, error),
 ) (counted int, err error) {
+	w := m.work
 	if n < 0 || n > w.Requests() {
 		n = w.Requests()
 	}
@@ -276,28 +303,32 @@ func (r *Builder) Verify(
 				continue
 			}
 			made.Add(1)
-			raw := w.Prebuilt.Whole(w, i)
-			spec := w.specOf(i)
-			size := r.Source.Size(spec)
-			body := r.bodySize(w, i)
-			before := len(r.backend(w, i).AppendPrefix(nil))
-			text := raw[len(raw)-body+before:][:size]
-			if got, err := count(text); got != spec.Tokens || err != nil {
+			want := w.specOf(i).Tokens
+			got, err := count(m.promptIn(i))
+			if got != want || err != nil {
 				mu.Lock()
-				wrong = append(wrong, &PromptError{
-					Row:  int(w.Trace.Row[i]),
-					Want: spec.Tokens,
-					Got:  got,
-					Why:  err,
-				})
+				wrong = append(wrong, &PromptError{int(w.Trace.Row[i]), want, got, err})
 				mu.Unlock()
 			}
 		}
 	})
+	counted = int(made.Load())
 	if err != nil || len(wrong) == 0 {
-		return int(made.Load()), err
+		return counted, err
 	}
-	return int(made.Load()), slices.MinFunc(wrong, func(a, b *PromptError) int { return a.Row - b.Row })
+	return counted, slices.MinFunc(wrong, func(a, b *PromptError) int {
+		return a.Row - b.Row
+	})
+}
+
+// promptIn is the prompt as it stands in the body of request i.
+func (m *Requests) promptIn(i int) []byte {
+	w := m.work
+	raw := m.Whole(i)
+	body := raw[len(raw)-m.bodySize(i):]
+	before := m.backend(i).AppendPrefix(nil)
+	size := m.Source.Size(w.specOf(i))
+	return body[len(before):][:size]
 }
 
 // rowsAtOnce is how many rows a builder claims at a time: enough to make claiming cheap, few enough to share the end.

@@ -80,15 +80,15 @@ func TestFingerprint(t *testing.T) {
 		_ = binary.Write(all, binary.LittleEndian, w.Plan.ReleaseNS[i])
 		all.Write(row.Sum(nil))
 	}
-	if want := fmt.Sprintf("sha256:%x", all.Sum(nil)); m.Fingerprint(w) != want {
-		t.Errorf("fingerprint %s, want %s", m.Fingerprint(w), want)
+	if want := fmt.Sprintf("sha256:%x", all.Sum(nil)); m.Fingerprint() != want {
+		t.Errorf("fingerprint %s, want %s", m.Fingerprint(), want)
 	}
 }
 
 func TestFingerprintIsThatOfTheWorkload(t *testing.T) {
 	w := workloadtest.Work(t, 50)
 	print := func(salt, runID string, seed uint64) string {
-		return workloadtest.Build(t, workloadtest.Builder(t, salt, runID, seed), w).Fingerprint(w)
+		return workloadtest.Build(t, workloadtest.Builder(t, salt, runID, seed), w).Fingerprint()
 	}
 	if print("", "a", 7) != print("", "b", 7) {
 		t.Error("another run id changed the fingerprint")
@@ -102,12 +102,12 @@ func TestFingerprintIsThatOfTheWorkload(t *testing.T) {
 	keyed := *w
 	keyed.Targets = append([]workload.Target(nil), w.Targets...)
 	keyed.Targets[0].Query = "?key=k"
-	if workloadtest.Build(t, workloadtest.Builder(t, "", "a", 7), &keyed).Fingerprint(&keyed) != print("", "a", 7) {
+	if workloadtest.Build(t, workloadtest.Builder(t, "", "a", 7), &keyed).Fingerprint() != print("", "a", 7) {
 		t.Error("a credential in the URL changed the fingerprint")
 	}
 	slow := *w
 	slow.Plan, _ = sched.FromTrace(w.Trace.ArrivalNS, 0.5, 0)
-	if workloadtest.Build(t, workloadtest.Builder(t, "", "a", 7), w).Fingerprint(w) == workloadtest.Build(t, workloadtest.Builder(t, "", "a", 7), &slow).Fingerprint(&slow) {
+	if workloadtest.Build(t, workloadtest.Builder(t, "", "a", 7), w).Fingerprint() == workloadtest.Build(t, workloadtest.Builder(t, "", "a", 7), &slow).Fingerprint() {
 		t.Error("another pace did not change the fingerprint")
 	}
 }
@@ -121,7 +121,7 @@ func TestFillStopsWhenToldTo(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := r.Fill(ctx, w, m, new(atomic.Int64)); err != context.Canceled {
+	if err := m.Fill(ctx, new(atomic.Int64)); err != context.Canceled {
 		t.Errorf("error %v, want %v", err, context.Canceled)
 	}
 }
@@ -140,7 +140,7 @@ func BenchmarkFill(b *testing.B) {
 	b.SetBytes(m.Bytes())
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := r.Fill(context.Background(), w, m, new(atomic.Int64)); err != nil {
+		if err := m.Fill(context.Background(), new(atomic.Int64)); err != nil {
 			b.Fatal(err)
 		}
 		if err := m.Free(); err != nil {
@@ -159,7 +159,7 @@ func TestVerify(t *testing.T) {
 	count := func(prompt []byte) (int, error) { return 1 + bytes.Count(prompt, []byte{','}), nil }
 	for n, want := range map[int]int{0: 0, 1: 1, 64: 64, 199: 199, 200: 200, 1000: 200, -1: 200} {
 		var seen atomic.Int64
-		got, err := r.Verify(context.Background(), w, n, func(prompt []byte) (int, error) {
+		got, err := w.Prebuilt.Verify(context.Background(), n, func(prompt []byte) (int, error) {
 			seen.Add(1)
 			return count(prompt)
 		})
@@ -172,7 +172,7 @@ func TestVerify(t *testing.T) {
 	for k, i := range []int{3, 120} {
 		bad[k] = r.Source.Append(nil, workloadtest.Spec(w, i))
 	}
-	_, err := r.Verify(context.Background(), w, -1, func(prompt []byte) (int, error) {
+	_, err := w.Prebuilt.Verify(context.Background(), -1, func(prompt []byte) (int, error) {
 		n, _ := count(prompt)
 		if bytes.Equal(prompt, bad[0]) || bytes.Equal(prompt, bad[1]) {
 			n++

@@ -6,24 +6,35 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/codec/trace/lists"
 )
 
 // Lengths returns the tokens that a server counts of request i. If the prompt is verbatim and was not counted
 // (CountVerbatim), prompt is 0. If the body or extra members limit the answer, output is 0.
 func (w *Work) Lengths(i int, backend api.Backend) (prompt, output int) {
-	l := w.Trace.Verbatim(i)
 	prompt = w.ServerTokens(i)
-	if n := int(w.Trace.OutputTokens[i]); n > 0 && l.Kind != trace.VerbatimPayload && !backend.OwnLength(l.Extra) {
-		output = max(n, backend.Traits().Least)
+	asked := w.askedTokens(i, backend)
+	if asked > 0 {
+		output = max(asked, backend.Traits().Least)
 	}
 	return prompt, output
+}
+
+// askedTokens is the length of the answer that is asked of request i; 0 if its body or extra members say it.
+func (w *Work) askedTokens(i int, backend api.Backend) int {
+	l := w.Trace.Verbatim(i)
+	if l.Kind == trace.VerbatimPayload || backend.OwnLength(l.Extra) {
+		return 0
+	}
+	return int(w.Trace.OutputTokens[i])
 }
 
 // TooLong lists the requests that a context of so many tokens surely has no room for, in ascending order. As vLLM
 // counts, prompt and output together must not be longer.
 func (w *Work) TooLong(context int, backend api.Backend) (list []int32) {
 	for i := range w.Requests() {
-		if prompt, output := w.Lengths(i, backend); max(1, prompt)+output > context {
+		prompt, output := w.Lengths(i, backend)
+		if max(1, prompt)+output > context {
 			list = append(list, int32(i))
 		}
 	}
@@ -40,46 +51,42 @@ func (w *Work) Clip(requests []int32, context int, backend api.Backend) (tokens 
 	for _, i := range requests {
 		prompt, out := w.Lengths(int(i), backend)
 		room := max(least, context-out)
-		input[i] = int32(min(int(input[i]), room))
+		input[i] = min(input[i], int32(room))
 		if out > 0 {
-			output[i] = int32(min(int(output[i]), context-room))
+			output[i] = min(output[i], int32(context-room))
 		}
 		tokens += int64(prompt + out - context)
 	}
-	w.Trace = w.Trace.Fitted(upTo(w.Trace.Len()), input, output)
+	all := lists.UpTo(w.Trace.Len())
+	w.Trace = w.Trace.Fitted(all, input, output)
 	return tokens, least+backend.Traits().Least < context
 }
 
 // LeaveOut removes requests, in ascending order, from work before Layout. It returns their records, which contain why
 // they are not sent.
 func (w *Work) LeaveOut(requests []int32, runID string, backend api.Backend, why string) []record.Record {
-	records := make([]record.Record, len(requests))
-	kept := slices.DeleteFunc(upTo(w.Trace.Len()), func(i int32) bool {
+	all := lists.UpTo(w.Trace.Len())
+	kept := slices.DeleteFunc(all, func(i int32) bool {
 		_, out := slices.BinarySearch(requests, i)
 		return out
 	})
+	left := w.Requests() - len(requests)
+	records := make([]record.Record, len(requests))
 	for k, i := range requests {
-		w.describe(&records[k], int(i), backend)
-		records[k].RequestID, records[k].Error = requestID(runID, w.Requests()-len(requests)+k), why
+		r := &records[k]
+		w.describe(r, int(i), backend)
+		r.RequestID = requestID(runID, left+k)
+		r.Error = why
 	}
-	sent := kept[:w.Requests()-len(requests)]
-	if w.Verbatim != nil {
-		v := &Verbatim{BlockTokens: w.Verbatim.BlockTokens}
-		for _, i := range sent {
-			v.prompts = append(v.prompts, w.Verbatim.prompts[i])
-		}
-		w.Verbatim = v
-	}
+	sent := kept[:left]
+	w.Verbatim = w.Verbatim.of(sent)
 	w.Plan = w.Plan.Only(sent)
-	w.Trace = w.Trace.Fitted(kept, w.Trace.InputTokens, w.Trace.OutputTokens)
+	w.keepRows(kept)
 	return records
 }
 
-// upTo lists 0 to n-1.
-func upTo(n int) []int32 {
-	list := make([]int32, n)
-	for i := range list {
-		list[i] = int32(i)
-	}
-	return list
+// keepRows leaves the trace the rows in order.
+func (w *Work) keepRows(order []int32) {
+	t := w.Trace
+	w.Trace = t.Fitted(order, t.InputTokens, t.OutputTokens)
 }

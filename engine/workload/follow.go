@@ -21,7 +21,10 @@ type FollowPolicy struct {
 // have is the recorded time from the trigger to the request; of several requests that have to end, from the last end.
 func (p FollowPolicy) Dependencies(t *trace.Trace, n int) *sched.Dependencies {
 	g := t.Graph(n)
-	follow := &sched.Dependencies{Think: p.Think, First: make([]int32, 1, n+1)}
+	follow := &sched.Dependencies{
+		Think: p.Think,
+		First: make([]int32, 1, n+1),
+	}
 	if p.Jobs {
 		jobs, _ := t.JobNumbers()
 		follow.Job = jobs[:n]
@@ -34,9 +37,13 @@ func (p FollowPolicy) Dependencies(t *trace.Trace, n int) *sched.Dependencies {
 			if p.Jobs && follow.Job[w.On] != follow.Job[i] {
 				continue // the other job may be one that starts when this one has ended
 			}
-			wait := sched.Dependency{On: w.On, Dispatch: w.Trigger == trace.OnDispatch}
+			wait := sched.Dependency{
+				On:       w.On,
+				Dispatch: w.Trigger == trace.OnDispatch,
+			}
 			if p.Think {
-				wait.DelayNS = p.scaled(delay(t, i, w, since))
+				recorded := delay(t, i, w, since)
+				wait.DelayNS = p.scaled(recorded)
 			}
 			waits = append(waits, wait)
 		}
@@ -50,7 +57,8 @@ func (p FollowPolicy) Dependencies(t *trace.Trace, n int) *sched.Dependencies {
 
 // scaled is a recorded time at the replay's speed.
 func (p FollowPolicy) scaled(ns int64) int64 {
-	return int64(math.Round(float64(max(0, ns)) / p.Speed))
+	scaled := float64(max(0, ns)) / p.Speed
+	return int64(math.Round(scaled))
 }
 
 // TookNS is how long request i took when it was recorded, or is assumed to have taken.
@@ -65,7 +73,8 @@ func TookNS(t *trace.Trace, i int32, a sched.AssumedLatency) int64 {
 func (p FollowPolicy) lastEnd(t *trace.Trace, waits []trace.Dependency) (atNS int64) {
 	for _, w := range waits {
 		if w.Trigger == trace.OnCompletion {
-			atNS = max(atNS, t.ArrivalNS[w.On]+TookNS(t, w.On, p.Assumed))
+			endNS := t.ArrivalNS[w.On] + TookNS(t, w.On, p.Assumed)
+			atNS = max(atNS, endNS)
 		}
 	}
 	return atNS
@@ -103,7 +112,8 @@ func (p FollowPolicy) bounds(t *trace.Trace, follow *sched.Dependencies) []int64
 			bounds[i] = p.scaled(t.NotBeforeNS[i] - begin)
 		}
 		if p.Jobs && len(follow.Of(int32(i))) == 0 {
-			bounds[i] = max(bounds[i], p.scaled(t.ArrivalNS[i]-begin))
+			own := p.scaled(t.ArrivalNS[i] - begin)
+			bounds[i] = max(bounds[i], own)
 		}
 		any = any || bounds[i] > 0
 	}

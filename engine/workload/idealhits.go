@@ -37,9 +37,11 @@ type IdealModel struct {
 
 // NewIdealModel returns a model that has seen no request yet.
 func (w *Work) NewIdealModel() *IdealModel {
-	low, high := w.Overhead.Head, w.Overhead.Head
+	low := w.Overhead.Head
+	high := w.Overhead.Head
 	if w.Overhead.HeadUnknown {
-		low, high = 0, w.Overhead.Tokens()
+		low = 0
+		high = w.Overhead.Tokens()
 	}
 	m := &IdealModel{work: w, least: newIdealCaches(low, PrefixCache.block)}
 	if w.assumesBlocks() || low != high {
@@ -93,7 +95,9 @@ func (c PrefixCache) FinestBlock() int {
 // assumesBlocks reports whether the block size of any instance is a guess.
 func (w *Work) assumesBlocks() bool {
 	return slices.ContainsFunc(w.Targets, func(t Target) bool {
-		return slices.ContainsFunc(t.Endpoints, func(addr netip.AddrPort) bool { return w.Cache(addr).Assumed })
+		return slices.ContainsFunc(t.Endpoints, func(addr netip.AddrPort) bool {
+			return w.Cache(addr).Assumed
+		})
 	})
 }
 
@@ -122,15 +126,18 @@ func (c *idealCaches) ask(w *Work, i int) int64 {
 	if w.Made(i) {
 		p.Head = c.head
 	}
-	key, block := cacheKey{w.Endpoint(i), w.Made(i)}, c.block(w.Cache(w.Endpoint(i)))
+	key := cacheKey{w.Endpoint(i), w.Made(i)}
+	block := c.block(w.Cache(w.Endpoint(i)))
 	cache := c.of[key]
 	if cache == nil {
 		cache = kvcache.NewInfinite(p.BlockTokens, block)
 		c.of[key] = cache
 	}
 	held := cache.Expected(p.Blocks, p.Tokens, p.Head, p.Total)
-	if a, told := w.AnswerOf(i); told && a.Text.Tokens > 0 { // no server computes the last token
-		cache.Answered(w.cacheBlocks(a.Text), min(a.Text.Tokens, a.From+a.Tokens-1))
+	a, told := w.AnswerOf(i)
+	if told && a.Text.Tokens > 0 { // no server computes the last token
+		computed := min(a.Text.Tokens, a.From+a.Tokens-1)
+		cache.Answered(w.cacheBlocks(a.Text), computed)
 	}
 	if !key.made && block < p.BlockTokens { // more of the next block may be shared than its hash shows
 		held = min(held+p.BlockTokens-block, p.Total-1)

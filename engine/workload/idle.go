@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/codec/trace/lists"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -36,12 +37,14 @@ func CapIdle(t *trace.Trace, capNS int64, system bool, a sched.AssumedLatency) (
 			l = &timeline{busyNS: at[i]}
 			lines[jobs[i]] = l
 		}
-		if over := at[i] - l.busyNS - capNS; over > 0 {
+		over := at[i] - l.busyNS - capNS
+		if over > 0 {
 			l.cutNS += over
 			cut.Gaps++
 			cut.CutNS += over
 		}
-		l.busyNS = max(l.busyNS, at[i]+TookNS(t, int32(i), a))
+		endNS := at[i] + TookNS(t, int32(i), a)
+		l.busyNS = max(l.busyNS, endNS)
 		at[i] -= l.cutNS
 		if bound != nil && bound[i] >= 0 {
 			bound[i] = max(0, bound[i]-l.cutNS)
@@ -50,15 +53,13 @@ func CapIdle(t *trace.Trace, capNS int64, system bool, a sched.AssumedLatency) (
 			at[i] = max(at[i], at[w.On])
 		}
 	}
-	order := upTo(len(at))
-	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(at[a], at[b]) })
+	order := lists.UpTo(len(at))
+	slices.SortStableFunc(order, func(a, b int32) int {
+		return cmp.Compare(at[a], at[b])
+	})
 	out := t.Fitted(order, t.InputTokens, t.OutputTokens)
-	for k, i := range order {
-		out.ArrivalNS[k] = at[i]
-		if bound != nil {
-			out.NotBeforeNS[k] = bound[i]
-		}
-	}
+	out.ArrivalNS = lists.Pick(order, at)
+	out.NotBeforeNS = lists.Pick(order, bound)
 	cut.SpanNS = out.SpanNS()
 	return out, cut
 }
@@ -68,13 +69,15 @@ func CapIdle(t *trace.Trace, capNS int64, system bool, a sched.AssumedLatency) (
 func CapDelays(d *sched.Dependencies, capNS int64) (n int, cutNS int64) {
 	for i := range len(d.First) - 1 {
 		most := int64(0)
-		for k := d.First[i]; k < d.First[i+1]; k++ {
-			w := &d.List[k]
+		waits := d.List[d.First[i]:d.First[i+1]]
+		for k := range waits {
+			w := &waits[k]
 			most = max(most, w.DelayNS-capNS)
 			w.DelayNS = min(w.DelayNS, capNS)
 		}
 		if most > 0 {
-			n, cutNS = n+1, cutNS+most
+			n++
+			cutNS += most
 		}
 	}
 	return n, cutNS

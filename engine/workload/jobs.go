@@ -2,6 +2,7 @@ package workload
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
@@ -33,20 +34,22 @@ func (w *Work) describeJobs(records []record.Record) {
 	for i, job := range number {
 		j := &jobs[job]
 		if j.first == nil && i < len(records) {
-			j.first, j.beginNS = &records[i], at[i]
-			j.first.JobRequests, j.first.JobName = 0, t.JobName(i)
+			j.first = &records[i]
+			j.beginNS = at[i]
+			j.first.JobRequests = 0
+			j.first.JobName = t.JobName(i)
 		}
 		if j.first == nil {
 			continue
 		}
 		j.first.JobRequests++ // of those too that the plan has no time for
 		j.first.JobRecordedNS = record.None
-		if i < len(records) && !t.Untimed && t.TookNS != nil && t.TookNS[i] >= 0 {
+		known := !t.Untimed && t.TookNS != nil && t.TookNS[i] >= 0
+		if known && i < len(records) {
 			j.endNS = max(j.endNS, at[i]+t.TookNS[i])
 			j.first.JobRecordedNS = j.endNS - j.beginNS
 		}
 	}
-	var waits []byte
 	for i := range records {
 		r := &records[i]
 		r.Job = int64(number[i])
@@ -56,15 +59,19 @@ func (w *Work) describeJobs(records []record.Record) {
 		if t.Depth != nil {
 			r.Depth = int64(t.Depth[i])
 		}
-		waits = waits[:0]
-		for _, wait := range graph.Of(i) {
-			if len(waits) > 0 {
-				waits = append(waits, ' ')
-			}
-			if waits = strconv.AppendInt(waits, int64(wait.On), 10); wait.Trigger == trace.OnDispatch {
-				waits = append(waits, 's')
-			}
-		}
-		r.WaitsFor = string(waits)
+		r.WaitsFor = waitsFor(graph.Of(i))
 	}
+}
+
+// waitsFor lists requests, with an s behind those of which only the dispatch is waited for.
+func waitsFor(waits []trace.Dependency) string {
+	var list []string
+	for _, wait := range waits {
+		on := strconv.Itoa(int(wait.On))
+		if wait.Trigger == trace.OnDispatch {
+			on += "s"
+		}
+		list = append(list, on)
+	}
+	return strings.Join(list, " ")
 }

@@ -21,8 +21,9 @@ func newLateTargets(w *Work) *lateTargets {
 	}
 	a := &lateTargets{offsets: make([]uint16, w.Requests())}
 	for i := range w.Targets {
-		a.starts = append(a.starts, w.Targets[i].start())
-		a.longest = max(a.longest, len(a.starts[i]))
+		start := w.Targets[i].start()
+		a.starts = append(a.starts, start)
+		a.longest = max(a.longest, len(start))
 	}
 	return a
 }
@@ -44,7 +45,8 @@ func (m *Requests) SetTarget(i int32, target int) {
 	if m.late == nil {
 		return
 	}
-	m.late.offsets[i] = uint16(m.late.write(m.arena.bytes[m.place(int(i)):], target))
+	raw := m.arena.bytes[m.place(int(i)):]
+	m.late.offsets[i] = uint16(m.late.write(raw, target))
 }
 
 // builtFor is the target that request i is built for.
@@ -54,22 +56,30 @@ func (w *Work) builtFor(i int) *Target {
 	}
 	widest := &w.Targets[0]
 	for j := range w.Targets {
-		if t := &w.Targets[j]; len(t.Path)+len(t.Query)+len(t.Host) > len(widest.Path)+len(widest.Query)+
-			len(widest.Host) {
+		t := &w.Targets[j]
+		if t.width() > widest.width() {
 			widest = t
 		}
 	}
 	return widest
 }
 
+// width is how many bytes of a request's start the target decides.
+func (t *Target) width() int {
+	return len(t.Path) + len(t.Query) + len(t.Host)
+}
+
 // CheckLeastInFlight refuses targets between which requests cannot be decided when they leave.
 func (w *Work) CheckLeastInFlight() error {
+	first := &w.Targets[0]
 	for i := range w.Targets {
-		if t := &w.Targets[i]; t.Path != w.Targets[0].Path {
+		t := &w.Targets[i]
+		if t.Path != first.Path {
 			return fmt.Errorf(
 				"%s posts to %s, %s to %s: requests that may go to either are built before, so want one path",
-				w.Targets[0].URL, w.Targets[0].Path, t.URL, t.Path)
-		} else if len(t.start()) > mostStart {
+				first.URL, first.Path, t.URL, t.Path)
+		}
+		if len(t.start()) > mostStart {
 			return fmt.Errorf("%s: its path and host have more than %d bytes", t.URL, mostStart)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace/lists"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -50,17 +51,19 @@ func (w *Work) Divide(count int) (of []int32, busy []int64) {
 	graph := w.Trace.Graph(w.Requests())
 	for i := range w.Requests() {
 		for _, wait := range graph.Of(i) {
-			a, b := root(job[i]), root(job[wait.On])
+			a := root(job[i])
+			b := root(job[wait.On])
 			together[max(a, b)] = min(a, b)
 		}
 	}
 	whole := make([]int64, n)
 	for i := range w.Requests() {
-		input := int(w.Trace.InputTokens[i])
+		input := int64(w.Trace.InputTokens[i])
 		if !w.Made(i) {
-			input = len(w.Trace.Verbatim(i).Content) / 4
+			input = int64(len(w.Trace.Verbatim(i).Content) / 4)
 		}
-		whole[root(job[i])] += costOfRequest + costOfOutput*int64(w.Trace.OutputTokens[i]) + costOfInput*int64(input)
+		output := int64(w.Trace.OutputTokens[i])
+		whole[root(job[i])] += costOfRequest + costOfOutput*output + costOfInput*input
 	}
 	to := slices.Repeat([]int32{-1}, n)
 	of = make([]int32, w.Requests())
@@ -68,8 +71,9 @@ func (w *Work) Divide(count int) (of []int32, busy []int64) {
 	for i := range of {
 		k := root(job[i])
 		if to[k] < 0 {
-			to[k] = int32(slices.Index(busy, slices.Min(busy)))
-			busy[to[k]] += whole[k]
+			idlest := slices.Index(busy, slices.Min(busy))
+			busy[idlest] += whole[k]
+			to[k] = int32(idlest)
 		}
 		of[i] = to[k]
 	}
@@ -84,26 +88,27 @@ func (w *Work) Take(
 ) (IdealHits, []record.Record) {
 	var own []int32
 	var next []record.Record
+	following := (p.Index + 1) % p.Count
 	for i, r := range w.Records(runID, ideal, backend) {
 		if int(of[i]) == p.Index {
-			own, w.records = append(own, int32(i)), append(w.records, r)
+			own = append(own, int32(i))
+			w.records = append(w.records, r)
 		}
-		if int(of[i]) == (p.Index+1)%p.Count {
+		if int(of[i]) == following {
 			next = append(next, r)
 		}
 	}
 	ideal = IdealHits{
-		Expected: valuesOf(own, ideal.Expected),
-		Least:    valuesOf(own, ideal.Least),
-		Most:     valuesOf(own, ideal.Most),
+		Expected: lists.Pick(own, ideal.Expected),
+		Least:    lists.Pick(own, ideal.Least),
+		Most:     lists.Pick(own, ideal.Most),
 	}
-	w.Places = valuesOf(own, w.Places)
-	if w.Verbatim != nil {
-		w.Verbatim = &Verbatim{BlockTokens: w.Verbatim.BlockTokens, prompts: valuesOf(own, w.Verbatim.prompts)}
-	}
-	w.Plan.Concurrency, w.Plan.Cap = p.Of(w.Plan.Concurrency), p.Of(w.Plan.Cap)
+	w.Places = lists.Pick(own, w.Places)
+	w.Verbatim = w.Verbatim.of(own)
+	w.Plan.Concurrency = p.Of(w.Plan.Concurrency)
+	w.Plan.Cap = p.Of(w.Plan.Cap)
 	w.Plan = w.Plan.Only(own)
-	w.Trace = w.Trace.Fitted(own, w.Trace.InputTokens, w.Trace.OutputTokens)
+	w.keepRows(own)
 	if w.Answers != nil {
 		w.TellAnswers(w.Answers.source)
 	}
@@ -111,35 +116,30 @@ func (w *Work) Take(
 	return ideal, next
 }
 
-// valuesOf is the values of some requests; nil of nil.
-func valuesOf[T any](of []int32, values []T) (out []T) {
-	if values == nil {
-		return nil
-	}
-	out = make([]T, len(of))
-	for k, i := range of {
-		out[k] = values[i]
-	}
-	return out
-}
-
 // Identity is SHA-256 over all that decides what the shards of a whole work send, when and where: settings, and of each
 // request its shard, instant, place, lengths, blocks or verbatim content, and expected hits.
 func (w *Work) Identity(of []int32, ideal IdealHits, settings ...any) string {
 	h := sha256.New()
 	fmt.Fprintln(h, settings...)
-	fmt.Fprintln(h, w.Requests(), w.Plan.Concurrency, w.Plan.Cap, w.Plan.EndNS, w.Overhead, w.URLs())
+	plan := &w.Plan
+	fmt.Fprintln(h, w.Requests(), plan.Concurrency, plan.Cap, plan.EndNS, w.Overhead, w.URLs())
 	var b []byte
 	for i := range w.Requests() {
-		at := int64(0)
-		if w.Plan.Open() {
-			at = w.Plan.ReleaseNS[i]
-		}
-		b, _ = binary.Append(b[:0], binary.LittleEndian, []int64{
-			int64(of[i]), int64(w.Trace.Row[i]), int64(w.Trace.Unique(i)), at, int64(w.Places[i].Target),
+		b = b[:0]
+		at := w.plannedNS(i)
+		for _, n := range []int64{
+			int64(of[i]),
+			int64(w.Trace.Row[i]),
+			int64(w.Trace.Unique(i)),
+			at,
+			int64(w.Places[i].Target),
 			int64(w.Places[i].Endpoint),
-			int64(w.Trace.InputTokens[i]), int64(w.Trace.OutputTokens[i]), ideal.Least[i],
-		})
+			int64(w.Trace.InputTokens[i]),
+			int64(w.Trace.OutputTokens[i]),
+			ideal.Least[i],
+		} {
+			b = binary.LittleEndian.AppendUint64(b, uint64(n))
+		}
 		b, _ = binary.Append(b, binary.LittleEndian, w.Trace.Blocks(i))
 		h.Write(b)
 		l := w.Trace.Verbatim(i)
@@ -154,11 +154,14 @@ func (w *Work) Identity(of []int32, ideal IdealHits, settings ...any) string {
 }
 
 // WriteDigests writes the digests of a part's requests, all of which are built, as digests.bin of a shard has them.
-func (m *Requests) WriteDigests(w *Work, to io.Writer) error {
+func (m *Requests) WriteDigests(to io.Writer) error {
+	w := m.work
 	out := bufio.NewWriter(to)
+	var line []byte
 	for i := range m.digests {
-		number := binary.LittleEndian.AppendUint64(make([]byte, 0, 48), uint64(w.Number(i)))
-		_, _ = out.Write(appendDigest(number, w, i, &m.digests[i])) // Flush has the error
+		line = binary.LittleEndian.AppendUint64(line[:0], uint64(w.Number(i)))
+		line = m.appendDigest(line, i)
+		_, _ = out.Write(line) // Flush has the error
 	}
 	return out.Flush()
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/codec/trace/lists"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/workload"
@@ -91,7 +92,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 				inFlight += w.Plan.Concurrency
 				m := workloadtest.Build(t, b, w)
 				var out bytes.Buffer
-				if err := m.WriteDigests(w, &out); err != nil {
+				if err := m.WriteDigests(&out); err != nil {
 					t.Fatal(err)
 				}
 				for i, r := range w.Records("other", hits, b.Backend) {
@@ -116,8 +117,8 @@ func TestPartsAreTheWhole(t *testing.T) {
 			if seen != whole.Requests() || len(identities) != 1 || inFlight != whole.Plan.Concurrency {
 				t.Errorf("%s in %d: %d of %d requests, %d identities, %d of %d in flight", c.name, count, seen, whole.Requests(), len(identities), inFlight, whole.Plan.Concurrency)
 			}
-			if got := fingerprintOf(whole, digests); got != built.Fingerprint(whole) {
-				t.Errorf("%s in %d: fingerprint %s, want %s", c.name, count, got, built.Fingerprint(whole))
+			if got := fingerprintOf(whole, digests); got != built.Fingerprint() {
+				t.Errorf("%s in %d: fingerprint %s, want %s", c.name, count, got, built.Fingerprint())
 			}
 		}
 	}
@@ -226,19 +227,12 @@ func TestIdentity(t *testing.T) {
 		"a row":       func(w *workload.Work, _ []int32) { w.Trace.Row[9]++ },
 		"a target":    func(w *workload.Work, _ []int32) { w.Targets[2].URL += "x" },
 		"a template":  func(w *workload.Work, _ []int32) { w.Overhead.Tail++ },
-		"one request": func(w *workload.Work, _ []int32) { w.Plan = w.Plan.Only(upTo(w.Requests() - 1)) },
+		"one request": func(w *workload.Work, _ []int32) { w.Plan = w.Plan.Only(lists.UpTo(w.Requests() - 1)) },
 	} {
 		if of(change) == same {
 			t.Errorf("another load by %s has the same identity", name)
 		}
 	}
-}
-
-func upTo(n int) (list []int32) {
-	for i := range n {
-		list = append(list, int32(i))
-	}
-	return list
 }
 
 // BenchmarkDivide divides the sample among 16.

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -14,13 +15,14 @@ import (
 // Requests are the bytes of every request of a run, head and body, in one arena outside the Go heap. They lie there
 // whole, or if their prompts share much, in pieces. Free them after the run.
 type Requests struct {
-	builder *Builder
+	*builder
+	work    *Work
 	arena   *arena
 	offsets []int64 // request i is offsets[i+1]-offsets[i] bytes long and begins at offsets[i] of all, see place
 	largest int
 	ring    *ring    // where not all of them fit into memory; nil = they do
 	sharing *sharing // where they lie in pieces; nil = each lies whole
-	digests [][sha256.Size]byte
+	digests []digest
 	late    *lateTargets // where requests get their targets when they leave; nil = each was built for its own
 	built   atomic.Int64 // requests before this one have been built
 }
@@ -53,10 +55,13 @@ func (m *Requests) At(i int) []byte {
 // Offset is where request i begins in the arena, or if n is above 0, where its n segments stand, as gather.Segment in
 // memory.
 func (m *Requests) Offset(i int) (offset int64, n int) {
-	if s := m.sharing; s != nil {
-		return s.table + int64(s.first[i])*segmentBytes, int(s.first[i+1] - s.first[i])
+	s := m.sharing
+	if s == nil {
+		return m.place(i), 0
 	}
-	return m.place(i), 0
+	from := s.first[i]
+	to := s.first[i+1]
+	return s.table + int64(from)*segmentBytes, int(to - from)
 }
 
 // place is where request i, which lies whole, begins in the arena, or where its first piece does.
@@ -71,13 +76,19 @@ func (m *Requests) place(i int) int64 {
 }
 
 // Size is the size of request i in bytes.
-func (m *Requests) Size(i int) int64 { return m.offsets[i+1] - m.offsets[i] }
+func (m *Requests) Size(i int) int64 {
+	return m.offsets[i+1] - m.offsets[i]
+}
 
 // Ready reports whether request i stands in the arena.
-func (m *Requests) Ready(i int) bool { return m.ring == nil || m.built.Load() > int64(i) }
+func (m *Requests) Ready(i int) bool {
+	return m.ring == nil || m.built.Load() > int64(i)
+}
 
 // Bytes is the size of all requests.
-func (m *Requests) Bytes() int64 { return m.offsets[len(m.offsets)-1] }
+func (m *Requests) Bytes() int64 {
+	return m.offsets[len(m.offsets)-1]
+}
 
 // Held is how many bytes of memory all requests take: fewer than Bytes if blocks are held once.
 func (m *Requests) Held() int64 {
@@ -87,16 +98,25 @@ func (m *Requests) Held() int64 {
 	return m.Bytes()
 }
 
-// Fingerprint of the workload, "sha256:…"; "" as long as a request was not built.
-func (m *Requests) Fingerprint(w *Work) string {
-	if m == nil || m.built.Load() < int64(w.Requests()) {
+// Fingerprint of the workload, "sha256:…": SHA-256 over (planned_ns, digest) in plan order. A closed loop plans no
+// instants. It is "" as long as a request was not built.
+func (m *Requests) Fingerprint() string {
+	if m == nil || m.Built() < m.work.Requests() {
 		return ""
 	}
-	return fingerprint(w, m.digests)
+	h := sha256.New()
+	var b []byte
+	for i := range m.digests {
+		b = m.appendDigest(b[:0], i)
+		h.Write(b)
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
 // MappedBytes is how many bytes of memory the requests have: those of a ring, or of all of them.
-func (m *Requests) MappedBytes() int64 { return int64(len(m.arena.bytes)) }
+func (m *Requests) MappedBytes() int64 {
+	return int64(len(m.arena.bytes))
+}
 
 // File is the requests' memory for another process to map; nil where the system has none such.
 func (m *Requests) File() *os.File { return m.arena.file }
@@ -106,6 +126,12 @@ func (m *Requests) Largest() int { return m.largest }
 
 // Free gives the memory back; no request may be used afterwards.
 func (m *Requests) Free() error { return m.arena.free() }
+
+// digest is SHA-256 of a request.
+type digest = [sha256.Size]byte
+
+// builder is how the requests are made.
+type builder = Builder
 
 // ErrArena means that the memory for the requests could not be had.
 var ErrArena = errors.New("no memory for the requests")

@@ -2,10 +2,8 @@ package workload
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"math"
-	"slices"
 	"sync/atomic"
 )
 
@@ -35,12 +33,12 @@ const (
 )
 
 // UseRing prepares m for at most limit bytes of requests at a time, in place of Fill's room for all of them.
-func (r *Builder) UseRing(w *Work, m *Requests, limit int64) error {
+func (m *Requests) UseRing(limit int64) error {
 	if limit < leastInRing*int64(m.largest) {
 		return fmt.Errorf("%w: %d of the largest request must fit; give --max-memory %d or more", ErrArena, leastInRing,
 			leastInRing*int64(m.largest))
 	}
-	n := w.Requests()
+	n := len(m.offsets) - 1
 	v := &ring{
 		bytes:   limit,
 		places:  make([]int64, n),
@@ -57,8 +55,9 @@ func (r *Builder) UseRing(w *Work, m *Requests, limit int64) error {
 		at += size
 		v.ends[i] = at
 	}
-	m.ring, m.sharing = v, nil
-	m.digests = make([][sha256.Size]byte, n)
+	m.ring = v
+	m.sharing = nil
+	m.digests = make([]digest, n)
 	var err error
 	m.arena, err = newArena(limit)
 	return err
@@ -66,15 +65,16 @@ func (r *Builder) UseRing(w *Work, m *Requests, limit int64) error {
 
 // room is the first request that does not fit beside those that are still needed.
 func (v *ring) room(m *Requests, needed func(i int) bool) int {
-	for v.kept < int(m.built.Load()) && !needed(v.kept) {
+	to := m.Built()
+	for v.kept < to && !needed(v.kept) {
 		v.kept++
 	}
-	to := int(m.built.Load())
 	begin := int64(math.MaxInt64) // of what is needed, in the endless ring
 	if v.kept < to {
 		begin = v.ends[v.kept] - m.Size(v.kept)
 	}
-	for batch := int64(0); to < len(v.ends) && batch < ringBatch; to++ {
+	batch := int64(0)
+	for ; to < len(v.ends) && batch < ringBatch; to++ {
 		if begin == math.MaxInt64 {
 			begin = v.ends[to] - m.Size(to)
 		}
@@ -87,38 +87,42 @@ func (v *ring) room(m *Requests, needed func(i int) bool) int {
 }
 
 // FillRing builds what fits before the start.
-func (r *Builder) FillRing(ctx context.Context, w *Work, m *Requests, built *atomic.Int64) error {
+func (m *Requests) FillRing(ctx context.Context, built *atomic.Int64) error {
+	all := func(int) bool { return true }
 	for {
 		from := m.Built()
-		if to, err := m.BuildMore(ctx, w, func(int) bool { return true }, built); err != nil || to == from {
+		to, err := m.BuildMore(ctx, all, built)
+		if err != nil || to == from {
 			return err
 		}
 	}
 }
 
 // Built is how many requests have been built: those of the first so many requests.
-func (m *Requests) Built() int { return int(m.built.Load()) }
+func (m *Requests) Built() int {
+	return int(m.built.Load())
+}
 
 // BuildMore builds, in a ring, some of the next requests that fit beside those that are still needed. It returns how
 // many have been built then: as many as before if there is no room. One goroutine may call it at a time.
-func (m *Requests) BuildMore(ctx context.Context, w *Work, needed func(i int) bool, built *atomic.Int64) (int, error) {
+func (m *Requests) BuildMore(ctx context.Context, needed func(i int) bool, built *atomic.Int64) (int, error) {
 	from := m.Built()
 	to := m.ring.room(m, needed)
 	if to == from {
 		return from, nil
 	}
-	return to, m.builder.fill(ctx, w, m, from, to, built)
+	return to, m.fill(ctx, from, to, built)
 }
 
 // DigestRest computes the digests of the requests that were never built in the ring, because the run ended while the
 // ring was full or late. The fingerprint covers all requests.
-func (m *Requests) DigestRest(w *Work) {
-	r, from := m.builder, m.Built()
+func (m *Requests) DigestRest() {
+	w := m.work
+	from := m.Built()
 	_ = parallel(context.Background(), w.Requests()-from, func(a, b int) {
-		var scratch []byte
+		scratch := make([]byte, m.largest)
 		for i := from + a; i < from+b; i++ {
-			scratch = slices.Grow(scratch[:0], int(m.Size(i)))[:m.Size(i)]
-			m.digests[i] = r.build(w, i, scratch)
+			m.digests[i] = m.build(i, scratch[:m.Size(i)])
 		}
 	})
 	m.built.Store(int64(w.Requests()))
@@ -128,7 +132,9 @@ func (m *Requests) DigestRest(w *Work) {
 func (m *Requests) InRing() bool { return m.ring != nil }
 
 // Unneeded reports whether request i, of a ring, is not needed in it any more.
-func (m *Requests) Unneeded(i int) bool { return m.ring.written[i].Load() }
+func (m *Requests) Unneeded(i int) bool {
+	return m.ring.written[i].Load()
+}
 
 // MarkUnneeded marks request i as not needed in the arena any more.
 func (m *Requests) MarkUnneeded(i int32) {
@@ -138,14 +144,15 @@ func (m *Requests) MarkUnneeded(i int32) {
 }
 
 // Whole returns request i as it is or will be written: the arena's bytes, or with a ring bytes of its own.
-func (m *Requests) Whole(w *Work, i int) []byte {
+func (m *Requests) Whole(i int) []byte {
 	if m.ring == nil {
 		return m.At(i)
 	}
 	b := make([]byte, m.Size(i))
-	m.builder.build(w, i, b)
+	m.build(i, b)
 	if m.late != nil {
-		b = b[m.late.write(b, w.Places[i].Target):]
+		from := m.late.write(b, m.work.Places[i].Target)
+		b = b[from:]
 	}
 	return b
 }

@@ -3,8 +3,6 @@ package workload
 import (
 	"math/rand/v2"
 	"testing"
-
-	"github.com/fastreplay/fastreplay/sched"
 )
 
 // TestRingNeverOverwritesWhatIsNeeded: at every moment the requests between the oldest that is needed and the newest
@@ -18,9 +16,7 @@ func TestRingNeverOverwritesWhatIsNeeded(t *testing.T) {
 			m.largest = max(m.largest, int(size))
 			m.offsets = append(m.offsets, m.Bytes()+size)
 		}
-		r := &Builder{}
-		w := &Work{Plan: sched.Plan{Requests: 200}}
-		if err := r.UseRing(w, m, int64(leastInRing*m.largest)+rng.Int64N(300)); err != nil {
+		if err := m.UseRing(int64(leastInRing*m.largest) + rng.Int64N(300)); err != nil {
 			t.Fatal(err)
 		}
 		needed := make([]bool, 200)
@@ -52,11 +48,10 @@ func TestRingNeverOverwritesWhatIsNeeded(t *testing.T) {
 
 func TestRingTooSmall(t *testing.T) {
 	m := &Requests{offsets: []int64{0, 100}, largest: 100}
-	w := &Work{Plan: sched.Plan{Requests: 1}}
-	if err := new(Builder).UseRing(w, m, leastInRing*100-1); err == nil {
+	if err := m.UseRing(leastInRing*100 - 1); err == nil {
 		t.Error("a ring for less than some of the largest")
 	}
-	if err := new(Builder).UseRing(w, m, leastInRing*100); err != nil {
+	if err := m.UseRing(leastInRing * 100); err != nil {
 		t.Error(err)
 	}
 	_ = m.Free()

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/kvcache"
+	"github.com/fastreplay/fastreplay/codec/trace/lists"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -21,11 +22,12 @@ type Routing struct {
 // RouteByPrefix gives each request to the instance that holds the longest prefix of its prompt; see route.ByPrefix.
 func (w *Work) RouteByPrefix() {
 	s := w.Servers()
-	all := upTo(w.Requests())
+	all := lists.UpTo(w.Requests())
 	prompts := w.Prompts(all)
 	caches := kvcache.NewFleet(prompts, w.BlockTokens(), s.Capacity)
 	w.Places = make([]route.Place, w.Requests())
-	for i, k := range route.ByPrefix(prompts, caches, w.Flow(all), s.Weights, w.Routing.Bound) {
+	chosen := route.ByPrefix(prompts, caches, w.Flow(all), s.Weights, w.Routing.Bound)
+	for i, k := range chosen {
 		w.Places[i] = s.places[k]
 	}
 }
@@ -34,13 +36,18 @@ func (w *Work) RouteByPrefix() {
 func (w *Work) Prompts(of []int32) *kvcache.Prompts {
 	blockTokens := w.Trace.BlockTokens
 	head := w.Overhead.Head
-	made := slices.ContainsFunc(of, func(i int32) bool { return w.Made(int(i)) })
+	made := slices.ContainsFunc(of, func(i int32) bool {
+		return w.Made(int(i))
+	})
 	if !made && w.Verbatim != nil {
-		blockTokens, head = w.Verbatim.BlockTokens, 0
+		blockTokens = w.Verbatim.BlockTokens
+		head = 0
 	}
 	p := kvcache.NewPrompts(blockTokens, head)
 	for _, i := range of {
-		if c, ok := w.CachePrompt(int(i)); ok && c.BlockTokens == blockTokens && c.Head == head {
+		c, known := w.CachePrompt(int(i))
+		alike := c.BlockTokens == blockTokens && c.Head == head
+		if known && alike {
 			p.Add(c.Blocks, c.Tokens, c.Total)
 		} else {
 			p.AddText(w.Trace.Verbatim(int(i)).Content)
@@ -54,16 +61,17 @@ func (w *Work) Flow(of []int32) route.Flow {
 	if !w.Plan.Open() {
 		return route.Flow{Concurrency: w.Plan.Concurrency}
 	}
-	f := route.Flow{ReleaseNS: make([]int64, len(of)), LastNS: make([]int64, len(of))}
-	for j, i := range of {
-		f.ReleaseNS[j] = w.Plan.ReleaseNS[i]
-		f.LastNS[j] = w.Routing.Assumed.LastNS(w.Trace.OutputTokens[i])
+	f := route.Flow{ReleaseNS: lists.Pick(of, w.Plan.ReleaseNS)}
+	for _, output := range lists.Pick(of, w.Trace.OutputTokens) {
+		f.LastNS = append(f.LastNS, w.Routing.Assumed.LastNS(output))
 	}
 	return f
 }
 
 // BlockTokens is the block size of the instances' caches, which are taken to be alike.
-func (w *Work) BlockTokens() int { return w.Cache(w.Targets[0].Endpoints[0]).BlockTokens }
+func (w *Work) BlockTokens() int {
+	return w.Cache(w.Targets[0].Endpoints[0]).BlockTokens
+}
 
 // Servers are the distinct addresses of a work's targets, each with a cache of its own: names may share one.
 type Servers struct {
@@ -77,7 +85,10 @@ type Servers struct {
 // Servers lists the work's addresses, each once.
 func (w *Work) Servers() Servers {
 	places, weights := route.Addresses(w.Routing.Targets)
-	s := Servers{Targets: w.Routing.Targets, Of: make(map[route.Place]int32, len(places))}
+	s := Servers{
+		Targets: w.Routing.Targets,
+		Of:      make(map[route.Place]int32, len(places)),
+	}
 	index := map[netip.AddrPort]int32{}
 	for k, place := range places {
 		addr := w.Targets[place.Target].Endpoints[place.Endpoint]
@@ -85,7 +96,8 @@ func (w *Work) Servers() Servers {
 		if !known {
 			i = int32(len(s.places))
 			index[addr] = i
-			s.places, s.Weights = append(s.places, place), append(s.Weights, 0)
+			s.places = append(s.places, place)
+			s.Weights = append(s.Weights, 0)
 			s.Capacity = append(s.Capacity, w.Cache(addr).Tokens)
 		}
 		s.Weights[i] += weights[k]

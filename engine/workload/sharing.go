@@ -2,7 +2,6 @@ package workload
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"math"
 	"math/bits"
@@ -51,48 +50,41 @@ type sharing struct {
 const segmentBytes = 16
 
 // share returns how the requests of m would lie in pieces; nil if ctx ends, or if no prompt is made of blocks.
-func (r *Builder) share(ctx context.Context, w *Work, m *Requests) *sharing {
+func (m *Requests) share(ctx context.Context) *sharing {
+	w := m.work
 	x := &blockIndex{numbers: map[uint64]int32{}}
 	for i := range w.Requests() {
 		if ctx.Err() != nil {
 			return nil
 		}
-		x.each(r.sharedSpec(w, i), func(n int32, tokens int) { x.tokens[n] = max(x.tokens[n], int32(tokens)) })
+		x.each(m.sharedSpec(i), func(n int32, tokens int) {
+			x.tokens[n] = max(x.tokens[n], int32(tokens))
+		})
 	}
 	if len(x.ids) == 0 {
 		return nil
 	}
-	s, places := x.place(r.Source)
+	s, places := x.place(m.Source)
 	own := s.starts[len(s.ids)]
-	firstToken := int64(r.Source.RunSize(1))
 	var start []byte
 	for i := range w.Requests() {
 		if ctx.Err() != nil {
 			return nil
 		}
 		s.first = append(s.first, int32(len(s.segments)))
-		start, _ = r.appendStart(start[:0], w, i)
-		s.segments = append(s.segments, gather.Segment{Offset: own, Size: int64(len(start))})
-		rest := m.Size(i) - int64(len(start))
-		before := int32(noBlock)
-		x.each(r.sharedSpec(w, i), func(n int32, tokens int) {
-			next := gather.Segment{Offset: s.starts[places[n]], Size: int64(r.Source.RunSize(tokens))}
-			if before == noBlock {
-				next.Offset, next.Size = next.Offset+firstToken, next.Size-firstToken
-			}
-			if before != noBlock && places[n] == before+1 {
-				s.segments[len(s.segments)-1].Size += next.Size
-			} else {
-				s.segments = append(s.segments, next)
-			}
-			rest, before = rest-next.Size, places[n]
+		start, _ = m.appendStart(start[:0], i)
+		before := int64(len(start))
+		s.add(own, before)
+		rest := m.Size(i) - before
+		skip := int64(m.Source.RunSize(1)) // which the start has already
+		x.each(m.sharedSpec(i), func(n int32, tokens int) {
+			size := int64(m.Source.RunSize(tokens)) - skip
+			s.add(s.starts[places[n]]+skip, size)
+			rest -= size
+			skip = 0
 		})
-		if before == noBlock {
-			s.segments[len(s.segments)-1].Size += rest
-		} else {
-			s.segments = append(s.segments, gather.Segment{Offset: own + int64(len(start)), Size: rest})
-		}
-		own += int64(len(start)) + rest
+		s.add(own+before, rest)
+		own += before + rest
 	}
 	s.first = append(s.first, int32(len(s.segments)))
 	s.table = (own + segmentBytes - 1) / segmentBytes * segmentBytes
@@ -100,42 +92,65 @@ func (r *Builder) share(ctx context.Context, w *Work, m *Requests) *sharing {
 	return s
 }
 
+// add gives the last request a further piece, or lengthens its last piece if the new one lies behind that.
+func (s *sharing) add(offset, size int64) {
+	n := len(s.segments)
+	if n > int(s.first[len(s.first)-1]) {
+		last := &s.segments[n-1]
+		if last.Offset+last.Size == offset {
+			last.Size += size
+			return
+		}
+	}
+	piece := gather.Segment{Offset: offset, Size: size}
+	s.segments = append(s.segments, piece)
+}
+
 // worth reports whether so many bytes in all, in pieces, are better held so than whole.
 func (s *sharing) worth(whole int64) bool {
-	return whole-s.bytes >= leastSaved && whole >= leastRatio*s.bytes && s.coarse(whole)
+	saved := whole - s.bytes
+	return saved >= leastSaved && whole >= leastRatio*s.bytes && s.coarse(whole)
 }
 
 // coarse reports whether the pieces are not too small.
-func (s *sharing) coarse(whole int64) bool { return whole >= leastPiece*int64(len(s.segments)) }
+func (s *sharing) coarse(whole int64) bool {
+	return whole >= leastPiece*int64(len(s.segments))
+}
 
 // mayBeWorth reports whether blocks may save enough, by an estimate that takes a fiftieth of the time: linear counting
 // of distinct blocks (Whang and others, 1990) in a bit for each of them at least.
-func (r *Builder) mayBeWorth(w *Work, whole int64) bool {
+func (m *Requests) mayBeWorth() bool {
+	whole := m.Bytes()
+	w := m.work
 	references := 0
 	for i := range w.Requests() {
-		references += len(r.sharedSpec(w, i).Blocks)
+		references += len(m.sharedSpec(i).Blocks)
 	}
 	if whole < leastSaved || references == 0 {
 		return false
 	}
 	seen := make([]uint64, references/64+1)
+	size := uint64(len(seen)) * 64
 	for i := range w.Requests() {
-		for _, id := range r.sharedSpec(w, i).Blocks {
-			at, _ := bits.Mul64(id*0x9e3779b97f4a7c15, uint64(len(seen))*64)
+		for _, id := range m.sharedSpec(i).Blocks {
+			at, _ := bits.Mul64(id*0x9e3779b97f4a7c15, size)
 			seen[at/64] |= 1 << (at % 64)
 		}
 	}
-	set, all := 0, float64(len(seen)*64)
+	set := 0
 	for _, word := range seen {
 		set += bits.OnesCount64(word)
 	}
-	distinct := -all * math.Log1p(-float64(set)/(all+1))
-	saved := (float64(references) - distinct) * float64(r.Source.RunSize(max(0, w.Trace.BlockTokens)))
+	filled := float64(set) / float64(size+1)
+	distinct := -float64(size) * math.Log1p(-filled)
+	block := m.Source.RunSize(max(0, w.Trace.BlockTokens))
+	saved := (float64(references) - distinct) * float64(block)
 	return saved >= max(leastSaved, float64(whole)/leastRatio)
 }
 
 // sharedSpec is what request i's prompt is made of; nothing if it has no blocks that are made here.
-func (r *Builder) sharedSpec(w *Work, i int) prompt.Spec {
+func (m *Requests) sharedSpec(i int) prompt.Spec {
+	w := m.work
 	if !w.Made(i) {
 		return prompt.Spec{}
 	}
@@ -158,7 +173,8 @@ const noBlock = -1
 // each calls f with the number of each block of a prompt, and how many of its tokens the prompt has. Mostly the block
 // that followed last follows again, so few blocks need the map.
 func (x *blockIndex) each(s prompt.Spec, f func(number int32, tokens int)) {
-	before, left := int32(noBlock), s.Tokens
+	before := int32(noBlock)
+	left := s.Tokens
 	for _, id := range s.Blocks {
 		n := int32(noBlock)
 		if before != noBlock {
@@ -171,7 +187,8 @@ func (x *blockIndex) each(s prompt.Spec, f func(number int32, tokens int)) {
 			}
 		}
 		f(n, min(s.BlockTokens, left))
-		before, left = n, left-s.BlockTokens
+		before = n
+		left -= s.BlockTokens
 	}
 }
 
@@ -181,7 +198,9 @@ func (x *blockIndex) number(id uint64) int32 {
 	if !known {
 		n = int32(len(x.ids))
 		x.numbers[id] = n
-		x.ids, x.tokens, x.next = append(x.ids, id), append(x.tokens, 0), append(x.next, noBlock)
+		x.ids = append(x.ids, id)
+		x.tokens = append(x.tokens, 0)
+		x.next = append(x.next, noBlock)
 	}
 	return n
 }
@@ -192,11 +211,15 @@ func (x *blockIndex) number(id uint64) int32 {
 func (x *blockIndex) place(source prompt.Source) (s *sharing, places []int32) {
 	places = slices.Repeat([]int32{noBlock}, len(x.ids))
 	s = &sharing{starts: []int64{0}}
+	end := int64(0)
 	for first := range places {
-		for n := int32(first); n != noBlock && places[n] == noBlock; n = x.next[n] {
+		n := int32(first)
+		for ; n != noBlock && places[n] == noBlock; n = x.next[n] {
 			places[n] = int32(len(s.ids))
-			s.ids, s.tokens = append(s.ids, x.ids[n]), append(s.tokens, x.tokens[n])
-			s.starts = append(s.starts, s.starts[len(s.starts)-1]+int64(source.RunSize(int(x.tokens[n]))))
+			s.ids = append(s.ids, x.ids[n])
+			s.tokens = append(s.tokens, x.tokens[n])
+			end += int64(source.RunSize(int(x.tokens[n])))
+			s.starts = append(s.starts, end)
 		}
 	}
 	return s, places
@@ -204,27 +227,35 @@ func (x *blockIndex) place(source prompt.Source) (s *sharing, places []int32) {
 
 // list returns the pieces of request i.
 func (s *sharing) list(memory []byte, i int) gather.List {
-	return gather.List{Memory: memory, Segments: s.segments[s.first[i]:s.first[i+1]]}
+	own := s.segments[s.first[i]:s.first[i+1]]
+	return gather.List{Memory: memory, Segments: own}
 }
 
 // appendStart appends request i up to and including the first token of its prompt, or if it has no blocks, its head.
 // head is the size of its head.
-func (r *Builder) appendStart(dst []byte, w *Work, i int) (out []byte, head int) {
-	out = r.AppendHead(dst, w, i, r.bodySize(w, i))
+func (m *Requests) appendStart(dst []byte, i int) (out []byte, head int) {
+	size := m.bodySize(i)
+	out = m.AppendHead(dst, i, size)
 	head = len(out) - len(dst)
-	if s := r.sharedSpec(w, i); len(s.Blocks) > 0 {
+	s := m.sharedSpec(i)
+	if len(s.Blocks) > 0 {
 		s.Tokens = 1
-		out = r.Source.Append(r.backend(w, i).AppendPrefix(out), s)
+		out = m.backend(i).AppendPrefix(out)
+		out = m.Source.Append(out, s)
 	}
 	return out, head
 }
 
 // fillShared builds the blocks, then what is the requests' own, and their digests.
-func (r *Builder) fillShared(ctx context.Context, w *Work, m *Requests, built *atomic.Int64) error {
-	s, memory := m.sharing, m.arena.bytes
+func (m *Requests) fillShared(ctx context.Context, built *atomic.Int64) error {
+	w := m.work
+	s := m.sharing
+	memory := m.arena.bytes
 	err := parallel(ctx, len(s.ids), func(from, to int) {
 		for p := from; p < to; p++ {
-			r.Source.AppendBlock(memory[s.starts[p]:s.starts[p]:s.starts[p+1]], s.ids[p], int(s.tokens[p]))
+			at := s.starts[p]
+			block := memory[at:at:s.starts[p+1]]
+			m.Source.AppendBlock(block, s.ids[p], int(s.tokens[p]))
 		}
 	})
 	if err != nil {
@@ -232,17 +263,19 @@ func (r *Builder) fillShared(ctx context.Context, w *Work, m *Requests, built *a
 	}
 	err = parallel(ctx, w.Requests(), func(from, to int) {
 		for i := from; i < to; i++ {
-			m.digests[i] = r.buildOwn(w, i, s.list(memory, i))
+			pieces := s.list(memory, i)
+			m.digests[i] = m.buildOwn(i, pieces)
 		}
 		built.Add(m.offsets[to] - m.offsets[from])
 	})
 	if err != nil {
 		return err
 	}
-	for k, piece := range s.segments {
-		at := memory[s.table+int64(k)*segmentBytes:]
-		binary.NativeEndian.PutUint64(at, uint64(piece.Offset))
-		binary.NativeEndian.PutUint64(at[8:], uint64(piece.Size))
+	table := memory[s.table:]
+	for _, piece := range s.segments {
+		binary.NativeEndian.PutUint64(table, uint64(piece.Offset))
+		binary.NativeEndian.PutUint64(table[8:], uint64(piece.Size))
+		table = table[segmentBytes:]
 	}
 	s.ids = nil
 	s.tokens = nil
@@ -252,17 +285,19 @@ func (r *Builder) fillShared(ctx context.Context, w *Work, m *Requests, built *a
 }
 
 // buildOwn writes what is request i's own and returns the digest of it all.
-func (r *Builder) buildOwn(w *Work, i int, l gather.List) [sha256.Size]byte {
+func (m *Requests) buildOwn(i int, l gather.List) digest {
+	w := m.work
 	if l.Pieces() == 1 {
-		return r.build(w, i, l.Piece(0))
+		return m.build(i, l.Piece(0))
 	}
 	first := l.Piece(0)
 	last := l.Piece(l.Pieces() - 1)
-	start, head := r.appendStart(first[:0], w, i)
-	end := r.appendSuffix(r.Source.AppendUnique(last[:0], w.specOf(i)), w, i)
+	start, head := m.appendStart(first[:0], i)
+	end := m.Source.AppendUnique(last[:0], w.specOf(i))
+	end = m.appendSuffix(end, i)
 	if len(start) != len(first) || len(end) != len(last) {
 		panic("BUG: what is a request's own has not the size that was laid out")
 	}
 	l.Drop(int64(head))
-	return r.digest(w.builtFor(i).Path, l)
+	return m.digestOf(w.builtFor(i).Path, l)
 }

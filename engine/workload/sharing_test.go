@@ -134,8 +134,8 @@ func TestPiecesAreWhatWholeRequestsAre(t *testing.T) {
 			}
 			most = max(most, l.Pieces())
 		}
-		if parts.Fingerprint(w) != whole.Fingerprint(w) {
-			t.Fatalf("seed %d: fingerprint %s, want %s", seed, parts.Fingerprint(w), whole.Fingerprint(w))
+		if parts.Fingerprint() != whole.Fingerprint() {
+			t.Fatalf("seed %d: fingerprint %s, want %s", seed, parts.Fingerprint(), whole.Fingerprint())
 		}
 		if parts.Bytes() != whole.Bytes() || parts.Held() != parts.MappedBytes() || whole.Held() != whole.Bytes() {
 			t.Fatalf("seed %d: %d bytes in %d, whole %d in %d", seed, parts.Bytes(), parts.Held(), whole.Bytes(), whole.Held())
@@ -208,7 +208,7 @@ func TestSharingIsChosenByWhatItSaves(t *testing.T) {
 		if got := m.Held() < m.Bytes(); got != c.shared {
 			t.Errorf("%s: in pieces: %t, of %d bytes %d would be held", c.name, got, m.Bytes(), m.Held())
 		}
-		r.ShareFor(context.Background(), w, m, c.limit)
+		m.ShareFor(context.Background(), c.limit)
 		if got := m.Held() < m.Bytes(); got != c.atNeed {
 			t.Errorf("%s: if memory is short, in pieces: %t, %d bytes held", c.name, got, m.Held())
 		}
@@ -224,7 +224,7 @@ func BenchmarkFillShared(b *testing.B) {
 	for b.Loop() {
 		m, err := r.Layout(context.Background(), w)
 		if err == nil {
-			err = r.Fill(context.Background(), w, m, new(atomic.Int64))
+			err = m.Fill(context.Background(), new(atomic.Int64))
 		}
 		if err != nil {
 			b.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/api"
@@ -31,10 +32,10 @@ func ParseTarget(raw, apiPath string) (Target, error) {
 		text = "http://" + text
 	}
 	raw = WithoutSecrets(raw)
-	if scheme, _, found := strings.Cut(raw, "/"); found &&
-		(strings.TrimSuffix(scheme, ":") == "http" || strings.TrimSuffix(scheme, ":") == "https") &&
-		!strings.Contains(raw, "://") {
-		return Target{}, fmt.Errorf("--url %q: write %s://HOST:PORT", raw, strings.TrimSuffix(scheme, ":"))
+	scheme, _, slash := strings.Cut(raw, "/")
+	scheme = strings.TrimSuffix(scheme, ":")
+	if slash && !strings.Contains(raw, "://") && (scheme == "http" || scheme == "https") {
+		return Target{}, fmt.Errorf("--url %q: write %s://HOST:PORT", raw, scheme)
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" {
@@ -44,10 +45,8 @@ func ParseTarget(raw, apiPath string) (Target, error) {
 		return Target{}, fmt.Errorf("--url %q: scheme %q; want http or https", raw, u.Scheme)
 	}
 	if u.User != nil {
-		return Target{},
-			fmt.Errorf(
-				"--url for %s: carries credentials; give them with --header or --api-key-file, which never reach a "+
-					"result", u.Host)
+		return Target{}, fmt.Errorf("--url for %s: carries credentials; give them with --header or --api-key-file, "+
+			"which never reach a result", u.Host)
 	}
 	port, err := portOf(u)
 	if err != nil {
@@ -83,7 +82,8 @@ func (t *Target) PostTo(path string) {
 		return
 	}
 	path, query, _ := strings.Cut(path, "?")
-	t.Path = strings.TrimPrefix(t.Base, t.URL) + "/" + strings.TrimPrefix(path, "/")
+	base := strings.TrimPrefix(t.Base, t.URL)
+	t.Path = base + "/" + strings.TrimPrefix(path, "/")
 	if !strings.HasSuffix(t.Path, t.own) {
 		t.own = ""
 	}
@@ -96,7 +96,8 @@ func (t *Target) PostTo(path string) {
 // streams.
 func (t *Target) URLFor(own string) string {
 	path := t.Path
-	if before, ok := strings.CutSuffix(path, t.own); ok && t.own != "" {
+	before, ok := strings.CutSuffix(path, t.own)
+	if ok && t.own != "" {
 		path = before + own
 	}
 	return t.URL + path
@@ -105,17 +106,13 @@ func (t *Target) URLFor(own string) string {
 // WithoutSecrets is what a message may show of a URL: no user, no password, no query.
 func WithoutSecrets(raw string) string {
 	raw, _, _ = strings.Cut(raw, "?")
-	scheme, rest, ok := strings.Cut(raw, "://")
-	if !ok {
-		scheme, rest = "", raw
+	host := strings.TrimPrefix(raw[max(0, strings.Index(raw, "://")):], "://")
+	before := strings.TrimSuffix(raw, host)
+	at := strings.LastIndex(host, "@")
+	if at >= 0 {
+		host = "***" + host[at:]
 	}
-	if at := strings.LastIndex(rest, "@"); at >= 0 {
-		rest = "***" + rest[at:]
-	}
-	if !ok {
-		return rest
-	}
-	return scheme + "://" + rest
+	return before + host
 }
 
 func portOf(u *url.URL) (uint16, error) {
@@ -123,11 +120,11 @@ func portOf(u *url.URL) (uint16, error) {
 	if text == "" {
 		text = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	var port uint16
-	if _, err := fmt.Sscanf(text, "%d", &port); err != nil || port == 0 {
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || port == 0 {
 		return 0, fmt.Errorf("port %q; want 1..65535", text)
 	}
-	return port, nil
+	return uint16(port), nil
 }
 
 // endpoint splits a URL's path into what precedes the API's own path and where requests go.
@@ -142,7 +139,8 @@ func endpoint(path, apiPath string) (base, full string, err error) {
 			return base, base + apiPath, nil
 		}
 	}
-	if other := apiOf(path); other != "" {
+	other := apiOf(path)
+	if other != "" {
 		return "", "",
 			fmt.Errorf("endpoint %q is not this API's, %q; choose the API with --api %s", path, apiPath, other)
 	}
@@ -168,7 +166,8 @@ func withoutStart(path, apiPath string) string {
 // apiOf names the API whose path a URL's path ends with; "" for none.
 func apiOf(path string) string {
 	for i := range path {
-		if name := api.AtPath(path[i:]); path[i] == '/' && name != "" {
+		name := api.AtPath(path[i:])
+		if path[i] == '/' && name != "" {
 			return name
 		}
 	}

@@ -11,28 +11,32 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/codec/trace/lists"
 )
 
 // VerbatimOf is the verbatim content of request i; ok is false where its prompt is made of tokens, beside which it may
 // have extra members.
 func (w *Work) VerbatimOf(i int) (l api.Verbatim, ok bool) {
 	t := w.Trace.Verbatim(i)
-	l = api.Verbatim{Content: t.Content, Tools: t.Tools, Extra: t.Extra}
-	switch t.Kind {
-	case trace.VerbatimText:
-		l.Form = api.Text
-	case trace.VerbatimMessages:
-		l.Form = api.Messages
-	case trace.VerbatimPayload:
-		l.Form = api.Payload
-	default:
-		return l, false
+	forms := [...]api.Form{
+		trace.NoVerbatim:       api.Made,
+		trace.VerbatimText:     api.Text,
+		trace.VerbatimMessages: api.Messages,
+		trace.VerbatimPayload:  api.Payload,
 	}
-	return l, true
+	l = api.Verbatim{
+		Form:    forms[t.Kind],
+		Content: t.Content,
+		Tools:   t.Tools,
+		Extra:   t.Extra,
+	}
+	return l, l.Form != api.Made
 }
 
 // Made reports whether request i's prompt is made of tokens, and so known to the token.
-func (w *Work) Made(i int) bool { return w.Trace.Verbatim(i).Kind == trace.NoVerbatim }
+func (w *Work) Made(i int) bool {
+	return w.Trace.Verbatim(i).Kind == trace.NoVerbatim
+}
 
 // VerbatimError is a row that an API cannot send.
 type VerbatimError struct {
@@ -41,7 +45,9 @@ type VerbatimError struct {
 }
 
 // Error names the row.
-func (e *VerbatimError) Error() string { return fmt.Sprintf("row %d: %v", e.Row, e.Why) }
+func (e *VerbatimError) Error() string {
+	return fmt.Sprintf("row %d: %v", e.Row, e.Why)
+}
 
 // Unwrap is the reason.
 func (e *VerbatimError) Unwrap() error { return e.Why }
@@ -51,6 +57,17 @@ func (e *VerbatimError) Unwrap() error { return e.Why }
 type Verbatim struct {
 	BlockTokens int // divides the block sizes of all caches
 	prompts     []*verbatimPrompt
+}
+
+// of is what is known of some requests; nil of nil.
+func (v *Verbatim) of(requests []int32) *Verbatim {
+	if v == nil {
+		return nil
+	}
+	return &Verbatim{
+		BlockTokens: v.BlockTokens,
+		prompts:     lists.Pick(requests, v.prompts),
+	}
 }
 
 type verbatimPrompt struct {
@@ -81,14 +98,15 @@ func (w *Work) CountVerbatim(
 			if !ok {
 				continue
 			}
-			p, _ := known.LoadOrStore(keyOf(l), &verbatimPrompt{})
-			v.prompts[i] = p.(*verbatimPrompt)
-			v.prompts[i].once.Do(func() {
+			first, _ := known.LoadOrStore(keyOf(l), &verbatimPrompt{})
+			p := first.(*verbatimPrompt)
+			v.prompts[i] = p
+			p.once.Do(func() {
 				tokens, err := ids(counting, l)
 				if err != nil {
 					stop(err)
 				}
-				v.prompts[i].hash(tokens, v.BlockTokens, seed)
+				p.hash(tokens, v.BlockTokens, seed)
 			})
 			if counting.Err() == nil {
 				done.Add(1)
@@ -110,10 +128,12 @@ func commonDivisor(a, b int) int {
 }
 
 // keyOf is equal for prompts that are equal.
-func keyOf(l api.Verbatim) (key [sha256.Size]byte) {
+func keyOf(l api.Verbatim) (key digest) {
 	h := sha256.New()
-	for _, part := range [][]byte{{byte(l.Form)}, l.Content, l.Tools, l.Extra} {
-		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(part))))
+	form := []byte{byte(l.Form)}
+	for _, part := range [][]byte{form, l.Content, l.Tools, l.Extra} {
+		size := binary.LittleEndian.AppendUint64(nil, uint64(len(part)))
+		h.Write(size)
 		h.Write(part)
 	}
 	h.Sum(key[:0])
@@ -125,10 +145,7 @@ func (p *verbatimPrompt) hash(tokens []int64, blockTokens int, seed maphash.Seed
 	p.tokens = len(tokens)
 	var block []byte
 	for ; len(tokens) >= blockTokens; tokens = tokens[blockTokens:] {
-		block = block[:0]
-		for _, id := range tokens[:blockTokens] {
-			block = binary.LittleEndian.AppendUint64(block, uint64(id))
-		}
+		block, _ = binary.Append(block[:0], binary.LittleEndian, tokens[:blockTokens])
 		p.blocks = append(p.blocks, maphash.Bytes(seed, block))
 	}
 }
@@ -144,14 +161,26 @@ type cachePrompt struct {
 // template in its own blocks.
 func (w *Work) CachePrompt(i int) (p cachePrompt, ok bool) {
 	if w.Made(i) {
-		return cachePrompt{w.cacheBlocks(w.specOf(i)), w.Trace.BlockTokens, w.PromptTokens(i), w.Overhead.Head,
-			w.BuiltTokens(i)}, true
+		p = cachePrompt{
+			Blocks:      w.cacheBlocks(w.specOf(i)),
+			BlockTokens: w.Trace.BlockTokens,
+			Tokens:      w.PromptTokens(i),
+			Head:        w.Overhead.Head,
+			Total:       w.BuiltTokens(i),
+		}
+		return p, true
 	}
 	if w.Verbatim == nil {
 		return p, false
 	}
 	v := w.Verbatim.prompts[i]
-	return cachePrompt{v.blocks, w.Verbatim.BlockTokens, v.tokens, 0, v.tokens}, v.tokens > 0
+	p = cachePrompt{
+		Blocks:      v.blocks,
+		BlockTokens: w.Verbatim.BlockTokens,
+		Tokens:      v.tokens,
+		Total:       v.tokens,
+	}
+	return p, v.tokens > 0
 }
 
 // ServerTokens is how many tokens the server should count in request i's prompt; 0 where that is not known.

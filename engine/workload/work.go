@@ -65,11 +65,14 @@ func (w *Work) Endpoint(i int) netip.AddrPort {
 // PromptTokens is how many tokens of ours make a prompt of the recorded length; at least one. It does not apply to
 // verbatim content.
 func (w *Work) PromptTokens(i int) int {
-	return max(1, int(w.Trace.InputTokens[i])-w.Overhead.Tokens())
+	recorded := int(w.Trace.InputTokens[i])
+	return max(1, recorded-w.Overhead.Tokens())
 }
 
 // BuiltTokens is what the server should count: the recorded length, unless what it adds is longer.
-func (w *Work) BuiltTokens(i int) int { return w.PromptTokens(i) + w.Overhead.Tokens() }
+func (w *Work) BuiltTokens(i int) int {
+	return w.PromptTokens(i) + w.Overhead.Tokens()
+}
 
 // SurplusTokens is how many more tokens than recorded the server counts in request i. It is above 0 if the recorded
 // length is not above what the server adds: then a prompt of one token is too long.
@@ -103,7 +106,8 @@ const DefaultBlockTokens = 16
 
 // Cache is the size of an instance's prefix cache.
 func (w *Work) Cache(instance netip.AddrPort) PrefixCache {
-	if c, ok := w.Caches[instance]; ok {
+	c, ok := w.Caches[instance]
+	if ok {
 		return c
 	}
 	return PrefixCache{BlockTokens: DefaultBlockTokens, Assumed: true}
@@ -129,7 +133,8 @@ func (w *Work) Records(runID string, ideal IdealHits, backend api.Backend) []rec
 		if w.Routing.LeastInFlight {
 			continue // the rest is known when it leaves
 		}
-		r.Target, r.Endpoint = w.Targets[w.Places[i].Target].URL, w.Endpoint(i).String()
+		r.Target = w.Targets[w.Places[i].Target].URL
+		r.Endpoint = w.Endpoint(i).String()
 		ideal.FillRecord(i, r)
 	}
 	w.describeJobs(records)
@@ -142,7 +147,8 @@ func (w *Work) describe(r *record.Record, i int, backend api.Backend) {
 	r.Clear()
 	r.Row = int64(t.Row[i])
 	if t.Session != nil {
-		r.Session, r.SessionName = t.Session[i], t.SessionName(i)
+		r.Session = t.Session[i]
+		r.SessionName = t.SessionName(i)
 	}
 	if t.Turn != nil {
 		r.Turn = int64(t.Turn[i])
@@ -152,7 +158,7 @@ func (w *Work) describe(r *record.Record, i int, backend api.Backend) {
 	}
 	w.recordLengths(r, i, backend)
 	if w.Plan.Open() {
-		r.PlannedNS = w.Plan.ReleaseNS[i]
+		r.PlannedNS = w.plannedNS(i)
 	}
 }
 
@@ -160,9 +166,12 @@ func (w *Work) describe(r *record.Record, i int, backend api.Backend) {
 func (w *Work) AskedChoices(i int) int {
 	l := w.Trace.Verbatim(i)
 	n := max(1, w.Choices, api.Choices(l.Extra))
-	if l.Kind == trace.VerbatimPayload &&
-		(bytes.Contains(l.Content, []byte(`"n"`)) || bytes.Contains(l.Content, []byte(`"best_of"`))) {
-		n = max(n, api.Choices(slices.Concat([]byte{'{'}, l.Content, []byte{'}'})))
+	has := func(key string) bool {
+		return bytes.Contains(l.Content, []byte(key))
+	}
+	if l.Kind == trace.VerbatimPayload && (has(`"n"`) || has(`"best_of"`)) {
+		body := fmt.Appendf(nil, "{%s}", l.Content)
+		n = max(n, api.Choices(body))
 	}
 	return n
 }
@@ -170,17 +179,17 @@ func (w *Work) AskedChoices(i int) int {
 // recordLengths notes the lengths that were built and asked for. Only the server knows the length of a verbatim prompt.
 // A payload asks for a length of its own, and so may extra members.
 func (w *Work) recordLengths(r *record.Record, i int, backend api.Backend) {
-	l := w.Trace.Verbatim(i)
-	output := int64(w.Trace.OutputTokens[i])
-	kind := l.Kind
-	if n := w.AskedChoices(i); n > 1 {
+	n := w.AskedChoices(i)
+	if n > 1 {
 		r.AskedChoices = int64(n)
 	}
-	if kind == trace.NoVerbatim {
-		r.InputTokens, r.BuiltTokens = int64(w.Trace.InputTokens[i]), int64(w.BuiltTokens(i))
+	if w.Made(i) {
+		r.InputTokens = int64(w.Trace.InputTokens[i])
+		r.BuiltTokens = int64(w.BuiltTokens(i))
 	}
-	if kind != trace.VerbatimPayload && output > 0 && !backend.OwnLength(l.Extra) {
-		r.OutputTokens = output
+	asked := w.askedTokens(i, backend)
+	if asked > 0 {
+		r.OutputTokens = int64(asked)
 	}
 }
 
@@ -193,5 +202,7 @@ func requestID(runID string, i int) string {
 
 // UsesTLS reports whether requests are encrypted.
 func (w *Work) UsesTLS() bool {
-	return slices.ContainsFunc(w.Targets, func(t Target) bool { return t.TLS })
+	return slices.ContainsFunc(w.Targets, func(t Target) bool {
+		return t.TLS
+	})
 }

@@ -217,7 +217,7 @@ func TestLimits(t *testing.T) {
 	if !errors.As(err, &limit) || limit.Call < n/2 || limit.Fix() == "" {
 		t.Errorf("%d wait for %d: %v", n/2, n/2, err)
 	}
-	if budget := (Budget{waits: mostWaits + waitsPerCall}); budget.Take(0, 1) != nil || budget.Take(1, 1) == nil {
+	if budget := (Budget{waits: mostWaits + waitsPerCall}); budget.Take(0, 0, 1) != nil || budget.Take(1, 0, 1) == nil {
 		t.Error("the budget of one call is not what it is")
 	}
 }

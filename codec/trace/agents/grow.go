@@ -82,7 +82,8 @@ func (p *Prompts) Grow(order []int32) lists.Store[uint64] {
 	}
 	ids := g.streams.Fork(len(from))
 	for i, place := range g.place {
-		ids.AddFrom(&g.streams, int(place), int(p.InputTokens[i])/p.BlockTokens)
+		blocks := int(p.InputTokens[i]) / p.BlockTokens
+		ids.AddFrom(&g.streams, int(place), blocks)
 	}
 	return ids
 }
@@ -93,7 +94,8 @@ func (p *Prompts) continued(order []int32) []int32 {
 	place := make([]int, len(from)) // in order
 	var counted []int32             // in the order in which they began
 	for n, i := range order {
-		if place[i] = n; p.Growth[i].Counted {
+		place[i] = n
+		if p.Growth[i].Counted {
 			counted = append(counted, i)
 		}
 	}
@@ -103,14 +105,19 @@ func (p *Prompts) continued(order []int32) []int32 {
 	})
 	latest := map[int64]int32{} // of those that had ended, the request of a conversation that came last
 	for _, i := range counted {
-		for len(ended) > 0 && place[ended[0]] < place[i] && p.endNS(ended[0]) <= p.BeganNS[i] {
-			conversation := p.Conversation(ended[0])
-			if b, known := latest[conversation]; !known || place[b] < place[ended[0]] {
-				latest[conversation] = ended[0]
+		for len(ended) > 0 {
+			first := ended[0]
+			if place[first] >= place[i] || p.endNS(first) > p.BeganNS[i] {
+				break
+			}
+			conversation := p.Conversation(first)
+			if b, known := latest[conversation]; !known || place[b] < place[first] {
+				latest[conversation] = first
 			}
 			ended = ended[1:]
 		}
-		if said := p.Growth[i].From; said >= 0 {
+		said := p.Growth[i].From
+		if said >= 0 {
 			from[i] = said
 		} else if b, known := latest[p.Conversation(i)]; known && said == FromBefore {
 			from[i] = b
@@ -140,17 +147,23 @@ type grower struct {
 
 // add makes the stream of request i, which continues request from.
 func (g *grower) add(i, from int32) {
-	blocks := (int(g.InputTokens[i]) + int(g.OutputTokens[i])) / g.BlockTokens
 	var before []uint64
+	goesOn := false // it has all of the stream added last
 	if from != None {
 		before = g.streams.Row(int(g.place[from]))
-		before = before[:min(len(before), int(g.keeps(i, from))/g.BlockTokens)]
+		all := len(before)
+		kept := g.keeps(i, from) / int32(g.BlockTokens)
+		before = before[:min(all, int(kept))]
+		goesOn = from == g.last && len(before) == all
 	} else if cached := g.cached(i); cached > 0 && g.Growth[i].Head != "" {
-		before = g.head(g.Growth[i].Head, int(min(cached, g.InputTokens[i]))/g.BlockTokens)
+		kept := min(cached, g.InputTokens[i]) / int32(g.BlockTokens)
+		before = g.head(g.Growth[i].Head, int(kept))
 	}
-	g.list = g.fresh(append(g.list[:0], before...), blocks)
+	tokens := int(g.InputTokens[i]) + int(g.OutputTokens[i])
+	g.list = append(g.list[:0], before...)
+	g.list = g.fresh(g.list, tokens/g.BlockTokens)
 	g.place[i] = int32(g.streams.Len())
-	if from != None && from == g.last && len(before) == g.streams.Size(int(g.place[from])) {
+	if goesOn {
 		g.streams.AddLonger(g.list, g.streams.Len()-1)
 	} else {
 		g.streams.Add(g.list)

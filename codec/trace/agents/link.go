@@ -29,27 +29,21 @@ type Call struct {
 }
 
 // EndNS is when a request had ended; when it began, if it is not known how long it took.
-func (c *Call) EndNS() int64 { return After(c.BeganNS, c.TookNS) }
+func (c *Call) EndNS() int64 {
+	return After(c.BeganNS, c.TookNS)
+}
 
 // Budget counts what requests wait for where a file does not say it. The zero value has counted nothing.
 type Budget struct{ waits int }
 
-func (b *Budget) most(calls int) int {
-	return mostWaits + waitsPerCall*calls
-}
-
-// take counts further waits, and reports whether there are not too many for so many calls.
-func (b *Budget) take(waits, calls int) bool {
+// Take counts further waits of a call. The error, a [*LimitError], is that they are too many for so many calls.
+func (b *Budget) Take(waits int, call int32, calls int) error {
 	b.waits += waits
-	return b.waits <= b.most(calls)
-}
-
-// Take counts further waits. The error, a [*LimitError] without a call, is that they are too many for so many calls.
-func (b *Budget) Take(waits, calls int) error {
-	if b.take(waits, calls) {
-		return nil
+	most := mostWaits + waitsPerCall*calls
+	if b.waits > most {
+		return &LimitError{Call: call, Most: most}
 	}
-	return &LimitError{Call: None, Most: b.most(calls)}
+	return nil
 }
 
 // LimitError is that requests wait for too many others.
@@ -95,7 +89,8 @@ func Link(jobs []*Node, calls []Call, clockSkewNS int64, budget *Budget, before 
 	}
 	l.Dependencies = make([][]Dependency, len(calls))
 	for _, job := range jobs {
-		if l.link(job); l.err != nil {
+		l.link(job)
+		if l.err != nil {
 			return Links{}, l.err
 		}
 	}
@@ -143,9 +138,9 @@ func (l *linker) link(a *Node) *lastCalls {
 		if len(s.Calls) == 0 {
 			continue
 		}
-		on := causes[n].place
+		on, trigger := causes[n].place, causes[n].trigger
 		if on >= 0 {
-			l.wait(s.Calls[0], Spawn, causes[n].trigger, a.Calls[on])
+			l.wait(s.Calls[0], Spawn, trigger, a.Calls[on])
 		}
 		if s.EndNS == NoTime {
 			l.Background++
@@ -155,7 +150,8 @@ func (l *linker) link(a *Node) *lastCalls {
 		next, _ := slices.BinarySearchFunc(a.Calls, end, func(i int32, end int64) int {
 			return cmp.Or(cmp.Compare(l.calls[i].BeganNS, end), cmp.Compare(i, ends[n].last))
 		})
-		if next = max(next, on+1); next == len(a.Calls) {
+		next = max(next, on+1)
+		if next == len(a.Calls) {
 			all.inner = append(all.inner, ends[n])
 		} else {
 			joined[next] = ends[n].appendTo(joined[next])
@@ -163,13 +159,19 @@ func (l *linker) link(a *Node) *lastCalls {
 	}
 	all.own = l.linkOwn(a, joined)
 	for _, i := range all.own {
-		all.last, all.endNS = max(all.last, i), max(all.endNS, l.calls[i].EndNS())
+		all.last = max(all.last, i)
+		all.endNS = max(all.endNS, l.endNS(i))
 	}
 	for _, inner := range all.inner {
 		all.last = max(all.last, inner.last)
 		all.endNS = max(all.endNS, inner.endNS)
 	}
 	return all
+}
+
+// endNS is when request i had ended.
+func (l *linker) endNS(i int32) int64 {
+	return l.calls[i].EndNS()
 }
 
 // linkOwn has the requests of an agent wait for each other and for those joined, and returns the last ones.
@@ -185,10 +187,8 @@ func (l *linker) linkOwn(a *Node, joined [][]int32) []int32 {
 		}
 		if haveIDs {
 			l.follow(&chains, i)
-		} else if on := l.latestEnded(before, n, l.calls[i].BeganNS); len(on) > 0 {
-			l.wait(i, Sequence, OnCompletion, on...)
-		} else if n > 0 {
-			l.wait(i, Barrier, OnDispatch, a.Calls[n-1])
+		} else {
+			l.followEnded(a.Calls, n, before)
 		}
 		l.wait(i, Join, OnCompletion, joined[n]...)
 	}
@@ -196,6 +196,18 @@ func (l *linker) linkOwn(a *Node, joined [][]int32) []int32 {
 		return append(chains.tails, chains.left...)
 	}
 	return slices.Clone(l.latestEnded(before, len(a.Calls), math.MaxInt64))
+}
+
+// followEnded has the n-th request of an agent wait for those that had ended, or else for the dispatch of the one
+// before.
+func (l *linker) followEnded(calls []int32, n int, before *sweep) {
+	i := calls[n]
+	on := l.latestEnded(before, n, l.calls[i].BeganNS)
+	if len(on) > 0 {
+		l.wait(i, Sequence, OnCompletion, on...)
+	} else if n > 0 {
+		l.wait(i, Barrier, OnDispatch, calls[n-1])
+	}
 }
 
 // sweep goes through an agent's requests in order of time, and says which of them have ended meanwhile.
@@ -232,7 +244,7 @@ func (l *linker) nextEnded(w *sweep, begun int, at int64) int32 {
 		return None
 	}
 	n := w.order[0]
-	if int(n) >= begun || l.calls[w.calls[n]].EndNS() > at+w.clockSkewNS {
+	if int(n) >= begun || l.endNS(w.calls[n]) > at+w.clockSkewNS {
 		return None
 	}
 	w.order = w.order[1:]
@@ -252,7 +264,7 @@ func (l *linker) latestEnded(w *sweep, begun int, at int64) []int32 {
 	slices.SortFunc(w.latest, l.inTime)
 	last := w.latest[len(w.latest)-1]
 	w.latest = slices.DeleteFunc(w.latest, func(i int32) bool {
-		return i != last && l.calls[i].EndNS() <= l.calls[last].BeganNS
+		return i != last && l.endNS(i) <= l.calls[last].BeganNS
 	})
 	return w.latest
 }
@@ -303,7 +315,11 @@ func (l *linker) causes(a *Node) []cause {
 
 // endsLater is the one of two places whose request ended later, or else the later place; None is none.
 func (l *linker) endsLater(calls []int32, a, b int) int {
-	if a < 0 || cmp.Or(cmp.Compare(l.calls[calls[b]].EndNS(), l.calls[calls[a]].EndNS()), cmp.Compare(b, a)) > 0 {
+	if a < 0 {
+		return b
+	}
+	endA, endB := l.endNS(calls[a]), l.endNS(calls[b])
+	if endB > endA || endB == endA && b > a {
 		return b
 	}
 	return a
@@ -312,7 +328,7 @@ func (l *linker) endsLater(calls []int32, a, b int) int {
 // choose is the cause at an instant: of requests the one that had ended last, or the latest in flight if that end is
 // long ago. The two are places; None is none.
 func (l *linker) choose(calls []int32, ended, flying int, at int64) cause {
-	if flying >= 0 && (ended < 0 || at-l.calls[calls[ended]].EndNS() > SpawnTolerance) {
+	if flying >= 0 && (ended < 0 || at-l.endNS(calls[ended]) > SpawnTolerance) {
 		return cause{flying, OnDispatch}
 	}
 	return cause{ended, OnCompletion}
@@ -348,8 +364,9 @@ func (l *linker) follow(c *chains, i int32) {
 	for k, j := range c.tails {
 		n := CommonPrefix(l.calls[j].IDs, call.IDs)
 		ended := !l.inFlight(j, call.BeganNS)
-		if n > most || n == most && ended && l.calls[j].EndNS() >= l.calls[c.tails[best]].EndNS() {
-			best, most = k, n
+		if n > most || n == most && ended && l.endNS(j) >= l.endNS(c.tails[best]) {
+			best = k
+			most = n
 		}
 	}
 	if best < 0 {
@@ -357,7 +374,8 @@ func (l *linker) follow(c *chains, i int32) {
 		return
 	}
 	before := c.tails[best]
-	if l.inFlight(before, call.BeganNS) || most == 0 && len(call.IDs) > 0 && len(l.calls[before].IDs) > 0 {
+	apart := most == 0 && len(call.IDs) > 0 && len(l.calls[before].IDs) > 0
+	if apart || l.inFlight(before, call.BeganNS) {
 		on := l.causeOf(c.tails, call.BeganNS)
 		l.wait(i, Barrier, on.trigger, c.tails[on.place])
 		c.begin(l, i)
@@ -370,7 +388,8 @@ func (l *linker) follow(c *chains, i int32) {
 // causeOf is the cause among some requests: of those that had just ended the last, else of those in flight the latest,
 // else of all that had ended the last.
 func (l *linker) causeOf(calls []int32, at int64) cause {
-	ended, flying := None, None
+	ended := None
+	flying := None
 	for n, i := range calls {
 		if l.inFlight(i, at) {
 			if flying < 0 || l.calls[i].BeganNS >= l.calls[calls[flying]].BeganNS {
@@ -390,7 +409,7 @@ func (l *linker) inTime(i, j int32) int {
 
 // inFlight reports whether a request that has begun at an instant had surely not ended then.
 func (l *linker) inFlight(i int32, at int64) bool {
-	return l.calls[i].EndNS() > at+l.clockSkewNS
+	return l.endNS(i) > at+l.clockSkewNS
 }
 
 // wait makes a request depend on others. A delay after an end counts from the last recorded end of all that the request
@@ -400,27 +419,21 @@ func (l *linker) wait(i int32, why Relation, t Trigger, on ...int32) {
 	if l.err != nil {
 		return
 	}
-	if !l.budget.take(len(on), l.before+len(l.calls)) {
-		l.err = &LimitError{Call: i, Most: l.budget.most(l.before + len(l.calls))}
+	l.err = l.budget.Take(len(on), i, l.before+len(l.calls))
+	if l.err != nil {
 		return
 	}
 	began := l.calls[i].BeganNS
 	waits := l.Dependencies[i]
 	for _, j := range on {
+		d := Dependency{On: j, Relation: why}
 		if t == OnCompletion {
-			waits = append(waits, Dependency{
-				On:       j,
-				Trigger:  OnCompletion,
-				Relation: why,
-			})
+			waits = append(waits, d)
 		}
 		if t == OnDispatch || l.calls[j].TookNS < 0 {
-			waits = append(waits, Dependency{
-				On:       j,
-				Trigger:  OnDispatch,
-				Relation: why,
-				DelayNS:  began - l.calls[j].BeganNS,
-			})
+			d.Trigger = OnDispatch
+			d.DelayNS = began - l.calls[j].BeganNS
+			waits = append(waits, d)
 		}
 	}
 	known := func(d Dependency) bool {
@@ -429,7 +442,7 @@ func (l *linker) wait(i int32, why Relation, t Trigger, on ...int32) {
 	last := int64(NoTime)
 	for _, d := range waits {
 		if known(d) {
-			last = max(last, l.calls[d.On].EndNS())
+			last = max(last, l.endNS(d.On))
 		}
 	}
 	for n, d := range waits {

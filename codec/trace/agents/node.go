@@ -32,7 +32,8 @@ func (n *Node) Climb() {
 	}
 	at.Circle = at.Circle || slices.Contains(path, at)
 	for _, below := range slices.Backward(path) {
-		if below.Circle = below.Parent.Circle; !below.Circle {
+		below.Circle = below.Parent.Circle
+		if !below.Circle {
 			below.Root = below.Parent.Root
 			below.Depth = below.Parent.Depth + 1
 		}

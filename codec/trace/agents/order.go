@@ -31,7 +31,8 @@ func Order(dependencies *lists.Store[Dependency]) (order, circles []int32) {
 			list := dependencies.Row(int(at))[looked[at]:]
 			if len(list) > 0 {
 				looked[at]++
-				if on := list[0].On; on >= 0 && place[on] == 0 {
+				on := list[0].On
+				if on >= 0 && place[on] == 0 {
 					enter(on)
 				} else if on >= 0 {
 					back[at] = min(back[at], place[on])
@@ -68,11 +69,13 @@ func Bridge(
 			case !leftOut[d.On]:
 				all[i] = append(all[i], d)
 				known[d] = true
-			case !budget.take(len(all[d.On]), len(all)):
-				return nil, &LimitError{Call: i, Most: budget.most(len(all))}
 			default:
+				if err := budget.Take(len(all[d.On]), i, len(all)); err != nil {
+					return nil, err
+				}
 				for _, before := range all[d.On] {
-					before.Relation, before.DelayNS = d.Relation, bridgedDelay(before, d, tookNS)
+					before.Relation = d.Relation
+					before.DelayNS = bridgedDelay(before, d, tookNS)
 					if !known[before] {
 						all[i] = append(all[i], before)
 						known[before] = true

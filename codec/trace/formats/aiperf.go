@@ -3,7 +3,6 @@ package formats
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
@@ -21,7 +20,7 @@ func singleTurn() *Format {
 }
 
 // aiperfTurns is a format of turns as AIPerf has them.
-func aiperfTurns(name string, match func(keys []string) bool, read func(*Batch, rows.Object), write *Writer) *Format {
+func aiperfTurns(name string, match func(keys []string) bool, read func(*Batch, object), write *Writer) *Format {
 	return &Format{
 		Name: name,
 		Layout: rows.Layout{
@@ -34,7 +33,7 @@ func aiperfTurns(name string, match func(keys []string) bool, read func(*Batch, 
 	}
 }
 
-func readSingleTurn(out *Batch, o rows.Object) {
+func readSingleTurn(out *Batch, o object) {
 	t := readTurn(o)
 	checkType(o, "single_turn")
 	if !o.OK() {
@@ -54,10 +53,10 @@ func readSingleTurn(out *Batch, o rows.Object) {
 }
 
 func appendSingleTurn(dst []byte, r *Request) []byte {
-	dst = r.appendTimestamp(append(dst, '{'))
-	dst = r.appendDelay(r.appendSession(dst, "session_id"))
-	dst = append(r.appendText(append(dst, `"text":"`...)), '"')
-	return append(r.appendAsked(dst), '}')
+	dst = r.appendTimes(append(dst, '{'))
+	dst = r.appendText(append(dst, `"text":"`...))
+	dst = r.appendAsked(append(dst, '"'))
+	return append(dst, '}')
 }
 
 // multiTurn is AIPerf's format of conversations, a line a conversation:
@@ -73,21 +72,23 @@ func multiTurn() *Format {
 		&Writer{Refuse: notTurns, Append: appendMultiTurn})
 }
 
-func readMultiTurn(out *Batch, o rows.Object) {
+func readMultiTurn(out *Batch, o object) {
 	checkType(o, "multi_turn")
 	o.Need("turns", "it is the list of messages")
 	var said []byte // so far
 	asked := false  // just now
-	o.Each("turns", func(_ int, message rows.Object) {
+	o.Each("turns", func(_ int, message object) {
 		t := readTurn(message)
 		if !o.OK() {
 			return
 		}
 		said = t.appendMessage(said)
 		if t.role == "assistant" && asked && t.plain() {
-			out.Rows[len(out.Rows)-1].Answer = rows.Unquoted(t.texts[0])
+			question := &out.Rows[len(out.Rows)-1]
+			question.Answer = rows.Unquoted(t.texts[0])
 		}
-		if asked = t.role != "assistant" && t.role != "system" && t.role != "developer"; asked {
+		asked = t.role != "assistant" && t.role != "system" && t.role != "developer"
+		if asked {
 			r := out.add()
 			out.setMessages(r, said)
 			out.setAll(r, message, rows.TimestampField, rows.OutputField, rows.DelayField, rows.ExtraField)
@@ -131,7 +132,7 @@ type turn struct {
 	media []byte   // parts of the content, one after the other with commas
 }
 
-func readTurn(o rows.Object) *turn {
+func readTurn(o object) *turn {
 	t := &turn{role: "user"}
 	if role := o.Value("role"); role != nil && o.IsString("role", role) {
 		t.role = string(rows.Unquoted(role))
@@ -153,21 +154,21 @@ func readTurn(o rows.Object) *turn {
 
 // saysKeys reports whether keys are those of a turn with content.
 func saysKeys(keys []string) bool {
-	return slices.ContainsFunc(keys, func(k string) bool {
-		return slices.Contains([]string{"text", "image", "audio", "video"}, strings.TrimSuffix(k, "s"))
-	})
+	return hasAny(keys, "text", "texts", "image", "images", "audio", "audios", "video", "videos")
 }
 
 // textsIn is the strings under a name or under its plural, which may group them: ["a","b"] or
 // [{"name":"x","contents":["a","b"]}]. Empty ones are left out.
-func textsIn(o rows.Object, name string) (texts [][]byte) {
+func textsIn(o object, name string) (texts [][]byte) {
 	take := func(_ int, value []byte) {
 		if o.IsString(name, value) && len(value) > 2 {
 			texts = append(texts, value)
 		}
 	}
-	if one := o.Value(name); one != nil {
-		if take(0, one); o.Has(name + "s") {
+	one := o.Value(name)
+	if one != nil {
+		take(0, one)
+		if o.Has(name + "s") {
 			o.Fail(fmt.Sprintf("both %s and %ss", name, name), "keep one of them")
 		}
 		return texts
@@ -191,7 +192,7 @@ func textsIn(o rows.Object, name string) (texts [][]byte) {
 	return texts
 }
 
-func failUUIDs(o rows.Object, name string) {
+func failUUIDs(o object, name string) {
 	o.Fail(name+" are named by uuids, which only one server's cache has", "give the images themselves")
 }
 
@@ -200,15 +201,16 @@ func (t *turn) addMedium(medium string, value []byte) error {
 	t.media = comma(t.media)
 	if medium == "audio" {
 		kind, data, found := bytes.Cut(inside, []byte(","))
-		if !found || !slices.Contains([]string{"wav", "mp3"}, strings.ToLower(string(kind))) {
+		form := strings.ToLower(string(kind))
+		if !found || form != "wav" && form != "mp3" {
 			return rows.Bad(fmt.Sprintf("audio is %s, not wav,… or mp3,… with the sound in base64", rows.Clip(value)),
 				"write the sound into the file: others are not read")
 		}
 		t.media = fmt.Appendf(t.media, `{"type":"input_audio","input_audio":{"data":"%s","format":"%s"}}`, data, kind)
 		return nil
 	}
-	if address := rows.AppendUnquoted(nil, inside); !bytes.HasPrefix(address, []byte("data:")) &&
-		!bytes.Contains(address, []byte("://")) {
+	address := string(rows.AppendUnquoted(nil, inside))
+	if !strings.HasPrefix(address, "data:") && !strings.Contains(address, "://") {
 		return rows.Bad(fmt.Sprintf("%s is %s, not a URL", medium, rows.Clip(value)),
 			"write it as https://… or data:…;base64,…: other files are not read")
 	}
@@ -226,18 +228,18 @@ func (t *turn) appendMessage(dst []byte) []byte {
 	if t.plain() {
 		return appendMessage(dst, t.role, t.texts[0])
 	}
-	parts := []byte{'['}
+	var parts []byte
 	for _, text := range t.texts {
-		parts = append(append(append(parts, `{"type":"text","text":`...), text...), "},"...)
+		parts = concat(comma(parts), `{"type":"text","text":`, string(text), "}")
 	}
-	if len(t.media) == 0 {
-		parts = parts[:len(parts)-1]
+	if len(t.media) > 0 {
+		parts = append(comma(parts), t.media...)
 	}
-	return appendMessage(dst, t.role, append(append(parts, t.media...), ']'))
+	return appendMessage(dst, t.role, fmt.Appendf(nil, "[%s]", parts))
 }
 
 // checkType refuses an object that names another format.
-func checkType(o rows.Object, want string) {
+func checkType(o object, want string) {
 	if o.Has("type") && !o.Is("type", want) {
 		o.Fail(fmt.Sprintf("type is %s, not %q", rows.Clip(o.Value("type")), want), "a file has one format")
 	}

@@ -18,7 +18,8 @@ func azure() *Format {
 	return &Format{
 		Name: "azure",
 		Layout: rows.Layout{
-			CSV: true, Dates: true,
+			CSV:   true,
+			Dates: true,
 			Names: rows.Names{
 				rows.TimestampField: "TIMESTAMP",
 				rows.InputField:     "ContextTokens",
@@ -26,8 +27,9 @@ func azure() *Format {
 			},
 			Required: rows.SetOf(rows.TimestampField, rows.InputField, rows.OutputField),
 		},
-		Unit: time.Second, OneUnit: true,
-		Write: &Writer{Head: "TIMESTAMP,ContextTokens,GeneratedTokens\n", Append: appendAzure},
+		Unit:    time.Second,
+		OneUnit: true,
+		Write:   &Writer{Head: "TIMESTAMP,ContextTokens,GeneratedTokens\n", Append: appendAzure},
 	}
 }
 
@@ -54,16 +56,19 @@ func burstGPT() *Format {
 	return &Format{
 		Name: "burstgpt",
 		Layout: rows.Layout{
-			CSV: true, Failures: true,
+			CSV:      true,
+			Failures: true,
 			Names: rows.Names{
 				rows.TimestampField: "Timestamp",
 				rows.InputField:     "Request tokens",
 				rows.OutputField:    "Response tokens",
-				rows.TypeField:      "Log Type", rows.SessionField: "Session ID",
+				rows.TypeField:      "Log Type",
+				rows.SessionField:   "Session ID",
 			},
 			Required: rows.SetOf(rows.TimestampField, rows.InputField, rows.OutputField),
 		},
-		Unit: time.Second, OneUnit: true,
+		Unit:    time.Second,
+		OneUnit: true,
 		Write: &Writer{
 			Head:   "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n",
 			Append: appendBurstGPT,

@@ -20,7 +20,7 @@ type Batch struct {
 	File        *File
 	Line        int // of the object
 	First       int // number of the first row among those of all files
-	Rows        []rows.Row
+	Rows        []row
 	Failed      int // requests that are left out, since they failed when they were recorded
 	BlockTokens int // that an id stands for, where the object says it; 0 = as before
 	SubAgents   SubAgents
@@ -71,30 +71,33 @@ func (b *Batch) name(f rows.Field) string {
 }
 
 // add makes room for a row. The pointer is valid until the next call.
-func (b *Batch) add() *rows.Row {
+func (b *Batch) add() *row {
 	b.Rows = append(b.Rows, rows.NewRow())
 	return &b.Rows[len(b.Rows)-1]
 }
 
 // note keeps the first error of the object; nil is none.
-func (b *Batch) note(err error) { rows.Object{Fault: &b.Fault}.Note(err) }
+func (b *Batch) note(err error) {
+	object{Fault: &b.Fault}.Note(err)
+}
 
 // set notes a field of a row, as it stands in a plain one. The format's names are for messages.
-func (b *Batch) set(r *rows.Row, f rows.Field, value []byte) {
+func (b *Batch) set(r *row, f rows.Field, value []byte) {
 	b.note(b.reader.Set(r, f, value))
 }
 
 // setAll notes the fields of a row that an object has.
-func (b *Batch) setAll(r *rows.Row, o rows.Object, fields ...rows.Field) {
+func (b *Batch) setAll(r *row, o object, fields ...rows.Field) {
 	for _, f := range fields {
-		if value := o.Value(b.name(f)); value != nil && o.OK() {
+		value := o.Value(b.name(f))
+		if value != nil && o.OK() {
 			b.set(r, f, value)
 		}
 	}
 }
 
 // setNeeded is setAll for fields without which a row cannot be replayed.
-func (b *Batch) setNeeded(r *rows.Row, o rows.Object, fields ...rows.Field) {
+func (b *Batch) setNeeded(r *row, o object, fields ...rows.Field) {
 	for _, f := range fields {
 		o.Need(b.name(f), "every request must have what the format requires")
 	}
@@ -102,39 +105,42 @@ func (b *Batch) setNeeded(r *rows.Row, o rows.Object, fields ...rows.Field) {
 }
 
 // setConversation notes that a row is a turn of the object's conversation. One without a name gets one by its place.
-func (b *Batch) setConversation(r *rows.Row, o rows.Object) {
-	if b.setAll(r, o, rows.SessionField); !r.Seen.Has(rows.SessionField) {
+func (b *Batch) setConversation(r *row, o object) {
+	b.setAll(r, o, rows.SessionField)
+	if !r.Seen.Has(rows.SessionField) {
 		r.SetSession([]byte("conversation-" + strconv.Itoa(b.First)))
 	}
 }
 
 // setMessages notes what a row asks. The messages of an object's rows grow: each row's begin with those of the row
 // before.
-func (b *Batch) setMessages(r *rows.Row, content []byte) {
+func (b *Batch) setMessages(r *row, content []byte) {
 	r.Verbatim.Kind = rows.VerbatimMessages
 	r.Verbatim.Content = content[:len(content):len(content)]
 	r.Longer = len(b.Rows) > 1
 }
 
 // setBody notes the whole body of a request: one JSON object, with space around it at most.
-func (b *Batch) setBody(r *rows.Row, text []byte) {
-	if b.body(text); b.Fault == nil {
+func (b *Batch) setBody(r *row, text []byte) {
+	b.body(text)
+	if b.Fault == nil {
 		b.setWhole(r, text)
 	}
 }
 
 // body takes a body apart.
-func (b *Batch) body(text []byte) rows.Object {
-	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] != '{' {
+func (b *Batch) body(text []byte) object {
+	trimmed := bytes.TrimSpace(text)
+	if len(trimmed) > 0 && trimmed[0] != '{' {
 		b.note(rows.Bad(b.name(rows.PayloadField)+" is "+rows.Clip(trimmed)+", not an object",
 			"only JSON objects can be sent"))
-		return rows.Object{Fault: &b.Fault}
+		return object{Fault: &b.Fault}
 	}
 	return rows.ObjectOf(text, &b.Fault)
 }
 
 // setWhole notes a body that could be taken apart.
-func (b *Batch) setWhole(r *rows.Row, text []byte) {
+func (b *Batch) setWhole(r *row, text []byte) {
 	r.Seen |= rows.SetOf(rows.PayloadField)
 	object := text[bytes.IndexByte(text, '{') : bytes.LastIndexByte(text, '}')+1]
 	b.note(r.SetVerbatim(rows.PayloadField, b.name(rows.PayloadField), object))
@@ -142,16 +148,16 @@ func (b *Batch) setWhole(r *rows.Row, text []byte) {
 
 // setCounts notes the numbers of tokens of a request of which no more is known: of its prompt and its answer, and,
 // under a key that need not be there, of what the server had cached of the prompt. Head is that of [agents.Growth].
-func (b *Batch) setCounts(r *rows.Row, o rows.Object, cachedKey, head string) {
+func (b *Batch) setCounts(r *row, o object, cachedKey, head string) {
 	b.setNeeded(r, o, rows.InputField, rows.OutputField)
 	r.CachedTokens = int32(min(o.Count(cachedKey, rows.MaxTokens), int64(r.InputTokens)))
 	r.Growth = agents.GrowByLength(head)
 }
 
 // ofObject makes a reader of objects out of one that has them taken apart.
-func ofObject(read func(b *Batch, o rows.Object)) func(b *Batch, object []byte) {
-	return func(b *Batch, object []byte) {
-		if o := rows.ObjectOf(object, &b.Fault); o.OK() {
+func ofObject(read func(b *Batch, o object)) func(b *Batch, text []byte) {
+	return func(b *Batch, text []byte) {
+		if o := rows.ObjectOf(text, &b.Fault); o.OK() {
 			read(b, o)
 		}
 	}

@@ -23,8 +23,9 @@ func batch() *Format {
 	}
 }
 
-func readBatch(out *Batch, o rows.Object) {
-	if id := o.Value("custom_id"); id != nil && id[0] != '"' {
+func readBatch(out *Batch, o object) {
+	id := o.Value("custom_id")
+	if id != nil && id[0] != '"' {
 		o.Fail("custom_id is "+rows.Clip(id)+", not a string", `write it as a string, for example "request-1"`)
 	}
 	method := o.Value("method")
@@ -36,7 +37,8 @@ func readBatch(out *Batch, o rows.Object) {
 		o.Fail("url is "+rows.Clip(url)+", not a path",
 			`write it as "/v1/chat/completions"; the server is named by --url`)
 	}
-	if body := o.Need("body", "it is what is sent"); o.OK() {
+	body := o.Need("body", "it is what is sent")
+	if o.OK() {
 		r := out.add()
 		r.Endpoint = string(rows.TextOf(url))
 		out.setBody(r, body)
@@ -45,7 +47,8 @@ func readBatch(out *Batch, o rows.Object) {
 
 // notBatched returns what keeps a request out of the format.
 func notBatched(first, r *Request) string {
-	if path, batch := r.path(), first.path(); path != batch {
+	path, batch := r.path(), first.path()
+	if path != batch {
 		return "is for " + path + ", the first one for " + batch
 	}
 	return notMerged(first, r)
@@ -93,12 +96,13 @@ func notOfBodies(keys []string) rows.FieldSet {
 }
 
 // doubtBody refuses a row of Mooncake's among bodies: it would be sent as it stands.
-func doubtBody(body rows.Object) {
+func doubtBody(body object) {
 	var keys []string
 	for _, m := range body.Members {
 		keys = append(keys, m.Key)
 	}
-	if foreign := notOfBodies(keys); foreign != 0 && !saysBody(keys) {
+	foreign := notOfBodies(keys)
+	if foreign != 0 && !saysBody(keys) {
 		body.Fail("a row with "+mooncake().List(foreign)+", where others are bodies to send",
 			"a file has one format; --format raw_payload sends this as a body, too")
 	}
@@ -141,14 +145,16 @@ func inputsJSON() *Format {
 			Read:    ofObject(readInputs),
 		},
 		Write: &Writer{
-			Refuse: notMerged,
-			Head:   `{"data":[` + "\n", Between: ",", Tail: "]}\n",
-			Append: appendInputs,
+			Refuse:  notMerged,
+			Head:    `{"data":[` + "\n",
+			Between: ",",
+			Tail:    "]}\n",
+			Append:  appendInputs,
 		},
 	}
 }
 
-func readInputs(out *Batch, o rows.Object) {
+func readInputs(out *Batch, o object) {
 	key := "payloads"
 	if !o.Has(key) && o.Has("payload") {
 		key = "payload"
@@ -163,7 +169,8 @@ func readInputs(out *Batch, o rows.Object) {
 		}
 		r := out.add()
 		for _, f := range []rows.Field{rows.TimestampField, rows.SessionField} {
-			if value := o.Value(rows.UsualNames()[f]); value != nil && o.OK() {
+			value := o.Value(rows.UsualNames()[f])
+			if value != nil && o.OK() {
 				out.set(r, f, alone(value))
 			}
 		}
@@ -176,7 +183,8 @@ func readInputs(out *Batch, o rows.Object) {
 
 // alone is the value in a list of one; other values are themselves.
 func alone(value []byte) []byte {
-	only, n := value, 0
+	only := value
+	n := 0
 	if value[0] != '[' {
 		return value
 	}
@@ -196,7 +204,8 @@ func alone(value []byte) []byte {
 // session must have a name.
 func appendInputs(dst []byte, r *Request) []byte {
 	before := len(dst) + 1
-	if dst = r.appendSession(append(dst, '{'), "session_id"); len(dst) == before {
+	dst = r.appendSession(append(dst, '{'), "session_id")
+	if len(dst) == before {
 		dst = append(appendInt(dst, `"session_id":"row-`, r.Number), `",`...)
 	}
 	dst = append(r.appendTimestamp(dst), `"payloads":[`...)

@@ -26,8 +26,10 @@ import (
 // fewer, if no other call goes on from that one: its history was compacted. All else is another agent.
 func copilot() *Format {
 	return counted("copilot", rows.Names{
-		rows.TimestampField: "timestamp", rows.InputField: "prompt",
-		rows.OutputField: "completion", rows.SessionField: "session_id",
+		rows.TimestampField: "timestamp",
+		rows.InputField:     "prompt",
+		rows.OutputField:    "completion",
+		rows.SessionField:   "session_id",
 	}, hasKeys("session_id", "date", "turns"), readCopilot)
 }
 
@@ -42,15 +44,15 @@ type copilotCall struct {
 	whole    bool     // it has all of that one's
 }
 
-func readCopilot(out *Batch, o rows.Object) {
+func readCopilot(out *Batch, o object) {
 	session := o.Name("session_id", "it names the session")
 	var calls []copilotCall
-	o.Each("turns", func(_ int, turn rows.Object) {
-		turn.Each("llm_calls", func(_ int, o rows.Object) {
-			failed := o.Has("status_code") && string(o.Value("status_code")) != "200" &&
-				!o.Is("status_code", "200", "OK", "Ok", "ok")
+	o.Each("turns", func(_ int, turn object) {
+		turn.Each("llm_calls", func(_ int, o object) {
+			code := string(o.Value("status_code"))
+			failed := code != "" && code != "200" && !o.Is("status_code", "200", "OK", "Ok", "ok")
 			tokens := o.In("tokens")
-			if failed || string(tokens.Value("prompt")) == "0" || string(tokens.Value("completion")) == "0" {
+			if failed || hasZero(tokens, "prompt", "completion") {
 				out.Failed++ // or it was cancelled before there was an answer
 				return
 			}
@@ -76,7 +78,7 @@ func readCopilot(out *Batch, o rows.Object) {
 }
 
 // copilotCall reads a call and adds its row.
-func (b *Batch) copilotCall(o rows.Object) copilotCall {
+func (b *Batch) copilotCall(o object) copilotCall {
 	call := copilotCall{
 		row:   len(b.Rows),
 		model: string(o.Value("model")),

@@ -27,13 +27,14 @@ func dagJSONL() *Format {
 			rows.SessionField:  "session_id",
 			rows.MessagesField: "messages",
 			rows.OutputField:   "max_tokens",
-			rows.ToolsField:    "tools", rows.ExtraField: "extra",
+			rows.ToolsField:    "tools",
+			rows.ExtraField:    "extra",
 		}},
 		Import: &Importer{
 			Match: hasKeys("session_id", "turns"),
-			Looks: func(object []byte) (messages bool) { // where multi_turn has texts
+			Looks: func(text []byte) (messages bool) { // where multi_turn has texts
 				var err error
-				rows.ObjectOf(object, &err).Each("turns", func(_ int, turn rows.Object) {
+				rows.ObjectOf(text, &err).Each("turns", func(_ int, turn object) {
 					messages = messages || turn.Has("messages")
 				})
 				return messages
@@ -52,8 +53,8 @@ type heldLine struct {
 	line int
 }
 
-func (r *dagReader) hold(b *Batch, object []byte) {
-	r.lines = append(r.lines, heldLine{bytes.Clone(object), b.Line})
+func (r *dagReader) hold(b *Batch, text []byte) {
+	r.lines = append(r.lines, heldLine{bytes.Clone(text), b.Line})
 	b.note(errNoRow)
 }
 
@@ -72,7 +73,7 @@ type dagConversation struct {
 
 // dagTurn is a turn as it stands in the file.
 type dagTurn struct {
-	object   rows.Object
+	object   object
 	delayNS  int64
 	children []dagChild // forks first
 }
@@ -112,7 +113,8 @@ func (r *dagReader) end(batch *Batch) {
 	for _, c := range all {
 		if err := c.link(known); err != nil {
 			bad(c.line, err)
-			c.turns, c.sent = nil, 1
+			c.turns = nil
+			c.sent = 1
 		}
 	}
 	b := &dagBuilder{Batch: batch, known: known}
@@ -120,7 +122,8 @@ func (r *dagReader) end(batch *Batch) {
 		if !c.named && len(c.turns) > 0 {
 			before := b.again
 			b.job = c.name
-			if b.send(c, dagStart{session: c.name}); b.Fault != nil {
+			b.send(c, dagStart{session: c.name})
+			if b.Fault != nil {
 				b.again = before // nothing of the job is taken
 			}
 			b.flush(c.line)
@@ -233,7 +236,8 @@ func (b *dagBuilder) send(c *dagConversation, from dagStart) []int {
 		b.Fault = rows.Inside(fmt.Sprintf("turns[%d]", at), b.Fault)
 		r.Verbatim.Kind = rows.VerbatimMessages
 		r.Verbatim.Content = slices.Clip(said)
-		if n := len(b.Rows); n > 1 {
+		n := len(b.Rows)
+		if n > 1 {
 			r.Longer = bytes.HasPrefix(said, b.Rows[n-2].Verbatim.Content)
 		}
 		r.SetSession([]byte(from.session))
@@ -264,7 +268,7 @@ func (b *dagBuilder) send(c *dagConversation, from dagStart) []int {
 }
 
 // readDAGLine reads a conversation.
-func readDAGLine(o rows.Object, line int) *dagConversation {
+func readDAGLine(o object, line int) *dagConversation {
 	c := &dagConversation{
 		line:  line,
 		name:  o.Name("session_id", "it names the conversation"),
@@ -275,11 +279,11 @@ func readDAGLine(o rows.Object, line int) *dagConversation {
 			"give its conversations turns of their own: rounds are not read")
 	}
 	c.first = o.Names("pre_session_spawns", "it names a conversation")
-	o.Each("turns", func(at int, o rows.Object) {
+	o.Each("turns", func(at int, o object) {
 		turn := dagTurn{object: o, delayNS: max(0, o.Span("delay", 6))}
 		messages := o.Need("messages", "they are what is sent")
 		if messages != nil {
-			o.Note(new(rows.Row).SetVerbatim(rows.MessagesField, "messages", messages))
+			o.Note(new(row).SetVerbatim(rows.MessagesField, "messages", messages))
 		}
 		o.Values("forks", `["…",…]`, func(_ int, value []byte) {
 			more := o.Item("child", value)
@@ -306,7 +310,9 @@ func readDAGLine(o rows.Object, line int) *dagConversation {
 
 // link checks what a conversation leads to.
 func (c *dagConversation) link(known map[string]*dagConversation) (err error) {
-	fail := func(what, fix string) { err = cmp.Or[error](err, rows.Bad(what, fix)) }
+	fail := func(what, fix string) {
+		err = cmp.Or[error](err, rows.Bad(what, fix))
+	}
 	meet := func(place, name string, fork bool) {
 		child := known[name]
 		switch {

@@ -33,8 +33,9 @@ func dynamo() *Format {
 			rows.SessionField:   "session_id",
 		}},
 		OneUnit:     true,
-		BlockTokens: 64, LastBlock: MayHaveID, // tokens of the events
-		Agents: true,
+		BlockTokens: 64,
+		LastBlock:   MayHaveID, // tokens of the events
+		Agents:      true,
 		Import: &Importer{
 			Match: func(keys []string) bool {
 				return hasKeys("event_type", "event_time_unix_ms")(keys) || hasAny(keys, "event")
@@ -50,7 +51,7 @@ type dynamoReader struct{ parents map[string]string }
 // dynamoSchema is the schema of the events that are read.
 const dynamoSchema = "dynamo.request.trace.v1"
 
-func (reader *dynamoReader) read(b *Batch, o rows.Object) {
+func (reader *dynamoReader) read(b *Batch, o object) {
 	if o.Has("event") {
 		o = o.NeedIn("event", "it is what was recorded")
 	}
@@ -85,7 +86,7 @@ func (reader *dynamoReader) read(b *Batch, o rows.Object) {
 }
 
 // setDynamoTimes notes when the request came, and how long it took. The event is written at the end.
-func setDynamoTimes(r *rows.Row, event, request rows.Object) {
+func setDynamoTimes(r *row, event, request object) {
 	end := event.Span("event_time_unix_ms", 6)
 	at := request.Span("request_received_ms", 6)
 	took := request.Span("total_time_ms", 6)
@@ -104,14 +105,15 @@ func setDynamoTimes(r *rows.Row, event, request rows.Object) {
 }
 
 // setAgent notes whose request it is, and who started that agent. A request of no agent is a job of its own.
-func (reader *dynamoReader) setAgent(r *rows.Row, o rows.Object) {
+func (reader *dynamoReader) setAgent(r *row, o object) {
 	name := r.Request
 	parent := ""
 	if o.Has("agent_context") {
 		context := o.NeedIn("agent_context", "it names the agent")
 		name = context.Name("session_id", "it names the agent")
 		parent = context.TextOr("parent_session_id", "")
-		if trajectory := context.TextOr("trajectory_id", ""); trajectory != "" {
+		trajectory := context.TextOr("trajectory_id", "")
+		if trajectory != "" {
 			parent = context.TextOr("parent_trajectory_id", "")
 			if parent != "" {
 				parent = name + "/" + parent
@@ -119,7 +121,8 @@ func (reader *dynamoReader) setAgent(r *rows.Row, o rows.Object) {
 			name += "/" + trajectory
 		}
 	}
-	if before, known := reader.parents[name]; known && before != parent {
+	before, known := reader.parents[name]
+	if known && before != parent {
 		o.Fail(fmt.Sprintf("session %s has the parent %s, and before it was %s",
 			rows.Quote(name), rows.Quote(parent), rows.Quote(before)), "an agent has one parent")
 	}

@@ -43,7 +43,8 @@ func agenticMooncake() *Format {
 		Name:        "agentic_mooncake",
 		Layout:      rows.Layout{Names: names},
 		OneUnit:     true,
-		BlockTokens: 64, LastBlock: MayHaveID, // tokens of the head
+		BlockTokens: 64,
+		LastBlock:   MayHaveID, // tokens of the head
 		Import: &Importer{
 			Match: func(keys []string) bool {
 				return hasKeys("schema", "hash_id_scope")(keys) || hasKeys("play_id", "not_before_ms")(keys)
@@ -64,7 +65,7 @@ type agenticFile struct {
 	names uniqueNames
 }
 
-func (a *agenticFile) read(b *Batch, o rows.Object) {
+func (a *agenticFile) read(b *Batch, o object) {
 	if o.Has("schema") {
 		a.readHead(b, o)
 		return
@@ -76,10 +77,11 @@ func (a *agenticFile) read(b *Batch, o rows.Object) {
 	}
 	r := b.add()
 	r.Job = o.Name("play_id", "it names the task")
-	r.SetSession([]byte(agenticSession(r.Job, o.Name("session_id", "it names the agent's conversation"))))
+	session := o.Name("session_id", "it names the agent's conversation")
+	r.SetSession([]byte(agenticSession(r.Job, session)))
 	r.Request = o.Name("request_id", "dependencies refer to it")
 	r.Dependencies = []agents.Dependency{} // none is none, whatever the conversation
-	o.Each("dependencies", func(_ int, o rows.Object) {
+	o.Each("dependencies", func(_ int, o object) {
 		d := rows.NamedDependency{Request: o.Name("request_id", "it names the request that this one waits for")}
 		d.Trigger = rows.OneOf[agents.Trigger](o, "trigger", agents.TriggerNames())
 		d.Relation = rows.OneOf[agents.Relation](o, "relation", agents.RelationNames())
@@ -100,12 +102,11 @@ func (a *agenticFile) read(b *Batch, o rows.Object) {
 			b.set(r, f, value)
 		}
 	}
-	seen := r.Seen
-	if seen&rows.SetOf(rows.TextField, rows.MessagesField, rows.PayloadField) != 0 {
-		r.Seen &^= rows.SetOf(rows.InputField) // what is verbatim may have a length, too
+	checked := *r
+	if r.Verbatim.Kind != rows.NoVerbatim {
+		checked.Seen &^= rows.SetOf(rows.InputField) // what is verbatim may have a length, too
 	}
-	o.Note(checkMooncake(b.reader.Layout(), r))
-	r.Seen = seen
+	o.Note(checkMooncake(b.reader.Layout(), &checked))
 	if !a.global && o.OK() {
 		a.scopes.Renumber(r.Job, r.IDs)
 	}
@@ -113,17 +114,19 @@ func (a *agenticFile) read(b *Batch, o rows.Object) {
 }
 
 // readHead takes the first line.
-func (a *agenticFile) readHead(b *Batch, o rows.Object) {
+func (a *agenticFile) readHead(b *Batch, o object) {
 	a.headOf = b.File
 	why := "only version 2 of Dynamo's agentic Mooncake traces can be read"
-	if schema := o.Name("schema", why); schema != agenticSchema {
+	schema := o.Name("schema", why)
+	if schema != agenticSchema {
 		o.Fail("schema is "+rows.Quote(schema)+", not "+rows.Quote(agenticSchema), why)
 	}
 	if o.Count("version", math.MaxInt32) != agenticVersion {
 		o.Fail(fmt.Sprintf("version is %s, not %d", o.Value("version"), agenticVersion), why)
 	}
 	scope := o.Name("hash_id_scope", `write "local" if ids are a play's own`)
-	if a.global = scope == "global"; !a.global && scope != "local" {
+	a.global = scope == "global"
+	if !a.global && scope != "local" {
 		o.Fail("hash_id_scope is "+rows.Quote(scope), `it must be "local" or "global"`)
 	}
 	b.BlockTokens = o.Blocks("block_size")
@@ -139,13 +142,16 @@ func agenticSession(play, session string) string {
 }
 
 // setRecorded notes what was recorded of a row, and its bound. A bound that holds in any case is none.
-func setRecorded(r *rows.Row, o rows.Object) {
+func setRecorded(r *row, o object) {
 	o.Need("not_before_ms", "write 0 for a request that only waits for its dependencies")
 	r.NotBeforeNS = o.Span("not_before_ms", 6)
 	r.TookNS = o.Span("recorded_api_time_ms", 6)
 	r.TTFTNS = o.Span("ttft_ms", 6)
-	waits := len(r.Named) > 0
-	if waits && r.NotBeforeNS == 0 || !waits && r.Seen.Has(rows.TimestampField) && r.NotBeforeNS <= r.TimeNS {
+	always := r.NotBeforeNS == 0 // of a request that waits
+	if len(r.Named) == 0 {
+		always = r.Seen.Has(rows.TimestampField) && r.NotBeforeNS <= r.TimeNS
+	}
+	if always {
 		r.NotBeforeNS = agents.None
 	}
 	r.CachedTokens = int32(o.Count("cached_tokens", rows.MaxTokens))
@@ -176,10 +182,14 @@ func (a *agenticFile) prepare(s *Source) []byte {
 // play is the name of a request's job, which no other job has.
 func (a *agenticFile) play(r *Request) string {
 	if r.JobNumber == len(a.plays) {
-		a.plays = append(a.plays, a.names.pick(cmp.Or(r.JobName, "row-"+strconv.Itoa(r.Number))))
+		asked := cmp.Or(r.JobName, rowName(r))
+		a.plays = append(a.plays, a.names.pick(asked))
 	}
 	return a.plays[r.JobNumber]
 }
+
+// rowName is a name for what has none.
+func rowName(r *Request) string { return "row-" + strconv.Itoa(r.Number) }
 
 func (a *agenticFile) append(dst []byte, r *Request) []byte {
 	play := a.play(r)
@@ -189,24 +199,21 @@ func (a *agenticFile) append(dst []byte, r *Request) []byte {
 	case r.JobName == "":
 		session = play
 	default:
-		session = "row-" + strconv.Itoa(r.Number)
+		session = rowName(r)
 	}
 	dst = appendInt(dst, `{"request_id":"r`, r.Index)
-	dst = appendString(append(dst, `","play_id":`...), play)
-	dst = appendString(append(dst, `,"session_id":`...), session)
-	dst = append(appendString(append(dst, `,"model":`...), cmp.Or(r.Words.Model, "unknown")), ',')
-	dst = r.appendPrompt(r.appendTimestamp(dst))
+	dst = appendText(dst, `","play_id":`, play)
+	dst = appendText(dst, `,"session_id":`, session)
+	dst = appendText(dst, `,"model":`, cmp.Or(r.Words.Model, "unknown"))
+	dst = r.appendTimestamp(append(dst, ','))
+	dst = r.appendPrompt(dst)
 	if r.InputTokens > 0 && r.Verbatim.Kind != rows.NoVerbatim {
 		dst = appendInt(dst, `,"input_length":`, r.InputTokens)
 	}
-	dst = append(r.appendAsked(dst), `,"not_before_ms":`...)
-	dst = rows.AppendDecimal(dst, r.notBeforeNS(), 6)
-	if r.TookNS >= 0 {
-		dst = rows.AppendDecimal(append(dst, `,"recorded_api_time_ms":`...), r.TookNS, 6)
-	}
-	if r.TTFTNS >= 0 {
-		dst = rows.AppendDecimal(append(dst, `,"ttft_ms":`...), r.TTFTNS, 6)
-	}
+	dst = r.appendAsked(dst)
+	dst = appendMS(dst, `,"not_before_ms":`, r.notBeforeNS())
+	dst = appendMS(dst, `,"recorded_api_time_ms":`, r.TookNS)
+	dst = appendMS(dst, `,"ttft_ms":`, r.TTFTNS)
 	if r.CachedTokens >= 0 {
 		dst = appendInt(dst, `,"cached_tokens":`, r.CachedTokens)
 	}
@@ -220,8 +227,9 @@ func (a *agenticFile) append(dst []byte, r *Request) []byte {
 func (r *Request) appendWaits(dst []byte) []byte {
 	between := `,"dependencies":[`
 	for _, d := range r.Waits {
-		dst = fmt.Appendf(append(dst, between...), `{"request_id":"r%d","trigger":%q,"delay_ms":`, d.On, d.Trigger)
-		dst = rows.AppendDecimal(dst, max(0, d.DelayNS), 6)
+		dst = append(dst, between...)
+		dst = fmt.Appendf(dst, `{"request_id":"r%d","trigger":%q`, d.On, d.Trigger)
+		dst = appendMS(dst, `,"delay_ms":`, max(0, d.DelayNS))
 		dst = fmt.Appendf(dst, `,"relation":%q`, d.Relation)
 		if d.DelayNS == agents.NoDelay {
 			dst = append(dst, `,"recorded":false`...)

@@ -16,6 +16,12 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
+// What a format is made of.
+type (
+	row    = rows.Row
+	object = rows.Object
+)
+
 // Format is one format of traces.
 type Format struct {
 	Name string
@@ -46,10 +52,10 @@ const (
 type Importer struct {
 	Match func(keys []string) bool // reports whether keys are those of such an object
 	// tells apart objects of several formats with the same keys; nil = the keys do
-	Looks     func(object []byte) bool
-	Read      func(b *Batch, object []byte) // makes the rows of an object
-	End       func(b *Batch)                // makes rows after the last object of a file; nil = it has none
-	Documents bool                          // a file may be one such object over many lines, or several
+	Looks     func(text []byte) bool
+	Read      func(b *Batch, text []byte) // makes the rows of an object
+	End       func(b *Batch)              // makes rows after the last object of a file; nil = it has none
+	Documents bool                        // a file may be one such object over many lines, or several
 	// key of the list of objects that a file is, where it is one JSON document; "" = it has an object a line, or is a
 	// list
 	ListKey string
@@ -57,11 +63,14 @@ type Importer struct {
 
 // All lists every format, the most specific first: detection takes the first that fits.
 func All() []*Format {
-	all := []*Format{agenticMooncake(), bailian(), traceLab(), copilot(), otel(), weka(), satf(), dagJSONL(), rollout(),
-		batch(), sageMaker(), inputsJSON(),
-		rawPayload(), mooncake(), azure(), burstGPT(), dynamo(), multiTurn(), shareGPT(), singleTurn()}
+	all := []*Format{
+		agenticMooncake(), bailian(), traceLab(), copilot(), otel(), weka(), satf(),
+		dagJSONL(), rollout(), batch(), sageMaker(), inputsJSON(), rawPayload(),
+		mooncake(), azure(), burstGPT(), dynamo(), multiTurn(), shareGPT(), singleTurn(),
+	}
 	for _, f := range all { // what means nothing must be something
-		f.Unit, f.BlockTokens = cmp.Or(f.Unit, time.Millisecond), cmp.Or(f.BlockTokens, 512)
+		f.Unit = cmp.Or(f.Unit, time.Millisecond)
+		f.BlockTokens = cmp.Or(f.BlockTokens, 512)
 	}
 	return all
 }
@@ -179,14 +188,24 @@ func (f *Format) Renamed(names map[string]string) *Format {
 // counted is a format of agents' requests with dates, of whose prompts it has only the lengths. Blocks are as long as
 // in Weka's traces.
 func counted(
-	name string, names rows.Names, match func(keys []string) bool, read func(b *Batch, o rows.Object),
+	name string, names rows.Names, match func(keys []string) bool, read func(b *Batch, o object),
 ) *Format {
 	return &Format{
-		Name:    name,
-		Layout:  rows.Layout{Names: names, Dates: true},
-		OneUnit: true, BlockTokens: 64, LastBlock: HasNoID, Agents: true,
-		Import: &Importer{Match: match, Read: ofObject(read)},
+		Name:        name,
+		Layout:      rows.Layout{Names: names, Dates: true},
+		OneUnit:     true,
+		BlockTokens: 64,
+		LastBlock:   HasNoID,
+		Agents:      true,
+		Import:      &Importer{Match: match, Read: ofObject(read)},
 	}
+}
+
+// hasZero reports whether the value of one of some keys is 0.
+func hasZero(o object, keys ...string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool {
+		return string(o.Value(key)) == "0"
+	})
 }
 
 // hasKeys makes a test of an object: it has these keys.

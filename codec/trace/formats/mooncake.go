@@ -29,7 +29,8 @@ func mooncake() *Format {
 			Aliases: map[string]rows.Field{
 				"created_time":  rows.TimestampField,
 				"input_tokens":  rows.InputField,
-				"output_tokens": rows.OutputField, "delay_ms": rows.DelayField,
+				"output_tokens": rows.OutputField,
+				"delay_ms":      rows.DelayField,
 			},
 			Check: checkMooncake,
 		},
@@ -43,33 +44,35 @@ func mooncake() *Format {
 }
 
 // checkMooncake refuses rows with several prompts, or none.
-func checkMooncake(l *rows.Layout, r *rows.Row) error {
-	given := r.Seen & rows.SetOf(rows.InputField, rows.TextField, rows.MessagesField, rows.PayloadField)
-	without := func(has, needed rows.Field) error {
-		return rows.Bad(l.Names[has]+" without "+l.Names[needed], "a row needs both or neither")
-	}
+func checkMooncake(l *rows.Layout, r *row) error {
+	prompts := rows.SetOf(rows.InputField, rows.TextField, rows.MessagesField, rows.PayloadField)
+	given := r.Seen & prompts
 	switch {
 	case given == 0:
-		return rows.Bad("missing "+l.List(rows.SetOf(rows.InputField, rows.OutputField)&^r.Seen),
+		lengths := rows.SetOf(rows.InputField, rows.OutputField)
+		return rows.Bad("missing "+l.List(lengths&^r.Seen),
 			"a row needs input_length and output_length, or text_input, messages or payload")
 	case bits.OnesCount32(uint32(given)) > 1:
 		return rows.Bad("several of "+l.List(given), "a row has exactly one of them")
 	case given.Has(rows.InputField) && !r.Seen.Has(rows.OutputField):
 		return rows.Bad("missing "+l.Names[rows.OutputField], "a row with input_length needs the length of its answer")
-	case r.Seen.Has(rows.HashIDsField) && !given.Has(rows.InputField):
-		return without(rows.HashIDsField, rows.InputField)
-	case r.Seen.Has(rows.ToolsField) && !given.Has(rows.MessagesField):
-		return without(rows.ToolsField, rows.MessagesField)
-	case r.Seen.Has(rows.DelayField) && !r.Seen.Has(rows.SessionField):
-		return without(rows.DelayField, rows.SessionField)
+	}
+	for _, p := range []struct{ has, needs rows.Field }{
+		{rows.HashIDsField, rows.InputField},
+		{rows.ToolsField, rows.MessagesField},
+		{rows.DelayField, rows.SessionField},
+	} {
+		if r.Seen.Has(p.has) && !r.Seen.Has(p.needs) {
+			return rows.Bad(l.Names[p.has]+" without "+l.Names[p.needs], "a row needs both or neither")
+		}
 	}
 	return nil
 }
 
 func appendMooncake(dst []byte, r *Request) []byte {
-	dst = r.appendTimestamp(append(dst, '{'))
-	dst = r.appendDelay(r.appendSession(dst, "session_id"))
-	dst = r.appendAsked(r.appendPrompt(dst))
+	dst = r.appendTimes(append(dst, '{'))
+	dst = r.appendPrompt(dst)
+	dst = r.appendAsked(dst)
 	return append(r.appendIDs(dst), '}')
 }
 
@@ -80,11 +83,7 @@ func (r *Request) appendPrompt(dst []byte) []byte {
 	case rows.VerbatimText:
 		return concat(dst, `"text_input":"`, content, `"`)
 	case rows.VerbatimMessages:
-		dst = concat(dst, `"messages":[`, content, "]")
-		if r.Verbatim.Tools != nil {
-			dst = concat(dst, `,"tools":`, string(r.Verbatim.Tools))
-		}
-		return dst
+		return appendTools(concat(dst, `"messages":[`, content, "]"), r.Verbatim)
 	case rows.VerbatimPayload:
 		return concat(dst, `"payload":{`, content, "}")
 	}
@@ -125,7 +124,7 @@ func appendBailian(dst []byte, r *Request) []byte {
 	dst = appendInt(dst, `,"input_length":`, r.InputTokens)
 	dst = appendInt(dst, `,"output_length":`, r.OutputTokens)
 	if len(r.Type) > 0 {
-		dst = appendString(append(dst, `,"type":`...), string(r.Type))
+		dst = appendText(dst, `,"type":`, string(r.Type))
 	}
 	dst = appendInt(dst, `,"turn":`, r.Turn)
 	return append(r.appendIDs(dst), '}')

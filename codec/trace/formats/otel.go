@@ -28,40 +28,40 @@ func otel() *Format {
 		rows.SessionField:   "session_id",
 		rows.MessagesField:  "gen_ai.input.messages",
 		rows.ToolsField:     "gen_ai.tool.definitions",
-	}, func(keys []string) bool { return hasAny(keys, "resourceSpans", "spans") },
-		func(b *Batch, o rows.Object) {
+	}, func(keys []string) bool {
+		return hasAny(keys, "resourceSpans", "spans")
+	},
+		func(b *Batch, o object) {
 			readSpans(b, o, "resourceSpans", "scopeSpans")
 		})
 }
 
 // readSpans takes the spans of an object, or of the objects under some keys in it; those under later ones may stand in
 // those under earlier ones.
-func readSpans(out *Batch, o rows.Object, within ...string) {
+func readSpans(out *Batch, o object, within ...string) {
 	for n, key := range within {
-		o.Each(key, func(_ int, inner rows.Object) {
+		o.Each(key, func(_ int, inner object) {
 			readSpans(out, inner, within[n+1:]...)
 		})
 	}
-	o.Each("spans", func(_ int, span rows.Object) {
+	o.Each("spans", func(_ int, span object) {
 		attributes := attributesOf(span)
 		session := o.Value("session_id", "trace_id")
-		for _, c := range []struct {
-			o   rows.Object
-			key string
-		}{{attributes, "gen_ai.conversation.id"}, {span, "traceId"}, {span, "trace_id"}} {
-			if session == nil {
-				session = c.o.Value(c.key)
-			}
+		if session == nil {
+			session = attributes.Value("gen_ai.conversation.id")
+		}
+		if session == nil {
+			session = span.Value("traceId", "trace_id")
 		}
 		out.readSpan(span, attributes, session)
 	})
 }
 
 // readSpan takes a span if it is a call to a model.
-func (b *Batch) readSpan(span, attributes rows.Object, session []byte) {
-	if !span.Is("type", "llm_call") &&
-		(span.Has("type") && !span.Is("type", "span") ||
-			!attributes.Is("gen_ai.operation.name", "chat", "text_completion", "generate_content")) {
+func (b *Batch) readSpan(span, attributes object, session []byte) {
+	asks := attributes.Is("gen_ai.operation.name", "chat", "text_completion", "generate_content")
+	plain := !span.Has("type") || span.Is("type", "span")
+	if !span.Is("type", "llm_call") && !(plain && asks) {
 		return
 	}
 	if session == nil {
@@ -75,9 +75,8 @@ func (b *Batch) readSpan(span, attributes rows.Object, session []byte) {
 	if span.Has("status") {
 		code = string(span.NeedIn("status", "its code says whether the call failed").Value("code"))
 	}
-	if code == "2" || strings.Contains(strings.ToUpper(code), "ERROR") ||
-		string(attributes.Value(b.name(rows.InputField))) == "0" ||
-		string(attributes.Value(b.name(rows.OutputField))) == "0" {
+	failed := code == "2" || strings.Contains(strings.ToUpper(code), "ERROR")
+	if failed || hasZero(attributes, b.name(rows.InputField), b.name(rows.OutputField)) {
 		b.Failed++
 		return
 	}
@@ -91,30 +90,33 @@ func (b *Batch) readSpan(span, attributes rows.Object, session []byte) {
 	}
 	r.SetSession([]byte(name))
 	b.setCounts(r, attributes, "gen_ai.usage.cache_read.input_tokens", model)
-	if said := jsonIn(attributes, b.name(rows.MessagesField)); said != nil {
+	said := jsonIn(attributes, b.name(rows.MessagesField))
+	if said != nil {
 		r.Growth = agents.Growth{}
 		b.set(r, rows.MessagesField, chatOf(attributes, said))
-		if defined := jsonIn(attributes, b.name(rows.ToolsField)); defined != nil {
+		defined := jsonIn(attributes, b.name(rows.ToolsField))
+		if defined != nil {
 			b.setTools(r, attributes.With(b.name(rows.ToolsField), defined))
 		}
 	}
 }
 
 // momentOf is an instant: a date, or ns since 1970.
-func momentOf(span rows.Object, date, ns string) int64 {
-	if value := span.Value(ns); value != nil {
+func momentOf(span object, date, ns string) int64 {
+	value := span.Value(ns)
+	if value != nil {
 		return span.With(ns, bytes.Trim(value, `"`)).Span(ns, 0)
 	}
 	return span.Date(date)
 }
 
 // attributesOf is a span's attributes: an object, or OTLP's list of {"key":…,"value":{"intValue":"1"}}.
-func attributesOf(span rows.Object) rows.Object {
+func attributesOf(span object) object {
 	if value := span.Value("attributes"); value != nil && value[0] != '[' {
 		return span.NeedIn("attributes", "they are what is known of the call")
 	}
-	all := rows.Object{Fault: span.Fault}
-	span.Each("attributes", func(_ int, pair rows.Object) {
+	all := object{Fault: span.Fault}
+	span.Each("attributes", func(_ int, pair object) {
 		key := pair.Name("key", "it names the attribute")
 		kinds := pair.NeedIn("value", "it is the attribute's")
 		if len(kinds.Members) == 0 {
@@ -132,13 +134,14 @@ func attributesOf(span rows.Object) rows.Object {
 }
 
 // chatOf is the messages of a call, as OpenAI's API has them.
-func chatOf(attributes rows.Object, said []byte) []byte {
+func chatOf(attributes object, said []byte) []byte {
 	var chat []byte
-	if system := jsonIn(attributes, "gen_ai.system_instructions"); system != nil {
+	system := jsonIn(attributes, "gen_ai.system_instructions")
+	if system != nil {
 		chat = appendParts(chat, `"system"`, attributes.With("gen_ai.system_instructions", system),
 			"gen_ai.system_instructions")
 	}
-	attributes.With("gen_ai.input.messages", said).Each("gen_ai.input.messages", func(_ int, message rows.Object) {
+	attributes.With("gen_ai.input.messages", said).Each("gen_ai.input.messages", func(_ int, message object) {
 		role := message.Need("role", "it names the speaker")
 		switch {
 		case role == nil:
@@ -152,15 +155,15 @@ func chatOf(attributes rows.Object, said []byte) []byte {
 }
 
 // setTools notes the definitions of a call's tools in the form of OpenAI's API.
-func (b *Batch) setTools(r *rows.Row, defined rows.Object) {
+func (b *Batch) setTools(r *row, defined object) {
 	var tools []byte
-	defined.Each(b.name(rows.ToolsField), func(_ int, tool rows.Object) {
+	defined.Each(b.name(rows.ToolsField), func(_ int, tool object) {
 		text := tool.Text
 		if !tool.Has("function") {
 			var inner []byte
 			for _, m := range tool.Members {
 				if m.Key != "type" {
-					inner = append(append(append(comma(inner), appendString(nil, m.Key)...), ':'), m.Value...)
+					inner = appendMember(inner, m)
 				}
 			}
 			text = fmt.Appendf(nil, `{"type":"function","function":{%s}}`, inner)
@@ -173,7 +176,7 @@ func (b *Batch) setTools(r *rows.Row, defined rows.Object) {
 }
 
 // jsonIn is the value under a key, or what stands in it if it is a string: attributes of spans are JSON in strings.
-func jsonIn(o rows.Object, key string) []byte {
+func jsonIn(o object, key string) []byte {
 	value := o.Value(key)
 	if value == nil || value[0] != '"' {
 		return value
@@ -189,10 +192,10 @@ func jsonIn(o rows.Object, key string) []byte {
 
 // appendParts appends the messages of a chat, as OpenAI's API has them, that a message in parts becomes: as
 // https://github.com/open-telemetry/semantic-conventions (gen-ai) describes those. Role is a JSON string.
-func appendParts(chat []byte, role string, message rows.Object, key string) []byte {
+func appendParts(chat []byte, role string, message object, key string) []byte {
 	var text, reasoning, calls []byte // the insides of strings, and of a list
 	spoke := false
-	message.Each(key, func(_ int, part rows.Object) {
+	message.Each(key, func(_ int, part object) {
 		switch {
 		case part.Is("type", "text"):
 			text = append(text, inString(part.Value("content"))...)

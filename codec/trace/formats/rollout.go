@@ -16,7 +16,10 @@ import (
 // counts too. A stream's first request has the prompt. Each further one has the prompt before, the answer to it and the
 // observation that followed. It is sent as soon as that answer has ended. A group is a job. There are no timestamps.
 func rollout() *Format {
-	r := &rolloutReader{groups: map[string]rolloutGroup{}, streams: map[string]bool{}}
+	r := &rolloutReader{
+		groups:  map[string]rolloutGroup{},
+		streams: map[string]bool{},
+	}
 	return &Format{
 		Name: "rl_rollout",
 		Layout: rows.Layout{Names: rows.Names{
@@ -24,7 +27,8 @@ func rollout() *Format {
 			rows.OutputField:  "out_lens",
 			rows.SessionField: "stream",
 		}},
-		BlockTokens: 64, LastBlock: HasNoID,
+		BlockTokens: 64,
+		LastBlock:   HasNoID,
 		Import: &Importer{
 			Match: func(keys []string) bool {
 				return hasKeys("group", "stream", "prompt_len")(keys) || hasAny(keys, "global_prefix_len")
@@ -45,7 +49,7 @@ type rolloutReader struct {
 // rolloutGroup is the first request of a group.
 type rolloutGroup struct{ row, promptLen int32 }
 
-func (reader *rolloutReader) read(b *Batch, o rows.Object) {
+func (reader *rolloutReader) read(b *Batch, o object) {
 	if o.Has("global_prefix_len") && !o.Has("group") {
 		if len(reader.groups) > 0 {
 			o.Fail("global_prefix_len stands behind streams", "the first line must say it")
@@ -84,14 +88,18 @@ func (reader *rolloutReader) read(b *Batch, o rows.Object) {
 	if !o.OK() {
 		return
 	}
-	first.Growth = agents.Growth{
+	growth := &first.Growth
+	*growth = agents.Growth{
 		Counted: true,
 		From:    known.row,
 		Kept:    promptLen,
 	}
 	if !old {
-		if first.Growth.From, first.Growth.Kept = reader.first, reader.prefix; len(reader.groups) == 0 {
-			reader.first, first.Growth.From = int32(b.First), agents.FromNothing
+		growth.From = reader.first
+		growth.Kept = reader.prefix
+		if len(reader.groups) == 0 {
+			reader.first = int32(b.First)
+			growth.From = agents.FromNothing
 		}
 		reader.groups[group] = rolloutGroup{int32(b.First), promptLen}
 	}
@@ -113,7 +121,7 @@ func (reader *rolloutReader) read(b *Batch, o rows.Object) {
 }
 
 // promptsOf are the tokens of a stream's prompts.
-func promptsOf(o rows.Object, first int32, answers, observations []int64) (prompts []int32) {
+func promptsOf(o object, first int32, answers, observations []int64) (prompts []int32) {
 	tokens := int64(first)
 	for turn, answer := range answers {
 		if tokens > rows.MaxTokens {
@@ -121,7 +129,8 @@ func promptsOf(o rows.Object, first int32, answers, observations []int64) (promp
 				fmt.Sprintf("%d at most", rows.MaxTokens))
 		}
 		prompts = append(prompts, int32(tokens))
-		if tokens += answer; turn < len(observations) {
+		tokens += answer
+		if turn < len(observations) {
 			tokens += observations[turn]
 		}
 	}
@@ -129,15 +138,16 @@ func promptsOf(o rows.Object, first int32, answers, observations []int64) (promp
 }
 
 // label is the text or the number under a key that must have one; why is what it is needed for.
-func label(o rows.Object, key, why string) string {
-	if value := o.Value(key); value != nil && value[0]-'0' <= 9 {
+func label(o object, key, why string) string {
+	value := o.Value(key)
+	if value != nil && value[0]-'0' <= 9 {
 		return string(value)
 	}
 	return o.Name(key, why)
 }
 
 // counts are the numbers of tokens in the list under a key, each at least least; none if it is not there.
-func counts(o rows.Object, key string, least int64) (all []int64) {
+func counts(o object, key string, least int64) (all []int64) {
 	o.Values(key, "[1,2,…]", func(i int, value []byte) {
 		place := fmt.Sprintf("%s[%d]", key, i)
 		n := o.With(place, value).Count(place, rows.MaxTokens)

@@ -3,6 +3,9 @@ package formats
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
+	"slices"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -31,14 +34,16 @@ func sageMaker() *Format {
 			},
 			Required: rows.SetOf(rows.TimestampField),
 		},
-		Unit: time.Second, OneUnit: true, WholeSeconds: true,
-		Words:  true,
-		Import: &Importer{Match: hasKeys("captureData", "eventMetadata"), Read: ofObject(readCapture)},
-		Write:  &Writer{Refuse: notMerged, Append: appendCapture},
+		Unit:         time.Second,
+		OneUnit:      true,
+		WholeSeconds: true,
+		Words:        true,
+		Import:       &Importer{Match: hasKeys("captureData", "eventMetadata"), Read: ofObject(readCapture)},
+		Write:        &Writer{Refuse: notMerged, Append: appendCapture},
 	}
 }
 
-func readCapture(out *Batch, o rows.Object) {
+func readCapture(out *Batch, o object) {
 	event := o.NeedIn("eventMetadata", "it is the time of the request")
 	data := o.NeedIn("captureData", "it is what was captured")
 	asked := data.NeedIn("endpointInput", "capture requests too: that is what is sent")
@@ -49,7 +54,8 @@ func readCapture(out *Batch, o rows.Object) {
 		return
 	}
 	body, err := captured(asked)
-	if out.note(err); err == nil {
+	out.note(err)
+	if err == nil {
 		out.setBody(r, body)
 	}
 	out.Fault = rows.Inside("endpointInput", out.Fault)
@@ -61,7 +67,7 @@ func readCapture(out *Batch, o rows.Object) {
 }
 
 // captured is the text of what an endpoint got or gave.
-func captured(part rows.Object) ([]byte, error) {
+func captured(part object) ([]byte, error) {
 	data := part.Value("data")
 	switch {
 	case data == nil:
@@ -86,30 +92,31 @@ func captured(part rows.Object) ([]byte, error) {
 
 // usageOf finds the usage that an OpenAI endpoint reports: in its answer, or in one of the last events of a streamed
 // one. It is only compared with, so no answer is refused.
-func usageOf(answer []byte) rows.Object {
+func usageOf(answer []byte) object {
+	var err error
+	o := rows.ObjectOf(answer, &err)
+	if err == nil {
+		return o.In("usage")
+	}
 	lines := bytes.Split(answer, []byte("\n"))
-	for i := len(lines); i >= 0; i-- {
-		text := answer
-		if i < len(lines) {
-			text, _ = bytes.CutPrefix(lines[i], []byte("data:"))
-		}
+	for _, line := range slices.Backward(lines) {
+		event := bytes.TrimPrefix(line, []byte("data:"))
 		var err error
-		o := rows.ObjectOf(text, &err)
-		if err == nil && (i == len(lines) || o.In("usage").Members != nil) {
+		o := rows.ObjectOf(event, &err)
+		if err == nil && o.In("usage").Members != nil {
 			return o.In("usage")
 		}
 	}
-	return rows.Object{}
+	return object{}
 }
 
 // tokensOf is a count of tokens, 0 for none that a row may have.
-func tokensOf(usage rows.Object, key string) int32 {
-	value := usage.Value(key)
-	s := rows.Scan(value)
-	if n, ok := s.Short(); ok && s.At == len(value) && n <= rows.MaxTokens {
-		return int32(n)
+func tokensOf(usage object, key string) int32 {
+	n, err := strconv.ParseUint(string(usage.Value(key)), 10, 32)
+	if err != nil || n > rows.MaxTokens {
+		return 0
 	}
-	return 0
+	return int32(n)
 }
 
 // appendCapture writes a row. Its date is in whole seconds, and of the answer there is only how long it was.
@@ -119,14 +126,13 @@ func appendCapture(dst []byte, r *Request) []byte {
 	input := int64(r.InputTokens)
 	output := int64(r.OutputTokens)
 	if input+output > 0 {
-		usage := appendInt(nil, `{"usage":{"prompt_tokens":`, input)
-		usage = appendInt(usage, `,"completion_tokens":`, output)
-		usage = appendInt(usage, `,"total_tokens":`, input+output)
-		dst = appendCaptured(append(dst, `,"endpointOutput":`...), "OUTPUT", append(usage, "}}"...))
+		usage := fmt.Appendf(nil, `{"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`, input, output,
+			input+output)
+		dst = appendCaptured(append(dst, `,"endpointOutput":`...), "OUTPUT", usage)
 	}
-	dst = appendInt(dst, `},"eventMetadata":{"eventId":"row-`, r.Number)
-	dst = r.instant().AppendFormat(append(dst, `","inferenceTime":"`...), "2006-01-02T15:04:05Z")
-	return append(dst, `"},"eventVersion":"0"}`...)
+	at := r.instant().Format("2006-01-02T15:04:05Z")
+	dst = fmt.Appendf(dst, `},"eventMetadata":{"eventId":"row-%d","inferenceTime":"%s"}`, r.Number, at)
+	return append(dst, `,"eventVersion":"0"}`...)
 }
 
 // appendCaptured writes what an endpoint got or gave; what is no UTF-8 in base64, so that it stays as it is.

@@ -31,10 +31,13 @@ func satf() *Format {
 		Layout: rows.Layout{Names: rows.Names{
 			rows.InputField:   "input_tokens_total",
 			rows.OutputField:  "output_tokens",
-			rows.HashIDsField: "kv_block_ids", rows.SessionField: "session_id",
+			rows.HashIDsField: "kv_block_ids",
+			rows.SessionField: "session_id",
 		}},
-		Unit: time.Microsecond, OneUnit: true,
-		BlockTokens: 64, LastBlock: MayHaveID, // tokens of the document
+		Unit:        time.Microsecond,
+		OneUnit:     true,
+		BlockTokens: 64,
+		LastBlock:   MayHaveID, // tokens of the document
 		Import: &Importer{
 			Match: func(keys []string) bool {
 				return hasAny(keys, "format_version") && hasAny(keys, "time_base", "sessions")
@@ -77,28 +80,40 @@ type satfEdge struct {
 	delayNS int64
 }
 
-func (r *satfReader) read(b *Batch, o rows.Object) {
-	for _, c := range [][2]string{{"format", "satf"}, {"format_version", "2."}, {"time_base", "us"}} {
-		value := o.Name(c[0], "only SATF 2 in µs can be read")
-		if !strings.HasPrefix(value, c[1]) {
-			o.Fail(fmt.Sprintf("%s is %s, not %q", c[0], rows.Quote(value), c[1]), "only SATF 2 in µs can be read")
+func (r *satfReader) read(b *Batch, o object) {
+	check := func(key, begin string) {
+		const fix = "only SATF 2 in µs can be read"
+		value := o.Name(key, fix)
+		if !strings.HasPrefix(value, begin) {
+			o.Fail(fmt.Sprintf("%s is %s, not %q", key, rows.Quote(value), begin), fix)
 		}
 	}
+	check("format", "satf")
+	check("format_version", "2.")
+	check("time_base", "us")
 	b.BlockTokens = o.Blocks("block_size_tokens")
-	d := &satfDocument{r, b, map[string]*agents.Node{}, map[string]bool{}}
-	o.Each("sessions", func(_ int, o rows.Object) { d.readSession(o) })
+	d := &satfDocument{
+		satfReader: r,
+		Batch:      b,
+		nodes:      map[string]*agents.Node{},
+		sessions:   map[string]bool{},
+	}
+	o.Each("sessions", func(_ int, o object) {
+		d.readSession(o)
+	})
 	jobs := map[string]bool{}
 	for i := range b.Rows {
-		row := &b.Rows[i]
-		r.scopes.Renumber("", row.IDs)
-		a := d.nodes[row.Job]
-		if a.Climb(); a.Circle {
+		made := &b.Rows[i]
+		r.scopes.Renumber("", made.IDs)
+		a := d.nodes[made.Job]
+		a.Climb()
+		if a.Circle {
 			o.Fail("the parents of session "+rows.Quote(a.Name)+" lead back to themselves",
 				"a job begins with a session without a parent")
 		}
-		row.Job = a.Root.Name
-		row.Depth = a.Depth
-		jobs[row.Job] = true
+		made.Job = a.Root.Name
+		made.Depth = a.Depth
+		jobs[made.Job] = true
 	}
 	r.scopes.Forget("")
 	if o.OK() {
@@ -115,31 +130,33 @@ func (d *satfDocument) node(name string) *agents.Node {
 }
 
 // readSession reads what one agent did, and notes the session that started it.
-func (d *satfDocument) readSession(o rows.Object) {
+func (d *satfDocument) readSession(o object) {
 	name := o.Name("session_id", "it names the agent")
 	agent := d.node(name)
+	said := "session_id " + rows.Quote(name) + " is the name of "
 	if d.sessions[name] {
-		o.Fail("session_id "+rows.Quote(name)+" is the name of an earlier session too", "each needs a name of its own")
+		o.Fail(said+"an earlier session too", "each needs a name of its own")
 	}
 	d.sessions[name] = true
-	if parent := ofDynamo(o).TextOr("parent_session_id", ""); parent != "" {
+	parent := ofDynamo(o).TextOr("parent_session_id", "")
+	if parent != "" {
 		agent.Parent = d.node(parent)
 	}
 	if d.jobs[name] {
-		o.Fail("session_id "+rows.Quote(name)+" is the name of a job in another document",
-			"replay the documents by themselves")
+		o.Fail(said+"a job in another document", "replay the documents by themselves")
 	}
 	var nodes []*satfNode
 	places := map[string]int{}
-	o.Each("nodes", func(i int, o rows.Object) {
+	o.Each("nodes", func(i int, o object) {
 		n := d.readNode(o, name)
-		if _, twice := places[n.id]; twice {
+		_, twice := places[n.id]
+		if twice {
 			o.Fail("id "+rows.Quote(n.id)+" is the name of an earlier node too", "each needs a name of its own")
 		}
 		places[n.id] = i
 		nodes = append(nodes, n)
 	})
-	o.Each("edges", func(_ int, o rows.Object) {
+	o.Each("edges", func(_ int, o object) {
 		end := func(key string) int {
 			id := o.Name(key, "an edge leads from one node to another")
 			at, known := places[id]
@@ -148,9 +165,13 @@ func (d *satfDocument) readSession(o rows.Object) {
 			}
 			return at
 		}
-		if from, to := end("from"), end("to"); o.OK() {
-			nodes[to].from = append(nodes[to].from, satfEdge{from, max(0, o.Span("delay_after_predecessor_us", 3))})
+		from := end("from")
+		to := end("to")
+		if !o.OK() {
+			return
 		}
+		delayNS := o.Span("delay_after_predecessor_us", 3)
+		nodes[to].from = append(nodes[to].from, satfEdge{from, max(0, delayNS)})
 	})
 	for at, n := range nodes {
 		if n.row < 0 || !o.OK() {
@@ -167,10 +188,12 @@ func (d *satfDocument) readSession(o rows.Object) {
 }
 
 // readNode reads a request or a part of a tool's work.
-func (d *satfDocument) readNode(o rows.Object, session string) *satfNode {
+func (d *satfDocument) readNode(o object, session string) *satfNode {
 	n := &satfNode{
-		id: o.Name("id", "edges name nodes by it"), row: agents.None,
-		tookNS: o.Span("duration_us", 3), boundNS: o.Span("min_start_delay_us", 3),
+		id:      o.Name("id", "edges name nodes by it"),
+		row:     agents.None,
+		tookNS:  o.Span("duration_us", 3),
+		boundNS: o.Span("min_start_delay_us", 3),
 	}
 	kinds := "it is llm_infer, tool_call or tool_result"
 	switch kind := o.Name("kind", kinds); kind {
@@ -195,7 +218,7 @@ func (d *satfDocument) readNode(o rows.Object, session string) *satfNode {
 }
 
 // ofDynamo is what Dynamo's converter adds to an object.
-func ofDynamo(o rows.Object) rows.Object {
+func ofDynamo(o object) object {
 	return o.In("extensions").In("nvidia.dynamo")
 }
 
@@ -223,14 +246,17 @@ func (d *satfDocument) settleNode(nodes []*satfNode, at, depth int) error {
 		if err := d.settleNode(nodes, e.node, depth+1); err != nil {
 			return err
 		}
-		if err := d.budget.Take(len(from.after), d.First+len(d.Rows)); err != nil {
+		if err := d.budget.Take(len(from.after), n.row, d.First+len(d.Rows)); err != nil {
 			return err
 		}
+		over := func(ns int64) int64 {
+			return agents.After(ns, from.tookNS, e.delayNS)
+		}
 		for row, delay := range from.after {
-			after[row] = max(after[row], agents.After(delay, from.tookNS, e.delayNS))
+			after[row] = max(after[row], over(delay))
 		}
 		if from.boundNS >= 0 {
-			n.boundNS = max(n.boundNS, agents.After(from.boundNS, from.tookNS, e.delayNS))
+			n.boundNS = max(n.boundNS, over(from.boundNS))
 		}
 	}
 	n.after = after

@@ -40,18 +40,19 @@ func shareGPT() *Format {
 
 type shareGPTReader struct{ said []byte } // scratch
 
-func (reader *shareGPTReader) read(b *Batch, o rows.Object) {
+func (reader *shareGPTReader) read(b *Batch, o object) {
 	key := b.name(rows.MessagesField)
 	if !o.Has(key) && o.Has("messages") {
 		key = "messages"
 	}
 	o.Need(key, "it is the list of messages")
 	said := reader.said[:0] // so far
-	if system := o.Value("system"); system != nil && o.IsString("system", system) {
+	system := o.Value("system")
+	if system != nil && o.IsString("system", system) {
 		said = appendMessage(said, "system", system)
 	}
 	asked := false // the last message asks for an answer
-	o.Each(key, func(_ int, message rows.Object) {
+	o.Each(key, func(_ int, message object) {
 		m := readMessage(message)
 		if m.role == "assistant" && asked && !m.empty {
 			r := b.add()
@@ -67,7 +68,8 @@ func (reader *shareGPTReader) read(b *Batch, o rows.Object) {
 			said = append(comma(said), message.Text...)
 		}
 	})
-	if reader.said = said; len(b.Rows) == 0 {
+	reader.said = said
+	if len(b.Rows) == 0 {
 		o.Note(rows.ErrUnanswered)
 	}
 }
@@ -81,13 +83,14 @@ type message struct {
 }
 
 // readMessage reads {"from":…,"value":…}, or a message of a chat, which goes as it stands.
-func readMessage(o rows.Object) (m message) {
+func readMessage(o object) (m message) {
 	speaker := o.Value("from", "role")
 	text := o.Value("value", "content")
 	if speaker == nil {
 		o.Need("from", "it names the speaker")
 	}
-	if m.role = roleOf(string(speaker)); m.role == "" {
+	m.role = roleOf(string(speaker))
+	if m.role == "" {
 		o.Fail("from is "+rows.Clip(speaker)+", an unknown speaker",
 			"known are human, user, gpt, assistant, chatgpt, bing, bard, function_call, system, developer, tool, "+
 				"function and observation")
@@ -126,7 +129,8 @@ func roleOf(speaker string) string {
 // notAnswered returns what keeps a request out of the format.
 func notAnswered(_, r *Request) string {
 	what := notPlain(nil, r)
-	if what == "" && r.Answer == nil && (r.OutputTokens == 0 || r.Words.Answer == nil) {
+	known := r.Answer != nil || r.OutputTokens > 0 && r.Words.Answer != nil
+	if what == "" && !known {
 		what = "has an answer of unknown length"
 	}
 	return what
@@ -135,13 +139,15 @@ func notAnswered(_, r *Request) string {
 // appendShareGPT writes a conversation for each row: those of one id are one to the reader.
 func appendShareGPT(dst []byte, r *Request) []byte {
 	dst = r.appendSession(append(dst, '{'), "id")
-	if tools := r.Verbatim.Tools; tools != nil {
+	tools := r.Verbatim.Tools
+	if tools != nil {
 		dst = concat(dst, `"tools":`, string(tools), ",")
 	}
 	dst = append(dst, `"conversations":[`...)
+	speakers := map[string]string{"user": "human", "assistant": "gpt", "system": "system"}
 	for _, m := range r.chat() {
-		from := map[string]string{"user": "human", "assistant": "gpt", "system": "system"}[m.role]
-		dst = concat(dst, `{"from":"`, from, `","value":"`, string(m.text), `"},`)
+		dst = concat(dst, `{"from":"`, speakers[m.role], `","value":"`, string(m.text), `"},`)
 	}
-	return append(r.appendAnswer(append(dst, `{"from":"gpt","value":"`...)), `"}]}`...)
+	dst = r.appendAnswer(append(dst, `{"from":"gpt","value":"`...))
+	return append(dst, `"}]}`...)
 }

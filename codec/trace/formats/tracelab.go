@@ -18,19 +18,21 @@ import (
 // (session_id, round_index) is not unique.
 func traceLab() *Format {
 	return counted("tracelab", rows.Names{
-		rows.TimestampField: "timing_events", rows.InputField: "input_tokens_total",
-		rows.OutputField: "output_tokens", rows.SessionField: "session_id",
+		rows.TimestampField: "timing_events",
+		rows.InputField:     "input_tokens_total",
+		rows.OutputField:    "output_tokens",
+		rows.SessionField:   "session_id",
 	}, hasKeys("session_id", "input_tokens_total", "newly_append_tokens"), readRound)
 }
 
-func readRound(out *Batch, o rows.Object) {
+func readRound(out *Batch, o object) {
 	session := o.Name("session_id", "it names the agent's conversation")
 	var model string
 	if o.Has("model") {
 		model = o.Name("model", "leave it out if it is not known")
 	}
 	began, ended := roundTimes(o)
-	if string(o.Value("input_tokens_total")) == "0" {
+	if hasZero(o, "input_tokens_total") {
 		out.Failed++ // Claude Code writes down its own error messages as answers to nothing
 		return
 	}
@@ -42,12 +44,12 @@ func readRound(out *Batch, o rows.Object) {
 }
 
 // roundTimes is when a round's request was sent and when its answer ended; noTime where it is not known.
-func roundTimes(o rows.Object) (sent, last int64) {
+func roundTimes(o object) (sent, last int64) {
 	var inputs []int64
 	sent = agents.NoTime
 	last = agents.NoTime
 	first := int64(agents.NoTime) // event of the answer
-	o.Each("timing_events", func(_ int, event rows.Object) {
+	o.Each("timing_events", func(_ int, event object) {
 		at := event.Date("timestamp")
 		switch {
 		case at == agents.NoTime:

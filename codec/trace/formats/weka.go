@@ -34,8 +34,10 @@ func weka() *Format {
 			rows.OutputField:    "out",
 			rows.HashIDsField:   "hash_ids",
 		}},
-		Unit: time.Second, OneUnit: true,
-		BlockTokens: 64, LastBlock: HasNoID,
+		Unit:        time.Second,
+		OneUnit:     true,
+		BlockTokens: 64,
+		LastBlock:   HasNoID,
 		Import: &Importer{
 			Match: func(keys []string) bool {
 				return hasAny(keys, "requests") && hasAny(keys, "block_size", "hash_id_scope")
@@ -77,8 +79,8 @@ type subagentStub struct {
 	inside []subagentStub
 }
 
-func (w *wekaReader) read(b *Batch, o rows.Object) {
-	t := &wekaTrace{b, uniqueNames{}}
+func (w *wekaReader) read(b *Batch, o object) {
+	t := &wekaTrace{Batch: b, names: uniqueNames{}}
 	job := &agents.Node{Name: w.readHead(b, o)}
 	o.Need("requests", "it is the list of what was sent")
 	stubs := t.readRequests(job, o)
@@ -100,11 +102,14 @@ func (w *wekaReader) read(b *Batch, o rows.Object) {
 	w.scopes.Forget(job.Name)
 	budget := w.budget
 	links, err := agents.Link([]*agents.Node{job}, calls, wekaClockSkewNS, &budget, b.First)
-	if b.note(err); err != nil {
+	b.note(err)
+	if err != nil {
 		return
 	}
 	w.budget = budget
-	w.traces[job.Name] = w.traces[job.Name] || len(b.Rows) > 0
+	if len(b.Rows) > 0 {
+		w.traces[job.Name] = true
+	}
 	b.SubAgents.Background = links.Background
 	for i, waits := range links.Dependencies {
 		for n := range waits {
@@ -115,7 +120,7 @@ func (w *wekaReader) read(b *Batch, o rows.Object) {
 }
 
 // readHead returns a name of the trace that no other has. It notes the scope of the trace's ids.
-func (w *wekaReader) readHead(b *Batch, o rows.Object) string {
+func (w *wekaReader) readHead(b *Batch, o object) string {
 	name := fmt.Sprintf("trace-%d", b.First)
 	if o.Has("id") {
 		name = o.Name("id", "it names the trace")
@@ -139,8 +144,8 @@ func (w *wekaReader) readHead(b *Batch, o rows.Object) string {
 }
 
 // readRequests reads the requests of an agent, with those of its sub-agents.
-func (t *wekaTrace) readRequests(agent *agents.Node, o rows.Object) (stubs []subagentStub) {
-	o.Each("requests", func(_ int, o rows.Object) {
+func (t *wekaTrace) readRequests(agent *agents.Node, o object) (stubs []subagentStub) {
+	o.Each("requests", func(_ int, o object) {
 		if o.Is("type", "subagent") {
 			stubs = append(stubs, t.readSubAgent(agent, o))
 			return
@@ -159,7 +164,7 @@ func (t *wekaTrace) readRequests(agent *agents.Node, o rows.Object) (stubs []sub
 }
 
 // readSubAgent reads a sub-agent, whose requests have times of their own.
-func (t *wekaTrace) readSubAgent(parent *agents.Node, o rows.Object) subagentStub {
+func (t *wekaTrace) readSubAgent(parent *agents.Node, o object) subagentStub {
 	sub := &agents.Node{Depth: parent.Depth + 1}
 	if sub.Depth > mostNested {
 		o.Fail(fmt.Sprintf("sub-agents are nested more than %d deep", mostNested), "let fewer start each other")
@@ -172,11 +177,16 @@ func (t *wekaTrace) readSubAgent(parent *agents.Node, o rows.Object) subagentStu
 	sub.Name = t.names.pick(parent.Name + "/" + name)
 	parent.Subs = append(parent.Subs, sub)
 	o.Need("t", "it is the time of the sub-agent")
-	return subagentStub{sub, wekaSpan(o, "t", 9), wekaSpan(o, "duration_ms", 6), t.readRequests(sub, o)}
+	return subagentStub{
+		agent:  sub,
+		atNS:   wekaSpan(o, "t", 9),
+		tookNS: wekaSpan(o, "duration_ms", 6),
+		inside: t.readRequests(sub, o),
+	}
 }
 
 // wekaSpan is the ns of a duration or an instant, at most so many that a few can be added.
-func wekaSpan(o rows.Object, key string, digits int) int64 {
+func wekaSpan(o object, key string, digits int) int64 {
 	ns := o.Span(key, digits)
 	if ns > maxSpanNS {
 		o.Fail(key+" "+rows.Clip(o.Value(key))+" is out of range (36 years)", "check its unit")
@@ -200,7 +210,8 @@ func (t *wekaTrace) place(agent *agents.Node, base int64, stubs []subagentStub) 
 		if len(s.agent.Calls) > 0 {
 			*p.count++
 		}
-		if s.agent.EndNS = p.end; s.tookNS < 0 {
+		s.agent.EndNS = p.end
+		if s.tookNS < 0 {
 			s.agent.EndNS = agents.NoTime
 		}
 		t.place(s.agent, p.shift, s.inside)
@@ -248,7 +259,8 @@ func (t *wekaTrace) placementOf(parent times, base int64, s subagentStub) placem
 		end = at + took
 		possible = append(possible, placement{at - took, at, at - took, &sure.EndedThen})
 	}
-	possible = append(possible, placement{at, end, at, &sure.BegunThen}, placement{at, end, base, &sure.OwnClock})
+	possible = append(possible, placement{at, end, at, &sure.BegunThen})
+	possible = append(possible, placement{at, end, base, &sure.OwnClock})
 	own := t.timesOf(s.agent)
 	first := int64(maxSpanNS)
 	last := int64(0)
@@ -260,7 +272,8 @@ func (t *wekaTrace) placementOf(parent times, base int64, s subagentStub) placem
 	most := -1
 	for n, p := range possible {
 		fit := 0
-		if first+p.shift >= p.begin-tolerance && (p.end == math.MaxInt64 || last+p.shift <= p.end+tolerance) {
+		endsIn := p.end == math.MaxInt64 || last+p.shift <= p.end+tolerance
+		if endsIn && first+p.shift >= p.begin-tolerance {
 			fit += 4
 		}
 		if anyWithin(parent.ends, p.begin-tolerance, p.begin+tolerance+1) {
@@ -270,7 +283,8 @@ func (t *wekaTrace) placementOf(parent times, base int64, s subagentStub) placem
 			fit++
 		}
 		if fit > most {
-			best, most = n, fit
+			best = n
+			most = fit
 		}
 	}
 	return possible[best]

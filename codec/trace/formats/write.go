@@ -2,6 +2,7 @@ package formats
 
 import (
 	"encoding/json"
+	"fmt"
 	"iter"
 	"slices"
 	"strconv"
@@ -65,7 +66,7 @@ func (r *Request) appendTimestamp(dst []byte) []byte {
 	if !r.Seen.Has(rows.TimestampField) {
 		return dst
 	}
-	return append(rows.AppendDecimal(append(dst, `"timestamp":`...), r.TimeNS, 6), ',')
+	return append(appendMS(dst, `"timestamp":`, r.TimeNS), ',')
 }
 
 func (r *Request) appendSession(dst []byte, key string) []byte {
@@ -73,15 +74,22 @@ func (r *Request) appendSession(dst []byte, key string) []byte {
 	if !ok {
 		return dst
 	}
-	dst = append(appendString(dst, key), ':')
-	return append(appendString(dst, name), ',')
+	dst = appendText(dst, `"`+key+`":`, name)
+	return append(dst, ',')
+}
+
+// appendTimes appends when a row comes, as a turn of which session and how long after the turn before.
+func (r *Request) appendTimes(dst []byte) []byte {
+	dst = r.appendTimestamp(dst)
+	dst = r.appendSession(dst, "session_id")
+	return r.appendDelay(dst)
 }
 
 func (r *Request) appendDelay(dst []byte) []byte {
 	if !r.Seen.Has(rows.DelayField) {
 		return dst
 	}
-	return append(rows.AppendDecimal(append(dst, `"delay":`...), r.DelayNS, 6), ',')
+	return append(appendMS(dst, `"delay":`, r.DelayNS), ',')
 }
 
 // appendAsked appends what a row asks beside its prompt, each behind a comma.
@@ -89,7 +97,8 @@ func (r *Request) appendAsked(dst []byte) []byte {
 	if r.OutputTokens > 0 {
 		dst = appendInt(dst, `,"output_length":`, r.OutputTokens)
 	}
-	if extra := r.Verbatim.Extra; extra != nil {
+	extra := r.Verbatim.Extra
+	if extra != nil {
 		dst = concat(dst, `,"extra":`, string(extra))
 	}
 	return dst
@@ -100,12 +109,11 @@ func (r *Request) appendIDs(dst []byte) []byte {
 	if len(r.IDs) == 0 {
 		return dst
 	}
-	dst = append(dst, `,"hash_ids":[`...)
-	for i, id := range r.IDs {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
+	before := `,"hash_ids":[`
+	for _, id := range r.IDs {
+		dst = append(dst, before...)
 		dst = strconv.AppendUint(dst, id, 10)
+		before = ","
 	}
 	return append(dst, ']')
 }
@@ -145,23 +153,23 @@ func (r *Request) chat() []chatMessage {
 // user's. A format of conversations would make a request of each of the user's messages.
 func plainChat(messages []byte) (all []chatMessage, ok bool) {
 	ok = true
-	s := rows.Scan(slices.Concat([]byte("["), messages, []byte("]")))
+	s := rows.Scan(fmt.Appendf(nil, "[%s]", messages))
 	err := s.List(func(_ int, message []byte) error {
 		var err error
 		o := rows.ObjectOf(message, &err)
-		role := o.Value("role")
 		text := o.Value("content")
-		if err != nil || len(o.Members) != 2 || role == nil || role[0] != '"' || len(text) <= len(`""`) ||
-			text[0] != '"' {
+		known := o.Is("role", "user", "system", "assistant") && len(text) > len(`""`) && text[0] == '"'
+		if err != nil || len(o.Members) != 2 || !known {
 			ok = false
 			return err
 		}
-		all = append(all, chatMessage{string(rows.Unquoted(role)), rows.Unquoted(text)})
+		role := string(rows.Unquoted(o.Value("role")))
+		all = append(all, chatMessage{role, rows.Unquoted(text)})
 		return nil
 	})
-	for i, s := range all {
+	for i, m := range all {
 		last := i == len(all)-1
-		ok = ok && (last && s.role == "user" || !last && (s.role == "system" || s.role == "assistant"))
+		ok = ok && last == (m.role == "user")
 	}
 	return all, ok && err == nil && len(all) > 0
 }
@@ -182,7 +190,8 @@ func notPlain(_, r *Request) string {
 	if r.Verbatim.Kind != rows.VerbatimMessages {
 		return notText(nil, r)
 	}
-	if _, ok := plainChat(r.Verbatim.Content); !ok {
+	_, ok := plainChat(r.Verbatim.Content)
+	if !ok {
 		return "is a chat with more than texts and one question"
 	}
 	return ""
@@ -191,33 +200,38 @@ func notPlain(_, r *Request) string {
 // body is the body of a request: the recorded one, or a chat with what it asks. An extra is merged into it.
 func (r *Request) body() []byte {
 	l := r.Verbatim
-	body := []byte{'{'}
-	if l.Kind == rows.VerbatimPayload {
-		body = concat(body, string(l.Content), "}")
-	} else {
-		body = r.appendChat(body)
+	members := l.Content
+	if l.Kind != rows.VerbatimPayload {
+		members = r.chatMembers()
 	}
+	body := fmt.Appendf(nil, "{%s}", members)
 	if l.Extra != nil {
 		return merged(body, l.Extra)
 	}
 	return body
 }
 
-// appendChat appends a chat's members and the brace behind them.
-func (r *Request) appendChat(dst []byte) []byte {
-	dst = appendString(append(dst, `"model":`...), r.Words.Model)
+// chatMembers are the members of the body of a chat.
+func (r *Request) chatMembers() []byte {
+	dst := appendText(nil, `"model":`, r.Words.Model)
 	if r.Verbatim.Kind == rows.VerbatimMessages {
 		dst = concat(dst, `,"messages":[`, string(r.Verbatim.Content), "]")
 	} else {
-		dst = append(r.appendText(append(dst, `,"messages":[{"role":"user","content":"`...)), `"}]`...)
+		dst = r.appendText(append(dst, `,"messages":[{"role":"user","content":"`...))
+		dst = append(dst, `"}]`...)
 	}
 	if r.OutputTokens > 0 {
 		dst = appendInt(dst, `,"max_tokens":`, r.OutputTokens)
 	}
-	if r.Verbatim.Tools != nil {
-		dst = concat(dst, `,"tools":`, string(r.Verbatim.Tools))
+	return appendTools(dst, r.Verbatim)
+}
+
+// appendTools appends the tools of a chat behind other members, if it has any.
+func appendTools(dst []byte, v rows.Verbatim) []byte {
+	if v.Tools == nil {
+		return dst
 	}
-	return append(dst, '}')
+	return concat(dst, `,"tools":`, string(v.Tools))
 }
 
 // merged is an object with the members of another, which win.
@@ -234,14 +248,16 @@ func merged(body, extra []byte) []byte {
 			all[at] = m
 		}
 	}
-	out := []byte{'{'}
-	for i, m := range all {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = concat(appendString(out, m.Key), ":", string(m.Value))
+	var members []byte
+	for _, m := range all {
+		members = appendMember(members, m)
 	}
-	return append(out, '}')
+	return fmt.Appendf(nil, "{%s}", members)
+}
+
+// appendMember appends a member of an object behind others.
+func appendMember(members []byte, m rows.Member) []byte {
+	return concat(appendString(comma(members), m.Key), ":", string(m.Value))
 }
 
 // notMerged returns what keeps a request from becoming a body.
@@ -251,7 +267,8 @@ func notMerged(_, r *Request) string {
 	}
 	_, err := rows.MembersOf(r.Verbatim.Extra)
 	if err == nil && r.Verbatim.Kind == rows.VerbatimPayload {
-		_, err = rows.MembersOf([]byte("{" + string(r.Verbatim.Content) + "}"))
+		body := fmt.Appendf(nil, "{%s}", r.Verbatim.Content)
+		_, err = rows.MembersOf(body)
 	}
 	if err != nil {
 		return "has an extra that cannot be merged, since " + err.Error()
@@ -272,7 +289,8 @@ func (r *Request) path() string {
 
 // instant is a date for a request: a trace does not keep that of its first one.
 func (r *Request) instant() time.Time {
-	return time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(r.TimeNS))
+	const since = 1_704_067_200 // 2024-01-01
+	return time.Unix(since, r.TimeNS).UTC()
 }
 
 // AppendLine appends the line of a request, without its end.
@@ -300,6 +318,19 @@ func appendString(dst []byte, s string) []byte {
 		panic("BUG: a string has no JSON form: " + err.Error())
 	}
 	return append(dst, b...)
+}
+
+// appendText appends a text as it stands, and a JSON string behind it.
+func appendText(dst []byte, before, s string) []byte {
+	return appendString(append(dst, before...), s)
+}
+
+// appendMS appends a text and ms behind it; nothing for a time below 0, which is none.
+func appendMS(dst []byte, before string, ns int64) []byte {
+	if ns < 0 {
+		return dst
+	}
+	return rows.AppendDecimal(append(dst, before...), ns, 6)
 }
 
 // appendInt appends a text and a number behind it.

@@ -56,7 +56,8 @@ func unquote(dst *[]byte, line []byte) (rest []byte, err error) {
 			return nil, &Error{"a quoted value does not end", `close it with ", on the same line`}
 		}
 		*dst = append(*dst, line[:end]...)
-		if line = line[end+1:]; len(line) == 0 || line[0] != '"' {
+		line = line[end+1:]
+		if len(line) == 0 || line[0] != '"' {
 			return line, nil
 		}
 		*dst = append(*dst, '"')
@@ -114,7 +115,8 @@ func (p *Reader) TakeHead(line []byte) error {
 
 // csvRow decodes a row into an empty p.row.
 func (p *Reader) csvRow(line []byte) (err error) {
-	if p.cells, err = splitCSV(p.cells[:0], &p.quoted, line); err != nil {
+	p.cells, err = splitCSV(p.cells[:0], &p.quoted, line)
+	if err != nil {
 		return err
 	}
 	if len(p.cells) != len(p.columns) {

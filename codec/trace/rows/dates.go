@@ -15,7 +15,8 @@ func (p *Reader) date(cell []byte) (err error) {
 	if !ok {
 		return err
 	}
-	if _, number := strconv.ParseFloat(string(cell), 64); number == nil {
+	_, number := strconv.ParseFloat(string(cell), 64)
+	if number == nil {
 		bad.fix += ", or give --format burstgpt if it is seconds"
 	}
 	return bad

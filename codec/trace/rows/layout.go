@@ -60,12 +60,13 @@ func UsualNames() Names {
 		ParentField:    "parent_chat_id",
 		TypeField:      "type",
 		TurnField:      "turn",
-		SessionField:   "session_id", DelayField: "delay",
-		TextField:     "text_input",
-		MessagesField: "messages",
-		PayloadField:  "payload",
-		ToolsField:    "tools",
-		ExtraField:    "extra",
+		SessionField:   "session_id",
+		DelayField:     "delay",
+		TextField:      "text_input",
+		MessagesField:  "messages",
+		PayloadField:   "payload",
+		ToolsField:     "tools",
+		ExtraField:     "extra",
 	}
 }
 
@@ -156,7 +157,8 @@ func (l *Layout) List(s FieldSet) string {
 func (l Layout) Renamed(names map[string]string) Layout {
 	known := UsualNames()
 	for usual, name := range names {
-		if f := known.named([]byte(usual)); l.Has(f) {
+		f := known.named([]byte(usual))
+		if l.Has(f) {
 			l.Names[f] = name
 		}
 	}

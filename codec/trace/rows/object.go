@@ -115,7 +115,8 @@ func (o Object) Is(key string, texts ...string) bool {
 
 // TextOr is the text of a key, or another where it has none.
 func (o Object) TextOr(key, other string) string {
-	if value := o.Value(key); value != nil && value[0] == '"' {
+	value := o.Value(key)
+	if value != nil && value[0] == '"' {
 		return string(TextOf(value))
 	}
 	return other
@@ -221,7 +222,8 @@ func (o Object) Date(key string) int64 {
 
 // In is the object under a key; an empty one where there is none.
 func (o Object) In(key string) Object {
-	if value := o.Value(key); value != nil && value[0] == '{' {
+	value := o.Value(key)
+	if value != nil && value[0] == '{' {
 		return ObjectOf(value, o.Fault)
 	}
 	return Object{Fault: o.Fault}
@@ -229,7 +231,8 @@ func (o Object) In(key string) Object {
 
 // NeedIn is the object under a key that must have one; why is what it is needed for.
 func (o Object) NeedIn(key, why string) Object {
-	if value := o.Need(key, why); value != nil && value[0] != '{' {
+	value := o.Need(key, why)
+	if value != nil && value[0] != '{' {
 		o.Fail(key+" is "+Clip(value)+", not an object", why)
 	}
 	return o.In(key)
@@ -238,7 +241,8 @@ func (o Object) NeedIn(key, why string) Object {
 // Each calls take with the objects of the list under a key, which need not be there, until something is wrong.
 func (o Object) Each(key string, take func(i int, o Object)) {
 	o.Values(key, "[{…},…]", func(i int, value []byte) {
-		if o.Note(IsObject(key, i, value)); o.OK() {
+		o.Note(IsObject(key, i, value))
+		if o.OK() {
 			take(i, ObjectOf(value, o.Fault))
 			*o.Fault = Inside(fmt.Sprintf("%s[%d]", key, i), *o.Fault)
 		}
@@ -303,7 +307,8 @@ func Inside(place string, err error) error {
 		return nil
 	}
 	fix := FixOf(err)
-	if syntax := (*syntaxError)(nil); errors.As(err, &syntax) {
+	syntax := (*syntaxError)(nil)
+	if errors.As(err, &syntax) {
 		fix = "it must be one JSON object"
 	}
 	return &Error{place + ": " + err.Error(), fix}

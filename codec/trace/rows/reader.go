@@ -396,7 +396,8 @@ func (p *Reader) sessionName(s *Scanner) error {
 	if s.Peek() == '"' {
 		name, err = s.Text(&p.name)
 	} else if err = s.Skip(); err == nil {
-		if name = s.Data[from:s.At]; name[0] != '-' && name[0]-'0' > 9 {
+		name = s.Data[from:s.At]
+		if name[0] != '-' && name[0]-'0' > 9 {
 			err = &Error{fmt.Sprintf("%s is %s, neither text nor a number", p.layout.Names[SessionField], Clip(name)),
 				`write it as a string, for example "a"`}
 		}

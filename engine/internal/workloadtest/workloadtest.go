@@ -94,7 +94,7 @@ func Build(t testing.TB, r *workload.Builder, w *workload.Work) *workload.Reques
 		t.Fatal(err)
 	}
 	var built atomic.Int64
-	if err := r.Fill(context.Background(), w, m, &built); err != nil {
+	if err := m.Fill(context.Background(), &built); err != nil {
 		t.Fatal(err)
 	}
 	if built.Load() != m.Bytes() {
