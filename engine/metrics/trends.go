@@ -35,10 +35,9 @@ const (
 // Short says what went which way and, if the load was steady, what of the server that tells.
 func (t *Trend) Short() string {
 	if t.Quantity == inFlightTrend {
-		grew := fmt.Sprintf("requests in flight grew all the time, from %s to %s",
-			format.Number(t.First, 3), format.Number(t.Last, 3))
+		grew := "in flight grew from " + format.Number(t.First, 3) + " to " + format.Number(t.Last, 3)
 		if len(t.Load) == 0 {
-			grew += ": the server does not carry this load"
+			grew += ": the server cannot carry this load"
 		}
 		return grew
 	}
@@ -46,13 +45,15 @@ func (t *Trend) Short() string {
 	if t.Last < t.First {
 		way = " p50 fell by "
 	}
-	return latencies[FindLatency(t.Quantity)].Label + way + format.Percent(math.Abs(t.Last/t.First-1))
+	return latencies[FindLatency(t.Quantity)].Label + way + fmt.Sprintf("%.0f %%", 100*math.Abs(t.Last/t.First-1))
 }
 
 // Words says more of it, and what of the load may be the cause.
 func (t *Trend) Words() string {
 	words := t.Short()
-	if t.Quantity != inFlightTrend {
+	if t.Quantity == inFlightTrend {
+		words = "requests " + words + ", all the time and on average from the first quarter of the run to the last"
+	} else {
 		words += " over the run, from " + format.Duration(t.First*1e6, 3) + " in its first quarter to " +
 			format.Duration(t.Last*1e6, 3) + " in its last"
 	}

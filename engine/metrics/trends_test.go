@@ -46,7 +46,7 @@ func TestTrends(t *testing.T) {
 		}
 		s = summaryOf(recordsOf(overload.Run(seed, 0, 2000, 1)))
 		if len(s.Trends) < 2 || s.Trends[0].Quantity != inFlightTrend || s.Trends[0].Last < 2*s.Trends[0].First ||
-			!strings.Contains(s.Trends[0].Words(), "the server does not carry this load") {
+			!strings.Contains(s.Trends[0].Words(), "the server cannot carry this load") {
 			t.Errorf("an overload: %+v", s.Trends)
 		}
 	}
@@ -101,7 +101,7 @@ func TestTrendOfLoad(t *testing.T) {
 	words := s.Trends[i].Words()
 	if change := s.Trends[i].Load["requests_per_s"]; change < 0.8 || change > 1.6 ||
 		!strings.Contains(words, "the load changed, too, and may be the cause (requests/s +") ||
-		strings.Contains(words, "does not carry") {
+		strings.Contains(words, "cannot carry") {
 		t.Errorf("%+v: %s", s.Trends, words)
 	}
 	day := of(func(share float64) float64 { return 20 * (1 - 0.6*math.Cos(2*math.Pi*share)) })
