@@ -147,43 +147,54 @@ func (s *Sections) Intervals(perMille []int64) []*[2]int64 {
 	if s.unknown != "" {
 		return out
 	}
+	less := make([][]float64, len(s.cuts)) // by cut and part, how many values are below the quantile
 	worst := make([]float64, len(s.cuts))
+	for i := range s.cuts {
+		less[i] = make([]float64, len(s.cuts[i].counts))
+	}
+	passed := 0
 	for k, p := range perMille {
-		out[k] = s.interval(p, worst)
+		rank := Rank(int64(len(s.sorted)), p)
+		from, _ := slices.BinarySearchFunc(s.sorted, s.sorted[rank-1].Value, func(v Sample, value int64) int {
+			return cmp.Compare(v.Value, value)
+		})
+		for i := range s.cuts {
+			s.cuts[i].count(less[i], s.sorted[passed:from], 1)
+		}
+		passed = from
+		out[k] = s.interval(p, from, less, worst)
 	}
 	return out
 }
 
-// interval raises worst, by how many times more the shares vary than those of independent values, of each cut.
-func (s *Sections) interval(perMille int64, worst []float64) *[2]int64 {
+// count adds a weight to the parts of values.
+func (c *cut) count(to []float64, values []Sample, weight float64) {
+	for i := range values {
+		to[c.part(&values[i])] += weight
+	}
+}
+
+// interval is that of a quantile whose value is at from first. It raises worst, by how many times more the shares vary
+// than those of independent values, of each cut.
+func (s *Sections) interval(perMille int64, from int, less [][]float64, worst []float64) *[2]int64 {
 	n := float64(len(s.sorted))
 	q := float64(perMille) / 1000
 	rank := int(Rank(int64(n), perMille))
-	theta := s.sorted[rank-1].Value
-	from, _ := slices.BinarySearchFunc(s.sorted, theta, func(v Sample, value int64) int {
-		return cmp.Compare(v.Value, value)
-	})
 	to := s.after(from)
 	equal := float64(rank-from) / float64(to-from) // of those as large as the quantile, what counts as below it
 	independent := q * (1 - q) / n
 	low, high := rank, rank
-	for k := range s.cuts {
-		c := &s.cuts[k]
+	for i := range s.cuts {
+		c := &s.cuts[i]
 		m := len(c.counts)
-		excess := make([]float64, m)
+		excess := slices.Clone(less[i])
+		c.count(excess, s.sorted[from:to], equal)
 		for j, count := range c.counts {
-			excess[j] = -float64(rank) / n * count
-		}
-		for i := range s.sorted[:to] {
-			weight := 1.0
-			if i >= from {
-				weight = equal
-			}
-			excess[c.part(&s.sorted[i])] += weight
+			excess[j] -= float64(rank) / n * count
 		}
 		variance := squares(excess) / float64(m-1) * float64(m) / n / n
-		worst[k] = max(worst[k], variance/independent*c.alike, s.excess(c), 1)
-		reach := Student95(m-1) * math.Sqrt(worst[k]*independent)
+		worst[i] = max(worst[i], variance/independent*c.alike, s.excess(c), 1)
+		reach := Student95(m-1) * math.Sqrt(worst[i]*independent)
 		low = min(low, int(math.Floor(n*(q-reach))))
 		high = max(high, int(math.Ceil(n*(q+reach)))+1)
 	}
