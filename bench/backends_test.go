@@ -55,11 +55,8 @@ func (b backend) args(t *testing.T, load, url string, way []string) []string {
 	path := filepath.Join(t.TempDir(), "bodies.jsonl")
 	var bodies []byte
 	for i := range 160 {
-		body, err := json.Marshal(map[string]any{"model": "m", "prompt": strings.Repeat(fmt.Sprintf(" word%d", i), 30), "max_tokens": 6, "ignore_eos": true,
-			"stream": way == nil, "stream_options": map[string]bool{"include_usage": true}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := have(json.Marshal(map[string]any{"model": "m", "prompt": strings.Repeat(fmt.Sprintf(" word%d", i), 30), "max_tokens": 6, "ignore_eos": true,
+			"stream": way == nil, "stream_options": map[string]bool{"include_usage": true}}))(t)
 		bodies = append(append(bodies, body...), '\n')
 	}
 	writeFile(t, path, bodies)

@@ -253,16 +253,17 @@ func TestStartAt(t *testing.T) {
 	if said := refused(t, "--trace", load, "--url", slow.url, "--start-at", soon.Format(time.RFC3339Nano)); !strings.Contains(said, " too late for its start at ") && !strings.Contains(said, "want a moment to come") {
 		t.Error(said)
 	}
-	var res *results
-	var at time.Time
-	for ahead := 4 * time.Second; res == nil || res.code == 2 && ahead <= patience; ahead *= 4 { // a busy machine needs longer until it is ready
-		at = time.Now().Add(ahead).UTC()
-		res = run(t, "--trace", load, "--url", m.url, "--start-at", at.Format(time.RFC3339Nano), "--sender", "thread")
-	}
-	if late := lateFor(res.stderr); late != "" {
-		t.Skip("this machine is too slow: ", late)
-	}
-	if began := res.summary.Run.StartedAt; res.code != 0 || began.Sub(at).Abs() > time.Second || res.summary.Run.Options["start-at"] != nil {
-		t.Errorf("exit %d, began at %v, want %v", res.code, began, at)
-	}
+	ahead := time.Second
+	quickEnough(t, func() string {
+		ahead *= 4 // a busy machine needs longer until it is ready
+		at := time.Now().Add(ahead).UTC()
+		res := run(t, "--trace", load, "--url", m.url, "--start-at", at.Format(time.RFC3339Nano), "--sender", "thread")
+		if late := lateFor(res.stderr); late != "" {
+			return late
+		}
+		if began := res.summary.Run.StartedAt; res.code != 0 || began.Sub(at).Abs() > time.Second || res.summary.Run.Options["start-at"] != nil {
+			t.Errorf("exit %d, began at %v, want %v", res.code, began, at)
+		}
+		return ""
+	})
 }

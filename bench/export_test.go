@@ -28,9 +28,7 @@ func TestExport(t *testing.T) {
 	if again := start(t, nil, args...); again.wait(t) != 2 || !strings.Contains(again.stderr.String(), "already exported: "+path) {
 		t.Errorf("over a file that is there:\n%s", again.stderr.String())
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(path))
 	if again := start(t, nil, args...); again.wait(t) != 0 || !bytes.Equal(readFile(t, path), first) {
 		t.Errorf("not the same when `report` writes it:\n%s", again.stderr.String())
 	}

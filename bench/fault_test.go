@@ -93,7 +93,7 @@ func TestClosedIdle(t *testing.T) {
 			resent += l.Resent
 		}
 		s, notes := r.summary, strings.Join(r.summary.Notes, "\n")
-		if s.Requests.Resent != resent || s.Connections.ClosedEarly == 0 || !strings.Contains(notes, "had not announced it") ||
+		if s.Servers != nil || s.Requests.Resent != resent || s.Connections.ClosedEarly == 0 || !strings.Contains(notes, "had not announced it") ||
 			resent > 0 != strings.Contains(notes, "sent again") {
 			t.Errorf("%d sent again, the summary counts %d, %+v; notes: %q", resent, s.Requests.Resent, s.Connections, s.Notes)
 		}

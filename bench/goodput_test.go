@@ -17,9 +17,7 @@ func (r *results) reported(t *testing.T, args ...string) *metrics.Summary {
 		t.Fatalf("report %v: exit %d\n%s", args, code, p.stderr.String())
 	}
 	s := new(metrics.Summary)
-	if err := json.Unmarshal([]byte(p.stdout.String()), s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(p.stdout.String()), s))
 	return s
 }
 

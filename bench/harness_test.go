@@ -92,10 +92,7 @@ var raced = []string{
 
 // TestRaced: each name in the list is a test of this package.
 func TestRaced(t *testing.T) {
-	files, err := filepath.Glob("*_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := have(filepath.Glob("*_test.go"))(t)
 	var all strings.Builder
 	for _, file := range files {
 		all.Write(readFile(t, file))
@@ -167,13 +164,8 @@ func startInDir(t testing.TB, dir string, prefix []string, args ...string) *proc
 	p.Stdout, p.Stderr = &p.stdout, &p.stderr
 	p.Env = append(os.Environ(), "OPENAI_API_KEY=", "GORACE=atexit_sleep_ms=0")
 	p.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as a shell starts a job
-	stdin, err := p.StdinPipe()                         // its end is how a mock notices that this test has died
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdin := have(p.StdinPipe())(t)
+	must(t, p.Start())
 	go func() { _ = p.Wait(); close(p.gone) }()
 	t.Cleanup(func() {
 		_ = p.Process.Kill()
@@ -410,17 +402,29 @@ func serve(t *testing.T, handler http.HandlerFunc) string {
 // writeFile writes a file that a test needs.
 func writeFile[T string | []byte](t *testing.T, path string, text T) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // readFile reads a file that must be there.
 func readFile(t *testing.T, path string) []byte {
 	t.Helper()
-	text, err := os.ReadFile(path)
+	text := have(os.ReadFile(path))(t)
+	return text
+}
+
+// have returns a function that returns v, or ends the test if there is an error: v := have(f())(t).
+func have[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
+	}
+}
+
+// must ends the test at an error that has nothing to do with what it tests.
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return text
 }

@@ -31,10 +31,7 @@ func forward(t *testing.T, pick func(*http.Request) int, urls ...string) string 
 	t.Helper()
 	var proxies []*httputil.ReverseProxy
 	for _, u := range urls {
-		to, err := url.Parse(u)
-		if err != nil {
-			t.Fatal(err)
-		}
+		to := have(url.Parse(u))(t)
 		p := httputil.NewSingleHostReverseProxy(to)
 		p.FlushInterval = -1
 		proxies = append(proxies, p)
@@ -75,9 +72,7 @@ func TestInstancesBehindAGateway(t *testing.T) {
 			t.Errorf("no %q in\n%s", text, r.stderr)
 		}
 	}
-	if err := os.Remove(filepath.Join(r.dir, "summary.json")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(r.dir, "summary.json")))
 	p := start(t, nil, "report", "--full", r.dir)
 	p.wait(t)
 	if out := p.stdout.String(); !strings.Contains(out, "\n  pod-b ") {

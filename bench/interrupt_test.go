@@ -154,9 +154,7 @@ func TestTerminalInterrupt(t *testing.T) {
 // signalAll sends a signal to the whole process group, as a terminal does.
 func (p *process) signalAll(t *testing.T, s syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(-p.Process.Pid, s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(-p.Process.Pid, s))
 }
 
 // TestNohup: where SIGHUP is ignored, as under nohup, it stays ignored, in the sending process too.

@@ -289,9 +289,7 @@ func worlds() []world {
 // userNS is the processor time that the process has had, without that of the system for it.
 func userNS(t *testing.T) int64 {
 	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return usage.Utime.Nano()
 }
 
@@ -310,9 +308,7 @@ func costsOf(t *testing.T, name, file string) costs {
 	}
 	inspection.Analyse(tr, inspection.Options{Read: o})
 	turns := workload.FollowPolicy{Think: true, Speed: 1}.Dependencies(tr, tr.Len())
-	if _, err := (sched.Plan{Requests: tr.Len(), Concurrency: 1}).Following(turns); err != nil {
-		t.Fatal(err)
-	}
+	have((sched.Plan{Requests: tr.Len(), Concurrency: 1}).Following(turns))(t)
 	cost := costs{ns: float64(userNS(t) - from)}
 	runtime.ReadMemStats(&after)
 	cost.bytes = float64(after.TotalAlloc - before.TotalAlloc)

@@ -203,9 +203,7 @@ func TestSenderDies(t *testing.T) {
 	r := startReplay(t, "--trace", steady(t, lasting, 100, 10), "--url", m.url, "--sender", "process")
 	m.untilRunning(t, 8)
 	pid := childOf(t, r.Process.Pid)
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(pid, syscall.SIGKILL))
 	res := r.finish(t)
 	res.prove(t)
 	res.only(t, "ok", "not_sent")

@@ -33,10 +33,7 @@ func TestRecipes(t *testing.T) {
 	for _, name := range []string{"A", "B"} {
 		startReplayIn(t, nil, filepath.Join(home, "results", name), "--trace", trace, "--url", m.url).finish(t)
 	}
-	page, err := filepath.Abs("../cmd/fastreplay/manual/analysis.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := have(filepath.Abs("../cmd/fastreplay/manual/analysis.md"))(t)
 	c := exec.Command("python3", "-c", runRecipes, page)
 	c.Dir = home
 	out, err := c.CombinedOutput()

@@ -20,9 +20,7 @@ func TestTooLongForTheServer(t *testing.T) {
 			Input  int `json:"input_length"`
 			Output int `json:"output_length"`
 		}
-		if err := json.Unmarshal([]byte(line), &row); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(line), &row))
 		if row.Input+row.Output > context {
 			long[int64(i)] = true
 		}

@@ -114,10 +114,7 @@ func TestSamples(t *testing.T) {
 	for _, path := range files {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			t.Parallel()
-			recorded, err := trace.Open(path, trace.Options{Limit: 50})
-			if err != nil {
-				t.Fatal(err)
-			}
+			recorded := have(trace.Open(path, trace.Options{Limit: 50}))(t)
 			part := replayed{load: []string{path, "--limit", "50"}, mock: []string{"--ttft", "0s", "--itl", "0s", "--tokens-per-chunk", "20"}}
 			r := part.replay(t, "--concurrency", "20", "--allow-warm") // requests overtake each other
 			if len(r.lines) != recorded.Len() {

@@ -43,10 +43,7 @@ func TestKeysInExtraInputs(t *testing.T) {
 	extra := []string{"--extra-inputs", "user:" + key, "--extra-inputs", `{"metadata":{"who":"` + strings.ReplaceAll(key, "/", `\/`) + `"},"api_key":"` + other + `"}`}
 	first := run(t, with(extra, "--trace", steady(t, 5, 100, 2), "--url", m.url, "--header", "X-API-KEY: "+key, "--limit", "4", "--verbose")...)
 	said := first.stdout + first.stderr
-	files, err := filepath.Glob(filepath.Join(first.dir, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := have(filepath.Glob(filepath.Join(first.dir, "*")))(t)
 	for _, file := range files {
 		said += string(readFile(t, file))
 	}

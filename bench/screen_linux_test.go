@@ -29,10 +29,7 @@ func startOnTerminal(t testing.TB, name string, args ...string) *pseudoTerminal 
 		t.Skip("starts processes")
 	}
 	open := func(path string) *os.File {
-		f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOCTTY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := have(os.OpenFile(path, os.O_RDWR|unix.O_NOCTTY, 0))(t)
 		t.Cleanup(func() { _ = f.Close() })
 		return f
 	}
@@ -51,9 +48,7 @@ func startOnTerminal(t testing.TB, name string, args ...string) *pseudoTerminal 
 	p.Stdin, p.Stdout, p.Stderr = p.slave, p.slave, p.slave
 	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	p.Env = append(os.Environ(), "TERM="+name)
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Start())
 	go func() { _, _ = io.Copy(&p.shown, p.master) }()
 	go func() { defer close(p.gone); _ = p.Wait() }()
 	t.Cleanup(func() { _ = p.Process.Kill(); <-p.gone })
@@ -62,18 +57,13 @@ func startOnTerminal(t testing.TB, name string, args ...string) *pseudoTerminal 
 
 func (p *pseudoTerminal) resize(t testing.TB, columns uint16) {
 	t.Helper()
-	if err := unix.IoctlSetWinsize(int(p.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.IoctlSetWinsize(int(p.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}))
 }
 
 // state returns how the terminal works.
 func (p *pseudoTerminal) state(t testing.TB) unix.Termios {
 	t.Helper()
-	now, err := unix.IoctlGetTermios(int(p.slave.Fd()), unix.TCGETS)
-	if err != nil {
-		t.Fatal(err)
-	}
+	now := have(unix.IoctlGetTermios(int(p.slave.Fd()), unix.TCGETS))(t)
 	return *now
 }
 

@@ -94,15 +94,12 @@ func TestSecretsStayInside(t *testing.T) {
 					p.wait(t)
 					said += p.stdout.String() + p.stderr.String()
 				}
-				err := filepath.WalkDir(r.dir, func(path string, d fs.DirEntry, err error) error {
+				must(t, filepath.WalkDir(r.dir, func(path string, d fs.DirEntry, err error) error {
 					if err == nil && !d.IsDir() {
-						said += "\n" + path + ":\n" + string(must(os.ReadFile(path)))
+						said += "\n" + path + ":\n" + string(readFile(t, path))
 					}
 					return nil
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				}))
 			}
 			if !strings.Contains(said, "***") || !strings.Contains(said, "stream_error") || !strings.Contains(said, "pod-***") {
 				t.Fatalf("the server repeated nothing:\n%.3000s", said)
@@ -123,11 +120,4 @@ func TestSecretsStayInside(t *testing.T) {
 			}
 		})
 	}
-}
-
-func must(b []byte, err error) []byte {
-	if err != nil {
-		panic(err)
-	}
-	return b
 }

@@ -572,9 +572,7 @@ func (r sweepRun) check(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var summary metrics.Summary
-	if err := json.Unmarshal(readFile(t, filepath.Join(p.dir, "summary.json")), &summary); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(readFile(t, filepath.Join(p.dir, "summary.json")), &summary))
 	s.startedAt = summary.Run.StartedAt
 	s.prove(t, r, answers, text)
 	// A closed loop has so many connections in use, at most as many on their way, and the process some of its own.

@@ -22,9 +22,7 @@ func TestRequire(t *testing.T) {
 	requests := requestsFile(r.dir)
 	whole := readFile(t, requests)
 	for _, left := range []int{len(whole) / 2, 0} {
-		if err := os.Truncate(requests, int64(left)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Truncate(requests, int64(left)))
 		report := start(t, nil, "report", r.dir, "--require", "ttft.p50<600s")
 		if report.wait(t) != 2 || !strings.Contains(report.stderr.String(), "cut, edited") {
 			t.Errorf("%d bytes of records: want exit code 2\n%s", left, report.stderr.String())

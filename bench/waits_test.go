@@ -74,17 +74,12 @@ func writeGraph(t *testing.T, all []waiting) string {
 		if len(w.waits) == 0 {
 			notBefore = w.atMS
 		}
-		row, err := json.Marshal(map[string]any{"request_id": name(w.job, w.number), "play_id": fmt.Sprint("j", w.job), "session_id": fmt.Sprint("agent", w.number), "model": "m",
-			"input_length": 20, "output_length": 1 + w.number%3, "hash_ids": []int{1, 2}, "not_before_ms": notBefore, "timestamp": w.atMS, "dependencies": dependencies})
-		if err != nil {
-			t.Fatal(err)
-		}
+		row := have(json.Marshal(map[string]any{"request_id": name(w.job, w.number), "play_id": fmt.Sprint("j", w.job), "session_id": fmt.Sprint("agent", w.number), "model": "m",
+			"input_length": 20, "output_length": 1 + w.number%3, "hash_ids": []int{1, 2}, "not_before_ms": notBefore, "timestamp": w.atMS, "dependencies": dependencies}))(t)
 		b = append(append(b, row...), '\n')
 	}
 	path := filepath.Join(t.TempDir(), "graph.jsonl")
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, b, 0o600))
 	return path
 }
 

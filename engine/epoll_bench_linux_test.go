@@ -48,10 +48,7 @@ func benchmarkEpollReader(b testing.TB, streams int) (l *epollReader, far []net.
 	}
 	r.epollReaders.start.Do(func() { r.epollReaders.all = []*epollReader{l} })
 	for i := range int32(streams) {
-		c, err := r.pools[0].connect(context.Background())
-		if err != nil {
-			b.Fatal(err)
-		}
+		c := must(r.pools[0].connect(context.Background()))(b)
 		f := <-accepted
 		b.Cleanup(func() {
 			c.sock.Close()
@@ -69,9 +66,7 @@ func benchmarkEpollReader(b testing.TB, streams int) (l *epollReader, far []net.
 func (l *epollReader) round(b *testing.B, far []net.Conn, text string) time.Duration {
 	b.StopTimer()
 	for _, f := range far {
-		if _, err := io.WriteString(f, text); err != nil {
-			b.Fatal(err)
-		}
+		must(io.WriteString(f, text))(b)
 	}
 	b.StartTimer()
 	before := threadTime(b)
@@ -90,8 +85,6 @@ func (l *epollReader) round(b *testing.B, far []net.Conn, text string) time.Dura
 // threadTime returns the CPU time of the calling thread.
 func threadTime(b *testing.B) time.Duration {
 	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-		b.Fatal(err)
-	}
+	noError(b, unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t))
 	return time.Duration(t.Nano())
 }

@@ -109,9 +109,7 @@ func TestUnreadBytesAreNoTimeout(t *testing.T) {
 	r := l.run
 	r.cfg.Timeout, r.cfg.IdleTimeout = 1, 1
 	answer := chunked(events(16, finish, usage(64, 16, 0), done))
-	if _, err := io.WriteString(far[0], answer[:len(answer)/2]); err != nil {
-		t.Fatal(err)
-	}
+	must(io.WriteString(far[0], answer[:len(answer)/2]))(t)
 	conns := [2]*conn{r.table[0].Load(), r.table[1].Load()}
 	answered, silent := conns[0], conns[1]
 	if answered.request.Load() != 0 {
@@ -131,9 +129,7 @@ func TestUnreadBytesAreNoTimeout(t *testing.T) {
 	if unread() != 0 {
 		t.Fatal("not read")
 	}
-	if _, err := io.WriteString(far[0], answer[len(answer)/2:]); err != nil { // too late
-		t.Fatal(err)
-	}
+	must(io.WriteString(far[0], answer[len(answer)/2:]))(t)
 	for unread() == 0 {
 		time.Sleep(time.Millisecond)
 	}

@@ -68,9 +68,7 @@ func nothingIsLeftBehind(t *testing.T, kind senderKind) {
 			if c.end != nil {
 				go s.after(1, func() { c.end(r) })
 			}
-			if _, err := r.Do(context.Background()); err != nil {
-				t.Fatal(err)
-			}
+			must(r.Do(context.Background()))(t)
 			if len(k.records) != 100 {
 				t.Errorf("%d records, want 100", len(k.records))
 			}

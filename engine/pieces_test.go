@@ -50,11 +50,8 @@ func piecesArriveWhole(t *testing.T, kind senderKind, secure, part bool) {
 		s.Start()
 	}
 	defer s.Close()
-	made, err := trace.Generate(trace.Gen{ArrivalNS: workloadtest.Spaced(n, 400), InputTokens: trace.Range{Min: 2000, Max: 30_000}, OutputTokens: trace.Range{Min: 16, Max: 16},
-		Turns: trace.Range{Min: 5, Max: 5}, TurnTokens: trace.Range{Min: 100, Max: 900}, SystemTokens: 1024})
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must(trace.Generate(trace.Gen{ArrivalNS: workloadtest.Spaced(n, 400), InputTokens: trace.Range{Min: 2000, Max: 30_000}, OutputTokens: trace.Range{Min: 16, Max: 16},
+		Turns: trace.Range{Min: 5, Max: 5}, TurnTokens: trace.Range{Min: 100, Max: 900}, SystemTokens: 1024}))(t)
 	p := must(sched.FromTrace(made.ArrivalNS, 1, 0))(t)
 	addr := netip.MustParseAddrPort(s.Listener.Addr().String())
 	w := &workload.Work{Trace: made, Plan: p, Places: route.RoundRobin(n, route.Even([]int{1}))}

@@ -91,10 +91,7 @@ func benchmarkReceive(b *testing.B, watched bool) {
 			p.dial.Epoll, p.dial.Stamps = watched, stamps
 		}
 		r.Connect(context.Background())
-		found, err := r.Do(context.Background())
-		if err != nil {
-			b.Fatal(err)
-		}
+		found := must(r.Do(context.Background()))(b)
 		for _, rec := range k.records {
 			if rec.Outcome != record.OK || rec.Chunks != benchmarkTokens {
 				b.Fatalf("%v %q, %d chunks; want %d", rec.Outcome, rec.Error, rec.Chunks, benchmarkTokens)
@@ -114,20 +111,12 @@ func benchmarkReceive(b *testing.B, watched bool) {
 // startStreams starts a server of streams in a process of its own and returns its address.
 func startStreams(b *testing.B, requestBytes int) netip.AddrPort {
 	cmd := exec.Command(os.Args[0], streamArgument, strconv.Itoa(requestBytes))
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	out := must(cmd.StdoutPipe())(b)
+	noError(b, cmd.Start())
 	b.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		b.Fatal(err)
-	}
+	line := must(bufio.NewReader(out).ReadString('\n'))(b)
 	return netip.MustParseAddrPort(strings.TrimSpace(line))
 }

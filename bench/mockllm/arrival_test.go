@@ -9,20 +9,11 @@ import (
 // TestArrivalIsTheKernelsWhenThisProcessReadsLate sends bytes, reads them after a pause and expects the moment of
 // arrival.
 func TestArrivalIsTheKernelsWhenThisProcessReadsLate(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := have(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer ln.Close()
-	client, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := have(net.Dial("tcp", ln.Addr().String()))(t)
 	defer client.Close()
-	nc, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc := have(ln.Accept())(t)
 	defer nc.Close()
 	clock, err := newClock()
 	if err != nil {
@@ -34,9 +25,7 @@ func TestArrivalIsTheKernelsWhenThisProcessReadsLate(t *testing.T) {
 	}
 	arrive := func() (late bool) {
 		before := clock.now()
-		if _, err := client.Write([]byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		have(client.Write([]byte("x")))(t)
 		after := clock.now()
 		time.Sleep(2 * time.Millisecond) // the process is late; nothing waits for it
 		if n, err := s.Read(make([]byte, 8)); n != 1 || err != nil {

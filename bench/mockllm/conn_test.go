@@ -20,10 +20,7 @@ import (
 // dial opens a bare connection.
 func (ts *testServer) dial() (net.Conn, *bufio.Reader) {
 	ts.t.Helper()
-	nc, err := net.Dial("tcp", ts.Addr().String())
-	if err != nil {
-		ts.t.Fatal(err)
-	}
+	nc := have(net.Dial("tcp", ts.Addr().String()))(ts.t)
 	nc.SetDeadline(time.Now().Add(patience))
 	ts.t.Cleanup(func() { nc.Close() })
 	return nc, bufio.NewReader(nc)
@@ -32,14 +29,8 @@ func (ts *testServer) dial() (net.Conn, *bufio.Reader) {
 // read reads one response whole.
 func read(t *testing.T, br *bufio.Reader) (*http.Response, string) {
 	t.Helper()
-	resp, err := http.ReadResponse(br, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := have(http.ReadResponse(br, nil))(t)
+	body := have(io.ReadAll(resp.Body))(t)
 	return resp, string(body)
 }
 
@@ -52,9 +43,7 @@ func TestPipelining(t *testing.T) {
 		all.WriteString(rawRequest(completionsPath, shortStream, fmt.Sprint("X-Request-Id: ", i)))
 		all.WriteString("GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
 	}
-	if _, err := io.WriteString(nc, all.String()); err != nil {
-		t.Fatal(err)
-	}
+	have(io.WriteString(nc, all.String()))(t)
 	for i := range 20 {
 		_, text := read(t, br)
 		if a := parseStream(t, text); a.tokens != 3 || !strings.Contains(text, fmt.Sprintf(`"cmpl-%d"`, i)) {
@@ -73,18 +62,14 @@ func TestByteByByte(t *testing.T) {
 	nc, br := ts.dial()
 	for cut := range len(request) {
 		for _, part := range []string{request[:cut], request[cut:]} {
-			if _, err := io.WriteString(nc, part); err != nil {
-				t.Fatal(err)
-			}
+			have(io.WriteString(nc, part))(t)
 		}
 		if _, text := read(t, br); parseStream(t, text).tokens != 2 {
 			t.Fatalf("cut at %d: %q", cut, text)
 		}
 	}
 	for i := range len(request) {
-		if _, err := io.WriteString(nc, request[i:i+1]); err != nil {
-			t.Fatal(err)
-		}
+		have(io.WriteString(nc, request[i:i+1]))(t)
 	}
 	if _, text := read(t, br); parseStream(t, text).tokens != 2 {
 		t.Fatalf("one by one: %q", text)
@@ -96,10 +81,7 @@ func TestChunkedRequestAndExpect(t *testing.T) {
 	req := ts.request(completionsPath, shortStream)
 	req.ContentLength = -1
 	req.Body = io.NopCloser(struct{ io.Reader }{strings.NewReader(shortStream)})
-	resp, err := ts.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := have(ts.client.Do(req))(t)
 	text, _ := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	if parseStream(t, string(text)).tokens != 3 {
@@ -208,10 +190,7 @@ func TestSlowReader(t *testing.T) {
 		ctl := raw.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
 		return errors.Join(ctl, err)
 	}}
-	nc, err := dialer.Dial("tcp", ts.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc := have(dialer.Dial("tcp", ts.Addr().String()))(t)
 	defer nc.Close()
 	const tokens = 50_000 // far more than the socket buffers hold
 	body := fmt.Sprintf(`{"prompt":"a","max_tokens":%d,"stream":true,"stream_options":{"include_usage":true}}`, tokens)
@@ -222,9 +201,7 @@ func TestSlowReader(t *testing.T) {
 			t.Fatalf("another client got %+v", a)
 		}
 	}
-	if err := nc.(*net.TCPConn).SetReadBuffer(4 << 20); err != nil {
-		t.Fatal(err)
-	}
+	must(t, nc.(*net.TCPConn).SetReadBuffer(4<<20))
 	_, text := read(t, bufio.NewReader(nc))
 	if a := parseStream(t, text); a.tokens != tokens || !a.done || len(strings.Fields(a.text)) != tokens {
 		t.Errorf("%d tokens, done %v", a.tokens, a.done)
@@ -293,9 +270,7 @@ func TestLogDiskFull(t *testing.T) {
 	w.mu.Lock()
 	w.err = nil
 	w.mu.Unlock()
-	if err := l.close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.close())
 	got := strings.Split(strings.TrimSuffix(w.buf.String(), "\n"), "\n")
 	if len(got) != 100 {
 		t.Fatalf("%d lines, want 100", len(got))

@@ -55,10 +55,7 @@ func start(t *testing.T, cfg Config) *testServer {
 	if cfg.Log == nil {
 		cfg.Log = log
 	}
-	srv, err := alone(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	srv := have(alone(cfg))(t)
 	ts := serve(t, srv)
 	ts.log = log
 	return ts
@@ -68,13 +65,8 @@ func start(t *testing.T, cfg Config) *testServer {
 func serve(t *testing.T, srv *Server) *testServer {
 	t.Helper()
 	ts := &testServer{Server: srv, t: t, client: &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := ts.Start(ln); err != nil {
-		t.Fatal(err)
-	}
+	ln := have(net.Listen("tcp", "127.0.0.1:0"))(t)
+	must(t, ts.Start(ln))
 	t.Cleanup(ts.finish)
 	return ts
 }
@@ -136,10 +128,7 @@ func (ts *testServer) lines() map[string]logLine {
 // request makes a completion request; header pairs follow.
 func (ts *testServer) request(path, body string, header ...string) *http.Request {
 	ts.t.Helper()
-	req, err := http.NewRequest("POST", ts.URL()+path, strings.NewReader(body))
-	if err != nil {
-		ts.t.Fatal(err)
-	}
+	req := have(http.NewRequest("POST", ts.URL()+path, strings.NewReader(body)))(ts.t)
 	req.Header.Set("Content-Type", "application/json")
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
@@ -345,15 +334,10 @@ func TestSlotsAndQueue(t *testing.T) {
 // raw opens a connection and sends a completion request on it.
 func (ts *testServer) raw(body string, headers ...string) net.Conn {
 	ts.t.Helper()
-	nc, err := net.Dial("tcp", ts.Addr().String())
-	if err != nil {
-		ts.t.Fatal(err)
-	}
+	nc := have(net.Dial("tcp", ts.Addr().String()))(ts.t)
 	nc.SetDeadline(time.Now().Add(patience))
 	ts.t.Cleanup(func() { nc.Close() })
-	if _, err := nc.Write([]byte(rawRequest(completionsPath, body, headers...))); err != nil {
-		ts.t.Fatal(err)
-	}
+	have(nc.Write([]byte(rawRequest(completionsPath, body, headers...))))(ts.t)
 	return nc
 }
 
@@ -537,5 +521,22 @@ func TestNoAllocationPerEvent(t *testing.T) {
 		if n := testing.AllocsPerRun(1000, compose); n != 0 {
 			t.Errorf("%s: %v allocations an event", path, n)
 		}
+	}
+}
+
+// have returns a function that returns v, or ends the test if there is an error: v := have(f())(t).
+func have[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
+	}
+}
+
+// must ends the test at an error that has nothing to do with what it tests.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -51,10 +51,7 @@ func (c *transcript) String() string { return c.request + "\n" + c.body + "\n" +
 
 func readTranscripts(t testing.TB) (all []transcript) {
 	t.Helper()
-	text, err := os.ReadFile(transcripts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := have(os.ReadFile(transcripts))(t)
 	for _, block := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n====\n") {
 		request, rest, _ := strings.Cut(block, "\n")
 		body, answer, _ := strings.Cut(rest, "\n")
@@ -172,9 +169,7 @@ func TestTranscripts(t *testing.T) {
 		ts.client.CloseIdleConnections() // many a fault ends with the server's FIN
 	}
 	if *update {
-		if err := os.WriteFile(transcripts, []byte(strings.Join(out, "\n====\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(transcripts, []byte(strings.Join(out, "\n====\n")+"\n"), 0o644))
 	}
 }
 

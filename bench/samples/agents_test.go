@@ -16,10 +16,7 @@ import (
 func TestAgents(t *testing.T) {
 	for path, made := range map[string][]byte{"agentic_mooncake.jsonl": agenticMooncake()} {
 		checkFile(t, path, made)
-		tr, err := trace.Open(path, trace.Options{Strict: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		tr := have(trace.Open(path, trace.Options{Strict: true}))(t)
 		_, jobs := tr.JobNumbers()
 		relations, triggers, deepest, joins := map[trace.Relation]int{}, map[trace.Trigger]int{}, int32(0), 0
 		g := tr.Graph(tr.Len())

@@ -23,10 +23,7 @@ func TestTurns(t *testing.T) {
 		"sharegpt.json":     {made: shareGPT(), format: "sharegpt", rows: 162, messages: 162, answers: 162, left: 3},
 	} {
 		checkFile(t, path, c.made)
-		tr, err := trace.Open(path, trace.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		tr := have(trace.Open(path, trace.Options{}))(t)
 		messages, answers := 0, 0
 		for i := range tr.Len() {
 			if tr.Verbatim(i).Kind == trace.VerbatimMessages {

@@ -22,10 +22,7 @@ func TestJobs(t *testing.T) {
 		"weka.jsonl":   {weka(), "weka", 107, 10, 9, 8},
 	} {
 		checkFile(t, path, c.made)
-		tr, err := trace.Open(path, trace.Options{Strict: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		tr := have(trace.Open(path, trace.Options{Strict: true}))(t)
 		relations := map[trace.Relation]int{}
 		for i := range tr.Len() {
 			for _, d := range tr.Dependencies(i) {

@@ -75,10 +75,7 @@ func TestQuick(t *testing.T) {
 		t.Fatalf("files %q, %v; want one for each binary", files, err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := have(os.ReadFile(file))(t)
 		for _, s := range allScenarios() {
 			if !strings.Contains(string(text), "\nBenchmarkSuite/"+s.name+"/") && !strings.Contains(string(text), "# not measured: "+s.name+": ") {
 				t.Errorf("%s: %s measured nothing and did not say why", file, s.name)
@@ -98,10 +95,7 @@ func TestRivalSendsTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	w, err := openWorkload(path, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := have(openWorkload(path, true))(t)
 	if got, want := w.fingerprint(), string(regexp.MustCompile("sha256:[0-9a-f]{64}").Find(out)); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -151,10 +145,7 @@ func TestChunkLogs(t *testing.T) {
 	}}
 	clients["the rival"] = func(url string) (*outcome, error) { return l.rival(url, path, "--chunk-log", log) }
 	for who, client := range clients {
-		m, err := (&round{lab: l}).serve("--ttft", "2ms", "--itl", "1ms", "--quirk", "stamp")
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := have((&round{lab: l}).serve("--ttft", "2ms", "--itl", "1ms", "--quirk", "stamp"))(t)
 		o, err := client(m.url)
 		if stopped := m.stop(); err == nil {
 			err = stopped
@@ -162,10 +153,7 @@ func TestChunkLogs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := os.Open(log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := have(os.Open(log))(t)
 		chunks, err := readChunks(f)
 		_ = f.Close()
 		if err != nil {
@@ -245,11 +233,8 @@ func TestLiveStreams(t *testing.T) {
 
 // TestErrorsOf: the client counts from its start, the server by the machine's clock.
 func TestErrorsOf(t *testing.T) {
-	chunks, err := readChunks(strings.NewReader(chunkHead + "\n" +
-		"7,0,100,130,1080\n7,1,150,160,1142\n7,2,200,260,1199\n3,0,300,310,1290\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	chunks := have(readChunks(strings.NewReader(chunkHead + "\n" +
+		"7,0,100,130,1080\n7,1,150,160,1142\n7,2,200,260,1199\n3,0,300,310,1290\n")))(t)
 	for _, c := range []struct {
 		instant     func(chunk) int64
 		first, gaps []int64
@@ -287,9 +272,7 @@ func TestReadStream(t *testing.T) {
 	}
 	stream.WriteString(`data: {"choices":[],"usage":{"completion_tokens":3}}` + "\n\ndata: [DONE]\n\n")
 	var l line
-	if err := readStream(strings.NewReader(stream.String()), &l, sched.NewMonotonic()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, readStream(strings.NewReader(stream.String()), &l, sched.NewMonotonic()))
 	if l.Chunks != 3 || len(l.stamped) != 3 || l.LastTokenNS != l.stamped[2].instantNS {
 		t.Fatalf("got %+v", l)
 	}
@@ -338,9 +321,7 @@ func TestPercentile(t *testing.T) {
 func TestJudge(t *testing.T) {
 	var out strings.Builder
 	r := &results{}
-	if err := r.open(&out, "", ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.open(&out, "", ""))
 	ours, other := key{"s/x", "fast replay", "drift-p50-ns"}, key{"s/x", "rival", "drift-p50-ns"}
 	for run, v := range []float64{1000, 4000, 2000} {
 		lines := []lineOf{{"s/x", ours.who, []measure{{ours.measure, v}, {"b", 1}}}}
@@ -426,5 +407,22 @@ func TestParse(t *testing.T) {
 	var out strings.Builder
 	if err := command(t.Context(), []string{"--list", "floor"}, &out, io.Discard); err != nil || !strings.HasPrefix(out.String(), floorName+" ") {
 		t.Errorf("%q, %v", out.String(), err)
+	}
+}
+
+// have returns a function that returns v, or ends the test if there is an error: v := have(f())(t).
+func have[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
+	}
+}
+
+// must ends the test at an error that has nothing to do with what it tests.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -19,14 +19,9 @@ func TestAmplifiedFile(t *testing.T) {
 	c := newConvertCommand()
 	c.SetArgs([]string{sample, "--amplify", "2.5", "--seed", "4", "--format", "bailian", "--output", file})
 	c.SetErr(&stderr)
-	if err := c.Execute(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.Execute())
 	read := func(path string) *trace.Trace {
-		tr, err := trace.Open(path, trace.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		tr := have(trace.Open(path, trace.Options{}))(t)
 		return tr
 	}
 	want, did, err := setup.Amplify(2.5).Apply(read(sample), 4)

@@ -41,14 +41,9 @@ func TestFrozenFingerprints(t *testing.T) {
 		}
 	})
 	if *update {
-		if err := os.WriteFile(golden, []byte(strings.Join(got, "\n")), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(golden, []byte(strings.Join(got, "\n")), 0o644))
 	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := have(os.ReadFile(golden))(t)
 	for i, line := range got {
 		if all := strings.Split(string(want), "\n"); i >= len(all) || all[i] != line {
 			t.Errorf("line %d: got  %s\nwant %s", i+1, line, append(all, make([]string, i+1)...)[i])

@@ -92,9 +92,7 @@ func TestGateOfADemo(t *testing.T) {
 			`},"workload":{"fingerprint":"f"},"requests":{"planned":1,"ok":1},"verdict":{"measurement":"valid","valid":true}}`
 		record := `{"request_id":"a-0","row":0,"target":"http://a","planned_ns":0,"sent_ns":0,"first_token_ns":5,"last_token_ns":9,"done_ns":9,"completion_tokens":3,"outcome":"ok"}`
 		for name, text := range map[string]string{report.SummaryName: summary, report.RequestsName: record + "\n"} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 		}
 	}
 	ofServer, demo := dirs[false], dirs[true]
@@ -126,10 +124,7 @@ func runLine(t *testing.T, line string) (code int, said string) {
 func TestTraceFromStandardInput(t *testing.T) {
 	const sample = "../../bench/samples/mooncake-small.jsonl"
 	for _, line := range []string{"- --dry-run", "--trace - --dry-run", "inspect -", "profile --input-file - --dry-run", "convert - --format mooncake"} {
-		in, err := os.Open(sample)
-		if err != nil {
-			t.Fatal(err)
-		}
+		in := have(os.Open(sample))(t)
 		before := os.Stdin
 		os.Stdin = in
 		code, said := runLine(t, line)
@@ -154,10 +149,7 @@ func TestTraceFromStandardInput(t *testing.T) {
 
 // TestShortenedTraceIsTaught: how to keep a long trace short stands where one looks first.
 func TestShortenedTraceIsTaught(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	readme := have(os.ReadFile("../../README.md"))(t)
 	help := helpOf(t, newRootCommand(), "--help")
 	for _, flag := range []string{"--from", "--to", "--limit", "--duration"} {
 		if !strings.Contains(string(readme), flag+" ") || !strings.Contains(help, flag+" ") {

@@ -54,10 +54,7 @@ func TestGenMeetsTheWantedReuse(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tr, err := trace.Open(path, trace.Options{BlockTokens: 16})
-			if err != nil {
-				t.Fatal(err)
-			}
+			tr := have(trace.Open(path, trace.Options{BlockTokens: 16}))(t)
 			seen, blocks, old := map[uint64]bool{}, 0.0, 0.0
 			for i := range tr.Len() {
 				for _, id := range tr.Blocks(i) {

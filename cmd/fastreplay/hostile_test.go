@@ -54,9 +54,7 @@ func TestHostileFiles(t *testing.T) {
 		"n\x1b[31m\u009be.jsonl": row + "}",
 	} {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(path, []byte(text+"\n"), 0o600))
 		for _, args := range []string{"--dry-run --no-probe --trace", "--bad-rows drop --dry-run", "inspect", "inspect --json", "report", "--dry-run --config", "convert --format azure"} {
 			checkShown(t, append(strings.Fields(args), path))
 		}
@@ -72,9 +70,7 @@ func TestHostileFiles(t *testing.T) {
 // terminal.
 func TestHostileServer(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "t.jsonl")
-	if err := os.WriteFile(trace, []byte(`{"timestamp":0,"input_length":100,"output_length":5,"hash_ids":[1]}`+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(trace, []byte(`{"timestamp":0,"input_length":100,"output_length":5,"hash_ids":[1]}`+"\n"), 0o600))
 	for _, status := range []int{200, 503} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Instance", "pod\u009b\u202e")

@@ -21,10 +21,7 @@ func documents(t *testing.T) map[string]string {
 	t.Helper()
 	docs := map[string]string{}
 	for _, name := range append([]string{"README.md", "CONTRIBUTING.md"}, prefixedAll("cmd/fastreplay/manual/", topics())...) {
-		text, err := os.ReadFile(filepath.Join("../..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := have(os.ReadFile(filepath.Join("../..", name)))(t)
 		docs[name] = string(text)
 	}
 	return docs

@@ -58,15 +58,9 @@ func waitMockCommand(t *testing.T, ended <-chan error) error {
 // askMockCommand sends one completion request.
 func askMockCommand(t *testing.T, client *http.Client, url string) (int, string) {
 	t.Helper()
-	resp, err := client.Post(url+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"a b","max_tokens":2,"stream":true}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := have(client.Post(url+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"a b","max_tokens":2,"stream":true}`)))(t)
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := have(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, string(body)
 }
 
@@ -121,10 +115,7 @@ func TestMockDiesWithParent(t *testing.T) {
 
 // TestMockWithoutAPipe: the end of any other standard input means nothing.
 func TestMockWithoutAPipe(t *testing.T) {
-	stdin, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stdin := have(os.Open(os.DevNull))(t)
 	defer stdin.Close()
 	url, stop, ended := startMockCommand(t, stdin, "--die-with-parent")
 	if status, _ := askMockCommand(t, http.DefaultClient, url); status != 200 {
@@ -138,9 +129,7 @@ func TestMockWithoutAPipe(t *testing.T) {
 
 func TestMockBadUsage(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(empty, nil, 0o600))
 	for args, want := range map[string]string{
 		"--template-tokens 14":              "want HEAD,TAIL",
 		"--fault nonsense":                  "known are status",
@@ -184,10 +173,7 @@ func TestMockInstances(t *testing.T) {
 		t.Fatalf("targets %v, %v; the first is %s", o.URLs, err, url)
 	}
 	for i, url := range o.URLs {
-		resp, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"a","max_tokens":1}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := have(http.Post(url+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"a","max_tokens":1}`)))(t)
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if want := fmt.Sprintf(`"nvext":{"worker_id":%d}`, i); err != nil || resp.Header.Get("X-Instance") != fmt.Sprint("m", i) || !strings.Contains(string(body), want) {

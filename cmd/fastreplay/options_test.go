@@ -106,9 +106,6 @@ func TestInterruptedWhileReading(t *testing.T) {
 	if code := run(ctx, []string{"--trace", pipe, "--dry-run"}, stdio{strings.NewReader(""), io.Discard, &errs}); code != exitInterrupted {
 		t.Errorf("exit %d: %s", code, errs.String())
 	}
-	release, err := os.OpenFile(pipe, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	release := have(os.OpenFile(pipe, os.O_RDWR, 0))(t)
 	defer release.Close()
 }

@@ -93,10 +93,7 @@ func TestPacingSummary(t *testing.T) {
 		"--rate 5 --seed 7 --arrival poisson":          {Process: "poisson", FromPerS: 5, PerS: 5, Seed: &seven},
 		"--ramp 5:50:90s --seed 7 --arrival gamma:0.5": {Process: "gamma", FromPerS: 5, PerS: 50, RampS: 90, Burstiness: &half, Seed: &seven},
 	} {
-		o, err := given(t, "trace.jsonl "+line)
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := have(given(t, "trace.jsonl "+line))(t)
 		if got := o.Pacing.Summary(); !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: %+v, want %+v", line, got, want)
 		}

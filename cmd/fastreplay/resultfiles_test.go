@@ -66,12 +66,8 @@ func TestNamedResultFiles(t *testing.T) {
 func TestNamedResultFilesAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	there := filepath.Join(dir, "there.json")
-	if err := os.WriteFile(there, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(filepath.Join(dir, "nowhere"), filepath.Join(dir, "link.json")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(there, []byte("mine"), 0o600))
+	noError(t, os.Symlink(filepath.Join(dir, "nowhere"), filepath.Join(dir, "link.json")))
 	profile := "profile --input-file " + aRun + "--artifact-dir DIR/out "
 	for line, want := range map[string]string{
 		aRun + "--output DIR/out --save-result --result-filename DIR/there.json":                                                         "there.json is there; remove it",

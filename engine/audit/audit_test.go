@@ -13,6 +13,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/route"
@@ -188,9 +189,7 @@ func TestOvertakenVerbatim(t *testing.T) {
 			}
 			return ids, nil
 		}
-		if err := w.CountVerbatim(t.Context(), letters, new(atomic.Int64)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.CountVerbatim(t.Context(), letters, new(atomic.Int64)))
 		records := make([]record.Record, 3)
 		for i := range records {
 			records[i].Clear()
@@ -280,10 +279,7 @@ func TestJoinsOvertaken(t *testing.T) {
 	agentic := `{"schema":"dynamo.agentic_mooncake","version":2,"block_size":64,"hash_id_scope":"local","source":{"format":"sample","digest":"1"}}` + "\n" +
 		row(0, "", "") + row(1, "spawn", depends(0, "completion")) + row(2, "spawn", depends(0, "completion")) +
 		row(3, "join", depends(1, "completion")+","+depends(2, "completion")) + row(4, "replay_barrier", depends(3, "dispatch"))
-	tr, err := trace.Read(strings.NewReader(agentic), "a.jsonl", trace.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := must.Have(trace.Read(strings.NewReader(agentic), "a.jsonl", trace.Options{}))(t)
 	records := make([]record.Record, tr.Len())
 	for i := range records {
 		records[i].Clear()

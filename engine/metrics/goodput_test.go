@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 )
 
 // naiveLatencies are the latencies of a line of requests.jsonl in ns, read by
@@ -25,9 +26,7 @@ func naiveLatencies(t *testing.T, r *record.Record) map[string]float64 {
 		Completion *float64 `json:"completion_tokens"`
 		Chunks     int64    `json:"chunks"`
 	}
-	if err := json.Unmarshal(r.AppendJSON(nil), &l); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(r.AppendJSON(nil), &l))
 	ns := map[string]float64{}
 	put := func(name string, from, to *float64) {
 		if from != nil && to != nil {
@@ -199,10 +198,7 @@ func TestGoodputOfPlanned(t *testing.T) {
 // parsed are the SLOs of a list.
 func parsed(t testing.TB, lists ...string) []SLO {
 	t.Helper()
-	slos, err := ParseSLOs(lists...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	slos := must.Have(ParseSLOs(lists...))(t)
 	return slos
 }
 

@@ -9,15 +9,14 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 )
 
 func writeLog(t *testing.T, c *Collector) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	start := time.Unix(1_700_000_000, 250e6)
-	if err := c.WriteHistograms(&b, start, start.Add(3*time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.WriteHistograms(&b, start, start.Add(3*time.Second)))
 	return b.Bytes()
 }
 
@@ -34,10 +33,7 @@ func readAll(log []byte) (all []Tagged, err error) {
 func TestHistogramsRoundTrip(t *testing.T) {
 	all := workload(11, 2000, 2)
 	c := collect(all, []string{"http://127.0.0.1:8000", "http://odd,name with%20space/v1"})
-	read, err := readAll(writeLog(t, c))
-	if err != nil {
-		t.Fatal(err)
-	}
+	read := must.Have(readAll(writeLog(t, c)))(t)
 	byName := map[string]*hdrhistogram.Histogram{}
 	for _, h := range read {
 		byName[h.Metric+" "+h.Target] = h.Values

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
@@ -135,9 +136,7 @@ func TestJobs(t *testing.T) {
 	var read jobRun // from the lines alone, in another order
 	for i := range run.records {
 		read.records = append(read.records, record.Record{})
-		if err := record.Parse(run.records[len(run.records)-1-i].AppendJSON(nil), &read.records[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, record.Parse(run.records[len(run.records)-1-i].AppendJSON(nil), &read.records[i]))
 	}
 	if again := read.summary(true).Jobs; !reflect.DeepEqual(again, j) {
 		t.Errorf("from lines: %+v, want %+v", again, j)

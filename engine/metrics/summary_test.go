@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
@@ -19,9 +20,7 @@ func TestSummaryKeys(t *testing.T) {
 	text := []byte(dump(s))
 	top := mustObject(t, text)
 	var target []json.RawMessage
-	if err := json.Unmarshal(top["targets"], &target); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(top["targets"], &target))
 	percentiles := "p50 p90 p95 p99 p999 max mean count"
 	for _, tt := range []struct {
 		name   string
@@ -54,9 +53,7 @@ func TestSummaryKeys(t *testing.T) {
 
 func mustObject(t *testing.T, raw []byte) (m map[string]json.RawMessage) {
 	t.Helper()
-	if err := json.Unmarshal(raw, &m); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(raw, &m))
 	return m
 }
 
@@ -67,9 +64,7 @@ func TestSummaryRoundTrip(t *testing.T) {
 		Limits: DefaultLimits(),
 	}, Probed{})
 	var again Summary
-	if err := json.Unmarshal([]byte(dump(s)), &again); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(dump(s)), &again))
 	equal(t, "round trip", &again, s)
 	if !strings.Contains(dump(s), `"started_at": "2001-09-09T01:46:40.123456789Z"`) {
 		t.Error("started_at is not RFC 3339 in UTC")

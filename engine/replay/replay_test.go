@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/replay"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/setup"
@@ -110,10 +111,7 @@ func TestNotesOfARun(t *testing.T) {
 	cfg := configure(t)
 	cfg.Notes, cfg.Cold = []string{"from the caller"}, "off"
 	l := &listener{built: func() {}}
-	summary, err := replay.Run(t.Context(), &cfg, l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	summary := must.Have(replay.Run(t.Context(), &cfg, l))(t)
 	var kept []string
 	for _, n := range l.notes {
 		if n.Level == setup.Keep {

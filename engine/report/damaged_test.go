@@ -35,9 +35,7 @@ func soundDir(t testing.TB) string {
 		c.AddGaps(0, []int64{1e8, 2e8})
 		w.Append(&r)
 	}
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(w.Close())(t)
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s := c.Summary(metrics.Summary{
 		Requests: metrics.Requests{Planned: 100}, Run: metrics.Run{StartedAt: start, DurationS: 100}, Limits: metrics.DefaultLimits(),

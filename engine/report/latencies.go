@@ -38,7 +38,7 @@ type shownNumber struct {
 	ns   float64
 	mark string // markFew, markMoved or ""
 	hint string // why it has a mark or, without one, its 95 % interval
-	// its 95 % interval, as "±0.7 ms" or, if one side is longer, "[28.3 ms, 30.1 ms]"; "" if none is known
+	// its 95 % interval, as "±700 µs" or, if one side is longer, "[28.3 ms, 30.1 ms]"; "" if none is known
 	interval string
 }
 

@@ -226,9 +226,7 @@ func TestTallScreen(t *testing.T) {
 func TestQuietScreen(t *testing.T) {
 	for name, s := range screens() {
 		var full, quiet strings.Builder
-		if err := errors.Join(Screen(&full, s, PrintOptions{Dir: "r", Page: "r/report.html"}), Screen(&quiet, s, PrintOptions{Dir: "r", Page: "r/report.html", Quiet: true})); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, errors.Join(Screen(&full, s, PrintOptions{Dir: "r", Page: "r/report.html"}), Screen(&quiet, s, PrintOptions{Dir: "r", Page: "r/report.html", Quiet: true})))
 		first, _, _ := strings.Cut(full.String(), "\n")
 		text := quiet.String()
 		if !strings.HasPrefix(text, first) || !strings.Contains(text, "r/report.html") || regexp.MustCompile(`(?m)TTFT  |^ *(why|do|more|again|machine) `).MatchString(text) || strings.Count(text, "\n") > 11 {
@@ -264,9 +262,7 @@ func TestUnjudgedFailures(t *testing.T) {
 	} {
 		for _, quiet := range []bool{false, true} {
 			var b strings.Builder
-			if err := Screen(&b, c.s, PrintOptions{Quiet: quiet}); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, Screen(&b, c.s, PrintOptions{Quiet: quiet}))
 			if says := strings.Contains(b.String(), "exit 0") && strings.Contains(b.String(), "--max-error-rate"); says != c.says {
 				t.Errorf("%d, quiet %t: says so %t, want %t:\n%s", i, quiet, says, c.says, b.String())
 			}
@@ -281,9 +277,7 @@ func TestFewRequests(t *testing.T) {
 		s := counted(normalRun(), n)
 		s.Requests.Planned, s.Requests.OK = n, n
 		var b strings.Builder
-		if err := Screen(&b, s, PrintOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, Screen(&b, s, PrintOptions{}))
 		first, _, _ := strings.Cut(b.String(), "\n")
 		if !strings.HasPrefix(first, want) || n >= 100 && strings.Contains(first, "only") {
 			t.Errorf("%d requests: %q, want %q", n, first, want)

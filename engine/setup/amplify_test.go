@@ -9,15 +9,13 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
 func openTrace(tb testing.TB, path string) *trace.Trace {
 	tb.Helper()
-	t, err := trace.Open(path, trace.Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	t := must.Have(trace.Open(path, trace.Options{}))(tb)
 	return t
 }
 
@@ -148,9 +146,7 @@ func TestAmplifyUntimed(t *testing.T) {
 		rows = append(rows, `{"input_length":512,"output_length":1,"hash_ids":[`+string(rune('1'+i%9))+`]}`)
 	}
 	file := filepath.Join(t.TempDir(), "untimed.jsonl")
-	if err := os.WriteFile(file, []byte(strings.Join(rows, "\n")), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(strings.Join(rows, "\n")), 0o644))
 	out, did := amplified(t, openTrace(t, file), 3, 0)
 	if !out.Untimed || slices.Max(out.ArrivalNS) != 0 || out.Len() != 300 || did.After.RequestsPerS != nil || did.After.Peak != nil {
 		t.Errorf("%+v", did.After)

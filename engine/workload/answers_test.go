@@ -12,6 +12,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/prompt"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/workload"
@@ -85,21 +86,12 @@ func TestAnswersAreTheNextTurns(t *testing.T) {
 	const block = 16
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		tr, err := trace.Read(strings.NewReader(conversations(r, 6, seed%2 == 0)), "t.jsonl", trace.Options{Format: "bailian", Collect: true}) // which takes rows without an id of their last block, too
-		if err != nil {
-			t.Fatal(err)
-		}
-		plan, err := sched.FromTrace(tr.ArrivalNS, 1, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tr := must.Have(trace.Read(strings.NewReader(conversations(r, 6, seed%2 == 0)), "t.jsonl", trace.Options{Format: "bailian", Collect: true}))(t)
+		plan := must.Have(sched.FromTrace(tr.ArrivalNS, 1, 0))(t)
 		addr := netip.MustParseAddrPort("127.0.0.1:1")
 		w := &workload.Work{Trace: tr, Plan: plan, Targets: []workload.Target{{URL: "http://a:1", Host: "a:1", Path: "/x", Endpoints: []netip.AddrPort{addr}}},
 			Places: route.RoundRobin(plan.Requests, route.Even([]int{1})), Caches: map[netip.AddrPort]workload.PrefixCache{addr: {BlockTokens: block}}}
-		source, err := prompt.NewTokenIDs(seed, prompt.BuiltInIDs())
-		if err != nil {
-			t.Fatal(err)
-		}
+		source := must.Have(prompt.NewTokenIDs(seed, prompt.BuiltInIDs()))(t)
 		backend, err := api.New("vllm-generate", api.Options{Model: "m", Stream: true, ForceOutput: true, TokenIDs: true, Answers: true, CacheSalt: "s"})
 		if err != nil {
 			t.Fatal(err)
@@ -120,9 +112,7 @@ func TestAnswersAreTheNextTurns(t *testing.T) {
 		for i := range w.Requests() {
 			_, body, _ := strings.Cut(string(w.Prebuilt.At(i)), "\r\n\r\n")
 			var b told
-			if err := json.Unmarshal([]byte(body), &b); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal([]byte(body), &b))
 			a, _ := w.AnswerOf(i)
 			for k, id := range b.Params.Answer {
 				if w.Answers.Token(&a, k) != id {

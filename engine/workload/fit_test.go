@@ -8,6 +8,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
@@ -16,23 +17,14 @@ import (
 // workOf plans rows of a trace as JSON lines.
 func workOf(t *testing.T, rows string) *workload.Work {
 	t.Helper()
-	tr, err := trace.Read(strings.NewReader(rows), "rows.jsonl", trace.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, err := sched.FromTrace(tr.ArrivalNS, 1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := must.Have(trace.Read(strings.NewReader(rows), "rows.jsonl", trace.Options{}))(t)
+	plan := must.Have(sched.FromTrace(tr.ArrivalNS, 1, 0))(t)
 	return &workload.Work{Trace: tr, Plan: plan}
 }
 
 func backendOf(t *testing.T, name string) api.Backend {
 	t.Helper()
-	b, err := api.New(name, api.Options{Model: "m", ForceOutput: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Have(api.New(name, api.Options{Model: "m", ForceOutput: true}))(t)
 	return b
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
@@ -24,10 +25,7 @@ func TestCapIdle(t *testing.T) {
 			at[i+1] = rng.Int64N(600)
 		}
 		slices.Sort(at)
-		made, err := trace.Generate(trace.Gen{Format: "bailian", ArrivalNS: slices.Clone(at), InputTokens: trace.Range{Min: 64, Max: 4000}, OutputTokens: trace.Range{Min: 1, Max: 20}, Turns: trace.Range{Min: 1, Max: 6}, Active: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := must.Have(trace.Generate(trace.Gen{Format: "bailian", ArrivalNS: slices.Clone(at), InputTokens: trace.Range{Min: 64, Max: 4000}, OutputTokens: trace.Range{Min: 1, Max: 20}, Turns: trace.Range{Min: 1, Max: 6}, Active: 3}))(t)
 		if !slices.ContainsFunc(made.Parent, func(p int64) bool { return p >= 0 }) {
 			t.Fatal("no conversation of several turns")
 		}
@@ -85,14 +83,8 @@ func TestCapIdle(t *testing.T) {
 
 // TestLanesOfRepetitions: each repetition of a conversation is a job of its own, and waits and bounds stay within jobs.
 func TestLanesOfRepetitions(t *testing.T) {
-	made, err := trace.Generate(trace.Gen{Format: "bailian", ArrivalNS: workloadtest.Spaced(200, 10), InputTokens: trace.Range{Min: 64, Max: 4000}, OutputTokens: trace.Range{Min: 1, Max: 20}, Turns: trace.Range{Min: 1, Max: 4}, Active: 9})
-	if err != nil {
-		t.Fatal(err)
-	}
-	twice, err := made.Repeat(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Have(trace.Generate(trace.Gen{Format: "bailian", ArrivalNS: workloadtest.Spaced(200, 10), InputTokens: trace.Range{Min: 64, Max: 4000}, OutputTokens: trace.Range{Min: 1, Max: 20}, Turns: trace.Range{Min: 1, Max: 4}, Active: 9}))(t)
+	twice := must.Have(made.Repeat(2))(t)
 	n := twice.Len()
 	turns := workload.FollowPolicy{Think: true, Jobs: true, Speed: 1, Assumed: sched.AssumedLatency{TTFT: time.Millisecond}}.Dependencies(twice, n)
 	if turns.Jobs() != 2*len(slices.Compact(slices.Sorted(slices.Values(made.Session)))) {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
@@ -53,10 +54,7 @@ func TestURLFor(t *testing.T) {
 		{"h:1", "/generate_stream", "/mine", "/generate", "http://h:1/mine"},
 		{"h:1/a", "", "", "", "http://h:1/a"},
 	} {
-		target, err := workload.ParseTarget(c.raw, c.own)
-		if err != nil {
-			t.Fatal(err)
-		}
+		target := must.Have(workload.ParseTarget(c.raw, c.own))(t)
 		target.PostTo(c.post)
 		if got := target.URLFor(c.other); got != c.want {
 			t.Errorf("%+v: %s", c, got)

@@ -13,6 +13,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
@@ -38,10 +39,7 @@ func verbatimWork(t *testing.T, n int) (w *workload.Work, texts []string) {
 		texts = append(texts, text)
 		file.WriteString(`{"text_input":"` + text + `","output_length":1}` + "\n")
 	}
-	tr, err := trace.Read(strings.NewReader(file.String()), "t", trace.Options{Format: "mooncake"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := must.Have(trace.Read(strings.NewReader(file.String()), "t", trace.Options{Format: "mooncake"}))(t)
 	plan := sched.AtOnce(tr.Len(), 0)
 	a, b := netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2")
 	return &workload.Work{
@@ -90,9 +88,7 @@ func TestVerbatimIdealHits(t *testing.T) {
 	for addr := range w.Caches {
 		w.Caches[addr] = workload.PrefixCache{BlockTokens: 16, Assumed: true}
 	}
-	if err := w.CountVerbatim(t.Context(), letters, &done); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.CountVerbatim(t.Context(), letters, &done))
 	bounds := w.IdealHits()
 	clear(seen)
 	for i, text := range texts {
@@ -127,9 +123,7 @@ func TestCountVerbatimAsksOnce(t *testing.T) {
 		asked.Add(1)
 		return letters(ctx, l)
 	}
-	if err := w.CountVerbatim(t.Context(), count, &done); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.CountVerbatim(t.Context(), count, &done))
 	slices.Sort(texts)
 	if want := len(slices.Compact(texts)); int(asked.Load()) != want {
 		t.Errorf("%d asked of %d that differ", asked.Load(), want)
@@ -158,9 +152,7 @@ func TestCountedPromptsThatAreTooLong(t *testing.T) {
 	if got := w.TooLong(longest/2, chat); len(got) > 0 {
 		t.Errorf("%d too long before they were counted", len(got))
 	}
-	if err := w.CountVerbatim(t.Context(), letters, new(atomic.Int64)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.CountVerbatim(t.Context(), letters, new(atomic.Int64)))
 	list := w.TooLong(longest/2, chat)
 	want, kept := 0, []int{}
 	for i, text := range texts {

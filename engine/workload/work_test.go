@@ -9,6 +9,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
@@ -16,14 +17,8 @@ import (
 
 // TestTurnsBefore finds them again by looking back row by row.
 func TestTurnsBefore(t *testing.T) {
-	made, err := trace.Generate(trace.Gen{Format: "bailian", ArrivalNS: workloadtest.Spaced(300, 100), InputTokens: trace.Range{Min: 64, Max: 4000}, OutputTokens: trace.Range{Min: 1, Max: 60}, Turns: trace.Range{Min: 1, Max: 6}, Active: 40})
-	if err != nil {
-		t.Fatal(err)
-	}
-	twice, err := made.Repeat(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Have(trace.Generate(trace.Gen{Format: "bailian", ArrivalNS: workloadtest.Spaced(300, 100), InputTokens: trace.Range{Min: 64, Max: 4000}, OutputTokens: trace.Range{Min: 1, Max: 60}, Turns: trace.Range{Min: 1, Max: 6}, Active: 40}))(t)
+	twice := must.Have(made.Repeat(2))(t)
 	a := sched.AssumedLatency{TTFT: 100 * time.Millisecond, TPOT: 5 * time.Millisecond}
 	before := twice.TurnsBefore(500)
 	pause := workload.FollowPolicy{Think: true, Assumed: a, Speed: 2}
@@ -85,10 +80,7 @@ func TestRecordsOfJobs(t *testing.T) {
 	if w.Plan, err = sched.FromTrace(tr.ArrivalNS, 2, 0); err != nil {
 		t.Fatal(err)
 	}
-	backend, err := api.New("completions", api.Options{Model: "m"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := must.Have(api.New("completions", api.Options{Model: "m"}))(t)
 	type said struct {
 		job                  int64
 		name                 string
