@@ -120,6 +120,35 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
+// TestSweepOfLoads: a sweep measures the loads that are given, in their order, and writes a table of them; asked again it
+// measures nothing anew.
+func TestSweepOfLoads(t *testing.T) {
+	t.Parallel()
+	m, dir := fourSlots(t), t.TempDir()
+	out, table := filepath.Join(dir, "sweep"), filepath.Join(dir, "sweep.csv")
+	args := append([]string{
+		"sweep", "--json", "--trace", steady(t, 2000, 100, 5), "--url", m.url, "--over", "concurrency", "--at", "2,1", "--window", "1s", "--warm-in", "200ms", "--slo", "ttft.p50<600s goodput>=1%", "--output", out, "--csv", table,
+	}, append(patient[:5:5], "--goodput", "e2e:600s")...)
+	f := start(t, nil, args...).answer(t, 0)
+	if len(f.Probes) != 2 || f.Probes[0].Load != 2 || f.Probes[1].Load != 1 {
+		t.Fatalf("%+v", f.Probes)
+	}
+	for _, o := range f.Probes {
+		if o.Verdict != capacity.Holds || o.Numbers["requests_per_s"] <= 0 || o.Numbers[capacity.Goodput] <= 0 || o.Numbers["ttft.p50"] <= 0 {
+			t.Errorf("%+v", o)
+		}
+	}
+	lines := strings.Split(strings.TrimSpace(string(readFile(t, table))), "\n")
+	if len(lines) != 3 || !strings.HasPrefix(lines[0], "load,goodput_per_s,") || !strings.HasPrefix(lines[1], "2,") || !strings.HasSuffix(lines[2], ",holds") {
+		t.Errorf("%q", lines)
+	}
+	before := journal(out)
+	again := start(t, nil, args...).answer(t, 0)
+	if !bytes.Equal(journal(out), before) || len(again.Probes) != 2 || len(readFile(t, filepath.Join(out, "sweep.html"))) == 0 {
+		t.Errorf("asked again: %+v", again.Probes)
+	}
+}
+
 // TestCapacityInterrupt: Ctrl-C ends the probe that runs, and gives what is known.
 func TestCapacityInterrupt(t *testing.T) {
 	t.Parallel()

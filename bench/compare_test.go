@@ -75,6 +75,7 @@ func TestCompare(t *testing.T) {
 			for key, ns := range map[string]float64{"first_token_ns": 50e6, "first_text_ns": 50e6, "last_token_ns": 53e6, "done_ns": 53e6} {
 				l[key] = l["sent_ns"].(float64) + ns + laterNS + jitter
 			}
+			l["request_id"] = name + "-" + l["request_id"].(string) // else it is a copy of the same run
 			line, _ := json.Marshal(l)
 			lines = append(append(lines, line...), '\n')
 		}
@@ -91,10 +92,20 @@ func TestCompare(t *testing.T) {
 	made("a", a.url, 0, 0)
 	made("again", a.url, 0, 1)
 	made("slower", urlB, 30e6, 1)
+	made("a2", a.url, 0, 2)
+	made("again2", a.url, 0, 1)
 
 	gate := []string{"--fail-if", "ttft.paired:+10%"}
-	if c := runCompare(t, append([]string{dir("a"), dir("again")}, gate...)...); c.code != 0 || !strings.Contains(c.stdout, "300 requests in pairs") {
+	if c := runCompare(t, append([]string{dir("a"), dir("again")}, gate...)...); c.code != 4 || !strings.Contains(c.stdout, "300 requests in one pair") || !strings.Contains(c.stderr, "? UNDECIDED   ttft.paired:+10%") {
 		t.Errorf("the same server: exit %d\n%s%s", c.code, c.stdout, c.stderr)
+	}
+	for how, code := range map[string]int{"pass": 0, "fail": 3} {
+		if c := runCompare(t, append([]string{dir("a"), dir("again"), "--undecided", how}, gate...)...); c.code != code {
+			t.Errorf("undecided counts as %s: exit %d", how, c.code)
+		}
+	}
+	if c := runCompare(t, append([]string{dir("a"), dir("again"), "--", dir("a2"), dir("again2")}, gate...)...); c.code != 0 || !strings.Contains(c.stdout, "300 requests in 2 and 2 runs") || !strings.Contains(c.stderr, "✓ PASSED") {
+		t.Errorf("two runs a side: exit %d\n%s%s", c.code, c.stdout, c.stderr)
 	}
 	page := filepath.Join(root, "page.html")
 	worse := runCompare(t, append([]string{dir("a"), dir("slower"), "--floor", dir("again"), "--json", "--html", page}, gate...)...)
@@ -127,6 +138,8 @@ func TestCompare(t *testing.T) {
 		"--seed": {dir("a"), dir("seed")}, "no results": {dir("a"), empty}, "requests.jsonl": {dir("a"), broken},
 		"there is no directory": {dir("a"), dir("none")}, "give its directory": {dir("a"), filepath.Join(dir("seed"), "run.json")},
 		"give the directory of one": {dir("a"), root},
+		"are the same run":          {dir("a"), dir("slower"), "--floor", dir("a")},
+		"runs on both sides":        {dir("a"), "--"},
 		"the directory of a run":    {"--interleave", "abba", dir("a"), dir("again"), "--", load},
 	} {
 		c := runCompare(t, args...)
@@ -136,11 +149,25 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// TestCompareRecorded: the trace of a run is read again, with the flags of that run, for what it recorded of itself.
+func TestCompareRecorded(t *testing.T) {
+	t.Parallel()
+	m, dir := startMock(t), filepath.Join(t.TempDir(), "b")
+	p := start(t, nil, append([]string{filepath.Join("samples", "weka.jsonl"), "--scale", "60", "--url", m.url, "--output", dir, "-q"}, accepted...)...)
+	if code := p.wait(t); code != 0 {
+		t.Fatalf("exit %d\n%s", code, p.stderr.String())
+	}
+	c := runCompare(t, "recorded", dir, "--json")
+	if _, a, b := c.verdicts(t); c.code != 0 || !strings.Contains(a, "weka.jsonl") || b != m.url {
+		t.Errorf("exit %d, %s and %s\n%s", c.code, a, b, c.stderr)
+	}
+}
+
 // interleaved is a comparison that makes its runs itself, of 40 requests in 0.4 s.
 func interleaved(t *testing.T, dir, how, a, b string, args ...string) *process {
 	t.Helper()
 	load := steady(t, 40, 100, 4)
-	return start(t, nil, append(append([]string{"compare", "--interleave", how, "--output", dir, "--json", a, b, "--", load}, accepted...), args...)...)
+	return start(t, nil, append(append([]string{"compare", "--interleave", how, "--runs", "2", "--restart", "echo ready", "--output", dir, "--json", a, b, "--", load}, accepted...), args...)...)
 }
 
 // TestInterleave: runs in their order, or at the same instants, and then both of each side compared.
@@ -158,7 +185,7 @@ func TestInterleave(t *testing.T) {
 					return late
 				}
 				verdicts, nameA, nameB := c.verdicts(t)
-				if c.code != 0 || nameA != a.url || nameB != b.url || !strings.Contains(c.stdout, `"requests": 80`) {
+				if c.code != 0 || nameA != a.url || nameB != b.url || !strings.Contains(c.stdout, `"requests": 40`) || !strings.Contains(c.stderr, "--restart before run 2 of "+map[string]string{"abba": "4", "together": "2"}[how]+": exit code 0 after ") || !strings.Contains(c.stderr, "it said: ready") {
 					t.Errorf("exit %d, %s and %s\n%s", c.code, nameA, nameB, c.stderr)
 				}
 				if found := verdicts["ttft.p50"]; found != "worse" {
@@ -239,6 +266,23 @@ func TestInterleaveRefused(t *testing.T) {
 		}
 		if _, err := os.Stat(dir); err == nil {
 			t.Errorf("%v: a directory is left", args)
+		}
+	}
+}
+
+// TestInterleaveRestartFails: no further run is made, what is measured stays, and the command's exit code and words are
+// told. What it leaves running does not hold anything up.
+func TestInterleaveRestartFails(t *testing.T) {
+	t.Parallel()
+	a := startMock(t)
+	dir := filepath.Join(t.TempDir(), "cmp")
+	c := runCompare(t, append([]string{"--interleave", "abba", "--restart", "sleep 20 & echo no GPU; exit 7", "--output", dir, a.url, a.url, "--", steady(t, 10, 100, 2)}, accepted...)...)
+	if c.code != 1 || !strings.Contains(c.stderr, "--restart before run 2 of 6: exit code 7") || !strings.Contains(c.stderr, "it said: no GPU") {
+		t.Errorf("exit %d\n%s", c.code, c.stderr)
+	}
+	for name, stays := range map[string]bool{"a1": true, "b1": false} {
+		if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != stays {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

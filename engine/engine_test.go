@@ -321,6 +321,22 @@ func (r *Run) useStamps(stamps wire.Stamps) {
 	}
 }
 
+// TestClosedLoopEndsInTime: what is not released before its end is left out. TestTurnsWait has what is in flight.
+func TestClosedLoopEndsInTime(t *testing.T) {
+	const all, end = 1 << 16, 200 * time.Millisecond
+	w, s := equalWork(t, all, func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), 4, end) })
+	k := new(sink)
+	f := do(t, s, newRun(t, oneThread, w, k))
+	if out := len(f.LeftOut); len(k.records)+out != all || out == 0 {
+		t.Errorf("%d records and %d left out of %d requests", len(k.records), out, all)
+	}
+	for _, rec := range k.records {
+		if rec.PlannedNS >= int64(end) || rec.DriftNS() < 0 {
+			t.Fatalf("released at %d ns, drift %d ns", rec.PlannedNS, rec.DriftNS())
+		}
+	}
+}
+
 // must returns a function that returns v, or ends the test if there is an error.
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {

@@ -146,13 +146,25 @@ func Deployments() []Deployment {
 		of("prefix cache", "conversations of 10 turns are forgotten after 10 s", 7200, func(w *World) {
 			w.Turns, w.Noise = 10, append(w.Noise, Forget(10))
 		}),
-		of("collapse", "slower by 60 % from 16 waiting until 2 wait", 7200, func(w *World) { w.Rules = []Rule{Collapse(16, 2, 1.6)} }),
+		of("collapse", "slower by 60 % from 16 waiting until 2 wait", 7200, func(w *World) {
+			w.Rules = []Rule{Collapse(16, 2, 1.6)}
+		}),
 		of("autoscaling", "6 slots, 12 a minute after 4 wait", 7200, func(w *World) {
 			w.Slots, w.Rules = 6, []Rule{Grow(4, 6, 60)}
 		}),
 		of("heavy tails", "answers whose tail falls as x^-1.8", 7200, func(w *World) {
 			w.Answer = func(r *rand.Rand) float64 { return 0.8 / 1.8 * math.Pow(1-r.Float64(), -1/1.8) }
 		}),
+		of("pauses", "a stop of 10 s every 5 min", 7200, func(w *World) { w.Noise = append(w.Noise, Stalls(300, 10)) }),
+		of("timer", "60 more within 1 s, every 10 min", 7200, func(w *World) {
+			w.Rate = func(at float64) float64 {
+				if math.Mod(at+300, 600) < 1 {
+					return 62
+				}
+				return 1.9
+			}
+		}),
+		of("leak", "slower by 1 % every minute", 7200, func(w *World) { w.Noise = append(w.Noise, Leak(0.01)) }),
 		of("limit", "who finds 3 waiting is refused", 7200, func(w *World) { w.Rules = []Rule{Refuse(3)} }),
 	}
 }

@@ -57,7 +57,8 @@ func TestServe(t *testing.T) {
 func TestCarries(t *testing.T) {
 	d := Deployments()[1]
 	load := d.Carries(FirstToken, 1, Scope{})
-	if below, above := d.Kept(FirstToken, 1, Scope{}, load/1.05), d.Kept(FirstToken, 1, Scope{}, load*1.05); below < 0.95 || above >= 0.95 {
+	below, above := d.Kept(FirstToken, 1, Scope{}, load/1.05), d.Kept(FirstToken, 1, Scope{}, load*1.05)
+	if below < 0.95 || above >= 0.95 {
 		t.Errorf("a share of %.4f is kept below %.3f, of %.4f above; want 0.95 in between", below, load, above)
 	}
 	lone := Deployment{World{Name: "lone", Slots: 1, Rate: func(float64) float64 { return 0.2 }}, 200}

@@ -130,6 +130,39 @@ func WarmUp(until, factor float64) Effect {
 	})
 }
 
+// Wave slows the server by a sine of so many periods a run, which begins at a random phase.
+func Wave(periods, depth float64) Effect {
+	return func(r *rand.Rand, run []Request) {
+		phase := r.Float64()
+		slow(run, func(i int) float64 {
+			return 1 + depth*math.Sin(2*math.Pi*(phase+periods*float64(i)/float64(len(run))))
+		})
+	}
+}
+
+// Ticks rounds all times up to whole steps: the server answers at its clock's beat.
+func Ticks(ms float64) Effect {
+	return func(_ *rand.Rand, run []Request) {
+		for i := range run {
+			run[i].TTFT = ms * math.Ceil(run[i].TTFT/ms)
+			run[i].TPOT = ms * math.Ceil(run[i].TPOT/ms)
+		}
+	}
+}
+
+// Burst slows a few requests in a row, once a run at a random place.
+func Burst(requests int, factor float64) Effect {
+	return func(r *rand.Rand, run []Request) {
+		from := r.IntN(max(1, len(run)-requests))
+		slow(run, func(i int) float64 {
+			if i < from || i >= from+requests {
+				return 1
+			}
+			return factor
+		})
+	}
+}
+
 // Cold multiplies the times of the first so many seconds.
 func Cold(seconds, factor float64) Effect {
 	return func(_ *rand.Rand, run []Request) {
@@ -139,6 +172,13 @@ func Cold(seconds, factor float64) Effect {
 			}
 			return 1
 		})
+	}
+}
+
+// Leak multiplies all times by a factor that grows by a share every minute.
+func Leak(share float64) Effect {
+	return func(_ *rand.Rand, run []Request) {
+		slow(run, func(i int) float64 { return 1 + share*run[i].At/60 })
 	}
 }
 
@@ -175,11 +215,11 @@ func WholeRun(sigma float64) Effect {
 	}
 }
 
-// Modes lets a run settle in one of two states, of which one is slower by a factor.
-func Modes(factor float64) Effect {
+// Modes lets a share of the runs settle in a state that is slower by a factor.
+func Modes(share, factor float64) Effect {
 	return func(r *rand.Rand, run []Request) {
 		f := 1.0
-		if r.IntN(2) == 1 {
+		if r.Float64() < share {
 			f = factor
 		}
 		slow(run, func(int) float64 { return f })

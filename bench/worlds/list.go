@@ -2,62 +2,65 @@ package worlds
 
 import "fmt"
 
-// noise is the independent noise of a server in which nothing else is wrong.
-var noise = LogNormal(0.1)
-
-// Worlds returns the worlds of runs that are compared or judged alone.
+// Worlds returns the worlds of runs that are compared or judged alone. All but the queues begin with noise of 10 %.
 func Worlds() []World {
-	quiet := func(effects ...Effect) []Effect { return append([]Effect{noise}, effects...) }
-	out := []World{
-		{Name: "independent", About: "log-normal noise of 10 %", Noise: quiet()},
-		{Name: "pareto", About: "noise whose tail falls as x^-2.5", Noise: []Effect{Pareto(2.5)}},
-		{Name: "outliers", About: "2 % of the times are ten times as long", Noise: quiet(Outliers(0.02, 10))},
-		{Name: "failures", About: "5 % of the requests fail", Noise: quiet(Failures(0.05))},
-		{Name: "agents", About: "20 conversations, each 10 % off", Turns: 100, Noise: quiet(PerConversation(0.1))},
+	// quiet is a world whose requests never wait.
+	quiet := func(name, about string, effects ...Effect) World {
+		return World{Name: name, About: about, Noise: append([]Effect{LogNormal(0.1)}, effects...)}
 	}
-	for _, turns := range []int{4, 40, 400} {
-		out = append(out, World{
-			Name:  fmt.Sprintf("turns-%d", turns),
-			About: fmt.Sprintf("conversations of %d turns, each 10 %% off", turns),
-			Turns: turns, Noise: quiet(PerConversation(0.1)),
-		})
+	once := func(name, about string, effect Effect) World {
+		w := quiet(name, about)
+		w.Once = []Effect{effect}
+		return w
 	}
-	for _, busy := range []float64{0.5, 0.7, 0.9} {
-		out = append(out, World{
-			Name:  fmt.Sprintf("queue-%.0f", 100*busy),
-			About: fmt.Sprintf("M/G/4, %.0f %% busy", 100*busy),
-			Slots: 4, Busy: busy, Noise: []Effect{LogNormal(0.3)},
-		})
+	talks := func(name string, turns int) World {
+		w := quiet(name, fmt.Sprintf("conversations of %d turns, each 10 %% off", turns), PerConversation(0.1))
+		w.Turns = turns
+		return w
 	}
-	for _, share := range []float64{0.01, 0.05, 0.2} {
-		out = append(out, World{
-			Name:  fmt.Sprintf("correlated-%.0f", 100*share),
-			About: fmt.Sprintf("noise of 5 %% with a correlation length of %.0f %% of the run", 100*share),
-			Noise: quiet(Correlated(share, 0.05)),
-		})
+	queue := func(name string, busy float64) World {
+		about := fmt.Sprintf("M/G/4, %.0f %% busy", 100*busy)
+		return World{Name: name, About: about, Slots: 4, Busy: busy, Noise: []Effect{LogNormal(0.3)}}
 	}
-	for _, sigma := range []float64{0.003, 0.005, 0.01} {
-		out = append(out, World{
-			Name:  fmt.Sprintf("runs-%.1f", 100*sigma),
-			About: fmt.Sprintf("each whole run is %.1f %% off", 100*sigma),
-			Once:  []Effect{WholeRun(sigma)}, Noise: quiet(),
-		})
+	all := queue("everything", 0.7)
+	all.About += ", conversations, failures, a walk, runs 0.5 % off"
+	all.Turns = 40
+	all.Once = []Effect{WholeRun(0.005)}
+	all.Noise = append(all.Noise, PerConversation(0.1), Walk(0.02), Failures(0.01))
+	pareto := World{Name: "pareto", About: "the noise's tail falls as x^-2.5", Noise: []Effect{Pareto(2.5)}}
+	return []World{
+		quiet("independent", "nothing else"),
+		pareto,
+		quiet("outliers", "2 % of the times are ten times as long", Outliers(0.02, 10)),
+		quiet("cliff", "5 % are, so that p95 lies at the edge", Outliers(0.05, 10)),
+		quiet("failures", "5 % of the requests fail", Failures(0.05)),
+		quiet("ticks", "times are whole steps of 25 ms", Ticks(25)),
+		talks("turns-4", 4),
+		talks("turns-40", 40),
+		talks("agents", 100),
+		talks("turns-400", 400),
+		queue("queue-50", 0.5),
+		queue("queue-70", 0.7),
+		queue("queue-90", 0.9),
+		quiet("correlated-1", "5 % off for about 1 % of the run", Correlated(0.01, 0.05)),
+		quiet("correlated-5", "5 % off for about 5 % of the run", Correlated(0.05, 0.05)),
+		quiet("correlated-20", "5 % off for about 20 % of the run", Correlated(0.2, 0.05)),
+		quiet("walk", "a random walk of 2 %", Walk(0.02)),
+		quiet("drift", "slower by 30 % in the end", Drift(1.3)),
+		quiet("step", "slower by 30 % from mid-run on", Step(0.5, 1.3)),
+		quiet("warm-up", "the first tenth takes twice as long", WarmUp(0.1, 2)),
+		quiet("stalls", "a stop of 1 s every 30 s", Stalls(30, 1)),
+		quiet("burst", "30 requests in a row take five times as long", Burst(30, 5)),
+		quiet("wave-half", "half a sine of 5 %", Wave(0.5, 0.05)),
+		quiet("wave-1", "a sine of 5 %", Wave(1, 0.05)),
+		quiet("wave-5", "five sines of 5 %", Wave(5, 0.05)),
+		quiet("wave-10", "ten sines of 5 %", Wave(10, 0.05)),
+		once("runs-0.3", "each whole run is 0.3 % off", WholeRun(0.003)),
+		once("runs-0.5", "each whole run is 0.5 % off", WholeRun(0.005)),
+		once("runs-1", "each whole run is 1 % off", WholeRun(0.01)),
+		once("modes", "every second run is 2 % slower", Modes(0.5, 1.02)),
+		once("rare mode", "every tenth run is 10 % slower", Modes(0.1, 1.1)),
+		once("neighbour", "15 % of every second run take half as long again", Neighbour(0.15, 1.5)),
+		all,
 	}
-	return append(out,
-		World{Name: "walk", About: "a random walk of 2 %", Noise: quiet(Walk(0.02))},
-		World{Name: "drift", About: "the server slows by 30 %", Noise: quiet(Drift(1.3))},
-		World{Name: "step", About: "in mid-run the server slows by 30 %", Noise: quiet(Step(0.5, 1.3))},
-		World{Name: "stalls", About: "a stop of 1 s every 30 s", Noise: quiet(Stalls(30, 1))},
-		World{Name: "warm-up", About: "the first tenth takes twice as long", Noise: quiet(WarmUp(0.1, 2))},
-		World{Name: "modes", About: "every second run is 2 % slower", Once: []Effect{Modes(1.02)}, Noise: quiet()},
-		World{
-			Name: "neighbour", About: "15 % of every second run take half as long again",
-			Once: []Effect{Neighbour(0.15, 1.5)}, Noise: quiet(),
-		},
-		World{
-			Name: "everything", About: "a queue 70 % busy, conversations, failures, a walk, runs 0.5 % off",
-			Turns: 40, Slots: 4, Busy: 0.7, Once: []Effect{WholeRun(0.005)},
-			Noise: []Effect{LogNormal(0.3), PerConversation(0.1), Walk(0.02), Failures(0.01)},
-		},
-	)
 }

@@ -25,7 +25,7 @@ func (s Share) Wilson() (low, high float64) {
 	n := float64(s.Of)
 	p := float64(s.Hits) / n
 	middle, reach := p+z*z/(2*n), z*math.Sqrt(p*(1-p)/n+z*z/(4*n*n))
-	return (middle - reach) / (1 + z*z/n), (middle + reach) / (1 + z*z/n)
+	return max(0, middle-reach) / (1 + z*z/n), (middle + reach) / (1 + z*z/n)
 }
 
 // String returns the share in percent and its interval.
@@ -53,7 +53,8 @@ func (s *Score) Add(low, high, truth float64) {
 		s.Finds.Add(known && (low > 0 && truth > 0 || high < 0 && truth < 0))
 	}
 	if known {
-		s.Covers.Add(low <= truth && truth <= high)
+		const rounding = 1e-9 // of intervals of width 0
+		s.Covers.Add(low-rounding <= truth && truth <= high+rounding)
 		s.False.Add(low > 0 && truth <= 0 || high < 0 && truth >= 0)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 // TestChangeIsWhatPairsShow: the changes that pairs of runs show lie about the true one.
 func TestChangeIsWhatPairsShow(t *testing.T) {
-	const n, pairs, seed, change = 1000, 40, 3, 1.05
+	const n, pairs, seed, change = 600, 25, 3, 1.05
 	stats := []Stat{{TTFT, 0.5}, {TTFT, 0.95}, {TPOT, Mean}, {E2E, 0.5}}
 	for _, w := range Worlds() {
 		seen := map[Stat][]float64{}
@@ -117,9 +117,13 @@ func TestEffects(t *testing.T) {
 		{"step: mean", mean(Step(0.5, 1.3)), 1.15, 0.001},
 		{"warm-up: mean", mean(WarmUp(0.1, 2)), 1.1, 0.001},
 		{"stalls: mean", mean(Stalls(30, 1)), 1 + 1000.0/30/2, 2},
+		{"leak: mean", mean(Leak(0.01)), 1 + 0.01*10_000/60/2, 0.001},
 		{"walk: spread", spread(Walk(0.02)), 0.02, 0.001},
 		{"whole runs: spread", spread(WholeRun(0.005)), 0.005, 0.0003},
-		{"modes: spread", spread(Modes(1.02)), 0.01, 0.0005},
+		{"modes: spread", spread(Modes(0.5, 1.02)), 0.01, 0.0005},
+		{"wave: mean square", spread(Wave(1, 0.05)), 0.05 / math.Sqrt2, 0.001},
+		{"ticks: mean", mean(Ticks(25)), 25, 1e-9},
+		{"burst: mean", mean(Burst(n/100, 5)), 1.04, 0.001},
 		{"neighbour: share of the runs slow at their end", spread(Neighbour(1, 2)), 0.5, 0.02},
 	} {
 		if math.Abs(c.got-c.want) > c.give {

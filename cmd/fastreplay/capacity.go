@@ -270,8 +270,9 @@ func (o *probingOptions) run(ctx context.Context, out io.Writer, ui *terminal) e
 		return errors.New("the selection is empty")
 	case !t.Untimed:
 		s.spanS = float64(t.ArrivalNS[s.requests-1]) / 1e9
+		s.arrivals = t.ArrivalNS
 		if o.kind.from[0] == capacity.FromBusiest {
-			s.timeline = t.ArrivalNS
+			s.timeline = s.arrivals
 		}
 	case o.over == "amplify" || o.over == "scale":
 		return fmt.Errorf(

@@ -290,8 +290,7 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w window) 
 	if out.Cut {
 		w.ForNS = int64(len(out.Slices)) * w.SliceNS
 	}
-	out.Numbers, out.Limiter, err = capacity.Numbers(dir, targets, s.objectives, w.Span)
-	return err
+	return out.Measure(dir, targets, s.objectives, w.Span)
 }
 
 // judge peeks at how a probe ended, and returns the URLs of its targets as its records have them. It notes if the

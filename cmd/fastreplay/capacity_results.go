@@ -125,7 +125,8 @@ type result struct {
 	SLO      string             `json:"slo"`
 	Limiter  string             `json:"limiter"`
 	Answer   capacity.Answer    `json:"answer"`
-	Probes   []capacity.Outcome `json:"probes"` // without slices, which probes.jsonl has
+	Replicas *capacity.Replicas `json:"replicas"` // by minute of the trace; null if nobody knows
+	Probes   []capacity.Outcome `json:"probes"`   // without slices, which probes.jsonl has
 }
 
 // result is what is known by now, and its page.
@@ -138,12 +139,28 @@ func (s *searching) result() (*result, *capacity.Page) {
 	for i := range probes {
 		probes[i].Summarize(len(s.objectives))
 	}
-	r := &result{s.sentence(a), s.o.over, s.o.slo, s.limiter(a), a, probes}
+	r := &result{s.sentence(a), s.o.over, s.o.slo, s.limiter(a), a, s.replicas(a), probes}
 	return r, &capacity.Page{
 		Sweep: s.o.sweep, Title: "Capacity of " + filepath.Base(s.o.traces[0]), Sentence: r.Sentence, Unit: s.o.kind.unit,
-		Objectives: s.objectives, Answer: a, Outcomes: probes,
+		Objectives: s.objectives, Answer: a, Replicas: r.Replicas, Outcomes: probes,
 		Load: func(load float64) string { return s.number(load, 4) },
 	}
+}
+
+// replicas is how many instances each minute of the trace would have needed; nil if nobody knows.
+func (s *searching) replicas(a capacity.Answer) *capacity.Replicas {
+	if a.Part == nil || a.High == nil || s.spanS == 0 {
+		return nil
+	}
+	ofOne := 1 / float64(len(s.o.urls)) // of the load that the servers carry together, in requests per s
+	if s.o.over != "rate" {
+		ofOne *= a.Part.OfMeanRate * s.recordedRate()
+	}
+	if s.o.over == "instances" {
+		ofOne *= float64(len(s.o.urls))
+		return s.arrivals.Replicas(ofOne/a.Load, ofOne / *a.High)
+	}
+	return s.arrivals.Replicas(ofOne*a.Load, ofOne*a.Low)
 }
 
 // writePage writes what is known by now.
@@ -156,11 +173,22 @@ func (s *searching) writePage(p *capacity.Page) (err error) {
 }
 
 // conclude writes and prints what came of it.
-func (s *searching) conclude(out io.Writer, interrupted bool) (err error) {
+func (s *searching) conclude(out io.Writer, interrupted bool) error {
+	r, page := s.result()
+	sentences := []string{r.Sentence, r.Answer.Why, r.Answer.Doubt, r.Answer.Part.Words(), r.Replicas.Words()}
+	var answer any = r
 	if sweep, is := s.prober.(*capacity.Sweep); is {
-		err = s.concludeSweep(out, sweep)
+		answer = swept{s.o.over, s.o.slo, sweep.Why(), page.Outcomes}
+		sentences = []string{sweep.Why()}
+	}
+	err := errors.Join(report.WriteJSON(filepath.Join(s.dir, s.name(".json")), answer), s.writePage(page))
+	if s.o.csv != "" {
+		err = errors.Join(err, report.WriteWhole(s.o.csv, page.WriteCSV))
+	}
+	if s.o.json {
+		err = errors.Join(err, report.EncodeJSON(out, answer))
 	} else {
-		err = s.concludeSearch(out)
+		err = errors.Join(err, s.print(out, page, sentences...))
 	}
 	switch {
 	case err != nil:
@@ -173,25 +201,20 @@ func (s *searching) conclude(out io.Writer, interrupted bool) (err error) {
 	return nil
 }
 
-// concludeSearch writes and prints the answer.
-func (s *searching) concludeSearch(out io.Writer) error {
-	r, page := s.result()
-	err := errors.Join(report.WriteJSON(filepath.Join(s.dir, s.name(".json")), r), s.writePage(page))
-	if s.o.json {
-		return errors.Join(err, report.EncodeJSON(out, r))
-	}
+// print writes the table of probes, and what follows from it.
+func (s *searching) print(out io.Writer, page *capacity.Page, sentences ...string) error {
 	t := format.NewPage(newTerminal(out).width, 0)
 	t.Line("")
 	if head, rows := page.Table(); len(rows) > 0 {
 		report.Table(&t, head, rows)
 		t.Line("")
 	}
-	t.Sentence("", r.Sentence)
-	t.Sentence("", r.Answer.Why)
-	t.Sentence("", r.Answer.Part.Words())
+	for _, sentence := range sentences {
+		t.Sentence("", sentence)
+	}
 	t.Line("  page  " + filepath.Join(s.dir, s.name(".html")))
-	_, bad := out.Write(t.Bytes())
-	return errors.Join(err, bad)
+	_, err := out.Write(t.Bytes())
+	return err
 }
 
 // load is a load with its unit, for a table or a line.
@@ -220,7 +243,7 @@ func (s *searching) view(p capacity.Probe, warmIn time.Duration, shown *atomic.P
 		}
 		text := s.load(p.Load) + ", "
 		if p.Confirm {
-			text = "confirmation at " + text
+			text = "confirming " + text
 		}
 		switch {
 		case peek == nil:
@@ -238,7 +261,7 @@ func (s *searching) view(p capacity.Probe, warmIn time.Duration, shown *atomic.P
 			left := s.o.budget.Seconds() - a.SpentS - time.Since(began).Seconds()
 			text = format.Span(max(0, left)) + " left, " + s.bracket(a) + ": " + text
 		}
-		return strings.Join(fillLines(text, width), "\n")
+		return strings.Join(format.Fill(text, width), "\n")
 	}
 	const inLog = 78 // columns; the second line is indented
 	return view{line: func() string { return words(inLog) }, screen: func(width, _ int) string { return words(width) }}
@@ -250,7 +273,7 @@ func (s *searching) bracket(a capacity.Answer) string {
 	case a.Load == 0 && a.High == nil:
 		return "nothing known"
 	case a.High == nil:
-		return "≥ " + s.number(a.Load, 3)
+		return "≥ " + s.number(a.Low, 3)
 	case a.Low == 0:
 		return "≤ " + s.number(*a.High, 3)
 	}
@@ -294,9 +317,9 @@ func (s *searching) known(a capacity.Answer) string {
 	case a.Low > 0 && a.High != nil:
 		return text + unit + " [" + s.number(a.Low, 3) + ", " + s.number(*a.High, 3) + "]"
 	case a.High != nil:
-		return "At most " + text + unit
+		return "At most " + s.number(*a.High, 3) + unit
 	}
-	return "At least " + text + unit
+	return "At least " + s.number(a.Low, 3) + unit
 }
 
 // limiter is what broke first, by the probe that broke the nearest to the capacity.
@@ -325,4 +348,5 @@ type searching struct {
 	requests   int     // of the trace
 	spanS      float64 // of the trace
 	timeline   capacity.Timeline
+	arrivals   capacity.Timeline // of the trace, whatever the load is
 }

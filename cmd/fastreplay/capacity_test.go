@@ -66,6 +66,27 @@ func TestCapacityRefuses(t *testing.T) {
 	}
 }
 
+// TestSweepRefuses: what no sweep can mean is refused in one clear line, before anything is sent or written.
+func TestSweepRefuses(t *testing.T) {
+	all := []string{"sweep", "--trace", "../../bench/samples/mooncake.jsonl", "--url", "http://127.0.0.1:1"}
+	with := func(more ...string) []string { return append(append([]string{}, all...), more...) }
+	for want, args := range map[string][]string{
+		"no loads; give them with --at": with(),
+		"want numbers above 0":          with("--at", "2,x"),
+		"a load is a whole number":      with("--over", "concurrency", "--at", "1.5"),
+		"2 servers are given":           with("--over", "instances", "--at", "1", "--url", "x", "--at", "3"),
+		"a goodput needs bounds":        with("--at", "1", "--slo", "goodput>=90%"),
+		"--scale is set by the search":  with("--over", "scale", "--at", "1", "--", "--scale", "2"),
+		"unknown flag: --range":         with("--at", "1", "--range", "1:2"),
+	} {
+		var err strings.Builder
+		code := run(context.Background(), args, stdio{strings.NewReader(""), io.Discard, &err})
+		if said := err.String(); code != exitUsage || !strings.Contains(said, want) || strings.Count(said, "\n") != 1 {
+			t.Errorf("%v: exit %d: %s\nwant %s", args, code, said, want)
+		}
+	}
+}
+
 // TestDamagedJournal: what no search has noted is refused with its file and line, before anything is sent.
 func TestDamagedJournal(t *testing.T) {
 	const good = `{"number":1,"load":1,"slices":[{"requests":5,"beyond":[0],"in_flight":1}],"slice_s":1,"verdict":"holds","spent_s":3,"numbers":null,"directory":"probe-01"}`

@@ -16,13 +16,15 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
+	"github.com/fastreplay/fastreplay/engine/setup"
 )
 
 // comparison is what the flags of compare say.
 type comparison struct {
 	anyway     bool
-	floor      string
+	floor      []string
 	failIf     []string
+	undecided  string
 	gates      []compare.Gate
 	json, full bool
 	quiet      bool
@@ -30,6 +32,8 @@ type comparison struct {
 	goodput    goodput
 	slos       []metrics.SLO // of goodput
 	interleave string
+	runs       int
+	restart    string
 	output     string
 }
 
@@ -37,42 +41,60 @@ type comparison struct {
 func newCompareCommand() *cobra.Command {
 	o := &comparison{}
 	c := &cobra.Command{
-		Use:   "compare A B…",
+		Use:   "compare A… -- B…",
 		Short: "Say what changed from a run to another, and how surely",
-		Long: `Say what changed from run A to run B, and to each further one: by how much, how
-surely, and in which requests. Runs of the same workload are compared request by
-request; others are refused with the difference named.
+		Long: `Say what changed from side A to side B: by how much, how surely, and in which
+requests. Runs of the same workload are compared request by request; others are
+refused with the difference named.
 
-A change counts if its 95 % interval excludes 0 and it is beyond the noise floor:
-what two runs differ by if nothing changed. --floor gives a second run of A for
-that; without it the floor is estimated. With --interleave, A and B are servers,
-and the runs are made here, with the flags of a replay behind --.
+A server settles differently each time, so give several runs a side, three or
+more: A1 A2 A3 -- B1 B2 B3. Intervals then contain what differs from run to run.
+Without --, each run after the first is compared with it, and what is said holds
+for these two runs alone. --floor gives further runs of A. The word recorded is
+what the trace recorded of itself, as some of agents do. With --interleave, A
+and B are servers, and the runs are made here, with the flags of a replay behind
+--.
 
-Exit code 3 if a change is beyond a --fail-if; 1 if one of its runs is INVALID.`,
-		Example: `  fastreplay compare results/monday results/tuesday
-  fastreplay compare base candidate --floor base2 --fail-if "ttft.p99:+5%"
-  fastreplay compare --interleave abba gpu1:8000 gpu2:8000 -- trace.jsonl --scale 2`,
+A --fail-if is PASSED if the whole interval is within the limit, FAILED if it is
+beyond it, and else UNDECIDED. Exit code 3 if one is FAILED, 4 if one is UNDECIDED
+(see --undecided), 1 if one of its runs is INVALID.`,
+		Example: `  fastreplay compare --interleave abba gpu1:8000 gpu2:8000 -- trace.jsonl --scale 2
+  fastreplay compare base1 base2 base3 -- new1 new2 new3 --fail-if "ttft.p99:+5%"
+  fastreplay compare results/monday results/tuesday
+  fastreplay compare recorded results/monday`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			words, flags := args, []string(nil)
+			words, behind := args, []string(nil)
 			if dash := c.ArgsLenAtDash(); dash >= 0 {
-				words, flags = args[:dash], args[dash:]
+				words, behind = args[:dash], append([]string{}, args[dash:]...)
 			}
-			return o.run(c, words, flags)
+			if o.interleave == "" && len(behind) > 0 { // flags of this command may follow the runs of B
+				if err := c.ParseFlags(behind); err != nil {
+					return fmt.Errorf("%w (flags of a replay behind -- are for --interleave)", explainFlag(c, err))
+				}
+				behind = c.Flags().Args()
+			}
+			return o.run(c, words, behind)
 		},
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.floor, "floor", "",
-		"`DIR` of a second run of A, from which the noise floor is (default: estimated from A and B)")
+	f.StringArrayVar(&o.floor, "floor", nil,
+		"`DIR` of another run of A, which tells how far runs differ; repeatable")
 	f.StringArrayVar(&o.failIf, "fail-if", nil,
-		"exit with 3 if a metric becomes worse by more than a `CHANGE`, such as \"ttft.p99:+5%\", beyond its "+
-			"interval and the floor; repeatable")
+		"a metric must not become worse by more than a `CHANGE`, such as \"ttft.p99:+5%\": exit with 3 if it does, "+
+			"and with 4 if these runs do not tell; repeatable")
+	addWords(f, &o.undecided, "undecided",
+		"what an UNDECIDED --fail-if counts as: pass or fail (default: neither, exit code 4)",
+		undecidedPass, undecidedFail)
 	o.goodput.addFlag(f)
 	f.BoolVar(&o.anyway, "anyway", false, "compare the distributions of runs of different workloads, without pairs")
 	addWords(f, &o.interleave, "interleave",
-		"make the runs: A, B, B, A one after another (abba), or A and B at the same instants, twice (together)",
+		"make the runs: A, B, B, A, … one after another (abba), or A and B at the same instants (together)",
 		interleaveABBA, interleaveTogether)
+	f.IntVar(&o.runs, "runs", defaultRuns, "with --interleave: `N` runs a side")
+	f.StringVar(&o.restart, "restart", "",
+		"with --interleave: a shell `COMMAND` to run between the runs, which returns when the servers are ready")
 	f.StringVarP(&o.output, "output", "o", "",
 		"with --interleave: `DIR` for the runs and the page (default: results/<UTC time>-compare)")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print only what becomes of --fail-if, where the page is, and errors")
@@ -83,13 +105,13 @@ Exit code 3 if a change is beyond a --fail-if; 1 if one of its runs is INVALID.`
 	return c
 }
 
-func (o *comparison) run(c *cobra.Command, words, flags []string) error {
-	if err := o.check(words, flags); err != nil {
+func (o *comparison) run(c *cobra.Command, words, behind []string) error {
+	if err := o.check(words, behind); err != nil {
 		return err
 	}
 	ui := newTerminal(c.ErrOrStderr())
 	ui.quiet = o.quiet
-	results, err := o.results(c.Context(), words, flags, ui)
+	results, err := o.results(c.Context(), words, behind, ui)
 	if err != nil {
 		return err
 	}
@@ -121,7 +143,7 @@ func (o *comparison) run(c *cobra.Command, words, flags []string) error {
 	if !o.json && o.html != "" {
 		_, _ = fmt.Fprintln(out, "page  "+format.Visible(o.html))
 	}
-	broken := false
+	ending := exitOK
 	for _, r := range results {
 		for _, id := range []compare.Identity{r.A, r.B} {
 			if len(o.gates) > 0 && id.Demo {
@@ -138,22 +160,66 @@ func (o *comparison) run(c *cobra.Command, words, flags []string) error {
 			}
 		}
 		for _, gate := range o.gates {
-			passed, words := r.Judge(gate)
+			answer, words := r.Judge(gate)
 			if len(results) > 1 {
 				words = r.B.Name + ": " + words
 			}
-			ui.alert("%s   %s", map[bool]string{true: "✓ PASSED", false: "✗ FAILED"}[passed], words)
-			broken = broken || !passed
+			code := o.codeOf(answer)
+			ui.alert("%s %s   %s", marks()[code], answer, words)
+			if code == exitMissed || ending == exitOK {
+				ending = code
+			}
 		}
 	}
-	if broken {
-		return &exitError{code: exitMissed}
+	if ending != exitOK {
+		return &exitError{code: ending}
 	}
 	return nil
 }
 
+// The values of --undecided.
+const (
+	undecidedPass = "pass"
+	undecidedFail = "fail"
+)
+
+// codeOf is the exit code of an answer of a gate.
+func (o *comparison) codeOf(answer compare.Answer) int {
+	switch {
+	case answer == compare.Passed, answer == compare.Undecided && o.undecided == undecidedPass:
+		return exitOK
+	case answer == compare.Failed, o.undecided == undecidedFail:
+		return exitMissed
+	}
+	return exitUndecided
+}
+
+// marks are what a person sees of an exit code of a gate.
+func marks() map[int]string {
+	return map[int]string{exitOK: "✓", exitMissed: "✗", exitUndecided: "?"}
+}
+
+// theRecord is the word for what a trace recorded of itself, as a side.
+const theRecord = "recorded"
+
+// recordOf reads the trace of a run again, with the flags of that run, for what it recorded of itself.
+func recordOf(ctx context.Context, dir string, b *compare.Side) (*compare.Side, error) {
+	o, err := parseReplay([]string{"--config", dir})
+	if err == nil {
+		err = o.translate(nil)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the trace of %s: %w", dir, err)
+	}
+	t, err := setup.Read(ctx, &o.Options)
+	if err != nil {
+		return nil, fmt.Errorf("the trace of %s: %w", dir, err)
+	}
+	return compare.Recorded(t, b)
+}
+
 // check refuses what the flags cannot mean together.
-func (o *comparison) check(words, flags []string) error {
+func (o *comparison) check(words, behind []string) error {
 	var err error
 	if o.slos, err = o.goodput.parse(); err != nil {
 		return err
@@ -166,61 +232,85 @@ func (o *comparison) check(words, flags []string) error {
 		o.gates = append(o.gates, gate)
 	}
 	switch {
-	case o.interleave != "" && o.floor != "":
-		return errors.New("--floor: leave it out with --interleave, which makes two runs of each side")
+	case o.interleave != "" && o.floor != nil:
+		return errors.New("--floor: leave it out with --interleave, which makes several runs of each side")
+	case o.interleave != "" && (o.runs < 1 || o.runs > mostRuns):
+		return fmt.Errorf("--runs %d: want 1 to %d", o.runs, mostRuns)
+	case o.undecided != "" && o.failIf == nil:
+		return errors.New("--undecided says what an UNDECIDED --fail-if counts as; give --fail-if")
 	case o.interleave != "":
 		return nil
+	case o.restart != "":
+		return errors.New("--restart runs a command between the runs that --interleave makes")
 	case o.output != "":
 		return errors.New("--output is where --interleave puts its runs; --html FILE writes a page")
-	case len(flags) > 0:
-		return errors.New("flags of a replay behind -- are for --interleave")
-	case len(words) < 2:
+	case behind != nil && (len(words) == 0 || len(behind) == 0):
+		return errors.New("compare wants runs on both sides of --, as `fastreplay compare A1 A2 A3 -- B1 B2 B3`")
+	case len(words)+len(behind) < 2:
 		return errors.New("compare wants two runs or more, as `fastreplay compare results/A results/B`")
 	}
 	return nil
 }
 
-// results reads the runs, or makes them first, and compares each later side with the first.
+// results reads the runs, or makes them first, and compares each later side with the first. Behind -- are the runs of
+// B, or the flags of a replay.
 func (o *comparison) results(
-	ctx context.Context, words, flags []string, ui *terminal,
+	ctx context.Context, words, behind []string, ui *terminal,
 ) (results []*compare.Result, err error) {
-	var dirs [][]string // of the sides
+	var sides [][]string // the directories of each
 	switch {
 	case o.interleave != "":
-		r, err := newInterleaved(words, flags, o.output, ui)
+		r, err := newInterleaved(words, behind, o, ui)
 		if err == nil {
-			dirs, err = r.run(ctx, o.interleave)
+			sides, err = r.run(ctx, o.interleave)
 		}
 		if err != nil {
 			return nil, err
 		}
-		o.html, words = cmp.Or(o.html, filepath.Join(r.dir, "compare.html")), nil
-	case o.floor != "":
-		words = append(words, o.floor)
-	}
-	for _, word := range words {
-		dir, err := runAt(word)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf(
-				"there is no directory %s with results; two servers are compared by: fastreplay compare --interleave "+
-					"abba URL URL -- FILE",
-				word,
-			)
+		o.html = cmp.Or(o.html, filepath.Join(r.dir, "compare.html"))
+	case behind != nil:
+		sides = [][]string{words, behind}
+	default:
+		for _, word := range words {
+			sides = append(sides, []string{word})
 		}
-		if err != nil {
+	}
+	sides[0] = append(sides[0], o.floor...)
+	recorded := o.interleave == "" && sides[0][0] == theRecord
+	switch {
+	case recorded && len(sides[0]) > 1:
+		return nil, errors.New("recorded is a side of its own: compare recorded RUN…")
+	case recorded:
+		sides = sides[1:]
+	}
+	for _, side := range sides {
+		for i, word := range side {
+			dir, err := runAt(word)
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil, fmt.Errorf(
+					"there is no directory %s with results; two servers are compared by: fastreplay compare "+
+						"--interleave abba URL URL -- FILE",
+					word,
+				)
+			}
+			if err != nil {
+				return nil, err
+			}
+			side[i] = dir
+		}
+	}
+	a := &compare.Side{SLOs: o.slos}
+	if !recorded {
+		if a, err = compare.ReadSide(o.slos, sides[0]...); err != nil {
 			return nil, err
 		}
-		dirs = append(dirs, []string{dir})
+		sides = sides[1:]
 	}
-	if last := len(dirs) - 1; o.floor != "" {
-		dirs[0], dirs = append(dirs[0], dirs[last]...), dirs[:last]
-	}
-	a, err := compare.ReadSide(o.slos, dirs[0]...)
-	if err != nil {
-		return nil, err
-	}
-	for _, runs := range dirs[1:] {
+	for _, runs := range sides {
 		b, err := compare.ReadSide(a.SLOs, runs...)
+		if err == nil && recorded {
+			a, err = recordOf(ctx, runs[0], b)
+		}
 		if err != nil {
 			return nil, err
 		}

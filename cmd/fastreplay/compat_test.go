@@ -113,8 +113,8 @@ func TestNames(t *testing.T) {
 		}
 		seen[n.Name+n.Tool] = true
 		switch {
-		case n.Refused != "" && (n.Flag != "" || n.Note != ""), n.Refused+n.Flag+n.Note == "":
-			t.Errorf("--%s must have a flag, a note or a refusal: %+v", n.Name, n)
+		case n.Refused != "" && (n.Flag != "" || n.Note != ""), n.Refused+n.Flag+n.Note+n.Doc == "":
+			t.Errorf("--%s must have a flag, a note, a refusal or a meaning: %+v", n.Name, n)
 		case n.Flag != "" && ours.Lookup(n.Flag) == nil:
 			t.Errorf("--%s: there is no --%s", n.Name, n.Flag)
 		}

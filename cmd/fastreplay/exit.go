@@ -11,6 +11,7 @@ const (
 	exitInvalid     = 1   // the run finished, but its numbers are not to be trusted
 	exitUsage       = 2   // bad usage, trace or target; nothing was sent
 	exitMissed      = 3   // the run is valid, and the server missed an objective (--require, --max-error-rate)
+	exitUndecided   = 4   // the runs that are compared do not tell whether a limit holds (compare --fail-if)
 	exitInterrupted = 130 // stopped by a signal; the files are whole and marked partial
 )
 

@@ -39,9 +39,6 @@ func parseRange(text string) (r trace.Range, err error) {
 	return r, nil
 }
 
-// longestLognormal bounds a lognormal length if no other bound is given.
-const longestLognormal = 1 << 20
-
 // parseLengths reads N, MIN:MAX or lognormal:MEAN:STDDEV[:MAX].
 func parseLengths(text string) (trace.Lengths, error) {
 	rest, lognormal := strings.CutPrefix(text, "lognormal:")
@@ -52,17 +49,18 @@ func parseLengths(text string) (trace.Lengths, error) {
 		}
 		return r, err
 	}
-	parts := append(strings.Split(rest, ":"), strconv.Itoa(longestLognormal))
+	const longest = "1048576" // tokens, if no other bound is given
+	parts := append(strings.Split(rest, ":"), longest)
 	if len(parts) != 3 && len(parts) != 4 {
 		return nil, errors.New("want lognormal:MEAN:STDDEV or lognormal:MEAN:STDDEV:MAX")
 	}
 	mean, errMean := strconv.ParseFloat(parts[0], 64)
 	deviation, errDeviation := strconv.ParseFloat(parts[1], 64)
-	longest, errMax := strconv.Atoi(parts[2])
+	most, errMax := strconv.Atoi(parts[2])
 	if errors.Join(errMean, errDeviation, errMax) != nil {
 		return nil, errors.New("want numbers in lognormal:MEAN:STDDEV[:MAX]")
 	}
-	return trace.Lognormal{Mean: mean, StdDev: deviation, Max: longest}, nil
+	return trace.Lognormal{Mean: mean, StdDev: deviation, Max: most}, nil
 }
 
 // generation is what the flags of gen say.
@@ -230,9 +228,6 @@ func writeTrace(path string, stdout io.Writer, t *trace.Trace, name string) erro
 	return nil
 }
 
-// missedReuse is by how much the reuse may miss what was wanted before a remedy is named.
-const missedReuse = 0.02
-
 // describeGen prints what was made: above all, what share of it a cache can hit.
 func describeGen(say *terminal, g *trace.Gen, t *trace.Trace) {
 	made := fmt.Sprintf(
@@ -253,16 +248,14 @@ func describeGen(say *terminal, g *trace.Gen, t *trace.Trace) {
 		format.Percent(g.Reuse),
 		format.Percent(hits.Tokens),
 	)
-	if g.Reuse-hits.Blocks > missedReuse {
+	const missed = 0.02 // a smaller share needs no remedy
+	if g.Reuse-hits.Blocks > missed {
 		say.line(
 			"note: less is reused than wanted, since the prompts have too little in common: raise --turns, " +
 				"--system-tokens or the lengths, or lower --block-tokens",
 		)
 	}
 }
-
-// answerDomain marks the words of made answers: no request's key has this bit, and no probe has it alone.
-const answerDomain = 1 << 62
 
 // inWords gives a trace the words that some formats need: prompts and answers. The prompts are those that a replay with
 // --prompt text and the same --seed sends. It also returns what the format has no place for.
@@ -272,6 +265,8 @@ func inWords(
 	seed uint64,
 	model string,
 ) (spelled *trace.Trace, lost []string, err error) {
+	// marks the words of made answers: no request's key has this bit, and no probe has it alone
+	const answerDomain = 1 << 62
 	source, err := prompt.NewText(seed, prompt.BuiltIn())
 	if err != nil {
 		return nil, nil, err

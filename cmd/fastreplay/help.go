@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -14,32 +13,12 @@ import (
 	"github.com/rivo/uniseg"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/fastreplay/fastreplay/cmd/fastreplay/manual"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
-// manualFiles are the pages of the manual: Markdown, named after their topics.
-//
 //go:generate go test -run TestManualIsFresh . -update
-//go:embed manual/*.md
-var manualFiles embed.FS
-
-// topics returns the names of the manual's pages, sorted.
-func topics() []string {
-	entries, err := manualFiles.ReadDir("manual")
-	if err != nil {
-		panic("BUG: the manual is not embedded: " + err.Error())
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, strings.TrimSuffix(e.Name(), ".md"))
-	}
-	return names
-}
-
-// manualPage returns the page about a topic, "" if there is none.
-func manualPage(topic string) string {
-	text, _ := manualFiles.ReadFile("manual/" + topic + ".md") // the only error is that there is no such page
-	return string(text)
-}
 
 // newHelpCommand shows the help of a command, or a page of the manual. If both have the name, it shows both.
 func newHelpCommand(root *cobra.Command) *cobra.Command {
@@ -49,7 +28,7 @@ func newHelpCommand(root *cobra.Command) *cobra.Command {
 		Long: "Show a page of the manual, or the flags of a command. Without an argument it lists both. On " +
 			"a\nterminal it goes through $PAGER (less) if there is one.",
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return topics(), cobra.ShellCompDirectiveNoFileComp
+			return manual.Topics(), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -71,19 +50,19 @@ func showHelp(w io.Writer, root *cobra.Command, args []string) error {
 		}
 		flags.WriteString("\n")
 	}
-	page := manualPage(topic)
+	page := manual.Page(topic)
 	if flags.Len() == 0 && (page == "" || len(args) > 1) {
 		err := fmt.Errorf("no topic or command %q (`fastreplay help` lists them)", strings.Join(args, " "))
-		if near := nearest(topic, slices.Concat(topics(), commandNames(root))); len(near) > 0 {
+		if near := nearest(topic, slices.Concat(manual.Topics(), commandNames(root))); len(near) > 0 {
 			err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(near[:min(3, len(near))], " or "))
 		}
 		return err
 	}
 	width := newTerminal(w).width
 	if width > 0 {
-		return showPage(w, flags.String()+layOut(page, min(width, 100), os.Getenv("NO_COLOR") == ""))
+		return showPage(w, flags.String()+manual.LayOut(page, min(width, 100), os.Getenv("NO_COLOR") == ""))
 	}
-	_, err := io.WriteString(w, flags.String()+layOut(page, usageWidth, false))
+	_, err := io.WriteString(w, flags.String()+manual.LayOut(page, usageWidth, false))
 	return err
 }
 
@@ -110,11 +89,11 @@ func helpList(root *cobra.Command) string {
 	b.WriteString(commandList(root))
 	more := []string{"analysis", "benchmarks", "design", "keys", "live"} // for which the screen has no line
 	fmt.Fprintf(&b, "Topics: help TOPIC; also %s, commands\n", strings.Join(more, ", "))
-	for _, topic := range topics() {
+	for _, topic := range manual.Topics() {
 		if slices.Contains(commandNames(root), topic) || slices.Contains(more, topic) {
 			continue // a command's help ends with the page
 		}
-		title, _, _ := strings.Cut(strings.TrimPrefix(manualPage(topic), "# "), "\n")
+		title, _, _ := strings.Cut(strings.TrimPrefix(manual.Page(topic), "# "), "\n")
 		fmt.Fprintf(&b, "  %-11s %s\n", topic, title)
 	}
 	return b.String()
@@ -192,7 +171,7 @@ func firstHelp(c *cobra.Command) string {
 
 // commandHelp is what a command is about, how it is written, and its flags.
 func commandHelp(c *cobra.Command) string {
-	help := layOut(strings.ReplaceAll(cmp.Or(c.Long, c.Short+"."), "\t", "    "), usageWidth, false) + "\nUsage\n  " +
+	help := manual.LayOut(strings.ReplaceAll(cmp.Or(c.Long, c.Short+"."), "\t", "    "), usageWidth, false) + "\nUsage\n  " +
 		c.UseLine() + "\n\n"
 	if c.Example != "" {
 		help += "Examples\n" + c.Example + "\n\n"
@@ -221,7 +200,7 @@ func flagUsages(flags *pflag.FlagSet, defaults bool) string {
 		if f.Shorthand != "" {
 			lead = "  -" + f.Shorthand + ", " + name
 		}
-		lines := fillLines(about, usageWidth-flagColumn)
+		lines := format.Fill(about, usageWidth-flagColumn)
 		if uniseg.StringWidth(lead) > flagColumn-2 {
 			b.WriteString(lead + "\n")
 			lead = ""

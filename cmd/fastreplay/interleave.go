@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
@@ -28,16 +30,24 @@ const (
 	interleaveTogether = "together" // A and B at the same instants, twice
 )
 
-// interleaved are the four runs of a comparison that makes them itself.
+const (
+	defaultRuns    = 3                // a side; Student's t of 2 reaches far, and that of 5 little less far
+	mostRuns       = 100              // a side
+	restartTimeout = 15 * time.Minute // a large model takes minutes to load
+)
+
+// interleaved are the runs of a comparison that makes them itself.
 type interleaved struct {
-	urls  map[byte]string // of sides a and b
-	flags []string        // of the replay
-	dir   string          // has a directory for each run, such as a1
-	ui    *terminal
+	urls    map[byte]string // of sides a and b
+	flags   []string        // of the replay
+	runs    int             // of each side
+	restart string          // a shell command between runs; empty = none
+	dir     string          // has a directory for each run, such as a1
+	ui      *terminal
 }
 
 // newInterleaved checks what is asked for, before anything is sent: the words before and after "--", and the directory.
-func newInterleaved(words, flags []string, output string, ui *terminal) (*interleaved, error) {
+func newInterleaved(words, flags []string, o *comparison, ui *terminal) (*interleaved, error) {
 	if len(words) != 2 || len(flags) == 0 {
 		return nil, errors.New(
 			"--interleave wants two servers, and what to replay after --, as `fastreplay compare --interleave abba " +
@@ -69,14 +79,17 @@ func newInterleaved(words, flags []string, output string, ui *terminal) (*interl
 			"after --: --trace -: each run reads the trace, and standard input can be read once; give a file",
 		)
 	}
+	output := o.output
 	if output == "" {
 		output = filepath.Join(report.DefaultRoot, time.Now().UTC().Format("2006-01-02T150405Z")+"-compare")
 	}
 	return &interleaved{
-		urls:  map[byte]string{'a': words[0], 'b': words[1]},
-		flags: flags,
-		dir:   output,
-		ui:    ui,
+		urls:    map[byte]string{'a': words[0], 'b': words[1]},
+		flags:   flags,
+		runs:    o.runs,
+		restart: o.restart,
+		dir:     output,
+		ui:      ui,
 	}, report.Vacant(output)
 }
 
@@ -89,10 +102,8 @@ func (r *interleaved) run(ctx context.Context, interleave string) (dirs [][]stri
 		stop() // another interrupt ends this process, and the runs cancel what is in flight
 		r.ui.alert("interrupted: no further run is made; requests in flight may end; another interrupt cancels them")
 	})()
-	// the runs of a round are made at once; the first one is a check
-	rounds := [][]string{{"b1"}, {"a1"}, {"b1"}, {"b2"}, {"a2"}}
+	rounds := r.rounds(interleave)
 	if interleave == interleaveTogether {
-		rounds = [][]string{{"b1"}, {"a1", "b1"}, {"a2", "b2"}}
 		r.ui.line(
 			"note: A and B work at the same instants; if they share a machine, a gateway or a cache, each has a part " +
 				"of it",
@@ -108,7 +119,10 @@ func (r *interleaved) run(ctx context.Context, interleave string) (dirs [][]stri
 		if i == 0 {
 			which, dir = "check", checked
 		}
-		err := r.round(ctx, dir, names, which)
+		err := r.prepare(ctx, i, which)
+		if err == nil {
+			err = r.round(ctx, dir, names, which)
+		}
 		if err != nil && os.Remove(r.dir) == nil { // it is empty
 			_ = os.Remove(report.DefaultRoot)
 		}
@@ -120,8 +134,80 @@ func (r *interleaved) run(ctx context.Context, interleave string) (dirs [][]stri
 			return nil, err
 		}
 	}
-	at := func(name string) string { return filepath.Join(r.dir, name) }
-	return [][]string{{at("a1"), at("a2")}, {at("b1"), at("b2")}}, nil
+	dirs = make([][]string, 2)
+	for k := range r.runs {
+		for side, name := range r.names(k) {
+			dirs[side] = append(dirs[side], filepath.Join(r.dir, name))
+		}
+	}
+	return dirs, nil
+}
+
+// names are those of a pair of runs, which count from 0: that of A and that of B.
+func (r *interleaved) names(pair int) []string {
+	return []string{fmt.Sprint("a", pair+1), fmt.Sprint("b", pair+1)}
+}
+
+// rounds are the names of the runs that are made at once; the first one is a check. One after another, the sides take
+// turns to be first as the digits of Thue and Morse do (A B, B A, B A, A B), so a steady drift counts for both alike.
+func (r *interleaved) rounds(interleave string) [][]string {
+	all := [][]string{{r.names(0)[1]}}
+	for pair := range r.runs {
+		names := r.names(pair)
+		switch {
+		case interleave == interleaveTogether:
+			all = append(all, names)
+		case bits.OnesCount(uint(pair))%2 == 1:
+			all = append(all, names[1:], names[:1])
+		default:
+			all = append(all, names[:1], names[1:])
+		}
+	}
+	return all
+}
+
+// prepare runs the command of --restart before a round, but for the check and the first one, and says how it ended. It
+// is an error if it fails or takes too long. What it leaves running stays, so its output goes to a file.
+func (r *interleaved) prepare(ctx context.Context, round int, which string) error {
+	if r.restart == "" || round < 2 {
+		return nil
+	}
+	began := time.Now()
+	limited, cancel := context.WithTimeout(ctx, restartTimeout)
+	defer cancel()
+	said, err := os.CreateTemp("", "fastreplay-restart-")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_ = said.Close()
+		_ = os.Remove(said.Name())
+	}()
+	c := exec.CommandContext(limited, "sh", "-c", r.restart)
+	c.Stdout, c.Stderr = said, said
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	err = c.Run()
+	if ctx.Err() != nil {
+		return context.Canceled
+	}
+	text := make([]byte, 4096)
+	if info, failed := said.Stat(); failed == nil {
+		n, _ := said.ReadAt(text, max(0, info.Size()-int64(len(text))))
+		text = text[:n]
+	}
+	output := format.Visible(strings.TrimSpace(string(text)))
+	ended := fmt.Sprintf("--restart before %s: exit code %d after %s",
+		which, c.ProcessState.ExitCode(), time.Since(began).Round(time.Second))
+	switch {
+	case limited.Err() != nil:
+		return &exitError{exitInvalid, fmt.Sprintf("--restart before %s took longer than %v and was ended; it said: %s",
+			which, restartTimeout, output)}
+	case err != nil:
+		return &exitError{exitInvalid, fmt.Sprintf("%s (%v); it said: %s", ended, err, cmp.Or(output, "nothing"))}
+	}
+	r.ui.line("%s; it said: %s", ended, cmp.Or(output, "nothing"))
+	return nil
 }
 
 // startAhead is how far the start is from the moment when all are told of it. A second was too little on a machine

@@ -21,6 +21,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/tokenizer"
 	"github.com/fastreplay/fastreplay/engine/export"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -42,7 +43,9 @@ func run(ctx context.Context, args []string, std stdio) int {
 	root := newRootCommand()
 	if i := slices.Index(args, "serve"); i == 1 && args[0] == "bench" ||
 		i == 2 && args[0] == "vllm" && args[1] == "bench" {
-		args = args[i+1:]
+		if args = args[i+1:]; len(args) > 0 {
+			args = append([]string{"--" + compat.BenchServe}, args...)
+		}
 	}
 	if cmd, _, err := root.Find(args); err == nil && (cmd == root || cmd.Name() == "profile") {
 		args = compat.Expand(args, cmd.Flags(), cmd != root)
@@ -66,7 +69,7 @@ func run(ctx context.Context, args []string, std stdio) int {
 	if text := err.Error(); text != "" {
 		text = "fastreplay: " + visible(text)
 		if width := newTerminal(std.err).width; width > 0 && !strings.Contains(text, "\n") {
-			text = strings.Join(fillLines(text, width), "\n")
+			text = strings.Join(format.Fill(text, width), "\n")
 		}
 		fmt.Fprintln(std.err, text)
 	}
@@ -106,6 +109,16 @@ func newRootCommand() *cobra.Command {
 
 // completeValues lets the shell complete what stands behind flags and commands.
 func completeValues(root *cobra.Command) {
+	values := map[string][]string{ // beside those that flags list
+		"api":       api.Names(),
+		"export":    export.Names(),
+		"time-unit": {"ns", "us", "ms", "s"},
+		"rate":      {rateMax},
+		"fault":     fault.Names(),
+		"arrival":   {string(sched.Constant), string(sched.Poisson), string(sched.Gamma) + ":"},
+		"sessions":  sessionWords(),
+		"tokenizer": {tokenizer.CL100K, tokenizer.O200K}, // or a path
+	}
 	traces := []string{"jsonl", "json", "csv", "gz", "zst"}
 	files := map[string][]string{
 		"trace":   traces,
@@ -114,44 +127,21 @@ func completeValues(root *cobra.Command) {
 		"html":    {"html"},
 	}
 	for _, c := range append(root.Commands(), root) {
-		values := map[string][]string{ // beside those that flags list
-			"api":       api.Names(),
-			"export":    export.Names(),
-			"time-unit": {"ns", "us", "ms", "s"},
-			"rate":      {rateMax},
-			"fault":     fault.Names(),
-			"arrival":   {string(sched.Constant), string(sched.Poisson), string(sched.Gamma) + ":"},
-			"sessions":  sessionWords(),
-		}
 		c.Flags().VisitAll(func(f *pflag.Flag) {
-			words := values[f.Name]
+			words, rest := values[f.Name], cobra.ShellCompDirectiveNoFileComp
 			if v, ok := f.Value.(interface{ choices() []string }); ok && v.choices() != nil {
 				words = v.choices()
 			}
+			if f.Name == "tokenizer" {
+				rest = cobra.ShellCompDirectiveDefault
+			}
 			if words != nil {
-				must(
-					c.RegisterFlagCompletionFunc(
-						f.Name,
-						cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp),
-					),
-				)
+				must(c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, rest)))
+			}
+			if ends := files[f.Name]; ends != nil {
+				must(c.MarkFlagFilename(f.Name, ends...))
 			}
 		})
-		for name, ends := range files {
-			if c.Flags().Lookup(name) != nil {
-				must(c.MarkFlagFilename(name, ends...))
-			}
-		}
-		if c.Flags().Lookup("tokenizer") != nil { // a built-in one, or a path
-			must(
-				c.RegisterFlagCompletionFunc(
-					"tokenizer",
-					cobra.FixedCompletions(
-						[]string{tokenizer.CL100K, tokenizer.O200K}, cobra.ShellCompDirectiveDefault,
-					),
-				),
-			)
-		}
 		if c.Flags().Lookup("goodput") != nil && c.Flags().Lookup("output") != nil {
 			must(c.MarkFlagDirname("output"))
 		}

@@ -24,8 +24,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
+	"github.com/fastreplay/fastreplay/cmd/fastreplay/manual"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/compare"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/inspect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
@@ -42,7 +44,7 @@ var generated = regexp.MustCompile(`(?s)(<!-- generated: ([^>]*?) -->\n).*?(<!--
 // is written.
 func TestManualIsFresh(t *testing.T) {
 	made := map[string]bool{}
-	for _, topic := range topics() {
+	for _, topic := range manual.Topics() {
 		file := filepath.Join("manual", topic+".md")
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -352,7 +354,7 @@ func (k *keys) object(at string, of reflect.Type) {
 		fmt.Fprintf(&k.out, "\n### `%s`\n\n", at)
 	}
 	if about := k.comment(of, ""); about != "" && at != "" {
-		k.out.WriteString(strings.Join(fillLines(about+".", 120), "\n") + "\n\n")
+		k.out.WriteString(strings.Join(format.Fill(about+".", 120), "\n") + "\n\n")
 	}
 	k.out.WriteString("| key | value | |\n|---|---|---|\n")
 	type inner struct {

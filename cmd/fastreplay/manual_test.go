@@ -14,13 +14,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
+	"github.com/fastreplay/fastreplay/cmd/fastreplay/manual"
 )
 
 // documents are the README and the pages of the manual, by their paths from the module's root.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	docs := map[string]string{}
-	for _, name := range append([]string{"README.md", "CONTRIBUTING.md"}, prefixedAll("cmd/fastreplay/manual/", topics())...) {
+	for _, name := range append([]string{"README.md", "CONTRIBUTING.md"}, prefixedAll("cmd/fastreplay/manual/", manual.Topics())...) {
 		text := have(os.ReadFile(filepath.Join("../..", name)))(t)
 		docs[name] = string(text)
 	}
@@ -90,7 +91,7 @@ func TestLinks(t *testing.T) {
 			t.Errorf("%s: the link (%s) leads nowhere", name, link)
 		}
 	}
-	for _, topic := range topics() {
+	for _, topic := range manual.Topics() {
 		if !strings.Contains(docs["README.md"], "(cmd/fastreplay/manual/"+topic+".md)") {
 			t.Errorf("README.md has no link to the page %s", topic)
 		}
@@ -162,9 +163,9 @@ func TestFlagsInManual(t *testing.T) {
 // TestManualIsLaidOut: no page is wider than the terminal, but for code and tables of long words, and no markup is
 // left.
 func TestManualIsLaidOut(t *testing.T) {
-	for _, topic := range topics() {
+	for _, topic := range manual.Topics() {
 		for _, width := range []int{40, 80, 100} {
-			text := layOut(manualPage(topic), width, false)
+			text := manual.LayOut(manual.Page(topic), width, false)
 			for line := range strings.Lines(text) {
 				if line = strings.TrimSuffix(line, "\n"); width == 80 && !strings.HasPrefix(line, "  ") && uniseg.StringWidth(line) > 100 {
 					t.Errorf("%s at %d columns: %d columns: %s", topic, width, uniseg.StringWidth(line), line)
@@ -183,10 +184,10 @@ func TestLayOut(t *testing.T) {
 		"<!-- hidden -->\n\n| key | |\n|---|---|\n| `a\\|b` | words that need more than one line |\n| café | x |\n"
 	const want = "A page\n\nOne two three four\nfive link (help x)\nhere help x.\n\n- an item that is\n  long and goes on\n- next\n\n  code   as it | is\n\n" +
 		"key\na|b   words that\n      need more\n      than one line\ncafé  x\n"
-	if got := layOut(page, 19, false); got != want {
+	if got := manual.LayOut(page, 19, false); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	styled := layOut(page, 19, true)
+	styled := manual.LayOut(page, 19, true)
 	for _, part := range []string{"\x1b[1mtwo\x1b[0m \x1b[1mthree\x1b[0m", "\x1b[4mnext\x1b[0m", "\x1b[4mkey\x1b[0m", "\x1b[1ma|b\x1b[0m   words"} {
 		if !strings.Contains(styled, part) {
 			t.Errorf("with style %q is missing in %q", part, styled)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/cmd/fastreplay/manual"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
@@ -155,11 +156,11 @@ func TestAdviceWorks(t *testing.T) {
 // TestHelpInAPipe: a page that goes to no terminal is laid out, too.
 func TestHelpInAPipe(t *testing.T) {
 	var out strings.Builder
-	if code := run(t.Context(), []string{"help", "timing"}, stdio{strings.NewReader(""), &out, io.Discard}); code != exitOK || out.String() != layOut(manualPage("timing"), 80, false) {
+	if code := run(t.Context(), []string{"help", "timing"}, stdio{strings.NewReader(""), &out, io.Discard}); code != exitOK || out.String() != manual.LayOut(manual.Page("timing"), 80, false) {
 		t.Errorf("exit code %d:\n%s", code, out.String())
 	}
 	list := helpList(newRootCommand())
-	for _, topic := range topics() {
+	for _, topic := range manual.Topics() {
 		if !strings.Contains(list, topic) {
 			t.Errorf("%s is missing in\n%s", topic, list)
 		}

@@ -24,14 +24,6 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// Defaults of the mock that are not its zero values: a small model on a fast machine.
-const (
-	mockTTFT = 25 * time.Millisecond
-	mockITL  = 5 * time.Millisecond
-	// mockSpread keeps streams that began together from beating in step for ever, which no real server's do.
-	mockSpread = 0.1
-)
-
 // mockOptions is what the flags of `fastreplay mock` say.
 type mockOptions struct {
 	cfg           mockllm.Config
@@ -100,15 +92,16 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 		"name of the served model; others are refused (default: any is served, as \"mock\")")
 	f.IntVar(&c.MaxModelTokens, "max-model-len", 0,
 		"refuse prompts that leave no room for their output, in tokens (0 = no limit)")
-	f.DurationVar(&c.TTFT, "ttft", mockTTFT, "time to the first token")
-	f.DurationVar(&c.ITL, "itl", mockITL, "time between tokens")
+	f.DurationVar(&c.TTFT, "ttft", 25*time.Millisecond, "time to the first token")
+	f.DurationVar(&c.ITL, "itl", 5*time.Millisecond, "time between tokens")
 	f.DurationVar(
 		&c.PrefillPerToken,
 		"prefill-per-token",
 		0,
 		"added to --ttft for each prompt token that is not cached",
 	)
-	f.Float64Var(&c.Spread, "spread", mockSpread, "draw each latency from 1±`FRACTION` times its value")
+	// by default streams that began together do not beat in step for ever, as no real server's do
+	f.Float64Var(&c.Spread, "spread", 0.1, "draw each latency from 1±`FRACTION` times its value")
 	f.Uint64Var(&c.Seed, "seed", 0, "seed of latencies, lengths and texts")
 	f.IntVar(&c.Slots, "slots", 0, "requests that run at once; more wait (0 = no limit)")
 	f.IntVar(&c.MaxQueue, "max-queue", 0, "requests that may wait; more are refused with 503 (0 = no limit)")
@@ -215,11 +208,12 @@ func (o *mockOptions) complete() error {
 	if o.template != nil {
 		o.cfg.TemplateHead, o.cfg.TemplateTail = o.template.Head, o.template.Tail
 	}
+	const maxInstances = 1000 // so that a typing mistake does not take every port
 	switch {
 	case o.cfg.BlockTokens < 1:
 		return fmt.Errorf("mock: --block-tokens %d: a block has at least 1 token", o.cfg.BlockTokens)
-	case o.instances < 1 || o.instances > maxMockInstances:
-		return fmt.Errorf("mock: --instances %d: want 1 to %d", o.instances, maxMockInstances)
+	case o.instances < 1 || o.instances > maxInstances:
+		return fmt.Errorf("mock: --instances %d: want 1 to %d", o.instances, maxInstances)
 	case o.tlsCA != "" && !o.tlsSelfSigned:
 		return errors.New("mock: --tls-ca needs --tls-self-signed")
 	case o.instances > 1 && o.logFile != "" && !strings.Contains(o.logFile, mockInstance):
@@ -326,9 +320,6 @@ func (m *embeddedMock) stop() {
 	_ = m.cmd.Process.Signal(syscall.SIGTERM)
 	_ = m.cmd.Wait()
 }
-
-// maxMockInstances bounds --instances, so that a typing mistake does not take every port.
-const maxMockInstances = 1000
 
 // mockInstance stands for a server's number in --header, --body-field and --log.
 const mockInstance = "{instance}"

@@ -10,9 +10,6 @@ import (
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
-// mostPaged is of how many requests a run makes a page by itself: 100,000 took 1.3 s, and 1 kB of memory each.
-const mostPaged = 1_000_000
-
 // show prints the summary of a run, and writes its page.
 func (o *options) show(summary *metrics.Summary, dir string, ui *terminal, out io.Writer) error {
 	err := ui.summary(
@@ -42,6 +39,7 @@ func stillRead(err error, ui *terminal) error {
 
 // writePage writes report.html and returns where it is; "" if there is none, with a line on the terminal.
 func writePage(dir string, s *metrics.Summary, ui *terminal) string {
+	const mostPaged = 1_000_000 // requests: 100,000 took 1.3 s, and 1 kB of memory each
 	name := filepath.Join(dir, report.PageName)
 	if s.Requests.Planned > mostPaged {
 		ui.line("no %s of so many requests by itself: fastreplay report %s --html %s", report.PageName, dir, name)

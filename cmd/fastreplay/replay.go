@@ -19,6 +19,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/live"
 	"github.com/fastreplay/fastreplay/engine/replay"
 	"github.com/fastreplay/fastreplay/engine/report"
@@ -116,7 +117,11 @@ func replayTrace(ctx context.Context, o *options, ui *terminal, out io.Writer) (
 		}
 	}
 	if o.config != "" {
-		ui.detail("config: %s sets %s", o.config, cmp.Or(flagList(o.line.FromFile), "nothing"))
+		set := "nothing"
+		if len(o.line.FromFile) > 0 {
+			set = "--" + strings.Join(o.line.FromFile, ", --")
+		}
+		ui.detail("config: %s sets %s", o.config, set)
 	}
 	o.Keys = !slices.Contains(o.Traces, "-") && foreground(os.Stdin) // standard input may be the trace
 	o.attach(ui)
@@ -153,14 +158,6 @@ func replayTrace(ctx context.Context, o *options, ui *terminal, out io.Writer) (
 		return bad
 	}
 	return ending(summary.Run.Partial && summary.Run.SenderDied == "", summary, err)
-}
-
-// flagList names flags; "" if there are none.
-func flagList(names []string) string {
-	if len(names) == 0 {
-		return ""
-	}
-	return "--" + strings.Join(names, ", --")
 }
 
 // attach adds to the configuration what depends on the command line.
@@ -270,7 +267,7 @@ It takes 6 s, ends with DEMO OK, and shows how punctual this machine is.`,
 				"s. A mock server answers: the first " +
 				"token after 25 ms, then one each 5 ms, with a prefix cache as real servers have it. Watch TTFT, " +
 				"TPOT and prefix hits come out so."
-			for _, line := range fillLines(words, cmp.Or(ui.width, 80)) {
+			for _, line := range format.Fill(words, cmp.Or(ui.width, 80)) {
 				ui.line("%s", line)
 			}
 			return replayTrace(c.Context(), &o, ui, c.OutOrStdout())

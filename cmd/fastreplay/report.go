@@ -151,9 +151,6 @@ func checkPart(f *pflag.FlagSet, args []string, part report.Part, price float64)
 	return nil
 }
 
-// mostRunsNamed is how many runs an error names.
-const mostRunsNamed = 5
-
 // runNamed returns the directory of the run that is to be shown: the one given, or the newest below results.
 func runNamed(args []string) (string, error) {
 	if len(args) > 1 {
@@ -197,7 +194,7 @@ func runAt(dir string) (string, error) {
 		return dir, nil // Load says what is missing
 	}
 	var names []string
-	for _, run := range runs[:min(len(runs), mostRunsNamed)] {
+	for _, run := range runs[:min(len(runs), 5)] {
 		at, _ := report.IsRun(run)
 		names = append(names, fmt.Sprintf("%s (%s)", run, at.UTC().Format(time.DateTime)))
 	}

@@ -31,12 +31,6 @@ type view struct {
 	quit   func() // called when q is pressed; nil = no key is read
 }
 
-// The paces of views: of a screen, and of a log.
-const (
-	redrawEvery = 500 * time.Millisecond
-	lineEvery   = 10 * time.Second
-)
-
 // watch shows v at the terminal's pace, until end is called.
 func (t *terminal) watch(v view) (end func()) {
 	if t.mode == progressNone {
@@ -48,7 +42,7 @@ func (t *terminal) watch(v view) (end func()) {
 		return t.open(v)
 	}
 	stop := make(chan struct{})
-	tick := time.NewTicker(lineEvery)
+	tick := time.NewTicker(10 * time.Second)
 	var printing sync.WaitGroup
 	printing.Go(func() {
 		for {
@@ -130,7 +124,7 @@ type model struct {
 type endMessage struct{}
 
 func (m model) Init() tea.Cmd {
-	return tea.Tick(redrawEvery, func(now time.Time) tea.Msg { return now })
+	return tea.Tick(500*time.Millisecond, func(now time.Time) tea.Msg { return now })
 }
 
 func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
@@ -172,10 +166,9 @@ func (m model) press(key string) tea.Cmd {
 
 func (m model) View() tea.View { return tea.NewView(m.text) }
 
-const barCells = 30
-
 // Work implements setup.Observer. It shows a bar and the time left until end is called.
 func (t *terminal) Work(what string, total int64, print func(int64) string) (done *atomic.Int64, end func()) {
+	const barCells = 30
 	began, done := time.Now(), new(atomic.Int64)
 	line := func() string {
 		share := float64(done.Load()) / float64(max(1, total))
@@ -195,19 +188,13 @@ func (t *terminal) Work(what string, total int64, print func(int64) string) (don
 	return done, t.watch(view{line: line, screen: func(int, int) string { return line() }})
 }
 
-// Limits of the server of --metrics-addr.
-const (
-	metricsTimeout     = 10 * time.Second
-	metricsConnections = 16
-)
-
 // serveMetrics serves the page of metrics on l until it is closed.
 func serveMetrics(l net.Listener, page func() []byte) {
 	server := &fasthttp.Server{
 		Name:            "fastreplay",
-		ReadTimeout:     metricsTimeout,
-		WriteTimeout:    metricsTimeout,
-		Concurrency:     metricsConnections,
+		ReadTimeout:     10 * time.Second,
+		WriteTimeout:    10 * time.Second,
+		Concurrency:     16, // connections
 		CloseOnShutdown: true,
 		Logger:          log.New(io.Discard, "", 0), // what its clients do wrong
 		Handler: func(c *fasthttp.RequestCtx) {

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -14,8 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fastreplay/fastreplay/engine/capacity"
-	"github.com/fastreplay/fastreplay/engine/format"
-	"github.com/fastreplay/fastreplay/engine/report"
 )
 
 // usualSweepWindow is how long each load of a sweep is measured.
@@ -75,28 +70,4 @@ type swept struct {
 	SLO    string             `json:"slo"`
 	Why    string             `json:"why"` // why it ended before its time; "" if it did not
 	Probes []capacity.Outcome `json:"probes"`
-}
-
-// concludeSweep writes and prints the table.
-func (s *searching) concludeSweep(out io.Writer, sweep *capacity.Sweep) error {
-	_, page := s.result()
-	r := swept{s.o.over, s.o.slo, sweep.Why(), page.Outcomes}
-	err := errors.Join(report.WriteJSON(filepath.Join(s.dir, s.name(".json")), r), s.writePage(page))
-	if s.o.csv != "" {
-		err = errors.Join(err, report.WriteWhole(s.o.csv, page.WriteCSV))
-	}
-	if s.o.json {
-		return errors.Join(err, report.EncodeJSON(out, r))
-	}
-	t := format.NewPage(newTerminal(out).width, 0)
-	t.Line("")
-	if head, rows := page.Table(); len(rows) > 0 {
-		report.Table(&t, head, rows)
-		t.Line("")
-	}
-	t.Sentence("", cmp.Or(r.Why, fmt.Sprintf("%s, each measured in a replay of its own.",
-		format.Many(len(r.Probes), "load"))))
-	t.Line("  page  " + filepath.Join(s.dir, s.name(".html")))
-	_, bad := out.Write(t.Bytes())
-	return errors.Join(err, bad)
 }

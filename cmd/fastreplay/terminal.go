@@ -87,7 +87,7 @@ func (t *terminal) Alert(text string) { t.alert("%s", text) }
 func (t *terminal) print(text string) {
 	t.last, text = text, visible(text)
 	if t.width > 0 && uniseg.StringWidth(text) > t.width && !strings.Contains(text, "\n") {
-		text = strings.Join(fillLines(text, t.width), "\n")
+		text = strings.Join(format.Fill(text, t.width), "\n")
 	}
 	if t.screen == nil {
 		fmt.Fprintln(t.w, text)
@@ -131,21 +131,6 @@ func (t *terminal) summary(s *metrics.Summary, full bool, o report.PrintOptions)
 		return report.Print(t.w, s, o)
 	}
 	return report.Screen(t.w, s, o)
-}
-
-// fillLines fills lines of at most width columns; a longer word has a line of its own.
-func fillLines(text string, width int) (lines []string) {
-	used := width
-	for _, word := range format.Words(text) {
-		need := uniseg.StringWidth(word)
-		if used+1+need > width {
-			lines, used = append(lines, word), need
-			continue
-		}
-		lines[len(lines)-1] += " " + word
-		used += 1 + need
-	}
-	return lines
 }
 
 // The values of --progress.

@@ -142,7 +142,8 @@ func (c *columns) keepAgent(r *rows.Row) {
 		c.parents[r.Session] = r.ParentSession
 	}
 	if r.Request != "" {
-		if number := c.request(r.Request); c.named[number] == agents.None {
+		number := c.request(r.Request)
+		if c.named[number] == agents.None {
 			c.named[number] = int32(n)
 		} else {
 			c.twice = append(c.twice, repeatedName{int32(n), r.Request})

@@ -114,7 +114,8 @@ func (k *conversationFinder) ways(rows []int32, depth int) [][]int32 {
 	compare := func(a, b int32) int {
 		ids, others := k.t.Blocks(int(a)), k.t.Blocks(int(b))
 		if len(ids) <= depth || len(others) <= depth {
-			return cmp.Compare(min(len(ids), depth+1), min(len(others), depth+1))
+			n, m := min(len(ids), depth+1), min(len(others), depth+1)
+			return cmp.Compare(n, m)
 		}
 		return cmp.Compare(ids[depth], others[depth])
 	}

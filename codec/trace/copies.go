@@ -110,7 +110,8 @@ func (out *Trace) copyJobs() {
 		if !known {
 			n = int32(len(out.Jobs))
 			numbers[of] = n
-			out.Jobs = append(out.Jobs, fmt.Sprintf("%s~%d", out.Jobs[of.job], clone))
+			name := fmt.Sprintf("%s~%d", out.Jobs[of.job], clone)
+			out.Jobs = append(out.Jobs, name)
 		}
 		out.Job[i] = n
 	}
@@ -135,7 +136,7 @@ func (out *Trace) copyIDs(t *Trace, source []int32, clones int32, shared []int32
 	for i, from := range source {
 		clone := out.Clone[i]
 		if clone == 0 {
-			out.ids.AddFrom(&t.ids, int(from), t.ids.Size(int(from)))
+			out.ids.AddFrom(&t.ids, int(from), math.MaxInt32)
 			continue
 		}
 		ids = append(ids[:0], t.Blocks(int(from))...)
@@ -156,7 +157,8 @@ func (out *Trace) copySessions(t *Trace, source []int32, clones int32) error {
 	if err != nil {
 		return err
 	}
-	step := int64(slices.Max(append([]int32{0}, t.Row...))) + 1
+	largest := slices.Max(append([]int32{0}, t.Row...))
+	step := int64(largest) + 1
 	numberOf := func(n int64, clone int32) int64 {
 		return int64(numbers.of(uint64(n), clone))
 	}
@@ -246,7 +248,8 @@ func (f *renumbering) of(n uint64, clone int32) uint64 {
 	if f.places == nil {
 		return n + uint64(clone)*f.step
 	}
-	return f.first + uint64(clone-1)*uint64(len(f.places)) + f.places[n]
+	each := uint64(len(f.places)) // numbers of a clone
+	return f.first + uint64(clone-1)*each + f.places[n]
 }
 
 // Repeat returns the trace n times in a row, at least once. Each repetition begins one mean gap after the end of the
@@ -261,7 +264,8 @@ func (t *Trace) Repeat(n int) (*Trace, error) {
 	rows := t.Len()
 	period := t.SpanNS()
 	if rows > 1 {
-		period += int64(math.Round(float64(t.SpanNS()) / float64(rows-1)))
+		gap := float64(t.SpanNS()) / float64(rows-1)
+		period += int64(math.Round(gap))
 	}
 	switch {
 	case n < 1:

@@ -27,18 +27,22 @@ func CompareRouters(w *workload.Work, records []record.Record) *route.Oracle {
 	var of []int32
 	if names := behindGateways(records); len(names) > 1 {
 		of, q.Actual, q.CapacityTokens = byInstance(w, records, names)
-		q.Targets = route.Even(slices.Repeat([]int{1}, len(names)))
+		each := slices.Repeat([]int{1}, len(names))
+		q.Targets = route.Even(each)
 	} else {
 		for i := range w.Requests() {
 			if records == nil || records[i].SentNS != record.None {
-				of, q.Actual = append(of, int32(i)), append(q.Actual, s.Of[w.Places[i]])
+				of = append(of, int32(i))
+				q.Actual = append(q.Actual, s.Of[w.Places[i]])
 			}
 		}
 	}
-	if places, _ := route.Addresses(q.Targets); len(places) < 2 || len(of) == 0 {
+	places, _ := route.Addresses(q.Targets)
+	if len(places) < 2 || len(of) == 0 {
 		return nil
 	}
-	q.Prompts, q.Flow = w.Prompts(of), w.Flow(of)
+	q.Prompts = w.Prompts(of)
+	q.Flow = w.Flow(of)
 	if w.Trace.Session != nil {
 		for _, i := range of {
 			q.Sessions = append(q.Sessions, w.Trace.Session[i])
@@ -65,7 +69,9 @@ func behindGateways(records []record.Record) []string {
 
 // byInstance lists the requests that an instance answered, and that instance as an index of names, which are sorted.
 // capacity is that of each instance's cache, taken from the address at which it answered first.
-func byInstance(w *workload.Work, records []record.Record, names []string) (of, instances []int32, capacity []int64) {
+func byInstance(
+	w *workload.Work, records []record.Record, names []string,
+) (of, instances []int32, capacity []int64) {
 	capacity = make([]int64, len(names))
 	seen := make([]bool, len(names))
 	for i := range records {
@@ -73,7 +79,8 @@ func byInstance(w *workload.Work, records []record.Record, names []string) (of, 
 		if !known {
 			continue
 		}
-		of, instances = append(of, int32(i)), append(instances, int32(k))
+		of = append(of, int32(i))
+		instances = append(instances, int32(k))
 		if !seen[k] {
 			seen[k] = true
 			capacity[k] = w.Cache(w.Endpoint(i)).Tokens

@@ -19,7 +19,8 @@ func OvertakenTokens(w *workload.Work, records []record.Record) (tokens int64) {
 		all := map[uint64][]int32{}
 		for i := range w.Requests() {
 			if p, _ := w.CachePrompt(i); len(p.Blocks) > 0 {
-				all[p.Blocks[0]] = append(all[p.Blocks[0]], int32(i))
+				first := p.Blocks[0]
+				all[first] = append(all[first], int32(i))
 			}
 		}
 		return all
@@ -30,9 +31,11 @@ func OvertakenTokens(w *workload.Work, records []record.Record) (tokens int64) {
 			rec.CachedTokens <= rec.MostCachedTokens {
 			continue
 		}
-		if p, _ := w.CachePrompt(i); len(p.Blocks) > 0 {
+		p, _ := w.CachePrompt(i)
+		if len(p.Blocks) > 0 {
 			above := rec.CachedTokens - rec.MostCachedTokens
-			tokens += min(above, max(0, reach(w, records, i, alike()[p.Blocks[0]])-rec.MostCachedTokens))
+			reached := reach(w, records, i, alike()[p.Blocks[0]])
+			tokens += min(above, max(0, reached-rec.MostCachedTokens))
 		}
 	}
 	return tokens
@@ -44,9 +47,11 @@ func reach(w *workload.Work, records []record.Record, i int, alike []int32) int6
 	until := max(records[i].FirstTokenNS, records[i].HeadersNS)
 	longest := 0
 	for _, j := range alike {
+		other := int(j)
 		sent := records[j].SentNS
-		if int(j) != i && sent != record.None && sent < until && w.Endpoint(i) == w.Endpoint(int(j)) {
-			longest = max(longest, sharedTokens(w, i, int(j)))
+		before := sent != record.None && sent < until
+		if other != i && before && w.Endpoint(i) == w.Endpoint(other) {
+			longest = max(longest, sharedTokens(w, i, other))
 		}
 		if int64(longest) > records[i].CachedTokens {
 			break // more explains no more
@@ -54,7 +59,8 @@ func reach(w *workload.Work, records []record.Record, i int, alike []int32) int6
 	}
 	p, _ := w.CachePrompt(i)
 	block := w.Cache(w.Endpoint(i)).FinestBlock()
-	return int64(max(0, min(longest, p.Total-1)) / block * block)
+	reached := max(0, min(longest, p.Total-1))
+	return int64(reached / block * block)
 }
 
 // sharedTokens is the longest common prefix of two requests' prompts as a server sees them. If the template's head is
@@ -72,7 +78,8 @@ func sharedTokens(w *workload.Work, i, j int) int {
 	for k := 0; left > 0; k++ {
 		if k >= len(a.Blocks) || k >= len(b.Blocks) || a.Blocks[k] != b.Blocks[k] {
 			if !made {
-				n += min(left, a.BlockTokens-w.Cache(w.Endpoint(i)).FinestBlock())
+				finest := w.Cache(w.Endpoint(i)).FinestBlock()
+				n += min(left, a.BlockTokens-finest)
 			}
 			return n
 		}
@@ -96,13 +103,16 @@ func Turns(w *workload.Work, records []record.Record, leftOut []int32, held *met
 	for i := range graph.Len() {
 		waits := graph.Of(i)
 		by := int64(0)
-		if _, out := slices.BinarySearch(leftOut, int32(i)); out || len(waits) == 0 {
+		_, out := slices.BinarySearch(leftOut, int32(i))
+		if out || len(waits) == 0 {
 			continue
 		}
 		for _, wait := range waits {
-			by = max(by, overtook(&records[i], &records[wait.On], wait.Trigger))
+			early := overtook(&records[i], &records[wait.On], wait.Trigger)
+			by = max(by, early)
 		}
-		if found.FollowUps++; by > 0 {
+		found.FollowUps++
+		if by > 0 {
 			found.Overtaking++
 			early.Add(by)
 		}
@@ -124,7 +134,8 @@ func overtook(rec, other *record.Record, trigger trace.Trigger) int64 {
 	if trigger == trace.OnDispatch {
 		since = other.SentNS
 	}
-	if rec.SentNS == record.None || other.SentNS == record.None || since == record.None {
+	unsent := rec.SentNS == record.None || other.SentNS == record.None
+	if unsent || since == record.None {
 		return 0
 	}
 	return max(0, since-rec.SentNS)

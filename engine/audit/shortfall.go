@@ -32,22 +32,26 @@ func Shortfall(w *workload.Work, records []record.Record, counted []int64) *metr
 	byInstance := map[netip.AddrPort][]int32{}
 	reports := map[int]bool{}
 	for i := range records {
-		if records[i].Outcome == record.OK {
-			reports[w.Places[i].Target] = reports[w.Places[i].Target] || records[i].CachedTokens != record.None
+		rec := &records[i]
+		if rec.Outcome == record.OK && rec.CachedTokens != record.None {
+			reports[w.Places[i].Target] = true
 		}
-		byInstance[w.Endpoint(i)] = append(byInstance[w.Endpoint(i)], int32(i))
+		at := w.Endpoint(i)
+		byInstance[at] = append(byInstance[at], int32(i))
 	}
 	for instance, requests := range byInstance {
-		unlimited := a.held(requests, workload.PrefixCache{BlockTokens: w.Cache(instance).BlockTokens})
-		there := a.heldThere(requests, unlimited, workload.PrefixCache{BlockTokens: w.Cache(instance).BlockTokens})
+		cache := w.Cache(instance)
+		endless := workload.PrefixCache{BlockTokens: cache.BlockTokens}
+		unlimited := a.held(requests, endless)
+		there := a.heldThere(requests, unlimited, endless)
 		limited := there
-		if w.Cache(instance).Tokens > 0 {
-			limited = a.heldThere(requests, nil, w.Cache(instance))
+		if cache.Tokens > 0 {
+			limited = a.heldThere(requests, nil, cache)
 		}
 		for j, i := range requests {
 			target := w.Places[i].Target
 			e := evidence{
-				off:       w.Cache(instance).Off,
+				off:       cache.Off,
 				reports:   reports[target],
 				unlimited: unlimited[j],
 				there:     there[j],
@@ -128,14 +132,16 @@ func (a *audit) explain(rec *record.Record, e evidence) {
 // divide divides tokens that are missing among what the models explain.
 func (a *audit) divide(short int64, e evidence) {
 	short = max(0, short)
-	inPrefill := min(short, max(0, e.expected-e.unlimited))
-	elsewhere := min(short-inPrefill, max(0, e.unlimited-e.there))
-	evicted := min(short-inPrefill-elsewhere, max(0, e.there-e.limited))
 	a.found.Tokens += short
-	a.found.InPrefillTokens += inPrefill
-	a.found.ElsewhereTokens += elsewhere
-	a.found.EvictedTokens += evicted
-	a.found.UnexplainedTokens += short - inPrefill - elsewhere - evicted
+	take := func(tokens int64) int64 {
+		taken := min(short, max(0, tokens))
+		short -= taken
+		return taken
+	}
+	a.found.InPrefillTokens += take(e.expected - e.unlimited)
+	a.found.ElsewhereTokens += take(e.unlimited - e.there)
+	a.found.EvictedTokens += take(e.there - e.limited)
+	a.found.UnexplainedTokens += short
 }
 
 // moment is when something happened to a request that its server's cache knows of.
@@ -199,13 +205,13 @@ func (a *audit) held(requests []int32, size workload.PrefixCache) []int64 {
 		switch m.kind {
 		case arrived:
 			p, _ := a.work.CachePrompt(i)
-			var n int
 			output := int(a.work.Trace.OutputTokens[i])
 			if counted := a.records[i].CompletionTokens; counted != record.None {
 				output = int(counted)
 			}
-			running[m.request], n = cache.Start(p.Blocks, p.Tokens, p.Head, p.Total, output)
-			held[m.request] = int64(n)
+			started, hit := cache.Start(p.Blocks, p.Tokens, p.Head, p.Total, output)
+			running[m.request] = started
+			held[m.request] = int64(hit)
 		case prefilled:
 			cache.Prefilled(running[m.request])
 		case ended:
@@ -224,19 +230,32 @@ func (a *audit) moments(requests []int32) []moment {
 			continue
 		}
 		begin := max(rec.SentNS, rec.WrittenNS)
-		end := max(begin+1, rec.HeadersNS, rec.FirstTokenNS, rec.LastTokenNS, rec.DoneNS)
-		list = append(list, moment{begin, arrived, int32(j)})
+		end := max(
+			begin+1,
+			rec.HeadersNS,
+			rec.FirstTokenNS,
+			rec.LastTokenNS,
+			rec.DoneNS,
+		)
+		add := func(atNS int64, kind momentKind) {
+			list = append(list, moment{atNS, kind, int32(j)})
+		}
+		add(begin, arrived)
 		first := rec.FirstTokenNS
 		if first == record.None && rec.Outcome == record.OK {
 			first = end // a whole answer hides when the prefill ended
 		}
 		if first != record.None {
-			list = append(list, moment{max(begin+1, first), prefilled, int32(j)})
+			add(max(begin+1, first), prefilled)
 		}
-		list = append(list, moment{end, ended, int32(j)})
+		add(end, ended)
 	}
 	slices.SortFunc(list, func(x, y moment) int {
-		return cmp.Or(cmp.Compare(x.atNS, y.atNS), cmp.Compare(x.kind, y.kind), cmp.Compare(x.request, y.request))
+		return cmp.Or(
+			cmp.Compare(x.atNS, y.atNS),
+			cmp.Compare(x.kind, y.kind),
+			cmp.Compare(x.request, y.request),
+		)
 	})
 	return list
 }
@@ -253,7 +272,8 @@ func Miscounted(w *workload.Work, records []record.Record) (n int, row, want, go
 		if tokens == 0 || rec.PromptTokens == record.None || rec.PromptTokens == tokens {
 			continue
 		}
-		if n++; n == 1 {
+		n++
+		if n == 1 {
 			row = rec.Row
 			want = tokens
 			got = rec.PromptTokens

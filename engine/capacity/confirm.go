@@ -43,9 +43,9 @@ func (s *Search) unconfirmed() float64 {
 	if s.confirmed(s.logLoad(load) - s.config.Precision) {
 		return 0
 	}
-	leastS := s.longest() / 2
+	leastS := s.config.WindowS / 2
 	if c != nil {
-		leastS = confirmWindows * s.longest()
+		leastS = confirmWindows * s.config.WindowS
 	}
 	if least, _ := s.bounds(); s.logLoad(load) < least-1e-9 ||
 		s.config.Budget > 0 && s.leftS()-s.besidesS() < leastS {
@@ -55,7 +55,7 @@ func (s *Search) unconfirmed() float64 {
 }
 
 // confirm adds to an answer what its confirmation showed: the lower bound is a load that held in it. If it broke there,
-// the bound is withdrawn to what held at an easier load, or altogether.
+// there is no such bound: what held at easier loads did so in shorter windows.
 func (s *Search) confirm(a *Answer) {
 	c := s.confirmation()
 	if c == nil {
@@ -65,12 +65,15 @@ func (s *Search) confirm(a *Answer) {
 	bound := c.Load
 	if c.Verdict == Holds {
 		a.HeldS, a.HeldAt = c.lasted(), c.Load
+		warmer := false
+		if a.Doubt, warmer = doubt(c); warmer && s.config.Falling {
+			a.Low = 0
+		} else if warmer {
+			a.High = nil
+		}
 	} else {
 		a.Complete = false
-		held := s.easier(c)
-		if bound = 0; held != nil {
-			bound = held.Load
-		}
+		bound = 0
 		a.Why += fmt.Sprintf(" At %.4g the objectives broke in the confirmation, after %s, so that bound is withdrawn.",
 			c.Load, format.Span(c.lasted()))
 	}
@@ -85,16 +88,50 @@ func (s *Search) confirm(a *Answer) {
 	}
 }
 
-// easier is the hardest probe at an easier load than that of o, in which the objectives held; nil if there is none.
-func (s *Search) easier(o *Outcome) (found *Outcome) {
-	for i := range s.outcomes {
-		p := &s.outcomes[i]
-		if p.Verdict == Holds && p.Client == "" && s.logLoad(p.Load) < s.logLoad(o.Load)-1e-9 &&
-			(found == nil || s.logLoad(p.Load) > s.logLoad(found.Load)) {
-			found = p
+// doubt is why an interval may be wrong though its confirmation held: the servers changed while it lasted. "" if they did
+// not. warmer: they became faster, so nothing bounds what they carry when they are warm. Requests in flight for each that comes are how long one takes (Little, 1961), which needs no request that is late.
+func doubt(c *Outcome) (why string, warmer bool) {
+	const parts = 16
+	n := len(c.Slices)
+	if n < 2*parts {
+		return "", false
+	}
+	took := make([]float64, parts)
+	for i := range took {
+		came := 0.0
+		for _, slice := range c.Slices[i*n/parts : (i+1)*n/parts] {
+			took[i] += slice.InFlight
+			came += float64(slice.Requests)
+		}
+		took[i] /= max(1, came)
+	}
+	if backlogGrows(c.Slices) {
+		return "In the confirmation ever more requests were in flight, so for longer it may not hold; a larger --budget " +
+			"would tell.", false
+	}
+	for first := 1; first <= parts/2-2; first++ {
+		early, _ := meanAndVariance(took[:first])
+		late, variance := meanAndVariance(took[first:])
+		const surely = 3 // of Student's t with 9 degrees of freedom or more: one time in 130
+		if early > 1.15*late && early-late > surely*math.Sqrt(variance*(1/float64(first)+1/float64(parts-first))) {
+			return fmt.Sprintf("In the confirmation requests took %s times as long at first as later. Servers that are "+
+				"warm may carry more; a longer --warm-in, such as %s, would tell.", format.Number(early/late, 2),
+				format.Span(math.Ceil(float64(first+1)*c.lasted()/parts/60)*60)), true
 		}
 	}
-	return found
+	return "", false
+}
+
+// meanAndVariance is of values; the variance is 0 if there is one.
+func meanAndVariance(values []float64) (mean, variance float64) {
+	n := float64(len(values))
+	for _, v := range values {
+		mean += v / n
+	}
+	for _, v := range values {
+		variance += (v - mean) * (v - mean) / max(1, n-1)
+	}
+	return mean, variance
 }
 
 // part is the part of the trace that the probe nearest to a load measured, the confirmation aside.

@@ -154,12 +154,17 @@ func TestNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	objectives := objectivesOf(t, "ttft.p95<100ms ok>=99%")
-	numbers, limiter, err := Numbers(dir, urls, objectives, Span{100 * ms, 100 * ms, ms})
-	if err != nil {
+	var o Outcome
+	if err := o.Measure(dir, urls, objectives, Span{100 * ms, 100 * ms, ms}); err != nil {
 		t.Fatal(err)
 	}
+	numbers, limiter := o.Numbers, o.Limiter
 	if limiter != "TTFT on instance 2" || numbers[GoodputPerS] != 1800 || math.Abs(numbers[Goodput]-180.0/201) > 1e-12 || math.Abs(numbers[ErrorRate]-1.0/201) > 1e-12 {
 		t.Errorf("%v, limited by %s", numbers, limiter)
+	}
+	var later Outcome // 89 and 80 requests ended from 200 to 300 ms, all of which had been planned before 200 ms
+	if err := later.Measure(dir, urls, objectives, Span{200 * ms, 100 * ms, ms}); err != nil || later.Numbers[requestsPerS] != 1690 || later.Numbers[tokensPerS] != 11*1690 {
+		t.Errorf("%v: %v", err, later.Numbers)
 	}
 	if got := numbers["ttft.p95"]; math.Abs(got-500) > 1 {
 		t.Errorf("TTFT p95 %v ms, want 500", got)

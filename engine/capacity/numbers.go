@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -43,22 +44,17 @@ type part struct {
 	beyond   [][]int64 // by objective: planned instants of requests beyond the limit, ns
 }
 
-// Numbers reads the records of a probe that are in the window, and returns the numbers of its outcome. urls are its
-// targets, as its records have them. If an objective is broken, limiter says where that began: which objective is the
-// furthest from its share, and which instance is the first to have more requests beyond the limit than its share of the
-// whole window allows.
-func Numbers(
-	dir string,
-	urls []string,
-	objectives []Objective,
-	w Span,
-) (numbers map[string]float64, limiter string, err error) {
+// Measure reads the records of a probe that are in the window, and sets the numbers of its outcome. urls are its targets,
+// as its records have them. If an objective is broken, Limiter says where that began: which objective is the furthest from
+// its share, and which instance is the first to have more requests beyond the limit than its share of the whole window
+// allows.
+func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w Span) error {
 	c := metrics.NewCollector(urls)
 	n := int64(0)
 	good := int64(0)
 	parts := map[string]*part{}
 	ended, tokens := 0, 0 // in the time of the window, whenever they had been sent
-	_, err = report.EachRecord(dir, func(r *record.Record) {
+	_, err := report.EachRecord(dir, func(r *record.Record) {
 		if r.Outcome == record.OK && w.Has(r.DoneNS) {
 			ended++
 			tokens += int(r.CompletionTokens)
@@ -90,14 +86,15 @@ func Numbers(
 		}
 	})
 	if err != nil {
-		return nil, "", err
+		return err
 	}
 	seconds := float64(w.ForNS) / 1e9
 	s := c.Summary(
 		metrics.Summary{Requests: metrics.Requests{Planned: n}, Run: metrics.Run{DurationS: seconds}},
 		metrics.Probed{},
 	)
-	numbers = map[string]float64{
+	out.Intervals = map[string][2]float64{}
+	numbers := map[string]float64{
 		GoodputPerS:  float64(good) / seconds,
 		requestsPerS: float64(ended) / seconds,
 		tokensPerS:   float64(tokens) / seconds,
@@ -117,7 +114,7 @@ func Numbers(
 			beyond += len(p.beyond[i])
 		}
 		if over := float64(beyond) / float64(max(1, n)) / o.Allowed; over > most {
-			most, limiter = over, o.Label()+first(parts, i, o.Allowed)
+			most, out.Limiter = over, o.Label()+first(parts, i, o.Allowed)
 		}
 	}
 	for _, name := range names {
@@ -127,8 +124,19 @@ func Numbers(
 		if v := metrics.Value(s, name); v != nil {
 			numbers[name] = *v
 		}
+		if v := intervalOf(s, name); v != nil {
+			out.Intervals[name] = *v
+		}
 	}
-	return numbers, limiter, nil
+	out.Numbers = numbers
+	return nil
+}
+
+// intervalOf is the 95 % interval of a percentile such as ttft.p95, in ms; nil if there is none.
+func intervalOf(s *metrics.Summary, name string) *[2]float64 {
+	latency, percentile, _ := strings.Cut(name, ".")
+	ms, _ := s.Interval(latency, map[string]int64{"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p999": 999}[percentile])
+	return ms
 }
 
 // first names the part that is the first to have more requests beyond objective i than are allowed; "" if there is one

@@ -19,6 +19,7 @@ type Page struct {
 	Unit       string // of loads
 	Objectives []Objective
 	Answer     Answer
+	Replicas   *Replicas // nil = nobody knows
 	Outcomes   []Outcome
 	Load       func(float64) string // prints a load, without its unit
 }
@@ -30,10 +31,8 @@ func (p *Page) Write(w io.Writer) error {
 		Word:  p.Sentence,
 		Lines: []string{cmp.Or(p.Answer.Why, "The search has not ended.")},
 	}
-	if part := p.Answer.Part.Words(); part != "" {
-		answer.Lines = append(answer.Lines, part)
-	}
-	if !p.Answer.Complete {
+	answer.Lines = append(answer.Lines, format.Present(p.Answer.Doubt, p.Answer.Part.Words())...)
+	if !p.Answer.Complete || p.Answer.Doubt != "" {
 		answer.Grade = chart.Warn
 	}
 	d := chart.Document{Title: p.Title, Sections: []chart.Section{{Findings: []chart.Finding{answer}}}}
@@ -54,6 +53,9 @@ func (p *Page) Write(w io.Writer) error {
 			},
 			chart.Section{Title: "Probes", Tables: []chart.Table{p.table()}},
 		)
+	}
+	if p.Replicas != nil {
+		d.Sections = append(d.Sections, p.Replicas.section())
 	}
 	return d.Write(w)
 }

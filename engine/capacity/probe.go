@@ -143,6 +143,7 @@ type Answer struct {
 	Complete bool     `json:"complete"` // as precise as wanted or as the part of the trace allows, and confirmed
 	HeldS    float64  `json:"held_s"`   // how long the objectives held in the confirmation; 0 if they did not
 	HeldAt   float64  `json:"held_at"`  // the load of that
+	Doubt    string   `json:"doubt"`    // why the interval may be wrong, a whole sentence; "" if nothing showed it
 	SettleS  float64  `json:"settle_s"` // for so long at the beginning of a probe the servers were slower than later
 	Part     *Part    `json:"part"`     // of the trace, on which the answer rests; null if nothing was measured
 	Why      string   `json:"why"`      // why the search ended, a whole sentence; "" if it goes on

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 )
 
@@ -181,9 +180,6 @@ func (s *Search) nextDesignPoint() float64 {
 	if again, due := s.repetition(); due {
 		return again
 	}
-	if x, known := s.saturationEstimate(); known {
-		return x
-	}
 	i := s.posteriors.first()
 	n := 1.0 // independent requests of a window
 	for k := range s.outcomes {
@@ -201,77 +197,18 @@ func (s *Search) nextDesignPoint() float64 {
 	return where
 }
 
-// saturationEstimate is an x at which the edge is if all that limits the servers is how many requests they can end in a second: it
-// follows from how fast the backlog grew in the easiest probe that broke. If that was probed already, it is a little to
-// the side that is open. Once a probe shows a share of late requests that tells how the share rises, there is none, nor
-// for whole numbers.
-func (s *Search) saturationEstimate() (x float64, known bool) {
-	broke := s.nearest(Breaks)
-	if s.config.Whole || broke == nil || len(s.posteriors) == 0 || s.high-s.low < 1.5*s.config.Precision {
-		return 0, false
-	}
-	tallied := s.posteriors[s.posteriors.first()].tallied
-	if slices.ContainsFunc(tallied, func(t counts) bool { return t.share() > 0 && t.share() < 0.5 }) {
-		return 0, false
-	}
-	x, known = s.served(broke)
-	near := func(x, distance float64) bool {
-		return slices.ContainsFunc(s.outcomes, func(o Outcome) bool { return math.Abs(s.logLoad(o.Load)-x) < distance })
-	}
-	aside := 0.4 * s.config.Precision
-	if near(x, aside) {
-		if s.high-x < x-s.low {
-			aside = -aside
-		}
-		x += aside
-	}
-	return x, known && !near(x, math.Abs(aside)/4) && x > s.low-s.config.Precision && x < s.logLoad(broke.Load)
-}
-
-// served is the x at which as many requests would have come as the servers ended in a probe, and whether a backlog grew
-// in it.
-func (s *Search) served(o *Outcome) (x float64, grew bool) {
-	all := o.Slices
-	if !o.Cut && len(all) > 0 { // the last one may be a part, in which nothing came any more
-		all = all[:len(all)-1]
-	}
-	if len(all) < 2 {
-		return 0, false
-	}
-	came := 0.0 // from the middle of the first slice to that of the last
-	for i, slice := range all {
-		n := float64(slice.Requests + slice.Open)
-		if i == 0 || i == len(all)-1 {
-			n /= 2
-		}
-		came += n
-	}
-	kept := (all[len(all)-1].InFlight - all[0].InFlight) / max(1, came)
-	return s.logLoad(o.Load) + math.Log1p(-min(0.9, kept)), kept > 0
-}
-
 // Window is how long the measured window of a probe is to be, and so much longer its warm-in, in s: for so long the
 // servers were slower than later. The trace may be too short for it. All windows are as long, so that they measure the
 // same part of the trace; the confirmation takes what is left of the budget.
 func (s *Search) Window(p Probe) (seconds, settleS float64) {
 	seconds = s.config.WindowS
 	if p.Confirm {
-		seconds = confirmWindows * s.longest()
+		seconds = confirmWindows * s.config.WindowS
 		if s.config.Budget > 0 {
 			seconds = s.leftS() - s.besidesS()
 		}
 	}
 	return seconds, s.settleS
-}
-
-// longest is the longest window of a probe so far, the confirmation aside, in s.
-func (s *Search) longest() (longest float64) {
-	for i := range s.outcomes {
-		if o := &s.outcomes[i]; !o.Confirm {
-			longest = max(longest, o.lasted())
-		}
-	}
-	return longest
 }
 
 // leftS is what is left of the budget, in s.

@@ -24,8 +24,9 @@ func (s *Search) nearEdge() (all []*Outcome) {
 	}
 	for i := range s.outcomes {
 		o := &s.outcomes[i]
-		if away := math.Abs(s.logLoad(o.Load) - s.median); len(s.posteriors) > 0 && o.Client == "" &&
-			(!o.Cut || o.lasted() >= s.longest()/4) && away <= reach {
+		long := !o.Cut || o.lasted() >= s.config.WindowS/4
+		near := math.Abs(s.logLoad(o.Load)-s.median) <= reach
+		if long && near && o.Client == "" && len(s.posteriors) > 0 {
 			all = append(all, o)
 		}
 	}
@@ -43,8 +44,10 @@ func (s *Search) repetition() (logLoad float64, due bool) {
 			}
 		}
 		t := count(s.settled(o), s.limiting())
-		if away := math.Abs(s.logLoad(o.Load) - s.median); away < nearest && t.beyond > 0 && t.share() < 0.5 {
-			nearest, logLoad = away, s.logLoad(o.Load)
+		away := math.Abs(s.logLoad(o.Load) - s.median)
+		if away < nearest && t.beyond > 0 && t.share() < 0.5 {
+			nearest = away
+			logLoad = s.logLoad(o.Load)
 		}
 	}
 	return logLoad, nearest < s.config.Precision && !s.config.Whole
@@ -78,7 +81,8 @@ func (s *Search) random() (variance, probes, freedom, ofPart float64) {
 		}
 		p := (t.beyond/effect + 0.5) / (n + 1)
 		away -= (logit(p) - logit(allowed)) / slope
-		sum += away*away - 1/(n*p*(1-p)*slope*slope)
+		ofRequests := 1 / (n * p * (1 - p) * slope * slope)
+		sum += away*away - ofRequests
 	}
 	if len(parts) > 0 {
 		longest := int64(0)
@@ -87,8 +91,10 @@ func (s *Search) random() (variance, probes, freedom, ofPart float64) {
 		}
 		most *= float64(covered(parts)) / float64(longest)
 	}
+	ofPart = 1 / (most * allowed * (1 - allowed) * slope * slope)
 	freedom = priorProbes + max(0, probes-1)
-	return max(sum, least) / freedom, max(1, probes), freedom, 1 / (most * allowed * (1 - allowed) * slope * slope)
+	variance = max(sum, least) / freedom
+	return variance, max(1, probes), freedom, ofPart
 }
 
 // wider is a distance from the median of the edge to its quantile at tail, by the posterior, with what the interval has
@@ -96,8 +102,12 @@ func (s *Search) random() (variance, probes, freedom, ofPart float64) {
 func (s *Search) wider(tail, distance float64) float64 {
 	z := math.Sqrt2 * math.Erfinv(1-2*tail)
 	variance, probes, freedom, ofPart := s.random()
-	student := z + (z*z*z+z)/(4*freedom) + (5*math.Pow(z, 5)+16*z*z*z+3*z)/(96*freedom*freedom)
-	return math.Hypot(max(distance, z*math.Sqrt(ofPart)), student*math.Sqrt(variance/probes))
+	// the quantile of Student's t (Abramowitz and Stegun 26.7.5)
+	student := z
+	student += (math.Pow(z, 3) + z) / (4 * freedom)
+	student += (5*math.Pow(z, 5) + 16*math.Pow(z, 3) + 3*z) / (96 * freedom * freedom)
+	ofRequests := max(distance, z*math.Sqrt(ofPart))
+	return math.Hypot(ofRequests, student*math.Sqrt(variance/probes))
 }
 
 // attainable is how wide the interval is at least, relative, however many probes there are.
@@ -119,15 +129,22 @@ func (s *Search) settles() (seconds float64) {
 		}
 		for j := range s.config.Objectives {
 			allowed := s.config.Objectives[j].Allowed
-			first, last := count(o.Slices[:n/3], j), count(o.Slices[n-n/3:], j)
-			if first.share() < min(0.5, 10*allowed) || last.share() > allowed || last.n < 0.8*first.n {
+			first := count(o.Slices[:n/3], j)
+			last := count(o.Slices[n-n/3:], j)
+			broke := first.share() >= min(0.5, 10*allowed)
+			if !broke || last.share() > allowed || last.n < 0.8*first.n {
 				continue
 			}
-			k := n
-			for k > 0 && float64(o.Slices[k-1].Beyond[j]) <= allowed*float64(o.Slices[k-1].Requests) {
-				k--
+			k := n // slices until none was beyond
+			for ; k > 0; k-- {
+				slice := &o.Slices[k-1]
+				if float64(slice.Beyond[j]) > allowed*float64(slice.Requests) {
+					break
+				}
 			}
-			seconds = max(seconds, o.SettleS+float64(k)*o.SliceS)
+			if k <= n-n/3 {
+				seconds = max(seconds, o.SettleS+float64(k)*o.SliceS)
+			}
 		}
 	}
 	return seconds

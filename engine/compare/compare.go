@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"reflect"
@@ -12,31 +13,33 @@ import (
 )
 
 // Schema is the version of a Result as JSON.
-const Schema = 1
+const Schema = 2
 
-// estimated is where a floor is from if no pair of runs gives one.
-const estimated = "estimated"
+// sameWithin is the margin of the verdict same: 1 %, or 1 percentage point of a share.
+const sameWithin = 0.01
 
-// Compare says what changed from a to b. If a side has a second run, the noise floor is from its runs, else it is
-// estimated. It is an error if the workloads differ, unless distributions are to be compared anyway, without pairs.
+// Compare says what changed from a to b. It is an error if the workloads differ, unless distributions are to be
+// compared anyway, without pairs, or if a run is given twice.
 //
-// An interval is the 95 % reach (Student's t) by ten parts of the run, one after another, each of which gives a
-// change, or by ten groups of whole conversations if that is wider. An estimated floor is that reach. It contains no
-// noise that lasts as long as a run.
+// If a side has several runs, an interval is by Welch's t over the runs, so it contains what differs from run to run.
+// Of one run a side it is the widest one by 5, 10 and 20 sections of the time and by whole conversations, and holds for
+// these two runs alone; it is unknown if sections depend on each other. Either is wider by what lateness of the client
+// may have moved the number in a or b, by the verdicts of their runs.
 //
-// A floor from runs of the same side is the 95 % reach of the mean square of their changes and of two more, which are
-// as large as the noise within these runs. It is divided by the root of the runs that each of a and b has. Either
-// floor reaches as far as lateness of the client may have moved the number in a or b, by the verdicts of their runs.
-//
-// The manual has what TestComparePower in bench measured of all this.
+// The manual has what TestWorlds measured of all this.
 func Compare(a, b *Side, anyway bool) (*Result, error) {
 	different, sure := differences(a.runs[0], b.runs[0])
 	r := &Result{
-		Schema:    Schema,
-		A:         a.identity(b),
-		B:         b.identity(a),
-		Paired:    len(different) == 0,
-		FloorFrom: estimated,
+		Schema: Schema,
+		A:      a.identity(b),
+		B:      b.identity(a),
+		Paired: len(different) == 0,
+		Scope:  ScopeServers,
+		Margin: sameWithin,
+	}
+	runs := slices.Concat(a.runs, b.runs)
+	if len(runs) == 2 {
+		r.Scope = ScopePair
 	}
 	switch what := strings.Join(different, "; "); {
 	case !r.Paired && !anyway:
@@ -46,56 +49,91 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 			strings.Join(r.A.Dirs, ", "), strings.Join(r.B.Dirs, ", "), what,
 		)
 	case !r.Paired:
+		r.Scope = ScopeNone
 		r.note("the workloads differ, so distributions alone are compared, and nobody knows what is noise: %s", what)
 	case !sure:
 		r.note("a run has no fingerprint, so its workload is taken to be the other's, since all that is known of " +
 			"both agrees")
 	}
+	for i, run := range runs {
+		for _, other := range runs[:i] {
+			if len(runs) > 2 && run.same(other) {
+				return nil, fmt.Errorf("%s and %s are the same run, which says nothing of how far runs differ; "+
+					"give another run", other.dir, run.dir)
+			}
+		}
+	}
 	m := match(a.runs, b.runs, r.Paired)
 	r.noteUnpaired(m)
-	if len(m.good[0]) == 0 || len(m.good[1]) == 0 {
-		return nil, fmt.Errorf("%s and %s have no request in common that ended ok in both", r.A.Name, r.B.Name)
-	}
-	r.Requests = int64(min(len(m.good[0]), len(m.good[1])))
-	r.Metrics = m.measure()
-	hideTwins(r.Metrics)
-	var noise [][]Metric
-	var from []string
-	for _, s := range []*Side{a, b} {
-		if len(s.runs) > 1 {
-			noise = append(noise, match(s.runs[:1], s.runs[1:2], true).measure())
-			from = append(from, s.runs[0].dir+" - "+s.runs[1].dir)
-			r.FloorFrom = strings.Join(from, ", ")
+	for side := range m.good {
+		for _, good := range m.good[side] {
+			if len(good) == 0 {
+				return nil, fmt.Errorf("%s and %s have no request in common that ended ok in both", r.A.Name, r.B.Name)
+			}
+			r.Requests = cmp.Or(r.Requests, int64(len(good)))
+			r.Requests = min(r.Requests, int64(len(good)))
 		}
 	}
 	moved := map[string]float64{} // ms by which the client may have moved a number
-	// those that are compared, without a run for the floor alone
-	for _, run := range slices.Concat(m.runs[0], m.runs[1]) {
+	for _, run := range runs {
 		for _, u := range run.summary.Verdict.Unsafe {
 			name := u.Metric + "." + u.Percentile
 			moved[name] = max(moved[name], u.EffectMS)
 		}
 	}
+	numbers, estimates := m.estimates()
 	for i, s := range specs() {
-		metric := &r.Metrics[i]
-		if len(noise) > 0 {
-			metric.Floor = pooled(noise, i, min(len(a.runs), len(b.runs)))
-		}
-		of := metric
+		of := i
 		if strings.HasSuffix(s.name, ".paired") { // of most pairs, the median says more than the tail
-			of = &r.Metrics[i-kindsOf+1]
+			of = i - kindsOf + 1
 		}
-		if most := moved[strings.Replace(of.Name, "_planned", "", 1)]; of.A != nil &&
-			metric.Floor != nil && most / *of.A > *metric.Floor {
-			metric.Floor = new(most / *of.A)
-			metric.FloorFrom = "the client"
+		most := moved[strings.Replace(specs()[of].name, "_planned", "", 1)]
+		e := estimates[i]
+		if value := s.mean(numbers[0], of); most > 0 && finite(value) {
+			e.reach += math.Log1p(most / value)
 		}
-		metric.judge(s, r.Paired)
+		metric := s.metric(e, s.mean(numbers[0], i), s.mean(numbers[1], i))
+		metric.Client = most > 0
+		metric.judge(s, r)
+		r.Metrics = append(r.Metrics, metric)
 	}
+	hideTwins(r.Metrics)
 	if r.Paired {
 		r.Explained = m.explain(r.Metrics)
 	}
 	return r, nil
+}
+
+// mean is the number of several runs.
+func (s *spec) mean(runs [][]float64, at int) float64 {
+	var scaled []float64
+	for _, run := range runs {
+		scaled = append(scaled, s.scale(run[at]))
+	}
+	mean, _ := moments(scaled)
+	return s.value(mean)
+}
+
+// metric is an estimate as a result has it.
+func (s *spec) metric(e estimate, a, b float64) Metric {
+	m := Metric{Name: s.name, Unit: s.unit, Main: s.main, why: e.why}
+	change := s.changeOf(e.distance)
+	if !finite(change) {
+		return m
+	}
+	m.Change = &change
+	if !strings.HasSuffix(s.name, ".paired") {
+		m.A = &a
+		m.B = &b
+	}
+	if finite(e.reach) {
+		m.Low = new(s.changeOf(e.distance - e.reach))
+		m.High = new(s.changeOf(e.distance + e.reach))
+	}
+	if finite(e.floor) {
+		m.Floor = new(s.changeOf(e.floor))
+	}
+	return m
 }
 
 // hideTwins leaves out of one screen what is as in the latency that another mostly equals, such as TTFO of answers
@@ -120,31 +158,6 @@ func (r *Result) note(form string, parts ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(form, parts...))
 }
 
-// ownPairs is how many pairs of runs that differ by the noise within them alone the floor assumes, since one pair
-// says little.
-const ownPairs = 2
-
-// pooled is the floor of a metric by pairs of runs without a change, for sides of so many runs; nil if no pair has
-// the metric.
-func pooled(noise [][]Metric, i, runs int) *float64 {
-	squares := 0.0
-	within := 0.0
-	pairs := 0
-	for _, metrics := range noise {
-		if m := metrics[i]; m.Floor != nil {
-			deviation := *m.Floor / student95(parts-2)
-			squares += *m.Change * *m.Change
-			within += deviation * deviation
-			pairs++
-		}
-	}
-	if pairs == 0 {
-		return nil
-	}
-	all := float64(pairs + ownPairs)
-	return new(student95(pairs+ownPairs) * math.Sqrt((ownPairs*within/float64(pairs)+squares)/all/float64(runs)))
-}
-
 // noteUnpaired says which requests latencies leave out, and whose runs cannot be used.
 func (r *Result) noteUnpaired(m *matched) {
 	for side, name := range []string{"A", "B"} {
@@ -155,7 +168,7 @@ func (r *Result) noteUnpaired(m *matched) {
 	}
 	if m.lone > 0 {
 		r.note(
-			"%s were answered in one side alone, since a run was stopped: only what both sides have is compared",
+			"%s were not answered in all runs, or not recorded: only what all have is compared",
 			format.Many(m.lone, "request"),
 		)
 	}

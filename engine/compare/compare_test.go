@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
@@ -39,7 +40,7 @@ func write(t *testing.T, n int, change func(*metrics.Summary), serve func(i int)
 		var r record.Record
 		r.Clear()
 		r.Row, r.RequestID, r.Session, r.Target, r.Outcome = int64(i), fmt.Sprintf("run-%09d", i), int64(i%(n/4)), "http://a:1", s.outcome
-		r.PlannedNS, r.InputTokens, r.OutputTokens = int64(i)*1e8, int64(1000+i%500), 51
+		r.PlannedNS, r.InputTokens, r.OutputTokens = int64(i)*1e8, int64(1000+i*7919%500), 51
 		if s.outcome != record.NotSent {
 			r.SentNS, r.DoneNS = r.PlannedNS+1000, r.PlannedNS+2000
 		}
@@ -114,14 +115,14 @@ func TestReasoning(t *testing.T) {
 			return s
 		}))
 	}
-	plain, short, long := run(1, 0), run(1, 10), run(2, 20)
-	for _, m := range compared(t, plain, run(2, 0)).Metrics {
+	plain, short, long := run(1, 0), run(1, 10), run(3, 20)
+	for _, m := range compared(t, plain, run(3, 0)).Metrics {
 		if strings.HasPrefix(m.Name, "ttfo") && m.Main {
 			t.Errorf("%s is on the screen, and nothing was reasoned", m.Name)
 		}
 	}
 	r := compared(t, short, long)
-	for name, verdict := range map[string]string{"ttft.paired": Same, "ttfo.paired": Worse} {
+	for name, verdict := range map[string]string{"ttft.paired": Unclear, "ttfo.paired": Differs} {
 		if m := find(t, r, name); !m.Main || m.Verdict != verdict {
 			t.Errorf("%+v, want %s on the screen", m, verdict)
 		}
@@ -145,11 +146,11 @@ func TestChange(t *testing.T) {
 	}
 	a, b := sides[0], sides[1]
 	r := compared(t, a, b)
-	if m := find(t, r, "ttft.paired"); m.Verdict != Worse || math.Abs(*m.Change-0.1) > 0.02 || !(*m.Low < 0.1 && 0.1 < *m.High) ||
+	if m := find(t, r, "ttft.paired"); m.Verdict != Differs || math.Abs(*m.Change-0.1) > 0.02 || !(*m.Low < 0.1 && 0.1 < *m.High) ||
 		!strings.HasPrefix(m.Sentence, "B's TTFT pair by pair is ") {
 		t.Errorf("%+v", m)
 	}
-	if m := find(t, r, "tpot.paired"); m.Verdict != Same || !strings.HasPrefix(m.Sentence, "no difference seen: TPOT pair by pair [−") {
+	if m := find(t, r, "tpot.paired"); m.Verdict != Unclear || !strings.HasPrefix(m.Sentence, "no difference seen: TPOT pair by pair [−") {
 		t.Errorf("%+v", m)
 	}
 	for i, run := range []*run{a.runs[0], b.runs[0]} {
@@ -166,7 +167,7 @@ func TestChange(t *testing.T) {
 			}
 		}
 	}
-	if r.Requests != 1200 || !r.Paired || len(r.Notes) > 0 || r.FloorFrom != "estimated" {
+	if r.Requests != 1200 || !r.Paired || len(r.Notes) > 0 || r.Scope != ScopePair {
 		t.Errorf("%+v", r)
 	}
 }
@@ -184,7 +185,7 @@ func TestStoppedAndFailed(t *testing.T) {
 		return s
 	}))
 	r := compared(t, a, b)
-	if m := find(t, r, "error_rate"); r.Requests != 290 || *m.A != 0 || *m.B != 10.0/300 || m.Verdict != Worse || !strings.Contains(m.Sentence, "3.3 points higher") {
+	if m := find(t, r, "error_rate"); r.Requests != 290 || *m.A != 0 || *m.B != 10.0/300 || m.Verdict != Differs || !strings.Contains(m.Sentence, "3.3 points higher") {
 		t.Errorf("%d requests, %+v", r.Requests, m)
 	}
 	if m := find(t, r, "requests_per_s"); math.Abs(*m.A-300/30.0) > 0.5 { // A counts until B was stopped
@@ -194,7 +195,7 @@ func TestStoppedAndFailed(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	notes := strings.Join(r.Notes, "\n")
-	if !strings.Contains(notes, "10 requests ended ok in A alone") || !strings.Contains(notes, "100 requests were answered in one side alone") {
+	if !strings.Contains(notes, "10 requests ended ok in A alone") || !strings.Contains(notes, "100 requests were not answered in all runs") {
 		t.Errorf("%q", notes)
 	}
 }
@@ -203,72 +204,91 @@ func TestStoppedAndFailed(t *testing.T) {
 func TestLastRequest(t *testing.T) {
 	last := func(s *metrics.Summary) { s.Run.DurationS += 0.01 }
 	r := compared(t, side(t, write(t, 400, nil, noisy(1, 1))), side(t, write(t, 400, last, noisy(1, 1))))
-	if m := find(t, r, "requests_per_s"); m.Verdict != Same || *m.Change != 0 {
+	if m := find(t, r, "requests_per_s"); m.Verdict != Unclear || *m.Change != 0 || *m.Low != 0 || *m.High != 0 {
 		t.Errorf("%+v", m)
 	}
 }
 
-// TestFloor: a change that two runs of one server show as well is in the floor, and breaks no gate.
-func TestFloor(t *testing.T) {
+// TestRuns: a change that runs of one server show as well is unclear, one that is larger is found, and what runs of both
+// sides have alike is the same. One pair decides no gate, and runs that are given twice are refused.
+func TestRuns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nothing in it runs beside another")
 	}
-	a, b, drifted := side(t, write(t, 800, nil, noisy(1, 1))), side(t, write(t, 800, nil, noisy(2, 1.1))), side(t, write(t, 800, nil, noisy(3, 1.08)))
-	gate, err := ParseGate("ttft.paired:+5%")
+	made := map[float64]*Side{}
+	for seed, ttft := range []float64{0.99, 1, 1.01, 1.05, 1.06, 1.07, 1.08} {
+		made[ttft] = side(t, write(t, 400, nil, noisy(uint64(seed), ttft)))
+	}
+	of := func(ttfts ...float64) *Side {
+		s := new(Side)
+		for _, ttft := range ttfts {
+			s.runs = append(s.runs, made[ttft].runs...)
+		}
+		return s
+	}
+	gate, err := ParseGate("ttft.paired:+3%")
 	if err != nil {
 		t.Fatal(err)
 	}
-	without, with := compared(t, a, b), compared(t, side(t, a.runs[0].dir, drifted.runs[0].dir), b)
-	if passed, words := without.Judge(gate); passed || !strings.HasPrefix(words, "ttft.paired:+5%: +") || !strings.Contains(words, "], worse; the floor is ") {
-		t.Error(passed, words)
+	base, slower := of(0.99, 1, 1.01), of(1.06, 1.07, 1.08)
+	for _, c := range []struct {
+		a, b    *Side
+		verdict string
+		answer  Answer
+	}{
+		{of(1), of(1.07), Differs, Undecided},
+		{base, slower, Worse, Failed},
+		{slower, base, Better, Passed},
+		{of(0.99, 1.08), of(1, 1.07), Unclear, Undecided},
+		{of(0.99, 1.08), of(1.07), Unclear, Undecided},
+		{of(0.99, 1.01), of(1.05, 1.08), Worse, Undecided},
+	} {
+		r := compared(t, c.a, c.b)
+		m := find(t, r, "ttft.paired")
+		if m.Verdict != c.verdict || (m.Floor == nil) != (len(c.a.runs)+len(c.b.runs) == 2) {
+			t.Errorf("%+v, want %s", m, c.verdict)
+		}
+		if answer, words := r.Judge(gate); answer != c.answer {
+			t.Errorf("%s: %s, want %s", words, answer, c.answer)
+		}
+		if m := find(t, r, "error_rate"); r.Scope == ScopeServers && (m.Verdict != Same || !strings.Contains(m.Sentence, "is the same within 1.0 points")) {
+			t.Errorf("%+v", m)
+		}
 	}
-	m := find(t, with, "ttft.paired")
-	if m.Verdict != InFloor || math.Abs(*m.Floor-1.96*0.08) > 0.03 || !strings.Contains(m.Sentence, "but the noise floor reaches") || !strings.Contains(with.FloorFrom, drifted.runs[0].dir) {
-		t.Errorf("%+v of %s", m, with.FloorFrom)
-	}
-	if passed, words := with.Judge(gate); !passed || !strings.Contains(words, "], in floor; the floor is ") {
-		t.Error(passed, words)
-	}
-	other := write(t, 800, func(s *metrics.Summary) { s.Workload.Fingerprint, s.Run.Options["seed"] = "sha256:2", 2.0 }, noisy(3, 1))
-	if _, err := ReadSide(nil, a.runs[0].dir, other); err == nil || !strings.Contains(err.Error(), "--seed: 1 and 2") || strings.Contains(err.Error(), "--anyway") {
+	if _, err := Compare(of(1, 1.01), of(1), false); err == nil || !strings.Contains(err.Error(), "are the same run") {
 		t.Error(err)
 	}
-	// Two runs a side halve the variance of the floor.
-	noise := [][]Metric{match(a.runs, drifted.runs, true).measure()}
-	if got, want := *pooled(noise, kindsOf-1, 2), *m.Floor/math.Sqrt2; math.Abs(got-want) > 1e-12 {
-		t.Errorf("floor %v, want %v", got, want)
-	}
-	two := compared(t, side(t, a.runs[0].dir, drifted.runs[0].dir), side(t, b.runs[0].dir, b.runs[0].dir))
-	if m := find(t, two, "ttft.paired"); two.Requests != 1600 || strings.Count(two.FloorFrom, b.runs[0].dir) != 2 || *m.Floor >= *find(t, with, "ttft.paired").Floor {
-		t.Errorf("%d requests, floor %v of %s", two.Requests, *m.Floor, two.FloorFrom)
+	other := write(t, 400, func(s *metrics.Summary) { s.Workload.Fingerprint, s.Run.Options["seed"] = "sha256:2", 2.0 }, noisy(3, 1))
+	if _, err := ReadSide(nil, base.runs[0].dir, other); err == nil || !strings.Contains(err.Error(), "--seed: 1 and 2") || strings.Contains(err.Error(), "--anyway") {
+		t.Error(err)
 	}
 }
 
-// TestClientsFloor: what lateness of the client may have moved is in the floor, relative to A and of either side.
-// Without a floor nothing is said to be worse.
-func TestClientsFloor(t *testing.T) {
+// TestLateClient: an interval is wider by what lateness of the client may have moved in either side.
+func TestLateClient(t *testing.T) {
 	quiet, late := side(t, write(t, 1200, nil, noisy(1, 1))), side(t, write(t, 1200, nil, noisy(2, 1.3)))
+	before := compared(t, quiet, late)
 	late.runs[0].summary.Verdict.Unsafe = []metrics.Unsafe{{Metric: "ttft", Percentile: "p95", EffectMS: 1e6}, {Metric: "ttft", Percentile: "p50", EffectMS: 0.01}}
 	for _, sides := range [][2]*Side{{quiet, late}, {late, quiet}} {
 		r := compared(t, sides[0], sides[1])
-		p50, p95, pairs := find(t, r, "ttft.p50"), find(t, r, "ttft.p95"), find(t, r, "ttft.paired")
-		if math.Abs(*p95.Floor - 1e6 / *p95.A) > 1e-9 || p95.FloorFrom != "the client" || p95.Verdict != InFloor || !strings.Contains(p95.Sentence, "but the client may have moved it by >1,000 %") {
+		p95, pairs := find(t, r, "ttft.p95"), find(t, r, "ttft.paired")
+		if *p95.High < 1e6 / *p95.A || p95.Verdict != Unclear && p95.Verdict != Unknown || !strings.Contains(p95.Sentence, "lateness of the client is in the interval") {
 			t.Errorf("%+v", p95)
 		}
-		if p50.FloorFrom != "" || pairs.FloorFrom != "" || pairs.Verdict == InFloor || pairs.Verdict == Same {
-			t.Errorf("%+v\n%+v", p50, pairs)
+		if pairs.Verdict != Differs || !pairs.Client {
+			t.Errorf("%+v", pairs)
 		}
 	}
-	r := compared(t, side(t, quiet.runs[0].dir, write(t, 100, nil, noisy(1, 1))), late)
-	if m := find(t, r, "ttft.p99"); m.Floor != nil || m.Verdict != Unknown || m.Low == nil || !strings.Contains(m.Sentence, "there is no floor") {
-		t.Errorf("%+v", m)
+	widened := find(t, compared(t, quiet, late), "ttft.p50")
+	if was := find(t, before, "ttft.p50"); math.Abs(math.Log1p(*widened.High)-math.Log1p(*was.High) - 0.01 / *was.A) > 1e-6 || was.Client {
+		t.Errorf("%+v\n%+v", was, widened)
 	}
 }
 
 func TestGates(t *testing.T) {
 	for text, want := range map[string]Gate{
-		"ttft.p99:+5%": {"ttft.p99:+5%", "ttft.p99", 0.05}, "output_tokens_per_s:-3%": {"output_tokens_per_s:-3%", "output_tokens_per_s", -0.03},
-		"error-rate:0.5%": {"error-rate:0.5%", "error_rate", 0.005},
+		"ttft.p99:+5%": {"ttft.p99:+5%", "ttft.p99", 0.05, false}, "output_tokens_per_s:-3%": {"output_tokens_per_s:-3%", "output_tokens_per_s", -0.03, true},
+		"error-rate:0.5%": {"error-rate:0.5%", "error_rate", 0.005, false},
 	} {
 		if got, err := ParseGate(text); err != nil || got != want {
 			t.Errorf("%s: %+v %v", text, got, err)
@@ -294,18 +314,27 @@ func TestGates(t *testing.T) {
 	if named != len(specs()) {
 		t.Errorf("%d of %d metrics are named in %v", named, len(specs()), err)
 	}
-	change := func(name string, v float64, verdict string) Metric {
-		return Metric{Name: name, Change: &v, Low: &v, High: &v, Verdict: verdict}
+	change := func(name string, low, high float64) Metric {
+		middle := (low + high) / 2
+		return Metric{Name: name, Change: &middle, Low: &low, High: &high, Verdict: Worse}
 	}
-	r := &Result{Metrics: []Metric{
-		change("ttft.p99", 0.08, Worse), change("goodput", -0.02, Worse), change("tpot.p99", 0.08, Same), {Name: "e2e.p99", Verdict: Unknown, Sentence: "unknown"},
+	three := Identity{Dirs: []string{"1", "2", "3"}}
+	r := &Result{Scope: ScopeServers, A: three, B: three, Metrics: []Metric{
+		change("ttft.p99", 0.06, 0.08), change("goodput", -0.02, -0.01), change("tpot.p99", -0.02, 0.02), {Name: "e2e.p99", Verdict: Unknown, Sentence: "unknown"},
 	}}
-	for text, breaks := range map[string]int{
-		"ttft.p99:+5%": 1, "ttft.p99:+8.1%": 0, "goodput:-1%": 1, "goodput:-2.5%": 0, "tpot.p99:+5%": 0, "e2e.p99:+50%": 1,
+	for text, want := range map[string]Answer{
+		"ttft.p99:+5%": Failed, "ttft.p99:+6.5%": Undecided, "ttft.p99:+8%": Passed, "goodput:-0.5%": Failed, "goodput:-1.4%": Undecided, "goodput:-2.5%": Passed,
+		"tpot.p99:+5%": Passed, "tpot.p99:+0%": Undecided, "e2e.p99:+50%": Undecided,
 	} {
 		g, err := ParseGate(text)
-		if passed, words := r.Judge(g); err != nil || passed != (breaks == 0) || !strings.HasPrefix(words, text+": ") {
-			t.Errorf("%s: %v, %t %s", text, err, passed, words)
+		if answer, words := r.Judge(g); err != nil || answer != want || !strings.HasPrefix(words, text+": ") {
+			t.Errorf("%s: %v, %s, want %s: %s", text, err, answer, want, words)
+		}
+	}
+	for text, want := range map[string]string{"ttft.p99:+6.5%": "about 5 more pairs of runs", "tpot.p99:+0%": "too near to the limit", "e2e.p99:+50%": "unknown"} {
+		g, _ := ParseGate(text)
+		if _, words := r.Judge(g); !strings.Contains(words, want) {
+			t.Errorf("%s, want %q", words, want)
 		}
 	}
 }
@@ -323,8 +352,8 @@ func TestExplained(t *testing.T) {
 	}
 	none := func(int) float64 { return 1 }
 	for by, slower := range map[string]func(i int) float64{
-		"uncached tokens": func(i int) float64 { return 1 + 0.5*b2f((i*7%5 == 0 && i%500 > 250)) },
-		"input length":    func(i int) float64 { return 1 + 0.5*b2f((i%500 > 400)) },
+		"uncached tokens": func(i int) float64 { return 1 + 0.5*b2f((i*7%5 == 0 && i*7919%500 > 250)) },
+		"input length":    func(i int) float64 { return 1 + 0.5*b2f((i*7919%500 > 400)) },
 		"time":            func(i int) float64 { return 1 + 0.5*b2f((i > 400)) },
 	} {
 		r := compared(t, side(t, write(t, 1000, nil, serve(1, none))), side(t, write(t, 1000, nil, serve(2, slower))))
@@ -351,9 +380,9 @@ func TestExplained(t *testing.T) {
 func TestManyTimes(t *testing.T) {
 	r := compared(t, side(t, write(t, 1200, nil, noisy(1, 1))), side(t, write(t, 1200, nil, noisy(2, 50))))
 	m := find(t, r, "ttft.paired")
-	factors := regexp.MustCompile(`^(49|50|51)(\.\d)? × A's \[4\d(\.\d)?, 5\d(\.\d)?\]; the floor is [\d.]+ %$`)
+	factors := regexp.MustCompile(`^(49|50|51)(\.\d)? × A's \[4\d(\.\d)?, 5\d(\.\d)?\] within these two runs$`)
 	_, said, _ := strings.Cut(m.Sentence, "B's TTFT pair by pair is ")
-	if !factors.MatchString(said) || m.Verdict != Worse || !strings.HasSuffix(m.cells()[2], " ×") {
+	if !factors.MatchString(said) || m.Verdict != Differs || !strings.HasSuffix(m.cells()[2], " ×") {
 		t.Errorf("%q, %q", m.Sentence, m.cells())
 	}
 	if _, words := r.Judge(Gate{Text: "ttft.paired:+5%", Metric: "ttft.paired", Limit: 0.05}); strings.Contains(words, "1,000") || !strings.Contains(words, " × [") {
@@ -396,7 +425,7 @@ func TestDifferentWorkloads(t *testing.T) {
 
 // TestKilled: of a run that was killed, what it wrote is compared, also without a fingerprint.
 func TestKilled(t *testing.T) {
-	a, dir := side(t, write(t, 200, nil, noisy(1, 1))), write(t, 200, nil, noisy(1, 1))
+	a, dir := side(t, write(t, 400, nil, noisy(1, 1))), write(t, 400, nil, noisy(1, 1))
 	if err := os.Remove(filepath.Join(dir, report.SummaryName)); err != nil {
 		t.Fatal(err)
 	}
@@ -414,7 +443,7 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := compared(t, a, side(t, dir))
-	if m := find(t, r, "ttft.paired"); r.Requests < 140 || r.Requests > 160 || *m.Change != 0 || m.Verdict != Same || r.B.Verdict != "INVALID" {
+	if m := find(t, r, "ttft.paired"); r.Requests < 280 || r.Requests > 320 || *m.Change != 0 || m.Verdict != Unclear || r.B.Verdict != "INVALID" {
 		t.Errorf("%d requests, %+v, %s", r.Requests, m, r.B.Verdict)
 	}
 	if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, "no fingerprint") || !strings.Contains(notes, "whose measurement is INVALID") {
@@ -425,7 +454,7 @@ func TestKilled(t *testing.T) {
 // TestAtOnce: requests that are all planned at once, and have no conversations, are cut by their order, and few have no
 // interval. Goodput is by the SLOs of the first run.
 func TestAtOnce(t *testing.T) {
-	for n, verdict := range map[int]string{400: Worse, 3: Unknown} {
+	for n, verdict := range map[int]string{400: Differs, 3: Unknown} {
 		var sides [2]*Side
 		for k, ttft := range []int64{100, 120} {
 			sides[k] = new(Side)
@@ -435,7 +464,7 @@ func TestAtOnce(t *testing.T) {
 			} else {
 				sides[k].SLOs = sides[0].SLOs
 			}
-			err := sides[k].Add("dir", summary, func(yield func(*record.Record, error) bool) {
+			err := sides[k].Add(fmt.Sprint("dir", k), summary, func(yield func(*record.Record, error) bool) {
 				for i := range n {
 					var r record.Record
 					r.Clear()
@@ -464,15 +493,14 @@ func TestAtOnce(t *testing.T) {
 // TestFifths: five groups of about as many requests, however many there are.
 func TestFifths(t *testing.T) {
 	for n := 10; n < 60; n++ {
-		m, differences := new(matched), make([]float64, n)
+		var p pairs
+		differences := make([]float64, n)
 		for i := range n {
-			for side := range m.good {
-				m.good[side] = append(m.good[side], &row{})
-			}
+			p.a, p.b = append(p.a, &row{}), append(p.b, &row{})
 			differences[i] = 1
 		}
 		g := grouping{"place", "", true, func(pair int) float64 { return float64(pair) }, func(v float64) string { return fmt.Sprint(v) }}
-		all, _ := m.groups(g, metrics.TTFT, differences, float64(n))
+		all := p.group(g).list(p, metrics.TTFT, differences, float64(n))
 		if len(all) != fifths {
 			t.Fatalf("%d requests: %d groups: %+v", n, len(all), all)
 		}
@@ -481,5 +509,40 @@ func TestFifths(t *testing.T) {
 				t.Errorf("%d requests: a group of %d", n, group.Requests)
 			}
 		}
+	}
+}
+
+// TestRecorded: a trace's record is compared with a run of it, row by row. Rows without a record are left out, and what
+// the record lacks is unknown.
+func TestRecorded(t *testing.T) {
+	b := side(t, write(t, 400, nil, noisy(1, 1)))
+	tr := &trace.Trace{}
+	for i := range 400 {
+		took := int64(2e8)
+		if i >= 300 {
+			took = -2
+		}
+		tr.Row, tr.InputTokens, tr.OutputTokens = append(tr.Row, int32(i)), append(tr.InputTokens, 1000), append(tr.OutputTokens, 51)
+		tr.TTFTNS, tr.TookNS, tr.Cached = append(tr.TTFTNS, took/2), append(tr.TookNS, took), append(tr.Cached, 250)
+	}
+	a, err := Recorded(tr, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := compared(t, a, b)
+	for name, want := range map[string]float64{"ttft.p50": 100, "e2e.p50": 200, "tpot.p50": 2, "prefix_hits": 0.25} {
+		if m := find(t, r, name); m.A == nil || math.Abs(*m.A-want) > 1e-9 || m.Change == nil {
+			t.Errorf("%s: %+v, want %v", name, m, want)
+		}
+	}
+	if m := find(t, r, "output_tokens_per_s"); m.Verdict != Unknown || m.Change != nil {
+		t.Errorf("%+v", m)
+	}
+	if r.Requests != 300 || r.A.Verdict != "RECORDED" || r.A.Name != "the record in day.jsonl" || !r.Paired {
+		t.Errorf("%d requests, %+v", r.Requests, r.A)
+	}
+	tr.TTFTNS, tr.TookNS = nil, nil
+	if _, err := Recorded(tr, b); err == nil || !strings.Contains(err.Error(), "has no times of its own") {
+		t.Error(err)
 	}
 }

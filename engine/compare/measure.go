@@ -91,178 +91,195 @@ func b2f(b bool) float64 {
 	return 0
 }
 
-// known are the values of n requests, without those that are not finite.
-func known(n int, of func(i int) float64) (out []float64) {
+// column has the values of a latency in one run in rising order, without those that are not finite. Of pairs it has
+// the place of each one's request among all rows.
+type column struct {
+	values []float64
+	places []int
+}
+
+// newColumn has a value of each good request; of gives it by its place among these.
+func (m *matched) newColumn(n int, of func(i int) float64) *column {
+	var order []int
+	all := make([]float64, n)
 	for i := range n {
-		if v := of(i); finite(v) {
-			out = append(out, v)
+		if all[i] = of(i); finite(all[i]) {
+			order = append(order, i)
 		}
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(all[i], all[j]) })
+	c := new(column)
+	for _, i := range order {
+		c.values = append(c.values, all[i])
+		if m.paired {
+			c.places = append(c.places, m.places[i])
+		}
+	}
+	return c
+}
+
+// describe returns p50, p95, p99 and the mean of the values whose requests are not in a group; NaN if there are none.
+func (c *column) describe(g *groups, without int8) (found [4]float64) {
+	left := len(c.values)
+	if g != nil {
+		for _, place := range c.places {
+			if g.of[place] == without {
+				left--
+			}
+		}
+	}
+	if left == 0 {
+		return [4]float64{math.NaN(), math.NaN(), math.NaN(), math.NaN()}
+	}
+	n := int64(left)
+	ranks := [3]int64{stats.Rank(n, 500), stats.Rank(n, 950), stats.Rank(n, 990)}
+	rank := int64(0)
+	sum := 0.0
+	for i, v := range c.values {
+		if g != nil && g.of[c.places[i]] == without {
+			continue
+		}
+		rank++
+		sum += v
+		for k, wanted := range ranks {
+			if rank == wanted {
+				found[k] = v
+			}
+		}
+	}
+	found[3] = sum / float64(n)
+	return found
+}
+
+// values are what all numbers of matched requests are computed from.
+type values struct {
+	*matched
+	latencies [2][][]*column // by side, run and latency
+	ratios    [2][][]*column // of pairs: to the geometric mean of all runs' values of the same request
+}
+
+func (m *matched) values() *values {
+	v := &values{matched: m}
+	runs := slices.Concat(m.good[0], m.good[1])
+	var means [metrics.NumLatencies][]float64
+	for l := range metrics.BoundedLatencies() {
+		if !m.paired {
+			break
+		}
+		for i := range m.places {
+			sum := 0.0
+			for _, good := range runs {
+				sum += math.Log(good[i].ms[l])
+			}
+			means[l] = append(means[l], math.Exp(sum/float64(len(runs))))
+		}
+	}
+	for side, runs := range m.good {
+		for _, good := range runs {
+			var plain, ratios []*column
+			for l := range metrics.BoundedLatencies() {
+				of := func(i int) float64 { return good[i].ms[l] }
+				plain = append(plain, m.newColumn(len(good), of))
+				ratio := func(i int) float64 { return of(i) / means[l][i] }
+				ratios = append(ratios, m.newColumn(len(means[l]), ratio))
+			}
+			v.latencies[side] = append(v.latencies[side], plain)
+			v.ratios[side] = append(v.ratios[side], ratios)
+		}
+	}
+	return v
+}
+
+// numbers are those of a run in the order of the specs, without the requests of a group, if there are groups. A number
+// that does not exist is not finite. What is typical of a run's requests is the median of their ratios to what the
+// same requests took in all runs. TestComparePower in bench found 1 % of TPOT in 65 % of pairs of runs by a median of
+// ratios, and in 51 % by a mean of their logarithms without the largest and smallest fifth.
+func (v *values) numbers(side, run int, g *groups, without int8) (out []float64) {
+	for l, c := range v.latencies[side][run] {
+		found := c.describe(g, without)
+		typical := v.ratios[side][run][l].describe(g, without)
+		out = append(append(out, found[:]...), typical[0])
+	}
+	for _, s := range specs()[len(out):] {
+		rows := v.good[side][run]
+		switch {
+		case s.unit == "rate":
+			out = append(out, v.rate(side, run, s, g, without))
+			continue
+		case s.all:
+			rows = v.rows[side][run]
+		}
+		sumOver, sumUnder := 0.0, 0.0
+		for i, r := range rows {
+			if g != nil {
+				place := i
+				if !s.all {
+					place = v.places[i]
+				}
+				if g.of[place] == without {
+					continue
+				}
+			}
+			if over, under := s.count(r); finite(over) && finite(under) {
+				sumOver, sumUnder = sumOver+over, sumUnder+under
+			}
+		}
+		out = append(out, sumOver/sumUnder)
 	}
 	return out
 }
 
-// describe has NaN for all of nothing.
-func describe(n int, of func(i int) float64) *stats.Percentiles {
-	nan := math.NaN()
-	return cmp.Or(stats.Describe(known(n, of), 1), &stats.Percentiles{
-		P50:  nan,
-		P95:  nan,
-		P99:  nan,
-		Mean: nan,
-	})
-}
-
-// numbers are those of both sides, in the order of the specs. A number that does not exist is not finite. What is
-// typical of pairs is the median of their ratios: TestComparePower in bench found 1 % of TPOT in 65 % of pairs of
-// runs by it, and in 51 % by a mean of their logarithms without the largest and smallest fifth.
-func (m *matched) numbers() (sides [2][]float64) {
-	a := m.good[0]
-	b := m.good[1]
-	for l := range metrics.BoundedLatencies() {
-		for side, good := range m.good {
-			d := describe(len(good), func(i int) float64 { return good[i].ms[l] })
-			sides[side] = append(sides[side], d.P50, d.P95, d.P99, d.Mean)
-		}
-		typical := math.NaN()
-		if m.paired {
-			typical = describe(len(a), func(i int) float64 {
-				return b[i].ms[l] / a[i].ms[l]
-			}).P50
-		}
-		sides[0] = append(sides[0], 1)
-		sides[1] = append(sides[1], typical)
-	}
-	for _, s := range specs()[len(sides[0]):] {
-		for side, rows := range m.good {
-			switch {
-			case s.unit == "rate":
-				sides[side] = append(sides[side], m.rate(side, s))
-				continue
-			case s.all:
-				rows = m.rows[side]
-			}
-			sumOver, sumUnder := 0.0, 0.0
-			for _, r := range rows {
-				if over, under := s.count(r); finite(over) && finite(under) {
-					sumOver, sumUnder = sumOver+over, sumUnder+under
-				}
-			}
-			sides[side] = append(sides[side], sumOver/sumUnder)
+// rate is what ok requests made in a second of a run. If runs are paired, each counts until one of them ended: how long
+// the last request took must not decide, nor that one of them was stopped. Conversations do not divide a rate.
+func (m *matched) rate(side, k int, s spec, g *groups, without int8) float64 {
+	run := m.runs[side][k]
+	lasted := run.summary.Run.DurationS
+	if m.paired {
+		for _, other := range slices.Concat(m.runs[0], m.runs[1]) {
+			lasted = min(lasted, other.summary.Run.DurationS)
 		}
 	}
-	return sides
-}
-
-// rate is what ok requests made in a second of a side's runs. Runs in a pair count until one of them ended: how long
-// the last request took must not decide, nor that one of them was stopped.
-func (m *matched) rate(side int, s spec) float64 {
-	sum, seconds := 0.0, 0.0
-	for k, run := range m.runs[side] {
-		lasted := run.summary.Run.DurationS
-		if m.paired {
-			lasted = min(lasted, m.runs[1-side][k].summary.Run.DurationS)
+	from, to := 0.0, 0.0 // what is left out
+	if g != nil {
+		if !g.timed {
+			return math.NaN()
 		}
-		from := m.from * lasted
-		to := m.to * lasted
-		seconds += to - from
-		for _, r := range run.rows {
-			if over, _ := s.count(r); r.ok && r.doneS > from && r.doneS <= to &&
-				finite(over) {
-				sum += over
-			}
+		from = lasted * float64(without) / float64(len(g.sizes))
+		to = lasted * float64(without+1) / float64(len(g.sizes))
+	}
+	sum := 0.0
+	for _, r := range run.rows {
+		out := r.doneS > from && r.doneS <= to
+		if over, _ := s.count(r); r.ok && !out && r.doneS <= lasted && finite(over) {
+			sum += over
 		}
 	}
-	return sum / seconds
+	return sum / (lasted - (to - from))
 }
 
-// distance is by how much a number differs between the sides: of shares the difference, else the logarithm of the
-// ratio, so that the noise of twice as much is that of half as much. changeOf makes a change of it.
-func (s *spec) distance(a, b float64) float64 {
+// scale is on what numbers are compared: shares by their difference, all else by the logarithm of the ratio, so that
+// the noise of twice as much is that of half as much.
+func (s *spec) scale(v float64) float64 {
 	if s.unit == "share" {
-		return b - a
+		return v
 	}
-	return math.Log(b / a)
+	return math.Log(v)
 }
 
+// value is the number at a place of the scale.
+func (s *spec) value(v float64) float64 {
+	if s.unit == "share" {
+		return v
+	}
+	return math.Exp(v)
+}
+
+// changeOf is the change that a difference on the scale stands for.
 func (s *spec) changeOf(distance float64) float64 {
 	if s.unit == "share" {
 		return distance
 	}
 	return math.Expm1(distance)
-}
-
-// measure compares each number. Its interval and estimated floor are from the parts of the time, or from those of
-// conversations if they differ more; without pairs, or of too few requests, it has neither. Conversations do not
-// divide a rate.
-func (m *matched) measure() (out []Metric) {
-	all := m.numbers()
-	good := int64(len(m.good[0]))
-	var ofParts, ofConversations [][2][]float64
-	grouped := m.paired && m.groupConversations()
-	for part := range parts {
-		if m.paired {
-			ofParts = append(ofParts, m.part(part).numbers())
-		}
-		if grouped {
-			ofConversations = append(ofConversations, m.partOfConversations(part).numbers())
-		}
-	}
-	for i, s := range specs() {
-		metric := Metric{Name: s.name, Unit: s.unit, Main: s.main}
-		distance := s.distance(all[0][i], all[1][i])
-		if change := s.changeOf(distance); finite(change) {
-			metric.Change = &change
-			if !strings.HasSuffix(s.name, ".paired") {
-				metric.A = &all[0][i]
-				metric.B = &all[1][i]
-			}
-			reachOf := func(parts [][2][]float64) float64 {
-				var distances []float64
-				for _, sides := range parts {
-					distances = append(distances, s.distance(sides[0][i], sides[1][i]))
-				}
-				return reach95(distance, distances)
-			}
-			reach := reachOf(ofParts)
-			if other := reachOf(ofConversations); other > reach && s.unit != "rate" {
-				reach = other
-			}
-			if finite(reach) &&
-				(s.quantile == 0 || stats.EnoughSamples(good, s.quantile)) {
-				metric.Low = new(s.changeOf(distance - reach))
-				metric.High = new(s.changeOf(distance + reach))
-				metric.Floor = new(-s.changeOf(-reach))
-			}
-		}
-		out = append(out, metric)
-	}
-	return out
-}
-
-// reach95 is how far from an estimate the truth is at most, in 95 % of cases, by the same estimate of each part of
-// what it is from (S. Asmussen and P. Glynn, Stochastic Simulation, 2007, III.5: sectioning). It is not finite if
-// fewer than half of the parts have one.
-//
-// Neighbours share conversations and slow seconds, so parts count as one less than they are. If all ten counted,
-// TestComparePower in bench had 5.5 % false alarms for TTFT.
-func reach95(estimate float64, ofParts []float64) float64 {
-	n, squares := -1, 0.0
-	for _, v := range ofParts {
-		if finite(v) {
-			n++
-			squares += (v - estimate) * (v - estimate)
-		}
-	}
-	if n+1 < parts/2 {
-		return math.NaN()
-	}
-	return student95(n-1) * math.Sqrt(squares) / float64(n)
-}
-
-// student95 is how many standard deviations from the mean 95 % of Student's t reach, with so many degrees of freedom;
-// of more than 9 it is that of 9.
-func student95(freedom int) float64 {
-	return [...]float64{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262}[min(freedom, 9)-1]
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

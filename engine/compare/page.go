@@ -26,7 +26,7 @@ func HTML(w io.Writer, results []*Result) error {
 		if len(results) == 1 {
 			title = ""
 		}
-		for _, verdict := range []string{InFloor, Better, Worse} { // the last one that a metric has decides
+		for _, verdict := range []string{Differs, Better, Worse} { // the last one that a metric has decides
 			if slices.ContainsFunc(r.Metrics, func(m Metric) bool { return m.Main && m.Verdict == verdict }) {
 				said.Grade = grades()[verdict]
 			}
@@ -36,8 +36,8 @@ func HTML(w io.Writer, results []*Result) error {
 			Graphs: forest(r),
 			Tables: []chart.Table{metricTable(r)},
 			Note: "A change is of B against A: relative, or in percentage points (pp) for shares. Its interval " +
-				"holds the true change in 95 % of repetitions. The floor is how far two runs without any change " +
-				"differ.",
+				"holds the true change in 95 % of repetitions: that of the servers if a side has several runs, else " +
+				"that of these two runs. The floor is how far two runs of one side differ.",
 		}
 		for _, c := range r.Explained {
 			if len(c.Groups) > 0 {
@@ -50,7 +50,7 @@ func HTML(w io.Writer, results []*Result) error {
 }
 
 func grades() map[string]string {
-	return map[string]string{Worse: chart.Bad, Better: chart.Good, InFloor: chart.Warn}
+	return map[string]string{Worse: chart.Bad, Better: chart.Good, Differs: chart.Warn}
 }
 
 func metricTable(r *Result) chart.Table {
@@ -89,7 +89,7 @@ func forest(r *Result) []chart.Graph {
 		Title: "Change of B against A, with its 95 % interval over the noise floor", Wide: true,
 		X: chart.Axis{Unit: "ratio"},
 		// their places are their colours
-		Kinds: []string{"noise floor", "change", Same, InFloor, Worse, Better, Unknown},
+		Kinds: []string{"noise floor", "change", Same, Differs, Worse, Better, Unclear},
 	}
 	drawn := slices.DeleteFunc(slices.Clone(r.Metrics), func(m Metric) bool { return !m.Main || m.Low == nil })
 	if len(drawn) == 0 {

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"fmt"
 	"io"
 	"strings"
 
@@ -51,8 +52,9 @@ func Print(w io.Writer, r *Result, o PrintOptions) error {
 		if code := map[string]string{
 			Worse:   "1;31",
 			Better:  "1;32",
-			InFloor: "33",
+			Differs: "33",
 			Same:    "2",
+			Unclear: "2",
 			Unknown: "2",
 		}[verdict]; o.Colour {
 			verdict = "\x1b[" + code + "m" + verdict + "\x1b[0m"
@@ -72,22 +74,23 @@ func Print(w io.Writer, r *Result, o PrintOptions) error {
 	return err
 }
 
-// pairing says what is compared with what.
+// pairing says what is compared with what, and what the intervals hold for.
 func pairing(r *Result) string {
 	text := format.Many(r.Requests, "request")
-	if !r.Paired {
+	switch r.Scope {
+	case ScopeNone:
 		return "distributions of " + text + " without pairs"
+	case ScopePair:
+		return text + " in one pair of runs, and what it says is of these two: how far runs differ is not known; " +
+			"give --floor or 3 runs a side"
 	}
-	text += " in pairs; noise floor "
-	if r.FloorFrom == estimated {
-		return text + "estimated within the runs; give --floor"
-	}
-	return text + "from " + r.FloorFrom
+	return fmt.Sprintf("%s in %d and %d runs; intervals are by runs; same is within ±%g %%",
+		text, len(r.A.Dirs), len(r.B.Dirs), 100*r.Margin)
 }
 
 // cells are a metric's values as people read them.
 func (m *Metric) cells() []string {
-	cells := []string{m.value(m.A), m.value(m.B), "-", "-", "-"}
+	cells := []string{m.value(m.A), m.value(m.B), "–", "–", "–"}
 	if m.Change != nil {
 		cells[2] = m.change()
 	}
@@ -107,7 +110,7 @@ func (m *Metric) cells() []string {
 func (m *Metric) value(v *float64) string {
 	switch {
 	case v == nil:
-		return "-"
+		return "–"
 	case m.Unit == "ms":
 		return format.Duration(*v*1e6, 3)
 	case m.Unit == "share":
@@ -133,7 +136,7 @@ func (r *Result) said(full bool) (said []string) {
 		about = latency
 	}
 	if len(said) == 0 && r.Paired {
-		said = append(said, "no change is beyond its interval and the noise floor")
+		said = append(said, "no change is larger than its interval")
 	}
 	for _, c := range r.Explained {
 		said = append(said, c.Words)

@@ -29,12 +29,12 @@ func made() *Result {
 	paired := metric("ttft.paired", "ms", 0, 0, 0.012, 0.011, 0.014, 0.006, Worse)
 	paired.A, paired.B = nil, nil
 	r := &Result{
-		Schema: Schema, Paired: true, Requests: 12031, FloorFrom: "estimated",
-		A: Identity{Name: "results/2026-01-02T150405Z\x1b[2J", Verdict: "VALID"}, B: Identity{Name: strings.Repeat("results/long/", 9) + "end", Verdict: "INVALID"},
+		Schema: Schema, Paired: true, Requests: 12031, Scope: ScopeServers, Margin: sameWithin,
+		A: Identity{Name: "results/2026-01-02T150405Z\x1b[2J", Dirs: []string{"1", "2", "3"}, Verdict: "VALID"}, B: Identity{Name: strings.Repeat("results/long/", 9) + "end", Dirs: []string{"1", "2", "3"}, Verdict: "INVALID"},
 		Metrics: []Metric{
 			metric("ttft.p50", "ms", 999.6, 1234.5, 0.235, 0.21, 0.26, 0.011, Worse),
-			metric("ttft.p95", "ms", 61234, 61834, 0.0098, 0.0011, 0.018, 0.02, InFloor),
-			metric("ttft.p99", "ms", 0.61234, 1618340, 26428.6, -0.24, 38070, 472.72, InFloor), paired,
+			metric("ttft.p95", "ms", 61234, 61834, 0.0098, 0.0011, 0.018, 0.02, Unclear),
+			metric("ttft.p99", "ms", 0.61234, 1618340, 26428.6, -0.24, 38070, 472.72, Unclear), paired,
 			metric("tpot.p50", "ms", 10.01, 9.01, -0.0999, -0.12, -0.08, 0.006, Better),
 			metric("tpot.p95", "ms", 10.01, 10.02, 0.001, -0.001, 0.003, 0.006, Same), metric("tpot.p99", "ms", 10.01, 10.02, 0.001, -0.001, 0.003, 0.006, Same),
 			metric("tpot.paired", "ms", 10.01, 10.02, 0.001, -0.001, 0.003, 0.006, Same),
@@ -98,7 +98,7 @@ func TestScreen(t *testing.T) {
 func TestNothingChanged(t *testing.T) {
 	r := &Result{Paired: true, Metrics: []Metric{metric("ttft.p50", "ms", 1, 1, 0, -0.1, 0.1, 0.1, Same)}}
 	var out bytes.Buffer
-	if err := Print(&out, r, PrintOptions{Width: 80}); err != nil || !strings.Contains(out.String(), "- no change is beyond") {
+	if err := Print(&out, r, PrintOptions{Width: 80}); err != nil || !strings.Contains(out.String(), "- no change is larger than") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }
@@ -140,7 +140,7 @@ func TestPage(t *testing.T) {
 		lane := drawn.Lanes[at]
 		interval, point := lane[len(lane)-2], lane[len(lane)-1]
 		if interval.From != *m.Low || interval.To != *m.High || math.Abs((point.From+point.To)/2-*m.Change) > 1e-9 ||
-			(m.Verdict == Worse && *drawn.X.To < *m.High) {
+			(m.changed() && *drawn.X.To < *m.High) {
 			t.Errorf("%s is drawn as %+v", m.Name, lane)
 		}
 		at++

@@ -12,10 +12,12 @@ type Result struct {
 	A      Identity `json:"a"`      // with what B is compared
 	B      Identity `json:"b"`      // what changed, or not
 	Paired bool     `json:"paired"` // the workloads are equal, and values are compared request by request
-	// pairs in which both are ok; without pairs, the lesser of both sides' ok requests
+	// those that are ok in all runs; without pairs, the fewest ok requests of a run
 	Requests int64 `json:"requests"`
-	// what the noise floor is from: a pair of runs of the same side (its directories), or "estimated"
-	FloorFrom string     `json:"floor_from"`
+	// of what the intervals hold: "servers" (several runs, so that what differs from run to run is in them), "pair" (of
+	// these two runs alone), or "none" (there are none)
+	Scope     string     `json:"scope"`
+	Margin    float64    `json:"margin"`    // within which an interval is called same: 0.01 is 1 %, or 1 point of a share
 	Metrics   []Metric   `json:"metrics"`   // all that is compared
 	Explained []Culprits `json:"explained"` // of the metrics that changed
 	Notes     []string   `json:"notes"`     // whole sentences
@@ -26,36 +28,48 @@ type Identity struct {
 	Name        string   `json:"name"`        // as people call it: the target's URL, or the directory
 	Dirs        []string `json:"dirs"`        // of its runs
 	Fingerprint string   `json:"fingerprint"` // of what was sent, as in summary.json
-	Verdict     string   `json:"verdict"`     // of the worst of its runs: VALID, LIMITED or INVALID
+	Verdict     string   `json:"verdict"`     // of the worst of its runs: VALID, LIMITED or INVALID; RECORDED of a trace
 	Demo        bool     `json:"demo"`        // one of its runs went to the embedded mock, not to a server
 }
 
+// The scopes of a result.
+const (
+	ScopeServers = "servers"
+	ScopePair    = "pair"
+	ScopeNone    = "none"
+)
+
 // The changes of a metric. Better and worse follow from the metric: a longer time is worse, a higher rate is better.
+// One pair of runs never tells better, worse or same, since nobody knows what other runs would have shown.
 const (
 	Better  = "better"
 	Worse   = "worse"
-	Same    = "same"     // the interval holds 0
-	InFloor = "in floor" // the interval excludes 0, but the noise floor reaches as far
-	Unknown = "unknown"  // one side lacks the metric, there are too few values, or there is no floor
+	Same    = "same"    // the interval holds 0, and lies within the margin
+	Differs = "differs" // the interval of one pair of runs excludes 0
+	Unclear = "unclear" // the interval holds 0 and reaches beyond the margin, or is of one pair of runs
+	// there is no interval, or it holds 0, and requests depend on each other for longer than one pair of runs allows
+	Unknown = "unknown"
 )
 
 // Metric is one number of both sides. Its name is that of metrics.Quantities, such as ttft.p95, or, as ttft.paired, has
 // the median of the ratios of pairs, B to A.
 type Metric struct {
-	Name     string   `json:"name"`     // such as ttft.p95
-	Unit     string   `json:"unit"`     // ms, share or rate
-	A        *float64 `json:"a"`        // its value in A, over the requests that are compared; null of .paired
-	B        *float64 `json:"b"`        // and in B
-	Change   *float64 `json:"change"`   // (B - A) / A; of shares B - A
-	Low      *float64 `json:"low"`      // 95 % interval of Change
-	High     *float64 `json:"high"`     // its other end
-	Floor    *float64 `json:"floor"`    // how far Change is from 0 if nothing changed, in 95 % of cases
-	Verdict  string   `json:"verdict"`  // better, worse, same, in floor or unknown
-	Sentence string   `json:"sentence"` // such as: B's TTFT p95 is 1.8 % higher [1.1, 2.5]; the floor is 0.6 %
+	Name   string   `json:"name"`   // such as ttft.p95
+	Unit   string   `json:"unit"`   // ms, share or rate
+	A      *float64 `json:"a"`      // its value in A, over the requests that are compared; null of .paired
+	B      *float64 `json:"b"`      // and in B
+	Change *float64 `json:"change"` // (B - A) / A; of shares B - A
+	Low    *float64 `json:"low"`    // 95 % interval of Change
+	High   *float64 `json:"high"`   // its other end
+	// how far two runs without a change differ, in 95 % of cases; null of one pair of runs, which does not tell
+	Floor    *float64 `json:"floor"`
+	Verdict  string   `json:"verdict"`  // better, worse, same, differs, unclear or unknown
+	Sentence string   `json:"sentence"` // such as: B's TTFT p95 is 1.8 % higher [1.1, 2.5]
 	Main     bool     `json:"main"`     // shown on one screen
+	// the interval is wider by what lateness of the client may have moved the number; else absent
+	Client bool `json:"client,omitempty"`
 
-	// "the client", if that may have moved the number further than noise does; else absent
-	FloorFrom string `json:"floor_from,omitempty"`
+	why string // there is no interval, or it is wide
 }
 
 // Culprits are groups of requests that account for a metric's change, the largest share first.

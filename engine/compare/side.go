@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -27,6 +28,7 @@ type Side struct {
 // run is one run of a side.
 type run struct {
 	dir     string
+	id      string // of its requests: what their ids begin with
 	summary *metrics.Summary
 	rows    []*row // by index, without those that are not the server's: the run ended before, or the user left them out
 }
@@ -36,14 +38,14 @@ type row struct {
 	// the job or session that it is part of; record.None if it is alone
 	conversation int64
 	// in the plan, which is the same in all runs of a workload
-	index int64
+	index    int64
+	traceRow int64 // whose request it is
 	// from the start: when it was planned, or sent if nothing planned it; its end
 	atS, doneS                     float64
 	ms                             [metrics.NumLatencies]float64 // by latency, of those that --goodput can bound
 	prompt, cached, output, chunks float64                       // tokens; chunks of a single choice
 	// 1 if it ended ok within the SLOs, 0 if not, NaN without any
 	met              float64
-	group            int8 // which part of the conversations has it
 	ok, told         bool // it ended ok; the server sent counts of tokens
 	target, instance string
 }
@@ -82,8 +84,9 @@ func (s *Side) Add(dir string, summary *metrics.Summary, all iter.Seq2[*record.R
 			continue
 		}
 		w := newRow(rec, s.SLOs)
-		if w.index, err = strconv.ParseInt(rec.RequestID[strings.LastIndexByte(rec.RequestID, '-')+1:], 10,
-			64); err != nil {
+		dash := strings.LastIndexByte(rec.RequestID, '-') + 1
+		r.id = rec.RequestID[:dash]
+		if w.index, err = strconv.ParseInt(rec.RequestID[dash:], 10, 64); err != nil {
 			return fmt.Errorf("%s: request_id %q ends with no number, by which requests are paired", dir, rec.RequestID)
 		}
 		reports[w.target] = reports[w.target] || !math.IsNaN(w.cached)
@@ -108,6 +111,13 @@ func (s *Side) Add(dir string, summary *metrics.Summary, all iter.Seq2[*record.R
 	return nil
 }
 
+// same reports whether two are one run: in the same directory, or a copy.
+func (r *run) same(other *run) bool {
+	began := r.summary.Run.StartedAt
+	return filepath.Clean(r.dir) == filepath.Clean(other.dir) ||
+		!began.IsZero() && began.Equal(other.summary.Run.StartedAt) && r.id == other.id
+}
+
 func byIndex(a, b *row) int { return cmp.Compare(a.index, b.index) }
 
 func newRow(rec *record.Record, slos []metrics.SLO) *row {
@@ -119,6 +129,7 @@ func newRow(rec *record.Record, slos []metrics.SLO) *row {
 	}
 	w := &row{
 		conversation: rec.Session,
+		traceRow:     rec.Row,
 		atS:          max(0, number(rec.PlannedNS)/1e9),
 		doneS:        number(rec.DoneNS) / 1e9,
 		prompt:       number(rec.PromptTokens),

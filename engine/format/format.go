@@ -16,6 +16,8 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/rivo/uniseg"
 )
 
 // integer is what is counted.
@@ -82,7 +84,8 @@ func Span(s float64) string {
 
 // Percent prints a ratio of 0..1 with up to four significant digits.
 func Percent(ratio float64) string {
-	return group(strconv.FormatFloat(round(100*ratio, 4), 'f', -1, 64)) + " %"
+	text := strconv.FormatFloat(round(100*ratio, 4), 'f', -1, 64)
+	return group(text) + " %"
 }
 
 // Share prints a ratio as percent with two decimals, so that columns align.
@@ -115,7 +118,8 @@ func Number(v float64, digits int) string {
 	v = round(v, digits)
 	before := 1 // digits before the point; 0 and less count zeros behind it
 	if v != 0 {
-		before = int(math.Floor(math.Log10(math.Abs(v)))) + 1
+		power := math.Floor(math.Log10(math.Abs(v)))
+		before = int(power) + 1
 	}
 	return Fixed(v, max(0, digits-before))
 }
@@ -123,15 +127,19 @@ func Number(v float64, digits int) string {
 // Short prints a whole number in three digits: 950, 30k, 1.5M.
 func Short(v float64) string {
 	v = round(v, 3)
-	for _, u := range []struct {
-		unit string
-		size float64
-	}{{"G", 1e9}, {"M", 1e6}, {"k", 1e3}} {
-		if v >= u.size {
-			return strconv.FormatFloat(v/u.size, 'g', 3, 64) + u.unit
-		}
+	unit := ""
+	switch {
+	case v >= 1e9:
+		v /= 1e9
+		unit = "G"
+	case v >= 1e6:
+		v /= 1e6
+		unit = "M"
+	case v >= 1e3:
+		v /= 1e3
+		unit = "k"
 	}
-	return strconv.FormatFloat(v, 'g', 3, 64)
+	return strconv.FormatFloat(v, 'g', 3, 64) + unit
 }
 
 // Rate prints v per second: whole from 100 on, three significant digits below.
@@ -164,7 +172,8 @@ func round(v float64, digits int) float64 {
 	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
 		return v
 	}
-	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', digits-1, 64), 64)
+	text := strconv.FormatFloat(v, 'e', digits-1, 64)
+	r, err := strconv.ParseFloat(text, 64)
 	if err != nil {
 		panic("BUG: format: " + err.Error())
 	}
@@ -200,11 +209,12 @@ func Visible(text string) string {
 		if c == utf8.RuneError {
 			_, size = utf8.DecodeRuneInString(text[i:])
 		}
-		if unicode.IsGraphic(c) && !(c == utf8.RuneError && size == 1) {
+		broken := c == utf8.RuneError && size == 1
+		if unicode.IsGraphic(c) && !broken {
 			continue
 		}
 		quoted := strconv.QuoteToASCII(text[i : i+size])
-		out = append(append(out, text[from:i]...), quoted[1:len(quoted)-1]...)
+		out = append(out, text[from:i]+strings.Trim(quoted, `"`)...)
 		from = i + size
 	}
 	if out == nil {
@@ -247,7 +257,8 @@ type Page struct {
 // NewPage makes a page for a terminal of so many columns (0 = 80), whose fields have labels of so many columns. Lines
 // have at most 100 columns, and fit into 80.
 func NewPage(width, label int) Page {
-	return Page{Width: min(max(width, minWidth), maxWidth), label: label}
+	width = max(width, minWidth)
+	return Page{Width: min(width, maxWidth), label: label}
 }
 
 // Bytes returns what was printed, valid until more is.
@@ -260,31 +271,51 @@ func (p *Page) Line(text string) {
 
 // Painted is Line for text with escape sequences of ours, and with nothing that came from outside.
 func (p *Page) Painted(text string) {
-	p.out = append(append(p.out, strings.TrimRight(text, " ")...), '\n')
+	p.out = append(p.out, strings.TrimRight(text, " ")+"\n"...)
 }
 
 // Field prints a label and its parts, wrapped between parts. Empty parts are
 // left out; without any, nothing is printed.
 func (p *Page) Field(label string, parts ...string) {
-	p.Wrap(Left("  "+label, p.label), strings.Repeat(" ", p.label), Gap, parts)
+	head := Left("  "+label, p.label)
+	p.Wrap(head, strings.Repeat(" ", p.label), Gap, parts)
 }
 
 // Sentence prints text behind a mark, wrapped between words.
 func (p *Page) Sentence(mark, text string) {
-	p.Wrap(mark, strings.Repeat(" ", Columns(mark)), " ", Words(text))
+	indent := strings.Repeat(" ", Columns(mark))
+	p.Wrap(mark, indent, " ", Words(text))
 }
 
 // Words are the words of a text, a number together with its unit.
 func Words(text string) (words []string) {
+	afterNumber := false
 	for _, word := range strings.Fields(text) {
-		if last := len(words) - 1; last >= 0 && strings.ContainsAny(words[last][len(words[last])-1:], "0123456789") &&
-			slices.Contains(units, strings.TrimRight(word, ".,;:)]")) {
-			words[last] += " " + word
-			continue
+		bare := strings.TrimRight(word, ".,;:)]")
+		if afterNumber && slices.Contains(units, bare) {
+			words[len(words)-1] += " " + word
+		} else {
+			words = append(words, word)
 		}
-		words = append(words, word)
+		last := word[len(word)-1]
+		afterNumber = last >= '0' && last <= '9'
 	}
 	return words
+}
+
+// Fill fills lines of at most width columns; a longer word has a line of its own.
+func Fill(text string, width int) (lines []string) {
+	used := width
+	for _, word := range Words(text) {
+		need := uniseg.StringWidth(word)
+		if used+1+need > width {
+			lines, used = append(lines, word), need
+			continue
+		}
+		lines[len(lines)-1] += " " + word
+		used += 1 + need
+	}
+	return lines
 }
 
 var units = []string{"%", "×", "ns", "µs", "ms", "s", "min", "h", "B", "kB", "MB", "GB", "GiB"}
@@ -293,15 +324,18 @@ var units = []string{"%", "×", "ns", "µs", "ms", "s", "min", "h", "B", "kB", "
 func (p *Page) Row(label string, width int, columns []int, cells ...string) {
 	line := Left(label, width)
 	for i, cell := range cells {
-		line += Right(cell, columns[min(i, len(columns)-1)])
+		column := columns[min(i, len(columns)-1)]
+		line += Right(cell, column)
 	}
 	p.Line(line)
 }
 
 // Table prints a head and rows: the first cell of each to the left, the others to the right of columns that wide.
 func (p *Page) Table(column int, head []string, rows [][]string) {
-	for _, cells := range append([][]string{head}, rows...) {
-		p.Row("  "+cells[0], p.Width-column*(len(cells)-1), []int{column}, cells[1:]...)
+	label := p.Width - column*(len(head)-1)
+	all := append([][]string{head}, rows...)
+	for _, cells := range all {
+		p.Row("  "+cells[0], label, []int{column}, cells[1:]...)
 	}
 }
 

@@ -43,13 +43,17 @@ func FreeMemory() (bytes int64, of string, err error) {
 		flag            string
 		resource, field int
 		kept            int64
-	}{{"-v", unix.RLIMIT_AS, 0, addressReserve}, {"-d", unix.RLIMIT_DATA, 5, 0}} {
+	}{
+		{"-v", unix.RLIMIT_AS, 0, addressReserve},
+		{"-d", unix.RLIMIT_DATA, 5, 0},
+	} {
 		var limit unix.Rlimit
 		if len(used) <= l.field || unix.Getrlimit(l.resource, &limit) != nil || limit.Cur > math.MaxInt64 {
 			continue
 		}
 		pages, _ := strconv.ParseInt(used[l.field], 10, 64)
-		if room := int64(limit.Cur) - pages*int64(os.Getpagesize()) - l.kept; room < bytes {
+		room := int64(limit.Cur) - pages*int64(os.Getpagesize()) - l.kept
+		if room < bytes {
 			bytes = room
 			of = "what `ulimit " + l.flag + "` leaves"
 		}
@@ -78,7 +82,8 @@ func cgroupRoom(dir string) (room int64, ok bool) {
 	}
 	stat, _ := os.ReadFile(path.Join(dir, "memory.stat"))
 	for _, version := range []struct{ limit, usage, pages string }{
-		{"memory.max", "memory.current", ""}, {"memory.high", "memory.current", ""},
+		{"memory.max", "memory.current", ""},
+		{"memory.high", "memory.current", ""},
 		{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_"},
 	} {
 		limit, limited := number(version.limit)

@@ -49,8 +49,9 @@ func UsageNow() Usage {
 	if runtime.GOOS == "darwin" {
 		unit = 1
 	}
+	cpu := ru.Utime.Nano() + ru.Stime.Nano() + ended.Utime.Nano() + ended.Stime.Nano()
 	return Usage{
-		CPU:         time.Duration(ru.Utime.Nano() + ru.Stime.Nano() + ended.Utime.Nano() + ended.Stime.Nano()),
+		CPU:         time.Duration(cpu),
 		MaxRSSBytes: int64(ru.Maxrss) * unit,
 		GCCycles:    int64(m.NumGC),
 	}
@@ -74,11 +75,14 @@ func RaiseDescriptors(want int) (int, error) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
 		return 0, err
 	}
-	if l.Cur >= uint64(want) {
+	wanted := uint64(want)
+	if l.Cur >= wanted {
 		return int(l.Cur), nil
 	}
-	for _, higher := range []unix.Rlimit{{Cur: uint64(want), Max: max(l.Max, uint64(want))},
-		{Cur: min(l.Max, uint64(want)), Max: l.Max}} {
+	for _, higher := range []unix.Rlimit{
+		{Cur: wanted, Max: max(l.Max, wanted)},
+		{Cur: min(l.Max, wanted), Max: l.Max},
+	} {
 		if unix.Setrlimit(unix.RLIMIT_NOFILE, &higher) == nil {
 			return int(higher.Cur), nil
 		}
@@ -103,7 +107,9 @@ func ReadOffer() (o Offer) {
 		if quota == "" {
 			quota = textOf(path.Join(dir, "cpu.cfs_quota_us")) + " " + textOf(path.Join(dir, "cpu.cfs_period_us"))
 		}
-		if cores := quotaCores(quota); cores > 0 && (o.QuotaCores == 0 || cores < o.QuotaCores) {
+		cores := quotaCores(quota)
+		least := o.QuotaCores == 0 || cores < o.QuotaCores
+		if cores > 0 && least {
 			o.QuotaCores = cores
 		}
 	}

@@ -107,9 +107,12 @@ func (s *Servers) Shared() *stats.LocalServers {
 	}
 	slices.Sort(names)
 	slices.Sort(ended)
-	out := &stats.LocalServers{Processes: strings.Join(names, "; "),
-		Unknown: strings.Join(append(s.unknown, ended...), "; ")}
-	if waited := waitedSince(s.began, s.waits(all), nil); len(s.began) > 0 && waited != unknown {
+	out := &stats.LocalServers{
+		Processes: strings.Join(names, "; "),
+		Unknown:   strings.Join(append(s.unknown, ended...), "; "),
+	}
+	waited := waitedSince(s.began, s.waits(all), nil)
+	if len(s.began) > 0 && waited != unknown {
 		out.WaitedS = new(float64(waited) / 1e9)
 	}
 	return out

@@ -73,9 +73,14 @@ type Watch struct {
 // are none, SenderRunQueueS stays unknown.
 func NewWatch(clock sched.Clock, senders []int) *Watch {
 	w := &Watch{
-		clock: clock, worst: worstSecond{fromNS: clock.Now()}, byTime: stolenSteps{fromNS: clock.Now()},
-		capacity: newMeter("/proc/stat"), stolen: meter{nil, unknown, unknown},
-		senders: senders, began: threadWaits(), othersNS: unknown,
+		clock:    clock,
+		worst:    worstSecond{fromNS: clock.Now()},
+		byTime:   stolenSteps{fromNS: clock.Now()},
+		capacity: newMeter("/proc/stat"),
+		stolen:   meter{nil, unknown, unknown},
+		senders:  senders,
+		began:    threadWaits(),
+		othersNS: unknown,
 	}
 	for _, group := range cgroupsOf("cpu") {
 		if c := newMeter(path.Join(group, "cpu.stat")); c.file != nil {
@@ -112,7 +117,8 @@ func (w *Watch) sample(last bool) {
 	w.capacity.observe(capacity, ok)
 	w.stolen.observe(stolen, ok)
 	now := w.clock.Now()
-	capacity, stolen = max(0, growth(w.capacity)), max(0, growth(w.stolen))
+	capacity = max(0, growth(w.capacity))
+	stolen = max(0, growth(w.stolen))
 	w.worst.add(now, capacity, stolen, last)
 	w.byTime.add(now, capacity, stolen)
 	for i := range w.throttled {
@@ -152,7 +158,9 @@ func (s *worstSecond) add(atNS, capacity, stolen int64, last bool) {
 	if whole > 0 {
 		s.share = max(s.share, float64(stolen-s.stolen)/whole)
 	}
-	s.fromNS, s.capacity, s.stolen = atNS, capacity, stolen
+	s.fromNS = atNS
+	s.capacity = capacity
+	s.stolen = stolen
 }
 
 // firstStepNS is the length of the steps of a short run: the kernel counts in ticks of 10 ms.
@@ -173,21 +181,28 @@ func (s *stolenSteps) add(atNS, capacity, stolen int64) {
 	for atNS-s.fromNS >= s.lengthNS*int64(len(s.capacity)) {
 		half := len(s.capacity) / 2
 		for i := range half {
-			s.capacity[i], s.stolen[i] = s.capacity[2*i]+s.capacity[2*i+1], s.stolen[2*i]+s.stolen[2*i+1]
+			s.capacity[i] = s.capacity[2*i] + s.capacity[2*i+1]
+			s.stolen[i] = s.stolen[2*i] + s.stolen[2*i+1]
 		}
 		clear(s.capacity[half:])
 		clear(s.stolen[half:])
-		s.lengthNS, s.used = 2*s.lengthNS, (s.used+1)/2
+		s.lengthNS *= 2
+		s.used = (s.used + 1) / 2
 	}
 	at := int((atNS - s.fromNS) / s.lengthNS)
 	s.capacity[at] += capacity - s.sum
 	s.stolen[at] += stolen - s.sumStolen
-	s.sum, s.sumStolen, s.used = capacity, stolen, max(s.used, at+1)
+	s.sum = capacity
+	s.sumStolen = stolen
+	s.used = max(s.used, at+1)
 }
 
 // shares is the stolen share of each step.
 func (s *stolenSteps) shares() *stats.Shares {
-	out := &stats.Shares{StepS: float64(s.lengthNS) / 1e9, Shares: make([]float64, s.used)}
+	out := &stats.Shares{
+		StepS:  float64(s.lengthNS) / 1e9,
+		Shares: make([]float64, s.used),
+	}
 	for i := range out.Shares {
 		out.Shares[i] = float64(s.stolen[i]) / float64(max(1, s.capacity[i]))
 	}

@@ -158,7 +158,10 @@ func jobSpan(t *trace.Trace, rows []int32, assumed sched.AssumedLatency) span {
 	slices.SortStableFunc(steps, func(a, b step) int {
 		return cmp.Or(cmp.Compare(a.atNS, b.atNS), b.by-a.by)
 	})
-	s := span{beginNS: steps[0].atNS, endNS: steps[len(steps)-1].atNS}
+	s := span{
+		beginNS: steps[0].atNS,
+		endNS:   steps[len(steps)-1].atNS,
+	}
 	inFlight := 0
 	busy := map[int64]int{}
 	for k, x := range steps {
@@ -221,7 +224,8 @@ func (a *Agents) turns(t *trace.Trace, p *pictures) {
 		for same < min(len(was), len(is)) && was[same] == is[same] {
 			same++
 		}
-		grown = append(grown, max(0, int64(t.InputTokens[i])-int64(same*t.BlockTokens)))
+		added := int64(t.InputTokens[i]) - int64(same*t.BlockTokens)
+		grown = append(grown, max(0, added))
 		follow++
 		if 1000*same < keptPerMille*len(was) {
 			a.Compactions++

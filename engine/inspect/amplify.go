@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,8 +72,9 @@ func (p *page) amplified(a *metrics.Amplify) {
 	p.Row("", 32, widths, "before", "after")
 	after := loadRows(a.After)
 	for i, q := range loadRows(a.Before) {
-		if q.text != absent || after[i].text != absent {
-			p.Row("    "+q.name, 32, widths, q.text, after[i].text)
+		now := after[i].text
+		if q.text != "" || now != "" {
+			p.Row("    "+q.name, 32, widths, cmp.Or(q.text, absent), cmp.Or(now, absent))
 		}
 	}
 }

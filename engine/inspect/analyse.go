@@ -77,7 +77,8 @@ func Analyse(t *trace.Trace, o Options) *Report {
 		r.Routing = routing(t, o)
 	}
 	if a := r.Agents; a != nil && a.WithinJobs != nil {
-		a.AcrossJobs = new(max(0, r.Cache.Infinite.Tokens-*a.WithinJobs))
+		across := r.Cache.Infinite.Tokens - *a.WithinJobs
+		a.AcrossJobs = new(max(0, across))
 	}
 	r.Findings = findings(r, &t.Lint, o)
 	return r
@@ -90,7 +91,7 @@ func verbatim(t *trace.Trace) *Verbatim {
 	var l Verbatim
 	for i := range t.Len() {
 		row := t.Verbatim(i)
-		l.Bytes += int64(len(row.Content) + len(row.Tools) + len(row.Extra))
+		l.Bytes += sizeOf(row)
 		switch row.Kind {
 		case trace.VerbatimText:
 			l.Texts++
@@ -101,6 +102,11 @@ func verbatim(t *trace.Trace) *Verbatim {
 		}
 	}
 	return &l
+}
+
+// sizeOf is how many bytes a row has verbatim.
+func sizeOf(row trace.Verbatim) int64 {
+	return int64(len(row.Content) + len(row.Tools) + len(row.Extra))
 }
 
 func lengths(tokens []int32, title string, p *pictures) Lengths {
@@ -172,7 +178,8 @@ func contextOf(t *trace.Trace, most int) *Context {
 	}
 	c := &Context{MaxModelLen: int64(most)}
 	for i := range t.Len() {
-		if int(t.InputTokens[i])+int(t.OutputTokens[i]) <= most {
+		tokens := int(t.InputTokens[i]) + int(t.OutputTokens[i])
+		if tokens <= most {
 			continue
 		}
 		c.RowsOver++
@@ -199,7 +206,10 @@ func sessions(t *trace.Trace, o Options, p *pictures) *Sessions {
 	if t.Session == nil {
 		return nil
 	}
-	s := &Sessions{TTFTS: o.Assumed.TTFT.Seconds(), TPOTS: o.Assumed.TPOT.Seconds()}
+	s := &Sessions{
+		TTFTS: o.Assumed.TTFT.Seconds(),
+		TPOTS: o.Assumed.TPOT.Seconds(),
+	}
 	s.count(t, p)
 	var gaps, thinks []int64
 	graph := t.Graph(t.Len())
@@ -273,7 +283,10 @@ func replay(t *trace.Trace) Replay {
 	if err := cmp.Or(badIDs, badWords); err != nil {
 		panic("BUG: inspect: " + err.Error())
 	}
-	r := Replay{TokenIDs: volume(t, ids), Text: volume(t, text)}
+	r := Replay{
+		TokenIDs: volume(t, ids),
+		Text:     volume(t, text),
+	}
 	backend, err := api.New("completions", api.Options{
 		Model:       "model",
 		Stream:      true,
@@ -289,9 +302,11 @@ func replay(t *trace.Trace) Replay {
 		Targets: make([]workload.Target, 1),
 		Places:  make([]route.Place, t.Len()),
 	}
-	m, err := (&workload.Builder{Backend: backend, Source: ids}).Layout(context.Background(), &work)
+	builder := workload.Builder{Backend: backend, Source: ids}
+	m, err := builder.Layout(context.Background(), &work)
 	if err == nil && m.Held() < m.Bytes() { // texts share as much
-		r.Text.MemoryBytes = int64(float64(r.Text.MemoryBytes) * float64(m.Held()) / float64(m.Bytes()))
+		held := float64(m.Held())
+		r.Text.MemoryBytes = int64(float64(r.Text.MemoryBytes) * held / float64(m.Bytes()))
 		r.TokenIDs.MemoryBytes = m.Held()
 	}
 	return r
@@ -301,16 +316,16 @@ func volume(t *trace.Trace, s prompt.Source) Volume {
 	var v Volume
 	for i := range t.Len() {
 		l := t.Verbatim(i)
-		size := len(l.Content) + len(l.Tools) + len(l.Extra)
+		size := sizeOf(l)
 		if l.Kind == trace.NoVerbatim {
-			size = s.Size(prompt.Spec{
+			size = int64(s.Size(prompt.Spec{
 				Blocks:      t.Blocks(i),
 				BlockTokens: t.BlockTokens,
 				Tokens:      int(t.InputTokens[i]),
-			})
+			}))
 		}
-		v.PromptBytes += int64(size)
-		v.LargestBytes = max(v.LargestBytes, int64(size))
+		v.PromptBytes += size
+		v.LargestBytes = max(v.LargestBytes, size)
 	}
 	v.MemoryBytes = v.PromptBytes + aroundPrompt*int64(t.Len())
 	return v
@@ -397,7 +412,8 @@ func binned(edges []float64, values []stats.Counted, unit float64) []Bin {
 		if !exact {
 			i--
 		}
-		bins[min(max(0, i), len(bins)-1)].Count += v.Count
+		i = min(max(0, i), len(bins)-1)
+		bins[i].Count += v.Count
 	}
 	some := func(b Bin) bool { return b.Count > 0 }
 	from := max(0, slices.IndexFunc(bins, some))
@@ -421,7 +437,9 @@ func powersOfTwo() []float64 {
 func oneThreeTen(unit float64, steps int) []float64 {
 	edges := []float64{0}
 	for i := range steps {
-		edges = append(edges, unit*math.Pow(10, float64(i/2))*float64(1+2*(i%2)))
+		digit := float64(1 + 2*(i%2))
+		power := math.Pow(10, float64(i/2))
+		edges = append(edges, unit*power*digit)
 	}
 	return edges
 }

@@ -49,10 +49,16 @@ func follow(t *trace.Trace, ids map[uint64]seenID) *follower {
 	}
 	f.gaps[f.gap.Value] += f.gap.Count
 	for _, ns := range slices.Sorted(maps.Keys(f.gaps)) {
-		f.gapsNS = append(f.gapsNS, stats.Counted{Value: ns, Count: f.gaps[ns]})
+		f.gapsNS = append(f.gapsNS, stats.Counted{
+			Value: ns,
+			Count: f.gaps[ns],
+		})
 	}
 	for blocks, times := range f.stack.Curve(kvcache.InOrder).Distances {
-		f.between = append(f.between, stats.Counted{Value: int64(blocks) * int64(t.BlockTokens), Count: times})
+		f.between = append(f.between, stats.Counted{
+			Value: int64(blocks) * int64(t.BlockTokens),
+			Count: times,
+		})
 	}
 	return f
 }
@@ -74,7 +80,8 @@ func (f *follower) add(ids []uint64, tokens int, atNS int64) {
 		}
 		f.References++
 		// A block that was there with as many tokens says nothing new of its id: what precedes it is the same.
-		if u.Held > 0 && u.Held == u.Tokens || f.ids != nil && f.see(ids, i, u.Tokens) {
+		whole := u.Held > 0 && u.Held == u.Tokens
+		if whole || f.ids != nil && f.see(ids, i, u.Tokens) {
 			f.repeatIDs++
 		}
 		if u.Held > 0 {
@@ -191,7 +198,8 @@ func spread(from, to int64, n int) []int64 {
 	all := make([]int64, n)
 	step := math.Log(float64(to)/float64(from)) / float64(n-1)
 	for i := range all {
-		all[i] = int64(math.Round(float64(from) * math.Exp(step*float64(i))))
+		value := float64(from) * math.Exp(step*float64(i))
+		all[i] = int64(math.Round(value))
 	}
 	return all
 }
@@ -210,8 +218,12 @@ func (f *follower) distances() *Reuse {
 // timeEdges is steps that people know, in seconds. The first bin is for what happens at once.
 func timeEdges() []float64 {
 	const minute, hour, day, year = 60, 3600, 86400, 31_557_600
-	return []float64{0, 1e-9, 1, 3, 10, 30, minute, 3 * minute, 10 * minute, 30 * minute, hour, 3 * hour, 12 * hour,
-		day, 7 * day, 300 * year}
+	return []float64{
+		0, 1e-9, 1, 3, 10, 30,
+		minute, 3 * minute, 10 * minute, 30 * minute,
+		hour, 3 * hour, 12 * hour,
+		day, 7 * day, 300 * year,
+	}
 }
 
 // seenID is an id at its first occurrence, and whether others differed.
@@ -266,7 +278,8 @@ func routing(t *trace.Trace, o Options) (oracles []*route.Oracle) {
 		if t.Verbatim(i).Kind != trace.NoVerbatim {
 			continue
 		}
-		q.Prompts.Add(t.Blocks(i), int(t.InputTokens[i]), int(t.InputTokens[i]))
+		tokens := int(t.InputTokens[i])
+		q.Prompts.Add(t.Blocks(i), tokens, tokens)
 		q.Flow.ReleaseNS = append(q.Flow.ReleaseNS, t.ArrivalNS[i])
 		q.Flow.LastNS = append(q.Flow.LastNS, o.Assumed.LastNS(t.OutputTokens[i]))
 		if t.Session != nil {

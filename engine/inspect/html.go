@@ -208,8 +208,9 @@ func (p *htmlPage) curves() []chart.Graph {
 	high := int64(0)
 	for _, r := range p.reports {
 		if r.Cache != nil && r.Cache.SaturationTokens > 0 {
-			low = min(low, r.Cache.Curve[0].Tokens)
-			high = max(high, r.Cache.Curve[len(r.Cache.Curve)-1].Tokens)
+			curve := r.Cache.Curve
+			low = min(low, curve[0].Tokens)
+			high = max(high, curve[len(curve)-1].Tokens)
 		}
 	}
 	if high <= low {
@@ -272,7 +273,10 @@ func (p *htmlPage) tables(folded bool) ([]chart.Section, error) {
 	rest := chart.Section{Title: "All numbers", Folded: folded}
 	one := len(p.reports) == 1
 	for _, t := range all {
-		table := chart.Table{Title: t.Title, Head: append([]string{""}, p.names...)}
+		table := chart.Table{
+			Title: t.Title,
+			Head:  append([]string{""}, p.names...),
+		}
 		table.Add(t.Rows)
 		lru := strings.HasPrefix(t.Title, "LRU ")
 		switch {
@@ -283,13 +287,15 @@ func (p *htmlPage) tables(folded bool) ([]chart.Section, error) {
 			caches.Tables = append(caches.Tables, table)
 		case one:
 			for _, row := range t.Rows {
-				rest.Facts = append(rest.Facts, [2]string{t.Title + ": " + row[0], row[1]})
+				name := t.Title + ": " + row[0]
+				rest.Facts = append(rest.Facts, [2]string{name, row[1]})
 			}
 		default:
 			rest.Tables = append(rest.Tables, table)
 		}
 	}
-	if rows := p.reports[0].Cache.rows(capacities(p.reports)); one && len(rows) > 0 {
+	rows := p.reports[0].Cache.rows(capacities(p.reports))
+	if one && len(rows) > 0 {
 		table := chart.Table{
 			Head: []string{"capacity", "in order, of blocks", "of tokens", "tail first, of blocks", "of tokens"},
 		}

@@ -180,7 +180,8 @@ func (p *page) types(head string, types []Type) {
 	widths := []int{column, column, column + 4, column + 5}
 	p.Row("  "+head, labelWidth, widths, "rows", "share", "mean input", "mean output")
 	for _, row := range typeRows(types) {
-		p.Row("  "+shorten(row[0], labelWidth-3), labelWidth, widths, row[1:]...)
+		label := "  " + shorten(row[0], labelWidth-3)
+		p.Row(label, labelWidth, widths, row[1:]...)
 	}
 	if more := len(types) - maxTypesShown; more > 0 {
 		p.Line(fmt.Sprintf("  … and %d more", more))
@@ -215,8 +216,10 @@ func (p *page) lru(c *Cache) {
 	p.Row("", 22, []int{8, 23}, "in order", "tail first")
 	p.Row("  LRU of tokens", 16, widths, "blocks", "tokens", "blocks", "tokens")
 	for _, at := range c.LRU {
-		row := append(c.rows([]int64{at.Tokens})[0], "  "+chart.Bar(at.TokenRatio, p.Width-60))
-		p.Row(format.Right(strings.TrimSuffix(row[0], " tokens"), 15), 16, widths, row[1:]...)
+		row := c.rows([]int64{at.Tokens})[0]
+		label := strings.TrimSuffix(row[0], " tokens")
+		bar := "  " + chart.Bar(at.TokenRatio, p.Width-60)
+		p.Row(format.Right(label, 15), 16, widths, append(row[1:], bar)...)
 	}
 	p.Line("")
 	p.Sentence("  ", c.Definition)
@@ -314,7 +317,8 @@ func (p *page) timeline(r *Report) {
 		p.Line(format.Right(labels[i], 9) + " ┤" + line)
 	}
 	end := format.Span(a.SpanS)
-	p.Line(format.Left("", 11) + format.Left("0", timelineBins-format.Columns(end)) + end)
+	gap := timelineBins - format.Columns(end)
+	p.Line(format.Left("", 11) + format.Left("0", gap) + end)
 }
 
 // histogram draws bins as lines of half a page.

@@ -74,7 +74,8 @@ func outlineOfCounted(values []stats.Counted, unit float64) chart.Sample {
 func outline(size int64, ranked func(int64) float64) (o chart.Sample) {
 	n := min(size, mostValues)
 	for i := range n {
-		o.At = append(o.At, ranked(1+(2*i+1)*size/(2*n)))
+		rank := 1 + (2*i+1)*size/(2*n)
+		o.At = append(o.At, ranked(rank))
 		o.Counts = append(o.Counts, float64(size)/float64(n))
 	}
 	return o
@@ -95,7 +96,10 @@ func picture(t *trace.Trace) *pictures {
 	p := newPictures()
 	for i := 0; i < t.Len(); i += (t.Len() + mostDots - 1) / mostDots {
 		if t.InputTokens[i] > 0 && t.OutputTokens[i] > 0 {
-			p.dots = append(p.dots, dot{float64(t.InputTokens[i]), float64(t.OutputTokens[i])})
+			p.dots = append(p.dots, dot{
+				input:  float64(t.InputTokens[i]),
+				output: float64(t.OutputTokens[i]),
+			})
 		}
 	}
 	span := t.SpanNS()
@@ -116,7 +120,11 @@ func picture(t *trace.Trace) *pictures {
 		input[step] /= p.stepS
 		output[step] /= p.stepS
 	}
-	p.series["Rows by time"] = []chart.Series{{Name: "rows", Style: chart.Bars, Values: rows}}
+	p.series["Rows by time"] = []chart.Series{{
+		Name:   "rows",
+		Style:  chart.Bars,
+		Values: rows,
+	}}
 	p.series["Input tokens/s"] = []chart.Series{{Name: "tokens/s", Values: input}}
 	p.series["Output tokens/s"] = []chart.Series{{Name: "tokens/s", Values: output}}
 	if t.Session != nil {
@@ -173,7 +181,11 @@ func (p *pictures) addHeld(f *follower, span int64) {
 		held[step] /= tokens[step] // NaN where no row is
 	}
 	if p.stepS > 0 {
-		p.series[heldTitle] = []chart.Series{{Name: "held", Values: held, Gaps: true}}
+		p.series[heldTitle] = []chart.Series{{
+			Name:   "held",
+			Values: held,
+			Gaps:   true,
+		}}
 	}
 	for title, d := range map[string]distribution{
 		"Share of a row's prompt that it would have held": {outlineOf(shares, 1), "ratio", false},

@@ -19,7 +19,7 @@ import (
 // quantity is a value of a report, in tables with a column for each report, on the page of one report, or in both.
 type quantity struct {
 	name    string // of its row in tables; "" = in none
-	text    string // for people; absent where the trace does not have it
+	text    string // for people; "" where the trace does not have it
 	line    string // of the page, by its label; "" = on none
 	pattern string // how that line prints the text, which stands for %s; "" = the text alone
 }
@@ -59,10 +59,11 @@ func fillerOf(r *Report) (*format.Filler, error) {
 	if r.Untimed {
 		delete(fill.Values, "arrivals")
 	}
-	for key, l := range map[string]*Lengths{"input_tokens": &r.InputTokens, "output_tokens": &r.OutputTokens} {
-		if l.known() == nil {
-			delete(fill.Values, key)
-		}
+	if r.InputTokens.known() == nil {
+		delete(fill.Values, "input_tokens")
+	}
+	if r.OutputTokens.known() == nil {
+		delete(fill.Values, "output_tokens")
 	}
 	return fill, nil
 }
@@ -111,7 +112,8 @@ func (c *Cache) compute(b *Blocks, texts map[string]any) {
 		half := slices.IndexFunc(c.Curve, func(at Capacity) bool {
 			return at.TokenRatio >= c.Infinite.Tokens/2
 		})
-		texts["half_of_hits"] = format.Short(float64(c.Curve[max(0, half)].Tokens))
+		tokens := c.Curve[max(0, half)].Tokens
+		texts["half_of_hits"] = format.Short(float64(tokens))
 	}
 }
 
@@ -147,12 +149,12 @@ func percentiles() []string {
 func quantitiesOf(fill *format.Filler, cells []string) (all []quantity) {
 	text, name, line, pattern := cells[0], cells[1], cells[2], cells[3]
 	if !strings.Contains(text, "*") {
-		return []quantity{{name, cmp.Or(fill.Fill(text), absent), line, pattern}}
+		return []quantity{{name, fill.Fill(text), line, pattern}}
 	}
 	prefix, inTables, _ := strings.Cut(name, ":")
 	for _, key := range percentiles() {
 		q := quantity{
-			text: cmp.Or(fill.Fill(strings.Replace(text, "*", key, 1)), absent),
+			text: fill.Fill(strings.Replace(text, "*", key, 1)),
 			line: line,
 		}
 		if slices.Contains(strings.Fields(inTables), key) {
@@ -192,7 +194,8 @@ func columns(rows [][]string, titles ...string) (all []section) {
 	for i, title := range titles {
 		s := section{title: title}
 		for _, row := range rows {
-			s.quantities = append(s.quantities, quantity{name: row[0], text: row[1+i]})
+			q := quantity{name: row[0], text: row[1+i]}
+			s.quantities = append(s.quantities, q)
 		}
 		all = append(all, s)
 	}
@@ -203,8 +206,9 @@ func columns(rows [][]string, titles ...string) (all []section) {
 func lineParts(all []section, line string) (parts []string) {
 	for _, s := range all {
 		for _, q := range s.quantities {
-			if q.line == line && q.text != "" && q.text != absent {
-				parts = append(parts, strings.Replace(cmp.Or(q.pattern, "%s"), "%s", q.text, 1))
+			if q.line == line && q.text != "" {
+				pattern := cmp.Or(q.pattern, "%s")
+				parts = append(parts, strings.Replace(pattern, "%s", q.text, 1))
 			}
 		}
 	}
@@ -261,9 +265,11 @@ func (t *table) fill(quantities []quantity, i, n int) {
 		})
 		if row < 0 {
 			row = len(t.Rows)
-			t.Rows = append(t.Rows, append([]string{q.name}, slices.Repeat([]string{absent}, n)...))
+			cells := slices.Repeat([]string{absent}, 1+n)
+			cells[0] = q.name
+			t.Rows = append(t.Rows, cells)
 		}
-		t.Rows[row][1+i] = q.text
+		t.Rows[row][1+i] = cmp.Or(q.text, absent)
 	}
 }
 
@@ -297,14 +303,21 @@ func (l *Lengths) total() string {
 	return format.Count(l.Total)
 }
 
+// some is format.Many, or "" for none.
+func some(n int64, noun string) string {
+	if n == 0 {
+		return ""
+	}
+	return format.Many(n, noun)
+}
+
 // kinds names the kinds that there are.
 func (l Verbatim) kinds() string {
-	var kinds []string
-	for i, n := range []int64{l.Texts, l.Messages, l.Payloads} {
-		if n > 0 {
-			kinds = append(kinds, format.Many(n, []string{"prompt", "chat", "whole body"}[i]))
-		}
-	}
+	kinds := format.Present(
+		some(l.Texts, "prompt"),
+		some(l.Messages, "chat"),
+		some(l.Payloads, "whole body"),
+	)
 	return strings.Join(kinds, ", ")
 }
 
@@ -320,7 +333,11 @@ func typeRows(types []Type) (rows [][]string) {
 			meanInput = absent
 		}
 		rows = append(rows, []string{
-			name, format.Count(t.Rows), format.Share(t.Share), meanInput, format.Fixed(t.MeanOutput, 2),
+			name,
+			format.Count(t.Rows),
+			format.Share(t.Share),
+			meanInput,
+			format.Fixed(t.MeanOutput, 2),
 		})
 	}
 	return rows
@@ -358,8 +375,11 @@ func (c *Cache) rows(capacities []int64) (rows [][]string) {
 	for _, tokens := range capacities {
 		at := c.at(tokens)
 		rows = append(rows, []string{
-			format.Short(float64(tokens)) + " tokens", format.Share(at.BlockRatio), format.Share(at.TokenRatio),
-			format.Share(at.TailFirstBlocks), format.Share(at.TailFirstTokens),
+			format.Short(float64(tokens)) + " tokens",
+			format.Share(at.BlockRatio),
+			format.Share(at.TokenRatio),
+			format.Share(at.TailFirstBlocks),
+			format.Share(at.TailFirstTokens),
 		})
 	}
 	return rows
@@ -386,7 +406,10 @@ func (r *Replay) rows() (rows [][]string) {
 	for i, v := range []Volume{r.TokenIDs, r.Text} {
 		name := []string{"--prompt token-ids", "--prompt text"}[i]
 		rows = append(rows, []string{
-			name, format.Bytes(v.PromptBytes), format.Bytes(v.LargestBytes), format.Bytes(v.MemoryBytes),
+			name,
+			format.Bytes(v.PromptBytes),
+			format.Bytes(v.LargestBytes),
+			format.Bytes(v.MemoryBytes),
 		})
 	}
 	return rows

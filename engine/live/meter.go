@@ -142,7 +142,8 @@ func (m *Meter) Add(nowNS int64, r *record.Record, to int) {
 	t := &m.targets[to]
 	all := metrics.Latencies()
 	for i, w := range m.windows {
-		if w == nil || !all[i].OfSent && r.Outcome != record.OK {
+		counts := all[i].OfSent || r.Outcome == record.OK
+		if w == nil || !counts {
 			continue
 		}
 		ns := all[i].Of(r)
@@ -198,7 +199,8 @@ func (t *target) fail(nowNS int64, r *record.Record) {
 func (m *Meter) Sample(page int, s *scrape.Sample) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if i := slices.Index(m.plan.Targets, s.Target); i >= 0 {
+	i := slices.Index(m.plan.Targets, s.Target)
+	if i >= 0 {
 		m.targets[i].pages[page] = s.Reading
 	}
 }
@@ -208,7 +210,8 @@ func (m *Meter) Observe(c Counts) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.past = append(m.past, m.moment(c))
-	m.past = m.past[max(0, len(m.past)-moments):]
+	forgotten := max(0, len(m.past)-moments)
+	m.past = m.past[forgotten:]
 }
 
 // moment is what the meter and the run have counted.
@@ -217,11 +220,13 @@ func (m *Meter) moment(c Counts) moment {
 	now[atNS] = c.NowNS
 	now[sent] = c.Sent
 	now[inFlight] = c.InFlight
-	now[due] = int64(sort.Search(len(m.plan.ReleaseNS), func(i int) bool {
-		return m.plan.ReleaseNS[i] > c.NowNS
-	}))
-	sentAll := c.Left <= c.InFlight ||
-		m.plan.ByClock && now[due] == int64(len(m.plan.ReleaseNS))
+	planned := m.plan.ReleaseNS
+	passed := sort.Search(len(planned), func(i int) bool {
+		return planned[i] > c.NowNS
+	})
+	now[due] = int64(passed)
+	allDue := m.plan.ByClock && passed == len(planned)
+	sentAll := allDue || c.Left <= c.InFlight
 	if c.Stopping != m.stopped || m.waitsNS < 0 && sentAll {
 		m.waitsNS = c.NowNS
 		m.stopped = c.Stopping
@@ -266,7 +271,10 @@ func (w *window) add(nowNS, ns int64) {
 func (w *window) describe(nowNS int64) Series {
 	w.turn(nowNS)
 	all := w.Merge()
-	return Series{P50: quantile(all, 50), P99: quantile(all, 99)}
+	return Series{
+		P50: quantile(all, 50),
+		P99: quantile(all, 99),
+	}
 }
 
 // quantile returns a percentile in ns; NaN if there are no values.
@@ -278,7 +286,8 @@ func quantile(h *hdrhistogram.Histogram, percent float64) float64 {
 }
 
 func count(h *hdrhistogram.Histogram, ns int64) {
-	if err := h.RecordValue(min(max(0, ns), mostNS)); err != nil {
+	err := h.RecordValue(min(max(0, ns), mostNS))
+	if err != nil {
 		panic("BUG: live: " + err.Error())
 	}
 }

@@ -33,9 +33,10 @@ type Histogram struct {
 
 func (h *Histogram) add(ns int64) {
 	bounds := bucketsNS()
-	h.Cells[sort.Search(buckets, func(i int) bool {
+	cell := sort.Search(buckets, func(i int) bool {
 		return ns <= bounds[i]
-	})]++
+	})
+	h.Cells[cell]++
 	h.SumNS += ns
 }
 
@@ -97,17 +98,20 @@ func (s *Snapshot) Metrics() []byte {
 		{"progress_ratio", "Share of the run that is over, 0 to 1.", s.Share},
 		{"remaining_seconds", "Estimated time until the last request is sent.", left},
 	} {
-		p.value(p.head(m.name, "", m.help), m.value)
+		name := p.head(m.name, "", m.help)
+		p.value(name, m.value)
 	}
 	name := p.head("requests_total", "", "Requests that ended, by target, outcome and HTTP status.")
 	for _, t := range s.Targets {
-		p.value(name, float64(t.OK), "target", t.URL, "outcome", record.OK.String(), "status", "200")
+		ok := record.OK.String()
+		p.value(name, float64(t.OK), "target", t.URL, "outcome", ok, "status", "200")
 		for _, k := range t.kinds() {
 			status := ""
 			if k.Status > 0 {
 				status = strconv.FormatInt(k.Status, 10)
 			}
-			p.value(name, float64(t.Errors[k]), "target", t.URL, "outcome", k.Outcome.String(), "status", status)
+			n := float64(t.Errors[k])
+			p.value(name, n, "target", t.URL, "outcome", k.Outcome.String(), "status", status)
 		}
 	}
 	for _, m := range []struct {

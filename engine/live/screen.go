@@ -85,7 +85,8 @@ func Screen(s *Snapshot, width, height int) string {
 	if width < Wide {
 		ttft := s.Latencies[metrics.TTFT].part("TTFT")
 		tpot := s.Latencies[metrics.TPOT].part("TPOT")
-		lines = append(lines, fit(width, counts...), fit(width, ttft, s.late(), tpot))
+		lines = append(lines, fit(width, counts...))
+		lines = append(lines, fit(width, ttft, s.late(), tpot))
 	} else {
 		counts = append(counts, s.late())
 		lines = append(lines, fit(width, counts...))
@@ -109,7 +110,7 @@ func (s *Snapshot) headline(width int) string {
 	if s.Quits {
 		keys.text = "q stops"
 	}
-	waits := fmt.Sprintf("%s, %s of at most ", format.Counted(s.InFlight, "in flight"), clock(s.WaitedNS))
+	waits := format.Counted(s.InFlight, "in flight") + ", " + clock(s.WaitedNS) + " of at most "
 	switch {
 	case s.Stopping:
 		left = part{"stopping: " + waits + clock(s.DrainNS), yellow}
@@ -129,10 +130,12 @@ func (s *Snapshot) headline(width int) string {
 }
 
 func (s *Snapshot) bar(width, sparks int) string {
-	cells := min(44, max(10, width/2-10))
+	cells := max(10, width/2-10)
+	cells = min(44, cells)
 	full := int(math.Round(s.Share * float64(cells)))
 	bar := strings.Repeat("█", full) + strings.Repeat("░", cells-full)
 	percent := math.Floor(100 * s.Share)
+	ended := format.Count(s.OK + s.Failed)
 	rate := with("%s/s", s.SentPerS.Now, format.Rate)
 	if rate.text != "" {
 		rate.text += with(" of %s planned", s.DuePerS, format.Rate).text
@@ -141,7 +144,7 @@ func (s *Snapshot) bar(width, sparks int) string {
 		width,
 		part{bar, green},
 		part{text: fmt.Sprintf("%3.0f %%", percent)},
-		part{text: format.Count(s.OK+s.Failed) + " of " + format.Count(s.Requests)},
+		part{text: ended + " of " + format.Count(s.Requests)},
 		rate,
 		spark(s.SentPerS.Past, sparks),
 	)
@@ -151,7 +154,8 @@ func (l *Series) part(name string) part {
 	if math.IsNaN(l.P50) {
 		return part{}
 	}
-	return part{text: name + " " + duration(l.P50) + " p99 " + duration(l.P99)}
+	p50 := duration(l.P50)
+	return part{text: name + " " + p50 + " p99 " + duration(l.P99)}
 }
 
 // late says how late requests leave.
@@ -168,7 +172,8 @@ func (s *Snapshot) late() part {
 // requests by kind.
 func (s *Snapshot) failures() (parts []part) {
 	if s.Invalid != "" {
-		parts = append(parts, part{"INVALID so far: " + format.Visible(s.Invalid), red})
+		why := format.Visible(s.Invalid)
+		parts = append(parts, part{"INVALID so far: " + why, red})
 	}
 	for _, t := range s.Targets {
 		if down := t.down(); down != "" && len(parts) < 2 {
@@ -211,7 +216,9 @@ func (t *Target) down() string {
 
 // name is the URL without what all URLs have in common.
 func (t *Target) name() string {
-	return format.Visible(strings.TrimPrefix(strings.TrimPrefix(t.URL, "http://"), "https://"))
+	name := strings.TrimPrefix(t.URL, "http://")
+	name = strings.TrimPrefix(name, "https://")
+	return format.Visible(name)
 }
 
 // tables puts the table of the last minute beside that of targets.
@@ -219,7 +226,8 @@ func (s *Snapshot) tables(width, height int) []string {
 	sparks := min(20, 6+(width-Wide)/3)
 	left := s.minute(sparks)
 	column := ansi.StringWidth(left[0]) + sparks + 5
-	for i, row := range s.fleet(width-column, max(1, min(8, height-2))) {
+	room := max(1, min(8, height-2))
+	for i, row := range s.fleet(width-column, room) {
 		if i == len(left) {
 			left = append(left, "")
 		}
@@ -246,7 +254,13 @@ func (s *Snapshot) minute(sparks int) []string {
 	row := func(name string, of *Series, print func(float64) string) {
 		past := spark(of.Past, sparks)
 		past.text = strings.TrimRight("  "+past.text, " ")
-		numbers := tableRow(widths, name, known(of.Now, print), known(of.P50, print), known(of.P99, print))
+		numbers := tableRow(
+			widths,
+			name,
+			known(of.Now, print),
+			known(of.P50, print),
+			known(of.P99, print),
+		)
 		lines = append(lines, numbers+past.paint())
 	}
 	for i, l := range metrics.Latencies() {
@@ -277,8 +291,10 @@ func (s *Snapshot) fleet(width, room int) (lines []string) {
 	})
 	for _, t := range targets[:min(room, len(targets))] {
 		style := ""
-		queue := known(t.Running, format.Short) + "/" + known(t.Waiting, format.Short) +
-			format.Right(known(t.KVUsage, percent), 6)
+		running := known(t.Running, format.Short)
+		waiting := known(t.Waiting, format.Short)
+		usage := known(t.KVUsage, percent)
+		queue := running + "/" + waiting + format.Right(usage, 6)
 		if t.down() != "" {
 			style = red
 			queue = t.down()
@@ -294,7 +310,8 @@ func (s *Snapshot) fleet(width, room int) (lines []string) {
 		)
 	}
 	if more := len(targets) - room; more > 0 {
-		rest := part{"and " + format.Many(more, "more target"), dim}
+		text := "and " + format.Many(more, "more target")
+		rest := part{text, dim}
 		lines = append(lines, rest.paint())
 	}
 	return lines
@@ -323,27 +340,38 @@ func duration(ns float64) string { return format.Duration(ns, 3) }
 
 // clock prints whole seconds: 1h2m3s.
 func clock(ns int64) string {
-	return time.Duration(max(0, ns)).Round(time.Second).String()
+	span := time.Duration(max(0, ns))
+	return span.Round(time.Second).String()
 }
 
 // spark draws the last values as columns, from 0 to the highest.
 func spark(values []float64, cells int) part {
 	counts := []int64{0}
-	for _, v := range values[max(0, len(values)-cells):] {
+	left := max(0, len(values)-cells)
+	for _, v := range values[left:] {
 		if !(v > 0) { // or unknown
 			v = 0
 		}
 		counts = append(counts, int64(1000*v))
 	}
-	return part{strings.TrimSpace(chart.Skyline(counts, 1)[0]), dim}
+	drawn := chart.Skyline(counts, 1)[0]
+	return part{strings.TrimSpace(drawn), dim}
 }
 
 // Line returns the run as key=value pairs for a log.
 func Line(s *Snapshot) string {
-	line := fmt.Sprintf("t=%s sent=%d/%d ok=%d failed=%d", clock(s.NowNS), s.Sent, s.Requests, s.OK, s.Failed)
+	line := fmt.Sprintf(
+		"t=%s sent=%d/%d ok=%d failed=%d",
+		clock(s.NowNS),
+		s.Sent,
+		s.Requests,
+		s.OK,
+		s.Failed,
+	)
 	var kinds []string
 	for _, k := range s.All.failures() {
-		name := strings.ReplaceAll(strings.ToLower(k.String()), " ", "_")
+		name := strings.ToLower(k.String())
+		name = strings.ReplaceAll(name, " ", "_")
 		kinds = append(kinds, fmt.Sprintf("%s:%d", name, s.All.Errors[k]))
 	}
 	if len(kinds) > 0 {
@@ -364,7 +392,8 @@ func Line(s *Snapshot) string {
 		if s.Stopping {
 			most = s.DrainNS
 		}
-		line += fmt.Sprintf(" in_flight=%d waited=%s most=%s", s.InFlight, clock(s.WaitedNS), clock(most))
+		waited := clock(s.WaitedNS)
+		line += fmt.Sprintf(" in_flight=%d waited=%s most=%s", s.InFlight, waited, clock(most))
 	case s.LeftNS >= 0:
 		line += " left=" + clock(s.LeftNS)
 	}

@@ -81,9 +81,10 @@ func (m *Meter) Snapshot(c Counts) *Snapshot {
 		if w == nil {
 			continue
 		}
-		s.Latencies[i] = w.describe(c.NowNS)
-		s.Latencies[i].Now = lately.mean(i)
-		s.Latencies[i].Past = m.each(func(passed, _ moment) float64 {
+		l := &s.Latencies[i]
+		*l = w.describe(c.NowNS)
+		l.Now = lately.mean(i)
+		l.Past = m.each(func(passed, _ moment) float64 {
 			return passed.mean(i)
 		})
 	}
@@ -121,8 +122,10 @@ func series(now float64, past []float64) Series {
 	}
 	if n := int64(len(past)); n > 0 {
 		sorted := slices.Sorted(slices.Values(past))
-		s.P50 = sorted[stats.Rank(n, 500)-1]
-		s.P99 = sorted[stats.Rank(n, 990)-1]
+		p50 := stats.Rank(n, 500)
+		p99 := stats.Rank(n, 990)
+		s.P50 = sorted[p50-1]
+		s.P99 = sorted[p99-1]
 	}
 	return s
 }
@@ -188,8 +191,8 @@ func (s *Snapshot) progress(endedPerS float64) {
 		}
 	}
 	if endedPerS > 0 {
-		left := float64(s.Left) / endedPerS * 1e9
-		s.LeftNS = max(s.LeftNS, int64(left))
+		leftS := float64(s.Left) / endedPerS
+		s.LeftNS = max(s.LeftNS, int64(leftS*1e9))
 	}
 	if s.UntilNS == math.MaxInt64 {
 		return
@@ -213,7 +216,8 @@ func (m *Meter) invalid() string {
 	if m.plan.MaxDriftNS == 0 {
 		displaced = countAbove(late, limit)
 	}
-	switch metrics.JudgeLoad(m.plan.MaxDriftNS, late.ValueAtQuantile(99), displaced, sent) {
+	p99 := late.ValueAtQuantile(99)
+	switch metrics.JudgeLoad(m.plan.MaxDriftNS, p99, displaced, sent) {
 	case metrics.DriftAboveMax:
 		return "above --max-drift " + format.Duration(m.plan.MaxDriftNS, 3)
 	case metrics.TooManyDisplaced:

@@ -25,7 +25,6 @@ import (
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/shard"
-	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // Write merges the shards into dir, which is empty: the files of a run. seen counts records.
@@ -52,22 +51,28 @@ func (s *Shards) Write(dir string, seen *atomic.Int64) (sum *metrics.Summary, er
 	}
 	endNS, err := s.copyRecords(c, w, seen)
 	_, closed := w.Close()
-	if err = cmp.Or(err, closed); err == nil {
+	err = cmp.Or(err, closed)
+	if err == nil {
 		err = cmp.Or(s.addGaps(c), s.copySamples(dir))
 	}
 	if err != nil {
 		return nil, err
 	}
-	if sum, err = s.summary(c, w.Lines(), endNS); err != nil {
+	sum, err = s.summary(c, w.Lines(), endNS)
+	if err != nil {
 		return nil, err
 	}
 	plan.Run = sum.Run
 	plan.Workload = sum.Workload
 	plan.Load = s.first.file.Size
 	plan.WireBytes = sum.Client.WireBytes
-	return sum, errors.Join(report.WritePlan(dir, plan), report.WriteSummary(dir, sum),
+	ended := started.Add(time.Duration(endNS))
+	return sum, errors.Join(
+		report.WritePlan(dir, plan),
+		report.WriteSummary(dir, sum),
 		report.WriteTimeline(dir, c.Timeline()),
-		report.WriteHistograms(dir, c, started, started.Add(time.Duration(endNS))))
+		report.WriteHistograms(dir, c, started, ended),
+	)
 }
 
 // copyRecords counts and writes the records of all shards, and returns when the last request ended.
@@ -80,7 +85,8 @@ func (s *Shards) copyRecords(c *metrics.Collector, w *report.Writer, seen *atomi
 		c.Add(r, slices.Index(s.first.plan.Run.Targets, r.Target))
 		w.Append(r)
 		endNS = max(endNS, lastInstant(r))
-		if n++; n%4096 == 0 {
+		n++
+		if n%4096 == 0 {
 			seen.Store(n)
 			if err := w.Flush(); err != nil {
 				return endNS, err
@@ -109,7 +115,8 @@ func (s *Shards) byEnd() iter.Seq2[*record.Record, error] {
 	return func(yield func(*record.Record, error) bool) {
 		var all []*stream
 		advance := func(k *stream) (more bool) {
-			if k.r, k.err, more = k.next(); more && k.err == nil {
+			k.r, k.err, more = k.next()
+			if more && k.err == nil {
 				k.end = lastInstant(k.r)
 			}
 			return more
@@ -117,7 +124,8 @@ func (s *Shards) byEnd() iter.Seq2[*record.Record, error] {
 		for _, from := range s.all {
 			next, stop := iter.Pull2(s.records(from))
 			defer stop()
-			if k := (&stream{next: next}); advance(k) {
+			k := &stream{next: next}
+			if advance(k) {
 				all = append(all, k)
 			}
 		}
@@ -158,11 +166,18 @@ func (s *Shards) addGaps(c *metrics.Collector) error {
 			return err
 		}
 		for _, t := range k.summary.Targets {
-			if want := cmp.Or(t.ITLMS, new(stats.Percentiles)).Count; counted[t.URL] != want {
+			want := int64(0)
+			if t.ITLMS != nil {
+				want = t.ITLMS.Count
+			}
+			if got := counted[t.URL]; got != want {
 				return fmt.Errorf(
 					"shard %d: %s has %s between token chunks of %s, and the run counted %s; was the file edited?",
-					i, filepath.Join(k.dir, report.HistogramsName),
-					format.Many(counted[t.URL], "gap"), t.URL, format.Count(want),
+					i,
+					filepath.Join(k.dir, report.HistogramsName),
+					format.Many(got, "gap"),
+					t.URL,
+					format.Count(want),
 				)
 			}
 		}
@@ -209,7 +224,9 @@ func (s *Shards) summary(c *metrics.Collector, records *record.Lines, endNS int6
 		}
 		sum.Shards = append(sum.Shards, k.row())
 	}
-	facts.Run.Partial = facts.Run.Partial || len(s.lost) > 0
+	if len(s.lost) > 0 {
+		facts.Run.Partial = true
+	}
 	facts.Run.DurationS = max(facts.Run.DurationS, float64(endNS)/1e9)
 	facts.Lateness.Reading = metrics.OnceEach(facts.Lateness.Reading)
 	sum.SetFacts(facts)
@@ -222,10 +239,12 @@ func (s *Shards) summary(c *metrics.Collector, records *record.Lines, endNS int6
 		}
 	}
 	var err error
-	if sum.Workload.Fingerprint, err = s.fingerprint(); err != nil {
+	sum.Workload.Fingerprint, err = s.fingerprint()
+	if err != nil {
 		return nil, err
 	}
-	sum.Notes = append(append(sum.Notes, s.clockNotes()...),
+	sum.Notes = append(sum.Notes, s.clockNotes()...)
+	sum.Notes = append(sum.Notes,
 		"merged from shards: nobody looked for why hits are below the ideal, and percentiles that records do not "+
 			"have, such as the receive lag, are those of the worst shard")
 	out := c.Summary(sum, metrics.Probed{})
@@ -257,15 +276,19 @@ func (s *Shards) countedApart(endNS int64) string {
 		}
 	}
 	if endNS > counted[1] {
-		return fmt.Sprintf("shard 0 read them last after %s, and requests of other shards ended until %s",
-			format.Seconds(float64(counted[1])/1e9), format.Seconds(float64(endNS)/1e9))
+		last := format.Seconds(float64(counted[1]) / 1e9)
+		ended := format.Seconds(float64(endNS) / 1e9)
+		return "shard 0 read them last after " + last + ", and requests of other shards ended until " + ended
 	}
 	return ""
 }
 
 // row is what the summary says of a shard.
 func (k *source) row() metrics.Shard {
-	one := metrics.Shard{Index: int64(k.file.Index), State: metrics.ShardMissing}
+	one := metrics.Shard{
+		Index: int64(k.file.Index),
+		State: metrics.ShardMissing,
+	}
 	if k.plan != nil {
 		one.State = metrics.ShardEnded
 		one.Host = k.plan.Run.Host.Name
@@ -273,8 +296,9 @@ func (k *source) row() metrics.Shard {
 		one.LateMS = float64(k.file.LateNS) / 1e6
 	}
 	if len(k.file.Clock) > 0 {
+		size := func(o shard.Offset) int64 { return max(o.OffsetNS, -o.OffsetNS) }
 		most := slices.MaxFunc(k.file.Clock, func(a, b shard.Offset) int {
-			return cmp.Compare(max(a.OffsetNS, -a.OffsetNS), max(b.OffsetNS, -b.OffsetNS))
+			return cmp.Compare(size(a), size(b))
 		})
 		one.ClockUS = new(float64(most.OffsetNS) / 1e3)
 		one.ClockWithinUS = new(float64(most.ErrorNS) / 1e3)
@@ -299,10 +323,9 @@ func (k *source) row() metrics.Shard {
 func (s *Shards) clockNotes() []string {
 	for i, k := range s.all {
 		if i > 0 && k.summary != nil && len(k.file.Clock) == 0 {
-			return []string{
-				"the shards' clocks were not compared, so instants of different shards are as far apart " +
-					"as these were: " +
-					cmp.Or(k.file.ClockErr, "shard 0 did not answer")}
+			why := cmp.Or(k.file.ClockErr, "shard 0 did not answer")
+			return []string{"the shards' clocks were not compared, so instants of different shards are as far apart " +
+				"as these were: " + why}
 		}
 	}
 	return nil
@@ -349,9 +372,12 @@ func (s *Shards) fingerprint() (string, error) {
 	}
 	for i, k := range s.all {
 		_, err := all[i].Peek(1)
-		if err != io.EOF ||
-			k.summary != nil &&
-				cmp.Or(k.summary.Workload.Fingerprint, hashText(all[i].own)) != hashText(all[i].own) {
+		own := hashText(all[i].own)
+		said := own
+		if k.summary != nil {
+			said = cmp.Or(k.summary.Workload.Fingerprint, own)
+		}
+		if err != io.EOF || said != own {
 			return "", fmt.Errorf("shard %d: %s does not have what the run wrote; was the file edited?",
 				i, filepath.Join(k.dir, DigestsName))
 		}
@@ -368,10 +394,11 @@ func hashText(h hash.Hash) string {
 
 // copySamples copies what shard 0 has read of the servers' metrics.
 func (s *Shards) copySamples(dir string) error {
-	if s.all[0].dir == "" {
+	from := s.all[0].dir
+	if from == "" {
 		return nil
 	}
-	in, err := report.Open(filepath.Join(s.all[0].dir, report.ServerMetricsName), math.MaxInt64)
+	in, err := report.Open(filepath.Join(from, report.ServerMetricsName), math.MaxInt64)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {

@@ -125,11 +125,17 @@ func (s *Shards) open(name string) error {
 	if f.StartAt.IsZero() && f.Count > 1 { // it ended before it was told the start, and sent nothing
 		return nil
 	}
-	if k.plan, err = report.ReadPlan(dir); err != nil || k.plan == nil {
-		return cmp.Or(err, fmt.Errorf("%s has no %s", dir, report.PlanName))
+	k.plan, err = report.ReadPlan(dir)
+	if err != nil {
+		return err
 	}
-	if _, err := os.Lstat(filepath.Join(dir, report.SummaryName)); err == nil {
-		if k.summary, err = report.Load(dir); err != nil {
+	if k.plan == nil {
+		return fmt.Errorf("%s has no %s", dir, report.PlanName)
+	}
+	_, missing := os.Lstat(filepath.Join(dir, report.SummaryName))
+	if missing == nil {
+		k.summary, err = report.Load(dir)
+		if err != nil {
 			return err
 		}
 	}
@@ -210,7 +216,8 @@ func short(digest string) string {
 
 // number is a request's number in the whole load, which its id ends with; below 0 if it is none of the load.
 func (s *Shards) number(r *record.Record) int64 {
-	n, err := strconv.ParseInt(r.RequestID[strings.LastIndexByte(r.RequestID, '-')+1:], 10, 64)
+	dash := strings.LastIndexByte(r.RequestID, '-')
+	n, err := strconv.ParseInt(r.RequestID[dash+1:], 10, 64)
 	if err != nil || n >= s.Records() {
 		return -1
 	}
@@ -236,11 +243,13 @@ func (k *source) what() string {
 // one before it knows that it was to send. A record is valid until the next.
 func (s *Shards) records(k *source) iter.Seq2[*record.Record, error] {
 	lost := k.summary == nil
-	before := s.all[(k.file.Index+len(s.all)-1)%len(s.all)].dir
-	released := s.first.plan.Run.Concurrency > 0 ||
-		!lost &&
-			(k.summary.Cap != nil ||
-				k.summary.Turns != nil && k.summary.Turns.Sessions != "strict")
+	n := len(s.all)
+	before := s.all[(k.file.Index+n-1)%n].dir
+	released := s.first.plan.Run.Concurrency > 0
+	if !lost {
+		turns := k.summary.Turns
+		released = released || k.summary.Cap != nil || turns != nil && turns.Sessions != "strict"
+	}
 	return func(yield func(*record.Record, error) bool) {
 		for r, err := range report.RecordsOf(report.RecordsName(k.dir), &k.seen) {
 			if k.dir == "" || errors.Is(err, report.ErrNoResults) {
@@ -302,7 +311,10 @@ func (s *Shards) note(k *source, r *record.Record) {
 
 // proven reports whether a shard's file of records is, by its checksum, the one that it wrote.
 func (k *source) proven() bool {
-	return k.summary != nil && k.summary.Records != nil && *k.summary.Records == k.seen
+	if k.summary == nil || k.summary.Records == nil {
+		return false
+	}
+	return *k.summary.Records == k.seen
 }
 
 // unlike says in what the records of a shard differ from those that it wrote; "" if in nothing.
@@ -325,7 +337,8 @@ func (k *source) unlike() string {
 	if len(what) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("shard %d: %s has %s", k.file.Index, report.RecordsName(k.dir), strings.Join(what, ", and "))
+	has := strings.Join(what, ", and ")
+	return fmt.Sprintf("shard %d: %s has %s", k.file.Index, report.RecordsName(k.dir), has)
 }
 
 // ahead is by how much the instants of a shard are ahead of those of shard 0, atNS after the start: its clock's
@@ -335,7 +348,9 @@ func ahead(f *File, atNS int64) int64 {
 	i, _ := slices.BinarySearchFunc(f.Clock, atNS, func(o shard.Offset, at int64) int {
 		return cmp.Compare(o.AtNS, at)
 	})
-	around := f.Clock[max(0, i-1):min(i+1, len(f.Clock))]
+	from := max(0, i-1)
+	to := min(i+1, len(f.Clock))
+	around := f.Clock[from:to]
 	if len(around) == 0 {
 		return 0
 	}
@@ -344,7 +359,8 @@ func ahead(f *File, atNS int64) int64 {
 	off := a.OffsetNS - f.StartNS
 	within := max(a.ErrorNS, b.ErrorNS)
 	if b.AtNS > a.AtNS {
-		off += int64(float64(atNS-a.AtNS) / float64(b.AtNS-a.AtNS) * float64(b.OffsetNS-a.OffsetNS))
+		share := float64(atNS-a.AtNS) / float64(b.AtNS-a.AtNS)
+		off += int64(share * float64(b.OffsetNS-a.OffsetNS))
 	}
 	if max(off, -off) <= within {
 		return 0

@@ -60,7 +60,7 @@ func TestNoTrends(t *testing.T) {
 		seeds, _ = strconv.Atoi(text)
 	}
 	for _, name := range []string{"independent", "pareto", "outliers", "failures", "turns-4", "queue-50", "queue-70",
-		"queue-90", "correlated-1", "stalls", "runs-1.0"} {
+		"queue-90", "correlated-1", "stalls"} {
 		found := map[string]int{}
 		w := worldOf(t, name)
 		for seed := range uint64(seeds) {

@@ -108,7 +108,8 @@ func wantsTLS(status int, answer []byte, err error) bool {
 	if err != nil {
 		return strings.Contains(err.Error(), `"\x15\x03`)
 	}
-	return status == fasthttp.StatusBadRequest && bytes.Contains(bytes.ToUpper(answer), []byte("HTTPS"))
+	words := bytes.ToUpper(answer)
+	return status == fasthttp.StatusBadRequest && bytes.Contains(words, []byte("HTTPS"))
 }
 
 // waiting calls Waiting with what is waited for, and for how long at most, unless answered is called within
@@ -144,7 +145,8 @@ func (b *Prober) dial(ctx context.Context, at server) (conn net.Conn, err error)
 	connecting, cancel := context.WithTimeout(ctx, b.ConnectTimeout)
 	defer cancel()
 	defer func() {
-		if late := net.Error(nil); ctx.Err() == nil && errors.As(err, &late) && late.Timeout() {
+		var late net.Error
+		if ctx.Err() == nil && errors.As(err, &late) && late.Timeout() {
 			err = fmt.Errorf("no connection within %s (--connect-timeout)", format.Span(b.ConnectTimeout.Seconds()))
 		}
 	}()
@@ -161,12 +163,14 @@ func (b *Prober) dial(ctx context.Context, at server) (conn net.Conn, err error)
 	secure := tls.Client(plain, cfg)
 	if err := secure.HandshakeContext(connecting); err != nil {
 		_ = plain.Close()
-		if clear := (tls.RecordHeaderError{}); errors.As(err, &clear) {
+		var clear tls.RecordHeaderError
+		var broken *net.OpError
+		cut := errors.As(err, &broken) && broken.Op == "read"
+		if errors.As(err, &clear) {
 			err = fmt.Errorf("the server does not speak https; write http:// in --url (%w)", err)
-		} else if broken := (*net.OpError)(nil); errors.Is(err, io.EOF) ||
-			errors.As(err, &broken) && broken.Op == "read" {
-			err = errors.New(
-				"the server ends the connection in the TLS handshake; if it speaks http, write http:// in --url")
+		} else if cut || errors.Is(err, io.EOF) {
+			err = errors.New("the server ends the connection in the TLS handshake; " +
+				"if it speaks http, write http:// in --url")
 		}
 		return nil, err
 	}
@@ -184,7 +188,8 @@ func Resolve(ctx context.Context, targets []workload.Target) error {
 		}
 		t.Endpoints = t.Endpoints[:0]
 		for _, a := range addrs {
-			t.Endpoints = append(t.Endpoints, netip.AddrPortFrom(a.Unmap(), t.Port))
+			at := netip.AddrPortFrom(a.Unmap(), t.Port)
+			t.Endpoints = append(t.Endpoints, at)
 		}
 		slices.SortFunc(t.Endpoints, netip.AddrPort.Compare)
 		t.Endpoints = slices.Compact(t.Endpoints)

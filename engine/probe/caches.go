@@ -61,7 +61,8 @@ func parsePrefixCache(page []byte) (c workload.PrefixCache, engines int) {
 		// With several kinds of layers, blocks have several sizes, and only this number is the capacity. block_size is
 		// then the smallest size, and the size of no cached piece. With one kind it includes the null block and is
 		// rounded by the longest sequence.
-		if told, _ := strconv.ParseInt(labels.Get("kv_cache_size_tokens"), 10, 64); told > 0 {
+		told, _ := strconv.ParseInt(labels.Get("kv_cache_size_tokens"), 10, 64)
+		if told > 0 {
 			sequences, _ := strconv.ParseFloat(labels.Get("kv_cache_max_concurrency"), 64)
 			if !oneKind(told, blocks, int64(size), sequences) {
 				c.Assumed = true
@@ -85,7 +86,9 @@ func oneKind(tokens, blocks, size int64, sequences float64) bool {
 		return tokens <= blocks*size && tokens >= (blocks-2*nullBlocks)*size
 	}
 	ofOne := math.Round(float64(blocks) / sequences)
-	return float64(tokens)/sequences <= ofOne*float64(size) && float64(tokens+1)/sequences > (ofOne-1)*float64(size)
+	most := ofOne * float64(size)
+	least := (ofOne - 1) * float64(size)
+	return float64(tokens)/sequences <= most && float64(tokens+1)/sequences > least
 }
 
 // Cold is how a run avoids hits on blocks that the run before it left in a server's cache.

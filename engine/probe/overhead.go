@@ -43,7 +43,8 @@ func (b *Prober) Overhead(ctx context.Context, source prompt.Source) (tokens int
 func (b *Prober) overheadOf(ctx context.Context, at server, source prompt.Source) (tokens int, err error) {
 	for i, p := range b.probes(source) {
 		usage, err := b.count(ctx, at, p.prompt, "")
-		if refused := (*RefusedError)(nil); p.optional && errors.As(err, &refused) && refused.Status < 500 {
+		var refused *RefusedError
+		if p.optional && errors.As(err, &refused) && refused.Status < 500 {
 			continue // longer than the model's context, as rows of the trace need not be
 		}
 		if err != nil {
@@ -92,7 +93,8 @@ func (b *Prober) probes(source prompt.Source) []probe {
 // countError is why the server's count cannot be relied on. If the server counts the same prompt twice with different
 // results, the template is at fault, else the words.
 func (b *Prober) countError(url string, p probe, counted, overhead int) error {
-	if first := probeTokens[0]; p.tokens == first && counted != p.tokens+overhead {
+	first := probeTokens[0]
+	if p.tokens == first && counted != p.tokens+overhead {
 		return fmt.Errorf(
 			"%w: the chat template of %s is not constant: it counts the same prompt of %d tokens as %d and as %d; "+
 				"fix the template, or replay with --api completions",
@@ -160,7 +162,9 @@ func (b *Prober) Head(ctx context.Context, source prompt.Source, overhead int) (
 func (b *Prober) unlike(source prompt.Source) (one, other []byte) {
 	ends := func(text []byte) (first, last string) {
 		const separators = " ,"
-		return string(text[:bytes.IndexAny(text, separators)]), string(text[bytes.LastIndexAny(text, separators):])
+		end := bytes.IndexAny(text, separators)
+		begin := bytes.LastIndexAny(text, separators)
+		return string(text[:end]), string(text[begin:])
 	}
 	one = b.newPrompt(source, headTokens)
 	first, last := ends(one)
@@ -210,8 +214,12 @@ func commonPrefix(a, b []int64) (n int) {
 }
 
 func commonSuffix(a, b []int64) (n int) {
-	for n < min(len(a), len(b)) && a[len(a)-1-n] == b[len(b)-1-n] {
-		n++
+	for n < min(len(a), len(b)) {
+		last := n + 1
+		if a[len(a)-last] != b[len(b)-last] {
+			break
+		}
+		n = last
 	}
 	return n
 }

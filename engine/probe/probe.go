@@ -72,7 +72,8 @@ const probeDomain = 1 << 63
 // newPrompt makes a prompt that shares nothing with those before it.
 func (b *Prober) newPrompt(source prompt.Source, tokens int) []byte {
 	b.made++
-	return source.Append(nil, prompt.Spec{Tokens: tokens, Unique: probeDomain | (b.Nonce + b.made)})
+	unique := probeDomain | (b.Nonce + b.made)
+	return source.Append(nil, prompt.Spec{Tokens: tokens, Unique: unique})
 }
 
 // ErrProbe wraps every answer of a server that makes a run pointless.
@@ -153,10 +154,12 @@ func (b *Prober) complete(
 	ctx context.Context, at server, text []byte, salt string, output int,
 ) (d api.Delta, err error) {
 	d, err = b.completeWith(ctx, at, text, salt, output, b.Backend)
-	if refused := (*RefusedError)(nil); b.Extra == "" || !errors.As(err, &refused) || refused.Status/100 != 4 {
+	var refused *RefusedError
+	if b.Extra == "" || !errors.As(err, &refused) || refused.Status/100 != 4 {
 		return d, err
 	}
-	like, failed := b.completeWith(ctx, at, text, salt, max(output, b.RunOutput), b.AsRun)
+	output = max(output, b.RunOutput)
+	like, failed := b.completeWith(ctx, at, text, salt, output, b.AsRun)
 	if failed != nil {
 		return d, failed
 	}
@@ -171,9 +174,9 @@ func (b *Prober) completeWith(
 	if err != nil {
 		return d, err
 	}
+	output = max(output, b.LeastOutput, backend.Traits().Least)
 	body := append(backend.AppendPrefix(nil), text...)
-	return b.exchange(ctx, at, backend,
-		backend.AppendSuffix(body, max(output, b.LeastOutput, backend.Traits().Least)))
+	return b.exchange(ctx, at, backend, backend.AppendSuffix(body, output))
 }
 
 // exchange posts a body of the backend to one address and reads the answer.
@@ -315,8 +318,12 @@ const (
 // in its own words, or what it made instead. The backend is that of the run's bodies, but for a whole answer.
 func (b *Prober) Answers(ctx context.Context, backend api.Backend, source *prompt.TokenIDs) error {
 	for _, at := range b.firsts() {
-		told := prompt.Answer{Tokens: max(toldTokens, b.LeastOutput), Own: probeDomain | b.Nonce}
-		body := backend.AppendSuffix(append(backend.AppendPrefix(nil), b.newPrompt(source, toldPrompt)...), told.Tokens)
+		told := prompt.Answer{
+			Tokens: max(toldTokens, b.LeastOutput),
+			Own:    probeDomain | b.Nonce,
+		}
+		body := append(backend.AppendPrefix(nil), b.newPrompt(source, toldPrompt)...)
+		body = backend.AppendSuffix(body, told.Tokens)
 		begin := len(body) - backend.AnswerEnd()
 		end := string(body[begin:])
 		body = append(source.AppendAnswer(body[:begin], told), end...)
@@ -334,8 +341,8 @@ func (b *Prober) Answers(ctx context.Context, backend api.Backend, source *promp
 			k++
 		}
 		if k < told.Tokens {
-			return fmt.Errorf("%w: %s was told an answer of %d tokens and sent %d ids; leave out --force-answers", ErrProbe,
-				at.URL, told.Tokens, k)
+			return fmt.Errorf("%w: %s was told an answer of %d tokens and sent %d ids; leave out --force-answers",
+				ErrProbe, at.URL, told.Tokens, k)
 		}
 	}
 	return nil
@@ -374,7 +381,8 @@ func (b *Prober) WarmUp(ctx context.Context, w *workload.Work, source prompt.Sou
 		}
 		unique := probeDomain | (b.Nonce + warmUpFrom + uint64(i))
 		text := source.Append(nil, prompt.Spec{Tokens: tokens, Unique: unique})
-		_, err := b.complete(ctx, places[i%len(places)], text, salt, output)
+		at := places[i%len(places)]
+		_, err := b.complete(ctx, at, text, salt, output)
 		if err != nil {
 			cancel(fmt.Errorf("warm-up request %d of %d: %w", i+1, n, err))
 		}
@@ -423,7 +431,8 @@ func (b *Prober) Models(ctx context.Context, t *workload.Target) (Models, error)
 	if t.Base != t.URL {
 		hint = "correct the path of --url, or give --model"
 	}
-	if status != 200 || sonic.Unmarshal(body, &list) != nil || len(list.Data) == 0 || list.Data[0].ID == "" {
+	wrong := sonic.Unmarshal(body, &list)
+	if status != 200 || wrong != nil || len(list.Data) == 0 || list.Data[0].ID == "" {
 		return nil, fmt.Errorf("%w: %s/v1/models names no model (HTTP %d); %s", ErrProbe, t.Base, status, hint)
 	}
 	return list.Data, nil
@@ -446,12 +455,19 @@ func (m Models) Context(name string) int {
 		if i < 0 {
 			return 0
 		}
-		for _, told := range []any{m[i].MaxModelLen, m[i].MaxContextLength, m[i].ContextLength, m[i].ContextWindow} {
-			if n, ok := told.(float64); ok && n >= 1 && n <= math.MaxInt32 {
+		model := m[i]
+		for _, told := range []any{
+			model.MaxModelLen,
+			model.MaxContextLength,
+			model.ContextLength,
+			model.ContextWindow,
+		} {
+			n, _ := told.(float64)
+			if n >= 1 && n <= math.MaxInt32 {
 				return int(n)
 			}
 		}
-		name, _ = m[i].Parent.(string)
+		name, _ = model.Parent.(string)
 	}
 	return 0
 }

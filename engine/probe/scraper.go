@@ -90,8 +90,8 @@ func (b *Prober) Scraper(
 	var asked sync.WaitGroup
 	for i, alternatives := range candidates {
 		asked.Go(func() {
-			defer b.waiting("GET "+alternatives[0].url, time.Duration(len(alternatives))*scrapeTimeout,
-				"the limit of a scrape")()
+			most := time.Duration(len(alternatives)) * scrapeTimeout
+			defer b.waiting("GET "+alternatives[0].url, most, "the limit of a scrape")()
 			pages[i], errs[i] = firstKnown(alternatives)
 		})
 	}
@@ -178,7 +178,8 @@ func (b *Prober) scrapePages(ctx context.Context, urls []string) (candidates [][
 		}
 		name := workload.WithoutSecrets(t.URL + t.Path)
 		for _, at := range serversOf([]workload.Target{t}) {
-			candidates = append(candidates, []*scrapePage{asker.scrapePage(ctx, at, name, page)})
+			page := asker.scrapePage(ctx, at, name, page)
+			candidates = append(candidates, []*scrapePage{page})
 		}
 	}
 	return distinct(candidates), nil
@@ -240,7 +241,8 @@ func (b *Prober) scrapePage(ctx context.Context, at server, target, url string) 
 	p.client.MaxIdleConnDuration = scrapeIdle
 	p.client.MaxIdemponentCallAttempts = 2 // the second where the server had closed the connection
 	scheme, _, _ := strings.Cut(at.URL, "://")
-	p.url = scheme + "://" + at.addr.String() + strings.TrimPrefix(withoutQuery(url), at.URL)
+	path := strings.TrimPrefix(withoutQuery(url), at.URL)
+	p.url = scheme + "://" + at.addr.String() + path
 	p.req.SetRequestURI(url)
 	own := func(t workload.Target) bool {
 		return t.URL == at.URL
@@ -264,7 +266,8 @@ func (p *scrapePage) atRest(phase scrape.Phase, m *scrape.Sample) {
 	began := time.Now()
 	p.sample(phase, m)
 	for range settleTimes {
-		if m.Error != "" || time.Since(began) > min(scrapeTimeout, p.timeout) {
+		patience := min(scrapeTimeout, p.timeout)
+		if m.Error != "" || time.Since(began) > patience {
 			return
 		}
 		time.Sleep(settleEvery)
@@ -326,7 +329,8 @@ func (s *Scraper) Start(clock sched.Clock, sink ScrapeSink) {
 }
 
 func (s *Scraper) follow(i int, p *scrapePage) {
-	wait := time.NewTimer(s.interval * time.Duration(i+1) / time.Duration(len(s.pages)))
+	turn := time.Duration(i + 1)
+	wait := time.NewTimer(s.interval * turn / time.Duration(len(s.pages)))
 	defer wait.Stop()
 	halted := false
 	select {

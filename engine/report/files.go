@@ -66,7 +66,8 @@ func Create(dir string, now time.Time) (string, error) {
 	if dir != "" {
 		return dir, create(dir)
 	}
-	base := filepath.Join(DefaultRoot, now.UTC().Format("2006-01-02T150405Z"))
+	moment := now.UTC().Format("2006-01-02T150405Z")
+	base := filepath.Join(DefaultRoot, moment)
 	for n := 1; ; n++ {
 		dir = base
 		if n > 1 {
@@ -108,8 +109,15 @@ func Vacant(dir string) error {
 // OwnNames returns the names of the files that a run writes into its directory.
 func OwnNames() []string {
 	return []string{
-		PlanName, RequestsName, RequestsName + ".zst", HistogramsName, SummaryName, PageName, TimelineName,
-		InstancesName, ServerMetricsName,
+		PlanName,
+		RequestsName,
+		RequestsName + ".zst",
+		HistogramsName,
+		SummaryName,
+		PageName,
+		TimelineName,
+		InstancesName,
+		ServerMetricsName,
 	}
 }
 
@@ -137,7 +145,8 @@ func Runs(root string) (dirs []string, err error) {
 // IsRun reports whether a run wrote to dir, and when its first file was written, as far as that is known.
 func IsRun(dir string) (began time.Time, ok bool) {
 	for _, name := range []string{PlanName, SummaryName, RequestsName, RequestsName + ".zst"} {
-		if info, err := os.Stat(filepath.Join(dir, name)); err == nil {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err == nil {
 			return info.ModTime(), true
 		}
 	}
@@ -153,7 +162,8 @@ type keptFile struct {
 }
 
 func newKeptFile(name string, flag int, onRemoved func(string)) (*keptFile, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL|flag, 0o644)
+	flags := os.O_RDWR | os.O_CREATE | os.O_EXCL | flag
+	f, err := os.OpenFile(name, flags, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("cannot write results: %w", err)
 	}
@@ -164,7 +174,8 @@ func newKeptFile(name string, flag int, onRemoved func(string)) (*keptFile, erro
 // open.
 func (f *keptFile) restore() error {
 	here, err := os.Stat(f.name)
-	if own, failed := f.Stat(); err == nil && failed == nil && !os.SameFile(here, own) {
+	own, failed := f.Stat()
+	if err == nil && failed == nil && !os.SameFile(here, own) {
 		return fmt.Errorf("%s was replaced by another file during the run", f.name)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -177,9 +188,10 @@ func (f *keptFile) restore() error {
 	if err != nil {
 		return err
 	}
-	if _, err := io.Copy(anew, io.NewSectionReader(f.File, 0, math.MaxInt64)); err != nil {
-		return errors.Join(fmt.Errorf("%s was removed during the run: %w", f.name, err), anew.Close(),
-			os.Remove(f.name))
+	written := io.NewSectionReader(f.File, 0, math.MaxInt64)
+	if _, err := io.Copy(anew, written); err != nil {
+		err = fmt.Errorf("%s was removed during the run: %w", f.name, err)
+		return errors.Join(err, anew.Close(), os.Remove(f.name))
 	}
 	_ = f.Close()
 	f.File = anew.File
@@ -227,7 +239,7 @@ func ReadPlan(dir string) (*Plan, error) {
 // The largest files of results that are read. A summary of 1,024 instances and as many addresses has 3 MB, a
 // histogram 10 kB at most.
 const (
-	mostJSON    = 16 << 20 // and the largest timeline that a screen reads, half a second's work; of 32 targets it has 2 MB
+	mostJSON    = 16 << 20 // also of a timeline for the screen, half a second's work; that of 32 targets has 2 MB
 	mostSamples = 1 << 30  // a page of metrics that is read each second fills it in a week
 	mostNumber  = 1e30     // in JSON; seeds have up to 2e19
 )
@@ -281,7 +293,8 @@ func beyond(v any) bool {
 	case []any:
 		return slices.ContainsFunc(v, beyond)
 	case map[string]any:
-		return slices.ContainsFunc(slices.Collect(maps.Values(v)), beyond)
+		values := slices.Collect(maps.Values(v))
+		return slices.ContainsFunc(values, beyond)
 	}
 	return false
 }
@@ -309,7 +322,8 @@ func WriteJSON(name string, v any) error {
 // WriteHistograms writes dir/histograms.hlog, all of it or nothing. start and
 // end are the wall-clock times of the run.
 func WriteHistograms(dir string, c *metrics.Collector, start, end time.Time) error {
-	return WriteWhole(filepath.Join(dir, HistogramsName), func(w io.Writer) error {
+	name := filepath.Join(dir, HistogramsName)
+	return WriteWhole(name, func(w io.Writer) error {
 		return c.WriteHistograms(w, start, end)
 	})
 }
@@ -355,7 +369,8 @@ func WriteTimeline(dir string, t *metrics.Timeline) error {
 	if !t.HasInstances() {
 		return err
 	}
-	return errors.Join(err, writeSteps(filepath.Join(dir, InstancesName), t.Instances()))
+	name := filepath.Join(dir, InstancesName)
+	return errors.Join(err, writeSteps(name, t.Instances()))
 }
 
 func writeSteps(name string, all iter.Seq[[]metrics.Step]) error {
@@ -378,7 +393,8 @@ func writeSteps(name string, all iter.Seq[[]metrics.Step]) error {
 // that can be read soon.
 func Steps(dir string) []metrics.Step {
 	name := filepath.Join(dir, TimelineName)
-	if info, err := os.Stat(name); err != nil || info.Size() > mostJSON {
+	info, err := os.Stat(name)
+	if err != nil || info.Size() > mostJSON {
 		return nil
 	}
 	steps, _ := ReadLines[metrics.Step](name) // none where it fails
@@ -388,7 +404,8 @@ func Steps(dir string) []metrics.Step {
 // WriteWhole writes a file beside its place and moves it there when it is
 // complete and on disk; on error nothing is left of it.
 func WriteWhole(name string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	pattern := "." + filepath.Base(name) + ".*"
+	f, err := os.CreateTemp(filepath.Dir(name), pattern)
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", name, err)
 	}
@@ -397,7 +414,8 @@ func WriteWhole(name string, write func(io.Writer) error) error {
 		err = os.Rename(f.Name(), name)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("cannot write %s: %w", name, err), os.Remove(f.Name()))
+		err = fmt.Errorf("cannot write %s: %w", name, err)
+		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
 }
@@ -433,7 +451,8 @@ type SampleWriter struct {
 
 // NewSampleWriter creates server_metrics.jsonl in dir, which must not have one. onRemoved is as in WriterOptions.
 func NewSampleWriter(dir string, onRemoved func(name string)) (*SampleWriter, error) {
-	f, err := newKeptFile(filepath.Join(dir, ServerMetricsName), os.O_APPEND, onRemoved)
+	name := filepath.Join(dir, ServerMetricsName)
+	f, err := newKeptFile(name, os.O_APPEND, onRemoved)
 	if err != nil {
 		return nil, err
 	}
@@ -443,7 +462,8 @@ func NewSampleWriter(dir string, onRemoved func(name string)) (*SampleWriter, er
 // Append writes a line. Close returns the error if that failed.
 func (w *SampleWriter) Append(s *scrape.Sample) {
 	line, err := json.Marshal(s)
-	if err = errors.Join(err, w.file.restore()); err == nil {
+	err = errors.Join(err, w.file.restore())
+	if err == nil {
 		_, err = w.file.Write(append(line, '\n'))
 	}
 	w.err = cmp.Or(w.err, err)

@@ -76,7 +76,8 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 
 // pageTitle distinguishes a run from others.
 func pageTitle(dir string, s *metrics.Summary) string {
-	title := filepath.Base(cmp.Or(s.Workload.Trace, dir)) + paceOf(s) + " → " + whither(s)
+	name := cmp.Or(s.Workload.Trace, dir)
+	title := filepath.Base(name) + paceOf(s) + " → " + whither(s)
 	if !s.Run.StartedAt.IsZero() {
 		title += " · " + s.Run.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC")
 	}
@@ -95,7 +96,8 @@ func verdictSection(s *metrics.Summary) chart.Section {
 	case v.Measurement == metrics.Limited:
 		finding.Grade = chart.Warn
 	}
-	word := strings.ToUpper(string(cmp.Or(v.Measurement, metrics.Invalid)))
+	measurement := cmp.Or(v.Measurement, metrics.Invalid)
+	word := strings.ToUpper(string(measurement))
 	if s.Run.Demo && v.Valid {
 		word += " · demo against a mock server"
 	}
@@ -254,7 +256,8 @@ func numbersSection(parts []*part) chart.Section {
 	out := chart.Section{Title: "All of summary.json", Folded: true}
 	for _, p := range parts {
 		for _, f := range p.fields {
-			out.Facts = append(out.Facts, [2]string{p.keyOf(f), f[1]})
+			fact := [2]string{p.keyOf(f), f[1]}
+			out.Facts = append(out.Facts, fact)
 		}
 		if len(p.texts) > 0 {
 			text := strings.Join(p.texts, "; ")
@@ -274,7 +277,9 @@ func (p *part) keyOf(field [2]string) string {
 
 // latencyTable is the distributions of the summary, with marks at what says little.
 func latencyTable(s *metrics.Summary) chart.Table {
-	t := chart.Table{Head: []string{"", "values", "p50", "p90", "p95", "p99", "p999", "max", "mean"}}
+	t := chart.Table{
+		Head: []string{"", "values", "p50", "p90", "p95", "p99", "p999", "max", "mean"},
+	}
 	for _, l := range shownLatencies(s, metrics.OnPage) {
 		row := chart.Texts(l.name, format.Count(l.q.Count))
 		for _, n := range l.numbers(s) {
@@ -344,7 +349,9 @@ func (p *screen) jobs() {
 	for _, d := range j.Depths[:min(len(j.Depths), 2)] { // --full has the deeper ones
 		ttft := ""
 		if d.TTFTMS != nil {
-			ttft = "TTFT p50 " + duration(d.TTFTMS.P50) + ", p99 " + duration(d.TTFTMS.P99)
+			p50 := duration(d.TTFTMS.P50)
+			p99 := duration(d.TTFTMS.P99)
+			ttft = "TTFT p50 " + p50 + ", p99 " + p99
 		}
 		p.field(second, 1, cmp.Or(names[d.Name], "depth "+d.Name),
 			format.Many(d.OK+d.Failed, "request"),

@@ -107,7 +107,8 @@ func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
 	}
 	byInstance := s.Instances != nil && len(s.Instances.Parts) > len(s.Targets)
 	p.addSteps(c.Timeline(), byInstance)
-	p.samples, err = ReadLines[scrape.Sample](filepath.Join(dir, ServerMetricsName))
+	name := filepath.Join(dir, ServerMetricsName)
+	p.samples, err = ReadLines[scrape.Sample](name)
 	if err != nil || p.window != nil {
 		return p, err
 	}
@@ -130,8 +131,11 @@ func (p *pictures) addSteps(t *metrics.Timeline, byInstance bool) {
 			p.cut++
 			continue
 		}
-		name := cmp.Or(steps[0].Instance, shortURL(steps[0].Target), "no target")
-		p.rows = append(p.rows, heatRow{name, slices.Clone(steps)})
+		target := shortURL(steps[0].Target)
+		p.rows = append(p.rows, heatRow{
+			name:  cmp.Or(steps[0].Instance, target, "no target"),
+			steps: slices.Clone(steps),
+		})
 	}
 }
 
@@ -142,7 +146,8 @@ func (p *pictures) see(r *record.Record) {
 		at = max(0, r.PlannedNS)
 	}
 	if kind := p.kindOf(r); kind != "" {
-		p.moments[kind] = append(p.moments[kind], float32(float64(at)/1e9))
+		atS := float32(float64(at) / 1e9)
+		p.moments[kind] = append(p.moments[kind], atS)
 	}
 	p.addTurn(r)
 	if r.Outcome != record.OK || !p.window.Has(r.PlannedNS) {
@@ -153,7 +158,8 @@ func (p *pictures) see(r *record.Record) {
 			continue
 		}
 		if ns := l.Of(r); ns >= 0 {
-			_ = p.values[i].RecordValue(min(max(1, ns), mostLatencyNS)) // within its bounds
+			ns = max(1, ns)
+			_ = p.values[i].RecordValue(min(ns, mostLatencyNS)) // within its bounds
 		}
 	}
 	p.byTTFT = keepSlowest(p.byTTFT, r, (*record.Record).TTFTNS)
@@ -294,7 +300,8 @@ func (p *pictures) endS() float64 {
 
 // stepAt is the step of an instant.
 func (p *pictures) stepAt(atS float64) int {
-	return min(len(p.all)-1, int(atS/p.stepS()))
+	step := int(atS / p.stepS())
+	return min(len(p.all)-1, step)
 }
 
 // overTime is a graph whose places are the steps, on a time axis that all such graphs share.
@@ -392,7 +399,8 @@ func (p *pictures) timelines(s *metrics.Summary) []chart.Graph {
 			})),
 		p.overTime("Drift: how late requests left", "ms", drift))
 	if m := s.Client.StolenByTime; m != nil {
-		out = append(out, p.overTime("CPU time that the host took", "ratio", p.stolen(m)))
+		stolen := p.overTime("CPU time that the host took", "ratio", p.stolen(m))
+		out = append(out, stolen)
 	}
 	out = slices.Concat(out, p.byKind(), p.serverLines())
 	spans := p.spans(s.Outages)
@@ -519,7 +527,8 @@ func (p *pictures) distributions() (out []chart.Graph) {
 		var s chart.Sample
 		for _, b := range p.values[i].Distribution() {
 			if b.Count > 0 {
-				s.At = append(s.At, float64(b.From+b.To)/2e6)
+				middleMS := float64(b.From+b.To) / 2e6
+				s.At = append(s.At, middleMS)
 				s.Counts = append(s.Counts, float64(b.Count))
 			}
 		}
@@ -551,16 +560,23 @@ func (p *pictures) dots() (out []chart.Graph) {
 		slices.SortFunc(own, func(a, b point) int {
 			return cmp.Compare(g.x(&a), g.x(&b))
 		})
-		dots := chart.Series{Name: strings.Fields(g.title)[0], Style: chart.Dots}
+		latency, _, _ := strings.Cut(g.title, " ")
+		dots := chart.Series{Name: latency, Style: chart.Dots}
 		var at chart.Values
 		for _, t := range own {
 			at = append(at, g.x(&t))
 			dots.Values = append(dots.Values, g.y(&t))
 		}
 		out = append(out, chart.Graph{
-			Title:  g.title,
-			X:      chart.Axis{Label: g.label, Log: spreads(at)},
-			Y:      chart.Axis{Unit: "ms", Log: spreads(dots.Values)},
+			Title: g.title,
+			X: chart.Axis{
+				Label: g.label,
+				Log:   spreads(at),
+			},
+			Y: chart.Axis{
+				Unit: "ms",
+				Log:  spreads(dots.Values),
+			},
 			At:     at,
 			Series: []chart.Series{dots},
 		})
@@ -600,7 +616,8 @@ func (p *pictures) conversations() chart.Section {
 		return chart.Section{}
 	}
 	drawn := lanes[:min(len(lanes), mostLanes)]
-	note := fmt.Sprintf("The %d that took longest of %s.", len(drawn), format.Many(len(lanes), "conversation"))
+	all := format.Many(len(lanes), "conversation")
+	note := fmt.Sprintf("The %d that took longest of %s.", len(drawn), all)
 	if p.late {
 		note += fmt.Sprintf(" Of more than %s turns the first to end were looked at.", format.Count(mostTurns))
 	}
@@ -641,11 +658,14 @@ func (p *pictures) lanes() (lanes []lane) {
 	for _, t := range p.turns {
 		l, begun := of[t.session]
 		if !begun {
-			l = lane{session: t.session, from: math.Inf(1)}
+			l.session = t.session
+			l.from = math.Inf(1)
 		}
 		l.turns = append(l.turns, t)
-		l.from = min(l.from, zero(t.sent, t.planned))
-		l.to = max(l.to, zero(t.lastEnd, t.sent))
+		from := zero(t.sent, t.planned)
+		to := zero(t.lastEnd, t.sent)
+		l.from = min(l.from, from)
+		l.to = max(l.to, to)
 		of[t.session] = l
 	}
 	for _, l := range of {
@@ -710,7 +730,10 @@ func (t *turn) pieces() (out []chart.Piece) {
 
 // slowTables list the slowest requests.
 func (p *pictures) slowTables() []chart.Table {
-	tables := []chart.Table{slowTable("By E2E", p.byE2E), slowTable("By TTFT", p.byTTFT)}
+	tables := []chart.Table{
+		slowTable("By E2E", p.byE2E),
+		slowTable("By TTFT", p.byTTFT),
+	}
 	return slices.DeleteFunc(tables, func(t chart.Table) bool {
 		return len(t.Rows) == 0
 	})

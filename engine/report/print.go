@@ -39,7 +39,8 @@ func shorten(s string, n int) string {
 		return s
 	}
 	tail := (n - 1) / 2
-	return string(r[:n-1-tail]) + "…" + string(r[len(r)-tail:])
+	end := r[len(r)-tail:]
+	return string(r[:n-1-tail]) + "…" + string(end)
 }
 
 // part is what stands below one key of summary.json, as people read it. Names are the keys, those of inner objects
@@ -99,7 +100,10 @@ func ordered(d *json.Decoder) any {
 		object := []member{}
 		for d.More() {
 			key, _ := d.Token()
-			object = append(object, member{key.(string), ordered(d)})
+			object = append(object, member{
+				key:   key.(string),
+				value: ordered(d),
+			})
 		}
 		_, _ = d.Token()
 		return object
@@ -117,7 +121,8 @@ func (p *part) add(prefix string, object []member) (lists []*part) {
 		key := prefix + m.key
 		switch v := m.value.(type) {
 		case []any:
-			lists = append(lists, listOf(strings.TrimPrefix(p.path+"."+key, "."), v))
+			path := strings.TrimPrefix(p.path+"."+key, ".")
+			lists = append(lists, listOf(path, v))
 		case []member:
 			if !isDistribution(v) {
 				lists = append(lists, p.add(key+".", v)...)
@@ -152,7 +157,8 @@ func listOf(path string, list []any) *part {
 		}
 	}
 	for i, row := range p.rows {
-		p.rows[i] = append(row, make([]string, len(p.head)-len(row))...)
+		missing := len(p.head) - len(row)
+		p.rows[i] = append(row, make([]string, missing)...)
 	}
 	for c := len(p.head) - 1; c > 0; c-- {
 		p.dropColumn(c)
@@ -172,7 +178,8 @@ func (p *part) dropColumn(c int) {
 		if len(p.rows) == 1 || same != "0" && same != "no" {
 			return
 		}
-		p.fields = slices.Insert(p.fields, 0, [2]string{p.head[c], same})
+		field := [2]string{p.head[c], same}
+		p.fields = slices.Insert(p.fields, 0, field)
 	}
 	p.head = slices.Delete(p.head, c, c+1)
 	for i, row := range p.rows {
@@ -198,7 +205,8 @@ func (p *part) cells(row []string, prefix string, object []member) []string {
 			c = len(p.head)
 			p.head = append(p.head, key)
 		}
-		row = append(row, make([]string, max(0, c+1-len(row)))...)
+		missing := max(0, c+1-len(row))
+		row = append(row, make([]string, missing)...)
 		row[c] = shown(m.key, m.value)
 	}
 	return row
@@ -263,7 +271,8 @@ func Print(w io.Writer, s *metrics.Summary, o PrintOptions) error {
 		part.print(&p)
 		p.Line("")
 	}
-	if _, err = w.Write(p.Bytes()); err != nil {
+	_, err = w.Write(p.Bytes())
+	if err != nil {
 		return err
 	}
 	o.whole = true
@@ -276,7 +285,8 @@ func (t *part) print(p *format.Page) {
 	if len(rows) == 1 && len(t.fields) == 0 {
 		for c, cell := range rows[0] {
 			if cell != "" {
-				t.fields = append(t.fields, [2]string{t.head[c], cell})
+				field := [2]string{t.head[c], cell}
+				t.fields = append(t.fields, field)
 			}
 		}
 		rows = nil
@@ -295,7 +305,8 @@ func (t *part) print(p *format.Page) {
 	if len(rows) > 0 {
 		Table(p, t.head, rows)
 	}
-	if more := max(len(t.rows), len(t.texts)) - maxRows; more > 0 {
+	more := max(len(t.rows), len(t.texts)) - maxRows
+	if more > 0 {
 		p.Line(fmt.Sprintf("  … and %d more in %s", more, SummaryName))
 	}
 }
@@ -305,11 +316,13 @@ func (t *part) printFields(p *format.Page) {
 	var fields, long []string
 	same := map[string][]string{} // keys by values that many have
 	for _, f := range t.fields {
-		text := f[0] + " " + format.Visible(f[1])
+		key := f[0]
+		value := f[1]
+		text := key + " " + format.Visible(value)
 		columns := format.Columns(text)
 		switch {
-		case f[1] == "0" || f[1] == "no":
-			same[f[1]] = append(same[f[1]], f[0])
+		case value == "0" || value == "no":
+			same[value] = append(same[value], key)
 		case columns > p.Width-2:
 			long = append(long, text)
 		default:
@@ -328,10 +341,11 @@ func (t *part) printFields(p *format.Page) {
 // sentence is Page.Sentence for text from outside, the words of which may be longer than a line.
 func sentence(p *format.Page, mark, text string) {
 	words := strings.Fields(format.Visible(text))
-	for i := range words {
-		words[i] = shorten(words[i], p.Width-format.Columns(mark))
+	indent := format.Columns(mark)
+	for i, word := range words {
+		words[i] = shorten(word, p.Width-indent)
 	}
-	p.Wrap(mark, strings.Repeat(" ", format.Columns(mark)), " ", words)
+	p.Wrap(mark, strings.Repeat(" ", indent), " ", words)
 }
 
 // Table prints rows below their head: as many columns beside each other as fit, the others below. Rows with long
@@ -341,10 +355,12 @@ func Table(p *format.Page, head []string, rows [][]string) {
 	lines := append([][]string{head}, rows...)
 	for _, row := range lines {
 		for c, cell := range row {
-			width[c] = max(width[c], format.Columns(format.Visible(cell)))
+			columns := format.Columns(format.Visible(cell))
+			width[c] = max(width[c], columns)
 		}
 	}
-	if len(width) > 1 && slices.Max(width[1:]) > longText {
+	long := len(width) > 1 && slices.Max(width[1:]) > longText
+	if long {
 		asSentences(p, head, rows)
 		return
 	}
@@ -361,7 +377,8 @@ func Table(p *format.Page, head []string, rows [][]string) {
 			name := shorten(format.Visible(row[0]), width[0])
 			line := "  " + format.Left(name, width[0])
 			for c := from; c < to; c++ {
-				line += "  " + format.Right(format.Visible(row[c]), width[c])
+				cell := format.Visible(row[c])
+				line += "  " + format.Right(cell, width[c])
 			}
 			p.Line(line)
 		}

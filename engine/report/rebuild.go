@@ -39,7 +39,13 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	var started time.Time
 	var w metrics.Workload
 	c, seen, err := collect(dir, urls, nil, slos, func(r *record.Record) {
-		endNS = max(endNS, r.PlannedNS, r.SentNS, r.LastTokenNS, r.DoneNS)
+		endNS = max(
+			endNS,
+			r.PlannedNS,
+			r.SentNS,
+			r.LastTokenNS,
+			r.DoneNS,
+		)
 		if started.IsZero() && r.SentAt != record.None {
 			sent := time.UnixMicro(int64(r.SentAt)).UTC()
 			started = sent.Add(-time.Duration(r.SentNS))
@@ -110,7 +116,8 @@ func collect(
 // rebuildServers sums up the servers' samples that are on disk, of a window those within it; nil where there are
 // none. How often they were meant to come, and whether all servers were read, only the run knew.
 func rebuildServers(dir string, part *metrics.Window) (*metrics.Servers, error) {
-	samples, err := ReadLines[scrape.Sample](filepath.Join(dir, ServerMetricsName))
+	name := filepath.Join(dir, ServerMetricsName)
+	samples, err := ReadLines[scrape.Sample](name)
 	if part != nil {
 		samples = slices.DeleteFunc(samples, func(m scrape.Sample) bool {
 			return !part.Has(max(0, m.AtNS))
@@ -128,7 +135,8 @@ func rebuildServers(dir string, part *metrics.Window) (*metrics.Servers, error) 
 	}
 	w := scrape.NewWatch(targets)
 	for i := range samples {
-		w.Add(slices.Index(pages, samples[i].URL), &samples[i])
+		page := slices.Index(pages, samples[i].URL)
+		w.Add(page, &samples[i])
 	}
 	return &metrics.Servers{Servers: *w.Servers(0)}, nil
 }
@@ -325,7 +333,8 @@ func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, err
 		s.Length(),
 	)}
 	// a part has none
-	reading := slices.DeleteFunc(slices.Clone(whole.Lateness.Reading), func(u metrics.Unsafe) bool {
+	reading := slices.Clone(whole.Lateness.Reading)
+	reading = slices.DeleteFunc(reading, func(u metrics.Unsafe) bool {
 		return u.Metric == "itl"
 	})
 	for _, r := range whole.Verdict.Reasons {
@@ -355,7 +364,8 @@ func (p Part) of(dir string, runS float64, urls []string) (*metrics.Window, erro
 			return nil, err
 		}
 		// nothing is sent any more
-		steps := slices.DeleteFunc(c.Timeline().All(), func(s metrics.Step) bool {
+		steps := c.Timeline().All()
+		steps = slices.DeleteFunc(steps, func(s metrics.Step) bool {
 			return s.FromS*1e9 > float64(last)
 		})
 		w, err := metrics.FindSteady(steps, runS, p.Steady)
@@ -384,7 +394,8 @@ func SLOsOf(s *metrics.Summary) []metrics.SLO {
 	var bounds []string
 	if s.Goodput != nil {
 		for name, ms := range s.Goodput.SLO {
-			bounds = append(bounds, fmt.Sprintf("%s:%v", strings.TrimSuffix(name, "_ms"), ms))
+			latency := strings.TrimSuffix(name, "_ms")
+			bounds = append(bounds, fmt.Sprintf("%s:%v", latency, ms))
 		}
 	}
 	slos, _ := metrics.ParseSLOs(bounds...)

@@ -162,7 +162,7 @@ func (p *screen) field(rank, most int, label string, parts ...string) {
 		parts[i] = p.fitted(format.Visible(part), p.columns-screenLabel)
 	}
 	lines := p.fill(parts, 0, most, func(parts []string) []string {
-		return p.filled(label, parts)
+		return p.filled(format.Visible(label), parts)
 	})
 	for i, line := range lines {
 		if i > 0 && rank > first {
@@ -265,14 +265,16 @@ func (p *screen) head() {
 func (p *screen) replayed(room int) string {
 	parts := title(p.Summary)
 	rest := format.Columns(parts[1] + parts[2])
-	parts[0] = shorten(parts[0], max(12, room-rest))
+	most := max(12, room-rest)
+	parts[0] = shorten(parts[0], most)
 	for _, more := range []string{path.Base(p.Run.Model), p.Run.API} {
 		parts = append(parts, format.Gap+format.Visible(more))
 	}
 	text := ""
 	for _, part := range parts {
 		empty := strings.Trim(part, " .") == ""
-		if format.Columns(text+part) <= room && !empty {
+		fits := format.Columns(text+part) <= room
+		if fits && !empty {
 			text += part
 		}
 	}
@@ -360,9 +362,11 @@ func (p *screen) requests() {
 	all := p.Workload.Requests
 	sent := ""
 	if r.Planned < all { // what a killed run left
-		sent = format.Count(r.Planned) + " of " + format.Counted(all, "recorded")
+		of := format.Counted(all, "recorded")
+		sent = format.Count(r.Planned) + " of " + of
 	} else if r.Sent < r.Planned {
-		sent = format.Count(r.Sent) + " of " + format.Counted(r.Planned, "sent")
+		of := format.Counted(r.Planned, "sent")
+		sent = format.Count(r.Sent) + " of " + of
 	}
 	rates := p.Throughput
 	waited := ""
@@ -370,24 +374,29 @@ func (p *screen) requests() {
 		rates = load.Throughput
 		more := p.Run.DurationS - load.UntilS
 		if more > 0.05*load.UntilS && load.Waiting > 0 {
-			waited = format.Seconds(more) + " more waiting for " + format.Many(load.Waiting, "request")
+			those := format.Many(load.Waiting, "request")
+			waited = format.Seconds(more) + " more waiting for " + those
 		}
 	}
 	failed := format.Counted(r.Failed, "failed")
+	notSent := r.ByOutcome[record.NotSent.String()]
+	cancelled := r.ByOutcome[record.Cancelled.String()]
 	p.field(always, 3, "requests",
 		sent,
 		format.Counted(r.OK, "ok"),
 		failed,
-		format.Some(r.ByOutcome[record.NotSent.String()]-p.Workload.LeftOut, "not sent"),
+		format.Some(notSent-p.Workload.LeftOut, "not sent"),
 		format.Some(p.Workload.LeftOut, "left out"),
-		format.Some(r.ByOutcome[record.Cancelled.String()], "cancelled"),
+		format.Some(cancelled, "cancelled"),
 		format.Some(r.Resent, "sent again"),
 		format.Rate(rates.RequestsPerS)+"/s",
 		format.Rate(rates.OutputTokensPerS)+" output tok/s",
 		waited)
 	if r.Failed > 0 {
+		painted := p.paint(red, failed)
 		for i := 1; i < len(p.lines); i++ {
-			p.lines[i].text = strings.Replace(p.lines[i].text, failed, p.paint(red, failed), 1)
+			line := &p.lines[i]
+			line.text = strings.Replace(line.text, failed, painted, 1)
 		}
 	}
 	for _, example := range []int{math.MaxInt, 30, 0} {
@@ -406,15 +415,17 @@ func (p *screen) requests() {
 // failure describes requests that failed alike: 3 × HTTP 503 "busy". The example has at most so many columns; 0
 // leaves it out.
 func (p *screen) failure(f metrics.Failure, example int) string {
-	text := format.Count(f.Count) + " × " + strings.ReplaceAll(f.Outcome, "_", " ")
+	how := strings.ReplaceAll(f.Outcome, "_", " ")
 	if f.Outcome == record.HTTPError.String() {
-		text = fmt.Sprintf("%s × HTTP %d", format.Count(f.Count), f.Status)
+		how = fmt.Sprint("HTTP ", f.Status)
 	} else if f.Phase == metrics.PhaseStream {
-		text += " in the stream"
+		how += " in the stream"
 	}
+	text := format.Count(f.Count) + " × " + how
 	if f.Example != "" && example > 0 {
 		room := p.columns - screenLabel - format.Columns(text) - 3
-		text += " " + strconv.Quote(p.fitted(f.Example, min(example, room)))
+		said := p.fitted(f.Example, min(example, room))
+		text += " " + strconv.Quote(said)
 	}
 	return text
 }
@@ -430,11 +441,13 @@ func (p *screen) prefixCache() {
 		parts = append(parts, "not reported", ideal(c))
 	}
 	if r := c.Recorded; r != nil {
-		parts = append(parts, format.Percent(*r.RecordedHitRatio)+" recorded")
+		recorded := format.Percent(*r.RecordedHitRatio)
+		parts = append(parts, recorded+" recorded")
 	}
 	if r := p.Routing; r != nil && len(parts) > 1 {
 		parts[1] += " as placed"
-		parts = append(parts, format.Percent(r.OneCacheRatio)+" in one cache")
+		one := format.Percent(r.OneCacheRatio)
+		parts = append(parts, one+" in one cache")
 	}
 	if p.Servers != nil && !p.Servers.All.Alternates {
 		all := &p.Servers.All
@@ -443,7 +456,8 @@ func (p *screen) prefixCache() {
 		}
 		parts = append(parts, known(plain, all.Preemptions, "preempted"))
 		if all.KVUsage != nil {
-			parts = append(parts, "KV max "+format.Percent(all.KVUsage.Max))
+			most := format.Percent(all.KVUsage.Max)
+			parts = append(parts, "KV max "+most)
 		}
 	}
 	p.field(second, 2, "prefix hits", parts...)
@@ -452,7 +466,9 @@ func (p *screen) prefixCache() {
 // ideal prints the expected hits, or their bounds where only these are known.
 func ideal(c metrics.PrefixCache) string {
 	if r := c.ExpectedRange; r != nil {
-		return format.Percent(r[0]) + " to " + format.Percent(r[1]) + " ideal"
+		least := format.Percent(r[0])
+		most := format.Percent(r[1])
+		return least + " to " + most + " ideal"
 	}
 	return cmp.Or(known(format.Percent, c.ExpectedHitRatio, "ideal"), "ideal unknown")
 }
@@ -460,9 +476,10 @@ func ideal(c metrics.PrefixCache) string {
 // steady adds why a part of the run was taken, and what answers cost in money and energy.
 func (p *screen) steady() {
 	if w := p.Window; w != nil && w.Band > 0 {
+		band := format.Percent(w.Band)
 		p.field(first, 2, "steady",
 			three(w.Least)+" to "+three(w.Most)+" in flight",
-			"within "+format.Percent(w.Band)+" of the median "+three(w.Level))
+			"within "+band+" of the median "+three(w.Level))
 	}
 	if c := p.Cost; c != nil {
 		p.field(first, 2, "cost",
@@ -497,7 +514,8 @@ func (p *screen) latencies() {
 	}
 	byTime := map[string]string{}
 	room := p.columns - label - 4*column - 2
-	if steps := p.windowSteps(); len(steps) > 0 && room >= 8 {
+	steps := p.windowSteps()
+	if len(steps) > 0 && room >= 8 {
 		byTime = p99ByTime(steps, min(room, 24))
 		title := "  p99 by time"
 		if room < len("p99 by time") {
@@ -536,7 +554,8 @@ func (p *screen) latencies() {
 				moved = "! moved by this client's lateness"
 			}
 		}
-		p.add(always, line+"  "+p.paint(cyan, byTime[l.key]))
+		drawn := p.paint(cyan, byTime[l.key])
+		p.add(always, line+"  "+drawn)
 		intervals = append(intervals, known)
 	}
 	p.field(first, 1, "", tooFew, varies, moved)
@@ -583,7 +602,8 @@ func p99ByTime(steps []metrics.Step, n int) map[string]string {
 			part := min(n-1, int(share*float64(n)))
 			highest[part] = max(highest[part], int64(*ms*1e6))
 		}
-		drawn[l.Key] = strings.TrimRight(chart.Skyline(highest, 1)[0], " ")
+		skyline := chart.Skyline(highest, 1)[0]
+		drawn[l.Key] = strings.TrimRight(skyline, " ")
 	}
 	return drawn
 }
@@ -604,7 +624,8 @@ func (p *screen) goodput() {
 		ms, bound := g.SLO[l.Key+"_ms"]
 		if bound && missed > 0 {
 			limit := strconv.FormatFloat(ms, 'f', -1, 64)
-			parts = append(parts, format.Count(missed)+" × "+l.Label+" > "+limit+" ms")
+			what := l.Label + " > " + limit + " ms"
+			parts = append(parts, format.Count(missed)+" × "+what)
 		}
 	}
 	p.field(first, 2, "goodput", parts...)
@@ -655,7 +676,8 @@ func (p *screen) targets() {
 		most := duration(tails[len(tails)-1])
 		spread = "TTFT p99 " + least + " to " + most
 	}
-	p.field(second, 2, what, fmt.Sprintf("%d with %s each", len(parts), each), spread)
+	all := fmt.Sprintf("%d with %s each", len(parts), each)
+	p.field(second, 2, what, all, spread)
 	for _, t := range standOut(parts, tails) {
 		tail := ""
 		if t.TTFTMS != nil {
@@ -716,7 +738,8 @@ func (p *screen) routing() {
 		switch {
 		case o.HitRatio <= r.Actual.HitRatio:
 		case o.LargestShare*float64(r.Instances) > 1.8:
-			uneven = append(uneven, text+" ("+format.Percent(o.LargestShare)+" of requests at one)")
+			share := format.Percent(o.LargestShare)
+			uneven = append(uneven, text+" ("+share+" of requests at one)")
 		default:
 			even = append(even, text)
 		}
@@ -727,7 +750,8 @@ func (p *screen) routing() {
 // client adds how punctual this machine was.
 func (p *screen) client() {
 	if lost := p.Lateness.SlotsLostShare; lost != nil {
-		p.field(second, 1, "closed loop", "its slots were empty for "+tenths(*lost)+" of the time")
+		empty := "its slots were empty for " + tenths(*lost) + " of the time"
+		p.field(second, 1, "closed loop", empty)
 	} else if p.DriftUS != nil {
 		label := "late"
 		meaning := "see --full"
@@ -786,7 +810,8 @@ func machineWords(s *metrics.Summary) string {
 		lost = append(lost, "its host took "+tenths(*share)+" of the CPU time")
 	}
 	if s.ThrottledShare() > 0.01 { // less does not reach the 99th percentile
-		lost = append(lost, "a CPU limit stopped it for "+format.Seconds(*s.Client.Machine.ThrottledS))
+		stopped := format.Seconds(*s.Client.Machine.ThrottledS)
+		lost = append(lost, "a CPU limit stopped it for "+stopped)
 	}
 	if lost == nil && s.Client.CPUS > 0 {
 		lost = append(lost, "the system does not report what it lost")
@@ -852,7 +877,8 @@ func (p *screen) files() {
 		if p.Workload.Trace == "stdin" { // the trace is to be piped once more
 			again += "- "
 		}
-		line(third, "again", again+"--config "+filepath.Join(dir, PlanName))
+		plan := filepath.Join(dir, PlanName)
+		line(third, "again", again+"--config "+plan)
 	}
 }
 
@@ -862,7 +888,8 @@ func (p *screen) reasons() {
 		if !p.Quiet {
 			p.sentence(always, 3, "machine", punctuality(p.Summary), "")
 		}
-		p.add(always, p.paint(green, "DEMO OK")+format.Gap+"next: fastreplay FILE --url HOST:8000")
+		worked := p.paint(green, "DEMO OK")
+		p.add(always, worked+format.Gap+"next: fastreplay FILE --url HOST:8000")
 		return
 	}
 	p.sentence(always, 2, "FAILED", p.FailedWhere(), red)
@@ -890,7 +917,10 @@ func (p *screen) reasons() {
 // unjudged reports whether requests failed, and the exit code is 0 since no objective is about that.
 func (p *screen) unjudged() bool {
 	v := &p.Verdict
-	if p.Requests.Failed == 0 || p.Run.Partial || !v.Valid || v.Missed() > 0 {
+	if p.Requests.Failed == 0 || p.Run.Partial {
+		return false
+	}
+	if !v.Valid || v.Missed() > 0 {
 		return false
 	}
 	for _, o := range v.Objectives {

@@ -91,7 +91,11 @@ func newWriter(f file, o WriterOptions) (*Writer, error) {
 		return w, nil
 	}
 	var err error
-	w.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(zstdWindow))
+	w.encoder, err = zstd.NewWriter(
+		nil,
+		zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(zstdWindow),
+	)
 	return w, err
 }
 
@@ -123,7 +127,10 @@ func (w *Writer) line(to []byte, r *record.Record) []byte {
 func (w *Writer) Flush() error {
 	if len(w.lines) > 0 { // which wait for their frame
 		w.pending = w.encoder.EncodeAll(w.lines, w.pending)
-		w.cuts = append(w.cuts, cut{end: len(w.pending), records: w.records})
+		w.cuts = append(w.cuts, cut{
+			end:     len(w.pending),
+			records: w.records,
+		})
 		w.lines = w.lines[:0]
 		w.records = 0
 	}

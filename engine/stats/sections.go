@@ -194,7 +194,7 @@ func (s *Sections) interval(perMille int64, from int, less [][]float64, worst []
 		}
 		variance := squares(excess) / float64(m-1) * float64(m) / n / n
 		worst[i] = max(worst[i], variance/independent*c.alike, s.excess(c), 1)
-		reach := Student95(m-1) * math.Sqrt(worst[i]*independent)
+		reach := Student95(float64(m-1)) * math.Sqrt(worst[i]*independent)
 		low = min(low, int(math.Floor(n*(q-reach))))
 		high = max(high, int(math.Ceil(n*(q+reach)))+1)
 	}
@@ -275,12 +275,17 @@ func StepsT(values []float64) float64 {
 	return mean / math.Sqrt(left/(n-1)/n)
 }
 
-// Student95 is how many standard deviations from the mean 95 % of Student's t reach, with so many degrees of freedom.
-func Student95(freedom int) float64 {
-	table := [...]float64{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145,
-		2.131, 2.12, 2.11, 2.101, 2.093}
-	if freedom > len(table) {
-		return 1.96 + 2.52/float64(freedom) // within 0.001
+// Student95 is how many standard errors from a mean 95 % of Student's t reach, with so many degrees of freedom, 1 or
+// more; they need not be whole.
+func Student95(freedom float64) float64 {
+	exact := [...]float64{12.706, 4.303, 3.182} // of 1, 2 and 3
+	for i := range exact[1:] {
+		if below := float64(i + 1); freedom < below+1 {
+			share := (1/below - 1/max(freedom, below)) * below * (below + 1) // of the way in 1/freedom
+			return exact[i] + share*(exact[i+1]-exact[i])
+		}
 	}
-	return table[freedom-1]
+	// Abramowitz and Stegun, Handbook of Mathematical Functions, 1964, 26.7.5, for a normal quantile of 1.95996
+	x := 1 / freedom
+	return 1.95996 + x*(2.3722+x*(2.8225+x*(2.5558+x*1.5895)))
 }

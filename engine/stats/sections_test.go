@@ -131,7 +131,7 @@ func naiveIntervals(all []Sample, groups int) (out []*[2]int64) {
 				squared += excess * excess
 			}
 			w.worst = max(w.worst, squared*float64(w.m)/float64(w.m-1)/n/(q*(1-q))*w.neighbor)
-			reach := Student95(w.m-1) * math.Sqrt(w.worst*q*(1-q)/n)
+			reach := Student95(float64(w.m-1)) * math.Sqrt(w.worst*q*(1-q)/n)
 			low = min(low, int(math.Floor(n*(q-reach))))
 			high = max(high, int(math.Ceil(n*(q+reach)))+1)
 		}
@@ -290,8 +290,8 @@ func TestTrendT(t *testing.T) {
 
 // TestStudent95 against the density, integrated.
 func TestStudent95(t *testing.T) {
-	for _, freedom := range []int{1, 2, 4, 6, 9, 13, 19, 25, 60} {
-		nu := float64(freedom)
+	for _, freedom := range []float64{1, 2, 3, 3.7, 4, 6, 8.2, 13, 19, 60} {
+		nu := freedom
 		half := math.Exp(lgamma((nu+1)/2)-lgamma(nu/2)) / math.Sqrt(nu*math.Pi)
 		sum, to := 0.0, Student95(freedom)
 		const steps = 100_000
@@ -300,7 +300,7 @@ func TestStudent95(t *testing.T) {
 			sum += 2 * half * math.Pow(1+x*x/nu, -(nu+1)/2) * to / steps
 		}
 		if math.Abs(sum-0.95) > 2e-4 {
-			t.Errorf("%d degrees of freedom: %.3f holds %.5f", freedom, to, sum)
+			t.Errorf("%v degrees of freedom: %.3f holds %.5f", freedom, to, sum)
 		}
 	}
 }

@@ -73,6 +73,9 @@ func NewLine(flags *pflag.FlagSet, profile bool) *Line {
 	return l
 }
 
+// BenchServe is a switch that stands for the words "vllm bench serve".
+const BenchServe = "vllm-bench-serve"
+
 // Translate sets our flags to what other tools' names mean. Then it sets those that a file has and the command line
 // does not give. Last it sets the defaults of the tool whose command line it is. If traced, the command line names a
 // trace without a flag.
@@ -82,7 +85,11 @@ func (l *Line) Translate(file []Setting, traced bool) error {
 			l.dataset, l.Profile, l.names = s.Values[0], false, byName(false)
 		}
 	}
-	if l.makes(file, traced) {
+	named := traced || l.namesTrace(file)
+	if l.Given(BenchServe) && l.dataset == "" && !named {
+		l.dataset, l.Profile, l.names = "random", false, byName(false)
+	}
+	if !named && l.makes(file) {
 		l.parts = map[string]float64{}
 	}
 	for _, s := range l.given {

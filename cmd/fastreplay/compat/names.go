@@ -40,7 +40,7 @@ func Names() (all []Name) {
 	for line := range strings.Lines(table) {
 		kind, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch kind {
-		case "", "#":
+		case "", "#", "part":
 		case "tool:":
 			tool = rest
 			note = ""

@@ -13,43 +13,34 @@ import (
 // keys.
 const Made = "gen:"
 
-// described returns what names of AIPerf, GenAI-Perf and vLLM's bench say about requests that are made.
+// described returns what names of AIPerf, GenAI-Perf and vLLM's bench say about requests that are made: the table's lines
+// of a part.
 func described() map[string]string {
 	parts := map[string]string{}
-	for part, names := range map[string]string{
-		"input":         "isl prompt-input-tokens-mean synthetic-input-tokens-mean input-len random-input-len",
-		"input-stddev":  "isl-stddev prompt-input-tokens-stddev synthetic-input-tokens-stddev",
-		"output":        "osl prompt-output-tokens-mean output-tokens-mean output-len random-output-len",
-		"output-stddev": "osl-stddev prompt-output-tokens-stddev output-tokens-stddev",
-		"ratio":         "random-range-ratio",
-		"prefix": "prefix-prompt-length prompt-prefix-length shared-system-prompt-length " +
-			"system-prompt-length random-prefix-len",
-		"sessions": "conversation-num num-conversations num-sessions",
-		"turns":    "conversation-turn-mean session-turns-mean",
-		"delay":    "conversation-turn-delay-mean session-turn-delay-mean",
-		"one": "num-prefix-prompts prefix-prompt-pool-size prompt-prefix-pool-size num-system-prompts " +
-			"batch-size batch-size-text",
-		"zero": "conversation-turn-stddev session-turns-stddev conversation-turn-delay-stddev " +
-			"session-turn-delay-stddev",
-		"": "num-dataset-entries dataset-sampling-strategy num-prompts prompt-corpus disable-shuffle " +
-			"no-oversample output-tokens-mean-deterministic",
-	} {
+	for line := range strings.Lines(table) {
+		rest, ok := strings.CutPrefix(line, "part")
+		part, names, _ := strings.Cut(rest, "=")
 		for name := range strings.FieldsSeq(names) {
-			parts[name] = part
+			if ok {
+				parts[name] = strings.TrimSpace(part)
+			}
 		}
 	}
 	return parts
 }
 
-// makes reports whether requests are to be made, as those tools do unless they are given a file: no trace is named.
-func (l *Line) makes(file []Setting, traced bool) bool {
+// namesTrace reports whether a flag names a trace.
+func (l *Line) namesTrace(file []Setting) bool {
+	return l.Flags.Changed("trace") || slices.ContainsFunc(slices.Concat(l.given, file), func(s Setting) bool {
+		return s.Name == "trace" || l.names[s.Name].Flag == "trace"
+	})
+}
+
+// makes reports whether requests are to be made, as those tools do unless they are given a file.
+func (l *Line) makes(file []Setting) bool {
 	parts := described()
-	asked := l.Profile || l.dataset == "random"
-	for _, s := range slices.Concat(l.given, file) {
-		traced = traced || s.Name == "trace" || l.names[s.Name].Flag == "trace"
-		asked = asked || parts[s.Name] != ""
-	}
-	return asked && !traced && !l.Flags.Changed("trace")
+	return l.Profile || l.dataset == "random" ||
+		slices.ContainsFunc(slices.Concat(l.given, file), func(s Setting) bool { return parts[s.Name] != "" })
 }
 
 // describe takes a name that says something about the requests to be made. It returns false for all other names.

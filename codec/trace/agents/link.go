@@ -148,7 +148,8 @@ func (l *linker) link(a *Node) *lastCalls {
 		}
 		end := max(s.EndNS, ends[n].endNS)
 		next, _ := slices.BinarySearchFunc(a.Calls, end, func(i int32, end int64) int {
-			return cmp.Or(cmp.Compare(l.calls[i].BeganNS, end), cmp.Compare(i, ends[n].last))
+			later := cmp.Compare(l.calls[i].BeganNS, end)
+			return cmp.Or(later, cmp.Compare(i, ends[n].last))
 		})
 		next = max(next, on+1)
 		if next == len(a.Calls) {
@@ -404,7 +405,8 @@ func (l *linker) causeOf(calls []int32, at int64) cause {
 
 // inTime compares two requests by their instants, or else by their places.
 func (l *linker) inTime(i, j int32) int {
-	return cmp.Or(cmp.Compare(l.calls[i].BeganNS, l.calls[j].BeganNS), cmp.Compare(i, j))
+	later := cmp.Compare(l.calls[i].BeganNS, l.calls[j].BeganNS)
+	return cmp.Or(later, cmp.Compare(i, j))
 }
 
 // inFlight reports whether a request that has begun at an instant had surely not ended then.

@@ -96,12 +96,15 @@ func Bridge(
 
 // bridgedDelay is the delay over a request that is left out: d is on that one, which itself waits for before.
 func bridgedDelay(before, d Dependency, tookNS []int64) int64 {
-	ended := d.Trigger == OnCompletion
-	if before.DelayNS < 0 || d.DelayNS < 0 || ended && (tookNS == nil || tookNS[d.On] < 0) {
+	took := int64(0)
+	if d.Trigger == OnCompletion {
+		took = None
+		if tookNS != nil {
+			took = tookNS[d.On]
+		}
+	}
+	if before.DelayNS < 0 || d.DelayNS < 0 || took < 0 {
 		return NoDelay
 	}
-	if !ended {
-		return After(before.DelayNS, d.DelayNS)
-	}
-	return After(before.DelayNS, tookNS[d.On], d.DelayNS)
+	return After(before.DelayNS, took, d.DelayNS)
 }

@@ -27,9 +27,12 @@ func aiperfTurns(name string, match func(keys []string) bool, read func(*Batch, 
 			Names: rows.Usual(rows.TimestampField, rows.OutputField, rows.SessionField, rows.DelayField,
 				rows.ExtraField),
 		},
-		Words:  true,
-		Import: &Importer{Match: match, Read: ofObject(read)},
-		Write:  write,
+		Words: true,
+		Import: &Importer{
+			Match: match,
+			Read:  ofObject(read),
+		},
+		Write: write,
 	}
 }
 
@@ -107,7 +110,8 @@ func notTurns(_, r *Request) string {
 
 // appendMultiTurn writes a line for each row: those of one session_id are one conversation.
 func appendMultiTurn(dst []byte, r *Request) []byte {
-	dst = append(r.appendSession(append(dst, '{'), "session_id"), `"turns":[`...)
+	dst = r.appendSession(append(dst, '{'), "session_id")
+	dst = append(dst, `"turns":[`...)
 	said := r.chat()
 	last := len(said) - 1
 	for _, m := range said[:last] {
@@ -241,6 +245,7 @@ func (t *turn) appendMessage(dst []byte) []byte {
 // checkType refuses an object that names another format.
 func checkType(o object, want string) {
 	if o.Has("type") && !o.Is("type", want) {
-		o.Fail(fmt.Sprintf("type is %s, not %q", rows.Clip(o.Value("type")), want), "a file has one format")
+		is := rows.Clip(o.Value("type"))
+		o.Fail(fmt.Sprintf("type is %s, not %q", is, want), "a file has one format")
 	}
 }

@@ -84,6 +84,7 @@ func appendBurstGPT(dst []byte, r *Request) []byte {
 	}
 	dst = appendInt(dst, ",,,", r.InputTokens)
 	dst = appendInt(dst, ",", r.OutputTokens)
-	dst = appendInt(dst, ",", int64(r.InputTokens)+int64(r.OutputTokens))
+	total := int64(r.InputTokens) + int64(r.OutputTokens)
+	dst = appendInt(dst, ",", total)
 	return rows.AppendCell(append(dst, ','), string(r.Type))
 }

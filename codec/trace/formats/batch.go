@@ -62,7 +62,9 @@ func (b *Batch) NoRow() bool { return b.Fault == errNoRow }
 func (b *Batch) flush(line int) {
 	b.Line = line
 	b.take(b)
-	*b = Batch{File: b.File, First: b.First, reader: b.reader, take: b.take}
+	first := b.First
+	*b = *NewBatch(b.File, b.reader, b.take)
+	b.First = first
 }
 
 // name is what a field is called in the file.
@@ -142,15 +144,17 @@ func (b *Batch) body(text []byte) object {
 // setWhole notes a body that could be taken apart.
 func (b *Batch) setWhole(r *row, text []byte) {
 	r.Seen |= rows.SetOf(rows.PayloadField)
-	object := text[bytes.IndexByte(text, '{') : bytes.LastIndexByte(text, '}')+1]
-	b.note(r.SetVerbatim(rows.PayloadField, b.name(rows.PayloadField), object))
+	from := bytes.IndexByte(text, '{')
+	to := bytes.LastIndexByte(text, '}') + 1
+	b.note(r.SetVerbatim(rows.PayloadField, b.name(rows.PayloadField), text[from:to]))
 }
 
 // setCounts notes the numbers of tokens of a request of which no more is known: of its prompt and its answer, and,
 // under a key that need not be there, of what the server had cached of the prompt. Head is that of [agents.Growth].
 func (b *Batch) setCounts(r *row, o object, cachedKey, head string) {
 	b.setNeeded(r, o, rows.InputField, rows.OutputField)
-	r.CachedTokens = int32(min(o.Count(cachedKey, rows.MaxTokens), int64(r.InputTokens)))
+	cached := int32(o.Count(cachedKey, rows.MaxTokens))
+	r.CachedTokens = min(cached, r.InputTokens)
 	r.Growth = agents.GrowByLength(head)
 }
 

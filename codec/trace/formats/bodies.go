@@ -18,8 +18,14 @@ func batch() *Format {
 		Name:   "batch",
 		Layout: rows.Layout{Names: rows.Names{rows.PayloadField: "body"}},
 		Words:  true,
-		Import: &Importer{Match: hasKeys("body", "url"), Read: ofObject(readBatch)},
-		Write:  &Writer{Refuse: notBatched, Append: appendBatch},
+		Import: &Importer{
+			Match: hasKeys("body", "url"),
+			Read:  ofObject(readBatch),
+		},
+		Write: &Writer{
+			Refuse: notBatched,
+			Append: appendBatch,
+		},
 	}
 }
 
@@ -71,7 +77,10 @@ func rawPayload() *Format {
 		Name:   "raw_payload",
 		Layout: rows.Layout{Names: rows.Names{rows.PayloadField: "the body"}},
 		Words:  true,
-		Import: &Importer{Match: isBody, Read: readRawPayload},
+		Import: &Importer{
+			Match: isBody,
+			Read:  readRawPayload,
+		},
 		Write: &Writer{
 			Refuse: notMerged,
 			Append: func(dst []byte, r *Request) []byte {
@@ -83,7 +92,8 @@ func rawPayload() *Format {
 
 // isBody recognizes a body by its prompt and its other keys. A row of Mooncake's may have messages too, and tools.
 func isBody(keys []string) bool {
-	return saysBody(keys) && hasAny(keys, "messages", "prompt", "input", "inputs", "contents") && notOfBodies(keys) == 0
+	asks := hasAny(keys, "messages", "prompt", "input", "inputs", "contents")
+	return asks && saysBody(keys) && notOfBodies(keys) == 0
 }
 
 func saysBody(keys []string) bool {

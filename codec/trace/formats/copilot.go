@@ -106,7 +106,8 @@ func (b *Batch) copilotGrowth(calls []copilotCall) {
 		r := &b.Rows[calls[i].row]
 		call.from = agents.None
 		most := 0
-		for k := i - 1; k >= max(0, i-mostCallsBack) && !call.whole; k-- {
+		least := max(0, i-mostCallsBack)
+		for k := i - 1; k >= least && !call.whole; k-- {
 			before := &calls[k]
 			if before.model != call.model || before.end > call.at {
 				continue
@@ -129,10 +130,12 @@ func (b *Batch) copilotGrowth(calls []copilotCall) {
 		if call.from != agents.None && !call.whole { // else by length: the answer follows
 			kept := int64(0)
 			for n, message := range call.messages[:most] {
-				kept += max(0, rows.ObjectOf(message, &b.Fault).Count("token_len", rows.MaxTokens))
+				tokens := rows.ObjectOf(message, &b.Fault).Count("token_len", rows.MaxTokens)
+				kept += max(0, tokens)
 				b.Fault = rows.Inside(fmt.Sprintf("message_metadata[%d]", n), b.Fault)
 			}
-			r.Growth.Kept = int32(max(min(kept, rows.MaxTokens), int64(r.CachedTokens)))
+			kept = min(kept, rows.MaxTokens)
+			r.Growth.Kept = max(int32(kept), r.CachedTokens)
 		}
 	}
 }
@@ -148,8 +151,12 @@ func copilotAgents(calls []copilotCall) []int {
 	}
 	for _, whole := range []bool{true, false} {
 		for i := range calls {
-			if from := calls[i].from; from != agents.None && calls[i].whole == whole && next[from] == agents.None {
-				next[from] = i
+			call := &calls[i]
+			if call.from == agents.None || call.whole != whole {
+				continue
+			}
+			if next[call.from] == agents.None {
+				next[call.from] = i
 			}
 		}
 	}

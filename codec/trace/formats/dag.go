@@ -238,7 +238,8 @@ func (b *dagBuilder) send(c *dagConversation, from dagStart) []int {
 		r.Verbatim.Content = slices.Clip(said)
 		n := len(b.Rows)
 		if n > 1 {
-			r.Longer = bytes.HasPrefix(said, b.Rows[n-2].Verbatim.Content)
+			before := b.Rows[n-2].Verbatim.Content
+			r.Longer = bytes.HasPrefix(said, before)
 		}
 		r.SetSession([]byte(from.session))
 		r.Job = b.job
@@ -251,10 +252,12 @@ func (b *dagBuilder) send(c *dagConversation, from dagStart) []int {
 		var forked []int
 		for _, child := range turn.children {
 			if !child.fork {
-				joins[child.joinAt] = append(joins[child.joinAt], spawn(child.name, ends)...)
+				spawned := spawn(child.name, ends)
+				joins[child.joinAt] = append(joins[child.joinAt], spawned...)
 				continue
 			}
-			last := b.send(b.known[child.name], dagStart{from.session, said, ends, agents.Sequence, from.depth + 1})
+			start := dagStart{from.session, said, ends, agents.Sequence, from.depth + 1}
+			last := b.send(b.known[child.name], start)
 			if !child.beside {
 				forked = append(forked, last...)
 			}

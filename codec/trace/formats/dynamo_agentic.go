@@ -51,7 +51,11 @@ func agenticMooncake() *Format {
 			},
 			Read: ofObject(a.read),
 		},
-		Write: &Writer{Graph: true, Prepare: a.prepare, Append: a.append},
+		Write: &Writer{
+			Graph:   true,
+			Prepare: a.prepare,
+			Append:  a.append,
+		},
 	}
 }
 
@@ -204,7 +208,8 @@ func (a *agenticFile) append(dst []byte, r *Request) []byte {
 	dst = appendInt(dst, `{"request_id":"r`, r.Index)
 	dst = appendText(dst, `","play_id":`, play)
 	dst = appendText(dst, `,"session_id":`, session)
-	dst = appendText(dst, `,"model":`, cmp.Or(r.Words.Model, "unknown"))
+	model := cmp.Or(r.Words.Model, "unknown")
+	dst = appendText(dst, `,"model":`, model)
 	dst = r.appendTimestamp(append(dst, ','))
 	dst = r.appendPrompt(dst)
 	if r.InputTokens > 0 && r.Verbatim.Kind != rows.NoVerbatim {

@@ -197,7 +197,10 @@ func counted(
 		BlockTokens: 64,
 		LastBlock:   HasNoID,
 		Agents:      true,
-		Import:      &Importer{Match: match, Read: ofObject(read)},
+		Import: &Importer{
+			Match: match,
+			Read:  ofObject(read),
+		},
 	}
 }
 

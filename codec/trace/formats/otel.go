@@ -81,7 +81,9 @@ func (b *Batch) readSpan(span, attributes object, session []byte) {
 		return
 	}
 	r := b.add()
-	r.SetSpan(momentOf(span, "start_time", "startTimeUnixNano"), momentOf(span, "end_time", "endTimeUnixNano"))
+	began := momentOf(span, "start_time", "startTimeUnixNano")
+	ended := momentOf(span, "end_time", "endTimeUnixNano")
+	r.SetSpan(began, ended)
 	name := string(rows.TextOf(session))
 	r.Job = name
 	model := attributes.TextOr("gen_ai.request.model", attributes.TextOr("gen_ai.response.model", ""))
@@ -105,7 +107,8 @@ func (b *Batch) readSpan(span, attributes object, session []byte) {
 func momentOf(span object, date, ns string) int64 {
 	value := span.Value(ns)
 	if value != nil {
-		return span.With(ns, bytes.Trim(value, `"`)).Span(ns, 0)
+		plain := span.With(ns, bytes.Trim(value, `"`))
+		return plain.Span(ns, 0)
 	}
 	return span.Date(date)
 }

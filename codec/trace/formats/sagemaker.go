@@ -38,8 +38,14 @@ func sageMaker() *Format {
 		OneUnit:      true,
 		WholeSeconds: true,
 		Words:        true,
-		Import:       &Importer{Match: hasKeys("captureData", "eventMetadata"), Read: ofObject(readCapture)},
-		Write:        &Writer{Refuse: notMerged, Append: appendCapture},
+		Import: &Importer{
+			Match: hasKeys("captureData", "eventMetadata"),
+			Read:  ofObject(readCapture),
+		},
+		Write: &Writer{
+			Refuse: notMerged,
+			Append: appendCapture,
+		},
 	}
 }
 
@@ -139,7 +145,8 @@ func appendCapture(dst []byte, r *Request) []byte {
 func appendCaptured(dst []byte, mode string, text []byte) []byte {
 	dst = concat(dst, `{"observedContentType":"application/json","mode":"`, mode, `","data":`)
 	if !utf8.Valid(text) {
-		return append(base64.StdEncoding.AppendEncode(append(dst, '"'), text), `","encoding":"BASE64"}`...)
+		dst = base64.StdEncoding.AppendEncode(append(dst, '"'), text)
+		return append(dst, `","encoding":"BASE64"}`...)
 	}
 	return append(appendString(dst, string(text)), `,"encoding":"JSON"}`...)
 }

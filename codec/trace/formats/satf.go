@@ -246,7 +246,8 @@ func (d *satfDocument) settleNode(nodes []*satfNode, at, depth int) error {
 		if err := d.settleNode(nodes, e.node, depth+1); err != nil {
 			return err
 		}
-		if err := d.budget.Take(len(from.after), n.row, d.First+len(d.Rows)); err != nil {
+		calls := d.First + len(d.Rows)
+		if err := d.budget.Take(len(from.after), n.row, calls); err != nil {
 			return err
 		}
 		over := func(ns int64) int64 {

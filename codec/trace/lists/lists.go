@@ -179,7 +179,8 @@ func (s *Store[T]) AddFrom(of *Store[T], i, most int) {
 func (s *Store[T]) Choose(order []int32, most func(row int32) int) Store[T] {
 	out := s.Fork(len(order))
 	for _, row := range order {
-		out.AddFrom(s, int(row), most(row))
+		n := most(row)
+		out.AddFrom(s, int(row), n)
 	}
 	if out.Total() >= s.held/2 {
 		return out

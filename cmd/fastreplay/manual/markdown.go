@@ -1,4 +1,4 @@
-package main
+package manual
 
 import (
 	"regexp"
@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/rivo/uniseg"
+
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // Marks of style inside a text that is laid out. They take no column, so widths are those of the words.
@@ -18,9 +20,9 @@ var (
 	hiddenMarkup = regexp.MustCompile(`(?s)<!--.*?-->\n+`)
 )
 
-// layOut renders the Markdown of the manual for a terminal of width columns. It supports headings, paragraphs, lists of
+// LayOut renders the Markdown of the manual for a terminal of width columns. It supports headings, paragraphs, lists of
 // one level, tables, code indented by four spaces, bold, emphasis and links. Without style it adds no escape sequences.
-func layOut(page string, width int, style bool) string {
+func LayOut(page string, width int, style bool) string {
 	p := &layout{width: width}
 	for line := range strings.Lines(hiddenMarkup.ReplaceAllString(page, "")) {
 		p.line(strings.TrimRight(line, "\n"))
@@ -68,7 +70,7 @@ func (p *layout) line(text string) {
 // flush prints the block that is collected.
 func (p *layout) flush() {
 	lead := p.lead
-	for _, line := range fillLines(inline(p.text), p.width-len(lead)) {
+	for _, line := range format.Fill(inline(p.text), p.width-len(lead)) {
 		p.out.WriteString(lead + line + "\n")
 		lead = strings.Repeat(" ", len(lead))
 	}
@@ -114,7 +116,7 @@ func (p *layout) table() {
 			if r == 0 {
 				text = styled(underlineMark, text)
 			}
-			for n, part := range fillLines(text, width) {
+			for n, part := range format.Fill(text, width) {
 				if n == len(lines) {
 					lines = append(lines, "")
 				}

@@ -1,0 +1,80 @@
+package capacity
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/fastreplay/fastreplay/engine/chart"
+	"github.com/fastreplay/fastreplay/engine/format"
+)
+
+// Replicas is how many instances each minute of a trace would have needed, by the capacity of one. An autoscaler that
+// knows the future and starts instances at once needs as many; no other needs fewer. A request of any minute counts as
+// one of those that were measured.
+type Replicas struct {
+	RequestsPerS  float64 `json:"requests_per_s"` // that one instance carries
+	EachMinute    []int   `json:"each_minute"`    // instances; at least one
+	Peak          int     `json:"peak"`           // instances
+	Mean          float64 `json:"mean"`           // instances
+	InstanceHours float64 `json:"instance_hours"`
+	// by the lower end of the interval of what one carries; 0 if that is not known
+	InstanceHoursAtLow float64 `json:"instance_hours_at_low"`
+}
+
+// Replicas returns what the trace would have needed if an instance carries so many requests per s, or only low. nil if
+// nobody knows what one carries. The timeline has the trace's times.
+func (t Timeline) Replicas(perS, low float64) *Replicas {
+	if !(perS > 0) || len(t) == 0 {
+		return nil
+	}
+	r := &Replicas{RequestsPerS: perS}
+	end := t[len(t)-1] + 1
+	total, totalAtLow := 0.0, 0.0 // instance-seconds
+	for from := int64(0); from < end; from += int64(time.Minute) {
+		minute := Stretch{from, min(end, from+int64(time.Minute))}
+		seconds := float64(minute.ToNS-minute.FromNS) / 1e9
+		came := float64(t.count(minute)) / max(1, seconds)
+		n := max(1, math.Ceil(came/perS))
+		r.EachMinute = append(r.EachMinute, int(n))
+		r.Peak = max(r.Peak, int(n))
+		total += n * seconds
+		totalAtLow += max(1, math.Ceil(came/low)) * seconds
+	}
+	r.Mean, r.InstanceHours = total/(float64(end)/1e9), total/3600
+	if low > 0 {
+		r.InstanceHoursAtLow = totalAtLow / 3600
+	}
+	return r
+}
+
+// Words say how many instances were needed. Replicas that are nil have none.
+func (r *Replicas) Words() string {
+	if r == nil {
+		return ""
+	}
+	return fmt.Sprintf("One instance carries %s requests/s. If instances came and went by the minute, the trace would have "+
+		"needed at most %d, %s on average, and %s instance-hours.", format.Rate(r.RequestsPerS), r.Peak,
+		format.Number(r.Mean, 3), format.Number(r.InstanceHours, 3))
+}
+
+// section is the part of a page about instances over time.
+func (r *Replicas) section() chart.Section {
+	g := chart.Graph{
+		Title: "Instances needed in each minute",
+		Wide:  true,
+		X:     chart.Axis{Label: "trace time", Unit: "s", Step: 60},
+		Y:     chart.Axis{From: new(0.0)},
+	}
+	values := chart.Values{}
+	for i, n := range r.EachMinute {
+		g.At, values = append(g.At, float64(i)*60), append(values, float64(n))
+	}
+	g.Series = []chart.Series{{Name: "instances", Style: chart.Bars, Values: values}}
+	return chart.Section{
+		Title: "Instances over time",
+		Note: r.Words() + " An autoscaler that knows the future needs as many, and no other needs fewer. It holds as far " +
+			"as requests of all minutes cost what the measured ones did.",
+		Graphs: []chart.Graph{g},
+	}
+}

@@ -1,0 +1,99 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/stats"
+)
+
+// Gate is a limit to the change of a metric. ParseGate makes it.
+type Gate struct {
+	Text   string  // as given
+	Metric string  // such as ttft.p99
+	Limit  float64 // of the change, as in Metric.Change: 0.05 is 5 % more, or of shares 5 points more
+	higher bool    // is better
+}
+
+// ParseGate reads a limit such as "ttft.p99:+5%" (no more than 5 % longer), "output_tokens_per_s:-3%" or
+// "error_rate:+0.5%", which is half a percentage point. Its sign is that of a change for the worse.
+func ParseGate(text string) (g Gate, err error) {
+	name, limit, _ := strings.Cut(text, ":")
+	name = strings.ReplaceAll(strings.ToLower(strings.TrimSpace(name)), "-", "_")
+	all := specs()
+	i := slices.IndexFunc(all, func(s spec) bool { return s.name == name })
+	if i < 0 {
+		names := map[bool][]string{} // by whether more is better
+		for _, s := range all {
+			names[s.higher] = append(names[s.higher], s.name)
+		}
+		return g, fmt.Errorf("%q: want METRIC:+5%% of %s; or METRIC:-5%% of %s",
+			text, strings.Join(names[false], ", "), strings.Join(names[true], ", "))
+	}
+	number, percent := strings.CutSuffix(strings.TrimSpace(limit), "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(strings.Replace(number, "−", "-", 1)), 64)
+	worse := map[bool]string{
+		false: "less is better, so a limit is a rise, such as +5%",
+		true:  "more is better, so a limit is a fall, such as -5%",
+	}[all[i].higher]
+	if err != nil || !percent || !finite(v) || v < 0 != all[i].higher && v != 0 {
+		return g, fmt.Errorf("%q: of %s %s", text, name, worse)
+	}
+	return Gate{text, name, v / 100, all[i].higher}, nil
+}
+
+// Answer is what a gate says of a result.
+type Answer string
+
+// The answers of a gate.
+const (
+	Passed    Answer = "PASSED"    // the whole interval is within the limit
+	Failed    Answer = "FAILED"    // the whole interval is beyond the limit
+	Undecided Answer = "UNDECIDED" // neither
+)
+
+// Judge says whether a result passes a gate, and why, or what would decide. One pair of runs decides nothing, since it
+// does not tell how far runs differ.
+func (r *Result) Judge(g Gate) (answer Answer, words string) {
+	m := &r.Metrics[slices.IndexFunc(r.Metrics, func(m Metric) bool { return m.Name == g.Metric })]
+	if m.Low == nil {
+		return Undecided, g.Text + ": " + m.Sentence
+	}
+	words = fmt.Sprintf("%s: %s %s, %s", g.Text, m.change(), m.ends(), m.Verdict)
+	best := *m.Low
+	worst := *m.High
+	limit := g.Limit
+	if g.higher {
+		best, worst, limit = -*m.High, -*m.Low, -g.Limit
+	}
+	switch {
+	case r.Scope != ScopeServers:
+		return Undecided, words + "; how far runs differ is not known: 3 runs a side would tell"
+	case worst <= limit:
+		return Passed, words
+	case best > limit:
+		return Failed, words
+	}
+	return Undecided, words + "; " + m.decides(g.Limit, min(len(r.A.Dirs), len(r.B.Dirs)))
+}
+
+// mostPairs is how many more pairs of runs anybody is asked for.
+const mostPairs = 50
+
+// decides says what would tell a change from a limit, if further runs are like those that are there.
+func (m *Metric) decides(limit float64, runs int) string {
+	reach := (*m.High - *m.Low) / 2
+	freedom := func(runs int) float64 { return float64(max(1, 2*runs-2)) }
+	deviation := reach / stats.Student95(freedom(runs)) * math.Sqrt(float64(runs))
+	for more := 1; more <= mostPairs; more++ {
+		n := runs + more
+		if stats.Student95(freedom(n))*deviation/math.Sqrt(float64(n)) < math.Abs(*m.Change-limit) {
+			return "about " + format.Many(int64(more), "more pair") + " of runs would decide"
+		}
+	}
+	return "the change is too near to the limit: longer runs or another limit would decide"
+}

@@ -1,0 +1,188 @@
+package compare
+
+import (
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/worlds"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+// asRun is a simulated run as a side has it.
+func asRun(simulated []worlds.Request) *run {
+	r := &run{summary: new(metrics.Summary)}
+	for i, q := range simulated {
+		w := &row{
+			index: int64(i), atS: q.At, doneS: q.At + q.E2E/1e3, conversation: int64(q.Conversation), ok: q.OK,
+			prompt: float64(q.Prompt), cached: float64(q.Cached), output: float64(q.Output), chunks: float64(q.Output), met: math.NaN(),
+		}
+		for l := range metrics.BoundedLatencies() {
+			w.ms[l] = math.NaN()
+		}
+		if q.OK {
+			w.ms[metrics.TTFT], w.ms[metrics.TPOT], w.ms[metrics.E2E] = q.TTFT, q.TPOT, q.E2E
+		}
+		r.rows = append(r.rows, w)
+		r.summary.Run.DurationS = max(r.summary.Run.DurationS, w.doneS)
+	}
+	return r
+}
+
+// judged are the numbers that are judged in worlds.
+func judged() map[string]worlds.Stat {
+	return map[string]worlds.Stat{
+		"ttft.paired": {Metric: worlds.TTFT, Of: worlds.Pairs}, "ttft.p50": {Metric: worlds.TTFT, Of: 0.5},
+		"ttft.p95": {Metric: worlds.TTFT, Of: 0.95}, "ttft.p99": {Metric: worlds.TTFT, Of: 0.99},
+		"tpot.paired": {Metric: worlds.TPOT, Of: worlds.Pairs}, "tpot.mean": {Metric: worlds.TPOT, Of: worlds.Mean},
+		"e2e.p95": {Metric: worlds.E2E, Of: 0.95},
+	}
+}
+
+// worldScore is what became of comparisons in a world, of all judged numbers together.
+type worldScore struct {
+	alike    worlds.Score    // of servers that are alike
+	slower   [2]worlds.Share // found: 2 and 5 % slower
+	gates    worlds.Gates    // with the limit at the truth, for servers that are 5 % slower, where every word but undecided may be wrong
+	byMetric map[string]*worlds.Score
+}
+
+const worldRequests = 2000
+
+// judgeWorld compares as many runs a side, as often.
+func judgeWorld(w worlds.World, trials uint64, runs int) *worldScore {
+	s := &worldScore{byMetric: map[string]*worlds.Score{}}
+	for seed := range trials {
+		side := func(from uint64, change float64) (all []*run) {
+			for k := range uint64(runs) {
+				all = append(all, asRun(w.Run(seed, from+k, worldRequests, change)))
+			}
+			return all
+		}
+		a := side(0, 1)
+		of := func(b []*run) []Metric {
+			r := &Result{Scope: ScopeServers, Margin: sameWithin}
+			if runs == 1 {
+				r.Scope = ScopePair
+			}
+			m := match(a, b, true)
+			numbers, all := m.estimates()
+			for i, spec := range specs() {
+				metric := spec.metric(all[i], spec.mean(numbers[0], i), spec.mean(numbers[1], i))
+				metric.judge(spec, r)
+				r.Metrics = append(r.Metrics, metric)
+			}
+			return r.Metrics
+		}
+		for k, change := range []float64{1, 1.02, 1.05} {
+			if k == 1 && (runs == 1 || trials == 1) {
+				continue // little is found, or little is known of how often
+			}
+			for _, m := range of(side(uint64(runs), change)) {
+				stat, ok := judged()[m.Name]
+				if !ok {
+					continue
+				}
+				if s.byMetric[m.Name] == nil {
+					s.byMetric[m.Name] = new(worlds.Score)
+				}
+				low, high := math.NaN(), math.NaN()
+				if m.Low != nil && m.Verdict != Unknown {
+					low, high = *m.Low, *m.High
+				}
+				if k > 0 {
+					s.slower[k-1].Add(low > 0)
+				}
+				switch {
+				case k == 0:
+					truth := 0.0
+					if runs == 1 && len(w.Once) > 0 {
+						truth = w.Within(seed, 0, 1, worldRequests, 1, stat)
+					}
+					s.alike.Add(low, high, truth)
+					s.byMetric[m.Name].Add(low, high, truth)
+				case k == 2 && runs > 1 && w.Slots == 0:
+					// at the limit either word is wrong
+					s.gates.Add(high <= 0.05, false, 0.05+1e-9, 0.05)
+					s.gates.Add(false, low > 0.05, 0.05, 0.05)
+				}
+			}
+		}
+	}
+	return s
+}
+
+// TestWorlds: in every world intervals hold the truth, and false alarms are few, as far as a comparison answers. Three
+// runs a side always answer, and a gate with its limit at the truth is mostly undecided.
+//
+// FASTREPLAY_WORLDS=300 judges 300 comparisons a world, and demands that of each; FASTREPLAY_WORLD names the first
+// letters of some. By default one comparison a world is made, and the demand is on all together.
+func TestWorlds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many comparisons")
+	}
+	trials, many := uint64(1), false
+	if text := os.Getenv("FASTREPLAY_WORLDS"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		trials, many = uint64(n), true
+	}
+	for name, runs := range map[string]int{"pair": 1, "three": 3} {
+		t.Run(name, func(t *testing.T) {
+			t.Logf("%s  +2 %% and +5 %% found\n%s", worlds.ScoreHead, worlds.GatesHead)
+			var all worldScore
+			for _, w := range worlds.Worlds() {
+				if !strings.HasPrefix(w.Name, os.Getenv("FASTREPLAY_WORLD")) || runs == 1 && !many && len(w.Once) > 0 {
+					continue // the truth within runs takes long
+				}
+				s := judgeWorld(w, trials, runs)
+				t.Log(s.alike.Row(w.Name), s.slower[0].String(), s.slower[1].String())
+				if runs > 1 {
+					t.Log(s.gates.Row(w.Name))
+				}
+				if runs > 1 && s.alike.Answered.Hits < s.alike.Answered.Of {
+					t.Errorf("%s: not all comparisons of three runs a side answer", w.Name)
+				}
+				all.add(s)
+				if !many {
+					continue
+				}
+				for name, score := range s.byMetric {
+					t.Log(score.Row("  " + name))
+				}
+				s.demand(t, w.Name)
+			}
+			all.demand(t, "all worlds")
+		})
+	}
+}
+
+// add counts what became of another world.
+func (s *worldScore) add(other *worldScore) {
+	for to, from := range map[*worlds.Share]worlds.Share{
+		&s.alike.Answered: other.alike.Answered, &s.alike.Covers: other.alike.Covers, &s.alike.False: other.alike.False,
+		&s.gates.Passed: other.gates.Passed, &s.gates.Failed: other.gates.Failed,
+	} {
+		to.Hits, to.Of = to.Hits+from.Hits, to.Of+from.Of
+	}
+}
+
+// demand fails if what was counted is surely worse than it is to be.
+func (s *worldScore) demand(t *testing.T, world string) {
+	t.Helper()
+	for what, c := range map[string]struct {
+		share worlds.Share
+		most  float64
+	}{"false alarms": {s.alike.False, 0.05}, "passed wrongly": {s.gates.Passed, 0.03}, "failed wrongly": {s.gates.Failed, 0.03}} {
+		if low, _ := c.share.Wilson(); c.share.Of > 0 && low > c.most {
+			t.Errorf("%s: %s in %v %%, want at most %v", world, what, c.share, 100*c.most)
+		}
+	}
+	if _, high := s.alike.Covers.Wilson(); s.alike.Covers.Of > 0 && high < 0.94 {
+		t.Errorf("%s: %v %% of the intervals hold the truth, want 94", world, s.alike.Covers)
+	}
+}
