@@ -135,25 +135,8 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 // intervalOf is the 95 % interval of a percentile such as ttft.p95, in ms; nil if there is none.
 func intervalOf(s *metrics.Summary, name string) *[2]float64 {
 	latency, percentile, _ := strings.Cut(name, ".")
-	of := metrics.FindLatency(latency)
-	if of < 0 {
-		return nil
-	}
-	q, unitNS := s.Latency(of)
-	if q == nil || q.CI95 == nil {
-		return nil
-	}
-	ci := map[string]*[2]float64{
-		"p50":  q.CI95.P50,
-		"p90":  q.CI95.P90,
-		"p95":  q.CI95.P95,
-		"p99":  q.CI95.P99,
-		"p999": q.CI95.P999,
-	}[percentile]
-	if ci == nil {
-		return nil
-	}
-	return &[2]float64{ci[0] * unitNS / 1e6, ci[1] * unitNS / 1e6}
+	ms, _ := s.Interval(latency, map[string]int64{"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p999": 999}[percentile])
+	return ms
 }
 
 // first names the part that is the first to have more requests beyond objective i than are allowed; "" if there is one

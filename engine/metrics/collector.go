@@ -169,7 +169,7 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 		s.Run.DurationS = s.Window.ToS - s.Window.FromS
 	}
 	all.Latencies.fill(&s.RunLatencies, runFields)
-	c.setIntervals(&s)
+	s.Intervals = c.intervals(&s)
 	s.Trends = c.trends(&s)
 	over := s.Run.Partial || s.Run.Cut
 	all.count(&s.Requests, over)

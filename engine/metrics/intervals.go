@@ -7,6 +7,51 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
+// Interval is how well the percentiles of a latency of the run are known: a 95 % interval of each, in ms, from its low
+// to its high end, or null if that cannot be said.
+type Interval struct {
+	Metric string      `json:"metric"`  // ttft, tpot, e2e, drift, …; gaps (itl) and values in buckets have none
+	P50    *[2]float64 `json:"p50_ms"`  // of the median
+	P90    *[2]float64 `json:"p90_ms"`  // of the 90th percentile
+	P95    *[2]float64 `json:"p95_ms"`  // of the 95th percentile
+	P99    *[2]float64 `json:"p99_ms"`  // of the 99th percentile
+	P999   *[2]float64 `json:"p999_ms"` // of the 99.9th percentile
+	// how many independent values would differ as much between parts of the run; at most its values
+	Independent float64 `json:"independent_values"`
+	// why there are no intervals: few, dependent, conversations or at_once; "" if it is not said of all
+	Unknown stats.Unknown `json:"unknown"`
+}
+
+// perMille are the percentiles that have intervals.
+var perMille = []int64{500, 900, 950, 990, 999}
+
+// of is the interval of one of perMille.
+func (i *Interval) of(perMille int64) **[2]float64 {
+	return map[int64]**[2]float64{500: &i.P50, 900: &i.P90, 950: &i.P95, 990: &i.P99, 999: &i.P999}[perMille]
+}
+
+// Interval returns what is known of a percentile of a latency, in ms; nil if no interval can be said. sought is false
+// of latencies that have none in any case.
+func (s *Summary) Interval(metric string, perMille int64) (ms *[2]float64, sought bool) {
+	for i := range s.Intervals {
+		if s.Intervals[i].Metric == metric {
+			if of := s.Intervals[i].of(perMille); of != nil {
+				return *of, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// Enough reports whether a percentile of so many values says something of the server: if it has an interval or, where
+// none was sought, by stats.EnoughSamples.
+func (s *Summary) Enough(metric string, perMille, count int64) bool {
+	if interval, sought := s.Interval(metric, perMille); sought {
+		return interval != nil
+	}
+	return stats.EnoughSamples(count, float64(perMille)/1000)
+}
+
 // sectionsOf cuts a run into parts of equally many requests, in the order in which they were sent. Each returned
 // instant is the first of a part that follows another.
 func (t *timings) sectionsOf() (cuts []int64) {
@@ -54,17 +99,16 @@ func (t *timings) sessionGroups() (of map[int64]uint8, groups int) {
 	return of, groups
 }
 
-// setIntervals sets those of all latencies that timings have, or that follow from these. Of values in buckets there
-// are none.
-func (c *Collector) setIntervals(s *Summary) {
+// intervals are those of all latencies that timings have, or that follow from these. Of values in buckets there are
+// none.
+func (c *Collector) intervals(s *Summary) (out []Interval) {
 	if c.timings.spilled > 0 {
-		return
+		return nil
 	}
 	cuts := c.timings.sectionsOf()
 	group, groups := c.timings.sessionGroups()
 	for i := range latencies {
-		q, unitNS := s.Latency(i)
-		if q == nil || q.FromHistogram {
+		if q, _ := s.Latency(i); q == nil || q.FromHistogram {
 			continue
 		}
 		var values []stats.Sample
@@ -74,10 +118,23 @@ func (c *Collector) setIntervals(s *Summary) {
 				values = append(values, stats.Sample{Value: ns, Section: section, Group: group[k.session]})
 			}
 		})
-		if len(values) > 0 {
-			q.CI95 = stats.NewSections(values, groups).Describe(unitNS)
+		if len(values) == 0 {
+			continue
 		}
+		sections := stats.NewSections(values, groups)
+		interval := Interval{
+			Metric:      latencies[i].Key,
+			Independent: sections.Effective(),
+			Unknown:     sections.Unknown(),
+		}
+		for k, ns := range sections.Intervals(perMille) {
+			if ns != nil {
+				*interval.of(perMille[k]) = &[2]float64{float64(ns[0]) / 1e6, float64(ns[1]) / 1e6}
+			}
+		}
+		out = append(out, interval)
 	}
+	return out
 }
 
 // of is a latency of the table; record.None if the request has none, or timings do not keep it.

@@ -3,6 +3,7 @@ package metrics
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -49,20 +50,38 @@ func TestIntervals(t *testing.T) {
 	}
 	rng.Shuffle(n, func(i, j int) { all[i], all[j] = all[j], all[i] })
 	s := summaryOf(all)
-	equal(t, "ttft", s.TTFTMS.CI95, stats.NewSections(ttft, 0).Describe(1e6))
-	equal(t, "ttft planned", s.TTFTPlannedMS.CI95, stats.NewSections(planned, 0).Describe(1e6))
-	if c := s.TTFTMS.CI95; c.P50 == nil || c.P50[0] >= s.TTFTMS.P50 || c.P50[1] <= s.TTFTMS.P50 || c.P999 != nil {
-		t.Errorf("p50 %g in %v, p999 in %v", s.TTFTMS.P50, c.P50, c.P999)
+	check := func(metric string, sections *stats.Sections) {
+		for k, want := range sections.Intervals(perMille) {
+			got, sought := s.Interval(metric, perMille[k])
+			if !sought || (got == nil) != (want == nil) ||
+				want != nil && (got[0] != float64(want[0])/1e6 || got[1] != float64(want[1])/1e6) {
+				t.Errorf("%s, %d ‰: %v, want %v", metric, perMille[k], got, want)
+			}
+			if s.Enough(metric, perMille[k], n) != (want != nil) {
+				t.Errorf("%s, %d ‰: enough is not to have an interval", metric, perMille[k])
+			}
+		}
 	}
-	if s.DriftUS.CI95 == nil || s.E2EMS.CI95 == nil || s.TPOTMS.CI95 == nil || s.E2EPlannedMS.CI95 == nil ||
-		s.Targets[0].TTFTMS.CI95 != nil {
-		t.Error("a latency of the run has no intervals, or one of a target has")
+	check("ttft", stats.NewSections(ttft, 0))
+	check("ttft_planned", stats.NewSections(planned, 0))
+	p50, _ := s.Interval("ttft", 500)
+	p999, _ := s.Interval("ttft", 999)
+	if p50 == nil || p50[0] >= s.TTFTMS.P50 || p50[1] <= s.TTFTMS.P50 || p999 != nil {
+		t.Errorf("p50 %g in %v, p999 in %v", s.TTFTMS.P50, p50, p999)
+	}
+	for _, metric := range []string{"drift", "tpot", "e2e", "e2e_planned"} {
+		if _, sought := s.Interval(metric, 500); !sought {
+			t.Error(metric + " has no intervals")
+		}
+	}
+	if _, sought := s.Interval("itl", 500); sought || s.Enough("itl", 990, 600) || !s.Enough("itl", 990, 700) {
+		t.Error("gaps have intervals, or are not judged by their count")
 	}
 }
 
 // TestIntervalsOfConversations: conversations that differ make intervals wider, and few of them make none.
 func TestIntervalsOfConversations(t *testing.T) {
-	of := func(conversations int64, differ float64) *stats.CI95 {
+	of := func(conversations int64, differ float64) *Interval {
 		rng := rand.New(rand.NewPCG(2, 1))
 		level := make([]float64, conversations)
 		for i := range level {
@@ -73,7 +92,8 @@ func TestIntervalsOfConversations(t *testing.T) {
 			ms := int64(1e8 * math.Exp(level[i%conversations]+0.3*rng.NormFloat64()))
 			all = append(all, answeredAfter(i*1e6, 0, ms, i%conversations))
 		}
-		return summaryOf(all).TTFTMS.CI95
+		s := summaryOf(all)
+		return &s.Intervals[slices.IndexFunc(s.Intervals, func(i Interval) bool { return i.Metric == "ttft" })]
 	}
 	alike, unlike := of(20, 0), of(20, 0.3)
 	if alike.P50 == nil || unlike.P50 == nil || unlike.P50[1]-unlike.P50[0] < 2*(alike.P50[1]-alike.P50[0]) {
@@ -82,7 +102,7 @@ func TestIntervalsOfConversations(t *testing.T) {
 	if unlike.Independent > alike.Independent/4 {
 		t.Errorf("%g and %g independent values", alike.Independent, unlike.Independent)
 	}
-	if few := of(5, 0); few.P50 != nil || few.Unknown != "there are too few conversations" {
+	if few := of(5, 0); few.P50 != nil || few.Unknown != stats.FewGroups {
 		t.Errorf("of five: %+v", few)
 	}
 	if single := of(2000, 0); single.P50 == nil {

@@ -216,7 +216,7 @@ func tooFew(s *Summary, name string) bool {
 	}
 	values, _ := s.Latency(FindLatency(latency))
 	return values != nil && values.Count > 0 &&
-		!values.Enough(quantile)
+		!s.Enough(latency, int64(math.Round(1000*quantile)), values.Count)
 }
 
 func objective(s *Summary, unsafe []Unsafe, text, name, op string, limit float64) Objective {

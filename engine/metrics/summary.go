@@ -28,6 +28,8 @@ type Summary struct {
 
 	RunLatencies `merge:"records"`
 
+	// how well percentiles are known, by latency; absent if too many requests were merged
+	Intervals []Interval `json:"intervals,omitempty" merge:"records"`
 	// what went one way over the run, so that percentiles depend on its length; absent if nothing did
 	Trends []Trend `json:"trends,omitempty" merge:"records"`
 	// what ok requests made of the run's duration

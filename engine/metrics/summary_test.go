@@ -21,7 +21,7 @@ func TestSummaryKeys(t *testing.T) {
 	top := mustObject(t, text)
 	var target []json.RawMessage
 	must.Do(t, json.Unmarshal(top["targets"], &target))
-	percentiles := "p50 p90 p95 p99 p999 max mean count ci95"
+	percentiles := "p50 p90 p95 p99 p999 max mean count"
 	for _, tt := range []struct {
 		name   string
 		object []byte
@@ -45,7 +45,7 @@ func TestSummaryKeys(t *testing.T) {
 				t.Errorf("%s: %q is missing in %s", tt.name, key, tt.object)
 			}
 		}
-		if tt.want == percentiles && len(got) != 9 {
+		if tt.want == percentiles && len(got) != 8 {
 			t.Errorf("%s: %v, want exactly %s", tt.name, got, percentiles)
 		}
 	}
@@ -95,7 +95,7 @@ func TestSummaryOfDisaster(t *testing.T) {
 			t.Errorf("%s = %s, want null", key, top[key])
 		}
 	}
-	want := stats.Percentiles{P50: 0.005, P90: 0.005, P95: 0.005, P99: 0.005, P999: 0.005, Max: 0.005, Mean: 0.005, Count: 10, CI95: &stats.CI95{Independent: 10, Unknown: "there are too few values"}}
+	want := stats.Percentiles{P50: 0.005, P90: 0.005, P95: 0.005, P99: 0.005, P999: 0.005, Max: 0.005, Mean: 0.005, Count: 10}
 	equal(t, "drift", s.DriftUS, &want)
 	equal(t, "prefix cache", s.PrefixCache, PrefixCache{})
 	equal(t, "tokens", s.Tokens, Tokens{})

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -31,34 +32,41 @@ const (
 	growthT    = 3.58 // with 19 steps, one way, likewise
 )
 
-// Words says what went which way, and what of the load may be the cause.
-func (t *Trend) Words() string {
-	load := ""
-	for _, key := range []string{"requests_per_s", "prompt_tokens", "output_tokens"} {
-		if change, changed := t.Load[key]; changed {
-			name := strings.ReplaceAll(strings.ReplaceAll(key, "_per_s", "/s"), "_", " ")
-			load += fmt.Sprintf(", %s %+.0f %%", name, 100*change)
-		}
-	}
-	if load != "" {
-		load = "; the load changed, too, and may be the cause (" + strings.TrimPrefix(load, ", ") + ")"
-	}
+// Short says what went which way and, if the load was steady, what of the server that tells.
+func (t *Trend) Short() string {
 	if t.Quantity == inFlightTrend {
-		carries := ""
-		if load == "" {
-			carries = "the server does not carry this load, and "
+		grew := "in flight grew from " + format.Number(t.First, 3) + " to " + format.Number(t.Last, 3)
+		if len(t.Load) == 0 {
+			grew += ": the server cannot carry this load"
 		}
-		return fmt.Sprintf("requests in flight grew all the time, from %s in the first quarter of the run to %s in the "+
-			"last: %spercentiles depend on how long it is%s", format.Number(t.First, 3), format.Number(t.Last, 3),
-			carries, load)
+		return grew
 	}
-	way := "rose"
+	way := " p50 rose by "
 	if t.Last < t.First {
-		way = "fell"
+		way = " p50 fell by "
 	}
-	return fmt.Sprintf("%s p50 %s by %s over the run, from %s in its first quarter to %s in its last: percentiles "+
-		"depend on how long it is%s", latencies[FindLatency(t.Quantity)].Label, way,
-		format.Percent(math.Abs(t.Last/t.First-1)), format.Duration(t.First*1e6, 3), format.Duration(t.Last*1e6, 3), load)
+	return latencies[FindLatency(t.Quantity)].Label + way + fmt.Sprintf("%.0f %%", 100*math.Abs(t.Last/t.First-1))
+}
+
+// Words says more of it, and what of the load may be the cause.
+func (t *Trend) Words() string {
+	words := t.Short()
+	if t.Quantity == inFlightTrend {
+		words = "requests " + words + ", all the time and on average from the first quarter of the run to the last"
+	} else {
+		words += " over the run, from " + format.Duration(t.First*1e6, 3) + " in its first quarter to " +
+			format.Duration(t.Last*1e6, 3) + " in its last"
+	}
+	words += "; percentiles depend on how long the run is"
+	var load []string
+	for _, key := range slices.Sorted(maps.Keys(t.Load)) {
+		name := strings.ReplaceAll(strings.ReplaceAll(key, "_per_s", "/s"), "_", " ")
+		load = append(load, fmt.Sprintf("%s %+.0f %%", name, 100*t.Load[key]))
+	}
+	if load != nil {
+		words += "; the load changed, too, and may be the cause (" + strings.Join(load, ", ") + ")"
+	}
+	return words
 }
 
 const inFlightTrend = "in_flight"

@@ -289,7 +289,7 @@ func latencyTable(s *metrics.Summary) chart.Table {
 			}
 			if n.mark != "" {
 				cell.Mark = chart.Warn
-				t.Note = "~ too few values; ! moved by the client's lateness: point at the number for by how much."
+				t.Note = "~ too few values, or they vary over the run; ! moved by the client's lateness: point at the number."
 			}
 			row = append(row, cell)
 		}

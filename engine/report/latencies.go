@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -36,7 +37,9 @@ type shownNumber struct {
 	name string // p50 to p999, max or mean
 	ns   float64
 	mark string // markFew, markMoved or ""
-	hint string // why it has a mark
+	hint string // why it has a mark or, without one, its 95 % interval
+	// its 95 % interval, as "±700 µs" or, if one side is longer, "[28.3 ms, 30.1 ms]"; "" if none is known
+	interval string
 }
 
 // The marks of numbers that say little of the server.
@@ -56,14 +59,20 @@ func (l *shownLatency) numbers(s *metrics.Summary) []shownNumber {
 		{name: "max", ns: l.q.Max},
 		{name: "mean", ns: l.q.Mean},
 	}
-	quantiles := map[string]float64{"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+	perMille := map[string]int64{"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p999": 999}
 	for i := range numbers {
 		n := &numbers[i]
 		n.ns *= l.unitNS
-		quantile, is := quantiles[n.name]
-		if is && l.q.Count > 0 && !l.q.Enough(quantile) {
+		p, is := perMille[n.name]
+		if interval, _ := s.Interval(l.key, p); interval != nil {
+			n.interval = around(n.ns, 1e6*interval[0], 1e6*interval[1])
+			n.hint = "95 % interval " + n.interval
+		} else if is && l.q.Count > 0 && !s.Enough(l.key, p, l.q.Count) {
 			n.mark = markFew
 			n.hint = format.Many(l.q.Count, "value") + " are too few"
+			if l.depends(s) {
+				n.hint = "values depend on each other, or change, for longer than a part of the run"
+			}
 		}
 		for _, u := range s.Verdict.Unsafe {
 			if u.Metric == l.key && u.Percentile == n.name {
@@ -73,6 +82,23 @@ func (l *shownLatency) numbers(s *metrics.Summary) []shownNumber {
 		}
 	}
 	return numbers
+}
+
+// depends reports whether values depend on each other, or change, for too long to say how well percentiles are known.
+func (l *shownLatency) depends(s *metrics.Summary) bool {
+	return slices.ContainsFunc(s.Intervals, func(i metrics.Interval) bool {
+		return i.Metric == l.key && i.Unknown == stats.Dependent
+	})
+}
+
+// around is an interval around a value, in ns: how far it reaches or, if one side is far longer, its ends.
+func around(ns, low, high float64) string {
+	below := ns - low
+	above := high - ns
+	if min(below, above) < 0.7*max(below, above) {
+		return "[" + format.Duration(low, 3) + ", " + format.Duration(high, 3) + "]"
+	}
+	return "±" + format.Duration(max(below, above), 2)
 }
 
 // agentsOf are the results by job of a trace of agents; nil of any other, also of one of conversations.

@@ -525,8 +525,11 @@ func (p *screen) latencies() {
 	}
 	p.add(always, p.paint(dim, head))
 	tooFew := ""
+	varies := ""
 	moved := ""
+	var intervals []string // of each latency that of its highest percentile
 	for _, l := range rows {
+		known := ""
 		line := format.Left("  "+l.label, label)
 		for _, n := range l.numbers(p.Summary) {
 			if !slices.Contains(names, n.name) {
@@ -537,17 +540,31 @@ func (p *screen) latencies() {
 				text += " " // units of two columns, so that numbers align
 			}
 			line += format.Right(text, column)
+			if n.interval != "" {
+				known = l.label + " " + n.name + " " + n.interval
+			}
 			switch n.mark {
 			case markFew:
-				tooFew = "~ too few values (" + format.Count(l.q.Count) + ")"
+				if l.depends(p.Summary) {
+					varies = "~ values vary over the run"
+				} else {
+					tooFew = "~ too few values (" + format.Count(l.q.Count) + ")"
+				}
 			case markMoved:
 				moved = "! moved by this client's lateness"
 			}
 		}
 		drawn := p.paint(cyan, byTime[l.key])
 		p.add(always, line+"  "+drawn)
+		intervals = append(intervals, known)
 	}
-	p.field(first, 1, "", tooFew, moved)
+	p.field(first, 1, "", tooFew, varies, moved)
+	p.field(second, 1, "95 % within", intervals...)
+	var trends []string
+	for i := range p.Trends {
+		trends = append(trends, p.Trends[i].Short())
+	}
+	p.field(first, 2, "over time", trends...)
 }
 
 // windowSteps are the steps of time that are looked at.

@@ -93,7 +93,7 @@ func TestLoadPart(t *testing.T) {
 		t.Errorf("to the end, with another bound: %+v, %+v, %+v", tail.Requests, tail.Goodput, tail.Throughput)
 	}
 	whole, all0 := must(LoadPart(dir, Part{To: time.Hour}))(t), must(Load(dir))(t)
-	if whole.Throughput != all0.Throughput || *whole.Servers.All.GenerationTokens != 10000 || !reflect.DeepEqual(whole.TTFTMS, all0.TTFTMS) || whole.Requests.Planned != all0.Requests.Planned {
+	if whole.Throughput != all0.Throughput || *whole.Servers.All.GenerationTokens != 10000 || *whole.TTFTMS != *all0.TTFTMS || !reflect.DeepEqual(whole.Intervals, all0.Intervals) || whole.Requests.Planned != all0.Requests.Planned {
 		t.Errorf("the whole run as a part: %+v, want %+v", whole.Throughput, all0.Throughput)
 	}
 	if text(t, must(LoadPart(dir, Part{}))(t), nil) != text(t, all0, nil) || string(must(os.ReadFile(filepath.Join(dir, SummaryName)))(t)) != string(before) {

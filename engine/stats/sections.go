@@ -26,6 +26,17 @@ const (
 	mostLagOne  = 0.5   // LagOne: neighbouring sections are nearly the same
 )
 
+// Unknown is why a run has no intervals; "" if it has.
+type Unknown string
+
+// Why a run has none.
+const (
+	TooFew    Unknown = "few"           // values
+	Dependent Unknown = "dependent"     // values depend on each other, or change, for longer than a part of the run
+	FewGroups Unknown = "conversations" // too few
+	AtOnce    Unknown = "at_once"       // requests left at one time
+)
+
 // Sample is a value, and where in a run it is from.
 type Sample struct {
 	Value   int64
@@ -37,7 +48,7 @@ type Sample struct {
 type Sections struct {
 	sorted  []Sample
 	cuts    []cut
-	unknown string
+	unknown Unknown
 }
 
 // cut is a way to cut a run into parts.
@@ -58,7 +69,7 @@ func NewSections(values []Sample, groups int) *Sections {
 		}
 	}
 	if len(s.cuts) == 0 {
-		s.unknown = "there are too few values"
+		s.unknown = TooFew
 		return s
 	}
 	finest := &s.cuts[0]
@@ -69,11 +80,11 @@ func NewSections(values []Sample, groups int) *Sections {
 	}
 	switch {
 	case slices.Min(finest.counts) == 0:
-		s.unknown = "requests left at one time"
+		s.unknown = AtOnce
 	case lag > mostLagOne || wander > mostWander:
-		s.unknown = "values depend on each other, or change, for longer than a part of the run"
+		s.unknown = Dependent
 	case groups > 0 && groups < leastGroups:
-		s.unknown = "there are too few conversations"
+		s.unknown = FewGroups
 	case groups > 0:
 		s.cut(groups, func(v *Sample) int { return int(v.Group) })
 	}
@@ -113,7 +124,7 @@ func (s *Sections) after(i int) int {
 }
 
 // Unknown says why there are no intervals; "" if there are.
-func (s *Sections) Unknown() string { return s.unknown }
+func (s *Sections) Unknown() Unknown { return s.unknown }
 
 // Effective is how many independent values would vary as much from part to part, by their ranks.
 func (s *Sections) Effective() float64 {
@@ -136,43 +147,54 @@ func (s *Sections) Intervals(perMille []int64) []*[2]int64 {
 	if s.unknown != "" {
 		return out
 	}
+	less := make([][]float64, len(s.cuts)) // by cut and part, how many values are below the quantile
 	worst := make([]float64, len(s.cuts))
+	for i := range s.cuts {
+		less[i] = make([]float64, len(s.cuts[i].counts))
+	}
+	passed := 0
 	for k, p := range perMille {
-		out[k] = s.interval(p, worst)
+		rank := Rank(int64(len(s.sorted)), p)
+		from, _ := slices.BinarySearchFunc(s.sorted, s.sorted[rank-1].Value, func(v Sample, value int64) int {
+			return cmp.Compare(v.Value, value)
+		})
+		for i := range s.cuts {
+			s.cuts[i].count(less[i], s.sorted[passed:from], 1)
+		}
+		passed = from
+		out[k] = s.interval(p, from, less, worst)
 	}
 	return out
 }
 
-// interval raises worst, by how many times more the shares vary than those of independent values, of each cut.
-func (s *Sections) interval(perMille int64, worst []float64) *[2]int64 {
+// count adds a weight to the parts of values.
+func (c *cut) count(to []float64, values []Sample, weight float64) {
+	for i := range values {
+		to[c.part(&values[i])] += weight
+	}
+}
+
+// interval is that of a quantile whose value is at from first. It raises worst, by how many times more the shares vary
+// than those of independent values, of each cut.
+func (s *Sections) interval(perMille int64, from int, less [][]float64, worst []float64) *[2]int64 {
 	n := float64(len(s.sorted))
 	q := float64(perMille) / 1000
 	rank := int(Rank(int64(n), perMille))
-	theta := s.sorted[rank-1].Value
-	from, _ := slices.BinarySearchFunc(s.sorted, theta, func(v Sample, value int64) int {
-		return cmp.Compare(v.Value, value)
-	})
 	to := s.after(from)
 	equal := float64(rank-from) / float64(to-from) // of those as large as the quantile, what counts as below it
 	independent := q * (1 - q) / n
 	low, high := rank, rank
-	for k := range s.cuts {
-		c := &s.cuts[k]
+	for i := range s.cuts {
+		c := &s.cuts[i]
 		m := len(c.counts)
-		excess := make([]float64, m)
+		excess := slices.Clone(less[i])
+		c.count(excess, s.sorted[from:to], equal)
 		for j, count := range c.counts {
-			excess[j] = -float64(rank) / n * count
-		}
-		for i := range s.sorted[:to] {
-			weight := 1.0
-			if i >= from {
-				weight = equal
-			}
-			excess[c.part(&s.sorted[i])] += weight
+			excess[j] -= float64(rank) / n * count
 		}
 		variance := squares(excess) / float64(m-1) * float64(m) / n / n
-		worst[k] = max(worst[k], variance/independent*c.alike, s.excess(c), 1)
-		reach := Student95(float64(m-1)) * math.Sqrt(worst[k]*independent)
+		worst[i] = max(worst[i], variance/independent*c.alike, s.excess(c), 1)
+		reach := Student95(float64(m-1)) * math.Sqrt(worst[i]*independent)
 		low = min(low, int(math.Floor(n*(q-reach))))
 		high = max(high, int(math.Ceil(n*(q+reach)))+1)
 	}

@@ -27,47 +27,6 @@ type Percentiles struct {
 	Count int64 `json:"count"`
 	// values were counted in buckets: percentiles are within 0.1 %; absent otherwise
 	FromHistogram bool `json:"from_histogram,omitempty"`
-	// of latencies of a whole run: how far its percentiles may be from those of the same load and server in the long
-	// run; absent of others, of gaps (itl) and of values in buckets
-	CI95 *CI95 `json:"ci95,omitempty"`
-}
-
-// CI95 is the 95 % intervals of percentiles, in their unit, as [low, high]. One that is null cannot be said.
-type CI95 struct {
-	P50  *[2]float64 `json:"p50"`  // of the median
-	P90  *[2]float64 `json:"p90"`  // of the 90th percentile
-	P95  *[2]float64 `json:"p95"`  // of the 95th percentile
-	P99  *[2]float64 `json:"p99"`  // of the 99th percentile
-	P999 *[2]float64 `json:"p999"` // of the 99.9th percentile
-	// how many independent values would differ as much between parts of the run; at most the count
-	Independent float64 `json:"independent_values"`
-	Unknown     string  `json:"unknown,omitempty"` // why there are none; absent if there are
-}
-
-// perMille are the percentiles that a description has.
-var perMille = []int64{500, 900, 950, 990, 999}
-
-// Describe returns the intervals of s in units of unit.
-func (s *Sections) Describe(unit float64) *CI95 {
-	out := &CI95{Independent: s.Effective(), Unknown: s.Unknown()}
-	for k, interval := range s.Intervals(perMille) {
-		if interval != nil {
-			*[]**[2]float64{&out.P50, &out.P90, &out.P95, &out.P99, &out.P999}[k] = &[2]float64{
-				float64(interval[0]) / unit,
-				float64(interval[1]) / unit,
-			}
-		}
-	}
-	return out
-}
-
-// Enough reports whether the percentile of a quantile, of those that p has, says something of what its values were
-// drawn from: if it has an interval or, where none was sought, by EnoughSamples.
-func (p *Percentiles) Enough(quantile float64) bool {
-	if c := p.CI95; c != nil {
-		return map[float64]*[2]float64{0.5: c.P50, 0.9: c.P90, 0.95: c.P95, 0.99: c.P99, 0.999: c.P999}[quantile] != nil
-	}
-	return EnoughSamples(p.Count, quantile)
 }
 
 // Machine is what the machine took from the client during the replay; what the system does not report is null.
