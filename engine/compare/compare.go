@@ -65,6 +65,10 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 	}
 	m := match(a.runs, b.runs, r.Paired)
 	r.noteUnpaired(m)
+	if r.Scope == ScopeServers && isSeparate(m.starts()) {
+		r.note("the sides were run one behind the other, so whatever drifted meanwhile looks like a change, and " +
+			"intervals of four runs or more allow for it: runs by turns (--interleave) would tell more")
+	}
 	for side := range m.good {
 		for _, good := range m.good[side] {
 			if len(good) == 0 {

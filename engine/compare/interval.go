@@ -3,6 +3,7 @@ package compare
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/stats"
@@ -54,6 +55,92 @@ func ofRuns(a, b []float64) estimate {
 		floor:    t * math.Sqrt(varianceA+varianceB),
 	}
 }
+
+// separate is how many places the runs of two sides are apart on average, in the order of their starts, at most if what
+// drifts from run to run cannot look like a change: in ABBA it is 0, in ABAB 1.
+const separate = 1
+
+// isSeparate reports whether the sides were run one behind the other.
+func isSeparate(starts [2][]float64) bool {
+	a, _ := moments(starts[0])
+	b, _ := moments(starts[1])
+	return math.Abs(b-a) > separate
+}
+
+// ofDrift is ofRuns if the sides were run one behind the other: all that changed meanwhile, such as a machine that gets
+// warmer, looks like a change. So the change is taken to hold a drift, by as much from each run to the next. A line for
+// each side with a common slope tells it, and the interval has both the change with it and that without.
+func ofDrift(e estimate, values, starts [2][]float64) estimate {
+	var means, at [2]float64
+	for side := range values {
+		means[side], _ = moments(values[side])
+		at[side], _ = moments(starts[side])
+	}
+	n, across, along := 0.0, 0.0, 0.0
+	each := func(f func(x, y float64)) {
+		for side := range values {
+			for k, v := range values[side] {
+				f(starts[side][k]-at[side], v-means[side])
+			}
+		}
+	}
+	each(func(x, y float64) {
+		n++
+		across += x * x
+		along += x * y
+	})
+	apart := at[1] - at[0]
+	freedom := n - 3
+	if !isSeparate(starts) || freedom < 1 || across == 0 {
+		return e
+	}
+	slope := along / across
+	left := 0.0
+	each(func(x, y float64) { left += (y - slope*x) * (y - slope*x) / freedom })
+	variance := left * (1/float64(len(values[0])) + 1/float64(len(values[1])) + apart*apart/across)
+	e.reach = max(e.reach, math.Abs(slope*apart)+stats.Student95(freedom)*math.Sqrt(variance))
+	return e
+}
+
+// starts are the places of the runs of both sides in the order of their starts, from 0. Runs that start together share one.
+func (m *matched) starts() (places [2][]float64) {
+	for side := range m.runs {
+		for _, run := range m.runs[side] {
+			place := -0.5 // half of itself is not before itself
+			for _, other := range slices.Concat(m.runs[0], m.runs[1]) {
+				place += 0.5 + 0.5*float64(run.summary.Run.StartedAt.Compare(other.summary.Run.StartedAt))
+			}
+			places[side] = append(places[side], place)
+		}
+	}
+	return places
+}
+
+// leastVariance is the least variance of a share of n requests: that of a binomial with two requests more of either kind
+// (A. Agresti and B. Coull, The American Statistician 52, 1998). Runs without a single failure would else be sure that
+// there never is one.
+func leastVariance(share, n float64) float64 {
+	p := (share*n + 2) / (n + 4)
+	return p * (1 - p) / (n + 4)
+}
+
+// ofCounts is a change of a share of requests with the interval that counts of them have at least.
+func (m *matched) ofCounts(e estimate, shares [2][]float64) estimate {
+	variance := 0.0
+	for side := range shares {
+		mean, _ := moments(shares[side])
+		n := 0
+		for _, rows := range m.rows[side] {
+			n += len(rows)
+		}
+		variance += leastVariance(mean, float64(n))
+	}
+	e.reach = max(e.reach, normal95*math.Sqrt(variance))
+	return e
+}
+
+// normal95 is how many standard errors from a mean 95 % of a normal distribution reach.
+const normal95 = 1.96
 
 // moments are the mean and the variance of values, which is 0 of one.
 func moments(values []float64) (mean, variance float64) {
@@ -205,6 +292,7 @@ func (m *matched) estimates() (numbers [2][][]float64, all []estimate) {
 		cuts = v.cuts()
 	}
 	spanS := m.runs[0][0].summary.Run.DurationS
+	starts := m.starts()
 	for i, s := range specs() {
 		var scaled [2][]float64
 		for side, runs := range numbers {
@@ -231,6 +319,12 @@ func (m *matched) estimates() (numbers [2][][]float64, all []estimate) {
 				e = e.unknown("its values come in bursts, and say as much as %.0f of %s needed: %s requests would do, "+
 					"or 3 runs a side", says, format.Count(needed), format.Count(int64(float64(needed*good)/says)))
 			}
+		}
+		if !pair && m.paired {
+			e = ofDrift(e, scaled, starts)
+		}
+		if s.all && finite(e.reach) {
+			e = m.ofCounts(e, scaled)
 		}
 		all = append(all, e)
 	}
