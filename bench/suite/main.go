@@ -77,7 +77,8 @@ func allScenarios() []scenario {
 	}
 	all = append(
 		all,
-		scenario{"punctuality/conversation-x60", "the first 25 s of Mooncake's conversation trace at scale 60", runConversation},
+		scenario{"punctuality/conversation-x60", "the first 25 s of Mooncake's conversation trace at scale 60",
+			runConversation},
 		scenario{
 			"burst/28x50kB",
 			"bursts of 28 requests of 50 kB at one instant, 200 ms apart, from one sender and from two",
@@ -117,7 +118,8 @@ func allScenarios() []scenario {
 			full + "a server that does next to nothing",
 			func(r *round) error { return runThroughput(r, r.self, answerCommand) },
 		},
-		scenario{"memory/10000-streams", "10,000 live streams: memory of the whole client for each, and drift", runMemory},
+		scenario{"memory/10000-streams", "10,000 live streams: memory of the whole client for each, and drift",
+			runMemory},
 		scenario{
 			"readiness/conversation",
 			"the whole conversation trace read and built, fingerprint included: fastreplay --dry-run",

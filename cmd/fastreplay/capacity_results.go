@@ -300,7 +300,8 @@ func (s *searching) seen(peek *capacity.Peek) string {
 	most, worst := -1.0, ""
 	for j, share := range o.Beyond {
 		if used := share / s.objectives[j].Allowed; used > most {
-			most, worst = used, fmt.Sprintf(", %s over %s", format.Percent(math.Round(share*1e3)/1e3), s.objectives[j].Text)
+			most, worst = used,
+				fmt.Sprintf(", %s over %s", format.Percent(math.Round(share*1e3)/1e3), s.objectives[j].Text)
 		}
 	}
 	return text + worst

@@ -171,7 +171,8 @@ func firstHelp(c *cobra.Command) string {
 
 // commandHelp is what a command is about, how it is written, and its flags.
 func commandHelp(c *cobra.Command) string {
-	help := manual.LayOut(strings.ReplaceAll(cmp.Or(c.Long, c.Short+"."), "\t", "    "), usageWidth, false) + "\nUsage\n  " +
+	help := manual.LayOut(strings.ReplaceAll(cmp.Or(c.Long, c.Short+"."), "\t", "    "), usageWidth, false) +
+		"\nUsage\n  " +
 		c.UseLine() + "\n\n"
 	if c.Example != "" {
 		help += "Examples\n" + c.Example + "\n\n"

@@ -85,7 +85,8 @@ func newRootCommand() *cobra.Command {
 	root.Version = aboutBuild()
 	root.AddCommand(
 		newProfileCommand(), newMockCommand(), newGenCommand(), newConvertCommand(), newReportCommand(),
-		newCompareCommand(), newMergeCommand(), newInspectCommand(), newCapacityCommand(), newSweepCommand(), newDoctorCommand(),
+		newCompareCommand(), newMergeCommand(), newInspectCommand(), newCapacityCommand(), newSweepCommand(),
+		newDoctorCommand(),
 		newDemoCommand(), newVersionCommand(), newSenderCommand(),
 	)
 	root.SetHelpCommand(newHelpCommand(root))

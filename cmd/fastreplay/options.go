@@ -380,7 +380,8 @@ func addAssumed(f *pflag.FlagSet, assumed *sched.AssumedLatency) {
 		text:  fmt.Sprintf("%v,%v", assumed.TTFT, assumed.TPOT),
 		kind:  "TTFT,TPOT",
 	},
-		"assume-latency", "time to the first token and for each further one, to reckon when a request ends if nothing says it")
+		"assume-latency",
+		"time to the first token and for each further one, to reckon when a request ends if nothing says it")
 }
 
 // addReadFlags adds what says how to read a trace.

@@ -59,7 +59,8 @@ func addWords[T ~string](f *pflag.FlagSet, to *T, name, usage string, words ...T
 	)
 }
 
-// addDefault is addWords for a flag whose value stays empty unless it is given: what its default means is decided later.
+// addDefault is addWords for a flag whose value stays empty unless it is given: what its default means is decided
+// later.
 func addDefault[T ~string](f *pflag.FlagSet, to *T, usual T, name, usage string, words ...T) {
 	*to = usual
 	addWords(f, to, name, usage, words...)

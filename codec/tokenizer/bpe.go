@@ -149,7 +149,8 @@ func (m *bpe) readMerges(raw json.RawMessage) error {
 		a, knownA := m.vocabulary[left]
 		b, knownB := m.vocabulary[right]
 		if !known || !knownA || !knownB {
-			return fmt.Errorf("merge %d, %.40q and %.40q: one of them or their sum is not in the vocabulary", rank, left,
+			return fmt.Errorf("merge %d, %.40q and %.40q: one of them or their sum is not in the vocabulary", rank,
+				left,
 				right)
 		}
 		m.merges[pairKey(a, b)] = merge{rank: int32(rank), id: id}

@@ -88,8 +88,9 @@ func (s *Search) confirm(a *Answer) {
 	}
 }
 
-// doubt is why an interval may be wrong though its confirmation held: the servers changed while it lasted. "" if they did
-// not. warmer: they became faster, so nothing bounds what they carry when they are warm. Requests in flight for each that comes are how long one takes (Little, 1961), which needs no request that is late.
+// doubt is why an interval may be wrong though its confirmation held: the servers changed while it lasted. "" if they
+// did not. warmer: they became faster, so nothing bounds what they carry when they are warm. Requests in flight for
+// each that comes are how long one takes (Little, 1961), which needs no request that is late.
 func doubt(c *Outcome) (why string, warmer bool) {
 	const parts = 16
 	n := len(c.Slices)
@@ -106,16 +107,17 @@ func doubt(c *Outcome) (why string, warmer bool) {
 		took[i] /= max(1, came)
 	}
 	if backlogGrows(c.Slices) {
-		return "In the confirmation ever more requests were in flight, so for longer it may not hold; a larger --budget " +
-			"would tell.", false
+		return "In the confirmation ever more requests were in flight, so for longer it may not hold; " +
+			"a larger --budget would tell.", false
 	}
 	for first := 1; first <= parts/2-2; first++ {
 		early, _ := meanAndVariance(took[:first])
 		late, variance := meanAndVariance(took[first:])
 		const surely = 3 // of Student's t with 9 degrees of freedom or more: one time in 130
 		if early > 1.15*late && early-late > surely*math.Sqrt(variance*(1/float64(first)+1/float64(parts-first))) {
-			return fmt.Sprintf("In the confirmation requests took %s times as long at first as later. Servers that are "+
-				"warm may carry more; a longer --warm-in, such as %s, would tell.", format.Number(early/late, 2),
+			return fmt.Sprintf(
+				"In the confirmation requests took %s times as long at first as later. Servers that are "+
+					"warm may carry more; a longer --warm-in, such as %s, would tell.", format.Number(early/late, 2),
 				format.Span(math.Ceil(float64(first+1)*c.lasted()/parts/60)*60)), true
 		}
 	}

@@ -2,8 +2,8 @@ package capacity
 
 import "math"
 
-// counts is what a probe, or a part of one, shows of an objective. Requests that are near each other in time share their
-// fate, so that their number says more than there is to know: effect is by how much.
+// counts is what a probe, or a part of one, shows of an objective. Requests that are near each other in time share
+// their fate, so that their number says more than there is to know: effect is by how much.
 type counts struct {
 	logLoad      float64 // log of the load, or minus it with Falling: more is harder
 	n, beyond    float64 // requests

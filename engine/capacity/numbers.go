@@ -44,10 +44,10 @@ type part struct {
 	beyond   [][]int64 // by objective: planned instants of requests beyond the limit, ns
 }
 
-// Measure reads the records of a probe that are in the window, and sets the numbers of its outcome. urls are its targets,
-// as its records have them. If an objective is broken, Limiter says where that began: which objective is the furthest from
-// its share, and which instance is the first to have more requests beyond the limit than its share of the whole window
-// allows.
+// Measure reads the records of a probe that are in the window, and sets the numbers of its outcome. urls are its
+// targets, as its records have them. If an objective is broken, Limiter says where that began: which objective is the
+// furthest from its share, and which instance is the first to have more requests beyond the limit than its share of the
+// whole window allows.
 func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w Span) error {
 	c := metrics.NewCollector(urls)
 	n := int64(0)
@@ -135,7 +135,8 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 // intervalOf is the 95 % interval of a percentile such as ttft.p95, in ms; nil if there is none.
 func intervalOf(s *metrics.Summary, name string) *[2]float64 {
 	latency, percentile, _ := strings.Cut(name, ".")
-	ms, _ := s.Interval(latency, map[string]int64{"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p999": 999}[percentile])
+	ms, _ := s.Interval(latency,
+		map[string]int64{"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p999": 999}[percentile])
 	return ms
 }
 

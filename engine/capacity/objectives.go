@@ -32,7 +32,8 @@ func ParseObjectives(text string, bounds ...metrics.SLO) ([]Objective, error) {
 		if o.Metric == goodput {
 			o.bounds = bounds
 			if len(bounds) == 0 {
-				err = fmt.Errorf("%q: a goodput needs bounds; give them with --goodput \"ttft:500ms tpot:50ms\" behind --",
+				err = fmt.Errorf(
+					"%q: a goodput needs bounds; give them with --goodput \"ttft:500ms tpot:50ms\" behind --",
 					part)
 			}
 		}

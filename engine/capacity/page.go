@@ -93,7 +93,8 @@ func (p *Page) graphs() (all []chart.Graph) {
 		if g.Series = withInterval(byLoad, name); g.Series == nil {
 			return
 		}
-		g.Series = append(g.Series, chart.Series{Name: "broke an objective", Style: chart.Dots, Bad: true, Values: broken})
+		g.Series = append(g.Series,
+			chart.Series{Name: "broke an objective", Style: chart.Dots, Bad: true, Values: broken})
 		if limit > 0 {
 			g.Series = append(
 				g.Series,

@@ -53,8 +53,9 @@ func (r *Replicas) Words() string {
 	if r == nil {
 		return ""
 	}
-	return fmt.Sprintf("One instance carries %s requests/s. If instances came and went by the minute, the trace would have "+
-		"needed at most %d, %s on average, and %s instance-hours.", format.Rate(r.RequestsPerS), r.Peak,
+	return fmt.Sprintf(
+		"One instance carries %s requests/s. If instances came and went by the minute, the trace would have "+
+			"needed at most %d, %s on average, and %s instance-hours.", format.Rate(r.RequestsPerS), r.Peak,
 		format.Number(r.Mean, 3), format.Number(r.InstanceHours, 3))
 }
 
@@ -73,7 +74,8 @@ func (r *Replicas) section() chart.Section {
 	g.Series = []chart.Series{{Name: "instances", Style: chart.Bars, Values: values}}
 	return chart.Section{
 		Title: "Instances over time",
-		Note: r.Words() + " An autoscaler that knows the future needs as many, and no other needs fewer. It holds as far " +
+		Note: r.Words() +
+			" An autoscaler that knows the future needs as many, and no other needs fewer. It holds as far " +
 			"as requests of all minutes cost what the measured ones did.",
 		Graphs: []chart.Graph{g},
 	}

@@ -31,9 +31,9 @@ const (
 	tail = 0.01
 	// sure is the same where one whole number of them is the answer.
 	sure = 0.001
-	// priorDesignEffect is the effect of requests that are correlated, as far as no probe showed it. Simulated queues and caches
-	// have 50 to 600. With 15 some searches ended after a twentieth of the time of others, with an interval beside the
-	// capacity.
+	// priorDesignEffect is the effect of requests that are correlated, as far as no probe showed it. Simulated queues
+	// and caches have 50 to 600. With 15 some searches ended after a twentieth of the time of others, with an interval
+	// beside the capacity.
 	priorDesignEffect = 60
 	// priorDesignEffectFar is the same at the end of a window before any probe showed a sign of breaking.
 	priorDesignEffectFar = 22
@@ -158,8 +158,8 @@ func (s *Search) open() (above, below bool) {
 	return 1-s.posteriors.until(most+math.Ln2) > far, s.posteriors.until(least-math.Ln2) > far
 }
 
-// nextDesignPoint is the log load of the next probe: twice or half the load until the capacity is bounded, then where it narrows the
-// interval most.
+// nextDesignPoint is the log load of the next probe: twice or half the load until the capacity is bounded, then where
+// it narrows the interval most.
 func (s *Search) nextDesignPoint() float64 {
 	if len(s.outcomes) == 0 {
 		return s.logLoad(s.config.Least)

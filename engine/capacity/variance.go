@@ -9,8 +9,8 @@ import "math"
 // the best. Its prior is worth priorProbes probes with a deviation of priorDeviation, in log load: repeated runs of
 // unchanged servers differ by 0.3 to 1 %, and by far more after restarts.
 //
-// And probes measure the same part of the trace. The edge of other traffic like it differs from that of this part by what
-// so many requests vary by chance, however often they are replayed.
+// And probes measure the same part of the trace. The edge of other traffic like it differs from that of this part by
+// what so many requests vary by chance, however often they are replayed.
 const (
 	priorDeviation = 0.015
 	priorProbes    = 4
@@ -33,8 +33,8 @@ func (s *Search) nearEdge() (all []*Outcome) {
 	return all
 }
 
-// repetition is the logarithm of the load nearest to the edge, and whether it is to be measured again: nothing else tells
-// as well how much probes differ. A load at which none or most requests are beyond would tell nothing.
+// repetition is the logarithm of the load nearest to the edge, and whether it is to be measured again: nothing else
+// tells as well how much probes differ. A load at which none or most requests are beyond would tell nothing.
 func (s *Search) repetition() (logLoad float64, due bool) {
 	nearest := math.Inf(1)
 	for _, o := range s.nearEdge() {
@@ -117,8 +117,8 @@ func (s *Search) attainable() float64 {
 }
 
 // settles is for how long after the warm-in servers are slower than later, in s: they scale, compile, or fill a cache.
-// It shows in a probe that broke an objective by far at first and by nothing in its last third, though no fewer requests
-// came. Chance does not do so: at such a load a backlog grows.
+// It shows in a probe that broke an objective by far at first and by nothing in its last third, though no fewer
+// requests came. Chance does not do so: at such a load a backlog grows.
 func (s *Search) settles() (seconds float64) {
 	const least = 12 // slices
 	for i := range s.outcomes {

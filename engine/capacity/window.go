@@ -40,7 +40,8 @@ type Stretch struct {
 
 // Part is what probes measure of a trace. Times are trace times, rates those of the recorded load.
 type Part struct {
-	Places     bool      `json:"places"` // the stretches are of places of requests, as the load ignores the trace's times
+	// the stretches are of places of requests, as the load ignores the trace's times
+	Places     bool      `json:"places"`
 	Stretches  []Stretch `json:"stretches"`
 	TraceNS    int64     `json:"trace_ns"`     // duration of the whole trace
 	OfMeanRate float64   `json:"of_mean_rate"` // rate of the part over the mean rate of the trace
@@ -52,8 +53,8 @@ type Part struct {
 // spreadOver is of how many stretches a spread part is.
 const spreadOver = 5
 
-// Choose returns the part of a trace that a probe measures, forNS long. Before its first stretch leadNS of the trace are
-// for the warm-in.
+// Choose returns the part of a trace that a probe measures, forNS long. Before its first stretch leadNS of the trace
+// are for the warm-in.
 //
 // If the rate of a trace varies by no more than chance, its busiest part is so by chance, too. Then each probe, by its
 // number, measures another one: together they tell more of such traffic.
@@ -118,8 +119,8 @@ func (t Timeline) busiest(forNS, leadNS int64) (best Stretch) {
 	return best
 }
 
-// even reports whether the rate over stretches of forNS varies by no more than chance. How much chance varies it, bursts
-// included, shows in how pieces that follow each other differ (von Neumann, 1941): slow changes do not.
+// even reports whether the rate over stretches of forNS varies by no more than chance. How much chance varies it,
+// bursts included, shows in how pieces that follow each other differ (von Neumann, 1941): slow changes do not.
 func (t Timeline) even(forNS int64) bool {
 	const pieces, surely = 8, 4 // of a stretch; standard deviations
 	end := t[len(t)-1] + 1

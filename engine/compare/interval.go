@@ -102,7 +102,8 @@ func ofDrift(e estimate, values, starts [2][]float64) estimate {
 	return e
 }
 
-// starts are the places of the runs of both sides in the order of their starts, from 0. Runs that start together share one.
+// starts are the places of the runs of both sides in the order of their starts, from 0. Runs that start together share
+// one.
 func (m *matched) starts() (places [2][]float64) {
 	for side := range m.runs {
 		for _, run := range m.runs[side] {
@@ -116,9 +117,9 @@ func (m *matched) starts() (places [2][]float64) {
 	return places
 }
 
-// leastVariance is the least variance of a share of n requests: that of a binomial with two requests more of either kind
-// (A. Agresti and B. Coull, The American Statistician 52, 1998). Runs without a single failure would else be sure that
-// there never is one.
+// leastVariance is the least variance of a share of n requests: that of a binomial with two requests more of either
+// kind (A. Agresti and B. Coull, The American Statistician 52, 1998). Runs without a single failure would else be sure
+// that there never is one.
 func leastVariance(share, n float64) float64 {
 	p := (share*n + 2) / (n + 4)
 	return p * (1 - p) / (n + 4)

@@ -1,7 +1,7 @@
 // Package doctor says what a machine lacks for punctual sending and exact latencies, and the remedy.
 //
-// Examine measures for some three seconds; it takes threads for good, so a process calls it once and ends. What readings
-// mean is a pure function. It prints nothing.
+// Examine measures for some three seconds; it takes threads for good, so a process calls it once and ends. What
+// readings mean is a pure function. It prints nothing.
 //
 // The package is not an API: any release may change it.
 package doctor

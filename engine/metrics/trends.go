@@ -45,7 +45,11 @@ func (t *Trend) Short() string {
 	if t.Last < t.First {
 		way = " p50 fell by "
 	}
-	return latencies[FindLatency(t.Quantity)].Label + way + fmt.Sprintf("%.0f %%", 100*math.Abs(t.Last/t.First-1))
+	label := t.Quantity // of a summary that we did not write
+	if of := FindLatency(t.Quantity); of >= 0 {
+		label = latencies[of].Label
+	}
+	return label + way + fmt.Sprintf("%.0f %%", 100*math.Abs(t.Last/t.First-1))
 }
 
 // Words says more of it, and what of the load may be the cause.

@@ -91,9 +91,11 @@ func (r *runner) conclude(found engine.Result, records []record.Record) (*metric
 		r.observer.Tick(&r.Running, true)
 	}
 	if n, row, want, got := audit.Miscounted(r.load.Work, records); n > 0 {
-		r.note("tokens_miscounted", "the servers counted other numbers of tokens in %s than were counted before the start (row %d: %s, not "+
-			"%s), so their ideal hits are not to be relied on: is --tokenizer the model's own, and does /tokenize use "+
-			"the template of the run?",
+		r.note("tokens_miscounted",
+			"the servers counted other numbers of tokens in %s than were counted before the start (row %d: %s, not "+
+				"%s), so their ideal hits are not to be relied on: is --tokenizer the model's own, and does "+
+				"/tokenize use "+
+				"the template of the run?",
 			format.Many(n, "prompt"), row, format.Count(got), format.Count(want))
 	}
 	unwritten, diskErr := r.writer.Close()
@@ -231,7 +233,8 @@ func (r *runner) info(found engine.Result) metrics.Summary {
 		Amplify:     r.load.Facts.Amplify,
 		Limits:      r.cfg.Limits,
 		Notes: slices.Concat(
-			metrics.Texts(r.notes.Kept), r.leftOutNotes(found.LeftOut), r.idleNotes(found), placementNotes(found.Placement),
+			metrics.Texts(r.notes.Kept), r.leftOutNotes(found.LeftOut), r.idleNotes(found),
+			placementNotes(found.Placement),
 		),
 	}
 }

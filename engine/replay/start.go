@@ -111,7 +111,8 @@ func (r *runner) awaitStart(ctx context.Context, group *shard.Group) (err error)
 	}
 	file.ReadyNS = int64(ready.Sub(at))
 	if file.LateNS = int64(max(0, time.Since(at))); file.LateNS > 0 {
-		r.note("started_late", "ready %s after the agreed start: what was planned before is not sent", format.Duration(file.LateNS, 3))
+		r.note("started_late", "ready %s after the agreed start: what was planned before is not sent",
+			format.Duration(file.LateNS, 3))
 	}
 	if err := r.writeShard(); err != nil {
 		return err

@@ -289,7 +289,8 @@ func latencyTable(s *metrics.Summary) chart.Table {
 			}
 			if n.mark != "" {
 				cell.Mark = chart.Warn
-				t.Note = "~ too few values, or they vary over the run; ! moved by the client's lateness: point at the number."
+				t.Note = "~ too few values, or they vary over the run; ! moved by the client's lateness: point at " +
+					"the number."
 			}
 			row = append(row, cell)
 		}

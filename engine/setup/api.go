@@ -32,7 +32,8 @@ func (p *Prepared) chooseAPI(context.Context) error {
 		silent.OutputTokens = make([]int32, p.Trace.Len())
 		p.Trace = &silent
 	case !t.Forces && !o.NoForceOutput:
-		p.note("free_lengths", "--api %s cannot have an answer of exactly so many tokens: answers may be shorter than recorded", o.API)
+		p.note("free_lengths",
+			"--api %s cannot have an answer of exactly so many tokens: answers may be shorter than recorded", o.API)
 	}
 	return nil
 }

@@ -59,7 +59,8 @@ func (p *Prepared) layout(ctx context.Context) error {
 			"      live history: %s to get what the servers answer to the turns before",
 			format.Many(p.History.Turns(), "follow-up turn"),
 		)
-		p.note("live_history", "live history: the fingerprint and the bytes on the wire are those of the requests as recorded")
+		p.note("live_history",
+			"live history: the fingerprint and the bytes on the wire are those of the requests as recorded")
 	}
 	return p.checkMemory(ctx)
 }
@@ -78,8 +79,9 @@ func (p *Prepared) noteShort() {
 	} else if short > maxNamed {
 		rows = append(rows[:maxNamed], "…")
 	}
-	p.note("short_prompts", "%s of at most %d tokens, which the server adds anyway: each is sent as one token, so it gets more than "+
-		"recorded (rows %s, from 0)",
+	p.note("short_prompts",
+		"%s of at most %d tokens, which the server adds anyway: each is sent as one token, so it gets more than "+
+			"recorded (rows %s, from 0)",
 		format.Many(short, "prompt"), p.Overhead.Tokens(), strings.Join(rows, ", "))
 }
 

@@ -107,7 +107,8 @@ func (p *Prepared) useSalt(seen bool) {
 				"runs can hit",
 		)
 	default:
-		p.Facts.NoteUnlessReported = "cold: a cache_salt of this run is in every body of ours; the server has reported no " +
+		p.Facts.NoteUnlessReported = "cold: a cache_salt of this run is in every body of ours; the server has " +
+			"reported no " +
 			"cached tokens, so whether it honours the salt is unknown (vLLM: --enable-prompt-tokens-details)"
 		p.line("note: %s", p.Facts.NoteUnlessReported)
 	}

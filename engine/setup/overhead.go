@@ -59,7 +59,8 @@ func (p *Prepared) splitOverhead(ctx context.Context, added int) (o workload.Ove
 		if special.Tokens() == added {
 			return special, "as " + p.tokenizer.Name() + " does", nil
 		}
-		p.note("overhead_differs", "the servers add %s to a prompt, %s would add %d; prompts are shortened by the servers' number",
+		p.note("overhead_differs",
+			"the servers add %s to a prompt, %s would add %d; prompts are shortened by the servers' number",
 			format.Many(added, "token"), p.tokenizer.Name(), special.Tokens())
 	}
 	if added == 0 {

@@ -93,7 +93,8 @@ func (p *Prepared) noteIncomparable() {
 	switch {
 	case servers < 2 || p.o.DryRun:
 	case p.verbatims.all:
-		p.note("routers_not_compared", "routers are not compared: only the servers can count the tokens that verbatim prompts share")
+		p.note("routers_not_compared",
+			"routers are not compared: only the servers can count the tokens that verbatim prompts share")
 	case len(sizes) > 1:
 		p.note("routers_of_one_block_size", "routers are compared as if all servers had the blocks of the first")
 	}

@@ -81,7 +81,8 @@ func (p *Prepared) takePart(backend api.Backend) error {
 		p.line("       %d of the %d in flight are this shard's", part.Of(n), n)
 	}
 	if p.o.Route == RouteLeastInFlight {
-		p.note("in_flight_of_shard", "--route %s: each shard counts only what it has in flight itself", RouteLeastInFlight)
+		p.note("in_flight_of_shard", "--route %s: each shard counts only what it has in flight itself",
+			RouteLeastInFlight)
 	}
 	return nil
 }

@@ -131,7 +131,8 @@ func (p *Prepared) plan(context.Context) error {
 		)
 	}
 	if t.DelayNS != nil && !o.Pacing.Timed() && !o.Sessions.Thinks() {
-		p.note("delays_ignored", "the trace's delays are ignored, as its times are; --sessions %s keeps them", SessionsThink)
+		p.note("delays_ignored", "the trace's delays are ignored, as its times are; --sessions %s keeps them",
+			SessionsThink)
 	}
 	p.Plan = plan
 	if o.Sender == SenderProcess { // refused before anything is built

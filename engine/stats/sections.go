@@ -138,10 +138,10 @@ func (s *Sections) Effective() float64 {
 // Intervals returns a 95 % interval for each quantile of perMille, which rise. There is none where all values may be on
 // one side of the quantile, as few as they are by what they depend on each other.
 //
-// How much the parts' shares of values below a quantile vary tells the variance of the whole share. The interval is from
-// order statistics: it has the quantiles that the share may stand for (Woodruff, JASA 1952). It holds those of all cuts,
-// each with Student's t for its number of parts. The larger of two variances counts: that of shares and that of ranks.
-// A quantile is never surer than those before it.
+// How much the parts' shares of values below a quantile vary tells the variance of the whole share. The interval is
+// from order statistics: it has the quantiles that the share may stand for (Woodruff, JASA 1952). It holds those of all
+// cuts, each with Student's t for its number of parts. The larger of two variances counts: that of shares and that of
+// ranks. A quantile is never surer than those before it.
 func (s *Sections) Intervals(perMille []int64) []*[2]int64 {
 	out := make([]*[2]int64, len(perMille))
 	if s.unknown != "" {

@@ -13,8 +13,8 @@ import (
 // keys.
 const Made = "gen:"
 
-// described returns what names of AIPerf, GenAI-Perf and vLLM's bench say about requests that are made: the table's lines
-// of a part.
+// described returns what names of AIPerf, GenAI-Perf and vLLM's bench say about requests that are made: the table's
+// lines of a part.
 func described() map[string]string {
 	parts := map[string]string{}
 	for line := range strings.Lines(table) {

@@ -132,7 +132,8 @@ func appendCapture(dst []byte, r *Request) []byte {
 	input := int64(r.InputTokens)
 	output := int64(r.OutputTokens)
 	if input+output > 0 {
-		usage := fmt.Appendf(nil, `{"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`, input, output,
+		usage := fmt.Appendf(nil, `{"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`, input,
+			output,
 			input+output)
 		dst = appendCaptured(append(dst, `,"endpointOutput":`...), "OUTPUT", usage)
 	}

@@ -1,5 +1,5 @@
-// Package lists keeps a list for each of many rows, such as block ids, in large pieces of memory. It also picks values of
-// some rows out of a column.
+// Package lists keeps a list for each of many rows, such as block ids, in large pieces of memory. It also picks values
+// of some rows out of a column.
 //
 // A [Store] is for one goroutine while lists are added; then any number may read it.
 package lists
