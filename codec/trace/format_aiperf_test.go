@@ -32,14 +32,6 @@ func asJSON(tr *Trace) []string {
 	return all
 }
 
-func answers(tr *Trace) []string {
-	var all []string
-	for i := range tr.Len() {
-		all = append(all, string(tr.Answer(i)))
-	}
-	return all
-}
-
 const multiFile = `{"session_id":"s","turns":[{"role":"system","text":"Be brief."},{"text":"Hi","delay":0},{"role":"assistant","text":"Hello."},{"text":"Why?","delay":1500,"output_length":7,"extra":{"n":1}}]}
 {"type":"multi_turn","turns":[{"texts":["a","b"]},{"role":"tool","text":"c"},{"role":"assistant","texts":["d","e"]}]}
 `

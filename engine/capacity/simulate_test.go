@@ -67,26 +67,6 @@ func (s *simulation) probe(search *Search, p Probe) Outcome {
 	panic("a window that is over does not end")
 }
 
-// shares are those beyond each objective in one window.
-func (s *simulation) shares(number int, load, seconds float64) []float64 {
-	shares, n := make([]float64, len(s.objectives)), 0.0
-	for _, r := range s.window(number, load, seconds) {
-		if r.at < warmS {
-			continue
-		}
-		n++
-		for j := range s.objectives {
-			if s.beyond(&s.objectives[j], &r) {
-				shares[j]++
-			}
-		}
-	}
-	for j := range shares {
-		shares[j] /= n
-	}
-	return shares
-}
-
 // peeks yields what is known after each slice of a window.
 func (s *simulation) peeks(all []request, sliceS, windowS float64) iter.Seq[Peek] {
 	return func(yield func(Peek) bool) {

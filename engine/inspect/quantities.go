@@ -442,6 +442,3 @@ func rate(perSecond float64) string {
 	}
 	return format.Rate(perSecond) + " rows/s"
 }
-
-// variation prints a coefficient of variation.
-func variation(v float64) string { return format.Number(v, 3) }

@@ -77,9 +77,9 @@ const inFlightTrend = "in_flight"
 
 // bySection is what a run did in each of its parts.
 type bySection struct {
-	planned, inFlight, prompt, output [stats.MostSections]float64 // sums
-	requests, ok                      [stats.MostSections]float64
-	latencies                         [numTimed][stats.MostSections][]int64
+	inFlight, prompt, output [stats.MostSections]float64 // sums
+	requests, ok             [stats.MostSections]float64
+	latencies                [numTimed][stats.MostSections][]int64
 }
 
 // trends are those of a run of at least five ok requests a section.
