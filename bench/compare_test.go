@@ -110,7 +110,7 @@ func TestCompare(t *testing.T) {
 	page := filepath.Join(root, "page.html")
 	worse := runCompare(t, append([]string{dir("a"), dir("slower"), "--floor", dir("again"), "--json", "--html", page}, gate...)...)
 	verdicts, nameA, nameB := worse.verdicts(t)
-	if worse.code != 3 || verdicts["ttft.paired"] != "worse" || verdicts["ttft.p50"] != "worse" || verdicts["error_rate"] != "same" || !strings.Contains(worse.stderr, "FAILED   ttft.paired:+10%") {
+	if worse.code != 3 || verdicts["ttft.paired"] != "worse" || verdicts["ttft.p50"] != "worse" || verdicts["error_rate"] != "unclear" || !strings.Contains(worse.stderr, "FAILED   ttft.paired:+10%") {
 		t.Errorf("a slower server: exit %d, %v\n%s", worse.code, verdicts, worse.stderr)
 	}
 	if nameA != a.url || nameB != urlB {

@@ -23,6 +23,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/internal/gather"
 	"github.com/fastreplay/fastreplay/engine/internal/model"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/route"
@@ -126,13 +127,13 @@ func makeWorks(t testing.TB) *works {
 	w := &works{backend: backend}
 	for n := 1; n < len(w.of); n++ {
 		for _, plan := range plans {
-			made := must(trace.Generate(trace.Gen{ArrivalNS: workloadtest.Spaced(n, 1000), InputTokens: trace.Range{Min: 4, Max: 4}, OutputTokens: trace.Range{Min: 1, Max: 1}}))(t)
-			p := must(plan(made.ArrivalNS))(t)
+			made := must.Have(trace.Generate(trace.Gen{ArrivalNS: workloadtest.Spaced(n, 1000), InputTokens: trace.Range{Min: 4, Max: 4}, OutputTokens: trace.Range{Min: 1, Max: 1}}))(t)
+			p := must.Have(plan(made.ArrivalNS))(t)
 			addr := netip.MustParseAddrPort("127.0.0.1:1")
 			one := &workload.Work{Trace: made, Plan: p, Places: route.RoundRobin(n, route.Even([]int{1}))}
 			one.Targets = []workload.Target{{URL: "http://" + addr.String(), Host: addr.String(), Path: "/v1/completions", Endpoints: []netip.AddrPort{addr}, Name: "127.0.0.1", Port: addr.Port()}}
 			one.Prebuilt = workloadtest.Build(t, workloadtest.Builder(t, "", "a", 1), one)
-			arena := must(unix.Mmap(int(one.Prebuilt.File().Fd()), 0, int(one.Prebuilt.MappedBytes()), unix.PROT_READ, unix.MAP_SHARED))(t)
+			arena := must.Have(unix.Mmap(int(one.Prebuilt.File().Fd()), 0, int(one.Prebuilt.MappedBytes()), unix.PROT_READ, unix.MAP_SHARED))(t)
 			w.of[n], w.arena[n] = append(w.of[n], one), append(w.arena[n], arena)
 		}
 	}
@@ -670,7 +671,7 @@ func seeded(w *works, seed uint64, bug int, trace func(string, ...any)) error {
 
 // number is a number of the environment.
 func number(t *testing.T, name string) uint64 {
-	n := must(strconv.ParseUint(os.Getenv(name), 10, 64))(t)
+	n := must.Have(strconv.ParseUint(os.Getenv(name), 10, 64))(t)
 	return n
 }
 
