@@ -345,6 +345,8 @@ func TestReplayed(t *testing.T) {
 		}
 	}
 	runWell(t, list)
+	p.mu.Lock() // an end may still be on its way
+	defer p.mu.Unlock()
 	for _, text := range p.sent {
 		if bytes.Contains(text, []byte("Version")) || bytes.Contains(text, []byte("/hello")) {
 			t.Errorf("sent in clear: %q", text)
