@@ -165,7 +165,10 @@ func (o *comparison) run(c *cobra.Command, words, behind []string) error {
 				words = r.B.Name + ": " + words
 			}
 			code := o.codeOf(answer)
-			ui.alert("%s %s   %s", marks()[code], answer, words)
+			if answer == compare.Undecided && o.undecided != "" {
+				words += "; it counts as " + o.undecided + " (--undecided)"
+			}
+			ui.alert("%s %s   %s", marks()[answer], answer, words)
 			if code == exitMissed || ending == exitOK {
 				ending = code
 			}
@@ -194,9 +197,9 @@ func (o *comparison) codeOf(answer compare.Answer) int {
 	return exitUndecided
 }
 
-// marks are what a person sees of an exit code of a gate.
-func marks() map[int]string {
-	return map[int]string{exitOK: "✓", exitMissed: "✗", exitUndecided: "?"}
+// marks are what a person sees of an answer of a gate.
+func marks() map[compare.Answer]string {
+	return map[compare.Answer]string{compare.Passed: "✓", compare.Failed: "✗", compare.Undecided: "?"}
 }
 
 // theRecord is the word for what a trace recorded of itself, as a side.

@@ -30,6 +30,9 @@ func (s *Search) update() {
 			t := &tallied[j][i]
 			t.designEffect = s.designEffects[j]
 			t.trust(o.Allowed)
+			if s.config.Falling { // a load of few instances is far from the next
+				t.least = math.Inf(-1)
+			}
 			sign = sign || t.share() > clearly*o.Allowed && t.logLoad < breaks+0.1
 		}
 		if sign {

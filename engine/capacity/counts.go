@@ -15,6 +15,8 @@ type counts struct {
 	weight       float64 // 0 to 1: how far the line of the fit may be trusted from there to the edge
 	// logit above which the line may lie as it likes: where most requests are beyond, others may never be
 	most float64
+	// logit below which the line may lie as it likes: where few are beyond, they may be so at any load
+	least float64
 }
 
 // count counts slices for objective j. Open requests count as not beyond: those that were decided first may be the

@@ -72,7 +72,7 @@ func (b *posterior) update() {
 			slope := slopeOf(j)
 			sum := slopePrior(slope)
 			for _, t := range b.tallied {
-				eta := min(t.most, base+slope*(t.logLoad-edge))
+				eta := max(t.least, min(t.most, base+slope*(t.logLoad-edge)))
 				sum += t.weight / t.designEffect * (t.n*logShare(eta) - (t.n-t.beyond)*eta)
 			}
 			logs[i][j] = sum
@@ -198,7 +198,15 @@ func (t *counts) trust(allowed float64) {
 	if t.most = math.Inf(1); t.share() > 0.5 {
 		t.most = logit(t.share())
 	}
+	// Some requests, such as the longest, may be late at any load. Without this a constant 1 to 4 % of them looked like the
+	// way to an edge: 25 of 140 simulated intervals held it, and 160 of 160 do with it.
+	if t.least = math.Inf(-1); t.beyond > 0 && t.share() < clearlyBelow*allowed {
+		t.least = logit(t.share())
+	}
 }
+
+// clearlyBelow is up to which part of what is allowed a share beyond may be one of any load.
+const clearlyBelow = 0.9
 
 func logit(p float64) float64 { return math.Log(p / (1 - p)) }
 

@@ -66,13 +66,13 @@ func (t Timeline) Choose(from string, probe int, forNS, leadNS int64) Part {
 	case forNS == end-leadNS:
 		p.Whole = true
 		p.Stretches = []Stretch{{leadNS, end}}
-	case from == FromSpread:
+	case from == FromSpread && forNS >= spreadOver:
 		stratum := (end - leadNS) / spreadOver
 		for i := range int64(spreadOver) {
 			begin := leadNS + i*stratum + (stratum-forNS/spreadOver)/2
 			p.Stretches = append(p.Stretches, Stretch{begin, begin + forNS/spreadOver})
 		}
-	case from == FromStart:
+	case from == FromStart, from == FromSpread:
 		p.Stretches = []Stretch{{leadNS, leadNS + forNS}}
 	case p.Even:
 		_, place := math.Modf(float64(probe) * (math.Phi - 1))

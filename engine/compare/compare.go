@@ -38,8 +38,8 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 		Margin: sameWithin,
 	}
 	runs := slices.Concat(a.runs, b.runs)
-	if len(runs) == 2 {
-		r.Scope = ScopePair
+	if len(runs) == 2 || a.isRecord() {
+		r.Scope = ScopePair // a trace has one record, which tells nothing of how far runs differ
 	}
 	switch what := strings.Join(different, "; "); {
 	case !r.Paired && !anyway:
@@ -66,8 +66,9 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 	m := match(a.runs, b.runs, r.Paired)
 	r.noteUnpaired(m)
 	if r.Scope == ScopeServers && isSeparate(m.starts()) {
-		r.note("the sides were run one behind the other, so whatever drifted meanwhile looks like a change, and " +
-			"intervals of four runs or more allow for it: runs by turns (--interleave) would tell more")
+		r.note("the sides were run one behind the other, so whatever changed meanwhile looks like a change of the server. " +
+			"Intervals of four runs or more allow for an even drift from run to run, and for nothing else: runs by turns " +
+			"(--interleave) would tell")
 	}
 	for side := range m.good {
 		for _, good := range m.good[side] {
@@ -78,11 +79,13 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 			r.Requests = min(r.Requests, int64(len(good)))
 		}
 	}
-	moved := map[string]float64{} // ms by which the client may have moved a number
-	for _, run := range runs {
-		for _, u := range run.summary.Verdict.Unsafe {
-			name := u.Metric + "." + u.Percentile
-			moved[name] = max(moved[name], u.EffectMS)
+	moved := [2]map[string]float64{{}, {}} // ms by which the client may have moved a number of a side
+	for side, runs := range m.runs {
+		for _, run := range runs {
+			for _, u := range run.summary.Verdict.Unsafe {
+				name := u.Metric + "." + u.Percentile
+				moved[side][name] = max(moved[side][name], u.EffectMS)
+			}
 		}
 	}
 	numbers, estimates := m.estimates()
@@ -91,13 +94,22 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 		if strings.HasSuffix(s.name, ".paired") { // of most pairs, the median says more than the tail
 			of = i - kindsOf + 1
 		}
-		most := moved[strings.Replace(specs()[of].name, "_planned", "", 1)]
 		e := estimates[i]
-		if value := s.mean(numbers[0], of); most > 0 && finite(value) {
-			e.reach += math.Log1p(most / value)
+		late := false
+		for side := range moved {
+			most := moved[side][strings.Replace(specs()[of].name, "_planned", "", 1)]
+			switch value := s.mean(numbers[side], of); {
+			case most == 0 || !finite(value):
+				continue
+			case most >= value:
+				e = e.unknown("lateness of the client may have made all of it")
+			default:
+				e.reach -= math.Log1p(-most / value)
+			}
+			late = true
 		}
 		metric := s.metric(e, s.mean(numbers[0], i), s.mean(numbers[1], i))
-		metric.Client = most > 0
+		metric.Client = late
 		metric.judge(s, r)
 		r.Metrics = append(r.Metrics, metric)
 	}

@@ -324,8 +324,15 @@ func (m *matched) estimates() (numbers [2][][]float64, all []estimate) {
 		if !pair && m.paired {
 			e = ofDrift(e, scaled, starts)
 		}
-		if s.all && finite(e.reach) {
+		switch {
+		case !finite(e.reach):
+		case s.all:
 			e = m.ofCounts(e, scaled)
+		case s.unit == "share":
+			p := 2 / (float64(good) + 4) // of requests that differ, if none of these did
+			e.reach = max(e.reach, p+normal95*math.Sqrt(leastVariance(0, float64(good))))
+		case s.unit == "rate":
+			e.reach = max(e.reach, math.Log1p(1/float64(good))) // it counts whole requests
 		}
 		all = append(all, e)
 	}

@@ -250,7 +250,7 @@ func (m *matched) rate(side, k int, s spec, g *groups, without int8) float64 {
 	sum := 0.0
 	for _, r := range run.rows {
 		out := r.doneS > from && r.doneS <= to
-		if over, _ := s.count(r); r.ok && !out && r.doneS <= lasted && finite(over) {
+		if over, _ := s.count(r); r.ok && !out && r.doneS < lasted && finite(over) {
 			sum += over
 		}
 	}

@@ -19,7 +19,7 @@ func Recorded(t *trace.Trace, of *Side) (*Side, error) {
 	}
 	summary := *of.runs[0].summary
 	summary.Run.Targets = []string{"the record in " + summary.Workload.Trace}
-	summary.Verdict = metrics.Verdict{Measurement: "recorded"}
+	summary.Verdict = metrics.Verdict{Measurement: theRecord}
 	r := &run{dir: "recorded", summary: &summary}
 	for _, sent := range of.runs[0].rows {
 		i, found := places[sent.traceRow]
@@ -37,6 +37,12 @@ func Recorded(t *trace.Trace, of *Side) (*Side, error) {
 	}
 	return &Side{SLOs: of.SLOs, runs: []*run{r}}, nil
 }
+
+// isRecord reports whether a side is what a trace recorded of itself.
+func (s *Side) isRecord() bool { return s.runs[0].summary.Verdict.Measurement == theRecord }
+
+// theRecord is the verdict of a trace's own record.
+const theRecord = "recorded"
 
 // recorded makes a row what the trace recorded of request i, and reports whether it recorded a time.
 func (w *row) recorded(t *trace.Trace, i int) bool {

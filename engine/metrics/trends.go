@@ -22,6 +22,8 @@ type Trend struct {
 	// what else changed by over 10 % from the first quarter to the last, as a share: requests_per_s as planned, or
 	// prompt_tokens or output_tokens of a request; empty if the load was steady
 	Load map[string]float64 `json:"load"`
+	// of in_flight: the load was steady, and TTFT or E2E rose, so that requests were not only filling up; else absent
+	Overload bool `json:"overload,omitempty"`
 }
 
 // What counts as a trend.
@@ -35,8 +37,8 @@ const (
 // Short says what went which way and, if the load was steady, what of the server that tells.
 func (t *Trend) Short() string {
 	if t.Quantity == inFlightTrend {
-		grew := "in flight grew from " + format.Number(t.First, 3) + " to " + format.Number(t.Last, 3)
-		if len(t.Load) == 0 {
+		grew := "in flight grew " + format.Number(t.First, 3) + " → " + format.Number(t.Last, 3)
+		if t.Overload {
 			grew += ": the server cannot carry this load"
 		}
 		return grew
@@ -91,6 +93,7 @@ func (c *Collector) trends(s *Summary) (out []Trend) {
 	if slices.Min(by.ok[:]) < 5 {
 		return nil
 	}
+	rose := false // a latency
 	load := map[string]float64{}
 	for key, v := range map[string][stats.MostSections]float64{"prompt_tokens": by.prompt, "output_tokens": by.output} {
 		setChange(load, key, quarter(v[:], by.ok[:], false), quarter(v[:], by.ok[:], true))
@@ -102,7 +105,12 @@ func (c *Collector) trends(s *Summary) (out []Trend) {
 		for i := range flying {
 			flying[i] = by.inFlight[i] / by.requests[i]
 		}
-		t := Trend{inFlightTrend, quarter(flying, nil, false), quarter(flying, nil, true), load}
+		t := Trend{
+			Quantity: inFlightTrend,
+			First:    quarter(flying, nil, false),
+			Last:     quarter(flying, nil, true),
+			Load:     load,
+		}
 		if t.Last-t.First > leastGrown && t.Last > 1.5*t.First && stats.StepsT(flying) > growthT {
 			out = append(out, t)
 		}
@@ -119,12 +127,21 @@ func (c *Collector) trends(s *Summary) (out []Trend) {
 			slices.Sort(values)
 			medians[k] = float64(values[stats.Rank(int64(len(values)), 500)-1]) / 1e6
 		}
-		t := Trend{latencies[l].Key, quarter(medians, nil, false), quarter(medians, nil, true), load}
+		t := Trend{
+			Quantity: latencies[l].Key,
+			First:    quarter(medians, nil, false),
+			Last:     quarter(medians, nil, true),
+			Load:     load,
+		}
 		moved := math.Abs(t.Last - t.First)
 		if slices.Min(medians) > 0 && moved > leastTrend*t.First && moved*1e6 > float64(latencies[l].toleratedNS) &&
 			math.Abs(stats.TrendT(medians)) > trendT {
+			rose = rose || t.Last > t.First
 			out = append(out, t)
 		}
+	}
+	for i := range out {
+		out[i].Overload = out[i].Quantity == inFlightTrend && rose && len(load) == 0
 	}
 	return out
 }

@@ -56,6 +56,7 @@ type cut struct {
 	part   func(*Sample) int
 	counts []float64 // values of each part
 	ranks  []float64 // of each part: its ranks from the middle one, as shares of all values, summed
+	says   float64   // as how many parts of one size they are
 	alike  float64   // by how many times more parts may vary than they show, since they are alike or wander
 }
 
@@ -87,13 +88,16 @@ func NewSections(values []Sample, groups int) *Sections {
 		s.unknown = FewGroups
 	case groups > 0:
 		s.cut(groups, func(v *Sample) int { return int(v.Group) })
+		if s.cuts[len(s.cuts)-1].says < leastGroups-0.5 {
+			s.unknown = FewGroups
+		}
 	}
 	return s
 }
 
 // cut adds a cut into m parts.
 func (s *Sections) cut(m int, part func(*Sample) int) {
-	c := cut{part, make([]float64, m), make([]float64, m), 1}
+	c := cut{part: part, counts: make([]float64, m), ranks: make([]float64, m), alike: 1}
 	n := float64(len(s.sorted))
 	for from := 0; from < len(s.sorted); {
 		to := s.after(from)
@@ -103,6 +107,7 @@ func (s *Sections) cut(m int, part func(*Sample) int) {
 			c.counts[part(&s.sorted[from])]++
 		}
 	}
+	c.says = n * n / squares(c.counts)
 	s.cuts = append(s.cuts, c)
 }
 
@@ -194,7 +199,7 @@ func (s *Sections) interval(perMille int64, from int, less [][]float64, worst []
 		}
 		variance := squares(excess) / float64(m-1) * float64(m) / n / n
 		worst[i] = max(worst[i], variance/independent*c.alike, s.excess(c), 1)
-		reach := Student95(float64(m-1)) * math.Sqrt(worst[i]*independent)
+		reach := Student95(min(float64(m), c.says)-1) * math.Sqrt(worst[i]*independent)
 		low = min(low, int(math.Floor(n*(q-reach))))
 		high = max(high, int(math.Ceil(n*(q+reach)))+1)
 	}

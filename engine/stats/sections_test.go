@@ -22,7 +22,7 @@ func inSections(values []int64) (all []Sample) {
 func TestIntervalsOracle(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	some := 0
-	for range 60 {
+	for range 80 {
 		n := 30 + rng.IntN(700)
 		var all []Sample
 		level := 0.0
@@ -131,7 +131,17 @@ func naiveIntervals(all []Sample, groups int) (out []*[2]int64) {
 				squared += excess * excess
 			}
 			w.worst = max(w.worst, squared*float64(w.m)/float64(w.m-1)/n/(q*(1-q))*w.neighbor)
-			reach := Student95(float64(w.m-1)) * math.Sqrt(w.worst*q*(1-q)/n)
+			sizes := 0.0
+			for j := range w.m {
+				size := 0.0
+				for _, s := range all {
+					if w.of(s) == j {
+						size++
+					}
+				}
+				sizes += size * size
+			}
+			reach := Student95(min(float64(w.m), n*n/sizes)-1) * math.Sqrt(w.worst*q*(1-q)/n)
 			low = min(low, int(math.Floor(n*(q-reach))))
 			high = max(high, int(math.Ceil(n*(q+reach)))+1)
 		}
