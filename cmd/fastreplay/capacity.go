@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -337,15 +336,14 @@ func (s *searching) config() capacity.Config {
 	return c
 }
 
-// afford sets how long windows are, and refuses a budget in which no probe can tell whether an objective is met: with
-// less than so many requests even a server without a late one may be too slow, with a chance of 5 %.
+// afford sets how long windows are, and refuses a budget in which no probe can tell whether an objective is met.
 func (s *searching) afford(c *capacity.Config) error {
 	warmS, perS, _ := s.paces(c.Least)
 	c.BesidesS = warmS + usualBesides.Seconds()
 	c.WindowS = cmp.Or(s.o.window.Seconds(), s.o.budget.Seconds()/windowsInBudget)
 	for i := range s.objectives {
 		o := &s.objectives[i]
-		requests := math.Ceil(math.Log(0.05) / math.Log1p(-o.Allowed))
+		requests := float64(o.LeastRequests())
 		if perS == 0 {
 			continue // nobody knows
 		}

@@ -8,6 +8,7 @@ package capacity
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -22,6 +23,12 @@ type Objective struct {
 	Allowed float64 // share of requests that may be beyond it, such as 0.05
 
 	bounds []metrics.SLO // of goodput
+}
+
+// LeastRequests is how many requests without a late one tell that an objective is met: of fewer, a server that is too
+// slow has none with a chance above 5 %.
+func (o *Objective) LeastRequests() int64 {
+	return int64(math.Ceil(math.Log(0.05) / math.Log1p(-o.Allowed)))
 }
 
 // Probe is one try: a replay at a load.

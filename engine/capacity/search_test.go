@@ -142,3 +142,15 @@ func TestNewRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestSweepOfFewRequests: a load holds if as many requests without a late one as tell it were measured, and not before.
+func TestSweepOfFewRequests(t *testing.T) {
+	for n, want := range map[int64]string{15: Edge, 58: Edge, 59: Holds, 600: Holds} {
+		s := NewSweep(Config{Objectives: []Objective{{Text: "ttft.p95<1s", Allowed: 0.05}}, WindowS: 10}, []float64{1})
+		p, _ := s.Next()
+		d := s.Peek(p, Peek{Ended: true, SliceS: 10, WindowS: 10, Slices: []Slice{{Requests: n, Beyond: []int64{0}}}})
+		if d.Verdict != want || want == Edge && !strings.Contains(d.Why, "requests are too few to tell ttft.p95<1s: 59 would do") {
+			t.Errorf("%d requests: %+v", n, d)
+		}
+	}
+}

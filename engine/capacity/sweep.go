@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/fastreplay/fastreplay/engine/chart"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // Sweep probes given loads in their order, each for its whole window. It is for one goroutine.
@@ -42,12 +43,24 @@ func (s *Sweep) Stop(why string) { s.stopped, s.at = why, nil }
 // Why is why the sweep ended before its time; "" if it did not.
 func (s *Sweep) Why() string { return s.stopped }
 
-// Peek ends a probe with its window.
+// Peek ends a probe with its window. What a search may take for granted of a load far from the edge, a sweep does not.
 func (s *Sweep) Peek(p Probe, peek Peek) Decision {
 	if !peek.Ended {
 		return Decision{}
 	}
-	return s.Search.Peek(p, peek)
+	d := s.Search.Peek(p, peek)
+	requests := int64(0)
+	for _, slice := range peek.Slices {
+		requests += slice.Requests
+	}
+	for _, o := range s.config.Objectives {
+		if least := o.LeastRequests(); d.Verdict == Holds && requests < least {
+			d.Verdict = Edge
+			d.Why = format.Many(requests, "request") + " are too few to tell " + o.Text + ": " + format.Count(least) +
+				" would do."
+		}
+	}
+	return d
 }
 
 // measure is a number of every probe.

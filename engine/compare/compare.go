@@ -66,9 +66,9 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 	m := match(a.runs, b.runs, r.Paired)
 	r.noteUnpaired(m)
 	if r.Scope == ScopeServers && isSeparate(m.starts()) {
-		r.note("the sides were run one behind the other, so whatever changed meanwhile looks like a change of the server. " +
-			"Intervals of four runs or more allow for an even drift from run to run, and for nothing else: runs by turns " +
-			"(--interleave) would tell")
+		r.note("the sides were run one behind the other, so whatever changed meanwhile looks like a change of the " +
+			"server. Intervals of four runs or more allow for an even drift from run to run, and for nothing else: " +
+			"runs by turns (--interleave) would tell")
 	}
 	for side := range m.good {
 		for _, good := range m.good[side] {
