@@ -315,7 +315,7 @@ func (s *searching) begin() (err error) {
 func (s *searching) config() capacity.Config {
 	o := s.o
 	c := capacity.Config{
-		WindowS:    cmp.Or(o.window, usualSweepWindow).Seconds(),
+		WindowS:    cmp.Or(o.window, time.Minute).Seconds(), // of each load of a sweep
 		Objectives: s.objectives,
 		Least:      o.loads[0],
 		From:       o.loads[0],

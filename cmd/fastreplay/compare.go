@@ -159,6 +159,7 @@ func (o *comparison) run(c *cobra.Command, words, behind []string) error {
 				}
 			}
 		}
+		marks := map[compare.Answer]string{compare.Passed: "✓", compare.Failed: "✗", compare.Undecided: "?"}
 		for _, gate := range o.gates {
 			answer, words := r.Judge(gate)
 			if len(results) > 1 {
@@ -168,7 +169,7 @@ func (o *comparison) run(c *cobra.Command, words, behind []string) error {
 			if answer == compare.Undecided && o.undecided != "" {
 				words += "; it counts as " + o.undecided + " (--undecided)"
 			}
-			ui.alert("%s %s   %s", marks()[answer], answer, words)
+			ui.alert("%s %s   %s", marks[answer], answer, words)
 			if code == exitMissed || ending == exitOK {
 				ending = code
 			}
@@ -195,11 +196,6 @@ func (o *comparison) codeOf(answer compare.Answer) int {
 		return exitMissed
 	}
 	return exitUndecided
-}
-
-// marks are what a person sees of an answer of a gate.
-func marks() map[compare.Answer]string {
-	return map[compare.Answer]string{compare.Passed: "✓", compare.Failed: "✗", compare.Undecided: "?"}
 }
 
 // theRecord is the word for what a trace recorded of itself, as a side.

@@ -6,15 +6,11 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fastreplay/fastreplay/engine/capacity"
 )
-
-// usualSweepWindow is how long each load of a sweep is measured.
-const usualSweepWindow = time.Minute
 
 func newSweepCommand() *cobra.Command {
 	o := probingOptions{sweep: true}
