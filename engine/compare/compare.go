@@ -95,6 +95,9 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 			of = i - kindsOf + 1
 		}
 		e := estimates[i]
+		if s.all && a.isRecord() {
+			e.distance = math.NaN() // a record has answers alone, and no failures
+		}
 		late := false
 		for side := range moved {
 			most := moved[side][strings.Replace(specs()[of].name, "_planned", "", 1)]

@@ -535,10 +535,12 @@ func TestRecorded(t *testing.T) {
 			t.Errorf("%s: %+v, want %v", name, m, want)
 		}
 	}
-	if m := find(t, r, "output_tokens_per_s"); m.Verdict != Unknown || m.Change != nil {
-		t.Errorf("%+v", m)
+	for _, name := range []string{"output_tokens_per_s", "error_rate", "goodput"} {
+		if m := find(t, r, name); m.Verdict != Unknown || m.Change != nil {
+			t.Errorf("%+v", m)
+		}
 	}
-	if r.Requests != 300 || r.A.Verdict != "RECORDED" || r.A.Name != "the record in day.jsonl" || !r.Paired {
+	if r.Requests != 300 || r.Scope != ScopePair || r.A.Verdict != "RECORDED" || r.A.Name != "the record in day.jsonl" || !r.Paired {
 		t.Errorf("%d requests, %+v", r.Requests, r.A)
 	}
 	tr.TTFTNS, tr.TookNS = nil, nil
