@@ -548,7 +548,7 @@ func (p *screen) latencies() {
 				if l.depends(p.Summary) {
 					varies = "~ values vary over the run"
 				} else {
-					tooFew = "~ too few values (" + format.Count(l.q.Count) + ")"
+					tooFew = "~ too few values to be sure (" + format.Count(l.q.Count) + ")"
 				}
 			case markMoved:
 				moved = "! moved by this client's lateness"
