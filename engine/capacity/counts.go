@@ -2,13 +2,13 @@ package capacity
 
 import "math"
 
-// counts is what a probe, or a part of one, shows of an objective. Requests that are near each other in time share
-// their fate, so that their number says more than there is to know: effect is by how much.
+// counts is what a probe, or a part of one, shows of an objective. Requests that are near each other in time are
+// correlated, so that many of them say as much as fewer that are independent: designEffect is by how many times.
 type counts struct {
 	logLoad      float64 // log of the load, or minus it with Falling: more is harder
 	n, beyond    float64 // requests
 	variance     float64 // of beyond, as its slices differ
-	independent  float64 // the same if requests did not are correlated
+	independent  float64 // the same if requests were independent
 	parts        float64 // about how many slices were independent of each other; 0 if they show nothing of variance
 	grows        bool    // a backlog grew
 	designEffect float64 // variance over independent, as it is taken to be; at least 1

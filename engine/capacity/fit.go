@@ -12,7 +12,7 @@ import (
 //	logit(share) = logit(allowed) + slope * (x - edge)
 //
 // posterior is the posterior of edge and slope on a grid: flat in the edge, wide in the slope. All probes feed it.
-// Requests that are near each other in time are correlated, so the counts of a probe are divided by its effect.
+// Requests that are near each other in time are correlated, so the counts of a probe are divided by its design effect.
 type posterior struct {
 	allowed  float64
 	lo, step float64     // edges are lo, lo+step, ...

@@ -19,12 +19,12 @@ const Schema = 2
 const sameWithin = 0.01
 
 // Compare says what changed from a to b. It is an error if the workloads differ, unless distributions are to be
-// compared anyway, without pairs, or if a run is given twice.
+// compared anyway, without pairs, or if one of several runs is given twice.
 //
 // If a side has several runs, an interval is by Welch's t over the runs, so it contains what differs from run to run.
-// Of one run a side it is the widest one by 5, 10 and 20 sections of the time and by whole conversations, and holds for
-// these two runs alone; it is unknown if sections depend on each other. Either is wider by what lateness of the client
-// may have moved the number in a or b, by the verdicts of their runs.
+// If one side was run after the other, it allows for an even drift. Of one run a side it is that of within, and holds
+// for these two runs alone. Either is wider by what lateness of the client may have moved the number in a or b, by the
+// verdicts of their runs.
 //
 // The manual has what TestWorlds measured of all this.
 func Compare(a, b *Side, anyway bool) (*Result, error) {
