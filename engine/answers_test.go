@@ -9,6 +9,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/prompt"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -18,8 +19,8 @@ import (
 // allocated.
 func TestForcedTokensAreCompared(t *testing.T) {
 	const tokens = 60
-	tr := must(trace.Read(strings.NewReader(fmt.Sprintf(`{"timestamp":0,"input_length":600,"output_length":%d,"hash_ids":[1,2]}`, tokens)), "t.jsonl", trace.Options{}))(t)
-	plan := must(sched.FromTrace(tr.ArrivalNS, 1, 0))(t)
+	tr := must.Have(trace.Read(strings.NewReader(fmt.Sprintf(`{"timestamp":0,"input_length":600,"output_length":%d,"hash_ids":[1,2]}`, tokens)), "t.jsonl", trace.Options{}))(t)
+	plan := must.Have(sched.FromTrace(tr.ArrivalNS, 1, 0))(t)
 	source, err := prompt.NewTokenIDs(1, prompt.BuiltInIDs())
 	if err != nil {
 		t.Fatal(err)

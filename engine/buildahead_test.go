@@ -12,6 +12,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
@@ -25,10 +26,10 @@ func ringSendsTheSameBytes(t *testing.T, kind senderKind) {
 	w, s := equalWork(t, n, fasterPlan)
 	whole := w.Prebuilt
 	r := workloadtest.Builder(t, "", "a", 1)
-	m := must(r.Layout(context.Background(), w))(t)
-	noError(t, m.UseRing(int64(60*m.Largest()+17)))
+	m := must.Have(r.Layout(context.Background(), w))(t)
+	must.Do(t, m.UseRing(int64(60*m.Largest()+17)))
 	var built atomic.Int64
-	noError(t, m.FillRing(context.Background(), &built))
+	must.Do(t, m.FillRing(context.Background(), &built))
 	if m.Ready(n-1) || !m.Ready(50) || m.Fingerprint() != "" {
 		t.Fatal("the ring holds other requests than the first")
 	}
@@ -87,7 +88,7 @@ func TestBuiltAhead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	noError(t, m.UseRing(9))
+	must.Do(t, m.UseRing(9))
 	for name, c := range map[string]struct {
 		heldNS  []int64 // by a cap
 		notSent []int   // rows
@@ -126,7 +127,7 @@ func TestBuiltAhead(t *testing.T) {
 		}
 	}
 	m, err = builder.Layout(t.Context(), nothing)
-	noError(t, err)
+	must.Do(t, err)
 	ahead := aheadBuilder{work: &workload.Work{Prebuilt: m}}
 	if ahead.result(nil, nil) != nil {
 		t.Error("without a ring nothing is built during the run")

@@ -19,6 +19,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/route"
@@ -130,10 +131,10 @@ func (s *sink) outcomes() map[record.Outcome]int {
 
 // equalWork is n requests of equal size, planned by plan.
 func equalWork(t testing.TB, n int, plan func(arrivals []int64) (sched.Plan, error)) (*workload.Work, *server) {
-	ln := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	ln := must.Have(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = ln.Close() })
-	made := must(trace.Generate(trace.Gen{ArrivalNS: workloadtest.Spaced(n, 2000), InputTokens: trace.Range{Min: 64, Max: 64}, OutputTokens: trace.Range{Min: 16, Max: 16}}))(t)
-	p := must(plan(made.ArrivalNS))(t)
+	made := must.Have(trace.Generate(trace.Gen{ArrivalNS: workloadtest.Spaced(n, 2000), InputTokens: trace.Range{Min: 64, Max: 64}, OutputTokens: trace.Range{Min: 16, Max: 16}}))(t)
+	p := must.Have(plan(made.ArrivalNS))(t)
 	addr := netip.MustParseAddrPort(ln.Addr().String())
 	w := &workload.Work{Trace: made, Plan: p, Places: route.RoundRobin(p.Requests, route.Even([]int{1}))}
 	w.Targets = []workload.Target{{URL: "http://" + addr.String(), Host: addr.String(), Path: "/v1/completions", Endpoints: []netip.AddrPort{addr}, Name: "127.0.0.1", Port: addr.Port()}}
@@ -151,7 +152,7 @@ func newRun(t testing.TB, kind senderKind, w *workload.Work, k Sink) *Run {
 }
 
 func newRunWith(t testing.TB, kind senderKind, w *workload.Work, k Sink, secure *tls.Config) *Run {
-	backend := must(api.New("completions", api.Options{Stream: true}))(t)
+	backend := must.Have(api.New("completions", api.Options{Stream: true}))(t)
 	r := New(Config{
 		Backend: backend, Stream: true, Timeout: patience, IdleTimeout: patience, ConnectTimeout: patience, Grace: patience,
 		Realtime: sched.RealtimeAuto, Spin: sched.AutoSpin, Senders: kind.n, Descriptors: 4096, SenderCommand: kind.command, TLS: secure,
@@ -166,7 +167,7 @@ func newRunWith(t testing.TB, kind senderKind, w *workload.Work, k Sink, secure 
 func do(t testing.TB, s *server, r *Run) Result {
 	go s.run()
 	r.dialer.fillFirst(context.Background()) // Connect looks for servers too, among all sockets of the machine
-	found := must(r.Do(context.Background()))(t)
+	found := must.Have(r.Do(context.Background()))(t)
 	return found
 }
 
@@ -286,7 +287,7 @@ func hotPathDoesNotAllocate(t *testing.T, n int, kind senderKind, plan func([]in
 	dialled := r.dialled.Load()
 	runtime.ReadMemStats(&before)
 	goroutines := -goroutinesCreated()
-	found := must(r.Do(context.Background()))(t)
+	found := must.Have(r.Do(context.Background()))(t)
 	goroutines += goroutinesCreated()
 	runtime.ReadMemStats(&after)
 	// A connection allocates when it is made, with its first answer, and if a goroutine comes to read it, as after an
@@ -334,22 +335,5 @@ func TestClosedLoopEndsInTime(t *testing.T) {
 		if rec.PlannedNS >= int64(end) || rec.DriftNS() < 0 {
 			t.Fatalf("released at %d ns, drift %d ns", rec.PlannedNS, rec.DriftNS())
 		}
-	}
-}
-
-// must returns a function that returns v, or ends the test if there is an error.
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		noError(t, err)
-		return v
-	}
-}
-
-// noError ends the test if there is an error.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/wire"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -48,7 +49,7 @@ func benchmarkEpollReader(b testing.TB, streams int) (l *epollReader, far []net.
 	}
 	r.epollReaders.start.Do(func() { r.epollReaders.all = []*epollReader{l} })
 	for i := range int32(streams) {
-		c := must(r.pools[0].connect(context.Background()))(b)
+		c := must.Have(r.pools[0].connect(context.Background()))(b)
 		f := <-accepted
 		b.Cleanup(func() {
 			c.sock.Close()
@@ -66,7 +67,7 @@ func benchmarkEpollReader(b testing.TB, streams int) (l *epollReader, far []net.
 func (l *epollReader) round(b *testing.B, far []net.Conn, text string) time.Duration {
 	b.StopTimer()
 	for _, f := range far {
-		must(io.WriteString(f, text))(b)
+		must.Have(io.WriteString(f, text))(b)
 	}
 	b.StartTimer()
 	before := threadTime(b)
@@ -85,6 +86,6 @@ func (l *epollReader) round(b *testing.B, far []net.Conn, text string) time.Dura
 // threadTime returns the CPU time of the calling thread.
 func threadTime(b *testing.B) time.Duration {
 	var t unix.Timespec
-	noError(b, unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t))
+	must.Do(b, unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t))
 	return time.Duration(t.Nano())
 }

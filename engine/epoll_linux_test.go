@@ -13,6 +13,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/internal/gather"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 )
 
 // compressedAnswer is a server's answer, compressed, in two pieces.
@@ -20,7 +21,7 @@ func compressedAnswer(t *testing.T, body string) [2][]byte {
 	var z bytes.Buffer
 	w := gzip.NewWriter(&z)
 	_, _ = io.WriteString(w, body)
-	noError(t, w.Close())
+	must.Do(t, w.Close())
 	all := []byte(responseText(200, "Content-Encoding: gzip\r\n", z.String()))
 	return [2][]byte{all[:len(all)-z.Len()/2], all[len(all)-z.Len()/2:]}
 }
@@ -70,7 +71,7 @@ func onEpoll(t *testing.T) (near *conn, far net.Conn) {
 	s.handle = func(_ int64, c net.Conn) { accepted <- c }
 	go s.run()
 	r := newRun(t, oneThread, w, new(sink))
-	near = must(r.pools[0].connect(context.Background()))(t)
+	near = must.Have(r.pools[0].connect(context.Background()))(t)
 	far = <-accepted
 	t.Cleanup(func() {
 		_ = far.Close()
@@ -109,7 +110,7 @@ func TestUnreadBytesAreNoTimeout(t *testing.T) {
 	r := l.run
 	r.cfg.Timeout, r.cfg.IdleTimeout = 1, 1
 	answer := chunked(events(16, finish, usage(64, 16, 0), done))
-	must(io.WriteString(far[0], answer[:len(answer)/2]))(t)
+	must.Have(io.WriteString(far[0], answer[:len(answer)/2]))(t)
 	conns := [2]*conn{r.table[0].Load(), r.table[1].Load()}
 	answered, silent := conns[0], conns[1]
 	if answered.request.Load() != 0 {
@@ -129,7 +130,7 @@ func TestUnreadBytesAreNoTimeout(t *testing.T) {
 	if unread() != 0 {
 		t.Fatal("not read")
 	}
-	must(io.WriteString(far[0], answer[len(answer)/2:]))(t)
+	must.Have(io.WriteString(far[0], answer[len(answer)/2:]))(t)
 	for unread() == 0 {
 		time.Sleep(time.Millisecond)
 	}

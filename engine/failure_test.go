@@ -17,6 +17,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
@@ -76,7 +77,7 @@ func framings(body string) map[string]string {
 func TestServersErrorOutlivesItsConnection(t *testing.T) {
 	ends := []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET}
 	for name, events := range errorEvents() {
-		backend := must(api.New(name, api.Options{Stream: true, Model: "m"}))(t)
+		backend := must.Have(api.New(name, api.Options{Stream: true, Model: "m"}))(t)
 		for i, event := range events {
 			for _, blank := range []string{"\n\n", "\n"} {
 				for framing, raw := range framings(event + blank) {
@@ -185,7 +186,7 @@ func TestUnread(t *testing.T) {
 		s.handle = func(_ int64, c net.Conn) { accepted <- c }
 		go s.run()
 		r := newRun(t, oneThread, w, new(sink))
-		c := must(r.pools[0].connect(context.Background()))(t)
+		c := must.Have(r.pools[0].connect(context.Background()))(t)
 		far := <-accepted
 		c.beginRequest(0, opening, r.clock.Now())
 		c.state.Store(busy)

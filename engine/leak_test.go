@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -68,7 +69,7 @@ func nothingIsLeftBehind(t *testing.T, kind senderKind) {
 			if c.end != nil {
 				go s.after(1, func() { c.end(r) })
 			}
-			must(r.Do(context.Background()))(t)
+			must.Have(r.Do(context.Background()))(t)
 			if len(k.records) != 100 {
 				t.Errorf("%d records, want 100", len(k.records))
 			}

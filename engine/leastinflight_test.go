@@ -19,6 +19,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/workload"
@@ -83,8 +84,8 @@ func (s *named) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // server is an address that refuses.
 func balancedWork(t *testing.T, n int, plan func([]int64) (sched.Plan, error), servers ...*named) *workload.Work {
 	t.Helper()
-	made := must(trace.Generate(trace.Gen{ArrivalNS: workloadtest.Spaced(n, 1500), InputTokens: trace.Range{Min: 64, Max: 900}, OutputTokens: trace.Range{Min: 16, Max: 16}, Reuse: 0.5, BlockTokens: 16}))(t)
-	p := must(plan(made.ArrivalNS))(t)
+	made := must.Have(trace.Generate(trace.Gen{ArrivalNS: workloadtest.Spaced(n, 1500), InputTokens: trace.Range{Min: 64, Max: 900}, OutputTokens: trace.Range{Min: 16, Max: 16}, Reuse: 0.5, BlockTokens: 16}))(t)
+	p := must.Have(plan(made.ArrivalNS))(t)
 	w := &workload.Work{Trace: made, Plan: p, Routing: workload.Routing{LeastInFlight: true, Targets: route.Even(slices.Repeat([]int{1}, len(servers)))}}
 	for i, s := range servers {
 		addr := refusing(t)
@@ -105,7 +106,7 @@ func balancedWork(t *testing.T, n int, plan func([]int64) (sched.Plan, error), s
 // refusing is an address at which nobody listens.
 func refusing(t *testing.T) netip.AddrPort {
 	t.Helper()
-	ln := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	ln := must.Have(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer ln.Close()
 	return netip.MustParseAddrPort(ln.Addr().String())
 }
@@ -184,10 +185,10 @@ func TestBalanceInARing(t *testing.T) {
 	servers := []*named{{}, {}}
 	w := balancedWork(t, 400, openPlan, servers...)
 	r := workloadtest.Builder(t, "", "a", 1)
-	m := must(r.Layout(context.Background(), w))(t)
-	noError(t, m.UseRing(int64(20*m.Largest())))
+	m := must.Have(r.Layout(context.Background(), w))(t)
+	must.Do(t, m.UseRing(int64(20*m.Largest())))
 	var built atomic.Int64
-	noError(t, m.FillRing(context.Background(), &built))
+	must.Do(t, m.FillRing(context.Background(), &built))
 	t.Cleanup(func() { _ = m.Free() })
 	whole := w.Prebuilt
 	w.Prebuilt = m

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/wire"
@@ -50,9 +51,9 @@ func piecesArriveWhole(t *testing.T, kind senderKind, secure, part bool) {
 		s.Start()
 	}
 	defer s.Close()
-	made := must(trace.Generate(trace.Gen{ArrivalNS: workloadtest.Spaced(n, 400), InputTokens: trace.Range{Min: 2000, Max: 30_000}, OutputTokens: trace.Range{Min: 16, Max: 16},
+	made := must.Have(trace.Generate(trace.Gen{ArrivalNS: workloadtest.Spaced(n, 400), InputTokens: trace.Range{Min: 2000, Max: 30_000}, OutputTokens: trace.Range{Min: 16, Max: 16},
 		Turns: trace.Range{Min: 5, Max: 5}, TurnTokens: trace.Range{Min: 100, Max: 900}, SystemTokens: 1024}))(t)
-	p := must(sched.FromTrace(made.ArrivalNS, 1, 0))(t)
+	p := must.Have(sched.FromTrace(made.ArrivalNS, 1, 0))(t)
 	addr := netip.MustParseAddrPort(s.Listener.Addr().String())
 	w := &workload.Work{Trace: made, Plan: p, Places: route.RoundRobin(n, route.Even([]int{1}))}
 	w.Targets = []workload.Target{{URL: s.URL, Host: addr.String(), Path: "/v1/completions", Endpoints: []netip.AddrPort{addr}, TLS: secure, Name: "127.0.0.1", Port: addr.Port()}}
@@ -71,7 +72,7 @@ func piecesArriveWhole(t *testing.T, kind senderKind, secure, part bool) {
 			}
 		}
 	}
-	found := must(r.Do(context.Background()))(t)
+	found := must.Have(r.Do(context.Background()))(t)
 	if part != (r.partialWrites.Load() > 0) {
 		t.Errorf("%d partial writes", r.partialWrites.Load())
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/wire"
 )
@@ -91,7 +92,7 @@ func benchmarkReceive(b *testing.B, watched bool) {
 			p.dial.Epoll, p.dial.Stamps = watched, stamps
 		}
 		r.Connect(context.Background())
-		found := must(r.Do(context.Background()))(b)
+		found := must.Have(r.Do(context.Background()))(b)
 		for _, rec := range k.records {
 			if rec.Outcome != record.OK || rec.Chunks != benchmarkTokens {
 				b.Fatalf("%v %q, %d chunks; want %d", rec.Outcome, rec.Error, rec.Chunks, benchmarkTokens)
@@ -111,12 +112,12 @@ func benchmarkReceive(b *testing.B, watched bool) {
 // startStreams starts a server of streams in a process of its own and returns its address.
 func startStreams(b *testing.B, requestBytes int) netip.AddrPort {
 	cmd := exec.Command(os.Args[0], streamArgument, strconv.Itoa(requestBytes))
-	out := must(cmd.StdoutPipe())(b)
-	noError(b, cmd.Start())
+	out := must.Have(cmd.StdoutPipe())(b)
+	must.Do(b, cmd.Start())
 	b.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	line := must(bufio.NewReader(out).ReadString('\n'))(b)
+	line := must.Have(bufio.NewReader(out).ReadString('\n'))(b)
 	return netip.MustParseAddrPort(strings.TrimSpace(line))
 }

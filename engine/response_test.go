@@ -16,6 +16,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/internal/redacttest"
 	"github.com/fastreplay/fastreplay/engine/redact"
 )
@@ -57,7 +58,7 @@ func chunked(body string) string {
 }
 
 func newResponse(t testing.TB, stream bool) (*response, *record.Record) {
-	backend := must(api.New("completions", api.Options{Stream: stream}))(t)
+	backend := must.Have(api.New("completions", api.Options{Stream: stream}))(t)
 	p := &response{backend: backend, stream: stream, marks: backend.Traits().Marks, names: &instanceNames{}, secrets: redact.NewRedactor([]http1.Header{{Name: "Authorization", Value: "Bearer sk-verysecret"}})}
 	rec := new(record.Record)
 	rec.Clear()
@@ -434,7 +435,7 @@ func TestSecretsInRecords(t *testing.T) {
 				}
 				line := string(rec.AppendJSON(nil))
 				var back map[string]any
-				noError(t, json.Unmarshal([]byte(line), &back))
+				must.Do(t, json.Unmarshal([]byte(line), &back))
 				for _, text := range []string{line, fmt.Sprint(back)} {
 					if part := redacttest.Holds(text, key); part != "" {
 						t.Fatalf("%s of %q: %q is in %s\nafter %q", name, key, part, text, answer)

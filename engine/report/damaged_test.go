@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -35,7 +36,7 @@ func soundDir(t testing.TB) string {
 		c.AddGaps(0, []int64{1e8, 2e8})
 		w.Append(&r)
 	}
-	must(w.Close())(t)
+	must.Have(w.Close())(t)
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s := c.Summary(metrics.Summary{
 		Requests: metrics.Requests{Planned: 100}, Run: metrics.Run{StartedAt: start, DurationS: 100}, Limits: metrics.DefaultLimits(),
@@ -71,12 +72,12 @@ func TestOtherRecords(t *testing.T) {
 	} {
 		dir := soundDir(t)
 		name := filepath.Join(dir, RequestsName)
-		before := string(must(os.ReadFile(name))(t))
+		before := string(must.Have(os.ReadFile(name))(t))
 		after := c.change(before)
 		if (after == before) != (c.says == "") {
 			t.Fatalf("%s changes nothing", c.what)
 		}
-		ok(t, os.WriteFile(name, []byte(after), 0o644))
+		must.Do(t, os.WriteFile(name, []byte(after), 0o644))
 		for how, load := range map[string]func() (*metrics.Summary, error){
 			"--goodput": func() (*metrics.Summary, error) { return Load(dir, slos(t, "ttft:150")...) },
 			"--from":    func() (*metrics.Summary, error) { return LoadPart(dir, Part{From: time.Second, To: 40 * time.Second}) },
@@ -86,19 +87,19 @@ func TestOtherRecords(t *testing.T) {
 			if err != nil && c.what == "all" { // there is nothing to count
 				continue
 			}
-			v := must(s, err)(t).Verdict
+			v := must.Have(s, err)(t).Verdict
 			if v.Valid != (c.says == "") || c.says != "" && !(v.Reasons[0].Code == "records" && strings.Contains(v.Reasons[0].What, name+" "+c.says)) {
 				t.Errorf("%s, %s: %+v; want %q", c.what, how, v, c.says)
 			}
 		}
 		var last error
-		for _, err := range Checked(dir, must(Load(dir))(t)) {
+		for _, err := range Checked(dir, must.Have(Load(dir))(t)) {
 			last = err
 		}
 		if (last == nil) != (c.says == "") || last != nil && !strings.Contains(last.Error(), c.says) {
 			t.Errorf("%s: %v; want %q", c.what, last, c.says)
 		}
-		if err := HTML(io.Discard, dir, must(Load(dir))(t)); (err == nil) != (c.says == "") {
+		if err := HTML(io.Discard, dir, must.Have(Load(dir))(t)); (err == nil) != (c.says == "") {
 			t.Errorf("%s: a page, %v", c.what, err)
 		}
 	}
@@ -128,7 +129,7 @@ func TestStrangeResults(t *testing.T) {
 		"pipe": func(name string) error { return syscall.Mkfifo(name, 0o644) }, "/dev/zero": func(name string) error { return os.Symlink("/dev/zero", name) },
 		"loop": func(name string) error { return os.Symlink(name, name) }, "directory": func(name string) error { return os.Mkdir(name, 0o755) },
 		"1 TB": func(name string) error {
-			ok(t, os.WriteFile(name, nil, 0o644))
+			must.Do(t, os.WriteFile(name, nil, 0o644))
 			return os.Truncate(name, 1<<40)
 		},
 	} {
@@ -140,8 +141,8 @@ func TestStrangeResults(t *testing.T) {
 			ServerMetricsName: func(dir string) error { return failed(LoadPart(dir, Part{From: time.Second})) },
 		} {
 			dir := soundDir(t)
-			ok(t, os.RemoveAll(filepath.Join(dir, file)))
-			ok(t, make(filepath.Join(dir, file)))
+			must.Do(t, os.RemoveAll(filepath.Join(dir, file)))
+			must.Do(t, make(filepath.Join(dir, file)))
 			if err := read(dir); err == nil || !strings.Contains(err.Error(), file) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("a %s as %s: %v", what, file, err)
 			}
@@ -171,7 +172,7 @@ func FuzzResults(f *testing.F) {
 			if other == name {
 				text = content
 			}
-			ok(t, os.WriteFile(filepath.Join(dir, other), text, 0o644))
+			must.Do(t, os.WriteFile(filepath.Join(dir, other), text, 0o644))
 		}
 		for _, part := range []Part{{}, {From: time.Second, To: time.Minute}, {Steady: 0.5}} {
 			s, err := LoadPart(dir, part)

@@ -14,13 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // writeRecords writes requests.jsonl into dir.
 func writeRecords(t *testing.T, dir string, o WriterOptions, records []record.Record) {
 	t.Helper()
-	w := must(NewWriter(dir, o))(t)
+	w := must.Have(NewWriter(dir, o))(t)
 	for i := range records {
 		w.Append(&records[i])
 	}
@@ -58,12 +59,12 @@ func ran(n, targets int) []record.Record {
 func TestPercentilesAreTheRecords(t *testing.T) {
 	dir := t.TempDir()
 	writeRecords(t, dir, WriterOptions{}, ran(4001, 3))
-	s := must(Load(dir))(t)
-	text := must(os.ReadFile(filepath.Join(dir, RequestsName)))(t)
+	s := must.Have(Load(dir))(t)
+	text := must.Have(os.ReadFile(filepath.Join(dir, RequestsName)))(t)
 	columns := map[string][]float64{}
 	for line := range strings.Lines(string(text)) {
 		var row map[string]any
-		ok(t, json.Unmarshal([]byte(line), &row))
+		must.Do(t, json.Unmarshal([]byte(line), &row))
 		add := func(column string, unit float64) {
 			if v, ok := row[column].(float64); ok {
 				for _, part := range []string{"", row["target"].(string), row["instance"].(string)} {
@@ -124,7 +125,7 @@ func TestReportOfManyTargets(t *testing.T) {
 			if err != nil || len(s.Targets) != targets || len(s.Outages) != targets/2 {
 				t.Fatal(err, "or another number of targets or outages")
 			}
-			ok(t, Print(new(strings.Builder), s, PrintOptions{}))
+			must.Do(t, Print(new(strings.Builder), s, PrintOptions{}))
 			_ = unix.Getrusage(unix.RUSAGE_SELF, &after)
 			return float64(after.Utime.Nano() - before.Utime.Nano() + after.Stime.Nano() - before.Stime.Nano())
 		}
@@ -139,22 +140,5 @@ func TestReportOfManyTargets(t *testing.T) {
 	}
 	if t.Logf("%.3g ms of CPU for 400 targets, %.3g ms for 4,000", least/1e6, most/1e6); most > 35*least {
 		t.Error("the work grows faster than the targets")
-	}
-}
-
-// must returns a function that returns v, or ends the test if there is an error.
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		ok(t, err)
-		return v
-	}
-}
-
-// ok ends the test if there is an error.
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
@@ -32,7 +33,7 @@ func TestCreateDefault(t *testing.T) {
 		if strings.Contains(got, ":") {
 			t.Errorf("%q has a colon", got)
 		}
-		ok(t, os.WriteFile(filepath.Join(got, "f"), nil, 0o600))
+		must.Do(t, os.WriteFile(filepath.Join(got, "f"), nil, 0o600))
 	}
 }
 
@@ -44,7 +45,7 @@ func TestCreateGiven(t *testing.T) {
 		}
 	}
 	file := filepath.Join(dir, "summary.json")
-	ok(t, os.WriteFile(file, []byte("old"), 0o600))
+	must.Do(t, os.WriteFile(file, []byte("old"), 0o600))
 	_, err := Create(dir, time.Time{})
 	if !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "summary.json") || !strings.Contains(err.Error(), "--output") {
 		t.Errorf("got %v, want what is there and what to do", err)
@@ -61,12 +62,12 @@ func TestSummaryFile(t *testing.T) {
 	dir := t.TempDir()
 	want := partialRun()
 	want.Run.Options = map[string]any{"url": "<http://a&b>"}
-	ok(t, WriteSummary(dir, want))
+	must.Do(t, WriteSummary(dir, want))
 	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
 	if err != nil || !json.Valid(text) || !bytes.HasSuffix(text, []byte("}\n")) || !bytes.Contains(text, []byte("<http://a&b>")) {
 		t.Errorf("%v in %s", err, text)
 	}
-	got := must(Load(dir))(t)
+	got := must.Have(Load(dir))(t)
 	var g, w bytes.Buffer
 	if err := errors.Join(Print(&g, got, PrintOptions{}), Print(&w, want, PrintOptions{})); err != nil || g.String() != w.String() {
 		t.Errorf("printed from disk\n%s\nwant\n%s (%v)", g.String(), w.String(), err)
@@ -85,7 +86,7 @@ func TestSummaryFile(t *testing.T) {
 
 func TestWriteSummaryKeepsTheOldOne(t *testing.T) {
 	dir := t.TempDir()
-	ok(t, WriteSummary(dir, normalRun()))
+	must.Do(t, WriteSummary(dir, normalRun()))
 	before, _ := os.ReadFile(filepath.Join(dir, SummaryName))
 	bad := normalRun()
 	bad.Run.Options = map[string]any{"f": func() {}} // cannot be encoded
@@ -106,7 +107,7 @@ func TestLoadErrors(t *testing.T) {
 		`nonsense`:     "summary.json: invalid character",
 	} {
 		dir := t.TempDir()
-		ok(t, os.WriteFile(filepath.Join(dir, SummaryName), []byte(content), 0o600))
+		must.Do(t, os.WriteFile(filepath.Join(dir, SummaryName), []byte(content), 0o600))
 		if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", content, err, want)
 		}
@@ -138,7 +139,7 @@ func TestRebuild(t *testing.T) {
 		live.Add(r, int(i%2)-2*int(i/49))
 	}
 	writeRecords(t, dir, WriterOptions{}, records)
-	got := must(Load(dir))(t)
+	got := must.Have(Load(dir))(t)
 	limits := metrics.DefaultLimits()
 	limits.ForcedOutput = false
 	want := live.Summary(metrics.Summary{
@@ -161,7 +162,7 @@ func TestRebuild(t *testing.T) {
 
 func TestSamplesReadBack(t *testing.T) {
 	dir := t.TempDir()
-	w := must(NewSampleWriter(dir, nil))(t)
+	w := must.Have(NewSampleWriter(dir, nil))(t)
 	running := 3.0
 	want := []scrape.Sample{
 		{AtNS: -5, Phase: scrape.Before, Target: "http://a", URL: "http://a/metrics", TookMS: 1.5, Reading: scrape.Reading{Engine: "vllm", Engines: 2, Values: scrape.Values{Running: &running}}},
@@ -198,11 +199,11 @@ func TestCrashHelper(t *testing.T) {
 	if dir == "" {
 		t.Skip("a part of TestKilledWriter")
 	}
-	w := must(NewWriter(dir, WriterOptions{Compress: strings.HasSuffix(dir, "zst")}))(t)
+	w := must.Have(NewWriter(dir, WriterOptions{Compress: strings.HasSuffix(dir, "zst")}))(t)
 	for i := range int64(flushed) {
 		w.Append(numbered(i))
 		if i%100 == 99 {
-			ok(t, w.Flush())
+			must.Do(t, w.Flush())
 		}
 	}
 	for i := range int64(appendedLater) {
@@ -217,11 +218,11 @@ func TestCrashHelper(t *testing.T) {
 func TestKilledWriter(t *testing.T) {
 	for _, kind := range []string{"plain", "zst"} {
 		dir := t.TempDir() + "/" + kind
-		ok(t, os.Mkdir(dir, 0o755))
+		must.Do(t, os.Mkdir(dir, 0o755))
 		child := exec.Command(os.Args[0], "-test.run=^TestCrashHelper$", "-test.v")
 		child.Env = append(os.Environ(), crashDir+"="+dir)
-		out := must(child.StdoutPipe())(t)
-		ok(t, child.Start())
+		out := must.Have(child.StdoutPipe())(t)
+		must.Do(t, child.Start())
 		lines := bufio.NewScanner(out)
 		ready := false
 		for !ready && lines.Scan() {

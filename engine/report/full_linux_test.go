@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -36,12 +37,12 @@ func TestRealFullDisk(t *testing.T) {
 	for _, compress := range []bool{false, true} {
 		dir := smallDisk(t)
 		ballast := filepath.Join(dir, "ballast")
-		ok(t, os.WriteFile(ballast, make([]byte, 40<<10), 0o600))
+		must.Do(t, os.WriteFile(ballast, make([]byte, 40<<10), 0o600))
 		var states []error
-		w := must(NewWriter(dir, WriterOptions{Compress: compress, OnState: func(err error) { states = append(states, err) }}))(t)
+		w := must.Have(NewWriter(dir, WriterOptions{Compress: compress, OnState: func(err error) { states = append(states, err) }}))(t)
 		t.Cleanup(func() { _ = w.file.Close() }) // so that the disk can be unmounted whatever happens
 		onDisk := func() int64 {
-			data := must(os.ReadFile(w.file.(*keptFile).File.Name()))(t)
+			data := must.Have(os.ReadFile(w.file.(*keptFile).File.Name()))(t)
 			return readBack(t, data)
 		}
 		appended := int64(0)
@@ -68,7 +69,7 @@ func TestRealFullDisk(t *testing.T) {
 		}
 		fill(func() bool { return w.Pending() > 25 })
 
-		ok(t, os.Remove(ballast))
+		must.Do(t, os.Remove(ballast))
 		if err := w.Flush(); err != nil || w.Pending() != 0 || onDisk() != appended {
 			t.Fatalf("compress %v: with room again: %v, %d pending", compress, err, w.Pending())
 		}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/chart"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -28,9 +29,9 @@ const hostile = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\
 // pageOf writes the page of results in dir, and their summary as it is on disk, or as it is made of the records.
 func pageOf(t *testing.T, dir string) string {
 	t.Helper()
-	s := must(Load(dir))(t)
+	s := must.Have(Load(dir))(t)
 	var page bytes.Buffer
-	ok(t, HTML(&page, dir, s))
+	must.Do(t, HTML(&page, dir, s))
 	return page.String()
 }
 
@@ -39,7 +40,7 @@ func dataOf(t *testing.T, page string) (d chart.Document) {
 	t.Helper()
 	_, data, _ := strings.Cut(page, `<script type="application/json" id="data">`)
 	data, _, _ = strings.Cut(data, "</script>")
-	ok(t, json.Unmarshal([]byte(data), &d))
+	must.Do(t, json.Unmarshal([]byte(data), &d))
 	frame := regexp.MustCompile(`(?s)(<script[^>]*>).*?</script>`).ReplaceAllString(page, "$1</script>")
 	frame = regexp.MustCompile(`(?s)<style>.*?</style>`).ReplaceAllString(frame, "<style></style>")
 	if n := strings.Count(frame, "<script"); n != 3 {
@@ -110,7 +111,7 @@ func TestHTMLOfKilledRun(t *testing.T) {
 {"at_ns":500000000,"phase":"during","target":"http://a","url":"http://a/metrics","took_ms":1,"error":"HTTP 500"}
 {"at_ns":1000000000,"phase":"during","target":"http://a","url":"http://a/metrics","took_ms":1,"engine":"vllm","engines":1,"running":8,"waiting":2,"kv_usage":0.5,"kv_usage_max":0.5}
 {"at_ns":2000000000,"phase":"after","target":"http://a","ur`
-	ok(t, os.WriteFile(filepath.Join(dir, ServerMetricsName), []byte(samples), 0o644))
+	must.Do(t, os.WriteFile(filepath.Join(dir, ServerMetricsName), []byte(samples), 0o644))
 	d := dataOf(t, pageOf(t, dir))
 	if v := d.Sections[0].Findings[0]; v.Word != "INVALID (partial run) · 10 of 40 failed" || !strings.HasPrefix(v.Lines[0], "failed: http://b failed from 1.05 s on") || v.Grade != chart.Bad {
 		t.Errorf("verdict %+v", v)
@@ -149,8 +150,8 @@ func TestHTMLOfKilledRun(t *testing.T) {
 	if row := section(t, d, "Slowest requests").Tables[0].Rows[0]; row[0].Text != hostile || row[8].Text != "30.00 ms" {
 		t.Errorf("slowest %+v", row)
 	}
-	s := must(Load(dir))(t)
-	ok(t, os.WriteFile(filepath.Join(dir, ServerMetricsName), []byte("{}\nx\n"), 0o644))
+	s := must.Have(Load(dir))(t)
+	must.Do(t, os.WriteFile(filepath.Join(dir, ServerMetricsName), []byte("{}\nx\n"), 0o644))
 	if err := HTML(&bytes.Buffer{}, dir, s); err == nil || !strings.Contains(err.Error(), ServerMetricsName+":2: ") {
 		t.Errorf("a broken file: %v", err)
 	}
@@ -162,7 +163,7 @@ func TestHTMLOfNothing(t *testing.T) {
 	writeRecords(t, dir, WriterOptions{}, nil)
 	dataOf(t, pageOf(t, dir))
 	var page bytes.Buffer
-	ok(t, HTML(&page, t.TempDir(), &metrics.Summary{}))
+	must.Do(t, HTML(&page, t.TempDir(), &metrics.Summary{}))
 	if d := dataOf(t, page.String()); d.Sections[0].Findings[0].Word != "INVALID" {
 		t.Error("a verdict of nothing")
 	}
@@ -174,7 +175,7 @@ func value(t *testing.T, text, unit string) (v, digit float64) {
 	number, of, _ := strings.Cut(strings.TrimPrefix(text, "~"), " ")
 	plain := strings.ReplaceAll(number, ",", "")
 	v, err := strconv.ParseFloat(plain, 64)
-	ok(t, err)
+	must.Do(t, err)
 	_, decimals, _ := strings.Cut(plain, ".")
 	scale := map[string]float64{"": 1, "ns": 1e-6, "µs": 1e-3, "ms": 1, "s": 1e3, "%": 0.01}[of]
 	if unit == "us" {
@@ -190,10 +191,10 @@ func TestNumbersOfHTML(t *testing.T) {
 	for name, s := range map[string]*metrics.Summary{"normal": normalRun(), "failed": failedRun(), "partial": partialRun()} {
 		var page bytes.Buffer
 		s.UnderLoad = metrics.UnderLoad{UntilS: 51.2, Throughput: metrics.Throughput{RequestsPerS: 214, InputTokensPerS: 9876, OutputTokensPerS: 543}}
-		ok(t, HTML(&page, t.TempDir(), s))
+		must.Do(t, HTML(&page, t.TempDir(), s))
 		d := dataOf(t, page.String())
 		var summary map[string]any
-		ok(t, json.Unmarshal(must(json.Marshal(s))(t), &summary))
+		must.Do(t, json.Unmarshal(must.Have(json.Marshal(s))(t), &summary))
 		at := func(path ...string) any {
 			var v any = summary
 			for _, key := range path {
@@ -256,11 +257,11 @@ func TestHTMLInBrowser(t *testing.T) {
 		graphs += len(s.Graphs)
 	}
 	name := filepath.Join(t.TempDir(), "report.html")
-	ok(t, os.WriteFile(name, []byte(page), 0o644))
+	must.Do(t, os.WriteFile(name, []byte(page), 0o644))
 	c := exec.CommandContext(t.Context(), browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--user-data-dir="+t.TempDir(), "--dump-dom", "file://"+name)
 	var said bytes.Buffer
 	c.Stderr = &said
-	dom := string(must(c.Output())(t))
+	dom := string(must.Have(c.Output())(t))
 	if strings.Contains(said.String(), "CONSOLE") {
 		t.Errorf("the browser's console:\n%s", said.String())
 	}
@@ -281,7 +282,7 @@ func TestHTMLInBrowser(t *testing.T) {
 func TestPageOfUnfinishedJobs(t *testing.T) {
 	s := &metrics.Summary{Jobs: &metrics.Jobs{Jobs: 8, CutOff: 8}}
 	var page bytes.Buffer
-	ok(t, HTML(&page, t.TempDir(), s))
+	must.Do(t, HTML(&page, t.TempDir(), s))
 	table := section(t, dataOf(t, page.String()), "Jobs").Tables[0]
 	if table.Title != "jobs" || len(table.Rows) == 0 || table.Rows[0][0].Text != "jobs" || table.Rows[0][1].Text != "8" {
 		t.Errorf("%+v", table)

@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 	"github.com/fastreplay/fastreplay/engine/stats"
@@ -103,12 +104,12 @@ func TestPrint(t *testing.T) {
 	for name, s := range map[string]*metrics.Summary{"normal": normalRun(), "failed": failedRun(), "partial": partialRun(), "empty": metrics.NewCollector(nil).Summary(metrics.Summary{}, metrics.Probed{})} {
 		for _, width := range []int{80} {
 			var got bytes.Buffer
-			ok(t, Print(&got, s, PrintOptions{Width: width, Dir: "results/2026-01-02T150405Z"}))
+			must.Do(t, Print(&got, s, PrintOptions{Width: width, Dir: "results/2026-01-02T150405Z"}))
 			file := filepath.Join("testdata", fmt.Sprintf("%s-%d.txt", name, width))
 			if *update {
-				ok(t, os.WriteFile(file, got.Bytes(), 0o644))
+				must.Do(t, os.WriteFile(file, got.Bytes(), 0o644))
 			}
-			want := must(os.ReadFile(file))(t)
+			want := must.Have(os.ReadFile(file))(t)
 			if got.String() != string(want) {
 				t.Errorf("%s:\ngot\n%s\nwant\n%s", file, got.String(), want)
 			}
@@ -124,7 +125,7 @@ func TestPrintFits(t *testing.T) {
 		s.Workload.Trace = strings.Repeat("long/", 50) + "trace.jsonl"
 		for width := 0; width <= 200; width++ {
 			var plain, colour bytes.Buffer
-			ok(t, errors.Join(Print(&plain, s, PrintOptions{Width: width}), Print(&colour, s, PrintOptions{Width: width, Colour: true})))
+			must.Do(t, errors.Join(Print(&plain, s, PrintOptions{Width: width}), Print(&colour, s, PrintOptions{Width: width, Colour: true})))
 			for _, line := range strings.Split(plain.String(), "\n") {
 				if n := utf8.RuneCountInString(line); n > min(max(width, 80), 100) || strings.HasSuffix(line, " ") {
 					t.Fatalf("%s at %d: %d columns: %q", name, width, n, line)
@@ -141,7 +142,7 @@ func TestPrintOfManyTargets(t *testing.T) {
 	s := normalRun()
 	s.Targets = make([]metrics.Target, 40)
 	var b bytes.Buffer
-	ok(t, Print(&b, s, PrintOptions{}))
+	must.Do(t, Print(&b, s, PrintOptions{}))
 	if want := "\n  … and 8 more in summary.json\n"; !strings.Contains(b.String(), want) {
 		t.Errorf("no %q in\n%s", want, b.String())
 	}
@@ -154,10 +155,10 @@ func TestPrintIsWhole(t *testing.T) {
 	s.Client.StolenByTime = &stats.Shares{StepS: 1, Shares: []float64{0.25, 0.5}}
 	s.Run.Options = map[string]any{"url": []string{"http://a", "http://b"}, "rate": 3.5}
 	var out bytes.Buffer
-	ok(t, Print(&out, s, PrintOptions{}))
+	must.Do(t, Print(&out, s, PrintOptions{}))
 	words := strings.FieldsFunc(out.String(), func(r rune) bool { return strings.ContainsRune(" \n.,:", r) })
 	var all map[string]any
-	ok(t, json.Unmarshal(must(json.Marshal(s))(t), &all))
+	must.Do(t, json.Unmarshal(must.Have(json.Marshal(s))(t), &all))
 	keys := 0
 	var check func(key string, v any)
 	check = func(key string, v any) {

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
 func slos(t *testing.T, list string) []metrics.SLO {
 	t.Helper()
-	slos := must(metrics.ParseSLOs(list))(t)
+	slos := must.Have(metrics.ParseSLOs(list))(t)
 	return slos
 }
 
@@ -43,7 +44,7 @@ func ranWith(t *testing.T, dir, list string) *metrics.Summary {
 	}
 	writeRecords(t, dir, WriterOptions{Compress: true}, records)
 	s := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 40}, Run: metrics.Run{DurationS: 0.048, Cut: true, Targets: urls}, Limits: metrics.DefaultLimits()}, metrics.Probed{})
-	ok(t, WriteSummary(dir, s))
+	must.Do(t, WriteSummary(dir, s))
 	return s
 }
 
@@ -54,7 +55,7 @@ func text(t *testing.T, s *metrics.Summary, err error) string {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	ok(t, EncodeJSON(&b, s))
+	must.Do(t, EncodeJSON(&b, s))
 	return b.String()
 }
 
@@ -80,7 +81,7 @@ func TestGoodputFromDisk(t *testing.T) {
 	if got := load(); got != text(t, s, nil) {
 		t.Errorf("counting again changed what is on disk: %s", got)
 	}
-	ok(t, os.Remove(filepath.Join(dir, SummaryName)))
+	must.Do(t, os.Remove(filepath.Join(dir, SummaryName)))
 	rebuilt, err := Load(dir, slos(t, own)...)
 	if err != nil || rebuilt.Run.DurationS != s.Run.DurationS {
 		t.Fatalf("rebuilt: %v, %v", rebuilt, err)
@@ -103,17 +104,17 @@ func TestRecountRefuses(t *testing.T) {
 	dir := t.TempDir()
 	s := ranWith(t, dir, list)
 	s.Requests.Planned += 3 // which the disk did not take
-	ok(t, WriteSummary(dir, s))
+	must.Do(t, WriteSummary(dir, s))
 	if got, err := Load(dir, slos(t, list)...); err != nil || !strings.Contains(strings.Join(got.Notes, "\n"), "goodput was counted without 3 records that requests.jsonl lacks") {
 		t.Errorf("%v, %v", got, err)
 	}
 	s.Targets[1].URL = s.Targets[0].URL
-	ok(t, WriteSummary(dir, s))
+	must.Do(t, WriteSummary(dir, s))
 	if _, err := Load(dir, slos(t, list)...); err == nil || !strings.Contains(err.Error(), "http://a:1 as several targets") {
 		t.Errorf("one URL twice: %v", err)
 	}
 	bare := t.TempDir()
-	ok(t, WriteSummary(bare, normalRun()))
+	must.Do(t, WriteSummary(bare, normalRun()))
 	if _, err := Load(bare, slos(t, list)...); err == nil || !strings.Contains(err.Error(), "has no requests.jsonl") {
 		t.Errorf("no records: %v", err)
 	}
@@ -134,7 +135,7 @@ func TestLeftOutIsNoFailure(t *testing.T) {
 		}
 	}
 	writeRecords(t, dir, WriterOptions{}, records)
-	s := must(rebuild(dir, slos(t, "ttft:1")))(t)
+	s := must.Have(rebuild(dir, slos(t, "ttft:1")))(t)
 	if len(s.Verdict.Reasons) != 1 || !strings.Contains(s.Verdict.Reasons[0].What, "has no summary.json") {
 		t.Errorf("reasons %q, want only that there was no summary", s.Verdict.Reasons)
 	}
@@ -163,7 +164,7 @@ func TestStartOfAKilledRun(t *testing.T) {
 			}
 		}
 		writeRecords(t, dir, WriterOptions{}, records)
-		if s := must(Load(dir))(t); !s.Run.StartedAt.Equal(want) {
+		if s := must.Have(Load(dir))(t); !s.Run.StartedAt.Equal(want) {
 			t.Errorf("started at %v, want %v", s.Run.StartedAt, want)
 		}
 	}

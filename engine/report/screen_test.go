@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/scrape"
@@ -127,12 +128,12 @@ func TestScreen(t *testing.T) {
 	for name, s := range screens() {
 		for _, width := range []int{60, 80, 100} {
 			var got bytes.Buffer
-			ok(t, Screen(&got, s, PrintOptions{Width: width, Dir: "results/2026-01-02T150405Z", Page: "results/2026-01-02T150405Z/report.html", Steps: someSteps()}))
+			must.Do(t, Screen(&got, s, PrintOptions{Width: width, Dir: "results/2026-01-02T150405Z", Page: "results/2026-01-02T150405Z/report.html", Steps: someSteps()}))
 			file := filepath.Join("testdata", fmt.Sprintf("screen-%s-%d.txt", name, width))
 			if *update {
-				ok(t, os.WriteFile(file, got.Bytes(), 0o644))
+				must.Do(t, os.WriteFile(file, got.Bytes(), 0o644))
 			}
-			if want := must(os.ReadFile(file))(t); got.String() != string(want) {
+			if want := must.Have(os.ReadFile(file))(t); got.String() != string(want) {
 				t.Errorf("%s:\ngot\n%s\nwant\n%s", file, got.String(), want)
 			}
 		}
@@ -156,9 +157,9 @@ func TestScreenFits(t *testing.T) {
 		for width := 1; width <= 200; width++ {
 			var plain, colour bytes.Buffer
 			o := PrintOptions{Width: width, Dir: "results/x", Page: "results/x/report.html", Steps: someSteps()}
-			ok(t, Screen(&plain, s, o))
+			must.Do(t, Screen(&plain, s, o))
 			o.Colour = true
-			ok(t, Screen(&colour, s, o))
+			must.Do(t, Screen(&colour, s, o))
 			lines := strings.Split(strings.TrimSuffix(plain.String(), "\n"), "\n")
 			if len(lines) > 20 {
 				t.Fatalf("%s at %d: %d lines\n%s", name, width, len(lines), plain.String())
@@ -185,7 +186,7 @@ func TestScreenKeepsFailures(t *testing.T) {
 	s.Run.DurationS, s.UnderLoad = 126, metrics.UnderLoad{UntilS: 6, Waiting: 15, Throughput: metrics.Throughput{RequestsPerS: 191}}
 	for _, width := range []int{0, 60, 80, 100} {
 		var out bytes.Buffer
-		ok(t, Screen(&out, s, PrintOptions{Width: width, Dir: "results/x", Page: "results/x/report.html", Steps: someSteps()}))
+		must.Do(t, Screen(&out, s, PrintOptions{Width: width, Dir: "results/x", Page: "results/x/report.html", Steps: someSteps()}))
 		text := strings.Join(strings.Fields(out.String()), " ")
 		want := []string{"331 of 12,031 failed", "120 s more waiting for 15 requests", "191/s", "300 × HTTP 503", "FAILED http://a:1 failed from 2.50 s on (300 of 300 requests"}
 		if width == 0 {
@@ -210,7 +211,7 @@ func TestTallScreen(t *testing.T) {
 		lines := map[int]int{}
 		for _, height := range []int{0, 10, 24, 30, 200} {
 			var b strings.Builder
-			ok(t, Screen(&b, s, PrintOptions{Width: 80, Height: height, Dir: "r", Page: "r/report.html", Steps: someSteps()}))
+			must.Do(t, Screen(&b, s, PrintOptions{Width: 80, Height: height, Dir: "r", Page: "r/report.html", Steps: someSteps()}))
 			lines[height] = strings.Count(b.String(), "\n")
 			if most := max(20, height-4); lines[height] > most || height == 200 && regexp.MustCompile(`\d+ lines? more`).MatchString(b.String()) {
 				t.Errorf("%s at %d lines:\n%s", name, height, b.String())
@@ -226,7 +227,7 @@ func TestTallScreen(t *testing.T) {
 func TestQuietScreen(t *testing.T) {
 	for name, s := range screens() {
 		var full, quiet strings.Builder
-		ok(t, errors.Join(Screen(&full, s, PrintOptions{Dir: "r", Page: "r/report.html"}), Screen(&quiet, s, PrintOptions{Dir: "r", Page: "r/report.html", Quiet: true})))
+		must.Do(t, errors.Join(Screen(&full, s, PrintOptions{Dir: "r", Page: "r/report.html"}), Screen(&quiet, s, PrintOptions{Dir: "r", Page: "r/report.html", Quiet: true})))
 		first, _, _ := strings.Cut(full.String(), "\n")
 		text := quiet.String()
 		if !strings.HasPrefix(text, first) || !strings.Contains(text, "r/report.html") || regexp.MustCompile(`(?m)TTFT  |^ *(why|do|more|again|machine) `).MatchString(text) || strings.Count(text, "\n") > 11 {
@@ -262,7 +263,7 @@ func TestUnjudgedFailures(t *testing.T) {
 	} {
 		for _, quiet := range []bool{false, true} {
 			var b strings.Builder
-			ok(t, Screen(&b, c.s, PrintOptions{Quiet: quiet}))
+			must.Do(t, Screen(&b, c.s, PrintOptions{Quiet: quiet}))
 			if says := strings.Contains(b.String(), "exit 0") && strings.Contains(b.String(), "--max-error-rate"); says != c.says {
 				t.Errorf("%d, quiet %t: says so %t, want %t:\n%s", i, quiet, says, c.says, b.String())
 			}
@@ -277,7 +278,7 @@ func TestFewRequests(t *testing.T) {
 		s := counted(normalRun(), n)
 		s.Requests.Planned, s.Requests.OK = n, n
 		var b strings.Builder
-		ok(t, Screen(&b, s, PrintOptions{}))
+		must.Do(t, Screen(&b, s, PrintOptions{}))
 		first, _, _ := strings.Cut(b.String(), "\n")
 		if !strings.HasPrefix(first, want) || n >= 100 && strings.Contains(first, "only") {
 			t.Errorf("%d requests: %q, want %q", n, first, want)

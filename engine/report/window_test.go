@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
@@ -44,7 +45,7 @@ func rampDir(t *testing.T) string {
 		}
 	}
 	writeRecords(t, dir, WriterOptions{}, records)
-	w := must(NewSampleWriter(dir, nil))(t)
+	w := must.Have(NewSampleWriter(dir, nil))(t)
 	for at := range int64(101) {
 		m := &scrape.Sample{AtNS: at * 1e9, Phase: scrape.During, Target: windowURL, URL: windowURL + "/metrics"}
 		watts := 100.0
@@ -55,14 +56,14 @@ func rampDir(t *testing.T) string {
 		m.Running, m.GenerationTokens = new(float64(at)), new(float64(at*at))
 		w.Append(m)
 	}
-	ok(t, w.Close())
+	must.Do(t, w.Close())
 	s := c.Summary(metrics.Summary{
 		Requests: metrics.Requests{Planned: int64(len(records)), Unwritten: 1}, Run: metrics.Run{DurationS: 100}, Limits: metrics.DefaultLimits(),
 		Workload: metrics.Workload{Trace: "ramp.jsonl", Requests: int64(len(records))}, Client: metrics.Client{CPUS: 5},
-		Servers: must(rebuildServers(dir, nil))(t),
+		Servers: must.Have(rebuildServers(dir, nil))(t),
 	}, metrics.Probed{})
 	s.Verdict.Reasons = append(s.Verdict.Reasons, metrics.Reason{Code: "drift", Grade: metrics.Limited, What: "that records show by themselves"})
-	ok(t, WriteSummary(dir, s))
+	must.Do(t, WriteSummary(dir, s))
 	return dir
 }
 
@@ -70,8 +71,8 @@ func rampDir(t *testing.T) string {
 // show stay.
 func TestLoadPart(t *testing.T) {
 	dir := rampDir(t)
-	before := must(os.ReadFile(filepath.Join(dir, SummaryName)))(t)
-	s := must(LoadPart(dir, Part{From: 30 * time.Second, To: 60 * time.Second}))(t)
+	before := must.Have(os.ReadFile(filepath.Join(dir, SummaryName)))(t)
+	s := must.Have(LoadPart(dir, Part{From: 30 * time.Second, To: 60 * time.Second}))(t)
 	if s.Requests.Planned != 300 || s.Requests.OK != 300 || s.Workload.Requests != 300 || s.Workload.OutputTokens != 6000 || s.Workload.Trace != "ramp.jsonl" || s.Run.DurationS != 30 {
 		t.Errorf("requests %+v, workload %+v, %g s", s.Requests, s.Workload, s.Run.DurationS)
 	}
@@ -89,31 +90,31 @@ func TestLoadPart(t *testing.T) {
 	if s.Client.CPUS != 0 || s.ITLMS != nil || s.Jobs != nil || len(s.Notes) == 0 || !strings.Contains(strings.Join(s.Notes, " "), "30.0 s to 60.0 s of 100 s") {
 		t.Errorf("client %+v, notes %q", s.Client, s.Notes)
 	}
-	if tail := must(LoadPart(dir, Part{From: 90 * time.Second}, slos(t, "ttft:99")...))(t); tail.Requests.Planned != 8 || tail.Goodput.Requests != 0 || tail.Throughput.RequestsPerS != 1 {
+	if tail := must.Have(LoadPart(dir, Part{From: 90 * time.Second}, slos(t, "ttft:99")...))(t); tail.Requests.Planned != 8 || tail.Goodput.Requests != 0 || tail.Throughput.RequestsPerS != 1 {
 		t.Errorf("to the end, with another bound: %+v, %+v, %+v", tail.Requests, tail.Goodput, tail.Throughput)
 	}
-	whole, all0 := must(LoadPart(dir, Part{To: time.Hour}))(t), must(Load(dir))(t)
+	whole, all0 := must.Have(LoadPart(dir, Part{To: time.Hour}))(t), must.Have(Load(dir))(t)
 	if whole.Throughput != all0.Throughput || *whole.Servers.All.GenerationTokens != 10000 || *whole.TTFTMS != *all0.TTFTMS || !reflect.DeepEqual(whole.Intervals, all0.Intervals) || whole.Requests.Planned != all0.Requests.Planned {
 		t.Errorf("the whole run as a part: %+v, want %+v", whole.Throughput, all0.Throughput)
 	}
-	if text(t, must(LoadPart(dir, Part{}))(t), nil) != text(t, all0, nil) || string(must(os.ReadFile(filepath.Join(dir, SummaryName)))(t)) != string(before) {
+	if text(t, must.Have(LoadPart(dir, Part{}))(t), nil) != text(t, all0, nil) || string(must.Have(os.ReadFile(filepath.Join(dir, SummaryName)))(t)) != string(before) {
 		t.Error("no part is another summary, or what is on disk has changed")
 	}
 	bare := t.TempDir()
-	ok(t, WriteSummary(bare, all0))
+	must.Do(t, WriteSummary(bare, all0))
 	for _, part := range []Part{{From: time.Second}, {Steady: 0.2}} {
 		if s, err := LoadPart(bare, part); err == nil || !strings.Contains(err.Error(), "requests.jsonl") || strings.Count(err.Error(), bare) != 1 {
 			t.Errorf("without records: %v, %v", s, err)
 		}
 	}
-	lagging := must(Load(dir))(t) // ITL alone was read late, and a part has no ITL
+	lagging := must.Have(Load(dir))(t) // ITL alone was read late, and a part has no ITL
 	lagging.Lateness.Reading = []metrics.Unsafe{{Metric: "itl", Percentile: "p99", EffectMS: 3}}
 	lagging.Verdict.Reasons = []metrics.Reason{{Code: "receive_lag", Grade: metrics.Limited, What: "ITL p99 is not safe"}}
-	ok(t, WriteSummary(dir, lagging))
-	if v := must(LoadPart(dir, Part{Steady: 0.2}))(t).Verdict; v.Measurement != metrics.Valid || len(v.Unsafe) > 0 {
+	must.Do(t, WriteSummary(dir, lagging))
+	if v := must.Have(LoadPart(dir, Part{Steady: 0.2}))(t).Verdict; v.Measurement != metrics.Valid || len(v.Unsafe) > 0 {
 		t.Errorf("verdict of a part without ITL: %+v", v)
 	}
-	ok(t, WriteSummary(dir, all0))
+	must.Do(t, WriteSummary(dir, all0))
 	for part, want := range map[Part]string{
 		{From: 2 * time.Minute}:                 "the run took 100 s, so nothing of it is left from 120 s on",
 		{From: 99 * time.Second}:                "no request was planned from 99.0 s to 100 s of 100 s",
@@ -123,8 +124,8 @@ func TestLoadPart(t *testing.T) {
 			t.Errorf("%+v: %v, %v, want %q", part, s, err, want)
 		}
 	}
-	ok(t, os.Remove(filepath.Join(dir, SummaryName)))
-	if s := must(LoadPart(dir, Part{From: 30 * time.Second, To: 60 * time.Second}))(t); s.Requests.OK != 300 || s.Verdict.Reasons[0].Code != "no_summary" {
+	must.Do(t, os.Remove(filepath.Join(dir, SummaryName)))
+	if s := must.Have(LoadPart(dir, Part{From: 30 * time.Second, To: 60 * time.Second}))(t); s.Requests.OK != 300 || s.Verdict.Reasons[0].Code != "no_summary" {
 		t.Errorf("killed: %+v, %+v", s.Requests, s.Verdict)
 	}
 }
@@ -132,16 +133,16 @@ func TestLoadPart(t *testing.T) {
 // TestSteadyPart: the plateau is found without its ramps, and the screen, all numbers and the page say so.
 func TestSteadyPart(t *testing.T) {
 	dir := rampDir(t)
-	s := must(LoadPart(dir, Part{Steady: 0.2}))(t)
+	s := must.Have(LoadPart(dir, Part{Steady: 0.2}))(t)
 	if w := s.Window; w == nil || w.FromS < 20 || w.FromS > 22 || w.ToS < 80 || w.ToS > 82 || w.Level != 20 {
 		t.Fatalf("window %+v, want 22 to 80 s", w)
 	}
 	s.Price(72)
 	var screen, full, page strings.Builder
 	o := PrintOptions{Width: 80, Dir: dir, Steps: []metrics.Step{{FromS: 0, ToS: 10, StepLatencies: metrics.StepLatencies{TTFTP99: new(1.0)}}, {FromS: 30, ToS: 40, StepLatencies: metrics.StepLatencies{TTFTP99: new(2.0)}}, {FromS: 40, ToS: 50, StepLatencies: metrics.StepLatencies{TTFTP99: new(2.0)}}}}
-	ok(t, Screen(&screen, s, o))
-	ok(t, Print(&full, s, o))
-	ok(t, HTML(&page, dir, s))
+	must.Do(t, Screen(&screen, s, o))
+	must.Do(t, Print(&full, s, o))
+	must.Do(t, HTML(&page, dir, s))
 	for _, want := range []string{"of 100 s\n", "steady", "in flight   within 20 % of the median 20", "per 1M output tok", "72 an hour for all servers", "J/token", " --from 2"} {
 		if !strings.Contains(screen.String(), want) {
 			t.Errorf("the screen has no %q:\n%s", want, screen.String())
@@ -162,11 +163,11 @@ func TestSteadyPart(t *testing.T) {
 			t.Errorf("the page has no %q", want)
 		}
 	}
-	p := must(picturesOf(dir, s))(t)
+	p := must.Have(picturesOf(dir, s))(t)
 	if n := p.values[metrics.TTFT].TotalCount(); n != s.TTFTMS.Count || p.seen != n || len(p.all) == 0 || p.all[0].Requests == 0 {
 		t.Errorf("pictures of single requests have %d of %d, by time %d steps", n, s.TTFTMS.Count, len(p.all))
 	}
-	b := must(json.Marshal(s.Window))(t)
+	b := must.Have(json.Marshal(s.Window))(t)
 	if !strings.Contains(string(b), `"band_share":0.2`) {
 		t.Errorf("window in JSON: %s", b)
 	}

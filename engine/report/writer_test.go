@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/internal/must"
 )
 
 // numbered returns the i-th record of these tests, with a line of varying
@@ -29,7 +30,7 @@ func numbered(i int64) *record.Record {
 // whole, with nothing behind them.
 func readBack(t *testing.T, data []byte) (n int64) {
 	t.Helper()
-	in := must(record.NewReader(bytes.NewReader(data), "results"))(t)
+	in := must.Have(record.NewReader(bytes.NewReader(data), "results"))(t)
 	defer in.Close()
 	for ; ; n++ {
 		var r record.Record
@@ -47,7 +48,7 @@ func readBack(t *testing.T, data []byte) (n int64) {
 func TestWriter(t *testing.T) {
 	for _, compress := range []bool{false, true} {
 		dir := t.TempDir()
-		w := must(NewWriter(dir, WriterOptions{Compress: compress, OnState: func(err error) { t.Errorf("state: %v", err) }}))(t)
+		w := must.Have(NewWriter(dir, WriterOptions{Compress: compress, OnState: func(err error) { t.Errorf("state: %v", err) }}))(t)
 		name := filepath.Join(dir, map[bool]string{false: "requests.jsonl", true: "requests.jsonl.zst"}[compress])
 		rng := rand.New(rand.NewPCG(1, 1))
 		appended := int64(0)
@@ -59,7 +60,7 @@ func TestWriter(t *testing.T) {
 			if err := w.Flush(); err != nil || w.err != nil || w.Pending() != 0 {
 				t.Fatal(err, w.err, w.Pending())
 			}
-			data := must(os.ReadFile(name))(t)
+			data := must.Have(os.ReadFile(name))(t)
 			if n := readBack(t, data); n != appended { // whole after each flush, not only at the end
 				t.Fatalf("compress %v: %d records on disk, want %d", compress, n, appended)
 			}
@@ -174,7 +175,7 @@ func TestWriterOnAFullDisk(t *testing.T) {
 func TestWriterWhenCuttingFails(t *testing.T) {
 	for _, compress := range []bool{false, true} {
 		d := &disk{room: 700, noTruncate: true}
-		w := must(newWriter(d, WriterOptions{Compress: compress}))(t)
+		w := must.Have(newWriter(d, WriterOptions{Compress: compress}))(t)
 		for i := range int64(50) {
 			w.Append(numbered(int64(i)))
 			if i%7 == 6 {
@@ -197,7 +198,7 @@ func TestWriterWhenCuttingFails(t *testing.T) {
 func TestWriterHasALimit(t *testing.T) {
 	for _, compress := range []bool{false, true} {
 		d := &disk{broken: syscall.EIO}
-		w := must(newWriter(d, WriterOptions{Compress: compress}))(t)
+		w := must.Have(newWriter(d, WriterOptions{Compress: compress}))(t)
 		w.limit = 4000
 		for i := range int64(1000) {
 			w.Append(numbered(int64(i)))
@@ -216,7 +217,7 @@ func TestWriterHasALimit(t *testing.T) {
 
 func TestWriterSaysWhereAndHowMuch(t *testing.T) {
 	d := &disk{}
-	w := must(newWriter(d, WriterOptions{}))(t)
+	w := must.Have(newWriter(d, WriterOptions{}))(t)
 	for i := range int64(3) {
 		w.Append(numbered(int64(i)))
 	}
@@ -228,12 +229,12 @@ func TestWriterSaysWhereAndHowMuch(t *testing.T) {
 
 func TestAppendAllocatesNothing(t *testing.T) {
 	d := &disk{room: 1 << 30}
-	w := must(newWriter(d, WriterOptions{}))(t)
+	w := must.Have(newWriter(d, WriterOptions{}))(t)
 	r := numbered(5)
 	for range 5000 {
 		w.Append(r)
 	}
-	ok(t, w.Flush())
+	must.Do(t, w.Flush())
 	if n := testing.AllocsPerRun(1000, func() { w.Append(r) }); n != 0 {
 		t.Errorf("%v allocations for each record, want 0", n)
 	}
@@ -242,14 +243,14 @@ func TestAppendAllocatesNothing(t *testing.T) {
 func BenchmarkWriter(b *testing.B) {
 	for _, compress := range []bool{false, true} {
 		b.Run(fmt.Sprint("compress=", compress), func(b *testing.B) {
-			w := must(NewWriter(b.TempDir(), WriterOptions{Compress: compress}))(b)
+			w := must.Have(NewWriter(b.TempDir(), WriterOptions{Compress: compress}))(b)
 			r, n := numbered(17), 0
 			b.SetBytes(int64(len(r.AppendJSON(nil))))
 			b.ReportAllocs()
 			for b.Loop() {
 				w.Append(r)
 				if n++; n%2000 == 0 { // as many as in a second
-					ok(b, w.Flush())
+					must.Do(b, w.Flush())
 				}
 			}
 			if lost, err := w.Close(); lost != 0 || err != nil {
@@ -264,15 +265,15 @@ func BenchmarkWriter(b *testing.B) {
 func TestWriterRemoved(t *testing.T) {
 	for _, compress := range []bool{false, true} {
 		dir := filepath.Join(t.TempDir(), "a", "b")
-		ok(t, os.MkdirAll(dir, 0o755))
+		must.Do(t, os.MkdirAll(dir, 0o755))
 		var removed []string
-		w := must(NewWriter(dir, WriterOptions{Compress: compress, OnRemoved: func(name string) { removed = append(removed, name) }}))(t)
+		w := must.Have(NewWriter(dir, WriterOptions{Compress: compress, OnRemoved: func(name string) { removed = append(removed, name) }}))(t)
 		for i := range 10 {
 			w.Append(numbered(int64(i)))
 			if i == 9 {
 				break // Close writes it
 			}
-			ok(t, errors.Join(w.Flush(), os.RemoveAll(filepath.Dir(dir)), w.Flush()))
+			must.Do(t, errors.Join(w.Flush(), os.RemoveAll(filepath.Dir(dir)), w.Flush()))
 		}
 		n, err := w.Close()
 		seen := 0
@@ -286,9 +287,9 @@ func TestWriterRemoved(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	w := must(NewWriter(dir, WriterOptions{}))(t)
+	w := must.Have(NewWriter(dir, WriterOptions{}))(t)
 	name := filepath.Join(dir, RequestsName)
-	ok(t, errors.Join(os.Remove(name), os.WriteFile(name, []byte("mine"), 0o600)))
+	must.Do(t, errors.Join(os.Remove(name), os.WriteFile(name, []byte("mine"), 0o600)))
 	w.Append(numbered(0))
 	_, err := w.Close()
 	if text, _ := os.ReadFile(name); err == nil || !strings.Contains(err.Error(), "was replaced by another file") || string(text) != "mine" {
