@@ -11,7 +11,7 @@ const (
 	exitInvalid     = 1   // the run finished, but its numbers are not to be trusted
 	exitUsage       = 2   // bad usage, trace or target; nothing was sent
 	exitMissed      = 3   // the run is valid, and the server missed an objective (--require, --max-error-rate)
-	exitUndecided   = 4   // the runs that are compared do not tell whether a limit holds (compare --fail-if)
+	exitUndecided   = 4   // there is too little to tell whether a limit holds (--require, compare --fail-if)
 	exitInterrupted = 130 // stopped by a signal; the files are whole and marked partial
 )
 
@@ -38,6 +38,8 @@ func ending(stopped bool, s *metrics.Summary, incomplete error) error {
 		return &exitError{code: exitInvalid}
 	case s.Verdict.Missed() > 0:
 		return &exitError{code: exitMissed}
+	case s.Verdict.Undecided() > 0:
+		return &exitError{code: exitUndecided}
 	}
 	return nil
 }

@@ -264,7 +264,7 @@ func (r *interleaved) round(ctx context.Context, dir string, names []string, whi
 		case code == exitInterrupted && !goesOn: // it was ready
 		case code == exitInterrupted || code < 0 && ctx.Err() != nil:
 			err = cmp.Or(err, context.Canceled)
-		case code == exitOK || code == exitInvalid || code == exitMissed:
+		case code == exitOK || code == exitInvalid || code == exitMissed || code == exitUndecided:
 			r.ui.line("%s: %s", names[i], first)
 		case isRefusal:
 			err = cmp.Or(err, fmt.Errorf("%s: %s", names[i], refused))

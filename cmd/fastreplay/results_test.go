@@ -42,8 +42,9 @@ func TestEnding(t *testing.T) {
 		}
 		return s
 	}
-	valid, missed := verdict(false), verdict(false)
-	missed.Verdict.Objectives = []metrics.Objective{{Met: true}, {}}
+	valid, missed, undecided := verdict(false), verdict(false), verdict(false)
+	missed.Verdict.Objectives = []metrics.Objective{{Met: true}, {Needed: 662}, {}}
+	undecided.Verdict.Objectives = []metrics.Objective{{Met: true}, {Needed: 662}}
 	for _, c := range []struct {
 		stopped bool
 		s       *metrics.Summary
@@ -57,6 +58,7 @@ func TestEnding(t *testing.T) {
 		{false, valid, syscall.ENOSPC, exitInvalid, "no space left on device"},
 		{true, valid, syscall.ENOSPC, exitInterrupted, "no space left on device"},
 		{false, missed, nil, exitMissed, ""},
+		{false, undecided, nil, exitUndecided, ""},
 		{false, verdict(true), nil, exitOK, ""},
 		{false, verdict(true, "drift", "receive_lag", "starved", "client_failures"), nil, exitOK, ""},
 		{false, verdict(true, "drift", "prompts"), nil, exitInvalid, ""},

@@ -307,7 +307,7 @@ func (m *matched) estimates() (numbers [2][][]float64, all []estimate) {
 			e = e.unknown("")
 		case s.quantile > 0 && !stats.EnoughSamples(good, s.quantile):
 			e = e.unknown("there are too few requests for an interval: %s would do",
-				format.Count(samplesFor(s.quantile)))
+				format.Count(stats.SamplesFor(s.quantile)))
 		case pair && cuts == nil:
 			e = e.unknown("there are too few requests for an interval: %d would do, or 3 runs a side", fewestRequests)
 		case pair:
@@ -315,7 +315,7 @@ func (m *matched) estimates() (numbers [2][][]float64, all []estimate) {
 			if s.quantile == 0 {
 				break
 			}
-			needed := samplesFor(s.quantile)
+			needed := stats.SamplesFor(s.quantile)
 			if says := v.effective(i/kindsOf, numbers[0][0][i], numbers[1][0][i]); says < float64(needed) {
 				e = e.unknown("its values come in bursts, and say as much as %.0f of %s needed: %s requests would do, "+
 					"or 3 runs a side", says, format.Count(needed), format.Count(int64(float64(needed*good)/says)))
@@ -367,13 +367,4 @@ func (v *values) effective(latency int, quantiles ...float64) float64 {
 		worst = max(worst, dispersion)
 	}
 	return float64(len(v.places)) / worst
-}
-
-// samplesFor is how many independent requests a quantile needs.
-func samplesFor(quantile float64) int64 {
-	n := int64(2)
-	for !stats.EnoughSamples(n, quantile) {
-		n++
-	}
-	return n
 }

@@ -184,7 +184,7 @@ func parseMS(text string) (ms float64, err error) {
 }
 
 // Objectives compares s with what the user wants of it: Limits.Require and Limits.MaxErrorRate. A number that the run
-// does not have meets nothing; unsafe are percentiles that the client may have moved.
+// does not have meets nothing, and a percentile of too few values decides nothing; unsafe are percentiles that the client may have moved.
 func Objectives(s *Summary, unsafe []Unsafe) []Objective {
 	out := []Objective{}
 	if most := s.Limits.MaxErrorRate; most != nil {
@@ -207,16 +207,36 @@ func quantityOf(name string) quantity {
 	return all[slices.IndexFunc(all, func(q quantity) bool { return q.name == name || q.name == "" })]
 }
 
-// tooFew reports whether a quantity is a percentile of too few values to be known.
-func tooFew(s *Summary, name string) bool {
+// neededValues is how many values a quantity needs to be known if its run has too few, else 0. Percentiles alone need
+// more than one.
+func neededValues(s *Summary, name string) int64 {
 	latency, percentile, _ := strings.Cut(name, ".p")
 	quantile, err := strconv.ParseFloat("0."+percentile, 64)
 	if err != nil {
-		return false
+		return 0
 	}
 	values, _ := s.Latency(FindLatency(latency))
-	return values != nil && values.Count > 0 &&
-		!s.Enough(latency, int64(math.Round(1000*quantile)), values.Count)
+	needed := stats.SamplesFor(quantile)
+	if values == nil || values.Count == 0 || values.Count >= needed {
+		return 0
+	}
+	return needed
+}
+
+// decides reports whether a lower percentile of the same latency, which has enough values, tells whether an objective
+// is met: as a higher one is no smaller, it exceeds what the lower one exceeds.
+func (o *Objective) decides(s *Summary, exceeds func(float64) bool) bool {
+	latency, _, _ := strings.Cut(o.Metric, ".")
+	for _, lower := range []string{"p50", "p90", "p95", "p99"} {
+		name := latency + "." + lower
+		if name == o.Metric || neededValues(s, name) > 0 {
+			return false
+		}
+		if v := Value(s, name); v != nil && exceeds(*v) {
+			return true
+		}
+	}
+	return false
 }
 
 func objective(s *Summary, unsafe []Unsafe, text, name, op string, limit float64) Objective {
@@ -225,11 +245,20 @@ func objective(s *Summary, unsafe []Unsafe, text, name, op string, limit float64
 		Metric: name,
 		Value:  Value(s, name),
 		Limit:  limit,
-		TooFew: tooFew(s, name),
+		Needed: neededValues(s, name),
 	}
 	met := func(v float64) bool {
 		return op == "<" && v < limit || op == "<=" && v <= limit ||
 			op == ">" && v > limit || op == ">=" && v >= limit
+	}
+	if o.Needed > 0 {
+		o.TooFew = true
+		atLeast := op[0] == '>'
+		if o.decides(s, func(v float64) bool { return met(v) == atLeast }) {
+			o.Met = atLeast
+			o.Needed = 0
+		}
+		return o
 	}
 	if v := o.Value; v != nil && !math.IsNaN(*v) {
 		o.Met = met(*v)
@@ -259,6 +288,9 @@ func (o *Objective) Words() string {
 			return words + ": may be " + other
 		}
 		return words + ": " + outcome + " all the same"
+	case o.Needed > 0:
+		return fmt.Sprintf("unknown: ~%s of too few values, %s would tell",
+			format.Duration(*o.Value*1e6, 4), format.Count(o.Needed))
 	case o.TooFew:
 		return "~" + format.Duration(*o.Value*1e6, 4) + " of too few values"
 	case unit == inMS:

@@ -154,14 +154,32 @@ func TestRequireOfUnsafe(t *testing.T) {
 	}
 }
 
-// TestRequireOfFewValues: an objective on a percentile of too few values says so, as the table of latencies does.
+// TestRequireOfFewValues: an objective on a percentile of too few values is neither met nor missed, unless a lower
+// percentile of enough values tells.
 func TestRequireOfFewValues(t *testing.T) {
-	for count, want := range map[int64]string{8: "~199.0 ms of too few values", 100_000: "199.0 ms"} {
+	for _, c := range []struct {
+		count             int64
+		text, words       string
+		met               bool
+		missed, undecided int
+	}{
+		{8, "ttft.p99<500", "unknown: ~199.0 ms of too few values, 662 would tell", false, 0, 1},
+		{8, "ttft.p99<1", "unknown: ~199.0 ms of too few values, 662 would tell", false, 0, 1},
+		{8, "ttft.p50<500", "unknown: ~150.0 ms of too few values, 11 would tell", false, 0, 1},
+		{8, "ttft.max<500", "200.0 ms", true, 0, 0},
+		{661, "ttft.p99<149", "~199.0 ms of too few values", false, 1, 0},
+		{661, "ttft.p99>149", "~199.0 ms of too few values", true, 0, 0},
+		{661, "ttft.p99<199.5", "unknown: ~199.0 ms of too few values, 662 would tell", false, 0, 1},
+		{662, "ttft.p99<500", "199.0 ms", true, 0, 0},
+		{662, "ttft.p99<100", "199.0 ms", false, 1, 0},
+	} {
 		s := measuredRun()
-		s.TTFTMS.Count = count
-		s.Limits.Require = []string{"ttft.p99<500"}
-		if o := Judge(s).Objectives[0]; o.Words() != want || o.TooFew != (count == 8) {
-			t.Errorf("of %d values: %+v, %q; want %q", count, o, o.Words(), want)
+		s.TTFTMS.Count = c.count
+		s.Limits.Require = []string{c.text}
+		v := Judge(s)
+		o := v.Objectives[0]
+		if o.Words() != c.words || o.Met != c.met || v.Missed() != c.missed || v.Undecided() != c.undecided {
+			t.Errorf("%s of %d values: %+v, %q", c.text, c.count, o, o.Words())
 		}
 	}
 }

@@ -61,6 +61,8 @@ type Objective struct {
 	Met    bool     `json:"met"`    // the number is there and within the limit
 
 	TooFew bool `json:"too_few_values,omitempty"` // it is a percentile of too few values to be known
+	// as many values would tell whether it is met, which these do not; absent if they do
+	Needed int64 `json:"needed_values,omitempty"`
 	// how far the client may have moved value, in ms; absent if it is safe
 	EffectMS float64 `json:"effect_ms,omitempty"`
 	Unsure   bool    `json:"unsure,omitempty"` // that can change met
@@ -69,7 +71,17 @@ type Objective struct {
 // Missed is how many objectives were not met.
 func (v *Verdict) Missed() (n int) {
 	for i := range v.Objectives {
-		if !v.Objectives[i].Met {
+		if o := &v.Objectives[i]; !o.Met && o.Needed == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Undecided is how many objectives have too few values to be met or missed.
+func (v *Verdict) Undecided() (n int) {
+	for i := range v.Objectives {
+		if v.Objectives[i].Needed > 0 {
 			n++
 		}
 	}

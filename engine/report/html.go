@@ -124,10 +124,13 @@ func verdictSection(s *metrics.Summary) chart.Section {
 			Word:  "Objectives met",
 			Lines: objectiveLines(v),
 		}
-		if missed := v.Missed(); missed > 0 {
+		all := format.Many(len(v.Objectives), "objective")
+		if n := v.Missed(); n > 0 {
 			wanted.Grade = chart.Bad
-			all := format.Many(len(v.Objectives), "objective")
-			wanted.Word = fmt.Sprintf("%d of %s missed", missed, all)
+			wanted.Word = fmt.Sprintf("%d of %s missed", n, all)
+		} else if n = v.Undecided(); n > 0 {
+			wanted.Grade = chart.Warn
+			wanted.Word = fmt.Sprintf("%d of %s undecided", n, all)
 		}
 		out.Findings = append(out.Findings, wanted)
 	}
@@ -139,16 +142,19 @@ func verdictSection(s *metrics.Summary) chart.Section {
 
 // objectiveLines are what the user wanted, the missed first.
 func objectiveLines(v *metrics.Verdict) []string {
-	var met, missed []string
+	var met, undecided, missed []string
 	for _, o := range v.Objectives {
 		text := o.Text + " (" + o.Words() + ")"
-		if o.Met {
+		switch {
+		case o.Met:
 			met = append(met, "✓ "+text)
-		} else {
+		case o.Needed > 0:
+			undecided = append(undecided, "? "+text)
+		default:
 			missed = append(missed, "✗ "+text)
 		}
 	}
-	return append(missed, met...)
+	return slices.Concat(missed, undecided, met)
 }
 
 // firstFacts are their names for people and their keys in summary.json, at least two spaces apart. Rates are those

@@ -908,9 +908,12 @@ func (p *screen) reasons() {
 			p.sentence(always, 2, "do", reasons[0].Do, bold)
 		}
 	}
+	all := format.Many(len(p.Verdict.Objectives), "objective")
 	if n := p.Verdict.Missed(); n > 0 {
-		all := format.Many(len(p.Verdict.Objectives), "objective")
 		p.sentence(always, 1, "MISSED", fmt.Sprintf("%d of %s", n, all), red)
+	}
+	if n := p.Verdict.Undecided(); n > 0 {
+		p.sentence(always, 1, "UNDECIDED", fmt.Sprintf("%d of %s", n, all), yellow)
 	}
 }
 
@@ -920,7 +923,7 @@ func (p *screen) unjudged() bool {
 	if p.Requests.Failed == 0 || p.Run.Partial {
 		return false
 	}
-	if !v.Valid || v.Missed() > 0 {
+	if !v.Valid || v.Missed() > 0 || v.Undecided() > 0 {
 		return false
 	}
 	for _, o := range v.Objectives {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -287,5 +288,19 @@ func TestFewRequests(t *testing.T) {
 		if strings.Contains(word, "only") != (n < 100) {
 			t.Errorf("%d requests: the page says %q", n, word)
 		}
+	}
+}
+
+// TestUndecided: an objective that too few values tell is neither green nor red, and no failure goes unjudged beside it.
+func TestUndecided(t *testing.T) {
+	s := &metrics.Summary{Verdict: metrics.Verdict{Valid: true, Objectives: []metrics.Objective{
+		{Text: "a", Metric: "itl.p50", Value: new(1.0), Met: true}, {Text: "b", Metric: "ttft.p99", Value: new(2.0), Needed: 662, TooFew: true},
+	}}}
+	if got := objectiveLines(&s.Verdict); !slices.Equal(got, []string{"? b (unknown: ~2.000 ms of too few values, 662 would tell)", "✓ a (1.000 ms)"}) {
+		t.Errorf("%q", got)
+	}
+	var out strings.Builder
+	if err := Screen(&out, s, PrintOptions{}); err != nil || !strings.Contains(out.String(), "UNDECIDED") || strings.Contains(out.String(), "MISSED") {
+		t.Error(err, out.String())
 	}
 }

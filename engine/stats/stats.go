@@ -137,6 +137,15 @@ func EnoughSamples(n int64, quantile float64) bool {
 	return math.Exp(most)*(none+one) <= 1-surely
 }
 
+// SamplesFor is how many values EnoughSamples wants for a quantile below 1.
+func SamplesFor(quantile float64) int64 {
+	n := int64(2)
+	for !EnoughSamples(n, quantile) {
+		n++
+	}
+	return n
+}
+
 // Rank returns the place, from 1, of a percentile by nearest rank among n sorted values. It is the first that at least
 // that share of the values do not exceed.
 func Rank(n, perMille int64) int64 {
