@@ -92,6 +92,7 @@ func TestCompare(t *testing.T) {
 	made("a", a.url, 0, 0)
 	made("again", a.url, 0, 1)
 	made("slower", urlB, 30e6, 1)
+	made("slower2", urlB, 30e6, 2)
 	made("a2", a.url, 0, 2)
 	made("again2", a.url, 0, 1)
 
@@ -107,10 +108,13 @@ func TestCompare(t *testing.T) {
 	if c := runCompare(t, append([]string{dir("a"), dir("again"), "--", dir("a2"), dir("again2")}, gate...)...); c.code != 0 || !strings.Contains(c.stdout, "300 requests in 2 and 2 runs") || !strings.Contains(c.stderr, "✓ PASSED") {
 		t.Errorf("two runs a side: exit %d\n%s%s", c.code, c.stdout, c.stderr)
 	}
+	if c := runCompare(t, append([]string{dir("a"), dir("again"), "--", dir("slower"), dir("slower2")}, gate...)...); c.code != 3 || !strings.Contains(c.stderr, "FAILED   ttft.paired:+10%") {
+		t.Errorf("two runs a side, one slower: exit %d\n%s%s", c.code, c.stdout, c.stderr)
+	}
 	page := filepath.Join(root, "page.html")
 	worse := runCompare(t, append([]string{dir("a"), dir("slower"), "--floor", dir("again"), "--json", "--html", page}, gate...)...)
 	verdicts, nameA, nameB := worse.verdicts(t)
-	if worse.code != 3 || verdicts["ttft.paired"] != "worse" || verdicts["ttft.p50"] != "worse" || verdicts["error_rate"] != "unclear" || !strings.Contains(worse.stderr, "FAILED   ttft.paired:+10%") {
+	if worse.code != 4 || verdicts["ttft.paired"] != "differs" || verdicts["ttft.p50"] != "differs" || verdicts["error_rate"] != "unclear" || !strings.Contains(worse.stderr, "UNDECIDED   ttft.paired:+10%") {
 		t.Errorf("a slower server: exit %d, %v\n%s", worse.code, verdicts, worse.stderr)
 	}
 	if nameA != a.url || nameB != urlB {

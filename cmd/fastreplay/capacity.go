@@ -181,7 +181,7 @@ func (o *probingOptions) check() (r *options, objectives []capacity.Objective, e
 	}
 	if o.slo != "" {
 		if objectives, err = capacity.ParseObjectives(o.slo, r.SLOs...); err != nil {
-			return nil, nil, fmt.Errorf("--slo: %w", err)
+			return nil, nil, suggestName(fmt.Errorf("--slo: %w", err))
 		}
 	}
 	switch o.urls = r.URLs; {

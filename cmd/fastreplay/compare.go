@@ -226,7 +226,7 @@ func (o *comparison) check(words, behind []string) error {
 	for _, text := range o.failIf {
 		gate, err := compare.ParseGate(text)
 		if err != nil {
-			return fmt.Errorf("--fail-if %w", err)
+			return suggestName(fmt.Errorf("--fail-if %w", err))
 		}
 		o.gates = append(o.gates, gate)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -29,7 +28,7 @@ func (g *goodput) addFlag(f *pflag.FlagSet) {
 func (g *goodput) parse() ([]metrics.SLO, error) {
 	slos, err := metrics.ParseSLOs(g.lists...)
 	if err != nil {
-		return nil, fmt.Errorf("--goodput: %w", err)
+		return nil, suggestName(fmt.Errorf("--goodput: %w", err))
 	}
 	return slos, nil
 }
@@ -42,22 +41,17 @@ func (r *requirements) addFlag(f *pflag.FlagSet) {
 		&r.require,
 		"require",
 		nil,
-		"an `OBJECTIVE`, such as \"ttft.p99<500ms\" or \"goodput>=99%\"; exit code 3 if it is missed, 4 if too few values tell; repeatable",
+		"an `OBJECTIVE`, such as \"ttft.p99<500ms\" or \"goodput>=99%\"; exit code 3 if it is missed, 4 if too few "+
+			"values tell; repeatable",
 	)
 }
 
 // check refuses what no run has.
 func (r *requirements) check() error {
 	for _, text := range r.require {
-		_, _, _, err := metrics.ParseRequirement(text)
-		if err == nil {
-			continue
+		if _, _, _, err := metrics.ParseRequirement(text); err != nil {
+			return suggestName(fmt.Errorf("--require %w", err))
 		}
-		err = fmt.Errorf("--require %w", err)
-		if unknown := (*metrics.UnknownQuantity)(nil); errors.As(err, &unknown) {
-			err = suggest(err, unknown.Name, metrics.Quantities())
-		}
-		return err
 	}
 	return nil
 }

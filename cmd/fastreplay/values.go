@@ -12,6 +12,8 @@ import (
 	"github.com/hbollon/go-edlib"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
 // value is a flag whose text is parsed into *to as soon as it is given. It prints as it was given.
@@ -80,6 +82,14 @@ func among(words []string, text string) error {
 func suggest(err error, typed string, names []string) error {
 	if near := nearest(typed, names); len(near) > 0 {
 		return fmt.Errorf("%w; did you mean %s?", err, near[0])
+	}
+	return err
+}
+
+// suggestName adds the nearest known name to why an unknown one is refused.
+func suggestName(err error) error {
+	if unknown := (*metrics.UnknownName)(nil); errors.As(err, &unknown) {
+		return suggest(err, unknown.Name, unknown.Names)
 	}
 	return err
 }

@@ -66,17 +66,19 @@ func parseObjective(part string) (Objective, error) {
 	latency := metrics.FindLatency(metric)
 	isOK := requirement != part || name == goodput // the least share, not the largest
 	known := latency >= 0 && metrics.Latencies()[latency].Bounded
-	allowed := map[string]float64{"p50": 0.5, "p90": 0.1, "p95": 0.05, "p99": 0.01, "p999": 0.001}[percentile]
+	allowed := allowedBeyond()[percentile]
 	limitNS := math.Round(limit * 1e6)
 	failing := limit
+	var unknown *metrics.UnknownName
 	if isOK {
 		failing = math.Round((1-limit)*1e12) / 1e12
 	}
 	switch {
 	case err != nil && isOK:
 		err = errors.New("want a share of requests, such as ok>=99.9%")
-	case errors.As(err, new(*metrics.UnknownQuantity)):
-		err = fmt.Errorf("want a percentile of %s, such as ttft.p95<1s, or ok>=99.9%%", boundedKeys())
+	case errors.As(err, &unknown):
+		unknown.Why = fmt.Sprintf("want a percentile of %s, such as ttft.p95<1s, or ok>=99.9%%", boundedKeys())
+		unknown.Names = names()
 	case err != nil:
 		return Objective{}, err
 	case (name == ErrorRate || name == goodput) && (op[0] == '>') != isOK:
@@ -118,6 +120,23 @@ func parseObjective(part string) (Objective, error) {
 		LimitNS: int64(limitNS),
 		Allowed: allowed,
 	}, nil
+}
+
+// allowedBeyond has the share of requests that may be beyond a limit, by percentile.
+func allowedBeyond() map[string]float64 {
+	return map[string]float64{"p50": 0.5, "p90": 0.1, "p95": 0.05, "p99": 0.01, "p999": 0.001}
+}
+
+// names are those of all that an objective can be about.
+func names() []string {
+	all := []string{ok, goodput, ErrorRate}
+	for _, l := range metrics.BoundedLatencies() {
+		for percentile := range allowedBeyond() {
+			all = append(all, l.Key+"."+percentile)
+		}
+	}
+	slices.Sort(all) // a hint is the same each time
+	return all
 }
 
 // Beyond reports whether r, which has ended, is beyond the objective. A failed request is beyond every objective: an

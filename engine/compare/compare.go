@@ -19,12 +19,12 @@ const Schema = 2
 const sameWithin = 0.01
 
 // Compare says what changed from a to b. It is an error if the workloads differ, unless distributions are to be
-// compared anyway, without pairs, or if one of several runs is given twice.
+// compared anyway, without pairs, or if a run is given twice.
 //
 // If a side has several runs, an interval is by Welch's t over the runs, so it contains what differs from run to run.
-// If one side was run after the other, it allows for an even drift. Of one run a side it is that of within, and holds
-// for these two runs alone. Either is wider by what lateness of the client may have moved the number in a or b, by the
-// verdicts of their runs.
+// If one side was run after the other, it allows for an even drift. Of one run a side it is that of within. If a side
+// has one run, what is said holds for these runs alone. Either is wider by what lateness of the client may have moved
+// the number in a or b, by the verdicts of their runs.
 //
 // The manual has what TestWorlds measured of all this.
 func Compare(a, b *Side, anyway bool) (*Result, error) {
@@ -38,8 +38,8 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 		Margin: sameWithin,
 	}
 	runs := slices.Concat(a.runs, b.runs)
-	if len(runs) == 2 || a.isRecord() {
-		r.Scope = ScopePair // a trace has one record, which tells nothing of how far runs differ
+	if len(a.runs) == 1 || len(b.runs) == 1 {
+		r.Scope = ScopePair // a single run tells nothing of how far runs of its side differ
 	}
 	switch what := strings.Join(different, "; "); {
 	case !r.Paired && !anyway:
@@ -57,7 +57,7 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 	}
 	for i, run := range runs {
 		for _, other := range runs[:i] {
-			if len(runs) > 2 && run.same(other) {
+			if run.same(other) {
 				return nil, fmt.Errorf("%s and %s are the same run, which says nothing of how far runs differ; "+
 					"give another run", other.dir, run.dir)
 			}
@@ -65,10 +65,14 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 	}
 	m := match(a.runs, b.runs, r.Paired)
 	r.noteUnpaired(m)
-	if r.Scope == ScopeServers && isSeparate(m.starts()) {
-		r.note("the sides were run one behind the other, so whatever changed meanwhile looks like a change of the " +
-			"server. Intervals of four runs or more allow for an even drift from run to run, and for nothing else: " +
-			"runs by turns (--interleave) would tell")
+	if starts := m.starts(); r.Scope == ScopeServers && isSeparate(starts) {
+		r.separate = true
+		how := "the sides were run one behind the other"
+		if !m.dated() {
+			how = "a run does not say when it began, so the sides count as run one behind the other"
+		}
+		r.note("%s: whatever changed meanwhile looks like a change of the server. Intervals of four runs or more "+
+			"allow for an even drift from run to run, and for nothing else: runs by turns (--interleave) would tell", how)
 	}
 	for side := range m.good {
 		for _, good := range m.good[side] {
@@ -137,14 +141,15 @@ func (s *spec) mean(runs [][]float64, at int) float64 {
 func (s *spec) metric(e estimate, a, b float64) Metric {
 	m := Metric{Name: s.name, Unit: s.unit, Main: s.main, why: e.why}
 	change := s.changeOf(e.distance)
-	if !finite(change) {
-		return m
-	}
-	m.Change = &change
-	if !strings.HasSuffix(s.name, ".paired") {
+	known := finite(e.distance) && finite(change)
+	if (known || a == 0 || b == 0) && finite(a) && finite(b) && !strings.HasSuffix(s.name, ".paired") {
 		m.A = &a
 		m.B = &b
 	}
+	if !known {
+		return m
+	}
+	m.Change = &change
 	if finite(e.reach) {
 		m.Low = new(s.changeOf(e.distance - e.reach))
 		m.High = new(s.changeOf(e.distance + e.reach))

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
@@ -39,7 +40,7 @@ func write(t *testing.T, n int, change func(*metrics.Summary), serve func(i int)
 		s := serve(i)
 		var r record.Record
 		r.Clear()
-		r.Row, r.RequestID, r.Session, r.Target, r.Outcome = int64(i), fmt.Sprintf("run-%09d", i), int64(i%(n/4)), "http://a:1", s.outcome
+		r.Row, r.RequestID, r.Session, r.Target, r.Outcome = int64(i), fmt.Sprintf("%s-%09d", filepath.Base(dir), i), int64(i%(n/4)), "http://a:1", s.outcome
 		r.PlannedNS, r.InputTokens, r.OutputTokens = int64(i)*1e8, int64(1000+i*7919%500), 51
 		if s.outcome != record.NotSent {
 			r.SentNS, r.DoneNS = r.PlannedNS+1000, r.PlannedNS+2000
@@ -58,6 +59,7 @@ func write(t *testing.T, n int, change func(*metrics.Summary), serve func(i int)
 		t.Fatal(err)
 	}
 	info := metrics.Summary{Requests: metrics.Requests{Planned: int64(n)}, Limits: metrics.DefaultLimits()}
+	info.Run.StartedAt = time.Unix(1e9, 0) // as all others: no side is run behind the other
 	info.Run.DurationS, info.Run.Targets, info.Run.Options = float64(n)/10+5, []string{"http://a:1"}, map[string]any{"seed": 1.0}
 	info.Workload.Fingerprint, info.Workload.Trace, info.Workload.Requests = "sha256:1", "day.jsonl", int64(n)
 	if change != nil {
@@ -242,6 +244,7 @@ func TestRuns(t *testing.T) {
 		{of(0.99, 1.08), of(1, 1.07), Unclear, Undecided},
 		{of(0.99, 1.08), of(1.07), Unclear, Undecided},
 		{of(0.99, 1.01), of(1.05, 1.08), Worse, Undecided},
+		{slower, of(0.99), Differs, Undecided}, // nobody knows how far runs of B differ
 	} {
 		r := compared(t, c.a, c.b)
 		m := find(t, r, "ttft.paired")
@@ -255,8 +258,14 @@ func TestRuns(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 	}
-	if _, err := Compare(of(1, 1.01), of(1), false); err == nil || !strings.Contains(err.Error(), "are the same run") {
-		t.Error(err)
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(made[1].runs[0].dir, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range []*Side{of(1, 1.01), of(1), side(t, link)} {
+		if _, err := Compare(a, of(1), false); err == nil || !strings.Contains(err.Error(), "are the same run") {
+			t.Error(err)
+		}
 	}
 	other := write(t, 400, func(s *metrics.Summary) { s.Workload.Fingerprint, s.Run.Options["seed"] = "sha256:2", 2.0 }, noisy(3, 1))
 	if _, err := ReadSide(nil, base.runs[0].dir, other); err == nil || !strings.Contains(err.Error(), "--seed: 1 and 2") || strings.Contains(err.Error(), "--anyway") {
@@ -294,6 +303,9 @@ func TestGates(t *testing.T) {
 			t.Errorf("%s: %+v %v", text, got, err)
 		}
 	}
+	if _, err := ParseGate("goodput"); err == nil || err.Error() != `"goodput" has no limit; want one, such as goodput:-5%` {
+		t.Error(err)
+	}
 	for _, text := range []string{"", "ttft.p99", "ttft.p99:", "ttft.p98:+5%", "ttft.p99:5", "ttft.p99:-5%", "goodput:+1%", "itl.p99:+5%", "ttft.p99:NaN%", "ttft.p99:Inf%"} {
 		if g, err := ParseGate(text); err == nil {
 			t.Errorf("%q: %+v", text, g)
@@ -329,6 +341,16 @@ func TestGates(t *testing.T) {
 		g, err := ParseGate(text)
 		if answer, words := r.Judge(g); err != nil || answer != want || !strings.HasPrefix(words, text+": ") {
 			t.Errorf("%s: %v, %s, want %s: %s", text, err, answer, want, words)
+		}
+	}
+	two := Identity{Dirs: []string{"1", "2"}}
+	for want, r := range map[string]*Result{
+		"; 3 runs a side would tell more": {Scope: ScopeServers, A: three, B: two, Metrics: r.Metrics},
+		"; runs by turns (":               {Scope: ScopeServers, A: three, B: three, Metrics: r.Metrics, separate: true},
+	} {
+		g, _ := ParseGate("ttft.p99:+6.5%")
+		if answer, words := r.Judge(g); answer != Undecided || !strings.Contains(words, want) || strings.Contains(words, "pair") {
+			t.Errorf("%s %s, want %q", answer, words, want)
 		}
 	}
 	for text, want := range map[string]string{"ttft.p99:+6.5%": "about 5 more pairs of runs", "tpot.p99:+0%": "too near to the limit", "e2e.p99:+50%": "unknown"} {
@@ -546,5 +568,23 @@ func TestRecorded(t *testing.T) {
 	tr.TTFTNS, tr.TookNS = nil, nil
 	if _, err := Recorded(tr, b); err == nil || !strings.Contains(err.Error(), "has no times of its own") {
 		t.Error(err)
+	}
+}
+
+// TestNoTPOT: a TPOT of 0, as of an answer that was sent at once, is a number, though no change from or to it is one.
+func TestNoTPOT(t *testing.T) {
+	of := func(tpot float64) *Side {
+		return side(t, write(t, 200, nil, func(int) served { return served{ttft: 100, tpot: tpot} }))
+	}
+	gate, _ := ParseGate("tpot.p50:+5%")
+	for _, tpots := range [][2]float64{{0, 20}, {20, 0}, {0, 0}} {
+		r := compared(t, of(tpots[0]), of(tpots[1]))
+		m := find(t, r, "tpot.p50")
+		if m.Verdict != Unknown || m.Change != nil || m.A == nil || math.Abs(*m.A-tpots[0])+math.Abs(*m.B-tpots[1]) > 1e-9 || strings.Contains(m.Sentence, "lack") {
+			t.Errorf("%v: %+v", tpots, m)
+		}
+		if answer, words := r.Judge(gate); answer != Undecided || !strings.Contains(words, "one is 0") {
+			t.Errorf("%v: %s %s", tpots, answer, words)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
@@ -22,7 +23,7 @@ type Gate struct {
 // ParseGate reads a limit such as "ttft.p99:+5%" (no more than 5 % longer), "output_tokens_per_s:-3%" or
 // "error_rate:+0.5%", which is half a percentage point. Its sign is that of a change for the worse.
 func ParseGate(text string) (g Gate, err error) {
-	name, limit, _ := strings.Cut(text, ":")
+	name, limit, hasLimit := strings.Cut(text, ":")
 	name = strings.ReplaceAll(strings.ToLower(strings.TrimSpace(name)), "-", "_")
 	all := specs()
 	i := slices.IndexFunc(all, func(s spec) bool { return s.name == name })
@@ -31,8 +32,13 @@ func ParseGate(text string) (g Gate, err error) {
 		for _, s := range all {
 			names[s.higher] = append(names[s.higher], s.name)
 		}
-		return g, fmt.Errorf("%q: want METRIC:+5%% of %s; or METRIC:-5%% of %s",
-			text, strings.Join(names[false], ", "), strings.Join(names[true], ", "))
+		return g, &metrics.UnknownName{Name: name, Names: slices.Concat(names[false], names[true]), Why: fmt.Sprintf(
+			"%q: want METRIC:+5%% of %s; or METRIC:-5%% of %s",
+			text, strings.Join(names[false], ", "), strings.Join(names[true], ", "))}
+	}
+	if !hasLimit {
+		return g, fmt.Errorf("%q has no limit; want one, such as %s:%s", text, name,
+			map[bool]string{false: "+5%", true: "-5%"}[all[i].higher])
 	}
 	number, percent := strings.CutSuffix(strings.TrimSpace(limit), "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(strings.Replace(number, "−", "-", 1)), 64)
@@ -78,11 +84,19 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 	case best > limit:
 		return Failed, words
 	}
-	return Undecided, words + "; " + m.decides(g.Limit, min(len(r.A.Dirs), len(r.B.Dirs)))
+	runs := min(len(r.A.Dirs), len(r.B.Dirs))
+	switch {
+	case r.separate:
+		return Undecided, words + "; runs by turns (--interleave) would tell more"
+	case runs < fewestRuns:
+		return Undecided, words + fmt.Sprintf("; %d runs a side would tell more", fewestRuns)
+	}
+	return Undecided, words + "; " + m.decides(g.Limit, runs)
 }
 
-// mostPairs is how many more pairs of runs anybody is asked for.
-const mostPairs = 50
+// mostPairs is how many more pairs of runs anybody is asked for. fewestRuns are the fewest of a side whose spread tells
+// how many that are: that of two may be a thirtieth of the true one.
+const mostPairs, fewestRuns = 50, 3
 
 // decides says what would tell a change from a limit, if further runs are like those that are there.
 func (m *Metric) decides(limit float64, runs int) string {

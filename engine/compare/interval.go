@@ -102,9 +102,26 @@ func ofDrift(e estimate, values, starts [2][]float64) estimate {
 	return e
 }
 
+// dated reports whether all runs say when they began.
+func (m *matched) dated() bool {
+	return !slices.ContainsFunc(slices.Concat(m.runs[0], m.runs[1]), func(r *run) bool {
+		return r.summary.Run.StartedAt.IsZero()
+	})
+}
+
 // starts are the places of the runs of both sides in the order of their starts, from 0. Runs that start together share
-// one.
+// one. If a run does not say when it began, all of A count as before all of B.
 func (m *matched) starts() (places [2][]float64) {
+	if !m.dated() {
+		place := 0.0
+		for side := range m.runs {
+			for range m.runs[side] {
+				places[side] = append(places[side], place)
+				place++
+			}
+		}
+		return places
+	}
 	for side := range m.runs {
 		for _, run := range m.runs[side] {
 			place := -0.5 // half of itself is not before itself

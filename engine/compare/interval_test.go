@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,6 +66,21 @@ func TestStartsTogether(t *testing.T) {
 	m.runs[1][1].summary.Run.StartedAt = m.runs[0][1].summary.Run.StartedAt
 	if got := m.starts(); !slices.Equal(got[0], []float64{0.5, 2.5}) || !slices.Equal(got[1], got[0]) {
 		t.Errorf("places %v", got)
+	}
+}
+
+// TestNoStarts: if a run does not say when it began, nobody knows that the sides were run by turns.
+func TestNoStarts(t *testing.T) {
+	m := inOrder("ABBAAB")
+	m.runs[1][2].summary.Run.StartedAt = time.Time{}
+	if got := m.starts(); !isSeparate(got) || !slices.Equal(got[0], []float64{0, 1, 2}) || !slices.Equal(got[1], []float64{3, 4, 5}) {
+		t.Errorf("places %v", got)
+	}
+	undated := func(s *metrics.Summary) { s.Run.StartedAt = time.Time{} }
+	a := side(t, write(t, 200, nil, noisy(1, 1)), write(t, 200, undated, noisy(2, 1)))
+	b := side(t, write(t, 200, nil, noisy(3, 1)), write(t, 200, nil, noisy(4, 1)))
+	if r := compared(t, a, b); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "does not say when it began") {
+		t.Errorf("%q", r.Notes)
 	}
 }
 

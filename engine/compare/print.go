@@ -41,7 +41,7 @@ func Print(w io.Writer, r *Result, o PrintOptions) error {
 	columns := []int{valueWidth, valueWidth, changeWidth, intervalWidth, floorWidth}
 	p.Row("", labelWidth, columns, "A", "B", "change", "95 % interval", "floor")
 	for _, m := range r.Metrics {
-		if !o.Full && (!m.Main || m.Change == nil) {
+		if !o.Full && (!m.Main || m.Change == nil && m.A == nil) {
 			continue
 		}
 		row := format.Left("  "+Label(m.Name), labelWidth)
@@ -81,8 +81,12 @@ func pairing(r *Result) string {
 	case ScopeNone:
 		return "distributions of " + text + " without pairs"
 	case ScopePair:
+		if len(r.A.Dirs)+len(r.B.Dirs) > 2 {
+			return fmt.Sprintf("%s in %d and %d runs; the single run is taken to vary as the others do: 3 runs a side "+
+				"would tell", text, len(r.A.Dirs), len(r.B.Dirs))
+		}
 		return text + " in one pair of runs, and what it says is of these two: how far runs differ is not known; " +
-			"give --floor or 3 runs a side"
+			"give 3 runs a side"
 	}
 	return fmt.Sprintf("%s in %d and %d runs; intervals are by runs; same is within ±%g %%",
 		text, len(r.A.Dirs), len(r.B.Dirs), 100*r.Margin)

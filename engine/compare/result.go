@@ -14,13 +14,15 @@ type Result struct {
 	Paired bool     `json:"paired"` // the workloads are equal, and values are compared request by request
 	// those that are ok in all runs; without pairs, the fewest ok requests of a run
 	Requests int64 `json:"requests"`
-	// of what the intervals hold: "servers" (several runs, so that what differs from run to run is in them), "pair" (of
-	// these two runs alone), or "none" (there are none)
+	// of what the intervals hold: "servers" (several runs a side, so that what differs from run to run is in them),
+	// "pair" (of these runs alone, since a side has one), or "none" (there are none)
 	Scope     string     `json:"scope"`
 	Margin    float64    `json:"margin"`    // within which an interval is called same: 0.01 is 1 %, or 1 point of a share
 	Metrics   []Metric   `json:"metrics"`   // all that is compared
 	Explained []Culprits `json:"explained"` // of the metrics that changed
 	Notes     []string   `json:"notes"`     // whole sentences
+
+	separate bool // the sides were run one behind the other, or nobody knows
 }
 
 // Identity names a side and the workload that it was sent.
@@ -40,13 +42,13 @@ const (
 )
 
 // The changes of a metric. Better and worse follow from the metric: a longer time is worse, a higher rate is better.
-// One pair of runs never tells better, worse or same, since nobody knows what other runs would have shown.
+// A single run of a side never tells better, worse or same, since nobody knows what other runs would have shown.
 const (
 	Better  = "better"
 	Worse   = "worse"
 	Same    = "same"    // the interval holds 0, and lies within the margin
-	Differs = "differs" // the interval of one pair of runs excludes 0
-	Unclear = "unclear" // the interval holds 0 and reaches beyond the margin, or is of one pair of runs
+	Differs = "differs" // the interval excludes 0, and a side has a single run
+	Unclear = "unclear" // the interval holds 0 and reaches beyond the margin, or a side has a single run
 	// there is no interval, or it holds 0, and requests depend on each other for longer than one pair of runs allows
 	Unknown = "unknown"
 )

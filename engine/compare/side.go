@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"path/filepath"
+	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -113,8 +113,10 @@ func (s *Side) Add(dir string, summary *metrics.Summary, all iter.Seq2[*record.R
 
 // same reports whether two are one run: in the same directory, or a copy.
 func (r *run) same(other *run) bool {
+	one, _ := os.Stat(r.dir)
+	two, _ := os.Stat(other.dir)
 	began := r.summary.Run.StartedAt
-	return filepath.Clean(r.dir) == filepath.Clean(other.dir) ||
+	return one != nil && two != nil && os.SameFile(one, two) ||
 		!began.IsZero() && began.Equal(other.summary.Run.StartedAt) && r.id == other.id
 }
 

@@ -13,6 +13,10 @@ func (m *Metric) judge(s spec, r *Result) {
 	m.Verdict = Unknown
 	pair := r.Scope == ScopePair
 	switch {
+	case m.Change == nil && m.A != nil:
+		m.Sentence = fmt.Sprintf("%s is %s in A and %s in B, and no change in percent: one is 0",
+			s.label, m.value(m.A), m.value(m.B))
+		return
 	case m.Change == nil:
 		m.Sentence = s.label + ": one side or both lack it"
 		return
@@ -45,7 +49,7 @@ func (m *Metric) judge(s spec, r *Result) {
 		}
 		if pair {
 			m.Verdict = Differs
-			m.Sentence += " within these two runs"
+			m.Sentence += " within these " + map[bool]string{true: "two "}[len(r.A.Dirs)+len(r.B.Dirs) == 2] + "runs"
 		}
 	}
 	if m.Client {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fastreplay/fastreplay/bench/worlds"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -14,6 +15,7 @@ import (
 // asRun is a simulated run as a side has it.
 func asRun(simulated []worlds.Request) *run {
 	r := &run{summary: new(metrics.Summary)}
+	r.summary.Run.StartedAt = time.Unix(1e9, 0) // as all others: no side is run behind the other
 	for i, q := range simulated {
 		w := &row{
 			index: int64(i), atS: q.At, doneS: q.At + q.E2E/1e3, conversation: int64(q.Conversation), ok: q.OK,

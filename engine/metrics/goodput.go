@@ -169,6 +169,7 @@ func unknownLatency(name string) error {
 		names = append(names, l.Key)
 		aliases = append(aliases, l.Aliases...)
 	}
-	return fmt.Errorf("%q is no latency of a request; there are %s (and, as others call them, %s)", name,
-		strings.Join(names, ", "), strings.Join(aliases, ", "))
+	return &UnknownName{name, names, fmt.Sprintf(
+		"%q is no latency of a request; there are %s (and, as others call them, %s)",
+		name, strings.Join(names, ", "), strings.Join(aliases, ", "))}
 }

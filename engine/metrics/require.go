@@ -106,17 +106,23 @@ func Value(s *Summary, name string) *float64 {
 	return nil
 }
 
-// UnknownQuantity is why a requirement is refused: the run has no number of that name.
-type UnknownQuantity struct{ Name string }
+// UnknownName is why what a user wants of a number is refused: there is none of that name.
+type UnknownName struct {
+	Name  string
+	Names []string // that there are
+	Why   string   // what is printed
+}
 
-func (e *UnknownQuantity) Error() string {
+func (e *UnknownName) Error() string { return e.Why }
+
+func unknownQuantity(name string) error {
 	names := slices.DeleteFunc(Quantities(), func(name string) bool {
 		return strings.Contains(name, ".") && !strings.HasSuffix(name, ".p99")
 	})
-	return fmt.Sprintf(
+	return &UnknownName{name, Quantities(), fmt.Sprintf(
 		"%q is no number of a run; there are %s, and .p50 .p90 .p95 .p999 .max and .mean in place of .p99",
-		e.Name, strings.Join(names, ", "),
-	)
+		name, strings.Join(names, ", "),
+	)}
 }
 
 // ParseRequirement returns the parts of an objective such as ttft.p99<500ms, or why it can be none: the name of the
@@ -133,7 +139,7 @@ func ParseRequirement(text string) (name, op string, limit float64, err error) {
 	name = strings.TrimSpace(text[:at])
 	q := quantityOf(strings.Replace(strings.ToLower(strings.ReplaceAll(name, "-", "_")), ".p99.9", ".p999", 1))
 	if q.name == "" {
-		return "", "", 0, &UnknownQuantity{name}
+		return "", "", 0, unknownQuantity(name)
 	}
 	if limit, err = parseLimit(strings.TrimSpace(text[at+len(op):]), q.unit); err != nil {
 		err = fmt.Errorf("%q: %w", text, err)
@@ -184,7 +190,8 @@ func parseMS(text string) (ms float64, err error) {
 }
 
 // Objectives compares s with what the user wants of it: Limits.Require and Limits.MaxErrorRate. A number that the run
-// does not have meets nothing, and a percentile of too few values decides nothing; unsafe are percentiles that the client may have moved.
+// does not have meets nothing, and a percentile of too few values decides nothing; unsafe are percentiles that the
+// client may have moved.
 func Objectives(s *Summary, unsafe []Unsafe) []Objective {
 	out := []Objective{}
 	if most := s.Limits.MaxErrorRate; most != nil {
