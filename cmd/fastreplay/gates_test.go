@@ -90,7 +90,7 @@ func TestGateOfADemo(t *testing.T) {
 		dirs[demo] = dir
 		summary := `{"schema":2,"run":{"started_at":"2026-01-02T15:04:05Z","scale":1,"targets":["http://a"],"api":"completions","demo":` + map[bool]string{true: "true", false: "false"}[demo] +
 			`},"workload":{"fingerprint":"f"},"requests":{"planned":1,"ok":1},"verdict":{"measurement":"valid","valid":true}}`
-		record := `{"request_id":"a-0","row":0,"target":"http://a","planned_ns":0,"sent_ns":0,"first_token_ns":5,"last_token_ns":9,"done_ns":9,"completion_tokens":3,"outcome":"ok"}`
+		record := `{"request_id":"` + filepath.Base(dir) + `-0","row":0,"target":"http://a","planned_ns":0,"sent_ns":0,"first_token_ns":5,"last_token_ns":9,"done_ns":9,"completion_tokens":3,"outcome":"ok"}`
 		for name, text := range map[string]string{report.SummaryName: summary, report.RequestsName: record + "\n"} {
 			noError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 		}
@@ -98,11 +98,11 @@ func TestGateOfADemo(t *testing.T) {
 	ofServer, demo := dirs[false], dirs[true]
 	for line, want := range map[string]bool{
 		"report " + demo + " --require error_rate<=1": true, "report " + ofServer + " --require error_rate<=1": false, "report " + demo: false,
-		"report " + demo + " --json --require error_rate<=1":                true,
-		"compare " + ofServer + " " + demo + " --fail-if ttft.p99:+5%":      true,
-		"compare " + demo + " " + ofServer + " --fail-if ttft.p99:+5%":      true,
-		"compare " + ofServer + " " + ofServer + " --fail-if error_rate:+1": false,
-		"compare " + demo + " " + demo:                                      false,
+		"report " + demo + " --json --require error_rate<=1":            true,
+		"compare " + ofServer + " " + demo + " --fail-if ttft.p99:+5%":  true,
+		"compare " + demo + " " + ofServer + " --fail-if ttft.p99:+5%":  true,
+		"compare " + ofServer + " " + demo + " --fail-if error_rate:+1": false,
+		"compare " + ofServer + " " + demo:                              false,
 	} {
 		code, said := runLine(t, line)
 		if refused := code == exitUsage && strings.Contains(said, "a demo against the embedded mock"); refused != want {
@@ -155,5 +155,35 @@ func TestShortenedTraceIsTaught(t *testing.T) {
 		if !strings.Contains(string(readme), flag+" ") || !strings.Contains(help, flag+" ") {
 			t.Errorf("the README and --help do not both have %s", flag)
 		}
+	}
+}
+
+// TestMistypedMetric: where a metric is named, the nearest one is offered.
+func TestMistypedMetric(t *testing.T) {
+	for line, want := range map[string]string{
+		"compare a b --fail-if ttft.p59:+5%":                             "did you mean ttft.p50?",
+		"compare a b --fail-if throughput:-5%":                           "requests_per_s",
+		"compare a b --fail-if ttft.p95":                                 `"ttft.p95" has no limit; want one, such as ttft.p95:+5%`,
+		"x.jsonl --url h:1 --require ttft.p59<5s":                        "did you mean ttft.p50?",
+		"x.jsonl --url h:1 --goodput ttfs:500":                           "did you mean ttft?",
+		"compare a b --goodput e2ee:5s":                                  "did you mean e2e?",
+		"capacity --trace x.jsonl -u h:1 --slo tpoot.p95<5s":             "did you mean tpot.p95?",
+		"sweep --trace x.jsonl -u h:1 --over rate --at 1 --slo okk>=99%": "did you mean ok?",
+	} {
+		if code, said := runLine(t, line); code != exitUsage || !strings.Contains(said, want) {
+			t.Errorf("%s: exit code %d, no %q in %s", line, code, want, said)
+		}
+	}
+}
+
+// TestTell: what all runs of a comparison say of the trace is printed once, and the verdict of each run.
+func TestTell(t *testing.T) {
+	var out strings.Builder
+	r := interleaved{ui: &terminal{w: &out}, said: map[string]bool{}}
+	for _, name := range []string{"a1", "b1"} {
+		r.tell(name, "trace: its unit is doubtful\nVALID   of "+name+"\nMISSED   1 of 1 objective")
+	}
+	if got := out.String(); got != "trace: its unit is doubtful\na1: VALID   of a1\nb1: VALID   of b1\n" {
+		t.Errorf("%q", got)
 	}
 }

@@ -44,6 +44,7 @@ type interleaved struct {
 	restart string          // a shell command between runs; empty = none
 	dir     string          // has a directory for each run, such as a1
 	ui      *terminal
+	said    map[string]bool // notes on the trace
 }
 
 // newInterleaved checks what is asked for, before anything is sent: the words before and after "--", and the directory.
@@ -90,6 +91,7 @@ func newInterleaved(words, flags []string, o *comparison, ui *terminal) (*interl
 		restart: o.restart,
 		dir:     output,
 		ui:      ui,
+		said:    map[string]bool{},
 	}, report.Vacant(output)
 }
 
@@ -258,14 +260,13 @@ func (r *interleaved) round(ctx context.Context, dir string, names []string, whi
 	for i, c := range runs {
 		_, _ = io.Copy(io.Discard, c.out)
 		code, said := c.wait()
-		first, _, _ := strings.Cut(said, "\n")
 		_, refused, isRefusal := strings.Cut(said, "fastreplay: ")
 		switch {
 		case code == exitInterrupted && !goesOn: // it was ready
 		case code == exitInterrupted || code < 0 && ctx.Err() != nil:
 			err = cmp.Or(err, context.Canceled)
 		case code == exitOK || code == exitInvalid || code == exitMissed || code == exitUndecided:
-			r.ui.line("%s: %s", names[i], first)
+			r.tell(names[i], said)
 		case isRefusal:
 			err = cmp.Or(err, fmt.Errorf("%s: %s", names[i], refused))
 		default:
@@ -273,6 +274,21 @@ func (r *interleaved) round(ctx context.Context, dir string, names []string, whi
 		}
 	}
 	return cmp.Or(ctx.Err(), err)
+}
+
+// tell prints the verdict of a run, and before it what the run said of the trace, unless another one said so, too.
+func (r *interleaved) tell(name, said string) {
+	for line := range strings.Lines(said) {
+		line = strings.TrimSuffix(line, "\n")
+		if !strings.HasPrefix(line, traceDoubt) {
+			r.ui.line("%s: %s", name, line)
+			return
+		}
+		if !r.said[line] {
+			r.ui.line("%s", line)
+		}
+		r.said[line] = true
+	}
 }
 
 // child is a replay in a process of its own, in a process group of its own: a Ctrl-C is for this process, which passes

@@ -160,6 +160,9 @@ func replayTrace(ctx context.Context, o *options, ui *terminal, out io.Writer) (
 	return ending(summary.Run.Partial && summary.Run.SenderDied == "", summary, err)
 }
 
+// traceDoubt begins what is said of a trace even if only errors are wanted.
+const traceDoubt = "trace: "
+
 // attach adds to the configuration what depends on the command line.
 func (o *options) attach(ui *terminal) {
 	o.Version, o.Notes, o.Named, o.Columns = buildVersion(), o.line.Notes, o.line.Results, ui.width
@@ -170,7 +173,7 @@ func (o *options) attach(ui *terminal) {
 	o.Open = o.openTraces
 	o.Adapt = func(t *trace.Trace) ([]string, error) {
 		if doubt := t.Lint.UnitDoubt; doubt != "" && ui.quiet { // what is said of this load may be true of no other
-			ui.alert("trace: %s", doubt)
+			ui.alert(traceDoubt+"%s", doubt)
 		}
 		if err := checkLengths(o.line, t); err != nil || !o.line.Profile {
 			return nil, err
