@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // confirmation is the latest one; nil if there was none.
@@ -104,7 +105,7 @@ func doubt(c *Outcome) (why string, warmer bool) {
 			took[i] += slice.InFlight
 			came += float64(slice.Requests)
 		}
-		took[i] /= max(1, came)
+		took[i] = math.Log(max(1e-3, took[i]/max(1, came))) // the logarithm, since queues are long for a while by chance
 	}
 	if backlogGrows(c.Slices) {
 		return "In the confirmation ever more requests were in flight, so for longer it may not hold; " +
@@ -113,11 +114,17 @@ func doubt(c *Outcome) (why string, warmer bool) {
 	for first := 1; first <= parts/2-2; first++ {
 		early, _ := meanAndVariance(took[:first])
 		late, variance := meanAndVariance(took[first:])
-		const surely = 3 // of Student's t with 9 degrees of freedom or more: one time in 130
-		if early > 1.15*late && early-late > surely*math.Sqrt(variance*(1/float64(first)+1/float64(parts-first))) {
+		var off []float64
+		for _, v := range took[first:] {
+			off = append(off, v-late)
+		}
+		lag := max(0, stats.LagOne(off)) // a queue that is long stays so
+		variance *= (1 + lag) / (1 - lag) * (1/float64(first) + 1/float64(parts-first))
+		const surely = 6 // standard errors: TestWarm says in how many queues chance does
+		if early-late > max(math.Log(1.15), surely*math.Sqrt(variance)) {
 			return fmt.Sprintf(
 				"In the confirmation requests took %s times as long at first as later. Servers that are "+
-					"warm may carry more; a longer --warm-in, such as %s, would tell.", format.Number(early/late, 2),
+					"warm may carry more; a longer --warm-in, such as %s, would tell.", format.Number(math.Exp(early-late), 2),
 				format.Span(math.Ceil(float64(first+1)*c.lasted()/parts/60)*60)), true
 		}
 	}

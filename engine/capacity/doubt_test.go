@@ -1,0 +1,83 @@
+package capacity
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// queued are the slices, of 1 s, of a queue in which a request has one of so many slots for a service time, at a share of the load that it
+// can carry. slower tells by how much service is longer at a time.
+func queued(rng *rand.Rand, slots int, serviceS, load float64, seconds int, slower func(atS float64) float64) []Slice {
+	const warmInS = 30
+	rate := load * float64(slots) / serviceS
+	free := make([]float64, slots)
+	all := make([]Slice, seconds)
+	for at := 0.0; at < warmInS+float64(seconds); at += rng.ExpFloat64() / rate {
+		next := slices.Index(free, slices.Min(free))
+		took := serviceS * math.Exp(0.5*rng.NormFloat64()-0.125) * slower(at-warmInS)
+		free[next] = max(at, free[next]) + took
+		if at >= warmInS {
+			all[int(at-warmInS)].Requests++
+		}
+		for slice := max(0, int(at-warmInS)); slice < seconds && float64(slice)+warmInS < free[next]; slice++ {
+			from, to := float64(slice)+warmInS, float64(slice)+warmInS+1
+			all[slice].InFlight += max(0, min(to, free[next])-max(from, at))
+		}
+	}
+	return all
+}
+
+// TestWarm: a queue that is long for a while by chance is not taken for servers that were cold at first, and these are found.
+func TestWarm(t *testing.T) {
+	steady := func(float64) float64 { return 1 }
+	const trials = 200
+	for _, c := range []struct {
+		name           string
+		slots          int
+		serviceS, load float64
+		seconds        int
+		slower         func(atS float64) float64
+		least, most    float64
+	}{
+		{"half busy", 8, 0.3, 0.5, 240, steady, 0, 0.03},
+		{"20 of 22.9/s", 8, 0.35, 0.873, 240, steady, 0, 0.03},
+		{"20 of 22.9/s, long", 8, 0.35, 0.873, 600, steady, 0, 0.03},
+		{"20 of 22.9/s, short", 8, 0.35, 0.873, 90, steady, 0, 0.03},
+		{"95 % busy", 8, 0.35, 0.95, 240, steady, 0, 0.03},
+		{"one slot", 1, 0.05, 0.85, 240, steady, 0, 0.03},
+		{"slow requests", 16, 8, 0.85, 600, steady, 0, 0.03},
+		{"cold: 2 x in the first eighth", 8, 0.3, 0.4, 240, func(at float64) float64 {
+			if at < 30 {
+				return 2
+			}
+			return 1
+		}, 0.95, 1},
+		{"cold: 1.4 x in the first quarter", 8, 0.3, 0.4, 240, func(at float64) float64 {
+			if at < 60 {
+				return 1.4
+			}
+			return 1
+		}, 0.8, 1},
+		{"cold: 1.4 x, busy", 8, 0.3, 0.7, 240, func(at float64) float64 {
+			if at < 60 {
+				return 1.4
+			}
+			return 1
+		}, 0.5, 1},
+		{"warming over 100 s from 2 x", 8, 0.3, 0.4, 300, func(at float64) float64 { return 1 + max(0, 1-max(0, at)/100) }, 0.8, 1},
+	} {
+		found := 0
+		for seed := range trials {
+			rng := rand.New(rand.NewPCG(uint64(seed), 9))
+			o := &Outcome{SliceS: 1, Slices: queued(rng, c.slots, c.serviceS, c.load, c.seconds, c.slower)}
+			if _, warmer := doubt(o); warmer {
+				found++
+			}
+		}
+		if share := float64(found) / trials; share < c.least || share > c.most {
+			t.Errorf("%s: doubts in %.3f, want %.2f to %.2f", c.name, share, c.least, c.most)
+		}
+	}
+}
