@@ -65,7 +65,7 @@ func (s *searching) probeAll(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.ui.line("probe %d at %s: %s after %s: %s", o.Number, s.load(o.Load), o.Word(), format.Span(o.SpentS),
+		s.ui.line("probe %d at %s: %s after %s: %s", o.Number, s.load(o.Load), cmp.Or(o.Word(), "measured"), format.Span(o.SpentS),
 			cmp.Or(o.Client, o.Why))
 		_, page := s.result()
 		if err := s.writePage(page); err != nil {
@@ -239,8 +239,10 @@ func (p *probing) Tick(r *replay.Running, ended bool) {
 	p.shown.Store(&peek)
 	if d := p.s.prober.Peek(p.out.Probe, peek); d.End || peek.Ended {
 		p.decided = true
-		p.out.Slices, p.out.SliceS, p.out.Verdict, p.out.Why = peek.Slices, peek.SliceS,
-			cmp.Or(d.Verdict, capacity.Edge), d.Why
+		p.out.Slices, p.out.SliceS, p.out.Verdict, p.out.Why = peek.Slices, peek.SliceS, d.Verdict, d.Why
+		if !d.End {
+			p.out.Verdict = capacity.Edge
+		}
 		p.out.Cut = !peek.Ended && float64(len(peek.Slices))*peek.SliceS < peek.WindowS
 		if !peek.Ended {
 			p.end()

@@ -143,6 +143,22 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
+// TestSweepWithoutObjectives: nothing is said to hold if nothing was asked for, and the probe can be read again.
+func TestSweepWithoutObjectives(t *testing.T) {
+	s := NewSweep(Config{WindowS: 10}, []float64{1})
+	p, _ := s.Next()
+	peek := Peek{SliceS: 10, WindowS: 10, Slices: []Slice{{Requests: 5}}}
+	if d := s.Peek(p, peek); d.End {
+		t.Errorf("before its end: %+v", d)
+	}
+	peek.Ended = true
+	d := s.Peek(p, peek)
+	o := Outcome{Probe: p, Slices: peek.Slices, SliceS: 10, Verdict: d.Verdict}
+	if !d.End || d.Verdict != "" || o.Validate(1, 0) != nil || o.Validate(1, 1) == nil {
+		t.Errorf("%+v", d)
+	}
+}
+
 // TestSweepOfFewRequests: a load holds if as many requests without a late one as tell it were measured, and not before.
 func TestSweepOfFewRequests(t *testing.T) {
 	for n, want := range map[int64]string{15: Edge, 58: Edge, 59: Holds, 600: Holds} {

@@ -48,6 +48,9 @@ func (s *Sweep) Peek(p Probe, peek Peek) Decision {
 	if !peek.Ended {
 		return Decision{}
 	}
+	if len(s.config.Objectives) == 0 {
+		return Decision{End: true, Why: "No objective was given."}
+	}
 	d := s.Search.Peek(p, peek)
 	requests := int64(0)
 	for _, slice := range peek.Slices {
@@ -174,11 +177,7 @@ func (p *Page) WriteCSV(w io.Writer) error {
 			interval, has := o.Intervals[name]
 			row = append(row, number(v, known), number(interval[0], has), number(interval[1], has))
 		}
-		verdict := o.Word()
-		if len(p.Objectives) == 0 && o.Client == "" {
-			verdict = ""
-		}
-		err = cmp.Or(err, out.Write(append(row, verdict)))
+		err = cmp.Or(err, out.Write(append(row, o.Word())))
 	}
 	out.Flush()
 	return cmp.Or(err, out.Error())
