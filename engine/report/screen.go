@@ -524,6 +524,7 @@ func (p *screen) latencies() {
 		head += title
 	}
 	p.add(always, p.paint(dim, head))
+	fewest := int64(math.MaxInt64) // values of a latency that has too few
 	tooFew := ""
 	varies := ""
 	moved := ""
@@ -548,7 +549,8 @@ func (p *screen) latencies() {
 				if l.depends(p.Summary) {
 					varies = "~ values vary over the run"
 				} else {
-					tooFew = "~ too few values to be sure (" + format.Count(l.q.Count) + ")"
+					fewest = min(fewest, l.q.Count)
+					tooFew = "~ too few values: no interval (" + format.Count(fewest) + ")"
 				}
 			case markMoved:
 				moved = "! moved by this client's lateness"
