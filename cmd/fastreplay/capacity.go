@@ -207,6 +207,9 @@ func (o *probingOptions) replayed() (*options, error) {
 		return nil, fmt.Errorf("unexpected argument %q; want flags of a replay", rest[0])
 	}
 	r.URLs = o.urls
+	if o.over == "rate" {
+		r.pace.rate = "1" // each probe has one, which --arrival spaces
+	}
 	err = r.translate(o.traces[:1])
 	for _, name := range slices.Concat(takenBy(bySearch), []string{o.over}, o.kind.ignore) {
 		switch {
