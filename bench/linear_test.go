@@ -239,7 +239,7 @@ func worlds() []world {
 					return copilotCallOf(100*i, 1, join(n, ",", one(`{"type":"User","role":"user","token_len":1}`)))
 				}) + "]}]}\n"
 		}},
-{"bailian/chain", 5000, lines(func(i int) string {
+		{"bailian/chain", 5000, lines(func(i int) string {
 			return fmt.Sprintf(`{"chat_id":%d,"parent_chat_id":%d,"timestamp":%d,"input_length":16,"output_length":5,"type":"text","turn":%d,"hash_ids":[1]}`, i, i-1, i, i+1)
 		})},
 		{"bailian/circle", 5000, func(n int) string {
