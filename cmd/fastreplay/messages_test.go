@@ -178,10 +178,10 @@ func TestQuietCommands(t *testing.T) {
 	if text := said("report", dir, "-q"); strings.Contains(text, "TTFT") || !strings.Contains(text, dir) || !strings.Contains(text, "INVALID") || strings.Count(text, "\n") > 10 {
 		t.Errorf("report:\n%s", text)
 	}
-	if text := said("compare", dir, dir, "-q"); text != "" {
+	if text := said("compare", dir, killedRun(t), "-q"); text != "" {
 		t.Errorf("compare:\n%s", text)
 	}
-	if text := said("compare", dir, dir, "-q", "--fail-if", "ttft.p99:+5%"); strings.Count(text, "\n") != 1 || !strings.Contains(text, "--fail-if cannot be judged") {
+	if text := said("compare", dir, killedRun(t), "-q", "--fail-if", "ttft.p99:+5%"); strings.Count(text, "\n") != 1 || !strings.Contains(text, "--fail-if cannot be judged") {
 		t.Errorf("compare with a gate:\n%s", text)
 	}
 }
