@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/fastreplay/fastreplay/engine/format"
-	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // confirmation is the latest one; nil if there was none.
@@ -105,30 +104,42 @@ func doubt(c *Outcome) (why string, warmer bool) {
 			took[i] += slice.InFlight
 			came += float64(slice.Requests)
 		}
-		took[i] = math.Log(max(1e-3, took[i]/max(1, came))) // the logarithm, since queues are long for a while by chance
+		took[i] /= max(1, came)
 	}
 	if backlogGrows(c.Slices) {
 		return "In the confirmation ever more requests were in flight, so for longer it may not hold; " +
 			"a larger --budget would tell.", false
 	}
-	for first := 1; first <= parts/2-2; first++ {
+	for first := 2; first <= parts/2-2; first++ {
 		early, _ := meanAndVariance(took[:first])
-		late, variance := meanAndVariance(took[first:])
-		var off []float64
-		for _, v := range took[first:] {
-			off = append(off, v-late)
-		}
-		lag := max(0, stats.LagOne(off)) // a queue that is long stays so
-		variance *= (1 + lag) / (1 - lag) * (1/float64(first) + 1/float64(parts-first))
-		const surely = 6 // standard errors: TestWarm says in how many queues chance does
-		if early-late > max(math.Log(1.15), surely*math.Sqrt(variance)) {
+		late, _ := meanAndVariance(took[first:])
+		if early > 1.15*late && longer(took[:first], took[first:]) {
 			return fmt.Sprintf(
 				"In the confirmation requests took %s times as long at first as later. Servers that are "+
-					"warm may carry more; a longer --warm-in, such as %s, would tell.", format.Number(math.Exp(early-late), 2),
+					"warm may carry more; a longer --warm-in, such as %s, would tell.", format.Number(early/late, 2),
 				format.Span(math.Ceil(float64(first+1)*c.lasted()/parts/60)*60)), true
 		}
 	}
 	return "", false
+}
+
+// longer tells whether a is above b by the ranks of both (H. Mann and D. Whitney, 1947): a queue that is long by chance
+// makes a few values very large, and no others. TestWarm says how often a queue does it all the same.
+func longer(a, b []float64) bool {
+	above := 0.0 // pairs
+	for _, v := range a {
+		for _, w := range b {
+			switch {
+			case v > w:
+				above++
+			case v == w:
+				above += 0.5
+			}
+		}
+	}
+	n, m := float64(len(a)), float64(len(b))
+	const surely = 2.2 // standard deviations
+	return above-n*m/2 >= surely*math.Sqrt(n*m*(n+m+1)/12)
 }
 
 // meanAndVariance is of values; the variance is 0 if there is one.
