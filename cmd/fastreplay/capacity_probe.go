@@ -65,8 +65,8 @@ func (s *searching) probeAll(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.ui.line("probe %d at %s: %s after %s: %s", o.Number, s.load(o.Load), cmp.Or(o.Word(), "measured"), format.Span(o.SpentS),
-			cmp.Or(o.Client, o.Why))
+		s.ui.line("probe %d at %s: %s after %s: %s", o.Number, s.load(o.Load), cmp.Or(o.Word(), "measured"),
+			format.Span(o.SpentS), cmp.Or(o.Client, o.Why))
 		_, page := s.result()
 		if err := s.writePage(page); err != nil {
 			s.ui.line("no %s: %v", s.name(".html"), err)
