@@ -508,7 +508,7 @@ func TestSweep(t *testing.T) {
 
 // load is a trace for the run's API, and the flags that replay it.
 func (r sweepRun) load(t *testing.T, url string) []string {
-	args := []string{"--url", url, "--api", r.api, "--model", "m", "--no-probe", "--insecure", "--scrape", "off", "--realtime", "off", "--connect-timeout", sweepPatience.String(), "--resend", r.resend}
+	args := []string{"--url", url, "--api", r.api, "--model", "m", "--no-probe", "--insecure", "--scrape", "off", "--realtime", "off", "--connect-timeout", (2 * sweepPatience).String(), "--resend", r.resend}
 	if r.whole && r.api != "embeddings" {
 		args = append(args, "--no-stream")
 	}
@@ -534,13 +534,13 @@ func (r sweepRun) load(t *testing.T, url string) []string {
 }
 
 const (
-	sweepPatience = 3 * time.Second
+	sweepPatience = 1500 * time.Millisecond // with a connection that says nothing
 	sweepInFlight = 256
 )
 
 func (r sweepRun) check(t *testing.T) {
 	answers := sweepAPIs()[r.api]
-	s := startSweepServer(t, newSweepCells(answers, !r.whole, r.tls), r.tls, 3*sweepPatience)
+	s := startSweepServer(t, newSweepCells(answers, !r.whole, r.tls), r.tls, 6*sweepPatience)
 	s.next.Store(int64(r.from))
 	scheme := "http://"
 	if r.tls {

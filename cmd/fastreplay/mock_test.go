@@ -49,7 +49,7 @@ func waitMockCommand(t *testing.T, ended <-chan error) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("the mock does not end")
 		return nil
 	}

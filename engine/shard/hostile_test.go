@@ -30,7 +30,7 @@ func hostOf(t *testing.T, where string) string {
 // connect connects as soon as somebody listens, until the test ends.
 func connect(t *testing.T, address string) net.Conn {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			t.Cleanup(func() { _ = conn.Close() })
