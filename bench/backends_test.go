@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // backend is an API as a run meets it.
@@ -55,7 +58,7 @@ func (b backend) args(t *testing.T, load, url string, way []string) []string {
 	path := filepath.Join(t.TempDir(), "bodies.jsonl")
 	var bodies []byte
 	for i := range 160 {
-		body := have(json.Marshal(map[string]any{"model": "m", "prompt": strings.Repeat(fmt.Sprintf(" word%d", i), 30), "max_tokens": 6, "ignore_eos": true,
+		body := must.Have(json.Marshal(map[string]any{"model": "m", "prompt": strings.Repeat(fmt.Sprintf(" word%d", i), 30), "max_tokens": 6, "ignore_eos": true,
 			"stream": way == nil, "stream_options": map[string]bool{"include_usage": true}}))(t)
 		bodies = append(append(bodies, body...), '\n')
 	}
@@ -70,6 +73,9 @@ func TestBackends(t *testing.T) {
 	load := generate(t, "--rows", "40", "--rate", "100", "--arrival", "constant", "--input-tokens", "200:700", "--output-tokens", "6",
 		"--reuse", "0.5", "--format", "bailian")
 	for i, b := range backends() {
+		if testing.Short() && !slices.Contains([]string{"chat", "embeddings", "messages", "raw"}, b.api) {
+			continue // the goroutines are the same
+		}
 		way := b.ways()[i%len(b.ways())] // the sweep asks each both ways
 		t.Run(strings.Join(append([]string{b.api}, way...), " "), func(t *testing.T) {
 			t.Parallel()

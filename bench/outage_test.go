@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
@@ -201,9 +202,7 @@ func shutDown(t *testing.T, load string, killed bool) (tooSlow string) {
 	t.Helper()
 	m := startMock(t, append(map[bool][]string{true: {"--fault", "stall:3@0.5"}}[killed], "--itl", "5ms")...) // whom it cuts off
 	to, err := url.Parse(m.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(to)
 	proxy.FlushInterval = -1
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -572,7 +574,7 @@ func (r sweepRun) check(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var summary metrics.Summary
-	must(t, json.Unmarshal(readFile(t, filepath.Join(p.dir, "summary.json")), &summary))
+	must.Do(t, json.Unmarshal(readFile(t, filepath.Join(p.dir, "summary.json")), &summary))
 	s.startedAt = summary.Run.StartedAt
 	s.prove(t, r, answers, text)
 	// A closed loop has so many connections in use, at most as many on their way, and the process some of its own.
@@ -608,9 +610,7 @@ func (s *sweepServer) prove(t *testing.T, r sweepRun, answers sweepAPI, text []b
 	if s.late > 0 {
 		t.Logf("%d of %d requests timed out before the server was done with their answers: this machine is busy", s.late, r.rows)
 	}
-	if len(rows) != r.rows {
-		t.Errorf("%d rows have lines, want %d", len(rows), r.rows)
-	}
+	expect.Equal(t, len(rows), r.rows, "rows have lines")
 	for id := range s.log {
 		t.Errorf("the server got %q, of which no line tells", id)
 	}

@@ -13,8 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
@@ -85,9 +86,7 @@ func TestPercentilesAreTheRecords(t *testing.T) {
 		slices.Sort(values)
 		disc := func(q float64) float64 { return values[int(math.Ceil(q*float64(len(values))-1e-9))-1] }
 		want := stats.Percentiles{P50: disc(0.5), P90: disc(0.9), P95: disc(0.95), P99: disc(0.99), P999: disc(0.999), Max: disc(1), Mean: got.Mean, Count: got.Count}
-		if *got != want {
-			t.Errorf("%s: %+v, want %+v", column, *got, want)
-		}
+		expect.Equal(t, *got, want, column)
 	}
 	check("drift_ns", s.DriftUS)
 	check("ttft_ms", s.TTFTMS)

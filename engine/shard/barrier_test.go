@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fastreplay/fastreplay/engine/internal/must"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
