@@ -210,10 +210,10 @@ func TestInstanceField(t *testing.T) {
 
 // TestAnthropicKey: a key goes where its owner wants it.
 func TestAnthropicKey(t *testing.T) {
+	t.Parallel()
 	key := filepath.Join(t.TempDir(), "key")
 	writeFile(t, key, "secret-of-mine\n")
 	load := steady(t, 10, 100, 3)
-	t.Setenv("ANTHROPIC_API_KEY", "secret-of-mine")
 	for _, c := range []struct {
 		api, header string
 		args        []string
@@ -221,7 +221,8 @@ func TestAnthropicKey(t *testing.T) {
 		{"messages", "x-api-key", nil}, {"messages", "Authorization", []string{"--api-key-file", key}}, {"chat", "Authorization", []string{"--api-key-file", key}},
 	} {
 		m := startMock(t, "--api-key-file", key)
-		r := run(t, append([]string{"--trace", load, "--url", m.url, "--api", c.api, "--model", "m"}, c.args...)...)
+		in, dir := []string{"env", "ANTHROPIC_API_KEY=secret-of-mine"}, filepath.Join(t.TempDir(), "results")
+		r := startReplayIn(t, in, dir, append([]string{"--trace", load, "--url", m.url, "--api", c.api, "--model", "m"}, c.args...)...).finish(t)
 		r.only(t, "ok")
 		if !strings.Contains(r.stderr, "sending the header "+c.header) || strings.Contains(r.stderr, "secret-of-mine") {
 			t.Errorf("%s:\n%s", c.api, r.stderr)
