@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // backend is an API as a run meets it.
@@ -55,7 +58,7 @@ func (b backend) args(t *testing.T, load, url string, way []string) []string {
 	path := filepath.Join(t.TempDir(), "bodies.jsonl")
 	var bodies []byte
 	for i := range 160 {
-		body := have(json.Marshal(map[string]any{"model": "m", "prompt": strings.Repeat(fmt.Sprintf(" word%d", i), 30), "max_tokens": 6, "ignore_eos": true,
+		body := must.Have(json.Marshal(map[string]any{"model": "m", "prompt": strings.Repeat(fmt.Sprintf(" word%d", i), 30), "max_tokens": 6, "ignore_eos": true,
 			"stream": way == nil, "stream_options": map[string]bool{"include_usage": true}}))(t)
 		bodies = append(append(bodies, body...), '\n')
 	}
@@ -70,6 +73,9 @@ func TestBackends(t *testing.T) {
 	load := generate(t, "--rows", "40", "--rate", "100", "--arrival", "constant", "--input-tokens", "200:700", "--output-tokens", "6",
 		"--reuse", "0.5", "--format", "bailian")
 	for i, b := range backends() {
+		if testing.Short() && !slices.Contains([]string{"chat", "embeddings", "messages", "raw"}, b.api) {
+			continue // the goroutines are the same
+		}
 		way := b.ways()[i%len(b.ways())] // the sweep asks each both ways
 		t.Run(strings.Join(append([]string{b.api}, way...), " "), func(t *testing.T) {
 			t.Parallel()
@@ -204,10 +210,10 @@ func TestInstanceField(t *testing.T) {
 
 // TestAnthropicKey: a key goes where its owner wants it.
 func TestAnthropicKey(t *testing.T) {
+	t.Parallel()
 	key := filepath.Join(t.TempDir(), "key")
 	writeFile(t, key, "secret-of-mine\n")
 	load := steady(t, 10, 100, 3)
-	t.Setenv("ANTHROPIC_API_KEY", "secret-of-mine")
 	for _, c := range []struct {
 		api, header string
 		args        []string
@@ -215,7 +221,8 @@ func TestAnthropicKey(t *testing.T) {
 		{"messages", "x-api-key", nil}, {"messages", "Authorization", []string{"--api-key-file", key}}, {"chat", "Authorization", []string{"--api-key-file", key}},
 	} {
 		m := startMock(t, "--api-key-file", key)
-		r := run(t, append([]string{"--trace", load, "--url", m.url, "--api", c.api, "--model", "m"}, c.args...)...)
+		in, dir := []string{"env", "ANTHROPIC_API_KEY=secret-of-mine"}, filepath.Join(t.TempDir(), "results")
+		r := startReplayIn(t, in, dir, append([]string{"--trace", load, "--url", m.url, "--api", c.api, "--model", "m"}, c.args...)...).finish(t)
 		r.only(t, "ok")
 		if !strings.Contains(r.stderr, "sending the header "+c.header) || strings.Contains(r.stderr, "secret-of-mine") {
 			t.Errorf("%s:\n%s", c.api, r.stderr)

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // TestExport: what a run writes for other tools is not written over by `report`, and is written anew with the same bytes.
@@ -28,7 +30,7 @@ func TestExport(t *testing.T) {
 	if again := start(t, nil, args...); again.wait(t) != 2 || !strings.Contains(again.stderr.String(), "already exported: "+path) {
 		t.Errorf("over a file that is there:\n%s", again.stderr.String())
 	}
-	must(t, os.Remove(path))
+	must.Do(t, os.Remove(path))
 	if again := start(t, nil, args...); again.wait(t) != 0 || !bytes.Equal(readFile(t, path), first) {
 		t.Errorf("not the same when `report` writes it:\n%s", again.stderr.String())
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -17,7 +18,7 @@ func (r *results) reported(t *testing.T, args ...string) *metrics.Summary {
 		t.Fatalf("report %v: exit %d\n%s", args, code, p.stderr.String())
 	}
 	s := new(metrics.Summary)
-	must(t, json.Unmarshal([]byte(p.stdout.String()), s))
+	must.Do(t, json.Unmarshal([]byte(p.stdout.String()), s))
 	return s
 }
 

@@ -25,6 +25,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // patience bounds everything that must happen some time.
@@ -92,7 +94,7 @@ var raced = []string{
 
 // TestRaced: each name in the list is a test of this package.
 func TestRaced(t *testing.T) {
-	files := have(filepath.Glob("*_test.go"))(t)
+	files := must.Have(filepath.Glob("*_test.go"))(t)
 	var all strings.Builder
 	for _, file := range files {
 		all.Write(readFile(t, file))
@@ -164,8 +166,8 @@ func startInDir(t testing.TB, dir string, prefix []string, args ...string) *proc
 	p.Stdout, p.Stderr = &p.stdout, &p.stderr
 	p.Env = append(os.Environ(), "OPENAI_API_KEY=", "GORACE=atexit_sleep_ms=0")
 	p.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as a shell starts a job
-	stdin := have(p.StdinPipe())(t)
-	must(t, p.Start())
+	stdin := must.Have(p.StdinPipe())(t)
+	must.Do(t, p.Start())
 	go func() { _ = p.Wait(); close(p.gone) }()
 	t.Cleanup(func() {
 		_ = p.Process.Kill()
@@ -402,29 +404,12 @@ func serve(t *testing.T, handler http.HandlerFunc) string {
 // writeFile writes a file that a test needs.
 func writeFile[T string | []byte](t *testing.T, path string, text T) {
 	t.Helper()
-	must(t, os.WriteFile(path, []byte(text), 0o600))
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // readFile reads a file that must be there.
 func readFile(t *testing.T, path string) []byte {
 	t.Helper()
-	text := have(os.ReadFile(path))(t)
+	text := must.Have(os.ReadFile(path))(t)
 	return text
-}
-
-// have returns a function that returns v, or ends the test if there is an error: v := have(f())(t).
-func have[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		must(t, err)
-		return v
-	}
-}
-
-// must ends the test at an error that has nothing to do with what it tests.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

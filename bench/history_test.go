@@ -17,6 +17,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -409,9 +410,7 @@ func TestLiveHistory(t *testing.T) {
 func checkLive(t *testing.T, count *metrics.History, strict bool, name string, recorded, live map[string]any) {
 	t.Helper()
 	conversation, turn, err := turnOf(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	messages, sent := recorded["messages"].([]any), live["messages"].([]any)
 	roleOf := func(m any) any { return m.(map[string]any)["role"] }
 	var want []any

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // gateway sends 17 of 20 requests to the first server and 3 to the second, the split of a real case that nobody had
@@ -31,7 +33,7 @@ func forward(t *testing.T, pick func(*http.Request) int, urls ...string) string 
 	t.Helper()
 	var proxies []*httputil.ReverseProxy
 	for _, u := range urls {
-		to := have(url.Parse(u))(t)
+		to := must.Have(url.Parse(u))(t)
 		p := httputil.NewSingleHostReverseProxy(to)
 		p.FlushInterval = -1
 		proxies = append(proxies, p)
@@ -72,7 +74,7 @@ func TestInstancesBehindAGateway(t *testing.T) {
 			t.Errorf("no %q in\n%s", text, r.stderr)
 		}
 	}
-	must(t, os.Remove(filepath.Join(r.dir, "summary.json")))
+	must.Do(t, os.Remove(filepath.Join(r.dir, "summary.json")))
 	p := start(t, nil, "report", "--full", r.dir)
 	p.wait(t)
 	if out := p.stdout.String(); !strings.Contains(out, "\n  pod-b ") {

@@ -8,6 +8,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // interrupted checks what an interrupted run leaves: complete files, marked partial, and a line for every planned
@@ -154,7 +157,7 @@ func TestTerminalInterrupt(t *testing.T) {
 // signalAll sends a signal to the whole process group, as a terminal does.
 func (p *process) signalAll(t *testing.T, s syscall.Signal) {
 	t.Helper()
-	must(t, syscall.Kill(-p.Process.Pid, s))
+	must.Do(t, syscall.Kill(-p.Process.Pid, s))
 }
 
 // TestNohup: where SIGHUP is ignored, as under nohup, it stays ignored, in the sending process too.
@@ -192,9 +195,7 @@ func TestReaderLeaves(t *testing.T) {
 				"--json", "--trace", load, "--url", m.url)
 			p.wait(t)
 			res := readResults(t, dir)
-			if said := lastLine(p.stderr.String()); said != "exit 0" {
-				t.Errorf("it ended with %q", said)
-			}
+			expect.Equal(t, lastLine(p.stderr.String()), "exit 0", "it ended with")
 			res.only(t, "ok")
 			if len(res.lines) != 300 || res.summary.Requests.OK != 300 {
 				t.Errorf("%d lines, %d ok in the summary; want 300", len(res.lines), res.summary.Requests.OK)

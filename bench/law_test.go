@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 const module = "github.com/fastreplay/fastreplay"
@@ -88,7 +90,7 @@ func breaches(packages []goPackage) []string {
 		for _, dep := range slices.Concat(p.TestImports, p.XTestImports) {
 			to, ours := strings.CutPrefix(dep, module+"/")
 			for _, alone := range []string{mock, worlds} {
-				if ours && under(from, alone) && !under(to, alone) {
+				if ours && under(from, alone) && !under(to, alone) && !slices.Contains(helpers, to) {
 					add(to, "tests of "+alone+" know it alone")
 				}
 			}
@@ -101,6 +103,9 @@ const mock = "bench/mockllm"
 
 // worlds is the package that simulates what the methods of engine judge. Tests of every package may import it.
 const worlds = "bench/worlds"
+
+// helpers are packages that tests of every package may import.
+var helpers = []string{"bench/must", "bench/expect"}
 
 // scanner is the one package of codec that others there import.
 const scanner = "codec/json"
@@ -210,18 +215,14 @@ func listPackages(t *testing.T, root, system string) []goPackage {
 func moduleRoot(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	err = filepath.WalkDir(root, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && d.Name() == ".git" {
 			return fs.SkipDir
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, _ = os.Stat(filepath.Join(root, ".git", "index")) // what is tracked
 	return root
 }

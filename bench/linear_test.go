@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	inspection "github.com/fastreplay/fastreplay/engine/inspect"
 	"github.com/fastreplay/fastreplay/engine/workload"
@@ -290,7 +291,7 @@ func worlds() []world {
 // userNS is the processor time that the process has had, without that of the system for it.
 func userNS(t *testing.T) int64 {
 	var usage syscall.Rusage
-	must(t, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+	must.Do(t, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return usage.Utime.Nano()
 }
 
@@ -310,7 +311,7 @@ func costsOf(t *testing.T, name, file string) costs {
 	}
 	inspection.Analyse(tr, inspection.Options{Read: o})
 	turns := workload.FollowPolicy{Think: true, Speed: 1}.Dependencies(tr, tr.Len())
-	have((sched.Plan{Requests: tr.Len(), Concurrency: 1}).Following(turns))(t)
+	must.Have((sched.Plan{Requests: tr.Len(), Concurrency: 1}).Following(turns))(t)
 	cost := costs{ns: float64(userNS(t) - from)}
 	runtime.ReadMemStats(&after)
 	cost.bytes = float64(after.TotalAlloc - before.TotalAlloc)

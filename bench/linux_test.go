@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // asRoot skips what only root may arrange.
@@ -203,7 +205,7 @@ func TestSenderDies(t *testing.T) {
 	r := startReplay(t, "--trace", steady(t, lasting, 100, 10), "--url", m.url, "--sender", "process")
 	m.untilRunning(t, 8)
 	pid := childOf(t, r.Process.Pid)
-	must(t, syscall.Kill(pid, syscall.SIGKILL))
+	must.Do(t, syscall.Kill(pid, syscall.SIGKILL))
 	res := r.finish(t)
 	res.prove(t)
 	res.only(t, "ok", "not_sent")
@@ -228,9 +230,7 @@ func TestSenderDies(t *testing.T) {
 func childOf(t *testing.T, pid int) (child int) {
 	t.Helper()
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var found []string
 	for _, file := range tasks {
 		text, _ := os.ReadFile(file) // a thread may have ended
@@ -240,8 +240,6 @@ func childOf(t *testing.T, pid int) (child int) {
 		t.Skipf("the children of %d are %v", pid, found)
 	}
 	child, err = strconv.Atoi(found[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return child
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
@@ -201,9 +202,7 @@ func provePercentiles(t *testing.T, name string, got *stats.Percentiles, values 
 func (r *results) proveHistograms(t *testing.T) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(r.dir, "histograms.hlog"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	count, total := map[string]int64{}, map[string]float64{}
 	for in := hdrhistogram.NewHistogramLogReader(f); ; {

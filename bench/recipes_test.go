@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // runRecipes runs each recipe of a page: indented SQL, and Python. It prints one line for each statement, with its
@@ -33,7 +35,7 @@ func TestRecipes(t *testing.T) {
 	for _, name := range []string{"A", "B"} {
 		startReplayIn(t, nil, filepath.Join(home, "results", name), "--trace", trace, "--url", m.url).finish(t)
 	}
-	page := have(filepath.Abs("../cmd/fastreplay/manual/analysis.md"))(t)
+	page := must.Have(filepath.Abs("../cmd/fastreplay/manual/analysis.md"))(t)
 	c := exec.Command("python3", "-c", runRecipes, page)
 	c.Dir = home
 	out, err := c.CombinedOutput()

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // TestTooLongForTheServer: rows beyond the server's context are left out or clipped before anything is sent; those that
@@ -20,7 +23,7 @@ func TestTooLongForTheServer(t *testing.T) {
 			Input  int `json:"input_length"`
 			Output int `json:"output_length"`
 		}
-		must(t, json.Unmarshal([]byte(line), &row))
+		must.Do(t, json.Unmarshal([]byte(line), &row))
 		if row.Input+row.Output > context {
 			long[int64(i)] = true
 		}
@@ -49,9 +52,7 @@ func TestTooLongForTheServer(t *testing.T) {
 					t.Errorf("row %d is clipped to %d tokens, want all of the context", l.Row, l.Prompt+l.Completion)
 				}
 			}
-			if len(seen) != rows {
-				t.Errorf("%d rows have a line, want %d", len(seen), rows)
-			}
+			expect.Equal(t, len(seen), rows, "rows have a line")
 		})
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
@@ -83,9 +85,7 @@ func TestPaths(t *testing.T) {
 				t.Skip("no IPv6 on this machine")
 			}
 			r := c.replay(t)
-			if len(r.lines) != 30 {
-				t.Errorf("%d lines, want 30", len(r.lines))
-			}
+			expect.Equal(t, len(r.lines), 30, "lines")
 			for _, l := range r.lines {
 				if l.Completion != l.Output || l.TokensFrom != "usage" || l.Finish != "length" || (l.FirstToken != absent && l.Chunks == l.Output) == c.whole {
 					t.Errorf("row %d: %+v", l.Row, l)
@@ -114,12 +114,10 @@ func TestSamples(t *testing.T) {
 	for _, path := range files {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			t.Parallel()
-			recorded := have(trace.Open(path, trace.Options{Limit: 50}))(t)
+			recorded := must.Have(trace.Open(path, trace.Options{Limit: 50}))(t)
 			part := replayed{load: []string{path, "--limit", "50"}, mock: []string{"--ttft", "0s", "--itl", "0s", "--tokens-per-chunk", "20"}}
 			r := part.replay(t, "--concurrency", "20", "--allow-warm") // requests overtake each other
-			if len(r.lines) != recorded.Len() {
-				t.Errorf("%d lines, want %d", len(r.lines), recorded.Len())
-			}
+			expect.Equal(t, len(r.lines), recorded.Len(), "lines")
 			for _, l := range r.lines {
 				i := slices.Index(recorded.Row, int32(l.Row))
 				if recorded.Session != nil && (l.Session != recorded.Session[i] || l.Turn != int64(recorded.Turn[i])) ||

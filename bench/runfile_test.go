@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // TestRunAgain: a run's own file makes the same requests again, and not without the headers that it masks.
@@ -43,7 +45,7 @@ func TestKeysInExtraInputs(t *testing.T) {
 	extra := []string{"--extra-inputs", "user:" + key, "--extra-inputs", `{"metadata":{"who":"` + strings.ReplaceAll(key, "/", `\/`) + `"},"api_key":"` + other + `"}`}
 	first := run(t, with(extra, "--trace", steady(t, 5, 100, 2), "--url", m.url, "--header", "X-API-KEY: "+key, "--limit", "4", "--verbose")...)
 	said := first.stdout + first.stderr
-	files := have(filepath.Glob(filepath.Join(first.dir, "*")))(t)
+	files := must.Have(filepath.Glob(filepath.Join(first.dir, "*")))(t)
 	for _, file := range files {
 		said += string(readFile(t, file))
 	}

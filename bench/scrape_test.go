@@ -19,7 +19,7 @@ func TestScrape(t *testing.T) {
 	const model = `odd "name", {v1}\`
 	slow := []string{"--model", model, "--ttft", "150ms"} // so that some run in each sample
 	mocks := []*mockServer{startMock(t, slow...), startMock(t, slow...)}
-	for range 2 {
+	for range map[bool]int{false: 2, true: 1}[testing.Short()] {
 		var r *results
 		quickEnough(t, func() string {
 			r = run(t, "--trace", load, "--url", mocks[0].url, "--url", mocks[1].url, "--scrape-interval", "100ms", "--warmup", "20")

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // pseudoTerminal is a terminal with a program in its foreground.
@@ -29,7 +31,7 @@ func startOnTerminal(t testing.TB, name string, args ...string) *pseudoTerminal 
 		t.Skip("starts processes")
 	}
 	open := func(path string) *os.File {
-		f := have(os.OpenFile(path, os.O_RDWR|unix.O_NOCTTY, 0))(t)
+		f := must.Have(os.OpenFile(path, os.O_RDWR|unix.O_NOCTTY, 0))(t)
 		t.Cleanup(func() { _ = f.Close() })
 		return f
 	}
@@ -38,9 +40,7 @@ func startOnTerminal(t testing.TB, name string, args ...string) *pseudoTerminal 
 	if err == nil {
 		err = unix.IoctlSetPointerInt(int(p.master.Fd()), unix.TIOCSPTLCK, 0)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p.slave = open(fmt.Sprintf("/dev/pts/%d", number))
 	p.resize(t, 80)
 	p.before = p.state(t)
@@ -48,7 +48,7 @@ func startOnTerminal(t testing.TB, name string, args ...string) *pseudoTerminal 
 	p.Stdin, p.Stdout, p.Stderr = p.slave, p.slave, p.slave
 	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	p.Env = append(os.Environ(), "TERM="+name)
-	must(t, p.Start())
+	must.Do(t, p.Start())
 	go func() { _, _ = io.Copy(&p.shown, p.master) }()
 	go func() { defer close(p.gone); _ = p.Wait() }()
 	t.Cleanup(func() { _ = p.Process.Kill(); <-p.gone })
@@ -57,13 +57,13 @@ func startOnTerminal(t testing.TB, name string, args ...string) *pseudoTerminal 
 
 func (p *pseudoTerminal) resize(t testing.TB, columns uint16) {
 	t.Helper()
-	must(t, unix.IoctlSetWinsize(int(p.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}))
+	must.Do(t, unix.IoctlSetWinsize(int(p.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}))
 }
 
 // state returns how the terminal works.
 func (p *pseudoTerminal) state(t testing.TB) unix.Termios {
 	t.Helper()
-	now := have(unix.IoctlGetTermios(int(p.slave.Fd()), unix.TCGETS))(t)
+	now := must.Have(unix.IoctlGetTermios(int(p.slave.Fd()), unix.TCGETS))(t)
 	return *now
 }
 

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // parrot is a server that repeats a key in every field that it controls, another one in each answer.
@@ -94,7 +96,7 @@ func TestSecretsStayInside(t *testing.T) {
 					p.wait(t)
 					said += p.stdout.String() + p.stderr.String()
 				}
-				must(t, filepath.WalkDir(r.dir, func(path string, d fs.DirEntry, err error) error {
+				must.Do(t, filepath.WalkDir(r.dir, func(path string, d fs.DirEntry, err error) error {
 					if err == nil && !d.IsDir() {
 						said += "\n" + path + ":\n" + string(readFile(t, path))
 					}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
@@ -118,7 +119,7 @@ func TestShards(t *testing.T) {
 		t.Fatalf("exit %d:\n%s", code, single.stderr.String())
 	}
 	var plan report.Plan
-	must(t, json.Unmarshal([]byte(single.stdout.String()), &plan))
+	must.Do(t, json.Unmarshal([]byte(single.stdout.String()), &plan))
 	var dir string
 	quickEnough(t, func() (tooSlow string) {
 		var all []*process

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -508,7 +510,7 @@ func TestSweep(t *testing.T) {
 
 // load is a trace for the run's API, and the flags that replay it.
 func (r sweepRun) load(t *testing.T, url string) []string {
-	args := []string{"--url", url, "--api", r.api, "--model", "m", "--no-probe", "--insecure", "--scrape", "off", "--realtime", "off", "--connect-timeout", sweepPatience.String(), "--resend", r.resend}
+	args := []string{"--url", url, "--api", r.api, "--model", "m", "--no-probe", "--insecure", "--scrape", "off", "--realtime", "off", "--connect-timeout", (2 * sweepPatience).String(), "--resend", r.resend}
 	if r.whole && r.api != "embeddings" {
 		args = append(args, "--no-stream")
 	}
@@ -534,13 +536,13 @@ func (r sweepRun) load(t *testing.T, url string) []string {
 }
 
 const (
-	sweepPatience = 3 * time.Second
+	sweepPatience = 1500 * time.Millisecond // with a connection that says nothing
 	sweepInFlight = 256
 )
 
 func (r sweepRun) check(t *testing.T) {
 	answers := sweepAPIs()[r.api]
-	s := startSweepServer(t, newSweepCells(answers, !r.whole, r.tls), r.tls, 3*sweepPatience)
+	s := startSweepServer(t, newSweepCells(answers, !r.whole, r.tls), r.tls, 6*sweepPatience)
 	s.next.Store(int64(r.from))
 	scheme := "http://"
 	if r.tls {
@@ -572,7 +574,7 @@ func (r sweepRun) check(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var summary metrics.Summary
-	must(t, json.Unmarshal(readFile(t, filepath.Join(p.dir, "summary.json")), &summary))
+	must.Do(t, json.Unmarshal(readFile(t, filepath.Join(p.dir, "summary.json")), &summary))
 	s.startedAt = summary.Run.StartedAt
 	s.prove(t, r, answers, text)
 	// A closed loop has so many connections in use, at most as many on their way, and the process some of its own.
@@ -608,9 +610,7 @@ func (s *sweepServer) prove(t *testing.T, r sweepRun, answers sweepAPI, text []b
 	if s.late > 0 {
 		t.Logf("%d of %d requests timed out before the server was done with their answers: this machine is busy", s.late, r.rows)
 	}
-	if len(rows) != r.rows {
-		t.Errorf("%d rows have lines, want %d", len(rows), r.rows)
-	}
+	expect.Equal(t, len(rows), r.rows, "rows have lines")
 	for id := range s.log {
 		t.Errorf("the server got %q, of which no line tells", id)
 	}

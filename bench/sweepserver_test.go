@@ -21,6 +21,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // What follows writes every byte of its answers by hand. It relies on nothing of the client but the RFCs and the
@@ -231,9 +233,7 @@ type sweepServer struct {
 func startSweepServer(t *testing.T, cells []*sweepCell, encrypted bool, stall time.Duration) *sweepServer {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s := &sweepServer{Listener: ln, cells: cells, stall: stall, log: map[string][]*sweepAttempt{}}
 	if encrypted {
 		s.tls = &tls.Config{Certificates: []tls.Certificate{selfSigned(t)}}
@@ -252,10 +252,10 @@ func startSweepServer(t *testing.T, cells []*sweepCell, encrypted bool, stall ti
 
 func selfSigned(t *testing.T) tls.Certificate {
 	t.Helper()
-	key := have(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	key := must.Have(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	now := time.Now()
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	der := have(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
+	der := must.Have(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // TestRequire: an objective that is missed is exit code 3, from disk too, and a measurement that is invalid stays 1.
@@ -22,7 +24,7 @@ func TestRequire(t *testing.T) {
 	requests := requestsFile(r.dir)
 	whole := readFile(t, requests)
 	for _, left := range []int{len(whole) / 2, 0} {
-		must(t, os.Truncate(requests, int64(left)))
+		must.Do(t, os.Truncate(requests, int64(left)))
 		report := start(t, nil, "report", r.dir, "--require", "ttft.p50<600s")
 		if report.wait(t) != 2 || !strings.Contains(report.stderr.String(), "cut, edited") {
 			t.Errorf("%d bytes of records: want exit code 2\n%s", left, report.stderr.String())

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // waiting is a request of a random graph, and what it must not come before.
@@ -74,12 +76,12 @@ func writeGraph(t *testing.T, all []waiting) string {
 		if len(w.waits) == 0 {
 			notBefore = w.atMS
 		}
-		row := have(json.Marshal(map[string]any{"request_id": name(w.job, w.number), "play_id": fmt.Sprint("j", w.job), "session_id": fmt.Sprint("agent", w.number), "model": "m",
+		row := must.Have(json.Marshal(map[string]any{"request_id": name(w.job, w.number), "play_id": fmt.Sprint("j", w.job), "session_id": fmt.Sprint("agent", w.number), "model": "m",
 			"input_length": 20, "output_length": 1 + w.number%3, "hash_ids": []int{1, 2}, "not_before_ms": notBefore, "timestamp": w.atMS, "dependencies": dependencies}))(t)
 		b = append(append(b, row...), '\n')
 	}
 	path := filepath.Join(t.TempDir(), "graph.jsonl")
-	must(t, os.WriteFile(path, b, 0o600))
+	must.Do(t, os.WriteFile(path, b, 0o600))
 	return path
 }
 
@@ -100,9 +102,7 @@ func violations(t *testing.T, all []waiting, logs map[string][]served) (early, a
 		}
 		came[place{all[i].job, all[i].number}] = lines[0]
 	}
-	if len(came) != len(all) {
-		t.Fatalf("the server got %d requests of %d", len(came), len(all))
-	}
+	must.Equal(t, len(came), len(all), "requests that the server got")
 	type change struct {
 		at int64
 		by int

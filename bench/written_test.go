@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
 )
 
 // question is what a body asks last.
@@ -51,7 +53,5 @@ func TestWordsAreTheReplays(t *testing.T) {
 	}
 	words := []string{"--api", "completions", "--prompt", "text", "--seed", "5"}
 	single := convert(t, path, "--format", "single_turn", "--seed", "5")
-	if got, want := fingerprint(t, with(words, single)...), fingerprint(t, with(words, path)...); got != want {
-		t.Errorf("for completions single_turn has %s, want %s", got, want)
-	}
+	expect.Equal(t, fingerprint(t, with(words, single)...), fingerprint(t, with(words, path)...), "for completions single_turn has")
 }

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/prompt"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -22,9 +22,7 @@ func TestForcedTokensAreCompared(t *testing.T) {
 	tr := must.Have(trace.Read(strings.NewReader(fmt.Sprintf(`{"timestamp":0,"input_length":600,"output_length":%d,"hash_ids":[1,2]}`, tokens)), "t.jsonl", trace.Options{}))(t)
 	plan := must.Have(sched.FromTrace(tr.ArrivalNS, 1, 0))(t)
 	source, err := prompt.NewTokenIDs(1, prompt.BuiltInIDs())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	w := &workload.Work{Trace: tr, Plan: plan}
 	w.TellAnswers(source)
 	answer, _ := w.AnswerOf(0)

@@ -10,9 +10,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
@@ -69,9 +70,7 @@ func ringSendsTheSameBytes(t *testing.T, kind senderKind) {
 	if len(k.records) != n || s.served.Load() != ok || ok < n*9/10 || wrong.Load() != 0 {
 		t.Errorf("%d records, %d ok, %d served, %d with other bytes", len(k.records), ok, s.served.Load(), wrong.Load())
 	}
-	if got, want := m.Fingerprint(), whole.Fingerprint(); got != want {
-		t.Errorf("fingerprint %s, want %s", got, want)
-	}
+	expect.Equal(t, m.Fingerprint(), whole.Fingerprint(), "fingerprint")
 	if b == nil || b.LeastLeadMS == nil || b.WindowBytes != m.RingBytes() || (b.Late > 0) != (*b.LeastLeadMS < 0) {
 		t.Errorf("built ahead: %+v", b)
 	}
@@ -85,9 +84,7 @@ func TestBuiltAhead(t *testing.T) {
 	nothing := &workload.Work{Trace: &trace.Trace{}}
 	builder := workloadtest.Builder(t, "", "a", 1)
 	m, err := builder.Layout(t.Context(), nothing)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	must.Do(t, m.UseRing(9))
 	for name, c := range map[string]struct {
 		heldNS  []int64 // by a cap

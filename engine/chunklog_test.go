@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
 )
 
 func TestSentIn(t *testing.T) {
@@ -11,9 +13,7 @@ func TestSentIn(t *testing.T) {
 		`{"choices":[],"sent_ns":4079431566747}`: "4079431566747", `{"sent_ns":0,"choices":[]}`: "0",
 		`{"choices":[]}`: "", `{"sent_ns":null}`: "", `{"sent_ns":`: "", `{"sent_ns":12`: "12", "": "",
 	} {
-		if got := string(sentIn([]byte(data))); got != want {
-			t.Errorf("%s: %q, want %q", data, got, want)
-		}
+		expect.Equal(t, string(sentIn([]byte(data))), want, data)
 	}
 }
 
@@ -29,9 +29,7 @@ func TestChunkLogHasALineForEachTokenChunk(t *testing.T) {
 	}
 	p.chunks.flush()
 	p.chunks.flush()
-	if want := "row,chunk,instant_ns,read_ns,sent_ns\n7,0,100,150,90\n7,1,100,150,\n"; file.String() != want {
-		t.Errorf("got  %q\nwant %q", file.String(), want)
-	}
+	expect.Equal(t, file.String(), "row,chunk,instant_ns,read_ns,sent_ns\n7,0,100,150,90\n7,1,100,150,\n")
 }
 
 type full struct{}

@@ -16,10 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/route"
@@ -215,9 +216,7 @@ func runSendsEveryRequestOnceAndNeverEarly(t *testing.T, kind senderKind) {
 	if stamps.Receive {
 		checkLag(t, r, found)
 	}
-	if len(k.gaps) != 400*15 {
-		t.Errorf("%d gaps, want %d", len(k.gaps), 400*15)
-	}
+	expect.Equal(t, len(k.gaps), 400*15, "gaps")
 }
 
 // apart is how far two instants may seem out of order of which the kernel has one from its own clock: sched.Wall's

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fastreplay/fastreplay/engine/internal/must"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/wire"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -44,9 +44,7 @@ func benchmarkEpollReader(b testing.TB, streams int) (l *epollReader, far []net.
 	r.pools[0].dial.Stamps = wire.Stamps{Receive: wire.ProbeStamps(wire.Stamps{Receive: true}) == nil}
 	r.wall.Store(sched.NewWall(r.clock))
 	l, err := newEpollReader(r)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	r.epollReaders.start.Do(func() { r.epollReaders.all = []*epollReader{l} })
 	for i := range int32(streams) {
 		c := must.Have(r.pools[0].connect(context.Background()))(b)

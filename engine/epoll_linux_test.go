@@ -11,9 +11,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/internal/gather"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 )
 
 // compressedAnswer is a server's answer, compressed, in two pieces.
@@ -127,16 +128,12 @@ func TestUnreadBytesAreNoTimeout(t *testing.T) {
 		t.Fatalf("cancelled for %v with bytes unread, and %v without any; want 0 and %d", got, other, overTimeout)
 	}
 	l.ready(answered, unix.EPOLLIN)
-	if unread() != 0 {
-		t.Fatal("not read")
-	}
+	must.Equal(t, unread(), 0, "not read")
 	must.Have(io.WriteString(far[0], answer[len(answer)/2:]))(t)
 	for unread() == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	r.cancelOverdue(false)
-	if got := answered.cancelReason(); got != overTimeout {
-		t.Errorf("cancelled for %v, want %d: all that came in time has been read", got, overTimeout)
-	}
+	expect.Equal(t, answered.cancelReason(), overTimeout, "cancelled for: all that came in time has been read")
 	r.receivers.Wait()
 }

@@ -3,6 +3,8 @@ package engine
 import (
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/record"
 )
@@ -21,16 +23,10 @@ func TestInstanceNames(t *testing.T) {
 	for headers, want := range map[string]string{
 		"": "", "another: c\r\n": "", "Target-Pod: a\r\n": "a", "X-Inference-Pod: b\r\n": "b", "x-inference-pod: b\r\ntarget-pod: a\r\n": "a", "target-pod:\r\nX-Inference-Pod: b\r\n": "b",
 	} {
-		if got := read(headers); got != want {
-			t.Errorf("%q: %q, want %q", headers, got, want)
-		}
+		expect.Equal(t, read(headers), want, headers)
 	}
-	if read("Target-Pod: a\r\n") != "a" {
-		t.Fatal("the name is gone")
-	}
-	if n := testing.AllocsPerRun(100, func() { names.of(&head) }); n != 0 {
-		t.Errorf("%v allocations for a known name, want 0", n)
-	}
+	must.Equal(t, read("Target-Pod: a\r\n"), "a", "the name is gone")
+	expect.Equal(t, testing.AllocsPerRun(100, func() { names.of(&head) }), 0, "allocations for a known name")
 }
 
 func TestGatewayShare(t *testing.T) {

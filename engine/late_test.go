@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/sched"
@@ -55,9 +56,7 @@ func lateRunSendsWhatIsToCome(t *testing.T, kind senderKind, plan func([]int64) 
 		}
 		k, err = lateBy(t, kind, slower, time.Duration(float64(400*time.Millisecond)/rate), true)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var sent, skipped []int64
 	for _, r := range k.records {
 		switch {

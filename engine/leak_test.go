@@ -11,7 +11,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/fastreplay/fastreplay/engine/internal/must"
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -70,9 +71,7 @@ func nothingIsLeftBehind(t *testing.T, kind senderKind) {
 				go s.after(1, func() { c.end(r) })
 			}
 			must.Have(r.Do(context.Background()))(t)
-			if len(k.records) != 100 {
-				t.Errorf("%d records, want 100", len(k.records))
-			}
+			expect.Equal(t, len(k.records), 100, "records")
 			_ = s.Close()
 			<-serving
 			// The listener is gone too. Servers, those of earlier tests too, close their ends in their own time.

@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/workload"
@@ -118,9 +118,7 @@ func replayBalanced(t *testing.T, w *workload.Work, n int, servers []*named) []*
 	k := new(sink)
 	r := newRun(t, senderKind{n: n}, w, k)
 	r.dialer.fillFirst(context.Background())
-	if _, err := r.Do(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.Have(r.Do(context.Background()))(t)
 	settled := *w
 	settled.Routing.LeastInFlight = false
 	built := workloadtest.Build(t, workloadtest.Builder(t, "", "a", 1), &settled)

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
 )
 
 // TestIDSet compares with a map, of which the smallest key is taken.
@@ -63,9 +65,7 @@ func TestIDSetNeverHandsOutAnIDTwice(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if s.len() != ids {
-		t.Errorf("%d ids are left, want %d", s.len(), ids)
-	}
+	expect.Equal(t, s.len(), ids, "ids are left")
 }
 
 func BenchmarkIDSetTakeFromTheEndOf10000(b *testing.B) {

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -84,9 +85,7 @@ func TestNoteSlack(t *testing.T) {
 		t.Errorf("settled at %d, want the end of the batch before the last, 20", l.settledNS)
 	}
 	k := &conn{readLag: &l}
-	if n := testing.AllocsPerRun(100, func() { k.noteSlack(5_000_000, 9_000_000, 5); k.noteFull(5_000_000, 9_000_000, leastWindow) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	expect.Equal(t, testing.AllocsPerRun(100, func() { k.noteSlack(5_000_000, 9_000_000, 5); k.noteFull(5_000_000, 9_000_000, leastWindow) }), 0, "allocations")
 }
 
 // TestNoteFull: after a read that may have found the buffer full, all later chunks of the answer may be late by the

@@ -18,12 +18,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/internal/gather"
 	"github.com/fastreplay/fastreplay/engine/internal/model"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/route"

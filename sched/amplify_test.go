@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // load makes arrivals of sessions, some of them long, some requests at one instant.
@@ -35,10 +38,7 @@ func alone(seed uint64, requests int) (at []int64, session []int32) {
 
 func amplify(t *testing.T, at []int64, session []int32, factor float64, seed uint64) *Amplified {
 	t.Helper()
-	a, err := Amplify(at, session, factor, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Have(Amplify(at, session, factor, seed))(t)
 	if !slices.IsSorted(a.ArrivalNS) || a.ArrivalNS[0] != 0 || len(a.Source) != len(a.Clone) || len(a.Source) != len(a.ArrivalNS) {
 		t.Fatalf("no load in order from 0: %d, %d, %d", len(a.Source), len(a.Clone), len(a.ArrivalNS))
 	}
@@ -203,9 +203,7 @@ func TestThinning(t *testing.T) {
 			got := map[int32]int{}
 			for i, from := range a.Source {
 				got[session[from]]++
-				if a.Clone[i] != 0 {
-					t.Fatal("what is left of a load is no clone of it")
-				}
+				must.Equal(t, a.Clone[i], 0, "what is left of a load is no clone of it")
 			}
 			for s, n := range got {
 				times[s]++
@@ -276,9 +274,7 @@ func TestAmplifyFractions(t *testing.T) {
 			t.Errorf("%v times 5000 requests are %v", factor, n)
 		}
 	}
-	if n := len(amplify(t, []int64{0, 5}, []int32{0, 0}, 1e-9, 0).Source); n != 2 {
-		t.Errorf("a load of one session became one of %d requests", n)
-	}
+	expect.Equal(t, len(amplify(t, []int64{0, 5}, []int32{0, 0}, 1e-9, 0).Source), 2, "requests left of one session")
 	same := amplify(t, at, session, 1, 8)
 	if !slices.Equal(same.ArrivalNS, at) || slices.Max(same.Clone) != 0 || !slices.IsSorted(same.Source) {
 		t.Error("once is another load")

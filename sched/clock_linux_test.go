@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // TestMonotonicIsTheMachinesClock compares with CLOCK_MONOTONIC, by which other processes and clock_nanosleep go.
@@ -21,8 +23,6 @@ func TestMonotonicIsTheMachinesClock(t *testing.T) {
 
 func monotonicNS(t *testing.T) int64 {
 	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts))
 	return ts.Nano()
 }

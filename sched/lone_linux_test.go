@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // loneArgument makes this test program a process in which a lone waiter waits.
@@ -73,10 +75,7 @@ func blocked() int64 {
 func TestLoneWaiterStaysOutOfGosScheduler(t *testing.T) {
 	c := exec.Command(os.Args[0], loneArgument)
 	c.Env = append(os.Environ(), "GODEBUG="+LoneGODEBUG)
-	out, err := c.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Have(c.Output())(t)
 	var times int
 	if _, err := fmt.Sscan(strings.TrimSpace(string(out)), &times); err != nil {
 		t.Fatalf("%q: %v", out, err)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
 )
 
 // TestPlaceReaderAsksForItsThreadAlone: a higher priority for the thread, and none where real-time is off.
@@ -17,9 +19,7 @@ func TestPlaceReaderAsksForItsThreadAlone(t *testing.T) {
 	if niceAfter(t, func() { runtime.LockOSThread(); _ = unix.Setpriority(unix.PRIO_PROCESS, 0, readerNice) }) != readerNice {
 		want = ordinary // it is refused here
 	}
-	if got := niceAfter(t, func() { PlaceReader(RealtimeAuto) }); got != want {
-		t.Errorf("real-time auto: nice %d, want %d", got, want)
-	}
+	expect.Equal(t, niceAfter(t, func() { PlaceReader(RealtimeAuto) }), want, "real-time auto: nice")
 	if got := niceAfter(t, runtime.LockOSThread); got != ordinary {
 		t.Errorf("another thread: nice %d, was %d", got, ordinary)
 	}

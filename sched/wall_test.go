@@ -3,6 +3,9 @@ package sched
 import (
 	"sync"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // fakePair advances by step at each reading; the wall clock is offset ahead of the run's.
@@ -33,9 +36,7 @@ func TestWallConvertsExactly(t *testing.T) {
 	w := NewWall(f)
 	for range 100 {
 		f.now += second
-		if step := w.Sample(); step != 0 {
-			t.Fatalf("a step of %d ns was seen in a steady clock", step)
-		}
+		must.Equal(t, w.Sample(), 0, "step of a steady clock, ns")
 		arrived := f.now
 		f.now += 7000
 		at, now, ok := w.At(arrived + f.offset)
@@ -134,9 +135,7 @@ func TestWallDoesNotAllocate(t *testing.T) {
 	c := NewMonotonic()
 	w := NewWall(c)
 	_, wall := c.Pair()
-	if n := testing.AllocsPerRun(100, func() { w.At(wall) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	expect.Equal(t, testing.AllocsPerRun(100, func() { w.At(wall) }), 0, "allocations")
 }
 
 func BenchmarkWallAt(b *testing.B) {

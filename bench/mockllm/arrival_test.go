@@ -4,28 +4,28 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // TestArrivalIsTheKernelsWhenThisProcessReadsLate sends bytes, reads them after a pause and expects the moment of
 // arrival.
 func TestArrivalIsTheKernelsWhenThisProcessReadsLate(t *testing.T) {
-	ln := have(net.Listen("tcp", "127.0.0.1:0"))(t)
+	ln := must.Have(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer ln.Close()
-	client := have(net.Dial("tcp", ln.Addr().String()))(t)
+	client := must.Have(net.Dial("tcp", ln.Addr().String()))(t)
 	defer client.Close()
-	nc := have(ln.Accept())(t)
+	nc := must.Have(ln.Accept())(t)
 	defer nc.Close()
 	clock, err := newClock()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s := stampReader{nc: nc, kernel: newKernelReader(nc.(*net.TCPConn)), clock: &clock}
 	if s.kernel == nil {
 		t.Skip("this system does not stamp")
 	}
 	arrive := func() (late bool) {
 		before := clock.now()
-		have(client.Write([]byte("x")))(t)
+		must.Have(client.Write([]byte("x")))(t)
 		after := clock.now()
 		time.Sleep(2 * time.Millisecond) // the process is late; nothing waits for it
 		if n, err := s.Read(make([]byte, 8)); n != 1 || err != nil {

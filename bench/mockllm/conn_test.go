@@ -15,12 +15,15 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // dial opens a bare connection.
 func (ts *testServer) dial() (net.Conn, *bufio.Reader) {
 	ts.t.Helper()
-	nc := have(net.Dial("tcp", ts.Addr().String()))(ts.t)
+	nc := must.Have(net.Dial("tcp", ts.Addr().String()))(ts.t)
 	nc.SetDeadline(time.Now().Add(patience))
 	ts.t.Cleanup(func() { nc.Close() })
 	return nc, bufio.NewReader(nc)
@@ -29,8 +32,8 @@ func (ts *testServer) dial() (net.Conn, *bufio.Reader) {
 // read reads one response whole.
 func read(t *testing.T, br *bufio.Reader) (*http.Response, string) {
 	t.Helper()
-	resp := have(http.ReadResponse(br, nil))(t)
-	body := have(io.ReadAll(resp.Body))(t)
+	resp := must.Have(http.ReadResponse(br, nil))(t)
+	body := must.Have(io.ReadAll(resp.Body))(t)
 	return resp, string(body)
 }
 
@@ -43,7 +46,7 @@ func TestPipelining(t *testing.T) {
 		all.WriteString(rawRequest(completionsPath, shortStream, fmt.Sprint("X-Request-Id: ", i)))
 		all.WriteString("GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
 	}
-	have(io.WriteString(nc, all.String()))(t)
+	must.Have(io.WriteString(nc, all.String()))(t)
 	for i := range 20 {
 		_, text := read(t, br)
 		if a := parseStream(t, text); a.tokens != 3 || !strings.Contains(text, fmt.Sprintf(`"cmpl-%d"`, i)) {
@@ -62,14 +65,14 @@ func TestByteByByte(t *testing.T) {
 	nc, br := ts.dial()
 	for cut := range len(request) {
 		for _, part := range []string{request[:cut], request[cut:]} {
-			have(io.WriteString(nc, part))(t)
+			must.Have(io.WriteString(nc, part))(t)
 		}
 		if _, text := read(t, br); parseStream(t, text).tokens != 2 {
 			t.Fatalf("cut at %d: %q", cut, text)
 		}
 	}
 	for i := range len(request) {
-		have(io.WriteString(nc, request[i:i+1]))(t)
+		must.Have(io.WriteString(nc, request[i:i+1]))(t)
 	}
 	if _, text := read(t, br); parseStream(t, text).tokens != 2 {
 		t.Fatalf("one by one: %q", text)
@@ -81,7 +84,7 @@ func TestChunkedRequestAndExpect(t *testing.T) {
 	req := ts.request(completionsPath, shortStream)
 	req.ContentLength = -1
 	req.Body = io.NopCloser(struct{ io.Reader }{strings.NewReader(shortStream)})
-	resp := have(ts.client.Do(req))(t)
+	resp := must.Have(ts.client.Do(req))(t)
 	text, _ := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	if parseStream(t, string(text)).tokens != 3 {
@@ -190,7 +193,7 @@ func TestSlowReader(t *testing.T) {
 		ctl := raw.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
 		return errors.Join(ctl, err)
 	}}
-	nc := have(dialer.Dial("tcp", ts.Addr().String()))(t)
+	nc := must.Have(dialer.Dial("tcp", ts.Addr().String()))(t)
 	defer nc.Close()
 	const tokens = 50_000 // far more than the socket buffers hold
 	body := fmt.Sprintf(`{"prompt":"a","max_tokens":%d,"stream":true,"stream_options":{"include_usage":true}}`, tokens)
@@ -201,7 +204,7 @@ func TestSlowReader(t *testing.T) {
 			t.Fatalf("another client got %+v", a)
 		}
 	}
-	must(t, nc.(*net.TCPConn).SetReadBuffer(4<<20))
+	must.Do(t, nc.(*net.TCPConn).SetReadBuffer(4<<20))
 	_, text := read(t, bufio.NewReader(nc))
 	if a := parseStream(t, text); a.tokens != tokens || !a.done || len(strings.Fields(a.text)) != tokens {
 		t.Errorf("%d tokens, done %v", a.tokens, a.done)
@@ -223,9 +226,7 @@ func TestCloseMidRun(t *testing.T) {
 	ts.dial() // never sends anything
 	eventually(t, "six run, two wait", func() bool { st := ts.Stats(); return st.Running == 6 && st.Waiting == 2 })
 	lines := ts.lines()
-	if len(lines) != 8 {
-		t.Errorf("%d lines, want 8", len(lines))
-	}
+	expect.Equal(t, len(lines), 8, "lines")
 	for id, l := range lines {
 		if l.End != endShutdown {
 			t.Errorf("log of %s: %+v", id, l)
@@ -270,11 +271,9 @@ func TestLogDiskFull(t *testing.T) {
 	w.mu.Lock()
 	w.err = nil
 	w.mu.Unlock()
-	must(t, l.close())
+	must.Do(t, l.close())
 	got := strings.Split(strings.TrimSuffix(w.buf.String(), "\n"), "\n")
-	if len(got) != 100 {
-		t.Fatalf("%d lines, want 100", len(got))
-	}
+	must.Equal(t, len(got), 100, "lines")
 	for i, line := range got {
 		if !strings.HasPrefix(line, fmt.Sprintf(`{"request_id":"%d",`, i)) || !strings.HasSuffix(line, `"end":"done"}`) {
 			t.Fatalf("line %d: %s", i, line)

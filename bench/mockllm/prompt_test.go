@@ -12,6 +12,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // idsOracle reads token ids with encoding/json.
@@ -128,9 +131,7 @@ func decodeBody(cfg Config, path, body string) (params, promptHasher, error) {
 func TestDecode(t *testing.T) {
 	p, h, err := decodeBody(Config{}, "/v1/completions", `{"stream_options":{"include_usage":true,"continuous_usage_stats":false,"x":[1]},"prompt":[5,6,7],"model":"mé",
 		"max_tokens":9,"min_tokens":4,"ignore_eos":true,"stream":true,"cache_salt":"s","temperature":0.5,"n":1,"messages":"ignored","logit_bias":{"1":[]}}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if !p.stream || !p.usage || p.continuousUsage || !p.ignoreEOS || p.maxTokens != 9 || p.minTokens != 4 || p.model != "mé" ||
 		p.saltHash != hashBytes([]byte("s")) || h.tokens != 3 {
 		t.Errorf("got %+v with %d tokens", p, h.tokens)
@@ -217,17 +218,11 @@ func TestSamePrefixSameKeys(t *testing.T) {
 func TestOutputTokens(t *testing.T) {
 	draw := rng(1)
 	forced := params{maxTokens: 100, minTokens: -1, ignoreEOS: true}
-	if n := forced.outputTokens(&Config{MeanOutput: 10}, &draw); n != 100 {
-		t.Errorf("ignore_eos: %d tokens, want 100", n)
-	}
+	expect.Equal(t, forced.outputTokens(&Config{MeanOutput: 10}, &draw), 100, "ignore_eos: tokens")
 	equal := params{maxTokens: 70, minTokens: 70}
-	if n := equal.outputTokens(&Config{MeanOutput: 10}, &draw); n != 70 {
-		t.Errorf("min = max: %d tokens, want 70", n)
-	}
+	expect.Equal(t, equal.outputTokens(&Config{MeanOutput: 10}, &draw), 70, "min = max: tokens")
 	free := params{maxTokens: 1000, minTokens: 5}
-	if n := free.outputTokens(&Config{}, &draw); n != 1000 {
-		t.Errorf("no mean: %d tokens, want 1000", n)
-	}
+	expect.Equal(t, free.outputTokens(&Config{}, &draw), 1000, "no mean: tokens")
 	sum := 0
 	const draws = 20000
 	for range draws {
@@ -263,9 +258,7 @@ func FuzzTokenize(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	srv, err := alone(Config{TemplateHead: 2, BOSTokens: 1})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, err)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var req fasthttp.Request
 		req.Header.SetContentType("application/json")

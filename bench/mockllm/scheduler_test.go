@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // player plays the same requests as naive on a scheduler. Between two arrivals it reports the ends in an order of its
@@ -194,9 +196,7 @@ func TestNoAllocationPerLookup(t *testing.T) {
 				q.lease.keys = append(q.lease.keys, finalize(k+uint64(now%20)*100))
 			}
 			q.lease.prompt, q.lease.output = 500*DefaultBlockTokens, 10
-			if s.acquire(q) != admitted {
-				t.Fatal("not admitted")
-			}
+			must.Equal(t, s.acquire(q), admitted, "not admitted")
 			s.release(q.lease, now, 10)
 		}
 		for range 100 {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/bench/mockllm/fault"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // syncBuffer is a log that may be read while the server writes it.
@@ -55,7 +56,7 @@ func start(t *testing.T, cfg Config) *testServer {
 	if cfg.Log == nil {
 		cfg.Log = log
 	}
-	srv := have(alone(cfg))(t)
+	srv := must.Have(alone(cfg))(t)
 	ts := serve(t, srv)
 	ts.log = log
 	return ts
@@ -65,8 +66,8 @@ func start(t *testing.T, cfg Config) *testServer {
 func serve(t *testing.T, srv *Server) *testServer {
 	t.Helper()
 	ts := &testServer{Server: srv, t: t, client: &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
-	ln := have(net.Listen("tcp", "127.0.0.1:0"))(t)
-	must(t, ts.Start(ln))
+	ln := must.Have(net.Listen("tcp", "127.0.0.1:0"))(t)
+	must.Do(t, ts.Start(ln))
 	t.Cleanup(ts.finish)
 	return ts
 }
@@ -128,7 +129,7 @@ func (ts *testServer) lines() map[string]logLine {
 // request makes a completion request; header pairs follow.
 func (ts *testServer) request(path, body string, header ...string) *http.Request {
 	ts.t.Helper()
-	req := have(http.NewRequest("POST", ts.URL()+path, strings.NewReader(body)))(ts.t)
+	req := must.Have(http.NewRequest("POST", ts.URL()+path, strings.NewReader(body)))(ts.t)
 	req.Header.Set("Content-Type", "application/json")
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
@@ -237,9 +238,7 @@ func TestLog(t *testing.T) {
 	ts.mustPost(200, completionsPath, `{"prompt":"a","max_tokens":3}`, "X-Request-Id", "two")
 	ts.mustPost(400, completionsPath, `{"prompt":[]}`, "X-Request-Id", "three")
 	lines := ts.lines()
-	if len(lines) != 3 {
-		t.Fatalf("%d lines, want 3", len(lines))
-	}
+	must.Equal(t, len(lines), 3, "lines")
 	l := lines["one"]
 	if *l.ArrivalNS > *l.ArrivedNS || *l.FirstNS-*l.ArrivedNS < int64(ttft+10*time.Millisecond) || *l.DoneNS < *l.LastNS ||
 		*l.LastNS-*l.ArrivedNS < int64(ttft+10*time.Millisecond+7*itl) {
@@ -334,10 +333,10 @@ func TestSlotsAndQueue(t *testing.T) {
 // raw opens a connection and sends a completion request on it.
 func (ts *testServer) raw(body string, headers ...string) net.Conn {
 	ts.t.Helper()
-	nc := have(net.Dial("tcp", ts.Addr().String()))(ts.t)
+	nc := must.Have(net.Dial("tcp", ts.Addr().String()))(ts.t)
 	nc.SetDeadline(time.Now().Add(patience))
 	ts.t.Cleanup(func() { nc.Close() })
-	have(nc.Write([]byte(rawRequest(completionsPath, body, headers...))))(ts.t)
+	must.Have(nc.Write([]byte(rawRequest(completionsPath, body, headers...))))(ts.t)
 	return nc
 }
 
@@ -367,9 +366,7 @@ func TestTextOfTheSeed(t *testing.T) {
 func TestResponseIsCreatedAtOnce(t *testing.T) {
 	ts := start(t, Config{TTFT: time.Hour})
 	resp, err := ts.client.Do(ts.request("/v1/responses", `{"input":"a","stream":true}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer resp.Body.Close()
 	br := bufio.NewReader(resp.Body)
 	for _, want := range []string{"event: response.created\n", "event: response.in_progress\n"} {
@@ -467,9 +464,7 @@ func TestShareOfFaults(t *testing.T) {
 		got := map[int]int{}
 		for range c.requests {
 			resp, _, err := ts.post(completionsPath, `{"prompt":"a","max_tokens":1}`, c.header...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			got[resp.StatusCode]++
 		}
 		if !maps.Equal(got, c.want) {
@@ -483,9 +478,7 @@ func TestShareOfFaults(t *testing.T) {
 // TestSelfSigned: a certificate holds for the loopback names and the given host.
 func TestSelfSigned(t *testing.T) {
 	host, _, err := SelfSigned("mock.example")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	leaf, err := x509.ParseCertificate(host.Certificate[0])
 	if err != nil || leaf.VerifyHostname("mock.example") != nil || leaf.VerifyHostname("127.0.0.1") != nil || leaf.VerifyHostname("localhost") != nil {
 		t.Errorf("names %v %v, %v", leaf.DNSNames, leaf.IPAddresses, err)
@@ -521,22 +514,5 @@ func TestNoAllocationPerEvent(t *testing.T) {
 		if n := testing.AllocsPerRun(1000, compose); n != 0 {
 			t.Errorf("%s: %v allocations an event", path, n)
 		}
-	}
-}
-
-// have returns a function that returns v, or ends the test if there is an error: v := have(f())(t).
-func have[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		must(t, err)
-		return v
-	}
-}
-
-// must ends the test at an error that has nothing to do with what it tests.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 var update = flag.Bool("update", false, "write the transcripts anew")
@@ -51,7 +53,7 @@ func (c *transcript) String() string { return c.request + "\n" + c.body + "\n" +
 
 func readTranscripts(t testing.TB) (all []transcript) {
 	t.Helper()
-	text := have(os.ReadFile(transcripts))(t)
+	text := must.Have(os.ReadFile(transcripts))(t)
 	for _, block := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n====\n") {
 		request, rest, _ := strings.Cut(block, "\n")
 		body, answer, _ := strings.Cut(rest, "\n")
@@ -169,7 +171,7 @@ func TestTranscripts(t *testing.T) {
 		ts.client.CloseIdleConnections() // many a fault ends with the server's FIN
 	}
 	if *update {
-		must(t, os.WriteFile(transcripts, []byte(strings.Join(out, "\n====\n")+"\n"), 0o644))
+		must.Do(t, os.WriteFile(transcripts, []byte(strings.Join(out, "\n====\n")+"\n"), 0o644))
 	}
 }
 

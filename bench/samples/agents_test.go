@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestAgents(t *testing.T) {
 	for path, made := range map[string][]byte{"agentic_mooncake.jsonl": agenticMooncake()} {
 		checkFile(t, path, made)
-		tr := have(trace.Open(path, trace.Options{Strict: true}))(t)
+		tr := must.Have(trace.Open(path, trace.Options{Strict: true}))(t)
 		_, jobs := tr.JobNumbers()
 		relations, triggers, deepest, joins := map[trace.Relation]int{}, map[trace.Trigger]int{}, int32(0), 0
 		g := tr.Graph(tr.Len())

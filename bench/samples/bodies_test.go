@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
@@ -26,7 +27,7 @@ func TestBodySamples(t *testing.T) {
 		{"sagemaker.jsonl", "sagemaker", "", sageMaker(), 120, 1},
 	} {
 		checkFile(t, s.path, s.text)
-		tr := have(trace.Open(s.path, trace.Options{Strict: true}))(t)
+		tr := must.Have(trace.Open(s.path, trace.Options{Strict: true}))(t)
 		if tr.Format != s.format || tr.Endpoint != s.endpoint || tr.Len() != s.rows || tr.Verbatims() != s.rows || len(tr.Lint.Notes()) != s.notes {
 			t.Errorf("%s: %d rows of %s for %q, %d bodies, notes %q; want %d of %s for %q", s.path, tr.Len(), tr.Format, tr.Endpoint, tr.Verbatims(), tr.Lint.Notes(), s.rows, s.format, s.endpoint)
 		}

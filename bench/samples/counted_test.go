@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
@@ -24,7 +25,7 @@ func TestCountedSamples(t *testing.T) {
 		{"rollout.jsonl", "rl_rollout", rollout(), 167, 12, 0, 0},
 	} {
 		checkFile(t, s.path, s.text)
-		tr := have(trace.Open(s.path, trace.Options{}))(t)
+		tr := must.Have(trace.Open(s.path, trace.Options{}))(t)
 		if tr.Format != s.format || tr.Len() != s.rows || len(tr.Jobs) != s.jobs || tr.Verbatims() != s.messages || tr.Lint.Failed != s.leftOut || !tr.Untimed && tr.SpanNS() < 3e9 || tr.SpanNS() > 8e9 {
 			t.Errorf("%s: %d rows of %s, %d jobs, %d with messages, %d left out, %d ns", s.path, tr.Len(), tr.Format, len(tr.Jobs), tr.Verbatims(), tr.Lint.Failed, tr.SpanNS())
 		}

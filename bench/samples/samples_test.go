@@ -18,6 +18,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -29,9 +30,9 @@ func TestSamples(t *testing.T) {
 		"bailian.jsonl": bailian(), "mooncake.jsonl": mooncake(), "mooncake-small.jsonl": mooncakeSmall(),
 		"azure.csv": azure(), "burstgpt.csv": burstGPT(),
 	} {
-		made := have(trace.Generate(g))(t)
+		made := must.Have(trace.Generate(g))(t)
 		var text bytes.Buffer
-		must(t, trace.Write(&text, made, g.Format))
+		must.Do(t, trace.Write(&text, made, g.Format))
 		checkFile(t, path, text.Bytes())
 		checkChat(t, path, g)
 	}
@@ -41,9 +42,9 @@ func TestSamples(t *testing.T) {
 func checkFile(t *testing.T, path string, made []byte) {
 	t.Helper()
 	if *update {
-		must(t, os.WriteFile(path, made, 0o644))
+		must.Do(t, os.WriteFile(path, made, 0o644))
 	}
-	file := have(os.ReadFile(path))(t)
+	file := must.Have(os.ReadFile(path))(t)
 	if !bytes.Equal(file, made) {
 		t.Errorf("%s differs from its recipe; run: go test ./bench/samples -update", path)
 	}
@@ -54,7 +55,7 @@ func checkFile(t *testing.T, path string, made []byte) {
 
 // checkChat asserts what the samples are for.
 func checkChat(t *testing.T, path string, g trace.Gen) {
-	tr := have(trace.Open(path, trace.Options{Strict: true}))(t)
+	tr := must.Have(trace.Open(path, trace.Options{Strict: true}))(t)
 	notes := tr.Lint.Notes()
 	if tr.Lint.UnitDoubt != "" { // two samples are as dense as a trace of seconds that is read as one of milliseconds
 		notes = notes[1:]
@@ -156,22 +157,5 @@ func burstGPT() trace.Gen {
 		Format: "burstgpt", ArrivalNS: poisson(250, 40, 4), Burst: 8, BurstEvery: 50,
 		InputTokens: trace.Range{Min: 20, Max: 3000}, OutputTokens: trace.Range{Min: 10, Max: 100},
 		Turns: trace.Range{Min: 1, Max: 4}, Active: 40, Types: []string{"Conversation log", "API log"}, Seed: 4,
-	}
-}
-
-// have returns a function that returns v, or ends the test if there is an error: v := have(f())(t).
-func have[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		must(t, err)
-		return v
-	}
-}
-
-// must ends the test at an error that has nothing to do with what it tests.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

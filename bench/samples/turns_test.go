@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/prompt"
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
@@ -23,7 +24,7 @@ func TestTurns(t *testing.T) {
 		"sharegpt.json":     {made: shareGPT(), format: "sharegpt", rows: 162, messages: 162, answers: 162, left: 3},
 	} {
 		checkFile(t, path, c.made)
-		tr := have(trace.Open(path, trace.Options{}))(t)
+		tr := must.Have(trace.Open(path, trace.Options{}))(t)
 		messages, answers := 0, 0
 		for i := range tr.Len() {
 			if tr.Verbatim(i).Kind == trace.VerbatimMessages {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
@@ -22,7 +23,7 @@ func TestJobs(t *testing.T) {
 		"weka.jsonl":   {weka(), "weka", 107, 10, 9, 8},
 	} {
 		checkFile(t, path, c.made)
-		tr := have(trace.Open(path, trace.Options{Strict: true}))(t)
+		tr := must.Have(trace.Open(path, trace.Options{Strict: true}))(t)
 		relations := map[trace.Relation]int{}
 		for i := range tr.Len() {
 			for _, d := range tr.Dependencies(i) {

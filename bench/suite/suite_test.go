@@ -18,6 +18,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -75,7 +77,7 @@ func TestQuick(t *testing.T) {
 		t.Fatalf("files %q, %v; want one for each binary", files, err)
 	}
 	for _, file := range files {
-		text := have(os.ReadFile(file))(t)
+		text := must.Have(os.ReadFile(file))(t)
 		for _, s := range allScenarios() {
 			if !strings.Contains(string(text), "\nBenchmarkSuite/"+s.name+"/") && !strings.Contains(string(text), "# not measured: "+s.name+": ") {
 				t.Errorf("%s: %s measured nothing and did not say why", file, s.name)
@@ -95,10 +97,8 @@ func TestRivalSendsTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	w := have(openWorkload(path, true))(t)
-	if got, want := w.fingerprint(), string(regexp.MustCompile("sha256:[0-9a-f]{64}").Find(out)); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	w := must.Have(openWorkload(path, true))(t)
+	expect.Equal(t, w.fingerprint(), string(regexp.MustCompile("sha256:[0-9a-f]{64}").Find(out)))
 }
 
 // fingerprint is as the manual defines it (help prompts): over instants and digests of method, path and body, each
@@ -136,29 +136,23 @@ func TestChunkLogs(t *testing.T) {
 	long(t)
 	l := &lab{ctx: t.Context(), self: binaries.suite, fastreplay: binaries.fastreplay, work: t.TempDir(), made: map[string]string{}, log: os.Stderr}
 	path, err := l.trace(40, 400, 50, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	log := filepath.Join(t.TempDir(), "chunks.csv")
 	clients := map[string]func(url string) (*outcome, error){"fastreplay": func(url string) (*outcome, error) {
 		return l.replay(nil, url, "--trace", path, "--chunk-log", log)
 	}}
 	clients["the rival"] = func(url string) (*outcome, error) { return l.rival(url, path, "--chunk-log", log) }
 	for who, client := range clients {
-		m := have((&round{lab: l}).serve("--ttft", "2ms", "--itl", "1ms", "--quirk", "stamp"))(t)
+		m := must.Have((&round{lab: l}).serve("--ttft", "2ms", "--itl", "1ms", "--quirk", "stamp"))(t)
 		o, err := client(m.url)
 		if stopped := m.stop(); err == nil {
 			err = stopped
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		f := have(os.Open(log))(t)
+		must.Do(t, err)
+		f := must.Have(os.Open(log))(t)
 		chunks, err := readChunks(f)
 		_ = f.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		first, gaps := errorsOf(chunks, o.Run.MonotonicStartNS, func(c chunk) int64 { return c.readNS })
 		if o.Requests.OK != 40 || len(o.drifts()) != 40 || len(first) != 40 || len(gaps) != 40*4 {
 			t.Errorf("%s: %d ok, %d drifts, %d first tokens, %d gaps", who, o.Requests.OK, len(o.drifts()), len(first), len(gaps))
@@ -226,14 +220,12 @@ func TestLiveStreams(t *testing.T) {
 		{SentNS: 0, LastTokenNS: 10}, {SentNS: 5, LastTokenNS: 15}, {SentNS: 10, LastTokenNS: 20}, {SentNS: 1, LastTokenNS: record.None},
 		{SentNS: 12, LastTokenNS: 13},
 	}
-	if got := liveStreams(lines); got != 3 {
-		t.Errorf("got %d, want 3", got)
-	}
+	expect.Equal(t, liveStreams(lines), 3)
 }
 
 // TestErrorsOf: the client counts from its start, the server by the machine's clock.
 func TestErrorsOf(t *testing.T) {
-	chunks := have(readChunks(strings.NewReader(chunkHead + "\n" +
+	chunks := must.Have(readChunks(strings.NewReader(chunkHead + "\n" +
 		"7,0,100,130,1080\n7,1,150,160,1142\n7,2,200,260,1199\n3,0,300,310,1290\n")))(t)
 	for _, c := range []struct {
 		instant     func(chunk) int64
@@ -272,7 +264,7 @@ func TestReadStream(t *testing.T) {
 	}
 	stream.WriteString(`data: {"choices":[],"usage":{"completion_tokens":3}}` + "\n\ndata: [DONE]\n\n")
 	var l line
-	must(t, readStream(strings.NewReader(stream.String()), &l, sched.NewMonotonic()))
+	must.Do(t, readStream(strings.NewReader(stream.String()), &l, sched.NewMonotonic()))
 	if l.Chunks != 3 || len(l.stamped) != 3 || l.LastTokenNS != l.stamped[2].instantNS {
 		t.Fatalf("got %+v", l)
 	}
@@ -321,7 +313,7 @@ func TestPercentile(t *testing.T) {
 func TestJudge(t *testing.T) {
 	var out strings.Builder
 	r := &results{}
-	must(t, r.open(&out, "", ""))
+	must.Do(t, r.open(&out, "", ""))
 	ours, other := key{"s/x", "fast replay", "drift-p50-ns"}, key{"s/x", "rival", "drift-p50-ns"}
 	for run, v := range []float64{1000, 4000, 2000} {
 		lines := []lineOf{{"s/x", ours.who, []measure{{ours.measure, v}, {"b", 1}}}}
@@ -407,22 +399,5 @@ func TestParse(t *testing.T) {
 	var out strings.Builder
 	if err := command(t.Context(), []string{"--list", "floor"}, &out, io.Discard); err != nil || !strings.HasPrefix(out.String(), floorName+" ") {
 		t.Errorf("%q, %v", out.String(), err)
-	}
-}
-
-// have returns a function that returns v, or ends the test if there is an error: v := have(f())(t).
-func have[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		must(t, err)
-		return v
-	}
-}
-
-// must ends the test at an error that has nothing to do with what it tests.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

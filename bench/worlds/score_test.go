@@ -3,6 +3,8 @@ package worlds
 import (
 	"math"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
 )
 
 // TestScore counts answers by hand.
@@ -14,25 +16,17 @@ func TestScore(t *testing.T) {
 	s.Add(-1, -0.5, 2)               // claims the other sign
 	s.Add(math.NaN(), math.NaN(), 2) // does not know
 	want := Score{Answered: Share{4, 5}, Covers: Share{1, 4}, False: Share{2, 4}, Finds: Share{1, 3}}
-	if s != want {
-		t.Errorf("got %+v, want %+v", s, want)
-	}
+	expect.Equal(t, s, want)
 	var g Gates
 	g.Add(true, false, 3, 2)  // passes what is too slow
 	g.Add(false, true, 3, 2)  // right
 	g.Add(false, true, 2, 2)  // fails what keeps the limit
 	g.Add(false, false, 2, 2) // undecided
-	if want := (Gates{Passed: Share{1, 2}, Failed: Share{1, 2}, Undecided: Share{1, 4}}); g != want {
-		t.Errorf("got %+v, want %+v", g, want)
-	}
+	expect.Equal(t, g, (Gates{Passed: Share{1, 2}, Failed: Share{1, 2}, Undecided: Share{1, 4}}))
 }
 
 // TestWilson: the interval of 4 of 100 is the published one.
 func TestWilson(t *testing.T) {
-	if got, want := (Share{4, 100}).String(), "4.0 [1.6, 9.8]"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	if got, want := (Share{}).String(), "–"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	expect.Equal(t, (Share{4, 100}).String(), "4.0 [1.6, 9.8]")
+	expect.Equal(t, (Share{}).String(), "–")
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/capacity"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
@@ -23,9 +24,7 @@ func TestCapacityRefuses(t *testing.T) {
 	const slo = "ttft.p95<1s"
 	all := []string{"--trace", "../../bench/samples/mooncake.jsonl", "--url", "http://127.0.0.1:1", "--slo", slo}
 	untimed := filepath.Join(t.TempDir(), "untimed.jsonl")
-	if err := os.WriteFile(untimed, []byte(`{"input_length":100,"output_length":5,"hash_ids":[1]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(untimed, []byte(`{"input_length":100,"output_length":5,"hash_ids":[1]}`), 0o600))
 	with := func(more ...string) []string { return append(append([]string{}, all...), more...) }
 	for want, args := range map[string][]string{
 		"no trace":                            {"--url", "x", "--slo", slo},
@@ -92,20 +91,14 @@ func TestSweepRefuses(t *testing.T) {
 func TestDamagedJournal(t *testing.T) {
 	const good = `{"number":1,"load":1,"slices":[{"requests":5,"beyond":[0],"in_flight":1}],"slice_s":1,"verdict":"holds","spent_s":3,"numbers":null,"directory":"probe-01"}`
 	objectives, err := capacity.ParseObjectives("ttft.p95<1s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	goOn := func(journal, settings string) (outcomes int, err error) {
 		dir := t.TempDir()
 		for name, text := range map[string]string{journalName: journal, settingsName: settings} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 		}
 		search, err := capacity.New(capacity.Config{Objectives: objectives, WindowS: 60, Least: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		s := &searching{o: &probingOptions{output: dir}, ui: &terminal{w: io.Discard, quiet: true}, objectives: objectives, prober: search, search: search}
 		err = s.open(map[string]string{"--over": "rate"})
 		return len(s.outcomes), err
@@ -156,9 +149,7 @@ func TestCapacityFlags(t *testing.T) {
 // the user.
 func TestProbeConfiguration(t *testing.T) {
 	objectives, err := capacity.ParseObjectives("ttft.p95<1s ok>=99%")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	w := window{Span: capacity.Span{FromNS: 2e9, ForNS: 60e9, SliceNS: 250e6}}
 	for over, want := range map[string]func(*options) bool{
 		"rate":        func(o *options) bool { return o.Pacing.Arrivals.Rate.To == 2 },
@@ -183,14 +174,8 @@ func TestProbeConfiguration(t *testing.T) {
 
 // TestCapacityLiveLine: while a probe runs, its line fits the terminal, and has what is known so far.
 func TestCapacityLiveLine(t *testing.T) {
-	objectives, err := capacity.ParseObjectives("ttft.p95<1s tpot.p95<50ms ok>=99.9%")
-	if err != nil {
-		t.Fatal(err)
-	}
-	search, err := capacity.New(capacity.Config{Objectives: objectives, WindowS: 60, Least: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	objectives := must.Have(capacity.ParseObjectives("ttft.p95<1s tpot.p95<50ms ok>=99.9%"))(t)
+	search := must.Have(capacity.New(capacity.Config{Objectives: objectives, WindowS: 60, Least: 1}))(t)
 	slices := []capacity.Slice{{Requests: 400, Beyond: []int64{0, 0, 0}, InFlight: 3}}
 	held := capacity.Outcome{Probe: capacity.Probe{Number: 1, Load: 1}, Slices: slices, SliceS: 60, Verdict: capacity.Holds}
 	search.Add(held)

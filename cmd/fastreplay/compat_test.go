@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
@@ -58,9 +59,7 @@ func settings(flags *pflag.FlagSet) string {
 func TestForeignNames(t *testing.T) {
 	const file = "testdata/compat.txt"
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var got strings.Builder
 	for line := range strings.Lines(string(want)) {
 		line, ok := strings.CutPrefix(strings.TrimSpace(line), "$ ")
@@ -178,9 +177,7 @@ func TestProfileDecides(t *testing.T) {
 		{"--concurrency 4 --sender process", turns, "false 4 think recorded", 1},
 	} {
 		o, _, err := typed(strings.Fields("profile --trace x " + c.line)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		notes := append(paceLikeAIPerf(o, c.trace), talkLikeAIPerf(o, c.trace)...)
 		got := fmt.Sprintf("%t %d %s %s", o.pace.fixed, o.Pacing.Concurrency, o.SessionsText(), o.Sessions.History)
 		if got != c.want || len(notes) != c.notes {

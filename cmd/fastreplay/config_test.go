@@ -6,13 +6,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // configFile writes a file for --config.
 func configFile(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "run.yaml")
-	noError(t, os.WriteFile(path, []byte(text), 0o600))
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -110,26 +112,9 @@ func FuzzConfig(f *testing.F) {
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, text string) {
 		path := filepath.Join(dir, "fuzz.yaml")
-		noError(t, os.WriteFile(path, []byte(text), 0o600))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		if _, _, err := typed("--config", path, "x"); err != nil && strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v", text, err)
 		}
 	})
-}
-
-// have returns a function that returns v, or ends the test if there is an error: v := have(f())(t).
-func have[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		noError(t, err)
-		return v
-	}
-}
-
-// noError ends the test at an error that has nothing to do with what it tests.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

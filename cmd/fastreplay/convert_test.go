@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/setup"
 )
@@ -19,15 +20,13 @@ func TestAmplifiedFile(t *testing.T) {
 	c := newConvertCommand()
 	c.SetArgs([]string{sample, "--amplify", "2.5", "--seed", "4", "--format", "bailian", "--output", file})
 	c.SetErr(&stderr)
-	noError(t, c.Execute())
+	must.Do(t, c.Execute())
 	read := func(path string) *trace.Trace {
-		tr := have(trace.Open(path, trace.Options{}))(t)
+		tr := must.Have(trace.Open(path, trace.Options{}))(t)
 		return tr
 	}
 	want, did, err := setup.Amplify(2.5).Apply(read(sample), 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	got := read(file)
 	if got.Len() != want.Len() || !slices.Equal(got.ArrivalNS, want.ArrivalNS) || !slices.Equal(got.Chat, want.Chat) ||
 		!slices.Equal(got.Parent, want.Parent) || !slices.Equal(got.Session, want.Session) || !slices.Equal(got.Turn, want.Turn) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rivo/uniseg"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/doctor"
 )
 
@@ -42,7 +43,7 @@ func TestDoctor(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, errs.String())
 	}
 	var got doctor.Diagnosis
-	noError(t, json.Unmarshal([]byte(out.String()), &got))
+	must.Do(t, json.Unmarshal([]byte(out.String()), &got))
 	for _, name := range []string{"punctuality", "cores", "real-time priority", "sleeps", "open files", "send buffer"} {
 		if !slices.ContainsFunc(got.Checks, func(c doctor.Check) bool { return c.Name == name }) {
 			t.Errorf("no check %q in %s", name, out.String())

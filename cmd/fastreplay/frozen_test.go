@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // frozenRuns are flags whose bytes and instants differ from each other.
@@ -24,10 +26,7 @@ var frozenRuns = []string{
 func TestFrozenFingerprints(t *testing.T) {
 	t.Parallel()
 	const golden = "../../bench/samples/frozen.txt"
-	paths, err := filepath.Glob("../../bench/samples/*.*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	paths := must.Have(filepath.Glob("../../bench/samples/*.*"))(t)
 	paths = slices.DeleteFunc(paths, func(path string) bool { return strings.HasSuffix(path, ".go") || path == golden })
 	got := make([]string, len(paths)*len(frozenRuns)+1) // the last line is empty
 	t.Run("runs", func(t *testing.T) {
@@ -41,9 +40,9 @@ func TestFrozenFingerprints(t *testing.T) {
 		}
 	})
 	if *update {
-		noError(t, os.WriteFile(golden, []byte(strings.Join(got, "\n")), 0o644))
+		must.Do(t, os.WriteFile(golden, []byte(strings.Join(got, "\n")), 0o644))
 	}
-	want := have(os.ReadFile(golden))(t)
+	want := must.Have(os.ReadFile(golden))(t)
 	for i, line := range got {
 		if all := strings.Split(string(want), "\n"); i >= len(all) || all[i] != line {
 			t.Errorf("line %d: got  %s\nwant %s", i+1, line, append(all, make([]string, i+1)...)[i])

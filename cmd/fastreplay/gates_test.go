@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
@@ -92,7 +93,7 @@ func TestGateOfADemo(t *testing.T) {
 			`},"workload":{"fingerprint":"f"},"requests":{"planned":1,"ok":1},"verdict":{"measurement":"valid","valid":true}}`
 		record := `{"request_id":"` + filepath.Base(dir) + `-0","row":0,"target":"http://a","planned_ns":0,"sent_ns":0,"first_token_ns":5,"last_token_ns":9,"done_ns":9,"completion_tokens":3,"outcome":"ok"}`
 		for name, text := range map[string]string{report.SummaryName: summary, report.RequestsName: record + "\n"} {
-			noError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+			must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 		}
 	}
 	ofServer, demo := dirs[false], dirs[true]
@@ -124,7 +125,7 @@ func runLine(t *testing.T, line string) (code int, said string) {
 func TestTraceFromStandardInput(t *testing.T) {
 	const sample = "../../bench/samples/mooncake-small.jsonl"
 	for _, line := range []string{"- --dry-run", "--trace - --dry-run", "inspect -", "profile --input-file - --dry-run", "convert - --format mooncake"} {
-		in := have(os.Open(sample))(t)
+		in := must.Have(os.Open(sample))(t)
 		before := os.Stdin
 		os.Stdin = in
 		code, said := runLine(t, line)
@@ -149,7 +150,7 @@ func TestTraceFromStandardInput(t *testing.T) {
 
 // TestShortenedTraceIsTaught: how to keep a long trace short stands where one looks first.
 func TestShortenedTraceIsTaught(t *testing.T) {
-	readme := have(os.ReadFile("../../README.md"))(t)
+	readme := must.Have(os.ReadFile("../../README.md"))(t)
 	help := helpOf(t, newRootCommand(), "--help")
 	for _, flag := range []string{"--from", "--to", "--limit", "--duration"} {
 		if !strings.Contains(string(readme), flag+" ") || !strings.Contains(help, flag+" ") {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
@@ -51,10 +52,8 @@ func TestGenMeetsTheWantedReuse(t *testing.T) {
 		for _, wanted := range []float64{0.2, 0.5, 0.8} {
 			path := t.TempDir() + "/made.jsonl"
 			_, said, err := gen(t, fmt.Sprintf("--format %s --reuse %v --rows 1000 --turns 2:8 --input-tokens lognormal:2000:1000:20000 --block-tokens 16 --seed 3 --output %s", format, wanted, path))
-			if err != nil {
-				t.Fatal(err)
-			}
-			tr := have(trace.Open(path, trace.Options{BlockTokens: 16}))(t)
+			must.Do(t, err)
+			tr := must.Have(trace.Open(path, trace.Options{BlockTokens: 16}))(t)
 			seen, blocks, old := map[uint64]bool{}, 0.0, 0.0
 			for i := range tr.Len() {
 				for _, id := range tr.Blocks(i) {

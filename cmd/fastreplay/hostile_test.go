@@ -12,6 +12,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/live"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
@@ -54,7 +55,7 @@ func TestHostileFiles(t *testing.T) {
 		"n\x1b[31m\u009be.jsonl": row + "}",
 	} {
 		path := filepath.Join(dir, name)
-		noError(t, os.WriteFile(path, []byte(text+"\n"), 0o600))
+		must.Do(t, os.WriteFile(path, []byte(text+"\n"), 0o600))
 		for _, args := range []string{"--dry-run --no-probe --trace", "--bad-rows drop --dry-run", "inspect", "inspect --json", "report", "--dry-run --config", "convert --format azure"} {
 			checkShown(t, append(strings.Fields(args), path))
 		}
@@ -70,7 +71,7 @@ func TestHostileFiles(t *testing.T) {
 // terminal.
 func TestHostileServer(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "t.jsonl")
-	noError(t, os.WriteFile(trace, []byte(`{"timestamp":0,"input_length":100,"output_length":5,"hash_ids":[1]}`+"\n"), 0o600))
+	must.Do(t, os.WriteFile(trace, []byte(`{"timestamp":0,"input_length":100,"output_length":5,"hash_ids":[1]}`+"\n"), 0o600))
 	for _, status := range []int{200, 503} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Instance", "pod\u009b\u202e")

@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
 // TestMadeTrace: a trace that is described has the rows, lengths, conversations and common beginnings that were asked
 // for.
 func TestMadeTrace(t *testing.T) {
-	made := have(madeTrace("rows=12,input-tokens=lognormal:264:0,output-tokens=10,turns=3,turn-tokens=200,active=1,reuse=1,system-tokens=64,turn-delay=100ms,block-tokens=16", 1, trace.Options{Limit: 9}))(t)
+	made := must.Have(madeTrace("rows=12,input-tokens=lognormal:264:0,output-tokens=10,turns=3,turn-tokens=200,active=1,reuse=1,system-tokens=64,turn-delay=100ms,block-tokens=16", 1, trace.Options{Limit: 9}))(t)
 	if made.Len() != 9 || made.FileRows != 12 || !made.Untimed || made.BlockTokens != 16 {
 		t.Errorf("%d of %d rows, untimed %v, %d tokens a block", made.Len(), made.FileRows, made.Untimed, made.BlockTokens)
 	}

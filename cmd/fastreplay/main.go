@@ -137,14 +137,14 @@ func completeValues(root *cobra.Command) {
 				rest = cobra.ShellCompDirectiveDefault
 			}
 			if words != nil {
-				must(c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, rest)))
+				noBug(c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, rest)))
 			}
 			if ends := files[f.Name]; ends != nil {
-				must(c.MarkFlagFilename(f.Name, ends...))
+				noBug(c.MarkFlagFilename(f.Name, ends...))
 			}
 		})
 		if c.Flags().Lookup("goodput") != nil && c.Flags().Lookup("output") != nil {
-			must(c.MarkFlagDirname("output"))
+			noBug(c.MarkFlagDirname("output"))
 		}
 		switch c.Name() {
 		case "fastreplay": // its commands, and files

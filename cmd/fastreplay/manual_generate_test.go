@@ -23,6 +23,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/manual"
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -47,9 +48,7 @@ func TestManualIsFresh(t *testing.T) {
 	for _, topic := range manual.Topics() {
 		file := filepath.Join("manual", topic+".md")
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		fresh := generated.ReplaceAllStringFunc(string(text), func(part string) string {
 			m := generated.FindStringSubmatch(part)
 			made[m[2]] = true
@@ -58,9 +57,7 @@ func TestManualIsFresh(t *testing.T) {
 		switch {
 		case fresh == string(text):
 		case *update:
-			if err := os.WriteFile(file, []byte(fresh), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, []byte(fresh), 0o644))
 		default:
 			t.Errorf("cmd/fastreplay/%s is stale: run `go generate ./cmd/fastreplay`", file)
 		}
@@ -120,10 +117,7 @@ func noteTable(t *testing.T) string {
 	for _, pattern := range []string{"../../engine/setup/*.go", "../../engine/replay/*.go"} {
 		files, _ := filepath.Glob(pattern)
 		for _, file := range files {
-			f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := must.Have(parser.ParseFile(token.NewFileSet(), file, nil, 0))(t)
 			ast.Inspect(f, func(n ast.Node) bool {
 				call, ok := n.(*ast.CallExpr)
 				if !ok {
@@ -155,10 +149,7 @@ func literal(t *testing.T, e ast.Expr) string {
 	case *ast.BinaryExpr:
 		return literal(t, e.X) + literal(t, e.Y)
 	case *ast.BasicLit:
-		text, err := strconv.Unquote(e.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Have(strconv.Unquote(e.Value))(t)
 		return text
 	}
 	t.Fatalf("a note's code and format are literals, and not %T", e)

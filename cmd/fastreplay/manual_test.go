@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/manual"
 )
@@ -22,7 +23,7 @@ func documents(t *testing.T) map[string]string {
 	t.Helper()
 	docs := map[string]string{}
 	for _, name := range append([]string{"README.md", "CONTRIBUTING.md"}, prefixedAll("cmd/fastreplay/manual/", manual.Topics())...) {
-		text := have(os.ReadFile(filepath.Join("../..", name)))(t)
+		text := must.Have(os.ReadFile(filepath.Join("../..", name)))(t)
 		docs[name] = string(text)
 	}
 	return docs

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/manual"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
@@ -39,9 +41,7 @@ func TestMessages(t *testing.T) {
 	names := []string{"URL", srv.URL, "HOST", strings.TrimPrefix(srv.URL, "http://")}
 	for name, text := range files {
 		path := filepath.Join(dir, strings.ToLower(name)+".jsonl")
-		if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text+"\n"), 0o600))
 		names = append(names, name, path)
 	}
 	named := strings.NewReplacer(names...)
@@ -112,22 +112,14 @@ func TestMessages(t *testing.T) {
 func TestAdviceWorks(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"own.csv": "when,prompt_len,out\n0,100,10\n7300,50,5\n", "said.jsonl": `{"prompt":"a","ts":1}`, "untimed.jsonl": `{"prompt":"a"}`} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text+"\n"), 0o600))
 	}
 	large := strings.Repeat(`{"timestamp":0,"input_length":1000000,"output_length":5}`+"\n", 60)
-	if err := os.WriteFile(filepath.Join(dir, "large.jsonl"), []byte(large), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "large.jsonl"), []byte(large), 0o600))
 	row := `{"timestamp":%d,"input_length":100,"output_length":5,"hash_ids":[1]}` + "\n"
-	if err := os.Mkdir(filepath.Join(dir, "two"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "two"), 0o700))
 	for i, name := range []string{"a.jsonl", "b.jsonl"} {
-		if err := os.WriteFile(filepath.Join(dir, "two", name), fmt.Appendf(nil, row, i), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, "two", name), fmt.Appendf(nil, row, i), 0o600))
 	}
 	const long = "this takes 2.03 h or longer; --from and --to replay a part, --idle-cap shortens idle times, --duration ends it sooner"
 	named := "own.csv --format burstgpt --fields timestamp=when,input_length=prompt_len,output_length=out"
@@ -178,9 +170,7 @@ func TestQuietCommands(t *testing.T) {
 	if text := said("report", dir, "-q"); strings.Contains(text, "TTFT") || !strings.Contains(text, dir) || !strings.Contains(text, "INVALID") || strings.Count(text, "\n") > 10 {
 		t.Errorf("report:\n%s", text)
 	}
-	if text := said("compare", dir, killedRun(t), "-q"); text != "" {
-		t.Errorf("compare:\n%s", text)
-	}
+	expect.Equal(t, said("compare", dir, killedRun(t), "-q"), "", "compare -q says")
 	if text := said("compare", dir, killedRun(t), "-q", "--fail-if", "ttft.p99:+5%"); strings.Count(text, "\n") != 1 || !strings.Contains(text, "--fail-if cannot be judged") {
 		t.Errorf("compare with a gate:\n%s", text)
 	}
@@ -214,9 +204,7 @@ func killedRun(t *testing.T) string {
 		lines += fmt.Sprintf(`{"row":%d,"request_id":"r-%[1]d","target":"http://a","planned_ns":%d,"sent_ns":%[2]d,"first_token_ns":%d,"last_token_ns":%[3]d,"done_ns":%[3]d,`+
 			`"completion_tokens":36,"tokens_from":"usage","outcome":"ok"}`+"\n", i, at, at+5e8)
 	}
-	if err := os.WriteFile(filepath.Join(dir, report.RequestsName), []byte(lines), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, report.RequestsName), []byte(lines), 0o644))
 	return dir
 }
 

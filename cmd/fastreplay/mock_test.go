@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // startMockCommand runs the command in this process and returns the URL that it prints, and how to end it.
@@ -49,7 +51,7 @@ func waitMockCommand(t *testing.T, ended <-chan error) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("the mock does not end")
 		return nil
 	}
@@ -58,9 +60,9 @@ func waitMockCommand(t *testing.T, ended <-chan error) error {
 // askMockCommand sends one completion request.
 func askMockCommand(t *testing.T, client *http.Client, url string) (int, string) {
 	t.Helper()
-	resp := have(client.Post(url+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"a b","max_tokens":2,"stream":true}`)))(t)
+	resp := must.Have(client.Post(url+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"a b","max_tokens":2,"stream":true}`)))(t)
 	defer resp.Body.Close()
-	body := have(io.ReadAll(resp.Body))(t)
+	body := must.Have(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, string(body)
 }
 
@@ -99,9 +101,7 @@ func TestMockCommandTLS(t *testing.T) {
 // TestMockDiesWithParent: the end of a standard input that is a pipe ends the server.
 func TestMockDiesWithParent(t *testing.T) {
 	stdin, parent, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer stdin.Close()
 	url, _, ended := startMockCommand(t, stdin, "--die-with-parent")
 	if status, _ := askMockCommand(t, http.DefaultClient, url); status != 200 {
@@ -115,7 +115,7 @@ func TestMockDiesWithParent(t *testing.T) {
 
 // TestMockWithoutAPipe: the end of any other standard input means nothing.
 func TestMockWithoutAPipe(t *testing.T) {
-	stdin := have(os.Open(os.DevNull))(t)
+	stdin := must.Have(os.Open(os.DevNull))(t)
 	defer stdin.Close()
 	url, stop, ended := startMockCommand(t, stdin, "--die-with-parent")
 	if status, _ := askMockCommand(t, http.DefaultClient, url); status != 200 {
@@ -129,7 +129,7 @@ func TestMockWithoutAPipe(t *testing.T) {
 
 func TestMockBadUsage(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty")
-	noError(t, os.WriteFile(empty, nil, 0o600))
+	must.Do(t, os.WriteFile(empty, nil, 0o600))
 	for args, want := range map[string]string{
 		"--template-tokens 14":              "want HEAD,TAIL",
 		"--fault nonsense":                  "known are status",
@@ -173,7 +173,7 @@ func TestMockInstances(t *testing.T) {
 		t.Fatalf("targets %v, %v; the first is %s", o.URLs, err, url)
 	}
 	for i, url := range o.URLs {
-		resp := have(http.Post(url+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"a","max_tokens":1}`)))(t)
+		resp := must.Have(http.Post(url+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"a","max_tokens":1}`)))(t)
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if want := fmt.Sprintf(`"nvext":{"worker_id":%d}`, i); err != nil || resp.Header.Get("X-Instance") != fmt.Sprint("m", i) || !strings.Contains(string(body), want) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/setup"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
@@ -106,6 +107,6 @@ func TestInterruptedWhileReading(t *testing.T) {
 	if code := run(ctx, []string{"--trace", pipe, "--dry-run"}, stdio{strings.NewReader(""), io.Discard, &errs}); code != exitInterrupted {
 		t.Errorf("exit %d: %s", code, errs.String())
 	}
-	release := have(os.OpenFile(pipe, os.O_RDWR, 0))(t)
+	release := must.Have(os.OpenFile(pipe, os.O_RDWR, 0))(t)
 	defer release.Close()
 }

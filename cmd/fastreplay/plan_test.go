@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/sched"
@@ -44,9 +46,7 @@ func TestPacingPlans(t *testing.T) {
 		if err != nil || !slices.Equal(plan.ReleaseNS, want.instants) || max(plan.Concurrency, plan.Cap) != want.inFlight || plan.Open() != (want.instants != nil) {
 			t.Errorf("%q: %+v, %v; want %v and %d", line, plan, err, want.instants, want.inFlight)
 		}
-		if got := o.Pacing.Words(); got != want.words {
-			t.Errorf("%q is %q, want %q", line, got, want.words)
-		}
+		expect.Equal(t, o.Pacing.Words(), want.words, line)
 	}
 }
 
@@ -93,13 +93,11 @@ func TestPacingSummary(t *testing.T) {
 		"--rate 5 --seed 7 --arrival poisson":          {Process: "poisson", FromPerS: 5, PerS: 5, Seed: &seven},
 		"--ramp 5:50:90s --seed 7 --arrival gamma:0.5": {Process: "gamma", FromPerS: 5, PerS: 50, RampS: 90, Burstiness: &half, Seed: &seven},
 	} {
-		o := have(given(t, "trace.jsonl "+line))(t)
+		o := must.Have(given(t, "trace.jsonl "+line))(t)
 		if got := o.Pacing.Summary(); !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: %+v, want %+v", line, got, want)
 		}
 	}
 	o, _ := given(t, "trace.jsonl --ramp 5:50:90s")
-	if want := (sched.Rate{From: 5, To: 50, Over: 90 * time.Second}); o.Pacing.Arrivals.Rate != want {
-		t.Errorf("the ramp is %+v, want %+v", o.Pacing.Arrivals.Rate, want)
-	}
+	expect.Equal(t, o.Pacing.Arrivals.Rate, (sched.Rate{From: 5, To: 50, Over: 90 * time.Second}), "the ramp")
 }

@@ -24,14 +24,14 @@ func paceLikeAIPerf(o *options, t *trace.Trace) []string {
 			"requests leave at the rate given; aiperf profile would keep the trace's times unless told " +
 				"--no-fixed-schedule"}
 	case timed && o.Pacing.Concurrency > 0:
-		must(line.Flags.Set("fixed-schedule", "true"))
+		noBug(line.Flags.Set("fixed-schedule", "true"))
 		o.Pacing.KeepTimes = true
 		return []string{
 			fmt.Sprintf(
 				"the trace's times are kept, as in aiperf profile, and --concurrency %d is a cap; "+
 					"--no-fixed-schedule makes it a closed loop", o.Pacing.Concurrency)}
 	case !timed && !rated && o.Pacing.Concurrency == 0:
-		must(line.Flags.Set("concurrency", "1"))
+		noBug(line.Flags.Set("concurrency", "1"))
 		why := "the trace has no times"
 		if !t.Untimed {
 			why = "the times of " + t.Format + " are kept with --fixed-schedule only"
@@ -50,13 +50,13 @@ func talkLikeAIPerf(o *options, t *trace.Trace) []string {
 	if o.Pacing.Timed() || o.Pacing.Capped() || o.isSet("sessions") || !t.Graph(t.Len()).Waits() {
 		return nil
 	}
-	must(line.Flags.Set("sessions", string(setup.SessionsThink)))
+	noBug(line.Flags.Set("sessions", string(setup.SessionsThink)))
 	notes := []string{
 		"a conversation's turns leave the file's delay after the end of the turn before, as in aiperf profile; " +
 			"--sessions strict lets none wait"}
 	able := o.API == "chat" && o.Route != setup.RouteLeastInFlight && o.Sender != setup.SenderProcess
 	if able && t.Format == "multi_turn" && !o.isSet("history") {
-		must(line.Flags.Set("history", setup.HistoryLive))
+		noBug(line.Flags.Set("history", setup.HistoryLive))
 		notes = append(
 			notes,
 			"turns carry what the servers answered, as in aiperf profile; --history recorded sends the file's own "+

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
@@ -66,8 +67,8 @@ func TestNamedResultFiles(t *testing.T) {
 func TestNamedResultFilesAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	there := filepath.Join(dir, "there.json")
-	noError(t, os.WriteFile(there, []byte("mine"), 0o600))
-	noError(t, os.Symlink(filepath.Join(dir, "nowhere"), filepath.Join(dir, "link.json")))
+	must.Do(t, os.WriteFile(there, []byte("mine"), 0o600))
+	must.Do(t, os.Symlink(filepath.Join(dir, "nowhere"), filepath.Join(dir, "link.json")))
 	profile := "profile --input-file " + aRun + "--artifact-dir DIR/out "
 	for line, want := range map[string]string{
 		aRun + "--output DIR/out --save-result --result-filename DIR/there.json":                                                         "there.json is there; remove it",

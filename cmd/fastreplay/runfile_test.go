@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
@@ -17,12 +18,8 @@ func runFile(t *testing.T, flags map[string]any) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), report.PlanName)
 	var text bytes.Buffer
-	if err := report.EncodeJSON(&text, map[string]any{"run": map[string]any{"options": flags}, "workload": map[string]any{"fingerprint": "sha256:x"}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, report.EncodeJSON(&text, map[string]any{"run": map[string]any{"options": flags}, "workload": map[string]any{"fingerprint": "sha256:x"}}))
+	must.Do(t, os.WriteFile(path, text.Bytes(), 0o600))
 	return path
 }
 
@@ -92,18 +89,14 @@ func TestMaskedFlags(t *testing.T) {
 		}
 	}
 	o, _, err := typed("/x", "--url", "h:1/?key=s3cr3t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	flags := resolvedFlags(o)
 	if text, _ := json.Marshal(flags); strings.Contains(string(text), "s3cr3t") {
 		t.Errorf("%s", text)
 	}
 	// Of searches for capacity, too.
 	o, _, err = typed("/x", "--url", "h:1", "-H", "X-Team: s3cr3t-team", "--extra-inputs", "user:s3cr3t-team", "--extra-inputs", `{"api_key":"s3cr3t-key","top_k":5}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if text, _ := json.Marshal(resolvedFlags(o)["extra-inputs"]); strings.Contains(string(text), "s3cr3t") || !strings.Contains(string(text), "top_k") {
 		t.Errorf("%s", text)
 	}

@@ -131,8 +131,8 @@ func countFlag(to *int, usual string) *value[int] {
 	}}
 }
 
-// must is for what can only fail by a mistake of ours.
-func must(err error) {
+// noBug is for what can only fail by a mistake of ours.
+func noBug(err error) {
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}

@@ -4,6 +4,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
 )
 
 // TestBuild: the linker's values win; else a checkout says its commit, and a module its version.
@@ -30,9 +32,7 @@ func TestBuild(t *testing.T) {
 		{"a release", "v0.0.1", set("vcs.revision", hash, "vcs.modified", "true"), source{"v1.0.0", "abcdef", "2026-11-23"}, source{"v1.0.0", "abcdef", "2026-11-23"}},
 	} {
 		info := &debug.BuildInfo{Main: debug.Module{Version: tt.module}, Settings: tt.settings}
-		if got := tt.linked.completed(info); got != tt.want {
-			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
-		}
+		expect.Equal(t, tt.linked.completed(info), tt.want, tt.name)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // chunks as vLLM streams them.
@@ -52,9 +54,7 @@ func BenchmarkParseEvent(b *testing.B) {
 						if forget {
 							d.last.to = 0
 						}
-						if err := parseEvent(data, &d, choices); err != nil {
-							b.Fatal(err)
-						}
+						must.Do(b, parseEvent(data, &d, choices))
 						if d.Token || d.HasUsage() {
 							seen++
 						}

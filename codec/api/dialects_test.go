@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // TestRawTakesAnything: what is no known answer is a token chunk, and no whole body is refused.
@@ -278,9 +281,7 @@ func TestAnswersIDs(t *testing.T) {
 	var got []int
 	read := func(event []byte) {
 		got = got[:0]
-		if err := b.ParseEvent(event, &d); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.ParseEvent(event, &d))
 		for id, rest, ok := NextID(d.IDs); ok; id, rest, ok = NextID(rest) {
 			got = append(got, id)
 		}
@@ -298,9 +299,7 @@ func TestAnswersIDs(t *testing.T) {
 		t.Errorf("%v: want those of choice 0", got)
 	}
 	event := []byte(`{"request_id":"r","usage":null,"output_mode":"tokens","choices":[{"index":0,"finish_reason":null,"token_ids":[10007,10008],"logprobs":null}]}`)
-	if n := testing.AllocsPerRun(100, func() { read(event) }); n != 0 {
-		t.Errorf("%v allocations an event", n)
-	}
+	expect.Equal(t, testing.AllocsPerRun(100, func() { read(event) }), 0, "allocations an event")
 }
 
 func tritonMeaning(o ordered) said {

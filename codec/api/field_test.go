@@ -3,6 +3,8 @@ package api
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
 )
 
 func TestField(t *testing.T) {
@@ -12,14 +14,10 @@ func TestField(t *testing.T) {
 		`[]`: "", ``: "", `{"a":{"b":"x"}`: "", `{"a":{"b":"x"},"a":{"c":1}}`: "x", `{"a":{"b":null}}`: "", `{"a":{"b":true}}`: "", `{"a":{"b":"x"},"c":nix}`: "",
 		`{"a":{"b":"x"}}0`: "", `{"a":{"b":"x"}} `: "x",
 	} {
-		if got := string(Field([]byte(in), path)); got != want {
-			t.Errorf("%s: %q, want %q", in, got, want)
-		}
+		expect.Equal(t, string(Field([]byte(in), path)), want, in)
 	}
 	in := []byte(`{"id":"x","choices":[{"text":"y"}],"a":{"b":"z"}}`)
-	if n := testing.AllocsPerRun(100, func() { Field(in, path) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	expect.Equal(t, testing.AllocsPerRun(100, func() { Field(in, path) }), 0, "allocations")
 }
 
 // FuzzField compares with encoding/json where no key comes twice.
@@ -72,8 +70,6 @@ func TestChoices(t *testing.T) {
 	for body, want := range map[string]int{
 		``: 1, `{}`: 1, `{"n":1}`: 1, `{"n":2}`: 2, `{"n":2,"best_of":3}`: 3, `{"n":"x"}`: 1, `{"n":-4}`: 1, `{"sampling_params":{"n":4}}`: 4, `{"parameters":{"best_of":5}}`: 5, `{"messages":[{"n":7}]}`: 1, `{"n":`: 1,
 	} {
-		if got := Choices([]byte(body)); got != want {
-			t.Errorf("%s: %d, want %d", body, got, want)
-		}
+		expect.Equal(t, Choices([]byte(body)), want, body)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 var nothing = said{Prompt: -1, Completion: -1, More: -1, Cached: -1}
@@ -29,9 +31,7 @@ func backend(t *testing.T, name string, o Options) Backend {
 func documents(t testing.TB) (all []document) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/documents.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for entry := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
 		lines := strings.Split(entry, "\n")
 		d := document{in: lines[1], want: lines[2]}
@@ -193,9 +193,7 @@ func TestRepeatedChunksWithMore(t *testing.T) {
 func TestRepeatedChunksAreRemembered(t *testing.T) {
 	for _, chunk := range []string{completionChunk, chatChunk} {
 		var d Delta
-		if err := parseEvent([]byte(chunk), &d, choices); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, parseEvent([]byte(chunk), &d, choices))
 		for text, want := range map[string]bool{"x": true, " other": true, `\n\"`: true, "é": true, "": false, `"`: false, `\`: false} {
 			if got := d.last.matches([]byte(strings.Replace(chunk, " hello", text, 1))); got != want {
 				t.Errorf("text %s: matches %v, want %v", text, got, want)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
 )
 
 // buildVerbatim makes the body of verbatim content and checks its size and where the salt is.
@@ -66,9 +68,7 @@ func TestVerbatimBodies(t *testing.T) {
 		{"messages as input", "responses", Options{Model: "m"}, Verbatim{Form: Messages, Content: []byte(systemAndTurns)}, 3, `{"model":"m","input":[` + systemAndTurns + `],"max_output_tokens":3}`},
 		{"payload", "raw", Options{Model: "m"}, Verbatim{Form: Payload, Content: []byte(`"x":1`)}, 3, `{"x":1}`},
 	} {
-		if got := buildVerbatim(t, c.api, c.o, c.l, c.tokens); got != c.want {
-			t.Errorf("%s\ngot  %s\nwant %s", c.name, got, c.want)
-		}
+		expect.Equal(t, buildVerbatim(t, c.api, c.o, c.l, c.tokens), c.want, c.name)
 	}
 }
 
@@ -143,9 +143,7 @@ func TestVerbatimsFromManyGoroutines(t *testing.T) {
 		}()
 	}
 	for range 8 {
-		if got := <-done; got != "" {
-			t.Errorf("got %s", got)
-		}
+		expect.Equal(t, <-done, "")
 	}
 }
 

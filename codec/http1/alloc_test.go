@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // event has the size of a usual vLLM chunk.
@@ -33,9 +35,7 @@ func drain(tb testing.TB, r *Response, p []byte, step int) (size int) {
 		p = p[len(part):]
 		for len(part) > 0 && !r.Done() {
 			body, n, err := r.Scan(part)
-			if err != nil {
-				tb.Fatal(err)
-			}
+			must.Do(tb, err)
 			size += len(body)
 			part = part[n:]
 		}
@@ -71,9 +71,7 @@ func BenchmarkScan(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(stream)))
 			for b.Loop() {
-				if drain(b, &r, stream, step) != events*len(event) {
-					b.Fatal("wrong body")
-				}
+				must.Equal(b, drain(b, &r, stream, step), events*len(event), "wrong body")
 			}
 			b.ReportMetric(float64(events*b.N)/b.Elapsed().Seconds(), "events/s")
 		})
@@ -83,9 +81,7 @@ func BenchmarkScan(b *testing.B) {
 		b.SetBytes(int64(len(stream)))
 		for b.Loop() {
 			resp, err := http.ReadResponse(bufio.NewReaderSize(bytes.NewReader(stream), 64<<10), nil)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, err)
 			if n, err := io.Copy(io.Discard, resp.Body); err != nil || n != int64(events*len(event)) {
 				b.Fatal(n, err)
 			}

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // oracle is net/http's reading of the same bytes.
@@ -84,9 +86,7 @@ func agree(t *testing.T, in []byte, got, want result) {
 	if multiple(string(in)) { // it joins or takes the first of repeated headers
 		want.gzip = got.gzip
 	}
-	if got != want {
-		t.Fatalf("%q\ngot  %+v\nwant %+v", in, got, want)
-	}
+	must.Equal(t, got, want, in)
 }
 
 var (

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // request is a prompt of a naive cache: the names of its blocks and how long each is.
@@ -103,9 +105,7 @@ func checkCurve(t *testing.T, blockTokens int, ids [][]uint64, tokens []int) {
 // checkUses compares what Add returns with a search through all earlier requests.
 func checkUses(t *testing.T, earlier []request, q request, ids []uint64, uses []Use) {
 	t.Helper()
-	if len(uses) != len(q.names) {
-		t.Fatalf("%d blocks, want %d", len(uses), len(q.names))
-	}
+	must.Equal(t, len(uses), len(q.names), "blocks")
 	var list []string // an unlimited cache
 	longest := map[string]int{}
 	c := naiveLRU{slots: math.MaxInt}

@@ -3,6 +3,8 @@ package kvcache
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // token is one token as the oracle sees it: made anew for every position, equal exactly where the definition of prompts
@@ -174,18 +176,14 @@ func TestExpectedInALargeTree(t *testing.T) {
 			old := chains[chance.IntN(len(chains))]
 			from := chance.IntN(len(old) + 1)
 			chain = append(append([]uint64(nil), old[:from]...), chain...)
-			if got := c.Expected(chain, 16*len(chain), 0, 16*len(chain)); got != 16*from {
-				t.Fatalf("expected %d tokens, want %d", got, 16*from)
-			}
+			must.Equal(t, c.Expected(chain, 16*len(chain), 0, 16*len(chain)), 16*from, "expected tokens")
 		} else {
 			c.Expected(chain, 16*len(chain), 0, 16*len(chain))
 		}
 		chains = append(chains, chain)
 	}
 	for _, chain := range chains {
-		if got := c.Expected(chain, 16*len(chain), 0, 16*len(chain)); got != 16*len(chain)-16 {
-			t.Fatalf("seen again: expected %d tokens, want %d", got, 16*len(chain)-16)
-		}
+		must.Equal(t, c.Expected(chain, 16*len(chain), 0, 16*len(chain)), 16*len(chain)-16, "seen again: expected tokens")
 	}
 }
 

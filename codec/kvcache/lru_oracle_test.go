@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // event is a step of a server's life: a prompt starts, or the choice-th running request goes on.
@@ -87,9 +89,7 @@ func (s *server) check(t *testing.T) {
 		t.Fatalf("%d blocks in the queue and %d that hold nothing, want %d in all, of which %d hold nothing",
 			queued, p.vacant, want, worthless)
 	}
-	if want := int64(max(0, s.oracle.blocks-s.oracle.capacity)); p.debt != want {
-		t.Fatalf("%d blocks above the capacity, want %d", p.debt, want)
-	}
+	must.Equal(t, p.debt, int64(max(0, s.oracle.blocks-s.oracle.capacity)), "blocks above the capacity")
 }
 
 // run lets both models live through the events, and then empties them.

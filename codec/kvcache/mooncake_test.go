@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // mooncakeBlock is how many tokens an id of Mooncake's traces stands for.
@@ -28,15 +30,10 @@ func mooncakeConversation(t *testing.T) (rows []mooncakeRow) {
 	if directory == "" {
 		t.Skip("FASTREPLAY_TRACES names no directory with mooncake-conversation.jsonl.zst")
 	}
-	file, err := os.Open(filepath.Join(directory, "mooncake-conversation.jsonl.zst"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Have(os.Open(filepath.Join(directory, "mooncake-conversation.jsonl.zst")))(t)
 	defer file.Close()
 	plain, err := zstd.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer plain.Close()
 	tokens := 0
 	for rowsIn := json.NewDecoder(plain); ; {

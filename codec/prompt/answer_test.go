@@ -7,16 +7,16 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // idsOf are the ids of what a source has written.
 func idsOf(t *testing.T, text []byte) (ids []int) {
 	t.Helper()
 	for _, word := range strings.FieldsFunc(string(text), func(c rune) bool { return c == ',' }) {
-		id, err := strconv.Atoi(word)
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := must.Have(strconv.Atoi(word))(t)
 		ids = append(ids, id)
 	}
 	return ids
@@ -25,10 +25,7 @@ func idsOf(t *testing.T, text []byte) (ids []int) {
 // TestAnswersContinuePrompts: a prompt with its answer is the text that both come from, token for token as that is
 // written, and what goes beyond the text is the answer's own.
 func TestAnswersContinuePrompts(t *testing.T) {
-	source, err := NewTokenIDs(7, BuiltInIDs())
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Have(NewTokenIDs(7, BuiltInIDs()))(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	own := map[string]bool{}
 	for n := range 400 {
@@ -58,7 +55,5 @@ func TestAnswersContinuePrompts(t *testing.T) {
 		}
 	}
 	a := Answer{Text: Spec{Blocks: []uint64{1, 2}, BlockTokens: 16, Tokens: 40}, From: 5, Tokens: 50}
-	if n := testing.AllocsPerRun(100, func() { source.AnswerToken(&a, 20) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	expect.Equal(t, testing.AllocsPerRun(100, func() { source.AnswerToken(&a, 20) }), 0, "allocations")
 }

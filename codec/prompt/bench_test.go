@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // benchTokens is the length of the prompt that benchmarks append.
@@ -21,9 +23,7 @@ func benchSource(b *testing.B, src Source, blockTokens int) {
 	for b.Loop() {
 		buf = src.Append(buf[:0], s)
 	}
-	if len(buf) != src.Size(s) {
-		b.Fatalf("appended %d bytes, want %d", len(buf), src.Size(s))
-	}
+	must.Equal(b, len(buf), src.Size(s), "appended bytes")
 	reportTokens(b)
 }
 
@@ -33,9 +33,7 @@ func reportTokens(b *testing.B) {
 
 func BenchmarkTokenIDs(b *testing.B) {
 	src, err := NewTokenIDs(1, BuiltInIDs())
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	b.Run("mooncake", func(b *testing.B) { benchSource(b, src, 512) })
 	b.Run("bailian", func(b *testing.B) { benchSource(b, src, 16) })
 }
@@ -61,8 +59,6 @@ func BenchmarkTokenIDsStandardLibrary(b *testing.B) {
 			buf = strconv.AppendInt(buf, 10000+int64(chance.IntN(22000)), 10)
 		}
 	}
-	if len(buf) != 6*benchTokens-1 {
-		b.Fatalf("appended %d bytes, want %d", len(buf), 6*benchTokens-1)
-	}
+	must.Equal(b, len(buf), 6*benchTokens-1, "appended bytes")
 	reportTokens(b)
 }

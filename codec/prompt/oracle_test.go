@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // oracle writes prompts the slow way: token by token from a sequential generator, with no groups, tables or sizes.
@@ -99,14 +101,8 @@ type pair struct {
 
 func pairs(t testing.TB, seed uint64) []pair {
 	t.Helper()
-	usual, err := NewTokenIDs(seed, BuiltInIDs())
-	if err != nil {
-		t.Fatal(err)
-	}
-	seven, err := NewTokenIDs(seed, span(1000000, 1000999))
-	if err != nil {
-		t.Fatal(err)
-	}
+	usual := must.Have(NewTokenIDs(seed, BuiltInIDs()))(t)
+	seven := must.Have(NewTokenIDs(seed, span(1000000, 1000999)))(t)
 	return []pair{
 		{"ids", usual, oracleOfIDs(seed, 10000, 32000)},
 		{"long ids", seven, oracleOfIDs(seed, 1000000, 1001000)},

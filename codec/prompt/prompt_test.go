@@ -10,6 +10,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // shapes covers every way in which blocks and tokens can meet.
@@ -74,10 +77,7 @@ func FuzzAppend(f *testing.F) {
 // machines are compared by them.
 func TestGoldenPrompts(t *testing.T) {
 	s := Spec{Blocks: []uint64{46, 47, 48}, BlockTokens: 4, Tokens: 13, Unique: 5}
-	ids, err := NewTokenIDs(42, BuiltInIDs())
-	if err != nil {
-		t.Fatal(err)
-	}
+	ids := must.Have(NewTokenIDs(42, BuiltInIDs()))(t)
 	golden := []struct {
 		source Source
 		want   string
@@ -86,9 +86,7 @@ func TestGoldenPrompts(t *testing.T) {
 		{newText(t, 42), "ears turns narrow parents area press honest however incl capac vector project synd"},
 	}
 	for _, g := range golden {
-		if got := string(g.source.Append(nil, s)); got != g.want {
-			t.Errorf("%T: got %q, want %q", g.source, got, g.want)
-		}
+		expect.Equal(t, string(g.source.Append(nil, s)), g.want, g.source)
 	}
 }
 
@@ -186,9 +184,7 @@ func TestPromptsAreReadyForJSON(t *testing.T) {
 	s := Spec{Blocks: []uint64{1, 2, 3}, BlockTokens: 16, Tokens: 60}
 	ps := pairs(t, 5)
 	var ids []int
-	if err := json.Unmarshal(fmt.Appendf(nil, "[%s]", ps[0].source.Append(nil, s)), &ids); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(fmt.Appendf(nil, "[%s]", ps[0].source.Append(nil, s)), &ids))
 	if len(ids) != 60 || slices.Min(ids) < 10000 || slices.Max(ids) >= 32000 {
 		t.Errorf("got %d ids from %d to %d, want 60 in [10000, 32000)", len(ids), slices.Min(ids), slices.Max(ids))
 	}

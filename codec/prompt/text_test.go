@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/tiktoken-go/tokenizer"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // encodings are vocabularies that a Go test can ask; scripts/vocabulary asks the others.
@@ -21,14 +24,9 @@ func eachCodec(t *testing.T, test func(t *testing.T, count func(text string) int
 		t.Run(string(encoding), func(t *testing.T) {
 			t.Parallel()
 			codec, err := tokenizer.Get(encoding)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			test(t, func(text string) int {
-				n, err := codec.Count(text)
-				if err != nil {
-					t.Fatal(err)
-				}
+				n := must.Have(codec.Count(text))(t)
 				return n
 			})
 		})
@@ -38,10 +36,7 @@ func eachCodec(t *testing.T, test func(t *testing.T, count func(text string) int
 // newText makes a source from the built-in vocabulary.
 func newText(t testing.TB, seed uint64) *Text {
 	t.Helper()
-	text, err := NewText(seed, BuiltIn())
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Have(NewText(seed, BuiltIn()))(t)
 	return text
 }
 
@@ -130,8 +125,6 @@ func TestAppendWords(t *testing.T) {
 		t.Errorf("%d different words, want %d", len(slices.Compact(rest)), text.Words())
 	}
 	eachCodec(t, func(t *testing.T, count func(string) int) {
-		if n := count(prompt); n != text.Words()+1 {
-			t.Errorf("%d tokens, want %d", n, text.Words()+1)
-		}
+		expect.Equal(t, count(prompt), text.Words()+1, "tokens")
 	})
 }

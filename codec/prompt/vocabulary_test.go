@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // invented returns n words of some letters.
@@ -103,9 +105,7 @@ func TestTokenIDsWithGaps(t *testing.T) {
 		ids = append(ids, id)
 	}
 	source, err := NewTokenIDs(1, ids)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if first, last := source.Range(); first != 10002 || last != 39999 {
 		t.Errorf("uses %d to %d", first, last)
 	}

@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 func TestParseIsTheInverse(t *testing.T) {
@@ -29,18 +32,12 @@ func TestParseIsTheInverse(t *testing.T) {
 
 func TestParseOtherVersions(t *testing.T) {
 	var r, want Record
-	if err := Parse([]byte(`{"outcome":"reset","new_key":[{"a":1}],"row":7}`), &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Parse([]byte(`{"outcome":"reset","new_key":[{"a":1}],"row":7}`), &r))
 	want.Clear()
 	want.Row, want.Outcome = 7, Reset
 	want.Chunks, want.Resent, want.BytesSent, want.BytesReceived = None, None, None, None
-	if r != want {
-		t.Errorf("got %+v, want %+v", r, want)
-	}
-	if err := Parse([]byte(`{"outcome":"reset","row":7,"input_tokens":5,"output_tokens":6,"error":"a \"input_tokens\":9"}`), &r); err != nil {
-		t.Fatal(err)
-	}
+	expect.Equal(t, r, want)
+	must.Do(t, Parse([]byte(`{"outcome":"reset","row":7,"input_tokens":5,"output_tokens":6,"error":"a \"input_tokens\":9"}`), &r))
 	if r.InputTokens != 5 || r.BuiltTokens != 5 || r.OutputTokens != 6 {
 		t.Errorf("of a file with older names: %+v", r)
 	}
@@ -110,9 +107,7 @@ func readAll(t *testing.T, data []byte) ([]Record, error) {
 func TestReader(t *testing.T) {
 	want, plain := lines(300)
 	z, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	half := bytes.LastIndexByte(plain[:len(plain)/2], '\n') + 1
 	for name, data := range map[string][]byte{
 		"plain":      plain,
@@ -136,9 +131,7 @@ func TestReader(t *testing.T) {
 func TestReaderOfABrokenFile(t *testing.T) {
 	want, plain := lines(3)
 	z, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var framed []byte
 	var frameEnd []int
 	for i := range want {

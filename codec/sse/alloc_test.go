@@ -3,6 +3,8 @@ package sse
 import (
 	"bytes"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // chunk is a usual vLLM event.
@@ -17,9 +19,7 @@ func drain(tb testing.TB, s *Scanner, p []byte, step int) (events, size int) {
 		p = p[len(part):]
 		for {
 			data, n, ok, err := s.Next(part)
-			if err != nil {
-				tb.Fatal(err)
-			}
+			must.Do(tb, err)
 			if part = part[n:]; !ok {
 				break
 			}

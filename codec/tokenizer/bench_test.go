@@ -4,14 +4,14 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // benchText is a prompt of words of a tokenizer.
 func benchText(b *testing.B, tok *Tokenizer, n int) string {
 	words, _, err := tok.Words()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	chance := rand.New(rand.NewPCG(1, 2))
 	run := make([]string, n)
 	for i := range run {
@@ -28,9 +28,7 @@ func BenchmarkAppend(b *testing.B) {
 			path = "testdata/" + name + ".json"
 		}
 		tok, err := Open(path)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
 		b.Run(name, func(b *testing.B) {
 			text := benchText(b, tok, tokens)
 			var ids []int32
@@ -51,9 +49,7 @@ func BenchmarkLongWord(b *testing.B) {
 	text := strings.Repeat("abcdefghij", 10000)
 	for _, name := range []string{"qwen2", "llama2", "unigram"} {
 		tok, err := Open("testdata/" + name + ".json")
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()

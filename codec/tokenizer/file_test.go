@@ -8,14 +8,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 func mustJSON(t testing.TB, v any) []byte {
 	t.Helper()
-	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Have(json.Marshal(v))(t)
 	return data
 }
 
@@ -60,9 +60,7 @@ func TestFilesThatCannotWork(t *testing.T) {
 	}
 	for _, c := range cases {
 		path := filepath.Join(t.TempDir(), "tokenizer.json")
-		if err := os.WriteFile(path, []byte(c.file), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(c.file), 0o600))
 		_, err := Open(path)
 		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), path) {
 			t.Errorf("%s:\ngot error %v\nwant one with %q, without the file's name", c.file, err, c.says)
@@ -80,19 +78,12 @@ func TestOpen(t *testing.T) {
 	if _, err := Open(filepath.Join(folder, "o200k")); !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "no such file or directory; give a tokenizer.json,") {
 		t.Errorf("no such file: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, fileName), []byte(`{"model":`+tinyModel+`}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	tok, err := Open(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(folder, fileName), []byte(`{"model":`+tinyModel+`}`), 0o600))
+	tok := must.Have(Open(folder))(t)
 	if tok.Name() != folder || tok.MustCount("abba", true) != 3 {
 		t.Errorf("%s: %v", tok.Name(), tok.MustAppend(nil, "abba", true))
 	}
-	if tok.MustCount("ab\xffab", false) != tok.MustCount("ab\uFFFDab", false) {
-		t.Error("bytes that are no UTF-8 are not U+FFFD")
-	}
+	expect.Equal(t, tok.MustCount("ab\xffab", false), tok.MustCount("ab\uFFFDab", false), "bytes that are no UTF-8 are not U+FFFD")
 	if words, first, err := tok.Words(); err != nil || !slices.Equal(words, []string{"ab"}) || !slices.Equal(first, words) {
 		t.Errorf("words of a tokenizer of one word: %q, %q, %v", words, first, err)
 	}

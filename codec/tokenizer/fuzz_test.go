@@ -6,21 +6,19 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // FuzzAppend: encoding never fails, keeps what stands before it, says the same twice and counts what it appends. A text
 // in two parts, cut where a word is cut anyway, has the tokens of both.
 func FuzzAppend(f *testing.F) {
 	paths, err := filepath.Glob("testdata/*.json")
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, err)
 	var all []*Tokenizer
 	for _, path := range paths {
 		tok, err := Open(path)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, err)
 		all = append(all, tok)
 	}
 	for _, text := range []string{"", "hello  world\n\n", "<s>é e\u0301 漢字👍🏽\x00\xff", "[INST] a [/INST]", "①\u0308\r\n", "İſ'S"} {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // MustAppend is Append for tests.
@@ -52,9 +54,7 @@ func TestLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), fileName)
-			if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, []byte(file), 0o600))
 			tok, err := Open(path)
 			if err == nil {
 				_, err = tok.Count(strings.Repeat("é a", 100), true)
@@ -68,10 +68,7 @@ func TestLimits(t *testing.T) {
 
 // TestSlowPattern: a pattern that backtracks without end ends with an error, not with the program.
 func TestSlowPattern(t *testing.T) {
-	e, err := newExpression(`(a+)+$`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Have(newExpression(`(a+)+$`))(t)
 	e.re.MatchTimeout = 1 // ns
 	defer func() {
 		if _, ok := recover().(*LimitError); !ok {

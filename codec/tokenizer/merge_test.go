@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // naiveBPE merges by looking through all pairs each time.
@@ -42,10 +44,7 @@ func randomBPE(t *testing.T, chance *rand.Rand) *bpe {
 		pieces = append(pieces, left+right)
 		merges = append(merges, [2]string{left, right})
 	}
-	m, err := newBPE(mustJSON(t, map[string]any{"vocab": vocabulary, "merges": merges}), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Have(newBPE(mustJSON(t, map[string]any{"vocab": vocabulary, "merges": merges}), nil))(t)
 	return m
 }
 

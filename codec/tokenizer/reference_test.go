@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/prompt"
 	"github.com/fastreplay/fastreplay/codec/tokenizer"
 )
@@ -31,10 +32,7 @@ func open(t testing.TB, name string) *tokenizer.Tokenizer {
 	if slices.Contains(trained(), name) {
 		name = filepath.Join("testdata", name+".json")
 	}
-	tok, err := tokenizer.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tok := must.Have(tokenizer.Open(name))(t)
 	return tok
 }
 
@@ -65,9 +63,7 @@ func readJSON(t *testing.T, name string, v any) {
 	if err == nil {
 		err = json.Unmarshal(data, v)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // Prompts is how many prompts of 1 to maxPrompt tokens the reference counted for each tokenizer.
@@ -80,13 +76,8 @@ const (
 func referencePrompts(t *testing.T, tok *tokenizer.Tokenizer, each func(i int, s prompt.Spec, text []byte)) {
 	t.Helper()
 	words, first, err := tok.Words()
-	if err != nil {
-		t.Fatal(err)
-	}
-	source, err := prompt.NewText(7, prompt.Vocabulary{Words: words, First: first})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	source := must.Have(prompt.NewText(7, prompt.Vocabulary{Words: words, First: first}))(t)
 	chance := rand.New(rand.NewPCG(3, 4))
 	var buf []byte
 	for i := range prompts {
@@ -142,10 +133,7 @@ func TestReferenceCountsPrompts(t *testing.T) {
 // counted is what the reference says of a tokenizer's prompts.
 func counted(t *testing.T, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", "prompts.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Have(os.ReadFile(filepath.Join("testdata", "prompts.txt")))(t)
 	for line := range strings.Lines(string(data)) {
 		if strings.HasPrefix(line, name+" ") {
 			return strings.TrimSuffix(line, "\n")
@@ -159,10 +147,7 @@ func writePrompt(w io.Writer, s prompt.Spec, text []byte) { fmt.Fprintf(w, "%d %
 
 func writePrompts(t *testing.T, tok *tokenizer.Tokenizer, path string) {
 	t.Helper()
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Have(os.Create(path))(t)
 	w := bufio.NewWriter(f)
 	referencePrompts(t, tok, func(_ int, s prompt.Spec, text []byte) {
 		if bytes.ContainsAny(text, "\n\r") {
@@ -170,7 +155,5 @@ func writePrompts(t *testing.T, tok *tokenizer.Tokenizer, path string) {
 		}
 		writePrompt(w, s, text)
 	})
-	if err := errors.Join(w.Flush(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(w.Flush(), f.Close()))
 }

@@ -16,6 +16,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/tiktoken-go/tokenizer/codec"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 var update = flag.Bool("update", false, "make the packed vocabularies anew from those of github.com/tiktoken-go/tokenizer")
@@ -42,9 +44,7 @@ func TestVocabulariesAreOpenAIs(t *testing.T) {
 	} {
 		if *update {
 			c.packed = pack(t, oracle(c.name), c.size)
-			if err := os.WriteFile(c.name+".zst", []byte(c.packed), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(c.name+".zst", []byte(c.packed), 0o644))
 		}
 		var file bytes.Buffer
 		tok := &tiktoken{seed: maphash.MakeSeed()}
@@ -73,10 +73,7 @@ func pack(t *testing.T, from *codec.Codec, size int) string {
 		}
 		lengths, pieces = append(lengths, byte(len(piece))), append(pieces, piece...)
 	}
-	packer, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression))
-	if err != nil {
-		t.Fatal(err)
-	}
+	packer := must.Have(zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression)))(t)
 	return string(packer.EncodeAll(append(lengths, pieces...), nil))
 }
 
@@ -111,9 +108,7 @@ func TestTiktokenMerges(t *testing.T) {
 				word[i] = 'a' + byte(chance.IntN(26))
 			}
 			want, _, err := other.Encode(string(word))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			got := tok.encode(nil, string(word))
 			if !slices.EqualFunc(got, want, func(a int32, b uint) bool { return a == int32(b) }) {
 				t.Fatalf("%s, %s: %v, want %v", name, word, got, want)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // each runs a subtest for every tokenizer at hand.
@@ -18,10 +20,7 @@ func each(t *testing.T, test func(t *testing.T, tok *Tokenizer)) {
 	for _, name := range append(paths, CL100K, O200K) {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			t.Parallel()
-			tok, err := Open(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			tok := must.Have(Open(name))(t)
 			test(t, tok)
 		})
 	}
@@ -31,9 +30,7 @@ func each(t *testing.T, test func(t *testing.T, tok *Tokenizer)) {
 func TestWordsAreSingleTokens(t *testing.T) {
 	each(t, func(t *testing.T, tok *Tokenizer) {
 		words, first, err := tok.Words()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if len(words) < 400 || len(first) < 64 || !slices.IsSorted(words) || !slices.IsSorted(first) {
 			t.Fatalf("%d words, %d first, or they are not sorted", len(words), len(first))
 		}
@@ -98,22 +95,15 @@ func crossed(t *testing.T, n, crossings int) (*Tokenizer, []string) {
 		"model":         map[string]any{"type": "Unigram", "unk_id": 0, "vocab": vocabulary},
 	})
 	path := filepath.Join(t.TempDir(), fileName)
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	tok, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, data, 0o600))
+	tok := must.Have(Open(path))(t)
 	return tok, words
 }
 
 // Where pieces reach across a space, the side with fewer words goes, however seldom chance would bring both together.
 func TestWordsThatMergeAcrossSpacesAreDropped(t *testing.T) {
 	tok, all := crossed(t, 1000, 500)
-	if n := tok.MustCount(all[0]+" "+all[3]+" "+all[0], false); n != 2 {
-		t.Fatalf("the vocabulary does not join words: %d tokens", n)
-	}
+	must.Equal(t, tok.MustCount(all[0]+" "+all[3]+" "+all[0], false), 2, "the vocabulary does not join words: tokens")
 	c := chooser{t: tok, ids: make(map[string]int32), word: make(map[int32]string)}
 	c.takeSingle()
 	if len(c.ids) != len(all) {
@@ -170,9 +160,7 @@ func TestOrdinaryIDs(t *testing.T) {
 			}
 		}
 		words, _, err := tok.Words()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, id := range tok.MustAppend(nil, strings.Join(words[:100], " "), false) {
 			if !slices.Contains(ids, int(id)) {
 				t.Errorf("the token %d of a word is not ordinary", id)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
@@ -19,13 +20,9 @@ func benchTrace(tb testing.TB, format string) []byte {
 		g.ArrivalNS, g.InputTokens, g.Turns = g.ArrivalNS[:6000], Range{100, 2000}, Range{1, 8}
 	}
 	tr, err := Generate(g)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	var file bytes.Buffer
-	if err := Write(&file, tr, format); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, Write(&file, tr, format))
 	return file.Bytes()
 }
 
@@ -50,9 +47,7 @@ func BenchmarkReadBailian(b *testing.B)           { benchmarkRead(b, benchTrace(
 
 func BenchmarkReadAzureCode(b *testing.B) {
 	file, err := os.ReadFile(publishedPath(b, "azure-code.csv"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	benchmarkRead(b, file)
 }
 
@@ -102,15 +97,11 @@ func BenchmarkStandardLibrary(b *testing.B) {
 
 func BenchmarkWrite(b *testing.B) {
 	tr, err := Read(bytes.NewReader(benchTrace(b, "mooncake")), "bench", Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
 		var n counter
-		if err := Write(&n, tr, "mooncake"); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, Write(&n, tr, "mooncake"))
 		b.SetBytes(int64(n))
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // ofBlocks is a trace of one request a second with these block ids.
@@ -190,7 +192,7 @@ func TestConversationsFindSessions(t *testing.T) {
 
 // TestConversationsOfMooncake: the beginning of all is shared, nothing else is, and conversations are what is left.
 func TestConversationsOfMooncake(t *testing.T) {
-	tr := must(Open(realPath(t), Options{}))(t)
+	tr := must.Have(Open(realPath(t), Options{}))(t)
 	k := tr.Conversations()
 	if k.SharedBlocks != 1 || k.Sessions != 7373 || slices.Min(k.Shared) != 1 || slices.Max(k.Shared) != 1 {
 		t.Errorf("%d shared blocks, %d sessions", k.SharedBlocks, k.Sessions)
@@ -199,9 +201,7 @@ func TestConversationsOfMooncake(t *testing.T) {
 
 func BenchmarkConversations(b *testing.B) {
 	tr, err := Open(realPath(b), Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
 		tr.Conversations()

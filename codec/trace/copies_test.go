@@ -10,13 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // cloned is every row in each of so many clones, one clone after the other.
 func cloned(t *testing.T, tr *Trace, clones int) *Trace {
 	t.Helper()
-	out := must(clone(tr, clones))(t)
+	out := must.Have(clone(tr, clones))(t)
 	return out
 }
 
@@ -104,9 +105,7 @@ func TestCopiesAreFresh(t *testing.T) {
 		for i := range c.Len() {
 			source := i % tr.Len()
 			blocks := c.Blocks(i)
-			if len(blocks) != len(rows[source]) {
-				t.Fatalf("%d blocks of %d", len(blocks), len(rows[source]))
-			}
+			must.Equal(t, len(blocks), len(rows[source]), "blocks")
 			for j, id := range blocks {
 				what := fmt.Sprintf("%d in clone %d", rows[source][j], c.Clone[i])
 				if j < int(k.Shared[source]) || c.Clone[i] == 0 {
@@ -188,7 +187,7 @@ func TestCopiesNameConversations(t *testing.T) {
 `, Options{})
 	c := cloned(t, tr, 3)
 	var b bytes.Buffer
-	noError(t, Write(&b, c, "mooncake"))
+	must.Do(t, Write(&b, c, "mooncake"))
 	again := read(t, b.String(), Options{})
 	for i, name := range []string{"a", "40", "", "a", "a~1", "81", "", "a~1", "a~2", "122", "", "a~2"} {
 		if got, _ := again.sessionName(i); got != name {
@@ -209,8 +208,8 @@ func TestCopiesNameConversations(t *testing.T) {
 func TestCopiesOfSome(t *testing.T) {
 	tr := ofBlocks([][]uint64{{1, 2}, {3}, {1, 2, 4}})
 	shared := []int32{0, 0, 0}
-	a := must(tr.Copies([]int32{2, 0}, []int32{1, 1}, []int64{0, 5}, shared))(t)
-	b := must(tr.Copies([]int32{1, 1}, []int32{0, 3}, []int64{0, 6}, shared))(t)
+	a := must.Have(tr.Copies([]int32{2, 0}, []int32{1, 1}, []int64{0, 5}, shared))(t)
+	b := must.Have(tr.Copies([]int32{1, 1}, []int32{0, 3}, []int64{0, 6}, shared))(t)
 	want(t, "blocks", a.Blocks(0), []uint64{6, 7, 9})
 	want(t, "blocks", a.Blocks(1), []uint64{6, 7})
 	want(t, "blocks", b.Blocks(0), []uint64{3})
@@ -285,9 +284,7 @@ func TestRenumbering(t *testing.T) {
 
 func BenchmarkCopies(b *testing.B) {
 	tr, err := Open(realPath(b), Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := clone(tr, 32); err != nil {
@@ -301,7 +298,7 @@ func TestRepeatRepeatsEveryColumn(t *testing.T) {
 	tr := generate(t, chat())
 	tr.Clone = tr.Turn
 	const n = 3
-	r := must(tr.Repeat(n))(t)
+	r := must.Have(tr.Repeat(n))(t)
 	sameColumns(t, r, tr, slices.Repeat(upTo(tr.Len()), n), "ArrivalNS")
 	period := tr.SpanNS() + int64(math.Round(float64(tr.SpanNS())/float64(tr.Len()-1)))
 	for i := range n * tr.Len() {
@@ -320,7 +317,7 @@ func TestRepeatNamesWhatIsUnique(t *testing.T) {
 	for _, ids := range [][]uint64{{1, 7}, nil, {1, 7, 8}} {
 		tr.ids.Add(ids)
 	}
-	r := must(tr.Repeat(2))(t)
+	r := must.Have(tr.Repeat(2))(t)
 	want(t, "instants", r.ArrivalNS, []int64{0, 10, 20, 30, 40, 50})
 	for i, blocks := range [][]uint64{{1, 7, 9}, {10}, {1, 7, 8}, {1, 7, 9}, {10}, {1, 7, 8}} {
 		want(t, "blocks", r.Blocks(i), blocks)

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
@@ -57,16 +59,14 @@ func TestConversationsAreKeptOnce(t *testing.T) {
 
 func TestCountAnswers(t *testing.T) {
 	tr := read(t, multiFile+strings.Repeat(`{"turns":[{"text":"a"},{"role":"assistant","text":" \n"},{"text":"b"},{"role":"assistant","text":"caf\u00e9 au lait"}]}`+"\n", 50), Options{})
-	if tr.Uncounted() != 101 {
-		t.Errorf("%d uncounted, want 101", tr.Uncounted())
-	}
+	expect.Equal(t, tr.Uncounted(), 101, "uncounted")
 	words := func(text []byte) (int, error) {
 		if bytes.Contains(text, []byte(`\`)) {
 			return 0, errors.New("the text is not decoded")
 		}
 		return len(bytes.Fields(text)), nil
 	}
-	counted := must(tr.CountAnswers(words))(t)
+	counted := must.Have(tr.CountAnswers(words))(t)
 	want(t, "OutputTokens", counted.OutputTokens[:8], []int32{1, 7, 0, 0, 1, 3, 1, 3})
 	if tr.OutputTokens[0] != 0 || counted.Uncounted() != 0 {
 		t.Errorf("the trace itself has %d, %d are left to count", tr.OutputTokens[0], counted.Uncounted())
@@ -76,9 +76,7 @@ func TestCountAnswers(t *testing.T) {
 	if err == nil {
 		again, err = again.CountAnswers(words)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want(t, "repeated", again.OutputTokens, []int32{3, 1, 3, 1})
 	broken := errors.New("broken")
 	var calls atomic.Int64
@@ -113,7 +111,7 @@ func TestShareGPTMatchesOracle(t *testing.T) {
 		}
 		talks = append(talks, k)
 	}
-	file := must(json.Marshal(talks))(t)
+	file := must.Have(json.Marshal(talks))(t)
 	tr := read(t, string(file), Options{})
 	at, unanswered := 0, 0
 	for _, k := range talks {
@@ -122,7 +120,7 @@ func TestShareGPTMatchesOracle(t *testing.T) {
 		for i, m := range k.Said {
 			if m.From == "gpt" && m.Value != "" && i > 0 && (k.Said[i-1].From == "human" || k.Said[i-1].From == "tool") {
 				var got []oracleMessage
-				noError(t, json.Unmarshal([]byte(asJSON(tr.only(at))[0]), &got))
+				must.Do(t, json.Unmarshal([]byte(asJSON(tr.only(at))[0]), &got))
 				var answer string
 				if err := json.Unmarshal([]byte(`"`+string(tr.Answer(at))+`"`), &answer); err != nil || answer != m.Value || !slices.Equal(got, history) || tr.SessionName(at) != k.ID {
 					t.Fatalf("row %d: %v, %q of %q; want %v, %q of %q; %v", at, got, answer, tr.SessionName(at), history, m.Value, k.ID, err)
@@ -188,7 +186,7 @@ func TestTurnsMatchOracle(t *testing.T) {
 			t.Helper()
 			l := tr.Verbatim(at)
 			var got any
-			noError(t, json.Unmarshal([]byte(asJSON(tr.only(at))[0]), &got))
+			must.Do(t, json.Unmarshal([]byte(asJSON(tr.only(at))[0]), &got))
 			var wanted any = history
 			if l.Kind == VerbatimText {
 				wanted = history[0].Content
@@ -205,7 +203,7 @@ func TestTurnsMatchOracle(t *testing.T) {
 		}
 		for text := range strings.Lines(file) {
 			var l line
-			noError(t, json.Unmarshal([]byte(text), &l))
+			must.Do(t, json.Unmarshal([]byte(text), &l))
 			if l.Turns == nil {
 				check([]oracleMessage{{role(l), content(l)}}, l)
 				continue
@@ -269,9 +267,7 @@ func FuzzTurns(f *testing.F) {
 					t.Fatalf("%s, row %d: %s, answer %s", format.Name, i, l, tr.Answer(i))
 				}
 			}
-			if _, err := tr.CountAnswers(func(text []byte) (int, error) { return len(text), nil }); err != nil {
-				t.Fatal(err)
-			}
+			must.Have(tr.CountAnswers(func(text []byte) (int, error) { return len(text), nil }))(t)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace/agents"
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
@@ -82,9 +83,9 @@ func TestRawPayloadSessions(t *testing.T) {
 		"b.jsonl": `{"model":"m","prompt":"b1"}` + "\n" + `{"model":"m","prompt":"b2"}`,
 		"a.jsonl": `{"model":"m","prompt":"a1"}`, "notes.txt": "no trace",
 	} {
-		noError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	tr := must(Open(dir, Options{}))(t)
+	tr := must.Have(Open(dir, Options{}))(t)
 	checkInvariants(t, tr)
 	want(t, "bodies", bodies(t, tr), []string{`{"model":"m","prompt":"a1"}`, `{"model":"m","prompt":"b1"}`, `{"model":"m","prompt":"b2"}`})
 	want(t, "Turn", tr.Turn, []int32{1, 1, 2})
@@ -99,10 +100,10 @@ func TestSageMakerDirectory(t *testing.T) {
 		"17": captureRow("2022-02-14T17:00:00Z", "BASE64", `{"n":2}`, "{}"),
 	} {
 		hour = filepath.Join(dir, "endpoint", "AllTraffic", "2022", "02", "14", hour)
-		noError(t, os.MkdirAll(hour, 0o700))
-		noError(t, os.WriteFile(filepath.Join(hour, "00-00-000-x.jsonl"), []byte(text), 0o600))
+		must.Do(t, os.MkdirAll(hour, 0o700))
+		must.Do(t, os.WriteFile(filepath.Join(hour, "00-00-000-x.jsonl"), []byte(text), 0o600))
 	}
-	tr := must(Open(dir, Options{Strict: true}))(t)
+	tr := must.Have(Open(dir, Options{Strict: true}))(t)
 	want(t, "bodies", bodies(t, tr), []string{`{"n":1}`, `{"n":2}`, `{"n":3}`})
 	want(t, "ArrivalNS", tr.ArrivalNS, []int64{0, 1e9, 2e9})
 	if tr.Session != nil || tr.Lint.SameSecond != 0 {

@@ -12,12 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
 )
 
 // TestWekaTraces checks 48 published traces against numbers that were computed from the file by other means.
 func TestWekaTraces(t *testing.T) {
-	tr := must(Open(publishedPath(t, "weka-48.jsonl.zst"), Options{}))(t)
+	tr := must.Have(Open(publishedPath(t, "weka-48.jsonl.zst"), Options{}))(t)
 	checkInvariants(t, tr)
 	var input, output, hits, whole int64
 	seen := make([]bool, 1<<20) // ids are counted from 0
@@ -107,7 +108,7 @@ func TestWekaObjects(t *testing.T) {
 	dir := t.TempDir()
 	big := strings.ReplaceAll(wekaTrace("big", wekaRow(0, 1, "18446744073709551615,3"), wekaRow(3, 1, "18446744073709551615,4")), "[", "[\n ")
 	for name, file := range map[string]string{"a.json": big, "b.jsonl": wekaTrace("b", wekaRow(0, 1, "3")) + wekaTrace("c", wekaRow(0, 1, "3,4"))} {
-		noError(t, os.WriteFile(filepath.Join(dir, name), []byte(file), 0o644))
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(file), 0o644))
 	}
 	tr, err := OpenAll([]string{dir}, Options{Strict: true})
 	if err != nil || tr.BlockTokens != 16 || strings.Join(tr.Lint.Notes(), "\n") != "2 files found in the directory: a.json, b.jsonl" {

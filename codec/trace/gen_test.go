@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
 )
 
@@ -27,7 +29,7 @@ func spaced(n int, gapNS int64) []int64 {
 
 func generate(t *testing.T, g Gen) *Trace {
 	t.Helper()
-	tr := must(Generate(g))(t)
+	tr := must.Have(Generate(g))(t)
 	checkInvariants(t, tr)
 	return tr
 }
@@ -35,15 +37,13 @@ func generate(t *testing.T, g Gen) *Trace {
 // TestGenerateGolden pins a seed's trace: it must be the same on every machine and with every release.
 func TestGenerateGolden(t *testing.T) {
 	var b bytes.Buffer
-	noError(t, Write(&b, generate(t, chat()), "bailian"))
+	must.Do(t, Write(&b, generate(t, chat()), "bailian"))
 	sum := sha256.Sum256(b.Bytes())
-	if got := hex.EncodeToString(sum[:8]); got != "df90b6cf27ad0984" {
-		t.Errorf("SHA-256 begins with %s", got)
-	}
+	expect.Equal(t, hex.EncodeToString(sum[:8]), "df90b6cf27ad0984", "SHA-256 begins with")
 	other := chat()
 	other.Seed++
 	var c bytes.Buffer
-	noError(t, Write(&c, generate(t, other), "bailian"))
+	must.Do(t, Write(&c, generate(t, other), "bailian"))
 	if bytes.Equal(b.Bytes(), c.Bytes()) {
 		t.Error("another seed made the same trace")
 	}
@@ -175,7 +175,7 @@ func TestGenerateRoundTrip(t *testing.T) {
 	g := chat()
 	for _, format := range Written() {
 		g.Format, g.BlockTokens = format, 0
-		f := must(formats.ByName(format))(t)
+		f := must.Have(formats.ByName(format))(t)
 		if !f.HasBlocks() {
 			g.Reuse, g.SystemTokens = 0, 0
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
 )
 
@@ -114,7 +115,7 @@ func TestRandomGraphs(t *testing.T) {
 // checkParts asserts that parts and copies of a graph are graphs.
 func checkParts(t *testing.T, rng *rand.Rand, tr *Trace) {
 	t.Helper()
-	twice := must(tr.Repeat(2))(t)
+	twice := must.Have(tr.Repeat(2))(t)
 	checkGraph(t, twice)
 	_, jobs := tr.JobNumbers()
 	if _, n := twice.JobNumbers(); n != 2*jobs {
@@ -127,7 +128,7 @@ func checkParts(t *testing.T, rng *rand.Rand, tr *Trace) {
 			source, clone, at = append(source, int32(i)), append(clone, c), append(at, tr.ArrivalNS[i])
 		}
 	}
-	copies := must(tr.Copies(source, clone, at, make([]int32, tr.Len())))(t)
+	copies := must.Have(tr.Copies(source, clone, at, make([]int32, tr.Len())))(t)
 	checkGraph(t, copies)
 	names := map[string]bool{}
 	for i := range copies.Len() {
@@ -223,9 +224,9 @@ func TestConvertKeepsGraphs(t *testing.T) {
 		if ext := filepath.Ext(path); ext == ".go" || ext == ".txt" {
 			continue
 		}
-		tr := must(Open(path, Options{}))(t)
+		tr := must.Have(Open(path, Options{}))(t)
 		var b bytes.Buffer
-		noError(t, Write(&b, tr, "agentic_mooncake"))
+		must.Do(t, Write(&b, tr, "agentic_mooncake"))
 		back, err := Read(&b, path, Options{Strict: true})
 		if err != nil {
 			t.Fatalf("%s as a graph: %v", path, err)
@@ -272,7 +273,7 @@ func TestGraphNotes(t *testing.T) {
 		"azure": {"azure has no place for block ids: they are left out", "azure has no place for conversations: they are left out", "azure has no place for dependencies between requests: they are left out",
 			"azure has no place for jobs: they are left out", "azure has no place for recorded durations and cache hits: they are left out"},
 	} {
-		notes := must(WriteNotes(read(t, graphFile, Options{}), format))(t)
+		notes := must.Have(WriteNotes(read(t, graphFile, Options{}), format))(t)
 		want(t, format+"'s notes", notes, wanted)
 	}
 	notes, err := WriteNotes(read(t, strings.Replace(graphFile, "local", "global", 1), Options{}), "agentic_mooncake")

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // carried shows a place: what is to be replaced stands between |.
@@ -49,7 +51,7 @@ func TestCarriesAll(t *testing.T) {
 		places := tr.Carries(tr.TurnsBefore(tr.Len()))
 		for i := range tr.Len() {
 			var got []message
-			noError(t, json.Unmarshal([]byte("["+string(carryAll(tr, places, int32(i)))+"]"), &got))
+			must.Do(t, json.Unmarshal([]byte("["+string(carryAll(tr, places, int32(i)))+"]"), &got))
 			var want []message
 			for at, n := 0, 0; n <= i; at++ {
 				m := said[at]

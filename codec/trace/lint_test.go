@@ -9,13 +9,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // TestCollect looks at every malformed trace: what a replay refuses is noted instead, unless nothing can be read.
 func TestCollect(t *testing.T) {
 	unreadable := []string{"azure-column-twice.csv", "azure-head-only.csv", "blank-lines.jsonl", "burstgpt-only-failures.csv", "copilot-only-failures.jsonl", "cut-short.jsonl.gz", "damaged.jsonl.zst", "empty.jsonl", "git-lfs-pointer.jsonl", "inputs-json-cut-short.json", "inputs-json-data-not-a-list.json", "json-array.jsonl", "sharegpt-cut-short.json", "sharegpt-only-questions.json", "unknown-columns.csv", "unknown-keys.jsonl", "satf-cut-short.json", "weka-cut-short.json"}
 	whole := map[string]bool{"milliseconds-as-seconds.jsonl": true, "seconds-as-milliseconds.jsonl": true, "wrong-block-size.jsonl": true}
-	for name, begins := range refusals() {
+	for name, begins := range refusals(t) {
 		path := filepath.Join("testdata", name)
 		tr, err := Open(path, Options{Collect: true})
 		if err != nil {
@@ -40,7 +42,7 @@ func TestCollect(t *testing.T) {
 
 // TestCollectTwoRefusals has the unit and the block size wrong at once.
 func TestCollectTwoRefusals(t *testing.T) {
-	text := must(os.ReadFile("testdata/wrong-block-size.jsonl"))(t)
+	text := must.Have(os.ReadFile("testdata/wrong-block-size.jsonl"))(t)
 	far := strings.ReplaceAll(string(text), `"timestamp":`, `"timestamp":999999999`)
 	tr, err := Read(strings.NewReader(far+`{"timestamp":0,"input_length":1,"output_length":1}`), "t", Options{Collect: true})
 	if err != nil || len(tr.Lint.Refusals) != 2 {
@@ -153,7 +155,7 @@ func TestUnitDoubts(t *testing.T) {
 // then not its own.
 func TestCutJobs(t *testing.T) {
 	const sample = "../../bench/samples/weka.jsonl"
-	all := must(Open(sample, Options{}))(t)
+	all := must.Have(Open(sample, Options{}))(t)
 	last := time.Duration(all.SpanNS()) + 1
 	for _, c := range []struct {
 		o   Options
@@ -162,7 +164,7 @@ func TestCutJobs(t *testing.T) {
 		{Options{}, false}, {Options{Limit: all.Len()}, false}, {Options{Limit: all.Len() - 1}, true}, {Options{Limit: 20}, true},
 		{Options{From: last / 2}, true}, {Options{To: last / 2}, true}, {Options{To: last}, false},
 	} {
-		tr := must(Open(sample, c.o))(t)
+		tr := must.Have(Open(sample, c.o))(t)
 		whole, taken := map[string]int{}, map[string]int{}
 		for i := range all.Len() {
 			whole[all.JobName(i)]++

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
@@ -72,7 +73,7 @@ func TestCSVAllocatesNothing(t *testing.T) {
 			name = "burstgpt"
 		}
 		p := rows.NewReader(&named(name).Layout, time.Second)
-		noError(t, p.TakeHead(lines[0]))
+		must.Do(t, p.TakeHead(lines[0]))
 		parse := func() {
 			for _, at := range []int{1, 2, 3} {
 				if _, err := p.Parse(bytes.TrimSpace(lines[at])); err != nil && err != rows.ErrFailed {
@@ -102,7 +103,7 @@ func FuzzCSVRow(f *testing.F) {
 				continue
 			}
 			p := rows.NewReader(&format.Layout, format.Unit)
-			noError(t, p.TakeHead([]byte(strings.TrimSpace(format.Write.Head))))
+			must.Do(t, p.TakeHead([]byte(strings.TrimSpace(format.Write.Head))))
 			r, err := p.Parse(line)
 			if err != nil {
 				continue

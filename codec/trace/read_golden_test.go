@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 var update = flag.Bool("update", false, "write testdata/golden/read.txt anew")
@@ -25,7 +27,7 @@ func namedFiles() map[string]string {
 // TestReading compares what is read of each file of testdata/golden/read.txt with what stands there behind it. A file follows
 // its name and the options with which it is read.
 func TestReading(t *testing.T) {
-	text := string(must(os.ReadFile("testdata/golden/read.txt"))(t))
+	text := string(must.Have(os.ReadFile("testdata/golden/read.txt"))(t))
 	named := namedFiles()
 	var all strings.Builder
 	for section := range strings.SplitSeq(strings.TrimPrefix(text, "== "), "\n== ") {
@@ -48,7 +50,7 @@ func TestReading(t *testing.T) {
 		fmt.Fprintf(&all, "== %s\n%s\n=>\n%s\n", head, file, got)
 	}
 	if *update {
-		noError(t, os.WriteFile("testdata/golden/read.txt", []byte(all.String()), 0o644))
+		must.Do(t, os.WriteFile("testdata/golden/read.txt", []byte(all.String()), 0o644))
 	}
 }
 
@@ -77,7 +79,7 @@ func optionsOf(t *testing.T, head string) (o Options) {
 	if options != "" {
 		options = "--" + options
 	}
-	noError(t, f.Parse(strings.Fields(options)))
+	must.Do(t, f.Parse(strings.Fields(options)))
 	return o
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
@@ -141,9 +142,7 @@ func checkInvariants(t *testing.T, tr *Trace) {
 // sameTrace compares what a replay sees.
 func sameTrace(t *testing.T, got, want *Trace) {
 	t.Helper()
-	if got.Len() != want.Len() {
-		t.Fatalf("%d requests, want %d", got.Len(), want.Len())
-	}
+	must.Equal(t, got.Len(), want.Len(), "requests")
 	gotIDs, wantIDs := got.Blocks, want.Blocks
 	if f := formatOf(t, got); f.Write.Graph {
 		gotIDs, wantIDs = inOrder(got), inOrder(want)
@@ -182,6 +181,6 @@ func inOrder(tr *Trace) func(i int) []uint64 {
 
 func formatOf(t *testing.T, tr *Trace) *formats.Format {
 	t.Helper()
-	f := must(formats.ByName(tr.Format))(t)
+	f := must.Have(formats.ByName(tr.Format))(t)
 	return f
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // openAll writes files into a folder and reads them as one trace.
@@ -14,7 +16,7 @@ func openAll(t *testing.T, o Options, files ...string) (*Trace, error) {
 	var names []string
 	for i, text := range files {
 		names = append(names, string(rune('a'+i)))
-		noError(t, os.WriteFile(names[i], []byte(text), 0o600))
+		must.Do(t, os.WriteFile(names[i], []byte(text), 0o600))
 	}
 	tr, err := OpenAll(names, o)
 	if err == nil {
@@ -46,17 +48,14 @@ func TestSeveralFilesAreOne(t *testing.T) {
 func TestSeveralFilesMerge(t *testing.T) {
 	a := `{"timestamp":10,"input_length":1,"output_length":1,"hash_ids":[5]}` + "\n" + `{"timestamp":30,"input_length":2,"output_length":1}` + "\n"
 	b := `{"timestamp":5,"input_length":3,"output_length":1,"hash_ids":[5]}` + "\n" + `{"timestamp":20,"input_length":4,"output_length":1}` + "\n"
-	tr, err := openAll(t, Options{Limit: 3}, a, b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := must.Have(openAll(t, Options{Limit: 3}, a, b))(t)
 	want(t, "InputTokens", tr.InputTokens, []int32{3, 1, 4})
 	want(t, "Row", tr.Row, []int32{2, 0, 3})
 	want(t, "ArrivalNS", tr.ArrivalNS, []int64{0, 5e6, 15e6})
 	want(t, "Blocks", tr.Blocks(0), tr.Blocks(1))
 
 	burst := "Timestamp,Session ID,Request tokens,Response tokens\n"
-	tr = must(openAll(t, Options{}, burst+"9,1,3,1\n6,,9,0\n", "Session ID,Request tokens,Response tokens,Timestamp\n1,1,1,5\n"))(t)
+	tr = must.Have(openAll(t, Options{}, burst+"9,1,3,1\n6,,9,0\n", "Session ID,Request tokens,Response tokens,Timestamp\n1,1,1,5\n"))(t)
 	want(t, "Row", tr.Row, []int32{2, 0})
 	want(t, "Turn", tr.Turn, []int32{1, 2})
 	want(t, "Parent", tr.Parent, []int64{-1, 2})

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
@@ -371,7 +372,7 @@ func TestParseAllocatesNothing(t *testing.T) {
 	parse := func() {
 		for _, l := range lines {
 			_, err := p.Parse(l)
-			noError(t, err)
+			must.Do(t, err)
 		}
 	}
 	parse() // grows the scratch buffers

@@ -13,6 +13,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
@@ -64,9 +66,7 @@ func TestRepair(t *testing.T) {
 		"1 row repaired: more hash ids than blocks, the surplus is ignored",
 		"2 rows repaired: output_length 0, replayed as 1",
 	})
-	if tr.Lint.Repaired != 3 {
-		t.Errorf("%d rows repaired, want 3", tr.Lint.Repaired)
-	}
+	expect.Equal(t, tr.Lint.Repaired, 3, "rows repaired")
 	_, err := Read(strings.NewReader(file.String()), "t", Options{Strict: true})
 	wantError(t, err, `t:58: 2 hash ids, but input_length 1500 is 3 blocks of 512 tokens; fix the row, check --block-tokens, or replay without --bad-rows strict
 t:59: 3 hash ids, but input_length 512 is 1 blocks of 512 tokens; fix the row, check --block-tokens, or replay without --bad-rows strict
@@ -96,9 +96,7 @@ func wantError(t *testing.T, err error, want string) {
 
 func TestLenient(t *testing.T) {
 	b, err := os.ReadFile("testdata/many-faults.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	tr := read(t, string(b), Options{Lenient: true})
 	want(t, "Row", tr.Row, []int32{0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33})
 	if tr.Lint.Dropped != 24 || len(tr.Lint.Faults) != 10 || tr.FileRows != 36 {
@@ -142,23 +140,19 @@ func TestDetection(t *testing.T) {
 func TestCompressed(t *testing.T) {
 	var gz, zst bytes.Buffer
 	g := gzip.NewWriter(&gz)
-	z := must(zstd.NewWriter(&zst))(t)
+	z := must.Have(zstd.NewWriter(&zst))(t)
 	for _, half := range []string{mooncakeFile[:100], mooncakeFile[100:]} { // two gzip members, one after the other
-		if _, err := g.Write([]byte(half)); err != nil {
-			t.Fatal(err)
-		}
-		noError(t, g.Close())
+		must.Have(g.Write([]byte(half)))(t)
+		must.Do(t, g.Close())
 		g.Reset(&gz)
-		if _, err := z.Write([]byte(half)); err != nil {
-			t.Fatal(err)
-		}
+		must.Have(z.Write([]byte(half)))(t)
 	}
-	noError(t, z.Close())
+	must.Do(t, z.Close())
 	skippable := []byte("\x50\x2a\x4d\x18\x03\x00\x00\x00abc")
 	plain := read(t, mooncakeFile, Options{})
 	for name, data := range map[string][]byte{"gzip": gz.Bytes(), "zstd": zst.Bytes(), "zstd after a skippable frame": append(skippable, zst.Bytes()...)} {
 		path := filepath.Join(t.TempDir(), "any-name")
-		noError(t, os.WriteFile(path, data, 0o600))
+		must.Do(t, os.WriteFile(path, data, 0o600))
 		tr, err := Open(path, Options{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -223,22 +217,5 @@ func TestTooManyTypes(t *testing.T) {
 	}
 	if err := keep(5, 0); l.Type[1<<16] != 5 || err != nil {
 		t.Errorf("a known type: %d, %v", l.Type[1<<16], err)
-	}
-}
-
-// must returns a function that returns v, or ends the test if there is an error.
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		noError(t, err)
-		return v
-	}
-}
-
-// noError ends the test if there is an error.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // realPath is the Mooncake conversation trace (FAST25-release/traces/conversation_trace.jsonl, packed with zstd), if it
@@ -29,25 +31,19 @@ func publishedPath(tb testing.TB, name string) string {
 func realTrace(tb testing.TB) []byte {
 	tb.Helper()
 	packed, err := os.ReadFile(realPath(tb))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	z, err := zstd.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	defer z.Close()
 	plain, err := io.ReadAll(z)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	return plain
 }
 
 // TestConversationTrace checks the published trace against numbers that were computed from the file by other means.
 // Table 2 of the Mooncake paper (FAST'25) has them rounded.
 func TestConversationTrace(t *testing.T) {
-	tr := must(Open(realPath(t), Options{Strict: true}))(t)
+	tr := must.Have(Open(realPath(t), Options{Strict: true}))(t)
 	checkInvariants(t, tr)
 	var input, output, most int64
 	instants := map[int64]int{}
@@ -73,7 +69,7 @@ func TestConversationTrace(t *testing.T) {
 // TestAzureCodeTrace checks the published trace of Azure's code service (AzureLLMInferenceTrace_code.csv of 2023)
 // against numbers that were computed from the file by other means.
 func TestAzureCodeTrace(t *testing.T) {
-	tr := must(Open(publishedPath(t, "azure-code.csv"), Options{Strict: true}))(t)
+	tr := must.Have(Open(publishedPath(t, "azure-code.csv"), Options{Strict: true}))(t)
 	checkInvariants(t, tr)
 	if tr.Format != "azure" || tr.Len() != 8819 || tr.FileRows != 8819 || len(tr.Lint.Notes()) != 0 || tr.BlockRefs() != 0 {
 		t.Errorf("%s, %d of %d rows, notes %q, %d block ids", tr.Format, tr.Len(), tr.FileRows, tr.Lint.Notes(), tr.BlockRefs())

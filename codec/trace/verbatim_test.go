@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // verbatimFile has a row of each kind; the second turn of conversation "conv-a" says its delay instead of a time.
@@ -45,7 +47,7 @@ func TestVerbatimsRoundTrip(t *testing.T) {
 // TestRepeatVerbatims repeats what is verbatim.
 func TestRepeatVerbatims(t *testing.T) {
 	tr := read(t, verbatimFile, Options{})
-	twice := must(tr.Repeat(2))(t)
+	twice := must.Have(tr.Repeat(2))(t)
 	for i := range twice.Len() {
 		if !sameVerbatim(twice.Verbatim(i), tr.Verbatim(i%tr.Len())) {
 			t.Errorf("request %d: %q", i, twice.Verbatim(i))

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
@@ -51,7 +52,7 @@ func TestWriteExactText(t *testing.T) {
 func roundTrip(t *testing.T, tr *Trace, format string) *Trace {
 	t.Helper()
 	var b bytes.Buffer
-	noError(t, Write(&b, tr, format))
+	must.Do(t, Write(&b, tr, format))
 	back, err := Read(&b, "written", Options{BlockTokens: tr.BlockTokens, Strict: true})
 	if err != nil {
 		t.Fatalf("reading what was written: %v", err)
@@ -106,7 +107,7 @@ func TestPartialBlocksGetIDs(t *testing.T) {
 		`{"t":1,"in":200,"out":5,"hash_ids":[1,9,3]},{"t":2,"in":192,"out":5,"hash_ids":[1,9,3]},{"t":3,"in":40,"out":5,"hash_ids":[]}]}`
 	for _, format := range []string{"mooncake", "bailian"} {
 		var b bytes.Buffer
-		noError(t, Write(&b, read(t, file, Options{Format: "weka"}), format))
+		must.Do(t, Write(&b, read(t, file, Options{Format: "weka"}), format))
 		back := read(t, b.String(), Options{Format: format, BlockTokens: 64, Strict: true})
 		for i, ids := range [][]uint64{{1, 9, 10}, {1, 9, 3, 11}, {1, 9, 3}, nil} {
 			want(t, format, back.Blocks(i), ids)
@@ -130,7 +131,7 @@ func TestWriteNotes(t *testing.T) {
 		{azureFile, "mooncake", nil},
 		{azureFile, "bailian", nil},
 	} {
-		notes := must(WriteNotes(read(t, c.file, Options{}), c.format))(t)
+		notes := must.Have(WriteNotes(read(t, c.file, Options{}), c.format))(t)
 		want(t, c.format+"'s notes", notes, c.notes)
 	}
 	if _, err := WriteNotes(read(t, mooncakeFile, Options{}), "none"); err == nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
@@ -141,7 +142,7 @@ func TestWriteWords(t *testing.T) {
 		}
 		tr := read(t, anyFile, o).With(numbered)
 		var b bytes.Buffer
-		noError(t, Write(&b, tr, f.Name))
+		must.Do(t, Write(&b, tr, f.Name))
 		if b.String() != written[f.Name] {
 			t.Errorf("%s:\n%swant:\n%s", f.Name, b.String(), written[f.Name])
 		}
@@ -172,7 +173,7 @@ func TestBodiesRoundTrip(t *testing.T) {
 				continue
 			}
 			var b bytes.Buffer
-			noError(t, Write(&b, tr, f.Name))
+			must.Do(t, Write(&b, tr, f.Name))
 			back, err := Read(&b, "written", Options{Format: f.Name})
 			if err != nil {
 				t.Fatalf("%s as %s: %v", tr.Format, f.Name, err)
@@ -268,10 +269,10 @@ func TestWordsNotes(t *testing.T) {
 		"inputs_json": {lost("inputs_json", "delays"), "inputs_json" + made},
 		"sagemaker":   {lost("sagemaker", "fractions of seconds"), lost("sagemaker", "conversations"), lost("sagemaker", "delays"), "sagemaker" + made},
 	} {
-		got := must(WriteNotes(read(t, anyFile, Options{}), format))(t)
+		got := must.Have(WriteNotes(read(t, anyFile, Options{}), format))(t)
 		want(t, format+"'s notes", slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(notes)))
 	}
-	got := must(WriteNotes(read(t, `{"payload":{"a":1},"output_length":3}`, Options{}), "raw_payload"))(t)
+	got := must.Have(WriteNotes(read(t, `{"payload":{"a":1},"output_length":3}`, Options{}), "raw_payload"))(t)
 	want(t, "notes", got, []string{lost("raw_payload", "lengths of answers beside bodies")})
 }
 
@@ -279,9 +280,7 @@ func TestWordsNotes(t *testing.T) {
 func sameAsked(t *testing.T, got, want *Trace) {
 	t.Helper()
 	f := formatOf(t, want)
-	if got.Len() != want.Len() {
-		t.Fatalf("%d requests, want %d", got.Len(), want.Len())
-	}
+	must.Equal(t, got.Len(), want.Len(), "requests")
 	for i := range want.Len() {
 		var g, w any
 		_, _ = json.Unmarshal(bodyOf(got, i), &g), json.Unmarshal(bodyOf(want, i), &w) // what it cannot take it cannot take twice

@@ -10,10 +10,11 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/route"
@@ -49,9 +50,7 @@ func TestExplain(t *testing.T) {
 		}
 		r.Outcome, r.ExpectedCachedTokens, r.CachedTokens = record.OK, c.expected, c.cached
 		a.explain(&r, c.evidence)
-		if a.found != c.want {
-			t.Errorf("%s: %+v, want %+v", name, a.found, c.want)
-		}
+		expect.Equal(t, a.found, c.want, name)
 		a.found, r.Outcome = metrics.Shortfall{}, record.Timeout
 		if a.explain(&r, c.evidence); a.found != (metrics.Shortfall{}) {
 			t.Errorf("%s, failed: %+v, want nothing", name, a.found)
@@ -167,9 +166,7 @@ func TestOvertakenVerbatim(t *testing.T) {
 		file += `{"text_input":"` + text + `","output_length":1}` + "\n"
 	}
 	tr, err := trace.Read(strings.NewReader(file), "t", trace.Options{Format: "mooncake"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	plan := sched.AtOnce(tr.Len(), 0)
 	at := netip.MustParseAddrPort("127.0.0.1:1")
 	for _, c := range []struct {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
@@ -33,10 +34,7 @@ func noneOpen(func(plannedNS, sentNS, firstNS int64)) {}
 
 func objectivesOf(t *testing.T, text string) []Objective {
 	t.Helper()
-	all, err := ParseObjectives(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Have(ParseObjectives(text))(t)
 	return all
 }
 
@@ -150,14 +148,10 @@ func TestNumbers(t *testing.T) {
 	cut := made(199, -1, 300, record.Cancelled) // it waited for longer than the limit
 	add(urls[1], cut)
 	add(urls[0], made(5, 900, 1000, record.OK)) // of the warm-in
-	if err := os.WriteFile(filepath.Join(dir, "requests.jsonl"), lines, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "requests.jsonl"), lines, 0o600))
 	objectives := objectivesOf(t, "ttft.p95<100ms ok>=99%")
 	var o Outcome
-	if err := o.Measure(dir, urls, objectives, Span{100 * ms, 100 * ms, ms}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, o.Measure(dir, urls, objectives, Span{100 * ms, 100 * ms, ms}))
 	numbers, limiter := o.Numbers, o.Limiter
 	if limiter != "TTFT on instance 2" || numbers[GoodputPerS] != 1800 || math.Abs(numbers[Goodput]-180.0/201) > 1e-12 || math.Abs(numbers[ErrorRate]-1.0/201) > 1e-12 {
 		t.Errorf("%v, limited by %s", numbers, limiter)
@@ -183,9 +177,7 @@ func TestPage(t *testing.T) {
 		Outcomes: []Outcome{outcome(1, 1, 20, Holds), outcome(2, 4, 300, Breaks), outcome(3, 2, 90, Edge)}, Load: func(v float64) string { return "load" },
 	}
 	var out bytes.Buffer
-	if err := p.Write(&out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Write(&out))
 	for _, want := range []string{`"word":"2.9 it is"`, `"lines":["It is over."]`, `"at":[1,2,4]`, `"values":[20,90,300]`, `"values":[null,null,300]`, `"values":[100,100,100]`, `"f":2.5,"t":3`, "because of breaks", "TTFT on b"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the page lacks %s", want)

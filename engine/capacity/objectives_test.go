@@ -6,16 +6,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
 func TestParseObjectives(t *testing.T) {
 	t.Parallel()
-	got, err := ParseObjectives("ttft.p95<1s, tpot.p50<=50ms\te2e-planned.p99.9 < 2.5s ok >= 99.9% error_rate<=2%")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Have(ParseObjectives("ttft.p95<1s, tpot.p50<=50ms\te2e-planned.p99.9 < 2.5s ok >= 99.9% error_rate<=2%"))(t)
 	want := []Objective{
 		{Text: "ttft.p95<1s", Metric: "ttft", LimitNS: 1e9, Allowed: 0.05},
 		{Text: "tpot.p50<=50ms", Metric: "tpot", LimitNS: 5e7 + 1, Allowed: 0.5},
@@ -66,14 +65,8 @@ func TestParseObjectivesRefuses(t *testing.T) {
 
 func TestBeyond(t *testing.T) {
 	t.Parallel()
-	bounds, err := metrics.ParseSLOs("ttft:1s tpot:10ms")
-	if err != nil {
-		t.Fatal(err)
-	}
-	objectives, err := ParseObjectives("ttft.p95<1s tpot.p95<=10ms e2e.p95<3s e2e_planned.p95<3s ttft_planned.p95<1s ok>=99% goodput>=95%", bounds...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bounds := must.Have(metrics.ParseSLOs("ttft:1s tpot:10ms"))(t)
+	objectives := must.Have(ParseObjectives("ttft.p95<1s tpot.p95<=10ms e2e.p95<3s e2e_planned.p95<3s ttft_planned.p95<1s ok>=99% goodput>=95%", bounds...))(t)
 	answer := func(change func(*record.Record)) *record.Record {
 		r := &record.Record{}
 		r.Clear()
@@ -100,9 +93,7 @@ func TestBeyond(t *testing.T) {
 				got += "0"
 			}
 		}
-		if got != c.want {
-			t.Errorf("%s: got %s, want %s", name, got, c.want)
-		}
+		expect.Equal(t, got, c.want, name)
 	}
 }
 
@@ -110,10 +101,7 @@ func TestBeyond(t *testing.T) {
 // others nothing is known.
 func TestRowsOfWhatNeverEnded(t *testing.T) {
 	t.Parallel()
-	objectives, err := ParseObjectives("ttft.p95<300ms tpot.p95<50ms ok>=99%")
-	if err != nil {
-		t.Fatal(err)
-	}
+	objectives := must.Have(ParseObjectives("ttft.p95<300ms tpot.p95<50ms ok>=99%"))(t)
 	o := Outcome{Probe: Probe{Number: 1, Load: 2}, Verdict: Breaks, SliceS: 1, Slices: []Slice{{Requests: 40, Beyond: []int64{40, 0, 0}}}}
 	o.Summarize(len(objectives))
 	p := Page{Objectives: objectives, Outcomes: []Outcome{o}, Load: func(float64) string { return "2" }}

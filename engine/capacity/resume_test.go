@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // TestResume: a search that was killed after any probe, or in the midst of one, goes on from its journal to the same
@@ -20,10 +22,7 @@ func TestResume(t *testing.T) {
 		s := &simulation{model: &m, objectives: m.objectives, seed: 7}
 		whole := s.search(t, Config{Least: m.least})
 		for killed := range whole.outcomes {
-			again, err := New(Config{Objectives: m.objectives, Least: m.least, WindowS: 600, BesidesS: startS + warmS})
-			if err != nil {
-				t.Fatal(err)
-			}
+			again := must.Have(New(Config{Objectives: m.objectives, Least: m.least, WindowS: 600, BesidesS: startS + warmS}))(t)
 			var outcomes []Outcome // as a file keeps them
 			journal, err := json.Marshal(whole.outcomes[:killed])
 			if err = errors.Join(err, json.Unmarshal(journal, &outcomes)); err != nil {
@@ -55,9 +54,7 @@ func TestResume(t *testing.T) {
 func TestPeekAtTheEdge(t *testing.T) {
 	t.Parallel()
 	objectives, err := ParseObjectives("ttft.p90<1s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	runs := 100
 	if testing.Short() {
 		runs = 10
@@ -66,10 +63,7 @@ func TestPeekAtTheEdge(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, uint64(alike*100)))
 		broke, held := 0, 0
 		for range runs {
-			s, err := New(Config{Objectives: objectives, WindowS: 60, Least: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Have(New(Config{Objectives: objectives, WindowS: 60, Least: 1}))(t)
 			s.Add(Outcome{Probe: Probe{Number: 1, Load: 1}, Verdict: Holds, SliceS: 10, Slices: slicesOf(rng, 30, alike, -3.5)})
 			s.Add(Outcome{Probe: Probe{Number: 2, Load: 2}, Verdict: Breaks, SliceS: 10, Slices: slicesOf(rng, 30, alike, 2)})
 			all := slicesOf(rng, 60, alike, 0)
@@ -116,15 +110,10 @@ func slicesOf(rng *rand.Rand, n int, alike, above float64) (all []Slice) {
 func TestPeekEndsEarly(t *testing.T) {
 	t.Parallel()
 	objectives, err := ParseObjectives("ttft.p90<1s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	rng := rand.New(rand.NewPCG(2, 2))
 	for above, want := range map[float64]string{-3: Holds, 2: Breaks} {
-		s, err := New(Config{Objectives: objectives, WindowS: 60, Least: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Have(New(Config{Objectives: objectives, WindowS: 60, Least: 1}))(t)
 		all := slicesOf(rng, 200, 0.5, above)
 		for n := range all {
 			if d := s.Peek(Probe{Number: 1, Load: 1}, Peek{SliceS: 1, WindowS: 200, Slices: all[:n]}); d.End {
@@ -163,16 +152,12 @@ func TestBacklog(t *testing.T) {
 // not panic.
 func TestOutcomesOfAnyNumbers(t *testing.T) {
 	objectives, err := ParseObjectives("ttft.p90<1s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	rng := rand.New(rand.NewPCG(9, 9))
 	extremes := []float64{1e-300, 1e-12, 0.5, 1, 3, 1e6, 9e11}
 	for range 300 {
 		s, err := New(Config{Objectives: objectives, WindowS: 60, Least: 1, Whole: rng.IntN(2) == 0, Falling: rng.IntN(2) == 0, Most: []float64{0, 8}[rng.IntN(2)]})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for n := range 1 + rng.IntN(5) {
 			pick := func() float64 { return extremes[rng.IntN(len(extremes))] }
 			o := Outcome{Probe: Probe{Number: n + 1, Load: pick()}, SliceS: pick(), SpentS: pick(), Verdict: []string{Holds, Breaks, Edge}[rng.IntN(3)]}
@@ -181,9 +166,7 @@ func TestOutcomesOfAnyNumbers(t *testing.T) {
 				slice.Beyond = []int64{rng.Int64N(slice.Requests + 1)}
 				o.Slices = append(o.Slices, slice)
 			}
-			if err := o.Validate(n+1, 1); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, o.Validate(n+1, 1))
 			s.Add(o)
 			if p, more := s.Next(); more && (!(p.Load > 0) || math.IsInf(p.Load, 0)) {
 				t.Fatalf("after %+v the next load is %v", s.outcomes, p.Load)

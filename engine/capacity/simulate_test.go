@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // simulation is of one model: it runs probes and counts what they take.
@@ -127,10 +129,7 @@ func (s *simulation) peeks(all []request, sliceS, windowS float64) iter.Seq[Peek
 // search runs a whole search.
 func (s *simulation) search(t testing.TB, c Config) *Search {
 	c.Objectives, c.WindowS, c.BesidesS = s.objectives, cmp.Or(c.WindowS, 600), startS+warmS
-	search, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	search := must.Have(New(c))(t)
 	for p, more := search.Next(); more; p, more = search.Next() {
 		search.Add(s.probe(search, p))
 	}

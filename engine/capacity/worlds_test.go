@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/bench/worlds"
 )
 
@@ -79,9 +80,7 @@ func TestWorlds(t *testing.T) {
 		seeds, all = n, true
 	}
 	objectives, err := ParseObjectives("ttft.p95<1s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, from := range []string{FromBusiest, FromSpread} {
 		for _, world := range worlds.Deployments() {
 			if only := os.Getenv("FASTREPLAY_WORLD"); only != "" && world.Name != only || !all && (from == FromSpread || world.Name != "short") {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/chart"
 )
 
@@ -57,14 +58,10 @@ func TestScreen(t *testing.T) {
 		"screen": {Width: 80, Colour: true}, "file": {}, "full": {Width: 80, Full: true},
 	} {
 		var out bytes.Buffer
-		if err := Print(&out, made(), o); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Print(&out, made(), o))
 		golden := filepath.Join("testdata", name+".txt")
 		if *update {
-			if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(golden, out.Bytes(), 0o644))
 		}
 		if want, err := os.ReadFile(golden); err != nil || out.String() != string(want) {
 			t.Errorf("%s: %v, got\n%s", name, err, out.String())
@@ -113,14 +110,10 @@ func page(t *testing.T) (text string, d chart.Document, r *Result) {
 	}
 	r.Explained, r.Notes = append(r.Explained, made().Explained...), []string{"<img src=x onerror=alert(1)>"}
 	var out bytes.Buffer
-	if err := HTML(&out, []*Result{r, r}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, HTML(&out, []*Result{r, r}))
 	_, data, _ := strings.Cut(out.String(), `id="data">`)
 	data, _, _ = strings.Cut(data, "</script>")
-	if err := json.Unmarshal([]byte(data), &d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(data), &d))
 	return out.String(), d, r
 }
 
@@ -167,9 +160,7 @@ func TestPageInBrowser(t *testing.T) {
 		graphs += len(s.Graphs)
 	}
 	name := filepath.Join(t.TempDir(), "compare.html")
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte(text), 0o644))
 	c := exec.CommandContext(t.Context(), browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--user-data-dir="+t.TempDir(), "--dump-dom", "file://"+name)
 	var said bytes.Buffer
 	c.Stderr = &said

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
@@ -115,9 +115,7 @@ type object = map[string]any
 func readObjects(t *testing.T, path string) (all []object) {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	for in := bufio.NewScanner(f); in.Scan(); {
 		var o object

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/fastreplay/fastreplay/engine/internal/must"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
@@ -33,9 +33,7 @@ func TestWriteTwice(t *testing.T) {
 	dir := resultsDir(t, mixed(60), []int64{1e6, 2e6, 3e6}, nil)
 	for _, name := range Names() {
 		paths, err := Write(dir, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := Write(dir, name); !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), paths[0]) {
 			t.Errorf("%s a second time: %v", name, err)
 		}
@@ -67,9 +65,7 @@ func (d *fullDisk) Write(p []byte) (int, error) {
 // TestFullDisk: no writer hides that the disk is full, at whatever byte.
 func TestFullDisk(t *testing.T) {
 	r, err := load(resultsDir(t, mixed(60), []int64{1e6}, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, f := range formats() {
 		for _, part := range f.files {
 			var whole bytes.Buffer

@@ -7,8 +7,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -43,9 +44,7 @@ func TestVLLM(t *testing.T) {
 	for key, w := range map[string]any{
 		"date": "20260304-050619", "backend": "openai", "endpoint_type": "openai", "model_id": "llama", "request_rate": "inf", "fastreplay_version": "v1",
 	} {
-		if got[key] != w {
-			t.Errorf("%s is %v, want %v", key, got[key], w)
-		}
+		expect.Equal(t, got[key], w, key)
 		delete(got, key)
 	}
 	for key := range maps.Keys(got) {
@@ -205,18 +204,13 @@ func TestMostAtOnce(t *testing.T) {
 		for _, s := range c.spans {
 			all = append(all, vllmRequest{values: [vllmColumns]float64{startTime: s[0], endToEnd: s[1]}})
 		}
-		if got := all.mostAtOnce(); got != c.want {
-			t.Errorf("%v: got %d, want %d", c.spans, got, c.want)
-		}
+		expect.Equal(t, all.mostAtOnce(), c.want, c.spans)
 	}
 }
 
 // TestGoodput: both tools count the requests that met every SLO.
 func TestGoodput(t *testing.T) {
-	slos, err := metrics.ParseSLOs("ttft:4.5 e2e:90")
-	if err != nil {
-		t.Fatal(err)
-	}
+	slos := must.Have(metrics.ParseSLOs("ttft:4.5 e2e:90"))(t)
 	all := []record.Record{answered(0), answered(1), answered(2), answered(3)}
 	all[1].LastTokenNS += 1e6 // too long
 	all[3].Outcome, all[3].Error = record.Reset, "lost"
@@ -231,7 +225,5 @@ func TestGoodput(t *testing.T) {
 			t.Errorf("%s is %v, want %v", tag, got, want)
 		}
 	}
-	if vllm["request_goodput"] != 2/12.5 {
-		t.Errorf("request_goodput is %v, want %v", vllm["request_goodput"], 2/12.5)
-	}
+	expect.Equal(t, vllm["request_goodput"], 2/12.5, "request_goodput")
 }

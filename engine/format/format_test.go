@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 func TestNumbers(t *testing.T) {
@@ -34,9 +37,7 @@ func TestNumbers(t *testing.T) {
 		{Bytes(0), "0 B"}, {Bytes(999), "999 B"}, {Bytes(1000), "1.00 kB"}, {Bytes(999_499), "999 kB"}, {Bytes(999_500), "1.00 MB"},
 		{Bytes(1_240_000_000), "1.24 GB"}, {Bytes(-2048), "-2.05 kB"}, {Bytes(math.MaxInt64), "9,220 PB"},
 	} {
-		if c[0] != c[1] {
-			t.Errorf("printed as %q, want %q", c[0], c[1])
-		}
+		expect.Equal(t, c[0], c[1], "printed as")
 	}
 }
 
@@ -66,10 +67,7 @@ func TestDurationIsExact(t *testing.T) {
 		for digits := 3; digits <= 4; digits++ {
 			text := Duration(ns, digits)
 			number, unit, _ := strings.Cut(text, " ")
-			v, err := strconv.ParseFloat(strings.ReplaceAll(number, ",", ""), 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := must.Have(strconv.ParseFloat(strings.ReplaceAll(number, ",", ""), 64))(t)
 			if off := math.Abs(v*units[unit]-ns) / ns; off > 0.5001*math.Pow10(1-digits) {
 				t.Fatalf("Duration(%v, %d) = %q is off by %v", ns, digits, text, off)
 			}
@@ -89,9 +87,7 @@ func TestVisible(t *testing.T) {
 			t.Errorf("Visible(%q) = %q, want %q", text, got, want)
 		}
 	}
-	if n := testing.AllocsPerRun(10, func() { Visible("plain – µ 漢 é") }); n != 0 {
-		t.Errorf("%v allocations for nothing", n)
-	}
+	expect.Equal(t, testing.AllocsPerRun(10, func() { Visible("plain – µ 漢 é") }), 0, "allocations for nothing")
 	in := "{\"a\\n\u009b\u202e\U000e0041\x7f\":\n1}\n"
 	out := VisibleJSON([]byte(in))
 	if want := `{"a\n\u009b\u202e\udb40\udc41\u007f":` + "\n1}\n"; string(out) != want {
@@ -153,10 +149,7 @@ func TestFill(t *testing.T) {
 	v.Count = 1234
 	v.Deep = map[string]float64{"p99": 0.01251}
 	v.Name = "50 % {count}"
-	f, err := NewFiller(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Have(NewFiller(v))(t)
 	for text, want := range map[string]string{
 		"no gap":                            "no gap",
 		"{count count} of {name}":           "1,234 of 50 % {count}",
@@ -166,9 +159,7 @@ func TestFill(t *testing.T) {
 		"{count.p50 span}":                  "",
 		"{none some} of {count count}":      "",
 	} {
-		if got := f.Fill(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		expect.Equal(t, f.Fill(text), want, text)
 	}
 	v.Count = 0
 	if f, _ := NewFiller(v); f.Fill("{count some} failed") != "" || f.Fill("{count count} failed") != "0 failed" {

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fastreplay/fastreplay/engine/internal/must"
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 func TestControlGroups(t *testing.T) {
@@ -29,9 +30,7 @@ func TestControlGroups(t *testing.T) {
 		{"a namespace whose mount lies above it", "memory", "0::/\n", "30 23 0:26 /../.. /sys/fs/cgroup ro - cgroup2 cgroup2 rw\n", "/sys/fs/cgroup"},
 		{"one hierarchy twice, a space in its place", "memory", "0::/a\n", `30 23 0:26 / /my\040groups rw - cgroup2 none rw` + "\n" + v2, "/my groups/a /my groups"},
 	} {
-		if got := strings.Join(cgroups(tt.controller, tt.groups, tt.mounts), " "); got != tt.want {
-			t.Errorf("%s:\ngot  %s\nwant %s", tt.what, got, tt.want)
-		}
+		expect.Equal(t, strings.Join(cgroups(tt.controller, tt.groups, tt.mounts), " "), tt.want, tt.what)
 	}
 }
 

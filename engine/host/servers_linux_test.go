@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fastreplay/fastreplay/engine/internal/must"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // busyServer makes this test program a server that competes with itself for one core.

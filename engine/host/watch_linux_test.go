@@ -16,7 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fastreplay/fastreplay/engine/internal/must"
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -328,9 +329,7 @@ func TestWatchSeesThatCoresAreShort(t *testing.T) {
 func TestWatchAllocatesNothing(t *testing.T) {
 	w := NewWatch(sched.NewMonotonic(), []int{unix.Gettid()})
 	defer w.close()
-	if n := testing.AllocsPerRun(100, func() { w.sample(false) }); n != 0 {
-		t.Errorf("%g allocations a sample", n)
-	}
+	expect.Equal(t, testing.AllocsPerRun(100, func() { w.sample(false) }), 0, "allocations a sample")
 }
 
 func BenchmarkWatch(b *testing.B) {

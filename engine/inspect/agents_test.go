@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/sched"
 )

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/chart"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 )
 
 // pageOf writes the page and returns it with the data in it.

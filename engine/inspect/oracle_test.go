@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -369,9 +370,7 @@ func TestConversationTrace(t *testing.T) {
 		{"largest burst", r.Arrivals.LargestBurst, 28},
 		{"span in ms", int64(math.Round(r.Arrivals.SpanS * 1e3)), 3_536_999},
 	} {
-		if c.got != c.want {
-			t.Errorf("%s: %d, want %d", c.what, c.got, c.want)
-		}
+		expect.Equal(t, c.got, c.want, c.what)
 	}
 	two := func(what string, got, want float64) {
 		t.Helper()

@@ -14,8 +14,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -163,9 +164,7 @@ func TestManyFilesInBands(t *testing.T) {
 // TestTypeNames: a name that would move the cursor is quoted.
 func TestTypeNames(t *testing.T) {
 	for name, want := range map[string]string{"": "(none)", "text": "text", "搜索": "搜索", "a\x1b[2J": `"a\x1b[2J"`, "a\nb": `"a\nb"`, "\xff": `"\xff"`} {
-		if got := typeName(name); got != want {
-			t.Errorf("%q: %q, want %q", name, got, want)
-		}
+		expect.Equal(t, typeName(name), want, name)
 	}
 }
 
@@ -182,15 +181,9 @@ func TestValidate(t *testing.T) {
 
 // TestDeclared: each value of quantities.txt and words.txt is one of the report or computed, and each printer exists.
 func TestDeclared(t *testing.T) {
-	fill, err := fillerOf(&Report{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fill := must.Have(fillerOf(&Report{}))(t)
 	isComputed := map[string]bool{}
-	source, err := os.ReadFile("quantities.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Have(os.ReadFile("quantities.go"))(t)
 	for _, key := range regexp.MustCompile(`"([a-z_]+)":? *[:\]]`).FindAllStringSubmatch(string(source), -1) {
 		isComputed[key[1]] = true
 	}

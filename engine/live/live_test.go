@@ -13,8 +13,9 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/rivo/uniseg"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
@@ -230,9 +231,7 @@ func TestWaits(t *testing.T) {
 func TestAddAllocatesNothing(t *testing.T) {
 	m, _ := steady(2, 40, false)
 	r, bad := completed(41e9, 1, 1e6, 10, 1e6), failed(41e9, record.HTTPError, 503)
-	if n := testing.AllocsPerRun(1000, func() { m.Add(41e9, r, 0); m.Add(42e9, bad, 1) }); n != 0 {
-		t.Errorf("%g allocations", n)
-	}
+	expect.Equal(t, testing.AllocsPerRun(1000, func() { m.Add(41e9, r, 0); m.Add(42e9, bad, 1) }), 0, "allocations")
 }
 
 func BenchmarkAdd(b *testing.B) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fastreplay/fastreplay/engine/internal/must"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
 

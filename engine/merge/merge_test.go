@@ -19,8 +19,9 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/shard"
@@ -137,9 +138,7 @@ func writeTo(t testing.TB, root string, parts []part, index, requests int, whole
 	t.Helper()
 	dir, p := filepath.Join(root, fmt.Sprint("shard-", index)), parts[index]
 	check := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	check(os.Mkdir(dir, 0o755))
 	f := File{Schema: Schema, Index: index, Count: len(parts), Version: "v", Load: "sha256:1", Requests: int64(len(p.plan)), Workload: metrics.Workload{Requests: int64(requests)}, Size: metrics.Load{Requests: int64(requests)}, StartAt: start}
@@ -233,9 +232,7 @@ func keysOf(t *testing.T, s *metrics.Summary) (keys map[string]any) {
 	if err == nil {
 		err = json.Unmarshal(text, &keys)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return keys
 }
 
@@ -329,9 +326,7 @@ func TestLostShards(t *testing.T) {
 			t.Errorf("shard %d is %s, want %s", i, got.Shards[i].State, want)
 		}
 	}
-	if got.Workload.Fingerprint != "" {
-		t.Errorf("fingerprint %s, though a shard's digests are lost", got.Workload.Fingerprint)
-	}
+	expect.Equal(t, got.Workload.Fingerprint, "", "a fingerprint, though a shard's digests are lost")
 }
 
 // TestLostNeighbours: of a shard that is missing together with the one before it only the number of requests is known.
@@ -399,7 +394,5 @@ func TestAhead(t *testing.T) {
 			t.Errorf("at %d: %d, want %d", at, got, want)
 		}
 	}
-	if got := ahead(&File{}, 5); got != 0 {
-		t.Errorf("unknown clock: %d", got)
-	}
+	expect.Equal(t, ahead(&File{}, 5), 0, "unknown clock")
 }

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/host"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
@@ -33,10 +33,7 @@ func TestMillions(t *testing.T) {
 		}
 		_ = os.Remove(filepath.Join(dir, report.RequestsName+".zst"))
 		_ = os.Remove(filepath.Join(dir, "digests.bin")) // of the small load
-		w, err := report.NewWriter(dir, report.WriterOptions{Compress: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Have(report.NewWriter(dir, report.WriterOptions{Compress: true}))(t)
 		rng := rand.New(rand.NewPCG(uint64(i), 2))
 		for k := i; k < n; k += shards {
 			r := answered(rng, planned(rng, k))

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
@@ -204,9 +205,7 @@ func TestCollectorAllocatesNothing(t *testing.T) {
 		c.AddGaps(m.target, m.gaps)
 		i++
 	})
-	if allocs != 0 {
-		t.Errorf("%v allocations, want 0", allocs)
-	}
+	expect.Equal(t, allocs, 0, "allocations")
 }
 
 func BenchmarkAdd(b *testing.B) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
@@ -79,8 +80,6 @@ func TestFailureWords(t *testing.T) {
 		`reset "` + strings.Repeat("é", 200) + `…"`: {Outcome: "reset", Example: strings.Repeat("é", 201)},
 		"timeout": {Outcome: "timeout"},
 	} {
-		if got := f.Words(); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		expect.Equal(t, f.Words(), want)
 	}
 }

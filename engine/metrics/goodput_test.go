@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 )
 
 // naiveLatencies are the latencies of a line of requests.jsonl in ns, read by

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 )
 
 func writeLog(t *testing.T, c *Collector) []byte {
@@ -82,9 +82,7 @@ func TestReadHistogramsOfABrokenFile(t *testing.T) {
 	c.Add(r, 0)
 	text := writeLog(t, c)
 	whole, err := readAll(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for n := range text { // every cut: an error or fewer histograms, no panic
 		if got, err := readAll(text[:n]); err == nil && len(got) >= len(whole) && n < len(text)-1 {
 			t.Errorf("cut at %d of %d: all %d histograms", n, len(text), len(got))

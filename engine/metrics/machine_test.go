@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
@@ -138,7 +139,5 @@ func TestAbove(t *testing.T) {
 			t.Errorf("above %d: %d, want %d (of a histogram the second)", ns, got, want)
 		}
 	}
-	if n := new(Distribution).above(0); n != 0 {
-		t.Errorf("of nothing %d are above 0", n)
-	}
+	expect.Equal(t, new(Distribution).above(0), 0, "of nothing are above 0")
 }

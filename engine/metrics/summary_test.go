@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
@@ -132,9 +133,7 @@ func TestReportedCacheIsPerTarget(t *testing.T) {
 	if got := *s.PrefixCache.ReportedHitRatio; got != 160.0/1500 {
 		t.Errorf("reported hit ratio %v, want 160/1500: the silent target must not dilute it", got)
 	}
-	if got := *s.PrefixCache.ExpectedHitRatio; got != 0.8 {
-		t.Errorf("expected hit ratio %v, want 0.8", got)
-	}
+	expect.Equal(t, *s.PrefixCache.ExpectedHitRatio, 0.8, "expected hit ratio")
 	if s.Targets[0].ReportedHitRatio == nil || s.Targets[1].ReportedHitRatio != nil {
 		t.Errorf("per target: %v, %v", s.Targets[0].ReportedHitRatio, s.Targets[1].ReportedHitRatio)
 	}
@@ -346,9 +345,7 @@ func btoi(b bool) int64 {
 
 func equal(t *testing.T, name string, got, want any) {
 	t.Helper()
-	if g, w := dump(got), dump(want); g != w {
-		t.Errorf("%s:\ngot  %s\nwant %s", name, g, w)
-	}
+	expect.Equal(t, dump(got), dump(want), name)
 }
 
 func TestSummaryMayBeTakenAgain(t *testing.T) {

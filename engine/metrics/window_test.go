@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
@@ -242,12 +243,8 @@ func TestCostAndEnergy(t *testing.T) {
 	s.Price(3600)
 	s.setEnergy()
 	text := func(v any) string { b, _ := json.Marshal(v); return string(b) }
-	if got, want := text(s.Cost), `{"price_per_hour":3600,"total":20,"per_1m_input_tokens":500,"per_1m_output_tokens":2000,"per_1m_tokens":400,"per_request":0.25}`; got != want {
-		t.Errorf("cost %s, want %s", got, want)
-	}
-	if got, want := text(s.Energy), `{"joules":10000,"j_per_token":0.2,"j_per_output_token":1,"j_per_request":125}`; got != want {
-		t.Errorf("energy %s, want %s", got, want)
-	}
+	expect.Equal(t, text(s.Cost), `{"price_per_hour":3600,"total":20,"per_1m_input_tokens":500,"per_1m_output_tokens":2000,"per_1m_tokens":400,"per_request":0.25}`, "cost")
+	expect.Equal(t, text(s.Energy), `{"joules":10000,"j_per_token":0.2,"j_per_output_token":1,"j_per_request":125}`, "energy")
 	s.Throughput = Throughput{}
 	if s.Price(1); s.Cost.PerRequest != nil || s.Cost.PerMTokens != nil {
 		t.Errorf("nothing came, and cost %s", fmt.Sprint(text(s.Cost)))

@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/api"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
@@ -38,9 +38,7 @@ type hostile struct {
 func newHostile(t *testing.T, secure bool, answer func(h *hostile, path string, w io.Writer)) *hostile {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	h := &hostile{Listener: ln, secure: secure, asked: make(chan struct{}, 1000), over: make(chan struct{})}
 	certified := httptest.NewUnstartedServer(nil)
 	certified.StartTLS()
@@ -250,9 +248,7 @@ func TestRefusalIsOneLine(t *testing.T) {
 		h := newHostile(t, false, func(_ *hostile, _ string, w io.Writer) { _, _ = io.WriteString(w, "HTTP/1.0 502 Bad\r\n\r\n"+answer) })
 		b := h.prober(t)
 		backend, err := b.Backend("")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_, err = b.exchange(t.Context(), firstOf(&b.Targets[0]), backend, []byte("{}"))
 		if err == nil || !strings.HasSuffix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q, want %q", err, want)
@@ -380,9 +376,7 @@ func TestProbeIsAskedAgain(t *testing.T) {
 		})
 		b := h.prober(t)
 		backend, err := b.Backend("")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_, err = b.exchange(t.Context(), firstOf(&b.Targets[0]), backend, []byte("{}"))
 		if got := asked.Load(); (err == nil) != c.ok || got != c.asked {
 			t.Errorf("%s %d times: asked %d times, want %d; %v", c.status, c.bad, got, c.asked, err)

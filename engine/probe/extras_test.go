@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/prompt"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
@@ -83,9 +85,7 @@ func TestProbesKeepToTheUsersExtras(t *testing.T) {
 			}
 			b.Backend, b.AsRun, b.Extra, b.RunOutput = backendOf(false), backendOf(true), extra, 64
 			source, err := prompt.NewTokenIDs(0, prompt.BuiltInIDs())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			checked := func(what string, err error) {
 				t.Helper()
 				switch {
@@ -97,9 +97,7 @@ func TestProbesKeepToTheUsersExtras(t *testing.T) {
 			}
 			added, err := b.Overhead(t.Context(), source)
 			checked("overhead", err)
-			if added != 0 {
-				t.Errorf("%d tokens are added", added)
-			}
+			expect.Equal(t, added, 0, "tokens are added")
 			_, _, err = b.SaltWorks(t.Context(), source)
 			checked("salt", err)
 			w := workloadtest.Work(t, 6)

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/prompt"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
@@ -206,9 +206,7 @@ func TestPrefixCaches(t *testing.T) {
 // TestParseAnswer reads streams in whole, also one that breaks off without the blank line of its last event.
 func TestParseAnswer(t *testing.T) {
 	tgi, err := api.New("tgi", api.Options{Stream: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	const token = "data:{\"token\":{\"text\":\"a\"},\"details\":null}\n\n"
 	const last = "data:{\"token\":{\"text\":\"b\"},\"details\":{\"finish_reason\":\"length\",\"generated_tokens\":2,\"input_length\":9}}"
 	for answer, want := range map[string]struct {

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/http1"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/redact"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 	"github.com/fastreplay/fastreplay/engine/workload"

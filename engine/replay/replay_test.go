@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fastreplay/fastreplay/engine/internal/must"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/replay"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/setup"

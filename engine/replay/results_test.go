@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -33,8 +34,6 @@ func TestUnnamed(t *testing.T) {
 // TestAheadOf: how clocks differ, in words.
 func TestAheadOf(t *testing.T) {
 	for ahead, want := range map[time.Duration]string{-22198: "22.2 µs behind", 0: "0 ns ahead of", 3 * time.Millisecond: "3.00 ms ahead of"} {
-		if got := aheadOf(ahead); got != want {
-			t.Errorf("%v: %q, want %q", ahead, got, want)
-		}
+		expect.Equal(t, aheadOf(ahead), want, ahead)
 	}
 }

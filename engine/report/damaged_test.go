@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -21,9 +22,7 @@ func soundDir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	w, err := NewWriter(dir, WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c := metrics.NewCollector([]string{windowURL})
 	for i := range int64(100) {
 		var r record.Record
@@ -43,9 +42,7 @@ func soundDir(t testing.TB) string {
 		Workload: metrics.Workload{Trace: "sound.jsonl", Requests: 100}, Records: w.Lines(),
 	}, metrics.Probed{})
 	for _, err := range []error{WriteSummary(dir, s), WriteHistograms(dir, c, start, start), WriteTimeline(dir, c.Timeline())} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	return dir
 }
@@ -115,9 +112,7 @@ func TestRecordsOfOthers(t *testing.T) {
 		{Requests: metrics.Requests{Planned: 9}, Run: metrics.Run{Partial: true}},
 		{Requests: metrics.Requests{Planned: 9}, Records: &record.Lines{Count: 5, Sum: 7}},
 	} {
-		if what := s.Unlike(seen); what != "" {
-			t.Errorf("%+v: %s", s, what)
-		}
+		expect.Equal(t, s.Unlike(seen), "", s)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fastreplay/fastreplay/engine/internal/must"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 

@@ -17,9 +17,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/chart"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -43,9 +44,7 @@ func dataOf(t *testing.T, page string) (d chart.Document) {
 	must.Do(t, json.Unmarshal([]byte(data), &d))
 	frame := regexp.MustCompile(`(?s)(<script[^>]*>).*?</script>`).ReplaceAllString(page, "$1</script>")
 	frame = regexp.MustCompile(`(?s)<style>.*?</style>`).ReplaceAllString(frame, "<style></style>")
-	if n := strings.Count(frame, "<script"); n != 3 {
-		t.Errorf("%d scripts", n)
-	}
+	expect.Equal(t, strings.Count(frame, "<script"), 3, "scripts")
 	for x := xml.NewDecoder(strings.NewReader(frame)); ; {
 		if _, err := x.Token(); errors.Is(err, io.EOF) {
 			break
@@ -295,8 +294,6 @@ func TestStoppedRequestsDidNotFail(t *testing.T) {
 		var r record.Record
 		r.Clear()
 		r.Outcome = outcome
-		if got := [2]string{(&pictures{}).kindOf(&r), (&pictures{over: true}).kindOf(&r)}; got != want {
-			t.Errorf("%v: %q, want %q", outcome, got, want)
-		}
+		expect.Equal(t, [2]string{(&pictures{}).kindOf(&r), (&pictures{over: true}).kindOf(&r)}, want, outcome)
 	}
 }

@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -51,9 +52,7 @@ func ranWith(t *testing.T, dir, list string) *metrics.Summary {
 // text is the summary as JSON.
 func text(t *testing.T, s *metrics.Summary, err error) string {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var b strings.Builder
 	must.Do(t, EncodeJSON(&b, s))
 	return b.String()
@@ -75,9 +74,7 @@ func TestGoodputFromDisk(t *testing.T) {
 	if got := load(slos(t, own)...); got != text(t, s, nil) {
 		t.Errorf("counted again: %s", got)
 	}
-	if got := load(slos(t, other)...); got != text(t, want, nil) {
-		t.Errorf("by other SLOs %s\nwant %s", got, text(t, want, nil))
-	}
+	expect.Equal(t, load(slos(t, other)...), text(t, want, nil), "by other SLOs")
 	if got := load(); got != text(t, s, nil) {
 		t.Errorf("counting again changed what is on disk: %s", got)
 	}

@@ -13,8 +13,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 )
 
 // numbered returns the i-th record of these tests, with a line of varying
@@ -69,9 +70,7 @@ func TestWriter(t *testing.T) {
 			w.Append(numbered(appended))
 			appended++
 		}
-		if w.Pending() != 5 {
-			t.Errorf("pending %d, want 5", w.Pending())
-		}
+		expect.Equal(t, w.Pending(), 5, "pending")
 		unwritten, err := w.Close()
 		data, readErr := os.ReadFile(name)
 		if err != nil || readErr != nil || unwritten != 0 || readBack(t, data) != appended {
@@ -133,9 +132,7 @@ func TestWriterOnAFullDisk(t *testing.T) {
 			}
 			turns++
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		appended := int64(0)
 		for range 40 {
 			for range rng.IntN(6) {
@@ -235,9 +232,7 @@ func TestAppendAllocatesNothing(t *testing.T) {
 		w.Append(r)
 	}
 	must.Do(t, w.Flush())
-	if n := testing.AllocsPerRun(1000, func() { w.Append(r) }); n != 0 {
-		t.Errorf("%v allocations for each record, want 0", n)
-	}
+	expect.Equal(t, testing.AllocsPerRun(1000, func() { w.Append(r) }), 0, "allocations for each record")
 }
 
 func BenchmarkWriter(b *testing.B) {

@@ -4,14 +4,14 @@ import (
 	"math"
 	"os"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // TestDCGMPage: a GPU that is cut into instances counts once, and a page of an engine may have GPUs, too.
 func TestDCGMPage(t *testing.T) {
 	page, err := os.ReadFile("testdata/dcgm.prom")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r := NewReader()
 	for engine, text := range map[string]string{"dcgm": string(page), "vllm": "vllm:num_requests_running 7\n" + string(page)} {
 		m, err := r.Read([]byte(text))

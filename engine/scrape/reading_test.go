@@ -12,7 +12,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/fastreplay/fastreplay/engine/internal/must"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // unreported stands for a quantity that the server does not have.
@@ -35,9 +35,7 @@ func TestServers(t *testing.T) {
 		{"dynamo", "dynamo", 1, [Quantities]float64{12, 2, unreported, unreported, unreported, unreported, unreported, 5000, 700, 10000, unreported, unreported}, unreported},
 	} {
 		page, err := os.ReadFile("testdata/" + c.page + ".prom")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		r := NewReader()
 		for range 2 { // what is kept between pages changes nothing
 			got, err := r.Read(page)
@@ -110,10 +108,7 @@ func TestUseOfTheCacheBelowNothing(t *testing.T) {
 
 // TestTheNextPageCostsLittle: the collector rests during a run.
 func TestTheNextPageCostsLittle(t *testing.T) {
-	page, err := os.ReadFile("testdata/vllm.prom")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Have(os.ReadFile("testdata/vllm.prom"))(t)
 	r := NewReader()
 	read := func() {
 		must.Have(r.Read(page))(t)
@@ -126,9 +121,7 @@ func TestTheNextPageCostsLittle(t *testing.T) {
 
 func BenchmarkRead(b *testing.B) {
 	one, err := os.ReadFile("testdata/vllm.prom")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	var page []byte
 	for len(page) < 300<<10 {
 		page = append(page, one...)

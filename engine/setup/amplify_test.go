@@ -8,8 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -37,9 +38,7 @@ const (
 func amplified(tb testing.TB, t *trace.Trace, factor float64, seed uint64) (*trace.Trace, *metrics.Amplify) {
 	tb.Helper()
 	out, did, err := Amplify(factor).Apply(t, seed)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	return out, did
 }
 
@@ -155,9 +154,7 @@ func TestAmplifyUntimed(t *testing.T) {
 	for _, clone := range out.Clone[:30] {
 		early[clone] = true
 	}
-	if len(early) != 3 {
-		t.Errorf("the first 30 requests are of %d clones", len(early))
-	}
+	expect.Equal(t, len(early), 3, "the first 30 requests are of clones")
 }
 
 func TestAmplifyRefusals(t *testing.T) {

@@ -13,14 +13,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fastreplay/fastreplay/engine/internal/must"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
 // quick are times for tests.
 func quick() times {
-	return times{look: 10 * time.Millisecond, lead: 300 * time.Millisecond, patience: 20 * time.Second, remind: time.Hour,
-		sample: 50 * time.Millisecond, silence: 10 * time.Second, linger: 600 * time.Millisecond}
+	return times{look: 10 * time.Millisecond, lead: 300 * time.Millisecond, patience: 2 * time.Minute, remind: time.Hour,
+		sample: 50 * time.Millisecond, silence: 30 * time.Second, linger: 600 * time.Millisecond}
 }
 
 // member is one shard of a test, and what became of it.
@@ -90,7 +90,7 @@ func group(where string, count int) (list []*member) {
 // runAll lets shards run. One that does not end fails the test.
 func runAll(t *testing.T, list []*member) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	var all sync.WaitGroup
 	for _, m := range list {
@@ -100,7 +100,7 @@ func runAll(t *testing.T, list []*member) {
 	go func() { defer close(done); all.Wait() }()
 	select {
 	case <-done:
-	case <-time.After(time.Minute):
+	case <-time.After(4 * time.Minute):
 		t.Error("a shard does not end")
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fastreplay/fastreplay/engine/internal/must"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 func hostOf(t *testing.T, where string) string {
@@ -30,7 +30,7 @@ func hostOf(t *testing.T, where string) string {
 // connect connects as soon as somebody listens, until the test ends.
 func connect(t *testing.T, address string) net.Conn {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			t.Cleanup(func() { _ = conn.Close() })
@@ -210,9 +210,7 @@ type proxy struct {
 
 func startProxy(t *testing.T, to string) *proxy {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p := &proxy{where: "tcp://" + listener.Addr().String(), held: make(chan struct{})}
 	t.Cleanup(func() { _ = listener.Close(); p.cut() })
 	go func() {
@@ -511,9 +509,7 @@ func TestKnowsTheSecret(t *testing.T) {
 	go func() { defer close(done); runAll(t, list) }()
 	connect(t, hostOf(t, where))
 	proof, err := identity(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: proof}, Timeout: 10 * time.Second}
 	defer client.CloseIdleConnections()
 	for _, c := range []struct{ path, text, want string }{

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
 )
 
 var perMille = []int64{500, 900, 950, 990, 999}
@@ -257,9 +259,7 @@ func TestLagOne(t *testing.T) {
 		values []float64
 		want   float64
 	}{{[]float64{1, -1, 1, -1}, -0.75}, {[]float64{1, 1, -1, -1}, 0.25}, {[]float64{0, 0, 0}, 0}} {
-		if got := LagOne(c.values); got != c.want {
-			t.Errorf("%v: %g, want %g", c.values, got, c.want)
-		}
+		expect.Equal(t, LagOne(c.values), c.want, c.values)
 	}
 }
 

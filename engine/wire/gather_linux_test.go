@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/internal/gather"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 )
 
 // scattered is a list of n pieces of random sizes up to most bytes, in any order in their memory.

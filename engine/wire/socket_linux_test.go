@@ -15,8 +15,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/internal/gather"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -24,16 +25,12 @@ import (
 func connected(t testing.TB, o DialOptions) (near *Socket, far *net.TCPConn) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer ln.Close()
 	to := ln.Addr().(*net.TCPAddr).AddrPort()
 	o.Timeout = 10 * time.Minute
 	near, err = Dial(context.Background(), sched.NewMonotonic(), to, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(near.Close)
 	c := must.Have(ln.Accept())(t)
 	t.Cleanup(func() { _ = c.Close() })
@@ -121,9 +118,7 @@ func TestStampedReadDoesNotAllocate(t *testing.T) {
 		_, _ = far.Read(b)
 		near.in.sent(func(SentStamp) {})
 	})
-	if n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	expect.Equal(t, n, 0, "allocations")
 }
 
 // TestSentStampsNameTheirByte: each write makes a stamp of its last byte when it leaves and when it is acknowledged.

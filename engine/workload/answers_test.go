@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/prompt"
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/workload"
@@ -92,10 +92,7 @@ func TestAnswersAreTheNextTurns(t *testing.T) {
 		w := &workload.Work{Trace: tr, Plan: plan, Targets: []workload.Target{{URL: "http://a:1", Host: "a:1", Path: "/x", Endpoints: []netip.AddrPort{addr}}},
 			Places: route.RoundRobin(plan.Requests, route.Even([]int{1})), Caches: map[netip.AddrPort]workload.PrefixCache{addr: {BlockTokens: block}}}
 		source := must.Have(prompt.NewTokenIDs(seed, prompt.BuiltInIDs()))(t)
-		backend, err := api.New("vllm-generate", api.Options{Model: "m", Stream: true, ForceOutput: true, TokenIDs: true, Answers: true, CacheSalt: "s"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		backend := must.Have(api.New("vllm-generate", api.Options{Model: "m", Stream: true, ForceOutput: true, TokenIDs: true, Answers: true, CacheSalt: "s"}))(t)
 		free := sum(w.IdealHits().Expected)
 		carried, turns := w.Carried()
 		w.TellAnswers(source)

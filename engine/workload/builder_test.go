@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
@@ -60,9 +62,7 @@ func TestBuiltBytesAreRequests(t *testing.T) {
 			t.Fatalf("request %d: %d prompt tokens and max_tokens %d; want %d and %d", i, len(body.Prompt), body.MaxTokens, want, w.Trace.OutputTokens[i])
 		}
 	}
-	if m.Largest() != largest {
-		t.Errorf("largest %d, want %d", m.Largest(), largest)
-	}
+	expect.Equal(t, m.Largest(), largest, "largest")
 }
 
 // TestFingerprint recomputes it from its definition, one row after the other.
@@ -80,9 +80,7 @@ func TestFingerprint(t *testing.T) {
 		_ = binary.Write(all, binary.LittleEndian, w.Plan.ReleaseNS[i])
 		all.Write(row.Sum(nil))
 	}
-	if want := fmt.Sprintf("sha256:%x", all.Sum(nil)); m.Fingerprint() != want {
-		t.Errorf("fingerprint %s, want %s", m.Fingerprint(), want)
-	}
+	expect.Equal(t, m.Fingerprint(), fmt.Sprintf("sha256:%x", all.Sum(nil)), "fingerprint")
 }
 
 func TestFingerprintIsThatOfTheWorkload(t *testing.T) {
@@ -90,21 +88,15 @@ func TestFingerprintIsThatOfTheWorkload(t *testing.T) {
 	print := func(salt, runID string, seed uint64) string {
 		return workloadtest.Build(t, workloadtest.Builder(t, salt, runID, seed), w).Fingerprint()
 	}
-	if print("", "a", 7) != print("", "b", 7) {
-		t.Error("another run id changed the fingerprint")
-	}
-	if print("salt-1", "a", 7) != print("salt-2", "a", 7) {
-		t.Error("another salt changed the fingerprint")
-	}
+	expect.Equal(t, print("", "a", 7), print("", "b", 7), "another run id changed the fingerprint")
+	expect.Equal(t, print("salt-1", "a", 7), print("salt-2", "a", 7), "another salt changed the fingerprint")
 	if print("", "a", 7) == print("", "a", 8) {
 		t.Error("another seed did not change the fingerprint")
 	}
 	keyed := *w
 	keyed.Targets = append([]workload.Target(nil), w.Targets...)
 	keyed.Targets[0].Query = "?key=k"
-	if workloadtest.Build(t, workloadtest.Builder(t, "", "a", 7), &keyed).Fingerprint() != print("", "a", 7) {
-		t.Error("a credential in the URL changed the fingerprint")
-	}
+	expect.Equal(t, workloadtest.Build(t, workloadtest.Builder(t, "", "a", 7), &keyed).Fingerprint(), print("", "a", 7), "a credential in the URL changed the fingerprint")
 	slow := *w
 	slow.Plan, _ = sched.FromTrace(w.Trace.ArrivalNS, 0.5, 0)
 	if workloadtest.Build(t, workloadtest.Builder(t, "", "a", 7), w).Fingerprint() == workloadtest.Build(t, workloadtest.Builder(t, "", "a", 7), &slow).Fingerprint() {
@@ -115,24 +107,17 @@ func TestFingerprintIsThatOfTheWorkload(t *testing.T) {
 func TestFillStopsWhenToldTo(t *testing.T) {
 	w := workloadtest.Work(t, 500)
 	r := workloadtest.Builder(t, "", "a", 1)
-	m, err := r.Layout(context.Background(), w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Have(r.Layout(context.Background(), w))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := m.Fill(ctx, new(atomic.Int64)); err != context.Canceled {
-		t.Errorf("error %v, want %v", err, context.Canceled)
-	}
+	expect.Equal(t, m.Fill(ctx, new(atomic.Int64)), context.Canceled, "error")
 }
 
 func BenchmarkFill(b *testing.B) {
 	w := workloadtest.Work(b, 2000)
 	r := workloadtest.Builder(b, "", "a", 1)
 	m, err := r.Layout(context.Background(), w)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, err)
 	tokens := 0
 	for _, n := range w.Trace.InputTokens {
 		tokens += int(n)
@@ -140,12 +125,8 @@ func BenchmarkFill(b *testing.B) {
 	b.SetBytes(m.Bytes())
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := m.Fill(context.Background(), new(atomic.Int64)); err != nil {
-			b.Fatal(err)
-		}
-		if err := m.Free(); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, m.Fill(context.Background(), new(atomic.Int64)))
+		must.Do(b, m.Free())
 	}
 	b.ReportMetric(float64(b.N*tokens)/b.Elapsed().Seconds(), "tokens/s")
 }

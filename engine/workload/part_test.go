@@ -12,6 +12,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/codec/trace/lists"
@@ -24,10 +25,7 @@ import (
 // dividedWork is a bundled trace over three weighted targets, as it is to be replayed.
 func dividedWork(t *testing.T, name, mode string) *workload.Work {
 	t.Helper()
-	file, err := os.ReadFile(filepath.Join("..", "..", "bench", "samples", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Have(os.ReadFile(filepath.Join("..", "..", "bench", "samples", name)))(t)
 	tr, err := trace.Read(bytes.NewReader(file), name, trace.Options{Limit: 600})
 	if err == nil && mode == "twice" {
 		tr, err = tr.Repeat(2)
@@ -43,9 +41,7 @@ func dividedWork(t *testing.T, name, mode string) *workload.Work {
 	case "think":
 		w.Plan, err = w.Plan.Following(workload.FollowPolicy{Think: true, Bounded: true, Speed: 3}.Dependencies(tr, tr.Len()))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	w.Places = route.RoundRobin(w.Requests(), w.Routing.Targets)
 	return w
 }
@@ -92,9 +88,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 				inFlight += w.Plan.Concurrency
 				m := workloadtest.Build(t, b, w)
 				var out bytes.Buffer
-				if err := m.WriteDigests(&out); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, m.WriteDigests(&out))
 				for i, r := range w.Records("other", hits, b.Backend) {
 					n := w.Number(i)
 					seen++
@@ -125,9 +119,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 }
 
 func number(t *testing.T, r *record.Record) (n int) {
-	if _, err := fmt.Sscanf(r.RequestID, "run-%d", &n); err != nil {
-		t.Fatal(err)
-	}
+	must.Have(fmt.Sscanf(r.RequestID, "run-%d", &n))(t)
 	return n
 }
 
@@ -214,9 +206,7 @@ func TestIdentity(t *testing.T) {
 		return w.Identity(parts, w.IdealHits(), "1.0", uint64(3))
 	}
 	same := of(func(*workload.Work, []int32) {})
-	if same != of(func(*workload.Work, []int32) {}) {
-		t.Fatal("an identity changes by itself")
-	}
+	must.Equal(t, same, of(func(*workload.Work, []int32) {}), "an identity changes by itself")
 	for name, change := range map[string]func(*workload.Work, []int32){
 		"an instant":  func(w *workload.Work, _ []int32) { w.Plan.ReleaseNS[9]++ },
 		"a length":    func(w *workload.Work, _ []int32) { w.Trace.InputTokens[9]-- },

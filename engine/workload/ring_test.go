@@ -3,6 +3,8 @@ package workload
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // TestRingNeverOverwritesWhatIsNeeded: at every moment the requests between the oldest that is needed and the newest
@@ -16,9 +18,7 @@ func TestRingNeverOverwritesWhatIsNeeded(t *testing.T) {
 			m.largest = max(m.largest, int(size))
 			m.offsets = append(m.offsets, m.Bytes()+size)
 		}
-		if err := m.UseRing(int64(leastInRing*m.largest) + rng.Int64N(300)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.UseRing(int64(leastInRing*m.largest)+rng.Int64N(300)))
 		needed := make([]bool, 200)
 		for m.built.Load() < 200 {
 			from := int(m.built.Load())

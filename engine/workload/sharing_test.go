@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/prompt"
 	"github.com/fastreplay/fastreplay/codec/trace"
@@ -86,19 +87,14 @@ func sharingBuilders(t testing.TB, rng *rand.Rand) *workload.Builder {
 		} else {
 			source, err = prompt.NewText(rng.Uint64(), prompt.BuiltIn())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return &workload.Builder{Backend: backend, Source: source, RunID: "run"}
 	}
 }
 
 func readRows(t testing.TB, rows []string, blockTokens int) *trace.Trace {
 	t.Helper()
-	made, err := trace.Read(bytes.NewReader([]byte(strings.Join(rows, "\n"))), "rows.jsonl", trace.Options{Format: "mooncake", BlockTokens: blockTokens})
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Have(trace.Read(bytes.NewReader([]byte(strings.Join(rows, "\n"))), "rows.jsonl", trace.Options{Format: "mooncake", BlockTokens: blockTokens}))(t)
 	return made
 }
 
@@ -201,10 +197,7 @@ func TestSharingIsChosenByWhatItSaves(t *testing.T) {
 		w := workloadtest.Work(t, c.rows)
 		w.Trace, w.Overhead = readRows(t, rows, 512), workload.Overhead{}
 		r := workloadtest.Builder(t, "", "a", 1)
-		m, err := r.Layout(context.Background(), w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Have(r.Layout(context.Background(), w))(t)
 		if got := m.Held() < m.Bytes(); got != c.shared {
 			t.Errorf("%s: in pieces: %t, of %d bytes %d would be held", c.name, got, m.Bytes(), m.Held())
 		}
@@ -226,9 +219,7 @@ func BenchmarkFillShared(b *testing.B) {
 		if err == nil {
 			err = m.Fill(context.Background(), new(atomic.Int64))
 		}
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
 		b.SetBytes(m.Bytes())
 		_ = m.Free()
 	}

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine/internal/must"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
@@ -73,9 +73,7 @@ func TestRecordsOfJobs(t *testing.T) {
 {"request_id":"5","play_id":"a","session_id":"u","model":"m","input_length":9,"output_length":2,"timestamp":1200,"not_before_ms":0,"recorded_api_time_ms":50,"dependencies":[{"request_id":"1","trigger":"completion","delay_ms":1,"relation":"spawn"},{"request_id":"4","trigger":"dispatch","delay_ms":1,"relation":"join"}]}
 `
 	tr, err := trace.Read(strings.NewReader(file), "a.jsonl", trace.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	w := &workload.Work{Trace: tr, Routing: workload.Routing{LeastInFlight: true}}
 	if w.Plan, err = sched.FromTrace(tr.ArrivalNS, 2, 0); err != nil {
 		t.Fatal(err)

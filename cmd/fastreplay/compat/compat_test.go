@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 func TestExpand(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a=b")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o600))
 	flags := pflag.NewFlagSet("replay", pflag.ContinueOnError)
 	for name, short := range map[string]string{"extra-inputs": "", "header": "H", "goodput": "", "url": "u"} {
 		flags.StringArrayP(name, short, nil, "")
@@ -36,8 +37,6 @@ func TestExpand(t *testing.T) {
 		"--stream a=b":                                        "--stream a=b",
 		"profile --input-file t --extra-inputs a:1 {\"b\":2}": "profile --input-file t --extra-inputs a:1 --extra-inputs {\"b\":2}",
 	} {
-		if got := strings.Join(Expand(strings.Fields(line), flags, strings.HasPrefix(line, "profile")), " "); got != want {
-			t.Errorf("%q:\ngot  %s\nwant %s", line, got, want)
-		}
+		expect.Equal(t, strings.Join(Expand(strings.Fields(line), flags, strings.HasPrefix(line, "profile")), " "), want, line)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // said is a request with its tokens, each a number of its own.
@@ -151,10 +153,7 @@ func TestSpans(t *testing.T) {
 			of[i] = jobs[chance.IntN(len(jobs))]
 			of[i].Calls = append(of[i].Calls, int32(i))
 		}
-		links, err := Link(jobs, calls, 0, new(Budget), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		links := must.Have(Link(jobs, calls, 0, new(Budget), 0))(t)
 		order := make([]int, n)
 		for i := range order {
 			order[i] = i

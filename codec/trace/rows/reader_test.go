@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // TestShapeIsUsed keeps the short way from falling into disuse unnoticed.
@@ -31,9 +33,7 @@ func TestShapeIsUsed(t *testing.T) {
 		{`{}`, false},
 	} {
 		p := NewReader(&Layout{Names: UsualNames()}, time.Second)
-		if _, err := p.Parse([]byte(usual)); err != nil {
-			t.Fatal(err)
-		}
+		must.Have(p.Parse([]byte(usual)))(t)
 		p.empty()
 		if same := p.sameShape([]byte(c.row)); same != c.same {
 			t.Errorf("%s: the same shape: %v, want %v", c.row, same, c.same)

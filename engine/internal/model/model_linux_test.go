@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // inCI is how many seeds are tried unless FASTREPLAY_MODEL says how many.
@@ -24,9 +26,7 @@ func TestModel(t *testing.T) {
 		t.Skip("left out by -short: it compiles engine")
 	}
 	program, err := build(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	seeds, turns := inCI, 1
 	if text := os.Getenv("FASTREPLAY_MODEL"); text != "" {
 		if seeds, err = strconv.Atoi(text); err != nil {
