@@ -407,8 +407,8 @@ type Result struct {
 	BuildAhead  *metrics.BuildAhead // nil if all requests were built before the run
 	Placement   sched.Placement     // of the sending threads
 	Ended       time.Time           // when the last request ended
-	IdleGaps    int                 // how often nothing was in flight for so long that the rest came earlier
-	IdleCut     time.Duration       // by how much, in all
+	Idle        IdleCut             // of all requests together
+	TreeIdle    IdleCut             // of single jobs
 	LeftOut     []int32             // requests that the end of the run's time left out, in ascending order
 }
 
@@ -462,7 +462,7 @@ func (r *Run) result(used host.Usage) Result {
 		LeftOut:    r.leftOut,
 	}
 	if q := r.pacer.queue; q != nil {
-		found.IdleGaps, found.IdleCut = q.idle.gaps, time.Duration(q.idle.cutNS)
+		found.Idle, found.TreeIdle = q.idle.all, q.idle.ofTrees
 	}
 	if n := r.work.Plan.Cap; n > 0 {
 		held := r.pacer.held()

@@ -241,14 +241,14 @@ func (r *runner) info(found engine.Result) metrics.Summary {
 
 // idleNotes notes what was cut of times in which nothing was in flight.
 func (r *runner) idleNotes(found engine.Result) []string {
-	if found.IdleGaps == 0 && r.cfg.Sessions.AtRun() {
+	if found.Idle.Times == 0 && r.cfg.Sessions.AtRun() {
 		return []string{"--idle-cap: something was always in flight, or soon again: nothing was cut"}
-	} else if found.IdleGaps == 0 {
+	} else if found.Idle.Times == 0 {
 		return nil
 	}
 	return []string{fmt.Sprintf(
 		"--idle-cap: %s nothing was in flight for longer, and what was still to come came earlier, by %s in all",
-		format.Many(found.IdleGaps, "time"), format.Span(found.IdleCut.Seconds()),
+		format.Many(found.Idle.Times, "time"), format.Span(float64(found.Idle.NS)/1e9),
 	)}
 }
 
