@@ -385,7 +385,7 @@ func (q *queue) passBarrier(nowNS int64) (leaving []release) {
 		over = int32(q.plan.Requests)
 	}
 	for i := range over {
-		if q.prepares(i) || q.cut[i] {
+		if q.prepares(i) || q.cut[i] && q.state[i].sent { // sent: it has ended
 			leaving = q.trigger(leaving, i, nowNS, true)
 			leaving = q.trigger(leaving, i, nowNS, false)
 		}
