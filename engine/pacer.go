@@ -128,6 +128,14 @@ func (p *pacer) requestSent(i int32, nowNS int64) {
 // atOnce is for how many requests that leave together no memory is needed.
 const atOnce = 8
 
+// cutStream takes out of the plan what only a good answer to request i leads to. The caller must end these requests.
+func (p *pacer) cutStream(i int32) []int32 {
+	if p.queue == nil {
+		return nil
+	}
+	return p.queue.cutStream(i)
+}
+
 // requestEnded is called once for each request that has ended, at nowNS, by the goroutine that ended it. It may
 // release others.
 func (p *pacer) requestEnded(i int32, nowNS int64) {
@@ -142,6 +150,9 @@ func (p *pacer) requestEnded(i int32, nowNS int64) {
 		p.sendAll(p.queue.passBarrier(p.clock.Now()))
 	}
 }
+
+// isPreparing reports whether the barrier is to come.
+func (p *pacer) isPreparing() bool { return p.queue != nil && !p.queue.isOpen() }
 
 // barrierNS is when the barrier was passed; 0 if there is none, or it was not.
 func (p *pacer) barrierNS() int64 {
