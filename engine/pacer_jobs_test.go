@@ -19,6 +19,7 @@ type lanesLoad struct {
 	plan    sched.Plan
 	took    []int64
 	refused []bool
+	lookNS  int64 // how long after all has been prepared the barrier comes
 }
 
 // What stands in place of instants.
@@ -61,6 +62,7 @@ func randomLanes(t *testing.T, rng *rand.Rand) *lanesLoad {
 		d.Stream = nil
 	}
 	d.IdleNS, d.TreeIdleNS = rng.Int64N(2)*(1+rng.Int64N(3e9)), rng.Int64N(2)*(1+rng.Int64N(6e9))
+	l.lookNS = rng.Int64N(2) * rng.Int64N(3e9)
 	end := rng.Int64N(2) * (1 + rng.Int64N(40e9))
 	var err error
 	if l.plan, err = sched.Closed(n, lanes, 0); err == nil {
@@ -88,6 +90,7 @@ func (l *lanesLoad) drive(t *testing.T) (r lanesResult) {
 	q := newQueue(l.plan, new(atomic.Bool))
 	r.released, r.ended = slices.Repeat([]int64{neverNS}, n), slices.Repeat([]int64{neverNS}, n)
 	inFlight := map[int32]int64{} // when they end
+	barrier := int64(math.MaxInt64)
 	send := func(now int64, list []release) {
 		for ; len(list) > 0; list = list[1:] {
 			x := list[0]
@@ -103,14 +106,15 @@ func (l *lanesLoad) drive(t *testing.T) (r lanesResult) {
 		r.ended[i] = now
 		leaving, prepared := q.ended(nil, i, now)
 		if send(now, leaving); prepared {
-			send(now, q.passBarrier(now))
+			barrier = now + l.lookNS
 		}
 	}
 	send(0, q.begin(0))
 	for over := false; ; {
-		now := int64(math.MaxInt64)
+		now := barrier
 		if !over {
-			now, _ = q.nextDue()
+			due, _ := q.nextDue()
+			now = min(now, due)
 		}
 		for _, at := range inFlight {
 			now = min(now, at)
@@ -140,6 +144,10 @@ func (l *lanesLoad) drive(t *testing.T) (r lanesResult) {
 				end(k, now)
 			}
 		}
+		if now == barrier {
+			barrier = math.MaxInt64
+			send(now, q.passBarrier(now))
+		}
 		if !over {
 			send(now, q.due(now))
 		}
@@ -159,6 +167,7 @@ type simulation struct {
 	begun     []int64         // of each job: its time 0; below 0 = it has not begun
 	idleSince []int64         // of each job
 	quietNS   int64           // since when nothing is in flight
+	barrierNS int64           // when the barrier comes, as far as it is known
 }
 
 func (l *lanesLoad) simulate() lanesResult {
@@ -166,6 +175,7 @@ func (l *lanesLoad) simulate() lanesResult {
 	s := &simulation{lanesLoad: l, d: d, ready: make([]int64, n), over: map[[2]int]bool{}, lost: make([]bool, n)}
 	s.r.released, s.r.ended = slices.Repeat([]int64{neverNS}, n), slices.Repeat([]int64{neverNS}, n)
 	s.begun, s.idleSince = slices.Repeat([]int64{neverNS}, d.Jobs()), make([]int64, d.Jobs())
+	s.barrierNS = math.MaxInt64
 	if d.Prepare > 0 {
 		s.r.barrier = -1
 	}
@@ -173,6 +183,9 @@ func (l *lanesLoad) simulate() lanesResult {
 	s.release()
 	for s.next() {
 		s.endRequests()
+		if s.nowNS == s.barrierNS {
+			s.passBarrier()
+		}
 		s.release()
 		s.capTrees()
 		s.release()
@@ -246,6 +259,9 @@ func (s *simulation) idles(job int32) bool {
 // next goes to the next event; false = there is none before the end.
 func (s *simulation) next() bool {
 	at := s.firstOf(-1)
+	if !s.isPrepared() {
+		at = min(at, s.barrierNS)
+	}
 	for i, released := range s.r.released {
 		if released >= 0 && s.r.ended[i] < 0 {
 			at = min(at, released+s.took[i])
@@ -308,8 +324,8 @@ func (s *simulation) endRequests() {
 			s.wait(k, true)
 			s.wait(k, false)
 		}
-		if !s.isPrepared() && !slices.Contains(s.r.ended[:s.d.Prepare], neverNS) {
-			s.passBarrier()
+		if s.barrierNS == math.MaxInt64 && s.d.Prepare > 0 && !slices.Contains(s.r.ended[:s.d.Prepare], neverNS) {
+			s.barrierNS = s.nowNS + s.lookNS
 		}
 		s.startJobs()
 	}
@@ -357,6 +373,7 @@ func (s *simulation) passBarrier() {
 			s.wait(i, false)
 		}
 	}
+	s.startJobs()
 }
 
 // startJobs starts the next jobs on lanes that have none.
@@ -410,7 +427,10 @@ func (s *simulation) capAll() {
 // TestLanesAsSimulated: with a barrier, both caps of idle times, refusals and an end, requests of random graphs are
 // released, end and are taken out when a simulation by the rules says. FASTREPLAY_LANES has how many graphs.
 func TestLanesAsSimulated(t *testing.T) {
-	rounds := 600
+	rounds := 2000
+	if raceDetector() {
+		rounds = 200
+	}
 	if n, err := strconv.Atoi(os.Getenv("FASTREPLAY_LANES")); err == nil {
 		rounds = n
 	}
