@@ -105,7 +105,10 @@ func (l *lanesLoad) drive(t *testing.T) (r lanesResult) {
 	end := func(i int32, now int64) {
 		r.ended[i] = now
 		leaving, prepared := q.ended(nil, i, now)
-		if send(now, leaving); prepared {
+		send(now, leaving)
+		if prepared && l.lookNS == 0 {
+			send(now, q.passBarrier(now))
+		} else if prepared {
 			barrier = now + l.lookNS
 		}
 	}
