@@ -120,7 +120,7 @@ func (r *runner) conclude(found engine.Result, records []record.Record) (*metric
 			CacheOff:           work.CacheOff,
 		},
 	)
-	summary.Notes = append(summary.Notes, r.unnamed(summary)...)
+	summary.Notes = append(summary.Notes, append(r.unnamed(summary), preparationNotes(summary.Preparation)...)...)
 	diskErr = cmp.Or(diskErr,
 		report.WriteHistograms(r.Dir, r.collector, found.Run.StartedAt, found.Ended),
 		report.WriteSummary(r.Dir, summary),
@@ -241,6 +241,17 @@ func (r *runner) info(found engine.Result) metrics.Summary {
 			placementNotes(found.Placement),
 		),
 	}
+}
+
+// preparationNotes notes what was sent before the measurement.
+func preparationNotes(p *metrics.Preparation) []string {
+	if p == nil || p.DurationS == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf(
+		"%s and %s came before the measurement and took %s; their records have a phase, and no other number counts them",
+		format.Many(p.Primers, "primer"), format.Many(p.Warmup, "warm-up request"), format.Span(*p.DurationS),
+	)}
 }
 
 // idleNotes notes what was cut of times in which nothing was in flight.
