@@ -214,8 +214,8 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	if c.before.Requests() > 0 {
 		s.Preparation = &c.before
 	}
-	if laned := strings.Contains(s.Run.Pace, " lane"); laned && s.Jobs != nil {
-		s.Jobs.Recycled = max(0, s.Jobs.Jobs-s.Run.Concurrency)
+	if lanes := s.lanes(); lanes > 0 && s.Jobs != nil {
+		s.Jobs.Recycled = max(0, s.Jobs.Jobs-lanes)
 	}
 	s.setEnergy()
 	setGoodput(&s, &all, targets)

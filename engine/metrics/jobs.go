@@ -194,6 +194,15 @@ func (c *jobCounts) summary(durationS float64, over bool) *Jobs {
 	return s
 }
 
+// lanes is how many jobs run at a time; 0 without lanes.
+func (s *Summary) lanes() (n int64) {
+	if s.Turns != nil {
+		number, _ := strings.CutPrefix(s.Turns.Sessions, "lanes=")
+		n, _ = strconv.ParseInt(number, 10, 64)
+	}
+	return n
+}
+
 // partsBy are the parts with the hits that were expected of them; those that took longest in all come first, or else
 // all by name.
 func partsBy(b *breakdown, over, longest bool) []Part {

@@ -145,10 +145,9 @@ func TestRecycledJobs(t *testing.T) {
 	for job := range int64(5) {
 		c.Add(run.request(job, job, 0, 0, 100*ms, false), 0)
 	}
-	for pace, want := range map[string]int64{"3 lanes": 2, "1 lane": 4, "closed loop of 3": 0, "9 lanes": 0} {
-		lanes := int64(pace[0] - '0')
-		if got := c.Summary(Summary{Run: Run{Pace: pace, Concurrency: lanes}}, Probed{}).Jobs.Recycled; got != want {
-			t.Errorf("%s: %d, want %d", pace, got, want)
+	for sessions, want := range map[string]int64{"lanes=3": 2, "lanes=1": 4, "think": 0, "lanes=9": 0} {
+		if got := c.Summary(Summary{Turns: &Turns{Sessions: sessions}}, Probed{}).Jobs.Recycled; got != want {
+			t.Errorf("%s: %d, want %d", sessions, got, want)
 		}
 	}
 }
