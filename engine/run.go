@@ -248,7 +248,8 @@ func (r *Run) endRequest(i int32) {
 	r.countEnded(1)
 	r.pacer.requestEnded(i, now)
 	for _, k := range lost {
-		r.fail(k, record.NotSent, "the context of its agent had become too long for the server, "+record.StreamEndedWords)
+		why := fmt.Sprintf("the context of row %d was too long for the server, %s", r.records[i].Row, record.StreamEndedWords)
+		r.fail(k, record.NotSent, why)
 	}
 }
 

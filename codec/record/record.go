@@ -168,7 +168,7 @@ func (r *Record) ToldUsage() bool {
 const (
 	// LeftOutWords: the user left it out of the run.
 	LeftOutWords = "left out by --too-long drop"
-	// StreamEndedWords: an earlier request of its agent was refused, see ContextTooLong.
+	// StreamEndedWords: another request, to which it goes back, was refused, see ContextTooLong.
 	StreamEndedWords = "so what comes after it was left out"
 )
 

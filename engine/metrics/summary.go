@@ -211,7 +211,8 @@ type Requests struct {
 	Sent    int64 `json:"sent" merge:"records"`    // a first byte left
 	OK      int64 `json:"ok" merge:"records"`      // the whole answer arrived
 	Failed  int64 `json:"failed" merge:"records"`  // every outcome but ok, without those of stopped
-	// did not fail: not sent or cut off, since the run ended before; or left out by --too-long drop
+	// did not fail: not sent or cut off, since the run ended before; or left out by --too-long drop, or since another
+	// request to which it goes back was refused, for its context was too long
 	Stopped int64 `json:"stopped" merge:"records"`
 	// sent a second time on a fresh connection (--resend)
 	Resent int64 `json:"resent" merge:"records"`
