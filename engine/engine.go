@@ -228,7 +228,7 @@ func (r *Run) Do(ctx context.Context) (Result, error) {
 	gcLimit, restore := host.QuietRuntime()
 	defer restore()
 	r.large.limit = cmp.Or(r.large.limit, min(mostLarge, int64(largeShare*float64(gcLimit.Free))))
-	before := host.UsageNow()
+	r.usedBefore.Store(new(host.UsageNow()))
 	halt := make(chan struct{})
 	var helpers sync.WaitGroup
 	helpers.Go(func() { r.watchTimeouts(halt, gcLimit) })
@@ -277,7 +277,7 @@ func (r *Run) Do(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return r.result(host.UsageNow().Since(before)), nil
+	return r.result(host.UsageNow().Since(*r.usedBefore.Load())), nil
 }
 
 // prepared does what is to be done when the profile is about to begin.
@@ -285,6 +285,7 @@ func (r *Run) prepared() {
 	if r.cfg.OnPrepared != nil {
 		r.cfg.OnPrepared()
 	}
+	r.usedBefore.Store(new(host.UsageNow()))
 	if r.cfg.CancelAfter > 0 {
 		time.AfterFunc(r.cfg.CancelAfter, func() {
 			if r.left.Load() > 0 {

@@ -112,6 +112,7 @@ type Run struct {
 
 	ahead aheadBuilder // builds during the run what did not fit into memory
 
+	usedBefore    atomic.Pointer[host.Usage] // by this process before the run, or its preparation's end
 	placement     sched.Placement
 	spins         []time.Duration // of the senders that are threads of this process, once they have ended
 	senderThreads []int           // ids of the senders that are threads of this process

@@ -224,7 +224,7 @@ func faults(s *Summary) []Reason {
 				" failed because this machine had no descriptor, port or memory for a connection", "",
 			"raise the limit (ulimit -n, net.ipv4.ip_local_port_range), or have fewer requests in flight"},
 		{r.Early > 0, SentEarly, requests(r.Early) + " sent before the planned time", "", reportBug},
-		{usedShare > starvedShare && s.Run.DurationS > 0 &&
+		{usedShare > starvedShare && s.Run.DurationS > 0 && r.Sent > 0 &&
 			s.Run.Host.CPUs > 0, Starved, "the client lacked CPU time, so its times are not the server's",
 			"it used " + format.Percent(usedShare) + " of " + format.Many(s.Run.Host.CPUs, "core"),
 			"give it more cores, or replay from several machines"},
