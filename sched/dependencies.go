@@ -2,6 +2,8 @@ package sched
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"slices"
 )
 
@@ -21,9 +23,43 @@ type Dependencies struct {
 	// closed and thinks: Concurrency jobs run at a time. When all requests of a job have ended, the next job starts.
 	// Nil = no jobs.
 	Job []int32
+	// Stream is, with Job, which agent of its job a request is part of; agents of different jobs may have the same
+	// number. If a server refuses a request since its context is too long, those of its stream that come later are not
+	// released, nor those that wait for a request that is not released. Nil = no such refusal ends anything.
+	Stream []int32
+	// Prepare is, with Job, how many requests at the plan's front prepare what comes after them. When all of these have
+	// ended, which is the barrier, the others may be released. The jobs of the preparing requests begin at the run's
+	// start, at once. For requests after the barrier NotBeforeNS of these jobs, delays after a preparing request, and
+	// the plan's EndNS count from the barrier. 0 = none.
+	Prepare int32
+	// Primers is how many of these, at the front, fill servers' caches. If one of them fails, the run is over.
+	Primers int32
 	// IdleNS is, with Think, how long nothing may be in flight: then all that is still to come comes earlier. 0 = any
 	// time.
 	IdleNS int64
+	// TreeIdleNS is, with Job, the same for each job after the barrier: when nothing of it has been in flight for so
+	// long, all that is still to come of it comes earlier, until something leaves. 0 = any time.
+	TreeIdleNS int64
+}
+
+// validate returns why a plan of so many requests, with concurrency jobs at a time, cannot have d; nil if it can.
+func (d *Dependencies) validate(requests, concurrency int) error {
+	switch {
+	case d.Job == nil && (d.Prepare > 0 || d.TreeIdleNS > 0 || d.Stream != nil):
+		return errors.New("preparation, idle times of jobs and streams need jobs")
+	case d.Primers < 0 || d.Primers > d.Prepare || int(d.Prepare) > requests:
+		return fmt.Errorf("%d of %d requests prepare, %d of them as primers", d.Prepare, requests, d.Primers)
+	case d.IdleNS < 0 || d.TreeIdleNS < 0:
+		return fmt.Errorf("idle times of at most %d and %d ns; want at least 0", d.IdleNS, d.TreeIdleNS)
+	case d.Stream != nil && len(d.Stream) < requests:
+		return fmt.Errorf("%d requests have streams; want all %d", len(d.Stream), requests)
+	}
+	for _, job := range d.Job[:min(int(d.Prepare), len(d.Job))] {
+		if int(job) >= concurrency {
+			return fmt.Errorf("job %d prepares; want only the first %d to, which begin at the start", job, concurrency)
+		}
+	}
+	return nil
 }
 
 // Dependency is what a request waits for.
@@ -56,7 +92,7 @@ func (d *Dependencies) Jobs() (n int) {
 // only is d of some requests, in ascending order. A request that waited for a missing one waits for what that one
 // waited for, with its own delay: how long the missing one would have taken is not known.
 func (d *Dependencies) only(order []int32) *Dependencies {
-	some := &Dependencies{Think: d.Think, IdleNS: d.IdleNS}
+	some := &Dependencies{Think: d.Think, IdleNS: d.IdleNS, TreeIdleNS: d.TreeIdleNS}
 	place := make([]int32, len(d.First)-1) // in order; -1 = missing
 	for i := range place {
 		place[i] = -1
@@ -87,6 +123,15 @@ func (d *Dependencies) only(order []int32) *Dependencies {
 		}
 		if d.Job != nil {
 			some.Job = append(some.Job, d.Job[i])
+		}
+		if d.Stream != nil {
+			some.Stream = append(some.Stream, d.Stream[i])
+		}
+		if int32(i) < d.Prepare {
+			some.Prepare++
+		}
+		if int32(i) < d.Primers {
+			some.Primers++
 		}
 	}
 	some.renumberJobs()

@@ -95,9 +95,13 @@ func (p Plan) Capped(inFlight int) (Plan, error) {
 
 // Following returns the plan whose requests wait for others. A plan with a cap releases its requests in order, so it
 // cannot wait. In a closed loop with jobs, Concurrency counts jobs.
+// It is an error if d is not as its fields say.
 func (p Plan) Following(d *Dependencies) (Plan, error) {
 	if p.Cap > 0 {
 		return Plan{}, errors.New("requests that wait for others cannot leave in order, as with a cap")
+	}
+	if err := d.validate(p.Requests, p.Concurrency); err != nil {
+		return Plan{}, err
 	}
 	p.Dependencies = d
 	return p, nil

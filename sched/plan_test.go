@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -160,6 +161,35 @@ func TestOnlyKeepsInstantsAndOrder(t *testing.T) {
 	}
 	if p := (Plan{Requests: 6, Concurrency: 4}).Only([]int32{1, 2}); p.Requests != 2 || p.Concurrency != 2 || p.ReleaseNS != nil || p.Dependencies != nil || p.Open() {
 		t.Errorf("closed: %+v", p)
+	}
+}
+
+// TestOnlyKeepsPreparation: of the requests that are left those prepare that did, and each keeps its stream.
+func TestOnlyKeepsPreparation(t *testing.T) {
+	all := turnsOf(nil, nil, []Dependency{{0, 0, false}}, []Dependency{{0, 1, false}})
+	all.Think, all.Prepare, all.Primers, all.TreeIdleNS = true, 2, 1, 7
+	all.Job, all.Stream = []int32{0, 1, 0, 1}, []int32{4, 5, 6, 7}
+	got := Plan{Requests: 4, Concurrency: 2, Dependencies: all}.Only([]int32{1, 2, 3}).Dependencies
+	if got.Prepare != 1 || got.Primers != 0 || got.TreeIdleNS != 7 || !slices.Equal(got.Stream, []int32{5, 6, 7}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestFollowingRefuses what the fields of Dependencies do not allow.
+func TestFollowingRefuses(t *testing.T) {
+	for want, d := range map[string]Dependencies{
+		"need jobs":       {Prepare: 1},
+		"2 of them":       {Job: []int32{0, 0}, Prepare: 1, Primers: 2},
+		"3 of 2 requests": {Job: []int32{0, 0}, Prepare: 3},
+		"job 1 prepares":  {Job: []int32{0, 1}, Prepare: 2},
+		"0 and -1 ns":     {Job: []int32{0, 1}, TreeIdleNS: -1},
+		"1 requests have": {Job: []int32{0, 1}, Stream: []int32{0}},
+		"":                {Job: []int32{0, 1}, Prepare: 1, TreeIdleNS: 1, Stream: []int32{0, 0}},
+	} {
+		if _, err := (Plan{Requests: 2, Concurrency: 1}).Following(&d); want == "" && err != nil ||
+			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%+v: %v, want %q", d, err, want)
+		}
 	}
 }
 

@@ -175,7 +175,7 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 			"has ended, the recorded delay after it, or likewise in N lanes, each of which takes the next whole job")
 	addValue(f, &o.Sessions.Idle, parseIdleCap, "TIME", "idle-cap",
 		"shorten idle times of jobs or conversations to `TIME`, such as 10s; or system=TIME, those in which nothing "+
-			"at all is in flight")
+			"at all is in flight, tree=TIME, those of a job in its lane, or both with a comma")
 	f.BoolVar(&o.Sessions.ForceAnswers, "force-answers", false,
 		"tell servers which tokens to answer: those that the next turn's prompt has (--api vllm-generate)")
 	addValue(f, &o.Shard, shard.ParsePart, "INDEX/COUNT", "shard",

@@ -160,13 +160,21 @@ func setProcess(a *sched.Arrivals, text string, usual sched.Process) (err error)
 	return nil
 }
 
-// parseIdleCap reads TIME or system=TIME; a number without a unit is seconds.
+// parseIdleCap reads TIME, or system=TIME, tree=TIME or both with a comma; a number without a unit is seconds.
 func parseIdleCap(text string) (c setup.IdleCap, err error) {
-	if rest, system := strings.CutPrefix(text, "system="); system {
-		text, c.System = rest, true
-	}
-	if err = (seconds{&c.Most}).Set(text); err != nil || c.Most <= 0 {
-		return c, errors.New("want a time above 0 or system=TIME, such as 10s or system=10s")
+	for part := range strings.SplitSeq(text, ",") {
+		rest, system := strings.CutPrefix(part, "system=")
+		rest, tree := strings.CutPrefix(rest, "tree=")
+		to := &c.Most
+		if tree {
+			to = &c.Tree
+		}
+		again := *to > 0 || part != text && !system && !tree
+		if err = (seconds{to}).Set(rest); err != nil || *to <= 0 || again || system && tree {
+			return c, errors.New(
+				"want a time above 0, system=TIME, tree=TIME or both, such as 10s or tree=300s,system=10s")
+		}
+		c.System = c.System || system
 	}
 	return c, nil
 }

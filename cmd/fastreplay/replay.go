@@ -157,7 +157,8 @@ func replayTrace(ctx context.Context, o *options, ui *terminal, out io.Writer) (
 	if bad := o.show(summary, w.dir, ui, out); bad != nil { // last, so that it stays on the screen
 		return bad
 	}
-	return ending(summary.Run.Partial && summary.Run.SenderDied == "", summary, err)
+	stopped := summary.Run.Partial && summary.Run.SenderDied == "" && summary.Run.PrimerFailed == ""
+	return ending(stopped, summary, err)
 }
 
 // traceDoubt begins what is said of a trace even if only errors are wanted.

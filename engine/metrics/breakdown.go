@@ -23,7 +23,8 @@ type breakdown struct {
 
 type partCounts struct {
 	requests, ok int64
-	stopped      int64        // cancelled or not sent
+	leftOut      int64
+	stopped      int64        // others that were cancelled or not sent
 	latencies    latencyStats // those of partFields
 	cache        cacheCounts
 	squares      float64 // sum of the squares of its ok requests' prompt tokens
@@ -47,7 +48,9 @@ func (b *breakdown) add(name string, r *record.Record) {
 		b.parts[name] = p
 	}
 	p.requests++
-	if stopped(r.Outcome) {
+	if r.LeftOut() {
+		p.leftOut++
+	} else if stopped(r.Outcome) {
 		p.stopped++
 	}
 	if r.Outcome != record.OK {
@@ -73,7 +76,7 @@ func (b *breakdown) summary(least int, over bool) *Breakdown {
 	for name, p := range b.parts {
 		all += p.requests
 		squares += p.squares
-		failed := p.requests - p.ok
+		failed := p.requests - p.ok - p.leftOut
 		if over {
 			failed -= p.stopped
 		}

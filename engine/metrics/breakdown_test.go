@@ -218,3 +218,20 @@ func TestNatural(t *testing.T) {
 		}
 	}
 }
+
+// TestLeftOutIsNoFailureOfAPart: what was left out did not fail, whether the run was over or not; what was stopped did
+// not fail if it was.
+func TestLeftOutIsNoFailureOfAPart(t *testing.T) {
+	var b breakdown
+	for _, why := range []string{"", "busy", "too long, " + record.LeftOutWords, "too long, " + record.StreamEndedWords} {
+		var r record.Record
+		r.Clear()
+		r.Error = why
+		b.add("a", &r)
+	}
+	for over, want := range map[bool]int64{false: 2, true: 0} {
+		if p := b.summary(1, over).Parts[0]; p.Requests != 4 || p.Failed != want {
+			t.Errorf("over %v: %+v, want %d failed", over, p, want)
+		}
+	}
+}

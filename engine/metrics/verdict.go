@@ -217,7 +217,9 @@ func faults(s *Summary) []Reason {
 	}{
 		{died != "", SenderDied, count(r.Sent) + " of " + requests(r.Planned) + " were sent", died,
 			"run again, or send from threads of this process with --sender thread"},
-		{s.Run.Partial && died == "" && (s.Window == nil || r.Stopped > 0), Interrupted,
+		{s.Run.PrimerFailed != "", PrimerFailed, "nothing was measured, since the servers' caches could not be filled",
+			s.Run.PrimerFailed, "see \"error\" in requests.jsonl"},
+		{s.Run.Partial && died == "" && s.Run.PrimerFailed == "" && (s.Window == nil || r.Stopped > 0), Interrupted,
 			"interrupted when " + count(r.Sent) + " of " + requests(r.Planned) + " had been sent",
 			"", ""},
 		{r.OK+r.Failed+r.Stopped != r.Planned, Unaccounted,
@@ -234,7 +236,7 @@ func faults(s *Summary) []Reason {
 				" failed because this machine had no descriptor, port or memory for a connection", "",
 			"raise the limit (ulimit -n, net.ipv4.ip_local_port_range), or have fewer requests in flight"},
 		{r.Early > 0, SentEarly, requests(r.Early) + " sent before the planned time", "", reportBug},
-		{usedShare > starvedShare && s.Run.DurationS > 0 &&
+		{usedShare > starvedShare && s.Run.DurationS > 0 && r.Sent > 0 &&
 			s.Run.Host.CPUs > 0, Starved, "the client lacked CPU time, so its times are not the server's",
 			"it used " + format.Percent(usedShare) + " of " + format.Many(s.Run.Host.CPUs, "core"),
 			"give it more cores, or replay from several machines"},

@@ -255,6 +255,9 @@ func (r *runner) send(ctx context.Context, group *shard.Group) (summary *metrics
 		return nil, err
 	}
 	cfg.Chunks = chunks
+	if r.prepares() {
+		cfg.OnPrepared = func() { r.servers.startAnew(ctx, r.run, r.meter) }
+	}
 	r.run = engine.New(cfg, r.load.Work, r.load.RunID, r.load.Ideal, r)
 	if err := r.run.SenderErr(); err != nil && r.cfg.Sender == setup.SenderProcess {
 		return nil, fmt.Errorf("--sender process: %w", err)
@@ -269,7 +272,9 @@ func (r *runner) send(ctx context.Context, group *shard.Group) (summary *metrics
 	for i := range r.load.LeftOut {
 		r.Record(&r.load.LeftOut[i], -1)
 	}
-	r.servers.start(r.run, r.meter)
+	if !r.prepares() {
+		r.servers.start(r.run, r.meter)
+	}
 	end := r.observer.Begun(&r.Running)
 	found, err := r.run.Do(ctx)
 	end()
@@ -283,6 +288,12 @@ func (r *runner) send(ctx context.Context, group *shard.Group) (summary *metrics
 		r.load.Shard.Clock = group.End()
 	}
 	return r.conclude(found, r.run.Records())
+}
+
+// prepares reports whether some of the requests only prepare the measurement.
+func (r *runner) prepares() bool {
+	d := r.load.Plan.Dependencies
+	return d != nil && d.Prepare > 0
 }
 
 // getReady is what comes after the servers were asked and before the first request: warm-up, cold caches, a first look

@@ -48,9 +48,14 @@ func (p *Prepared) Run(run metrics.Run) metrics.Run {
 	return run
 }
 
-// Workload is what was sent: all of the work but the requests that were left out during the run, in ascending order.
+// Workload is what was measured: all of the work but what prepared it, and the requests that were left out during the
+// run, in ascending order.
 func (p *Prepared) Workload(out []int32) metrics.Workload {
-	t, n := p.Trace, p.Requests()-len(out)
+	first := 0
+	if d := p.Plan.Dependencies; d != nil {
+		first = int(d.Prepare)
+	}
+	t, n := p.Trace, p.Requests()-first-len(out)
 	w := metrics.Workload{
 		Trace:        t.Name,
 		Format:       t.Format,
@@ -66,7 +71,7 @@ func (p *Prepared) Workload(out []int32) metrics.Workload {
 		Clipped:      p.fitted.Clipped,
 		ClippedOff:   p.fitted.ClippedOff,
 	}
-	for i := range p.Requests() {
+	for i := first; i < p.Requests(); i++ {
 		if len(out) > 0 && int(out[0]) == i {
 			out = out[1:]
 			continue
