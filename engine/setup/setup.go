@@ -46,10 +46,11 @@ type Options struct {
 	// When requests leave.
 	Pacing   Pacing
 	Sessions Sessions
-	Warmup   int        // other requests that are sent first, and are not measured
-	Shard    sched.Part // the zero value is the whole load
-	StartAt  time.Time  // of instant 0; zero = as soon as the run is ready
-	Meeting  string     // name of the barrier at which shards meet; "" = none
+	// other requests that are sent first, and are not measured; with a snapshot those with which each lane goes on
+	Warmup  int
+	Shard   sched.Part // the zero value is the whole load
+	StartAt time.Time  // of instant 0; zero = as soon as the run is ready
+	Meeting string     // name of the barrier at which shards meet; "" = none
 
 	// Where requests go.
 	URLs           []string
@@ -162,6 +163,7 @@ type Prepared struct {
 	salt       string           // "" where none is sent
 	fitted     metrics.Workload // what fit has found
 	adaptation []string         // notes of Options.Adapt
+	plays      *workload.Plays  // nil if jobs are run whole and once each
 }
 
 // Facts are what became known on the way.
