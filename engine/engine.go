@@ -59,6 +59,7 @@ func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits
 	}
 	r.ahead = aheadBuilder{work: work, clock: r.clock, stopped: r.stop.Load, needed: r.needsBytes}
 	r.pacer = newPacer(work.Plan, r.clock, &r.stop, r.send)
+	r.pacer.prepared = r.prepared
 	if r.cfg.OnSenderDeath == nil {
 		r.cfg.OnSenderDeath = func(string) {}
 	}
@@ -243,7 +244,7 @@ func (r *Run) Do(ctx context.Context) (Result, error) {
 	r.servers.Begin() // before the clock starts: it looks at all processes of the machine
 	lead, err := r.startClock()
 	r.began.Store(true)
-	if r.cfg.CancelAfter > 0 {
+	if r.cfg.CancelAfter > 0 && !r.pacer.isPreparing() {
 		defer time.AfterFunc(lead+r.cfg.CancelAfter, r.expire).Stop()
 	}
 	if r.cfg.Stamps.Receive {
@@ -279,6 +280,20 @@ func (r *Run) Do(ctx context.Context) (Result, error) {
 	return r.result(host.UsageNow().Since(before)), nil
 }
 
+// prepared does what is to be done when the profile is about to begin.
+func (r *Run) prepared() {
+	if r.cfg.OnPrepared != nil {
+		r.cfg.OnPrepared()
+	}
+	if r.cfg.CancelAfter > 0 {
+		time.AfterFunc(r.cfg.CancelAfter, func() {
+			if r.left.Load() > 0 {
+				r.expire()
+			}
+		})
+	}
+}
+
 // start starts the senders, in the process of their own if they have one.
 func (r *Run) start(helpers *sync.WaitGroup) (err error) {
 	if r.process == nil {
@@ -304,21 +319,30 @@ func (r *Run) soleSenders() []int {
 	return r.senderThreads
 }
 
-// recordAll passes the records of finished requests to the sink, until Run.done is closed.
+// recordAll passes the records of finished requests to the sink, until Run.done is closed. Those of requests that end
+// before the barrier wait for it: instants count from there.
 func (r *Run) recordAll() {
+	var early []int32
+	recordEarly := func() {
+		for _, i := range early {
+			r.record(i)
+		}
+		early = nil
+	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	defer r.sink.Tick()
 	for {
 		select {
 		case i, ok := <-r.done:
+			preparing := r.pacer.isPreparing()
+			if !ok || !preparing {
+				recordEarly()
+			}
 			if !ok {
 				return
 			}
 			rec := &r.records[i]
-			if rec.SentNS != record.None {
-				rec.SentAt = record.Wall(r.clock.StartedAt().Add(time.Duration(rec.SentNS)).UnixMicro())
-			}
 			if r.leastInFlight != nil && r.isPlaced(i) {
 				r.leastInFlight.expect(i, rec)
 			}
@@ -330,12 +354,32 @@ func (r *Run) recordAll() {
 					r.unsentFailed.Add(1)
 				}
 			}
-			r.recorded[i] = true
-			r.sink.Record(rec, r.targetOf(i))
+			if preparing {
+				early = append(early, i)
+			} else {
+				r.record(i)
+			}
 		case <-tick.C:
+			if !r.pacer.isPreparing() {
+				recordEarly()
+			}
 			r.sink.Tick()
 		}
 	}
+}
+
+// record passes the record of a finished request to the sink.
+func (r *Run) record(i int32) {
+	rec := &r.records[i]
+	if rec.SentNS != record.None {
+		rec.SentAt = record.Wall(r.clock.StartedAt().Add(time.Duration(rec.SentNS)).UnixMicro())
+	}
+	barrier := r.pacer.barrierNS()
+	if rec.MoveInstants(barrier); rec.PlannedNS != record.None {
+		rec.PlannedNS -= barrier
+	}
+	r.recorded[i] = true
+	r.sink.Record(rec, r.targetOf(i))
 }
 
 // hangUp closes every connection and waits for the receivers.
@@ -356,7 +400,7 @@ func (r *Run) hangUp() {
 
 // Progress counts what a run has done so far.
 type Progress struct {
-	NowNS    int64 // since the start
+	NowNS    int64 // since the start, see Clock
 	Sent     int64 // requests, re-sends included
 	OK       int64
 	Failed   int64
@@ -373,7 +417,7 @@ func (r *Run) Progress() Progress {
 		sent += r.process.header.written.Load()
 	}
 	return Progress{
-		NowNS:    r.clock.Now(),
+		NowNS:    r.Clock().Now(),
 		Sent:     sent,
 		OK:       r.finishedOK.Load(),
 		Failed:   r.failed.Load(),
@@ -386,10 +430,21 @@ func (r *Run) Progress() Progress {
 
 // Began reports whether a reading of the run's clock counts from instant 0. Until shortly before that, the clock
 // counts from New.
-func (r *Run) Began(readingNS int64) bool { return r.began.Load() && readingNS <= r.clock.Now() }
+func (r *Run) Began(readingNS int64) bool { return r.began.Load() && readingNS <= r.Clock().Now() }
 
-// Clock returns the run's clock.
-func (r *Run) Clock() sched.Clock { return r.clock }
+// Clock returns the run's clock. It counts from the barrier, if there is one, and stands at 0 while the run prepares.
+func (r *Run) Clock() sched.Clock { return profileClock{r} }
+
+type profileClock struct{ run *Run }
+
+// Now implements sched.Clock.
+func (c profileClock) Now() int64 {
+	now := c.run.clock.Now()
+	if c.run.pacer.isPreparing() {
+		return min(0, now)
+	}
+	return now - c.run.pacer.barrierNS()
+}
 
 // Requests returns how many requests the run has.
 func (r *Run) Requests() int { return r.work.Requests() }
@@ -407,23 +462,29 @@ type Result struct {
 	BuildAhead  *metrics.BuildAhead // nil if all requests were built before the run
 	Placement   sched.Placement     // of the sending threads
 	Ended       time.Time           // when the last request ended
-	IdleGaps    int                 // how often nothing was in flight for so long that the rest came earlier
-	IdleCut     time.Duration       // by how much, in all
+	Idle        IdleCut             // of all requests together
+	TreeIdle    IdleCut             // of single jobs
 	LeftOut     []int32             // requests that the end of the run's time left out, in ascending order
 }
 
 // result collects what the run found. All of its parts have ended.
 func (r *Run) result(used host.Usage) Result {
-	start := r.clock.StartedAt()
-	end := time.Duration(r.endNS.Load())
+	barrier := r.pacer.barrierNS()
+	start := r.clock.StartedAt().Add(time.Duration(barrier))
+	end := time.Duration(r.endNS.Load() - barrier)
+	primerFailed := ""
+	if why := r.primerFailed.Load(); why != nil {
+		primerFailed = *why
+	}
 	stamps, lag := r.stampCounts()
 	found := Result{
 		Run: metrics.Run{
 			StartedAt:        start.UTC(),
-			MonotonicStartNS: r.clock.MonotonicStartNS(),
+			MonotonicStartNS: r.clock.MonotonicStartNS() + barrier,
 			DurationS:        end.Seconds(),
 			Partial:          r.stop.Load() && !r.expired.Load(),
 			SenderDied:       r.died,
+			PrimerFailed:     primerFailed,
 			Cut:              r.expired.Load(),
 		},
 		Client: metrics.Client{
@@ -462,7 +523,7 @@ func (r *Run) result(used host.Usage) Result {
 		LeftOut:    r.leftOut,
 	}
 	if q := r.pacer.queue; q != nil {
-		found.IdleGaps, found.IdleCut = q.idle.gaps, time.Duration(q.idle.cutNS)
+		found.Idle, found.TreeIdle = q.idle.all, q.idle.ofTrees
 	}
 	if n := r.work.Plan.Cap; n > 0 {
 		held := r.pacer.held()

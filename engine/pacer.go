@@ -21,6 +21,8 @@ type pacer struct {
 	send  func(i int32, plannedNS int64) (sent bool)
 	next  atomic.Int64 // without a queue: requests before this one belong to some thread
 	queue *queue       // nil = none
+	// called when all that prepares has ended; nothing is in flight then, and nothing leaves before it returns
+	prepared func()
 
 	beginNS int64 // when a closed loop begins
 }
@@ -32,10 +34,11 @@ func newPacer(
 	send func(i int32, plannedNS int64) bool,
 ) *pacer {
 	p := &pacer{
-		plan:  plan,
-		clock: clock,
-		stop:  stop,
-		send:  send,
+		plan:     plan,
+		clock:    clock,
+		stop:     stop,
+		send:     send,
+		prepared: func() {},
 	}
 	if !plan.ByClock() {
 		p.queue = newQueue(plan, stop)
@@ -85,7 +88,6 @@ const (
 
 func (p *pacer) runQueue(w *sched.Waiter) (left []int32, over bool) {
 	tick, every := sched.NewWaiter(p.clock, 0, p.stop), int64(queueTick) // nothing has to be as exact as spinning is
-	until := p.queue.planEndNS()
 	thinks := p.queue.turns.Think
 	if thinks {
 		every = int64(thinkTick)
@@ -95,6 +97,7 @@ func (p *pacer) runQueue(w *sched.Waiter) (left []int32, over bool) {
 	}
 	for {
 		at, unreleased := p.queue.nextDue()
+		until := p.queue.planEndNS()
 		if unreleased == 0 {
 			return nil, false
 		}
@@ -125,13 +128,38 @@ func (p *pacer) requestSent(i int32, nowNS int64) {
 // atOnce is for how many requests that leave together no memory is needed.
 const atOnce = 8
 
+// cutStream takes out of the plan what only a good answer to request i leads to. The caller must end these requests.
+func (p *pacer) cutStream(i int32) []int32 {
+	if p.queue == nil {
+		return nil
+	}
+	return p.queue.cutStream(i)
+}
+
 // requestEnded is called once for each request that has ended, at nowNS, by the goroutine that ended it. It may
 // release others.
 func (p *pacer) requestEnded(i int32, nowNS int64) {
-	if p.queue != nil {
-		var room [atOnce]release
-		p.sendAll(p.queue.ended(room[:0], i, nowNS))
+	if p.queue == nil {
+		return
 	}
+	var room [atOnce]release
+	leaving, prepared := p.queue.ended(room[:0], i, nowNS)
+	p.sendAll(leaving)
+	if prepared && !p.stop.Load() {
+		p.prepared()
+		p.sendAll(p.queue.passBarrier(p.clock.Now()))
+	}
+}
+
+// isPreparing reports whether the barrier is to come.
+func (p *pacer) isPreparing() bool { return p.queue != nil && !p.queue.isOpen() }
+
+// barrierNS is when the barrier was passed; 0 if there is none, or it was not.
+func (p *pacer) barrierNS() int64 {
+	if p.queue == nil {
+		return 0
+	}
+	return max(0, p.queue.barrierNS.Load())
 }
 
 // sendAll sends requests that were released just now.

@@ -24,6 +24,7 @@ type queue struct {
 	start []int32
 	end   []int32   // and how many as it ends, besides its own
 	roots [][]int32 // of each job, the requests that wait for nothing
+	next  []int32   // of each request, the next one of its stream, -1 = none; nil without streams
 
 	mu      sync.Mutex
 	state   []requestState
@@ -39,18 +40,42 @@ type queue struct {
 
 	jobs    []jobState
 	nextJob int // jobs before this one have started
+	lanes   int // how many more may run
+
+	preparing int32          // preparing requests that have not ended
+	barrierNS atomic.Int64   // when the barrier was passed; -1 before, 0 without preparation
+	cut       map[int32]bool // refused requests that have ended their streams, and what cutStream has taken out
 
 	inFlight int // requests that were released and have not ended
 	fanOut   int // connections that are needed as they end, besides their own
 	idle     idleTime
+	idleJobs []idleJob // in order; not those that are idle no longer, of which some may be left
 }
 
 // idleTime is what was cut out of a run in which nothing was in flight for too long. The queue counts time as if
 // nothing had been cut.
 type idleTime struct {
-	sinceNS int64 // when the last request in flight ended
-	cutNS   int64
-	gaps    int
+	sinceNS      int64 // when the last request in flight ended
+	cutNS        int64
+	all, ofTrees IdleCut // since the barrier
+}
+
+// IdleCut is how often nothing was in flight for so long that what was still to come came earlier, and by how much in
+// all.
+type IdleCut struct {
+	Times int
+	NS    int64
+}
+
+func (c *IdleCut) add(ns int64) {
+	c.Times++
+	c.NS += ns
+}
+
+// idleJob is a job that has nothing in flight since an instant of the clock.
+type idleJob struct {
+	sinceNS int64
+	job     int32
 }
 
 // dependent is a request that waits for another one.
@@ -61,15 +86,20 @@ type dependent struct {
 }
 
 type requestState struct {
-	readyNS                    int64 // when the waits that are over allow it
-	heldNS                     int64 // for how long a cap has held it back
-	pending                    int32 // waits that are not over
-	sent, ended, due, released bool
+	readyNS             int64 // when the waits that are over allow it
+	heldNS              int64 // for how long a cap has held it back
+	pending             int32 // waits that are not over
+	leads               bool  // it is the first of its stream
+	sent, due, released bool
 }
 
 type jobState struct {
-	startNS int64
-	left    int32 // requests that have not ended
+	startNS  int64
+	cutNS    int64 // of its own idle times: of its requests, time counts as if nothing had been cut
+	idleNS   int64 // since when nothing of it is in flight, as the clock counts
+	left     int32 // requests that have not ended
+	inFlight int32
+	prepares bool // some of its requests do
 }
 
 func newQueue(p sched.Plan, stop *atomic.Bool) *queue {
@@ -88,6 +118,10 @@ func newQueue(p sched.Plan, stop *atomic.Bool) *queue {
 		left:       n,
 		free:       p.Cap,
 		heldFor:    metrics.NewHistogram(),
+		preparing:  turns.Prepare,
+	}
+	if q.preparing > 0 {
+		q.barrierNS.Store(-1)
 	}
 	for _, w := range turns.List {
 		q.first[w.On+2]++
@@ -106,11 +140,28 @@ func newQueue(p sched.Plan, stop *atomic.Bool) *queue {
 	q.jobs, q.roots = make([]jobState, turns.Jobs()), make([][]int32, turns.Jobs())
 	for i, job := range turns.Job {
 		q.jobs[job].left++
+		q.jobs[job].prepares = q.jobs[job].prepares || q.prepares(int32(i))
 		if q.state[i].pending == 0 {
 			q.roots[job] = append(q.roots[job], int32(i))
 		}
 	}
+	q.orderStreams()
 	return q
+}
+
+// orderStreams fills next, and finds the first request of each stream.
+func (q *queue) orderStreams() {
+	q.next = slices.Repeat([]int32{-1}, len(q.turns.Stream))
+	last := map[[2]int32]int32{}
+	for i := range q.next {
+		key := [2]int32{q.turns.Job[i], q.turns.Stream[i]}
+		if before, known := last[key]; known {
+			q.next[before] = int32(i)
+		} else {
+			q.state[i].leads = true
+		}
+		last[key] = int32(i)
+	}
 }
 
 // countConnections fills start and end. Of several requests that one waits for, the last in the plan counts.
@@ -173,9 +224,26 @@ func (q *queue) waits(i int32) bool { return len(q.turns.Of(i)) > 0 }
 // isDelayed reports whether request i is released some time after others, not at its own instant.
 func (q *queue) isDelayed(i int32) bool { return q.turns.Think && q.waits(i) }
 
+// prepares reports whether request i belongs before the barrier.
+func (q *queue) prepares(i int32) bool { return i < q.turns.Prepare }
+
+// isOpen reports whether the barrier was passed, or there is none.
+func (q *queue) isOpen() bool { return q.barrierNS.Load() >= 0 }
+
+// dependentsOf returns who waits for request i.
+func (q *queue) dependentsOf(i int32) []dependent { return q.dependents[q.first[i]:q.first[i+1]] }
+
+// jobCutNS is what was cut of idle times of request i's job.
+func (q *queue) jobCutNS(i int32) int64 {
+	if !q.inJobs() {
+		return 0
+	}
+	return q.jobs[q.turns.Job[i]].cutNS
+}
+
 // announces reports whether a request waits for the sending of request i.
 func (q *queue) announces(i int32) bool {
-	for _, f := range q.dependents[q.first[i]:q.first[i+1]] {
+	for _, f := range q.dependentsOf(i) {
 		if f.dispatch {
 			return true
 		}
@@ -196,11 +264,19 @@ func (q *queue) release(list []release, i int32, atNS int64) []release {
 			q.heldFor.Add(by)
 		}
 	}
+	q.take(i)
+	return append(list, release{atNS - q.idle.cutNS, i})
+}
+
+// take counts request i as released.
+func (q *queue) take(i int32) {
 	q.state[i].released = true
 	q.left--
 	q.inFlight++
 	q.fanOut += int(q.end[i])
-	return append(list, release{atNS - q.idle.cutNS, i})
+	if q.inJobs() {
+		q.jobs[q.turns.Job[i]].inFlight++
+	}
 }
 
 // soon returns how many requests may be released before horizonNS that need a connection which nothing in flight has
@@ -231,12 +307,14 @@ func (q *queue) heldNS(i int32) int64 {
 	return q.state[i].heldNS
 }
 
-// planEndNS is the end of the plan. What a cap holds back leaves after it.
+// planEndNS is the end of the plan, as far as it is known: its time counts from the barrier. What a cap holds back
+// leaves after it.
 func (q *queue) planEndNS() int64 {
-	if q.plan.Cap > 0 {
+	barrier := q.barrierNS.Load()
+	if q.plan.Cap > 0 || barrier < 0 || q.plan.EndNS == math.MaxInt64 {
 		return math.MaxInt64
 	}
-	return q.plan.EndNS
+	return barrier + q.plan.EndNS
 }
 
 // endNS is the end of the plan, as the queue counts time.
@@ -259,11 +337,12 @@ func (q *queue) sent(i int32, nowNS int64) (leaving []release) {
 }
 
 // ended notes that request i has ended, at nowNS, and adds to leaving the requests that this releases. Those that
-// waited for its sending no longer wait either.
-func (q *queue) ended(leaving []release, i int32, nowNS int64) []release {
+// waited for its sending no longer wait either. If it was the last one that prepares, the caller is to pass the barrier.
+func (q *queue) ended(leaving []release, i int32, nowNS int64) (all []release, prepared bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := &q.state[i]
+	clockNS := nowNS
 	nowNS += q.idle.cutNS
 	q.inFlight--
 	q.fanOut -= int(q.end[i])
@@ -272,26 +351,152 @@ func (q *queue) ended(leaving []release, i int32, nowNS int64) []release {
 		s.sent = true
 		leaving = q.trigger(leaving, i, nowNS, true)
 	}
-	s.ended = true
 	leaving = q.trigger(leaving, i, nowNS, false)
 	if !q.inJobs() {
-		return q.fill(leaving, 1, nowNS)
+		return q.fill(leaving, 1, nowNS), false
 	}
 	job := &q.jobs[q.turns.Job[i]]
+	job.inFlight--
 	if job.left--; job.left == 0 {
 		leaving = q.startJobs(leaving, 1, nowNS)
 	}
-	return leaving
+	q.watchIdle(q.turns.Job[i], clockNS)
+	if q.prepares(i) {
+		q.preparing--
+		prepared = q.preparing == 0
+	}
+	return leaving, prepared
 }
 
-// trigger ends the waits for request i's sending or end. It adds to list the requests that this releases.
+// passBarrier returns what leaves at the barrier, which is at nowNS.
+func (q *queue) passBarrier(nowNS int64) (leaving []release) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.barrierNS.Store(nowNS)
+	clockNS := nowNS
+	nowNS += q.idle.cutNS
+	q.idle.sinceNS, q.idle.all = nowNS, IdleCut{}
+	for job := range q.nextJob {
+		q.jobs[job].startNS = nowNS
+		leaving = q.startRoots(leaving, job, nowNS)
+	}
+	over := q.turns.Prepare
+	if len(q.cut) > 0 {
+		over = int32(q.plan.Requests)
+	}
+	for i := range over {
+		if q.prepares(i) || q.cut[i] && q.state[i].sent { // sent: it has ended
+			leaving = q.trigger(leaving, i, nowNS, true)
+			leaving = q.trigger(leaving, i, nowNS, false)
+		}
+	}
+	for job := range q.nextJob {
+		q.watchIdle(int32(job), clockNS)
+	}
+	return q.startJobs(leaving, 0, nowNS)
+}
+
+// watchIdle notes that nothing of a job is in flight at clockNS, if that is so.
+func (q *queue) watchIdle(job int32, clockNS int64) {
+	j := &q.jobs[job]
+	if q.turns.TreeIdleNS > 0 && q.isOpen() && j.inFlight == 0 && j.left > 0 {
+		j.idleNS = clockNS
+		q.idleJobs = append(q.idleJobs, idleJob{clockNS, job})
+	}
+}
+
+// treeDue is when the first of the jobs that have nothing in flight has been idle for long enough; math.MaxInt64 if
+// there is none.
+func (q *queue) treeDue() int64 {
+	for ; len(q.idleJobs) > 0; q.idleJobs = q.idleJobs[1:] {
+		x := q.idleJobs[0]
+		if j := &q.jobs[x.job]; j.inFlight == 0 && j.left > 0 && j.idleNS == x.sinceNS {
+			return x.sinceNS + q.turns.TreeIdleNS
+		}
+	}
+	return math.MaxInt64
+}
+
+// cutTrees moves what is still to come of each job that has been idle for long enough until nowNS, so that the first
+// of it leaves at the end of that time.
+func (q *queue) cutTrees(nowNS int64) {
+	for at := q.treeDue(); at <= nowNS; at = q.treeDue() {
+		job := q.idleJobs[0].job
+		q.idleJobs = q.idleJobs[1:]
+		first := int64(math.MaxInt64)
+		for _, x := range q.delayed {
+			if q.turns.Job[x.request] == job {
+				first = min(first, x.atNS)
+			}
+		}
+		by := first - at - q.idle.cutNS
+		if first == math.MaxInt64 || by <= 0 {
+			continue
+		}
+		for k, x := range q.delayed {
+			if q.turns.Job[x.request] == job {
+				q.delayed[k].atNS -= by
+			}
+		}
+		heap.Init(&q.delayed)
+		q.jobs[job].cutNS += by
+		q.idle.ofTrees.add(by)
+	}
+}
+
+// cutStream takes out of the plan what only a good answer to request i leads to: what comes after it in its stream, and
+// streams whose first request waits for nothing else. It returns what it has taken out, in order of release. These
+// requests count as released: they must be ended.
+func (q *queue) cutStream(i int32) (list []int32) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.next) == 0 {
+		return nil
+	}
+	if q.cut == nil {
+		q.cut = map[int32]bool{}
+	}
+	q.cut[i] = true
+	list = q.cutFrom(nil, q.next[i])
+	for k := -1; k < len(list); k++ {
+		lost := i
+		if k >= 0 {
+			lost = list[k]
+		}
+		for _, f := range q.dependentsOf(lost) {
+			first := &q.state[f.request]
+			elsewhere := func(w sched.Dependency) bool { return !q.cut[w.On] }
+			if first.leads && !first.released && !slices.ContainsFunc(q.turns.Of(f.request), elsewhere) {
+				list = q.cutFrom(list, f.request)
+			}
+		}
+	}
+	q.delayed = slices.DeleteFunc(q.delayed, func(x release) bool { return q.state[x.request].released })
+	heap.Init(&q.delayed)
+	return list
+}
+
+// cutFrom adds to list request i, -1 = none, and those that come after it in its stream.
+func (q *queue) cutFrom(list []int32, i int32) []int32 {
+	for ; i >= 0; i = q.next[i] {
+		if !q.state[i].released {
+			q.take(i)
+			q.cut[i] = true
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// trigger ends the waits for request i's sending or end. It adds to list the requests that this releases. Those behind
+// the barrier wait for it instead.
 func (q *queue) trigger(list []release, i int32, nowNS int64, dispatch bool) []release {
-	for _, f := range q.dependents[q.first[i]:q.first[i+1]] {
-		if f.dispatch != dispatch {
+	for _, f := range q.dependentsOf(i) {
+		if f.dispatch != dispatch || q.prepares(f.request) == q.isOpen() {
 			continue
 		}
 		s := &q.state[f.request]
-		s.readyNS = max(s.readyNS, nowNS+f.delayNS)
+		s.readyNS = max(s.readyNS, nowNS+f.delayNS+q.jobCutNS(f.request))
 		if s.pending--; s.pending == 0 {
 			list = q.ready(list, f.request, nowNS)
 		}
@@ -306,7 +511,7 @@ func (q *queue) ready(list []release, i int32, nowNS int64) []release {
 	if s.released || q.stop.Load() {
 		return list
 	}
-	at := max(s.readyNS, q.boundNS(i))
+	at := max(s.readyNS, q.boundNS(i)) - q.jobCutNS(i)
 	switch {
 	case q.turns.Think && at > nowNS:
 		heap.Push(&q.delayed, release{at, i})
@@ -343,11 +548,8 @@ func (q *queue) skip(fromNS int64) (list []int32) {
 	defer q.mu.Unlock()
 	for ; q.plan.Open() && q.inOrder < q.plan.Requests && q.plan.ReleaseNS[q.inOrder] < fromNS; q.inOrder++ {
 		if i := int32(q.inOrder); !q.isDelayed(i) {
-			q.state[i].released = true
-			q.left--
-			q.inFlight++
+			q.take(i)
 			q.free--
-			q.fanOut += int(q.end[i])
 			list = append(list, i)
 		}
 	}
@@ -364,13 +566,27 @@ func (q *queue) begin(nowNS int64) []release {
 	return q.fill(nil, q.plan.Concurrency, nowNS)
 }
 
-// startJobs starts the next n jobs. A job may end as it starts only if it has no requests, which none has.
+// startJobs lets n more jobs run, and starts the next ones: before the barrier only those that prepare. A job may end
+// as it starts only if it has no requests, which none has.
 func (q *queue) startJobs(list []release, n int, nowNS int64) []release {
-	for ; n > 0 && q.nextJob < len(q.jobs) && nowNS < q.endNS(); n-- {
+	q.lanes += n
+	for ; q.lanes > 0 && q.nextJob < len(q.jobs) && nowNS < q.endNS(); q.lanes-- {
 		job := q.nextJob
+		if !q.isOpen() && !q.jobs[job].prepares {
+			break
+		}
 		q.nextJob++
 		q.jobs[job].startNS = nowNS
-		for _, i := range q.roots[job] {
+		list = q.startRoots(list, job, nowNS)
+		q.watchIdle(int32(job), nowNS-q.idle.cutNS)
+	}
+	return list
+}
+
+// startRoots releases of a job what waits for nothing, on this side of the barrier.
+func (q *queue) startRoots(list []release, job int, nowNS int64) []release {
+	for _, i := range q.roots[job] {
+		if q.prepares(i) != q.isOpen() {
 			list = q.ready(list, i, nowNS)
 		}
 	}
@@ -415,6 +631,7 @@ func (q *queue) nextInOrder() int32 {
 func (q *queue) due(nowNS int64) (leaving []release) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.cutTrees(min(nowNS, q.planEndNS()-1))
 	nowNS += q.idle.cutNS
 	last := min(nowNS, q.endNS()-1)
 	for len(q.delayed) > 0 && q.delayed[0].atNS <= last {
@@ -463,12 +680,16 @@ func (q *queue) nextDue() (atNS int64, left int) {
 	if atNS == math.MaxInt64 {
 		return atNS, q.left
 	}
-	if most := q.turns.IdleNS; most > 0 && q.inFlight == 0 && atNS > q.idle.sinceNS+most {
-		q.idle.cutNS += atNS - q.idle.sinceNS - most
-		q.idle.sinceNS = atNS - most
-		q.idle.gaps++
+	tree := q.treeDue()
+	if most := q.turns.IdleNS; most > 0 && q.inFlight == 0 {
+		over := q.idle.sinceNS + most
+		if atNS > over && over < q.endNS() && tree > over-q.idle.cutNS { // else a job comes earlier first
+			q.idle.cutNS += atNS - over
+			q.idle.all.add(atNS - over)
+			q.idle.sinceNS = atNS - most
+		}
 	}
-	return atNS - q.idle.cutNS, q.left
+	return min(tree, atNS-q.idle.cutNS), q.left
 }
 
 // rest returns the requests that were not released, in ascending order, and releases none of them any more.

@@ -147,7 +147,10 @@ func drive(t testing.TB, p sched.Plan, s *fixedServer) (released, ended []int64)
 		var list []release
 		ends = slices.DeleteFunc(ends, func(e event) bool {
 			if e.atNS == now {
-				list = append(list, q.ended(nil, int32(e.request), now)...)
+				leaving, prepared := q.ended(nil, int32(e.request), now)
+				if list = append(list, leaving...); prepared {
+					list = append(list, q.passBarrier(now)...)
+				}
 			}
 			return e.atNS == now
 		})
@@ -326,6 +329,10 @@ func TestConnectionsAreReadyForAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := newQueue(plan, new(atomic.Bool))
+	ends := func(i int32, now int64) int {
+		leaving, _ := q.ended(nil, i, now)
+		return len(leaving)
+	}
 	for _, step := range []struct {
 		what string
 		do   func() int // requests that leave
@@ -334,11 +341,11 @@ func TestConnectionsAreReadyForAll(t *testing.T) {
 	}{
 		{"before the start", func() int { return 0 }, 0, 1},
 		{"0 leaves; as it ends 1, 2 and 3 may, one on its connection; the next job needs 3", func() int { return len(q.begin(0)) }, 1, 2 + 3},
-		{"0 ends, 3 is delayed", func() int { return len(q.ended(nil, 0, 5)) }, 2, 3},
-		{"1 ends, 3 is due soon", func() int { return len(q.ended(nil, 1, 46)) }, 0, 1 + 3},
+		{"0 ends, 3 is delayed", func() int { return ends(0, 5) }, 2, 3},
+		{"1 ends, 3 is due soon", func() int { return ends(1, 46) }, 0, 1 + 3},
 		{"3 leaves", func() int { return len(q.due(55)) }, 1, 3},
-		{"2 and 3 end, 4 leaves", func() int { return len(q.ended(nil, 2, 60)) + len(q.ended(nil, 3, 60)) }, 1, 3},
-		{"the next job begins", func() int { return len(q.ended(nil, 4, 70)) }, 1, 0},
+		{"2 and 3 end, 4 leaves", func() int { return ends(2, 60) + ends(3, 60) }, 1, 3},
+		{"the next job begins", func() int { return ends(4, 70) }, 1, 0},
 	} {
 		now := map[string]int64{"1 ends, 3 is due soon": 46}[step.what]
 		if left := step.do(); left != step.left || q.soon(now+10) != step.soon {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,6 +47,8 @@ type Config struct {
 	Chunks        *ChunkLog        // takes the instants of each token chunk; nil = not kept
 	// called once, with the cause, if the sender process dies during the run, which then stops; may be nil
 	OnSenderDeath func(string)
+	// called once, when all that prepares has ended: the barrier is when it returns; may be nil
+	OnPrepared func()
 }
 
 // MaxSenders bounds Config.Senders.
@@ -84,11 +87,13 @@ type Run struct {
 	died          string         // how the sender process died; "" = it did not. Read it after Do
 	receivers     sync.WaitGroup
 
-	began   atomic.Bool        // the clock counts from instant 0
-	stop    atomic.Bool        // nothing more is released
-	expired atomic.Bool        // because Config.CancelAfter is over
-	ctx     context.Context    // ends when requests in flight are to be cancelled
-	abort   context.CancelFunc // ends ctx
+	began   atomic.Bool // the clock counts from instant 0
+	stop    atomic.Bool // nothing more is released
+	expired atomic.Bool // because Config.CancelAfter is over
+	// why a primer failed, after which nothing more is released; nil if none has
+	primerFailed atomic.Pointer[string]
+	ctx          context.Context    // ends when requests in flight are to be cancelled
+	abort        context.CancelFunc // ends ctx
 
 	recorded  []bool // requests whose records the sink has; of the goroutine that calls it
 	firstOpen int    // those before it are recorded; likewise
@@ -230,6 +235,7 @@ func (r *Run) endRequest(i int32) {
 		r.poolOf(i).endRequest(r.records[i].Outcome)
 	}
 	now := r.clock.Now()
+	lost := r.afterFailure(i)
 	r.cfg.History.Note(i, &r.records[i])
 	r.cfg.History.Ended(r.clock, i)
 	for {
@@ -241,6 +247,24 @@ func (r *Run) endRequest(i int32) {
 	r.done <- i
 	r.countEnded(1)
 	r.pacer.requestEnded(i, now)
+	for _, k := range lost {
+		r.fail(k, record.NotSent, "the context of its agent had become too long for the server, "+record.StreamEndedWords)
+	}
+}
+
+// afterFailure ends what the failure of request i ends, if it has failed: the run, or its stream, whose requests are
+// returned and must be ended.
+func (r *Run) afterFailure(i int32) (lost []int32) {
+	rec := &r.records[i]
+	switch {
+	case rec.ContextTooLong():
+		return r.pacer.cutStream(i)
+	case rec.Phase == record.Primer && rec.Outcome != record.OK && !rec.LeftOut() && !r.stop.Load():
+		why := fmt.Sprintf("a primer failed: row %d, %v: %s", rec.Row, rec.Outcome, rec.Error)
+		r.primerFailed.Store(&why)
+		r.Stop()
+	}
+	return nil
 }
 
 // countEnded counts n requests as ended.
@@ -283,6 +307,9 @@ func (r *Run) aborted() bool { return r.ctx.Err() != nil }
 
 // notItsTime returns why a request of a stopped run was not sent.
 func (r *Run) notItsTime() string {
+	if why := r.primerFailed.Load(); why != nil {
+		return *why
+	}
 	if r.expired.Load() {
 		return "the run's time was over first"
 	}

@@ -89,6 +89,10 @@ var plans = []func(arrivals []int64) (sched.Plan, error){
 	func(arrivals []int64) (sched.Plan, error) { return answersFirst(sched.FromTrace(arrivals, 1, 0)) },
 	func(arrivals []int64) (sched.Plan, error) { return answersFirst(sched.FromTrace(arrivals, 1, planEnd)) },
 	func(arrivals []int64) (sched.Plan, error) { return answersFirst(sched.Closed(len(arrivals), 2, 0)) },
+	func(arrivals []int64) (sched.Plan, error) { return preparedFirst(sched.Closed(len(arrivals), 2, 0)) },
+	func(arrivals []int64) (sched.Plan, error) {
+		return preparedFirst(sched.Closed(len(arrivals), 2, planEnd))
+	},
 }
 
 // atOnceOnly is the plan of requests at one instant, and onlyClock how many plans only the clock decides.
@@ -117,6 +121,24 @@ func answersFirst(p sched.Plan, err error) (sched.Plan, error) {
 		}
 	}
 	return p.Following(before)
+}
+
+// preparedFirst makes two jobs, each of one agent. Their first requests prepare, the very first one as a primer, and
+// idle times of jobs and of all are cut.
+func preparedFirst(p sched.Plan, err error) (sched.Plan, error) {
+	if err != nil {
+		return p, err
+	}
+	d := &sched.Dependencies{Think: true, Primers: 1, Prepare: int32(p.Requests+1) / 2, IdleNS: int64(thinking / 2), TreeIdleNS: int64(thinking / 4)}
+	p.Concurrency = 2
+	for i := range int32(p.Requests) {
+		if d.Job, d.Stream = append(d.Job, i%2), append(d.Stream, 0); i < 2 {
+			d.Add()
+		} else {
+			d.Add(sched.Dependency{On: i - 2, DelayNS: int64(thinking)})
+		}
+	}
+	return p.Following(d)
 }
 
 func makeWorks(t testing.TB) *works {
@@ -352,7 +374,7 @@ func (x *world) serve(s *model.Socket) {
 		}
 		got = append(got, s.ServerRead(some)...)
 		if x.early && x.oneIn(6) {
-			s.ServerWrite([]byte("HTTP/1.1 400 X\r\nContent-Length: 3\r\n\r\nbad"))
+			s.ServerWrite([]byte("HTTP/1.1 400 X\r\nContent-Length: 14\r\n\r\ncontext length"))
 			x.leave(s)
 			return
 		}
@@ -467,6 +489,7 @@ func (x *world) quiet() error {
 // check says whether all is as it must be when a run has ended.
 func (x *world) check() {
 	r := x.run
+	x.stopped = x.stopped || r.primerFailed.Load() != nil
 	tries, waited := make([]int, len(x.read)), make([]bool, len(x.read))
 	for _, s := range model.Sockets() {
 		for b := s.Taken; len(b) > 0; b = b[min(len(b), x.size):] {
@@ -535,13 +558,26 @@ func (x *world) checkRelease(i int, rec *record.Record) {
 	if rec.SentNS == record.None {
 		return
 	}
-	if rec.DriftNS() < 0 || rec.PlannedNS >= p.EndNS {
-		model.Fail("request %d was planned at %d and sent at %d; the plan ends at %d", i, rec.PlannedNS, rec.SentNS, p.EndNS)
+	end := p.EndNS
+	if q := x.run.pacer.queue; q != nil {
+		end = q.planEndNS()
 	}
-	if p.Dependencies == nil {
+	if rec.DriftNS() < 0 || rec.PlannedNS >= end {
+		model.Fail("request %d was planned at %d and sent at %d; the plan ends at %d", i, rec.PlannedNS, rec.SentNS, end)
+	}
+	d := p.Dependencies
+	if d == nil {
 		return
 	}
-	for _, w := range p.Dependencies.Of(int32(i)) {
+	for k := range x.run.records[:d.Prepare] {
+		if before := &x.run.records[k]; int32(i) >= d.Prepare && (rec.PlannedNS < before.DoneNS || x.ended[k] == 0) {
+			model.Fail("request %d passed the barrier at %d, and request %d ended at %d", i, rec.PlannedNS, k, before.DoneNS)
+		}
+	}
+	for _, w := range d.Of(int32(i)) {
+		if d.TreeIdleNS > 0 {
+			w.DelayNS = min(w.DelayNS, d.TreeIdleNS)
+		}
 		if before := &x.run.records[w.On]; before.DoneNS != record.None && rec.PlannedNS < before.DoneNS+w.DelayNS {
 			model.Fail("request %d was released at %d, and request %d was answered at %d", i, rec.PlannedNS, w.On, before.DoneNS)
 		}
@@ -597,7 +633,7 @@ func (x *world) checkRecord(i int, rec *record.Record, tries int) {
 	case record.ConnectError:
 		allowed = x.refuses || x.closes || x.resets || x.scarce
 	case record.NotSent:
-		allowed = (x.stopped || x.died) && tries == 0
+		allowed = (x.stopped || x.died || rec.LeftOut() && x.early) && tries == 0
 	}
 	if !allowed {
 		bad("nothing has caused that")

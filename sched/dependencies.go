@@ -29,14 +29,16 @@ type Dependencies struct {
 	Stream []int32
 	// Prepare is, with Job, how many requests at the plan's front prepare what comes after them. When all of these have
 	// ended, which is the barrier, the others may be released. The jobs of the preparing requests begin at the run's
-	// start, at once. After the barrier NotBeforeNS of these jobs, delays after a preparing request, and the plan's
-	// EndNS count from the barrier. 0 = none.
+	// start, at once. For requests after the barrier NotBeforeNS of these jobs, delays after a preparing request, and
+	// the plan's EndNS count from the barrier. 0 = none.
 	Prepare int32
+	// Primers is how many of these, at the front, fill servers' caches. If one of them fails, the run is over.
+	Primers int32
 	// IdleNS is, with Think, how long nothing may be in flight: then all that is still to come comes earlier. 0 = any
 	// time.
 	IdleNS int64
-	// TreeIdleNS is, with Job, the same for each job: how long nothing of it may be in flight before all that is still
-	// to come of it comes earlier. 0 = any time.
+	// TreeIdleNS is, with Job, the same for each job after the barrier: when nothing of it has been in flight for so
+	// long, all that is still to come of it comes earlier, until something leaves. 0 = any time.
 	TreeIdleNS int64
 }
 
@@ -45,8 +47,8 @@ func (d *Dependencies) validate(requests, concurrency int) error {
 	switch {
 	case d.Job == nil && (d.Prepare > 0 || d.TreeIdleNS > 0 || d.Stream != nil):
 		return errors.New("preparation, idle times of jobs and streams need jobs")
-	case d.Prepare < 0 || int(d.Prepare) > requests:
-		return fmt.Errorf("%d of %d requests prepare; want 0 to all", d.Prepare, requests)
+	case d.Primers < 0 || d.Primers > d.Prepare || int(d.Prepare) > requests:
+		return fmt.Errorf("%d of %d requests prepare, %d of them as primers", d.Prepare, requests, d.Primers)
 	case d.IdleNS < 0 || d.TreeIdleNS < 0:
 		return fmt.Errorf("idle times of at most %d and %d ns; want at least 0", d.IdleNS, d.TreeIdleNS)
 	case d.Stream != nil && len(d.Stream) < requests:
@@ -127,6 +129,9 @@ func (d *Dependencies) only(order []int32) *Dependencies {
 		}
 		if int32(i) < d.Prepare {
 			some.Prepare++
+		}
+		if int32(i) < d.Primers {
+			some.Primers++
 		}
 	}
 	some.renumberJobs()

@@ -167,10 +167,10 @@ func TestOnlyKeepsInstantsAndOrder(t *testing.T) {
 // TestOnlyKeepsPreparation: of the requests that are left those prepare that did, and each keeps its stream.
 func TestOnlyKeepsPreparation(t *testing.T) {
 	all := turnsOf(nil, nil, []Dependency{{0, 0, false}}, []Dependency{{0, 1, false}})
-	all.Think, all.Prepare, all.TreeIdleNS = true, 2, 7
+	all.Think, all.Prepare, all.Primers, all.TreeIdleNS = true, 2, 1, 7
 	all.Job, all.Stream = []int32{0, 1, 0, 1}, []int32{4, 5, 6, 7}
 	got := Plan{Requests: 4, Concurrency: 2, Dependencies: all}.Only([]int32{1, 2, 3}).Dependencies
-	if got.Prepare != 1 || got.TreeIdleNS != 7 || !slices.Equal(got.Stream, []int32{5, 6, 7}) {
+	if got.Prepare != 1 || got.Primers != 0 || got.TreeIdleNS != 7 || !slices.Equal(got.Stream, []int32{5, 6, 7}) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -179,6 +179,7 @@ func TestOnlyKeepsPreparation(t *testing.T) {
 func TestFollowingRefuses(t *testing.T) {
 	for want, d := range map[string]Dependencies{
 		"need jobs":       {Prepare: 1},
+		"2 of them":       {Job: []int32{0, 0}, Prepare: 1, Primers: 2},
 		"3 of 2 requests": {Job: []int32{0, 0}, Prepare: 3},
 		"job 1 prepares":  {Job: []int32{0, 1}, Prepare: 2},
 		"0 and -1 ns":     {Job: []int32{0, 1}, TreeIdleNS: -1},

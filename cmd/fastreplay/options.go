@@ -164,7 +164,8 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 		"send at trace times, which is the default; beside it --concurrency is a cap")
 	f.BoolVar(&o.pace.notFixed, "no-fixed-schedule", false, "ignore trace times; needs --rate, --ramp or --concurrency")
 	f.IntVar(&o.Warmup, "warmup", 0,
-		"send `N` other requests first; they have the first rows' sizes and other prompts, and are not measured")
+		"send `N` other requests first; they have the first rows' sizes and other prompts, and are not measured; with "+
+			"--snapshot the next N of each lane, of one token each")
 	f.Var(&value[setup.SessionMode]{
 		to:    &o.Sessions.Mode,
 		parse: o.parseSessions,
@@ -175,7 +176,13 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 			"has ended, the recorded delay after it, or likewise in N lanes, each of which takes the next whole job")
 	addValue(f, &o.Sessions.Idle, parseIdleCap, "TIME", "idle-cap",
 		"shorten idle times of jobs or conversations to `TIME`, such as 10s; or system=TIME, those in which nothing "+
-			"at all is in flight")
+			"at all is in flight, tree=TIME, those of a job in its lane, or both with a comma")
+	addValue(f, &o.Sessions.Snapshot, parseSnapshot, "FROM:TO", "snapshot",
+		"lanes begin amid their first jobs, at a moment that is drawn between these shares, such as 25%:75%; primers, "+
+			"and --warmup requests of each lane, fill the caches first")
+	f.BoolVar(&o.Sessions.Recycle, "recycle", false,
+		"lanes take jobs again when all were taken, until --duration; each time a new marker before the prompts keeps "+
+			"caches from knowing them")
 	f.BoolVar(&o.Sessions.ForceAnswers, "force-answers", false,
 		"tell servers which tokens to answer: those that the next turn's prompt has (--api vllm-generate)")
 	addValue(f, &o.Shard, shard.ParsePart, "INDEX/COUNT", "shard",

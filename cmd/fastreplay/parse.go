@@ -160,13 +160,42 @@ func setProcess(a *sched.Arrivals, text string, usual sched.Process) (err error)
 	return nil
 }
 
-// parseIdleCap reads TIME or system=TIME; a number without a unit is seconds.
-func parseIdleCap(text string) (c setup.IdleCap, err error) {
-	if rest, system := strings.CutPrefix(text, "system="); system {
-		text, c.System = rest, true
+// parseSnapshot reads FROM:TO, two percentages or shares.
+func parseSnapshot(text string) (*workload.Snapshot, error) {
+	from, to, _ := strings.Cut(text, ":")
+	var shares []float64
+	for _, end := range []string{from, to} {
+		number, percent := strings.CutSuffix(end, "%")
+		share, err := strconv.ParseFloat(number, 64)
+		if percent {
+			share /= 100
+		}
+		if err != nil || !(share >= 0 && share <= 1) {
+			return nil, errors.New("want two shares of a job's time, such as 25%:75%")
+		}
+		shares = append(shares, share)
 	}
-	if err = (seconds{&c.Most}).Set(text); err != nil || c.Most <= 0 {
-		return c, errors.New("want a time above 0 or system=TIME, such as 10s or system=10s")
+	if shares[0] > shares[1] {
+		return nil, errors.New("want the smaller share first, such as 25%:75%")
+	}
+	return &workload.Snapshot{From: shares[0], To: shares[1]}, nil
+}
+
+// parseIdleCap reads TIME, or system=TIME, tree=TIME or both with a comma; a number without a unit is seconds.
+func parseIdleCap(text string) (c setup.IdleCap, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		rest, system := strings.CutPrefix(part, "system=")
+		rest, tree := strings.CutPrefix(rest, "tree=")
+		to := &c.Most
+		if tree {
+			to = &c.Tree
+		}
+		again := *to > 0 || part != text && !system && !tree
+		if err = (seconds{to}).Set(rest); err != nil || *to <= 0 || again || system && tree {
+			return c, errors.New(
+				"want a time above 0, system=TIME, tree=TIME or both, such as 10s or tree=300s,system=10s")
+		}
+		c.System = c.System || system
 	}
 	return c, nil
 }

@@ -47,10 +47,13 @@ type Record struct {
 	// likewise: how long the job takes if each request leaves when planned, and takes as long as recorded; absent if
 	// the trace lacks the end of the last one
 	JobRecordedNS int64  `json:"job_recorded_ns,omitempty"`
-	Type          string `json:"type,omitempty"`     // kind of request in the trace; absent if it has none
-	Target        string `json:"target"`             // URL it was sent to
-	Endpoint      string `json:"endpoint"`           // address that was used
-	Instance      string `json:"instance,omitempty"` // who answered, by header or answer; absent if neither names it
+	Type          string `json:"type,omitempty"` // kind of request in the trace; absent if it has none
+	// primer or warmup, of a request before the barrier: it only prepares what is measured, and its instants are below
+	// 0; absent otherwise
+	Phase    Phase  `json:"phase,omitempty"`
+	Target   string `json:"target"`             // URL it was sent to
+	Endpoint string `json:"endpoint"`           // address that was used
+	Instance string `json:"instance,omitempty"` // who answered, by header or answer; absent if neither names it
 	// with --history live, of a follow-up turn: live (all answers in it are), partly or recorded; absent otherwise
 	History string `json:"history,omitempty"`
 
@@ -161,12 +164,44 @@ func (r *Record) ToldUsage() bool {
 	return r.TokensFrom == TokensFromUsage || r.PromptTokens != None || r.CachedTokens != None
 }
 
-// LeftOutWords end the Error of a request that the user left out of the run.
-const LeftOutWords = "left out by --too-long drop"
+// What the Error of a request ends with that counts as planned, but of which nobody failed.
+const (
+	// LeftOutWords: the user left it out of the run.
+	LeftOutWords = "left out by --too-long drop"
+	// StreamEndedWords: an earlier request of its agent was refused, see ContextTooLong.
+	StreamEndedWords = "so what comes after it was left out"
+)
 
-// LeftOut reports whether the user left the request out: it counts as planned, but nobody failed.
+// LeftOut reports whether the request was left out: it counts as planned, but nobody failed.
 func (r *Record) LeftOut() bool {
-	return r.Outcome == NotSent && strings.HasSuffix(r.Error, LeftOutWords)
+	return r.Outcome == NotSent &&
+		(strings.HasSuffix(r.Error, LeftOutWords) || strings.HasSuffix(r.Error, StreamEndedWords))
+}
+
+// ContextTooLong reports whether the server refused the request since its context is too long, by the server's words.
+func (r *Record) ContextTooLong() bool {
+	if r.Outcome != HTTPError && r.Outcome != StreamError {
+		return false
+	}
+	text := strings.ToLower(r.Error)
+	for _, words := range []string{
+		"context length",                                // vLLM, SGLang, OpenAI: maximum context length
+		"context_length_exceeded",                       // OpenAI's code
+		"context window",                                // OpenAI: exceeds the context window of this model
+		"longer than the maximum model length",          // vLLM's engine
+		"exceeds the maximum allowed length",            // SGLang
+		"`inputs` tokens + `max_new_tokens` must be <=", // TGI
+		"`inputs` must have less than",                  // TGI
+		"context size",                                  // llama.cpp: exceeds the available context size
+		"exceed_context_size_error",                     // llama.cpp's type
+		"should not exceed max_seq_len",                 // TensorRT-LLM
+		"prompt is too long",                            // Anthropic
+	} {
+		if strings.Contains(text, words) {
+			return true
+		}
+	}
+	return false
 }
 
 // DriftNS is sent - planned, in ns. It is never clamped: negative means that the request left early, which is a bug.
@@ -264,6 +299,16 @@ func (w *Wall) UnmarshalText(date []byte) error {
 	}
 	return err
 }
+
+// Phase is what a request is sent for.
+type Phase string
+
+// The phases. A primer leaves in servers' caches what the profile begins with; a warm-up request brings load.
+const (
+	Profiled Phase = ""
+	Primer   Phase = "primer"
+	Warmup   Phase = "warmup"
+)
 
 // Outcome is how a planned request ended. Every planned request has exactly one.
 type Outcome uint8

@@ -164,7 +164,7 @@ func TestAppendJSONAgainstOracle(t *testing.T) {
 				want[key] = num(n)
 			}
 		}
-		for key, text := range map[string]string{"job_name": r.JobName, "waits_for": r.WaitsFor} {
+		for key, text := range map[string]string{"job_name": r.JobName, "waits_for": r.WaitsFor, "phase": string(r.Phase)} {
 			if text != "" {
 				want[key] = str(text)
 			}
@@ -423,5 +423,42 @@ func BenchmarkParse(b *testing.B) {
 	}
 	if *r != *example() {
 		b.Fatalf("wrong record: %+v", r)
+	}
+}
+
+// TestContextTooLong takes what servers say of requests that are too long, and nothing else.
+func TestContextTooLong(t *testing.T) {
+	for text, want := range map[string]bool{
+		// vLLM
+		"This model's maximum context length is 4096 tokens. However, you requested 5000 tokens (4000 in the messages, 1000 in the completion).": true,
+		"The decoder prompt (length 5036) is longer than the maximum model length of 4096.":                                                      true,
+		// SGLang
+		"The input (5000 tokens) is longer than the model's context length (4096 tokens).":                                                  true,
+		"Requested token count exceeds the model's maximum context length of 4096 tokens.":                                                  true,
+		"Input length (5000 tokens) exceeds the maximum allowed length (4090 tokens). Use a shorter input or enable --allow-auto-truncate.": true,
+		// TGI
+		"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 4000 `inputs` tokens and 1000 `max_new_tokens`": true,
+		"Input validation error: `inputs` must have less than 4096 tokens. Given: 5000":                                                     true,
+		// llama.cpp
+		"request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it": true,
+		"exceed_context_size_error": true,
+		// OpenAI, TensorRT-LLM, Anthropic
+		"Your input exceeds the context window of this model. Please adjust your input and try again.": true,
+		"context_length_exceeded": true,
+		"The sum of prompt length (4000) and query length (0) max_tokens (2048) should not exceed max_seq_len (4096)": true,
+		"prompt is too long: 208310 tokens > 200000 maximum":                                                          true,
+
+		"":                                    false,
+		"out of blocks":                       false,
+		"Rate limit reached: too many tokens": false,
+		"model `a` does not exist":            false,
+		"max_tokens must be at least 1":       false,
+	} {
+		for outcome := range Outcome(Outcomes) {
+			r := Record{Outcome: outcome, Error: text}
+			if got := r.ContextTooLong(); got != (want && (outcome == HTTPError || outcome == StreamError)) {
+				t.Errorf("%v, %q: %v", outcome, text, got)
+			}
+		}
 	}
 }

@@ -36,6 +36,8 @@ func dated(n int) []record.Record {
 		case 0:
 			r.Choices, r.DecodeNS, r.Type, r.History = 2, int64(i), "chat", "live"
 			r.JobName, r.WaitsFor = "a", "1 2s"
+		case 2:
+			r.Phase = record.Warmup
 		case 1:
 			r.GatewayNS, r.UpstreamNS, r.Instance, r.FinishReason = 5, -7, "pod-1", "日本\xff\x00語"
 		}
@@ -85,7 +87,7 @@ func compareParquet(t *testing.T, data []byte, lines []object, groups int) {
 	if f.groups != groups || len(f.rows) != len(lines) {
 		t.Fatalf("%d groups, %d rows, want %d, %d", f.groups, len(f.rows), groups, len(lines))
 	}
-	r := record.Record{SessionName: "a", JobName: "a", WaitsFor: "1", Type: "a", Instance: "a", History: "a", Choices: 2}
+	r := record.Record{SessionName: "a", JobName: "a", WaitsFor: "1", Type: "a", Instance: "a", History: "a", Phase: record.Primer, Choices: 2}
 	var all object
 	must.Do(t, json.Unmarshal(r.AppendJSON(nil), &all))
 	if got, want := slices.Sorted(slices.Values(f.names)), slices.Sorted(maps.Keys(all)); !slices.Equal(got, want) {

@@ -193,7 +193,7 @@ func (s *Shards) summary(c *metrics.Collector, records *record.Lines, endNS int6
 		Run:      plan.Run,
 		Workload: file.Workload,
 		Limits:   plan.Limits,
-		Requests: metrics.Requests{Planned: records.Count},
+		Requests: metrics.Requests{Planned: records.Count - c.Prepared()},
 		Records:  records,
 		Notes:    metrics.Texts(plan.Notes),
 	}

@@ -110,7 +110,9 @@ func summaryOf(parts ...part) (*metrics.Collector, *metrics.Summary) {
 		r := all[i]
 		r.BuiltTokens, r.LeastCachedTokens, r.MostCachedTokens = r.InputTokens, r.ExpectedCachedTokens, r.ExpectedCachedTokens
 		c.Add(&r, 0)
-		n, end = n+1, max(end, lastInstant(&r))
+		if end = max(end, lastInstant(&r)); r.Phase == record.Profiled {
+			n++
+		}
 	}
 	s := metrics.Summary{Requests: metrics.Requests{Planned: n}, Limits: metrics.DefaultLimits(), Run: metrics.Run{StartedAt: start, DurationS: float64(end) / 1e9, Host: metrics.Host{Name: "a", CPUs: 2}}}
 	sum := c.Summary(s, metrics.Probed{})
@@ -252,6 +254,11 @@ func TestMergeIsOneRun(t *testing.T) {
 		parts := load(seed, n, shards)
 		for i := range parts {
 			parts[i].facts = randomFacts(rand.New(rand.NewPCG(seed, uint64(i))))
+			for k := range parts[i].done {
+				if seed%2 == 1 && k%17 == 5 {
+					parts[i].done[k].Phase = record.Warmup
+				}
+			}
 		}
 		_, want := summaryOf(parts...)
 		if shards > 2 {

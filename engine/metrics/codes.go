@@ -7,6 +7,7 @@ type Code string
 const (
 	SenderDied     Code = "sender_died"
 	Interrupted    Code = "interrupted"
+	PrimerFailed   Code = "primer_failed"
 	Unaccounted    Code = "unaccounted"
 	Unwritten      Code = "unwritten"
 	NothingOK      Code = "nothing_ok"
@@ -38,6 +39,7 @@ func (c Code) traits() codeTraits {
 	return map[Code]codeTraits{
 		SenderDied:     {client: true},
 		Interrupted:    {ending: true},
+		PrimerFailed:   {ending: true},
 		NothingOK:      {ending: true},
 		NoSummary:      {ending: true, unseen: true},
 		SentEarly:      {client: true},

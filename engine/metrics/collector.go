@@ -40,6 +40,7 @@ type Collector struct {
 	window  *Window     // nil = the whole run
 	outside timings     // requests that the window does not hold
 	jobs    jobCounts
+	before  Preparation
 
 	gaps   []gapShard // len(urls) * shards
 	shards int
@@ -77,8 +78,13 @@ func NewCollector(targets []string, slos ...SLO) *Collector {
 
 // Add counts one finished request. target is the index of its URL; anything
 // out of range means that it never had one. Latencies count for OK requests
-// only, drift for every request that was sent.
+// only, drift for every request that was sent. Of what prepares only Preparation and Jobs tell.
 func (c *Collector) Add(r *record.Record, target int) {
+	if r.Phase != record.Profiled {
+		c.before.add(r)
+		c.jobs.add(r)
+		return
+	}
 	if !c.window.Has(r.PlannedNS) {
 		c.outside.add(r, target)
 		return
@@ -96,6 +102,9 @@ func (c *Collector) Add(r *record.Record, target int) {
 		c.parts.endpoints.add(r.Endpoint, r)
 	}
 }
+
+// Prepared is how many requests of preparation were added.
+func (c *Collector) Prepared() int64 { return c.before.Requests() }
 
 // LateReadGap is a gap between token chunks that a late read may have changed, in ns: as measured, and as it is if
 // what was found together had come evenly.
@@ -201,6 +210,12 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	s.Gateway = all.Gateway.summary()
 	if s.Window == nil { // which has but pieces of jobs
 		s.Jobs = c.jobs.summary(s.Run.DurationS, over)
+	}
+	if c.before.Requests() > 0 {
+		s.Preparation = &c.before
+	}
+	if lanes := s.lanes(); lanes > 0 && s.Jobs != nil {
+		s.Jobs.Recycled = max(0, s.Jobs.Jobs-lanes)
 	}
 	s.setEnergy()
 	setGoodput(&s, &all, targets)

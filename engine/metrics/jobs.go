@@ -21,7 +21,9 @@ type Jobs struct {
 	Finished     int64 `json:"finished"`      // all of their requests ended ok
 	WithFailures int64 `json:"with_failures"` // a request failed
 	// none failed, but the run ended before the last of their requests
-	CutOff      int64              `json:"cut_off"`
+	CutOff int64 `json:"cut_off"`
+	// with lanes: that a lane took after it had ended another; absent if none
+	Recycled    int64              `json:"recycled,omitempty"`
 	PerH        *float64           `json:"jobs_per_h"`   // finished, by the run's duration
 	CompletionS *stats.Percentiles `json:"completion_s"` // last answer's end - first request's sending
 	// the same if each request left when planned, which --scale and --idle-cap change, and took as long as recorded
@@ -81,6 +83,33 @@ type jobRequest struct {
 	waitsFor               string // see record.Record
 	atNS, endNS            int64  // sent; the last instant known
 	ok, stopped, isLeftOut bool
+	prepares               bool
+}
+
+// Preparation is what was sent before the barrier. Nothing else counts it but the states of jobs.
+type Preparation struct {
+	Primers int64 `json:"primers"` // requests that fill the servers' caches
+	Warmup  int64 `json:"warmup"`  // requests that bring load
+	Failed  int64 `json:"failed"`  // of both, those that did not end ok
+	// from the first sending to the barrier, from which all instants count; null if the run ended before
+	DurationS *float64 `json:"duration_s"`
+}
+
+// Requests is how many requests prepared.
+func (p *Preparation) Requests() int64 { return p.Primers + p.Warmup }
+
+func (p *Preparation) add(r *record.Record) {
+	if r.Phase == record.Primer {
+		p.Primers++
+	} else {
+		p.Warmup++
+	}
+	if r.Outcome != record.OK {
+		p.Failed++
+	}
+	if before := seconds(-r.SentNS); r.SentNS != record.None && before > 0 && (p.DurationS == nil || before > *p.DurationS) {
+		p.DurationS = &before
+	}
 }
 
 func (c *jobCounts) add(r *record.Record) {
@@ -94,7 +123,7 @@ func (c *jobCounts) add(r *record.Record) {
 		}
 		c.heads[r.Job] = jobHead{cmp.Or(r.JobName, session), r.JobRequests, r.JobRecordedNS}
 	}
-	if r.Depth != record.None {
+	if r.Depth != record.None && r.Phase == record.Profiled {
 		c.depths.add(strconv.FormatInt(r.Depth, 10), r)
 		c.sessions.add(session, r)
 	}
@@ -109,6 +138,7 @@ func (c *jobCounts) add(r *record.Record) {
 		ok:        r.Outcome == record.OK,
 		stopped:   stopped(r.Outcome),
 		isLeftOut: r.LeftOut(),
+		prepares:  r.Phase != record.Profiled,
 	})
 }
 
@@ -164,6 +194,15 @@ func (c *jobCounts) summary(durationS float64, over bool) *Jobs {
 	return s
 }
 
+// lanes is how many jobs run at a time; 0 without lanes.
+func (s *Summary) lanes() (n int64) {
+	if s.Turns != nil {
+		number, _ := strings.CutPrefix(s.Turns.Sessions, "lanes=")
+		n, _ = strconv.ParseInt(number, 10, 64)
+	}
+	return n
+}
+
 // partsBy are the parts with the hits that were expected of them; those that took longest in all come first, or else
 // all by name.
 func partsBy(b *breakdown, over, longest bool) []Part {
@@ -210,7 +249,7 @@ func (c *jobCounts) job(requests []jobRequest, over bool) Job {
 		case j.State == jobFinished:
 			j.State = jobCut
 		}
-		if r.atNS == record.None {
+		if r.atNS == record.None || r.prepares {
 			continue
 		}
 		if first = min(first, r.atNS); end < 0 || r.endNS > requests[end].endNS {
@@ -264,8 +303,8 @@ func boundOf(requests []jobRequest, at int, bounds []bound) bound {
 		i, there := slices.BinarySearchFunc(requests[:at], number, func(r jobRequest, n int64) int {
 			return cmp.Compare(r.number, n)
 		})
-		if err != nil || !there {
-			continue // in another job, or not in this run
+		if err != nil || !there || requests[i].prepares {
+			continue // in another job, not in this run, or before it
 		}
 		b := bound{i, requests[i].endNS}
 		switch {

@@ -95,6 +95,63 @@ func TestCriticalPath(t *testing.T) {
 	}
 }
 
+// TestPreparationIsNotMeasured: requests before the barrier change nothing but what tells of them, and of their jobs
+// how many requests there are. A job is whole with them, and its time counts from its first profiled request.
+func TestPreparationIsNotMeasured(t *testing.T) {
+	var run jobRun
+	for job := range int64(3) {
+		at := len(run.records)
+		run.request(job, job, 0, 0, 100*ms, false)
+		run.request(job, job, 0, 20*ms, 300*ms, false, at)
+		run.request(job, job, 0, 30*ms, 200*ms, false, at+1)
+		run.head(at, 3, 600*ms)
+	}
+	whole := run.summary(true)
+	prepared := jobRun{}
+	for i, r := range run.records {
+		if i%3 == 0 && i < 6 { // the first job has been primed, the second one has also been warmed up
+			early := r
+			early.Phase, early.SentNS, early.DoneNS, early.LastTokenNS = record.Primer, -5e9, -4e9, -4e9
+			if early.Row = int64(100 + i); i > 0 {
+				early.Phase, early.Outcome = record.Warmup, record.HTTPError
+			}
+			early.RequestID, early.WaitsFor, early.JobRequests = fmt.Sprintf("run-%09d", 100+i), "", 4
+			prepared.records = append(prepared.records, early)
+			r.JobRequests, r.JobName, r.WaitsFor = record.None, "", fmt.Sprint(100+i)
+		}
+		prepared.records = append(prepared.records, r)
+	}
+	s := prepared.summary(true)
+	if p := s.Preparation; p == nil || p.Primers != 1 || p.Warmup != 1 || p.Failed != 1 || p.DurationS == nil || *p.DurationS != 5 || whole.Preparation != nil {
+		t.Errorf("%+v", s.Preparation)
+	}
+	j := s.Jobs
+	if j.Jobs != 3 || j.Finished != 2 || j.WithFailures != 1 || j.Longest[0].Requests != 4 && j.Longest[1].Requests != 4 {
+		t.Errorf("%+v", j)
+	}
+	if j.Longest[0].CompletionS != whole.Jobs.Longest[0].CompletionS || j.Longest[0].WaitsS != whole.Jobs.Longest[0].WaitsS {
+		t.Errorf("%+v, want the times of %+v", j.Longest[0], whole.Jobs.Longest[0])
+	}
+	s.Preparation, s.Jobs, whole.Jobs = nil, nil, nil
+	if !reflect.DeepEqual(s, whole) {
+		t.Errorf("measured %+v\nwant %+v", s, whole)
+	}
+}
+
+// TestRecycledJobs: those that a lane has taken after another are what is beyond the lanes.
+func TestRecycledJobs(t *testing.T) {
+	var run jobRun
+	c := NewCollector(nil)
+	for job := range int64(5) {
+		c.Add(run.request(job, job, 0, 0, 100*ms, false), 0)
+	}
+	for sessions, want := range map[string]int64{"lanes=3": 2, "lanes=1": 4, "think": 0, "lanes=9": 0} {
+		if got := c.Summary(Summary{Turns: &Turns{Sessions: sessions}}, Probed{}).Jobs.Recycled; got != want {
+			t.Errorf("%s: %d, want %d", sessions, got, want)
+		}
+	}
+}
+
 // TestJobs is a parent with two sub-agents and a join, of which another job has failures and a third is cut off.
 func TestJobs(t *testing.T) {
 	var run jobRun

@@ -73,6 +73,10 @@ type Summary struct {
 	Turns *Turns `json:"turns,omitempty" merge:"each"`
 	// results by job; absent if no request depends on another
 	Jobs *Jobs `json:"jobs,omitempty" merge:"records"`
+	// what was sent before the barrier; absent without any
+	Preparation *Preparation `json:"preparation,omitempty" merge:"records"`
+	// what caps of idle times cut during the run; absent without one
+	IdleCuts *IdleCuts `json:"idle_cuts,omitempty" merge:"each"`
 	// with --history live: which answers the turns carried; absent otherwise
 	History *History `json:"history,omitempty" merge:"each"`
 	// of conversations with made prompts: which tokens the servers answered; absent otherwise
@@ -131,6 +135,8 @@ type Run struct {
 	Partial bool `json:"partial" merge:"or"`
 	// which sending process ended during the run, and how; absent where none did
 	SenderDied string `json:"sender_died,omitempty" merge:"first"`
+	// why a request failed that was to fill the servers' caches, which ended the run; absent if none did
+	PrimerFailed string `json:"primer_failed,omitempty" merge:"first"`
 	// there was no --url: the requests went to a mock of our own
 	Demo bool `json:"demo" merge:"none"`
 	// what was still in flight was ended after --duration and --grace
@@ -399,6 +405,15 @@ type Turns struct {
 	// how long after their own planned times follow-up turns were released; null if they did not wait, and in a closed
 	// loop
 	LaterMS *stats.Percentiles `json:"later_ms" merge:"worst"`
+}
+
+// IdleCuts is how often nothing was in flight for as long as --idle-cap has it, so that what was still to come came
+// earlier.
+type IdleCuts struct {
+	System  int64   `json:"system" merge:"sum"`   // of all jobs together: how often
+	SystemS float64 `json:"system_s" merge:"sum"` // likewise: by how much earlier, in all
+	Trees   int64   `json:"trees" merge:"sum"`    // of single jobs: how often
+	TreesS  float64 `json:"trees_s" merge:"sum"`  // likewise: by how much earlier, in all
 }
 
 // Cap is a bound on the requests in flight, and what it did to a plan.

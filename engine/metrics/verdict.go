@@ -205,7 +205,9 @@ func faults(s *Summary) []Reason {
 	}{
 		{died != "", SenderDied, count(r.Sent) + " of " + requests(r.Planned) + " were sent", died,
 			"run again, or send from threads of this process with --sender thread"},
-		{s.Run.Partial && died == "" && (s.Window == nil || r.Stopped > 0), Interrupted,
+		{s.Run.PrimerFailed != "", PrimerFailed, "nothing was measured, since the servers' caches could not be filled",
+			s.Run.PrimerFailed, "see \"error\" in requests.jsonl"},
+		{s.Run.Partial && died == "" && s.Run.PrimerFailed == "" && (s.Window == nil || r.Stopped > 0), Interrupted,
 			"interrupted when " + count(r.Sent) + " of " + requests(r.Planned) + " had been sent",
 			"", ""},
 		{r.OK+r.Failed+r.Stopped != r.Planned, Unaccounted,

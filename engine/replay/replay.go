@@ -61,10 +61,14 @@ type Config struct {
 	Keys          bool          // the live screen says that the key q ends the run
 }
 
+// defaultGrace leaves time to write the results: Kubernetes kills a container 30 s after SIGTERM
+// (terminationGracePeriodSeconds), unless told otherwise.
+const defaultGrace = 20 * time.Second
+
 // Defaults returns the configuration of which only Traces and URLs must be set.
 func Defaults() Config {
 	return Config{
-		Options: setup.Defaults(), LateStart: shard.LateFail, Grace: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		Options: setup.Defaults(), LateStart: shard.LateFail, Grace: defaultGrace, IdleTimeout: 2 * time.Minute,
 		Senders: 1, Realtime: sched.RealtimeAuto, Spin: sched.AutoSpin, Stamps: StampsAuto,
 	}
 }
@@ -251,6 +255,9 @@ func (r *runner) send(ctx context.Context, group *shard.Group) (summary *metrics
 		return nil, err
 	}
 	cfg.Chunks = chunks
+	if r.prepares() {
+		cfg.OnPrepared = func() { r.servers.startAnew(ctx, r.run, r.meter) }
+	}
 	r.run = engine.New(cfg, r.load.Work, r.load.RunID, r.load.Ideal, r)
 	if err := r.run.SenderErr(); err != nil && r.cfg.Sender == setup.SenderProcess {
 		return nil, fmt.Errorf("--sender process: %w", err)
@@ -265,7 +272,9 @@ func (r *runner) send(ctx context.Context, group *shard.Group) (summary *metrics
 	for i := range r.load.LeftOut {
 		r.Record(&r.load.LeftOut[i], -1)
 	}
-	r.servers.start(r.run, r.meter)
+	if !r.prepares() {
+		r.servers.start(r.run, r.meter)
+	}
 	end := r.observer.Begun(&r.Running)
 	found, err := r.run.Do(ctx)
 	end()
@@ -279,6 +288,12 @@ func (r *runner) send(ctx context.Context, group *shard.Group) (summary *metrics
 		r.load.Shard.Clock = group.End()
 	}
 	return r.conclude(found, r.run.Records())
+}
+
+// prepares reports whether some of the requests only prepare the measurement.
+func (r *runner) prepares() bool {
+	d := r.load.Plan.Dependencies
+	return d != nil && d.Prepare > 0
 }
 
 // getReady is what comes after the servers were asked and before the first request: warm-up, cold caches, a first look

@@ -84,6 +84,7 @@ func TestRefusedRun(t *testing.T) {
 		"say when all shards begin":        func(c *replay.Config) { c.Shard.Count = 2 },
 		"--load-bound 0.5":                 func(c *replay.Config) { c.LoadBound = 0.5 },
 		"use another router":               func(c *replay.Config) { c.Route, c.Sessions.History = "least-inflight", setup.HistoryLive },
+		"--idle-cap tree= is about":        func(c *replay.Config) { c.Sessions.Mode, c.Sessions.Idle.Tree = setup.SessionsThink, time.Second },
 		"--repeat is 0":                    func(c *replay.Config) { c.Repeat = 0 },
 		"--warmup is -1":                   func(c *replay.Config) { c.Warmup = -1 },
 		"--timeout must be above 0":        func(c *replay.Config) { c.Timeout = 0 },

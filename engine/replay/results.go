@@ -44,7 +44,9 @@ func (r *runner) openResults() error {
 // Record implements engine.Sink.
 func (r *runner) Record(rec *record.Record, target int) {
 	r.collector.Add(rec, target)
-	r.meter.Add(r.run.Clock().Now(), rec, target)
+	if rec.Phase == record.Profiled {
+		r.meter.Add(r.run.Clock().Now(), rec, target)
+	}
 	r.writer.Append(rec)
 	r.observer.Record(rec)
 }
@@ -118,7 +120,7 @@ func (r *runner) conclude(found engine.Result, records []record.Record) (*metric
 			CacheOff:           work.CacheOff,
 		},
 	)
-	summary.Notes = append(summary.Notes, r.unnamed(summary)...)
+	summary.Notes = append(summary.Notes, append(r.unnamed(summary), preparationNotes(summary.Preparation)...)...)
 	diskErr = cmp.Or(diskErr,
 		report.WriteHistograms(r.Dir, r.collector, found.Run.StartedAt, found.Ended),
 		report.WriteSummary(r.Dir, summary),
@@ -220,9 +222,10 @@ func (r *runner) info(found engine.Result) metrics.Summary {
 	if found.Turns != nil {
 		found.Turns.Sessions = r.cfg.SessionsText()
 	}
+	planned := r.load.Requests() + len(r.load.LeftOut) - len(found.LeftOut) - int(r.collector.Prepared())
 	return metrics.Summary{
 		Run: r.load.Run(found.Run), Workload: r.load.Workload(found.LeftOut), Client: found.Client,
-		Requests:    metrics.Requests{Planned: int64(r.load.Requests() + len(r.load.LeftOut) - len(found.LeftOut))},
+		Requests:    metrics.Requests{Planned: int64(planned)},
 		Connections: found.Connections,
 		Writes:      found.Writes,
 		Cap:         found.Cap,
@@ -230,6 +233,7 @@ func (r *runner) info(found engine.Result) metrics.Summary {
 		History:     found.History,
 		Answers:     r.load.Answers(),
 		BuildAhead:  found.BuildAhead,
+		IdleCuts:    r.idleCuts(found),
 		Amplify:     r.load.Facts.Amplify,
 		Limits:      r.cfg.Limits,
 		Notes: slices.Concat(
@@ -239,17 +243,48 @@ func (r *runner) info(found engine.Result) metrics.Summary {
 	}
 }
 
-// idleNotes notes what was cut of times in which nothing was in flight.
-func (r *runner) idleNotes(found engine.Result) []string {
-	if found.IdleGaps == 0 && r.cfg.Sessions.AtRun() {
-		return []string{"--idle-cap: something was always in flight, or soon again: nothing was cut"}
-	} else if found.IdleGaps == 0 {
+// preparationNotes notes what was sent before the measurement.
+func preparationNotes(p *metrics.Preparation) []string {
+	if p == nil || p.DurationS == nil {
 		return nil
 	}
 	return []string{fmt.Sprintf(
-		"--idle-cap: %s nothing was in flight for longer, and what was still to come came earlier, by %s in all",
-		format.Many(found.IdleGaps, "time"), format.Span(found.IdleCut.Seconds()),
+		"%s and %s came before the measurement and took %s; their records have a phase, and no other number counts them",
+		format.Many(p.Primers, "primer"), format.Many(p.Warmup, "warm-up request"), format.Span(*p.DurationS),
 	)}
+}
+
+// idleNotes notes what was cut of times in which nothing was in flight.
+func (r *runner) idleNotes(found engine.Result) (notes []string) {
+	if !r.cfg.Sessions.AtRun() {
+		return nil
+	}
+	for _, of := range []struct {
+		what string
+		cut  engine.IdleCut
+	}{{"nothing", found.Idle}, {"nothing of a job", found.TreeIdle}} {
+		if of.cut.Times > 0 {
+			notes = append(notes, fmt.Sprintf(
+				"--idle-cap: %s %s was in flight for longer, and what was still to come came earlier, by %s in all",
+				format.Many(of.cut.Times, "time"), of.what, format.Span(float64(of.cut.NS)/1e9),
+			))
+		}
+	}
+	if notes == nil {
+		return []string{"--idle-cap: something was always in flight, or soon again: nothing was cut"}
+	}
+	return notes
+}
+
+// idleCuts is the same as numbers; nil if nothing could be cut.
+func (r *runner) idleCuts(found engine.Result) *metrics.IdleCuts {
+	if !r.cfg.Sessions.AtRun() {
+		return nil
+	}
+	return &metrics.IdleCuts{
+		System: int64(found.Idle.Times), SystemS: float64(found.Idle.NS) / 1e9,
+		Trees: int64(found.TreeIdle.Times), TreesS: float64(found.TreeIdle.NS) / 1e9,
+	}
 }
 
 func placementNotes(p sched.Placement) []string {

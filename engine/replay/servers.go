@@ -72,6 +72,14 @@ func (w *serverWatch) lookAgain(ctx context.Context, start time.Time) {
 	}
 }
 
+// startAnew takes the samples before the run anew, and begins to sample.
+func (w *serverWatch) startAnew(ctx context.Context, run *engine.Run, meter *live.Meter) {
+	if w.scraper != nil {
+		w.scraper.Again(ctx)
+	}
+	w.start(run, meter)
+}
+
 // start begins to sample.
 func (w *serverWatch) start(run *engine.Run, meter *live.Meter) {
 	if w.scraper != nil {

@@ -67,7 +67,7 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	plan.Run.Partial = true
 	plan.Limits.ForcedOutput = false
 	s := c.Summary(metrics.Summary{
-		Requests: metrics.Requests{Planned: seen.Count},
+		Requests: metrics.Requests{Planned: seen.Count - c.Prepared()},
 		Limits:   plan.Limits,
 		Workload: plan.Workload,
 		Servers:  servers,
@@ -108,7 +108,9 @@ func collect(
 			return c, seen, err
 		}
 		c.Add(r, slices.Index(urls, r.Target)) // below 0: it never had one
-		see(r)
+		if r.Phase == record.Profiled {
+			see(r)
+		}
 	}
 	return c, seen, nil
 }
@@ -198,12 +200,15 @@ func RecordsOf(name string, seen *record.Lines) iter.Seq2[*record.Record, error]
 	}
 }
 
-// Checked are the records of a run with this summary. The last is an error if they are not all that the run wrote, or
+// Checked are the records of a run with this summary, but for those of preparation. The last is an error if they are not all that the run wrote, or
 // others.
 func Checked(dir string, s *metrics.Summary) iter.Seq2[*record.Record, error] {
 	return func(yield func(*record.Record, error) bool) {
 		var seen record.Lines
 		for r, err := range RecordsOf(RecordsName(dir), &seen) {
+			if err == nil && r.Phase != record.Profiled {
+				continue
+			}
 			if !yield(r, err) || err != nil {
 				return
 			}
@@ -261,7 +266,7 @@ func recount(dir string, s *metrics.Summary, slos []metrics.SLO) error {
 		v.Measurement = metrics.Invalid
 		v.Valid = false
 	}
-	if lost := s.Requests.Planned - seen.Count; lost > 0 {
+	if lost := s.Requests.Planned + c.Prepared() - seen.Count; lost > 0 {
 		s.Notes = append(s.Notes,
 			fmt.Sprintf("goodput was counted without %s that %s lacks", format.Many(lost, "record"), RequestsName))
 	}

@@ -147,6 +147,31 @@ func TestLeftOutIsNoFailure(t *testing.T) {
 	}
 }
 
+// TestPreparationOnDisk: a report of the records alone does not measure what prepared, and tells of it.
+func TestPreparationOnDisk(t *testing.T) {
+	dir, records := t.TempDir(), make([]record.Record, 5)
+	for i := range int64(5) {
+		r := &records[i]
+		r.Clear()
+		r.Row, r.Outcome, r.Target, r.InputTokens, r.OutputTokens, r.CompletionTokens = i, record.OK, "http://a:1", 100, 10, 10
+		r.PlannedNS, r.SentNS, r.FirstTokenNS, r.LastTokenNS, r.DoneNS = 5, 10, 20, 2e9, 2e9
+		if i < 2 {
+			r.Phase, r.OutputTokens = record.Primer, 1
+			for _, at := range []*int64{&r.PlannedNS, &r.SentNS, &r.FirstTokenNS, &r.LastTokenNS, &r.DoneNS} {
+				*at -= 7e9
+			}
+		}
+	}
+	writeRecords(t, dir, WriterOptions{}, records)
+	s := must.Have(rebuild(dir, nil))(t)
+	if p := s.Preparation; p == nil || p.Primers != 2 || p.Failed != 0 || *p.DurationS != 7-10e-9 {
+		t.Errorf("%+v", p)
+	}
+	if s.Requests.Planned != 3 || s.Requests.OK != 3 || s.Workload.Requests != 3 || s.Workload.OutputTokens != 30 || s.Run.DurationS != 2 {
+		t.Errorf("planned %d, ok %d, workload %+v, %v s", s.Requests.Planned, s.Requests.OK, s.Workload, s.Run.DurationS)
+	}
+}
+
 // TestStartOfAKilledRun: without a summary the first date of a record says when the run started; records of older files
 // have none.
 func TestStartOfAKilledRun(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -61,7 +62,7 @@ func (p *Prepared) play(t *trace.Trace) (*trace.Trace, error) {
 		Seed:         o.Seed,
 		Follow:       o.followPolicy(),
 		RunNS:        cmp.Or(int64(o.Pacing.Duration), math.MaxInt64),
-		IdleNS:       cmp.Or(int64(s.Idle.Most), math.MaxInt64/2),
+		IdleNS:       s.Idle.atMost(),
 		MostRequests: math.MaxInt32,
 	}
 	if free, err := freeAllowance(keptForRun); err == nil && s.Recycle {
@@ -74,6 +75,17 @@ func (p *Prepared) play(t *trace.Trace) (*trace.Trace, error) {
 	return p.plays.Trace, nil
 }
 
+// atMost is the longest idle time that the run leaves to a job.
+func (c IdleCap) atMost() int64 {
+	most := int64(math.MaxInt64 / 2)
+	for _, limit := range []time.Duration{c.Most, c.Tree} {
+		if limit > 0 {
+			most = min(most, int64(limit))
+		}
+	}
+	return most
+}
+
 // playsShare is which part of the free memory, 1 in so many, the records of plays may take.
 const playsShare = 8
 
@@ -83,9 +95,9 @@ func (p *Prepared) describePlays() {
 		return
 	}
 	s := &p.o.Sessions
-	prepare := int(p.Plan.Dependencies.Prepare)
 	if c := s.Snapshot; c != nil {
-		primers := min(prepare, p.plays.Primers)
+		primers := int(p.Plan.Dependencies.Primers)
+		prepare := int(p.Plan.Dependencies.Prepare)
 		p.line(
 			"       lanes begin at %s to %s of their first jobs; before that %s and %s, of one token each",
 			format.Percent(c.From), format.Percent(c.To), format.Many(primers, "primer"),

@@ -44,11 +44,12 @@ type Sessions struct {
 // IdleCap is the longest idle time, at the speed of the replay; 0 = any.
 type IdleCap struct {
 	Most   time.Duration
-	System bool // of all jobs together, not of each
+	System bool          // Most is of all jobs together, not of each
+	Tree   time.Duration // of each job while it runs in a lane: how long nothing of it is in flight
 }
 
 // AtRun reports whether idle times are cut as they come: when nothing is in flight is known only during the run.
-func (s *Sessions) AtRun() bool { return s.Idle.System && s.Thinks() }
+func (s *Sessions) AtRun() bool { return (s.Idle.System || s.Idle.Tree > 0) && s.Thinks() }
 
 // Waits reports whether a request may wait for others.
 func (s *Sessions) Waits() bool { return s.Mode != "" && s.Mode != SessionsStrict }
@@ -118,13 +119,19 @@ func (p *Prepared) follow(plan sched.Plan, t *trace.Trace, cuts *[]string) (sche
 		policy.Prepare = p.plays.Prepare
 	}
 	turns := policy.Dependencies(t, plan.Requests)
-	if most := o.Sessions.Idle.Most; o.Sessions.AtRun() {
-		turns.IdleNS = int64(most)
-		*cuts = append(*cuts, fmt.Sprintf(
-			"whenever nothing is in flight for %v, all that is still to come comes earlier; the summary says by how "+
-				"much",
-			most,
-		))
+	if most, tree := o.Sessions.Idle.Most, o.Sessions.Idle.Tree; o.Sessions.AtRun() {
+		turns.IdleNS, turns.TreeIdleNS = int64(most), int64(tree)
+		if tree > 0 {
+			*cuts = append(*cuts, fmt.Sprintf(
+				"whenever nothing of a job is in flight for %v, all that is still to come of it comes earlier", tree))
+		}
+		if most > 0 {
+			*cuts = append(*cuts, fmt.Sprintf(
+				"whenever nothing is in flight for %v, all that is still to come comes earlier; the summary says by "+
+					"how much",
+				most,
+			))
+		}
 	} else if n, cut := workload.CapDelays(turns, cmp.Or(int64(most), math.MaxInt64)); n > 0 {
 		*cuts = append(*cuts, fmt.Sprintf(
 			"%s of more than %v that the trace has between requests shortened, by %s in all at replay speed",

@@ -102,6 +102,9 @@ func (p *Prepared) plan(context.Context) error {
 			t.Name,
 		)
 	}
+	if o.Sessions.Idle.Tree > 0 && o.Pacing.Lanes == 0 {
+		return errors.New("--idle-cap tree= is about jobs that run in lanes; give --sessions lanes=N, or a TIME alone")
+	}
 	if o.Sessions.Idle.Most > 0 && !o.Pacing.Timed() && !o.Sessions.Thinks() {
 		return errors.New(
 			"--idle-cap shortens the trace's times, which --rate, --ramp and --concurrency ignore; leave it out, or " +

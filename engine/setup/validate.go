@@ -141,7 +141,7 @@ func (o *Options) checkShard() error {
 	switch inFlight := max(o.Pacing.Concurrency, o.Pacing.Lanes); {
 	case len(o.URLs) == 0:
 		return errors.New("--shard: shards need a server that all of them reach; give it with --url")
-	case o.Sessions.AtRun():
+	case o.Sessions.Idle.System && o.Sessions.Thinks():
 		return errors.New(
 			"--idle-cap system: no shard knows what others have in flight; cut the idle times of jobs with " +
 				"--idle-cap TIME",

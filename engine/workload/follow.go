@@ -27,19 +27,18 @@ func (p FollowPolicy) Dependencies(t *trace.Trace, n int) *sched.Dependencies {
 	follow := &sched.Dependencies{
 		Think:   p.Think,
 		First:   make([]int32, 1, n+1),
+		Primers: int32(p.Primers),
 		Prepare: int32(p.Prepare),
 	}
 	if p.Jobs {
 		jobs, _ := t.JobNumbers()
 		follow.Job = jobs[:n]
+		follow.Stream = streams(t, n)
 	}
 	var waits []sched.Dependency
 	for i := range n {
 		waits = waits[:0]
-		recorded := g.Of(i)
-		if i >= p.Prepare {
-			recorded = p.measured(recorded)
-		}
+		recorded := p.ofPhase(i, g.Of(i))
 		since := p.lastEnd(t, recorded)
 		for _, w := range recorded {
 			if p.Jobs && follow.Job[w.On] != follow.Job[i] {
@@ -66,13 +65,18 @@ func (p FollowPolicy) Dependencies(t *trace.Trace, n int) *sched.Dependencies {
 	return follow
 }
 
-// measured is of some dependencies those on requests that are measured, of which one has to wait for each.
-func (p FollowPolicy) measured(waits []trace.Dependency) (list []trace.Dependency) {
-	if p.Prepare == 0 {
+// ofPhase is what is left of the waits of request i. Warm-up requests come after all primers of their jobs, and what is
+// measured after all that prepares, so those waits are over.
+func (p FollowPolicy) ofPhase(i int, waits []trace.Dependency) (list []trace.Dependency) {
+	first := int32(p.Prepare)
+	if i < p.Prepare {
+		first = int32(p.Primers)
+	}
+	if first == 0 {
 		return waits
 	}
 	for _, w := range waits {
-		if int(w.On) >= p.Prepare {
+		if w.On >= first {
 			list = append(list, w)
 		}
 	}
@@ -87,6 +91,21 @@ func (p FollowPolicy) primers(job []int32, i int) (waits []sched.Dependency) {
 		}
 	}
 	return waits
+}
+
+// streams numbers the conversations of a trace's first n requests: an agent has one. Nil if the trace has none.
+func streams(t *trace.Trace, n int) (of []int32) {
+	if t.Session == nil {
+		return nil
+	}
+	numbers := map[int64]int32{}
+	for _, session := range t.Session[:n] {
+		if _, known := numbers[session]; !known {
+			numbers[session] = int32(len(numbers))
+		}
+		of = append(of, numbers[session])
+	}
+	return of
 }
 
 // scaled is a recorded time at the replay's speed.

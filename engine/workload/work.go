@@ -160,6 +160,11 @@ func (w *Work) describe(r *record.Record, i int, backend api.Backend) {
 	if w.Plan.Open() {
 		r.PlannedNS = w.plannedNS(i)
 	}
+	if d := w.Plan.Dependencies; d != nil && i < int(d.Primers) {
+		r.Phase = record.Primer
+	} else if d != nil && i < int(d.Prepare) {
+		r.Phase = record.Warmup
+	}
 }
 
 // AskedChoices is how many answers request i asks for.
