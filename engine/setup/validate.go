@@ -48,7 +48,7 @@ func OneOf[T ~string](flag string, value T, words ...T) error {
 
 func (o *Options) checkWords() error {
 	return errors.Join(
-		OneOf("too-long", o.TooLong, "", TooLongRefuse, TooLongDrop, TooLongClip),
+		OneOf("too-long", o.TooLong, "", TooLongRefuse, TooLongDrop, TooLongClip, TooLongSend),
 		OneOf("sessions", o.Sessions.Mode, "", SessionsStrict, SessionsGated, SessionsThink, SessionsLanes),
 		OneOf("history", o.Sessions.History, HistoryRecorded, HistoryLive),
 		OneOf("route", o.Route, Routes()...),

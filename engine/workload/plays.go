@@ -246,7 +246,7 @@ func (d *draft) goOn() {
 
 // No server is as much faster than what is assumed of it, and none answers in less.
 const (
-	mostFaster    = 10
+	mostFaster    = 100
 	leastAnswerNS = int64(time.Millisecond)
 )
 
