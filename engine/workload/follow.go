@@ -161,14 +161,14 @@ func (p FollowPolicy) bounds(t *trace.Trace, follow *sched.Dependencies) []int64
 			}
 			begin = first
 		}
-		if i < p.Prepare {
-			bounds[i] = p.scaled(t.ArrivalNS[i])
-			continue
+		prepares := i < p.Prepare
+		if prepares {
+			begin = 0
 		}
-		if t.NotBeforeNS != nil && t.NotBeforeNS[i] >= 0 {
+		if t.NotBeforeNS != nil && t.NotBeforeNS[i] >= 0 && !prepares {
 			bounds[i] = p.scaled(t.NotBeforeNS[i] - begin)
 		}
-		if p.Jobs && len(follow.Of(int32(i))) == 0 {
+		if p.Jobs && (prepares || len(follow.Of(int32(i))) == 0) {
 			own := p.scaled(t.ArrivalNS[i] - begin)
 			bounds[i] = max(bounds[i], own)
 		}
