@@ -98,7 +98,7 @@ func TestPlaysOfPools(t *testing.T) {
 		rows[k] = append(rows[k], i)
 		ofRow[recorded.Row[i]] = int(k)
 	}
-	for range 60 {
+	for range 20 {
 		p := pool(1+rng.IntN(2*jobs), float64(rng.IntN(40)), 400)
 		p.Seed = rng.Uint64N(100)
 		p.Recycle = rng.IntN(3) > 0
@@ -227,7 +227,7 @@ func promptOf(t *testing.T, m *workload.Requests, i int) []int {
 // TestHitsOfPlays compares expected hits, and those of what primers and warm-up requests bring, with the tokens of all
 // prompts, as they are built. Requests of a play have one marker, which those of no other have.
 func TestHitsOfPlays(t *testing.T) {
-	w, m := workOfPlays(t, 3)
+	w, m := workOfPlays(t, 1.5)
 	ideal := w.IdealHits()
 	var prompts [][]int
 	var primed, hits int64
@@ -274,6 +274,38 @@ func TestHitsOfPlays(t *testing.T) {
 	w.Overhead.HeadUnknown = true
 	if _, known := w.PrimedTokens(func(int) bool { return true }); known {
 		t.Error("primed tokens are known, and the template is not")
+	}
+}
+
+// TestFingerprintsOfPlays: they do not depend on how requests lie in memory, and change with the seeds of prompts and
+// markers, with lengths and with the API's members.
+func TestFingerprintsOfPlays(t *testing.T) {
+	w, _ := workOfPlays(t, 1)
+	w.Played = true
+	seen := map[string]string{}
+	for name, change := range map[string]func(*workload.Builder, *workload.Work){
+		"in pieces":    func(b *workload.Builder, _ *workload.Work) { b.Sharing = workload.ShareAlways },
+		"whole":        func(b *workload.Builder, _ *workload.Work) { b.Sharing = workload.ShareNever },
+		"other run":    func(b *workload.Builder, _ *workload.Work) { b.RunID = "another" },
+		"other seed":   func(b *workload.Builder, _ *workload.Work) { b.Source = workloadtest.Builder(t, "", "run", 4).Source },
+		"other length": func(_ *workload.Builder, w *workload.Work) { w.Overhead.Tail++ },
+		"other path":   func(_ *workload.Builder, w *workload.Work) { w.Targets[0].Path = "/other" },
+	} {
+		b := workloadtest.Builder(t, "", "run", 3)
+		own := *w
+		own.Targets = slices.Clone(w.Targets)
+		change(b, &own)
+		seen[name] = workloadtest.Build(t, b, &own).Fingerprint()
+	}
+	same := map[string]bool{}
+	for name, print := range seen {
+		if (print == seen["whole"]) != slices.Contains([]string{"whole", "in pieces", "other run"}, name) {
+			t.Errorf("%s: %s, whole %s", name, print, seen["whole"])
+		}
+		same[print] = true
+	}
+	if len(same) != 4 {
+		t.Errorf("%d different fingerprints: %v", len(same), seen)
 	}
 }
 
