@@ -139,8 +139,9 @@ func (o *options) addTrace(f *pflag.FlagSet) {
 	addReadFlags(f, &o.Read)
 	f.Var(countFlag(&o.Repeat, "1"), "repeat", "replay the selection `N` times in a row")
 	addDefault(f, &o.TooLong, setup.TooLongRefuse, "too-long",
-		"what becomes of requests longer than the servers' context: refuse to start, drop, or clip prompts' ends",
-		setup.TooLongRefuse, setup.TooLongDrop, setup.TooLongClip)
+		"what becomes of requests longer than the servers' context: refuse to start, drop, clip prompts' ends, or send, "+
+			"so that a refusal ends their agent (lanes)",
+		setup.TooLongRefuse, setup.TooLongDrop, setup.TooLongClip, setup.TooLongSend)
 	f.StringVarP(&o.config, "config", "f", "", "YAML `FILE` of flags, such as \"rate: 10\"; the command line wins")
 }
 
@@ -164,7 +165,8 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 		"send at trace times, which is the default; beside it --concurrency is a cap")
 	f.BoolVar(&o.pace.notFixed, "no-fixed-schedule", false, "ignore trace times; needs --rate, --ramp or --concurrency")
 	f.IntVar(&o.Warmup, "warmup", 0,
-		"send `N` other requests first; they have the first rows' sizes and other prompts, and are not measured")
+		"send `N` other requests first; they have the first rows' sizes and other prompts, and are not measured; with "+
+			"--snapshot the next N of each lane, of one token each")
 	f.Var(&value[setup.SessionMode]{
 		to:    &o.Sessions.Mode,
 		parse: o.parseSessions,
@@ -176,6 +178,12 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 	addValue(f, &o.Sessions.Idle, parseIdleCap, "TIME", "idle-cap",
 		"shorten idle times of jobs or conversations to `TIME`, such as 10s; or system=TIME, those in which nothing "+
 			"at all is in flight, tree=TIME, those of a job in its lane, or both with a comma")
+	addValue(f, &o.Sessions.Snapshot, parseSnapshot, "FROM:TO", "snapshot",
+		"lanes begin amid their first jobs, at a moment that is drawn between these shares, such as 25%:75%; primers, "+
+			"and --warmup requests of each lane, fill the caches first")
+	f.BoolVar(&o.Sessions.Recycle, "recycle", false,
+		"lanes take jobs again when all were taken, until --duration; each time a new marker before the prompts keeps "+
+			"caches from knowing them")
 	f.BoolVar(&o.Sessions.ForceAnswers, "force-answers", false,
 		"tell servers which tokens to answer: those that the next turn's prompt has (--api vllm-generate)")
 	addValue(f, &o.Shard, shard.ParsePart, "INDEX/COUNT", "shard",
@@ -336,6 +344,8 @@ func hiddenFlags() []string {
 		"sender",
 		"spin",
 		"chunk-log",
+		"load-bound",
+		"senders",
 		"connect-timeout",
 		"compress",
 		"fixed-schedule",

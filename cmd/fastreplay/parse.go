@@ -160,6 +160,27 @@ func setProcess(a *sched.Arrivals, text string, usual sched.Process) (err error)
 	return nil
 }
 
+// parseSnapshot reads FROM:TO, two percentages or shares.
+func parseSnapshot(text string) (*workload.Snapshot, error) {
+	from, to, _ := strings.Cut(text, ":")
+	var shares []float64
+	for _, end := range []string{from, to} {
+		number, percent := strings.CutSuffix(end, "%")
+		share, err := strconv.ParseFloat(number, 64)
+		if percent {
+			share /= 100
+		}
+		if err != nil || !(share >= 0 && share <= 1) {
+			return nil, errors.New("want two shares of a job's time, such as 25%:75%")
+		}
+		shares = append(shares, share)
+	}
+	if shares[0] > shares[1] {
+		return nil, errors.New("want the smaller share first, such as 25%:75%")
+	}
+	return &workload.Snapshot{From: shares[0], To: shares[1]}, nil
+}
+
 // parseIdleCap reads TIME, or system=TIME, tree=TIME or both with a comma; a number without a unit is seconds.
 func parseIdleCap(text string) (c setup.IdleCap, err error) {
 	for part := range strings.SplitSeq(text, ",") {

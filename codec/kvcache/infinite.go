@@ -48,16 +48,43 @@ func NewInfinite(blockTokens, engineBlockTokens int) *Infinite {
 // share the template's tail too. The first prompt finds nothing.
 func (c *Infinite) Expected(blocks []uint64, tokens, head, total int) int {
 	shared, last, unique := c.remember(blocks, tokens)
-	held := head + shared
+	held := c.whole(head+shared, last, unique, total)
+	if unique <= 0 {
+		c.ends[last] = struct{}{}
+	}
+	c.started = true
+	return held
+}
+
+// Held is what Expected returns, but nothing is remembered.
+func (c *Infinite) Held(blocks []uint64, tokens, head, total int) int {
+	shared := 0
+	var last end
+	for _, id := range blocks {
+		n := min(tokens, c.blockTokens)
+		if n <= 0 {
+			break
+		}
+		node := c.prefixes.find(last.node, id)
+		if node == 0 {
+			return c.whole(head+shared, last, tokens, total)
+		}
+		shared += min(n, int(c.prefixes.nodes[node].longest))
+		last = end{node: node, tokens: uint32(n)}
+		tokens -= n
+	}
+	return c.whole(head+shared, last, tokens, total)
+}
+
+// whole is how many tokens of a prompt the server takes from its cache if it holds so many of its beginning.
+func (c *Infinite) whole(held int, last end, unique, total int) int {
 	if unique <= 0 {
 		_, again := c.ends[last]
 		if again {
 			held = total
 		}
-		c.ends[last] = struct{}{}
 	}
 	if !c.started {
-		c.started = true
 		return 0
 	}
 	held = max(0, min(held, total-1))

@@ -286,6 +286,8 @@ type PrefixCache struct {
 	ReportedHitRatio *float64 `json:"reported_hit_ratio" merge:"records"`
 	// prompt tokens that an ideal cache would have held; null if unknown
 	ExpectedTokens *int64 `json:"expected_tokens" merge:"records"`
+	// of expected_tokens what primers and warm-up requests had brought there; absent if there were none
+	PrimedTokens *int64 `json:"primed_tokens,omitempty" merge:"none"`
 	// cached tokens by the answers of servers that ever report any, of answers that have usage
 	ReportedTokens *int64 `json:"reported_tokens" merge:"records"`
 	// hits by the counters of servers whose answers report none; null if no such counters are of this run's requests

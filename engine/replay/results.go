@@ -106,6 +106,12 @@ func (r *runner) conclude(found engine.Result, records []record.Record) (*metric
 	info.Requests.Unwritten, info.Records = unwritten, r.writer.Lines()
 	work := r.load.Work
 	info.PrefixCache.OvertakenTokens = audit.OvertakenTokens(work, records)
+	if r.prepares() {
+		tokens, known := work.PrimedTokens(func(i int) bool { return records[i].Outcome == record.OK })
+		if known {
+			info.PrefixCache.PrimedTokens = &tokens
+		}
+	}
 	if r.load.Shard != nil && info.Servers != nil {
 		r.load.Shard.Counted = &r.servers.counted
 	}

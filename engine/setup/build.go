@@ -214,6 +214,7 @@ func (p *Prepared) describe() {
 		}
 	}
 	p.line("%s", what)
+	p.describePlays()
 	if load.SpanS > longRunS && p.o.Pacing.Duration == 0 {
 		shorter := "--limit replays less"
 		if p.o.Pacing.Timed() {

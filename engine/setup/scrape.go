@@ -51,7 +51,7 @@ func (p *Prepared) ReadServers(ctx context.Context) (s *probe.Scraper, silent []
 
 // WarmUp lets the servers answer some requests before the measurement, which has none of them.
 func (p *Prepared) WarmUp(ctx context.Context) error {
-	if p.o.Warmup == 0 {
+	if p.o.Warmup == 0 || p.o.Sessions.Snapshot != nil {
 		return nil
 	}
 	p.line("warm-up: %s, outside of the measurement", format.Many(p.o.Warmup, "request"))

@@ -35,6 +35,10 @@ type Sessions struct {
 	History      string      // answers in later turns: HistoryRecorded or HistoryLive
 	Idle         IdleCap
 	ForceAnswers bool // servers are told which tokens to answer: those that later prompts have
+	// Of lanes: where they begin in their first jobs (nil = with the first request), and whether they take jobs again,
+	// each time behind a new marker.
+	Snapshot *workload.Snapshot
+	Recycle  bool
 }
 
 // IdleCap is the longest idle time, at the speed of the replay; 0 = any.
@@ -91,20 +95,30 @@ func (o *Options) capIdle(t *trace.Trace) (*trace.Trace, []string) {
 	)}
 }
 
-// follow makes requests of the plan wait for each other, as far as the mode has it. It adds to cuts what it cut of
-// delays.
-func (o *Options) follow(plan sched.Plan, t *trace.Trace, cuts *[]string) (sched.Plan, error) {
-	if !o.Sessions.Waits() {
-		return plan, nil
-	}
-	pause := workload.FollowPolicy{
+// followPolicy is how requests follow others.
+func (o *Options) followPolicy() workload.FollowPolicy {
+	return workload.FollowPolicy{
 		Think:   o.Sessions.Thinks(),
 		Bounded: o.Pacing.Timed(),
 		Jobs:    o.Pacing.Lanes > 0,
 		Speed:   o.Pacing.Scale,
 		Assumed: o.Assumed,
 	}
-	turns := pause.Dependencies(t, plan.Requests)
+}
+
+// follow makes requests of the plan wait for each other, as far as the mode has it. It adds to cuts what it cut of
+// delays.
+func (p *Prepared) follow(plan sched.Plan, t *trace.Trace, cuts *[]string) (sched.Plan, error) {
+	o := p.o
+	if !o.Sessions.Waits() {
+		return plan, nil
+	}
+	policy := o.followPolicy()
+	if p.plays != nil {
+		policy.Primers = p.plays.Primers
+		policy.Prepare = p.plays.Prepare
+	}
+	turns := policy.Dependencies(t, plan.Requests)
 	if most, tree := o.Sessions.Idle.Most, o.Sessions.Idle.Tree; o.Sessions.AtRun() {
 		turns.IdleNS, turns.TreeIdleNS = int64(most), int64(tree)
 		if tree > 0 {

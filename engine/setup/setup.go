@@ -40,16 +40,17 @@ type Options struct {
 	Read    trace.Options
 	Repeat  int // how many times in a row
 	Amplify Amplify
-	// what becomes of requests longer than the servers' context: TooLongRefuse (or ""), TooLongDrop or TooLongClip
+	// what becomes of requests longer than the servers' context: TooLongRefuse (or ""), TooLongDrop, TooLongClip or TooLongSend
 	TooLong string
 
 	// When requests leave.
 	Pacing   Pacing
 	Sessions Sessions
-	Warmup   int        // other requests that are sent first, and are not measured
-	Shard    sched.Part // the zero value is the whole load
-	StartAt  time.Time  // of instant 0; zero = as soon as the run is ready
-	Meeting  string     // name of the barrier at which shards meet; "" = none
+	// other requests that are sent first, and are not measured; with a snapshot those with which each lane goes on
+	Warmup  int
+	Shard   sched.Part // the zero value is the whole load
+	StartAt time.Time  // of instant 0; zero = as soon as the run is ready
+	Meeting string     // name of the barrier at which shards meet; "" = none
 
 	// Where requests go.
 	URLs           []string
@@ -162,6 +163,7 @@ type Prepared struct {
 	salt       string           // "" where none is sent
 	fitted     metrics.Workload // what fit has found
 	adaptation []string         // notes of Options.Adapt
+	plays      *workload.Plays  // nil if jobs are run whole and once each
 }
 
 // Facts are what became known on the way.

@@ -112,12 +112,16 @@ func (p *Prepared) plan(context.Context) error {
 		)
 	}
 	t, cuts := o.capIdle(t)
+	t, err := p.play(t)
+	if err != nil {
+		return err
+	}
 	p.Trace = t
 	plan, err := o.Pacing.Plan(t)
 	if err != nil {
 		return err
 	}
-	if plan, err = o.follow(plan, t, &cuts); err != nil {
+	if plan, err = p.follow(plan, t, &cuts); err != nil {
 		return fmt.Errorf("--sessions %s: %w", o.Sessions.Mode, err)
 	}
 	if cuts != nil {

@@ -23,7 +23,7 @@ func (o *Options) Validate() error {
 		return errors.New("no trace; give one with --trace")
 	}
 	for _, check := range []func() error{
-		o.checkWords, o.checkTarget, o.checkPacing, o.checkScrape, o.checkShard, o.checkRoute, o.checkNumbers,
+		o.checkWords, o.checkTarget, o.checkPacing, o.checkPlays, o.checkScrape, o.checkShard, o.checkRoute, o.checkNumbers,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -48,7 +48,7 @@ func OneOf[T ~string](flag string, value T, words ...T) error {
 
 func (o *Options) checkWords() error {
 	return errors.Join(
-		OneOf("too-long", o.TooLong, "", TooLongRefuse, TooLongDrop, TooLongClip),
+		OneOf("too-long", o.TooLong, "", TooLongRefuse, TooLongDrop, TooLongClip, TooLongSend),
 		OneOf("sessions", o.Sessions.Mode, "", SessionsStrict, SessionsGated, SessionsThink, SessionsLanes),
 		OneOf("history", o.Sessions.History, HistoryRecorded, HistoryLive),
 		OneOf("route", o.Route, Routes()...),

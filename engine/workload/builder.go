@@ -125,7 +125,30 @@ func (m *Requests) build(i int, dst []byte) digest {
 		panic(fmt.Sprintf("BUG: request %d has %d bytes, %d were laid out", i, len(b), len(dst)))
 	}
 	body := gather.Of(b[len(b)-size:])
-	return m.digestOf(m.work.builtFor(i).Path, body)
+	return m.digest(i, body)
+}
+
+// digest is that of request i.
+func (m *Requests) digest(i int, body gather.List) digest {
+	path := m.work.builtFor(i).Path
+	if m.work.Played && m.work.Made(i) {
+		body = gather.Of(m.appendOutline(nil, i))
+	}
+	return m.digestOf(path, body)
+}
+
+// appendOutline appends what the body of request i is made of: its first block and all that stands before and behind
+// the blocks as it is, but the blocks by their ids. The first block tells how ids become tokens.
+func (m *Requests) appendOutline(dst []byte, i int) []byte {
+	all := m.work.specOf(i)
+	first := all
+	first.Tokens = min(all.Tokens, max(1, all.BlockTokens))
+	dst = m.backend(i).AppendPrefix(dst)
+	dst = m.Source.Append(dst, first)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(all.Tokens))
+	dst, _ = binary.Append(dst, binary.LittleEndian, m.sharedSpec(i).Blocks)
+	dst = m.Source.AppendUnique(dst, all)
+	return m.appendSuffix(dst, i)
 }
 
 // digest is SHA-256 over method, path and body, each after its length. The cache salt, new in every run, is left out:

@@ -15,6 +15,9 @@ type FollowPolicy struct {
 	Jobs    bool                 // whole jobs leave, one after the other
 	Speed   float64              // divides delays and bounds
 	Assumed sched.AssumedLatency // how long requests took of which the trace does not say it
+	// The first Prepare requests prepare caches, without delays, of which the first Primers leave at their own instants.
+	// Others wait for all of them, and with instants that count from then on.
+	Primers, Prepare int
 }
 
 // Dependencies returns what a trace's first n requests wait for, as its graph has it. A delay that the trace does not
@@ -22,8 +25,10 @@ type FollowPolicy struct {
 func (p FollowPolicy) Dependencies(t *trace.Trace, n int) *sched.Dependencies {
 	g := t.Graph(n)
 	follow := &sched.Dependencies{
-		Think: p.Think,
-		First: make([]int32, 1, n+1),
+		Think:   p.Think,
+		First:   make([]int32, 1, n+1),
+		Primers: int32(p.Primers),
+		Prepare: int32(p.Prepare),
 	}
 	if p.Jobs {
 		jobs, _ := t.JobNumbers()
@@ -33,8 +38,9 @@ func (p FollowPolicy) Dependencies(t *trace.Trace, n int) *sched.Dependencies {
 	var waits []sched.Dependency
 	for i := range n {
 		waits = waits[:0]
-		since := p.lastEnd(t, g.Of(i))
-		for _, w := range g.Of(i) {
+		recorded := p.ofPhase(i, g.Of(i))
+		since := p.lastEnd(t, recorded)
+		for _, w := range recorded {
 			if p.Jobs && follow.Job[w.On] != follow.Job[i] {
 				continue // the other job may be one that starts when this one has ended
 			}
@@ -42,11 +48,14 @@ func (p FollowPolicy) Dependencies(t *trace.Trace, n int) *sched.Dependencies {
 				On:       w.On,
 				Dispatch: w.Trigger == trace.OnDispatch,
 			}
-			if p.Think {
+			if p.Think && i >= p.Prepare {
 				recorded := delay(t, i, w, since)
 				wait.DelayNS = p.scaled(recorded)
 			}
 			waits = append(waits, wait)
+		}
+		if i >= p.Primers && i < p.Prepare && len(waits) == 0 {
+			waits = p.primers(follow.Job, i)
 		}
 		follow.Add(waits...)
 	}
@@ -54,6 +63,34 @@ func (p FollowPolicy) Dependencies(t *trace.Trace, n int) *sched.Dependencies {
 		follow.NotBeforeNS = p.bounds(t, follow)
 	}
 	return follow
+}
+
+// ofPhase is what is left of the waits of request i. Warm-up requests come after all primers of their jobs, and what is
+// measured after all that prepares, so those waits are over.
+func (p FollowPolicy) ofPhase(i int, waits []trace.Dependency) (list []trace.Dependency) {
+	first := int32(p.Prepare)
+	if i < p.Prepare {
+		first = int32(p.Primers)
+	}
+	if first == 0 {
+		return waits
+	}
+	for _, w := range waits {
+		if w.On >= first {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// primers makes request i wait for the primers of its job.
+func (p FollowPolicy) primers(job []int32, i int) (waits []sched.Dependency) {
+	for k := range p.Primers {
+		if job[k] == job[i] {
+			waits = append(waits, sched.Dependency{On: int32(k)})
+		}
+	}
+	return waits
 }
 
 // streams numbers the conversations of a trace's first n requests: an agent has one. Nil if the trace has none.
@@ -119,15 +156,19 @@ func (p FollowPolicy) bounds(t *trace.Trace, follow *sched.Dependencies) []int64
 		if p.Jobs {
 			first, known := begins[follow.Job[i]]
 			if !known {
-				first = t.ArrivalNS[i]
+				first = t.ArrivalNS[max(i, p.Prepare)]
 				begins[follow.Job[i]] = first
 			}
 			begin = first
 		}
-		if t.NotBeforeNS != nil && t.NotBeforeNS[i] >= 0 {
+		prepares := i < p.Prepare
+		if prepares {
+			begin = 0
+		}
+		if t.NotBeforeNS != nil && t.NotBeforeNS[i] >= 0 && !prepares {
 			bounds[i] = p.scaled(t.NotBeforeNS[i] - begin)
 		}
-		if p.Jobs && len(follow.Of(int32(i))) == 0 {
+		if p.Jobs && (prepares || len(follow.Of(int32(i))) == 0) {
 			own := p.scaled(t.ArrivalNS[i] - begin)
 			bounds[i] = max(bounds[i], own)
 		}

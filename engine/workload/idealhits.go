@@ -71,6 +71,27 @@ func (m *IdealModel) Observe(i int, h *IdealHits) {
 	}
 }
 
+// PrimedTokens is how many tokens of some requests' prompts the requests that prepare caches bring there, if nothing
+// else does: of those that come after them, and that counts has. It is unknown, false, where ideal hits are.
+func (w *Work) PrimedTokens(counts func(i int) bool) (tokens int64, known bool) {
+	if w.Overhead.HeadUnknown {
+		return 0, false
+	}
+	caches := newIdealCaches(w.Overhead.Head, PrefixCache.block)
+	prepare := int(w.Plan.Dependencies.Prepare)
+	for i := range prepare {
+		caches.ask(w, i)
+	}
+	for i := prepare; i < w.Requests(); i++ {
+		p, ok := w.CachePrompt(i)
+		cache := caches.of[cacheKey{w.Endpoint(i), w.Made(i)}]
+		if ok && cache != nil && counts(i) {
+			tokens += int64(cache.Held(p.Blocks, p.Tokens, p.Head, p.Total))
+		}
+	}
+	return tokens, true
+}
+
 // FillRecord puts what is expected of request i into its record.
 func (h *IdealHits) FillRecord(i int, rec *record.Record) {
 	if h.Most != nil {

@@ -299,5 +299,5 @@ func (m *Requests) buildOwn(i int, l gather.List) digest {
 		panic("BUG: what is a request's own has not the size that was laid out")
 	}
 	l.Drop(int64(head))
-	return m.digestOf(w.builtFor(i).Path, l)
+	return m.digest(i, l)
 }

@@ -99,7 +99,7 @@ func (l *Line) Translate(file []Setting, traced bool) error {
 	}
 	takeFile := func() error { return l.takeFile(file, traced) }
 	for _, step := range []func() error{l.join, takeFile, l.join, l.vllmDefaults, l.spaceRandomly, l.readOffsets,
-		l.findAPI, l.agentX, l.aiperfDefaults, l.synthesize, l.nameResults} {
+		l.findAPI, l.scenario, l.aiperfDefaults, l.synthesize, l.nameResults} {
 		if err := step(); err != nil {
 			return err
 		}

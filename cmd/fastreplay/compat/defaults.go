@@ -61,37 +61,6 @@ func (l *Line) aiperfDefaults() error {
 	})
 }
 
-// agentX sets what AIPerf's scenario of that name locks or sets by default, as far as it is there
-// (docs/tutorials/agentx-mvp.md of ai-dynamo/aiperf, 0.13). Its --concurrency counts jobs that run at a time.
-func (l *Line) agentX() error {
-	if !l.Given("scenario") {
-		return nil
-	}
-	given := l.Flags.Changed
-	lanes := l.text("concurrency")
-	idle := "system=10s"
-	if lanes == "" && !given("sessions") {
-		return errors.New("--scenario " + agentX + ": give --concurrency N, how many jobs run at a time")
-	}
-	if given("idle-cap") && l.typed["idle-cap"] == "--trace-idle-gap-cap-seconds" {
-		idle = "system=" + l.text("idle-cap")
-		delete(l.typed, "idle-cap")
-	} else if given("idle-cap") {
-		idle = l.text("idle-cap")
-	}
-	l.note(
-		"--scenario %s: no marker is put into prompts, since no job is sent twice; --cold says how the servers' "+
-			"caches begin", agentX)
-	return l.preset("the scenario "+agentX, []preset{
-		{"sessions", "lanes=" + lanes,
-			"each of " + lanes + " lanes takes the next whole job (--sessions lanes=" + lanes + ")",
-			!given("sessions")},
-		{"idle-cap", idle, "--idle-cap " + idle, true},
-		{"no-stream", "false", "", true},
-		{"duration", "30m", "--benchmark-duration 1800", !given("duration")},
-	})
-}
-
 // vllmDefaults sets the defaults of `vllm bench serve` that differ from ours, if the command line has its
 // --dataset-name.
 func (l *Line) vllmDefaults() error {

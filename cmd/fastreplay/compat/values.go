@@ -37,10 +37,10 @@ func conversions() map[string]func(string) (string, error) {
 			}
 			return folder, nil
 		},
-		// what it stands for is set when the command line was read; see Line.agentX
+		// what it stands for is set when the command line was read; see Line.scenario
 		"scenario": func(text string) (string, error) {
-			if text != agentX {
-				return "", fmt.Errorf("there is no such scenario here; there is %s", agentX)
+			if text != agentX && text != agentXMVP {
+				return "", fmt.Errorf("there is no such scenario here; there are %s and %s", agentX, agentXMVP)
 			}
 			return "", nil
 		},
@@ -119,6 +119,3 @@ func orInf(ours string, finite func(string) (string, error)) func(string) (strin
 		return finite(text)
 	}
 }
-
-// agentX is the scenario of AIPerf that is known here.
-const agentX = "inferencex-agentx-mvp"

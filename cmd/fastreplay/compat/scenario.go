@@ -1,0 +1,155 @@
+package compat
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The scenarios of AIPerf that are known here (docs/tutorials/agentx-mvp.md of ai-dynamo/aiperf 0.13, and the package
+// agentx-harness 1.0.12). Their --concurrency counts jobs that run at a time.
+const (
+	agentXMVP = "inferencex-agentx-mvp"
+	agentX    = "agentx"
+)
+
+// scenario sets what a scenario locks or sets by default.
+func (l *Line) scenario() error {
+	switch l.last("scenario") {
+	case agentXMVP:
+		return l.agentXMVP()
+	case agentX:
+		return l.agentX()
+	}
+	return nil
+}
+
+// last is the value that a name of another tool was given last; "" if it was not.
+func (l *Line) last(name string) (text string) {
+	for _, s := range l.given {
+		if s.Name == name {
+			text = s.Values[0]
+		}
+	}
+	return text
+}
+
+// lanes are as many as --concurrency says.
+func (l *Line) lanes(scenario string) (string, error) {
+	lanes := l.text("concurrency")
+	if lanes == "" && !l.Flags.Changed("sessions") {
+		return "", errors.New("--scenario " + scenario + ": give --concurrency N, how many jobs run at a time")
+	}
+	return lanes, nil
+}
+
+func (l *Line) agentXMVP() error {
+	given := l.Flags.Changed
+	idle := "system=10s"
+	lanes, err := l.lanes(agentXMVP)
+	if err != nil {
+		return err
+	}
+	if given("idle-cap") && l.typed["idle-cap"] == "--trace-idle-gap-cap-seconds" {
+		idle = "system=" + l.text("idle-cap")
+		delete(l.typed, "idle-cap")
+	} else if given("idle-cap") {
+		idle = l.text("idle-cap")
+	}
+	l.note(
+		"--scenario %s: no marker is put into prompts, since no job is sent twice; --cold says how the servers' "+
+			"caches begin", agentXMVP)
+	return l.preset("the scenario "+agentXMVP, []preset{
+		{"sessions", "lanes=" + lanes,
+			"each of " + lanes + " lanes takes the next whole job (--sessions lanes=" + lanes + ")",
+			!given("sessions")},
+		{"idle-cap", idle, "--idle-cap " + idle, true},
+		{"no-stream", "false", "", true},
+		{"duration", "30m", "--benchmark-duration 1800", !given("duration")},
+	})
+}
+
+// What agentx has of all runs.
+const (
+	agentXIdle     = "tree=300s,system=10s"
+	agentXDuration = 15 * time.Minute // at least
+)
+
+// agentX sets flags that are there for every run, and refuses what the scenario locks.
+func (l *Line) agentX() error {
+	given := l.Flags.Changed
+	lanes, err := l.lanes(agentX)
+	if err != nil {
+		return err
+	}
+	if given("idle-cap") && l.typed["idle-cap"] == "--trace-idle-gap-cap-seconds" {
+		text := strings.Replace(agentXIdle, "300s", l.text("idle-cap"), 1)
+		if err := l.Flags.Set("idle-cap", text); err != nil {
+			return err
+		}
+	}
+	if err := l.checkAgentX(); err != nil {
+		return err
+	}
+	from := cmp.Or(l.last("trajectory-start-min-ratio"), "25%")
+	to := cmp.Or(l.last("trajectory-start-max-ratio"), "75%")
+	wanted := func(flag, text string) preset {
+		return preset{flag, text, "--" + flag + " " + text, !given(flag)}
+	}
+	return l.preset("the scenario "+agentX, []preset{
+		wanted("sessions", "lanes="+lanes),
+		wanted("snapshot", from+":"+to),
+		{"recycle", "true", "--recycle", !given("recycle")},
+		wanted("warmup", "10"),
+		wanted("idle-cap", agentXIdle),
+		wanted("duration", "1h"),
+		wanted("seed", "42"),
+		wanted("max-error-rate", "0.1"),
+		wanted("too-long", "send"),
+		wanted("api", "chat"),
+		{"no-stream", "false", "", true},
+	})
+}
+
+// checkAgentX refuses flags that the scenario locks otherwise, or notes them with --unsafe-override.
+func (l *Line) checkAgentX() error {
+	given := l.Flags.Changed
+	var broken []string
+	forbid := func(is bool, rule string) {
+		if is {
+			broken = append(broken, rule)
+		}
+	}
+	lasts, _ := time.ParseDuration(l.text("duration"))
+	bust := cmp.Or(l.last("cache-bust"), "first_turn_prefix")
+	forbid(given("duration") && lasts < agentXDuration, fmt.Sprintf("it lasts at least %v", agentXDuration))
+	forbid(given("rate") || given("ramp") || l.on("fixed-schedule"), "lanes alone decide when requests leave")
+	forbid(l.typed["idle-cap"] == "--inter-turn-delay-cap-seconds", "delays between turns have no cap")
+	forbid(given("idle-cap") && l.text("idle-cap") != agentXIdle, "idle times are cut by --idle-cap "+agentXIdle)
+	forbid(given("no-stream") && l.on("no-stream"), "answers are streams")
+	forbid(l.on("no-force-output") || l.endsEarly(), "answers have their recorded length (ignore_eos)")
+	forbid(l.text("too-long") == "clip", "no prompt is cut")
+	forbid(bust != "first_turn_prefix" || given("recycle") && !l.on("recycle"), "a marker stands before each prompt")
+	switch {
+	case broken == nil:
+		return nil
+	case l.Given("unsafe-override"):
+		l.note("--scenario %s: the run breaks its rules: %s", agentX, strings.Join(broken, "; "))
+		return nil
+	}
+	return fmt.Errorf("--scenario %s: its rules are: %s; --unsafe-override breaks them", agentX,
+		strings.Join(broken, "; "))
+}
+
+// endsEarly reports whether extra inputs let answers end before their length.
+func (l *Line) endsEarly() bool {
+	for _, text := range list(l.Flags.Lookup("extra-inputs")) {
+		text = strings.ReplaceAll(strings.ToLower(text), " ", "")
+		if strings.Contains(text, "ignore_eos:false") || strings.Contains(text, `"ignore_eos":false`) {
+			return true
+		}
+	}
+	return false
+}

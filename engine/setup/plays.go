@@ -1,0 +1,121 @@
+package setup
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/workload"
+)
+
+// Plays reports whether jobs are not only run whole and once each.
+func (s *Sessions) Plays() bool { return s.Snapshot != nil || s.Recycle }
+
+// checkPlays refuses what plays of jobs cannot be combined with.
+func (o *Options) checkPlays() error {
+	s := &o.Sessions
+	flag := "--recycle"
+	if s.Snapshot != nil {
+		flag = "--snapshot"
+	}
+	switch {
+	case !s.Plays():
+		return nil
+	case o.Pacing.Lanes == 0:
+		return fmt.Errorf("%s: it says how lanes take jobs; give --sessions lanes=N", flag)
+	case s.Recycle && o.Pacing.Duration == 0:
+		return errors.New("--recycle: jobs are taken again and again; say when the run ends, with --duration TIME")
+	case o.Repeat > 1 || o.Amplify != 1:
+		return fmt.Errorf("%s: leave out --repeat and --amplify; --recycle takes jobs again, with other content", flag)
+	case o.IsShard():
+		return fmt.Errorf("%s: lanes prepare caches together, and shards do not wait for each other; leave out --shard",
+			flag)
+	case s.History == HistoryLive:
+		return fmt.Errorf("%s: live history needs all turns of a job, and its content once; leave out --history", flag)
+	}
+	return nil
+}
+
+// play makes plays of the trace's jobs, if lanes begin amid them or take them again.
+func (p *Prepared) play(t *trace.Trace) (*trace.Trace, error) {
+	o := p.o
+	s := &o.Sessions
+	switch {
+	case !s.Plays():
+		return t, nil
+	case s.Snapshot != nil && t.Untimed:
+		return nil, fmt.Errorf("--snapshot: no row of %s says when it arrived", t.Name)
+	case s.Recycle && t.Verbatims() > 0:
+		return nil, errors.New(
+			"--recycle: verbatim prompts cannot get a marker, so jobs that are taken again would hit the same cache",
+		)
+	}
+	pool := workload.Pool{
+		Lanes:        o.Pacing.Lanes,
+		Snapshot:     s.Snapshot,
+		Recycle:      s.Recycle,
+		WarmUp:       o.Warmup,
+		Seed:         o.Seed,
+		Follow:       o.followPolicy(),
+		RunNS:        cmp.Or(int64(o.Pacing.Duration), math.MaxInt64),
+		IdleNS:       s.Idle.atMost(),
+		MostRequests: math.MaxInt32,
+	}
+	if free, err := freeAllowance(keptForRun); err == nil && s.Recycle {
+		pool.MostRequests = int(free.bytes / playsShare / keptForRequest)
+	}
+	var err error
+	if p.plays, err = pool.Of(t); err != nil {
+		return nil, fmt.Errorf("--recycle: %w", err)
+	}
+	p.Played = true // jobs are played so often that to hash all bytes takes as long as all else
+	return p.plays.Trace, nil
+}
+
+// atMost is the longest idle time that the run leaves to a job.
+func (c IdleCap) atMost() int64 {
+	most := int64(math.MaxInt64 / 2)
+	for _, limit := range []time.Duration{c.Most, c.Tree} {
+		if limit > 0 {
+			most = min(most, int64(limit))
+		}
+	}
+	return most
+}
+
+// playsShare is which part of the free memory, 1 in so many, the records of plays may take.
+const playsShare = 8
+
+// describePlays says how lanes begin, and what was planned for them.
+func (p *Prepared) describePlays() {
+	if p.plays == nil {
+		return
+	}
+	s := &p.o.Sessions
+	if c := s.Snapshot; c != nil {
+		primers := int(p.Plan.Dependencies.Primers)
+		prepare := int(p.Plan.Dependencies.Prepare)
+		p.line(
+			"       lanes begin at %s to %s of their first jobs; before that %s and %s, of one token each",
+			format.Percent(c.From), format.Percent(c.To), format.Many(primers, "primer"),
+			format.Many(prepare-primers, "warm-up request"),
+		)
+	}
+	if s.Recycle {
+		p.line(
+			"       jobs are taken again; %s are planned, each behind a marker of %s", format.Many(p.plays.Plays, "play"),
+			format.Many(p.Trace.BlockTokens, "token"),
+		)
+	}
+	if p.plays.Short {
+		p.note(
+			"plays_short",
+			"--recycle: there is memory for %s; if servers are so fast that lanes need more, they find none",
+			format.Many(p.plays.Plays, "play"),
+		)
+	}
+}

@@ -1,0 +1,279 @@
+package workload
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// Pool is how lanes take jobs. A play is one run through a job by a lane. Lanes take plays in the order of their
+// numbers: play i is of job i in the order of the trace.
+type Pool struct {
+	Lanes    int
+	Snapshot *Snapshot // where in their first jobs lanes begin; nil = with the first request
+	// After its last job the pool begins anew. Each play has a marker before its prompts, a block of its own, so that
+	// plays share nothing in a cache.
+	Recycle bool
+	// WarmUp is with how many requests each lane goes on from its snapshot before anything is measured. At least one
+	// request of its job is left.
+	WarmUp int
+	Seed   uint64 // of snapshots and markers
+	Follow FollowPolicy
+
+	// Plays are planned as long as lanes may need them within RunNS, however fast servers are, but not beyond
+	// MostRequests.
+	RunNS        int64
+	IdleNS       int64 // the longest idle time that the run leaves to a job
+	MostRequests int
+}
+
+// Snapshot bounds the instant in its job at which a lane begins: shares of the time from the job's first request to its
+// last.
+type Snapshot struct{ From, To float64 }
+
+// Plays are the requests of plays, those first that prepare caches.
+type Plays struct {
+	Trace   *trace.Trace
+	Primers int // so many requests, the first, bring into caches what was there at the snapshots
+	Prepare int // so many, with the primers, are sent before any other
+	Plays   int
+	Short   bool // MostRequests has left out plays that lanes may need
+}
+
+// longestLead is how long before a snapshot a primer can leave, at the speed of the replay.
+const longestLead = time.Second
+
+// Of makes plays of the jobs of a trace. They follow from the trace and the pool alone.
+func (p Pool) Of(t *trace.Trace) (*Plays, error) {
+	d := newDraft(p, t)
+	d.beginLanes()
+	d.goOn()
+	byTime := func(a, b playRow) int { return cmp.Compare(a.atNS, b.atNS) }
+	slices.SortStableFunc(d.primers, byTime)
+	slices.SortStableFunc(d.measured, byTime)
+	var list trace.Plays
+	for _, r := range slices.Concat(d.primers, d.warmUp, d.measured) {
+		list.Source = append(list.Source, r.row)
+		list.Again = append(list.Again, int32(r.play/len(d.jobs)))
+		list.ArrivalNS = append(list.ArrivalNS, r.atNS)
+		list.OutputTokens = append(list.OutputTokens, r.output)
+		if p.Recycle {
+			marker := drawn("marker", p.Seed, d.name(r.play), r.play)
+			list.Markers = append(list.Markers, marker)
+		}
+	}
+	played, err := t.Plays(list)
+	return &Plays{
+		Trace:   played,
+		Primers: len(d.primers),
+		Prepare: len(d.primers) + len(d.warmUp),
+		Plays:   d.plays,
+		Short:   d.short,
+	}, err
+}
+
+// drawn is a random number that follows from what it is for: the first 8 bytes, the highest first, of the SHA-256 of
+// the words with spaces between them and a line's end.
+func drawn(words ...any) uint64 {
+	sum := sha256.Sum256([]byte(fmt.Sprintln(words...)))
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// draft is plays that are being planned.
+type draft struct {
+	Pool
+	t      *trace.Trace
+	jobs   [][]int32           // rows in order
+	follow *sched.Dependencies // of the rows, with delays that are no longer than IdleNS
+	plays  int
+	short  bool
+
+	primers, warmUp, measured []playRow
+	freeNS                    []int64 // when lanes may have ended their plays, at the earliest
+	begunNS                   int64   // when all lanes have begun, in time of the plays
+}
+
+// playRow is a request of a play.
+type playRow struct {
+	row    int32
+	play   int
+	atNS   int64
+	output int32
+}
+
+func newDraft(p Pool, t *trace.Trace) *draft {
+	d := &draft{Pool: p, t: t}
+	job, n := t.JobNumbers()
+	d.jobs = make([][]int32, n)
+	for i, k := range job {
+		d.jobs[k] = append(d.jobs[k], int32(i))
+	}
+	if !p.Recycle {
+		d.Lanes = min(d.Lanes, n)
+	}
+	d.follow = p.Follow.Dependencies(t, t.Len())
+	CapDelays(d.follow, p.IdleNS)
+	return d
+}
+
+// rowsOf are the rows of a play's job.
+func (d *draft) rowsOf(play int) []int32 { return d.jobs[play%len(d.jobs)] }
+
+// name is that of a play's job, or its number where it has none.
+func (d *draft) name(play int) string {
+	name := d.t.JobName(int(d.rowsOf(play)[0]))
+	return cmp.Or(name, fmt.Sprint(play%len(d.jobs)))
+}
+
+// firstPlay is where a lane begins.
+type firstPlay struct {
+	atNS                    int64 // the snapshot
+	primers, warmUp, others []int32
+}
+
+// firstPlay cuts the first job of a lane.
+func (d *draft) firstPlay(lane int) firstPlay {
+	at := d.t.ArrivalNS
+	rows := d.rowsOf(lane)
+	first := at[rows[0]]
+	f := firstPlay{atNS: first, others: rows}
+	if d.Snapshot == nil {
+		return f
+	}
+	span := at[rows[len(rows)-1]] - first
+	draw := float64(drawn("snapshot", d.Seed, d.name(lane), lane)>>11) / (1 << 53)
+	share := d.Snapshot.From + draw*(d.Snapshot.To-d.Snapshot.From)
+	f.atNS += int64(math.Round(share * float64(span)))
+	n := slices.IndexFunc(rows, func(row int32) bool { return at[row] >= f.atNS })
+	f.primers = d.lastOfAgents(rows[:n], rows[n:])
+	warmUp := n + min(d.WarmUp, len(rows)-n-1)
+	f.warmUp = rows[n:warmUp]
+	f.others = rows[warmUp:]
+	return f
+}
+
+// lastOfAgents is the last request before a snapshot of each agent that sends more after it.
+func (d *draft) lastOfAgents(before, after []int32) (last []int32) {
+	agent := func(row int32) int64 {
+		if d.t.Session == nil {
+			return 0
+		}
+		return d.t.Session[row]
+	}
+	goesOn := map[int64]bool{}
+	for _, row := range after {
+		goesOn[agent(row)] = true
+	}
+	for _, row := range slices.Backward(before) {
+		if goesOn[agent(row)] {
+			last = append(last, row)
+			goesOn[agent(row)] = false
+		}
+	}
+	slices.Reverse(last)
+	return last
+}
+
+// beginLanes plans the first play of each lane. All lanes are at their snapshots at one instant. The first request that
+// is measured leaves at the barrier, the others of first plays as long after it as they were recorded.
+func (d *draft) beginLanes() {
+	at := d.t.ArrivalNS
+	first := make([]firstPlay, d.Lanes)
+	longest := int64(float64(longestLead) * d.Follow.Speed)
+	lead := func(f firstPlay, row int32) int64 { return min(f.atNS-at[row], longest) }
+	barrierNS := int64(0)
+	earliest := int64(math.MaxInt64) // since the snapshot
+	for lane := range first {
+		f := d.firstPlay(lane)
+		first[lane] = f
+		earliest = min(earliest, at[f.others[0]]-f.atNS)
+		for _, row := range f.primers {
+			barrierNS = max(barrierNS, lead(f, row))
+		}
+	}
+	for lane, f := range first {
+		for _, row := range f.primers {
+			d.primers = append(d.primers, playRow{row, lane, barrierNS - lead(f, row), 1})
+		}
+		for _, row := range f.warmUp {
+			d.warmUp = append(d.warmUp, playRow{row, lane, barrierNS, 1})
+		}
+		fromNS := f.atNS + earliest - barrierNS
+		d.measure(lane, f.others, fromNS)
+		d.begunNS = max(d.begunNS, at[f.others[0]]-fromNS)
+		d.freeNS = append(d.freeNS, d.quickest(f.others))
+	}
+	d.plays = d.Lanes
+}
+
+// measure plans requests of a play at their own instants, counted from fromNS.
+func (d *draft) measure(play int, rows []int32, fromNS int64) {
+	for _, row := range rows {
+		d.measured = append(d.measured, playRow{row, play, d.t.ArrivalNS[row] - fromNS, d.t.OutputTokens[row]})
+	}
+}
+
+// goOn plans whole jobs, as many as lanes can need.
+func (d *draft) goOn() {
+	took := make([]int64, len(d.jobs))
+	for ; d.Recycle || d.plays < len(d.jobs); d.plays++ {
+		rows := d.rowsOf(d.plays)
+		nowNS := slices.Min(d.freeNS)
+		lane := slices.Index(d.freeNS, nowNS)
+		if nowNS >= d.RunNS {
+			return
+		}
+		if len(d.primers)+len(d.warmUp)+len(d.measured)+len(rows) > d.MostRequests {
+			d.short = true
+			return
+		}
+		atNS := d.begunNS + int64(float64(nowNS)*d.Follow.Speed)
+		d.measure(d.plays, rows, d.t.ArrivalNS[rows[0]]-atNS)
+		job := d.plays % len(d.jobs)
+		if took[job] == 0 {
+			took[job] = d.quickest(rows)
+		}
+		d.freeNS[lane] += took[job]
+	}
+}
+
+// No server is as much faster than what is assumed of it, and none answers in less.
+const (
+	mostFaster    = 100
+	leastAnswerNS = int64(time.Millisecond)
+)
+
+// quickest is how long at least rows of one job take in a replay.
+func (d *draft) quickest(rows []int32) (busyNS int64) {
+	type request struct{ beginNS, endNS int64 }
+	done := make(map[int32]request, len(rows))
+	for _, row := range rows {
+		own := d.t.ArrivalNS[row] - d.t.ArrivalNS[rows[0]]
+		beginNS := int64(-1)
+		for _, w := range d.follow.Of(row) {
+			on, known := done[w.On]
+			switch {
+			case !known:
+			case w.Dispatch:
+				beginNS = max(beginNS, on.beginNS+w.DelayNS)
+			default:
+				beginNS = max(beginNS, on.endNS+w.DelayNS)
+			}
+		}
+		if beginNS < 0 {
+			beginNS = min(d.Follow.scaled(own), busyNS+d.IdleNS)
+		}
+		answerNS := d.Follow.Assumed.LastNS(d.t.OutputTokens[row]) / mostFaster
+		endNS := beginNS + max(leastAnswerNS, answerNS)
+		done[row] = request{beginNS, endNS}
+		busyNS = max(busyNS, endNS)
+	}
+	return busyNS
+}
