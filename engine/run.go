@@ -249,7 +249,8 @@ func (r *Run) endRequest(i int32) {
 	r.countEnded(1)
 	r.pacer.requestEnded(i, now)
 	for _, k := range lost {
-		why := fmt.Sprintf("the context of row %d was too long for the server, %s", r.records[i].Row, record.StreamEndedWords)
+		row := r.records[i].Row
+		why := fmt.Sprintf("the context of row %d was too long for the server, %s", row, record.StreamEndedWords)
 		r.fail(k, record.NotSent, why)
 	}
 }

@@ -255,7 +255,8 @@ func preparationNotes(p *metrics.Preparation) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf(
-		"%s and %s came before the measurement and took %s; their records have a phase, and no other number counts them",
+		"%s and %s came before the measurement and took %s; their records have a phase, and no other number counts "+
+			"them",
 		format.Many(p.Primers, "primer"), format.Many(p.Warmup, "warm-up request"), format.Span(*p.DurationS),
 	)}
 }
