@@ -11,7 +11,7 @@ import (
 // pretend is a run without faults on a server whose answers take some ms.
 func (w *laneRun) pretend(seed uint64) (all []arrival) {
 	chance := rand.New(rand.NewPCG(seed, 2))
-	w.simulate(func(d due) (sent, ended int64) {
+	w.simulate(func(d due) answer {
 		a := arrival{due: d, tree: d.play % len(w.trees), prepares: d.phase != profile}
 		if w.recycle {
 			a.marker = fmt.Sprint("play ", d.play)
@@ -21,7 +21,7 @@ func (w *laneRun) pretend(seed uint64) (all []arrival) {
 		a.last = a.came + 3_000_000 + chance.Int64N(9_000_000)
 		a.done = a.last + 50_000
 		all = append(all, a)
-		return a.sent, a.done
+		return answer{a.at, a.sent, a.done}
 	})
 	return all
 }
@@ -37,6 +37,47 @@ func randomRun(t testing.TB, seed uint64) (*laneRun, string) {
 	return w, path
 }
 
+// prove replays a trace in lanes, and checks what came.
+func (w *laneRun) prove(t *testing.T, path string, flags ...string) *results {
+	t.Helper()
+	var r *results
+	quickEnough(t, func() string {
+		m := startMock(t, "--ttft", "3ms", "--itl", "1ms", "--log-all")
+		r = run(t, append([]string{
+			path, "--url", m.url, "--sessions", fmt.Sprint("lanes=", w.lanes), "--scale", fmt.Sprint(w.scale),
+			"--no-probe", "--scrape", "off", "--cold", "off",
+		}, flags...)...)
+		m.stop(t)
+		r.only(t, "ok")
+		faults, late := w.check(w.read(t, r, m.log))
+		if len(faults) > 0 {
+			t.Errorf("%d faults:\n%s", len(faults), strings.Join(faults[:min(9, len(faults))], "\n"))
+			return ""
+		}
+		return strings.Join(late, "\n")
+	})
+	return r
+}
+
+// TestLanesOfRandomTrees: whole trees in lanes, with and without idle times of all.
+func TestLanesOfRandomTrees(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			path := writeWeka(t, randomTrees(seed))
+			w := &laneRun{trees: readWeka(t, path), scale: 400}
+			w.lanes = min(1+int(seed%3), len(w.trees))
+			var flags []string
+			if seed%2 == 1 {
+				w.allIdle = 10_000_000
+				flags = []string{"--idle-cap", "system=10ms"}
+			}
+			w.prove(t, path, flags...)
+		})
+	}
+}
+
 // TestCheckOfLanes: the check finds nothing wrong with runs that were made up, and each defect that is planted.
 func TestCheckOfLanes(t *testing.T) {
 	t.Parallel()
@@ -44,8 +85,8 @@ func TestCheckOfLanes(t *testing.T) {
 	for seed := range uint64(40) {
 		w, _ := randomRun(t, seed)
 		good := w.pretend(seed)
-		if faults := w.check(good); len(faults) > 0 {
-			t.Fatalf("seed %d: %d faults: %s", seed, len(faults), strings.Join(faults[:min(9, len(faults))], "\n"))
+		if faults, late := w.check(good); len(faults)+len(late) > 0 {
+			t.Fatalf("seed %d: %q, %q", seed, faults, late)
 		}
 		for name, plant := range defects() {
 			bad := slices.Clone(good)
@@ -53,7 +94,7 @@ func TestCheckOfLanes(t *testing.T) {
 				continue
 			}
 			planted[name]++
-			if faults := w.check(bad); len(faults) == 0 {
+			if faults, late := w.check(bad); len(faults)+len(late) == 0 {
 				t.Errorf("seed %d: %s was not found", seed, name)
 			}
 		}

@@ -89,16 +89,20 @@ type due struct {
 	at        int64
 }
 
-// simulation is a run in which answer says when a request was sent and had ended. Timers are due after
+// answer is when a request that was due left, was sent, and had ended.
+type answer struct{ left, sent, ended int64 }
+
+// simulation is a run in which ask says what became of a request. Timers are due after
 // their own time, which does not count what was cut.
 type simulation struct {
 	*laneRun
-	answer   func(due) (sent, ended int64)
+	ask      func(due) answer
 	plays    []*simulated
 	flying   []flight
 	since    int64 // when the last one in flight had ended
 	cut      int64
 	barrier  int64
+	moved    *int64 // what was cut last, if nothing has left since
 	cutTrees int
 	cutAll   int
 }
@@ -122,8 +126,9 @@ type simulated struct {
 }
 
 // simulate runs a run to its end.
-func (w *laneRun) simulate(answer func(due) (sent, ended int64)) *simulation {
-	s := &simulation{laneRun: w, answer: answer}
+func (w *laneRun) simulate(ask func(due) answer) *simulation {
+	s := &simulation{laneRun: w, ask: ask}
+	s.moved = &s.cut
 	firsts := make([]beginning, w.lanes)
 	for lane := range firsts {
 		firsts[lane] = w.first(lane)
@@ -158,8 +163,8 @@ func (s *simulation) prepare(firsts []beginning) {
 		ready := aligned
 		ends := map[int]int64{}
 		for _, i := range f.primers {
-			_, ended := s.answer(due{lane, i, primer, aligned - lead(lane, i)})
-			ready = max(ready, ended)
+			a := s.ask(due{lane, i, primer, aligned - lead(lane, i)})
+			ready = max(ready, a.ended)
 		}
 		s.barrier = max(s.barrier, ready)
 		for _, i := range f.warmUp {
@@ -167,7 +172,7 @@ func (s *simulation) prepare(firsts []beginning) {
 			for _, d := range s.trees[lane%len(s.trees)].rows[i].waits {
 				at = max(at, ends[d.on])
 			}
-			_, ends[i] = s.answer(due{lane, i, warmUp, at})
+			ends[i] = s.ask(due{lane, i, warmUp, at}).ended
 			s.barrier = max(s.barrier, ends[i])
 		}
 	}
@@ -234,9 +239,11 @@ func (s *simulation) step() bool {
 		p := s.plays[idlest]
 		p.cut += p.first() - s.cut - p.since - s.treeIdle
 		s.cutTrees++
+		s.moved = &p.cut
 	case s.idleEnd(next.at) < next.at:
 		s.cut += next.at - s.idleEnd(next.at)
 		s.cutAll++
+		s.moved = &s.cut
 	case ends <= next.at || s.isOver(next.at):
 		s.end(s.flying[0])
 		s.flying = s.flying[1:]
@@ -270,9 +277,13 @@ func (s *simulation) send(d due) {
 	p := s.plays[d.play]
 	delete(p.timers, d.row)
 	p.flying++
-	sent, ended := s.answer(d)
-	s.flying = append(s.flying, flight{d, ended})
-	s.over(d, sent, true)
+	a := s.ask(d)
+	if s.moved != nil { // what was cut too little has everything behind it leave later
+		*s.moved -= a.left - d.at
+		s.moved = nil
+	}
+	s.flying = append(s.flying, flight{d, a.ended})
+	s.over(d, a.sent, true)
 }
 
 func (s *simulation) end(f flight) {
