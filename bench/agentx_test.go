@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -102,6 +103,50 @@ func TestCheckOfLanes(t *testing.T) {
 	for name := range defects() {
 		if planted[name] < 10 {
 			t.Errorf("%s was planted %d times", name, planted[name])
+		}
+	}
+}
+
+// TestInstantsByHand: a simulation of one small job gives the instants that one finds by hand, in ms, and so does a
+// replay. Answers take 20 ms; a delay of a second in the trace is 10 ms.
+func TestInstantsByHand(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "weka.jsonl")
+	writeFile(t, path, `{"id":"job","block_size":8,"hash_id_scope":"local","requests":[
+		{"t":0,"type":"n","in":32,"out":2,"hash_ids":[1,2,3,4],"api_time":4},
+		{"t":10,"type":"n","in":64,"out":2,"hash_ids":[1,2,3,4,5,6,7,8],"api_time":2},
+		{"t":32.5,"type":"subagent","agent_id":"a","duration_ms":20000,"requests":[
+			{"t":0.5,"type":"n","in":96,"out":2,"hash_ids":[11,12,13,14,15,16,17,18,19,20,21,22],"api_time":3},
+			{"t":10,"type":"n","in":128,"out":2,"hash_ids":[11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26],"api_time":4}]},
+		{"t":40,"type":"n","in":160,"out":2,"hash_ids":[1,2,3,4,5,6,7,8,31,32,33,34,35,36,37,38,39,40,41,42],"api_time":2},
+		{"t":100,"type":"n","in":192,"out":2,"hash_ids":[1,2,3,4,5,6,7,8,31,32,33,34,35,36,37,38,39,40,41,42,43,44,45,46],"api_time":1}]}`)
+	text := strings.Join(strings.Fields(string(readFile(t, path))), "")
+	writeFile(t, path, text+"\n")
+	for name, c := range map[string]struct {
+		set  func(*laneRun)
+		want string
+	}{
+		"as recorded": {func(*laneRun) {}, "0:0 1:80 2:110 3:195 4:350 5:950"},
+		"system cap":  {func(w *laneRun) { w.allIdle = 50e6 }, "0:0 1:70 2:100 3:170 4:240 5:310"},
+		"tree cap":    {func(w *laneRun) { w.treeIdle = 100e6 }, "0:0 1:80 2:110 3:195 4:315 5:435"},
+		"both caps": {func(w *laneRun) { w.treeIdle, w.allIdle = 62e6, 70e6 },
+			"0:0 1:80 2:110 3:192 4:274 5:356"},
+		// From 31.19 s on: main is primed with row 1, 211.9 ms before. One request is left to measure.
+		"snapshot": {func(w *laneRun) { w.snapshot, w.warmUp = true, 10 }, "primer1:0 warmup4:211 5:231"},
+		"no warm-up": {func(w *laneRun) { w.snapshot = true },
+			"primer1:0 4:20 5:620"},
+		"recycled": {func(w *laneRun) { w.recycle, w.allIdle, w.duration = true, 50e6, 480e6 },
+			"0:0 1:70 2:100 3:170 4:240 5:310 0:330 1:400 2:430"},
+	} {
+		w := &laneRun{trees: readWeka(t, path), lanes: 1, scale: 100}
+		c.set(w)
+		var got []string
+		w.simulate(func(d due) answer {
+			got = append(got, fmt.Sprintf("%s%d:%d", d.phase, d.row, d.at/1e6))
+			return answer{d.at, d.at, d.at + 20e6}
+		})
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %q, want %q; the snapshot is at %d", name, got, c.want, w.first(0).at)
 		}
 	}
 }

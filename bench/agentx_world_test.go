@@ -165,8 +165,8 @@ func (s *simulation) prepare(firsts []beginning) {
 		for _, i := range f.primers {
 			a := s.ask(due{lane, i, primer, aligned - lead(lane, i)})
 			ready = max(ready, a.ended)
+			s.barrier = max(s.barrier, a.ended)
 		}
-		s.barrier = max(s.barrier, ready)
 		for _, i := range f.warmUp {
 			at := ready
 			for _, d := range s.trees[lane%len(s.trees)].rows[i].waits {
@@ -175,9 +175,6 @@ func (s *simulation) prepare(firsts []beginning) {
 			ends[i] = s.ask(due{lane, i, warmUp, at}).ended
 			s.barrier = max(s.barrier, ends[i])
 		}
-	}
-	if !s.snapshot {
-		s.barrier = 0
 	}
 }
 
