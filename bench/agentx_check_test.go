@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -24,6 +25,12 @@ func (a *arrival) String() string {
 	return fmt.Sprintf("play %d, tree %d, row %d (%s)", a.play, a.tree, a.row, a.phase)
 }
 
+func (a *arrival) move(by int64) {
+	for _, at := range []*int64{&a.at, &a.sent, &a.came, &a.last, &a.done} {
+		*at += by
+	}
+}
+
 // logged is a line of the mock's log with the request's body.
 type logged struct {
 	served
@@ -37,7 +44,7 @@ type logged struct {
 type claimed struct {
 	ID    string `json:"request_id"`
 	Phase string `json:"phase"`
-	Play  *int   `json:"play"`
+	Job   string `json:"job_name"` // with ~ and how often it was played before
 }
 
 // read finds out which requests of the trees came to the server.
@@ -59,6 +66,7 @@ func (w *laneRun) read(t *testing.T, r *results, log string) (all []arrival) {
 		claims[l.ID] = l
 	}
 	origin := r.summary.Run.MonotonicStartNS
+	begin := int64(math.MaxInt64)
 	for _, s := range readLines[logged](t, log) {
 		if strings.HasPrefix(s.ID, "mock-") {
 			continue // a probe
@@ -69,8 +77,10 @@ func (w *laneRun) read(t *testing.T, r *results, log string) (all []arrival) {
 		if !known || !measured || s.Status != 200 {
 			t.Fatalf("the server got a request of %d tokens, %+v, recorded as %+v", s.Prompt, s.served, l)
 		}
-		a := arrival{
-			due:      due{at.tree, at.row, claims[s.ID].Phase, l.Planned}, // unless it is claimed, each tree has one play
+		_, again, _ := strings.Cut(claims[s.ID].Job, "~")
+		before, _ := strconv.Atoi(again)
+		all = append(all, arrival{
+			due:      due{at.tree + before*len(w.trees), at.row, claims[s.ID].Phase, l.Planned},
 			tree:     at.tree,
 			marker:   markerOf(t, s.Body.Prompt, int(extra)),
 			prepares: s.Body.MaxTokens == 1,
@@ -78,11 +88,11 @@ func (w *laneRun) read(t *testing.T, r *results, log string) (all []arrival) {
 			last:     s.Last - origin,
 			sent:     l.Sent,
 			done:     l.Done,
-		}
-		if play := claims[s.ID].Play; play != nil {
-			a.play = *play
-		}
-		all = append(all, a)
+		})
+		begin = min(begin, l.Planned)
+	}
+	for i := range all { // so that the first one leaves at 0
+		all[i].move(-begin)
 	}
 	return all
 }

@@ -166,10 +166,7 @@ func moved(all []arrival, i int, by int64) []arrival {
 	if i < 0 {
 		return nil
 	}
-	a := &all[i]
-	for _, at := range []*int64{&a.at, &a.sent, &a.came, &a.last, &a.done} {
-		*at += by
-	}
+	all[i].move(by)
 	return all
 }
 
