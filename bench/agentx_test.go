@@ -60,21 +60,39 @@ func (w *laneRun) prove(t *testing.T, path string, flags ...string) *results {
 	return r
 }
 
-// TestLanesOfRandomTrees: whole trees in lanes, with and without idle times of all.
+// knows skips a test of what the program cannot do yet.
+func knows(t *testing.T, flag string) {
+	t.Helper()
+	p := start(t, nil, "help", "flags")
+	p.wait(t)
+	if !strings.Contains(p.stdout.String(), flag) {
+		t.Skip("there is no ", flag)
+	}
+}
+
+// TestLanesOfRandomTrees: whole trees in lanes, with both caps of idle times, one or none.
 func TestLanesOfRandomTrees(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(6) {
+	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			path := writeWeka(t, randomTrees(seed))
 			w := &laneRun{trees: readWeka(t, path), scale: 400}
 			w.lanes = min(1+int(seed%3), len(w.trees))
-			var flags []string
+			var caps []string
 			if seed%2 == 1 {
 				w.allIdle = 10_000_000
-				flags = []string{"--idle-cap", "system=10ms"}
+				caps = append(caps, "system=10ms")
 			}
-			w.prove(t, path, flags...)
+			if seed%4 > 1 {
+				knows(t, "tree=")
+				w.treeIdle = 25_000_000
+				caps = append(caps, "tree=25ms")
+			}
+			if caps != nil {
+				caps = []string{"--idle-cap", strings.Join(caps, ",")}
+			}
+			w.prove(t, path, caps...)
 		})
 	}
 }
