@@ -71,8 +71,11 @@ func (w *laneRun) read(t *testing.T, r *results, log string) (all []arrival) {
 		if strings.HasPrefix(s.ID, "mock-") {
 			continue // a probe
 		}
-		extra := s.Prompt % promptUnit
-		at, known := byLength[s.Prompt-extra]
+		marker := 0
+		if w.recycle {
+			marker = wekaBlock
+		}
+		at, known := byLength[s.Prompt-int64(marker)]
 		l, measured := records[s.ID]
 		if !known || !measured || s.Status != 200 {
 			t.Fatalf("the server got a request of %d tokens, %+v, recorded as %+v", s.Prompt, s.served, l)
@@ -82,7 +85,7 @@ func (w *laneRun) read(t *testing.T, r *results, log string) (all []arrival) {
 		all = append(all, arrival{
 			due:      due{at.tree + before*len(w.trees), at.row, claims[s.ID].Phase, l.Planned},
 			tree:     at.tree,
-			marker:   markerOf(t, s.Body.Prompt, int(extra)),
+			marker:   markerOf(t, s.Body.Prompt, marker),
 			prepares: s.Body.MaxTokens == 1,
 			came:     s.Arrival - origin,
 			last:     s.Last - origin,

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// promptUnit divides the lengths of all prompts of random trees. No two are equal, so a length names a request,
-	// whatever a marker adds.
+	// wekaBlock is how many tokens a block has, and so a marker.
+	wekaBlock = 8
+	// promptUnit is by how many tokens prompts of random trees differ: no two are equal, so a length names a request.
 	promptUnit = 32
-	wekaBlock  = 8
 )
 
 // grower makes up trees. Times are ms.
@@ -92,6 +92,41 @@ func (g *grower) request(at int, chain []int) (wekaRow, []int) {
 		r.IDs = append(r.IDs, g.ids)
 	}
 	return r, r.IDs
+}
+
+// publishedTrees are the published jobs with short prompts of which no two are equally long.
+func publishedTrees(t *testing.T) []wekaJob {
+	t.Helper()
+	dir := os.Getenv("FASTREPLAY_TRACES")
+	if dir == "" {
+		t.Skip("FASTREPLAY_TRACES names no directory with weka-48.jsonl.zst")
+	}
+	jobs := readLines[wekaJob](t, filepath.Join(dir, "weka-48.jsonl.zst"))
+	for n := range jobs {
+		jobs[n].Block = wekaBlock
+		requests := 0
+		shorten(jobs[n].Requests, func(r *wekaRow) {
+			requests++
+			r.In = 64*requests + n
+			r.Out = 2 + r.Out%4
+			r.IDs = r.IDs[:min(len(r.IDs)/16, r.In/wekaBlock)]
+			for len(r.IDs) < r.In/wekaBlock {
+				r.IDs = append(r.IDs, 1<<20*requests+len(r.IDs))
+			}
+		})
+	}
+	return jobs
+}
+
+// shorten changes all requests of an agent.
+func shorten(rows []wekaRow, change func(*wekaRow)) {
+	for i := range rows {
+		if rows[i].Type == "subagent" {
+			shorten(rows[i].Requests, change)
+		} else {
+			change(&rows[i])
+		}
+	}
 }
 
 // writeWeka writes jobs as a trace.

@@ -2,9 +2,12 @@ package bench
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -94,6 +97,68 @@ func TestLanesOfRandomTrees(t *testing.T) {
 			}
 			w.prove(t, path, caps...)
 		})
+	}
+}
+
+// play proves a run with all that lanes can do.
+func (w *laneRun) play(t *testing.T, path string) {
+	t.Helper()
+	ms := func(ns int64) string { return fmt.Sprint(ns/1_000_000, "ms") }
+	w.prove(t, path, "--snapshot", "25%:75%", "--recycle", "--warmup", fmt.Sprint(w.warmUp), "--seed", fmt.Sprint(w.seed),
+		"--idle-cap", "tree="+ms(w.treeIdle)+",system="+ms(w.allIdle), "--duration", ms(w.duration))
+}
+
+// TestAgentX: random trees, 12 or as many as FASTREPLAY_AGENTX says.
+func TestAgentX(t *testing.T) {
+	t.Parallel()
+	knows(t, "--snapshot")
+	n := 12
+	if many := os.Getenv("FASTREPLAY_AGENTX"); many != "" {
+		n = have(strconv.Atoi(many))(t)
+	}
+	for seed := range uint64(n) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			w, path := randomRun(t, seed)
+			w.play(t, path)
+		})
+	}
+}
+
+// TestAgentXPublished: the published traces, 2,000 times as fast as they were recorded.
+func TestAgentXPublished(t *testing.T) {
+	t.Parallel()
+	knows(t, "--snapshot")
+	path := writeWeka(t, publishedTrees(t))
+	w := &laneRun{
+		trees: readWeka(t, path), lanes: 16, scale: 2000, snapshot: true, warmUp: 10, recycle: true,
+		seed: 42, treeIdle: 150_000_000, allIdle: 5_000_000, duration: 3_000_000_000,
+	}
+	w.play(t, path)
+}
+
+// TestLanesOfPublished: the published traces in lanes, whole.
+func TestLanesOfPublished(t *testing.T) {
+	t.Parallel()
+	path := writeWeka(t, publishedTrees(t))
+	w := &laneRun{trees: readWeka(t, path), lanes: 16, scale: 20_000, allIdle: 5_000_000}
+	w.prove(t, path, "--idle-cap", "system=5ms")
+}
+
+// TestSnapshotsAreUniform: over seeds, where lanes begin lies evenly in the middle half of their trees.
+func TestSnapshotsAreUniform(t *testing.T) {
+	t.Parallel()
+	const n = 20_000
+	shares := make([]float64, 0, n)
+	for seed := range uint64(n) {
+		w := &laneRun{trees: []tree{{name: "a"}, {name: "b"}}, seed: seed}
+		shares = append(shares, w.share(int(seed%5)))
+	}
+	slices.Sort(shares)
+	for i, share := range shares {
+		if off := (share-0.25)*2 - float64(i)/n; math.Abs(off) > 0.015 { // of even ones 1 in 10,000 is so far off
+			t.Fatalf("%d of %d snapshots lie before %v of the tree", i, n, share)
+		}
 	}
 }
 
