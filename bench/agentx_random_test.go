@@ -98,8 +98,8 @@ func (g *grower) request(at int, chain []int) (wekaRow, []int) {
 func publishedTrees(t *testing.T) []wekaJob {
 	t.Helper()
 	dir := os.Getenv("FASTREPLAY_TRACES")
-	if dir == "" {
-		t.Skip("FASTREPLAY_TRACES names no directory with weka-48.jsonl.zst")
+	if dir == "" || os.Getenv("FASTREPLAY_AGENTX") == "" {
+		t.Skip("FASTREPLAY_TRACES names no directory with weka-48.jsonl.zst, or FASTREPLAY_AGENTX is not set")
 	}
 	jobs := readLines[wekaJob](t, filepath.Join(dir, "weka-48.jsonl.zst"))
 	for n := range jobs {
