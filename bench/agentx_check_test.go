@@ -40,11 +40,13 @@ type logged struct {
 	} `json:"body"`
 }
 
-// claimed is what the client's records say of plays, besides a line.
+// claimed is what the client's records say of plays, besides a line. The first of a play has its name: a tail says how
+// often the job was played before.
 type claimed struct {
 	ID    string `json:"request_id"`
 	Phase string `json:"phase"`
-	Job   string `json:"job_name"` // with ~ and how often it was played before
+	Job   int    `json:"job"`
+	Name  string `json:"job_name"`
 }
 
 // read finds out which requests of the trees came to the server.
@@ -62,8 +64,12 @@ func (w *laneRun) read(t *testing.T, r *results, log string) (all []arrival) {
 		records[l.ID] = l
 	}
 	claims := map[string]claimed{}
+	before := map[int]int{}
 	for _, l := range readLines[claimed](t, requestsFile(r.dir)) {
 		claims[l.ID] = l
+		if _, tail, again := strings.Cut(l.Name, "~"); again {
+			before[l.Job] = have(strconv.Atoi(tail))(t)
+		}
 	}
 	origin := r.summary.Run.MonotonicStartNS
 	begin := int64(math.MaxInt64)
@@ -80,10 +86,9 @@ func (w *laneRun) read(t *testing.T, r *results, log string) (all []arrival) {
 		if !known || !measured || s.Status != 200 {
 			t.Fatalf("the server got a request of %d tokens, %+v, recorded as %+v", s.Prompt, s.served, l)
 		}
-		_, again, _ := strings.Cut(claims[s.ID].Job, "~")
-		before, _ := strconv.Atoi(again)
+		claim := claims[s.ID]
 		all = append(all, arrival{
-			due:      due{at.tree + before*len(w.trees), at.row, claims[s.ID].Phase, l.Planned},
+			due:      due{at.tree + before[claim.Job]*len(w.trees), at.row, claim.Phase, l.Planned},
 			tree:     at.tree,
 			marker:   markerOf(t, s.Body.Prompt, marker),
 			prepares: s.Body.MaxTokens == 1,
@@ -248,19 +253,16 @@ func (c *check) preparation(all []arrival) {
 			c.fault("lane %d: what was primed was not there at one instant in the middle of the tree: %d to %d", lane, low, high)
 		}
 		var primed, warmed []int
-		ready := int64(0)
 		for _, a := range c.play(lane) {
 			switch a.phase {
 			case primer:
 				primed = append(primed, a.row)
-				ready = max(ready, a.last)
 			case warmUp:
 				warmed = append(warmed, a.row)
-			}
-		}
-		for _, a := range c.play(lane) {
-			if a.phase == warmUp && a.came < ready {
-				c.fault("%v came before its lane's primers had ended", a)
+				own := func(b *arrival) bool { return b.phase == primer && tree.rows[b.row].agent == tree.rows[a.row].agent }
+				if k := slices.IndexFunc(c.play(lane), own); k >= 0 && a.came < c.play(lane)[k].last {
+					c.fault("%v came before its agent's primer had ended", a)
+				}
 			}
 		}
 		f := c.first(lane)
@@ -311,7 +313,15 @@ func (c *check) instants(all []arrival) {
 			return answer{d.at, d.at, math.MaxInt64}
 		}
 		seen[place] = true
-		switch off := a.at - d.at; {
+		off := a.at - d.at
+		if a.prepares { // it may leave later, as others of its lane end
+			for _, b := range c.play(a.play) {
+				if b.prepares && b.done <= a.at {
+					off = min(off, a.at-b.done)
+				}
+			}
+		}
+		switch {
 		case off < -tolerance-c.worst:
 			c.fault("%v left %d ns before %d", a, -off, d.at)
 		case off > tolerance+c.worst:

@@ -147,7 +147,7 @@ func (w *laneRun) simulate(ask func(due) answer) *simulation {
 	return s
 }
 
-// prepare sends what each lane sends before the barrier.
+// prepare sends what each lane sends before the barrier, each as early as it may leave.
 func (s *simulation) prepare(firsts []beginning) {
 	aligned := int64(0)
 	lead := func(lane, i int) int64 {
@@ -160,16 +160,20 @@ func (s *simulation) prepare(firsts []beginning) {
 		}
 	}
 	for lane, f := range firsts {
-		ready := aligned
+		rows := s.trees[lane%len(s.trees)].rows
 		ends := map[int]int64{}
 		for _, i := range f.primers {
-			a := s.ask(due{lane, i, primer, aligned - lead(lane, i)})
-			ready = max(ready, a.ended)
-			s.barrier = max(s.barrier, a.ended)
+			ends[i] = s.ask(due{lane, i, primer, aligned - lead(lane, i)}).ended
+			s.barrier = max(s.barrier, ends[i])
 		}
 		for _, i := range f.warmUp {
-			at := ready
-			for _, d := range s.trees[lane%len(s.trees)].rows[i].waits {
+			at := aligned
+			for _, k := range f.primers {
+				if rows[k].agent == rows[i].agent {
+					at = max(at, ends[k])
+				}
+			}
+			for _, d := range rows[i].waits {
 				at = max(at, ends[d.on])
 			}
 			ends[i] = s.ask(due{lane, i, warmUp, at}).ended
