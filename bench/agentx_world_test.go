@@ -147,37 +147,38 @@ func (w *laneRun) simulate(ask func(due) answer) *simulation {
 	return s
 }
 
-// prepare sends what each lane sends before the barrier, each as early as it may leave.
+// prepare sends what each lane sends before the barrier, each as early as it may leave. Idle times are not cut.
 func (s *simulation) prepare(firsts []beginning) {
-	aligned := int64(0)
-	lead := func(lane, i int) int64 {
-		at := s.trees[lane%len(s.trees)].rows[i].at
-		return min(longestLead, s.scaled(firsts[lane].at-at))
-	}
+	aligned := int64(0) // when all lanes are at their snapshots
+	var primers []due
 	for lane, f := range firsts {
 		for _, i := range f.primers {
-			aligned = max(aligned, lead(lane, i))
+			lead := min(longestLead, s.scaled(f.at-s.trees[lane%len(s.trees)].rows[i].at))
+			primers = append(primers, due{lane, i, primer, -lead})
+			aligned = max(aligned, lead)
 		}
+	}
+	sent := map[due]answer{}
+	for _, d := range primers {
+		d.at += aligned
+		a := s.ask(d)
+		sent[due{play: d.play, row: d.row}] = a
+		s.barrier = max(s.barrier, a.ended)
 	}
 	for lane, f := range firsts {
 		rows := s.trees[lane%len(s.trees)].rows
-		ends := map[int]int64{}
-		for _, i := range f.primers {
-			ends[i] = s.ask(due{lane, i, primer, aligned - lead(lane, i)}).ended
-			s.barrier = max(s.barrier, ends[i])
-		}
 		for _, i := range f.warmUp {
 			at := aligned
-			for _, k := range f.primers {
-				if rows[k].agent == rows[i].agent {
-					at = max(at, ends[k])
-				}
-			}
 			for _, d := range rows[i].waits {
-				at = max(at, ends[d.on])
+				on := sent[due{play: lane, row: d.on}]
+				if d.dispatch {
+					on.ended = on.sent
+				}
+				at = max(at, on.ended)
 			}
-			ends[i] = s.ask(due{lane, i, warmUp, at}).ended
-			s.barrier = max(s.barrier, ends[i])
+			a := s.ask(due{lane, i, warmUp, at})
+			sent[due{play: lane, row: i}] = a
+			s.barrier = max(s.barrier, a.ended)
 		}
 	}
 }
