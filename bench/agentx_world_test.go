@@ -102,7 +102,8 @@ type simulation struct {
 	since    int64 // when the last one in flight had ended
 	cut      int64
 	barrier  int64
-	moved    *int64 // what was cut last, if nothing has left since
+	moved    *int64     // what was cut last, if nothing has left since for which it was
+	movedBy  *simulated // whose idle time that was; nil = that of all
 	cutTrees int
 	cutAll   int
 }
@@ -241,11 +242,11 @@ func (s *simulation) step() bool {
 		p := s.plays[idlest]
 		p.cut += p.first() - s.cut - p.since - s.treeIdle
 		s.cutTrees++
-		s.moved = &p.cut
+		s.moved, s.movedBy = &p.cut, p
 	case s.idleEnd(next.at) < next.at:
 		s.cut += next.at - s.idleEnd(next.at)
 		s.cutAll++
-		s.moved = &s.cut
+		s.moved, s.movedBy = &s.cut, nil
 	case ends <= next.at || s.isOver(next.at):
 		s.end(s.flying[0])
 		s.flying = s.flying[1:]
@@ -280,7 +281,7 @@ func (s *simulation) send(d due) {
 	delete(p.timers, d.row)
 	p.flying++
 	a := s.ask(d)
-	if s.moved != nil { // what was cut too little has everything behind it leave later
+	if s.moved != nil && (s.movedBy == nil || s.movedBy == p) { // what was cut too little has everything behind it leave later
 		*s.moved -= a.left - d.at
 		s.moved = nil
 	}
