@@ -44,13 +44,13 @@ func randomRun(t testing.TB, seed uint64) (*laneRun, string) {
 	return w, path
 }
 
-// prove replays a trace in lanes, and checks what came.
-func (w *laneRun) prove(t *testing.T, path string, flags ...string) *results {
+// prove replays a trace in lanes, and checks what came. What was only late, and later than the client says, may be the
+// machine's doing: after three such runs in a row nothing is proven of distances.
+func (w *laneRun) prove(t *testing.T, path string, flags ...string) {
 	t.Helper()
-	var r *results
-	quickEnough(t, func() string {
+	for range 3 {
 		m := startMock(t, "--ttft", "3ms", "--itl", "1ms", "--log-all")
-		r = run(t, append([]string{
+		r := run(t, append([]string{
 			path, "--url", m.url, "--sessions", fmt.Sprint("lanes=", w.lanes), "--scale", fmt.Sprint(w.scale),
 			"--no-probe", "--scrape", "off", "--cold", "off",
 		}, flags...)...)
@@ -59,11 +59,13 @@ func (w *laneRun) prove(t *testing.T, path string, flags ...string) *results {
 		faults, late := w.check(w.read(t, r, m.log))
 		if len(faults) > 0 {
 			t.Errorf("%d faults:\n%s", len(faults), strings.Join(faults[:min(9, len(faults))], "\n"))
-			return ""
 		}
-		return strings.Join(late, "\n")
-	})
-	return r
+		if len(faults)+len(late) == 0 || t.Failed() {
+			return
+		}
+		t.Logf("%d were late, of which the first: %s", len(late), late[0])
+	}
+	t.Skip("this machine is too slow")
 }
 
 // knows skips a test of flags that the program does not have yet.

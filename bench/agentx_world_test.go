@@ -96,16 +96,14 @@ type answer struct{ left, sent, ended int64 }
 // their own time, which does not count what was cut.
 type simulation struct {
 	*laneRun
-	ask      func(due) answer
-	plays    []*simulated
-	flying   []flight
-	since    int64 // when the last one in flight had ended
-	cut      int64
-	barrier  int64
-	moved    *int64     // what was cut last, if nothing has left since for which it was
-	movedBy  *simulated // whose idle time that was; nil = that of all
-	cutTrees int
-	cutAll   int
+	ask     func(due) answer
+	plays   []*simulated
+	flying  []flight
+	since   int64 // when the last one in flight had ended
+	cut     int64
+	barrier int64
+	moved   *int64     // what was cut last, if nothing has left since for which it was
+	movedBy *simulated // whose idle time that was; nil = that of all
 }
 
 type flight struct {
@@ -241,11 +239,9 @@ func (s *simulation) step() bool {
 	case idlest >= 0 && s.plays[idlest].since+s.treeIdle <= min(ends, next.at, s.idleEnd(next.at)):
 		p := s.plays[idlest]
 		p.cut += p.first() - s.cut - p.since - s.treeIdle
-		s.cutTrees++
 		s.moved, s.movedBy = &p.cut, p
 	case s.idleEnd(next.at) < next.at:
 		s.cut += next.at - s.idleEnd(next.at)
-		s.cutAll++
 		s.moved, s.movedBy = &s.cut, nil
 	case ends <= next.at || s.isOver(next.at):
 		s.end(s.flying[0])
