@@ -61,10 +61,14 @@ type Config struct {
 	Keys          bool          // the live screen says that the key q ends the run
 }
 
+// defaultGrace leaves time to write the results: Kubernetes kills a container 30 s after SIGTERM
+// (terminationGracePeriodSeconds), unless told otherwise.
+const defaultGrace = 20 * time.Second
+
 // Defaults returns the configuration of which only Traces and URLs must be set.
 func Defaults() Config {
 	return Config{
-		Options: setup.Defaults(), LateStart: shard.LateFail, Grace: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		Options: setup.Defaults(), LateStart: shard.LateFail, Grace: defaultGrace, IdleTimeout: 2 * time.Minute,
 		Senders: 1, Realtime: sched.RealtimeAuto, Spin: sched.AutoSpin, Stamps: StampsAuto,
 	}
 }
