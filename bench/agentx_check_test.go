@@ -325,8 +325,8 @@ func (c *check) instants(all []arrival) {
 		}
 		seen[place] = true
 		off := a.at - d.at
-		if a.prepares && c.allIdle > 0 {
-			off = max(0, off) // idle times before the barrier are cut, too
+		if a.phase == warmUp || a.prepares && c.allIdle > 0 {
+			off = max(0, off) // a lane need not wait for others, and idle times before the barrier are cut, too
 		}
 		if a.prepares { // it may leave later, as others of its lane end
 			for _, b := range c.play(a.play) {

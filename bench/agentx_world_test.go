@@ -234,12 +234,12 @@ func (s *simulation) step() bool {
 		}
 	}
 	switch {
-	case ends == math.MaxInt64 && (next.at == math.MaxInt64 || s.isOver(s.idleEnd(next.at))):
-		return false
-	case idlest >= 0 && s.plays[idlest].since+s.treeIdle <= min(ends, next.at, s.idleEnd(next.at)):
+	case idlest >= 0 && s.cutsTree(s.plays[idlest].since+s.treeIdle, ends, next.at):
 		p := s.plays[idlest]
 		p.cut += p.first() - s.cut - p.since - s.treeIdle
 		s.moved, s.movedBy = &p.cut, p
+	case ends == math.MaxInt64 && (next.at == math.MaxInt64 || s.isOver(s.idleEnd(next.at))):
+		return false
 	case s.idleEnd(next.at) < next.at:
 		s.cut += next.at - s.idleEnd(next.at)
 		s.moved, s.movedBy = &s.cut, nil
@@ -250,6 +250,11 @@ func (s *simulation) step() bool {
 		s.send(next)
 	}
 	return true
+}
+
+// cutsTree reports whether the idle time of a tree that is over at an instant is the next to be cut.
+func (s *simulation) cutsTree(at, ends, next int64) bool {
+	return !s.isOver(at) && at <= min(ends, next, s.idleEnd(next))
 }
 
 // isOver reports whether nothing leaves at an instant any more.
