@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // arrival is a request as the server's log has it, with what the client says of its own lateness. All instants are ns
@@ -68,7 +70,7 @@ func (w *laneRun) read(t *testing.T, r *results, log string) (all []arrival) {
 	for _, l := range readLines[claimed](t, requestsFile(r.dir)) {
 		claims[l.ID] = l
 		if _, tail, again := strings.Cut(l.Name, "~"); again {
-			before[l.Job] = have(strconv.Atoi(tail))(t)
+			before[l.Job] = must.Have(strconv.Atoi(tail))(t)
 		}
 	}
 	origin := r.summary.Run.MonotonicStartNS
@@ -113,12 +115,12 @@ func markerOf(t *testing.T, prompt json.RawMessage, tokens int) string {
 	}
 	if prompt[0] == '"' {
 		var text string
-		must(t, json.Unmarshal(prompt, &text))
+		must.Do(t, json.Unmarshal(prompt, &text))
 		marker, _, _ := strings.Cut(text, "\n\n")
 		return marker
 	}
 	var ids []int
-	must(t, json.Unmarshal(prompt, &ids))
+	must.Do(t, json.Unmarshal(prompt, &ids))
 	return fmt.Sprint(ids[:tokens])
 }
 

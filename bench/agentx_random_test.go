@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 const (
@@ -134,9 +136,9 @@ func writeWeka(t testing.TB, jobs []wekaJob) string {
 	t.Helper()
 	var b []byte
 	for _, job := range jobs {
-		b = append(append(b, have(json.Marshal(job))(t)...), '\n')
+		b = append(append(b, must.Have(json.Marshal(job))(t)...), '\n')
 	}
 	path := filepath.Join(t.TempDir(), "weka.jsonl")
-	must(t, os.WriteFile(path, b, 0o600))
+	must.Do(t, os.WriteFile(path, b, 0o600))
 	return path
 }

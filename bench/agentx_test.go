@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // pretend is a run without faults on a server whose answers take some ms.
@@ -131,7 +133,7 @@ func TestAgentX(t *testing.T) {
 	knows(t, "--snapshot", "25%:75%", "--recycle")
 	n := 12
 	if many := os.Getenv("FASTREPLAY_AGENTX"); many != "" {
-		n = have(strconv.Atoi(many))(t)
+		n = must.Have(strconv.Atoi(many))(t)
 	}
 	for seed := range uint64(n) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
