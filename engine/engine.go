@@ -409,7 +409,7 @@ type Result struct {
 	Ended       time.Time           // when the last request ended
 	IdleGaps    int                 // how often nothing was in flight for so long that the rest came earlier
 	IdleCut     time.Duration       // by how much, in all
-	LeftOut     []int32             // requests that the end of the run's time left out, in ascending order
+	LeftOut     []int32             // requests that the end of the run's time, or EndEarly, left out, in ascending order
 }
 
 // result collects what the run found. All of its parts have ended.
@@ -422,7 +422,7 @@ func (r *Run) result(used host.Usage) Result {
 			StartedAt:        start.UTC(),
 			MonotonicStartNS: r.clock.MonotonicStartNS(),
 			DurationS:        end.Seconds(),
-			Partial:          r.stop.Load() && !r.expired.Load(),
+			Partial:          r.interrupted.Load() && !r.expired.Load(),
 			SenderDied:       r.died,
 			Cut:              r.expired.Load(),
 		},
