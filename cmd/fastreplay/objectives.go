@@ -49,15 +49,33 @@ func (r *requirements) addFlag(f *pflag.FlagSet) {
 // check refuses what no run has.
 func (r *requirements) check() error {
 	for _, text := range r.require {
-		_, _, _, err := metrics.ParseRequirement(text)
-		if err == nil {
-			continue
+		if _, _, _, err := metrics.ParseRequirement(text); err != nil {
+			return suggestQuantity("--require", err)
 		}
-		err = fmt.Errorf("--require %w", err)
-		if unknown := (*metrics.UnknownQuantity)(nil); errors.As(err, &unknown) {
-			err = suggest(err, unknown.Name, metrics.Quantities())
+	}
+	return nil
+}
+
+// suggestQuantity adds to why a flag is refused the name that is nearest to a quantity that no run has.
+func suggestQuantity(flag string, err error) error {
+	err = fmt.Errorf("%s %w", flag, err)
+	if unknown := (*metrics.UnknownQuantity)(nil); errors.As(err, &unknown) {
+		err = suggest(err, unknown.Name, metrics.Quantities())
+	}
+	return err
+}
+
+// checkEnd refuses what ends no run.
+func (o *options) checkEnd() error {
+	if o.isSet("until") {
+		if _, err := metrics.ParseUntil(o.Limits.Until); err != nil {
+			return suggestQuantity("--until", err)
 		}
-		return err
+	}
+	if o.isSet("abort-if") {
+		if _, err := metrics.ParseLoss(o.Limits.AbortIf, 1); err != nil {
+			return suggestQuantity("--abort-if", err)
+		}
 	}
 	return nil
 }

@@ -363,6 +363,7 @@ func takenBy(who taker) (names []string) {
 		"api-key": byEachRun, "config": byEachRun, "header": byEachRun,
 		"duration": bySearch, "json": bySearch, "seed": bySearch, "trace": bySearch,
 		"shard": bySearch | byComparison, "targets": bySearch | byComparison, "url": bySearch | byComparison,
+		"until": bySearch | byComparison, "abort-if": bySearch | byComparison,
 		"dry-run": bySearch | byComparison | byEachRun, "late-start": bySearch | byComparison | byEachRun,
 		"output":   bySearch | byComparison | byEachRun,
 		"start-at": bySearch | byComparison | byEachRun, "start-barrier": bySearch | byComparison | byEachRun,

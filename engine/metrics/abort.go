@@ -7,7 +7,6 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/format"
-	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // A run is lost if most of its requests could still be below a limit and its percentile would be above all the same.
@@ -19,8 +18,9 @@ import (
 // for as long as one of them.
 const abortSections = 20
 
-// mostChance is how likely a run of a server at its limit is ended at most.
-const mostChance = 0.05
+// mostChance is how likely a run of a server at its limit is ended at most, if no section depends on those before it.
+// It is a fifth of what is promised: conversations may be as long as the run.
+const mostChance = 0.01
 
 // stakes are the shares of its money that a bet risks. Each has a fourth of the money.
 var stakes = [...]float64{0.1, 0.2, 0.4, 0.8}
@@ -104,22 +104,20 @@ func (l *Loss) Lost(inFlight int64) bool {
 	return l.certain(inFlight) && l.wealth(inFlight) >= 1/mostChance
 }
 
-// certain reports whether the percentile of the whole run is above the limit even if all that is to come is below.
+// certain reports whether the percentile of the whole run is above the limit even if all that is to come is below, and
+// by two standard deviations of what independent requests at the limit would have.
 func (l *Loss) certain(inFlight int64) bool {
 	above := inFlight
 	for _, n := range l.above {
 		above += n
 	}
-	if l.latency < 0 {
-		return float64(above) > l.allowed*float64(l.planned)
-	}
-	perMille := int64(math.Round(1000 * (1 - l.allowed)))
-	return above > l.planned-stats.Rank(l.planned, perMille)
+	n := float64(l.planned)
+	return float64(above) > l.allowed*n+2*math.Sqrt(n*l.allowed*(1-l.allowed))
 }
 
 // wealth is the most that a bet against the server has had after any section: how much it has made of 1 by staking on
 // each section that more than the allowed share is above the limit. If the mean share of each section is at most the
-// allowed one, whatever came before it, the bet is fair, and 1 run in 20 ever has 20. Requests in flight are put into
+// allowed one, whatever came before it, the bet is fair, and 1 run in 100 ever has 100. Requests in flight are put into
 // the sections in which they will end at the soonest.
 func (l *Loss) wealth(inFlight int64) (most float64) {
 	size := float64(l.planned) / abortSections

@@ -40,6 +40,8 @@ func (c *Config) checkObjectives() error {
 		gate = "require"
 	case c.Limits.MaxErrorRate != nil:
 		gate = "max-error-rate"
+	case c.Limits.AbortIf != "":
+		gate = "abort-if"
 	case len(c.SLOs) > 0:
 		gate = "goodput"
 	}
