@@ -65,7 +65,6 @@ func TestRefusedLines(t *testing.T) {
 		"SMALL --url MOCK --until tftt.p99±5%":                       "did you mean ttft.p99?",
 		"SMALL --url MOCK --until ttft.p99±0%":                       `"0%" is no width`,
 		"SMALL --url MOCK --until itl.p99±5%":                        "itl.p99 has no interval",
-		"SMALL --url MOCK --until ":                                  "want PERCENTILE±WIDTH",
 		"SMALL --url MOCK --abort-if tftt.p95>5s":                    "did you mean ttft.p95?",
 		"SMALL --url MOCK --abort-if ttft.p95<5s":                    "want a percentile of a latency above a limit",
 		"SMALL --url MOCK --instance-header a;b":                     `--instance-header "a;b"`,

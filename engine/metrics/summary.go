@@ -132,7 +132,7 @@ type Run struct {
 	// the run was interrupted, or a sending process died
 	Partial bool `json:"partial" merge:"or"`
 	// why --abort-if ended the run early; absent if it did not
-	Aborted string `json:"aborted,omitempty" merge:"first"`
+	Aborted string `json:"aborted,omitempty" merge:"none"`
 	// which sending process ended during the run, and how; absent where none did
 	SenderDied string `json:"sender_died,omitempty" merge:"first"`
 	// there was no --url: the requests went to a mock of our own
