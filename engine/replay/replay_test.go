@@ -137,35 +137,21 @@ func TestNotesOfARun(t *testing.T) {
 	}
 }
 
-// TestRunEndedEarly: a run that knows enough ends whole, one that is lost misses an objective. In both what was not
-// released is no part of the run, whoever sends.
+// TestRunEndedEarly: a run that is lost misses an objective, and what was not released is no part of it, whoever sends.
 func TestRunEndedEarly(t *testing.T) {
-	for _, c := range []struct {
-		concurrency, senders int
-		abort                bool
-	}{
-		{0, 1, false},
-		{0, 2, true},
-		{8, 1, false},
-		{1000, 1, true},
-	} {
+	for _, c := range []struct{ concurrency, senders int }{{0, 2}, {1000, 1}} {
 		cfg := configure(t)
 		cfg.Read.Limit, cfg.Repeat, cfg.Pacing.Scale = 100, 60, 1
-		if c.concurrency != 8 {
-			cfg.Pacing.Arrivals = &sched.Arrivals{Process: sched.Constant, Rate: sched.Steady(300)}
-		}
+		cfg.Pacing.Arrivals = &sched.Arrivals{Process: sched.Constant, Rate: sched.Steady(300)}
 		cfg.Pacing.Concurrency, cfg.Senders = c.concurrency, c.senders
-		if cfg.Limits.Until = "e2e.p50±99%"; c.abort {
-			cfg.Limits.Until, cfg.Limits.AbortIf = "", "e2e.p99>1us"
-		}
+		cfg.Limits.AbortIf = "e2e.p99>1us"
 		s := must.Have(replay.Run(t.Context(), &cfg, nil))(t)
 		if s.Requests.Planned >= 6000 || s.Requests.ByOutcome["not_sent"] > 0 || s.Run.Partial ||
 			s.Requests.Planned != s.Records.Count || s.Workload.Requests != s.Records.Count {
 			t.Errorf("%+v: %+v, %+v", c, s.Requests, s.Run)
 		}
-		if c.abort != (s.Run.Aborted != "") || c.abort != (s.Verdict.Missed() == 1) || c.abort == (s.Until != nil) ||
-			!c.abort && !s.Until.Reached {
-			t.Errorf("%+v: %q, %d missed, %+v", c, s.Run.Aborted, s.Verdict.Missed(), s.Until)
+		if s.Run.Aborted == "" || s.Verdict.Missed() != 1 {
+			t.Errorf("%+v: %q, %d missed", c, s.Run.Aborted, s.Verdict.Missed())
 		}
 	}
 }
