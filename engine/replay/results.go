@@ -254,7 +254,7 @@ func (r *runner) info(found engine.Result) metrics.Summary {
 		Amplify:     r.load.Facts.Amplify,
 		Limits:      r.cfg.Limits,
 		Notes: slices.Concat(
-			metrics.Texts(r.notes.Kept), r.leftOutNotes(found.LeftOut), r.idleNotes(found),
+			metrics.Texts(r.notes.Kept), r.leftOutNotes(found.LeftOut), r.playNotes(found.LeftOut), r.idleNotes(found),
 			placementNotes(found.Placement),
 		),
 	}
@@ -312,6 +312,24 @@ func placementNotes(p sched.Placement) []string {
 	return []string{fmt.Sprintf(
 		"the sending thread ran without SCHED_FIFO (%s), under %s; root or CAP_SYS_NICE make it more punctual",
 		p.Refused, p,
+	)}
+}
+
+// playNotes notes that lanes took all plays that were planned, of which out are the requests that were not released.
+func (r *runner) playNotes(out []int32) []string {
+	d := r.load.Plan.Dependencies
+	if !r.cfg.Sessions.Recycle || d == nil {
+		return nil
+	}
+	plays := d.Jobs()
+	first := slices.Index(d.Job, int32(plays-1))
+	if slices.Contains(out, int32(first)) {
+		return nil
+	}
+	return []string{fmt.Sprintf(
+		"--recycle: lanes took all %s that were planned, so some may have found none at the end; a smaller "+
+			"--assume-latency plans more",
+		format.Many(plays, "play"),
 	)}
 }
 
