@@ -92,7 +92,7 @@ func Screen(s *Snapshot, width, height int) string {
 		lines = append(lines, fit(width, counts...))
 	}
 	if s.Goal != "" {
-		lines = append(lines, fit(width, part{text: s.Goal}))
+		lines = append(lines, fit(width, part{text: format.Visible(s.Goal)}))
 	}
 	if failures := s.failures(); len(failures) > 0 {
 		lines = append(lines, fit(width, failures...))
@@ -391,7 +391,7 @@ func Line(s *Snapshot) string {
 		}
 	}
 	if s.Goal != "" {
-		line += fmt.Sprintf(" goal=%q", s.Goal)
+		line += fmt.Sprintf(" goal=%q", format.Visible(s.Goal))
 	}
 	switch most := s.TimeoutNS; {
 	case s.WaitedNS >= 0:
