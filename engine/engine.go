@@ -465,7 +465,7 @@ type Result struct {
 	Ended       time.Time           // when the last request ended
 	Idle        IdleCut             // of all requests together
 	TreeIdle    IdleCut             // of single jobs
-	LeftOut     []int32             // requests that the end of the run's time left out, in ascending order
+	LeftOut     []int32             // requests that the end of the run's time, or EndEarly, left out, in ascending order
 }
 
 // result collects what the run found. All of its parts have ended.
@@ -483,7 +483,7 @@ func (r *Run) result(used host.Usage) Result {
 			StartedAt:        start.UTC(),
 			MonotonicStartNS: r.clock.MonotonicStartNS() + barrier,
 			DurationS:        end.Seconds(),
-			Partial:          r.stop.Load() && !r.expired.Load(),
+			Partial:          r.interrupted.Load() && !r.expired.Load(),
 			SenderDied:       r.died,
 			PrimerFailed:     primerFailed,
 			Cut:              r.expired.Load(),

@@ -337,7 +337,7 @@ func (q *queue) sent(i int32, nowNS int64) (leaving []release) {
 }
 
 // ended notes that request i has ended, at nowNS, and adds to leaving the requests that this releases. Those that
-// waited for its sending no longer wait either. If it was the last one that prepares, the caller is to pass the barrier.
+// waited for its sending no longer wait either. If it was the last one that prepares, the caller passes the barrier.
 func (q *queue) ended(leaving []release, i int32, nowNS int64) (all []release, prepared bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -87,9 +88,11 @@ type Run struct {
 	died          string         // how the sender process died; "" = it did not. Read it after Do
 	receivers     sync.WaitGroup
 
-	began   atomic.Bool // the clock counts from instant 0
-	stop    atomic.Bool // nothing more is released
-	expired atomic.Bool // because Config.CancelAfter is over
+	began       atomic.Bool // the clock counts from instant 0
+	stop        atomic.Bool // nothing more is released
+	interrupted atomic.Bool // because somebody stopped the run
+	endedEarly  atomic.Bool // because EndEarly was called
+	expired     atomic.Bool // requests in flight were cancelled since their time was over
 	// why a primer failed, after which nothing more is released; nil if none has
 	primerFailed atomic.Pointer[string]
 	ctx          context.Context    // ends when requests in flight are to be cancelled
@@ -132,7 +135,9 @@ type Run struct {
 	wholeWrites   atomic.Int64
 	partialWrites atomic.Int64
 	endNS         atomic.Int64 // when the last request ended
-	leftOut       []int32      // requests that nobody released, in ascending order; written before the run ends
+
+	leftOutMu sync.Mutex
+	leftOut   []int32 // requests that nobody released, in ascending order; written before the run ends
 }
 
 // poolOf returns the pool of the endpoint that request i goes to, once that is known.
@@ -249,7 +254,8 @@ func (r *Run) endRequest(i int32) {
 	r.countEnded(1)
 	r.pacer.requestEnded(i, now)
 	for _, k := range lost {
-		why := fmt.Sprintf("the context of row %d was too long for the server, %s", r.records[i].Row, record.StreamEndedWords)
+		row := r.records[i].Row
+		why := fmt.Sprintf("the context of row %d was too long for the server, %s", row, record.StreamEndedWords)
 		r.fail(k, record.NotSent, why)
 	}
 }
@@ -276,16 +282,33 @@ func (r *Run) countEnded(n int64) {
 	}
 }
 
-// skip takes requests, in ascending order, out of the run: nobody has released them before the plan's time was over.
+// skip takes requests out of the run: nobody has released them before the plan's time was over, or EndEarly was called.
 func (r *Run) skip(requests []int32) {
-	r.leftOut = requests
+	r.leftOutMu.Lock()
+	r.leftOut = append(r.leftOut, requests...)
+	slices.Sort(r.leftOut)
+	r.leftOutMu.Unlock()
 	r.countEnded(int64(len(requests)))
 }
 
 // Stop ends the release of requests. Requests in flight may end within the grace period. It may be called at any time.
 func (r *Run) Stop() {
-	if !r.stop.Swap(true) {
+	r.stop.Store(true)
+	if !r.interrupted.Swap(true) {
 		time.AfterFunc(r.cfg.Grace, r.Abort)
+	}
+}
+
+// EndEarly ends the release of requests as the end of the plan's time does: those that are not released are no part of
+// the run. Requests in flight may end; if the run is lost, within the grace period. It may be called at any time; only
+// the first call counts.
+func (r *Run) EndEarly(lost bool) {
+	if r.interrupted.Load() || r.endedEarly.Swap(true) {
+		return
+	}
+	r.stop.Store(true)
+	if lost {
+		time.AfterFunc(r.cfg.Grace, r.expire)
 	}
 }
 
@@ -293,14 +316,16 @@ func (r *Run) Stop() {
 // any time.
 func (r *Run) Abort() {
 	r.stop.Store(true)
+	r.interrupted.Store(true)
 	r.abort()
 }
 
-// expire is Abort when Config.CancelAfter is over: the requests that it ends were not interrupted.
+// expire is Abort when the time of requests in flight is over: those that it ends were not interrupted.
 func (r *Run) expire() {
-	if !r.stop.Swap(true) {
+	if !r.interrupted.Load() {
 		r.expired.Store(true)
 	}
+	r.stop.Store(true)
 	r.abort()
 }
 

@@ -78,7 +78,7 @@ func (r *Run) runSender(i int, placed chan<- threadPlacement, start <-chan bool)
 	if r.work.Plan.Open() {
 		r.spins[i] = w.Spin()
 	}
-	if over {
+	if over || r.endedEarly.Load() {
 		r.skip(left)
 		return
 	}

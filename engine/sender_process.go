@@ -332,8 +332,18 @@ func (l *senderProcess) abandonRest() {
 			l.run.cfg.OnSenderDeath(how)
 		}
 	}
+	var left []int32
 	for i := l.header.passed(); i < int64(len(l.slots)); i++ {
-		l.abandon(int32(i), why)
+		if l.abandon(int32(i)) {
+			left = append(left, int32(i))
+		}
+	}
+	if l.run.endedEarly.Load() {
+		l.run.skip(left)
+		return
+	}
+	for _, i := range left {
+		l.run.fail(i, record.NotSent, why)
 	}
 }
 
@@ -348,8 +358,9 @@ func (l *senderProcess) exitReason() string {
 	return fmt.Sprintf("the sending process (pid %d) died during the run (%s)", l.cmd.Process.Pid, how)
 }
 
-// abandon ends request i, unless it was sent: then it settles the slot, or leaves that to the receiver.
-func (l *senderProcess) abandon(i int32, why string) {
+// abandon takes request i from the process, and reports whether nobody will send it. If it was sent, abandon settles the
+// slot, or leaves that to the receiver.
+func (l *senderProcess) abandon(i int32) (unsent bool) {
 	s := &l.slots[i]
 	switch s.state.Load() {
 	case slotPart, slotFailed:
@@ -367,8 +378,9 @@ func (l *senderProcess) abandon(i int32, why string) {
 			c.unclaim()
 		}
 		s.state.Store(slotAbandoned)
-		l.run.fail(i, record.NotSent, why)
+		return true
 	}
+	return false
 }
 
 // killGrace is how long the process may take to end when the run is aborted: one that is stopped by a signal never

@@ -222,7 +222,10 @@ func (o *options) completeLimits() (err error) {
 	}
 	o.Limits.MaxDriftNS, o.Limits.MaxReceiveLagNS = metrics.AsMS(o.maxDrift), metrics.AsMS(o.maxLag)
 	o.Limits.ForcedOutput, o.Limits.Require = !o.NoForceOutput, o.require
-	return o.requirements.check()
+	if err := o.requirements.check(); err != nil {
+		return err
+	}
+	return o.checkEnd()
 }
 
 // completeStart reads when the run begins.

@@ -158,6 +158,8 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 	f.VarP(countFlag(&o.Pacing.Concurrency, ""), "concurrency", "c",
 		"keep `N` requests in flight (closed loop); with --scale or a rate, at most N")
 	addSeconds(f, &o.Pacing.Duration, "duration", "d", 0, "release nothing after this much wall time")
+	f.StringVar(&o.Limits.Until, "until", "",
+		"end the run once a percentile is known: `GOAL` such as \"ttft.p99±5%\" or \"ttft.p99+-5%\"")
 	addSeconds(f, &o.Grace, "grace", "", o.Grace,
 		"how long requests in flight may last after an interrupt and, if it is given, after --duration, which else "+
 			"waits for all")
@@ -263,6 +265,8 @@ func (o *options) addResults(f *pflag.FlagSet) {
 	f.BoolVar(&o.Compress, "compress", false, "write requests.jsonl.zst")
 	f.BoolVar(&o.DryRun, "dry-run", false, "read, check and build, but send nothing")
 	o.requirements.addFlag(f)
+	f.StringVar(&o.Limits.AbortIf, "abort-if", "",
+		"end the run, with exit code 3, once it is lost: a `LIMIT` such as \"ttft.p95>5s\" or \"error_rate>20%\"")
 	f.Float64Var(&o.maxErrorRate, "max-error-rate", 0,
 		"an objective: at most this share of requests (0..1) may fail (default: any)")
 	f.DurationVar(&o.maxDrift, "max-drift", 0,
@@ -369,6 +373,7 @@ func takenBy(who taker) (names []string) {
 		"api-key": byEachRun, "config": byEachRun, "header": byEachRun,
 		"duration": bySearch, "json": bySearch, "seed": bySearch, "trace": bySearch,
 		"shard": bySearch | byComparison, "targets": bySearch | byComparison, "url": bySearch | byComparison,
+		"until": bySearch | byComparison, "abort-if": bySearch | byComparison,
 		"dry-run": bySearch | byComparison | byEachRun, "late-start": bySearch | byComparison | byEachRun,
 		"output":   bySearch | byComparison | byEachRun,
 		"start-at": bySearch | byComparison | byEachRun, "start-barrier": bySearch | byComparison | byEachRun,

@@ -78,6 +78,7 @@ type Meter struct {
 	// since when nothing but requests in flight is waited for; -1 = more is to be sent
 	waitsNS int64
 	stopped bool // the run was stopped then
+	goal    string
 }
 
 // target is what is counted of one.
@@ -212,6 +213,13 @@ func (m *Meter) Observe(c Counts) {
 	m.past = append(m.past, m.moment(c))
 	forgotten := max(0, len(m.past)-moments)
 	m.past = m.past[forgotten:]
+}
+
+// Tell takes how far the run is from what it goes on for.
+func (m *Meter) Tell(goal string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.goal = goal
 }
 
 // moment is what the meter and the run have counted.

@@ -91,6 +91,9 @@ func Screen(s *Snapshot, width, height int) string {
 		counts = append(counts, s.late())
 		lines = append(lines, fit(width, counts...))
 	}
+	if s.Goal != "" {
+		lines = append(lines, fit(width, part{text: s.Goal}))
+	}
 	if failures := s.failures(); len(failures) > 0 {
 		lines = append(lines, fit(width, failures...))
 	}
@@ -386,6 +389,9 @@ func Line(s *Snapshot) string {
 		if p.text != "" {
 			line += " " + ascii.Replace(p.text)
 		}
+	}
+	if s.Goal != "" {
+		line += fmt.Sprintf(" goal=%q", s.Goal)
 	}
 	switch most := s.TimeoutNS; {
 	case s.WaitedNS >= 0:

@@ -111,17 +111,10 @@ func (c *Collector) intervals(s *Summary) (out []Interval) {
 		if q, _ := s.Latency(i); q == nil || q.FromHistogram {
 			continue
 		}
-		var values []stats.Sample
-		c.timings.each(func(k *timing) {
-			if ns := k.of(i); ns != record.None {
-				section := uint8(sectionAt(cuts, k.atNS))
-				values = append(values, stats.Sample{Value: ns, Section: section, Group: group[k.session]})
-			}
-		})
-		if len(values) == 0 {
+		sections := c.timings.sections(i, cuts, group, groups)
+		if sections == nil {
 			continue
 		}
-		sections := stats.NewSections(values, groups)
 		interval := Interval{
 			Metric:      latencies[i].Key,
 			Independent: sections.Effective(),
@@ -135,6 +128,21 @@ func (c *Collector) intervals(s *Summary) (out []Interval) {
 		out = append(out, interval)
 	}
 	return out
+}
+
+// sections are the values of a latency by section; nil if there are none.
+func (t *timings) sections(latency int, cuts []int64, group map[int64]uint8, groups int) *stats.Sections {
+	var values []stats.Sample
+	t.each(func(k *timing) {
+		if ns := k.of(latency); ns != record.None {
+			section := uint8(sectionAt(cuts, k.atNS))
+			values = append(values, stats.Sample{Value: ns, Section: section, Group: group[k.session]})
+		}
+	})
+	if len(values) == 0 {
+		return nil
+	}
+	return stats.NewSections(values, groups)
 }
 
 // of is a latency of the table; record.None if the request has none, or timings do not keep it.

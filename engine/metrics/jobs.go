@@ -107,7 +107,10 @@ func (p *Preparation) add(r *record.Record) {
 	if r.Outcome != record.OK {
 		p.Failed++
 	}
-	if before := seconds(-r.SentNS); r.SentNS != record.None && before > 0 && (p.DurationS == nil || before > *p.DurationS) {
+	if r.SentNS == record.None || r.SentNS >= 0 {
+		return
+	}
+	if before := seconds(-r.SentNS); p.DurationS == nil || before > *p.DurationS {
 		p.DurationS = &before
 	}
 }

@@ -26,9 +26,13 @@ func notes(s *Summary, all *targetStats, targets []targetStats, urls []string, p
 	}
 	cut := s.Requests.ByOutcome[record.Cancelled.String()]
 	unsent := s.Requests.ByOutcome[record.NotSent.String()] - s.Workload.LeftOut
+	over := "the run's time was over"
+	if s.Run.Aborted != "" {
+		over = "the run was lost"
+	}
 	add(s.Run.Cut && cut+unsent > 0,
-		"%s cut off and %s not sent, because the run's time was over: the verdict does not count them as failed",
-		requests(cut), format.Count(unsent))
+		"%s cut off and %s not sent, because %s: the verdict does not count them as failed",
+		requests(cut), format.Count(unsent), over)
 	perChunk := orZero(s.Tokens.PerChunk)
 	add(s.Tokens.PerChunk != nil && math.Abs(perChunk-1) > perChunkTolerance,
 		"a chunk has %.2f tokens on average: ITL is per chunk, TPOT per token", perChunk)

@@ -137,14 +137,23 @@ func ParseRequirement(text string) (name, op string, limit float64, err error) {
 		op += "="
 	}
 	name = strings.TrimSpace(text[:at])
-	q := quantityOf(strings.Replace(strings.ToLower(strings.ReplaceAll(name, "-", "_")), ".p99.9", ".p999", 1))
-	if q.name == "" {
-		return "", "", 0, unknownQuantity(name)
+	q, err := findQuantity(name)
+	if err != nil {
+		return "", "", 0, err
 	}
 	if limit, err = parseLimit(strings.TrimSpace(text[at+len(op):]), q.unit); err != nil {
 		err = fmt.Errorf("%q: %w", text, err)
 	}
 	return q.name, op, limit, err
+}
+
+// findQuantity returns the quantity that people call name.
+func findQuantity(name string) (quantity, error) {
+	q := quantityOf(strings.Replace(strings.ToLower(strings.ReplaceAll(name, "-", "_")), ".p99.9", ".p999", 1))
+	if q.name == "" {
+		return q, unknownQuantity(name)
+	}
+	return q, nil
 }
 
 // parseLimit reads a limit in a unit: a time is in ms unless it says otherwise, a share is a number from 0 to 1 or
@@ -202,6 +211,13 @@ func Objectives(s *Summary, unsafe []Unsafe) []Objective {
 	for _, text := range s.Limits.Require {
 		if name, op, limit, err := ParseRequirement(text); err == nil { // else the command line refused it
 			out = append(out, objective(s, unsafe, text, name, op, limit))
+		}
+	}
+	if why := s.Run.Aborted; why != "" {
+		if name, _, limit, err := ParseRequirement(s.Limits.AbortIf); err == nil {
+			out = append(out, Objective{
+				Text: "not " + s.Limits.AbortIf, Metric: name, Value: Value(s, name), Limit: limit, Aborted: why,
+			})
 		}
 	}
 	return out
@@ -283,6 +299,8 @@ func objective(s *Summary, unsafe []Unsafe, text, name, op string, limit float64
 // whether that changes the outcome.
 func (o *Objective) Words() string {
 	switch unit := quantityOf(o.Metric).unit; {
+	case o.Aborted != "":
+		return o.Aborted
 	case o.Value == nil:
 		return "the run has no " + o.Metric
 	case o.EffectMS > 0:

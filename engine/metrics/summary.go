@@ -90,6 +90,8 @@ type Summary struct {
 	// what requests.jsonl has; absent if records could not be written, or the run was killed
 	Records *record.Lines `json:"records,omitempty" merge:"none"`
 	Limits  Limits        `json:"limits" merge:"none"` // what the verdict was measured by
+	// with --until: how well its percentile is known; absent otherwise
+	Until *Until `json:"until,omitempty" merge:"none"`
 	// sentences that are worth knowing and have no bearing on the verdict
 	Notes []string `json:"notes" merge:"none"`
 }
@@ -133,6 +135,8 @@ type Run struct {
 	Warmup int64 `json:"warmup" merge:"none"`
 	// the run was interrupted, or a sending process died
 	Partial bool `json:"partial" merge:"or"`
+	// why --abort-if ended the run early; absent if it did not
+	Aborted string `json:"aborted,omitempty" merge:"none"`
 	// which sending process ended during the run, and how; absent where none did
 	SenderDied string `json:"sender_died,omitempty" merge:"first"`
 	// why a request failed that was to fill the servers' caches, which ended the run; absent if none did

@@ -66,6 +66,8 @@ type Objective struct {
 	// how far the client may have moved value, in ms; absent if it is safe
 	EffectMS float64 `json:"effect_ms,omitempty"`
 	Unsure   bool    `json:"unsure,omitempty"` // that can change met
+	// why it is missed whatever value is, since --abort-if ended the run; absent otherwise
+	Aborted string `json:"aborted,omitempty"`
 }
 
 // Missed is how many objectives were not met.
@@ -96,8 +98,10 @@ type Limits struct {
 	MaxReceiveLagNS AsMS `json:"max_receive_lag_ms,omitempty"`
 	// most that the share of failed requests may be, 0 to 1 (--max-error-rate); absent: any
 	MaxErrorRate *float64 `json:"max_error_rate,omitempty"`
-	Require      []string `json:"require,omitempty"` // what else the user wants (--require)
-	AllowWarm    bool     `json:"allow_warm"`        // hits above the ideal are accepted (--allow-warm)
+	Require      []string `json:"require,omitempty"`  // what else the user wants (--require)
+	Until        string   `json:"until,omitempty"`    // when the run knows enough to end (--until)
+	AbortIf      string   `json:"abort_if,omitempty"` // when it is lost (--abort-if)
+	AllowWarm    bool     `json:"allow_warm"`         // hits above the ideal are accepted (--allow-warm)
 	// the output length was forced, so it must be exact (not with --no-force-output)
 	ForcedOutput bool `json:"forced_output"`
 }

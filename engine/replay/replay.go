@@ -197,6 +197,10 @@ type runner struct {
 	collector *metrics.Collector
 	writer    *report.Writer
 	servers   *serverWatch // nil before they are watched
+
+	until   *metrics.Until // nil if the run does not end when it knows enough
+	loss    *metrics.Loss  // nil if it does not end when it is lost
+	aborted string         // why it was ended since it is lost; "" = it was not
 }
 
 func newRunner(cfg *Config, observer Observer) *runner {

@@ -71,6 +71,9 @@ func TestRefusedRun(t *testing.T) {
 		"name it, as in":                   func(c *replay.Config) { c.URLs, c.Limits.Require = nil, []string{"ttft.p99<1s"} },
 		"--require \"nosuch\"":             func(c *replay.Config) { c.Limits.Require = []string{"nosuch<3"} },
 		"the bounds that goodput":          func(c *replay.Config) { c.Limits.Require = []string{"goodput>=99%"} },
+		"--until \"ttft.p99\"":             func(c *replay.Config) { c.Limits.Until = "ttft.p99" },
+		"--abort-if \"ttft.p99\"":          func(c *replay.Config) { c.Limits.AbortIf = "ttft.p99" },
+		"--until: no shard knows":          func(c *replay.Config) { c.Limits.Until, c.Shard.Count = "ttft.p99±5%", 2 },
 		"--max-error-rate 2":               func(c *replay.Config) { c.Limits.MaxErrorRate = new(2.0) },
 		"--route \"nothing\": want one of": func(c *replay.Config) { c.Route = "nothing" },
 		"--realtime \"perhaps\"":           func(c *replay.Config) { c.Realtime = "perhaps" },
@@ -141,5 +144,24 @@ func TestNotesOfARun(t *testing.T) {
 	files, err := os.ReadDir(cfg.Output)
 	if err != nil || len(files) < 4 {
 		t.Errorf("files %v, %v", files, err)
+	}
+}
+
+// TestRunEndedEarly: a run that is lost misses an objective, and what was not released is no part of it, whoever sends.
+func TestRunEndedEarly(t *testing.T) {
+	for _, c := range []struct{ concurrency, senders int }{{0, 2}, {1000, 1}} {
+		cfg := configure(t)
+		cfg.Read.Limit, cfg.Repeat, cfg.Pacing.Scale = 100, 60, 1
+		cfg.Pacing.Arrivals = &sched.Arrivals{Process: sched.Constant, Rate: sched.Steady(300)}
+		cfg.Pacing.Concurrency, cfg.Senders = c.concurrency, c.senders
+		cfg.Limits.AbortIf = "e2e.p99>1us"
+		s := must.Have(replay.Run(t.Context(), &cfg, nil))(t)
+		if s.Requests.Planned >= 6000 || s.Requests.ByOutcome["not_sent"] > 0 || s.Run.Partial ||
+			s.Requests.Planned != s.Records.Count || s.Workload.Requests != s.Records.Count {
+			t.Errorf("%+v: %+v, %+v", c, s.Requests, s.Run)
+		}
+		if s.Run.Aborted == "" || s.Verdict.Missed() != 1 {
+			t.Errorf("%+v: %q, %d missed", c, s.Run.Aborted, s.Verdict.Missed())
+		}
 	}
 }

@@ -29,6 +29,7 @@ func (r *runner) openResults() error {
 	known := r.known()
 	r.meter = r.newMeter(known)
 	r.collector = metrics.NewCollector(r.load.URLs(), r.cfg.SLOs...)
+	r.watchEnd()
 	err := errors.Join(report.WritePlan(r.Dir, known), r.writeShard())
 	if err != nil {
 		return err
@@ -44,6 +45,9 @@ func (r *runner) openResults() error {
 // Record implements engine.Sink.
 func (r *runner) Record(rec *record.Record, target int) {
 	r.collector.Add(rec, target)
+	if r.loss != nil && rec.Phase == record.Profiled {
+		r.loss.Add(rec)
+	}
 	if rec.Phase == record.Profiled {
 		r.meter.Add(r.run.Clock().Now(), rec, target)
 	}
@@ -55,6 +59,7 @@ func (r *runner) Record(rec *record.Record, target int) {
 // again.
 func (r *runner) Tick() {
 	r.meter.Observe(counts(r.run))
+	r.mayEnd()
 	_ = r.writer.Flush()
 	r.observer.Tick(&r.Running, false)
 }
@@ -119,6 +124,12 @@ func (r *runner) conclude(found engine.Result, records []record.Record) (*metric
 		info.PrefixCache.Shortfall = audit.Shortfall(work, records, r.collector.CountedHits(info.Servers))
 		info.Routing = audit.CompareRouters(work, records)
 	}
+	if r.until != nil {
+		r.until.End(r.collector)
+		info.Until = r.until
+		info.Notes = append(info.Notes, fmt.Sprintf("--until %s: %s", r.until.Text, r.until.Words()))
+	}
+	info.Run.Aborted = r.aborted
 	summary := r.collector.Summary(
 		info, metrics.Probed{
 			Unknown:            r.load.Facts.Unknown,
@@ -255,7 +266,8 @@ func preparationNotes(p *metrics.Preparation) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf(
-		"%s and %s came before the measurement and took %s; their records have a phase, and no other number counts them",
+		"%s and %s came before the measurement and took %s; their records have a phase, and no other number counts "+
+			"them",
 		format.Many(p.Primers, "primer"), format.Many(p.Warmup, "warm-up request"), format.Span(*p.DurationS),
 	)}
 }

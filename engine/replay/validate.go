@@ -19,7 +19,7 @@ import (
 // what to do.
 func (c *Config) Validate() error {
 	for _, check := range []func() error{
-		c.checkObjectives, c.Options.Validate, c.checkStart, c.checkSending, c.checkInstance,
+		c.checkObjectives, c.checkEnd, c.Options.Validate, c.checkStart, c.checkSending, c.checkInstance,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -40,6 +40,8 @@ func (c *Config) checkObjectives() error {
 		gate = "require"
 	case c.Limits.MaxErrorRate != nil:
 		gate = "max-error-rate"
+	case c.Limits.AbortIf != "":
+		gate = "abort-if"
 	case len(c.SLOs) > 0:
 		gate = "goodput"
 	}
@@ -61,6 +63,27 @@ func (c *Config) checkObjectives() error {
 				text,
 			)
 		}
+	}
+	return nil
+}
+
+// checkEnd refuses what cannot end a run early.
+func (c *Config) checkEnd() error {
+	early := ""
+	if text := c.Limits.Until; text != "" {
+		early = "--until"
+		if _, err := metrics.ParseUntil(text); err != nil {
+			return fmt.Errorf("--until %w", err)
+		}
+	}
+	if text := c.Limits.AbortIf; text != "" {
+		early = "--abort-if"
+		if _, err := metrics.ParseLoss(text, 1); err != nil {
+			return fmt.Errorf("--abort-if %w", err)
+		}
+	}
+	if early != "" && c.IsShard() {
+		return fmt.Errorf("%s: no shard knows what the others measure; leave it out, or leave out --shard", early)
 	}
 	return nil
 }

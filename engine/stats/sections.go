@@ -131,6 +131,11 @@ func (s *Sections) after(i int) int {
 // Unknown says why there are no intervals; "" if there are.
 func (s *Sections) Unknown() Unknown { return s.unknown }
 
+// Value is a percentile of all values.
+func (s *Sections) Value(perMille int64) int64 {
+	return s.sorted[Rank(int64(len(s.sorted)), perMille)-1].Value
+}
+
 // Effective is how many independent values would vary as much from part to part, by their ranks.
 func (s *Sections) Effective() float64 {
 	worst := 1.0

@@ -1,0 +1,321 @@
+package bench
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+)
+
+// laneRun is what lanes are to do with trees. Times are ns; those of the trace are scale times as long.
+type laneRun struct {
+	trees             []tree
+	lanes             int
+	scale             float64
+	snapshot          bool // lanes begin between 25 % and 75 % of their first trees
+	warmUp            int  // requests of a lane between its primers and the barrier
+	recycle           bool
+	seed              uint64
+	treeIdle, allIdle int64 // 0 = any
+	duration          int64 // since the barrier; 0 = until all has ended
+	most              int   // plays; 0 = any number
+}
+
+// beginning is where a lane begins in its first tree.
+type beginning struct {
+	at                      int64 // trace time; the lane is there when all others are at theirs
+	primers, warmUp, others []int // rows in order of time
+}
+
+// inOrder are the rows of a tree in order of time.
+func (w *tree) inOrder() []int {
+	order := make([]int, len(w.rows))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, w.inTime)
+	return order
+}
+
+// share is where in its first tree a lane begins, as the manual defines it.
+func (w *laneRun) share(lane int) float64 {
+	name := w.trees[lane%len(w.trees)].name
+	sum := sha256.Sum256([]byte(fmt.Sprintf("snapshot %d %s %d\n", w.seed, name, lane)))
+	draw := float64(new(big.Int).SetBytes(sum[:8]).Uint64()>>11) / (1 << 53)
+	return 0.25 + draw/2
+}
+
+// first cuts the first tree of a lane.
+func (w *laneRun) first(lane int) beginning {
+	tree := &w.trees[lane%len(w.trees)]
+	order := tree.inOrder()
+	f := beginning{at: tree.rows[order[0]].at, others: order}
+	if !w.snapshot {
+		return f
+	}
+	span := tree.rows[order[len(order)-1]].at - f.at
+	f.at += int64(math.Round(w.share(lane) * float64(span)))
+	n, _ := slices.BinarySearchFunc(order, f.at, func(i int, at int64) int { return int(max(-1, min(1, tree.rows[i].at-at))) })
+	for k, i := range order[:n] {
+		ofAgent := func(j int) bool { return tree.rows[j].agent == tree.rows[i].agent }
+		if !slices.ContainsFunc(order[k+1:n], ofAgent) && slices.ContainsFunc(order[n:], ofAgent) {
+			f.primers = append(f.primers, i)
+		}
+	}
+	end := n + min(w.warmUp, len(order)-n-1)
+	f.warmUp = order[n:end]
+	f.others = order[end:]
+	return f
+}
+
+// longestLead is how long before the snapshot a primer leaves at most, in ns of the replay.
+const longestLead = 1_000_000_000
+
+// scaled is a recorded time at the replay's speed.
+func (w *laneRun) scaled(ns int64) int64 { return int64(math.Round(float64(ns) / w.scale)) }
+
+// phases of a request of a play.
+const (
+	primer  = "primer"
+	warmUp  = "warmup"
+	profile = ""
+)
+
+// due is a request that a simulation releases.
+type due struct {
+	play, row int
+	phase     string
+	at        int64
+}
+
+// answer is when a request that was due left, was sent, and had ended.
+type answer struct{ left, sent, ended int64 }
+
+// simulation is a run in which ask says what became of a request. Timers are due after
+// their own time, which does not count what was cut.
+type simulation struct {
+	*laneRun
+	ask     func(due) answer
+	plays   []*simulated
+	flying  []flight
+	since   int64 // when the last one in flight had ended
+	cut     int64
+	barrier int64
+	moved   *int64     // what was cut last, if nothing has left since for which it was
+	movedBy *simulated // whose idle time that was; nil = that of all
+}
+
+type flight struct {
+	due
+	ended int64
+}
+
+// simulated is a play of a simulation.
+type simulated struct {
+	tree     *tree
+	pending  []int // waits of a row that are not over
+	ready    []int64
+	timers   map[int]int64
+	flying   int
+	left     int
+	since    int64
+	cut      int64
+	measured []bool
+}
+
+// simulate runs a run to its end.
+func (w *laneRun) simulate(ask func(due) answer) *simulation {
+	s := &simulation{laneRun: w, ask: ask}
+	s.moved = &s.cut
+	firsts := make([]beginning, w.lanes)
+	for lane := range firsts {
+		firsts[lane] = w.first(lane)
+	}
+	s.prepare(firsts)
+	earliest := int64(math.MaxInt64)
+	for lane, f := range firsts {
+		earliest = min(earliest, w.trees[lane%len(w.trees)].rows[f.others[0]].at-f.at)
+	}
+	s.since = s.barrier
+	for _, f := range firsts {
+		s.begin(f.others, f.at+earliest, s.barrier)
+	}
+	for s.step() {
+	}
+	return s
+}
+
+// prepare sends what each lane sends before the barrier, each as early as it may leave. Idle times are not cut.
+func (s *simulation) prepare(firsts []beginning) {
+	aligned := int64(0) // when all lanes are at their snapshots
+	var primers []due
+	for lane, f := range firsts {
+		for _, i := range f.primers {
+			lead := min(longestLead, s.scaled(f.at-s.trees[lane%len(s.trees)].rows[i].at))
+			primers = append(primers, due{lane, i, primer, -lead})
+			aligned = max(aligned, lead)
+		}
+	}
+	sent := map[due]answer{}
+	for _, d := range primers {
+		d.at += aligned
+		a := s.ask(d)
+		sent[due{play: d.play, row: d.row}] = a
+		s.barrier = max(s.barrier, a.ended)
+	}
+	for lane, f := range firsts {
+		rows := s.trees[lane%len(s.trees)].rows
+		for _, i := range f.warmUp {
+			at := aligned
+			for _, d := range rows[i].waits {
+				on := sent[due{play: lane, row: d.on}]
+				if d.dispatch {
+					on.ended = on.sent
+				}
+				at = max(at, on.ended)
+			}
+			a := s.ask(due{lane, i, warmUp, at})
+			sent[due{play: lane, row: i}] = a
+			s.barrier = max(s.barrier, a.ended)
+		}
+	}
+}
+
+// begin begins the next play with some rows of its tree, of which those that wait for no other leave as long after now
+// as they were recorded after from.
+func (s *simulation) begin(rows []int, from, now int64) {
+	tree := &s.trees[len(s.plays)%len(s.trees)]
+	p := &simulated{
+		tree:     tree,
+		pending:  make([]int, len(tree.rows)),
+		ready:    make([]int64, len(tree.rows)),
+		measured: make([]bool, len(tree.rows)),
+		timers:   map[int]int64{},
+		left:     len(rows),
+		since:    now,
+	}
+	for _, i := range rows {
+		p.measured[i] = true
+	}
+	s.plays = append(s.plays, p)
+	for _, i := range rows {
+		for _, d := range tree.rows[i].waits {
+			if p.measured[d.on] {
+				p.pending[i]++
+			}
+		}
+		if p.pending[i] == 0 {
+			p.timers[i] = now + s.cut + s.scaled(max(0, tree.rows[i].at-from))
+		}
+	}
+}
+
+// step does what comes next: an answer ends, an idle time is over, or a request leaves.
+func (s *simulation) step() bool {
+	ends := int64(math.MaxInt64)
+	if len(s.flying) > 0 {
+		slices.SortStableFunc(s.flying, func(a, b flight) int { return int(max(-1, min(1, a.ended-b.ended))) })
+		ends = s.flying[0].ended
+	}
+	next := due{at: math.MaxInt64}
+	idlest := -1 // of the plays that are idle the one that is so for the longest time
+	for n, p := range s.plays {
+		for i, at := range p.timers {
+			at -= s.cut + p.cut
+			if at < next.at || at == next.at && (n < next.play || n == next.play && i < next.row) {
+				next = due{n, i, profile, at}
+			}
+		}
+		if s.treeIdle > 0 && p.flying == 0 && len(p.timers) > 0 && (idlest < 0 || p.since < s.plays[idlest].since) {
+			if at := p.first() - s.cut; at > p.since+s.treeIdle {
+				idlest = n
+			}
+		}
+	}
+	switch {
+	case idlest >= 0 && s.cutsTree(s.plays[idlest].since+s.treeIdle, ends, next.at):
+		p := s.plays[idlest]
+		p.cut += p.first() - s.cut - p.since - s.treeIdle
+		s.moved, s.movedBy = &p.cut, p
+	case ends == math.MaxInt64 && (next.at == math.MaxInt64 || s.isOver(s.idleEnd(next.at))):
+		return false
+	case s.idleEnd(next.at) < next.at:
+		s.cut += next.at - s.idleEnd(next.at)
+		s.moved, s.movedBy = &s.cut, nil
+	case ends <= next.at || s.isOver(next.at):
+		s.end(s.flying[0])
+		s.flying = s.flying[1:]
+	default:
+		s.send(next)
+	}
+	return true
+}
+
+// cutsTree reports whether the idle time of a tree that is over at an instant is the next to be cut.
+func (s *simulation) cutsTree(at, ends, next int64) bool {
+	return !s.isOver(at) && at <= min(ends, next, s.idleEnd(next))
+}
+
+// isOver reports whether nothing leaves at an instant any more.
+func (s *simulation) isOver(at int64) bool { return s.duration > 0 && at >= s.barrier+s.duration }
+
+// first is when the first timer of a play is due, but for what was cut of the whole.
+func (p *simulated) first() int64 {
+	at := int64(math.MaxInt64)
+	for _, ready := range p.timers {
+		at = min(at, ready-p.cut)
+	}
+	return at
+}
+
+// idleEnd is when the next request leaves at the latest, if it is due at an instant.
+func (s *simulation) idleEnd(at int64) int64 {
+	if s.allIdle == 0 || len(s.flying) > 0 {
+		return at
+	}
+	return min(at, s.since+s.allIdle)
+}
+
+func (s *simulation) send(d due) {
+	p := s.plays[d.play]
+	delete(p.timers, d.row)
+	p.flying++
+	a := s.ask(d)
+	if s.moved != nil && (s.movedBy == nil || s.movedBy == p) { // what was cut too little has everything behind it leave later
+		*s.moved -= a.left - d.at
+		s.moved = nil
+	}
+	s.flying = append(s.flying, flight{d, a.ended})
+	s.over(d, a.sent, true)
+}
+
+func (s *simulation) end(f flight) {
+	p := s.plays[f.play]
+	p.flying--
+	p.left--
+	p.since = f.ended
+	s.since = f.ended
+	s.over(f.due, f.ended, false)
+	more := s.recycle || len(s.plays) < len(s.trees)
+	if p.left == 0 && more && (s.most == 0 || len(s.plays) < s.most) && !s.isOver(f.ended) {
+		rows := s.trees[len(s.plays)%len(s.trees)].inOrder()
+		s.begin(rows, s.trees[len(s.plays)%len(s.trees)].rows[rows[0]].at, f.ended)
+	}
+}
+
+// over ends the waits for a request's dispatch or end.
+func (s *simulation) over(d due, at int64, dispatch bool) {
+	p := s.plays[d.play]
+	for i, r := range p.tree.rows {
+		for _, on := range r.waits {
+			if !p.measured[i] || on.on != d.row || on.dispatch != dispatch {
+				continue
+			}
+			p.ready[i] = max(p.ready[i], at+s.cut+p.cut+s.scaled(on.delay))
+			if p.pending[i]--; p.pending[i] == 0 {
+				p.timers[i] = p.ready[i]
+			}
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package replay
+
+import "github.com/fastreplay/fastreplay/engine/metrics"
+
+// watchEnd begins to watch for what ends the run early. Validate has refused what cannot.
+func (r *runner) watchEnd() {
+	r.until, _ = metrics.ParseUntil(r.cfg.Limits.Until)
+	r.loss, _ = metrics.ParseLoss(r.cfg.Limits.AbortIf, int64(r.load.Requests()))
+}
+
+// mayEnd ends the run if it knows enough, or is lost. It is called about once a second, by the goroutine that records.
+func (r *runner) mayEnd() {
+	if r.run.Progress().Stopping {
+		return
+	}
+	if r.until != nil {
+		enough := r.until.Look(r.collector)
+		r.meter.Tell(r.until.Progress())
+		if enough {
+			r.alert("--until %s: %s; nothing more is sent", r.until.Text, r.until.Words())
+			r.run.EndEarly(false)
+			return
+		}
+	}
+	if r.loss == nil {
+		return
+	}
+	now := r.NowNS()
+	inFlight := int64(0)
+	r.EachOpen(func(plannedNS, sentNS, firstNS int64) {
+		if r.loss.Exceeds(now, plannedNS, sentNS, firstNS) {
+			inFlight++
+		}
+	})
+	if r.loss.Lost(inFlight) {
+		r.aborted = r.loss.Words(now, inFlight)
+		r.alert("--abort-if %s: %s; requests in flight may end (--grace)", r.loss.Text, r.aborted)
+		r.run.EndEarly(true)
+	}
+}
