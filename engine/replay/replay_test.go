@@ -14,6 +14,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/replay"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/setup"
+	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -82,22 +83,30 @@ func TestRefusedRun(t *testing.T) {
 		"--extra-inputs":                   func(c *replay.Config) { c.Extra = []byte("{") },
 		"--rate: ":                         func(c *replay.Config) { c.Pacing.Arrivals = &sched.Arrivals{Process: sched.Constant} },
 		"want a number of lanes":           func(c *replay.Config) { c.Sessions.Mode = setup.SessionsLanes },
-		"--duration -1s":                   func(c *replay.Config) { c.Pacing.Duration = -time.Second },
-		"--scrape-interval is 1ms":         func(c *replay.Config) { c.Scrape.Interval = time.Millisecond },
-		"say when all shards begin":        func(c *replay.Config) { c.Shard.Count = 2 },
-		"--load-bound 0.5":                 func(c *replay.Config) { c.LoadBound = 0.5 },
-		"use another router":               func(c *replay.Config) { c.Route, c.Sessions.History = "least-inflight", setup.HistoryLive },
-		"--idle-cap tree= is about":        func(c *replay.Config) { c.Sessions.Mode, c.Sessions.Idle.Tree = setup.SessionsThink, time.Second },
-		"--repeat is 0":                    func(c *replay.Config) { c.Repeat = 0 },
-		"--warmup is -1":                   func(c *replay.Config) { c.Warmup = -1 },
-		"--timeout must be above 0":        func(c *replay.Config) { c.Timeout = 0 },
-		"--idle-timeout":                   func(c *replay.Config) { c.IdleTimeout = 0 },
-		"--start-barrier: it is where":     func(c *replay.Config) { c.Barrier = "somewhere" },
-		"after the agreed start":           func(c *replay.Config) { c.StartAt = time.Now().Add(-time.Hour) },
-		"--senders is 0":                   func(c *replay.Config) { c.Senders = 0 },
-		"--instance-header":                func(c *replay.Config) { c.InstanceHeaders = []string{"a:b"} },
-		"--instance-field \"a.\"":          func(c *replay.Config) { c.InstanceField = []string{"a", ""} },
-		"--export: ":                       func(c *replay.Config) { c.Exports = []string{"nothing"} },
+		"say when the run ends, with --duration": func(c *replay.Config) {
+			c.Sessions.Mode, c.Pacing.Lanes, c.Sessions.Recycle = setup.SessionsLanes, 2, true
+		},
+		"it says how lanes take jobs": func(c *replay.Config) { c.Sessions.Recycle, c.Pacing.Duration = true, time.Second },
+		"--recycle takes jobs again": func(c *replay.Config) {
+			c.Sessions.Mode, c.Pacing.Lanes, c.Sessions.Snapshot = setup.SessionsLanes, 2, &workload.Snapshot{To: 1}
+			c.Repeat = 2
+		},
+		"--duration -1s":               func(c *replay.Config) { c.Pacing.Duration = -time.Second },
+		"--scrape-interval is 1ms":     func(c *replay.Config) { c.Scrape.Interval = time.Millisecond },
+		"say when all shards begin":    func(c *replay.Config) { c.Shard.Count = 2 },
+		"--load-bound 0.5":             func(c *replay.Config) { c.LoadBound = 0.5 },
+		"use another router":           func(c *replay.Config) { c.Route, c.Sessions.History = "least-inflight", setup.HistoryLive },
+		"--idle-cap tree= is about":    func(c *replay.Config) { c.Sessions.Mode, c.Sessions.Idle.Tree = setup.SessionsThink, time.Second },
+		"--repeat is 0":                func(c *replay.Config) { c.Repeat = 0 },
+		"--warmup is -1":               func(c *replay.Config) { c.Warmup = -1 },
+		"--timeout must be above 0":    func(c *replay.Config) { c.Timeout = 0 },
+		"--idle-timeout":               func(c *replay.Config) { c.IdleTimeout = 0 },
+		"--start-barrier: it is where": func(c *replay.Config) { c.Barrier = "somewhere" },
+		"after the agreed start":       func(c *replay.Config) { c.StartAt = time.Now().Add(-time.Hour) },
+		"--senders is 0":               func(c *replay.Config) { c.Senders = 0 },
+		"--instance-header":            func(c *replay.Config) { c.InstanceHeaders = []string{"a:b"} },
+		"--instance-field \"a.\"":      func(c *replay.Config) { c.InstanceField = []string{"a", ""} },
+		"--export: ":                   func(c *replay.Config) { c.Exports = []string{"nothing"} },
 	} {
 		cfg := configure(t)
 		change(&cfg)
