@@ -465,7 +465,7 @@ type Result struct {
 	Ended       time.Time           // when the last request ended
 	Idle        IdleCut             // of all requests together
 	TreeIdle    IdleCut             // of single jobs
-	LeftOut     []int32             // requests that the end of the run's time, or EndEarly, left out, in ascending order
+	LeftOut     []int32             // requests that the end of the run's time, or EndEarly, left out, ascending
 }
 
 // result collects what the run found. All of its parts have ended.

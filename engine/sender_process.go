@@ -358,8 +358,8 @@ func (l *senderProcess) exitReason() string {
 	return fmt.Sprintf("the sending process (pid %d) died during the run (%s)", l.cmd.Process.Pid, how)
 }
 
-// abandon takes request i from the process, and reports whether nobody will send it. If it was sent, abandon settles the
-// slot, or leaves that to the receiver.
+// abandon takes request i from the process, and reports whether nobody will send it. If it was sent, abandon settles
+// the slot, or leaves that to the receiver.
 func (l *senderProcess) abandon(i int32) (unsent bool) {
 	s := &l.slots[i]
 	switch s.state.Load() {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/manual"
+	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
 // documents are the README and the pages of the manual, by their paths from the module's root.
@@ -41,6 +43,13 @@ func TestReadmeIsShort(t *testing.T) {
 	lines := strings.Split(strings.TrimSuffix(documents(t)["README.md"], "\n"), "\n")
 	if len(lines) > 220 {
 		t.Errorf("README.md has %d lines; it has at most 220, the rest stands in cmd/fastreplay/manual", len(lines))
+	}
+}
+
+func TestReadmeCountsFormats(t *testing.T) {
+	count := fmt.Sprintf("%d formats", len(trace.Formats()))
+	if got := strings.Count(documents(t)["README.md"], count); got != 2 {
+		t.Errorf("README.md says %q in %d places; want 2", count, got)
 	}
 }
 

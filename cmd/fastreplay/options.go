@@ -139,8 +139,8 @@ func (o *options) addTrace(f *pflag.FlagSet) {
 	addReadFlags(f, &o.Read)
 	f.Var(countFlag(&o.Repeat, "1"), "repeat", "replay the selection `N` times in a row")
 	addDefault(f, &o.TooLong, setup.TooLongRefuse, "too-long",
-		"what becomes of requests longer than the servers' context: refuse to start, drop, clip prompts' ends, or send, "+
-			"so that a refusal ends their agent (lanes)",
+		"what becomes of requests longer than the servers' context: refuse to start, drop, clip prompts' ends, or "+
+			"send, so that a refusal ends their agent (lanes)",
 		setup.TooLongRefuse, setup.TooLongDrop, setup.TooLongClip, setup.TooLongSend)
 	f.StringVarP(&o.config, "config", "f", "", "YAML `FILE` of flags, such as \"rate: 10\"; the command line wins")
 }

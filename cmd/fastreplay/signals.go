@@ -32,7 +32,7 @@ func catchSignals(ctx context.Context, ui *terminal) (context.Context, *interrup
 		done:    make(chan struct{}),
 		ui:      ui,
 	}
-	signal.Ignore(syscall.SIGPIPE) // who reads our words may leave; the run goes on
+	signal.Ignore(syscall.SIGPIPE) // a reader such as head may end before the run
 	signal.Notify(in.signals, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
 		signal.Notify(in.signals, syscall.SIGHUP)

@@ -152,6 +152,9 @@ func undetected(name string, first heldLine) error {
 		fault.Fix = fmt.Sprintf("name its columns, as in --format burstgpt --fields %q, or --format azure if "+
 			"times are dates",
 			likely(rows.HeadOf(text), "COLUMN", rows.TimestampField, rows.InputField, rows.OutputField))
+	case bytes.Count(text, []byte(";")) > 1:
+		fault.What = "columns that semicolons separate"
+		fault.Fix = "export it with commas; if no value has one, tr ';' , <FILE does it"
 	default:
 		fault.What = fmt.Sprintf("%q is no JSON object", rows.Clip(text))
 	}

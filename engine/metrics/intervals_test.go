@@ -109,3 +109,14 @@ func TestIntervalsOfConversations(t *testing.T) {
 		t.Errorf("of conversations of one request: %+v", single)
 	}
 }
+
+// TestBoundedLatenciesHaveIntervals: a latency that objectives take has a 95 % interval, as those of steps do, and those
+// that count from the planned instant. Without one, nothing would tell how well its percentiles are known.
+func TestBoundedLatenciesHaveIntervals(t *testing.T) {
+	for at := range BoundedLatencies() {
+		has := func(of int) bool { return of == at || latencies[of].planned == latencies[at].Key }
+		if !slices.ContainsFunc(timedLatencies[:], has) {
+			t.Errorf("%s has no interval: give it fields in StepLatencies", latencies[at].Key)
+		}
+	}
+}

@@ -40,11 +40,11 @@ type Latency struct {
 	Label   string   // for people
 	Long    string   // for people, where there is room; "" = Label
 	Title   string   // of its graph; "" = Label
-	Aliases []string // what other tools call the same
+	Aliases []string // what other tools call the same: from the same instant on, in the same unit
 
 	// Of is the latency of a request in ns, or record.None. It is nil of ITL, of which a request has many.
 	Of      func(*record.Record) int64
-	OfSent  bool // every request that was sent has it, and not only those that ended ok
+	OfSent  bool // failed requests that were sent have it, too
 	Bounded bool // --goodput, comparisons and capacity take it: it is one number of a request that ended ok
 
 	Shown Shown // where people see it
@@ -54,9 +54,11 @@ type Latency struct {
 	LiveName string   // of its histogram on the page for Prometheus; "" = it is not shown live
 	LiveHelp string   // what the page says of it
 
-	planned     string // the key of the same latency from the planned instant on; "" = none is known
-	toleratedNS int64  // how much the client may change it before that counts; 0 = that is not judged
-	perToken    bool   // a delay of the whole answer changes it by the share of a token
+	// planned is the key of the same latency from the planned instant on; "" = none is known, and late sending is not
+	// judged.
+	planned     string
+	toleratedNS int64 // how much the client may change it before that counts; 0 = late reading is not judged
+	perToken    bool  // a delay of the whole answer changes it by the share of a token
 	// lateRead is by how many ns a late read may have changed it; nil = records do not show that.
 	lateRead func(*record.Record) (less, more int64)
 }

@@ -17,7 +17,7 @@ import (
 // before a note names it.
 const perChunkTolerance = 0.005
 
-// notes returns what a reader of the numbers should know, a sentence each.
+// notes returns warnings about the results, one sentence each.
 func notes(s *Summary, all *targetStats, targets []targetStats, urls []string, probed Probed) []string {
 	out := sentences{}
 	add := out.add

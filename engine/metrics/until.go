@@ -129,8 +129,8 @@ func (u *Until) Words() string {
 	after := "after " + format.Many(u.Requests, "request")
 	switch {
 	case u.Unknown == stats.Dependent:
-		return after + " " + u.name + " is not known: requests depend on each other, or change, for longer than a part " +
-			"of the run; only a longer run can tell"
+		return after + " " + u.name + " is not known: requests depend on each other, or change, for longer than a " +
+			"part of the run; only a longer run can tell"
 	case u.Unknown == stats.FewGroups:
 		return after + " " + u.name + " is not known: there are too few conversations"
 	case u.PlusMinus < 0:

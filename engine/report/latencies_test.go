@@ -25,7 +25,7 @@ func TestIntervalsForPeople(t *testing.T) {
 	}
 	for _, want := range []string{
 		"95 % within  TTFT p90 [39.5 ms, 44.0 ms]\n",
-		"~10.0 ms", "~13.0 ms", "~ too few values: no interval (900)   ~ values vary over the run",
+		"~10.0 ms", "~13.0 ms", "~ too few values (900): no interval   ~ values vary over the run",
 		"over time    TPOT p50 rose by 30 %\n",
 	} {
 		if !strings.Contains(b.String(), want) {

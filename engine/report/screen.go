@@ -550,7 +550,7 @@ func (p *screen) latencies() {
 					varies = "~ values vary over the run"
 				} else {
 					fewest = min(fewest, l.q.Count)
-					tooFew = "~ too few values: no interval (" + format.Count(fewest) + ")"
+					tooFew = "~ too few values (" + format.Count(fewest) + "): no interval"
 				}
 			case markMoved:
 				moved = "! moved by this client's lateness"

@@ -107,7 +107,8 @@ func (p *Prepared) describePlays() {
 	}
 	if s.Recycle {
 		p.line(
-			"       jobs are taken again; %s are planned, each behind a marker of %s", format.Many(p.plays.Plays, "play"),
+			"       jobs are taken again; %s are planned, each behind a marker of %s",
+			format.Many(p.plays.Plays, "play"),
 			format.Many(p.Trace.BlockTokens, "token"),
 		)
 	}

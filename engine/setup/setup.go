@@ -40,7 +40,8 @@ type Options struct {
 	Read    trace.Options
 	Repeat  int // how many times in a row
 	Amplify Amplify
-	// what becomes of requests longer than the servers' context: TooLongRefuse (or ""), TooLongDrop, TooLongClip or TooLongSend
+	// what becomes of requests longer than the servers' context: TooLongRefuse (or ""), TooLongDrop, TooLongClip or
+	// TooLongSend
 	TooLong string
 
 	// When requests leave.

@@ -23,7 +23,8 @@ func (o *Options) Validate() error {
 		return errors.New("no trace; give one with --trace")
 	}
 	for _, check := range []func() error{
-		o.checkWords, o.checkTarget, o.checkPacing, o.checkPlays, o.checkScrape, o.checkShard, o.checkRoute, o.checkNumbers,
+		o.checkWords, o.checkTarget, o.checkPacing, o.checkPlays,
+		o.checkScrape, o.checkShard, o.checkRoute, o.checkNumbers,
 	} {
 		if err := check(); err != nil {
 			return err

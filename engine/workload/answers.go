@@ -99,7 +99,7 @@ func (w *Work) specOf(i int) prompt.Spec {
 	return w.textOf(i, w.PromptTokens(i))
 }
 
-// textOf is what the first tokens are made of of the text that the prompt of request i begins. There must be as many in
+// textOf returns the spec of the first tokens of the text that the prompt of request i begins. There must be as many in
 // that prompt, or in that of its next turn.
 func (w *Work) textOf(i, tokens int) prompt.Spec {
 	s := prompt.Spec{
