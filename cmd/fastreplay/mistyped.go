@@ -31,7 +31,12 @@ func explainFlag(c *cobra.Command, err error) error {
 func nearestFlag(flags *pflag.FlagSet, typed, dashes string) string {
 	var names []string
 	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	ours := otherName(typed)
+	ours := ""
+	for line := range strings.Lines(otherNames) {
+		if name, flag, _ := strings.Cut(line, " "); name == typed {
+			ours = strings.TrimSpace(flag)
+		}
+	}
 	if near := nearest(typed, names); ours == "" && len(near) > 0 {
 		return "; did you mean " + dashes + near[0] + "?"
 	}
@@ -81,13 +86,3 @@ server       url (-u)
 html         a run writes report.html beside its other results
 resume       no run is resumed; --from TIME begins a new one at that time of the trace
 `
-
-// otherName is our flag, or what to do, for the name that another tool's users type; "" if it is none of theirs.
-func otherName(typed string) string {
-	for line := range strings.Lines(otherNames) {
-		if name, ours, _ := strings.Cut(line, " "); name == typed {
-			return strings.TrimSpace(ours)
-		}
-	}
-	return ""
-}

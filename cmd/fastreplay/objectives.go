@@ -117,10 +117,3 @@ func addExportFlag(f *pflag.FlagSet, names *[]string) {
 		"also write the results as the files of a `TOOL`: "+strings.Join(export.Names(), ", ")+"; repeatable",
 	)
 }
-
-func checkExports(names []string) error {
-	if err := export.Check(names); err != nil {
-		return fmt.Errorf("--export: %w", err)
-	}
-	return nil
-}

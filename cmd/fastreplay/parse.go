@@ -160,16 +160,22 @@ func setProcess(a *sched.Arrivals, text string, usual sched.Process) (err error)
 	return nil
 }
 
+// parseShare reads a number such as 0.2 or 20%.
+func parseShare(text string) (float64, error) {
+	number, isPercent := strings.CutSuffix(text, "%")
+	share, err := strconv.ParseFloat(number, 64)
+	if isPercent {
+		share /= 100
+	}
+	return share, err
+}
+
 // parseSnapshot reads FROM:TO, two percentages or shares.
 func parseSnapshot(text string) (*workload.Snapshot, error) {
 	from, to, _ := strings.Cut(text, ":")
 	var shares []float64
 	for _, end := range []string{from, to} {
-		number, percent := strings.CutSuffix(end, "%")
-		share, err := strconv.ParseFloat(number, 64)
-		if percent {
-			share /= 100
-		}
+		share, err := parseShare(end)
 		if err != nil || !(share >= 0 && share <= 1) {
 			return nil, errors.New("want two shares of a job's time, such as 25%:75%")
 		}

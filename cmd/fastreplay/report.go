@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 
 	"github.com/fastreplay/fastreplay/engine/export"
 	"github.com/fastreplay/fastreplay/engine/format"
-	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/replay"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
@@ -50,7 +48,11 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			slos, err := g.parse()
-			if err := errors.Join(err, r.check(), checkExports(exports),
+			unknown := export.Check(exports)
+			if unknown != nil {
+				unknown = fmt.Errorf("--export: %w", unknown)
+			}
+			if err := errors.Join(err, r.check(), unknown,
 				checkPart(c.Flags(), args, part, price)); err != nil {
 				return err
 			}
@@ -81,9 +83,11 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 				return &exitError{exitInvalid, err.Error()}
 			}
 			if html != "" {
-				if err := writeHTML(say, html, dir, s); err != nil {
+				write := func(w io.Writer) error { return report.HTML(w, dir, s) }
+				if err := report.WriteWhole(html, write); err != nil {
 					return err
 				}
+				say.line("written: %s", html)
 			}
 			if asJSON {
 				return errors.Join(report.EncodeJSON(c.OutOrStdout(), s), r.ending(s))
@@ -115,21 +119,9 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 	return c
 }
 
-// writeHTML writes the page of a run to a file.
-func writeHTML(say *terminal, path, dir string, s *metrics.Summary) error {
-	err := report.WriteWhole(path, func(w io.Writer) error { return report.HTML(w, dir, s) })
-	if err == nil {
-		say.line("written: %s", path)
-	}
-	return err
-}
-
 // parseBand reads a share, such as 20% or 0.2.
 func parseBand(text string) (band float64, err error) {
-	number, isPercent := strings.CutSuffix(text, "%")
-	if band, err = strconv.ParseFloat(number, 64); isPercent {
-		band /= 100
-	}
+	band, err = parseShare(text)
 	if err != nil || !(band > 0 && band < 1) {
 		return 0, errors.New("want a share above 0 and below 100%, such as 20%")
 	}
