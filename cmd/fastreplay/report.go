@@ -111,7 +111,7 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 	addSeconds(c.Flags(), &part.From, "from", "", 0,
 		"count what was planned from this `TIME` on, since the run's start")
 	addSeconds(c.Flags(), &part.To, "to", "", 0, "count what was planned before this `TIME`; 0 = to the end")
-	addValue(c.Flags(), &part.Steady, parseBand, "", "steady",
+	addValue(c.Flags(), &part.Steady, parseShare, "", "steady",
 		"count the longest part with requests in flight within `BAND` of their median, 20% if none is given")
 	c.Flags().Lookup("steady").NoOptDefVal = "20%"
 	c.Flags().Float64Var(&price, "price-per-hour", 0,
@@ -119,19 +119,12 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 	return c
 }
 
-// parseBand reads a share, such as 20% or 0.2.
-func parseBand(text string) (band float64, err error) {
-	band, err = parseShare(text)
-	if err != nil || !(band > 0 && band < 1) {
-		return 0, errors.New("want a share above 0 and below 100%, such as 20%")
-	}
-	return band, nil
-}
-
 func checkPart(f *pflag.FlagSet, args []string, part report.Part, price float64) error {
 	switch {
 	case part.Steady > 0 && len(args) > 0 && strings.HasSuffix(args[len(args)-1], "%"):
 		return errors.New("--steady takes its band behind an equals sign: --steady=" + args[len(args)-1])
+	case f.Changed("steady") && !(part.Steady > 0 && part.Steady < 1):
+		return fmt.Errorf("--steady %s: want a share above 0 and below 100%%, such as 20%%", f.Lookup("steady").Value)
 	case part.Steady > 0 && part.From+part.To > 0:
 		return errors.New("--steady finds the part by itself; leave --from and --to out")
 	case part.To > 0 && part.To <= part.From:
