@@ -16,6 +16,7 @@ import (
 // ParseUntil. It belongs to one goroutine.
 type Until struct {
 	Text      string  `json:"text"`       // as given, such as ttft.p99±5%
+	Metric    string  `json:"metric"`     // the percentile, such as ttft.p99
 	Within    float64 `json:"within"`     // how far the ends of the interval may be from the percentile, as a share of it
 	PlusMinus float64 `json:"plus_minus"` // how far they are; -1 = there is no interval
 	Reached   bool    `json:"reached"`    // that was near enough at a look, which ended the run
@@ -23,7 +24,6 @@ type Until struct {
 	// why the run has no interval: few, dependent, conversations or at_once; "" if it has
 	Unknown stats.Unknown `json:"unknown"`
 
-	name     string // of what is measured, without its width
 	latency  int
 	perMille int64
 	next     int64 // after how many requests it looks again
@@ -42,7 +42,7 @@ func ParseUntil(text string) (*Until, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &Until{Text: text, PlusMinus: -1, name: q.name}
+	u := &Until{Text: text, PlusMinus: -1, Metric: q.name}
 	key := ""
 	key, u.perMille = percentileOf(q.name)
 	u.latency = FindLatency(key)
@@ -121,30 +121,42 @@ func (u *Until) Progress() string {
 	case u.PlusMinus < 0:
 		return u.Text + ": unknown so far"
 	}
-	return fmt.Sprintf("%s ±%s, until ±%s", u.name, format.Percent(u.PlusMinus), format.Percent(u.Within))
+	return fmt.Sprintf("%s ±%s, until ±%s", u.Metric, format.Percent(u.PlusMinus), format.Percent(u.Within))
 }
 
 // Words says how the run came out.
 func (u *Until) Words() string {
-	after := "after " + format.Many(u.Requests, "request")
+	finding := u.Finding()
+	words := "after " + format.Many(u.Requests, "request") + " " + finding[0]
+	if len(finding) > 1 {
+		words += ": " + strings.Join(finding[1:], "; ")
+	}
+	return words
+}
+
+// Finding says how well the percentile is known, and then why it is not known better, or what would tell.
+func (u *Until) Finding() []string {
 	switch {
 	case u.Unknown == stats.Dependent:
-		return after + " " + u.name + " is not known: requests depend on each other, or change, for longer than a " +
-			"part of the run; only a longer run can tell"
+		return []string{
+			u.Metric + " is not known",
+			"requests depend on each other for longer than a part of the run",
+			"only a longer run can tell",
+		}
 	case u.Unknown == stats.FewGroups:
-		return after + " " + u.name + " is not known: there are too few conversations"
+		return []string{u.Metric + " is not known", "there are too few conversations"}
 	case u.PlusMinus < 0:
-		return after + " " + u.name + " is not known: too few requests, or all at once"
+		return []string{u.Metric + " is not known", "too few requests, or all at once"}
 	}
-	words := fmt.Sprintf("%s %s is known within ±%s", after, u.name, format.Percent(u.PlusMinus))
+	known := u.Metric + " is known within ±" + format.Percent(u.PlusMinus)
 	if u.PlusMinus <= u.Within {
-		return words
+		return []string{known}
 	}
-	words += ", not ±" + format.Percent(u.Within)
+	known += ", not ±" + format.Percent(u.Within)
 	if u.Reached {
-		return words + ": it was at the last look, before the requests in flight had ended"
+		return []string{known, "it was at the last look, before the requests in flight had ended"}
 	}
 	ratio := u.PlusMinus / u.Within
-	return words + ": it may need about " +
-		format.Many(int64(math.Ceil(float64(u.Requests)*ratio*ratio)), "request") + " like these"
+	need := format.Many(int64(math.Ceil(float64(u.Requests)*ratio*ratio)), "request")
+	return []string{known, "it may need about " + need + " like these"}
 }

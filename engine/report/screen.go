@@ -636,6 +636,9 @@ func (p *screen) goodput() {
 // objectives adds what the user wanted.
 func (p *screen) objectives() {
 	p.field(first, 3, "objectives", objectiveLines(&p.Verdict)...)
+	if u := p.Until; u != nil {
+		p.field(first, 3, "until", u.Finding()...)
+	}
 }
 
 // targets adds a line about several targets or instances, and one for each of those that stand out.

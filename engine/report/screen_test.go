@@ -304,3 +304,21 @@ func TestUndecided(t *testing.T) {
 		t.Error(err, out.String())
 	}
 }
+
+// TestScreenTellsUntil: whether a percentile is known as well as was wanted is on the screen, and not in a note alone.
+func TestScreenTellsUntil(t *testing.T) {
+	for want, until := range map[string]metrics.Until{
+		"ttft.p90 is known within ±1 %":          {Within: 0.05, PlusMinus: 0.01, Reached: true},
+		"not ±5 % it may need about 400 request": {Within: 0.05, PlusMinus: 0.1},
+		"ttft.p90 is not known":                  {PlusMinus: -1, Unknown: stats.Dependent},
+	} {
+		until.Metric, until.Requests = "ttft.p90", 100
+		s := screens()["one"]
+		s.Until = &until
+		var out bytes.Buffer
+		must.Do(t, Screen(&out, s, PrintOptions{Width: 80}))
+		if text := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(text, want) {
+			t.Errorf("%q is missing:\n%s", want, out.String())
+		}
+	}
+}
