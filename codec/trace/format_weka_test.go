@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -38,7 +39,7 @@ func TestWekaTraces(t *testing.T) {
 	want(t, "rows, jobs, input, output, block references, whole blocks", []int64{int64(tr.Len()), int64(len(tr.Jobs)), input, output, int64(tr.BlockRefs()), whole},
 		[]int64{6_192, 48, 707_904_799, 2_952_158, 11_057_938, 11_057_938})
 	want(t, "hits of blocks and tokens, %", []float64{math.Round(1e4*float64(hits)/float64(whole)) / 100, math.Round(1e4*float64(64*hits)/float64(input)) / 100}, []float64{96.14, 96.12})
-	if want := (formats.SubAgents{EndedThen: 44, BegunThen: 4, Background: 4}); tr.SubAgents != want {
+	if want := (formats.SubAgents{EndedThen: 44, BegunThen: 4, Background: 4, Basis: RelativeBasis, Shown: 48}); tr.SubAgents != want {
 		t.Errorf("sub-agents %+v, want %+v", tr.SubAgents, want)
 	}
 	if tr.ids.Held() > tr.BlockRefs()/10 {
@@ -182,4 +183,126 @@ func FuzzWeka(f *testing.F) {
 			t.Errorf("%q: %v, want %v", object, got, all)
 		}
 	})
+}
+
+// wekaWorld makes traces whose sub-agents truly begin at began, with times of one basis. Marks are whole seconds, so
+// each may be nearly a second early, if skewed.
+func wekaWorld(chance *rand.Rand, name string, basis Basis, skewed bool) (file string, began map[string]float64) {
+	began = map[string]float64{}
+	round := func(s float64) float64 {
+		if skewed {
+			return math.Floor(s)
+		}
+		return math.Round(1000*s) / 1000
+	}
+	for job := range 1 + chance.IntN(3) {
+		id := fmt.Sprintf("%s%d", name, job)
+		rows := []string{`{"t":0,"type":"n","in":16,"out":5,"hash_ids":[1],"api_time":0.5}`}
+		at := 0.5
+		for sub := range chance.IntN(4) {
+			begin := at + chance.Float64()
+			length := 1 + 60*chance.Float64()
+			base := begin
+			if basis == AbsoluteBasis {
+				base = 0
+			}
+			var inside []string
+			for _, after := range []float64{0.1 * chance.Float64(), length / 2} {
+				inside = append(inside, fmt.Sprintf(`{"t":%v,"type":"n","in":16,"out":5,"hash_ids":[7],"api_time":%v}`, round(begin-base+after), round(length/3)))
+			}
+			mark, took := begin, fmt.Sprint(1000*length)
+			if chance.IntN(4) == 0 {
+				took = "null"
+			} else if basis == RelativeBasis {
+				mark += length
+			}
+			rows = append(rows, fmt.Sprintf(`{"t":%v,"type":"subagent","agent_id":"s%d","duration_ms":%s,"requests":[%s]}`, round(mark), sub, took, strings.Join(inside, ",")))
+			began[fmt.Sprintf("%s/s%d", id, sub)] = begin
+			at = begin + length + 100*chance.Float64()
+			rows = append(rows, fmt.Sprintf(`{"t":%v,"type":"n","in":32,"out":5,"hash_ids":[1,2],"api_time":0.5}`, round(at)))
+			at += 0.5
+		}
+		file += wekaTrace(id, rows...)
+	}
+	return file, began
+}
+
+// TestWekaBasis: the basis that is said of a file is the true one, and then sub-agents begin when they truly did. If it
+// is unknown, a note says so, and the flag decides. Files that mix both are refused, with the sub-agents, or are noted.
+func TestWekaBasis(t *testing.T) {
+	unknown, known, refused := 0, map[Basis]int{}, 0
+	for seed := range uint64(200) {
+		chance := rand.New(rand.NewPCG(seed, 31))
+		truth := []Basis{AbsoluteBasis, RelativeBasis}[seed%2]
+		skewed := seed%4 > 1
+		file, began := wekaWorld(chance, "a", truth, skewed)
+		tr := read(t, file, Options{})
+		got := tr.SubAgents
+		switch {
+		case len(began) == 0:
+			if got != (formats.SubAgents{}) || tr.Lint.Basis != "" {
+				t.Fatalf("seed %d: %+v, %q of no sub-agents", seed, got, tr.Lint.Basis)
+			}
+		case got.Shown == 0:
+			unknown++
+			if !strings.Contains(tr.Lint.Basis, "it is unknown") || got.Basis != RelativeBasis {
+				t.Errorf("seed %d: %+v, %q, want unknown and relative", seed, got, tr.Lint.Basis)
+			}
+		case got.Basis != truth || tr.Lint.Basis != "":
+			t.Errorf("seed %d: %+v, %q, want %s\n%s", seed, got, tr.Lint.Basis, truth, file)
+		default:
+			known[truth]++
+		}
+		told := read(t, file, Options{Basis: truth})
+		off := 0.2
+		if skewed {
+			off = 2
+		}
+		for i := range told.Len() {
+			begin, isSub := began[told.SessionName(i)]
+			if isSub && told.Turn[i] == 1 && math.Abs(float64(told.ArrivalNS[i])/1e9-begin) > off {
+				t.Errorf("seed %d: %s begins at %v, want %v", seed, told.SessionName(i), told.ArrivalNS[i], begin)
+			}
+		}
+		if strings.Contains(told.Lint.Basis, "unknown") {
+			t.Errorf("seed %d: %q, though the flag decides", seed, told.Lint.Basis)
+		}
+		other, _ := wekaWorld(chance, "b", []Basis{RelativeBasis, AbsoluteBasis}[seed%2], false)
+		otherShown := read(t, other, Options{}).SubAgents.Shown
+		_, err := Read(strings.NewReader(file+other), "f", Options{})
+		// Fewer than 20 sub-agents: one that shows the other basis is more than 5 %.
+		if mixes := otherShown > 0 && got.Shown > 0; mixes != (err != nil) {
+			t.Errorf("seed %d: %d and %d sub-agents show two bases: %v", seed, got.Shown, otherShown, err)
+		} else if mixes {
+			refused++
+			if !strings.Contains(err.Error(), "times of sub-agent ") || !strings.Contains(err.Error(), "--weka-times") {
+				t.Errorf("seed %d: %v", seed, err)
+			}
+		}
+	}
+	if unknown == 0 || known[AbsoluteBasis] == 0 || known[RelativeBasis] == 0 || refused == 0 {
+		t.Errorf("%d unknown, %v, %d refused: not all was tried", unknown, known, refused)
+	}
+	t.Logf("%d unknown, %v known, %d mixed files refused", unknown, known, refused)
+}
+
+// TestWekaBasisOfMost: one of many sub-agents that shows the other basis is noted, and placed as the many are.
+func TestWekaBasisOfMost(t *testing.T) {
+	row := wekaRow(0, 20, "1")
+	var file strings.Builder
+	for i := range 20 {
+		file.WriteString(wekaTrace(fmt.Sprint("many", i), row, wekaSub("x", 30, "9000", wekaRow(30, 8, "7"))))
+	}
+	file.WriteString(wekaTrace("odd", row, wekaSub("x", 30, "9000", wekaRow(0, 8, "7"))))
+	tr := read(t, file.String(), Options{})
+	if note := "times of 1 of 21 sub-agents look relative, first at line 21, but are taken as absolute"; tr.Lint.Basis != note {
+		t.Errorf("note %q, want %q", tr.Lint.Basis, note)
+	}
+	if want := (formats.SubAgents{OwnClock: 21, Basis: AbsoluteBasis, Shown: 20}); tr.SubAgents != want {
+		t.Errorf("sub-agents %+v, want %+v", tr.SubAgents, want)
+	}
+	_, err := Read(strings.NewReader(file.String()), "f", Options{Basis: "other"})
+	if err == nil {
+		t.Error("a basis that is none is taken")
+	}
 }

@@ -105,6 +105,7 @@ type Lint struct {
 	Faults    []Fault  // the first ten of the dropped rows
 	Refusals  []Fault  // why the file as a whole would be refused; only with Options.Collect
 	UnitDoubt string   // why the time unit, which nobody gave, may be another one; "" = it is plausible
+	Basis     string   // why the basis of sub-agents' times may be the other one; "" = it is plausible
 	CutJobs   int      // of the selection: jobs of which it has some requests and not all
 	OfJobs    int      // of the selection: jobs in it
 	Found     []string // places in a named directory of the files that were read
@@ -140,6 +141,9 @@ func (l *Lint) Notes() []string {
 	}
 	if l.UnitDoubt != "" {
 		notes = append(notes, l.UnitDoubt)
+	}
+	if l.Basis != "" {
+		notes = append(notes, l.Basis)
 	}
 	if l.CutJobs > 0 {
 		const why = "%d of %d jobs cut: --limit, --from and --to select requests, so the times of these jobs are " +

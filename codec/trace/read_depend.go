@@ -36,12 +36,46 @@ func (l *loader) linkAgents() error {
 			calls[i].TookNS = l.TookNS[i]
 		}
 	}
+	roots, of, err := l.nestedAgents(calls)
+	if roots == nil && err == nil {
+		roots, of, err = l.namedAgents(calls)
+	}
+	if err != nil {
+		return err
+	}
+	links, err := agents.Link(roots, calls, l.format.ClockSkewNS, &l.budget, 0)
+	limit := (*agents.LimitError)(nil)
+	if errors.As(err, &limit) {
+		return l.refuseAt(limit.Call, limit.Error(), limit.Fix())
+	}
+	l.SubAgents.Background += links.Background
+	named := l.Job != nil
+	if of != nil {
+		l.Depth = make([]int32, len(of))
+	}
+	l.dependencies = new(lists.Store[Dependency])
+	for i, waits := range links.Dependencies {
+		if !named {
+			addTo(&l.Job, l.jobs.number(of[i].Root.Name), i, agents.None)
+		}
+		if of != nil {
+			l.Depth[i] = of[i].Depth
+		}
+		for n, d := range waits {
+			waits[n].On = l.Row[d.On]
+		}
+		l.dependencies.Add(waits)
+	}
+	return nil
+}
+
+// namedAgents makes the first agents of jobs by the names that rows have, with the agent of each row.
+func (l *loader) namedAgents(calls []agents.Call) (roots, of []*agents.Node, err error) {
 	nodes, of := l.agentNodes(calls)
-	var roots []*agents.Node
 	for _, a := range nodes {
 		a.Climb()
 		if a.Depth > agents.MostDepth {
-			return l.refuseAt(a.Calls[0], fmt.Sprintf("session %s is more than %d deep below its job's first",
+			return nil, nil, l.refuseAt(a.Calls[0], fmt.Sprintf("session %s is more than %d deep below its job's first",
 				rows.Quote(a.Name), agents.MostDepth), "let fewer sessions start each other")
 		}
 		if a.Circle {
@@ -54,27 +88,7 @@ func (l *loader) linkAgents() error {
 			roots = append(roots, a)
 		}
 	}
-	links, err := agents.Link(roots, calls, 0, &l.budget, 0)
-	limit := (*agents.LimitError)(nil)
-	if errors.As(err, &limit) {
-		return l.refuseAt(limit.Call, limit.Error(), limit.Fix())
-	}
-	l.SubAgents.Background += links.Background
-	named := l.Job != nil
-	l.Depth = make([]int32, len(of))
-	l.dependencies = new(lists.Store[Dependency])
-	for i, a := range of {
-		if !named {
-			addTo(&l.Job, l.jobs.number(a.Root.Name), i, agents.None)
-		}
-		l.Depth[i] = a.Depth
-		waits := links.Dependencies[i]
-		for n, d := range waits {
-			waits[n].On = l.Row[d.On]
-		}
-		l.dependencies.Add(waits)
-	}
-	return nil
+	return roots, of, nil
 }
 
 // agentNodes makes the agents of the rows that were kept, each with the one that started it. Of is that of each row.

@@ -34,6 +34,8 @@ func (o *Options) validate() error {
 		return fmt.Errorf("time unit %v; it must be ns, us, ms or s", o.TimeUnit)
 	case o.BlockTokens < 0 || o.BlockTokens > rows.MaxTokens:
 		return fmt.Errorf("%d tokens a block; it must be from 1 to %d", o.BlockTokens, rows.MaxTokens)
+	case o.Basis != "" && o.Basis != AutoBasis && o.Basis != AbsoluteBasis && o.Basis != RelativeBasis:
+		return fmt.Errorf("basis %q; it must be auto, absolute or relative", o.Basis)
 	case o.Lenient && o.Strict:
 		return errors.New("lenient and strict exclude each other")
 	case o.Limit < 0:
@@ -58,6 +60,7 @@ type loader struct {
 	name    string // of the file being read, then of all
 	input   input
 	withIDs int // rows that have block ids
+	nested  []*formats.Nested
 	budget  agents.Budget
 	order   []int32 // of rows, each after what it depends on; nil = no row depends on another
 	said    int     // tokens that a block id stands for, as a file says it; 0 = none said so yet
@@ -290,7 +293,10 @@ func (l *loader) takeBatch(b *formats.Batch) {
 	}
 	l.FileRows += len(b.Rows) + b.Failed
 	l.Lint.Failed += b.Failed
-	l.SubAgents.Add(b.SubAgents)
+	if b.Nested != nil {
+		b.Nested.Move(int32(len(l.ArrivalNS)))
+		l.nested = append(l.nested, b.Nested)
+	}
 	for i := range b.Rows {
 		r := &b.Rows[i]
 		l.keep(r, b.First+i, cmp.Or(r.Line, b.Line))

@@ -26,6 +26,7 @@ type Options struct {
 	Fields      map[string]string
 	TimeUnit    time.Duration // 0 = the format's own; Nanosecond, Microsecond, Millisecond or Second
 	BlockTokens int           // tokens a hash id stands for; 0 = the format's own
+	Basis       Basis         // of the times of nested sub-agents; "" = AutoBasis
 	Lenient     bool          // drop bad rows and count them
 	Strict      bool          // refuse repairs too
 	// for analysis: instead of an error, note refusals in Lint.Refusals and leave out bad rows
@@ -75,6 +76,16 @@ type Trace struct {
 	repeated     bool                     // rows occur several times, see Repeat
 	words        Words                    // for formats that have what was said; see With
 }
+
+// Basis is what the times of nested sub-agents' requests count from.
+type Basis = formats.Basis
+
+// The bases; AutoBasis is the one that most sub-agents show.
+const (
+	AutoBasis     Basis = "auto"
+	AbsoluteBasis       = formats.Absolute
+	RelativeBasis       = formats.Relative
+)
 
 // Words are the text that [Write] puts into formats of text if the trace has numbers of tokens only.
 type Words = formats.Words

@@ -21,29 +21,13 @@ type Batch struct {
 	Line        int // of the object
 	First       int // number of the first row among those of all files
 	Rows        []row
-	Failed      int // requests that are left out, since they failed when they were recorded
-	BlockTokens int // that an id stands for, where the object says it; 0 = as before
-	SubAgents   SubAgents
+	Failed      int     // requests that are left out, since they failed when they were recorded
+	BlockTokens int     // that an id stands for, where the object says it; 0 = as before
+	Nested      *Nested // agents of the rows, where the file nests them; nil = it does not
 	Fault       error
 
 	reader *rows.Reader
 	take   func(b *Batch)
-}
-
-// SubAgents counts the sub-agents of a file that says of each only one instant, by what that instant was found to be,
-// and those for which nothing waits. It is about the whole file, not the selection.
-type SubAgents struct {
-	EndedThen, BegunThen int // its requests have times since its begin
-	OwnClock             int // its requests have times of the whole trace
-	Background           int // it is not known when it ended
-}
-
-// Add adds the numbers of another part of the trace.
-func (s *SubAgents) Add(more SubAgents) {
-	s.EndedThen += more.EndedThen
-	s.BegunThen += more.BegunThen
-	s.OwnClock += more.OwnClock
-	s.Background += more.Background
 }
 
 // NewBatch returns an empty batch of a file, whose fields the reader decodes. Take is called for those that

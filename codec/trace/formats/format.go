@@ -33,6 +33,7 @@ type Format struct {
 	LastBlock    LastBlock
 	Words        bool            // it has what was said instead of numbers of tokens
 	Agents       bool            // each row is of an agent, and does not say what it waited for
+	ClockSkewNS  int64           // how much earlier than what it waited for a row may seem to begin
 	Enough       []rows.FieldSet // fields by any of which detection recognizes a row; nil = the required ones
 	Import       *Importer       // nil = objects are rows
 	Write        *Writer         // nil = it is only read

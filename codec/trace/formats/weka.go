@@ -2,8 +2,6 @@ package formats
 
 import (
 	"fmt"
-	"math"
-	"slices"
 	"strconv"
 	"time"
 
@@ -22,8 +20,9 @@ import (
 // stands for a block together with all before it, and a last, partial block has none. Ids of local scope are the
 // trace's own.
 //
-// A sub-agent has one instant, which is its end in that set. In others it is its begin, and requests have the clock of
-// the whole trace (AIPerf, docs/tutorials/weka-trace.md). It is decided for each: see placeOf.
+// A sub-agent has one instant, which is its end in that set, and its requests have times since its begin. In others the
+// instant is its begin, and requests have the clock of the whole trace (AIPerf, docs/tutorials/weka-trace.md). Which it
+// is shows only when all is read: see Nested.
 func weka() *Format {
 	w := &wekaReader{traces: map[string]bool{}}
 	return &Format{
@@ -38,6 +37,8 @@ func weka() *Format {
 		OneUnit:     true,
 		BlockTokens: 64,
 		LastBlock:   HasNoID,
+		Agents:      true,
+		ClockSkewNS: wekaClockSkewNS,
 		Import: &Importer{
 			Match: func(keys []string) bool {
 				return hasAny(keys, "requests") && hasAny(keys, "block_size", "hash_id_scope")
@@ -62,7 +63,6 @@ type wekaReader struct {
 	traces map[string]bool // by name
 	global bool            // ids are those of all traces
 	scopes agents.Scopes
-	budget agents.Budget
 }
 
 // wekaTrace is a trace that is read.
@@ -71,51 +71,24 @@ type wekaTrace struct {
 	names uniqueNames // of sub-agents
 }
 
-// subagentStub is a sub-agent as it stands in the list of its parent's requests.
-type subagentStub struct {
-	agent  *agents.Node
-	atNS   int64
-	tookNS int64 // agents.None = not recorded
-	inside []subagentStub
-}
-
 func (w *wekaReader) read(b *Batch, o object) {
 	t := &wekaTrace{Batch: b, names: uniqueNames{}}
 	job := &agents.Node{Name: w.readHead(b, o)}
 	o.Need("requests", "it is the list of what was sent")
-	stubs := t.readRequests(job, o)
-	if o.OK() {
-		t.place(job, 0, stubs)
-	}
+	b.Nested = &Nested{agent: job, inside: t.readRequests(job, o, 0)}
 	if !o.OK() {
 		return
 	}
-	calls := make([]agents.Call, len(b.Rows))
 	for i := range b.Rows {
 		r := &b.Rows[i]
 		r.Job = job.Name
 		if !w.global {
 			w.scopes.Renumber(job.Name, r.IDs)
 		}
-		calls[i] = r.Call()
 	}
 	w.scopes.Forget(job.Name)
-	budget := w.budget
-	links, err := agents.Link([]*agents.Node{job}, calls, wekaClockSkewNS, &budget, b.First)
-	b.note(err)
-	if err != nil {
-		return
-	}
-	w.budget = budget
 	if len(b.Rows) > 0 {
 		w.traces[job.Name] = true
-	}
-	b.SubAgents.Background = links.Background
-	for i, waits := range links.Dependencies {
-		for n := range waits {
-			waits[n].On += int32(b.First)
-		}
-		b.Rows[i].Dependencies = waits
 	}
 }
 
@@ -143,11 +116,12 @@ func (w *wekaReader) readHead(b *Batch, o object) string {
 	return name
 }
 
-// readRequests reads the requests of an agent, with those of its sub-agents.
-func (t *wekaTrace) readRequests(agent *agents.Node, o object) (stubs []subagentStub) {
+// readRequests reads the requests of an agent, with those of its sub-agents. Its times begin reach after those of the
+// trace at most.
+func (t *wekaTrace) readRequests(agent *agents.Node, o object, reach int64) (inside []*Nested) {
 	o.Each("requests", func(_ int, o object) {
 		if o.Is("type", "subagent") {
-			stubs = append(stubs, t.readSubAgent(agent, o))
+			inside = append(inside, t.readSubAgent(agent, o, reach))
 			return
 		}
 		r := t.add()
@@ -160,15 +134,16 @@ func (t *wekaTrace) readRequests(agent *agents.Node, o object) (stubs []subagent
 		r.TookNS = wekaSpan(o, "api_time", 9)
 		r.TTFTNS = wekaSpan(o, "ttft", 9)
 	})
-	return stubs
+	return inside
 }
 
-// readSubAgent reads a sub-agent, whose requests have times of their own.
-func (t *wekaTrace) readSubAgent(parent *agents.Node, o object) subagentStub {
+// readSubAgent reads a sub-agent, whose requests may have times of their own.
+func (t *wekaTrace) readSubAgent(parent *agents.Node, o object, reach int64) *Nested {
 	sub := &agents.Node{Depth: parent.Depth + 1}
+	s := &Nested{agent: sub}
 	if sub.Depth > mostNested {
 		o.Fail(fmt.Sprintf("sub-agents are nested more than %d deep", mostNested), "let fewer start each other")
-		return subagentStub{}
+		return s
 	}
 	name := "subagent-" + strconv.Itoa(len(parent.Subs)+1)
 	if o.Has("agent_id") {
@@ -177,12 +152,15 @@ func (t *wekaTrace) readSubAgent(parent *agents.Node, o object) subagentStub {
 	sub.Name = t.names.pick(parent.Name + "/" + name)
 	parent.Subs = append(parent.Subs, sub)
 	o.Need("t", "it is the time of the sub-agent")
-	return subagentStub{
-		agent:  sub,
-		atNS:   wekaSpan(o, "t", 9),
-		tookNS: wekaSpan(o, "duration_ms", 6),
-		inside: t.readRequests(sub, o),
+	s.atNS = wekaSpan(o, "t", 9)
+	s.tookNS = wekaSpan(o, "duration_ms", 6)
+	reach += s.atNS + max(0, s.tookNS)
+	if reach > maxSpanNS {
+		o.Fail("the times of nested sub-agents add up to more than 36 years", "check t and duration_ms")
+		return s
 	}
+	s.inside = t.readRequests(sub, o, reach)
+	return s
 }
 
 // wekaSpan is the ns of a duration or an instant, at most so many that a few can be added.
@@ -192,100 +170,4 @@ func wekaSpan(o object, key string, digits int) int64 {
 		o.Fail(key+" "+rows.Clip(o.Value(key))+" is out of range (36 years)", "check its unit")
 	}
 	return ns
-}
-
-// place gives the requests of an agent's sub-agents, and of theirs, instants of the whole trace. The agent's own have
-// such already; its stubs count from base.
-func (t *wekaTrace) place(agent *agents.Node, base int64, stubs []subagentStub) {
-	own := t.timesOf(agent)
-	for _, s := range stubs {
-		if base > maxSpanNS || base < -maxSpanNS {
-			t.note(rows.Bad("the times of nested sub-agents add up to more than 36 years", "check t and duration_ms"))
-			return
-		}
-		p := t.placementOf(own, base, s)
-		for _, i := range s.agent.Calls {
-			t.Rows[i].TimeNS += p.shift
-		}
-		if len(s.agent.Calls) > 0 {
-			*p.count++
-		}
-		s.agent.EndNS = p.end
-		if s.tookNS < 0 {
-			s.agent.EndNS = agents.NoTime
-		}
-		t.place(s.agent, p.shift, s.inside)
-	}
-}
-
-// times are when the requests of an agent began and ended, each in order.
-type times struct{ begins, ends []int64 }
-
-func (t *wekaTrace) timesOf(a *agents.Node) (own times) {
-	for _, i := range a.Calls {
-		call := t.Rows[i].Call()
-		own.begins = append(own.begins, call.BeganNS)
-		own.ends = append(own.ends, call.EndNS())
-	}
-	slices.Sort(own.begins)
-	slices.Sort(own.ends)
-	return own
-}
-
-// anyWithin reports whether one of some instants in order lies from one instant on and before another.
-func anyWithin(at []int64, from, before int64) bool {
-	n, _ := slices.BinarySearch(at, from)
-	return n < len(at) && at[n] < before
-}
-
-// placement is where a sub-agent may lie: when it began and ended, and what is added to the times of its requests.
-type placement struct {
-	begin, end, shift int64
-	count             *int
-}
-
-// placementOf decides what the instant of a sub-agent is. Its requests must lie between its begin and its end. Then it
-// begins at the end of a request of its parent, and the next request of the parent comes after its end. Of 48
-// sub-agents of the public set 44 have a duration, and the first placement meets all three. The other 4 began at their
-// instant.
-func (t *wekaTrace) placementOf(parent times, base int64, s subagentStub) placement {
-	const tolerance = agents.SpawnTolerance
-	at := base + s.atNS
-	took := s.tookNS
-	end := int64(math.MaxInt64)
-	sure := &t.SubAgents
-	var possible []placement
-	if took >= 0 {
-		end = at + took
-		possible = append(possible, placement{at - took, at, at - took, &sure.EndedThen})
-	}
-	possible = append(possible, placement{at, end, at, &sure.BegunThen})
-	possible = append(possible, placement{at, end, base, &sure.OwnClock})
-	own := t.timesOf(s.agent)
-	first := int64(maxSpanNS)
-	last := int64(0)
-	if len(own.begins) > 0 {
-		first = min(first, own.begins[0])
-		last = max(last, own.ends[len(own.ends)-1])
-	}
-	best := 0
-	most := -1
-	for n, p := range possible {
-		fit := 0
-		endsIn := p.end == math.MaxInt64 || last+p.shift <= p.end+tolerance
-		if endsIn && first+p.shift >= p.begin-tolerance {
-			fit += 4
-		}
-		if anyWithin(parent.ends, p.begin-tolerance, p.begin+tolerance+1) {
-			fit += 2
-		}
-		if !anyWithin(parent.begins, p.begin+1, p.end-tolerance) {
-			fit++
-		}
-		if fit > most {
-			best = n
-			most = fit
-		}
-	}
-	return possible[best]
 }
