@@ -342,7 +342,8 @@ func (o *options) addAdvanced(f *pflag.FlagSet) {
 	f.StringVar(&o.ChunkLog, "chunk-log", "", "write every token chunk's instants to this `FILE`, to measure the meter")
 }
 
-// hiddenFlags are shown by no help: those of developers, and those that are kept for people who know other tools.
+// hiddenFlags are shown by no help of a replay: those of developers, those for people who know other tools, and one
+// that only few traces need.
 func hiddenFlags() []string {
 	return []string{
 		"sender",
@@ -355,6 +356,7 @@ func hiddenFlags() []string {
 		"fixed-schedule",
 		"no-fixed-schedule",
 		"api-key",
+		"weka-times", // inspect shows it, and the messages that need it name it
 	}
 }
 
@@ -414,6 +416,13 @@ func addRowFlags(f *pflag.FlagSet, read *trace.Options) {
 	addValue(f, &read.TimeUnit, trace.ParseUnit, "UNIT", "time-unit",
 		"unit of the timestamps: ns, us, ms or s (default: the format's)")
 	f.IntVar(&read.BlockTokens, "block-tokens", 0, "tokens that a hash id stands for (default: the format's)")
+	if read.Basis == "" {
+		read.Basis = trace.AutoBasis
+	}
+	addWords(f, &read.Basis, "weka-times",
+		"what times of sub-agents' requests count from in Weka's traces: absolute, the begin of the job, relative, "+
+			"that of the sub-agent, or auto, what most of them show",
+		trace.AutoBasis, trace.AbsoluteBasis, trace.RelativeBasis)
 	words := []string{"refuse", "drop", "strict"}
 	badRows := func(word string) (string, error) {
 		read.Lenient = word == "drop"

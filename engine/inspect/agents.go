@@ -52,6 +52,10 @@ type Agents struct {
 	BegunThen int64 `json:"instant_was_the_begin"` // likewise the begin
 	// sub-agents whose requests have times of the whole job, not since its begin
 	OwnClock int64 `json:"requests_have_job_time"`
+	// what the times of sub-agents' requests are taken to count from: absolute, the begin of the job, or relative, that
+	// of the sub-agent; "" if the file does not nest sub-agents
+	Basis      string `json:"times_basis"`
+	BasisShown int64  `json:"times_basis_shown"` // sub-agents whose times fit that and not the other
 }
 
 // endOf is when request i had ended: as recorded, or else as assumed, since its arrival.
@@ -75,6 +79,8 @@ func agents(t *trace.Trace, o Options, p *pictures) *Agents {
 		EndedThen:  int64(t.SubAgents.EndedThen),
 		BegunThen:  int64(t.SubAgents.BegunThen),
 		OwnClock:   int64(t.SubAgents.OwnClock),
+		Basis:      string(t.SubAgents.Basis),
+		BasisShown: int64(t.SubAgents.Shown),
 	}
 	a.jobs(t, rows, o.Assumed, p)
 	a.depths(t)
@@ -272,6 +278,15 @@ func (a *Agents) instants() string {
 		format.Some(a.OwnClock, "on the job's clock"),
 		format.Some(a.Background, "in the background"),
 	), ", ")
+}
+
+// basis says what the times of sub-agents' requests count from, and how many show it; "" if there are none.
+func (a *Agents) basis() string {
+	if a.Basis == "" {
+		return ""
+	}
+	all := a.EndedThen + a.BegunThen + a.OwnClock
+	return fmt.Sprintf("%s: %d of %s", a.Basis, a.BasisShown, format.Many(all, "sub-agent"))
 }
 
 // inWords says how many jobs there are, and how deep their agents are.

@@ -100,7 +100,7 @@ func (p *page) single(r *Report) error {
 	}
 	if r.Agents != nil {
 		p.Line("")
-		p.lines(all, "jobs", "agents", "sub-agents", "growth", "hits by job", "recorded hits")
+		p.lines(all, "jobs", "agents", "sub-agents", "their times", "growth", "hits by job", "recorded hits")
 		p.types("", r.Agents.Depths)
 	}
 	if r.Blocks != nil {

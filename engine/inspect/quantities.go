@@ -92,6 +92,7 @@ func computed(r *Report) map[string]any {
 	if a := r.Agents; a != nil {
 		texts["deepest"] = format.Count(len(a.Depths) - 1)
 		texts["instants"] = a.instants()
+		texts["basis"] = a.basis()
 		texts["jobs"] = a.inWords()
 	}
 	if c := r.Cache; c != nil {
