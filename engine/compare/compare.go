@@ -71,8 +71,9 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 		if !m.dated() {
 			how = "a run does not say when it began, so the sides count as run one behind the other"
 		}
-		r.note("%s: whatever changed meanwhile looks like a change of the server. Intervals of four runs or "+
-			"more allow for an even drift from run to run, and for nothing else: runs by turns (--interleave) would tell", how)
+		r.note("%s: whatever changed meanwhile looks like a change of the server. Intervals of four runs or more "+
+			"allow for an even drift from run to run, and for nothing else: runs by turns (--interleave) would "+
+			"tell", how)
 	}
 	for side := range m.good {
 		for _, good := range m.good[side] {

@@ -15,8 +15,8 @@ type FollowPolicy struct {
 	Jobs    bool                 // whole jobs leave, one after the other
 	Speed   float64              // divides delays and bounds
 	Assumed sched.AssumedLatency // how long requests took of which the trace does not say it
-	// The first Prepare requests prepare caches, without delays. Of these the first Primers leave at their own instants.
-	// Others wait for all of them, and with instants that count from then on.
+	// The first Prepare requests prepare caches, without delays. Of these the first Primers leave at their own
+	// instants. Others wait for all of them, and with instants that count from then on.
 	Primers, Prepare int
 }
 
