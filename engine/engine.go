@@ -472,7 +472,7 @@ type Result struct {
 func (r *Run) result(used host.Usage) Result {
 	barrier := r.pacer.barrierNS()
 	start := r.clock.StartedAt().Add(time.Duration(barrier))
-	end := time.Duration(r.endNS.Load() - barrier)
+	end := time.Duration(max(0, r.endNS.Load()-barrier))
 	primerFailed := ""
 	if why := r.primerFailed.Load(); why != nil {
 		primerFailed = *why

@@ -311,7 +311,7 @@ func (q *queue) heldNS(i int32) int64 {
 // leaves after it.
 func (q *queue) planEndNS() int64 {
 	barrier := q.barrierNS.Load()
-	if q.plan.Cap > 0 || barrier < 0 || q.plan.EndNS == math.MaxInt64 {
+	if q.plan.Cap > 0 || barrier < 0 || q.plan.EndNS > math.MaxInt64-barrier {
 		return math.MaxInt64
 	}
 	return barrier + q.plan.EndNS

@@ -49,6 +49,9 @@ func Shortfall(w *workload.Work, records []record.Record, counted []int64) *metr
 			limited = a.heldThere(requests, nil, cache)
 		}
 		for j, i := range requests {
+			if records[i].Phase != record.Profiled {
+				continue // it fills caches, and is not measured
+			}
 			target := w.Places[i].Target
 			e := evidence{
 				off:       cache.Off,

@@ -215,7 +215,7 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 		s.Preparation = &c.before
 	}
 	if lanes := s.lanes(); lanes > 0 && s.Jobs != nil {
-		s.Jobs.Recycled = max(0, s.Jobs.Jobs-lanes)
+		s.Jobs.Recycled = max(0, s.Jobs.begun-lanes)
 	}
 	s.setEnergy()
 	setGoodput(&s, &all, targets)

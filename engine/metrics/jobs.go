@@ -38,6 +38,8 @@ type Jobs struct {
 	// agents
 	Sessions []Part `json:"sessions"`
 	Longest  []Job  `json:"longest"` // the 100 jobs that took longest
+
+	begun int64 // jobs of which a request was sent
 }
 
 // Job is one of them. Times are from its first request's sending.
@@ -165,8 +167,12 @@ func (c *jobCounts) summary(durationS float64, over bool) *Jobs {
 		if n < 0 {
 			n = len(rest)
 		}
-		j := c.job(rest[:n], over)
+		all := rest[:n]
+		j := c.job(all, over)
 		rest = rest[n:]
+		if slices.ContainsFunc(all, func(r jobRequest) bool { return r.atNS != record.None }) {
+			s.begun++
+		}
 		s.Jobs++
 		switch s.Longest = append(s.Longest, j); j.State {
 		case jobFailed:

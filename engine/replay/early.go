@@ -5,12 +5,16 @@ import "github.com/fastreplay/fastreplay/engine/metrics"
 // watchEnd begins to watch for what ends the run early. Validate has refused what cannot.
 func (r *runner) watchEnd() {
 	r.until, _ = metrics.ParseUntil(r.cfg.Limits.Until)
-	r.loss, _ = metrics.ParseLoss(r.cfg.Limits.AbortIf, int64(r.load.Requests()))
+	planned := r.load.Requests()
+	if d := r.load.Plan.Dependencies; d != nil {
+		planned -= int(d.Prepare)
+	}
+	r.loss, _ = metrics.ParseLoss(r.cfg.Limits.AbortIf, int64(planned))
 }
 
 // mayEnd ends the run if it knows enough, or is lost. It is called about once a second, by the goroutine that records.
 func (r *runner) mayEnd() {
-	if r.run.Progress().Stopping {
+	if p := r.run.Progress(); p.Stopping || p.Left == 0 {
 		return
 	}
 	if r.until != nil {

@@ -254,7 +254,7 @@ func (r *runner) info(found engine.Result) metrics.Summary {
 		Amplify:     r.load.Facts.Amplify,
 		Limits:      r.cfg.Limits,
 		Notes: slices.Concat(
-			metrics.Texts(r.notes.Kept), r.leftOutNotes(found.LeftOut), r.playNotes(found.LeftOut), r.idleNotes(found),
+			metrics.Texts(r.notes.Kept), r.leftOutNotes(found.LeftOut), r.playNotes(found), r.idleNotes(found),
 			placementNotes(found.Placement),
 		),
 	}
@@ -315,15 +315,15 @@ func placementNotes(p sched.Placement) []string {
 	)}
 }
 
-// playNotes notes that lanes took all plays that were planned, of which out are the requests that were not released.
-func (r *runner) playNotes(out []int32) []string {
+// playNotes notes that lanes took all plays that were planned, before anybody stopped the run.
+func (r *runner) playNotes(found engine.Result) []string {
 	d := r.load.Plan.Dependencies
-	if !r.cfg.Sessions.Recycle || d == nil {
+	if !r.cfg.Sessions.Recycle || d == nil || found.Run.Partial {
 		return nil
 	}
 	plays := d.Jobs()
 	first := slices.Index(d.Job, int32(plays-1))
-	if slices.Contains(out, int32(first)) {
+	if slices.Contains(found.LeftOut, int32(first)) {
 		return nil
 	}
 	return []string{fmt.Sprintf(
@@ -333,7 +333,7 @@ func (r *runner) playNotes(out []int32) []string {
 	)}
 }
 
-// leftOutNotes notes how many requests waited for others until --duration was over.
+// leftOutNotes notes how many requests waited for others until the run was over.
 func (r *runner) leftOutNotes(out []int32) []string {
 	if r.load.Plan.Dependencies == nil {
 		return nil
@@ -351,11 +351,15 @@ func (r *runner) leftOutNotes(out []int32) []string {
 	if r.load.Trace.HasDependencies() || r.load.Plan.Dependencies.Job != nil {
 		what = "request"
 	}
+	over := fmt.Sprintf("--duration %v was over", r.cfg.Pacing.Duration)
+	switch {
+	case r.aborted != "":
+		over = "--abort-if ended the run"
+	case r.until != nil && r.until.Reached:
+		over = "--until ended the run"
+	}
 	return []string{
-		fmt.Sprintf(
-			"--duration %v was over before %s could leave: not released, and no part of the run",
-			r.cfg.Pacing.Duration, format.Many(turns, what),
-		),
+		fmt.Sprintf("%s before %s could leave: not released, and no part of the run", over, format.Many(turns, what)),
 	}
 }
 

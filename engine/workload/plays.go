@@ -52,6 +52,9 @@ const longestLead = time.Second
 
 // Of makes plays of the jobs of a trace. They follow from the trace and the pool alone.
 func (p Pool) Of(t *trace.Trace) (*Plays, error) {
+	if p.Recycle && p.Lanes > p.MostRequests {
+		return nil, fmt.Errorf("there is memory for %d requests, fewer than %d lanes", p.MostRequests, p.Lanes)
+	}
 	d := newDraft(p, t)
 	d.beginLanes()
 	d.goOn()
@@ -150,7 +153,7 @@ func (d *draft) firstPlay(lane int) firstPlay {
 	span := at[rows[len(rows)-1]] - first
 	draw := float64(drawn("snapshot", d.Seed, d.name(lane), lane)>>11) / (1 << 53)
 	share := d.Snapshot.From + draw*(d.Snapshot.To-d.Snapshot.From)
-	f.atNS += int64(math.Round(share * float64(span)))
+	f.atNS += min(span, int64(math.Round(share*float64(span)))) // floats round long spans up
 	n := slices.IndexFunc(rows, func(row int32) bool { return at[row] >= f.atNS })
 	f.primers = d.lastOfAgents(rows[:n], rows[n:])
 	warmUp := n + min(d.WarmUp, len(rows)-n-1)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -316,5 +317,21 @@ func TestBlocksOfPlaysAreHeldOnce(t *testing.T) {
 	own := int64(many.Requests()-few.Requests()) * 2048
 	if many.Requests() < 3*few.Requests() || again.Held() > once.Held()+own {
 		t.Errorf("%d requests take %d bytes, %d took %d", many.Requests(), again.Held(), few.Requests(), once.Held())
+	}
+}
+
+// TestSnapshotOfALongJob: a job that lasts longer than floats are exact for is cut within it.
+func TestSnapshotOfALongJob(t *testing.T) {
+	rows := `{"session_id":"s","timestamp":0,"input_length":64,"output_length":1,"hash_ids":[1]}` + "\n" +
+		`{"session_id":"s","timestamp":18014398509.481987,"input_length":64,"output_length":1,"hash_ids":[1]}` + "\n"
+	read := must.Have(trace.Read(strings.NewReader(rows), "t", trace.Options{TimeUnit: time.Millisecond}))(t)
+	pool := workload.Pool{Lanes: 1, Snapshot: &workload.Snapshot{From: 1, To: 1}, Follow: workload.FollowPolicy{Think: true, Jobs: true, Speed: 1}, MostRequests: 10}
+	plays := must.Have(pool.Of(read))(t)
+	if plays.Primers != 1 || plays.Trace.Len() != 2 {
+		t.Errorf("%d primers of %d requests; want 1 of 2", plays.Primers, plays.Trace.Len())
+	}
+	pool.Recycle, pool.Lanes = true, 1_000_000_000
+	if _, err := pool.Of(read); err == nil {
+		t.Error("more lanes than memory has room for are not refused")
 	}
 }
