@@ -60,7 +60,7 @@ func (o *options) complete(args []string) error {
 		o.InstanceField = strings.Split(o.instanceField, ".")
 	}
 	if err := o.Validate(); err != nil {
-		return err
+		return suggestName(err)
 	}
 	return o.checkIdle()
 }
@@ -222,10 +222,12 @@ func (o *options) completeLimits() (err error) {
 	}
 	o.Limits.MaxDriftNS, o.Limits.MaxReceiveLagNS = metrics.AsMS(o.maxDrift), metrics.AsMS(o.maxLag)
 	o.Limits.ForcedOutput, o.Limits.Require = !o.NoForceOutput, o.require
-	if err := o.requirements.check(); err != nil {
-		return err
+	for _, end := range []struct{ flag, text string }{{"until", o.Limits.Until}, {"abort-if", o.Limits.AbortIf}} {
+		if err := checkNotEmpty(end.flag, end.text); o.isSet(end.flag) && err != nil {
+			return err
+		}
 	}
-	return o.checkEnd()
+	return o.requirements.check()
 }
 
 // completeStart reads when the run begins.

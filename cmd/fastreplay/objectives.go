@@ -56,21 +56,6 @@ func (r *requirements) check() error {
 	return nil
 }
 
-// checkEnd refuses what ends no run.
-func (o *options) checkEnd() error {
-	if o.isSet("until") {
-		if _, err := metrics.ParseUntil(o.Limits.Until); err != nil {
-			return suggestName(fmt.Errorf("--until %w", err))
-		}
-	}
-	if o.isSet("abort-if") {
-		if _, err := metrics.ParseLoss(o.Limits.AbortIf, 1); err != nil {
-			return suggestName(fmt.Errorf("--abort-if %w", err))
-		}
-	}
-	return nil
-}
-
 // judgeAgain puts these objectives in place of the run's own, if there are any. A demo is not judged.
 func (r *requirements) judgeAgain(dir string, s *metrics.Summary) error {
 	if len(r.require) == 0 {
