@@ -45,10 +45,10 @@ func (r *runner) openResults() error {
 // Record implements engine.Sink.
 func (r *runner) Record(rec *record.Record, target int) {
 	r.collector.Add(rec, target)
-	if r.loss != nil && rec.Phase == record.Profiled {
-		r.loss.Add(rec)
-	}
 	if rec.Phase == record.Profiled {
+		if r.loss != nil {
+			r.loss.Add(rec)
+		}
 		r.meter.Add(r.run.Clock().Now(), rec, target)
 	}
 	r.writer.Append(rec)
@@ -266,8 +266,8 @@ func preparationNotes(p *metrics.Preparation) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf(
-		"%s and %s came before the measurement and took %s; their records have a phase, and no other number counts "+
-			"them",
+		"%s and %s came before the measurement and took %s; their records have a phase, and no latency, token or "+
+			"failure counts them",
 		format.Many(p.Primers, "primer"), format.Many(p.Warmup, "warm-up request"), format.Span(*p.DurationS),
 	)}
 }
