@@ -287,11 +287,7 @@ func (r *Run) prepared() {
 	}
 	r.usedBefore.Store(new(host.UsageNow()))
 	if r.cfg.CancelAfter > 0 {
-		time.AfterFunc(r.cfg.CancelAfter, func() {
-			if r.left.Load() > 0 {
-				r.expire()
-			}
-		})
+		time.AfterFunc(r.cfg.CancelAfter, r.expire)
 	}
 }
 

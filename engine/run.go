@@ -320,8 +320,12 @@ func (r *Run) Abort() {
 	r.abort()
 }
 
-// expire is Abort when the time of requests in flight is over: those that it ends were not interrupted.
+// expire is Abort when the time of requests in flight is over, if there are any: those that it ends were not
+// interrupted.
 func (r *Run) expire() {
+	if r.left.Load() == 0 {
+		return
+	}
 	if !r.interrupted.Load() {
 		r.expired.Store(true)
 	}
