@@ -104,15 +104,19 @@ func (l *Loss) Lost(inFlight int64) bool {
 	return l.certain(inFlight) && l.wealth(inFlight) >= 1/mostChance
 }
 
+// aboveWith is how many requests are above the limit, with those in flight.
+func (l *Loss) aboveWith(inFlight int64) int64 {
+	for _, n := range l.above {
+		inFlight += n
+	}
+	return inFlight
+}
+
 // certain reports whether the percentile of the whole run is above the limit even if all that is to come is below, and
 // by two standard deviations of what independent requests at the limit would have.
 func (l *Loss) certain(inFlight int64) bool {
-	above := inFlight
-	for _, n := range l.above {
-		above += n
-	}
 	n := float64(l.planned)
-	return float64(above) > l.allowed*n+2*math.Sqrt(n*l.allowed*(1-l.allowed))
+	return float64(l.aboveWith(inFlight)) > l.allowed*n+2*math.Sqrt(n*l.allowed*(1-l.allowed))
 }
 
 // wealth is the most that a bet against the server has had after any section: how much it has made of 1 by staking on
@@ -145,10 +149,7 @@ func (l *Loss) wealth(inFlight int64) (most float64) {
 
 // Words says why the run was ended.
 func (l *Loss) Words(atNS, inFlight int64) string {
-	above := inFlight
-	for _, n := range l.above {
-		above += n
-	}
+	above := l.aboveWith(inFlight)
 	what := "above " + format.Duration(l.limitNS, 3)
 	if l.latency < 0 {
 		what = "failed"

@@ -15,13 +15,18 @@ import (
 // Plays reports whether jobs are not only run whole and once each.
 func (s *Sessions) Plays() bool { return s.Snapshot != nil || s.Recycle }
 
+// playsFlag is the flag by which they are not.
+func (s *Sessions) playsFlag() string {
+	if s.Snapshot != nil {
+		return "--snapshot"
+	}
+	return "--recycle"
+}
+
 // checkPlays refuses what plays of jobs cannot be combined with.
 func (o *Options) checkPlays() error {
 	s := &o.Sessions
-	flag := "--recycle"
-	if s.Snapshot != nil {
-		flag = "--snapshot"
-	}
+	flag := s.playsFlag()
 	switch {
 	case !s.Plays():
 		return nil
@@ -70,7 +75,7 @@ func (p *Prepared) play(t *trace.Trace) (*trace.Trace, error) {
 	}
 	var err error
 	if p.plays, err = pool.Of(t); err != nil {
-		return nil, fmt.Errorf("--recycle: %w", err)
+		return nil, fmt.Errorf("%s: %w", s.playsFlag(), err)
 	}
 	p.Played = true // jobs are played so often that to hash all bytes takes as long as all else
 	return p.plays.Trace, nil
