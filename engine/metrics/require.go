@@ -31,10 +31,10 @@ const (
 // quantities are all that --require can bound, in the order of a list for people: distributions and rates by their
 // keys in the summary.
 func quantities() (all []quantity) {
-	for _, f := range runFields {
+	for _, l := range LatenciesIn[RunLatencies]() {
 		for j, percentile := range fieldsOf[float64](reflect.TypeFor[stats.Percentiles]()) {
-			all = append(all, quantity{latencies[f.latency].Key + "." + percentile, inMS, func(s *Summary) *float64 {
-				values, unitNS := s.Latency(f.latency)
+			all = append(all, quantity{latencies[l].Key + "." + percentile, inMS, func(s *Summary) *float64 {
+				values, unitNS := s.Latency(l)
 				if values == nil {
 					return nil
 				}
@@ -62,7 +62,7 @@ func quantities() (all []quantity) {
 		}},
 		quantity{errorRate, share,
 			func(s *Summary) *float64 {
-				return ratio(s.Requests.Failed, s.Requests.Planned-s.Requests.Stopped)
+				return stats.Ratio(s.Requests.Failed, s.Requests.Planned-s.Requests.Stopped)
 			}},
 		quantity{"prefix_hits", share, func(s *Summary) *float64 { return s.PrefixCache.HitRatio }},
 		quantity{"hits_of_ideal", share, func(s *Summary) *float64 {
@@ -248,7 +248,7 @@ func neededValues(s *Summary, name string) int64 {
 
 // decides reports whether a lower percentile of the same latency, which has enough values, tells whether an objective
 // is met: as a higher one is no smaller, it exceeds what the lower one exceeds.
-func (o *Objective) decides(s *Summary, exceeds func(float64) bool) bool {
+func decides(o *Objective, s *Summary, exceeds func(float64) bool) bool {
 	latency, _, _ := strings.Cut(o.Metric, ".")
 	for _, lower := range []string{"p50", "p90", "p95", "p99"} {
 		name := latency + "." + lower
@@ -277,7 +277,7 @@ func objective(s *Summary, unsafe []Unsafe, text, name, op string, limit float64
 	if o.Needed > 0 {
 		o.TooFew = true
 		atLeast := op[0] == '>'
-		if o.decides(s, func(v float64) bool { return met(v) == atLeast }) {
+		if decides(&o, s, func(v float64) bool { return met(v) == atLeast }) {
 			o.Met = atLeast
 			o.Needed = 0
 		}
@@ -295,9 +295,9 @@ func objective(s *Summary, unsafe []Unsafe, text, name, op string, limit float64
 	return o
 }
 
-// Words says what the value is, with its unit, or that there is none. If the client may have moved it, they say
+// Outcome says what the value is, with its unit, or that there is none. If the client may have moved it, they say
 // whether that changes the outcome.
-func (o *Objective) Words() string {
+func Outcome(o *Objective) string {
 	switch unit := quantityOf(o.Metric).unit; {
 	case o.Aborted != "":
 		return o.Aborted
