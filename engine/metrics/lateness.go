@@ -19,6 +19,9 @@ const (
 	tolerated      = 0.05      // of a percentile's value, of the median E2E, and of the time of a closed loop's slots
 	toleratedNS    = 1_000_000 // of TTFT and E2E
 	toleratedTokNS = 100_000   // of TPOT and ITL
+)
+
+const (
 	// wrongShare of the requests must leave at other times, before the load as a whole is another one.
 	wrongShare = 0.1
 	// wrongSlots is the share of a closed loop's time that its slots may be empty: with a quarter, 8 in flight were 6.
