@@ -136,24 +136,23 @@ func ParseRequirement(text string) (name, op string, limit float64, err error) {
 	if strings.HasPrefix(text[at+1:], "=") {
 		op += "="
 	}
-	name = strings.TrimSpace(text[:at])
-	q, err := findQuantity(name)
+	name, unit, err := FindQuantity(strings.TrimSpace(text[:at]))
 	if err != nil {
 		return "", "", 0, err
 	}
-	if limit, err = parseLimit(strings.TrimSpace(text[at+len(op):]), q.unit); err != nil {
+	if limit, err = parseLimit(strings.TrimSpace(text[at+len(op):]), unit); err != nil {
 		err = fmt.Errorf("%q: %w", text, err)
 	}
-	return q.name, op, limit, err
+	return name, op, limit, err
 }
 
-// findQuantity returns the quantity that people call name.
-func findQuantity(name string) (quantity, error) {
-	q := quantityOf(strings.Replace(strings.ToLower(strings.ReplaceAll(name, "-", "_")), ".p99.9", ".p999", 1))
+// FindQuantity returns what results call the quantity that people call so, and its unit.
+func FindQuantity(called string) (name, unit string, err error) {
+	q := quantityOf(strings.Replace(strings.ToLower(strings.ReplaceAll(called, "-", "_")), ".p99.9", ".p999", 1))
 	if q.name == "" {
-		return q, unknownQuantity(name)
+		return "", "", unknownQuantity(called)
 	}
-	return q, nil
+	return q.name, q.unit, nil
 }
 
 // parseLimit reads a limit in a unit: a time is in ms unless it says otherwise, a share is a number from 0 to 1 or

@@ -39,21 +39,21 @@ const firstLook = 400
 
 // ParseUntil reads when a percentile is known well enough, such as ttft.p99±5% or ttft.p99+-5%.
 func ParseUntil(text string) (*Precision, error) {
-	name, width, found := strings.Cut(strings.NewReplacer("+/-", "±", "+-", "±").Replace(text), "±")
+	percentile, width, found := strings.Cut(strings.NewReplacer("+/-", "±", "+-", "±").Replace(text), "±")
 	if !found {
 		return nil, fmt.Errorf("%q: want PERCENTILE±WIDTH, such as ttft.p99±5%%, or ttft.p99+-5%%", text)
 	}
-	q, err := findQuantity(strings.TrimSpace(name))
+	name, _, err := FindQuantity(strings.TrimSpace(percentile))
 	if err != nil {
 		return nil, err
 	}
-	u := &Precision{Until: Until{Text: text, PlusMinus: -1, Metric: q.name}}
+	u := &Precision{Until: Until{Text: text, PlusMinus: -1, Metric: name}}
 	key := ""
-	key, u.perMille = percentileOf(q.name)
+	key, u.perMille = percentileOf(name)
 	u.latency = FindLatency(key)
 	if u.perMille == 0 || !hasIntervals(u.latency) {
 		return nil, fmt.Errorf("%q: %s has no interval; want a percentile of a request's latency, such as ttft.p99 or "+
-			"e2e.p50", text, q.name)
+			"e2e.p50", text, name)
 	}
 	number, isPercent := strings.CutSuffix(strings.TrimSpace(width), "%")
 	percent, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
