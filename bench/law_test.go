@@ -142,6 +142,8 @@ func forbidden(from, to string) string {
 		return "packages inside codec do not import each other"
 	case fromLayer == "sched" && toLayer != "sched":
 		return "sched knows time, not what is sent"
+	case from == "engine/metrics" && to == "engine/verdict" || to == "engine/collect" && (from == "engine/metrics" || from == "engine/verdict"):
+		return "what a summary is stands left of what judges it, and that left of what counts records"
 	case from == "engine/stats":
 		return "stats knows numbers, not what they mean"
 	case slices.Contains(doors, to) && fromLayer == "engine" && from != "engine/replay":
@@ -238,13 +240,13 @@ func TestRules(t *testing.T) {
 		{forbidden, true, `codec/trace/internal codec/trace, codec/trace codec/json, codec/trace/rows codec/json,
 codec/api codec/json, engine codec/sse, engine/report engine/metrics, engine/setup engine,
 engine/setup engine/probe, engine/replay engine/setup, engine/replay engine,
-engine/metrics engine/stats, cmd/fastreplay engine, cmd/fastreplay bench/mockllm,
+engine/metrics engine/stats, engine/collect engine/verdict, cmd/fastreplay engine, cmd/fastreplay bench/mockllm,
 bench/samples codec/trace, bench/samples bench/worlds, bench/mockllm bench/mockllm/fault, bench/mockllm/fault bench/mockllm,
 cmd/fastreplay bench/mockllm/fault`},
 		{forbidden, false, `codec/trace codec/prompt, codec/record codec/json, codec/json codec/api, codec/trace sched,
 codec/trace bench/mockllm, sched codec/trace, engine cmd/fastreplay, engine/report engine,
 engine/setup engine/replay, engine engine/setup, engine/capacity engine/replay,
-engine/setup cmd/fastreplay, engine/stats engine/metrics, cmd/fastreplay bench/samples,
+engine/setup cmd/fastreplay, engine/stats engine/metrics, engine/verdict engine/collect, engine/metrics engine/verdict, cmd/fastreplay bench/samples,
 cmd/fastreplay cmd/other, bench/samples bench/mockllm, bench/mockllm codec/trace,
 bench/mockllm bench/samples, bench/mockllm/fault codec/trace, bench/samples bench/mockllm/fault,
 tools codec/trace, engine tools`},

@@ -37,6 +37,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/audit"
 	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/engine/wire"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
@@ -67,7 +68,7 @@ func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits
 	r.instances.headers, r.instances.field = len(cfg.InstanceHeaders), cfg.InstanceField
 	r.left.Store(int64(work.Requests()))
 	r.ctx, r.abort = context.WithCancel(context.Background())
-	r.readLag.lag = metrics.NewHistogram()
+	r.readLag.lag = stats.NewHistogram()
 	r.large.mapped = map[*byte]bool{}
 	r.large.changed.L = &r.large.mu
 	r.addPools()

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -181,7 +181,7 @@ func (p *pacer) heldNS(i int32) int64 {
 
 // held returns for how long requests were held back, in ns. It is nil if none is, and in a closed loop, whose
 // requests have no instants of their own. Call it after the run.
-func (p *pacer) held() *metrics.Distribution {
+func (p *pacer) held() *stats.Distribution {
 	if p.queue == nil || !p.plan.Open() {
 		return nil
 	}

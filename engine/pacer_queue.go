@@ -7,7 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -31,7 +31,7 @@ type queue struct {
 	left    int             // requests that have not been released
 	delayed delayedReleases // requests whose waits are over, and that wait for their instant
 	// how long after their own instants requests that were held back or that wait were released, ns
-	heldFor *metrics.Distribution
+	heldFor *stats.Distribution
 
 	// the own instants of the requests before this one have come; in a closed loop, their turns in the order
 	inOrder int
@@ -117,7 +117,7 @@ func newQueue(p sched.Plan, stop *atomic.Bool) *queue {
 		state:      make([]requestState, n),
 		left:       n,
 		free:       p.Cap,
-		heldFor:    metrics.NewHistogram(),
+		heldFor:    stats.NewHistogram(),
 		preparing:  turns.Prepare,
 	}
 	if q.preparing > 0 {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/engine/wire"
 )
 
@@ -83,7 +83,7 @@ func benchmarkReceive(b *testing.B, watched bool) {
 		stamps = wire.Stamps{}
 	}
 	cpu := 0.0
-	lag := new(metrics.Distribution)
+	lag := new(stats.Distribution)
 	for b.Loop() {
 		k := new(sink)
 		r := newRun(b, oneThread, w, k)

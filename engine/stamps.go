@@ -7,6 +7,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/engine/wire"
 )
 
@@ -35,7 +36,7 @@ func (l *readLag) settle() { l.settledNS, l.endNS = l.endNS, l.lastNS }
 // readLagTotal has the delays of all receivers.
 type readLagTotal struct {
 	sync.Mutex
-	lag                *metrics.Distribution
+	lag                *stats.Distribution
 	unstamped, dropped int64
 }
 
@@ -72,7 +73,7 @@ func (r *Run) keepWall(halt <-chan struct{}) {
 
 // stampCounts returns what the stamps of the run came to, and how long after them reads were, in ns; nil without
 // stamps.
-func (r *Run) stampCounts() (s metrics.Stamps, lag *metrics.Distribution) {
+func (r *Run) stampCounts() (s metrics.Stamps, lag *stats.Distribution) {
 	s = metrics.Stamps{Received: r.cfg.Stamps.Receive, Sent: r.cfg.Stamps.Send}
 	if !s.Received {
 		return s, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/export"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
+	"github.com/fastreplay/fastreplay/engine/verdict"
 )
 
 // goodput is what --goodput says, of a run or of a report on one.
@@ -49,7 +50,7 @@ func (r *requirements) addFlag(f *pflag.FlagSet) {
 // check refuses what no run has.
 func (r *requirements) check() error {
 	for _, text := range r.require {
-		if _, _, _, err := metrics.ParseRequirement(text); err != nil {
+		if _, _, _, err := verdict.ParseRequirement(text); err != nil {
 			return suggestName(fmt.Errorf("--require %w", err))
 		}
 	}
@@ -65,7 +66,7 @@ func (r *requirements) judgeAgain(dir string, s *metrics.Summary) error {
 		return fmt.Errorf("--require: "+wasDemo, dir)
 	}
 	s.Limits.Require = r.require
-	s.Verdict.Objectives = metrics.Objectives(s, s.Verdict.Unsafe)
+	s.Verdict.Objectives = verdict.Objectives(s, s.Verdict.Unsafe)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
@@ -96,9 +97,9 @@ func sharedTokens(w *workload.Work, i, j int) int {
 // sub-agent, or before the sending of what they only had to follow. The requests in leftOut, in ascending order, are
 // not part of the run. If a pacer waits for others, held is for how long it held requests back; it may be nil. The
 // result is nil if no request depends on another.
-func Turns(w *workload.Work, records []record.Record, leftOut []int32, held *metrics.Distribution) *metrics.Turns {
+func Turns(w *workload.Work, records []record.Record, leftOut []int32, held *stats.Distribution) *metrics.Turns {
 	var found metrics.Turns
-	early := new(metrics.Distribution)
+	early := new(stats.Distribution)
 	graph := w.Trace.Graph(w.Requests())
 	for i := range graph.Len() {
 		waits := graph.Of(i)

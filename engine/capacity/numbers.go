@@ -9,8 +9,10 @@ import (
 	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
+	"github.com/fastreplay/fastreplay/engine/verdict"
 )
 
 // The numbers of an outcome, besides the latencies of its objectives, such as ttft.p95 in ms.
@@ -23,7 +25,7 @@ const (
 
 // Quantity is the name of the number that the objective bounds, such as ttft.p95.
 func (o *Objective) Quantity() string {
-	name, _, _, _ := metrics.ParseRequirement(o.Text) // "" of ok>=99.9%
+	name, _, _, _ := verdict.ParseRequirement(o.Text) // "" of ok>=99.9%
 	return cmp.Or(name, ErrorRate)
 }
 
@@ -49,7 +51,7 @@ type part struct {
 // furthest from its share, and which instance is the first to have more requests beyond the limit than its share of the
 // whole window allows.
 func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w Span) error {
-	c := metrics.NewCollector(urls)
+	c := collect.NewCollector(urls)
 	n := int64(0)
 	good := int64(0)
 	parts := map[string]*part{}
@@ -91,7 +93,7 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 	seconds := float64(w.ForNS) / 1e9
 	s := c.Summary(
 		metrics.Summary{Requests: metrics.Requests{Planned: n}, Run: metrics.Run{DurationS: seconds}},
-		metrics.Probed{},
+		collect.Probed{},
 	)
 	out.Intervals = map[string][2]float64{}
 	numbers := map[string]float64{
@@ -121,7 +123,7 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 		if _, known := numbers[name]; known {
 			continue
 		}
-		if v := metrics.Value(s, name); v != nil {
+		if v := verdict.Value(s, name); v != nil {
 			numbers[name] = *v
 		}
 		if v := intervalOf(s, name); v != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/verdict"
 )
 
 // The metrics of objectives that bound a share of requests.
@@ -61,7 +62,7 @@ func parseObjective(part string) (Objective, error) {
 	if rest, isOK := strings.CutPrefix(part, ok); isOK && strings.IndexAny(rest, "<>") == 0 {
 		requirement = ErrorRate + rest
 	}
-	name, op, limit, err := metrics.ParseRequirement(requirement)
+	name, op, limit, err := verdict.ParseRequirement(requirement)
 	metric, percentile, _ := strings.Cut(name, ".")
 	latency := metrics.FindLatency(metric)
 	isOK := requirement != part || name == goodput // the least share, not the largest

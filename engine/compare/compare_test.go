@@ -14,6 +14,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
@@ -31,7 +32,7 @@ type served struct {
 func write(t *testing.T, n int, change func(*metrics.Summary), serve func(i int) served) string {
 	t.Helper()
 	dir := t.TempDir()
-	c := metrics.NewCollector([]string{"http://a:1"})
+	c := collect.NewCollector([]string{"http://a:1"})
 	w, err := report.NewWriter(dir, report.WriterOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +66,7 @@ func write(t *testing.T, n int, change func(*metrics.Summary), serve func(i int)
 	if change != nil {
 		change(&info)
 	}
-	if err := report.WriteSummary(dir, c.Summary(info, metrics.Probed{})); err != nil {
+	if err := report.WriteSummary(dir, c.Summary(info, collect.Probed{})); err != nil {
 		t.Fatal(err)
 	}
 	return dir

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
@@ -268,7 +269,7 @@ func TestAIPerfDegraded(t *testing.T) {
 // TestGapsOfAllTargets: the chunks of every instance count.
 func TestGapsOfAllTargets(t *testing.T) {
 	dir := resultsDir(t, []record.Record{answered(0)}, nil, nil)
-	c := metrics.NewCollector([]string{target, "http://127.0.0.1:8001"})
+	c := collect.NewCollector([]string{target, "http://127.0.0.1:8001"})
 	c.AddGaps(0, []int64{1e6, 2e6})
 	c.AddGaps(1, []int64{3e6})
 	must.Do(t, report.WriteHistograms(dir, c, started, started))

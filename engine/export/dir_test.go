@@ -13,6 +13,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
@@ -27,7 +28,7 @@ func resultsDir(t *testing.T, records []record.Record, gapsNS []int64, change fu
 	t.Helper()
 	dir := t.TempDir()
 	w := must.Have(report.NewWriter(dir, report.WriterOptions{}))(t)
-	c := metrics.NewCollector([]string{target})
+	c := collect.NewCollector([]string{target})
 	for i := range records {
 		w.Append(&records[i])
 		c.Add(&records[i], 0)
@@ -44,7 +45,7 @@ func resultsDir(t *testing.T, records []record.Record, gapsNS []int64, change fu
 	}
 	must.Have(w.Close())(t)
 	must.Do(t, report.WriteHistograms(dir, c, started, started.Add(time.Minute)))
-	must.Do(t, report.WriteSummary(dir, c.Summary(info, metrics.Probed{})))
+	must.Do(t, report.WriteSummary(dir, c.Summary(info, collect.Probed{})))
 	return dir
 }
 

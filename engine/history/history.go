@@ -25,6 +25,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/sse"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -41,8 +42,8 @@ type History struct {
 	buffers bufferPool
 
 	mu   sync.Mutex
-	free []*historyScratch     // that nobody uses
-	took *metrics.Distribution // making a request, ns
+	free []*historyScratch   // that nobody uses
+	took *stats.Distribution // making a request, ns
 }
 
 // historyTurn is a request as one that is answered, and as one that has the answers to others in it.
@@ -91,7 +92,7 @@ func New(r *workload.Builder, w *workload.Work) (*History, error) {
 		builder: r,
 		work:    w,
 		turns:   make([]historyTurn, w.Requests()),
-		took:    metrics.NewHistogram(),
+		took:    stats.NewHistogram(),
 	}
 	for i := range h.turns {
 		h.turns[i].place.Of = trace.NoTurn

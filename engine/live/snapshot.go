@@ -11,6 +11,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 	"github.com/fastreplay/fastreplay/engine/stats"
+	"github.com/fastreplay/fastreplay/engine/verdict"
 )
 
 // Snapshot is a run at one moment. Numbers that are unknown are NaN.
@@ -219,10 +220,10 @@ func (m *Meter) invalid() string {
 		displaced = countAbove(late, limit)
 	}
 	p99 := late.ValueAtQuantile(99)
-	switch metrics.JudgeLoad(m.plan.MaxDriftNS, p99, displaced, sent) {
-	case metrics.DriftAboveMax:
+	switch verdict.JudgeLoad(m.plan.MaxDriftNS, p99, displaced, sent) {
+	case verdict.DriftAboveMax:
 		return "above --max-drift " + format.Duration(m.plan.MaxDriftNS, 3)
-	case metrics.TooManyDisplaced:
+	case verdict.TooManyDisplaced:
 		share := format.Percent(ratio(displaced, sent))
 		return share + " left more than " + format.Duration(limit, 3) + " late"
 	}
@@ -237,7 +238,7 @@ func (m *Meter) displacedNS() int64 {
 	}
 	span := m.plan.ReleaseNS[n-1] - m.plan.ReleaseNS[0]
 	gap := span / max(1, n-1)
-	return metrics.DisplacedNS(gap, m.whole[metrics.E2E].ValueAtQuantile(50))
+	return verdict.DisplacedNS(gap, m.whole[metrics.E2E].ValueAtQuantile(50))
 }
 
 // countAbove is how many values are above ns.

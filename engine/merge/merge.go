@@ -21,10 +21,12 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/shard"
+	"github.com/fastreplay/fastreplay/engine/verdict"
 )
 
 // Write merges the shards into dir, which is empty: the files of a run. seen counts records.
@@ -38,7 +40,7 @@ func (s *Shards) Write(dir string, seen *atomic.Int64) (sum *metrics.Summary, er
 	}); i >= 0 {
 		slos = report.SLOsOf(s.all[i].summary)
 	}
-	c := metrics.NewCollector(urls, slos...)
+	c := collect.NewCollector(urls, slos...)
 	if err := c.Spill(dir); err != nil {
 		return nil, err
 	}
@@ -76,7 +78,7 @@ func (s *Shards) Write(dir string, seen *atomic.Int64) (sum *metrics.Summary, er
 }
 
 // copyRecords counts and writes the records of all shards, and returns when the last request ended.
-func (s *Shards) copyRecords(c *metrics.Collector, w *report.Writer, seen *atomic.Int64) (endNS int64, err error) {
+func (s *Shards) copyRecords(c *collect.Collector, w *report.Writer, seen *atomic.Int64) (endNS int64, err error) {
 	n := int64(0)
 	for r, err := range s.byEnd() {
 		if err != nil {
@@ -146,7 +148,7 @@ func (s *Shards) byEnd() iter.Seq2[*record.Record, error] {
 }
 
 // addGaps adds the gaps between token chunks, which only histograms have.
-func (s *Shards) addGaps(c *metrics.Collector) error {
+func (s *Shards) addGaps(c *collect.Collector) error {
 	for i, k := range s.all {
 		if k.summary == nil {
 			continue
@@ -186,7 +188,7 @@ func (s *Shards) addGaps(c *metrics.Collector) error {
 }
 
 // summary is that of the whole run.
-func (s *Shards) summary(c *metrics.Collector, records *record.Lines, endNS int64) (*metrics.Summary, error) {
+func (s *Shards) summary(c *collect.Collector, records *record.Lines, endNS int64) (*metrics.Summary, error) {
 	plan := s.first.plan
 	file := &s.first.file
 	sum := metrics.Summary{
@@ -247,7 +249,7 @@ func (s *Shards) summary(c *metrics.Collector, records *record.Lines, endNS int6
 	sum.Notes = append(sum.Notes,
 		"merged from shards: nobody looked for why hits are below the ideal, and percentiles that records do not "+
 			"have, such as the receive lag, are those of the worst shard")
-	out := c.Summary(sum, metrics.Probed{})
+	out := c.Summary(sum, collect.Probed{})
 	out.SetFacts(facts)
 	rest := int64(0) // planned, and in nobody's files
 	if len(s.lost) > 0 {
@@ -256,7 +258,7 @@ func (s *Shards) summary(c *metrics.Collector, records *record.Lines, endNS int6
 	out.Requests.Planned += rest
 	out.Requests.Stopped += rest
 	out.Requests.ByOutcome[record.NotSent.String()] += rest
-	out.Verdict = metrics.Judge(out, s.reasons(s.unsent+rest)...)
+	out.Verdict = verdict.Judge(out, s.reasons(s.unsent+rest)...)
 	if len(s.lost) > 0 { // which says it
 		out.Verdict.Drop(metrics.Interrupted)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/shard"
@@ -97,8 +98,8 @@ func randomFacts(rng *rand.Rand) (s metrics.Summary) {
 }
 
 // summaryOf is that of one machine that had all of these.
-func summaryOf(parts ...part) (*metrics.Collector, *metrics.Summary) {
-	c, n, end := metrics.NewCollector([]string{url}), int64(0), int64(0)
+func summaryOf(parts ...part) (*collect.Collector, *metrics.Summary) {
+	c, n, end := collect.NewCollector([]string{url}), int64(0), int64(0)
 	var all []record.Record
 	for _, p := range parts {
 		all = append(all, p.done...)
@@ -116,7 +117,7 @@ func summaryOf(parts ...part) (*metrics.Collector, *metrics.Summary) {
 		}
 	}
 	s := metrics.Summary{Requests: metrics.Requests{Planned: n}, Limits: metrics.DefaultLimits(), Run: metrics.Run{StartedAt: start, DurationS: float64(end) / 1e9, Host: metrics.Host{Name: "a", CPUs: 2}}}
-	sum := c.Summary(s, metrics.Probed{})
+	sum := c.Summary(s, collect.Probed{})
 	sum.SetFacts(new(wholeOf(parts)))
 	sum.Run.DurationS = s.Run.DurationS
 	return c, sum

@@ -1,9 +1,11 @@
 package metrics
 
 import (
-	"slices"
+	"fmt"
+	"math"
+	"strings"
 
-	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
@@ -22,11 +24,8 @@ type Interval struct {
 	Unknown stats.Unknown `json:"unknown"`
 }
 
-// perMille are the percentiles that have intervals.
-var perMille = []int64{500, 900, 950, 990, 999}
-
-// of is the interval of one of perMille.
-func (i *Interval) of(perMille int64) **[2]float64 {
+// Of is the interval of a percentile that has one.
+func (i *Interval) Of(perMille int64) **[2]float64 {
 	return map[int64]**[2]float64{500: &i.P50, 900: &i.P90, 950: &i.P95, 990: &i.P99, 999: &i.P999}[perMille]
 }
 
@@ -35,7 +34,7 @@ func (i *Interval) of(perMille int64) **[2]float64 {
 func (s *Summary) Interval(metric string, perMille int64) (ms *[2]float64, sought bool) {
 	for i := range s.Intervals {
 		if s.Intervals[i].Metric == metric {
-			if of := s.Intervals[i].of(perMille); of != nil {
+			if of := s.Intervals[i].Of(perMille); of != nil {
 				return *of, true
 			}
 		}
@@ -52,115 +51,62 @@ func (s *Summary) Enough(metric string, perMille, count int64) bool {
 	return stats.EnoughSamples(count, float64(perMille)/1000)
 }
 
-// sectionsOf cuts a run into parts of equally many requests, in the order in which they were sent. Each returned
-// instant is the first of a part that follows another.
-func (t *timings) sectionsOf() (cuts []int64) {
-	var sent []int64
-	t.each(func(k *timing) { sent = append(sent, k.atNS) })
-	slices.Sort(sent)
-	for i := 1; i < stats.MostSections && len(sent) > 0; i++ {
-		cuts = append(cuts, sent[i*len(sent)/stats.MostSections])
-	}
-	return cuts
+// Until is how well a percentile is known that ends the run when it is known well enough.
+type Until struct {
+	Text      string  `json:"text"`       // as given, such as ttft.p99±5%
+	Metric    string  `json:"metric"`     // the percentile, such as ttft.p99
+	Within    float64 `json:"within"`     // how far the ends of the interval may be from the percentile, as a share of it
+	PlusMinus float64 `json:"plus_minus"` // how far they are; -1 = there is no interval
+	Reached   bool    `json:"reached"`    // that was near enough at a look, which ended the run
+	Requests  int64   `json:"requests"`   // that the latest look saw; 0 = none came
+	// why the run has no interval: few, dependent, conversations or at_once; "" if it has
+	Unknown stats.Unknown `json:"unknown"`
 }
 
-// sectionAt is the part of the run that an instant is in, by the first instants of parts but the first.
-func sectionAt(cuts []int64, ns int64) int {
-	at, begins := slices.BinarySearch(cuts, ns)
-	if begins {
-		at++
+// Progress is how well the percentile was known at the latest look; "" before it.
+func (u *Until) Progress() string {
+	switch {
+	case u.Requests == 0:
+		return ""
+	case u.PlusMinus < 0:
+		return u.Text + ": unknown so far"
 	}
-	return at
+	return fmt.Sprintf("%s ±%s, until ±%s", u.Metric, format.Percent(u.PlusMinus), format.Percent(u.Within))
 }
 
-// sessionGroups divides conversations into groups, by their numbers. Without conversations, or if most have only one
-// request, there are none.
-func (t *timings) sessionGroups() (of map[int64]uint8, groups int) {
-	of = map[int64]uint8{}
-	n := 0
-	t.each(func(k *timing) {
-		if k.session != record.None {
-			of[k.session] = 0
-			n++
-		}
-	})
-	if n < 2*len(of) {
-		return nil, 0
+// Words says how the run came out.
+func (u *Until) Words() string {
+	finding := u.Finding()
+	words := "after " + format.Many(u.Requests, "request") + " " + finding[0]
+	if len(finding) > 1 {
+		words += ": " + strings.Join(finding[1:], "; ")
 	}
-	groups = min(len(of), stats.MostSections)
-	sessions := make([]int64, 0, len(of))
-	for session := range of {
-		sessions = append(sessions, session)
-	}
-	slices.Sort(sessions)
-	for i, session := range sessions {
-		of[session] = uint8(i % groups)
-	}
-	return of, groups
+	return words
 }
 
-// intervals are those of all latencies that timings have, or that follow from these. Of values in buckets there are
-// none.
-func (c *Collector) intervals(s *Summary) (out []Interval) {
-	if c.timings.spilled > 0 {
-		return nil
+// Finding says how well the percentile is known, and then why it is not known better, or what would tell.
+func (u *Until) Finding() []string {
+	switch {
+	case u.Unknown == stats.Dependent:
+		return []string{
+			u.Metric + " is not known",
+			"requests depend on each other for longer than a part of the run",
+			"only a longer run can tell",
+		}
+	case u.Unknown == stats.FewGroups:
+		return []string{u.Metric + " is not known", "there are too few conversations"}
+	case u.PlusMinus < 0:
+		return []string{u.Metric + " is not known", "too few requests, or all at once"}
 	}
-	cuts := c.timings.sectionsOf()
-	group, groups := c.timings.sessionGroups()
-	for i := range latencies {
-		if q, _ := s.Latency(i); q == nil || q.FromHistogram {
-			continue
-		}
-		sections := c.timings.sections(i, cuts, group, groups)
-		if sections == nil {
-			continue
-		}
-		interval := Interval{
-			Metric:      latencies[i].Key,
-			Independent: sections.Effective(),
-			Unknown:     sections.Unknown(),
-		}
-		for k, ns := range sections.Intervals(perMille) {
-			if ns != nil {
-				*interval.of(perMille[k]) = &[2]float64{float64(ns[0]) / 1e6, float64(ns[1]) / 1e6}
-			}
-		}
-		out = append(out, interval)
+	known := u.Metric + " is known within ±" + format.Percent(u.PlusMinus)
+	if u.PlusMinus <= u.Within {
+		return []string{known}
 	}
-	return out
-}
-
-// sections are the values of a latency by section; nil if there are none.
-func (t *timings) sections(latency int, cuts []int64, group map[int64]uint8, groups int) *stats.Sections {
-	var values []stats.Sample
-	t.each(func(k *timing) {
-		if ns := k.of(latency); ns != record.None {
-			section := uint8(sectionAt(cuts, k.atNS))
-			values = append(values, stats.Sample{Value: ns, Section: section, Group: group[k.session]})
-		}
-	})
-	if len(values) == 0 {
-		return nil
+	known += ", not ±" + format.Percent(u.Within)
+	if u.Reached {
+		return []string{known, "it was at the last look, before the requests in flight had ended"}
 	}
-	return stats.NewSections(values, groups)
-}
-
-// of is a latency of the table; record.None if the request has none, or timings do not keep it.
-func (k *timing) of(latency int) int64 {
-	if latency == Drift {
-		if !k.sent {
-			return record.None
-		}
-		return k.driftNS()
-	}
-	if at := slices.Index(timedLatencies, latency); at >= 0 {
-		return k.latencies[at]
-	}
-	for i, of := range timedLatencies {
-		late := k.driftNS()
-		if latencies[of].planned == latencies[latency].Key && k.latencies[i] != record.None && late != record.None {
-			return k.latencies[i] + late
-		}
-	}
-	return record.None
+	ratio := u.PlusMinus / u.Within
+	need := format.Many(int64(math.Ceil(float64(u.Requests)*ratio*ratio)), "request")
+	return []string{known, "it may need about " + need + " like these"}
 }

@@ -53,13 +53,13 @@ type Latency struct {
 	LiveName string   // of its histogram on the page for Prometheus; "" = it is not shown live
 	LiveHelp string   // what the page says of it
 
-	// planned is the key of the same latency from the planned instant on; "" = none is known, and late sending is not
+	// Planned is the key of the same latency from the planned instant on; "" = none is known, and late sending is not
 	// judged.
-	planned     string
-	toleratedNS int64 // how much the client may change it before that counts; 0 = late reading is not judged
-	perToken    bool  // a delay of the whole answer changes it by the share of a token
-	// lateRead is by how many ns a late read may have changed it; nil = records do not show that.
-	lateRead func(*record.Record) (less, more int64)
+	Planned     string
+	ToleratedNS int64 // how much the client may change it before that counts; 0 = late reading is not judged
+	PerToken    bool  // a delay of the whole answer changes it by the share of a token
+	// LateRead is by how many ns a late read may have changed it; nil = records do not show that.
+	LateRead func(*record.Record) (less, more int64)
 }
 
 // Shown is where people see a latency.
@@ -93,9 +93,9 @@ var latencies = [NumLatencies]Latency{
 		Compared:    []string{"p50", "p95", "p99", "paired"},
 		LiveName:    "time_to_first_token_seconds",
 		LiveHelp:    "From sending to the first token, of requests that ended ok.",
-		planned:     "ttft_planned",
-		toleratedNS: toleratedNS,
-		lateRead:    firstToken,
+		Planned:     "ttft_planned",
+		ToleratedNS: ToleratedNS,
+		LateRead:    firstToken,
 	},
 	TTFTPlanned: {
 		Key:     "ttft_planned",
@@ -116,9 +116,9 @@ var latencies = [NumLatencies]Latency{
 		Shown:       OnScreen,
 		Twin:        "ttft",
 		Compared:    []string{"p50", "p95", "p99", "paired"},
-		planned:     "ttfo_planned",
-		toleratedNS: toleratedNS,
-		lateRead:    firstOutput,
+		Planned:     "ttfo_planned",
+		ToleratedNS: ToleratedNS,
+		LateRead:    firstOutput,
 	},
 	TTFOPlanned: {
 		Key:     "ttfo_planned",
@@ -139,16 +139,16 @@ var latencies = [NumLatencies]Latency{
 		Compared:    []string{"p50", "p95", "p99", "paired"},
 		LiveName:    "time_per_output_token_seconds",
 		LiveHelp:    "Time for each token after the first, of requests that ended ok.",
-		toleratedNS: toleratedTokNS,
-		lateRead:    eachToken,
-		perToken:    true,
+		ToleratedNS: toleratedTokNS,
+		LateRead:    eachToken,
+		PerToken:    true,
 	},
 	ITL: {
 		Key:         "itl",
 		Label:       "ITL",
 		Title:       "ITL: gaps between token chunks",
 		Shown:       OnScreen,
-		toleratedNS: toleratedTokNS,
+		ToleratedNS: toleratedTokNS,
 	},
 	E2E: {
 		Key:         "e2e",
@@ -160,9 +160,9 @@ var latencies = [NumLatencies]Latency{
 		Compared:    []string{"p95", "paired"},
 		LiveName:    "e2e_request_latency_seconds",
 		LiveHelp:    "From sending to the last token, of requests that ended ok.",
-		planned:     "e2e_planned",
-		toleratedNS: toleratedNS,
-		lateRead:    lastToken,
+		Planned:     "e2e_planned",
+		ToleratedNS: ToleratedNS,
+		LateRead:    lastToken,
 	},
 	E2EPlanned: {
 		Key:     "e2e_planned",
@@ -301,10 +301,10 @@ func resultFields[T any]() (fields []resultField) {
 }
 
 // set sets a field of *to, which is of the type that the field is of.
-func (f *resultField) set(to any, d *Distribution) {
+func (f *resultField) set(to any, d *stats.Distribution) {
 	var number any = d.Percentiles(f.unitNS)
 	if f.permille > 0 {
-		number = d.at(f.permille, f.unitNS)
+		number = d.At(f.permille, f.unitNS)
 	}
 	reflect.ValueOf(to).Elem().Field(f.index).Set(reflect.ValueOf(number))
 }
@@ -325,11 +325,11 @@ func LatenciesIn[T any]() (places []int) {
 	return slices.Compact(places)
 }
 
-// latencyStats are the distributions of all latencies.
-type latencyStats [NumLatencies]Distribution
+// LatencyStats are the distributions of all latencies.
+type LatencyStats [NumLatencies]stats.Distribution
 
-// add counts a request.
-func (s *latencyStats) add(r *record.Record) {
+// Add counts a request.
+func (s *LatencyStats) Add(r *record.Record) {
 	for i := range latencies {
 		l := &latencies[i]
 		if l.Of == nil || !l.OfSent && r.Outcome != record.OK {
@@ -341,8 +341,8 @@ func (s *latencyStats) add(r *record.Record) {
 	}
 }
 
-// fill sets the fields of *to, which is one of the structs of results.
-func (s *latencyStats) fill(to any) {
+// Fill sets the fields of *to, which is one of the structs of results.
+func (s *LatencyStats) Fill(to any) {
 	var fields []resultField
 	switch to.(type) {
 	case *RunLatencies:

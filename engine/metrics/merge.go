@@ -88,10 +88,10 @@ func (m merger) pointer(to, from reflect.Value, rule string) {
 
 func union(to, from any) {
 	switch to := to.(type) {
-	case *Distribution:
-		to.Merge(from.(*Distribution))
-	case *failureKinds:
-		to.merge(*from.(*failureKinds))
+	case *stats.Distribution:
+		to.Merge(from.(*stats.Distribution))
+	case *FailureKinds:
+		to.Merge(*from.(*FailureKinds))
 	case *[]Unsafe:
 		*to = OnceEach(append(*to, *from.(*[]Unsafe)...))
 	default:
@@ -111,8 +111,8 @@ func chosen[T int64 | float64](a, b T, rule string) T {
 	panic("BUG: metrics: a field has the merge tag " + rule)
 }
 
-// mergeCounts adds what was counted of a target to what was counted of others.
-func mergeCounts[T any](to, from *T) {
+// MergeCounts adds what was counted of a target to what was counted of others.
+func MergeCounts[T any](to, from *T) {
 	merger{}.fields(reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem())
 }
 

@@ -222,7 +222,7 @@ func TestMergeTags(t *testing.T) {
 		reflect.Struct: {"each", "first"}, reflect.Map: {"union"},
 	}
 	rules := map[reflect.Type][]string{
-		reflect.TypeFor[stats.Percentiles](): {"worst"}, reflect.TypeFor[Distribution](): {"union"}, reflect.TypeFor[[]Unsafe](): {"union"},
+		reflect.TypeFor[stats.Percentiles](): {"worst"}, reflect.TypeFor[stats.Distribution](): {"union"}, reflect.TypeFor[[]Unsafe](): {"union"},
 	}
 	var check func(of reflect.Type)
 	check = func(of reflect.Type) {

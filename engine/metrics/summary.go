@@ -1,13 +1,105 @@
+// Package metrics says what a summary of a run is. It has the types of summary.json, the table of latencies, SLOs, and
+// how the facts of several clients become one.
+//
+// It counts no records, which collect does, and judges nothing, which verdict does. It belongs to nobody: a Summary may
+// be read from anywhere, and is changed by one goroutine at a time.
+//
+// The package is not an API: any release may change it.
 package metrics
 
 import (
+	"strings"
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/engine/scrape"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
+
+// Goodput is what the requests that met every bound make. The planned requests are requests + failed + those that
+// were ok and missed a bound + requests.stopped. One that missed several counts in missed for each of them, so missed
+// shows which bound limits goodput.
+type Goodput struct {
+	// the bounds in ms, as ttft_ms, tpot_ms, …; only in the run's own, not in a target's
+	SLO          map[string]float64 `json:"slo,omitempty"`
+	Requests     int64              `json:"requests"`       // good ones: ok, and within every bound
+	RequestsPerS float64            `json:"requests_per_s"` // good requests over the run's duration
+	// of the planned requests without those of requests.stopped; of a target: of its requests
+	Share      *float64         `json:"share"`
+	Missed     map[string]int64 `json:"missed"`     // ok requests by the bound that they missed: ttft, tpot, …
+	Unmeasured map[string]int64 `json:"unmeasured"` // requests of missed that have no such latency
+	Failed     int64            `json:"failed"`     // requests that were not ok, and so in neither
+}
+
+// Gateway is what a gateway before the servers reported of its own time and of theirs, over ok requests.
+type Gateway struct {
+	Requests int64 `json:"requests"` // those whose gateway reported one of the two times
+	// time that the gateway took itself; null if it does not report it
+	OwnMS *stats.Percentiles `json:"own_ms"`
+	// time that it waited for the head of the server's response; null if it does not report it
+	UpstreamMS *stats.Percentiles `json:"upstream_ms"`
+	// of TTFT: the time to the response head, less upstream_ms; null without these
+	Share       *float64 `json:"gateway_share"`
+	ServerShare *float64 `json:"server_share"` // of TTFT: upstream_ms
+}
+
+// History is what follow-up turns had of what the servers answered in the
+// run. It counts those that were sent: turns = live + partly + recorded.
+type History struct {
+	Turns    int64 `json:"turns" merge:"sum"`    // follow-up turns that were sent
+	Live     int64 `json:"live" merge:"sum"`     // turns in which all earlier answers are live
+	Partly   int64 `json:"partly" merge:"sum"`   // turns in which some are; the others are as recorded
+	Recorded int64 `json:"recorded" merge:"sum"` // turns in which none is
+	Answers  int64 `json:"answers" merge:"sum"`  // live answers in all turns
+
+	// Why the latest answer that was not live was not: of the turns of partly and recorded.
+	Why HistoryGaps `json:"not_live" merge:"each"` // turns by why the latest answer that is not live is not
+
+	// time from the end of a turn until the body of the next one was made
+	MakeUS *stats.Percentiles `json:"make_us" merge:"worst"`
+}
+
+// HistoryGaps counts turns by why an answer in them is not live.
+type HistoryGaps struct {
+	Late   int64 `json:"late" merge:"sum"`       // the turn left before the answer was there
+	Failed int64 `json:"failed" merge:"sum"`     // the request before failed
+	NoText int64 `json:"no_text" merge:"sum"`    // the server answered without a text
+	Tools  int64 `json:"tool_calls" merge:"sum"` // the server called a tool, or the recorded answer does
+	Apart  int64 `json:"apart" merge:"sum"`      // the turn's messages do not begin with those of a turn before
+}
+
+// The values of Answers.Mode.
+const (
+	AnswersFree   = "free"
+	AnswersForced = "forced"
+)
+
+// Answers is what servers answered in conversations whose prompts are made of tokens, and what of it is in later
+// prompts.
+type Answers struct {
+	// free: the servers chose the tokens; forced: they were told
+	Mode   string `json:"mode" merge:"first"`
+	Forced int64  `json:"forced_tokens" merge:"sum"` // tokens that the servers were told
+	// turns with a part of the answer before them in their prompts, as recorded
+	Turns         int64 `json:"carried_turns" merge:"sum"`
+	Carried       int64 `json:"carried_tokens" merge:"sum"`        // tokens of answers in these prompts, as recorded
+	Prompt        int64 `json:"recorded_input_tokens" merge:"sum"` // of all requests
+	WrongRequests int64 `json:"wrong_requests" merge:"records"`    // ok requests with tokens other than told
+	WrongTokens   int64 `json:"wrong_tokens" merge:"records"`      // these tokens, missing ones too
+	// the first of the first such request that ended, in words; "" if there is none
+	First string `json:"first_wrong" merge:"records"`
+}
+
+// Servers is what the servers reported during the run. The summary has our own numbers beside it.
+type Servers struct {
+	scrape.Servers
+	// every address that requests went to was read, so that counts compare with ours
+	Whole bool `json:"whole"`
+	// of several shards: what the counts have beside their requests, or lack of them; absent if nothing is known
+	Apart string `json:"apart,omitempty"`
+}
 
 // Schema is the version of summary.json.
 const Schema = 2
@@ -228,16 +320,6 @@ type Requests struct {
 	ByOutcome map[string]int64 `json:"by_outcome" merge:"records"` // requests by outcome; their sum is planned
 	// failed requests by outcome, phase and status, the most frequent first
 	Failures []Failure `json:"failures" merge:"records"`
-}
-
-// Failure is requests that failed alike.
-type Failure struct {
-	Outcome string `json:"outcome"` // http_error, reset, …
-	// how far they came: connect (not a byte was sent), headers (until the head of an answer was read) or stream
-	Phase   string `json:"phase"`
-	Status  int    `json:"status"`  // HTTP status; 0 if no answer has one
-	Count   int64  `json:"count"`   // requests
-	Example string `json:"example"` // the first message of one; empty if none has any
 }
 
 // Throughput is what ok requests made of the run's duration.
@@ -529,6 +611,35 @@ type Load struct {
 	ReuseP90 *float64 `json:"reuse_distance_tokens_p90"` // likewise, the 90th percentile
 	// of the input tokens, in an unlimited cache; null without block ids
 	HitRatio *float64 `json:"ideal_hit_ratio"`
+}
+
+// PromptTokens is the server's count, or the trace's where it gave none; record.None without either.
+func PromptTokens(r *record.Record) int64 {
+	if r.PromptTokens != record.None {
+		return r.PromptTokens
+	}
+	return r.InputTokens
+}
+
+// Unknown is what servers do not report.
+type Unknown struct {
+	What string // in a few words, with why, and the flag that helps
+	Note string // in whole sentences
+}
+
+// Fold is a note of what is unknown: in whole sentences of one thing, as a list of several.
+func Fold(all []Unknown) []string {
+	switch len(all) {
+	case 0:
+		return nil
+	case 1:
+		return []string{all[0].Note}
+	}
+	var what []string
+	for _, u := range all {
+		what = append(what, u.What)
+	}
+	return []string{"the server does not report: " + strings.Join(what, ", ")}
 }
 
 // Note is what is worth knowing of a run.

@@ -1,13 +1,13 @@
 package metrics
 
 import (
-	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // Verdict answers two questions about a run, which it never mixes. Was the load right and the measurement sound? Did
@@ -126,51 +126,6 @@ func (ns *AsMS) UnmarshalJSON(text []byte) error {
 // DefaultLimits returns the limits of the command line's defaults.
 func DefaultLimits() Limits { return Limits{ForcedOutput: true} }
 
-const (
-	// starvedShare of all processors' time used by the client alone means that
-	// readers waited for a processor.
-	starvedShare = 0.95
-	// warmTolerance is the share of prompt tokens that may be hit above the ideal before the cache counts as warm, if
-	// no overtaking explains them. If a vocabulary is small, different prompts begin alike now and then.
-	warmTolerance = 0.01
-	// shortTolerance is the share of input tokens that rows shorter than the
-	// template may add.
-	shortTolerance = 0.01
-)
-
-// Judge returns the verdict on s by s.Limits. further are reasons that others found. It looks at nothing else, so the
-// same summary always gets the same verdict.
-func Judge(s *Summary, further ...Reason) Verdict {
-	v := Verdict{
-		Measurement: Valid,
-		Reasons:     append(faults(s), further...),
-		Unsafe:      []Unsafe{},
-	}
-	for _, r := range []*Reason{sending(s), reading(s)} {
-		if r != nil {
-			v.Reasons = append(v.Reasons, *r)
-		}
-	}
-	// by name invalid comes before limited
-	slices.SortStableFunc(v.Reasons, func(a, b Reason) int { return cmp.Compare(a.Grade, b.Grade) })
-	if len(v.Reasons) > 0 {
-		v.Measurement = v.Reasons[0].Grade
-	}
-	if s.Limits.MaxDriftNS == 0 {
-		v.Unsafe = append(v.Unsafe, s.Lateness.Sending...)
-	}
-	if s.Limits.MaxReceiveLagNS == 0 {
-		v.Unsafe = append(v.Unsafe, s.Lateness.Reading...)
-	}
-	v.Unsafe = OnceEach(v.Unsafe)
-	v.Objectives = Objectives(s, v.Unsafe)
-	if len(v.Reasons) == 1 && v.Measurement == Limited && len(v.Unsafe) > 0 {
-		v.Reasons[0].What += "; all else is safe"
-	}
-	v.Valid = v.Measurement != Invalid
-	return v
-}
-
 // Drop takes out the reasons of a code, where another reason says the same.
 func (v *Verdict) Drop(code Code) {
 	v.Reasons = slices.DeleteFunc(v.Reasons, func(r Reason) bool { return r.Code == code })
@@ -192,87 +147,56 @@ func OnceEach(all []Unsafe) []Unsafe {
 	return out
 }
 
-// faults are the reasons that make a measurement invalid, but for lateness.
-func faults(s *Summary) []Reason {
-	const reportBug = "please report this as a bug"
-	r := &s.Requests
-	t := &s.Tokens
-	w := &s.Workload
-	c := &s.PrefixCache
-	count := format.Count[int64]
-	died := s.Run.SenderDied
-	usedShare := s.Client.CPUS / max(1e-9, s.Run.DurationS*float64(s.Run.Host.CPUs))
-	surplus := float64(w.ShortSurplus) / max(1, float64(w.InputTokens))
-	failed := ""
-	hitBy := format.Requests(c.AboveIdealRequests)
-	if len(r.Failures) > 0 {
-		failed = count(r.Failures[0].Count) + " of them: " + r.Failures[0].Words()
-	}
-	if c.CountedTokens != nil {
-		hitBy = "by the " + c.HitsFrom + " requests"
-	}
-	wrong := cmp.Or(s.Answers, &Answers{})
-	aboveIdeal := c.AboveIdealTokens - c.OvertakenTokens
-	out := []Reason{}
-	for _, f := range []struct {
-		holds         bool
-		code          Code
-		what, why, do string
-	}{
-		{died != "", SenderDied, count(r.Sent) + " of " + format.Requests(r.Planned) + " were sent", died,
-			"run again, or send from threads of this process with --sender thread"},
-		{s.Run.PrimerFailed != "", PrimerFailed, "nothing was measured, since the servers' caches could not be filled",
-			s.Run.PrimerFailed, "see \"error\" in requests.jsonl"},
-		{s.Run.Partial && died == "" && s.Run.PrimerFailed == "" && (s.Window == nil || r.Stopped > 0), Interrupted,
-			"interrupted when " + count(r.Sent) + " of " + format.Requests(r.Planned) + " had been sent",
-			"", ""},
-		{r.OK+r.Failed+r.Stopped != r.Planned, Unaccounted,
-			format.Requests(r.Planned) + " planned but " + count(r.OK+r.Failed+r.Stopped) + " recorded",
-			"", reportBug},
-		{r.Unwritten > 0, Unwritten, format.Many(r.Unwritten, "record") +
-			" could not be written to disk, though this summary counts them", "",
-			"make room and run again"},
-		{r.OK == 0 && r.Failed > 0, NothingOK,
-			"none of " + format.Requests(r.Failed) + " succeeded, so nothing was measured", failed,
-			"see \"error\" in requests.jsonl"},
-		{s.Connections.NoResources > 0, ClientFailures,
-			format.Requests(s.Connections.NoResources) +
-				" failed because this machine had no descriptor, port or memory for a connection", "",
-			"raise the limit (ulimit -n, net.ipv4.ip_local_port_range), or have fewer requests in flight"},
-		{r.Early > 0, SentEarly, format.Requests(r.Early) + " sent before the planned time", "", reportBug},
-		{usedShare > starvedShare && s.Run.DurationS > 0 && r.Sent > 0 &&
-			s.Run.Host.CPUs > 0, Starved, "the client lacked CPU time, so its times are not the server's",
-			"it used " + format.Percent(usedShare) + " of " + format.Many(s.Run.Host.CPUs, "core"),
-			"give it more cores, or replay from several machines"},
-		{t.PromptMismatches > 0, Prompts,
-			"the server counted other prompt tokens than were sent in " + count(t.PromptMismatches) +
-				" of " + format.Requests(r.OK),
-			"its chat template is not constant, or its tokenizer splits our words", "see the notes and --tokenizer"},
-		{float64(w.ShortSurplus) > shortTolerance*float64(w.InputTokens), ShortRows,
-			format.Many(w.ShortRows, "row") + " got " + format.Many(w.ShortSurplus, "prompt token") +
-				" more than recorded, " + format.Percent(surplus) + " of all",
-			"they are no longer than what the server adds to a prompt", "use --api completions, or leave them out"},
-		{wrong.WrongRequests > 0, WrongAnswers,
-			"the servers made other tokens than they were told in " + count(wrong.WrongRequests) +
-				" of " + format.Requests(r.OK) + ", " + format.Many(wrong.WrongTokens, "token") +
-				" in all",
-			wrong.First, "serve without speculative decoding, or leave out --force-answers"},
-		{t.CutShort > 0 && s.Limits.ForcedOutput, CutShort,
-			count(t.CutShort) + " of " + format.Many(r.OK, "completion") + " ended short of the recorded length",
-			"the server ignores min_tokens and ignore_eos, or its context is too small",
-			"serve with a larger context, or accept it with --no-force-output"},
-		{float64(aboveIdeal) > warmTolerance*float64(t.Prompt) &&
-			!s.Limits.AllowWarm, Warm,
-			"the cache was warm, " + hitBy + " hit " + format.Many(aboveIdeal, "token") +
-				" more than an ideal cold cache could", "",
-			"use --cold flush or salt, restart the server, or accept it with --allow-warm"},
-		{w.RefusedRows > 0, Refused,
-			format.Many(w.RefusedRows, "row") + " of the selection could not be replayed", "",
-			"see the notes on the trace"},
-	} {
-		if f.holds {
-			out = append(out, Reason{f.code, Invalid, f.what, f.why, f.do})
+// LateReadGap is a gap between token chunks that a late read may have changed, in ns: as measured, and as it is if
+// what was found together had come evenly.
+type LateReadGap struct{ NS, LikelyNS int64 }
+
+// What lateness of the client may change before a percentile counts as unsafe, and a load as another one. Two runs of
+// the same load on the same server differ by some 5 % in their percentiles, so less than that cannot be seen. Below 1
+// ms a request, and 0.1 ms a token, differ by the event loops and networks between two programs.
+const (
+	ToleratedShare = 0.05      // of a percentile's value, of the median E2E, and of the time of a closed loop's slots
+	ToleratedNS    = 1_000_000 // of TTFT and E2E
+	toleratedTokNS = 100_000   // of TPOT and ITL
+)
+
+// Lateness is how late the client was, and what that may have changed.
+type Lateness struct {
+	// from one planned instant to the next; null in a closed loop, and below two requests
+	MeanGapMS *float64 `json:"mean_gap_ms" merge:"records"`
+	// requests that left later than this count as displaced: the mean gap, 5 % of the median E2E or 1 ms, whichever is
+	// most
+	DisplacedMS float64 `json:"displaced_after_ms" merge:"records"`
+	// requests; above a tenth of those sent the load was another one
+	Displaced int64 `json:"displaced" merge:"records"`
+	// requests that may have taken over 1 ms longer, since others left late and the servers took longer with more in
+	// flight
+	Behind int64 `json:"behind" merge:"records"`
+	// of a closed loop: the share of its slots' time from the end of a request until the next one left; null otherwise
+	SlotsLostShare *float64 `json:"slots_lost_share" merge:"records"`
+	// percentiles that differ by more than 5 % (and 1 ms; of TPOT 0.1 ms), if they are counted from the planned
+	// instants, or if nobody had waited behind late requests
+	Sending []Unsafe `json:"sending" merge:"records"`
+	// percentiles that late reads may have moved by more than 5 % (and 1 ms; of TPOT and ITL 0.1 ms)
+	Reading []Unsafe `json:"reading" merge:"union"`
+}
+
+// clients is how many clients the facts of s.Client are of: shards whose runs came to their end, or one.
+func (s *Summary) Clients() (n int64) {
+	for i := range s.Shards {
+		if s.Shards[i].State == ShardWhole {
+			n++
 		}
 	}
-	return out
+	return max(1, n)
+}
+
+// ThrottledShare is the share of the run's time for which a CPU limit stopped the client, of several the mean; 0 if
+// that is unknown.
+func (s *Summary) ThrottledShare() float64 {
+	whole := s.Run.DurationS * float64(s.Clients())
+	if whole <= 0 {
+		return 0
+	}
+	return stats.OrZero(s.Client.ThrottledS) / whole
 }

@@ -5,10 +5,30 @@ import (
 	"math"
 	"slices"
 
-	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
+
+// Step is a row of timeline.jsonl or timeline_instances.jsonl. It has what became of the requests to one target, or
+// of one instance, that were sent within a step of time. A request that was not sent counts at its planned time.
+type Step struct {
+	FromS float64 `json:"from_s"` // begin of the step, since the start of the run
+	ToS   float64 `json:"to_s"`   // end of the step
+	// URL; absent for requests that never had one, and in timeline_instances.jsonl
+	Target   string  `json:"target,omitempty"`
+	Instance string  `json:"instance,omitempty"` // as answers name it; only in timeline_instances.jsonl
+	Planned  int64   `json:"planned"`            // requests that were to leave in the step
+	Requests int64   `json:"requests"`           // sent in the step, or, if unsent, planned in it
+	OK       int64   `json:"ok"`                 // of requests, those that ended ok
+	Failed   int64   `json:"failed"`             // of requests, those that did not
+	InFlight float64 `json:"in_flight"`          // requests in flight, mean over the step
+	StepLatencies
+	PromptTokens int64 `json:"prompt_tokens"` // of the step's ok requests
+	// of prompt_tokens, those that the server reported as cached; null if it reported nothing
+	CachedTokens *int64 `json:"cached_tokens"`
+	// tokens of ok requests that came in the step, if they came evenly from a request's first chunk to its last
+	OutputTokens int64 `json:"output_tokens"`
+}
 
 // Window is the part of a run that a summary is of. Requests count by their planned times. Throughput and requests in
 // flight are those of all requests, so that windows add up to the run: an ok request counts where it ended, its
@@ -39,11 +59,11 @@ func (s *Summary) Length() string {
 // Has reports whether an instant is in the window; no window has all. Nothing is behind a window that ends with the
 // run.
 func (w *Window) Has(ns int64) bool {
-	from, to := w.bounds()
+	from, to := w.Bounds()
 	return ns >= from && ns < to
 }
 
-func (w *Window) bounds() (fromNS, toNS int64) {
+func (w *Window) Bounds() (fromNS, toNS int64) {
 	if w == nil {
 		return math.MinInt64, math.MaxInt64
 	}
@@ -53,36 +73,6 @@ func (w *Window) bounds() (fromNS, toNS int64) {
 		toNS = int64(math.Round(w.ToS * 1e9))
 	}
 	return fromNS, toNS
-}
-
-// Within makes c count what was planned in w. Add takes the other requests, too, for what does not count by planned
-// times. Call it before Add.
-func (c *Collector) Within(w *Window) { c.window = w }
-
-// setRates sets throughput and requests in flight, over a run or a window of some duration.
-func (c *Collector) setRates(s *Summary) {
-	var requests, prompt, output, flight int64
-	from, to := c.window.bounds()
-	for _, some := range []*timings{&c.timings, &c.outside} {
-		some.each(func(k *timing) {
-			if k.sent {
-				flight += max(0, min(k.endNS, to)-max(k.atNS, from))
-			}
-			if k.outcome == record.OK && k.endNS >= from && k.endNS < to {
-				requests++
-			}
-			if first, _ := k.chunksNS(); first >= from && first < to {
-				prompt += int64(k.prompt)
-			}
-			output += k.cameBefore(to) - k.cameBefore(from)
-		})
-	}
-	d := s.Run.DurationS
-	s.Throughput = Throughput{float64(requests) / d, float64(prompt) / d, float64(output) / d}
-	s.InFlight = new(seconds(flight) / d)
-	if s.UnderLoad = c.underLoad(s); c.window != nil {
-		s.UnderLoad = UnderLoad{UntilS: d, Throughput: s.Throughput}
-	}
 }
 
 // FindSteady finds the most steps of a run of runS seconds, one behind the other, in which the requests in flight
@@ -131,6 +121,16 @@ type Energy struct {
 	PerOK     *float64 `json:"j_per_request"`      // for each ok request
 }
 
+// SetEnergy sets the energy of s if the power of the servers' GPUs is known.
+func (s *Summary) SetEnergy() {
+	if s.Servers != nil && s.Servers.All.PowerW != nil {
+		t := s.Throughput
+		w := s.Servers.All.PowerW.Mean
+		s.Energy = &Energy{w * s.Run.DurationS, stats.Ratio(w, t.InputTokensPerS+t.OutputTokensPerS),
+			stats.Ratio(w, t.OutputTokensPerS), stats.Ratio(w, t.RequestsPerS)}
+	}
+}
+
 // Price sets the cost of s by the price of all servers for an hour; 0 sets none.
 func (s *Summary) Price(perHour float64) {
 	if t, perS := s.Throughput, perHour/3600; perS > 0 {
@@ -139,15 +139,4 @@ func (s *Summary) Price(perHour float64) {
 		both := stats.Ratio(1e6*perS, t.InputTokensPerS+t.OutputTokensPerS)
 		s.Cost = &Cost{perHour, perS * s.Run.DurationS, in, out, both, stats.Ratio(perS, t.RequestsPerS)}
 	}
-}
-
-// energy is nil if no GPU's power is known.
-func energy(s *Summary) *Energy {
-	if s.Servers == nil || s.Servers.All.PowerW == nil {
-		return nil
-	}
-	t := s.Throughput
-	w := s.Servers.All.PowerW.Mean
-	return &Energy{w * s.Run.DurationS, stats.Ratio(w, t.InputTokensPerS+t.OutputTokensPerS),
-		stats.Ratio(w, t.OutputTokensPerS), stats.Ratio(w, t.RequestsPerS)}
 }

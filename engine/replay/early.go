@@ -1,15 +1,15 @@
 package replay
 
-import "github.com/fastreplay/fastreplay/engine/metrics"
+import "github.com/fastreplay/fastreplay/engine/collect"
 
 // watchEnd begins to watch for what ends the run early. Validate has refused what cannot.
 func (r *runner) watchEnd() {
-	r.until, _ = metrics.ParseUntil(r.cfg.Limits.Until)
+	r.until, _ = collect.ParseUntil(r.cfg.Limits.Until)
 	planned := r.load.Requests()
 	if d := r.load.Plan.Dependencies; d != nil {
 		planned -= int(d.Prepare)
 	}
-	r.loss, _ = metrics.ParseLoss(r.cfg.Limits.AbortIf, int64(planned))
+	r.loss, _ = collect.ParseLoss(r.cfg.Limits.AbortIf, int64(planned))
 }
 
 // mayEnd ends the run if it knows enough, or is lost. It is called about once a second, by the goroutine that records.

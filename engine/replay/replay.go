@@ -15,6 +15,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/export"
 	"github.com/fastreplay/fastreplay/engine/live"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -194,12 +195,12 @@ type runner struct {
 	stamps   wire.Stamps
 	load     *setup.Prepared
 
-	collector *metrics.Collector
+	collector *collect.Collector
 	writer    *report.Writer
 	servers   *serverWatch // nil before they are watched
 
-	until   *metrics.Precision // nil if the run does not end when it knows enough
-	loss    *metrics.Loss      // nil if it does not end when it is lost
+	until   *collect.Precision // nil if the run does not end when it knows enough
+	loss    *collect.Loss      // nil if it does not end when it is lost
 	aborted string             // why it was ended since it is lost; "" = it was not
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/audit"
+	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/export"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/merge"
@@ -28,7 +29,7 @@ const compressedFrom = 1_000_000
 func (r *runner) openResults() error {
 	known := r.known()
 	r.meter = r.newMeter(known)
-	r.collector = metrics.NewCollector(r.load.URLs(), r.cfg.SLOs...)
+	r.collector = collect.NewCollector(r.load.URLs(), r.cfg.SLOs...)
 	r.watchEnd()
 	err := errors.Join(report.WritePlan(r.Dir, known), r.writeShard())
 	if err != nil {
@@ -131,7 +132,7 @@ func (r *runner) conclude(found engine.Result, records []record.Record) (*metric
 	}
 	info.Run.Aborted = r.aborted
 	summary := r.collector.Summary(
-		info, metrics.Probed{
+		info, collect.Probed{
 			Unknown:            r.load.Facts.Unknown,
 			NoteUnlessReported: r.load.Facts.NoteUnlessReported,
 			CacheOff:           work.CacheOff,

@@ -8,10 +8,11 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/export"
-	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/setup"
 	"github.com/fastreplay/fastreplay/engine/shard"
+	"github.com/fastreplay/fastreplay/engine/verdict"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -53,7 +54,7 @@ func (c *Config) checkObjectives() error {
 		)
 	}
 	for _, text := range c.Limits.Require {
-		name, _, _, err := metrics.ParseRequirement(text)
+		name, _, _, err := verdict.ParseRequirement(text)
 		if err != nil {
 			return fmt.Errorf("--require %w", err)
 		}
@@ -72,13 +73,13 @@ func (c *Config) checkEnd() error {
 	early := ""
 	if text := c.Limits.Until; text != "" {
 		early = "--until"
-		if _, err := metrics.ParseUntil(text); err != nil {
+		if _, err := collect.ParseUntil(text); err != nil {
 			return fmt.Errorf("--until %w", err)
 		}
 	}
 	if text := c.Limits.AbortIf; text != "" {
 		early = "--abort-if"
-		if _, err := metrics.ParseLoss(text, 1); err != nil {
+		if _, err := collect.ParseLoss(text, 1); err != nil {
 			return fmt.Errorf("--abort-if %w", err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -23,7 +24,7 @@ func soundDir(t testing.TB) string {
 	dir := t.TempDir()
 	w, err := NewWriter(dir, WriterOptions{})
 	must.Do(t, err)
-	c := metrics.NewCollector([]string{windowURL})
+	c := collect.NewCollector([]string{windowURL})
 	for i := range int64(100) {
 		var r record.Record
 		r.Clear()
@@ -40,7 +41,7 @@ func soundDir(t testing.TB) string {
 	s := c.Summary(metrics.Summary{
 		Requests: metrics.Requests{Planned: 100}, Run: metrics.Run{StartedAt: start, DurationS: 100}, Limits: metrics.DefaultLimits(),
 		Workload: metrics.Workload{Trace: "sound.jsonl", Requests: 100}, Records: w.Lines(),
-	}, metrics.Probed{})
+	}, collect.Probed{})
 	for _, err := range []error{WriteSummary(dir, s), WriteHistograms(dir, c, start, start), WriteTimeline(dir, c.Timeline())} {
 		must.Do(t, err)
 	}

@@ -3,7 +3,7 @@
 //
 // It owns the output directory: run.json, requests.jsonl (or .zst), histograms.hlog, timeline.jsonl,
 // timeline_instances.jsonl, server_metrics.jsonl and summary.json. It also owns the forms in which people read them:
-// the page for the terminal and the HTML page. It measures nothing and judges nothing; that is engine/metrics.
+// the page for the terminal and the HTML page. It counts nothing and judges nothing.
 //
 // A Writer and a SampleWriter belong to one goroutine each. Writer.Append allocates
 // only while its buffer grows; everything else here is off the hot path.
@@ -31,6 +31,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
@@ -321,7 +322,7 @@ func WriteJSON(name string, v any) error {
 
 // WriteHistograms writes dir/histograms.hlog, all of it or nothing. start and
 // end are the wall-clock times of the run.
-func WriteHistograms(dir string, c *metrics.Collector, start, end time.Time) error {
+func WriteHistograms(dir string, c *collect.Collector, start, end time.Time) error {
 	name := filepath.Join(dir, HistogramsName)
 	return WriteWhole(name, func(w io.Writer) error {
 		return c.WriteHistograms(w, start, end)
@@ -351,7 +352,7 @@ func EachGaps(dir string, f func(target string, gaps *hdrhistogram.Histogram)) e
 	if err != nil {
 		return err
 	}
-	for h, err := range metrics.Histograms(text) {
+	for h, err := range collect.Histograms(text) {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -364,7 +365,7 @@ func EachGaps(dir string, f func(target string, gaps *hdrhistogram.Histogram)) e
 
 // WriteTimeline writes dir/timeline.jsonl and, if answers name instances, dir/timeline_instances.jsonl, each whole or
 // not at all.
-func WriteTimeline(dir string, t *metrics.Timeline) error {
+func WriteTimeline(dir string, t *collect.Timeline) error {
 	err := writeSteps(filepath.Join(dir, TimelineName), t.Targets())
 	if !t.HasInstances() {
 		return err

@@ -18,6 +18,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
@@ -123,7 +124,7 @@ func TestLoadErrors(t *testing.T) {
 // TestRebuild: a summary made of the records alone has all that is in them.
 func TestRebuild(t *testing.T) {
 	dir, records := t.TempDir(), make([]record.Record, 50)
-	live := metrics.NewCollector([]string{"http://a:1", "http://b:2"})
+	live := collect.NewCollector([]string{"http://a:1", "http://b:2"})
 	for i := range int64(50) {
 		r := &records[i]
 		r.Clear()
@@ -149,7 +150,7 @@ func TestRebuild(t *testing.T) {
 			Code: "no_summary", Grade: metrics.Invalid, What: "the run has no summary.json, so it was killed or is still running",
 			Why: "this is computed from its 50 records on disk, without ITL, connections and client",
 		}}},
-	}, metrics.Probed{})
+	}, collect.Probed{})
 	want.Verdict.Reasons = slices.DeleteFunc(want.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == "interrupted" })
 	if want.Requests.Stopped != 1 || want.Requests.Failed != 0 {
 		t.Errorf("%+v, want the request that was not sent among those that did not fail", want.Requests)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/bench/must"
+	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -96,10 +97,10 @@ func TestRealFullDiskSummary(t *testing.T) {
 		_, err = f.Write(bytes.Repeat([]byte("x"), 4096))
 		_ = f.Close()
 	}
-	c := metrics.NewCollector([]string{"http://a:1"})
+	c := collect.NewCollector([]string{"http://a:1"})
 	c.AddGaps(0, []int64{1, 2, 3})
 	for _, err := range []error{
-		WriteSummary(dir, c.Summary(metrics.Summary{}, metrics.Probed{})), WriteHistograms(dir, c, time.Unix(1, 0), time.Unix(2, 0)),
+		WriteSummary(dir, c.Summary(metrics.Summary{}, collect.Probed{})), WriteHistograms(dir, c, time.Unix(1, 0), time.Unix(2, 0)),
 	} {
 		if !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("got %v, want ENOSPC", err)

@@ -13,6 +13,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/verdict"
 )
 
 // HTML writes the results in dir, whose summary is s, as one page that needs nothing else: no other file, no network.
@@ -144,7 +145,7 @@ func verdictSection(s *metrics.Summary) chart.Section {
 func objectiveLines(v *metrics.Verdict) []string {
 	var met, undecided, missed []string
 	for _, o := range v.Objectives {
-		text := o.Text + " (" + metrics.Outcome(&o) + ")"
+		text := o.Text + " (" + verdict.Outcome(&o) + ")"
 		switch {
 		case o.Met:
 			met = append(met, "✓ "+text)

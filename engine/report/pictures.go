@@ -16,6 +16,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/chart"
+	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
@@ -120,7 +121,7 @@ func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
 }
 
 // addSteps takes the steps of the run, and those of each target or instance.
-func (p *pictures) addSteps(t *metrics.Timeline, byInstance bool) {
+func (p *pictures) addSteps(t *collect.Timeline, byInstance bool) {
 	p.all = slices.Clone(t.All())
 	each := t.Targets()
 	if byInstance {

@@ -16,9 +16,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/fastreplay/fastreplay/bench/must"
+	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 	"github.com/fastreplay/fastreplay/engine/stats"
+	"github.com/fastreplay/fastreplay/engine/verdict"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata")
@@ -69,7 +71,7 @@ func failedRun() *metrics.Summary {
 	s.Client.ThrottledS, s.Client.RunQueueS, s.Client.SenderRunQueueS = p(0.0), p(41.7), p(0.912)
 	s.Connections = metrics.Connections{Dialled: 12000, NotReady: 60, MaxWaitMS: 5000, ClosedIdle: 11}
 	s.DriftUS = &stats.Percentiles{P50: 12.3, P90: 812, P95: 3_400, P99: 8_123, P999: 50_000, Max: 1_212_000, Mean: 812.7}
-	s.Verdict = metrics.Judge(s)
+	s.Verdict = verdict.Judge(s)
 	return s
 }
 
@@ -94,14 +96,14 @@ func partialRun() *metrics.Summary {
 	s.Targets[2].Goodput = &metrics.Goodput{Failed: 1338}
 	s.Notes = []string{"a chunk has 2.00 tokens on average: ITL is per chunk, TPOT per token",
 		"http://10.0.0.2:8000 reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, SGLang --enable-cache-report"}
-	s.Verdict = metrics.Judge(s)
+	s.Verdict = verdict.Judge(s)
 	return s
 }
 
 // TestPrint compares with testdata/*.txt. To accept new pages, run
 // go test ./engine/report -run TestPrint -update, and look at them.
 func TestPrint(t *testing.T) {
-	for name, s := range map[string]*metrics.Summary{"normal": normalRun(), "failed": failedRun(), "partial": partialRun(), "empty": metrics.NewCollector(nil).Summary(metrics.Summary{}, metrics.Probed{})} {
+	for name, s := range map[string]*metrics.Summary{"normal": normalRun(), "failed": failedRun(), "partial": partialRun(), "empty": collect.NewCollector(nil).Summary(metrics.Summary{}, collect.Probed{})} {
 		for _, width := range []int{80} {
 			var got bytes.Buffer
 			must.Do(t, Print(&got, s, PrintOptions{Width: width, Dir: "results/2026-01-02T150405Z"}))

@@ -15,9 +15,11 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
+	"github.com/fastreplay/fastreplay/engine/verdict"
 )
 
 // ErrNoResults is returned for a directory that no run wrote to.
@@ -80,7 +82,7 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 			Why: fmt.Sprintf("this is computed from its %s on disk, without ITL, connections and client",
 				format.Many(seen.Count, "record")),
 		}}},
-	}, metrics.Probed{})
+	}, collect.Probed{})
 	s.Verdict.Drop(metrics.Interrupted) // no_summary says it
 	return s, nil
 }
@@ -100,8 +102,8 @@ func countIn(w *metrics.Workload, r *record.Record) {
 // there are.
 func recordsIn(
 	dir string, urls []string, w *metrics.Window, slos []metrics.SLO, see func(*record.Record),
-) (c *metrics.Collector, seen record.Lines, err error) {
-	c = metrics.NewCollector(urls, slos...)
+) (c *collect.Collector, seen record.Lines, err error) {
+	c = collect.NewCollector(urls, slos...)
 	c.Within(w)
 	for r, err := range RecordsOf(RecordsName(dir), &seen) {
 		if err != nil {
@@ -352,9 +354,9 @@ func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, err
 			s.Verdict.Reasons = append(s.Verdict.Reasons, r)
 		}
 	}
-	out := c.Summary(s, metrics.Probed{})
+	out := c.Summary(s, collect.Probed{})
 	out.Lateness.Reading = reading
-	out.Verdict = metrics.Judge(out, s.Verdict.Reasons...)
+	out.Verdict = verdict.Judge(out, s.Verdict.Reasons...)
 	return out, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -25,7 +26,7 @@ func ranWith(t *testing.T, dir, list string) *metrics.Summary {
 	t.Helper()
 	var records []record.Record
 	urls := []string{"http://a:1", "http://b:2"}
-	c := metrics.NewCollector(urls, slos(t, list)...)
+	c := collect.NewCollector(urls, slos(t, list)...)
 	for i := range int64(40) {
 		var r record.Record
 		r.Clear()
@@ -44,7 +45,7 @@ func ranWith(t *testing.T, dir, list string) *metrics.Summary {
 		c.Add(&r, target)
 	}
 	writeRecords(t, dir, WriterOptions{Compress: true}, records)
-	s := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 40}, Run: metrics.Run{DurationS: 0.048, Cut: true, Targets: urls}, Limits: metrics.DefaultLimits()}, metrics.Probed{})
+	s := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 40}, Run: metrics.Run{DurationS: 0.048, Cut: true, Targets: urls}, Limits: metrics.DefaultLimits()}, collect.Probed{})
 	must.Do(t, WriteSummary(dir, s))
 	return s
 }

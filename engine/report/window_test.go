@@ -11,6 +11,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
@@ -24,7 +25,7 @@ func rampDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	var records []record.Record
-	c := metrics.NewCollector([]string{windowURL}, slos(t, "ttft:150")...)
+	c := collect.NewCollector([]string{windowURL}, slos(t, "ttft:150")...)
 	for s := range int64(98) {
 		n := int64(1)
 		if s >= 20 && s < 80 {
@@ -61,7 +62,7 @@ func rampDir(t *testing.T) string {
 		Requests: metrics.Requests{Planned: int64(len(records)), Unwritten: 1}, Run: metrics.Run{DurationS: 100}, Limits: metrics.DefaultLimits(),
 		Workload: metrics.Workload{Trace: "ramp.jsonl", Requests: int64(len(records))}, Client: metrics.Client{CPUS: 5},
 		Servers: must.Have(rebuildServers(dir, nil))(t),
-	}, metrics.Probed{})
+	}, collect.Probed{})
 	s.Verdict.Reasons = append(s.Verdict.Reasons, metrics.Reason{Code: "drift", Grade: metrics.Limited, What: "that records show by themselves"})
 	must.Do(t, WriteSummary(dir, s))
 	return dir

@@ -1,8 +1,8 @@
-// Package stats has the formulas that summaries of runs and of traces share, so that both count alike. It also has the
-// type of what the machine took from a run.
+// Package stats has the formulas that summaries of runs and of traces share, so that both count alike, and
+// distributions. It also has the type of what the machine took from a run.
 //
 // It imports nothing of this module. Functions are pure, but for Describe, which sorts; they may be called from
-// anywhere.
+// anywhere. A Distribution belongs to one goroutine at a time.
 //
 // The package is not an API: any release may change it.
 package stats

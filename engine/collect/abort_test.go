@@ -1,0 +1,133 @@
+package collect
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/worlds"
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/verdict"
+)
+
+// lossOf is what tells that a run of so many requests is lost.
+func lossOf(t *testing.T, text string, planned int64) *Loss {
+	t.Helper()
+	l, err := ParseLoss(text, planned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// lostAfter is after how many of a run's records it is lost; 0 = never.
+func lostAfter(l *Loss, all []record.Record) int {
+	for i := range all {
+		l.Add(&all[i])
+		if l.Lost(0) {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// TestLossInWorlds: in each world, a run whose limit is the true percentile is ended in at most 5 % of the runs, and no
+// run is ended whose own percentile is within the limit. With FASTREPLAY_WORLDS=300 it judges so many runs of each
+// world and prints all shares; otherwise one.
+func TestLossInWorlds(t *testing.T) {
+	seeds, n := 1, 300
+	text := os.Getenv("FASTREPLAY_WORLDS")
+	if text != "" {
+		var err error
+		if seeds, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+		n = 1000
+	}
+	var all worlds.Share
+	for _, w := range worlds.Worlds() {
+		t.Run(w.Name, func(t *testing.T) {
+			for _, p := range judgedPercentiles {
+				key := fmt.Sprintf("ttft.p%g", float64(p)/10)
+				var lost worlds.Share
+				for seed := range uint64(seeds) {
+					truth := w.Value(seed, 0, n, worlds.Stat{Metric: worlds.TTFT, Of: float64(p) / 1000})
+					run := recordsOf(w.Run(seed, 0, n, 1))
+					slices.SortFunc(run, func(a, b record.Record) int { return cmp.Compare(a.DoneNS, b.DoneNS) })
+					at := lostAfter(lossOf(t, fmt.Sprintf("%s>%gms", key, truth), int64(n)), run)
+					lost.Add(at > 0)
+					all.Add(at > 0)
+					if at > 0 {
+						if v := *verdict.Value(summaryOf(run), key); v*1e6 <= math.Floor(truth*1e6) {
+							t.Errorf("seed %d: ended, and %s is %g, within %g", seed, key, v, truth)
+						}
+					}
+				}
+				if text != "" {
+					fmt.Printf("%-14s p%-4g ended %s\n", w.Name, float64(p)/10, lost)
+				}
+			}
+		})
+	}
+	if low, _ := all.Wilson(); low > 5*mostChance {
+		t.Errorf("%s of the runs at their limit were ended", all)
+	}
+}
+
+// TestLoss: a run is ended as soon as it is lost, and what is in flight counts.
+func TestLoss(t *testing.T) {
+	slow, fast := answeredAfter(0, 0, 6e9, record.None), answeredAfter(0, 0, 1e9, record.None)
+	var all []record.Record
+	for range 1000 {
+		all = append(all, slow)
+	}
+	if at := lostAfter(lossOf(t, "ttft.p95>5s", 1000), all); at <= 50 || at > 150 {
+		t.Errorf("all slow: lost after %d of 1,000", at)
+	}
+	l := lossOf(t, "ttft.p95>5s", 1000)
+	for range 900 {
+		l.Add(&fast)
+	}
+	if l.Lost(50) || l.Lost(40) {
+		t.Error("lost, though p95 may be within the limit")
+	}
+	l = lossOf(t, "ttft.p95>5s", 1000)
+	if l.Lost(50) || !l.Lost(200) {
+		t.Error("50 in flight, or 200")
+	}
+	for _, c := range []struct {
+		now, planned, sent, first int64
+		want                      bool
+	}{
+		{6e9, 0, 0, record.None, true},
+		{6e9, 0, 2e9, record.None, false},
+		{9e9, 0, 0, 4e9, false},
+		{9e9, 0, 0, 6e9, true},
+		{9e9, 0, record.None, record.None, false},
+	} {
+		if got := l.Exceeds(c.now, c.planned, c.sent, c.first); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	failed := slow
+	failed.Outcome = record.Reset
+	errors := lossOf(t, "error_rate>20%", 100)
+	l = lossOf(t, "ttft.p95>5s", 100)
+	for range 100 {
+		errors.Add(&failed)
+		l.Add(&failed)
+	}
+	if !errors.Lost(0) || l.Lost(0) {
+		t.Error("failures count as latencies, or not as failures")
+	}
+	for _, text := range []string{"ttft.p95", "ttft.p95<5s", "ttft.mean>5s", "itl.p99>1s", "nothing.p95>1s",
+		"ttft.p95>-1s", "error_rate>0", "error_rate<5%"} {
+		if _, err := ParseLoss(text, 10); err == nil {
+			t.Errorf("%q is taken", text)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package collect
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
+)
+
+// maxParts bounds the parts of a breakdown, each of which has histograms.
+const maxParts = 1024
+
+// partLatencies are the places in the table of those that parts have.
+var partLatencies = metrics.LatenciesIn[metrics.PartLatencies]()
+
+// breakdown counts by who got a request. It belongs to the recorder.
+type breakdown struct {
+	parts map[string]*partCounts
+	rest  int64 // requests of parts beyond maxParts
+}
+
+type partCounts struct {
+	requests, ok int64
+	leftOut      int64
+	stopped      int64                // others that were cancelled or not sent
+	latencies    metrics.LatencyStats // those of partLatencies
+	cache        cacheCounts
+	squares      float64 // sum of the squares of its ok requests' prompt tokens
+}
+
+// add counts one finished request; one of nobody's is left out.
+func (b *breakdown) add(name string, r *record.Record) {
+	if name == "" {
+		return
+	}
+	p := b.parts[name]
+	if p == nil {
+		if len(b.parts) == maxParts {
+			b.rest++
+			return
+		}
+		p = new(partCounts)
+		if b.parts == nil {
+			b.parts = map[string]*partCounts{}
+		}
+		b.parts[name] = p
+	}
+	p.requests++
+	if r.LeftOut() {
+		p.leftOut++
+	} else if stopped(r.Outcome) {
+		p.stopped++
+	}
+	if r.Outcome != record.OK {
+		return
+	}
+	p.ok++
+	for _, l := range partLatencies {
+		addKnown(&p.latencies[l], latencies[l].Of(r))
+	}
+	p.cache.add(r)
+	n := float64(known(metrics.PromptTokens(r)))
+	p.squares += n * n
+}
+
+// summary is nil with fewer than least parts. If the run was over before its requests, those that it ended did not
+// fail.
+func (b *breakdown) summary(least int, over bool) *metrics.Breakdown {
+	if len(b.parts) < least {
+		return nil
+	}
+	out := &metrics.Breakdown{Parts: []metrics.Part{}, Rest: b.rest}
+	all := b.rest
+	for name, p := range b.parts {
+		all += p.requests
+		failed := p.requests - p.ok - p.leftOut
+		if over {
+			failed -= p.stopped
+		}
+		part := metrics.Part{
+			Name:             name,
+			Requests:         p.requests,
+			OK:               p.ok,
+			Failed:           failed,
+			PromptTokens:     p.cache.Prompt,
+			ReportedHitRatio: p.cache.hitRatio(),
+		}
+		p.latencies.Fill(&part.PartLatencies)
+		out.Parts = append(out.Parts, part)
+	}
+	slices.SortFunc(out.Parts, func(x, y metrics.Part) int { return natural(x.Name, y.Name) })
+	for i := range out.Parts {
+		out.Parts[i].Share = float64(out.Parts[i].Requests) / float64(all)
+	}
+	out.CV, _ = spreadOf(out.Parts, requestsOf, 0)
+	out.TokensCV, _ = spreadOf(out.Parts, tokensOf, 0)
+	return out
+}
+
+func requestsOf(p *metrics.Part) float64 { return float64(p.Requests) }
+
+func tokensOf(p *metrics.Part) float64 { return float64(p.PromptTokens) }
+
+// spreadOf returns the coefficient of variation of what the parts got. It is nil below two parts, or if none got
+// anything. byChance is the variation that chance gives to N parts that are equally likely: √((N−1)·Σx²) / Σx. squares
+// is Σx², where x is what a single request counts.
+func spreadOf(parts []metrics.Part, got func(*metrics.Part) float64, squares float64) (cv *float64, byChance float64) {
+	sum := 0.0
+	each := make([]float64, len(parts))
+	for i := range parts {
+		each[i] = got(&parts[i])
+		sum += each[i]
+	}
+	v, exists := stats.Variation(each)
+	if len(parts) < 2 || !exists {
+		return nil, 0
+	}
+	return &v, math.Sqrt(float64(len(parts)-1)*squares) / sum
+}
+
+// What counts as uneven: a variation above evenCV, and above three times that which chance gives.
+const (
+	evenCV       = 0.1
+	chanceFactor = 3
+)
+
+// unevenNotes has a note if a gateway's spread over instances is not even, in requests or else in tokens.
+func (b *breakdown) unevenNotes(parts []metrics.Part) []string {
+	requests, tokens := 0.0, 0.0 // sums of squares
+	for _, p := range b.parts {
+		requests += float64(p.requests)
+		tokens += p.squares
+	}
+	for _, of := range []struct {
+		what    string
+		got     func(*metrics.Part) float64
+		squares float64
+	}{{"requests are", requestsOf, requests}, {"prompt tokens are", tokensOf, tokens}} {
+		cv, byChance := spreadOf(parts, of.got, of.squares)
+		if cv == nil || *cv <= max(evenCV, chanceFactor*byChance) {
+			continue
+		}
+		sum := 0.0
+		for i := range parts {
+			sum += of.got(&parts[i])
+		}
+		by := func(x, y metrics.Part) int { return cmp.Compare(of.got(&x), of.got(&y)) }
+		most := slices.MaxFunc(parts, by)
+		least := slices.MinFunc(parts, by)
+		return []string{fmt.Sprintf(
+			"%s spread unevenly over %s: %s answered %s of them, %s %s; an even share is %s (coefficient of "+
+				"variation %.2f)",
+			of.what, format.Many(len(parts), "instance"), most.Name,
+			format.Percent(of.got(&most)/sum), least.Name, format.Percent(of.got(&least)/sum),
+			format.Percent(1/float64(len(parts))), *cv,
+		)}
+	}
+	return nil
+}
+
+// natural orders names as people do, digits by their value: mock-2 before mock-10. Names that are equal then are
+// ordered as text.
+func natural(x, y string) int {
+	return cmp.Or(strings.Compare(padded(x), padded(y)), strings.Compare(x, y))
+}
+
+// padded is name with its numbers in as many digits as the longest may have.
+func padded(name string) (out string) {
+	for name != "" {
+		text := name[:len(name)-len(strings.TrimLeftFunc(name, func(r rune) bool { return r < '0' || r > '9' }))]
+		name = name[len(text):]
+		rest := strings.TrimLeft(name, "0123456789")
+		number := strings.TrimLeft(name[:len(name)-len(rest)], "0")
+		if out += text; len(rest) < len(name) {
+			out += strings.Repeat("0", max(0, 64-len(number))) + number
+		}
+		name = rest
+	}
+	return out
+}

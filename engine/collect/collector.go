@@ -1,0 +1,329 @@
+// Package collect turns the records of one run into a metrics.Summary: counts by outcome, distributions by target,
+// instance and step of time, jobs, outages, trends and notes. It also tells during a run when that may end.
+//
+// It owns what is kept of a record, and how numbers follow from that. It does not measure anything, and opens no
+// sockets. It does not judge: it asks verdict.
+//
+// Collector.Add belongs to one goroutine, the recorder. AddGaps may be called by anybody at the same time. Summary and
+// WriteHistograms are for after the run. Add keeps about 230 bytes of a request: 96 by time, and 8 for each of its
+// latencies by target, by instance and by address; of one that is part of a job 240. The last two are kept for the
+// first 1,024 instances and addresses. AddGaps allocates 0.3 MB for the first gaps of a target, up to GOMAXPROCS times,
+// and nothing else.
+//
+// The package is not an API: any release may change it.
+package collect
+
+import (
+	"cmp"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/engine/stats"
+	"github.com/fastreplay/fastreplay/engine/verdict"
+)
+
+// latencies is the table, which nobody changes.
+var latencies = metrics.Latencies()
+
+// Collector holds everything measured in one run.
+type Collector struct {
+	urls    []string
+	slos    []metrics.SLO
+	targets []targetStats // one for each URL
+	none    targetStats   // requests that never had a target
+	parts   struct{ instances, endpoints breakdown }
+	pairs   route.Pairs     // of instances and endpoints
+	timings timings         // by time
+	window  *metrics.Window // nil = the whole run
+	outside timings         // requests that the window does not hold
+	jobs    jobCounts
+	before  metrics.Preparation
+
+	gaps   []gapShard // len(urls) * shards
+	shards int
+	next   atomic.Uint32
+}
+
+// gapShard is one of several histograms that receivers share, so that they seldom wait for a lock.
+type gapShard struct {
+	sync.Mutex
+	itl  *stats.Distribution // nil before the first gap
+	late lateReadBounds      // those of itl
+	_    [64]byte            // keeps neighbours' locks off one cache line
+}
+
+// NewCollector returns a collector for the targets' URLs, in the order that
+// the indices given to Add and AddGaps refer to. With SLOs it counts goodput.
+func NewCollector(targets []string, slos ...metrics.SLO) *Collector {
+	c := &Collector{
+		urls:    append([]string(nil), targets...),
+		slos:    append([]metrics.SLO(nil), slos...),
+		targets: make([]targetStats, len(targets)),
+	}
+	c.none = newTargetStats(c.slos)
+	for i := range c.targets {
+		c.targets[i] = newTargetStats(c.slos)
+	}
+	if len(targets) == 0 {
+		return c
+	}
+	// Many targets spread the load by themselves.
+	c.shards = max(1, runtime.GOMAXPROCS(0)/len(targets))
+	c.gaps = make([]gapShard, c.shards*len(targets))
+	return c
+}
+
+// Add counts one finished request. target is the index of its URL; anything
+// out of range means that it never had one. Latencies count for OK requests
+// only, drift for every request that was sent. Of what prepares only Preparation and Jobs tell.
+func (c *Collector) Add(r *record.Record, target int) {
+	if r.Phase != record.Profiled {
+		countPrepared(&c.before, r)
+		c.jobs.add(r)
+		return
+	}
+	if !c.window.Has(r.PlannedNS) {
+		c.outside.add(r, target)
+		return
+	}
+	s := &c.none
+	if target >= 0 && target < len(c.targets) {
+		s = &c.targets[target]
+	}
+	s.add(r)
+	c.timings.add(r, target)
+	c.jobs.add(r)
+	c.parts.instances.add(r.Instance, r)
+	c.pairs.Add(r.Instance, r.Endpoint)
+	if r.SentNS != record.None {
+		c.parts.endpoints.add(r.Endpoint, r)
+	}
+}
+
+// Prepared is how many requests of preparation were added.
+func (c *Collector) Prepared() int64 { return c.before.Requests() }
+
+// AddGaps counts gaps between token chunks (ITL), in ns, of one OK request to
+// the target of that index; late are those of them that late reads may have changed. It keeps nothing of the slices.
+func (c *Collector) AddGaps(target int, gapsNS []int64, late ...metrics.LateReadGap) {
+	if target < 0 || target >= len(c.targets) || len(gapsNS) == 0 {
+		return
+	}
+	g := c.pick(target)
+	for _, gap := range gapsNS {
+		g.itl.Add(gap)
+	}
+	for _, m := range late {
+		g.late.add(m.NS, m.NS-m.LikelyNS, m.LikelyNS-m.NS)
+	}
+	g.Unlock()
+}
+
+// AddGapCounts counts gaps that another run counted in a histogram, to the target of that index. exact has their
+// number, mean and maximum.
+func (c *Collector) AddGapCounts(target int, gaps *hdrhistogram.Histogram, exact *stats.Percentiles) {
+	if exact == nil {
+		return
+	}
+	g := c.pick(target)
+	defer g.Unlock()
+	g.itl.AddCounts(gaps, exact)
+}
+
+// pick returns a locked shard of the target with its histogram: a free one if there is any.
+func (c *Collector) pick(target int) (g *gapShard) {
+	own := c.gaps[target*c.shards:][:c.shards]
+	first := int(c.next.Add(1))
+	g = &own[first%len(own)]
+	for i := 1; !g.TryLock(); i++ {
+		if g = &own[(first+i)%len(own)]; i == len(own) { // all are in use
+			g.Lock()
+			break
+		}
+	}
+	if g.itl == nil {
+		g.itl = stats.NewHistogram()
+	}
+	return g
+}
+
+// Probed is what the servers did not report before the run. The notes name it.
+type Probed struct {
+	Unknown            []metrics.Unknown // what is unknown, whatever the run brings
+	NoteUnlessReported string            // a note that holds only if the hits are unknown after the run, too; "" = none
+	// whether a target's servers report that they cache nothing; nil = no server was asked
+	CacheOff func(target int) bool
+}
+
+// Summary returns the result of the run, verdict included. s has what the Collector does not count:
+//   - Run, Workload, Client, Limits, Writes and Connections, but for the longest wait;
+//   - Cap, Turns, History, Answers but for what was wrong, Amplify, BuildAhead, Servers and Routing, nil where there is
+//     none;
+//   - of Requests Planned and Unwritten, of PrefixCache Shortfall and OvertakenTokens;
+//   - further Notes and Verdict.Reasons, a sentence each.
+//
+// Call it after the last Add and AddGaps; it changes nothing and may be called again.
+func (c *Collector) Summary(s metrics.Summary, probed Probed) *metrics.Summary {
+	all, targets := c.merged()
+	s.Schema = metrics.Schema
+	if s.Window = c.window; s.Window != nil {
+		s.Run.DurationS = s.Window.ToS - s.Window.FromS
+	}
+	all.Latencies.Fill(&s.RunLatencies)
+	s.Intervals = c.intervals(&s)
+	s.Trends = c.trends(&s)
+	over := s.Run.Partial || s.Run.Cut
+	all.count(&s.Requests, over)
+	s.Requests.Failures = all.Kinds.List(over)
+	s.Lateness = c.lateness(&s, &all)
+	s.Requests.Late = all.Latencies[metrics.Drift].Above(cmp.Or(int64(s.Limits.MaxDriftNS),
+		int64(1e6*s.Lateness.DisplacedMS), metrics.ToleratedNS))
+	s.Tokens = all.Tokens.Tokens
+	s.Throughput = metrics.Throughput{}
+	s.Tokens.PerChunk = stats.Ratio(all.Tokens.UsageTokens, all.Tokens.Chunks)
+	if s.Run.DurationS > 0 {
+		c.setRates(&s)
+	}
+	s.Connections.MaxWaitMS = float64(all.MaxWaitNS) / 1e6
+	if s.Run.Targets == nil {
+		s.Run.Targets = append([]string{}, c.urls...)
+	}
+	s.Targets = make([]metrics.Target, len(targets))
+	for i := range targets {
+		s.Targets[i] = targets[i].target(c.urls[i], over)
+	}
+	s.Instances = c.parts.instances.summary(1, over)
+	s.Endpoints = c.parts.endpoints.summary(2, over)
+	s.Answers = all.Answers.summary(s.Answers)
+	s.Outages = c.outages()
+	s.Gateway = all.Gateway.summary()
+	if s.Window == nil { // which has but pieces of jobs
+		s.Jobs = c.jobs.summary(s.Run.DurationS, over, lanes(s.Turns))
+	}
+	if c.before.Requests() > 0 {
+		s.Preparation = &c.before
+	}
+	s.SetEnergy()
+	setGoodput(&s, &all, targets)
+	counted := c.CountedHits(s.Servers)
+	countHits(&s.PrefixCache, &all, targets, counted)
+	for i, hits := range counted {
+		if hits != record.None {
+			s.Targets[i].CountedHitRatio = stats.Ratio(hits, targets[i].Cache.Prompt)
+		}
+	}
+	s.Notes = append(c.notes(&s, &all, targets, probed), s.Notes...)
+	s.Verdict = verdict.Judge(&s, s.Verdict.Reasons...)
+	return &s
+}
+
+// merged returns the whole run and every target with its gaps. The targets share all but these with c.
+func (c *Collector) merged() (all targetStats, targets []targetStats) {
+	all = newTargetStats(c.slos)
+	metrics.MergeCounts(&all, &c.none)
+	targets = make([]targetStats, len(c.targets))
+	for i := range targets {
+		targets[i] = c.targets[i]
+		targets[i].Latencies[metrics.ITL] = stats.Distribution{}
+		for j := range c.gaps[i*c.shards:][:c.shards] {
+			g := &c.gaps[i*c.shards+j]
+			g.Lock()
+			if g.itl != nil {
+				targets[i].Latencies[metrics.ITL].Merge(g.itl)
+			}
+			metrics.MergeCounts(&targets[i].LateReads[metrics.ITL], &g.late)
+			g.Unlock()
+		}
+		metrics.MergeCounts(&all, &targets[i])
+	}
+	return all, targets
+}
+
+func (s *targetStats) recorded() (n int64) {
+	for _, count := range s.Outcomes {
+		n += count
+	}
+	return n
+}
+
+// stopped is how many requests did not fail, although they are not ok: the user left them out or, if the run was over
+// before, it ended them.
+func (s *targetStats) stopped(over bool) int64 {
+	if !over {
+		return s.LeftOut
+	}
+	return s.Outcomes[record.Cancelled] + s.Outcomes[record.NotSent]
+}
+
+func (s *targetStats) count(r *metrics.Requests, over bool) {
+	r.Sent = s.Sent
+	r.OK = s.Outcomes[record.OK]
+	r.Resent = s.Resent
+	r.Early = s.Latencies[metrics.Drift].Negatives()
+	r.Stopped = s.stopped(over)
+	r.ByOutcome = make(map[string]int64, record.Outcomes)
+	r.Failed = s.recorded() - r.OK - r.Stopped
+	for o, n := range s.Outcomes {
+		r.ByOutcome[record.Outcome(o).String()] = n
+	}
+}
+
+func (s *targetStats) target(url string, over bool) metrics.Target {
+	ok := s.Outcomes[record.OK]
+	t := metrics.Target{
+		URL:              url,
+		Requests:         s.recorded(),
+		OK:               ok,
+		Failed:           s.recorded() - ok - s.stopped(over),
+		ReportedHitRatio: s.Cache.hitRatio(),
+	}
+	s.Latencies.Fill(&t.TargetLatencies)
+	return t
+}
+
+// countHits fills in all but Shortfall and OvertakenTokens; counted has the hits by the servers' counters, by target.
+func countHits(p *metrics.PrefixCache, all *targetStats, targets []targetStats, counted []int64) {
+	p.AboveIdealTokens = all.Cache.AboveTokens
+	p.AboveIdealRequests = all.Cache.AboveRequests
+	if all.Cache.Ideals > 0 {
+		p.ExpectedTokens = &all.Cache.Expected
+		p.ExpectedHitRatio = stats.Ratio(all.Cache.Expected, all.Cache.Prompt)
+	} else if c := all.Cache; c.Bounds > 0 && c.Prompt > 0 {
+		p.ExpectedRange = &[2]float64{float64(c.Least) / float64(c.Prompt), float64(c.Most) / float64(c.Prompt)}
+	}
+	var reporting, known, hits int64 // prompt tokens of targets that report, and of those whose hits are known; these
+	for i := range targets {
+		switch c := &targets[i].Cache; {
+		case c.Reports > 0:
+			reporting += c.PromptWithUsage
+			p.UnreportedRequests += c.WithoutUsage
+		case counted[i] != record.None:
+			known += c.Prompt
+			hits += counted[i]
+			p.CountedTokens = &hits
+			// no order of requests makes the sum of their hits larger than that
+			if c.Bounds == targets[i].Outcomes[record.OK] {
+				p.AboveIdealTokens += max(0, counted[i]-c.Most)
+			}
+		default:
+			p.UnreportedRequests += targets[i].Outcomes[record.OK]
+		}
+	}
+	if all.Cache.Reports > 0 {
+		p.ReportedTokens = &all.Cache.Reported
+		p.HitsFrom = "responses"
+		p.ReportedHitRatio = stats.Ratio(all.Cache.Reported, reporting)
+	}
+	if p.CountedTokens != nil {
+		p.HitsFrom = strings.TrimPrefix(p.HitsFrom+" and server counters", " and ")
+	}
+	p.HitRatio = stats.Ratio(all.Cache.Reported+hits, reporting+known)
+	p.Recorded = recordedHits(all, targets)
+}

@@ -1,0 +1,268 @@
+package collect
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"sync"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
+)
+
+// measured is one request as the oracle keeps it.
+type measured struct {
+	r      record.Record
+	target int
+	gaps   []int64
+}
+
+// workload returns n requests with every outcome and skewed latencies. Some
+// lack instants, usage or cached tokens; the last target never reports any.
+func workload(seed uint64, n, targets int) []measured {
+	rng := rand.New(rand.NewPCG(seed, 9))
+	all := make([]measured, n)
+	for i := range all {
+		m := &all[i]
+		m.target = rng.IntN(targets)
+		r := &m.r
+		r.Clear()
+		r.Row, r.PlannedNS = int64(i), int64(i)*1e6
+		r.InputTokens, r.OutputTokens = 1+rng.Int64N(9000), 1+rng.Int64N(300)
+		if rng.IntN(6) == 0 {
+			r.Outcome = record.Outcome(1 + rng.IntN(record.Outcomes-1))
+		} else {
+			r.Outcome = record.OK
+		}
+		if r.Outcome == record.NotSent {
+			m.target = -1
+			continue
+		}
+		r.SentNS = r.PlannedNS + int64(math.Exp(rng.NormFloat64()*2+6)) - 20
+		r.Resent = rng.Int64N(40) / 39
+		if rng.IntN(8) > 0 { // the kernel stamps most
+			r.DepartedNS = r.SentNS + rng.Int64N(9000)
+			r.AckedNS = r.DepartedNS + rng.Int64N(90_000)
+		}
+		r.FirstTokenNS = r.SentNS + int64(math.Exp(rng.NormFloat64()+17))
+		r.LastTokenNS = r.FirstTokenNS
+		for range rng.IntN(20) {
+			gap := int64(math.Exp(rng.NormFloat64()*3 + 12))
+			m.gaps = append(m.gaps, gap)
+			r.LastTokenNS += gap
+		}
+		switch i % 4 {
+		case 0:
+			r.FirstOutputNS = r.FirstTokenNS
+		case 1, 2: // after reasoning; else nothing followed that
+			r.FirstOutputNS = r.FirstTokenNS + (r.LastTokenNS-r.FirstTokenNS)/int64(1+i%5)
+		}
+		m.tokens(rng, m.target == targets-1)
+	}
+	return all
+}
+
+func (m *measured) tokens(rng *rand.Rand, silent bool) {
+	r := &m.r
+	r.Chunks = int64(len(m.gaps)) + 1
+	r.PromptTokens = r.InputTokens + rng.Int64N(10)/9
+	r.CompletionTokens, r.TokensFrom = r.OutputTokens+rng.Int64N(12)/10-rng.Int64N(12)/11, record.TokensFromUsage
+	r.ExpectedCachedTokens = rng.Int64N(r.InputTokens)
+	r.LeastCachedTokens, r.MostCachedTokens = r.ExpectedCachedTokens, r.ExpectedCachedTokens+rng.Int64N(3)
+	r.BuiltTokens = r.InputTokens
+	if !silent && rng.IntN(3) > 0 {
+		r.CachedTokens = max(0, r.ExpectedCachedTokens+rng.Int64N(30)-20)
+	}
+	switch rng.IntN(10) {
+	case 0:
+		r.CompletionTokens, r.TokensFrom, r.PromptTokens = r.Chunks, record.TokensFromChunks, record.None
+	case 1: // not streamed: no tokens were seen
+		r.FirstTokenNS, r.Chunks, m.gaps = record.None, 0, nil
+	}
+}
+
+// samples are the naive distributions of some requests.
+type samples struct{ drift, ttft, ttftPlanned, ttfo, ttfoPlanned, tpot, itl, e2e, e2ePlanned, wireDrift, upload []int64 }
+
+func naive(all []measured, target int) (s samples) {
+	const none = math.MinInt64
+	for _, m := range all {
+		if target >= 0 && m.target != target {
+			continue
+		}
+		r := &m.r
+		if r.SentNS != none {
+			s.drift = append(s.drift, r.SentNS-r.PlannedNS)
+		}
+		if r.DepartedNS != none {
+			s.wireDrift = append(s.wireDrift, r.DepartedNS-r.PlannedNS)
+		}
+		if r.Outcome.String() != "ok" {
+			continue
+		}
+		if r.FirstTokenNS != none {
+			s.ttft = append(s.ttft, r.FirstTokenNS-r.SentNS)
+			s.ttftPlanned = append(s.ttftPlanned, r.FirstTokenNS-r.PlannedNS)
+			if r.CompletionTokens > 1 && r.Chunks > 1 {
+				s.tpot = append(s.tpot, int64(math.Round(float64(r.LastTokenNS-r.FirstTokenNS)/float64(r.CompletionTokens-1))))
+			}
+		}
+		if r.FirstOutputNS != none {
+			s.ttfo = append(s.ttfo, r.FirstOutputNS-r.SentNS)
+			s.ttfoPlanned = append(s.ttfoPlanned, r.FirstOutputNS-r.PlannedNS)
+		}
+		if r.AckedNS != none {
+			s.upload = append(s.upload, r.AckedNS-r.SentNS)
+		}
+		s.itl = append(s.itl, m.gaps...)
+		s.e2e = append(s.e2e, r.LastTokenNS-r.SentNS)
+		s.e2ePlanned = append(s.e2ePlanned, r.LastTokenNS-r.PlannedNS)
+	}
+	return s
+}
+
+// collect adds the records from one goroutine while four others add the gaps
+// and one reads the drift, as in a run.
+func collect(all []measured, urls []string) *Collector {
+	c := NewCollector(urls)
+	var wg sync.WaitGroup
+	for k := range 4 {
+		wg.Go(func() {
+			for i := k; i < len(all); i += 4 {
+				if all[i].r.Outcome == record.OK {
+					c.AddGaps(all[i].target, all[i].gaps)
+				}
+			}
+		})
+	}
+	for i := range all {
+		c.Add(&all[i].r, all[i].target)
+	}
+	wg.Wait()
+	return c
+}
+
+func urls(n int) (u []string) {
+	for i := range n {
+		u = append(u, fmt.Sprintf("http://127.0.0.1:%d", 8000+i))
+	}
+	return u
+}
+
+func TestCollectorAgainstOracle(t *testing.T) {
+	for seed, targets := range []int{1, 2, 5} {
+		all := workload(uint64(seed), 3000, targets)
+		c := collect(all, urls(targets))
+		merged, each := c.merged()
+		checkTargetStats(t, "all", &merged, naive(all, -1))
+		for i := range each {
+			checkTargetStats(t, c.urls[i], &each[i], naive(all, i))
+		}
+	}
+}
+
+// checkAgainst compares p, whose unit is unitNS, with the percentiles of all.
+func checkAgainst(t *testing.T, name string, p *stats.Percentiles, all []int64, unitNS float64) {
+	t.Helper()
+	want := new(stats.Distribution)
+	if p != nil && p.FromHistogram {
+		want = stats.NewHistogram()
+	}
+	for _, ns := range all {
+		want.Add(ns)
+	}
+	if want := want.Percentiles(unitNS); !reflect.DeepEqual(p, want) {
+		t.Errorf("%s of %d samples: %+v, want %+v", name, len(all), p, want)
+	}
+}
+
+func checkTargetStats(t *testing.T, name string, s *targetStats, want samples) {
+	t.Helper()
+	for i, l := range latencies {
+		o, ok := map[string][]int64{
+			"drift": want.drift, "ttft": want.ttft, "ttft_planned": want.ttftPlanned, "ttfo": want.ttfo, "ttfo_planned": want.ttfoPlanned, "tpot": want.tpot,
+			"itl": want.itl, "e2e": want.e2e, "e2e_planned": want.e2ePlanned, "wire_drift": want.wireDrift, "upload": want.upload,
+		}[l.Key]
+		if !ok || len(o) == 0 {
+			t.Fatalf("%s %s: the oracle has no samples", name, l.Key)
+		}
+		checkAgainst(t, name+" "+l.Key, s.Latencies[i].Percentiles(1), o, 1)
+		if p := s.Latencies[i].Percentiles(1); p.FromHistogram != (l.Key == "itl") {
+			t.Errorf("%s %s: from a histogram: %v", name, l.Key, p.FromHistogram)
+		}
+	}
+}
+
+func TestAddOfOneTargetOnly(t *testing.T) {
+	c := NewCollector(nil)
+	var r record.Record
+	r.Clear()
+	c.Add(&r, -1)
+	c.Add(&r, 5)
+	c.AddGaps(0, []int64{1})
+	s := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 2}, Limits: metrics.DefaultLimits()}, Probed{})
+	if s.Requests.ByOutcome["not_sent"] != 2 || s.Requests.Failed != 2 || len(s.Targets) != 0 || s.ITLMS != nil {
+		t.Errorf("got %+v", s.Requests)
+	}
+}
+
+func TestCollectorAllocatesNothing(t *testing.T) {
+	all := workload(1, 200, 2)
+	c := NewCollector(urls(2), parsed(t, "ttft:20 ttft_planned:20 tpot:1 e2e:90 e2e_planned:90")...)
+	c.Add(&record.Record{PlannedNS: 1}, 0) // early: takes its histogram once
+	c.Add(&record.Record{PlannedNS: 1}, 1)
+	i := 0
+	allocs := testing.AllocsPerRun(1000, func() {
+		m := &all[i%len(all)]
+		c.Add(&m.r, m.target)
+		c.AddGaps(m.target, m.gaps)
+		i++
+	})
+	expect.Equal(t, allocs, 0, "allocations")
+}
+
+func BenchmarkAdd(b *testing.B) {
+	all := workload(1, 1000, 2)
+	c := NewCollector(urls(2))
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		c.Add(&all[i%1000].r, all[i%1000].target)
+		i++
+	}
+	if s := c.Summary(metrics.Summary{}, Probed{}); s.Requests.OK+s.Requests.Failed != int64(i) {
+		b.Fatal("wrong count")
+	}
+}
+
+func BenchmarkAddGaps(b *testing.B) {
+	c := NewCollector(urls(1))
+	gaps := make([]int64, 256)
+	for i := range gaps {
+		gaps[i] = int64(i) * 100_000
+	}
+	b.ReportAllocs()
+	b.SetBytes(int64(len(gaps))) // MB/s reads as million gaps per second
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			c.AddGaps(0, gaps)
+		}
+	})
+	if s := c.Summary(metrics.Summary{}, Probed{}); s.ITLMS.Max != 25.5 {
+		b.Fatal("wrong maximum")
+	}
+}
+
+// dump prints v for comparison.
+func dump(v any) string {
+	text, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}

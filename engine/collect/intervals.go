@@ -1,0 +1,125 @@
+package collect
+
+import (
+	"slices"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
+)
+
+// perMille are the percentiles that have intervals.
+var perMille = []int64{500, 900, 950, 990, 999}
+
+// sectionsOf cuts a run into parts of equally many requests, in the order in which they were sent. Each returned
+// instant is the first of a part that follows another.
+func (t *timings) sectionsOf() (cuts []int64) {
+	var sent []int64
+	t.each(func(k *timing) { sent = append(sent, k.atNS) })
+	slices.Sort(sent)
+	for i := 1; i < stats.MostSections && len(sent) > 0; i++ {
+		cuts = append(cuts, sent[i*len(sent)/stats.MostSections])
+	}
+	return cuts
+}
+
+// sectionAt is the part of the run that an instant is in, by the first instants of parts but the first.
+func sectionAt(cuts []int64, ns int64) int {
+	at, begins := slices.BinarySearch(cuts, ns)
+	if begins {
+		at++
+	}
+	return at
+}
+
+// sessionGroups divides conversations into groups, by their numbers. Without conversations, or if most have only one
+// request, there are none.
+func (t *timings) sessionGroups() (of map[int64]uint8, groups int) {
+	of = map[int64]uint8{}
+	n := 0
+	t.each(func(k *timing) {
+		if k.session != record.None {
+			of[k.session] = 0
+			n++
+		}
+	})
+	if n < 2*len(of) {
+		return nil, 0
+	}
+	groups = min(len(of), stats.MostSections)
+	sessions := make([]int64, 0, len(of))
+	for session := range of {
+		sessions = append(sessions, session)
+	}
+	slices.Sort(sessions)
+	for i, session := range sessions {
+		of[session] = uint8(i % groups)
+	}
+	return of, groups
+}
+
+// intervals are those of all latencies that timings have, or that follow from these. Of values in buckets there are
+// none.
+func (c *Collector) intervals(s *metrics.Summary) (out []metrics.Interval) {
+	if c.timings.spilled > 0 {
+		return nil
+	}
+	cuts := c.timings.sectionsOf()
+	group, groups := c.timings.sessionGroups()
+	for i := range latencies {
+		if q, _ := s.Latency(i); q == nil || q.FromHistogram {
+			continue
+		}
+		sections := c.timings.sections(i, cuts, group, groups)
+		if sections == nil {
+			continue
+		}
+		interval := metrics.Interval{
+			Metric:      latencies[i].Key,
+			Independent: sections.Effective(),
+			Unknown:     sections.Unknown(),
+		}
+		for k, ns := range sections.Intervals(perMille) {
+			if ns != nil {
+				*interval.Of(perMille[k]) = &[2]float64{float64(ns[0]) / 1e6, float64(ns[1]) / 1e6}
+			}
+		}
+		out = append(out, interval)
+	}
+	return out
+}
+
+// sections are the values of a latency by section; nil if there are none.
+func (t *timings) sections(latency int, cuts []int64, group map[int64]uint8, groups int) *stats.Sections {
+	var values []stats.Sample
+	t.each(func(k *timing) {
+		if ns := k.of(latency); ns != record.None {
+			section := uint8(sectionAt(cuts, k.atNS))
+			values = append(values, stats.Sample{Value: ns, Section: section, Group: group[k.session]})
+		}
+	})
+	if len(values) == 0 {
+		return nil
+	}
+	return stats.NewSections(values, groups)
+}
+
+// of is a latency of the table; record.None if the request has none, or timings do not keep it.
+func (k *timing) of(latency int) int64 {
+	if latency == metrics.Drift {
+		if !k.sent {
+			return record.None
+		}
+		return k.driftNS()
+	}
+	if at := slices.Index(timedLatencies, latency); at >= 0 {
+		return k.latencies[at]
+	}
+	for i, of := range timedLatencies {
+		late := k.driftNS()
+		if latencies[of].Planned == latencies[latency].Key && k.latencies[i] != record.None && late != record.None {
+			return k.latencies[i] + late
+		}
+	}
+	return record.None
+}

@@ -1,0 +1,24 @@
+package metrics
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestVerdictOfRecords goes the whole way from records to reasons.
+// TestCodes: what each code is about, by lists that are written by hand.
+func TestCodes(t *testing.T) {
+	machine := []Code{LateSending, LateReading, Starved, ClientFailures}
+	unseen := []Code{NoSummary, Unwritten, ClientFailures, Starved, ShortRows, Refused, LateReading}
+	for _, code := range []Code{
+		SenderDied, Interrupted, Unaccounted, Unwritten, NothingOK, ClientFailures, SentEarly, Starved, Prompts, ShortRows,
+		WrongAnswers, CutShort, Warm, Refused, LateSending, LateReading, NoSummary, Records, LostShards,
+	} {
+		client := slices.Contains(machine, code) || code == SentEarly || code == SenderDied
+		ending := code == Interrupted || code == NoSummary || code == NothingOK
+		if code.OfMachine() != slices.Contains(machine, code) || code.Unseen() != slices.Contains(unseen, code) ||
+			code.OfClient() != client || code.OfEnding() != ending {
+			t.Errorf("%s: %+v", code, code.traits())
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package metrics
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
+)
+
+// parsed are the SLOs of a list.
+func parsed(t testing.TB, lists ...string) []SLO {
+	t.Helper()
+	slos := must.Have(ParseSLOs(lists...))(t)
+	return slos
+}
+
+func TestParseSLOs(t *testing.T) {
+	for _, tt := range []struct {
+		lists []string
+		want  string // name=ns
+	}{
+		{nil, ""},
+		{[]string{"ttft:500 tpot:50"}, "ttft=500000000 tpot=50000000"},
+		{[]string{"tpot:50", "ttft:500"}, "ttft=500000000 tpot=50000000"},
+		{[]string{"ttft:500,tpot:50"}, "ttft=500000000 tpot=50000000"},
+		{[]string{" e2e_planned:1e3 ,\tttft_planned:0.5\n", "e2e:1000000000"}, "ttft_planned=500000 e2e=1000000000000000 e2e_planned=1000000000"},
+		{[]string{"time_to_first_token:100 inter_token_latency:3.40"}, "ttft=100000000 tpot=3400000"},
+		{[]string{"e2el:12.345678"}, "e2e=12345678"},
+		{[]string{"request_latency:0.000001"}, "e2e=1"},
+		{[]string{"ttft:1.5s tpot:500us"}, "ttft=1500000000 tpot=500000"},
+	} {
+		slos, err := ParseSLOs(tt.lists...)
+		var got []string
+		for _, o := range slos {
+			got = append(got, fmt.Sprintf("%s=%d", latencies[o.Latency].Key, o.LimitNS))
+		}
+		if err != nil || strings.Join(got, " ") != tt.want {
+			t.Errorf("%q: %q, %v; want %q", tt.lists, got, err, tt.want)
+		}
+	}
+}
+
+func TestParseSLOErrors(t *testing.T) {
+	const bound, colon = "want a time above 0, such as 500 or 500ms, of at most 1000000000 ms", "want NAME:TIME, such as ttft:500ms"
+	for list, want := range map[string]string{
+		"":                     `"" has no SLO in it; ` + colon,
+		" , ":                  `" , " has no SLO in it; ` + colon,
+		"ttft":                 `"ttft" has no colon; ` + colon,
+		"ttft: 500":            `"ttft:": ` + bound,
+		"ttft:-1":              `"ttft:-1": ` + bound,
+		"ttft:0":               `"ttft:0": ` + bound,
+		"ttft:0.0000001":       `"ttft:0.0000001": ` + bound,
+		"ttft:NaN":             `"ttft:NaN": ` + bound,
+		"ttft:Inf":             `"ttft:Inf": ` + bound,
+		"ttft:1e999":           `"ttft:1e999": ` + bound,
+		"ttft:1000000001":      `"ttft:1000000001": ` + bound,
+		"ttft:500h":            `"ttft:500h": ` + bound,
+		"ttft:1:2":             `"ttft:1:2": ` + bound,
+		"ttft:5 ttft:6":        `"ttft:6": ttft has a bound already`,
+		"e2e:5,e2el:5":         `"e2el:5": e2e has a bound already`,
+		"itl:5":                "itl has many values in one request; bound their mean with tpot, which AIPerf calls inter_token_latency",
+		"throughput:5":         `"throughput" is no latency of a request; there are ttft, ttft_planned, ttfo, ttfo_planned, tpot, e2e, e2e_planned (and, as others call them, time_to_first_token, time_to_first_output_token, inter_token_latency, e2el, request_latency)`,
+		":5":                   `"" is no latency of a request`,
+		"TTFT:5":               `"TTFT" is no latency`,
+		"ttft:5 tpot=7 e2e:10": `"tpot=7" has no colon`,
+	} {
+		slos, err := ParseSLOs("e2e_planned:1", list)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v, %v; want %q", list, slos, err, want)
+		}
+	}
+	if _, err := ParseSLOs("ttft:5", "ttft:5"); err == nil {
+		t.Error("the same bound twice was accepted")
+	}
+}

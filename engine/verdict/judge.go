@@ -1,0 +1,147 @@
+// Package verdict judges a metrics.Summary: whether the load was right and the measurement sound, and whether the run
+// met what the user wanted of it.
+//
+// It looks at nothing but the summary, so the same summary always gets the same verdict. Functions are pure and may be
+// called from anywhere.
+//
+// The package is not an API: any release may change it.
+package verdict
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+const (
+	// starvedShare of all processors' time used by the client alone means that
+	// readers waited for a processor.
+	starvedShare = 0.95
+	// warmTolerance is the share of prompt tokens that may be hit above the ideal before the cache counts as warm, if
+	// no overtaking explains them. If a vocabulary is small, different prompts begin alike now and then.
+	warmTolerance = 0.01
+	// shortTolerance is the share of input tokens that rows shorter than the
+	// template may add.
+	shortTolerance = 0.01
+)
+
+// Judge returns the verdict on s by s.Limits. further are reasons that others found. It looks at nothing else, so the
+// same summary always gets the same verdict.
+func Judge(s *metrics.Summary, further ...metrics.Reason) metrics.Verdict {
+	v := metrics.Verdict{
+		Measurement: metrics.Valid,
+		Reasons:     append(faults(s), further...),
+		Unsafe:      []metrics.Unsafe{},
+	}
+	for _, r := range []*metrics.Reason{sending(s), reading(s)} {
+		if r != nil {
+			v.Reasons = append(v.Reasons, *r)
+		}
+	}
+	// by name invalid comes before limited
+	slices.SortStableFunc(v.Reasons, func(a, b metrics.Reason) int { return cmp.Compare(a.Grade, b.Grade) })
+	if len(v.Reasons) > 0 {
+		v.Measurement = v.Reasons[0].Grade
+	}
+	if s.Limits.MaxDriftNS == 0 {
+		v.Unsafe = append(v.Unsafe, s.Lateness.Sending...)
+	}
+	if s.Limits.MaxReceiveLagNS == 0 {
+		v.Unsafe = append(v.Unsafe, s.Lateness.Reading...)
+	}
+	v.Unsafe = metrics.OnceEach(v.Unsafe)
+	v.Objectives = Objectives(s, v.Unsafe)
+	if len(v.Reasons) == 1 && v.Measurement == metrics.Limited && len(v.Unsafe) > 0 {
+		v.Reasons[0].What += "; all else is safe"
+	}
+	v.Valid = v.Measurement != metrics.Invalid
+	return v
+}
+
+// faults are the reasons that make a measurement invalid, but for lateness.
+func faults(s *metrics.Summary) []metrics.Reason {
+	const reportBug = "please report this as a bug"
+	r := &s.Requests
+	t := &s.Tokens
+	w := &s.Workload
+	c := &s.PrefixCache
+	count := format.Count[int64]
+	died := s.Run.SenderDied
+	usedShare := s.Client.CPUS / max(1e-9, s.Run.DurationS*float64(s.Run.Host.CPUs))
+	surplus := float64(w.ShortSurplus) / max(1, float64(w.InputTokens))
+	failed := ""
+	hitBy := format.Requests(c.AboveIdealRequests)
+	if len(r.Failures) > 0 {
+		failed = count(r.Failures[0].Count) + " of them: " + r.Failures[0].Words()
+	}
+	if c.CountedTokens != nil {
+		hitBy = "by the " + c.HitsFrom + " requests"
+	}
+	wrong := cmp.Or(s.Answers, &metrics.Answers{})
+	aboveIdeal := c.AboveIdealTokens - c.OvertakenTokens
+	out := []metrics.Reason{}
+	for _, f := range []struct {
+		holds         bool
+		code          metrics.Code
+		what, why, do string
+	}{
+		{died != "", metrics.SenderDied, count(r.Sent) + " of " + format.Requests(r.Planned) + " were sent", died,
+			"run again, or send from threads of this process with --sender thread"},
+		{s.Run.PrimerFailed != "", metrics.PrimerFailed,
+			"nothing was measured, since the servers' caches could not be filled", s.Run.PrimerFailed,
+			"see \"error\" in requests.jsonl"},
+		{s.Run.Partial && died == "" && s.Run.PrimerFailed == "" && (s.Window == nil || r.Stopped > 0), metrics.Interrupted,
+			"interrupted when " + count(r.Sent) + " of " + format.Requests(r.Planned) + " had been sent",
+			"", ""},
+		{r.OK+r.Failed+r.Stopped != r.Planned, metrics.Unaccounted,
+			format.Requests(r.Planned) + " planned but " + count(r.OK+r.Failed+r.Stopped) + " recorded",
+			"", reportBug},
+		{r.Unwritten > 0, metrics.Unwritten, format.Many(r.Unwritten, "record") +
+			" could not be written to disk, though this summary counts them", "",
+			"make room and run again"},
+		{r.OK == 0 && r.Failed > 0, metrics.NothingOK,
+			"none of " + format.Requests(r.Failed) + " succeeded, so nothing was measured", failed,
+			"see \"error\" in requests.jsonl"},
+		{s.Connections.NoResources > 0, metrics.ClientFailures,
+			format.Requests(s.Connections.NoResources) +
+				" failed because this machine had no descriptor, port or memory for a connection", "",
+			"raise the limit (ulimit -n, net.ipv4.ip_local_port_range), or have fewer requests in flight"},
+		{r.Early > 0, metrics.SentEarly, format.Requests(r.Early) + " sent before the planned time", "", reportBug},
+		{usedShare > starvedShare && s.Run.DurationS > 0 && r.Sent > 0 &&
+			s.Run.Host.CPUs > 0, metrics.Starved, "the client lacked CPU time, so its times are not the server's",
+			"it used " + format.Percent(usedShare) + " of " + format.Many(s.Run.Host.CPUs, "core"),
+			"give it more cores, or replay from several machines"},
+		{t.PromptMismatches > 0, metrics.Prompts,
+			"the server counted other prompt tokens than were sent in " + count(t.PromptMismatches) +
+				" of " + format.Requests(r.OK),
+			"its chat template is not constant, or its tokenizer splits our words", "see the notes and --tokenizer"},
+		{float64(w.ShortSurplus) > shortTolerance*float64(w.InputTokens), metrics.ShortRows,
+			format.Many(w.ShortRows, "row") + " got " + format.Many(w.ShortSurplus, "prompt token") +
+				" more than recorded, " + format.Percent(surplus) + " of all",
+			"they are no longer than what the server adds to a prompt", "use --api completions, or leave them out"},
+		{wrong.WrongRequests > 0, metrics.WrongAnswers,
+			"the servers made other tokens than they were told in " + count(wrong.WrongRequests) +
+				" of " + format.Requests(r.OK) + ", " + format.Many(wrong.WrongTokens, "token") +
+				" in all",
+			wrong.First, "serve without speculative decoding, or leave out --force-answers"},
+		{t.CutShort > 0 && s.Limits.ForcedOutput, metrics.CutShort,
+			count(t.CutShort) + " of " + format.Many(r.OK, "completion") + " ended short of the recorded length",
+			"the server ignores min_tokens and ignore_eos, or its context is too small",
+			"serve with a larger context, or accept it with --no-force-output"},
+		{float64(aboveIdeal) > warmTolerance*float64(t.Prompt) &&
+			!s.Limits.AllowWarm, metrics.Warm,
+			"the cache was warm, " + hitBy + " hit " + format.Many(aboveIdeal, "token") +
+				" more than an ideal cold cache could", "",
+			"use --cold flush or salt, restart the server, or accept it with --allow-warm"},
+		{w.RefusedRows > 0, metrics.Refused,
+			format.Many(w.RefusedRows, "row") + " of the selection could not be replayed", "",
+			"see the notes on the trace"},
+	} {
+		if f.holds {
+			out = append(out, metrics.Reason{Code: f.code, Grade: metrics.Invalid, What: f.what, Why: f.why, Do: f.do})
+		}
+	}
+	return out
+}

@@ -1,0 +1,304 @@
+package verdict
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
+)
+
+// quantity is a number of the summary that --require can bound.
+type quantity struct {
+	name string
+	unit string // ms, share or rate
+	of   func(*metrics.Summary) *float64
+}
+
+// The units of quantities, and of limits.
+const (
+	inMS  = "ms"    // time
+	share = "share" // 0 to 1
+	rate  = "rate"  // per second
+)
+
+// quantities are all that --require can bound, in the order of a list for people: distributions and rates by their
+// keys in the summary.
+func quantities() (all []quantity) {
+	for _, l := range metrics.LatenciesIn[metrics.RunLatencies]() {
+		for j, percentile := range fieldsOf[float64](reflect.TypeFor[stats.Percentiles]()) {
+			all = append(all, quantity{metrics.Latencies()[l].Key + "." + percentile, inMS, func(s *metrics.Summary) *float64 {
+				values, unitNS := s.Latency(l)
+				if values == nil {
+					return nil
+				}
+				return new(reflect.ValueOf(values).Elem().Field(j).Float() / (1e6 / unitNS))
+			}})
+		}
+	}
+	for i, key := range fieldsOf[float64](reflect.TypeFor[metrics.Throughput]()) {
+		all = append(all,
+			quantity{key, rate,
+				func(s *metrics.Summary) *float64 {
+					return new(reflect.ValueOf(s.Throughput).Field(i).Float())
+				}},
+			quantity{"under_load." + key, rate,
+				func(s *metrics.Summary) *float64 {
+					return new(reflect.ValueOf(s.UnderLoad.Throughput).Field(i).Float())
+				}})
+	}
+	return append(all,
+		quantity{"goodput", share, func(s *metrics.Summary) *float64 {
+			if s.Goodput == nil {
+				return nil
+			}
+			return s.Goodput.Share
+		}},
+		quantity{ErrorRate, share,
+			func(s *metrics.Summary) *float64 {
+				return stats.Ratio(s.Requests.Failed, s.Requests.Planned-s.Requests.Stopped)
+			}},
+		quantity{"prefix_hits", share, func(s *metrics.Summary) *float64 { return s.PrefixCache.HitRatio }},
+		quantity{"hits_of_ideal", share, func(s *metrics.Summary) *float64 {
+			hits := s.PrefixCache.HitRatio
+			ideal := s.PrefixCache.ExpectedHitRatio
+			if hits == nil || ideal == nil || *ideal == 0 {
+				return nil
+			}
+			return new(*hits / *ideal)
+		}},
+	)
+}
+
+const ErrorRate = "error_rate"
+
+// fieldsOf yields the fields of a struct that have this type, with their keys in JSON.
+func fieldsOf[T any](of reflect.Type) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		for i := range of.NumField() {
+			if key, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ","); of.Field(i).Type == reflect.TypeFor[T]() &&
+				!yield(i, key) {
+				return
+			}
+		}
+	}
+}
+
+// Quantities returns the names that --require takes: those of latencies with each percentile, and the others.
+func Quantities() (names []string) {
+	for _, q := range quantities() {
+		names = append(names, q.name)
+	}
+	return names
+}
+
+// Value returns the quantity of s that --require calls name, in ms, as a share or per second; nil if s has none.
+func Value(s *metrics.Summary, name string) *float64 {
+	if q := quantityOf(name); q.of != nil {
+		return q.of(s)
+	}
+	return nil
+}
+
+func unknownQuantity(name string) error {
+	names := slices.DeleteFunc(Quantities(), func(name string) bool {
+		return strings.Contains(name, ".") && !strings.HasSuffix(name, ".p99")
+	})
+	return &metrics.UnknownName{Name: name, Names: Quantities(), Why: fmt.Sprintf(
+		"%q is no number of a run; there are %s, and .p50 .p90 .p95 .p999 .max and .mean in place of .p99",
+		name, strings.Join(names, ", "),
+	)}
+}
+
+// ParseRequirement returns the parts of an objective such as ttft.p99<500ms, or why it can be none: the name of the
+// quantity, the operator, and the limit in ms, as a share or per second.
+func ParseRequirement(text string) (name, op string, limit float64, err error) {
+	at := strings.IndexAny(text, "<>")
+	if at < 0 {
+		return "", "", 0, fmt.Errorf("%q: want NAME<LIMIT, such as ttft.p99<500ms, with < <= > or >=", text)
+	}
+	op = text[at : at+1]
+	if strings.HasPrefix(text[at+1:], "=") {
+		op += "="
+	}
+	name, unit, err := FindQuantity(strings.TrimSpace(text[:at]))
+	if err != nil {
+		return "", "", 0, err
+	}
+	if limit, err = parseLimit(strings.TrimSpace(text[at+len(op):]), unit); err != nil {
+		err = fmt.Errorf("%q: %w", text, err)
+	}
+	return name, op, limit, err
+}
+
+// FindQuantity returns what results call the quantity that people call so, and its unit.
+func FindQuantity(called string) (name, unit string, err error) {
+	q := quantityOf(strings.Replace(strings.ToLower(strings.ReplaceAll(called, "-", "_")), ".p99.9", ".p999", 1))
+	if q.name == "" {
+		return "", "", unknownQuantity(called)
+	}
+	return q.name, q.unit, nil
+}
+
+// parseLimit reads a limit in a unit: a time is in ms unless it says otherwise, a share is a number from 0 to 1 or
+// has a %.
+func parseLimit(text, unit string) (limit float64, err error) {
+	switch unit {
+	case inMS:
+		limit, err = metrics.ParseMS(text)
+	case share:
+		number, isPercent := strings.CutSuffix(text, "%")
+		if limit, err = strconv.ParseFloat(strings.TrimSpace(number), 64); isPercent {
+			limit /= 100
+		}
+		if !(limit >= 0 && limit <= 1) {
+			err = errors.New("out of range")
+		}
+	default:
+		limit, err = strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "/s")), 64)
+	}
+	if err != nil || !(limit >= 0) || math.IsInf(limit, 0) {
+		want := map[string]string{
+			inMS:  "a time, such as 500ms or 1.5s",
+			share: "a share, such as 99% or 0.99",
+			rate:  "a number per second, such as 12.5",
+		}[unit]
+		return 0, fmt.Errorf("%q is no limit for it; want %s", text, want)
+	}
+	return limit, nil
+}
+
+// Objectives compares s with what the user wants of it: Limits.Require and Limits.MaxErrorRate. A number that the run
+// does not have meets nothing, and a percentile of too few values decides nothing; unsafe are percentiles that the
+// client may have moved.
+func Objectives(s *metrics.Summary, unsafe []metrics.Unsafe) []metrics.Objective {
+	out := []metrics.Objective{}
+	if most := s.Limits.MaxErrorRate; most != nil {
+		out = append(out,
+			objective(s, unsafe, ErrorRate+"<="+strings.ReplaceAll(format.Percent(*most), " ", ""), ErrorRate, "<=",
+				*most))
+	}
+	for _, text := range s.Limits.Require {
+		if name, op, limit, err := ParseRequirement(text); err == nil { // else the command line refused it
+			out = append(out, objective(s, unsafe, text, name, op, limit))
+		}
+	}
+	if why := s.Run.Aborted; why != "" {
+		if name, _, limit, err := ParseRequirement(s.Limits.AbortIf); err == nil {
+			out = append(out, metrics.Objective{
+				Text: "not " + s.Limits.AbortIf, Metric: name, Value: Value(s, name), Limit: limit, Aborted: why,
+			})
+		}
+	}
+	return out
+}
+
+// quantityOf returns the quantity of a name; the zero value if a summary of another version has one that is unknown
+// here.
+func quantityOf(name string) quantity {
+	all := append(quantities(), quantity{})
+	return all[slices.IndexFunc(all, func(q quantity) bool { return q.name == name || q.name == "" })]
+}
+
+// neededValues is how many values a quantity needs to be known if its run has too few, else 0. Percentiles alone need
+// more than one.
+func neededValues(s *metrics.Summary, name string) int64 {
+	latency, percentile, _ := strings.Cut(name, ".p")
+	quantile, err := strconv.ParseFloat("0."+percentile, 64)
+	if err != nil {
+		return 0
+	}
+	values, _ := s.Latency(metrics.FindLatency(latency))
+	needed := stats.SamplesFor(quantile)
+	if values == nil || values.Count == 0 || values.Count >= needed {
+		return 0
+	}
+	return needed
+}
+
+// decides reports whether a lower percentile of the same latency, which has enough values, tells whether an objective
+// is met: as a higher one is no smaller, it exceeds what the lower one exceeds.
+func decides(o *metrics.Objective, s *metrics.Summary, exceeds func(float64) bool) bool {
+	latency, _, _ := strings.Cut(o.Metric, ".")
+	for _, lower := range []string{"p50", "p90", "p95", "p99"} {
+		name := latency + "." + lower
+		if name == o.Metric || neededValues(s, name) > 0 {
+			return false
+		}
+		if v := Value(s, name); v != nil && exceeds(*v) {
+			return true
+		}
+	}
+	return false
+}
+
+func objective(s *metrics.Summary, unsafe []metrics.Unsafe, text, name, op string, limit float64) metrics.Objective {
+	o := metrics.Objective{
+		Text:   text,
+		Metric: name,
+		Value:  Value(s, name),
+		Limit:  limit,
+		Needed: neededValues(s, name),
+	}
+	met := func(v float64) bool {
+		return op == "<" && v < limit || op == "<=" && v <= limit ||
+			op == ">" && v > limit || op == ">=" && v >= limit
+	}
+	if o.Needed > 0 {
+		o.TooFew = true
+		atLeast := op[0] == '>'
+		if decides(&o, s, func(v float64) bool { return met(v) == atLeast }) {
+			o.Met = atLeast
+			o.Needed = 0
+		}
+		return o
+	}
+	if v := o.Value; v != nil && !math.IsNaN(*v) {
+		o.Met = met(*v)
+		for _, u := range unsafe {
+			if o.Metric == u.Metric+"."+u.Percentile {
+				o.EffectMS = u.EffectMS
+				o.Unsure = met(*v-u.EffectMS) != met(*v+u.EffectMS)
+			}
+		}
+	}
+	return o
+}
+
+// Outcome says what the value is, with its unit, or that there is none. If the client may have moved it, they say
+// whether that changes the outcome.
+func Outcome(o *metrics.Objective) string {
+	switch unit := quantityOf(o.Metric).unit; {
+	case o.Aborted != "":
+		return o.Aborted
+	case o.Value == nil:
+		return "the run has no " + o.Metric
+	case o.EffectMS > 0:
+		outcome, other := "missed", "met"
+		if o.Met {
+			outcome, other = other, outcome
+		}
+		words := format.Duration(*o.Value*1e6, 4) + " ± " + format.Duration(o.EffectMS*1e6, 3)
+		if o.Unsure {
+			return words + ": may be " + other
+		}
+		return words + ": " + outcome + " all the same"
+	case o.Needed > 0:
+		return fmt.Sprintf("unknown: ~%s of too few values, %s would tell",
+			format.Duration(*o.Value*1e6, 4), format.Count(o.Needed))
+	case o.TooFew:
+		return "~" + format.Duration(*o.Value*1e6, 4) + " of too few values"
+	case unit == inMS:
+		return format.Duration(*o.Value*1e6, 4)
+	case unit == share:
+		return format.Percent(*o.Value)
+	}
+	return format.Number(*o.Value, 4) + "/s"
+}

@@ -1,0 +1,186 @@
+package verdict
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
+)
+
+// measuredRun is a summary in which every number is another one.
+func measuredRun() *metrics.Summary {
+	values := func(from float64) *stats.Percentiles {
+		return &stats.Percentiles{P50: from + 50, P90: from + 90, P95: from + 95, P99: from + 99, P999: from + 99.9, Max: from + 100, Mean: from + 55, Count: 99_999}
+	}
+	s := sound()
+	s.TTFTMS, s.TPOTMS, s.ITLMS, s.E2EMS = values(100), values(200), values(300), values(400)
+	s.TTFTPlannedMS, s.E2EPlannedMS, s.DriftUS = values(500), values(600), values(700)
+	s.WireDriftUS, s.UploadMS = values(800), values(1000)
+	s.TTFOMS, s.TTFOPlannedMS = values(1100), values(1200)
+	s.Throughput = metrics.Throughput{RequestsPerS: 12.5, InputTokensPerS: 999, OutputTokensPerS: 1234.5}
+	s.UnderLoad.Throughput = metrics.Throughput{RequestsPerS: 13.5, InputTokensPerS: 1999, OutputTokensPerS: 2234.5}
+	s.Goodput, s.Lateness.Displaced = &metrics.Goodput{Share: new(0.981)}, 0
+	s.Requests = metrics.Requests{Planned: 1000, OK: 870, Failed: 30, Stopped: 100}
+	s.PrefixCache = metrics.PrefixCache{HitRatio: new(0.4), ExpectedHitRatio: new(0.64)}
+	return s
+}
+
+func TestRequire(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		value float64
+		limit float64
+		met   bool
+		words string
+	}{
+		{"ttft.p99<500ms", 199, 500, true, "199.0 ms"},
+		{"ttft.p99<199", 199, 199, false, "199.0 ms"},
+		{"ttft.p99<=199ms", 199, 199, true, "199.0 ms"},
+		{"TTFT.P99.9 >= 0.2s", 199.9, 200, false, "199.9 ms"},
+		{"ttft.p50>149999us", 150, 149.999, true, "150.0 ms"},
+		{"ttft.mean > 155000 µs", 155, 155, false, "155.0 ms"},
+		{"tpot.max<301ms", 300, 301, true, "300.0 ms"},
+		{"itl.p95<1s", 395, 1000, true, "395.0 ms"},
+		{"e2e.p90<489ms", 490, 489, false, "490.0 ms"},
+		{"ttft-planned.p50<551", 550, 551, true, "550.0 ms"},
+		{"e2e_planned.p999<=699.9", 699.9, 699.9, true, "699.9 ms"},
+		{"drift.p99<0.8ms", 0.799, 0.8, true, "799.0 µs"},
+		{"requests_per_s>=12.5", 12.5, 12.5, true, "12.50/s"},
+		{"under_load.requests_per_s>=13.5", 13.5, 13.5, true, "13.50/s"},
+		{"output_tokens_per_s>1235/s", 1234.5, 1235, false, ""},
+		{"input_tokens_per_s<1e3", 999, 1000, true, ""},
+		{"goodput>=99%", 0.981, 0.99, false, "98.1 %"},
+		{"goodput>=0.98", 0.981, 0.98, true, "98.1 %"},
+		{"error_rate<1%", 30. / 900, 0.01, false, ""},
+		{"prefix_hits>40%", 0.4, 0.4, false, "40 %"},
+		{"hits_of_ideal>=62.5 %", 0.625, 0.625, true, "62.5 %"},
+	} {
+		s := measuredRun()
+		s.Limits.Require = []string{c.text}
+		all := Judge(s).Objectives
+		if _, _, _, err := ParseRequirement(c.text); err != nil || len(all) != 1 {
+			t.Errorf("%s: %v, %v", c.text, err, all)
+			continue
+		}
+		o := all[0]
+		if o.Text != c.text || o.Value == nil || *o.Value != c.value || o.Limit != c.limit || o.Met != c.met || c.words != "" && Outcome(&o) != c.words {
+			t.Errorf("%s: %+v (%s), want %+v", c.text, o, Outcome(&o), c)
+		}
+		empty := &metrics.Summary{Limits: s.Limits}
+		if o = Objectives(empty, nil)[0]; !strings.HasSuffix(o.Metric, "_per_s") && (o.Met || Outcome(&o) != "the run has no "+o.Metric) {
+			t.Errorf("%s of a run without numbers: %+v, %s", c.text, o, Outcome(&o))
+		}
+	}
+}
+
+// TestQuantities: every name can be required, and is the number of that name in the summary.
+func TestQuantities(t *testing.T) {
+	seen := map[string]bool{}
+	for _, name := range Quantities() {
+		s := measuredRun()
+		o := objective(s, nil, name, name, "", 0)
+		if o.Value == nil {
+			t.Fatalf("%s has no value", name)
+		}
+		key := fmt.Sprint(*o.Value)
+		if seen[key] {
+			t.Errorf("%s is %s, as another one", name, key)
+		}
+		seen[key] = true
+	}
+}
+
+func TestRequirementErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                    "want NAME<LIMIT",
+		"ttft.p99":            "want NAME<LIMIT",
+		"ttft.p99=5":          "want NAME<LIMIT",
+		"ttft<500ms":          `"ttft" is no number of a run; there are drift.p99, ttft.p99, ttft_planned.p99, ttfo.p99, ttfo_planned.p99, tpot.p99, itl.p99`,
+		"tftt.p99<500ms":      `"tftt.p99" is no number of a run`,
+		"ttft.p98<500ms":      "is no number of a run",
+		"ttft.p99<":           `"" is no limit for it; want a time, such as 500ms`,
+		"ttft.p99<5%":         `"5%" is no limit for it; want a time`,
+		"ttft.p99<-1ms":       "want a time",
+		"ttft.p99<NaN":        "want a time",
+		"ttft.p99<Infms":      "want a time",
+		"ttft.p99<<5":         "want a time",
+		"goodput>=99ms":       "want a share",
+		"goodput>=101%":       "want a share",
+		"error_rate<5":        "want a share",
+		"requests_per_s>10ms": "want a number per second",
+	} {
+		if _, _, _, err := ParseRequirement(text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestMaxErrorRate: it is an objective, without those that did not fail, and there is none by default.
+func TestMaxErrorRate(t *testing.T) {
+	s := measuredRun()
+	if v := Judge(s); len(v.Objectives) != 0 || v.Missed() != 0 {
+		t.Errorf("objectives %v without any", v.Objectives)
+	}
+	for most, met := range map[float64]bool{0: false, 0.033: false, 0.034: true, 1: true} {
+		s.Limits.MaxErrorRate = &most
+		v := Judge(s)
+		if len(v.Objectives) != 1 || v.Objectives[0].Met != met || (v.Missed() == 0) != met || v.Measurement != metrics.Valid {
+			t.Errorf("at most %v: %+v", most, v.Objectives)
+		}
+	}
+}
+
+// TestRequireOfUnsafe: if the client may have moved a percentile, an objective says whether that changes its outcome.
+func TestRequireOfUnsafe(t *testing.T) {
+	for text, want := range map[string]metrics.Objective{
+		"ttft.p99<120": {Met: false, Unsure: false}, "ttft.p99<190": {Met: false, Unsure: true},
+		"ttft.p99<220": {Met: true, Unsure: true}, "ttft.p99<300": {Met: true, Unsure: false},
+		"ttft.p99>=190": {Met: true, Unsure: true}, "ttft.p99>230": {Met: false, Unsure: false},
+	} {
+		s := measuredRun()
+		s.Lateness.Reading = []metrics.Unsafe{{Metric: "ttft", Percentile: "p99", ValueMS: 199, EffectMS: 30}, {Metric: "ttft", Percentile: "p90", ValueMS: 190, EffectMS: 900}}
+		s.Limits.Require = []string{text, "ttft.p50<500"}
+		all := Judge(s).Objectives
+		words := "199.0 ms ± 30.0 ms: " + map[metrics.Objective]string{
+			{}: "missed all the same", {Unsure: true}: "may be met", {Met: true, Unsure: true}: "may be missed", {Met: true}: "met all the same",
+		}[want]
+		if o := all[0]; o.Met != want.Met || o.Unsure != want.Unsure || o.EffectMS != 30 || Outcome(&o) != words {
+			t.Errorf("%s: %+v, %q", text, o, Outcome(&o))
+		}
+		if o := all[1]; o.Unsure || o.EffectMS != 0 || Outcome(&o) != "150.0 ms" {
+			t.Errorf("a safe number: %+v, %q", o, Outcome(&o))
+		}
+	}
+}
+
+// TestRequireOfFewValues: an objective on a percentile of too few values is neither met nor missed, unless a lower
+// percentile of enough values tells.
+func TestRequireOfFewValues(t *testing.T) {
+	for _, c := range []struct {
+		count             int64
+		text, words       string
+		met               bool
+		missed, undecided int
+	}{
+		{8, "ttft.p99<500", "unknown: ~199.0 ms of too few values, 662 would tell", false, 0, 1},
+		{8, "ttft.p99<1", "unknown: ~199.0 ms of too few values, 662 would tell", false, 0, 1},
+		{8, "ttft.p50<500", "unknown: ~150.0 ms of too few values, 11 would tell", false, 0, 1},
+		{8, "ttft.max<500", "200.0 ms", true, 0, 0},
+		{661, "ttft.p99<149", "~199.0 ms of too few values", false, 1, 0},
+		{661, "ttft.p99>149", "~199.0 ms of too few values", true, 0, 0},
+		{661, "ttft.p99<199.5", "unknown: ~199.0 ms of too few values, 662 would tell", false, 0, 1},
+		{662, "ttft.p99<500", "199.0 ms", true, 0, 0},
+		{662, "ttft.p99<100", "199.0 ms", false, 1, 0},
+	} {
+		s := measuredRun()
+		s.TTFTMS.Count = c.count
+		s.Limits.Require = []string{c.text}
+		v := Judge(s)
+		o := v.Objectives[0]
+		if Outcome(&o) != c.words || o.Met != c.met || v.Missed() != c.missed || v.Undecided() != c.undecided {
+			t.Errorf("%s of %d values: %+v, %q", c.text, c.count, o, Outcome(&o))
+		}
+	}
+}
