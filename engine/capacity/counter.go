@@ -68,7 +68,8 @@ func (c *Counter) count(of []Slice, r *record.Record, open bool) {
 
 // inFlight adds the time of a request to the slices that it was in flight in.
 func (c *Counter) inFlight(of []Slice, fromNS, toNS int64) {
-	fromNS, toNS = max(0, fromNS-c.window.FromNS), toNS-c.window.FromNS
+	fromNS = max(0, fromNS-c.window.FromNS)
+	toNS -= c.window.FromNS
 	for i := fromNS / c.window.SliceNS; i < int64(len(of)) && i*c.window.SliceNS < toNS; i++ {
 		of[i].InFlight += float64(min(toNS, (i+1)*c.window.SliceNS) - max(fromNS, i*c.window.SliceNS))
 	}

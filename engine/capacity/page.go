@@ -68,7 +68,8 @@ func (p *Page) graphs() (all []chart.Graph) {
 	to := byLoad[len(byLoad)-1].Load
 	axis := chart.Axis{Label: p.Unit, Log: to > 8*from}
 	if from < to {
-		axis.From, axis.To = new(from), new(to)
+		axis.From = new(from)
+		axis.To = new(to)
 	}
 	var spans []chart.Piece
 	if a := p.Answer; a.High != nil && a.Low > 0 {
@@ -85,7 +86,8 @@ func (p *Page) graphs() (all []chart.Graph) {
 		broken := chart.Values{}
 		for i := range byLoad {
 			o := &byLoad[i]
-			g.At, broken = append(g.At, o.Load), append(broken, math.NaN())
+			g.At = append(g.At, o.Load)
+			broken = append(broken, math.NaN())
 			if v, known := o.Numbers[name]; known && o.Verdict == Breaks {
 				broken[i] = v
 			}

@@ -38,7 +38,10 @@ func (s *Sweep) Next() (Probe, bool) {
 func (s *Sweep) Window(Probe) (seconds, settleS float64) { return s.config.WindowS, 0 }
 
 // Stop ends the sweep before its time, and says why in a whole sentence.
-func (s *Sweep) Stop(why string) { s.stopped, s.at = why, nil }
+func (s *Sweep) Stop(why string) {
+	s.stopped = why
+	s.at = nil
+}
 
 // Why is why the sweep ended before its time; "" if it did not.
 func (s *Sweep) Why() string { return s.stopped }
@@ -119,18 +122,25 @@ func (p *Page) curves() (all []chart.Graph) {
 
 // withInterval is a number of outcomes, and the ends of its interval if they are known; nil if no outcome has it.
 func withInterval(outcomes []Outcome, name string) []chart.Series {
-	values, low, high := chart.Values{}, chart.Values{}, chart.Values{}
-	seen, known := false, false
+	values := chart.Values{}
+	low := chart.Values{}
+	high := chart.Values{}
+	seen := false
+	known := false
 	for i := range outcomes {
 		value := math.NaN()
 		interval := [2]float64{value, value}
 		if v, is := outcomes[i].Numbers[name]; is {
-			value, seen = v, true
+			value = v
+			seen = true
 		}
 		if v, is := outcomes[i].Intervals[name]; is {
-			interval, known = v, true
+			interval = v
+			known = true
 		}
-		values, low, high = append(values, value), append(low, interval[0]), append(high, interval[1])
+		values = append(values, value)
+		low = append(low, interval[0])
+		high = append(high, interval[1])
 	}
 	switch {
 	case !seen:

@@ -81,7 +81,8 @@ func (t Timeline) Choose(from string, probe int, forNS, leadNS int64) Part {
 	default:
 		p.Stretches = []Stretch{t.busiest(forNS, leadNS)}
 	}
-	requests, lasts := 0, int64(0)
+	requests := 0
+	lasts := int64(0)
 	for _, s := range p.Stretches {
 		requests += t.count(s)
 		lasts += s.ToNS - s.FromNS
@@ -113,7 +114,8 @@ func (t Timeline) busiest(forNS, leadNS int64) (best Stretch) {
 			last++
 		}
 		if last-i > most {
-			most, best = last-i, s
+			most = last - i
+			best = s
 		}
 	}
 	return best
@@ -168,7 +170,8 @@ func (t Timeline) Take(p Part, leadNS int64) (source []int32, atNS []int64) {
 			s.FromNS = max(0, s.FromNS-leadNS)
 		}
 		for k := t.before(s.FromNS); k < t.before(s.ToNS); k++ {
-			source, atNS = append(source, int32(k)), append(atNS, at+t[k]-s.FromNS)
+			source = append(source, int32(k))
+			atNS = append(atNS, at+t[k]-s.FromNS)
 		}
 		at += s.ToNS - s.FromNS
 	}
@@ -190,9 +193,11 @@ func (p *Part) Words() string {
 	}
 	var where []string
 	for _, s := range p.Stretches {
-		from, to := clock(s.FromNS), clock(s.ToNS)
+		from := clock(s.FromNS)
+		to := clock(s.ToNS)
 		if p.Places {
-			from, to = format.Count(s.FromNS+1), format.Count(s.ToNS)
+			from = format.Count(s.FromNS + 1)
+			to = format.Count(s.ToNS)
 		}
 		where = append(where, from+"–"+to)
 	}

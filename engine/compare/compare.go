@@ -10,6 +10,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // Schema is the version of a Result as JSON.
@@ -134,7 +135,7 @@ func (s *spec) mean(runs [][]float64, at int) float64 {
 	for _, run := range runs {
 		scaled = append(scaled, s.scale(run[at]))
 	}
-	mean, _ := moments(scaled)
+	mean, _ := stats.Moments(scaled)
 	return s.value(mean)
 }
 

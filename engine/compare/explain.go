@@ -209,7 +209,9 @@ func (p pairs) group(g grouping) *grouped {
 func (g *grouped) ratio(differences []float64) float64 {
 	sums := make([]float64, len(g.names))
 	sizes := make([]float64, len(g.names))
-	n, sum, squares := 0.0, 0.0, 0.0
+	n := 0.0
+	sum := 0.0
+	squares := 0.0
 	for pair, d := range differences {
 		if group := g.of[pair]; group >= 0 && !math.IsNaN(d) {
 			sums[group] += d
@@ -219,7 +221,8 @@ func (g *grouped) ratio(differences []float64) float64 {
 			squares += d * d
 		}
 	}
-	between, groups := 0.0, 0.0
+	between := 0.0
+	groups := 0.0
 	for group, size := range sizes {
 		if size > 0 {
 			between += sums[group] * sums[group] / size

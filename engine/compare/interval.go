@@ -33,8 +33,8 @@ type estimate struct {
 // ofRuns is the change between the means of runs, by Welch's t: runs are what varies, and not requests. If a side has
 // a single run, its runs are taken to vary as the other's.
 func ofRuns(a, b []float64) estimate {
-	meanA, varianceA := moments(a)
-	meanB, varianceB := moments(b)
+	meanA, varianceA := stats.Moments(a)
+	meanB, varianceB := stats.Moments(b)
 	if len(a) == 1 {
 		varianceA = varianceB
 	}
@@ -62,8 +62,8 @@ const separate = 1
 
 // isSeparate reports whether the sides were run one behind the other.
 func isSeparate(starts [2][]float64) bool {
-	a, _ := moments(starts[0])
-	b, _ := moments(starts[1])
+	a, _ := stats.Moments(starts[0])
+	b, _ := stats.Moments(starts[1])
 	return math.Abs(b-a) > separate
 }
 
@@ -73,10 +73,12 @@ func isSeparate(starts [2][]float64) bool {
 func ofDrift(e estimate, values, starts [2][]float64) estimate {
 	var means, at [2]float64
 	for side := range values {
-		means[side], _ = moments(values[side])
-		at[side], _ = moments(starts[side])
+		means[side], _ = stats.Moments(values[side])
+		at[side], _ = stats.Moments(starts[side])
 	}
-	n, across, along := 0.0, 0.0, 0.0
+	n := 0.0
+	across := 0.0
+	along := 0.0
 	each := func(f func(x, y float64)) {
 		for side := range values {
 			for k, v := range values[side] {
@@ -146,7 +148,7 @@ func leastVariance(share, n float64) float64 {
 func (m *matched) ofCounts(e estimate, shares [2][]float64) estimate {
 	variance := 0.0
 	for side := range shares {
-		mean, _ := moments(shares[side])
+		mean, _ := stats.Moments(shares[side])
 		n := 0
 		for _, rows := range m.rows[side] {
 			n += len(rows)
@@ -159,18 +161,6 @@ func (m *matched) ofCounts(e estimate, shares [2][]float64) estimate {
 
 // normal95 is how many standard errors from a mean 95 % of a normal distribution reach.
 const normal95 = 1.96
-
-// moments are the mean and the variance of values, which is 0 of one.
-func moments(values []float64) (mean, variance float64) {
-	n := float64(len(values))
-	for _, v := range values {
-		mean += v / n
-	}
-	for _, v := range values {
-		variance += (v - mean) * (v - mean) / max(1, n-1)
-	}
-	return mean, variance
-}
 
 // jackknife returns the pseudo-values of groups of requests, and the variance of an estimate by them, from the same
 // estimate without each group (F. Busing, E. Meijer and R. van der Leeden, Delete-m jackknife for unequal m, Statistics
@@ -280,10 +270,10 @@ func ofSections(values []float64, count int) float64 {
 	var means []float64
 	n := len(values)
 	for section := range count {
-		mean, _ := moments(values[section*n/count : (section+1)*n/count])
+		mean, _ := stats.Moments(values[section*n/count : (section+1)*n/count])
 		means = append(means, mean)
 	}
-	_, variance := moments(means)
+	_, variance := stats.Moments(means)
 	return variance / float64(count)
 }
 
@@ -369,7 +359,8 @@ func (v *values) effective(latency int, quantiles ...float64) float64 {
 			all[g.of[place]]++
 			beyond[g.of[place]] += b2f(c.values[i] > quantile)
 		}
-		share, n := 0.0, float64(len(c.values))
+		share := 0.0
+		n := float64(len(c.values))
 		for _, count := range beyond {
 			share += count / n
 		}

@@ -135,7 +135,8 @@ func (m *matched) conversations(most int) *groups {
 
 // effective is how many groups of one size say as much as these.
 func (g *groups) effective() float64 {
-	sum, squares := 0.0, 0.0
+	sum := 0.0
+	squares := 0.0
 	for _, size := range g.sizes {
 		sum += float64(size)
 		squares += float64(size) * float64(size)

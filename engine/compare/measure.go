@@ -209,7 +209,8 @@ func (v *values) numbers(side, run int, g *groups, without int8) (out []float64)
 		case s.all:
 			rows = v.rows[side][run]
 		}
-		sumOver, sumUnder := 0.0, 0.0
+		sumOver := 0.0
+		sumUnder := 0.0
 		for i, r := range rows {
 			if g != nil {
 				place := i
@@ -221,7 +222,8 @@ func (v *values) numbers(side, run int, g *groups, without int8) (out []float64)
 				}
 			}
 			if over, under := s.count(r); finite(over) && finite(under) {
-				sumOver, sumUnder = sumOver+over, sumUnder+under
+				sumOver += over
+				sumUnder += under
 			}
 		}
 		out = append(out, sumOver/sumUnder)
@@ -239,7 +241,9 @@ func (m *matched) rate(side, k int, s spec, g *groups, without int8) float64 {
 			lasted = min(lasted, other.summary.Run.DurationS)
 		}
 	}
-	from, to := 0.0, 0.0 // what is left out
+	// what is left out
+	from := 0.0
+	to := 0.0
 	if g != nil {
 		if !g.timed {
 			return math.NaN()

@@ -192,7 +192,8 @@ no-force-output seed cold chat-overhead`
 // what paces a closed loop, which no fingerprint has. Without both fingerprints, as after a kill, what is known of
 // the workloads decides; then sure is false.
 func differences(x, y *run) (found []string, sure bool) {
-	a, b := x.summary, y.summary
+	a := x.summary
+	b := y.summary
 	one := a.Workload.Fingerprint
 	other := b.Workload.Fingerprint
 	sure = one != "" && other != ""

@@ -99,7 +99,8 @@ func Ranked(values []Counted) (n int64, ranked func(int64) int64) {
 	for _, v := range values {
 		n += v.Count
 	}
-	i, upTo := -1, int64(0)
+	i := -1
+	upTo := int64(0)
 	return n, func(rank int64) int64 {
 		for upTo < rank {
 			i++
@@ -133,7 +134,8 @@ func EnoughSamples(n int64, quantile float64) bool {
 		return false
 	}
 	most := float64(n-1) * math.Log(max(0, quantile)) // all but one below, as a logarithm
-	none, one := quantile, float64(n)*(1-quantile)
+	none := quantile
+	one := float64(n) * (1 - quantile)
 	return math.Exp(most)*(none+one) <= 1-surely
 }
 
@@ -152,9 +154,22 @@ func Rank(n, perMille int64) int64 {
 	return max(1, n/1000*perMille+(n%1000*perMille+999)/1000) // n*perMille might not fit
 }
 
+// Moments are the mean and the variance of values, which is 0 of one.
+func Moments(values []float64) (mean, variance float64) {
+	n := float64(len(values))
+	for _, v := range values {
+		mean += v / n
+	}
+	for _, v := range values {
+		variance += (v - mean) * (v - mean) / max(1, n-1)
+	}
+	return mean, variance
+}
+
 // Variation is the coefficient of variation: population standard deviation / mean. There is none where the mean is 0.
 func Variation[T int64 | float64](values []T) (cv float64, exists bool) {
-	sum, squares := 0.0, 0.0
+	sum := 0.0
+	squares := 0.0
 	for _, v := range values {
 		sum += float64(v)
 	}

@@ -113,10 +113,12 @@ func (l *Line) readMultiplier(text string) error {
 	if err != nil || !(factor > 0) || math.IsInf(factor, 0) {
 		return fmt.Errorf("--timed-trace-sec-multiplier %q: want a number of seconds above 0", text)
 	}
-	unit, seconds := "ns", 1e-9
+	unit := "ns"
+	seconds := 1e-9
 	for _, larger := range []string{"us", "ms", "s"} {
 		if next := seconds * 1000; factor >= next*(1-1e-9) {
-			unit, seconds = larger, next
+			unit = larger
+			seconds = next
 		}
 	}
 	scale := seconds / factor
@@ -199,7 +201,8 @@ func (l *Line) findAPI() error {
 	if !theirs && (l.Flags.Changed("api") || l.Profile) {
 		return nil
 	}
-	chat, completions := false, false
+	chat := false
+	completions := false
 	for _, url := range append(list(l.Flags.Lookup("url")), l.text("endpoint")) {
 		isChat := strings.HasSuffix(strings.TrimSuffix(url, "/"), "/chat/completions")
 		chat = chat || isChat
