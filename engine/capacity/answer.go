@@ -69,7 +69,9 @@ func (s *Search) tallied(j int) (all []counts) {
 }
 
 // lasted is the duration of the window as far as it went, in s.
-func (o *Outcome) lasted() float64 { return float64(len(o.Slices)) * o.SliceS }
+func (o *Outcome) lasted() float64 {
+	return float64(len(o.Slices)) * o.SliceS
+}
 
 // designEffect is that of requests that are correlated, of all probes below the edge or near it in which no backlog
 // grew: who waits in that is late by no chance. Where few groups of requests are beyond, it is thought to be larger.

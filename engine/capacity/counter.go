@@ -42,7 +42,9 @@ func NewCounter(objectives []Objective, w Span) *Counter {
 }
 
 // Add counts a request that has ended.
-func (c *Counter) Add(r *record.Record) { c.count(c.slices, r, false) }
+func (c *Counter) Add(r *record.Record) {
+	c.count(c.slices, r, false)
+}
 
 // count adds a request to slices. One that is open is decided only if it is beyond a limit.
 func (c *Counter) count(of []Slice, r *record.Record, open bool) {

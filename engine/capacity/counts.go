@@ -78,7 +78,9 @@ func (t *counts) spread(n, beyond []float64) {
 }
 
 // share is the part that is beyond; 0 without requests.
-func (t *counts) share() float64 { return t.beyond / max(1, t.n) }
+func (t *counts) share() float64 {
+	return t.beyond / max(1, t.n)
+}
 
 // evidence is the logarithm of the evidence against a share beyond of allowed: a mixture of likelihood ratios, which is
 // an e-value. By Ville's inequality it ever reaches 1/level with a chance of at most level, if one peeks as often as

@@ -32,7 +32,9 @@ const (
 )
 
 // slopeOf returns the slopes of the grid, from 3 to 900. Loads of LLM servers have mostly 10 to 100: see the prior.
-func slopeOf(i int) float64 { return 3 * math.Pow(1.4627, float64(i)) }
+func slopeOf(i int) float64 {
+	return 3 * math.Pow(1.4627, float64(i))
+}
 
 // slopePrior is the logarithm of the prior of a slope: log-normal around 25.
 func slopePrior(slope float64) float64 {
@@ -219,9 +221,13 @@ func (t *counts) trust(allowed float64) {
 // clearlyBelow is up to which part of what is allowed a share beyond may be one of any load.
 const clearlyBelow = 0.9
 
-func logit(p float64) float64 { return math.Log(p / (1 - p)) }
+func logit(p float64) float64 {
+	return math.Log(p / (1 - p))
+}
 
-func share(eta float64) float64 { return 1 / (1 + math.Exp(-eta)) }
+func share(eta float64) float64 {
+	return 1 / (1 + math.Exp(-eta))
+}
 
 // logShare is log(share(eta)).
 func logShare(eta float64) float64 {

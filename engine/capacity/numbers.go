@@ -106,15 +106,10 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 	if n > 0 {
 		numbers[Goodput] = float64(good) / float64(n)
 	}
-	var names []string
-	for _, m := range measures() {
-		names = append(names, m.name)
-	}
 	most := 1.0
 	for i := range objectives {
 		o := &objectives[i]
 		beyond := 0
-		names = append(names, o.Quantity())
 		for _, p := range parts {
 			beyond += len(p.beyond[i])
 		}
@@ -123,7 +118,7 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 			out.Limiter = o.Label() + first(parts, i, o.Allowed)
 		}
 	}
-	for _, name := range names {
+	for _, name := range quantities(objectives) {
 		if _, known := numbers[name]; known {
 			continue
 		}
@@ -136,6 +131,20 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 	}
 	out.Numbers = numbers
 	return nil
+}
+
+// quantities are the names of the numbers that every probe has, and of those that objectives bound.
+func quantities(objectives []Objective) []string {
+	names := []string{GoodputPerS, Goodput}
+	for _, m := range measures() {
+		names = append(names, m.name)
+	}
+	for i := range objectives {
+		if name := objectives[i].Quantity(); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // intervalOf is the 95 % interval of a percentile such as ttft.p95, in ms; nil if there is none.

@@ -35,9 +35,13 @@ func (p *Page) Write(w io.Writer) error {
 	if !p.Answer.Complete || p.Answer.Doubt != "" {
 		answer.Grade = chart.Warn
 	}
-	d := chart.Document{Title: p.Title, Sections: []chart.Section{{Findings: []chart.Finding{answer}}}}
+	first := chart.Section{Findings: []chart.Finding{answer}}
 	if p.Sweep {
-		d.Sections = []chart.Section{{Title: "Latency by throughput", Graphs: p.curves()}}
+		first = chart.Section{Title: "Latency by throughput", Graphs: p.curves()}
+	}
+	d := chart.Document{
+		Title:    p.Title,
+		Sections: []chart.Section{first},
 	}
 	for i := range p.Objectives {
 		d.Under = append(d.Under, p.Objectives[i].Text)

@@ -219,7 +219,9 @@ func (s *Search) Window(p Probe) (seconds, settleS float64) {
 }
 
 // leftS is what is left of the budget, in s.
-func (s *Search) leftS() float64 { return s.config.Budget.Seconds() - s.spentS }
+func (s *Search) leftS() float64 {
+	return s.config.Budget.Seconds() - s.spentS
+}
 
 // besidesS is what a probe takes besides its window, in s.
 func (s *Search) besidesS() float64 {
@@ -253,4 +255,6 @@ func (s *Search) nearest(verdict string) (found *Outcome) {
 }
 
 // held is the hardest load that held; 0 if none did.
-func (s *Search) held() float64 { return cmp.Or(s.nearest(Holds), &Outcome{}).Load }
+func (s *Search) held() float64 {
+	return cmp.Or(s.nearest(Holds), &Outcome{}).Load
+}

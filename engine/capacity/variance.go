@@ -55,7 +55,9 @@ func (s *Search) repetition() (logLoad float64, due bool) {
 }
 
 // limiting is the objective that breaks first.
-func (s *Search) limiting() int { return s.fitted[s.posteriors.first()] }
+func (s *Search) limiting() int {
+	return s.fitted[s.posteriors.first()]
+}
 
 // random returns the variance of the random effect of a probe in log load, of how many probes the edge is a mean, and
 // the degrees of freedom. ofPart is the variance of the edge between this part of the trace and traffic like it.

@@ -95,7 +95,9 @@ func (t Timeline) Choose(from string, probe int, forNS, leadNS int64) Part {
 }
 
 // count is how many requests arrive in a stretch.
-func (t Timeline) count(s Stretch) int { return t.before(s.ToNS) - t.before(s.FromNS) }
+func (t Timeline) count(s Stretch) int {
+	return t.before(s.ToNS) - t.before(s.FromNS)
+}
 
 // before is how many requests arrive before an instant.
 func (t Timeline) before(ns int64) int {
@@ -184,12 +186,11 @@ func (p *Part) Words() string {
 		return ""
 	}
 	clock := func(ns int64) string {
-		d := time.Duration(ns).Round(time.Second)
-		text := fmt.Sprintf("%d:%02d", int(d.Minutes())%60, int(d.Seconds())%60)
+		s := int64(time.Duration(ns).Round(time.Second) / time.Second)
 		if p.TraceNS >= int64(time.Hour) {
-			text = fmt.Sprintf("%d:%02d:%02d", int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60)
+			return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
 		}
-		return text
+		return fmt.Sprintf("%d:%02d", s/60%60, s%60)
 	}
 	var where []string
 	for _, s := range p.Stretches {

@@ -286,4 +286,6 @@ func (s *spec) changeOf(distance float64) float64 {
 	return math.Expm1(distance)
 }
 
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+func finite(v float64) bool {
+	return !math.IsNaN(v) && !math.IsInf(v, 0)
+}

@@ -39,7 +39,9 @@ func Recorded(t *trace.Trace, of *Side) (*Side, error) {
 }
 
 // isRecord reports whether a side is what a trace recorded of itself.
-func (s *Side) isRecord() bool { return s.runs[0].summary.Verdict.Measurement == theRecord }
+func (s *Side) isRecord() bool {
+	return s.runs[0].summary.Verdict.Measurement == theRecord
+}
 
 // theRecord is the verdict of a trace's own record.
 const theRecord = "recorded"

@@ -120,7 +120,9 @@ func (r *run) same(other *run) bool {
 		!began.IsZero() && began.Equal(other.summary.Run.StartedAt) && r.id == other.id
 }
 
-func byIndex(a, b *row) int { return cmp.Compare(a.index, b.index) }
+func byIndex(a, b *row) int {
+	return cmp.Compare(a.index, b.index)
+}
 
 func newRow(rec *record.Record, slos []metrics.SLO) *row {
 	number := func(v int64) float64 {

@@ -112,7 +112,9 @@ func (s *Sections) cut(m int, part func(*Sample) int) {
 }
 
 // noise is the variance that the ranks of each part have if values are independent.
-func (s *Sections) noise(c *cut) float64 { return float64(len(s.sorted)) / float64(len(c.ranks)) / 12 }
+func (s *Sections) noise(c *cut) float64 {
+	return float64(len(s.sorted)) / float64(len(c.ranks)) / 12
+}
 
 // excess is by how many times more the ranks of parts vary than those of independent values.
 func (s *Sections) excess(c *cut) float64 {

@@ -137,10 +137,14 @@ func (l *Line) last(name string) (text string) {
 }
 
 // text returns the value of one of our flags.
-func (l *Line) text(flag string) string { return l.Flags.Lookup(flag).Value.String() }
+func (l *Line) text(flag string) string {
+	return l.Flags.Lookup(flag).Value.String()
+}
 
 // on reports whether one of our switches is on.
-func (l *Line) on(flag string) bool { return l.text(flag) == "true" }
+func (l *Line) on(flag string) bool {
+	return l.text(flag) == "true"
+}
 
 func (l *Line) note(format string, args ...any) {
 	l.Notes = append(l.Notes, fmt.Sprintf(format, args...))
