@@ -151,7 +151,9 @@ func (o *Objective) Beyond(r *record.Record) bool {
 		return r.Outcome != record.OK
 	}
 	if o.Metric == goodput {
-		return slices.ContainsFunc(o.bounds, func(bound metrics.SLO) bool { return bound.Exceeds(r) })
+		return slices.ContainsFunc(o.bounds, func(bound metrics.SLO) bool {
+			return bound.Exceeds(r)
+		})
 	}
 	of := metrics.FindLatency(o.Metric)
 	ns := metrics.Latencies()[of].Of(r)

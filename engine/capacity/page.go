@@ -67,7 +67,9 @@ func (p *Page) Write(w io.Writer) error {
 // graphs are goodput, the latencies of the objectives, failures and hits by load.
 func (p *Page) graphs() (all []chart.Graph) {
 	byLoad := slices.Clone(p.Outcomes)
-	slices.SortStableFunc(byLoad, func(a, b Outcome) int { return cmp.Compare(a.Load, b.Load) })
+	slices.SortStableFunc(byLoad, func(a, b Outcome) int {
+		return cmp.Compare(a.Load, b.Load)
+	})
 	from := byLoad[0].Load
 	to := byLoad[len(byLoad)-1].Load
 	axis := chart.Axis{Label: p.Unit, Log: to > 8*from}
@@ -121,7 +123,9 @@ func (p *Page) graphs() (all []chart.Graph) {
 		}
 	}
 	for _, m := range measures() {
-		bounded := slices.ContainsFunc(p.Objectives, func(o Objective) bool { return o.Quantity() == m.name })
+		bounded := slices.ContainsFunc(p.Objectives, func(o Objective) bool {
+			return o.Quantity() == m.name
+		})
 		if !bounded && (p.Sweep || m.name == PrefixHits) {
 			add(m.label, m.name, m.unit, 0)
 		}

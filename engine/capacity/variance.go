@@ -40,7 +40,9 @@ func (s *Search) nearEdge() (all []*Outcome) {
 func (s *Search) repetition() (logLoad float64, due bool) {
 	nearest := math.Inf(1)
 	for _, o := range s.nearEdge() {
-		again := func(other *Outcome) bool { return other != o && other.Load == o.Load }
+		again := func(other *Outcome) bool {
+			return other != o && other.Load == o.Load
+		}
 		if slices.ContainsFunc(s.outcomes, again) {
 			return 0, false
 		}

@@ -154,7 +154,9 @@ func covered(parts []*Part) (ns int64) {
 	for _, p := range parts {
 		all = append(all, p.Stretches...)
 	}
-	slices.SortFunc(all, func(a, b Stretch) int { return cmp.Compare(a.FromNS, b.FromNS) })
+	slices.SortFunc(all, func(a, b Stretch) int {
+		return cmp.Compare(a.FromNS, b.FromNS)
+	})
 	end := int64(0)
 	for _, s := range all {
 		ns += max(0, s.ToNS-max(end, s.FromNS))

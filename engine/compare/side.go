@@ -163,7 +163,9 @@ func newRow(rec *record.Record, slos []metrics.SLO) *row {
 	}
 	if len(slos) > 0 {
 		w.met = b2f(w.ok &&
-			!slices.ContainsFunc(slos, func(o metrics.SLO) bool { return !o.Met(rec) }))
+			!slices.ContainsFunc(slos, func(o metrics.SLO) bool {
+				return !o.Met(rec)
+			}))
 	}
 	return w
 }

@@ -70,9 +70,9 @@ func judgeWorld(w worlds.World, trials uint64, runs int) *worldScore {
 				r.Scope = ScopePair
 			}
 			m := match(a, b, true)
-			numbers, all := m.estimates()
+			all := m.estimates()
 			for i, spec := range specs() {
-				metric := spec.metric(all[i], spec.mean(numbers[0], i), spec.mean(numbers[1], i))
+				metric := spec.metric(all[i], spec.mean(m.sides[0], i), spec.mean(m.sides[1], i))
 				metric.judge(spec, r)
 				r.Metrics = append(r.Metrics, metric)
 			}

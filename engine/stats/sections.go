@@ -62,7 +62,9 @@ type cut struct {
 
 // NewSections sorts values, and keeps them. groups is the number of groups; 0 if all values are on their own.
 func NewSections(values []Sample, groups int) *Sections {
-	slices.SortFunc(values, func(a, b Sample) int { return cmp.Compare(a.Value, b.Value) })
+	slices.SortFunc(values, func(a, b Sample) int {
+		return cmp.Compare(a.Value, b.Value)
+	})
 	s := &Sections{sorted: values}
 	for m := MostSections; m >= fewestSections; m /= 2 {
 		if len(values) >= m*leastInSection {

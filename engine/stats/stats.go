@@ -72,7 +72,9 @@ func Describe[T int32 | int64 | float64](values []T, unit float64) *Percentiles 
 	for _, v := range values {
 		sum += float64(v)
 	}
-	return describe(int64(len(values)), sum, unit, func(rank int64) float64 { return float64(values[rank-1]) })
+	return describe(int64(len(values)), sum, unit, func(rank int64) float64 {
+		return float64(values[rank-1])
+	})
 }
 
 // describe asks for values by their rank, from 1, in rising order.
@@ -120,7 +122,9 @@ func DescribeCounted(values []Counted, unit float64) *Percentiles {
 	for _, v := range values {
 		sum += float64(v.Value) * float64(v.Count)
 	}
-	return describe(n, sum, unit, func(rank int64) float64 { return float64(ranked(rank)) })
+	return describe(n, sum, unit, func(rank int64) float64 {
+		return float64(ranked(rank))
+	})
 }
 
 // surely is how certain it must be that a percentile has values above it.

@@ -238,7 +238,9 @@ func (l *Line) takeFile(file []Setting, traced bool) error {
 	l.Flags.Visit(func(f *pflag.Flag) { onLine[f.Name] = true })
 	foreign := func(s Setting) int { return min(1, len(l.names[s.Name].Name)) }
 	// ours first: theirs must agree
-	slices.SortStableFunc(file, func(a, b Setting) int { return foreign(a) - foreign(b) })
+	slices.SortStableFunc(file, func(a, b Setting) int {
+		return foreign(a) - foreign(b)
+	})
 	for _, s := range file {
 		n := l.names[s.Name]
 		flag := cmp.Or(n.Flag, s.Name)
@@ -283,7 +285,9 @@ func (l *Line) Explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	words := strings.FieldsFunc(err.Error(), func(r rune) bool { return r != '-' && (r < 'a' || r > 'z') })
+	words := strings.FieldsFunc(err.Error(), func(r rune) bool {
+		return r != '-' && (r < 'a' || r > 'z')
+	})
 	var names []string
 	for own, typed := range l.typed {
 		if slices.Contains(words, "--"+own) && !slices.Contains(words, typed) {
