@@ -16,7 +16,7 @@ SMALL_BLOCKS = 300  # of the small cache; block 0 is vLLM's null block, which ho
 SMALL_CONTEXT = 4096  # must fit into the small cache
 KEY = "a-key-of-this-proof"
 HERE = pathlib.Path(__file__).resolve().parent
-START_S = 600  # vLLM takes 35 s on two idle cores, and minutes on busy ones
+START_S = 1800  # vLLM takes 35 s on two idle cores, and a quarter of an hour where twenty processes want them
 
 VLLM_ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
