@@ -38,25 +38,31 @@ def row(timestamp, input_length, output_length, ids):
 
 
 def jobs(count=6, seed=5):
-    """Jobs in Weka's format, of some seconds each: a main agent, and sub-agents that begin one after the other with the same
-    instructions and then work at a time."""
+    """Jobs in Weka's format, of some seconds each: a main agent that now and then has two sub-agents, which begin with the same
+    instructions. Some wait for a request that took long when it was recorded: they leave in another order than recorded."""
     rng = random.Random(seed)
     return [job(rng, f"job {k}") for k in range(count)]
 
 
+SLOW_S = 3  # far longer than the real server takes
+
+
 def job(rng, name):
     fresh = itertools.count(1)
-    instructions = [next(fresh) for _ in range(rng.randrange(4, 12))]
     now, ids, requests = 0.0, [], []
-    for turn in range(rng.randrange(7, 12)):
+    for turn in range(rng.randrange(6, 10)):
         agent_turn(rng, fresh, now, ids, requests)
-        now += requests[-1]["api_time"]
-        if turn in (2, 5):
-            begins = [now + 0.01, now + 0.01 + rng.uniform(0.5, 0.9)]
-            agents = [sub_agent(rng, fresh, list(instructions), b, f"{turn}.{k}") for k, b in enumerate(begins)]
-            requests += agents
-            now = max(a["t"] for a in agents)
-        now += rng.uniform(0.3, 0.8)
+        took = requests[-1]["api_time"]
+        begins = []
+        if turn == 1:
+            begins = [took, took + rng.uniform(0, 0.9)]
+        elif turn == 3:
+            requests[-1]["api_time"] = took = SLOW_S
+            begins = [SLOW_S / 2, SLOW_S]
+        instructions = [next(fresh) for _ in range(rng.randrange(4, 12))]
+        agents = [sub_agent(rng, fresh, list(instructions), now + b + 0.01, f"{turn}.{k}") for k, b in enumerate(begins)]
+        requests += agents
+        now = max([now + took, *(a["t"] for a in agents)]) + rng.uniform(0.3, 0.8)
     return {"id": name, "block_size": WEKA_BLOCK, "hash_id_scope": "local", "requests": requests}
 
 

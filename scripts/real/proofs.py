@@ -2,6 +2,7 @@
 with arithmetic of its own; it shares no code with the client."""
 
 import collections
+import itertools
 import json
 import math
 import re
@@ -169,11 +170,12 @@ def agentx(p):
     p.check("agentx", "exit code, reasons", [0, []], [run.exit, only_facts(run)])
     phases = collections.Counter(r.get("phase", "measured") for r in records if r["outcome"] == "ok")
     plays = len({r["job"] for r in records})
-    p.check("agentx", f"primers, warm-up requests of {lanes} lanes, measured ones; plays", "more than 3, 16, 60; 6", [*phases.values(), plays], phases["primer"] > 3 and phases["warmup"] == 16 and phases["measured"] > 60 and plays > len(jobs))
+    p.check("agentx", f"primers, warm-up requests of {lanes} lanes, measured ones; plays", "more than 3, 9, 60; 6", [*phases.values(), plays], phases["primer"] > 3 and phases["warmup"] > 9 and phases["measured"] > 60 and plays > len(jobs))
     p.check("agentx", "prompts of the recorded tokens and a marker", len(records), sum(r["prompt_tokens"] == len(prompt) for r, prompt in zip(records, prompts)))
     ideal = load.ideal(prompts, servers.BLOCK)
+    overtaken = sum(a["request_id"] > b["request_id"] for a, b in itertools.combinations(records, 2) if a["job"] == b["job"])
     for key in ("cached_tokens", "expected_cached_tokens"):
-        p.check("agentx", f"{key} of each as an oracle has them in the order of sending", [], others(records, ideal, key))
+        p.check("agentx", f"{key} of each as an oracle has them in the order of sending ({overtaken} pairs were planned in another one)", [], others(records, ideal, key))
     primed = {k for r, prompt in zip(records, prompts) if "phase" in r for k in load.keys(prompt, servers.BLOCK)}
     by_primers = sum(load.found(prompt, servers.BLOCK, primed) for r, prompt in zip(records, prompts) if "phase" not in r)
     p.check("agentx", "cached tokens of measured requests that were there before", by_primers, run.summary["prefix_cache"]["primed_tokens"])
