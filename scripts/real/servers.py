@@ -44,6 +44,9 @@ VLLM_SERVERS = {
     "vllm-embed": (["--max-model-len", "8192", "--runner", "pooling", "--convert", "embed"], {}),
 }
 SERVERS = [*VLLM_SERVERS, "transformers", "llama"]
+# Only to be started: its vocabulary ends behind the ids that prompts are made of (31,999), so that it carries some load.
+LIGHT, LIGHT_TOKENS = "vllm-light", 32768
+VLLM_SERVERS[LIGHT] = ([DETAILS, "--max-model-len", "4096", "--dtype", "float32"], DEV_MODE)
 
 
 class Server:
@@ -51,7 +54,7 @@ class Server:
 
     def __init__(self, name, cache, extra=()):
         self.name, self.cache = name, cache
-        self.model_folder = cache / "model"
+        self.model_folder = cache / ("model-light" if name == LIGHT else "model")
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.key = KEY if name == "vllm-small" else None
