@@ -76,6 +76,7 @@ type Run struct {
 	joinLate      bool      // if it is over, send what is still to come
 	pacer         *pacer
 	leastInFlight *leastInFlight // nil if each request's endpoint is known before the run
+	idealOrder    *idealOrder    // nil if what is expected of caches is known before the run
 	records       []record.Record
 	pools         []*pool
 	poolsOf       [][]*pool              // by target

@@ -92,6 +92,9 @@ func (r *Run) runSender(i int, placed chan<- threadPlacement, start <-chan bool)
 func (r *Run) send(i int32, plannedNS int64) (sent bool) {
 	r.records[i].PlannedNS = plannedNS
 	p := r.choosePool(i)
+	if r.idealOrder != nil {
+		r.idealOrder.note(i)
+	}
 	p.sent.Add(1)
 	if r.work.Prebuilt.Ready(int(i)) {
 		r.work.Prebuilt.SetTarget(i, p.target)
@@ -193,6 +196,5 @@ func (r *Run) choosePool(i int32) *pool {
 	r.work.Places[i] = route.Place{Target: p.target, Endpoint: p.index}
 	rec.Target = r.work.Targets[p.target].URL
 	rec.Endpoint = p.name
-	b.released[b.n.Add(1)-1].Store(i + 1)
 	return p
 }
