@@ -136,14 +136,14 @@ func (p *pacer) cutStream(i int32) []int32 {
 	return p.queue.cutStream(i)
 }
 
-// requestEnded is called once for each request that has ended, at nowNS, by the goroutine that ended it. It may
-// release others.
-func (p *pacer) requestEnded(i int32, nowNS int64) {
+// requestEnded is called once for each request that has ended, at endNS, by the goroutine that ended it. It may release
+// others.
+func (p *pacer) requestEnded(i int32, endNS int64) {
 	if p.queue == nil {
 		return
 	}
 	var room [atOnce]release
-	leaving, prepared := p.queue.ended(room[:0], i, nowNS)
+	leaving, prepared := p.queue.ended(room[:0], i, endNS)
 	p.sendAll(leaving)
 	if prepared && !p.stop.Load() {
 		p.prepared()
