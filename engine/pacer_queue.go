@@ -326,15 +326,15 @@ func (q *queue) endNS() int64 {
 	return math.MaxInt64
 }
 
-// sent notes that request i was sent, at nowNS, and returns the requests that this releases.
-func (q *queue) sent(i int32, nowNS int64) (leaving []release) {
+// sent notes that request i was sent, at sentNS, and returns the requests that this releases.
+func (q *queue) sent(i int32, sentNS int64) (leaving []release) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.state[i].sent {
 		return nil // it is sent once more
 	}
 	q.state[i].sent = true
-	return q.trigger(nil, i, nowNS+q.idle.cutNS, true)
+	return q.trigger(nil, i, sentNS+q.idle.cutNS, true)
 }
 
 // ended notes that request i has ended, at endNS, and adds to leaving the requests that this releases. Those that waited
