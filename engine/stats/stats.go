@@ -170,6 +170,22 @@ func Moments(values []float64) (mean, variance float64) {
 	return mean, variance
 }
 
+// Ratio returns part/whole, or nil when there is no whole.
+func Ratio[T int64 | float64](part, whole T) *float64 {
+	if whole <= 0 {
+		return nil
+	}
+	return new(float64(part) / float64(whole))
+}
+
+// OrZero is *v, or 0 where there is none.
+func OrZero(v *float64) float64 {
+	if v == nil {
+		return 0
+	}
+	return *v
+}
+
 // Variation is the coefficient of variation: population standard deviation / mean. There is none where the mean is 0.
 func Variation[T int64 | float64](values []T) (cv float64, exists bool) {
 	sum := 0.0
