@@ -107,8 +107,7 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 		numbers[Goodput] = float64(good) / float64(n)
 	}
 	most := 1.0
-	for i := range objectives {
-		o := &objectives[i]
+	for i, o := range objectives {
 		beyond := 0
 		for _, p := range parts {
 			beyond += len(p.beyond[i])
