@@ -44,7 +44,7 @@ func ParseUntil(text string) (*Until, error) {
 	}
 	u := &Until{Text: text, PlusMinus: -1, Metric: q.name}
 	key := ""
-	key, u.perMille = percentileOf(q.name)
+	key, u.perMille = PercentileOf(q.name)
 	u.latency = FindLatency(key)
 	if u.perMille == 0 || !hasIntervals(u.latency) {
 		return nil, fmt.Errorf("%q: %s has no interval; want a percentile of a request's latency, such as ttft.p99 or "+
