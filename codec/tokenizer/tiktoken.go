@@ -48,7 +48,7 @@ func builtIn(name string) stages {
 	return stages{
 		preTokenizers: []preTokenizer{betweenWords{}},
 		model:         newTiktoken(name),
-		pool:          new(pool),
+		pool:          newPool(),
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -107,8 +106,7 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 		numbers[Goodput] = float64(good) / float64(n)
 	}
 	most := 1.0
-	for i := range objectives {
-		o := &objectives[i]
+	for i, o := range objectives {
 		beyond := 0
 		for _, p := range parts {
 			beyond += len(p.beyond[i])
@@ -149,9 +147,8 @@ func quantities(objectives []Objective) []string {
 
 // intervalOf is the 95 % interval of a percentile such as ttft.p95, in ms; nil if there is none.
 func intervalOf(s *metrics.Summary, name string) *[2]float64 {
-	latency, percentile, _ := strings.Cut(name, ".")
-	ms, _ := s.Interval(latency,
-		map[string]int64{"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p999": 999}[percentile])
+	latency, perMille := metrics.PercentileOf(name)
+	ms, _ := s.Interval(latency, perMille)
 	return ms
 }
 

@@ -90,8 +90,7 @@ func (p *Page) graphs() (all []chart.Graph) {
 			Spans: spans,
 		}
 		broken := chart.Values{}
-		for i := range byLoad {
-			o := &byLoad[i]
+		for i, o := range byLoad {
 			g.At = append(g.At, o.Load)
 			broken = append(broken, math.NaN())
 			if v, known := o.Numbers[name]; known && o.Verdict == Breaks {
@@ -114,8 +113,7 @@ func (p *Page) graphs() (all []chart.Graph) {
 	if len(p.Objectives) > 0 {
 		add("Goodput, requests/s", GoodputPerS, "", 0)
 	}
-	for i := range p.Objectives {
-		o := &p.Objectives[i]
+	for _, o := range p.Objectives {
 		if o.LimitNS == 0 {
 			add(o.Label(), o.Quantity(), "ratio", o.Allowed)
 		} else {
@@ -166,8 +164,7 @@ func (p *Page) Table() (head []string, rows [][]string) {
 		return head, rows
 	}
 	add("goodput/s", number(GoodputPerS, format.Rate))
-	for j := range p.Objectives {
-		limit := &p.Objectives[j]
+	for j, limit := range p.Objectives {
 		name := limit.Quantity()
 		if slices.Contains(head, cmp.Or(heads[name], name)) {
 			continue

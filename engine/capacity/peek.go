@@ -38,8 +38,7 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 	within := true
 	quiet := true
 	largest := -1.0
-	for j := range s.config.Objectives {
-		o := &s.config.Objectives[j]
+	for j, o := range s.config.Objectives {
 		known := decided(peek.Slices, o.Allowed)
 		all := s.judged(peek.Slices, j, peek.Ended)
 		now := all

@@ -109,11 +109,10 @@ func (o *Outcome) Validate(number, objectives int) error {
 	case o.Verdict != Holds && o.Verdict != Breaks && o.Verdict != Edge:
 		return fmt.Errorf("no probe has the verdict %q", o.Verdict)
 	}
-	for i := range o.Slices {
-		s := &o.Slices[i]
+	for i, s := range o.Slices {
 		if !plausible(float64(s.Requests)) || !plausible(float64(s.Open)) || !plausible(s.InFlight) ||
 			len(s.Beyond) != objectives {
-			return fmt.Errorf("no probe has slice %d: %+v", i+1, *s)
+			return fmt.Errorf("no probe has slice %d: %+v", i+1, s)
 		}
 		for _, beyond := range s.Beyond {
 			if beyond < 0 || beyond > s.Requests {

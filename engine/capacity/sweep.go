@@ -171,8 +171,7 @@ func (p *Page) WriteCSV(w io.Writer) error {
 		}
 		return strconv.FormatFloat(v, 'g', 6, 64)
 	}
-	for i := range p.Outcomes {
-		o := &p.Outcomes[i]
+	for _, o := range p.Outcomes {
 		row := []string{number(o.Load, true)}
 		for _, name := range names {
 			v, known := o.Numbers[name]

@@ -46,7 +46,7 @@ func ParseLoss(text string, planned int64) (*Loss, error) {
 	if name == errorRate && op[0] == '>' && limit > 0 && limit < 1 {
 		return l, nil
 	}
-	key, perMille := percentileOf(name)
+	key, perMille := PercentileOf(name)
 	l.latency, l.limitNS, l.allowed = FindLatency(key), int64(limit*1e6), 1-float64(perMille)/1000
 	if perMille == 0 || op[0] != '>' || latencies[l.latency].Of == nil {
 		return nil, fmt.Errorf("%q: want a percentile of a latency above a limit, such as ttft.p95>5s, or "+
@@ -55,8 +55,8 @@ func ParseLoss(text string, planned int64) (*Loss, error) {
 	return l, nil
 }
 
-// percentileOf are the parts of a name such as ttft.p95; 0 if it is no percentile.
-func percentileOf(name string) (latency string, perMille int64) {
+// PercentileOf are the parts of a name such as ttft.p95, which is 950; 0 if it is no percentile.
+func PercentileOf(name string) (latency string, perMille int64) {
 	latency, percentile, _ := strings.Cut(name, ".")
 	of := map[string]int64{"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p999": 999}
 	return latency, of[percentile]
