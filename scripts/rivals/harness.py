@@ -40,8 +40,8 @@ class Fastreplay:
     def sent(self, out, calls):
         return plays.of_fastreplay(out / "results")
 
-    def finished(self, out):
-        return json.loads((out / "results" / "summary.json").read_text())["jobs"]["finished"]
+    def told(self, out):
+        return json.loads((out / "results" / "summary.json").read_text())["requests"]["sent"]
 
 
 class Harness:
@@ -64,8 +64,8 @@ class Harness:
             s.phase = "primer"
         return sent
 
-    def finished(self, out):
-        return None  # its files do not say how many trees drained
+    def told(self, out):
+        return int(json.loads((out / "results" / "profile_export_aiperf.json").read_text())["request_count"]["avg"])
 
 
 GRACE_S = 30
@@ -84,6 +84,7 @@ def main():
     p.add_argument("--seeds", type=int, default=200, help="of snapshots")
     p.add_argument("--limit", type=int, default=1500, help="of a run, s")
     p.add_argument("--port", type=int, default=8920)
+    p.add_argument("--note", default="", help="a sentence for the table, such as what else the machine did")
     p.add_argument("--results", type=pathlib.Path, help="folder for the table")
     a = p.parse_args()
     place = environment.Place(a.cache, a.cache, a.cache / "fastreplay")
@@ -98,6 +99,8 @@ def main():
     tokenizer = Tokenizer.from_file(str(place.model / "tokenizer.json"))
     measured = []
     for lanes in a.lanes or [4, 16]:
+        shutil.rmtree(a.cache / "home", ignore_errors=True)  # where the harness keeps the prompts of its first run
+        (a.cache / "home").mkdir()
         for turn in range(a.runs):  # in turns, so that a slow minute of the machine meets both
             for tool in Fastreplay(place, a), Harness(place, a):
                 out = place.root / "runs" / f"agentx-{lanes}-{turn}-{tool.name}"
@@ -158,7 +161,7 @@ def one(tool, lanes, out, work, calls, tokenizer, a):
     profiled = min(s.came_s for s in came if s.sent.phase == "profile")
     n = {"status": status, "load_before": load, "load_after": os.getloadavg()[0], "took_s": took, "first_s": first - began, "profiled_s": profiled - began,
          "cpu_before_s": sampler.cpu_between(began, first), "cpu_s": sampler.cpu_between(first, last), "cpu_all_s": sampler.cpu_s[-1], "sent": len(came),
-         "peak_pss_mb": sampler.peak_pss / 1e6, "jobs_finished": tool.finished(out)}
+         "peak_pss_mb": sampler.peak_pss / 1e6, "told_requests": tool.told(out)}
     n["cpu_a_request_ms"] = 1e3 * n["cpu_s"] / len(came)
     n["first_ttft_wait_s"] = profiled - max((s.done_s for s in came if s.sent.phase != "profile"), default=first)
     return n | plays.judge(came, calls, tokenizer, CAP_S["system"] / a.clock)

@@ -17,7 +17,8 @@ class Call:
     agent: int  # 0 = the main one
     place: tuple  # in the list of the job's requests, and in that of its sub-agent or None
     begin_s: float
-    end_s: float
+    end_s: float  # the begin, if timed is False
+    timed: bool
     prompt: int
     output: int
     blocks: list
@@ -75,5 +76,6 @@ def calls(job):
         sub = r["type"] == "subagent"
         agents += sub
         for inner, c in enumerate(r["requests"] if sub else [r]):
-            end = c["t"] + (c.get("api_time") or 0)
-            yield Call(job["id"], agents if sub else 0, (outer, inner if sub else None), c["t"], end, c["in"], c["out"], c["hash_ids"])
+            took, agent = c.get("api_time"), agents if sub else 0
+            place = outer, inner if sub else None
+            yield Call(job["id"], agent, place, c["t"], c["t"] + (took or 0), took is not None, c["in"], c["out"], c["hash_ids"])

@@ -101,6 +101,8 @@ def order(profile, calls, cap_s):
     plays = collections.defaultdict(dict)
     for a in profile:
         plays[marker(a)].setdefault(a.sent.row, a)
+    last_of = {c.job: row for row, c in sorted(enumerate(calls), key=lambda rc: rc[1].begin_s)}
+    done = sum(last_of[calls[min(of)].job] in of for of in plays.values())
     early, late = 0, []
     for of in plays.values():
         rows = sorted(of, key=lambda row: calls[row].begin_s)
@@ -113,9 +115,9 @@ def order(profile, calls, cap_s):
             last = max(before, key=lambda b: calls[b].end_s)
             delay = begin - calls[last].end_s
             goes_on = calls[row].blocks[: len(calls[last].blocks)] == calls[last].blocks
-            if last == row - 1 and calls[last].agent == calls[row].agent and goes_on and delay < cap_s:
+            if last == row - 1 and calls[last].agent == calls[row].agent and calls[last].timed and goes_on and delay < cap_s:
                 late.append(1e3 * (of[row].came_s - of[last].done_s - delay))
-    return {"plays": len(plays), "early": early, "delays": len(late), "late_p50_ms": measure.percentile(late, 0.5),
+    return {"plays": len(plays), "jobs_done": done, "early": early, "delays": len(late), "late_p50_ms": measure.percentile(late, 0.5),
             "late_p99_ms": measure.percentile(late, 0.99), "least_late_ms": min(late, default=None)}
 
 
