@@ -11,6 +11,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // The numbers of an outcome, besides the latencies of its objectives, such as ttft.p95 in ms.
@@ -135,8 +136,7 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 // intervalOf is the 95 % interval of a percentile such as ttft.p95, in ms; nil if there is none.
 func intervalOf(s *metrics.Summary, name string) *[2]float64 {
 	latency, percentile, _ := strings.Cut(name, ".")
-	ms, _ := s.Interval(latency,
-		map[string]int64{"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p999": 999}[percentile])
+	ms, _ := s.Interval(latency, stats.PerMille(percentile))
 	return ms
 }
 

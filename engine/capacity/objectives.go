@@ -124,7 +124,7 @@ func parseObjective(part string) (Objective, error) {
 
 // allowedBeyond has the share of requests that may be beyond a limit, by percentile.
 func allowedBeyond() map[string]float64 {
-	return map[string]float64{"p50": 0.5, "p90": 0.1, "p95": 0.05, "p99": 0.01, "p999": 0.001}
+	return map[string]float64{"p50": 0.5, "p75": 0.25, "p90": 0.1, "p95": 0.05, "p99": 0.01, "p999": 0.001}
 }
 
 // names are those of all that an objective can be about.
