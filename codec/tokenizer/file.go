@@ -124,7 +124,7 @@ func parse(data []byte) (h stages, err error) {
 	for _, t := range f.AddedTokens {
 		atMost(maxTextBytes, len(t.Content), "bytes of an added token")
 	}
-	h.pool = new(pool)
+	h.pool = newPool()
 	if h.normalizer, err = newNormalizer(f.Normalizer); err != nil {
 		return h, err
 	}

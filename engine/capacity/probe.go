@@ -83,7 +83,7 @@ type Outcome struct {
 	Client  string  `json:"client,omitempty"` // why the client was the bottleneck; "" if it was not
 	// of an answer alone: share of the requests beyond each objective, in place of the slices
 	Beyond []float64 `json:"beyond,omitempty"`
-	// for tables: ttft.p95, goodput, hits and so on, by metrics.Quantities
+	// for tables: ttft.p95, goodput, hits and so on, by verdict.Quantities
 	Numbers map[string]float64 `json:"numbers"`
 	// 95 % intervals of numbers that have one, in their unit: from, to
 	Intervals map[string][2]float64 `json:"intervals,omitempty"`
@@ -109,11 +109,10 @@ func (o *Outcome) Validate(number, objectives int) error {
 	case o.Verdict != Holds && o.Verdict != Breaks && o.Verdict != Edge:
 		return fmt.Errorf("no probe has the verdict %q", o.Verdict)
 	}
-	for i := range o.Slices {
-		s := &o.Slices[i]
+	for i, s := range o.Slices {
 		if !plausible(float64(s.Requests)) || !plausible(float64(s.Open)) || !plausible(s.InFlight) ||
 			len(s.Beyond) != objectives {
-			return fmt.Errorf("no probe has slice %d: %+v", i+1, *s)
+			return fmt.Errorf("no probe has slice %d: %+v", i+1, s)
 		}
 		for _, beyond := range s.Beyond {
 			if beyond < 0 || beyond > s.Requests {

@@ -3,7 +3,6 @@ package collect
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -48,20 +47,13 @@ func ParseLoss(text string, planned int64) (*Loss, error) {
 	if name == verdict.ErrorRate && op[0] == '>' && limit > 0 && limit < 1 {
 		return l, nil
 	}
-	key, perMille := percentileOf(name)
+	key, perMille := metrics.PercentileOf(name)
 	l.latency, l.limitNS, l.allowed = metrics.FindLatency(key), int64(limit*1e6), 1-float64(perMille)/1000
 	if perMille == 0 || op[0] != '>' || latencies[l.latency].Of == nil {
 		return nil, fmt.Errorf("%q: want a percentile of a latency above a limit, such as ttft.p95>5s, or "+
 			"error_rate>20%%", text)
 	}
 	return l, nil
-}
-
-// percentileOf are the parts of a name such as ttft.p95; 0 if it is no percentile.
-func percentileOf(name string) (latency string, perMille int64) {
-	latency, percentile, _ := strings.Cut(name, ".")
-	of := map[string]int64{"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p999": 999}
-	return latency, of[percentile]
 }
 
 // Add counts a record. Failures have no latency, as in the results.

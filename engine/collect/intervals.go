@@ -8,8 +8,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// perMille are the percentiles that have intervals.
-var perMille = []int64{500, 900, 950, 990, 999}
+// perMille are the percentiles that have intervals. Each makes those behind it wider, so p75 stands apart.
+var perMille, median75 = []int64{500, 900, 950, 990, 999}, []int64{500, 750}
 
 // sectionsOf cuts a run into parts of equally many requests, in the order in which they were sent. Each returned
 // instant is the first of a part that follows another.
@@ -79,9 +79,11 @@ func (c *Collector) intervals(s *metrics.Summary) (out []metrics.Interval) {
 			Independent: sections.Effective(),
 			Unknown:     sections.Unknown(),
 		}
-		for k, ns := range sections.Intervals(perMille) {
-			if ns != nil {
-				*interval.Of(perMille[k]) = &[2]float64{float64(ns[0]) / 1e6, float64(ns[1]) / 1e6}
+		for _, some := range [][]int64{median75, perMille} {
+			for k, ns := range sections.Intervals(some) {
+				if ns != nil {
+					*interval.Of(some[k]) = &[2]float64{float64(ns[0]) / 1e6, float64(ns[1]) / 1e6}
+				}
 			}
 		}
 		out = append(out, interval)

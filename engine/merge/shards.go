@@ -2,7 +2,7 @@
 //
 // It owns which directories belong together, what of a request is known that a lost shard was to send, the order of the
 // records, the correction of clocks, and how facts of several clients add up. Numbers of requests are computed from all
-// records by package metrics. Memory does not grow with the records, but for a bit each; see metrics.Collector.Spill.
+// records by package collect. Memory does not grow with the records, but for a bit each; see collect.Collector.Spill.
 //
 // The package is not an API: any release may change it.
 package merge

@@ -14,6 +14,7 @@ import (
 type Interval struct {
 	Metric string      `json:"metric"`  // ttft, tpot, e2e, drift, …; gaps (itl) and values in buckets have none
 	P50    *[2]float64 `json:"p50_ms"`  // of the median
+	P75    *[2]float64 `json:"p75_ms"`  // of the 75th percentile
 	P90    *[2]float64 `json:"p90_ms"`  // of the 90th percentile
 	P95    *[2]float64 `json:"p95_ms"`  // of the 95th percentile
 	P99    *[2]float64 `json:"p99_ms"`  // of the 99th percentile
@@ -26,7 +27,7 @@ type Interval struct {
 
 // Of is the interval of a percentile that has one.
 func (i *Interval) Of(perMille int64) **[2]float64 {
-	return map[int64]**[2]float64{500: &i.P50, 900: &i.P90, 950: &i.P95, 990: &i.P99, 999: &i.P999}[perMille]
+	return map[int64]**[2]float64{500: &i.P50, 750: &i.P75, 900: &i.P90, 950: &i.P95, 990: &i.P99, 999: &i.P999}[perMille]
 }
 
 // Interval returns what is known of a percentile of a latency, in ms; nil if no interval can be said. sought is false

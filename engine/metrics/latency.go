@@ -268,6 +268,12 @@ func FindLatency(name string) int {
 	})
 }
 
+// PercentileOf are the parts of a name such as ttft.p95, which is 950; 0 if it is no percentile.
+func PercentileOf(name string) (latency string, perMille int64) {
+	latency, percentile, _ := strings.Cut(name, ".")
+	return latency, stats.PerMille(percentile)
+}
+
 // resultField is a field of results that has a number of a latency, or all of its percentiles.
 type resultField struct {
 	index    int // in the struct

@@ -285,7 +285,7 @@ func (p *part) keyOf(field [2]string) string {
 // latencyTable is the distributions of the summary, with marks at what says little.
 func latencyTable(s *metrics.Summary) chart.Table {
 	t := chart.Table{
-		Head: []string{"", "values", "p50", "p90", "p95", "p99", "p999", "max", "mean"},
+		Head: []string{"", "values", "p50", "p75", "p90", "p95", "p99", "p999", "max", "mean"},
 	}
 	for _, l := range shownLatencies(s, metrics.OnPage) {
 		row := chart.Texts(l.name, format.Count(l.q.Count))
@@ -329,24 +329,15 @@ func (p *screen) jobs() {
 	if j == nil {
 		return
 	}
-	turns := cmp.Or(p.Turns, &metrics.Turns{})
-	ratio := ""
-	if j.Ratio != nil {
-		most := three(j.Ratio.Max)
-		ratio = "p50 " + three(j.Ratio.P50) + " × as long as recorded, max " + most + " ×"
-	}
-	p.field(first, 2, "jobs",
-		format.Count(j.Finished)+" of "+format.Counted(j.Jobs, "finished"),
-		format.Some(j.WithFailures, "with failures"),
-		format.Some(j.CutOff, "cut off"),
-		known(format.Rate, j.PerH, "jobs/h"),
-		ratio,
-		format.Some(turns.Overtaking, "overtaking"))
+	p.values(first, 2, "jobs", "{jobs.finished count} of {jobs.jobs count} finished | "+
+		"{jobs.with_failures some} with failures | {jobs.cut_off some} cut off | {jobs.jobs_per_h rate} jobs/h | "+
+		"p50 {jobs.completion_ratio.p50 three} × as long as recorded, max {jobs.completion_ratio.max three} × | "+
+		"{turns.overtaking some} overtaking")
 	if j.CompletionS != nil && j.CompletionS.Mean > 0 {
 		waits := j.WaitsS.Mean / j.CompletionS.Mean
 		behind := ""
-		if turns.LaterMS != nil && turns.LaterMS.Max > 0 {
-			behind = "delayed up to " + duration(turns.LaterMS.Max)
+		if later := cmp.Or(p.Turns, &metrics.Turns{}).LaterMS; later != nil && later.Max > 0 {
+			behind = "delayed up to " + duration(later.Max)
 		}
 		p.field(second, 1, "job time",
 			format.Percent(1-waits)+" in requests",
@@ -372,8 +363,8 @@ func (p *screen) jobs() {
 // jobSection has the results by job of the page.
 func jobSection(s *metrics.Summary, parts []*part) chart.Section {
 	const columns = " name requests agents state completion_s recorded_s critical_waits_s critical_requests failed " +
-		"ttft_ms.p50 ttft_ms.p99 e2e_ms.p50 e2e_ms.p99 reported_hit_ratio expected_hit_ratio distribution p50 p90 " +
-		"p95 p99 p999 max mean count "
+		"ttft_ms.p50 ttft_ms.p99 e2e_ms.p50 e2e_ms.p99 reported_hit_ratio expected_hit_ratio distribution p50 p75 " +
+		"p90 p95 p99 p999 max mean count "
 	if s.Jobs == nil {
 		return chart.Section{}
 	}

@@ -39,6 +39,9 @@ func quantities() (all []quantity) {
 				if values == nil {
 					return nil
 				}
+				if percentile == "p75" && values.P75 < values.P50 { // of a version that did not have it
+					return nil
+				}
 				return new(reflect.ValueOf(values).Elem().Field(j).Float() / (1e6 / unitNS))
 			}})
 		}
@@ -112,7 +115,7 @@ func unknownQuantity(name string) error {
 		return strings.Contains(name, ".") && !strings.HasSuffix(name, ".p99")
 	})
 	return &metrics.UnknownName{Name: name, Names: Quantities(), Why: fmt.Sprintf(
-		"%q is no number of a run; there are %s, and .p50 .p90 .p95 .p999 .max and .mean in place of .p99",
+		"%q is no number of a run; there are %s, and .p50 .p75 .p90 .p95 .p999 .max and .mean in place of .p99",
 		name, strings.Join(names, ", "),
 	)}
 }
@@ -227,7 +230,7 @@ func neededValues(s *metrics.Summary, name string) int64 {
 // is met: as a higher one is no smaller, it exceeds what the lower one exceeds.
 func decides(o *metrics.Objective, s *metrics.Summary, exceeds func(float64) bool) bool {
 	latency, _, _ := strings.Cut(o.Metric, ".")
-	for _, lower := range []string{"p50", "p90", "p95", "p99"} {
+	for _, lower := range stats.PercentileKeys() {
 		name := latency + "." + lower
 		if name == o.Metric || neededValues(s, name) > 0 {
 			return false

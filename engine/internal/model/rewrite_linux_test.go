@@ -47,8 +47,8 @@ type patch struct{ file, text, by string }
 // nothing.
 var patches = []patch{
 	{"engine/wire/socket.go", "func connect(", "func connectOutside("},
-	{"engine/engine.go", "r.readLag.lag = metrics.NewHistogram()", "r.readLag.lag = new(metrics.Distribution)"},
-	{"engine/pacer_queue.go", "metrics.NewHistogram()", "new(metrics.Distribution)"},
+	{"engine/engine.go", "r.readLag.lag = stats.NewHistogram()", "r.readLag.lag = new(stats.Distribution)"},
+	{"engine/pacer_queue.go", "stats.NewHistogram()", "new(stats.Distribution)"},
 	{"engine/conn.go", "const readBuffer = 16 << 10", "const readBuffer = 200"},
 	{"engine/dialer.go", "dialSpare = 4", "dialSpare = 1"},
 	{"engine/sender_process.go", "how := l.exitReason()", "how := \"the sending process died\""},
