@@ -99,7 +99,7 @@ type draft struct {
 	short  bool
 
 	primers, warmUp, measured []playRow
-	freeNS                    []int64 // when lanes may have ended their plays, at the earliest
+	freeNS                    []int64 // when lanes may have ended their plays at the earliest, ascending in goOn
 	begunNS                   int64   // when all lanes have begun, in time of the plays
 }
 
@@ -226,10 +226,10 @@ func (d *draft) measure(play int, rows []int32, fromNS int64) {
 // goOn plans whole jobs, as many as lanes can need.
 func (d *draft) goOn() {
 	took := make([]int64, len(d.jobs))
+	slices.Sort(d.freeNS)
 	for ; d.Recycle || d.plays < len(d.jobs); d.plays++ {
 		rows := d.rowsOf(d.plays)
-		nowNS := slices.Min(d.freeNS)
-		lane := slices.Index(d.freeNS, nowNS)
+		nowNS := d.freeNS[0]
 		if nowNS >= d.RunNS {
 			return
 		}
@@ -243,7 +243,10 @@ func (d *draft) goOn() {
 		if took[job] == 0 {
 			took[job] = d.quickest(rows)
 		}
-		d.freeNS[lane] += took[job]
+		endNS := nowNS + took[job]
+		at, _ := slices.BinarySearch(d.freeNS, endNS)
+		copy(d.freeNS, d.freeNS[1:at])
+		d.freeNS[at-1] = endNS
 	}
 }
 
