@@ -256,6 +256,11 @@ const (
 	leastAnswerNS = int64(time.Millisecond)
 )
 
+// QuickestNS is how long an answer of so many tokens takes at least.
+func QuickestNS(assumed sched.AssumedLatency, output int32) int64 {
+	return max(leastAnswerNS, assumed.LastNS(output)/mostFaster)
+}
+
 // quickest is how long at least rows of one job take in a replay.
 func (d *draft) quickest(rows []int32) (busyNS int64) {
 	type request struct{ beginNS, endNS int64 }
@@ -276,8 +281,7 @@ func (d *draft) quickest(rows []int32) (busyNS int64) {
 		if beginNS < 0 {
 			beginNS = min(d.Follow.scaled(own), busyNS+d.IdleNS)
 		}
-		answerNS := d.Follow.Assumed.LastNS(d.t.OutputTokens[row]) / mostFaster
-		endNS := beginNS + max(leastAnswerNS, answerNS)
+		endNS := beginNS + QuickestNS(d.Follow.Assumed, d.t.OutputTokens[row])
 		done[row] = request{beginNS, endNS}
 		busyNS = max(busyNS, endNS)
 	}
