@@ -97,7 +97,8 @@ func (p *Page) graphs() (all []chart.Graph) {
 				broken[i] = v
 			}
 		}
-		if g.Series = withInterval(byLoad, name); g.Series == nil {
+		g.Series = withInterval(byLoad, name)
+		if g.Series == nil {
 			return
 		}
 		g.Series = append(g.Series,

@@ -62,7 +62,8 @@ func (s *Sweep) Peek(p Probe, peek Peek) Decision {
 		requests += slice.Requests
 	}
 	for _, o := range s.config.Objectives {
-		if least := o.LeastRequests(); d.Verdict == Holds && requests < least {
+		least := o.LeastRequests()
+		if d.Verdict == Holds && requests < least {
 			d.Verdict = Edge
 			d.Why = format.Many(requests, "request") + " are too few to tell " + o.Text + ": " + format.Count(least) +
 				" would do."
@@ -115,7 +116,8 @@ func (p *Page) curves() (all []chart.Graph) {
 		for i := range byThroughput {
 			g.At = append(g.At, byThroughput[i].Numbers[tokensPerS])
 		}
-		if g.Series = withInterval(byThroughput, m.name); g.Series != nil {
+		g.Series = withInterval(byThroughput, m.name)
+		if g.Series != nil {
 			all = append(all, g)
 		}
 	}

@@ -67,7 +67,8 @@ func (m *matched) explain(found []Metric) (all []Culprits) {
 				of.Label,
 			),
 		}
-		if best := mostSure(groupings, differences); best != nil {
+		best := mostSure(groupings, differences)
+		if best != nil {
 			c.By = best.by
 			c.Groups = best.list(p, l, differences, sum)
 			top := c.Groups[0]
@@ -88,7 +89,8 @@ func (m *matched) explain(found []Metric) (all []Culprits) {
 func mostSure(groupings []*grouping, differences []float64) (best *grouping) {
 	most := 0.0
 	for _, g := range groupings {
-		if f := g.ratio(differences); f > most {
+		f := g.ratio(differences)
+		if f > most {
 			most = f
 			best = g
 		}
@@ -118,7 +120,8 @@ func (p pairs) differences(latency int) (out []float64, sum float64) {
 	var sizes []float64
 	for i := range p.a {
 		d := p.b[i].ms[latency] - p.a[i].ms[latency]
-		if out = append(out, d); finite(d) {
+		out = append(out, d)
+		if finite(d) {
 			sizes = append(sizes, math.Abs(d))
 		}
 	}
@@ -127,7 +130,8 @@ func (p pairs) differences(latency int) (out []float64, sum float64) {
 	}
 	most := stats.Describe(sizes, 1).P99
 	for i, d := range out {
-		if out[i] = max(-most, min(d, most)); finite(d) {
+		out[i] = max(-most, min(d, most))
+		if finite(d) {
 			sum += out[i]
 		}
 	}
@@ -188,7 +192,8 @@ func group(by, what string, inFifths bool, rows []*row, print func(float64) stri
 			end++
 		}
 		name := print(values[order[at]])
-		if to := print(last); to != name {
+		to := print(last)
+		if to != name {
 			name += " to " + to
 		}
 		for _, pair := range order[at:end] {
@@ -235,7 +240,8 @@ func (g *grouping) list(p pairs, latency int, differences []float64, sum float64
 		all = append(all, Group{Name: name})
 	}
 	for pair, d := range differences {
-		if group := g.of[pair]; group >= 0 && !math.IsNaN(d) {
+		group := g.of[pair]
+		if group >= 0 && !math.IsNaN(d) {
 			to := &all[group]
 			to.Requests++
 			to.Share += d / sum

@@ -45,7 +45,8 @@ func ofRuns(a, b []float64) estimate {
 	ofB := varianceB / float64(len(b))
 	square := func(v float64, n int) float64 { return v * v / max(1, float64(n-1)) }
 	freedom := float64(max(len(a), len(b)) - 1)
-	if sum := ofA + ofB; len(a) > 1 && len(b) > 1 && sum > 0 {
+	sum := ofA + ofB
+	if len(a) > 1 && len(b) > 1 && sum > 0 {
 		freedom = sum * sum / (square(ofA, len(a)) + square(ofB, len(b)))
 	}
 	t := stats.Student95(freedom)
@@ -249,7 +250,8 @@ func within(s *spec, at int, whole [2][]float64, cuts []cut, spanS float64) esti
 		for count := sectionsLeast; count <= sectionsMost/2; count++ {
 			e.reach = max(e.reach, stats.Student95(float64(count-1))*math.Sqrt(ofSections(pseudo, count)))
 		}
-		if short := neighbours(pseudo); short > 0 {
+		short := neighbours(pseudo)
+		if short > 0 {
 			growth = max(growth, ofSections(pseudo, sectionsLong)/short)
 		}
 	}
@@ -315,7 +317,8 @@ func (m *matched) estimates() (all []estimate) {
 				break
 			}
 			needed := stats.SamplesFor(s.quantile)
-			if says := m.effective(i/kindsOf, i); says < float64(needed) {
+			says := m.effective(i/kindsOf, i)
+			if says < float64(needed) {
 				e = e.unknown("its values come in bursts, and say as much as %.0f of %s needed: %s requests would do, "+
 					"or 3 runs a side", says, format.Count(needed), format.Count(int64(float64(needed*good)/says)))
 			}

@@ -113,7 +113,8 @@ func (m *matched) newColumn(n int, of func(i int) float64) *column {
 	var order []int
 	all := make([]float64, n)
 	for i := range n {
-		if all[i] = of(i); finite(all[i]) {
+		all[i] = of(i)
+		if finite(all[i]) {
 			order = append(order, i)
 		}
 	}

@@ -384,7 +384,8 @@ func (p *screen) requests() {
 	}
 	rates := "throughput"
 	waited := ""
-	if load := p.UnderLoad; load.UntilS > 0 {
+	load := p.UnderLoad
+	if load.UntilS > 0 {
 		rates = "under_load"
 		more := p.Run.DurationS - load.UntilS
 		if more > 0.05*load.UntilS && load.Waiting > 0 {
@@ -475,7 +476,8 @@ func (p *screen) prefixCache() {
 
 // ideal prints the expected hits, or their bounds where only these are known.
 func ideal(c metrics.PrefixCache) string {
-	if r := c.ExpectedRange; r != nil {
+	r := c.ExpectedRange
+	if r != nil {
 		least := format.Percent(r[0])
 		most := format.Percent(r[1])
 		return least + " to " + most + " ideal"
@@ -635,7 +637,8 @@ func (p *screen) goodput() {
 // objectives adds what the user wanted.
 func (p *screen) objectives() {
 	p.field(first, 3, "objectives", objectiveLines(&p.Verdict)...)
-	if u := p.Until; u != nil {
+	u := p.Until
+	if u != nil {
 		p.field(first, 3, "until", u.Finding()...)
 	}
 }
@@ -753,7 +756,8 @@ func (p *screen) routing() {
 
 // client adds how punctual this machine was.
 func (p *screen) client() {
-	if lost := p.Lateness.SlotsLostShare; lost != nil {
+	lost := p.Lateness.SlotsLostShare
+	if lost != nil {
 		empty := "its slots were empty for " + tenths(*lost) + " of the time"
 		p.field(second, 1, "closed loop", empty)
 	} else if p.DriftUS != nil {
@@ -810,7 +814,8 @@ func (p *screen) shards() {
 // machineWords says what the machine took from the client; "" if unknown.
 func machineWords(s *metrics.Summary) string {
 	var lost []string
-	if share := s.Client.Machine.StolenShare; share != nil {
+	share := s.Client.Machine.StolenShare
+	if share != nil {
 		lost = append(lost, "its host took "+tenths(*share)+" of the CPU time")
 	}
 	if s.ThrottledShare() > 0.01 { // less does not reach the 99th percentile
@@ -820,7 +825,8 @@ func machineWords(s *metrics.Summary) string {
 	if lost == nil && s.Client.CPUS > 0 {
 		lost = append(lost, "the system does not report what it lost")
 	}
-	if l := s.Client.LocalServers; l != nil && !s.Run.Demo {
+	l := s.Client.LocalServers
+	if l != nil && !s.Run.Demo {
 		where := "a server is on it, too: "
 		if l.Processes == "" { // the address is, but something may forward what comes there
 			where = "a server may be on it, too: "
@@ -865,13 +871,15 @@ func (p *screen) files() {
 		if filepath.Dir(p.Dir) != DefaultRoot {
 			more += " " + dir
 		}
-		if w := p.Window; w != nil {
+		w := p.Window
+		if w != nil {
 			from := time.Duration(w.FromS * 1e9)
 			to := time.Duration(w.ToS * 1e9)
 			more += fmt.Sprintf(" --from %v --to %v", from, to)
 		}
 		more += " --full"
-		if n := len(p.Notes); n > 0 {
+		n := len(p.Notes)
+		if n > 0 {
 			more += " (" + format.Many(n, "note") + ")"
 		}
 		line(always, "more", more)
@@ -958,7 +966,8 @@ func punctuality(s *metrics.Summary) string {
 		return ""
 	}
 	late := lateness(s)
-	if lost := s.Client.StolenShare; lost != nil {
+	lost := s.Client.StolenShare
+	if lost != nil {
 		late += ", " + tenths(*lost) + " of CPU time lost to its host"
 	}
 	unsafe := map[string]bool{} // percentiles

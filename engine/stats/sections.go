@@ -298,7 +298,8 @@ func StepsT(values []float64) float64 {
 func Student95(freedom float64) float64 {
 	exact := [...]float64{12.706, 4.303, 3.182} // of 1, 2 and 3
 	for i := range exact[1:] {
-		if below := float64(i + 1); freedom < below+1 {
+		below := float64(i + 1)
+		if freedom < below+1 {
 			share := (1/below - 1/max(freedom, below)) * below * (below + 1) // of the way in 1/freedom
 			return exact[i] + share*(exact[i+1]-exact[i])
 		}

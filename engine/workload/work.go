@@ -161,7 +161,8 @@ func (w *Work) describe(r *record.Record, i int, backend api.Backend) {
 	if w.Plan.Open() {
 		r.PlannedNS = w.plannedNS(i)
 	}
-	if d := w.Plan.Dependencies; d != nil && i < int(d.Primers) {
+	d := w.Plan.Dependencies
+	if d != nil && i < int(d.Primers) {
 		r.Phase = record.Primer
 	} else if d != nil && i < int(d.Prepare) {
 		r.Phase = record.Warmup

@@ -215,10 +215,12 @@ func list(f *pflag.Flag) []string {
 
 // Plain returns why a flag does not take a value, without pflag's and strconv's words about it.
 func Plain(err error) error {
-	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
+	bad := (*pflag.InvalidValueError)(nil)
+	if errors.As(err, &bad) {
 		err = bad.Unwrap()
 	}
-	if number := (*strconv.NumError)(nil); errors.As(err, &number) {
+	number := (*strconv.NumError)(nil)
+	if errors.As(err, &number) {
 		what := map[string]string{"ParseFloat": "a number", "ParseBool": "true or false",
 			"ParseUint": "a whole number of 0 or more"}[number.Func]
 		return fmt.Errorf("want %s", cmp.Or(what, "a whole number"))

@@ -116,7 +116,8 @@ func (l *Line) readMultiplier(text string) error {
 	unit := "ns"
 	seconds := 1e-9
 	for _, larger := range []string{"us", "ms", "s"} {
-		if next := seconds * 1000; factor >= next*(1-1e-9) {
+		next := seconds * 1000
+		if factor >= next*(1-1e-9) {
 			unit = larger
 			seconds = next
 		}
