@@ -94,7 +94,10 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 	}
 	seconds := float64(w.ForNS) / 1e9
 	s := c.Summary(
-		metrics.Summary{Requests: metrics.Requests{Planned: n}, Run: metrics.Run{DurationS: seconds}},
+		metrics.Summary{
+			Requests: metrics.Requests{Planned: n},
+			Run:      metrics.Run{DurationS: seconds},
+		},
 		metrics.Probed{},
 	)
 	out.Intervals = map[string][2]float64{}

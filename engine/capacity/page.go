@@ -55,7 +55,10 @@ func (p *Page) Write(w io.Writer) error {
 				Note: "Each point is a probe. A shaded part is the 95 % interval of the capacity. Latencies of a " +
 					"probe that was cut short are at least as long.",
 			},
-			chart.Section{Title: "Probes", Tables: []chart.Table{p.table()}},
+			chart.Section{
+				Title:  "Probes",
+				Tables: []chart.Table{p.table()},
+			},
 		)
 	}
 	if p.Replicas != nil {
@@ -79,7 +82,11 @@ func (p *Page) graphs() (all []chart.Graph) {
 	}
 	var spans []chart.Piece
 	if a := p.Answer; a.High != nil && a.Low > 0 {
-		spans = []chart.Piece{{From: a.Low, To: *a.High, Text: p.Sentence}}
+		spans = []chart.Piece{{
+			From: a.Low,
+			To:   *a.High,
+			Text: p.Sentence,
+		}}
 	}
 	add := func(title, name, unit string, limit float64) {
 		g := chart.Graph{
@@ -102,11 +109,19 @@ func (p *Page) graphs() (all []chart.Graph) {
 			return
 		}
 		g.Series = append(g.Series,
-			chart.Series{Name: "broke an objective", Style: chart.Dots, Bad: true, Values: broken})
+			chart.Series{
+				Name:   "broke an objective",
+				Style:  chart.Dots,
+				Bad:    true,
+				Values: broken,
+			})
 		if limit > 0 {
 			g.Series = append(
 				g.Series,
-				chart.Series{Name: "limit", Values: slices.Repeat(chart.Values{limit}, len(byLoad))},
+				chart.Series{
+					Name:   "limit",
+					Values: slices.Repeat(chart.Values{limit}, len(byLoad)),
+				},
 			)
 		}
 		all = append(all, g)
@@ -150,11 +165,19 @@ func (p *Page) Table() (head []string, rows [][]string) {
 		}
 	}
 	if !p.Sweep {
-		add("probe", func(o *Outcome) string { return strconv.Itoa(o.Number) })
+		add("probe", func(o *Outcome) string {
+			return strconv.Itoa(o.Number)
+		})
 	}
-	add("load", func(o *Outcome) string { return p.Load(o.Load) })
+	add("load", func(o *Outcome) string {
+		return p.Load(o.Load)
+	})
 	ms := func(v float64) string { return format.Duration(v*1e6, 3) }
-	print := map[string]func(float64) string{"": format.Rate, "ms": ms, "ratio": format.Percent}
+	print := map[string]func(float64) string{
+		"":      format.Rate,
+		"ms":    ms,
+		"ratio": format.Percent,
+	}
 	heads := map[string]string{requestsPerS: "req/s", tokensPerS: "tokens/s", ErrorRate: "failed", PrefixHits: "hits"}
 	for _, m := range measures() {
 		if p.Sweep {
@@ -184,7 +207,9 @@ func (p *Page) Table() (head []string, rows [][]string) {
 	}
 	if !p.Sweep {
 		add("hits", number(PrefixHits, format.Percent))
-		add("took", func(o *Outcome) string { return format.Span(o.SpentS) })
+		add("took", func(o *Outcome) string {
+			return format.Span(o.SpentS)
+		})
 	}
 	add("verdict", (*Outcome).Word)
 	return head, rows

@@ -75,7 +75,11 @@ func (r *Replicas) section() chart.Section {
 		g.At = append(g.At, float64(i)*60)
 		values = append(values, float64(n))
 	}
-	g.Series = []chart.Series{{Name: "instances", Style: chart.Bars, Values: values}}
+	g.Series = []chart.Series{{
+		Name:   "instances",
+		Style:  chart.Bars,
+		Values: values,
+	}}
 	return chart.Section{
 		Title: "Instances over time",
 		Note: r.Words() +

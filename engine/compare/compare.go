@@ -145,7 +145,12 @@ func (s *spec) mean(runs []*sample, at int) float64 {
 
 // metric is an estimate as a result has it.
 func (s *spec) metric(e estimate, a, b float64) Metric {
-	m := Metric{Name: s.name, Unit: s.unit, Main: s.main, why: e.why}
+	m := Metric{
+		Name: s.name,
+		Unit: s.unit,
+		Main: s.main,
+		why:  e.why,
+	}
 	change := s.changeOf(e.distance)
 	known := finite(e.distance) && finite(change)
 	if (known || a == 0 || b == 0) && finite(a) && finite(b) && !strings.HasSuffix(s.name, ".paired") {

@@ -104,7 +104,9 @@ func mostSure(groupings []*grouping, differences []float64) (best *grouping) {
 		for _, block := range random.Perm(sectionsMost) {
 			dealt = append(dealt, differences[block*n/sectionsMost:(block+1)*n/sectionsMost]...)
 		}
-		if slices.ContainsFunc(groupings, func(g *grouping) bool { return g.ratio(dealt) >= most }) {
+		if slices.ContainsFunc(groupings, func(g *grouping) bool {
+			return g.ratio(dealt) >= most
+		}) {
 			asMuch++
 		}
 	}
@@ -169,7 +171,10 @@ func (p pairs) groupings() []*grouping {
 // group puts pairs into groups by a value of their row of one side; NaN is unknown. With inFifths groups are of one
 // size, but for equal values; else each value has its own. What stands behind the values in their names.
 func group(by, what string, inFifths bool, rows []*row, print func(float64) string, of func(*row) float64) *grouping {
-	g := &grouping{by: by, of: slices.Repeat([]int{-1}, len(rows))}
+	g := &grouping{
+		by: by,
+		of: slices.Repeat([]int{-1}, len(rows)),
+	}
 	var order []int // of the pairs that are known
 	values := make([]float64, len(rows))
 	for pair, r := range rows {
@@ -254,7 +259,9 @@ func (g *grouping) list(p pairs, latency int, differences []float64, sum float64
 		all[i].A /= n
 		all[i].B /= n
 	}
-	all = slices.DeleteFunc(all, func(g Group) bool { return g.Requests == 0 })
+	all = slices.DeleteFunc(all, func(g Group) bool {
+		return g.Requests == 0
+	})
 	slices.SortStableFunc(all, func(a, b Group) int {
 		return cmp.Compare(b.Share, a.Share)
 	})

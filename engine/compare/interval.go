@@ -43,7 +43,9 @@ func ofRuns(a, b []float64) estimate {
 	}
 	ofA := varianceA / float64(len(a))
 	ofB := varianceB / float64(len(b))
-	square := func(v float64, n int) float64 { return v * v / max(1, float64(n-1)) }
+	square := func(v float64, n int) float64 {
+		return v * v / max(1, float64(n-1))
+	}
 	freedom := float64(max(len(a), len(b)) - 1)
 	sum := ofA + ofB
 	if len(a) > 1 && len(b) > 1 && sum > 0 {

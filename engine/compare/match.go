@@ -43,7 +43,9 @@ func match(a, b []*run, paired bool) *matched {
 	}
 	for _, s := range m.samples {
 		if !paired {
-			s.good = keep(s.rows, func(r *row) bool { return r.ok })
+			s.good = keep(s.rows, func(r *row) bool {
+				return r.ok
+			})
 			continue
 		}
 		s.all = keep(s.rows, m.inAll)

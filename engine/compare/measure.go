@@ -118,7 +118,9 @@ func (m *matched) newColumn(n int, of func(i int) float64) *column {
 			order = append(order, i)
 		}
 	}
-	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(all[i], all[j]) })
+	slices.SortFunc(order, func(i, j int) int {
+		return cmp.Compare(all[i], all[j])
+	})
 	c := new(column)
 	for _, i := range order {
 		c.values = append(c.values, all[i])

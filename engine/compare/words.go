@@ -87,7 +87,9 @@ func (m *Metric) times() bool {
 }
 
 // factor prints a change as what A is multiplied by.
-func factor(change float64) string { return format.Short(1 + change) }
+func factor(change float64) string {
+	return format.Short(1 + change)
+}
 
 // change prints the change with its unit, and with a + if it is a rise in percent.
 func (m *Metric) change() string {

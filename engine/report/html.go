@@ -84,7 +84,9 @@ func pageTitle(dir string, s *metrics.Summary) string {
 	return title
 }
 
-func shortURL(url string) string { return strings.TrimPrefix(url, "http://") }
+func shortURL(url string) string {
+	return strings.TrimPrefix(url, "http://")
+}
 
 // verdictSection is what one reads first.
 func verdictSection(s *metrics.Summary) chart.Section {
@@ -238,7 +240,10 @@ func tablesOf(parts []*part, columns string, paths ...string) (out []chart.Table
 
 // table has the rows of a part, or else a row for each of its fields.
 func (p *part) table(columns string) chart.Table {
-	t := chart.Table{Title: p.path, Head: []string{"", ""}}
+	t := chart.Table{
+		Title: p.path,
+		Head:  []string{"", ""},
+	}
 	if len(p.rows) == 0 {
 		for _, f := range p.fields {
 			t.Rows = append(t.Rows, chart.Texts(f[:]...))

@@ -500,10 +500,16 @@ func (p *pictures) heatMaps() (out []chart.Graph) {
 		title, unit string
 		value       func(*metrics.Step) float64
 	}{
-		{"TTFT p99", "ms", func(t *metrics.Step) float64 { return orUnknown(t.TTFTP99) }},
-		{"Requests sent", "", func(t *metrics.Step) float64 { return float64(t.Requests) }},
+		{"TTFT p99", "ms", func(t *metrics.Step) float64 {
+			return orUnknown(t.TTFTP99)
+		}},
+		{"Requests sent", "", func(t *metrics.Step) float64 {
+			return float64(t.Requests)
+		}},
 		{"Requests in flight", "", func(t *metrics.Step) float64 { return t.InFlight }},
-		{"Failed requests", "", func(t *metrics.Step) float64 { return float64(t.Failed) }},
+		{"Failed requests", "", func(t *metrics.Step) float64 {
+			return float64(t.Failed)
+		}},
 	} {
 		g := p.overTime(m.title, m.unit)
 		g.Y.Log = m.unit == "ms"

@@ -958,7 +958,9 @@ func DemoWorked(s *metrics.Summary) bool {
 }
 
 // ofMachine reports whether the client's machine was the reason, and not what was sent or answered.
-func ofMachine(r metrics.Reason) bool { return r.Code.OfMachine() }
+func ofMachine(r metrics.Reason) bool {
+	return r.Code.OfMachine()
+}
 
 // punctuality says how late this machine was, what it lost, and whether it could measure a real server.
 func punctuality(s *metrics.Summary) string {
@@ -1008,12 +1010,18 @@ func known(print func(float64) string, v *float64, what string) string {
 }
 
 // duration prints ms in the unit that fits.
-func duration(ms float64) string { return format.Duration(ms*1e6, 3) }
+func duration(ms float64) string {
+	return format.Duration(ms*1e6, 3)
+}
 
-func microseconds(us float64) string { return format.Duration(us*1e3, 3) }
+func microseconds(us float64) string {
+	return format.Duration(us*1e3, 3)
+}
 
 // three prints three significant digits.
-func three(v float64) string { return format.Number(v, 3) }
+func three(v float64) string {
+	return format.Number(v, 3)
+}
 
 // figure is three without a point in whole numbers.
 func figure(v float64) string {

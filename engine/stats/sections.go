@@ -68,7 +68,9 @@ func NewSections(values []Sample, groups int) *Sections {
 	s := &Sections{sorted: values}
 	for m := MostSections; m >= fewestSections; m /= 2 {
 		if len(values) >= m*leastInSection {
-			s.cut(m, func(v *Sample) int { return int(v.Section) * m / MostSections })
+			s.cut(m, func(v *Sample) int {
+				return int(v.Section) * m / MostSections
+			})
 		}
 	}
 	if len(s.cuts) == 0 {
@@ -89,7 +91,9 @@ func NewSections(values []Sample, groups int) *Sections {
 	case groups > 0 && groups < leastGroups:
 		s.unknown = FewGroups
 	case groups > 0:
-		s.cut(groups, func(v *Sample) int { return int(v.Group) })
+		s.cut(groups, func(v *Sample) int {
+			return int(v.Group)
+		})
 		if s.cuts[len(s.cuts)-1].says < leastGroups-0.5 {
 			s.unknown = FewGroups
 		}
@@ -99,7 +103,12 @@ func NewSections(values []Sample, groups int) *Sections {
 
 // cut adds a cut into m parts.
 func (s *Sections) cut(m int, part func(*Sample) int) {
-	c := cut{part: part, counts: make([]float64, m), ranks: make([]float64, m), alike: 1}
+	c := cut{
+		part:   part,
+		counts: make([]float64, m),
+		ranks:  make([]float64, m),
+		alike:  1,
+	}
 	n := float64(len(s.sorted))
 	for from := 0; from < len(s.sorted); {
 		to := s.after(from)

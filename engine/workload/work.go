@@ -46,7 +46,9 @@ type Work struct {
 }
 
 // Requests is how many requests the work has.
-func (w *Work) Requests() int { return w.Plan.Requests }
+func (w *Work) Requests() int {
+	return w.Plan.Requests
+}
 
 // URLs are the targets as results name them.
 func (w *Work) URLs() []string {
@@ -92,7 +94,9 @@ type Overhead struct {
 }
 
 // Tokens is the sum of head and tail.
-func (o Overhead) Tokens() int { return o.Head + o.Tail }
+func (o Overhead) Tokens() int {
+	return o.Head + o.Tail
+}
 
 // PrefixCache is the size of one server's prefix cache.
 type PrefixCache struct {

@@ -30,7 +30,9 @@ type span struct {
 	n uint32
 }
 
-func (p span) end() uint32 { return p.from + p.n }
+func (p span) end() uint32 {
+	return p.from + p.n
+}
 
 // room is what is free behind a list in the midst of a slab.
 type room struct{ from, to uint32 }
@@ -55,7 +57,9 @@ func (s *Store[T]) Total() int {
 }
 
 // Held is for how many elements there is memory.
-func (s *Store[T]) Held() int { return s.held }
+func (s *Store[T]) Held() int {
+	return s.held
+}
 
 // Row returns the list of row i. The slice aliases the store and must not be appended to.
 func (s *Store[T]) Row(i int) []T {
