@@ -37,7 +37,10 @@ func (p *Page) Write(w io.Writer) error {
 	}
 	first := chart.Section{Findings: []chart.Finding{answer}}
 	if p.Sweep {
-		first = chart.Section{Title: "Latency by throughput", Graphs: p.curves()}
+		first = chart.Section{
+			Title:  "Latency by throughput",
+			Graphs: p.curves(),
+		}
 	}
 	d := chart.Document{
 		Title:    p.Title,
@@ -75,7 +78,10 @@ func (p *Page) graphs() (all []chart.Graph) {
 	})
 	from := byLoad[0].Load
 	to := byLoad[len(byLoad)-1].Load
-	axis := chart.Axis{Label: p.Unit, Log: to > 8*from}
+	axis := chart.Axis{
+		Label: p.Unit,
+		Log:   to > 8*from,
+	}
 	if from < to {
 		axis.From = new(from)
 		axis.To = new(to)
@@ -93,7 +99,10 @@ func (p *Page) graphs() (all []chart.Graph) {
 			Title: title,
 			Sync:  "load",
 			X:     axis,
-			Y:     chart.Axis{Unit: unit, From: new(0.0)},
+			Y: chart.Axis{
+				Unit: unit,
+				From: new(0.0),
+			},
 			Spans: spans,
 		}
 		broken := chart.Values{}
@@ -172,13 +181,20 @@ func (p *Page) Table() (head []string, rows [][]string) {
 	add("load", func(o *Outcome) string {
 		return p.Load(o.Load)
 	})
-	ms := func(v float64) string { return format.Duration(v*1e6, 3) }
+	ms := func(v float64) string {
+		return format.Duration(v*1e6, 3)
+	}
 	print := map[string]func(float64) string{
 		"":      format.Rate,
 		"ms":    ms,
 		"ratio": format.Percent,
 	}
-	heads := map[string]string{requestsPerS: "req/s", tokensPerS: "tokens/s", ErrorRate: "failed", PrefixHits: "hits"}
+	heads := map[string]string{
+		requestsPerS: "req/s",
+		tokensPerS:   "tokens/s",
+		ErrorRate:    "failed",
+		PrefixHits:   "hits",
+	}
 	for _, m := range measures() {
 		if p.Sweep {
 			add(cmp.Or(heads[m.name], m.name), number(m.name, print[m.unit]))

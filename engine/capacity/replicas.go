@@ -67,8 +67,12 @@ func (r *Replicas) section() chart.Section {
 	g := chart.Graph{
 		Title: "Instances needed in each minute",
 		Wide:  true,
-		X:     chart.Axis{Label: "trace time", Unit: "s", Step: 60},
-		Y:     chart.Axis{From: new(0.0)},
+		X: chart.Axis{
+			Label: "trace time",
+			Unit:  "s",
+			Step:  60,
+		},
+		Y: chart.Axis{From: new(0.0)},
 	}
 	values := chart.Values{}
 	for i, n := range r.EachMinute {

@@ -31,7 +31,10 @@ func (s *Sweep) Next() (Probe, bool) {
 	if n >= len(s.at) {
 		return Probe{}, false
 	}
-	return Probe{Number: n + 1, Load: s.at[n]}, true
+	return Probe{
+		Number: n + 1,
+		Load:   s.at[n],
+	}, true
 }
 
 // Window returns how long the window of a probe is, in s. Nothing is added to its warm-in.
@@ -111,7 +114,10 @@ func (p *Page) curves() (all []chart.Graph) {
 			Title: m.label + " by throughput",
 			Sync:  "throughput",
 			X:     chart.Axis{Label: "output tokens/s"},
-			Y:     chart.Axis{Unit: m.unit, From: new(0.0)},
+			Y: chart.Axis{
+				Unit: m.unit,
+				From: new(0.0),
+			},
 		}
 		for i := range byThroughput {
 			g.At = append(g.At, byThroughput[i].Numbers[tokensPerS])

@@ -174,6 +174,9 @@ func (s *spec) metric(e estimate, a, b float64) Metric {
 // hideTwins leaves out of one screen what is as in the latency that another mostly equals, such as TTFO of answers
 // without reasoning.
 func hideTwins(all []Metric) {
+	numbers := func(m *Metric) []*float64 {
+		return []*float64{m.A, m.B, m.Change}
+	}
 	for i := range all {
 		m := &all[i]
 		key, number, _ := strings.Cut(m.Name, ".")
@@ -184,8 +187,7 @@ func hideTwins(all []Metric) {
 		twin := slices.IndexFunc(all, func(t Metric) bool {
 			return t.Name == metrics.Latencies()[of].Twin+"."+number
 		})
-		m.Main = twin < 0 ||
-			!reflect.DeepEqual([]*float64{m.A, m.B, m.Change}, []*float64{all[twin].A, all[twin].B, all[twin].Change})
+		m.Main = twin < 0 || !reflect.DeepEqual(numbers(m), numbers(&all[twin]))
 	}
 }
 

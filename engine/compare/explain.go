@@ -21,9 +21,10 @@ type grouping struct {
 
 const (
 	fifths = 5
-	// deals is how often differences are dealt anew, by chance, in blocks of a section; a grouping counts if it
-	// explains more than in all but 1 % of them
-	deals, mostByChance = 200, 2
+	// deals is how often differences are dealt anew, by chance, in blocks of a section
+	deals = 200
+	// mostByChance of them, 1 %, may explain as much as a grouping that counts
+	mostByChance = 2
 )
 
 // pairs are requests of two runs, those with the same place in both lists.
@@ -142,7 +143,9 @@ func (p pairs) differences(latency int) (out []float64, sum float64) {
 
 // groupings are all ways to group pairs.
 func (p pairs) groupings() []*grouping {
-	tokens := func(v float64) string { return format.Count(int64(v)) }
+	tokens := func(v float64) string {
+		return format.Count(int64(v))
+	}
 	var instances []string
 	number := map[string]float64{"": math.NaN()}
 	for _, r := range p.b {
@@ -151,7 +154,9 @@ func (p pairs) groupings() []*grouping {
 			instances = append(instances, "instance "+r.instance)
 		}
 	}
-	instance := func(v float64) string { return instances[int(v)] }
+	instance := func(v float64) string {
+		return instances[int(v)]
+	}
 	return []*grouping{
 		group("uncached tokens", " uncached tokens in B", true, p.b, tokens, func(r *row) float64 {
 			return r.prompt - r.cached

@@ -40,7 +40,10 @@ func ParseGate(text string) (g Gate, err error) {
 	}
 	if !hasLimit {
 		return g, fmt.Errorf("%q has no limit; want one, such as %s:%s", text, name,
-			map[bool]string{false: "+5%", true: "-5%"}[all[i].higher])
+			map[bool]string{
+				false: "+5%",
+				true:  "-5%",
+			}[all[i].higher])
 	}
 	number, percent := strings.CutSuffix(strings.TrimSpace(limit), "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(strings.Replace(number, "−", "-", 1)), 64)
@@ -100,9 +103,13 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 	return Undecided, words + "; " + m.decides(g.Limit, runs)
 }
 
-// mostPairs is how many more pairs of runs anybody is asked for. fewestRuns are the fewest of a side whose spread tells
-// how many that are: that of two may be a thirtieth of the true one.
-const mostPairs, fewestRuns = 50, 3
+const (
+	// mostPairs is how many more pairs of runs anybody is asked for.
+	mostPairs = 50
+	// fewestRuns are the fewest of a side whose spread tells how many that are: that of two may be a thirtieth of the
+	// true one.
+	fewestRuns = 3
+)
 
 // decides says what would tell a change from a limit, if further runs are like those that are there.
 func (m *Metric) decides(limit float64, runs int) string {

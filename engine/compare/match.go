@@ -57,7 +57,9 @@ func match(a, b []*run, paired bool) *matched {
 	for place := range m.samples[0].all {
 		var ok [2]bool
 		for side, samples := range m.sides {
-			failed := func(s *sample) bool { return !s.all[place].ok }
+			failed := func(s *sample) bool {
+				return !s.all[place].ok
+			}
 			ok[side] = !slices.ContainsFunc(samples, failed)
 		}
 		switch {

@@ -176,8 +176,12 @@ func (m *matched) addColumns() {
 			means = append(means, math.Exp(sum/float64(len(m.samples))))
 		}
 		for _, s := range m.samples {
-			of := func(i int) float64 { return s.good[i].ms[l] }
-			ratio := func(i int) float64 { return of(i) / means[i] }
+			of := func(i int) float64 {
+				return s.good[i].ms[l]
+			}
+			ratio := func(i int) float64 {
+				return of(i) / means[i]
+			}
 			s.latencies = append(s.latencies, m.newColumn(len(s.good), of))
 			s.ratios = append(s.ratios, m.newColumn(len(means), ratio))
 		}

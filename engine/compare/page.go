@@ -55,7 +55,11 @@ func HTML(w io.Writer, results []*Result) error {
 }
 
 func grades() map[string]string {
-	return map[string]string{Worse: chart.Bad, Better: chart.Good, Differs: chart.Warn}
+	return map[string]string{
+		Worse:   chart.Bad,
+		Better:  chart.Good,
+		Differs: chart.Warn,
+	}
 }
 
 func metricTable(r *Result) chart.Table {

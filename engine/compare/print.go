@@ -19,8 +19,13 @@ type PrintOptions struct {
 
 // Columns of the table. A cell leaves the first column free, so that cells stay apart.
 const (
-	labelWidth, valueWidth, changeWidth, intervalWidth, floorWidth = 20, 9, 9, 15, 9
-	screenLines, otherLines                                        = 22, 2 // all of 80x24, and the page and the prompt
+	labelWidth    = 20
+	valueWidth    = 9
+	changeWidth   = 9
+	intervalWidth = 15
+	floorWidth    = 9
+	screenLines   = 22 // all of 80x24 …
+	otherLines    = 2  // … but the page and the prompt
 )
 
 // Print writes a result for people: who is compared, the metrics, what changed and what explains it. On a

@@ -40,10 +40,16 @@ func (m *Metric) judge(s spec, r *Result) {
 		}
 	default:
 		fall := *m.Change < 0
-		m.Verdict = map[bool]string{true: Better, false: Worse}[fall != s.higher]
+		m.Verdict = map[bool]string{
+			true:  Better,
+			false: Worse,
+		}[fall != s.higher]
 		m.Sentence = fmt.Sprintf("B's %s is %s %s %s",
 			s.label, m.amount(math.Abs(*m.Change), false),
-			map[bool]string{true: "lower", false: "higher"}[fall], m.ends())
+			map[bool]string{
+				true:  "lower",
+				false: "higher",
+			}[fall], m.ends())
 		if m.times() {
 			m.Sentence = fmt.Sprintf("B's %s is %s A's %s", s.label, m.change(), m.ends())
 		}

@@ -10,8 +10,11 @@ import (
 // many requests, one behind the other. If requests depend on each other, sections differ by more than chance explains,
 // and as many requests say less.
 
-// MostSections is into how many sections a run is cut at most, fewestSections at least.
-const MostSections, fewestSections = 20, 5
+// MostSections is into how many sections a run is cut at most.
+const MostSections = 20
+
+// fewestSections is the same at least.
+const fewestSections = 5
 
 // leastInSection is how many values a section has on average at least.
 const leastInSection = 5

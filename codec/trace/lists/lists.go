@@ -151,7 +151,10 @@ func (s *Store[T]) leaveRoom() {
 	if s.room == nil {
 		s.room = map[place]room{}
 	}
-	behind := room{from: p.end(), to: uint32(len(slab))}
+	behind := room{
+		from: p.end(),
+		to:   uint32(len(slab)),
+	}
 	s.room[p.place] = behind
 }
 
@@ -201,7 +204,9 @@ func (s *Store[T]) ChooseWhole(order []int32) *Store[T] {
 	if s == nil {
 		return nil
 	}
-	whole := func(row int32) int { return s.Size(int(row)) }
+	whole := func(row int32) int {
+		return s.Size(int(row))
+	}
 	out := s.Choose(order, whole)
 	return &out
 }
