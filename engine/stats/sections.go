@@ -50,7 +50,7 @@ type Sample struct {
 // Sections are the values of a run by section. NewSections makes them.
 type Sections struct {
 	sorted  []Sample
-	cuts    []cut
+	cuts    []*cut
 	unknown Unknown
 }
 
@@ -80,11 +80,11 @@ func NewSections(values []Sample, groups int) *Sections {
 		s.unknown = TooFew
 		return s
 	}
-	finest := &s.cuts[0]
+	finest := s.cuts[0]
 	lag := max(0, LagOne(finest.ranks))
 	wander := Wander(finest.ranks, s.noise(finest))
-	for i := range s.cuts {
-		s.cuts[i].alike = max((1+lag)/(1-lag), wander/usualWander)
+	for _, c := range s.cuts {
+		c.alike = max((1+lag)/(1-lag), wander/usualWander)
 	}
 	switch {
 	case slices.Min(finest.counts) == 0:
@@ -106,7 +106,7 @@ func NewSections(values []Sample, groups int) *Sections {
 
 // cut adds a cut into m parts.
 func (s *Sections) cut(m int, part func(*Sample) int) {
-	c := cut{
+	c := &cut{
 		part:   part,
 		counts: make([]float64, m),
 		ranks:  make([]float64, m),
@@ -155,8 +155,8 @@ func (s *Sections) Value(perMille int64) int64 {
 // Effective is how many independent values would vary as much from part to part, by their ranks.
 func (s *Sections) Effective() float64 {
 	worst := 1.0
-	for i := range s.cuts {
-		worst = max(worst, s.excess(&s.cuts[i]))
+	for _, c := range s.cuts {
+		worst = max(worst, s.excess(c))
 	}
 	return float64(len(s.sorted)) / worst
 }
@@ -175,8 +175,8 @@ func (s *Sections) Intervals(perMille []int64) []*[2]int64 {
 	}
 	less := make([][]float64, len(s.cuts)) // by cut and part, how many values are below the quantile
 	worst := make([]float64, len(s.cuts))
-	for i := range s.cuts {
-		less[i] = make([]float64, len(s.cuts[i].counts))
+	for i, c := range s.cuts {
+		less[i] = make([]float64, len(c.counts))
 	}
 	passed := 0
 	for k, p := range perMille {
@@ -184,8 +184,8 @@ func (s *Sections) Intervals(perMille []int64) []*[2]int64 {
 		from, _ := slices.BinarySearchFunc(s.sorted, s.sorted[rank-1].Value, func(v Sample, value int64) int {
 			return cmp.Compare(v.Value, value)
 		})
-		for i := range s.cuts {
-			s.cuts[i].count(less[i], s.sorted[passed:from], 1)
+		for i, c := range s.cuts {
+			c.count(less[i], s.sorted[passed:from], 1)
 		}
 		passed = from
 		out[k] = s.interval(p, from, less, worst)
@@ -211,8 +211,7 @@ func (s *Sections) interval(perMille int64, from int, less [][]float64, worst []
 	independent := q * (1 - q) / n
 	low := rank
 	high := rank
-	for i := range s.cuts {
-		c := &s.cuts[i]
+	for i, c := range s.cuts {
 		m := len(c.counts)
 		excess := slices.Clone(less[i])
 		c.count(excess, s.sorted[from:to], equal)
