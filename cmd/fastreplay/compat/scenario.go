@@ -20,7 +20,8 @@ func (l *Line) scenario() error {
 	if !l.Given("scenario") {
 		return nil
 	}
-	switch name := l.last("scenario"); name {
+	name := l.last("scenario")
+	switch name {
 	case agentXMVP:
 		return l.agentXMVP()
 	case agentX:
