@@ -86,7 +86,8 @@ func (c *chooser) takeSingle() {
 	}
 	shape := regexp.MustCompile(`^(?: |▁|Ġ)?([a-z]{2,7})$`)
 	c.t.model.each(func(id int32, _, text string) {
-		if m := shape.FindStringSubmatch(text); m != nil && ordinary[id] {
+		m := shape.FindStringSubmatch(text)
+		if m != nil && ordinary[id] {
 			c.word[id] = m[1]
 		}
 	})
@@ -135,7 +136,8 @@ func (c *chooser) contexts(before bool) []string {
 func (c *chooser) takeFirst() {
 	c.first = make(map[string]int32)
 	for word := range c.ids {
-		if ids := c.encode(word); len(ids) == 1 && c.word[ids[0]] == word {
+		ids := c.encode(word)
+		if len(ids) == 1 && c.word[ids[0]] == word {
 			c.first[word] = ids[0]
 		}
 	}

@@ -30,7 +30,8 @@ func (o *Objective) Quantity() string {
 
 // Label is what the objective is about, such as TTFT.
 func (o *Objective) Label() string {
-	if of := metrics.FindLatency(o.Metric); of >= 0 {
+	of := metrics.FindLatency(o.Metric)
+	if of >= 0 {
 		return metrics.Latencies()[of].Label
 	}
 	if o.Metric == goodput {
@@ -95,7 +96,10 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 	}
 	seconds := float64(w.ForNS) / 1e9
 	s := c.Summary(
-		metrics.Summary{Requests: metrics.Requests{Planned: n}, Run: metrics.Run{DurationS: seconds}},
+		metrics.Summary{
+			Requests: metrics.Requests{Planned: n},
+			Run:      metrics.Run{DurationS: seconds},
+		},
 		collect.Probed{},
 	)
 	out.Intervals = map[string][2]float64{}
@@ -113,7 +117,8 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 		for _, p := range parts {
 			beyond += len(p.beyond[i])
 		}
-		if over := float64(beyond) / float64(max(1, n)) / o.Allowed; over > most {
+		over := float64(beyond) / float64(max(1, n)) / o.Allowed
+		if over > most {
 			most = over
 			out.Limiter = o.Label() + first(parts, i, o.Allowed)
 		}
@@ -140,7 +145,8 @@ func quantities(objectives []Objective) []string {
 		names = append(names, m.name)
 	}
 	for i := range objectives {
-		if name := objectives[i].Quantity(); !slices.Contains(names, name) {
+		name := objectives[i].Quantity()
+		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
@@ -161,7 +167,8 @@ func first(parts map[string]*part, i int, allowed float64) (which string) {
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		p := parts[name]
 		slices.Sort(p.beyond[i])
-		if most := int(allowed * float64(p.requests)); len(parts) > 1 && most < len(p.beyond[i]) &&
+		most := int(allowed * float64(p.requests))
+		if len(parts) > 1 && most < len(p.beyond[i]) &&
 			p.beyond[i][most] < earliest {
 			earliest = p.beyond[i][most]
 			which = " on " + name

@@ -28,7 +28,9 @@ var spaced = regexp.MustCompile(`\s*(<=|>=|<|>)\s*`)
 func ParseObjectives(text string, bounds ...metrics.SLO) ([]Objective, error) {
 	text = spaced.ReplaceAllString(text, "$1")
 	var all []Objective
-	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" ,\t\n", r) }) {
+	for _, part := range strings.FieldsFunc(text, func(r rune) bool {
+		return strings.ContainsRune(" ,\t\n", r)
+	}) {
 		o, err := parseObjective(part)
 		if o.Metric == goodput {
 			o.bounds = bounds

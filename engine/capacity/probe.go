@@ -97,7 +97,9 @@ const implausible = 1e12
 
 // Validate returns what a search cannot have noted of its probe of that number; nil if it can all be.
 func (o *Outcome) Validate(number, objectives int) error {
-	plausible := func(v float64) bool { return v >= 0 && v < implausible }
+	plausible := func(v float64) bool {
+		return v >= 0 && v < implausible
+	}
 	switch {
 	case o.Number != number:
 		return fmt.Errorf("it is of probe %d, and stands where probe %d should", o.Number, number)

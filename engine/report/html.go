@@ -85,7 +85,9 @@ func pageTitle(dir string, s *metrics.Summary) string {
 	return title
 }
 
-func shortURL(url string) string { return strings.TrimPrefix(url, "http://") }
+func shortURL(url string) string {
+	return strings.TrimPrefix(url, "http://")
+}
 
 // verdictSection is what one reads first.
 func verdictSection(s *metrics.Summary) chart.Section {
@@ -126,7 +128,8 @@ func verdictSection(s *metrics.Summary) chart.Section {
 			Lines: objectiveLines(v),
 		}
 		all := format.Many(len(v.Objectives), "objective")
-		if n := v.Missed(); n > 0 {
+		n := v.Missed()
+		if n > 0 {
 			wanted.Grade = chart.Bad
 			wanted.Word = fmt.Sprintf("%d of %s missed", n, all)
 		} else if n = v.Undecided(); n > 0 {
@@ -204,13 +207,15 @@ func factsOf(parts []*part) (facts [][2]string) {
 		}
 	}
 	rates := "under_load."
-	if v := at["under_load.until_s"]; v == "" || v == "0" { // of an earlier version
+	v := at["under_load.until_s"]
+	if v == "" || v == "0" { // of an earlier version
 		rates = "throughput."
 	}
 	for line := range strings.Lines(firstFacts) {
 		name, key, _ := strings.Cut(line, "  ")
 		key = strings.Replace(strings.TrimSpace(key), "rates.", rates, 1)
-		if text := at[key]; text != "" {
+		text := at[key]
+		if text != "" {
 			facts = append(facts, [2]string{name, text})
 		}
 	}
@@ -236,7 +241,10 @@ func tablesOf(parts []*part, columns string, paths ...string) (out []chart.Table
 
 // table has the rows of a part, or else a row for each of its fields.
 func (p *part) table(columns string) chart.Table {
-	t := chart.Table{Title: p.path, Head: []string{"", ""}}
+	t := chart.Table{
+		Title: p.path,
+		Head:  []string{"", ""},
+	}
 	if len(p.rows) == 0 {
 		for _, f := range p.fields {
 			t.Rows = append(t.Rows, chart.Texts(f[:]...))
@@ -336,7 +344,8 @@ func (p *screen) jobs() {
 	if j.CompletionS != nil && j.CompletionS.Mean > 0 {
 		waits := j.WaitsS.Mean / j.CompletionS.Mean
 		behind := ""
-		if later := cmp.Or(p.Turns, &metrics.Turns{}).LaterMS; later != nil && later.Max > 0 {
+		later := cmp.Or(p.Turns, &metrics.Turns{}).LaterMS
+		if later != nil && later.Max > 0 {
 			behind = "delayed up to " + duration(later.Max)
 		}
 		p.field(second, 1, "job time",

@@ -26,7 +26,8 @@ func shownLatencies(s *metrics.Summary, at metrics.Shown) (rows []shownLatency) 
 			rows = append(rows, shownLatency{l.Key, l.Label, cmp.Or(l.Long, l.Label), q, unitNS})
 		}
 	}
-	if j := agentsOf(s); j != nil && j.CompletionS != nil {
+	j := agentsOf(s)
+	if j != nil && j.CompletionS != nil {
 		rows = append(rows, shownLatency{"", "JOB", "jobs", j.CompletionS, 1e9})
 	}
 	return rows

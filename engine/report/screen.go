@@ -384,7 +384,8 @@ func (p *screen) requests() {
 	}
 	rates := "throughput"
 	waited := ""
-	if load := p.UnderLoad; load.UntilS > 0 {
+	load := p.UnderLoad
+	if load.UntilS > 0 {
 		rates = "under_load"
 		more := p.Run.DurationS - load.UntilS
 		if more > 0.05*load.UntilS && load.Waiting > 0 {
@@ -475,7 +476,8 @@ func (p *screen) prefixCache() {
 
 // ideal prints the expected hits, or their bounds where only these are known.
 func ideal(c metrics.PrefixCache) string {
-	if r := c.ExpectedRange; r != nil {
+	r := c.ExpectedRange
+	if r != nil {
 		least := format.Percent(r[0])
 		most := format.Percent(r[1])
 		return least + " to " + most + " ideal"
@@ -638,7 +640,8 @@ func (p *screen) goodput() {
 // objectives adds what the user wanted.
 func (p *screen) objectives() {
 	p.field(first, 3, "objectives", objectiveLines(&p.Verdict)...)
-	if u := p.Until; u != nil {
+	u := p.Until
+	if u != nil {
 		p.field(first, 3, "until", u.Finding()...)
 	}
 }
@@ -756,7 +759,8 @@ func (p *screen) routing() {
 
 // client adds how punctual this machine was.
 func (p *screen) client() {
-	if lost := p.Lateness.SlotsLostShare; lost != nil {
+	lost := p.Lateness.SlotsLostShare
+	if lost != nil {
 		empty := "its slots were empty for " + tenths(*lost) + " of the time"
 		p.field(second, 1, "closed loop", empty)
 	} else if p.DriftUS != nil {
@@ -813,7 +817,8 @@ func (p *screen) shards() {
 // machineWords says what the machine took from the client; "" if unknown.
 func machineWords(s *metrics.Summary) string {
 	var lost []string
-	if share := s.Client.Machine.StolenShare; share != nil {
+	share := s.Client.Machine.StolenShare
+	if share != nil {
 		lost = append(lost, "its host took "+tenths(*share)+" of the CPU time")
 	}
 	if s.ThrottledShare() > 0.01 { // less does not reach the 99th percentile
@@ -823,7 +828,8 @@ func machineWords(s *metrics.Summary) string {
 	if lost == nil && s.Client.CPUS > 0 {
 		lost = append(lost, "the system does not report what it lost")
 	}
-	if l := s.Client.LocalServers; l != nil && !s.Run.Demo {
+	l := s.Client.LocalServers
+	if l != nil && !s.Run.Demo {
 		where := "a server is on it, too: "
 		if l.Processes == "" { // the address is, but something may forward what comes there
 			where = "a server may be on it, too: "
@@ -868,13 +874,15 @@ func (p *screen) files() {
 		if filepath.Dir(p.Dir) != DefaultRoot {
 			more += " " + dir
 		}
-		if w := p.Window; w != nil {
+		w := p.Window
+		if w != nil {
 			from := time.Duration(w.FromS * 1e9)
 			to := time.Duration(w.ToS * 1e9)
 			more += fmt.Sprintf(" --from %v --to %v", from, to)
 		}
 		more += " --full"
-		if n := len(p.Notes); n > 0 {
+		n := len(p.Notes)
+		if n > 0 {
 			more += " (" + format.Many(n, "note") + ")"
 		}
 		line(always, "more", more)
@@ -953,7 +961,9 @@ func DemoWorked(s *metrics.Summary) bool {
 }
 
 // ofMachine reports whether the client's machine was the reason, and not what was sent or answered.
-func ofMachine(r metrics.Reason) bool { return r.Code.OfMachine() }
+func ofMachine(r metrics.Reason) bool {
+	return r.Code.OfMachine()
+}
 
 // punctuality says how late this machine was, what it lost, and whether it could measure a real server.
 func punctuality(s *metrics.Summary) string {
@@ -961,7 +971,8 @@ func punctuality(s *metrics.Summary) string {
 		return ""
 	}
 	late := lateness(s)
-	if lost := s.Client.StolenShare; lost != nil {
+	lost := s.Client.StolenShare
+	if lost != nil {
 		late += ", " + tenths(*lost) + " of CPU time lost to its host"
 	}
 	unsafe := map[string]bool{} // percentiles
@@ -1002,12 +1013,18 @@ func known(print func(float64) string, v *float64, what string) string {
 }
 
 // duration prints ms in the unit that fits.
-func duration(ms float64) string { return format.Duration(ms*1e6, 3) }
+func duration(ms float64) string {
+	return format.Duration(ms*1e6, 3)
+}
 
-func microseconds(us float64) string { return format.Duration(us*1e3, 3) }
+func microseconds(us float64) string {
+	return format.Duration(us*1e3, 3)
+}
 
 // three prints three significant digits.
-func three(v float64) string { return format.Number(v, 3) }
+func three(v float64) string {
+	return format.Number(v, 3)
+}
 
 // figure is three without a point in whole numbers.
 func figure(v float64) string {

@@ -88,7 +88,9 @@ func Describe[T int32 | int64 | float64](values []T, unit float64) *Percentiles 
 
 // describe asks for values by their rank, from 1, in rising order.
 func describe(n int64, sum, unit float64, ranked func(int64) float64) *Percentiles {
-	at := func(permille int64) float64 { return ranked(Rank(n, permille)) / unit }
+	at := func(permille int64) float64 {
+		return ranked(Rank(n, permille)) / unit
+	}
 	return &Percentiles{
 		P50:   at(500),
 		P75:   at(750),

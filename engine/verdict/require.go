@@ -68,6 +68,12 @@ func quantities() (all []quantity) {
 			func(s *metrics.Summary) *float64 {
 				return stats.Ratio(s.Requests.Failed, s.Requests.Planned-s.Requests.Stopped)
 			}},
+		quantity{"coverage", share, func(s *metrics.Summary) *float64 {
+			if s.Run.DurationS <= 0 || s.Run.AnsweredS <= 0 {
+				return nil
+			}
+			return new(min(1, s.Run.AnsweredS/s.Run.DurationS))
+		}},
 		quantity{"prefix_hits", share, func(s *metrics.Summary) *float64 { return s.PrefixCache.HitRatio }},
 		quantity{"hits_of_ideal", share, func(s *metrics.Summary) *float64 {
 			hits := s.PrefixCache.HitRatio
