@@ -17,7 +17,7 @@ import (
 // pretend is a run without faults on a server whose answers take some ms.
 func (w *laneRun) pretend(seed uint64) (all []arrival) {
 	chance := rand.New(rand.NewPCG(seed, 2))
-	w.simulate(func(d due) answer {
+	w.simulate(func(d due, _ bool) answer {
 		a := arrival{due: d, tree: d.play % len(w.trees), prepares: d.phase != profile}
 		if w.recycle {
 			a.marker = fmt.Sprint("play ", d.play)
@@ -243,7 +243,7 @@ func TestInstantsByHand(t *testing.T) {
 		w := &laneRun{trees: readWeka(t, path), lanes: 1, scale: 100}
 		c.set(w)
 		var got []string
-		w.simulate(func(d due) answer {
+		w.simulate(func(d due, _ bool) answer {
 			got = append(got, fmt.Sprintf("%s%d:%d", d.phase, d.row, d.at/1e6))
 			return answer{d.at, d.at, d.at + 20e6}
 		})

@@ -11,9 +11,11 @@ func accuracyName(streams int) string { return fmt.Sprintf("accuracy/%d-streams"
 // runAccuracy lasts 4 s. A stream of 100 tokens lasts 1.04 s.
 func runAccuracy(r *round, streams int) error {
 	rate := streams * 100 / 104
-	rows, tokens := rate*4, 100
+	rows := rate * 4
+	tokens := 100
 	if r.quick {
-		rows, tokens = rows/10, tokens/10
+		rows /= 10
+		tokens /= 10
 	}
 	path, err := r.trace(rows, rate, 300, tokens)
 	if err != nil {

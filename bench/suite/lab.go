@@ -168,7 +168,8 @@ func (l *lab) finish(okay []int, line ...string) (stdout []byte, used *os.Proces
 	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 	cmd.Env = append(os.Environ(), "OPENAI_API_KEY=")
 	var out, printed bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &printed
+	cmd.Stdout = &out
+	cmd.Stderr = &printed
 	err = cmd.Run()
 	for _, code := range okay {
 		if s := cmd.ProcessState; s != nil && s.ExitCode() == code {
@@ -210,7 +211,8 @@ func (r *round) listen(line ...string) (*server, error) {
 		_ = s.stop()
 		return nil, fmt.Errorf("%s did not start: it printed %q", strings.Join(line, " "), printed)
 	}
-	s.url, r.servers = url, append(r.servers, s)
+	s.url = url
+	r.servers = append(r.servers, s)
 	return s, nil
 }
 

@@ -89,8 +89,12 @@ func sendAll(w *workload, url string, clock *sched.Monotonic) []line {
 
 func sendOne(l *line, i int, at int64, url string, body []byte, client *fasthttp.HostClient, clock *sched.Monotonic) {
 	l.Clear()
-	l.Row, l.RequestID, l.PlannedNS, l.SentNS = int64(i), "rival-"+strconv.Itoa(i), at, clock.Now()
-	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+	l.Row = int64(i)
+	l.RequestID = "rival-" + strconv.Itoa(i)
+	l.PlannedNS = at
+	l.SentNS = clock.Now()
+	req := fasthttp.AcquireRequest()
+	resp := fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)
 	defer fasthttp.ReleaseResponse(resp)
 	req.SetRequestURI(url)
@@ -106,7 +110,8 @@ func sendOne(l *line, i int, at int64, url string, body []byte, client *fasthttp
 		err = errors.Join(readStream(resp.BodyStream(), l, clock), resp.CloseBodyStream())
 	}
 	if l.Outcome = record.OK; err != nil {
-		l.Outcome, l.Error = record.BadResponse, err.Error()
+		l.Outcome = record.BadResponse
+		l.Error = err.Error()
 	}
 }
 

@@ -173,7 +173,8 @@ type betweenWords struct{}
 func (betweenWords) split(dst []string, text string, _ bool) []string {
 	from := 0
 	for i := 1; i < len(text)-1; i++ {
-		before, behind := text[i-1], text[i+1]
+		before := text[i-1]
+		behind := text[i+1]
 		visible := before > ' ' && before < 0x7f
 		if text[i] == ' ' && visible && behind|0x20-'a' < 26 {
 			dst = append(dst, text[from:i])

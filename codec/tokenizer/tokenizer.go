@@ -95,7 +95,8 @@ func bracketed(piece string) bool {
 	if len(piece) <= 2 {
 		return false
 	}
-	first, last := piece[0], piece[len(piece)-1]
+	first := piece[0]
+	last := piece[len(piece)-1]
 	return first == '<' && last == '>' || first == '[' && last == ']'
 }
 

@@ -96,7 +96,8 @@ func (c *chooser) takeSingle() {
 		if known || len(c.ids) == maxWords {
 			continue
 		}
-		three, own := c.count(word, " ", word, " ", word), int32(0)
+		three := c.count(word, " ", word, " ", word)
+		own := int32(0)
 		if three >= 3 {
 			ids := c.encode(word, " ", word, " ", word, " ", word)
 			own = ids[len(ids)-1]
@@ -117,7 +118,9 @@ func (c *chooser) contexts(before bool) []string {
 	kinds := make(map[addedToken]bool)
 	for _, a := range c.t.added.all {
 		kind := a
-		kind.ID, kind.id, kind.Content = 0, 0, ""
+		kind.ID = 0
+		kind.id = 0
+		kind.Content = ""
 		if a.Special && !kinds[kind] {
 			kinds[kind] = true
 			all = append(all, a.Content, a.Content+"\n")

@@ -53,7 +53,9 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 	n := int64(0)
 	good := int64(0)
 	parts := map[string]*part{}
-	ended, tokens := 0, 0 // in the time of the window, whenever they had been sent
+	// in the time of the window, whenever they had been sent
+	ended := 0
+	tokens := 0
 	_, err := report.EachRecord(dir, func(r *record.Record) {
 		if r.Outcome == record.OK && w.Has(r.DoneNS) {
 			ended++
@@ -68,7 +70,8 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 		if parts[name] == nil {
 			parts[name] = &part{beyond: make([][]int64, len(objectives))}
 		}
-		p, within := parts[name], !cut
+		p := parts[name]
+		within := !cut
 		p.requests++
 		if cut {
 			r = undecided(r.PlannedNS, r.SentNS, r.FirstTokenNS, r.DoneNS)
@@ -78,7 +81,8 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 		}
 		for i := range objectives {
 			if objectives[i].Beyond(r) {
-				p.beyond[i], within = append(p.beyond[i], r.PlannedNS), false
+				p.beyond[i] = append(p.beyond[i], r.PlannedNS)
+				within = false
 			}
 		}
 		if within {
@@ -102,22 +106,19 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 	if n > 0 {
 		numbers[Goodput] = float64(good) / float64(n)
 	}
-	var names []string
-	for _, m := range measures() {
-		names = append(names, m.name)
-	}
 	most := 1.0
 	for i := range objectives {
-		o, beyond := &objectives[i], 0
-		names = append(names, o.Quantity())
+		o := &objectives[i]
+		beyond := 0
 		for _, p := range parts {
 			beyond += len(p.beyond[i])
 		}
 		if over := float64(beyond) / float64(max(1, n)) / o.Allowed; over > most {
-			most, out.Limiter = over, o.Label()+first(parts, i, o.Allowed)
+			most = over
+			out.Limiter = o.Label() + first(parts, i, o.Allowed)
 		}
 	}
-	for _, name := range names {
+	for _, name := range quantities(objectives) {
 		if _, known := numbers[name]; known {
 			continue
 		}
@@ -130,6 +131,20 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 	}
 	out.Numbers = numbers
 	return nil
+}
+
+// quantities are the names of the numbers that every probe has, and of those that objectives bound.
+func quantities(objectives []Objective) []string {
+	names := []string{GoodputPerS, Goodput}
+	for _, m := range measures() {
+		names = append(names, m.name)
+	}
+	for i := range objectives {
+		if name := objectives[i].Quantity(); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // intervalOf is the 95 % interval of a percentile such as ttft.p95, in ms; nil if there is none.

@@ -65,6 +65,7 @@ func parseObjective(part string) (Objective, error) {
 	metric, percentile, _ := strings.Cut(name, ".")
 	latency := metrics.FindLatency(metric)
 	isOK := requirement != part || name == goodput // the least share, not the largest
+	isShare := name == ErrorRate || name == goodput
 	known := latency >= 0 && metrics.Latencies()[latency].Bounded
 	allowed := allowedBeyond()[percentile]
 	limitNS := math.Round(limit * 1e6)
@@ -81,19 +82,20 @@ func parseObjective(part string) (Objective, error) {
 		unknown.Names = names()
 	case err != nil:
 		return Objective{}, err
-	case (name == ErrorRate || name == goodput) && (op[0] == '>') != isOK:
+	case isShare && (op[0] == '>') != isOK:
 		err = errors.New(
 			"want the least share that is ok, such as ok>=99.9%, or the largest that fails, such as error_rate<=0.1%",
 		)
-	case (name == ErrorRate || name == goodput) && !(failing > 0 && failing < 1):
+	case isShare && !(failing > 0 && failing < 1):
 		err = fmt.Errorf(
 			"that allows %v of the requests to fail; want a share above 0 and below 1, such as ok>=99.9%%",
 			failing,
 		)
-	case name == goodput:
-		return Objective{Text: part, Metric: goodput, Allowed: failing}, nil
-	case name == ErrorRate:
-		return Objective{Text: part, Metric: ok, Allowed: failing}, nil
+	case isShare:
+		if name == ErrorRate {
+			metric = ok
+		}
+		return Objective{Text: part, Metric: metric, Allowed: failing}, nil
 	case metric == "itl":
 		err = errors.New("itl has many values in one request; bound their mean with tpot")
 	case !known:
@@ -149,7 +151,9 @@ func (o *Objective) Beyond(r *record.Record) bool {
 		return r.Outcome != record.OK
 	}
 	if o.Metric == goodput {
-		return slices.ContainsFunc(o.bounds, func(bound metrics.SLO) bool { return bound.Exceeds(r) })
+		return slices.ContainsFunc(o.bounds, func(bound metrics.SLO) bool {
+			return bound.Exceeds(r)
+		})
 	}
 	of := metrics.FindLatency(o.Metric)
 	ns := metrics.Latencies()[of].Of(r)

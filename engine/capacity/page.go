@@ -35,9 +35,13 @@ func (p *Page) Write(w io.Writer) error {
 	if !p.Answer.Complete || p.Answer.Doubt != "" {
 		answer.Grade = chart.Warn
 	}
-	d := chart.Document{Title: p.Title, Sections: []chart.Section{{Findings: []chart.Finding{answer}}}}
+	first := chart.Section{Findings: []chart.Finding{answer}}
 	if p.Sweep {
-		d.Sections = []chart.Section{{Title: "Latency by throughput", Graphs: p.curves()}}
+		first = chart.Section{Title: "Latency by throughput", Graphs: p.curves()}
+	}
+	d := chart.Document{
+		Title:    p.Title,
+		Sections: []chart.Section{first},
 	}
 	for i := range p.Objectives {
 		d.Under = append(d.Under, p.Objectives[i].Text)
@@ -63,12 +67,15 @@ func (p *Page) Write(w io.Writer) error {
 // graphs are goodput, the latencies of the objectives, failures and hits by load.
 func (p *Page) graphs() (all []chart.Graph) {
 	byLoad := slices.Clone(p.Outcomes)
-	slices.SortStableFunc(byLoad, func(a, b Outcome) int { return cmp.Compare(a.Load, b.Load) })
+	slices.SortStableFunc(byLoad, func(a, b Outcome) int {
+		return cmp.Compare(a.Load, b.Load)
+	})
 	from := byLoad[0].Load
 	to := byLoad[len(byLoad)-1].Load
 	axis := chart.Axis{Label: p.Unit, Log: to > 8*from}
 	if from < to {
-		axis.From, axis.To = new(from), new(to)
+		axis.From = new(from)
+		axis.To = new(to)
 	}
 	var spans []chart.Piece
 	if a := p.Answer; a.High != nil && a.Low > 0 {
@@ -85,7 +92,8 @@ func (p *Page) graphs() (all []chart.Graph) {
 		broken := chart.Values{}
 		for i := range byLoad {
 			o := &byLoad[i]
-			g.At, broken = append(g.At, o.Load), append(broken, math.NaN())
+			g.At = append(g.At, o.Load)
+			broken = append(broken, math.NaN())
 			if v, known := o.Numbers[name]; known && o.Verdict == Breaks {
 				broken[i] = v
 			}
@@ -115,7 +123,9 @@ func (p *Page) graphs() (all []chart.Graph) {
 		}
 	}
 	for _, m := range measures() {
-		bounded := slices.ContainsFunc(p.Objectives, func(o Objective) bool { return o.Quantity() == m.name })
+		bounded := slices.ContainsFunc(p.Objectives, func(o Objective) bool {
+			return o.Quantity() == m.name
+		})
 		if !bounded && (p.Sweep || m.name == PrefixHits) {
 			add(m.label, m.name, m.unit, 0)
 		}

@@ -30,7 +30,8 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 	} else if len(peek.Slices) < leastSlices {
 		return Decision{}
 	}
-	grows, why := backlogGrows(peek.Slices), ""
+	grows := backlogGrows(peek.Slices)
+	why := ""
 	above, _ := s.open()
 	near := s.unsure(p)
 	holds := true
@@ -62,7 +63,8 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 		rare := calm && !slices.Contains(s.fitted, j) && !above // never showed a sign
 		holds = holds && (rare || calm && peek.Ended || now.share() < o.Allowed && now.evidence(o.Allowed) >= level)
 		if over := now.share() / o.Allowed; over > largest {
-			largest, why = over, o.words(now)
+			largest = over
+			why = o.words(now)
 		}
 	}
 	switch {
@@ -120,7 +122,8 @@ func backlogGrows(all []Slice) bool {
 		return false
 	}
 	var level [parts]float64
-	sum, squares := 0.0, 0.0
+	sum := 0.0
+	squares := 0.0
 	for i := range level {
 		part := all[i*len(all)/parts : (i+1)*len(all)/parts]
 		for k := range part {
@@ -128,7 +131,8 @@ func backlogGrows(all []Slice) bool {
 		}
 		if i > 0 {
 			d := level[i] - level[i-1]
-			sum, squares = sum+d, squares+d*d
+			sum += d
+			squares += d * d
 		}
 	}
 	return level[parts-1] > 1.3*level[0]+1 && sum > 2.5*math.Sqrt(max(0, squares-sum*sum/(parts-1)))

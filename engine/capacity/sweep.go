@@ -35,10 +35,15 @@ func (s *Sweep) Next() (Probe, bool) {
 }
 
 // Window returns how long the window of a probe is, in s. Nothing is added to its warm-in.
-func (s *Sweep) Window(Probe) (seconds, settleS float64) { return s.config.WindowS, 0 }
+func (s *Sweep) Window(Probe) (seconds, settleS float64) {
+	return s.config.WindowS, 0
+}
 
 // Stop ends the sweep before its time, and says why in a whole sentence.
-func (s *Sweep) Stop(why string) { s.stopped, s.at = why, nil }
+func (s *Sweep) Stop(why string) {
+	s.stopped = why
+	s.at = nil
+}
 
 // Why is why the sweep ended before its time; "" if it did not.
 func (s *Sweep) Why() string { return s.stopped }
@@ -119,45 +124,42 @@ func (p *Page) curves() (all []chart.Graph) {
 
 // withInterval is a number of outcomes, and the ends of its interval if they are known; nil if no outcome has it.
 func withInterval(outcomes []Outcome, name string) []chart.Series {
-	values, low, high := chart.Values{}, chart.Values{}, chart.Values{}
-	seen, known := false, false
+	all := []chart.Series{
+		{Name: "measured"},
+		{Name: "95 % interval, from", Style: chart.Dots},
+		{Name: "to", Style: chart.Dots},
+	}
+	seen := false
+	known := false
 	for i := range outcomes {
-		value := math.NaN()
-		interval := [2]float64{value, value}
-		if v, is := outcomes[i].Numbers[name]; is {
-			value, seen = v, true
+		value, has := outcomes[i].Numbers[name]
+		interval, bounded := outcomes[i].Intervals[name]
+		if !has {
+			value = math.NaN()
 		}
-		if v, is := outcomes[i].Intervals[name]; is {
-			interval, known = v, true
+		if !bounded {
+			interval = [2]float64{math.NaN(), math.NaN()}
 		}
-		values, low, high = append(values, value), append(low, interval[0]), append(high, interval[1])
+		seen = seen || has
+		known = known || bounded
+		for k, v := range []float64{value, interval[0], interval[1]} {
+			all[k].Values = append(all[k].Values, v)
+		}
 	}
 	switch {
 	case !seen:
 		return nil
 	case !known:
-		return []chart.Series{{Name: "measured", Values: values}}
+		return all[:1]
 	}
-	return []chart.Series{
-		{Name: "measured", Values: values},
-		{Name: "95 % interval, from", Style: chart.Dots, Values: low},
-		{Name: "to", Style: chart.Dots, Values: high},
-	}
+	return all
 }
 
 // WriteCSV writes a row for each outcome: its load, every number with the ends of its 95 % interval, and the verdict.
 // What is not known is empty.
 func (p *Page) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
-	names := []string{GoodputPerS, Goodput}
-	for _, m := range measures() {
-		names = append(names, m.name)
-	}
-	for i := range p.Objectives {
-		if name := p.Objectives[i].Quantity(); !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
+	names := quantities(p.Objectives)
 	head := []string{"load"}
 	for _, name := range names {
 		head = append(head, name, name+"_low", name+"_high")

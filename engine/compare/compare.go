@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"reflect"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // Schema is the version of a Result as JSON.
@@ -75,25 +75,23 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 			"allow for an even drift from run to run, and for nothing else: runs by turns (--interleave) would "+
 			"tell", how)
 	}
-	for side := range m.good {
-		for _, good := range m.good[side] {
-			if len(good) == 0 {
-				return nil, fmt.Errorf("%s and %s have no request in common that ended ok in both", r.A.Name, r.B.Name)
-			}
-			r.Requests = cmp.Or(r.Requests, int64(len(good)))
-			r.Requests = min(r.Requests, int64(len(good)))
-		}
+	r.Requests = math.MaxInt64
+	for _, s := range m.samples {
+		r.Requests = min(r.Requests, int64(len(s.good)))
+	}
+	if r.Requests == 0 {
+		return nil, fmt.Errorf("%s and %s have no request in common that ended ok in both", r.A.Name, r.B.Name)
 	}
 	moved := [2]map[string]float64{{}, {}} // ms by which the client may have moved a number of a side
-	for side, runs := range m.runs {
-		for _, run := range runs {
-			for _, u := range run.summary.Verdict.Unsafe {
+	for side, samples := range m.sides {
+		for _, s := range samples {
+			for _, u := range s.summary.Verdict.Unsafe {
 				name := u.Metric + "." + u.Percentile
 				moved[side][name] = max(moved[side][name], u.EffectMS)
 			}
 		}
 	}
-	numbers, estimates := m.estimates()
+	estimates := m.estimates()
 	for i, s := range specs() {
 		of := i
 		if strings.HasSuffix(s.name, ".paired") { // of most pairs, the median says more than the tail
@@ -106,7 +104,7 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 		late := false
 		for side := range moved {
 			most := moved[side][strings.Replace(specs()[of].name, "_planned", "", 1)]
-			switch value := s.mean(numbers[side], of); {
+			switch value := s.mean(m.sides[side], of); {
 			case most == 0 || !finite(value):
 				continue
 			case most >= value:
@@ -116,7 +114,7 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 			}
 			late = true
 		}
-		metric := s.metric(e, s.mean(numbers[0], i), s.mean(numbers[1], i))
+		metric := s.metric(e, s.mean(m.sides[0], i), s.mean(m.sides[1], i))
 		metric.Client = late
 		metric.judge(s, r)
 		r.Metrics = append(r.Metrics, metric)
@@ -128,13 +126,17 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 	return r, nil
 }
 
-// mean is the number of several runs.
-func (s *spec) mean(runs [][]float64, at int) float64 {
-	var scaled []float64
+// scaled are the numbers of several runs on the scale.
+func (s *spec) scaled(runs []*sample, at int) (all []float64) {
 	for _, run := range runs {
-		scaled = append(scaled, s.scale(run[at]))
+		all = append(all, s.scale(run.numbers[at]))
 	}
-	mean, _ := moments(scaled)
+	return all
+}
+
+// mean is the number of several runs.
+func (s *spec) mean(runs []*sample, at int) float64 {
+	mean, _ := stats.Moments(s.scaled(runs, at))
 	return s.value(mean)
 }
 

@@ -74,7 +74,9 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 	worst := *m.High
 	limit := g.Limit
 	if g.higher {
-		best, worst, limit = -*m.High, -*m.Low, -g.Limit
+		best = -*m.High
+		worst = -*m.Low
+		limit = -g.Limit
 	}
 	switch {
 	case r.Scope != ScopeServers:

@@ -91,7 +91,9 @@ func forest(r *Result) []chart.Graph {
 		// their places are their colours
 		Kinds: []string{"noise floor", "change", Same, Differs, Worse, Better, Unclear},
 	}
-	drawn := slices.DeleteFunc(slices.Clone(r.Metrics), func(m Metric) bool { return !m.Main || m.Low == nil })
+	drawn := slices.DeleteFunc(slices.Clone(r.Metrics), func(m Metric) bool {
+		return !m.Main || m.Low == nil
+	})
 	if len(drawn) == 0 {
 		return nil
 	}

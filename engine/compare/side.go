@@ -120,7 +120,9 @@ func (r *run) same(other *run) bool {
 		!began.IsZero() && began.Equal(other.summary.Run.StartedAt) && r.id == other.id
 }
 
-func byIndex(a, b *row) int { return cmp.Compare(a.index, b.index) }
+func byIndex(a, b *row) int {
+	return cmp.Compare(a.index, b.index)
+}
 
 func newRow(rec *record.Record, slos []metrics.SLO) *row {
 	number := func(v int64) float64 {
@@ -161,7 +163,9 @@ func newRow(rec *record.Record, slos []metrics.SLO) *row {
 	}
 	if len(slos) > 0 {
 		w.met = b2f(w.ok &&
-			!slices.ContainsFunc(slos, func(o metrics.SLO) bool { return !o.Met(rec) }))
+			!slices.ContainsFunc(slos, func(o metrics.SLO) bool {
+				return !o.Met(rec)
+			}))
 	}
 	return w
 }
@@ -192,7 +196,8 @@ no-force-output seed cold chat-overhead`
 // what paces a closed loop, which no fingerprint has. Without both fingerprints, as after a kill, what is known of
 // the workloads decides; then sure is false.
 func differences(x, y *run) (found []string, sure bool) {
-	a, b := x.summary, y.summary
+	a := x.summary
+	b := y.summary
 	one := a.Workload.Fingerprint
 	other := b.Workload.Fingerprint
 	sure = one != "" && other != ""

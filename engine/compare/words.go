@@ -82,7 +82,9 @@ func (m *Metric) sign(times bool) string {
 }
 
 // times reports whether the change is so large that it is printed as a factor, and its interval, too.
-func (m *Metric) times() bool { return m.Unit != "share" && *m.Change > large }
+func (m *Metric) times() bool {
+	return m.Unit != "share" && *m.Change > large
+}
 
 // factor prints a change as what A is multiplied by.
 func factor(change float64) string { return format.Short(1 + change) }

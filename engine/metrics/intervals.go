@@ -153,7 +153,7 @@ func (k *timing) of(latency int) int64 {
 		}
 		return k.driftNS()
 	}
-	if at := slices.Index(timedLatencies[:], latency); at >= 0 {
+	if at := slices.Index(timedLatencies, latency); at >= 0 {
 		return k.latencies[at]
 	}
 	for i, of := range timedLatencies {

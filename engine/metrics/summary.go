@@ -392,11 +392,8 @@ type Part struct {
 type Breakdown struct {
 	Parts []Part `json:"parts"` // instances or addresses, by name
 	// coefficient of variation of their requests (population standard deviation / mean); null below two parts
-	CV                               *float64 `json:"cv"`
-	TokensCV                         *float64 `json:"tokens_cv"` // likewise of the prompt tokens of ok requests
-	requestsByChance, tokensByChance float64  // the variations that chance would give to equal parts
-	// of instances: each has an address of its own, so that it was us who gave it its requests
-	direct bool
+	CV       *float64 `json:"cv"`
+	TokensCV *float64 `json:"tokens_cv"` // likewise of the prompt tokens of ok requests
 
 	Rest int64 `json:"rest"` // requests of parts beyond the first 1,024, which are not listed
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // Window is the part of a run that a summary is of. Requests count by their planned times. Throughput and requests in
@@ -133,26 +134,20 @@ type Energy struct {
 // Price sets the cost of s by the price of all servers for an hour; 0 sets none.
 func (s *Summary) Price(perHour float64) {
 	if t, perS := s.Throughput, perHour/3600; perS > 0 {
-		in := each(1e6*perS, t.InputTokensPerS)
-		out := each(1e6*perS, t.OutputTokensPerS)
-		both := each(1e6*perS, t.InputTokensPerS+t.OutputTokensPerS)
-		s.Cost = &Cost{perHour, perS * s.Run.DurationS, in, out, both, each(perS, t.RequestsPerS)}
+		in := stats.Ratio(1e6*perS, t.InputTokensPerS)
+		out := stats.Ratio(1e6*perS, t.OutputTokensPerS)
+		both := stats.Ratio(1e6*perS, t.InputTokensPerS+t.OutputTokensPerS)
+		s.Cost = &Cost{perHour, perS * s.Run.DurationS, in, out, both, stats.Ratio(perS, t.RequestsPerS)}
 	}
 }
 
-func (s *Summary) setEnergy() {
-	if s.Servers != nil && s.Servers.All.PowerW != nil {
-		t := s.Throughput
-		w := s.Servers.All.PowerW.Mean
-		s.Energy = &Energy{w * s.Run.DurationS, each(w, t.InputTokensPerS+t.OutputTokensPerS),
-			each(w, t.OutputTokensPerS), each(w, t.RequestsPerS)}
-	}
-}
-
-// each is the share that one of so many has, both per second.
-func each(all, count float64) *float64 {
-	if count == 0 {
+// energy is nil if no GPU's power is known.
+func energy(s *Summary) *Energy {
+	if s.Servers == nil || s.Servers.All.PowerW == nil {
 		return nil
 	}
-	return new(all / count)
+	t := s.Throughput
+	w := s.Servers.All.PowerW.Mean
+	return &Energy{w * s.Run.DurationS, stats.Ratio(w, t.InputTokensPerS+t.OutputTokensPerS),
+		stats.Ratio(w, t.OutputTokensPerS), stats.Ratio(w, t.RequestsPerS)}
 }

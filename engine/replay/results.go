@@ -126,7 +126,7 @@ func (r *runner) conclude(found engine.Result, records []record.Record) (*metric
 	}
 	if r.until != nil {
 		r.until.End(r.collector)
-		info.Until = r.until
+		info.Until = &r.until.Until
 		info.Notes = append(info.Notes, fmt.Sprintf("--until %s: %s", r.until.Text, r.until.Words()))
 	}
 	info.Run.Aborted = r.aborted

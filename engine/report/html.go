@@ -144,7 +144,7 @@ func verdictSection(s *metrics.Summary) chart.Section {
 func objectiveLines(v *metrics.Verdict) []string {
 	var met, undecided, missed []string
 	for _, o := range v.Objectives {
-		text := o.Text + " (" + o.Words() + ")"
+		text := o.Text + " (" + metrics.Outcome(&o) + ")"
 		switch {
 		case o.Met:
 			met = append(met, "✓ "+text)

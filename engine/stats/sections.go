@@ -62,7 +62,9 @@ type cut struct {
 
 // NewSections sorts values, and keeps them. groups is the number of groups; 0 if all values are on their own.
 func NewSections(values []Sample, groups int) *Sections {
-	slices.SortFunc(values, func(a, b Sample) int { return cmp.Compare(a.Value, b.Value) })
+	slices.SortFunc(values, func(a, b Sample) int {
+		return cmp.Compare(a.Value, b.Value)
+	})
 	s := &Sections{sorted: values}
 	for m := MostSections; m >= fewestSections; m /= 2 {
 		if len(values) >= m*leastInSection {
@@ -112,7 +114,9 @@ func (s *Sections) cut(m int, part func(*Sample) int) {
 }
 
 // noise is the variance that the ranks of each part have if values are independent.
-func (s *Sections) noise(c *cut) float64 { return float64(len(s.sorted)) / float64(len(c.ranks)) / 12 }
+func (s *Sections) noise(c *cut) float64 {
+	return float64(len(s.sorted)) / float64(len(c.ranks)) / 12
+}
 
 // excess is by how many times more the ranks of parts vary than those of independent values.
 func (s *Sections) excess(c *cut) float64 {
@@ -193,7 +197,8 @@ func (s *Sections) interval(perMille int64, from int, less [][]float64, worst []
 	to := s.after(from)
 	equal := float64(rank-from) / float64(to-from) // of those as large as the quantile, what counts as below it
 	independent := q * (1 - q) / n
-	low, high := rank, rank
+	low := rank
+	high := rank
 	for i := range s.cuts {
 		c := &s.cuts[i]
 		m := len(c.counts)
@@ -238,7 +243,9 @@ func LagOne(values []float64) float64 {
 // values with that variance the mean of 20 is 0.15, and one series in 50 is above 0.574.
 func Wander(values []float64, noise float64) float64 {
 	n := float64(len(values))
-	sum, wandered, steps := 0.0, 0.0, 0.0
+	sum := 0.0
+	wandered := 0.0
+	steps := 0.0
 	for i, v := range values {
 		sum += v
 		wandered += sum * sum
@@ -253,7 +260,8 @@ func Wander(values []float64, noise float64) float64 {
 // there are values. If what is left of neighbours is alike, it is smaller, as fewer values would make it.
 func TrendT(values []float64) float64 {
 	n := float64(len(values))
-	mean, slope := 0.0, 0.0
+	mean := 0.0
+	slope := 0.0
 	for i, v := range values {
 		mean += v / n
 		slope += v * (float64(i) - (n-1)/2)

@@ -72,7 +72,9 @@ func Describe[T int32 | int64 | float64](values []T, unit float64) *Percentiles 
 	for _, v := range values {
 		sum += float64(v)
 	}
-	return describe(int64(len(values)), sum, unit, func(rank int64) float64 { return float64(values[rank-1]) })
+	return describe(int64(len(values)), sum, unit, func(rank int64) float64 {
+		return float64(values[rank-1])
+	})
 }
 
 // describe asks for values by their rank, from 1, in rising order.
@@ -99,7 +101,8 @@ func Ranked(values []Counted) (n int64, ranked func(int64) int64) {
 	for _, v := range values {
 		n += v.Count
 	}
-	i, upTo := -1, int64(0)
+	i := -1
+	upTo := int64(0)
 	return n, func(rank int64) int64 {
 		for upTo < rank {
 			i++
@@ -119,7 +122,9 @@ func DescribeCounted(values []Counted, unit float64) *Percentiles {
 	for _, v := range values {
 		sum += float64(v.Value) * float64(v.Count)
 	}
-	return describe(n, sum, unit, func(rank int64) float64 { return float64(ranked(rank)) })
+	return describe(n, sum, unit, func(rank int64) float64 {
+		return float64(ranked(rank))
+	})
 }
 
 // surely is how certain it must be that a percentile has values above it.
@@ -133,7 +138,8 @@ func EnoughSamples(n int64, quantile float64) bool {
 		return false
 	}
 	most := float64(n-1) * math.Log(max(0, quantile)) // all but one below, as a logarithm
-	none, one := quantile, float64(n)*(1-quantile)
+	none := quantile
+	one := float64(n) * (1 - quantile)
 	return math.Exp(most)*(none+one) <= 1-surely
 }
 
@@ -152,9 +158,38 @@ func Rank(n, perMille int64) int64 {
 	return max(1, n/1000*perMille+(n%1000*perMille+999)/1000) // n*perMille might not fit
 }
 
+// Moments are the mean and the variance of values, which is 0 of one.
+func Moments(values []float64) (mean, variance float64) {
+	n := float64(len(values))
+	for _, v := range values {
+		mean += v / n
+	}
+	for _, v := range values {
+		variance += (v - mean) * (v - mean) / max(1, n-1)
+	}
+	return mean, variance
+}
+
+// Ratio returns part/whole, or nil when there is no whole.
+func Ratio[T int64 | float64](part, whole T) *float64 {
+	if whole <= 0 {
+		return nil
+	}
+	return new(float64(part) / float64(whole))
+}
+
+// OrZero is *v, or 0 where there is none.
+func OrZero(v *float64) float64 {
+	if v == nil {
+		return 0
+	}
+	return *v
+}
+
 // Variation is the coefficient of variation: population standard deviation / mean. There is none where the mean is 0.
 func Variation[T int64 | float64](values []T) (cv float64, exists bool) {
-	sum, squares := 0.0, 0.0
+	sum := 0.0
+	squares := 0.0
 	for _, v := range values {
 		sum += float64(v)
 	}

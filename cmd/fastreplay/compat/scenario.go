@@ -17,23 +17,17 @@ const (
 
 // scenario sets what a scenario locks or sets by default.
 func (l *Line) scenario() error {
-	switch l.last("scenario") {
+	if !l.Given("scenario") {
+		return nil
+	}
+	switch name := l.last("scenario"); name {
 	case agentXMVP:
 		return l.agentXMVP()
 	case agentX:
 		return l.agentX()
+	default:
+		return fmt.Errorf("--scenario %q: there is no such scenario here; there are %s and %s", name, agentX, agentXMVP)
 	}
-	return nil
-}
-
-// last is the value that a name of another tool was given last; "" if it was not.
-func (l *Line) last(name string) (text string) {
-	for _, s := range l.given {
-		if s.Name == name {
-			text = s.Values[0]
-		}
-	}
-	return text
 }
 
 // lanes are as many as --concurrency says.
@@ -85,8 +79,8 @@ func (l *Line) agentX() error {
 		return err
 	}
 	if given("idle-cap") && l.typed["idle-cap"] == "--trace-idle-gap-cap-seconds" {
-		text := strings.Replace(agentXIdle, "300s", l.text("idle-cap"), 1)
-		if err := l.Flags.Set("idle-cap", text); err != nil {
+		own := strings.Replace(agentXIdle, "300s", l.text("idle-cap"), 1)
+		if err := l.Flags.Set("idle-cap", own); err != nil {
 			return err
 		}
 	}
