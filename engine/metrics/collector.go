@@ -102,6 +102,20 @@ func (c *Collector) Add(r *record.Record, target int) {
 	}
 }
 
+// answeredS is from the begin to the end of the last request that ended ok, in s; 0 if none did.
+func (c *Collector) answeredS() (last float64) {
+	from := 0.0
+	if c.window != nil {
+		from = c.window.FromS
+	}
+	c.timings.each(func(k *timing) {
+		if k.outcome == record.OK {
+			last = max(last, seconds(k.endNS)-from)
+		}
+	})
+	return last
+}
+
 // Prepared is how many requests of preparation were added.
 func (c *Collector) Prepared() int64 { return c.before.Requests() }
 
@@ -175,6 +189,7 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	if s.Window = c.window; s.Window != nil {
 		s.Run.DurationS = s.Window.ToS - s.Window.FromS
 	}
+	s.Run.AnsweredS = c.answeredS()
 	all.Latencies.fill(&s.RunLatencies)
 	s.Intervals = c.intervals(&s)
 	s.Trends = c.trends(&s)

@@ -230,6 +230,7 @@ func (d *Distribution) Percentiles(unitNS float64) *stats.Percentiles {
 		at := func(permille int64) float64 { return float64(d.QuantileNS(permille)) / unitNS }
 		p = &stats.Percentiles{
 			P50:           at(500),
+			P75:           at(750),
 			P90:           at(900),
 			P95:           at(950),
 			P99:           at(990),

@@ -108,22 +108,20 @@ type latencyUncertainty struct {
 func (u latencyUncertainty) unsafe() (out []Unsafe) {
 	n := u.all.Count()
 	l := &latencies[u.latency]
-	for _, p := range []struct {
-		name     string
-		permille int64
-	}{{"p50", 500}, {"p90", 900}, {"p95", 950}, {"p99", 990}, {"p999", 999}} {
-		q := float64(p.permille) / 1000
-		value := u.all.QuantileNS(p.permille)
+	for _, key := range stats.PercentileKeys() {
+		permille := stats.PerMille(key)
+		q := float64(permille) / 1000
+		value := u.all.QuantileNS(permille)
 		most := max(l.toleratedNS, int64(tolerated*float64(value)))
 		if !stats.EnoughSamples(n, q) ||
 			float64(u.by.above(most)) <= max(1, math.Sqrt(float64(n)*q*(1-q))) {
 			continue
 		}
-		if effect := u.effectNS(p.permille); effect > most {
+		if effect := u.effectNS(permille); effect > most {
 			out = append(out,
 				Unsafe{
 					Metric:     l.Key,
-					Percentile: p.name,
+					Percentile: key,
 					ValueMS:    float64(value) / 1e6,
 					EffectMS:   float64(effect) / 1e6,
 				})

@@ -38,6 +38,9 @@ func quantities() (all []quantity) {
 				if values == nil {
 					return nil
 				}
+				if percentile == "p75" && values.P75 < values.P50 { // of a version that did not have it
+					return nil
+				}
 				return new(reflect.ValueOf(values).Elem().Field(j).Float() / (1e6 / unitNS))
 			}})
 		}
@@ -64,6 +67,12 @@ func quantities() (all []quantity) {
 			func(s *Summary) *float64 {
 				return stats.Ratio(s.Requests.Failed, s.Requests.Planned-s.Requests.Stopped)
 			}},
+		quantity{"coverage", share, func(s *Summary) *float64 {
+			if s.Run.DurationS <= 0 || s.Run.AnsweredS <= 0 {
+				return nil
+			}
+			return new(min(1, s.Run.AnsweredS/s.Run.DurationS))
+		}},
 		quantity{"prefix_hits", share, func(s *Summary) *float64 { return s.PrefixCache.HitRatio }},
 		quantity{"hits_of_ideal", share, func(s *Summary) *float64 {
 			hits := s.PrefixCache.HitRatio
@@ -120,7 +129,7 @@ func unknownQuantity(name string) error {
 		return strings.Contains(name, ".") && !strings.HasSuffix(name, ".p99")
 	})
 	return &UnknownName{name, Quantities(), fmt.Sprintf(
-		"%q is no number of a run; there are %s, and .p50 .p90 .p95 .p999 .max and .mean in place of .p99",
+		"%q is no number of a run; there are %s, and .p50 .p75 .p90 .p95 .p999 .max and .mean in place of .p99",
 		name, strings.Join(names, ", "),
 	)}
 }
@@ -249,7 +258,7 @@ func neededValues(s *Summary, name string) int64 {
 // is met: as a higher one is no smaller, it exceeds what the lower one exceeds.
 func decides(o *Objective, s *Summary, exceeds func(float64) bool) bool {
 	latency, _, _ := strings.Cut(o.Metric, ".")
-	for _, lower := range []string{"p50", "p90", "p95", "p99"} {
+	for _, lower := range stats.PercentileKeys() {
 		name := latency + "." + lower
 		if name == o.Metric || neededValues(s, name) > 0 {
 			return false

@@ -11,7 +11,7 @@ import (
 // measuredRun is a summary in which every number is another one.
 func measuredRun() *Summary {
 	values := func(from float64) *stats.Percentiles {
-		return &stats.Percentiles{P50: from + 50, P90: from + 90, P95: from + 95, P99: from + 99, P999: from + 99.9, Max: from + 100, Mean: from + 55, Count: 99_999}
+		return &stats.Percentiles{P50: from + 50, P75: from + 75, P90: from + 90, P95: from + 95, P99: from + 99, P999: from + 99.9, Max: from + 100, Mean: from + 55, Count: 99_999}
 	}
 	s := sound()
 	s.TTFTMS, s.TPOTMS, s.ITLMS, s.E2EMS = values(100), values(200), values(300), values(400)

@@ -22,7 +22,7 @@ func TestSummaryKeys(t *testing.T) {
 	top := mustObject(t, text)
 	var target []json.RawMessage
 	must.Do(t, json.Unmarshal(top["targets"], &target))
-	percentiles := "p50 p90 p95 p99 p999 max mean count"
+	percentiles := "p50 p75 p90 p95 p99 p999 max mean count"
 	for _, tt := range []struct {
 		name   string
 		object []byte
@@ -38,7 +38,7 @@ func TestSummaryKeys(t *testing.T) {
 		{"prefix_cache", top["prefix_cache"], "expected_hit_ratio reported_hit_ratio expected_tokens reported_tokens"},
 		{"target", target[0], "url requests ttft_ms"},
 		{"client", top["client"], "cpu_s max_rss_bytes gc_cycles senders realtime spin_us prebuild_s wire_bytes stolen_s stolen_share stolen_share_worst_second throttled_s run_queue_delay_s sender_run_queue_delay_s kernel_timestamps"},
-		{"drift_us", top["drift_us"], percentiles}, {"ttft_ms", top["ttft_ms"], percentiles}, {"itl_ms", top["itl_ms"], "p50 p90 p95 p99 p999 max mean count from_histogram"},
+		{"drift_us", top["drift_us"], percentiles}, {"ttft_ms", top["ttft_ms"], percentiles}, {"itl_ms", top["itl_ms"], "p50 p75 p90 p95 p99 p999 max mean count from_histogram"},
 	} {
 		got := mustObject(t, tt.object)
 		for _, key := range strings.Fields(tt.want) {
@@ -46,7 +46,7 @@ func TestSummaryKeys(t *testing.T) {
 				t.Errorf("%s: %q is missing in %s", tt.name, key, tt.object)
 			}
 		}
-		if tt.want == percentiles && len(got) != 8 {
+		if tt.want == percentiles && len(got) != 9 {
 			t.Errorf("%s: %v, want exactly %s", tt.name, got, percentiles)
 		}
 	}
@@ -96,7 +96,7 @@ func TestSummaryOfDisaster(t *testing.T) {
 			t.Errorf("%s = %s, want null", key, top[key])
 		}
 	}
-	want := stats.Percentiles{P50: 0.005, P90: 0.005, P95: 0.005, P99: 0.005, P999: 0.005, Max: 0.005, Mean: 0.005, Count: 10}
+	want := stats.Percentiles{P50: 0.005, P75: 0.005, P90: 0.005, P95: 0.005, P99: 0.005, P999: 0.005, Max: 0.005, Mean: 0.005, Count: 10}
 	equal(t, "drift", s.DriftUS, &want)
 	equal(t, "prefix cache", s.PrefixCache, PrefixCache{})
 	equal(t, "tokens", s.Tokens, Tokens{})

@@ -49,7 +49,7 @@ func ParseUntil(text string) (*Precision, error) {
 	}
 	u := &Precision{Until: Until{Text: text, PlusMinus: -1, Metric: name}}
 	key := ""
-	key, u.perMille = percentileOf(name)
+	key, u.perMille = PercentileOf(name)
 	u.latency = FindLatency(key)
 	if u.perMille == 0 || !hasIntervals(u.latency) {
 		return nil, fmt.Errorf("%q: %s has no interval; want a percentile of a request's latency, such as ttft.p99 or "+

@@ -260,13 +260,15 @@ func recount(dir string, s *metrics.Summary, slos []metrics.SLO) error {
 		return err
 	}
 	c.Goodput(s)
-	if wrong := unlike(dir, s, seen); wrong != nil {
+	wrong := unlike(dir, s, seen)
+	if wrong != nil {
 		v := &s.Verdict
 		v.Reasons = append(wrong, v.Reasons...)
 		v.Measurement = metrics.Invalid
 		v.Valid = false
 	}
-	if lost := s.Requests.Planned + c.Prepared() - seen.Count; lost > 0 {
+	lost := s.Requests.Planned + c.Prepared() - seen.Count
+	if lost > 0 {
 		s.Notes = append(s.Notes,
 			fmt.Sprintf("goodput was counted without %s that %s lacks", format.Many(lost, "record"), RequestsName))
 	}
