@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
@@ -21,6 +22,7 @@ func measuredRun() *Summary {
 	s.Throughput = Throughput{RequestsPerS: 12.5, InputTokensPerS: 999, OutputTokensPerS: 1234.5}
 	s.UnderLoad.Throughput = Throughput{RequestsPerS: 13.5, InputTokensPerS: 1999, OutputTokensPerS: 2234.5}
 	s.Goodput, s.Lateness.Displaced = &Goodput{Share: new(0.981)}, 0
+	s.Run.AnsweredS = 0.77 * s.Run.DurationS
 	s.Requests = Requests{Planned: 1000, OK: 870, Failed: 30, Stopped: 100}
 	s.PrefixCache = PrefixCache{HitRatio: new(0.4), ExpectedHitRatio: new(0.64)}
 	return s
@@ -181,5 +183,24 @@ func TestRequireOfFewValues(t *testing.T) {
 		if o.Words() != c.words || o.Met != c.met || v.Missed() != c.missed || v.Undecided() != c.undecided {
 			t.Errorf("%s of %d values: %+v, %q", c.text, c.count, o, o.Words())
 		}
+	}
+}
+
+// TestCoverage: a server that stalls until the end has not covered the run, although nothing failed.
+func TestCoverage(t *testing.T) {
+	c := NewCollector([]string{"http://a"})
+	for i := range 10 {
+		r := new(record.Record)
+		r.Clear()
+		r.PlannedNS, r.SentNS, r.Outcome = int64(i)*1e9, int64(i)*1e9, record.OK
+		r.DoneNS = r.SentNS + 5e8
+		if i >= 8 {
+			r.Outcome, r.DoneNS = record.Cancelled, record.None
+		}
+		c.Add(r, 0)
+	}
+	s := c.Summary(Summary{Run: Run{DurationS: 10, Cut: true}, Requests: Requests{Planned: 10}}, Probed{})
+	if got := Value(s, "coverage"); got == nil || *got != 0.75 || s.Requests.Failed != 0 {
+		t.Errorf("coverage %v, %d failed", got, s.Requests.Failed)
 	}
 }
