@@ -161,3 +161,21 @@ func TestTooLongEndsItsStream(t *testing.T) {
 		}
 	}
 }
+
+// TestUntakenJobsAreNoPart: if a run with an end is stopped, what is left of jobs that lanes have taken is not sent, and
+// jobs that no lane has taken are no part of it. Nothing is open while the run prepares.
+func TestUntakenJobsAreNoPart(t *testing.T) {
+	w, s := equalWork(t, 12, func(arrivals []int64) (sched.Plan, error) {
+		plan, err := preparedLanes(arrivals)
+		plan.EndNS = 1e15
+		return plan, err
+	})
+	s.refusing(503, "no room", 1) // a primer, which ends the run
+	k := new(sink)
+	r := newRun(t, oneThread, w, k)
+	r.EachOpen(func(_, _, _ int64) { t.Error("a request is open before the barrier") })
+	f := do(t, s, r)
+	if len(k.records) != 8 || !slices.Equal(f.LeftOut, []int32{8, 9, 10, 11}) {
+		t.Errorf("%d records, and %v were left out", len(k.records), f.LeftOut)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/stats"
+	"github.com/fastreplay/fastreplay/engine/verdict"
 )
 
 // measured is one request as the oracle keeps it.
@@ -265,4 +266,23 @@ func dump(v any) string {
 		panic(err)
 	}
 	return string(text)
+}
+
+// TestCoverage: a server that stalls until the end has not covered the run, although nothing failed.
+func TestCoverage(t *testing.T) {
+	c := NewCollector([]string{"http://a"})
+	for i := range 10 {
+		r := new(record.Record)
+		r.Clear()
+		r.PlannedNS, r.SentNS, r.Outcome = int64(i)*1e9, int64(i)*1e9, record.OK
+		r.DoneNS = r.SentNS + 5e8
+		if i >= 8 {
+			r.Outcome, r.DoneNS = record.Cancelled, record.None
+		}
+		c.Add(r, 0)
+	}
+	s := c.Summary(metrics.Summary{Run: metrics.Run{DurationS: 10, Cut: true}, Requests: metrics.Requests{Planned: 10}}, Probed{})
+	if got := verdict.Value(s, "coverage"); got == nil || *got != 0.75 || s.Requests.Failed != 0 {
+		t.Errorf("coverage %v, %d failed", got, s.Requests.Failed)
+	}
 }

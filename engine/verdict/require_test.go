@@ -22,6 +22,7 @@ func measuredRun() *metrics.Summary {
 	s.Throughput = metrics.Throughput{RequestsPerS: 12.5, InputTokensPerS: 999, OutputTokensPerS: 1234.5}
 	s.UnderLoad.Throughput = metrics.Throughput{RequestsPerS: 13.5, InputTokensPerS: 1999, OutputTokensPerS: 2234.5}
 	s.Goodput, s.Lateness.Displaced = &metrics.Goodput{Share: new(0.981)}, 0
+	s.Run.AnsweredS = 0.77 * s.Run.DurationS
 	s.Requests = metrics.Requests{Planned: 1000, OK: 870, Failed: 30, Stopped: 100}
 	s.PrefixCache = metrics.PrefixCache{HitRatio: new(0.4), ExpectedHitRatio: new(0.64)}
 	return s
