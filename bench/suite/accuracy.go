@@ -44,7 +44,8 @@ func (r *round) measureAccuracy(who string, client func(url, log string) (*outco
 	}
 	log := filepath.Join(r.work, "chunks.csv")
 	o, err := client(m.url, log)
-	if stopped := m.stop(); err == nil {
+	stopped := m.stop()
+	if err == nil {
 		err = stopped
 	}
 	if err != nil {
@@ -66,7 +67,8 @@ func (r *round) measureAccuracy(who string, client func(url, log string) (*outco
 		r.putPercentiles(who, "first-token-error"+suffix, first)
 		r.putPercentiles(who, "gap-error"+suffix, gaps)
 	}
-	if lag := o.Client.ReceiveLagUS; lag != nil {
+	lag := o.Client.ReceiveLagUS
+	if lag != nil {
 		r.put(who, "receive-lag-p99-ns", lag.P99*1e3)
 	}
 	r.putDrift(who, o)

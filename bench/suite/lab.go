@@ -67,7 +67,8 @@ func (r *round) put(who, name string, v float64) {
 		return
 	}
 	for i := range r.lines {
-		if l := &r.lines[i]; l.who == who {
+		l := &r.lines[i]
+		if l.who == who {
 			l.measures = append(l.measures, measure{name, v})
 			return
 		}
@@ -172,7 +173,8 @@ func (l *lab) finish(okay []int, line ...string) (stdout []byte, used *os.Proces
 	cmd.Stderr = &printed
 	err = cmd.Run()
 	for _, code := range okay {
-		if s := cmd.ProcessState; s != nil && s.ExitCode() == code {
+		s := cmd.ProcessState
+		if s != nil && s.ExitCode() == code {
 			err = nil
 		}
 	}

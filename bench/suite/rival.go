@@ -109,7 +109,8 @@ func sendOne(l *line, i int, at int64, url string, body []byte, client *fasthttp
 	if err == nil {
 		err = errors.Join(readStream(resp.BodyStream(), l, clock), resp.CloseBodyStream())
 	}
-	if l.Outcome = record.OK; err != nil {
+	l.Outcome = record.OK
+	if err != nil {
 		l.Outcome = record.BadResponse
 		l.Error = err.Error()
 	}
@@ -130,7 +131,8 @@ func readStream(stream io.Reader, l *line, clock *sched.Monotonic) error {
 		if !bytes.Contains(text, []byte(`"choices":[{`)) {
 			continue // the usage, the end, an empty line
 		}
-		if sent := sentIn(text); sent > 0 {
+		sent := sentIn(text)
+		if sent > 0 {
 			l.stamped = append(l.stamped, chunk{
 				number:    l.Chunks,
 				instantNS: now,

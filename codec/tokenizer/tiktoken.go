@@ -48,7 +48,7 @@ func builtIn(name string) stages {
 	return stages{
 		preTokenizers: []preTokenizer{betweenWords{}},
 		model:         newTiktoken(name),
-		pool:          new(pool),
+		pool:          newPool(),
 	}
 }
 
@@ -141,7 +141,8 @@ func (t *tiktoken) append(dst []int32, text string, s *scratch) []int32 {
 func (t *tiktoken) appendFresh(dst []int32, text string, s *scratch) []int32 {
 	for _, at := range t.pattern.find(text) {
 		s.word = append(s.word[:0], text[at[0]:at[1]]...)
-		if id := t.idOf(s.word); id != none {
+		id := t.idOf(s.word)
+		if id != none {
 			dst = append(dst, id)
 			continue
 		}

@@ -107,7 +107,7 @@ type stages struct {
 	preTokenizers []preTokenizer
 	model         model
 	head, tail    []int32 // put before and behind a text
-	pool          *pool
+	pool          pool
 }
 
 // model encodes single words.

@@ -59,7 +59,8 @@ func (s *Search) tallied(j int) (all []counts) {
 			continue
 		}
 		t.logLoad = s.logLoad(o.Load)
-		if lasted := o.lasted(); lasted > 0 && t.share() <= objective.Allowed {
+		lasted := o.lasted()
+		if lasted > 0 && t.share() <= objective.Allowed {
 			// a load so much above a hard edge takes all the window to break the limit
 			t.logLoad -= min(0.1, float64(objective.LimitNS)/1e9/lasted)
 		}
@@ -96,12 +97,14 @@ func designEffect(all []counts, allowed float64) float64 {
 
 // ended is why the search is over; "" if it goes on.
 func (s *Search) ended() string {
-	if o := s.last(); o != nil && o.Client != "" {
+	o := s.last()
+	if o != nil && o.Client != "" {
 		return fmt.Sprintf("The client was the bottleneck at %.4g: %s. %s", o.Load, o.Client, s.beyondClient())
 	}
 	least, most := s.bounds()
 	budget := s.config.Budget.Seconds()
-	switch held := s.held(); {
+	held := s.held()
+	switch {
 	case s.complete():
 		if s.asWanted() {
 			return "The interval is as narrow as wanted."
@@ -216,7 +219,8 @@ func (s *Search) interval(tail float64) (low, load, high float64) {
 // Summarize replaces the slices of an outcome by the share of the requests beyond each of so many objectives.
 func (o *Outcome) Summarize(objectives int) {
 	for j := range objectives {
-		if t := count(o.Slices, j); t.n > 0 {
+		t := count(o.Slices, j)
+		if t.n > 0 {
 			o.Beyond = append(o.Beyond, t.share())
 		}
 	}
@@ -227,7 +231,8 @@ func (o *Outcome) Summarize(objectives int) {
 // there is no such bound: what held at easier loads did so in shorter windows.
 func (s *Search) Answer() Answer {
 	a, easy, hard := s.bounded()
-	switch c := s.confirmation(); {
+	c := s.confirmation()
+	switch {
 	case c == nil:
 		a.Complete = false
 	case c.Verdict != Holds:
@@ -290,7 +295,8 @@ func (s *Search) bounded() (a Answer, easy, hard *float64) {
 	if !above {
 		a.Limits = s.config.Objectives[s.limiting()].Text
 		// no probe was easier
-		if broke := s.nearest(Breaks); a.Load == 0 && broke != nil && !s.config.Falling {
+		broke := s.nearest(Breaks)
+		if a.Load == 0 && broke != nil && !s.config.Falling {
 			hard = &broke.Load
 		}
 		return a, easy, hard

@@ -105,7 +105,8 @@ func longer(a, b []float64) bool {
 func (s *Search) part(load float64) (part *Part) {
 	nearest := math.Inf(1)
 	for _, o := range s.outcomes {
-		if away := math.Abs(math.Log(o.Load / load)); o.Part != nil && !o.Confirm && (part == nil || away < nearest) {
+		away := math.Abs(math.Log(o.Load / load))
+		if o.Part != nil && !o.Confirm && (part == nil || away < nearest) {
 			nearest = away
 			part = o.Part
 		}

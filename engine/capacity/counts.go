@@ -65,7 +65,8 @@ func (t *counts) spread(n, beyond []float64) {
 	least := math.Inf(1)
 	lag := 0
 	for ; lag+1 < len(n); lag += 2 {
-		if least = min(least, covariance(lag)+covariance(lag+1)); least <= 0 {
+		least = min(least, covariance(lag)+covariance(lag+1))
+		if least <= 0 {
 			break
 		}
 		v += 2 * least

@@ -182,7 +182,8 @@ func (all posteriors) at(q float64) float64 {
 		lo, hi = min(lo, b.lo), min(hi, b.lo+float64(edges-1)*b.step)
 	}
 	for range 50 {
-		if middle := (lo + hi) / 2; all.until(middle) < q {
+		middle := (lo + hi) / 2
+		if all.until(middle) < q {
 			lo = middle
 		} else {
 			hi = middle
@@ -208,12 +209,14 @@ func (t *counts) trust(allowed float64) {
 	noise := 1 / (n * p * (1 - p))
 	misfit := bend * away * away
 	t.weight = noise / (noise + misfit*misfit)
-	if t.most = math.Inf(1); t.share() > 0.5 {
+	t.most = math.Inf(1)
+	if t.share() > 0.5 {
 		t.most = logit(t.share())
 	}
 	// Some requests, such as the longest, may be late at any load. Without this a constant 1 to 4 % of them looked like
 	// the way to an edge: 25 of 140 simulated intervals held it, and 160 of 160 do with it.
-	if t.least = math.Inf(-1); t.beyond > 0 && t.share() < clearlyBelow*allowed {
+	t.least = math.Inf(-1)
+	if t.beyond > 0 && t.share() < clearlyBelow*allowed {
 		t.least = logit(t.share())
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -29,7 +28,8 @@ func (o *Objective) Quantity() string {
 
 // Label is what the objective is about, such as TTFT.
 func (o *Objective) Label() string {
-	if of := metrics.FindLatency(o.Metric); of >= 0 {
+	of := metrics.FindLatency(o.Metric)
+	if of >= 0 {
 		return metrics.Latencies()[of].Label
 	}
 	if o.Metric == goodput {
@@ -94,7 +94,10 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 	}
 	seconds := float64(w.ForNS) / 1e9
 	s := c.Summary(
-		metrics.Summary{Requests: metrics.Requests{Planned: n}, Run: metrics.Run{DurationS: seconds}},
+		metrics.Summary{
+			Requests: metrics.Requests{Planned: n},
+			Run:      metrics.Run{DurationS: seconds},
+		},
 		metrics.Probed{},
 	)
 	out.Intervals = map[string][2]float64{}
@@ -107,13 +110,13 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 		numbers[Goodput] = float64(good) / float64(n)
 	}
 	most := 1.0
-	for i := range objectives {
-		o := &objectives[i]
+	for i, o := range objectives {
 		beyond := 0
 		for _, p := range parts {
 			beyond += len(p.beyond[i])
 		}
-		if over := float64(beyond) / float64(max(1, n)) / o.Allowed; over > most {
+		over := float64(beyond) / float64(max(1, n)) / o.Allowed
+		if over > most {
 			most = over
 			out.Limiter = o.Label() + first(parts, i, o.Allowed)
 		}
@@ -140,7 +143,8 @@ func quantities(objectives []Objective) []string {
 		names = append(names, m.name)
 	}
 	for i := range objectives {
-		if name := objectives[i].Quantity(); !slices.Contains(names, name) {
+		name := objectives[i].Quantity()
+		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
@@ -149,9 +153,8 @@ func quantities(objectives []Objective) []string {
 
 // intervalOf is the 95 % interval of a percentile such as ttft.p95, in ms; nil if there is none.
 func intervalOf(s *metrics.Summary, name string) *[2]float64 {
-	latency, percentile, _ := strings.Cut(name, ".")
-	ms, _ := s.Interval(latency,
-		map[string]int64{"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p999": 999}[percentile])
+	latency, perMille := metrics.PercentileOf(name)
+	ms, _ := s.Interval(latency, perMille)
 	return ms
 }
 
@@ -162,7 +165,8 @@ func first(parts map[string]*part, i int, allowed float64) (which string) {
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		p := parts[name]
 		slices.Sort(p.beyond[i])
-		if most := int(allowed * float64(p.requests)); len(parts) > 1 && most < len(p.beyond[i]) &&
+		most := int(allowed * float64(p.requests))
+		if len(parts) > 1 && most < len(p.beyond[i]) &&
 			p.beyond[i][most] < earliest {
 			earliest = p.beyond[i][most]
 			which = " on " + name

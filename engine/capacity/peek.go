@@ -38,8 +38,7 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 	within := true
 	quiet := true
 	largest := -1.0
-	for j := range s.config.Objectives {
-		o := &s.config.Objectives[j]
+	for j, o := range s.config.Objectives {
 		known := decided(peek.Slices, o.Allowed)
 		all := s.judged(peek.Slices, j, peek.Ended)
 		now := all
@@ -52,7 +51,8 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 		}
 		if lost > o.Allowed && (all.evidence(o.Allowed) >= level || p.Confirm && peek.Ended) &&
 			(peek.Ended || o.Metric == ok || s.nearest(Breaks) != nil) {
-			if why = o.words(all); grows {
+			why = o.words(all)
+			if grows {
 				why += ", and the backlog grows"
 			}
 			return Decision{true, Breaks, why + "."}
@@ -62,7 +62,8 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 		quiet = quiet && calm && now.n >= leastRequests && len(known) > leastSlices
 		rare := calm && !slices.Contains(s.fitted, j) && !above // never showed a sign
 		holds = holds && (rare || calm && peek.Ended || now.share() < o.Allowed && now.evidence(o.Allowed) >= level)
-		if over := now.share() / o.Allowed; over > largest {
+		over := now.share() / o.Allowed
+		if over > largest {
 			largest = over
 			why = o.words(now)
 		}
@@ -83,7 +84,8 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 func (s *Search) judged(all []Slice, j int, ended bool) counts {
 	const doubt = 8 // slices
 	t := count(all, j)
-	if t.designEffect = s.designEffects[j]; ended && len(s.posteriors) == 0 {
+	t.designEffect = s.designEffects[j]
+	if ended && len(s.posteriors) == 0 {
 		t.designEffect = priorDesignEffectFar
 	}
 	if t.parts > 0 {

@@ -67,15 +67,23 @@ func (r *Replicas) section() chart.Section {
 	g := chart.Graph{
 		Title: "Instances needed in each minute",
 		Wide:  true,
-		X:     chart.Axis{Label: "trace time", Unit: "s", Step: 60},
-		Y:     chart.Axis{From: new(0.0)},
+		X: chart.Axis{
+			Label: "trace time",
+			Unit:  "s",
+			Step:  60,
+		},
+		Y: chart.Axis{From: new(0.0)},
 	}
 	values := chart.Values{}
 	for i, n := range r.EachMinute {
 		g.At = append(g.At, float64(i)*60)
 		values = append(values, float64(n))
 	}
-	g.Series = []chart.Series{{Name: "instances", Style: chart.Bars, Values: values}}
+	g.Series = []chart.Series{{
+		Name:   "instances",
+		Style:  chart.Bars,
+		Values: values,
+	}}
 	return chart.Section{
 		Title: "Instances over time",
 		Note: r.Words() +

@@ -171,8 +171,10 @@ func (s *Search) nextDesignPoint() float64 {
 	}
 	least, most := s.bounds()
 	from, to := s.probed()
-	if held := s.nearest(Holds); held != nil && !held.Cut {
-		if broke := s.nearest(Breaks); broke == nil || s.logLoad(broke.Load) > s.logLoad(held.Load) {
+	held := s.nearest(Holds)
+	if held != nil && !held.Cut {
+		broke := s.nearest(Breaks)
+		if broke == nil || s.logLoad(broke.Load) > s.logLoad(held.Load) {
 			least = s.logLoad(held.Load) // what is known to hold is not searched below
 		}
 	}
@@ -196,7 +198,8 @@ func (s *Search) nextDesignPoint() float64 {
 	for k := range tries + 1 {
 		logLoad := s.low + (s.high-s.low)*(2*float64(k)/tries-0.5)
 		logLoad = s.logLoad(s.load(min(most, max(least, logLoad))))
-		if gain := s.posteriors[i].gain(logLoad, n); gain > best {
+		gain := s.posteriors[i].gain(logLoad, n)
+		if gain > best {
 			best = gain
 			where = logLoad
 		}

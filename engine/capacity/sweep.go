@@ -31,7 +31,10 @@ func (s *Sweep) Next() (Probe, bool) {
 	if n >= len(s.at) {
 		return Probe{}, false
 	}
-	return Probe{Number: n + 1, Load: s.at[n]}, true
+	return Probe{
+		Number: n + 1,
+		Load:   s.at[n],
+	}, true
 }
 
 // Window returns how long the window of a probe is, in s. Nothing is added to its warm-in.
@@ -62,7 +65,8 @@ func (s *Sweep) Peek(p Probe, peek Peek) Decision {
 		requests += slice.Requests
 	}
 	for _, o := range s.config.Objectives {
-		if least := o.LeastRequests(); d.Verdict == Holds && requests < least {
+		least := o.LeastRequests()
+		if d.Verdict == Holds && requests < least {
 			d.Verdict = Edge
 			d.Why = format.Many(requests, "request") + " are too few to tell " + o.Text + ": " + format.Count(least) +
 				" would do."
@@ -110,12 +114,16 @@ func (p *Page) curves() (all []chart.Graph) {
 			Title: m.label + " by throughput",
 			Sync:  "throughput",
 			X:     chart.Axis{Label: "output tokens/s"},
-			Y:     chart.Axis{Unit: m.unit, From: new(0.0)},
+			Y: chart.Axis{
+				Unit: m.unit,
+				From: new(0.0),
+			},
 		}
 		for i := range byThroughput {
 			g.At = append(g.At, byThroughput[i].Numbers[tokensPerS])
 		}
-		if g.Series = withInterval(byThroughput, m.name); g.Series != nil {
+		g.Series = withInterval(byThroughput, m.name)
+		if g.Series != nil {
 			all = append(all, g)
 		}
 	}
@@ -171,8 +179,7 @@ func (p *Page) WriteCSV(w io.Writer) error {
 		}
 		return strconv.FormatFloat(v, 'g', 6, 64)
 	}
-	for i := range p.Outcomes {
-		o := &p.Outcomes[i]
+	for _, o := range p.Outcomes {
 		row := []string{number(o.Load, true)}
 		for _, name := range names {
 			v, known := o.Numbers[name]

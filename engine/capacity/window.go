@@ -101,7 +101,9 @@ func (t Timeline) count(s Stretch) int {
 
 // before is how many requests arrive before an instant.
 func (t Timeline) before(ns int64) int {
-	return sort.Search(len(t), func(i int) bool { return t[i] >= ns })
+	return sort.Search(len(t), func(i int) bool {
+		return t[i] >= ns
+	})
 }
 
 // busiest is the stretch behind leadNS in which most requests arrive.

@@ -41,7 +41,8 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 	if len(a.runs) == 1 || len(b.runs) == 1 {
 		r.Scope = ScopePair // a single run tells nothing of how far runs of its side differ
 	}
-	switch what := strings.Join(different, "; "); {
+	what := strings.Join(different, "; ")
+	switch {
 	case !r.Paired && !anyway:
 		return nil, fmt.Errorf(
 			"%s and %s were sent different workloads (%s); replay the same one, or compare distributions alone "+
@@ -65,7 +66,8 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 	}
 	m := match(a.runs, b.runs, r.Paired)
 	r.noteUnpaired(m)
-	if starts := m.starts(); r.Scope == ScopeServers && isSeparate(starts) {
+	starts := m.starts()
+	if r.Scope == ScopeServers && isSeparate(starts) {
 		r.separate = true
 		how := "the sides were run one behind the other"
 		if !m.dated() {
@@ -104,7 +106,8 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 		late := false
 		for side := range moved {
 			most := moved[side][strings.Replace(specs()[of].name, "_planned", "", 1)]
-			switch value := s.mean(m.sides[side], of); {
+			value := s.mean(m.sides[side], of)
+			switch {
 			case most == 0 || !finite(value):
 				continue
 			case most >= value:
@@ -142,7 +145,12 @@ func (s *spec) mean(runs []*sample, at int) float64 {
 
 // metric is an estimate as a result has it.
 func (s *spec) metric(e estimate, a, b float64) Metric {
-	m := Metric{Name: s.name, Unit: s.unit, Main: s.main, why: e.why}
+	m := Metric{
+		Name: s.name,
+		Unit: s.unit,
+		Main: s.main,
+		why:  e.why,
+	}
 	change := s.changeOf(e.distance)
 	known := finite(e.distance) && finite(change)
 	if (known || a == 0 || b == 0) && finite(a) && finite(b) && !strings.HasSuffix(s.name, ".paired") {
@@ -166,6 +174,9 @@ func (s *spec) metric(e estimate, a, b float64) Metric {
 // hideTwins leaves out of one screen what is as in the latency that another mostly equals, such as TTFO of answers
 // without reasoning.
 func hideTwins(all []Metric) {
+	numbers := func(m *Metric) []*float64 {
+		return []*float64{m.A, m.B, m.Change}
+	}
 	for i := range all {
 		m := &all[i]
 		key, number, _ := strings.Cut(m.Name, ".")
@@ -176,8 +187,7 @@ func hideTwins(all []Metric) {
 		twin := slices.IndexFunc(all, func(t Metric) bool {
 			return t.Name == metrics.Latencies()[of].Twin+"."+number
 		})
-		m.Main = twin < 0 ||
-			!reflect.DeepEqual([]*float64{m.A, m.B, m.Change}, []*float64{all[twin].A, all[twin].B, all[twin].Change})
+		m.Main = twin < 0 || !reflect.DeepEqual(numbers(m), numbers(&all[twin]))
 	}
 }
 
@@ -188,7 +198,8 @@ func (r *Result) note(form string, parts ...any) {
 // noteUnpaired says which requests latencies leave out, and whose runs cannot be used.
 func (r *Result) noteUnpaired(m *matched) {
 	for side, name := range []string{"A", "B"} {
-		if n := m.onlyOne[side]; n > 0 {
+		n := m.onlyOne[side]
+		if n > 0 {
 			r.note("%s ended ok in %s alone: latencies leave them out, and error_rate counts them",
 				format.Many(n, "request"), name)
 		}

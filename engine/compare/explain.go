@@ -21,9 +21,10 @@ type grouping struct {
 
 const (
 	fifths = 5
-	// deals is how often differences are dealt anew, by chance, in blocks of a section; a grouping counts if it
-	// explains more than in all but 1 % of them
-	deals, mostByChance = 200, 2
+	// deals is how often differences are dealt anew, by chance, in blocks of a section
+	deals = 200
+	// mostByChance of them, 1 %, may explain as much as a grouping that counts
+	mostByChance = 2
 )
 
 // pairs are requests of two runs, those with the same place in both lists.
@@ -67,7 +68,8 @@ func (m *matched) explain(found []Metric) (all []Culprits) {
 				of.Label,
 			),
 		}
-		if best := mostSure(groupings, differences); best != nil {
+		best := mostSure(groupings, differences)
+		if best != nil {
 			c.By = best.by
 			c.Groups = best.list(p, l, differences, sum)
 			top := c.Groups[0]
@@ -88,7 +90,8 @@ func (m *matched) explain(found []Metric) (all []Culprits) {
 func mostSure(groupings []*grouping, differences []float64) (best *grouping) {
 	most := 0.0
 	for _, g := range groupings {
-		if f := g.ratio(differences); f > most {
+		f := g.ratio(differences)
+		if f > most {
 			most = f
 			best = g
 		}
@@ -102,7 +105,9 @@ func mostSure(groupings []*grouping, differences []float64) (best *grouping) {
 		for _, block := range random.Perm(sectionsMost) {
 			dealt = append(dealt, differences[block*n/sectionsMost:(block+1)*n/sectionsMost]...)
 		}
-		if slices.ContainsFunc(groupings, func(g *grouping) bool { return g.ratio(dealt) >= most }) {
+		if slices.ContainsFunc(groupings, func(g *grouping) bool {
+			return g.ratio(dealt) >= most
+		}) {
 			asMuch++
 		}
 	}
@@ -118,7 +123,8 @@ func (p pairs) differences(latency int) (out []float64, sum float64) {
 	var sizes []float64
 	for i := range p.a {
 		d := p.b[i].ms[latency] - p.a[i].ms[latency]
-		if out = append(out, d); finite(d) {
+		out = append(out, d)
+		if finite(d) {
 			sizes = append(sizes, math.Abs(d))
 		}
 	}
@@ -127,7 +133,8 @@ func (p pairs) differences(latency int) (out []float64, sum float64) {
 	}
 	most := stats.Describe(sizes, 1).P99
 	for i, d := range out {
-		if out[i] = max(-most, min(d, most)); finite(d) {
+		out[i] = max(-most, min(d, most))
+		if finite(d) {
 			sum += out[i]
 		}
 	}
@@ -136,7 +143,9 @@ func (p pairs) differences(latency int) (out []float64, sum float64) {
 
 // groupings are all ways to group pairs.
 func (p pairs) groupings() []*grouping {
-	tokens := func(v float64) string { return format.Count(int64(v)) }
+	tokens := func(v float64) string {
+		return format.Count(int64(v))
+	}
 	var instances []string
 	number := map[string]float64{"": math.NaN()}
 	for _, r := range p.b {
@@ -145,7 +154,9 @@ func (p pairs) groupings() []*grouping {
 			instances = append(instances, "instance "+r.instance)
 		}
 	}
-	instance := func(v float64) string { return instances[int(v)] }
+	instance := func(v float64) string {
+		return instances[int(v)]
+	}
 	return []*grouping{
 		group("uncached tokens", " uncached tokens in B", true, p.b, tokens, func(r *row) float64 {
 			return r.prompt - r.cached
@@ -165,7 +176,10 @@ func (p pairs) groupings() []*grouping {
 // group puts pairs into groups by a value of their row of one side; NaN is unknown. With inFifths groups are of one
 // size, but for equal values; else each value has its own. What stands behind the values in their names.
 func group(by, what string, inFifths bool, rows []*row, print func(float64) string, of func(*row) float64) *grouping {
-	g := &grouping{by: by, of: slices.Repeat([]int{-1}, len(rows))}
+	g := &grouping{
+		by: by,
+		of: slices.Repeat([]int{-1}, len(rows)),
+	}
 	var order []int // of the pairs that are known
 	values := make([]float64, len(rows))
 	for pair, r := range rows {
@@ -188,7 +202,8 @@ func group(by, what string, inFifths bool, rows []*row, print func(float64) stri
 			end++
 		}
 		name := print(values[order[at]])
-		if to := print(last); to != name {
+		to := print(last)
+		if to != name {
 			name += " to " + to
 		}
 		for _, pair := range order[at:end] {
@@ -235,7 +250,8 @@ func (g *grouping) list(p pairs, latency int, differences []float64, sum float64
 		all = append(all, Group{Name: name})
 	}
 	for pair, d := range differences {
-		if group := g.of[pair]; group >= 0 && !math.IsNaN(d) {
+		group := g.of[pair]
+		if group >= 0 && !math.IsNaN(d) {
 			to := &all[group]
 			to.Requests++
 			to.Share += d / sum
@@ -248,7 +264,9 @@ func (g *grouping) list(p pairs, latency int, differences []float64, sum float64
 		all[i].A /= n
 		all[i].B /= n
 	}
-	all = slices.DeleteFunc(all, func(g Group) bool { return g.Requests == 0 })
+	all = slices.DeleteFunc(all, func(g Group) bool {
+		return g.Requests == 0
+	})
 	slices.SortStableFunc(all, func(a, b Group) int {
 		return cmp.Compare(b.Share, a.Share)
 	})

@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	// sectionsMost are the finest sections of a run, and sectionsLeast the coarsest that an interval is from.
-	sectionsMost, sectionsLeast = 20, 3
+	// sectionsMost are the finest sections of a run that an interval is from, and sectionsLeast the coarsest.
+	sectionsMost  = 20
+	sectionsLeast = 3
 	// sectionsLong are those whose variance tells how it grows with length.
 	sectionsLong = 5
 	// dependent is a growth that independent sections seldom show: of 4 and some 13 degrees of freedom, 14 % do.
@@ -43,10 +44,11 @@ func ofRuns(a, b []float64) estimate {
 	}
 	ofA := varianceA / float64(len(a))
 	ofB := varianceB / float64(len(b))
-	square := func(v float64, n int) float64 { return v * v / max(1, float64(n-1)) }
 	freedom := float64(max(len(a), len(b)) - 1)
-	if sum := ofA + ofB; len(a) > 1 && len(b) > 1 && sum > 0 {
-		freedom = sum * sum / (square(ofA, len(a)) + square(ofB, len(b)))
+	sum := ofA + ofB
+	if len(a) > 1 && len(b) > 1 && sum > 0 {
+		ofBoth := square(ofA)/float64(len(a)-1) + square(ofB)/float64(len(b)-1)
+		freedom = square(sum) / ofBoth
 	}
 	t := stats.Student95(freedom)
 	return estimate{
@@ -97,7 +99,7 @@ func ofDrift(e estimate, values, starts [2][]float64) estimate {
 	slope := along / across
 	left := 0.0
 	for i := range x {
-		left += (y[i] - slope*x[i]) * (y[i] - slope*x[i]) / freedom
+		left += square(y[i]-slope*x[i]) / freedom
 	}
 	variance := left * (1/float64(len(values[0])) + 1/float64(len(values[1])) + apart*apart/across)
 	reach := math.Abs(slope*apart) + stats.Student95(freedom)*math.Sqrt(variance)
@@ -154,6 +156,10 @@ func (m *matched) ofCounts(e estimate, shares [2][]float64) estimate {
 	return e
 }
 
+func square(v float64) float64 {
+	return v * v
+}
+
 // normal95 is how many standard errors from a mean 95 % of a normal distribution reach.
 const normal95 = 1.96
 
@@ -174,7 +180,7 @@ func jackknife(whole float64, without []float64, sizes []int) (pseudo []float64,
 	}
 	for i, v := range pseudo {
 		parts := float64(sum) / float64(sizes[i])
-		variance += (v - centre) * (v - centre) / (parts - 1) / n
+		variance += square(v-centre) / (parts - 1) / n
 	}
 	return pseudo, variance
 }
@@ -184,7 +190,7 @@ func jackknife(whole float64, without []float64, sizes []int) (pseudo []float64,
 func neighbours(values []float64) (variance float64) {
 	n := float64(len(values))
 	for i, v := range values[1:] {
-		variance += (v - values[i]) * (v - values[i]) / 2 / (n - 1) / n
+		variance += square(v-values[i]) / 2 / (n - 1) / n
 	}
 	return variance
 }
@@ -225,7 +231,10 @@ func within(s *spec, at int, whole [2][]float64, cuts []cut, spanS float64) esti
 	distance := func(sides [2][]float64) float64 {
 		return s.scale(sides[1][at]) - s.scale(sides[0][at])
 	}
-	e := estimate{distance: distance(whole), floor: math.NaN()}
+	e := estimate{
+		distance: distance(whole),
+		floor:    math.NaN(),
+	}
 	growth := 1.0
 	for _, c := range cuts {
 		g := c.groups
@@ -249,7 +258,8 @@ func within(s *spec, at int, whole [2][]float64, cuts []cut, spanS float64) esti
 		for count := sectionsLeast; count <= sectionsMost/2; count++ {
 			e.reach = max(e.reach, stats.Student95(float64(count-1))*math.Sqrt(ofSections(pseudo, count)))
 		}
-		if short := neighbours(pseudo); short > 0 {
+		short := neighbours(pseudo)
+		if short > 0 {
 			growth = max(growth, ofSections(pseudo, sectionsLong)/short)
 		}
 	}
@@ -315,7 +325,8 @@ func (m *matched) estimates() (all []estimate) {
 				break
 			}
 			needed := stats.SamplesFor(s.quantile)
-			if says := m.effective(i/kindsOf, i); says < float64(needed) {
+			says := m.effective(i/kindsOf, i)
+			if says < float64(needed) {
 				e = e.unknown("its values come in bursts, and say as much as %.0f of %s needed: %s requests would do, "+
 					"or 3 runs a side", says, format.Count(needed), format.Count(int64(float64(needed*good)/says)))
 			}
@@ -363,7 +374,7 @@ func (m *matched) effective(latency, quantile int) float64 {
 			if expected == 0 { // all values are equal
 				continue
 			}
-			dispersion += (count - expected) * (count - expected) / (expected * (1 - share)) / (sectionsMost - 1)
+			dispersion += square(count-expected) / (expected * (1 - share)) / (sectionsMost - 1)
 		}
 		worst = max(worst, dispersion)
 	}

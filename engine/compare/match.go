@@ -43,7 +43,9 @@ func match(a, b []*run, paired bool) *matched {
 	}
 	for _, s := range m.samples {
 		if !paired {
-			s.good = keep(s.rows, func(r *row) bool { return r.ok })
+			s.good = keep(s.rows, func(r *row) bool {
+				return r.ok
+			})
 			continue
 		}
 		s.all = keep(s.rows, m.inAll)
@@ -55,7 +57,9 @@ func match(a, b []*run, paired bool) *matched {
 	for place := range m.samples[0].all {
 		var ok [2]bool
 		for side, samples := range m.sides {
-			failed := func(s *sample) bool { return !s.all[place].ok }
+			failed := func(s *sample) bool {
+				return !s.all[place].ok
+			}
 			ok[side] = !slices.ContainsFunc(samples, failed)
 		}
 		switch {

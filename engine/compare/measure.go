@@ -113,11 +113,14 @@ func (m *matched) newColumn(n int, of func(i int) float64) *column {
 	var order []int
 	all := make([]float64, n)
 	for i := range n {
-		if all[i] = of(i); finite(all[i]) {
+		all[i] = of(i)
+		if finite(all[i]) {
 			order = append(order, i)
 		}
 	}
-	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(all[i], all[j]) })
+	slices.SortFunc(order, func(i, j int) int {
+		return cmp.Compare(all[i], all[j])
+	})
 	c := new(column)
 	for _, i := range order {
 		c.values = append(c.values, all[i])
@@ -173,8 +176,12 @@ func (m *matched) addColumns() {
 			means = append(means, math.Exp(sum/float64(len(m.samples))))
 		}
 		for _, s := range m.samples {
-			of := func(i int) float64 { return s.good[i].ms[l] }
-			ratio := func(i int) float64 { return of(i) / means[i] }
+			of := func(i int) float64 {
+				return s.good[i].ms[l]
+			}
+			ratio := func(i int) float64 {
+				return of(i) / means[i]
+			}
 			s.latencies = append(s.latencies, m.newColumn(len(s.good), of))
 			s.ratios = append(s.ratios, m.newColumn(len(means), ratio))
 		}

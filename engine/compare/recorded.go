@@ -35,7 +35,10 @@ func Recorded(t *trace.Trace, of *Side) (*Side, error) {
 		return nil, errors.New(summary.Workload.Trace + " has no times of its own to compare with; traces of agents " +
 			"may have (fastreplay help traces)")
 	}
-	return &Side{SLOs: of.SLOs, runs: []*run{r}}, nil
+	return &Side{
+		SLOs: of.SLOs,
+		runs: []*run{r},
+	}, nil
 }
 
 // isRecord reports whether a side is what a trace recorded of itself.

@@ -102,7 +102,8 @@ func (s *Side) Add(dir string, summary *metrics.Summary, all iter.Seq2[*record.R
 			return fmt.Errorf("%s has two records of request %d", dir, w.index)
 		}
 	}
-	if s.runs = append(s.runs, r); len(s.runs) > 1 {
+	s.runs = append(s.runs, r)
+	if len(s.runs) > 1 {
 		if found, _ := differences(s.runs[0], r); len(found) > 0 {
 			return fmt.Errorf("%s was sent another workload than %s, which is to be the same (%s)",
 				dir, s.runs[0].dir, strings.Join(found, "; "))

@@ -40,10 +40,16 @@ func (m *Metric) judge(s spec, r *Result) {
 		}
 	default:
 		fall := *m.Change < 0
-		m.Verdict = map[bool]string{true: Better, false: Worse}[fall != s.higher]
+		m.Verdict = map[bool]string{
+			true:  Better,
+			false: Worse,
+		}[fall != s.higher]
 		m.Sentence = fmt.Sprintf("B's %s is %s %s %s",
 			s.label, m.amount(math.Abs(*m.Change), false),
-			map[bool]string{true: "lower", false: "higher"}[fall], m.ends())
+			map[bool]string{
+				true:  "lower",
+				false: "higher",
+			}[fall], m.ends())
 		if m.times() {
 			m.Sentence = fmt.Sprintf("B's %s is %s A's %s", s.label, m.change(), m.ends())
 		}
@@ -87,7 +93,9 @@ func (m *Metric) times() bool {
 }
 
 // factor prints a change as what A is multiplied by.
-func factor(change float64) string { return format.Short(1 + change) }
+func factor(change float64) string {
+	return format.Short(1 + change)
+}
 
 // change prints the change with its unit, and with a + if it is a rise in percent.
 func (m *Metric) change() string {

@@ -43,7 +43,10 @@ func (w *Work) NewIdealModel() *IdealModel {
 		low = 0
 		high = w.Overhead.Tokens()
 	}
-	m := &IdealModel{work: w, least: newIdealCaches(low, PrefixCache.block)}
+	m := &IdealModel{
+		work:  w,
+		least: newIdealCaches(low, PrefixCache.block),
+	}
 	if w.assumesBlocks() || low != high {
 		m.most = newIdealCaches(high, PrefixCache.FinestBlock)
 	}

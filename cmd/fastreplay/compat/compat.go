@@ -66,7 +66,7 @@ func NewLine(flags *pflag.FlagSet, profile bool) *Line {
 			add = flags.BoolFuncP
 		}
 		add(name, n.Short, "", func(text string) error {
-			l.given = append(l.given, Setting{Name: name, Values: []string{text}})
+			l.give(name, text)
 			return nil
 		})
 		flags.Lookup(name).Hidden = true
@@ -121,9 +121,17 @@ func (l *Line) Translate(file []Setting, traced bool) error {
 	return nil
 }
 
+// give notes what a name of another tool was given.
+func (l *Line) give(name, text string) {
+	s := Setting{Name: name, Values: []string{text}}
+	l.given = append(l.given, s)
+}
+
 // Given reports whether a name of another tool was given.
 func (l *Line) Given(name string) bool {
-	return slices.ContainsFunc(l.given, func(s Setting) bool { return s.Name == name })
+	return slices.ContainsFunc(l.given, func(s Setting) bool {
+		return s.Name == name
+	})
 }
 
 // last is the value that a name of another tool was given last; "" if it was not.
@@ -178,29 +186,33 @@ func (l *Line) take(n Name, text string) error {
 		l.typed["model"] = "--served-model-name"
 		return l.Flags.Set("model", ours)
 	}
-	return l.set(n, ours)
+	return l.set(n.Name, n.Flag, ours)
 }
 
-// set refuses two names of one flag with different values.
-func (l *Line) set(n Name, text string) error {
-	own := l.Flags.Lookup(n.Flag)
+// set gives a flag of ours what theirs means. It refuses two names of one flag with different values.
+func (l *Line) set(theirs, flag, text string) error {
+	own := l.Flags.Lookup(flag)
 	before := list(own)
-	typed := cmp.Or(l.typed[n.Flag], "--"+n.Flag)
-	first := !own.Changed || n.adds() || typed == "--"+n.Name
-	if n.Flag == "arrival" && before[0] == "gamma" {
-		first = true // a shape is added to it
+	typed := cmp.Or(l.typed[flag], "--"+flag)
+	// several names may give these different values
+	adds := slices.Contains([]string{"extra-inputs", "header", "goodput", "fields"}, flag)
+	first := !own.Changed || adds || typed == "--"+theirs
+	same := slices.Equal(before, []string{text})
+	if flag == "arrival" { // a shape is added to gamma, before or behind it
+		first = first || before[0] == "gamma"
+		same = same || text == "gamma" && strings.HasPrefix(before[0], "gamma:")
 	}
-	if !first && (slices.Equal(before, []string{text}) || text == "gamma" && strings.HasPrefix(before[0], "gamma:")) {
+	if !first && same {
 		return nil
 	}
-	if err := l.Flags.Set(n.Flag, text); err != nil {
-		return fmt.Errorf("--%s %q: %w", n.Name, text, Plain(err))
+	if err := l.Flags.Set(flag, text); err != nil {
+		return fmt.Errorf("--%s %q: %w", theirs, text, Plain(err))
 	}
 	if !first && !slices.Equal(before, list(own)) {
-		return fmt.Errorf("%s and --%s are two names of one flag and differ; give one of them", typed, n.Name)
+		return fmt.Errorf("%s and --%s are two names of one flag and differ; give one of them", typed, theirs)
 	}
-	if !n.adds() {
-		l.typed[n.Flag] = "--" + n.Name
+	if !adds {
+		l.typed[flag] = "--" + theirs
 	}
 	return nil
 }
@@ -215,10 +227,12 @@ func list(f *pflag.Flag) []string {
 
 // Plain returns why a flag does not take a value, without pflag's and strconv's words about it.
 func Plain(err error) error {
-	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
+	bad := (*pflag.InvalidValueError)(nil)
+	if errors.As(err, &bad) {
 		err = bad.Unwrap()
 	}
-	if number := (*strconv.NumError)(nil); errors.As(err, &number) {
+	number := (*strconv.NumError)(nil)
+	if errors.As(err, &number) {
 		what := map[string]string{"ParseFloat": "a number", "ParseBool": "true or false",
 			"ParseUint": "a whole number of 0 or more"}[number.Func]
 		return fmt.Errorf("want %s", cmp.Or(what, "a whole number"))
@@ -235,8 +249,12 @@ func (l *Line) takeFile(file []Setting, traced bool) error {
 		"trace": traced,
 		"url":   l.Given("host") || l.Given("port") || strings.Contains(l.text("endpoint"), "://"),
 	}
-	l.Flags.Visit(func(f *pflag.Flag) { onLine[f.Name] = true })
-	foreign := func(s Setting) int { return min(1, len(l.names[s.Name].Name)) }
+	l.Flags.Visit(func(f *pflag.Flag) {
+		onLine[f.Name] = true
+	})
+	foreign := func(s Setting) int {
+		return min(1, len(l.names[s.Name].Name))
+	}
 	// ours first: theirs must agree
 	slices.SortStableFunc(file, func(a, b Setting) int {
 		return foreign(a) - foreign(b)
@@ -272,7 +290,7 @@ func (l *Line) takeSetting(s Setting, n Name, ours *pflag.Flag) error {
 			}
 			continue
 		}
-		l.given = append(l.given, Setting{Name: s.Name, Values: []string{text}})
+		l.give(s.Name, text)
 		if err := l.take(n, text); err != nil {
 			return err
 		}

@@ -109,27 +109,29 @@ func (l *Line) vllmDefaults() error {
 // readMultiplier takes vLLM's seconds to a unit of timestamps: the largest of ours that is not larger, and the rest as
 // a speed.
 func (l *Line) readMultiplier(text string) error {
+	const name = "timed-trace-sec-multiplier"
 	factor, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(factor > 0) || math.IsInf(factor, 0) {
-		return fmt.Errorf("--timed-trace-sec-multiplier %q: want a number of seconds above 0", text)
+		return fmt.Errorf("--%s %q: want a number of seconds above 0", name, text)
 	}
 	unit := "ns"
 	seconds := 1e-9
 	for _, larger := range []string{"us", "ms", "s"} {
-		if next := seconds * 1000; factor >= next*(1-1e-9) {
+		next := seconds * 1000
+		if factor >= next*(1-1e-9) {
 			unit = larger
 			seconds = next
 		}
 	}
 	scale := seconds / factor
 	if math.Abs(scale-1) > 1e-9 {
-		if err := l.set(Name{Name: "timed-trace-sec-multiplier", Flag: "scale"},
-			strconv.FormatFloat(scale, 'g', 12, 64)); err != nil {
+		rest := strconv.FormatFloat(scale, 'g', 12, 64)
+		if err := l.set(name, "scale", rest); err != nil {
 			return err
 		}
 		l.note("--timed-trace-sec-multiplier %s: timestamps are read in %s and sent at --scale %.6g", text, unit, scale)
 	}
-	return l.set(Name{Name: "timed-trace-sec-multiplier", Flag: "time-unit"}, unit)
+	return l.set(name, "time-unit", unit)
 }
 
 // noteReplayer notes where a trace-replayer's defaults are not ours; each of its command lines has a
@@ -156,7 +158,7 @@ func (l *Line) join() error {
 	}
 	if l.Given("host") || l.Given("port") {
 		url := cmp.Or(l.last("host"), "127.0.0.1") + ":" + cmp.Or(l.last("port"), "8000")
-		if err := l.set(Name{Name: "host", Flag: "url"}, url); err != nil {
+		if err := l.set("host", "url", url); err != nil {
 			return err
 		}
 	}
@@ -164,7 +166,7 @@ func (l *Line) join() error {
 	if !strings.Contains(endpoint, "://") {
 		return nil
 	}
-	if err := l.set(Name{Name: "endpoint", Flag: "url"}, endpoint); err != nil {
+	if err := l.set("endpoint", "url", endpoint); err != nil {
 		return err
 	}
 	return l.Flags.Set("endpoint", "")

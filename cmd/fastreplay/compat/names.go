@@ -100,11 +100,6 @@ func (n *Name) Ours() string {
 	return n.Flag + "=" + text
 }
 
-// adds reports whether the value is added to what the flag has: several names may then give it different values.
-func (n *Name) adds() bool {
-	return n.Flag == "extra-inputs" || n.Flag == "header" || n.Flag == "goodput" || n.Flag == "fields"
-}
-
 // byName returns the meanings that names have for `fastreplay profile`, or for all else.
 func byName(profile bool) map[string]Name {
 	other := map[bool]string{true: "others", false: "profile"}[profile]

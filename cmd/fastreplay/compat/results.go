@@ -35,7 +35,8 @@ func (l *Line) nameResults() error {
 		l.addExport("vllm")
 	}
 	base := cmp.Or(l.last("profile-export-file"), l.last("profile-export-prefix"))
-	if end := filepath.Ext(base); slices.Contains([]string{".jsonl", ".json", ".csv"}, end) {
+	end := filepath.Ext(base)
+	if slices.Contains([]string{".jsonl", ".json", ".csv"}, end) {
 		base = strings.TrimSuffix(base, end)
 	}
 	switch {

@@ -77,7 +77,10 @@ func (l *Line) synthesize() error {
 		l.note("%.0f requests are made, or as many as are sent within --duration; --request-count makes more", rows)
 	}
 	if p["input"] == 0 {
-		p["input"] = map[bool]float64{true: 1024, false: 550}[l.dataset == "random"]
+		p["input"] = map[bool]float64{
+			true:  1024,
+			false: 550,
+		}[l.dataset == "random"]
 	}
 	if p["output"] == 0 {
 		l.note("answers of 128 tokens are asked for, since nothing says their length")

@@ -96,7 +96,10 @@ func duration(text string, unit, more time.Duration) (string, error) {
 	n, err := strconv.ParseFloat(text, 64)
 	ns := n * float64(unit)
 	if err != nil || !(ns >= 0) || ns > math.MaxInt64/2 {
-		name := map[time.Duration]string{time.Second: "seconds", time.Millisecond: "milliseconds"}[unit]
+		name := map[time.Duration]string{
+			time.Second:      "seconds",
+			time.Millisecond: "milliseconds",
+		}[unit]
 		return "", fmt.Errorf("want a number of %s, not below 0", name)
 	}
 	return (time.Duration(math.Round(ns)) + more).String(), nil
