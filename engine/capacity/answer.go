@@ -3,6 +3,7 @@ package capacity
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/fastreplay/fastreplay/engine/format"
 )
@@ -105,10 +106,10 @@ func (s *Search) ended() string {
 	held := s.held()
 	switch {
 	case s.complete():
-		if low, load, high := s.interval(tail); high-low > s.config.Precision*load {
-			return "The interval is as narrow as this part of the trace allows: other traffic like it varies as much."
+		if s.asWanted() {
+			return "The interval is as narrow as wanted."
 		}
-		return "The interval is as narrow as wanted."
+		return s.boundByPart()
 	case s.stopped != "":
 		return s.stopped
 	case held != 0 && s.logLoad(held) >= most-1e-9 && (len(s.posteriors) == 0 || s.confirmed(most)),
@@ -123,6 +124,28 @@ func (s *Search) ended() string {
 		return fmt.Sprintf("After %d probes the interval is still wider than wanted.", mostProbes)
 	}
 	return ""
+}
+
+// asWanted tells whether the interval is as narrow as wanted.
+func (s *Search) asWanted() bool {
+	low, load, high := s.interval(tail)
+	return high-low <= s.config.Precision*load || s.config.Whole && high-low <= 1
+}
+
+// boundByPart says how wide the interval is if more probes of this part of the trace would not narrow it, and what
+// would. What traffic varies by falls with the root of the time that is measured.
+func (s *Search) boundByPart() string {
+	low, load, high := s.interval(tail)
+	words := fmt.Sprintf("The interval is as narrow as this part of the trace allows, a factor of %s from end to end: "+
+		"other traffic like it varies as much.", format.Number(high/low, 2))
+	if p := s.part(load); p != nil && p.Whole {
+		return words + " A longer trace would narrow it."
+	}
+	words += fmt.Sprintf(" --window %v", time.Duration(4*s.config.WindowS*1e9).Round(time.Second))
+	if s.config.Budget > 0 {
+		words += fmt.Sprintf(" --budget %v", 4*s.config.Budget)
+	}
+	return words + " would bring it to about " + format.Number(math.Sqrt(high/low), 2) + "."
 }
 
 // nextS is how long the next window must be at least, in s. Far from the edge a small part of one may do.
@@ -255,7 +278,7 @@ func (s *Search) bounded() (a Answer, easy, hard *float64) {
 		Load:     load,
 		Probes:   len(s.outcomes),
 		SpentS:   s.spentS,
-		Complete: s.complete(),
+		Complete: s.complete() && s.asWanted(),
 		Why:      s.why,
 	}
 	o := s.last()

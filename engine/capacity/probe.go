@@ -149,7 +149,7 @@ type Answer struct {
 	Limits   string   `json:"limits"` // text of the objective that breaks first; "" if none is known to break
 	Probes   int      `json:"probes"`
 	SpentS   float64  `json:"spent_s"`
-	Complete bool     `json:"complete"` // as precise as wanted or as the part of the trace allows, and confirmed
+	Complete bool     `json:"complete"` // the interval is as narrow as wanted (--precision), and its easy end is confirmed
 	HeldS    float64  `json:"held_s"`   // how long the objectives held in the confirmation; 0 if they did not
 	HeldAt   float64  `json:"held_at"`  // the load of that
 	Doubt    string   `json:"doubt"`    // why the interval may be wrong, a whole sentence; "" if nothing showed it

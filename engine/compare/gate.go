@@ -88,9 +88,9 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 	switch {
 	case r.Scope != ScopeServers:
 		return Undecided, words + "; how far runs differ is not known: 3 runs a side would tell"
-	case worst <= limit:
+	case worst <= limit+rounding:
 		return Passed, words
-	case best > limit:
+	case best > limit+rounding:
 		return Failed, words
 	}
 	runs := min(len(r.A.Dirs), len(r.B.Dirs))
@@ -104,6 +104,8 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 }
 
 const (
+	// rounding is by how much floats may miss a change: of a server's whole steps an interval may have no width.
+	rounding = 1e-9
 	// mostPairs is how many more pairs of runs anybody is asked for.
 	mostPairs = 50
 	// fewestRuns are the fewest of a side whose spread tells how many that are: that of two may be a thirtieth of the

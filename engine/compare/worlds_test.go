@@ -141,8 +141,8 @@ func judgeWorld(w worlds.World, trials uint64, runs int) *worldScore {
 					s.byMetric[m.Name].Add(low, high, truth)
 				case k == 2 && runs > 1 && w.Slots == 0:
 					// at the limit either word is wrong
-					s.gates.Add(high <= 0.05, false, 0.05+1e-9, 0.05)
-					s.gates.Add(false, low > 0.05, 0.05, 0.05)
+					s.gates.Add(high <= 0.05-rounding, false, 0.05+rounding, 0.05)
+					s.gates.Add(false, low > 0.05+rounding, 0.05, 0.05)
 				}
 			}
 		}
