@@ -139,6 +139,9 @@ func (c *Collector) behindBursts(all *targetStats) (unsafe []Unsafe, behind int6
 				less /= max(1, a.output-1)
 			}
 			by[l].add(a.latencies[i], less, 0)
+			if l == E2E {
+				by[NTPOT].add(perOutputToken(a.latencies[i], a.output), less/max(1, a.output), 0)
+			}
 		}
 	}
 	return by.unsafe(all), behind

@@ -218,6 +218,7 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 		s.Jobs.Recycled = max(0, s.Jobs.begun-lanes)
 	}
 	s.setEnergy()
+	s.setInteractivity()
 	setGoodput(&s, &all, targets)
 	counted := c.CountedHits(s.Servers)
 	s.PrefixCache.count(&all, targets, counted)

@@ -84,7 +84,7 @@ func (m *measured) tokens(rng *rand.Rand, silent bool) {
 }
 
 // samples are the naive distributions of some requests.
-type samples struct{ drift, ttft, ttftPlanned, ttfo, ttfoPlanned, tpot, itl, e2e, e2ePlanned, wireDrift, upload oracle }
+type samples struct{ drift, ttft, ttftPlanned, ttfo, ttfoPlanned, tpot, ntpot, itl, e2e, e2ePlanned, wireDrift, upload oracle }
 
 func naive(all []measured, target int) (s samples) {
 	const none = math.MinInt64
@@ -115,6 +115,9 @@ func naive(all []measured, target int) (s samples) {
 		}
 		if r.AckedNS != none {
 			s.upload = append(s.upload, r.AckedNS-r.SentNS)
+		}
+		if r.CompletionTokens > 0 {
+			s.ntpot = append(s.ntpot, int64(math.Round(float64(r.LastTokenNS-r.SentNS)/float64(r.CompletionTokens))))
 		}
 		s.itl = append(s.itl, m.gaps...)
 		s.e2e = append(s.e2e, r.LastTokenNS-r.SentNS)
@@ -167,7 +170,7 @@ func checkTargetStats(t *testing.T, name string, s *targetStats, want samples) {
 	t.Helper()
 	for i, l := range latencies {
 		o, ok := map[string]oracle{
-			"drift": want.drift, "ttft": want.ttft, "ttft_planned": want.ttftPlanned, "ttfo": want.ttfo, "ttfo_planned": want.ttfoPlanned, "tpot": want.tpot,
+			"drift": want.drift, "ttft": want.ttft, "ttft_planned": want.ttftPlanned, "ttfo": want.ttfo, "ttfo_planned": want.ttfoPlanned, "tpot": want.tpot, "ntpot": want.ntpot,
 			"itl": want.itl, "e2e": want.e2e, "e2e_planned": want.e2ePlanned, "wire_drift": want.wireDrift, "upload": want.upload,
 		}[l.Key]
 		if !ok || len(o) == 0 {

@@ -156,6 +156,9 @@ func (k *timing) of(latency int) int64 {
 		}
 		return k.driftNS()
 	}
+	if latency == NTPOT {
+		return perOutputToken(k.latency(E2E), int64(k.output))
+	}
 	if at := slices.Index(timedLatencies[:], latency); at >= 0 {
 		return k.latencies[at]
 	}

@@ -25,6 +25,7 @@ const (
 	TTFO
 	TTFOPlanned
 	TPOT
+	NTPOT
 	ITL
 	E2E
 	E2EPlanned
@@ -144,6 +145,21 @@ var latencies = [NumLatencies]Latency{
 		lateRead:    eachToken,
 		perToken:    true,
 	},
+	NTPOT: {
+		Key:     "ntpot",
+		Label:   "NTPOT",
+		Long:    "NTPOT: E2E by output tokens",
+		Aliases: []string{"normalized_time_per_output_token"}, // inference-perf's
+		Of: func(r *record.Record) int64 {
+			return perOutputToken(r.E2ENS(), r.CompletionTokens)
+		},
+		Bounded:     true,
+		Shown:       OnPage,
+		toleratedNS: toleratedTokNS,
+		lateRead: func(r *record.Record) (less, more int64) {
+			return known(r.LastSlackNS) / max(1, r.CompletionTokens), 0
+		},
+	},
 	ITL: {
 		Key:         "itl",
 		Label:       "ITL",
@@ -196,7 +212,9 @@ type RunLatencies struct {
 	TTFOMS        *stats.Percentiles `json:"ttfo_ms"`
 	TTFOPlannedMS *stats.Percentiles `json:"ttfo_planned_ms"` // the same - planned
 	// time per output token after the first: (last token - first token) / (completion tokens - 1)
-	TPOTMS       *stats.Percentiles `json:"tpot_ms"`
+	TPOTMS *stats.Percentiles `json:"tpot_ms"`
+	// normalised time per output token: e2e_ms / completion tokens of requests that have any
+	NTPOTMS      *stats.Percentiles `json:"ntpot_ms"`
 	ITLMS        *stats.Percentiles `json:"itl_ms"`         // gaps between token chunks; counted in a histogram
 	E2EMS        *stats.Percentiles `json:"e2e_ms"`         // last token - sent
 	E2EPlannedMS *stats.Percentiles `json:"e2e_planned_ms"` // last token - planned
@@ -248,6 +266,14 @@ func lastToken(r *record.Record) (less, more int64) { return known(r.LastSlackNS
 func eachToken(r *record.Record) (less, more int64) {
 	tokens := max(1, r.CompletionTokens-1)
 	return known(r.LastSlackNS) / tokens, known(r.FirstSlackNS) / tokens
+}
+
+// perOutputToken is the share of so many ns that each output token has, rounded to the nearest; record.None without any.
+func perOutputToken(ns, tokens int64) int64 {
+	if ns == record.None || tokens < 1 {
+		return record.None
+	}
+	return (ns + tokens/2) / tokens
 }
 
 // Latencies returns the table, in the order of result files. It is not to be changed.

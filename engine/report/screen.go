@@ -96,6 +96,7 @@ func (p *screen) numbers() {
 	p.requests()
 	p.prefixCache()
 	p.steady()
+	p.users()
 	p.jobs()
 	p.add(blank, "")
 	p.latencies()
@@ -487,6 +488,7 @@ func (p *screen) steady() {
 			known(three, c.PerMInput, "input"),
 			known(three, c.PerMTokens, "both"),
 			known(three, c.PerRequest, "a request"),
+			known(three, c.PerJob, "a job"),
 			fmt.Sprint(c.PerHour)+" an hour for all servers")
 	}
 	if e := p.Energy; e != nil {
@@ -494,8 +496,27 @@ func (p *screen) steady() {
 			known(three, e.PerToken, "J/token"),
 			known(three, e.PerOutput, "J/output token"),
 			known(three, e.PerOK, "J/request"),
+			known(three, e.PerJob, "J/job"),
 			three(p.Servers.All.PowerW.Mean)+" W")
 	}
+}
+
+// users adds how fast users get output, if there are agents or conversations, and what a GPU makes.
+func (p *screen) users() {
+	var parts []string
+	if i := p.Interactivity; i != nil && p.Jobs != nil {
+		l := shownLatency{key: "ntpot", q: p.NTPOTMS, unitNS: 1e6}
+		numbers := l.numbers(p.Summary)
+		p75, p90 := numbers[1], numbers[2]
+		parts = append(parts,
+			"interactivity p75 "+p75.mark+three(i.P75),
+			"p90 "+p90.mark+three(i.P90),
+			known(three, i.PerUser, "a user"))
+	}
+	if p.PerGPU != nil {
+		parts = append(parts, three(p.PerGPU.OutputTokensPerS)+" a GPU")
+	}
+	p.field(first, 2, "output tok/s", parts...)
 }
 
 // latencies adds a row for each latency: percentiles and their p99 by time.
