@@ -118,7 +118,8 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 	c.Flags().Lookup("steady").NoOptDefVal = "20%"
 	c.Flags().Float64Var(&price, "price-per-hour", 0,
 		"`PRICE` of all servers together for an hour, in any currency: what tokens, requests and jobs cost")
-	c.Flags().Int64Var(&gpus, "gpus", 0, "`N` GPUs of all servers together, if server metrics do not tell: throughput of one")
+	c.Flags().Int64Var(&gpus, "gpus", 0,
+		"`N` GPUs of all servers together, if server metrics do not tell: throughput of one")
 	return c
 }
 
