@@ -281,7 +281,7 @@ func TestMovedGaps(t *testing.T) {
 		c.AddGaps(0, gaps, moved...)
 	}
 	s := c.Summary(Summary{Requests: Requests{Planned: 100}, Client: Client{ReceiveLagUS: &stats.Percentiles{P99: 9000}}}, Probed{})
-	want := []string{"itl p75 5 of 10", "itl p90 5 of 10", "itl p95 5 of 10", "itl p99 5 of 10", "itl p999 5 of 10"}
+	want := []string{"itl p90 5 of 10", "itl p95 5 of 10", "itl p99 5 of 10", "itl p999 5 of 10"}
 	if got := listed(s.Lateness.Reading); !slices.Equal(got, want) || s.Verdict.Measurement != Limited {
 		t.Errorf("%s: %q, want %q", s.Verdict.Measurement, got, want)
 	}
