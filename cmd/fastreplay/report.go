@@ -28,6 +28,7 @@ func newReportCommand() *cobra.Command {
 	var r requirements
 	var part report.Part
 	var price float64
+	var gpus int64
 	c := &cobra.Command{
 		Use:   "report [DIR]",
 		Short: "Print the summary of a run from its results on disk",
@@ -43,7 +44,7 @@ With --from, --to or --steady all numbers are of a part of the run.`,
   fastreplay report results/2026-01-02T150405Z --full
   fastreplay report results/2026-01-02T150405Z --goodput "ttft:300 tpot:30"
   fastreplay report results/2026-01-02T150405Z --html report.html
-  fastreplay report results/2026-01-02T150405Z --steady --price-per-hour 12
+  fastreplay report results/2026-01-02T150405Z --steady --price-per-hour 12 --gpus 8
   fastreplay report results/2026-01-02T150405Z --export vllm`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -53,7 +54,7 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 				unknown = fmt.Errorf("--export: %w", unknown)
 			}
 			if err := errors.Join(err, r.check(), unknown,
-				checkPart(c.Flags(), args, part, price)); err != nil {
+				checkPart(c.Flags(), args, part, price, gpus)); err != nil {
 				return err
 			}
 			dir, err := runNamed(args)
@@ -65,6 +66,7 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 				return err
 			}
 			s.Price(price)
+			s.ByGPU(gpus)
 			if err := r.judgeAgain(dir, s); err != nil {
 				return err
 			}
@@ -115,11 +117,13 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 		"count the longest part with requests in flight within `BAND` of their median, 20% if none is given")
 	c.Flags().Lookup("steady").NoOptDefVal = "20%"
 	c.Flags().Float64Var(&price, "price-per-hour", 0,
-		"`PRICE` of all servers together for an hour, in any currency: what tokens and requests cost")
+		"`PRICE` of all servers together for an hour, in any currency: what tokens, requests and jobs cost")
+	c.Flags().Int64Var(&gpus, "gpus", 0,
+		"`N` GPUs of all servers together, if server metrics do not tell: throughput of one")
 	return c
 }
 
-func checkPart(f *pflag.FlagSet, args []string, part report.Part, price float64) error {
+func checkPart(f *pflag.FlagSet, args []string, part report.Part, price float64, gpus int64) error {
 	switch {
 	case part.Steady > 0 && len(args) > 0 && strings.HasSuffix(args[len(args)-1], "%"):
 		return errors.New("--steady takes its band behind an equals sign: --steady=" + args[len(args)-1])
@@ -133,6 +137,8 @@ func checkPart(f *pflag.FlagSet, args []string, part report.Part, price float64)
 		return errors.New("--export writes the whole run; leave out --from, --to and --steady")
 	case f.Changed("price-per-hour") && !(price > 0 && price <= math.MaxFloat64):
 		return fmt.Errorf("--price-per-hour %v: want a number above 0", price)
+	case f.Changed("gpus") && gpus < 1:
+		return fmt.Errorf("--gpus %d: want a number above 0", gpus)
 	}
 	return nil
 }

@@ -140,6 +140,9 @@ func (c *Collector) behindBursts(all *targetStats) (unsafe []metrics.Unsafe, beh
 				less /= max(1, a.output-1)
 			}
 			by[l].add(a.latencies[i], less, 0)
+			if l == metrics.E2E {
+				by[metrics.NTPOT].add(metrics.PerOutputToken(a.latencies[i], a.output), less/max(1, a.output), 0)
+			}
 		}
 	}
 	return by.unsafe(all), behind

@@ -220,12 +220,13 @@ func (c *Collector) Summary(s metrics.Summary, probed Probed) *metrics.Summary {
 	s.Outages = c.outages()
 	s.Gateway = all.Gateway.summary()
 	if s.Window == nil { // which has but pieces of jobs
-		s.Jobs = c.jobs.summary(s.Run.DurationS, over, lanes(s.Turns))
+		s.Jobs = c.jobs.summary(s.Run.DurationS, over, s.Lanes())
 	}
 	if c.before.Requests() > 0 {
 		s.Preparation = &c.before
 	}
 	s.SetEnergy()
+	s.SetInteractivity()
 	setGoodput(&s, &all, targets)
 	counted := c.CountedHits(s.Servers)
 	countHits(&s.PrefixCache, &all, targets, counted)

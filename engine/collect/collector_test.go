@@ -88,7 +88,7 @@ func (m *measured) tokens(rng *rand.Rand, silent bool) {
 }
 
 // samples are the naive distributions of some requests.
-type samples struct{ drift, ttft, ttftPlanned, ttfo, ttfoPlanned, tpot, itl, e2e, e2ePlanned, wireDrift, upload []int64 }
+type samples struct{ drift, ttft, ttftPlanned, ttfo, ttfoPlanned, tpot, ntpot, itl, e2e, e2ePlanned, wireDrift, upload []int64 }
 
 func naive(all []measured, target int) (s samples) {
 	const none = math.MinInt64
@@ -119,6 +119,9 @@ func naive(all []measured, target int) (s samples) {
 		}
 		if r.AckedNS != none {
 			s.upload = append(s.upload, r.AckedNS-r.SentNS)
+		}
+		if r.CompletionTokens > 0 {
+			s.ntpot = append(s.ntpot, int64(math.Round(float64(r.LastTokenNS-r.SentNS)/float64(r.CompletionTokens))))
 		}
 		s.itl = append(s.itl, m.gaps...)
 		s.e2e = append(s.e2e, r.LastTokenNS-r.SentNS)
@@ -186,7 +189,7 @@ func checkTargetStats(t *testing.T, name string, s *targetStats, want samples) {
 	t.Helper()
 	for i, l := range latencies {
 		o, ok := map[string][]int64{
-			"drift": want.drift, "ttft": want.ttft, "ttft_planned": want.ttftPlanned, "ttfo": want.ttfo, "ttfo_planned": want.ttfoPlanned, "tpot": want.tpot,
+			"drift": want.drift, "ttft": want.ttft, "ttft_planned": want.ttftPlanned, "ttfo": want.ttfo, "ttfo_planned": want.ttfoPlanned, "tpot": want.tpot, "ntpot": want.ntpot,
 			"itl": want.itl, "e2e": want.e2e, "e2e_planned": want.e2ePlanned, "wire_drift": want.wireDrift, "upload": want.upload,
 		}[l.Key]
 		if !ok || len(o) == 0 {

@@ -114,6 +114,9 @@ func (k *timing) of(latency int) int64 {
 		}
 		return k.driftNS()
 	}
+	if latency == metrics.NTPOT {
+		return metrics.PerOutputToken(k.latency(metrics.E2E), int64(k.output))
+	}
 	if at := slices.Index(timedLatencies, latency); at >= 0 {
 		return k.latencies[at]
 	}

@@ -115,8 +115,7 @@ func TestIntervalsOfConversations(t *testing.T) {
 // that count from the planned instant. Without one, nothing would tell how well its percentiles are known.
 func TestBoundedLatenciesHaveIntervals(t *testing.T) {
 	for at := range metrics.BoundedLatencies() {
-		has := func(of int) bool { return of == at || latencies[of].Planned == latencies[at].Key }
-		if !slices.ContainsFunc(timedLatencies, has) {
+		if !hasIntervals(at) {
 			t.Errorf("%s has no interval: give it fields in StepLatencies", latencies[at].Key)
 		}
 	}

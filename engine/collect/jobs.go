@@ -145,15 +145,6 @@ func (c *jobCounts) summary(durationS float64, over bool, lanes int64) *metrics.
 	return s
 }
 
-// lanes is how many jobs run at a time; 0 without lanes.
-func lanes(t *metrics.Turns) (n int64) {
-	if t != nil {
-		number, _ := strings.CutPrefix(t.Sessions, "lanes=")
-		n, _ = strconv.ParseInt(number, 10, 64)
-	}
-	return n
-}
-
 // partsBy are the parts with the hits that were expected of them; those that took longest in all come first, or else
 // all by name.
 func partsBy(b *breakdown, over, longest bool) []metrics.Part {

@@ -57,7 +57,7 @@ func ParseUntil(text string) (*Precision, error) {
 
 // hasIntervals reports whether timings keep a latency.
 func hasIntervals(latency int) bool {
-	probe := timing{sent: true}
+	probe := timing{sent: true, output: 1}
 	return probe.of(latency) != record.None
 }
 

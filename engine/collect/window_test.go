@@ -87,6 +87,7 @@ func TestWindow(t *testing.T) {
 			}
 			alone.Outages, got.Outages, alone.Window, alone.UnderLoad = nil, nil, w, got.UnderLoad // outages are in the next test
 			alone.Run, alone.Throughput, alone.InFlight, alone.Notes, alone.Verdict = got.Run, got.Throughput, got.InFlight, got.Notes, got.Verdict
+			alone.SetInteractivity() // whose users and tokens are those of all requests
 			if alone.Goodput != nil {
 				alone.Goodput.RequestsPerS = float64(alone.Goodput.Requests) / lengthS
 				for k := range alone.Targets {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"io"
 	"iter"
 	"math"
@@ -33,6 +34,7 @@ type aiperfValue struct {
 type aiperfMetadata struct {
 	SessionNum     int64   `json:"session_num"` // sessions, or requests without one, in order of appearance
 	XRequestID     string  `json:"x_request_id"`
+	CorrelationID  string  `json:"x_correlation_id,omitempty"` // of the session: job and conversation
 	ConversationID *string `json:"conversation_id"`
 	TurnIndex      int64   `json:"turn_index"` // from 0
 	RequestStartNS *int64  `json:"request_start_ns,omitempty"`
@@ -60,7 +62,7 @@ func writeAIPerfRecords(w io.Writer, r *results) error {
 	lines := json.NewEncoder(out)
 	lines.SetEscapeHTML(false)
 	// numbers in order of appearance; a request without a session has one of its own
-	sessions := map[int64]int64{}
+	sessions := map[[2]int64]int64{} // by job, as it may be replayed again, and conversation
 	next := int64(-1)
 	var failed error
 	err := r.each(func(rec *record.Record) {
@@ -68,11 +70,12 @@ func writeAIPerfRecords(w io.Writer, r *results) error {
 		for m, v := range metricsOf(rec) {
 			values[m.tag] = aiperfValue{v, m.unit}
 		}
-		number, known := sessions[rec.Session]
+		key := [2]int64{rec.Job, rec.Session}
+		number, known := sessions[key]
 		if !known || rec.Session == record.None {
 			next++
 			number = next
-			sessions[rec.Session] = next
+			sessions[key] = next
 		}
 		failed = cmp.Or(failed, lines.Encode(aiperfLine{r.metadata(rec, number), values, errorOf(rec)}))
 	})
@@ -94,6 +97,9 @@ func (r *results) metadata(rec *record.Record, session int64) aiperfMetadata {
 	if rec.Session != record.None {
 		id := cmp.Or(rec.SessionName, strconv.FormatInt(rec.Session, 10))
 		m.ConversationID = &id
+		if rec.Job != record.None {
+			m.CorrelationID = fmt.Sprint(rec.Job, "-", id)
+		}
 	}
 	if rec.FirstTokenNS != record.None {
 		m.RequestAckNS = r.epochNS(rec.HeadersNS)
@@ -146,9 +152,13 @@ func okMetrics() []metric {
 		inMS("time_to_first_token", firstTextNS),
 		inMS("time_to_first_output_token", firstOutputNS),
 		inMS("decode_duration", decodeNS),
-		inMS("inter_token_latency", perTokenNS),
+		inMS("inter_token_latency", func(r *record.Record) float64 { return perTokenNS(r, decodeNS(r)) }),
+		inMS("full_decode_duration", fullDecodeNS),
+		inMS("full_response_inter_token_latency", func(r *record.Record) float64 { return perTokenNS(r, fullDecodeNS(r)) }),
 		{"output_token_throughput_per_user", "tokens/sec/user",
-			func(r *record.Record) float64 { return 1e9 / perTokenNS(r) }},
+			func(r *record.Record) float64 { return 1e9 / perTokenNS(r, decodeNS(r)) }},
+		{"full_response_output_token_throughput_per_user", "tokens/sec/user",
+			func(r *record.Record) float64 { return 1e9 / perTokenNS(r, fullDecodeNS(r)) }},
 		{"e2e_output_token_throughput", "tokens/sec/user",
 			func(r *record.Record) float64 { return 1e9 * outputTokens(r) / latencyNS(r) }},
 		{"prefill_throughput_per_user", "tokens/sec/user",
@@ -214,12 +224,18 @@ func decodeNS(r *record.Record) float64 {
 	return latencyNS(r) - firstTextNS(r)
 }
 
-// perTokenNS is AIPerf's inter token latency; absent below two tokens, and where all came in one chunk.
-func perTokenNS(r *record.Record) float64 {
+// fullDecodeNS ends with the response.
+func fullDecodeNS(r *record.Record) float64 {
+	return spanNS(r.FirstTextNS, r.DoneNS)
+}
+
+// perTokenNS is what tokens after the first took of ns each, as AIPerf's inter token latency; absent below two tokens,
+// and where all came in one chunk.
+func perTokenNS(r *record.Record, ns float64) float64 {
 	if r.CompletionTokens < 2 || r.AtOnce() {
 		return math.NaN()
 	}
-	return decodeNS(r) / float64(r.CompletionTokens-1)
+	return ns / float64(r.CompletionTokens-1)
 }
 
 func usageCompletion(r *record.Record) float64 {
@@ -270,10 +286,12 @@ type aiperfErrorCount struct {
 // aiperfRun gathers what profile_export_aiperf.json is made of.
 type aiperfRun struct {
 	ok, failed int64
+	overflows  int64                // of failed, refused since the context is too long
 	values     map[string][]float64 // by tag
 	firstNS    int64                // the first of the successful requests was sent
 	lastNS     int64                // the last of them had its last token
 	driftMS    []float64            // of successful requests
+	perOutput  []float64            // their latencies in s by output tokens, of those that have both
 	errors     []aiperfErrorCount   // in order of appearance
 	seen       map[aiperfError]int  // index into errors
 }
@@ -328,6 +346,9 @@ func (a *aiperfRun) add(r *record.Record) {
 	}
 	if why := errorOf(r); why != nil {
 		a.failed++
+		if r.ContextTooLong() {
+			a.overflows++
+		}
 		i, ok := a.seen[*why]
 		if !ok {
 			i = len(a.errors)
@@ -340,6 +361,9 @@ func (a *aiperfRun) add(r *record.Record) {
 	a.ok++
 	a.firstNS = min(a.firstNS, r.SentNS)
 	a.lastNS = max(a.lastNS, r.LastTokenNS)
+	if s := latencyNS(r) / 1e9 / outputTokens(r); s > 0 {
+		a.perOutput = append(a.perOutput, s) // infinite ones are left out of samples
+	}
 	if drift := r.DriftNS(); drift != record.None {
 		a.driftMS = append(a.driftMS, float64(drift)/1e6)
 	}
@@ -395,6 +419,11 @@ func (a *aiperfRun) addDerived(out map[string]any, summary *metrics.Summary) {
 	if a.firstNS < a.lastNS {
 		seconds = float64(a.lastNS-a.firstNS) / 1e9
 	}
+	perOutput := newSample(a.perOutput)
+	ideal := math.NaN()
+	if hits := summary.PrefixCache.ExpectedHitRatio; hits != nil {
+		ideal = 100 * *hits
+	}
 	input := a.sum("input_sequence_length")
 	output := a.sum("output_sequence_length")
 	prompt := a.sum("usage_prompt_tokens")
@@ -405,6 +434,8 @@ func (a *aiperfRun) addDerived(out map[string]any, summary *metrics.Summary) {
 	}{
 		{"request_count", "requests", positive(a.ok)},
 		{"error_request_count", "requests", positive(a.failed)},
+		{"context_overflow_count", "requests", positive(a.overflows)},
+		{"completed_request_count", "requests", positive(a.ok + a.failed)},
 		{"request_error_rate", "%", 100 * float64(a.failed) / float64(a.ok+a.failed)},
 		{"benchmark_duration", "sec", seconds},
 		{"request_throughput", "requests/sec", positive(a.ok) / seconds},
@@ -422,6 +453,9 @@ func (a *aiperfRun) addDerived(out map[string]any, summary *metrics.Summary) {
 		{"good_request_count", "requests", good},
 		{"good_request_fraction", "ratio", good / float64(a.ok+a.failed)},
 		{"goodput", "requests/sec", good / seconds},
+		{"e2e_normalized_interactivity_p75", "tokens/sec/user", 1 / perOutput.percentile(75)},
+		{"e2e_normalized_interactivity_p90", "tokens/sec/user", 1 / perOutput.percentile(90)},
+		{"theoretical_prefix_cache_hit", "%", ideal},
 		{"replay_sched_lag_p50", "ms", lag.percentile(50)},
 		{"replay_sched_lag_p90", "ms", lag.percentile(90)},
 		{"replay_sched_lag_p99", "ms", lag.percentile(99)},

@@ -114,7 +114,7 @@ func TestAIPerfSummary(t *testing.T) {
 	got := readObject(t, filepath.Join(dir, "profile_export_aiperf.json"))
 	values, units := map[string][]float64{}, aiperfUnits(t, dir)
 	ok, failed, first, last := 0.0, 0.0, []float64{}, []float64{}
-	var drift []float64
+	var drift, perOutput []float64
 	for _, l := range sent(t, dir) {
 		for tag, v := range naiveAIPerf(l) {
 			values[tag] = append(values[tag], v)
@@ -126,6 +126,7 @@ func TestAIPerfSummary(t *testing.T) {
 		ok++
 		first, last = append(first, l["sent_ns"].(float64)), append(last, l["last_token_ns"].(float64))
 		drift = append(drift, l["drift_ns"].(float64)/1e6)
+		naiveNeeds(l, func(v []float64) { perOutput = append(perOutput, (v[1]-v[0])/1e9/v[2]) }, "sent_ns", "last_token_ns", "completion_tokens")
 	}
 	for tag, v := range values {
 		want := map[string]float64{"avg": naiveMean(v), "min": naiveMin(v), "max": naiveMax(v), "std": naiveStd(v), "count": float64(len(v)), "sum": naiveMean(v) * float64(len(v))}
@@ -144,7 +145,8 @@ func TestAIPerfSummary(t *testing.T) {
 	seconds := (naiveMax(last) - naiveMin(first)) / 1e9
 	lag := func(q float64) float64 { return naivePercentile(drift, q) - naiveMin(drift) }
 	scalars := map[string]float64{
-		"request_count": ok, "error_request_count": failed, "request_error_rate": 100 * failed / (ok + failed), "benchmark_duration": seconds,
+		"e2e_normalized_interactivity_p75": 1 / naivePercentile(perOutput, 75), "e2e_normalized_interactivity_p90": 1 / naivePercentile(perOutput, 90),
+		"request_count": ok, "error_request_count": failed, "completed_request_count": ok + failed, "request_error_rate": 100 * failed / (ok + failed), "benchmark_duration": seconds,
 		"request_throughput": ok / seconds, "input_token_throughput": sum("input_sequence_length") / seconds, "output_token_throughput": sum("output_sequence_length") / seconds,
 		"total_token_throughput": (sum("input_sequence_length") + sum("output_sequence_length")) / seconds,
 		"total_isl":              sum("input_sequence_length"), "total_osl": sum("output_sequence_length"), "total_error_isl": sum("error_isl"),
@@ -237,8 +239,8 @@ func TestAIPerfAbsent(t *testing.T) {
 		want    []string
 	}{
 		"nothing sent":     {nil, nil},
-		"all failed":       {[]record.Record{failed}, []string{"error_isl", "error_request_count", "request_error_rate", "total_error_isl"}},
-		"nothing is known": {[]record.Record{empty}, []string{"benchmark_duration", "request_count", "request_error_rate", "request_latency", "request_throughput"}},
+		"all failed":       {[]record.Record{failed}, []string{"completed_request_count", "error_isl", "error_request_count", "request_error_rate", "total_error_isl"}},
+		"nothing is known": {[]record.Record{empty}, []string{"benchmark_duration", "completed_request_count", "request_count", "request_error_rate", "request_latency", "request_throughput"}},
 	} {
 		dir := resultsDir(t, c.records, nil, rated)
 		write(t, dir, "aiperf")
@@ -250,6 +252,32 @@ func TestAIPerfAbsent(t *testing.T) {
 		}
 		if slices.Sort(tags); !slices.Equal(tags, c.want) {
 			t.Errorf("%s: metrics %q, want %q", name, tags, c.want)
+		}
+	}
+}
+
+// TestAIPerfPlays: a job that is replayed again is another session, with the ideal hits of both and contexts that were too
+// long.
+func TestAIPerfPlays(t *testing.T) {
+	all := []record.Record{answered(0), answered(1), answered(2)}
+	for i := range all {
+		r := &all[i]
+		r.Session, r.SessionName, r.Job, r.Depth, r.ExpectedCachedTokens = 7, "trace_1", int64(3*(i/2)), 0, 60
+	}
+	failed := answered(3)
+	failed.Outcome, failed.Status, failed.Error = record.HTTPError, 400, "This model's maximum context length is 8 tokens"
+	dir := resultsDir(t, append(all, failed), nil, nil)
+	write(t, dir, "aiperf")
+	for i, l := range readObjects(t, filepath.Join(dir, "profile_export.jsonl"))[:3] {
+		m := l["metadata"].(object)
+		if want := fmt.Sprint(3*(i/2), "-trace_1"); m["session_num"] != float64(i/2) || m["x_correlation_id"] != want || m["conversation_id"] != "trace_1" {
+			t.Errorf("line %d: %v, want session %d, %s", i, m, i/2, want)
+		}
+	}
+	got := readObject(t, filepath.Join(dir, "profile_export_aiperf.json"))
+	for tag, want := range map[string]float64{"theoretical_prefix_cache_hit": 100 * 60.0 / 101, "context_overflow_count": 1} {
+		if v, _ := got[tag].(object)["avg"].(float64); !near(v, want) {
+			t.Errorf("%s is %v, want %g", tag, got[tag], want)
 		}
 	}
 }

@@ -261,5 +261,12 @@ func naiveAIPerf(l object) map[string]float64 {
 			m["output_token_throughput_per_user"] = 1000 / m["inter_token_latency"]
 		}
 	}, "first_text_ns", "last_token_ns", "completion_tokens")
+	naiveNeeds(l, func(v []float64) { m["full_decode_duration"] = (v[1] - v[0]) / 1e6 }, "first_text_ns", "done_ns")
+	naiveNeeds(l, func(v []float64) {
+		if v[2] >= 2 {
+			m["full_response_inter_token_latency"] = (v[1] - v[0]) / (v[2] - 1) / 1e6
+			m["full_response_output_token_throughput_per_user"] = 1000 / m["full_response_inter_token_latency"]
+		}
+	}, "first_text_ns", "done_ns", "completion_tokens")
 	return m
 }

@@ -1,6 +1,12 @@
 package metrics
 
-import "github.com/fastreplay/fastreplay/engine/stats"
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/engine/stats"
+)
 
 // Cost is what answers cost, by a price for all servers together, in its currency. The whole price is laid on input
 // tokens alone, on output tokens alone, or on both. Counts are those of throughput; what has none is null.
@@ -11,6 +17,7 @@ type Cost struct {
 	PerMOutput *float64 `json:"per_1m_output_tokens"` // of a million output tokens
 	PerMTokens *float64 `json:"per_1m_tokens"`        // of a million input and output tokens
 	PerRequest *float64 `json:"per_request"`          // of an ok request
+	PerJob     *float64 `json:"per_job"`              // of a finished job, if all of it is laid on these
 }
 
 // Energy is what the GPUs of server_metrics took: their mean power by throughput, so that both are of the same time.
@@ -19,6 +26,7 @@ type Energy struct {
 	PerToken  *float64 `json:"j_per_token"`        // for each input and output token; null without any, as below
 	PerOutput *float64 `json:"j_per_output_token"` // for each output token, if all energy is laid on these
 	PerOK     *float64 `json:"j_per_request"`      // for each ok request
+	PerJob    *float64 `json:"j_per_job"`          // for each finished job
 }
 
 // Price sets the cost of s by the price of all servers for an hour; 0 sets none.
@@ -27,16 +35,87 @@ func (s *Summary) Price(perHour float64) {
 		in := stats.Ratio(1e6*perS, t.InputTokensPerS)
 		out := stats.Ratio(1e6*perS, t.OutputTokensPerS)
 		both := stats.Ratio(1e6*perS, t.InputTokensPerS+t.OutputTokensPerS)
-		s.Cost = &Cost{perHour, perS * s.Run.DurationS, in, out, both, stats.Ratio(perS, t.RequestsPerS)}
+		s.Cost = &Cost{perHour, perS * s.Run.DurationS, in, out, both, stats.Ratio(perS, t.RequestsPerS),
+			s.perJob(perS)}
 	}
 }
 
-// SetEnergy sets the energy of s if the power of the servers' GPUs is known.
+// SetEnergy sets what the power and the number of the servers' GPUs tell, if they are known.
 func (s *Summary) SetEnergy() {
-	if s.Servers != nil && s.Servers.All.PowerW != nil {
+	if s.Servers == nil {
+		return
+	}
+	s.ByGPU(int64(s.Servers.All.GPUs))
+	if s.Servers.All.PowerW != nil {
 		t := s.Throughput
 		w := s.Servers.All.PowerW.Mean
 		s.Energy = &Energy{w * s.Run.DurationS, stats.Ratio(w, t.InputTokensPerS+t.OutputTokensPerS),
-			stats.Ratio(w, t.OutputTokensPerS), stats.Ratio(w, t.RequestsPerS)}
+			stats.Ratio(w, t.OutputTokensPerS), stats.Ratio(w, t.RequestsPerS), s.perJob(w)}
 	}
+}
+
+// perJob is the share that a finished job has of what comes per second; nil without any.
+func (s *Summary) perJob(perS float64) *float64 {
+	if s.Jobs == nil {
+		return nil
+	}
+	return stats.Ratio(perS*s.Run.DurationS, float64(s.Jobs.Finished))
+}
+
+// Interactivity is how fast users get output. Percentiles are 1 / those of ntpot_ms, so that p90 is what nine of ten
+// requests had at least: tokens/s from a request's sending to its last token, the wait for the first one included.
+// Primers and warm-up requests do not count.
+type Interactivity struct {
+	P75         float64     `json:"p75_tokens_per_s"` // 1 / p75 of ntpot_ms
+	P90         float64     `json:"p90_tokens_per_s"` // 1 / p90 of ntpot_ms
+	P75Interval *[2]float64 `json:"p75_interval"`     // of 95 %, from that of ntpot_ms; null if that has none
+	P90Interval *[2]float64 `json:"p90_interval"`     // likewise
+	// who gets output: lanes, or the slots of a closed loop; else requests in flight, on average
+	Users float64 `json:"users"`
+	// throughput by users, each of whom waits for tools, too, if they are lanes; null if it is unknown
+	PerUser *float64 `json:"output_tokens_per_s_per_user"`
+}
+
+// PerGPU is throughput by the number of GPUs.
+type PerGPU struct {
+	GPUs int64 `json:"gpus"` // as given by report --gpus, or else those of server_metrics
+	Throughput
+}
+
+// SetInteractivity sets it of a run with output.
+func (s *Summary) SetInteractivity() {
+	s.Interactivity = nil
+	q := s.NTPOTMS
+	if q == nil || q.P75 <= 0 {
+		return
+	}
+	inverse := func(permille int64) *[2]float64 {
+		ms, _ := s.Interval(latencies[NTPOT].Key, permille)
+		if ms == nil || ms[0] <= 0 {
+			return nil
+		}
+		return &[2]float64{1e3 / ms[1], 1e3 / ms[0]}
+	}
+	users := float64(cmp.Or(s.Lanes(), s.Run.Concurrency))
+	if users == 0 && s.InFlight != nil {
+		users = *s.InFlight
+	}
+	s.Interactivity = &Interactivity{1e3 / q.P75, 1e3 / q.P90, inverse(750), inverse(900), users,
+		stats.Ratio(s.Throughput.OutputTokensPerS, users)}
+}
+
+// ByGPU sets throughput by so many GPUs; 0 sets none.
+func (s *Summary) ByGPU(gpus int64) {
+	if n, t := float64(gpus), s.Throughput; gpus > 0 {
+		s.PerGPU = &PerGPU{gpus, Throughput{t.RequestsPerS / n, t.InputTokensPerS / n, t.OutputTokensPerS / n}}
+	}
+}
+
+// Lanes is how many jobs run at a time; 0 without lanes.
+func (s *Summary) Lanes() (n int64) {
+	if s.Turns != nil {
+		number, _ := strings.CutPrefix(s.Turns.Sessions, "lanes=")
+		n, _ = strconv.ParseInt(number, 10, 64)
+	}
+	return n
 }

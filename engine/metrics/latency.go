@@ -24,6 +24,7 @@ const (
 	TTFO
 	TTFOPlanned
 	TPOT
+	NTPOT
 	ITL
 	E2E
 	E2EPlanned
@@ -143,6 +144,21 @@ var latencies = [NumLatencies]Latency{
 		LateRead:    eachToken,
 		PerToken:    true,
 	},
+	NTPOT: {
+		Key:     "ntpot",
+		Label:   "NTPOT",
+		Long:    "NTPOT: E2E by output tokens",
+		Aliases: []string{"normalized_time_per_output_token"}, // inference-perf's
+		Of: func(r *record.Record) int64 {
+			return PerOutputToken(r.E2ENS(), r.CompletionTokens)
+		},
+		Bounded:     true,
+		Shown:       OnPage,
+		ToleratedNS: toleratedTokNS,
+		LateRead: func(r *record.Record) (less, more int64) {
+			return max(0, r.LastSlackNS) / max(1, r.CompletionTokens), 0
+		},
+	},
 	ITL: {
 		Key:         "itl",
 		Label:       "ITL",
@@ -195,7 +211,9 @@ type RunLatencies struct {
 	TTFOMS        *stats.Percentiles `json:"ttfo_ms"`
 	TTFOPlannedMS *stats.Percentiles `json:"ttfo_planned_ms"` // the same - planned
 	// time per output token after the first: (last token - first token) / (completion tokens - 1)
-	TPOTMS       *stats.Percentiles `json:"tpot_ms"`
+	TPOTMS *stats.Percentiles `json:"tpot_ms"`
+	// normalised time per output token: e2e_ms / completion tokens of requests that have any
+	NTPOTMS      *stats.Percentiles `json:"ntpot_ms"`
 	ITLMS        *stats.Percentiles `json:"itl_ms"`         // gaps between token chunks; counted in a histogram
 	E2EMS        *stats.Percentiles `json:"e2e_ms"`         // last token - sent
 	E2EPlannedMS *stats.Percentiles `json:"e2e_planned_ms"` // last token - planned
@@ -244,6 +262,14 @@ func lastToken(r *record.Record) (less, more int64) { return max(0, r.LastSlackN
 func eachToken(r *record.Record) (less, more int64) {
 	tokens := max(1, r.CompletionTokens-1)
 	return max(0, r.LastSlackNS) / tokens, max(0, r.FirstSlackNS) / tokens
+}
+
+// PerOutputToken is the share of so many ns that each output token has, rounded to the nearest; record.None without any.
+func PerOutputToken(ns, tokens int64) int64 {
+	if ns == record.None || tokens < 1 {
+		return record.None
+	}
+	return (ns + tokens/2) / tokens
 }
 
 // Latencies returns the table, in the order of result files. It is not to be changed.

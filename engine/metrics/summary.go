@@ -130,6 +130,10 @@ type Summary struct {
 	UnderLoad UnderLoad `json:"under_load" merge:"records"`
 	// requests in flight on average over the run, failed ones too; null if the run has no duration
 	InFlight *float64 `json:"in_flight_mean" merge:"records"`
+	// how fast users get output; absent without any
+	Interactivity *Interactivity `json:"interactivity,omitempty" merge:"records"`
+	// throughput by GPUs; absent if their number is unknown
+	PerGPU *PerGPU `json:"per_gpu,omitempty" merge:"none"`
 	// with report --price-per-hour: what answers cost; absent otherwise
 	Cost *Cost `json:"cost,omitempty" merge:"none"`
 	// what the servers' GPUs took; absent if no page of metrics has it

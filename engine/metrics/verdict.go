@@ -47,7 +47,7 @@ func (r Reason) String() string {
 // Unsafe is a percentile that lateness of the client may have moved.
 type Unsafe struct {
 	Metric     string  `json:"metric"`     // ttft, tpot, itl or e2e
-	Percentile string  `json:"percentile"` // p50, p90, p95, p99, p999, max or mean
+	Percentile string  `json:"percentile"` // p50, p75, p90, p95, p99, p999, max or mean
 	ValueMS    float64 `json:"value_ms"`   // as measured
 	EffectMS   float64 `json:"effect_ms"`  // how far the client may have moved it
 }

@@ -172,14 +172,20 @@ input tokens/s                   rates.input_tokens_per_s
 output tokens/s                  rates.output_tokens_per_s
 seconds under load               rates.until_s
 in flight, mean                  in_flight_mean
+interactivity p75, tokens/s      interactivity.p75_tokens_per_s
+interactivity p90, tokens/s      interactivity.p90_tokens_per_s
+output tokens/s a user           interactivity.output_tokens_per_s_per_user
+output tokens/s a GPU            per_gpu.output_tokens_per_s
 from second                      window.from_s
 to second                        window.to_s
 cost of 1M input tokens          cost.per_1m_input_tokens
 cost of 1M output tokens         cost.per_1m_output_tokens
 cost of 1M tokens                cost.per_1m_tokens
 cost of a request                cost.per_request
+cost of a job                    cost.per_job
 J/token                          energy.j_per_token
 J/output token                   energy.j_per_output_token
+J/job                            energy.j_per_job
 GPU power, W                     server_metrics.all.power_w.mean
 good requests                    goodput.requests
 goodput                          goodput.share
@@ -191,7 +197,14 @@ ideal, in one cache              routing.one_cache_hit_ratio
 recorded prefix hits             prefix_cache.recorded.recorded_hit_ratio
 jobs                             jobs.jobs
 jobs finished                    jobs.finished
+jobs with failures               jobs.with_failures
+jobs cut off                     jobs.cut_off
+jobs recycled                    jobs.recycled
 jobs/h                           jobs.jobs_per_h
+idle cuts of all jobs            idle_cuts.system
+idle seconds cut of all jobs     idle_cuts.system_s
+idle cuts of single jobs         idle_cuts.trees
+idle seconds cut of single jobs  idle_cuts.trees_s
 waiting in servers, max          server_metrics.all.waiting.max
 KV cache use, max                server_metrics.all.kv_usage.max
 preemptions                      server_metrics.all.preemptions
@@ -338,7 +351,7 @@ func (p *screen) jobs() {
 		return
 	}
 	p.values(first, 2, "jobs", "{jobs.finished count} of {jobs.jobs count} finished | "+
-		"{jobs.with_failures some} with failures | {jobs.cut_off some} cut off | {jobs.jobs_per_h rate} jobs/h | "+
+		"{jobs.with_failures some} with failures | {jobs.cut_off some} cut off | {jobs.recycled some} recycled | {jobs.jobs_per_h rate} jobs/h | "+
 		"p50 {jobs.completion_ratio.p50 three} × as long as recorded, max {jobs.completion_ratio.max three} × | "+
 		"{turns.overtaking some} overtaking")
 	if j.CompletionS != nil && j.CompletionS.Mean > 0 {
@@ -352,6 +365,11 @@ func (p *screen) jobs() {
 			format.Percent(1-waits)+" in requests",
 			format.Percent(waits)+" between them",
 			behind)
+	}
+	if c := p.IdleCuts; c != nil {
+		p.field(third, 1, "idle cuts",
+			format.Count(c.System)+" of all jobs, "+format.Seconds(c.SystemS),
+			format.Count(c.Trees)+" of single jobs, "+format.Seconds(c.TreesS))
 	}
 	names := map[string]string{"0": "main agents", "1": "sub-agents"}
 	for _, d := range j.Depths[:min(len(j.Depths), 2)] { // --full has the deeper ones

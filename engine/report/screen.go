@@ -103,6 +103,7 @@ func (p *screen) numbers() {
 	p.requests()
 	p.prefixCache()
 	p.steady()
+	p.users()
 	p.jobs()
 	p.add(blank, "")
 	p.latencies()
@@ -491,12 +492,30 @@ func (p *screen) steady() {
 		"within {window.band_share percent} of the median {window.in_flight_median three}")
 	p.values(first, 2, "cost", "{cost.per_1m_output_tokens three} per 1M output tok | "+
 		"{cost.per_1m_input_tokens three} input | {cost.per_1m_tokens three} both | "+
-		"{cost.per_request three} a request | {cost.price_per_hour plain} an hour for all servers")
+		"{cost.per_request three} a request | {cost.per_job three} a job | {cost.price_per_hour plain} an hour for all servers")
 	if p.Energy != nil {
 		p.values(first, 1, "energy", "{energy.j_per_token three} J/token | "+
 			"{energy.j_per_output_token three} J/output token | {energy.j_per_request three} J/request | "+
-			"{server_metrics.all.power_w.mean three} W")
+			"{energy.j_per_job three} J/job | {server_metrics.all.power_w.mean three} W")
 	}
+}
+
+// users adds how fast users get output, if there are agents or conversations, and what a GPU makes.
+func (p *screen) users() {
+	var parts []string
+	if i := p.Interactivity; i != nil && p.Jobs != nil {
+		l := shownLatency{key: "ntpot", q: p.NTPOTMS, unitNS: 1e6}
+		numbers := l.numbers(p.Summary)
+		p75, p90 := numbers[1], numbers[2]
+		parts = append(parts,
+			"interactivity p75 "+p75.mark+three(i.P75),
+			"p90 "+p90.mark+three(i.P90),
+			known(three, i.PerUser, "a user"))
+	}
+	if p.PerGPU != nil {
+		parts = append(parts, three(p.PerGPU.OutputTokensPerS)+" a GPU")
+	}
+	p.field(first, 2, "output tok/s", parts...)
 }
 
 // latencies adds a row for each latency: percentiles and their p99 by time.

@@ -78,7 +78,7 @@ func screens() map[string]*metrics.Summary {
 	bad := invalid(missed32(), wrong.Verdict.Reasons...)
 	bad.Verdict.Objectives, bad.Goodput, bad.Requests = missed.Verdict.Objectives, missed.Goodput, failures.Requests
 	return map[string]*metrics.Summary{
-		"agents": agentsRun(), "valid": screenRun(), "limited": limited, "invalid": wrong, "failures": failures, "missed": missed, "targets": missed32(), "demo": demo,
+		"agents": agentsRun(), "lanes": lanesRun(), "valid": screenRun(), "limited": limited, "invalid": wrong, "failures": failures, "missed": missed, "targets": missed32(), "demo": demo,
 		"interrupted": partial, "one": one, "nothing": nothing, "everything": bad,
 	}
 }
@@ -96,6 +96,19 @@ func agentsRun() *metrics.Summary {
 			{Name: "0", Requests: 11_400, OK: 11_400, PartLatencies: metrics.PartLatencies{TTFTMS: at(340), E2EMS: at(7340)}, ReportedHitRatio: p(0.961)},
 			{Name: "1", Requests: 600, OK: 598, Failed: 2, PartLatencies: metrics.PartLatencies{TTFTMS: at(120), E2EMS: at(2340)}, ReportedHitRatio: p(0.61)}, {Name: "2", Requests: 31},
 		}}
+	s.NTPOTMS, s.Intervals = at(20), append(s.Intervals, metrics.Interval{Metric: "ntpot", P75: &[2]float64{29, 32}})
+	s.Interactivity = &metrics.Interactivity{P75: 1000.0 / 30, P90: 25, P75Interval: &[2]float64{1000.0 / 32, 1000.0 / 29}, Users: 32, PerUser: p(2185.2)}
+	return s
+}
+
+// lanesRun is one in lanes, on 8 GPUs.
+func lanesRun() *metrics.Summary {
+	s := agentsRun()
+	s.ByGPU(8)
+	s.Turns = &metrics.Turns{Sessions: "lanes=32", FollowUps: 11_900}
+	s.Jobs.Recycled, s.Amplify = 707, nil
+	s.IdleCuts = &metrics.IdleCuts{System: 3, SystemS: 14.5, Trees: 71, TreesS: 40_320}
+	s.Cost = &metrics.Cost{PerHour: 12, PerMOutput: p(0.0477), PerMInput: p(0.00136), PerMTokens: p(0.00132), PerRequest: p(0.0000163), PerJob: p(0.000267)}
 	return s
 }
 

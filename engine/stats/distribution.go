@@ -15,7 +15,7 @@ const (
 	SignificantDigits = 3                 // significant: values within 0.1 %
 )
 
-// mostExact is how many values a Distribution keeps, 32 MiB of them. A request has eight in its target's, so this is
+// mostExact is how many values a Distribution keeps, 32 MiB of them. A request has nine in its target's, so this is
 // half a GB for 4 million requests, whose records take 2 GB.
 const mostExact = 4 << 20
 

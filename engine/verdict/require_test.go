@@ -17,7 +17,7 @@ func measuredRun() *metrics.Summary {
 	s := sound()
 	s.TTFTMS, s.TPOTMS, s.ITLMS, s.E2EMS = values(100), values(200), values(300), values(400)
 	s.TTFTPlannedMS, s.E2EPlannedMS, s.DriftUS = values(500), values(600), values(700)
-	s.WireDriftUS, s.UploadMS = values(800), values(1000)
+	s.WireDriftUS, s.UploadMS, s.NTPOTMS = values(800), values(1000), values(1300)
 	s.TTFOMS, s.TTFOPlannedMS = values(1100), values(1200)
 	s.Throughput = metrics.Throughput{RequestsPerS: 12.5, InputTokensPerS: 999, OutputTokensPerS: 1234.5}
 	s.UnderLoad.Throughput = metrics.Throughput{RequestsPerS: 13.5, InputTokensPerS: 1999, OutputTokensPerS: 2234.5}
@@ -98,7 +98,7 @@ func TestRequirementErrors(t *testing.T) {
 		"":                    "want NAME<LIMIT",
 		"ttft.p99":            "want NAME<LIMIT",
 		"ttft.p99=5":          "want NAME<LIMIT",
-		"ttft<500ms":          `"ttft" is no number of a run; there are drift.p99, ttft.p99, ttft_planned.p99, ttfo.p99, ttfo_planned.p99, tpot.p99, itl.p99`,
+		"ttft<500ms":          `"ttft" is no number of a run; there are drift.p99, ttft.p99, ttft_planned.p99, ttfo.p99, ttfo_planned.p99, tpot.p99, ntpot.p99, itl.p99`,
 		"tftt.p99<500ms":      `"tftt.p99" is no number of a run`,
 		"ttft.p98<500ms":      "is no number of a run",
 		"ttft.p99<":           `"" is no limit for it; want a time, such as 500ms`,
