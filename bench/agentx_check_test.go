@@ -319,8 +319,10 @@ func (c *check) instants(all []arrival) {
 			prepared = max(prepared, a.done)
 		}
 	}
-	if after := c.barrier - prepared; after < 0 || after > tolerance+c.worst {
-		c.late = append(c.late, fmt.Sprintf("the barrier came %d ns after what prepares", after))
+	if after := c.barrier - prepared; after < 0 {
+		c.fault("the barrier came %d ns before all that prepares had ended", -after)
+	} else if after > tolerance+c.worst {
+		c.late = append(c.late, fmt.Sprintf("the barrier came %d ns after all that prepares", after))
 	}
 	c.simulate(func(d due, afterIdle bool) answer {
 		place := due{play: d.play, row: d.row, phase: d.phase}
@@ -336,24 +338,14 @@ func (c *check) instants(all []arrival) {
 		}
 		seen[place] = true
 		off := a.at - d.at
-		if a.phase == warmUp || a.prepares && c.allIdle > 0 {
-			off = max(0, off) // a lane need not wait for others, and idle times before the barrier are cut, too
-		}
-		if a.prepares { // it may leave later, as others of its lane end
-			for _, b := range c.play(a.play) {
-				if b.prepares && b.done <= a.at {
-					off = min(off, a.at-b.done)
-				}
-			}
-		}
 		begins := d.play >= c.lanes && len(c.trees[a.tree].rows[a.row].waits) == 0
 		most := int64(rounded)
-		if a.prepares || afterIdle || begins {
+		if afterIdle || begins {
 			most = tolerance + c.worst
 		}
 		if off < -most || off > most {
 			wrong := fmt.Sprintf("%v left %d ns from %d", a, off, d.at)
-			if a.prepares || begins || c.treeIdle+c.allIdle > 0 {
+			if begins || c.treeIdle+c.allIdle > 0 && !a.prepares {
 				c.late = append(c.late, wrong)
 			} else {
 				c.fault("%s", wrong)

@@ -146,7 +146,8 @@ func (w *laneRun) simulate(ask func(d due, afterIdle bool) answer) *simulation {
 	return s
 }
 
-// prepare sends what each lane sends before the barrier, each as early as it may leave. Idle times are not cut.
+// prepare sends what each lane sends before the barrier: all primers, and what comes after them without delays. Idle
+// times are not cut.
 func (s *simulation) prepare(firsts []beginning) {
 	aligned := int64(0) // when all lanes are at their snapshots
 	var primers []due
@@ -167,8 +168,16 @@ func (s *simulation) prepare(firsts []beginning) {
 	for lane, f := range firsts {
 		rows := s.trees[lane%len(s.trees)].rows
 		for _, i := range f.warmUp {
+			waits := slices.DeleteFunc(slices.Clone(rows[i].waits), func(d awaited) bool {
+				return !slices.Contains(f.warmUp, d.on)
+			})
+			for _, row := range f.primers {
+				if len(waits) == 0 || !slices.Contains(f.warmUp, waits[0].on) {
+					waits = append(waits, awaited{on: row})
+				}
+			}
 			at := aligned
-			for _, d := range rows[i].waits {
+			for _, d := range waits {
 				on := sent[due{play: lane, row: d.on}]
 				if d.dispatch {
 					on.ended = on.sent

@@ -7,9 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/capacity"
 )
 
@@ -29,12 +31,8 @@ func startSearch(t testing.TB, dir string, args ...string) *process {
 // answer waits for the end of a search.
 func (p *process) answer(t testing.TB, code int) (f found) {
 	t.Helper()
-	if got := p.wait(t); got != code {
-		t.Fatalf("exit %d, want %d:\n%s", got, code, p.stderr.String())
-	}
-	if err := json.Unmarshal([]byte(p.stdout.String()), &f); err != nil {
-		t.Fatalf("%v:\n%s", err, p.stderr.String())
-	}
+	must.Equal(t, p.wait(t), code, p.stderr.String())
+	must.Do(t, json.Unmarshal([]byte(p.stdout.String()), &f), p.stderr.String())
 	return f
 }
 
@@ -124,12 +122,22 @@ func TestCapacity(t *testing.T) {
 // measures nothing anew.
 func TestSweepOfLoads(t *testing.T) {
 	t.Parallel()
-	m, dir := fourSlots(t), t.TempDir()
-	out, table := filepath.Join(dir, "sweep"), filepath.Join(dir, "sweep.csv")
-	args := append([]string{
-		"sweep", "--json", "--trace", steady(t, 2000, 100, 5), "--url", m.url, "--over", "concurrency", "--at", "2,1", "--window", "1s", "--warm-in", "200ms", "--slo", "ttft.p50<600s goodput>=1%", "--output", out, "--csv", table,
-	}, append(patient[:5:5], "--goodput", "e2e:600s")...)
-	f := start(t, nil, args...).answer(t, 0)
+	m, load := fourSlots(t), steady(t, 2000, 100, 5)
+	var out, table string
+	var args []string
+	var f found
+	quickEnough(t, func() string {
+		dir := t.TempDir()
+		out, table = filepath.Join(dir, "sweep"), filepath.Join(dir, "sweep.csv")
+		args = append([]string{
+			"sweep", "--json", "--trace", load, "--url", m.url, "--over", "concurrency", "--at", "2,1", "--window", "1s", "--warm-in", "200ms", "--slo", "ttft.p50<600s goodput>=1%", "--output", out, "--csv", table,
+		}, append(patient[:5:5], "--goodput", "e2e:600s")...)
+		f = start(t, nil, args...).answer(t, 0)
+		if slices.ContainsFunc(f.Probes, func(o capacity.Outcome) bool { return o.Verdict == capacity.Edge }) {
+			return "a second was too short for its answers"
+		}
+		return ""
+	})
 	if len(f.Probes) != 2 || f.Probes[0].Load != 2 || f.Probes[1].Load != 1 {
 		t.Fatalf("%+v", f.Probes)
 	}

@@ -24,8 +24,8 @@ func TestFaults(t *testing.T) {
 	}{
 		{"status:503", "http_error", "injected fault: status", 503, "", nil},
 		{"close-before", "reset", "closed the connection before it answered", absent, "", []string{"--resend", "unread"}},
-		{"stall:3", "timeout", "--idle-timeout", 200, "", []string{"--idle-timeout", "4s"}},
-		{"stall:3", "timeout", "--timeout", 200, "", []string{"--timeout", "4s"}},
+		{"stall:3", "timeout", "--idle-timeout", 200, "", []string{"--idle-timeout", "10s"}},
+		{"stall:3", "timeout", "--timeout", 200, "", []string{"--timeout", "10s"}},
 		{"big-event:9000000", "bad_response", "", 200, "", nil},
 		{"big-event:2000000", "ok", "usage", 200, "", nil},
 		{"no-length", "ok", "usage", 200, "", []string{"--no-stream"}},

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -167,6 +168,13 @@ func (p *pacer) sendAll(leaving []release) {
 	for _, x := range leaving {
 		p.send(x.request, x.atNS)
 	}
+}
+
+// isUntaken reports whether request i is part of a job that no lane has taken, in a plan that had an end: how many jobs
+// lanes take by then is not planned. Call it after run.
+func (p *pacer) isUntaken(i int32) bool {
+	q := p.queue
+	return q != nil && q.inJobs() && p.plan.EndNS < math.MaxInt64 && q.turns.Job[i] >= q.taken
 }
 
 // heldNS returns for how long request i was held back after its planned instant; planned_ns stays that instant.

@@ -277,7 +277,8 @@ func (s *simulation) next() bool {
 			at = min(at, due)
 		}
 	}
-	if due := s.quietNS + s.d.IdleNS; s.d.IdleNS > 0 && s.inFlight(-1) == 0 && due > s.nowNS && at < math.MaxInt64 {
+	due := s.quietNS + s.d.IdleNS
+	if s.d.IdleNS > 0 && s.isPrepared() && s.inFlight(-1) == 0 && due > s.nowNS && at < math.MaxInt64 {
 		at = min(at, due)
 	}
 	if at == math.MaxInt64 || s.isOver(at) {
@@ -366,7 +367,7 @@ func (s *simulation) loseStream(i int) (out []int) {
 }
 
 func (s *simulation) passBarrier() {
-	s.r.barrier, s.quietNS, s.r.all = s.nowNS, s.nowNS, IdleCut{}
+	s.r.barrier, s.quietNS = s.nowNS, s.nowNS
 	for job := range s.begun {
 		if s.begun[job] != neverNS {
 			s.begun[job], s.idleSince[job] = s.nowNS, s.nowNS
@@ -424,7 +425,7 @@ func (s *simulation) capTrees() {
 }
 
 func (s *simulation) capAll() {
-	if s.d.IdleNS > 0 && s.inFlight(-1) == 0 && s.quietNS+s.d.IdleNS == s.nowNS {
+	if s.d.IdleNS > 0 && s.isPrepared() && s.inFlight(-1) == 0 && s.quietNS+s.d.IdleNS == s.nowNS {
 		s.moveUp(-1, &s.r.all)
 	}
 }

@@ -40,8 +40,9 @@ type queue struct {
 	free    int     // likewise: how many more may be in flight
 
 	jobs    []jobState
-	nextJob int // jobs before this one have started
-	lanes   int // how many more may run
+	nextJob int   // jobs before this one have started
+	lanes   int   // how many more may run
+	taken   int32 // how many jobs had started when rest was called
 
 	preparing int32          // preparing requests that have not ended
 	barrierNS atomic.Int64   // when the barrier was passed; -1 before, 0 without preparation
@@ -58,7 +59,7 @@ type queue struct {
 type idleTime struct {
 	sinceNS      int64 // when the last request in flight ended
 	cutNS        int64
-	all, ofTrees IdleCut // since the barrier
+	all, ofTrees IdleCut // after the barrier alone
 }
 
 // IdleCut is how often nothing was in flight for so long that what was still to come came earlier, and by how much in
@@ -377,7 +378,7 @@ func (q *queue) passBarrier(nowNS int64) (leaving []release) {
 	q.barrierNS.Store(nowNS)
 	clockNS := nowNS
 	nowNS += q.idle.cutNS
-	q.idle.sinceNS, q.idle.all = nowNS, IdleCut{}
+	q.idle.sinceNS = nowNS
 	for job := range q.nextJob {
 		q.jobs[job].startNS = nowNS
 		leaving = q.startRoots(leaving, job, nowNS)
@@ -686,7 +687,7 @@ func (q *queue) nextDue() (atNS int64, left int) {
 		return atNS, q.left
 	}
 	tree := q.treeDue()
-	if most := q.turns.IdleNS; most > 0 && q.inFlight == 0 {
+	if most := q.turns.IdleNS; most > 0 && q.inFlight == 0 && q.isOpen() {
 		over := q.idle.sinceNS + most
 		if atNS > over && over < q.endNS() && tree > over-q.idle.cutNS { // else a job comes earlier first
 			q.idle.cutNS += atNS - over
@@ -708,6 +709,7 @@ func (q *queue) rest() (list []int32) {
 		}
 	}
 	q.inOrder = q.plan.Requests
+	q.taken = int32(q.nextJob)
 	q.nextJob = len(q.jobs)
 	q.left = 0
 	return list

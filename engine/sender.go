@@ -82,9 +82,15 @@ func (r *Run) runSender(i int, placed chan<- threadPlacement, start <-chan bool)
 		r.skip(left)
 		return
 	}
+	var untaken []int32
 	for _, i := range left {
-		r.fail(i, record.NotSent, r.notItsTime())
+		if r.pacer.isUntaken(i) {
+			untaken = append(untaken, i)
+		} else {
+			r.fail(i, record.NotSent, r.notItsTime())
+		}
 	}
+	r.skip(untaken)
 }
 
 // send sends request i now, or soon if no connection is ready; it was released for plannedNS. This is the hot path. Only

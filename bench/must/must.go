@@ -20,11 +20,11 @@ func Have[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-// Do ends the test if there is an error.
-func Do(t testing.TB, err error) {
+// Do ends the test if there is an error. What was done is told by about, as in package expect.
+func Do(t testing.TB, err error, about ...any) {
 	if err != nil {
 		t.Helper()
-		t.Fatal(err)
+		t.Fatal(expect.What(about), err)
 	}
 }
 

@@ -23,14 +23,16 @@ func Orders() []Order {
 	}
 	return []Order{
 		of("fresh", "each run is 0.3 % off", func(int) float64 { return 1 }),
-		of("leak", "each run is 1 % slower than the one before", func(runs int) float64 { return 1 + 0.01*float64(runs) }),
+		of("leak", "each run is 1 % slower than the one before", func(runs int) float64 {
+			return 1 + 0.01*float64(runs)
+		}),
 		of("cold", "the first run takes half as long again", func(runs int) float64 {
 			if runs == 0 {
 				return 1.5
 			}
 			return 1
 		}),
-		of("cools", "the first run takes half as long again, and each one after it half of the rest", func(runs int) float64 {
+		of("cools", "the first run takes half as long again, each after it half of the rest", func(runs int) float64 {
 			return 1 + 0.5/float64(int(1)<<runs)
 		}),
 		of("every other", "every second run is 2 % slower", func(runs int) float64 { return 1 + 0.02*float64(runs%2) }),

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // A run is lost if most of its requests could still be below a limit and its percentile would be above all the same.
@@ -58,8 +59,7 @@ func ParseLoss(text string, planned int64) (*Loss, error) {
 // PercentileOf are the parts of a name such as ttft.p95, which is 950; 0 if it is no percentile.
 func PercentileOf(name string) (latency string, perMille int64) {
 	latency, percentile, _ := strings.Cut(name, ".")
-	of := map[string]int64{"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p999": 999}
-	return latency, of[percentile]
+	return latency, stats.PerMille(percentile)
 }
 
 // Add counts a record. Failures have no latency, as in the results.

@@ -147,7 +147,7 @@ func verdictSection(s *metrics.Summary) chart.Section {
 func objectiveLines(v *metrics.Verdict) []string {
 	var met, undecided, missed []string
 	for _, o := range v.Objectives {
-		text := o.Text + " (" + o.Words() + ")"
+		text := o.Text + " (" + metrics.Outcome(&o) + ")"
 		switch {
 		case o.Met:
 			met = append(met, "✓ "+text)
@@ -292,7 +292,7 @@ func (p *part) keyOf(field [2]string) string {
 // latencyTable is the distributions of the summary, with marks at what says little.
 func latencyTable(s *metrics.Summary) chart.Table {
 	t := chart.Table{
-		Head: []string{"", "values", "p50", "p90", "p95", "p99", "p999", "max", "mean"},
+		Head: []string{"", "values", "p50", "p75", "p90", "p95", "p99", "p999", "max", "mean"},
 	}
 	for _, l := range shownLatencies(s, metrics.OnPage) {
 		row := chart.Texts(l.name, format.Count(l.q.Count))
@@ -371,8 +371,8 @@ func (p *screen) jobs() {
 // jobSection has the results by job of the page.
 func jobSection(s *metrics.Summary, parts []*part) chart.Section {
 	const columns = " name requests agents state completion_s recorded_s critical_waits_s critical_requests failed " +
-		"ttft_ms.p50 ttft_ms.p99 e2e_ms.p50 e2e_ms.p99 reported_hit_ratio expected_hit_ratio distribution p50 p90 " +
-		"p95 p99 p999 max mean count "
+		"ttft_ms.p50 ttft_ms.p99 e2e_ms.p50 e2e_ms.p99 reported_hit_ratio expected_hit_ratio distribution p50 p75 " +
+		"p90 p95 p99 p999 max mean count "
 	if s.Jobs == nil {
 		return chart.Section{}
 	}

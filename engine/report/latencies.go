@@ -53,6 +53,7 @@ const (
 func (l *shownLatency) numbers(s *metrics.Summary) []shownNumber {
 	numbers := []shownNumber{
 		{name: "p50", ns: l.q.P50},
+		{name: "p75", ns: l.q.P75},
 		{name: "p90", ns: l.q.P90},
 		{name: "p95", ns: l.q.P95},
 		{name: "p99", ns: l.q.P99},
@@ -63,7 +64,7 @@ func (l *shownLatency) numbers(s *metrics.Summary) []shownNumber {
 	for i := range numbers {
 		n := &numbers[i]
 		n.ns *= l.unitNS
-		_, p := metrics.PercentileOf(l.key + "." + n.name)
+		p := stats.PerMille(n.name)
 		if interval, _ := s.Interval(l.key, p); interval != nil {
 			n.interval = around(n.ns, 1e6*interval[0], 1e6*interval[1])
 			n.hint = "95 % interval " + n.interval

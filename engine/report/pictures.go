@@ -98,7 +98,7 @@ func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
 	for _, t := range s.Targets {
 		urls = append(urls, t.URL)
 	}
-	c, seen, err := collect(dir, urls, nil, nil, p.see)
+	c, seen, err := recordsIn(dir, urls, nil, nil, p.see)
 	if err != nil {
 		return p, err
 	}

@@ -504,6 +504,9 @@ func (p *screen) latencies() {
 	const label = 9
 	const column = 10
 	names := []string{"p50", "p90", "p99", "max"}
+	if agentsOf(p.Summary) != nil {
+		names = []string{"p50", "p75", "p90", "p99", "max"}
+	}
 	rows := shownLatencies(p.Summary, metrics.OnScreen)
 	if len(rows) == 0 {
 		p.field(always, 1, "latencies", "none: no request ended ok")
@@ -514,7 +517,7 @@ func (p *screen) latencies() {
 		head += format.Right(name, column)
 	}
 	byTime := map[string]string{}
-	room := p.columns - label - 4*column - 2
+	room := p.columns - label - len(names)*column - 2
 	steps := p.windowSteps()
 	if len(steps) > 0 && room >= 8 {
 		byTime = p99ByTime(steps, min(room, 24))

@@ -13,14 +13,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
 // quick are times for tests.
 func quick() times {
-	return times{look: 10 * time.Millisecond, lead: 300 * time.Millisecond, patience: 2 * time.Minute, remind: time.Hour,
-		sample: 50 * time.Millisecond, silence: 30 * time.Second, linger: 600 * time.Millisecond}
+	return times{look: 10 * time.Millisecond, lead: time.Second, patience: 2 * time.Minute, remind: time.Hour,
+		sample: 50 * time.Millisecond, silence: 30 * time.Second, linger: 2 * time.Second}
 }
 
 // member is one shard of a test, and what became of it.
@@ -31,6 +32,7 @@ type member struct {
 	times times
 	shift time.Duration
 	after time.Duration // it comes so much later
+	waits chan struct{} // if set, it comes once this is closed
 	runs  time.Duration // how long its run takes
 	fails error         // before it is ready
 	gone  bool          // it dies before it is ready: it neither fails nor leaves
@@ -48,6 +50,9 @@ type member struct {
 
 func (m *member) run(ctx context.Context, t *testing.T) {
 	time.Sleep(m.after)
+	if m.waits != nil {
+		<-m.waits
+	}
 	g, ctx, err := join(ctx, m.hello, m.times, int64(m.shift))
 	if err != nil {
 		m.err = err
@@ -173,10 +178,14 @@ func TestRefused(t *testing.T) {
 			}
 			l[2].load = "sha256:2"
 		}, "has another load than shard 0: it differs in --extra-inputs;", ""},
-		"trace":   {func(l []*member) { l[2].load = "sha256:2" }, "has another load than shard 0: it differs in the content of its trace", ""},
-		"fails":   {func(l []*member) { l[2].fails = fmt.Errorf("no server; nothing was sent") }, "failed before the start: no server; nothing was sent", "no server"},
-		"missing": {func(l []*member) { l[2].after, l[0].times.patience = 600*time.Millisecond, 200*time.Millisecond }, "shards are missing 200ms after shard 0 was ready; not there: shard 2", ""},
-		"dead":    {func(l []*member) { l[2].gone = true }, ") ended before the start; nothing was sent", "-"},
+		"trace": {func(l []*member) { l[2].load = "sha256:2" }, "has another load than shard 0: it differs in the content of its trace", ""},
+		"fails": {func(l []*member) { l[2].fails = fmt.Errorf("no server; nothing was sent") }, "failed before the start: no server; nothing was sent", "no server"},
+		"missing": {func(l []*member) {
+			there := make(chan struct{})
+			l[1].joined, l[0].joined = func() { close(there) }, func() { <-there }
+			l[2].after, l[0].times.patience = 3*time.Second, 200*time.Millisecond
+		}, "shards are missing 200ms after shard 0 was ready; not there: shard 2", ""},
+		"dead": {func(l []*member) { l[2].gone = true }, ") ended before the start; nothing was sent", "-"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -217,12 +226,8 @@ func TestOnce(t *testing.T) {
 	runAll(t, group(dir, 2))
 	list := group(dir, 2)
 	runAll(t, list)
-	if err := list[0].err; err == nil || !strings.Contains(err.Error(), "give each run a directory of its own") {
-		t.Error(err)
-	}
-	if err := list[1].err; err == nil || !strings.Contains(err.Error(), "this barrier is over: its run has ended; give each run a directory of its own") {
-		t.Error(err)
-	}
+	expect.Error(t, list[0].err, "give each run a directory of its own")
+	expect.Error(t, list[1].err, "this barrier is over: its run has ended; give each run a directory of its own")
 	files, err := os.ReadDir(dir)
 	var names []string
 	for _, f := range files {
@@ -235,9 +240,7 @@ func TestOnce(t *testing.T) {
 	list = group(dir, 1)
 	list[0].times.patience = time.Hour
 	runAll(t, list)
-	if err := list[0].err; err == nil || !strings.Contains(err.Error(), "give each run a directory of its own") {
-		t.Error(err)
-	}
+	expect.Error(t, list[0].err, "give each run a directory of its own")
 }
 
 // TestJoin: with --late-start join shard 0 does not wait for ever, and who is missing joins later.
@@ -245,8 +248,13 @@ func TestJoin(t *testing.T) {
 	t.Parallel()
 	list := group(t.TempDir(), 3)
 	list[0].hello.Late, list[0].times.patience = LateJoin, 100*time.Millisecond
-	list[0].runs = 1500 * time.Millisecond
-	list[2].after = 700 * time.Millisecond
+	begun, joined := make(chan struct{}), make(chan struct{})
+	list[0].started = func() {
+		time.Sleep(time.Until(list[0].at))
+		close(begun)
+		<-joined
+	}
+	list[2].waits, list[2].started = begun, func() { close(joined) }
 	runWell(t, list)
 	if first := list[2].clock; len(first) == 0 || first[0].AtNS < 0 {
 		t.Errorf("the late one compared its clock at %+v", first)

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -360,7 +361,7 @@ func TestSecret(t *testing.T) {
 	joined := make(chan struct{})
 	list[0].joined = func() { close(joined) }
 	wrong := group(where, 2)[1]
-	wrong.times.silence = 300 * time.Millisecond
+	wrong.times.silence = 2 * time.Second
 	done := make(chan struct{})
 	go func() { defer close(done); runAll(t, list[:1]) }()
 	<-joined
@@ -431,7 +432,7 @@ func TestHostileDirectory(t *testing.T) {
 			dir := t.TempDir()
 			must.Do(t, c.make(filepath.Join(dir, "begin")))
 			list := group(dir, 2)[1:]
-			list[0].times.patience = 300 * time.Millisecond
+			list[0].times.patience = 2 * time.Second
 			runAll(t, list)
 			if list[0].err == nil || !strings.Contains(list[0].err.Error(), c.want) {
 				t.Errorf("%v; want %q", list[0].err, c.want)
@@ -458,9 +459,7 @@ func TestSwappedFile(t *testing.T) {
 			name, other := filepath.Join(list[0].hello.Where, "begin"), filepath.Join(t.TempDir(), "other")
 			must.Do(t, os.WriteFile(other, []byte("mine"), 0o600))
 			list[0].joined = func() {
-				if err := errors.Join(os.Remove(name), put(name, other)); err != nil {
-					t.Error(err)
-				}
+				expect.Equal(t, errors.Join(os.Remove(name), put(name, other)), nil)
 			}
 			runAll(t, list)
 			if text, err := os.ReadFile(other); err != nil || string(text) != "mine" {
@@ -526,16 +525,12 @@ func TestKnowsTheSecret(t *testing.T) {
 	} {
 		response, err := client.Post("https://"+hostOf(t, where)+c.path, "application/json", strings.NewReader(c.text))
 		if err != nil {
-			if c.want != "" {
-				t.Errorf("%.50q: %v", c.text, err)
-			}
+			expect.Equal(t, c.want, "", "%.50q: %v", c.text, err)
 			continue
 		}
 		text, _ := io.ReadAll(response.Body)
 		_ = response.Body.Close()
-		if !strings.Contains(string(text), c.want) {
-			t.Errorf("%.50q: %q; want %q", c.text, text, c.want)
-		}
+		expect.Contains(t, string(text), c.want, "%.50q: %q", c.text, text)
 	}
 	var many []net.Conn
 	for range 100 { // who know the secret are not bounded by the strangers' bound
@@ -585,10 +580,18 @@ func TestManyMissing(t *testing.T) {
 func TestToldWhileShardZeroIsBusy(t *testing.T) {
 	t.Parallel()
 	list := group(t.TempDir(), 3)
-	list[0].prepares, list[2].after = 3*time.Second, 2*time.Second
+	told, third := make(chan struct{}), make(chan struct{})
+	list[0].joined = func() { <-third } // until then it is not ready
+	list[2].waits, list[2].joined = told, func() { close(third) }
 	said := make(chan string, 1000)
 	list[1].times.remind = 200 * time.Millisecond
-	list[1].hello.Say = func(text string) { said <- text }
+	var once sync.Once
+	list[1].hello.Say = func(text string) {
+		said <- text
+		if strings.Contains(text, "not there") {
+			once.Do(func() { close(told) })
+		}
+	}
 	runAll(t, list)
 	first := ""
 	for len(said) > 0 && first == "" {

@@ -17,6 +17,7 @@ import (
 // FromHistogram. The unit is in the key that holds it (drift_us, ttft_ms).
 type Percentiles struct {
 	P50  float64 `json:"p50"`  // median
+	P75  float64 `json:"p75"`  // 75th percentile; 0 in results of earlier versions
 	P90  float64 `json:"p90"`  // 90th percentile
 	P95  float64 `json:"p95"`  // 95th percentile
 	P99  float64 `json:"p99"`  // 99th percentile
@@ -27,6 +28,14 @@ type Percentiles struct {
 	Count int64 `json:"count"`
 	// values were counted in buckets: percentiles are within 0.1 %; absent otherwise
 	FromHistogram bool `json:"from_histogram,omitempty"`
+}
+
+// PercentileKeys are the keys of the percentiles in Percentiles, in rising order.
+func PercentileKeys() []string { return []string{"p50", "p75", "p90", "p95", "p99", "p999"} }
+
+// PerMille is which percentile has a key, in thousandths; 0 if none has it.
+func PerMille(key string) int64 {
+	return map[string]int64{"p50": 500, "p75": 750, "p90": 900, "p95": 950, "p99": 990, "p999": 999}[key]
 }
 
 // Machine is what the machine took from the client during the replay; what the system does not report is null.
@@ -84,6 +93,7 @@ func describe(n int64, sum, unit float64, ranked func(int64) float64) *Percentil
 	}
 	return &Percentiles{
 		P50:   at(500),
+		P75:   at(750),
 		P90:   at(900),
 		P95:   at(950),
 		P99:   at(990),
@@ -170,6 +180,22 @@ func Moments(values []float64) (mean, variance float64) {
 		variance += (v - mean) * (v - mean) / max(1, n-1)
 	}
 	return mean, variance
+}
+
+// Ratio returns part/whole, or nil when there is no whole.
+func Ratio[T int64 | float64](part, whole T) *float64 {
+	if whole <= 0 {
+		return nil
+	}
+	return new(float64(part) / float64(whole))
+}
+
+// OrZero is *v, or 0 where there is none.
+func OrZero(v *float64) float64 {
+	if v == nil {
+		return 0
+	}
+	return *v
 }
 
 // Variation is the coefficient of variation: population standard deviation / mean. There is none where the mean is 0.

@@ -101,7 +101,7 @@ type draft struct {
 	short  bool
 
 	primers, warmUp, measured []playRow
-	freeNS                    []int64 // when lanes may have ended their plays, at the earliest
+	freeNS                    []int64 // when lanes may have ended their plays at the earliest, ascending in goOn
 	begunNS                   int64   // when all lanes have begun, in time of the plays
 }
 
@@ -234,10 +234,10 @@ func (d *draft) measure(play int, rows []int32, fromNS int64) {
 // goOn plans whole jobs, as many as lanes can need.
 func (d *draft) goOn() {
 	took := make([]int64, len(d.jobs))
+	slices.Sort(d.freeNS)
 	for ; d.Recycle || d.plays < len(d.jobs); d.plays++ {
 		rows := d.rowsOf(d.plays)
-		nowNS := slices.Min(d.freeNS)
-		lane := slices.Index(d.freeNS, nowNS)
+		nowNS := d.freeNS[0]
 		if nowNS >= d.RunNS {
 			return
 		}
@@ -251,7 +251,10 @@ func (d *draft) goOn() {
 		if took[job] == 0 {
 			took[job] = d.quickest(rows)
 		}
-		d.freeNS[lane] += took[job]
+		endNS := nowNS + took[job]
+		at, _ := slices.BinarySearch(d.freeNS, endNS)
+		copy(d.freeNS, d.freeNS[1:at])
+		d.freeNS[at-1] = endNS
 	}
 }
 
@@ -260,6 +263,11 @@ const (
 	mostFaster    = 100
 	leastAnswerNS = int64(time.Millisecond)
 )
+
+// QuickestNS is how long an answer of so many tokens takes at least.
+func QuickestNS(assumed sched.AssumedLatency, output int32) int64 {
+	return max(leastAnswerNS, assumed.LastNS(output)/mostFaster)
+}
 
 // quickest is how long at least rows of one job take in a replay.
 func (d *draft) quickest(rows []int32) (busyNS int64) {
@@ -281,8 +289,7 @@ func (d *draft) quickest(rows []int32) (busyNS int64) {
 		if beginNS < 0 {
 			beginNS = min(d.Follow.scaled(own), busyNS+d.IdleNS)
 		}
-		answerNS := d.Follow.Assumed.LastNS(d.t.OutputTokens[row]) / mostFaster
-		endNS := beginNS + max(leastAnswerNS, answerNS)
+		endNS := beginNS + QuickestNS(d.Follow.Assumed, d.t.OutputTokens[row])
 		done[row] = request{beginNS, endNS}
 		busyNS = max(busyNS, endNS)
 	}
