@@ -188,7 +188,7 @@ func (m *matched) addColumns() {
 	}
 }
 
-// numbersOf are those of a run in the order of the specs, without the requests of a group, if there are groups. A number
+// numbersOf are those of a run in the order of the specs, if there are groups without the requests of one. A number
 // that does not exist is not finite. What is typical of a run's requests is the median of their ratios to what the
 // same requests took in all runs. TestComparePower in bench found 1 % of TPOT in 65 % of pairs of runs by a median of
 // ratios, and in 51 % by a mean of their logarithms without the largest and smallest fifth.
