@@ -17,7 +17,7 @@ import (
 // pretend is a run without faults on a server whose answers take some ms.
 func (w *laneRun) pretend(seed uint64) (all []arrival) {
 	chance := rand.New(rand.NewPCG(seed, 2))
-	w.simulate(func(d due) answer {
+	w.barrier = w.simulate(func(d due, _ bool) answer {
 		a := arrival{due: d, tree: d.play % len(w.trees), prepares: d.phase != profile}
 		if w.recycle {
 			a.marker = fmt.Sprint("play ", d.play)
@@ -28,7 +28,7 @@ func (w *laneRun) pretend(seed uint64) (all []arrival) {
 		a.done = a.last + 50_000
 		all = append(all, a)
 		return answer{a.at, a.sent, a.done}
-	})
+	}).barrier
 	return all
 }
 
@@ -209,8 +209,8 @@ func TestCheckOfLanes(t *testing.T) {
 	}
 }
 
-// TestInstantsByHand: a simulation of one small job gives the instants that one finds by hand, in ms, and so does a
-// replay. Answers take 20 ms; a delay of a second in the trace is 10 ms.
+// TestInstantsByHand: a simulation of one small job gives the instants that one finds by hand, in ms. Answers take 20 ms;
+// a delay of a second in the trace is 10 ms.
 func TestInstantsByHand(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "weka.jsonl")
@@ -243,7 +243,7 @@ func TestInstantsByHand(t *testing.T) {
 		w := &laneRun{trees: readWeka(t, path), lanes: 1, scale: 100}
 		c.set(w)
 		var got []string
-		w.simulate(func(d due) answer {
+		w.simulate(func(d due, _ bool) answer {
 			got = append(got, fmt.Sprintf("%s%d:%d", d.phase, d.row, d.at/1e6))
 			return answer{d.at, d.at, d.at + 20e6}
 		})

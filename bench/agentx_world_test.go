@@ -19,6 +19,7 @@ type laneRun struct {
 	seed              uint64
 	treeIdle, allIdle int64 // 0 = any
 	duration          int64 // since the barrier; 0 = until all has ended
+	barrier           int64 // when it was passed, at the earliest
 	most              int   // plays; 0 = any number
 }
 
@@ -92,11 +93,11 @@ type due struct {
 // answer is when a request that was due left, was sent, and had ended.
 type answer struct{ left, sent, ended int64 }
 
-// simulation is a run in which ask says what became of a request. Timers are due after
-// their own time, which does not count what was cut.
+// simulation is a run in which ask says what became of a request, which may leave since an idle time was cut. Timers are
+// due after their own time, which does not count what was cut.
 type simulation struct {
 	*laneRun
-	ask     func(due) answer
+	ask     func(d due, afterIdle bool) answer
 	plays   []*simulated
 	flying  []flight
 	since   int64 // when the last one in flight had ended
@@ -125,9 +126,8 @@ type simulated struct {
 }
 
 // simulate runs a run to its end.
-func (w *laneRun) simulate(ask func(due) answer) *simulation {
-	s := &simulation{laneRun: w, ask: ask}
-	s.moved = &s.cut
+func (w *laneRun) simulate(ask func(d due, afterIdle bool) answer) *simulation {
+	s := &simulation{laneRun: w, ask: ask, barrier: w.barrier}
 	firsts := make([]beginning, w.lanes)
 	for lane := range firsts {
 		firsts[lane] = w.first(lane)
@@ -146,7 +146,8 @@ func (w *laneRun) simulate(ask func(due) answer) *simulation {
 	return s
 }
 
-// prepare sends what each lane sends before the barrier, each as early as it may leave. Idle times are not cut.
+// prepare sends what each lane sends before the barrier: all primers, and what comes after them without delays. Idle
+// times are not cut.
 func (s *simulation) prepare(firsts []beginning) {
 	aligned := int64(0) // when all lanes are at their snapshots
 	var primers []due
@@ -160,22 +161,30 @@ func (s *simulation) prepare(firsts []beginning) {
 	sent := map[due]answer{}
 	for _, d := range primers {
 		d.at += aligned
-		a := s.ask(d)
+		a := s.ask(d, false)
 		sent[due{play: d.play, row: d.row}] = a
 		s.barrier = max(s.barrier, a.ended)
 	}
 	for lane, f := range firsts {
 		rows := s.trees[lane%len(s.trees)].rows
 		for _, i := range f.warmUp {
+			waits := slices.DeleteFunc(slices.Clone(rows[i].waits), func(d awaited) bool {
+				return !slices.Contains(f.warmUp, d.on)
+			})
+			for _, row := range f.primers {
+				if len(waits) == 0 || !slices.Contains(f.warmUp, waits[0].on) {
+					waits = append(waits, awaited{on: row})
+				}
+			}
 			at := aligned
-			for _, d := range rows[i].waits {
+			for _, d := range waits {
 				on := sent[due{play: lane, row: d.on}]
 				if d.dispatch {
 					on.ended = on.sent
 				}
 				at = max(at, on.ended)
 			}
-			a := s.ask(due{lane, i, warmUp, at})
+			a := s.ask(due{lane, i, warmUp, at}, false)
 			sent[due{play: lane, row: i}] = a
 			s.barrier = max(s.barrier, a.ended)
 		}
@@ -281,8 +290,9 @@ func (s *simulation) send(d due) {
 	p := s.plays[d.play]
 	delete(p.timers, d.row)
 	p.flying++
-	a := s.ask(d)
-	if s.moved != nil && (s.movedBy == nil || s.movedBy == p) { // what was cut too little has everything behind it leave later
+	afterIdle := s.moved != nil && (s.movedBy == nil || s.movedBy == p)
+	a := s.ask(d, afterIdle)
+	if afterIdle { // what was cut too little has everything behind it leave later
 		*s.moved -= a.left - d.at
 		s.moved = nil
 	}

@@ -127,14 +127,20 @@ func (c *conn) start(i int32, from uint32) bool {
 	}
 	rec.WrittenFirstBytes = c.sock.FirstOut()
 	r.sent.Add(1)
-	if err == nil && !all {
-		r.partialWrites.Add(1)
-		r.workers.do(c.flushRest)
-		return true
-	}
-	if c.writeErr = err; err == nil {
+	switch c.writeErr = err; {
+	case err != nil:
+	case all:
 		r.wholeWrites.Add(1)
 		rec.WrittenNS = r.clock.Now()
+	default:
+		r.partialWrites.Add(1)
+	}
+	if c.sock.SentNS() != wire.NotYet {
+		r.pacer.requestSent(i, c.sock.SentNS())
+	}
+	if err == nil && !all {
+		r.workers.do(c.flushRest)
+		return true
 	}
 	c.endWrite()
 	return true

@@ -123,6 +123,6 @@ func (d *dialer) advance(horizonNS int64) {
 		d.ahead++
 	}
 	if b := d.run.leastInFlight; b != nil {
-		b.needs(max(0, int64(d.ahead)-b.n.Load()-b.skipped.Load()), d.needs)
+		b.needs(max(0, int64(d.ahead)-d.run.idealOrder.n.Load()-b.skipped.Load()), d.needs)
 	}
 }

@@ -72,6 +72,7 @@ func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits
 	r.large.changed.L = &r.large.mu
 	r.addPools()
 	r.leastInFlight = newLeastInFlight(work, r.pools)
+	r.idealOrder = newIdealOrder(work)
 	r.dialer = &dialer{
 		run:    r,
 		pause:  dialPause,
@@ -340,8 +341,8 @@ func (r *Run) recordAll() {
 				return
 			}
 			rec := &r.records[i]
-			if r.leastInFlight != nil && r.isPlaced(i) {
-				r.leastInFlight.expect(i, rec)
+			if r.idealOrder != nil && rec.Outcome != record.NotSent { // else nobody may have released it
+				r.idealOrder.expect(i, rec)
 			}
 			if rec.Outcome == record.OK {
 				r.finishedOK.Add(1)

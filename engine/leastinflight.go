@@ -1,10 +1,8 @@
 package engine
 
 import (
-	"runtime"
 	"sync/atomic"
 
-	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
@@ -13,16 +11,8 @@ import (
 // weight. Failed requests of an endpoint count as in flight until it answers one: an endpoint that is dead must not
 // get all requests.
 type leastInFlight struct {
-	pools    []*pool
-	released []atomic.Int32 // 1 + the requests, in the order of their release; 0 = not noted yet
-	n        atomic.Int64   // how many requests are in released, or about to be
-	skipped  atomic.Int64   // how many are never released
-
-	// What follows belongs to Run.recordAll.
-	followed int // how many of released the model has seen
-	known    []bool
-	model    *workload.IdealModel
-	ideal    workload.IdealHits
+	pools   []*pool
+	skipped atomic.Int64 // how many are never released
 }
 
 // newLeastInFlight returns nil if endpoints are chosen before the run.
@@ -30,13 +20,7 @@ func newLeastInFlight(w *workload.Work, endpoints []*pool) *leastInFlight {
 	if !w.Routing.LeastInFlight {
 		return nil
 	}
-	b := &leastInFlight{
-		pools:    endpoints,
-		released: make([]atomic.Int32, w.Requests()),
-		known:    make([]bool, w.Requests()),
-		model:    w.NewIdealModel(),
-	}
-	b.ideal = b.model.Room(w.Requests())
+	b := &leastInFlight{pools: endpoints}
 	_, weights := route.Addresses(w.Routing.Targets)
 	for k, p := range endpoints {
 		p.weight = weights[k]
@@ -60,22 +44,6 @@ func (b *leastInFlight) choose() *pool {
 			return best
 		}
 	}
-}
-
-// expect notes in rec what an ideal cache would have held for request i. It follows all requests up to i in the order
-// of their release.
-func (b *leastInFlight) expect(i int32, rec *record.Record) {
-	for !b.known[i] {
-		j := b.released[b.followed].Load() - 1
-		if j < 0 {
-			runtime.Gosched() // place is about to note it
-			continue
-		}
-		b.followed++
-		b.model.Observe(int(j), &b.ideal)
-		b.known[j] = true
-	}
-	b.ideal.FillRecord(int(i), rec)
 }
 
 // needs sets into to how many of the next requests each endpoint gets, if none ends before: they level what is in

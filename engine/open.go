@@ -7,10 +7,14 @@ import (
 )
 
 // EachOpen calls f for each request whose time has come and that the sink has no record of: with when it was planned,
-// when it was sent and when its first token came, in ns since the start. The latter two may be record.None. If
+// when it was sent and when its first token came, in ns on the run's Clock. The latter two may be record.None. If
 // requests wait for others or for room, those that are not sent are left out, and the instant of sending stands for
-// the planned one. Only the goroutine that calls the sink may call it.
+// the planned one. What prepares is left out. Only the goroutine that calls the sink may call it.
 func (r *Run) EachOpen(f func(plannedNS, sentNS, firstNS int64)) {
+	if r.pacer.isPreparing() {
+		return
+	}
+	barrier := r.pacer.barrierNS()
 	type instants struct{ sentNS, firstNS int64 }
 	busyWith := map[int32]instants{}
 	for _, p := range r.pools {
@@ -24,8 +28,11 @@ func (r *Run) EachOpen(f func(plannedNS, sentNS, firstNS int64)) {
 	}
 	if !r.work.Plan.ByClock() {
 		for i, at := range busyWith {
+			if at.firstNS != record.None {
+				at.firstNS -= barrier
+			}
 			if !r.recorded[i] {
-				f(at.sentNS, at.sentNS, at.firstNS)
+				f(at.sentNS-barrier, at.sentNS-barrier, at.firstNS)
 			}
 		}
 		return

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -18,7 +19,7 @@ type pacer struct {
 	clock *sched.Monotonic
 	stop  *atomic.Bool // if set, nothing more is released
 	// sends request i now, on the calling thread, or lets another one send it soon
-	send  func(i int32, plannedNS int64) (sent bool)
+	send  func(i int32, plannedNS int64)
 	next  atomic.Int64 // without a queue: requests before this one belong to some thread
 	queue *queue       // nil = none
 	// called when all that prepares has ended; nothing is in flight then, and nothing leaves before it returns
@@ -31,7 +32,7 @@ func newPacer(
 	plan sched.Plan,
 	clock *sched.Monotonic,
 	stop *atomic.Bool,
-	send func(i int32, plannedNS int64) bool,
+	send func(i int32, plannedNS int64),
 ) *pacer {
 	p := &pacer{
 		plan:     plan,
@@ -118,10 +119,10 @@ func (p *pacer) runQueue(w *sched.Waiter) (left []int32, over bool) {
 	}
 }
 
-// requestSent is called for a request that send could not send at once, when it is sent. It may release others.
-func (p *pacer) requestSent(i int32, nowNS int64) {
+// requestSent is called for each request whose first byte was written, at sentNS. It may release others.
+func (p *pacer) requestSent(i int32, sentNS int64) {
 	if p.queue != nil && p.queue.announces(i) {
-		p.sendAll(p.queue.sent(i, nowNS))
+		p.sendAll(p.queue.sent(i, sentNS))
 	}
 }
 
@@ -136,14 +137,14 @@ func (p *pacer) cutStream(i int32) []int32 {
 	return p.queue.cutStream(i)
 }
 
-// requestEnded is called once for each request that has ended, at nowNS, by the goroutine that ended it. It may
-// release others.
-func (p *pacer) requestEnded(i int32, nowNS int64) {
+// requestEnded is called once for each request that has ended, at endNS, by the goroutine that ended it. It may release
+// others.
+func (p *pacer) requestEnded(i int32, endNS int64) {
 	if p.queue == nil {
 		return
 	}
 	var room [atOnce]release
-	leaving, prepared := p.queue.ended(room[:0], i, nowNS)
+	leaving, prepared := p.queue.ended(room[:0], i, endNS)
 	p.sendAll(leaving)
 	if prepared && !p.stop.Load() {
 		p.prepared()
@@ -165,10 +166,15 @@ func (p *pacer) barrierNS() int64 {
 // sendAll sends requests that were released just now.
 func (p *pacer) sendAll(leaving []release) {
 	for _, x := range leaving {
-		if p.send(x.request, x.atNS) {
-			p.requestSent(x.request, p.clock.Now())
-		}
+		p.send(x.request, x.atNS)
 	}
+}
+
+// isUntaken reports whether request i is part of a job that no lane has taken, in a plan that had an end: how many jobs
+// lanes take by then is not planned. Call it after run.
+func (p *pacer) isUntaken(i int32) bool {
+	q := p.queue
+	return q != nil && q.inJobs() && p.plan.EndNS < math.MaxInt64 && q.turns.Job[i] >= q.taken
 }
 
 // heldNS returns for how long request i was held back after its planned instant; planned_ns stays that instant.

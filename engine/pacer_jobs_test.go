@@ -19,7 +19,8 @@ type lanesLoad struct {
 	plan    sched.Plan
 	took    []int64
 	refused []bool
-	lookNS  int64 // how long after all has been prepared the barrier comes
+	lookNS  int64   // how long after all has been prepared the barrier comes
+	seenNS  []int64 // how long after the end of each request the client sees it
 }
 
 // What stands in place of instants.
@@ -32,7 +33,7 @@ func randomLanes(t *testing.T, rng *rand.Rand) *lanesLoad {
 		d.Prepare = int32(rng.IntN(1 + n/2))
 	}
 	numbers, members := map[int]int32{}, map[int32][]int32{}
-	l := &lanesLoad{took: make([]int64, n), refused: make([]bool, n)}
+	l := &lanesLoad{took: make([]int64, n), refused: make([]bool, n), seenNS: make([]int64, n)}
 	for i := range int32(n) {
 		key := rng.IntN(jobs)
 		if i < d.Prepare {
@@ -89,7 +90,7 @@ func (l *lanesLoad) drive(t *testing.T) (r lanesResult) {
 	n := l.plan.Requests
 	q := newQueue(l.plan, new(atomic.Bool))
 	r.released, r.ended = slices.Repeat([]int64{neverNS}, n), slices.Repeat([]int64{neverNS}, n)
-	inFlight := map[int32]int64{} // when they end
+	inFlight := map[int32]int64{} // when their ends are seen
 	barrier := int64(math.MaxInt64)
 	send := func(now int64, list []release) {
 		for ; len(list) > 0; list = list[1:] {
@@ -98,14 +99,14 @@ func (l *lanesLoad) drive(t *testing.T) (r lanesResult) {
 				t.Fatalf("request %d is released for %d at %d, and was at %d", x.request, x.atNS, now, r.released[x.request])
 			}
 			r.released[x.request] = x.atNS
-			inFlight[x.request] = x.atNS + l.took[x.request]
+			inFlight[x.request] = x.atNS + l.took[x.request] + l.seenNS[x.request]
 			list = append(list, q.sent(x.request, x.atNS)...)
 		}
 	}
 	end := func(i int32, now int64) {
 		r.ended[i] = now
 		leaving, prepared := q.ended(nil, i, now)
-		send(now, leaving)
+		send(now+l.seenNS[i], leaving)
 		if prepared && l.lookNS == 0 {
 			send(now, q.passBarrier(now))
 		} else if prepared {
@@ -137,14 +138,15 @@ func (l *lanesLoad) drive(t *testing.T) (r lanesResult) {
 				continue
 			}
 			delete(inFlight, i)
+			at -= l.seenNS[i]
 			var lost []int32
 			if l.refused[i] {
 				lost = q.cutStream(i)
 			}
-			end(i, now)
+			end(i, at)
 			for _, k := range lost {
 				r.released[k] = takenOut
-				end(k, now)
+				end(k, at)
 			}
 		}
 		if now == barrier {
@@ -275,7 +277,8 @@ func (s *simulation) next() bool {
 			at = min(at, due)
 		}
 	}
-	if due := s.quietNS + s.d.IdleNS; s.d.IdleNS > 0 && s.inFlight(-1) == 0 && due > s.nowNS && at < math.MaxInt64 {
+	due := s.quietNS + s.d.IdleNS
+	if s.d.IdleNS > 0 && s.isPrepared() && s.inFlight(-1) == 0 && due > s.nowNS && at < math.MaxInt64 {
 		at = min(at, due)
 	}
 	if at == math.MaxInt64 || s.isOver(at) {
@@ -364,7 +367,7 @@ func (s *simulation) loseStream(i int) (out []int) {
 }
 
 func (s *simulation) passBarrier() {
-	s.r.barrier, s.quietNS, s.r.all = s.nowNS, s.nowNS, IdleCut{}
+	s.r.barrier, s.quietNS = s.nowNS, s.nowNS
 	for job := range s.begun {
 		if s.begun[job] != neverNS {
 			s.begun[job], s.idleSince[job] = s.nowNS, s.nowNS
@@ -422,23 +425,61 @@ func (s *simulation) capTrees() {
 }
 
 func (s *simulation) capAll() {
-	if s.d.IdleNS > 0 && s.inFlight(-1) == 0 && s.quietNS+s.d.IdleNS == s.nowNS {
+	if s.d.IdleNS > 0 && s.isPrepared() && s.inFlight(-1) == 0 && s.quietNS+s.d.IdleNS == s.nowNS {
 		s.moveUp(-1, &s.r.all)
 	}
 }
 
-// TestLanesAsSimulated: with a barrier, both caps of idle times, refusals and an end, requests of random graphs are
-// released, end and are taken out when a simulation by the rules says. FASTREPLAY_LANES has how many graphs.
-func TestLanesAsSimulated(t *testing.T) {
-	rounds := 2000
+// graphs is how many random graphs a test takes: FASTREPLAY_LANES, or so many.
+func graphs(usual uint64) uint64 {
+	if n, err := strconv.ParseUint(os.Getenv("FASTREPLAY_LANES"), 10, 32); err == nil {
+		return n
+	}
 	if raceDetector() {
-		rounds = 200
+		return usual / 10
 	}
-	if n, err := strconv.Atoi(os.Getenv("FASTREPLAY_LANES")); err == nil {
-		rounds = n
+	return usual
+}
+
+// seeLate has the client see ends late, but before the next idle time is over and in an order in which lanes take the
+// same jobs.
+func (l *lanesLoad) seeLate(rng *rand.Rand) {
+	d := l.plan.Dependencies
+	clear(l.refused)
+	l.plan.EndNS = math.MaxInt64
+	most := int64(2e9)
+	for _, limit := range []int64{d.IdleNS, d.TreeIdleNS} {
+		if limit > 0 {
+			most = min(most, limit)
+		}
 	}
+	each := rng.Int64N(most)
+	for i := int(d.Prepare); i < len(l.seenNS); i++ {
+		if l.seenNS[i] = each; l.plan.Concurrency == 1 || d.Jobs() <= l.plan.Concurrency {
+			l.seenNS[i] = rng.Int64N(most)
+		}
+	}
+}
+
+// TestLateEyesMoveNothing: however late the client sees that requests have ended, all others are planned for the same
+// instants.
+func TestLateEyesMoveNothing(t *testing.T) {
+	for seed := range graphs(600) {
+		rng := rand.New(rand.NewPCG(seed, 32))
+		l := randomLanes(t, rng)
+		l.seeLate(rng)
+		if got, want := l.drive(t), l.simulate(); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("seed %d: %+v\n%+v\n got %+v\nwant %+v", seed, l.plan, l.plan.Dependencies, got, want)
+		}
+	}
+}
+
+// TestLanesAsSimulated: with a barrier, both caps of idle times, refusals and an end, requests of random graphs are
+// released, end and are taken out when a simulation by the rules says.
+func TestLanesAsSimulated(t *testing.T) {
 	var barriers, all, trees, cut int
-	for seed := range uint64(rounds) {
+	rounds := graphs(2000)
+	for seed := range rounds {
 		l := randomLanes(t, rand.New(rand.NewPCG(seed, 31)))
 		got, want := l.drive(t), l.simulate()
 		if fmt.Sprint(got) != fmt.Sprint(want) {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"container/heap"
 	"math"
 	"slices"
@@ -39,8 +40,9 @@ type queue struct {
 	free    int     // likewise: how many more may be in flight
 
 	jobs    []jobState
-	nextJob int // jobs before this one have started
-	lanes   int // how many more may run
+	nextJob int   // jobs before this one have started
+	lanes   int   // how many more may run
+	taken   int32 // how many jobs had started when rest was called
 
 	preparing int32          // preparing requests that have not ended
 	barrierNS atomic.Int64   // when the barrier was passed; -1 before, 0 without preparation
@@ -57,7 +59,7 @@ type queue struct {
 type idleTime struct {
 	sinceNS      int64 // when the last request in flight ended
 	cutNS        int64
-	all, ofTrees IdleCut // since the barrier
+	all, ofTrees IdleCut // after the barrier alone
 }
 
 // IdleCut is how often nothing was in flight for so long that what was still to come came earlier, and by how much in
@@ -96,7 +98,7 @@ type requestState struct {
 type jobState struct {
 	startNS  int64
 	cutNS    int64 // of its own idle times: of its requests, time counts as if nothing had been cut
-	idleNS   int64 // since when nothing of it is in flight, as the clock counts
+	idleNS   int64 // when the last of its requests ended, as the clock counts, or since when it may be idle
 	left     int32 // requests that have not ended
 	inFlight int32
 	prepares bool // some of its requests do
@@ -325,28 +327,28 @@ func (q *queue) endNS() int64 {
 	return math.MaxInt64
 }
 
-// sent notes that request i was sent, at nowNS, and returns the requests that this releases.
-func (q *queue) sent(i int32, nowNS int64) (leaving []release) {
+// sent notes that request i was sent, at sentNS, and returns the requests that this releases.
+func (q *queue) sent(i int32, sentNS int64) (leaving []release) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.state[i].sent {
 		return nil // it is sent once more
 	}
 	q.state[i].sent = true
-	return q.trigger(nil, i, nowNS+q.idle.cutNS, true)
+	return q.trigger(nil, i, sentNS+q.idle.cutNS, true)
 }
 
-// ended notes that request i has ended, at nowNS, and adds to leaving the requests that this releases. Those that
-// waited for its sending no longer wait either. If it was the last one that prepares, the caller passes the barrier.
-func (q *queue) ended(leaving []release, i int32, nowNS int64) (all []release, prepared bool) {
+// ended notes that request i has ended, at endNS, and adds to leaving the requests that this releases. Those that waited
+// for its sending no longer wait either. If it was the last one that prepares, the caller passes the barrier. A request
+// that ended earlier may be noted later.
+func (q *queue) ended(leaving []release, i int32, endNS int64) (all []release, prepared bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := &q.state[i]
-	clockNS := nowNS
-	nowNS += q.idle.cutNS
+	nowNS := endNS + q.idle.cutNS
 	q.inFlight--
 	q.fanOut -= int(q.end[i])
-	q.idle.sinceNS = nowNS
+	q.idle.sinceNS = max(q.idle.sinceNS, nowNS)
 	if !s.sent {
 		s.sent = true
 		leaving = q.trigger(leaving, i, nowNS, true)
@@ -357,10 +359,11 @@ func (q *queue) ended(leaving []release, i int32, nowNS int64) (all []release, p
 	}
 	job := &q.jobs[q.turns.Job[i]]
 	job.inFlight--
+	job.idleNS = max(job.idleNS, endNS)
 	if job.left--; job.left == 0 {
-		leaving = q.startJobs(leaving, 1, nowNS)
+		leaving = q.startJobs(leaving, 1, job.idleNS+q.idle.cutNS)
 	}
-	q.watchIdle(q.turns.Job[i], clockNS)
+	q.watchIdle(q.turns.Job[i], job.idleNS)
 	if q.prepares(i) {
 		q.preparing--
 		prepared = q.preparing == 0
@@ -375,7 +378,7 @@ func (q *queue) passBarrier(nowNS int64) (leaving []release) {
 	q.barrierNS.Store(nowNS)
 	clockNS := nowNS
 	nowNS += q.idle.cutNS
-	q.idle.sinceNS, q.idle.all = nowNS, IdleCut{}
+	q.idle.sinceNS = nowNS
 	for job := range q.nextJob {
 		q.jobs[job].startNS = nowNS
 		leaving = q.startRoots(leaving, job, nowNS)
@@ -401,7 +404,10 @@ func (q *queue) watchIdle(job int32, clockNS int64) {
 	j := &q.jobs[job]
 	if q.turns.TreeIdleNS > 0 && q.isOpen() && j.inFlight == 0 && j.left > 0 {
 		j.idleNS = clockNS
-		q.idleJobs = append(q.idleJobs, idleJob{clockNS, job})
+		at, _ := slices.BinarySearchFunc(q.idleJobs, clockNS+1, func(x idleJob, sinceNS int64) int {
+			return cmp.Compare(x.sinceNS, sinceNS)
+		})
+		q.idleJobs = slices.Insert(q.idleJobs, at, idleJob{clockNS, job})
 	}
 }
 
@@ -681,7 +687,7 @@ func (q *queue) nextDue() (atNS int64, left int) {
 		return atNS, q.left
 	}
 	tree := q.treeDue()
-	if most := q.turns.IdleNS; most > 0 && q.inFlight == 0 {
+	if most := q.turns.IdleNS; most > 0 && q.inFlight == 0 && q.isOpen() {
 		over := q.idle.sinceNS + most
 		if atNS > over && over < q.endNS() && tree > over-q.idle.cutNS { // else a job comes earlier first
 			q.idle.cutNS += atNS - over
@@ -703,6 +709,7 @@ func (q *queue) rest() (list []int32) {
 		}
 	}
 	q.inOrder = q.plan.Requests
+	q.taken = int32(q.nextJob)
 	q.nextJob = len(q.jobs)
 	q.left = 0
 	return list

@@ -72,9 +72,10 @@ func replayPrepared(t *testing.T, status int, message string, refused ...int) (m
 }
 
 // TestNothingPassesTheBarrier: what prepares ends below 0, what is profiled is planned and sent from 0 on, and the run
-// says when all has ended.
+// says when all has ended. What waits for a request counts from when that was sent or had ended.
 func TestNothingPassesTheBarrier(t *testing.T) {
 	w, s := equalWork(t, 12, preparedLanes)
+	w.Plan.Dependencies.List[w.Plan.Dependencies.First[10]].Dispatch = true
 	var read, prepared atomic.Int64
 	s.refusing(0, "")
 	k := new(sink)
@@ -100,6 +101,16 @@ func TestNothingPassesTheBarrier(t *testing.T) {
 		rec, waits := byRow(k.records)[i], w.Plan.Dependencies.Of(int32(i))
 		if waits[0].On < 4 && rec.PlannedNS != waits[0].DelayNS {
 			t.Errorf("request %d was planned %d ns after the barrier, want %d", i, rec.PlannedNS, waits[0].DelayNS)
+		}
+	}
+	for i := int64(9); i < 12; i++ {
+		w := w.Plan.Dependencies.Of(int32(i))[0]
+		at := byRow(k.records)[int64(w.On)].DoneNS
+		if w.Dispatch {
+			at = byRow(k.records)[int64(w.On)].SentNS
+		}
+		if got := byRow(k.records)[i].PlannedNS; got != at+w.DelayNS {
+			t.Errorf("request %d was planned for %d, and what it waits for was over at %d; want %d later", i, got, at, w.DelayNS)
 		}
 	}
 	last := slices.MaxFunc(k.records, func(a, b *record.Record) int { return int(a.DoneNS - b.DoneNS) })

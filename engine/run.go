@@ -76,6 +76,7 @@ type Run struct {
 	joinLate      bool      // if it is over, send what is still to come
 	pacer         *pacer
 	leastInFlight *leastInFlight // nil if each request's endpoint is known before the run
+	idealOrder    *idealOrder    // nil if what is expected of caches is known before the run
 	records       []record.Record
 	pools         []*pool
 	poolsOf       [][]*pool              // by target
@@ -241,6 +242,10 @@ func (r *Run) endRequest(i int32) {
 		r.poolOf(i).endRequest(r.records[i].Outcome)
 	}
 	now := r.clock.Now()
+	endedNS := now // what waits for the request counts from its end, however late that was seen
+	if done := r.records[i].DoneNS; done != record.None {
+		endedNS = min(now, done)
+	}
 	lost := r.afterFailure(i)
 	r.cfg.History.Note(i, &r.records[i])
 	r.cfg.History.Ended(r.clock, i)
@@ -252,7 +257,7 @@ func (r *Run) endRequest(i int32) {
 	}
 	r.done <- i
 	r.countEnded(1)
-	r.pacer.requestEnded(i, now)
+	r.pacer.requestEnded(i, endedNS)
 	for _, k := range lost {
 		row := r.records[i].Row
 		why := fmt.Sprintf("the context of row %d was too long for the server, %s", row, record.StreamEndedWords)

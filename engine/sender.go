@@ -82,27 +82,35 @@ func (r *Run) runSender(i int, placed chan<- threadPlacement, start <-chan bool)
 		r.skip(left)
 		return
 	}
+	var untaken []int32
 	for _, i := range left {
-		r.fail(i, record.NotSent, r.notItsTime())
+		if r.pacer.isUntaken(i) {
+			untaken = append(untaken, i)
+		} else {
+			r.fail(i, record.NotSent, r.notItsTime())
+		}
 	}
+	r.skip(untaken)
 }
 
-// send sends request i now; it was released for plannedNS. This is the hot path. Only send sets planned_ns. If no
-// connection is ready, it returns false, and the pacer is told when the request is sent.
-func (r *Run) send(i int32, plannedNS int64) (sent bool) {
+// send sends request i now, or soon if no connection is ready; it was released for plannedNS. This is the hot path. Only
+// send sets planned_ns.
+func (r *Run) send(i int32, plannedNS int64) {
 	r.records[i].PlannedNS = plannedNS
 	p := r.choosePool(i)
+	if r.idealOrder != nil {
+		r.idealOrder.note(i)
+	}
 	p.sent.Add(1)
 	if r.work.Prebuilt.Ready(int(i)) {
 		r.work.Prebuilt.SetTarget(i, p.target)
 		for c := p.takeIdle(); c != nil; c = p.takeIdle() {
 			if c.start(i, idle) {
-				return true
+				return
 			}
 		}
 	}
 	r.sendLate(i, p)
-	return false
 }
 
 // sendLate sends request i on a connection that a worker dials for it: no connection was idle, or its bytes were not
@@ -154,7 +162,6 @@ func (r *Run) dialAndSend(i int32, p *pool, wantedNS int64, unbuilt bool) {
 			if late {
 				r.notReady.Add(1)
 			}
-			r.pacer.requestSent(i, r.clock.Now())
 			return
 		}
 		r.records[i] = before
@@ -193,6 +200,5 @@ func (r *Run) choosePool(i int32) *pool {
 	r.work.Places[i] = route.Place{Target: p.target, Endpoint: p.index}
 	rec.Target = r.work.Targets[p.target].URL
 	rec.Endpoint = p.name
-	b.released[b.n.Add(1)-1].Store(i + 1)
 	return p
 }

@@ -34,8 +34,8 @@ type Dependencies struct {
 	Prepare int32
 	// Primers is how many of these, at the front, fill servers' caches. If one of them fails, the run is over.
 	Primers int32
-	// IdleNS is, with Think, how long nothing may be in flight: then all that is still to come comes earlier. 0 = any
-	// time.
+	// IdleNS is, with Think, how long nothing may be in flight after the barrier: then all that is still to come comes
+	// earlier. 0 = any time.
 	IdleNS int64
 	// TreeIdleNS is, with Job, the same for each job after the barrier: when nothing of it has been in flight for so
 	// long, all that is still to come of it comes earlier, until something leaves. 0 = any time.

@@ -11,9 +11,11 @@ func accuracyName(streams int) string { return fmt.Sprintf("accuracy/%d-streams"
 // runAccuracy lasts 4 s. A stream of 100 tokens lasts 1.04 s.
 func runAccuracy(r *round, streams int) error {
 	rate := streams * 100 / 104
-	rows, tokens := rate*4, 100
+	rows := rate * 4
+	tokens := 100
 	if r.quick {
-		rows, tokens = rows/10, tokens/10
+		rows /= 10
+		tokens /= 10
 	}
 	path, err := r.trace(rows, rate, 300, tokens)
 	if err != nil {
@@ -42,7 +44,8 @@ func (r *round) measureAccuracy(who string, client func(url, log string) (*outco
 	}
 	log := filepath.Join(r.work, "chunks.csv")
 	o, err := client(m.url, log)
-	if stopped := m.stop(); err == nil {
+	stopped := m.stop()
+	if err == nil {
 		err = stopped
 	}
 	if err != nil {
@@ -64,7 +67,8 @@ func (r *round) measureAccuracy(who string, client func(url, log string) (*outco
 		r.putPercentiles(who, "first-token-error"+suffix, first)
 		r.putPercentiles(who, "gap-error"+suffix, gaps)
 	}
-	if lag := o.Client.ReceiveLagUS; lag != nil {
+	lag := o.Client.ReceiveLagUS
+	if lag != nil {
 		r.put(who, "receive-lag-p99-ns", lag.P99*1e3)
 	}
 	r.putDrift(who, o)

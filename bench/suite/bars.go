@@ -23,7 +23,8 @@ func allBars() (all []bar) {
 			b.by = key{f[4], f[5], f[6]}
 		}
 		d, err := time.ParseDuration(limit)
-		if b.limit = float64(d); err != nil {
+		b.limit = float64(d)
+		if err != nil {
 			b.limit, err = strconv.ParseFloat(limit, 64)
 		}
 		if err != nil {

@@ -38,7 +38,8 @@ func parseBenchmarks(out string) (all []lineOf) {
 			continue
 		}
 		name := strings.TrimPrefix(fields[0], "Benchmark")
-		if at := strings.LastIndexByte(name, '-'); at > 0 {
+		at := strings.LastIndexByte(name, '-')
+		if at > 0 {
 			if _, err := strconv.Atoi(name[at+1:]); err == nil {
 				name = name[:at]
 			}

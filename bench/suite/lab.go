@@ -67,7 +67,8 @@ func (r *round) put(who, name string, v float64) {
 		return
 	}
 	for i := range r.lines {
-		if l := &r.lines[i]; l.who == who {
+		l := &r.lines[i]
+		if l.who == who {
 			l.measures = append(l.measures, measure{name, v})
 			return
 		}
@@ -168,10 +169,12 @@ func (l *lab) finish(okay []int, line ...string) (stdout []byte, used *os.Proces
 	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 	cmd.Env = append(os.Environ(), "OPENAI_API_KEY=")
 	var out, printed bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &printed
+	cmd.Stdout = &out
+	cmd.Stderr = &printed
 	err = cmd.Run()
 	for _, code := range okay {
-		if s := cmd.ProcessState; s != nil && s.ExitCode() == code {
+		s := cmd.ProcessState
+		if s != nil && s.ExitCode() == code {
 			err = nil
 		}
 	}
@@ -210,7 +213,8 @@ func (r *round) listen(line ...string) (*server, error) {
 		_ = s.stop()
 		return nil, fmt.Errorf("%s did not start: it printed %q", strings.Join(line, " "), printed)
 	}
-	s.url, r.servers = url, append(r.servers, s)
+	s.url = url
+	r.servers = append(r.servers, s)
 	return s, nil
 }
 

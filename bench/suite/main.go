@@ -171,7 +171,8 @@ func parse(args []string, stderr io.Writer) (request, error) {
 	rest := f.Args()
 	if len(rest) > 0 {
 		if n, err := strconv.Atoi(rest[0]); err == nil {
-			q.runs, rest = n, rest[1:]
+			q.runs = n
+			rest = rest[1:]
 		}
 	}
 	if q.runs < 1 {
@@ -182,7 +183,8 @@ func parse(args []string, stderr io.Writer) (request, error) {
 	}
 	named := map[string]bool{}
 	for _, b := range allBars() {
-		named[b.of.scenario], named[b.by.scenario] = true, true
+		named[b.of.scenario] = true
+		named[b.by.scenario] = true
 	}
 	for _, s := range allScenarios() {
 		begins := func(name string) bool { return strings.HasPrefix(s.name, name) }

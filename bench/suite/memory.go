@@ -26,7 +26,10 @@ func runReady(r *round) error {
 }
 
 func runMemory(r *round) error {
-	streams, rate, ttft := 10_000, 4000, "5s" // all are sent within 2.5 s
+	// all are sent within 2.5 s
+	streams := 10_000
+	rate := 4000
+	ttft := "5s"
 	if r.quick {
 		streams = 500
 		rate = 2000
@@ -59,9 +62,10 @@ func runMemory(r *round) error {
 // liveStreams is how many requests were sent and not yet answered whole at any one time.
 func liveStreams(lines []record.Record) int {
 	var sent, answered []float64
-	for i := range lines {
-		if l := &lines[i]; l.SentNS != record.None && l.LastTokenNS != record.None {
-			sent, answered = append(sent, float64(l.SentNS)), append(answered, float64(l.LastTokenNS))
+	for _, l := range lines {
+		if l.SentNS != record.None && l.LastTokenNS != record.None {
+			sent = append(sent, float64(l.SentNS))
+			answered = append(answered, float64(l.LastTokenNS))
 		}
 	}
 	return stats.MostAtOnce(sent, answered)

@@ -55,7 +55,8 @@ func (l *lab) outcome(run func(dir string) error) (*outcome, error) {
 func (o *outcome) drifts() []int64 {
 	var out []int64
 	for i := range o.lines {
-		if d := o.lines[i].DriftNS(); d != record.None {
+		d := o.lines[i].DriftNS()
+		if d != record.None {
 			out = append(out, d)
 		}
 	}
@@ -77,14 +78,16 @@ func (r *round) putPercentiles(who, of string, sorted []int64) {
 // putDrift notes the drift and, where there are any, failed requests.
 func (r *round) putDrift(who string, o *outcome) {
 	r.putPercentiles(who, "drift", o.drifts())
-	if failed := o.Requests.Planned - o.Requests.OK; failed > 0 {
+	failed := o.Requests.Planned - o.Requests.OK
+	if failed > 0 {
 		r.put(who, "failed", float64(failed))
 	}
 }
 
 // putClient notes what fastreplay itself used.
 func (r *round) putClient(who string, o *outcome) {
-	if n := o.Requests.OK; n > 0 {
+	n := o.Requests.OK
+	if n > 0 {
 		r.put(who, "cpu-a-request-ns", o.Client.CPUS*1e9/float64(n))
 	}
 	r.put(who, "collections", float64(o.Client.GCCycles))

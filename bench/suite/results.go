@@ -136,13 +136,15 @@ func (r *results) printBars(all []bar) {
 		if met {
 			mark = "yes"
 		} else if len(values) == 0 {
-			mark, values = "?  ", []float64{math.NaN()}
+			mark = "?  "
+			values = []float64{math.NaN()}
 		}
 		if b.atLeast {
 			sign = ">="
 		}
 		if b.by != (key{}) {
-			unit, than = "ratio", " × that of "+b.by.who
+			unit = "ratio"
+			than = " × that of " + b.by.who
 		}
 		fmt.Fprintf(r.out, "# bar %s %s, %s: %s is %s (%s to %s), bar %s %s%s\n",
 			mark, b.of.scenario, b.of.who, b.of.measure,

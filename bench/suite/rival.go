@@ -89,8 +89,12 @@ func sendAll(w *workload, url string, clock *sched.Monotonic) []line {
 
 func sendOne(l *line, i int, at int64, url string, body []byte, client *fasthttp.HostClient, clock *sched.Monotonic) {
 	l.Clear()
-	l.Row, l.RequestID, l.PlannedNS, l.SentNS = int64(i), "rival-"+strconv.Itoa(i), at, clock.Now()
-	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+	l.Row = int64(i)
+	l.RequestID = "rival-" + strconv.Itoa(i)
+	l.PlannedNS = at
+	l.SentNS = clock.Now()
+	req := fasthttp.AcquireRequest()
+	resp := fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)
 	defer fasthttp.ReleaseResponse(resp)
 	req.SetRequestURI(url)
@@ -105,8 +109,10 @@ func sendOne(l *line, i int, at int64, url string, body []byte, client *fasthttp
 	if err == nil {
 		err = errors.Join(readStream(resp.BodyStream(), l, clock), resp.CloseBodyStream())
 	}
-	if l.Outcome = record.OK; err != nil {
-		l.Outcome, l.Error = record.BadResponse, err.Error()
+	l.Outcome = record.OK
+	if err != nil {
+		l.Outcome = record.BadResponse
+		l.Error = err.Error()
 	}
 }
 
@@ -125,7 +131,8 @@ func readStream(stream io.Reader, l *line, clock *sched.Monotonic) error {
 		if !bytes.Contains(text, []byte(`"choices":[{`)) {
 			continue // the usage, the end, an empty line
 		}
-		if sent := sentIn(text); sent > 0 {
+		sent := sentIn(text)
+		if sent > 0 {
 			l.stamped = append(l.stamped, chunk{
 				number:    l.Chunks,
 				instantNS: now,

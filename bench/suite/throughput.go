@@ -30,9 +30,11 @@ func runThroughput(r *round, serve ...string) error {
 		return nil
 	}
 	client := []string{"taskset", "-c", "0"}
-	rows, d := 400_000, 3*time.Second
+	rows := 400_000
+	d := 3 * time.Second
 	if r.quick {
-		rows, d = 10_000, time.Second
+		rows = 10_000
+		d = time.Second
 	}
 	path, err := r.trace(rows, 100_000, 16, 1)
 	if err != nil {

@@ -164,6 +164,19 @@ func Deployments() []Deployment {
 				return 1.9
 			}
 		}),
+		of("gc", "a stop of 500 ms every 10 s", 7200, func(w *World) { w.Noise = append(w.Noise, Stalls(10, 0.5)) }),
+		of("cron", "half as long again in the last 5 s of each minute", 7200, func(w *World) {
+			w.Noise = append(w.Noise, Cron(60, 5, 1.5))
+		}),
+		of("restart", "10 s of failures every 15 min, half as long again for 1 min", 7200, func(w *World) {
+			w.Noise = append(w.Noise, Restarts(900, 10, 60, 1.5))
+		}),
+		of("warm cache", "a TTFT of three times that falls within 2 min", 7200, func(w *World) {
+			w.Noise = append(w.Noise, Warms(120, 3))
+		}),
+		of("starved", "the client stops for 2 s every minute", 7200, func(w *World) {
+			w.Noise = append(w.Noise, Starve(60, 2))
+		}),
 		of("leak", "slower by 1 % every minute", 7200, func(w *World) { w.Noise = append(w.Noise, Leak(0.01)) }),
 		of("limit", "who finds 3 waiting is refused", 7200, func(w *World) { w.Rules = []Rule{Refuse(3)} }),
 	}

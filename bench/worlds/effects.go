@@ -207,6 +207,56 @@ func Stalls(every, long float64) Effect {
 	}
 }
 
+// Cron multiplies the times of what arrives while a job runs: the last so many seconds of each period of the run.
+func Cron(every, long, factor float64) Effect {
+	return func(_ *rand.Rand, run []Request) {
+		slow(run, func(i int) float64 {
+			if math.Mod(run[i].At, every) < every-long {
+				return 1
+			}
+			return factor
+		})
+	}
+}
+
+// Restarts fails what arrives while the server starts again: every so many seconds for so long, from a random moment
+// on. For a while behind that, all takes longer by a factor.
+func Restarts(every, down, cold, factor float64) Effect {
+	return func(r *rand.Rand, run []Request) {
+		phase := every * r.Float64()
+		since := func(i int) float64 { return math.Mod(run[i].At+phase, every) }
+		slow(run, func(i int) float64 {
+			if since(i) < down+cold {
+				return factor
+			}
+			return 1
+		})
+		for i := range run {
+			run[i].OK = run[i].OK && since(i) >= down
+		}
+	}
+}
+
+// Warms multiplies the TTFT by a factor that falls to 1, by e within so many seconds: a cache fills.
+func Warms(seconds, factor float64) Effect {
+	return func(_ *rand.Rand, run []Request) {
+		for i := range run {
+			run[i].TTFT *= 1 + (factor-1)*math.Exp(-run[i].At/seconds)
+		}
+	}
+}
+
+// Starve stops the client every so many seconds for so long, from a random moment on: first tokens that come meanwhile
+// are read behind that.
+func Starve(every, long float64) Effect {
+	return func(r *rand.Rand, run []Request) {
+		phase := every * r.Float64()
+		for i := range run {
+			run[i].TTFT += 1000 * max(0, long-math.Mod(run[i].At+run[i].TTFT/1000+phase, every))
+		}
+	}
+}
+
 // WholeRun multiplies all times of a run by one factor.
 func WholeRun(sigma float64) Effect {
 	return func(r *rand.Rand, run []Request) {

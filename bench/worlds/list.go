@@ -27,6 +27,17 @@ func Worlds() []World {
 	all.Turns = 40
 	all.Once = []Effect{WholeRun(0.005)}
 	all.Noise = append(all.Noise, PerConversation(0.1), Walk(0.02), Failures(0.01))
+	leak := queue("leak", 0.5)
+	leak.About += " at first, slower by 2 % every minute"
+	leak.Noise = append(leak.Noise, Leak(0.02))
+	grows := queue("autoscaler", 1.2)
+	grows.About += ", 4 slots more a minute after 8 wait"
+	grows.Rules = []Rule{Grow(8, 4, 60)}
+	passes := quiet("passes", "after 400 requests the trace begins again, with other content")
+	passes.Pass = 400
+	queued := queue("passes-queue", 0.5)
+	queued.About += ", every 400 requests the same trace with other content"
+	queued.Pass = 400
 	pareto := World{Name: "pareto", About: "the noise's tail falls as x^-2.5", Noise: []Effect{Pareto(2.5)}}
 	return []World{
 		quiet("independent", "nothing else"),
@@ -50,6 +61,14 @@ func Worlds() []World {
 		quiet("step", "slower by 30 % from mid-run on", Step(0.5, 1.3)),
 		quiet("warm-up", "the first tenth takes twice as long", WarmUp(0.1, 2)),
 		quiet("stalls", "a stop of 1 s every 30 s", Stalls(30, 1)),
+		quiet("gc", "a stop of 300 ms every 10 s", Stalls(10, 0.3)),
+		quiet("cron", "half as long again in the last 5 s of each minute", Cron(60, 5, 1.5)),
+		quiet("warm-cache", "a TTFT of three times that falls within 20 s", Warms(20, 3)),
+		quiet("starved", "the client stops for 500 ms every 20 s", Starve(20, 0.5)),
+		passes,
+		queued,
+		leak,
+		grows,
 		quiet("burst", "30 requests in a row take five times as long", Burst(30, 5)),
 		quiet("wave-half", "half a sine of 5 %", Wave(0.5, 0.05)),
 		quiet("wave-1", "a sine of 5 %", Wave(1, 0.05)),
@@ -60,6 +79,7 @@ func Worlds() []World {
 		once("runs-1", "each whole run is 1 % off", WholeRun(0.01)),
 		once("modes", "every second run is 2 % slower", Modes(0.5, 1.02)),
 		once("rare mode", "every tenth run is 10 % slower", Modes(0.1, 1.1)),
+		once("restart", "2 s of failures every 80 s, half as long again for 8 s", Restarts(80, 2, 8, 1.5)),
 		once("neighbour", "15 % of every second run take half as long again", Neighbour(0.15, 1.5)),
 		all,
 	}

@@ -25,6 +25,7 @@ type Request struct {
 type World struct {
 	Name, About string
 
+	Pass   int                        // the trace is so many requests, and then begins again with other content; 0: all
 	Turns  int                        // of each conversation; 0 and 1: a request is a conversation of its own
 	Answer func(r *rand.Rand) float64 // length of an answer, on average about 1; nil: log-normal
 	Rate   func(at float64) float64   // arrivals a second; nil: 20
@@ -81,6 +82,23 @@ const perToken = 0.1
 
 // trace returns the requests with the times that a lone request would take.
 func (w World) trace(seed uint64, n int) []Request {
+	if w.Pass == 0 || n <= w.Pass {
+		return w.pass(seed, n)
+	}
+	pass := w.pass(seed, w.Pass)
+	last := pass[w.Pass-1].At
+	period := last + last/float64(w.Pass-1)
+	out := make([]Request, n)
+	for i := range out {
+		out[i] = pass[i%w.Pass]
+		out[i].At += float64(i/w.Pass) * period
+		out[i].Conversation += i / w.Pass * n
+	}
+	return out
+}
+
+// pass returns them of one pass of the trace.
+func (w World) pass(seed uint64, n int) []Request {
 	r := rand.New(rand.NewPCG(seed, math.MaxUint64))
 	turns := max(1, w.Turns)
 	open := make([]Request, max(1, min(20, n/turns))) // each conversation's latest turn

@@ -179,7 +179,8 @@ func (o *options) attach(ui *terminal) {
 		if err := checkLengths(o.line, t); err != nil || !o.line.Profile {
 			return nil, err
 		}
-		return append(paceLikeAIPerf(o, t), talkLikeAIPerf(o, t)...), nil
+		_, jobs := t.JobNumbers()
+		return slices.Concat(paceLikeAIPerf(o, t), talkLikeAIPerf(o, t), o.line.OtherJobs(jobs)), nil
 	}
 }
 

@@ -62,7 +62,8 @@ func assignIDs(list []addedToken, find func(string) int32, size int) []addedToke
 			out[i] = t
 			continue
 		}
-		if t.id = find(t.Content); t.id == none {
+		t.id = find(t.Content)
+		if t.id == none {
 			t.id = next
 		}
 		next = max(next, t.id+1)

@@ -124,7 +124,7 @@ func parse(data []byte) (h stages, err error) {
 	for _, t := range f.AddedTokens {
 		atMost(maxTextBytes, len(t.Content), "bytes of an added token")
 	}
-	h.pool = new(pool)
+	h.pool = newPool()
 	if h.normalizer, err = newNormalizer(f.Normalizer); err != nil {
 		return h, err
 	}
@@ -160,7 +160,8 @@ func (h *stages) readModel(raw json.RawMessage) error {
 	switch kind {
 	case "BPE":
 		var letters *[256]rune
-		if n := len(h.preTokenizers); n > 0 {
+		n := len(h.preTokenizers)
+		if n > 0 {
 			last, ok := h.preTokenizers[n-1].(*byteLevel)
 			if ok {
 				letters = &last.letters
@@ -188,7 +189,8 @@ func modelKind(raw json.RawMessage) (string, error) {
 	if err := decode(raw, &m); err != nil {
 		return "", err
 	}
-	switch vocab := bytes.TrimSpace(m.Vocab); {
+	vocab := bytes.TrimSpace(m.Vocab)
+	switch {
 	case m.Type != "":
 		return m.Type, nil
 	case !isNull(m.Merges):

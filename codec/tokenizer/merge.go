@@ -1,9 +1,6 @@
 package tokenizer
 
-import (
-	"strings"
-	"sync"
-)
+import "strings"
 
 // gone marks a symbol that was merged into the one on its left.
 const gone = int32(-2)
@@ -140,31 +137,24 @@ type span struct{ from, end int32 }
 
 // pool keeps what was worked with for the next call. Unlike sync.Pool it does not forget at every garbage collection,
 // which would cost the caches.
-type pool struct {
-	mutex sync.Mutex
-	free  []*scratch
-}
+type pool chan *scratch
 
-// maxPooled is how many are kept; more are in use only with as many goroutines.
-const maxPooled = 64
+// newPool keeps at most 64; more are in use only with as many goroutines.
+func newPool() pool { return make(pool, 64) }
 
-func (p *pool) take() *scratch {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	n := len(p.free)
-	if n == 0 {
+func (p pool) take() *scratch {
+	select {
+	case s := <-p:
+		return s
+	default:
 		return newScratch()
 	}
-	s := p.free[n-1]
-	p.free = p.free[:n-1]
-	return s
 }
 
-func (p *pool) give(s *scratch) {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	if len(p.free) < maxPooled {
-		p.free = append(p.free, s)
+func (p pool) give(s *scratch) {
+	select {
+	case p <- s:
+	default:
 	}
 }
 

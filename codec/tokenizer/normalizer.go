@@ -71,12 +71,6 @@ type replace struct {
 }
 
 func (r replace) normalize(text string, opens bool) (string, bool) {
-	if old, ok := r.pattern.(literal); ok && old != "" {
-		if r.content == "" || utf8.RuneCountInString(string(old)) > 1 {
-			opens = opens && !strings.HasPrefix(text, string(old))
-		}
-		return strings.ReplaceAll(text, string(old), r.content), opens
-	}
 	matches := r.pattern.find(text)
 	if len(matches) == 0 {
 		return text, opens

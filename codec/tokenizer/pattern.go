@@ -157,7 +157,8 @@ func (t *translator) refuse(what string) error {
 
 // step rewrites one element.
 func (t *translator) step() error {
-	switch c := t.in[t.at]; c {
+	c := t.in[t.at]
+	switch c {
 	case '\\':
 		t.atom = t.out.Len()
 		return t.escape(false)
@@ -239,7 +240,8 @@ func (t *translator) class() error {
 		t.copy(1)
 	}
 	for first := true; t.at < len(t.in); first = false {
-		switch rest := t.rest(); {
+		rest := t.rest()
+		switch {
 		case rest[0] == ']' && first:
 			return t.refuse("an empty class")
 		case rest[0] == ']':

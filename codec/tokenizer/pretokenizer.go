@@ -22,36 +22,6 @@ func (p plain) split(dst []string, piece string, _ bool) []string {
 	return p.splitter.split(dst, piece)
 }
 
-// wordsOrSymbols are runs of word characters and runs of what is neither such nor space.
-type wordsOrSymbols struct{}
-
-func (wordsOrSymbols) split(dst []string, piece string, _ bool) []string {
-	kind := func(r rune) int {
-		switch {
-		case unicode.IsSpace(r):
-			return 0
-		case isWord(r):
-			return 1
-		}
-		return 2
-	}
-	from := 0
-	last := 0
-	for at, r := range piece {
-		if k := kind(r); k != last {
-			if last != 0 {
-				dst = append(dst, piece[from:at])
-			}
-			from = at
-			last = k
-		}
-	}
-	if last != 0 {
-		dst = append(dst, piece[from:])
-	}
-	return dst
-}
-
 // isWord is \w of the reference: Alphabetic, Mark, Decimal_Number, Connector_Punctuation and Join_Control.
 func isWord(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic,
@@ -143,8 +113,12 @@ func newPreTokenizers(raw json.RawMessage) ([]preTokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if kind == "Sequence" {
+	switch kind {
+	case "Sequence":
 		return unroll(f.PreTokenizers, newPreTokenizers)
+	case "Whitespace": // runs of word characters, and runs of what is neither such nor space
+		words := class{holds: isWord, runs: true}
+		return []preTokenizer{cutAt(class{holds: unicode.IsSpace}, removed), cutAt(words, isolated)}, nil
 	}
 	p, err := newPreTokenizer(component, kind, &f)
 	return []preTokenizer{p}, err
@@ -162,8 +136,6 @@ func newPreTokenizer(component, kind string, f *preTokenizerFile) (preTokenizer,
 		return plain{splitter{p, f.Behaviour, f.Invert}}, err
 	case "Metaspace":
 		return newMetaspace(component, f)
-	case "Whitespace":
-		return wordsOrSymbols{}, nil
 	case "WhitespaceSplit":
 		return cutAt(class{holds: unicode.IsSpace}, removed), nil
 	case "Digits":

@@ -48,7 +48,7 @@ func builtIn(name string) stages {
 	return stages{
 		preTokenizers: []preTokenizer{betweenWords{}},
 		model:         newTiktoken(name),
-		pool:          new(pool),
+		pool:          newPool(),
 	}
 }
 
@@ -141,7 +141,8 @@ func (t *tiktoken) append(dst []int32, text string, s *scratch) []int32 {
 func (t *tiktoken) appendFresh(dst []int32, text string, s *scratch) []int32 {
 	for _, at := range t.pattern.find(text) {
 		s.word = append(s.word[:0], text[at[0]:at[1]]...)
-		if id := t.idOf(s.word); id != none {
+		id := t.idOf(s.word)
+		if id != none {
 			dst = append(dst, id)
 			continue
 		}
@@ -173,7 +174,8 @@ type betweenWords struct{}
 func (betweenWords) split(dst []string, text string, _ bool) []string {
 	from := 0
 	for i := 1; i < len(text)-1; i++ {
-		before, behind := text[i-1], text[i+1]
+		before := text[i-1]
+		behind := text[i+1]
 		visible := before > ' ' && before < 0x7f
 		if text[i] == ' ' && visible && behind|0x20-'a' < 26 {
 			dst = append(dst, text[from:i])

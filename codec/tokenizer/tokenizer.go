@@ -95,7 +95,8 @@ func bracketed(piece string) bool {
 	if len(piece) <= 2 {
 		return false
 	}
-	first, last := piece[0], piece[len(piece)-1]
+	first := piece[0]
+	last := piece[len(piece)-1]
 	return first == '<' && last == '>' || first == '[' && last == ']'
 }
 
@@ -106,7 +107,7 @@ type stages struct {
 	preTokenizers []preTokenizer
 	model         model
 	head, tail    []int32 // put before and behind a text
-	pool          *pool
+	pool          pool
 }
 
 // model encodes single words.

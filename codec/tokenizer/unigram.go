@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +16,7 @@ const unknownPenalty = 10.0
 type unigram struct {
 	vocabulary
 	scores   []float64
-	trie     *trie
+	longest  [256]int // bytes of a piece that begins with a byte
 	unknown  int32
 	least    float64
 	bytes    [256]int32
@@ -63,8 +62,10 @@ func newUnigram(raw json.RawMessage) (*unigram, error) {
 		u.vocabulary[piece] = int32(id)
 		u.scores = append(u.scores, score)
 		u.least = min(u.least, score)
+		if piece != "" {
+			u.longest[piece[0]] = max(u.longest[piece[0]], len(piece))
+		}
 	}
-	u.trie = newTrie(u.vocabulary)
 	u.bytes = byteIDs(u.find)
 	return u, nil
 }
@@ -105,15 +106,11 @@ func (u *unigram) search(word string, s *scratch) {
 		_, width := utf8.DecodeRuneInString(word[at:])
 		reached := s.nodes[at].score
 		single := false
-		n := int32(0)
-		for i := at; i < len(word); i++ {
-			n = u.trie.child(n, word[i])
-			if n == 0 {
-				break
-			}
-			if id := u.trie.nodes[n].value; id != none {
-				s.nodes[i+1].improve(reached+u.scores[id], at, id)
-				single = single || i+1-at == width
+		most := min(len(word), at+u.longest[word[at]])
+		for end := at + 1; end <= most; end++ {
+			if id, is := u.vocabulary[word[at:end]]; is {
+				s.nodes[end].improve(reached+u.scores[id], at, id)
+				single = single || end-at == width
 			}
 		}
 		if !single {
@@ -177,74 +174,4 @@ func (u *unigram) each(yield func(id int32, piece, text string)) {
 	for piece, id := range u.vocabulary {
 		yield(id, piece, piece)
 	}
-}
-
-// trie finds the pieces that a text begins with. A node's children lie side by side, in order of their byte; node 0 is
-// the root.
-type trie struct{ nodes []trieNode }
-
-type trieNode struct {
-	first    int32 // of the children
-	value    int32 // id of the piece that ends here, or none
-	children uint16
-	label    byte
-}
-
-// newTrie builds the trie level by level from the sorted pieces.
-func newTrie(ids vocabulary) *trie {
-	type entry struct {
-		piece string
-		id    int32
-	}
-	entries := make([]entry, 0, len(ids))
-	for piece, id := range ids {
-		entries = append(entries, entry{piece, id})
-	}
-	slices.SortFunc(entries, func(a, b entry) int {
-		return cmp.Compare(a.piece, b.piece)
-	})
-
-	type todo struct{ node, from, end, depth int }
-	t := &trie{nodes: []trieNode{{value: none}}}
-	for queue := []todo{{0, 0, len(entries), 0}}; len(queue) > 0; queue = queue[1:] {
-		q := queue[0]
-		if q.from < q.end && len(entries[q.from].piece) == q.depth {
-			t.nodes[q.node].value = entries[q.from].id
-			q.from++
-		}
-		t.nodes[q.node].first = int32(len(t.nodes))
-		for from := q.from; from < q.end; {
-			label := entries[from].piece[q.depth]
-			end := from + 1
-			for end < q.end && entries[end].piece[q.depth] == label {
-				end++
-			}
-			queue = append(queue, todo{len(t.nodes), from, end, q.depth + 1})
-			t.nodes = append(t.nodes, trieNode{value: none, label: label})
-			t.nodes[q.node].children++
-			from = end
-		}
-	}
-	return t
-}
-
-// child returns the node behind n by byte b, or 0.
-func (t *trie) child(n int32, b byte) int32 {
-	from := t.nodes[n].first
-	size := int32(t.nodes[n].children)
-	for size > 8 {
-		half := size / 2
-		if t.nodes[from+half].label <= b {
-			from += half
-			size -= half
-		} else {
-			size = half
-		}
-	}
-	for i := from; i < from+size; i++ {
-		if t.nodes[i].label == b {
-			return i
-		}
-	}
-	return 0
 }

@@ -86,7 +86,8 @@ func (c *chooser) takeSingle() {
 	}
 	shape := regexp.MustCompile(`^(?: |▁|Ġ)?([a-z]{2,7})$`)
 	c.t.model.each(func(id int32, _, text string) {
-		if m := shape.FindStringSubmatch(text); m != nil && ordinary[id] {
+		m := shape.FindStringSubmatch(text)
+		if m != nil && ordinary[id] {
 			c.word[id] = m[1]
 		}
 	})
@@ -96,13 +97,14 @@ func (c *chooser) takeSingle() {
 		if known || len(c.ids) == maxWords {
 			continue
 		}
-		three, own := c.count(word, " ", word, " ", word), int32(0)
-		if three >= 3 {
-			ids := c.encode(word, " ", word, " ", word, " ", word)
-			own = ids[len(ids)-1]
-			if len(ids) == three+1 && ids[three-1] == own && ids[three-2] == own && c.word[own] == word {
-				c.ids[word] = own
-			}
+		three := c.count(word, " ", word, " ", word)
+		if three < 3 {
+			continue
+		}
+		ids := c.encode(word, " ", word, " ", word, " ", word)
+		own := ids[len(ids)-1]
+		if len(ids) == three+1 && ids[three-1] == own && ids[three-2] == own && c.word[own] == word {
+			c.ids[word] = own
 		}
 	}
 }
@@ -117,7 +119,9 @@ func (c *chooser) contexts(before bool) []string {
 	kinds := make(map[addedToken]bool)
 	for _, a := range c.t.added.all {
 		kind := a
-		kind.ID, kind.id, kind.Content = 0, 0, ""
+		kind.ID = 0
+		kind.id = 0
+		kind.Content = ""
 		if a.Special && !kinds[kind] {
 			kinds[kind] = true
 			all = append(all, a.Content, a.Content+"\n")
@@ -132,7 +136,8 @@ func (c *chooser) contexts(before bool) []string {
 func (c *chooser) takeFirst() {
 	c.first = make(map[string]int32)
 	for word := range c.ids {
-		if ids := c.encode(word); len(ids) == 1 && c.word[ids[0]] == word {
+		ids := c.encode(word)
+		if len(ids) == 1 && c.word[ids[0]] == word {
 			c.first[word] = ids[0]
 		}
 	}
@@ -308,16 +313,9 @@ func (c *chooser) dropCrossing() {
 			crossing = append(crossing, strings.Split(text, space))
 		}
 	})
-	slices.SortFunc(crossing, func(a, b []string) int {
-		return slices.Compare(a, b)
-	})
-	index := newEnds(c.sorted())
+	slices.SortFunc(crossing, slices.Compare[[]string])
 	for _, parts := range crossing {
-		fewest, ok := c.fewest(index, parts)
-		if !ok {
-			continue
-		}
-		for _, word := range fewest {
+		for _, word := range c.fewest(parts) {
 			c.drop(word)
 		}
 	}
@@ -340,56 +338,37 @@ func (c *chooser) space() (mark string, apart bool) {
 	return all[from+len("ab") : end], apart
 }
 
-// fewest returns the words to drop so that the piece made of parts, with a space between each, cannot occur; false if
-// it cannot anyway.
-func (c *chooser) fewest(index ends, parts []string) (drop []string, ok bool) {
+// fewest returns the words to drop so that the piece made of parts, with a space between each, cannot occur; none if it
+// cannot anyway.
+func (c *chooser) fewest(parts []string) (drop []string) {
 	last := len(parts) - 1
-	sides := [][]string{c.left(index.suffix[parts[0]]), c.left(index.prefix[parts[last]])}
-	if parts[0] == "" { // it begins with a space: nothing is asked of the word before
-		sides = sides[1:]
+	var sides [][]string
+	if parts[0] != "" { // else it begins with a space: nothing is asked of the word before
+		sides = append(sides, c.having(strings.HasSuffix, parts[0]))
 	}
-	if parts[last] == "" { // it ends with one: nothing is asked of the word behind
-		sides = sides[:len(sides)-1]
+	if parts[last] != "" {
+		sides = append(sides, c.having(strings.HasPrefix, parts[last]))
 	}
 	for _, word := range parts[1:max(1, last)] {
 		if _, in := c.ids[word]; !in {
-			return nil, false
+			return nil
 		}
 		sides = append(sides, []string{word})
 	}
 	for i, side := range sides {
-		if len(side) == 0 {
-			return nil, false
-		}
 		if i == 0 || len(side) < len(drop) {
 			drop = side
 		}
 	}
-	return drop, len(sides) > 0
+	return drop
 }
 
-// left returns those of words that are still in.
-func (c *chooser) left(words []string) (in []string) {
-	for _, word := range words {
-		if _, ok := c.ids[word]; ok {
-			in = append(in, word)
+// having returns the words still in that begin or end so.
+func (c *chooser) having(has func(word, part string) bool, part string) (words []string) {
+	for word := range c.ids {
+		if has(word, part) {
+			words = append(words, word)
 		}
 	}
-	return in
-}
-
-// ends finds words by what they begin and end with.
-type ends struct{ prefix, suffix map[string][]string }
-
-func newEnds(words []string) ends {
-	e := ends{prefix: map[string][]string{}, suffix: map[string][]string{}}
-	for _, word := range words {
-		for i := range len(word) {
-			begin := word[:i+1]
-			end := word[i:]
-			e.prefix[begin] = append(e.prefix[begin], word)
-			e.suffix[end] = append(e.suffix[end], word)
-		}
-	}
-	return e
+	return words
 }

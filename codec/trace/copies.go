@@ -261,24 +261,9 @@ func (t *Trace) Repeat(n int) (*Trace, error) {
 	if n == 1 {
 		return t, nil
 	}
-	rows := t.Len()
-	period := t.SpanNS()
-	if rows > 1 {
-		gap := float64(t.SpanNS()) / float64(rows-1)
-		period += int64(math.Round(gap))
-	}
-	switch {
-	case n < 1:
-		return nil, fmt.Errorf("repeating a trace %d times; want at least once", n)
-	case rows > math.MaxInt32/n:
-		return nil, fmt.Errorf("repeating %d rows %d times makes more than %d", rows, n, math.MaxInt32)
-	case period > math.MaxInt64/int64(n):
-		return nil, fmt.Errorf("repeated %d times, the trace lasts longer than %d years", n,
-			math.MaxInt64/int64(365*24*3600*1e9))
-	}
-	order := make([]int32, n*rows)
-	for i := range order {
-		order[i] = int32(i % rows)
+	order, period, err := t.inARow(n)
+	if err != nil {
+		return nil, err
 	}
 	out := t.chosen(order)
 	out.repeated = true
@@ -287,6 +272,7 @@ func (t *Trace) Repeat(n int) (*Trace, error) {
 		return nil, err
 	}
 	out.ids = *ids.ChooseWhole(order)
+	rows := t.Len()
 	for i := range out.ArrivalNS {
 		out.ArrivalNS[i] += int64(i/rows) * period
 	}
@@ -294,6 +280,53 @@ func (t *Trace) Repeat(n int) (*Trace, error) {
 		return int64(i/rows) * period
 	})
 	return out, nil
+}
+
+// Passes returns the trace n times in a row, as Repeat does, but each time as a clone with content of its own: see
+// Copies.
+func (t *Trace) Passes(n int) (*Trace, error) {
+	order, period, err := t.inARow(n)
+	if err != nil {
+		return nil, err
+	}
+	rows := t.Len()
+	clone := make([]int32, len(order))
+	atNS := make([]int64, len(order))
+	for i, source := range order {
+		clone[i] = int32(i / rows)
+		atNS[i] = t.ArrivalNS[source] + int64(i/rows)*period
+	}
+	return t.Copies(order, clone, atNS, t.Conversations().Shared)
+}
+
+// PeriodNS is how long a pass of the trace takes if another follows: its span, and one mean gap.
+func (t *Trace) PeriodNS() int64 {
+	period := t.SpanNS()
+	if rows := t.Len(); rows > 1 {
+		gap := float64(period) / float64(rows-1)
+		period += int64(math.Round(gap))
+	}
+	return period
+}
+
+// inARow are the rows of n passes, at least one, and the time from one pass to the next.
+func (t *Trace) inARow(n int) (order []int32, periodNS int64, err error) {
+	rows := t.Len()
+	periodNS = t.PeriodNS()
+	switch {
+	case n < 1:
+		return nil, 0, fmt.Errorf("repeating a trace %d times; want at least once", n)
+	case rows > math.MaxInt32/n:
+		return nil, 0, fmt.Errorf("repeating %d rows %d times makes more than %d", rows, n, math.MaxInt32)
+	case periodNS > math.MaxInt64/int64(n):
+		return nil, 0, fmt.Errorf("repeated %d times, the trace lasts longer than %d years", n,
+			math.MaxInt64/int64(365*24*3600*1e9))
+	}
+	order = make([]int32, n*rows)
+	for i := range order {
+		order[i] = int32(i % rows)
+	}
+	return order, periodNS, nil
 }
 
 // named is the ids of all rows, where every block has one; new ones follow the largest. If not every, rows without ids

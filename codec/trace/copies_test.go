@@ -317,6 +317,23 @@ func TestRepeatNamesWhatIsUnique(t *testing.T) {
 	}
 }
 
+// TestPasses: passes follow each other as repetitions do, and have the content of clones.
+func TestPasses(t *testing.T) {
+	tr := generate(t, chat())
+	const n = 3
+	got := must.Have(tr.Passes(n))(t)
+	clones := cloned(t, tr, n)
+	want(t, "instants", got.ArrivalNS, must.Have(tr.Repeat(n))(t).ArrivalNS)
+	want(t, "sessions", got.Session, clones.Session)
+	want(t, "clones", got.Clone, clones.Clone)
+	for i := range got.Len() {
+		want(t, "blocks", got.Blocks(i), clones.Blocks(i))
+	}
+	if _, err := tr.Passes(0); err == nil {
+		t.Error("no pass was accepted")
+	}
+}
+
 func TestRepeatRefusesTooMuch(t *testing.T) {
 	tr := &Trace{BlockTokens: 16, ArrivalNS: []int64{0, math.MaxInt64 / 3}, InputTokens: []int32{1, 1}, OutputTokens: []int32{1, 1}, Row: []int32{0, 1}}
 	tr.ids.Add(nil)

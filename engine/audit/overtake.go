@@ -95,7 +95,7 @@ func sharedTokens(w *workload.Work, i, j int) int {
 // Turns counts the requests that were sent before what they depend on: before the end of the previous turn or of a
 // sub-agent, or before the sending of what they only had to follow. The requests in leftOut, in ascending order, are
 // not part of the run. If a pacer waits for others, held is for how long it held requests back; it may be nil. The
-// result is nil if no request depends on another.
+// result is nil if no request depends on another, unless lanes run jobs. What prepares does not count.
 func Turns(w *workload.Work, records []record.Record, leftOut []int32, held *metrics.Distribution) *metrics.Turns {
 	var found metrics.Turns
 	early := new(metrics.Distribution)
@@ -104,7 +104,7 @@ func Turns(w *workload.Work, records []record.Record, leftOut []int32, held *met
 		waits := graph.Of(i)
 		by := int64(0)
 		_, out := slices.BinarySearch(leftOut, int32(i))
-		if out || len(waits) == 0 {
+		if out || len(waits) == 0 || records[i].Phase != record.Profiled {
 			continue
 		}
 		for _, wait := range waits {
@@ -117,11 +117,12 @@ func Turns(w *workload.Work, records []record.Record, leftOut []int32, held *met
 			early.Add(by)
 		}
 	}
-	if found.FollowUps == 0 {
+	d := w.Plan.Dependencies
+	if found.FollowUps == 0 && (d == nil || d.Job == nil) {
 		return nil
 	}
 	found.OvertakingMS = early.Percentiles(1e6)
-	if held != nil && w.Plan.Dependencies != nil {
+	if held != nil && d != nil {
 		found.LaterMS = held.Percentiles(1e6)
 	}
 	return &found

@@ -14,7 +14,7 @@ func (s *Search) update() {
 	s.posteriors = nil
 	s.settleS = s.settles()
 	tallied := make([][]counts, len(s.config.Objectives))
-	breaks := math.Inf(1) // the least x at which an objective breaks
+	breaks := math.Inf(1) // the least log load at which an objective breaks
 	for j, o := range s.config.Objectives {
 		tallied[j] = s.tallied(j)
 		for _, t := range tallied[j] {
@@ -41,7 +41,9 @@ func (s *Search) update() {
 		}
 	}
 	if len(s.posteriors) > 0 {
-		s.low, s.median, s.high = s.posteriors.at(tail), s.posteriors.at(0.5), s.posteriors.at(1-tail)
+		s.low = s.posteriors.at(tail)
+		s.median = s.posteriors.at(0.5)
+		s.high = s.posteriors.at(1 - tail)
 	}
 	s.why = s.ended()
 }
@@ -49,15 +51,15 @@ func (s *Search) update() {
 // tallied are of objective j, of all probes that tell of the server.
 func (s *Search) tallied(j int) (all []counts) {
 	objective := &s.config.Objectives[j]
-	for i := range s.outcomes {
-		o := &s.outcomes[i]
+	for _, o := range s.served {
 		counted := s.settled(o)
 		t := count(counted, j)
-		if o.Client != "" || t.n == 0 {
+		if t.n == 0 {
 			continue
 		}
 		t.logLoad = s.logLoad(o.Load)
-		if lasted := o.lasted(); lasted > 0 && t.share() <= objective.Allowed {
+		lasted := o.lasted()
+		if lasted > 0 && t.share() <= objective.Allowed {
 			// a load so much above a hard edge takes all the window to break the limit
 			t.logLoad -= min(0.1, float64(objective.LimitNS)/1e9/lasted)
 		}
@@ -68,7 +70,9 @@ func (s *Search) tallied(j int) (all []counts) {
 }
 
 // lasted is the duration of the window as far as it went, in s.
-func (o *Outcome) lasted() float64 { return float64(len(o.Slices)) * o.SliceS }
+func (o *Outcome) lasted() float64 {
+	return float64(len(o.Slices)) * o.SliceS
+}
 
 // designEffect is that of requests that are correlated, of all probes below the edge or near it in which no backlog
 // grew: who waits in that is late by no chance. Where few groups of requests are beyond, it is thought to be larger.
@@ -76,7 +80,9 @@ func designEffect(all []counts, allowed float64) float64 {
 	var variance, independent, groups float64
 	for _, t := range all {
 		if t.share() < min(0.5, 3*allowed) && !t.grows {
-			variance, independent, groups = variance+t.variance, independent+t.independent, groups+t.beyond
+			variance += t.variance
+			independent += t.independent
+			groups += t.beyond
 		}
 	}
 	if independent == 0 {
@@ -90,12 +96,14 @@ func designEffect(all []counts, allowed float64) float64 {
 
 // ended is why the search is over; "" if it goes on.
 func (s *Search) ended() string {
-	if o := s.last(); o != nil && o.Client != "" {
+	o := s.last()
+	if o != nil && o.Client != "" {
 		return fmt.Sprintf("The client was the bottleneck at %.4g: %s. %s", o.Load, o.Client, s.beyondClient())
 	}
 	least, most := s.bounds()
 	budget := s.config.Budget.Seconds()
-	switch held := s.held(); {
+	held := s.held()
+	switch {
 	case s.complete():
 		if low, load, high := s.interval(tail); high-low > s.config.Precision*load {
 			return "The interval is as narrow as this part of the trace allows: other traffic like it varies as much."
@@ -140,11 +148,13 @@ func (s *Search) last() *Outcome {
 	if len(s.outcomes) == 0 {
 		return nil
 	}
-	return &s.outcomes[len(s.outcomes)-1]
+	return s.outcomes[len(s.outcomes)-1]
 }
 
-// beyond tells whether the capacity surely lies above x.
-func (s *Search) beyond(x float64) bool { return len(s.posteriors) > 0 && s.posteriors.until(x) < tail }
+// beyond tells whether the capacity surely lies above.
+func (s *Search) beyond(logLoad float64) bool {
+	return len(s.posteriors) > 0 && s.posteriors.until(logLoad) < tail
+}
 
 // complete tells whether the interval is as narrow as wanted, and rests on probes that lasted long enough, or as long
 // as any could.
@@ -166,14 +176,19 @@ func (s *Search) interval(tail float64) (low, load, high float64) {
 	if len(s.posteriors) == 0 {
 		return 0, 0, 0
 	}
-	below, above := s.wider(tail, s.median-s.posteriors.at(tail)), s.wider(tail, s.posteriors.at(1-tail)-s.median)
-	low, load, high = math.Exp(s.median-below), math.Exp(s.median), math.Exp(s.median+above)
+	below := s.wider(tail, s.median-s.posteriors.at(tail))
+	above := s.wider(tail, s.posteriors.at(1-tail)-s.median)
+	low = math.Exp(s.median - below)
+	load = math.Exp(s.median)
+	high = math.Exp(s.median + above)
 	whole := math.Floor
 	if s.config.Falling {
 		low, load, high, whole = 1/high, 1/load, 1/low, math.Ceil
 	}
 	if s.config.Whole {
-		low, load, high = whole(low), whole(load), whole(high)
+		low = whole(low)
+		load = whole(load)
+		high = whole(high)
 	}
 	return low, load, high
 }
@@ -181,63 +196,95 @@ func (s *Search) interval(tail float64) (low, load, high float64) {
 // Summarize replaces the slices of an outcome by the share of the requests beyond each of so many objectives.
 func (o *Outcome) Summarize(objectives int) {
 	for j := range objectives {
-		if t := count(o.Slices, j); t.n > 0 {
+		t := count(o.Slices, j)
+		if t.n > 0 {
 			o.Beyond = append(o.Beyond, t.share())
 		}
 	}
 	o.Slices = nil
 }
 
-// Answer is what is known so far.
+// Answer is what is known so far. Its bound on the easy side is a load that held in the confirmation. If that broke,
+// there is no such bound: what held at easier loads did so in shorter windows.
 func (s *Search) Answer() Answer {
-	a := s.bounded()
+	a, easy, hard := s.bounded()
+	c := s.confirmation()
+	switch {
+	case c == nil:
+		a.Complete = false
+	case c.Verdict != Holds:
+		a.Complete = false
+		easy = nil
+		a.Why += fmt.Sprintf(" At %.4g the objectives broke in the confirmation, after %s, so that bound is withdrawn.",
+			c.Load, format.Span(c.lasted()))
+	default:
+		a.HeldS = c.lasted()
+		a.HeldAt = c.Load
+		warmer := false
+		if a.Doubt, warmer = doubt(c); warmer {
+			hard = nil
+		}
+		if easy != nil && s.logLoad(c.Load) < s.logLoad(*easy) {
+			easy = &c.Load
+		}
+	}
 	a.SettleS = s.settleS
-	s.confirm(&a)
 	a.Part = s.part(a.Load)
+	low := easy
+	a.High = hard
+	if s.config.Falling {
+		low = hard
+		a.High = easy
+	}
+	if low != nil {
+		a.Low = *low
+	}
 	return a
 }
 
-// bounded is the answer without a confirmation.
-func (s *Search) bounded() Answer {
-	a := Answer{
+// bounded is the answer without a confirmation. Its bounds are the ends of the interval: the easier one, at which the
+// objectives surely hold, and the harder one. A bound is nil if no probe gives it.
+func (s *Search) bounded() (a Answer, easy, hard *float64) {
+	low, load, high := s.interval(tail)
+	easy = &low
+	hard = &high
+	if s.config.Falling {
+		easy, hard = hard, easy
+	}
+	a = Answer{
+		Load:     load,
 		Probes:   len(s.outcomes),
 		SpentS:   s.spentS,
 		Complete: s.complete(),
 		Why:      s.why,
 	}
-	low, load, high := s.interval(tail)
 	o := s.last()
 	above, below := s.open()
 	least, most := s.bounds()
 	below = below || s.posteriors.until(least) > 1-tail
-	unbounded := above || o != nil && o.Client != "" || s.beyond(most)
-	if !unbounded {
-		a.Limits = s.config.Objectives[s.limiting()].Text
-	}
-	if s.config.Falling { // more is easier: the bounds change sides
-		unbounded, below = below, unbounded
-	}
-	if a.Load = load; unbounded || below {
+	above = above || o != nil && o.Client != "" || s.beyond(most)
+	if above || below {
 		a.Load = s.held()
 	}
-	if !unbounded {
-		a.High = &high
+	if below {
+		easy = nil
 	}
-	if !below {
-		a.Low = low
-	}
-	// no probe was easier
-	if broke := s.nearest(Breaks); a.Load == 0 && a.High != nil && broke != nil && !s.config.Falling {
-		a.High = new(broke.Load)
-	}
-	switch { // what holds bounds the side that is open
-	case unbounded && !s.config.Falling:
-		a.Low = a.Load
-	case below && s.config.Falling && a.Load > 0:
-		a.High = &a.Load
-		if s.config.Whole && a.Load == 1 { // none is less
-			a.Low, a.Complete = 1, true
+	if !above {
+		a.Limits = s.config.Objectives[s.limiting()].Text
+		// no probe was easier
+		broke := s.nearest(Breaks)
+		if a.Load == 0 && broke != nil && !s.config.Falling {
+			hard = &broke.Load
 		}
+		return a, easy, hard
 	}
-	return a
+	hard = nil
+	if a.Load > 0 || !s.config.Falling { // what holds bounds the side that is open
+		easy = &a.Load
+	}
+	if s.config.Falling && s.config.Whole && a.Load == 1 { // none is less
+		hard = new(1.0)
+		a.Complete = true
+	}
+	return a, easy, hard
 }

@@ -3,14 +3,16 @@ package capacity
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // confirmation is the latest one; nil if there was none.
 func (s *Search) confirmation() *Outcome {
-	for i := len(s.outcomes) - 1; i >= 0; i-- {
-		if o := &s.outcomes[i]; o.Confirm && o.Client == "" {
+	for _, o := range slices.Backward(s.served) {
+		if o.Confirm {
 			return o
 		}
 	}
@@ -27,65 +29,21 @@ func (s *Search) confirmed(logLoad float64) bool {
 // if that load, or a harder one, held in a confirmation, or if too little of the budget is left.
 func (s *Search) unconfirmed() float64 {
 	last := s.last()
-	a := s.bounded()
-	bound := a.Low
-	if s.config.Falling {
-		bound = 0
-		if a.High != nil {
-			bound = *a.High
-		}
-	}
-	if bound == 0 || last == nil || last.Client != "" || len(s.outcomes) > mostProbes {
+	_, easy, _ := s.bounded()
+	if easy == nil || *easy == 0 || last == nil || last.Client != "" || len(s.outcomes) > mostProbes {
 		return 0
 	}
-	load := s.load(s.logLoad(bound))
-	c := s.confirmation()
-	if s.confirmed(s.logLoad(load) - s.config.Precision) {
-		return 0
-	}
+	load := s.load(s.logLoad(*easy))
 	leastS := s.config.WindowS / 2
-	if c != nil {
+	if s.confirmation() != nil {
 		leastS = confirmWindows * s.config.WindowS
 	}
-	if least, _ := s.bounds(); s.logLoad(load) < least-1e-9 ||
-		s.config.Budget > 0 && s.leftS()-s.besidesS() < leastS {
+	least, _ := s.bounds()
+	late := s.config.Budget > 0 && s.leftS()-s.besidesS() < leastS
+	if late || s.logLoad(load) < least-1e-9 || s.confirmed(s.logLoad(load)-s.config.Precision) {
 		return 0
 	}
 	return load
-}
-
-// confirm adds to an answer what its confirmation showed: the lower bound is a load that held in it. If it broke there,
-// there is no such bound: what held at easier loads did so in shorter windows.
-func (s *Search) confirm(a *Answer) {
-	c := s.confirmation()
-	if c == nil {
-		a.Complete = false
-		return
-	}
-	bound := c.Load
-	if c.Verdict == Holds {
-		a.HeldS, a.HeldAt = c.lasted(), c.Load
-		warmer := false
-		if a.Doubt, warmer = doubt(c); warmer && s.config.Falling {
-			a.Low = 0
-		} else if warmer {
-			a.High = nil
-		}
-	} else {
-		a.Complete = false
-		bound = 0
-		a.Why += fmt.Sprintf(" At %.4g the objectives broke in the confirmation, after %s, so that bound is withdrawn.",
-			c.Load, format.Span(c.lasted()))
-	}
-	switch {
-	case !s.config.Falling:
-		a.Low = min(a.Low, bound)
-		a.Load = max(a.Load, a.Low)
-	case bound == 0:
-		a.High = nil
-	case a.High != nil:
-		a.High = new(max(*a.High, bound))
-	}
 }
 
 // doubt is why an interval may be wrong though its confirmation held: the servers changed while it lasted. "" if they
@@ -100,9 +58,9 @@ func doubt(c *Outcome) (why string, warmer bool) {
 	took := make([]float64, parts)
 	for i := range took {
 		came := 0.0
-		for _, slice := range c.Slices[i*n/parts : (i+1)*n/parts] {
-			took[i] += slice.InFlight
-			came += float64(slice.Requests)
+		for _, s := range c.Slices[i*n/parts : (i+1)*n/parts] {
+			took[i] += s.InFlight
+			came += float64(s.Requests)
 		}
 		took[i] /= max(1, came)
 	}
@@ -111,8 +69,8 @@ func doubt(c *Outcome) (why string, warmer bool) {
 			"a larger --budget would tell.", false
 	}
 	for first := 2; first <= parts/2-2; first++ {
-		early, _ := meanAndVariance(took[:first])
-		late, _ := meanAndVariance(took[first:])
+		early, _ := stats.Moments(took[:first])
+		late, _ := stats.Moments(took[first:])
 		if early > 1.15*late && longer(took[:first], took[first:]) {
 			return fmt.Sprintf(
 				"In the confirmation requests took %s times as long at first as later. Servers that are "+
@@ -137,30 +95,20 @@ func longer(a, b []float64) bool {
 			}
 		}
 	}
-	n, m := float64(len(a)), float64(len(b))
+	n := float64(len(a))
+	m := float64(len(b))
 	const surely = 2.2 // standard deviations
 	return above-n*m/2 >= surely*math.Sqrt(n*m*(n+m+1)/12)
-}
-
-// meanAndVariance is of values; the variance is 0 if there is one.
-func meanAndVariance(values []float64) (mean, variance float64) {
-	n := float64(len(values))
-	for _, v := range values {
-		mean += v / n
-	}
-	for _, v := range values {
-		variance += (v - mean) * (v - mean) / max(1, n-1)
-	}
-	return mean, variance
 }
 
 // part is the part of the trace that the probe nearest to a load measured, the confirmation aside.
 func (s *Search) part(load float64) (part *Part) {
 	nearest := math.Inf(1)
-	for i := range s.outcomes {
-		o := &s.outcomes[i]
-		if away := math.Abs(math.Log(o.Load / load)); o.Part != nil && !o.Confirm && (part == nil || away < nearest) {
-			nearest, part = away, o.Part
+	for _, o := range s.outcomes {
+		away := math.Abs(math.Log(o.Load / load))
+		if o.Part != nil && !o.Confirm && (part == nil || away < nearest) {
+			nearest = away
+			part = o.Part
 		}
 	}
 	return part

@@ -42,7 +42,9 @@ func NewCounter(objectives []Objective, w Span) *Counter {
 }
 
 // Add counts a request that has ended.
-func (c *Counter) Add(r *record.Record) { c.count(c.slices, r, false) }
+func (c *Counter) Add(r *record.Record) {
+	c.count(c.slices, r, false)
+}
 
 // count adds a request to slices. One that is open is decided only if it is beyond a limit.
 func (c *Counter) count(of []Slice, r *record.Record, open bool) {
@@ -68,7 +70,8 @@ func (c *Counter) count(of []Slice, r *record.Record, open bool) {
 
 // inFlight adds the time of a request to the slices that it was in flight in.
 func (c *Counter) inFlight(of []Slice, fromNS, toNS int64) {
-	fromNS, toNS = max(0, fromNS-c.window.FromNS), toNS-c.window.FromNS
+	fromNS = max(0, fromNS-c.window.FromNS)
+	toNS -= c.window.FromNS
 	for i := fromNS / c.window.SliceNS; i < int64(len(of)) && i*c.window.SliceNS < toNS; i++ {
 		of[i].InFlight += float64(min(toNS, (i+1)*c.window.SliceNS) - max(fromNS, i*c.window.SliceNS))
 	}

@@ -25,8 +25,10 @@ func count(all []Slice, j int) (t counts) {
 	n := make([]float64, len(all))
 	beyond := make([]float64, len(all))
 	for i := range all {
-		n[i], beyond[i] = float64(all[i].Requests+all[i].Open), float64(all[i].Beyond[j])
-		t.n, t.beyond = t.n+n[i], t.beyond+beyond[i]
+		n[i] = float64(all[i].Requests + all[i].Open)
+		beyond[i] = float64(all[i].Beyond[j])
+		t.n += n[i]
+		t.beyond += beyond[i]
 	}
 	if t.beyond > 0 && t.beyond < t.n && len(all) > 1 {
 		t.spread(n, beyond)
@@ -40,7 +42,8 @@ func decided(all []Slice, allowed float64) []Slice {
 	open := 0.0
 	upTo := 0
 	for i := range all {
-		n, open = n+float64(all[i].Requests+all[i].Open), open+float64(all[i].Open)
+		n += float64(all[i].Requests + all[i].Open)
+		open += float64(all[i].Open)
 		if open <= allowed/4*n {
 			upTo = i + 1
 		}
@@ -62,7 +65,8 @@ func (t *counts) spread(n, beyond []float64) {
 	least := math.Inf(1)
 	lag := 0
 	for ; lag+1 < len(n); lag += 2 {
-		if least = min(least, covariance(lag)+covariance(lag+1)); least <= 0 {
+		least = min(least, covariance(lag)+covariance(lag+1))
+		if least <= 0 {
 			break
 		}
 		v += 2 * least
@@ -75,13 +79,16 @@ func (t *counts) spread(n, beyond []float64) {
 }
 
 // share is the part that is beyond; 0 without requests.
-func (t *counts) share() float64 { return t.beyond / max(1, t.n) }
+func (t *counts) share() float64 {
+	return t.beyond / max(1, t.n)
+}
 
 // evidence is the logarithm of the evidence against a share beyond of allowed: a mixture of likelihood ratios, which is
 // an e-value. By Ville's inequality it ever reaches 1/level with a chance of at most level, if one peeks as often as
 // one likes.
 func (t *counts) evidence(allowed float64) float64 {
-	n, b := t.n/t.designEffect, t.beyond/t.designEffect
+	n := t.n / t.designEffect
+	b := t.beyond / t.designEffect
 	return logBeta(b+0.5, n-b+0.5) - logBeta(0.5, 0.5) - b*math.Log(allowed) - (n-b)*math.Log1p(-allowed)
 }
 

@@ -9,7 +9,7 @@ import (
 // The edge of an objective is where the share beyond equals what it allows. Around it the logit of that share is a line
 // of log load:
 //
-//	logit(share) = logit(allowed) + slope * (x - edge)
+//	logit(share) = logit(allowed) + slope * (log load - edge)
 //
 // posterior is the posterior of edge and slope on a grid: flat in the edge, wide in the slope. All probes feed it.
 // Requests that are near each other in time are correlated, so the counts of a probe are divided by its design effect.
@@ -32,7 +32,9 @@ const (
 )
 
 // slopeOf returns the slopes of the grid, from 3 to 900. Loads of LLM servers have mostly 10 to 100: see the prior.
-func slopeOf(i int) float64 { return 3 * math.Pow(1.4627, float64(i)) }
+func slopeOf(i int) float64 {
+	return 3 * math.Pow(1.4627, float64(i))
+}
 
 // slopePrior is the logarithm of the prior of a slope: log-normal around 25.
 func slopePrior(slope float64) float64 {
@@ -43,19 +45,25 @@ func slopePrior(slope float64) float64 {
 // fit makes the posterior of an objective that all tallied lead to. There is at least one.
 func fit(allowed float64, all []counts) *posterior {
 	b := &posterior{allowed: allowed, tallied: all}
-	first, last := all[0].logLoad, all[0].logLoad
+	first := all[0].logLoad
+	last := all[0].logLoad
 	for _, t := range all {
-		first, last = min(first, t.logLoad), max(last, t.logLoad)
+		first = min(first, t.logLoad)
+		last = max(last, t.logLoad)
 	}
-	lo, hi := first-widest, last+widest
+	lo := first - widest
+	hi := last + widest
 	for range 4 {
-		b.lo, b.step = lo, (hi-lo)/(edges-1)
+		b.lo = lo
+		b.step = (hi - lo) / (edges - 1)
 		b.update()
-		from, to := b.at(1e-6), b.at(1-1e-6)
+		from := b.at(1e-6)
+		to := b.at(1 - 1e-6)
 		if to-from+2*b.step > 0.7*(hi-lo) {
 			break
 		}
-		lo, hi = from-b.step, to+b.step
+		lo = from - b.step
+		hi = to + b.step
 	}
 	return b
 }
@@ -106,9 +114,9 @@ func (b *posterior) at(q float64) float64 {
 	return b.lo + b.step*(float64(i)-(b.below[i]-q)/(b.below[i]-b.below[i-1]))
 }
 
-// until is the probability that the edge is at most x.
-func (b *posterior) until(x float64) float64 {
-	at := (x - b.lo) / b.step
+// until is the probability that the edge is at most there.
+func (b *posterior) until(logLoad float64) float64 {
+	at := (logLoad - b.lo) / b.step
 	switch {
 	case at < 0:
 		return 0
@@ -119,9 +127,9 @@ func (b *posterior) until(x float64) float64 {
 	return b.below[i] + (at-float64(i))*(b.below[i+1]-b.below[i])
 }
 
-// gain is by how much a probe at x with n independent requests is expected to lower the variance of the edge, by a
+// gain is by how much a probe there with n independent requests is expected to lower the variance of the edge, by a
 // linear estimate.
-func (b *posterior) gain(x, n float64) float64 {
+func (b *posterior) gain(logLoad, n float64) float64 {
 	var sumE, sumP, sumEP, sumPP, noise float64
 	for i, row := range b.joint {
 		edge := float64(i) * b.step
@@ -129,10 +137,13 @@ func (b *posterior) gain(x, n float64) float64 {
 			if w < 1e-9 {
 				continue
 			}
-			away := slopeOf(j) * (x - b.lo - edge)
+			away := slopeOf(j) * (logLoad - b.lo - edge)
 			p := share(logit(b.allowed) + away)
 			misfit := bend * away * away * p * (1 - p)
-			sumE, sumP, sumEP, sumPP = sumE+w*edge, sumP+w*p, sumEP+w*edge*p, sumPP+w*p*p
+			sumE += w * edge
+			sumP += w * p
+			sumEP += w * edge * p
+			sumPP += w * p * p
 			noise += w * (p*(1-p)/n + misfit*misfit)
 		}
 	}
@@ -154,23 +165,25 @@ func (b *posterior) slope() float64 {
 // posteriors are of several objectives: the capacity is the least of their edges.
 type posteriors []*posterior
 
-// until is the probability that the capacity is at most x.
-func (all posteriors) until(x float64) float64 {
+// until is the probability that the capacity is at most there.
+func (all posteriors) until(logLoad float64) float64 {
 	none := 1.0
 	for _, b := range all {
-		none *= 1 - b.until(x)
+		none *= 1 - b.until(logLoad)
 	}
 	return 1 - none
 }
 
 // at is the quantile of the capacity.
 func (all posteriors) at(q float64) float64 {
-	lo, hi := math.Inf(1), math.Inf(1)
+	lo := math.Inf(1)
+	hi := math.Inf(1)
 	for _, b := range all {
 		lo, hi = min(lo, b.lo), min(hi, b.lo+float64(edges-1)*b.step)
 	}
 	for range 50 {
-		if middle := (lo + hi) / 2; all.until(middle) < q {
+		middle := (lo + hi) / 2
+		if all.until(middle) < q {
 			lo = middle
 		} else {
 			hi = middle
@@ -193,14 +206,17 @@ func (t *counts) trust(allowed float64) {
 	n := t.n / t.designEffect
 	p := (t.beyond/t.designEffect + 0.5) / (n + 1)
 	away := logit(p) - logit(allowed)
-	noise, misfit := 1/(n*p*(1-p)), bend*away*away
+	noise := 1 / (n * p * (1 - p))
+	misfit := bend * away * away
 	t.weight = noise / (noise + misfit*misfit)
-	if t.most = math.Inf(1); t.share() > 0.5 {
+	t.most = math.Inf(1)
+	if t.share() > 0.5 {
 		t.most = logit(t.share())
 	}
 	// Some requests, such as the longest, may be late at any load. Without this a constant 1 to 4 % of them looked like
 	// the way to an edge: 25 of 140 simulated intervals held it, and 160 of 160 do with it.
-	if t.least = math.Inf(-1); t.beyond > 0 && t.share() < clearlyBelow*allowed {
+	t.least = math.Inf(-1)
+	if t.beyond > 0 && t.share() < clearlyBelow*allowed {
 		t.least = logit(t.share())
 	}
 }
@@ -208,9 +224,13 @@ func (t *counts) trust(allowed float64) {
 // clearlyBelow is up to which part of what is allowed a share beyond may be one of any load.
 const clearlyBelow = 0.9
 
-func logit(p float64) float64 { return math.Log(p / (1 - p)) }
+func logit(p float64) float64 {
+	return math.Log(p / (1 - p))
+}
 
-func share(eta float64) float64 { return 1 / (1 + math.Exp(-eta)) }
+func share(eta float64) float64 {
+	return 1 / (1 + math.Exp(-eta))
+}
 
 // logShare is log(share(eta)).
 func logShare(eta float64) float64 {

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -29,7 +28,8 @@ func (o *Objective) Quantity() string {
 
 // Label is what the objective is about, such as TTFT.
 func (o *Objective) Label() string {
-	if of := metrics.FindLatency(o.Metric); of >= 0 {
+	of := metrics.FindLatency(o.Metric)
+	if of >= 0 {
 		return metrics.Latencies()[of].Label
 	}
 	if o.Metric == goodput {
@@ -53,7 +53,9 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 	n := int64(0)
 	good := int64(0)
 	parts := map[string]*part{}
-	ended, tokens := 0, 0 // in the time of the window, whenever they had been sent
+	// in the time of the window, whenever they had been sent
+	ended := 0
+	tokens := 0
 	_, err := report.EachRecord(dir, func(r *record.Record) {
 		if r.Outcome == record.OK && w.Has(r.DoneNS) {
 			ended++
@@ -68,7 +70,8 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 		if parts[name] == nil {
 			parts[name] = &part{beyond: make([][]int64, len(objectives))}
 		}
-		p, within := parts[name], !cut
+		p := parts[name]
+		within := !cut
 		p.requests++
 		if cut {
 			r = undecided(r.PlannedNS, r.SentNS, r.FirstTokenNS, r.DoneNS)
@@ -78,7 +81,8 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 		}
 		for i := range objectives {
 			if objectives[i].Beyond(r) {
-				p.beyond[i], within = append(p.beyond[i], r.PlannedNS), false
+				p.beyond[i] = append(p.beyond[i], r.PlannedNS)
+				within = false
 			}
 		}
 		if within {
@@ -90,7 +94,10 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 	}
 	seconds := float64(w.ForNS) / 1e9
 	s := c.Summary(
-		metrics.Summary{Requests: metrics.Requests{Planned: n}, Run: metrics.Run{DurationS: seconds}},
+		metrics.Summary{
+			Requests: metrics.Requests{Planned: n},
+			Run:      metrics.Run{DurationS: seconds},
+		},
 		metrics.Probed{},
 	)
 	out.Intervals = map[string][2]float64{}
@@ -102,22 +109,19 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 	if n > 0 {
 		numbers[Goodput] = float64(good) / float64(n)
 	}
-	var names []string
-	for _, m := range measures() {
-		names = append(names, m.name)
-	}
 	most := 1.0
-	for i := range objectives {
-		o, beyond := &objectives[i], 0
-		names = append(names, o.Quantity())
+	for i, o := range objectives {
+		beyond := 0
 		for _, p := range parts {
 			beyond += len(p.beyond[i])
 		}
-		if over := float64(beyond) / float64(max(1, n)) / o.Allowed; over > most {
-			most, out.Limiter = over, o.Label()+first(parts, i, o.Allowed)
+		over := float64(beyond) / float64(max(1, n)) / o.Allowed
+		if over > most {
+			most = over
+			out.Limiter = o.Label() + first(parts, i, o.Allowed)
 		}
 	}
-	for _, name := range names {
+	for _, name := range quantities(objectives) {
 		if _, known := numbers[name]; known {
 			continue
 		}
@@ -132,11 +136,25 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 	return nil
 }
 
+// quantities are the names of the numbers that every probe has, and of those that objectives bound.
+func quantities(objectives []Objective) []string {
+	names := []string{GoodputPerS, Goodput}
+	for _, m := range measures() {
+		names = append(names, m.name)
+	}
+	for i := range objectives {
+		name := objectives[i].Quantity()
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // intervalOf is the 95 % interval of a percentile such as ttft.p95, in ms; nil if there is none.
 func intervalOf(s *metrics.Summary, name string) *[2]float64 {
-	latency, percentile, _ := strings.Cut(name, ".")
-	ms, _ := s.Interval(latency,
-		map[string]int64{"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p999": 999}[percentile])
+	latency, perMille := metrics.PercentileOf(name)
+	ms, _ := s.Interval(latency, perMille)
 	return ms
 }
 
@@ -147,7 +165,8 @@ func first(parts map[string]*part, i int, allowed float64) (which string) {
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		p := parts[name]
 		slices.Sort(p.beyond[i])
-		if most := int(allowed * float64(p.requests)); len(parts) > 1 && most < len(p.beyond[i]) &&
+		most := int(allowed * float64(p.requests))
+		if len(parts) > 1 && most < len(p.beyond[i]) &&
 			p.beyond[i][most] < earliest {
 			earliest = p.beyond[i][most]
 			which = " on " + name

@@ -27,7 +27,9 @@ var spaced = regexp.MustCompile(`\s*(<=|>=|<|>)\s*`)
 func ParseObjectives(text string, bounds ...metrics.SLO) ([]Objective, error) {
 	text = spaced.ReplaceAllString(text, "$1")
 	var all []Objective
-	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" ,\t\n", r) }) {
+	for _, part := range strings.FieldsFunc(text, func(r rune) bool {
+		return strings.ContainsRune(" ,\t\n", r)
+	}) {
 		o, err := parseObjective(part)
 		if o.Metric == goodput {
 			o.bounds = bounds
@@ -62,11 +64,11 @@ func parseObjective(part string) (Objective, error) {
 		requirement = ErrorRate + rest
 	}
 	name, op, limit, err := metrics.ParseRequirement(requirement)
-	metric, percentile, _ := strings.Cut(name, ".")
+	metric, perMille := metrics.PercentileOf(name)
 	latency := metrics.FindLatency(metric)
 	isOK := requirement != part || name == goodput // the least share, not the largest
+	isShare := name == ErrorRate || name == goodput
 	known := latency >= 0 && metrics.Latencies()[latency].Bounded
-	allowed := allowedBeyond()[percentile]
 	limitNS := math.Round(limit * 1e6)
 	failing := limit
 	var unknown *metrics.UnknownName
@@ -81,19 +83,20 @@ func parseObjective(part string) (Objective, error) {
 		unknown.Names = names()
 	case err != nil:
 		return Objective{}, err
-	case (name == ErrorRate || name == goodput) && (op[0] == '>') != isOK:
+	case isShare && (op[0] == '>') != isOK:
 		err = errors.New(
 			"want the least share that is ok, such as ok>=99.9%, or the largest that fails, such as error_rate<=0.1%",
 		)
-	case (name == ErrorRate || name == goodput) && !(failing > 0 && failing < 1):
+	case isShare && !(failing > 0 && failing < 1):
 		err = fmt.Errorf(
 			"that allows %v of the requests to fail; want a share above 0 and below 1, such as ok>=99.9%%",
 			failing,
 		)
-	case name == goodput:
-		return Objective{Text: part, Metric: goodput, Allowed: failing}, nil
-	case name == ErrorRate:
-		return Objective{Text: part, Metric: ok, Allowed: failing}, nil
+	case isShare:
+		if name == ErrorRate {
+			metric = ok
+		}
+		return Objective{Text: part, Metric: metric, Allowed: failing}, nil
 	case metric == "itl":
 		err = errors.New("itl has many values in one request; bound their mean with tpot")
 	case !known:
@@ -101,7 +104,7 @@ func parseObjective(part string) (Objective, error) {
 			"%s is no latency of a request; want a percentile of one, such as ttft.p95<1s, or ok>=99.9%%",
 			name,
 		)
-	case allowed == 0:
+	case perMille == 0:
 		err = fmt.Errorf("%s allows no share of requests beyond it; want a percentile, such as %s.p95", name, metric)
 	case op[0] == '>':
 		err = fmt.Errorf("want an upper limit of a latency, such as %s<1s", name)
@@ -118,20 +121,15 @@ func parseObjective(part string) (Objective, error) {
 		Text:    part,
 		Metric:  metric,
 		LimitNS: int64(limitNS),
-		Allowed: allowed,
+		Allowed: float64(1000-perMille) / 1000,
 	}, nil
-}
-
-// allowedBeyond has the share of requests that may be beyond a limit, by percentile.
-func allowedBeyond() map[string]float64 {
-	return map[string]float64{"p50": 0.5, "p90": 0.1, "p95": 0.05, "p99": 0.01, "p999": 0.001}
 }
 
 // names are those of all that an objective can be about.
 func names() []string {
 	all := []string{ok, goodput, ErrorRate}
 	for _, l := range metrics.BoundedLatencies() {
-		for percentile := range allowedBeyond() {
+		for _, percentile := range []string{"p50", "p90", "p95", "p99", "p999"} {
 			all = append(all, l.Key+"."+percentile)
 		}
 	}
@@ -149,7 +147,9 @@ func (o *Objective) Beyond(r *record.Record) bool {
 		return r.Outcome != record.OK
 	}
 	if o.Metric == goodput {
-		return slices.ContainsFunc(o.bounds, func(bound metrics.SLO) bool { return bound.Exceeds(r) })
+		return slices.ContainsFunc(o.bounds, func(bound metrics.SLO) bool {
+			return bound.Exceeds(r)
+		})
 	}
 	of := metrics.FindLatency(o.Metric)
 	ns := metrics.Latencies()[of].Of(r)

@@ -35,9 +35,16 @@ func (p *Page) Write(w io.Writer) error {
 	if !p.Answer.Complete || p.Answer.Doubt != "" {
 		answer.Grade = chart.Warn
 	}
-	d := chart.Document{Title: p.Title, Sections: []chart.Section{{Findings: []chart.Finding{answer}}}}
+	first := chart.Section{Findings: []chart.Finding{answer}}
 	if p.Sweep {
-		d.Sections = []chart.Section{{Title: "Latency by throughput", Graphs: p.curves()}}
+		first = chart.Section{
+			Title:  "Latency by throughput",
+			Graphs: p.curves(),
+		}
+	}
+	d := chart.Document{
+		Title:    p.Title,
+		Sections: []chart.Section{first},
 	}
 	for i := range p.Objectives {
 		d.Under = append(d.Under, p.Objectives[i].Text)
@@ -51,7 +58,10 @@ func (p *Page) Write(w io.Writer) error {
 				Note: "Each point is a probe. A shaded part is the 95 % interval of the capacity. Latencies of a " +
 					"probe that was cut short are at least as long.",
 			},
-			chart.Section{Title: "Probes", Tables: []chart.Table{p.table()}},
+			chart.Section{
+				Title:  "Probes",
+				Tables: []chart.Table{p.table()},
+			},
 		)
 	}
 	if p.Replicas != nil {
@@ -63,42 +73,64 @@ func (p *Page) Write(w io.Writer) error {
 // graphs are goodput, the latencies of the objectives, failures and hits by load.
 func (p *Page) graphs() (all []chart.Graph) {
 	byLoad := slices.Clone(p.Outcomes)
-	slices.SortStableFunc(byLoad, func(a, b Outcome) int { return cmp.Compare(a.Load, b.Load) })
+	slices.SortStableFunc(byLoad, func(a, b Outcome) int {
+		return cmp.Compare(a.Load, b.Load)
+	})
 	from := byLoad[0].Load
 	to := byLoad[len(byLoad)-1].Load
-	axis := chart.Axis{Label: p.Unit, Log: to > 8*from}
+	axis := chart.Axis{
+		Label: p.Unit,
+		Log:   to > 8*from,
+	}
 	if from < to {
-		axis.From, axis.To = new(from), new(to)
+		axis.From = new(from)
+		axis.To = new(to)
 	}
 	var spans []chart.Piece
 	if a := p.Answer; a.High != nil && a.Low > 0 {
-		spans = []chart.Piece{{From: a.Low, To: *a.High, Text: p.Sentence}}
+		spans = []chart.Piece{{
+			From: a.Low,
+			To:   *a.High,
+			Text: p.Sentence,
+		}}
 	}
 	add := func(title, name, unit string, limit float64) {
 		g := chart.Graph{
 			Title: title,
 			Sync:  "load",
 			X:     axis,
-			Y:     chart.Axis{Unit: unit, From: new(0.0)},
+			Y: chart.Axis{
+				Unit: unit,
+				From: new(0.0),
+			},
 			Spans: spans,
 		}
 		broken := chart.Values{}
-		for i := range byLoad {
-			o := &byLoad[i]
-			g.At, broken = append(g.At, o.Load), append(broken, math.NaN())
+		for i, o := range byLoad {
+			g.At = append(g.At, o.Load)
+			broken = append(broken, math.NaN())
 			if v, known := o.Numbers[name]; known && o.Verdict == Breaks {
 				broken[i] = v
 			}
 		}
-		if g.Series = withInterval(byLoad, name); g.Series == nil {
+		g.Series = withInterval(byLoad, name)
+		if g.Series == nil {
 			return
 		}
 		g.Series = append(g.Series,
-			chart.Series{Name: "broke an objective", Style: chart.Dots, Bad: true, Values: broken})
+			chart.Series{
+				Name:   "broke an objective",
+				Style:  chart.Dots,
+				Bad:    true,
+				Values: broken,
+			})
 		if limit > 0 {
 			g.Series = append(
 				g.Series,
-				chart.Series{Name: "limit", Values: slices.Repeat(chart.Values{limit}, len(byLoad))},
+				chart.Series{
+					Name:   "limit",
+					Values: slices.Repeat(chart.Values{limit}, len(byLoad)),
+				},
 			)
 		}
 		all = append(all, g)
@@ -106,8 +138,7 @@ func (p *Page) graphs() (all []chart.Graph) {
 	if len(p.Objectives) > 0 {
 		add("Goodput, requests/s", GoodputPerS, "", 0)
 	}
-	for i := range p.Objectives {
-		o := &p.Objectives[i]
+	for _, o := range p.Objectives {
 		if o.LimitNS == 0 {
 			add(o.Label(), o.Quantity(), "ratio", o.Allowed)
 		} else {
@@ -115,7 +146,9 @@ func (p *Page) graphs() (all []chart.Graph) {
 		}
 	}
 	for _, m := range measures() {
-		bounded := slices.ContainsFunc(p.Objectives, func(o Objective) bool { return o.Quantity() == m.name })
+		bounded := slices.ContainsFunc(p.Objectives, func(o Objective) bool {
+			return o.Quantity() == m.name
+		})
 		if !bounded && (p.Sweep || m.name == PrefixHits) {
 			add(m.label, m.name, m.unit, 0)
 		}
@@ -141,12 +174,27 @@ func (p *Page) Table() (head []string, rows [][]string) {
 		}
 	}
 	if !p.Sweep {
-		add("probe", func(o *Outcome) string { return strconv.Itoa(o.Number) })
+		add("probe", func(o *Outcome) string {
+			return strconv.Itoa(o.Number)
+		})
 	}
-	add("load", func(o *Outcome) string { return p.Load(o.Load) })
-	ms := func(v float64) string { return format.Duration(v*1e6, 3) }
-	print := map[string]func(float64) string{"": format.Rate, "ms": ms, "ratio": format.Percent}
-	heads := map[string]string{requestsPerS: "req/s", tokensPerS: "tokens/s", ErrorRate: "failed", PrefixHits: "hits"}
+	add("load", func(o *Outcome) string {
+		return p.Load(o.Load)
+	})
+	ms := func(v float64) string {
+		return format.Duration(v*1e6, 3)
+	}
+	print := map[string]func(float64) string{
+		"":      format.Rate,
+		"ms":    ms,
+		"ratio": format.Percent,
+	}
+	heads := map[string]string{
+		requestsPerS: "req/s",
+		tokensPerS:   "tokens/s",
+		ErrorRate:    "failed",
+		PrefixHits:   "hits",
+	}
 	for _, m := range measures() {
 		if p.Sweep {
 			add(cmp.Or(heads[m.name], m.name), number(m.name, print[m.unit]))
@@ -156,8 +204,7 @@ func (p *Page) Table() (head []string, rows [][]string) {
 		return head, rows
 	}
 	add("goodput/s", number(GoodputPerS, format.Rate))
-	for j := range p.Objectives {
-		limit := &p.Objectives[j]
+	for j, limit := range p.Objectives {
 		name := limit.Quantity()
 		if slices.Contains(head, cmp.Or(heads[name], name)) {
 			continue
@@ -176,7 +223,9 @@ func (p *Page) Table() (head []string, rows [][]string) {
 	}
 	if !p.Sweep {
 		add("hits", number(PrefixHits, format.Percent))
-		add("took", func(o *Outcome) string { return format.Span(o.SpentS) })
+		add("took", func(o *Outcome) string {
+			return format.Span(o.SpentS)
+		})
 	}
 	add("verdict", (*Outcome).Word)
 	return head, rows

@@ -30,15 +30,15 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 	} else if len(peek.Slices) < leastSlices {
 		return Decision{}
 	}
-	grows, why := backlogGrows(peek.Slices), ""
+	grows := backlogGrows(peek.Slices)
+	why := ""
 	above, _ := s.open()
 	near := s.unsure(p)
 	holds := true
 	within := true
 	quiet := true
 	largest := -1.0
-	for j := range s.config.Objectives {
-		o := &s.config.Objectives[j]
+	for j, o := range s.config.Objectives {
 		known := decided(peek.Slices, o.Allowed)
 		all := s.judged(peek.Slices, j, peek.Ended)
 		now := all
@@ -51,7 +51,8 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 		}
 		if lost > o.Allowed && (all.evidence(o.Allowed) >= level || p.Confirm && peek.Ended) &&
 			(peek.Ended || o.Metric == ok || s.nearest(Breaks) != nil) {
-			if why = o.words(all); grows {
+			why = o.words(all)
+			if grows {
 				why += ", and the backlog grows"
 			}
 			return Decision{true, Breaks, why + "."}
@@ -61,8 +62,10 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 		quiet = quiet && calm && now.n >= leastRequests && len(known) > leastSlices
 		rare := calm && !slices.Contains(s.fitted, j) && !above // never showed a sign
 		holds = holds && (rare || calm && peek.Ended || now.share() < o.Allowed && now.evidence(o.Allowed) >= level)
-		if over := now.share() / o.Allowed; over > largest {
-			largest, why = over, o.words(now)
+		over := now.share() / o.Allowed
+		if over > largest {
+			largest = over
+			why = o.words(now)
 		}
 	}
 	switch {
@@ -81,7 +84,8 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 func (s *Search) judged(all []Slice, j int, ended bool) counts {
 	const doubt = 8 // slices
 	t := count(all, j)
-	if t.designEffect = s.designEffects[j]; ended && len(s.posteriors) == 0 {
+	t.designEffect = s.designEffects[j]
+	if ended && len(s.posteriors) == 0 {
 		t.designEffect = priorDesignEffectFar
 	}
 	if t.parts > 0 {
@@ -120,7 +124,8 @@ func backlogGrows(all []Slice) bool {
 		return false
 	}
 	var level [parts]float64
-	sum, squares := 0.0, 0.0
+	sum := 0.0
+	squares := 0.0
 	for i := range level {
 		part := all[i*len(all)/parts : (i+1)*len(all)/parts]
 		for k := range part {
@@ -128,7 +133,8 @@ func backlogGrows(all []Slice) bool {
 		}
 		if i > 0 {
 			d := level[i] - level[i-1]
-			sum, squares = sum+d, squares+d*d
+			sum += d
+			squares += d * d
 		}
 	}
 	return level[parts-1] > 1.3*level[0]+1 && sum > 2.5*math.Sqrt(max(0, squares-sum*sum/(parts-1)))

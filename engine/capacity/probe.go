@@ -97,7 +97,9 @@ const implausible = 1e12
 
 // Validate returns what a search cannot have noted of its probe of that number; nil if it can all be.
 func (o *Outcome) Validate(number, objectives int) error {
-	plausible := func(v float64) bool { return v >= 0 && v < implausible }
+	plausible := func(v float64) bool {
+		return v >= 0 && v < implausible
+	}
 	switch {
 	case o.Number != number:
 		return fmt.Errorf("it is of probe %d, and stands where probe %d should", o.Number, number)
@@ -109,11 +111,10 @@ func (o *Outcome) Validate(number, objectives int) error {
 	case o.Verdict != Holds && o.Verdict != Breaks && o.Verdict != Edge:
 		return fmt.Errorf("no probe has the verdict %q", o.Verdict)
 	}
-	for i := range o.Slices {
-		s := &o.Slices[i]
+	for i, s := range o.Slices {
 		if !plausible(float64(s.Requests)) || !plausible(float64(s.Open)) || !plausible(s.InFlight) ||
 			len(s.Beyond) != objectives {
-			return fmt.Errorf("no probe has slice %d: %+v", i+1, *s)
+			return fmt.Errorf("no probe has slice %d: %+v", i+1, s)
 		}
 		for _, beyond := range s.Beyond {
 			if beyond < 0 || beyond > s.Requests {

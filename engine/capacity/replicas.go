@@ -30,7 +30,9 @@ func (t Timeline) Replicas(perS, low float64) *Replicas {
 	}
 	r := &Replicas{RequestsPerS: perS}
 	end := t[len(t)-1] + 1
-	total, totalAtLow := 0.0, 0.0 // instance-seconds
+	// instance-seconds
+	total := 0.0
+	totalAtLow := 0.0
 	for from := int64(0); from < end; from += int64(time.Minute) {
 		minute := Stretch{from, min(end, from+int64(time.Minute))}
 		seconds := float64(minute.ToNS-minute.FromNS) / 1e9
@@ -41,7 +43,8 @@ func (t Timeline) Replicas(perS, low float64) *Replicas {
 		total += n * seconds
 		totalAtLow += max(1, math.Ceil(came/low)) * seconds
 	}
-	r.Mean, r.InstanceHours = total/(float64(end)/1e9), total/3600
+	r.Mean = total / (float64(end) / 1e9)
+	r.InstanceHours = total / 3600
 	if low > 0 {
 		r.InstanceHoursAtLow = totalAtLow / 3600
 	}
@@ -64,14 +67,23 @@ func (r *Replicas) section() chart.Section {
 	g := chart.Graph{
 		Title: "Instances needed in each minute",
 		Wide:  true,
-		X:     chart.Axis{Label: "trace time", Unit: "s", Step: 60},
-		Y:     chart.Axis{From: new(0.0)},
+		X: chart.Axis{
+			Label: "trace time",
+			Unit:  "s",
+			Step:  60,
+		},
+		Y: chart.Axis{From: new(0.0)},
 	}
 	values := chart.Values{}
 	for i, n := range r.EachMinute {
-		g.At, values = append(g.At, float64(i)*60), append(values, float64(n))
+		g.At = append(g.At, float64(i)*60)
+		values = append(values, float64(n))
 	}
-	g.Series = []chart.Series{{Name: "instances", Style: chart.Bars, Values: values}}
+	g.Series = []chart.Series{{
+		Name:   "instances",
+		Style:  chart.Bars,
+		Values: values,
+	}}
 	return chart.Section{
 		Title: "Instances over time",
 		Note: r.Words() +

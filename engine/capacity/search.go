@@ -12,13 +12,14 @@ import (
 // order. It is for one goroutine.
 type Search struct {
 	config   Config
-	outcomes []Outcome
+	outcomes []*Outcome
+	served   []*Outcome // those that tell of the server: the client was not the bottleneck
 	spentS   float64
 
 	designEffects     []float64  // by objective: of requests that are correlated
 	fitted            []int      // objectives that may limit
 	posteriors        posteriors // of those
-	low, median, high float64    // quantiles of the capacity, as x
+	low, median, high float64    // quantiles of the capacity, as log load
 	why               string     // why it ended, but for the confirmation
 	stopped           string     // the same, of Stop
 	settleS           float64    // so long at the beginning of a probe the servers are slower than later
@@ -40,8 +41,7 @@ const (
 	// far is a probability that the capacity is not within twice and half of the loads probed, above which the search
 	// goes there.
 	far = 0.01
-	// leastNear is how many probes near the edge must have lasted long enough to show how much requests share their
-	// fate.
+	// leastNear is how many probes near the edge must have lasted long enough to show how far requests are correlated.
 	leastNear = 3
 	// mostProbes ends a search in which probes contradict each other without end.
 	mostProbes = 40
@@ -79,7 +79,10 @@ func New(c Config) (*Search, error) {
 
 // Add takes the outcome of the probe that Next returned.
 func (s *Search) Add(o Outcome) {
-	s.outcomes = append(s.outcomes, o)
+	s.outcomes = append(s.outcomes, &o)
+	if o.Client == "" {
+		s.served = append(s.served, &o)
+	}
 	s.spentS += o.SpentS
 	s.update()
 }
@@ -91,7 +94,8 @@ func (s *Search) Next() (Probe, bool) {
 		p.Load = s.load(s.nextDesignPoint())
 		return p, true
 	}
-	p.Load, p.Confirm = s.unconfirmed(), true
+	p.Load = s.unconfirmed()
+	p.Confirm = true
 	return p, p.Load > 0
 }
 
@@ -109,19 +113,20 @@ func (s *Search) logLoad(load float64) float64 {
 	return math.Log(load)
 }
 
-// load is the load at x: a whole number, or one with four digits.
-func (s *Search) load(x float64) float64 {
+// load is the load there: a whole number, or one with four digits.
+func (s *Search) load(logLoad float64) float64 {
 	if s.config.Falling {
-		x = -x
+		logLoad = -logLoad
 	}
+	load := math.Exp(logLoad)
 	if s.config.Whole {
-		return max(1, math.Round(math.Exp(x)))
+		return max(1, math.Round(load))
 	}
-	load, _ := strconv.ParseFloat(strconv.FormatFloat(math.Exp(x), 'g', 4, 64), 64)
+	load, _ = strconv.ParseFloat(strconv.FormatFloat(load, 'g', 4, 64), 64)
 	return load
 }
 
-// bounds are the least and the largest x that may be probed.
+// bounds are the least and the largest log load that may be probed.
 func (s *Search) bounds() (least, most float64) {
 	c := &s.config
 	smallest := cmp.Or(c.From, c.Least/(1<<mostHalvings))
@@ -138,13 +143,13 @@ func (s *Search) bounds() (least, most float64) {
 	return s.logLoad(smallest), s.logLoad(largest)
 }
 
-// probed are the least and the largest x of probes that tell of the server.
+// probed are the least and the largest log load of probes that tell of the server.
 func (s *Search) probed() (least, most float64) {
-	least, most = math.Inf(1), math.Inf(-1)
-	for i := range s.outcomes {
-		if o := &s.outcomes[i]; o.Client == "" {
-			least, most = min(least, s.logLoad(o.Load)), max(most, s.logLoad(o.Load))
-		}
+	least = math.Inf(1)
+	most = math.Inf(-1)
+	for _, o := range s.served {
+		least = min(least, s.logLoad(o.Load))
+		most = max(most, s.logLoad(o.Load))
 	}
 	return least, most
 }
@@ -166,8 +171,10 @@ func (s *Search) nextDesignPoint() float64 {
 	}
 	least, most := s.bounds()
 	from, to := s.probed()
-	if held := s.nearest(Holds); held != nil && !held.Cut {
-		if broke := s.nearest(Breaks); broke == nil || s.logLoad(broke.Load) > s.logLoad(held.Load) {
+	held := s.nearest(Holds)
+	if held != nil && !held.Cut {
+		broke := s.nearest(Breaks)
+		if broke == nil || s.logLoad(broke.Load) > s.logLoad(held.Load) {
 			least = s.logLoad(held.Load) // what is known to hold is not searched below
 		}
 	}
@@ -182,16 +189,19 @@ func (s *Search) nextDesignPoint() float64 {
 	}
 	i := s.posteriors.first()
 	n := 1.0 // independent requests of a window
-	for k := range s.outcomes {
-		n = max(n, count(s.outcomes[k].Slices, 0).n/s.designEffects[s.fitted[i]])
+	for _, o := range s.outcomes {
+		n = max(n, count(o.Slices, 0).n/s.designEffects[s.fitted[i]])
 	}
-	best, where := -1.0, 0.0
+	best := -1.0
+	where := 0.0
 	const tries = 24
 	for k := range tries + 1 {
-		x := s.low + (s.high-s.low)*(2*float64(k)/tries-0.5)
-		x = s.logLoad(s.load(min(most, max(least, x))))
-		if gain := s.posteriors[i].gain(x, n); gain > best {
-			best, where = gain, x
+		logLoad := s.low + (s.high-s.low)*(2*float64(k)/tries-0.5)
+		logLoad = s.logLoad(s.load(min(most, max(least, logLoad))))
+		gain := s.posteriors[i].gain(logLoad, n)
+		if gain > best {
+			best = gain
+			where = logLoad
 		}
 	}
 	return where
@@ -212,7 +222,9 @@ func (s *Search) Window(p Probe) (seconds, settleS float64) {
 }
 
 // leftS is what is left of the budget, in s.
-func (s *Search) leftS() float64 { return s.config.Budget.Seconds() - s.spentS }
+func (s *Search) leftS() float64 {
+	return s.config.Budget.Seconds() - s.spentS
+}
 
 // besidesS is what a probe takes besides its window, in s.
 func (s *Search) besidesS() float64 {
@@ -220,8 +232,8 @@ func (s *Search) besidesS() float64 {
 		return s.config.BesidesS
 	}
 	sum := 0.0
-	for i := range s.outcomes {
-		sum += max(0, s.outcomes[i].SpentS-s.outcomes[i].lasted())
+	for _, o := range s.outcomes {
+		sum += max(0, o.SpentS-o.lasted())
 	}
 	return sum/float64(len(s.outcomes)) + s.settleS
 }
@@ -234,9 +246,8 @@ func (s *Search) reserveS() float64 {
 // nearest is the hardest probe that held, or the easiest that broke, of those that tell of the server; nil if there is
 // none.
 func (s *Search) nearest(verdict string) (found *Outcome) {
-	for i := range s.outcomes {
-		o := &s.outcomes[i]
-		if o.Verdict != verdict || o.Client != "" {
+	for _, o := range s.served {
+		if o.Verdict != verdict {
 			continue
 		}
 		if found == nil || s.logLoad(o.Load) < s.logLoad(found.Load) == (verdict == Breaks) {
@@ -247,4 +258,6 @@ func (s *Search) nearest(verdict string) (found *Outcome) {
 }
 
 // held is the hardest load that held; 0 if none did.
-func (s *Search) held() float64 { return cmp.Or(s.nearest(Holds), &Outcome{}).Load }
+func (s *Search) held() float64 {
+	return cmp.Or(s.nearest(Holds), &Outcome{}).Load
+}

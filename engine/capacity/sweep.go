@@ -31,14 +31,22 @@ func (s *Sweep) Next() (Probe, bool) {
 	if n >= len(s.at) {
 		return Probe{}, false
 	}
-	return Probe{Number: n + 1, Load: s.at[n]}, true
+	return Probe{
+		Number: n + 1,
+		Load:   s.at[n],
+	}, true
 }
 
 // Window returns how long the window of a probe is, in s. Nothing is added to its warm-in.
-func (s *Sweep) Window(Probe) (seconds, settleS float64) { return s.config.WindowS, 0 }
+func (s *Sweep) Window(Probe) (seconds, settleS float64) {
+	return s.config.WindowS, 0
+}
 
 // Stop ends the sweep before its time, and says why in a whole sentence.
-func (s *Sweep) Stop(why string) { s.stopped, s.at = why, nil }
+func (s *Sweep) Stop(why string) {
+	s.stopped = why
+	s.at = nil
+}
 
 // Why is why the sweep ended before its time; "" if it did not.
 func (s *Sweep) Why() string { return s.stopped }
@@ -57,7 +65,8 @@ func (s *Sweep) Peek(p Probe, peek Peek) Decision {
 		requests += slice.Requests
 	}
 	for _, o := range s.config.Objectives {
-		if least := o.LeastRequests(); d.Verdict == Holds && requests < least {
+		least := o.LeastRequests()
+		if d.Verdict == Holds && requests < least {
 			d.Verdict = Edge
 			d.Why = format.Many(requests, "request") + " are too few to tell " + o.Text + ": " + format.Count(least) +
 				" would do."
@@ -105,12 +114,16 @@ func (p *Page) curves() (all []chart.Graph) {
 			Title: m.label + " by throughput",
 			Sync:  "throughput",
 			X:     chart.Axis{Label: "output tokens/s"},
-			Y:     chart.Axis{Unit: m.unit, From: new(0.0)},
+			Y: chart.Axis{
+				Unit: m.unit,
+				From: new(0.0),
+			},
 		}
 		for i := range byThroughput {
 			g.At = append(g.At, byThroughput[i].Numbers[tokensPerS])
 		}
-		if g.Series = withInterval(byThroughput, m.name); g.Series != nil {
+		g.Series = withInterval(byThroughput, m.name)
+		if g.Series != nil {
 			all = append(all, g)
 		}
 	}
@@ -119,45 +132,42 @@ func (p *Page) curves() (all []chart.Graph) {
 
 // withInterval is a number of outcomes, and the ends of its interval if they are known; nil if no outcome has it.
 func withInterval(outcomes []Outcome, name string) []chart.Series {
-	values, low, high := chart.Values{}, chart.Values{}, chart.Values{}
-	seen, known := false, false
+	all := []chart.Series{
+		{Name: "measured"},
+		{Name: "95 % interval, from", Style: chart.Dots},
+		{Name: "to", Style: chart.Dots},
+	}
+	seen := false
+	known := false
 	for i := range outcomes {
-		value := math.NaN()
-		interval := [2]float64{value, value}
-		if v, is := outcomes[i].Numbers[name]; is {
-			value, seen = v, true
+		value, has := outcomes[i].Numbers[name]
+		interval, bounded := outcomes[i].Intervals[name]
+		if !has {
+			value = math.NaN()
 		}
-		if v, is := outcomes[i].Intervals[name]; is {
-			interval, known = v, true
+		if !bounded {
+			interval = [2]float64{math.NaN(), math.NaN()}
 		}
-		values, low, high = append(values, value), append(low, interval[0]), append(high, interval[1])
+		seen = seen || has
+		known = known || bounded
+		for k, v := range []float64{value, interval[0], interval[1]} {
+			all[k].Values = append(all[k].Values, v)
+		}
 	}
 	switch {
 	case !seen:
 		return nil
 	case !known:
-		return []chart.Series{{Name: "measured", Values: values}}
+		return all[:1]
 	}
-	return []chart.Series{
-		{Name: "measured", Values: values},
-		{Name: "95 % interval, from", Style: chart.Dots, Values: low},
-		{Name: "to", Style: chart.Dots, Values: high},
-	}
+	return all
 }
 
 // WriteCSV writes a row for each outcome: its load, every number with the ends of its 95 % interval, and the verdict.
 // What is not known is empty.
 func (p *Page) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
-	names := []string{GoodputPerS, Goodput}
-	for _, m := range measures() {
-		names = append(names, m.name)
-	}
-	for i := range p.Objectives {
-		if name := p.Objectives[i].Quantity(); !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
+	names := quantities(p.Objectives)
 	head := []string{"load"}
 	for _, name := range names {
 		head = append(head, name, name+"_low", name+"_high")
@@ -169,8 +179,7 @@ func (p *Page) WriteCSV(w io.Writer) error {
 		}
 		return strconv.FormatFloat(v, 'g', 6, 64)
 	}
-	for i := range p.Outcomes {
-		o := &p.Outcomes[i]
+	for _, o := range p.Outcomes {
 		row := []string{number(o.Load, true)}
 		for _, name := range names {
 			v, known := o.Numbers[name]

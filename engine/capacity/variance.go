@@ -1,6 +1,9 @@
 package capacity
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // What the interval has besides the posterior of the edge.
 //
@@ -22,11 +25,10 @@ func (s *Search) nearEdge() (all []*Outcome) {
 	if s.config.Whole { // the next number on either side
 		reach = max(reach, math.Log1p(1/math.Floor(math.Exp(math.Abs(s.median)))))
 	}
-	for i := range s.outcomes {
-		o := &s.outcomes[i]
+	for _, o := range s.served {
 		long := !o.Cut || o.lasted() >= s.config.WindowS/4
 		near := math.Abs(s.logLoad(o.Load)-s.median) <= reach
-		if long && near && o.Client == "" && len(s.posteriors) > 0 {
+		if long && near && len(s.posteriors) > 0 {
 			all = append(all, o)
 		}
 	}
@@ -38,10 +40,11 @@ func (s *Search) nearEdge() (all []*Outcome) {
 func (s *Search) repetition() (logLoad float64, due bool) {
 	nearest := math.Inf(1)
 	for _, o := range s.nearEdge() {
-		for k := range s.outcomes {
-			if other := &s.outcomes[k]; other != o && other.Load == o.Load {
-				return 0, false
-			}
+		again := func(other *Outcome) bool {
+			return other != o && other.Load == o.Load
+		}
+		if slices.ContainsFunc(s.outcomes, again) {
+			return 0, false
 		}
 		t := count(s.settled(o), s.limiting())
 		away := math.Abs(s.logLoad(o.Load) - s.median)
@@ -54,7 +57,9 @@ func (s *Search) repetition() (logLoad float64, due bool) {
 }
 
 // limiting is the objective that breaks first.
-func (s *Search) limiting() int { return s.fitted[s.posteriors.first()] }
+func (s *Search) limiting() int {
+	return s.fitted[s.posteriors.first()]
+}
 
 // random returns the variance of the random effect of a probe in log load, of how many probes the edge is a mean, and
 // the degrees of freedom. ofPart is the variance of the edge between this part of the trace and traffic like it.
@@ -121,14 +126,13 @@ func (s *Search) attainable() float64 {
 // requests came. Chance does not do so: at such a load a backlog grows.
 func (s *Search) settles() (seconds float64) {
 	const least = 12 // slices
-	for i := range s.outcomes {
-		o := &s.outcomes[i]
+	for _, o := range s.served {
 		n := len(o.Slices)
-		if n < least || o.Client != "" {
+		if n < least {
 			continue
 		}
-		for j := range s.config.Objectives {
-			allowed := s.config.Objectives[j].Allowed
+		for j, objective := range s.config.Objectives {
+			allowed := objective.Allowed
 			first := count(o.Slices[:n/3], j)
 			last := count(o.Slices[n-n/3:], j)
 			broke := first.share() >= min(0.5, 10*allowed)
@@ -136,11 +140,8 @@ func (s *Search) settles() (seconds float64) {
 				continue
 			}
 			k := n // slices until none was beyond
-			for ; k > 0; k-- {
-				slice := &o.Slices[k-1]
-				if float64(slice.Beyond[j]) > allowed*float64(slice.Requests) {
-					break
-				}
+			for k > 0 && float64(o.Slices[k-1].Beyond[j]) <= allowed*float64(o.Slices[k-1].Requests) {
+				k--
 			}
 			if k <= n-n/3 {
 				seconds = max(seconds, o.SettleS+float64(k)*o.SliceS)
@@ -155,5 +156,6 @@ func (s *Search) settled(o *Outcome) []Slice {
 	if o.SliceS == 0 || s.settleS <= o.SettleS {
 		return o.Slices
 	}
-	return o.Slices[min(len(o.Slices), int(math.Ceil((s.settleS-o.SettleS)/o.SliceS))):]
+	slower := int(math.Ceil((s.settleS - o.SettleS) / o.SliceS))
+	return o.Slices[min(len(o.Slices), slower):]
 }

@@ -81,7 +81,8 @@ func (t Timeline) Choose(from string, probe int, forNS, leadNS int64) Part {
 	default:
 		p.Stretches = []Stretch{t.busiest(forNS, leadNS)}
 	}
-	requests, lasts := 0, int64(0)
+	requests := 0
+	lasts := int64(0)
 	for _, s := range p.Stretches {
 		requests += t.count(s)
 		lasts += s.ToNS - s.FromNS
@@ -94,11 +95,15 @@ func (t Timeline) Choose(from string, probe int, forNS, leadNS int64) Part {
 }
 
 // count is how many requests arrive in a stretch.
-func (t Timeline) count(s Stretch) int { return t.before(s.ToNS) - t.before(s.FromNS) }
+func (t Timeline) count(s Stretch) int {
+	return t.before(s.ToNS) - t.before(s.FromNS)
+}
 
 // before is how many requests arrive before an instant.
 func (t Timeline) before(ns int64) int {
-	return sort.Search(len(t), func(i int) bool { return t[i] >= ns })
+	return sort.Search(len(t), func(i int) bool {
+		return t[i] >= ns
+	})
 }
 
 // busiest is the stretch behind leadNS in which most requests arrive.
@@ -113,7 +118,8 @@ func (t Timeline) busiest(forNS, leadNS int64) (best Stretch) {
 			last++
 		}
 		if last-i > most {
-			most, best = last-i, s
+			most = last - i
+			best = s
 		}
 	}
 	return best
@@ -150,7 +156,9 @@ func covered(parts []*Part) (ns int64) {
 	for _, p := range parts {
 		all = append(all, p.Stretches...)
 	}
-	slices.SortFunc(all, func(a, b Stretch) int { return cmp.Compare(a.FromNS, b.FromNS) })
+	slices.SortFunc(all, func(a, b Stretch) int {
+		return cmp.Compare(a.FromNS, b.FromNS)
+	})
 	end := int64(0)
 	for _, s := range all {
 		ns += max(0, s.ToNS-max(end, s.FromNS))
@@ -168,7 +176,8 @@ func (t Timeline) Take(p Part, leadNS int64) (source []int32, atNS []int64) {
 			s.FromNS = max(0, s.FromNS-leadNS)
 		}
 		for k := t.before(s.FromNS); k < t.before(s.ToNS); k++ {
-			source, atNS = append(source, int32(k)), append(atNS, at+t[k]-s.FromNS)
+			source = append(source, int32(k))
+			atNS = append(atNS, at+t[k]-s.FromNS)
 		}
 		at += s.ToNS - s.FromNS
 	}
@@ -181,18 +190,19 @@ func (p *Part) Words() string {
 		return ""
 	}
 	clock := func(ns int64) string {
-		d := time.Duration(ns).Round(time.Second)
-		text := fmt.Sprintf("%d:%02d", int(d.Minutes())%60, int(d.Seconds())%60)
+		s := int64(time.Duration(ns).Round(time.Second) / time.Second)
 		if p.TraceNS >= int64(time.Hour) {
-			text = fmt.Sprintf("%d:%02d:%02d", int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60)
+			return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
 		}
-		return text
+		return fmt.Sprintf("%d:%02d", s/60%60, s%60)
 	}
 	var where []string
 	for _, s := range p.Stretches {
-		from, to := clock(s.FromNS), clock(s.ToNS)
+		from := clock(s.FromNS)
+		to := clock(s.ToNS)
 		if p.Places {
-			from, to = format.Count(s.FromNS+1), format.Count(s.ToNS)
+			from = format.Count(s.FromNS + 1)
+			to = format.Count(s.ToNS)
 		}
 		where = append(where, from+"–"+to)
 	}

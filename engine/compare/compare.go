@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"reflect"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // Schema is the version of a Result as JSON.
@@ -41,7 +41,8 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 	if len(a.runs) == 1 || len(b.runs) == 1 {
 		r.Scope = ScopePair // a single run tells nothing of how far runs of its side differ
 	}
-	switch what := strings.Join(different, "; "); {
+	what := strings.Join(different, "; ")
+	switch {
 	case !r.Paired && !anyway:
 		return nil, fmt.Errorf(
 			"%s and %s were sent different workloads (%s); replay the same one, or compare distributions alone "+
@@ -65,7 +66,8 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 	}
 	m := match(a.runs, b.runs, r.Paired)
 	r.noteUnpaired(m)
-	if starts := m.starts(); r.Scope == ScopeServers && isSeparate(starts) {
+	starts := m.starts()
+	if r.Scope == ScopeServers && isSeparate(starts) {
 		r.separate = true
 		how := "the sides were run one behind the other"
 		if !m.dated() {
@@ -75,25 +77,23 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 			"allow for an even drift from run to run, and for nothing else: runs by turns (--interleave) would "+
 			"tell", how)
 	}
-	for side := range m.good {
-		for _, good := range m.good[side] {
-			if len(good) == 0 {
-				return nil, fmt.Errorf("%s and %s have no request in common that ended ok in both", r.A.Name, r.B.Name)
-			}
-			r.Requests = cmp.Or(r.Requests, int64(len(good)))
-			r.Requests = min(r.Requests, int64(len(good)))
-		}
+	r.Requests = math.MaxInt64
+	for _, s := range m.samples {
+		r.Requests = min(r.Requests, int64(len(s.good)))
+	}
+	if r.Requests == 0 {
+		return nil, fmt.Errorf("%s and %s have no request in common that ended ok in both", r.A.Name, r.B.Name)
 	}
 	moved := [2]map[string]float64{{}, {}} // ms by which the client may have moved a number of a side
-	for side, runs := range m.runs {
-		for _, run := range runs {
-			for _, u := range run.summary.Verdict.Unsafe {
+	for side, samples := range m.sides {
+		for _, s := range samples {
+			for _, u := range s.summary.Verdict.Unsafe {
 				name := u.Metric + "." + u.Percentile
 				moved[side][name] = max(moved[side][name], u.EffectMS)
 			}
 		}
 	}
-	numbers, estimates := m.estimates()
+	estimates := m.estimates()
 	for i, s := range specs() {
 		of := i
 		if strings.HasSuffix(s.name, ".paired") { // of most pairs, the median says more than the tail
@@ -106,7 +106,8 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 		late := false
 		for side := range moved {
 			most := moved[side][strings.Replace(specs()[of].name, "_planned", "", 1)]
-			switch value := s.mean(numbers[side], of); {
+			value := s.mean(m.sides[side], of)
+			switch {
 			case most == 0 || !finite(value):
 				continue
 			case most >= value:
@@ -116,7 +117,7 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 			}
 			late = true
 		}
-		metric := s.metric(e, s.mean(numbers[0], i), s.mean(numbers[1], i))
+		metric := s.metric(e, s.mean(m.sides[0], i), s.mean(m.sides[1], i))
 		metric.Client = late
 		metric.judge(s, r)
 		r.Metrics = append(r.Metrics, metric)
@@ -128,19 +129,28 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 	return r, nil
 }
 
-// mean is the number of several runs.
-func (s *spec) mean(runs [][]float64, at int) float64 {
-	var scaled []float64
+// scaled are the numbers of several runs on the scale.
+func (s *spec) scaled(runs []*sample, at int) (all []float64) {
 	for _, run := range runs {
-		scaled = append(scaled, s.scale(run[at]))
+		all = append(all, s.scale(run.numbers[at]))
 	}
-	mean, _ := moments(scaled)
+	return all
+}
+
+// mean is the number of several runs.
+func (s *spec) mean(runs []*sample, at int) float64 {
+	mean, _ := stats.Moments(s.scaled(runs, at))
 	return s.value(mean)
 }
 
 // metric is an estimate as a result has it.
 func (s *spec) metric(e estimate, a, b float64) Metric {
-	m := Metric{Name: s.name, Unit: s.unit, Main: s.main, why: e.why}
+	m := Metric{
+		Name: s.name,
+		Unit: s.unit,
+		Main: s.main,
+		why:  e.why,
+	}
 	change := s.changeOf(e.distance)
 	known := finite(e.distance) && finite(change)
 	if (known || a == 0 || b == 0) && finite(a) && finite(b) && !strings.HasSuffix(s.name, ".paired") {
@@ -164,6 +174,9 @@ func (s *spec) metric(e estimate, a, b float64) Metric {
 // hideTwins leaves out of one screen what is as in the latency that another mostly equals, such as TTFO of answers
 // without reasoning.
 func hideTwins(all []Metric) {
+	numbers := func(m *Metric) []*float64 {
+		return []*float64{m.A, m.B, m.Change}
+	}
 	for i := range all {
 		m := &all[i]
 		key, number, _ := strings.Cut(m.Name, ".")
@@ -174,8 +187,7 @@ func hideTwins(all []Metric) {
 		twin := slices.IndexFunc(all, func(t Metric) bool {
 			return t.Name == metrics.Latencies()[of].Twin+"."+number
 		})
-		m.Main = twin < 0 ||
-			!reflect.DeepEqual([]*float64{m.A, m.B, m.Change}, []*float64{all[twin].A, all[twin].B, all[twin].Change})
+		m.Main = twin < 0 || !reflect.DeepEqual(numbers(m), numbers(&all[twin]))
 	}
 }
 
@@ -186,7 +198,8 @@ func (r *Result) note(form string, parts ...any) {
 // noteUnpaired says which requests latencies leave out, and whose runs cannot be used.
 func (r *Result) noteUnpaired(m *matched) {
 	for side, name := range []string{"A", "B"} {
-		if n := m.onlyOne[side]; n > 0 {
+		n := m.onlyOne[side]
+		if n > 0 {
 			r.note("%s ended ok in %s alone: latencies leave them out, and error_rate counts them",
 				format.Many(n, "request"), name)
 		}

@@ -518,11 +518,12 @@ func TestFifths(t *testing.T) {
 		var p pairs
 		differences := make([]float64, n)
 		for i := range n {
-			p.a, p.b = append(p.a, &row{}), append(p.b, &row{})
+			p.a, p.b = append(p.a, &row{index: int64(i)}), append(p.b, &row{})
 			differences[i] = 1
 		}
-		g := grouping{"place", "", true, func(pair int) float64 { return float64(pair) }, func(v float64) string { return fmt.Sprint(v) }}
-		all := p.group(g).list(p, metrics.TTFT, differences, float64(n))
+		print := func(v float64) string { return fmt.Sprint(v) }
+		g := group("place", "", true, p.a, print, func(r *row) float64 { return float64(r.index) })
+		all := g.list(p, metrics.TTFT, differences, float64(n))
 		if len(all) != fifths {
 			t.Fatalf("%d requests: %d groups: %+v", n, len(all), all)
 		}

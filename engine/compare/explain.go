@@ -12,19 +12,19 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// grouping is a value of pairs by which they are grouped.
+// grouping has the group of each pair, by a value of it; below 0 if it has none.
 type grouping struct {
-	by, what string                 // the value, and what follows it in a group's name
-	fifths   bool                   // groups are of one size, but for equal values; else each value has its own
-	of       func(pair int) float64 // NaN = unknown
-	text     func(float64) string
+	by    string
+	names []string
+	of    []int
 }
 
 const (
 	fifths = 5
-	// deals is how often differences are dealt anew, by chance, in blocks of a section; a grouping counts if it
-	// explains more than in all but 1 % of them
-	deals, mostByChance = 200, 2
+	// deals is how often differences are dealt anew, by chance, in blocks of a section
+	deals = 200
+	// mostByChance of them, 1 %, may explain as much as a grouping that counts
+	mostByChance = 2
 )
 
 // pairs are requests of two runs, those with the same place in both lists.
@@ -32,9 +32,9 @@ type pairs struct{ a, b []*row }
 
 // pairs are the good requests of the runs of both sides that have the same place among these.
 func (m *matched) pairs() (p pairs) {
-	for k := range min(len(m.good[0]), len(m.good[1])) {
-		p.a = append(p.a, m.good[0][k]...)
-		p.b = append(p.b, m.good[1][k]...)
+	for k := range min(len(m.sides[0]), len(m.sides[1])) {
+		p.a = append(p.a, m.sides[0][k].good...)
+		p.b = append(p.b, m.sides[1][k].good...)
 	}
 	return p
 }
@@ -43,23 +43,23 @@ func (m *matched) pairs() (p pairs) {
 // groupings it takes the one whose groups differ most surely.
 func (m *matched) explain(found []Metric) (all []Culprits) {
 	p := m.pairs()
-	var groupings []*grouped
+	var groupings []*grouping
 	for l, of := range metrics.BoundedLatencies() {
 		var kinds []Metric
 		kinds = found[:kindsOf]
 		found = found[kindsOf:]
 		// pair by pair, if that changed, else the first that did
 		kinds = append(kinds[kindsOf-1:kindsOf:kindsOf], kinds...)
-		i := slices.IndexFunc(kinds, func(m Metric) bool { return m.Main && m.changed() })
+		i := slices.IndexFunc(kinds, func(m Metric) bool {
+			return m.Main && m.changed()
+		})
 		differences, sum := p.differences(l)
 		// if a percentile and the mean went apart, shares of the mean mislead
 		if i < 0 || sum > 0 != (*kinds[i].Change > 0) {
 			continue
 		}
 		if groupings == nil {
-			for _, g := range p.groupings() {
-				groupings = append(groupings, p.group(g))
-			}
+			groupings = p.groupings()
 		}
 		c := Culprits{
 			Metric: kinds[i].Name,
@@ -68,7 +68,8 @@ func (m *matched) explain(found []Metric) (all []Culprits) {
 				of.Label,
 			),
 		}
-		if best := mostSure(groupings, differences); best != nil {
+		best := mostSure(groupings, differences)
+		if best != nil {
 			c.By = best.by
 			c.Groups = best.list(p, l, differences, sum)
 			top := c.Groups[0]
@@ -86,10 +87,11 @@ func (m *matched) explain(found []Metric) (all []Culprits) {
 // mostSure is the grouping whose groups differ most surely; nil if none explains more than chance would. Chance deals
 // the differences to other requests, in blocks that are as long as a section: so those that depend on each other stay
 // together.
-func mostSure(groupings []*grouped, differences []float64) (best *grouped) {
+func mostSure(groupings []*grouping, differences []float64) (best *grouping) {
 	most := 0.0
 	for _, g := range groupings {
-		if f := g.ratio(differences); f > most {
+		f := g.ratio(differences)
+		if f > most {
 			most = f
 			best = g
 		}
@@ -103,7 +105,9 @@ func mostSure(groupings []*grouped, differences []float64) (best *grouped) {
 		for _, block := range random.Perm(sectionsMost) {
 			dealt = append(dealt, differences[block*n/sectionsMost:(block+1)*n/sectionsMost]...)
 		}
-		if slices.ContainsFunc(groupings, func(g *grouped) bool { return g.ratio(dealt) >= most }) {
+		if slices.ContainsFunc(groupings, func(g *grouping) bool {
+			return g.ratio(dealt) >= most
+		}) {
 			asMuch++
 		}
 	}
@@ -119,7 +123,8 @@ func (p pairs) differences(latency int) (out []float64, sum float64) {
 	var sizes []float64
 	for i := range p.a {
 		d := p.b[i].ms[latency] - p.a[i].ms[latency]
-		if out = append(out, d); finite(d) {
+		out = append(out, d)
+		if finite(d) {
 			sizes = append(sizes, math.Abs(d))
 		}
 	}
@@ -128,7 +133,8 @@ func (p pairs) differences(latency int) (out []float64, sum float64) {
 	}
 	most := stats.Describe(sizes, 1).P99
 	for i, d := range out {
-		if out[i] = max(-most, min(d, most)); finite(d) {
+		out[i] = max(-most, min(d, most))
+		if finite(d) {
 			sum += out[i]
 		}
 	}
@@ -136,80 +142,85 @@ func (p pairs) differences(latency int) (out []float64, sum float64) {
 }
 
 // groupings are all ways to group pairs.
-func (p pairs) groupings() []grouping {
-	a := p.a
-	b := p.b
-	tokens := func(v float64) string { return format.Count(int64(v)) }
+func (p pairs) groupings() []*grouping {
+	tokens := func(v float64) string {
+		return format.Count(int64(v))
+	}
 	var instances []string
 	number := map[string]float64{"": math.NaN()}
-	for _, r := range b {
+	for _, r := range p.b {
 		if _, found := number[r.instance]; !found {
 			number[r.instance] = float64(len(instances))
 			instances = append(instances, "instance "+r.instance)
 		}
 	}
-	return []grouping{
-		{
-			"uncached tokens",
-			" uncached tokens in B",
-			true,
-			func(pair int) float64 { return b[pair].prompt - b[pair].cached },
-			tokens,
-		},
-		{"input length", " input tokens", true, func(pair int) float64 { return b[pair].prompt }, tokens},
-		{
-			"instance",
-			"",
-			false,
-			func(pair int) float64 { return number[b[pair].instance] },
-			func(v float64) string { return instances[int(v)] },
-		},
-		{"time", " of planned time", true, func(pair int) float64 { return a[pair].atS }, format.Span},
+	instance := func(v float64) string {
+		return instances[int(v)]
+	}
+	return []*grouping{
+		group("uncached tokens", " uncached tokens in B", true, p.b, tokens, func(r *row) float64 {
+			return r.prompt - r.cached
+		}),
+		group("input length", " input tokens", true, p.b, tokens, func(r *row) float64 {
+			return r.prompt
+		}),
+		group("instance", "", false, p.b, instance, func(r *row) float64 {
+			return number[r.instance]
+		}),
+		group("time", " of planned time", true, p.a, format.Span, func(r *row) float64 {
+			return r.atS
+		}),
 	}
 }
 
-// grouped is a grouping with the group of each pair; below 0 if it has none.
-type grouped struct {
-	by    string
-	names []string
-	of    []int
-}
-
-// group puts pairs into the groups of a grouping.
-func (p pairs) group(g grouping) *grouped {
-	out := &grouped{by: g.by, of: slices.Repeat([]int{-1}, len(p.a))}
+// group puts pairs into groups by a value of their row of one side; NaN is unknown. With inFifths groups are of one
+// size, but for equal values; else each value has its own. What stands behind the values in their names.
+func group(by, what string, inFifths bool, rows []*row, print func(float64) string, of func(*row) float64) *grouping {
+	g := &grouping{
+		by: by,
+		of: slices.Repeat([]int{-1}, len(rows)),
+	}
 	var order []int // of the pairs that are known
-	for pair := range p.a {
-		if !math.IsNaN(g.of(pair)) {
+	values := make([]float64, len(rows))
+	for pair, r := range rows {
+		values[pair] = of(r)
+		if !math.IsNaN(values[pair]) {
 			order = append(order, pair)
 		}
 	}
-	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(g.of(i), g.of(j)) })
+	slices.SortFunc(order, func(i, j int) int {
+		return cmp.Compare(values[i], values[j])
+	})
 	for at, end := 0, 0; at < len(order); at = end {
-		if end = at + 1; g.fifths {
+		end = at + 1
+		if inFifths {
 			next := ((at+1)*fifths + len(order) - 1) / len(order) // the first fifth that ends behind at
 			end = max(end, next*len(order)/fifths)
 		}
-		for end < len(order) && g.of(order[end]) == g.of(order[end-1]) {
+		last := values[order[end-1]]
+		for end < len(order) && values[order[end]] == last {
 			end++
 		}
-		name := g.text(g.of(order[at]))
-		if last := g.text(g.of(order[end-1])); last != name {
-			name += " to " + last
+		name := print(values[order[at]])
+		to := print(last)
+		if to != name {
+			name += " to " + to
 		}
 		for _, pair := range order[at:end] {
-			out.of[pair] = len(out.names)
+			g.of[pair] = len(g.names)
 		}
-		out.names = append(out.names, name+g.what)
+		g.names = append(g.names, name+what)
 	}
-	return out
+	return g
 }
 
 // ratio is that of the variances of differences between and within groups (F); 0 if that says nothing.
-func (g *grouped) ratio(differences []float64) float64 {
+func (g *grouping) ratio(differences []float64) float64 {
 	sums := make([]float64, len(g.names))
 	sizes := make([]float64, len(g.names))
-	n, sum, squares := 0.0, 0.0, 0.0
+	n := 0.0
+	sum := 0.0
+	squares := 0.0
 	for pair, d := range differences {
 		if group := g.of[pair]; group >= 0 && !math.IsNaN(d) {
 			sums[group] += d
@@ -219,7 +230,8 @@ func (g *grouped) ratio(differences []float64) float64 {
 			squares += d * d
 		}
 	}
-	between, groups := 0.0, 0.0
+	between := 0.0
+	groups := 0.0
 	for group, size := range sizes {
 		if size > 0 {
 			between += sums[group] * sums[group] / size
@@ -233,12 +245,13 @@ func (g *grouped) ratio(differences []float64) float64 {
 }
 
 // list has the groups that have differences of a latency, the largest share of their sum first.
-func (g *grouped) list(p pairs, latency int, differences []float64, sum float64) (all []Group) {
+func (g *grouping) list(p pairs, latency int, differences []float64, sum float64) (all []Group) {
 	for _, name := range g.names {
 		all = append(all, Group{Name: name})
 	}
 	for pair, d := range differences {
-		if group := g.of[pair]; group >= 0 && !math.IsNaN(d) {
+		group := g.of[pair]
+		if group >= 0 && !math.IsNaN(d) {
 			to := &all[group]
 			to.Requests++
 			to.Share += d / sum
@@ -251,7 +264,11 @@ func (g *grouped) list(p pairs, latency int, differences []float64, sum float64)
 		all[i].A /= n
 		all[i].B /= n
 	}
-	all = slices.DeleteFunc(all, func(g Group) bool { return g.Requests == 0 })
-	slices.SortStableFunc(all, func(a, b Group) int { return cmp.Compare(b.Share, a.Share) })
+	all = slices.DeleteFunc(all, func(g Group) bool {
+		return g.Requests == 0
+	})
+	slices.SortStableFunc(all, func(a, b Group) int {
+		return cmp.Compare(b.Share, a.Share)
+	})
 	return all
 }

@@ -26,7 +26,9 @@ func ParseGate(text string) (g Gate, err error) {
 	name, limit, hasLimit := strings.Cut(text, ":")
 	name = strings.ReplaceAll(strings.ToLower(strings.TrimSpace(name)), "-", "_")
 	all := specs()
-	i := slices.IndexFunc(all, func(s spec) bool { return s.name == name })
+	i := slices.IndexFunc(all, func(s spec) bool {
+		return s.name == name
+	})
 	if i < 0 {
 		names := map[bool][]string{} // by whether more is better
 		for _, s := range all {
@@ -38,7 +40,10 @@ func ParseGate(text string) (g Gate, err error) {
 	}
 	if !hasLimit {
 		return g, fmt.Errorf("%q has no limit; want one, such as %s:%s", text, name,
-			map[bool]string{false: "+5%", true: "-5%"}[all[i].higher])
+			map[bool]string{
+				false: "+5%",
+				true:  "-5%",
+			}[all[i].higher])
 	}
 	number, percent := strings.CutSuffix(strings.TrimSpace(limit), "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(strings.Replace(number, "−", "-", 1)), 64)
@@ -65,7 +70,9 @@ const (
 // Judge says whether a result passes a gate, and why, or what would decide. One pair of runs decides nothing, since it
 // does not tell how far runs differ.
 func (r *Result) Judge(g Gate) (answer Answer, words string) {
-	m := &r.Metrics[slices.IndexFunc(r.Metrics, func(m Metric) bool { return m.Name == g.Metric })]
+	m := &r.Metrics[slices.IndexFunc(r.Metrics, func(m Metric) bool {
+		return m.Name == g.Metric
+	})]
 	if m.Low == nil {
 		return Undecided, g.Text + ": " + m.Sentence
 	}
@@ -74,7 +81,9 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 	worst := *m.High
 	limit := g.Limit
 	if g.higher {
-		best, worst, limit = -*m.High, -*m.Low, -g.Limit
+		best = -*m.High
+		worst = -*m.Low
+		limit = -g.Limit
 	}
 	switch {
 	case r.Scope != ScopeServers:
@@ -94,14 +103,20 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 	return Undecided, words + "; " + m.decides(g.Limit, runs)
 }
 
-// mostPairs is how many more pairs of runs anybody is asked for. fewestRuns are the fewest of a side whose spread tells
-// how many that are: that of two may be a thirtieth of the true one.
-const mostPairs, fewestRuns = 50, 3
+const (
+	// mostPairs is how many more pairs of runs anybody is asked for.
+	mostPairs = 50
+	// fewestRuns are the fewest of a side whose spread tells how many that are: that of two may be a thirtieth of the
+	// true one.
+	fewestRuns = 3
+)
 
 // decides says what would tell a change from a limit, if further runs are like those that are there.
 func (m *Metric) decides(limit float64, runs int) string {
 	reach := (*m.High - *m.Low) / 2
-	freedom := func(runs int) float64 { return float64(max(1, 2*runs-2)) }
+	freedom := func(runs int) float64 {
+		return float64(max(1, 2*runs-2))
+	}
 	deviation := reach / stats.Student95(freedom(runs)) * math.Sqrt(float64(runs))
 	for more := 1; more <= mostPairs; more++ {
 		n := runs + more

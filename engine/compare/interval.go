@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	// sectionsMost are the finest sections of a run, and sectionsLeast the coarsest that an interval is from.
-	sectionsMost, sectionsLeast = 20, 3
+	// sectionsMost are the finest sections of a run that an interval is from, and sectionsLeast the coarsest.
+	sectionsMost  = 20
+	sectionsLeast = 3
 	// sectionsLong are those whose variance tells how it grows with length.
 	sectionsLong = 5
 	// dependent is a growth that independent sections seldom show: of 4 and some 13 degrees of freedom, 14 % do.
@@ -33,8 +34,8 @@ type estimate struct {
 // ofRuns is the change between the means of runs, by Welch's t: runs are what varies, and not requests. If a side has
 // a single run, its runs are taken to vary as the other's.
 func ofRuns(a, b []float64) estimate {
-	meanA, varianceA := moments(a)
-	meanB, varianceB := moments(b)
+	meanA, varianceA := stats.Moments(a)
+	meanB, varianceB := stats.Moments(b)
 	if len(a) == 1 {
 		varianceA = varianceB
 	}
@@ -43,10 +44,11 @@ func ofRuns(a, b []float64) estimate {
 	}
 	ofA := varianceA / float64(len(a))
 	ofB := varianceB / float64(len(b))
-	square := func(v float64, n int) float64 { return v * v / max(1, float64(n-1)) }
 	freedom := float64(max(len(a), len(b)) - 1)
-	if sum := ofA + ofB; len(a) > 1 && len(b) > 1 && sum > 0 {
-		freedom = sum * sum / (square(ofA, len(a)) + square(ofB, len(b)))
+	sum := ofA + ofB
+	if len(a) > 1 && len(b) > 1 && sum > 0 {
+		ofBoth := square(ofA)/float64(len(a)-1) + square(ofB)/float64(len(b)-1)
+		freedom = square(sum) / ofBoth
 	}
 	t := stats.Student95(freedom)
 	return estimate{
@@ -62,8 +64,8 @@ const separate = 1
 
 // isSeparate reports whether the sides were run one behind the other.
 func isSeparate(starts [2][]float64) bool {
-	a, _ := moments(starts[0])
-	b, _ := moments(starts[1])
+	a, _ := stats.Moments(starts[0])
+	b, _ := stats.Moments(starts[1])
 	return math.Abs(b-a) > separate
 }
 
@@ -73,60 +75,57 @@ func isSeparate(starts [2][]float64) bool {
 func ofDrift(e estimate, values, starts [2][]float64) estimate {
 	var means, at [2]float64
 	for side := range values {
-		means[side], _ = moments(values[side])
-		at[side], _ = moments(starts[side])
+		means[side], _ = stats.Moments(values[side])
+		at[side], _ = stats.Moments(starts[side])
 	}
-	n, across, along := 0.0, 0.0, 0.0
-	each := func(f func(x, y float64)) {
-		for side := range values {
-			for k, v := range values[side] {
-				f(starts[side][k]-at[side], v-means[side])
-			}
+	var x, y []float64
+	for side := range values {
+		for k, v := range values[side] {
+			x = append(x, starts[side][k]-at[side])
+			y = append(y, v-means[side])
 		}
 	}
-	each(func(x, y float64) {
-		n++
-		across += x * x
-		along += x * y
-	})
+	across := 0.0
+	along := 0.0
+	for i := range x {
+		across += x[i] * x[i]
+		along += x[i] * y[i]
+	}
 	apart := at[1] - at[0]
-	freedom := n - 3
+	freedom := float64(len(x)) - 3
 	if !isSeparate(starts) || freedom < 1 || across == 0 {
 		return e
 	}
 	slope := along / across
 	left := 0.0
-	each(func(x, y float64) { left += (y - slope*x) * (y - slope*x) / freedom })
+	for i := range x {
+		left += square(y[i]-slope*x[i]) / freedom
+	}
 	variance := left * (1/float64(len(values[0])) + 1/float64(len(values[1])) + apart*apart/across)
-	e.reach = max(e.reach, math.Abs(slope*apart)+stats.Student95(freedom)*math.Sqrt(variance))
+	reach := math.Abs(slope*apart) + stats.Student95(freedom)*math.Sqrt(variance)
+	e.reach = max(e.reach, reach)
 	return e
 }
 
 // dated reports whether all runs say when they began.
 func (m *matched) dated() bool {
-	return !slices.ContainsFunc(slices.Concat(m.runs[0], m.runs[1]), func(r *run) bool {
-		return r.summary.Run.StartedAt.IsZero()
+	return !slices.ContainsFunc(m.samples, func(s *sample) bool {
+		return s.summary.Run.StartedAt.IsZero()
 	})
 }
 
 // starts are the places of the runs of both sides in the order of their starts, from 0. Runs that start together share
 // one. If a run does not say when it began, all of A count as before all of B.
 func (m *matched) starts() (places [2][]float64) {
-	if !m.dated() {
-		place := 0.0
-		for side := range m.runs {
-			for range m.runs[side] {
-				places[side] = append(places[side], place)
-				place++
-			}
-		}
-		return places
-	}
-	for side := range m.runs {
-		for _, run := range m.runs[side] {
-			place := -0.5 // half of itself is not before itself
-			for _, other := range slices.Concat(m.runs[0], m.runs[1]) {
-				place += 0.5 + 0.5*float64(run.summary.Run.StartedAt.Compare(other.summary.Run.StartedAt))
+	dated := m.dated()
+	for side, samples := range m.sides {
+		for k, s := range samples {
+			place := float64(side*len(m.sides[0]) + k)
+			if dated {
+				place = -0.5 // half of itself is not before itself
+				for _, other := range m.samples {
+					place += 0.5 + 0.5*float64(s.summary.Run.StartedAt.Compare(other.summary.Run.StartedAt))
+				}
 			}
 			places[side] = append(places[side], place)
 		}
@@ -146,10 +145,10 @@ func leastVariance(share, n float64) float64 {
 func (m *matched) ofCounts(e estimate, shares [2][]float64) estimate {
 	variance := 0.0
 	for side := range shares {
-		mean, _ := moments(shares[side])
+		mean, _ := stats.Moments(shares[side])
 		n := 0
-		for _, rows := range m.rows[side] {
-			n += len(rows)
+		for _, s := range m.sides[side] {
+			n += len(s.all)
 		}
 		variance += leastVariance(mean, float64(n))
 	}
@@ -157,20 +156,12 @@ func (m *matched) ofCounts(e estimate, shares [2][]float64) estimate {
 	return e
 }
 
+func square(v float64) float64 {
+	return v * v
+}
+
 // normal95 is how many standard errors from a mean 95 % of a normal distribution reach.
 const normal95 = 1.96
-
-// moments are the mean and the variance of values, which is 0 of one.
-func moments(values []float64) (mean, variance float64) {
-	n := float64(len(values))
-	for _, v := range values {
-		mean += v / n
-	}
-	for _, v := range values {
-		variance += (v - mean) * (v - mean) / max(1, n-1)
-	}
-	return mean, variance
-}
 
 // jackknife returns the pseudo-values of groups of requests, and the variance of an estimate by them, from the same
 // estimate without each group (F. Busing, E. Meijer and R. van der Leeden, Delete-m jackknife for unequal m, Statistics
@@ -189,7 +180,7 @@ func jackknife(whole float64, without []float64, sizes []int) (pseudo []float64,
 	}
 	for i, v := range pseudo {
 		parts := float64(sum) / float64(sizes[i])
-		variance += (v - centre) * (v - centre) / (parts - 1) / n
+		variance += square(v-centre) / (parts - 1) / n
 	}
 	return pseudo, variance
 }
@@ -199,7 +190,7 @@ func jackknife(whole float64, without []float64, sizes []int) (pseudo []float64,
 func neighbours(values []float64) (variance float64) {
 	n := float64(len(values))
 	for i, v := range values[1:] {
-		variance += (v - values[i]) * (v - values[i]) / 2 / (n - 1) / n
+		variance += square(v-values[i]) / 2 / (n - 1) / n
 	}
 	return variance
 }
@@ -211,10 +202,10 @@ type cut struct {
 }
 
 // cuts divides requests into sections, and conversations into groups of two sizes.
-func (v *values) cuts() (all []cut) {
-	all = append(all, cut{groups: v.sections(sectionsMost)})
+func (m *matched) cuts() (all []cut) {
+	all = append(all, cut{groups: m.sections(sectionsMost)})
 	for _, most := range []int{sectionsMost / 2, sectionsMost} {
-		if g := v.conversations(most); g != nil {
+		if g := m.conversations(most); g != nil {
 			all = append(all, cut{groups: g})
 		}
 	}
@@ -222,7 +213,8 @@ func (v *values) cuts() (all []cut) {
 		g := all[i].groups
 		for group := range g.sizes {
 			all[i].without = append(all[i].without, [2][]float64{
-				v.numbers(0, 0, g, int8(group)), v.numbers(1, 0, g, int8(group)),
+				m.numbersOf(m.samples[0], g, int8(group)),
+				m.numbersOf(m.samples[1], g, int8(group)),
 			})
 		}
 	}
@@ -236,8 +228,13 @@ func (v *values) cuts() (all []cut) {
 // other for longer than a short section. Then the interval is as wide as if the variance went on to grow as much from
 // the long sections to the whole run.
 func within(s *spec, at int, whole [2][]float64, cuts []cut, spanS float64) estimate {
-	distance := func(sides [2][]float64) float64 { return s.scale(sides[1][at]) - s.scale(sides[0][at]) }
-	e := estimate{distance: distance(whole), floor: math.NaN()}
+	distance := func(sides [2][]float64) float64 {
+		return s.scale(sides[1][at]) - s.scale(sides[0][at])
+	}
+	e := estimate{
+		distance: distance(whole),
+		floor:    math.NaN(),
+	}
 	growth := 1.0
 	for _, c := range cuts {
 		g := c.groups
@@ -261,7 +258,8 @@ func within(s *spec, at int, whole [2][]float64, cuts []cut, spanS float64) esti
 		for count := sectionsLeast; count <= sectionsMost/2; count++ {
 			e.reach = max(e.reach, stats.Student95(float64(count-1))*math.Sqrt(ofSections(pseudo, count)))
 		}
-		if short := neighbours(pseudo); short > 0 {
+		short := neighbours(pseudo)
+		if short > 0 {
 			growth = max(growth, ofSections(pseudo, sectionsLong)/short)
 		}
 	}
@@ -280,10 +278,10 @@ func ofSections(values []float64, count int) float64 {
 	var means []float64
 	n := len(values)
 	for section := range count {
-		mean, _ := moments(values[section*n/count : (section+1)*n/count])
+		mean, _ := stats.Moments(values[section*n/count : (section+1)*n/count])
 		means = append(means, mean)
 	}
-	_, variance := moments(means)
+	_, variance := stats.Moments(means)
 	return variance / float64(count)
 }
 
@@ -295,29 +293,23 @@ func (e estimate) unknown(why string, parts ...any) estimate {
 	return e
 }
 
-// estimates are those of all numbers, and what they are of.
-func (m *matched) estimates() (numbers [2][][]float64, all []estimate) {
-	v := m.values()
-	for side := range m.runs {
-		for k := range m.runs[side] {
-			numbers[side] = append(numbers[side], v.numbers(side, k, nil, 0))
-		}
+// estimates are those of all numbers. They set the numbers of all runs.
+func (m *matched) estimates() (all []estimate) {
+	m.addColumns()
+	for _, s := range m.samples {
+		s.numbers = m.numbersOf(s, nil, 0)
 	}
-	pair := len(m.runs[0])+len(m.runs[1]) == 2
-	good := int64(len(m.good[0][0]))
+	a := m.samples[0]
+	b := m.samples[1]
+	pair := len(m.samples) == 2
+	good := int64(len(a.good))
 	var cuts []cut
-	if m.paired && pair && len(m.rows[0][0]) >= fewestRequests {
-		cuts = v.cuts()
+	if m.paired && pair && len(a.all) >= fewestRequests {
+		cuts = m.cuts()
 	}
-	spanS := m.runs[0][0].summary.Run.DurationS
 	starts := m.starts()
 	for i, s := range specs() {
-		var scaled [2][]float64
-		for side, runs := range numbers {
-			for _, run := range runs {
-				scaled[side] = append(scaled[side], s.scale(run[i]))
-			}
-		}
+		scaled := [2][]float64{s.scaled(m.sides[0], i), s.scaled(m.sides[1], i)}
 		e := ofRuns(scaled[0], scaled[1])
 		switch {
 		case !m.paired:
@@ -328,12 +320,13 @@ func (m *matched) estimates() (numbers [2][][]float64, all []estimate) {
 		case pair && cuts == nil:
 			e = e.unknown("there are too few requests for an interval: %d would do, or 3 runs a side", fewestRequests)
 		case pair:
-			e = within(&s, i, [2][]float64{numbers[0][0], numbers[1][0]}, cuts, spanS)
+			e = within(&s, i, [2][]float64{a.numbers, b.numbers}, cuts, a.summary.Run.DurationS)
 			if s.quantile == 0 {
 				break
 			}
 			needed := stats.SamplesFor(s.quantile)
-			if says := v.effective(i/kindsOf, numbers[0][0][i], numbers[1][0][i]); says < float64(needed) {
+			says := m.effective(i/kindsOf, i)
+			if says < float64(needed) {
 				e = e.unknown("its values come in bursts, and say as much as %.0f of %s needed: %s requests would do, "+
 					"or 3 runs a side", says, format.Count(needed), format.Count(int64(float64(needed*good)/says)))
 			}
@@ -353,23 +346,25 @@ func (m *matched) estimates() (numbers [2][][]float64, all []estimate) {
 		}
 		all = append(all, e)
 	}
-	return numbers, all
+	return all
 }
 
-// effective is how many independent requests say as much of the quantile of a latency in a pair of runs as these do.
+// effective is how many independent requests say as much of a quantile of a latency, the number at that place, as
+// those of a pair of runs do.
 // It is from how much the sections of both runs vary in how many of their requests exceed the quantile: independent
 // ones vary as a binomial does.
-func (v *values) effective(latency int, quantiles ...float64) float64 {
-	g := v.sections(sectionsMost)
+func (m *matched) effective(latency, quantile int) float64 {
+	g := m.sections(sectionsMost)
 	worst := 1.0
-	for side, quantile := range quantiles {
-		c := v.latencies[side][0][latency]
+	for _, s := range m.samples {
+		c := s.latencies[latency]
 		var beyond, all [sectionsMost]float64
 		for i, place := range c.places {
 			all[g.of[place]]++
-			beyond[g.of[place]] += b2f(c.values[i] > quantile)
+			beyond[g.of[place]] += b2f(c.values[i] > s.numbers[quantile])
 		}
-		share, n := 0.0, float64(len(c.values))
+		share := 0.0
+		n := float64(len(c.values))
 		for _, count := range beyond {
 			share += count / n
 		}
@@ -379,9 +374,9 @@ func (v *values) effective(latency int, quantiles ...float64) float64 {
 			if expected == 0 { // all values are equal
 				continue
 			}
-			dispersion += (count - expected) * (count - expected) / (expected * (1 - share)) / (sectionsMost - 1)
+			dispersion += square(count-expected) / (expected * (1 - share)) / (sectionsMost - 1)
 		}
 		worst = max(worst, dispersion)
 	}
-	return float64(len(v.places)) / worst
+	return float64(len(m.places)) / worst
 }

@@ -17,7 +17,8 @@ func inOrder(order string) *matched {
 	for k, side := range order {
 		r := &run{summary: new(metrics.Summary)}
 		r.summary.Run.StartedAt = time.Unix(int64(k), 0)
-		m.runs[side-'A'] = append(m.runs[side-'A'], r)
+		m.samples = append(m.samples, &sample{run: r})
+		m.sides[side-'A'] = append(m.sides[side-'A'], m.samples[k])
 	}
 	return m
 }
@@ -62,8 +63,9 @@ func TestDrift(t *testing.T) {
 // TestStartsTogether: runs that start together share a place.
 func TestStartsTogether(t *testing.T) {
 	m := inOrder("ABAB")
-	m.runs[1][0].summary.Run.StartedAt = m.runs[0][0].summary.Run.StartedAt
-	m.runs[1][1].summary.Run.StartedAt = m.runs[0][1].summary.Run.StartedAt
+	for k, s := range m.sides[1] {
+		s.summary.Run.StartedAt = m.sides[0][k].summary.Run.StartedAt
+	}
 	if got := m.starts(); !slices.Equal(got[0], []float64{0.5, 2.5}) || !slices.Equal(got[1], got[0]) {
 		t.Errorf("places %v", got)
 	}
@@ -72,7 +74,7 @@ func TestStartsTogether(t *testing.T) {
 // TestNoStarts: if a run does not say when it began, nobody knows that the sides were run by turns.
 func TestNoStarts(t *testing.T) {
 	m := inOrder("ABBAAB")
-	m.runs[1][2].summary.Run.StartedAt = time.Time{}
+	m.sides[1][2].summary.Run.StartedAt = time.Time{}
 	if got := m.starts(); !isSeparate(got) || !slices.Equal(got[0], []float64{0, 1, 2}) || !slices.Equal(got[1], []float64{3, 4, 5}) {
 		t.Errorf("places %v", got)
 	}
@@ -106,7 +108,7 @@ func TestRareFailures(t *testing.T) {
 						}
 					}
 					shares[side] = append(shares[side], float64(failed)/float64(c.n))
-					m.rows[side] = append(m.rows[side], make([]*row, c.n))
+					m.sides[side] = append(m.sides[side], &sample{all: make([]*row, c.n)})
 				}
 			}
 			e := m.ofCounts(ofRuns(shares[0], shares[1]), shares)

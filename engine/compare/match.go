@@ -6,62 +6,67 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
-// matched is the requests of both sides that are compared, by side and run. If they are paired, all runs have the same
-// requests in the same order, so those with the same place are one request.
+// matched is the requests of both sides that are compared. If they are paired, all runs have the same requests in the
+// same order, so those with the same place are one request.
 type matched struct {
 	paired  bool
-	runs    [2][]*run
-	rows    [2][][]*row // all that were answered, or were to be; of pairs, in all runs
-	good    [2][][]*row // those that are ok; of pairs, in all runs
-	places  []int       // of the good ones among rows, of pairs
-	onlyOne [2]int64    // of pairs: requests that are ok in all runs of this side, and not in all of the other
-	lone    int         // requests that not all runs have, or that one was stopped before
+	sides   [2][]*sample
+	samples []*sample // of both sides, A first
+	places  []int     // of the good ones among all, of pairs
+	onlyOne [2]int64  // of pairs: requests that are ok in all runs of this side, and not in all of the other
+	lone    int       // requests that not all runs have, or that one was stopped before
+}
+
+// sample is the requests of a run that are compared, and what its numbers are computed from.
+type sample struct {
+	*run
+	all       []*row    // that were answered, or were to be; of pairs, in all runs
+	good      []*row    // those that are ok; of pairs, in all runs
+	latencies []*column // by latency
+	ratios    []*column // of pairs: to the geometric mean of all runs' values of the same request
+	numbers   []float64 // in the order of the specs
 }
 
 // match finds the requests that are compared: without pairs all of each run, else those that all runs have.
 func match(a, b []*run, paired bool) *matched {
-	m := &matched{paired: paired, runs: [2][]*run{a, b}}
-	all := slices.Concat(a, b)
-	for side, runs := range m.runs {
+	m := &matched{paired: paired}
+	seen := map[int64]bool{}
+	for side, runs := range [2][]*run{a, b} {
 		for _, run := range runs {
-			rows := run.rows
-			if paired {
-				rows = slices.DeleteFunc(slices.Clone(rows), func(r *row) bool { return !inAll(all, r) })
+			s := &sample{run: run, all: run.rows}
+			m.sides[side] = append(m.sides[side], s)
+			m.samples = append(m.samples, s)
+			for _, r := range run.rows {
+				seen[r.index] = true
 			}
-			m.rows[side] = append(m.rows[side], rows)
 		}
+	}
+	for _, s := range m.samples {
+		if !paired {
+			s.good = keep(s.rows, func(r *row) bool {
+				return r.ok
+			})
+			continue
+		}
+		s.all = keep(s.rows, m.inAll)
+		m.lone = len(seen) - len(s.all)
 	}
 	if !paired {
-		for side, runs := range m.rows {
-			for _, rows := range runs {
-				good := slices.DeleteFunc(slices.Clone(rows), func(r *row) bool { return !r.ok })
-				m.good[side] = append(m.good[side], good)
-			}
-		}
 		return m
 	}
-	seen := map[int64]bool{}
-	for _, run := range all {
-		for _, r := range run.rows {
-			seen[r.index] = true
-		}
-	}
-	m.lone = len(seen) - len(m.rows[0][0])
-	for side, runs := range m.rows {
-		m.good[side] = make([][]*row, len(runs))
-	}
-	for place := range m.rows[0][0] {
+	for place := range m.samples[0].all {
 		var ok [2]bool
-		for side, runs := range m.rows {
-			ok[side] = !slices.ContainsFunc(runs, func(rows []*row) bool { return !rows[place].ok })
+		for side, samples := range m.sides {
+			failed := func(s *sample) bool {
+				return !s.all[place].ok
+			}
+			ok[side] = !slices.ContainsFunc(samples, failed)
 		}
 		switch {
 		case ok[0] && ok[1]:
 			m.places = append(m.places, place)
-			for side, runs := range m.rows {
-				for k, rows := range runs {
-					m.good[side][k] = append(m.good[side][k], rows[place])
-				}
+			for _, s := range m.samples {
+				s.good = append(s.good, s.all[place])
 			}
 		case ok[0]:
 			m.onlyOne[0]++
@@ -72,10 +77,20 @@ func match(a, b []*run, paired bool) *matched {
 	return m
 }
 
+// keep returns the rows that are wanted.
+func keep(rows []*row, wanted func(*row) bool) (kept []*row) {
+	for _, r := range rows {
+		if wanted(r) {
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
+
 // inAll reports whether all runs have a request.
-func inAll(all []*run, r *row) bool {
-	return !slices.ContainsFunc(all, func(run *run) bool {
-		_, found := slices.BinarySearchFunc(run.rows, r, byIndex)
+func (m *matched) inAll(r *row) bool {
+	return !slices.ContainsFunc(m.samples, func(s *sample) bool {
+		_, found := slices.BinarySearchFunc(s.rows, r, byIndex)
 		return !found
 	})
 }
@@ -89,8 +104,12 @@ type groups struct {
 
 // sections cuts requests into so many groups, one after another.
 func (m *matched) sections(count int) *groups {
-	n := len(m.rows[0][0])
-	g := &groups{of: make([]int8, n), sizes: make([]int, count), timed: true}
+	n := len(m.samples[0].all)
+	g := &groups{
+		of:    make([]int8, n),
+		sizes: make([]int, count),
+		timed: true,
+	}
 	for place := range n {
 		section := place * count / n
 		g.of[place] = int8(section)
@@ -103,7 +122,7 @@ func (m *matched) sections(count int) *groups {
 // requests. Requests of one share a prefix, and often an instance. A request without one counts as one; if most have
 // none, there are no groups.
 func (m *matched) conversations(most int) *groups {
-	rows := m.rows[0][0]
+	rows := m.samples[0].all
 	number := map[int64]int{}
 	count := 0
 	alone := 0
@@ -124,7 +143,10 @@ func (m *matched) conversations(most int) *groups {
 	if alone > len(rows)/2 {
 		return nil
 	}
-	g := &groups{of: make([]int8, len(rows)), sizes: make([]int, min(count, most))}
+	g := &groups{
+		of:    make([]int8, len(rows)),
+		sizes: make([]int, min(count, most)),
+	}
 	for place, n := range numbers {
 		group := (n + n/most*7) % len(g.sizes) // no period of the groups goes into one
 		g.of[place] = int8(group)
@@ -135,7 +157,8 @@ func (m *matched) conversations(most int) *groups {
 
 // effective is how many groups of one size say as much as these.
 func (g *groups) effective() float64 {
-	sum, squares := 0.0, 0.0
+	sum := 0.0
+	squares := 0.0
 	for _, size := range g.sizes {
 		sum += float64(size)
 		squares += float64(size) * float64(size)

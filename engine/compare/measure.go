@@ -48,7 +48,9 @@ func specs() (all []spec) {
 			unit:   "share",
 			main:   true,
 			higher: true,
-			count:  func(r *row) (over, under float64) { return r.cached, r.prompt },
+			count: func(r *row) (over, under float64) {
+				return r.cached, r.prompt
+			},
 		},
 		spec{
 			name:  "error_rate",
@@ -56,7 +58,9 @@ func specs() (all []spec) {
 			unit:  "share",
 			main:  true,
 			all:   true,
-			count: func(r *row) (over, under float64) { return b2f(!r.ok), 1 },
+			count: func(r *row) (over, under float64) {
+				return b2f(!r.ok), 1
+			},
 		},
 		spec{
 			name:   "goodput",
@@ -65,14 +69,18 @@ func specs() (all []spec) {
 			main:   true,
 			higher: true,
 			all:    true,
-			count:  func(r *row) (over, under float64) { return r.met, 1 },
+			count: func(r *row) (over, under float64) {
+				return r.met, 1
+			},
 		},
 		spec{
 			name:   "requests_per_s",
 			label:  "throughput in requests",
 			unit:   "rate",
 			higher: true,
-			count:  func(*row) (over, under float64) { return 1, 0 },
+			count: func(*row) (over, under float64) {
+				return 1, 0
+			},
 		},
 		spec{
 			name:   "output_tokens_per_s",
@@ -80,7 +88,9 @@ func specs() (all []spec) {
 			unit:   "rate",
 			main:   true,
 			higher: true,
-			count:  func(r *row) (over, under float64) { return r.output, 0 },
+			count: func(r *row) (over, under float64) {
+				return r.output, 0
+			},
 		})
 }
 
@@ -103,11 +113,14 @@ func (m *matched) newColumn(n int, of func(i int) float64) *column {
 	var order []int
 	all := make([]float64, n)
 	for i := range n {
-		if all[i] = of(i); finite(all[i]) {
+		all[i] = of(i)
+		if finite(all[i]) {
 			order = append(order, i)
 		}
 	}
-	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(all[i], all[j]) })
+	slices.SortFunc(order, func(i, j int) int {
+		return cmp.Compare(all[i], all[j])
+	})
 	c := new(column)
 	for _, i := range order {
 		c.values = append(c.values, all[i])
@@ -151,77 +164,65 @@ func (c *column) describe(g *groups, without int8) (found [4]float64) {
 	return found
 }
 
-// values are what all numbers of matched requests are computed from.
-type values struct {
-	*matched
-	latencies [2][][]*column // by side, run and latency
-	ratios    [2][][]*column // of pairs: to the geometric mean of all runs' values of the same request
-}
-
-func (m *matched) values() *values {
-	v := &values{matched: m}
-	runs := slices.Concat(m.good[0], m.good[1])
-	var means [metrics.NumLatencies][]float64
+// addColumns adds the columns that numbers are computed from.
+func (m *matched) addColumns() {
 	for l := range metrics.BoundedLatencies() {
-		if !m.paired {
-			break
-		}
+		var means []float64
 		for i := range m.places {
 			sum := 0.0
-			for _, good := range runs {
-				sum += math.Log(good[i].ms[l])
+			for _, s := range m.samples {
+				sum += math.Log(s.good[i].ms[l])
 			}
-			means[l] = append(means[l], math.Exp(sum/float64(len(runs))))
+			means = append(means, math.Exp(sum/float64(len(m.samples))))
+		}
+		for _, s := range m.samples {
+			of := func(i int) float64 {
+				return s.good[i].ms[l]
+			}
+			ratio := func(i int) float64 {
+				return of(i) / means[i]
+			}
+			s.latencies = append(s.latencies, m.newColumn(len(s.good), of))
+			s.ratios = append(s.ratios, m.newColumn(len(means), ratio))
 		}
 	}
-	for side, runs := range m.good {
-		for _, good := range runs {
-			var plain, ratios []*column
-			for l := range metrics.BoundedLatencies() {
-				of := func(i int) float64 { return good[i].ms[l] }
-				plain = append(plain, m.newColumn(len(good), of))
-				ratio := func(i int) float64 { return of(i) / means[l][i] }
-				ratios = append(ratios, m.newColumn(len(means[l]), ratio))
-			}
-			v.latencies[side] = append(v.latencies[side], plain)
-			v.ratios[side] = append(v.ratios[side], ratios)
-		}
-	}
-	return v
 }
 
-// numbers are those of a run in the order of the specs, without the requests of a group, if there are groups. A number
+// numbersOf are those of a run in the order of the specs, without the requests of a group, if there are groups. A number
 // that does not exist is not finite. What is typical of a run's requests is the median of their ratios to what the
 // same requests took in all runs. TestComparePower in bench found 1 % of TPOT in 65 % of pairs of runs by a median of
 // ratios, and in 51 % by a mean of their logarithms without the largest and smallest fifth.
-func (v *values) numbers(side, run int, g *groups, without int8) (out []float64) {
-	for l, c := range v.latencies[side][run] {
+func (m *matched) numbersOf(of *sample, g *groups, without int8) (out []float64) {
+	for l, c := range of.latencies {
 		found := c.describe(g, without)
-		typical := v.ratios[side][run][l].describe(g, without)
-		out = append(append(out, found[:]...), typical[0])
+		typical := of.ratios[l].describe(g, without)
+		out = append(out, found[:]...)
+		out = append(out, typical[0])
 	}
 	for _, s := range specs()[len(out):] {
-		rows := v.good[side][run]
-		switch {
-		case s.unit == "rate":
-			out = append(out, v.rate(side, run, s, g, without))
+		if s.unit == "rate" {
+			out = append(out, m.rate(of, s, g, without))
 			continue
-		case s.all:
-			rows = v.rows[side][run]
 		}
-		sumOver, sumUnder := 0.0, 0.0
+		rows := of.good
+		if s.all {
+			rows = of.all
+		}
+		sumOver := 0.0
+		sumUnder := 0.0
 		for i, r := range rows {
 			if g != nil {
 				place := i
 				if !s.all {
-					place = v.places[i]
+					place = m.places[i]
 				}
 				if g.of[place] == without {
 					continue
 				}
 			}
 			if over, under := s.count(r); finite(over) && finite(under) {
-				sumOver, sumUnder = sumOver+over, sumUnder+under
+				sumOver += over
+				sumUnder += under
 			}
 		}
 		out = append(out, sumOver/sumUnder)
@@ -231,15 +232,16 @@ func (v *values) numbers(side, run int, g *groups, without int8) (out []float64)
 
 // rate is what ok requests made in a second of a run. If runs are paired, each counts until one of them ended: how long
 // the last request took must not decide, nor that one of them was stopped. Conversations do not divide a rate.
-func (m *matched) rate(side, k int, s spec, g *groups, without int8) float64 {
-	run := m.runs[side][k]
-	lasted := run.summary.Run.DurationS
+func (m *matched) rate(of *sample, s spec, g *groups, without int8) float64 {
+	lasted := of.summary.Run.DurationS
 	if m.paired {
-		for _, other := range slices.Concat(m.runs[0], m.runs[1]) {
+		for _, other := range m.samples {
 			lasted = min(lasted, other.summary.Run.DurationS)
 		}
 	}
-	from, to := 0.0, 0.0 // what is left out
+	// what is left out
+	from := 0.0
+	to := 0.0
 	if g != nil {
 		if !g.timed {
 			return math.NaN()
@@ -248,7 +250,7 @@ func (m *matched) rate(side, k int, s spec, g *groups, without int8) float64 {
 		to = lasted * float64(without+1) / float64(len(g.sizes))
 	}
 	sum := 0.0
-	for _, r := range run.rows {
+	for _, r := range of.rows {
 		out := r.doneS > from && r.doneS <= to
 		if over, _ := s.count(r); r.ok && !out && r.doneS < lasted && finite(over) {
 			sum += over
@@ -282,4 +284,6 @@ func (s *spec) changeOf(distance float64) float64 {
 	return math.Expm1(distance)
 }
 
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+func finite(v float64) bool {
+	return !math.IsNaN(v) && !math.IsInf(v, 0)
+}

@@ -14,13 +14,15 @@ import (
 // pairOf makes two runs of n requests each; of makes a request of a side.
 func pairOf(n int, of func(side, i int) *row) *matched {
 	m := &matched{paired: true}
-	for side := range m.rows {
+	for side := range m.sides {
 		var rows []*row
 		for i := range n {
 			rows = append(rows, of(side, i))
 		}
-		m.rows[side], m.good[side] = [][]*row{rows}, [][]*row{rows}
-		m.runs[side] = []*run{{summary: &metrics.Summary{Run: metrics.Run{DurationS: float64(n)}}, rows: rows}}
+		s := &sample{all: rows, good: rows}
+		s.run = &run{summary: &metrics.Summary{Run: metrics.Run{DurationS: float64(n)}}, rows: rows}
+		m.sides[side] = []*sample{s}
+		m.samples = append(m.samples, s)
 	}
 	for i := range n {
 		m.places = append(m.places, i)
@@ -49,11 +51,11 @@ func TestNumbersWithoutGroup(t *testing.T) {
 		}
 		for i := range n {
 			if i*sectionsMost/n != group {
-				left[0], left[1] = append(left[0], m.rows[0][0][i]), append(left[1], m.rows[1][0][i])
+				left[0], left[1] = append(left[0], m.samples[0].all[i]), append(left[1], m.samples[1].all[i])
 			}
 		}
-		v := m.values()
-		got := [2][]float64{v.numbers(0, 0, g, int8(group)), v.numbers(1, 0, g, int8(group))}
+		m.addColumns()
+		got := [2][]float64{m.numbersOf(m.samples[0], g, int8(group)), m.numbersOf(m.samples[1], g, int8(group))}
 		at := 0
 		for l := range metrics.BoundedLatencies() {
 			for side := range left {
@@ -154,8 +156,7 @@ func TestConversationsShareTheirFate(t *testing.T) {
 				}
 				return r
 			})
-			_, all := m.estimates()
-			e := all[at]
+			e := m.estimates()[at]
 			if conversations < fewestGroups {
 				if !math.IsNaN(e.reach) || e.why != "there are too few conversations, which say as much as 4.0 of one length: 6 would do, or 3 runs a side" {
 					t.Fatalf("%+v", e)
@@ -163,15 +164,13 @@ func TestConversationsShareTheirFate(t *testing.T) {
 				continue
 			}
 			covered += int(b2f(math.Abs(e.distance) <= e.reach))
-			v := m.values()
-			v.matched = m
-			for i := range m.rows {
-				for _, r := range m.rows[i][0] {
+			for _, s := range m.samples {
+				for _, r := range s.all {
 					r.conversation = record.None
 				}
 			}
-			whole := [2][]float64{v.numbers(0, 0, nil, 0), v.numbers(1, 0, nil, 0)}
-			e = within(&specs()[at], at, whole, v.cuts(), 1)
+			whole := [2][]float64{m.samples[0].numbers, m.samples[1].numbers}
+			e = within(&specs()[at], at, whole, m.cuts(), 1)
 			byTime += int(b2f(math.Abs(e.distance) <= e.reach))
 		}
 		t.Logf("%d conversations: of %d intervals %d hold the truth, and %d by time alone", conversations, trials, covered, byTime)

@@ -27,7 +27,9 @@ func HTML(w io.Writer, results []*Result) error {
 			title = ""
 		}
 		for _, verdict := range []string{Differs, Better, Worse} { // the last one that a metric has decides
-			if slices.ContainsFunc(r.Metrics, func(m Metric) bool { return m.Main && m.Verdict == verdict }) {
+			if slices.ContainsFunc(r.Metrics, func(m Metric) bool {
+				return m.Main && m.Verdict == verdict
+			}) {
 				said.Grade = grades()[verdict]
 			}
 		}
@@ -44,13 +46,20 @@ func HTML(w io.Writer, results []*Result) error {
 				changes.Tables = append(changes.Tables, c.table())
 			}
 		}
-		d.Sections = append(d.Sections, chart.Section{Title: title, Findings: []chart.Finding{said}}, changes)
+		d.Sections = append(d.Sections, chart.Section{
+			Title:    title,
+			Findings: []chart.Finding{said},
+		}, changes)
 	}
 	return d.Write(w)
 }
 
 func grades() map[string]string {
-	return map[string]string{Worse: chart.Bad, Better: chart.Good, Differs: chart.Warn}
+	return map[string]string{
+		Worse:   chart.Bad,
+		Better:  chart.Good,
+		Differs: chart.Warn,
+	}
 }
 
 func metricTable(r *Result) chart.Table {
@@ -91,7 +100,9 @@ func forest(r *Result) []chart.Graph {
 		// their places are their colours
 		Kinds: []string{"noise floor", "change", Same, Differs, Worse, Better, Unclear},
 	}
-	drawn := slices.DeleteFunc(slices.Clone(r.Metrics), func(m Metric) bool { return !m.Main || m.Low == nil })
+	drawn := slices.DeleteFunc(slices.Clone(r.Metrics), func(m Metric) bool {
+		return !m.Main || m.Low == nil
+	})
 	if len(drawn) == 0 {
 		return nil
 	}
@@ -124,7 +135,10 @@ func forest(r *Result) []chart.Graph {
 			},
 		}
 		if m.Floor != nil {
-			lane = slices.Insert(lane, 0, chart.Piece{From: -*m.Floor, To: *m.Floor})
+			lane = slices.Insert(lane, 0, chart.Piece{
+				From: -*m.Floor,
+				To:   *m.Floor,
+			})
 		}
 		name := Label(m.Name)
 		if m.Unit == "share" {

@@ -19,8 +19,13 @@ type PrintOptions struct {
 
 // Columns of the table. A cell leaves the first column free, so that cells stay apart.
 const (
-	labelWidth, valueWidth, changeWidth, intervalWidth, floorWidth = 20, 9, 9, 15, 9
-	screenLines, otherLines                                        = 22, 2 // all of 80x24, and the page and the prompt
+	labelWidth    = 20
+	valueWidth    = 9
+	changeWidth   = 9
+	intervalWidth = 15
+	floorWidth    = 9
+	screenLines   = 22 // all of 80x24 …
+	otherLines    = 2  // … but the page and the prompt
 )
 
 // Print writes a result for people: who is compared, the metrics, what changed and what explains it. On a
@@ -49,14 +54,15 @@ func Print(w io.Writer, r *Result, o PrintOptions) error {
 			row += format.Right(cell, columns[i])
 		}
 		verdict := m.Verdict
-		if code := map[string]string{
+		code := map[string]string{
 			Worse:   "1;31",
 			Better:  "1;32",
 			Differs: "33",
 			Same:    "2",
 			Unclear: "2",
 			Unknown: "2",
-		}[verdict]; o.Colour {
+		}[verdict]
+		if o.Colour {
 			verdict = "\x1b[" + code + "m" + verdict + "\x1b[0m"
 		}
 		p.Painted(row + " " + verdict)
@@ -154,7 +160,8 @@ func (r *Result) said(full bool) (said []string) {
 // Label is what people call a metric, as short as the table has room for: TTFT p95 for ttft.p95.
 func Label(name string) string {
 	key, number, _ := strings.Cut(name, ".")
-	if l := metrics.FindLatency(key); l >= 0 {
+	l := metrics.FindLatency(key)
+	if l >= 0 {
 		return metrics.Latencies()[l].Label + " " + strings.Replace(number, "paired", "pairs", 1)
 	}
 	return strings.NewReplacer("_per_s", "/s", "_", " ", ".", " ").Replace(name)

@@ -35,11 +35,16 @@ func Recorded(t *trace.Trace, of *Side) (*Side, error) {
 		return nil, errors.New(summary.Workload.Trace + " has no times of its own to compare with; traces of agents " +
 			"may have (fastreplay help traces)")
 	}
-	return &Side{SLOs: of.SLOs, runs: []*run{r}}, nil
+	return &Side{
+		SLOs: of.SLOs,
+		runs: []*run{r},
+	}, nil
 }
 
 // isRecord reports whether a side is what a trace recorded of itself.
-func (s *Side) isRecord() bool { return s.runs[0].summary.Verdict.Measurement == theRecord }
+func (s *Side) isRecord() bool {
+	return s.runs[0].summary.Verdict.Measurement == theRecord
+}
 
 // theRecord is the verdict of a trace's own record.
 const theRecord = "recorded"
@@ -55,8 +60,12 @@ func (w *row) recorded(t *trace.Trace, i int) bool {
 	for l := range w.ms {
 		w.ms[l] = math.NaN()
 	}
-	w.ok, w.instance = true, ""
-	w.doneS, w.chunks, w.met, w.cached = math.NaN(), math.NaN(), math.NaN(), math.NaN()
+	w.ok = true
+	w.instance = ""
+	w.doneS = math.NaN()
+	w.chunks = math.NaN()
+	w.met = math.NaN()
+	w.cached = math.NaN()
 	w.prompt = float64(t.InputTokens[i])
 	w.output = float64(t.OutputTokens[i])
 	w.ms[metrics.TTFT] = ms(t.TTFTNS)

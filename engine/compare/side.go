@@ -102,7 +102,8 @@ func (s *Side) Add(dir string, summary *metrics.Summary, all iter.Seq2[*record.R
 			return fmt.Errorf("%s has two records of request %d", dir, w.index)
 		}
 	}
-	if s.runs = append(s.runs, r); len(s.runs) > 1 {
+	s.runs = append(s.runs, r)
+	if len(s.runs) > 1 {
 		if found, _ := differences(s.runs[0], r); len(found) > 0 {
 			return fmt.Errorf("%s was sent another workload than %s, which is to be the same (%s)",
 				dir, s.runs[0].dir, strings.Join(found, "; "))
@@ -120,7 +121,9 @@ func (r *run) same(other *run) bool {
 		!began.IsZero() && began.Equal(other.summary.Run.StartedAt) && r.id == other.id
 }
 
-func byIndex(a, b *row) int { return cmp.Compare(a.index, b.index) }
+func byIndex(a, b *row) int {
+	return cmp.Compare(a.index, b.index)
+}
 
 func newRow(rec *record.Record, slos []metrics.SLO) *row {
 	number := func(v int64) float64 {
@@ -161,7 +164,9 @@ func newRow(rec *record.Record, slos []metrics.SLO) *row {
 	}
 	if len(slos) > 0 {
 		w.met = b2f(w.ok &&
-			!slices.ContainsFunc(slos, func(o metrics.SLO) bool { return !o.Met(rec) }))
+			!slices.ContainsFunc(slos, func(o metrics.SLO) bool {
+				return !o.Met(rec)
+			}))
 	}
 	return w
 }
@@ -192,7 +197,8 @@ no-force-output seed cold chat-overhead`
 // what paces a closed loop, which no fingerprint has. Without both fingerprints, as after a kill, what is known of
 // the workloads decides; then sure is false.
 func differences(x, y *run) (found []string, sure bool) {
-	a, b := x.summary, y.summary
+	a := x.summary
+	b := y.summary
 	one := a.Workload.Fingerprint
 	other := b.Workload.Fingerprint
 	sure = one != "" && other != ""

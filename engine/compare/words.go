@@ -40,10 +40,16 @@ func (m *Metric) judge(s spec, r *Result) {
 		}
 	default:
 		fall := *m.Change < 0
-		m.Verdict = map[bool]string{true: Better, false: Worse}[fall != s.higher]
+		m.Verdict = map[bool]string{
+			true:  Better,
+			false: Worse,
+		}[fall != s.higher]
 		m.Sentence = fmt.Sprintf("B's %s is %s %s %s",
 			s.label, m.amount(math.Abs(*m.Change), false),
-			map[bool]string{true: "lower", false: "higher"}[fall], m.ends())
+			map[bool]string{
+				true:  "lower",
+				false: "higher",
+			}[fall], m.ends())
 		if m.times() {
 			m.Sentence = fmt.Sprintf("B's %s is %s A's %s", s.label, m.change(), m.ends())
 		}
@@ -82,10 +88,14 @@ func (m *Metric) sign(times bool) string {
 }
 
 // times reports whether the change is so large that it is printed as a factor, and its interval, too.
-func (m *Metric) times() bool { return m.Unit != "share" && *m.Change > large }
+func (m *Metric) times() bool {
+	return m.Unit != "share" && *m.Change > large
+}
 
 // factor prints a change as what A is multiplied by.
-func factor(change float64) string { return format.Short(1 + change) }
+func factor(change float64) string {
+	return format.Short(1 + change)
+}
 
 // change prints the change with its unit, and with a + if it is a rise in percent.
 func (m *Metric) change() string {

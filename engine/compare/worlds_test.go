@@ -53,6 +53,54 @@ type worldScore struct {
 
 const worldRequests = 2000
 
+// metricsOf are those of a comparison of simulated runs.
+func metricsOf(a, b []*run) []Metric {
+	r := &Result{Scope: ScopeServers, Margin: sameWithin}
+	if len(a) == 1 {
+		r.Scope = ScopePair
+	}
+	m := match(a, b, true)
+	all := m.estimates()
+	for i, spec := range specs() {
+		metric := spec.metric(all[i], spec.mean(m.sides[0], i), spec.mean(m.sides[1], i))
+		metric.judge(spec, r)
+		r.Metrics = append(r.Metrics, metric)
+	}
+	return r.Metrics
+}
+
+// TestOrders: if a server remembers its runs, the intervals of runs by turns hold the truth all the same, and those of
+// sides one behind the other if it changes evenly. FASTREPLAY_WORLDS=300 judges so many comparisons, otherwise 2.
+func TestOrders(t *testing.T) {
+	trials := 2
+	if n, err := strconv.Atoi(os.Getenv("FASTREPLAY_WORLDS")); err == nil {
+		trials = n
+	}
+	for _, order := range []string{"ABBABA", "AAABBB", "ABBABAAB", "AAAAABBBBB"} {
+		for _, w := range worlds.Orders() {
+			var of worldScore
+			for seed := range uint64(trials) {
+				var sides [2][]*run
+				for place, side := range order {
+					r := asRun(w.At(seed, place, 400, 1))
+					r.summary.Run.StartedAt = time.Unix(int64(1e9+place), 0)
+					sides[side-'A'] = append(sides[side-'A'], r)
+				}
+				for _, m := range metricsOf(sides[0], sides[1]) {
+					if _, ok := judged()[m.Name]; ok && m.Low != nil {
+						of.alike.Add(*m.Low, *m.High, 0)
+					}
+				}
+			}
+			t.Log(of.alike.Row(order + " " + w.Name))
+			even := w.Name == "fresh" || w.Name == "leak" || w.Name == "every other"
+			if even || strings.HasPrefix(order, "ABBA") {
+				of.demand(t, order+", "+w.Name)
+			}
+		}
+	}
+}
+
 // judgeWorld compares as many runs a side, as often.
 func judgeWorld(w worlds.World, trials uint64, runs int) *worldScore {
 	s := &worldScore{byMetric: map[string]*worlds.Score{}}
@@ -64,25 +112,11 @@ func judgeWorld(w worlds.World, trials uint64, runs int) *worldScore {
 			return all
 		}
 		a := side(0, 1)
-		of := func(b []*run) []Metric {
-			r := &Result{Scope: ScopeServers, Margin: sameWithin}
-			if runs == 1 {
-				r.Scope = ScopePair
-			}
-			m := match(a, b, true)
-			numbers, all := m.estimates()
-			for i, spec := range specs() {
-				metric := spec.metric(all[i], spec.mean(numbers[0], i), spec.mean(numbers[1], i))
-				metric.judge(spec, r)
-				r.Metrics = append(r.Metrics, metric)
-			}
-			return r.Metrics
-		}
 		for k, change := range []float64{1, 1.02, 1.05} {
 			if k == 1 && (runs == 1 || trials == 1) {
 				continue // little is found, or little is known of how often
 			}
-			for _, m := range of(side(uint64(runs), change)) {
+			for _, m := range metricsOf(a, side(uint64(runs), change)) {
 				stat, ok := judged()[m.Name]
 				if !ok {
 					continue

@@ -41,6 +41,9 @@ func Many[N integer](n N, noun string) string {
 	return Counted(n, noun)
 }
 
+// Requests prints how many requests.
+func Requests[N integer](n N) string { return Many(n, "request") }
+
 // Counted prints n and what it counts: "12 ok".
 func Counted[N integer](n N, what string) string {
 	return Count(n) + " " + what
@@ -165,6 +168,17 @@ func Bytes[N integer](n N) string {
 		return Count(n) + " B"
 	}
 	return Number(v, 3) + " " + unit
+}
+
+// maxQuoted bounds a quoted message, in characters.
+const maxQuoted = 200
+
+// Quote makes a server's message safe and short enough to print.
+func Quote(text string) string {
+	if r := []rune(text); len(r) > maxQuoted {
+		text = string(r[:maxQuoted]) + "…"
+	}
+	return strconv.QuoteToGraphic(text)
 }
 
 // round returns v rounded to that many significant digits.

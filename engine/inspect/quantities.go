@@ -148,7 +148,10 @@ func percentiles() []string {
 
 // quantitiesOf are those of a line of quantities.txt.
 func quantitiesOf(fill *format.Filler, cells []string) (all []quantity) {
-	text, name, line, pattern := cells[0], cells[1], cells[2], cells[3]
+	text := cells[0]
+	name := cells[1]
+	line := cells[2]
+	pattern := cells[3]
 	if !strings.Contains(text, "*") {
 		return []quantity{{name, fill.Fill(text), line, pattern}}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // A run is lost if most of its requests could still be below a limit and its percentile would be above all the same.
@@ -46,7 +47,7 @@ func ParseLoss(text string, planned int64) (*Loss, error) {
 	if name == errorRate && op[0] == '>' && limit > 0 && limit < 1 {
 		return l, nil
 	}
-	key, perMille := percentileOf(name)
+	key, perMille := PercentileOf(name)
 	l.latency, l.limitNS, l.allowed = FindLatency(key), int64(limit*1e6), 1-float64(perMille)/1000
 	if perMille == 0 || op[0] != '>' || latencies[l.latency].Of == nil {
 		return nil, fmt.Errorf("%q: want a percentile of a latency above a limit, such as ttft.p95>5s, or "+
@@ -55,11 +56,10 @@ func ParseLoss(text string, planned int64) (*Loss, error) {
 	return l, nil
 }
 
-// percentileOf are the parts of a name such as ttft.p95; 0 if it is no percentile.
-func percentileOf(name string) (latency string, perMille int64) {
+// PercentileOf are the parts of a name such as ttft.p95, which is 950; 0 if it is no percentile.
+func PercentileOf(name string) (latency string, perMille int64) {
 	latency, percentile, _ := strings.Cut(name, ".")
-	of := map[string]int64{"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p999": 999}
-	return latency, of[percentile]
+	return latency, stats.PerMille(percentile)
 }
 
 // Add counts a record. Failures have no latency, as in the results.

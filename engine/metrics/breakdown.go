@@ -15,6 +15,9 @@ import (
 // maxParts bounds the parts of a breakdown, each of which has histograms.
 const maxParts = 1024
 
+// partLatencies are the places in the table of those that parts have.
+var partLatencies = LatenciesIn[PartLatencies]()
+
 // breakdown counts by who got a request. It belongs to the recorder.
 type breakdown struct {
 	parts map[string]*partCounts
@@ -25,7 +28,7 @@ type partCounts struct {
 	requests, ok int64
 	leftOut      int64
 	stopped      int64        // others that were cancelled or not sent
-	latencies    latencyStats // those of partFields
+	latencies    latencyStats // those of partLatencies
 	cache        cacheCounts
 	squares      float64 // sum of the squares of its ok requests' prompt tokens
 }
@@ -57,8 +60,8 @@ func (b *breakdown) add(name string, r *record.Record) {
 		return
 	}
 	p.ok++
-	for _, f := range partFields {
-		addKnown(&p.latencies[f.latency], latencies[f.latency].Of(r))
+	for _, l := range partLatencies {
+		addKnown(&p.latencies[l], latencies[l].Of(r))
 	}
 	p.cache.add(r)
 	n := float64(known(PromptTokens(r)))
@@ -72,10 +75,9 @@ func (b *breakdown) summary(least int, over bool) *Breakdown {
 		return nil
 	}
 	out := &Breakdown{Parts: []Part{}, Rest: b.rest}
-	all, squares := b.rest, 0.0
+	all := b.rest
 	for name, p := range b.parts {
 		all += p.requests
-		squares += p.squares
 		failed := p.requests - p.ok - p.leftOut
 		if over {
 			failed -= p.stopped
@@ -88,15 +90,15 @@ func (b *breakdown) summary(least int, over bool) *Breakdown {
 			PromptTokens:     p.cache.Prompt,
 			ReportedHitRatio: p.cache.hitRatio(),
 		}
-		p.latencies.fill(&part.PartLatencies, partFields)
+		p.latencies.fill(&part.PartLatencies)
 		out.Parts = append(out.Parts, part)
 	}
 	slices.SortFunc(out.Parts, func(x, y Part) int { return natural(x.Name, y.Name) })
 	for i := range out.Parts {
 		out.Parts[i].Share = float64(out.Parts[i].Requests) / float64(all)
 	}
-	out.CV, out.requestsByChance = spreadOf(out.Parts, requestsOf, float64(all-b.rest))
-	out.TokensCV, out.tokensByChance = spreadOf(out.Parts, tokensOf, squares)
+	out.CV, _ = spreadOf(out.Parts, requestsOf, 0)
+	out.TokensCV, _ = spreadOf(out.Parts, tokensOf, 0)
 	return out
 }
 
@@ -127,36 +129,35 @@ const (
 	chanceFactor = 3
 )
 
-// unevenNotes has a note if the spread over instances behind a gateway is not even, in requests or else in tokens. If
-// the requests are routed here, by --route and the weights, the page has a table of that.
-func unevenNotes(s *Summary) []string {
-	b := s.Instances
-	if b == nil || b.direct {
-		return nil
+// unevenNotes has a note if a gateway's spread over instances is not even, in requests or else in tokens.
+func (b *breakdown) unevenNotes(parts []Part) []string {
+	requests, tokens := 0.0, 0.0 // sums of squares
+	for _, p := range b.parts {
+		requests += float64(p.requests)
+		tokens += p.squares
 	}
 	for _, of := range []struct {
-		what     string
-		cv       *float64
-		byChance float64
-		got      func(*Part) float64
-	}{{"requests are", b.CV, b.requestsByChance, requestsOf}, {"prompt tokens are", b.TokensCV,
-		b.tokensByChance, tokensOf}} {
-		if of.cv == nil || *of.cv <= max(evenCV, chanceFactor*of.byChance) {
+		what    string
+		got     func(*Part) float64
+		squares float64
+	}{{"requests are", requestsOf, requests}, {"prompt tokens are", tokensOf, tokens}} {
+		cv, byChance := spreadOf(parts, of.got, of.squares)
+		if cv == nil || *cv <= max(evenCV, chanceFactor*byChance) {
 			continue
 		}
 		sum := 0.0
-		for i := range b.Parts {
-			sum += of.got(&b.Parts[i])
+		for i := range parts {
+			sum += of.got(&parts[i])
 		}
 		by := func(x, y Part) int { return cmp.Compare(of.got(&x), of.got(&y)) }
-		most := slices.MaxFunc(b.Parts, by)
-		least := slices.MinFunc(b.Parts, by)
+		most := slices.MaxFunc(parts, by)
+		least := slices.MinFunc(parts, by)
 		return []string{fmt.Sprintf(
 			"%s spread unevenly over %s: %s answered %s of them, %s %s; an even share is %s (coefficient of "+
 				"variation %.2f)",
-			of.what, format.Many(len(b.Parts), "instance"), most.Name,
+			of.what, format.Many(len(parts), "instance"), most.Name,
 			format.Percent(of.got(&most)/sum), least.Name, format.Percent(of.got(&least)/sum),
-			format.Percent(1/float64(len(b.Parts))), *of.cv,
+			format.Percent(1/float64(len(parts))), *cv,
 		)}
 	}
 	return nil

@@ -156,7 +156,7 @@ func percentilesOf(all []simulated, metric string) map[string]float64 {
 	}
 	slices.Sort(values)
 	out := map[string]float64{}
-	for name, q := range map[string]float64{"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99} {
+	for name, q := range map[string]float64{"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p99": 0.99} {
 		if name != "p99" || len(values) >= 662 {
 			out[metric+" "+name] = values[int(math.Ceil(q*float64(len(values))-1e-9))-1]
 		}

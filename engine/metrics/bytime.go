@@ -164,7 +164,7 @@ func (t *Timeline) stepsOf(label Step, each func(func(*timing))) []Step {
 	}
 	each(t.add)
 	for i := range t.steps {
-		t.stats[i].fill(&t.steps[i].StepLatencies, stepFields)
+		t.stats[i].fill(&t.steps[i].StepLatencies)
 	}
 	return t.steps
 }
@@ -237,21 +237,11 @@ func (k *timing) cameBefore(ns int64) int64 {
 	return 1 + int64(share)
 }
 
-// stepExact is how many values of a latency a step keeps exactly: 1 MB.
-const stepExact = 1 << 17
+// numTimed is how many latencies of ok requests steps have: two percentiles of each, beside one of drift.
+const numTimed = unsafe.Sizeof(StepLatencies{}) / unsafe.Sizeof([2]*float64{})
 
-// emptied is an empty distribution of a step, in the memory of d.
-func (d *Distribution) emptied() Distribution {
-	return Distribution{exact: d.exact[:0], limit: stepExact}
-}
-
-// at is the percentile by nearest rank in units of unitNS; nil of nothing.
-func (d *Distribution) at(permille int64, unitNS float64) *float64 {
-	if d.Count() == 0 {
-		return nil
-	}
-	return new(float64(d.QuantileNS(permille)) / unitNS)
-}
+// timedLatencies are those latencies, of which a timing keeps its own.
+var timedLatencies = slices.DeleteFunc(LatenciesIn[StepLatencies](), func(l int) bool { return latencies[l].OfSent })
 
 // timing is what results by time keep of a request: 96 bytes, beside the hundreds of its record.
 type timing struct {
@@ -275,7 +265,7 @@ func (k *timing) driftNS() int64 {
 }
 
 // latency is one of those of timedLatencies.
-func (k *timing) latency(of int) int64 { return k.latencies[slices.Index(timedLatencies[:], of)] }
+func (k *timing) latency(of int) int64 { return k.latencies[slices.Index(timedLatencies, of)] }
 
 // timingsAtOnce is how many timings memory is taken for at a time.
 const timingsAtOnce = 8192

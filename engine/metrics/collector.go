@@ -15,7 +15,6 @@ package metrics
 
 import (
 	"cmp"
-	"math"
 	"runtime"
 	"strings"
 	"sync"
@@ -81,7 +80,7 @@ func NewCollector(targets []string, slos ...SLO) *Collector {
 // only, drift for every request that was sent. Of what prepares only Preparation and Jobs tell.
 func (c *Collector) Add(r *record.Record, target int) {
 	if r.Phase != record.Profiled {
-		c.before.add(r)
+		countPrepared(&c.before, r)
 		c.jobs.add(r)
 		return
 	}
@@ -101,6 +100,20 @@ func (c *Collector) Add(r *record.Record, target int) {
 	if r.SentNS != record.None {
 		c.parts.endpoints.add(r.Endpoint, r)
 	}
+}
+
+// answeredS is from the begin to the end of the last request that ended ok, in s; 0 if none did.
+func (c *Collector) answeredS() (last float64) {
+	from := 0.0
+	if c.window != nil {
+		from = c.window.FromS
+	}
+	c.timings.each(func(k *timing) {
+		if k.outcome == record.OK {
+			last = max(last, seconds(k.endNS)-from)
+		}
+	})
+	return last
 }
 
 // Prepared is how many requests of preparation were added.
@@ -134,8 +147,7 @@ func (c *Collector) AddGapCounts(target int, gaps *hdrhistogram.Histogram, exact
 	}
 	g := c.pick(target)
 	defer g.Unlock()
-	g.itl.values.Merge(gaps)
-	g.itl.grow(exact.Count, int64(math.Round(exact.Mean*1e6*float64(exact.Count))), int64(math.Round(exact.Max*1e6)))
+	g.itl.AddCounts(gaps, exact)
 }
 
 // pick returns a locked shard of the target with its histogram: a free one if there is any.
@@ -177,7 +189,8 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	if s.Window = c.window; s.Window != nil {
 		s.Run.DurationS = s.Window.ToS - s.Window.FromS
 	}
-	all.Latencies.fill(&s.RunLatencies, runFields)
+	s.Run.AnsweredS = c.answeredS()
+	all.Latencies.fill(&s.RunLatencies)
 	s.Intervals = c.intervals(&s)
 	s.Trends = c.trends(&s)
 	over := s.Run.Partial || s.Run.Cut
@@ -188,7 +201,7 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 		int64(1e6*s.Lateness.DisplacedMS), toleratedNS))
 	s.Tokens = all.Tokens.Tokens
 	s.Throughput = Throughput{}
-	s.Tokens.PerChunk = ratio(all.Tokens.UsageTokens, all.Tokens.Chunks)
+	s.Tokens.PerChunk = stats.Ratio(all.Tokens.UsageTokens, all.Tokens.Chunks)
 	if s.Run.DurationS > 0 {
 		c.setRates(&s)
 	}
@@ -202,31 +215,25 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	}
 	s.Instances = c.parts.instances.summary(1, over)
 	s.Endpoints = c.parts.endpoints.summary(2, over)
-	if s.Instances != nil {
-		s.Instances.direct = c.pairs.OneByOne()
-	}
 	s.Answers = all.Answers.summary(s.Answers)
 	s.Outages = c.outages()
 	s.Gateway = all.Gateway.summary()
 	if s.Window == nil { // which has but pieces of jobs
-		s.Jobs = c.jobs.summary(s.Run.DurationS, over)
+		s.Jobs = c.jobs.summary(s.Run.DurationS, over, lanes(s.Turns))
 	}
 	if c.before.Requests() > 0 {
 		s.Preparation = &c.before
 	}
-	if lanes := s.lanes(); lanes > 0 && s.Jobs != nil {
-		s.Jobs.Recycled = max(0, s.Jobs.begun-lanes)
-	}
-	s.setEnergy()
+	s.Energy = energy(&s)
 	setGoodput(&s, &all, targets)
 	counted := c.CountedHits(s.Servers)
-	s.PrefixCache.count(&all, targets, counted)
+	countHits(&s.PrefixCache, &all, targets, counted)
 	for i, hits := range counted {
 		if hits != record.None {
-			s.Targets[i].CountedHitRatio = ratio(hits, targets[i].Cache.Prompt)
+			s.Targets[i].CountedHitRatio = stats.Ratio(hits, targets[i].Cache.Prompt)
 		}
 	}
-	s.Notes = append(notes(&s, &all, targets, c.urls, probed), s.Notes...)
+	s.Notes = append(c.notes(&s, &all, targets, probed), s.Notes...)
 	s.Verdict = Judge(&s, s.Verdict.Reasons...)
 	return &s
 }
@@ -310,17 +317,17 @@ func (s *targetStats) target(url string, over bool) Target {
 		Failed:           s.recorded() - ok - s.stopped(over),
 		ReportedHitRatio: s.Cache.hitRatio(),
 	}
-	s.Latencies.fill(&t.TargetLatencies, targetFields)
+	s.Latencies.fill(&t.TargetLatencies)
 	return t
 }
 
-// count fills in all but Shortfall and OvertakenTokens; counted has the hits by the servers' counters, by target.
-func (p *PrefixCache) count(all *targetStats, targets []targetStats, counted []int64) {
+// countHits fills in all but Shortfall and OvertakenTokens; counted has the hits by the servers' counters, by target.
+func countHits(p *PrefixCache, all *targetStats, targets []targetStats, counted []int64) {
 	p.AboveIdealTokens = all.Cache.AboveTokens
 	p.AboveIdealRequests = all.Cache.AboveRequests
 	if all.Cache.Ideals > 0 {
 		p.ExpectedTokens = &all.Cache.Expected
-		p.ExpectedHitRatio = ratio(all.Cache.Expected, all.Cache.Prompt)
+		p.ExpectedHitRatio = stats.Ratio(all.Cache.Expected, all.Cache.Prompt)
 	} else if c := all.Cache; c.Bounds > 0 && c.Prompt > 0 {
 		p.ExpectedRange = &[2]float64{float64(c.Least) / float64(c.Prompt), float64(c.Most) / float64(c.Prompt)}
 	}
@@ -345,19 +352,11 @@ func (p *PrefixCache) count(all *targetStats, targets []targetStats, counted []i
 	if all.Cache.Reports > 0 {
 		p.ReportedTokens = &all.Cache.Reported
 		p.HitsFrom = "responses"
-		p.ReportedHitRatio = ratio(all.Cache.Reported, reporting)
+		p.ReportedHitRatio = stats.Ratio(all.Cache.Reported, reporting)
 	}
 	if p.CountedTokens != nil {
 		p.HitsFrom = strings.TrimPrefix(p.HitsFrom+" and server counters", " and ")
 	}
-	p.HitRatio = ratio(all.Cache.Reported+hits, reporting+known)
+	p.HitRatio = stats.Ratio(all.Cache.Reported+hits, reporting+known)
 	p.Recorded = recordedHits(all, targets)
-}
-
-// ratio returns part/whole, or nil when there is no whole.
-func ratio(part, whole int64) *float64 {
-	if whole <= 0 {
-		return nil
-	}
-	return new(float64(part) / float64(whole))
 }

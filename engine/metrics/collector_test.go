@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"sync"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // measured is one request as the oracle keeps it.
@@ -84,7 +86,7 @@ func (m *measured) tokens(rng *rand.Rand, silent bool) {
 }
 
 // samples are the naive distributions of some requests.
-type samples struct{ drift, ttft, ttftPlanned, ttfo, ttfoPlanned, tpot, itl, e2e, e2ePlanned, wireDrift, upload oracle }
+type samples struct{ drift, ttft, ttftPlanned, ttfo, ttfoPlanned, tpot, itl, e2e, e2ePlanned, wireDrift, upload []int64 }
 
 func naive(all []measured, target int) (s samples) {
 	const none = math.MinInt64
@@ -163,17 +165,32 @@ func TestCollectorAgainstOracle(t *testing.T) {
 	}
 }
 
+// checkAgainst compares p, whose unit is unitNS, with the percentiles of all.
+func checkAgainst(t *testing.T, name string, p *stats.Percentiles, all []int64, unitNS float64) {
+	t.Helper()
+	want := new(Distribution)
+	if p != nil && p.FromHistogram {
+		want = NewHistogram()
+	}
+	for _, ns := range all {
+		want.Add(ns)
+	}
+	if want := want.Percentiles(unitNS); !reflect.DeepEqual(p, want) {
+		t.Errorf("%s of %d samples: %+v, want %+v", name, len(all), p, want)
+	}
+}
+
 func checkTargetStats(t *testing.T, name string, s *targetStats, want samples) {
 	t.Helper()
 	for i, l := range latencies {
-		o, ok := map[string]oracle{
+		o, ok := map[string][]int64{
 			"drift": want.drift, "ttft": want.ttft, "ttft_planned": want.ttftPlanned, "ttfo": want.ttfo, "ttfo_planned": want.ttfoPlanned, "tpot": want.tpot,
 			"itl": want.itl, "e2e": want.e2e, "e2e_planned": want.e2ePlanned, "wire_drift": want.wireDrift, "upload": want.upload,
 		}[l.Key]
 		if !ok || len(o) == 0 {
 			t.Fatalf("%s %s: the oracle has no samples", name, l.Key)
 		}
-		check(t, name+" "+l.Key, &s.Latencies[i], o)
+		checkAgainst(t, name+" "+l.Key, s.Latencies[i].Percentiles(1), o, 1)
 		if p := s.Latencies[i].Percentiles(1); p.FromHistogram != (l.Key == "itl") {
 			t.Errorf("%s %s: from a histogram: %v", name, l.Key, p.FromHistogram)
 		}

@@ -1,17 +1,9 @@
 package metrics
 
 import (
-	"bytes"
 	"cmp"
-	"errors"
-	"fmt"
-	"io"
-	"iter"
 	"math"
-	"net/url"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -66,6 +58,12 @@ func (d *Distribution) grow(n, sum, most int64) {
 	}
 	d.n += n
 	d.sum += sum
+}
+
+// AddCounts adds what was counted elsewhere in a histogram, of which exact has number, mean and maximum. d has one, too.
+func (d *Distribution) AddCounts(h *hdrhistogram.Histogram, exact *stats.Percentiles) {
+	d.values.Merge(h)
+	d.grow(exact.Count, int64(math.Round(exact.Mean*1e6*float64(exact.Count))), int64(math.Round(exact.Max*1e6)))
 }
 
 // count counts ns in the histogram, and so do all values that were kept.
@@ -161,6 +159,9 @@ func (d *Distribution) with(less, more *Distribution) *Distribution {
 // Count returns the number of samples.
 func (d *Distribution) Count() int64 { return d.n }
 
+// SumNS returns the sum of all samples.
+func (d *Distribution) SumNS() int64 { return d.sum }
+
 // negatives is how many values are below 0.
 func (d *Distribution) negatives() (n int64) {
 	for _, ns := range d.exact {
@@ -229,6 +230,7 @@ func (d *Distribution) Percentiles(unitNS float64) *stats.Percentiles {
 		at := func(permille int64) float64 { return float64(d.QuantileNS(permille)) / unitNS }
 		p = &stats.Percentiles{
 			P50:           at(500),
+			P75:           at(750),
 			P90:           at(900),
 			P95:           at(950),
 			P99:           at(990),
@@ -242,88 +244,18 @@ func (d *Distribution) Percentiles(unitNS float64) *stats.Percentiles {
 	return p
 }
 
-// Tagged is one histogram of a log. Values are ns, 1 ns to 1 h, 3 significant
-// digits; "drift_early" holds the size of negative drifts.
-type Tagged struct {
-	Metric string // "ttft", "itl", …
-	Target string // URL
-	Values *hdrhistogram.Histogram
+// stepExact is how many values of a latency a step keeps exactly: 1 MB.
+const stepExact = 1 << 17
+
+// emptied is an empty distribution of a step, in the memory of d.
+func (d *Distribution) emptied() Distribution {
+	return Distribution{exact: d.exact[:0], limit: stepExact}
 }
 
-// WriteHistograms writes the HdrHistogram log (format 1.3) of the run from start to end. It has a line for each metric
-// and target with samples, tagged "metric@URL". The whole run is the sum over its targets.
-func (c *Collector) WriteHistograms(w io.Writer, start, end time.Time) error {
-	out := hdrhistogram.NewHistogramLogWriter(w)
-	_, targets := c.merged()
-	err := errors.Join(
-		out.OutputLogFormatVersion(),
-		out.OutputComment("values in nanoseconds; maxima in milliseconds; Tag=metric@target"),
-		out.OutputStartTime(start.UnixMilli()), out.OutputLegend(),
-	)
-	if err != nil {
-		return err
+// at is the percentile by nearest rank in units of unitNS; nil of nothing.
+func (d *Distribution) at(permille int64, unitNS float64) *float64 {
+	if d.Count() == 0 {
+		return nil
 	}
-	inTag := strings.NewReplacer("%", "%25", ",", "%2C", " ", "%20", "\r", "%0D", "\n", "%0A") // what a tag cannot hold
-	line := func(h *hdrhistogram.Histogram, metric, target string) error {
-		if h == nil || h.TotalCount() == 0 {
-			return nil
-		}
-		h.SetTag(metric + "@" + inTag.Replace(target))
-		h.SetStartTimeMs(start.UnixMilli())
-		h.SetEndTimeMs(end.UnixMilli())
-		return out.OutputIntervalHistogram(h)
-	}
-	for i := range targets {
-		for k, l := range latencies {
-			values, early := targets[i].Latencies[k].histograms()
-			if err := cmp.Or(line(values, l.Key, c.urls[i]), line(early, l.Key+"_early", c.urls[i])); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// Histograms are those of a log that WriteHistograms wrote, until the first that it did not write. Each is made when
-// it is its turn: a line of 100 bytes takes up to 48 MB.
-func Histograms(log []byte) iter.Seq2[Tagged, error] {
-	return func(yield func(Tagged, error) bool) {
-		lines := 0
-		for line := range bytes.Lines(log) {
-			lines++
-			if line[0] == '#' || bytes.HasPrefix(line, []byte(`"StartTimestamp"`)) { // a comment, or the legend
-				continue
-			}
-			h, err := readHistogram(line)
-			if err != nil {
-				err = fmt.Errorf("line %d: %w", lines, err)
-			}
-			if !yield(h, err) || err != nil {
-				return
-			}
-		}
-		if lines == 0 || !bytes.HasPrefix(log, []byte("#[Histogram log format")) {
-			yield(Tagged{}, errors.New("not a log of histograms"))
-		}
-	}
-}
-
-// readHistogram reads a line of a log.
-func readHistogram(line []byte) (t Tagged, err error) {
-	h, err := hdrhistogram.NewHistogramLogReader(bytes.NewReader(line)).NextIntervalHistogram()
-	switch {
-	case err != nil:
-		return t, err
-	case h == nil:
-		return t, errors.New("not a histogram")
-	case h.LowestTrackableValue() != lowestNS || h.HighestTrackableValue() != highestNS ||
-		h.SignificantFigures() != digits:
-		return t, errors.New("not a histogram of ns up to an hour")
-	}
-	metric, escaped, _ := strings.Cut(h.Tag(), "@")
-	if t.Target, err = url.PathUnescape(escaped); err != nil {
-		return t, fmt.Errorf("tag %q: %w", h.Tag(), err)
-	}
-	t.Metric, t.Values = metric, h
-	return t, nil
+	return new(float64(d.QuantileNS(permille)) / unitNS)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // Goodput is what the requests that met every bound make. The planned requests are requests + failed + those that
@@ -80,7 +81,7 @@ func (s *targetStats) goodput(durationS float64, planned int64, over bool) *Good
 	}
 	g := &Goodput{
 		Requests:   s.Goodput.Good,
-		Share:      ratio(s.Goodput.Good, planned),
+		Share:      stats.Ratio(s.Goodput.Good, planned),
 		Failed:     s.recorded() - s.Outcomes[record.OK] - s.stopped(over),
 		Missed:     map[string]int64{},
 		Unmeasured: map[string]int64{},

@@ -115,7 +115,7 @@ func TestIntervalsOfConversations(t *testing.T) {
 func TestBoundedLatenciesHaveIntervals(t *testing.T) {
 	for at := range BoundedLatencies() {
 		has := func(of int) bool { return of == at || latencies[of].planned == latencies[at].Key }
-		if !slices.ContainsFunc(timedLatencies[:], has) {
+		if !slices.ContainsFunc(timedLatencies, has) {
 			t.Errorf("%s has no interval: give it fields in StepLatencies", latencies[at].Key)
 		}
 	}

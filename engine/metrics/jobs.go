@@ -38,8 +38,6 @@ type Jobs struct {
 	// agents
 	Sessions []Part `json:"sessions"`
 	Longest  []Job  `json:"longest"` // the 100 jobs that took longest
-
-	begun int64 // jobs of which a request was sent
 }
 
 // Job is one of them. Times are from its first request's sending.
@@ -100,7 +98,7 @@ type Preparation struct {
 // Requests is how many requests prepared.
 func (p *Preparation) Requests() int64 { return p.Primers + p.Warmup }
 
-func (p *Preparation) add(r *record.Record) {
+func countPrepared(p *Preparation, r *record.Record) {
 	if r.Phase == record.Primer {
 		p.Primers++
 	} else {
@@ -148,8 +146,8 @@ func (c *jobCounts) add(r *record.Record) {
 }
 
 // summary is nil if no request is part of a job. If the run was over before its requests, those that it ended did not
-// fail.
-func (c *jobCounts) summary(durationS float64, over bool) *Jobs {
+// fail. lanes is how many jobs run at a time; 0 without lanes.
+func (c *jobCounts) summary(durationS float64, over bool, lanes int64) *Jobs {
 	if len(c.requests) == 0 {
 		return nil
 	}
@@ -161,6 +159,7 @@ func (c *jobCounts) summary(durationS float64, over bool) *Jobs {
 		Sessions: partsBy(&c.sessions, over, true),
 		Longest:  []Job{},
 	}
+	begun := int64(0) // jobs of which a request was sent
 	var completed, recorded, ratios, waits, path []float64
 	for rest := c.requests; len(rest) > 0; {
 		n := slices.IndexFunc(rest, func(r jobRequest) bool { return r.job != rest[0].job })
@@ -171,7 +170,7 @@ func (c *jobCounts) summary(durationS float64, over bool) *Jobs {
 		j := c.job(all, over)
 		rest = rest[n:]
 		if slices.ContainsFunc(all, func(r jobRequest) bool { return r.atNS != record.None }) {
-			s.begun++
+			begun++
 		}
 		s.Jobs++
 		switch s.Longest = append(s.Longest, j); j.State {
@@ -197,6 +196,9 @@ func (c *jobCounts) summary(durationS float64, over bool) *Jobs {
 	s.Ratio = stats.Describe(ratios, 1)
 	s.WaitsS = stats.Describe(waits, 1)
 	s.PathRequests = stats.Describe(path, 1)
+	if lanes > 0 {
+		s.Recycled = max(0, begun-lanes)
+	}
 	if durationS > 0 {
 		s.PerH = new(float64(s.Finished) / durationS * 3600)
 	}
@@ -204,9 +206,9 @@ func (c *jobCounts) summary(durationS float64, over bool) *Jobs {
 }
 
 // lanes is how many jobs run at a time; 0 without lanes.
-func (s *Summary) lanes() (n int64) {
-	if s.Turns != nil {
-		number, _ := strings.CutPrefix(s.Turns.Sessions, "lanes=")
+func lanes(t *Turns) (n int64) {
+	if t != nil {
+		number, _ := strings.CutPrefix(t.Sessions, "lanes=")
 		n, _ = strconv.ParseInt(number, 10, 64)
 	}
 	return n
@@ -222,12 +224,12 @@ func partsBy(b *breakdown, over, longest bool) []Part {
 	for i := range all.Parts {
 		p := &all.Parts[i]
 		if c := &b.parts[p.Name].cache; c.Ideals > 0 && c.Ideals == p.OK {
-			p.ExpectedHitRatio = ratio(c.Expected, c.Prompt)
+			p.ExpectedHitRatio = stats.Ratio(c.Expected, c.Prompt)
 		}
 	}
 	if longest {
 		slices.SortStableFunc(all.Parts, func(x, y Part) int {
-			return cmp.Compare(b.parts[y.Name].latencies[E2E].sum, b.parts[x.Name].latencies[E2E].sum)
+			return cmp.Compare(b.parts[y.Name].latencies[E2E].SumNS(), b.parts[x.Name].latencies[E2E].SumNS())
 		})
 		all.Parts = all.Parts[:min(len(all.Parts), mostListed)]
 	}

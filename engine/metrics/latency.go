@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"fmt"
 	"iter"
 	"math"
 	"reflect"
@@ -236,18 +235,15 @@ type StepLatencies struct {
 	E2EP99   *float64 `json:"e2e_p99_ms"`   // likewise
 }
 
-// numTimed is how many latencies steps have of requests that ended ok. A timing keeps them.
-const numTimed = 4
+func firstToken(r *record.Record) (less, more int64) { return max(0, r.FirstSlackNS), 0 }
 
-func firstToken(r *record.Record) (less, more int64) { return known(r.FirstSlackNS), 0 }
+func firstOutput(r *record.Record) (less, more int64) { return max(0, r.OutputSlackNS), 0 }
 
-func firstOutput(r *record.Record) (less, more int64) { return known(r.OutputSlackNS), 0 }
-
-func lastToken(r *record.Record) (less, more int64) { return known(r.LastSlackNS), 0 }
+func lastToken(r *record.Record) (less, more int64) { return max(0, r.LastSlackNS), 0 }
 
 func eachToken(r *record.Record) (less, more int64) {
 	tokens := max(1, r.CompletionTokens-1)
-	return known(r.LastSlackNS) / tokens, known(r.FirstSlackNS) / tokens
+	return max(0, r.LastSlackNS) / tokens, max(0, r.FirstSlackNS) / tokens
 }
 
 // Latencies returns the table, in the order of result files. It is not to be changed.
@@ -315,28 +311,18 @@ func (f *resultField) set(to any, d *Distribution) {
 
 // The fields of results, which nobody changes.
 var (
-	runFields      = resultFields[RunLatencies]()
-	targetFields   = resultFields[TargetLatencies]()
-	partFields     = resultFields[PartLatencies]()
-	stepFields     = resultFields[StepLatencies]()
-	timedLatencies = findTimed()
+	runFields    = resultFields[RunLatencies]()
+	targetFields = resultFields[TargetLatencies]()
+	partFields   = resultFields[PartLatencies]()
+	stepFields   = resultFields[StepLatencies]()
 )
 
-// findTimed returns those of ok requests that steps have.
-func findTimed() (all [numTimed]int) {
-	n := 0
-	for i, l := range latencies {
-		if !l.OfSent &&
-			slices.ContainsFunc(stepFields, func(f resultField) bool { return f.latency == i }) {
-			if n++; n <= numTimed {
-				all[n-1] = i
-			}
-		}
+// LatenciesIn are the places in the table of those that T has, which is one of the structs of results.
+func LatenciesIn[T any]() (places []int) {
+	for _, f := range resultFields[T]() {
+		places = append(places, f.latency)
 	}
-	if n != numTimed {
-		panic(fmt.Sprintf("BUG: metrics: StepLatencies has %d latencies of ok requests; set numTimed to that", n))
-	}
-	return all
+	return slices.Compact(places)
 }
 
 // latencyStats are the distributions of all latencies.
@@ -346,14 +332,28 @@ type latencyStats [NumLatencies]Distribution
 func (s *latencyStats) add(r *record.Record) {
 	for i := range latencies {
 		l := &latencies[i]
-		if l.Of != nil && (l.OfSent || r.Outcome == record.OK) {
-			addKnown(&s[i], l.Of(r))
+		if l.Of == nil || !l.OfSent && r.Outcome != record.OK {
+			continue
+		}
+		if ns := l.Of(r); ns != record.None {
+			s[i].Add(ns)
 		}
 	}
 }
 
-// fill sets the fields of *to, whose type has them.
-func (s *latencyStats) fill(to any, fields []resultField) {
+// fill sets the fields of *to, which is one of the structs of results.
+func (s *latencyStats) fill(to any) {
+	var fields []resultField
+	switch to.(type) {
+	case *RunLatencies:
+		fields = runFields
+	case *TargetLatencies:
+		fields = targetFields
+	case *PartLatencies:
+		fields = partFields
+	case *StepLatencies:
+		fields = stepFields
+	}
 	for i := range fields {
 		fields[i].set(to, &s[fields[i].latency])
 	}

@@ -19,6 +19,9 @@ const (
 	tolerated      = 0.05      // of a percentile's value, of the median E2E, and of the time of a closed loop's slots
 	toleratedNS    = 1_000_000 // of TTFT and E2E
 	toleratedTokNS = 100_000   // of TPOT and ITL
+)
+
+const (
 	// wrongShare of the requests must leave at other times, before the load as a whole is another one.
 	wrongShare = 0.1
 	// wrongSlots is the share of a closed loop's time that its slots may be empty: with a quarter, 8 in flight were 6.
@@ -105,22 +108,20 @@ type latencyUncertainty struct {
 func (u latencyUncertainty) unsafe() (out []Unsafe) {
 	n := u.all.Count()
 	l := &latencies[u.latency]
-	for _, p := range []struct {
-		name     string
-		permille int64
-	}{{"p50", 500}, {"p90", 900}, {"p95", 950}, {"p99", 990}, {"p999", 999}} {
-		q := float64(p.permille) / 1000
-		value := u.all.QuantileNS(p.permille)
+	for _, key := range stats.PercentileKeys() {
+		permille := stats.PerMille(key)
+		q := float64(permille) / 1000
+		value := u.all.QuantileNS(permille)
 		most := max(l.toleratedNS, int64(tolerated*float64(value)))
 		if !stats.EnoughSamples(n, q) ||
 			float64(u.by.above(most)) <= max(1, math.Sqrt(float64(n)*q*(1-q))) {
 			continue
 		}
-		if effect := u.effectNS(p.permille); effect > most {
+		if effect := u.effectNS(permille); effect > most {
 			out = append(out,
 				Unsafe{
 					Metric:     l.Key,
-					Percentile: p.name,
+					Percentile: key,
 					ValueMS:    float64(value) / 1e6,
 					EffectMS:   float64(effect) / 1e6,
 				})
@@ -265,10 +266,10 @@ func sending(s *Summary) *Reason {
 		format.Duration(d.P50*1e3, 3), format.Duration(d.P99*1e3, 3),
 		format.Duration(d.Max*1e3, 3))
 	if l.Behind > 0 {
-		late += " and " + requests(l.Behind) +
+		late += " and " + format.Requests(l.Behind) +
 			" may have waited behind them, since the server slows down with more in flight"
 	}
-	return r.explain(late, sendingCauses(s), moreCores(s), "--max-drift", d.P99/1e3)
+	return explain(r, late, sendingCauses(s), moreCores(s), "--max-drift", d.P99/1e3)
 }
 
 // reading judges how late answers were read.
@@ -298,12 +299,12 @@ func reading(s *Summary) *Reason {
 			"waited for room in a full buffer",
 		format.Duration(lag.P99*1e3, 3),
 	)
-	return r.explain(late, causes, "give the client more cores", "--max-receive-lag", lag.P99/1e3)
+	return explain(r, late, causes, "give the client more cores", "--max-receive-lag", lag.P99/1e3)
 }
 
 // explain sets why something happened and what to do about it: otherwise, if no cause was seen. What limits a run is
 // accepted by a flag, with so many ms or, so that it does the next time too, some more.
-func (r *Reason) explain(what string, causes []cause, otherwise, flag string, ms float64) *Reason {
+func explain(r *Reason, what string, causes []cause, otherwise, flag string, ms float64) *Reason {
 	var happened, remedies []string
 	for _, c := range causes {
 		happened = append(happened, c.happened+" ("+c.amount+")")
@@ -382,7 +383,7 @@ func sendingCauses(s *Summary) (causes []cause) {
 	if c := s.Cap; c != nil && c.HeldMS != nil && float64(c.Held) > most &&
 		c.HeldMS.Max > cmp.Or(s.Limits.MaxDriftNS, toleratedNS).MS() {
 		causes = append(causes, cause{
-			fmt.Sprintf("the cap of %s in flight held back %s", format.Count(c.InFlight), requests(c.Held)),
+			fmt.Sprintf("the cap of %s in flight held back %s", format.Count(c.InFlight), format.Requests(c.Held)),
 			fmt.Sprintf("p50 %s, max %s", format.Duration(c.HeldMS.P50*1e6, 3), format.Duration(c.HeldMS.Max*1e6, 3)),
 			"the server did not meet the load as planned: raise --concurrency, or " + lessLoad(s),
 		})
@@ -392,15 +393,15 @@ func sendingCauses(s *Summary) (causes []cause) {
 	}
 	if b := s.BuildAhead; b != nil && float64(b.Late) > most {
 		causes = append(causes, cause{
-			requests(b.Late) + " not built in time",
+			format.Requests(b.Late) + " not built in time",
 			fmt.Sprintf("%s at a time, least lead %s",
-				format.Bytes(b.WindowBytes), format.Duration(orZero(b.LeastLeadMS)*1e6, 3)),
+				format.Bytes(b.WindowBytes), format.Duration(stats.OrZero(b.LeastLeadMS)*1e6, 3)),
 			"raise --max-memory, give the client more cores, or " + lessLoad(s),
 		})
 	}
 	if c := &s.Connections; float64(c.NotReady) > most {
 		causes = append(causes, cause{
-			requests(c.NotReady) + " found no open connection", "longest wait " + format.Duration(c.MaxWaitMS*1e6, 3),
+			format.Requests(c.NotReady) + " found no open connection", "longest wait " + format.Duration(c.MaxWaitMS*1e6, 3),
 			"check whether the server accepts slowly, or the descriptor limit is low (ulimit -n)",
 		})
 	}
@@ -422,12 +423,12 @@ func machineCauses(s *Summary, who, whose string, waited *float64, threads int) 
 		share      float64
 		of, remedy string
 	}{
-		{"the host took CPU time away", c.StolenS, orZero(c.StolenShare),
-			"all cores' time; " + percent(orZero(c.StolenWorst)) + " in the worst second",
+		{"the host took CPU time away", c.StolenS, stats.OrZero(c.StolenShare),
+			"all cores' time; " + percent(stats.OrZero(c.StolenWorst)) + " in the worst second",
 			"run on a machine whose CPUs are its own"},
 		{"the container's CPU limit stopped the client", c.ThrottledS, s.ThrottledShare(),
 			oneCore, "raise the CPU limit (resources.limits.cpu in Kubernetes) or remove it"},
-		{who + " waited for a core", waited, orZero(waited) / (whole * float64(max(1, threads))),
+		{who + " waited for a core", waited, stats.OrZero(waited) / (whole * float64(max(1, threads))),
 			whose + " time", moreCores(s)},
 	} {
 		if whole > 0 && m.share > causeShare {
@@ -455,16 +456,8 @@ func (s *Summary) ThrottledShare() float64 {
 	if whole <= 0 {
 		return 0
 	}
-	return orZero(s.Client.ThrottledS) / whole
+	return stats.OrZero(s.Client.ThrottledS) / whole
 }
 
 // percent prints a share with as many digits as a sampled one deserves.
 func percent(share float64) string { return format.Number(100*share, 3) + " %" }
-
-// orZero is *v, or 0 where there is none.
-func orZero(v *float64) float64 {
-	if v == nil {
-		return 0
-	}
-	return *v
-}

@@ -57,7 +57,7 @@ func unsafeBySorting(metric string, n int, floor float64, value func(int) float6
 		name  string
 		q     float64
 		least int
-	}{{"p50", 0.5, 11}, {"p90", 0.9, 64}, {"p95", 0.95, 130}, {"p99", 0.99, 662}, {"p999", 0.999, 6636}} {
+	}{{"p50", 0.5, 11}, {"p75", 0.75, 24}, {"p90", 0.9, 64}, {"p95", 0.95, 130}, {"p99", 0.99, 662}, {"p999", 0.999, 6636}} {
 		rank := int(math.Ceil(p.q*float64(n)-1e-9)) - 1
 		limit, effect, late := max(floor, 0.05*base[rank]), 0.0, 0
 		for i := range n {
@@ -177,7 +177,7 @@ func TestReadingAgainstOracle(t *testing.T) {
 func near(s *Summary, all *[]record.Record, name string) bool {
 	var low, base []float64
 	percentile := name[len(name)-3:]
-	q := map[string]float64{"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "999": 0.999}[percentile]
+	q := map[string]float64{"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p99": 0.99, "999": 0.999}[percentile]
 	for i := range *all {
 		r := &(*all)[i]
 		switch name[:3] {
@@ -233,7 +233,7 @@ func TestLatenessThatDecides(t *testing.T) {
 		{"one in a hundred, by what nobody sees", 100, msNS / 2, 0, Valid, nil},
 		{"one in a hundred, by 6 ms: less than 5 % of E2E, and TTFT's tail", 100, 6 * msNS, 0, Valid, nil},
 		{"one in twenty, by 40 ms", 20, 40 * msNS, 0, Limited, []string{"ttft p99"}},
-		{"all, by 10 ms", 1, 10 * msNS, 0, Limited, []string{"ttft p50", "ttft p90", "ttft p95", "ttft p99"}},
+		{"all, by 10 ms", 1, 10 * msNS, 0, Limited, []string{"ttft p50", "ttft p75", "ttft p90", "ttft p95", "ttft p99"}},
 		{"one in eight, by 2 s", 8, 2000 * msNS, 0, Invalid, nil},
 		{"all, by 300 ms", 1, 300 * msNS, 0, Invalid, nil},
 		{"a closed loop, by 6 ms each", 1, 6 * msNS, 8, Valid, nil},
@@ -281,7 +281,7 @@ func TestMovedGaps(t *testing.T) {
 		c.AddGaps(0, gaps, moved...)
 	}
 	s := c.Summary(Summary{Requests: Requests{Planned: 100}, Client: Client{ReceiveLagUS: &stats.Percentiles{P99: 9000}}}, Probed{})
-	want := []string{"itl p90 5 of 10", "itl p95 5 of 10", "itl p99 5 of 10", "itl p999 5 of 10"}
+	want := []string{"itl p75 5 of 10", "itl p90 5 of 10", "itl p95 5 of 10", "itl p99 5 of 10", "itl p999 5 of 10"}
 	if got := listed(s.Lateness.Reading); !slices.Equal(got, want) || s.Verdict.Measurement != Limited {
 		t.Errorf("%s: %q, want %q", s.Verdict.Measurement, got, want)
 	}

@@ -26,7 +26,7 @@ func TestLocalServers(t *testing.T) {
 		{"two, one of which cannot be read", false, &stats.LocalServers{Processes: "pid 4711, vllm", WaitedS: new(0.1), Unknown: "[::1]:8000"}, []string{shares + "it waited at least 100 ms for a core", unread}},
 		{"our own", true, &stats.LocalServers{Processes: "pid 4711, vllm", WaitedS: new(1.2)}, nil},
 	} {
-		s := sound()
+		s := &Summary{Run: Run{DurationS: 10}}
 		s.Run.Demo, s.Client.LocalServers = tt.demo, tt.of
 		if got := localNotes(s); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)

@@ -105,8 +105,10 @@ func chosen[T int64 | float64](a, b T, rule string) T {
 		return max(a, b)
 	case "min":
 		return min(a, b)
+	case "sum":
+		return a + b
 	}
-	return a + b
+	panic("BUG: metrics: a field has the merge tag " + rule)
 }
 
 // mergeCounts adds what was counted of a target to what was counted of others.

@@ -246,8 +246,6 @@ func TestMergeTags(t *testing.T) {
 		}
 	}
 	check(reflect.TypeFor[Summary]())
-	check(reflect.TypeFor[targetStats]())
-	check(reflect.TypeFor[lateReadBounds]())
 	here := map[string]bool{}
 	eachFact(reflect.ValueOf(new(Summary)).Elem(), "", func(key string, _ reflect.Value) {
 		if here[key] = true; oneMachine[key] == "" {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -18,7 +17,7 @@ import (
 const perChunkTolerance = 0.005
 
 // notes returns warnings about the results, one sentence each.
-func notes(s *Summary, all *targetStats, targets []targetStats, urls []string, probed Probed) []string {
+func (c *Collector) notes(s *Summary, all *targetStats, targets []targetStats, probed Probed) []string {
 	out := sentences{}
 	add := out.add
 	for i := range s.Trends {
@@ -32,8 +31,8 @@ func notes(s *Summary, all *targetStats, targets []targetStats, urls []string, p
 	}
 	add(s.Run.Cut && cut+unsent > 0,
 		"%s cut off and %s not sent, because %s: the verdict does not count them as failed",
-		requests(cut), format.Count(unsent), over)
-	perChunk := orZero(s.Tokens.PerChunk)
+		format.Requests(cut), format.Count(unsent), over)
+	perChunk := stats.OrZero(s.Tokens.PerChunk)
 	add(s.Tokens.PerChunk != nil && math.Abs(perChunk-1) > perChunkTolerance,
 		"a chunk has %.2f tokens on average: ITL is per chunk, TPOT per token", perChunk)
 	t := &all.Tokens
@@ -41,14 +40,14 @@ func notes(s *Summary, all *targetStats, targets []targetStats, urls []string, p
 		t.FirstMismatch.row, format.Count(t.FirstMismatch.want),
 		format.Count(t.FirstMismatch.got))
 	add(s.Tokens.FromChunks > 0, "the server sent no usage in %s: their completion tokens are counted chunks",
-		requests(s.Tokens.FromChunks))
+		format.Requests(s.Tokens.FromChunks))
 	add(s.Tokens.OverLong > 0, "%s longer than recorded", format.Many(s.Tokens.OverLong, "completion"))
 	add(s.Tokens.CutShort > 0 && !s.Limits.ForcedOutput,
 		"%s shorter than recorded, because the output length was not forced",
 		format.Many(s.Tokens.CutShort, "completion"))
 	above := s.PrefixCache.AboveIdealRequests
 	add(above > 0, "%s hit %s above the ideal for the plan's order",
-		requests(above), format.Many(all.Cache.AboveTokens, "token"))
+		format.Requests(above), format.Many(all.Cache.AboveTokens, "token"))
 	if k := s.Client.Stamps; k != nil && k.ClockSteps+k.Dropped > 0 {
 		add(true,
 			"the wall clock was set %s during the run (by %s at most): %s around it were not used, and the "+
@@ -62,12 +61,18 @@ func notes(s *Summary, all *targetStats, targets []targetStats, urls []string, p
 		"%s had several choices: TPOT is per choice, tokens and lengths are those of all choices together",
 		format.Many(s.Tokens.SeveralChoices, "response"))
 	out = append(out, connectionNotes(s)...)
-	out = append(out, slices.Concat(gatewayNotes(s, &all.Gateway), historyNotes(s.History), answerNotes(s),
-		unevenNotes(s), outageNotes(s), serverNotes(s), placementNotes(s), localNotes(s))...)
+	var uneven, placement []string
+	// if the requests are routed here, by --route and the weights, the page has tables of that
+	if s.Instances != nil && !c.pairs.OneByOne() {
+		uneven = c.parts.instances.unevenNotes(s.Instances.Parts)
+		placement = placementNotes(s)
+	}
+	out = append(out, slices.Concat(gatewayNotes(s, &all.Gateway), historyNotes(s.History), answerNotes(s), uneven,
+		outageNotes(s), serverNotes(s), placement, localNotes(s))...)
 	add(all.Cache.Finer > 0,
 		"%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size "+
 			"with --engine-block-tokens",
-		requests(all.Cache.Finer))
+		format.Requests(all.Cache.Finer))
 	unknown := probed.Unknown
 	if probed.NoteUnlessReported != "" && s.PrefixCache.HitRatio == nil {
 		unknown = append(slices.Clip(unknown), Unknown{"whether the cache_salt works", probed.NoteUnlessReported})
@@ -75,19 +80,19 @@ func notes(s *Summary, all *targetStats, targets []targetStats, urls []string, p
 	var silent, partly []string
 	var partlyRequests int64
 	for i := range targets {
-		switch c := &targets[i].Cache; {
-		case c.Reports > 0 && c.WithoutUsage > 0:
-			partly = append(partly, urls[i])
-			partlyRequests += c.WithoutUsage
-		case c.Reports == 0 && probed.CacheOff != nil && probed.CacheOff(i): // there are no hits to report
-		case c.Reports == 0 && targets[i].Outcomes[record.OK] > 0 &&
+		switch hits := &targets[i].Cache; {
+		case hits.Reports > 0 && hits.WithoutUsage > 0:
+			partly = append(partly, c.urls[i])
+			partlyRequests += hits.WithoutUsage
+		case hits.Reports == 0 && probed.CacheOff != nil && probed.CacheOff(i): // there are no hits to report
+		case hits.Reports == 0 && targets[i].Outcomes[record.OK] > 0 &&
 			s.Targets[i].CountedHitRatio == nil:
-			silent = append(silent, urls[i])
+			silent = append(silent, c.urls[i])
 		}
 	}
 	if len(partly) > 0 {
 		add(true, "%s sent no usage in %s: their hits are unknown and left out of the reported ratio",
-			several(partly), requests(partlyRequests))
+			several(partly), format.Requests(partlyRequests))
 	}
 	if len(silent) > 0 {
 		unknown = append([]Unknown{{"hits (no cached tokens)", fmt.Sprintf(
@@ -110,7 +115,7 @@ func connectionNotes(s *Summary) []string {
 	out.add(s.Requests.Resent > 0,
 		"%s sent again, since the server closed the connection without an answer: it may have done the work "+
 			"twice, and the times are those of the second attempt (--resend)",
-		requests(s.Requests.Resent))
+		format.Requests(s.Requests.Resent))
 	return out
 }
 
@@ -179,17 +184,6 @@ func Fold(all []Unknown) []string {
 // stopped reports whether the end of a run ends requests so.
 func stopped(o record.Outcome) bool { return o == record.Cancelled || o == record.NotSent }
 
-// maxQuoted bounds a server's message in a note, in characters.
-const maxQuoted = 200
-
-// quote makes a message safe and short enough to print.
-func quote(text string) string {
-	if r := []rune(text); len(r) > maxQuoted {
-		text = string(r[:maxQuoted]) + "…"
-	}
-	return strconv.QuoteToGraphic(text)
-}
-
 // Gateway is what a gateway before the servers reported of its own time and of theirs, over ok requests.
 type Gateway struct {
 	Requests int64 `json:"requests"` // those whose gateway reported one of the two times
@@ -240,8 +234,8 @@ func (g *gatewayCounts) summary() *Gateway {
 		Requests:    g.Requests,
 		OwnMS:       g.Own.Percentiles(1e6),
 		UpstreamMS:  g.Upstream.Percentiles(1e6),
-		Share:       ratio(max(0, g.Head-g.Waiting), g.TTFT),
-		ServerShare: ratio(g.Waiting, g.TTFT),
+		Share:       stats.Ratio(max(0, g.Head-g.Waiting), g.TTFT),
+		ServerShare: stats.Ratio(g.Waiting, g.TTFT),
 	}
 }
 
@@ -255,7 +249,7 @@ func gatewayNotes(s *Summary, all *gatewayCounts) []string {
 		format.Percent(*s.Gateway.Share), format.Percent(*s.Gateway.ServerShare))
 	if own := s.Gateway.OwnMS; own != nil {
 		text += fmt.Sprintf("; the gateway reports %s a request as its own time", format.Duration(own.Mean*1e6, 3))
-		if float64(all.Own.sum) <= 0.5*float64(all.TTFT) {
+		if float64(all.Own.SumNS()) <= 0.5*float64(all.TTFT) {
 			text += ", and the rest is its queue, unless the server sends its head long before the first token"
 		}
 	}
@@ -305,13 +299,10 @@ func historyNotes(h *History) []string {
 // costlyPlacement is how much of the prompt tokens a gateway's placement must cost before a note names it.
 const costlyPlacement = 0.01
 
-// placementNotes has a note on the prefix hits that a gateway's choice of instances cost. If the choice was made here,
-// the table shows it.
+// placementNotes has a note on the prefix hits that a gateway's choice of instances cost.
 func placementNotes(s *Summary) []string {
 	o := s.Routing
-	if o == nil || o.Actual == nil || s.Instances == nil ||
-		len(s.Instances.Parts) != o.Instances ||
-		s.Instances.direct {
+	if o == nil || o.Actual == nil || len(s.Instances.Parts) != o.Instances {
 		return nil
 	}
 	best := o.Of(route.PrefixName)
@@ -398,7 +389,7 @@ func answerNotes(s *Summary) []string {
 		return nil
 	}
 	share := "?"
-	if part := ratio(a.Carried, a.Prompt); part != nil {
+	if part := stats.Ratio(a.Carried, a.Prompt); part != nil {
 		share = format.Percent(*part)
 	}
 	carried := fmt.Sprintf("%s of earlier answers, %s of the input, are in the prompts of %s as recorded",

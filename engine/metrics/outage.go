@@ -41,8 +41,6 @@ type Outage struct {
 	OthersBeforeMS *float64 `json:"others_ttft_p99_before_ms"`
 	// of requests to all others that were sent meanwhile; likewise
 	OthersDuringMS *float64 `json:"others_ttft_p99_during_ms"`
-
-	at failingPlace
 }
 
 // An outage is a stretch of a target's requests, in order of sending. It is the one in which failures outweigh
@@ -76,7 +74,11 @@ func (c *Collector) outages() []Outage {
 		}
 		of[at] = append(of[at], k)
 	})
-	var out []Outage
+	type placed struct {
+		Outage
+		at failingPlace
+	}
+	var found []placed
 	for at, list := range of {
 		slices.SortStableFunc(list, func(a, b *timing) int {
 			return cmp.Compare(a.atNS, b.atNS)
@@ -87,18 +89,21 @@ func (c *Collector) outages() []Outage {
 		}
 		o := c.outage(list, from, to)
 		o.Target = c.urls[at.target]
-		o.at = at
 		if endpoints[at.target] > 1 {
 			o.Address = c.timings.endpoints.of(at.endpoint)
 		}
-		o.countEndings(list, list[from:to])
-		out = append(out, o)
+		countEndings(&o, list, list[from:to])
+		found = append(found, placed{o, at})
 	}
-	slices.SortFunc(out, func(a, b Outage) int {
+	slices.SortFunc(found, func(a, b placed) int {
 		return cmp.Or(cmp.Compare(a.FromS, b.FromS), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Address, b.Address))
 	})
-	for i := range out[:min(len(out), mostOthers)] {
-		c.others(&out[i])
+	var out []Outage
+	for i, o := range found {
+		if i < mostOthers {
+			c.others(&o.Outage, o.at)
+		}
+		out = append(out, o.Outage)
 	}
 	return out
 }
@@ -168,7 +173,7 @@ func (c *Collector) outage(list []*timing, from, to int) Outage {
 // countEndings counts what became of the requests that were in flight at the first refusal of the outage; list is of
 // the whole run. An answer without tokens may be a refusal, too: vLLM 0.32 sends such ones while it drains, and takes
 // connections until its end.
-func (o *Outage) countEndings(list, outage []*timing) {
+func countEndings(o *Outage, list, outage []*timing) {
 	first := slices.IndexFunc(outage, func(k *timing) bool { return k.outcome == record.ConnectError })
 	if first < 0 {
 		return
@@ -218,11 +223,11 @@ func (o *Outage) describeEnding() string {
 }
 
 // others compares the TTFT of all other places before and during an outage at one place.
-func (c *Collector) others(o *Outage) {
+func (c *Collector) others(o *Outage, at failingPlace) {
 	var before, during Distribution
 	c.timings.each(func(k *timing) {
 		ttft := k.latency(TTFT)
-		if ttft == record.None || (failingPlace{k.target, k.endpoint}) == o.at {
+		if ttft == record.None || (failingPlace{k.target, k.endpoint}) == at {
 			return
 		}
 		switch sent := seconds(k.atNS); {
@@ -287,9 +292,9 @@ func (o *Outage) Words() string {
 		when += " to " + format.Seconds(*o.ToS)
 	}
 	text := fmt.Sprintf("%s failed %s (%s of %s, most by %s",
-		who, when, format.Count(o.Failed), requests(o.Requests), o.Outcome)
+		who, when, format.Count(o.Failed), format.Requests(o.Requests), o.Outcome)
 	if o.Error != "" {
-		text += ", " + quote(o.Error)
+		text += ", " + format.Quote(o.Error)
 	}
 	return text + ")" + o.describeEnding() + o.describeOthers()
 }
@@ -313,7 +318,7 @@ func (f *Failure) Words() string {
 		text = fmt.Sprintf("HTTP %d", f.Status)
 	}
 	if f.Example != "" {
-		text += " " + quote(f.Example)
+		text += " " + format.Quote(f.Example)
 	}
 	return text
 }
@@ -344,7 +349,10 @@ func kindOf(r *record.Record) Failure {
 // failureKinds counts failures by kind. A server can send 500 statuses at most, so it is bounded.
 type failureKinds map[Failure]*Failure
 
-func (f failureKinds) add(k Failure, n int64, text string) {
+// add counts a request that is not ok.
+func (f failureKinds) add(r *record.Record) { f.count(kindOf(r), 1, r.Error) }
+
+func (f failureKinds) count(k Failure, n int64, text string) {
 	of := f[k]
 	if of == nil {
 		of = new(k)
@@ -374,6 +382,6 @@ func (f failureKinds) list(over bool) []Failure {
 // merge adds all that is in o.
 func (f failureKinds) merge(o failureKinds) {
 	for kind, of := range o {
-		f.add(kind, of.Count, of.Example)
+		f.count(kind, of.Count, of.Example)
 	}
 }

@@ -121,7 +121,8 @@ func TestFate(t *testing.T) {
 		if len(sum.Outages) != 1 {
 			t.Fatalf("%s: %+v", c.name, sum.Outages)
 		}
-		if got := sum.Outages[0].describeEnding(); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+		words := sum.Outages[0].Words()
+		if got := words[strings.LastIndex(words, ")")+1:]; (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q; %+v", c.name, got, c.want, sum.Outages[0])
 		}
 	}

@@ -31,11 +31,14 @@ const (
 // quantities are all that --require can bound, in the order of a list for people: distributions and rates by their
 // keys in the summary.
 func quantities() (all []quantity) {
-	for _, f := range runFields {
+	for _, l := range LatenciesIn[RunLatencies]() {
 		for j, percentile := range fieldsOf[float64](reflect.TypeFor[stats.Percentiles]()) {
-			all = append(all, quantity{latencies[f.latency].Key + "." + percentile, inMS, func(s *Summary) *float64 {
-				values, unitNS := s.Latency(f.latency)
+			all = append(all, quantity{latencies[l].Key + "." + percentile, inMS, func(s *Summary) *float64 {
+				values, unitNS := s.Latency(l)
 				if values == nil {
+					return nil
+				}
+				if percentile == "p75" && values.P75 < values.P50 { // of a version that did not have it
 					return nil
 				}
 				return new(reflect.ValueOf(values).Elem().Field(j).Float() / (1e6 / unitNS))
@@ -62,8 +65,14 @@ func quantities() (all []quantity) {
 		}},
 		quantity{errorRate, share,
 			func(s *Summary) *float64 {
-				return ratio(s.Requests.Failed, s.Requests.Planned-s.Requests.Stopped)
+				return stats.Ratio(s.Requests.Failed, s.Requests.Planned-s.Requests.Stopped)
 			}},
+		quantity{"coverage", share, func(s *Summary) *float64 {
+			if s.Run.DurationS <= 0 || s.Run.AnsweredS <= 0 {
+				return nil
+			}
+			return new(min(1, s.Run.AnsweredS/s.Run.DurationS))
+		}},
 		quantity{"prefix_hits", share, func(s *Summary) *float64 { return s.PrefixCache.HitRatio }},
 		quantity{"hits_of_ideal", share, func(s *Summary) *float64 {
 			hits := s.PrefixCache.HitRatio
@@ -120,7 +129,7 @@ func unknownQuantity(name string) error {
 		return strings.Contains(name, ".") && !strings.HasSuffix(name, ".p99")
 	})
 	return &UnknownName{name, Quantities(), fmt.Sprintf(
-		"%q is no number of a run; there are %s, and .p50 .p90 .p95 .p999 .max and .mean in place of .p99",
+		"%q is no number of a run; there are %s, and .p50 .p75 .p90 .p95 .p999 .max and .mean in place of .p99",
 		name, strings.Join(names, ", "),
 	)}
 }
@@ -136,24 +145,23 @@ func ParseRequirement(text string) (name, op string, limit float64, err error) {
 	if strings.HasPrefix(text[at+1:], "=") {
 		op += "="
 	}
-	name = strings.TrimSpace(text[:at])
-	q, err := findQuantity(name)
+	name, unit, err := FindQuantity(strings.TrimSpace(text[:at]))
 	if err != nil {
 		return "", "", 0, err
 	}
-	if limit, err = parseLimit(strings.TrimSpace(text[at+len(op):]), q.unit); err != nil {
+	if limit, err = parseLimit(strings.TrimSpace(text[at+len(op):]), unit); err != nil {
 		err = fmt.Errorf("%q: %w", text, err)
 	}
-	return q.name, op, limit, err
+	return name, op, limit, err
 }
 
-// findQuantity returns the quantity that people call name.
-func findQuantity(name string) (quantity, error) {
-	q := quantityOf(strings.Replace(strings.ToLower(strings.ReplaceAll(name, "-", "_")), ".p99.9", ".p999", 1))
+// FindQuantity returns what results call the quantity that people call so, and its unit.
+func FindQuantity(called string) (name, unit string, err error) {
+	q := quantityOf(strings.Replace(strings.ToLower(strings.ReplaceAll(called, "-", "_")), ".p99.9", ".p999", 1))
 	if q.name == "" {
-		return q, unknownQuantity(name)
+		return "", "", unknownQuantity(called)
 	}
-	return q, nil
+	return q.name, q.unit, nil
 }
 
 // parseLimit reads a limit in a unit: a time is in ms unless it says otherwise, a share is a number from 0 to 1 or
@@ -248,9 +256,9 @@ func neededValues(s *Summary, name string) int64 {
 
 // decides reports whether a lower percentile of the same latency, which has enough values, tells whether an objective
 // is met: as a higher one is no smaller, it exceeds what the lower one exceeds.
-func (o *Objective) decides(s *Summary, exceeds func(float64) bool) bool {
+func decides(o *Objective, s *Summary, exceeds func(float64) bool) bool {
 	latency, _, _ := strings.Cut(o.Metric, ".")
-	for _, lower := range []string{"p50", "p90", "p95", "p99"} {
+	for _, lower := range stats.PercentileKeys() {
 		name := latency + "." + lower
 		if name == o.Metric || neededValues(s, name) > 0 {
 			return false
@@ -277,7 +285,7 @@ func objective(s *Summary, unsafe []Unsafe, text, name, op string, limit float64
 	if o.Needed > 0 {
 		o.TooFew = true
 		atLeast := op[0] == '>'
-		if o.decides(s, func(v float64) bool { return met(v) == atLeast }) {
+		if decides(&o, s, func(v float64) bool { return met(v) == atLeast }) {
 			o.Met = atLeast
 			o.Needed = 0
 		}
@@ -295,9 +303,9 @@ func objective(s *Summary, unsafe []Unsafe, text, name, op string, limit float64
 	return o
 }
 
-// Words says what the value is, with its unit, or that there is none. If the client may have moved it, they say
+// Outcome says what the value is, with its unit, or that there is none. If the client may have moved it, they say
 // whether that changes the outcome.
-func (o *Objective) Words() string {
+func Outcome(o *Objective) string {
 	switch unit := quantityOf(o.Metric).unit; {
 	case o.Aborted != "":
 		return o.Aborted

@@ -11,7 +11,7 @@ import (
 // measuredRun is a summary in which every number is another one.
 func measuredRun() *Summary {
 	values := func(from float64) *stats.Percentiles {
-		return &stats.Percentiles{P50: from + 50, P90: from + 90, P95: from + 95, P99: from + 99, P999: from + 99.9, Max: from + 100, Mean: from + 55, Count: 99_999}
+		return &stats.Percentiles{P50: from + 50, P75: from + 75, P90: from + 90, P95: from + 95, P99: from + 99, P999: from + 99.9, Max: from + 100, Mean: from + 55, Count: 99_999}
 	}
 	s := sound()
 	s.TTFTMS, s.TPOTMS, s.ITLMS, s.E2EMS = values(100), values(200), values(300), values(400)
@@ -64,12 +64,12 @@ func TestRequire(t *testing.T) {
 			continue
 		}
 		o := all[0]
-		if o.Text != c.text || o.Value == nil || *o.Value != c.value || o.Limit != c.limit || o.Met != c.met || c.words != "" && o.Words() != c.words {
-			t.Errorf("%s: %+v (%s), want %+v", c.text, o, o.Words(), c)
+		if o.Text != c.text || o.Value == nil || *o.Value != c.value || o.Limit != c.limit || o.Met != c.met || c.words != "" && Outcome(&o) != c.words {
+			t.Errorf("%s: %+v (%s), want %+v", c.text, o, Outcome(&o), c)
 		}
 		empty := &Summary{Limits: s.Limits}
-		if o = Objectives(empty, nil)[0]; !strings.HasSuffix(o.Metric, "_per_s") && (o.Met || o.Words() != "the run has no "+o.Metric) {
-			t.Errorf("%s of a run without numbers: %+v, %s", c.text, o, o.Words())
+		if o = Objectives(empty, nil)[0]; !strings.HasSuffix(o.Metric, "_per_s") && (o.Met || Outcome(&o) != "the run has no "+o.Metric) {
+			t.Errorf("%s of a run without numbers: %+v, %s", c.text, o, Outcome(&o))
 		}
 	}
 }
@@ -145,11 +145,11 @@ func TestRequireOfUnsafe(t *testing.T) {
 		words := "199.0 ms ± 30.0 ms: " + map[Objective]string{
 			{}: "missed all the same", {Unsure: true}: "may be met", {Met: true, Unsure: true}: "may be missed", {Met: true}: "met all the same",
 		}[want]
-		if o := all[0]; o.Met != want.Met || o.Unsure != want.Unsure || o.EffectMS != 30 || o.Words() != words {
-			t.Errorf("%s: %+v, %q", text, o, o.Words())
+		if o := all[0]; o.Met != want.Met || o.Unsure != want.Unsure || o.EffectMS != 30 || Outcome(&o) != words {
+			t.Errorf("%s: %+v, %q", text, o, Outcome(&o))
 		}
-		if o := all[1]; o.Unsure || o.EffectMS != 0 || o.Words() != "150.0 ms" {
-			t.Errorf("a safe number: %+v, %q", o, o.Words())
+		if o := all[1]; o.Unsure || o.EffectMS != 0 || Outcome(&o) != "150.0 ms" {
+			t.Errorf("a safe number: %+v, %q", o, Outcome(&o))
 		}
 	}
 }
@@ -178,8 +178,8 @@ func TestRequireOfFewValues(t *testing.T) {
 		s.Limits.Require = []string{c.text}
 		v := Judge(s)
 		o := v.Objectives[0]
-		if o.Words() != c.words || o.Met != c.met || v.Missed() != c.missed || v.Undecided() != c.undecided {
-			t.Errorf("%s of %d values: %+v, %q", c.text, c.count, o, o.Words())
+		if Outcome(&o) != c.words || o.Met != c.met || v.Missed() != c.missed || v.Undecided() != c.undecided {
+			t.Errorf("%s of %d values: %+v, %q", c.text, c.count, o, Outcome(&o))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/scrape"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // Servers is what the servers reported during the run. The summary has our own numbers beside it.
@@ -67,11 +68,11 @@ func serverNotes(s *Summary) []string {
 	out := sentences{}
 	add := out.add
 	all := &s.Servers.All
-	running := orZero(all.RunningBefore)
-	preempted := orZero(all.Preemptions)
+	running := stats.OrZero(all.RunningBefore)
+	preempted := stats.OrZero(all.Preemptions)
 	add(running > 0,
 		"before the first request the servers were running %s already: others use them, or their gauges lag behind",
-		requests(int64(running)))
+		format.Requests(int64(running)))
 	for _, t := range s.Servers.Targets {
 		add(t.Alternates,
 			"each reading of the metrics of %s is another server's, as behind a load balancer, so nothing is "+
@@ -82,19 +83,19 @@ func serverNotes(s *Summary) []string {
 			t.Target, format.Many(t.Restarts, "time"))
 		down := slices.ContainsFunc(s.Outages, func(o Outage) bool { return o.Target == t.Target })
 		add(t.Missed > 0 && !down, "%s did not answer %d of %s of its metrics, the last one: %s",
-			t.Target, t.Missed, format.Many(t.Missed+t.Samples, "scrape"), quote(t.Error))
+			t.Target, t.Missed, format.Many(t.Missed+t.Samples, "scrape"), format.Quote(t.Error))
 	}
 	add(s.Servers.Apart != "", "the servers' counts are not those of this run: %s", s.Servers.Apart)
 	add(preempted > 0,
 		"the servers preempted requests (%s): their KV caches were too small for what ran at once",
 		format.Many(int64(preempted), "time"))
-	if drafts := orZero(all.DraftTokens); drafts > 0 {
+	if drafts := stats.OrZero(all.DraftTokens); drafts > 0 {
 		made := ""
 		if s.Workload.Verbatims < s.Workload.Requests {
 			made = "; of prompts made of random tokens that says nothing about real text, and nor do TPOT and ITL"
 		}
 		add(true, "speculative decoding: the servers' models accepted %s of %s%s",
-			format.Percent(orZero(all.AcceptedTokens)/drafts),
+			format.Percent(stats.OrZero(all.AcceptedTokens)/drafts),
 			format.Many(int64(drafts), "draft token"), made)
 	}
 	if w := all.WaitingShare; w != nil && *w > longQueue {
@@ -144,7 +145,7 @@ func hitNotes(s *Summary) []string {
 		why = "; they count the failed ones, too"
 	case s.PrefixCache.UnreportedRequests > 0:
 		why = fmt.Sprintf("; they count %s whose answers do not report hits, too",
-			requests(s.PrefixCache.UnreportedRequests))
+			format.Requests(s.PrefixCache.UnreportedRequests))
 	case s.Servers.Whole:
 		why = "; they count the requests of others, too, and those that they put back into the queue"
 	default:
@@ -176,9 +177,9 @@ func tokenNotes(s *Summary) []string {
 	case made < came:
 		why = "they count otherwise, or not all that serve were read (--scrape-url)"
 	case s.Requests.Sent > s.Requests.OK:
-		why = fmt.Sprintf("it went to %s that failed, or others use them, too", requests(s.Requests.Sent-s.Requests.OK))
+		why = fmt.Sprintf("it went to %s that failed, or others use them, too", format.Requests(s.Requests.Sent-s.Requests.OK))
 	case s.Requests.Resent > 0:
-		why = fmt.Sprintf("%s sent twice, or others use them, too", requests(s.Requests.Resent))
+		why = fmt.Sprintf("%s sent twice, or others use them, too", format.Requests(s.Requests.Resent))
 	}
 	return []string{fmt.Sprintf("the servers made %s tokens during the run, and %s came in answers that ended ok: %s",
 		format.Count(int64(made)), format.Count(int64(came)), why)}

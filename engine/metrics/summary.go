@@ -124,6 +124,8 @@ type Run struct {
 	MonotonicStartNS int64     `json:"monotonic_start_ns" merge:"none"` // CLOCK_MONOTONIC at the start
 	// from the start to the end of the last request; of a window its length
 	DurationS float64 `json:"duration_s" merge:"max"`
+	// likewise, to the end of the last one that ended ok; absent if none did
+	AnsweredS float64 `json:"answered_s,omitempty" merge:"max"`
 	Scale     float64 `json:"scale" merge:"none"` // speed: 2 is twice as fast as recorded
 	// "trace time", or the rate or closed loop in its place: "300 requests/s", "closed loop of 8", "8 lanes"
 	Pace string `json:"pace" merge:"none"`
@@ -392,11 +394,8 @@ type Part struct {
 type Breakdown struct {
 	Parts []Part `json:"parts"` // instances or addresses, by name
 	// coefficient of variation of their requests (population standard deviation / mean); null below two parts
-	CV                               *float64 `json:"cv"`
-	TokensCV                         *float64 `json:"tokens_cv"` // likewise of the prompt tokens of ok requests
-	requestsByChance, tokensByChance float64  // the variations that chance would give to equal parts
-	// of instances: each has an address of its own, so that it was us who gave it its requests
-	direct bool
+	CV       *float64 `json:"cv"`
+	TokensCV *float64 `json:"tokens_cv"` // likewise of the prompt tokens of ok requests
 
 	Rest int64 `json:"rest"` // requests of parts beyond the first 1,024, which are not listed
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // targetStats is what is counted for one target, and, merged, for the whole run.
@@ -80,7 +81,7 @@ func (s *targetStats) add(r *record.Record) {
 			s.LeftOut++
 			return
 		}
-		s.Kinds.add(kindOf(r), 1, r.Error)
+		s.Kinds.add(r)
 		return
 	}
 	s.Tokens.add(r)
@@ -195,16 +196,16 @@ func recordedHits(all *targetStats, targets []targetStats) *RecordedHits {
 	out := &RecordedHits{
 		Requests:         c.Requests,
 		PromptTokens:     prompt,
-		RecordedHitRatio: ratio(c.Tokens, prompt),
+		RecordedHitRatio: stats.Ratio(c.Tokens, prompt),
 	}
 	if c.Cache.Ideals == c.Requests {
-		out.ExpectedHitRatio = ratio(c.Cache.Expected, prompt)
+		out.ExpectedHitRatio = stats.Ratio(c.Cache.Expected, prompt)
 	}
 	silent := func(t targetStats) bool {
 		return t.RecordedCache.Requests > 0 && t.Cache.Reports == 0
 	}
 	if c.Cache.WithoutUsage == 0 && !slices.ContainsFunc(targets, silent) {
-		out.ReportedHitRatio = ratio(c.Cache.Reported, prompt)
+		out.ReportedHitRatio = stats.Ratio(c.Cache.Reported, prompt)
 	}
 	return out
 }
@@ -215,7 +216,7 @@ func (c *cacheCounts) hitRatio() *float64 {
 	if c.Reports == 0 {
 		return nil
 	}
-	return ratio(c.Reported, c.PromptWithUsage)
+	return stats.Ratio(c.Reported, c.PromptWithUsage)
 }
 
 // PromptTokens is the server's count, or the trace's where it gave none; record.None without either.

@@ -11,9 +11,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// Until ends a run when a percentile is known well enough. It looks at few moments, each after twice as many requests
-// as the one before: whoever stops at the first narrow interval stops where chance made it too narrow. Make it with
-// ParseUntil. It belongs to one goroutine.
+// Until is how well a percentile is known that ends the run when it is known well enough.
 type Until struct {
 	Text      string  `json:"text"`       // as given, such as ttft.p99±5%
 	Metric    string  `json:"metric"`     // the percentile, such as ttft.p99
@@ -23,32 +21,39 @@ type Until struct {
 	Requests  int64   `json:"requests"`   // that the latest look saw; 0 = none came
 	// why the run has no interval: few, dependent, conversations or at_once; "" if it has
 	Unknown stats.Unknown `json:"unknown"`
+}
+
+// Precision ends a run when a percentile is known well enough. It looks at few moments, each after twice as many
+// requests as the one before: whoever stops at the first narrow interval stops where chance made it too narrow. Make it
+// with ParseUntil. It belongs to one goroutine.
+type Precision struct {
+	Until
 
 	latency  int
 	perMille int64
 	next     int64 // after how many requests it looks again
 }
 
-// firstLook is after how many requests an Until looks at the soonest.
+// firstLook is after how many requests a Precision looks at the soonest.
 const firstLook = 400
 
 // ParseUntil reads when a percentile is known well enough, such as ttft.p99±5% or ttft.p99+-5%.
-func ParseUntil(text string) (*Until, error) {
-	name, width, found := strings.Cut(strings.NewReplacer("+/-", "±", "+-", "±").Replace(text), "±")
+func ParseUntil(text string) (*Precision, error) {
+	percentile, width, found := strings.Cut(strings.NewReplacer("+/-", "±", "+-", "±").Replace(text), "±")
 	if !found {
 		return nil, fmt.Errorf("%q: want PERCENTILE±WIDTH, such as ttft.p99±5%%, or ttft.p99+-5%%", text)
 	}
-	q, err := findQuantity(strings.TrimSpace(name))
+	name, _, err := FindQuantity(strings.TrimSpace(percentile))
 	if err != nil {
 		return nil, err
 	}
-	u := &Until{Text: text, PlusMinus: -1, Metric: q.name}
+	u := &Precision{Until: Until{Text: text, PlusMinus: -1, Metric: name}}
 	key := ""
-	key, u.perMille = percentileOf(q.name)
+	key, u.perMille = PercentileOf(name)
 	u.latency = FindLatency(key)
 	if u.perMille == 0 || !hasIntervals(u.latency) {
 		return nil, fmt.Errorf("%q: %s has no interval; want a percentile of a request's latency, such as ttft.p99 or "+
-			"e2e.p50", text, q.name)
+			"e2e.p50", text, name)
 	}
 	number, isPercent := strings.CutSuffix(strings.TrimSpace(width), "%")
 	percent, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
@@ -70,7 +75,7 @@ func hasIntervals(latency int) bool {
 
 // Look reports whether the run may end: c has as many requests as the next look needs, and its interval is narrow
 // enough.
-func (u *Until) Look(c *Collector) bool {
+func (u *Precision) Look(c *Collector) bool {
 	if n := c.okRequests(); n >= u.next {
 		for u.next <= n {
 			u.next *= 2
@@ -82,9 +87,9 @@ func (u *Until) Look(c *Collector) bool {
 }
 
 // End measures all of the run, which is over. What was in flight at the last look may have moved the interval.
-func (u *Until) End(c *Collector) { u.measure(c, c.okRequests()) }
+func (u *Precision) End(c *Collector) { u.measure(c, c.okRequests()) }
 
-func (u *Until) measure(c *Collector, n int64) {
+func (u *Precision) measure(c *Collector, n int64) {
 	u.PlusMinus, u.Unknown, u.Requests = -1, stats.TooFew, n
 	if c.timings.spilled > 0 {
 		return

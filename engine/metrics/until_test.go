@@ -16,7 +16,7 @@ import (
 
 // endedBy replays a run until u ends it, and returns how many requests that took. holds tells whether the interval at the
 // end holds a value in ms.
-func endedBy(u *Until, all []record.Record) (n int, holds func(ms float64) bool) {
+func endedBy(u *Precision, all []record.Record) (n int, holds func(ms float64) bool) {
 	c := NewCollector([]string{"http://a"})
 	for n = 0; n < len(all) && !u.Look(c); n++ {
 		c.Add(&all[n], 0)
@@ -88,7 +88,7 @@ func TestUntilInWorlds(t *testing.T) {
 
 // TestUntil: it looks at doublings, ends at a narrow interval, and says why there is none.
 func TestUntil(t *testing.T) {
-	run := func(text string, n int, ttft func(i int) int64) *Until {
+	run := func(text string, n int, ttft func(i int) int64) *Precision {
 		u, err := ParseUntil(text)
 		if err != nil {
 			t.Fatal(err)

@@ -204,7 +204,7 @@ func faults(s *Summary) []Reason {
 	usedShare := s.Client.CPUS / max(1e-9, s.Run.DurationS*float64(s.Run.Host.CPUs))
 	surplus := float64(w.ShortSurplus) / max(1, float64(w.InputTokens))
 	failed := ""
-	hitBy := requests(c.AboveIdealRequests)
+	hitBy := format.Requests(c.AboveIdealRequests)
 	if len(r.Failures) > 0 {
 		failed = count(r.Failures[0].Count) + " of them: " + r.Failures[0].Words()
 	}
@@ -219,34 +219,34 @@ func faults(s *Summary) []Reason {
 		code          Code
 		what, why, do string
 	}{
-		{died != "", SenderDied, count(r.Sent) + " of " + requests(r.Planned) + " were sent", died,
+		{died != "", SenderDied, count(r.Sent) + " of " + format.Requests(r.Planned) + " were sent", died,
 			"run again, or send from threads of this process with --sender thread"},
 		{s.Run.PrimerFailed != "", PrimerFailed, "nothing was measured, since the servers' caches could not be filled",
 			s.Run.PrimerFailed, "see \"error\" in requests.jsonl"},
 		{s.Run.Partial && died == "" && s.Run.PrimerFailed == "" && (s.Window == nil || r.Stopped > 0), Interrupted,
-			"interrupted when " + count(r.Sent) + " of " + requests(r.Planned) + " had been sent",
+			"interrupted when " + count(r.Sent) + " of " + format.Requests(r.Planned) + " had been sent",
 			"", ""},
 		{r.OK+r.Failed+r.Stopped != r.Planned, Unaccounted,
-			requests(r.Planned) + " planned but " + count(r.OK+r.Failed+r.Stopped) + " recorded",
+			format.Requests(r.Planned) + " planned but " + count(r.OK+r.Failed+r.Stopped) + " recorded",
 			"", reportBug},
 		{r.Unwritten > 0, Unwritten, format.Many(r.Unwritten, "record") +
 			" could not be written to disk, though this summary counts them", "",
 			"make room and run again"},
 		{r.OK == 0 && r.Failed > 0, NothingOK,
-			"none of " + requests(r.Failed) + " succeeded, so nothing was measured", failed,
+			"none of " + format.Requests(r.Failed) + " succeeded, so nothing was measured", failed,
 			"see \"error\" in requests.jsonl"},
 		{s.Connections.NoResources > 0, ClientFailures,
-			requests(s.Connections.NoResources) +
+			format.Requests(s.Connections.NoResources) +
 				" failed because this machine had no descriptor, port or memory for a connection", "",
 			"raise the limit (ulimit -n, net.ipv4.ip_local_port_range), or have fewer requests in flight"},
-		{r.Early > 0, SentEarly, requests(r.Early) + " sent before the planned time", "", reportBug},
+		{r.Early > 0, SentEarly, format.Requests(r.Early) + " sent before the planned time", "", reportBug},
 		{usedShare > starvedShare && s.Run.DurationS > 0 && r.Sent > 0 &&
 			s.Run.Host.CPUs > 0, Starved, "the client lacked CPU time, so its times are not the server's",
 			"it used " + format.Percent(usedShare) + " of " + format.Many(s.Run.Host.CPUs, "core"),
 			"give it more cores, or replay from several machines"},
 		{t.PromptMismatches > 0, Prompts,
 			"the server counted other prompt tokens than were sent in " + count(t.PromptMismatches) +
-				" of " + requests(r.OK),
+				" of " + format.Requests(r.OK),
 			"its chat template is not constant, or its tokenizer splits our words", "see the notes and --tokenizer"},
 		{float64(w.ShortSurplus) > shortTolerance*float64(w.InputTokens), ShortRows,
 			format.Many(w.ShortRows, "row") + " got " + format.Many(w.ShortSurplus, "prompt token") +
@@ -254,7 +254,7 @@ func faults(s *Summary) []Reason {
 			"they are no longer than what the server adds to a prompt", "use --api completions, or leave them out"},
 		{wrong.WrongRequests > 0, WrongAnswers,
 			"the servers made other tokens than they were told in " + count(wrong.WrongRequests) +
-				" of " + requests(r.OK) + ", " + format.Many(wrong.WrongTokens, "token") +
+				" of " + format.Requests(r.OK) + ", " + format.Many(wrong.WrongTokens, "token") +
 				" in all",
 			wrong.First, "serve without speculative decoding, or leave out --force-answers"},
 		{t.CutShort > 0 && s.Limits.ForcedOutput, CutShort,
@@ -276,5 +276,3 @@ func faults(s *Summary) []Reason {
 	}
 	return out
 }
-
-func requests(n int64) string { return format.Many(n, "request") }

@@ -235,13 +235,13 @@ func TestInterruptOutsideAWindow(t *testing.T) {
 // TestCostAndEnergy: 3600 an hour is 1 a second, and 500 W are 500 J a second.
 func TestCostAndEnergy(t *testing.T) {
 	s := Summary{Run: Run{DurationS: 20}, Throughput: Throughput{RequestsPerS: 4, InputTokensPerS: 2000, OutputTokensPerS: 500}}
-	s.setEnergy()
+	s.Energy = energy(&s)
 	if s.Energy != nil {
 		t.Errorf("energy %+v of no server", s.Energy)
 	}
 	s.Servers = &Servers{Servers: scrape.Servers{All: scrape.Server{PowerW: &scrape.Gauge{Mean: 500}}}}
 	s.Price(3600)
-	s.setEnergy()
+	s.Energy = energy(&s)
 	text := func(v any) string { b, _ := json.Marshal(v); return string(b) }
 	expect.Equal(t, text(s.Cost), `{"price_per_hour":3600,"total":20,"per_1m_input_tokens":500,"per_1m_output_tokens":2000,"per_1m_tokens":400,"per_request":0.25}`, "cost")
 	expect.Equal(t, text(s.Energy), `{"joules":10000,"j_per_token":0.2,"j_per_output_token":1,"j_per_request":125}`, "energy")

@@ -1,6 +1,9 @@
 package replay
 
-import "github.com/fastreplay/fastreplay/engine/metrics"
+import (
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
 
 // watchEnd begins to watch for what ends the run early. Validate has refused what cannot.
 func (r *runner) watchEnd() {
@@ -10,6 +13,11 @@ func (r *runner) watchEnd() {
 		planned -= int(d.Prepare)
 	}
 	r.loss, _ = metrics.ParseLoss(r.cfg.Limits.AbortIf, int64(planned))
+	if r.loss != nil && r.cfg.Sessions.Recycle {
+		r.note("abort_recycle", "--abort-if %s: the run counts as lost only if it is whatever all %s do that servers a "+
+			"hundred times as fast would get, so it may end late or not at all", r.loss.Text,
+			format.Many(planned, "planned request"))
+	}
 }
 
 // mayEnd ends the run if it knows enough, or is lost. It is called about once a second, by the goroutine that records.

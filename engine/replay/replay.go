@@ -198,9 +198,9 @@ type runner struct {
 	writer    *report.Writer
 	servers   *serverWatch // nil before they are watched
 
-	until   *metrics.Until // nil if the run does not end when it knows enough
-	loss    *metrics.Loss  // nil if it does not end when it is lost
-	aborted string         // why it was ended since it is lost; "" = it was not
+	until   *metrics.Precision // nil if the run does not end when it knows enough
+	loss    *metrics.Loss      // nil if it does not end when it is lost
+	aborted string             // why it was ended since it is lost; "" = it was not
 }
 
 func newRunner(cfg *Config, observer Observer) *runner {

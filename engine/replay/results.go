@@ -94,6 +94,10 @@ func (r *runner) discard() error {
 
 // conclude writes what a finished run leaves behind.
 func (r *runner) conclude(found engine.Result, records []record.Record) (*metrics.Summary, error) {
+	if r.aborted != "" && found.Run.Partial { // whoever stops a lost run only ends its grace period
+		found.Run.Partial = false
+		found.Run.Cut = true
+	}
 	if !found.Run.Partial {
 		r.observer.Tick(&r.Running, true)
 	}
@@ -126,7 +130,7 @@ func (r *runner) conclude(found engine.Result, records []record.Record) (*metric
 	}
 	if r.until != nil {
 		r.until.End(r.collector)
-		info.Until = r.until
+		info.Until = &r.until.Until
 		info.Notes = append(info.Notes, fmt.Sprintf("--until %s: %s", r.until.Text, r.until.Words()))
 	}
 	info.Run.Aborted = r.aborted
@@ -254,7 +258,7 @@ func (r *runner) info(found engine.Result) metrics.Summary {
 		Amplify:     r.load.Facts.Amplify,
 		Limits:      r.cfg.Limits,
 		Notes: slices.Concat(
-			metrics.Texts(r.notes.Kept), r.leftOutNotes(found.LeftOut), r.playNotes(found), r.idleNotes(found),
+			metrics.Texts(r.notes.Kept), r.leftOutNotes(found.LeftOut, found.Run.Partial), r.playNotes(found), r.idleNotes(found),
 			placementNotes(found.Placement),
 		),
 	}
@@ -334,7 +338,7 @@ func (r *runner) playNotes(found engine.Result) []string {
 }
 
 // leftOutNotes notes how many requests waited for others until the run was over.
-func (r *runner) leftOutNotes(out []int32) []string {
+func (r *runner) leftOutNotes(out []int32, partial bool) []string {
 	if r.load.Plan.Dependencies == nil {
 		return nil
 	}
@@ -353,6 +357,8 @@ func (r *runner) leftOutNotes(out []int32) []string {
 	}
 	over := fmt.Sprintf("--duration %v was over", r.cfg.Pacing.Duration)
 	switch {
+	case partial:
+		over = "the run was interrupted"
 	case r.aborted != "":
 		over = "--abort-if ended the run"
 	case r.until != nil && r.until.Reached:

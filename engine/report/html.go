@@ -84,7 +84,9 @@ func pageTitle(dir string, s *metrics.Summary) string {
 	return title
 }
 
-func shortURL(url string) string { return strings.TrimPrefix(url, "http://") }
+func shortURL(url string) string {
+	return strings.TrimPrefix(url, "http://")
+}
 
 // verdictSection is what one reads first.
 func verdictSection(s *metrics.Summary) chart.Section {
@@ -125,7 +127,8 @@ func verdictSection(s *metrics.Summary) chart.Section {
 			Lines: objectiveLines(v),
 		}
 		all := format.Many(len(v.Objectives), "objective")
-		if n := v.Missed(); n > 0 {
+		n := v.Missed()
+		if n > 0 {
 			wanted.Grade = chart.Bad
 			wanted.Word = fmt.Sprintf("%d of %s missed", n, all)
 		} else if n = v.Undecided(); n > 0 {
@@ -144,7 +147,7 @@ func verdictSection(s *metrics.Summary) chart.Section {
 func objectiveLines(v *metrics.Verdict) []string {
 	var met, undecided, missed []string
 	for _, o := range v.Objectives {
-		text := o.Text + " (" + o.Words() + ")"
+		text := o.Text + " (" + metrics.Outcome(&o) + ")"
 		switch {
 		case o.Met:
 			met = append(met, "✓ "+text)
@@ -203,13 +206,15 @@ func factsOf(parts []*part) (facts [][2]string) {
 		}
 	}
 	rates := "under_load."
-	if v := at["under_load.until_s"]; v == "" || v == "0" { // of an earlier version
+	v := at["under_load.until_s"]
+	if v == "" || v == "0" { // of an earlier version
 		rates = "throughput."
 	}
 	for line := range strings.Lines(firstFacts) {
 		name, key, _ := strings.Cut(line, "  ")
 		key = strings.Replace(strings.TrimSpace(key), "rates.", rates, 1)
-		if text := at[key]; text != "" {
+		text := at[key]
+		if text != "" {
 			facts = append(facts, [2]string{name, text})
 		}
 	}
@@ -235,7 +240,10 @@ func tablesOf(parts []*part, columns string, paths ...string) (out []chart.Table
 
 // table has the rows of a part, or else a row for each of its fields.
 func (p *part) table(columns string) chart.Table {
-	t := chart.Table{Title: p.path, Head: []string{"", ""}}
+	t := chart.Table{
+		Title: p.path,
+		Head:  []string{"", ""},
+	}
 	if len(p.rows) == 0 {
 		for _, f := range p.fields {
 			t.Rows = append(t.Rows, chart.Texts(f[:]...))
@@ -284,7 +292,7 @@ func (p *part) keyOf(field [2]string) string {
 // latencyTable is the distributions of the summary, with marks at what says little.
 func latencyTable(s *metrics.Summary) chart.Table {
 	t := chart.Table{
-		Head: []string{"", "values", "p50", "p90", "p95", "p99", "p999", "max", "mean"},
+		Head: []string{"", "values", "p50", "p75", "p90", "p95", "p99", "p999", "max", "mean"},
 	}
 	for _, l := range shownLatencies(s, metrics.OnPage) {
 		row := chart.Texts(l.name, format.Count(l.q.Count))
@@ -328,24 +336,16 @@ func (p *screen) jobs() {
 	if j == nil {
 		return
 	}
-	turns := cmp.Or(p.Turns, &metrics.Turns{})
-	ratio := ""
-	if j.Ratio != nil {
-		most := three(j.Ratio.Max)
-		ratio = "p50 " + three(j.Ratio.P50) + " × as long as recorded, max " + most + " ×"
-	}
-	p.field(first, 2, "jobs",
-		format.Count(j.Finished)+" of "+format.Counted(j.Jobs, "finished"),
-		format.Some(j.WithFailures, "with failures"),
-		format.Some(j.CutOff, "cut off"),
-		known(format.Rate, j.PerH, "jobs/h"),
-		ratio,
-		format.Some(turns.Overtaking, "overtaking"))
+	p.values(first, 2, "jobs", "{jobs.finished count} of {jobs.jobs count} finished | "+
+		"{jobs.with_failures some} with failures | {jobs.cut_off some} cut off | {jobs.jobs_per_h rate} jobs/h | "+
+		"p50 {jobs.completion_ratio.p50 three} × as long as recorded, max {jobs.completion_ratio.max three} × | "+
+		"{turns.overtaking some} overtaking")
 	if j.CompletionS != nil && j.CompletionS.Mean > 0 {
 		waits := j.WaitsS.Mean / j.CompletionS.Mean
 		behind := ""
-		if turns.LaterMS != nil && turns.LaterMS.Max > 0 {
-			behind = "delayed up to " + duration(turns.LaterMS.Max)
+		later := cmp.Or(p.Turns, &metrics.Turns{}).LaterMS
+		if later != nil && later.Max > 0 {
+			behind = "delayed up to " + duration(later.Max)
 		}
 		p.field(second, 1, "job time",
 			format.Percent(1-waits)+" in requests",
@@ -371,8 +371,8 @@ func (p *screen) jobs() {
 // jobSection has the results by job of the page.
 func jobSection(s *metrics.Summary, parts []*part) chart.Section {
 	const columns = " name requests agents state completion_s recorded_s critical_waits_s critical_requests failed " +
-		"ttft_ms.p50 ttft_ms.p99 e2e_ms.p50 e2e_ms.p99 reported_hit_ratio expected_hit_ratio distribution p50 p90 " +
-		"p95 p99 p999 max mean count "
+		"ttft_ms.p50 ttft_ms.p99 e2e_ms.p50 e2e_ms.p99 reported_hit_ratio expected_hit_ratio distribution p50 p75 " +
+		"p90 p95 p99 p999 max mean count "
 	if s.Jobs == nil {
 		return chart.Section{}
 	}

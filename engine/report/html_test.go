@@ -218,7 +218,7 @@ func TestNumbersOfHTML(t *testing.T) {
 				unit = "us"
 			}
 			same(key, row[1].Text, "", at(key+"_"+unit, "count"))
-			for i, p := range []string{"p50", "p90", "p95", "p99", "p999", "max", "mean"} {
+			for i, p := range []string{"p50", "p75", "p90", "p95", "p99", "p999", "max", "mean"} {
 				same(key+" "+p, row[2+i].Text, unit, at(key+"_"+unit, p))
 			}
 		}

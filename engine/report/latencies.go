@@ -26,7 +26,8 @@ func shownLatencies(s *metrics.Summary, at metrics.Shown) (rows []shownLatency) 
 			rows = append(rows, shownLatency{l.Key, l.Label, cmp.Or(l.Long, l.Label), q, unitNS})
 		}
 	}
-	if j := agentsOf(s); j != nil && j.CompletionS != nil {
+	j := agentsOf(s)
+	if j != nil && j.CompletionS != nil {
 		rows = append(rows, shownLatency{"", "JOB", "jobs", j.CompletionS, 1e9})
 	}
 	return rows
@@ -52,6 +53,7 @@ const (
 func (l *shownLatency) numbers(s *metrics.Summary) []shownNumber {
 	numbers := []shownNumber{
 		{name: "p50", ns: l.q.P50},
+		{name: "p75", ns: l.q.P75},
 		{name: "p90", ns: l.q.P90},
 		{name: "p95", ns: l.q.P95},
 		{name: "p99", ns: l.q.P99},
@@ -59,15 +61,14 @@ func (l *shownLatency) numbers(s *metrics.Summary) []shownNumber {
 		{name: "max", ns: l.q.Max},
 		{name: "mean", ns: l.q.Mean},
 	}
-	perMille := map[string]int64{"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p999": 999}
 	for i := range numbers {
 		n := &numbers[i]
 		n.ns *= l.unitNS
-		p, is := perMille[n.name]
+		p := stats.PerMille(n.name)
 		if interval, _ := s.Interval(l.key, p); interval != nil {
 			n.interval = around(n.ns, 1e6*interval[0], 1e6*interval[1])
 			n.hint = "95 % interval " + n.interval
-		} else if is && l.q.Count > 0 && !s.Enough(l.key, p, l.q.Count) {
+		} else if p > 0 && l.q.Count > 0 && !s.Enough(l.key, p, l.q.Count) {
 			n.mark = markFew
 			n.hint = format.Many(l.q.Count, "value") + " are too few"
 			if l.depends(s) {

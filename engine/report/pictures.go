@@ -98,11 +98,12 @@ func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
 	for _, t := range s.Targets {
 		urls = append(urls, t.URL)
 	}
-	c, seen, err := collect(dir, urls, nil, nil, p.see)
+	c, seen, err := recordsIn(dir, urls, nil, nil, p.see)
 	if err != nil {
 		return p, err
 	}
-	if wrong := unlike(dir, s, seen); wrong != nil && s.Window == nil { // whose verdict has it
+	wrong := unlike(dir, s, seen)
+	if wrong != nil && s.Window == nil { // whose verdict has it
 		return p, errors.New(wrong[0].String())
 	}
 	byInstance := s.Instances != nil && len(s.Instances.Parts) > len(s.Targets)
@@ -145,7 +146,8 @@ func (p *pictures) see(r *record.Record) {
 	if at == record.None {
 		at = max(0, r.PlannedNS)
 	}
-	if kind := p.kindOf(r); kind != "" {
+	kind := p.kindOf(r)
+	if kind != "" {
 		atS := float32(float64(at) / 1e9)
 		p.moments[kind] = append(p.moments[kind], atS)
 	}
@@ -157,7 +159,8 @@ func (p *pictures) see(r *record.Record) {
 		if p.values[i] == nil || l.Of == nil {
 			continue
 		}
-		if ns := l.Of(r); ns >= 0 {
+		ns := l.Of(r)
+		if ns >= 0 {
 			ns = max(1, ns)
 			_ = p.values[i].RecordValue(min(ns, mostLatencyNS)) // within its bounds
 		}
@@ -398,7 +401,8 @@ func (p *pictures) timelines(s *metrics.Summary) []chart.Graph {
 				return float64(t.OutputTokens) / stepS
 			})),
 		p.overTime("Drift: how late requests left", "ms", drift))
-	if m := s.Client.StolenByTime; m != nil {
+	m := s.Client.StolenByTime
+	if m != nil {
 		stolen := p.overTime("CPU time that the host took", "ratio", p.stolen(m))
 		out = append(out, stolen)
 	}
@@ -424,7 +428,8 @@ func (p *pictures) stolen(m *stats.Shares) chart.Series {
 // spans are the parts of the run that are shaded: what is not counted, and outages.
 func (p *pictures) spans(outages []metrics.Outage) (spans []chart.Piece) {
 	const grey = 1
-	if w := p.window; w != nil {
+	w := p.window
+	if w != nil {
 		spans = append(spans,
 			chart.Piece{
 				To:   w.FromS,
@@ -495,10 +500,16 @@ func (p *pictures) heatMaps() (out []chart.Graph) {
 		title, unit string
 		value       func(*metrics.Step) float64
 	}{
-		{"TTFT p99", "ms", func(t *metrics.Step) float64 { return orUnknown(t.TTFTP99) }},
-		{"Requests sent", "", func(t *metrics.Step) float64 { return float64(t.Requests) }},
+		{"TTFT p99", "ms", func(t *metrics.Step) float64 {
+			return orUnknown(t.TTFTP99)
+		}},
+		{"Requests sent", "", func(t *metrics.Step) float64 {
+			return float64(t.Requests)
+		}},
 		{"Requests in flight", "", func(t *metrics.Step) float64 { return t.InFlight }},
-		{"Failed requests", "", func(t *metrics.Step) float64 { return float64(t.Failed) }},
+		{"Failed requests", "", func(t *metrics.Step) float64 {
+			return float64(t.Failed)
+		}},
 	} {
 		g := p.overTime(m.title, m.unit)
 		g.Y.Log = m.unit == "ms"
@@ -694,7 +705,8 @@ func zero(values ...float64) float64 {
 func (t *turn) pieces() (out []chart.Piece) {
 	text := fmt.Sprintf("row %d, turn %d", t.row, t.number)
 	sent := zero(t.sent, t.planned)
-	if late := t.sent - t.planned; late > 0 {
+	late := t.sent - t.planned
+	if late > 0 {
 		out = append(out, chart.Piece{
 			From: t.planned,
 			To:   t.sent,

@@ -138,7 +138,8 @@ func (p *part) add(prefix string, object []member) (lists []*part) {
 			}
 			p.rows = append(p.rows, row)
 		default:
-			if text := shown(key, v); text != "" {
+			text := shown(key, v)
+			if text != "" {
 				p.fields = append(p.fields, [2]string{key, text})
 			}
 		}

@@ -34,13 +34,13 @@ func normalRun() *metrics.Summary {
 			InputTokens: 144793823, OutputTokens: 4122061, BlockTokens: 512, Fingerprint: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
 		Requests: metrics.Requests{Planned: 12031, Sent: 12031, OK: 12031, Resent: 3, ByOutcome: map[string]int64{"ok": 12031, "reset": 0}},
 		RunLatencies: metrics.RunLatencies{
-			DriftUS:       &stats.Percentiles{P50: 0.412, P90: 2.31, P95: 3.07, P99: 12.4, P999: 19.1, Max: 35.77, Mean: 0.981},
-			TTFTMS:        &stats.Percentiles{P50: 51.2, P90: 120.4, P95: 180.1, P99: 999.6, P999: 1234.5, Max: 61234.5, Mean: 98.76},
-			TTFTPlannedMS: &stats.Percentiles{P50: 51.2, P90: 120.4, P95: 180.1, P99: 999.6, P999: 1234.5, Max: 61234.5, Mean: 98.76},
-			TPOTMS:        &stats.Percentiles{P50: 10.01, P90: 10.2, P95: 10.3, P99: 11.2, P999: 12.9, Max: 14.21, Mean: 10.02},
-			ITLMS:         &stats.Percentiles{P50: 10, P90: 10.2, P95: 10.9, P99: 13.2, P999: 22.9, Max: 34.21, Mean: 10.02},
-			E2EMS:         &stats.Percentiles{P50: 3420, P90: 6120, P95: 8003, P99: 12000, P999: 19012, Max: 61234, Mean: 3512},
-			E2EPlannedMS:  &stats.Percentiles{P50: 3420, P90: 6120, P95: 8003, P99: 12000, P999: 19012, Max: 61234, Mean: 3512},
+			DriftUS:       &stats.Percentiles{P50: 0.412, P75: 1.361, P90: 2.31, P95: 3.07, P99: 12.4, P999: 19.1, Max: 35.77, Mean: 0.981},
+			TTFTMS:        &stats.Percentiles{P50: 51.2, P75: 85.8, P90: 120.4, P95: 180.1, P99: 999.6, P999: 1234.5, Max: 61234.5, Mean: 98.76},
+			TTFTPlannedMS: &stats.Percentiles{P50: 51.2, P75: 85.8, P90: 120.4, P95: 180.1, P99: 999.6, P999: 1234.5, Max: 61234.5, Mean: 98.76},
+			TPOTMS:        &stats.Percentiles{P50: 10.01, P75: 10.11, P90: 10.2, P95: 10.3, P99: 11.2, P999: 12.9, Max: 14.21, Mean: 10.02},
+			ITLMS:         &stats.Percentiles{P50: 10, P75: 10.1, P90: 10.2, P95: 10.9, P99: 13.2, P999: 22.9, Max: 34.21, Mean: 10.02},
+			E2EMS:         &stats.Percentiles{P50: 3420, P75: 4770, P90: 6120, P95: 8003, P99: 12000, P999: 19012, Max: 61234, Mean: 3512},
+			E2EPlannedMS:  &stats.Percentiles{P50: 3420, P75: 4770, P90: 6120, P95: 8003, P99: 12000, P999: 19012, Max: 61234, Mean: 3512},
 		},
 		Throughput: metrics.Throughput{RequestsPerS: 204.09, InputTokensPerS: 2456255.1, OutputTokensPerS: 69925.9},
 		Tokens:     metrics.Tokens{Prompt: 144793823, Completion: 4122061, FromUsage: 12031, PerChunk: p(1.0)},
@@ -51,7 +51,7 @@ func normalRun() *metrics.Summary {
 		Writes:      metrics.Writes{Whole: 12000, Partial: 31},
 		Targets:     []metrics.Target{{URL: "http://127.0.0.1:8000", Requests: 12031, OK: 12031}},
 		Client: metrics.Client{CPUS: 41.2, MaxRSSBytes: 1_240_000_000, GCCycles: 2, Senders: 1, SenderProcess: true, Realtime: true, SpinUS: 100, LoadS: 1.9, PrebuildS: 3.4,
-			WireBytes: 870_000_000, Stamps: &metrics.Stamps{Received: true, Reads: 4_200_000}, ReceiveLagUS: &stats.Percentiles{P50: 21, P90: 61, P95: 84, P99: 210, P999: 1200, Max: 1900, Mean: 30.5}},
+			WireBytes: 870_000_000, Stamps: &metrics.Stamps{Received: true, Reads: 4_200_000}, ReceiveLagUS: &stats.Percentiles{P50: 21, P75: 41, P90: 61, P95: 84, P99: 210, P999: 1200, Max: 1900, Mean: 30.5}},
 		Limits: metrics.DefaultLimits(), Notes: []string{},
 	}
 }
@@ -68,7 +68,7 @@ func failedRun() *metrics.Summary {
 	s.Client.StolenS, s.Client.StolenShare, s.Client.StolenWorst = p(12.3), p(0.1043), p(0.388)
 	s.Client.ThrottledS, s.Client.RunQueueS, s.Client.SenderRunQueueS = p(0.0), p(41.7), p(0.912)
 	s.Connections = metrics.Connections{Dialled: 12000, NotReady: 60, MaxWaitMS: 5000, ClosedIdle: 11}
-	s.DriftUS = &stats.Percentiles{P50: 12.3, P90: 812, P95: 3_400, P99: 8_123, P999: 50_000, Max: 1_212_000, Mean: 812.7}
+	s.DriftUS = &stats.Percentiles{P50: 12.3, P75: 412.1, P90: 812, P95: 3_400, P99: 8_123, P999: 50_000, Max: 1_212_000, Mean: 812.7}
 	s.Verdict = metrics.Judge(s)
 	return s
 }
@@ -77,8 +77,8 @@ func partialRun() *metrics.Summary {
 	s := normalRun()
 	s.Run.Partial = true
 	s.Client.Stamps.Sent = true
-	s.WireDriftUS = &stats.Percentiles{P50: 5.41, P90: 8.2, P95: 9.9, P99: 31.7, P999: 60.2, Max: 88.1, Mean: 6.02}
-	s.UploadMS = &stats.Percentiles{P50: 0.078, P90: 0.231, P95: 1.71, P99: 14.04, P999: 40.3, Max: 43.1, Mean: 0.572}
+	s.WireDriftUS = &stats.Percentiles{P50: 5.41, P75: 6.805, P90: 8.2, P95: 9.9, P99: 31.7, P999: 60.2, Max: 88.1, Mean: 6.02}
+	s.UploadMS = &stats.Percentiles{P50: 0.078, P75: 0.1545, P90: 0.231, P95: 1.71, P99: 14.04, P999: 40.3, Max: 43.1, Mean: 0.572}
 	s.Requests = metrics.Requests{Planned: 12031, Sent: 4012, OK: 3990, Failed: 8041, Resent: 1, ByOutcome: map[string]int64{"ok": 3990, "cancelled": 22, "not_sent": 8019}}
 	s.Run.Targets = []string{"http://10.0.0.1:8000", "http://10.0.0.2:8000", "https://a-very-long-name.of-a-cluster.example.com:30443/v1"}
 	s.Targets = []metrics.Target{
@@ -181,7 +181,7 @@ func TestPrintIsWhole(t *testing.T) {
 	if keys < 200 {
 		t.Errorf("%d keys", keys)
 	}
-	for _, want := range []string{"all.running.mean 61.83  ", "25 % 50 %\n", "options.rate 3.500", "\n  e2e_ms             3,420   6,120  8,003  12,000  19,012  61,234   3,512      0\n",
+	for _, want := range []string{"all.running.mean 61.83  ", "25 % 50 %\n", "options.rate 3.500", "\n  e2e_ms            3,420  4,770  6,120  8,003  12,000  19,012  61,234   3,512\n",
 		"max_rss_bytes 1.24 GB", "expected_hit_ratio_range\n  36.11 % 37.52 %\n", "\n  - a chunk has 2.00"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())

@@ -38,7 +38,7 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	var endNS int64
 	var started time.Time
 	var w metrics.Workload
-	c, seen, err := collect(dir, urls, nil, slos, func(r *record.Record) {
+	c, seen, err := recordsIn(dir, urls, nil, slos, func(r *record.Record) {
 		endNS = max(
 			endNS,
 			r.PlannedNS,
@@ -96,9 +96,9 @@ func countIn(w *metrics.Workload, r *record.Record) {
 	w.OutputTokens += max(0, r.OutputTokens)
 }
 
-// collect counts the records of a results directory by these targets, within w, shows each to see and returns which
+// recordsIn counts the records of a results directory by these targets, within w, shows each to see and returns which
 // there are.
-func collect(
+func recordsIn(
 	dir string, urls []string, w *metrics.Window, slos []metrics.SLO, see func(*record.Record),
 ) (c *metrics.Collector, seen record.Lines, err error) {
 	c = metrics.NewCollector(urls, slos...)
@@ -255,18 +255,20 @@ func recount(dir string, s *metrics.Summary, slos []metrics.SLO) error {
 	if err != nil {
 		return err
 	}
-	c, seen, err := collect(dir, urls, nil, slos, func(*record.Record) {})
+	c, seen, err := recordsIn(dir, urls, nil, slos, func(*record.Record) {})
 	if err != nil {
 		return err
 	}
 	c.Goodput(s)
-	if wrong := unlike(dir, s, seen); wrong != nil {
+	wrong := unlike(dir, s, seen)
+	if wrong != nil {
 		v := &s.Verdict
 		v.Reasons = append(wrong, v.Reasons...)
 		v.Measurement = metrics.Invalid
 		v.Valid = false
 	}
-	if lost := s.Requests.Planned + c.Prepared() - seen.Count; lost > 0 {
+	lost := s.Requests.Planned + c.Prepared() - seen.Count
+	if lost > 0 {
 		s.Notes = append(s.Notes,
 			fmt.Sprintf("goodput was counted without %s that %s lacks", format.Many(lost, "record"), RequestsName))
 	}
@@ -310,7 +312,7 @@ func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, err
 		BlockTokens: all.BlockTokens,
 		Fingerprint: all.Fingerprint,
 	}
-	c, seen, err := collect(dir, urls, w, slos, func(r *record.Record) {
+	c, seen, err := recordsIn(dir, urls, w, slos, func(r *record.Record) {
 		if w.Has(r.PlannedNS) {
 			countIn(&load, r)
 		}
@@ -362,7 +364,7 @@ func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, err
 func (p Part) of(dir string, runS float64, urls []string) (*metrics.Window, error) {
 	if p.Steady > 0 {
 		last := int64(0)
-		c, _, err := collect(dir, urls, nil, nil, func(r *record.Record) {
+		c, _, err := recordsIn(dir, urls, nil, nil, func(r *record.Record) {
 			last = max(last, r.PlannedNS, r.SentNS)
 		})
 		if err != nil {

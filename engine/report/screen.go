@@ -53,6 +53,7 @@ type screen struct {
 	PrintOptions
 	columns int
 	lines   []screenLine
+	filler  *format.Filler // of the summary's values
 }
 
 type screenLine struct {
@@ -65,11 +66,17 @@ type screenLine struct {
 // there is counted. Last comes what failed, why a measurement is not valid and what to do, so that this stays in
 // sight. All text from outside is shown as format.Visible has it.
 func Screen(w io.Writer, s *metrics.Summary, o PrintOptions) error {
+	filler, err := format.NewFiller(s)
+	if err != nil {
+		return err
+	}
+	filler.Printers["figure"] = figure
 	columns := cmp.Or(o.Width, 80)
 	p := &screen{
 		Summary:      s,
 		PrintOptions: o,
 		columns:      min(max(columns, leastWidth), mostWidth),
+		filler:       filler,
 	}
 	p.head()
 	if o.Quiet {
@@ -86,7 +93,7 @@ func Screen(w io.Writer, s *metrics.Summary, o PrintOptions) error {
 		b.WriteString(strings.TrimRight(line.text, " ") + "\n")
 	}
 	text := strings.TrimRight(b.String(), "\n")
-	_, err := io.WriteString(w, text+"\n")
+	_, err = io.WriteString(w, text+"\n")
 	return err
 }
 
@@ -174,6 +181,16 @@ func (p *screen) field(rank, most int, label string, parts ...string) {
 		line = strings.ReplaceAll(line, "✗", p.paint(red, "✗"))
 		p.add(rank, label+line)
 	}
+}
+
+// values is field for parts with " | " between them and gaps for values of the summary (format.Filler). A part of which
+// a value is missing is left out.
+func (p *screen) values(rank, most int, label, parts string) {
+	texts := strings.Split(parts, " | ")
+	for i, text := range texts {
+		texts[i] = p.filler.Fill(text)
+	}
+	p.field(rank, most, label, texts...)
 }
 
 // filled are the lines that parts fill.
@@ -359,40 +376,37 @@ func whither(s *metrics.Summary) string {
 // requests adds what became of the requests, and how those failed that did.
 func (p *screen) requests() {
 	r := &p.Requests
-	all := p.Workload.Requests
 	sent := ""
-	if r.Planned < all { // what a killed run left
-		of := format.Counted(all, "recorded")
-		sent = format.Count(r.Planned) + " of " + of
+	if r.Planned < p.Workload.Requests { // what a killed run left
+		sent = "{requests.planned count} of {workload.requests count} recorded"
 	} else if r.Sent < r.Planned {
-		of := format.Counted(r.Planned, "sent")
-		sent = format.Count(r.Sent) + " of " + of
+		sent = "{requests.sent count} of {requests.planned count} sent"
 	}
-	rates := p.Throughput
+	rates := "throughput"
 	waited := ""
-	if load := p.UnderLoad; load.UntilS > 0 {
-		rates = load.Throughput
+	load := p.UnderLoad
+	if load.UntilS > 0 {
+		rates = "under_load"
 		more := p.Run.DurationS - load.UntilS
 		if more > 0.05*load.UntilS && load.Waiting > 0 {
-			those := format.Many(load.Waiting, "request")
-			waited = format.Seconds(more) + " more waiting for " + those
+			waited = format.Seconds(more) + " more waiting for {under_load.waiting many request}"
 		}
 	}
-	failed := format.Counted(r.Failed, "failed")
 	notSent := r.ByOutcome[record.NotSent.String()]
-	cancelled := r.ByOutcome[record.Cancelled.String()]
-	p.field(always, 3, "requests",
+	p.values(always, 3, "requests", strings.Join([]string{
 		sent,
-		format.Counted(r.OK, "ok"),
-		failed,
+		"{requests.ok count} ok",
+		"{requests.failed count} failed",
 		format.Some(notSent-p.Workload.LeftOut, "not sent"),
-		format.Some(p.Workload.LeftOut, "left out"),
-		format.Some(cancelled, "cancelled"),
-		format.Some(r.Resent, "sent again"),
-		format.Rate(rates.RequestsPerS)+"/s",
-		format.Rate(rates.OutputTokensPerS)+" output tok/s",
-		waited)
+		"{workload.left_out_requests some} left out",
+		"{requests.by_outcome.cancelled some} cancelled",
+		"{requests.resent some} sent again",
+		"{" + rates + ".requests_per_s rate}/s",
+		"{" + rates + ".output_tokens_per_s rate} output tok/s",
+		waited,
+	}, " | "))
 	if r.Failed > 0 {
+		failed := format.Counted(r.Failed, "failed")
 		painted := p.paint(red, failed)
 		for i := 1; i < len(p.lines); i++ {
 			line := &p.lines[i]
@@ -432,40 +446,38 @@ func (p *screen) failure(f metrics.Failure, example int) string {
 
 // prefixCache adds the hits beside the ideal, and what the servers reported of their queues.
 func (p *screen) prefixCache() {
-	var parts []string
 	c := p.PrefixCache
-	hit := cmp.Or(c.HitRatio, c.ReportedHitRatio)
-	if hit != nil {
-		parts = append(parts, format.Percent(*hit), ideal(c))
-	} else if c.ExpectedHitRatio != nil || c.ExpectedRange != nil {
-		parts = append(parts, "not reported", ideal(c))
+	hits := ""
+	switch {
+	case c.HitRatio != nil:
+		hits = "{prefix_cache.hit_ratio percent}"
+	case c.ReportedHitRatio != nil:
+		hits = "{prefix_cache.reported_hit_ratio percent}"
+	case c.ExpectedHitRatio != nil || c.ExpectedRange != nil:
+		hits = "not reported"
 	}
-	if r := c.Recorded; r != nil {
-		recorded := format.Percent(*r.RecordedHitRatio)
-		parts = append(parts, recorded+" recorded")
-	}
-	if r := p.Routing; r != nil && len(parts) > 1 {
-		parts[1] += " as placed"
-		one := format.Percent(r.OneCacheRatio)
-		parts = append(parts, one+" in one cache")
-	}
-	if p.Servers != nil && !p.Servers.All.Alternates {
-		all := &p.Servers.All
-		if all.Waiting != nil {
-			parts = append(parts, "queue max "+plain(all.Waiting.Max))
-		}
-		parts = append(parts, known(plain, all.Preemptions, "preempted"))
-		if all.KVUsage != nil {
-			most := format.Percent(all.KVUsage.Max)
-			parts = append(parts, "KV max "+most)
+	routed := ""
+	if hits != "" {
+		hits += " | " + ideal(c)
+		if p.Routing != nil {
+			hits += " as placed"
+			routed = " | {routing.one_cache_hit_ratio percent} in one cache"
 		}
 	}
-	p.field(second, 2, "prefix hits", parts...)
+	servers := " | queue max {server_metrics.all.waiting.max figure}" +
+		" | {server_metrics.all.preemptions figure} preempted" +
+		" | KV max {server_metrics.all.kv_usage.max percent}"
+	if p.Servers != nil && p.Servers.All.Alternates {
+		servers = ""
+	}
+	p.values(second, 2, "prefix hits",
+		hits+" | {prefix_cache.recorded.recorded_hit_ratio percent} recorded"+routed+servers)
 }
 
 // ideal prints the expected hits, or their bounds where only these are known.
 func ideal(c metrics.PrefixCache) string {
-	if r := c.ExpectedRange; r != nil {
+	r := c.ExpectedRange
+	if r != nil {
 		least := format.Percent(r[0])
 		most := format.Percent(r[1])
 		return least + " to " + most + " ideal"
@@ -475,26 +487,15 @@ func ideal(c metrics.PrefixCache) string {
 
 // steady adds why a part of the run was taken, and what answers cost in money and energy.
 func (p *screen) steady() {
-	if w := p.Window; w != nil && w.Band > 0 {
-		band := format.Percent(w.Band)
-		p.field(first, 2, "steady",
-			three(w.Least)+" to "+three(w.Most)+" in flight",
-			"within "+band+" of the median "+three(w.Level))
-	}
-	if c := p.Cost; c != nil {
-		p.field(first, 2, "cost",
-			known(three, c.PerMOutput, "per 1M output tok"),
-			known(three, c.PerMInput, "input"),
-			known(three, c.PerMTokens, "both"),
-			known(three, c.PerRequest, "a request"),
-			fmt.Sprint(c.PerHour)+" an hour for all servers")
-	}
-	if e := p.Energy; e != nil {
-		p.field(first, 1, "energy",
-			known(three, e.PerToken, "J/token"),
-			known(three, e.PerOutput, "J/output token"),
-			known(three, e.PerOK, "J/request"),
-			three(p.Servers.All.PowerW.Mean)+" W")
+	p.values(first, 2, "steady", "{window.in_flight_min three} to {window.in_flight_max three} in flight | "+
+		"within {window.band_share percent} of the median {window.in_flight_median three}")
+	p.values(first, 2, "cost", "{cost.per_1m_output_tokens three} per 1M output tok | "+
+		"{cost.per_1m_input_tokens three} input | {cost.per_1m_tokens three} both | "+
+		"{cost.per_request three} a request | {cost.price_per_hour plain} an hour for all servers")
+	if p.Energy != nil {
+		p.values(first, 1, "energy", "{energy.j_per_token three} J/token | "+
+			"{energy.j_per_output_token three} J/output token | {energy.j_per_request three} J/request | "+
+			"{server_metrics.all.power_w.mean three} W")
 	}
 }
 
@@ -503,6 +504,9 @@ func (p *screen) latencies() {
 	const label = 9
 	const column = 10
 	names := []string{"p50", "p90", "p99", "max"}
+	if agentsOf(p.Summary) != nil {
+		names = []string{"p50", "p75", "p90", "p99", "max"}
+	}
 	rows := shownLatencies(p.Summary, metrics.OnScreen)
 	if len(rows) == 0 {
 		p.field(always, 1, "latencies", "none: no request ended ok")
@@ -513,7 +517,7 @@ func (p *screen) latencies() {
 		head += format.Right(name, column)
 	}
 	byTime := map[string]string{}
-	room := p.columns - label - 4*column - 2
+	room := p.columns - label - len(names)*column - 2
 	steps := p.windowSteps()
 	if len(steps) > 0 && room >= 8 {
 		byTime = p99ByTime(steps, min(room, 24))
@@ -636,7 +640,8 @@ func (p *screen) goodput() {
 // objectives adds what the user wanted.
 func (p *screen) objectives() {
 	p.field(first, 3, "objectives", objectiveLines(&p.Verdict)...)
-	if u := p.Until; u != nil {
+	u := p.Until
+	if u != nil {
 		p.field(first, 3, "until", u.Finding()...)
 	}
 }
@@ -754,7 +759,8 @@ func (p *screen) routing() {
 
 // client adds how punctual this machine was.
 func (p *screen) client() {
-	if lost := p.Lateness.SlotsLostShare; lost != nil {
+	lost := p.Lateness.SlotsLostShare
+	if lost != nil {
 		empty := "its slots were empty for " + tenths(*lost) + " of the time"
 		p.field(second, 1, "closed loop", empty)
 	} else if p.DriftUS != nil {
@@ -811,7 +817,8 @@ func (p *screen) shards() {
 // machineWords says what the machine took from the client; "" if unknown.
 func machineWords(s *metrics.Summary) string {
 	var lost []string
-	if share := s.Client.Machine.StolenShare; share != nil {
+	share := s.Client.Machine.StolenShare
+	if share != nil {
 		lost = append(lost, "its host took "+tenths(*share)+" of the CPU time")
 	}
 	if s.ThrottledShare() > 0.01 { // less does not reach the 99th percentile
@@ -821,7 +828,8 @@ func machineWords(s *metrics.Summary) string {
 	if lost == nil && s.Client.CPUS > 0 {
 		lost = append(lost, "the system does not report what it lost")
 	}
-	if l := s.Client.LocalServers; l != nil && !s.Run.Demo {
+	l := s.Client.LocalServers
+	if l != nil && !s.Run.Demo {
 		where := "a server is on it, too: "
 		if l.Processes == "" { // the address is, but something may forward what comes there
 			where = "a server may be on it, too: "
@@ -866,13 +874,15 @@ func (p *screen) files() {
 		if filepath.Dir(p.Dir) != DefaultRoot {
 			more += " " + dir
 		}
-		if w := p.Window; w != nil {
+		w := p.Window
+		if w != nil {
 			from := time.Duration(w.FromS * 1e9)
 			to := time.Duration(w.ToS * 1e9)
 			more += fmt.Sprintf(" --from %v --to %v", from, to)
 		}
 		more += " --full"
-		if n := len(p.Notes); n > 0 {
+		n := len(p.Notes)
+		if n > 0 {
 			more += " (" + format.Many(n, "note") + ")"
 		}
 		line(always, "more", more)
@@ -951,7 +961,9 @@ func DemoWorked(s *metrics.Summary) bool {
 }
 
 // ofMachine reports whether the client's machine was the reason, and not what was sent or answered.
-func ofMachine(r metrics.Reason) bool { return r.Code.OfMachine() }
+func ofMachine(r metrics.Reason) bool {
+	return r.Code.OfMachine()
+}
 
 // punctuality says how late this machine was, what it lost, and whether it could measure a real server.
 func punctuality(s *metrics.Summary) string {
@@ -959,7 +971,8 @@ func punctuality(s *metrics.Summary) string {
 		return ""
 	}
 	late := lateness(s)
-	if lost := s.Client.StolenShare; lost != nil {
+	lost := s.Client.StolenShare
+	if lost != nil {
 		late += ", " + tenths(*lost) + " of CPU time lost to its host"
 	}
 	unsafe := map[string]bool{} // percentiles
@@ -1000,15 +1013,21 @@ func known(print func(float64) string, v *float64, what string) string {
 }
 
 // duration prints ms in the unit that fits.
-func duration(ms float64) string { return format.Duration(ms*1e6, 3) }
+func duration(ms float64) string {
+	return format.Duration(ms*1e6, 3)
+}
 
-func microseconds(us float64) string { return format.Duration(us*1e3, 3) }
+func microseconds(us float64) string {
+	return format.Duration(us*1e3, 3)
+}
 
 // three prints three significant digits.
-func three(v float64) string { return format.Number(v, 3) }
+func three(v float64) string {
+	return format.Number(v, 3)
+}
 
-// plain is three without a point in whole numbers.
-func plain(v float64) string {
+// figure is three without a point in whole numbers.
+func figure(v float64) string {
 	if v == math.Trunc(v) {
 		return format.Count(int64(v))
 	}

@@ -111,7 +111,10 @@ func (w *Writer) Append(r *record.Record) {
 		return
 	}
 	w.pending = w.line(w.pending, r)
-	w.cuts = append(w.cuts, cut{end: len(w.pending), records: 1})
+	w.cuts = append(w.cuts, cut{
+		end:     len(w.pending),
+		records: 1,
+	})
 }
 
 // line appends a record to others.

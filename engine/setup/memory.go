@@ -59,6 +59,9 @@ func (p *Prepared) checkMemory(ctx context.Context) error {
 		p.note("memory_unknown", "free memory is unknown (%v); give --max-memory to bound the memory of requests", err)
 		return nil
 	}
+	if p.passes > 1 && !p.Plan.Open() && allowed.bytes > largeLoad {
+		allowed = allowance{largeLoad, "most passes of --until may never begin"}
+	}
 	if p.Prebuilt.Held() > allowed.bytes {
 		p.Prebuilt.ShareFor(ctx, allowed.bytes)
 	}

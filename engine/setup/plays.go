@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
@@ -95,6 +96,22 @@ func (c IdleCap) atMost() int64 {
 // playsShare is which part of the free memory, 1 in so many, the records of plays may take.
 const playsShare = 8
 
+// preparationS is how long all that prepares takes, in s, if each request takes as long as is assumed of one token.
+func (p *Prepared) preparationS() float64 {
+	d := p.Plan.Dependencies
+	ends := make([]int64, d.Prepare)
+	for i := range d.Prepare {
+		if d.NotBeforeNS != nil {
+			ends[i] = d.NotBeforeNS[i]
+		}
+		for _, w := range d.Of(i) {
+			ends[i] = max(ends[i], ends[w.On])
+		}
+		ends[i] += p.o.Assumed.LastNS(1)
+	}
+	return float64(slices.Max(append(ends, 0))) / 1e9
+}
+
 // describePlays says how lanes begin, and what was planned for them.
 func (p *Prepared) describePlays() {
 	if p.plays == nil {
@@ -105,9 +122,11 @@ func (p *Prepared) describePlays() {
 		primers := int(p.Plan.Dependencies.Primers)
 		prepare := int(p.Plan.Dependencies.Prepare)
 		p.line(
-			"       lanes begin at %s to %s of their first jobs; before that %s and %s, of one token each",
+			"       lanes begin at %s to %s of their first jobs; before that %s and %s, of one token each, about %s if "+
+				"a server takes %v for each (--assume-latency)",
 			format.Percent(c.From), format.Percent(c.To), format.Many(primers, "primer"),
-			format.Many(prepare-primers, "warm-up request"),
+			format.Many(prepare-primers, "warm-up request"), format.Span(p.preparationS()),
+			time.Duration(p.o.Assumed.LastNS(1)),
 		)
 	}
 	if s.Recycle {

@@ -165,6 +165,7 @@ type Prepared struct {
 	fitted     metrics.Workload // what fit has found
 	adaptation []string         // notes of Options.Adapt
 	plays      *workload.Plays  // nil if jobs are run whole and once each
+	passes     int              // of the trace for --until; 0 = it has its end
 }
 
 // Facts are what became known on the way.

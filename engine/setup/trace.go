@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/inspect"
+	"github.com/fastreplay/fastreplay/engine/workload"
+	"github.com/fastreplay/fastreplay/sched"
 )
 
 // readTrace reads the trace, decides when its requests are sent and which API they use.
@@ -112,8 +115,11 @@ func (p *Prepared) plan(context.Context) error {
 		)
 	}
 	t, cuts := o.capIdle(t)
-	t, err := p.play(t)
+	t, err := p.goOn(t)
 	if err != nil {
+		return fmt.Errorf("--until: %w", err)
+	}
+	if t, err = p.play(t); err != nil {
 		return err
 	}
 	p.Trace = t
@@ -152,6 +158,66 @@ func (p *Prepared) plan(context.Context) error {
 		return errors.New("--route session: the trace has no conversations")
 	}
 	return nil
+}
+
+// goOn returns the trace with passes of it behind it, each with content of its own, as many as --until may take before
+// --duration is over. Without a duration nothing but the trace bounds a run, so there are none. Lanes that take jobs
+// again (--recycle) go on by themselves.
+func (p *Prepared) goOn(t *trace.Trace) (*trace.Trace, error) {
+	o := p.o
+	switch {
+	case o.Limits.Until == "" || o.Pacing.Duration == 0 || t.Len() == 0,
+		o.Repeat > 1 || o.Amplify != 1 || o.Sessions.Plays(), // they say what follows
+		o.Pacing.AtOnce || o.Pacing.Timed() && t.PeriodNS() == 0:
+		return t, nil
+	case t.Verbatims() > 0:
+		p.note("until_verbatim", "--until: verbatim prompts cannot get other content, so the run ends with the trace")
+		return t, nil
+	}
+	passes, err := o.passes(t)
+	if err != nil {
+		return nil, err
+	}
+	most := math.MaxInt32 / t.Len()
+	if free, err := freeAllowance(keptForRun); err == nil {
+		each := keptForRequest*int64(t.Len()) + peakPerBlock*int64(t.BlockRefs())
+		most = int(min(int64(most), free.bytes/playsShare/each))
+	}
+	p.passes = min(passes, most)
+	if p.passes < 2 {
+		p.passes = 0
+		return t, nil
+	}
+	p.note("until_passes",
+		"--until: where the trace ends it begins again with other content, up to %d times in all", p.passes)
+	if most < passes {
+		p.note("passes_short", "--until: there is memory for %d of %d passes that --duration has time for", most, passes)
+	}
+	p.Played = true // never begun passes have fingerprints, too
+	return t.Passes(p.passes)
+}
+
+// passes is how many passes of a trace can begin before --duration is over. In a closed loop it is not known how fast
+// servers are, so it is as many as the fastest could take.
+func (o *Options) passes(t *trace.Trace) (int, error) {
+	ns := float64(o.Pacing.Duration)
+	rows := t.Len()
+	switch a := o.Pacing.Arrivals; {
+	case o.Pacing.Closed():
+		pass := 0.0
+		for _, output := range t.OutputTokens {
+			pass += float64(workload.QuickestNS(o.Assumed, output))
+		}
+		return int(math.Ceil(ns * float64(max(o.Pacing.Lanes, o.Pacing.Concurrency)) / pass)), nil
+	case a != nil:
+		for n := rows; ; n *= 2 {
+			plan, err := sched.FromArrivals(n, *a, o.Pacing.Duration)
+			if err != nil || plan.Requests < n || n > math.MaxInt32/2 {
+				return (plan.Requests + rows - 1) / rows, err
+			}
+		}
+	}
+	return int(math.Ceil(ns * o.Pacing.Scale / float64(t.PeriodNS()))), nil
 }
 
 // describeTrace tells what was read.

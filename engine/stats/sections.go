@@ -10,8 +10,11 @@ import (
 // many requests, one behind the other. If requests depend on each other, sections differ by more than chance explains,
 // and as many requests say less.
 
-// MostSections is into how many sections a run is cut at most, fewestSections at least.
-const MostSections, fewestSections = 20, 5
+// MostSections is into how many sections a run is cut at most.
+const MostSections = 20
+
+// fewestSections is the same at least.
+const fewestSections = 5
 
 // leastInSection is how many values a section has on average at least.
 const leastInSection = 5
@@ -47,7 +50,7 @@ type Sample struct {
 // Sections are the values of a run by section. NewSections makes them.
 type Sections struct {
 	sorted  []Sample
-	cuts    []cut
+	cuts    []*cut
 	unknown Unknown
 }
 
@@ -62,22 +65,26 @@ type cut struct {
 
 // NewSections sorts values, and keeps them. groups is the number of groups; 0 if all values are on their own.
 func NewSections(values []Sample, groups int) *Sections {
-	slices.SortFunc(values, func(a, b Sample) int { return cmp.Compare(a.Value, b.Value) })
+	slices.SortFunc(values, func(a, b Sample) int {
+		return cmp.Compare(a.Value, b.Value)
+	})
 	s := &Sections{sorted: values}
 	for m := MostSections; m >= fewestSections; m /= 2 {
 		if len(values) >= m*leastInSection {
-			s.cut(m, func(v *Sample) int { return int(v.Section) * m / MostSections })
+			s.cut(m, func(v *Sample) int {
+				return int(v.Section) * m / MostSections
+			})
 		}
 	}
 	if len(s.cuts) == 0 {
 		s.unknown = TooFew
 		return s
 	}
-	finest := &s.cuts[0]
+	finest := s.cuts[0]
 	lag := max(0, LagOne(finest.ranks))
 	wander := Wander(finest.ranks, s.noise(finest))
-	for i := range s.cuts {
-		s.cuts[i].alike = max((1+lag)/(1-lag), wander/usualWander)
+	for _, c := range s.cuts {
+		c.alike = max((1+lag)/(1-lag), wander/usualWander)
 	}
 	switch {
 	case slices.Min(finest.counts) == 0:
@@ -87,7 +94,9 @@ func NewSections(values []Sample, groups int) *Sections {
 	case groups > 0 && groups < leastGroups:
 		s.unknown = FewGroups
 	case groups > 0:
-		s.cut(groups, func(v *Sample) int { return int(v.Group) })
+		s.cut(groups, func(v *Sample) int {
+			return int(v.Group)
+		})
 		if s.cuts[len(s.cuts)-1].says < leastGroups-0.5 {
 			s.unknown = FewGroups
 		}
@@ -97,7 +106,12 @@ func NewSections(values []Sample, groups int) *Sections {
 
 // cut adds a cut into m parts.
 func (s *Sections) cut(m int, part func(*Sample) int) {
-	c := cut{part: part, counts: make([]float64, m), ranks: make([]float64, m), alike: 1}
+	c := &cut{
+		part:   part,
+		counts: make([]float64, m),
+		ranks:  make([]float64, m),
+		alike:  1,
+	}
 	n := float64(len(s.sorted))
 	for from := 0; from < len(s.sorted); {
 		to := s.after(from)
@@ -112,7 +126,9 @@ func (s *Sections) cut(m int, part func(*Sample) int) {
 }
 
 // noise is the variance that the ranks of each part have if values are independent.
-func (s *Sections) noise(c *cut) float64 { return float64(len(s.sorted)) / float64(len(c.ranks)) / 12 }
+func (s *Sections) noise(c *cut) float64 {
+	return float64(len(s.sorted)) / float64(len(c.ranks)) / 12
+}
 
 // excess is by how many times more the ranks of parts vary than those of independent values.
 func (s *Sections) excess(c *cut) float64 {
@@ -139,8 +155,8 @@ func (s *Sections) Value(perMille int64) int64 {
 // Effective is how many independent values would vary as much from part to part, by their ranks.
 func (s *Sections) Effective() float64 {
 	worst := 1.0
-	for i := range s.cuts {
-		worst = max(worst, s.excess(&s.cuts[i]))
+	for _, c := range s.cuts {
+		worst = max(worst, s.excess(c))
 	}
 	return float64(len(s.sorted)) / worst
 }
@@ -159,8 +175,8 @@ func (s *Sections) Intervals(perMille []int64) []*[2]int64 {
 	}
 	less := make([][]float64, len(s.cuts)) // by cut and part, how many values are below the quantile
 	worst := make([]float64, len(s.cuts))
-	for i := range s.cuts {
-		less[i] = make([]float64, len(s.cuts[i].counts))
+	for i, c := range s.cuts {
+		less[i] = make([]float64, len(c.counts))
 	}
 	passed := 0
 	for k, p := range perMille {
@@ -168,8 +184,8 @@ func (s *Sections) Intervals(perMille []int64) []*[2]int64 {
 		from, _ := slices.BinarySearchFunc(s.sorted, s.sorted[rank-1].Value, func(v Sample, value int64) int {
 			return cmp.Compare(v.Value, value)
 		})
-		for i := range s.cuts {
-			s.cuts[i].count(less[i], s.sorted[passed:from], 1)
+		for i, c := range s.cuts {
+			c.count(less[i], s.sorted[passed:from], 1)
 		}
 		passed = from
 		out[k] = s.interval(p, from, less, worst)
@@ -193,9 +209,9 @@ func (s *Sections) interval(perMille int64, from int, less [][]float64, worst []
 	to := s.after(from)
 	equal := float64(rank-from) / float64(to-from) // of those as large as the quantile, what counts as below it
 	independent := q * (1 - q) / n
-	low, high := rank, rank
-	for i := range s.cuts {
-		c := &s.cuts[i]
+	low := rank
+	high := rank
+	for i, c := range s.cuts {
 		m := len(c.counts)
 		excess := slices.Clone(less[i])
 		c.count(excess, s.sorted[from:to], equal)
@@ -238,7 +254,9 @@ func LagOne(values []float64) float64 {
 // values with that variance the mean of 20 is 0.15, and one series in 50 is above 0.574.
 func Wander(values []float64, noise float64) float64 {
 	n := float64(len(values))
-	sum, wandered, steps := 0.0, 0.0, 0.0
+	sum := 0.0
+	wandered := 0.0
+	steps := 0.0
 	for i, v := range values {
 		sum += v
 		wandered += sum * sum
@@ -253,7 +271,8 @@ func Wander(values []float64, noise float64) float64 {
 // there are values. If what is left of neighbours is alike, it is smaller, as fewer values would make it.
 func TrendT(values []float64) float64 {
 	n := float64(len(values))
-	mean, slope := 0.0, 0.0
+	mean := 0.0
+	slope := 0.0
 	for i, v := range values {
 		mean += v / n
 		slope += v * (float64(i) - (n-1)/2)
@@ -290,7 +309,8 @@ func StepsT(values []float64) float64 {
 func Student95(freedom float64) float64 {
 	exact := [...]float64{12.706, 4.303, 3.182} // of 1, 2 and 3
 	for i := range exact[1:] {
-		if below := float64(i + 1); freedom < below+1 {
+		below := float64(i + 1)
+		if freedom < below+1 {
 			share := (1/below - 1/max(freedom, below)) * below * (below + 1) // of the way in 1/freedom
 			return exact[i] + share*(exact[i+1]-exact[i])
 		}

@@ -17,6 +17,7 @@ import (
 // FromHistogram. The unit is in the key that holds it (drift_us, ttft_ms).
 type Percentiles struct {
 	P50  float64 `json:"p50"`  // median
+	P75  float64 `json:"p75"`  // 75th percentile; 0 in results of earlier versions
 	P90  float64 `json:"p90"`  // 90th percentile
 	P95  float64 `json:"p95"`  // 95th percentile
 	P99  float64 `json:"p99"`  // 99th percentile
@@ -27,6 +28,14 @@ type Percentiles struct {
 	Count int64 `json:"count"`
 	// values were counted in buckets: percentiles are within 0.1 %; absent otherwise
 	FromHistogram bool `json:"from_histogram,omitempty"`
+}
+
+// PercentileKeys are the keys of the percentiles in Percentiles, in rising order.
+func PercentileKeys() []string { return []string{"p50", "p75", "p90", "p95", "p99", "p999"} }
+
+// PerMille is which percentile has a key, in thousandths; 0 if none has it.
+func PerMille(key string) int64 {
+	return map[string]int64{"p50": 500, "p75": 750, "p90": 900, "p95": 950, "p99": 990, "p999": 999}[key]
 }
 
 // Machine is what the machine took from the client during the replay; what the system does not report is null.
@@ -72,14 +81,19 @@ func Describe[T int32 | int64 | float64](values []T, unit float64) *Percentiles 
 	for _, v := range values {
 		sum += float64(v)
 	}
-	return describe(int64(len(values)), sum, unit, func(rank int64) float64 { return float64(values[rank-1]) })
+	return describe(int64(len(values)), sum, unit, func(rank int64) float64 {
+		return float64(values[rank-1])
+	})
 }
 
 // describe asks for values by their rank, from 1, in rising order.
 func describe(n int64, sum, unit float64, ranked func(int64) float64) *Percentiles {
-	at := func(permille int64) float64 { return ranked(Rank(n, permille)) / unit }
+	at := func(permille int64) float64 {
+		return ranked(Rank(n, permille)) / unit
+	}
 	return &Percentiles{
 		P50:   at(500),
+		P75:   at(750),
 		P90:   at(900),
 		P95:   at(950),
 		P99:   at(990),
@@ -99,7 +113,8 @@ func Ranked(values []Counted) (n int64, ranked func(int64) int64) {
 	for _, v := range values {
 		n += v.Count
 	}
-	i, upTo := -1, int64(0)
+	i := -1
+	upTo := int64(0)
 	return n, func(rank int64) int64 {
 		for upTo < rank {
 			i++
@@ -119,7 +134,9 @@ func DescribeCounted(values []Counted, unit float64) *Percentiles {
 	for _, v := range values {
 		sum += float64(v.Value) * float64(v.Count)
 	}
-	return describe(n, sum, unit, func(rank int64) float64 { return float64(ranked(rank)) })
+	return describe(n, sum, unit, func(rank int64) float64 {
+		return float64(ranked(rank))
+	})
 }
 
 // surely is how certain it must be that a percentile has values above it.
@@ -133,7 +150,8 @@ func EnoughSamples(n int64, quantile float64) bool {
 		return false
 	}
 	most := float64(n-1) * math.Log(max(0, quantile)) // all but one below, as a logarithm
-	none, one := quantile, float64(n)*(1-quantile)
+	none := quantile
+	one := float64(n) * (1 - quantile)
 	return math.Exp(most)*(none+one) <= 1-surely
 }
 
@@ -152,9 +170,38 @@ func Rank(n, perMille int64) int64 {
 	return max(1, n/1000*perMille+(n%1000*perMille+999)/1000) // n*perMille might not fit
 }
 
+// Moments are the mean and the variance of values, which is 0 of one.
+func Moments(values []float64) (mean, variance float64) {
+	n := float64(len(values))
+	for _, v := range values {
+		mean += v / n
+	}
+	for _, v := range values {
+		variance += (v - mean) * (v - mean) / max(1, n-1)
+	}
+	return mean, variance
+}
+
+// Ratio returns part/whole, or nil when there is no whole.
+func Ratio[T int64 | float64](part, whole T) *float64 {
+	if whole <= 0 {
+		return nil
+	}
+	return new(float64(part) / float64(whole))
+}
+
+// OrZero is *v, or 0 where there is none.
+func OrZero(v *float64) float64 {
+	if v == nil {
+		return 0
+	}
+	return *v
+}
+
 // Variation is the coefficient of variation: population standard deviation / mean. There is none where the mean is 0.
 func Variation[T int64 | float64](values []T) (cv float64, exists bool) {
-	sum, squares := 0.0, 0.0
+	sum := 0.0
+	squares := 0.0
 	for _, v := range values {
 		sum += float64(v)
 	}

@@ -22,7 +22,10 @@ type Answers struct {
 // TellAnswers makes prompts and answers of the work go on in each other. The source is that of the prompts. It must be
 // called before requests are laid out.
 func (w *Work) TellAnswers(source *prompt.TokenIDs) {
-	w.Answers = &Answers{source: source, next: w.nextTurns()}
+	w.Answers = &Answers{
+		source: source,
+		next:   w.nextTurns(),
+	}
 }
 
 // nextTurns returns the turn that goes on from each request, trace.NoTurn if none does. Of several it is the one that

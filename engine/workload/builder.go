@@ -207,7 +207,10 @@ func (m *Requests) AppendHead(dst []byte, i, bodyBytes int) []byte {
 	id := requestID(m.RunID, w.Number(i))
 	var own [16]http1.Header
 	headers := append(own[:0], m.Headers...)
-	headers = append(headers, http1.Header{Name: "X-Request-Id", Value: id})
+	headers = append(headers, http1.Header{
+		Name:  "X-Request-Id",
+		Value: id,
+	})
 	path := t.Path + t.Query
 	return http1.AppendRequestHead(dst, method, path, t.Host, headers, bodyBytes)
 }

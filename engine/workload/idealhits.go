@@ -8,8 +8,8 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
-// IdealHits is what an ideal prefix cache of each request's instance would have held: unlimited, and asked in planned
-// order, one request after the other. It holds the answers that servers are told, too, but none that are free.
+// IdealHits is what an ideal prefix cache of each request's instance would have held: unlimited, and asked by one
+// request after the other. It holds the answers that servers are told, too, but none that are free.
 type IdealHits struct {
 	// tokens by request, record.None where the tokens of verbatim content are not known; nil where it is unknown how
 	// many of the server's own tokens precede a prompt
@@ -19,7 +19,7 @@ type IdealHits struct {
 	Least, Most []int64
 }
 
-// IdealHits computes them for the instances' block sizes.
+// IdealHits computes them for the instances' block sizes and the planned order.
 func (w *Work) IdealHits() IdealHits {
 	m := w.NewIdealModel()
 	h := m.Room(w.Requests())
@@ -43,7 +43,10 @@ func (w *Work) NewIdealModel() *IdealModel {
 		low = 0
 		high = w.Overhead.Tokens()
 	}
-	m := &IdealModel{work: w, least: newIdealCaches(low, PrefixCache.block)}
+	m := &IdealModel{
+		work:  w,
+		least: newIdealCaches(low, PrefixCache.block),
+	}
 	if w.assumesBlocks() || low != high {
 		m.most = newIdealCaches(high, PrefixCache.FinestBlock)
 	}

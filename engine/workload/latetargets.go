@@ -72,8 +72,7 @@ func (t *Target) width() int {
 // CheckLeastInFlight refuses targets between which requests cannot be decided when they leave.
 func (w *Work) CheckLeastInFlight() error {
 	first := &w.Targets[0]
-	for i := range w.Targets {
-		t := &w.Targets[i]
+	for _, t := range w.Targets {
 		if t.Path != first.Path {
 			return fmt.Errorf(
 				"%s posts to %s, %s to %s: requests that may go to either are built before, so want one path",

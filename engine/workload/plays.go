@@ -58,7 +58,9 @@ func (p Pool) Of(t *trace.Trace) (*Plays, error) {
 	d := newDraft(p, t)
 	d.beginLanes()
 	d.goOn()
-	byTime := func(a, b playRow) int { return cmp.Compare(a.atNS, b.atNS) }
+	byTime := func(a, b playRow) int {
+		return cmp.Compare(a.atNS, b.atNS)
+	}
 	slices.SortStableFunc(d.primers, byTime)
 	slices.SortStableFunc(d.measured, byTime)
 	var list trace.Plays
@@ -99,7 +101,7 @@ type draft struct {
 	short  bool
 
 	primers, warmUp, measured []playRow
-	freeNS                    []int64 // when lanes may have ended their plays, at the earliest
+	freeNS                    []int64 // when lanes may have ended their plays at the earliest, ascending in goOn
 	begunNS                   int64   // when all lanes have begun, in time of the plays
 }
 
@@ -127,7 +129,9 @@ func newDraft(p Pool, t *trace.Trace) *draft {
 }
 
 // rowsOf are the rows of a play's job.
-func (d *draft) rowsOf(play int) []int32 { return d.jobs[play%len(d.jobs)] }
+func (d *draft) rowsOf(play int) []int32 {
+	return d.jobs[play%len(d.jobs)]
+}
 
 // name is that of a play's job, or its number where it has none.
 func (d *draft) name(play int) string {
@@ -154,7 +158,9 @@ func (d *draft) firstPlay(lane int) firstPlay {
 	draw := float64(drawn("snapshot", d.Seed, d.name(lane), lane)>>11) / (1 << 53)
 	share := d.Snapshot.From + draw*(d.Snapshot.To-d.Snapshot.From)
 	f.atNS += min(span, int64(math.Round(share*float64(span)))) // floats round long spans up
-	n := slices.IndexFunc(rows, func(row int32) bool { return at[row] >= f.atNS })
+	n := slices.IndexFunc(rows, func(row int32) bool {
+		return at[row] >= f.atNS
+	})
 	f.primers = d.lastOfAgents(rows[:n], rows[n:])
 	warmUp := n + min(d.WarmUp, len(rows)-n-1)
 	f.warmUp = rows[n:warmUp]
@@ -190,7 +196,9 @@ func (d *draft) beginLanes() {
 	at := d.t.ArrivalNS
 	first := make([]firstPlay, d.Lanes)
 	longest := int64(float64(longestLead) * d.Follow.Speed)
-	lead := func(f firstPlay, row int32) int64 { return min(f.atNS-at[row], longest) }
+	lead := func(f firstPlay, row int32) int64 {
+		return min(f.atNS-at[row], longest)
+	}
 	barrierNS := int64(0)
 	earliest := int64(math.MaxInt64) // since the snapshot
 	for lane := range first {
@@ -226,10 +234,10 @@ func (d *draft) measure(play int, rows []int32, fromNS int64) {
 // goOn plans whole jobs, as many as lanes can need.
 func (d *draft) goOn() {
 	took := make([]int64, len(d.jobs))
+	slices.Sort(d.freeNS)
 	for ; d.Recycle || d.plays < len(d.jobs); d.plays++ {
 		rows := d.rowsOf(d.plays)
-		nowNS := slices.Min(d.freeNS)
-		lane := slices.Index(d.freeNS, nowNS)
+		nowNS := d.freeNS[0]
 		if nowNS >= d.RunNS {
 			return
 		}
@@ -243,7 +251,10 @@ func (d *draft) goOn() {
 		if took[job] == 0 {
 			took[job] = d.quickest(rows)
 		}
-		d.freeNS[lane] += took[job]
+		endNS := nowNS + took[job]
+		at, _ := slices.BinarySearch(d.freeNS, endNS)
+		copy(d.freeNS, d.freeNS[1:at])
+		d.freeNS[at-1] = endNS
 	}
 }
 
@@ -252,6 +263,11 @@ const (
 	mostFaster    = 100
 	leastAnswerNS = int64(time.Millisecond)
 )
+
+// QuickestNS is how long an answer of so many tokens takes at least.
+func QuickestNS(assumed sched.AssumedLatency, output int32) int64 {
+	return max(leastAnswerNS, assumed.LastNS(output)/mostFaster)
+}
 
 // quickest is how long at least rows of one job take in a replay.
 func (d *draft) quickest(rows []int32) (busyNS int64) {
@@ -273,8 +289,7 @@ func (d *draft) quickest(rows []int32) (busyNS int64) {
 		if beginNS < 0 {
 			beginNS = min(d.Follow.scaled(own), busyNS+d.IdleNS)
 		}
-		answerNS := d.Follow.Assumed.LastNS(d.t.OutputTokens[row]) / mostFaster
-		endNS := beginNS + max(leastAnswerNS, answerNS)
+		endNS := beginNS + QuickestNS(d.Follow.Assumed, d.t.OutputTokens[row])
 		done[row] = request{beginNS, endNS}
 		busyNS = max(busyNS, endNS)
 	}

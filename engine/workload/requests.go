@@ -119,13 +119,17 @@ func (m *Requests) MappedBytes() int64 {
 }
 
 // File is the requests' memory for another process to map; nil where the system has none such.
-func (m *Requests) File() *os.File { return m.arena.file }
+func (m *Requests) File() *os.File {
+	return m.arena.file
+}
 
 // Largest is the size of the largest request in bytes.
 func (m *Requests) Largest() int { return m.largest }
 
 // Free gives the memory back; no request may be used afterwards.
-func (m *Requests) Free() error { return m.arena.free() }
+func (m *Requests) Free() error {
+	return m.arena.free()
+}
 
 // digest is SHA-256 of a request.
 type digest = [sha256.Size]byte

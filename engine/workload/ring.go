@@ -129,7 +129,9 @@ func (m *Requests) DigestRest() {
 }
 
 // InRing reports whether the requests do not all fit into memory: each is then available only until it was written.
-func (m *Requests) InRing() bool { return m.ring != nil }
+func (m *Requests) InRing() bool {
+	return m.ring != nil
+}
 
 // Unneeded reports whether request i, of a ring, is not needed in it any more.
 func (m *Requests) Unneeded(i int) bool {

@@ -106,7 +106,10 @@ func (w *Work) Servers() Servers {
 	if len(s.places) < len(places) {
 		s.Targets = make([]route.Target, len(s.places))
 		for i, weight := range s.Weights {
-			s.Targets[i] = route.Target{Weight: weight, Endpoints: 1}
+			s.Targets[i] = route.Target{
+				Weight:    weight,
+				Endpoints: 1,
+			}
 		}
 	}
 	return s

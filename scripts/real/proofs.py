@@ -1,6 +1,8 @@
 """What is proven against each server. A proof compares fastreplay's files with the trace, with the server's own counters or
 with arithmetic of its own; it shares no code with the client."""
 
+import collections
+import itertools
 import json
 import math
 import re
@@ -155,6 +157,33 @@ def warm(p, seed="108"):
     shown = second.summary["prefix_cache"]["reported_hit_ratio"]
     p.check("warm", "no notes that hits are unknown", [], [n for n in second.summary["notes"] if "below ideal" in n or "never report" in n])
     print(f"                (reported hit ratio {shown})")
+
+
+def agentx(p):
+    """The scenario agentx, in small: primers, warm-up requests, measured ones, and jobs that lanes take again."""
+    rows = list(load.rows_of(jobs := load.jobs()))
+    lanes = 4
+    scenario = ["--scenario", "agentx", "--unsafe-override", "--concurrency", lanes, "--benchmark-duration", "40"]
+    run = p.run("profile", *scenario, "--warmup-requests-per-lane", "4", "--input-file", p.trace("jobs", jobs))
+    records = sorted((r for r in run.records() if r["sent_ns"] is not None), key=lambda r: r["sent_ns"])
+    prompts = [load.played(rows[r["row"]], r["row"], r["job"], HEAD, TAIL) for r in records]
+    p.check("agentx", "exit code, reasons", [0, []], [run.exit, only_facts(run)])
+    phases = collections.Counter(r.get("phase", "measured") for r in records if r["outcome"] == "ok")
+    plays = len({r["job"] for r in records})
+    p.check("agentx", f"primers, warm-up requests of {lanes} lanes, measured ones; plays", "more than 3, 9, 60; 6", [*phases.values(), plays], phases["primer"] > 3 and phases["warmup"] > 9 and phases["measured"] > 60 and plays > len(jobs))
+    p.check("agentx", "prompts of the recorded tokens and a marker", len(records), sum(r["prompt_tokens"] == len(prompt) for r, prompt in zip(records, prompts)))
+    ideal = load.ideal(prompts, servers.BLOCK)
+    overtaken = sum(a["request_id"] > b["request_id"] for a, b in itertools.combinations(records, 2) if a["job"] == b["job"])
+    for key in ("cached_tokens", "expected_cached_tokens"):
+        p.check("agentx", f"{key} of each as an oracle has them in the order of sending ({overtaken} pairs were planned in another one)", [], others(records, ideal, key))
+    primed = {k for r, prompt in zip(records, prompts) if "phase" in r for k in load.keys(prompt, servers.BLOCK)}
+    by_primers = sum(load.found(prompt, servers.BLOCK, primed) for r, prompt in zip(records, prompts) if "phase" not in r)
+    p.check("agentx", "cached tokens of measured requests that were there before", by_primers, run.summary["prefix_cache"]["primed_tokens"])
+
+
+def others(records, values, key):
+    """The records that have other values, in few words."""
+    return [f"{r.get('phase', 'measured')} row {r['row']} of play {r['job']}: {r[key]} for {v}" for r, v in zip(records, values) if r["outcome"] == "ok" and r[key] != v]
 
 
 def increase(before, after):
@@ -437,6 +466,7 @@ def prove(p):
             p.attempt(proof)
         p.attempt(cold, "flush")
         p.attempt(cold, "salt")
+        p.attempt(agentx)
         p.attempt(drain)
     elif name == "vllm-small":
         for proof in (unauthorized, evicted, too_long):

@@ -57,7 +57,8 @@ func NewLine(flags *pflag.FlagSet, profile bool) *Line {
 		typed:   map[string]string{},
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.names)) {
-		n, add := l.names[name], flags.FuncP
+		n := l.names[name]
+		add := flags.FuncP
 		if flags.ShorthandLookup(n.Short) != nil {
 			n.Short = "" // Expand finds it by its value
 		}
@@ -65,7 +66,7 @@ func NewLine(flags *pflag.FlagSet, profile bool) *Line {
 			add = flags.BoolFuncP
 		}
 		add(name, n.Short, "", func(text string) error {
-			l.given = append(l.given, Setting{Name: name, Values: []string{text}})
+			l.give(name, text)
 			return nil
 		})
 		flags.Lookup(name).Hidden = true
@@ -80,14 +81,14 @@ const BenchServe = "vllm-bench-serve"
 // does not give. Last it sets the defaults of the tool whose command line it is. If traced, the command line names a
 // trace without a flag.
 func (l *Line) Translate(file []Setting, traced bool) error {
-	for _, s := range l.given {
-		if s.Name == "dataset-name" { // the command is no AIPerf's
-			l.dataset, l.Profile, l.names = s.Values[0], false, byName(false)
-		}
-	}
 	named := traced || l.namesTrace(file)
-	if l.Given(BenchServe) && l.dataset == "" && !named {
-		l.dataset, l.Profile, l.names = "random", false, byName(false)
+	l.dataset = l.last("dataset-name")
+	if l.Given(BenchServe) && !named {
+		l.dataset = cmp.Or(l.dataset, "random")
+	}
+	if l.dataset != "" { // the command is no AIPerf's
+		l.Profile = false
+		l.names = byName(false)
 	}
 	if !named && l.makes(file) {
 		l.parts = map[string]float64{}
@@ -97,38 +98,70 @@ func (l *Line) Translate(file []Setting, traced bool) error {
 			return err
 		}
 	}
-	takeFile := func() error { return l.takeFile(file, traced) }
-	for _, step := range []func() error{l.join, takeFile, l.join, l.vllmDefaults, l.spaceRandomly, l.readOffsets,
-		l.findAPI, l.scenario, l.aiperfDefaults, l.synthesize, l.nameResults} {
+	if err := l.takeFile(file, traced); err != nil {
+		return err
+	}
+	for _, step := range []func() error{
+		l.join,
+		l.vllmDefaults,
+		l.spaceRandomly,
+		l.readOffsets,
+		l.findAPI,
+		l.scenario,
+		l.aiperfDefaults,
+		l.synthesize,
+		l.nameResults,
+		l.noteReplayer,
+		l.dropTokenizer,
+	} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	l.noteReplayer()
-	return l.dropTokenizer()
+	return nil
+}
+
+// give notes what a name of another tool was given.
+func (l *Line) give(name, text string) {
+	s := Setting{Name: name, Values: []string{text}}
+	l.given = append(l.given, s)
 }
 
 // Given reports whether a name of another tool was given.
 func (l *Line) Given(name string) bool {
-	return slices.ContainsFunc(l.given, func(s Setting) bool { return s.Name == name })
+	return slices.ContainsFunc(l.given, func(s Setting) bool {
+		return s.Name == name
+	})
+}
+
+// last is the value that a name of another tool was given last; "" if it was not.
+func (l *Line) last(name string) (text string) {
+	for _, s := range l.given {
+		if s.Name == name {
+			text = s.Values[0]
+		}
+	}
+	return text
 }
 
 // text returns the value of one of our flags.
-func (l *Line) text(flag string) string { return l.Flags.Lookup(flag).Value.String() }
+func (l *Line) text(flag string) string {
+	return l.Flags.Lookup(flag).Value.String()
+}
 
 // on reports whether one of our switches is on.
-func (l *Line) on(flag string) bool { return l.text(flag) == "true" }
+func (l *Line) on(flag string) bool {
+	return l.text(flag) == "true"
+}
 
 func (l *Line) note(format string, args ...any) {
 	l.Notes = append(l.Notes, fmt.Sprintf(format, args...))
 }
 
 // take gives our flag what a name of another tool was given.
-func (l *Line) take(n Name, text string) (err error) {
-	if l.parts != nil {
-		if taken, err := l.describe(n, text); taken || err != nil {
-			return err
-		}
+func (l *Line) take(n Name, text string) error {
+	if l.parts != nil && n.describes() {
+		return l.describe(n, text)
 	}
 	if n.Refused != "" {
 		return fmt.Errorf("--%s: %s", n.Name, n.Refused)
@@ -136,47 +169,50 @@ func (l *Line) take(n Name, text string) (err error) {
 	if n.Note != "" && (l.parts == nil || n.Name != "dataset-name") {
 		l.note("--%s: %s", n.Name, n.Note)
 	}
-	if n.Flag == "" || n.Name == "host" || n.Name == "port" { // join takes these
+	if n.Flag == "" || n.value == later {
 		return nil
 	}
 	if n.Name == "timed-trace-sec-multiplier" { // two flags
 		return l.readMultiplier(text)
 	}
-	if n.convert != nil {
-		ours, err := n.convert(text)
-		if err != nil {
-			return fmt.Errorf("--%s %q: %w", n.Name, text, err)
-		}
-		if text = ours; ours == "" {
-			return nil
-		}
+	ours, err := n.convert(text)
+	if err != nil {
+		return fmt.Errorf("--%s %q: %w", n.Name, text, err)
+	}
+	if ours == "" && n.value != "" {
+		return nil
 	}
 	if n.Name == "served-model-name" { // --model then names the tokenizer
 		l.typed["model"] = "--served-model-name"
-		return l.Flags.Set("model", text)
+		return l.Flags.Set("model", ours)
 	}
-	return l.set(n, text)
+	return l.set(n.Name, n.Flag, ours)
 }
 
-// set refuses two names of one flag with different values.
-func (l *Line) set(n Name, text string) error {
-	own := l.Flags.Lookup(n.Flag)
-	typed, before := cmp.Or(l.typed[n.Flag], "--"+n.Flag), list(own)
-	first := !own.Changed || n.adds() || typed == "--"+n.Name
-	if n.Flag == "arrival" && before[0] == "gamma" {
-		first = true // a shape is added to it
+// set gives a flag of ours what theirs means. It refuses two names of one flag with different values.
+func (l *Line) set(theirs, flag, text string) error {
+	own := l.Flags.Lookup(flag)
+	before := list(own)
+	typed := cmp.Or(l.typed[flag], "--"+flag)
+	// several names may give these different values
+	adds := slices.Contains([]string{"extra-inputs", "header", "goodput", "fields"}, flag)
+	first := !own.Changed || adds || typed == "--"+theirs
+	same := slices.Equal(before, []string{text})
+	if flag == "arrival" { // a shape is added to gamma, before or behind it
+		first = first || before[0] == "gamma"
+		same = same || text == "gamma" && strings.HasPrefix(before[0], "gamma:")
 	}
-	if !first && (slices.Equal(before, []string{text}) || text == "gamma" && strings.HasPrefix(before[0], "gamma:")) {
+	if !first && same {
 		return nil
 	}
-	if err := l.Flags.Set(n.Flag, text); err != nil {
-		return fmt.Errorf("--%s %q: %w", n.Name, text, Plain(err))
+	if err := l.Flags.Set(flag, text); err != nil {
+		return fmt.Errorf("--%s %q: %w", theirs, text, Plain(err))
 	}
 	if !first && !slices.Equal(before, list(own)) {
-		return fmt.Errorf("%s and --%s are two names of one flag and differ; give one of them", typed, n.Name)
+		return fmt.Errorf("%s and --%s are two names of one flag and differ; give one of them", typed, theirs)
 	}
-	if !n.adds() {
-		l.typed[n.Flag] = "--" + n.Name
+	if !adds {
+		l.typed[flag] = "--" + theirs
 	}
 	return nil
 }
@@ -191,10 +227,12 @@ func list(f *pflag.Flag) []string {
 
 // Plain returns why a flag does not take a value, without pflag's and strconv's words about it.
 func Plain(err error) error {
-	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
+	bad := (*pflag.InvalidValueError)(nil)
+	if errors.As(err, &bad) {
 		err = bad.Unwrap()
 	}
-	if number := (*strconv.NumError)(nil); errors.As(err, &number) {
+	number := (*strconv.NumError)(nil)
+	if errors.As(err, &number) {
 		what := map[string]string{"ParseFloat": "a number", "ParseBool": "true or false",
 			"ParseUint": "a whole number of 0 or more"}[number.Func]
 		return fmt.Errorf("want %s", cmp.Or(what, "a whole number"))
@@ -207,11 +245,20 @@ func Plain(err error) error {
 
 // takeFile sets the flags that a file names and that the command line does not give.
 func (l *Line) takeFile(file []Setting, traced bool) error {
-	onLine := map[string]bool{"trace": traced}
-	l.Flags.Visit(func(f *pflag.Flag) { onLine[f.Name] = true })
-	foreign := func(s Setting) int { return len(l.names[s.Name].Name) }
+	onLine := map[string]bool{
+		"trace": traced,
+		"url":   l.Given("host") || l.Given("port") || strings.Contains(l.text("endpoint"), "://"),
+	}
+	l.Flags.Visit(func(f *pflag.Flag) {
+		onLine[f.Name] = true
+	})
+	foreign := func(s Setting) int {
+		return min(1, len(l.names[s.Name].Name))
+	}
 	// ours first: theirs must agree
-	slices.SortStableFunc(file, func(a, b Setting) int { return min(1, foreign(a)) - min(1, foreign(b)) })
+	slices.SortStableFunc(file, func(a, b Setting) int {
+		return foreign(a) - foreign(b)
+	})
 	for _, s := range file {
 		n := l.names[s.Name]
 		flag := cmp.Or(n.Flag, s.Name)
@@ -243,7 +290,7 @@ func (l *Line) takeSetting(s Setting, n Name, ours *pflag.Flag) error {
 			}
 			continue
 		}
-		l.given = append(l.given, Setting{Name: s.Name, Values: []string{text}})
+		l.give(s.Name, text)
 		if err := l.take(n, text); err != nil {
 			return err
 		}
@@ -256,7 +303,9 @@ func (l *Line) Explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	words := strings.FieldsFunc(err.Error(), func(r rune) bool { return r != '-' && (r < 'a' || r > 'z') })
+	words := strings.FieldsFunc(err.Error(), func(r rune) bool {
+		return r != '-' && (r < 'a' || r > 'z')
+	})
 	var names []string
 	for own, typed := range l.typed {
 		if slices.Contains(words, "--"+own) && !slices.Contains(words, typed) {
@@ -277,7 +326,8 @@ func (l *Line) Explain(err error) error {
 func Expand(args []string, flags *pflag.FlagSet, profile bool) []string {
 	several := map[string]takes{}
 	for _, name := range []string{"extra-inputs", "header", "goodput", "url"} {
-		several["--"+name], several["-"+flags.Lookup(name).Shorthand] = values, values
+		several["--"+name] = values
+		several["-"+flags.Lookup(name).Shorthand] = values
 	}
 	delete(several, "-")
 	for name, n := range byName(profile) {
@@ -291,8 +341,10 @@ func Expand(args []string, flags *pflag.FlagSet, profile bool) []string {
 	}
 	var out []string
 	for len(args) > 0 && args[0] != "--" {
-		flag, n := args[0], 0
-		switch args = args[1:]; {
+		flag := args[0]
+		args = args[1:]
+		n := 0
+		switch {
 		case len(args) == 0:
 		case flag == "-d" && slices.Contains([]string{"bailian", "mooncake", "azure"}, args[0]):
 			flag = "--dataset"

@@ -1,6 +1,7 @@
 package compat
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -108,32 +109,36 @@ func (l *Line) vllmDefaults() error {
 // readMultiplier takes vLLM's seconds to a unit of timestamps: the largest of ours that is not larger, and the rest as
 // a speed.
 func (l *Line) readMultiplier(text string) error {
+	const name = "timed-trace-sec-multiplier"
 	factor, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(factor > 0) || math.IsInf(factor, 0) {
-		return fmt.Errorf("--timed-trace-sec-multiplier %q: want a number of seconds above 0", text)
+		return fmt.Errorf("--%s %q: want a number of seconds above 0", name, text)
 	}
-	unit, seconds := "ns", 1e-9
+	unit := "ns"
+	seconds := 1e-9
 	for _, larger := range []string{"us", "ms", "s"} {
-		if next := seconds * 1000; factor >= next*(1-1e-9) {
-			unit, seconds = larger, next
+		next := seconds * 1000
+		if factor >= next*(1-1e-9) {
+			unit = larger
+			seconds = next
 		}
 	}
 	scale := seconds / factor
 	if math.Abs(scale-1) > 1e-9 {
-		if err := l.set(Name{Name: "timed-trace-sec-multiplier", Flag: "scale"},
-			strconv.FormatFloat(scale, 'g', 12, 64)); err != nil {
+		rest := strconv.FormatFloat(scale, 'g', 12, 64)
+		if err := l.set(name, "scale", rest); err != nil {
 			return err
 		}
 		l.note("--timed-trace-sec-multiplier %s: timestamps are read in %s and sent at --scale %.6g", text, unit, scale)
 	}
-	return l.set(Name{Name: "timed-trace-sec-multiplier", Flag: "time-unit"}, unit)
+	return l.set(name, "time-unit", unit)
 }
 
 // noteReplayer notes where a trace-replayer's defaults are not ours; each of its command lines has a
 // --tokenizer-config.
-func (l *Line) noteReplayer() {
+func (l *Line) noteReplayer() error {
 	if !l.Flags.Changed("tokenizer-config") {
-		return
+		return nil
 	}
 	if !l.Flags.Changed("no-stream") {
 		l.note("responses are streamed, which trace-replayer does with --stream only; --no-stream asks for whole ones")
@@ -141,32 +146,27 @@ func (l *Line) noteReplayer() {
 	if !l.Flags.Changed("duration") {
 		l.note("the whole trace is replayed; trace-replayer ends after 60 s unless --time-in-secs says otherwise")
 	}
+	return nil
 }
 
 // join makes a URL of a host and a port, and of an endpoint that is one.
 func (l *Line) join() error {
-	at := map[string]string{"host": "127.0.0.1", "port": "8000"}
-	rest := l.given[:0]
-	for _, s := range l.given {
-		if s.Name != "host" && s.Name != "port" {
-			rest = append(rest, s)
-			continue
-		}
-		if at[s.Name] = s.Values[0]; at[s.Name] == "" {
-			return fmt.Errorf("--%s is empty; is a variable of the shell not set?", s.Name)
+	for _, name := range []string{"host", "port"} {
+		if l.Given(name) && l.last(name) == "" {
+			return fmt.Errorf("--%s is empty; is a variable of the shell not set?", name)
 		}
 	}
-	if len(rest) < len(l.given) {
-		if err := l.set(Name{Name: "host", Flag: "url"}, at["host"]+":"+at["port"]); err != nil {
+	if l.Given("host") || l.Given("port") {
+		url := cmp.Or(l.last("host"), "127.0.0.1") + ":" + cmp.Or(l.last("port"), "8000")
+		if err := l.set("host", "url", url); err != nil {
 			return err
 		}
 	}
-	l.given = rest
 	endpoint := l.text("endpoint")
 	if !strings.Contains(endpoint, "://") {
 		return nil
 	}
-	if err := l.set(Name{Name: "endpoint", Flag: "url"}, endpoint); err != nil {
+	if err := l.set("endpoint", "url", endpoint); err != nil {
 		return err
 	}
 	return l.Flags.Set("endpoint", "")
@@ -203,7 +203,8 @@ func (l *Line) findAPI() error {
 	if !theirs && (l.Flags.Changed("api") || l.Profile) {
 		return nil
 	}
-	chat, completions := false, false
+	chat := false
+	completions := false
 	for _, url := range append(list(l.Flags.Lookup("url")), l.text("endpoint")) {
 		isChat := strings.HasSuffix(strings.TrimSuffix(url, "/"), "/chat/completions")
 		chat = chat || isChat

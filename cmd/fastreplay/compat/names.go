@@ -2,6 +2,7 @@ package compat
 
 import (
 	_ "embed"
+	"slices"
 	"strings"
 )
 
@@ -19,8 +20,10 @@ type Name struct {
 	Note        string // printed whenever the flag is given
 	Refused     string // why it is refused, and what to do instead; "" = it is not
 
-	takes   takes
-	convert func(string) (string, error) // its value to ours, "" = nothing to set; nil = the same
+	takes takes
+	value string   // what the table says of our flag's value; convert reads it
+	words []string // the only values that it may have, sorted pairs of THEIRS=OURS; nil = no such list
+	part  string   // what it says of requests that are made; "" = nothing that is known
 }
 
 // takes is what follows a flag.
@@ -36,32 +39,32 @@ const (
 // Names returns the whole table.
 func Names() (all []Name) {
 	known := map[string]Name{}
-	var tool, note, refused string
+	parts := map[string]string{}
+	var section Name
 	for line := range strings.Lines(table) {
 		kind, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		entry, doc, _ := strings.Cut(rest, " | ")
+		left, right, _ := strings.Cut(entry, " = ")
 		switch kind {
-		case "", "#", "part":
-		case "tool:":
-			tool = rest
-			note = ""
-			refused = ""
-		case "note:":
-			note, refused = rest, ""
-		case "refused:":
-			note, refused = "", rest
-		default:
-			rest, doc, _ := strings.Cut(rest, " | ")
-			names, ours, _ := strings.Cut(rest, " = ")
-			n := Name{
-				Tool:    tool,
-				Doc:     doc,
-				Note:    note,
-				Refused: refused,
-				takes:   takes(kind),
+		case "", "#":
+		case "part":
+			for name := range strings.FieldsSeq(right) {
+				parts[name] = left
 			}
-			n.setOurs(ours, known)
-			for _, name := range strings.Fields(names) {
+		case "tool:":
+			section = Name{Tool: rest}
+		case "note:":
+			section = Name{Tool: section.Tool, Note: rest}
+		case "refused:":
+			section = Name{Tool: section.Tool, Refused: rest}
+		default:
+			n := section
+			n.takes = takes(kind)
+			n.Doc = doc
+			n.setOurs(right, known)
+			for name := range strings.FieldsSeq(left) {
 				n.Name, n.Short, _ = strings.Cut(name, ",")
+				n.part = parts[n.Name]
 				known[n.Name] = n
 				all = append(all, n)
 			}
@@ -72,29 +75,22 @@ func Names() (all []Name) {
 
 // setOurs reads the flag and the value of a line.
 func (n *Name) setOurs(text string, known map[string]Name) {
-	flag, value, _ := strings.Cut(text, " ")
-	n.Flag = flag
-	words, listed := strings.CutPrefix(value, "one of ")
-	like, same := strings.CutPrefix(value, "as ")
-	switch {
-	case value == "":
-	case listed:
-		n.convert = oneOf(words)
-		n.Doc = strings.TrimSuffix(listOf(words)+". "+n.Doc, ". ")
-	case same:
-		n.convert, n.Doc = known[like].convert, known[like].Doc
-	case strings.Contains(value, "{"):
-		n.convert = inside(value)
-	case conversions()[value] != nil:
-		n.convert = conversions()[value]
-	default:
-		n.convert = when(value)
+	n.Flag, n.value, _ = strings.Cut(text, " ")
+	if like, same := strings.CutPrefix(n.value, "as "); same {
+		n.value = known[like].value
+		n.words = known[like].words
+		n.Doc = known[like].Doc
+	} else if words, listed := strings.CutPrefix(n.value, "one of "); listed {
+		n.words = strings.Fields(words)
+		slices.SortFunc(n.words, byTheirs)
+		list := strings.ReplaceAll(strings.Join(n.words, "`, `"), "=", "` is `")
+		n.Doc = strings.TrimSuffix("`"+list+"`; others are refused. "+n.Doc, ". ")
 	}
 }
 
 // Ours returns our flag without dashes, for a switch with the value that it stands for: no-stream=false.
 func (n *Name) Ours() string {
-	if n.takes != noValue || n.convert == nil {
+	if n.takes != noValue || n.value == "" {
 		return n.Flag
 	}
 	text, err := n.convert("true")
@@ -102,11 +98,6 @@ func (n *Name) Ours() string {
 		panic("BUG: --" + n.Name + " is no switch: " + err.Error())
 	}
 	return n.Flag + "=" + text
-}
-
-// adds reports whether the value is added to what the flag has: several names may then give it different values.
-func (n *Name) adds() bool {
-	return n.Flag == "extra-inputs" || n.Flag == "header" || n.Flag == "goodput" || n.Flag == "fields"
 }
 
 // byName returns the meanings that names have for `fastreplay profile`, or for all else.

@@ -14,17 +14,13 @@ import (
 
 // nameResults finds which files of other tools the command line asks for. What it gives no name has that of --export.
 func (l *Line) nameResults() error {
-	last := map[string]string{}
-	for _, s := range l.given {
-		last[s.Name] = s.Values[0]
-	}
 	for _, name := range []string{"result-filename", "profile-export-file", "profile-export-prefix"} {
-		text, given := last[name]
-		if given && (text == "" || strings.HasSuffix(text, "/")) {
+		text := l.last(name)
+		if l.Given(name) && (text == "" || strings.HasSuffix(text, "/")) {
 			return fmt.Errorf("--%s %q: want the name of a file", name, text)
 		}
 	}
-	file := last["result-filename"]
+	file := l.last("result-filename")
 	saved := l.Given("save-result") || l.Given("append-result")
 	switch {
 	case file != "" && saved:
@@ -38,8 +34,9 @@ func (l *Line) nameResults() error {
 	case saved:
 		l.addExport("vllm")
 	}
-	base := cmp.Or(last["profile-export-file"], last["profile-export-prefix"])
-	if end := filepath.Ext(base); slices.Contains([]string{".jsonl", ".json", ".csv"}, end) {
+	base := cmp.Or(l.last("profile-export-file"), l.last("profile-export-prefix"))
+	end := filepath.Ext(base)
+	if slices.Contains([]string{".jsonl", ".json", ".csv"}, end) {
 		base = strings.TrimSuffix(base, end)
 	}
 	switch {

@@ -17,23 +17,18 @@ const (
 
 // scenario sets what a scenario locks or sets by default.
 func (l *Line) scenario() error {
-	switch l.last("scenario") {
+	if !l.Given("scenario") {
+		return nil
+	}
+	name := l.last("scenario")
+	switch name {
 	case agentXMVP:
 		return l.agentXMVP()
 	case agentX:
 		return l.agentX()
+	default:
+		return fmt.Errorf("--scenario %q: there is no such scenario here; there are %s and %s", name, agentX, agentXMVP)
 	}
-	return nil
-}
-
-// last is the value that a name of another tool was given last; "" if it was not.
-func (l *Line) last(name string) (text string) {
-	for _, s := range l.given {
-		if s.Name == name {
-			text = s.Values[0]
-		}
-	}
-	return text
 }
 
 // lanes are as many as --concurrency says.
@@ -75,6 +70,8 @@ func (l *Line) agentXMVP() error {
 const (
 	agentXIdle     = "tree=300s,system=10s"
 	agentXDuration = 15 * time.Minute // at least
+	agentXCoverage = "coverage>=95%"
+	agentXJobs     = 393
 )
 
 // agentX sets flags that are there for every run, and refuses what the scenario locks.
@@ -85,10 +82,15 @@ func (l *Line) agentX() error {
 		return err
 	}
 	if given("idle-cap") && l.typed["idle-cap"] == "--trace-idle-gap-cap-seconds" {
-		text := strings.Replace(agentXIdle, "300s", l.text("idle-cap"), 1)
-		if err := l.Flags.Set("idle-cap", text); err != nil {
+		own := strings.Replace(agentXIdle, "300s", l.text("idle-cap"), 1)
+		if err := l.Flags.Set("idle-cap", own); err != nil {
 			return err
 		}
+	}
+	if mode := l.text("sessions"); given("sessions") && !strings.HasPrefix(mode, "lanes=") {
+		return fmt.Errorf("--scenario %s: its lanes wait for answers, so it has no --sessions %s; "+
+			"the same jobs whatever servers do: "+
+			"fastreplay --trace FILE --url URL --sessions strict --idle-cap 300s --duration 1h", agentX, mode)
 	}
 	if err := l.checkAgentX(); err != nil {
 		return err
@@ -107,6 +109,7 @@ func (l *Line) agentX() error {
 		wanted("duration", "1h"),
 		wanted("seed", "42"),
 		wanted("max-error-rate", "0.1"),
+		{"require", agentXCoverage, "--require " + agentXCoverage, true},
 		wanted("too-long", "send"),
 		wanted("api", "chat"),
 		{"no-stream", "false", "", true},
@@ -141,6 +144,15 @@ func (l *Line) checkAgentX() error {
 	}
 	return fmt.Errorf("--scenario %s: its rules are: %s; --unsafe-override breaks them", agentX,
 		strings.Join(broken, "; "))
+}
+
+// OtherJobs notes that a trace of so many jobs is not the scenario's own.
+func (l *Line) OtherJobs(jobs int) []string {
+	if l.last("scenario") != agentX || jobs == agentXJobs {
+		return nil
+	}
+	return []string{fmt.Sprintf("--scenario %s: its data set has %d jobs, this trace %d: "+
+		"the harness takes no other, and numbers compare only with those of the same trace", agentX, agentXJobs, jobs)}
 }
 
 // endsEarly reports whether extra inputs let answers end before their length.

@@ -13,22 +13,6 @@ import (
 // keys.
 const Made = "gen:"
 
-// described returns what names of AIPerf, GenAI-Perf and vLLM's bench say about requests that are made: the table's
-// lines of a part.
-func described() map[string]string {
-	parts := map[string]string{}
-	for line := range strings.Lines(table) {
-		rest, ok := strings.CutPrefix(line, "part")
-		part, names, _ := strings.Cut(rest, "=")
-		for name := range strings.FieldsSeq(names) {
-			if ok {
-				parts[name] = strings.TrimSpace(part)
-			}
-		}
-	}
-	return parts
-}
-
 // namesTrace reports whether a flag names a trace.
 func (l *Line) namesTrace(file []Setting) bool {
 	return l.Flags.Changed("trace") || slices.ContainsFunc(slices.Concat(l.given, file), func(s Setting) bool {
@@ -38,29 +22,37 @@ func (l *Line) namesTrace(file []Setting) bool {
 
 // makes reports whether requests are to be made, as those tools do unless they are given a file.
 func (l *Line) makes(file []Setting) bool {
-	parts := described()
 	return l.Profile || l.dataset == "random" ||
-		slices.ContainsFunc(slices.Concat(l.given, file), func(s Setting) bool { return parts[s.Name] != "" })
+		slices.ContainsFunc(slices.Concat(l.given, file), func(s Setting) bool {
+			part := l.names[s.Name].part
+			return part != "" && part != "nothing"
+		})
 }
 
-// describe takes a name that says something about the requests to be made. It returns false for all other names.
-func (l *Line) describe(n Name, text string) (taken bool, err error) {
-	part, known := described()[n.Name]
+// describes reports whether a name says something about requests that are made.
+func (n *Name) describes() bool {
+	return n.Flag == "" && (n.part != "" || strings.HasPrefix(n.Note, "it describes requests"))
+}
+
+// describe takes a name that describes the requests to be made.
+func (l *Line) describe(n Name, text string) error {
 	number, err := strconv.ParseFloat(text, 64)
-	switch whole := part == "input" || part == "output" || part == "turns" || part == "sessions"; {
-	case n.Flag != "" || !known && !strings.HasPrefix(n.Note, "it describes requests"):
-		return false, nil
-	case !known, part == "one" && number > 1, part == "zero" && number > 0:
-		return true, fmt.Errorf("--%s %s: requests are not made so; write a trace with fastreplay gen", n.Name, text)
-	case part == "": // each request has a prompt of its own
-	case err != nil || number < 0 || math.IsInf(number, 0) || whole && (number < 1 || number != math.Trunc(number)):
-		return true,
-			fmt.Errorf("--%s %q: want %s", n.Name, text,
-				map[bool]string{true: "a whole number of at least 1", false: "a number of 0 or more"}[whole])
-	default:
-		l.parts[part] = number
+	valid := err == nil && number >= 0 && !math.IsInf(number, 0)
+	want := "a number of 0 or more"
+	if slices.Contains([]string{"input", "output", "turns", "sessions"}, n.part) {
+		valid = valid && number >= 1 && number == math.Trunc(number)
+		want = "a whole number of at least 1"
 	}
-	return true, nil
+	switch {
+	case n.part == "", n.part == "one" && number > 1, n.part == "zero" && number > 0:
+		return fmt.Errorf("--%s %s: requests are not made so; write a trace with fastreplay gen", n.Name, text)
+	case n.part == "nothing": // each request has a prompt of its own
+		return nil
+	case !valid:
+		return fmt.Errorf("--%s %q: want %s", n.Name, text, want)
+	}
+	l.parts[n.part] = number
+	return nil
 }
 
 // synthesize describes the trace to be made in --trace.
@@ -85,14 +77,20 @@ func (l *Line) synthesize() error {
 		l.note("%.0f requests are made, or as many as are sent within --duration; --request-count makes more", rows)
 	}
 	if p["input"] == 0 {
-		p["input"] = map[bool]float64{true: 1024, false: 550}[l.dataset == "random"]
+		p["input"] = map[bool]float64{
+			true:  1024,
+			false: 550,
+		}[l.dataset == "random"]
 	}
 	if p["output"] == 0 {
 		l.note("answers of 128 tokens are asked for, since nothing says their length")
 		p["output"] = 128
 	}
-	made := []string{fmt.Sprintf("rows=%.0f", rows), "input-tokens=" + l.lengths("input", turns > 1),
-		"output-tokens=" + l.lengths("output", false)}
+	made := []string{
+		fmt.Sprintf("rows=%.0f", rows),
+		"input-tokens=" + l.lengths("input", turns > 1),
+		"output-tokens=" + l.lengths("output", false),
+	}
 	if turns > 1 {
 		made = append(made, fmt.Sprintf("turns=%.0f,turn-tokens=%.0f,active=1", turns, p["input"]))
 	}

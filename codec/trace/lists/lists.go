@@ -30,7 +30,9 @@ type span struct {
 	n uint32
 }
 
-func (p span) end() uint32 { return p.from + p.n }
+func (p span) end() uint32 {
+	return p.from + p.n
+}
 
 // room is what is free behind a list in the midst of a slab.
 type room struct{ from, to uint32 }
@@ -55,7 +57,9 @@ func (s *Store[T]) Total() int {
 }
 
 // Held is for how many elements there is memory.
-func (s *Store[T]) Held() int { return s.held }
+func (s *Store[T]) Held() int {
+	return s.held
+}
 
 // Row returns the list of row i. The slice aliases the store and must not be appended to.
 func (s *Store[T]) Row(i int) []T {
@@ -147,7 +151,10 @@ func (s *Store[T]) leaveRoom() {
 	if s.room == nil {
 		s.room = map[place]room{}
 	}
-	behind := room{from: p.end(), to: uint32(len(slab))}
+	behind := room{
+		from: p.end(),
+		to:   uint32(len(slab)),
+	}
 	s.room[p.place] = behind
 }
 
@@ -197,7 +204,9 @@ func (s *Store[T]) ChooseWhole(order []int32) *Store[T] {
 	if s == nil {
 		return nil
 	}
-	whole := func(row int32) int { return s.Size(int(row)) }
+	whole := func(row int32) int {
+		return s.Size(int(row))
+	}
 	out := s.Choose(order, whole)
 	return &out
 }
