@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // agents writes conversations in blocks of 16 tokens that grow by their answers and new tokens. A last block that is
@@ -50,9 +53,7 @@ func TestExactAnswers(t *testing.T) {
 		r := run(t, args...)
 		r.sound(t)
 		for _, l := range r.lines {
-			if l.Cached != l.Expected {
-				t.Fatalf("run %d, row %d: %d tokens cached, %d expected", i, l.Row, l.Cached, l.Expected)
-			}
+			must.Equal(t, l.Cached, l.Expected, "run %d, row %d: tokens cached", i, l.Row)
 		}
 		a := r.summary.Answers
 		if a == nil || a.Turns != 72 || a.Carried < 1000 || a.WrongRequests != 0 || (a.Forced > 0) != (i < 2) {
@@ -63,9 +64,7 @@ func TestExactAnswers(t *testing.T) {
 			prints[r.summary.Workload.Fingerprint], prints[again.summary.Workload.Fingerprint] = true, true
 		}
 		hits[a.Mode] = *r.summary.PrefixCache.ReportedTokens
-		if !strings.Contains(strings.Join(r.summary.Notes, "\n"), "tokens of earlier answers, ") {
-			t.Errorf("run %d: no note on what answers do to hits: %q", i, r.summary.Notes)
-		}
+		expect.Contains(t, strings.Join(r.summary.Notes, "\n"), "tokens of earlier answers, ", "run %d: no note on what answers do to hits: %q", i, r.summary.Notes)
 	}
 	if len(prints) != 1 || hits["forced"] <= hits["free"] {
 		t.Errorf("fingerprints %v, hits %v", prints, hits)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -106,9 +107,7 @@ func (b backend) proveAnswer(t *testing.T, l *line, log map[string][]served, who
 	}
 	s := log[l.ID][0]
 	if b.counts {
-		if l.Prompt != s.Prompt {
-			t.Errorf("row %d: %d prompt tokens, the server counted %d", l.Row, l.Prompt, s.Prompt)
-		}
+		expect.Equal(t, l.Prompt, s.Prompt, "row %d: prompt tokens", l.Row)
 	} else if l.Prompt != absent {
 		t.Errorf("row %d: %d prompt tokens, which nobody has told", l.Row, l.Prompt)
 	}
@@ -200,9 +199,7 @@ func TestInstanceField(t *testing.T) {
 			r := run(t, append([]string{"--trace", load, "--url", m.url}, c.args...)...)
 			r.only(t, "ok")
 			for _, l := range r.lines {
-				if l.Instance != c.want {
-					t.Fatalf("row %d was answered by %q, want %q", l.Row, l.Instance, c.want)
-				}
+				must.Equal(t, l.Instance, c.want, "row %d was answered by", l.Row)
 			}
 		})
 	}

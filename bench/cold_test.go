@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -46,15 +47,11 @@ func TestColdStart(t *testing.T) {
 			for _, r := range []*results{first, second} {
 				r.prove(t)
 				r.verdict(t)
-				if !strings.Contains(r.stderr, c.says) {
-					t.Errorf("the run does not say %q:\n%s", c.says, r.stderr)
-				}
+				expect.Contains(t, r.stderr, c.says, "the run does not say")
 				hits := int64(0)
 				for _, l := range r.lines {
 					hits += l.Cached
-					if l.Cached != l.Expected {
-						t.Errorf("row %d: %d tokens cached, the ideal is %d", l.Row, l.Cached, l.Expected)
-					}
+					expect.Equal(t, l.Cached, l.Expected, "row %d: tokens cached", l.Row)
 				}
 				if hits == 0 {
 					t.Error("the trace has no hits to judge by")

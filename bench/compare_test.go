@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // compared is what `fastreplay compare` said.
@@ -55,9 +58,7 @@ func TestCompare(t *testing.T) {
 	one := func(name, url string, args ...string) {
 		t.Helper()
 		p := start(t, nil, append(append([]string{"--trace", load, "--url", url, "--output", dir(name), "-q"}, accepted...), args...)...)
-		if code := p.wait(t); code != 0 {
-			t.Fatalf("%s: exit %d\n%s", name, code, p.stderr.String())
-		}
+		must.Equal(t, p.wait(t), 0, "%s: exit:\n%s", name, p.stderr.String())
 	}
 	a, urlB := startMock(t), "http://slower:1"
 	one("measured", a.url)
@@ -66,9 +67,7 @@ func TestCompare(t *testing.T) {
 	// latencies: 50 ms until the first token, and 3 ms more until the last one.
 	made := func(name, url string, laterNS float64, jitters int64) {
 		t.Helper()
-		if err := os.CopyFS(dir(name), os.DirFS(dir("measured"))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.CopyFS(dir(name), os.DirFS(dir("measured"))))
 		var lines []byte
 		for _, l := range readLines[map[string]any](t, requestsFile(dir("measured"))) {
 			jitter := float64(int64(l["row"].(float64))*7919%13-6) * 1e5 * float64(jitters)
@@ -80,9 +79,7 @@ func TestCompare(t *testing.T) {
 			lines = append(append(lines, line...), '\n')
 		}
 		summary := map[string]json.RawMessage{}
-		if err := json.Unmarshal(readFile(t, filepath.Join(dir("measured"), "summary.json")), &summary); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(readFile(t, filepath.Join(dir("measured"), "summary.json")), &summary))
 		delete(summary, "records") // these are others than the run wrote
 		changed, _ := json.Marshal(summary)
 		for file, text := range map[string][]byte{"requests.jsonl": lines, "summary.json": changed} {
@@ -131,12 +128,8 @@ func TestCompare(t *testing.T) {
 	}
 
 	empty, broken := dir("empty"), dir("broken")
-	if err := os.Mkdir(empty, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(broken, os.DirFS(dir("a"))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(empty, 0o755))
+	must.Do(t, os.CopyFS(broken, os.DirFS(dir("a"))))
 	writeFile(t, filepath.Join(broken, "requests.jsonl"), "{\"row\":0,\n[]\n")
 	for want, args := range map[string][]string{
 		"--seed": {dir("a"), dir("seed")}, "no results": {dir("a"), empty}, "requests.jsonl": {dir("a"), broken},
@@ -158,9 +151,7 @@ func TestCompareRecorded(t *testing.T) {
 	t.Parallel()
 	m, dir := startMock(t), filepath.Join(t.TempDir(), "b")
 	p := start(t, nil, append([]string{filepath.Join("samples", "weka.jsonl"), "--scale", "60", "--url", m.url, "--output", dir, "-q"}, accepted...)...)
-	if code := p.wait(t); code != 0 {
-		t.Fatalf("exit %d\n%s", code, p.stderr.String())
-	}
+	must.Equal(t, p.wait(t), 0, p.stderr.String())
 	c := runCompare(t, "recorded", dir, "--json")
 	if _, a, b := c.verdicts(t); c.code != 0 || !strings.Contains(a, "weka.jsonl") || b != m.url {
 		t.Errorf("exit %d, %s and %s\n%s", c.code, a, b, c.stderr)
@@ -201,9 +192,7 @@ func TestInterleave(t *testing.T) {
 			for _, name := range []string{"a1", "b1", "b2", "a2"} {
 				res := readResults(t, filepath.Join(dir, name))
 				began[name] = res.summary.Run.MonotonicStartNS
-				if len(res.lines) != 40 {
-					t.Errorf("%s has %d lines", name, len(res.lines))
-				}
+				expect.Equal(t, len(res.lines), 40, "%s lines", name)
 			}
 			if how == "abba" && !(began["a1"] < began["b1"] && began["b1"] < began["b2"] && began["b2"] < began["a2"]) {
 				t.Errorf("they began at %v", began)
@@ -213,9 +202,7 @@ func TestInterleave(t *testing.T) {
 					t.Errorf("%v began %d ns apart", round, apart)
 				}
 			}
-			if text := string(readFile(t, filepath.Join(dir, "compare.html"))); !strings.Contains(text, "noise floor") {
-				t.Error("the page lacks pictures")
-			}
+			expect.Contains(t, string(readFile(t, filepath.Join(dir, "compare.html"))), "noise floor", "the page lacks pictures")
 		})
 	}
 }
@@ -245,9 +232,7 @@ func TestInterleaveInterrupted(t *testing.T) {
 				t.Error("b1 is not marked partial")
 			}
 			for _, name := range []string{"a2", "b2"} {
-				if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-					t.Errorf("%s was begun", name)
-				}
+				expect.Refused(os.Stat(filepath.Join(dir, name)))(t, "", "%s was begun", name)
 			}
 		})
 	}
@@ -268,9 +253,7 @@ func TestInterleaveRefused(t *testing.T) {
 		if lines := strings.Split(strings.TrimSpace(c.stderr), "\n"); c.code != 2 || !strings.Contains(lines[len(lines)-1], want) {
 			t.Errorf("%v: exit %d, no %q in the end of\n%s", args, c.code, want, c.stderr)
 		}
-		if _, err := os.Stat(dir); err == nil {
-			t.Errorf("%v: a directory is left", args)
-		}
+		expect.Refused(os.Stat(dir))(t, "", "%v: a directory is left", args)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
 )
 
 // asTyped runs a command line of another tool as it stands, but for the program's name, in a directory with its files.
@@ -76,14 +78,10 @@ func TestForeignCommands(t *testing.T) {
 				t.Fatalf("%d lines, want %d; exit %d, %q\n%s", len(res.lines), rows, res.code, res.reasons(), res.stderr)
 			}
 			for _, l := range res.lines {
-				if (l.FirstToken != absent) != c.streamed {
-					t.Errorf("row %d: first token at %d, streamed: %t", l.Row, l.FirstToken, c.streamed)
-				}
+				expect.Equal(t, l.FirstToken != absent, c.streamed, "row %d: first token at %d, streamed", l.Row, l.FirstToken)
 			}
 			for _, text := range c.says {
-				if !strings.Contains(res.stderr, text) {
-					t.Errorf("it did not say %q:\n%s", text, res.stderr)
-				}
+				expect.Contains(t, res.stderr, text, "it did not say")
 			}
 		})
 	}
@@ -120,9 +118,7 @@ func TestHeadersAndPaths(t *testing.T) {
 	if body["temperature"] != 0.0 || body["a"] == nil || body["stream"] == true {
 		t.Errorf("body %v", body)
 	}
-	if !strings.Contains(res.stderr, "config: run.yaml sets --api-key") {
-		t.Errorf("it did not say what the file sets:\n%s", res.stderr)
-	}
+	expect.Contains(t, res.stderr, "config: run.yaml sets --api-key", "it did not say what the file sets")
 	files, err := filepath.Glob(filepath.Join(r.dir, "*"))
 	if err != nil || len(files) < 6 {
 		t.Fatalf("%q, %v", files, err)
@@ -132,9 +128,7 @@ func TestHeadersAndPaths(t *testing.T) {
 			t.Errorf("%s has a secret", f)
 		}
 	}
-	if strings.Contains(res.stderr+res.stdout, "s3cr3t") {
-		t.Errorf("a secret on the terminal:\n%s", res.stderr)
-	}
+	expect.Lacks(t, res.stderr+res.stdout, "s3cr3t", "a secret on the terminal:\n%s", res.stderr)
 }
 
 // TestDurationGrace: what is in flight that long after the duration is cut, in an open and a closed loop, and the run

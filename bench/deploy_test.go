@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // What manifests may have: the fields of batch/v1 and core/v1 of Kubernetes 1.34 that ours use. Other fields are
@@ -117,9 +120,7 @@ func readManifest[T any](t *testing.T, name string) (v T) {
 	t.Helper()
 	d := yaml.NewDecoder(bytes.NewReader(readFile(t, filepath.Join("..", "scripts", "deploy", name))))
 	d.KnownFields(true)
-	if err := d.Decode(&v); err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
+	must.Do(t, d.Decode(&v), name)
 	return v
 }
 
@@ -147,9 +148,7 @@ func TestManifests(t *testing.T) {
 		t.Errorf("%+v", merge)
 	}
 	k := readManifest[kustomization](t, "kustomization.yaml")
-	if k.NameSuffix.Tag != "!!str" { // kubectl refuses a number
-		t.Errorf("nameSuffix is a %s", k.NameSuffix.Tag)
-	}
+	expect.Equal(t, k.NameSuffix.Tag, "!!str", "nameSuffix") // kubectl refuses a number
 	for _, name := range k.Resources {
 		readFile(t, filepath.Join("..", "scripts", "deploy", name))
 	}
@@ -202,9 +201,7 @@ func TestManifestsRun(t *testing.T) {
 		return allStarted(t, all, 0)
 	})
 	p := start(t, nil, expand(merge.Spec.Template.Spec.Containers[0].Args, 0)...)
-	if code := p.wait(t); code != 0 {
-		t.Fatalf("exit %d\n%s", code, p.stderr.String())
-	}
+	must.Equal(t, p.wait(t), 0, p.stderr.String())
 	if r := readResults(t, filepath.Join(work, "replay", "all")); len(r.lines) != 100 || r.summary.Requests.OK != 100 {
 		t.Errorf("%+v", r.summary.Requests)
 	}

@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // TestHitsByRange: if the length of the template's head is unknown, the expected hits are a range that holds the real
@@ -21,13 +24,9 @@ func TestHitsByRange(t *testing.T) {
 	if got := ratio(c.ReportedHitRatio); got < c.ExpectedRange[0] || got > c.ExpectedRange[1] || c.ExpectedRange[0] >= c.ExpectedRange[1] {
 		t.Errorf("reported %v, expected %v", got, *c.ExpectedRange)
 	}
-	if !strings.Contains(r.stderr, "give them with --chat-overhead HEAD,TAIL") {
-		t.Errorf("the run does not say what to do:\n%s", r.stderr)
-	}
+	expect.Contains(t, r.stderr, "give them with --chat-overhead HEAD,TAIL", "the run does not say what to do")
 	for _, l := range r.lines {
-		if l.Expected != absent {
-			t.Fatalf("row %d: %d tokens expected", l.Row, l.Expected)
-		}
+		must.Equal(t, l.Expected, absent, "row %d: tokens expected", l.Row)
 	}
 }
 
@@ -82,15 +81,11 @@ func TestSuspects(t *testing.T) {
 		one := []string{"--trace", rows, "--concurrency", "1", "--url", m.url}
 		r := run(t, one...)
 		r.verdict(t)
-		if notes := strings.Join(r.summary.Notes, "\n"); !strings.Contains(notes, "the server reuses smaller pieces; give their size with --engine-block-tokens") {
-			t.Errorf("notes: %s", notes)
-		}
+		expect.Contains(t, strings.Join(r.summary.Notes, "\n"), "the server reuses smaller pieces; give their size with --engine-block-tokens", "notes")
 		r = run(t, append(one, "--engine-block-tokens", "1")...)
 		r.verdict(t)
 		for _, l := range r.lines {
-			if l.Cached != l.Expected {
-				t.Errorf("row %d: %d cached, %d expected", l.Row, l.Cached, l.Expected)
-			}
+			expect.Equal(t, l.Cached, l.Expected, "row %d: cached", l.Row)
 		}
 	})
 	t.Run("a warm server", func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -23,9 +24,7 @@ func TestExport(t *testing.T) {
 	if err := json.Unmarshal(first, &vllm); err != nil || vllm["completed"] != 120.0 || vllm["model_id"] != "mock" || vllm["backend"] != "openai" || vllm["total_output_tokens"] != 600.0 {
 		t.Errorf("%v, %v", vllm, err)
 	}
-	if lines := readLines[any](t, filepath.Join(res.dir, "profile_export.jsonl")); len(lines) != 120 {
-		t.Errorf("%d lines", len(lines))
-	}
+	expect.Equal(t, len(readLines[any](t, filepath.Join(res.dir, "profile_export.jsonl"))), 120, "lines")
 	args := []string{"report", res.dir, "--json", "--export", "vllm"}
 	if again := start(t, nil, args...); again.wait(t) != 2 || !strings.Contains(again.stderr.String(), "already exported: "+path) {
 		t.Errorf("over a file that is there:\n%s", again.stderr.String())

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
@@ -13,9 +15,7 @@ import (
 func fingerprint(t *testing.T, args ...string) string {
 	t.Helper()
 	p := start(t, nil, append(args, "--dry-run")...)
-	if code := p.wait(t); code != 0 {
-		t.Fatalf("%v: exit %d\n%s", args, code, p.stderr.String())
-	}
+	must.Equal(t, p.wait(t), 0, "%v: exit:\n%s", args, p.stderr.String())
 	found := regexp.MustCompile(`sha256:\S+`).FindString(p.stderr.String())
 	if found == "" {
 		t.Fatalf("%v: no fingerprint\n%s", args, p.stderr.String())
@@ -28,9 +28,7 @@ func TestConvert(t *testing.T) {
 	t.Parallel()
 	for path, read := range map[string][]string{"samples/azure.csv": nil, "samples/bailian.jsonl": {"--block-tokens", "16"}, "samples/sharegpt.json": {"--rate", "50"}} {
 		got, want := fingerprint(t, with(read, convert(t, path, "--format", "mooncake"))...), fingerprint(t, with(read, path)...)
-		if got != want {
-			t.Errorf("%s: the converted trace has %s, want %s", path, got, want)
-		}
+		expect.Equal(t, got, want, "%s: the converted trace", path)
 	}
 }
 
@@ -38,9 +36,7 @@ func TestConvert(t *testing.T) {
 func TestConvertSelects(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, "convert", "samples/burstgpt.csv", "--format", "bailian", "--from", "1s", "--to", "3s", "--limit", "20")
-	if code := p.wait(t); code != 0 {
-		t.Fatalf("exit %d\n%s", code, p.stderr.String())
-	}
+	must.Equal(t, p.wait(t), 0, p.stderr.String())
 	got, err := trace.Read(strings.NewReader(p.stdout.String()), "converted", trace.Options{Strict: true})
 	if err != nil || got.Format != "bailian" || got.Len() != 20 {
 		t.Fatalf("%+v, %v", got, err)

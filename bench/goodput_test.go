@@ -3,9 +3,9 @@ package bench
 import (
 	"encoding/json"
 	"reflect"
-	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
@@ -14,9 +14,7 @@ import (
 func (r *results) reported(t *testing.T, args ...string) *metrics.Summary {
 	t.Helper()
 	p := start(t, nil, append([]string{"report", r.dir, "--json"}, args...)...)
-	if code := p.wait(t); code != 0 {
-		t.Fatalf("report %v: exit %d\n%s", args, code, p.stderr.String())
-	}
+	must.Equal(t, p.wait(t), 0, "report %v: exit:\n%s", args, p.stderr.String())
 	s := new(metrics.Summary)
 	must.Do(t, json.Unmarshal([]byte(p.stdout.String()), s))
 	return s
@@ -40,9 +38,7 @@ func TestGoodput(t *testing.T) {
 		t.Errorf("%d of the slow server's answers were slow, %d missed; %+v", faults, missed, g)
 	}
 	for _, words := range []string{"\ngoodput\n", "slo.ttft_ms 250", "slo.tpot_ms 1.500", "slo.e2e_ms 300", " goodput.requests"} {
-		if !strings.Contains(r.stderr, words) {
-			t.Errorf("the terminal does not show %q:\n%s", words, r.stderr)
-		}
+		expect.Contains(t, r.stderr, words, "the terminal does not show")
 	}
 	if own := r.reported(t); !reflect.DeepEqual(own.Goodput, r.summary.Goodput) {
 		t.Errorf("reported: %+v, want the run's own, %+v", own.Goodput, r.summary.Goodput)

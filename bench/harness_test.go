@@ -26,6 +26,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -100,9 +101,7 @@ func TestRaced(t *testing.T) {
 		all.Write(readFile(t, file))
 	}
 	for _, name := range raced {
-		if !strings.Contains(all.String(), "\nfunc "+name+"(t *testing.T)") {
-			t.Errorf("there is no %s", name)
-		}
+		expect.Contains(t, all.String(), "\nfunc "+name+"(t *testing.T)", "there is no %s", name)
 	}
 }
 
@@ -190,9 +189,7 @@ func (p *process) ended() bool {
 // signal sends a signal; a process that has ended already is a failure.
 func (p *process) signal(t *testing.T, s os.Signal) {
 	t.Helper()
-	if err := p.Process.Signal(s); err != nil {
-		t.Fatalf("%v: %v\n%s", s, err, p.stderr.String())
-	}
+	must.Do(t, p.Process.Signal(s), "%v:\n%s", s, p.stderr.String())
 }
 
 // wait returns the exit code.
@@ -292,9 +289,7 @@ func startMockIn(t testing.TB, prefix []string, log string, args ...string) *moc
 func (m *mockServer) stop(t *testing.T) map[string][]served {
 	t.Helper()
 	m.signal(t, os.Interrupt)
-	if code := m.wait(t); code != 0 {
-		t.Errorf("the mock ended with %d:\n%s", code, m.stderr.String())
-	}
+	expect.Equal(t, m.wait(t), 0, "the mock ended:\n%s", m.stderr.String())
 	return readLog(t, m.log)
 }
 
@@ -358,9 +353,7 @@ func refused(t *testing.T, args ...string) string {
 	t.Helper()
 	r := startReplay(t, args...)
 	code, said := r.wait(t), r.stderr.String()
-	if code != 2 {
-		t.Errorf("exit %d, want 2:\n%s", code, said)
-	}
+	expect.Equal(t, code, 2, said)
 	if _, err := os.Stat(r.dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("results were written (%v)", err)
 	}
@@ -380,9 +373,7 @@ func generate(t testing.TB, args ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
 	p := start(t, nil, append([]string{"gen", "--output", path}, args...)...)
-	if code := p.wait(t); code != 0 {
-		t.Fatalf("gen: exit %d\n%s", code, p.stderr.String())
-	}
+	must.Equal(t, p.wait(t), 0, "gen: exit:\n%s", p.stderr.String())
 	return path
 }
 

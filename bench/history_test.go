@@ -17,6 +17,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
@@ -387,9 +388,7 @@ func TestLiveHistory(t *testing.T) {
 					}
 					got.Why, want.Why = metrics.HistoryGaps{}, metrics.HistoryGaps{} // the bodies do not say why
 				}
-				if got != want {
-					t.Errorf("summary: %+v\nbodies:  %+v", got, want)
-				}
+				expect.Equal(t, got, want, "summary")
 				said := map[string]int64{"": liveConversations, "live": want.Live, "partly": want.Partly, "recorded": want.Recorded}
 				if !reflect.DeepEqual(records, said) {
 					t.Errorf("the records say %v, the bodies %v", records, said)
@@ -437,9 +436,7 @@ func checkLive(t *testing.T, count *metrics.History, strict bool, name string, r
 		}
 		lack = a.kind
 	}
-	if asked != turn {
-		t.Fatalf("%s has %d questions before it", name, asked)
-	}
+	must.Equal(t, asked, turn, "%s questions before it", name)
 	recorded["messages"] = want
 	if !reflect.DeepEqual(live, recorded) {
 		t.Errorf("%s:\ngot  %v\nwant %v", name, live, recorded)

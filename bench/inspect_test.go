@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
 )
 
 // inspected is what `inspect --json` prints, as far as these tests look.
@@ -81,9 +83,7 @@ func TestInspectRefused(t *testing.T) {
 		if words := strings.Join(strings.Fields(out), " "); code != 1 || said != "" || !strings.Contains(words, "REFUSED: ") || !strings.Contains(words, reason) {
 			t.Errorf("%s: exit %d\n%s%s", name, code, out, said)
 		}
-		if lastLine(out) != "A replay would refuse "+path+"." {
-			t.Errorf("%s: the last line is %q", name, lastLine(out))
-		}
+		expect.Equal(t, lastLine(out), "A replay would refuse "+path+".", "%s: the last line", name)
 	}
 	if code, out, _ := inspect(t, "../codec/trace/testdata/many-faults.jsonl", "--bad-rows", "drop"); code != 0 || strings.Contains(out, "REFUSED") {
 		t.Errorf("lenient: exit %d\n%s", code, out)

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -61,23 +62,17 @@ func TestInstancesBehindAGateway(t *testing.T) {
 	counts := map[string]int64{}
 	for _, l := range r.lines {
 		counts[l.Instance]++
-		if len(served[l.Instance][l.ID]) != 1 {
-			t.Errorf("row %d: %q answered it, its log says otherwise", l.Row, l.Instance)
-		}
+		expect.Equal(t, len(served[l.Instance][l.ID]), 1, "row %d: %q answered it, its log says otherwise", l.Row, l.Instance)
 	}
 	parts := r.summary.Instances.Parts
 	if len(parts) != 2 || parts[0].Name != "pod-a" || parts[0].Requests != counts["pod-a"] || parts[1].Requests != counts["pod-b"] || parts[0].TTFTMS == nil {
 		t.Errorf("%+v, want %v", parts, counts)
 	}
 	for _, text := range []string{"requests are spread unevenly over 2 instances: pod-a answered 8", "\ninstances.parts\n", "\n  pod-a ", "\n  pod-b "} {
-		if !strings.Contains(strings.ReplaceAll(r.stderr, "\n        ", " "), text) {
-			t.Errorf("no %q in\n%s", text, r.stderr)
-		}
+		expect.Contains(t, strings.ReplaceAll(r.stderr, "\n        ", " "), text, "it said:\n%s", r.stderr)
 	}
 	must.Do(t, os.Remove(filepath.Join(r.dir, "summary.json")))
 	p := start(t, nil, "report", "--full", r.dir)
 	p.wait(t)
-	if out := p.stdout.String(); !strings.Contains(out, "\n  pod-b ") {
-		t.Errorf("from the records alone:\n%s%s", out, p.stderr.String())
-	}
+	expect.Contains(t, p.stdout.String(), "\n  pod-b ", "from the records alone:\n%s", p.stderr.String())
 }

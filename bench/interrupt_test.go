@@ -128,9 +128,7 @@ func TestInterruptBeforeTheStart(t *testing.T) {
 			if _, err := os.Stat(r.dir); code != 130 || err == nil {
 				t.Errorf("exit %d, results written: %t\n%s", code, err == nil, r.stderr.String())
 			}
-			if said := lastLine(r.stderr.String()); !strings.Contains(said, "nothing was sent") {
-				t.Errorf("the last line is %q", said)
-			}
+			expect.Contains(t, lastLine(r.stderr.String()), "nothing was sent", "the last line")
 		})
 	}
 }
@@ -171,9 +169,7 @@ func TestNohup(t *testing.T) {
 	r.signalAll(t, syscall.SIGHUP)
 	before := r.recorded(t, "ok")
 	until(t, "the run goes on", func() bool { return r.recorded(t, "ok") > before+20 }) // more than were in flight
-	if said := r.stderr.String(); strings.Contains(said, "interrupted") {
-		t.Errorf("it said:\n%s", said)
-	}
+	expect.Lacks(t, r.stderr.String(), "interrupted", "it said")
 	r.endedEarly(t).only(t, "ok", "not_sent")
 }
 

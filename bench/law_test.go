@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -197,9 +198,7 @@ func listPackages(t *testing.T, root, system string) []goPackage {
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("go list for %s: %v: %s", system, err, said.Bytes())
-	}
+	must.Do(t, err, "go list for %s: %s", system, said.Bytes())
 	var packages []goPackage
 	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p goPackage
@@ -281,7 +280,5 @@ func TestBreaches(t *testing.T) {
 		"engine/metrics imports net: of engine, only engine itself, wire, probe and shard open sockets",
 		"bench/mockllm imports codec/sse: tests of bench/mockllm know it alone",
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got  %q\nwant %q", got, want)
-	}
+	expect.List(t, got, want)
 }

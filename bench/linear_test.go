@@ -306,9 +306,7 @@ func costsOf(t *testing.T, name, file string) costs {
 	from := userNS(t)
 	o := trace.Options{Collect: true}
 	tr, err := trace.Read(strings.NewReader(file), name, o)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
+	must.Do(t, err, name)
 	inspection.Analyse(tr, inspection.Options{Read: o})
 	turns := workload.FollowPolicy{Think: true, Speed: 1}.Dependencies(tr, tr.Len())
 	must.Have((sched.Plan{Requests: tr.Len(), Concurrency: 1}).Following(turns))(t)

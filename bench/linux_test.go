@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -192,9 +193,7 @@ func TestFewDescriptors(t *testing.T) {
 			t.Errorf("row %d: %s", l.Row, l.Error)
 		}
 	}
-	if !strings.Contains(res.stderr, "ulimit -n") {
-		t.Errorf("the run does not say what to raise:\n%s", res.stderr)
-	}
+	expect.Contains(t, res.stderr, "ulimit -n", "the run does not say what to raise")
 }
 
 // TestSenderDies: a sending process that is killed is named on the terminal and in the summary. All records are on

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
 )
 
 // memoryGroup makes a control group of so many bytes, of version 2 or 1, whichever the machine has. It returns a prefix
@@ -136,9 +138,7 @@ func TestKilledLeavesWhatHasEnded(t *testing.T) {
 			until(t, "what has ended is on disk", func() bool { return r.onDisk() == ended })
 			r.signal(t, syscall.SIGKILL)
 			<-r.gone
-			if lines := readLines[line](t, requestsFile(r.dir)); len(lines) != ended {
-				t.Errorf("%d whole lines, want %d", len(lines), ended)
-			}
+			expect.Equal(t, len(readLines[line](t, requestsFile(r.dir))), ended, "whole lines")
 		})
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
 )
 
 // TestNameWithADeadAddress: of a name's addresses one is dead. It is left out where servers are probed; where it dies
@@ -40,7 +42,5 @@ func TestNameWithADeadAddress(t *testing.T) {
 			t.Errorf("row %d to %s is %s", l.Row, l.Endpoint, l.Outcome)
 		}
 	}
-	if said := strings.Join(strings.Fields(r.stderr), " "); !strings.Contains(said, url+" at 127.0.0.3:"+port+" failed from ") {
-		t.Errorf("the dead address is not named:\n%s", r.stderr)
-	}
+	expect.Contains(t, strings.Join(strings.Fields(r.stderr), " "), url+" at 127.0.0.3:"+port+" failed from ", "the dead address is not named:\n%s", r.stderr)
 }

@@ -113,9 +113,7 @@ func (r *results) failedAt(t *testing.T, url string) (failed []line) {
 // which stand among answers. The page must name it.
 func (r *results) outage(t *testing.T, url string, failed []line) metrics.Outage {
 	t.Helper()
-	if len(r.summary.Outages) != 1 {
-		t.Fatalf("outages %+v, want one of %s", r.summary.Outages, url)
-	}
+	must.Equal(t, len(r.summary.Outages), 1, "outages %+v, of %s", r.summary.Outages, url)
 	o := r.summary.Outages[0]
 	if o.Target != url || o.Failed > int64(len(failed)) || 4*o.Failed < 3*int64(len(failed)) || o.Outcome != "connect_error" || !strings.Contains(o.Error, "connection refused") {
 		t.Errorf("%+v, want about %d failures of %s", o, len(failed), url)
@@ -234,9 +232,7 @@ func shutDown(t *testing.T, load string, killed bool) (tooSlow string) {
 	if after := slices.ContainsFunc(res.lines, func(l line) bool { return l.ok() && l.Sent < refused && l.Done > refused+200e6 }); after == killed {
 		return fmt.Sprintf("answers were read long after the first refusal: %t", after)
 	}
-	if len(res.summary.Outages) != 1 {
-		t.Fatalf("%+v", res.summary.Outages)
-	}
+	must.Equal(t, len(res.summary.Outages), 1, res.summary.Outages)
 	o, said := res.summary.Outages[0], strings.Join(strings.Fields(res.stderr), " ")
 	want := "it was shut down, not killed"
 	if killed {

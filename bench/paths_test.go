@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
 )
 
 // TestCap: beside trace times a concurrency is a cap. What it holds back keeps its planned instants and is counted.
@@ -31,9 +33,7 @@ func TestCap(t *testing.T) {
 	})
 	held := int64(0)
 	for _, l := range r.lines {
-		if l.Planned != l.Row*1e6 {
-			t.Errorf("row %d planned at %d ns", l.Row, l.Planned)
-		}
+		expect.Equal(t, l.Planned, l.Row*1e6, "row %d planned at", l.Row)
 		if l.Sent-l.Planned > 5e6 {
 			held++
 		}
@@ -43,9 +43,7 @@ func TestCap(t *testing.T) {
 	if c == nil || c.InFlight != 5 || c.Held < held-unheld || c.HeldMS == nil || c.HeldMS.Max < 100 {
 		t.Errorf("cap %+v, want %d held back for 100 ms and more", c, held)
 	}
-	if !strings.Contains(r.stderr, "5 in flight") {
-		t.Errorf("the page does not tell of the cap:\n%s", r.stderr)
-	}
+	expect.Contains(t, r.stderr, "5 in flight", "the page does not tell of the cap")
 	late := start(t, nil, "--trace", load, "--url", m.url, "--rate", "1000", "--concurrency", "5", "--output", t.TempDir()+"/late")
 	if code := late.wait(t); code != 1 || !strings.Contains(strings.Join(strings.Fields(late.stderr.String()), " "), "the cap of 5 in flight held") {
 		t.Errorf("exit %d, want 1 and the cap named:\n%s", code, late.stderr.String())
@@ -100,12 +98,8 @@ func TestJSON(t *testing.T) {
 		t.Errorf("standard output differs from summary.json (%v):\n%s", err, r.stdout)
 	}
 	report := start(t, nil, "report", r.dir)
-	if code := report.wait(t); code != r.code {
-		t.Errorf("report: exit %d, the run's was %d\n%s", code, r.code, report.stderr.String())
-	}
-	if !strings.Contains(report.stdout.String(), "30 ok") {
-		t.Errorf("report shows:\n%s", report.stdout.String())
-	}
+	expect.Equal(t, report.wait(t), r.code, "report: exit:\n%s", report.stderr.String())
+	expect.Contains(t, report.stdout.String(), "30 ok", "report")
 	steady := start(t, nil, "report", r.dir, "--steady=99%")
 	if steady.wait(t); !strings.Contains(steady.stdout.String(), "within 99 % of the median") {
 		t.Errorf("report of the steady part shows:\n%s%s", steady.stdout.String(), steady.stderr.String())
@@ -120,12 +114,8 @@ func TestDryRun(t *testing.T) {
 	if r.code != 0 || len(r.lines) != 0 || !strings.Contains(r.stderr, "30 requests") {
 		t.Errorf("exit %d, %d lines:\n%s", r.code, len(r.lines), r.stderr)
 	}
-	if _, err := os.Stat(r.dir); err == nil {
-		t.Error("an output directory was made")
-	}
-	if log := m.stop(t); len(log) != 0 {
-		t.Errorf("the server was asked %d times", len(log))
-	}
+	expect.Refused(os.Stat(r.dir))(t, "", "an output directory was made")
+	expect.Equal(t, len(m.stop(t)), 0, "requests that reached the server")
 }
 
 // TestEmbeddedMock: without --url the program brings its own server, and takes it away again.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	analysis "github.com/fastreplay/fastreplay/engine/inspect"
 	"github.com/fastreplay/fastreplay/engine/route"
@@ -38,9 +39,7 @@ func foretold(t *testing.T, path string) *route.Oracle {
 	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 0 {
 		t.Fatalf("exit %d, %v\n%s", code, err, said)
 	}
-	if len(d.Traces[0].Routing) != 1 {
-		t.Fatalf("%d oracles, want the one of unlimited caches", len(d.Traces[0].Routing))
-	}
+	must.Equal(t, len(d.Traces[0].Routing), 1, "only the oracle of unlimited caches")
 	return d.Traces[0].Routing[0]
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
@@ -121,9 +122,7 @@ func (r *results) proveCounts(t *testing.T) {
 			t.Errorf("%d lines are %s, the summary has %+v", by[f.Outcome], f.Outcome, f)
 		}
 	}
-	if failures != q.Failed {
-		t.Errorf("%d failures by kind, %d in all", failures, q.Failed)
-	}
+	expect.Equal(t, failures, q.Failed, "failures by kind")
 	// A re-send may find nobody to connect to. A write that the kernel refused is of a request that was reset.
 	if w := r.summary.Writes; w.Whole+w.Partial < sent-int64(by["reset"]) || w.Whole+w.Partial > sent+resent {
 		t.Errorf("%+v for %d requests sent and %d re-sends", w, sent, resent)
@@ -132,9 +131,7 @@ func (r *results) proveCounts(t *testing.T) {
 	for _, target := range r.summary.Targets {
 		perTarget += target.Requests
 	}
-	if perTarget != q.Planned {
-		t.Errorf("the targets count %d of %d requests", perTarget, q.Planned)
-	}
+	expect.Equal(t, perTarget, q.Planned, "the targets count requests")
 }
 
 // provePercentiles recomputes every distribution of the summary from the lines, by sorting: percentiles are the same
@@ -207,9 +204,7 @@ func (r *results) proveHistograms(t *testing.T) {
 	count, total := map[string]int64{}, map[string]float64{}
 	for in := hdrhistogram.NewHistogramLogReader(f); ; {
 		h, err := in.NextIntervalHistogram()
-		if err != nil {
-			t.Fatalf("histograms.hlog: %v", err)
-		}
+		must.Do(t, err, "histograms.hlog")
 		if h == nil {
 			break
 		}
@@ -231,9 +226,7 @@ func (r *results) proveHistograms(t *testing.T) {
 	if count["drift"] != sent || count["ttft"] != firsts || count["itl"] != gaps {
 		t.Errorf("the histograms count %v; the lines %d drifts, %d TTFTs, %d ITLs", count, sent, firsts, gaps)
 	}
-	if math.Abs(total["itl"]-spanNS) > 0.002*spanNS {
-		t.Errorf("the gaps add up to %v ns, first to last token to %v", total["itl"], spanNS)
-	}
+	expect.Near(t, total["itl"], spanNS, 0.002*spanNS, "the gaps add up to ns")
 }
 
 // join compares a run with what the servers logged, by request id. Every request that left arrived exactly once, after

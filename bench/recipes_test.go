@@ -42,9 +42,7 @@ func TestRecipes(t *testing.T) {
 	if strings.HasPrefix(string(out), "skip:") || len(out) == 0 && err != nil {
 		t.Skipf("DuckDB and pandas are not here: %s%v", out, err)
 	}
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Do(t, err, out)
 	if n := strings.Count(string(out), "sql "); n != 9 || strings.Contains(string(out), "sql 0 ") || !strings.Contains(string(out), "pandas 200 ") {
 		t.Errorf("%d recipes found rows, want 9:\n%s", n, out)
 	}

@@ -69,12 +69,8 @@ func TestModelsThatAreNotServed(t *testing.T) {
 	writeFile(t, path, file)
 	const want = `2 requests (the first is row 0, from 0) for the model "gpt-4", which `
 	r := run(t, path, "--url", m.url, "--max-error-rate", "1")
-	if !strings.Contains(r.stderr, want+m.url+"/v1/models does not list; --extra-inputs model:m replaces it") {
-		t.Errorf("not named:\n%s", r.stderr)
-	}
+	expect.Contains(t, r.stderr, want+m.url+"/v1/models does not list; --extra-inputs model:m replaces it", "not named")
 	r = run(t, path, "--url", m.url, "--extra-inputs", "model:m")
-	if strings.Contains(r.stderr, "does not list") {
-		t.Errorf("named though it is replaced:\n%s", r.stderr)
-	}
+	expect.Lacks(t, r.stderr, "does not list", "named though it is replaced")
 	r.only(t, "ok")
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
@@ -58,9 +57,7 @@ func (c *replayed) replay(t *testing.T, more ...string) *results {
 			t.Errorf("row %d: status %d, sent %d times again", l.Row, l.Status, l.Resent)
 		}
 	}
-	if !strings.Contains(r.stderr, c.says) {
-		t.Errorf("the run does not say %q:\n%s", c.says, r.stderr)
-	}
+	expect.Contains(t, r.stderr, c.says, "the run does not say")
 	return r
 }
 
@@ -171,9 +168,7 @@ func TestExactHits(t *testing.T) {
 			if hits == 0 || (hits < expected) != evicts || s == nil || s.Tokens != expected-hits || s.EvictedTokens != s.Tokens {
 				t.Errorf("%d of %d expected tokens were cached; %+v", hits, expected, s)
 			}
-			if strings.Contains(r.stderr, "counted other numbers of tokens") {
-				t.Error(r.stderr)
-			}
+			expect.Lacks(t, r.stderr, "counted other numbers of tokens")
 		})
 	}
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -112,9 +114,7 @@ func readResults(t testing.TB, dir string) *results {
 		t.Fatal(err)
 	}
 	if err == nil {
-		if err := json.Unmarshal(text, &r.summary); err != nil {
-			t.Fatalf("summary.json: %v", err)
-		}
+		must.Do(t, json.Unmarshal(text, &r.summary), "summary.json")
 	}
 	return r
 }
@@ -212,9 +212,7 @@ func (r *results) verdict(t *testing.T, words ...string) {
 		return
 	}
 	for i, w := range words {
-		if !strings.Contains(reasons[i], w) {
-			t.Errorf("reason %q, want one with %q", reasons[i], w)
-		}
+		expect.Contains(t, reasons[i], w, "reason")
 	}
 	want := 1
 	if r.summary.Verdict.Valid {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -19,12 +20,8 @@ func TestRunAgain(t *testing.T) {
 		"--seed", "7", "--amplify", "1.5", "--api", "chat", "--extra-inputs", "temperature:0", "--header", "X-Team: s3cr3t", "--api-key-file", key,
 		"--goodput", "ttft:1000 tpot:100", "--fields", "timestamp=timestamp", "--warmup", "2", "--chat-overhead", "0,0", "--no-probe", "--model", "m")
 	file := filepath.Join(first.dir, "run.json")
-	if text := string(readFile(t, file)); strings.Contains(text, "s3cr3t") {
-		t.Errorf("a secret in %s", text)
-	}
-	if said := refused(t, "--config", file); !strings.Contains(said, "that run sent the header X-Team") {
-		t.Errorf("without the header: %s", said)
-	}
+	expect.Lacks(t, string(readFile(t, file)), "s3cr3t", "a secret")
+	expect.Contains(t, refused(t, "--config", file), "that run sent the header X-Team", "without the header")
 	again := run(t, "--config", file, "--header", "X-Team: other")
 	want, got := first.summary.Workload.Fingerprint, again.summary.Workload.Fingerprint
 	if want == "" || want != got || !strings.Contains(again.stderr, "the same requests as those of "+file) || len(again.lines) != len(first.lines) {
@@ -55,9 +52,7 @@ func TestKeysInExtraInputs(t *testing.T) {
 		}
 	}
 	file := filepath.Join(first.dir, "run.json")
-	if said := refused(t, "--config", file, "--header", "x-api-key: "+key); !strings.Contains(said, "a key in --extra-inputs is masked there; give all of --extra-inputs again") {
-		t.Errorf("without the extra inputs: %s", said)
-	}
+	expect.Contains(t, refused(t, "--config", file, "--header", "x-api-key: "+key), "a key in --extra-inputs is masked there; give all of --extra-inputs again", "without the extra inputs")
 	again := run(t, with(extra, "--config", file, "--header", "x-api-key: "+key)...)
 	if want := first.summary.Workload.Fingerprint; want == "" || again.summary.Workload.Fingerprint != want {
 		t.Errorf("fingerprints %s and %s", want, again.summary.Workload.Fingerprint)

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -110,9 +111,7 @@ func TestScreen(t *testing.T) {
 			if name == "SIGKILL" {
 				return
 			}
-			if code := p.ProcessState.ExitCode(); code != 130 {
-				t.Errorf("exit %d, want 130:\n%q", code, p.shown.String())
-			}
+			expect.Equal(t, p.ProcessState.ExitCode(), 130, p.shown.String())
 			if !strings.Contains(p.shown.String(), "nothing more is sent") || strings.Contains(p.shown.String(), "interrupted again") {
 				t.Errorf("it said\n%s", p.shown.String())
 			}

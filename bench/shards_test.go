@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
@@ -115,9 +116,7 @@ func TestShards(t *testing.T) {
 		load = append(load, "--url", m.url)
 	}
 	single := start(t, prefixes[0], append(load, "--dry-run", "--json", "--no-probe")...)
-	if code := single.wait(t); code != 0 {
-		t.Fatalf("exit %d:\n%s", code, single.stderr.String())
-	}
+	must.Equal(t, single.wait(t), 0, single.stderr.String())
 	var plan report.Plan
 	must.Do(t, json.Unmarshal([]byte(single.stdout.String()), &plan))
 	var dir string
@@ -127,9 +126,7 @@ func TestShards(t *testing.T) {
 		return allStarted(t, all, 0)
 	})
 	r, code, said := mergeShards(t, dir)
-	if code != 0 {
-		t.Fatalf("exit %d:\n%s", code, said)
-	}
+	must.Equal(t, code, 0, said)
 	if line := fmt.Sprintf("  shards       %d   p99 ", count); !strings.Contains(said, line) || !strings.Contains(said, "clocks up to ") {
 		t.Errorf("no line %q:\n%s", line, said)
 	}
@@ -152,9 +149,7 @@ func TestShards(t *testing.T) {
 			}
 		}
 	}
-	if len(s.Shards) != count {
-		t.Fatalf("%d shards", len(s.Shards))
-	}
+	must.Equal(t, len(s.Shards), count, "shards")
 	for i, shard := range s.Shards {
 		if shard.State != metrics.ShardWhole || shard.Requests == 0 || i > 0 && (shard.ClockUS == nil || math.Abs(*shard.ClockUS) > *shard.ClockWithinUS+50) { // all have one clock
 			t.Errorf("shard %d: %+v, clock %v within %v µs", i, shard, deref(shard.ClockUS), deref(shard.ClockWithinUS))
@@ -277,9 +272,7 @@ func TestShardLost(t *testing.T) {
 		until(t, "shard 1 waits", func() bool { return strings.Contains(one.stderr.String(), "waiting for the other shards") })
 		one.signal(t, syscall.SIGSTOP)
 		zero.signal(t, os.Interrupt)
-		if code := zero.wait(t); code != 130 {
-			t.Errorf("exit %d:\n%s", code, zero.stderr.String())
-		}
+		expect.Equal(t, zero.wait(t), 130, zero.stderr.String())
 		one.signal(t, syscall.SIGCONT)
 		if code := one.wait(t); code != 2 || !strings.Contains(one.stderr.String(), "shard 0 ") {
 			t.Errorf("exit %d:\n%s", code, one.stderr.String())

@@ -568,9 +568,7 @@ func (r sweepRun) check(t *testing.T) {
 	p.wait(t)
 	_ = s.Close()
 	text, err := os.ReadFile(filepath.Join(p.dir, "requests.jsonl"))
-	if err != nil {
-		t.Fatalf("%v\n%s", err, p.stderr.String())
-	}
+	must.Do(t, err, p.stderr.String())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var summary metrics.Summary
@@ -602,9 +600,7 @@ func (s *sweepServer) prove(t *testing.T, r sweepRun, answers sweepAPI, text []b
 			t.Errorf("row %d has two lines", l.Row)
 		}
 		rows[l.Row] = true
-		if why := s.judge(r, answers, &l, &lost); why != "" {
-			t.Errorf("row %d: %s: %s", l.Row, why, row)
-		}
+		expect.Equal(t, s.judge(r, answers, &l, &lost), "", "row %d: %s", l.Row, row)
 		delete(s.log, l.ID)
 	}
 	if s.late > 0 {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
 )
 
 // recorder is a server that keeps the bodies it gets, by request id, and answers whole or as a stream, whatever is
@@ -70,9 +72,7 @@ func TestVerbatimBodies(t *testing.T) {
 		2: `{ "messages" : [] ,"stream":true, "model":"mine" }`,
 		3: `{"n":2}`,
 	} {
-		if rows[row] != want {
-			t.Errorf("row %d\ngot  %s\nwant %s", row, rows[row], want)
-		}
+		expect.Equal(t, rows[row], want, "row %d", row)
 	}
 	_, rows = sent(t, file, "--model", "m", "--cold", "salt", "--extra-inputs", "temperature:1", "--extra-inputs", "seed:7", "--no-force-output")
 	for row, parts := range map[int64][]string{
@@ -82,9 +82,7 @@ func TestVerbatimBodies(t *testing.T) {
 		3: {`{"n":2,"temperature":1,"seed":7}`},
 	} {
 		for _, part := range parts {
-			if !strings.Contains(rows[row], part) {
-				t.Errorf("row %d has no %s: %s", row, part, rows[row])
-			}
+			expect.Contains(t, rows[row], part, "row %d", row)
 		}
 	}
 }
@@ -97,9 +95,7 @@ func TestPayloadsAreNotSalted(t *testing.T) {
 	if !strings.Contains(rows[0], "cache_salt") || strings.Contains(rows[1], "cache_salt") {
 		t.Errorf("sent %v", rows)
 	}
-	if notes := strings.Join(r.summary.Notes, "\n"); !strings.Contains(notes, "no cache_salt is in 1 payload") {
-		t.Errorf("notes: %s", notes)
-	}
+	expect.Contains(t, strings.Join(r.summary.Notes, "\n"), "no cache_salt is in 1 payload", "notes")
 }
 
 // TestUntimedTraces: without timestamps somebody must say when requests leave.
@@ -141,13 +137,9 @@ func TestVerbatimUnknown(t *testing.T) {
 		}
 		r := run(t, with(c.args, "samples/"+file, "--concurrency", "1", "--limit", "5", "--url", startMock(t, c.mock...).url)...)
 		r.only(t, "ok")
-		if !strings.Contains(r.stderr, c.says) {
-			t.Errorf("it did not say %q:\n%s", c.says, r.stderr)
-		}
+		expect.Contains(t, r.stderr, c.says, "it did not say")
 		for _, l := range r.lines {
-			if (l.Expected != absent) != c.known {
-				t.Errorf("%q: row %d: %d expected", c.args, l.Row, l.Expected)
-			}
+			expect.Equal(t, l.Expected != absent, c.known, "%q: row %d: %d expected", c.args, l.Row, l.Expected)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // question is what a body asks last.
@@ -27,9 +28,7 @@ func convert(t *testing.T, args ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "converted")
 	p := start(t, nil, append([]string{"convert", "--output", path}, args...)...)
-	if code := p.wait(t); code != 0 {
-		t.Fatalf("convert %v: exit %d\n%s", args, code, p.stderr.String())
-	}
+	must.Equal(t, p.wait(t), 0, "convert %v: exit:\n%s", args, p.stderr.String())
 	return path
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/prompt"
@@ -62,9 +63,7 @@ func TestForcedTokensAreCompared(t *testing.T) {
 			if !play(p, [][]byte{[]byte(raw)}, nil) || rec.Outcome != record.OK {
 				t.Fatalf("%s, %d a chunk: %v %s", name, size, rec.Outcome, rec.Error)
 			}
-			if got := [4]int64{rec.WrongTokens, rec.WrongAt, rec.WrongGot, rec.WrongWant}; got != [4]int64{c.wrong, c.at, c.got, c.want} {
-				t.Errorf("%s, %d a chunk: %v, want %v", name, size, got, [4]int64{c.wrong, c.at, c.got, c.want})
-			}
+			expect.Equal(t, [4]int64{rec.WrongTokens, rec.WrongAt, rec.WrongGot, rec.WrongWant}, [4]int64{c.wrong, c.at, c.got, c.want}, "%s, %d a chunk", name, size)
 		}
 	}
 	var check forcedTokens

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
@@ -76,9 +77,7 @@ func TestLargeBuffersAreLetGo(t *testing.T) {
 	}
 	l.put(make([]byte, 1<<20)) // not its own
 	l.trim()
-	if l.bytes != 384<<10 {
-		t.Errorf("%d mapped, want all to stay while some is in use", l.bytes)
-	}
+	expect.Equal(t, l.bytes, 384<<10, "mapped: all stays while some is in use")
 	l.limit = 0
 	d := l.get(1 << 20)
 	if l.bytes != 1<<20+256<<10 || !l.short() {

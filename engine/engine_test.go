@@ -248,9 +248,7 @@ func checkLag(t *testing.T, r *Run, found metrics.Client) {
 func checkMachine(t *testing.T, c stats.Machine) {
 	t.Helper()
 	for name, v := range map[string]*float64{"stolen": c.StolenS, "stolen share": c.StolenShare, "worst second": c.StolenWorst, "run queue": c.RunQueueS, "senders' run queue": c.SenderRunQueueS} {
-		if (v != nil) != (runtime.GOOS == "linux") {
-			t.Errorf("%s on %s: %v", name, runtime.GOOS, v)
-		}
+		expect.Equal(t, v != nil, runtime.GOOS == "linux", "%s on %s: %v", name, runtime.GOOS, v)
 	}
 	for name, v := range map[string]*float64{"stolen share": c.StolenShare, "worst second": c.StolenWorst} {
 		if v != nil && (*v < 0 || *v > 1) {

@@ -80,9 +80,7 @@ func onEpoll(t *testing.T) (near *conn, far net.Conn) {
 		r.epollReaders.end()
 		r.receivers.Wait()
 	})
-	if got := near.receiver.Load(); got != byEpoll {
-		t.Fatalf("the connection is read by %d, want an epoll reader", got)
-	}
+	must.Equal(t, near.receiver.Load(), byEpoll, "the connection is read by an epoll reader")
 	return near, far
 }
 
@@ -98,9 +96,7 @@ func TestEpollWritesWhatThePeerTakes(t *testing.T) {
 	if _, err := io.ReadFull(far, got); err != nil || !bytes.Equal(got, sent) {
 		t.Errorf("other bytes came than were sent, %v", err)
 	}
-	if err := <-wrote; err != nil {
-		t.Error(err)
-	}
+	expect.Equal(t, <-wrote, nil)
 }
 
 // TestUnreadBytesAreNoTimeout: if an answer has come in time and lies unread in the kernel, its request is not over its

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -136,9 +137,7 @@ func TestConnectionThatEndsWithoutTLSsGoodbye(t *testing.T) {
 	} {
 		p, rec := newResponse(t, true)
 		play(p, [][]byte{[]byte(raw)}[:min(1, len(raw))], io.ErrUnexpectedEOF)
-		if rec.Outcome != want {
-			t.Errorf("after %q: %v %q, want %v", raw, rec.Outcome, rec.Error, want)
-		}
+		expect.Equal(t, rec.Outcome, want, "after %q: %q", raw, rec.Error)
 	}
 }
 

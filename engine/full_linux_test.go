@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/wire"
@@ -113,9 +114,7 @@ func answersLargerThanTheBuffer(t *testing.T, stamps wire.Stamps, secure bool) {
 	}()
 	do(t, s, r)
 	for _, rec := range k.records {
-		if rec.Outcome != record.OK {
-			t.Fatalf("secure %v: %s: %s", secure, rec.Outcome, rec.Error)
-		}
+		must.Equal(t, rec.Outcome, record.OK, "secure %v: %s", secure, rec.Error)
 		if rec.LastSlackNS <= 0 {
 			t.Errorf("secure %v: the server waited for room, and row %d does not say so", secure, rec.Row)
 		}

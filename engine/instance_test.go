@@ -57,8 +57,6 @@ func TestGatewayShare(t *testing.T) {
 		if rec.GatewayNS != c.own || rec.UpstreamNS != c.upstream || rec.Instance != c.instance {
 			t.Errorf("%s: own %d, upstream %d, instance %q", c.what, rec.GatewayNS, rec.UpstreamNS, rec.Instance)
 		}
-		if n := testing.AllocsPerRun(100, func() { p.begin(rec); p.feed(head, 1) }); n != 0 {
-			t.Errorf("%s: %v allocations", c.what, n)
-		}
+		expect.Equal(t, testing.AllocsPerRun(100, func() { p.begin(rec); p.feed(head, 1) }), 0, "%s: allocations", c.what)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
@@ -79,9 +80,7 @@ func TestNoConnectionForWhatIsOver(t *testing.T) {
 	r := newRun(t, oneThread, w, new(sink))
 	r.skipPast(400 * time.Millisecond)
 	r.dialer.advance(int64(600 * time.Millisecond))
-	if got := r.dialer.missing(0, r.pools[0]); got != 400+dialSpare {
-		t.Errorf("%d connections are missing for the 400 requests of 200 ms, want %d more", got, dialSpare)
-	}
+	expect.Equal(t, r.dialer.missing(0, r.pools[0]), 400+dialSpare, "connections are missing for the 400 requests of 200 ms, want %d more", dialSpare)
 }
 
 // TestLateRun: a late closed loop begins when it is ready, delayed turns follow those that were skipped, and a run that

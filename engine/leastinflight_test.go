@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
@@ -191,9 +192,7 @@ func TestBalanceInARing(t *testing.T) {
 	whole := w.Prebuilt
 	w.Prebuilt = m
 	for _, rec := range replayBalanced(t, w, 3, servers) {
-		if rec.Outcome != record.OK {
-			t.Fatalf("%+v", rec)
-		}
+		must.Equal(t, rec.Outcome, record.OK, rec)
 	}
 	if got, want := m.Fingerprint(), whole.Fingerprint(); got != want || got == "" {
 		t.Errorf("fingerprint %s, want %s", got, want)
@@ -209,9 +208,7 @@ func TestDeadAddressDrawsFew(t *testing.T) {
 	for _, rec := range replayBalanced(t, w, 1, servers) {
 		if rec.Outcome != record.OK {
 			failed++
-			if rec.Target != w.Targets[1].URL {
-				t.Errorf("row %d failed at %s: %s", rec.Row, rec.Target, rec.Error)
-			}
+			expect.Equal(t, rec.Target, w.Targets[1].URL, "row %d failed at: %s", rec.Row, rec.Error)
 		}
 	}
 	if failed == 0 || failed > 300/2 {
@@ -294,14 +291,12 @@ func TestBalanceAllocatesNothing(t *testing.T) {
 	w := balancedWork(t, 300, openPlan, nil, nil, nil)
 	r := newRun(t, oneThread, w, new(sink))
 	i := int32(0)
-	if n := testing.AllocsPerRun(200, func() {
+	expect.Equal(t, testing.AllocsPerRun(200, func() {
 		p := r.choosePool(i)
 		w.Prebuilt.SetTarget(i, p.target)
 		p.endRequest(record.OK)
 		i++
-	}); n != 0 {
-		t.Errorf("%v allocations a request", n)
-	}
+	}), 0, "allocations a request")
 	r.hangUp()
 }
 
@@ -309,15 +304,11 @@ func TestBalanceAllocatesNothing(t *testing.T) {
 // has ended.
 func TestBalanceRefuses(t *testing.T) {
 	w := balancedWork(t, 2, openPlan, nil, nil)
-	if err := w.CheckLeastInFlight(); err != nil {
-		t.Error(err)
-	}
+	expect.Equal(t, w.CheckLeastInFlight(), nil)
 	held, _ := equalWork(t, 2, capped(1, 1))
 	if whyNoSenderProcess(w, nil) == nil || whyNoSenderProcess(held, nil) == nil {
 		t.Error("a sender process is allowed with least-inflight or a cap")
 	}
 	w.Targets[1].Path = "/v2/completions"
-	if err := w.CheckLeastInFlight(); err == nil || !strings.Contains(err.Error(), "/v2/completions") {
-		t.Errorf("two paths: %v", err)
-	}
+	expect.Error(t, w.CheckLeastInFlight(), "/v2/completions", "two paths")
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -58,9 +59,7 @@ func (a *agents) plan(t testing.TB, mode string, lanes int) sched.Plan {
 	if mode == "lanes" {
 		plan, err = sched.Closed(len(a.own), lanes, 0)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	turns := &sched.Dependencies{Think: mode != "gated"}
 	begins := map[int32]int64{}
 	for i, waits := range a.waits {
@@ -298,9 +297,7 @@ func TestStrictShowsTheQueue(t *testing.T) {
 	}
 	sum, each := latencies(a.simulate("strict", 0, &fixedServer{make([]int64, 1), service}))
 	for i, took := range each {
-		if want := service + int64(i)*service/2; took != want {
-			t.Fatalf("strict: request %d took %d ns, want %d", i, took, want)
-		}
+		must.Equal(t, took, service+int64(i)*service/2, "strict: request %d took", i)
 	}
 	laned, each := latencies(drive(t, a.plan(t, "lanes", 1), &fixedServer{make([]int64, 1), service}))
 	if slices.Max(each) != service || sum < 50*laned {
@@ -321,9 +318,7 @@ func TestConnectionsAreReadyForAll(t *testing.T) {
 	turns.Add(sched.Dependency{On: 5, Dispatch: true})
 	turns.Add(sched.Dependency{On: 6, Dispatch: true})
 	plan, err := sched.Closed(8, 2, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	plan.Concurrency = 1
 	if plan, err = plan.Following(turns); err != nil {
 		t.Fatal(err)

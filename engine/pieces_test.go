@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
@@ -73,9 +74,7 @@ func piecesArriveWhole(t *testing.T, kind senderKind, secure, part bool) {
 		}
 	}
 	found := must.Have(r.Do(context.Background()))(t)
-	if part != (r.partialWrites.Load() > 0) {
-		t.Errorf("%d partial writes", r.partialWrites.Load())
-	}
+	expect.Equal(t, part, r.partialWrites.Load() > 0, "%d partial writes", r.partialWrites.Load())
 	several := 0
 	for _, rec := range k.records {
 		want := whole.At(int(rec.Row))

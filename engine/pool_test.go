@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // TestIDSet compares with a map, of which the smallest key is taken.
@@ -34,9 +35,7 @@ func TestIDSet(t *testing.T) {
 			}
 			delete(twin, want)
 		}
-		if s.len() != int64(len(twin)) {
-			t.Fatalf("%d ids, want %d", s.len(), len(twin))
-		}
+		must.Equal(t, s.len(), int64(len(twin)), "ids of %d", len(twin))
 	}
 }
 
@@ -56,9 +55,7 @@ func TestIDSetNeverHandsOutAnIDTwice(t *testing.T) {
 				if !ok {
 					continue
 				}
-				if owners[id].Add(1) != 1 {
-					t.Errorf("id %d has two owners", id)
-				}
+				expect.Equal(t, owners[id].Add(1), 1, "id %d has two owners", id)
 				owners[id].Add(-1)
 				s.add(id)
 			}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/http1"
@@ -153,15 +154,9 @@ func TestResponseOutcomes(t *testing.T) {
 				if c.chunks > 0 && (rec.Chunks != c.chunks || rec.CompletionTokens != c.tokens) {
 					t.Errorf("pieces of %d: %d chunks, %d tokens; want %d, %d", size, rec.Chunks, rec.CompletionTokens, c.chunks, c.tokens)
 				}
-				if int64(len(p.gaps)) != max(0, rec.Chunks-1) {
-					t.Errorf("pieces of %d: %d gaps between %d chunks", size, len(p.gaps), rec.Chunks)
-				}
-				if p.reusable != c.reusable {
-					t.Errorf("pieces of %d: reusable %v, want %v", size, p.reusable, c.reusable)
-				}
-				if (rec.Outcome == record.OK) != (rec.Error == "") {
-					t.Errorf("pieces of %d: outcome %v with error %q", size, rec.Outcome, rec.Error)
-				}
+				expect.Equal(t, int64(len(p.gaps)), max(0, rec.Chunks-1), "pieces of %d: %d gaps between %d chunks", size, len(p.gaps), rec.Chunks)
+				expect.Equal(t, p.reusable, c.reusable, "pieces of %d: reusable", size)
+				expect.Equal(t, rec.Outcome == record.OK, rec.Error == "", "pieces of %d: outcome %v with error %q", size, rec.Outcome, rec.Error)
 			}
 		})
 	}
@@ -184,12 +179,8 @@ func TestResponseInstants(t *testing.T) {
 	want.HeadersNS, want.FirstTokenNS, want.FirstTextNS, want.FirstOutputNS, want.LastTokenNS, want.DoneNS = 100, 200, 300, 200, 500, 700
 	want.Chunks, want.CompletionTokens, want.PromptTokens, want.CachedTokens = 5, 5, 7, 3
 	want.TokensFrom, want.FinishReason, want.Status, want.Outcome, want.Error = record.TokensFromUsage, "length", 200, record.OK, ""
-	if *rec != want {
-		t.Errorf("record\n %+v, want\n %+v", *rec, want)
-	}
-	if gaps := []int64{100, 100, 0, 100}; !slices.Equal(p.gaps, gaps) {
-		t.Errorf("gaps %v, want %v", p.gaps, gaps)
-	}
+	expect.Equal(t, *rec, want, "record")
+	expect.List(t, p.gaps, []int64{100, 100, 0, 100}, "gaps")
 }
 
 // TestFirstOutput against the definition, of streams of chunks in any order: the first chunk with text says whether the
@@ -249,14 +240,10 @@ func TestResponseInflates(t *testing.T) {
 	}
 	p, rec := newResponse(t, true)
 	play(p, [][]byte{append([]byte(head), z.Bytes()[:z.Len()/2]...)}, io.EOF)
-	if rec.Outcome != record.Truncated {
-		t.Errorf("half a gzip body: %v %q, want truncated", rec.Outcome, rec.Error)
-	}
+	expect.Equal(t, rec.Outcome, record.Truncated, "half a gzip body: %q", rec.Error)
 	p, rec = newResponse(t, true)
 	play(p, [][]byte{[]byte(head + strings.Repeat("x", z.Len()))}, io.EOF)
-	if rec.Outcome != record.BadResponse {
-		t.Errorf("garbage for gzip: %v %q, want bad_response", rec.Outcome, rec.Error)
-	}
+	expect.Equal(t, rec.Outcome, record.BadResponse, "garbage for gzip: %q", rec.Error)
 }
 
 func FuzzResponse(f *testing.F) {
@@ -388,9 +375,7 @@ func TestResponseDoesNotAllocate(t *testing.T) {
 		if !wanted {
 			text = ""
 		}
-		if string(p.answer.Text) != text {
-			t.Errorf("wanted %v: kept %q", wanted, p.answer.Text)
-		}
+		expect.Equal(t, string(p.answer.Text), text, "wanted %v: kept %q", wanted, p.answer.Text)
 	}
 }
 
@@ -437,9 +422,7 @@ func TestSecretsInRecords(t *testing.T) {
 				var back map[string]any
 				must.Do(t, json.Unmarshal([]byte(line), &back))
 				for _, text := range []string{line, fmt.Sprint(back)} {
-					if part := redacttest.Holds(text, key); part != "" {
-						t.Fatalf("%s of %q: %q is in %s\nafter %q", name, key, part, text, answer)
-					}
+					must.Equal(t, redacttest.Holds(text, key), "", "%s of %q: is in %s:\nafter %q", name, key, text, answer)
 				}
 			}
 		}

@@ -81,9 +81,7 @@ func TestNoteSlack(t *testing.T) {
 		l.lastNS = at
 		l.settle()
 	}
-	if l.settledNS != 20 {
-		t.Errorf("settled at %d, want the end of the batch before the last, 20", l.settledNS)
-	}
+	expect.Equal(t, l.settledNS, 20, "settled at the end of the batch before the last")
 	k := &conn{readLag: &l}
 	expect.Equal(t, testing.AllocsPerRun(100, func() { k.noteSlack(5_000_000, 9_000_000, 5); k.noteFull(5_000_000, 9_000_000, leastWindow) }), 0, "allocations")
 }
@@ -113,9 +111,7 @@ func TestNoteFull(t *testing.T) {
 		k.startedNS.Store(1)
 		for i, r := range c.reads {
 			k.noteFull(r.at*1e6, r.now*1e6, r.found)
-			if got := k.response.waitedNS; got != r.want*1e6 {
-				t.Errorf("%s: %d ns after read %d, want %d ms", c.what, got, i, r.want)
-			}
+			expect.Equal(t, k.response.waitedNS, r.want*1e6, "%s: after read %d, ms: %d", c.what, i, r.want)
 		}
 		k.startedNS.Store(700e6)
 		if k.noteFull(701e6, 701e6, few); k.response.waitedNS != 0 {

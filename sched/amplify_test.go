@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -73,9 +72,7 @@ func TestAmplifyKeepsSessions(t *testing.T) {
 		at, session := load(seed, requests, sessions, time.Duration(seed)*time.Minute)
 		clones := 1 + int(seed%7)
 		a := amplify(t, at, session, float64(clones), seed)
-		if len(a.Source) != clones*requests {
-			t.Fatalf("%d requests %d times are %d", requests, clones, len(a.Source))
-		}
+		must.Equal(t, len(a.Source), clones*requests, "%d requests %d times", requests, clones)
 		span := at[len(at)-1]
 		most := min(int64(maxShift), span/shiftShare) + 1
 		for key, by := range shifted(t, a, at, session) {
@@ -88,9 +85,7 @@ func TestAmplifyKeepsSessions(t *testing.T) {
 				t.Fatalf("session %d of clone %d was moved by %d ns; the most is %d, or that to the other end of %d", key[1], key[0], by, most, room)
 			}
 		}
-		if last := a.ArrivalNS[len(a.ArrivalNS)-1]; last != span {
-			t.Fatalf("the load lasts %d ns, recorded %d", last, span)
-		}
+		must.Equal(t, a.ArrivalNS[len(a.ArrivalNS)-1], span, "the load lasts")
 	}
 	if wraps < 100 {
 		t.Errorf("only %d sessions came to the other end: the test says little", wraps)
@@ -131,9 +126,7 @@ func TestAmplifyMovesClonesApart(t *testing.T) {
 			}
 		}
 		slices.Sort(shifts)
-		if len(shifts) != clones {
-			t.Fatalf("%d clones are moved in %d ways", clones, len(shifts))
-		}
+		must.Equal(t, len(shifts), clones)
 		step := 2 * int64(maxShift) / int64(clones)
 		for i := 1; i < clones; i++ {
 			if gap := shifts[i] - shifts[i-1]; gap < step/4 || gap > 2*step {
@@ -207,9 +200,7 @@ func TestThinning(t *testing.T) {
 			}
 			for s, n := range got {
 				times[s]++
-				if n != size[s] {
-					t.Fatalf("%d of the %d requests of session %d", n, size[s], s)
-				}
+				must.Equal(t, n, size[s], "requests of session %d", s)
 			}
 			if off := math.Abs(float64(len(a.Source)) - share*3000); off > 400+10 {
 				t.Fatalf("share %v: %d of 3000 requests", share, len(a.Source))
@@ -218,9 +209,7 @@ func TestThinning(t *testing.T) {
 		}
 		mean, spread := share*seeds, 5*math.Sqrt(seeds*share*(1-share))
 		for s := range size {
-			if n := float64(times[s]); math.Abs(n-mean) > spread {
-				t.Errorf("share %v: session %d was taken %v times of %d", share, s, n, seeds)
-			}
+			expect.Near(t, float64(times[s]), mean, spread, "share %v: session %d was taken times of %d", share, s, seeds)
 		}
 	}
 }
@@ -261,18 +250,14 @@ func TestAmplifyIsNested(t *testing.T) {
 func shiftedThin(t *testing.T, a *Amplified, at []int64) {
 	t.Helper()
 	for i, from := range a.Source {
-		if a.ArrivalNS[i] != at[from]-at[a.Source[0]] {
-			t.Fatalf("request %d arrives at %d", from, a.ArrivalNS[i])
-		}
+		must.Equal(t, a.ArrivalNS[i], at[from]-at[a.Source[0]], "request %d arrives at", from)
 	}
 }
 
 func TestAmplifyFractions(t *testing.T) {
 	at, session := alone(2, 5000)
 	for factor, want := range map[float64]float64{1: 5000, 2.5: 12500, 1.25: 6250, 0.001: 5} {
-		if n := float64(len(amplify(t, at, session, factor, 0).Source)); math.Abs(n-want) > 1 {
-			t.Errorf("%v times 5000 requests are %v", factor, n)
-		}
+		expect.Near(t, float64(len(amplify(t, at, session, factor, 0).Source)), want, 1, "%v times 5000 requests", factor)
 	}
 	expect.Equal(t, len(amplify(t, []int64{0, 5}, []int32{0, 0}, 1e-9, 0).Source), 2, "requests left of one session")
 	same := amplify(t, at, session, 1, 8)
@@ -294,9 +279,7 @@ func TestAmplifyIsTheSameForASeed(t *testing.T) {
 
 func TestAmplifyRefuses(t *testing.T) {
 	for factor, want := range map[float64]string{0: "above 0", -1: "above 0", math.NaN(): "above 0", math.Inf(1): "above 0", 2e6: "at most", 1e6: "more than"} {
-		if _, err := Amplify(make([]int64, 3000), make([]int32, 3000), factor, 0); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: %v", factor, err)
-		}
+		expect.Refused(Amplify(make([]int64, 3000), make([]int32, 3000), factor, 0))(t, want, factor)
 	}
 }
 
@@ -305,9 +288,7 @@ func TestWrapped(t *testing.T) {
 		{5, 10, 5}, {0, 10, 0}, {10, 10, 10}, {-3, 10, 7}, {12, 10, 2}, {20, 10, 0}, {23, 10, 3}, {-13, 10, 7}, {7, 0, 0}, {-7, 0, 0}, {0, 0, 0},
 		{math.MaxInt64 - 5, math.MaxInt64 - 10, 5},
 	} {
-		if got := wrapped(c.at, c.room); got != c.want {
-			t.Errorf("%d in [0, %d] is %d, want %d", c.at, c.room, got, c.want)
-		}
+		expect.Equal(t, wrapped(c.at, c.room), c.want, "%d in [0, %d]", c.at, c.room)
 	}
 }
 

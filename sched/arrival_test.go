@@ -5,14 +5,15 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 func instants(t *testing.T, n int, a Arrivals) []int64 {
 	t.Helper()
 	at, err := a.Instants(n)
-	if err != nil {
-		t.Fatalf("%+v: %v", a, err)
-	}
+	must.Do(t, err, a)
 	if at[0] != 0 || !slices.IsSorted(at) || len(at) != n {
 		t.Fatalf("%+v: %d instants from %d on, want %d ascending from 0", a, len(at), at[0], n)
 	}
@@ -61,9 +62,7 @@ func TestGammaCDFIsRight(t *testing.T) {
 			2:   1 - math.Exp(-2*x)*(1+2*x), // Erlang
 			3:   1 - math.Exp(-3*x)*(1+3*x+4.5*x*x),
 		} {
-			if got := gammaCDF(k, x); math.Abs(got-want) > 1e-5 {
-				t.Errorf("shape %v up to %v: %v, want %v", k, x, got, want)
-			}
+			expect.Near(t, gammaCDF(k, x), want, 1e-5, "shape %v up to %v", k, x)
 		}
 	}
 }
@@ -114,9 +113,7 @@ func checkGaps(t *testing.T, a Arrivals, k float64, gaps []float64) {
 	if bound := 5 * math.Sqrt((2/(k*k)+6/(k*k*k))/n); math.Abs(variance-1/k) > bound {
 		t.Errorf("%+v: variance %.4f, want %.4f ± %.4f", a, variance, 1/k, bound)
 	}
-	if math.Abs(skew*k*k/2-1) > 0.35 {
-		t.Errorf("%+v: third moment %.4f, want about %.4f", a, skew, 2/(k*k))
-	}
+	expect.Near(t, skew*k*k/2, 1, 0.35, "%+v: third moment %.4f, want about %.4f", a, skew, 2/(k*k))
 	slices.Sort(gaps)
 	half := grid(1e9/a.Rate.To) * a.Rate.To / 1e9 / 2 // gaps are rounded: those up to half a step more count as this one
 	furthest := 0.0
@@ -151,25 +148,19 @@ func TestArrivalsRepeat(t *testing.T) {
 	for _, p := range Processes() {
 		a := Arrivals{Rate: Rate{From: 5, To: 50, Over: time.Second}, Process: p, Burstiness: 0.7, Seed: 4}
 		one, other := instants(t, 500, a), instants(t, 500, a)
-		if !slices.Equal(one, other) {
-			t.Errorf("%s: the same seed made other instants", p)
-		}
+		expect.List(t, one, other, "%s: the same seed made other instants", p)
 		if more := instants(t, 800, a); !slices.Equal(more[:500], one) {
 			t.Errorf("%s: more requests moved the first ones", p)
 		}
 		a.Seed++
-		if same := slices.Equal(one, instants(t, 500, a)); same != (p == Constant) {
-			t.Errorf("%s: with another seed, the same instants: %v", p, same)
-		}
+		expect.Equal(t, slices.Equal(one, instants(t, 500, a)), p == Constant, "%s: with another seed, the same instants", p)
 	}
 	// Pinned: they must be the same on every machine and with every release.
 	for p, want := range map[Process][]int64{
 		Poisson: {0, 32_772_000, 93_247_000, 123_597_000},
 		Gamma:   {0, 224_440_000, 311_031_000, 375_669_000},
 	} {
-		if got := instants(t, 4, Arrivals{Rate: Steady(8), Process: p, Burstiness: 0.5, Seed: 1}); !slices.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", p, got, want)
-		}
+		expect.List(t, instants(t, 4, Arrivals{Rate: Steady(8), Process: p, Burstiness: 0.5, Seed: 1}), want, p)
 	}
 }
 
@@ -197,8 +188,6 @@ func TestArrivalsRefuseNonsense(t *testing.T) {
 	} {
 		a := good
 		change(&a)
-		if _, err := FromArrivals(2, a, 0); err == nil {
-			t.Errorf("%s: %+v was accepted", name, a)
-		}
+		expect.Refused(FromArrivals(2, a, 0))(t, "", "%s: %+v was accepted", name, a)
 	}
 }

@@ -4,14 +4,14 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
 )
 
 func TestAssumed(t *testing.T) {
 	a := AssumedLatency{TTFT: 3, TPOT: 5}
 	for tokens, want := range map[int32]int64{0: 3, 1: 3, 2: 8, 11: 53} {
-		if got := a.LastNS(tokens); got != want {
-			t.Errorf("%d tokens: %d ns, want %d", tokens, got, want)
-		}
+		expect.Equal(t, a.LastNS(tokens), want, "%d tokens", tokens)
 	}
 	most := AssumedLatency{TTFT: maxTTFT, TPOT: maxTPOT}
 	if most.Validate() != nil || (AssumedLatency{}).Validate() != nil || most.LastNS(1<<25) < 0 {

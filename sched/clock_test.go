@@ -68,9 +68,7 @@ func TestPlaceLocksAThreadOfItsOwn(t *testing.T) {
 	placed := make(chan Placement)
 	go func() { // ends locked, and so does its thread
 		p, err := Place(RealtimeAuto)
-		if err != nil {
-			t.Error(err)
-		}
+		expect.Equal(t, err, nil)
 		placed <- p
 	}()
 	p := <-placed

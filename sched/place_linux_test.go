@@ -12,17 +12,13 @@ import (
 // TestPlaceReaderAsksForItsThreadAlone: a higher priority for the thread, and none where real-time is off.
 func TestPlaceReaderAsksForItsThreadAlone(t *testing.T) {
 	ordinary := niceAfter(t, runtime.LockOSThread)
-	if got := niceAfter(t, func() { PlaceReader(RealtimeOff) }); got != ordinary {
-		t.Errorf("real-time off: nice %d, was %d", got, ordinary)
-	}
+	expect.Equal(t, niceAfter(t, func() { PlaceReader(RealtimeOff) }), ordinary, "real-time off: nice")
 	want := readerNice
 	if niceAfter(t, func() { runtime.LockOSThread(); _ = unix.Setpriority(unix.PRIO_PROCESS, 0, readerNice) }) != readerNice {
 		want = ordinary // it is refused here
 	}
 	expect.Equal(t, niceAfter(t, func() { PlaceReader(RealtimeAuto) }), want, "real-time auto: nice")
-	if got := niceAfter(t, runtime.LockOSThread); got != ordinary {
-		t.Errorf("another thread: nice %d, was %d", got, ordinary)
-	}
+	expect.Equal(t, niceAfter(t, runtime.LockOSThread), ordinary, "another thread: nice")
 }
 
 // niceAfter is the nice value of a thread after place, which locks it. The thread ends.
@@ -32,9 +28,7 @@ func niceAfter(t *testing.T, place func()) int {
 	go func() {
 		place()
 		raw, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
-		if err != nil {
-			t.Error(err)
-		}
+		expect.Equal(t, err, nil)
 		nice <- 20 - raw // the system call's own form, above 0 at any rate
 	}()
 	return <-nice

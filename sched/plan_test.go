@@ -8,14 +8,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 func TestFromTraceKeepsRecordedNanosecondsAtScaleOne(t *testing.T) {
 	at := []int64{0, 1, 999_999_999_999_999_937} // beyond a float64's 53 bits
 	p, err := FromTrace(at, 1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if !slices.Equal(p.ReleaseNS, at) || p.Requests != 3 || !p.Open() || p.SpanNS() != at[2] {
 		t.Fatalf("plan %+v, want the arrivals %v as they are", p, at)
 	}
@@ -31,9 +32,7 @@ func TestFromTraceScales(t *testing.T) {
 		}
 		slices.Sort(at)
 		p, err := FromTrace(at, scale, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for i, got := range p.ReleaseNS {
 			want, _ := new(big.Rat).Quo(new(big.Rat).SetInt64(at[i]), new(big.Rat).SetFloat64(scale)).Float64()
 			if math.Abs(float64(got)-want) > 0.51 {
@@ -48,13 +47,9 @@ func TestFromTraceScales(t *testing.T) {
 
 func TestPlansRefuseNonsense(t *testing.T) {
 	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1)} {
-		if _, err := FromTrace([]int64{0}, bad, 0); err == nil {
-			t.Errorf("scale %v was accepted", bad)
-		}
+		expect.Refused(FromTrace([]int64{0}, bad, 0))(t, "", "scale %v was accepted", bad)
 	}
-	if _, err := Closed(1, 0, 0); err == nil {
-		t.Error("a closed loop of 0 was accepted")
-	}
+	expect.Refused(Closed(1, 0, 0))(t, "", "a closed loop of 0 was accepted")
 }
 
 func TestDurationLeavesOutWhatIsReleasedAtOrAfterIt(t *testing.T) {
@@ -95,13 +90,9 @@ func TestCappedPlan(t *testing.T) {
 	if err != nil || p.Cap != 3 || !p.Open() || !slices.Equal(p.ReleaseNS, open.ReleaseNS) || open.Cap != 0 {
 		t.Errorf("plan %+v, %v; want the same instants with a cap of 3", p, err)
 	}
-	if _, err := open.Capped(0); err == nil {
-		t.Error("a cap of 0 was accepted")
-	}
+	expect.Refused(open.Capped(0))(t, "", "a cap of 0 was accepted")
 	closed, _ := Closed(5, 2, 0)
-	if _, err := closed.Capped(1); err == nil {
-		t.Error("a closed loop took a cap")
-	}
+	expect.Refused(closed.Capped(1))(t, "", "a closed loop took a cap")
 }
 
 // TestPeakWithin compares with counting every window that begins at a request.
@@ -125,9 +116,7 @@ func TestPeakWithin(t *testing.T) {
 			}
 			want = max(want, n)
 		}
-		if got := p.PeakWithin(time.Duration(window)); got != want {
-			t.Fatalf("peak of %v within %d is %d, want %d", at, window, got, want)
-		}
+		must.Equal(t, p.PeakWithin(time.Duration(window)), want, "peak of %v within %d", at, window)
 	}
 }
 
@@ -200,7 +189,5 @@ func TestOnlyOfManyMissing(t *testing.T) {
 		all.Dependencies.Add(Dependency{1, i - 1, false}, Dependency{1, max(0, i-2), false})
 		all.Dependencies.Add(Dependency{1, i - 1, false}, Dependency{1, max(0, i-2), false})
 	}
-	if got := all.Only([]int32{0, 80}).Dependencies.Of(1); !slices.Equal(got, []Dependency{{1, 0, false}}) {
-		t.Errorf("%v", got)
-	}
+	expect.List(t, all.Only([]int32{0, 80}).Dependencies.Of(1), []Dependency{{1, 0, false}})
 }

@@ -65,9 +65,7 @@ func TestWallDropsStampsAroundAStep(t *testing.T) {
 			}
 		}
 		f.now += second / 2
-		if got := w.Sample(); got != step {
-			t.Errorf("a step of %d was measured as %d", step, got)
-		}
+		expect.Equal(t, w.Sample(), step, "a step")
 		if at, _, ok := w.At(before); step > 0 && ok { // a clock set back shows such a stamp as one of the future, or as just now
 			t.Errorf("step %d: a stamp from before it was converted to %d", step, at)
 		}

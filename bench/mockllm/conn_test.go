@@ -87,16 +87,12 @@ func TestChunkedRequestAndExpect(t *testing.T) {
 	resp := must.Have(ts.client.Do(req))(t)
 	text, _ := io.ReadAll(resp.Body)
 	resp.Body.Close()
-	if parseStream(t, string(text)).tokens != 3 {
-		t.Errorf("chunked request: %q", text)
-	}
+	expect.Equal(t, parseStream(t, string(text)).tokens, 3, "chunked request: %q", text)
 	nc, br := ts.dial()
 	request := rawRequest(completionsPath, shortStream, "Expect: 100-continue")
 	head, body, _ := strings.Cut(request, "\r\n\r\n")
 	io.WriteString(nc, head+"\r\n\r\n")
-	if line, err := br.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
-		t.Fatalf("%q, %v", line, err)
-	}
+	must.Equal(t, must.Have(br.ReadString('\n'))(t), "HTTP/1.1 100 Continue\r\n")
 	br.ReadString('\n')
 	io.WriteString(nc, body)
 	if _, text := read(t, br); parseStream(t, text).tokens != 3 {
@@ -228,16 +224,10 @@ func TestCloseMidRun(t *testing.T) {
 	lines := ts.lines()
 	expect.Equal(t, len(lines), 8, "lines")
 	for id, l := range lines {
-		if l.End != endShutdown {
-			t.Errorf("log of %s: %+v", id, l)
-		}
+		expect.Equal(t, l.End, endShutdown, "log of %s: %+v", id, l)
 	}
-	if err := ts.Close(); err != nil {
-		t.Error("second Close:", err)
-	}
-	if err := ts.Start(nil); err == nil {
-		t.Error("a closed server starts")
-	}
+	expect.Equal(t, ts.Close(), nil, "second Close")
+	expect.Error(t, ts.Start(nil), "", "a closed server starts")
 }
 
 // failingWriter fails until it is told not to.

@@ -3,6 +3,8 @@ package mockllm
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // TestScheduleAgainstSearching: what comes out of a schedule is due, comes within a tick, and nothing is lost; next is
@@ -47,9 +49,7 @@ func TestScheduleAgainstSearching(t *testing.T) {
 					t.Fatalf("seed %d: next at %d, %t; want %d of %d replies", seed, instant, ok, first<<tickShift, len(waiting))
 				}
 			}
-			if len(s.replies) != len(waiting) {
-				t.Fatalf("seed %d: the schedule has %d, want %d", seed, len(s.replies), len(waiting))
-			}
+			must.Equal(t, len(s.replies), len(waiting), "seed %d: the schedule", seed)
 		}
 	}
 }

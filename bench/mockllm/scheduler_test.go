@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -202,9 +203,7 @@ func TestNoAllocationPerLookup(t *testing.T) {
 		for range 100 {
 			request()
 		}
-		if n := testing.AllocsPerRun(200, request); n != 0 {
-			t.Errorf("%s: %v allocations a request", name, n)
-		}
+		expect.Equal(t, testing.AllocsPerRun(200, request), 0, "%s: allocations a request", name)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/mockllm/fault"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
@@ -189,9 +190,7 @@ func parseStream(t *testing.T, stream string) answer {
 				} `json:"prompt_tokens_details"`
 			}
 		}
-		if err := json.Unmarshal([]byte(data), &c); err != nil {
-			t.Fatalf("event %q: %v", event, err)
-		}
+		must.Do(t, json.Unmarshal([]byte(data), &c), "event %q", event)
 		if len(c.Choices) == 1 && c.Choices[0].Text != nil {
 			a.tokens, a.text, a.sentNS = a.tokens+1, a.text+*c.Choices[0].Text, append(a.sentNS, c.SentNS)
 		}
@@ -295,9 +294,7 @@ func TestSpread(t *testing.T) {
 		if g < 500_000 || g >= 1_500_000 {
 			t.Fatalf("gap %d ns", g)
 		}
-		if want := int64(float64(time.Millisecond) * again.spread(0.5)); g != want {
-			t.Fatalf("gap %d ns, the same seed gave %d", g, want)
-		}
+		must.Equal(t, g, int64(float64(time.Millisecond)*again.spread(0.5)), "gap ns")
 		sum += g
 	}
 	if mean := sum / draws; mean < 997_000 || mean > 1_003_000 {
@@ -404,27 +401,19 @@ func TestBodyFields(t *testing.T) {
 		}
 	}
 	for _, lines := range [][]string{{"a"}, {"=1"}, {"a=1", "a=2"}, {"a=1", "a.b=2"}} {
-		if got, err := renderFields(lines); err == nil {
-			t.Errorf("%q: %s", lines, got)
-		}
+		expect.Refused(renderFields(lines))(t, "", lines)
 	}
 }
 
 func TestValidate(t *testing.T) {
-	if err := (&Config{}).Validate(); err != nil {
-		t.Error("zero configuration:", err)
-	}
+	expect.Equal(t, (&Config{}).Validate(), nil, "zero configuration")
 	bad := Config{TTFT: -1, Spread: 2, Slots: -1, MaxQueue: 5, MaxModelTokens: -1, TemplateHead: -1, MeanOutput: -1, EmptyChunks: 1.5, KeepAlive: -1,
 		Pacers: -1, Faults: []fault.Fault{{Kind: "x"}}}
 	err := bad.Validate()
 	for _, want := range []string{"latencies", "spread", "slots", "queue", "model length", "template", "mean output", "empty chunks", "keep-alive", "pacers", `"x"`} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not name %s", err, want)
-		}
+		expect.Error(t, err, want)
 	}
-	if _, err := alone(bad); err == nil {
-		t.Error("it is accepted")
-	}
+	expect.Refused(alone(bad))(t, "", "it is accepted")
 }
 
 // TestFaultSplitWrites: the pieces arrive one by one.
@@ -511,8 +500,6 @@ func TestNoAllocationPerEvent(t *testing.T) {
 			buf.out = r.appendDue(&buf, buf.out[:0], now)
 		}
 		compose()
-		if n := testing.AllocsPerRun(1000, compose); n != 0 {
-			t.Errorf("%s: %v allocations an event", path, n)
-		}
+		expect.Equal(t, testing.AllocsPerRun(1000, compose), 0, "%s: allocations an event", path)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/sched"
@@ -81,9 +82,7 @@ func checkChat(t *testing.T, path string, g trace.Gen) {
 		}
 		burst = max(burst, instant)
 	}
-	if burst != g.Burst {
-		t.Errorf("%s: bursts of %d, want %d", path, burst, g.Burst)
-	}
+	expect.Equal(t, burst, g.Burst, "%s: bursts", path)
 	if g.Reuse == 0 {
 		return
 	}

@@ -68,9 +68,7 @@ func TestQuick(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), binaries.suite, "--fastreplay", binaries.fastreplay, "--fastreplay", binaries.fastreplay, "--quick", "--output", dir, "1")
 	cmd.Dir = filepath.Join("..", "..")
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Do(t, err, out)
 	t.Logf("\n%s", out)
 	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil || len(files) != 2 {
@@ -94,9 +92,7 @@ func TestRivalSendsTheSame(t *testing.T) {
 	long(t)
 	path := filepath.Join("..", "samples", "mooncake.jsonl")
 	out, err := exec.Command(binaries.fastreplay, "--trace", path, "--dry-run", "--model", "mock").CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Do(t, err, out)
 	w := must.Have(openWorkload(path, true))(t)
 	expect.Equal(t, w.fingerprint(), string(regexp.MustCompile("sha256:[0-9a-f]{64}").Find(out)))
 }
@@ -210,9 +206,7 @@ func TestBursts(t *testing.T) {
 		t.Errorf("got %v, %v", ratios, err)
 	}
 	lines[2].WrittenNS = record.None
-	if _, err := burstsOf(lines); err == nil {
-		t.Error("no error where a request was not written")
-	}
+	expect.Refused(burstsOf(lines))(t, "", "no error where a request was not written")
 }
 
 func TestLiveStreams(t *testing.T) {
@@ -250,9 +244,7 @@ func TestParseChunksRefuses(t *testing.T) {
 		"a gap":               chunkHead + "\n1,0,2,3,4\n1,2,2,3,4\n",
 		"mixed rows":          chunkHead + "\n1,0,2,3,4\n2,1,2,3,4\n",
 	} {
-		if got, err := readChunks(strings.NewReader(text)); err == nil {
-			t.Errorf("%s: %+v and no error", what, got)
-		}
+		expect.Refused(readChunks(strings.NewReader(text)))(t, "", "%s: and no error", what)
 	}
 }
 
@@ -298,9 +290,7 @@ func TestPercentile(t *testing.T) {
 					break
 				}
 			}
-			if got := percentile(values, q); got != want {
-				t.Fatalf("percentile(%v, %v) = %v, want %v", values, q, got, want)
-			}
+			must.Equal(t, percentile(values, q), want, "percentile(%v, %v)", values, q)
 		}
 	}
 	if got := percentile(nil, 0.5); !math.IsNaN(got) {
@@ -352,9 +342,7 @@ BenchmarkSuite/s/x/rival 1 300000 drift-p50-ns
 # bar yes s/x, rival: drift-p50-ns is 125 (100 to 150), bar >= 50 × that of fast replay
 # bar ?   s/x, x: y is not measured (not measured to not measured), bar <= 3
 `
-	if lines != want {
-		t.Errorf("got\n%s\nwant\n%s", lines, want)
-	}
+	expect.Equal(t, lines, want)
 }
 
 // TestBarsNameWhatIsMeasured: each bar belongs to a scenario, and those of Go benchmarks to one that the repository
@@ -392,9 +380,7 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"0"}, {"nonsense"}, {"2", "floor", "nonsense"}, {"--nonsense"}, {"--bars", "punctuality/100-"}} {
-		if _, err := parse(args, io.Discard); err == nil {
-			t.Errorf("%q was taken", args)
-		}
+		expect.Refused(parse(args, io.Discard))(t, "", "%q was taken", args)
 	}
 	var out strings.Builder
 	if err := command(t.Context(), []string{"--list", "floor"}, &out, io.Discard); err != nil || !strings.HasPrefix(out.String(), floorName+" ") {

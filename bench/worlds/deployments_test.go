@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
 )
 
 // TestErlang: before eight slots with exponential services, as many wait as Erlang says, and as long.
@@ -31,9 +33,7 @@ func TestErlang(t *testing.T) {
 			waited += 1 / float64(d.Requests)
 		}
 	}
-	if math.Abs(waited/waits-1) > 0.03 {
-		t.Errorf("%.3f of the requests waited, want %.3f", waited, waits)
-	}
+	expect.Near(t, waited/waits, 1, 0.03, "%.3f of the requests waited, want %.3f", waited, waits)
 	if want := 1000 * waits * seconds / (slots - offered); math.Abs(ms/want-1) > 0.05 {
 		t.Errorf("mean wait %.0f ms, want %.0f ms", ms, want)
 	}
@@ -120,9 +120,7 @@ func TestForget(t *testing.T) {
 	run := []Request{{At: 0, Cached: 10}, {At: 5, Cached: 20}, {At: 20, Cached: 30}}
 	Forget(10)(nil, run)
 	for i, want := range []int{0, 20, 0} {
-		if run[i].Cached != want {
-			t.Errorf("request %d: %d tokens cached, want %d", i, run[i].Cached, want)
-		}
+		expect.Equal(t, run[i].Cached, want, "request %d: tokens cached", i)
 	}
 	if run[1].TTFT != 0 || run[2].TTFT != 30*perToken {
 		t.Errorf("TTFT grows by %v and %v ms, want 0 and 3 ms", run[1].TTFT, run[2].TTFT)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/capacity"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -108,9 +109,7 @@ func TestDamagedJournal(t *testing.T) {
 		t.Errorf("%d outcomes, %v; want 2", n, err)
 	}
 	for _, other := range []string{"null", "{}", `{"--over":"scale"}`} {
-		if _, err := goOn(good+"\n", other); err == nil || !strings.Contains(err.Error(), "is of another search: --over was") {
-			t.Errorf("settings %s: %v", other, err)
-		}
+		expect.Refused(goOn(good+"\n", other))(t, "is of another search: --over was", "settings %s", other)
 	}
 	for name, change := range map[string][2]string{
 		"null": {good, "null"}, "a list": {good, "[1]"}, "a number": {good, "5"}, "an empty object": {good, "{}"}, "cut": {`,"directory":"probe-01"}`, ""},
@@ -162,9 +161,7 @@ func TestProbeConfiguration(t *testing.T) {
 			over: over, traces: []string{"x.jsonl"}, urls: []string{"a:1", "b:2", "c:3"}, seed: 7, replay: []string{"--api", "chat"},
 		}}
 		o, err := s.configure(capacity.Probe{Load: 2}, w, "dir")
-		if err != nil {
-			t.Fatal(over, err)
-		}
+		must.Do(t, err, over)
 		if !want(o) || o.Pacing.Duration != 62*time.Second || o.Seed != 7 || o.Output != "dir" || o.API != "chat" ||
 			!slices.Equal(o.Traces, s.o.traces) || !slices.Equal(o.Limits.Require, []string{"ttft.p95<1s"}) {
 			t.Errorf("--over %s: %+v", over, o.Config)

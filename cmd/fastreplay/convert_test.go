@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/setup"
@@ -38,9 +38,7 @@ func TestAmplifiedFile(t *testing.T) {
 		}
 	}
 	for _, said := range []string{"amplified", "2.5 times 137 conversations", "20 leading blocks shared", "interarrival CV", "converted: 300 of 300 rows"} {
-		if !strings.Contains(stderr.String(), said) {
-			t.Errorf("it does not say %q:\n%s", said, stderr.String())
-		}
+		expect.Contains(t, stderr.String(), said, "it does not say")
 	}
 	if did.Seed != 4 || did.Factor != 2.5 || did.Inferred {
 		t.Errorf("%+v", did)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rivo/uniseg"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/doctor"
 )
@@ -25,9 +26,7 @@ func TestDiagnosisFits(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	if n := strings.Count(plain, "\n"); n != 2*len(d.Checks)+2 { // all have remedies
-		t.Errorf("%d lines for %d checks", n, len(d.Checks))
-	}
+	expect.Equal(t, strings.Count(plain, "\n"), 2*len(d.Checks)+2, "lines for %d checks", len(d.Checks)) // all have remedies
 	if got := regexp.MustCompile("\x1b\\[[0-9]+m").ReplaceAllString(colours, ""); got != plain || got == colours {
 		t.Errorf("colour changes words: %q", got)
 	}
@@ -39,9 +38,7 @@ func TestDoctor(t *testing.T) {
 		t.Skip("takes 3 s")
 	}
 	var out, errs strings.Builder
-	if code := run(t.Context(), []string{"doctor", "--json"}, stdio{nil, &out, &errs}); code != exitOK {
-		t.Fatalf("exit code %d: %s", code, errs.String())
-	}
+	must.Equal(t, run(t.Context(), []string{"doctor", "--json"}, stdio{nil, &out, &errs}), exitOK, "exit code: %s", errs.String())
 	var got doctor.Diagnosis
 	must.Do(t, json.Unmarshal([]byte(out.String()), &got))
 	for _, name := range []string{"punctuality", "cores", "real-time priority", "sleeps", "open files", "send buffer"} {

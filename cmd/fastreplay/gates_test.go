@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
@@ -24,9 +25,7 @@ func TestGateNeedsAServer(t *testing.T) {
 		config("ttft-slo: 0.5\n"),
 	} {
 		_, _, err := typed(args...)
-		if err == nil || !strings.Contains(err.Error(), "judges a server, and none is named") {
-			t.Errorf("%q: %v", args, err)
-		}
+		expect.Error(t, err, "judges a server, and none is named", args)
 		if _, _, err = typed(append(args, "--url", "h:1")...); err != nil {
 			t.Errorf("%q with a server: %v", args, err)
 		}
@@ -72,9 +71,7 @@ func TestEmptyServer(t *testing.T) {
 	} {
 		for _, args := range lines {
 			_, _, err := typed(append([]string{"x.jsonl"}, args...)...)
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%q: %v, want %q", args, err, want)
-			}
+			expect.Error(t, err, want, args)
 		}
 	}
 	code, said := runLine(t, "capacity --trace x.jsonl --slo ttft.p95<1s --url=")
@@ -106,9 +103,7 @@ func TestGateOfADemo(t *testing.T) {
 		"compare " + ofServer + " " + demo:                              false,
 	} {
 		code, said := runLine(t, line)
-		if refused := code == exitUsage && strings.Contains(said, "a demo against the embedded mock"); refused != want {
-			t.Errorf("%s: exit code %d, %s", line, code, said)
-		}
+		expect.Equal(t, code == exitUsage && strings.Contains(said, "a demo against the embedded mock"), want, "%s: exit code %d, %s", line, code, said)
 	}
 }
 
@@ -131,15 +126,11 @@ func TestTraceFromStandardInput(t *testing.T) {
 		code, said := runLine(t, line)
 		os.Stdin = before
 		_ = in.Close()
-		if code != exitOK {
-			t.Errorf("%s: exit code %d, %s", line, code, said)
-		}
+		expect.Equal(t, code, exitOK, "%s: exit code, %s", line, said)
 	}
 	config := configFile(t, "trace: ['-']\n")
 	_, _, err := typed("--config", config)
-	if err == nil || !strings.Contains(err.Error(), "standard input, which cannot be read again") {
-		t.Errorf("a trace that was read already: %v", err)
-	}
+	expect.Error(t, err, "standard input, which cannot be read again", "a trace that was read already")
 	if _, _, err = typed("-", "--config", config); err != nil {
 		t.Errorf("a trace that is piped again: %v", err)
 	}
@@ -184,7 +175,5 @@ func TestTell(t *testing.T) {
 	for _, name := range []string{"a1", "b1"} {
 		r.tell(name, "trace: its unit is doubtful\nVALID   of "+name+"\nMISSED   1 of 1 objective")
 	}
-	if got := out.String(); got != "trace: its unit is doubtful\na1: VALID   of a1\nb1: VALID   of b1\n" {
-		t.Errorf("%q", got)
-	}
+	expect.Equal(t, out.String(), "trace: its unit is doubtful\na1: VALID   of a1\nb1: VALID   of b1\n")
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
@@ -30,9 +31,7 @@ func TestGenWords(t *testing.T) {
 		t.Errorf("%s, %v", out, err)
 	}
 	for _, note := range []string{"note: raw_payload has no place for timestamps: they are left out", "note: raw_payload has verbatim prompts: those known only by their length (2) are made of words"} {
-		if !strings.Contains(said, note) {
-			t.Errorf("it says %q, not %q", said, note)
-		}
+		expect.Contains(t, said, note)
 	}
 	other, _, _ := gen(t, "--format raw_payload --rows 2 --model mine --input-tokens 3 --output-tokens 7 --seed 1")
 	if other == out {

@@ -23,6 +23,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/manual"
@@ -125,9 +126,7 @@ func noteTable(t *testing.T) string {
 				}
 				if method, ok := call.Fun.(*ast.SelectorExpr); ok && method.Sel.Name == "note" {
 					code := literal(t, call.Args[0])
-					if texts[code] != "" {
-						t.Errorf("two kinds of notes have the code %s", code)
-					}
+					expect.Equal(t, texts[code], "", "two kinds of notes have the code %s", code)
 					texts[code] = regexp.MustCompile(`%[sdqv]`).ReplaceAllString(literal(t, call.Args[1]), "…")
 				}
 				return true
@@ -238,9 +237,7 @@ func helpOf(t *testing.T, c *cobra.Command, help string) string {
 	if c.Name() == "fastreplay" {
 		args = args[1:]
 	}
-	if code := run(t.Context(), args, stdio{strings.NewReader(""), &out, &out}); code != exitOK {
-		t.Fatalf("%v: exit code %d: %s", args, code, out.String())
-	}
+	must.Equal(t, run(t.Context(), args, stdio{strings.NewReader(""), &out, &out}), exitOK, "%v: exit code: %s", args, out.String())
 	return out.String()
 }
 
@@ -402,9 +399,7 @@ func recordKeys() (order []string) {
 func TestRecordKeys(t *testing.T) {
 	page := newKeys(t, resultFiles()[1]).pages()
 	for _, key := range recordKeys() {
-		if strings.Count(page, "| `"+key+"` |") != 1 {
-			t.Errorf("requests.jsonl has %s, which the manual has not once", key)
-		}
+		expect.Equal(t, strings.Count(page, "| `"+key+"` |"), 1, "requests.jsonl has %s, which the manual has not once", key)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/manual"
@@ -48,9 +49,7 @@ func TestReadmeIsShort(t *testing.T) {
 
 func TestReadmeCountsFormats(t *testing.T) {
 	count := fmt.Sprintf("%d formats", len(trace.Formats()))
-	if got := strings.Count(documents(t)["README.md"], count); got != 2 {
-		t.Errorf("README.md says %q in %d places; want 2", count, got)
-	}
+	expect.Equal(t, strings.Count(documents(t)["README.md"], count), 2, "README.md says %q places", count)
 }
 
 var (
@@ -102,9 +101,7 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	for _, topic := range manual.Topics() {
-		if !strings.Contains(docs["README.md"], "(cmd/fastreplay/manual/"+topic+".md)") {
-			t.Errorf("README.md has no link to the page %s", topic)
-		}
+		expect.Contains(t, docs["README.md"], "(cmd/fastreplay/manual/"+topic+".md)", "README.md has no link to the page %s", topic)
 	}
 }
 
@@ -115,9 +112,7 @@ func TestDeadLinks(t *testing.T) {
 		"a/y.md": "## Two words",
 	}
 	got := deadLinks("a/x.md", docs, func(file string) bool { return file == "b.go" })
-	if want := []string{"#no", "y.md#three", "z.md"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	expect.List(t, got, []string{"#no", "y.md#three", "z.md"})
 }
 
 // commands are all that a user may run, each once.
@@ -194,18 +189,12 @@ func TestLayOut(t *testing.T) {
 		"<!-- hidden -->\n\n| key | |\n|---|---|\n| `a\\|b` | words that need more than one line |\n| café | x |\n"
 	const want = "A page\n\nOne two three four\nfive link (help x)\nhere help x.\n\n- an item that is\n  long and goes on\n- next\n\n  code   as it | is\n\n" +
 		"key\na|b   words that\n      need more\n      than one line\ncafé  x\n"
-	if got := manual.LayOut(page, 19, false); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	expect.Equal(t, manual.LayOut(page, 19, false), want)
 	styled := manual.LayOut(page, 19, true)
 	for _, part := range []string{"\x1b[1mtwo\x1b[0m \x1b[1mthree\x1b[0m", "\x1b[4mnext\x1b[0m", "\x1b[4mkey\x1b[0m", "\x1b[1ma|b\x1b[0m   words"} {
-		if !strings.Contains(styled, part) {
-			t.Errorf("with style %q is missing in %q", part, styled)
-		}
+		expect.Contains(t, styled, part, "with style")
 	}
-	if plain := regexp.MustCompile("\x1b\\[[0-9]m").ReplaceAllString(styled, ""); plain != want {
-		t.Errorf("style changes the layout: %q", plain)
-	}
+	expect.Equal(t, regexp.MustCompile("\x1b\\[[0-9]m").ReplaceAllString(styled, ""), want, "style changes the layout")
 }
 
 // TestHelpFitsOneScreen: the list of commands and topics is read without scrolling at 80x24.
@@ -254,9 +243,7 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s: exit code %d, %q; want %d, %q", c.args, code, errs.String(), c.code, c.err)
 		}
 		for _, part := range c.out {
-			if !strings.Contains(out.String(), part) {
-				t.Errorf("%s does not print %q", c.args, part)
-			}
+			expect.Contains(t, out.String(), part, "%s does not print", c.args)
 		}
 		if c.absent != "" && strings.Contains(out.String(), c.absent) {
 			t.Errorf("%s prints %q", c.args, c.absent)

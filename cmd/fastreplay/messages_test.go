@@ -153,9 +153,7 @@ func TestHelpInAPipe(t *testing.T) {
 	}
 	list := helpList(newRootCommand())
 	for _, topic := range manual.Topics() {
-		if !strings.Contains(list, topic) {
-			t.Errorf("%s is missing in\n%s", topic, list)
-		}
+		expect.Contains(t, list, topic, "missing")
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -35,9 +36,7 @@ func startMockCommand(t *testing.T, stdin io.Reader, args ...string) (url string
 	}()
 	t.Cleanup(cancel)
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("mock %v: %v", args, err)
-	}
+	must.Do(t, err, "mock %v", args)
 	url, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
 	if !ok {
 		t.Fatalf("mock %v printed %q", args, line)
@@ -73,9 +72,7 @@ func TestMockCommand(t *testing.T) {
 		t.Errorf("%d %q", status, body)
 	}
 	stop()
-	if err := waitMockCommand(t, ended); err != nil {
-		t.Error(err)
-	}
+	expect.Equal(t, waitMockCommand(t, ended), nil)
 	got, err := os.ReadFile(log)
 	if err != nil || bytes.Count(got, []byte("\n")) != 1 || !bytes.Contains(got, []byte(`"completion_tokens":2`)) {
 		t.Errorf("log %q, %v", got, err)
@@ -108,9 +105,7 @@ func TestMockDiesWithParent(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 	parent.Close()
-	if err := waitMockCommand(t, ended); err != nil {
-		t.Error(err)
-	}
+	expect.Equal(t, waitMockCommand(t, ended), nil)
 }
 
 // TestMockWithoutAPipe: the end of any other standard input means nothing.
@@ -122,9 +117,7 @@ func TestMockWithoutAPipe(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 	stop()
-	if err := waitMockCommand(t, ended); err != nil {
-		t.Error(err)
-	}
+	expect.Equal(t, waitMockCommand(t, ended), nil)
 }
 
 func TestMockBadUsage(t *testing.T) {
@@ -181,9 +174,7 @@ func TestMockInstances(t *testing.T) {
 		}
 	}
 	stop()
-	if err := waitMockCommand(t, ended); err != nil {
-		t.Error(err)
-	}
+	expect.Equal(t, waitMockCommand(t, ended), nil)
 	for i := range 3 {
 		got, err := os.ReadFile(filepath.Join(dir, fmt.Sprint("log-", i)))
 		if err != nil || bytes.Count(got, []byte("\n")) != 1 {
@@ -196,8 +187,6 @@ func TestMockInstances(t *testing.T) {
 func TestMockListenAt(t *testing.T) {
 	for listen, want := range map[string]string{"127.0.0.1:65535": "127.0.0.1:65536", "nowhere:http:x": "nowhere:http:x"} {
 		o := mockOptions{listen: listen}
-		if ln, err := o.listenAt(1); err == nil || !strings.Contains(err.Error(), "--listen "+want) {
-			t.Errorf("%s: %v, %v", listen, ln, err)
-		}
+		expect.Refused(o.listenAt(1))(t, "--listen "+want, listen)
 	}
 }

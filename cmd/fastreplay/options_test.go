@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/setup"
 	"github.com/fastreplay/fastreplay/engine/workload"
@@ -66,9 +67,7 @@ func TestProofFlags(t *testing.T) {
 		"--scrape off --scrape-interval 2s":     "--scrape-interval: --scrape is off",
 		"--scrape off --scrape-url a:1":         "--scrape-url, --scrape-interval: --scrape is off",
 	} {
-		if _, err := given(t, "trace.jsonl "+line); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: error %v, want one with %q", line, err, want)
-		}
+		expect.Refused(given(t, "trace.jsonl "+line))(t, want, line)
 	}
 }
 
@@ -83,14 +82,10 @@ func TestSpinFlag(t *testing.T) {
 		t.Errorf("without --spin: %v, want auto", o.Spin)
 	}
 	for _, text := range []string{"-1us", "fast", "", "100"} {
-		if _, err := parseSpin(text); err == nil {
-			t.Errorf("--spin %q was accepted", text)
-		}
+		expect.Refused(parseSpin(text))(t, "", "--spin %q was accepted", text)
 	}
 	for _, n := range []string{"0", "17", "-1"} {
-		if _, err := given(t, "trace.jsonl --senders "+n); err == nil || !strings.Contains(err.Error(), "want 1 to 16") {
-			t.Errorf("--senders %s: %v", n, err)
-		}
+		expect.Refused(given(t, "trace.jsonl --senders "+n))(t, "want 1 to 16", "--senders %s", n)
 	}
 }
 
@@ -104,9 +99,7 @@ func TestInterruptedWhileReading(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var errs strings.Builder
-	if code := run(ctx, []string{"--trace", pipe, "--dry-run"}, stdio{strings.NewReader(""), io.Discard, &errs}); code != exitInterrupted {
-		t.Errorf("exit %d: %s", code, errs.String())
-	}
+	expect.Equal(t, run(ctx, []string{"--trace", pipe, "--dry-run"}, stdio{strings.NewReader(""), io.Discard, &errs}), exitInterrupted, "exit: %s", errs.String())
 	release := must.Have(os.OpenFile(pipe, os.O_RDWR, 0))(t)
 	defer release.Close()
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -78,9 +77,7 @@ func TestPacingRefusesContradictions(t *testing.T) {
 		"--rate 10 --arrival gamma:-1":                  "or gamma:B with a number B above 0",
 		"--warmup -1":                                   "--warmup is -1; want a number of requests",
 	} {
-		if _, err := given(t, "trace.jsonl "+line); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: error %v, want one with %q", line, err, want)
-		}
+		expect.Refused(given(t, "trace.jsonl "+line))(t, want, line)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
@@ -44,12 +45,8 @@ func TestNamedResultFiles(t *testing.T) {
 			for _, file := range c.files {
 				file, key, whole := strings.Cut(file, ":")
 				data, err := os.ReadFile(filepath.Join(dir, file))
-				if err != nil {
-					t.Fatalf("%v\n%s", err, said)
-				}
-				if !strings.Contains(said, file) {
-					t.Errorf("%s is not named in\n%s", file, said)
-				}
+				must.Do(t, err, said)
+				expect.Contains(t, said, file, "not named")
 				var object map[string]any
 				if whole && (json.Unmarshal(data, &object) != nil || object[key] == nil) {
 					t.Errorf("%s has no %s: %s", file, key, data)

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -66,9 +67,7 @@ func TestEnding(t *testing.T) {
 	} {
 		err := ending(c.stopped, c.s, c.disk)
 		if c.code == exitOK {
-			if err != nil {
-				t.Errorf("%+v: %v", c, err)
-			}
+			expect.Equal(t, err, nil, c)
 			continue
 		}
 		var exit *exitError
@@ -80,8 +79,6 @@ func TestEnding(t *testing.T) {
 
 func TestInstanceFieldIsAPath(t *testing.T) {
 	for _, field := range []string{"..", "", "a.", ".a", "a..b"} {
-		if _, err := given(t, "trace.jsonl --instance-field="+field); err == nil || !strings.Contains(err.Error(), "want keys with dots between them") {
-			t.Errorf("--instance-field %q: %v", field, err)
-		}
+		expect.Refused(given(t, "trace.jsonl --instance-field="+field))(t, "want keys with dots between them", "--instance-field %q", field)
 	}
 }

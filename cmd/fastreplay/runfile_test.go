@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
@@ -42,9 +43,7 @@ func TestFlagsOfARun(t *testing.T) {
 	} {
 		args := strings.Fields(line)
 		o, l, err := typed(args...)
-		if err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
+		must.Do(t, err, line)
 		path := filepath.Dir(runFile(t, resolvedFlags(o))) // as its run.json
 		again, m, err := typed("--config", path)
 		if err != nil {
@@ -84,9 +83,7 @@ func TestMaskedFlags(t *testing.T) {
 		if code := run(t.Context(), args, stdio{strings.NewReader(""), &out, &errs}); code != exitOK != (c.want != "") || !strings.Contains(errs.String(), c.want) {
 			t.Errorf("%q: exit code %d, %s, want %q", c.line, code, errs.String(), c.want)
 		}
-		if open := strings.Contains(out.String(), `"X-Open: ***"`); open != (c.want == "" && !strings.Contains(c.line, "-H")) {
-			t.Errorf("%q: headers of %s", c.line, out.String())
-		}
+		expect.Equal(t, strings.Contains(out.String(), `"X-Open: ***"`), c.want == "" && !strings.Contains(c.line, "-H"), "%q: headers of %s", c.line, out.String())
 	}
 	o, _, err := typed("/x", "--url", "h:1/?key=s3cr3t")
 	must.Do(t, err)

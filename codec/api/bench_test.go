@@ -60,9 +60,7 @@ func BenchmarkParseEvent(b *testing.B) {
 						}
 					}
 				}
-				if seen != events*b.N {
-					b.Fatalf("%d of %d events read", seen, events*b.N)
-				}
+				must.Equal(b, seen, events*b.N, "events read")
 				b.ReportMetric(float64(seen)/b.Elapsed().Seconds(), "events/s")
 			})
 		}

@@ -7,19 +7,18 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // build makes a body as the engine does, and checks Size and SaltSpan on the way.
 func build(t *testing.T, name string, o Options, prompt string, outputTokens int) []byte {
 	t.Helper()
 	b, err := New(name, o)
-	if err != nil {
-		t.Fatalf("%s %+v: %v", name, o, err)
-	}
+	must.Do(t, err, "%s %+v", name, o)
 	body := b.AppendSuffix(append(b.AppendPrefix(nil), prompt...), outputTokens)
-	if got := b.Size(len(prompt), outputTokens); got != len(body) {
-		t.Errorf("%s %+v: Size %d, body has %d bytes: %s", name, o, got, len(body), body)
-	}
+	expect.Equal(t, b.Size(len(prompt), outputTokens), len(body), "%s %+v: Size: %s", name, o, body)
 	from, to := b.SaltSpan(body)
 	if got := string(body[from:to]); got != o.CacheSalt && !bytes.Contains(o.Extra, []byte("cache_salt")) {
 		t.Errorf("%s %+v: SaltSpan gives %q in %s", name, o, got, body)
@@ -90,9 +89,7 @@ func checkBodies(t *testing.T, bodies []madeBody) {
 	t.Helper()
 	for _, c := range bodies {
 		got := build(t, c.api, c.o, c.prompt, c.tokens)
-		if string(got) != c.want {
-			t.Errorf("%s\ngot  %s\nwant %s", c.name, got, c.want)
-		}
+		expect.Equal(t, string(got), c.want, "%s:\ngot %s", c.name, got)
 		once(t, got)
 	}
 }
@@ -101,21 +98,15 @@ func checkBodies(t *testing.T, bodies []madeBody) {
 func once(t *testing.T, body []byte) {
 	t.Helper()
 	var v map[string]json.RawMessage
-	if err := json.Unmarshal(body, &v); err != nil {
-		t.Errorf("%s: %v", body, err)
-	}
-	if n := len(order(t, body)); n != len(v) {
-		t.Errorf("%s: %d members, %d keys", body, n, len(v))
-	}
+	expect.Equal(t, json.Unmarshal(body, &v), nil, body)
+	expect.Equal(t, len(order(t, body)), len(v), "%s: members", body)
 }
 
 // order returns the keys of an object in order.
 func order(t *testing.T, object []byte) (keys []string) {
 	t.Helper()
 	tree, err := decode(object)
-	if err != nil {
-		t.Fatalf("%s: %v", object, err)
-	}
+	must.Do(t, err, object)
 	for _, m := range tree.(ordered) {
 		keys = append(keys, m.key)
 	}
@@ -138,9 +129,7 @@ func TestBodiesMeanWhatEncodingJSONReads(t *testing.T) {
 		}
 		for _, name := range []string{"completions", "chat"} {
 			if name == "chat" && o.TokenIDs {
-				if _, err := New(name, o); err == nil || !strings.Contains(err.Error(), "token ids") {
-					t.Errorf("chat took token ids: %v", err)
-				}
+				expect.Refused(New(name, o))(t, "token ids", "chat took token ids")
 				continue
 			}
 			want := map[string]any{"max_tokens": 345.0}
@@ -171,9 +160,7 @@ func TestBodiesMeanWhatEncodingJSONReads(t *testing.T) {
 			body := build(t, name, o, prompt, 345)
 			once(t, body)
 			var got map[string]any
-			if err := json.Unmarshal(body, &got); err != nil {
-				t.Fatalf("%s: %v", body, err)
-			}
+			must.Do(t, json.Unmarshal(body, &got), body)
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("%s %+v\ngot  %v\nwant %v", name, o, got, want)
 			}
@@ -204,9 +191,7 @@ func TestNewRefuses(t *testing.T) {
 		{"triton-vllm", Options{}, "--model"},
 		{"tgi", Options{Extra: json.RawMessage(`{"parameters":[]}`)}, "not a JSON object"},
 	} {
-		if _, err := New(c.name, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s %+v: error %v, want one that says %q", c.name, c.o, err, c.want)
-		}
+		expect.Refused(New(c.name, c.o))(t, c.want, "%s %+v", c.name, c.o)
 	}
 }
 
@@ -231,9 +216,7 @@ func TestPaths(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{"/v1/completions": "completions", "/v1/responses": "responses", "/generate_stream": "tgi", "/generate": "tgi", "/v1/score": "", "": ""} {
-		if got := AtPath(path); got != want {
-			t.Errorf("%q is %q's, want %q", path, got, want)
-		}
+		expect.Equal(t, AtPath(path), want, "%q", path)
 	}
 }
 
@@ -241,15 +224,11 @@ func TestAppendAllocatesNothing(t *testing.T) {
 	b := backend(t, "completions", Options{Model: "m", ForceOutput: true, TokenIDs: true, CacheSalt: "x"})
 	buf := make([]byte, 0, 1000)
 	size := 0
-	if n := testing.AllocsPerRun(100, func() {
+	expect.Equal(t, testing.AllocsPerRun(100, func() {
 		buf = b.AppendSuffix(append(b.AppendPrefix(buf[:0]), "1,2,3"...), 678)
 		size = b.Size(5, 678)
-	}); n != 0 {
-		t.Errorf("%v allocations a body, want 0", n)
-	}
-	if size != len(buf) {
-		t.Errorf("Size %d, body of %d bytes", size, len(buf))
-	}
+	}), 0, "allocations a body")
+	expect.Equal(t, size, len(buf), "Size")
 }
 
 func TestParseExtra(t *testing.T) {
@@ -298,9 +277,7 @@ func FuzzParseExtra(f *testing.F) {
 		}
 		b := backend(t, "completions", Options{Model: "m", Stream: true, ForceOutput: true, Extra: got})
 		body := b.AppendSuffix(b.AppendPrefix(nil), 5)
-		if b.Size(0, 5) != len(body) {
-			t.Fatalf("Size %d, body %s", b.Size(0, 5), body)
-		}
+		must.Equal(t, b.Size(0, 5), len(body), "Size of body %s", body)
 		once(t, body)
 	})
 }

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // TestContent joins the answer's pieces in the events of a stream. Together they are the inside of a JSON string, and
@@ -52,9 +55,7 @@ func TestContent(t *testing.T) {
 		tool := false
 		for _, event := range c.events {
 			data := []byte(wrap(event))
-			if err := b.ParseEvent(data, &d); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
+			must.Do(t, b.ParseEvent(data, &d), name)
 			said, tool = append(said, d.Content...), tool || d.Tool
 			if !bytes.Contains(data, d.Content) {
 				t.Errorf("%s: %q is not of %s", name, d.Content, data)
@@ -68,9 +69,7 @@ func TestContent(t *testing.T) {
 		}
 		check("streamed", said, tool)
 		if c.whole != "" {
-			if err := b.ParseBody([]byte(c.whole), &d); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+			expect.Equal(t, b.ParseBody([]byte(c.whole), &d), nil, name)
 			check("whole", d.Content, d.Tool)
 		}
 	}

@@ -2,7 +2,6 @@ package api
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 
@@ -290,14 +289,10 @@ func TestAnswersIDs(t *testing.T) {
 		"[]": nil, "null": nil, "[7]": {7}, " [ 0 ,12 , 2147483647 ] ": {0, 12, 2147483647}, "[1,-2,3.5,\"x\",[4],2147483648,9]": {1, -1, -1, -1, -1, -1, 9},
 	} {
 		read([]byte(`{"choices":[{"token_ids":` + list + `,"index":0}]}`))
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", list, got, want)
-		}
+		expect.List(t, got, want, list)
 	}
 	read([]byte(`{"choices":[{"index":1,"token_ids":[5]},{"index":0,"token_ids":[6]}]}`))
-	if !slices.Equal(got, []int{6}) {
-		t.Errorf("%v: want those of choice 0", got)
-	}
+	expect.List(t, got, []int{6}, "those of choice 0")
 	event := []byte(`{"request_id":"r","usage":null,"output_mode":"tokens","choices":[{"index":0,"finish_reason":null,"token_ids":[10007,10008],"logprobs":null}]}`)
 	expect.Equal(t, testing.AllocsPerRun(100, func() { read(event) }), 0, "allocations an event")
 }
@@ -327,9 +322,7 @@ func TestOwnLength(t *testing.T) {
 		{"tgi", `{"max_new_tokens":5}`, false}, {"tgi", `{"parameters":{"max_new_tokens":5}}`, true}, {"tgi", `{"parameters":{"top_k":5}}`, false},
 		{"responses", `{"max_output_tokens":5}`, true}, {"sglang", `{"sampling_params":{"max_new_tokens":5}}`, true}, {"chat", ``, false}, {"grpc", `{"max_tokens":5}`, false},
 	} {
-		if got := OwnLength(c.api, json.RawMessage(c.extra)); got != c.want {
-			t.Errorf("%s %s: %v", c.api, c.extra, got)
-		}
+		expect.Equal(t, OwnLength(c.api, json.RawMessage(c.extra)), c.want, "%s %s", c.api, c.extra)
 		b, err := New(c.api, Options{Model: "m", Extra: json.RawMessage(c.extra)})
 		if err != nil {
 			continue

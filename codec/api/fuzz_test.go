@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // FuzzParse compares every parser with its oracle: the definitions applied to what encoding/json reads.
@@ -39,9 +41,7 @@ func FuzzParse(f *testing.F) {
 			case unsure:
 				got.Finish, want.Finish, got.Content, want.Content = "", "", "", ""
 			}
-			if got != want {
-				t.Fatalf("%s: %q\ngot  %+v\nwant %+v", name, in, got, want)
-			}
+			must.Equal(t, got, want, "%s: %q", name, in)
 			if d.IsError && len(d.Error) > 0 && !bytes.Contains(in, d.Error) {
 				t.Fatalf("%s: %q: error message %q", name, in, d.Error)
 			}

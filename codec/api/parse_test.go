@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -21,9 +22,7 @@ type document struct{ api, name, in, want string }
 func backend(t *testing.T, name string, o Options) Backend {
 	t.Helper()
 	b, err := New(name, o)
-	if err != nil {
-		t.Fatalf("%s %+v: %v", name, o, err)
-	}
+	must.Do(t, err, "%s %+v", name, o)
 	return b
 }
 
@@ -82,13 +81,11 @@ func TestParseAllocatesNothing(t *testing.T) {
 		}
 		b, in := backend(t, c.api, Options{Model: "m"}), []byte(c.in)
 		var d Delta
-		if n := testing.AllocsPerRun(100, func() {
+		expect.Equal(t, testing.AllocsPerRun(100, func() {
 			if b.ParseEvent(in, &d) != nil || c.in != done.in && b.ParseBody(in, &d) != nil {
 				t.Fatal(c.in)
 			}
-		}); n != 0 {
-			t.Errorf("%s, %s: %v allocations", c.api, c.name, n)
-		}
+		}), 0, "%s, %s: allocations", c.api, c.name)
 	}
 }
 
@@ -134,13 +131,9 @@ func TestDepth(t *testing.T) {
 		return []byte(`{"a":` + strings.Repeat(open, depth-1) + "1" + strings.Repeat(close, depth-1) + "}")
 	}
 	var d Delta
-	if err := parseEvent([]byte(`{"a":[{}`+strings.Repeat(`,[],{"b":{}}`, MaxDepth)+"]}"), &d, choices); err != nil {
-		t.Errorf("many, but not deep: %v", err)
-	}
+	expect.Equal(t, parseEvent([]byte(`{"a":[{}`+strings.Repeat(`,[],{"b":{}}`, MaxDepth)+"]}"), &d, choices), nil, "many, but not deep")
 	for _, c := range []struct{ open, close string }{{"[", "]"}, {`{"a":`, "}"}} {
-		if err := parseEvent(nested(c.open, c.close, MaxDepth), &d, choices); err != nil {
-			t.Errorf("%d deep: %v", MaxDepth, err)
-		}
+		expect.Equal(t, parseEvent(nested(c.open, c.close, MaxDepth), &d, choices), nil, "%d deep", MaxDepth)
 		if err := parseEvent(nested(c.open, c.close, MaxDepth+1), &d, choices); !errors.Is(err, ErrBadJSON) {
 			t.Errorf("%d deep: %v", MaxDepth+1, err)
 		}
@@ -195,9 +188,7 @@ func TestRepeatedChunksAreRemembered(t *testing.T) {
 		var d Delta
 		must.Do(t, parseEvent([]byte(chunk), &d, choices))
 		for text, want := range map[string]bool{"x": true, " other": true, `\n\"`: true, "é": true, "": false, `"`: false, `\`: false} {
-			if got := d.last.matches([]byte(strings.Replace(chunk, " hello", text, 1))); got != want {
-				t.Errorf("text %s: matches %v, want %v", text, got, want)
-			}
+			expect.Equal(t, d.last.matches([]byte(strings.Replace(chunk, " hello", text, 1))), want, "text %s: matches", text)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // buildVerbatim makes the body of verbatim content and checks its size and where the salt is.
@@ -18,13 +19,9 @@ func buildVerbatim(t *testing.T, name string, o Options, l Verbatim, outputToken
 	if err == nil {
 		err = b.Takes(l)
 	}
-	if err != nil {
-		t.Fatalf("%s %+v: %v", name, o, err)
-	}
+	must.Do(t, err, "%s %+v", name, o)
 	body := b.AppendVerbatim([]byte("before"), l, outputTokens)[len("before"):]
-	if got := b.VerbatimSize(l, outputTokens); got != len(body) {
-		t.Errorf("VerbatimSize %d, body has %d bytes: %s", got, len(body), body)
-	}
+	expect.Equal(t, b.VerbatimSize(l, outputTokens), len(body), "VerbatimSize: %s", body)
 	from, to := b.SaltSpan(body)
 	if salted := o.CacheSalt != "" && l.Form != Payload; string(body[from:to]) != map[bool]string{true: o.CacheSalt}[salted] {
 		t.Errorf("SaltSpan gives %q in %s", body[from:to], body)
@@ -120,9 +117,7 @@ func TestTakes(t *testing.T) {
 		{"raw", Verbatim{Form: Text, Content: []byte("a")}, "whole bodies"},
 		{"tgi", Verbatim{Extra: []byte(`{"parameters":3}`)}, "not a JSON object"},
 	} {
-		if err := backend(t, c.api, Options{Model: "m"}).Takes(c.l); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s %+v: %v, want one that says %q", c.api, c.l, err, c.says)
-		}
+		expect.Error(t, backend(t, c.api, Options{Model: "m"}).Takes(c.l), c.says, "%s %+v", c.api, c.l)
 	}
 }
 
@@ -167,9 +162,7 @@ func FuzzPayload(f *testing.F) {
 			}
 		}
 		body := b.AppendVerbatim(nil, l, 5)
-		if b.VerbatimSize(l, 5) != len(body) {
-			t.Fatalf("VerbatimSize %d of %s", b.VerbatimSize(l, 5), body)
-		}
+		must.Equal(t, b.VerbatimSize(l, 5), len(body), "VerbatimSize of %s", body)
 		var got map[string]json.RawMessage
 		if err := json.Unmarshal(body, &got); err != nil || len(got) != len(want) {
 			t.Fatalf("%s, want %v: %v", body, want, err)

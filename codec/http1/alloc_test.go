@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -52,13 +53,11 @@ func TestScanAllocatesNothing(t *testing.T) {
 	r.Keep("Server")
 	for _, step := range []int{len(stream), 1000, 100, 1} {
 		drain(t, &r, stream, step) // grows the buffers
-		if n := testing.AllocsPerRun(10, func() {
+		expect.Equal(t, testing.AllocsPerRun(10, func() {
 			if size := drain(t, &r, stream, step); size != 100*len(event) || string(r.Kept(0)) != "uvicorn" {
 				t.Fatalf("%d bytes of body, server %q", size, r.Kept(0))
 			}
-		}); n != 0 {
-			t.Errorf("%v allocations a response in reads of %d bytes, want 0", n, step)
-		}
+		}), 0, "allocations a response in reads of %d bytes", step)
 	}
 }
 
@@ -82,9 +81,7 @@ func BenchmarkScan(b *testing.B) {
 		for b.Loop() {
 			resp, err := http.ReadResponse(bufio.NewReaderSize(bytes.NewReader(stream), 64<<10), nil)
 			must.Do(b, err)
-			if n, err := io.Copy(io.Discard, resp.Body); err != nil || n != int64(events*len(event)) {
-				b.Fatal(n, err)
-			}
+			must.Equal(b, must.Have(io.Copy(io.Discard, resp.Body))(b), int64(events*len(event)))
 		}
 		b.ReportMetric(float64(events*b.N)/b.Elapsed().Seconds(), "events/s")
 	})

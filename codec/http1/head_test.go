@@ -7,6 +7,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 func TestRequestHeadExactBytes(t *testing.T) {
@@ -14,18 +17,14 @@ func TestRequestHeadExactBytes(t *testing.T) {
 		[]Header{{"Content-Type", "application/json"}, {"X-Request-Id", "r-7"}}, 42)
 	want := "before|POST /v1/completions HTTP/1.1\r\nHost: [::1]:8000\r\nContent-Type: application/json\r\n" +
 		"X-Request-Id: r-7\r\nContent-Length: 42\r\n\r\n"
-	if string(got) != want {
-		t.Fatalf("got  %q\nwant %q", got, want)
-	}
+	must.Equal(t, string(got), want, "got %q", got)
 }
 
 func TestRequestHeadIsWhatNetHTTPReads(t *testing.T) {
 	for _, c := range []struct{ method, body string }{{"GET", ""}, {"POST", `{"prompt":[1,2,3]}`}} {
 		raw := AppendRequestHead(nil, c.method, "/v1/models?x=1", "example.org", []Header{{"A", "b c"}, {"Empty", ""}}, len(c.body))
 		req, err := http.ReadRequest(bufio.NewReader(strings.NewReader(string(raw) + c.body)))
-		if err != nil {
-			t.Fatalf("%s: %v", c.method, err)
-		}
+		must.Do(t, err, c.method)
 		body, err := io.ReadAll(req.Body)
 		if err != nil || string(body) != c.body {
 			t.Fatalf("%s: body %q, error %v; want %q", c.method, body, err, c.body)
@@ -39,9 +38,7 @@ func TestRequestHeadIsWhatNetHTTPReads(t *testing.T) {
 
 func TestHeaderValidate(t *testing.T) {
 	for _, h := range []Header{{"X-A", "b"}, {"x_1!", ""}, {"Authorization", "Bearer s3cret=="}, {"A", "é\ttab"}} {
-		if err := h.Validate(); err != nil {
-			t.Errorf("%q: %v", h, err)
-		}
+		expect.Equal(t, h.Validate(), nil, h)
 	}
 	for _, h := range []Header{{"", "b"}, {"A B", "b"}, {"A:", "b"}, {"Ä", "b"}, {"A", "s3cret\r\nB: c"}, {"A", "s3cret\x00"}, {"A", "s3cret\x7f"}} {
 		err := h.Validate()
@@ -56,11 +53,9 @@ func TestHeaderValidate(t *testing.T) {
 func TestAppendRequestHeadAllocatesNothing(t *testing.T) {
 	buf := make([]byte, 0, 1024)
 	headers := []Header{{"Content-Type", "application/json"}, {"X-Request-Id", "r-7"}}
-	if n := testing.AllocsPerRun(100, func() {
+	must.Equal(t, testing.AllocsPerRun(100, func() {
 		buf = AppendRequestHead(buf[:0], "POST", "/v1/completions", "localhost", headers, 123456)
-	}); n != 0 {
-		t.Fatalf("%v allocations a head, want 0", n)
-	}
+	}), 0, "allocations a head")
 }
 
 func BenchmarkAppendRequestHead(b *testing.B) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -234,9 +235,7 @@ func TestScanAfterDoneConsumesNothing(t *testing.T) {
 	if body, n, err := r.Scan([]byte("HTTP/1.1")); len(body) != 0 || n != 0 || err != nil {
 		t.Fatalf("got %q, %d, %v", body, n, err)
 	}
-	if err := r.EOF(); err != nil {
-		t.Fatalf("EOF after the end: %v", err)
-	}
+	must.Do(t, r.EOF(), "EOF after the end")
 }
 
 func TestHeadDoneBeforeBody(t *testing.T) {
@@ -253,9 +252,7 @@ func TestValueOfHeaders(t *testing.T) {
 	var r Response
 	r.Keep("X-Instance", "Retry-After")
 	feed(&r, "HTTP/1.1 429 Slow\r\nretry-AFTER: 3\r\nOther: x\r\nX-Instance:\r\nContent-Length: 0\r\n\r\n")
-	if got := r.Kept(1); string(got) != "3" {
-		t.Errorf("Retry-After: %q", got)
-	}
+	expect.Equal(t, string(r.Kept(1)), "3", "Retry-After")
 	if got := r.Kept(0); got != nil {
 		t.Errorf("a header that nobody asked for: %q", got)
 	}

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // TestPlain puts every byte at every place of a string, alone and before a byte that ends the search.
@@ -19,9 +22,7 @@ func TestPlain(t *testing.T) {
 					for want < len(b) && b[want] != '"' && b[want] != '\\' && b[want] >= ' ' {
 						want++
 					}
-					if got := Plain(b, from); got != want {
-						t.Fatalf("%q from %d: got %d, want %d", b, from, got, want)
-					}
+					must.Equal(t, Plain(b, from), want, "%q from %d", b, from)
 				}
 			}
 		}
@@ -33,9 +34,7 @@ func TestAppendUnescaped(t *testing.T) {
 		`too \"long\"\n\u00e9 \ud83d\ude00`: "too \"long\"\né 😀", `\ud83d!`: "\ufffd!",
 		`cut\`: `cut\`, `cut\u00`: `cut\u00`, `\x`: `\x`, "": "",
 	} {
-		if got := AppendUnescaped([]byte("> "), []byte(in)); string(got) != "> "+want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
+		expect.Equal(t, string(AppendUnescaped([]byte("> "), []byte(in))), "> "+want, "%q: %q", in, want)
 	}
 }
 
@@ -45,9 +44,7 @@ func TestRepair(t *testing.T) {
 		`\ud83dx\ude00`: `\ufffdx\ufffd`, `\\ud83d`: `\\ud83d`, `\\\ud83d`: `\\\ufffd`, `\n\"\u00e9é`: `\n\"\u00e9é`, "a\xf0\x9f": "a\ufffd", "\xff\\ud83d": "\ufffd\\ufffd",
 		`\ud83d\u0041`: `\ufffd\u0041`,
 	} {
-		if got := Repair([]byte(in)); string(got) != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
+		expect.Equal(t, string(Repair([]byte(in))), want, in)
 	}
 }
 
@@ -62,15 +59,11 @@ func FuzzRepair(f *testing.F) {
 			return
 		}
 		out := Repair(append([]byte(nil), in...))
-		if err := json.Unmarshal(quote(out), &got); err != nil {
-			t.Fatalf("%q → %q: %v", in, out, err)
-		}
+		must.Do(t, json.Unmarshal(quote(out), &got), "%q → %q", in, out)
 		if utf8.Valid(in) && got != want || !utf8.Valid(out) {
 			t.Fatalf("%q → %q: %q, want %q", in, out, got, want)
 		}
-		if again := Repair(append([]byte(nil), out...)); string(again) != string(out) {
-			t.Fatalf("%q → %q → %q", in, out, again)
-		}
+		must.Equal(t, string(Repair(append([]byte(nil), out...))), string(out), "%q → %q →", in, out)
 	})
 }
 
@@ -86,9 +79,7 @@ func FuzzUnescape(f *testing.F) {
 		if !utf8.Valid(raw) || json.Unmarshal(quoted, &want) != nil {
 			return
 		}
-		if string(got) != want {
-			t.Fatalf("%q: got %q, want %q", raw, got, want)
-		}
+		must.Equal(t, string(got), want, "%q: got %q", raw, got)
 	})
 }
 

@@ -157,9 +157,7 @@ func TestDepthsInALongStack(t *testing.T) {
 			c.touch(fmt.Sprint("unique ", i))
 			continue
 		}
-		if got := r.Add([]uint64{id}, 16)[0].StackDistance; got != want {
-			t.Fatalf("use %d of block %d: %d blocks between, want %d", i, id, got, want)
-		}
+		must.Equal(t, r.Add([]uint64{id}, 16)[0].StackDistance, want, "use %d of block %d: blocks between", i, id)
 		c.touch(name)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -69,10 +70,7 @@ func checkAll(t *testing.T, blockTokens, engineTokens int, prompts []prompt) {
 	o := oracle{blockTokens: blockTokens, engineTokens: engineTokens}
 	for i, p := range prompts {
 		got := c.Expected(p.blocks, p.tokens, p.head, p.total())
-		if want := o.expected(p); got != want {
-			t.Fatalf("blocks of %d, engine blocks of %d, prompt %d of %+v: expected %d tokens, want %d",
-				blockTokens, engineTokens, i, prompts[:i+1], got, want)
-		}
+		must.Equal(t, got, o.expected(p), "blocks of %d, engine blocks of %d, prompt %d of %+v: expected tokens", blockTokens, engineTokens, i, prompts[:i+1])
 	}
 }
 
@@ -132,12 +130,8 @@ func TestExpected(t *testing.T) {
 		cache := NewInfinite(c.blockTokens, c.engineTokens)
 		o := oracle{blockTokens: c.blockTokens, engineTokens: c.engineTokens}
 		for i, s := range c.steps {
-			if want := o.expected(s.prompt); want != s.want {
-				t.Errorf("%s, prompt %d: the oracle says %d, the case %d", c.name, i, want, s.want)
-			}
-			if got := cache.Expected(s.blocks, s.tokens, s.head, s.total()); got != s.want {
-				t.Errorf("%s, prompt %d: expected %d, want %d", c.name, i, got, s.want)
-			}
+			expect.Equal(t, o.expected(s.prompt), s.want, "%s, prompt %d: the oracle", c.name, i)
+			expect.Equal(t, cache.Expected(s.blocks, s.tokens, s.head, s.total()), s.want, "%s, prompt %d: expected", c.name, i)
 		}
 	}
 }
@@ -211,8 +205,6 @@ func TestHeadTotalsOutOfLineDoNotGoNegative(t *testing.T) {
 	c := NewInfinite(16, 16)
 	c.Expected([]uint64{1}, 16, 0, 16)
 	for _, total := range []int{0, -5} {
-		if got := c.Expected([]uint64{1}, 16, 0, total); got != 0 {
-			t.Errorf("total %d: expected %d, want 0", total, got)
-		}
+		expect.Equal(t, c.Expected([]uint64{1}, 16, 0, total), 0, "total %d: expected", total)
 	}
 }

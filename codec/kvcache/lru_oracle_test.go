@@ -73,9 +73,7 @@ func (s *server) check(t *testing.T) {
 	queued, worthless := int64(0), int64(0)
 	for n := p.runs[0].newer; n != 0; n = p.runs[n].newer {
 		queued += int64(p.runs[n].to - p.runs[n].from)
-		if p.runs[p.runs[n].newer].older != n {
-			t.Fatalf("run %d stands in the queue in one direction only", n)
-		}
+		must.Equal(t, p.runs[p.runs[n].newer].older, n, "run stands in the queue in one direction only")
 	}
 	if p.unlimited {
 		return
@@ -97,10 +95,7 @@ func (s *server) run(t *testing.T, events []event) (found int) {
 	t.Helper()
 	for i, e := range events {
 		got, want := s.do(e)
-		if got != want {
-			t.Fatalf("blocks of %d, engine blocks of %d, capacity of %d engine blocks, event %d of %+v: %d tokens found, want %d",
-				s.oracle.blockTokens, s.oracle.engineTokens, s.oracle.capacity, i, events[:i+1], got, want)
-		}
+		must.Equal(t, got, want, "blocks of %d, engine blocks of %d, capacity of %d engine blocks, event %d of %+v: tokens found", s.oracle.blockTokens, s.oracle.engineTokens, s.oracle.capacity, i, events[:i+1])
 		s.check(t)
 		found += got
 	}
@@ -204,9 +199,7 @@ func TestUnlimitedLRUAgreesWithInfinite(t *testing.T) {
 			r, got := model.Start(p.blocks, p.tokens, p.head, p.total(), chance.IntN(c.output+1))
 			model.Prefilled(r)
 			model.Finish(r)
-			if want := ideal.Expected(p.blocks, p.tokens, p.head, p.total()); got != want {
-				t.Fatalf("%+v, prompt %d, %+v: %d tokens, want %d", c, i, p, got, want)
-			}
+			must.Equal(t, got, ideal.Expected(p.blocks, p.tokens, p.head, p.total()), "%+v, prompt %d, %+v: tokens", c, i, p)
 		}
 	}
 }

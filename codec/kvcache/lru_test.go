@@ -4,6 +4,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // TestLRU plays what happens to a server in order: the model finds the tokens that are given here, and so does the
@@ -50,16 +53,12 @@ func TestLRU(t *testing.T) {
 		var found []int
 		for _, e := range c.events {
 			got, want := s.do(e)
-			if got != want {
-				t.Errorf("%s: %+v: %d tokens found, the oracle finds %d", c.name, e, got, want)
-			}
+			expect.Equal(t, got, want, "%s: %+v: tokens found", c.name, e)
 			if e.kind == startPrompt {
 				found = append(found, got)
 			}
 		}
-		if !slices.Equal(found, c.found) {
-			t.Errorf("%s: %v tokens found, want %v", c.name, found, c.found)
-		}
+		expect.List(t, found, c.found, "%s: tokens found", c.name)
 	}
 }
 
@@ -144,15 +143,11 @@ func TestTreeAgreesWithMap(t *testing.T) {
 	var present []place
 	for range 200_000 {
 		p := place{uint32(chance.IntN(4)), uint64(chance.IntN(300))}
-		if got := tr.find(p.parent, p.id); got != numbers[p] {
-			t.Fatalf("%+v is node %d, want %d", p, got, numbers[p])
-		}
+		must.Equal(t, tr.find(p.parent, p.id), numbers[p], "%+v is node", p)
 		if len(present) == 500 || len(present) > 0 && chance.IntN(2) == 0 {
 			i := chance.IntN(len(present))
 			p := present[i]
-			if parent := tr.remove(numbers[p]); parent != p.parent {
-				t.Fatalf("removed %+v: parent %d", p, parent)
-			}
+			must.Equal(t, tr.remove(numbers[p]), p.parent, "removed %+v: parent", p)
 			delete(numbers, p)
 			present[i] = present[len(present)-1]
 			present = present[:len(present)-1]

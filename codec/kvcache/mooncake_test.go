@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -86,7 +86,5 @@ func TestMooncakeConversationLRU(t *testing.T) {
 
 func checkShare(t *testing.T, of string, hit, all int, want float64) {
 	t.Helper()
-	if got := float64(hit) / float64(all); math.Abs(got-want) > 0.00005 {
-		t.Errorf("%.4f of the %s are held, want %.4f", got, of, want)
-	}
+	expect.Near(t, float64(hit)/float64(all), want, 0.00005, "of the %s are held", of)
 }

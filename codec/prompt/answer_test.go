@@ -42,9 +42,7 @@ func TestAnswersContinuePrompts(t *testing.T) {
 			t.Fatalf("%+v: %v does not go on as %v", a, got, whole)
 		}
 		for k, id := range got {
-			if source.AnswerToken(&a, k) != id {
-				t.Fatalf("%+v: token %d is %d, written %d", a, k, source.AnswerToken(&a, k), id)
-			}
+			must.Equal(t, source.AnswerToken(&a, k), id, "%+v: token %d", a, k)
 		}
 		if rest := got[shared:]; len(rest) >= 4 {
 			if key := fmt.Sprint(rest[:4]); own[key] {

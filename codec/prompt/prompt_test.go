@@ -44,18 +44,12 @@ func TestAppendAgreesWithOracle(t *testing.T) {
 func checkPrompt(t *testing.T, p pair, s Spec) {
 	t.Helper()
 	want := p.oracle.prompt(s)
-	if size := p.source.Size(s); size != len(want) {
-		t.Fatalf("%s: Size(%+v) = %d, want %d", p.name, s, size, len(want))
-	}
+	must.Equal(t, p.source.Size(s), len(want), "%s: Size(%+v)", p.name, s)
 	guard := strings.Repeat("#", 24)
 	arena := []byte(guard + strings.Repeat("?", len(want)) + guard)
 	got := p.source.Append(arena[:len(guard)], s)
-	if string(got) != guard+want {
-		t.Fatalf("%s: Append(%+v) = %q, want %q", p.name, s, got[len(guard):], want)
-	}
-	if string(arena) != guard+want+guard {
-		t.Fatalf("%s: Append(%+v) wrote outside its bytes: %q", p.name, s, arena)
-	}
+	must.Equal(t, string(got), guard+want, "%s: Append(%+v) = %q, want %q", p.name, s, got[len(guard):], want)
+	must.Equal(t, string(arena), guard+want+guard, "%s: Append(%+v) wrote outside its bytes: %q", p.name, s, arena)
 }
 
 func FuzzAppend(f *testing.F) {
@@ -109,9 +103,7 @@ func TestBlockIsPureFunctionOfItsID(t *testing.T) {
 			}
 		}
 		longer := split(Spec{Blocks: []uint64{1}, BlockTokens: 2 * n, Tokens: 2 * n})
-		if !slices.Equal(longer[:n], base[:n]) {
-			t.Errorf("%s: a block's tokens change with the block size", p.name)
-		}
+		expect.List(t, longer[:n], base[:n], "%s: a block's tokens change with the block size", p.name)
 	}
 }
 
@@ -172,9 +164,7 @@ func TestTokensAreSpreadEvenly(t *testing.T) {
 			}
 			for i, token := range list {
 				want := float64(n) * float64(draws[i]) / 65536
-				if got := float64(counts[token]); math.Abs(got-want) > 6*math.Sqrt(want) {
-					t.Errorf("%s: token %s occurs %v times at place %d, want %.0f within 6 sigma", p.name, token, got, place, want)
-				}
+				expect.Near(t, float64(counts[token]), want, 6*math.Sqrt(want), "%s: token %s occurs times at place %d", p.name, token, place)
 			}
 		}
 	}
@@ -198,9 +188,7 @@ func TestAppendAllocatesNothing(t *testing.T) {
 	s := Spec{Blocks: []uint64{1, 2, 3}, BlockTokens: 16, Tokens: 60}
 	for _, p := range pairs(t, 5) {
 		buf := make([]byte, 0, p.source.Size(s))
-		if n := testing.AllocsPerRun(100, func() { buf = p.source.Append(buf[:0], s) }); n != 0 {
-			t.Errorf("%s: %v allocations a prompt, want 0", p.name, n)
-		}
+		expect.Equal(t, testing.AllocsPerRun(100, func() { buf = p.source.Append(buf[:0], s) }), 0, "%s: allocations a prompt", p.name)
 	}
 }
 

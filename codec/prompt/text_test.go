@@ -74,9 +74,7 @@ func TestEachWordIsOneToken(t *testing.T) {
 	text := newText(t, 1)
 	eachCodec(t, func(t *testing.T, count func(string) int) {
 		for _, word := range slices.Concat(text.words[:]...) {
-			if n := count(" " + word); n != 1 {
-				t.Errorf("%q is %d tokens behind a space", word, n)
-			}
+			expect.Equal(t, count(" "+word), 1, "%q tokens behind a space", word)
 		}
 		for _, word := range text.first {
 			if n, behind := count(word), count("\n"+word)-count("\n"); n != 1 || behind != 1 {
@@ -104,12 +102,8 @@ func TestRandomPromptsHaveExactTokens(t *testing.T) {
 		for range 60 {
 			s := randomSpec(chance, []int{1, 7, 16, 512}[chance.IntN(4)], 6)
 			prompt := string(text.Append(nil, s))
-			if n := count(prompt); n != s.Tokens {
-				t.Errorf("%d tokens, want %d: %s", n, s.Tokens, prompt)
-			}
-			if n := count("user\n"+prompt) - count("user\n"); n != s.Tokens {
-				t.Errorf("%d tokens behind a newline, want %d: %s", n, s.Tokens, prompt)
-			}
+			expect.Equal(t, count(prompt), s.Tokens, "tokens: %s", prompt)
+			expect.Equal(t, count("user\n"+prompt)-count("user\n"), s.Tokens, "tokens behind a newline: %s", prompt)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -53,9 +54,7 @@ func TestLengthsOfWords(t *testing.T) {
 		for j, list := range text.words {
 			got[j] = len(list[0])
 		}
-		if got != c.want {
-			t.Errorf("%s: words of %v letters, want %v", c.name, got, c.want)
-		}
+		expect.Equal(t, got, c.want, "%s: words letters", c.name)
 		checkVocabulary(t, c.name, text)
 	}
 }
@@ -93,9 +92,7 @@ func TestVocabulariesThatCannotWork(t *testing.T) {
 		{"not letters", Vocabulary{Words: []string{`quo"te`}}, "no word of lower-case letters"},
 	}
 	for _, c := range cases {
-		if _, err := NewText(1, c.v); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: got error %v, want one with %q", c.name, err, c.says)
-		}
+		expect.Refused(NewText(1, c.v))(t, c.says, c.name)
 	}
 }
 

@@ -21,12 +21,8 @@ func TestParseIsTheInverse(t *testing.T) {
 		want := random(rng)
 		line := want.AppendJSON(nil)
 		got := Record{Row: 99, Error: "left over"}
-		if err := Parse(line, &got); err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		if got != *want {
-			t.Fatalf("line %s\ngot  %+v\nwant %+v", line, got, *want)
-		}
+		must.Do(t, Parse(line, &got), line)
+		must.Equal(t, got, *want, "line %s", line)
 	}
 }
 
@@ -64,9 +60,7 @@ func TestParseErrors(t *testing.T) {
 		`{"row":1,"outcome":"ok","sent_at":"yesterday"}`:                 `"yesterday"`,
 		`{"row":1,"outcome":"ok","sent_at":"0000-01-01T00:00:00+23:59"}`: "RFC 3339",
 	} {
-		if err := Parse([]byte(line), new(Record)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Parse(%s) = %v, want an error with %s", line, err, want)
-		}
+		expect.Error(t, Parse([]byte(line), new(Record)), want, "Parse(%s)", line)
 	}
 }
 
@@ -144,9 +138,7 @@ func TestReaderOfABrokenFile(t *testing.T) {
 			t.Fatalf("%s cut at %d: %d records and %v, want %d", kind, n, len(got), err, whole)
 		}
 		for i := range got {
-			if got[i] != want[i] {
-				t.Fatalf("%s cut at %d: record %d is %+v, want %+v", kind, n, i, got[i], want[i])
-			}
+			must.Equal(t, got[i], want[i], "%s cut at %d: record %d", kind, n, i)
 		}
 	}
 	for n := range plain {
@@ -190,11 +182,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		again := first.AppendJSON(nil)
-		if err := Parse(again, &second); err != nil {
-			t.Fatalf("%q was read, but not %q: %v", line, again, err)
-		}
-		if first != second {
-			t.Fatalf("%q\nfirst  %+v\nsecond %+v", line, first, second)
-		}
+		must.Do(t, Parse(again, &second), "%q was read, but not %q", line, again)
+		must.Equal(t, first, second, "%q:\nfirst", line)
 	})
 }

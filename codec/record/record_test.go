@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // example is the record that the documentation of requests.jsonl shows.
@@ -39,15 +42,11 @@ const exampleLine = `{"row":0,"request_id":"run-0","session":159,"turn":1,"targe
 	`"cached_tokens":512,"status":200,"outcome":"ok","error":null,"resent":0,"bytes_sent":3391,"bytes_received":24310}` + "\n"
 
 func TestAppendJSONExample(t *testing.T) {
-	if got := string(example().AppendJSON(nil)); got != exampleLine {
-		t.Errorf("got  %swant %s", got, exampleLine)
-	}
+	expect.Equal(t, string(example().AppendJSON(nil)), exampleLine)
 	r := example()
 	r.Type = "text"
 	want := strings.Replace(exampleLine, `"turn":1,`, `"turn":1,"type":"text",`, 1)
-	if got := string(r.AppendJSON([]byte("before "))); got != "before "+want {
-		t.Errorf("with a type: got %swant %s", got, want)
-	}
+	expect.Equal(t, string(r.AppendJSON([]byte("before "))), "before "+want, "with a type: %s", want)
 }
 
 func TestAppendJSONAbsent(t *testing.T) {
@@ -59,9 +58,7 @@ func TestAppendJSONAbsent(t *testing.T) {
 		`"recorded_input_tokens":null,"prompt_tokens":null,"recorded_output_tokens":null,"completion_tokens":null,"tokens_from":null,"chunks":0,` +
 		`"finish_reason":null,"expected_cached_tokens":null,"cached_tokens":null,"status":null,"outcome":"not_sent","error":null,` +
 		`"resent":0,"bytes_sent":0,"bytes_received":0}` + "\n"
-	if got := string(r.AppendJSON(nil)); got != want {
-		t.Errorf("got  %swant %s", got, want)
-	}
+	expect.Equal(t, string(r.AppendJSON(nil)), want)
 }
 
 // random returns a record whose every field is absent now and then.
@@ -121,9 +118,7 @@ func TestAppendJSONAgainstOracle(t *testing.T) {
 		r := random(rng)
 		line := r.AppendJSON(nil)
 		var got map[string]json.RawMessage
-		if err := json.Unmarshal(line, &got); err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
+		must.Do(t, json.Unmarshal(line, &got), line)
 		want := map[string]string{
 			"row": num(r.Row), "request_id": str(r.RequestID), "session": num(r.Session), "turn": num(r.Turn), "target": str(r.Target),
 			"endpoint": str(r.Endpoint), "planned_ns": num(r.PlannedNS), "sent_ns": num(r.SentNS), "sent_at": date(r.SentAt), "drift_ns": diff(r.PlannedNS, r.SentNS),
@@ -181,13 +176,9 @@ func TestAppendJSONAgainstOracle(t *testing.T) {
 		if r.Type != "" {
 			want["type"] = str(r.Type)
 		}
-		if len(got) != len(want) {
-			t.Fatalf("%d keys, want %d: %s", len(got), len(want), line)
-		}
+		must.Equal(t, len(got), len(want), "keys: %s", line)
 		for key, w := range want {
-			if g := normal(string(got[key])); g != w {
-				t.Fatalf("%s: got %s, want %s in %s", key, g, w, line)
-			}
+			must.Equal(t, normal(string(got[key])), w, "%s: in %s", key, line)
 		}
 	}
 }
@@ -274,19 +265,13 @@ func TestDerived(t *testing.T) {
 		{"E2E", r.E2ENS(), 95999588},
 		{"E2E planned", r.E2EPlannedNS(), 95999900},
 	} {
-		if tt.got != tt.want {
-			t.Errorf("%s = %d, want %d", tt.name, tt.got, tt.want)
-		}
+		expect.Equal(t, tt.got, tt.want, tt.name)
 	}
 	r.PlannedNS = 1000
-	if got := r.DriftNS(); got != -588 {
-		t.Errorf("drift of an early request = %d, want -588: it must not be clamped", got)
-	}
+	expect.Equal(t, r.DriftNS(), -588, "drift of an early request: it must not be clamped")
 	for tokens, want := range map[int64]int64{None: None, 0: None, 1: None, 2: 44800000, 3: 22400000} {
 		r.CompletionTokens = tokens
-		if got := r.TPOTNS(); got != want {
-			t.Errorf("TPOT of %d tokens = %d, want %d", tokens, got, want)
-		}
+		expect.Equal(t, r.TPOTNS(), want, "TPOT of %d tokens", tokens)
 	}
 	for _, tt := range []struct {
 		tokens, choices, decode, want int64
@@ -318,9 +303,7 @@ func TestDerived(t *testing.T) {
 	}
 	r.Clear()
 	for i, got := range []int64{r.DriftNS(), r.TTFTNS(), r.TTFTPlannedNS(), r.TTFONS(), r.TTFOPlannedNS(), r.TPOTNS(), r.E2ENS(), r.E2EPlannedNS()} {
-		if got != None {
-			t.Errorf("derived value %d of a cleared record = %d, want None", i, got)
-		}
+		expect.Equal(t, got, None, "derived value %d of a cleared record", i)
 	}
 }
 
@@ -348,13 +331,9 @@ func TestMoveInstants(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	want := []string{"ok", "http_error", "connect_error", "reset", "timeout", "truncated", "bad_response", "stream_error", "cancelled", "not_sent"}
-	if len(want) != Outcomes {
-		t.Fatalf("%d outcomes, want %d", Outcomes, len(want))
-	}
+	must.Equal(t, len(want), Outcomes, "outcomes")
 	for i, name := range want {
-		if got := Outcome(i).String(); got != name {
-			t.Errorf("Outcome(%d) = %q, want %q", i, got, name)
-		}
+		expect.Equal(t, Outcome(i).String(), name, "Outcome(%d)", i)
 		var got Outcome
 		if err := got.UnmarshalText([]byte(name)); err != nil || got != Outcome(i) {
 			t.Errorf("outcome %q is read as %v, %v", name, got, err)
@@ -362,9 +341,7 @@ func TestNames(t *testing.T) {
 	}
 	for _, bad := range []string{"", "OK", "unknown", "okay"} {
 		var got Outcome
-		if err := got.UnmarshalText([]byte(bad)); err == nil {
-			t.Errorf("outcome %q is read as %v, want an error", bad, got)
-		}
+		expect.Error(t, got.UnmarshalText([]byte(bad)), "", "outcome %q is read as %v", bad, got)
 	}
 }
 
@@ -372,9 +349,7 @@ func TestAppendJSONAllocatesNothing(t *testing.T) {
 	r := example()
 	r.Error = "a \"bad\" line\n\xff of 日本語"
 	buf := make([]byte, 0, 4096)
-	if n := testing.AllocsPerRun(1000, func() { buf = r.AppendJSON(buf[:0]) }); n != 0 {
-		t.Errorf("%v allocations, want 0", n)
-	}
+	expect.Equal(t, testing.AllocsPerRun(1000, func() { buf = r.AppendJSON(buf[:0]) }), 0, "allocations")
 }
 
 func FuzzAppendString(f *testing.F) {
@@ -387,9 +362,7 @@ func FuzzAppendString(f *testing.F) {
 		}
 		quoted := appendString(nil, s)
 		var got, want string
-		if err := json.Unmarshal(quoted, &got); err != nil {
-			t.Fatalf("%q became %s: %v", s, quoted, err)
-		}
+		must.Do(t, json.Unmarshal(quoted, &got), "%q became %s", s, quoted)
 		twin, _ := json.Marshal(s)
 		if err := json.Unmarshal(twin, &want); err != nil || got != want {
 			t.Fatalf("%q became %s and reads as %q, want %q (%v)", s, quoted, got, want, err)
@@ -407,9 +380,7 @@ func BenchmarkAppendJSON(b *testing.B) {
 	for b.Loop() {
 		buf = r.AppendJSON(buf[:0])
 	}
-	if string(buf) != exampleLine {
-		b.Fatal("wrong line")
-	}
+	must.Equal(b, string(buf), exampleLine, "wrong line")
 }
 
 func BenchmarkParse(b *testing.B) {
@@ -417,13 +388,9 @@ func BenchmarkParse(b *testing.B) {
 	b.SetBytes(int64(len(line)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := Parse(line, r); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, Parse(line, r))
 	}
-	if *r != *example() {
-		b.Fatalf("wrong record: %+v", r)
-	}
+	must.Equal(b, *r, *example(), "wrong record: %+v", r)
 }
 
 // TestContextTooLong takes what servers say of requests that are too long, and nothing else.
@@ -456,9 +423,7 @@ func TestContextTooLong(t *testing.T) {
 	} {
 		for outcome := range Outcome(Outcomes) {
 			r := Record{Outcome: outcome, Error: text}
-			if got := r.ContextTooLong(); got != (want && (outcome == HTTPError || outcome == StreamError)) {
-				t.Errorf("%v, %q: %v", outcome, text, got)
-			}
+			expect.Equal(t, r.ContextTooLong(), want && (outcome == HTTPError || outcome == StreamError), "%v, %q", outcome, text)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -35,14 +36,12 @@ func TestNextAllocatesNothing(t *testing.T) {
 	var s Scanner
 	for _, step := range []int{len(stream), 1000, 100, 1} {
 		drain(t, &s, stream, step) // grows the buffers
-		if n := testing.AllocsPerRun(10, func() {
+		expect.Equal(t, testing.AllocsPerRun(10, func() {
 			s.Reset()
 			if events, size := drain(t, &s, stream, step); events != 100 || size != 100*(len(chunk)-len("data: \n\n")) {
 				t.Fatalf("%d events of %d bytes", events, size)
 			}
-		}); n != 0 {
-			t.Errorf("%v allocations a stream in reads of %d bytes, want 0", n, step)
-		}
+		}), 0, "allocations a stream in reads of %d bytes", step)
 	}
 }
 
@@ -61,9 +60,7 @@ func BenchmarkNext(b *testing.B) {
 				n, _ := drain(b, &s, stream, c.step)
 				events += n
 			}
-			if events != 1000*b.N {
-				b.Fatalf("%d events in %d rounds", events, b.N)
-			}
+			must.Equal(b, events, 1000*b.N, "events in %d rounds", b.N)
 			b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
 		})
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // feed returns the data of every event in the parts, each part being one read, then what Finish returns.
@@ -191,9 +193,7 @@ func TestDefaultLimit(t *testing.T) {
 	}
 	for i := range 8 {
 		_, _, _, err := s.Next(part)
-		if wantErr := i == 7; (err != nil) != wantErr {
-			t.Fatalf("after %d MiB: error %v", i+1, err)
-		}
+		must.Equal(t, err != nil, i == 7, "after %d MiB: error %v", i+1, err)
 	}
 	s.Reset()
 	if cap(s.line) > keepBytes || cap(s.joined) > keepBytes {

@@ -102,9 +102,7 @@ func TestTranslate(t *testing.T) {
 		{`(?i)a`, `(?i)a`},
 	}
 	for _, c := range cases {
-		if got, err := translate(c.ruby); err != nil || got != c.want {
-			t.Errorf("%s: got %s, %v, want %s", c.ruby, got, err, c.want)
-		}
+		expect.Equal(t, must.Have(translate(c.ruby))(t), c.want, c.ruby)
 	}
 	for _, ruby := range []string{`\h`, `\X`, `\R`, `\b`, `[[:alpha:]]`, `[a&&b]`, `[a[b]]`, `[]a]`, `a(?i)b`, `(?<n>a)`, `(?m:.)`, `a{x}`, `a\`, `\1`, `\pL`} {
 		if got, err := translate(ruby); !errors.Is(err, errUnsupported) {

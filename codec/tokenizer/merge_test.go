@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -88,7 +89,5 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 	long := strings.Repeat("a", maxCachedBytes+1)
 	s.append(nil, long, always{1})
-	if ids := s.append(nil, long, always{2}); !slices.Equal(ids, []int32{2}) {
-		t.Error("a long word is kept")
-	}
+	expect.List(t, s.append(nil, long, always{2}), []int32{2}, "a long word is kept")
 }

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/prompt"
 	"github.com/fastreplay/fastreplay/codec/tokenizer"
@@ -46,13 +47,9 @@ func TestGoldenVectors(t *testing.T) {
 		tok := open(t, name)
 		head, tail := tok.Special()
 		for i, text := range texts {
-			if got := tok.MustAppend(nil, text, true); !slices.Equal(got, want[i]) {
-				t.Errorf("%s: %q: got %v, want %v", name, text, got, want[i])
-			}
+			expect.List(t, tok.MustAppend(nil, text, true), want[i], "%s: %q", name, text)
 			plain := want[i][head : len(want[i])-tail]
-			if got := tok.MustAppend(nil, text, false); !slices.Equal(got, plain) {
-				t.Errorf("%s: %q without special tokens: got %v, want %v", name, text, got, plain)
-			}
+			expect.List(t, tok.MustAppend(nil, text, false), plain, "%s: %q without special tokens", name, text)
 		}
 	}
 }
@@ -114,9 +111,7 @@ func TestReferenceCountsPrompts(t *testing.T) {
 				writePrompt(digest, s, text)
 				made, tokens = made+1, tokens+s.Tokens
 				if i%50 == 0 {
-					if n := tok.MustCount(string(text), false); n != s.Tokens {
-						t.Errorf("prompt %d: Count %d, want %d", i, n, s.Tokens)
-					}
+					expect.Equal(t, tok.MustCount(string(text), false), s.Tokens, "prompt %d: Count", i)
 				}
 			})
 			if testing.Short() {

@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/tiktoken-go/tokenizer/codec"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -56,9 +57,7 @@ func TestVocabulariesAreOpenAIs(t *testing.T) {
 			}
 		}
 		sum := sha256.Sum256(file.Bytes())
-		if got := hex.EncodeToString(sum[:]); got != c.sum {
-			t.Errorf("%s: the checksum is %s, want %s", c.name, got, c.sum)
-		}
+		expect.Equal(t, hex.EncodeToString(sum[:]), c.sum, "%s: the checksum", c.name)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -36,12 +37,8 @@ func TestWordsAreSingleTokens(t *testing.T) {
 		}
 		for _, word := range words {
 			beside := first[0]
-			if n := tok.MustCount(beside+" "+word+" "+beside, false); n != 3 {
-				t.Errorf("%q in the middle: %d tokens in all, want 3", word, n)
-			}
-			if n := tok.MustCount(beside+" "+word, false); n != 2 {
-				t.Errorf("%q at the end: %d tokens in all, want 2", word, n)
-			}
+			expect.Equal(t, tok.MustCount(beside+" "+word+" "+beside, false), 3, "%q in the middle: tokens in all", word)
+			expect.Equal(t, tok.MustCount(beside+" "+word, false), 2, "%q at the end: tokens in all", word)
 		}
 		contexts := []string{"", "\n", "\n\n", "[INST] "}
 		for _, a := range tok.added.all {
@@ -106,9 +103,7 @@ func TestWordsThatMergeAcrossSpacesAreDropped(t *testing.T) {
 	must.Equal(t, tok.MustCount(all[0]+" "+all[3]+" "+all[0], false), 2, "the vocabulary does not join words: tokens")
 	c := chooser{t: tok, ids: make(map[string]int32), word: make(map[int32]string)}
 	c.takeSingle()
-	if len(c.ids) != len(all) {
-		t.Fatalf("%d of %d words are single tokens alone", len(c.ids), len(all))
-	}
+	must.Equal(t, len(c.ids), len(all), "words are single tokens alone")
 	c.dropCrossing()
 	left := c.sorted()
 	for _, word := range all[:3] {
@@ -127,9 +122,7 @@ func TestProofFindsWhatMerges(t *testing.T) {
 	c := chooser{t: tok, ids: make(map[string]int32), word: make(map[int32]string)}
 	c.takeSingle()
 	c.takeFirst()
-	if len(c.first) != len(all) {
-		t.Fatalf("%d of %d words may come first", len(c.first), len(all))
-	}
+	must.Equal(t, len(c.first), len(all), "words may come first")
 	if err := c.proveInRuns(); err == nil && slices.Contains(c.sorted(), all[0]) && slices.Contains(c.sorted(), all[1]) && slices.Contains(c.sorted(), all[2]) {
 		t.Error("the proof went through with words that merge")
 	}

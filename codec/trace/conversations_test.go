@@ -139,9 +139,7 @@ func TestConversations(t *testing.T) {
 				}
 				next = max(next, s+1)
 			}
-			if int(next) != k.Sessions {
-				t.Fatalf("%d sessions, said to be %d", next, k.Sessions)
-			}
+			must.Equal(t, int(next), k.Sessions, "%d sessions, said to be", next)
 			same := sessionsOracle(rows, want)
 			for i := range rows {
 				for j := range rows {
@@ -152,9 +150,7 @@ func TestConversations(t *testing.T) {
 					if together && i != j {
 						everLonger++
 					}
-					if (k.Session[i] == k.Session[j]) != together {
-						t.Fatalf("seed %d, named %v: rows %d and %d of one session: %v, want %v", seed, named, i, j, !together, together)
-					}
+					must.Equal(t, k.Session[i] == k.Session[j], together, "seed %d, named %v: rows %d and %d of one session: %v", seed, named, i, j, !together)
 				}
 			}
 		}

@@ -7,9 +7,9 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
@@ -77,9 +77,7 @@ func TestCopiesHaveEveryColumn(t *testing.T) {
 			t.Fatalf("what is unique to row %d changes", i)
 		}
 	}
-	if len(keys) != c.Len() {
-		t.Errorf("%d requests with %d keys", c.Len(), len(keys))
-	}
+	expect.Equal(t, len(keys), c.Len())
 }
 
 // TestCopiesAreFresh: blocks are the same within a clone exactly where they are in the trace, and between clones only
@@ -121,9 +119,7 @@ func TestCopiesAreFresh(t *testing.T) {
 		for _, what := range from {
 			distinct[what] = true
 		}
-		if len(distinct) != len(from) {
-			t.Fatalf("seed %d: %d ids for %d contents", seed, len(from), len(distinct))
-		}
+		must.Equal(t, len(distinct), len(from), "seed %d", seed)
 		c.checkConversations(t, tr, clones)
 	}
 }
@@ -224,9 +220,7 @@ func TestCopiesOfWords(t *testing.T) {
 	tr := read(t, `{"text_input":"Hi","output_length":20}
 {"text_input":"Ho"}
 `, Options{})
-	if _, err := clone(tr, 2); err == nil || !strings.Contains(err.Error(), "verbatim prompts") {
-		t.Errorf("two clones: %v", err)
-	}
+	expect.Refused(clone(tr, 2))(t, "verbatim prompts", "two clones")
 	one, err := tr.Copies([]int32{1}, []int32{0}, []int64{0}, []int32{0, 0})
 	if err != nil || one.Len() != 1 || string(one.Verbatim(0).Content) != "Ho" || !one.Untimed {
 		t.Errorf("%+v: %v", one, err)
@@ -273,9 +267,7 @@ func TestRenumbering(t *testing.T) {
 	}
 	for _, numbers := range [][]uint64{{math.MaxUint64}, {0, math.MaxUint64}, {math.MaxUint64 - 1}} {
 		f, err := newRenumbering(slices.Values(numbers), 3, math.MaxUint64)
-		if err != nil {
-			t.Fatalf("%v: %v", numbers, err)
-		}
+		must.Do(t, err, numbers)
 		if got := f.of(numbers[0], 3); got < 1 || got > 6 {
 			t.Errorf("%v: %d", numbers, got)
 		}
@@ -302,9 +294,7 @@ func TestRepeatRepeatsEveryColumn(t *testing.T) {
 	sameColumns(t, r, tr, slices.Repeat(upTo(tr.Len()), n), "ArrivalNS")
 	period := tr.SpanNS() + int64(math.Round(float64(tr.SpanNS())/float64(tr.Len()-1)))
 	for i := range n * tr.Len() {
-		if want := tr.ArrivalNS[i%tr.Len()] + int64(i/tr.Len())*period; r.ArrivalNS[i] != want {
-			t.Fatalf("request %d at %d ns, want %d", i, r.ArrivalNS[i], want)
-		}
+		must.Equal(t, r.ArrivalNS[i], tr.ArrivalNS[i%tr.Len()]+int64(i/tr.Len())*period, "request %d at", i)
 		if !slices.Equal(r.Blocks(i), tr.Blocks(i%tr.Len())) {
 			t.Fatalf("request %d has other blocks", i)
 		}
@@ -349,18 +339,14 @@ func TestRepeatRefusesTooMuch(t *testing.T) {
 	tr.ids.Add(nil)
 	tr.ids.Add(nil)
 	for _, n := range []int{0, -1, 2, math.MaxInt32} {
-		if _, err := tr.Repeat(n); err == nil {
-			t.Errorf("%d times was accepted", n)
-		}
+		expect.Refused(tr.Repeat(n))(t, "", "%d times was accepted", n)
 	}
 }
 
 func TestRepeatNeedsFreeIDs(t *testing.T) {
 	tr := &Trace{BlockTokens: 16, ArrivalNS: []int64{0}, InputTokens: []int32{32}, OutputTokens: []int32{1}, Row: []int32{0}}
 	tr.ids.Add([]uint64{math.MaxUint64})
-	if _, err := tr.Repeat(2); err == nil {
-		t.Error("no id is left, yet no error")
-	}
+	expect.Refused(tr.Repeat(2))(t, "", "no id is left, yet no error")
 }
 
 // TestFitted: what is left out is missing in every column; what is shorter has lost its end; the trace itself stays.
@@ -390,7 +376,5 @@ func TestFitted(t *testing.T) {
 			t.Fatalf("request %d: blocks %v, want %v", k, f.Blocks(k), want)
 		}
 	}
-	if !slices.Equal(tr.Blocks(0), blocks) {
-		t.Error("the trace itself was changed")
-	}
+	expect.List(t, tr.Blocks(0), blocks, "the trace itself was changed")
 }

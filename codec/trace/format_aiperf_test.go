@@ -216,9 +216,7 @@ func TestTurnsMatchOracle(t *testing.T) {
 				}
 			}
 		}
-		if at != tr.Len() {
-			t.Errorf("%d rows, want %d", tr.Len(), at)
-		}
+		expect.Equal(t, at, tr.Len(), "rows")
 	}
 }
 

@@ -333,9 +333,7 @@ func checkItems(t *testing.T, object []byte) {
 
 func checkKept(t *testing.T, name string, object []byte, l *loader, want []rows.Row) {
 	t.Helper()
-	if len(want) != len(l.ArrivalNS) {
-		t.Fatalf("%s, %q: %d rows, want %d", name, object, len(l.ArrivalNS), len(want))
-	}
+	must.Equal(t, len(want), len(l.ArrivalNS), "%s, %q: rows", name, object)
 	for i, r := range want {
 		timeNS := int64(agents.NoTime)
 		if r.Seen.Has(rows.TimestampField) {

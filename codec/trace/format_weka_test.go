@@ -8,11 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
 )
@@ -39,9 +39,7 @@ func TestWekaTraces(t *testing.T) {
 	want(t, "rows, jobs, input, output, block references, whole blocks", []int64{int64(tr.Len()), int64(len(tr.Jobs)), input, output, int64(tr.BlockRefs()), whole},
 		[]int64{6_192, 48, 707_904_799, 2_952_158, 11_057_938, 11_057_938})
 	want(t, "hits of blocks and tokens, %", []float64{math.Round(1e4*float64(hits)/float64(whole)) / 100, math.Round(1e4*float64(64*hits)/float64(input)) / 100}, []float64{96.14, 96.12})
-	if want := (formats.SubAgents{EndedThen: 44, BegunThen: 4, Background: 4, Basis: RelativeBasis, Shown: 48}); tr.SubAgents != want {
-		t.Errorf("sub-agents %+v, want %+v", tr.SubAgents, want)
-	}
+	expect.Equal(t, tr.SubAgents, formats.SubAgents{EndedThen: 44, BegunThen: 4, Background: 4, Basis: RelativeBasis, Shown: 48}, "sub-agents")
 	if tr.ids.Held() > tr.BlockRefs()/10 {
 		t.Errorf("%d ids are held for %d references: prompts share no place", tr.ids.Held(), tr.BlockRefs())
 	}
@@ -65,9 +63,7 @@ func replayRecorded(t *testing.T, tr *Trace) (late int, most time.Duration) {
 	t.Helper()
 	g := tr.Graph(tr.Len())
 	for i, at := range tr.ArrivalNS {
-		if len(g.Of(i)) != len(tr.Dependencies(i)) {
-			t.Fatalf("row %d: %d of %d dependencies are on earlier rows", i, len(g.Of(i)), len(tr.Dependencies(i)))
-		}
+		must.Equal(t, len(g.Of(i)), len(tr.Dependencies(i)), "row %d: dependencies are on earlier rows", i)
 		leave := int64(math.MinInt64)
 		for _, w := range g.Of(i) {
 			from := tr.ArrivalNS[w.On] + w.DelayNS
@@ -125,9 +121,7 @@ func TestWekaObjects(t *testing.T) {
 			ids[id] = tr.Jobs[tr.Job[i]]
 		}
 	}
-	if len(ids) != 6 {
-		t.Errorf("%d ids, want 3 + 1 + 2", len(ids))
-	}
+	expect.Equal(t, len(ids), 6, "ids: 3 + 1 + 2")
 	tr = read(t, strings.ReplaceAll(big, "local", "global"), Options{})
 	want(t, "global ids", tr.Blocks(0), []uint64{math.MaxUint64, 3})
 }
@@ -179,9 +173,7 @@ func FuzzWeka(f *testing.F) {
 		for i, row := range tr.Row {
 			got[row] = float64(tr.InputTokens[i])
 		}
-		if !slices.Equal(got, all) {
-			t.Errorf("%q: %v, want %v", object, got, all)
-		}
+		expect.List(t, got, all, object)
 	})
 }
 
@@ -264,9 +256,7 @@ func TestWekaBasis(t *testing.T) {
 				t.Errorf("seed %d: %s begins at %v, want %v", seed, told.SessionName(i), told.ArrivalNS[i], begin)
 			}
 		}
-		if strings.Contains(told.Lint.Basis, "unknown") {
-			t.Errorf("seed %d: %q, though the flag decides", seed, told.Lint.Basis)
-		}
+		expect.Lacks(t, told.Lint.Basis, "unknown", "seed %d:, though the flag decides", seed)
 		other, _ := wekaWorld(chance, "b", []Basis{RelativeBasis, AbsoluteBasis}[seed%2], false)
 		otherShown := read(t, other, Options{}).SubAgents.Shown
 		_, err := Read(strings.NewReader(file+other), "f", Options{})
@@ -295,14 +285,8 @@ func TestWekaBasisOfMost(t *testing.T) {
 	}
 	file.WriteString(wekaTrace("odd", row, wekaSub("x", 30, "9000", wekaRow(0, 8, "7"))))
 	tr := read(t, file.String(), Options{})
-	if note := "times of 1 of 21 sub-agents look relative, first at line 21, but are taken as absolute"; tr.Lint.Basis != note {
-		t.Errorf("note %q, want %q", tr.Lint.Basis, note)
-	}
-	if want := (formats.SubAgents{OwnClock: 21, Basis: AbsoluteBasis, Shown: 20}); tr.SubAgents != want {
-		t.Errorf("sub-agents %+v, want %+v", tr.SubAgents, want)
-	}
+	expect.Equal(t, tr.Lint.Basis, "times of 1 of 21 sub-agents look relative, first at line 21, but are taken as absolute", "note")
+	expect.Equal(t, tr.SubAgents, formats.SubAgents{OwnClock: 21, Basis: AbsoluteBasis, Shown: 20}, "sub-agents")
 	_, err := Read(strings.NewReader(file.String()), "f", Options{Basis: "other"})
-	if err == nil {
-		t.Error("a basis that is none is taken")
-	}
+	expect.Error(t, err, "", "a basis that is none is taken")
 }

@@ -69,16 +69,12 @@ func TestGenerateReuse(t *testing.T) {
 	for _, reuse := range []float64{0, 0.1, 0.4, 0.75, 0.95} {
 		for _, blockTokens := range []int{64, 512} {
 			tr := generate(t, Gen{ArrivalNS: spaced(2000, 10e6), InputTokens: Range{100, 9000}, OutputTokens: Range{1, 1}, BlockTokens: blockTokens, Reuse: reuse, Seed: 1})
-			if got := reuseOf(tr); math.Abs(got-reuse) > 0.01 {
-				t.Errorf("%d tokens a block: a reuse of %.4f, want %.2f", blockTokens, got, reuse)
-			}
+			expect.Near(t, reuseOf(tr), reuse, 0.01, "%d tokens a block: a reuse", blockTokens)
 		}
 	}
 	low := chat()
 	low.Reuse = 0.3
-	if got := reuseOf(generate(t, low)); math.Abs(got-0.3) > 0.01 {
-		t.Errorf("conversations: a reuse of %.4f, want 0.3", got)
-	}
+	expect.Near(t, reuseOf(generate(t, low)), 0.3, 0.01, "conversations: a reuse")
 }
 
 func TestGenerateLengths(t *testing.T) {

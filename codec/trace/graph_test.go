@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
 )
@@ -133,9 +134,7 @@ func checkParts(t *testing.T, rng *rand.Rand, tr *Trace) {
 	names := map[string]bool{}
 	for i := range copies.Len() {
 		names[copies.JobName(i)] = true
-		if len(copies.Graph(copies.Len()).Of(i)) != len(tr.Graph(tr.Len()).Of(i/3)) {
-			t.Fatalf("clone %d of request %d waits for others", i%3, i/3)
-		}
+		must.Equal(t, len(copies.Graph(copies.Len()).Of(i)), len(tr.Graph(tr.Len()).Of(i/3)), "clone %d of request %d waits for others", i%3, i/3)
 	}
 	if _, n := copies.JobNumbers(); n != 3*jobs || len(names) != n {
 		t.Fatalf("%d jobs three times are %d with %d names", jobs, n, len(names))
@@ -228,9 +227,7 @@ func TestConvertKeepsGraphs(t *testing.T) {
 		var b bytes.Buffer
 		must.Do(t, Write(&b, tr, "agentic_mooncake"))
 		back, err := Read(&b, path, Options{Strict: true})
-		if err != nil {
-			t.Fatalf("%s as a graph: %v", path, err)
-		}
+		must.Do(t, err, "%s as a graph", path)
 		sameGraph(t, back, tr)
 	}
 	if _, err := os.Stat(filepath.Join("../../bench/samples", "agentic_mooncake.jsonl")); err != nil {
@@ -253,9 +250,7 @@ func TestPartialBlocks(t *testing.T) {
 		}
 	}
 	many := strings.Replace(graphFile, "[1,2,9]", "[1,2,9,10]", 1)
-	if _, err := Read(strings.NewReader(many), "f", Options{Strict: true}); err == nil || !strings.Contains(err.Error(), "f:3: 4 hash ids, but input_length 130 is 3 blocks of 64 tokens") {
-		t.Errorf("an id too many: %v", err)
-	}
+	expect.Refused(Read(strings.NewReader(many), "f", Options{Strict: true}))(t, "f:3: 4 hash ids, but input_length 130 is 3 blocks of 64 tokens", "an id too many")
 	row := "\n" + strings.Split(graphFile, "\n")[4]
 	more := "" // so that the row is within the 5 % that are repaired
 	for i := range 20 {

@@ -64,9 +64,7 @@ func TestCarriesAll(t *testing.T) {
 					want = append(want, message{"assistant", fmt.Sprintf("live%d", answers[at])})
 				}
 			}
-			if fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Fatalf("request %d\ngot  %v\nwant %v", i, got, want)
-			}
+			must.Equal(t, fmt.Sprint(got), fmt.Sprint(want), "request %d:\n%v\n%v", i, got, want)
 		}
 	}
 }

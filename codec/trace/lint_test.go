@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -34,9 +35,7 @@ func TestCollect(t *testing.T) {
 		if !tr.Lint.Refused(Options{}) || tr.Lint.Refused(Options{Lenient: true}) != whole[name] {
 			t.Errorf("%s: refused %v, with lenient %v", name, tr.Lint.Refused(Options{}), tr.Lint.Refused(Options{Lenient: true}))
 		}
-		if tr.Len() != tr.FileRows-tr.Lint.Dropped {
-			t.Errorf("%s: %d of %d rows, %d dropped", name, tr.Len(), tr.FileRows, tr.Lint.Dropped)
-		}
+		expect.Equal(t, tr.Len(), tr.FileRows-tr.Lint.Dropped, "%s: of %d rows, %d dropped", name, tr.FileRows, tr.Lint.Dropped)
 	}
 }
 
@@ -59,9 +58,7 @@ func TestCollectKeepsOtherErrors(t *testing.T) {
 		t.Errorf("no such file: %v", err)
 	}
 	row := `{"timestamp":0,"input_length":1,"output_length":1}`
-	if _, err := Read(strings.NewReader(row), "t", Options{Collect: true, From: 1}); err == nil || !strings.Contains(err.Error(), "no row lies") {
-		t.Errorf("an empty selection: %v", err)
-	}
+	expect.Refused(Read(strings.NewReader(row), "t", Options{Collect: true, From: 1}))(t, "no row lies", "an empty selection")
 }
 
 // evenTrace is a Mooncake file with equal gaps in ms and equal inputs.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
@@ -82,9 +83,7 @@ func TestCSVAllocatesNothing(t *testing.T) {
 			}
 		}
 		parse()
-		if n := testing.AllocsPerRun(100, parse); n != 0 {
-			t.Errorf("%s: %v allocations for 3 rows, want 0", name, n)
-		}
+		expect.Equal(t, testing.AllocsPerRun(100, parse), 0, "%s: allocations for 3 rows", name)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
@@ -61,9 +62,7 @@ func TestLineReader(t *testing.T) {
 					t.Errorf("%q, %s, buffer %d: got %q, %v; want %q", c.in, name, size, got, err, c.want)
 				}
 				for i, n := range numbers {
-					if n != i+1 {
-						t.Errorf("%q: line %d has number %d", c.in, i+1, n)
-					}
+					expect.Equal(t, n, i+1, "%q: line", c.in)
 				}
 				r = strings.NewReader(c.in)
 			}
@@ -134,9 +133,7 @@ func checkInvariants(t *testing.T, tr *Trace) {
 		}
 	}
 	checkGraph(t, tr)
-	if refs != tr.BlockRefs() {
-		t.Fatalf("%d block references, BlockRefs says %d", refs, tr.BlockRefs())
-	}
+	must.Equal(t, refs, tr.BlockRefs(), "block references")
 }
 
 // sameTrace compares what a replay sees.

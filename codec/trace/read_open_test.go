@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -32,9 +33,7 @@ func TestSeveralFilesAreOne(t *testing.T) {
 	whole := read(t, bailianFile, Options{})
 	for cut := 1; cut < len(lines); cut++ {
 		tr, err := openAll(t, Options{}, strings.Join(lines[:cut], ""), strings.Join(lines[cut:], ""))
-		if err != nil {
-			t.Fatalf("cut at %d: %v", cut, err)
-		}
+		must.Do(t, err, "cut at %d", cut)
 		sameTrace(t, tr, whole)
 		want(t, "Row", tr.Row, whole.Row)
 		want(t, "Parent", tr.Parent, whole.Parent)
@@ -83,10 +82,6 @@ func TestSeveralFilesRefused(t *testing.T) {
 			t.Errorf("%q:\n%v\nmust begin with\n%s", c.files, err, c.says)
 		}
 	}
-	if _, err := OpenAll(nil, Options{}); err == nil {
-		t.Error("no file: no error")
-	}
-	if _, err := OpenAll([]string{filepath.Join(t.TempDir(), "none")}, Options{}); err == nil {
-		t.Error("no such file: no error")
-	}
+	expect.Refused(OpenAll(nil, Options{}))(t, "", "no file: no error")
+	expect.Refused(OpenAll([]string{filepath.Join(t.TempDir(), "none")}, Options{}))(t, "", "no such file: no error")
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
@@ -376,9 +377,7 @@ func TestParseAllocatesNothing(t *testing.T) {
 		}
 	}
 	parse() // grows the scratch buffers
-	if n := testing.AllocsPerRun(100, parse); n != 0 {
-		t.Errorf("%v allocations for %d rows, want 0", n, len(lines))
-	}
+	expect.Equal(t, testing.AllocsPerRun(100, parse), 0, "allocations for %d rows", len(lines))
 }
 
 // isPlainNumber reports whether s is a JSON number whose exponent big.Rat can bear.

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // naiveRoot follows the parents of a row one by one; loop means that the row is its own ancestor.
@@ -75,8 +77,6 @@ func TestLongChain(t *testing.T) {
 		l.Parent = append(l.Parent, int64(i+1)) // the last row is the root
 	}
 	for i, root := range l.resolveSessions() {
-		if root != n-1 {
-			t.Fatalf("row %d: root %d, want %d", i, root, n-1)
-		}
+		must.Equal(t, root, n-1, "row %d: root", i)
 	}
 }

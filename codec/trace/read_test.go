@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,9 +32,7 @@ const mooncakeFile = `{"timestamp": 27482, "input_length": 1025, "output_length"
 func read(t *testing.T, file string, o Options) *Trace {
 	t.Helper()
 	tr, err := Read(strings.NewReader(file), "t.jsonl", o)
-	if err != nil {
-		t.Fatalf("Read: %v", err)
-	}
+	must.Do(t, err, "Read")
 	checkInvariants(t, tr)
 	return tr
 }
@@ -43,9 +40,7 @@ func read(t *testing.T, file string, o Options) *Trace {
 // want compares a column.
 func want[T comparable](t *testing.T, name string, got, want []T) {
 	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("%s = %v, want %v", name, got, want)
-	}
+	expect.List(t, got, want, name)
 }
 
 func TestRepair(t *testing.T) {
@@ -132,9 +127,7 @@ func TestDetection(t *testing.T) {
 			t.Errorf("%.60q…: %v, %v; want %s", c.file, tr, err, c.format)
 		}
 	}
-	if _, err := Read(strings.NewReader(strings.Repeat(bad, 10)+bailianFile), "t", Options{Lenient: true}); err == nil {
-		t.Error("ten bad rows tell no format, but there was no error")
-	}
+	expect.Refused(Read(strings.NewReader(strings.Repeat(bad, 10)+bailianFile), "t", Options{Lenient: true}))(t, "", "ten bad rows tell no format, but there was no error")
 }
 
 func TestCompressed(t *testing.T) {
@@ -170,9 +163,7 @@ func TestOpenErrors(t *testing.T) {
 		t.Errorf("a directory is the files in it, in order: %v", err)
 	}
 	for _, magic := range []string{"PK\x03\x04", "BZh91AY", "\xfd7zXZ\x00", "PAR1", "<!DOCTYPE html>", "<html>"} {
-		if _, err := Read(strings.NewReader(magic+strings.Repeat("x", 50)), "t", Options{}); err == nil || !strings.Contains(err.Error(), "; ") {
-			t.Errorf("%q: %v", magic, err)
-		}
+		expect.Refused(Read(strings.NewReader(magic+strings.Repeat("x", 50)), "t", Options{}))(t, "; ", magic)
 	}
 }
 
@@ -182,9 +173,7 @@ func TestOptionErrors(t *testing.T) {
 		{Limit: -1}, {Fields: map[string]string{"ts": "timestamp"}}, {Fields: map[string]string{"timestamp": ""}},
 		{Fields: map[string]string{"timestamp": "t", "turn": "t"}}, {From: -1}, {To: -1}, {From: 2, To: 2},
 	} {
-		if _, err := Read(strings.NewReader(mooncakeFile), "t", o); err == nil {
-			t.Errorf("%+v: no error", o)
-		}
+		expect.Refused(Read(strings.NewReader(mooncakeFile), "t", o))(t, "", "%+v: no error", o)
 	}
 }
 
@@ -198,9 +187,7 @@ func TestUnits(t *testing.T) {
 	if u, err := ParseUnit(""); u != 0 || err != nil {
 		t.Errorf("no unit: %v, %v", u, err)
 	}
-	if _, err := ParseUnit("min"); err == nil {
-		t.Error("min is no unit here")
-	}
+	expect.Refused(ParseUnit("min"))(t, "", "min is no unit here")
 }
 
 func TestTooManyTypes(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -61,9 +62,7 @@ func TestConversationTrace(t *testing.T) {
 	if in, out := float64(input)/n, float64(output)/n; math.Abs(in-12_035.06) > 0.005 || math.Abs(out-342.62) > 0.005 {
 		t.Errorf("means %.3f and %.3f, want 12035.06 and 342.62", in, out)
 	}
-	if share := reuseOf(tr); math.Abs(share-(1-182_790.0/288_500)) > 1e-12 {
-		t.Errorf("%.6f of the blocks were seen before, want %.6f (182,790 distinct)", share, 1-182_790.0/288_500)
-	}
+	expect.Near(t, reuseOf(tr), (1 - 182_790.0/288_500), 1e-12, "of the blocks were seen before, want %.6f (182,790 distinct)", 1-182_790.0/288_500)
 }
 
 // TestAzureCodeTrace checks the published trace of Azure's code service (AzureLLMInferenceTrace_code.csv of 2023)

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
@@ -54,9 +55,7 @@ func roundTrip(t *testing.T, tr *Trace, format string) *Trace {
 	var b bytes.Buffer
 	must.Do(t, Write(&b, tr, format))
 	back, err := Read(&b, "written", Options{BlockTokens: tr.BlockTokens, Strict: true})
-	if err != nil {
-		t.Fatalf("reading what was written: %v", err)
-	}
+	must.Do(t, err, "reading what was written")
 	if back.Format != format || len(back.Lint.Notes()) != 0 && !formatOf(t, back).WholeSeconds {
 		t.Fatalf("format %s, notes %q; want a clean %s trace", back.Format, back.Lint.Notes(), format)
 	}
@@ -134,9 +133,7 @@ func TestWriteNotes(t *testing.T) {
 		notes := must.Have(WriteNotes(read(t, c.file, Options{}), c.format))(t)
 		want(t, c.format+"'s notes", notes, c.notes)
 	}
-	if _, err := WriteNotes(read(t, mooncakeFile, Options{}), "none"); err == nil {
-		t.Error("an unknown format: no error")
-	}
+	expect.Refused(WriteNotes(read(t, mooncakeFile, Options{}), "none"))(t, "", "an unknown format: no error")
 }
 
 func FuzzRoundTrip(f *testing.F) {
@@ -171,9 +168,7 @@ func FuzzRoundTrip(f *testing.F) {
 			t.Fatal(err)
 		}
 		back, err := Read(&b, "written", Options{Format: tr.Format})
-		if err != nil {
-			t.Fatalf("reading what was written: %v", err)
-		}
+		must.Do(t, err, "reading what was written")
 		if words {
 			sameAsked(t, back.With(numbered), tr)
 			return
@@ -191,7 +186,5 @@ func TestWriteErrors(t *testing.T) {
 	if err := Write(fullDisk{}, tr, "mooncake"); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("a full disk: %v", err)
 	}
-	if err := Write(&bytes.Buffer{}, tr, "parquet"); err == nil || !strings.Contains(err.Error(), "known are "+strings.Join(Formats(), ", ")) {
-		t.Errorf("an unknown format: %v", err)
-	}
+	expect.Error(t, Write(&bytes.Buffer{}, tr, "parquet"), "known are "+strings.Join(Formats(), ", "), "an unknown format")
 }

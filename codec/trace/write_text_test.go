@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
@@ -46,9 +47,7 @@ func asked(t *testing.T, tr *Trace, i int) string {
 func sameWords(t *testing.T, got, want *Trace) {
 	t.Helper()
 	f := formatOf(t, got)
-	if got.Len() != want.Len() {
-		t.Fatalf("%s: %d requests, want %d", f.Name, got.Len(), want.Len())
-	}
+	must.Equal(t, got.Len(), want.Len(), "%s: requests", f.Name)
 	for i := range want.Len() {
 		at, output := want.ArrivalNS[i], want.OutputTokens[i]
 		switch {
@@ -143,14 +142,10 @@ func TestWriteWords(t *testing.T) {
 		tr := read(t, anyFile, o).With(numbered)
 		var b bytes.Buffer
 		must.Do(t, Write(&b, tr, f.Name))
-		if b.String() != written[f.Name] {
-			t.Errorf("%s:\n%swant:\n%s", f.Name, b.String(), written[f.Name])
-		}
+		expect.Equal(t, b.String(), written[f.Name], "%s:\nwant", f.Name)
 		for dec := json.NewDecoder(&b); dec.More(); {
 			var value any
-			if err := dec.Decode(&value); err != nil {
-				t.Fatalf("%s: %v", f.Name, err)
-			}
+			must.Do(t, dec.Decode(&value), f.Name)
 		}
 		back := roundTrip(t, tr, f.Name)
 		sameWords(t, back, tr)
@@ -175,12 +170,8 @@ func TestBodiesRoundTrip(t *testing.T) {
 			var b bytes.Buffer
 			must.Do(t, Write(&b, tr, f.Name))
 			back, err := Read(&b, "written", Options{Format: f.Name})
-			if err != nil {
-				t.Fatalf("%s as %s: %v", tr.Format, f.Name, err)
-			}
-			if back.Untimed != (tr.Untimed || !f.Has(rows.TimestampField)) {
-				t.Errorf("%s as %s: untimed %v", tr.Format, f.Name, back.Untimed)
-			}
+			must.Do(t, err, "%s as %s", tr.Format, f.Name)
+			expect.Equal(t, back.Untimed, tr.Untimed || !f.Has(rows.TimestampField), "%s as %s: untimed", tr.Format, f.Name)
 			if f.Name == formats.Default {
 				want(t, tr.Format+"'s arrivals", back.ArrivalNS, tr.ArrivalNS)
 			}

@@ -83,9 +83,7 @@ func TestHeld(t *testing.T) {
 				}
 			}
 			want := int64(max(0, min(longest, w.BuiltTokens(i)-1)) / 16 * 16)
-			if held[i] != want {
-				t.Fatalf("seed %d, request %d: %d tokens held, want %d", seed, i, held[i], want)
-			}
+			must.Equal(t, held[i], want, "seed %d, request %d: tokens held", seed, i)
 		}
 	}
 }
@@ -151,9 +149,7 @@ func TestOvertaken(t *testing.T) {
 		rec := &records[first]
 		rec.Outcome, rec.SentNS, rec.FirstTokenNS, rec.CachedTokens, rec.MostCachedTokens = record.OK, 40, 100, c.cached, c.most
 		records[later].SentNS = c.laterSentNS
-		if got := OvertakenTokens(w, records); got != c.want {
-			t.Errorf("%+v: %d tokens overtaken", c, got)
-		}
+		expect.Equal(t, OvertakenTokens(w, records), c.want, "%+v: tokens overtaken", c)
 	}
 }
 
@@ -198,13 +194,9 @@ func TestOvertakenVerbatim(t *testing.T) {
 		}
 		records[1].CachedTokens = 0
 		records[2].CachedTokens = 0
-		if got := OvertakenTokens(w, records); got != c.want {
-			t.Errorf("%+v: %d tokens overtaken, want %d", c.cache, got, c.want)
-		}
+		expect.Equal(t, OvertakenTokens(w, records), c.want, "%+v: tokens overtaken", c.cache)
 		records[1].SentNS = record.None
-		if got := OvertakenTokens(w, records); got != 0 {
-			t.Errorf("%+v: alone %d tokens overtaken", c.cache, got)
-		}
+		expect.Equal(t, OvertakenTokens(w, records), 0, "%+v: alone tokens overtaken", c.cache)
 	}
 }
 
@@ -304,11 +296,7 @@ func TestOvertook(t *testing.T) {
 		{rec(100, 200), rec(0, 150), 50}, {rec(150, 200), rec(0, 150), 0}, {rec(160, 200), rec(0, 150), 0},
 		{rec(record.None, record.None), rec(0, 150), 0}, {rec(100, 200), rec(record.None, record.None), 0}, {rec(100, 200), rec(50, record.None), 0},
 	} {
-		if got := overtook(c.turn, c.before, trace.OnCompletion); got != c.want {
-			t.Errorf("%d after %d: %d, want %d", c.turn.SentNS, c.before.DoneNS, got, c.want)
-		}
-		if got := overtook(c.turn, c.before, trace.OnDispatch); got != 0 {
-			t.Errorf("%d after the sending at %d: %d", c.turn.SentNS, c.before.SentNS, got)
-		}
+		expect.Equal(t, overtook(c.turn, c.before, trace.OnCompletion), c.want, "%d after %d", c.turn.SentNS, c.before.DoneNS)
+		expect.Equal(t, overtook(c.turn, c.before, trace.OnDispatch), 0, "%d after the sending at %d", c.turn.SentNS, c.before.SentNS)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 )
@@ -160,9 +160,7 @@ func TestNumbers(t *testing.T) {
 	if err := later.Measure(dir, urls, objectives, Span{200 * ms, 100 * ms, ms}); err != nil || later.Numbers[requestsPerS] != 1690 || later.Numbers[tokensPerS] != 11*1690 {
 		t.Errorf("%v: %v", err, later.Numbers)
 	}
-	if got := numbers["ttft.p95"]; math.Abs(got-500) > 1 {
-		t.Errorf("TTFT p95 %v ms, want 500", got)
-	}
+	expect.Near(t, numbers["ttft.p95"], 500, 1, "TTFT p95 ms")
 }
 
 // TestPage: the page has the answer, a graph of each objective, the interval and every probe.
@@ -179,11 +177,7 @@ func TestPage(t *testing.T) {
 	var out bytes.Buffer
 	must.Do(t, p.Write(&out))
 	for _, want := range []string{`"word":"2.9 it is"`, `"lines":["It is over."]`, `"at":[1,2,4]`, `"values":[20,90,300]`, `"values":[null,null,300]`, `"values":[100,100,100]`, `"f":2.5,"t":3`, "because of breaks", "TTFT on b"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the page lacks %s", want)
-		}
+		expect.Contains(t, out.String(), want, "the page lacks")
 	}
-	if strings.Contains(out.String(), "<day>") {
-		t.Error("a title is read as HTML")
-	}
+	expect.Lacks(t, out.String(), "<day>", "a title is read as HTML")
 }

@@ -22,9 +22,7 @@ func TestParseObjectives(t *testing.T) {
 		{Text: "ok>=99.9%", Metric: "ok", LimitNS: 0, Allowed: 0.001},
 		{Text: "error_rate<=2%", Metric: "ok", LimitNS: 0, Allowed: 0.02},
 	}
-	if len(got) != len(want) {
-		t.Fatalf("got %v, want %v", got, want)
-	}
+	must.Equal(t, len(got), len(want), "%v, and not %v", got, want)
 	for i := range want {
 		if !reflect.DeepEqual(got[i], want[i]) {
 			t.Errorf("got %+v, want %+v", got[i], want[i])

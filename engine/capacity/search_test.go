@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 // TestSearch: the intervals of searches with a usual budget cover the knee.
@@ -39,9 +42,7 @@ func knownModels(t *testing.T) []model {
 	all := models()
 	for i := range all {
 		objectives, err := ParseObjectives(all[i].slo)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		all[i].objectives = objectives
 	}
 	return all
@@ -56,9 +57,7 @@ func TestSearchRareFailures(t *testing.T) {
 	for _, failing := range []float64{math.Inf(1), 1.5} { // the load above which requests fail, over the knee
 		m := knownModels(t)[0]
 		objectives, err := ParseObjectives(m.slo + " ok>=99.9%")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		plain := &simulation{model: &m, objectives: objectives[:1], seed: 1}
 		alone := plain.search(t, Config{Least: m.least}).Answer()
 		s := &simulation{model: &m, objectives: objectives, seed: 1, failing: failing * m.knee}
@@ -78,9 +77,7 @@ func TestSearchRareFailures(t *testing.T) {
 func TestSearchInstances(t *testing.T) {
 	t.Parallel()
 	objectives, err := ParseObjectives("ttft.p95<1s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, want := range []int{1, 4, 11} {
 		if testing.Short() && want != 4 {
 			continue
@@ -137,9 +134,7 @@ func TestNewRefuses(t *testing.T) {
 		{Objectives: some, Least: 1, Precision: 1},
 		{Objectives: some, Least: 1, Precision: math.NaN()},
 	} {
-		if _, err := New(c); err == nil {
-			t.Errorf("%+v: no error", c)
-		}
+		expect.Refused(New(c))(t, "", "%+v: no error", c)
 	}
 }
 

@@ -5,14 +5,14 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
 )
 
 // TestBlocks: what is above 0 is seen, and the highest fills its cells.
 func TestBlocks(t *testing.T) {
 	for share, want := range map[float64]string{0: "", 0.0001: "▏", 0.25: "█", 0.3: "█▎", 1: "████"} {
-		if got := Bar(share, 4); got != want {
-			t.Errorf("Bar(%v) = %q, want %q", share, got, want)
-		}
+		expect.Equal(t, Bar(share, 4), want, "Bar(%v)", share)
 	}
 	if got := Skyline([]int64{0, 1, 50, 100}, 2); got[0] != "   █" || got[1] != " ▁██" {
 		t.Errorf("Skyline: %q", got)
@@ -64,13 +64,9 @@ func TestBars(t *testing.T) {
 		}
 		unit := map[bool]string{true: "ratio"}[c.ratio]
 		g := Distributions("", unit, c.whole, samples)[0]
-		if !slices.Equal(g.Series[0].Values, want) {
-			t.Errorf("%s: bars %v, want %v", name, g.Series[0].Values, want)
-		}
+		expect.List(t, g.Series[0].Values, want, "%s: bars", name)
 		for i, v := range g.Series[1].Values {
-			if math.Abs(v-up[i]) > 1e-9 {
-				t.Errorf("%s: %v up to bar %d, want %v", name, v, i, up[i])
-			}
+			expect.Near(t, v, up[i], 1e-9, "%s: up to bar %d", name, i)
 		}
 	}
 	two := Distributions("of two", "s", false, []Sample{{"a", []float64{1, 2}, []float64{3, 1}}, {"none", nil, nil}, {"b", []float64{1, 2}, []float64{1, 1}}})

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/chart"
 )
@@ -67,9 +68,7 @@ func TestScreen(t *testing.T) {
 			t.Errorf("%s: %v, got\n%s", name, err, out.String())
 		}
 		plain := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(out.String(), "")
-		if strings.Contains(plain, "\x1b") {
-			t.Errorf("%s obeys a name: %q", name, plain)
-		}
+		expect.Lacks(t, plain, "\x1b", "%s obeys a name", name)
 		for _, row := range regexp.MustCompile(`(?m)^  (TTFT|TPOT|output) .*$`).FindAllString(plain, -1) {
 			for _, end := range []int{20, 29, 38, 47, 62} { // cells begin with a space
 				if cells := []rune(row); cells[end] != ' ' || cells[70] == ' ' || cells[71] != ' ' {
@@ -105,9 +104,7 @@ func page(t *testing.T) (text string, d chart.Document, r *Result) {
 	t.Helper()
 	a, b := side(t, write(t, 400, nil, noisy(1, 100))), side(t, write(t, 400, nil, noisy(2, 120)))
 	r, err := Compare(a, b, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	r.Explained, r.Notes = append(r.Explained, made().Explained...), []string{"<img src=x onerror=alert(1)>"}
 	var out bytes.Buffer
 	must.Do(t, HTML(&out, []*Result{r, r}))
@@ -121,9 +118,7 @@ func page(t *testing.T) (text string, d chart.Document, r *Result) {
 func TestPage(t *testing.T) {
 	_, d, r := page(t)
 	changes := d.Sections[1]
-	if n := len(changes.Tables[0].Rows); n != len(r.Metrics) {
-		t.Errorf("%d rows of %d metrics", n, len(r.Metrics))
-	}
+	expect.Equal(t, len(changes.Tables[0].Rows), len(r.Metrics))
 	drawn, at := changes.Graphs[0], 0
 	for i := range r.Metrics {
 		m := &r.Metrics[i]
@@ -168,10 +163,6 @@ func TestPageInBrowser(t *testing.T) {
 	if err != nil || strings.Contains(said.String(), "CONSOLE") {
 		t.Errorf("%v; the browser's console:\n%s", err, said.String())
 	}
-	if n := strings.Count(string(dom), "<canvas"); n != graphs {
-		t.Errorf("%d pictures of %d graphs", n, graphs)
-	}
-	if strings.Contains(string(dom), "<img") {
-		t.Error("a hostile text became an element")
-	}
+	expect.Equal(t, strings.Count(string(dom), "<canvas"), graphs)
+	expect.Lacks(t, string(dom), "<img", "a hostile text became an element")
 }

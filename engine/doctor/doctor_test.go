@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/sched"
@@ -69,9 +70,7 @@ func TestJudge(t *testing.T) {
 			if c.Grade != Fine {
 				got, remedies = append(got, c.Name+" "+string(c.Grade)), append(remedies, c.Remedy)
 			}
-			if (c.Remedy == "") != (c.Grade == Fine) {
-				t.Errorf("%s: %s is %s, with the remedy %q", tt.name, c.Name, c.Grade, c.Remedy)
-			}
+			expect.Equal(t, c.Remedy == "", c.Grade == Fine, "%s: %s is %s, with the remedy %q", tt.name, c.Name, c.Grade, c.Remedy)
 		}
 		if strings.Join(got, ", ") != tt.want || len(remedies) > 0 && !strings.Contains(remedies[0], tt.remedy) {
 			t.Errorf("%s: got %q with %q, want %q with %q", tt.name, got, remedies, tt.want, tt.remedy)

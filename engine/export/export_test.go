@@ -11,21 +11,18 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
 func TestCheck(t *testing.T) {
-	if err := Check(Names()); err != nil {
-		t.Error(err)
-	}
+	expect.Equal(t, Check(Names()), nil)
 	err := Check([]string{"vllm", "genai-perf"})
 	if err == nil || err.Error() != `"genai-perf" is no export: use one of aiperf, vllm, parquet` {
 		t.Errorf("got %v", err)
 	}
-	if _, err := Write(t.TempDir(), "csv"); err == nil {
-		t.Error("an unknown format was written")
-	}
+	expect.Refused(Write(t.TempDir(), "csv"))(t, "", "an unknown format was written")
 }
 
 // TestWriteTwice: an export is never overwritten, and made anew it has the same bytes.
@@ -75,9 +72,7 @@ func TestFullDisk(t *testing.T) {
 					t.Errorf("%s with room for %d of %d bytes: %v", part.name, room, whole.Len(), err)
 				}
 			}
-			if err := part.write(&fullDisk{whole.Len()}, r); err != nil {
-				t.Errorf("%s: %v", part.name, err)
-			}
+			expect.Equal(t, part.write(&fullDisk{whole.Len()}, r), nil, part.name)
 		}
 	}
 }

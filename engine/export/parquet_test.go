@@ -18,6 +18,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -103,17 +104,13 @@ func compareParquet(t *testing.T, data []byte, lines []object, groups int) {
 			if v, ok := want.(float64); ok && !strings.HasSuffix(name, "_ms") {
 				want = int64(v)
 			}
-			if got := f.rows[i][name]; got != want {
-				t.Fatalf("row %d: %s is %v, want %v", i, name, got, want)
-			}
+			must.Equal(t, f.rows[i][name], want, "row %d: %s", i, name)
 		}
 	}
 	for name, want := range map[string]string{
 		"sent_at": "2 10 map[8:map[1:true 2:map[2:map[]]]]", "row": "2 <nil> <nil>", "ttft_ms": "5 <nil> <nil>", "error": "6 0 <nil>", "outcome": "6 0 <nil>",
 	} {
-		if f.types[name] != want {
-			t.Errorf("%s has type %s, want %s", name, f.types[name], want)
-		}
+		expect.Equal(t, f.types[name], want, "%s has type", name)
 	}
 }
 
@@ -134,23 +131,17 @@ func decodeParquet(t *testing.T, data []byte) (f parquetFile) {
 	size := int(binary.LittleEndian.Uint32(data[len(data)-8:]))
 	foot := (&thriftReader{t, data[len(data)-8-size : len(data)-8]}).structure()
 	schema := foot[2].([]any)
-	if n := schema[0].(map[int]any)[5].(int64); int(n) != len(schema)-1 {
-		t.Fatalf("%d children, %d columns", n, len(schema)-1)
-	}
+	must.Equal(t, int(schema[0].(map[int]any)[5].(int64)), len(schema)-1, "children")
 	f.types = map[string]string{}
 	for _, s := range schema[1:] {
 		s := s.(map[int]any)
 		name := s[4].(string)
 		f.names = append(f.names, name)
-		if s[3] != int64(1) {
-			t.Fatalf("%s is not optional", name)
-		}
+		must.Equal(t, s[3].(int64), 1, "%s is not optional", name)
 		f.types[name] = fmt.Sprintf("%v %v %v", s[1], s[6], s[10])
 	}
 	unpack, err := zstd.NewReader(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer unpack.Close()
 	groups := foot[4].([]any)
 	f.groups = len(groups)
@@ -182,13 +173,9 @@ func decodeParquet(t *testing.T, data []byte) (f parquetFile) {
 			}
 			decodePage(t, page, m[1].(int64), f.names[i], f.rows[begin:])
 		}
-		if total != g[2] {
-			t.Fatalf("%d bytes, said %v", total, g[2])
-		}
+		must.Equal[any](t, total, g[2], "bytes")
 	}
-	if foot[3] != int64(len(f.rows)) {
-		t.Fatalf("%v rows said, %d there", foot[3], len(f.rows))
-	}
+	must.Equal[any](t, foot[3], int64(len(f.rows)), "rows")
 	return f
 }
 

@@ -2,7 +2,6 @@ package format
 
 import (
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -53,9 +52,7 @@ func TestDuration(t *testing.T) {
 		{1.2345e9, 3, "1.23 s"}, {3600e9, 3, "3,600 s"}, {3600e9, 4, "3,600 s"}, {123.4e9, 3, "123 s"}, {-5e6, 3, "-5.00 ms"},
 	}
 	for _, tt := range tests {
-		if got := Duration(tt.ns, tt.d); got != tt.want {
-			t.Errorf("Duration(%v, %d) = %q, want %q", tt.ns, tt.d, got, tt.want)
-		}
+		expect.Equal(t, Duration(tt.ns, tt.d), tt.want, "Duration(%v, %d)", tt.ns, tt.d)
 	}
 }
 
@@ -83,16 +80,12 @@ func TestVisible(t *testing.T) {
 		"": "", "plain – µ 漢 é": "plain – µ 漢 é", "a\x1b[2Jb": `a\x1b[2Jb`, "\u009b": `\u009b`, "\x9b": `\x9b`, "x\u202ey\u2066": `x\u202ey\u2066`, "\x7f\t\r\n": `\x7f\t\r\n`,
 		"\ufffd": "\ufffd", "\U000e0041": `\U000e0041`, "\u2028": `\u2028`,
 	} {
-		if got := Visible(text); got != want {
-			t.Errorf("Visible(%q) = %q, want %q", text, got, want)
-		}
+		expect.Equal(t, Visible(text), want, "Visible(%q)", text)
 	}
 	expect.Equal(t, testing.AllocsPerRun(10, func() { Visible("plain – µ 漢 é") }), 0, "allocations for nothing")
 	in := "{\"a\\n\u009b\u202e\U000e0041\x7f\":\n1}\n"
 	out := VisibleJSON([]byte(in))
-	if want := `{"a\n\u009b\u202e\udb40\udc41\u007f":` + "\n1}\n"; string(out) != want {
-		t.Errorf("VisibleJSON(%q) = %q, want %q", in, out, want)
-	}
+	expect.Equal(t, string(out), `{"a\n\u009b\u202e\udb40\udc41\u007f":`+"\n1}\n", "VisibleJSON(%q) = %q", in, out)
 }
 
 func TestPage(t *testing.T) {
@@ -115,13 +108,9 @@ func TestPage(t *testing.T) {
 		"  who" + strings.Repeat(" ", 66) + "a     äöü\n" +
 		"  ä" + strings.Repeat(" ", 68) + "1\n" +
 		"  b" + strings.Repeat(" ", 75) + "22\n"
-	if got := string(p.Bytes()); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	expect.Equal(t, string(p.Bytes()), want)
 	for given, want := range map[int]int{-1: 80, 0: 80, 79: 80, 93: 93, 200: 100} {
-		if got := NewPage(given, 9).Width; got != want {
-			t.Errorf("terminal of %d columns: page of %d, want %d", given, got, want)
-		}
+		expect.Equal(t, NewPage(given, 9).Width, want, "terminal of %d columns: page", given)
 	}
 	for _, s := range []string{"", "äß", "123456"} {
 		if l, r := Left(s, 4), Right(s, 4); !strings.HasPrefix(l, s) || !strings.HasSuffix(r, s) || utf8.RuneCountInString(l) != max(4, Columns(s)) || Columns(r) != Columns(l) {
@@ -133,9 +122,7 @@ func TestPage(t *testing.T) {
 // TestWords: a number stays with its unit.
 func TestWords(t *testing.T) {
 	want := []string{"it", "took", "3.5 s", "of", "12 %,", "at", "×2 ms"}
-	if got := Words("it took 3.5 s of\n12 %, at ×2 ms"); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	expect.List(t, Words("it took 3.5 s of\n12 %, at ×2 ms"), want)
 }
 
 // TestFill: gaps are filled by path, and a text with a value that is not there is left out.

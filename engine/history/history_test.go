@@ -19,6 +19,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -66,9 +67,7 @@ func chatFile(conversations, turns, bytesEach int) string {
 func messagesOf(t testing.TB, request []byte) (messages []chatMessage) {
 	r := bufio.NewReader(bytes.NewReader(request))
 	req, err := http.ReadRequest(r)
-	if err != nil {
-		t.Fatalf("%v: %q", err, request)
-	}
+	must.Do(t, err, request)
 	text, err := io.ReadAll(req.Body)
 	var body struct{ Messages []chatMessage }
 	if err != nil || r.Buffered() > 0 || int64(len(text)) != req.ContentLength || json.Unmarshal(text, &body) != nil {
@@ -141,9 +140,7 @@ func TestHistoryStorm(t *testing.T) {
 		if i%7 == 3 || i%7 == 5 || !h.Follows(int32(i)) {
 			want = failed
 		}
-		if state := h.turns[i].state.Load(); state != want {
-			t.Fatalf("request %d: state %d, want %d", i, state, want)
-		}
+		must.Equal(t, h.turns[i].state.Load(), want, "request %d: state", i)
 		if turn := &h.turns[i]; turn.answer.Load() != nil || turn.bytes != nil || turn.needed.Load() != 0 {
 			t.Fatalf("request %d: an answer %v, a request of %d bytes, needed by %d", i, turn.answer.Load() != nil, len(turn.bytes), turn.needed.Load())
 		}
@@ -208,13 +205,11 @@ func TestHistoryRefused(t *testing.T) {
 func TestImageAllocatesNothing(t *testing.T) {
 	w, builder := chatWork(t, chatFile(3, 3, 20))
 	h := must.Have(New(builder, w))(t)
-	if n := testing.AllocsPerRun(50, func() {
+	expect.Equal(t, testing.AllocsPerRun(50, func() {
 		for i := range int32(w.Requests()) {
 			h.Bytes(i)
 		}
-	}); n != 0 {
-		t.Errorf("%v allocations, want 0", n)
-	}
+	}), 0, "allocations")
 }
 
 // BenchmarkHistoryMake makes the bytes of the last of 10 turns.
@@ -233,9 +228,7 @@ func BenchmarkHistoryMake(b *testing.B) {
 			for b.Loop() {
 				h.make(clock, last)
 				t := &h.turns[last]
-				if t.live != 9 {
-					b.Fatal(t.live)
-				}
+				must.Equal(b, t.live, 9)
 				t.form.Store(formOpen)
 				h.buffers.put(t.bytes)
 			}
@@ -254,9 +247,7 @@ func TestBufferPool(t *testing.T) {
 	}
 	p.put(nil)
 	p.put(make([]byte, 3, 100)) // of use for 64
-	if b := p.get(65); cap(b) != 128 {
-		t.Errorf("room for 65 bytes: %d", cap(b))
-	}
+	expect.Equal(t, cap(p.get(65)), 128, "room for 65 bytes")
 	if b := p.get(60); cap(b) != 100 || len(b) != 0 {
 		t.Errorf("room for 60 bytes: %d of %d", len(b), cap(b))
 	}

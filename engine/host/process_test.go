@@ -1,12 +1,14 @@
 package host
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+)
 
 func TestQuotaCores(t *testing.T) {
 	for text, want := range map[string]float64{"": 0, " ": 0, "max 100000": 0, "-1 100000": 0, "150000 100000": 1.5, "50000 100000": 0.5, "100000": 0, "1 0": 0} {
-		if got := quotaCores(text); got != want {
-			t.Errorf("%q: %g cores, want %g", text, got, want)
-		}
+		expect.Equal(t, quotaCores(text), want, "%q: cores", text)
 	}
 }
 

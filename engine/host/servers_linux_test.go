@@ -80,9 +80,7 @@ func TestServerWaits(t *testing.T) {
 	}()
 	line, _ := bufio.NewReader(stdout).ReadString('\n')
 	at, err := netip.ParseAddrPort(strings.TrimSpace(strings.TrimPrefix(line, "at ")))
-	if err != nil {
-		t.Fatalf("%q: %v", line, err)
-	}
+	must.Do(t, err, line)
 	pid := server.Process.Pid
 	s := FindServers([]netip.AddrPort{at})
 	outer := waitedBy(t, pid)

@@ -5,10 +5,10 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
@@ -41,9 +41,7 @@ func TestSocketsAt(t *testing.T) {
 		{"connected, not listening", socketLine(loop4, "01", 7), "127.0.0.1:8000", nil},
 		{"nonsense", "\n0: x\n" + socketLine("xyz:1F40", "0A", 1) + socketLine("01:1F40", "0A", 1) + socketLine("0100007F:FFFFF", "0A", 1) + socketLine("0100007F", "0A", 1), "127.0.0.1:8000", nil},
 	} {
-		if got := socketsAt(tableHead+tt.table, netip.MustParseAddrPort(tt.at)); !slices.Equal(got, tt.want) {
-			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
-		}
+		expect.List(t, socketsAt(tableHead+tt.table, netip.MustParseAddrPort(tt.at)), tt.want, tt.name)
 	}
 }
 

@@ -146,9 +146,7 @@ func TestMachineOfFiles(t *testing.T) {
 	}
 	w.sample(true)
 	const nothing = `{"stolen_s":null,"stolen_share":null,"stolen_share_worst_second":null,"throttled_s":null,"run_queue_delay_s":null,"sender_run_queue_delay_s":null}`
-	if got := described(); got != nothing {
-		t.Errorf("without files: got %s", got)
-	}
+	expect.Equal(t, described(), nothing, "without files")
 	w.othersNS = 2e9
 	w.capacity = newMeter(write("stat", "cpu  100 1 1 1 1 1 1 30 0 0\n"))
 	w.throttled = []meter{newMeter(write("group", "nr 1\nthrottled_usec 2000000\n")), newMeter(write("root", "usage_usec 1\n")),
@@ -193,9 +191,7 @@ func TestWorstSecond(t *testing.T) {
 			stolen, capacity = stolen+r.stolen, capacity+r.capacity
 			s.add(r.atMS*1e6, capacity, stolen, i == len(tt.readings)-1)
 		}
-		if math.Abs(s.share-tt.want) > 1e-9 {
-			t.Errorf("%s: got %g, want %g", tt.name, s.share, tt.want)
-		}
+		expect.Near(t, s.share, tt.want, 1e-9, tt.name)
 	}
 }
 
@@ -222,9 +218,7 @@ func TestStolenSteps(t *testing.T) {
 					both[0], both[1] = both[0]+taken[i], both[1]+all[i]
 				}
 			}
-			if want := float64(both[0]) / float64(max(1, both[1])); share != want {
-				t.Fatalf("%d readings, step %d of %g s: got %g, want %g", readings, step, got.StepS, share, want)
-			}
+			must.Equal(t, share, float64(both[0])/float64(max(1, both[1])), "%d readings, step %d of %g s", readings, step, got.StepS)
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package host
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+)
 
 func TestGrown(t *testing.T) {
 	const none = unknown
@@ -16,9 +20,7 @@ func TestGrown(t *testing.T) {
 		for _, v := range tt.readings {
 			c.observe(v, v != none)
 		}
-		if got := growth(c); got != tt.want {
-			t.Errorf("%v: grown by %d, want %d", tt.readings, got, tt.want)
-		}
+		expect.Equal(t, growth(c), tt.want, "%v: grown by", tt.readings)
 		if got, want := growth(c, meter{nil, none, none}, meter{nil, 10, 13}), max(0, tt.want)+3; got != want {
 			t.Errorf("%v, one unknown, and 3 more: grown by %d, want %d", tt.readings, got, want)
 		}
@@ -39,8 +41,6 @@ func TestWaitedSince(t *testing.T) {
 		{map[int]int64{1: 2, 2: 7}, map[int]int64{1: 5, 2: 11}, []int{1, 9}, 4},
 		{map[int]int64{1: 2}, map[int]int64{1: 5}, []int{1}, 0},
 	} {
-		if got := waitedSince(tt.before, tt.after, tt.except); got != tt.want {
-			t.Errorf("from %v to %v without %v: %d, want %d", tt.before, tt.after, tt.except, got, tt.want)
-		}
+		expect.Equal(t, waitedSince(tt.before, tt.after, tt.except), tt.want, "from %v to %v without %v", tt.before, tt.after, tt.except)
 	}
 }

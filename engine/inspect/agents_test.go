@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/stats"
@@ -235,8 +235,6 @@ func TestWeka(t *testing.T) {
 		"most sub-agents": {a.SubAgents.Max, 12}, "took p50": {a.TookS.P50, 6.1}, "took p99": {a.TookS.P99, 68.77}, "TTFT p50": {a.TTFTS.P50, 2.78}, "TTFT p99": {a.TTFTS.P99, 12.89},
 		"longest job": {a.SpanS.Max, 94902.72},
 	} {
-		if math.Abs(c[0]-c[1]) > 1e-5*max(1, c[1]) {
-			t.Errorf("%s: %v, want %v", name, c[0], c[1])
-		}
+		expect.Near(t, c[0], c[1], 1e-5*max(1, c[1]), name)
 	}
 }

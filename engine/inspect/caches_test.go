@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -102,9 +103,7 @@ func checkIDs(t *testing.T, rows []rawRow, b *Blocks) {
 	near(t, "rows without ids", b.BareRows, bare)
 	near(t, "ids of two lengths", b.TwoLengths, two)
 	near(t, "ids after different ids", b.ManyBefore, many)
-	if (b.Names == "contents") != (many > 0) {
-		t.Errorf("ids name %s", b.Names)
-	}
+	expect.Equal(t, b.Names == "contents", many > 0, "ids name %s", b.Names)
 }
 
 func checkInfinite(t *testing.T, rows []rawRow, got *Infinite) {
@@ -246,9 +245,7 @@ func TestLoad(t *testing.T) {
 // recorded.
 func TestAmplifiedPage(t *testing.T) {
 	r := sample(t, samples+"bailian.jsonl", Options{})
-	if page := printed(t, 80, r); strings.Contains(page, "amplified") {
-		t.Errorf("a load as recorded:\n%s", page)
-	}
+	expect.Lacks(t, printed(t, 80, r), "amplified", "a load as recorded")
 	before := r.Load()
 	hits, cv := 0.5, 2.5
 	before.HitRatio, before.GapCV, before.Requests, before.ReuseP90 = &hits, &cv, 75, nil
@@ -263,19 +260,13 @@ func TestAmplifiedPage(t *testing.T) {
 		"    reuse distance p90, tokens               –          105k\n",
 		"    ideal cache hits, of tokens        50.00 %       58.84 %\n",
 	} {
-		if !strings.Contains(head, line) {
-			t.Errorf("the page does not begin with %q:\n%s", line, page)
-		}
+		expect.Contains(t, head, line, "the page does not begin:\n%s", page)
 	}
-	if !strings.Contains(page, "copies of 75 of 300 in the file") {
-		t.Errorf("rows:\n%s", page)
-	}
+	expect.Contains(t, page, "copies of 75 of 300 in the file", "rows")
 	var html bytes.Buffer
 	must.Do(t, HTML(&html, []*Report{r}))
 	for _, cell := range []string{"before --amplify", "50.00 %", "2.50"} {
-		if !strings.Contains(html.String(), cell) {
-			t.Errorf("the HTML lacks %q", cell)
-		}
+		expect.Contains(t, html.String(), cell, "the HTML lacks")
 	}
 	text, err := json.Marshal(r)
 	if err != nil || !strings.Contains(string(text), `"amplify":{"factor":4,"seed":0,"sessions":40,"inferred":true,"shared_blocks":3,"before":{"requests":75,`) {

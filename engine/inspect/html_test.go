@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/chart"
@@ -53,18 +54,14 @@ func TestHTML(t *testing.T) {
 	} {
 		page, d := pageOf(t, c.reports...)
 		for _, never := range []string{"<script>alert", "</script><b>", `src="`, "href=\"#", "@import", "NaN,"} {
-			if strings.Contains(page, never) {
-				t.Errorf("the page has %s", never)
-			}
+			expect.Lacks(t, page, never, "the page")
 		}
 		var titles []string
 		graphs := 0
 		for i, s := range d.Sections {
 			titles = append(titles, s.Title)
 			graphs += len(s.Graphs)
-			if s.Folded != (c.graphs > 0 && i >= len(d.Sections)-2) {
-				t.Errorf("section %q: folded %t", s.Title, s.Folded)
-			}
+			expect.Equal(t, s.Folded, c.graphs > 0 && i >= len(d.Sections)-2, "section %q: folded", s.Title)
 			for _, g := range s.Graphs {
 				for _, series := range g.Series {
 					if len(series.Values) != len(g.At) || len(g.At) < 2 {
@@ -81,9 +78,7 @@ func TestHTML(t *testing.T) {
 		}
 	}
 	_, d := pageOf(t, evil)
-	if text := strings.Join(d.Sections[0].Findings[0].Lines, " "); !strings.Contains(text, "would have held 58.84 % of the input tokens") {
-		t.Error(text)
-	}
+	expect.Contains(t, strings.Join(d.Sections[0].Findings[0].Lines, " "), "would have held 58.84 % of the input tokens")
 }
 
 // TestRefusedHTML: a trace that a replay refuses says so first.
@@ -153,9 +148,7 @@ func TestPictures(t *testing.T) {
 			t.Errorf("an LRU cache of %v tokens: %v, want %v", at, lru.Series[0].Values[i], want)
 		}
 	}
-	if got := lru.Series[0].Values[len(lru.At)-1]; math.Abs(got-r.Cache.Infinite.Tokens) > 1e-5 {
-		t.Errorf("the largest LRU cache holds %v, one without a limit %v", got, r.Cache.Infinite.Tokens)
-	}
+	expect.Near(t, lru.Series[0].Values[len(lru.At)-1], r.Cache.Infinite.Tokens, 1e-5, "the largest LRU cache holds")
 	held, all := 0.0, 0.0
 	for step, share := range r.pictures.series[heldTitle][0].Values {
 		if rows[step] > 0 {
@@ -163,9 +156,7 @@ func TestPictures(t *testing.T) {
 			all += input[step]
 		}
 	}
-	if math.Abs(held/all-r.Cache.Infinite.Tokens) > 1e-9 {
-		t.Errorf("the steps hold %v, the whole %v", held/all, r.Cache.Infinite.Tokens)
-	}
+	expect.Near(t, held/all, r.Cache.Infinite.Tokens, 1e-9, "the steps hold")
 }
 
 // TestOutline: outlines of many values have the ranks of all.

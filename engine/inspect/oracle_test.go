@@ -196,9 +196,7 @@ func checkArrivals(t *testing.T, rows []rawRow, a *Arrivals) {
 	for _, r := range rows {
 		timeline[min(timelineBins-1, (r.ms-first)*timelineBins/(last-first))]++
 	}
-	if !slices.Equal(timeline, a.Timeline) {
-		t.Errorf("timeline %v, want %v", a.Timeline, timeline)
-	}
+	expect.List(t, timeline, a.Timeline, "timeline")
 }
 
 func total(values []float64) (sum float64) {
@@ -340,9 +338,7 @@ func TestTurnsAsReplayed(t *testing.T) {
 			followUps++
 		}
 	}
-	if followUps != s.Followups {
-		t.Errorf("%d follow-up turns here, %d in a replay", s.Followups, followUps)
-	}
+	expect.Equal(t, followUps, s.Followups, "follow-up turns here")
 }
 
 // TestConversationTrace checks numbers that were computed from the published file by other means.
@@ -374,9 +370,7 @@ func TestConversationTrace(t *testing.T) {
 	}
 	two := func(what string, got, want float64) {
 		t.Helper()
-		if math.Abs(got-want) > 0.00501 {
-			t.Errorf("%s: %.4f, want %.2f", what, got, want)
-		}
+		expect.Near(t, got, want, 0.00501, what)
 	}
 	two("mean input", r.InputTokens.Mean, 12_035.06)
 	two("mean output", r.OutputTokens.Mean, 342.62)
@@ -395,9 +389,7 @@ func TestConversationTrace(t *testing.T) {
 	page := printed(t, 100, r)
 	for _, text := range []string{"12,031", "12,035.06", "342.62", "126,195", "144,793,823", "288,500", "182,790", "1,180", "28", "3,536,999 ms", "36.64 %", "37.36 %", "38.19 %", "40.94 %",
 		"13.55 %", "28.52 %", "35.88 %", "36.35 %", "13.82 %", "29.08 %", "36.58 %", "37.07 %", "13.61 %"} {
-		if !strings.Contains(page, text) {
-			t.Errorf("the page lacks %s:\n%s", text, page)
-		}
+		expect.Contains(t, page, text, "the page lacks")
 	}
 }
 

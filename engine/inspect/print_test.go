@@ -69,9 +69,7 @@ func TestGolden(t *testing.T) {
 				must.Do(t, os.WriteFile(path, []byte(page), 0o644))
 			}
 			want := must.Have(os.ReadFile(path))(t)
-			if page != string(want) {
-				t.Errorf("%s differs:\n%s", path, page)
-			}
+			expect.Equal(t, page, string(want), "%s differs", path)
 		}
 	}
 }
@@ -110,9 +108,7 @@ func TestMalformed(t *testing.T) {
 			t.Errorf("%s:\n%s", path, page)
 		}
 		var b bytes.Buffer
-		if err := HTML(&b, []*Report{r}); err != nil {
-			t.Errorf("%s: %v", path, err)
-		}
+		expect.Equal(t, HTML(&b, []*Report{r}), nil, path)
 		if _, err := json.Marshal(r); err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -145,9 +141,7 @@ func TestAbsentIsNull(t *testing.T) {
 	}
 	page := printed(t, 80, r)
 	for _, word := range []string{"session", "block", "LRU", "type", "NaN", "mean rate"} {
-		if strings.Contains(strings.Replace(page, "tokens a block", "", 1), word) {
-			t.Errorf("the page speaks of %s:\n%s", word, page)
-		}
+		expect.Lacks(t, strings.Replace(page, "tokens a block", "", 1), word, "the page speaks:\n%s", page)
 	}
 }
 
@@ -155,9 +149,7 @@ func TestAbsentIsNull(t *testing.T) {
 func TestManyFilesInBands(t *testing.T) {
 	r := sample(t, samples+"mooncake.jsonl", Options{})
 	page := printed(t, 80, r, r, r, r, r)
-	if n := strings.Count(page, "  interarrival CV"); n != 2 {
-		t.Errorf("%d bands of five files, want 2:\n%s", n, page)
-	}
+	expect.Equal(t, strings.Count(page, "  interarrival CV"), 2, "bands of five files:\n%s", page)
 	checkWidth(t, "bands", page, 80)
 }
 
@@ -174,9 +166,7 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%+v is valid", o)
 		}
 	}
-	if err := (&Options{CacheTokens: []int64{1, 5}, MaxModelLen: 1}).Validate(); err != nil {
-		t.Error(err)
-	}
+	expect.Equal(t, (&Options{CacheTokens: []int64{1, 5}, MaxModelLen: 1}).Validate(), nil)
 }
 
 // TestDeclared: each value of quantities.txt and words.txt is one of the report or computed, and each printer exists.

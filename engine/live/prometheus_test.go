@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
@@ -68,9 +69,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is %g (%t), want %g", key, value, there, v)
 		}
 	}
-	if v := got[`fastreplay_time_to_first_token_seconds_sum{target="http://a"}`]; math.Abs(v-sum) > 1e-9 {
-		t.Errorf("the sum is %g, want %g", v, sum)
-	}
+	expect.Near(t, got[`fastreplay_time_to_first_token_seconds_sum{target="http://a"}`], sum, 1e-9, "the sum")
 }
 
 // TestDashboard: the page has every metric that the dashboard uses, and the dashboard uses every metric of the page.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
@@ -287,9 +288,7 @@ func checkWorld(t *testing.T, d *damaged, ends string, says []string) {
 		t.Errorf("%s; want %q", got, ends)
 	}
 	for _, want := range says {
-		if !strings.Contains(got, want) {
-			t.Errorf("no %q in: %s", want, got)
-		}
+		expect.Contains(t, got, want)
 	}
 	if strings.Contains(got, "\n") || len(got) > 1000 {
 		t.Errorf("more than a line: %.2000s", got)

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
@@ -233,9 +234,7 @@ func TestOtherScheme(t *testing.T) {
 	b := plain.prober(t)
 	target := b.Targets[0]
 	target.TLS, b.TLS = true, &tls.Config{}
-	if _, err := b.dial(t.Context(), firstOf(&target)); err == nil || !strings.Contains(err.Error(), "in the TLS handshake; if it speaks http, write http:// in --url") {
-		t.Errorf("https to a server that ends: %v", err)
-	}
+	expect.Refused(b.dial(t.Context(), firstOf(&target)))(t, "in the TLS handshake; if it speaks http, write http:// in --url", "https to a server that ends")
 }
 
 // TestRefusalIsOneLine: a gateway's page is a line with its title.
@@ -260,9 +259,7 @@ func TestRefusalIsOneLine(t *testing.T) {
 func TestConnectTimeoutIncludesTLS(t *testing.T) {
 	b := newHostile(t, true, nil).prober(t)
 	b.ConnectTimeout = 50 * time.Millisecond
-	if _, err := b.Models(t.Context(), &b.Targets[0]); err == nil || !strings.Contains(err.Error(), "no connection within 50.0 ms (--connect-timeout)") {
-		t.Error(err)
-	}
+	expect.Refused(b.Models(t.Context(), &b.Targets[0]))(t, "no connection within 50.0 ms (--connect-timeout)")
 }
 
 // questions are all that is asked of servers before a run.
@@ -310,9 +307,7 @@ func TestEveryQuestion(t *testing.T) {
 				told := make(chan string, 100)
 				b.Waiting = func(what string) { told <- what }
 				b.after = func(d time.Duration, f func()) func() bool {
-					if d != 2*time.Second {
-						t.Errorf("it is told of after %v", d)
-					}
+					expect.Equal(t, d, 2*time.Second, "it is told of")
 					go func() { <-h.asked; f(); cancel() }()
 					return func() bool { return false }
 				}

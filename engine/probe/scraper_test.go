@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/engine/redact"
@@ -137,9 +138,7 @@ func TestScraper(t *testing.T) {
 			if m.Target != server.URL || m.URL != server.URL+"/metrics" || i > 0 && (m.AtNS < list[i-1].AtNS || m.Phase == scrape.Before) {
 				t.Errorf("page %d: sample %d is %+v", page, i, m)
 			}
-			if strings.Contains(m.Error, "geheim") {
-				t.Errorf("an error repeats a secret: %s", m.Error)
-			}
+			expect.Lacks(t, m.Error, "geheim", "an error repeats a secret")
 		}
 	}
 	var errors []string
@@ -147,9 +146,7 @@ func TestScraper(t *testing.T) {
 		errors = append(errors, m.Error)
 	}
 	for i, want := range []string{"HTTP 500", "body size exceeds", "not Prometheus text: line 1", "has none of the names"} {
-		if !strings.Contains(errors[i], want) {
-			t.Errorf("error %d is %q, want %q", i, errors[i], want)
-		}
+		expect.Contains(t, errors[i], want, "error %d", i)
 	}
 	if m := c.of[2][5]; m.Error != "" || m.PromptTokens == nil {
 		t.Errorf("it was well again: %+v", m)
@@ -178,9 +175,7 @@ func TestScraperOfOthers(t *testing.T) {
 		c := &collected{of: map[int][]scrape.Sample{}}
 		s.Start(sched.NewMonotonic(), c.sink)
 		s.Stop() // before the first interval is over: what was before and after is there
-		if n := len(c.of[0]); n != 2 {
-			t.Errorf("%s: %d samples, want that before and that after", u, n)
-		}
+		expect.Equal(t, len(c.of[0]), 2, "%s: samples: one before, one after", u)
 	}
 	if exporter.secret.Load() > 0 {
 		t.Error("another host got the credentials")

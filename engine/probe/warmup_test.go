@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
@@ -70,9 +71,7 @@ func TestWarmUpSendsTheFirstSizesAndSharesNothing(t *testing.T) {
 		firsts[key] = true
 	}
 	for tokens, missing := range wanted {
-		if missing != 0 {
-			t.Errorf("%d prompts of %d tokens are missing", missing, tokens)
-		}
+		expect.Equal(t, missing, 0, "prompts of %d tokens are missing", tokens)
 	}
 	refuse = "no room"
 	if err := b.WarmUp(context.Background(), w, builder.Source, 4, 0, ""); err == nil || !strings.Contains(err.Error(), "warm-up request") || !strings.Contains(err.Error(), "no room") {
@@ -80,7 +79,5 @@ func TestWarmUpSendsTheFirstSizesAndSharesNothing(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := b.WarmUp(ended, w, builder.Source, 4, 0, ""); err == nil {
-		t.Error("an interrupted warm-up is no error")
-	}
+	expect.Error(t, b.WarmUp(ended, w, builder.Source, 4, 0, ""), "", "an interrupted warm-up is no error")
 }

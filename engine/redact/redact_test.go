@@ -7,6 +7,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/engine/internal/redacttest"
 )
@@ -23,9 +25,7 @@ func TestRedactor(t *testing.T) {
 			for _, secret := range []string{key, longer} {
 				said := spell(secret)
 				text := "(~ " + said + " ~)"
-				if got := r.hide(text, 1<<20); got != "(~ *** ~)" {
-					t.Fatalf("%s of %q: %q becomes %q", name, secret, text, got)
-				}
+				must.Equal(t, r.hide(text, 1<<20), "(~ *** ~)", "%s of %q: %q becomes", name, secret, text)
 				if len(key) < leastPart {
 					continue
 				}
@@ -66,9 +66,7 @@ func TestRedactorBase64(t *testing.T) {
 	key := redacttest.RandomKey(rng, 40)
 	r := NewRedactor([]http1.Header{redacttest.Bearer(key)})
 	for _, words := range []string{"max_tokens must be less than 4096", "aGVsbG8gd29ybGQsIGhvdyBhcmUgeW91", "cmpl-7f3a9b2c1d"} {
-		if got := r.hide(words, 1000); got != words {
-			t.Errorf("%q becomes %q", words, got)
-		}
+		expect.Equal(t, r.hide(words, 1000), words)
 	}
 }
 
@@ -116,9 +114,7 @@ func TestRedactorBounds(t *testing.T) {
 		}
 	}
 	for pad := MaxErrorRead - 2*len(key); pad <= MaxErrorRead; pad++ {
-		if part := redacttest.Holds(r.Line(strings.Repeat(" ", pad)+key), key); part != "" {
-			t.Fatalf("%d spaces before it: %q", pad, part)
-		}
+		must.Equal(t, redacttest.Holds(r.Line(strings.Repeat(" ", pad)+key), key), "", "%d spaces before it", pad)
 	}
 }
 
@@ -134,9 +130,7 @@ func TestRedactorNames(t *testing.T) {
 		"true": "true", "team inference": "***", "inference": "inference", "at 789abcdef!": "at ***!",
 		"/v1?key=abcd%2Fefg&verbose=1&sig=+abcdefgh": "/v1?key=***&verbose=1&sig=***", "lonely-one": "***", "": "", `\\\`: `\\\`, "%": "%", "%2": "%2",
 	} {
-		if got := r.hide(text, 1000); got != want {
-			t.Errorf("%q becomes %q, want %q", text, got, want)
-		}
+		expect.Equal(t, r.hide(text, 1000), want, "%q becomes", text)
 	}
 	var none *Redactor
 	if none.hide("abc", 2) != "ab" || none.Line(" abc ") != "abc" || none.Error(nil) != nil {

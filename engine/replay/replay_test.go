@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/replay"
 	"github.com/fastreplay/fastreplay/engine/report"
@@ -138,9 +139,7 @@ func TestNotesOfARun(t *testing.T) {
 		t.Errorf("notes %q", kept)
 	}
 	others := func(n string) bool { return !slices.Contains(kept, n) } // such as what the machine took
-	if results := slices.DeleteFunc(slices.Clone(summary.Notes), others); !slices.Equal(results, kept) {
-		t.Errorf("results keep %q, told were %q", results, kept)
-	}
+	expect.List(t, slices.DeleteFunc(slices.Clone(summary.Notes), others), kept, "results keep")
 	files, err := os.ReadDir(cfg.Output)
 	if err != nil || len(files) < 4 {
 		t.Errorf("files %v, %v", files, err)

@@ -25,9 +25,7 @@ func TestUnnamed(t *testing.T) {
 		{Config{InstanceField: []string{"a", "b"}}, silent, "no answer had the field a.b: which instance answered is unknown"},
 		{Config{InstanceHeaders: []string{"x-a"}, InstanceField: []string{"a"}}, silent, "no answer had the header x-a or the field a: which instance answered is unknown"},
 	} {
-		if got := strings.Join((&runner{cfg: &c.cfg}).unnamed(&c.s), "|"); got != c.want {
-			t.Errorf("%q, %q: %q, want %q", c.cfg.InstanceHeaders, c.cfg.InstanceField, got, c.want)
-		}
+		expect.Equal(t, strings.Join((&runner{cfg: &c.cfg}).unnamed(&c.s), "|"), c.want, "%q, %q", c.cfg.InstanceHeaders, c.cfg.InstanceField)
 	}
 }
 

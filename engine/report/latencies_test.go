@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
@@ -20,25 +22,19 @@ func TestIntervalsForPeople(t *testing.T) {
 	}
 	s.Trends = []metrics.Trend{{Quantity: "tpot", First: 9, Last: 11.7}}
 	var b strings.Builder
-	if err := Screen(&b, s, PrintOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Screen(&b, s, PrintOptions{}))
 	for _, want := range []string{
 		"95 % within  TTFT p90 [39.5 ms, 44.0 ms]\n",
 		"~10.0 ms", "~13.0 ms", "~ too few values (900): no interval   ~ values vary over the run",
 		"over time    TPOT p50 rose by 30 %\n",
 	} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("the screen lacks %q:\n%s", want, b.String())
-		}
+		expect.Contains(t, b.String(), want, "the screen lacks")
 	}
 	hints := map[string]string{}
 	for _, row := range latencyTable(s).Rows {
 		hints[row[0].Text+row[2].Text] = row[2].Hint
 	}
-	if got := hints["TTFT28.90 ms"]; got != "95 % interval ±700 µs" {
-		t.Errorf("the page says %q of TTFT p50: %q", got, hints)
-	}
+	expect.Equal(t, hints["TTFT28.90 ms"], "95 % interval ±700 µs", "the page of TTFT p50: %q", hints)
 	if got := hints["TPOT~10.00 ms"]; !strings.HasPrefix(got, "values depend on each other") {
 		t.Errorf("the page says %q of TPOT p50: %q", got, hints)
 	}

@@ -62,9 +62,7 @@ func TestWriter(t *testing.T) {
 				t.Fatal(err, w.err, w.Pending())
 			}
 			data := must.Have(os.ReadFile(name))(t)
-			if n := readBack(t, data); n != appended { // whole after each flush, not only at the end
-				t.Fatalf("compress %v: %d records on disk, want %d", compress, n, appended)
-			}
+			must.Equal(t, readBack(t, data), appended, "compress %v: records on disk", compress) // whole after each flush, not only at the end
 		}
 		for range 5 {
 			w.Append(numbered(appended))
@@ -184,9 +182,7 @@ func TestWriterWhenCuttingFails(t *testing.T) {
 		if n, err := w.Close(); n != 0 || err != nil {
 			t.Errorf("close: %d, %v", n, err)
 		}
-		if n := readBack(t, d.data); n != 50 {
-			t.Errorf("compress %v: %d records, want 50", compress, n)
-		}
+		expect.Equal(t, readBack(t, d.data), 50, "compress %v: records", compress)
 	}
 }
 
@@ -273,9 +269,7 @@ func TestWriterRemoved(t *testing.T) {
 		n, err := w.Close()
 		seen := 0
 		if _, failed := EachRecord(dir, func(r *record.Record) {
-			if r.Row != numbered(int64(seen)).Row {
-				t.Fatalf("record %d is of row %d", seen, r.Row)
-			}
+			must.Equal(t, r.Row, numbered(int64(seen)).Row, "record %d is of row", seen)
 			seen++
 		}); failed != nil || err != nil || n != 0 || seen != 10 || len(removed) != 9 {
 			t.Errorf("compress %v: %d records, %d unwritten, removed %v, %v, %v", compress, seen, n, removed, err, failed)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/codec/kvcache"
 )
 
@@ -146,7 +147,5 @@ func TestPrefixWithoutPrefixesIsEven(t *testing.T) {
 	for _, k := range ByPrefix(p, kvcache.NewFleet(p, 16, make([]int64, 3)), f, weights, 0) {
 		counts[k]++
 	}
-	if !slices.Equal(counts, []int{100, 200, 400}) {
-		t.Errorf("%v, want 100, 200 and 400", counts)
-	}
+	expect.List(t, counts, []int{100, 200, 400}, "counts")
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
 )
 
 func TestRoundRobinSpreadsOverTargetsThenAddresses(t *testing.T) {
@@ -16,13 +18,9 @@ func TestRoundRobinSpreadsOverTargetsThenAddresses(t *testing.T) {
 	}
 	want := map[Place]int{{0, 0}: 6, {1, 0}: 2, {1, 1}: 2, {1, 2}: 2}
 	for place, n := range want {
-		if counts[place] != n {
-			t.Errorf("%+v got %d requests, want %d", place, counts[place], n)
-		}
+		expect.Equal(t, counts[place], n, "%+v requests", place)
 	}
-	if len(counts) != len(want) {
-		t.Errorf("places used: %v, want %v", counts, want)
-	}
+	expect.Equal(t, len(counts), len(want), "places used: %v, and not %v", counts, want)
 }
 
 // TestRoundRobinKeepsWeights: in every stretch each target has its share, off by less than one round.
@@ -39,9 +37,7 @@ func TestRoundRobinKeepsWeights(t *testing.T) {
 			}
 		}
 	}
-	if want := []int{0, 0, 1, 0, 2, 0, 0}; !slices.Equal(order[:7], want) {
-		t.Errorf("the first round is %v, want nginx's %v", order[:7], want)
-	}
+	expect.List(t, order[:7], []int{0, 0, 1, 0, 2, 0, 0}, "the first round")
 }
 
 func TestRandomKeepsWeights(t *testing.T) {
@@ -71,9 +67,7 @@ func TestRandomKeepsWeights(t *testing.T) {
 		}
 		inTurn++
 	}
-	if chance := float64(follows) / float64(inTurn); math.Abs(chance-(1.0/36+9.0/36+4.0/36)) > 0.02 {
-		t.Errorf("a target follows itself in %v of the cases: that is no chance", chance)
-	}
+	expect.Near(t, float64(follows)/float64(inTurn), (1.0/36 + 9.0/36 + 4.0/36), 0.02, "a target follows itself of the cases: that is no chance")
 }
 
 func TestSessionsStayTogether(t *testing.T) {
@@ -121,8 +115,6 @@ func TestPairs(t *testing.T) {
 		for _, one := range c.pairs {
 			p.Add(one.name, one.address)
 		}
-		if p.OneByOne() != c.want {
-			t.Errorf("%v: one by one %t, want %t", c.pairs, p.OneByOne(), c.want)
-		}
+		expect.Equal(t, p.OneByOne(), c.want, "%v: one by one", c.pairs)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -18,9 +19,7 @@ func TestDCGMPage(t *testing.T) {
 		if err != nil || m.Engine != engine || m.GPUs != 2 || m.PowerW == nil || math.Abs(*m.PowerW-100) > 1e-9 {
 			t.Errorf("%+v, %v", m, err)
 		}
-		if (engine == "vllm") != (m.Running != nil) {
-			t.Errorf("%s: running %v", engine, m.Running)
-		}
+		expect.Equal(t, engine == "vllm", m.Running != nil, "%s: running %v", engine, m.Running)
 	}
 	if m, err := r.Read([]byte("vllm:num_requests_running 7\n")); err != nil || m.GPUs != 0 || m.PowerW != nil {
 		t.Errorf("no GPU is %+v, %v", m, err)

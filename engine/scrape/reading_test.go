@@ -12,6 +12,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -93,9 +94,7 @@ func TestPagesFollowEachOther(t *testing.T) {
 			t.Errorf("%q: %q running %s, %v; want %q, %v", c.page, got.Engine, show(got.Running), err, c.engine, c.running)
 		}
 	}
-	if got, err := r.Read([]byte("<html>")); err == nil {
-		t.Errorf("a web page: %+v", got)
-	}
+	expect.Refused(r.Read([]byte("<html>")))(t, "", "a web page")
 }
 
 // TestUseOfTheCacheBelowNothing: such a gauge counts as not reported, beside another that is.
@@ -191,9 +190,7 @@ c NaN
 			t.Errorf("line %d: %+v, want %+v", i, g, w)
 		}
 		for name, value := range w.labels {
-			if g.labels[name] != value {
-				t.Errorf("line %d: %s is %q, want %q", i, name, g.labels[name], value)
-			}
+			expect.Equal(t, g.labels[name], value, "line %d: %s", i, name)
 		}
 	}
 }
@@ -207,9 +204,7 @@ func TestLinesRefuse(t *testing.T) {
 			t.Errorf("%q: %+v, %v", page, got, err)
 		}
 	}
-	if _, err := parse("ok 1\n\n# c\nbad"); err == nil || !strings.Contains(err.Error(), `line 4 is "bad"`) {
-		t.Error(err)
-	}
+	expect.Refused(parse("ok 1\n\n# c\nbad"))(t, `line 4 is "bad"`)
 }
 
 // oracle takes a page apart by regular expressions.
@@ -272,9 +267,7 @@ func FuzzLines(f *testing.F) {
 				t.Fatalf("%q: line %d is %+v, want %+v", page, i, g, w)
 			}
 			for name, value := range w.labels {
-				if g.labels[name] != value {
-					t.Fatalf("%q: %s is %q, want %q", page, name, g.labels[name], value)
-				}
+				must.Equal(t, g.labels[name], value, "%q: %s", page, name)
 			}
 		}
 		_, _ = NewReader().Read([]byte(page))

@@ -82,12 +82,8 @@ func TestAmplifyKeepsTheLoad(t *testing.T) {
 			if out.Len() != 4*tr.Len() || a.Requests != 4*b.Requests {
 				t.Fatalf("%d requests became %d", tr.Len(), out.Len())
 			}
-			if rate := *a.RequestsPerS / *b.RequestsPerS; math.Abs(rate-4) > 0.001 {
-				t.Errorf("the rate is %v times the recorded", rate)
-			}
-			if math.Abs(*a.HitRatio-*b.HitRatio) > 0.01 {
-				t.Errorf("an ideal cache would have %v of the tokens, recorded %v", *a.HitRatio, *b.HitRatio)
-			}
+			expect.Near(t, *a.RequestsPerS / *b.RequestsPerS, 4, 0.001, "the rate times the recorded")
+			expect.Near(t, *a.HitRatio, *b.HitRatio, 0.01, "an ideal cache would of the tokens")
 			if cv := *a.GapCV / *b.GapCV; cv < 0.6 || cv > 1.7 {
 				t.Errorf("the CV of the gaps is %v times the recorded", cv)
 			}
@@ -131,9 +127,7 @@ func TestThinnedTrace(t *testing.T) {
 		}
 		for i, session := range tr.Session {
 			j := slices.Index(tr.Session, session) // its first row
-			if rows[tr.Row[i]] != rows[tr.Row[j]] {
-				t.Errorf("%s: conversation %d was torn apart", path, session)
-			}
+			expect.Equal(t, rows[tr.Row[i]], rows[tr.Row[j]], "%s: conversation %d was torn apart", path, session)
 		}
 	}
 }
@@ -182,13 +176,9 @@ func TestAmplifyHasRoom(t *testing.T) {
 		if err := c.check(tr, allowance{c.most, "all there is"}); err == nil || err.Error() != c.want {
 			t.Errorf("%d bytes allowed: %v\nwant %s", c.most, err, c.want)
 		}
-		if err := c.check(tr, allowance{c.most + c.most/2, "all there is"}); err != nil {
-			t.Error(err)
-		}
+		expect.Equal(t, c.check(tr, allowance{c.most + c.most/2, "all there is"}), nil)
 	}
-	if err := Amplify(0.5).checkHeld(tr, allowance{1, "next to nothing"}); err != nil {
-		t.Errorf("a part of the load: %v", err)
-	}
+	expect.Equal(t, Amplify(0.5).checkHeld(tr, allowance{1, "next to nothing"}), nil, "a part of the load")
 	if got, _ := amplified(t, tr, 4, 0); got.Len() != 1200 {
 		t.Errorf("%d requests", got.Len())
 	}
@@ -237,9 +227,7 @@ func TestAmplifyTakesJobsWhole(t *testing.T) {
 			copied[job]++
 			named[job] = name
 			from := slices.Index(tr.Row, out.Row[i])
-			if len(g.Of(i)) != len(all.Of(from)) {
-				t.Fatalf("%v times: request %d has %d waits, want %d", factor, i, len(g.Of(i)), len(all.Of(from)))
-			}
+			must.Equal(t, len(g.Of(i)), len(all.Of(from)), "%v times: request %d waits", factor, i)
 			for k, w := range g.Of(i) {
 				was := all.Of(from)[k]
 				if out.Row[w.On] != tr.Row[was.On] || jobs[w.On] != job || w.DelayNS != was.DelayNS || out.ArrivalNS[i]-out.ArrivalNS[w.On] != tr.ArrivalNS[from]-tr.ArrivalNS[was.On] {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/engine/probe"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -29,8 +30,6 @@ func TestLeaveToLeader(t *testing.T) {
 		o := Defaults()
 		o.Shard, o.Warmup, o.Scrape.URLs = part, 5, []string{"a"}
 		newPrepared(&o, nil)
-		if leaves := o.Warmup == 0 && o.Scrape.Mode == ScrapeOff && o.Scrape.URLs == nil; leaves != o.Follows() {
-			t.Errorf("%+v: warm-up %d, scrape %+v", part, o.Warmup, o.Scrape)
-		}
+		expect.Equal(t, o.Warmup == 0 && o.Scrape.Mode == ScrapeOff && o.Scrape.URLs == nil, o.Follows(), "%+v: warm-up %d, scrape %+v", part, o.Warmup, o.Scrape)
 	}
 }

@@ -266,9 +266,7 @@ func TestLagOne(t *testing.T) {
 // TestTrendT against least squares by the textbook, and how often independent values have a trend.
 func TestTrendT(t *testing.T) {
 	// over 0 1 2 3 the slope is 0.6, the squares of residuals sum to 0.2, and the slope's error is 0.1414
-	if got := TrendT([]float64{1, 2, 2, 3}); math.Abs(got-4.2426) > 1e-4 {
-		t.Errorf("%g, want 4.2426", got)
-	}
+	expect.Near(t, TrendT([]float64{1, 2, 2, 3}), 4.2426, 1e-4)
 	rng := rand.New(rand.NewPCG(7, 8))
 	above, grown := 0, 0
 	const draws = 20_000
@@ -293,9 +291,7 @@ func TestTrendT(t *testing.T) {
 	if up, down := TrendT([]float64{1, 2, 3}), TrendT([]float64{3, 2, 1}); up < 1e6 || down > -1e6 {
 		t.Errorf("%g and %g", up, down)
 	}
-	if got := StepsT([]float64{0, 1, 3, 4}); math.Abs(got-4) > 1e-12 { // steps 1 2 1: mean 4/3, sd 0.577, t 4
-		t.Errorf("%g, want 4", got)
-	}
+	expect.Near(t, StepsT([]float64{0, 1, 3, 4}), 4, 1e-12) // steps 1 2 1: mean 4/3, sd 0.577, t 4
 }
 
 // TestStudent95 against the density, integrated.
@@ -309,9 +305,7 @@ func TestStudent95(t *testing.T) {
 			x := (float64(i) + 0.5) * to / steps
 			sum += 2 * half * math.Pow(1+x*x/nu, -(nu+1)/2) * to / steps
 		}
-		if math.Abs(sum-0.95) > 2e-4 {
-			t.Errorf("%v degrees of freedom: %.3f holds %.5f", freedom, to, sum)
-		}
+		expect.Near(t, sum, 0.95, 2e-4, "%v degrees of freedom: %.3f holds", freedom, to)
 	}
 }
 

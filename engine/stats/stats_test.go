@@ -5,6 +5,9 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 func TestRank(t *testing.T) {
@@ -66,9 +69,7 @@ func TestEnoughSamples(t *testing.T) {
 	}{{500, 11}, {900, 64}, {950, 130}, {990, 662}, {999, 6636}} {
 		quantile := float64(c.perMille) / 1000
 		for n := range c.least + 50 {
-			if got := EnoughSamples(n, quantile); got != (n >= c.least) {
-				t.Fatalf("%d samples, quantile %v: %t", n, quantile, got)
-			}
+			must.Equal(t, EnoughSamples(n, quantile), n >= c.least, "%d samples, quantile %v", n, quantile)
 		}
 		for n := c.least - 1; n <= c.least; n++ {
 			share := func(perMille int64) *big.Float {
@@ -86,9 +87,7 @@ func TestEnoughSamples(t *testing.T) {
 				}
 				atMostOne.Add(atMostOne, p)
 			}
-			if enough := atMostOne.Cmp(share(10)) <= 0; enough != (n >= c.least) {
-				t.Errorf("%d samples, quantile %v: the exact sum says %t", n, quantile, enough)
-			}
+			expect.Equal(t, atMostOne.Cmp(share(10)) <= 0, n >= c.least, "%d samples, quantile %v: the exact sum", n, quantile)
 		}
 	}
 	chance := rand.New(rand.NewPCG(3, 4))

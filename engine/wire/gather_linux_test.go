@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/internal/gather"
 )
@@ -82,12 +83,10 @@ func TestGatherDoesNotAllocate(t *testing.T) {
 	near, far := connected(t, DialOptions{Epoll: true})
 	l := scattered(rand.New(rand.NewPCG(1, 4)), 100, 100)
 	got := make([]byte, l.Len())
-	if n := testing.AllocsPerRun(200, func() {
+	expect.Equal(t, testing.AllocsPerRun(200, func() {
 		_, _ = near.Send(l)
 		_, _ = io.ReadFull(far, got)
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	}), 0, "allocations")
 }
 
 // TestFlushOfPieces: what the kernel did not take is written later, from inside a piece on.

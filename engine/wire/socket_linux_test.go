@@ -103,9 +103,7 @@ func TestSegmentsReadAtOnceBearTheLastOnesStamp(t *testing.T) {
 	must.Have(io.ReadFull(near, b[:20]))(t)
 	first := near.in.wallNS
 	must.Have(io.ReadFull(near, b[:30]))(t)
-	if near.in.wallNS != first {
-		t.Errorf("the head of a segment is stamped %d, its tail %d", first, near.in.wallNS)
-	}
+	expect.Equal(t, near.in.wallNS, first, "the head of a segment is stamped")
 }
 
 func TestStampedReadDoesNotAllocate(t *testing.T) {

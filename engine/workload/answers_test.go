@@ -112,9 +112,7 @@ func TestAnswersAreTheNextTurns(t *testing.T) {
 			must.Do(t, json.Unmarshal([]byte(body), &b))
 			a, _ := w.AnswerOf(i)
 			for k, id := range b.Params.Answer {
-				if w.Answers.Token(&a, k) != id {
-					t.Fatalf("request %d: token %d of the answer is %d, sent %d", i, k, w.Answers.Token(&a, k), id)
-				}
+				must.Equal(t, w.Answers.Token(&a, k), id, "request %d: token %d of the answer", i, k)
 			}
 			if len(b.Prompt) != int(tr.InputTokens[i]) || len(b.Params.Answer) != int(tr.OutputTokens[i]) || b.Params.Most != len(b.Params.Answer) {
 				t.Fatalf("request %d: %d and %d tokens, most %d", i, len(b.Prompt), len(b.Params.Answer), b.Params.Most)
@@ -123,9 +121,7 @@ func TestAnswersAreTheNextTurns(t *testing.T) {
 			for to := block; to < len(b.Prompt) && cached[fmt.Sprint(b.Prompt[:to])]; to += block {
 				held = to
 			}
-			if int64(held) != expected[i] {
-				t.Fatalf("seed %d, request %d: %d tokens cached, %d expected", seed, i, held, expected[i])
-			}
+			must.Equal(t, int64(held), expected[i], "seed %d, request %d: %d tokens cached", seed, i, held)
 			text := append(slices.Clone(b.Prompt), b.Params.Answer...)
 			for to := block; to < len(text); to += block {
 				cached[fmt.Sprint(text[:to])] = true

@@ -33,9 +33,7 @@ func TestBuiltBytesAreRequests(t *testing.T) {
 		sent := m.At(i)
 		largest = max(largest, len(sent))
 		req, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(sent)))
-		if err != nil {
-			t.Fatalf("request %d: %v", i, err)
-		}
+		must.Do(t, err, "request %d", i)
 		raw, err := io.ReadAll(req.Body)
 		if err != nil || int64(len(raw)) != req.ContentLength || !bytes.HasSuffix(sent, raw) {
 			t.Fatalf("request %d: %d body bytes, Content-Length %d, %v", i, len(raw), req.ContentLength, err)
@@ -51,9 +49,7 @@ func TestBuiltBytesAreRequests(t *testing.T) {
 			Prompt    []int
 			MaxTokens int `json:"max_tokens"`
 		}
-		if err := json.Unmarshal(raw, &body); err != nil {
-			t.Fatalf("request %d: %v", i, err)
-		}
+		must.Do(t, json.Unmarshal(raw, &body), "request %d", i)
 		input := int(w.Trace.InputTokens[i])
 		if got, want := w.SurplusTokens(i), len(body.Prompt)+3-input; got != want {
 			t.Fatalf("request %d: %d tokens more than recorded, want %d", i, got, want)

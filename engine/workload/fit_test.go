@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -46,9 +47,7 @@ func TestTooLong(t *testing.T) {
 		want              []int32
 	}{{0, 100, []int32{1, 3, 5}}, {5, 100, []int32{1, 2 /* 6 + 95 */, 3, 5}}, {0, 89, []int32{0, 1, 2, 3, 4, 5, 7}}, {0, 1 << 20, nil}} {
 		w.Overhead = workload.Overhead{Head: c.overhead}
-		if got := w.TooLong(c.context, chat); !slices.Equal(got, c.want) {
-			t.Errorf("overhead %d, context %d: %v, want %v", c.overhead, c.context, got, c.want)
-		}
+		expect.List(t, w.TooLong(c.context, chat), c.want, "overhead %d, context %d", c.overhead, c.context)
 	}
 }
 

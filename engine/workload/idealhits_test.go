@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/codec/kvcache"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
 	"github.com/fastreplay/fastreplay/engine/route"
@@ -24,9 +25,7 @@ func TestIdealHitsKeepsOneCacheForEachAddress(t *testing.T) {
 		tokens := max(1, int(w.Trace.InputTokens[i])-w.Overhead.Tokens())
 		want = append(want, int64(cache.Expected(w.Trace.Blocks(i), tokens, 2, tokens+w.Overhead.Tokens())))
 	}
-	if got := w.IdealHits().Expected; !slices.Equal(got, want) {
-		t.Errorf("ideal hits %v, want %v", got, want)
-	}
+	expect.List(t, w.IdealHits().Expected, want, "ideal hits")
 }
 
 // TestIdealBounds: an assumed block size bounds the hits by those of single tokens, an unknown head by both ends.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
@@ -87,9 +88,7 @@ func TestLanesOfRepetitions(t *testing.T) {
 	twice := must.Have(made.Repeat(2))(t)
 	n := twice.Len()
 	turns := workload.FollowPolicy{Think: true, Jobs: true, Speed: 1, Assumed: sched.AssumedLatency{TTFT: time.Millisecond}}.Dependencies(twice, n)
-	if turns.Jobs() != 2*len(slices.Compact(slices.Sorted(slices.Values(made.Session)))) {
-		t.Errorf("%d jobs of conversations %v", turns.Jobs(), twice.Session)
-	}
+	expect.Equal(t, turns.Jobs(), 2*len(slices.Compact(slices.Sorted(slices.Values(made.Session)))), "jobs of conversations %v", twice.Session)
 	latest := int32(-1)
 	for i, job := range turns.Job {
 		if job > latest+1 || (i >= n/2) != (int(job) >= turns.Jobs()/2) {
@@ -97,9 +96,7 @@ func TestLanesOfRepetitions(t *testing.T) {
 		}
 		latest = max(latest, job)
 		for _, w := range turns.Of(int32(i)) {
-			if turns.Job[w.On] != job {
-				t.Errorf("request %d waits for %d of another job", i, w.On)
-			}
+			expect.Equal(t, turns.Job[w.On], job, "request %d waits for %d of another job", i, w.On)
 		}
 	}
 	if turns.NotBeforeNS != nil {

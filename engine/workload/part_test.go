@@ -12,6 +12,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
@@ -111,9 +112,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 			if seen != whole.Requests() || len(identities) != 1 || inFlight != whole.Plan.Concurrency {
 				t.Errorf("%s in %d: %d of %d requests, %d identities, %d of %d in flight", c.name, count, seen, whole.Requests(), len(identities), inFlight, whole.Plan.Concurrency)
 			}
-			if got := fingerprintOf(whole, digests); got != built.Fingerprint() {
-				t.Errorf("%s in %d: fingerprint %s, want %s", c.name, count, got, built.Fingerprint())
-			}
+			expect.Equal(t, fingerprintOf(whole, digests), built.Fingerprint(), "%s in %d: fingerprint", c.name, count)
 		}
 	}
 }
@@ -148,9 +147,7 @@ func checkWhole(t *testing.T, w *workload.Work, of, jobs []int32, costs []int64)
 		}
 		job[jobs[i]] = k
 		for _, wait := range w.Trace.Graph(w.Requests()).Of(i) {
-			if of[wait.On] != k {
-				t.Fatalf("request %d of part %d waits for one of part %d", i, k, of[wait.On])
-			}
+			must.Equal(t, of[wait.On], k, "request %d of part", i)
 		}
 		sent := int(w.Trace.InputTokens[i])
 		if !w.Made(i) {
@@ -169,9 +166,7 @@ func checkWhole(t *testing.T, w *workload.Work, of, jobs []int32, costs []int64)
 			least, most = cmp.Or(min(least, cost), cost), max(most, cost)
 		}
 	}
-	if !slices.Equal(costs, parts) {
-		t.Errorf("parts cost %d, want %d", costs, parts)
-	}
+	expect.List(t, costs, parts, "parts cost")
 	if len(whole) == len(job) && w.Plan.Dependencies == nil && len(parts) > 1 && most-least > dearest {
 		t.Errorf("parts cost %d to %d; the dearest job %d", least, most, dearest)
 	}
@@ -185,9 +180,7 @@ func checkWaits(t *testing.T, whole, part *workload.Work) {
 		for k := range got {
 			got[k].On = int32(part.Number(int(got[k].On)))
 		}
-		if len(got) != len(want) {
-			t.Fatalf("request %d waits for %v, in the whole work for %v", i, got, want)
-		}
+		must.Equal(t, len(got), len(want), "request %d waits for %v, in the whole work for %v", i, got, want)
 		for _, w := range want {
 			if !slices.Contains(got, w) {
 				t.Fatalf("request %d waits for %v, in the whole work for %v", i, got, want)

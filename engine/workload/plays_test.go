@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/internal/workloadtest"
@@ -127,9 +128,7 @@ func TestPlaysOfPools(t *testing.T) {
 			want := rowsOfPlay(recorded, p, rows[play%jobs], play)
 			for row, phase := range want {
 				key := [3]int{int(recorded.Row[row]), play / jobs}
-				if got := phases[key]; got != phase {
-					t.Fatalf("%+v: row %d of play %d is %q, want %q", p, row, play, got, phase)
-				}
+				must.Equal(t, phases[key], phase, "%+v: row %d of play %d", p, row, play)
 				delete(phases, key)
 			}
 		}
@@ -139,9 +138,7 @@ func TestPlaysOfPools(t *testing.T) {
 		number, _ := plays.Trace.JobNumbers()
 		for i, k := range number { // first plays come before all others
 			play := int(plays.Trace.Clone[i])*jobs + ofRow[plays.Trace.Row[i]]
-			if first := play < p.Lanes; first != (int(k) < min(p.Lanes, plays.Plays)) {
-				t.Fatalf("%+v: job %d of the plan, first play: %t", p, k, first)
-			}
+			must.Equal(t, play < p.Lanes, int(k) < min(p.Lanes, plays.Plays), "%+v: job %d of the plan, first play", p, k)
 		}
 	}
 }
@@ -256,18 +253,14 @@ func TestHitsOfPlays(t *testing.T) {
 			}
 			return min(int64(w.Overhead.Head+longest), total-1) / 16 * 16
 		}
-		if want := held(prompts); ideal.Expected[i] != want {
-			t.Fatalf("request %d of play %d: %d tokens expected, want %d", i, play, ideal.Expected[i], want)
-		}
+		must.Equal(t, ideal.Expected[i], held(prompts), "request %d of play %d: tokens expected", i, play)
 		if prepare := int(w.Plan.Dependencies.Prepare); i >= prepare {
 			primed += held(prompts[:prepare])
 			hits += ideal.Expected[i]
 		}
 		prompts = append(prompts, own)
 	}
-	if n := w.Plan.Dependencies.Jobs(); len(plays) != n {
-		t.Errorf("%d markers of %d plays", len(plays), n)
-	}
+	expect.Equal(t, len(plays), w.Plan.Dependencies.Jobs())
 	got, known := w.PrimedTokens(func(int) bool { return true })
 	if !known || got != primed || primed == 0 || primed >= hits {
 		t.Errorf("%d tokens primed of %d, want %d", got, hits, primed)
@@ -305,9 +298,7 @@ func TestFingerprintsOfPlays(t *testing.T) {
 		}
 		same[print] = true
 	}
-	if len(same) != 4 {
-		t.Errorf("%d different fingerprints: %v", len(same), seen)
-	}
+	expect.Equal(t, len(same), 4, "different fingerprints: %v", seen)
 }
 
 // TestBlocksOfPlaysAreHeldOnce: more plays take no more memory than what is their requests' own.
@@ -331,7 +322,5 @@ func TestSnapshotOfALongJob(t *testing.T) {
 		t.Errorf("%d primers of %d requests; want 1 of 2", plays.Primers, plays.Trace.Len())
 	}
 	pool.Recycle, pool.Lanes = true, 1_000_000_000
-	if _, err := pool.Of(read); err == nil {
-		t.Error("more lanes than memory has room for are not refused")
-	}
+	expect.Refused(pool.Of(read))(t, "", "more lanes than memory has room for are not refused")
 }

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -48,11 +49,7 @@ func TestRingNeverOverwritesWhatIsNeeded(t *testing.T) {
 
 func TestRingTooSmall(t *testing.T) {
 	m := &Requests{offsets: []int64{0, 100}, largest: 100}
-	if err := m.UseRing(leastInRing*100 - 1); err == nil {
-		t.Error("a ring for less than some of the largest")
-	}
-	if err := m.UseRing(leastInRing * 100); err != nil {
-		t.Error(err)
-	}
+	expect.Error(t, m.UseRing(leastInRing*100-1), "", "a ring for less than some of the largest")
+	expect.Equal(t, m.UseRing(leastInRing*100), nil)
 	_ = m.Free()
 }

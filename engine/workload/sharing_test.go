@@ -130,9 +130,7 @@ func TestPiecesAreWhatWholeRequestsAre(t *testing.T) {
 			}
 			most = max(most, l.Pieces())
 		}
-		if parts.Fingerprint() != whole.Fingerprint() {
-			t.Fatalf("seed %d: fingerprint %s, want %s", seed, parts.Fingerprint(), whole.Fingerprint())
-		}
+		must.Equal(t, parts.Fingerprint(), whole.Fingerprint(), "seed %d: fingerprint", seed)
 		if parts.Bytes() != whole.Bytes() || parts.Held() != parts.MappedBytes() || whole.Held() != whole.Bytes() {
 			t.Fatalf("seed %d: %d bytes in %d, whole %d in %d", seed, parts.Bytes(), parts.Held(), whole.Bytes(), whole.Held())
 		}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
@@ -56,9 +57,7 @@ func TestURLFor(t *testing.T) {
 	} {
 		target := must.Have(workload.ParseTarget(c.raw, c.own))(t)
 		target.PostTo(c.post)
-		if got := target.URLFor(c.other); got != c.want {
-			t.Errorf("%+v: %s", c, got)
-		}
+		expect.Equal(t, target.URLFor(c.other), c.want, c)
 	}
 }
 
@@ -77,9 +76,7 @@ func TestParseTargetRefuses(t *testing.T) {
 		"gpu1:0?key=secret":                 "port",
 	} {
 		_, err := workload.ParseTarget(raw, "/v1/completions")
-		if err == nil || !strings.Contains(err.Error(), why) {
-			t.Errorf("%q: error %v, want one about %q", raw, err, why)
-		}
+		expect.Error(t, err, why, raw)
 		if err != nil && strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: the error repeats the secret: %v", raw, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -125,9 +126,7 @@ func TestCountVerbatimAsksOnce(t *testing.T) {
 	}
 	must.Do(t, w.CountVerbatim(t.Context(), count, &done))
 	slices.Sort(texts)
-	if want := len(slices.Compact(texts)); int(asked.Load()) != want {
-		t.Errorf("%d asked of %d that differ", asked.Load(), want)
-	}
+	expect.Equal(t, int(asked.Load()), len(slices.Compact(texts)), "%d asked that differ", asked.Load())
 	w.Verbatim = nil
 	broken := errors.New("broken")
 	if err := w.CountVerbatim(t.Context(), func(context.Context, api.Verbatim) ([]int64, error) { return nil, broken }, &done); err != broken || w.Verbatim != nil {
@@ -167,8 +166,6 @@ func TestCountedPromptsThatAreTooLong(t *testing.T) {
 	}
 	w.LeaveOut(list, "00000000", chat, "too long")
 	for i, tokens := range kept {
-		if w.ServerTokens(i) != tokens {
-			t.Fatalf("text %d has %d tokens, want %d", i, w.ServerTokens(i), tokens)
-		}
+		must.Equal(t, w.ServerTokens(i), tokens, "text %d tokens", i)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -31,9 +32,7 @@ func TestTurnsBefore(t *testing.T) {
 				want = int32(j)
 			}
 		}
-		if before[i] != want {
-			t.Fatalf("request %d follows %d, want %d", i, before[i], want)
-		}
+		must.Equal(t, before[i], want, "request %d follows", i)
 		if want == trace.NoTurn {
 			if len(think.Of(int32(i))) > 0 {
 				t.Errorf("request %d follows nobody and waits for %v", i, think.Of(int32(i)))
@@ -41,9 +40,7 @@ func TestTurnsBefore(t *testing.T) {
 			continue
 		}
 		followUps++
-		if int(want)/300 != i/300 {
-			t.Errorf("request %d follows %d of another repetition", i, want)
-		}
+		expect.Equal(t, int(want)/300, i/300, "request %d follows %d of another repetition", i, want)
 		gap := twice.ArrivalNS[i] - twice.ArrivalNS[want] - 100e6 - int64(twice.OutputTokens[want]-1)*5e6
 		if got := think.Of(int32(i)); len(got) != 1 || got[0] != (sched.Dependency{DelayNS: (max(0, gap) + 1) / 2, On: want}) {
 			t.Errorf("request %d waits for %v, want half of %d after %d", i, got, max(0, gap), want)
@@ -91,7 +88,5 @@ func TestRecordsOfJobs(t *testing.T) {
 	}
 	none := int64(record.None)
 	want := []said{{0, "a", 3, 800e6, ""}, {1, "b", 2, none, ""}, {1, "", none, none, "1s"}, {0, "", none, none, "0"}, {0, "", none, none, "0 3s"}}
-	if !slices.Equal(got, want) {
-		t.Errorf("got  %v\nwant %v", got, want)
-	}
+	expect.List(t, got, want)
 }

@@ -2,9 +2,11 @@ package fault
 
 import (
 	"math"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 func TestParse(t *testing.T) {
@@ -18,18 +20,14 @@ func TestParse(t *testing.T) {
 		"idle-close:3s@0":   {IdleClose, 0, 3 * time.Second, 0},
 		"reset-before@1e-3": {ResetBefore, 0, 0, 0.001},
 	} {
-		if got, err := Parse(text); err != nil || got != want {
-			t.Errorf("%q: %+v, %v; want %+v", text, got, err, want)
-		}
+		expect.Equal(t, must.Have(Parse(text))(t), want, text)
 	}
 	for text, want := range map[string]string{
 		"": "unknown", "nonsense:1": "known are status:N", "status:99": "between 200 and 599", "status:x": "argument", "status@2": "between 0 and 1",
 		"status@x": "share", "status@NaN": "between 0 and 1", "reset-before:1": "no argument", "slow-bytes:-1s": "negative", "slow-bytes:5": "argument",
 		"reset-after:-1": "between 0", "split:1": "between 2",
 	} {
-		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
-		}
+		expect.Refused(Parse(text))(t, want, text)
 	}
 }
 

@@ -109,14 +109,10 @@ func TestGrowth(t *testing.T) {
 		grown := p.Grow(order)
 		for i, a := range all {
 			ids := grown.Row(i)
-			if len(ids) != len(a.prompt)/p.BlockTokens {
-				t.Fatalf("round %d, request %d: %d ids for %d tokens in blocks of %d", round, i, len(ids), len(a.prompt), p.BlockTokens)
-			}
+			must.Equal(t, len(ids), len(a.prompt)/p.BlockTokens, "round %d, request %d: ids for %d tokens in blocks of %d", round, i, len(a.prompt), p.BlockTokens)
 			for j, b := range all[:i] {
 				got, want := alike(ids, grown.Row(j)), alike(a.prompt, b.prompt)/p.BlockTokens
-				if got != want {
-					t.Fatalf("round %d, requests %d and %d: %d blocks of %d tokens in common, want %d", round, j, i, got, p.BlockTokens, want)
-				}
+				must.Equal(t, got, want, "round %d, requests %d and %d: blocks of %d tokens in common", round, j, i, p.BlockTokens)
 				shared += got
 			}
 			if seen := len(ids); seen > 0 && slices.Contains(ids[:seen-1], ids[seen-1]) {
@@ -184,16 +180,12 @@ func TestSpans(t *testing.T) {
 			}
 			joins += btoi(len(on) > 1)
 			got := links.Dependencies[i]
-			if len(got) != len(on) {
-				t.Fatalf("request %d waits for %v, want %v", i, got, on)
-			}
+			must.Equal(t, len(got), len(on), "request %d waits for %v, and not %v", i, got, on)
 			for w, d := range got {
 				if d.On != on[w] || d.DelayNS != calls[i].BeganNS-until || d.Trigger != trigger {
 					t.Fatalf("request %d waits for %+v, want %v for %v", i, got, on, time.Duration(calls[i].BeganNS-until))
 				}
-				if (d.Relation == Sequence) != (trigger == OnCompletion) {
-					t.Fatalf("request %d: %+v", i, d)
-				}
+				must.Equal(t, d.Relation == Sequence, trigger == OnCompletion, "request %d: %+v", i, d)
 			}
 		}
 	}

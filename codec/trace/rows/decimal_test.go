@@ -5,6 +5,9 @@ import (
 	"math/big"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
 )
 
 func TestParseDecimal(t *testing.T) {
@@ -33,9 +36,7 @@ func TestParseDecimal(t *testing.T) {
 		{"1e-999999999999999999999", 9, Decimal{0, false, false, true}},
 		{"0e999999999999999999999", 9, Decimal{0, false, true, true}},
 	} {
-		if got := ParseDecimal([]byte(c.in), c.shift); got != c.want {
-			t.Errorf("ParseDecimal(%s, %d) = %+v, want %+v", c.in, c.shift, got, c.want)
-		}
+		expect.Equal(t, ParseDecimal([]byte(c.in), c.shift), c.want, "ParseDecimal(%s, %d)", c.in, c.shift)
 	}
 	for _, in := range []string{"18446744073709551616", "18446744073709551615.5", "1e20", "1e999999999999999999999", "184467440737095516150"} {
 		if got := ParseDecimal([]byte(in), 0); got.fits {
@@ -57,9 +58,7 @@ func checkDecimal(t *testing.T, number string, shift int) {
 	half := new(big.Rat).Add(abs, big.NewRat(1, 2))
 	rounded := new(big.Int).Quo(half.Num(), half.Denom())
 	got := ParseDecimal([]byte(number), shift)
-	if got.fits != rounded.IsUint64() {
-		t.Fatalf("%s e%d: fits %v, want %v", number, shift, got.fits, rounded.IsUint64())
-	}
+	must.Equal(t, got.fits, rounded.IsUint64(), "%s e%d: fits", number, shift)
 	if got.fits && (got.abs != rounded.Uint64() || got.negative != negative || got.exact != abs.IsInt()) {
 		t.Fatalf("%s e%d: got %+v, want %v negative %v exact %v", number, shift, got, rounded, negative, abs.IsInt())
 	}
@@ -96,11 +95,7 @@ func TestAppendDecimal(t *testing.T) {
 		{9223372036854775807, 9, "9223372036.854775807"}, {10500000, 6, "10.5"}, {1000000000, 9, "1"},
 	} {
 		got := string(AppendDecimal(nil, c.ns, c.places))
-		if got != c.want {
-			t.Errorf("AppendDecimal(%d, %d) = %s, want %s", c.ns, c.places, got, c.want)
-		}
-		if back := ParseDecimal([]byte(got), c.places); back != (Decimal{uint64(c.ns), false, true, true}) {
-			t.Errorf("%s reads back as %+v, want %d", got, back, c.ns)
-		}
+		expect.Equal(t, got, c.want, "AppendDecimal(%d, %d)", c.ns, c.places)
+		expect.Equal(t, ParseDecimal([]byte(got), c.places), Decimal{uint64(c.ns), false, true, true}, "%s reads back as %d", got, c.ns)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 )
 
@@ -35,9 +36,7 @@ func TestShapeIsUsed(t *testing.T) {
 		p := NewReader(&Layout{Names: UsualNames()}, time.Second)
 		must.Have(p.Parse([]byte(usual)))(t)
 		p.empty()
-		if same := p.sameShape([]byte(c.row)); same != c.same {
-			t.Errorf("%s: the same shape: %v, want %v", c.row, same, c.same)
-		}
+		expect.Equal(t, p.sameShape([]byte(c.row)), c.same, "%s: the same shape", c.row)
 	}
 }
 
@@ -92,9 +91,7 @@ func FuzzCSV(f *testing.F) {
 		var quoted []byte
 		cells, err := splitCSV(nil, &quoted, line)
 		if want, sure := oracleCells(line); sure {
-			if err != nil {
-				t.Fatalf("%q: %v, but encoding/csv reads %q", line, err, want)
-			}
+			must.Do(t, err, "%q: encoding/csv reads %q", line, want)
 			if !sameCells(cells, want) {
 				t.Fatalf("%q: got %q, want %q", line, cells, want)
 			}
