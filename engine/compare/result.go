@@ -53,7 +53,7 @@ const (
 	Unknown = "unknown"
 )
 
-// Metric is one number of both sides. Its name is that of verdict.Quantities, such as ttft.p95, or, as ttft.paired, has
+// Metric is one number of both sides. Its name is that of --require, such as ttft.p95, or, as ttft.paired, has
 // the median of the ratios of pairs, B to A.
 type Metric struct {
 	Name   string   `json:"name"`   // such as ttft.p95
