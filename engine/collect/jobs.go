@@ -160,7 +160,8 @@ func partsBy(b *breakdown, over, longest bool) []metrics.Part {
 	}
 	if longest {
 		slices.SortStableFunc(all.Parts, func(x, y metrics.Part) int {
-			return cmp.Compare(b.parts[y.Name].latencies[metrics.E2E].SumNS(), b.parts[x.Name].latencies[metrics.E2E].SumNS())
+			inAll := func(p metrics.Part) int64 { return b.parts[p.Name].latencies[metrics.E2E].SumNS() }
+			return cmp.Compare(inAll(y), inAll(x))
 		})
 		all.Parts = all.Parts[:min(len(all.Parts), mostListed)]
 	}

@@ -27,7 +27,9 @@ type Interval struct {
 
 // Of is the interval of a percentile that has one.
 func (i *Interval) Of(perMille int64) **[2]float64 {
-	return map[int64]**[2]float64{500: &i.P50, 750: &i.P75, 900: &i.P90, 950: &i.P95, 990: &i.P99, 999: &i.P999}[perMille]
+	return map[int64]**[2]float64{
+		500: &i.P50, 750: &i.P75, 900: &i.P90, 950: &i.P95, 990: &i.P99, 999: &i.P999,
+	}[perMille]
 }
 
 // Interval returns what is known of a percentile of a latency, in ms; nil if no interval can be said. sought is false

@@ -234,7 +234,8 @@ func sendingCauses(s *metrics.Summary) (causes []cause) {
 	}
 	if c := &s.Connections; float64(c.NotReady) > most {
 		causes = append(causes, cause{
-			format.Requests(c.NotReady) + " found no open connection", "longest wait " + format.Duration(c.MaxWaitMS*1e6, 3),
+			format.Requests(c.NotReady) + " found no open connection",
+			"longest wait " + format.Duration(c.MaxWaitMS*1e6, 3),
 			"check whether the server accepts slowly, or the descriptor limit is low (ulimit -n)",
 		})
 	}

@@ -34,7 +34,8 @@ const (
 func quantities() (all []quantity) {
 	for _, l := range metrics.LatenciesIn[metrics.RunLatencies]() {
 		for j, percentile := range fieldsOf[float64](reflect.TypeFor[stats.Percentiles]()) {
-			all = append(all, quantity{metrics.Latencies()[l].Key + "." + percentile, inMS, func(s *metrics.Summary) *float64 {
+			name := metrics.Latencies()[l].Key + "." + percentile
+			all = append(all, quantity{name, inMS, func(s *metrics.Summary) *float64 {
 				values, unitNS := s.Latency(l)
 				if values == nil {
 					return nil
