@@ -231,7 +231,7 @@ func TestSummaryKeepsWhatItIsGiven(t *testing.T) {
 	}
 	info := metrics.Summary{
 		Requests: metrics.Requests{Planned: 4, Unwritten: 2}, Limits: metrics.Limits{MaxDriftNS: 1e6, MaxReceiveLagNS: 2e6, MaxErrorRate: new(0.5), AllowWarm: true},
-		Run:         metrics.Run{Scale: 3, AnsweredS: 30e-9, Version: "v", Targets: []string{"x"}, Host: metrics.Host{CPUs: 8}},
+		Run:         metrics.Run{Scale: 3, Version: "v", Targets: []string{"x"}, Host: metrics.Host{CPUs: 8}},
 		Workload:    metrics.Workload{Trace: "t", Rows: 5, Fingerprint: "sha256:00"},
 		Connections: metrics.Connections{Dialled: 9, ClosedIdle: 1}, Writes: metrics.Writes{Whole: 3, Partial: 1},
 		Client: metrics.Client{Senders: 1, WireBytes: 77}, Verdict: metrics.Verdict{Reasons: []metrics.Reason{{Code: "further", Grade: metrics.Invalid, What: "a reason"}}},

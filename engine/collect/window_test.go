@@ -2,16 +2,13 @@ package collect
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
-	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/scrape"
 )
 
 // windowed is the summary of a window of requests that end at runS.
@@ -150,24 +147,5 @@ func TestInterruptOutsideAWindow(t *testing.T) {
 		if has := slices.ContainsFunc(got.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == "interrupted" }); has != want {
 			t.Errorf("from %g s: interrupted %v, want %v: %v", fromS, has, want, got.Verdict.Reasons)
 		}
-	}
-}
-
-// TestCostAndEnergy: 3600 an hour is 1 a second, and 500 W are 500 J a second.
-func TestCostAndEnergy(t *testing.T) {
-	s := metrics.Summary{Run: metrics.Run{DurationS: 20}, Throughput: metrics.Throughput{RequestsPerS: 4, InputTokensPerS: 2000, OutputTokensPerS: 500}}
-	s.SetEnergy()
-	if s.Energy != nil {
-		t.Errorf("energy %+v of no server", s.Energy)
-	}
-	s.Servers = &metrics.Servers{Servers: scrape.Servers{All: scrape.Server{PowerW: &scrape.Gauge{Mean: 500}}}}
-	s.Price(3600)
-	s.SetEnergy()
-	text := func(v any) string { b, _ := json.Marshal(v); return string(b) }
-	expect.Equal(t, text(s.Cost), `{"price_per_hour":3600,"total":20,"per_1m_input_tokens":500,"per_1m_output_tokens":2000,"per_1m_tokens":400,"per_request":0.25}`, "cost")
-	expect.Equal(t, text(s.Energy), `{"joules":10000,"j_per_token":0.2,"j_per_output_token":1,"j_per_request":125}`, "energy")
-	s.Throughput = metrics.Throughput{}
-	if s.Price(1); s.Cost.PerRequest != nil || s.Cost.PerMTokens != nil {
-		t.Errorf("nothing came, and cost %s", fmt.Sprint(text(s.Cost)))
 	}
 }

@@ -15,7 +15,7 @@ import (
 // hand, and knows no tags. Of a distribution no machine can say anything: it is that of the machine with the largest
 // p99.
 var oneMachine = map[string]string{
-	"run.duration_s": "largest", "run.answered_s": "largest", "run.partial": "any", "run.sender_died": "same", "run.primer_failed": "same", "run.cut": "any",
+	"run.duration_s": "largest", "run.partial": "any", "run.sender_died": "same", "run.primer_failed": "same", "run.cut": "any",
 	"idle_cuts.system": "total", "idle_cuts.system_s": "total", "idle_cuts.trees": "total", "idle_cuts.trees_s": "total",
 	"requests.early": "total", "requests.unwritten": "total", "tokens.prompt_mismatches": "total", "tokens.over_long": "total",
 	"prefix_cache.above_ideal_tokens": "total", "prefix_cache.above_ideal_requests": "total", "prefix_cache.overtaken_tokens": "total",

@@ -60,7 +60,7 @@ func TestParseSLOErrors(t *testing.T) {
 		"ttft:5 ttft:6":        `"ttft:6": ttft has a bound already`,
 		"e2e:5,e2el:5":         `"e2el:5": e2e has a bound already`,
 		"itl:5":                "itl has many values in one request; bound their mean with tpot, which AIPerf calls inter_token_latency",
-		"throughput:5":         `"throughput" is no latency of a request; there are ttft, ttft_planned, ttfo, ttfo_planned, tpot, e2e, e2e_planned (and, as others call them, time_to_first_token, time_to_first_output_token, inter_token_latency, e2el, request_latency)`,
+		"throughput:5":         `"throughput" is no latency of a request; there are ttft, ttft_planned, ttfo, ttfo_planned, tpot, ntpot, e2e, e2e_planned (and, as others call them, time_to_first_token, time_to_first_output_token, inter_token_latency, normalized_time_per_output_token, e2el, request_latency)`,
 		":5":                   `"" is no latency of a request`,
 		"TTFT:5":               `"TTFT" is no latency`,
 		"ttft:5 tpot=7 e2e:10": `"tpot=7" has no colon`,

@@ -16,7 +16,6 @@ func measuredRun() *metrics.Summary {
 	}
 	s := sound()
 	s.TTFTMS, s.TPOTMS, s.ITLMS, s.E2EMS = values(100), values(200), values(300), values(400)
-	s.Run.AnsweredS = 7.7
 	s.TTFTPlannedMS, s.E2EPlannedMS, s.DriftUS = values(500), values(600), values(700)
 	s.WireDriftUS, s.UploadMS, s.NTPOTMS = values(800), values(1000), values(1300)
 	s.TTFOMS, s.TTFOPlannedMS = values(1100), values(1200)
