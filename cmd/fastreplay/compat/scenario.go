@@ -93,8 +93,8 @@ func (l *Line) agentX() error {
 		}
 	}
 	if mode := l.text("sessions"); given("sessions") && !strings.HasPrefix(mode, "lanes=") {
-		return fmt.Errorf("--scenario %s: its lanes wait for answers, so it has no --sessions %s; the same jobs whatever "+
-			"servers do: fastreplay FILE --url URL --sessions strict --idle-cap 300s --duration 1h", agentX, mode)
+		return fmt.Errorf("--scenario %s: its lanes wait for answers, so it has no --sessions %s; the same jobs "+
+			"whatever servers do: fastreplay FILE --url URL --sessions strict --idle-cap 300s --duration 1h", agentX, mode)
 	}
 	if err := l.checkAgentX(); err != nil {
 		return err
@@ -155,8 +155,8 @@ func (l *Line) OtherJobs(jobs int) []string {
 	if l.last("scenario") != agentX || jobs == agentXJobs {
 		return nil
 	}
-	return []string{fmt.Sprintf("--scenario %s: its data set has %d jobs, this trace %d: the harness takes no other, and "+
-		"numbers compare only with those of the same trace", agentX, agentXJobs, jobs)}
+	return []string{fmt.Sprintf("--scenario %s: its data set has %d jobs, this trace %d: the harness takes no other, "+
+		"and numbers compare only with those of the same trace", agentX, agentXJobs, jobs)}
 }
 
 // endsEarly reports whether extra inputs let answers end before their length.
