@@ -94,7 +94,8 @@ func (l *Line) agentX() error {
 	}
 	if mode := l.text("sessions"); given("sessions") && !strings.HasPrefix(mode, "lanes=") {
 		return fmt.Errorf("--scenario %s: its lanes wait for answers, so it has no --sessions %s; the same jobs "+
-			"whatever servers do: fastreplay FILE --url URL --sessions strict --idle-cap 300s --duration 1h", agentX, mode)
+			"whatever servers do: fastreplay FILE --url URL --sessions strict --idle-cap 300s --duration 1h",
+			agentX, mode)
 	}
 	if err := l.checkAgentX(); err != nil {
 		return err
