@@ -18,6 +18,9 @@ type FollowPolicy struct {
 	// The first Prepare requests prepare caches, without delays. Of these the first Primers leave at their own
 	// instants. Others wait for all of them, and with instants that count from then on.
 	Primers, Prepare int
+	// The first Begun jobs begin with the run, or at the end of its preparation: instants of all of them count from the
+	// first request that is measured.
+	Begun int
 }
 
 // Dependencies returns what a trace's first n requests wait for, as its graph has it. A delay that the trace does not
@@ -156,7 +159,9 @@ func (p FollowPolicy) bounds(t *trace.Trace, follow *sched.Dependencies) []int64
 		if p.Jobs {
 			first, known := begins[follow.Job[i]]
 			if !known {
-				first = t.ArrivalNS[max(i, p.Prepare)]
+				if first = t.ArrivalNS[i]; int(follow.Job[i]) < p.Begun {
+					first = t.ArrivalNS[p.Prepare]
+				}
 				begins[follow.Job[i]] = first
 			}
 			begin = first

@@ -58,6 +58,7 @@ func TestPlaysByHand(t *testing.T) {
 	plays := must.Have(p.Of(recorded))(t)
 	p.Follow.Primers = plays.Primers
 	p.Follow.Prepare = plays.Prepare
+	p.Follow.Begun = p.Lanes
 	follow := p.Follow.Dependencies(plays.Trace, plays.Trace.Len())
 	var got []string // of the first play
 	for i := range plays.Trace.Len() {
@@ -196,6 +197,7 @@ func workOfPlays(t *testing.T, seconds float64) (*workload.Work, *workload.Reque
 	plays := must.Have(p.Of(recorded))(t)
 	p.Follow.Primers = plays.Primers
 	p.Follow.Prepare = plays.Prepare
+	p.Follow.Begun = p.Lanes
 	n := plays.Trace.Len()
 	plan := must.Have(sched.Closed(n, 4, 0))(t)
 	plan.Dependencies = p.Follow.Dependencies(plays.Trace, n)
@@ -323,4 +325,24 @@ func TestSnapshotOfALongJob(t *testing.T) {
 	}
 	pool.Recycle, pool.Lanes = true, 1_000_000_000
 	expect.Refused(pool.Of(read))(t, "", "more lanes than memory has room for are not refused")
+}
+
+// TestLanesThatPrepareNothingKeepTheirDistance: all lanes are at their snapshots together, also those that have nothing to
+// prepare. One is 8 s, at 20 times the speed 400 ms, before its request, which is another agent's; the other at its only request.
+func TestLanesThatPrepareNothingKeepTheirDistance(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "jobs.jsonl")
+	must.Do(t, os.WriteFile(path, []byte(`{"id":"two","block_size":8,"hash_id_scope":"local","requests":[`+
+		`{"t":0,"type":"n","in":16,"out":2,"hash_ids":[1,2],"api_time":1},`+
+		`{"t":10,"type":"subagent","agent_id":"a","requests":[{"t":0,"type":"n","in":16,"out":2,"hash_ids":[3,4],"api_time":1}]}]}
+{"id":"one","block_size":8,"hash_id_scope":"local","requests":[{"t":0,"type":"n","in":16,"out":2,"hash_ids":[5,6],"api_time":1}]}
+`), 0o600))
+	recorded := must.Have(trace.OpenAll([]string{path}, trace.Options{}))(t)
+	p := pool(2, 1, 20)
+	p.Snapshot = &workload.Snapshot{From: 0.2, To: 0.2}
+	plays := must.Have(p.Of(recorded))(t)
+	p.Follow.Begun = p.Lanes
+	follow := p.Follow.Dependencies(plays.Trace, plays.Trace.Len())
+	if want := []int64{0, 4e8}; plays.Prepare != 0 || !slices.Equal(follow.NotBeforeNS, want) {
+		t.Errorf("%d prepare; not before %v, want %v", plays.Prepare, follow.NotBeforeNS, want)
+	}
 }
