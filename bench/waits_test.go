@@ -140,6 +140,24 @@ func violations(t *testing.T, all []waiting, logs map[string][]served) (early, a
 	return early, atOnce
 }
 
+// dispatchedEarly counts, by the client's records, the requests that it began to write before the sending that they wait
+// for, and the delay.
+func dispatchedEarly(all []waiting, lines []line) (early int) {
+	sent := map[[2]int]int64{}
+	for _, l := range lines {
+		w := all[l.Row]
+		sent[[2]int{w.job, w.number}] = l.Sent
+	}
+	for _, w := range all {
+		if slices.ContainsFunc(w.waits, func(d wait) bool {
+			return d.dispatch && sent[[2]int{w.job, w.number}] < sent[[2]int{w.job, d.on}]+int64(d.delayMS)*1e6/faster
+		}) {
+			early++
+		}
+	}
+	return early
+}
+
 // TestNoRequestBeforeWhatItDependsOn: of 1,000 random graphs none is replayed in a wrong order, says the server's log.
 // The same graphs at their recorded instants, which are too early for this server, show that the check finds what is
 // wrong.
@@ -169,6 +187,7 @@ func TestNoRequestBeforeWhatItDependsOn(t *testing.T) {
 				logs := m.stop(t)
 				r.only(t, "ok")
 				early, atOnce := violations(t, checked, logs)
+				early += dispatchedEarly(checked, r.lines)
 				if turns := r.summary.Turns; turns == nil || turns.Sessions != mode || turns.FollowUps == 0 || (turns.Overtaking > 0) != (mode == "strict") {
 					t.Errorf("turns %+v", turns)
 				}
