@@ -338,9 +338,9 @@ func (q *queue) sent(i int32, sentNS int64) (leaving []release) {
 	return q.trigger(nil, i, sentNS+q.idle.cutNS, true)
 }
 
-// ended notes that request i has ended, at endNS, and adds to leaving the requests that this releases. Those that waited
-// for its sending no longer wait either. If it was the last one that prepares, the caller passes the barrier. A request
-// that ended earlier may be noted later.
+// ended notes that request i has ended, at endNS, and adds to leaving the requests that this releases. Those that
+// waited for its sending no longer wait either. If it was the last one that prepares, the caller passes the barrier. A
+// request that ended earlier may be noted later.
 func (q *queue) ended(leaving []release, i int32, endNS int64) (all []release, prepared bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

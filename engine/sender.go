@@ -93,8 +93,8 @@ func (r *Run) runSender(i int, placed chan<- threadPlacement, start <-chan bool)
 	r.skip(untaken)
 }
 
-// send sends request i now, or soon if no connection is ready; it was released for plannedNS. This is the hot path. Only
-// send sets planned_ns.
+// send sends request i now, or soon if no connection is ready; it was released for plannedNS. This is the hot path.
+// Only send sets planned_ns.
 func (r *Run) send(i int32, plannedNS int64) {
 	r.records[i].PlannedNS = plannedNS
 	p := r.choosePool(i)

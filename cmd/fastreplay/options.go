@@ -159,8 +159,8 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 		"keep `N` requests in flight (closed loop); with --scale or a rate, at most N")
 	addSeconds(f, &o.Pacing.Duration, "duration", "d", 0, "release nothing after this much wall time")
 	f.StringVar(&o.Limits.Until, "until", "",
-		"end the run once a percentile is known: `GOAL` such as \"ttft.p99±5%\" or \"ttft.p99+-5%\"; with --duration a "+
-			"trace that ends sooner begins again, with other content")
+		"end the run once a percentile is known: `GOAL` such as \"ttft.p99±5%\" or \"ttft.p99+-5%\"; "+
+			"with --duration a trace that ends sooner begins again, with other content")
 	addSeconds(f, &o.Grace, "grace", "", o.Grace,
 		"how long requests in flight may last after an interrupt and, if it is given, after --duration, which else "+
 			"waits for all")

@@ -160,8 +160,8 @@ func partsBy(b *breakdown, over, longest bool) []metrics.Part {
 	}
 	if longest {
 		slices.SortStableFunc(all.Parts, func(x, y metrics.Part) int {
-			inAll := func(p metrics.Part) int64 { return b.parts[p.Name].latencies[metrics.E2E].SumNS() }
-			return cmp.Compare(inAll(y), inAll(x))
+			sumNS := func(p metrics.Part) int64 { return b.parts[p.Name].latencies[metrics.E2E].SumNS() }
+			return cmp.Compare(sumNS(y), sumNS(x))
 		})
 		all.Parts = all.Parts[:min(len(all.Parts), mostListed)]
 	}

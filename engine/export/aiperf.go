@@ -154,7 +154,9 @@ func okMetrics() []metric {
 		inMS("decode_duration", decodeNS),
 		inMS("inter_token_latency", func(r *record.Record) float64 { return perTokenNS(r, decodeNS(r)) }),
 		inMS("full_decode_duration", fullDecodeNS),
-		inMS("full_response_inter_token_latency", func(r *record.Record) float64 { return perTokenNS(r, fullDecodeNS(r)) }),
+		inMS("full_response_inter_token_latency", func(r *record.Record) float64 {
+			return perTokenNS(r, fullDecodeNS(r))
+		}),
 		{"output_token_throughput_per_user", "tokens/sec/user",
 			func(r *record.Record) float64 { return 1e9 / perTokenNS(r, decodeNS(r)) }},
 		{"full_response_output_token_throughput_per_user", "tokens/sec/user",

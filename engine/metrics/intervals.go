@@ -28,7 +28,12 @@ type Interval struct {
 // Of is the interval of a percentile that has one.
 func (i *Interval) Of(perMille int64) **[2]float64 {
 	return map[int64]**[2]float64{
-		500: &i.P50, 750: &i.P75, 900: &i.P90, 950: &i.P95, 990: &i.P99, 999: &i.P999,
+		500: &i.P50,
+		750: &i.P75,
+		900: &i.P90,
+		950: &i.P95,
+		990: &i.P99,
+		999: &i.P999,
 	}[perMille]
 }
 

@@ -264,8 +264,8 @@ func eachToken(r *record.Record) (less, more int64) {
 	return max(0, r.LastSlackNS) / tokens, max(0, r.FirstSlackNS) / tokens
 }
 
-// PerOutputToken is the share of so many ns that each output token has, rounded to the nearest; record.None without
-// any.
+// PerOutputToken is the share of so many ns that each output token has, rounded to the nearest. It is record.None
+// without any.
 func PerOutputToken(ns, tokens int64) int64 {
 	if ns == record.None || tokens < 1 {
 		return record.None

@@ -14,9 +14,9 @@ func (r *runner) watchEnd() {
 	}
 	r.loss, _ = collect.ParseLoss(r.cfg.Limits.AbortIf, int64(planned))
 	if r.loss != nil && r.cfg.Sessions.Recycle {
-		r.note("abort_recycle", "--abort-if %s: the run counts as lost only if it is whatever all %s do that servers a "+
-			"hundred times as fast would get, so it may end late or not at all", r.loss.Text,
-			format.Many(planned, "planned request"))
+		r.note("abort_recycle", "--abort-if %s: its plan has all %s that servers a hundred times as fast would "+
+			"get, and the run counts as lost only whatever these do, so it may end late or not at all",
+			r.loss.Text, format.Many(planned, "request"))
 	}
 }
 

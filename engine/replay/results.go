@@ -259,7 +259,10 @@ func (r *runner) info(found engine.Result) metrics.Summary {
 		Amplify:     r.load.Facts.Amplify,
 		Limits:      r.cfg.Limits,
 		Notes: slices.Concat(
-			metrics.Texts(r.notes.Kept), r.leftOutNotes(found.LeftOut, found.Run.Partial), r.playNotes(found), r.idleNotes(found),
+			metrics.Texts(r.notes.Kept),
+			r.leftOutNotes(found.LeftOut, found.Run.Partial),
+			r.playNotes(found),
+			r.idleNotes(found),
 			placementNotes(found.Placement),
 		),
 	}

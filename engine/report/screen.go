@@ -492,7 +492,8 @@ func (p *screen) steady() {
 		"within {window.band_share percent} of the median {window.in_flight_median three}")
 	p.values(first, 2, "cost", "{cost.per_1m_output_tokens three} per 1M output tok | "+
 		"{cost.per_1m_input_tokens three} input | {cost.per_1m_tokens three} both | "+
-		"{cost.per_request three} a request | {cost.per_job three} a job | {cost.price_per_hour plain} an hour for all servers")
+		"{cost.per_request three} a request | {cost.per_job three} a job | "+
+		"{cost.price_per_hour plain} an hour for all servers")
 	if p.Energy != nil {
 		p.values(first, 1, "energy", "{energy.j_per_token three} J/token | "+
 			"{energy.j_per_output_token three} J/output token | {energy.j_per_request three} J/request | "+

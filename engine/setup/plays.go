@@ -122,8 +122,8 @@ func (p *Prepared) describePlays() {
 		primers := int(p.Plan.Dependencies.Primers)
 		prepare := int(p.Plan.Dependencies.Prepare)
 		p.line(
-			"       lanes begin at %s to %s of their first jobs; before that %s and %s, of one token each, about %s if "+
-				"a server takes %v for each (--assume-latency)",
+			"       lanes begin at %s to %s of their first jobs; before that %s and %s, of one token each, about %s "+
+				"if a server takes %v for each (--assume-latency)",
 			format.Percent(c.From), format.Percent(c.To), format.Many(primers, "primer"),
 			format.Many(prepare-primers, "warm-up request"), format.Span(p.preparationS()),
 			time.Duration(p.o.Assumed.LastNS(1)),

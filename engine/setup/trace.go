@@ -191,7 +191,8 @@ func (p *Prepared) goOn(t *trace.Trace) (*trace.Trace, error) {
 	p.note("until_passes",
 		"--until: where the trace ends it begins again with other content, up to %d times in all", p.passes)
 	if most < passes {
-		p.note("passes_short", "--until: there is memory for %d of %d passes that --duration has time for", most, passes)
+		p.note("passes_short", "--until: there is memory for %d of %d passes that --duration has time for",
+			most, passes)
 	}
 	p.Played = true // never begun passes have fingerprints, too
 	return t.Passes(p.passes)
