@@ -4,16 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/fastreplay/fastreplay/bench/must"
 )
-
-// parsed are the SLOs of a list.
-func parsed(t testing.TB, lists ...string) []SLO {
-	t.Helper()
-	slos := must.Have(ParseSLOs(lists...))(t)
-	return slos
-}
 
 func TestParseSLOs(t *testing.T) {
 	for _, tt := range []struct {
