@@ -220,7 +220,7 @@ func (o *options) completeLimits() (err error) {
 	if o.isSet("max-error-rate") {
 		o.Limits.MaxErrorRate = &o.maxErrorRate
 	}
-	o.Limits.MaxDriftNS, o.Limits.MaxReceiveLagNS = metrics.AsMS(o.maxDrift), metrics.AsMS(o.maxLag)
+	o.Limits.MaxDriftNS, o.Limits.MaxReceiveLagNS = metrics.MSInJSON(o.maxDrift), metrics.MSInJSON(o.maxLag)
 	o.Limits.ForcedOutput, o.Limits.Require = !o.NoForceOutput, o.require
 	for _, end := range []struct{ flag, text string }{{"until", o.Limits.Until}, {"abort-if", o.Limits.AbortIf}} {
 		if err := checkNotEmpty(end.flag, end.text); o.isSet(end.flag) && err != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"os"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/valyala/fasthttp"
 
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -234,6 +236,27 @@ func (w *watcher) Begun(r *replay.Running) (end func()) {
 		v.quit = func() { w.interrupts.interrupt(true) }
 	}
 	return w.watch(v)
+}
+
+// serveMetrics serves the page of metrics on l until it is closed.
+func serveMetrics(l net.Listener, page func() []byte) {
+	server := &fasthttp.Server{
+		Name:            "fastreplay",
+		ReadTimeout:     10 * time.Second,
+		WriteTimeout:    10 * time.Second,
+		Concurrency:     16, // connections
+		CloseOnShutdown: true,
+		Logger:          log.New(io.Discard, "", 0), // what its clients do wrong
+		Handler: func(c *fasthttp.RequestCtx) {
+			if path := string(c.Path()); path != "/metrics" && path != "/" {
+				c.Error("the metrics are at /metrics\n", fasthttp.StatusNotFound)
+				return
+			}
+			c.SetContentType("text/plain; version=0.0.4; charset=utf-8")
+			c.SetBody(page())
+		},
+	}
+	_ = server.Serve(l) // until it is closed
 }
 
 // Record implements replay.Observer.

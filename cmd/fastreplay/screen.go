@@ -2,9 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"log"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -13,7 +10,6 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-	"github.com/valyala/fasthttp"
 	"golang.org/x/sys/unix"
 )
 
@@ -186,25 +182,4 @@ func (t *terminal) Work(what string, total int64, print func(int64) string) (don
 		return text
 	}
 	return done, t.watch(view{line: line, screen: func(int, int) string { return line() }})
-}
-
-// serveMetrics serves the page of metrics on l until it is closed.
-func serveMetrics(l net.Listener, page func() []byte) {
-	server := &fasthttp.Server{
-		Name:            "fastreplay",
-		ReadTimeout:     10 * time.Second,
-		WriteTimeout:    10 * time.Second,
-		Concurrency:     16, // connections
-		CloseOnShutdown: true,
-		Logger:          log.New(io.Discard, "", 0), // what its clients do wrong
-		Handler: func(c *fasthttp.RequestCtx) {
-			if path := string(c.Path()); path != "/metrics" && path != "/" {
-				c.Error("the metrics are at /metrics\n", fasthttp.StatusNotFound)
-				return
-			}
-			c.SetContentType("text/plain; version=0.0.4; charset=utf-8")
-			c.SetBody(page())
-		},
-	}
-	_ = server.Serve(l) // until it is closed
 }

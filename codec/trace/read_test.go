@@ -159,7 +159,11 @@ func TestOpenErrors(t *testing.T) {
 	if _, err := Open("testdata/no-such-file", Options{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
 	}
-	if _, err := Open("testdata", Options{}); err == nil || !strings.HasPrefix(err.Error(), "testdata/azure-column-twice.csv:1: ") {
+	dir := t.TempDir()
+	for _, name := range []string{"b.csv", "a.csv"} {
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("no,columns\n"), 0o600))
+	}
+	if _, err := Open(dir, Options{}); err == nil || !strings.HasPrefix(err.Error(), filepath.Join(dir, "a.csv:1: ")) {
 		t.Errorf("a directory is the files in it, in order: %v", err)
 	}
 	for _, magic := range []string{"PK\x03\x04", "BZh91AY", "\xfd7zXZ\x00", "PAR1", "<!DOCTYPE html>", "<html>"} {

@@ -93,9 +93,9 @@ func (v *Verdict) Undecided() (n int) {
 // Limits is what the user accepts and demands of a run. DefaultLimits gives the usual.
 type Limits struct {
 	// most that drift p99 may be (--max-drift); absent: lateness is judged by what it changes
-	MaxDriftNS AsMS `json:"max_drift_ms,omitempty"`
+	MaxDriftNS MSInJSON `json:"max_drift_ms,omitempty"`
 	// most that the receive lag may be at p99 (--max-receive-lag); absent: late reads are judged by what they change
-	MaxReceiveLagNS AsMS `json:"max_receive_lag_ms,omitempty"`
+	MaxReceiveLagNS MSInJSON `json:"max_receive_lag_ms,omitempty"`
 	// most that the share of failed requests may be, 0 to 1 (--max-error-rate); absent: any
 	MaxErrorRate *float64 `json:"max_error_rate,omitempty"`
 	Require      []string `json:"require,omitempty"`  // what else the user wants (--require)
@@ -106,20 +106,20 @@ type Limits struct {
 	ForcedOutput bool `json:"forced_output"`
 }
 
-// AsMS is a time in ns that is a number of ms in JSON.
-type AsMS int64
+// MSInJSON is a time in ns that is a number of ms in JSON.
+type MSInJSON int64
 
 // MS is the time in ms.
-func (ns AsMS) MS() float64 { return float64(ns) / 1e6 }
+func (ns MSInJSON) MS() float64 { return float64(ns) / 1e6 }
 
 // MarshalJSON writes ms.
-func (ns AsMS) MarshalJSON() ([]byte, error) { return json.Marshal(ns.MS()) }
+func (ns MSInJSON) MarshalJSON() ([]byte, error) { return json.Marshal(ns.MS()) }
 
 // UnmarshalJSON reads ms.
-func (ns *AsMS) UnmarshalJSON(text []byte) error {
+func (ns *MSInJSON) UnmarshalJSON(text []byte) error {
 	var ms float64
 	err := json.Unmarshal(text, &ms)
-	*ns = AsMS(math.Round(ms * 1e6))
+	*ns = MSInJSON(math.Round(ms * 1e6))
 	return err
 }
 

@@ -64,7 +64,7 @@ func (p *Prepared) takePart(backend api.Backend) error {
 	if part.Leads() && p.o.Route != RouteLeastInFlight {
 		p.Shard.Routing = audit.CompareRouters(p.Work, nil)
 	}
-	p.Ideal, p.Next = p.Take(part, of, p.RunID, p.Ideal, backend)
+	p.Ideal, p.Next = p.KeepPart(part, of, p.RunID, p.Ideal, backend)
 	p.Shard.Requests = int64(p.Requests())
 	if !part.Leads() { // shard 0 has their records
 		p.LeftOut, p.fitted.LeftOut = nil, 0

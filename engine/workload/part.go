@@ -80,10 +80,10 @@ func (w *Work) Divide(count int) (of []int32, busy []int64) {
 	return of, busy
 }
 
-// Take makes w the part that a shard sends, by what Divide returned. It returns the ideal hits of the part, and the
+// KeepPart makes w the part that a shard sends, by what Divide returned. It returns the ideal hits of the part, and the
 // records of the next shard's requests, which nobody else keeps if that shard is lost. Ideal hits are those of the
 // whole work; it is called before Layout.
-func (w *Work) Take(
+func (w *Work) KeepPart(
 	p sched.Part, of []int32, runID string, ideal IdealHits, backend api.Backend,
 ) (IdealHits, []record.Record) {
 	var own []int32

@@ -82,7 +82,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 				hits := w.IdealHits()
 				identities[w.Identity(of, hits, c.name)] = true
 				p := sched.Part{Index: index, Count: count}
-				hits, next := w.Take(p, of, "run", hits, b.Backend)
+				hits, next := w.KeepPart(p, of, "run", hits, b.Backend)
 				if want := slices.DeleteFunc(slices.Clone(records), func(r record.Record) bool { return of[number(t, &r)] != int32((index+1)%count) }); !slices.Equal(next, want) {
 					t.Fatalf("%s, shard %v: the next shard's records differ", c.name, p)
 				}
