@@ -61,7 +61,7 @@ def vocabulary(most=EVERY):
     return [*map(spell, ordered), *SPECIAL], merges
 
 
-def tokenizer(most):
+def tokenizer(most=EVERY):
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
