@@ -174,14 +174,14 @@ func (p *Prepared) goOn(t *trace.Trace) (*trace.Trace, error) {
 		p.note("until_verbatim", "--until: verbatim prompts cannot get other content, so the run ends with the trace")
 		return t, nil
 	}
-	passes, err := o.passes(t)
-	if err != nil {
-		return nil, err
-	}
 	most := math.MaxInt32 / t.Len()
 	if free, err := freeAllowance(keptForRun); err == nil {
 		each := keptForRequest*int64(t.Len()) + peakPerBlock*int64(t.BlockRefs())
 		most = int(min(int64(most), free.bytes/playsShare/each))
+	}
+	passes, err := o.passes(t, most)
+	if err != nil {
+		return nil, err
 	}
 	p.passes = min(passes, most)
 	if p.passes < 2 {
@@ -191,16 +191,15 @@ func (p *Prepared) goOn(t *trace.Trace) (*trace.Trace, error) {
 	p.note("until_passes",
 		"--until: where the trace ends it begins again with other content, up to %d times in all", p.passes)
 	if most < passes {
-		p.note("passes_short", "--until: there is memory for %d of %d passes that --duration has time for",
-			most, passes)
+		p.note("passes_short", "--until: there is memory for %d passes, and --duration has time for more", most)
 	}
-	p.Played = true // never begun passes have fingerprints, too
+	p.Played = true // as with plays, to hash all bytes would take too long
 	return t.Passes(p.passes)
 }
 
-// passes is how many passes of a trace can begin before --duration is over. In a closed loop it is not known how fast
-// servers are, so it is as many as the fastest could take.
-func (o *Options) passes(t *trace.Trace) (int, error) {
+// passes is how many passes of a trace can begin before --duration is over; above most it is any such number. In a
+// closed loop it is not known how fast servers are, so it is as many as the fastest could take.
+func (o *Options) passes(t *trace.Trace, most int) (int, error) {
 	ns := float64(o.Pacing.Duration)
 	rows := t.Len()
 	switch a := o.Pacing.Arrivals; {
@@ -213,7 +212,7 @@ func (o *Options) passes(t *trace.Trace) (int, error) {
 	case a != nil:
 		for n := rows; ; n *= 2 {
 			plan, err := sched.FromArrivals(n, *a, o.Pacing.Duration)
-			if err != nil || plan.Requests < n || n > math.MaxInt32/2 {
+			if err != nil || plan.Requests < n || n > most*rows {
 				return (plan.Requests + rows - 1) / rows, err
 			}
 		}
