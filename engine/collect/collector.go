@@ -225,7 +225,7 @@ func (c *Collector) Summary(s metrics.Summary, probed Probed) *metrics.Summary {
 	if c.before.Requests() > 0 {
 		s.Preparation = &c.before
 	}
-	s.SetEnergy()
+	s.SetOfGPUs()
 	s.SetInteractivity()
 	setGoodput(&s, &all, targets)
 	counted := c.CountedHits(s.Servers)

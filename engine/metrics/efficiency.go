@@ -40,8 +40,8 @@ func (s *Summary) Price(perHour float64) {
 	}
 }
 
-// SetEnergy sets what the power and the number of the servers' GPUs tell, if they are known.
-func (s *Summary) SetEnergy() {
+// SetOfGPUs sets the throughput of one of the servers' GPUs and the energy of all, if their number and power are known.
+func (s *Summary) SetOfGPUs() {
 	if s.Servers == nil {
 		return
 	}
