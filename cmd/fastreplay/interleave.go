@@ -212,8 +212,8 @@ func (r *interleaved) prepare(ctx context.Context, round int, which string) erro
 	return nil
 }
 
-// startAhead is how far the start is from the moment when all are told of it. A second was too little on a machine
-// with a load of 30.
+// startAhead is how far the common start of two runs is from the moment when both are told of it. A second was too
+// little on a machine with a load of 30.
 const startAhead = 2 * time.Second
 
 // round makes runs that begin at the same moment, when all of them are ready. A check ends them then: so what B refuses
@@ -240,10 +240,14 @@ func (r *interleaved) round(ctx context.Context, dir string, names []string, whi
 		_, notReady := c.out.ReadString('\n')
 		goesOn = goesOn && notReady == nil
 	}
-	began := time.Now().Add(startAhead)
+	began, start := time.Now(), "now" // a run alone waits for nobody, and so it cannot be late
+	if len(runs) > 1 {
+		began = began.Add(startAhead)
+		start = began.UTC().Format(time.RFC3339Nano)
+	}
 	for _, c := range runs {
 		if goesOn {
-			_, _ = fmt.Fprintln(c.in, began.UTC().Format(time.RFC3339Nano)) // if it has ended, its exit code says why
+			_, _ = fmt.Fprintln(c.in, start) // if it has ended, its exit code says why
 		} else {
 			_ = c.Process.Signal(os.Interrupt)
 		}

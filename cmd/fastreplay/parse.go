@@ -94,11 +94,14 @@ type startMoment struct {
 }
 
 func parseStart(text string) (s startMoment, err error) {
-	if text == "-" {
-		return startMoment{asked: true}, nil
-	}
-	if s.at, err = time.Parse(time.RFC3339Nano, strings.TrimSpace(text)); err != nil {
-		return s, errors.New("want a moment, such as 2026-01-02T15:04:05.5Z, or -")
+	switch text = strings.TrimSpace(text); text {
+	case "-":
+		s.asked = true
+	case "now": // when the run is ready
+	default:
+		if s.at, err = time.Parse(time.RFC3339Nano, text); err != nil {
+			return s, errors.New("want a moment, such as 2026-01-02T15:04:05.5Z, or now, or -")
+		}
 	}
 	return s, nil
 }
