@@ -29,7 +29,7 @@ func chats(last int) [][]uint64 {
 }
 
 // heap returns the bytes that are in use.
-func heap() uint64 {
+func heapBytes() uint64 {
 	var stats runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&stats)
@@ -42,12 +42,12 @@ func BenchmarkInfinite(b *testing.B) {
 	var nodes, held int
 	b.ReportAllocs()
 	for b.Loop() {
-		before = heap()
+		before = heapBytes()
 		c := NewInfinite(512, 16)
 		for _, chain := range trace {
 			held += c.Expected(chain, 512*len(chain), 0, 512*len(chain))
 		}
-		after = heap()
+		after = heapBytes()
 		nodes = len(c.prefixes.nodes)
 	}
 	if held == 0 {
@@ -76,7 +76,7 @@ func BenchmarkLRU(b *testing.B) {
 			var running [32]Running
 			b.ReportAllocs()
 			for b.Loop() {
-				before, hits = heap(), 0
+				before, hits = heapBytes(), 0
 				c := NewLRU(of.blockTokens, 16, of.capacityTokens)
 				for i, chain := range trace {
 					if i >= len(running) {
@@ -90,7 +90,7 @@ func BenchmarkLRU(b *testing.B) {
 						c.Prefilled(running[(i-8)%len(running)])
 					}
 				}
-				after = heap()
+				after = heapBytes()
 				runtime.KeepAlive(c)
 			}
 			b.ReportMetric(benchReferences*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mrefs/s")
