@@ -39,6 +39,7 @@ A trace that a replay would refuse is shown as well, with the reason first. The
 exit code is then 1; it is 2 for a trace that cannot be read at all.`,
 		Example: `  fastreplay inspect conversation.jsonl.zst
   fastreplay inspect --cache-tokens 3M,10M --max-model-len 131072 chat.jsonl
+  fastreplay inspect --tiers 3M,30M,inf --policy lru,belady chat.jsonl
   fastreplay inspect --html traces.html monday.jsonl tuesday.jsonl`,
 		Args: someTraces,
 		RunE: func(c *cobra.Command, args []string) error { return i.run(c, args) },
@@ -50,6 +51,12 @@ exit code is then 1; it is 2 for a trace that cannot be read at all.`,
 	f.Uint64Var(&i.seed, "seed", 0, "seed of --amplify")
 	addValue(f, &i.o.CacheTokens, parseTokenList, "", "cache-tokens",
 		"capacities of the LRU caches in tokens, a `LIST` such as 3M,10M (default: by the size of the trace)")
+	addValue(f, &i.o.Tiers, parseTokenList, "", "tiers",
+		"what a cache of several tiers would serve, a `LIST` of capacities in tokens such as 3M,30M,inf")
+	f.StringSliceVar(&i.o.Policies, "policy", nil,
+		"what full tiers let go, a `LIST` of lru, fifo, s3fifo and belady, which knows the future (default lru)")
+	f.Int64Var(&i.o.KVBytes, "kv-bytes", 0,
+		"bytes of one token in the cache, for the GB/s of --tiers (`N` = layers × 2 × KV heads × head size × bytes)")
 	f.IntVar(&i.o.MaxModelLen, "max-model-len", 0, "count the rows whose input and output exceed this many tokens")
 	f.IntVar(&i.o.Instances, "instances", 0,
 		"compare what routers in front of `N` instances would make of the prefix hits, with caches without a limit "+
@@ -110,15 +117,19 @@ func (i *inspection) run(c *cobra.Command, args []string) error {
 	return failed
 }
 
-// parseTokenList reads numbers of tokens such as 500000,3M,1G and sorts them.
+// parseTokenList reads numbers of tokens such as 500000,3M,inf and sorts them.
 func parseTokenList(list string) ([]int64, error) {
 	if list == "" {
 		return nil, nil
 	}
 	var all []int64
 	for text := range strings.SplitSeq(list, ",") {
-		n, err := parseTokens(strings.TrimSpace(text))
-		if err != nil {
+		text = strings.TrimSpace(text)
+		n, err := parseTokens(text)
+		switch {
+		case text == "inf":
+			n = inspect.Unlimited
+		case err != nil:
 			return nil, err
 		}
 		all = append(all, n)

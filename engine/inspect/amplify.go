@@ -19,7 +19,7 @@ func Load(t *trace.Trace) metrics.Load {
 		Arrivals: arrivals(t, 0, 0, newPictures()),
 	}
 	if t.BlockRefs() > 0 {
-		f := follow(t, nil)
+		f := follow(t, nil, nil)
 		r.Cache = f.cache(nil)
 		r.Reuse = f.distances()
 	}

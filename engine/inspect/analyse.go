@@ -3,12 +3,14 @@ package inspect
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/kvcache"
 	"github.com/fastreplay/fastreplay/codec/prompt"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -23,6 +25,9 @@ type Options struct {
 	// what the trace was read with; Lenient and Strict decide what a replay would refuse
 	Read        trace.Options
 	CacheTokens []int64              // capacities of the LRU caches, ascending; empty = by the size of the trace
+	Tiers       []int64              // capacities of cache tiers in tokens, ascending, Unlimited at most; empty = none
+	Policies    []string             // of kvcache.Policies, for Tiers; empty = LRU
+	KVBytes     int64                // of one token in the cache; 0 = unknown
 	MaxModelLen int                  // tokens of the model's context; 0 = unknown
 	Instances   int                  // compare the routers of so many, at least 2; 0 = none
 	LoadBound   float64              // see route.ByPrefix; at least 1 where Instances is above 0
@@ -38,10 +43,12 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("%s; want 2 to %s", format.Many(o.Instances, "instance"), format.Count(route.MostInstances))
 	case o.Instances > 0 && !(o.LoadBound >= 1):
 		return fmt.Errorf("a load bound of %v; want at least 1", o.LoadBound)
+	case slices.Contains(o.CacheTokens, Unlimited):
+		return errors.New("--cache-tokens has inf, but the hits of an unlimited cache are always shown; leave it out")
 	case len(o.CacheTokens) > 0 && (!slices.IsSorted(o.CacheTokens) || o.CacheTokens[0] < 1):
 		return fmt.Errorf("cache capacities %v; want them ascending, from 1 token on", o.CacheTokens)
 	}
-	return o.Assumed.Validate()
+	return cmp.Or(o.checkTiers(), o.Assumed.Validate())
 }
 
 // Analyse looks at a trace; read it with Options.Collect, so that a trace that a replay refuses is analysed too.
@@ -69,12 +76,17 @@ func Analyse(t *trace.Trace, o Options) *Report {
 	}
 	r.Arrivals = arrivals(t, r.InputTokens.Total, r.OutputTokens.Total, p)
 	if t.BlockRefs() > 0 {
-		f := follow(t, map[uint64]seenID{})
+		var references *kvcache.References
+		if len(o.Tiers) > 0 {
+			references = &kvcache.References{}
+		}
+		f := follow(t, map[uint64]seenID{}, references)
 		r.Blocks = f.summary()
 		r.Cache = f.cache(o.CacheTokens)
 		r.Reuse = f.distances()
 		p.addHeld(f, t.SpanNS())
 		r.Routing = routing(t, o)
+		r.Tiers = tiersOf(t, f, o)
 	}
 	if a := r.Agents; a != nil && a.WithinJobs != nil {
 		across := r.Cache.Infinite.Tokens - *a.WithinJobs

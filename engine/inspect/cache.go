@@ -20,7 +20,8 @@ type follower struct {
 	Blocks
 	blockTokens int
 	stack       *kvcache.StackDistances
-	ids         map[uint64]seenID // by id; nil if Blocks is not needed
+	references  *kvcache.References // nil if nobody asked for tiers
+	ids         map[uint64]seenID   // by id; nil if Blocks is not needed
 
 	blocks, hitBlocks int64
 	full, hitFull     int64
@@ -35,8 +36,9 @@ type follower struct {
 }
 
 // follow adds all rows to a follower, except those whose prompts are verbatim.
-func follow(t *trace.Trace, ids map[uint64]seenID) *follower {
+func follow(t *trace.Trace, ids map[uint64]seenID, references *kvcache.References) *follower {
 	f := &follower{
+		references:  references,
 		blockTokens: t.BlockTokens,
 		stack:       kvcache.NewStackDistances(t.BlockTokens),
 		ids:         ids,
@@ -69,7 +71,11 @@ func (f *follower) add(ids []uint64, tokens int, atNS int64) {
 		f.BareRows++
 	}
 	hit := 0
-	for i, u := range f.stack.Add(ids, tokens) {
+	uses := f.stack.Add(ids, tokens)
+	if f.references != nil {
+		f.references.Add(uses)
+	}
+	for i, u := range uses {
 		f.blocks++
 		if u.Tokens == f.blockTokens {
 			f.full++

@@ -64,6 +64,12 @@ func checkCaches(t *testing.T, rows []rawRow, r *Report) {
 			near(t, fmt.Sprintf("LRU of %d tokens, column %d", capacity, k), pair[0], pair[1])
 		}
 	}
+	served := 0.0 // by a tier and those before it: what an LRU cache of the last one's size would have held
+	for k, tier := range r.Tiers.Policies[0].Tiers {
+		served += tier.TokenRatio
+		_, want := naiveLRU(rows, int(*tier.CapacityTokens)/oracleBlock, true)
+		near(t, fmt.Sprintf("LRU tiers up to %d", k), served, want)
+	}
 	curve := r.Cache.Curve
 	if len(curve) != curvePoints || curve[0].Tokens > curve[len(curve)-1].Tokens || curve[len(curve)-1].TokenRatio != r.Cache.Infinite.Tokens {
 		t.Errorf("a curve of %d points that ends at %+v", len(curve), curve[len(curve)-1])

@@ -261,14 +261,15 @@ func (p *htmlPage) cacheDefinitions() string {
 	return strings.Join(all, "\n")
 }
 
-// tables are sections of all numbers. Those of routers are shown, others are folded if there are pictures. Of a single
-// trace the caches are one table, and all else is a grid.
+// tables are sections of all numbers. Those of routers and tiers are shown, others are folded if there are pictures. Of
+// a single trace the caches are one table, the tiers are one, and all else is a grid.
 func (p *htmlPage) tables(folded bool) ([]chart.Section, error) {
 	all, err := tables(p.reports)
 	if err != nil {
 		return nil, err
 	}
 	routers := chart.Section{Title: "Routing"}
+	tiers := chart.Section{Title: "Tiers"}
 	caches := chart.Section{Title: "LRU caches by capacity", Folded: folded}
 	rest := chart.Section{Title: "All numbers", Folded: folded}
 	one := len(p.reports) == 1
@@ -279,10 +280,13 @@ func (p *htmlPage) tables(folded bool) ([]chart.Section, error) {
 		}
 		table.Add(t.Rows)
 		lru := strings.HasPrefix(t.Title, "LRU ")
+		isTiers := strings.HasPrefix(t.Title, "tiers, ")
 		switch {
 		case strings.HasPrefix(t.Title, "hits on "):
 			routers.Tables = append(routers.Tables, table)
-		case lru && one: // is below, in one table
+		case one && (lru || isTiers): // are below, in one table each
+		case isTiers:
+			tiers.Tables = append(tiers.Tables, table)
 		case lru:
 			caches.Tables = append(caches.Tables, table)
 		case one:
@@ -302,12 +306,23 @@ func (p *htmlPage) tables(folded bool) ([]chart.Section, error) {
 		table.Add(rows)
 		caches.Tables = append(caches.Tables, table)
 	}
+	if rows := p.reports[0].Tiers.rows(); one && len(rows) > 0 {
+		table := chart.Table{
+			Head: []string{"", "of tokens", "mean tokens/s", "tokens in the busiest second", "mean GB/s",
+				"GB in the busiest second"},
+		}
+		table.Add(rows)
+		tiers.Tables = append(tiers.Tables, table)
+	}
 	for _, r := range p.reports {
+		if r.Tiers != nil {
+			tiers.Note = r.Tiers.Definition
+		}
 		if len(r.Routing) > 0 {
 			routers.Note = r.Routing[0].Definition
 		}
 	}
-	sections := []chart.Section{routers, caches, rest}
+	sections := []chart.Section{routers, tiers, caches, rest}
 	return slices.DeleteFunc(sections, func(s chart.Section) bool {
 		return len(s.Tables)+len(s.Facts) == 0
 	}), nil

@@ -107,6 +107,7 @@ func (p *page) single(r *Report) error {
 		p.Line("")
 		p.lines(all, "blocks", "unlimited cache")
 		p.lru(r.Cache)
+		p.tiers(r.Tiers)
 	}
 	for _, o := range r.Routing {
 		o.Print(&p.Page)
@@ -223,6 +224,22 @@ func (p *page) lru(c *Cache) {
 	}
 	p.Line("")
 	p.Sentence("  ", c.Definition)
+}
+
+// tiers prints the table of what each tier would have served.
+func (p *page) tiers(t *Tiers) {
+	if t == nil {
+		return
+	}
+	widths := []int{10, 10, 10, 10, 10}
+	p.Line("")
+	p.Row("", 18, widths, "", "mean", "busiest s", "mean", "busiest s")
+	p.Row("  tier", 18, widths, "of tokens", "tokens/s", "tokens/s", "GB/s", "GB/s")
+	for _, row := range t.rows() {
+		p.Row("  "+row[0], 18, widths, row[1:]...)
+	}
+	p.Line("")
+	p.Sentence("  ", t.Definition)
 }
 
 const (

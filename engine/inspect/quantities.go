@@ -43,6 +43,8 @@ func sections(r *Report, capacities []int64) ([]section, error) {
 		columns(typeRows(r.Types), "", "rows of a type", "mean input of a type", "mean output of a type"),
 		columns(r.Cache.rows(capacities), "LRU in order, of blocks", "LRU in order, of tokens",
 			"LRU tail first, of blocks", "LRU tail first, of tokens"),
+		columns(r.Tiers.rows(), "tiers, of tokens", "tiers, mean tokens/s", "tiers, tokens in the busiest second",
+			"tiers, mean GB/s", "tiers, GB in the busiest second"),
 		routingSections(r),
 		columns(r.Replay.rows(), "", "", "memory to replay, about")), nil
 }

@@ -36,15 +36,16 @@ type Report struct {
 	// the load multiplied, as in summary.json; all else here is about the load after it; absent without --amplify
 	Amplify *metrics.Amplify `json:"amplify,omitempty"`
 
-	Arrivals     Arrivals           `json:"arrivals"`      // rates and bursts
-	InputTokens  Lengths            `json:"input_tokens"`  // prompt lengths
-	OutputTokens Lengths            `json:"output_tokens"` // completion lengths
-	TotalTokens  *stats.Percentiles `json:"total_tokens"`  // input and output of a row together
-	Types        []Type             `json:"types"`         // kinds of requests; null if no row names one
-	Sessions     *Sessions          `json:"sessions"`      // conversations; null if no row is part of one
-	Agents       *Agents            `json:"agents"`        // jobs and their agents; null if the trace has no jobs
-	Blocks       *Blocks            `json:"blocks"`        // hash ids; null if no row has any
-	Cache        *Cache             `json:"prefix_cache"`  // hits of caches of any size; null without blocks
+	Arrivals     Arrivals           `json:"arrivals"`        // rates and bursts
+	InputTokens  Lengths            `json:"input_tokens"`    // prompt lengths
+	OutputTokens Lengths            `json:"output_tokens"`   // completion lengths
+	TotalTokens  *stats.Percentiles `json:"total_tokens"`    // input and output of a row together
+	Types        []Type             `json:"types"`           // kinds of requests; null if no row names one
+	Sessions     *Sessions          `json:"sessions"`        // conversations; null if no row is part of one
+	Agents       *Agents            `json:"agents"`          // jobs and their agents; null if the trace has no jobs
+	Blocks       *Blocks            `json:"blocks"`          // hash ids; null if no row has any
+	Cache        *Cache             `json:"prefix_cache"`    // hits of caches of any size; null without blocks
+	Tiers        *Tiers             `json:"tiers,omitempty"` // hits of a cache of several tiers; absent without --tiers
 	// what lies between two uses of a block; null without blocks
 	Reuse *Reuse `json:"reuse_distance"`
 	// with --instances: hits by who routes, as routing of summary.json without actual: a part for caches without a

@@ -1,0 +1,69 @@
+package inspect
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
+	"github.com/fastreplay/fastreplay/codec/trace"
+)
+
+// TestTiers: by hand, of four rows and blocks of 16 tokens. The first tier has room for two blocks.
+func TestTiers(t *testing.T) {
+	rows := []rawRow{
+		{chat: 1, parent: -1, ms: 0, in: 32, out: 1, ids: []int{1, 2}},
+		{chat: 2, parent: -1, ms: 1900, in: 48, out: 1, ids: []int{1, 2, 3}}, // 1 and 2 are in the first tier; then 1 and 2, used last
+		{chat: 3, parent: -1, ms: 2000, in: 16, out: 1, ids: []int{9}},       // then 9 and 1
+		{chat: 4, parent: -1, ms: 2500, in: 48, out: 1, ids: []int{1, 2, 3}}, // 1 is in the first tier, 2 and 3 are in the second
+	}
+	r := Analyse(read(t, file(rows), trace.Options{}), Options{Tiers: []int64{47, Unlimited}, KVBytes: 1e9})
+	tiers := r.Tiers.Policies[0].Tiers
+	near(t, "served by the first tier", tiers[0].TokenRatio, (32.0+16)/144)
+	near(t, "by the second", tiers[1].TokenRatio, 32.0/144)
+	near(t, "computed", r.Tiers.Policies[0].ComputedRatio, 64.0/144)
+	near(t, "mean of the first", tiers[0].MeanTokensPerS, 48/2.5)
+	near(t, "busiest second of the first", float64(*tiers[0].BusiestTokensPerS), 32)
+	near(t, "busiest second of the second", float64(*tiers[1].BusiestTokensPerS), 32)
+	expect.Equal(t, *tiers[0].CapacityTokens, 47)
+	expect.Equal(t, tiers[1].CapacityTokens == nil, true)
+
+	page := printed(t, 80, r)
+	checkWidth(t, "tiers", page, 80)
+	for _, line := range []string{
+		"lru 47             33.33 %      19.2        32      19.2        32",
+		"lru unlimited      22.22 %      12.8        32      12.8        32",
+		"lru computed       44.44 %",
+	} {
+		expect.Contains(t, page, line, "the page")
+	}
+	two := printed(t, 80, r, r)
+	expect.Contains(t, two, "tiers, tokens in the busiest second", "two reports side by side")
+	html, _ := pageOf(t, r)
+	expect.Contains(t, html, "GB in the busiest second", "the HTML page")
+}
+
+// TestTiersWithoutTimes: a trace at one instant has shares, and no rates.
+func TestTiersWithoutTimes(t *testing.T) {
+	rows := []rawRow{{chat: 1, parent: -1, in: 16, out: 1, ids: []int{1}}, {chat: 2, parent: -1, in: 16, out: 1, ids: []int{1}}}
+	r := Analyse(read(t, file(rows), trace.Options{}), Options{Tiers: []int64{160}, KVBytes: 8})
+	tier := r.Tiers.Policies[0].Tiers[0]
+	near(t, "share", tier.TokenRatio, 0.5)
+	expect.Equal(t, tier.MeanTokensPerS == nil && tier.BusiestTokensPerS == nil, true)
+}
+
+func TestTiersRefused(t *testing.T) {
+	for want, o := range map[string]Options{
+		"lfu":       {Tiers: []int64{1}, Policies: []string{"lru", "lfu"}},
+		"--tiers;":  {Policies: []string{"lru"}},
+		"-1;":       {Tiers: []int64{1}, KVBytes: -1},
+		"8 at most": {Tiers: make([]int64, 9)},
+		"leave it":  {CacheTokens: []int64{1, Unlimited}},
+	} {
+		err := o.Validate()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", o, err, want)
+		}
+	}
+	must.Do(t, (&Options{Tiers: []int64{1, Unlimited}, Policies: []string{"s3fifo"}}).Validate())
+}
