@@ -193,8 +193,8 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 		"send one of COUNT parts of the load, as 0/16 to 15/16 on 16 machines, or auto: as Kubernetes, Slurm or MPI "+
 			"number them; fastreplay merge makes one run of them")
 	addValue(f, &o.start, parseStart, "MOMENT", "start-at",
-		"when the trace's time 0 is, such as 2026-01-02T15:04:05Z; now: when the run is ready; -: say when it is ready, "+
-			"and read the moment from standard input")
+		"when the trace's time 0 is, such as 2026-01-02T15:04:05Z; now: when the run is ready; -: say when it is "+
+			"ready, and read the moment from standard input")
 	f.StringVar(&o.Barrier, "start-barrier", "",
 		"where shards meet and agree on the start: a directory that all see, new for each run, or tcp://HOST:PORT of "+
 			"shard 0, with "+shard.SecretVariable+"; clocks are compared")

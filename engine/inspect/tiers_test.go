@@ -9,21 +9,22 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
-// TestTiers: by hand, of four rows and blocks of 16 tokens. The first tier has room for two blocks.
+// TestTiers: by hand, of five rows and blocks of 16 tokens. The first tier has room for two blocks.
 func TestTiers(t *testing.T) {
 	rows := []rawRow{
 		{chat: 1, parent: -1, ms: 0, in: 32, out: 1, ids: []int{1, 2}},
 		{chat: 2, parent: -1, ms: 1900, in: 48, out: 1, ids: []int{1, 2, 3}}, // 1 and 2 are in the first tier; then 1 and 2, used last
 		{chat: 3, parent: -1, ms: 2000, in: 16, out: 1, ids: []int{9}},       // then 9 and 1
 		{chat: 4, parent: -1, ms: 2500, in: 48, out: 1, ids: []int{1, 2, 3}}, // 1 is in the first tier, 2 and 3 are in the second
+		{chat: 5, parent: -1, ms: 2600, in: 32, out: 1, ids: []int{1, 2}},
 	}
 	r := Analyse(read(t, file(rows), trace.Options{}), Options{Tiers: []int64{47, Unlimited}, KVBytes: 1e9})
 	tiers := r.Tiers.Policies[0].Tiers
-	near(t, "served by the first tier", tiers[0].TokenRatio, (32.0+16)/144)
-	near(t, "by the second", tiers[1].TokenRatio, 32.0/144)
-	near(t, "computed", r.Tiers.Policies[0].ComputedRatio, 64.0/144)
-	near(t, "mean of the first", tiers[0].MeanTokensPerS, 48/2.5)
-	near(t, "busiest second of the first", float64(*tiers[0].BusiestTokensPerS), 32)
+	near(t, "served by the first tier", tiers[0].TokenRatio, (32.0+16+32)/176)
+	near(t, "by the second", tiers[1].TokenRatio, 32.0/176)
+	near(t, "computed", r.Tiers.Policies[0].ComputedRatio, 64.0/176)
+	near(t, "mean of the first", tiers[0].MeanTokensPerS, 80/2.6)
+	near(t, "busiest second of the first", float64(*tiers[0].BusiestTokensPerS), 48)
 	near(t, "busiest second of the second", float64(*tiers[1].BusiestTokensPerS), 32)
 	expect.Equal(t, *tiers[0].CapacityTokens, 47)
 	expect.Equal(t, tiers[1].CapacityTokens == nil, true)
@@ -31,9 +32,9 @@ func TestTiers(t *testing.T) {
 	page := printed(t, 80, r)
 	checkWidth(t, "tiers", page, 80)
 	for _, line := range []string{
-		"lru 47             33.33 %      19.2        32      19.2        32",
-		"lru unlimited      22.22 %      12.8        32      12.8        32",
-		"lru computed       44.44 %",
+		"lru 47             45.45 %      30.8        48      30.8        48",
+		"lru unlimited      18.18 %      12.3        32      12.3        32",
+		"lru computed       36.36 %",
 	} {
 		expect.Contains(t, page, line, "the page")
 	}
