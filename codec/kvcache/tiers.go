@@ -110,8 +110,9 @@ func (r *References) Follow(policy Policy, slots []int64, each func(prompt int, 
 	}
 }
 
-// nextUses gives for each use which use of its block is next, counted from the first of all. Of a prompt's blocks, those
-// behind are used again after those in front. So they are let go earlier; without those in front they are of no use.
+// nextUses gives for each use which use of its block is next, counted from the first of all. Of a prompt's blocks,
+// those behind are used again after those in front. So they are let go earlier; without those in front they are of no
+// use.
 func (r *References) nextUses() []int64 {
 	next := make([]int64, len(r.uses))
 	after := make([]int64, r.distinct+1) // by block
