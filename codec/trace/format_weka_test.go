@@ -44,13 +44,17 @@ func TestWekaTraces(t *testing.T) {
 		t.Errorf("%d ids are held for %d references: prompts share no place", tr.ids.Held(), tr.BlockRefs())
 	}
 	kinds, deep := map[Relation]int{}, 0
+	types := map[string]int{}
 	for i := range tr.Len() {
+		types[tr.Types[tr.Type[i]]]++
 		deep += int(tr.Depth[i])
 		for _, w := range tr.Dependencies(i) {
 			kinds[w.Relation]++
 		}
 	}
 	want(t, "requests of sub-agents, spawns, joins", []int{deep, kinds[Spawn], kinds[Join]}, []int{525, 48, 44})
+	want(t, "requests by kind of agent", []int{len(types), types["main"], types["Explore"], types["general-purpose"], types["Plan"]},
+		[]int{4, 5_667, 440, 58, 27})
 	// 6 requests seem to begin up to 0.61 s before the end of the one that they follow.
 	if late, most := replayRecorded(t, tr); late != 6 || most != 610*time.Millisecond {
 		t.Errorf("%d requests leave up to %v late, want 6 and 0.61 s", late, most)

@@ -283,10 +283,11 @@ func (l *loader) takeBatch(b *formats.Batch) {
 	for i := range b.Rows {
 		r := &b.Rows[i]
 		if err == nil {
-			err = cmp.Or(l.refuseRepairs(r), l.refuseEndpoint(r, b.Line))
+			err = cmp.Or(l.refuseRepairs(r), l.refuseEndpoint(r, b.Line), l.keepType(r))
 		}
 	}
 	if err != nil {
+		l.Type = l.Type[:min(len(l.Type), len(l.ArrivalNS))]
 		l.FileRows++
 		l.fault(faultOf(l.name, b.Line, err))
 		return

@@ -18,9 +18,9 @@ const mostListed = 100
 // jobCounts keeps of the requests that are part of jobs what results by job need: 70 bytes each. It belongs to the
 // recorder.
 type jobCounts struct {
-	requests         []jobRequest
-	heads            map[int64]jobHead
-	depths, sessions breakdown
+	requests                []jobRequest
+	heads                   map[int64]jobHead
+	depths, types, sessions breakdown
 }
 
 // jobHead is what the record of a job's first request says of the job.
@@ -66,6 +66,9 @@ func (c *jobCounts) add(r *record.Record) {
 		}
 		c.heads[r.Job] = jobHead{cmp.Or(r.JobName, session), r.JobRequests, r.JobRecordedNS}
 	}
+	if r.Phase == record.Profiled {
+		c.types.add(r.Type, r)
+	}
 	if r.Depth != record.None && r.Phase == record.Profiled {
 		c.depths.add(strconv.FormatInt(r.Depth, 10), r)
 		c.sessions.add(session, r)
@@ -96,6 +99,7 @@ func (c *jobCounts) summary(durationS float64, over bool, lanes int64) *metrics.
 	})
 	s := &metrics.Jobs{
 		Depths:   partsBy(&c.depths, over, false),
+		Types:    partsBy(&c.types, over, false),
 		Sessions: partsBy(&c.sessions, over, true),
 		Longest:  []metrics.Job{},
 	}

@@ -27,6 +27,8 @@ type Jobs struct {
 	PathRequests *stats.Percentiles `json:"critical_requests"` // how many requests the critical path has
 	// by depth: 0 are the jobs' first agents, 1 their sub-agents, 2 theirs; empty if the trace has no agents
 	Depths []Part `json:"depths"`
+	// by the type of requests in the trace, in Weka's the kind of the agent (main, Explore, …); empty if it has none
+	Types []Part `json:"types"`
 	// by conversation, each what one agent said: the 100 whose answers took longest in all; empty if the trace has no
 	// agents
 	Sessions []Part `json:"sessions"`

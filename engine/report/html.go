@@ -398,7 +398,7 @@ func jobSection(s *metrics.Summary, parts []*part) chart.Section {
 	}
 	return chart.Section{
 		Title:  "Jobs",
-		Tables: tablesOf(parts, columns, "jobs", "jobs.depths", "jobs.longest", "jobs.sessions"),
+		Tables: tablesOf(parts, columns, "jobs", "jobs.depths", "jobs.types", "jobs.longest", "jobs.sessions"),
 		Note: "A job is a task with all requests of its agents, or a conversation if the trace has no jobs. Its " +
 			"critical path leads from its last answer back to what each request waited for longest. " +
 			"Distributions are over finished jobs. The longest jobs are listed, and the conversations whose " +

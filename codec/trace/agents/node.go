@@ -5,6 +5,7 @@ import "slices"
 // Node is an agent or a sub-agent of a job.
 type Node struct {
 	Name   string  // unique among all nodes
+	Kind   string  // of agent, such as Explore; "" = not said
 	Calls  []int32 // places of its requests among all; [Link] brings them into order of time
 	EndNS  int64   // when its result came back to its parent; NoTime = not known, so nothing waits for it
 	Parent *Node   // nil = the job's first agent

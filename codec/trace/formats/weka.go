@@ -32,6 +32,7 @@ func weka() *Format {
 			rows.InputField:     "in",
 			rows.OutputField:    "out",
 			rows.HashIDsField:   "hash_ids",
+			rows.TypeField:      "subagent_type",
 		}},
 		Unit:        time.Second,
 		OneUnit:     true,
@@ -73,7 +74,7 @@ type wekaTrace struct {
 
 func (w *wekaReader) read(b *Batch, o object) {
 	t := &wekaTrace{Batch: b, names: uniqueNames{}}
-	job := &agents.Node{Name: w.readHead(b, o)}
+	job := &agents.Node{Name: w.readHead(b, o), Kind: "main"}
 	o.Need("requests", "it is the list of what was sent")
 	b.Nested = &Nested{agent: job, inside: t.readRequests(job, o, 0)}
 	if !o.OK() {
@@ -127,6 +128,7 @@ func (t *wekaTrace) readRequests(agent *agents.Node, o object, reach int64) (ins
 		r := t.add()
 		r.SetSession([]byte(agent.Name))
 		r.Depth = agent.Depth
+		r.Type = []byte(agent.Kind)
 		agent.Calls = append(agent.Calls, int32(len(t.Rows)-1))
 		t.setNeeded(r, o, rows.TimestampField, rows.InputField, rows.OutputField)
 		t.setAll(r, o, rows.HashIDsField)
@@ -139,7 +141,7 @@ func (t *wekaTrace) readRequests(agent *agents.Node, o object, reach int64) (ins
 
 // readSubAgent reads a sub-agent, whose requests may have times of their own.
 func (t *wekaTrace) readSubAgent(parent *agents.Node, o object, reach int64) *Nested {
-	sub := &agents.Node{Depth: parent.Depth + 1}
+	sub := &agents.Node{Depth: parent.Depth + 1, Kind: "sub-agent"}
 	s := &Nested{agent: sub}
 	if sub.Depth > mostNested {
 		o.Fail(fmt.Sprintf("sub-agents are nested more than %d deep", mostNested), "let fewer start each other")
@@ -150,6 +152,9 @@ func (t *wekaTrace) readSubAgent(parent *agents.Node, o object, reach int64) *Ne
 		name = o.Name("agent_id", "it names the sub-agent")
 	}
 	sub.Name = t.names.pick(parent.Name + "/" + name)
+	if o.Has("subagent_type") {
+		sub.Kind = o.Name("subagent_type", "it is the kind of the agent")
+	}
 	parent.Subs = append(parent.Subs, sub)
 	o.Need("t", "it is the time of the sub-agent")
 	s.atNS = wekaSpan(o, "t", 9)
