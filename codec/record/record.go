@@ -44,6 +44,9 @@ type Record struct {
 	JobName string `json:"job_name,omitempty"`
 	// likewise: how many requests of the job were selected from the trace
 	JobRequests int64 `json:"job_requests,omitempty"`
+	// likewise: how many others of the job came before the snapshot at which its lane began; absent if it began with
+	// the first
+	JobBefore int64 `json:"job_before,omitempty"`
 	// likewise: how long the job takes if each request leaves when planned, and takes as long as recorded; absent if
 	// the trace lacks the end of the last one
 	JobRecordedNS int64  `json:"job_recorded_ns,omitempty"`
@@ -145,8 +148,8 @@ type Record struct {
 // Counters (Resent, bytes, Chunks) become 0, for they are known from the start.
 func (r *Record) Clear() {
 	*r = Record{
-		Row: None, Session: None, Turn: None, Job: None, JobRequests: None, JobRecordedNS: None, Depth: None,
-		PlannedNS: None, SentNS: None, SentAt: None, ConnWaitNS: None, WrittenNS: None, WrittenFirstBytes: None,
+		Row: None, Session: None, Turn: None, Job: None, JobRequests: None, JobBefore: None,
+		JobRecordedNS: None, Depth: None, PlannedNS: None, SentNS: None, SentAt: None, ConnWaitNS: None, WrittenNS: None, WrittenFirstBytes: None,
 		DepartedNS: None, AckedNS: None, HeadersNS: None, FirstTokenNS: None, FirstTextNS: None, FirstOutputNS: None,
 		LastTokenNS: None, DoneNS: None,
 		GatewayNS: None, UpstreamNS: None, DecodeNS: None,

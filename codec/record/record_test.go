@@ -152,7 +152,7 @@ func TestAppendJSONAgainstOracle(t *testing.T) {
 			want["upstream_ns"] = num(r.UpstreamNS)
 		}
 		for key, n := range map[string]int64{
-			"job": r.Job, "job_requests": r.JobRequests, "depth": r.Depth, "job_recorded_ns": r.JobRecordedNS,
+			"job": r.Job, "job_requests": r.JobRequests, "job_before": r.JobBefore, "depth": r.Depth, "job_recorded_ns": r.JobRecordedNS,
 			"wrong_tokens": r.WrongTokens, "wrong_at": r.WrongAt, "wrong_got": r.WrongGot, "wrong_want": r.WrongWant, "recorded_cached_tokens": r.RecordedCachedTokens,
 		} {
 			if n != None {

@@ -27,6 +27,7 @@ type jobCounts struct {
 type jobHead struct {
 	name                 string
 	requests, recordedNS int64
+	amid                 bool // its lane began at a snapshot
 }
 
 // jobRequest is a request. Instants are in ns, record.None where there is none.
@@ -64,7 +65,12 @@ func (c *jobCounts) add(r *record.Record) {
 		if c.heads == nil {
 			c.heads = map[int64]jobHead{}
 		}
-		c.heads[r.Job] = jobHead{cmp.Or(r.JobName, session), r.JobRequests, r.JobRecordedNS}
+		c.heads[r.Job] = jobHead{
+			name:       cmp.Or(r.JobName, session),
+			requests:   r.JobRequests,
+			recordedNS: r.JobRecordedNS,
+			amid:       r.JobBefore != record.None,
+		}
 	}
 	if r.Phase == record.Profiled {
 		c.types.add(r.Type, r)
@@ -122,6 +128,8 @@ func (c *jobCounts) summary(durationS float64, over bool, lanes int64) *metrics.
 			s.WithFailures++
 		case metrics.JobCut:
 			s.CutOff++
+		case metrics.JobFinishedPart:
+			s.FinishedParts++
 		default:
 			s.Finished++
 			completed = append(completed, j.CompletionS)
@@ -144,7 +152,7 @@ func (c *jobCounts) summary(durationS float64, over bool, lanes int64) *metrics.
 		s.Recycled = max(0, begun-lanes)
 	}
 	if durationS > 0 {
-		s.PerH = new(float64(s.Finished) / durationS * 3600)
+		s.PerH = new(float64(s.Finished+s.FinishedParts) / durationS * 3600)
 	}
 	return s
 }
@@ -196,12 +204,16 @@ func (c *jobCounts) job(requests []jobRequest, over bool) metrics.Job {
 		case j.State == metrics.JobFinished:
 			j.State = metrics.JobCut
 		}
+		head.amid = head.amid || r.prepares
 		if r.atNS == record.None || r.prepares {
 			continue
 		}
 		if first = min(first, r.atNS); end < 0 || r.endNS > requests[end].endNS {
 			end = i
 		}
+	}
+	if head.amid && j.State == metrics.JobFinished {
+		j.State = metrics.JobFinishedPart
 	}
 	j.Agents = int64(len(sessions))
 	if end < 0 {
@@ -211,7 +223,7 @@ func (c *jobCounts) job(requests []jobRequest, over bool) metrics.Job {
 	j.CompletionS = seconds(requests[end].endNS - first)
 	j.WaitsS = seconds(waits)
 	j.PathRequests = n
-	if head.recordedNS > 0 {
+	if head.recordedNS > 0 && !head.amid {
 		j.RecordedS = new(seconds(head.recordedNS))
 	}
 	return j

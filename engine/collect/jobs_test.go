@@ -127,7 +127,7 @@ func TestPreparationIsNotMeasured(t *testing.T) {
 		t.Errorf("%+v", s.Preparation)
 	}
 	j := s.Jobs
-	if j.Jobs != 3 || j.Finished != 2 || j.WithFailures != 1 || j.Longest[0].Requests != 4 && j.Longest[1].Requests != 4 {
+	if j.Jobs != 3 || j.Finished != 1 || j.FinishedParts != 1 || j.WithFailures != 1 || j.CompletionS.Count != 1 || j.Ratio.Count != 1 || j.Longest[0].Requests != 4 && j.Longest[1].Requests != 4 {
 		t.Errorf("%+v", j)
 	}
 	if j.Longest[0].CompletionS != whole.Jobs.Longest[0].CompletionS || j.Longest[0].WaitsS != whole.Jobs.Longest[0].WaitsS {
@@ -136,6 +136,36 @@ func TestPreparationIsNotMeasured(t *testing.T) {
 	s.Preparation, s.Jobs, whole.Jobs = nil, nil, nil
 	if !reflect.DeepEqual(s, whole) {
 		t.Errorf("measured %+v\nwant %+v", s, whole)
+	}
+}
+
+// TestPartsOfJobs: a job that its lane began at a snapshot is no whole one, also if nothing of it was left to prepare. It
+// counts by the hour, but a whole job costs what its lane's time does.
+func TestPartsOfJobs(t *testing.T) {
+	var run jobRun
+	for job, before := range []int64{record.None, 7, 1, record.None} {
+		run.request(int64(job), int64(job), 0, 0, 1000*ms, false)
+		run.head(job, 1, 500*ms)
+		run.records[job].JobBefore = before
+	}
+	run.records[2].Outcome = record.Reset
+	c := NewCollector(nil)
+	for i := range run.records {
+		c.Add(&run.records[i], 0)
+	}
+	s := c.Summary(metrics.Summary{Run: metrics.Run{DurationS: 3600}, Turns: &metrics.Turns{Sessions: "lanes=2"}}, Probed{})
+	j := s.Jobs
+	if j.Finished != 2 || j.FinishedParts != 1 || j.WithFailures != 1 || *j.PerH != 3 || j.CompletionS.Count != 2 || j.Ratio.Count != 2 {
+		t.Errorf("%+v", j)
+	}
+	for _, one := range j.Longest {
+		part := one.Name == "job 1" || one.Name == "job 2"
+		if part != (one.RecordedS == nil) || (one.Name == "job 1") != (one.State == metrics.JobFinishedPart) {
+			t.Errorf("%+v", one)
+		}
+	}
+	if s.Price(7200); *s.Cost.PerJob != 1 {
+		t.Errorf("a job of 1 s in one of two lanes, at 2 a second, costs %v", *s.Cost.PerJob)
 	}
 }
 

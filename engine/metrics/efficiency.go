@@ -17,7 +17,8 @@ type Cost struct {
 	PerMOutput *float64 `json:"per_1m_output_tokens"` // of a million output tokens
 	PerMTokens *float64 `json:"per_1m_tokens"`        // of a million input and output tokens
 	PerRequest *float64 `json:"per_request"`          // of an ok request
-	PerJob     *float64 `json:"per_job"`              // of a finished job, if all of it is laid on these
+	// of a finished whole job: of its lane's time, or without lanes all by such jobs
+	PerJob *float64 `json:"per_job"`
 }
 
 // Energy is what the GPUs of server_metrics took: their mean power by throughput, so that both are of the same time.
@@ -26,7 +27,7 @@ type Energy struct {
 	PerToken  *float64 `json:"j_per_token"`        // for each input and output token; null without any, as below
 	PerOutput *float64 `json:"j_per_output_token"` // for each output token, if all energy is laid on these
 	PerOK     *float64 `json:"j_per_request"`      // for each ok request
-	PerJob    *float64 `json:"j_per_job"`          // for each finished job
+	PerJob    *float64 `json:"j_per_job"`          // for a finished whole job, as with cost
 }
 
 // Price sets the cost of s by the price of all servers for an hour; 0 sets none.
@@ -54,10 +55,14 @@ func (s *Summary) SetOfGPUs() {
 	}
 }
 
-// perJob is the share that a finished job has of what comes per second; nil without any.
+// perJob is what a finished whole job has of what comes per second; nil without any. With lanes that is what comes in
+// the job's own time, by lanes: parts of jobs, and those that were cut off, had lanes, too.
 func (s *Summary) perJob(perS float64) *float64 {
 	if s.Jobs == nil {
 		return nil
+	}
+	if lanes := s.Lanes(); lanes > 0 && s.Jobs.CompletionS != nil {
+		return stats.Ratio(perS*s.Jobs.CompletionS.Mean, float64(lanes))
 	}
 	return stats.Ratio(perS*s.Run.DurationS, float64(s.Jobs.Finished))
 }

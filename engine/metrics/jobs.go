@@ -5,19 +5,21 @@ import (
 )
 
 // Jobs is what became of jobs: tasks that were given to agents, each with all requests of its agents. If the trace
-// has no jobs, each conversation is one. Distributions are over the finished ones. A job's critical path leads from
-// its last answer back to the request that this one waited for longest, and so on. What is not service on it is
+// has no jobs, each conversation is one. Distributions are over the finished whole ones. A job's critical path leads
+// from its last answer back to the request that this one waited for longest, and so on. What is not service on it is
 // waiting: tools, thinking, and what held requests back.
 type Jobs struct {
-	// with a request in this run; finished + with_failures + cut_off
-	Jobs         int64 `json:"jobs"`
-	Finished     int64 `json:"finished"`      // all of their requests ended ok
+	// with a request in this run; finished + finished_parts + with_failures + cut_off
+	Jobs     int64 `json:"jobs"`
+	Finished int64 `json:"finished"` // whole: all of their requests were measured and ended ok
+	// that lanes began at a snapshot: all that came after it ended ok; absent if none
+	FinishedParts int64 `json:"finished_parts,omitempty"`
 	WithFailures int64 `json:"with_failures"` // a request failed
 	// none failed, but the run ended before the last of their requests
 	CutOff int64 `json:"cut_off"`
 	// with lanes: that a lane took after it had ended another; absent if none
 	Recycled    int64              `json:"recycled,omitempty"`
-	PerH        *float64           `json:"jobs_per_h"`   // finished, by the run's duration
+	PerH        *float64           `json:"jobs_per_h"`   // finished, parts too, by the run's duration
 	CompletionS *stats.Percentiles `json:"completion_s"` // last answer's end - first request's sending
 	// the same if each request left when planned, which --scale and --idle-cap change, and took as long as recorded
 	RecordedS *stats.Percentiles `json:"recorded_s"`
@@ -40,9 +42,9 @@ type Job struct {
 	Name        string  `json:"name"`         // as the trace has it, or its number
 	Requests    int64   `json:"requests"`     // in the trace's selection
 	Agents      int64   `json:"agents"`       // its conversations
-	State       string  `json:"state"`        // finished, failed or cut off
+	State       string  `json:"state"`        // finished, finished part, failed or cut off
 	CompletionS float64 `json:"completion_s"` // to the last answer's end
-	// as recorded, see above; null if the trace lacks the end of its last answer
+	// as recorded, see above; null if its lane began at a snapshot, or the trace lacks the end of its last answer
 	RecordedS    *float64 `json:"recorded_s"`
 	WaitsS       float64  `json:"critical_waits_s"`  // on the critical path
 	PathRequests int64    `json:"critical_requests"` // likewise
@@ -50,9 +52,10 @@ type Job struct {
 
 // The states of jobs.
 const (
-	JobFinished = "finished"
-	JobFailed   = "failed"
-	JobCut      = "cut off"
+	JobFinished     = "finished"
+	JobFinishedPart = "finished part"
+	JobFailed       = "failed"
+	JobCut          = "cut off"
 )
 
 // Preparation is what was sent before the barrier. Nothing else counts it but the states of jobs.

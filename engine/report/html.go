@@ -197,6 +197,7 @@ ideal, in one cache              routing.one_cache_hit_ratio
 recorded prefix hits             prefix_cache.recorded.recorded_hit_ratio
 jobs                             jobs.jobs
 jobs finished                    jobs.finished
+jobs finished from snapshots     jobs.finished_parts
 jobs with failures               jobs.with_failures
 jobs cut off                     jobs.cut_off
 jobs recycled                    jobs.recycled
@@ -351,7 +352,7 @@ func (p *screen) jobs() {
 		return
 	}
 	p.values(first, 2, "jobs", "{jobs.finished count} of {jobs.jobs count} finished | "+
-		"{jobs.with_failures some} with failures | {jobs.cut_off some} cut off | {jobs.recycled some} recycled | "+
+		"{jobs.finished_parts some} from snapshots | {jobs.with_failures some} with failures | {jobs.cut_off some} cut off | {jobs.recycled some} recycled | "+
 		"{jobs.jobs_per_h rate} jobs/h | "+
 		"p50 {jobs.completion_ratio.p50 three} × as long as recorded, max {jobs.completion_ratio.max three} × | "+
 		"{turns.overtaking some} overtaking")
@@ -401,7 +402,7 @@ func jobSection(s *metrics.Summary, parts []*part) chart.Section {
 		Tables: tablesOf(parts, columns, "jobs", "jobs.depths", "jobs.types", "jobs.longest", "jobs.sessions"),
 		Note: "A job is a task with all requests of its agents, or a conversation if the trace has no jobs. Its " +
 			"critical path leads from its last answer back to what each request waited for longest. " +
-			"Distributions are over finished jobs. The longest jobs are listed, and the conversations whose " +
-			"answers took longest in all.",
+			"Distributions are over whole jobs that finished, not over those that lanes began at a snapshot. The " +
+			"longest jobs are listed, and the conversations whose answers took longest in all.",
 	}
 }

@@ -78,6 +78,7 @@ func (p *Prepared) play(t *trace.Trace) (*trace.Trace, error) {
 	if p.plays, err = pool.Of(t); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.playsFlag(), err)
 	}
+	p.Before = p.plays.Before
 	p.Played = true // jobs are played so often that to hash all bytes takes as long as all else
 	return p.plays.Trace, nil
 }

@@ -44,7 +44,10 @@ type Plays struct {
 	Primers int // so many requests, the first, bring into caches what was there at the snapshots
 	Prepare int // so many, with the primers, are sent before any other
 	Plays   int
-	Short   bool // MostRequests has left out plays that lanes may need
+	// of plays that begin at snapshots, by their first request: how many requests of their jobs came before and are not
+	// among those
+	Before map[int]int
+	Short  bool // MostRequests has left out plays that lanes may need
 }
 
 // longestLead is how long before a snapshot a primer can leave, at the speed of the replay.
@@ -64,7 +67,12 @@ func (p Pool) Of(t *trace.Trace) (*Plays, error) {
 	slices.SortStableFunc(d.primers, byTime)
 	slices.SortStableFunc(d.measured, byTime)
 	var list trace.Plays
-	for _, r := range slices.Concat(d.primers, d.warmUp, d.measured) {
+	before := map[int]int{}
+	for i, r := range slices.Concat(d.primers, d.warmUp, d.measured) {
+		if r.play < len(d.before) && d.before[r.play] > 0 {
+			before[i] = d.before[r.play]
+			d.before[r.play] = 0
+		}
 		list.Source = append(list.Source, r.row)
 		list.Again = append(list.Again, int32(r.play/len(d.jobs)))
 		list.ArrivalNS = append(list.ArrivalNS, r.atNS)
@@ -80,6 +88,7 @@ func (p Pool) Of(t *trace.Trace) (*Plays, error) {
 		Primers: len(d.primers),
 		Prepare: len(d.primers) + len(d.warmUp),
 		Plays:   d.plays,
+		Before:  before,
 		Short:   d.short,
 	}, err
 }
@@ -102,6 +111,7 @@ type draft struct {
 
 	primers, warmUp, measured []playRow
 	freeNS                    []int64 // when lanes may have ended their plays at the earliest, ascending in goOn
+	before                    []int   // requests of first plays that are not sent
 	begunNS                   int64   // when all lanes have begun, in time of the plays
 }
 
@@ -218,6 +228,7 @@ func (d *draft) beginLanes() {
 		}
 		fromNS := f.atNS + earliest - barrierNS
 		d.measure(lane, f.others, fromNS)
+		d.before = append(d.before, len(d.rowsOf(lane))-len(f.primers)-len(f.warmUp)-len(f.others))
 		d.begunNS = max(d.begunNS, at[f.others[0]]-fromNS)
 		d.freeNS = append(d.freeNS, d.quickest(f.others))
 	}

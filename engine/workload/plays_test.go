@@ -125,8 +125,13 @@ func TestPlaysOfPools(t *testing.T) {
 		if len(phases) != plays.Trace.Len() || !slices.IsSorted(plays.Trace.ArrivalNS) {
 			t.Fatalf("%+v: %d requests of %d, sorted %t", p, len(phases), plays.Trace.Len(), slices.IsSorted(plays.Trace.ArrivalNS))
 		}
+		before := map[int]int{}
+		for i, n := range plays.Before {
+			before[int(plays.Trace.Clone[i])*jobs+ofRow[plays.Trace.Row[i]]] = n
+		}
 		for play := range plays.Plays {
 			want := rowsOfPlay(recorded, p, rows[play%jobs], play)
+			must.Equal(t, before[play], len(rows[play%jobs])-len(want), "%+v: requests before play %d", p, play)
 			for row, phase := range want {
 				key := [3]int{int(recorded.Row[row]), play / jobs}
 				must.Equal(t, phases[key], phase, "%+v: row %d of play %d", p, row, play)
