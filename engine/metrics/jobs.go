@@ -14,7 +14,7 @@ type Jobs struct {
 	Finished int64 `json:"finished"` // whole: all of their requests were measured and ended ok
 	// that lanes began at a snapshot: all that came after it ended ok; absent if none
 	FinishedParts int64 `json:"finished_parts,omitempty"`
-	WithFailures int64 `json:"with_failures"` // a request failed
+	WithFailures  int64 `json:"with_failures"` // a request failed
 	// none failed, but the run ended before the last of their requests
 	CutOff int64 `json:"cut_off"`
 	// with lanes: that a lane took after it had ended another; absent if none
