@@ -149,7 +149,8 @@ type Record struct {
 func (r *Record) Clear() {
 	*r = Record{
 		Row: None, Session: None, Turn: None, Job: None, JobRequests: None, JobBefore: None,
-		JobRecordedNS: None, Depth: None, PlannedNS: None, SentNS: None, SentAt: None, ConnWaitNS: None, WrittenNS: None, WrittenFirstBytes: None,
+		JobRecordedNS: None, Depth: None,
+		PlannedNS: None, SentNS: None, SentAt: None, ConnWaitNS: None, WrittenNS: None, WrittenFirstBytes: None,
 		DepartedNS: None, AckedNS: None, HeadersNS: None, FirstTokenNS: None, FirstTextNS: None, FirstOutputNS: None,
 		LastTokenNS: None, DoneNS: None,
 		GatewayNS: None, UpstreamNS: None, DecodeNS: None,

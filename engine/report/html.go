@@ -352,8 +352,8 @@ func (p *screen) jobs() {
 		return
 	}
 	p.values(first, 2, "jobs", "{jobs.finished count} of {jobs.jobs count} finished | "+
-		"{jobs.finished_parts some} from snapshots | {jobs.with_failures some} with failures | {jobs.cut_off some} cut off | {jobs.recycled some} recycled | "+
-		"{jobs.jobs_per_h rate} jobs/h | "+
+		"{jobs.finished_parts some} from snapshots | {jobs.with_failures some} with failures | "+
+		"{jobs.cut_off some} cut off | {jobs.recycled some} recycled | {jobs.jobs_per_h rate} jobs/h | "+
 		"p50 {jobs.completion_ratio.p50 three} × as long as recorded, max {jobs.completion_ratio.max three} × | "+
 		"{turns.overtaking some} overtaking")
 	if j.CompletionS != nil && j.CompletionS.Mean > 0 {
