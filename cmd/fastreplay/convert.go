@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -9,13 +11,14 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/inspect"
+	"github.com/fastreplay/fastreplay/engine/keyed"
 	"github.com/fastreplay/fastreplay/engine/setup"
 )
 
 // newConvertCommand writes a trace in another format.
 func newConvertCommand() *cobra.Command {
 	var read trace.Options
-	var to, output, model string
+	var to, output, model, keyFile, tokens string
 	var seed uint64
 	var amplify setup.Amplify
 	c := &cobra.Command{
@@ -28,6 +31,9 @@ first is at time 0. What was repaired or left out, and what the other format has
   fastreplay convert chat.jsonl.zst --from 10m --to 20m --format bailian | zstd > part.jsonl.zst`,
 		Args: someTraces,
 		RunE: func(c *cobra.Command, paths []string) error {
+			if keyFile != "" {
+				to = cmp.Or(to, trace.Own)
+			}
 			if to == "" {
 				return fmt.Errorf("no format to write; give one with --format: %s", strings.Join(trace.Written(), ", "))
 			}
@@ -35,7 +41,18 @@ first is at time 0. What was repaired or left out, and what the other format has
 			if err != nil {
 				return err
 			}
-			t, counted, err := setup.CountAnswers(t, "")
+			from := t.Format
+			var said []string
+			if keyFile != "" || to == trace.Own && t.Verbatims() > 0 {
+				t, said, err = keyed.Hash(t, keyFile, keyed.Options{
+					Tokenizer: tokens,
+					Lenient:   read.Lenient,
+					Version:   buildVersion(),
+				})
+			} else {
+				said = make([]string, 1)
+				t, said[0], err = setup.CountAnswers(t, tokens)
+			}
 			if err != nil {
 				return err
 			}
@@ -52,11 +69,10 @@ first is at time 0. What was repaired or left out, and what the other format has
 				return err
 			}
 			say := newTerminal(c.ErrOrStderr())
-			if counted != "" {
-				lost = append(lost, counted)
-			}
-			for _, note := range append(t.Lint.Notes(), lost...) {
-				say.line("note: %s", note)
+			for _, note := range slices.Concat(t.Lint.Notes(), lost, said) {
+				if note != "" {
+					say.line("note: %s", note)
+				}
 			}
 			if amplified != nil {
 				say.line("%s", inspect.Amplified(amplified, say.width))
@@ -65,7 +81,7 @@ first is at time 0. What was repaired or left out, and what the other format has
 				"converted: %s of %s rows, %s to %s",
 				format.Count(rows),
 				format.Count(t.FileRows),
-				t.Format,
+				from,
 				to,
 			)
 			return nil
@@ -76,6 +92,10 @@ first is at time 0. What was repaired or left out, and what the other format has
 	addWords(f, &to, "format", "format to write: "+strings.Join(trace.Written(), ", "), trace.Written()...)
 	f.StringVarP(&output, "output", "o", "", "`FILE` to write (default: standard output); never overwritten")
 	addWords(f, &read.Format, "input-format", "format to read (default: detected)", trace.Formats()...)
+	f.StringVar(&keyFile, "key-file", "", "`FILE` with the key by which text becomes ids of blocks, or new:FILE, which "+
+		"makes one (default: a key that is thrown away)")
+	f.StringVar(&tokens, "tokenizer", "",
+		"`PATH` of the model's tokenizer.json, or a built-in one, which counts the tokens of prompts and answers")
 	f.StringVar(&model, "model", setup.UnprobedModel, "model that whole bodies ask for, where the trace has none")
 	f.Uint64Var(
 		&seed,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -212,20 +213,18 @@ func writeTrace(path string, stdout io.Writer, t *trace.Trace, name string) erro
 	if path == "" {
 		return trace.Write(stdout, t, name)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	err := trace.WriteFile(path, t, name)
 	if errors.Is(err, os.ErrExist) {
 		return fmt.Errorf(
 			"--output %s: there is such a file already, and none is overwritten; remove it, or name another",
 			path,
 		)
 	}
-	if err != nil {
+	var file *fs.PathError
+	if errors.As(err, &file) {
 		return fmt.Errorf("--output: %w", err)
 	}
-	if err := errors.Join(trace.Write(f, t, name), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(path)) // it is ours, and of no use
-	}
-	return nil
+	return err
 }
 
 // describeGen prints what was made: above all, what share of it a cache can hit.

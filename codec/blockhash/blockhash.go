@@ -70,15 +70,6 @@ func (c *Chain) number(message []byte) uint64 {
 	return binary.LittleEndian.Uint64(c.sum) >> 1
 }
 
-// Regroup returns the ids of larger blocks of a prompt, each of every ids in the chain; the last may be partial.
-func Regroup(ids []uint64, every int) []uint64 {
-	var out []uint64
-	for at := every; at < len(ids)+every; at += every {
-		out = append(out, ids[min(at, len(ids))-1])
-	}
-	return out
-}
-
 // Pseudonym returns a name for a name, such as that of a session. Equal names for different purposes have nothing in
 // common.
 func (k Key) Pseudonym(purpose, name string) string {

@@ -37,6 +37,8 @@ func (c *columns) keep(r *rows.Row, number, line int, chats bool) {
 	c.keepConversation(r, number)
 	c.keepVerbatim(r)
 	addList(&c.answers, r.Answer, n)
+	addList(&c.answerIDs, r.AnswerIDs, n)
+	addTo(&c.Guessed, r.Guessed, n, false)
 	c.keepAgent(r)
 	addTo(&c.growths, r.Growth, n, agents.Growth{})
 	if chats {

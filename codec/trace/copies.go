@@ -48,6 +48,7 @@ func (t *Trace) Copies(source, clone []int32, atNS []int64, shared []int32) (*Tr
 // requests. A prompt that becomes shorter loses its end, so what it shares with others stays shared.
 func (t *Trace) Fitted(order, input, output []int32) *Trace {
 	out := t.chosen(order)
+	out.answerIDs = nil // they would stand elsewhere
 	out.InputTokens = lists.Pick(order, input)
 	out.OutputTokens = lists.Pick(order, output)
 	out.ids = t.ids.Choose(order, func(row int32) int {
@@ -73,6 +74,8 @@ func (t *Trace) chosen(order []int32) *Trace {
 	out.Type = lists.Pick(order, t.Type)
 	out.verbatims = t.verbatims.chosen(order)
 	out.answers = t.answers.ChooseWhole(order)
+	out.answerIDs = t.answerIDs.ChooseWhole(order)
+	out.Guessed = lists.Pick(order, t.Guessed)
 	out.Agents = t.Agents.chosen(order)
 	out.dependencies = t.dependencies.ChooseWhole(order)
 	return &out
@@ -121,7 +124,7 @@ func (out *Trace) copyJobs() {
 func (out *Trace) copyIDs(t *Trace, source []int32, clones int32, shared []int32) error {
 	numbers, err := newRenumbering(func(yield func(uint64) bool) {
 		for i := range t.Len() {
-			for _, id := range t.Blocks(i) {
+			for _, id := range slices.Concat(t.Blocks(i), t.AnswerBlocks(i)) {
 				if !yield(id) {
 					return
 				}
@@ -144,6 +147,19 @@ func (out *Trace) copyIDs(t *Trace, source []int32, clones int32, shared []int32
 			ids[j] = numbers.of(ids[j], clone)
 		}
 		out.ids.Add(ids)
+	}
+	if t.answerIDs == nil {
+		return nil
+	}
+	out.answerIDs = new(lists.Store[uint64])
+	for i, from := range source {
+		ids = append(ids[:0], t.AnswerBlocks(int(from))...)
+		for j := range ids {
+			if out.Clone[i] > 0 {
+				ids[j] = numbers.of(ids[j], out.Clone[i])
+			}
+		}
+		out.answerIDs.Add(ids)
 	}
 	return nil
 }

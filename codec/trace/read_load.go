@@ -264,6 +264,9 @@ func (l *loader) newBatch() *formats.Batch {
 func (l *loader) takeBatch(b *formats.Batch) {
 	defer func() { b.First = l.FileRows }()
 	err := b.Fault
+	if b.Head != nil {
+		l.Heads = append(l.Heads, *b.Head)
+	}
 	if err == nil || b.NoRow() {
 		err = cmp.Or(l.setBlockTokens(b.BlockTokens), err)
 	}

@@ -65,6 +65,9 @@ type Trace struct {
 	Type    []uint16 // index into Types; nil where the format has none
 	Types   []string // kinds of requests, "" for rows that name none
 	Agents
+	// the conversation is not recorded, but was found by what prompts have in common; nil where all are recorded
+	Guessed []bool
+	Heads   []Head // of files of fastreplay's own format, one for each
 
 	Lint Lint
 
@@ -72,6 +75,7 @@ type Trace struct {
 	dependencies *lists.Store[Dependency] // on rows by their numbers; nil where the file has none
 	verbatims    *verbatimStore           // nil where there are none
 	answers      *lists.Store[byte]       // nil where there are none
+	answerIDs    *lists.Store[uint64]     // nil where there are none
 	sessionNames map[int64]string         // of Session where it is a hash
 	repeated     bool                     // rows occur several times, see Repeat
 	words        Words                    // for formats that have what was said; see With
@@ -86,6 +90,9 @@ const (
 	AbsoluteBasis       = formats.Absolute
 	RelativeBasis       = formats.Relative
 )
+
+// Head says how the rows of a file of fastreplay's own format were made.
+type Head = formats.Head
 
 // Words are the text that [Write] puts into formats of text if the trace has numbers of tokens only.
 type Words = formats.Words
@@ -103,6 +110,15 @@ func (t *Trace) Len() int { return len(t.ArrivalNS) }
 // the rest of the prompt is unique to the row. The slice aliases the trace and must not be changed.
 func (t *Trace) Blocks(i int) []uint64 {
 	return t.ids.Row(i)
+}
+
+// AnswerBlocks returns the ids of the whole blocks of request i's prompt and answer that end in the answer, as far as the
+// file has them. The slice aliases the trace and must not be changed.
+func (t *Trace) AnswerBlocks(i int) []uint64 {
+	if t.answerIDs == nil {
+		return nil
+	}
+	return t.answerIDs.Row(i)
 }
 
 // SessionName returns the name of request i's conversation in the file; "" if it has none or if the name is the number

@@ -2,10 +2,16 @@ package trace
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/fastreplay/fastreplay/codec/trace/agents"
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
@@ -29,6 +35,7 @@ func (t *Trace) With(w Words) *Trace {
 func Write(w io.Writer, t *Trace, format string) error {
 	f, err := formats.ToWrite(format)
 	if err == nil {
+		t = t.regroupedFor(f)
 		err = t.checkWritable(f)
 	}
 	if err != nil {
@@ -50,6 +57,7 @@ func Write(w io.Writer, t *Trace, format string) error {
 			Format:          t.Format,
 			BlockTokens:     t.BlockTokens,
 			JobsShareBlocks: t.jobsShareBlocks(),
+			Head:            t.head(),
 			Requests:        requests.all,
 		})
 	}
@@ -71,6 +79,36 @@ func Write(w io.Writer, t *Trace, format string) error {
 		return fmt.Errorf("writing the trace: %w", err)
 	}
 	return nil
+}
+
+// WriteFile writes the trace to a new file, packed if its name ends in .gz or .zst. It leaves nothing behind if it fails.
+func WriteFile(path string, t *Trace, format string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(writePacked(f, t, format), f.Close())
+	if err != nil {
+		return errors.Join(err, os.Remove(path)) // it is ours, and of no use
+	}
+	return nil
+}
+
+func writePacked(f *os.File, t *Trace, format string) error {
+	var packer io.WriteCloser
+	switch filepath.Ext(f.Name()) {
+	case ".gz":
+		packer = gzip.NewWriter(f)
+	case ".zst":
+		z, err := zstd.NewWriter(f)
+		if err != nil {
+			return err
+		}
+		packer = z
+	default:
+		return Write(f, t, format)
+	}
+	return errors.Join(Write(packer, t, format), packer.Close())
 }
 
 // requests are those of a trace, as a writer takes them.
@@ -115,6 +153,8 @@ func (q *requests) at(i int) *formats.Request {
 	r.InputTokens = t.InputTokens[i]
 	r.OutputTokens = t.OutputTokens[i]
 	r.IDs = t.Blocks(i)
+	r.AnswerIDs = t.AnswerBlocks(i)
+	r.Guessed = t.Guessed != nil && t.Guessed[i]
 	r.Verbatim = t.Verbatim(i)
 	r.Answer = t.Answer(i)
 	r.Endpoint = t.Endpoint
@@ -237,6 +277,8 @@ func WriteNotes(t *Trace, format string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	answers := t.answerIDs != nil
+	t = t.regroupedFor(f)
 	var notes []string
 	lose := func(has bool, what string) {
 		if has {
@@ -263,7 +305,8 @@ func WriteNotes(t *Trace, format string) ([]string, error) {
 	lose(t.DelayNS != nil && !f.Has(rows.DelayField), "delays")
 	lose(t.HasDependencies() && !graph, "dependencies between requests")
 	lose(t.Job != nil && !graph, "jobs")
-	lose((t.TookNS != nil || t.TTFTNS != nil || t.Cached != nil) && !graph, "recorded durations and cache hits")
+	lose((t.TookNS != nil || t.TTFTNS != nil || t.Cached != nil) && !graph && !f.Write.Answers, "recorded durations and cache hits")
+	lose(answers && !f.Write.Answers, "ids of answers")
 	if graph && ids && t.jobsShareBlocks() {
 		notes = append(notes, "jobs have blocks in common: hash_id_scope is global, which fastreplay reads and "+
 			"Dynamo refuses")

@@ -24,6 +24,7 @@ type Batch struct {
 	Failed      int     // requests that are left out, since they failed when they were recorded
 	BlockTokens int     // that an id stands for, where the object says it; 0 = as before
 	Nested      *Nested // agents of the rows, where the file nests them; nil = it does not
+	Head        *Head   // that the object is, which says how the rows were made; nil = it is none
 	Fault       error
 
 	reader *rows.Reader

@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -12,15 +13,20 @@ import (
 //	{"custom_id":"request-1","method":"POST","url":"/v1/chat/completions","body":{"model":"m","messages":[…]}}
 //
 // as https://platform.openai.com/docs/guides/batch describes. Bodies are sent as they are, and all to the same url.
-// There are no timestamps.
+// There are no timestamps. The file of answers, if it is given before that of requests, tells how long they were:
+//
+//	{"id":"batch_req_1","custom_id":"request-1","response":{"status_code":200,"body":{"choices":…,"usage":…}}}
 func batch() *Format {
+	answers := &batchAnswers{asked: map[string]bool{}, bodies: map[string][]byte{}}
 	return &Format{
 		Name:   "batch",
 		Layout: rows.Layout{Names: rows.Names{rows.PayloadField: "body"}},
 		Words:  true,
 		Import: &Importer{
-			Match: hasKeys("body", "url"),
-			Read:  ofObject(readBatch),
+			Match: func(keys []string) bool {
+				return hasKeys("body", "url")(keys) || hasKeys("custom_id", "response", "error")(keys)
+			},
+			Read: ofObject(answers.read),
 		},
 		Write: &Writer{
 			Refuse: notBatched,
@@ -29,7 +35,32 @@ func batch() *Format {
 	}
 }
 
-func readBatch(out *Batch, o object) {
+// batchAnswers is what a batch's file of answers has told, by the names of requests.
+type batchAnswers struct {
+	asked  map[string]bool
+	bodies map[string][]byte
+}
+
+// readAnswer keeps an answer until the request comes.
+func (a *batchAnswers) readAnswer(out *Batch, o object) {
+	id := o.Name("custom_id", "it names the request")
+	if a.bodies[id] != nil || a.asked[id] {
+		o.Fail("custom_id "+rows.Quote(id)+" has an answer already, or its request came before",
+			"each has one answer: give the file of answers before that of requests")
+	}
+	body := o.In("response").Value("body")
+	if body == nil {
+		body = []byte(`{"error":true}`)
+	}
+	a.bodies[id] = bytes.Clone(body)
+	o.Note(errNoRow)
+}
+
+func (a *batchAnswers) read(out *Batch, o object) {
+	if o.Has("response") || o.Has("error") {
+		a.readAnswer(out, o)
+		return
+	}
 	id := o.Value("custom_id")
 	if id != nil && id[0] != '"' {
 		o.Fail("custom_id is "+rows.Clip(id)+", not a string", `write it as a string, for example "request-1"`)
@@ -48,6 +79,12 @@ func readBatch(out *Batch, o object) {
 		r := out.add()
 		r.Endpoint = string(rows.TextOf(url))
 		out.setBody(r, body)
+		name := o.TextOr("custom_id", "")
+		a.asked[name] = true
+		if out.setAnswer(r, a.bodies[name]) {
+			out.Rows = nil
+			out.Failed++
+		}
 	}
 }
 

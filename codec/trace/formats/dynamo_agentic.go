@@ -217,11 +217,7 @@ func (a *agenticFile) append(dst []byte, r *Request) []byte {
 	}
 	dst = r.appendAsked(dst)
 	dst = appendMS(dst, `,"not_before_ms":`, r.notBeforeNS())
-	dst = appendMS(dst, `,"recorded_api_time_ms":`, r.TookNS)
-	dst = appendMS(dst, `,"ttft_ms":`, r.TTFTNS)
-	if r.CachedTokens >= 0 {
-		dst = appendInt(dst, `,"cached_tokens":`, r.CachedTokens)
-	}
+	dst = r.appendRecorded(dst)
 	if r.InGraph {
 		dst = appendInt(dst, `,"depth":`, r.Depth)
 	}

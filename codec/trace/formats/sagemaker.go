@@ -1,11 +1,8 @@
 package formats
 
 import (
-	"bytes"
 	"encoding/base64"
 	"fmt"
-	"slices"
-	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -66,9 +63,7 @@ func readCapture(out *Batch, o object) {
 	}
 	out.Fault = rows.Inside("endpointInput", out.Fault)
 	if answer, err := captured(data.In("endpointOutput")); err == nil {
-		usage := usageOf(answer)
-		r.InputTokens = tokensOf(usage, "prompt_tokens")
-		r.OutputTokens = tokensOf(usage, "completion_tokens")
+		out.setAnswer(r, answer)
 	}
 }
 
@@ -94,35 +89,6 @@ func captured(part object) ([]byte, error) {
 	}
 	return nil, rows.Bad("encoding is "+rows.Clip(part.Value("encoding"))+`, not "JSON" or "BASE64"`,
 		"only requests that are JSON objects can be sent again")
-}
-
-// usageOf finds the usage that an OpenAI endpoint reports: in its answer, or in one of the last events of a streamed
-// one. It is only compared with, so no answer is refused.
-func usageOf(answer []byte) object {
-	var err error
-	o := rows.ObjectOf(answer, &err)
-	if err == nil {
-		return o.In("usage")
-	}
-	lines := bytes.Split(answer, []byte("\n"))
-	for _, line := range slices.Backward(lines) {
-		event := bytes.TrimPrefix(line, []byte("data:"))
-		var err error
-		o := rows.ObjectOf(event, &err)
-		if err == nil && o.In("usage").Members != nil {
-			return o.In("usage")
-		}
-	}
-	return object{}
-}
-
-// tokensOf is a count of tokens, 0 for none that a row may have.
-func tokensOf(usage object, key string) int32 {
-	n, err := strconv.ParseUint(string(usage.Value(key)), 10, 32)
-	if err != nil || n > rows.MaxTokens {
-		return 0
-	}
-	return int32(n)
 }
 
 // appendCapture writes a row. Its date is in whole seconds, and of the answer there is only how long it was.

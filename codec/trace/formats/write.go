@@ -20,6 +20,7 @@ type Writer struct {
 	Between string                              // at the end of each line but the last
 	Tail    string                              // after the last line
 	Graph   bool                                // requests have their Job and their Waits
+	Answers bool                                // it has what was recorded of answers, and their ids
 	Prepare func(s *Source) []byte              // makes the head of the whole trace; nil = Head is it
 }
 
@@ -28,6 +29,7 @@ type Source struct {
 	Format          string // in which it was
 	BlockTokens     int
 	JobsShareBlocks bool
+	Head            *Head              // of a file of the own format; nil = it had none
 	Requests        iter.Seq[*Request] // each is valid until the next one
 }
 
@@ -104,13 +106,27 @@ func (r *Request) appendAsked(dst []byte) []byte {
 	return dst
 }
 
+// appendRecorded appends what was recorded of the answer, each behind a comma.
+func (r *Request) appendRecorded(dst []byte) []byte {
+	dst = appendMS(dst, `,"recorded_api_time_ms":`, r.TookNS)
+	dst = appendMS(dst, `,"ttft_ms":`, r.TTFTNS)
+	if r.CachedTokens >= 0 {
+		dst = appendInt(dst, `,"cached_tokens":`, r.CachedTokens)
+	}
+	return dst
+}
+
 // appendIDs writes no key at all for a prompt that shares nothing.
 func (r *Request) appendIDs(dst []byte) []byte {
-	if len(r.IDs) == 0 {
+	return appendList(dst, `,"hash_ids":[`, r.IDs)
+}
+
+// appendList appends a text and a list behind it that it opens; nothing for an empty one.
+func appendList(dst []byte, before string, ids []uint64) []byte {
+	if len(ids) == 0 {
 		return dst
 	}
-	before := `,"hash_ids":[`
-	for _, id := range r.IDs {
+	for _, id := range ids {
 		dst = append(dst, before...)
 		dst = strconv.AppendUint(dst, id, 10)
 		before = ","

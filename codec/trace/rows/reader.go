@@ -41,10 +41,12 @@ type Row struct {
 	SessionName  []byte // its name where that is no number
 	DelayNS      int64
 	Verbatim     Verbatim
-	Longer       bool   // its verbatim content begins with that of the row before, in the same object
-	Endpoint     string // path that it is for; "" = not said
-	Answer       []byte // the recorded one, the inside of a JSON string; nil = none
-	Line         int    // of the file, where its object has several; 0 = the object's
+	Longer       bool     // its verbatim content begins with that of the row before, in the same object
+	Endpoint     string   // path that it is for; "" = not said
+	Answer       []byte   // the recorded one, the inside of a JSON string; nil = none
+	AnswerIDs    []uint64 // of the blocks of prompt and answer that end in the answer; nil = not known
+	Guessed      bool     // Session is not recorded, but found by what prompts have in common
+	Line         int      // of the file, where its object has several; 0 = the object's
 	Agent
 
 	met FieldSet // keys that occurred

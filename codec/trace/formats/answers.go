@@ -1,0 +1,227 @@
+package formats
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/fastreplay/fastreplay/codec/trace/agents"
+	"github.com/fastreplay/fastreplay/codec/trace/chatml"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
+)
+
+// setAnswer notes what is known of the answer to a request: its text, and the numbers of tokens as the server told
+// them. Value is the body of a response of OpenAI's or Anthropic's APIs, a string with one, or the events of a streamed
+// one. It reports whether the request failed. Of what is not there nothing is noted.
+func (b *Batch) setAnswer(r *row, value []byte) (failed bool) {
+	var a answer
+	for _, text := range eventsOf(value) {
+		var fault error // of an answer that nobody needs
+		o := rows.ObjectOf(text, &fault)
+		if fault == nil {
+			a.take(o)
+		}
+	}
+	a.settle(r)
+	return a.failed
+}
+
+// answer is what events have told so far.
+type answer struct {
+	text    []byte
+	partial bool // the text is not all: a stream calls tools, or what the model thought is not told
+	thought bool // the text has what the model thought
+	choices int
+	failed  bool
+	input   int32 // 0 = not told, else one more; so are the next ones
+	output  int32
+	cached  int32
+	hidden  int32 // tokens of thoughts, told or not
+}
+
+// eventsOf are the objects that an answer consists of.
+func eventsOf(value []byte) (all [][]byte) {
+	switch {
+	case len(value) == 0:
+	case value[0] == '"':
+		text := bytes.TrimSpace(rows.TextOf(value))
+		if len(text) > 0 && text[0] != '"' {
+			return eventsOf(text)
+		}
+	case value[0] == '[':
+		s := rows.Scan(value)
+		_ = s.List(func(_ int, one []byte) error { // as far as it is valid
+			all = append(all, one)
+			return nil
+		})
+	case value[0] == '{':
+		return [][]byte{value}
+	default:
+		for line := range bytes.Lines(value) {
+			event, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("data:"))
+			if ok {
+				all = append(all, bytes.TrimSpace(event))
+			}
+		}
+	}
+	return all
+}
+
+func (a *answer) take(o object) {
+	a.failed = a.failed || o.Has("error")
+	for _, within := range []string{"response", "message"} { // of the events of responses and of messages
+		if o.Has("type") && o.Has(within) {
+			if o.Is("type", "response.completed", "message_start") {
+				a.take(o.In(within))
+			}
+			return
+		}
+	}
+	a.usage(o.In("usage"))
+	o.Each("choices", func(_ int, choice object) {
+		if index := choice.Count("index", 1<<20); index > 0 {
+			a.choices = max(a.choices, int(index)+1)
+			return
+		}
+		a.choices = max(a.choices, 1)
+		message := choice.In("message")
+		delta := choice.In("delta")
+		a.partial = a.partial || delta.Has("tool_calls")
+		a.think(message, "reasoning_content", "reasoning")
+		a.think(delta, "reasoning_content", "reasoning")
+		a.say(chatml.Said(message))
+		a.say(delta.TextOr("content", choice.TextOr("text", "")))
+	})
+	o.Each("output", func(_ int, item object) {
+		switch {
+		case item.Is("type", "function_call"):
+			a.say(string(item.Text))
+		case item.Is("type", "message"):
+			a.say(chatml.Said(item))
+		}
+	})
+	if o.Is("type", "message") || o.Is("role", "assistant") {
+		if list := o.Value("content"); list != nil && list[0] == '[' {
+			o.Each("content", func(_ int, part object) { a.think(part, "thinking") })
+		}
+		a.think(o, "reasoning_content", "reasoning")
+		a.say(chatml.Said(o))
+	}
+	if o.Is("type", "content_block_delta") {
+		delta := o.In("delta")
+		a.partial = a.partial || delta.Has("partial_json")
+		a.think(delta, "thinking")
+		a.say(delta.TextOr("text", ""))
+	}
+}
+
+func (a *answer) say(text string) { a.text = append(a.text, text...) }
+
+// think says what the model thought before it answered. Later prompts do not have it, so that they share no more with
+// the answer.
+func (a *answer) think(o object, keys ...string) {
+	for _, key := range keys {
+		text := o.TextOr(key, "")
+		a.thought = a.thought || text != ""
+		a.say(text)
+	}
+}
+
+// usage takes the numbers of tokens by all their names.
+func (a *answer) usage(o object) {
+	for _, details := range []string{"completion_tokens_details", "output_tokens_details"} {
+		tokens, _ := tokensOf(o.In(details), "reasoning_tokens")
+		a.hidden = max(a.hidden, tokens)
+	}
+	for _, n := range []struct {
+		of   *int32
+		o    object
+		keys []string
+	}{
+		{&a.input, o, []string{"prompt_tokens", "input_tokens"}},
+		{&a.output, o, []string{"completion_tokens", "output_tokens"}},
+		{&a.cached, o.In("prompt_tokens_details"), []string{"cached_tokens"}},
+		{&a.cached, o.In("input_tokens_details"), []string{"cached_tokens"}},
+		{&a.cached, o, []string{"cache_read_input_tokens"}},
+	} {
+		for _, key := range n.keys {
+			if tokens, ok := tokensOf(n.o, key); ok {
+				*n.of = tokens + 1
+			}
+		}
+	}
+}
+
+// tokensOf is a count of tokens; false for none that a row may have.
+func tokensOf(usage object, key string) (int32, bool) {
+	n, err := strconv.ParseUint(string(usage.Value(key)), 10, 32)
+	return int32(n), err == nil && n <= rows.MaxTokens
+}
+
+// settle notes in a row what was told. Of several answers to one request only the length of the first is taken.
+func (a *answer) settle(r *row) {
+	r.InputTokens = max(0, a.input-1)
+	if a.output > 0 && a.choices < 2 {
+		r.OutputTokens = a.output - 1
+		r.Seen |= rows.SetOf(rows.OutputField)
+	}
+	r.CachedTokens = a.cached - 1 // agents.None is -1
+	if len(a.text) > 0 && !a.partial && (a.hidden == 0 || a.thought) {
+		r.Answer = rows.Unquoted(appendString(nil, string(a.text)))
+	}
+}
+
+// instantOf is the instant under the first of some keys that is there: a date, or a number of seconds, ms, µs or ns
+// since 1970, by its size.
+func instantOf(o object, keys ...string) int64 {
+	for _, key := range keys {
+		value := o.Value(key)
+		switch {
+		case value == nil:
+		case value[0] == '"':
+			return o.Date(key)
+		default:
+			digits := 9
+			whole, _, _ := bytes.Cut(value, []byte("."))
+			for size := len(whole); size > 11 && digits > 0; size -= 3 { // seconds have 11 digits until the year 5138
+				digits -= 3
+			}
+			return o.Span(key, digits)
+		}
+	}
+	return agents.NoTime
+}
+
+// setTimes notes when a request was sent, and when its answer began and ended.
+func setTimes(r *row, began, first, ended int64) {
+	r.SetSpan(began, ended)
+	if began != agents.NoTime && first != agents.NoTime && first >= began {
+		r.TTFTNS = first - began
+	}
+}
+
+// sessionOf is the name of the session of a request, where one of the places has it that clients put it in.
+func sessionOf(o, body object) []byte {
+	headers := o.In("headers")
+	metadata := body.In("metadata")
+	for _, value := range [][]byte{
+		o.Value("session_id", "sessionId"),
+		headers.Value("x-session-id", "x-dynamo-session-id", "X-Session-Id"),
+		body.Value("session_id", "prompt_cache_key"),
+		metadata.Value("session_id", "user_id"),
+	} {
+		if len(value) > len(`""`) && value[0] == '"' {
+			return rows.TextOf(value)
+		} else if len(value) > 0 && value[0]-'0' <= 9 {
+			return value
+		}
+	}
+	return nil
+}
+
+// checkPrompt refuses a row whose prompt is not one text, or not all there.
+func (b *Batch) checkPrompt(r *row) {
+	if b.Fault == nil {
+		_, err := chatml.Of(r.Verbatim)
+		b.note(err)
+	}
+}

@@ -1,0 +1,118 @@
+package trace
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/fastreplay/fastreplay/codec/trace/formats"
+	"github.com/fastreplay/fastreplay/codec/trace/lists"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
+)
+
+// Own is the name of fastreplay's own format, the one of traces that [Trace.Hashed] makes. The rest are values of
+// [Head].Mode and Scope.
+const (
+	Own        = formats.Own
+	KeyedMode  = formats.KeyedMode
+	FileScope  = formats.FileScope
+	EpochScope = formats.EpochScope
+)
+
+// Hashed is what takes the place of a request's text and names.
+type Hashed struct {
+	InputTokens, OutputTokens int32
+	IDs                       []uint64
+	AnswerIDs                 []uint64
+	Session                   string // "" = none
+	Guessed                   bool   // the session is not recorded
+}
+
+// Hashed returns the trace of the requests in order, with what takes the place of their text. Nothing stays of their
+// words and names. The head says how that was made.
+func (t *Trace) Hashed(order []int32, all []Hashed, head Head) *Trace {
+	out := t.chosen(order)
+	head.Source = t.Format
+	out.Format = Own
+	out.Heads = []Head{head}
+	out.BlockTokens = head.BlockSize
+	out.Endpoint = ""
+	out.Agents = Agents{
+		TookNS: out.TookNS,
+		TTFTNS: out.TTFTNS,
+		Cached: out.Cached,
+	}
+	out.ids = lists.Store[uint64]{}
+	out.verbatims, out.answers, out.answerIDs, out.dependencies, out.sessionNames = nil, nil, nil, nil, nil
+	out.Type, out.Types, out.Chat, out.Parent, out.Turn, out.Session, out.Guessed = nil, nil, nil, nil, nil, nil, nil
+	named := slices.ContainsFunc(all, func(h Hashed) bool { return h.Session != "" })
+	for i, h := range all {
+		out.InputTokens[i] = h.InputTokens
+		out.OutputTokens[i] = h.OutputTokens
+		out.ids.Add(h.IDs)
+		addList(&out.answerIDs, h.AnswerIDs, i)
+		addTo(&out.Guessed, h.Guessed, i, false)
+		if !named {
+			continue
+		}
+		session := noSession(int(out.Row[i]))
+		if h.Session != "" {
+			session, _ = rows.SessionNumber([]byte(h.Session))
+			if out.sessionNames == nil {
+				out.sessionNames = map[int64]string{}
+			}
+			out.sessionNames[session] = h.Session
+		}
+		out.Session = append(out.Session, session)
+	}
+	return out
+}
+
+// regroupedFor returns the trace with ids of the blocks of a format, each of several whole ones, so that it is the id
+// of the last. It is t itself if ids do not stand for a block with all before it, or if the format's blocks are not made
+// of whole ones.
+func (t *Trace) regroupedFor(f *formats.Format) *Trace {
+	blockTokens := f.BlockTokens
+	chained := len(t.Heads) > 0 && !slices.ContainsFunc(t.Heads, func(h Head) bool { return !h.Chained })
+	if !chained || f.Write.Graph || blockTokens <= t.BlockTokens || blockTokens%t.BlockTokens != 0 {
+		return t
+	}
+	out := *t
+	every := blockTokens / t.BlockTokens
+	out.BlockTokens = blockTokens
+	out.answerIDs = nil
+	out.ids = lists.Store[uint64]{}
+	for i := range t.Len() {
+		ids := t.Blocks(i)
+		var large []uint64
+		for at := every; at < len(ids)+every; at += every {
+			large = append(large, ids[min(at, len(ids))-1])
+		}
+		out.ids.Add(large)
+	}
+	return &out
+}
+
+// head is that of the file that is written: of several the first one, without what is not true of all.
+func (t *Trace) head() *Head {
+	if len(t.Heads) == 0 {
+		return nil
+	}
+	head := t.Heads[0]
+	head.Lost = maps.Clone(head.Lost)
+	for _, other := range t.Heads[1:] {
+		if other.KeyID != head.KeyID {
+			head.KeyID = ""
+			head.Scope = FileScope
+		}
+		if other.Tokenizer != head.Tokenizer {
+			head.Tokenizer = "several"
+		}
+		head.Chained = head.Chained && other.Chained
+		head.NotText += other.NotText
+		for why, n := range other.Lost {
+			head.Lost[why] += n
+		}
+		head.Dropped = slices.Compact(slices.Sorted(slices.Values(slices.Concat(head.Dropped, other.Dropped))))
+	}
+	return &head
+}

@@ -1,0 +1,65 @@
+package keyed
+
+import (
+	"slices"
+
+	"github.com/fastreplay/fastreplay/codec/blockhash"
+)
+
+// mostAlike bounds the prompts that end alike and are remembered, the latest of them.
+const mostAlike = 16
+
+// guesser finds sessions where none are recorded: a prompt that goes on from all tokens of an earlier one is a turn of
+// its session, and of several such that of the longest, of these the latest. A system prompt in common is not enough,
+// since no earlier prompt ends with it.
+type guesser struct {
+	chain *blockhash.Chain
+	ends  map[uint64][]end // by the id of the last whole block
+	first map[int]int      // row that begins the session of a row
+	size  map[int]int      // rows of the session that a row begins
+}
+
+// end is where a prompt ends.
+type end struct {
+	row    int
+	tokens int
+	id     uint64 // of its last block, which may be partial
+}
+
+// take notes a row, and from which it goes on.
+func (g *guesser) take(row int, tokens []int32, ids []uint64) {
+	first := row
+	if before, found := g.find(tokens, ids); found {
+		first = g.first[before]
+	}
+	g.first[row] = first
+	g.size[first]++
+	whole := len(tokens) / blockhash.BlockTokens
+	if whole == 0 {
+		return
+	}
+	key := ids[whole-1]
+	alike := append(g.ends[key], end{row, len(tokens), ids[len(ids)-1]})
+	g.ends[key] = alike[max(0, len(alike)-mostAlike):]
+}
+
+// find is the row whose whole prompt a prompt begins with and goes on from.
+func (g *guesser) find(tokens []int32, ids []uint64) (row int, found bool) {
+	for whole := len(tokens) / blockhash.BlockTokens; whole > 0; whole-- {
+		longest := 0
+		for _, e := range slices.Backward(g.ends[ids[whole-1]]) {
+			if e.tokens <= longest || e.tokens >= len(tokens) {
+				continue
+			}
+			to := g.chain.Append(slices.Clone(ids[:whole]), tokens[:e.tokens])
+			if to[len(to)-1] == e.id {
+				longest = e.tokens
+				row = e.row
+			}
+		}
+		if longest > 0 {
+			return row, true
+		}
+	}
+	return 0, false
+}
