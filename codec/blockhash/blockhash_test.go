@@ -84,6 +84,16 @@ func TestPartition(t *testing.T) {
 	}
 }
 
+// TestVector: the ids are those that hashlib of Python's library makes by the manual's page on the format.
+func TestVector(t *testing.T) {
+	var tokens []int32
+	for token := range int32(40) {
+		tokens = append(tokens, token)
+	}
+	ids := keyOf(1).Chain("token\x00cl100k_base\x00chatml").Append(nil, tokens)
+	expect.List(t, ids, []uint64{5888523469831383013, 4658980458901568570, 2144623321768744710}, "ids")
+}
+
 // TestGoesOn: the ids of a text are those of its beginning's whole blocks, and then more: so answers are in the chain.
 func TestGoesOn(t *testing.T) {
 	chain := keyOf(1).Chain("tokens")

@@ -69,11 +69,20 @@ func (w *Work) wholeBlocks(i int) int {
 	return min(len(ids), whole)
 }
 
-// answerShared is how many tokens of request i's answer are in the prompt of j, which goes on from it.
+// answerShared is how many tokens of request i's answer are in the prompt of j, which goes on from it. If the trace has
+// ids of the answer's blocks, it is not in j's prompt from where the ids differ.
 func (w *Work) answerShared(i, j int) int {
-	grown := w.PromptTokens(j) - w.PromptTokens(i)
-	answer := int(w.Trace.OutputTokens[i])
-	return max(0, min(grown, answer))
+	prompt := w.PromptTokens(i)
+	shared := min(w.PromptTokens(j)-prompt, int(w.Trace.OutputTokens[i]))
+	whole := prompt / max(1, w.Trace.BlockTokens)
+	for k, id := range w.Trace.AnswerBlocks(i) {
+		ids := w.Trace.Blocks(j)
+		if whole+k < len(ids) && ids[whole+k] != id {
+			shared = min(shared, (whole+k)*w.Trace.BlockTokens-prompt)
+			break
+		}
+	}
+	return max(0, shared)
 }
 
 // Carried is how many tokens of answers are in the prompts of next turns as recorded, and in how many turns.

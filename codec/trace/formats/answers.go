@@ -159,12 +159,16 @@ func tokensOf(usage object, key string) (int32, bool) {
 
 // settle notes in a row what was told. Of several answers to one request only the length of the first is taken.
 func (a *answer) settle(r *row) {
-	r.InputTokens = max(0, a.input-1)
+	if a.input > 0 {
+		r.InputTokens = a.input - 1
+	}
+	if a.cached > 0 {
+		r.CachedTokens = a.cached - 1
+	}
 	if a.output > 0 && a.choices < 2 {
 		r.OutputTokens = a.output - 1
 		r.Seen |= rows.SetOf(rows.OutputField)
 	}
-	r.CachedTokens = a.cached - 1 // agents.None is -1
 	if len(a.text) > 0 && !a.partial && (a.hidden == 0 || a.thought) {
 		r.Answer = rows.Unquoted(appendString(nil, string(a.text)))
 	}

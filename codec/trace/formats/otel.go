@@ -18,7 +18,7 @@ import (
 //
 // as Exgentic's data sets have it (https://huggingface.co/datasets/Exgentic/agent-llm-traces-v2), or an export in
 // OTLP's JSON, {"resourceSpans":[{"scopeSpans":[{"spans":[…]}]}]}. The attributes are those of OpenTelemetry's
-// conventions for generative AI. Messages are sent if they were recorded. Without them a prompt is known by its length,
+// conventions for generative AI. Messages are sent if they were recorded; gen_ai.output.messages are the answer. Without them a prompt is known by its length,
 // and the calls of a session to one model are one conversation.
 func otel() *Format {
 	return counted("otel", rows.Names{
@@ -95,7 +95,8 @@ func (b *Batch) readSpan(span, attributes object, session []byte) {
 	said := jsonIn(attributes, b.name(rows.MessagesField))
 	if said != nil {
 		r.Growth = agents.Growth{}
-		b.set(r, rows.MessagesField, chatOf(attributes, said))
+		b.setAnswer(r, messagesIn(nil, attributes, "gen_ai.output.messages"))
+		b.set(r, rows.MessagesField, chatOf(attributes))
 		defined := jsonIn(attributes, b.name(rows.ToolsField))
 		if defined != nil {
 			b.setTools(r, attributes.With(b.name(rows.ToolsField), defined))
@@ -137,14 +138,19 @@ func attributesOf(span object) object {
 }
 
 // chatOf is the messages of a call, as OpenAI's API has them.
-func chatOf(attributes object, said []byte) []byte {
+func chatOf(attributes object) []byte {
 	var chat []byte
 	system := jsonIn(attributes, "gen_ai.system_instructions")
 	if system != nil {
 		chat = appendParts(chat, `"system"`, attributes.With("gen_ai.system_instructions", system),
 			"gen_ai.system_instructions")
 	}
-	attributes.With("gen_ai.input.messages", said).Each("gen_ai.input.messages", func(_ int, message object) {
+	return messagesIn(chat, attributes, "gen_ai.input.messages")
+}
+
+// messagesIn is a list of messages that are there, and those under a key, as OpenAI's API has them.
+func messagesIn(chat []byte, attributes object, key string) []byte {
+	attributes.With(key, jsonIn(attributes, key)).Each(key, func(_ int, message object) {
 		role := message.Need("role", "it names the speaker")
 		switch {
 		case role == nil:
