@@ -129,7 +129,8 @@ func commands() []*cobra.Command {
 
 // foreignFlags are of other programs that the documents name: servers, scripts/bench.sh, docker.
 func foreignFlags() []string {
-	return []string{"enable-prompt-tokens-details", "enable-cache-report", "enable-metrics", "enable-scale-out", "enable-trace-replay", "incremental-streaming-output", "shutdown-timeout", "bars", "rm", "collect-interval"}
+	return []string{"enable-prompt-tokens-details", "enable-cache-report", "enable-metrics", "enable-scale-out", "enable-trace-replay", "incremental-streaming-output", "shutdown-timeout", "bars", "rm", "collect-interval",
+		"log-requests", "log-requests-level", "log-requests-format"}
 }
 
 // TestFlagsInManual: every flag that a document names exists, and every flag is documented.
@@ -234,7 +235,7 @@ func TestHelp(t *testing.T) {
 		{args: "help timing", out: []string{"When requests leave", "\n--scale 2 "}},
 		{args: "help gen", out: []string{"Make a trace from a description", "--input-tokens"}},
 		{args: "help mock", out: []string{"--template-jitter N", "The mock server", "reset-before"}},
-		{args: "help tarces", code: exitUsage, err: "fastreplay: no topic or command \"tarces\" (`fastreplay help` lists them); did you mean traces?\n"},
+		{args: "help tarces", code: exitUsage, err: "fastreplay: no topic or command \"tarces\" (`fastreplay help` lists them); did you mean traces or trace?\n"},
 		{args: "help qqqqqqqq", code: exitUsage, err: "fastreplay: no topic or command \"qqqqqqqq\" (`fastreplay help` lists them)\n"},
 		{args: "help timing scale", code: exitUsage, err: "fastreplay: no topic or command \"timing scale\" (`fastreplay help` lists them); did you mean timing or tuning?\n"},
 	} {

@@ -84,16 +84,17 @@ func Hash(t *trace.Trace, keyFile string, o Options) (*trace.Trace, []string, er
 	for i := range t.Len() {
 		lost, err := h.take(i)
 		if err != nil && !o.Lenient {
-			return nil, nil, fmt.Errorf("row %d of %s: %w; %s, or leave such rows out with --bad-rows drop", t.Row[i], t.Name,
-				err, rows.FixOf(err))
+			return nil, nil, fmt.Errorf("row %d of %s: %w; %s, or leave such rows out with --bad-rows drop", t.Row[i],
+				t.Name, err, rows.FixOf(err))
 		}
 		if lost != "" {
 			h.head.Lost[lost]++
 		}
 	}
 	if len(h.all) == 0 {
-		return nil, nil, fmt.Errorf("no row of %s has both a prompt and an answer of known length (lost: %s): ids need text, "+
-			"and a file of a batch's answers must be given before that of its requests", t.Name, lostWords(h.head.Lost))
+		return nil, nil, fmt.Errorf("no row of %s has both a prompt and an answer of known length (lost: %s): ids need "+
+			"text, and a file of a batch's answers must be given before that of its requests", t.Name,
+			lostWords(h.head.Lost))
 	}
 	h.nameSessions()
 	if !key.Kept {
@@ -171,8 +172,8 @@ func (h *hasher) take(i int) (lost string, err error) {
 		}
 	}
 	if len(prompt) == 0 || len(prompt) > rows.MaxTokens {
-		err := rows.Bad(fmt.Sprintf("a prompt of %d tokens", len(prompt)), fmt.Sprintf("it must have 1 to %d", rows.MaxTokens))
-		return "malformed", err
+		return "malformed", rows.Bad(fmt.Sprintf("a prompt of %d tokens", len(prompt)),
+			fmt.Sprintf("it must have 1 to %d", rows.MaxTokens))
 	}
 	var answer []int32
 	if (h.tok != nil || len(p.Tokens) == 0) && h.t.Answer(i) != nil {
@@ -303,12 +304,13 @@ func (h *hasher) renumber() {
 // notes are what people should know.
 func (h *hasher) notes() (all []string) {
 	if h.tok == nil {
-		all = append(all, fmt.Sprintf("without --tokenizer each %d bytes of text count as a token: what prompts share is "+
-			"right to %d bytes, and their lengths are not the server's", bytesAToken, bytesAToken*blockhash.BlockTokens))
+		all = append(all, fmt.Sprintf("without --tokenizer each %d bytes of text count as a token: what prompts share "+
+			"is right to %d bytes, and their lengths are not the server's", bytesAToken,
+			bytesAToken*blockhash.BlockTokens))
 	}
 	if off := h.hashed - h.told; h.told > 0 && off != 0 && h.tok != nil {
-		all = append(all, fmt.Sprintf("prompts have %s tokens here, and %s as the servers told (%+.1f %%): the server's "+
-			"chat template is not %s, or its tokenizer another one", format.Count(h.hashed), format.Count(h.told),
+		all = append(all, fmt.Sprintf("prompts have %s tokens here, and %s as the servers told (%+.1f %%): the "+
+			"server's chat template is not %s, or its tokenizer another one", format.Count(h.hashed), format.Count(h.told),
 			100*float64(off)/float64(h.told), chatml.Name))
 	}
 	if words := lostWords(h.head.Lost); words != "" {

@@ -164,3 +164,20 @@ func sum(hits []int64) (n int64) {
 	}
 	return n
 }
+
+// TestAnswersOfTheRecord: where the trace has ids of an answer's blocks, the next turn's prompt has the answer up to the
+// first that differs, and not as much as lengths allow.
+func TestAnswersOfTheRecord(t *testing.T) {
+	for _, world := range []struct {
+		ids  string
+		want int64
+	}{{`10,11`, 30}, {`10,12`, 12}, {`13,11`, 0}, {``, 30}} {
+		file := `{"schema":"fastreplay/trace/v1","mode":"as_in","block_size":16}
+{"timestamp":0,"session_id":"a","input_length":20,"output_length":30,"hash_ids":[1,2],"output_hash_ids":[` + world.ids + `]}
+{"timestamp":1,"session_id":"a","input_length":60,"output_length":1,"hash_ids":[1,10,11,4]}` + "\n"
+		tr := must.Have(trace.Read(strings.NewReader(file), "t.jsonl", trace.Options{}))(t)
+		w := &workload.Work{Trace: tr, Plan: must.Have(sched.FromTrace(tr.ArrivalNS, 1, 0))(t)}
+		carried, _ := w.Carried()
+		must.Equal(t, carried, world.want, "tokens of the answer with the ids %s", world.ids)
+	}
+}
