@@ -92,8 +92,9 @@ first is at time 0. What was repaired or left out, and what the other format has
 	addWords(f, &to, "format", "format to write: "+strings.Join(trace.Written(), ", "), trace.Written()...)
 	f.StringVarP(&output, "output", "o", "", "`FILE` to write (default: standard output); never overwritten")
 	addWords(f, &read.Format, "input-format", "format to read (default: detected)", trace.Formats()...)
-	f.StringVar(&keyFile, "key-file", "", "`FILE` with the key by which text becomes ids of blocks, or new:FILE, which "+
-		"makes one (default: a key that is thrown away)")
+	f.StringVar(&keyFile, "key-file", "",
+		"`FILE` with the key by which text becomes ids of blocks, or new:FILE, which makes one (default: a key that "+
+			"is thrown away)")
 	f.StringVar(&tokens, "tokenizer", "",
 		"`PATH` of the model's tokenizer.json, or a built-in one, which counts the tokens of prompts and answers")
 	f.StringVar(&model, "model", setup.UnprobedModel, "model that whole bodies ask for, where the trace has none")

@@ -87,7 +87,8 @@ func helpList(root *cobra.Command) string {
 	var b strings.Builder
 	b.WriteString("fastreplay FILE replays a trace: fastreplay --help. Or fastreplay COMMAND --help\n")
 	b.WriteString(commandList(root))
-	more := []string{"agentx", "analysis", "benchmarks", "design", "keys", "live", "trace"} // for which the screen has no line
+	// for which the screen has no line
+	more := []string{"agentx", "analysis", "benchmarks", "design", "keys", "live", "trace"}
 	fmt.Fprintf(&b, "help TOPIC, or %s, commands\n", strings.Join(more, ", "))
 	for _, topic := range manual.Topics() {
 		if slices.Contains(commandNames(root), topic) || slices.Contains(more, topic) {

@@ -67,9 +67,8 @@ func (t *Trace) Hashed(order []int32, all []Hashed, head Head) *Trace {
 	return out
 }
 
-// regroupedFor returns the trace with ids of the blocks of a format, each of several whole ones, so that it is the id
-// of the last. It is t itself if ids do not stand for a block with all before it, or if the format's blocks are not made
-// of whole ones.
+// regroupedFor returns the trace with ids of the blocks of a format, each made of several: its id is that of the last.
+// It is t itself if ids do not stand for a block with all before it, or if no number of them makes a block.
 func (t *Trace) regroupedFor(f *formats.Format) *Trace {
 	blockTokens := f.BlockTokens
 	chained := len(t.Heads) > 0 && !slices.ContainsFunc(t.Heads, func(h Head) bool { return !h.Chained })

@@ -112,8 +112,8 @@ func (t *Trace) Blocks(i int) []uint64 {
 	return t.ids.Row(i)
 }
 
-// AnswerBlocks returns the ids of the whole blocks of request i's prompt and answer that end in the answer, as far as the
-// file has them. The slice aliases the trace and must not be changed.
+// AnswerBlocks returns the ids of the whole blocks of request i's prompt and answer that end in the answer, as far as
+// the file has them. The slice aliases the trace and must not be changed.
 func (t *Trace) AnswerBlocks(i int) []uint64 {
 	if t.answerIDs == nil {
 		return nil

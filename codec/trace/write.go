@@ -81,7 +81,8 @@ func Write(w io.Writer, t *Trace, format string) error {
 	return nil
 }
 
-// WriteFile writes the trace to a new file, packed if its name ends in .gz or .zst. It leaves nothing behind if it fails.
+// WriteFile writes the trace to a new file, packed if its name ends in .gz or .zst. If it fails, it leaves nothing
+// behind.
 func WriteFile(path string, t *Trace, format string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -305,7 +306,8 @@ func WriteNotes(t *Trace, format string) ([]string, error) {
 	lose(t.DelayNS != nil && !f.Has(rows.DelayField), "delays")
 	lose(t.HasDependencies() && !graph, "dependencies between requests")
 	lose(t.Job != nil && !graph, "jobs")
-	lose((t.TookNS != nil || t.TTFTNS != nil || t.Cached != nil) && !graph && !f.Write.Answers, "recorded durations and cache hits")
+	recorded := t.TookNS != nil || t.TTFTNS != nil || t.Cached != nil
+	lose(recorded && !graph && !f.Write.Answers, "recorded durations and cache hits")
 	lose(answers && !f.Write.Answers, "ids of answers")
 	if graph && ids && t.jobsShareBlocks() {
 		notes = append(notes, "jobs have blocks in common: hash_id_scope is global, which fastreplay reads and "+

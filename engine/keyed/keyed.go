@@ -2,8 +2,8 @@
 // their blocks, which nobody can look up without the key, and in place of names pseudonyms.
 //
 // It owns what becomes of a request, which sessions are found where none are recorded, and the head that says all that.
-// It does not own the hash, nor the formats. It works on its caller's goroutine, and keeps the tokens of at most 64 MB of
-// text.
+// It does not own the hash, nor the formats. It works on its caller's goroutine, and keeps the tokens of at most 64 MB
+// of text.
 package keyed
 
 import (
@@ -55,8 +55,8 @@ type hasher struct {
 	hashed int64 // of the same prompts, as they were counted here
 }
 
-// Hash returns the trace with ids in place of text, and lines for people on what they should know of it. The key is in a
-// file, which [blockhash.OpenKey] describes; "" = one is drawn, and thrown away.
+// Hash returns the trace with ids in place of text, and lines for people on what they should know of it. The key is in
+// a file, which [blockhash.OpenKey] describes; "" = one is drawn, and thrown away.
 func Hash(t *trace.Trace, keyFile string, o Options) (*trace.Trace, []string, error) {
 	key := blockhash.NewKey()
 	if keyFile != "" {
@@ -92,8 +92,8 @@ func Hash(t *trace.Trace, keyFile string, o Options) (*trace.Trace, []string, er
 		}
 	}
 	if len(h.all) == 0 {
-		return nil, nil, fmt.Errorf("no row of %s has both a prompt and an answer of known length (lost: %s): ids need "+
-			"text, and a file of a batch's answers must be given before that of its requests", t.Name,
+		return nil, nil, fmt.Errorf("no row of %s has both a prompt and an answer of known length (lost: %s): ids "+
+			"need text, and a file of a batch's answers must be given before that of its requests", t.Name,
 			lostWords(h.head.Lost))
 	}
 	h.nameSessions()
@@ -310,8 +310,8 @@ func (h *hasher) notes() (all []string) {
 	}
 	if off := h.hashed - h.told; h.told > 0 && off != 0 && h.tok != nil {
 		all = append(all, fmt.Sprintf("prompts have %s tokens here, and %s as the servers told (%+.1f %%): the "+
-			"server's chat template is not %s, or its tokenizer another one", format.Count(h.hashed), format.Count(h.told),
-			100*float64(off)/float64(h.told), chatml.Name))
+			"server's chat template is not %s, or its tokenizer another one", format.Count(h.hashed),
+			format.Count(h.told), 100*float64(off)/float64(h.told), chatml.Name))
 	}
 	if words := lostWords(h.head.Lost); words != "" {
 		all = append(all, "rows lost, as the head says: "+words)

@@ -76,14 +76,14 @@ func openAITimes(r *row, o object) {
 	}
 }
 
-// liteLLM is the format of LiteLLM's standard logging payload, as its callbacks write it to files and object stores, and
-// of the rows of its LiteLLM_SpendLogs:
+// liteLLM is the format of LiteLLM's standard logging payload, as its callbacks write it to files and object stores,
+// and of the rows of its LiteLLM_SpendLogs:
 //
-//	{"id":"…","call_type":"acompletion","status":"success","startTime":1732700000.1,"completionStartTime":…,"endTime":…,
-//	 "messages":[…],"response":{"choices":[…],"usage":{…}},"prompt_tokens":9,"completion_tokens":3,…}
+//	{"id":"…","call_type":"acompletion","status":"success","startTime":1732700000.1,"completionStartTime":…,
+//	 "endTime":…,"messages":[…],"response":{"choices":[…],"usage":{…}},"prompt_tokens":9,"completion_tokens":3,…}
 //
-// as class StandardLoggingPayload of litellm/types/utils.py has it (https://github.com/BerriAI/litellm, v1.80). Instants
-// are seconds, in spend logs dates. A trace_id is of the retries of one request, and so no session.
+// as class StandardLoggingPayload of litellm/types/utils.py has it (https://github.com/BerriAI/litellm, 2026).
+// Instants are seconds, in spend logs dates. A trace_id is of the retries of one request, and so no session.
 func liteLLM() *Format {
 	return logOf("litellm", rows.Names{rows.MessagesField: "messages", rows.TextField: "messages"},
 		hasKeys("call_type", "startTime", "messages", "response"),
@@ -179,7 +179,7 @@ func (b *Batch) setTold(r *row, o object, input, output string) {
 //	{"timestamp":"2026-11-27T09:00:00.812","event":"request.finished","rid":"…","obj":{"text":"…","input_ids":[…],…},
 //	 "out":{"text":"…","meta_info":{"prompt_tokens":9,"completion_tokens":3,"cached_tokens":0,"e2e_latency":0.8}}}
 //
-// as python/sglang/srt/utils/request_logger.py of https://github.com/sgl-project/sglang writes it (v0.5). Only
+// as python/sglang/srt/utils/request_logger.py of https://github.com/sgl-project/sglang writes it (2026). Only
 // --log-requests-level 3 logs whole prompts. A request began its latency before the line was written. One that was
 // received and never finished counts as failed.
 func sglangLog() *Format {

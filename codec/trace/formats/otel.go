@@ -18,8 +18,8 @@ import (
 //
 // as Exgentic's data sets have it (https://huggingface.co/datasets/Exgentic/agent-llm-traces-v2), or an export in
 // OTLP's JSON, {"resourceSpans":[{"scopeSpans":[{"spans":[…]}]}]}. The attributes are those of OpenTelemetry's
-// conventions for generative AI. Messages are sent if they were recorded; gen_ai.output.messages are the answer. Without them a prompt is known by its length,
-// and the calls of a session to one model are one conversation.
+// conventions for generative AI. Messages are sent if they were recorded; gen_ai.output.messages are the answer.
+// Without them a prompt is known by its length, and the calls of a session to one model are one conversation.
 func otel() *Format {
 	return counted("otel", rows.Names{
 		rows.TimestampField: "start_time",
