@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -394,4 +395,71 @@ func (c *check) gaps(list []arrival, most int64, of string) {
 			until = a
 		}
 	}
+}
+
+// takeUnreleased takes away the lines of requests for which the run had no time, after a check that each planned request
+// has one line.
+func (r *results) takeUnreleased(t *testing.T) {
+	t.Helper()
+	var plan struct {
+		Load struct {
+			Requests int `json:"requests"`
+		} `json:"load"`
+	}
+	must.Do(t, json.Unmarshal(readFile(t, filepath.Join(r.dir, "run.json")), &plan))
+	unreleased := map[string]bool{}
+	for _, l := range readLines[claimed](t, requestsFile(r.dir)) {
+		unreleased[l.ID] = l.Phase == "unreleased"
+	}
+	must.Equal(t, len(unreleased), plan.Load.Requests, "requests with a line of their own")
+	must.Equal(t, len(r.lines), plan.Load.Requests, "lines")
+	r.lines = slices.DeleteFunc(r.lines, func(l line) bool {
+		return unreleased[l.ID] && l.Outcome == "not_sent" && l.Sent == absent && l.Planned == absent
+	})
+}
+
+// numbers returns what is wrong with what a summary says of a run's jobs.
+func (w *laneRun) numbers(r *results, all []arrival) (faults []string) {
+	sent := map[int]int{} // by play
+	rows := map[[2]int]bool{}
+	measured, last := int64(0), int64(0)
+	for i := range all {
+		a := &all[i]
+		sent[a.play]++
+		if a.phase == profile {
+			rows[[2]int{a.tree, a.row}] = true
+			measured++
+			last = max(last, a.done-w.barrier)
+		}
+	}
+	whole, parts, cut := int64(0), int64(0), int64(0)
+	for play, n := range sent {
+		planned := len(w.trees[play%len(w.trees)].rows)
+		amid := false
+		if play < w.lanes && w.snapshot {
+			f := w.first(play)
+			amid = len(f.others) < planned
+			planned = len(f.primers) + len(f.warmUp) + len(f.others)
+		}
+		switch {
+		case n < planned:
+			cut++
+		case amid:
+			parts++
+		default:
+			whole++
+		}
+	}
+	s := &r.summary
+	for what, is := range map[string][2]int64{
+		"requests": {s.Requests.Planned, measured}, "rows": {s.Jobs.Rows, int64(len(rows))}, "jobs": {s.Jobs.Jobs, int64(len(sent))},
+		"whole jobs": {s.Jobs.Finished, whole}, "parts": {s.Jobs.FinishedParts, parts}, "cut off": {s.Jobs.CutOff, cut},
+		"ns until the last answer": {int64(math.Round(s.Run.AnsweredS * 1e9)), last}, "recycled": {s.Jobs.Recycled, max(0, int64(len(sent)-w.lanes))},
+		"writes": {s.Writes.Whole + s.Writes.Partial, measured},
+	} {
+		if is[0] != is[1] {
+			faults = append(faults, fmt.Sprintf("%s: the summary says %d, and there are %d", what, is[0], is[1]))
+		}
+	}
+	return faults
 }

@@ -58,8 +58,11 @@ func (w *laneRun) prove(t *testing.T, path string, flags ...string) {
 			"--no-probe", "--scrape", "off", "--cold", "off",
 		}, flags...)...)
 		m.stop(t)
+		r.takeUnreleased(t)
 		r.only(t, "ok")
-		faults, late := w.check(w.read(t, r, m.log))
+		all := w.read(t, r, m.log)
+		faults, late := w.check(all)
+		faults = append(faults, w.numbers(r, all)...)
 		if len(faults) > 0 {
 			t.Errorf("%d faults:\n%s", len(faults), strings.Join(faults[:min(9, len(faults))], "\n"))
 		}

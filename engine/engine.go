@@ -288,6 +288,9 @@ func (r *Run) prepared() {
 		r.cfg.OnPrepared()
 	}
 	r.usedBefore.Store(new(host.UsageNow()))
+	for _, n := range []*atomic.Int64{&r.dialled, &r.notReady, &r.closedIdle, &r.wholeWrites, &r.partialWrites} {
+		n.Store(0)
+	}
 	if r.cfg.CancelAfter > 0 {
 		time.AfterFunc(r.cfg.CancelAfter, r.expire)
 	}

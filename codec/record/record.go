@@ -52,7 +52,7 @@ type Record struct {
 	JobRecordedNS int64  `json:"job_recorded_ns,omitempty"`
 	Type          string `json:"type,omitempty"` // kind of request in the trace; absent if it has none
 	// primer or warmup, of a request before the barrier: it only prepares what is measured, and its instants are below
-	// 0; absent otherwise
+	// 0; unreleased, of one that lanes had no time for: nothing counts it; absent otherwise
 	Phase    Phase  `json:"phase,omitempty"`
 	Target   string `json:"target"`             // URL it was sent to
 	Endpoint string `json:"endpoint"`           // address that was used
@@ -307,11 +307,13 @@ func (w *Wall) UnmarshalText(date []byte) error {
 // Phase is what a request is sent for.
 type Phase string
 
-// The phases. A primer leaves in servers' caches what the profile begins with; a warm-up request brings load.
+// The phases. A primer leaves in servers' caches what the profile begins with; a warm-up request brings load. An
+// unreleased request was planned for lanes that are faster, and is no part of the run.
 const (
-	Profiled Phase = ""
-	Primer   Phase = "primer"
-	Warmup   Phase = "warmup"
+	Profiled   Phase = ""
+	Primer     Phase = "primer"
+	Warmup     Phase = "warmup"
+	Unreleased Phase = "unreleased"
 )
 
 // Outcome is how a planned request ended. Every planned request has exactly one.

@@ -46,6 +46,8 @@ type Collector struct {
 	jobs    jobCounts
 	before  metrics.Preparation
 
+	unreleased int64
+
 	gaps   []gapShard // len(urls) * shards
 	shards int
 	next   atomic.Uint32
@@ -84,6 +86,10 @@ func NewCollector(targets []string, slos ...metrics.SLO) *Collector {
 // out of range means that it never had one. Latencies count for OK requests
 // only, drift for every request that was sent. Of what prepares only Preparation and Jobs tell.
 func (c *Collector) Add(r *record.Record, target int) {
+	if r.Phase == record.Unreleased {
+		c.unreleased++
+		return
+	}
 	if r.Phase != record.Profiled {
 		countPrepared(&c.before, r)
 		c.jobs.add(r)
@@ -121,8 +127,8 @@ func (c *Collector) answeredS() (last float64) {
 	return last
 }
 
-// Prepared is how many requests of preparation were added.
-func (c *Collector) Prepared() int64 { return c.before.Requests() }
+// Unmeasured is how many requests were added that are no part of the measurement.
+func (c *Collector) Unmeasured() int64 { return c.before.Requests() + c.unreleased }
 
 // AddGaps counts gaps between token chunks (ITL), in ns, of one OK request to
 // the target of that index; late are those of them that late reads may have changed. It keeps nothing of the slices.

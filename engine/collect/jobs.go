@@ -15,7 +15,7 @@ import (
 // mostListed bounds the jobs and the conversations that a summary lists.
 const mostListed = 100
 
-// jobCounts keeps of the requests that are part of jobs what results by job need: 70 bytes each. It belongs to the
+// jobCounts keeps of the requests that are part of jobs what results by job need: 80 bytes each. It belongs to the
 // recorder.
 type jobCounts struct {
 	requests                []jobRequest
@@ -33,6 +33,7 @@ type jobHead struct {
 // jobRequest is a request. Instants are in ns, record.None where there is none.
 type jobRequest struct {
 	job, number, session   int64
+	row                    int64
 	waitsFor               string // see record.Record
 	atNS, endNS            int64  // sent; the last instant known
 	ok, stopped, isLeftOut bool
@@ -84,6 +85,7 @@ func (c *jobCounts) add(r *record.Record) {
 		job:       r.Job,
 		number:    number,
 		session:   r.Session,
+		row:       r.Row,
 		waitsFor:  r.WaitsFor,
 		atNS:      r.SentNS,
 		endNS:     r.EndNS(),
@@ -110,6 +112,7 @@ func (c *jobCounts) summary(durationS float64, over bool, lanes int64) *metrics.
 		Longest:  []metrics.Job{},
 	}
 	begun := int64(0) // jobs of which a request was sent
+	rows := map[int64]bool{}
 	var completed, recorded, ratios, waits, path []float64
 	for rest := c.requests; len(rest) > 0; {
 		n := slices.IndexFunc(rest, func(r jobRequest) bool { return r.job != rest[0].job })
@@ -121,6 +124,11 @@ func (c *jobCounts) summary(durationS float64, over bool, lanes int64) *metrics.
 		rest = rest[n:]
 		if slices.ContainsFunc(all, func(r jobRequest) bool { return r.atNS != record.None }) {
 			begun++
+		}
+		for i := range all {
+			if all[i].ok && !all[i].prepares {
+				rows[all[i].row] = true
+			}
 		}
 		s.Jobs++
 		switch s.Longest = append(s.Longest, j); j.State {
@@ -148,6 +156,7 @@ func (c *jobCounts) summary(durationS float64, over bool, lanes int64) *metrics.
 	s.Ratio = stats.Describe(ratios, 1)
 	s.WaitsS = stats.Describe(waits, 1)
 	s.PathRequests = stats.Describe(path, 1)
+	s.Rows = int64(len(rows))
 	if lanes > 0 {
 		s.Recycled = max(0, begun-lanes)
 	}

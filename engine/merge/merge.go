@@ -195,7 +195,7 @@ func (s *Shards) summary(c *collect.Collector, records *record.Lines, endNS int6
 		Run:      plan.Run,
 		Workload: file.Workload,
 		Limits:   plan.Limits,
-		Requests: metrics.Requests{Planned: records.Count - c.Prepared()},
+		Requests: metrics.Requests{Planned: records.Count - c.Unmeasured()},
 		Records:  records,
 		Notes:    metrics.Texts(plan.Notes),
 	}

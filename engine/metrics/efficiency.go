@@ -118,9 +118,11 @@ func (s *Summary) ByGPU(gpus int64) {
 
 // Lanes is how many jobs run at a time; 0 without lanes.
 func (s *Summary) Lanes() (n int64) {
+	sessions, _ := s.Run.Options["sessions"].(string) // of a killed run
 	if s.Turns != nil {
-		number, _ := strings.CutPrefix(s.Turns.Sessions, "lanes=")
-		n, _ = strconv.ParseInt(number, 10, 64)
+		sessions = s.Turns.Sessions
 	}
+	number, _ := strings.CutPrefix(sessions, "lanes=")
+	n, _ = strconv.ParseInt(number, 10, 64)
 	return n
 }

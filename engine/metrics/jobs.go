@@ -18,7 +18,9 @@ type Jobs struct {
 	// none failed, but the run ended before the last of their requests
 	CutOff int64 `json:"cut_off"`
 	// with lanes: that a lane took after it had ended another; absent if none
-	Recycled    int64              `json:"recycled,omitempty"`
+	Recycled int64 `json:"recycled,omitempty"`
+	// of the trace that were measured and ended ok, each once however often its job was taken; workload.rows has all
+	Rows        int64              `json:"rows"`
 	PerH        *float64           `json:"jobs_per_h"`   // finished, parts too, by the run's duration
 	CompletionS *stats.Percentiles `json:"completion_s"` // last answer's end - first request's sending
 	// the same if each request left when planned, which --scale and --idle-cap change, and took as long as recorded

@@ -429,21 +429,23 @@ type Shortfall struct {
 	UnexplainedTokens int64 `json:"unexplained_tokens"`
 }
 
-// Connections is how many connections the run opened, and whether they were ready in time.
+// Connections is how many connections the run opened, and whether they were ready in time. What a barrier stands before
+// is not counted.
 type Connections struct {
 	Dialled int64 `json:"dialled" merge:"sum"` // connections that were opened
 	// requests that had no open connection at their planned time; 0 in a closed loop
 	NotReady   int64   `json:"not_ready" merge:"sum"`
 	MaxWaitMS  float64 `json:"max_wait_ms" merge:"records"` // the longest that a request waited for a connection
 	ClosedIdle int64   `json:"closed_idle" merge:"sum"`     // closed by the server between requests
-	// of these, closed within a second after an answer that had announced to keep them
+	// closed within a second after an answer that had announced to keep them, from which on requests there have
+	// connections of their own; also before the barrier
 	ClosedEarly int64 `json:"closed_early" merge:"sum"`
 	// requests that failed since the client's machine had no descriptor, port or memory for a connection
 	NoResources int64 `json:"no_resources" merge:"sum"`
 }
 
 // Writes is how the kernel took the first write of each request that was sent, re-sends included. Failed ones are in
-// neither.
+// neither, nor are those before a barrier.
 type Writes struct {
 	Whole   int64 `json:"whole" merge:"sum"`   // it took all
 	Partial int64 `json:"partial" merge:"sum"` // it took a part, and the rest had to follow

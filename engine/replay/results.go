@@ -110,6 +110,7 @@ func (r *runner) conclude(found engine.Result, records []record.Record) (*metric
 				"the template of the run?",
 			format.Many(n, "prompt"), row, format.Count(got), format.Count(want))
 	}
+	r.appendUnreleased(found.LeftOut, records)
 	unwritten, diskErr := r.writer.Close()
 	info := r.info(found)
 	info.Servers = r.servers.summary()
@@ -244,7 +245,7 @@ func (r *runner) info(found engine.Result) metrics.Summary {
 	if found.Turns != nil {
 		found.Turns.Sessions = r.cfg.SessionsText()
 	}
-	planned := r.load.Requests() + len(r.load.LeftOut) - len(found.LeftOut) - int(r.collector.Prepared())
+	planned := r.load.Requests() + len(r.load.LeftOut) - len(found.LeftOut) - int(r.collector.Unmeasured())
 	return metrics.Summary{
 		Run: r.load.Run(found.Run), Workload: r.load.Workload(found.LeftOut), Client: found.Client,
 		Requests:    metrics.Requests{Planned: int64(planned)},
@@ -265,6 +266,19 @@ func (r *runner) info(found engine.Result) metrics.Summary {
 			r.idleNotes(found),
 			placementNotes(found.Placement),
 		),
+	}
+}
+
+// appendUnreleased writes the requests of lanes for which the run had no time.
+func (r *runner) appendUnreleased(out []int32, records []record.Record) {
+	if d := r.load.Plan.Dependencies; d == nil || d.Job == nil {
+		return
+	}
+	for _, i := range out {
+		rec := records[i]
+		rec.Phase = record.Unreleased
+		rec.Error = "the run was over before it could leave"
+		r.writer.Append(&rec)
 	}
 }
 

@@ -69,7 +69,7 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	plan.Run.Partial = true
 	plan.Limits.ForcedOutput = false
 	s := c.Summary(metrics.Summary{
-		Requests: metrics.Requests{Planned: seen.Count - c.Prepared()},
+		Requests: metrics.Requests{Planned: seen.Count - c.Unmeasured()},
 		Limits:   plan.Limits,
 		Workload: plan.Workload,
 		Servers:  servers,
@@ -202,7 +202,7 @@ func RecordsOf(name string, seen *record.Lines) iter.Seq2[*record.Record, error]
 	}
 }
 
-// Checked are the records of a run with this summary, but for those of preparation. The last is an error if they are
+// Checked are the records of a run with this summary, but for those that are no part of the measurement. The last is an error if they are
 // not all that the run wrote, or others.
 func Checked(dir string, s *metrics.Summary) iter.Seq2[*record.Record, error] {
 	return func(yield func(*record.Record, error) bool) {
@@ -269,7 +269,7 @@ func recount(dir string, s *metrics.Summary, slos []metrics.SLO) error {
 		v.Measurement = metrics.Invalid
 		v.Valid = false
 	}
-	lost := s.Requests.Planned + c.Prepared() - seen.Count
+	lost := s.Requests.Planned + c.Unmeasured() - seen.Count
 	if lost > 0 {
 		s.Notes = append(s.Notes,
 			fmt.Sprintf("goodput was counted without %s that %s lacks", format.Many(lost, "record"), RequestsName))
