@@ -202,8 +202,8 @@ func RecordsOf(name string, seen *record.Lines) iter.Seq2[*record.Record, error]
 	}
 }
 
-// Checked are the records of a run with this summary, but for those that are no part of the measurement. The last is an error if they are
-// not all that the run wrote, or others.
+// Checked are the records of a run with this summary, but for those that are no part of the measurement. The last is an
+// error if they are not all that the run wrote, or others.
 func Checked(dir string, s *metrics.Summary) iter.Seq2[*record.Record, error] {
 	return func(yield func(*record.Record, error) bool) {
 		var seen record.Lines
