@@ -169,11 +169,11 @@ func TestClientGone(t *testing.T) {
 		}
 		conns = append(conns, ts.raw(body, fmt.Sprint("X-Request-Id: ", i)))
 	}
-	eventually(t, "all run", func() bool { return ts.Stats().Running == 20 })
+	eventually(t, "all run", func() bool { return ts.counts().Running == 20 })
 	for _, nc := range conns {
 		nc.Close()
 	}
-	eventually(t, "all slots are free", func() bool { st := ts.Stats(); return st.Running == 0 && st.Gone == 20 })
+	eventually(t, "all slots are free", func() bool { st := ts.counts(); return st.Running == 0 && st.Ended == 20 && st.Done == 0 })
 	for id, l := range ts.lines() {
 		if l.End != endGone || l.FirstNS != nil || l.DoneNS != nil || *l.Completion != 0 {
 			t.Errorf("log of %s: %+v", id, l)
@@ -194,7 +194,7 @@ func TestSlowReader(t *testing.T) {
 	const tokens = 50_000 // far more than the socket buffers hold
 	body := fmt.Sprintf(`{"prompt":"a","max_tokens":%d,"stream":true,"stream_options":{"include_usage":true}}`, tokens)
 	io.WriteString(nc, rawRequest(completionsPath, body))
-	eventually(t, "the socket is full", func() bool { return ts.Stats().BlockedWrites == 1 })
+	eventually(t, "the socket is full", func() bool { return ts.counts().BlockedWrites == 1 })
 	for range 5 {
 		if a := ts.stream(completionsPath, shortStream); a.tokens != 3 {
 			t.Fatalf("another client got %+v", a)
@@ -217,10 +217,10 @@ func TestCloseMidRun(t *testing.T) {
 			headers = append(headers, "X-Mock-Fault: "+fault)
 		}
 		ts.raw(shortStream, headers...)
-		eventually(t, "request admitted", func() bool { return ts.Stats().Requests == int64(i+1) })
+		eventually(t, "request admitted", func() bool { return ts.counts().Requests == int64(i+1) })
 	}
 	ts.dial() // never sends anything
-	eventually(t, "six run, two wait", func() bool { st := ts.Stats(); return st.Running == 6 && st.Waiting == 2 })
+	eventually(t, "six run, two wait", func() bool { st := ts.counts(); return st.Running == 6 && st.Waiting == 2 })
 	lines := ts.lines()
 	expect.Equal(t, len(lines), 8, "lines")
 	for id, l := range lines {

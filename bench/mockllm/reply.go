@@ -430,7 +430,7 @@ func (r *reply) end(how ending) {
 	if how != endError && !r.headSent {
 		r.status = 0
 	}
-	srv.stats.ended(r, how)
+	srv.stats.end(r, how)
 	if srv.log != nil {
 		srv.log.add(r, how)
 	}

@@ -243,8 +243,8 @@ func TestPoolHammer(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	eventually(t, "all is free", func() bool { st := ts.Stats(); return st.Done+st.Gone == clients*rounds })
-	if st := ts.Stats(); st.Running != 0 || st.Waiting != 0 || st.HeldBlocks != 0 || st.CachedBlocks == 0 || st.CachedBlocks > 40 {
+	eventually(t, "all is free", func() bool { st := ts.counts(); return st.Ended == clients*rounds })
+	if st := ts.counts(); st.Running != 0 || st.Waiting != 0 || st.HeldBlocks != 0 || st.CachedBlocks == 0 || st.CachedBlocks > 40 {
 		t.Errorf("stats %+v", st)
 	}
 }

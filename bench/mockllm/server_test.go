@@ -218,6 +218,23 @@ const (
 const patience = 30 * time.Second
 
 // eventually waits for a condition that another goroutine brings about.
+// counts are what a server has done so far.
+type counts struct {
+	Requests, Ended, Done    int64 // generation requests: begun, of these ended, of these answered whole
+	Running, Waiting         int   // of them in a slot, and in the queue
+	CachedBlocks, HeldBlocks int   // different ones in the prefix cache; of a limited one those of requests in a slot
+	BlockedWrites            int64 // events that a socket did not take at once
+}
+
+func (ts *testServer) counts() counts {
+	s := &ts.stats
+	running, waiting, cache := ts.sched.stats(ts.clock.now())
+	return counts{
+		int64(s.requests.Load()), s.ended.Load(), s.stopped.Load() + s.cut.Load(),
+		running, waiting, cache.findable, cache.held, s.blockedWrites.Load(),
+	}
+}
+
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
@@ -307,9 +324,9 @@ func TestSlotsAndQueue(t *testing.T) {
 	var conns []net.Conn
 	for i := range 3 {
 		conns = append(conns, ts.raw(shortStream))
-		eventually(t, "request admitted", func() bool { st := ts.Stats(); return st.Running+st.Waiting == i+1 })
+		eventually(t, "request admitted", func() bool { st := ts.counts(); return st.Running+st.Waiting == i+1 })
 	}
-	if st := ts.Stats(); st.Running != 2 || st.Waiting != 1 {
+	if st := ts.counts(); st.Running != 2 || st.Waiting != 1 {
 		t.Fatalf("running %d, waiting %d", st.Running, st.Waiting)
 	}
 	resp, _ := ts.mustPost(503, completionsPath, shortStream)
@@ -317,14 +334,14 @@ func TestSlotsAndQueue(t *testing.T) {
 		t.Error("503 without Retry-After")
 	}
 	conns[0].Close() // frees a slot, which the waiting request takes
-	eventually(t, "the queue moves", func() bool { st := ts.Stats(); return st.Running == 2 && st.Waiting == 0 })
+	eventually(t, "the queue moves", func() bool { st := ts.counts(); return st.Running == 2 && st.Waiting == 0 })
 	conns = append(conns, ts.raw(shortStream))
-	eventually(t, "request waits", func() bool { return ts.Stats().Waiting == 1 })
+	eventually(t, "request waits", func() bool { return ts.counts().Waiting == 1 })
 	conns[3].Close() // leaves the queue
-	eventually(t, "request leaves the queue", func() bool { return ts.Stats().Waiting == 0 })
+	eventually(t, "request leaves the queue", func() bool { return ts.counts().Waiting == 0 })
 	conns[1].Close()
 	conns[2].Close()
-	eventually(t, "all are gone", func() bool { st := ts.Stats(); return st.Running == 0 && st.Gone == 4 })
+	eventually(t, "all are gone", func() bool { st := ts.counts(); return st.Running == 0 && st.Ended == 5 && st.Done == 0 })
 }
 
 // raw opens a connection and sends a completion request on it.

@@ -2,118 +2,66 @@ package mockllm
 
 import (
 	"fmt"
-	"strconv"
 	"sync/atomic"
 )
 
 // counters are what the server counts while it runs.
 type counters struct {
-	requests                    atomic.Uint64
-	tokens, promptTokens        atomic.Int64
-	done, gone, faulted, failed atomic.Int64
-	stopped, cut                atomic.Int64 // finish reasons of what was done
-	blockedWrites               atomic.Int64
+	requests             atomic.Uint64 // begun
+	ended                atomic.Int64  // of these, however they ended
+	stopped, cut         atomic.Int64  // of these the ones that were answered whole, by their finish reason
+	tokens, promptTokens atomic.Int64
+	blockedWrites        atomic.Int64 // events that a socket did not take at once
 }
 
-func (s *counters) ended(r *reply, how ending) {
+// end counts a reply that has ended.
+func (s *counters) end(r *reply, how ending) {
 	s.promptTokens.Add(int64(r.promptTokens))
-	switch how {
-	case endDone:
-		s.done.Add(1)
-		if r.finish == "stop" {
-			s.stopped.Add(1)
-		} else {
-			s.cut.Add(1)
-		}
-	case endGone, endShutdown:
-		s.gone.Add(1)
-	case endFault:
-		s.faulted.Add(1)
-	case endError:
-		s.failed.Add(1)
+	switch {
+	case how != endDone:
+	case r.finish == "stop":
+		s.stopped.Add(1)
+	default:
+		s.cut.Add(1)
 	}
-}
-
-// Stats is what a Server has done so far.
-type Stats struct {
-	Requests      int64 // generation requests begun
-	Done          int64 // … answered whole
-	Gone          int64 // … whose client went away, or that the server's end cut off
-	Faulted       int64 // … that a fault cut off
-	Failed        int64 // … answered with an error
-	Running       int   // … in a slot now
-	Waiting       int   // … in the queue now
-	PromptTokens  int64
-	OutputTokens  int64
-	QueriedTokens int64 // prompt tokens that were looked for in the prefix cache
-	CachedTokens  int64 // … and found
-	CachedBlocks  int   // different ones, in the prefix cache now
-	HeldBlocks    int   // of a limited prefix cache, by requests in a slot now
-	PoolBlocks    int   // of a limited prefix cache, in all; 0 = no limit, or no cache
-	BlockedWrites int64 // events that a socket did not take at once
-}
-
-// Stats returns the counts of this moment.
-func (s *Server) Stats() Stats {
-	running, waiting, c := s.sched.stats(s.clock.now())
-	return Stats{
-		Requests:      int64(s.stats.requests.Load()),
-		Done:          s.stats.done.Load(),
-		Gone:          s.stats.gone.Load(),
-		Faulted:       s.stats.faulted.Load(),
-		Failed:        s.stats.failed.Load(),
-		Running:       running,
-		Waiting:       waiting,
-		PromptTokens:  s.stats.promptTokens.Load(),
-		OutputTokens:  s.stats.tokens.Load(),
-		QueriedTokens: c.queries,
-		CachedTokens:  c.hits,
-		CachedBlocks:  c.findable,
-		HeldBlocks:    c.held,
-		PoolBlocks:    c.capacity,
-		BlockedWrites: s.stats.blockedWrites.Load(),
-	}
+	s.ended.Add(1)
 }
 
 // metrics renders Prometheus text with the names that vLLM's V1 engine uses.
 func (s *Server) metrics() response {
-	st := s.Stats()
-	label := `{engine="0",model_name="` + string(appendEscaped(nil, s.model)) + `"`
-	var b []byte
-	family := func(name, kind, help string) {
-		b = append(b, "# HELP vllm:"+name+" "+help+"\n# TYPE vllm:"+name+" "+kind+"\n"...)
-	}
-	sample := func(name, extra string, v float64) {
-		b = append(b, "vllm:"+name+label+extra+"} "...)
-		b = strconv.AppendFloat(b, v, 'g', -1, 64)
-		b = append(b, '\n')
-	}
-	one := func(name, kind, help string, v float64) {
-		if kind == "counter" {
-			name += "_total"
-		}
-		family(name, kind, help)
-		sample(name, "", v)
-	}
-	one("num_requests_running", "gauge", "Requests in a slot.", float64(st.Running))
-	one("num_requests_waiting", "gauge", "Requests in the queue.", float64(st.Waiting))
+	running, waiting, cache := s.sched.stats(s.clock.now())
 	used := 0.0
-	if st.PoolBlocks > 0 {
-		used = float64(st.HeldBlocks) / float64(st.PoolBlocks)
+	if cache.capacity > 0 {
+		used = float64(cache.held) / float64(cache.capacity)
 	}
-	one("kv_cache_usage_perc", "gauge", "Share of the cache's blocks that running requests hold, 0 to 1.", used)
-	one("prefix_cache_queries", "counter", "Prompt tokens looked for in the prefix cache.", float64(st.QueriedTokens))
-	one("prefix_cache_hits", "counter", "Prompt tokens found in the prefix cache.", float64(st.CachedTokens))
-	one("prompt_tokens", "counter", "Prompt tokens.", float64(st.PromptTokens))
-	one("generation_tokens", "counter", "Tokens sent.", float64(st.OutputTokens))
-	one("num_preemptions", "counter", "Requests put back into the queue.", 0)
-	family("request_success_total", "counter", "Requests answered whole.")
-	sample("request_success_total", `,finished_reason="stop"`, float64(s.stats.stopped.Load()))
-	sample("request_success_total", `,finished_reason="length"`, float64(s.stats.cut.Load()))
-	family("cache_config_info", "gauge", "The prefix cache.")
-	b = s.appendCacheConfig(b, st.PoolBlocks)
-	b = append(b, "process_start_time_seconds "...) // as the process collector of Python's client
-	b = append(strconv.AppendFloat(b, float64(s.started.UnixNano())/1e9, 'f', 3, 64), '\n')
+	labels := `engine="0",model_name="` + string(appendEscaped(nil, s.model)) + `"`
+	var b []byte
+	for _, m := range []struct {
+		name, kind, help string
+		value            float64
+	}{
+		{"num_requests_running", "gauge", "Requests in a slot.", float64(running)},
+		{"num_requests_waiting", "gauge", "Requests in the queue.", float64(waiting)},
+		{"kv_cache_usage_perc", "gauge", "Share of the cache's blocks that running requests hold, 0 to 1.", used},
+		{"prefix_cache_queries_total", "counter", "Prompt tokens looked for in the prefix cache.", float64(cache.queries)},
+		{"prefix_cache_hits_total", "counter", "Prompt tokens found in the prefix cache.", float64(cache.hits)},
+		{"prompt_tokens_total", "counter", "Prompt tokens.", float64(s.stats.promptTokens.Load())},
+		{"generation_tokens_total", "counter", "Tokens sent.", float64(s.stats.tokens.Load())},
+		{"num_preemptions_total", "counter", "Requests put back into the queue.", 0},
+	} {
+		b = fmt.Appendf(b, "# HELP vllm:%[1]s %[2]s\n# TYPE vllm:%[1]s %[3]s\nvllm:%[1]s{%[4]s} %[5]g\n",
+			m.name, m.help, m.kind, labels, m.value)
+	}
+	b = fmt.Appendf(b, `# HELP vllm:request_success_total Requests answered whole.
+# TYPE vllm:request_success_total counter
+vllm:request_success_total{%[1]s,finished_reason="stop"} %[2]g
+vllm:request_success_total{%[1]s,finished_reason="length"} %[3]g
+# HELP vllm:cache_config_info The prefix cache.
+# TYPE vllm:cache_config_info gauge
+`, labels, float64(s.stats.stopped.Load()), float64(s.stats.cut.Load()))
+	b = s.appendCacheConfig(b, cache.capacity)
+	// as the process collector of Python's client
+	b = fmt.Appendf(b, "process_start_time_seconds %.3f\n", float64(s.started.UnixNano())/1e9)
 	return response{
 		status:      200,
 		contentType: "text/plain; version=0.0.4; charset=utf-8",

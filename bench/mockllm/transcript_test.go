@@ -83,7 +83,7 @@ func (c *transcript) send(ts *testServer, header ...string) (answer string) {
 		Got1xxResponse: func(code int, _ textproto.MIMEHeader) error { fmt.Fprintln(&b, "interim", code); return nil },
 	}))
 	if words[2] == "/metrics" { // a client may see the end of an answer first
-		eventually(ts.t, "all is counted", func() bool { st := ts.Stats(); return st.Requests == st.Done+st.Gone+st.Faulted+st.Failed })
+		eventually(ts.t, "all is counted", func() bool { st := ts.counts(); return st.Requests == st.Ended })
 	}
 	resp, err := ts.client.Do(req)
 	if err != nil {
@@ -191,8 +191,8 @@ func TestNoFaultHangs(t *testing.T) {
 			c.send(ts, "X-Mock-Fault", fault, "Connection", "close")
 		}
 	}
-	eventually(t, "the slot is free", func() bool { st := ts.Stats(); return st.Running == 0 && st.Waiting == 0 && st.HeldBlocks == 0 })
-	if c := ts.Stats(); c.Requests < 200 {
+	eventually(t, "the slot is free", func() bool { st := ts.counts(); return st.Running == 0 && st.Waiting == 0 && st.HeldBlocks == 0 })
+	if c := ts.counts(); c.Requests < 200 {
 		t.Errorf("only %d requests were sent", c.Requests)
 	}
 }
