@@ -211,7 +211,7 @@ func (o *probingOptions) replayed() (*options, error) {
 		r.pace.rate = "1" // each probe has one, which --arrival spaces
 	}
 	err = r.translate(o.traces[:1])
-	for _, name := range slices.Concat(takenBy(bySearch), []string{o.over}, o.kind.ignore) {
+	for _, name := range slices.Concat(strings.Fields(takenBySearch), []string{o.over}, o.kind.ignore) {
 		switch {
 		case !r.isSet(name):
 		case slices.Contains(o.kind.ignore, name):

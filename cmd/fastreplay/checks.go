@@ -41,7 +41,7 @@ func (o *options) complete(args []string) error {
 		return errors.New(usageHint)
 	}
 	for _, step := range []func() error{
-		o.checkNames, o.splitTargets, o.readTargets, o.completePacing, o.completeLimits, o.completeStart,
+		o.checkNames, o.readTargets, o.completePacing, o.completeLimits, o.completeStart,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -103,20 +103,11 @@ func (o *options) checkIdle() error {
 	return nil
 }
 
-// splitTargets takes several servers with commas between them, as others do.
-func (o *options) splitTargets() error {
-	var urls []string
-	for _, text := range o.URLs {
-		for url := range strings.SplitSeq(text, ",") {
-			urls = append(urls, strings.TrimSpace(url))
-		}
-	}
-	o.URLs = urls
-	return nil
-}
-
 // readTargets adds the servers that a file names to those of --url, with their weights.
 func (o *options) readTargets() error {
+	if len(o.URLs) > 0 { // each may be several with commas between them, as others have it
+		o.URLs = each(strings.Split(strings.Join(o.URLs, ","), ","), strings.TrimSpace)
+	}
 	o.Weights = slices.Repeat([]float64{1}, len(o.URLs))
 	if o.targetsFile == "" {
 		return nil

@@ -121,7 +121,8 @@ func resolvedFlags(o *options) map[string]any {
 	flags := map[string]any{}
 	o.line.Flags.VisitAll(func(f *pflag.Flag) {
 		text := f.Value.String()
-		if !f.Changed || text == "" || slices.Contains(takenBy(byEachRun), f.Name) { // "": as of other tools' names
+		taken := slices.Contains(strings.Fields(takenByEachRun), f.Name)
+		if !f.Changed || text == "" || taken { // "": as of other tools' names
 			return
 		}
 		switch f.Name {

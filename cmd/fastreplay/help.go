@@ -154,7 +154,7 @@ func firstHelp(c *cobra.Command) string {
 		first := pflag.NewFlagSet(g.title, pflag.ContinueOnError)
 		first.SortFlags = false
 		g.flags.VisitAll(func(f *pflag.Flag) {
-			if slices.Contains(firstFlags(), f.Name) {
+			if slices.Contains(strings.Fields(firstFlags), f.Name) {
 				short := *f
 				short.Usage, _, _ = strings.Cut(f.Usage, ";")
 				first.AddFlag(&short)

@@ -68,7 +68,7 @@ func newInterleaved(words, flags []string, o *comparison, ui *terminal) (*interl
 	if err := c.ParseFlags(compat.Expand(flags, c.Flags(), false)); err != nil {
 		return nil, fmt.Errorf("after --: %w", explainFlag(c, err))
 	}
-	for _, name := range takenBy(byComparison) {
+	for _, name := range strings.Fields(takenByComparison) {
 		for _, n := range append(compat.Names(), compat.Name{Name: name, Flag: name}) {
 			if n.Flag == name && c.Flags().Changed(n.Name) {
 				return nil, fmt.Errorf("after --: --%s: leave it out here; it is set for each run", n.Name)
@@ -221,9 +221,10 @@ const startAhead = 2 * time.Second
 // context.Canceled if ctx ends.
 func (r *interleaved) round(ctx context.Context, dir string, names []string, which string) (err error) {
 	var runs []*child
-	for _, name := range names {
+	said := make([]bytes.Buffer, len(names)) // for people
+	for i, name := range names {
 		r.ui.line("%s: %s, %s", which, name, workload.WithoutSecrets(r.urls[name[0]]))
-		c, failed := startChild(
+		c, failed := startChild("a replay", &said[i],
 			append([]string{"--start-at", "-", "--url", r.urls[name[0]], "--output", filepath.Join(dir, name),
 				"--quiet", "--progress", progressNone}, r.flags...)...)
 		if err = cmp.Or(err, failed); failed == nil {
@@ -263,18 +264,19 @@ func (r *interleaved) round(ctx context.Context, dir string, names []string, whi
 	defer endWatch()
 	for i, c := range runs {
 		_, _ = io.Copy(io.Discard, c.out)
-		code, said := c.wait()
-		_, refused, isRefusal := strings.Cut(said, "fastreplay: ")
+		_ = c.Wait()
+		code, words := c.ProcessState.ExitCode(), strings.TrimSpace(said[i].String())
+		_, refused, isRefusal := strings.Cut(words, "fastreplay: ")
 		switch {
 		case code == exitInterrupted && !goesOn: // it was ready
 		case code == exitInterrupted || code < 0 && ctx.Err() != nil:
 			err = cmp.Or(err, context.Canceled)
 		case code == exitOK || code == exitInvalid || code == exitMissed || code == exitUndecided:
-			r.tell(names[i], said)
+			r.tell(names[i], words)
 		case isRefusal:
 			err = cmp.Or(err, fmt.Errorf("%s: %s", names[i], refused))
 		default:
-			err = cmp.Or(err, fmt.Errorf("%s ended with %v: %s", names[i], c.ProcessState, said))
+			err = cmp.Or(err, fmt.Errorf("%s ended with %v: %s", names[i], c.ProcessState, words))
 		}
 	}
 	return cmp.Or(ctx.Err(), err)
@@ -295,37 +297,36 @@ func (r *interleaved) tell(name, said string) {
 	}
 }
 
-// child is a replay in a process of its own, in a process group of its own: a Ctrl-C is for this process, which passes
-// it on.
+// child is this program once more, in a process group of its own: a Ctrl-C is for this process, which passes it on.
 type child struct {
 	*exec.Cmd
-	in   io.WriteCloser // its end is how the replay notices that this process has died
-	out  *bufio.Reader  // to be read to its end before wait
-	said bytes.Buffer   // for people
+	in  io.WriteCloser // its end is how the child notices that this process has died
+	out *bufio.Reader  // to be read to its end before Wait
 }
 
-// startChild starts a replay with these flags.
-func startChild(flags ...string) (*child, error) {
+// startChild starts what these arguments make of this program.
+func startChild(what string, stderr io.Writer, args ...string) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("starting a replay: %w", err)
+		return nil, fmt.Errorf("starting %s: %w", what, err)
 	}
-	c := &child{Cmd: exec.Command(self, flags...)}
-	c.SysProcAttr, c.Stderr = &syscall.SysProcAttr{Setpgid: true}, &c.said
+	c := &child{Cmd: exec.Command(self, args...)}
+	c.SysProcAttr, c.Stderr = &syscall.SysProcAttr{Setpgid: true}, stderr
 	out, err := c.StdoutPipe()
 	in, failed := c.StdinPipe()
 	if err = cmp.Or(err, failed); err == nil {
 		err = c.Start()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("starting a replay: %w", err)
+		return nil, fmt.Errorf("starting %s: %w", what, err)
 	}
 	c.in, c.out = in, bufio.NewReader(out)
 	return c, nil
 }
 
-// wait waits for the end of a child, and returns its exit code, below 0 after a signal, and what it printed for people.
-func (c *child) wait() (code int, said string) {
-	_ = c.Wait() // its state has the exit code
-	return c.ProcessState.ExitCode(), strings.TrimSpace(c.said.String())
+// stop ends a child that serves, and waits for it.
+func (c *child) stop() {
+	_ = c.in.Close()
+	_ = c.Process.Signal(syscall.SIGTERM)
+	_ = c.Wait()
 }

@@ -53,17 +53,7 @@ its requests count as not sent. Exit codes are those of a run.`,
 			if err := r.judgeAgain(dir, s); err != nil {
 				return err
 			}
-			page := writePage(dir, s, ui)
-			if asJSON {
-				if err := report.EncodeJSON(c.OutOrStdout(), s); err != nil {
-					return err
-				}
-			}
-			if err := ui.summary(s, full, report.PrintOptions{
-				Dir:   dir,
-				Page:  page,
-				Steps: report.Steps(dir),
-			}); err != nil {
+			if err := ui.show(s, dir, full, asJSON, c.OutOrStdout()); err != nil {
 				return err
 			}
 			return ending(false, s, nil)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -9,7 +8,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"os/signal"
 	"strconv"
 	"strings"
@@ -280,45 +278,22 @@ func watchParent(cancel context.CancelFunc, stdin io.Reader) {
 	cancel()
 }
 
-// embeddedMock is `fastreplay mock` in a process of its own, so that client and server share nothing but the machine.
-type embeddedMock struct {
-	url   string
-	cmd   *exec.Cmd
-	stdin io.Closer // closing it ends the mock
-}
-
-// startMock starts this very program as the mock and returns when it listens.
-func startMock(ctx context.Context) (*embeddedMock, error) {
-	self, err := os.Executable()
+// startMock starts `fastreplay mock` in a process of its own, so that client and server share nothing but the machine.
+// It returns when the mock listens.
+func startMock(ctx context.Context) (mock *child, url string, err error) {
+	mock, err = startChild("the embedded mock", os.Stderr, "mock", "--listen", "127.0.0.1:0", "--die-with-parent")
 	if err != nil {
-		return nil, fmt.Errorf("starting the embedded mock: %w", err)
+		return nil, "", err
 	}
-	cmd := exec.Command(self, "mock", "--listen", "127.0.0.1:0", "--die-with-parent")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is for the replay, which drains first
-	cmd.Stderr = os.Stderr
-	stdin, errIn := cmd.StdinPipe()
-	stdout, errOut := cmd.StdoutPipe()
-	if err := errors.Join(errIn, errOut, cmd.Start()); err != nil {
-		return nil, fmt.Errorf("starting the embedded mock: %w", err)
-	}
-	m := &embeddedMock{cmd: cmd, stdin: stdin}
-	stopWatching := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
+	stopWatching := context.AfterFunc(ctx, func() { _ = mock.Process.Kill() })
 	defer stopWatching()
-	line, err := bufio.NewReader(stdout).ReadString('\n')
+	line, err := mock.out.ReadString('\n')
 	url, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
 	if err != nil || !ok {
-		m.stop()
-		return nil, fmt.Errorf("the embedded mock did not start: %q %w", line, err)
+		mock.stop()
+		return nil, "", fmt.Errorf("the embedded mock did not start: %q %w", line, err)
 	}
-	m.url = url
-	return m, nil
-}
-
-// stop ends the mock and waits for it.
-func (m *embeddedMock) stop() {
-	_ = m.stdin.Close()
-	_ = m.cmd.Process.Signal(syscall.SIGTERM)
-	_ = m.cmd.Wait()
+	return mock, url, nil
 }
 
 // mockInstance stands for a server's number in --header, --body-field and --log.

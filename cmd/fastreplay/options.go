@@ -92,7 +92,7 @@ func (o *options) groups() (all []flagGroup) {
 		f := pflag.NewFlagSet(g.title, pflag.ContinueOnError)
 		f.SortFlags = false
 		g.add(f)
-		for _, name := range hiddenFlags() {
+		for _, name := range strings.Fields(hiddenFlags) {
 			if flag := f.Lookup(name); flag != nil {
 				flag.Hidden = true
 			}
@@ -103,34 +103,8 @@ func (o *options) groups() (all []flagGroup) {
 }
 
 // firstFlags are those of the first help screen.
-func firstFlags() []string {
-	return []string{
-		"trace",
-		"limit",
-		"from",
-		"to",
-		"config",
-		"scale",
-		"amplify",
-		"rate",
-		"concurrency",
-		"duration",
-		"warmup",
-		"sessions",
-		"url",
-		"model",
-		"api",
-		"header",
-		"api-key-file",
-		"tokenizer",
-		"no-stream",
-		"output",
-		"require",
-		"goodput",
-		"json",
-		"dry-run",
-	}
-}
+const firstFlags = "trace limit from to config scale amplify rate concurrency duration warmup sessions url model api " +
+	"header api-key-file tokenizer no-stream output require goodput json dry-run"
 
 func (o *options) addTrace(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.Traces, "trace", nil,
@@ -344,50 +318,17 @@ func (o *options) addAdvanced(f *pflag.FlagSet) {
 }
 
 // hiddenFlags are shown by no help of a replay: those of developers, those for people who know other tools, and one
-// that only few traces need.
-func hiddenFlags() []string {
-	return []string{
-		"sender",
-		"spin",
-		"chunk-log",
-		"load-bound",
-		"senders",
-		"connect-timeout",
-		"compress",
-		"fixed-schedule",
-		"no-fixed-schedule",
-		"api-key",
-		"weka-times", // inspect shows it, and the messages that need it name it
-	}
-}
+// that only few traces need, --weka-times: inspect shows it, and the messages that need it name it.
+const hiddenFlags = "sender spin chunk-log load-bound senders connect-timeout compress fixed-schedule " +
+	"no-fixed-schedule api-key weka-times"
 
-// taker is who sets a flag of a replay, so that it may not be given there, or is no part of what results name.
-type taker int
-
+// Flags of a replay that somebody else sets, so that they may not be given there, or are no part of what results name.
 const (
-	bySearch     taker = 1 << iota // a search for capacity, for each probe
-	byComparison                   // compare --interleave, for each run
-	byEachRun                      // whoever makes a run again
+	takenBySearch = "abort-if dry-run duration json late-start output seed shard start-at start-barrier targets trace " +
+		"until url" // for each probe
+	takenByComparison = "abort-if dry-run late-start output shard start-at start-barrier targets until url" // for each run
+	takenByEachRun    = "api-key config dry-run header late-start output start-at start-barrier"            // made again
 )
-
-// takenBy returns the flags of a replay that somebody sets, sorted.
-func takenBy(who taker) (names []string) {
-	for name, takers := range map[string]taker{
-		"api-key": byEachRun, "config": byEachRun, "header": byEachRun,
-		"duration": bySearch, "json": bySearch, "seed": bySearch, "trace": bySearch,
-		"shard": bySearch | byComparison, "targets": bySearch | byComparison, "url": bySearch | byComparison,
-		"until": bySearch | byComparison, "abort-if": bySearch | byComparison,
-		"dry-run": bySearch | byComparison | byEachRun, "late-start": bySearch | byComparison | byEachRun,
-		"output":   bySearch | byComparison | byEachRun,
-		"start-at": bySearch | byComparison | byEachRun, "start-barrier": bySearch | byComparison | byEachRun,
-	} {
-		if takers&who != 0 {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
 
 // addAssumed adds what is assumed of requests whose times nobody knows.
 func addAssumed(f *pflag.FlagSet, assumed *sched.AssumedLatency) {

@@ -10,17 +10,18 @@ import (
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
-// show prints the summary of a run, and writes its page.
-func (o *options) show(summary *metrics.Summary, dir string, ui *terminal, out io.Writer) error {
+// show prints the summary of a run, in full or on one screen, and as JSON on out if that is asked for. It writes the
+// page of the run.
+func (ui *terminal) show(summary *metrics.Summary, dir string, full, asJSON bool, out io.Writer) error {
 	err := ui.summary(
-		summary, o.full,
+		summary, full,
 		report.PrintOptions{
 			Dir:   dir,
 			Page:  writePage(dir, summary, ui),
 			Steps: report.Steps(dir),
 		},
 	)
-	if err = stillRead(err, ui); err == nil && o.json {
+	if err = stillRead(err, ui); err == nil && asJSON {
 		err = stillRead(report.EncodeJSON(out, summary), ui)
 	}
 	if err != nil {

@@ -176,18 +176,17 @@ func parseShare(text string) (float64, error) {
 // parseSnapshot reads FROM:TO, two percentages or shares.
 func parseSnapshot(text string) (*workload.Snapshot, error) {
 	from, to, _ := strings.Cut(text, ":")
-	var shares []float64
-	for _, end := range []string{from, to} {
-		share, err := parseShare(end)
-		if err != nil || !(share >= 0 && share <= 1) {
-			return nil, errors.New("want two shares of a job's time, such as 25%:75%")
-		}
-		shares = append(shares, share)
-	}
-	if shares[0] > shares[1] {
+	var s workload.Snapshot
+	var errFrom, errTo error
+	s.From, errFrom = parseShare(from)
+	s.To, errTo = parseShare(to)
+	switch {
+	case errors.Join(errFrom, errTo) != nil || !(min(s.From, s.To) >= 0 && max(s.From, s.To) <= 1):
+		return nil, errors.New("want two shares of a job's time, such as 25%:75%")
+	case s.From > s.To:
 		return nil, errors.New("want the smaller share first, such as 25%:75%")
 	}
-	return &workload.Snapshot{From: shares[0], To: shares[1]}, nil
+	return &s, nil
 }
 
 // parseIdleCap reads TIME, or system=TIME, tree=TIME or both with a comma; a number without a unit is seconds.

@@ -130,15 +130,13 @@ func replayTrace(ctx context.Context, o *options, ui *terminal, out io.Writer) (
 	if o.start.asked {
 		o.AskStart = func() (time.Time, error) { return askStart(out, interrupts) }
 	}
-	var mock *embeddedMock
+	var mock *child
 	o.Fallback = func(ctx context.Context) (url string, err error) {
-		if mock, err = startMock(ctx); err != nil {
-			return "", err
+		mock, url, err = startMock(ctx)
+		if err == nil && !o.demo { // which says it first
+			ui.line("no --url: a demo, against the embedded mock, %s, in a process of its own", url)
 		}
-		if !o.demo { // which says it first
-			ui.line("no --url: a demo, against the embedded mock, %s, in a process of its own", mock.url)
-		}
-		return mock.url, nil
+		return url, err
 	}
 	defer func() {
 		if mock != nil {
@@ -156,7 +154,7 @@ func replayTrace(ctx context.Context, o *options, ui *terminal, out io.Writer) (
 	if summary == nil {
 		return orInterrupted(ctx, err)
 	}
-	if bad := o.show(summary, w.dir, ui, out); bad != nil { // last, so that it stays on the screen
+	if bad := ui.show(summary, w.dir, o.full, o.json, out); bad != nil { // last, so that it stays on the screen
 		return bad
 	}
 	stopped := summary.Run.Partial && summary.Run.SenderDied == "" && summary.Run.PrimerFailed == ""

@@ -18,13 +18,13 @@ func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 // TestSummaryThatCannotBePrinted: the requests have been sent, so it is not the exit code of bad usage.
 func TestSummaryThatCannotBePrinted(t *testing.T) {
 	for name, c := range map[string]struct {
-		o       options
+		json    bool
 		ui, out io.Writer
 	}{
-		"terminal": {options{}, fullDisk{}, io.Discard},
-		"JSON":     {options{json: true}, io.Discard, fullDisk{}},
+		"terminal": {false, fullDisk{}, io.Discard},
+		"JSON":     {true, io.Discard, fullDisk{}},
 	} {
-		err := c.o.show(new(metrics.Summary), t.TempDir(), newTerminal(c.ui), c.out)
+		err := newTerminal(c.ui).show(new(metrics.Summary), t.TempDir(), false, c.json, c.out)
 		var exit *exitError
 		if !errors.As(err, &exit) || exit.code != exitInvalid || !strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
 			t.Errorf("%s: %v, want exit code %d and the cause", name, err, exitInvalid)
