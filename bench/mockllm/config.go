@@ -99,7 +99,7 @@ type Config struct {
 	// Faults that every request risks, in order; the first that is due happens.
 	Faults []fault.Fault
 
-	// The quirks, each as QuirkHelp describes it.
+	// What Quirks describes.
 	IgnoreSalt, NoFlush, NoCachedTokens, OmitZeroCached, NoMetrics, NoTokenize, NoHeaderFaults, NoTraceReplay bool
 	FinishChunk, Incremental, LateHead, Coalesce, CRLF, Comments, Stamp, Gzip, RefuseExtras                   bool
 
@@ -167,13 +167,13 @@ func (c *Config) Quirk(name string) error {
 	return fmt.Errorf("no quirk %q; known are %s", name, strings.Join(known, ", "))
 }
 
-// QuirkHelp lists the quirks for a help text, a line each.
-func QuirkHelp() string {
-	var b strings.Builder
+// Quirks yields the names of the quirks, and what each does.
+func Quirks(yield func(name, does string) bool) {
 	for _, q := range new(Config).quirks() {
-		fmt.Fprintf(&b, "  %-17s %s\n", q.name, q.does)
+		if !yield(q.name, q.does) {
+			return
+		}
 	}
-	return b.String()
 }
 
 // maxPacers: one pacer writes well over 100,000 events/s, and clients need processors too.
@@ -327,12 +327,12 @@ func setField(object map[string]any, path []string, value string) error {
 // selfSignedFor is how long a self-signed certificate is valid; a mock does not live longer.
 const selfSignedFor = 7 * 24 * time.Hour
 
-// SelfSigned makes a certificate for this machine's loopback names and host (a name, an address, or ""). It returns it
-// also as PEM, for clients to trust.
-func SelfSigned(host string) (tls.Certificate, []byte, error) {
+// SelfSigned makes a certificate for this machine's loopback names and host (a name, an address, or ""). It returns the
+// configuration of a server that speaks HTTP/1.1 with it, and the certificate as PEM, for clients to trust.
+func SelfSigned(host string) (server *tls.Config, certificate []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return tls.Certificate{}, nil, fmt.Errorf("mockllm: making a key: %w", err)
+		return nil, nil, fmt.Errorf("mockllm: making a key: %w", err)
 	}
 	now := time.Now()
 	template := &x509.Certificate{
@@ -354,17 +354,12 @@ func SelfSigned(host string) (tls.Certificate, []byte, error) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
-		return tls.Certificate{}, nil, fmt.Errorf("mockllm: signing the certificate: %w", err)
+		return nil, nil, fmt.Errorf("mockllm: signing the certificate: %w", err)
 	}
-	cert := tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-	return cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
-}
-
-// TLSConfig returns a server's configuration that speaks HTTP/1.1 with the certificate.
-func TLSConfig(cert tls.Certificate) *tls.Config {
-	return &tls.Config{
-		Certificates: []tls.Certificate{cert},
+	server = &tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
 		NextProtos:   []string{"http/1.1"},
 		MinVersion:   tls.VersionTLS12,
 	}
+	return server, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
 }

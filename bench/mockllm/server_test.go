@@ -485,7 +485,7 @@ func TestShareOfFaults(t *testing.T) {
 func TestSelfSigned(t *testing.T) {
 	host, _, err := SelfSigned("mock.example")
 	must.Do(t, err)
-	leaf, err := x509.ParseCertificate(host.Certificate[0])
+	leaf, err := x509.ParseCertificate(host.Certificates[0].Certificate[0])
 	if err != nil || leaf.VerifyHostname("mock.example") != nil || leaf.VerifyHostname("127.0.0.1") != nil || leaf.VerifyHostname("localhost") != nil {
 		t.Errorf("names %v %v, %v", leaf.DNSNames, leaf.IPAddresses, err)
 	}

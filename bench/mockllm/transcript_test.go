@@ -26,12 +26,12 @@ const transcripts = "testdata/transcripts.txt"
 // transcriptConfigs are the servers that the transcripts name. A server lives as long as the next transcripts name it
 // too.
 func transcriptConfigs() map[string]Config {
-	cert, _, err := SelfSigned("")
+	https, _, err := SelfSigned("")
 	if err != nil {
 		panic(err)
 	}
 	return map[string]Config{
-		"plain": {}, "cache": {CacheTokens: -1}, "pool": {CacheTokens: 70}, "gzip": {Gzip: true}, "https": {TLS: TLSConfig(cert)},
+		"plain": {}, "cache": {CacheTokens: -1}, "pool": {CacheTokens: 70}, "gzip": {Gzip: true}, "https": {TLS: https},
 		"blocks": {CacheTokens: -1, BlockTokens: 5}, "seed": {Seed: 2},
 		"parts":  {ReasoningTokens: 1, ToolTokens: 2},
 		"chunks": {TokensPerChunk: 2, EmptyChunks: 0.5, Coalesce: true},

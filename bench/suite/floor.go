@@ -70,7 +70,7 @@ func runFloor(r *round) error {
 }
 
 func (r *round) measureWaiter(m mode, each time.Duration) error {
-	out, _, err := r.finish(nil, "env", "GODEBUG="+sched.LoneGODEBUG,
+	out, _, err := r.finish("env", "GODEBUG="+sched.LoneGODEBUG,
 		r.self, waitCommand, "--realtime", m.realtime, "--duration", each.String())
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ func runGo(r *round) error {
 	if r.quick {
 		benchtime = "1x"
 	}
-	out, _, err := r.finish(nil, "go", "test", "-run", "^$", "-bench", goBenchmarks,
+	out, _, err := r.finish("go", "test", "-run", "^$", "-bench", goBenchmarks,
 		"-benchtime", benchtime, "-cpu", "1", "./codec/...", "./engine/...")
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
@@ -30,21 +30,14 @@ func runGo(r *round) error {
 	return nil
 }
 
-// parseBenchmarks reads lines "BenchmarkName-8  100  12 ns/op  3 MB/s".
+// parseBenchmarks reads lines "BenchmarkName  100  12 ns/op  3 MB/s", as they are on one processor.
 func parseBenchmarks(out string) (all []lineOf) {
 	for line := range strings.Lines(out) {
 		fields := strings.Fields(line)
 		if len(fields) < 4 || !strings.HasPrefix(fields[0], "Benchmark") {
 			continue
 		}
-		name := strings.TrimPrefix(fields[0], "Benchmark")
-		at := strings.LastIndexByte(name, '-')
-		if at > 0 {
-			if _, err := strconv.Atoi(name[at+1:]); err == nil {
-				name = name[:at]
-			}
-		}
-		l := lineOf{scenario: goName, who: name}
+		l := lineOf{scenario: goName, who: strings.TrimPrefix(fields[0], "Benchmark")}
 		for i := 2; i+1 < len(fields); i += 2 {
 			if v, err := strconv.ParseFloat(fields[i], 64); err == nil {
 				l.measures = append(l.measures, measure{fields[i+1], v})

@@ -141,7 +141,7 @@ func (l *lab) trace(rows, rate, inputTokens, outputTokens int, more ...string) (
 		return path, nil
 	}
 	path := filepath.Join(l.work, fmt.Sprintf("trace-%d.jsonl", len(l.made)))
-	if _, _, err := l.finish(nil, append([]string{l.fastreplay, "gen", "--output", path}, args...)...); err != nil {
+	if _, _, err := l.finish(append([]string{l.fastreplay, "gen", "--output", path}, args...)...); err != nil {
 		return "", err
 	}
 	l.made[line] = path
@@ -161,9 +161,8 @@ func (r *round) conversation() string {
 // patience bounds every single process; the longest scenario takes about a minute.
 const patience = 5 * time.Minute
 
-// finish runs a program to its end. Exit codes of `okay` besides 0 are no error. What it printed last is part of an
-// error.
-func (l *lab) finish(okay []int, line ...string) (stdout []byte, used *os.ProcessState, err error) {
+// finish runs a program to its end. What it printed last is part of an error.
+func (l *lab) finish(line ...string) (stdout []byte, used *os.ProcessState, err error) {
 	ctx, cancel := context.WithTimeout(l.ctx, patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
@@ -172,12 +171,6 @@ func (l *lab) finish(okay []int, line ...string) (stdout []byte, used *os.Proces
 	cmd.Stdout = &out
 	cmd.Stderr = &printed
 	err = cmd.Run()
-	for _, code := range okay {
-		s := cmd.ProcessState
-		if s != nil && s.ExitCode() == code {
-			err = nil
-		}
-	}
 	if err != nil {
 		lines := strings.Split(strings.TrimSpace(printed.String()), "\n")
 		err = fmt.Errorf("%s: %w\n%s", strings.Join(line, " "), err, strings.Join(lines[max(0, len(lines)-15):], "\n"))

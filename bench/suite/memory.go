@@ -15,7 +15,7 @@ func runReady(r *round) error {
 		return nil
 	}
 	began := time.Now()
-	_, used, err := r.finish(nil, r.fastreplay, "--trace", path, "--dry-run")
+	_, used, err := r.finish(r.fastreplay, "--trace", path, "--dry-run")
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ const rivalName = "time.Sleep + fasthttp"
 func (l *lab) rival(url, trace string, args ...string) (*outcome, error) {
 	return l.outcome(func(dir string) error {
 		command := []string{l.self, rivalCommand, "--url", url, "--trace", trace, "--output", dir}
-		_, _, err := l.finish(nil, append(command, args...)...)
+		_, _, err := l.finish(append(command, args...)...)
 		return err
 	})
 }

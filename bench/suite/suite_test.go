@@ -180,7 +180,7 @@ Transfer/sec:      4.03MB
 
 func TestParseBenchmarks(t *testing.T) {
 	got := parseBenchmarks(`goos: linux
-BenchmarkNext/whole-2         	     100	      1234 ns/op	 567.89 MB/s	  15800000 events/s	       0 B/op
+BenchmarkNext/whole         	     100	      1234 ns/op	 567.89 MB/s	  15800000 events/s	       0 B/op
 BenchmarkRead 	   3	 1000 ns/op	 283 MB/s
 PASS
 `)

@@ -81,7 +81,7 @@ func (r *round) wrk(prefix []string, url, path string, d time.Duration) error {
 	}
 	wrk := []string{"wrk", "--threads", "1", "--connections", strconv.Itoa(throughputConnections),
 		"--duration", strconv.Itoa(max(1, int(d.Seconds()))) + "s", "--script", script, url + w.path}
-	out, used, err := r.finish(nil, slices.Concat(prefix, wrk)...)
+	out, used, err := r.finish(slices.Concat(prefix, wrk)...)
 	if err != nil {
 		return err
 	}

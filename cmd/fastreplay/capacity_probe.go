@@ -317,8 +317,8 @@ func (s *searching) judge(
 	for i := range summary.Verdict.Objectives {
 		if o := &summary.Verdict.Objectives[i]; o.Unsure && !o.Met {
 			out.Client = cmp.Or(out.Client,
-				fmt.Sprintf("%s is missed, and the client's lateness of %s may be why", o.Text,
-					format.Duration(o.EffectMS*1e6, 3)))
+				fmt.Sprintf("%s is missed, and the client's lateness of %s may be why",
+					o.Text, format.Milliseconds(o.EffectMS)))
 		}
 	}
 	switch {

@@ -71,9 +71,8 @@ A request may carry X-Mock-Fault: NAME[:ARG][@SHARE] to ask for one fault. Fault
 // quirkTable lists the quirks as the manual does.
 func quirkTable(head string) string {
 	table := "| " + head + " | |\n|---|---|\n"
-	for line := range strings.Lines(mockllm.QuirkHelp()) {
-		quirk, does, _ := strings.Cut(strings.TrimSpace(line), " ")
-		table += fmt.Sprintf("| `%s` | %s |\n", quirk, strings.ReplaceAll(strings.TrimSpace(does), "|", `\|`))
+	for quirk, does := range mockllm.Quirks {
+		table += fmt.Sprintf("| `%s` | %s |\n", quirk, strings.ReplaceAll(does, "|", `\|`))
 	}
 	return table
 }
@@ -241,14 +240,14 @@ func (o *mockOptions) complete() error {
 		return nil
 	}
 	host, _, _ := net.SplitHostPort(o.listen)
-	cert, pem, err := mockllm.SelfSigned(host)
+	server, pem, err := mockllm.SelfSigned(host)
 	if err == nil && o.tlsCA != "" {
 		err = os.WriteFile(o.tlsCA, pem, 0o644)
 	}
 	if err != nil {
 		return fmt.Errorf("mock: --tls-self-signed, --tls-ca: %w", err)
 	}
-	o.cfg.TLS = mockllm.TLSConfig(cert)
+	o.cfg.TLS = server
 	return nil
 }
 

@@ -181,12 +181,9 @@ func (p *Page) Table() (head []string, rows [][]string) {
 	add("load", func(o *Outcome) string {
 		return p.Load(o.Load)
 	})
-	ms := func(v float64) string {
-		return format.Duration(v*1e6, 3)
-	}
 	print := map[string]func(float64) string{
 		"":      format.Rate,
-		"ms":    ms,
+		"ms":    format.Milliseconds,
 		"ratio": format.Percent,
 	}
 	heads := map[string]string{
@@ -218,7 +215,7 @@ func (p *Page) Table() (head []string, rows [][]string) {
 			if _, known := o.Numbers[name]; !known && j < len(o.Beyond) && o.Beyond[j] > limit.Allowed {
 				return "> " + format.Duration(limit.LimitNS, 3)
 			}
-			return number(name, ms)(o)
+			return number(name, format.Milliseconds)(o)
 		})
 	}
 	if !p.Sweep {

@@ -76,7 +76,7 @@ func (m *matched) explain(found []Metric) (all []Culprits) {
 			c.Words = fmt.Sprintf(
 				"%.0f %% of the change of %s is in the %.0f %% of requests with %s: their mean went from %s to %s",
 				100*top.Share, of.Label, 100*float64(top.Requests)/float64(len(differences)),
-				top.Name, format.Duration(top.A*1e6, 3), format.Duration(top.B*1e6, 3),
+				top.Name, format.Milliseconds(top.A), format.Milliseconds(top.B),
 			)
 		}
 		all = append(all, c)

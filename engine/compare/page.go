@@ -84,9 +84,8 @@ func (c *Culprits) table() chart.Table {
 			"are means of the group.",
 	}
 	for _, g := range c.Groups {
-		a := format.Duration(g.A*1e6, 3)
-		b := format.Duration(g.B*1e6, 3)
-		t.Rows = append(t.Rows, chart.Texts(g.Name, format.Count(g.Requests), format.Percent(g.Share), a, b))
+		t.Rows = append(t.Rows, chart.Texts(g.Name, format.Count(g.Requests), format.Percent(g.Share),
+			format.Milliseconds(g.A), format.Milliseconds(g.B)))
 	}
 	return t
 }

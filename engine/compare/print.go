@@ -122,7 +122,7 @@ func (m *Metric) value(v *float64) string {
 	case v == nil:
 		return "–"
 	case m.Unit == "ms":
-		return format.Duration(*v*1e6, 3)
+		return format.Milliseconds(*v)
 	case m.Unit == "share":
 		return format.Percent(*v)
 	}

@@ -162,7 +162,8 @@ func judge(r readings) *Diagnosis {
 	o, linux := r.offer, r.system == "linux"
 	if w := r.waits; w != nil {
 		add("punctuality", w.P99 > latePoorUS,
-			fmt.Sprintf("requests leave within %s at p50, %s at p99", micros(w.P50), micros(w.P99)),
+			fmt.Sprintf("requests leave within %s at p50, %s at p99",
+				format.Microseconds(w.P50), format.Microseconds(w.P99)),
 			"see the lines below; if all are ✓, others were busy: run this again")
 		if w.P99 > lateBadUS {
 			d.Checks[0].Grade = Bad
@@ -207,7 +208,8 @@ func judge(r readings) *Diagnosis {
 	}
 	add("real-time priority", !linux || !r.realtime, priority, grant)
 	if s := r.sleeps; s != nil {
-		add("sleeps", s.P50 > sleepPoorUS, fmt.Sprintf("end %s late at p50, %s at p99", micros(s.P50), micros(s.P99)),
+		add("sleeps", s.P50 > sleepPoorUS,
+			fmt.Sprintf("end %s late at p50, %s at p99", format.Microseconds(s.P50), format.Microseconds(s.P99)),
 			"timers are coarse, or the machine is busy: no sender spins that long")
 	}
 	if o.Governor != "" {
@@ -239,5 +241,3 @@ func gravest(checks []Check) Grade {
 	}
 	return worst
 }
-
-func micros(us float64) string { return format.Duration(us*1e3, 3) }

@@ -70,6 +70,12 @@ func Seconds(s float64) string {
 	return Duration(s*1e9, 3)
 }
 
+// Milliseconds prints ms as Seconds prints s, and 0 as "0 ns".
+func Milliseconds(ms float64) string { return Duration(ms*1e6, 3) }
+
+// Microseconds is Milliseconds of µs.
+func Microseconds(us float64) string { return Duration(us*1e3, 3) }
+
 // Span prints seconds in the unit that fits: milliseconds up to days.
 func Span(s float64) string {
 	const minute, hour, day = 60, 3600, 86400

@@ -361,7 +361,7 @@ func (p *screen) jobs() {
 		behind := ""
 		later := cmp.Or(p.Turns, &metrics.Turns{}).LaterMS
 		if later != nil && later.Max > 0 {
-			behind = "delayed up to " + duration(later.Max)
+			behind = "delayed up to " + format.Milliseconds(later.Max)
 		}
 		p.field(second, 1, "job time",
 			format.Percent(1-waits)+" in requests",
@@ -377,8 +377,8 @@ func (p *screen) jobs() {
 	for _, d := range j.Depths[:min(len(j.Depths), 2)] { // --full has the deeper ones
 		ttft := ""
 		if d.TTFTMS != nil {
-			p50 := duration(d.TTFTMS.P50)
-			p99 := duration(d.TTFTMS.P99)
+			p50 := format.Milliseconds(d.TTFTMS.P50)
+			p99 := format.Milliseconds(d.TTFTMS.P99)
 			ttft = "TTFT p50 " + p50 + ", p99 " + p99
 		}
 		p.field(second, 1, cmp.Or(names[d.Name], "depth "+d.Name),

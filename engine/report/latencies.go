@@ -78,7 +78,7 @@ func (l *shownLatency) numbers(s *metrics.Summary) []shownNumber {
 		for _, u := range s.Verdict.Unsafe {
 			if u.Metric == l.key && u.Percentile == n.name {
 				n.mark = markMoved
-				n.hint = "the client's lateness may have moved it by " + duration(u.EffectMS)
+				n.hint = "the client's lateness may have moved it by " + format.Milliseconds(u.EffectMS)
 			}
 		}
 	}

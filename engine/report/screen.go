@@ -702,8 +702,8 @@ func (p *screen) targets() {
 	}
 	spread := ""
 	if len(tails) > 0 {
-		least := duration(tails[0])
-		most := duration(tails[len(tails)-1])
+		least := format.Milliseconds(tails[0])
+		most := format.Milliseconds(tails[len(tails)-1])
 		spread = "TTFT p99 " + least + " to " + most
 	}
 	all := fmt.Sprintf("%d with %s each", len(parts), each)
@@ -711,7 +711,7 @@ func (p *screen) targets() {
 	for _, t := range standOut(parts, tails) {
 		tail := ""
 		if t.TTFTMS != nil {
-			tail = "TTFT p99 " + duration(t.TTFTMS.P99)
+			tail = "TTFT p99 " + format.Milliseconds(t.TTFTMS.P99)
 		}
 		p.field(third, 1, "",
 			"! "+shorten(format.Visible(t.Name), 30),
@@ -823,12 +823,12 @@ func (p *screen) shards() {
 		format.Some(states[metrics.ShardMissing], metrics.ShardMissing),
 	}
 	if len(drift) > 0 {
-		least := microseconds(slices.Min(drift))
-		most := microseconds(slices.Max(drift))
+		least := format.Microseconds(slices.Min(drift))
+		most := format.Microseconds(slices.Max(drift))
 		words = append(words, "p99 "+least+" to "+most+" late")
 	}
 	if len(clock) > 0 {
-		most := microseconds(slices.Max(clock))
+		most := format.Microseconds(slices.Max(clock))
 		words = append(words, "clocks up to "+most+" apart")
 	}
 	p.field(second, 1, "shards", words...)
@@ -1015,13 +1015,13 @@ func punctuality(s *metrics.Summary) string {
 
 // lateness says how late requests left and, if that moved latencies, how late answers were read.
 func lateness(s *metrics.Summary) string {
-	sent := microseconds(max(0, s.DriftUS.P99))
+	sent := format.Microseconds(max(0, s.DriftUS.P99))
 	lateReading := func(r metrics.Reason) bool { return r.Code == metrics.LateReading }
 	read := s.Client.ReceiveLagUS
 	if read != nil && slices.ContainsFunc(s.Verdict.Reasons, lateReading) {
-		return "p99 sent " + sent + " late, read " + microseconds(read.P99) + " late"
+		return "p99 sent " + sent + " late, read " + format.Microseconds(read.P99) + " late"
 	}
-	return "p99 " + sent + " late, max " + microseconds(max(0, s.DriftUS.Max))
+	return "p99 " + sent + " late, max " + format.Microseconds(max(0, s.DriftUS.Max))
 }
 
 // known prints a value and what it is, or "" where there is none.
@@ -1030,15 +1030,6 @@ func known(print func(float64) string, v *float64, what string) string {
 		return ""
 	}
 	return print(*v) + " " + what
-}
-
-// duration prints ms in the unit that fits.
-func duration(ms float64) string {
-	return format.Duration(ms*1e6, 3)
-}
-
-func microseconds(us float64) string {
-	return format.Duration(us*1e3, 3)
 }
 
 // three prints three significant digits.
