@@ -324,8 +324,8 @@ const hiddenFlags = "sender spin chunk-log load-bound senders connect-timeout co
 
 // Flags of a replay that somebody else sets, so that they may not be given there, or are no part of what results name.
 const (
-	takenBySearch = "abort-if dry-run duration json late-start output seed shard start-at start-barrier targets trace " +
-		"until url"
+	takenBySearch = "abort-if dry-run duration json late-start output seed shard start-at start-barrier targets " +
+		"trace until url"
 	takenByComparison = "abort-if dry-run late-start output shard start-at start-barrier targets until url"
 	takenByEachRun    = "api-key config dry-run header late-start output start-at start-barrier"
 )
