@@ -92,6 +92,7 @@ type served struct {
 	Status     int64  `json:"status"`
 	Prompt     int64  `json:"prompt_tokens"`
 	Cached     int64  `json:"cached_tokens"`
+	Host       int64  `json:"host_tokens"` // of them, those of the second tier
 	Completion int64  `json:"completion_tokens"`
 	Fault      string `json:"fault"`
 	End        string `json:"end"`

@@ -352,6 +352,9 @@ func (p *response) onDelta(d *api.Delta) {
 		keepCount(&rec.PromptTokens, d.PromptTokens)
 		keepCount(&rec.CachedTokens, d.CachedTokens)
 	}
+	keepCount(&rec.CachedDeviceTokens, d.Tiers.Device)
+	keepCount(&rec.CachedHostTokens, d.Tiers.Host)
+	keepCount(&rec.CachedExternalTokens, d.Tiers.External)
 	if d.IsError && !p.streamError {
 		p.streamError = true
 		if rec.Error = p.secrets.FromJSON(d.Error); rec.Error == "" {

@@ -1,5 +1,10 @@
 package mockllm
 
+import (
+	linked "container/list"
+	"slices"
+)
+
 // maxPoolBlocks is what an int32 can number; number 0 is taken.
 const maxPoolBlocks = 1<<31 - 2
 
@@ -164,6 +169,7 @@ type prefixCache struct {
 	blockTokens int
 	all         map[uint64]struct{} // without a limit: 8 bytes a block and the map's slack; nil = limited, or no cache
 	pool        *blockPool          // nil = no limit, or no cache
+	host        hostTier
 	// Counted in tokens, as vLLM's metrics do.
 	queries, hits int64
 }
@@ -183,15 +189,15 @@ func newPrefixCache(capacityTokens int64, blockTokens int) prefixCache {
 	return c
 }
 
-// begin looks up l's prompt and holds the blocks of the whole request. It returns how many tokens were cached: whole
-// blocks, never the whole prompt. If the pool has too few free blocks, ok is false and nothing has changed.
-func (c *prefixCache) begin(l *lease) (cached int, ok bool) {
+// begin looks up l's prompt and holds the blocks of the whole request. It returns how many tokens were cached, and how
+// many of them in the second tier: whole blocks, never the whole prompt. If the pool has too few free blocks, ok is false and nothing has changed.
+func (c *prefixCache) begin(l *lease) (cached, fromHost int, ok bool) {
 	limit := min(len(l.keys), (l.prompt-1)/c.blockTokens)
 	switch {
 	case c.pool != nil:
 		total := (l.prompt + l.output + c.blockTokens - 1) / c.blockTokens
 		if l.found, ok = c.pool.begin(l, limit, total); !ok {
-			return 0, false
+			return 0, 0, false
 		}
 	case c.all != nil:
 		for l.found = 0; l.found < limit; l.found++ {
@@ -200,10 +206,11 @@ func (c *prefixCache) begin(l *lease) (cached int, ok bool) {
 			}
 		}
 	}
-	cached = l.found * c.blockTokens
+	inDevice := l.found * c.blockTokens
+	fromHost = c.host.prefix(l.keys[l.found:max(l.found, limit)]) * c.blockTokens
 	c.queries += int64(l.prompt)
-	c.hits += int64(cached)
-	return cached, true
+	c.hits += int64(inDevice)
+	return inDevice + fromHost, fromHost, true
 }
 
 // prefilled makes l's prompt findable.
@@ -219,6 +226,9 @@ func (c *prefixCache) answered(l *lease) {
 
 // computed makes blocks of l findable, from one on, by their keys.
 func (c *prefixCache) computed(l *lease, from int, keys []uint64) {
+	for _, key := range slices.Backward(keys) { // a prompt's head outlives its tail
+		c.host.use(key)
+	}
 	switch {
 	case c.pool != nil:
 		c.pool.computed(l.blocks[from:], keys)
@@ -239,8 +249,48 @@ func (c *prefixCache) end(l *lease) {
 // clear empties the cache. Requests in prefill still enter it when they are done.
 func (c *prefixCache) clear() {
 	clear(c.all)
+	c.host = hostTier{room: c.host.room}
 	if c.pool != nil {
 		c.pool.clear()
+	}
+}
+
+// hostTier is a second tier of the cache: the blocks that were used last.
+type hostTier struct {
+	room   int          // blocks; 0 = there is no such tier
+	latest *linked.List // keys, that used last in front
+	at     map[uint64]*linked.Element
+}
+
+// prefix is how many of the keys it has, up to the first that it has not. These are used.
+func (h *hostTier) prefix(keys []uint64) (n int) {
+	for n < len(keys) && h.at[keys[n]] != nil {
+		n++
+	}
+	for _, key := range slices.Backward(keys[:n]) {
+		h.use(key)
+	}
+	return n
+}
+
+// use keeps a block, and lets go of the one that was used longest ago where there is no more room.
+func (h *hostTier) use(key uint64) {
+	if h.room == 0 {
+		return
+	}
+	if h.at == nil {
+		h.latest = linked.New()
+		h.at = map[uint64]*linked.Element{}
+	}
+	if e := h.at[key]; e != nil {
+		h.latest.MoveToFront(e)
+		return
+	}
+	h.at[key] = h.latest.PushFront(key)
+	if h.latest.Len() > h.room {
+		oldest := h.latest.Back()
+		h.latest.Remove(oldest)
+		delete(h.at, oldest.Value.(uint64))
 	}
 }
 

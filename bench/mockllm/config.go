@@ -61,6 +61,11 @@ type Config struct {
 	// there is: running requests hold blocks for their prompt and output. A request that finds too few free blocks
 	// waits. 0 = no cache and no such limit, negative = a cache without a limit.
 	CacheTokens int64
+	// HostTokens is the size of a second tier of the cache, rounded down to whole blocks. It keeps what was computed,
+	// the latest used blocks first, and a request finds there what the first tier no longer has. 0 = none.
+	HostTokens int64
+	// HostLoadPerToken is added to TTFT for each prompt token that comes from there.
+	HostLoadPerToken time.Duration
 	// BlockTokens is the size of its blocks. 0 = DefaultBlockTokens.
 	BlockTokens int
 
@@ -200,11 +205,12 @@ func (c *Config) Validate() error {
 		check(v.value >= 0, "%s %d: must not be negative", v.name, v.value)
 	}
 	check(
-		min(c.TTFT, c.ITL, c.PrefillPerToken, c.KeepAlive) >= 0,
-		"latencies must not be negative: ttft %v, itl %v, prefill per token %v, keep-alive %v",
+		min(c.TTFT, c.ITL, c.PrefillPerToken, c.HostLoadPerToken, c.KeepAlive) >= 0,
+		"latencies must not be negative: ttft %v, itl %v, prefill per token %v, load per token %v, keep-alive %v",
 		c.TTFT,
 		c.ITL,
 		c.PrefillPerToken,
+		c.HostLoadPerToken,
 		c.KeepAlive,
 	)
 	check(c.Spread >= 0 && c.Spread <= 1, "spread %v: must be between 0 and 1", c.Spread)
@@ -221,6 +227,8 @@ func (c *Config) Validate() error {
 		c.CacheTokens,
 		block,
 	)
+	check(c.HostTokens == 0 || c.HostTokens >= block, "second tier of %d tokens: must hold at least one block of %d",
+		c.HostTokens, block)
 	for _, h := range c.Headers {
 		name, value, ok := strings.Cut(h, ":")
 		check(

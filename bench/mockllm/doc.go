@@ -17,6 +17,9 @@
 // request that left before its prefill ended. Unlike vLLM it takes the blocks of the output at the beginning, so that
 // no request is ever preempted. Waiting requests are looked at only when a request ends.
 //
+// Config.HostTokens adds a second tier, which keeps all that was computed, least recently used blocks let go. A request
+// takes from there what follows its prefix in the first tier.
+//
 // Goroutines: one reader for each connection parses requests and answers the cheap ones. A few pacers (see
 // Config.Pacers) write the events of all ordinary streams when they are due, and never block. A stream that may block
 // (TLS, gzip, faults, a client that does not read) has a goroutine of its own. A Server's methods are safe for

@@ -44,7 +44,8 @@ func openAIError(e *requestError) response {
 
 // openAIUsage is the usage of completions and chat, and of vLLM's token ids.
 const openAIUsage = `,"usage":{"prompt_tokens":$prompt,"total_tokens":$total,"completion_tokens":$output` +
-	`<cached|,"prompt_tokens_details":{"cached_tokens":$cached}>}`
+	`<cached|,"prompt_tokens_details":{"cached_tokens":$cached` +
+	`<tiers|,"local_cached_tokens":$local,"external_cached_tokens":$host>}>}`
 
 // chunk is an object of completions or chat: with a choice whose content and finish reason are given, or none.
 func chunk(kind, content, reason string) string {

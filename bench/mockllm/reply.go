@@ -47,6 +47,7 @@ type reply struct {
 
 	// The answer.
 	cachedTokens         int
+	hostTokens           int // of them, those that the second tier had
 	total                int // tokens
 	reasoning, tool      int // the tokens before are reasoning, those from on are arguments of a tool call
 	sent                 int
@@ -103,11 +104,12 @@ type eventBuffer struct {
 
 // start gives r a slot at the instant now and decides when its prefill ends: r.due. The scheduler calls it under its
 // lock.
-func (r *reply) start(now int64, cachedTokens int) {
+func (r *reply) start(now int64, cachedTokens, hostTokens int) {
 	cfg := r.cfg
-	r.begun, r.beginNS, r.cachedTokens = true, now, cachedTokens
+	r.begun, r.beginNS, r.cachedTokens, r.hostTokens = true, now, cachedTokens, hostTokens
 	uncached := time.Duration(r.promptTokens - cachedTokens)
-	ttft := float64(cfg.TTFT+uncached*cfg.PrefillPerToken) * r.draw.spread(cfg.Spread)
+	loading := time.Duration(hostTokens) * cfg.HostLoadPerToken
+	ttft := float64(cfg.TTFT+uncached*cfg.PrefillPerToken+loading) * r.draw.spread(cfg.Spread)
 	r.due = now + int64(ttft)
 }
 

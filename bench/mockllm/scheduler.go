@@ -205,7 +205,7 @@ func (s *scheduler) admit(r *reply, now int64) bool {
 	if s.slots > 0 && s.running >= s.slots {
 		return false
 	}
-	cached, ok := s.cache.begin(r.lease)
+	cached, fromHost, ok := s.cache.begin(r.lease)
 	if !ok {
 		return false
 	}
@@ -213,7 +213,7 @@ func (s *scheduler) admit(r *reply, now int64) bool {
 		now = max(now, s.lastEnd)
 	}
 	s.running++
-	r.start(max(now, r.arrivedNS), cached)
+	r.start(max(now, r.arrivedNS), cached, fromHost)
 	r.lease.prefills = true
 	s.add(&r.lease.ready, change{at: r.due, lease: r.lease})
 	return true

@@ -64,6 +64,7 @@ func newServer(cfg Config, crew *crew) (*Server, error) {
 	s.sched.launch = func(r *reply) { go r.begin() }
 	s.sched.slots, s.sched.maxQueue = cfg.Slots, cfg.MaxQueue
 	s.sched.cache = newPrefixCache(cfg.CacheTokens, cfg.BlockTokens)
+	s.sched.cache.host.room = int(cfg.HostTokens / int64(cfg.BlockTokens))
 	return s, nil
 }
 

@@ -10,7 +10,8 @@ import (
 func sglang() *protocol {
 	object := parseTemplate(`{"text":"$text","output_ids":[$ids],"meta_info":{"id":"$id","finish_reason":` +
 		`<end|<cut|{"type":"length","length":$output}|{"type":"stop","matched":2}>|null>,"weight_version":"default"` +
-		`<told|,"prompt_tokens":$prompt,"completion_tokens":$output<cached|,"cached_tokens":$cached>>}$more}`)
+		`<told|,"prompt_tokens":$prompt,"completion_tokens":$output<cached|,"cached_tokens":$cached` +
+		`<tiers|,"cached_tokens_details":{"device":$local,"host":$host}>>>}$more}`)
 	return &protocol{
 		name:      "sglang",
 		prompt:    "text or input_ids",

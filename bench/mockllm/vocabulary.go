@@ -108,6 +108,10 @@ func (r *reply) number(name string) int64 {
 		return int64(r.promptTokens)
 	case "cached":
 		return int64(r.cachedTokens)
+	case "local": // cached in the first tier
+		return int64(r.cachedTokens - r.hostTokens)
+	case "host": // in the second
+		return int64(r.hostTokens)
 	case "uncached":
 		return int64(r.promptTokens - r.cachedTokens)
 	case "thought":
@@ -184,6 +188,9 @@ func (r *reply) is(condition string) bool {
 		return told && (!r.p.stream || r.p.usage && r.p.continuousUsage)
 	case "cached": // the usage has the number of cached tokens
 		return !r.cfg.NoCachedTokens && (r.cachedTokens > 0 || !r.cfg.OmitZeroCached)
+
+	case "tiers": // the usage tells the tiers apart
+		return r.cfg.HostTokens > 0
 
 	case "thinks":
 		return r.has(partReasoning)

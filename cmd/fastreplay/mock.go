@@ -109,6 +109,10 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 		"room for running requests and cached prefixes together in `TOKENS`, such as 3M; a request that finds too "+
 			"little waits (-1 = no limit, 0 = no cache)",
 	)
+	addValue(f, &c.HostTokens, parseTokens, "TOKENS", "host-cache-tokens",
+		"room of a second tier of the cache, of which answers tell; it keeps what was computed (default none)")
+	f.DurationVar(&c.HostLoadPerToken, "host-load-per-token", 0,
+		"added to --ttft for each prompt token that comes from the second tier")
 	f.IntVar(&c.BlockTokens, "block-tokens", mockllm.DefaultBlockTokens, "tokens in a block of the prefix cache")
 	f.Var(&value[*workload.Overhead]{
 		to:    &o.template,

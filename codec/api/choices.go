@@ -31,6 +31,8 @@ func (p *parser) choice(byIDs bool) {
 			index = p.Count()
 		case "finish_reason":
 			finished = p.finishReason() || finished
+		case "sglext":
+			p.sglext()
 		default:
 			p.Skip()
 		}

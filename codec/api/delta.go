@@ -41,6 +41,8 @@ type Delta struct {
 	MoreTokens int
 	// CachedTokens is how many prompt tokens came from the prefix cache; -1 where absent.
 	CachedTokens int
+	// Tiers tell them apart by the tier of the cache that had them.
+	Tiers Tiers
 
 	// Instance is who answered, if the answer names it in a known place; else nil. It aliases what was parsed.
 	Instance []byte
@@ -71,6 +73,7 @@ func (d *Delta) Reset() {
 	d.CompletionTokens = -1
 	d.MoreTokens = -1
 	d.CachedTokens = -1
+	d.Tiers = Tiers{-1, -1, -1}
 	d.Done = false
 	d.IsError = false
 	d.Error = nil
@@ -82,9 +85,22 @@ func (d *Delta) HasUsage() bool {
 	return d.PromptTokens >= 0 || d.CompletionTokens >= 0 || d.MoreTokens >= 0
 }
 
+// Tiers are prompt tokens by the tier of the server's cache that had them; each is -1 where absent.
+type Tiers struct {
+	Device int // memory of the accelerator: vLLM's local_cached_tokens, SGLang's device
+	Host   int // memory of its host: SGLang's host
+	// what is beyond the engine: vLLM's external_cached_tokens, which its KV connector brought from anywhere, the host's
+	// memory too; SGLang's storage
+	External int
+}
+
+// Known reports whether the server told of any.
+func (t Tiers) Known() bool { return t.Device >= 0 || t.Host >= 0 || t.External >= 0 }
+
 // plain reports whether a Delta has text and nothing else.
 func (d *Delta) plain() bool {
-	return d.Token && d.Text && d.Finish == "" && !d.HasUsage() && !d.IsError && d.CachedTokens < 0 && d.Instance == nil
+	return d.Token && d.Text && d.Finish == "" && !d.HasUsage() && !d.IsError && d.CachedTokens < 0 && !d.Tiers.Known() &&
+		d.Instance == nil
 }
 
 // maxFinishBytes bounds a finish reason that is kept; the longest known has 28.

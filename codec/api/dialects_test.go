@@ -92,8 +92,15 @@ func (s *said) counts(o ordered, names map[string]*int) {
 
 // details notes the cached tokens that a usage has in an object of its own.
 func (s *said) details(usage ordered, key string) {
-	for _, v := range usage.inner(key).all("cached_tokens") {
-		s.Cached = count(v)
+	for _, m := range usage.inner(key) {
+		switch m.key {
+		case "cached_tokens":
+			s.Cached = count(m.value)
+		case "local_cached_tokens":
+			s.Tiers.Device = count(m.value)
+		case "external_cached_tokens":
+			s.Tiers.External = count(m.value)
+		}
 	}
 }
 
@@ -226,6 +233,7 @@ func sglangMeaning(o ordered) said {
 	}
 	c.onto(&s)
 	s.counts(info, map[string]*int{"prompt_tokens": &s.Prompt, "completion_tokens": &s.Completion, "cached_tokens": &s.Cached})
+	s.tierDetails(info.inner("cached_tokens_details"))
 	for _, v := range info.all("finish_reason") {
 		s.reason(v)
 		if why, ok := v.(ordered); ok {
@@ -264,6 +272,7 @@ func tokensMeaning(o ordered) said {
 			addUsage(&s, usage)
 		}
 	}
+	s.tiers(o)
 	if s.Completion >= 0 {
 		s.More = -1
 	}

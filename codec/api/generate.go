@@ -120,6 +120,8 @@ func (p *parser) metaInfo() {
 			p.d.CompletionTokens = p.Count()
 		case "cached_tokens":
 			p.d.CachedTokens = p.Count()
+		case "cached_tokens_details":
+			p.cachedDetails()
 		default:
 			p.Skip()
 		}

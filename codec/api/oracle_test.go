@@ -83,11 +83,12 @@ type said struct {
 	Prompt, Completion, More, Cached                  int
 	Content                                           string
 	Tool, Reasoning                                   bool
+	Tiers                                             Tiers
 }
 
 func saidBy(d *Delta) said {
 	return said{d.Token, d.Text, d.EmptyFinish, d.Done, d.HasUsage(), d.IsError, d.Finish, d.PromptTokens, d.CompletionTokens, d.MoreTokens, d.CachedTokens,
-		string(unescaped(d.Content)), d.Tool, d.Reasoning}
+		string(unescaped(d.Content)), d.Tool, d.Reasoning, d.Tiers}
 }
 
 // weighed is what the tables of documents say: nothing of the answer's text or of tools.
@@ -105,7 +106,7 @@ func (s said) String() string {
 	}{
 		{"token", s.Token}, {"text", s.Text}, {"reasoning", s.Reasoning}, {"tool", s.Tool}, {"empty finish", s.EmptyFinish}, {"done", s.Done}, {"usage", s.HasUsage},
 		{fmt.Sprint("prompt=", s.Prompt), s.Prompt >= 0}, {fmt.Sprint("completion=", s.Completion), s.Completion >= 0}, {fmt.Sprint("more=", s.More), s.More >= 0},
-		{fmt.Sprint("cached=", s.Cached), s.Cached >= 0}, {"finish=" + s.Finish, s.Finish != ""}, {"content=" + s.Content, s.Content != ""}, {"error", s.IsError},
+		{fmt.Sprint("cached=", s.Cached), s.Cached >= 0}, {fmt.Sprint("tiers=", s.Tiers), s.Tiers.Known()}, {"finish=" + s.Finish, s.Finish != ""}, {"content=" + s.Content, s.Content != ""}, {"error", s.IsError},
 	} {
 		if w.is {
 			words += w.word + " "
@@ -151,8 +152,40 @@ func meaning(o ordered) said {
 			addUsage(&s, usage)
 		}
 	}
+	s.tiers(o)
 	s.IsError = commonError(o, len(o.all("choices")) > 0)
 	return s
+}
+
+// tiers notes SGLang's cached tokens by tier, of an answer and of its choices, in their order.
+func (s *said) tiers(o ordered) {
+	for _, m := range o {
+		switch value := m.value.(type) {
+		case []any:
+			for _, choice := range value {
+				if choice, ok := choice.(ordered); ok && m.key == "choices" {
+					s.tierDetails(choice.inner("sglext").inner("cached_tokens_details"))
+				}
+			}
+		case ordered:
+			if m.key == "sglext" {
+				s.tierDetails(value.inner("cached_tokens_details"))
+			}
+		}
+	}
+}
+
+func (s *said) tierDetails(details ordered) {
+	for _, m := range details {
+		switch m.key {
+		case "device":
+			s.Tiers.Device = count(m.value)
+		case "host":
+			s.Tiers.Host = count(m.value)
+		case "storage":
+			s.Tiers.External = count(m.value)
+		}
+	}
 }
 
 // commonError reports whether a document says in any server's way that it is an error.

@@ -142,6 +142,8 @@ func (p *parser) choicesDocument(ids bool) {
 			}
 		case "usage":
 			p.usage()
+		case "sglext":
+			p.sglext()
 		default:
 			p.common(key)
 		}
@@ -269,8 +271,41 @@ func (p *parser) usage() {
 }
 
 func (p *parser) promptDetails() {
-	for range p.Only("cached_tokens") {
-		p.d.CachedTokens = p.Count()
+	for key := range p.Keys() {
+		switch string(key) {
+		case "cached_tokens":
+			p.d.CachedTokens = p.Count()
+		case "local_cached_tokens": // vLLM: vllm/entrypoints/generate/base/protocol.py
+			p.d.Tiers.Device = p.Count()
+		case "external_cached_tokens":
+			p.d.Tiers.External = p.Count()
+		default:
+			p.Skip()
+		}
+	}
+}
+
+// sglext reads SGLang's extension of an answer, or of one of its choices, which a request asks for by
+// return_cached_tokens_details (sgl-project/sglang pull request 17648).
+func (p *parser) sglext() {
+	for range p.Only("cached_tokens_details") {
+		p.cachedDetails()
+	}
+}
+
+// cachedDetails reads SGLang's tokens by tier.
+func (p *parser) cachedDetails() {
+	for key := range p.Keys() {
+		switch string(key) {
+		case "device":
+			p.d.Tiers.Device = p.Count()
+		case "host":
+			p.d.Tiers.Host = p.Count()
+		case "storage":
+			p.d.Tiers.External = p.Count()
+		default:
+			p.Skip()
+		}
 	}
 }
 

@@ -114,6 +114,11 @@ type Record struct {
 	ExpectedCachedTokens int64 `json:"expected_cached_tokens"`
 	// prompt tokens that the server found in its cache, as it reported
 	CachedTokens int64 `json:"cached_tokens"`
+	// of these, in the accelerator's memory; absent if the server does not tell tiers apart
+	CachedDeviceTokens int64 `json:"cached_device_tokens,omitempty"`
+	CachedHostTokens   int64 `json:"cached_host_tokens,omitempty"` // likewise in the host's memory
+	// likewise beyond the engine: in SGLang's storage, or wherever vLLM's KV connector had them
+	CachedExternalTokens int64 `json:"cached_external_tokens,omitempty"`
 
 	// BuiltTokens is the prompt length that the request was built for: the recorded one, or more where the server's
 	// template alone is longer. It stays in memory.
@@ -155,7 +160,8 @@ func (r *Record) Clear() {
 		LastTokenNS: None, DoneNS: None,
 		GatewayNS: None, UpstreamNS: None, DecodeNS: None,
 		InputTokens: None, PromptTokens: None, OutputTokens: None, CompletionTokens: None,
-		RecordedCachedTokens: None, ExpectedCachedTokens: None, CachedTokens: None, LeastCachedTokens: None,
+		RecordedCachedTokens: None, ExpectedCachedTokens: None, CachedTokens: None, CachedDeviceTokens: None,
+		CachedHostTokens: None, CachedExternalTokens: None, LeastCachedTokens: None,
 		MostCachedTokens: None, BuiltTokens: None,
 		WrongTokens: None, WrongAt: None, WrongGot: None, WrongWant: None,
 		Status: None, Outcome: NotSent,

@@ -154,6 +154,7 @@ func TestAppendJSONAgainstOracle(t *testing.T) {
 		for key, n := range map[string]int64{
 			"job": r.Job, "job_requests": r.JobRequests, "job_before": r.JobBefore, "depth": r.Depth, "job_recorded_ns": r.JobRecordedNS,
 			"wrong_tokens": r.WrongTokens, "wrong_at": r.WrongAt, "wrong_got": r.WrongGot, "wrong_want": r.WrongWant, "recorded_cached_tokens": r.RecordedCachedTokens,
+			"cached_device_tokens": r.CachedDeviceTokens, "cached_host_tokens": r.CachedHostTokens, "cached_external_tokens": r.CachedExternalTokens,
 		} {
 			if n != None {
 				want[key] = num(n)

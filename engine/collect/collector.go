@@ -44,6 +44,7 @@ type Collector struct {
 	window  *metrics.Window // nil = the whole run
 	outside timings         // requests that the window does not hold
 	jobs    jobCounts
+	tiers   tierCounts
 	before  metrics.Preparation
 
 	unreleased int64
@@ -106,6 +107,7 @@ func (c *Collector) Add(r *record.Record, target int) {
 	s.add(r)
 	c.timings.add(r, target)
 	c.jobs.add(r)
+	c.tiers.add(r)
 	c.parts.instances.add(r.Instance, r)
 	c.pairs.Add(r.Instance, r.Endpoint)
 	if r.SentNS != record.None {
@@ -236,6 +238,7 @@ func (c *Collector) Summary(s metrics.Summary, probed Probed) *metrics.Summary {
 	setGoodput(&s, &all, targets)
 	counted := c.CountedHits(s.Servers)
 	countHits(&s.PrefixCache, &all, targets, counted)
+	s.PrefixCache.Tiers = c.tiers.summary(s.Run.DurationS)
 	for i, hits := range counted {
 		if hits != record.None {
 			s.Targets[i].CountedHitRatio = stats.Ratio(hits, targets[i].Cache.Prompt)

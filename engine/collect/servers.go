@@ -126,7 +126,10 @@ func hitNotes(s *metrics.Summary) []string {
 		return nil
 	}
 	why := ""
+	tiers := s.PrefixCache.Tiers
 	switch {
+	case tiers != nil && tiers.ExternalTokens != nil && *tiers.ExternalTokens > 0:
+		why = "; vLLM's counters are of its own memory alone, the responses have what its connector brought, too"
 	case s.Servers.Apart != "":
 		why = "; " + s.Servers.Apart
 	case s.Servers.All.Incomplete:

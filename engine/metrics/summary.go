@@ -398,8 +398,26 @@ type PrefixCache struct {
 	OvertakenTokens int64 `json:"overtaken_tokens" merge:"sum"`
 	// hits of the recorded server beside those of this run; absent if the trace does not have them
 	Recorded *RecordedHits `json:"recorded,omitempty" merge:"records"`
+	// hits by the tier of the servers' caches; absent if no answer tells tiers apart
+	Tiers *CacheTiers `json:"tiers,omitempty" merge:"records"`
 	// why the servers had less than expected; null if nothing exact is expected
 	Shortfall *Shortfall `json:"shortfall" merge:"none"`
+}
+
+// CacheTiers is what each tier of the servers' caches gave, over the ok requests whose answers told.
+type CacheTiers struct {
+	Requests int64 `json:"requests"` // how many
+	// prompt tokens that the accelerator's memory had; null if no answer tells of it
+	DeviceTokens *int64 `json:"device_tokens"`
+	HostTokens   *int64 `json:"host_tokens"` // that the host's memory had; null likewise
+	// that were beyond the engine: in SGLang's storage, or wherever vLLM's KV connector had them; null likewise
+	ExternalTokens *int64 `json:"external_tokens"`
+	// the same a second, over the run; null likewise, and if the run took no time
+	DeviceTokensPerS   *float64 `json:"device_tokens_per_s"`
+	HostTokensPerS     *float64 `json:"host_tokens_per_s"`     // likewise of the host
+	ExternalTokensPerS *float64 `json:"external_tokens_per_s"` // likewise of what is beyond the engine
+	// the requests by the slowest tier that gave something: external, host, device, or none
+	BySlowest []Part `json:"by_slowest"`
 }
 
 // RecordedHits compares hits over the same ok requests: those whose recorded hits are known, and whose prompts are

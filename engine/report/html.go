@@ -69,7 +69,7 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 	d.Add(jobSection(s, parts))
 	d.Add(chart.Section{
 		Title:  "Prefix cache and routing",
-		Tables: tablesOf(parts, "", "prefix_cache", "routing.routers", "routing"),
+		Tables: tablesOf(parts, "", "prefix_cache", "prefix_cache.tiers.by_slowest", "routing.routers", "routing"),
 	})
 	d.Add(flagSection(s), numbersSection(parts))
 	return d.Write(w)

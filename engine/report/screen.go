@@ -473,6 +473,9 @@ func (p *screen) prefixCache() {
 	}
 	p.values(second, 2, "prefix hits",
 		hits+" | {prefix_cache.recorded.recorded_hit_ratio percent} recorded"+routed+servers)
+	p.values(second, 1, "by tier", "{prefix_cache.tiers.device_tokens short} device | "+
+		"{prefix_cache.tiers.host_tokens short} host | {prefix_cache.tiers.external_tokens short} external tok | "+
+		"{prefix_cache.tiers.external_tokens_per_s short} external tok/s")
 }
 
 // ideal prints the expected hits, or their bounds where only these are known.

@@ -1,0 +1,65 @@
+package bench
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
+	"github.com/fastreplay/fastreplay/codec/record"
+)
+
+// TestCacheTiers: a server with a small cache and a large second tier. What each answer tells of the tiers is recorded
+// as the server's own log has it, and both together hold what an ideal cache would.
+func TestCacheTiers(t *testing.T) {
+	for _, api := range []string{"chat", "sglang"} {
+		t.Run(api, func(t *testing.T) {
+			t.Parallel()
+			m := startMock(t, "--cache-tokens", "6k", "--host-cache-tokens", "3M", "--host-load-per-token", "1us")
+			r := run(t, oneByOne(t, "--url", m.url, "--api", api, "--cold", "off")...)
+			log := m.stop(t)
+			var device, host int64
+			for i, rec := range recordsOf(t, r.dir) {
+				served := log[rec.RequestID][0]
+				hit := rec.CachedHostTokens
+				if api == "chat" { // vLLM calls all that its connector brings external
+					hit = rec.CachedExternalTokens
+				}
+				expect.Equal(t, [2]int64{rec.CachedDeviceTokens, hit}, [2]int64{served.Cached - served.Host, served.Host}, "request", i)
+				expect.Equal(t, rec.CachedTokens, served.Cached, "request", i)
+				expect.Equal(t, rec.CachedTokens, rec.ExpectedCachedTokens, "all that an ideal cache has is in a tier, request", i)
+				device += served.Cached - served.Host
+				host += served.Host
+			}
+			if device == 0 || host == 0 {
+				t.Fatalf("%d tokens of the first tier, %d of the second: the world is too small", device, host)
+			}
+			tiers := r.summary.PrefixCache.Tiers
+			expect.Equal(t, [2]int64{*tiers.DeviceTokens, *cmp.Or(tiers.HostTokens, tiers.ExternalTokens)}, [2]int64{device, host}, "the summary")
+			expect.Equal(t, (tiers.HostTokens == nil) != (tiers.ExternalTokens == nil), true, "one of them is not told")
+			requests := int64(0)
+			for _, p := range tiers.BySlowest {
+				requests += p.Requests
+			}
+			expect.Equal(t, requests, int64(len(r.lines)), "requests by slowest tier")
+			expect.Contains(t, r.stderr, "by tier", "the screen")
+			html := string(readFile(t, filepath.Join(r.dir, "report.html")))
+			expect.Contains(t, html, "prefix_cache.tiers.by_slowest", "the page")
+		})
+	}
+}
+
+// recordsOf are the records of a run.
+func recordsOf(t *testing.T, dir string) (all []record.Record) {
+	t.Helper()
+	text := must.Have(os.ReadFile(filepath.Join(dir, "requests.jsonl")))(t)
+	for line := range strings.Lines(string(text)) {
+		var r record.Record
+		must.Do(t, record.Parse([]byte(line), &r))
+		all = append(all, r)
+	}
+	return all
+}
