@@ -190,7 +190,8 @@ func newPrefixCache(capacityTokens int64, blockTokens int) prefixCache {
 }
 
 // begin looks up l's prompt and holds the blocks of the whole request. It returns how many tokens were cached, and how
-// many of them in the second tier: whole blocks, never the whole prompt. If the pool has too few free blocks, ok is false and nothing has changed.
+// many of them in the second tier: whole blocks, never the whole prompt. If the pool has too few free blocks, ok is
+// false and nothing has changed.
 func (c *prefixCache) begin(l *lease) (cached, fromHost int, ok bool) {
 	limit := min(len(l.keys), (l.prompt-1)/c.blockTokens)
 	switch {

@@ -91,6 +91,7 @@ var logTemplate = sync.OnceValue(func() template {
 	return parseTemplate(`{"request_id":"$id","arrival_ns":$arrival_ns,"arrived_ns":$arrived_ns,"begin_ns":$begin_ns,` +
 		`"first_token_ns":$first_ns,"last_token_ns":$last_ns,"done_ns":$done_ns,"status":<answered|$status|null>,` +
 		`"prompt_tokens":<read|$prompt|null>,` +
-		`"cached_tokens":<begun|$cached|null>,<tiers|"host_tokens":$host,>"completion_tokens":<begun|$output|null>,"api":"$api","peer":"$peer",` +
+		`"cached_tokens":<begun|$cached|null>,<tiers|"host_tokens":$host,>` +
+		`"completion_tokens":<begun|$output|null>,"api":"$api","peer":"$peer",` +
 		`"fault":<faulty|"$fault"|null>,"end":"$ending"<all|,"token_ns":[$token_instants],"body":<read|$body|null>>}`)
 })

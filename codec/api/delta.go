@@ -89,8 +89,8 @@ func (d *Delta) HasUsage() bool {
 type Tiers struct {
 	Device int // memory of the accelerator: vLLM's local_cached_tokens, SGLang's device
 	Host   int // memory of its host: SGLang's host
-	// what is beyond the engine: vLLM's external_cached_tokens, which its KV connector brought from anywhere, the host's
-	// memory too; SGLang's storage
+	// what is beyond the engine: vLLM's external_cached_tokens, which its KV connector brought from anywhere, the
+	// host's memory too; SGLang's storage
 	External int
 }
 
@@ -99,8 +99,8 @@ func (t Tiers) Known() bool { return t.Device >= 0 || t.Host >= 0 || t.External 
 
 // plain reports whether a Delta has text and nothing else.
 func (d *Delta) plain() bool {
-	return d.Token && d.Text && d.Finish == "" && !d.HasUsage() && !d.IsError && d.CachedTokens < 0 && !d.Tiers.Known() &&
-		d.Instance == nil
+	return d.Token && d.Text && d.Finish == "" && !d.HasUsage() && !d.IsError && d.CachedTokens < 0 &&
+		!d.Tiers.Known() && d.Instance == nil
 }
 
 // maxFinishBytes bounds a finish reason that is kept; the longest known has 28.
