@@ -116,7 +116,7 @@ func (c *columns) keepVerbatim(r *rows.Row) {
 		if r.Verbatim.Kind == NoVerbatim && r.Verbatim.Extra == nil {
 			return
 		}
-		c.verbatims = &verbatimStore{}
+		c.verbatims = newVerbatimStore()
 		for range c.ArrivalNS {
 			c.verbatims.add(Verbatim{}, false)
 		}

@@ -45,16 +45,14 @@ type Agents struct {
 // chosen is the columns of the requests in order.
 func (a *Agents) chosen(order []int32) Agents {
 	return Agents{
-		Job:   lists.Pick(order, a.Job),
-		Jobs:  a.Jobs,
-		Depth: lists.Pick(order, a.Depth),
-		NotBeforeNS: lists.Pick(order,
-			a.NotBeforeNS),
-		TookNS: lists.Pick(order, a.TookNS),
-		TTFTNS: lists.Pick(order, a.TTFTNS),
-		Cached: lists.Pick(order,
-			a.Cached),
-		SubAgents: a.SubAgents,
+		Job:         lists.Pick(order, a.Job),
+		Jobs:        a.Jobs,
+		Depth:       lists.Pick(order, a.Depth),
+		NotBeforeNS: lists.Pick(order, a.NotBeforeNS),
+		TookNS:      lists.Pick(order, a.TookNS),
+		TTFTNS:      lists.Pick(order, a.TTFTNS),
+		Cached:      lists.Pick(order, a.Cached),
+		SubAgents:   a.SubAgents,
 	}
 }
 

@@ -29,8 +29,9 @@ func (o *Options) validate() error {
 	if err := rows.CheckNames(o.Fields); err != nil {
 		return err
 	}
+	_, foreign := ParseUnit(UnitName(o.TimeUnit))
 	switch {
-	case o.TimeUnit != 0 && !isUnit(o.TimeUnit):
+	case o.TimeUnit != 0 && foreign != nil:
 		return fmt.Errorf("time unit %v; it must be ns, us, ms or s", o.TimeUnit)
 	case o.BlockTokens < 0 || o.BlockTokens > rows.MaxTokens:
 		return fmt.Errorf("%d tokens a block; it must be from 1 to %d", o.BlockTokens, rows.MaxTokens)

@@ -39,12 +39,12 @@ func OpenAll(paths []string, o Options) (*Trace, error) {
 	if err != nil {
 		return nil, err
 	}
-	var l *loader
+	if len(files) == 0 {
+		return nil, errors.New("no trace is given")
+	}
+	l := newLoader(o)
 	for _, file := range files {
 		err := withFile(file.path, func(r io.Reader, name string) error {
-			if l == nil {
-				l = newLoader(o)
-			}
 			if file.within != "" {
 				l.Lint.Found = append(l.Lint.Found, file.within)
 			}
@@ -54,9 +54,6 @@ func OpenAll(paths []string, o Options) (*Trace, error) {
 		if err != nil {
 			return nil, err
 		}
-	}
-	if l == nil {
-		return nil, errors.New("no trace is given")
 	}
 	return l.finish()
 }

@@ -3,7 +3,6 @@ package trace
 import (
 	"bytes"
 
-	"github.com/fastreplay/fastreplay/codec/trace/agents"
 	"github.com/fastreplay/fastreplay/codec/trace/lists"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
@@ -49,9 +48,9 @@ func (t *Trace) HasMessages(i int) bool {
 type verbatimStore struct {
 	kinds    []rows.VerbatimKind
 	contents lists.Store[byte]
-	tools    []int32 // place in values, -1 = none
+	tools    []int32 // place in values
 	extras   []int32
-	values   [][]byte // tools and extras, each once
+	values   [][]byte // tools and extras, each once; the first is nil, for none
 	places   map[string]int32
 }
 
@@ -67,16 +66,17 @@ func (s *verbatimStore) add(l Verbatim, longer bool) {
 	s.extras = append(s.extras, s.place(l.Extra))
 }
 
-// place is where a value is kept, or agents.None for none.
+func newVerbatimStore() *verbatimStore {
+	return &verbatimStore{values: [][]byte{nil}, places: map[string]int32{}}
+}
+
+// place is where a value is kept.
 func (s *verbatimStore) place(value []byte) int32 {
 	if value == nil {
-		return agents.None
+		return 0
 	}
 	if at, known := s.places[string(value)]; known {
 		return at
-	}
-	if s.places == nil {
-		s.places = map[string]int32{}
 	}
 	at := int32(len(s.values))
 	s.values = append(s.values, bytes.Clone(value))
@@ -88,16 +88,9 @@ func (s *verbatimStore) row(i int) Verbatim {
 	return Verbatim{
 		Kind:    s.kinds[i],
 		Content: s.contents.Row(i),
-		Tools:   s.value(s.tools[i]),
-		Extra:   s.value(s.extras[i]),
+		Tools:   s.values[s.tools[i]],
+		Extra:   s.values[s.extras[i]],
 	}
-}
-
-func (s *verbatimStore) value(place int32) []byte {
-	if place == agents.None {
-		return nil
-	}
-	return s.values[place]
 }
 
 // chosen is the store of the rows in order; nil stays nil.
