@@ -91,6 +91,15 @@ func (t *Trace) JobNumbers() (job []int32, n int) {
 	return inNumbers(keys)
 }
 
+// Streams numbers the conversations of the trace's first n requests, from 0 in order of arrival: an agent has one. Nil
+// if the file has none.
+func (t *Trace) Streams(n int) (of []int32) {
+	if t.Session != nil {
+		of, _ = inNumbers(t.Session[:n])
+	}
+	return of
+}
+
 // JobName returns the name of request i's job in the file, or else of its conversation; "" if neither has one.
 func (t *Trace) JobName(i int) string {
 	if t.Job != nil && t.Job[i] >= 0 {

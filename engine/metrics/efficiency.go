@@ -2,8 +2,7 @@ package metrics
 
 import (
 	"cmp"
-	"strconv"
-	"strings"
+	"fmt"
 
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
@@ -122,7 +121,6 @@ func (s *Summary) Lanes() (n int64) {
 	if s.Turns != nil {
 		sessions = s.Turns.Sessions
 	}
-	number, _ := strings.CutPrefix(sessions, "lanes=")
-	n, _ = strconv.ParseInt(number, 10, 64)
+	_, _ = fmt.Sscanf(sessions, "lanes=%d", &n)
 	return n
 }

@@ -26,6 +26,7 @@ import (
 type merger struct {
 	clients bool // they are of clients, and not of targets
 	empty   bool // nothing was merged yet
+	replace bool // what one client found out takes the place of what is there
 }
 
 // fields merges from, a struct, into to. It writes to nothing that from points to.
@@ -41,6 +42,8 @@ func (m merger) fields(to, from reflect.Value) {
 func (m merger) value(to, from reflect.Value, rule string) {
 	switch {
 	case rule == "none" || rule == "records":
+	case m.replace && rule != "each" && to.Kind() != reflect.Pointer:
+		to.Set(from)
 	case to.Kind() == reflect.Array:
 		for i := range to.Len() {
 			m.value(to.Index(i), from.Index(i), rule)
@@ -68,6 +71,10 @@ func (m merger) value(to, from reflect.Value, rule string) {
 // pointer merges what is not nil, which is unknown and changes nothing.
 func (m merger) pointer(to, from reflect.Value, rule string) {
 	if from.IsNil() {
+		return
+	}
+	if m.replace && (rule != "each" || to.IsNil()) {
+		to.Set(from)
 		return
 	}
 	if rule == "worst" {
@@ -123,26 +130,5 @@ func (s *Summary) MergeFacts(of *Summary, first bool) {
 
 // SetFacts sets in s what no record has to what it is in of.
 func (s *Summary) SetFacts(of *Summary) {
-	setFacts(reflect.ValueOf(s).Elem(), reflect.ValueOf(of).Elem())
-}
-
-func setFacts(to, from reflect.Value) {
-	for i := range to.NumField() {
-		rule, counted, _ := strings.Cut(to.Type().Field(i).Tag.Get("merge"), ",")
-		into := to.Field(i)
-		of := from.Field(i)
-		switch {
-		case counted != "" || rule == "none" || rule == "records" ||
-			into.Kind() == reflect.Pointer && of.IsNil():
-		case rule != "each" || into.Kind() == reflect.Pointer && into.IsNil():
-			into.Set(of)
-		case into.Kind() == reflect.Pointer:
-			own := reflect.New(into.Type().Elem())
-			own.Elem().Set(into.Elem())
-			setFacts(own.Elem(), of.Elem())
-			into.Set(own)
-		default:
-			setFacts(into, of)
-		}
-	}
+	merger{clients: true, replace: true}.fields(reflect.ValueOf(s).Elem(), reflect.ValueOf(of).Elem())
 }

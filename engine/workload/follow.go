@@ -36,7 +36,7 @@ func (p FollowPolicy) Dependencies(t *trace.Trace, n int) *sched.Dependencies {
 	if p.Jobs {
 		jobs, _ := t.JobNumbers()
 		follow.Job = jobs[:n]
-		follow.Stream = streams(t, n)
+		follow.Stream = t.Streams(n)
 	}
 	var waits []sched.Dependency
 	for i := range n {
@@ -94,21 +94,6 @@ func (p FollowPolicy) primers(job []int32, i int) (waits []sched.Dependency) {
 		}
 	}
 	return waits
-}
-
-// streams numbers the conversations of a trace's first n requests: an agent has one. Nil if the trace has none.
-func streams(t *trace.Trace, n int) (of []int32) {
-	if t.Session == nil {
-		return nil
-	}
-	numbers := map[int64]int32{}
-	for _, session := range t.Session[:n] {
-		if _, known := numbers[session]; !known {
-			numbers[session] = int32(len(numbers))
-		}
-		of = append(of, numbers[session])
-	}
-	return of
 }
 
 // scaled is a recorded time at the replay's speed.
