@@ -448,9 +448,6 @@ func (c profileClock) Now() int64 {
 	return now - c.run.pacer.barrierNS()
 }
 
-// Requests returns how many requests the run has.
-func (r *Run) Requests() int { return r.work.Requests() }
-
 // Result has what a run found besides its records, in the summary's own types. What the run cannot know is zero: the
 // load and the target in Run, and the times to read and to build in Client.
 type Result struct {

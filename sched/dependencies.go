@@ -93,10 +93,7 @@ func (d *Dependencies) Jobs() (n int) {
 // waited for, with its own delay: how long the missing one would have taken is not known.
 func (d *Dependencies) only(order []int32) *Dependencies {
 	some := &Dependencies{Think: d.Think, IdleNS: d.IdleNS, TreeIdleNS: d.TreeIdleNS}
-	place := make([]int32, len(d.First)-1) // in order; -1 = missing
-	for i := range place {
-		place[i] = -1
-	}
+	place := slices.Repeat([]int32{-1}, len(d.First)-1) // in order; -1 = missing
 	for k, i := range order {
 		place[i] = int32(k)
 	}

@@ -38,7 +38,6 @@ type metaspace struct {
 	mark   string
 	prefix string // "always", "first" or "never" a mark before the text
 	cut    splitter
-	cuts   bool
 }
 
 func (m metaspace) split(dst []string, piece string, opens bool) []string {
@@ -46,9 +45,6 @@ func (m metaspace) split(dst []string, piece string, opens bool) []string {
 	wanted := m.prefix == "always" || m.prefix == "first" && opens
 	if wanted && !strings.HasPrefix(piece, m.mark) {
 		piece = m.mark + piece
-	}
-	if !m.cuts {
-		return append(dst, piece)
 	}
 	return m.cut.split(dst, piece)
 }
@@ -58,7 +54,6 @@ type byteLevel struct {
 	letters [256]rune
 	space   bool // before each piece
 	cut     splitter
-	cuts    bool
 	late    bool // the model writes the letters
 }
 
@@ -70,11 +65,7 @@ func (b *byteLevel) split(dst []string, piece string, _ bool) []string {
 		piece = " " + piece
 	}
 	from := len(dst)
-	if b.cuts {
-		dst = b.cut.split(dst, piece)
-	} else {
-		dst = append(dst, piece)
-	}
+	dst = b.cut.split(dst, piece)
 	if !b.late {
 		for i := from; i < len(dst); i++ {
 			dst[i] = byteLetters(&b.letters, dst[i])
@@ -154,13 +145,16 @@ func cutAt(p pattern, b behaviour) plain {
 }
 
 func newByteLevel(f *preTokenizerFile) (preTokenizer, error) {
-	e, err := newExpression(gpt2Pattern)
-	return &byteLevel{
+	b := &byteLevel{
 		letters: byteRunes(),
 		space:   f.AddPrefixSpace,
-		cut:     splitter{pattern: e, behaviour: isolated},
-		cuts:    f.UseRegex,
-	}, err
+		cut:     splitter{pattern: literal(""), behaviour: isolated},
+	}
+	var err error
+	if f.UseRegex {
+		b.cut.pattern, err = newExpression(gpt2Pattern)
+	}
+	return b, err
 }
 
 func newMetaspace(component string, f *preTokenizerFile) (preTokenizer, error) {
@@ -170,8 +164,10 @@ func newMetaspace(component string, f *preTokenizerFile) (preTokenizer, error) {
 	m := metaspace{
 		mark:   f.Replacement,
 		prefix: f.PrependScheme,
-		cuts:   f.Split,
-		cut:    splitter{pattern: literal(f.Replacement), behaviour: mergedWithNext},
+		cut:    splitter{pattern: literal(""), behaviour: mergedWithNext},
+	}
+	if f.Split {
+		m.cut.pattern = literal(f.Replacement)
 	}
 	switch {
 	case !f.AddPrefixSpace && m.prefix == "": // before prepend_scheme was

@@ -565,12 +565,3 @@ func (p *Reader) sameShape(line []byte) bool {
 	}
 	return p.shape.whole && string(line[s.At:]) == string(text)
 }
-
-// Call is what the row says of a request of an agent.
-func (r *Row) Call() agents.Call {
-	return agents.Call{
-		BeganNS: r.TimeNS,
-		TookNS:  r.TookNS,
-		IDs:     r.IDs,
-	}
-}
