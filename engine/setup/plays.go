@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
@@ -129,6 +131,9 @@ func (p *Prepared) describePlays() {
 			format.Many(prepare-primers, "warm-up request"), format.Span(p.preparationS()),
 			time.Duration(p.o.Assumed.LastNS(1)),
 		)
+		if p.o.DryRun {
+			p.tableOfLanes()
+		}
 	}
 	if s.Recycle {
 		p.line(
@@ -143,5 +148,33 @@ func (p *Prepared) describePlays() {
 			"--recycle: there is memory for %s; if servers are so fast that lanes need more, they find none",
 			format.Many(p.plays.Plays, "play"),
 		)
+	}
+}
+
+// mostLanes bounds the lanes of a table.
+const mostLanes = 100
+
+// tableOfLanes says how each lane begins. What is left of a job is as it was recorded, at the speed of the replay.
+func (p *Prepared) tableOfLanes() {
+	first := p.plays.First
+	var rows [][]string
+	for lane, f := range first[:min(len(first), mostLanes)] {
+		rows = append(rows, []string{
+			fmt.Sprintf("%d  %s", lane, format.Visible(f.Job)),
+			format.Percent(stats.OrZero(stats.Ratio(f.AtNS, f.SpanNS))),
+			format.Span(float64(f.AtNS) / 1e9),
+			format.Count(f.Primers),
+			format.Count(f.WarmUp),
+			format.Count(f.Measured),
+			format.Span(float64(f.SpanNS-f.AtNS) / 1e9 / p.o.followPolicy().Speed),
+		})
+	}
+	page := format.NewPage(90, 0)
+	page.Table(11, []string{"lane, job", "t*", "at", "primers", "warm-up", "measured", "left"}, rows)
+	for text := range strings.Lines(string(page.Bytes())) {
+		p.detail("%s", strings.TrimSuffix(text, "\n"))
+	}
+	if more := len(first) - mostLanes; more > 0 {
+		p.detail("  … and %s more", format.Count(more))
 	}
 }

@@ -44,10 +44,20 @@ type Plays struct {
 	Primers int // so many requests, the first, bring into caches what was there at the snapshots
 	Prepare int // so many, with the primers, are sent before any other
 	Plays   int
+	First   []FirstPlay // of lanes, in order
 	// of plays that begin at snapshots, by their first request: how many requests of their jobs came before and are not
 	// among those
 	Before map[int]int
 	Short  bool // MostRequests has left out plays that lanes may need
+}
+
+// FirstPlay is how a lane begins.
+type FirstPlay struct {
+	Job    string
+	AtNS   int64 // the snapshot, from the job's first request on; likewise SpanNS, the last request
+	SpanNS int64
+	// of the job's requests: primers, which are as many as there are agents at work, warm-up requests, and measured ones
+	Primers, WarmUp, Measured int
 }
 
 // longestLead is how long before a snapshot a primer can leave, at the speed of the replay.
@@ -88,6 +98,7 @@ func (p Pool) Of(t *trace.Trace) (*Plays, error) {
 		Primers: len(d.primers),
 		Prepare: len(d.primers) + len(d.warmUp),
 		Plays:   d.plays,
+		First:   d.first,
 		Before:  before,
 		Short:   d.short,
 	}, err
@@ -111,8 +122,9 @@ type draft struct {
 
 	primers, warmUp, measured []playRow
 	freeNS                    []int64 // when lanes may have ended their plays at the earliest, ascending in goOn
-	before                    []int   // requests of first plays that are not sent
-	begunNS                   int64   // when all lanes have begun, in time of the plays
+	first                     []FirstPlay
+	before                    []int // requests of first plays that are not sent
+	begunNS                   int64 // when all lanes have begun, in time of the plays
 }
 
 // playRow is a request of a play.
@@ -228,7 +240,16 @@ func (d *draft) beginLanes() {
 		}
 		fromNS := f.atNS + earliest - barrierNS
 		d.measure(lane, f.others, fromNS)
-		d.before = append(d.before, len(d.rowsOf(lane))-len(f.primers)-len(f.warmUp)-len(f.others))
+		rows := d.rowsOf(lane)
+		d.first = append(d.first, FirstPlay{
+			Job:      d.name(lane),
+			AtNS:     f.atNS - at[rows[0]],
+			SpanNS:   at[rows[len(rows)-1]] - at[rows[0]],
+			Primers:  len(f.primers),
+			WarmUp:   len(f.warmUp),
+			Measured: len(f.others),
+		})
+		d.before = append(d.before, len(rows)-len(f.primers)-len(f.warmUp)-len(f.others))
 		d.begunNS = max(d.begunNS, at[f.others[0]]-fromNS)
 		d.freeNS = append(d.freeNS, d.quickest(f.others))
 	}

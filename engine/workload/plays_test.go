@@ -131,6 +131,14 @@ func TestPlaysOfPools(t *testing.T) {
 		}
 		for play := range plays.Plays {
 			want := rowsOfPlay(recorded, p, rows[play%jobs], play)
+			if play < p.Lanes {
+				counted := map[string]int{}
+				for _, phase := range want {
+					counted[phase]++
+				}
+				f := plays.First[play]
+				must.Equal(t, [3]int{f.Primers, f.WarmUp, f.Measured}, [3]int{counted["primer"], counted["warm-up"], counted["measured"]}, "%+v: lane %d, %+v", p, play, f)
+			}
 			must.Equal(t, before[play], len(rows[play%jobs])-len(want), "%+v: requests before play %d", p, play)
 			for row, phase := range want {
 				key := [3]int{int(recorded.Row[row]), play / jobs}
