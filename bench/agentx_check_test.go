@@ -50,6 +50,9 @@ type claimed struct {
 	Phase string `json:"phase"`
 	Job   int    `json:"job"`
 	Name  string `json:"job_name"`
+
+	Before  int    `json:"job_before"`
+	Outcome string `json:"outcome"`
 }
 
 // read finds out which requests of the trees came to the server.
@@ -398,8 +401,8 @@ func (c *check) gaps(list []arrival, most int64, of string) {
 }
 
 // takeUnreleased takes away the lines of requests for which the run had no time, after a check that each planned request
-// has one line.
-func (r *results) takeUnreleased(t *testing.T) {
+// has one line. It returns how many were planned.
+func (r *results) takeUnreleased(t *testing.T) (planned int) {
 	t.Helper()
 	var plan struct {
 		Load struct {
@@ -416,6 +419,7 @@ func (r *results) takeUnreleased(t *testing.T) {
 	r.lines = slices.DeleteFunc(r.lines, func(l line) bool {
 		return unreleased[l.ID] && l.Outcome == "not_sent" && l.Sent == absent && l.Planned == absent
 	})
+	return plan.Load.Requests
 }
 
 // numbers returns what is wrong with what a summary says of a run's jobs.

@@ -46,7 +46,7 @@ func countPrepared(p *metrics.Preparation, r *record.Record) {
 	} else {
 		p.Warmup++
 	}
-	if r.Outcome != record.OK {
+	if r.Outcome != record.OK && !r.LeftOut() {
 		p.Failed++
 	}
 	if r.SentNS == record.None || r.SentNS >= 0 {

@@ -64,7 +64,7 @@ const (
 type Preparation struct {
 	Primers int64 `json:"primers"` // requests that fill the servers' caches
 	Warmup  int64 `json:"warmup"`  // requests that bring load
-	Failed  int64 `json:"failed"`  // of both, those that did not end ok
+	Failed  int64 `json:"failed"`  // of both, those that did not end ok and were not left out
 	// from the first sending to the barrier, from which all instants count; null if the run ended before
 	DurationS *float64 `json:"duration_s"`
 }

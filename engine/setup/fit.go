@@ -69,11 +69,15 @@ func (p *Prepared) fit(context.Context) error {
 		if len(list) == p.Requests() {
 			return fmt.Errorf("--too-long drop: nothing is left: %s", words)
 		}
-		p.fitted.LeftOut = int64(len(list))
 		p.LeftOut = p.LeaveOut(
 			list, p.RunID, backend,
 			fmt.Sprintf("longer than the server's context of %d tokens: %s", limit, record.LeftOutWords),
 		)
+		for i := range p.LeftOut {
+			if p.LeftOut[i].Phase == record.Profiled {
+				p.fitted.LeftOut++
+			}
+		}
 		p.note("too_long_dropped", "--too-long drop leaves out %s", words)
 	case TooLongClip:
 		if fixed >= 0 {

@@ -89,4 +89,5 @@ func (w *Work) LeaveOut(requests []int32, runID string, backend api.Backend, why
 func (w *Work) keepRows(order []int32) {
 	t := w.Trace
 	w.Trace = t.Fitted(order, t.InputTokens, t.OutputTokens)
+	w.Before = lists.Pick(order, w.Before)
 }

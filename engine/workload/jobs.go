@@ -38,8 +38,8 @@ func (w *Work) describeJobs(records []record.Record) {
 			j.beginNS = at[i]
 			j.first.JobRequests = 0
 			j.first.JobName = t.JobName(i)
-			if before := w.Before[i]; before > 0 {
-				j.first.JobBefore = int64(before)
+			if w.Before != nil && w.Before[i] > 0 {
+				j.first.JobBefore = int64(w.Before[i])
 			}
 		}
 		if j.first == nil {

@@ -45,9 +45,8 @@ type Plays struct {
 	Prepare int // so many, with the primers, are sent before any other
 	Plays   int
 	First   []FirstPlay // of lanes, in order
-	// of plays that begin at snapshots, by their first request: how many requests of their jobs came before and are not
-	// among those
-	Before map[int]int
+	// of requests of plays that begin at snapshots: how many of their job came before and are not among those; else 0
+	Before []int32
 	Short  bool // MostRequests has left out plays that lanes may need
 }
 
@@ -77,11 +76,11 @@ func (p Pool) Of(t *trace.Trace) (*Plays, error) {
 	slices.SortStableFunc(d.primers, byTime)
 	slices.SortStableFunc(d.measured, byTime)
 	var list trace.Plays
-	before := map[int]int{}
-	for i, r := range slices.Concat(d.primers, d.warmUp, d.measured) {
-		if r.play < len(d.before) && d.before[r.play] > 0 {
-			before[i] = d.before[r.play]
-			d.before[r.play] = 0
+	var before []int32
+	for _, r := range slices.Concat(d.primers, d.warmUp, d.measured) {
+		before = append(before, 0)
+		if r.play < d.Lanes {
+			before[len(before)-1] = d.before[r.play]
 		}
 		list.Source = append(list.Source, r.row)
 		list.Again = append(list.Again, int32(r.play/len(d.jobs)))
@@ -123,8 +122,8 @@ type draft struct {
 	primers, warmUp, measured []playRow
 	freeNS                    []int64 // when lanes may have ended their plays at the earliest, ascending in goOn
 	first                     []FirstPlay
-	before                    []int // requests of first plays that are not sent
-	begunNS                   int64 // when all lanes have begun, in time of the plays
+	before                    []int32 // requests of first plays that are not sent
+	begunNS                   int64   // when all lanes have begun, in time of the plays
 }
 
 // playRow is a request of a play.
@@ -249,7 +248,7 @@ func (d *draft) beginLanes() {
 			WarmUp:   len(f.warmUp),
 			Measured: len(f.others),
 		})
-		d.before = append(d.before, len(rows)-len(f.primers)-len(f.warmUp)-len(f.others))
+		d.before = append(d.before, int32(len(rows)-len(f.primers)-len(f.warmUp)-len(f.others)))
 		d.begunNS = max(d.begunNS, at[f.others[0]]-fromNS)
 		d.freeNS = append(d.freeNS, d.quickest(f.others))
 	}

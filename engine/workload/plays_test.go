@@ -127,7 +127,7 @@ func TestPlaysOfPools(t *testing.T) {
 		}
 		before := map[int]int{}
 		for i, n := range plays.Before {
-			before[int(plays.Trace.Clone[i])*jobs+ofRow[plays.Trace.Row[i]]] = n
+			before[int(plays.Trace.Clone[i])*jobs+ofRow[plays.Trace.Row[i]]] = int(n)
 		}
 		for play := range plays.Plays {
 			want := rowsOfPlay(recorded, p, rows[play%jobs], play)

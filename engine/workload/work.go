@@ -40,7 +40,7 @@ type Work struct {
 	Answers  *Answers                       // that servers are told; nil = they are free
 	Prebuilt *Requests
 	Played   bool            // the trace is of plays: fingerprints have blocks by their ids
-	Before   map[int]int     // see Plays
+	Before   []int32         // see Plays; nil without these
 	Choices  int             // answers that the run's extra members ask each request for (api.Choices)
 	Numbers  []int32         // of its requests in the whole work, ascending; nil = this is the whole
 	records  []record.Record // of its requests as they are in the whole work, if it is a part
