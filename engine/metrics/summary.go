@@ -220,7 +220,8 @@ type Run struct {
 	MonotonicStartNS int64     `json:"monotonic_start_ns" merge:"none"` // CLOCK_MONOTONIC at the start
 	// from the start to the end of the last request; of a window its length
 	DurationS float64 `json:"duration_s" merge:"max"`
-	// likewise, to the end of the last one that ended ok; absent if none did
+	// likewise, to the end of the last one that ended ok: the objective coverage is its share of duration_s; absent if
+	// none did
 	AnsweredS float64 `json:"answered_s,omitempty" merge:"records"`
 	Scale     float64 `json:"scale" merge:"none"` // speed: 2 is twice as fast as recorded
 	// "trace time", or the rate or closed loop in its place: "300 requests/s", "closed loop of 8", "8 lanes"

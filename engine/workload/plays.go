@@ -55,7 +55,7 @@ type FirstPlay struct {
 	Job    string
 	AtNS   int64 // the snapshot, from the job's first request on; likewise SpanNS, the last request
 	SpanNS int64
-	// of the job's requests: primers, which are as many as there are agents at work, warm-up requests, and measured ones
+	// of the job's requests: primers, as many as there are agents at work, warm-up requests, and measured ones
 	Primers, WarmUp, Measured int
 }
 
