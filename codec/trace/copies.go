@@ -124,7 +124,7 @@ func (out *Trace) copyJobs() {
 func (out *Trace) copyIDs(t *Trace, source []int32, clones int32, shared []int32) error {
 	numbers, err := newRenumbering(func(yield func(uint64) bool) {
 		for i := range t.Len() {
-			for _, id := range slices.Concat(t.Blocks(i), t.AnswerBlocks(i)) {
+			for _, id := range t.Blocks(i) {
 				if !yield(id) {
 					return
 				}
@@ -135,6 +135,9 @@ func (out *Trace) copyIDs(t *Trace, source []int32, clones int32, shared []int32
 		return err
 	}
 	out.ids = t.ids.Fork(len(source))
+	if clones > 0 {
+		out.answerIDs = nil // those of clones would be other ones
+	}
 	var ids []uint64
 	for i, from := range source {
 		clone := out.Clone[i]
@@ -147,19 +150,6 @@ func (out *Trace) copyIDs(t *Trace, source []int32, clones int32, shared []int32
 			ids[j] = numbers.of(ids[j], clone)
 		}
 		out.ids.Add(ids)
-	}
-	if t.answerIDs == nil {
-		return nil
-	}
-	out.answerIDs = new(lists.Store[uint64])
-	for i, from := range source {
-		ids = append(ids[:0], t.AnswerBlocks(int(from))...)
-		for j := range ids {
-			if out.Clone[i] > 0 {
-				ids[j] = numbers.of(ids[j], out.Clone[i])
-			}
-		}
-		out.answerIDs.Add(ids)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
@@ -91,27 +90,10 @@ func (t *Trace) regroupedFor(f *formats.Format) *Trace {
 	return &out
 }
 
-// head is that of the file that is written: of several the first one, without what is not true of all.
+// head is that of the file that the trace was read from; nil for several files, which were not all made alike.
 func (t *Trace) head() *Head {
-	if len(t.Heads) == 0 {
+	if len(t.Heads) != 1 {
 		return nil
 	}
-	head := t.Heads[0]
-	head.Lost = maps.Clone(head.Lost)
-	for _, other := range t.Heads[1:] {
-		if other.KeyID != head.KeyID {
-			head.KeyID = ""
-			head.Scope = FileScope
-		}
-		if other.Tokenizer != head.Tokenizer {
-			head.Tokenizer = "several"
-		}
-		head.Chained = head.Chained && other.Chained
-		head.NotText += other.NotText
-		for why, n := range other.Lost {
-			head.Lost[why] += n
-		}
-		head.Dropped = slices.Compact(slices.Sorted(slices.Values(slices.Concat(head.Dropped, other.Dropped))))
-	}
-	return &head
+	return &t.Heads[0]
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/fastreplay/fastreplay/codec/trace/agents"
@@ -81,8 +80,7 @@ func Write(w io.Writer, t *Trace, format string) error {
 	return nil
 }
 
-// WriteFile writes the trace to a new file, packed if its name ends in .gz or .zst. If it fails, it leaves nothing
-// behind.
+// WriteFile writes the trace to a new file, packed if its name ends in .zst. If it fails, it leaves nothing behind.
 func WriteFile(path string, t *Trace, format string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -96,18 +94,12 @@ func WriteFile(path string, t *Trace, format string) error {
 }
 
 func writePacked(f *os.File, t *Trace, format string) error {
-	var packer io.WriteCloser
-	switch filepath.Ext(f.Name()) {
-	case ".gz":
-		packer = gzip.NewWriter(f)
-	case ".zst":
-		z, err := zstd.NewWriter(f)
-		if err != nil {
-			return err
-		}
-		packer = z
-	default:
+	if filepath.Ext(f.Name()) != ".zst" {
 		return Write(f, t, format)
+	}
+	packer, err := zstd.NewWriter(f)
+	if err != nil {
+		return err
 	}
 	return errors.Join(Write(packer, t, format), packer.Close())
 }
@@ -309,6 +301,7 @@ func WriteNotes(t *Trace, format string) ([]string, error) {
 	recorded := t.TookNS != nil || t.TTFTNS != nil || t.Cached != nil
 	lose(recorded && !graph && !f.Write.Answers, "recorded durations and cache hits")
 	lose(answers && !f.Write.Answers, "ids of answers")
+	lose(len(t.Heads) > 1, "the heads of several files")
 	if graph && ids && t.jobsShareBlocks() {
 		notes = append(notes, "jobs have blocks in common: hash_id_scope is global, which fastreplay reads and "+
 			"Dynamo refuses")

@@ -8,6 +8,7 @@ package keyed
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/blockhash"
 	"github.com/fastreplay/fastreplay/codec/tokenizer"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/codec/trace/agents"
 	"github.com/fastreplay/fastreplay/codec/trace/chatml"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -97,8 +99,12 @@ func Hash(t *trace.Trace, keyFile string, o Options) (*trace.Trace, []string, er
 			lostWords(h.head.Lost))
 	}
 	h.nameSessions()
-	if !key.Kept {
-		h.renumber()
+	var scopes agents.Scopes
+	for _, row := range h.all {
+		if !key.Kept { // by their first appearance
+			scopes.Renumber("", row.IDs)
+			scopes.Renumber("", row.AnswerIDs)
+		}
 	}
 	return t.Hashed(h.order, h.all, h.head), h.notes(), nil
 }
@@ -239,16 +245,12 @@ func (h *hasher) append(tokens []int32, piece string) ([]int32, error) {
 // appendBytes appends each so many bytes of a piece as if they were a token. The last ones are filled with a byte that
 // no text has.
 func appendBytes(tokens []int32, piece string) []int32 {
-	for at := 0; at < len(piece); at += bytesAToken {
-		var token uint32
-		for k := range bytesAToken {
-			c := byte(0xff)
-			if at+k < len(piece) {
-				c = piece[at+k]
-			}
-			token = token<<8 | uint32(c)
+	for chunk := range slices.Chunk([]byte(piece), bytesAToken) {
+		var token [bytesAToken]byte
+		for k := copy(token[:], chunk); k < bytesAToken; k++ {
+			token[k] = 0xff
 		}
-		tokens = append(tokens, int32(token))
+		tokens = append(tokens, int32(binary.BigEndian.Uint32(token[:])))
 	}
 	return tokens
 }
@@ -282,23 +284,6 @@ func (h *hasher) nameSessions() {
 		}
 	}
 	h.head.Sessions = fmt.Sprintf("%d rows recorded, %d guessed", recorded, guessed)
-}
-
-// renumber numbers ids by their first appearance.
-func (h *hasher) renumber() {
-	numbers := map[uint64]uint64{}
-	for _, row := range h.all {
-		for _, ids := range [][]uint64{row.IDs, row.AnswerIDs} {
-			for k, id := range ids {
-				n, known := numbers[id]
-				if !known {
-					n = uint64(len(numbers))
-					numbers[id] = n
-				}
-				ids[k] = n
-			}
-		}
-	}
 }
 
 // notes are what people should know.

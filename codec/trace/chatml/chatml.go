@@ -59,7 +59,7 @@ func (p *Prompt) body(o rows.Object) {
 		o.Fail("previous_response_id: what was said before is not in this body",
 			"only whole prompts can be named: leave the row out")
 	}
-	for _, key := range []string{"prompt", "inputs", "text", "input_ids"} {
+	for _, key := range []string{"prompt", "inputs", "input_ids", "text"} {
 		if value := o.Value(key); value != nil && o.OK() {
 			p.plain(o, key, value)
 			return

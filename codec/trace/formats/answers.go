@@ -4,15 +4,14 @@ import (
 	"bytes"
 	"strconv"
 
-	"github.com/fastreplay/fastreplay/codec/trace/agents"
 	"github.com/fastreplay/fastreplay/codec/trace/chatml"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // setAnswer notes what is known of the answer to a request: its text, and the numbers of tokens as the server told
-// them. Value is the body of a response of OpenAI's or Anthropic's APIs, a string with one, or the events of a streamed
+// them, in it or in objects beside it. Value is the body of a response, a string with one, or the events of a streamed
 // one. It reports whether the request failed. Of what is not there nothing is noted.
-func (b *Batch) setAnswer(r *row, value []byte) (failed bool) {
+func (b *Batch) setAnswer(r *row, value []byte, beside ...object) (failed bool) {
 	var a answer
 	for _, text := range eventsOf(value) {
 		var fault error // of an answer that nobody needs
@@ -20,6 +19,9 @@ func (b *Batch) setAnswer(r *row, value []byte) (failed bool) {
 		if fault == nil {
 			a.take(o)
 		}
+	}
+	for _, o := range beside {
+		a.usage(o)
 	}
 	a.settle(r)
 	return a.failed
@@ -32,9 +34,9 @@ type answer struct {
 	thought bool // the text has what the model thought
 	choices int
 	failed  bool
-	input   int32 // 0 = not told, else one more; so are the next ones
-	output  int32
-	cached  int32
+	input   told
+	output  told
+	cached  told
 	hidden  int32 // tokens of thoughts, told or not
 }
 
@@ -44,9 +46,10 @@ func eventsOf(value []byte) (all [][]byte) {
 	case len(value) == 0:
 	case value[0] == '"':
 		text := bytes.TrimSpace(rows.TextOf(value))
-		if len(text) > 0 && text[0] != '"' {
+		if bytes.HasPrefix(text, []byte("{")) || bytes.HasPrefix(text, []byte("data:")) || bytes.HasPrefix(text, []byte("event:")) {
 			return eventsOf(text)
 		}
+		return [][]byte{concat(nil, `{"role":"assistant","content":`, string(value), "}")}
 	case value[0] == '[':
 		s := rows.Scan(value)
 		_ = s.List(func(_ int, one []byte) error { // as far as it is valid
@@ -77,6 +80,11 @@ func (a *answer) take(o object) {
 		}
 	}
 	a.usage(o.In("usage"))
+	if told := o.In("meta_info"); told.Members != nil { // of SGLang
+		a.usage(told)
+		a.failed = a.failed || told.In("finish_reason").Is("type", "abort")
+		a.say(o.TextOr("text", ""))
+	}
 	o.Each("choices", func(_ int, choice object) {
 		if index := choice.Count("index", 1<<20); index > 0 {
 			a.choices = max(a.choices, int(index)+1)
@@ -132,21 +140,24 @@ func (a *answer) usage(o object) {
 		tokens, _ := tokensOf(o.In(details), "reasoning_tokens")
 		a.hidden = max(a.hidden, tokens)
 	}
-	for _, n := range []struct {
-		of   *int32
-		o    object
-		keys []string
-	}{
-		{&a.input, o, []string{"prompt_tokens", "input_tokens"}},
-		{&a.output, o, []string{"completion_tokens", "output_tokens"}},
-		{&a.cached, o.In("prompt_tokens_details"), []string{"cached_tokens"}},
-		{&a.cached, o.In("input_tokens_details"), []string{"cached_tokens"}},
-		{&a.cached, o, []string{"cache_read_input_tokens"}},
-	} {
-		for _, key := range n.keys {
-			if tokens, ok := tokensOf(n.o, key); ok {
-				*n.of = tokens + 1
-			}
+	a.cached.take(o.In("prompt_tokens_details"), "cached_tokens")
+	a.cached.take(o.In("input_tokens_details"), "cached_tokens")
+	a.cached.take(o, "cache_read_input_tokens", "input_cached_tokens", "cached_tokens")
+	a.input.take(o, "prompt_tokens", "input_tokens", "input")
+	a.output.take(o, "completion_tokens", "output_tokens", "output")
+}
+
+// told is a number of tokens, if it was told.
+type told struct {
+	tokens int32
+	known  bool
+}
+
+func (t *told) take(o object, keys ...string) {
+	for _, key := range keys {
+		n, ok := tokensOf(o, key)
+		if ok {
+			*t = told{n, true}
 		}
 	}
 }
@@ -159,73 +170,17 @@ func tokensOf(usage object, key string) (int32, bool) {
 
 // settle notes in a row what was told. Of several answers to one request only the length of the first is taken.
 func (a *answer) settle(r *row) {
-	if a.input > 0 {
-		r.InputTokens = a.input - 1
+	if a.input.known {
+		r.InputTokens = a.input.tokens
 	}
-	if a.cached > 0 {
-		r.CachedTokens = a.cached - 1
+	if a.cached.known {
+		r.CachedTokens = a.cached.tokens
 	}
-	if a.output > 0 && a.choices < 2 {
-		r.OutputTokens = a.output - 1
+	if a.output.known && a.choices < 2 {
+		r.OutputTokens = a.output.tokens
 		r.Seen |= rows.SetOf(rows.OutputField)
 	}
 	if len(a.text) > 0 && !a.partial && (a.hidden == 0 || a.thought) {
 		r.Answer = rows.Unquoted(appendString(nil, string(a.text)))
-	}
-}
-
-// instantOf is the instant under the first of some keys that is there: a date, or a number of seconds, ms, µs or ns
-// since 1970, by its size.
-func instantOf(o object, keys ...string) int64 {
-	for _, key := range keys {
-		value := o.Value(key)
-		switch {
-		case value == nil:
-		case value[0] == '"':
-			return o.Date(key)
-		default:
-			digits := 9
-			whole, _, _ := bytes.Cut(value, []byte("."))
-			for size := len(whole); size > 11 && digits > 0; size -= 3 { // seconds have 11 digits until the year 5138
-				digits -= 3
-			}
-			return o.Span(key, digits)
-		}
-	}
-	return agents.NoTime
-}
-
-// setTimes notes when a request was sent, and when its answer began and ended.
-func setTimes(r *row, began, first, ended int64) {
-	r.SetSpan(began, ended)
-	if began != agents.NoTime && first != agents.NoTime && first >= began {
-		r.TTFTNS = first - began
-	}
-}
-
-// sessionOf is the name of the session of a request, where one of the places has it that clients put it in.
-func sessionOf(o, body object) []byte {
-	headers := o.In("headers")
-	metadata := body.In("metadata")
-	for _, value := range [][]byte{
-		o.Value("session_id", "sessionId"),
-		headers.Value("x-session-id", "x-dynamo-session-id", "X-Session-Id"),
-		body.Value("session_id", "prompt_cache_key"),
-		metadata.Value("session_id", "user_id"),
-	} {
-		if len(value) > len(`""`) && value[0] == '"' {
-			return rows.TextOf(value)
-		} else if len(value) > 0 && value[0]-'0' <= 9 {
-			return value
-		}
-	}
-	return nil
-}
-
-// checkPrompt refuses a row whose prompt is not one text, or not all there.
-func (b *Batch) checkPrompt(r *row) {
-	if b.Fault == nil {
-		_, err := chatml.Of(r.Verbatim)
-		b.note(err)
 	}
 }
