@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
@@ -42,5 +44,36 @@ func TestAmplifiedFile(t *testing.T) {
 	}
 	if did.Seed != 4 || did.Factor != 2.5 || did.Inferred {
 		t.Errorf("%+v", did)
+	}
+}
+
+// TestConvertWithoutText: a file with text becomes one without, packed by its name, which inspect and convert read. A
+// key that is there already, or is no secret, ends with exit code 2, and nothing is written.
+func TestConvertWithoutText(t *testing.T) {
+	dir := t.TempDir()
+	key, day := filepath.Join(dir, "key"), filepath.Join(dir, "day.jsonl.zst")
+	call := func(want int, args ...string) string {
+		t.Helper()
+		var out, errs strings.Builder
+		code := run(t.Context(), args, stdio{strings.NewReader(""), &out, &errs})
+		expect.Equal(t, code, want, "exit code of %q: %s", args, errs.String())
+		return out.String() + errs.String()
+	}
+	const log = "../../bench/samples/sharegpt.json"
+	said := call(0, "convert", log, "--key-file", "new:"+key, "--tokenizer", "cl100k_base", "--output", day)
+	expect.Contains(t, said, "sharegpt to fastreplay")
+	was := must.Have(trace.Open(log, trace.Options{}))(t)
+	is := must.Have(trace.Open(day, trace.Options{}))(t)
+	expect.Equal(t, is.Len(), was.Len(), "rows")
+	expect.Equal(t, is.Verbatims(), 0, "rows with text")
+	expect.Contains(t, call(0, "inspect", day), "ids are keyed hashes")
+	expect.Lacks(t, call(0, "convert", day, "--format", "mooncake"), "hash_id_scope")
+	again := filepath.Join(dir, "again.jsonl")
+	expect.Contains(t, call(exitUsage, "convert", log, "--key-file", "new:"+key, "--output", again), "is there already")
+	must.Do(t, os.Chmod(key, 0o644))
+	expect.Contains(t, call(exitUsage, "convert", log, "--key-file", key, "--output", again), "chmod 600")
+	expect.Contains(t, call(exitUsage, "convert", "../../bench/samples/mooncake.jsonl", "--key-file", "new:"+key+"2"), "no row of")
+	if _, err := os.Stat(again); err == nil {
+		t.Error("a refused conversion has written a file")
 	}
 }

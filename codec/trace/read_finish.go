@@ -114,7 +114,7 @@ func (l *loader) refuseWhole(order []int32) error {
 				l.Lint.Faults[0]),
 				"check that this is the right file and --format")
 		}
-		panic("BUG: no rows, and no reason for it")
+		return refuse(l.name, "the trace is empty", "it must have at least one row")
 	}
 	if err := l.collect(l.refuseBlockSize()); err != nil {
 		return err

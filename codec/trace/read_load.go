@@ -75,6 +75,7 @@ type input struct {
 	format  *formats.Format // nil = not known yet
 	reader  *rows.Reader
 	pending []heldLine // seen before the format is known
+	told    bool       // it has an object that is no row, and says something of others
 }
 
 // heldLine is a line that is taken later.
@@ -208,7 +209,7 @@ func (l *loader) endFile() error {
 	if f != nil && f.Import != nil && f.Import.End != nil {
 		f.Import.End(l.newBatch())
 	}
-	if l.FileRows == l.files[len(l.files)-1].row {
+	if l.FileRows == l.files[len(l.files)-1].row && !l.input.told {
 		return refuse(l.name, "the trace is empty", "it must have at least one row")
 	}
 	return nil
@@ -273,6 +274,7 @@ func (l *loader) takeBatch(b *formats.Batch) {
 	}
 	switch {
 	case err != nil && b.NoRow() && err == b.Fault:
+		l.input.told = true
 		return
 	case err == rows.ErrUnanswered && !l.o.Strict:
 		l.FileRows++

@@ -92,7 +92,7 @@ func Analyse(t *trace.Trace, o Options) *Report {
 		across := r.Cache.Infinite.Tokens - *a.WithinJobs
 		a.AcrossJobs = new(max(0, across))
 	}
-	r.Findings = findings(r, &t.Lint, o)
+	r.Findings = findings(r, t, o)
 	return r
 }
 
@@ -457,7 +457,8 @@ func oneThreeTen(unit float64, steps int) []float64 {
 }
 
 // findings lists what people should know, the worst first.
-func findings(r *Report, lint *trace.Lint, o Options) []Finding {
+func findings(r *Report, t *trace.Trace, o Options) []Finding {
+	lint := &t.Lint
 	all := []Finding{}
 	add := func(s Severity, text string) {
 		all = append(all, Finding{s, text})
@@ -471,6 +472,9 @@ func findings(r *Report, lint *trace.Lint, o Options) []Finding {
 	corrected.Faults = nil // are listed above
 	for _, note := range corrected.Notes() {
 		add(Note, note)
+	}
+	for _, head := range t.Heads {
+		add(Note, head.String())
 	}
 	if b := r.Blocks; b != nil && b.TwoLengths > 0 {
 		add(Note, number(b.TwoLengths, "id stands", "ids stand")+" for different numbers of tokens in different "+

@@ -10,12 +10,10 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/blockhash"
 	"github.com/fastreplay/fastreplay/codec/tokenizer"
@@ -96,7 +94,7 @@ func Hash(t *trace.Trace, keyFile string, o Options) (*trace.Trace, []string, er
 	if len(h.all) == 0 {
 		return nil, nil, fmt.Errorf("no row of %s has both a prompt and an answer of known length (lost: %s): ids "+
 			"need text, and a file of a batch's answers must be given before that of its requests", t.Name,
-			lostWords(h.head.Lost))
+			h.head.LostWords())
 	}
 	h.nameSessions()
 	var scopes agents.Scopes
@@ -298,7 +296,7 @@ func (h *hasher) notes() (all []string) {
 			"server's chat template is not %s, or its tokenizer another one", format.Count(h.hashed),
 			format.Count(h.told), 100*float64(off)/float64(h.told), chatml.Name))
 	}
-	if words := lostWords(h.head.Lost); words != "" {
+	if words := h.head.LostWords(); words != "none" {
 		all = append(all, "rows lost, as the head says: "+words)
 	}
 	if h.head.NotText > 0 {
@@ -306,14 +304,4 @@ func (h *hasher) notes() (all []string) {
 			"counts as a digest")
 	}
 	return all
-}
-
-func lostWords(lost map[string]int) string {
-	var words []string
-	for _, why := range slices.Sorted(maps.Keys(lost)) {
-		if lost[why] > 0 {
-			words = append(words, fmt.Sprintf("%d %s", lost[why], strings.ReplaceAll(why, "_", " ")))
-		}
-	}
-	return strings.Join(words, ", ")
 }

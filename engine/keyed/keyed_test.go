@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
@@ -60,22 +61,38 @@ func talk(chance *rand.Rand, conversations, turns int) (all []call) {
 			began:    at,
 			ended:    at + 250 + int64(chance.IntN(900)),
 			prompt:   100,
-			output:   len(must.Have(tokenizerOf().Append(nil, answer, false))(nopTB{})),
+			output:   len(tokenize(answer)),
 		})
 		said[c] = append(said[c], message{"assistant", answer})
 	}
 	return all
 }
 
-func tokenizerOf() *tokenizer.Tokenizer {
-	tok, err := tokenizer.Open(tokenizer.CL100K)
+// cl100k is the tokenizer of the tests.
+var cl100k = sync.OnceValues(func() (*tokenizer.Tokenizer, error) { return tokenizer.Open(tokenizer.CL100K) })
+
+// tokenize is a text's tokens.
+func tokenize(text string) []int32 {
+	tok, err := cl100k()
 	if err != nil {
 		panic(err)
 	}
-	return tok
+	tokens, err := tok.Append(nil, text, false)
+	if err != nil {
+		panic(err)
+	}
+	return tokens
 }
 
-type nopTB struct{ testing.TB }
+// tokensOfCall is the prompt of a call, each piece of ChatML by itself.
+func tokensOfCall(c *call) (all []int32) {
+	for _, m := range c.messages {
+		for _, piece := range []string{"<|im_start|>" + m.Role + "\n", m.Content, "<|im_end|>\n"} {
+			all = append(all, tokenize(piece)...)
+		}
+	}
+	return append(all, tokenize("<|im_start|>assistant\n")...)
+}
 
 func asJSON(v any) string {
 	text, err := json.Marshal(v)
@@ -138,6 +155,12 @@ func logs() map[string]func(i int, c *call) string {
 				`"usageDetails":{"input":%d,"output":%d},"sessionId":%q}`, i, date(c.began), date(c.ended), asJSON(c.messages), asJSON(c.answer),
 				c.prompt, c.output, c.session)
 		},
+		"sglang": func(i int, c *call) string {
+			started := fmt.Sprintf(`{"timestamp":%s,"event":"request.received","rid":"x%d","obj":{"text":null,"input_ids":[1]}}`+"\n", date(c.began), i)
+			return started + fmt.Sprintf(`{"timestamp":%s,"event":"request.finished","rid":"x%d","obj":{"rid":"x%d","text":"cut...","input_ids":%s},"headers":{"x-session-id":%q},`+
+				`"out":{"text":%s,"output_ids":[1],"meta_info":{"prompt_tokens":%d,"completion_tokens":%d,"cached_tokens":null,"e2e_latency":%d.%03d}}}`,
+				date(c.ended), i, i, asJSON(tokensOfCall(c)), c.session, asJSON(c.answer), c.prompt, c.output, (c.ended-c.began)/1000, (c.ended-c.began)%1000)
+		},
 		"otel": func(i int, c *call) string {
 			part := func(m message) any {
 				return map[string]any{"role": m.Role, "parts": []any{map[string]any{"type": "text", "content": m.Content}}}
@@ -183,19 +206,10 @@ func TestFormats(t *testing.T) {
 	calls := talk(rand.New(rand.NewPCG(1, 1)), 4, 6)
 	key := filepath.Join(t.TempDir(), "key")
 	must.Have(blockhash.OpenKey("new:" + key))(t)
-	tok := tokenizerOf()
-	tokens := func(c *call) (all []int32) {
-		for _, m := range c.messages {
-			for _, piece := range []string{"<|im_start|>" + m.Role + "\n", m.Content, "<|im_end|>\n"} {
-				all = must.Have(tok.Append(all, piece, false))(t)
-			}
-		}
-		return must.Have(tok.Append(all, "<|im_start|>assistant\n", false))(t)
-	}
 	var prompts, texts [][]int32
 	for i := range calls {
-		prompts = append(prompts, tokens(&calls[i]))
-		texts = append(texts, must.Have(tok.Append(slices.Clone(prompts[i]), calls[i].answer, false))(t))
+		prompts = append(prompts, tokensOfCall(&calls[i]))
+		texts = append(texts, append(slices.Clone(prompts[i]), tokenize(calls[i].answer)...))
 	}
 	var first string
 	for name, line := range logs() {
@@ -255,7 +269,7 @@ func checkID(t *testing.T, ids map[string]uint64, prefix []int32, id uint64) {
 // TestGuessedSessions: without names, turns are found by all tokens of an earlier prompt, and a system prompt in common
 // joins nothing. A guess is marked as such.
 func TestGuessedSessions(t *testing.T) {
-	for seed := range uint64(5) {
+	for seed := range uint64(3) {
 		calls := talk(rand.New(rand.NewPCG(seed, 2)), 5, 5)
 		turns := map[string]int{}
 		for i := range calls {
@@ -486,5 +500,48 @@ func TestThoughts(t *testing.T) {
 		ids := tr.AnswerBlocks(0)
 		expect.Equal(t, len(ids) > 0, world.known, "the answer has ids: %+v", world)
 		expect.Equal(t, len(ids) > 0 && slices.Contains(tr.Blocks(1), ids[0]), world.shared, "the next prompt has the answer: %+v", world)
+	}
+}
+
+// TestBatchAnswers: the answers of a batch, given before its requests, tell their lengths; requests that failed are
+// counted, and answers that come too late or twice are refused.
+func TestBatchAnswers(t *testing.T) {
+	const ask = `{"custom_id":"%s","method":"POST","url":"/v1/chat/completions","body":{"messages":[{"role":"user","content":"the same question for all"}]}}` + "\n"
+	const answered = `{"id":"x","custom_id":"%s","response":{"status_code":200,"body":{"choices":[{"message":{"content":"well"}}],"usage":{"completion_tokens":%d}}},"error":null}` + "\n"
+	const failed = `{"id":"x","custom_id":"%s","response":null,"error":{"code":"batch_expired"}}` + "\n"
+	dir := t.TempDir()
+	write := func(name, format string, args ...any) string {
+		path := filepath.Join(dir, name)
+		must.Do(t, os.WriteFile(path, fmt.Appendf(nil, format, args...), 0o600))
+		return path
+	}
+	asked := write("asked.jsonl", ask+ask+ask+ask, "a", "b", "c", "d")
+	answers := write("answers.jsonl", answered+failed+answered, "c", 7, "b", "a", 9)
+	tr := must.Have(trace.OpenAll([]string{answers, asked}, trace.Options{}))(t)
+	hashed, _, err := Hash(tr, "", Options{})
+	must.Do(t, err)
+	expect.List(t, hashed.OutputTokens, []int32{9, 7}, "lengths of answers")
+	expect.Equal(t, hashed.Heads[0].Lost["failed"], 1, "failed requests")
+	expect.Equal(t, hashed.Heads[0].Lost["unanswered"], 1, "requests without an answer")
+	_, err = trace.OpenAll([]string{asked, answers}, trace.Options{})
+	expect.Error(t, err, "answers.jsonl:1: ")
+	expect.Error(t, err, "give the file of answers before that of requests")
+	twice := write("twice.jsonl", answered+answered, "a", 7, "a", 8)
+	_, err = trace.OpenAll([]string{twice, asked}, trace.Options{})
+	expect.Error(t, err, "twice.jsonl:2: ")
+	tr = must.Have(trace.Open(asked, trace.Options{}))(t)
+	_, _, err = Hash(tr, "", Options{})
+	expect.Error(t, err, "no row of")
+}
+
+// TestCutPrompts: a prompt that SGLang cut when it logged it is refused: the rest would be taken for all of it.
+func TestCutPrompts(t *testing.T) {
+	for _, obj := range []string{
+		`"text":"` + strings.Repeat("a", 1024) + "..." + strings.Repeat("b", 1024) + `"`,
+		`"text":"whole","input_ids":[1,2,"...",3]`,
+	} {
+		log := `{"timestamp":"2026-11-27T09:00:00","event":"request.finished","rid":"x","obj":{` + obj + `},"out":{"text":"y","meta_info":{"completion_tokens":1}}}` + "\n"
+		_, err := trace.Read(strings.NewReader(log), "log", trace.Options{})
+		expect.Error(t, err, "log:1: ")
 	}
 }

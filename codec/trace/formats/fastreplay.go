@@ -1,8 +1,13 @@
 package formats
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/fastreplay/fastreplay/codec/trace/agents"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
@@ -39,6 +44,34 @@ type Head struct {
 	Lost             map[string]int `json:"lost"`
 	NotText          int            `json:"parts_not_text"`
 	Sessions         string         `json:"sessions"`
+}
+
+// String says for people what the head says. What does not print is left out, since anybody may have written it.
+func (h Head) String() string {
+	ids := "ids are those of the source"
+	if h.Mode == KeyedMode {
+		ids = fmt.Sprintf("ids are keyed hashes (%s, key %s, scope %s)", h.Hash, h.KeyID, h.Scope)
+	}
+	text := fmt.Sprintf("made of %s by fastreplay %s: %s, lengths in units of %s (%s, %s), times %s, sessions of %s, rows lost: "+
+		"%s, left out: %s", h.Source, h.Version, ids, h.Unit, cmp.Or(h.Tokenizer, "no tokenizer"), h.ChatTemplate, h.Times,
+		h.Sessions, h.LostWords(), strings.Join(h.Dropped, ", "))
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// LostWords says how many rows are lost, by reason.
+func (h Head) LostWords() string {
+	var words []string
+	for _, why := range slices.Sorted(maps.Keys(h.Lost)) {
+		if h.Lost[why] > 0 {
+			words = append(words, fmt.Sprintf("%d %s", h.Lost[why], strings.ReplaceAll(why, "_", " ")))
+		}
+	}
+	return cmp.Or(strings.Join(words, ", "), "none")
 }
 
 // The values of [Head].Mode and Scope.

@@ -98,7 +98,13 @@ func sglangLog() *Format {
 		} else {
 			delete(open, name)
 		}
-		return !finished
+		const most = 2048 // characters that level 2 logs of a longer text: the first and last half, with dots between
+		asked := o.In("obj")
+		text := []rune(asked.TextOr("text", ""))
+		if !asked.Has("input_ids") && len(text) == most+3 && string(text[most/2:][:3]) == "..." {
+			o.Fail("the prompt was cut when it was logged", "log with --log-requests-level 3")
+		}
+		return o.OK() && !finished
 	})
 	f.Import.End = func(b *Batch) {
 		b.Failed = len(open)
