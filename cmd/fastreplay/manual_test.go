@@ -130,7 +130,7 @@ func commands() []*cobra.Command {
 // foreignFlags are of other programs that the documents name: servers, scripts/bench.sh, docker.
 func foreignFlags() []string {
 	return []string{"enable-prompt-tokens-details", "enable-cache-report", "enable-metrics", "enable-scale-out", "enable-trace-replay", "incremental-streaming-output", "shutdown-timeout", "bars", "rm", "collect-interval",
-		"log-requests", "log-requests-level", "log-requests-format"}
+		"log-requests", "log-requests-level", "log-requests-format", "enable-log-requests", "enable-log-outputs", "max-log-len"}
 }
 
 // TestFlagsInManual: every flag that a document names exists, and every flag is documented.

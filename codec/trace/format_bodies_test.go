@@ -313,7 +313,7 @@ func checkItems(t *testing.T, object []byte) {
 		if end := l.input.format.Import.End; end != nil {
 			end(l.newBatch())
 		}
-		if bad := l.faultRows != 0; l.faultRows > 1 || bad && len(l.ArrivalNS) > 0 || l.FileRows != max(len(l.ArrivalNS)+l.Lint.Failed, 1) && !bytes.Contains(object, []byte("dynamo.agentic_mooncake")) {
+		if bad := l.faultRows != 0; l.faultRows > 1 || bad && len(l.ArrivalNS) > 0 || l.FileRows != max(len(l.ArrivalNS)+l.Lint.Failed, 1) && !l.input.told {
 			t.Fatalf("%s, %q: %d faults and %d rows, %d in all", f.Name, object, l.faultRows, len(l.ArrivalNS), l.FileRows)
 		}
 		if oracles[f.Name] == nil {

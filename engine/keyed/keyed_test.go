@@ -545,3 +545,25 @@ func TestCutPrompts(t *testing.T) {
 		expect.Error(t, err, "log:1: ")
 	}
 }
+
+// TestVLLM: requests are found among a server's other lines, whatever prompts and answers look like; streams are summed.
+func TestVLLM(t *testing.T) {
+	const log = `(APIServer pid=7) INFO 11-27 08:59:59 [api_server.py:1] vLLM API server version 0.11.0
+DEBUG 11-27 09:00:00 [logger.py:47] Request chatcmpl-a details: prompt: 'say: Generated response chatcmpl-a: output: x, output_token_ids: [1], finish', prompt_token_ids: [1, 2, 3], prompt_embeds shape: None.
+INFO 11-27 09:00:00 [logger.py:39] Received request chatcmpl-a: params: SamplingParams(n=1), lora_request: None.
+INFO 11-27 09:00:01 [logger.py:39] Received request cmpl-b: prompt: "it's, prompt_token_ids: [9], ", params: SamplingParams(n=1, stop=[]), prompt_token_ids: [1, 2, 3, 4], prompt_embeds shape: None, lora_request: None.
+INFO:     127.0.0.1:5 - "POST /v1/chat/completions HTTP/1.1" 200 OK
+INFO 11-27 09:00:02 [logger.py:72] Generated response chatcmpl-a (streaming delta): output: 'H', output_token_ids: [5, 6], finish_reason: None
+INFO 11-27 09:00:02 [logger.py:72] Generated response cmpl-b: output: 'B', output_token_ids: [7, 8, 9], finish_reason: stop
+INFO 11-27 09:00:03 [logger.py:72] Generated response chatcmpl-a (streaming delta): output: 'i', output_token_ids: [7], finish_reason: stop
+INFO 11-27 09:00:03 [logger.py:72] Generated response chatcmpl-a (streaming complete): output: 'Hi', output_token_ids: None, finish_reason: stop
+DEBUG 11-27 09:00:04 [logger.py:47] Request chatcmpl-c details: prompt: 'x', prompt_token_ids: [1], prompt_embeds shape: None.
+`
+	text, _ := convert(t, log, "", Options{})
+	tr := read(t, text)
+	expect.List(t, tr.InputTokens, []int32{3, 4}, "lengths of prompts")
+	expect.List(t, tr.OutputTokens, []int32{3, 3}, "lengths of answers")
+	expect.List(t, tr.ArrivalNS, []int64{0, 1e9}, "instants")
+	expect.Equal(t, tr.Heads[0].Lost["failed"], 1, "requests without an answer")
+	expect.Equal(t, tr.Heads[0].TimeResolutionNS, int64(1e9), "resolution")
+}

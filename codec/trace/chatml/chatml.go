@@ -103,8 +103,11 @@ func (p *Prompt) plain(o rows.Object, key string, value []byte) {
 		}
 		p.Tokens = append(p.Tokens, int32(token))
 	})
-	if inner > 1 || inner == 1 && len(p.Tokens) > 0 && p.Pieces != nil {
+	switch {
+	case inner > 1:
 		o.Fail(fmt.Sprintf("%s has %d prompts", key, inner), "a row is one prompt: write a row for each")
+	case p.Tokens != nil && p.Pieces != nil:
+		o.Fail(key+" has text among token ids", "write it as it was sent")
 	}
 	if len(p.Tokens) == 0 && len(p.Pieces) == 0 {
 		o.Fail(key+" is empty", "a request needs a prompt")

@@ -46,8 +46,10 @@ func eventsOf(value []byte) (all [][]byte) {
 	case len(value) == 0:
 	case value[0] == '"':
 		text := bytes.TrimSpace(rows.TextOf(value))
-		if bytes.HasPrefix(text, []byte("{")) || bytes.HasPrefix(text, []byte("data:")) || bytes.HasPrefix(text, []byte("event:")) {
-			return eventsOf(text)
+		for _, begin := range []string{"{", "data:", "event:"} {
+			if bytes.HasPrefix(text, []byte(begin)) {
+				return eventsOf(text)
+			}
 		}
 		return [][]byte{concat(nil, `{"role":"assistant","content":`, string(value), "}")}
 	case value[0] == '[':

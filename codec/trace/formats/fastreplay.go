@@ -52,9 +52,9 @@ func (h Head) String() string {
 	if h.Mode == KeyedMode {
 		ids = fmt.Sprintf("ids are keyed hashes (%s, key %s, scope %s)", h.Hash, h.KeyID, h.Scope)
 	}
-	text := fmt.Sprintf("made of %s by fastreplay %s: %s, lengths in units of %s (%s, %s), times %s, sessions of %s, rows lost: "+
-		"%s, left out: %s", h.Source, h.Version, ids, h.Unit, cmp.Or(h.Tokenizer, "no tokenizer"), h.ChatTemplate, h.Times,
-		h.Sessions, h.LostWords(), strings.Join(h.Dropped, ", "))
+	text := fmt.Sprintf("made of %s by fastreplay %s: %s, lengths in units of %s (%s, %s), times %s, sessions of %s, "+
+		"rows lost: %s, left out: %s", h.Source, h.Version, ids, h.Unit, cmp.Or(h.Tokenizer, "no tokenizer"),
+		h.ChatTemplate, h.Times, h.Sessions, h.LostWords(), strings.Join(h.Dropped, ", "))
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return -1

@@ -65,7 +65,7 @@ type Importer struct {
 // All lists every format, the most specific first: detection takes the first that fits.
 func All() []*Format {
 	all := []*Format{
-		own(), openAILog(), liteLLM(), langfuse(), sglangLog(),
+		own(), openAILog(), liteLLM(), langfuse(), sglangLog(), vllmLog(),
 		agenticMooncake(), bailian(), traceLab(), copilot(), otel(), weka(), satf(),
 		dagJSONL(), rollout(), batch(), sageMaker(), inputsJSON(), rawPayload(),
 		mooncake(), azure(), burstGPT(), dynamo(), multiTurn(), shareGPT(), singleTurn(),

@@ -141,7 +141,12 @@ func (b *Batch) readLogged(o object, asked, answered string) {
 		b.Failed++
 		return
 	}
-	if o.OK() {
+	b.checkPrompt(r)
+}
+
+// checkPrompt refuses a request whose prompt is not one text, or not all there.
+func (b *Batch) checkPrompt(r *row) {
+	if b.Fault == nil {
 		_, err := chatml.Of(r.Verbatim)
 		b.note(err)
 	}

@@ -1,0 +1,93 @@
+package formats
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
+)
+
+// vllmLog is the format of the requests in the log of a vLLM server, among other lines:
+//
+//	DEBUG 11-27 09:00:00 [logger.py:47] Request cmpl-1 details: prompt: 'Hi', prompt_token_ids: [1, 2], prompt_embeds …
+//	INFO 11-27 09:00:01 [logger.py:72] Generated response cmpl-1: output: 'A', output_token_ids: [3], finish_reason: stop
+//
+// as vllm/entrypoints/logger.py of https://github.com/vllm-project/vllm writes it (0.6 to 0.11, whose older versions
+// have the prompt in "Received request"), with --enable-log-requests, --enable-log-outputs and VLLM_LOGGING_LEVEL=DEBUG,
+// and without --max-log-len. Prompts are sent as token ids; of answers the length is taken. Times are whole seconds
+// without a year. A request of which no answer was logged counts as failed.
+func vllmLog() *Format {
+	v := &vllmReader{
+		asked: regexp.MustCompile(`^[^']*? (\d\d-\d\d) ([\d:]{8}) [^']*?(?:Received request|Request) (\S+?)(?: details)?: ` +
+			`prompt: .*prompt_token_ids: (\[[\d, ]+\])`),
+		answered: regexp.MustCompile(`^[^']*?Generated response (\S+?)( \(streaming \w+\))?: ` +
+			`output: .*output_token_ids: (\S.*), finish`),
+		open: map[string]*vllmRequest{},
+	}
+	return &Format{
+		Name:         "vllm_log",
+		Layout:       rows.Layout{Names: rows.Names{rows.TimestampField: "the time", rows.PayloadField: "prompt_token_ids"}},
+		Unit:         time.Second,
+		OneUnit:      true,
+		WholeSeconds: true,
+		Words:        true,
+		Import: &Importer{
+			Match: func(keys []string) bool { return len(keys) == 0 },
+			Looks: func(text []byte) bool { return v.asked.Match(text) || v.answered.Match(text) },
+			Read:  v.read,
+			End: func(b *Batch) {
+				b.Failed = len(v.open)
+				clear(v.open)
+				if b.Failed > 0 {
+					b.flush(0)
+				}
+			},
+		},
+	}
+}
+
+type vllmReader struct {
+	asked, answered *regexp.Regexp
+	open            map[string]*vllmRequest // requests without an answer so far
+}
+
+type vllmRequest struct {
+	atNS   int64
+	prompt []byte // a list
+	output int    // tokens so far
+}
+
+func (v *vllmReader) read(b *Batch, line []byte) {
+	if asked := v.asked.FindSubmatch(line); asked != nil { // the date, the time, a name and tokens
+		at, err := rows.InstantOf("the time", fmt.Appendf(nil, "2024-%s %s", asked[1], asked[2])) // a leap year
+		b.note(err)
+		name := string(asked[3])
+		if v.open[name] != nil {
+			b.note(rows.Bad("request "+rows.Quote(name)+" occurs twice", "give one server's log at a time"))
+		}
+		v.open[name] = &vllmRequest{atNS: at, prompt: bytes.Clone(asked[4])}
+	}
+	answered := v.answered.FindSubmatch(line)
+	if answered == nil || v.open[string(answered[1])] == nil {
+		b.note(errNoRow)
+		return
+	}
+	name := string(answered[1])
+	r := v.open[name]
+	if tokens := answered[3]; tokens[0] == '[' && len(tokens) > len("[]") {
+		r.output += bytes.Count(tokens, []byte(",")) + 1
+	}
+	if string(answered[2]) == " (streaming delta)" {
+		b.note(errNoRow)
+		return
+	}
+	delete(v.open, name)
+	row := b.add()
+	row.SetSpan(r.atNS, r.atNS)
+	row.TookNS = -1 // seconds do not tell
+	row.OutputTokens = int32(r.output)
+	b.setBody(row, fmt.Appendf(nil, `{"prompt":%s}`, r.prompt))
+	b.checkPrompt(row)
+}
