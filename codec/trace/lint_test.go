@@ -16,7 +16,7 @@ import (
 
 // TestCollect looks at every malformed trace: what a replay refuses is noted instead, unless nothing can be read.
 func TestCollect(t *testing.T) {
-	unreadable := []string{"azure-column-twice.csv", "azure-head-only.csv", "blank-lines.jsonl", "burstgpt-only-failures.csv", "copilot-only-failures.jsonl", "cut-short.jsonl.gz", "damaged.jsonl.zst", "empty.jsonl", "git-lfs-pointer.jsonl", "inputs-json-cut-short.json", "inputs-json-data-not-a-list.json", "json-array.jsonl", "sharegpt-cut-short.json", "sharegpt-only-questions.json", "semicolons.csv", "unknown-columns.csv", "unknown-keys.jsonl", "satf-cut-short.json", "weka-cut-short.json"}
+	unreadable := []string{"azure-column-twice.csv", "azure-head-only.csv", "blank-lines.jsonl", "burstgpt-only-failures.csv", "copilot-only-failures.jsonl", "cut-short.jsonl.gz", "damaged.jsonl.zst", "empty.jsonl", "git-lfs-pointer.jsonl", "inputs-json-cut-short.json", "inputs-json-data-not-a-list.json", "json-array.jsonl", "sharegpt-cut-short.json", "sharegpt-only-questions.json", "semicolons.csv", "vllm-log-only-questions.jsonl", "unknown-columns.csv", "unknown-keys.jsonl", "satf-cut-short.json", "weka-cut-short.json"}
 	whole := map[string]bool{"milliseconds-as-seconds.jsonl": true, "seconds-as-milliseconds.jsonl": true, "wrong-block-size.jsonl": true}
 	for name, begins := range refusals(t) {
 		path := filepath.Join("testdata", name)

@@ -147,6 +147,14 @@ func (a *answer) usage(o object) {
 	a.cached.take(o, "cache_read_input_tokens", "input_cached_tokens", "cached_tokens")
 	a.input.take(o, "prompt_tokens", "input_tokens", "input")
 	a.output.take(o, "completion_tokens", "output_tokens", "output")
+	if o.Has("input_tokens") && !o.Has("prompt_tokens") {
+		for _, key := range []string{"cache_read_input_tokens", "cache_creation_input_tokens"} {
+			apart, ok := tokensOf(o, key) // Anthropic does not count them as input
+			if ok && a.input.known {
+				a.input.tokens = min(a.input.tokens+apart, rows.MaxTokens)
+			}
+		}
+	}
 }
 
 // told is a number of tokens, if it was told.

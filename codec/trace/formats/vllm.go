@@ -67,6 +67,9 @@ func (v *vllmReader) read(b *Batch, line []byte) {
 		if v.open[name] != nil {
 			b.note(rows.Bad("request "+rows.Quote(name)+" occurs twice", "give one server's log at a time"))
 		}
+		if b.Fault != nil {
+			return
+		}
 		v.open[name] = &vllmRequest{atNS: at, prompt: bytes.Clone(asked[4])}
 	}
 	answered := v.answered.FindSubmatch(line)
