@@ -107,13 +107,18 @@ func sglangLog() *Format {
 		return o.OK() && !finished
 	})
 	f.Import.End = func(b *Batch) {
-		b.Failed = len(open)
+		b.endFailed(len(open))
 		clear(open)
-		if b.Failed > 0 {
-			b.flush(0)
-		}
 	}
 	return f
+}
+
+// endFailed counts requests as failed that had no answer at the end of the file.
+func (b *Batch) endFailed(n int) {
+	b.Failed = n
+	if n > 0 {
+		b.flush(0)
+	}
 }
 
 // readLogged reads a request and its answer.

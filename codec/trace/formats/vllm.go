@@ -11,24 +11,27 @@ import (
 
 // vllmLog is the format of the requests in the log of a vLLM server, among other lines:
 //
-//	DEBUG 11-27 09:00:00 [logger.py:47] Request cmpl-1 details: prompt: 'Hi', prompt_token_ids: [1, 2], prompt_embeds …
-//	INFO 11-27 09:00:01 [logger.py:72] Generated response cmpl-1: output: 'A', output_token_ids: [3], finish_reason: stop
+//	DEBUG 11-27 09:00:00 [logger.py:47] Request x details: prompt: 'Hi', prompt_token_ids: [1, 2], prompt_embeds …
+//	INFO 11-27 09:00:01 [logger.py:72] Generated response x: output: 'A', output_token_ids: [3], finish_reason: stop
 //
-// as vllm/entrypoints/logger.py of https://github.com/vllm-project/vllm writes it (0.6 to 0.11, whose older versions
-// have the prompt in "Received request"), with --enable-log-requests, --enable-log-outputs and VLLM_LOGGING_LEVEL=DEBUG,
-// and without --max-log-len. Prompts are sent as token ids; of answers the length is taken. Times are whole seconds
-// without a year. A request of which no answer was logged counts as failed.
+// as vllm/entrypoints/logger.py of https://github.com/vllm-project/vllm writes it (2025 and 2026; older versions have
+// the prompt in "Received request"), with --enable-log-requests, --enable-log-outputs and VLLM_LOGGING_LEVEL=DEBUG, and
+// without --max-log-len. Prompts are sent as token ids; of answers the length is taken. Times are whole seconds without
+// a year. A request of which no answer was logged counts as failed.
 func vllmLog() *Format {
 	v := &vllmReader{
-		asked: regexp.MustCompile(`^[^']*? (\d\d-\d\d) ([\d:]{8}) [^']*?(?:Received request|Request) (\S+?)(?: details)?: ` +
-			`prompt: .*prompt_token_ids: (\[[\d, ]+\])`),
+		asked: regexp.MustCompile(`^[^']*? (\d\d-\d\d) ([\d:]{8}) [^']*?(?:Received request|Request) (\S+?)` +
+			`(?: details)?: prompt: .*prompt_token_ids: (\[[\d, ]+\])`),
 		answered: regexp.MustCompile(`^[^']*?Generated response (\S+?)( \(streaming \w+\))?: ` +
 			`output: .*output_token_ids: (\S.*), finish`),
 		open: map[string]*vllmRequest{},
 	}
 	return &Format{
-		Name:         "vllm_log",
-		Layout:       rows.Layout{Names: rows.Names{rows.TimestampField: "the time", rows.PayloadField: "prompt_token_ids"}},
+		Name: "vllm_log",
+		Layout: rows.Layout{Names: rows.Names{
+			rows.TimestampField: "the time",
+			rows.PayloadField:   "prompt_token_ids",
+		}},
 		Unit:         time.Second,
 		OneUnit:      true,
 		WholeSeconds: true,
@@ -38,11 +41,8 @@ func vllmLog() *Format {
 			Looks: func(text []byte) bool { return v.asked.Match(text) || v.answered.Match(text) },
 			Read:  v.read,
 			End: func(b *Batch) {
-				b.Failed = len(v.open)
+				b.endFailed(len(v.open))
 				clear(v.open)
-				if b.Failed > 0 {
-					b.flush(0)
-				}
 			},
 		},
 	}
@@ -60,7 +60,7 @@ type vllmRequest struct {
 }
 
 func (v *vllmReader) read(b *Batch, line []byte) {
-	if asked := v.asked.FindSubmatch(line); asked != nil { // the date, the time, a name and tokens
+	if asked := v.asked.FindSubmatch(line); asked != nil { // of the date, the time, a name and tokens
 		at, err := rows.InstantOf("the time", fmt.Appendf(nil, "2024-%s %s", asked[1], asked[2])) // a leap year
 		b.note(err)
 		name := string(asked[3])
