@@ -157,8 +157,7 @@ func jobSpan(t *trace.Trace, rows []int32, assumed sched.AssumedLatency) span {
 	var steps []step
 	for _, i := range rows {
 		begin := step{t.ArrivalNS[i], 1, i}
-		end := step{endOf(t, int(i), assumed), -1, i}
-		steps = append(steps, begin, end)
+		steps = append(steps, begin, step{endOf(t, int(i), assumed), -1, i})
 	}
 	// begins first: a touch is not idle
 	slices.SortStableFunc(steps, func(a, b step) int {

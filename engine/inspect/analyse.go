@@ -450,8 +450,7 @@ func oneThreeTen(unit float64, steps int) []float64 {
 	edges := []float64{0}
 	for i := range steps {
 		digit := float64(1 + 2*(i%2))
-		power := math.Pow(10, float64(i/2))
-		edges = append(edges, unit*power*digit)
+		edges = append(edges, unit*math.Pow(10, float64(i/2))*digit)
 	}
 	return edges
 }

@@ -204,8 +204,7 @@ func spread(from, to int64, n int) []int64 {
 	all := make([]int64, n)
 	step := math.Log(float64(to)/float64(from)) / float64(n-1)
 	for i := range all {
-		value := float64(from) * math.Exp(step*float64(i))
-		all[i] = int64(math.Round(value))
+		all[i] = int64(math.Round(float64(from) * math.Exp(step*float64(i))))
 	}
 	return all
 }

@@ -291,8 +291,7 @@ func (p *htmlPage) tables(folded bool) ([]chart.Section, error) {
 			caches.Tables = append(caches.Tables, table)
 		case one:
 			for _, row := range t.Rows {
-				name := t.Title + ": " + row[0]
-				rest.Facts = append(rest.Facts, [2]string{name, row[1]})
+				rest.Facts = append(rest.Facts, [2]string{t.Title + ": " + row[0], row[1]})
 			}
 		default:
 			rest.Tables = append(rest.Tables, table)
@@ -322,8 +321,7 @@ func (p *htmlPage) tables(folded bool) ([]chart.Section, error) {
 			routers.Note = r.Routing[0].Definition
 		}
 	}
-	sections := []chart.Section{routers, tiers, caches, rest}
-	return slices.DeleteFunc(sections, func(s chart.Section) bool {
+	return slices.DeleteFunc([]chart.Section{routers, tiers, caches, rest}, func(s chart.Section) bool {
 		return len(s.Tables)+len(s.Facts) == 0
 	}), nil
 }

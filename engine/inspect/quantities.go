@@ -115,8 +115,7 @@ func (c *Cache) compute(b *Blocks, texts map[string]any) {
 		half := slices.IndexFunc(c.Curve, func(at Capacity) bool {
 			return at.TokenRatio >= c.Infinite.Tokens/2
 		})
-		tokens := c.Curve[max(0, half)].Tokens
-		texts["half_of_hits"] = format.Short(float64(tokens))
+		texts["half_of_hits"] = format.Short(float64(c.Curve[max(0, half)].Tokens))
 	}
 }
 
@@ -200,8 +199,7 @@ func columns(rows [][]string, titles ...string) (all []section) {
 	for i, title := range titles {
 		s := section{title: title}
 		for _, row := range rows {
-			q := quantity{name: row[0], text: row[1+i]}
-			s.quantities = append(s.quantities, q)
+			s.quantities = append(s.quantities, quantity{name: row[0], text: row[1+i]})
 		}
 		all = append(all, s)
 	}
@@ -213,8 +211,7 @@ func lineParts(all []section, line string) (parts []string) {
 	for _, s := range all {
 		for _, q := range s.quantities {
 			if q.line == line && q.text != "" {
-				pattern := cmp.Or(q.pattern, "%s")
-				parts = append(parts, strings.Replace(pattern, "%s", q.text, 1))
+				parts = append(parts, strings.Replace(cmp.Or(q.pattern, "%s"), "%s", q.text, 1))
 			}
 		}
 	}
@@ -437,8 +434,7 @@ func tokens(v float64) string {
 // inUnit prints seconds in the unit of the trace's timestamps, to the last digit that it can have.
 func inUnit(s float64, unit string) string {
 	scale := map[string]float64{"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1}[unit]
-	text := format.Fixed(s*scale, 3)
-	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".") + " " + unit
+	return strings.TrimSuffix(strings.TrimRight(format.Fixed(s*scale, 3), "0"), ".") + " " + unit
 }
 
 // rate prints rows per second, or per hour where those are few.

@@ -19,8 +19,7 @@ const buckets = 25
 func bucketsNS() (bounds [buckets]int64) {
 	first := []int64{10_000, 25_000, 50_000}
 	for i := range bounds {
-		power := int64(math.Pow10(i / 3))
-		bounds[i] = power * first[i%3]
+		bounds[i] = int64(math.Pow10(i/3)) * first[i%3]
 	}
 	return bounds
 }
@@ -66,8 +65,7 @@ func (p *page) value(name string, v float64, labels ...string) {
 	p.WriteString(name)
 	separator := "{"
 	for pair := range slices.Chunk(labels, 2) { // what is visible needs no other escapes than Prometheus has
-		quoted := strconv.QuoteToGraphic(format.Visible(pair[1]))
-		p.WriteString(separator + pair[0] + "=" + quoted)
+		p.WriteString(separator + pair[0] + "=" + strconv.QuoteToGraphic(format.Visible(pair[1])))
 		separator = ","
 	}
 	if len(labels) > 0 {
@@ -85,8 +83,7 @@ func (s *Snapshot) Metrics() []byte {
 	if s.LeftNS < 0 {
 		left = math.NaN()
 	}
-	info := p.head("info", "", "The run.")
-	p.value(info, 1, "version", s.Version, "run", s.Title)
+	p.value(p.head("info", "", "The run."), 1, "version", s.Version, "run", s.Title)
 	for _, m := range []struct {
 		name, help string
 		value      float64

@@ -124,8 +124,7 @@ func (s *Snapshot) headline(width int) string {
 		left.text = "running"
 	}
 	if n := len(s.ReleaseNS); n > 0 {
-		end := max(s.NowNS, s.ReleaseNS[n-1])
-		passed += " of " + clock(end)
+		passed += " of " + clock(max(s.NowNS, s.ReleaseNS[n-1]))
 	}
 	room := width - ansi.StringWidth(left.text+passed+keys.text) - 9
 	title := ansi.Truncate(format.Visible(s.Title), max(10, room), "…")
@@ -157,8 +156,7 @@ func (l *Series) part(name string) part {
 	if math.IsNaN(l.P50) {
 		return part{}
 	}
-	p50 := duration(l.P50)
-	return part{text: name + " " + p50 + " p99 " + duration(l.P99)}
+	return part{text: name + " " + duration(l.P50) + " p99 " + duration(l.P99)}
 }
 
 // late says how late requests leave.
@@ -175,8 +173,7 @@ func (s *Snapshot) late() part {
 // requests by kind.
 func (s *Snapshot) failures() (parts []part) {
 	if s.Invalid != "" {
-		why := format.Visible(s.Invalid)
-		parts = append(parts, part{"INVALID so far: " + why, red})
+		parts = append(parts, part{"INVALID so far: " + format.Visible(s.Invalid), red})
 	}
 	for _, t := range s.Targets {
 		if down := t.down(); down != "" && len(parts) < 2 {
@@ -184,8 +181,7 @@ func (s *Snapshot) failures() (parts []part) {
 		}
 	}
 	for _, k := range s.All.failures() {
-		text := format.Count(s.All.Errors[k]) + " × " + k.String()
-		parts = append(parts, part{text, red})
+		parts = append(parts, part{format.Count(s.All.Errors[k]) + " × " + k.String(), red})
 	}
 	return parts
 }
@@ -296,8 +292,7 @@ func (s *Snapshot) fleet(width, room int) (lines []string) {
 		style := ""
 		running := known(t.Running, format.Short)
 		waiting := known(t.Waiting, format.Short)
-		usage := known(t.KVUsage, percent)
-		queue := running + "/" + waiting + format.Right(usage, 6)
+		queue := running + "/" + waiting + format.Right(known(t.KVUsage, percent), 6)
 		if t.down() != "" {
 			style = red
 			queue = t.down()
@@ -313,8 +308,7 @@ func (s *Snapshot) fleet(width, room int) (lines []string) {
 		)
 	}
 	if more := len(targets) - room; more > 0 {
-		text := "and " + format.Many(more, "more target")
-		rest := part{text, dim}
+		rest := part{"and " + format.Many(more, "more target"), dim}
 		lines = append(lines, rest.paint())
 	}
 	return lines
@@ -343,8 +337,7 @@ func duration(ns float64) string { return format.Duration(ns, 3) }
 
 // clock prints whole seconds: 1h2m3s.
 func clock(ns int64) string {
-	span := time.Duration(max(0, ns))
-	return span.Round(time.Second).String()
+	return time.Duration(max(0, ns)).Round(time.Second).String()
 }
 
 // spark draws the last values as columns, from 0 to the highest.
@@ -357,8 +350,7 @@ func spark(values []float64, cells int) part {
 		}
 		counts = append(counts, int64(1000*v))
 	}
-	drawn := chart.Skyline(counts, 1)[0]
-	return part{strings.TrimSpace(drawn), dim}
+	return part{strings.TrimSpace(chart.Skyline(counts, 1)[0]), dim}
 }
 
 // Line returns the run as key=value pairs for a log.

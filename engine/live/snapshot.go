@@ -224,8 +224,7 @@ func (m *Meter) invalid() string {
 	case verdict.DriftAboveMax:
 		return "above --max-drift " + format.Duration(m.plan.MaxDriftNS, 3)
 	case verdict.TooManyDisplaced:
-		share := format.Percent(ratio(displaced, sent))
-		return share + " left more than " + format.Duration(limit, 3) + " late"
+		return format.Percent(ratio(displaced, sent)) + " left more than " + format.Duration(limit, 3) + " late"
 	}
 	return ""
 }

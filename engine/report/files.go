@@ -67,8 +67,7 @@ func Create(dir string, now time.Time) (string, error) {
 	if dir != "" {
 		return dir, create(dir)
 	}
-	moment := now.UTC().Format("2006-01-02T150405Z")
-	base := filepath.Join(DefaultRoot, moment)
+	base := filepath.Join(DefaultRoot, now.UTC().Format("2006-01-02T150405Z"))
 	for n := 1; ; n++ {
 		dir = base
 		if n > 1 {
@@ -163,8 +162,7 @@ type keptFile struct {
 }
 
 func newKeptFile(name string, flag int, onRemoved func(string)) (*keptFile, error) {
-	flags := os.O_RDWR | os.O_CREATE | os.O_EXCL | flag
-	f, err := os.OpenFile(name, flags, 0o644)
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL|flag, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("cannot write results: %w", err)
 	}
@@ -323,8 +321,7 @@ func WriteJSON(name string, v any) error {
 // WriteHistograms writes dir/histograms.hlog, all of it or nothing. start and
 // end are the wall-clock times of the run.
 func WriteHistograms(dir string, c *collect.Collector, start, end time.Time) error {
-	name := filepath.Join(dir, HistogramsName)
-	return WriteWhole(name, func(w io.Writer) error {
+	return WriteWhole(filepath.Join(dir, HistogramsName), func(w io.Writer) error {
 		return c.WriteHistograms(w, start, end)
 	})
 }
@@ -370,8 +367,7 @@ func WriteTimeline(dir string, t *collect.Timeline) error {
 	if !t.HasInstances() {
 		return err
 	}
-	name := filepath.Join(dir, InstancesName)
-	return errors.Join(err, writeSteps(name, t.Instances()))
+	return errors.Join(err, writeSteps(filepath.Join(dir, InstancesName), t.Instances()))
 }
 
 func writeSteps(name string, all iter.Seq[[]metrics.Step]) error {
@@ -405,8 +401,7 @@ func Steps(dir string) []metrics.Step {
 // WriteWhole writes a file beside its place and moves it there when it is
 // complete and on disk; on error nothing is left of it.
 func WriteWhole(name string, write func(io.Writer) error) error {
-	pattern := "." + filepath.Base(name) + ".*"
-	f, err := os.CreateTemp(filepath.Dir(name), pattern)
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", name, err)
 	}
@@ -452,8 +447,7 @@ type SampleWriter struct {
 
 // NewSampleWriter creates server_metrics.jsonl in dir, which must not have one. onRemoved is as in WriterOptions.
 func NewSampleWriter(dir string, onRemoved func(name string)) (*SampleWriter, error) {
-	name := filepath.Join(dir, ServerMetricsName)
-	f, err := newKeptFile(name, os.O_APPEND, onRemoved)
+	f, err := newKeptFile(filepath.Join(dir, ServerMetricsName), os.O_APPEND, onRemoved)
 	if err != nil {
 		return nil, err
 	}

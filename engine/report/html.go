@@ -77,8 +77,7 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 
 // pageTitle distinguishes a run from others.
 func pageTitle(dir string, s *metrics.Summary) string {
-	name := cmp.Or(s.Workload.Trace, dir)
-	title := filepath.Base(name) + paceOf(s) + " → " + whither(s)
+	title := filepath.Base(cmp.Or(s.Workload.Trace, dir)) + paceOf(s) + " → " + whither(s)
 	if !s.Run.StartedAt.IsZero() {
 		title += " · " + s.Run.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC")
 	}
@@ -99,8 +98,7 @@ func verdictSection(s *metrics.Summary) chart.Section {
 	case v.Measurement == metrics.Limited:
 		finding.Grade = chart.Warn
 	}
-	measurement := cmp.Or(v.Measurement, metrics.Invalid)
-	word := strings.ToUpper(string(measurement))
+	word := strings.ToUpper(string(cmp.Or(v.Measurement, metrics.Invalid)))
 	if s.Run.Demo && v.Valid {
 		word += " · demo against a mock server"
 	}
@@ -285,12 +283,10 @@ func numbersSection(parts []*part) chart.Section {
 	out := chart.Section{Title: "All of summary.json", Folded: true}
 	for _, p := range parts {
 		for _, f := range p.fields {
-			fact := [2]string{p.keyOf(f), f[1]}
-			out.Facts = append(out.Facts, fact)
+			out.Facts = append(out.Facts, [2]string{p.keyOf(f), f[1]})
 		}
 		if len(p.texts) > 0 {
-			text := strings.Join(p.texts, "; ")
-			out.Facts = append(out.Facts, [2]string{p.path, text})
+			out.Facts = append(out.Facts, [2]string{p.path, strings.Join(p.texts, "; ")})
 		}
 		if len(p.rows) > 0 {
 			out.Tables = append(out.Tables, p.table(""))
@@ -335,8 +331,7 @@ func flagSection(s *metrics.Summary) chart.Section {
 	}
 	t := chart.Table{Head: []string{"flag", "value"}}
 	for _, name := range slices.Sorted(maps.Keys(s.Run.Options)) {
-		value := fmt.Sprint(s.Run.Options[name])
-		t.Rows = append(t.Rows, chart.Texts("--"+name, value))
+		t.Rows = append(t.Rows, chart.Texts("--"+name, fmt.Sprint(s.Run.Options[name])))
 	}
 	return chart.Section{
 		Title:  "Flags",

@@ -109,8 +109,7 @@ func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
 	}
 	byInstance := s.Instances != nil && len(s.Instances.Parts) > len(s.Targets)
 	p.addSteps(c.Timeline(), byInstance)
-	name := filepath.Join(dir, ServerMetricsName)
-	p.samples, err = ReadLines[scrape.Sample](name)
+	p.samples, err = ReadLines[scrape.Sample](filepath.Join(dir, ServerMetricsName))
 	if err != nil || p.window != nil {
 		return p, err
 	}
@@ -149,8 +148,7 @@ func (p *pictures) see(r *record.Record) {
 	}
 	kind := p.kindOf(r)
 	if kind != "" {
-		atS := float32(float64(at) / 1e9)
-		p.moments[kind] = append(p.moments[kind], atS)
+		p.moments[kind] = append(p.moments[kind], float32(float64(at)/1e9))
 	}
 	p.addTurn(r)
 	if r.Outcome != record.OK || !p.window.Has(r.PlannedNS) {
@@ -304,8 +302,7 @@ func (p *pictures) endS() float64 {
 
 // stepAt is the step of an instant.
 func (p *pictures) stepAt(atS float64) int {
-	step := int(atS / p.stepS())
-	return min(len(p.all)-1, step)
+	return min(len(p.all)-1, int(atS/p.stepS()))
 }
 
 // overTime is a graph whose places are the steps, on a time axis that all such graphs share.
@@ -404,8 +401,7 @@ func (p *pictures) timelines(s *metrics.Summary) []chart.Graph {
 		p.overTime("Drift: how late requests left", "ms", drift))
 	m := s.Client.StolenByTime
 	if m != nil {
-		stolen := p.overTime("CPU time that the host took", "ratio", p.stolen(m))
-		out = append(out, stolen)
+		out = append(out, p.overTime("CPU time that the host took", "ratio", p.stolen(m)))
 	}
 	out = slices.Concat(out, p.byKind(), p.serverLines())
 	spans := p.spans(s.Outages)
@@ -539,14 +535,11 @@ func (p *pictures) distributions() (out []chart.Graph) {
 		var s chart.Sample
 		for _, b := range p.values[i].Distribution() {
 			if b.Count > 0 {
-				middleMS := float64(b.From+b.To) / 2e6
-				s.At = append(s.At, middleMS)
+				s.At = append(s.At, float64(b.From+b.To)/2e6)
 				s.Counts = append(s.Counts, float64(b.Count))
 			}
 		}
-		title := cmp.Or(l.Title, l.Label)
-		graphs := chart.Distributions(title, "ms", false, []chart.Sample{s})
-		out = append(out, graphs...)
+		out = append(out, chart.Distributions(cmp.Or(l.Title, l.Label), "ms", false, []chart.Sample{s})...)
 	}
 	return out
 }
@@ -628,8 +621,7 @@ func (p *pictures) conversations() chart.Section {
 		return chart.Section{}
 	}
 	drawn := lanes[:min(len(lanes), mostLanes)]
-	all := format.Many(len(lanes), "conversation")
-	note := fmt.Sprintf("The %d that took longest of %s.", len(drawn), all)
+	note := fmt.Sprintf("The %d that took longest of %s.", len(drawn), format.Many(len(lanes), "conversation"))
 	if p.late {
 		note += fmt.Sprintf(" Of more than %s turns the first to end were looked at.", format.Count(mostTurns))
 	}
@@ -653,8 +645,7 @@ func (p *pictures) conversations() chart.Section {
 				pieces = append(pieces, t.pieces()...)
 			}
 		}
-		name := cmp.Or(p.names[l.session], fmt.Sprint(l.session))
-		g.Rows = append(g.Rows, name)
+		g.Rows = append(g.Rows, cmp.Or(p.names[l.session], fmt.Sprint(l.session)))
 		g.Lanes = append(g.Lanes, pieces)
 	}
 	return chart.Section{

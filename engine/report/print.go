@@ -39,8 +39,7 @@ func shorten(s string, n int) string {
 		return s
 	}
 	tail := (n - 1) / 2
-	end := r[len(r)-tail:]
-	return string(r[:n-1-tail]) + "…" + string(end)
+	return string(r[:n-1-tail]) + "…" + string(r[len(r)-tail:])
 }
 
 // part is what stands below one key of summary.json, as people read it. Names are the keys, those of inner objects
@@ -121,8 +120,7 @@ func (p *part) add(prefix string, object []member) (lists []*part) {
 		key := prefix + m.key
 		switch v := m.value.(type) {
 		case []any:
-			path := strings.TrimPrefix(p.path+"."+key, ".")
-			lists = append(lists, listOf(path, v))
+			lists = append(lists, listOf(strings.TrimPrefix(p.path+"."+key, "."), v))
 		case []member:
 			if !isDistribution(v) {
 				lists = append(lists, p.add(key+".", v)...)
@@ -179,8 +177,7 @@ func (p *part) dropColumn(c int) {
 		if len(p.rows) == 1 || same != "0" && same != "no" {
 			return
 		}
-		field := [2]string{p.head[c], same}
-		p.fields = slices.Insert(p.fields, 0, field)
+		p.fields = slices.Insert(p.fields, 0, [2]string{p.head[c], same})
 	}
 	p.head = slices.Delete(p.head, c, c+1)
 	for i, row := range p.rows {
@@ -286,8 +283,7 @@ func (t *part) print(p *format.Page) {
 	if len(rows) == 1 && len(t.fields) == 0 {
 		for c, cell := range rows[0] {
 			if cell != "" {
-				field := [2]string{t.head[c], cell}
-				t.fields = append(t.fields, field)
+				t.fields = append(t.fields, [2]string{t.head[c], cell})
 			}
 		}
 		rows = nil
@@ -375,11 +371,9 @@ func Table(p *format.Page, head []string, rows [][]string) {
 			to++
 		}
 		for _, row := range lines {
-			name := shorten(format.Visible(row[0]), width[0])
-			line := "  " + format.Left(name, width[0])
+			line := "  " + format.Left(shorten(format.Visible(row[0]), width[0]), width[0])
 			for c := from; c < to; c++ {
-				cell := format.Visible(row[c])
-				line += "  " + format.Right(cell, width[c])
+				line += "  " + format.Right(format.Visible(row[c]), width[c])
 			}
 			p.Line(line)
 		}

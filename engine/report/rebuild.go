@@ -49,8 +49,7 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 			r.DoneNS,
 		)
 		if started.IsZero() && r.SentAt != record.None {
-			sent := time.UnixMicro(int64(r.SentAt)).UTC()
-			started = sent.Add(-time.Duration(r.SentNS))
+			started = time.UnixMicro(int64(r.SentAt)).UTC().Add(-time.Duration(r.SentNS))
 		}
 		countIn(&w, r)
 	})
@@ -120,8 +119,7 @@ func recordsIn(
 // rebuildServers sums up the servers' samples that are on disk, of a window those within it; nil where there are
 // none. How often they were meant to come, and whether all servers were read, only the run knew.
 func rebuildServers(dir string, part *metrics.Window) (*metrics.Servers, error) {
-	name := filepath.Join(dir, ServerMetricsName)
-	samples, err := ReadLines[scrape.Sample](name)
+	samples, err := ReadLines[scrape.Sample](filepath.Join(dir, ServerMetricsName))
 	if part != nil {
 		samples = slices.DeleteFunc(samples, func(m scrape.Sample) bool {
 			return !part.Has(max(0, m.AtNS))
@@ -139,8 +137,7 @@ func rebuildServers(dir string, part *metrics.Window) (*metrics.Servers, error) 
 	}
 	w := scrape.NewWatch(targets)
 	for i := range samples {
-		page := slices.Index(pages, samples[i].URL)
-		w.Add(page, &samples[i])
+		w.Add(slices.Index(pages, samples[i].URL), &samples[i])
 	}
 	return &metrics.Servers{Servers: *w.Servers(0)}, nil
 }
@@ -403,8 +400,7 @@ func SLOsOf(s *metrics.Summary) []metrics.SLO {
 	var bounds []string
 	if s.Goodput != nil {
 		for name, ms := range s.Goodput.SLO {
-			latency := strings.TrimSuffix(name, "_ms")
-			bounds = append(bounds, fmt.Sprintf("%s:%v", latency, ms))
+			bounds = append(bounds, fmt.Sprintf("%s:%v", strings.TrimSuffix(name, "_ms"), ms))
 		}
 	}
 	slos, _ := metrics.ParseSLOs(bounds...)

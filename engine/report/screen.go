@@ -92,8 +92,7 @@ func Screen(w io.Writer, s *metrics.Summary, o PrintOptions) error {
 	for _, line := range p.lines {
 		b.WriteString(strings.TrimRight(line.text, " ") + "\n")
 	}
-	text := strings.TrimRight(b.String(), "\n")
-	_, err = io.WriteString(w, text+"\n")
+	_, err = io.WriteString(w, strings.TrimRight(b.String(), "\n")+"\n")
 	return err
 }
 
@@ -282,9 +281,7 @@ func (p *screen) head() {
 // replayed says what was replayed, and to whom, in so many columns.
 func (p *screen) replayed(room int) string {
 	parts := title(p.Summary)
-	rest := format.Columns(parts[1] + parts[2])
-	most := max(12, room-rest)
-	parts[0] = shorten(parts[0], most)
+	parts[0] = shorten(parts[0], max(12, room-format.Columns(parts[1]+parts[2])))
 	for _, more := range []string{path.Base(p.Run.Model), p.Run.API} {
 		parts = append(parts, format.Gap+format.Visible(more))
 	}
@@ -483,8 +480,7 @@ func ideal(c metrics.PrefixCache) string {
 	r := c.ExpectedRange
 	if r != nil {
 		least := format.Percent(r[0])
-		most := format.Percent(r[1])
-		return least + " to " + most + " ideal"
+		return least + " to " + format.Percent(r[1]) + " ideal"
 	}
 	return cmp.Or(known(format.Percent, c.ExpectedHitRatio, "ideal"), "ideal unknown")
 }
@@ -583,8 +579,7 @@ func (p *screen) latencies() {
 				moved = "! moved by this client's lateness"
 			}
 		}
-		drawn := p.paint(cyan, byTime[l.key])
-		p.add(always, line+"  "+drawn)
+		p.add(always, line+"  "+p.paint(cyan, byTime[l.key]))
 		intervals = append(intervals, known)
 	}
 	p.field(first, 1, "", tooFew, varies, moved)
@@ -631,8 +626,7 @@ func p99ByTime(steps []metrics.Step, n int) map[string]string {
 			part := min(n-1, int(share*float64(n)))
 			highest[part] = max(highest[part], int64(*ms*1e6))
 		}
-		skyline := chart.Skyline(highest, 1)[0]
-		drawn[l.Key] = strings.TrimRight(skyline, " ")
+		drawn[l.Key] = strings.TrimRight(chart.Skyline(highest, 1)[0], " ")
 	}
 	return drawn
 }
@@ -642,8 +636,7 @@ func (p *screen) goodput() {
 	if g == nil {
 		return
 	}
-	all := p.Requests.Planned - p.Workload.LeftOut
-	good := format.Count(g.Requests) + " of " + format.Counted(all, "good")
+	good := format.Count(g.Requests) + " of " + format.Counted(p.Requests.Planned-p.Workload.LeftOut, "good")
 	if g.Share != nil {
 		good += " (" + format.Percent(*g.Share) + ")"
 	}
@@ -652,8 +645,7 @@ func (p *screen) goodput() {
 		missed := g.Missed[l.Key]
 		ms, bound := g.SLO[l.Key+"_ms"]
 		if bound && missed > 0 {
-			limit := strconv.FormatFloat(ms, 'f', -1, 64)
-			what := l.Label + " > " + limit + " ms"
+			what := l.Label + " > " + strconv.FormatFloat(ms, 'f', -1, 64) + " ms"
 			parts = append(parts, format.Count(missed)+" × "+what)
 		}
 	}
@@ -706,11 +698,9 @@ func (p *screen) targets() {
 	spread := ""
 	if len(tails) > 0 {
 		least := format.Milliseconds(tails[0])
-		most := format.Milliseconds(tails[len(tails)-1])
-		spread = "TTFT p99 " + least + " to " + most
+		spread = "TTFT p99 " + least + " to " + format.Milliseconds(tails[len(tails)-1])
 	}
-	all := fmt.Sprintf("%d with %s each", len(parts), each)
-	p.field(second, 2, what, all, spread)
+	p.field(second, 2, what, fmt.Sprintf("%d with %s each", len(parts), each), spread)
 	for _, t := range standOut(parts, tails) {
 		tail := ""
 		if t.TTFTMS != nil {
@@ -771,8 +761,7 @@ func (p *screen) routing() {
 		switch {
 		case o.HitRatio <= r.Actual.HitRatio:
 		case o.LargestShare*float64(r.Instances) > 1.8:
-			share := format.Percent(o.LargestShare)
-			uneven = append(uneven, text+" ("+share+" of requests at one)")
+			uneven = append(uneven, text+" ("+format.Percent(o.LargestShare)+" of requests at one)")
 		default:
 			even = append(even, text)
 		}
@@ -784,8 +773,7 @@ func (p *screen) routing() {
 func (p *screen) client() {
 	lost := p.Lateness.SlotsLostShare
 	if lost != nil {
-		empty := "its slots were empty for " + tenths(*lost) + " of the time"
-		p.field(second, 1, "closed loop", empty)
+		p.field(second, 1, "closed loop", "its slots were empty for "+tenths(*lost)+" of the time")
 	} else if p.DriftUS != nil {
 		label := "late"
 		meaning := "see --full"
@@ -831,8 +819,7 @@ func (p *screen) shards() {
 		words = append(words, "p99 "+least+" to "+most+" late")
 	}
 	if len(clock) > 0 {
-		most := format.Microseconds(slices.Max(clock))
-		words = append(words, "clocks up to "+most+" apart")
+		words = append(words, "clocks up to "+format.Microseconds(slices.Max(clock))+" apart")
 	}
 	p.field(second, 1, "shards", words...)
 }
@@ -915,8 +902,7 @@ func (p *screen) files() {
 		if p.Workload.Trace == "stdin" { // the trace is to be piped once more
 			again += "- "
 		}
-		plan := filepath.Join(dir, PlanName)
-		line(third, "again", again+"--config "+plan)
+		line(third, "again", again+"--config "+filepath.Join(dir, PlanName))
 	}
 }
 
@@ -926,8 +912,7 @@ func (p *screen) reasons() {
 		if !p.Quiet {
 			p.sentence(always, 3, "machine", punctuality(p.Summary), "")
 		}
-		worked := p.paint(green, "DEMO OK")
-		p.add(always, worked+format.Gap+"next: fastreplay FILE --url HOST:8000")
+		p.add(always, p.paint(green, "DEMO OK")+format.Gap+"next: fastreplay FILE --url HOST:8000")
 		return
 	}
 	p.sentence(always, 2, "FAILED", p.FailedWhere(), red)
