@@ -49,7 +49,7 @@ func (l *lab) outcome(run func(dir string) error) (*outcome, error) {
 		err = json.Unmarshal(text, &o.Summary)
 	}
 	if err == nil {
-		_, err = report.EachRecord(dir, func(r *record.Record) { o.lines = append(o.lines, *r) })
+		err = report.EachRecord(dir, func(r *record.Record) { o.lines = append(o.lines, *r) })
 	}
 	return o, err
 }

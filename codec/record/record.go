@@ -17,6 +17,14 @@ import (
 // None stands for an absent instant or number; it is null in JSON, never 0.
 const None = math.MinInt64
 
+// Float is n, or NaN if it is None.
+func Float(n int64) float64 {
+	if n == None {
+		return math.NaN()
+	}
+	return float64(n)
+}
+
 // Record is one planned request and what became of it. Instants are nanoseconds since the start of the run on its
 // monotonic clock. Any number may be None and any string "", meaning absent.
 //

@@ -58,7 +58,7 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 	// in the time of the window, whenever they had been sent
 	ended := 0
 	tokens := 0
-	_, err := report.EachRecord(dir, func(r *record.Record) {
+	err := report.EachRecord(dir, func(r *record.Record) {
 		if r.Outcome == record.OK && w.Has(r.DoneNS) {
 			ended++
 			tokens += int(r.CompletionTokens)

@@ -126,20 +126,14 @@ func byIndex(a, b *row) int {
 }
 
 func newRow(rec *record.Record, slos []metrics.SLO) *row {
-	number := func(v int64) float64 {
-		if v == record.None {
-			return math.NaN()
-		}
-		return float64(v)
-	}
 	w := &row{
 		conversation: rec.Session,
 		traceRow:     rec.Row,
-		atS:          max(0, number(rec.PlannedNS)/1e9),
-		doneS:        number(rec.DoneNS) / 1e9,
-		prompt:       number(rec.PromptTokens),
-		cached:       number(rec.CachedTokens),
-		output:       number(rec.CompletionTokens),
+		atS:          max(0, record.Float(rec.PlannedNS)/1e9),
+		doneS:        record.Float(rec.DoneNS) / 1e9,
+		prompt:       record.Float(rec.PromptTokens),
+		cached:       record.Float(rec.CachedTokens),
+		output:       record.Float(rec.CompletionTokens),
 		chunks:       math.NaN(),
 		met:          math.NaN(),
 		ok:           rec.Outcome == record.OK,
@@ -151,13 +145,13 @@ func newRow(rec *record.Record, slos []metrics.SLO) *row {
 		w.conversation = rec.Job
 	}
 	if math.IsNaN(w.atS) {
-		w.atS = number(rec.SentNS) / 1e9
+		w.atS = record.Float(rec.SentNS) / 1e9
 	}
 	if math.IsNaN(w.prompt) {
-		w.prompt = number(rec.InputTokens)
+		w.prompt = record.Float(rec.InputTokens)
 	}
 	for i, l := range metrics.BoundedLatencies() {
-		w.ms[i] = number(l.Of(rec)) / 1e6
+		w.ms[i] = record.Float(l.Of(rec)) / 1e6
 	}
 	if rec.Choices <= 1 && rec.Chunks > 0 {
 		w.chunks = float64(rec.Chunks)

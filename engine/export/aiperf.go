@@ -167,14 +167,14 @@ func okMetrics() []metric {
 			func(r *record.Record) float64 { return 1e9 * promptTokens(r) / firstTextNS(r) }},
 		{"input_sequence_length", "tokens", promptTokens},
 		{"output_sequence_length", "tokens", outputTokens},
-		{"usage_prompt_tokens", "tokens", func(r *record.Record) float64 { return count(r.PromptTokens) }},
+		{"usage_prompt_tokens", "tokens", func(r *record.Record) float64 { return record.Float(r.PromptTokens) }},
 		{"usage_completion_tokens", "tokens", usageCompletion},
 		{
 			"usage_total_tokens",
 			"tokens",
-			func(r *record.Record) float64 { return count(r.PromptTokens) + usageCompletion(r) },
+			func(r *record.Record) float64 { return record.Float(r.PromptTokens) + usageCompletion(r) },
 		},
-		{"usage_prompt_cache_read_tokens", "tokens", func(r *record.Record) float64 { return count(r.CachedTokens) }},
+		{"usage_prompt_cache_read_tokens", "tokens", func(r *record.Record) float64 { return record.Float(r.CachedTokens) }},
 	}
 }
 

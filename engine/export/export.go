@@ -96,25 +96,18 @@ type Named struct {
 // Write adds the files of the named format to the results in dir and returns their paths. Each is written whole or not
 // at all; on error none of them is left. Where slos are given, goodput is by them and not by the run's own.
 func Write(dir, name string, slos ...metrics.SLO) (paths []string, err error) {
-	f, err := find(name)
-	if err != nil {
-		return nil, err
-	}
 	paths = Paths(dir, []string{name})
-	if err := f.write(dir, paths, slos); err != nil {
-		return nil, err
-	}
-	return paths, nil
+	return paths, WriteTo(dir, name, paths, slos...)
 }
 
 // WriteTo writes the files of the named format, of the results in dir, to paths: as many as the format has files, in
 // their order.
-func WriteTo(dir, name string, paths []string) error {
+func WriteTo(dir, name string, paths []string, slos ...metrics.SLO) error {
 	f, err := find(name)
 	if err != nil {
 		return err
 	}
-	return f.write(dir, paths, nil)
+	return f.write(dir, paths, slos)
 }
 
 // Vacant returns an error that names the first of the paths to which nothing can be written, or where something is.

@@ -54,7 +54,7 @@ func TestParquet(t *testing.T) {
 		lines := readObjects(t, filepath.Join(dir, report.RequestsName))
 		var file bytes.Buffer
 		p := must.Have(newParquet(&file, groupRows))(t)
-		must.Have(report.EachRecord(dir, p.addRecord(&results{dir: dir, summary: &metrics.Summary{}})))(t)
+		must.Do(t, report.EachRecord(dir, p.addRecord(&results{dir: dir, summary: &metrics.Summary{}})))
 		must.Do(t, p.close())
 		compareParquet(t, file.Bytes(), lines, (300+groupRows-1)/groupRows)
 	}

@@ -89,28 +89,15 @@ func known(v float64) bool {
 	return !math.IsNaN(v) && !math.IsInf(v, 0)
 }
 
-// count is a number of a record.
-func count(n int64) float64 {
-	if n == record.None {
-		return math.NaN()
-	}
-	return float64(n)
-}
-
 // spanNS is to - from.
-func spanNS(from, to int64) float64 {
-	if from == record.None || to == record.None {
-		return math.NaN()
-	}
-	return float64(to - from)
-}
+func spanNS(from, to int64) float64 { return record.Float(to) - record.Float(from) }
 
 // promptTokens is the prompt's length as the server counted it, or as recorded where it counts none.
 func promptTokens(r *record.Record) float64 {
-	return count(metrics.PromptTokens(r))
+	return record.Float(metrics.PromptTokens(r))
 }
 
-func outputTokens(r *record.Record) float64 { return count(r.CompletionTokens) }
+func outputTokens(r *record.Record) float64 { return record.Float(r.CompletionTokens) }
 
 // number is null in JSON where it is absent.
 type number float64

@@ -185,7 +185,7 @@ func newVLLMRequest(r *record.Record) vllmRequest {
 	ttft := spanNS(r.SentNS, r.FirstTokenNS) / 1e9
 	v.values = [vllmColumns]float64{
 		inputLen:   promptTokens(r),
-		startTime:  count(startNS(r)) / 1e9,
+		startTime:  record.Float(startNS(r)) / 1e9,
 		queueTime:  spanNS(r.PlannedNS, r.SentNS) / 1e9,
 		firstToken: ttft,
 		perToken:   math.NaN(),

@@ -214,7 +214,7 @@ func merged(t *testing.T, dirs ...string) (*metrics.Summary, []record.Record) {
 		t.Errorf("%s is not of the whole load: %v, %+v", report.PlanName, err, plan)
 	}
 	var all []record.Record
-	must.Have(report.EachRecord(out, func(r *record.Record) { all = append(all, *r) }))(t)
+	must.Do(t, report.EachRecord(out, func(r *record.Record) { all = append(all, *r) }))
 	return sum, all
 }
 

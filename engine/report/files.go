@@ -389,12 +389,7 @@ func writeSteps(name string, all iter.Seq[[]metrics.Step]) error {
 // Steps reads dir/timeline.jsonl, the steps of each target after those of another. It returns nil if there is none
 // that can be read soon.
 func Steps(dir string) []metrics.Step {
-	name := filepath.Join(dir, TimelineName)
-	info, err := os.Stat(name)
-	if err != nil || info.Size() > mostJSON {
-		return nil
-	}
-	steps, _ := ReadLines[metrics.Step](name) // none where it fails
+	steps, _ := readLines[metrics.Step](filepath.Join(dir, TimelineName), mostJSON) // none where it fails
 	return steps
 }
 
@@ -470,8 +465,10 @@ func (w *SampleWriter) Close() error {
 }
 
 // ReadLines reads a file of a JSON object a line, if there is one. A last line that was not finished does not count.
-func ReadLines[T any](name string) (all []T, err error) {
-	text, err := readFile(name, mostSamples)
+func ReadLines[T any](name string) (all []T, err error) { return readLines[T](name, mostSamples) }
+
+func readLines[T any](name string, most int64) (all []T, err error) {
+	text, err := readFile(name, most)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

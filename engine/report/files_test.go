@@ -237,14 +237,14 @@ func TestKilledWriter(t *testing.T) {
 		}
 
 		next := int64(0)
-		n, err := EachRecord(dir, func(r *record.Record) {
+		err := EachRecord(dir, func(r *record.Record) {
 			if *r != *numbered(next) {
 				t.Fatalf("%s: record %d is %+v", kind, next, r)
 			}
 			next++
 		})
-		if err != nil || n != flushed {
-			t.Errorf("%s: %d records survived, want %d; %v", kind, n, flushed, err)
+		if err != nil || next != flushed {
+			t.Errorf("%s: %d records survived, want %d; %v", kind, next, flushed, err)
 		}
 		s, err := Load(dir)
 		if err != nil || s.Requests.Planned != flushed || s.Requests.ByOutcome["http_error"] != flushed || !s.Run.Partial || s.Verdict.Valid {

@@ -181,13 +181,13 @@ func (p *pictures) addPoint(r *record.Record) {
 	if place >= mostPoints {
 		return
 	}
-	input := orNaN(metrics.PromptTokens(r))
+	input := record.Float(metrics.PromptTokens(r))
 	p.points[place] = point{
 		input:    input,
-		uncached: input - orNaN(r.CachedTokens),
-		output:   orNaN(r.CompletionTokens),
-		ttftMS:   orNaN(r.TTFTNS()) / 1e6,
-		e2eMS:    orNaN(r.E2ENS()) / 1e6,
+		uncached: input - record.Float(r.CachedTokens),
+		output:   record.Float(r.CompletionTokens),
+		ttftMS:   record.Float(r.TTFTNS()) / 1e6,
+		e2eMS:    record.Float(r.E2ENS()) / 1e6,
 	}
 }
 
@@ -226,14 +226,6 @@ func keepSlowest(kept []record.Record, r *record.Record, of func(*record.Record)
 	return kept[:min(len(kept), slowest)]
 }
 
-// orNaN is NaN for what a record does not have.
-func orNaN(n int64) float64 {
-	if n == record.None {
-		return math.NaN()
-	}
-	return float64(n)
-}
-
 func (p *pictures) addTurn(r *record.Record) {
 	if r.Session == record.None || p.late {
 		return
@@ -249,10 +241,10 @@ func (p *pictures) addTurn(r *record.Record) {
 		session: r.Session,
 		row:     r.Row,
 		number:  r.Turn,
-		planned: orNaN(r.PlannedNS) / 1e9,
-		sent:    orNaN(r.SentNS) / 1e9,
-		first:   orNaN(r.FirstTokenNS) / 1e9,
-		lastEnd: orNaN(max(r.LastTokenNS, r.DoneNS)) / 1e9,
+		planned: record.Float(r.PlannedNS) / 1e9,
+		sent:    record.Float(r.SentNS) / 1e9,
+		first:   record.Float(r.FirstTokenNS) / 1e9,
+		lastEnd: record.Float(max(r.LastTokenNS, r.DoneNS)) / 1e9,
 		ok:      r.Outcome == record.OK,
 	})
 }
@@ -770,10 +762,10 @@ func slowRow(r *record.Record) []chart.Cell {
 		}
 		return format.Duration(ns, 4)
 	}
-	planned := orNaN(r.PlannedNS)
-	sent := orNaN(r.SentNS)
-	first := orNaN(r.FirstTokenNS)
-	last := orNaN(r.LastTokenNS)
+	planned := record.Float(r.PlannedNS)
+	sent := record.Float(r.SentNS)
+	first := record.Float(r.FirstTokenNS)
+	last := record.Float(r.LastTokenNS)
 	late := max(0, zero(sent-planned))
 	wait := min(float64(max(0, r.ConnWaitNS)), late)
 	waited := "–"

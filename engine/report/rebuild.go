@@ -29,7 +29,7 @@ var ErrNoResults = errors.New("no results here")
 // knew is absent: ITL, connections, the client, the limits.
 func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	var urls []string
-	_, err := EachRecord(dir, func(r *record.Record) {
+	err := EachRecord(dir, func(r *record.Record) {
 		if r.Target != "" && !slices.Contains(urls, r.Target) {
 			urls = append(urls, r.Target)
 		}
@@ -142,17 +142,16 @@ func rebuildServers(dir string, part *metrics.Window) (*metrics.Servers, error) 
 	return &metrics.Servers{Servers: *w.Servers(0)}, nil
 }
 
-// EachRecord calls f with each record of a results directory, in order of completion. It returns how many there are. f
-// must not keep the record. A last one that was not finished does not count.
-func EachRecord(dir string, f func(*record.Record)) (n int64, err error) {
+// EachRecord calls f with each record of a results directory, in order of completion. f must not keep the record. A
+// last one that was not finished does not count.
+func EachRecord(dir string, f func(*record.Record)) error {
 	for r, err := range RecordsOf(RecordsName(dir), nil) {
 		if err != nil {
-			return n, err
+			return err
 		}
 		f(r)
-		n++
 	}
-	return n, nil
+	return nil
 }
 
 // RecordsName is the file of a directory's records, compressed if no other is there.

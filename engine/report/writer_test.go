@@ -268,7 +268,7 @@ func TestWriterRemoved(t *testing.T) {
 		}
 		n, err := w.Close()
 		seen := 0
-		if _, failed := EachRecord(dir, func(r *record.Record) {
+		if failed := EachRecord(dir, func(r *record.Record) {
 			must.Equal(t, r.Row, numbered(int64(seen)).Row, "record %d is of row", seen)
 			seen++
 		}); failed != nil || err != nil || n != 0 || seen != 10 || len(removed) != 9 {

@@ -55,7 +55,7 @@ func (p *Prepared) resolve(ctx context.Context, path string) ([]workload.Target,
 func (p *Prepared) headers(backend api.Backend) []http1.Header {
 	accept := "text/event-stream"
 	switch {
-	case p.verbatims.shaped():
+	case p.Shaped():
 		accept = "text/event-stream, application/json"
 	case p.o.NoStream:
 		accept = "application/json"

@@ -50,9 +50,6 @@ func verbatimsOf(t *trace.Trace, n int) verbatims {
 // onlyPayloads reports whether every request is a whole body that the trace has.
 func (l *verbatims) onlyPayloads() bool { return l.all && l.payloads == l.rows }
 
-// shaped reports whether a row, and not only the run, may ask for a stream or not.
-func (l *verbatims) shaped() bool { return l.rows > 0 || l.extra }
-
 // describeVerbatims prints what is sent verbatim.
 func (p *Prepared) describeVerbatims() {
 	l := &p.verbatims
@@ -147,4 +144,4 @@ func (p *Prepared) textIDs(_ context.Context, l api.Verbatim) (ids []int64, err 
 }
 
 // Shaped reports whether a row, and not only the run, may ask for a stream or not.
-func (p *Prepared) Shaped() bool { return p.verbatims.shaped() }
+func (p *Prepared) Shaped() bool { return p.verbatims.rows > 0 || p.verbatims.extra }

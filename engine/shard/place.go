@@ -58,7 +58,7 @@ func parsePlace(where string) (place, error) {
 	}
 	p := place{name: where, address: u.Host}
 	p.secret, err = readSecret()
-	if err == nil && len(p.secret) == 0 && !isLoopback(u.Hostname()) {
+	if err == nil && len(p.secret) == 0 && u.Hostname() != "localhost" && !net.ParseIP(u.Hostname()).IsLoopback() {
 		err = fmt.Errorf(
 			"whoever reaches this address could start or end the shards: give all shards one secret, in %s or in "+
 				"the file that %s names%s",
@@ -66,9 +66,6 @@ func parsePlace(where string) (place, error) {
 	}
 	return p, err
 }
-
-// isLoopback reports whether only this machine reaches a host.
-func isLoopback(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }
 
 // readSecret reads the secret of an address; nil = there is none.
 func readSecret() ([]byte, error) {
