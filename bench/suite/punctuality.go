@@ -181,7 +181,7 @@ func burstsOf(lines []record.Record) (ratios []float64, err error) {
 	}
 	for _, g := range groups {
 		slices.SortFunc(g, func(a, b *record.Record) int { return int(a.SentNS - b.SentNS) })
-		writes := int64(0)
+		var writes int64
 		for _, l := range g[:len(g)-1] {
 			writes += l.WrittenNS - l.SentNS
 		}

@@ -38,8 +38,7 @@ func count(all []Slice, j int) (t counts) {
 
 // decided are the slices up to the last before which open requests are too few to matter: a quarter of what is allowed.
 func decided(all []Slice, allowed float64) []Slice {
-	n := 0.0
-	open := 0.0
+	var n, open float64
 	upTo := 0
 	for i := range all {
 		n += float64(all[i].Requests + all[i].Open)

@@ -52,12 +52,10 @@ type part struct {
 // whole window allows.
 func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w Span) error {
 	c := collect.NewCollector(urls)
-	n := int64(0)
-	good := int64(0)
+	var n, good int64
 	parts := map[string]*part{}
 	// in the time of the window, whenever they had been sent
-	ended := 0
-	tokens := 0
+	var ended, tokens int
 	err := report.EachRecord(dir, func(r *record.Record) {
 		if r.Outcome == record.OK && w.Has(r.DoneNS) {
 			ended++

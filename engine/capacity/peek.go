@@ -124,8 +124,7 @@ func backlogGrows(all []Slice) bool {
 		return false
 	}
 	var level [parts]float64
-	sum := 0.0
-	squares := 0.0
+	var sum, squares float64
 	for i := range level {
 		part := all[i*len(all)/parts : (i+1)*len(all)/parts]
 		for k := range part {

@@ -31,8 +31,7 @@ func (t Timeline) Replicas(perS, low float64) *Replicas {
 	r := &Replicas{RequestsPerS: perS}
 	end := t[len(t)-1] + 1
 	// instance-seconds
-	total := 0.0
-	totalAtLow := 0.0
+	var total, totalAtLow float64
 	for from := int64(0); from < end; from += int64(time.Minute) {
 		minute := Stretch{from, min(end, from+int64(time.Minute))}
 		seconds := float64(minute.ToNS-minute.FromNS) / 1e9

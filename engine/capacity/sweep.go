@@ -60,7 +60,7 @@ func (s *Sweep) Peek(p Probe, peek Peek) Decision {
 		return Decision{End: true, Why: "No objective was given."}
 	}
 	d := s.Search.Peek(p, peek)
-	requests := int64(0)
+	var requests int64
 	for _, slice := range peek.Slices {
 		requests += slice.Requests
 	}
@@ -137,8 +137,7 @@ func withInterval(outcomes []Outcome, name string) []chart.Series {
 		{Name: "95 % interval, from", Style: chart.Dots},
 		{Name: "to", Style: chart.Dots},
 	}
-	seen := false
-	known := false
+	var seen, known bool
 	for i := range outcomes {
 		value, has := outcomes[i].Numbers[name]
 		interval, bounded := outcomes[i].Intervals[name]

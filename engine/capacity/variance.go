@@ -90,7 +90,7 @@ func (s *Search) random() (variance, probes, freedom, ofPart float64) {
 		sum += away*away - ofRequests
 	}
 	if len(parts) > 0 {
-		longest := int64(0)
+		var longest int64
 		for _, p := range parts {
 			longest = max(longest, covered([]*Part{p}))
 		}

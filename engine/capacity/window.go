@@ -82,7 +82,7 @@ func (t Timeline) Choose(from string, probe int, forNS, leadNS int64) Part {
 		p.Stretches = []Stretch{t.busiest(forNS, leadNS)}
 	}
 	requests := 0
-	lasts := int64(0)
+	var lasts int64
 	for _, s := range p.Stretches {
 		requests += t.count(s)
 		lasts += s.ToNS - s.FromNS
@@ -159,7 +159,7 @@ func covered(parts []*Part) (ns int64) {
 	slices.SortFunc(all, func(a, b Stretch) int {
 		return cmp.Compare(a.FromNS, b.FromNS)
 	})
-	end := int64(0)
+	var end int64
 	for _, s := range all {
 		ns += max(0, s.ToNS-max(end, s.FromNS))
 		end = max(end, s.ToNS)

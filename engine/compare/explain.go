@@ -218,9 +218,7 @@ func group(by, what string, inFifths bool, rows []*row, print func(float64) stri
 func (g *grouping) ratio(differences []float64) float64 {
 	sums := make([]float64, len(g.names))
 	sizes := make([]float64, len(g.names))
-	n := 0.0
-	sum := 0.0
-	squares := 0.0
+	var n, sum, squares float64
 	for pair, d := range differences {
 		if group := g.of[pair]; group >= 0 && !math.IsNaN(d) {
 			sums[group] += d
@@ -230,8 +228,7 @@ func (g *grouping) ratio(differences []float64) float64 {
 			squares += d * d
 		}
 	}
-	between := 0.0
-	groups := 0.0
+	var between, groups float64
 	for group, size := range sizes {
 		if size > 0 {
 			between += sums[group] * sums[group] / size

@@ -85,8 +85,7 @@ func ofDrift(e estimate, values, starts [2][]float64) estimate {
 			y = append(y, v-means[side])
 		}
 	}
-	across := 0.0
-	along := 0.0
+	var across, along float64
 	for i := range x {
 		across += x[i] * x[i]
 		along += x[i] * y[i]

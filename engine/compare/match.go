@@ -124,8 +124,7 @@ func (m *matched) sections(count int) *groups {
 func (m *matched) conversations(most int) *groups {
 	rows := m.samples[0].all
 	number := map[int64]int{}
-	count := 0
-	alone := 0
+	var count, alone int
 	numbers := make([]int, len(rows))
 	for place, r := range rows {
 		n, found := number[r.conversation]
@@ -157,8 +156,7 @@ func (m *matched) conversations(most int) *groups {
 
 // effective is how many groups of one size say as much as these.
 func (g *groups) effective() float64 {
-	sum := 0.0
-	squares := 0.0
+	var sum, squares float64
 	for _, size := range g.sizes {
 		sum += float64(size)
 		squares += float64(size) * float64(size)

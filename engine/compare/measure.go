@@ -146,7 +146,7 @@ func (c *column) describe(g *groups, without int8) (found [4]float64) {
 	}
 	n := int64(left)
 	ranks := [3]int64{stats.Rank(n, 500), stats.Rank(n, 950), stats.Rank(n, 990)}
-	rank := int64(0)
+	var rank int64
 	sum := 0.0
 	for i, v := range c.values {
 		if g != nil && g.of[c.places[i]] == without {
@@ -208,8 +208,7 @@ func (m *matched) numbersOf(of *sample, g *groups, without int8) (out []float64)
 		if s.all {
 			rows = of.all
 		}
-		sumOver := 0.0
-		sumUnder := 0.0
+		var sumOver, sumUnder float64
 		for i, r := range rows {
 			if g != nil {
 				place := i
@@ -240,8 +239,7 @@ func (m *matched) rate(of *sample, s spec, g *groups, without int8) float64 {
 		}
 	}
 	// what is left out
-	from := 0.0
-	to := 0.0
+	var from, to float64
 	if g != nil {
 		if !g.timed {
 			return math.NaN()

@@ -139,7 +139,7 @@ func (p *parquet) endGroup() {
 		return
 	}
 	chunks := list{}
-	total := int64(0)
+	var total int64
 	for i := range p.columns {
 		c := &p.columns[i]
 		at := p.offset

@@ -174,7 +174,7 @@ func jobSpan(t *trace.Trace, rows []int32, assumed sched.AssumedLatency) span {
 			s.idleNS += x.atNS - steps[k-1].atNS
 		}
 		inFlight += x.by
-		agent := int64(0)
+		var agent int64
 		if t.Session != nil {
 			agent = t.Session[x.row]
 		}
@@ -207,7 +207,7 @@ func (a *Agents) depths(t *trace.Trace) {
 func (a *Agents) turns(t *trace.Trace, p *pictures) {
 	var grown []int64
 	graph := t.Graph(t.Len())
-	follow := int64(0)
+	var follow int64
 	for i, before := range t.TurnsBefore(t.Len()) {
 		has := func(relation trace.Relation) bool {
 			return slices.ContainsFunc(graph.Of(i), func(w trace.Dependency) bool {
@@ -255,8 +255,7 @@ func (a *Agents) recorded(t *trace.Trace) {
 	}
 	a.TookS = stats.Describe(known(t.TookNS), 1e9)
 	a.TTFTS = stats.Describe(known(t.TTFTNS), 1e9)
-	hits := int64(0)
-	tokens := int64(0)
+	var hits, tokens int64
 	for i, n := range t.Cached {
 		if n >= 0 && t.InputTokens[i] > 0 {
 			a.RecordedRows++

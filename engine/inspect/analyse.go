@@ -383,7 +383,7 @@ func perSecond(n, spanNS int64) *float64 {
 
 // burst counts instants and finds the largest crowd at one; at ascends.
 func (a *Arrivals) burst(at []int64) {
-	crowd := int64(0)
+	var crowd int64
 	for i := range at {
 		if i == 0 || at[i] != at[i-1] {
 			a.Instants++

@@ -205,7 +205,7 @@ func (p *htmlPage) scatter() []chart.Graph {
 // curves are the hits of LRU caches by capacity, in one graph.
 func (p *htmlPage) curves() []chart.Graph {
 	low := int64(math.MaxInt64)
-	high := int64(0)
+	var high int64
 	for _, r := range p.reports {
 		if r.Cache != nil && r.Cache.SaturationTokens > 0 {
 			curve := r.Cache.Curve

@@ -146,7 +146,7 @@ func (s *Snapshot) histograms(p *page) {
 		name := p.head(l.LiveName, "histogram", l.LiveHelp)
 		bounds := bucketsNS()
 		for _, t := range s.Targets {
-			sum := int64(0)
+			var sum int64
 			values := &t.Histograms[i]
 			for j, n := range values.Cells {
 				bound := "+Inf"

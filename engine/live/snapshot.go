@@ -214,7 +214,7 @@ func ratio(part, all int64) float64 { return min(1, float64(part)/float64(max(1,
 func (m *Meter) invalid() string {
 	late := m.whole[metrics.Drift]
 	limit := m.displacedNS()
-	displaced := int64(0)
+	var displaced int64
 	sent := late.TotalCount()
 	if m.plan.MaxDriftNS == 0 {
 		displaced = countAbove(late, limit)

@@ -79,7 +79,7 @@ func (s *Shards) Write(dir string, seen *atomic.Int64) (sum *metrics.Summary, er
 
 // copyRecords counts and writes the records of all shards, and returns when the last request ended.
 func (s *Shards) copyRecords(c *collect.Collector, w *report.Writer, seen *atomic.Int64) (endNS int64, err error) {
-	n := int64(0)
+	var n int64
 	for r, err := range s.byEnd() {
 		if err != nil {
 			return endNS, err
@@ -168,7 +168,7 @@ func (s *Shards) addGaps(c *collect.Collector) error {
 			return err
 		}
 		for _, t := range k.summary.Targets {
-			want := int64(0)
+			var want int64
 			if t.ITLMS != nil {
 				want = t.ITLMS.Count
 			}

@@ -94,7 +94,7 @@ func Open(dirs []string) (*Shards, error) {
 
 // complete returns an error if the shards do not have all requests of the load between them.
 func (s *Shards) complete() error {
-	total := int64(0)
+	var total int64
 	for _, k := range s.all {
 		total += k.file.Requests
 	}

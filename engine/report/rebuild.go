@@ -361,7 +361,7 @@ func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, err
 // of is the part in a run of so many seconds.
 func (p Part) of(dir string, runS float64, urls []string) (*metrics.Window, error) {
 	if p.Steady > 0 {
-		last := int64(0)
+		var last int64
 		c, _, err := recordsIn(dir, urls, nil, nil, func(r *record.Record) {
 			last = max(last, r.PlannedNS, r.SentNS)
 		})

@@ -548,9 +548,7 @@ func (p *screen) latencies() {
 	}
 	p.add(always, p.paint(dim, head))
 	fewest := int64(math.MaxInt64) // values of a latency that has too few
-	tooFew := ""
-	varies := ""
-	moved := ""
+	var tooFew, varies, moved string
 	var intervals []string // of each latency that of its highest percentile
 	for _, l := range rows {
 		known := ""

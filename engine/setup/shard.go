@@ -69,7 +69,7 @@ func (p *Prepared) takePart(backend api.Backend) error {
 	if !part.Leads() { // shard 0 has their records
 		p.LeftOut, p.fitted.LeftOut = nil, 0
 	}
-	all := int64(0)
+	var all int64
 	for _, cost := range costs {
 		all += cost
 	}

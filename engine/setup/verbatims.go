@@ -58,7 +58,7 @@ func (p *Prepared) describeVerbatims() {
 	}
 	size := "how many tokens that is, and how many of them a cache can hold, only the servers can tell"
 	if p.Verbatim != nil {
-		tokens := int64(0)
+		var tokens int64
 		for i := range p.Requests() {
 			if !p.Made(i) {
 				tokens += int64(p.ServerTokens(i))

@@ -203,8 +203,7 @@ func (l *Line) findAPI() error {
 	if !theirs && (l.Flags.Changed("api") || l.Profile) {
 		return nil
 	}
-	chat := false
-	completions := false
+	var chat, completions bool
 	for _, url := range append(list(l.Flags.Lookup("url")), l.text("endpoint")) {
 		isChat := strings.HasSuffix(strings.TrimSuffix(url, "/"), "/chat/completions")
 		chat = chat || isChat
