@@ -1,7 +1,6 @@
 package mockllm
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -331,9 +330,6 @@ func (r *reply) appendDone(dst []byte) []byte { return r.endEvent(append(dst, "d
 
 // atEnd reports whether the event at hand, or the whole answer, has the finish reason.
 func (r *reply) atEnd() bool { return r.sent == r.total && !(r.noFinish && r.p.stream) }
-
-// model is the model's name: as the request has it, or the served one's.
-func (r *reply) model() string { return cmp.Or(r.p.model, r.srv.model) }
 
 // releaseAtEnd gives the slot and the blocks back when the last event is composed, before it is written, as an engine
 // does. So a client that has seen the end finds them free.

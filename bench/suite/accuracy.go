@@ -1,12 +1,9 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 )
-
-func accuracyName(streams int) string { return fmt.Sprintf("accuracy/%d-streams", streams) }
 
 // runAccuracy lasts 4 s. A stream of 100 tokens lasts 1.04 s.
 func runAccuracy(r *round, streams int) error {

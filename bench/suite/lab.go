@@ -50,8 +50,6 @@ func newLab(ctx context.Context, binary string, quick bool, log io.Writer) (*lab
 	}, err
 }
 
-func (l *lab) close() { _ = os.RemoveAll(l.work) }
-
 // round is one run of one scenario.
 type round struct {
 	*lab

@@ -99,7 +99,7 @@ func allScenarios() []scenario {
 		all = append(
 			all,
 			scenario{
-				accuracyName(n),
+				fmt.Sprintf("accuracy/%d-streams", n),
 				fmt.Sprintf("%d live streams, TTFT 50 ms, ITL 10 ms: the client's stamps against the server's", n),
 				func(r *round) error { return runAccuracy(r, n) },
 			},
@@ -212,7 +212,7 @@ func (q *request) measure(ctx context.Context, stdout, stderr io.Writer) error {
 		if err != nil {
 			return err
 		}
-		defer l.close()
+		defer os.RemoveAll(l.work)
 		name := began
 		if i > 0 {
 			name += "-" + strconv.Itoa(i+1)

@@ -38,7 +38,7 @@ func (l *lab) outcome(run func(dir string) error) (*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = os.RemoveAll(parent) }()
+	defer os.RemoveAll(parent)
 	dir := filepath.Join(parent, "results")
 	if err := run(dir); err != nil {
 		return nil, err

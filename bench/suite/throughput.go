@@ -147,7 +147,7 @@ func answerAll(stdin io.Reader, stdout io.Writer) error {
 }
 
 func answer(c net.Conn) {
-	defer func() { _ = c.Close() }()
+	defer c.Close()
 	response := fmt.Appendf(
 		nil,
 		"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",

@@ -287,7 +287,7 @@ func (s *searching) probe(ctx context.Context, out *capacity.Outcome, w window) 
 	case summary == nil:
 		return fmt.Errorf("%s: %w", where, o.line.Explain(err))
 	case err != nil:
-		return &exitError{exitInvalid, fmt.Sprintf("%s: %v", where, err)}
+		return exitWith(exitInvalid, "%s: %v", where, err)
 	}
 	targets, err := s.judge(out, summary, where, seen.decided)
 	if err != nil {
@@ -310,8 +310,8 @@ func (s *searching) judge(
 		case r.Code.OfClient():
 			out.Client = cmp.Or(out.Client, r.What)
 		default:
-			return nil, &exitError{exitInvalid,
-				fmt.Sprintf("%s is INVALID: %s (%s)", where, r, filepath.Join(s.dir, out.Directory))}
+			return nil, exitWith(exitInvalid, "%s is INVALID: %s (%s)",
+				where, r, filepath.Join(s.dir, out.Directory))
 		}
 	}
 	for i := range summary.Verdict.Objectives {
@@ -324,8 +324,8 @@ func (s *searching) judge(
 	switch {
 	case decided:
 	case out.Client == "":
-		return nil, &exitError{exitInvalid,
-			fmt.Sprintf("%s was ended by somebody else; the same command goes on with %s", where, s.dir)}
+		return nil, exitWith(exitInvalid, "%s was ended by somebody else; the same command goes on with %s",
+			where, s.dir)
 	default:
 		out.Verdict = capacity.Edge
 		out.Why = "it could not be measured"

@@ -122,7 +122,7 @@ func (s *searching) note(o capacity.Outcome) error {
 		return err
 	})
 	if err != nil {
-		return &exitError{exitInvalid, fmt.Sprintf("results are incomplete on disk: %v", err)}
+		return exitWith(exitInvalid, "results are incomplete on disk: %v", err)
 	}
 	return nil
 }
@@ -204,9 +204,9 @@ func (s *searching) conclude(out io.Writer, interrupted bool) error {
 	}
 	switch {
 	case err != nil:
-		return &exitError{exitInvalid, err.Error()}
+		return exitWith(exitInvalid, "%v", err)
 	case interrupted:
-		return &exitError{exitInterrupted, fmt.Sprintf("interrupted; the same command with --output %s goes on", s.dir)}
+		return exitWith(exitInterrupted, "interrupted; the same command with --output %s goes on", s.dir)
 	case len(s.outcomes) > 0 && s.outcomes[len(s.outcomes)-1].Client != "":
 		return &exitError{code: exitInvalid}
 	}

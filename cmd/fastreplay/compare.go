@@ -150,13 +150,9 @@ func (o *comparison) run(c *cobra.Command, words, behind []string) error {
 				return fmt.Errorf("--fail-if: "+wasDemo, id.Dirs[0])
 			}
 			if len(o.gates) > 0 && id.Verdict == strings.ToUpper(string(metrics.Invalid)) {
-				return &exitError{
-					exitInvalid,
-					fmt.Sprintf(
-						"--fail-if cannot be judged: a run of %s is INVALID (fastreplay report %s)",
-						id.Name, id.Dirs[0],
-					),
-				}
+				return exitWith(exitInvalid,
+					"--fail-if cannot be judged: a run of %s is INVALID (fastreplay report %s)",
+					id.Name, id.Dirs[0])
 			}
 		}
 		marks := map[compare.Answer]string{compare.Passed: "✓", compare.Failed: "✗", compare.Undecided: "?"}

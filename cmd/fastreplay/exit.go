@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
@@ -22,6 +24,11 @@ type exitError struct {
 }
 
 func (e *exitError) Error() string { return e.text }
+
+// exitWith is an error that ends the program with a code.
+func exitWith(code int, format string, args ...any) error {
+	return &exitError{code, fmt.Sprintf(format, args...)}
+}
 
 // ending turns how a run ended into its exit code. incomplete is why its results are not all on disk.
 func ending(stopped bool, s *metrics.Summary, incomplete error) error {

@@ -115,7 +115,7 @@ func (r *interleaved) run(ctx context.Context, interleave string) (dirs [][]stri
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = os.RemoveAll(checked) }()
+	defer os.RemoveAll(checked)
 	for i, names := range rounds {
 		which, dir := fmt.Sprintf("run %d of %d", i, len(rounds)-1), r.dir
 		if i == 0 {
@@ -129,8 +129,7 @@ func (r *interleaved) run(ctx context.Context, interleave string) (dirs [][]stri
 			_ = os.Remove(report.DefaultRoot)
 		}
 		if errors.Is(err, context.Canceled) {
-			return nil, &exitError{exitInterrupted,
-				fmt.Sprintf("interrupted in %s; what was measured is in %s", which, r.dir)}
+			return nil, exitWith(exitInterrupted, "interrupted in %s; what was measured is in %s", which, r.dir)
 		}
 		if err != nil {
 			return nil, err
@@ -203,10 +202,10 @@ func (r *interleaved) prepare(ctx context.Context, round int, which string) erro
 		which, c.ProcessState.ExitCode(), time.Since(began).Round(time.Second))
 	switch {
 	case limited.Err() != nil:
-		return &exitError{exitInvalid, fmt.Sprintf("--restart before %s took longer than %v and was ended; it said: %s",
-			which, restartTimeout, output)}
+		return exitWith(exitInvalid, "--restart before %s took longer than %v and was ended; it said: %s",
+			which, restartTimeout, output)
 	case err != nil:
-		return &exitError{exitInvalid, fmt.Sprintf("%s (%v); it said: %s", ended, err, cmp.Or(output, "nothing"))}
+		return exitWith(exitInvalid, "%s (%v); it said: %s", ended, err, cmp.Or(output, "nothing"))
 	}
 	r.ui.line("%s; it said: %s", ended, cmp.Or(output, "nothing"))
 	return nil

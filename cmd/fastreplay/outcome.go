@@ -25,7 +25,7 @@ func (ui *terminal) show(summary *metrics.Summary, dir string, full, asJSON bool
 		err = stillRead(report.EncodeJSON(out, summary), ui)
 	}
 	if err != nil {
-		return &exitError{exitInvalid, "printing the summary: " + err.Error()}
+		return exitWith(exitInvalid, "printing the summary: %v", err)
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 				if errors.Is(err, export.ErrExists) { // a file in the way is the user's to mend
 					return err
 				}
-				return &exitError{exitInvalid, err.Error()}
+				return exitWith(exitInvalid, "%v", err)
 			}
 			if html != "" {
 				write := func(w io.Writer) error { return report.HTML(w, dir, s) }

@@ -128,8 +128,8 @@ func (out *Outcome) Measure(dir string, urls []string, objectives []Objective, w
 		if v := verdict.Value(s, name); v != nil {
 			numbers[name] = *v
 		}
-		if v := intervalOf(s, name); v != nil {
-			out.Intervals[name] = *v
+		if ms, _ := s.Interval(metrics.PercentileOf(name)); ms != nil {
+			out.Intervals[name] = *ms
 		}
 	}
 	out.Numbers = numbers
@@ -149,13 +149,6 @@ func quantities(objectives []Objective) []string {
 		}
 	}
 	return names
-}
-
-// intervalOf is the 95 % interval of a percentile such as ttft.p95, in ms; nil if there is none.
-func intervalOf(s *metrics.Summary, name string) *[2]float64 {
-	latency, perMille := metrics.PercentileOf(name)
-	ms, _ := s.Interval(latency, perMille)
-	return ms
 }
 
 // first names the part that is the first to have more requests beyond objective i than are allowed; "" if there is one

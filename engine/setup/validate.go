@@ -71,18 +71,13 @@ func (o *Options) checkTarget() error {
 	case o.Key != "" && o.APIKeyFile != "":
 		return errors.New("--api-key and --api-key-file exclude each other")
 	}
-	if _, err := api.ParseExtra(o.extra()); err != nil {
-		return fmt.Errorf("--extra-inputs: %w", err)
-	}
-	return nil
-}
-
-// extra are the extra inputs as api.ParseExtra takes them.
-func (o *Options) extra() []string {
 	if o.Extra == nil {
 		return nil
 	}
-	return []string{string(o.Extra)}
+	if _, err := api.ParseExtra([]string{string(o.Extra)}); err != nil {
+		return fmt.Errorf("--extra-inputs: %w", err)
+	}
+	return nil
 }
 
 // checkPacing refuses what contradicts itself of when requests leave.
