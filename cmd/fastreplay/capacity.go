@@ -86,7 +86,7 @@ search that was stopped or killed goes on with it if the same command is given a
 	o.addFlags(c)
 	f := c.Flags()
 	addSeconds(f, &o.budget, "budget", "", 20*time.Minute, "end when the probes took this long")
-	addValue(f, &o.loads, parseLoads, "FROM:TO", "range",
+	addValue(f, &o.loads, parseLoads, "FROM:TO", "", "range",
 		"loads to probe `FROM:TO`; the search begins at FROM, and no probe is below it or above TO; TO may be left out")
 	f.Float64Var(&o.precision, "precision", 0.04,
 		"end when the 95 % interval is as narrow as this `SHARE` of the capacity")

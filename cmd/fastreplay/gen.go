@@ -138,33 +138,15 @@ func (g *generation) addFlags(f *pflag.FlagSet) {
 	)
 	f.IntVar(&g.Burst, "burst", 0, "of every --burst-every requests, this many share one instant")
 	f.IntVar(&g.BurstEvery, "burst-every", 0, "requests from one burst to the next")
-	lengths := func(to *trace.Lengths, usual string) *value[trace.Lengths] {
-		return &value[trace.Lengths]{
-			to:    to,
-			parse: parseLengths,
-			text:  usual,
-			kind:  "LENGTHS",
-		}
-	}
-	turns := func(to *trace.Range, usual string) *value[trace.Range] {
-		return &value[trace.Range]{
-			to:    to,
-			parse: parseRange,
-			text:  usual,
-			kind:  "N|MIN:MAX",
-		}
-	}
-	f.Var(
-		lengths(&g.InputTokens, "256:4096"),
-		"input-tokens",
+	addValue(f, &g.InputTokens, parseLengths, "LENGTHS", "256:4096", "input-tokens",
 		"tokens of a conversation's first prompt: N, MIN:MAX or lognormal:MEAN:STDDEV[:MAX]; the maximum bounds "+
-			"later ones too",
-	)
-	f.Var(lengths(&g.OutputTokens, "16:256"), "output-tokens", "tokens to generate, likewise")
+			"later ones too")
+	addValue(f, &g.OutputTokens, parseLengths, "LENGTHS", "16:256", "output-tokens", "tokens to generate, likewise")
 	f.Float64Var(&g.Reuse, "reuse", 0, "wanted share (0..1) of blocks that an earlier request had already")
 	f.IntVar(&g.BlockTokens, "block-tokens", 0, "tokens a block (default: the format's)")
-	f.Var(turns(&g.Turns, "1"), "turns", "requests of a conversation")
-	f.Var(turns(&g.TurnTokens, "16:256"), "turn-tokens", "tokens that a later turn adds")
+	addValue(f, &g.Turns, parseRange, "N|MIN:MAX", "1", "turns", "requests of a conversation")
+	addValue(f, &g.TurnTokens, parseRange, "N|MIN:MAX", "16:256", "turn-tokens",
+		"tokens that a later turn adds")
 	addSeconds(f, &g.turnDelay, "turn-delay", "", 0, "recorded delay of later turns, in formats that have it")
 	f.IntVar(&g.Active, "active", 0, "conversations that go on at once (default: one for every eight rows)")
 	f.IntVar(&g.SystemTokens, "system-tokens", 0, "tokens with which all conversations begin")

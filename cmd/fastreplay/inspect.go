@@ -49,9 +49,9 @@ exit code is then 1; it is 2 for a trace that cannot be read at all.`,
 	addReadFlags(f, &i.o.Read)
 	addAmplify(f, &i.amplify)
 	f.Uint64Var(&i.seed, "seed", 0, "seed of --amplify")
-	addValue(f, &i.o.CacheTokens, parseTokenList, "", "cache-tokens",
+	addValue(f, &i.o.CacheTokens, parseTokenList, "", "", "cache-tokens",
 		"capacities of the LRU caches in tokens, a `LIST` such as 3M,10M (default: by the size of the trace)")
-	addValue(f, &i.o.Tiers, parseTokenList, "", "tiers",
+	addValue(f, &i.o.Tiers, parseTokenList, "", "", "tiers",
 		"what a cache of several tiers would serve, a `LIST` of capacities in tokens such as 3M,30M,inf")
 	f.StringSliceVar(&i.o.Policies, "policy", nil,
 		"what full tiers let go, a `LIST` of lru, fifo, s3fifo and belady, which knows the future (default lru)")

@@ -103,22 +103,16 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 	f.IntVar(&c.Slots, "slots", 0, "requests that run at once; more wait (0 = no limit)")
 	f.IntVar(&c.MaxQueue, "max-queue", 0, "requests that may wait; more are refused with 503 (0 = no limit)")
 	c.CacheTokens = -1
-	f.Var(
-		&value[int64]{to: &c.CacheTokens, parse: parseCache, text: "-1"},
-		"cache-tokens",
+	addValue(f, &c.CacheTokens, parseCache, "", "-1", "cache-tokens",
 		"room for running requests and cached prefixes together in `TOKENS`, such as 3M; a request that finds too "+
-			"little waits (-1 = no limit, 0 = no cache)",
-	)
-	addValue(f, &c.HostTokens, parseTokens, "TOKENS", "host-cache-tokens",
+			"little waits (-1 = no limit, 0 = no cache)")
+	addValue(f, &c.HostTokens, parseTokens, "TOKENS", "", "host-cache-tokens",
 		"room of a second tier of the cache, of which answers tell; it keeps what was computed (default none)")
 	f.DurationVar(&c.HostLoadPerToken, "host-load-per-token", 0,
 		"added to --ttft for each prompt token that comes from the second tier")
 	f.IntVar(&c.BlockTokens, "block-tokens", mockllm.DefaultBlockTokens, "tokens in a block of the prefix cache")
-	f.Var(&value[*workload.Overhead]{
-		to:    &o.template,
-		parse: parseOverhead,
-		text:  "0,0",
-	}, "template-tokens", "tokens that the chat template adds, as `HEAD,TAIL`")
+	addValue(f, &o.template, parseOverhead, "", "0,0", "template-tokens",
+		"tokens that the chat template adds, as `HEAD,TAIL`")
 	f.IntVar(&c.TemplateJitter, "template-jitter", 0,
 		"make the chat template add 0 to `N` tokens more, another number with each request")
 	f.IntVar(&c.BOSTokens, "bos-tokens", 0, "tokens before text prompts that are no conversations")

@@ -144,18 +144,13 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 	f.IntVar(&o.Warmup, "warmup", 0,
 		"send `N` other requests first; they have the first rows' sizes and other prompts, and are not measured; with "+
 			"--snapshot the next N of each lane, of one token each")
-	f.Var(&value[setup.SessionMode]{
-		to:    &o.Sessions.Mode,
-		parse: o.parseSessions,
-		text:  string(setup.SessionsStrict),
-		kind:  "MODE",
-	}, "sessions",
+	addValue(f, &o.Sessions.Mode, o.parseSessions, "MODE", string(setup.SessionsStrict), "sessions",
 		"when turns leave: strict, gated, think or lanes=N; at their times, then but not before what they depend on "+
 			"has ended, the recorded delay after it, or likewise in N lanes, each of which takes the next whole job")
-	addValue(f, &o.Sessions.Idle, parseIdleCap, "TIME", "idle-cap",
+	addValue(f, &o.Sessions.Idle, parseIdleCap, "TIME", "", "idle-cap",
 		"shorten idle times of jobs or conversations to `TIME`, such as 10s; or system=TIME, those in which nothing "+
 			"at all is in flight, tree=TIME, those of a job in its lane, or both with a comma")
-	addValue(f, &o.Sessions.Snapshot, parseSnapshot, "FROM:TO", "snapshot",
+	addValue(f, &o.Sessions.Snapshot, parseSnapshot, "FROM:TO", "", "snapshot",
 		"lanes begin amid their first jobs, at a moment that is drawn between these shares, such as 25%:75%; primers, "+
 			"and --warmup requests of each lane, fill the caches first")
 	f.BoolVar(&o.Sessions.Recycle, "recycle", false,
@@ -163,10 +158,10 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 			"caches from knowing them")
 	f.BoolVar(&o.Sessions.ForceAnswers, "force-answers", false,
 		"tell servers which tokens to answer: those that the next turn's prompt has (--api vllm-generate)")
-	addValue(f, &o.Shard, shard.ParsePart, "INDEX/COUNT", "shard",
+	addValue(f, &o.Shard, shard.ParsePart, "INDEX/COUNT", "", "shard",
 		"send one of COUNT parts of the load, as 0/16 to 15/16 on 16 machines, or auto: as Kubernetes, Slurm or MPI "+
 			"number them; fastreplay merge makes one run of them")
-	addValue(f, &o.start, parseStart, "MOMENT", "start-at",
+	addValue(f, &o.start, parseStart, "MOMENT", "", "start-at",
 		"when the trace's time 0 is, such as 2026-01-02T15:04:05Z; now: when the run is ready; -: say when it is "+
 			"ready, and read the moment from standard input")
 	f.StringVar(&o.Barrier, "start-barrier", "",
@@ -272,20 +267,20 @@ func (o *options) addAdvanced(f *pflag.FlagSet) {
 		"`PATH` in the answers' JSON that names the instance, such as meta_info.worker; replaces the headers unless "+
 			"--instance-header is given")
 	f.BoolVar(&o.NoProbe, "no-probe", false, "do not probe the servers before the start")
-	addValue(f, &o.VerifyPrompts, parseVerified, "", "verify-prompts",
+	addValue(f, &o.VerifyPrompts, parseVerified, "", "", "verify-prompts",
 		fmt.Sprintf(
 			"with --tokenizer: count the tokens of `N` built prompts again (or all; default %d), and stop at the "+
 				"first mismatch",
 			setup.DefaultVerified,
 		))
-	addValue(f, &o.Overhead, parseOverhead, "", "chat-overhead",
+	addValue(f, &o.Overhead, parseOverhead, "", "", "chat-overhead",
 		"tokens that the chat template adds before and after a prompt, as `HEAD,TAIL` (default: measured)")
 	f.IntVar(&o.EngineBlockTokens, "engine-block-tokens", 0,
 		fmt.Sprintf(
 			"block size of the servers' prefix caches (default: asked from /metrics, else %d)",
 			workload.DefaultBlockTokens,
 		))
-	addValue(f, &o.CacheTokens, parseTokens, "", "cache-tokens",
+	addValue(f, &o.CacheTokens, parseTokens, "", "", "cache-tokens",
 		"capacity of each server's prefix cache in `TOKENS`, such as 3M (default: asked from /metrics)")
 	f.DurationVar(&o.Scrape.Interval, "scrape-interval", o.Scrape.Interval,
 		"from one reading of a server's metrics to the next")
@@ -298,7 +293,7 @@ func (o *options) addAdvanced(f *pflag.FlagSet) {
 	addWords(f, &o.Stamps, "kernel-timestamps",
 		"take instants from the kernel: auto, on or off; sent also stamps what leaves",
 		replay.StampsAuto, replay.StampsOn, replay.StampsOff, replay.StampsSent)
-	addValue(f, &o.MaxMemory, parseBytes, "", "max-memory",
+	addValue(f, &o.MaxMemory, parseBytes, "", "", "max-memory",
 		fmt.Sprintf(
 			"most `BYTES` for requests, or for what --amplify adds, such as 8GiB (default: %d %% of free memory)",
 			int(100*setup.DefaultMemoryShare),
@@ -307,12 +302,7 @@ func (o *options) addAdvanced(f *pflag.FlagSet) {
 		"where the sending threads run: in a process of their own if that is possible (auto, process) or in this "+
 			"process (thread)",
 		setup.SenderAuto, setup.SenderProcess, setup.SenderThread)
-	f.Var(&value[time.Duration]{
-		to:    &o.Spin,
-		parse: parseSpin,
-		text:  spinAuto,
-		kind:  "TIME",
-	}, "spin",
+	addValue(f, &o.Spin, parseSpin, "TIME", spinAuto, "spin",
 		"how long before a deadline a sending thread stops sleeping and spins: auto, or a time such as 100us")
 	f.StringVar(&o.ChunkLog, "chunk-log", "", "write every token chunk's instants to this `FILE`, to measure the meter")
 }
@@ -333,13 +323,8 @@ const (
 // addAssumed adds what is assumed of requests whose times nobody knows.
 func addAssumed(f *pflag.FlagSet, assumed *sched.AssumedLatency) {
 	*assumed = setup.Defaults().Assumed
-	f.Var(&value[sched.AssumedLatency]{
-		to:    assumed,
-		parse: parseAssumed,
-		text:  fmt.Sprintf("%v,%v", assumed.TTFT, assumed.TPOT),
-		kind:  "TTFT,TPOT",
-	},
-		"assume-latency",
+	usual := fmt.Sprintf("%v,%v", assumed.TTFT, assumed.TPOT)
+	addValue(f, assumed, parseAssumed, "TTFT,TPOT", usual, "assume-latency",
 		"time to the first token and for each further one, to reckon when a request ends if nothing says it")
 }
 
@@ -355,7 +340,7 @@ func addRowFlags(f *pflag.FlagSet, read *trace.Options) {
 	f.StringToStringVar(&read.Fields, "fields", nil,
 		"what fields are called in the file, as `FIELD=NAME,…`, such as timestamp=ts,input_length=prompt_tokens")
 	f.Lookup("fields").DefValue = "" // not []
-	addValue(f, &read.TimeUnit, trace.ParseUnit, "UNIT", "time-unit",
+	addValue(f, &read.TimeUnit, trace.ParseUnit, "UNIT", "", "time-unit",
 		"unit of the timestamps: ns, us, ms or s (default: the format's)")
 	f.IntVar(&read.BlockTokens, "block-tokens", 0, "tokens that a hash id stands for (default: the format's)")
 	if read.Basis == "" {

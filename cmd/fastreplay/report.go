@@ -102,23 +102,24 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 			return errors.Join(screen.summary(s, full, o), r.ending(s))
 		},
 	}
-	c.Flags().BoolVar(&full, "full", false, "print all that the summary has, and not one screen of it")
-	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only the verdict, where the results are, and errors")
-	c.Flags().BoolVar(&asJSON, "json", false, "print the summary as JSON")
-	c.Flags().StringVar(&html, "html", "",
+	f := c.Flags()
+	f.BoolVar(&full, "full", false, "print all that the summary has, and not one screen of it")
+	f.BoolVarP(&quiet, "quiet", "q", false, "print only the verdict, where the results are, and errors")
+	f.BoolVar(&asJSON, "json", false, "print the summary as JSON")
+	f.StringVar(&html, "html", "",
 		"also write a self-contained HTML page, with what happened by time, to `FILE`")
-	addExportFlag(c.Flags(), &exports)
-	g.addFlag(c.Flags())
-	r.addFlag(c.Flags())
-	addSeconds(c.Flags(), &part.From, "from", "", 0,
+	addExportFlag(f, &exports)
+	g.addFlag(f)
+	r.addFlag(f)
+	addSeconds(f, &part.From, "from", "", 0,
 		"count what was planned from this `TIME` on, since the run's start")
-	addSeconds(c.Flags(), &part.To, "to", "", 0, "count what was planned before this `TIME`; 0 = to the end")
-	addValue(c.Flags(), &part.Steady, parseShare, "", "steady",
+	addSeconds(f, &part.To, "to", "", 0, "count what was planned before this `TIME`; 0 = to the end")
+	addValue(f, &part.Steady, parseShare, "", "", "steady",
 		"count the longest part with requests in flight within `BAND` of their median, 20% if none is given")
-	c.Flags().Lookup("steady").NoOptDefVal = "20%"
-	c.Flags().Float64Var(&price, "price-per-hour", 0,
+	f.Lookup("steady").NoOptDefVal = "20%"
+	f.Float64Var(&price, "price-per-hour", 0,
 		"`PRICE` of all servers together for an hour, in any currency: what tokens, requests and jobs cost")
-	c.Flags().Int64Var(&gpus, "gpus", 0,
+	f.Int64Var(&gpus, "gpus", 0,
 		"`N` GPUs of all servers together, if server metrics do not tell: throughput of one")
 	return c
 }

@@ -27,7 +27,7 @@ was stopped or killed, the same command goes on with its directory.`,
 	}
 	o.addFlags(c)
 	f := c.Flags()
-	addValue(f, &o.at, parseAt, "LOADS", "at", "the `LOADS`, such as 2,4,8,16")
+	addValue(f, &o.at, parseAt, "LOADS", "", "at", "the `LOADS`, such as 2,4,8,16")
 	f.StringVar(&o.csv, "csv", "", "also write the table to `FILE`")
 	return c
 }

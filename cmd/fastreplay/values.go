@@ -39,9 +39,10 @@ func (v *value[T]) String() string { return v.text }
 
 func (v *value[T]) Type() string { return cmp.Or(v.kind, "string") }
 
-// addValue adds a flag that parse reads. kind is what help calls its value, unless the usage does.
-func addValue[T any](f *pflag.FlagSet, to *T, parse func(string) (T, error), kind, name, usage string) {
-	f.Var(&value[T]{to: to, parse: parse, kind: kind}, name, usage)
+// addValue adds a flag that parse reads, with the text of its default. kind is what help calls its value, unless the
+// usage does.
+func addValue[T any](f *pflag.FlagSet, to *T, parse func(string) (T, error), kind, usual, name, usage string) {
+	f.Var(&value[T]{to: to, parse: parse, kind: kind, text: usual}, name, usage)
 }
 
 // addWords adds a flag of one of words. What it has before is the default, which may be none of them.
