@@ -298,14 +298,12 @@ func (h *hostTier) use(key uint64) {
 // cacheStats is a moment of the cache, for /metrics.
 type cacheStats struct {
 	queries, hits  int64 // tokens
-	findable       int   // different blocks
 	held, capacity int   // blocks; 0 where there is no limit
 }
 
 func (c *prefixCache) stats() cacheStats {
-	s := cacheStats{queries: c.queries, hits: c.hits, findable: len(c.all)}
+	s := cacheStats{queries: c.queries, hits: c.hits}
 	if c.pool != nil {
-		s.findable = len(c.pool.index)
 		s.held, s.capacity = c.pool.capacity-c.pool.free(), c.pool.capacity
 	}
 	return s

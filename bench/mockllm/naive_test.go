@@ -188,6 +188,16 @@ func (n *naive) run(requests []*naiveRequest) {
 	}
 }
 
+// findable is how many different blocks can be found.
+func (s *scheduler) findable() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cache.pool != nil {
+		return len(s.cache.pool.index)
+	}
+	return len(s.cache.all)
+}
+
 // findable counts the different prefixes that can be found.
 func (n *naive) findable() int {
 	var seen [][]uint64

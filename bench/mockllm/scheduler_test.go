@@ -175,7 +175,7 @@ func playAgainst(t *testing.T, r *rand.Rand, requests []*naiveRequest, oracle *n
 		queries += int64(reply.promptTokens)
 	}
 	running, waiting, st := p.s.stats(never)
-	if running != 0 || waiting != 0 || st.held != 0 || st.findable != oracle.findable() || st.hits != hits || st.queries != queries {
+	if running != 0 || waiting != 0 || st.held != 0 || p.s.findable() != oracle.findable() || st.hits != hits || st.queries != queries {
 		t.Errorf("in the end: running %d, waiting %d, %+v; want %d hits of %d, %d blocks", running, waiting, st, hits, queries, oracle.findable())
 	}
 	if len(p.s.events) > 0 || !oracle.none && hits == 0 {

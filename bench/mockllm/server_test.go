@@ -231,7 +231,7 @@ func (ts *testServer) counts() counts {
 	running, waiting, cache := ts.sched.stats(ts.clock.now())
 	return counts{
 		int64(s.requests.Load()), s.ended.Load(), s.stopped.Load() + s.cut.Load(),
-		running, waiting, cache.findable, cache.held, s.blockedWrites.Load(),
+		running, waiting, ts.sched.findable(), cache.held, s.blockedWrites.Load(),
 	}
 }
 
