@@ -120,6 +120,20 @@ func TestAbortOfLanes(t *testing.T) {
 	}
 }
 
+// TestLanesThatRunOut: if no play is left before the run's time is over, the load was another one, and the verdict says
+// so, though all answers came and cover the time that there was.
+func TestLanesThatRunOut(t *testing.T) {
+	t.Parallel()
+	m := startMock(t, "--ttft", "0s", "--itl", "0s")
+	load := recycling(growingJobs(t), m.url, "2m", "--no-probe", "--require", "coverage>=50%")
+	res := run(t, append(load, "--assume-latency", "100s,10s", "--scale", "4000")...)
+	m.stop(t)
+	if len(res.lines) != res.takeUnreleased(t) || res.code != 1 {
+		t.Errorf("exit code %d, %d lines", res.code, len(res.lines))
+	}
+	expect.Contains(t, strings.Join(res.reasons(), "\n"), "plays that were planned, and ended", "reasons")
+}
+
 // TestLanesLeaveOutTooLong: what is too long for the servers is counted once, and not as unsent.
 func TestLanesLeaveOutTooLong(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ const (
 	SenderDied     Code = "sender_died"
 	Interrupted    Code = "interrupted"
 	PrimerFailed   Code = "primer_failed"
+	NoPlays        Code = "no_plays"
 	Unaccounted    Code = "unaccounted"
 	Unwritten      Code = "unwritten"
 	NothingOK      Code = "nothing_ok"
@@ -40,6 +41,7 @@ func (c Code) traits() codeTraits {
 		SenderDied:     {client: true},
 		Interrupted:    {ending: true},
 		PrimerFailed:   {ending: true},
+		NoPlays:        {ending: true, unseen: true},
 		NothingOK:      {ending: true},
 		NoSummary:      {ending: true, unseen: true},
 		SentEarly:      {client: true},

@@ -259,6 +259,7 @@ func (r *runner) info(found engine.Result) metrics.Summary {
 		IdleCuts:    r.idleCuts(found),
 		Amplify:     r.load.Facts.Amplify,
 		Limits:      r.cfg.Limits,
+		Verdict:     metrics.Verdict{Reasons: r.playReasons(found)},
 		Notes: slices.Concat(
 			metrics.Texts(r.notes.Kept),
 			r.leftOutNotes(found.LeftOut, found.Run.Partial),
@@ -337,15 +338,44 @@ func placementNotes(p sched.Placement) []string {
 	)}
 }
 
-// playNotes notes that lanes took all plays that were planned, before anybody stopped the run.
-func (r *runner) playNotes(found engine.Result) []string {
+// tookAll reports whether lanes took all plays that were planned, before anybody stopped the run, and how many.
+func (r *runner) tookAll(found engine.Result) (plays int, all bool) {
 	d := r.load.Plan.Dependencies
-	if !r.cfg.Sessions.Recycle || d == nil || found.Run.Partial {
+	if !r.cfg.Sessions.Recycle || d == nil || found.Run.Partial || r.aborted != "" {
+		return 0, false
+	}
+	plays = d.Jobs()
+	first := slices.Index(d.Job, int32(plays-1))
+	return plays, !slices.Contains(found.LeftOut, int32(first))
+}
+
+// ranOut reports whether the run was over before its time, since lanes had no more plays.
+func (r *runner) ranOut(found engine.Result) bool {
+	_, all := r.tookAll(found)
+	early := r.until != nil && r.until.Reached
+	return all && !early && found.Run.DurationS < r.cfg.Pacing.Duration.Seconds()
+}
+
+// playReasons are why the load was not that of --recycle.
+func (r *runner) playReasons(found engine.Result) []metrics.Reason {
+	if !r.ranOut(found) {
 		return nil
 	}
-	plays := d.Jobs()
-	first := slices.Index(d.Job, int32(plays-1))
-	if slices.Contains(found.LeftOut, int32(first)) {
+	plays, _ := r.tookAll(found)
+	return []metrics.Reason{{
+		Code:  metrics.NoPlays,
+		Grade: metrics.Invalid,
+		What: fmt.Sprintf("lanes had taken all %s that were planned, and ended %s after the start, not after %v",
+			format.Many(plays, "play"), format.Span(found.Run.DurationS), r.cfg.Pacing.Duration),
+		Why: "servers were more than a hundred times as fast as --assume-latency says, or memory had no room for more",
+		Do:  "give a smaller --assume-latency, or more memory",
+	}}
+}
+
+// playNotes notes that lanes took all plays that were planned.
+func (r *runner) playNotes(found engine.Result) []string {
+	plays, all := r.tookAll(found)
+	if !all || r.ranOut(found) {
 		return nil
 	}
 	return []string{fmt.Sprintf(
