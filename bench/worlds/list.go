@@ -74,6 +74,7 @@ func Worlds() []World {
 		quiet("wave-1", "a sine of 5 %", Wave(1, 0.05)),
 		quiet("wave-5", "five sines of 5 %", Wave(5, 0.05)),
 		quiet("wave-10", "ten sines of 5 %", Wave(10, 0.05)),
+		once("walk within", "the same walk, a part of what each run was", Walk(0.02)),
 		once("runs-0.3", "each whole run is 0.3 % off", WholeRun(0.003)),
 		once("runs-0.5", "each whole run is 0.5 % off", WholeRun(0.005)),
 		once("runs-1", "each whole run is 1 % off", WholeRun(0.01)),

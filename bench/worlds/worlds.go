@@ -42,6 +42,18 @@ func (w World) Run(seed, run uint64, n int, change float64) []Request {
 	return w.play(w.trace(seed, n), onceOf(seed, run), rand.New(rand.NewPCG(seed, run<<1)), change)
 }
 
+// Kept is the world whose state is drawn once a run: all but the noise of single requests, which is the first.
+func (w World) Kept() World {
+	w.Once = slices.Concat(w.Once, w.Noise[1:])
+	w.Noise = w.Noise[:1]
+	return w
+}
+
+// Again is a run with what another run drew once, and other noise.
+func (w World) Again(seed, run, noise uint64, n int) []Request {
+	return w.play(w.trace(seed, n), onceOf(seed, run), rand.New(rand.NewPCG(^seed, noise)), 1)
+}
+
 // onceOf draws what run number run draws once.
 func onceOf(seed, run uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, run<<1|1)) }
 

@@ -314,7 +314,8 @@ func (s *searching) sentence(a capacity.Answer) string {
 		text += ", limited by " + limiter
 	}
 	if a.HeldS > 0 {
-		text += "; held for " + format.Span(a.HeldS) + " at " + s.number(a.HeldAt, 3) + ", and nothing longer was tried"
+		text += "; held for " + format.Span(a.HeldS) + " at " + s.number(a.HeldAt, 3) +
+			", and nothing longer or more seldom was tried"
 	}
 	return fmt.Sprintf("%s; %s, %s", text, format.Many(a.Probes, "probe"), format.Span(a.SpentS))
 }

@@ -247,6 +247,9 @@ func (s *Search) Answer() Answer {
 		if a.Doubt, warmer = doubt(c); warmer {
 			hard = nil
 		}
+		if a.Doubt == "" {
+			a.Doubt = s.hangsOnOne(c)
+		}
 		if easy != nil && s.logLoad(c.Load) < s.logLoad(*easy) {
 			easy = &c.Load
 		}

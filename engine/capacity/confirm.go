@@ -46,11 +46,34 @@ func (s *Search) unconfirmed() float64 {
 	return load
 }
 
+// parts are into how many a confirmation is divided.
+const parts = 16
+
+// hangsOnOne says that a confirmation held only since one of its parts came once; "" if it would have held with two of
+// each. How often such a part comes is not known from so few: a pause or a timer, with about as long between them as
+// the confirmation lasts.
+func (s *Search) hangsOnOne(c *Outcome) string {
+	n := len(c.Slices)
+	if n < 2*parts {
+		return ""
+	}
+	for j, o := range s.config.Objectives {
+		all := count(c.Slices, j)
+		for i := range parts {
+			part := count(c.Slices[i*n/parts:(i+1)*n/parts], j)
+			if all.beyond+part.beyond > o.Allowed*(all.n+part.n) {
+				return fmt.Sprintf("In the confirmation most of what missed %s came within %s, and twice that would have "+
+					"broken it: how often it comes, a larger --budget would tell.", o.Text, format.Span(c.lasted()/parts))
+			}
+		}
+	}
+	return ""
+}
+
 // doubt is why an interval may be wrong though its confirmation held: the servers changed while it lasted. "" if they
 // did not. warmer: they became faster, so nothing bounds what they carry when they are warm. Requests in flight for
 // each that comes are how long one takes (Little, 1961), which needs no request that is late.
 func doubt(c *Outcome) (why string, warmer bool) {
-	const parts = 16
 	n := len(c.Slices)
 	if n < 2*parts {
 		return "", false

@@ -86,7 +86,7 @@ func TestWorlds(t *testing.T) {
 			if only := os.Getenv("FASTREPLAY_WORLD"); only != "" && world.Name != only || !all && (from == FromSpread || world.Name != "short") {
 				continue
 			}
-			var covers, tooHigh, words worlds.Share
+			var covers, tooHigh, unsaid, words worlds.Share
 			var lock sync.Mutex
 			var group sync.WaitGroup
 			width, load, truths, probes, held := 0.0, 0.0, 0.0, 0, 0.0
@@ -114,6 +114,7 @@ func TestWorlds(t *testing.T) {
 						lock.Lock()
 						covers.Add(a.Low <= truth && truth <= high)
 						tooHigh.Add(a.Low > truth)
+						unsaid.Add(a.Low > truth && a.Doubt == "")
 						words.Add(a.Doubt != "")
 						truths, load, probes, held = truths+truth, load+a.Load, probes+a.Probes, held+a.HeldS
 						if a.High != nil {
@@ -128,8 +129,8 @@ func TestWorlds(t *testing.T) {
 			}
 			group.Wait()
 			n := float64(seeds)
-			t.Logf("%-8s %-13s covers %-20s low too high %-20s doubts %-20s truth %.2f load %.2f width %.2f probes %.1f held %.0f s",
-				from, world.Name, covers, tooHigh, words, truths/n, load/n, width/n, float64(probes)/n, held/n)
+			t.Logf("%-8s %-13s covers %-20s low too high %-20s unsaid %-20s doubts %-20s truth %.2f load %.2f width %.2f probes %.1f held %.0f s",
+				from, world.Name, covers, tooHigh, unsaid, words, truths/n, load/n, width/n, float64(probes)/n, held/n)
 			if !all && tooHigh.Hits > 1 {
 				t.Errorf("%s: the lower bound is too high in %d of %d", world.Name, tooHigh.Hits, seeds)
 			}

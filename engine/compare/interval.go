@@ -224,8 +224,8 @@ func (m *matched) cuts() (all []cut) {
 // by groups of conversations.
 //
 // If the variance of a mean is larger by long sections than by neighbours among short ones, requests depend on each
-// other for longer than a short section. Then the interval is as wide as if the variance went on to grow as much from
-// the long sections to the whole run.
+// other for longer than a short section. Then the interval is wider by as many times: the variance grows further to the
+// length of the run, and so few sections tell its growth badly.
 func within(s *spec, at int, whole [2][]float64, cuts []cut, spanS float64) estimate {
 	distance := func(sides [2][]float64) float64 {
 		return s.scale(sides[1][at]) - s.scale(sides[0][at])
@@ -262,7 +262,7 @@ func within(s *spec, at int, whole [2][]float64, cuts []cut, spanS float64) esti
 			growth = max(growth, ofSections(pseudo, sectionsLong)/short)
 		}
 	}
-	e.reach *= math.Sqrt(math.Pow(growth, math.Log(sectionsLong)/math.Log(sectionsMost/sectionsLong)))
+	e.reach *= growth
 	if growth > dependent {
 		e.why = fmt.Sprintf(
 			"requests depend on each other for longer than a twentieth of the run (%s): one of %d times the length "+

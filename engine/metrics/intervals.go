@@ -108,7 +108,7 @@ func (u *Until) Finding() []string {
 	}
 	known := u.Metric + " is known within ±" + format.Percent(u.PlusMinus)
 	if u.PlusMinus <= u.Within {
-		return []string{known}
+		return []string{known, "of the server as it was meanwhile"}
 	}
 	known += ", not ±" + format.Percent(u.Within)
 	if u.Reached {
