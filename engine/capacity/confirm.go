@@ -49,8 +49,8 @@ func (s *Search) unconfirmed() float64 {
 // parts are into how many a confirmation is divided.
 const parts = 16
 
-// hangsOnOne says that a confirmation held only since one of its parts came once; "" if it would have held with two of
-// each. How often such a part comes is not known from so few: a pause or a timer, with about as long between them as
+// hangsOnOne says that a confirmation held only since one of its parts came once; "" if it would have held with three
+// of each. How often such a part comes is not known from so few: a pause or a timer, with about as long between them as
 // the confirmation lasts.
 func (s *Search) hangsOnOne(c *Outcome) string {
 	n := len(c.Slices)
@@ -61,9 +61,9 @@ func (s *Search) hangsOnOne(c *Outcome) string {
 		all := count(c.Slices, j)
 		for i := range parts {
 			part := count(c.Slices[i*n/parts:(i+1)*n/parts], j)
-			if all.beyond+part.beyond > o.Allowed*(all.n+part.n) {
-				return fmt.Sprintf("In the confirmation most of what missed %s came within %s, and twice that would have "+
-					"broken it: how often it comes, a larger --budget would tell.", o.Text, format.Span(c.lasted()/parts))
+			if all.beyond+2*part.beyond > o.Allowed*(all.n+2*part.n) {
+				return fmt.Sprintf("In the confirmation much of what missed %s came within %s: had that come three times, "+
+					"the objective would have broken. A larger --budget would tell how often it comes.", o.Text, format.Span(c.lasted()/parts))
 			}
 		}
 	}

@@ -153,5 +153,5 @@ func (l *Loss) Words(atNS, inFlight int64) string {
 	if inFlight > 0 {
 		words += ", " + format.Count(inFlight) + " of them still in flight"
 	}
-	return words + ": so " + l.Text + " of this run is certain, even if the server recovers"
+	return words + ", so " + l.Text + " of this run is certain, even if the server recovers"
 }

@@ -321,9 +321,9 @@ func TestUndecided(t *testing.T) {
 // TestScreenTellsUntil: whether a percentile is known as well as was wanted is on the screen, and not in a note alone.
 func TestScreenTellsUntil(t *testing.T) {
 	for want, until := range map[string]metrics.Until{
-		"ttft.p90 is known within ±1 %; of the server as it was meanwhile": {Within: 0.05, PlusMinus: 0.01, Reached: true},
-		"not ±5 % it may need about 400 request":                           {Within: 0.05, PlusMinus: 0.1},
-		"ttft.p90 is not known":                                            {PlusMinus: -1, Unknown: stats.Dependent},
+		"ttft.p90 is known within ±1 % of the server as it was meanwhile": {Within: 0.05, PlusMinus: 0.01, Reached: true},
+		"not ±5 % it may need about 400 request":                          {Within: 0.05, PlusMinus: 0.1},
+		"ttft.p90 is not known":                                           {PlusMinus: -1, Unknown: stats.Dependent},
 	} {
 		until.Metric, until.Requests = "ttft.p90", 100
 		s := screens()["one"]
