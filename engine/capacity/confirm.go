@@ -62,8 +62,10 @@ func (s *Search) hangsOnOne(c *Outcome) string {
 		for i := range parts {
 			part := count(c.Slices[i*n/parts:(i+1)*n/parts], j)
 			if all.beyond+2*part.beyond > o.Allowed*(all.n+2*part.n) {
-				return fmt.Sprintf("In the confirmation much of what missed %s came within %s: had that come three times, "+
-					"the objective would have broken. A larger --budget would tell how often it comes.", o.Text, format.Span(c.lasted()/parts))
+				return fmt.Sprintf(
+					"In the confirmation much of what missed %s came within %s: had that come three times, the objective "+
+						"would have broken. A larger --budget would tell how often it comes.",
+					o.Text, format.Span(c.lasted()/parts))
 			}
 		}
 	}
