@@ -63,8 +63,8 @@ func (s *Search) hangsOnOne(c *Outcome) string {
 			part := count(c.Slices[i*n/parts:(i+1)*n/parts], j)
 			if all.beyond+2*part.beyond > o.Allowed*(all.n+2*part.n) {
 				return fmt.Sprintf(
-					"In the confirmation much of what missed %s came within %s: had that come three times, the objective "+
-						"would have broken. A larger --budget would tell how often it comes.",
+					"In the confirmation much of what missed %s came within %s: had that come three times, "+
+						"the objective would have broken. A larger --budget would tell how often it comes.",
 					o.Text, format.Span(c.lasted()/parts))
 			}
 		}
