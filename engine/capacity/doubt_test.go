@@ -82,3 +82,36 @@ func TestWarm(t *testing.T) {
 		}
 	}
 }
+
+// TestHangsOnOne: a confirmation that held though one pause took most of what is allowed has a doubt. One with as many
+// late requests all along has none.
+func TestHangsOnOne(t *testing.T) {
+	objectives, err := ParseObjectives("ttft.p95<1s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	search, err := New(Config{Objectives: objectives, Least: 1, WindowS: 120})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		late  func(second int) bool // of the 10 requests of a second, 4 % in all
+		doubt bool
+	}{
+		{func(second int) bool { return second >= 200 && second < 216 }, true},
+		{func(second int) bool { return second%25 == 0 }, false},
+		{func(int) bool { return false }, false},
+	} {
+		o := Outcome{SliceS: 1}
+		for second := range 400 {
+			slice := Slice{Requests: 10, Beyond: []int64{0}}
+			if c.late(second) {
+				slice.Beyond[0] = 10
+			}
+			o.Slices = append(o.Slices, slice)
+		}
+		if why := search.hangsOnOne(&o); (why != "") != c.doubt {
+			t.Errorf("doubt %q, want one: %v", why, c.doubt)
+		}
+	}
+}
