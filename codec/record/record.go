@@ -58,7 +58,11 @@ type Record struct {
 	// likewise: how long the job takes if each request leaves when planned, and takes as long as recorded; absent if
 	// the trace lacks the end of the last one
 	JobRecordedNS int64  `json:"job_recorded_ns,omitempty"`
-	Type          string `json:"type,omitempty"` // kind of request in the trace; absent if it has none
+	Type          string `json:"type,omitempty"`     // kind of request in the trace; absent if it has none
+	Tenant        string `json:"tenant,omitempty"`   // whose request it is; absent if the trace does not say
+	Model         string `json:"model,omitempty"`    // the row's own model or adapter; likewise
+	Class         string `json:"class,omitempty"`    // class of service; likewise
+	Priority      string `json:"priority,omitempty"` // a whole number; likewise
 	// primer or warmup, of a request before the barrier: it only prepares what is measured, and its instants are below
 	// 0; unreleased, of one that lanes had no time for: nothing counts it; absent otherwise
 	Phase    Phase  `json:"phase,omitempty"`

@@ -160,7 +160,7 @@ func TestAppendJSONAgainstOracle(t *testing.T) {
 				want[key] = num(n)
 			}
 		}
-		for key, text := range map[string]string{"job_name": r.JobName, "waits_for": r.WaitsFor, "phase": string(r.Phase)} {
+		for key, text := range map[string]string{"tenant": r.Tenant, "model": r.Model, "class": r.Class, "priority": r.Priority, "job_name": r.JobName, "waits_for": r.WaitsFor, "phase": string(r.Phase)} {
 			if text != "" {
 				want[key] = str(text)
 			}

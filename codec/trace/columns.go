@@ -14,6 +14,7 @@ type columns struct {
 	Trace
 	line    []int32
 	types   numbering[string]
+	owners  numbering[rows.Owner]
 	latest  map[int64]int32 // row with ids of a conversation
 	timed   int             // rows with a timestamp
 	growths []agents.Growth // nil as long as no prompt is known by its length alone
@@ -40,6 +41,7 @@ func (c *columns) keep(r *rows.Row, number, line int, chats bool) {
 	addList(&c.answerIDs, r.AnswerIDs, n)
 	addTo(&c.Guessed, r.Guessed, n, false)
 	c.keepAgent(r)
+	c.keepOwner(r)
 	addTo(&c.growths, r.Growth, n, agents.Growth{})
 	if chats {
 		c.Chat = append(c.Chat, r.Chat)
@@ -122,6 +124,15 @@ func (c *columns) keepVerbatim(r *rows.Row) {
 		}
 	}
 	c.verbatims.add(r.Verbatim, r.Longer)
+}
+
+// keepOwner appends whose a row is.
+func (c *columns) keepOwner(r *rows.Row) {
+	owner := int32(agents.None)
+	if r.Owner != (rows.Owner{}) {
+		owner = c.owners.number(r.Owner)
+	}
+	addTo(&c.Owner, owner, len(c.ArrivalNS), agents.None)
 }
 
 // keepAgent appends what a row says of agents.

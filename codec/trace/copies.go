@@ -72,6 +72,7 @@ func (t *Trace) chosen(order []int32) *Trace {
 	out.Parent = lists.Pick(order, t.Parent)
 	out.DelayNS = lists.Pick(order, t.DelayNS)
 	out.Type = lists.Pick(order, t.Type)
+	out.Owner = lists.Pick(order, t.Owner)
 	out.verbatims = t.verbatims.chosen(order)
 	out.answers = t.answers.ChooseWhole(order)
 	out.answerIDs = t.answerIDs.ChooseWhole(order)

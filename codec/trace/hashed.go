@@ -42,7 +42,8 @@ func (t *Trace) Hashed(order []int32, all []Hashed, head Head) *Trace {
 	}
 	out.ids = lists.Store[uint64]{}
 	out.verbatims, out.answers, out.answerIDs, out.dependencies, out.sessionNames = nil, nil, nil, nil, nil
-	out.Type, out.Types, out.Chat, out.Parent, out.Turn, out.Session, out.Guessed = nil, nil, nil, nil, nil, nil, nil
+	out.Owner, out.Owners, out.Type, out.Types, out.Guessed = nil, nil, nil, nil, nil
+	out.Chat, out.Parent, out.Turn, out.Session = nil, nil, nil, nil
 	named := slices.ContainsFunc(all, func(h Hashed) bool { return h.Session != "" })
 	for i, h := range all {
 		out.InputTokens[i] = h.InputTokens

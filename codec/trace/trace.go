@@ -15,8 +15,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fastreplay/fastreplay/codec/trace/agents"
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
 	"github.com/fastreplay/fastreplay/codec/trace/lists"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
 // Options are how to read a trace. The zero value detects the format and takes every row.
@@ -64,6 +66,8 @@ type Trace struct {
 	DelayNS []int64  // recorded time since the turn before, -1 = not recorded; nil where the file has none
 	Type    []uint16 // index into Types; nil where the format has none
 	Types   []string // kinds of requests, "" for rows that name none
+	Owner   []int32  // index into Owners, agents.None where a row does not say; nil where none says
+	Owners  []rows.Owner
 	Agents
 	// the conversation is not recorded, but was found by what prompts have in common; nil where all are recorded
 	Guessed []bool
@@ -161,4 +165,12 @@ func (t *Trace) TurnsBefore(n int) []int32 {
 		}
 	}
 	return before
+}
+
+// OwnerOf is whose request i is; zero where the trace does not say.
+func (t *Trace) OwnerOf(i int) rows.Owner {
+	if t.Owner == nil || t.Owner[i] == agents.None {
+		return rows.Owner{}
+	}
+	return t.Owners[t.Owner[i]]
 }

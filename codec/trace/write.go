@@ -174,6 +174,7 @@ func (q *requests) at(i int) *formats.Request {
 	if r.DelayNS >= 0 {
 		r.Seen |= rows.SetOf(rows.DelayField)
 	}
+	r.Owner = t.OwnerOf(i)
 	if t.Type != nil {
 		r.Type = []byte(t.Types[t.Type[i]])
 	}
@@ -285,6 +286,7 @@ func WriteNotes(t *Trace, format string) ([]string, error) {
 	lose(f.WholeSeconds && t.fractions(), "fractions of seconds")
 	lose(t.Session != nil && !f.Conversations(), "conversations")
 	lose(t.Type != nil && !f.Has(rows.TypeField), "types")
+	lose(t.Owner != nil && !f.Has(rows.TenantField), "tenants, models, classes and priorities")
 	lose(t.verbatims != nil && !f.Words && !f.Has(rows.TextField), "verbatim prompts")
 	lose(f.Words && !f.Bodies() && !f.Has(rows.ExtraField) &&
 		t.any(func(v Verbatim, _ int32) bool {

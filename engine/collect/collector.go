@@ -45,6 +45,7 @@ type Collector struct {
 	outside timings         // requests that the window does not hold
 	jobs    jobCounts
 	tiers   tierCounts
+	owners  ownerCounts
 	before  metrics.Preparation
 
 	unreleased int64
@@ -108,6 +109,7 @@ func (c *Collector) Add(r *record.Record, target int) {
 	c.timings.add(r, target)
 	c.jobs.add(r)
 	c.tiers.add(r)
+	c.owners.add(r)
 	c.parts.instances.add(r.Instance, r)
 	c.pairs.Add(r.Instance, r.Endpoint)
 	if r.SentNS != record.None {
@@ -223,6 +225,7 @@ func (c *Collector) Summary(s metrics.Summary, probed Probed) *metrics.Summary {
 		s.Targets[i] = targets[i].target(c.urls[i], over)
 	}
 	s.Instances = c.parts.instances.summary(1, over)
+	s.Owners = c.owners.summary(over)
 	s.Endpoints = c.parts.endpoints.summary(2, over)
 	s.Answers = all.Answers.summary(s.Answers)
 	s.Outages = c.outages()

@@ -410,7 +410,7 @@ func (h *History) build(s *historyScratch, i int) (request []byte, from int) {
 	l.Content = s.messages
 	s.head = h.work.Prebuilt.AppendHead(s.head[:0], i, math.MaxInt32)
 	request = append(h.buffers.get(len(s.head)+size), s.head...)
-	request = h.builder.Backend.AppendVerbatim(request, l, int(h.work.Trace.OutputTokens[i]))
+	request = h.work.Prebuilt.Owned(i).Backend.AppendVerbatim(request, l, int(h.work.Trace.OutputTokens[i]))
 	longest := len(s.head)
 	s.head = h.work.Prebuilt.AppendHead(s.head[:0], i, len(request)-longest)
 	from = longest - len(s.head)

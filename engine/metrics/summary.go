@@ -150,6 +150,8 @@ type Summary struct {
 	Targets []Target `json:"targets" merge:"records"` // one for each URL of --url and --targets
 	// by who answered, as a header or the answer names it; absent if no answer does
 	Instances *Breakdown `json:"instances,omitempty" merge:"records"`
+	// by whose requests they are; absent if the trace does not say
+	Owners    *Owners    `json:"owners,omitempty" merge:"records"`
 	Endpoints *Breakdown `json:"endpoints,omitempty" merge:"records"` // by address; absent if there is one
 	// what a gateway reports that it took itself; absent if none does
 	Gateway *Gateway `json:"gateway,omitempty" merge:"records"`
@@ -497,9 +499,17 @@ type Part struct {
 	ExpectedHitRatio *float64 `json:"expected_hit_ratio,omitempty"`
 }
 
-// Breakdown is how requests were spread over instances or addresses.
+// Owners is what became of requests by what their rows say of whose they are.
+type Owners struct {
+	Tenants    *Breakdown `json:"tenants"`    // by tenant; null if no row names one
+	Models     *Breakdown `json:"models"`     // by the model or adapter that a row has of its own; null likewise
+	Classes    *Breakdown `json:"classes"`    // by class of service; null likewise
+	Priorities *Breakdown `json:"priorities"` // by priority; null likewise
+}
+
+// Breakdown is how requests were spread over instances, addresses or owners.
 type Breakdown struct {
-	Parts []Part `json:"parts"` // instances or addresses, by name
+	Parts []Part `json:"parts"` // by name
 	// coefficient of variation of their requests (population standard deviation / mean); null below two parts
 	CV       *float64 `json:"cv"`
 	TokensCV *float64 `json:"tokens_cv"` // likewise of the prompt tokens of ok requests

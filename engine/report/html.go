@@ -68,6 +68,11 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 	d.Add(pictures.sections(s, targets)...)
 	d.Add(jobSection(s, parts))
 	d.Add(chart.Section{
+		Title: "Tenants, models, classes",
+		Tables: tablesOf(parts, targetColumns, "owners.tenants.parts", "owners.models.parts", "owners.classes.parts",
+			"owners.priorities.parts"),
+	})
+	d.Add(chart.Section{
 		Title:  "Prefix cache and routing",
 		Tables: tablesOf(parts, "", "prefix_cache", "prefix_cache.tiers.by_slowest", "routing.routers", "routing"),
 	})

@@ -110,6 +110,7 @@ func (p *screen) numbers() {
 	p.goodput()
 	p.objectives()
 	p.targets()
+	p.owners()
 	p.routing()
 	p.shards()
 	if !DemoWorked(p.Summary) { // which says it at its end
@@ -709,6 +710,43 @@ func (p *screen) targets() {
 			format.Some(t.Failed, "failed"),
 			tail,
 			known(format.Percent, t.ReportedHitRatio, "hits"))
+	}
+}
+
+// mostOwners is how many lines the screen has for each way to tell owners apart; the page has all.
+const mostOwners = 4
+
+// owners adds a line for each class, tenant, model and priority, those with the most requests first.
+func (p *screen) owners() {
+	o := p.Owners
+	if o == nil {
+		return
+	}
+	for _, by := range []struct {
+		what  string
+		parts *metrics.Breakdown
+	}{{"class", o.Classes}, {"tenant", o.Tenants}, {"model", o.Models}, {"priority", o.Priorities}} {
+		if by.parts == nil {
+			continue
+		}
+		parts := slices.Clone(by.parts.Parts)
+		slices.SortStableFunc(parts, func(x, y metrics.Part) int { return cmp.Compare(y.Requests, x.Requests) })
+		for _, part := range parts[:min(len(parts), mostOwners)] {
+			ttft := ""
+			if part.TTFTMS != nil {
+				ttft = "TTFT p50 " + format.Milliseconds(part.TTFTMS.P50) + ", p99 " +
+					format.Milliseconds(part.TTFTMS.P99)
+			}
+			p.field(second, 2, by.what,
+				shorten(format.Visible(part.Name), 24),
+				format.Requests(part.Requests),
+				format.Some(part.Failed, "failed"),
+				ttft,
+				known(format.Percent, part.ReportedHitRatio, "hits"))
+		}
+		if more := len(parts) - mostOwners; more > 0 {
+			p.field(second, 1, by.what, fmt.Sprintf("%d more, in the report", more))
+		}
 	}
 }
 

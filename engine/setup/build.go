@@ -39,6 +39,9 @@ func (p *Prepared) layout(ctx context.Context) error {
 		RunID:   p.RunID,
 		Headers: p.headers(backend),
 	}
+	if p.Builder.ByOwner, err = p.byOwner(p.Builder.Headers); err != nil {
+		return err
+	}
 	if p.Prebuilt, err = p.Builder.Layout(ctx, p.Work); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -153,7 +154,7 @@ func (p *Prepared) askModels(ctx context.Context) error {
 func (p *Prepared) askedModels() map[string][]int32 {
 	asked := map[string][]int32{}
 	for i := range p.Requests() {
-		l, name := p.Trace.Verbatim(i), p.model
+		l, name := p.Trace.Verbatim(i), cmp.Or(p.Trace.OwnerOf(i).Model, p.model)
 		bodies := [][]byte{l.Extra, p.o.Extra}
 		if l.Kind == trace.VerbatimPayload {
 			name, bodies = "", append(bodies, slices.Concat([]byte{'{'}, l.Content, []byte{'}'}))

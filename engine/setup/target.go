@@ -141,7 +141,7 @@ func (p *Prepared) findTarget(ctx context.Context) error {
 		return err
 	}
 	if p.secrets, err = o.secretHeaders(); err == nil {
-		err = o.Again.check(p.secrets)
+		err = cmp.Or(o.Again.check(p.secrets), p.takeTemplates())
 	}
 	if err != nil {
 		return err

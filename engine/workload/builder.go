@@ -15,6 +15,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/prompt"
+	"github.com/fastreplay/fastreplay/codec/trace/agents"
 	"github.com/fastreplay/fastreplay/engine/internal/gather"
 )
 
@@ -26,8 +27,15 @@ type Builder struct {
 	Backend api.Backend
 	Source  prompt.Source
 	Headers []http1.Header // besides Host, Content-Length and X-Request-Id
+	ByOwner []Owned        // by the trace's Owners: in place of Backend and Headers; nil = it has none
 	RunID   string         // first part of every request id
 	Sharing Sharing
+}
+
+// Owned is how requests of one Owner are made.
+type Owned struct {
+	Backend api.Backend
+	Headers []http1.Header
 }
 
 // Layout finds where each request of w goes, and with that the exact memory needed, without building any. A
@@ -206,7 +214,7 @@ func (m *Requests) AppendHead(dst []byte, i, bodyBytes int) []byte {
 	t := w.builtFor(i)
 	id := requestID(m.RunID, w.Number(i))
 	var own [16]http1.Header
-	headers := append(own[:0], m.Headers...)
+	headers := append(own[:0], m.Owned(i).Headers...)
 	headers = append(headers, http1.Header{
 		Name:  "X-Request-Id",
 		Value: id,
@@ -244,11 +252,21 @@ func (m *Requests) checkVerbatim(i int) error {
 
 // backend makes the body of a request of which the prompt is made.
 func (m *Requests) backend(i int) api.Backend {
+	backend := m.Owned(i).Backend
 	extra := m.work.Trace.Verbatim(i).Extra
 	if extra != nil {
-		return m.Backend.With(extra)
+		return backend.With(extra)
 	}
-	return m.Backend
+	return backend
+}
+
+// Owned is how request i is made.
+func (m *Requests) Owned(i int) Owned {
+	t := m.work.Trace
+	if t.Owner == nil || t.Owner[i] == agents.None {
+		return Owned{Backend: m.Backend, Headers: m.Headers}
+	}
+	return m.ByOwner[t.Owner[i]]
 }
 
 // bodySize is the exact size of request i's body in bytes.
@@ -257,7 +275,7 @@ func (m *Requests) bodySize(i int) int {
 	output := int(w.Trace.OutputTokens[i])
 	l, ok := w.VerbatimOf(i)
 	if ok {
-		return m.Backend.VerbatimSize(l, output)
+		return m.Owned(i).Backend.VerbatimSize(l, output)
 	}
 	prompt := m.Source.Size(w.specOf(i))
 	size := m.backend(i).Size(prompt, output)
@@ -272,7 +290,7 @@ func (m *Requests) appendBody(dst []byte, i int) []byte {
 	w := m.work
 	l, ok := w.VerbatimOf(i)
 	if ok {
-		return m.Backend.AppendVerbatim(dst, l, int(w.Trace.OutputTokens[i]))
+		return m.Owned(i).Backend.AppendVerbatim(dst, l, int(w.Trace.OutputTokens[i]))
 	}
 	dst = m.backend(i).AppendPrefix(dst)
 	dst = m.Source.Append(dst, w.specOf(i))

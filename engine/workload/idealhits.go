@@ -87,7 +87,7 @@ func (w *Work) PrimedTokens(counts func(i int) bool) (tokens int64, known bool) 
 	}
 	for i := prepare; i < w.Requests(); i++ {
 		p, ok := w.CachePrompt(i)
-		cache := caches.of[cacheKey{w.Endpoint(i), w.Made(i)}]
+		cache := caches.of[w.cacheKey(i)]
 		if ok && cache != nil && counts(i) {
 			tokens += int64(cache.Held(p.Blocks, p.Tokens, p.Head, p.Total))
 		}
@@ -132,10 +132,16 @@ type idealCaches struct {
 	of    map[cacheKey]*kvcache.Infinite
 }
 
-// cacheKey names a model cache: prompts that are made and verbatim ones have nothing in common but a template.
+// cacheKey names a model cache: prompts that are made and verbatim ones have nothing in common but a template. A server
+// keeps the blocks of each model apart, and those of each LoRA adapter.
 type cacheKey struct {
 	instance netip.AddrPort
 	made     bool
+	model    string
+}
+
+func (w *Work) cacheKey(i int) cacheKey {
+	return cacheKey{w.Endpoint(i), w.Made(i), w.Trace.OwnerOf(i).Model}
 }
 
 func newIdealCaches(head int, block func(PrefixCache) int) *idealCaches {
@@ -150,7 +156,7 @@ func (c *idealCaches) ask(w *Work, i int) int64 {
 	if w.Made(i) {
 		p.Head = c.head
 	}
-	key := cacheKey{w.Endpoint(i), w.Made(i)}
+	key := w.cacheKey(i)
 	block := c.block(w.Cache(w.Endpoint(i)))
 	cache := c.of[key]
 	if cache == nil {

@@ -162,6 +162,11 @@ func (w *Work) describe(r *record.Record, i int, backend api.Backend) {
 	if t.Type != nil {
 		r.Type = t.Types[t.Type[i]]
 	}
+	owner := t.OwnerOf(i)
+	r.Tenant = owner.Tenant
+	r.Model = owner.Model
+	r.Class = owner.Class
+	r.Priority = owner.Priority
 	w.recordLengths(r, i, backend)
 	if w.Plan.Open() {
 		r.PlannedNS = w.plannedNS(i)

@@ -139,7 +139,8 @@ func saysBody(keys []string) bool {
 
 // notOfBodies is what Mooncake's rows have and bodies have not.
 func notOfBodies(keys []string) rows.FieldSet {
-	return mooncake().FieldsOf(keys) &^ rows.SetOf(rows.MessagesField, rows.ToolsField)
+	ofBoth := rows.SetOf(rows.MessagesField, rows.ToolsField, rows.ModelField, rows.PriorityField)
+	return mooncake().FieldsOf(keys) &^ ofBoth
 }
 
 // doubtBody refuses a row of Mooncake's among bodies: it would be sent as it stands.

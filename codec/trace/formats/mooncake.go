@@ -13,19 +13,21 @@ import (
 //	{"text_input":"What is the capital of France?","output_length":20}
 //	{"session_id":"a","messages":[{"role":"user","content":"Hi"}],"tools":[…],"extra":{"temperature":0}}
 //	{"session_id":"a","delay":1500,"payload":{"model":"m","messages":[…]}}
+//	{"timestamp":9,"input_length":60,"output_length":5,"tenant":"a","model":"lora-1","class":"gold","priority":-1}
 //
 // Timestamps are milliseconds and an id stands for 512 tokens, as
 // https://github.com/kvcache-ai/Mooncake/tree/main/FAST25-release describes. An id names a block together with all
 // before it. A prompt is either made of input_length tokens or verbatim. The fields of the latter are AIPerf's
 // (https://github.com/ai-dynamo/aiperf), with delays in milliseconds. The aliases are Dynamo's
-// (https://github.com/ai-dynamo/dynamo, lib/data-gen); its priorities and ids of output tokens are not kept.
+// (https://github.com/ai-dynamo/dynamo, lib/data-gen); its ids of output tokens are not kept.
 func mooncake() *Format {
 	return &Format{
 		Name: "mooncake",
 		Layout: rows.Layout{
 			Names: rows.Usual(rows.TimestampField, rows.InputField, rows.OutputField, rows.HashIDsField,
 				rows.SessionField, rows.DelayField, rows.TextField, rows.MessagesField, rows.PayloadField,
-				rows.ToolsField, rows.ExtraField),
+				rows.ToolsField, rows.ExtraField,
+				rows.TenantField, rows.ModelField, rows.ClassField, rows.PriorityField),
 			Aliases: map[string]rows.Field{
 				"created_time":  rows.TimestampField,
 				"input_tokens":  rows.InputField,
@@ -73,7 +75,25 @@ func appendMooncake(dst []byte, r *Request) []byte {
 	dst = r.appendTimes(append(dst, '{'))
 	dst = r.appendPrompt(dst)
 	dst = r.appendAsked(dst)
+	dst = r.appendOwner(dst)
 	return append(r.appendIDs(dst), '}')
+}
+
+// appendOwner writes whose request it is.
+func (r *Request) appendOwner(dst []byte) []byte {
+	for _, field := range []struct{ lead, value string }{
+		{`,"tenant":`, r.Owner.Tenant},
+		{`,"model":`, r.Owner.Model},
+		{`,"class":`, r.Owner.Class},
+	} {
+		if field.value != "" {
+			dst = appendText(dst, field.lead, field.value)
+		}
+	}
+	if r.Owner.Priority != "" {
+		dst = concat(dst, `,"priority":`, r.Owner.Priority)
+	}
+	return dst
 }
 
 // appendPrompt writes what a request asks.

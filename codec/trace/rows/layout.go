@@ -23,6 +23,10 @@ const (
 	TurnField
 	SessionField // a conversation's own name, where rows do not name their parents
 	DelayField   // time since the turn before
+	TenantField  // whose request it is, and how it is to be served
+	ModelField
+	ClassField
+	PriorityField
 	TextField    // what is verbatim, from here on
 	MessagesField
 	PayloadField
@@ -62,6 +66,10 @@ func UsualNames() Names {
 		TurnField:      "turn",
 		SessionField:   "session_id",
 		DelayField:     "delay",
+		TenantField:    "tenant",
+		ModelField:     "model",
+		ClassField:     "class",
+		PriorityField:  "priority",
 		TextField:      "text_input",
 		MessagesField:  "messages",
 		PayloadField:   "payload",
@@ -153,12 +161,13 @@ func (l *Layout) List(s FieldSet) string {
 	return strings.Join(names, ", ")
 }
 
-// Renamed is the layout with other names for the fields that it has, by their usual names.
+// Renamed is the layout with other names for the fields that it has, by their usual names. Any format may have fields
+// of an Owner.
 func (l Layout) Renamed(names map[string]string) Layout {
 	known := UsualNames()
 	for usual, name := range names {
 		f := known.named([]byte(usual))
-		if l.Has(f) {
+		if l.Has(f) || f.ofOwner() {
 			l.Names[f] = name
 		}
 	}

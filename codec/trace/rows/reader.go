@@ -48,6 +48,7 @@ type Row struct {
 	Guessed      bool     // Session is not recorded, but found by what prompts have in common
 	Line         int      // of the file, where its object has several; 0 = the object's
 	Agent
+	Owner Owner
 
 	met FieldSet // keys that occurred
 }
@@ -261,6 +262,8 @@ func (p *Reader) value(f Field, s *Scanner) error {
 		return p.typeName(s)
 	case f == SessionField:
 		return p.sessionName(s)
+	case f.ofOwner():
+		return p.ownerValue(f, s)
 	case f >= TextField:
 		return p.verbatim(f, s)
 	}

@@ -1,0 +1,141 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+)
+
+// ownedTrace has 60 rows one after the other. All have the same four blocks of 16 tokens, so that only whose they are
+// tells their caches apart. Every fourth row is nobody's.
+func ownedTrace(t *testing.T) (path string, owners []map[string]any) {
+	t.Helper()
+	var text strings.Builder
+	for i := range 60 {
+		row := map[string]any{"timestamp": i * 20, "input_length": 70, "output_length": 2, "hash_ids": []int{1, 2, 3, 4, 100 + i}}
+		owner := map[string]any{}
+		if i%4 > 0 {
+			owner["tenant"] = fmt.Sprintf("t%d", i%3)
+			owner["class"] = []string{"gold", "free"}[i%2]
+			owner["priority"] = i%4 - 2
+		}
+		if i%4 == 3 {
+			owner["model"] = fmt.Sprintf("lora-%d", i%8)
+		}
+		for key, value := range owner {
+			row[key] = value
+		}
+		line, _ := json.Marshal(row)
+		text.Write(append(line, '\n'))
+		owners = append(owners, owner)
+	}
+	path = filepath.Join(t.TempDir(), "owned.jsonl")
+	writeFile(t, path, text.String())
+	return path, owners
+}
+
+// TestOwnersOnTheWire: a server finds in each request the model, the priority and the headers that its row says, and
+// nothing of them where it says nothing. The results tell the same requests apart.
+func TestOwnersOnTheWire(t *testing.T) {
+	t.Parallel()
+	path, owners := ownedTrace(t)
+	type got struct {
+		Model    string
+		Priority *int
+		header   http.Header
+	}
+	var mu sync.Mutex
+	seen := map[string]got{}
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		var g got
+		body, _ := io.ReadAll(r.Body)
+		_ = json.Unmarshal(body, &g)
+		g.header = r.Header
+		mu.Lock()
+		seen[r.Header.Get("X-Request-Id")] = g
+		mu.Unlock()
+		_, _ = io.WriteString(w, `{"choices":[{"text":"a b","finish_reason":"length"}],"usage":{"prompt_tokens":70,"completion_tokens":2}}`)
+	})
+	r := run(t, "--trace", path, "--block-tokens", "16", "--url", url, "--model", "base", "--api", "completions", "--no-stream", "--no-probe",
+		"--header", "x-objective: {class}", "--header", "x-fairness: {tenant}/{class}", "--header", "x-plain: {other}")
+	classes := map[string]int64{}
+	for _, rec := range recordsOf(t, r.dir) {
+		want, g := owners[rec.Row], seen[rec.RequestID]
+		text := func(key string) string {
+			if want[key] == nil {
+				return ""
+			}
+			return fmt.Sprint(want[key])
+		}
+		model := text("model")
+		expect.Equal(t, rec.Model, model, "row", rec.Row)
+		if model == "" {
+			model = "base"
+		}
+		expect.Equal(t, g.Model, model, "row", rec.Row)
+		priority := ""
+		if g.Priority != nil {
+			priority = fmt.Sprint(*g.Priority)
+		}
+		expect.Equal(t, [2]string{priority, rec.Priority}, [2]string{text("priority"), text("priority")}, "row", rec.Row)
+		expect.Equal(t, [2]string{g.header.Get("x-objective"), rec.Class}, [2]string{text("class"), text("class")}, "row", rec.Row)
+		fairness := ""
+		if want["tenant"] != nil {
+			fairness = text("tenant") + "/" + text("class")
+		}
+		expect.Equal(t, [2]string{g.header.Get("x-fairness"), rec.Tenant}, [2]string{fairness, text("tenant")}, "row", rec.Row)
+		expect.Equal(t, g.header.Get("x-plain"), "{other}", "a word that is none of ours stays")
+		classes[text("class")]++
+	}
+	for _, part := range r.summary.Owners.Classes.Parts {
+		expect.Equal(t, part.Requests, classes[part.Name], part.Name)
+	}
+	expect.Equal(t, len(r.summary.Owners.Tenants.Parts), 3, "tenants")
+	expect.Equal(t, len(r.summary.Owners.Models.Parts), 2, "models")
+	expect.Contains(t, r.stderr, "gold", "the screen")
+}
+
+// TestHitsByModel: a server keeps the blocks of each model apart, and so does the ideal.
+func TestHitsByModel(t *testing.T) {
+	t.Parallel()
+	path, _ := ownedTrace(t)
+	m := startMock(t)
+	r := run(t, "--trace", path, "--block-tokens", "16", "--url", m.url, "--concurrency", "1")
+	first := map[string]bool{}
+	for _, rec := range recordsOf(t, r.dir) {
+		want := int64(64)
+		if !first[rec.Model] {
+			want = 0
+		}
+		first[rec.Model] = true
+		expect.Equal(t, rec.ExpectedCachedTokens, want, "ideal of row", rec.Row)
+		expect.Equal(t, rec.CachedTokens, want, "row", rec.Row)
+	}
+	expect.Equal(t, len(first), 3, "models, and none")
+}
+
+// TestOwnersRefused: what no row can fill, and values that no header can carry.
+func TestOwnersRefused(t *testing.T) {
+	t.Parallel()
+	path, _ := ownedTrace(t)
+	plain := steady(t, 5, 100, 2)
+	for want, args := range map[string][]string{
+		"--header x-class: no row has a class": {"--trace", plain, "--header", "x-class: {class}"},
+		"--api tgi has no place for them":      {"--trace", path, "--block-tokens", "16", "--api", "tgi"},
+	} {
+		said := refused(t, append(args, "--url", "127.0.0.1:1", "--no-probe")...)
+		expect.Contains(t, said, want, "refused")
+	}
+	bad := filepath.Join(t.TempDir(), "bad.jsonl")
+	writeFile(t, bad, `{"timestamp":0,"input_length":5,"output_length":1,"tenant":"a\nb"}`+"\n")
+	expect.Contains(t, refused(t, "--trace", bad, "--url", "127.0.0.1:1"), "control character", "a tenant with a line break")
+	writeFile(t, bad, `{"timestamp":0,"input_length":5,"output_length":1,"priority":"soon"}`+"\n")
+	expect.Contains(t, refused(t, "--trace", bad, "--url", "127.0.0.1:1"), "no whole number", "a priority in words")
+}
