@@ -158,7 +158,7 @@ type Prepared struct {
 	source     prompt.Source
 	tokenizer  *tokenizer.Tokenizer // nil if none was given
 	secrets    []http1.Header
-	templates  []http1.Header // whose values are those of rows
+	templates  []http1.Header   // whose values are those of rows
 	model      string           // as requests name it
 	context    int              // tokens that a prompt and its output may have together, at every target; 0 = unknown
 	listed     string           // models that a server lists, if it does not list one that is asked for

@@ -27,7 +27,7 @@ const (
 	ModelField
 	ClassField
 	PriorityField
-	TextField    // what is verbatim, from here on
+	TextField // what is verbatim, from here on
 	MessagesField
 	PayloadField
 	ToolsField
