@@ -102,6 +102,23 @@ func TestOwnersOnTheWire(t *testing.T) {
 	expect.Contains(t, r.stderr, "gold", "the screen")
 }
 
+// TestOwnersOfAnyFormat: --fields names what whose rows are in a format that has no such field, and inspect and convert
+// take such a trace.
+func TestOwnersOfAnyFormat(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "b.csv")
+	writeFile(t, path, "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n"+
+		"0,0,,gpt-4,20,2,22,API log\n0.1,1,,,20,2,22,API log\n")
+	if code, _, said := inspect(t, "--fields", "model=Model", path); code != 0 {
+		t.Errorf("exit %d\n%s", code, said)
+	}
+	p := start(t, nil, "convert", "--fields", "model=Model", "--format", "mooncake", path)
+	expect.Equal(t, p.wait(t), 0, p.stderr.String())
+	rows := strings.Split(strings.TrimSpace(p.stdout.String()), "\n")
+	expect.Contains(t, rows[0], `"model":"gpt-4"`, "the first row")
+	expect.Equal(t, strings.Contains(rows[1], "model"), false, rows[1])
+}
+
 // TestHitsByModel: a server keeps the blocks of each model apart, and so does the ideal.
 func TestHitsByModel(t *testing.T) {
 	t.Parallel()

@@ -27,7 +27,7 @@ type Builder struct {
 	Backend api.Backend
 	Source  prompt.Source
 	Headers []http1.Header // besides Host, Content-Length and X-Request-Id
-	ByOwner []Owned        // by the trace's Owners: in place of Backend and Headers; nil = it has none
+	ByOwner []Owned        // by the trace's Owners: in place of Backend and Headers; nil = all are alike
 	RunID   string         // first part of every request id
 	Sharing Sharing
 }
@@ -263,7 +263,7 @@ func (m *Requests) backend(i int) api.Backend {
 // Owned is how request i is made.
 func (m *Requests) Owned(i int) Owned {
 	t := m.work.Trace
-	if t.Owner == nil || t.Owner[i] == agents.None {
+	if m.ByOwner == nil || t.Owner == nil || t.Owner[i] == agents.None {
 		return Owned{Backend: m.Backend, Headers: m.Headers}
 	}
 	return m.ByOwner[t.Owner[i]]
