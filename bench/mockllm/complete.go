@@ -2,7 +2,6 @@ package mockllm
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -191,9 +190,8 @@ func (r *reply) decode(req *fasthttp.Request, model []byte) error {
 		r.body = line.Bytes()
 	}
 	r.promptTokens, r.chain, r.left = h.tokens, h.chain, h.left
-	apart := r.p.saltHash + 31*hashBytes(cmp.Or(r.p.model, r.cfg.Model, defaultModel))
-	for i := range h.keys { // from now on a key names its salt too, and the model, as those of LoRA adapters do
-		h.keys[i] ^= apart
+	for i := range h.keys { // from now on a key names more than its tokens
+		h.keys[i] ^= r.apart()
 	}
 	r.p.echo = bytes.Clone(r.p.echo) // the body's memory is used again
 	return nil

@@ -1,6 +1,7 @@
 package mockllm
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/bench/mockllm/fault"
@@ -67,9 +68,14 @@ func (r *reply) nameAnswer() {
 		}
 	}
 	for i := range h.keys {
-		h.keys[i] ^= r.p.saltHash
+		h.keys[i] ^= r.apart()
 	}
 	r.lease.answer = h.keys
+}
+
+// apart keeps blocks of other salts apart, and of other models, as a server does with those of LoRA adapters.
+func (r *reply) apart() uint64 {
+	return r.p.saltHash + 31*hashBytes(cmp.Or(r.p.model, r.cfg.Model, defaultModel))
 }
 
 // silent reports whether the chunk that begins with token k has an empty text.

@@ -37,6 +37,8 @@ func dated(n int) []record.Record {
 		case 0:
 			r.Choices, r.DecodeNS, r.Type, r.History = 2, int64(i), "chat", "live"
 			r.JobName, r.WaitsFor = "a", "1 2s"
+		case 3:
+			r.Tenant, r.Model, r.Class, r.Priority = "acme", "lora-1", "gold", "-1"
 		case 2:
 			r.Phase = record.Warmup
 		case 1:
@@ -88,7 +90,8 @@ func compareParquet(t *testing.T, data []byte, lines []object, groups int) {
 	if f.groups != groups || len(f.rows) != len(lines) {
 		t.Fatalf("%d groups, %d rows, want %d, %d", f.groups, len(f.rows), groups, len(lines))
 	}
-	r := record.Record{SessionName: "a", JobName: "a", WaitsFor: "1", Type: "a", Instance: "a", History: "a", Phase: record.Primer, Choices: 2}
+	r := record.Record{SessionName: "a", JobName: "a", WaitsFor: "1", Type: "a", Instance: "a", History: "a", Phase: record.Primer, Choices: 2,
+		Tenant: "a", Model: "a", Class: "a", Priority: "1"}
 	var all object
 	must.Do(t, json.Unmarshal(r.AppendJSON(nil), &all))
 	if got, want := slices.Sorted(slices.Values(f.names)), slices.Sorted(maps.Keys(all)); !slices.Equal(got, want) {
