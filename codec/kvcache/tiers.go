@@ -18,8 +18,9 @@ const (
 	// PolicyS3FIFO has a small queue of newcomers, a main queue, and a queue of the names of what it let go. (Yang et
 	// al., "FIFO queues are all you need for cache eviction", SOSP 2023, algorithm 1.)
 	PolicyS3FIFO Policy = "s3fifo"
-	// PolicyBelady lets go of the block whose next use is last. It knows the future, so no policy hits more. (Belady,
-	// "A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal 5(2), 1966.)
+	// PolicyBelady lets go of the block whose next use is last. It knows the future: for blocks of one size no policy
+	// has more of them in all tiers together. (Belady, "A study of replacement algorithms for a virtual-storage
+	// computer", IBM Systems Journal 5(2), 1966.)
 	PolicyBelady Policy = "belady"
 )
 
@@ -67,9 +68,8 @@ func (r *References) number(block int) uint32 {
 	return r.numbers[block]
 }
 
-// Follow shows all prompts to a cache of several tiers, the fastest first. A tier has room for so many blocks, 0 =
-// unlimited. Every tier is written through: it is given all blocks of every prompt, and keeps by its own policy what it
-// can. A block is read from the first tier that has it, if all blocks before it in its prompt were found, too. A prompt
+// Follow shows all prompts to a cache of several tiers, the fastest first. A tier has room for so many blocks, 0 or more.
+// Every tier is written through: it is given all blocks of every prompt, and keeps by its own policy what it can. A block is read from the first tier that has it, if all blocks before it in its prompt were found, too. A prompt
 // looks all its blocks up first. Then it uses them from the last to the first, as vLLM frees them.
 //
 // After each prompt, each is called with its number and the tokens that it found in each tier; hit is valid until each
@@ -135,9 +135,6 @@ type tier interface {
 }
 
 func (r *References) newTier(policy Policy, slots int64) tier {
-	if slots == 0 {
-		slots = math.MaxInt64
-	}
 	switch policy {
 	case PolicyLRU, PolicyFIFO, PolicyBelady:
 		return &rankedTier{

@@ -2,9 +2,12 @@ package kvcache
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
 )
 
 const tierBlockTokens = 4
@@ -277,12 +280,21 @@ func TestUnlimitedTier(t *testing.T) {
 	want := d.Curve(TailFirst).at(1 << 40).tokens
 	for _, p := range Policies {
 		sum := int64(0)
-		for _, tokens := range hitsOf(r, p, 5, 50, 0) {
+		for _, tokens := range hitsOf(r, p, 5, 50, math.MaxInt64) {
 			sum += tokens
 		}
 		if sum != want {
 			t.Errorf("%s: %d tokens hit, an unlimited cache %d", p, sum, want)
 		}
+	}
+}
+
+// TestTierWithoutRoom: a tier that is smaller than a block serves nothing, and takes nothing from the next.
+func TestTierWithoutRoom(t *testing.T) {
+	ids, tokens := randomPrompts(rand.New(rand.NewPCG(6, 6)), 300)
+	_, r, _ := promptsOf(ids, tokens)
+	for _, p := range Policies {
+		expect.Equal(t, [2]int64(hitsOf(r, p, 0, 20)), [2]int64{0, hitsOf(r, p, 20)[0]}, p)
 	}
 }
 
@@ -292,7 +304,7 @@ func BenchmarkTiers(b *testing.B) {
 	for _, p := range Policies {
 		b.Run(string(p), func(b *testing.B) {
 			for b.Loop() {
-				hitsOf(r, p, 50, 500, 0)
+				hitsOf(r, p, 50, 500, math.MaxInt64)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(r.uses)), "ns/block")
 		})

@@ -68,18 +68,14 @@ func tiersOf(t *trace.Trace, f *follower, o Options) *Tiers {
 			"is given every block that is computed or used, and keeps by its policy what it can. A block is read from "+
 			"the first tier that has it, if all before it in its row were found. Rows count from their arrival, all "+
 			"their blocks are looked up at that instant, and output takes no room. Belady knows the future: "+
-			"no policy can hit more.", f.blockTokens, f.blockTokens),
+			"in whole blocks, no policy finds more in all tiers together.", f.blockTokens, f.blockTokens),
 	}
 	if o.KVBytes > 0 {
 		all.BytesPerToken = &o.KVBytes
 	}
 	var slots []int64
 	for _, tokens := range o.Tiers {
-		n := tokens / int64(f.blockTokens)
-		if tokens == Unlimited {
-			n = 0 // as References.Follow has it
-		}
-		slots = append(slots, n)
+		slots = append(slots, tokens/int64(f.blockTokens))
 	}
 	policies := o.Policies
 	if len(policies) == 0 {

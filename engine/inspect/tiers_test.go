@@ -53,6 +53,13 @@ func TestTiersWithoutTimes(t *testing.T) {
 	expect.Equal(t, tier.MeanTokensPerS == nil && tier.BusiestTokensPerS == nil, true)
 }
 
+// TestTierSmallerThanABlock: blocks have 16 tokens, and a tier of 15 serves none.
+func TestTierSmallerThanABlock(t *testing.T) {
+	rows := []rawRow{{chat: 1, parent: -1, in: 16, out: 1, ids: []int{1}}, {chat: 2, parent: -1, in: 16, out: 1, ids: []int{1}}}
+	r := Analyse(read(t, file(rows), trace.Options{}), Options{Tiers: []int64{15}})
+	expect.Equal(t, r.Tiers.Policies[0].Tiers[0].TokenRatio, 0)
+}
+
 func TestTiersRefused(t *testing.T) {
 	for want, o := range map[string]Options{
 		"lfu":       {Tiers: []int64{1}, Policies: []string{"lru", "lfu"}},
