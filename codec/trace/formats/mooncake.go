@@ -1,7 +1,9 @@
 package formats
 
 import (
+	"encoding/json"
 	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
@@ -56,6 +58,9 @@ func checkMooncake(l *rows.Layout, r *row) error {
 			"a row needs input_length and output_length, or text_input, messages or payload")
 	case bits.OnesCount32(uint32(given)) > 1:
 		return rows.Bad("several of "+l.List(given), "a row has exactly one of them")
+	case given.Has(rows.PayloadField) && r.Owner.Model != "" && r.Owner.Model != modelIn(r.Verbatim):
+		return rows.Bad(l.Names[rows.PayloadField]+" has another "+l.Names[rows.ModelField]+" than the row",
+			"a payload is sent unchanged, so name the model there")
 	case given.Has(rows.InputField) && !r.Seen.Has(rows.OutputField):
 		return rows.Bad("missing "+l.Names[rows.OutputField], "a row with input_length needs the length of its answer")
 	}
@@ -69,6 +74,13 @@ func checkMooncake(l *rows.Layout, r *row) error {
 		}
 	}
 	return nil
+}
+
+// modelIn is the model that a payload names; "" if it names none.
+func modelIn(payload rows.Verbatim) string {
+	var body struct{ Model string }
+	_ = json.Unmarshal(slices.Concat([]byte("{"), payload.Content, []byte("}")), &body) // it is JSON
+	return body.Model
 }
 
 func appendMooncake(dst []byte, r *Request) []byte {
