@@ -100,6 +100,10 @@ func TestOwnersOnTheWire(t *testing.T) {
 	expect.Equal(t, len(r.summary.Owners.Tenants.Parts), 3, "tenants")
 	expect.Equal(t, len(r.summary.Owners.Models.Parts), 2, "models")
 	expect.Contains(t, r.stderr, "gold", "the screen")
+
+	headers := []string{"--header", "x-fairness: {tenant}/{class}", "--header", "x-plain: {other}"}
+	said := refused(t, with(headers, "--config", filepath.Join(r.dir, "run.json"))...)
+	expect.Contains(t, said, "that run sent the header x-objective", "a header that rows fill is not given again")
 }
 
 // TestOwnersOfAnyFormat: --fields names what whose rows are in a format that has no such field, and inspect and convert
@@ -143,8 +147,11 @@ func TestOwnersRefused(t *testing.T) {
 	t.Parallel()
 	path, _ := ownedTrace(t)
 	plain := steady(t, 5, 100, 2)
+	tenants := filepath.Join(t.TempDir(), "tenants.jsonl")
+	writeFile(t, tenants, `{"timestamp":0,"input_length":5,"output_length":1,"tenant":"a"}`+"\n")
 	for want, args := range map[string][]string{
 		"--header x-class: no row has a class": {"--trace", plain, "--header", "x-class: {class}"},
+		"--header x-both: no row has a class":  {"--trace", tenants, "--header", "x-both: {tenant}/{class}"},
 		"--api tgi has no place for them":      {"--trace", path, "--block-tokens", "16", "--api", "tgi"},
 	} {
 		said := refused(t, append(args, "--url", "127.0.0.1:1", "--no-probe")...)
@@ -155,4 +162,6 @@ func TestOwnersRefused(t *testing.T) {
 	expect.Contains(t, refused(t, "--trace", bad, "--url", "127.0.0.1:1"), "control character", "a tenant with a line break")
 	writeFile(t, bad, `{"timestamp":0,"input_length":5,"output_length":1,"priority":"soon"}`+"\n")
 	expect.Contains(t, refused(t, "--trace", bad, "--url", "127.0.0.1:1"), "no whole number", "a priority in words")
+	writeFile(t, bad, `{"timestamp":0,"payload":{"prompt":"a","max_tokens":1},"model":"b"}`+"\n")
+	expect.Contains(t, refused(t, "--trace", bad, "--url", "127.0.0.1:1"), "payload has another model than the row", "two models")
 }

@@ -39,7 +39,8 @@ func (p *Prepared) layout(ctx context.Context) error {
 		RunID:   p.RunID,
 		Headers: p.headers(backend),
 	}
-	if p.Builder.ByOwner, err = p.byOwner(p.Builder.Headers); err != nil {
+	all := workload.Owned{Backend: backend, Headers: p.Builder.Headers}
+	if p.Builder.ByOwner, err = p.byOwner(all); err != nil {
 		return err
 	}
 	if p.Prebuilt, err = p.Builder.Layout(ctx, p.Work); err != nil {

@@ -3,6 +3,8 @@ package setup
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/api"
@@ -11,76 +13,77 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// placeholder is the word in a header's value that stands for a value of a row's owner; "" if there is none.
-func placeholder(value string) string {
-	for word := range (rows.Owner{}).Values() {
+// placeholders are the words in a header's value that stand for values of a row's owner, in alphabetical order.
+func placeholders(value string) (words []string) {
+	for _, word := range slices.Sorted(maps.Keys(rows.Owner{}.Values())) {
 		if strings.Contains(value, word) {
-			return word
+			words = append(words, word)
 		}
 	}
-	return ""
+	return words
 }
 
-// takeTemplates takes the headers whose values rows fill out of those of all requests.
-func (p *Prepared) takeTemplates() error {
-	var all []http1.Header
+// checkTemplates refuses headers with values that no row has.
+func (p *Prepared) checkTemplates() error {
 	for _, h := range p.secrets {
-		word := placeholder(h.Value)
-		if word == "" {
-			all = append(all, h)
-			continue
+		for _, word := range placeholders(h.Value) {
+			has := func(o rows.Owner) bool { return o.Values()[word] != "" }
+			if !slices.ContainsFunc(p.Trace.Owners, has) {
+				return fmt.Errorf("--header %s: no row has a %s; leave it out, or name the field with --fields",
+					h.Name, strings.Trim(word, "{}"))
+			}
 		}
-		known := false
-		for _, owner := range p.Trace.Owners {
-			known = known || owner.Values()[word] != ""
-		}
-		if !known {
-			return fmt.Errorf("--header %s: no row has a %s; leave it out, or name the field with --fields",
-				h.Name, strings.Trim(word, "{}"))
-		}
-		p.templates = append(p.templates, h)
 	}
-	p.secrets = all
 	return nil
 }
 
 // byOwner is how requests of each owner are made: with its model and priority in their bodies, and its values in
-// headers. A header with a value that the owner lacks is left out. headers are those of all requests.
-func (p *Prepared) byOwner(headers []http1.Header) (all []workload.Owned, err error) {
+// headers. A header with a value that the owner lacks is left out. all has how those of nobody are made.
+func (p *Prepared) byOwner(all workload.Owned) (owned []workload.Owned, err error) {
+	backends := map[rows.Owner]api.Backend{{}: all.Backend} // by model and priority
 	for _, owner := range p.Trace.Owners {
-		if (owner.Model != "" || owner.Priority != "") && !p.o.traits.Model {
-			return nil, fmt.Errorf("rows have a model or a priority of their own, and --api %s has no place for them",
-				p.o.API)
-		}
-		o := *p.o
-		if owner.Priority != "" {
-			var ours []string
-			if o.Extra != nil {
-				ours = append(ours, string(o.Extra))
-			}
-			if o.Extra, err = api.ParseExtra(append(ours, "priority:"+owner.Priority)); err != nil {
+		asked := rows.Owner{Model: owner.Model, Priority: owner.Priority}
+		if backends[asked] == nil {
+			if backends[asked], err = p.backendFor(asked); err != nil {
 				return nil, err
 			}
 		}
-		model := cmp.Or(owner.Model, p.model)
-		backend, err := o.tellingBackend(model, p.salt, !o.NoStream, o.Sessions.ForceAnswers)
-		if err != nil {
-			return nil, err
-		}
-		own := headers[:len(headers):len(headers)]
-		for _, h := range p.templates {
+		own := workload.Owned{Backend: backends[asked], Headers: slices.Clone(all.Headers)}
+		for _, h := range p.secrets {
 			value, whole := fill(h.Value, owner)
+			if !whole || len(placeholders(h.Value)) == 0 {
+				continue
+			}
 			filled := http1.Header{Name: h.Name, Value: value}
 			if err := filled.Validate(); err != nil {
 				return nil, fmt.Errorf("--header %s, of a row: %w", h.Name, err)
 			}
-			if whole {
-				own = append(own, filled)
-			}
+			own.Headers = append(own.Headers, filled)
 		}
-		all = append(all, workload.Owned{Backend: backend, Headers: own})
+		owned = append(owned, own)
 	}
-	return all, nil
+	return owned, nil
+}
+
+// backendFor makes bodies with a model and a priority of their own.
+func (p *Prepared) backendFor(asked rows.Owner) (api.Backend, error) {
+	if !p.o.traits.Model {
+		return nil, fmt.Errorf("rows have a model or a priority of their own, and --api %s has no place for them",
+			p.o.API)
+	}
+	o := *p.o
+	if asked.Priority != "" {
+		var extra []string
+		if o.Extra != nil {
+			extra = append(extra, string(o.Extra))
+		}
+		var err error
+		if o.Extra, err = api.ParseExtra(append(extra, "priority:"+asked.Priority)); err != nil {
+			return nil, err
+		}
+	}
+	model := cmp.Or(asked.Model, p.model)
+	return o.tellingBackend(model, p.salt, !o.NoStream, o.Sessions.ForceAnswers)
 }
 
 // fill puts an owner's values into a header's; whole reports whether it has all of them.

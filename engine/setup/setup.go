@@ -157,16 +157,15 @@ type Prepared struct {
 	verbatims  verbatims
 	source     prompt.Source
 	tokenizer  *tokenizer.Tokenizer // nil if none was given
-	secrets    []http1.Header
-	templates  []http1.Header   // whose values are those of rows
-	model      string           // as requests name it
-	context    int              // tokens that a prompt and its output may have together, at every target; 0 = unknown
-	listed     string           // models that a server lists, if it does not list one that is asked for
-	salt       string           // "" where none is sent
-	fitted     metrics.Workload // what fit has found
-	adaptation []string         // notes of Options.Adapt
-	plays      *workload.Plays  // nil if jobs are run whole and once each
-	passes     int              // of the trace for --until; 0 = it has its end
+	secrets    []http1.Header       // the user's, and credentials; rows fill the placeholders in them
+	model      string               // as requests name it
+	context    int                  // tokens that a prompt and its output may have together, at every target; 0 = unknown
+	listed     string               // models that a server lists, if it does not list one that is asked for
+	salt       string               // "" where none is sent
+	fitted     metrics.Workload     // what fit has found
+	adaptation []string             // notes of Options.Adapt
+	plays      *workload.Plays      // nil if jobs are run whole and once each
+	passes     int                  // of the trace for --until; 0 = it has its end
 }
 
 // Facts are what became known on the way.

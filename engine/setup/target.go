@@ -51,7 +51,7 @@ func (p *Prepared) resolve(ctx context.Context, path string) ([]workload.Target,
 	return targets, probe.Resolve(ctx, targets)
 }
 
-// headers are those of every request: ours, the user's own and credentials.
+// headers are those of every request: ours, the user's own without those that rows fill, and credentials.
 func (p *Prepared) headers(backend api.Backend) []http1.Header {
 	accept := "text/event-stream"
 	switch {
@@ -68,7 +68,12 @@ func (p *Prepared) headers(backend api.Backend) []http1.Header {
 	for _, h := range backend.Headers() {
 		headers = append(headers, http1.Header(h))
 	}
-	return append(headers, p.secrets...)
+	for _, h := range p.secrets {
+		if len(placeholders(h.Value)) == 0 {
+			headers = append(headers, h)
+		}
+	}
+	return headers
 }
 
 // makeSource decides what prompts are made of: the tokenizer's own tokens where one is given, else the built-in ones.
@@ -141,7 +146,7 @@ func (p *Prepared) findTarget(ctx context.Context) error {
 		return err
 	}
 	if p.secrets, err = o.secretHeaders(); err == nil {
-		err = cmp.Or(o.Again.check(p.secrets), p.takeTemplates())
+		err = cmp.Or(o.Again.check(p.secrets), p.checkTemplates())
 	}
 	if err != nil {
 		return err
