@@ -126,16 +126,15 @@ func hitNotes(s *metrics.Summary) []string {
 		return nil
 	}
 	why := ""
-	tiers := s.PrefixCache.Tiers
 	switch {
-	case tiers != nil && tiers.ExternalTokens != nil && *tiers.ExternalTokens > 0:
-		why = "; vLLM's counters are of its own memory alone, the responses have what its connector brought, too"
 	case s.Servers.Apart != "":
 		why = "; " + s.Servers.Apart
 	case s.Servers.All.Incomplete:
 		why = "; there is no reading of them after the run"
 	case s.Servers.All.Restarts > 0:
 		why = "; what they had counted just before one was restarted is missing"
+	case fromConnector(s.PrefixCache.Tiers):
+		why = "; vLLM's counters are of its own memory alone, the responses have what its connector brought, too"
 	case s.Requests.Failed > 0:
 		why = "; they count the failed ones, too"
 	case s.PrefixCache.UnreportedRequests > 0:
@@ -148,6 +147,11 @@ func hitNotes(s *metrics.Summary) []string {
 	}
 	return []string{fmt.Sprintf("the servers count %s prefix hits during the run, the responses report %s%s",
 		format.Percent(*counted), format.Percent(*reported), why)}
+}
+
+// fromConnector reports whether answers tell of tokens that a connector brought as vLLM's do, which know no host tier.
+func fromConnector(t *metrics.CacheTiers) bool {
+	return t != nil && t.HostTokens == nil && t.ExternalTokens != nil && *t.ExternalTokens > 0
 }
 
 // tokensCompare reports whether the servers count the tokens that they made, from the start to the end of the run.
