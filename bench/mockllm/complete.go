@@ -190,8 +190,9 @@ func (r *reply) decode(req *fasthttp.Request, model []byte) error {
 		r.body = line.Bytes()
 	}
 	r.promptTokens, r.chain, r.left = h.tokens, h.chain, h.left
+	apart := r.apart()
 	for i := range h.keys { // from now on a key names more than its tokens
-		h.keys[i] ^= r.apart()
+		h.keys[i] ^= apart
 	}
 	r.p.echo = bytes.Clone(r.p.echo) // the body's memory is used again
 	return nil

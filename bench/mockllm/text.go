@@ -67,15 +67,19 @@ func (r *reply) nameAnswer() {
 			h.add(foldWord(wordBasis, r.word(k)[1:]) &^ specialBit)
 		}
 	}
+	apart := r.apart()
 	for i := range h.keys {
-		h.keys[i] ^= r.apart()
+		h.keys[i] ^= apart
 	}
 	r.lease.answer = h.keys
 }
 
+// model is as the request names it, or that which is served.
+func (r *reply) model() string { return cmp.Or(r.p.model, r.srv.model) }
+
 // apart keeps blocks of other salts apart, and of other models, as a server does with those of LoRA adapters.
 func (r *reply) apart() uint64 {
-	return r.p.saltHash + 31*hashBytes(cmp.Or(r.p.model, r.cfg.Model, defaultModel))
+	return r.p.saltHash + 31*hashBytes(r.model())
 }
 
 // silent reports whether the chunk that begins with token k has an empty text.

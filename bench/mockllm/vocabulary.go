@@ -1,7 +1,6 @@
 package mockllm
 
 import (
-	"cmp"
 	"strconv"
 	"strings"
 )
@@ -11,8 +10,8 @@ func (r *reply) appendValue(dst []byte, name string) []byte {
 	switch name {
 	case "id":
 		return appendEscaped(dst, r.id)
-	case "model": // as the request has it, or the served one's
-		return appendEscaped(dst, cmp.Or(r.p.model, r.srv.model))
+	case "model":
+		return appendEscaped(dst, r.model())
 	case "finish": // length or stop
 		return append(dst, r.finish...)
 
