@@ -50,8 +50,9 @@ first is at time 0. What was repaired or left out, and what the other format has
 					Version:   buildVersion(),
 				})
 			} else {
-				said = make([]string, 1)
-				t, said[0], err = setup.CountAnswers(t, tokens)
+				var counted string
+				t, counted, err = setup.CountAnswers(t, tokens)
+				said = append(said, counted)
 			}
 			if err != nil {
 				return err

@@ -375,16 +375,10 @@ func (p *screen) jobs() {
 	}
 	names := map[string]string{"0": "main agents", "1": "sub-agents"}
 	for _, d := range j.Depths[:min(len(j.Depths), 2)] { // --full has the deeper ones
-		ttft := ""
-		if d.TTFTMS != nil {
-			p50 := format.Milliseconds(d.TTFTMS.P50)
-			p99 := format.Milliseconds(d.TTFTMS.P99)
-			ttft = "TTFT p50 " + p50 + ", p99 " + p99
-		}
 		p.field(second, 1, cmp.Or(names[d.Name], "depth "+d.Name),
 			format.Many(d.OK+d.Failed, "request"),
 			format.Some(d.Failed, "failed"),
-			ttft,
+			ttftOf(d),
 			known(format.Percent, d.ReportedHitRatio, "hits"))
 	}
 }

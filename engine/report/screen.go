@@ -732,16 +732,11 @@ func (p *screen) owners() {
 		parts := slices.Clone(by.parts.Parts)
 		slices.SortStableFunc(parts, func(x, y metrics.Part) int { return cmp.Compare(y.Requests, x.Requests) })
 		for _, part := range parts[:min(len(parts), mostOwners)] {
-			ttft := ""
-			if part.TTFTMS != nil {
-				ttft = "TTFT p50 " + format.Milliseconds(part.TTFTMS.P50) + ", p99 " +
-					format.Milliseconds(part.TTFTMS.P99)
-			}
 			p.field(second, 2, by.what,
 				shorten(format.Visible(part.Name), 24),
 				format.Requests(part.Requests),
 				format.Some(part.Failed, "failed"),
-				ttft,
+				ttftOf(part),
 				known(format.Percent, part.ReportedHitRatio, "hits"))
 		}
 		if more := len(parts) - mostOwners; more > 0 {
@@ -1054,6 +1049,14 @@ func known(print func(float64) string, v *float64, what string) string {
 		return ""
 	}
 	return print(*v) + " " + what
+}
+
+// ttftOf prints how long the requests of a part waited for their first token; "" where it is unknown.
+func ttftOf(part metrics.Part) string {
+	if part.TTFTMS == nil {
+		return ""
+	}
+	return "TTFT p50 " + format.Milliseconds(part.TTFTMS.P50) + ", p99 " + format.Milliseconds(part.TTFTMS.P99)
 }
 
 // three prints three significant digits.

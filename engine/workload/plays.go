@@ -78,10 +78,11 @@ func (p Pool) Of(t *trace.Trace) (*Plays, error) {
 	var list trace.Plays
 	var before []int32
 	for _, r := range slices.Concat(d.primers, d.warmUp, d.measured) {
-		before = append(before, 0)
+		earlier := int32(0)
 		if r.play < d.Lanes {
-			before[len(before)-1] = d.before[r.play]
+			earlier = d.before[r.play]
 		}
+		before = append(before, earlier)
 		list.Source = append(list.Source, r.row)
 		list.Again = append(list.Again, int32(r.play/len(d.jobs)))
 		list.ArrivalNS = append(list.ArrivalNS, r.atNS)

@@ -263,6 +263,6 @@ func appendOwn(dst []byte, r *Request) []byte {
 	dst = appendInt(dst, `"input_length":`, r.InputTokens)
 	dst = r.appendAsked(dst)
 	dst = r.appendRecorded(dst)
-	dst = appendList(dst, `,"hash_ids":[`, r.IDs)
+	dst = r.appendIDs(dst)
 	return append(appendList(dst, `,"output_hash_ids":[`, r.AnswerIDs), '}')
 }

@@ -19,13 +19,7 @@ import (
 // without --max-log-len. Prompts are sent as token ids; of answers the length is taken. Times are whole seconds without
 // a year. A request of which no answer was logged counts as failed.
 func vllmLog() *Format {
-	v := &vllmReader{
-		asked: regexp.MustCompile(`^[^']*? (\d\d-\d\d) ([\d:]{8}) [^']*?(?:Received request|Request) (\S+?)` +
-			`(?: details)?: prompt: .*prompt_token_ids: (\[[\d, ]+\])`),
-		answered: regexp.MustCompile(`^[^']*?Generated response (\S+?)( \(streaming \w+\))?: ` +
-			`output: .*output_token_ids: (\S.*), finish`),
-		open: map[string]*vllmRequest{},
-	}
+	v := vllmReader{}
 	return &Format{
 		Name: "vllm_log",
 		Layout: rows.Layout{Names: rows.Names{
@@ -38,20 +32,26 @@ func vllmLog() *Format {
 		Words:        true,
 		Import: &Importer{
 			Match: func(keys []string) bool { return len(keys) == 0 },
-			Looks: func(text []byte) bool { return v.asked.Match(text) || v.answered.Match(text) },
+			Looks: func(text []byte) bool { return vllmAsked.Match(text) || vllmAnswered.Match(text) },
 			Read:  v.read,
 			End: func(b *Batch) {
-				b.endFailed(len(v.open))
-				clear(v.open)
+				b.endFailed(len(v))
+				clear(v)
 			},
 		},
 	}
 }
 
-type vllmReader struct {
-	asked, answered *regexp.Regexp
-	open            map[string]*vllmRequest // requests without an answer so far
-}
+// The lines of a request and of its answer.
+var (
+	vllmAsked = regexp.MustCompile(`^[^']*? (\d\d-\d\d) ([\d:]{8}) [^']*?(?:Received request|Request) (\S+?)` +
+		`(?: details)?: prompt: .*prompt_token_ids: (\[[\d, ]+\])`)
+	vllmAnswered = regexp.MustCompile(`^[^']*?Generated response (\S+?)( \(streaming \w+\))?: ` +
+		`output: .*output_token_ids: (\S.*), finish`)
+)
+
+// vllmReader has the requests without an answer so far, by their names.
+type vllmReader map[string]*vllmRequest
 
 type vllmRequest struct {
 	atNS   int64
@@ -59,26 +59,26 @@ type vllmRequest struct {
 	output int    // tokens so far
 }
 
-func (v *vllmReader) read(b *Batch, line []byte) {
-	if asked := v.asked.FindSubmatch(line); asked != nil { // of the date, the time, a name and tokens
+func (v vllmReader) read(b *Batch, line []byte) {
+	if asked := vllmAsked.FindSubmatch(line); asked != nil { // of the date, the time, a name and tokens
 		at, err := rows.InstantOf("the time", fmt.Appendf(nil, "2024-%s %s", asked[1], asked[2])) // a leap year
 		b.note(err)
 		name := string(asked[3])
-		if v.open[name] != nil {
+		if v[name] != nil {
 			b.note(rows.Bad("request "+rows.Quote(name)+" occurs twice", "give one server's log at a time"))
 		}
 		if b.Fault != nil {
 			return
 		}
-		v.open[name] = &vllmRequest{atNS: at, prompt: bytes.Clone(asked[4])}
+		v[name] = &vllmRequest{atNS: at, prompt: bytes.Clone(asked[4])}
 	}
-	answered := v.answered.FindSubmatch(line)
-	if answered == nil || v.open[string(answered[1])] == nil {
+	answered := vllmAnswered.FindSubmatch(line)
+	if answered == nil || v[string(answered[1])] == nil {
 		b.note(errNoRow)
 		return
 	}
 	name := string(answered[1])
-	r := v.open[name]
+	r := v[name]
 	if tokens := answered[3]; tokens[0] == '[' && len(tokens) > len("[]") {
 		r.output += bytes.Count(tokens, []byte(",")) + 1
 	}
@@ -86,7 +86,7 @@ func (v *vllmReader) read(b *Batch, line []byte) {
 		b.note(errNoRow)
 		return
 	}
-	delete(v.open, name)
+	delete(v, name)
 	row := b.add()
 	row.SetSpan(r.atNS, r.atNS)
 	row.TookNS = -1 // seconds do not tell

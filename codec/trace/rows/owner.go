@@ -55,23 +55,3 @@ func (p *Reader) setOwner(f Field, value string) error {
 	}
 	return nil
 }
-
-// ownerValue decodes a field of the row's owner: a text, or a number.
-func (p *Reader) ownerValue(f Field, s *Scanner) error {
-	if s.Peek() == '"' {
-		var scratch []byte
-		text, err := s.Text(&scratch)
-		if err != nil {
-			return err
-		}
-		return p.setOwner(f, string(text))
-	}
-	if c := s.Peek(); c != '-' && c-'0' > 9 {
-		return s.wrongKind(p.layout.Names[f], "neither text nor a number", `write it as a string, for example "a"`)
-	}
-	from := s.At
-	if err := s.Skip(); err != nil {
-		return err
-	}
-	return p.setOwner(f, string(s.Data[from:s.At]))
-}

@@ -261,9 +261,17 @@ func (p *Reader) value(f Field, s *Scanner) error {
 	case f == TypeField:
 		return p.typeName(s)
 	case f == SessionField:
-		return p.sessionName(s)
+		name, err := p.textOrNumber(f, s)
+		if err == nil {
+			p.row.SetSession(name)
+		}
+		return err
 	case f.ofOwner():
-		return p.ownerValue(f, s)
+		value, err := p.textOrNumber(f, s)
+		if err != nil {
+			return err
+		}
+		return p.setOwner(f, string(value))
 	case f >= TextField:
 		return p.verbatim(f, s)
 	}
@@ -393,24 +401,17 @@ func (p *Reader) typeName(s *Scanner) error {
 	return p.setType(name)
 }
 
-// sessionName takes a name in quotes or a number.
-func (p *Reader) sessionName(s *Scanner) error {
-	from := s.At
-	name := s.Data[from:from]
-	var err error
+// textOrNumber takes a text or a number. It is valid until the next.
+func (p *Reader) textOrNumber(f Field, s *Scanner) ([]byte, error) {
 	if s.Peek() == '"' {
-		name, err = s.Text(&p.name)
-	} else if err = s.Skip(); err == nil {
-		name = s.Data[from:s.At]
-		if name[0] != '-' && name[0]-'0' > 9 {
-			err = &Error{fmt.Sprintf("%s is %s, neither text nor a number", p.layout.Names[SessionField], Clip(name)),
-				`write it as a string, for example "a"`}
-		}
+		return s.Text(&p.name)
 	}
-	if err == nil {
-		p.row.SetSession(name)
+	if c := s.Peek(); c != '-' && c-'0' > 9 {
+		return nil, s.wrongKind(p.layout.Names[f], "neither text nor a number", `write it as a string, for example "a"`)
 	}
-	return err
+	from := s.At
+	err := s.Skip()
+	return s.Data[from:s.At], err
 }
 
 // SetSession notes whose turn the row is; without a name it is nobody's.
