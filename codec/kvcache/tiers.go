@@ -68,8 +68,9 @@ func (r *References) number(block int) uint32 {
 	return r.numbers[block]
 }
 
-// Follow shows all prompts to a cache of several tiers, the fastest first. A tier has room for so many blocks, 0 or more.
-// Every tier is written through: it is given all blocks of every prompt, and keeps by its own policy what it can. A block is read from the first tier that has it, if all blocks before it in its prompt were found, too. A prompt
+// Follow shows all prompts to a cache of several tiers, the fastest first. A tier has room for so many blocks, 0 or
+// more. Every tier is written through: it is given all blocks of every prompt, and keeps by its own policy what it can.
+// A block is read from the first tier that has it, if all blocks before it in its prompt were found, too. A prompt
 // looks all its blocks up first. Then it uses them from the last to the first, as vLLM frees them.
 //
 // After each prompt, each is called with its number and the tokens that it found in each tier; hit is valid until each

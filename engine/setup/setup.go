@@ -159,7 +159,7 @@ type Prepared struct {
 	tokenizer  *tokenizer.Tokenizer // nil if none was given
 	secrets    []http1.Header       // the user's, and credentials; rows fill the placeholders in them
 	model      string               // as requests name it
-	context    int                  // tokens that a prompt and its output may have together, at every target; 0 = unknown
+	context    int                  // tokens of a prompt and its output together, at every target; 0 = unknown
 	listed     string               // models that a server lists, if it does not list one that is asked for
 	salt       string               // "" where none is sent
 	fitted     metrics.Workload     // what fit has found
