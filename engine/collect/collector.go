@@ -231,7 +231,7 @@ func (c *Collector) Summary(s metrics.Summary, probed Probed) *metrics.Summary {
 	s.Outages = c.outages()
 	s.Gateway = all.Gateway.summary()
 	if s.Window == nil { // which has but pieces of jobs
-		s.Jobs = c.jobs.summary(s.Run.DurationS, over, s.Lanes())
+		s.Jobs = c.jobs.summary(s.Run.DurationS, over, s.Run.Lanes)
 	}
 	if c.before.Requests() > 0 {
 		s.Preparation = &c.before

@@ -39,7 +39,7 @@ func TestInteractivity(t *testing.T) {
 			}
 			return most
 		}
-		s := collect(all, urls(1)).Summary(metrics.Summary{Run: metrics.Run{DurationS: 50}, Turns: &metrics.Turns{Sessions: "lanes=7"}}, Probed{})
+		s := collect(all, urls(1)).Summary(metrics.Summary{Run: metrics.Run{DurationS: 50, Lanes: 7}}, Probed{})
 		got := s.Interactivity
 		if len(speeds) == 0 {
 			if got != nil {
@@ -61,7 +61,7 @@ func TestInteractivity(t *testing.T) {
 			}
 		}
 		for users, slots := range map[float64]int64{3: 3, *s.InFlight: 0} {
-			s.Run.Concurrency, s.Turns = slots, nil
+			s.Run.Concurrency, s.Run.Lanes = slots, 0
 			if s.SetInteractivity(); s.Interactivity.Users != users {
 				t.Errorf("seed %d: %g users, want %g", seed, s.Interactivity.Users, users)
 			}

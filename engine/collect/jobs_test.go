@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
+
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -153,7 +155,7 @@ func TestPartsOfJobs(t *testing.T) {
 	for i := range run.records {
 		c.Add(&run.records[i], 0)
 	}
-	s := c.Summary(metrics.Summary{Run: metrics.Run{DurationS: 3600}, Turns: &metrics.Turns{Sessions: "lanes=2"}}, Probed{})
+	s := c.Summary(metrics.Summary{Run: metrics.Run{DurationS: 3600, Lanes: 2}, Turns: &metrics.Turns{}}, Probed{})
 	j := s.Jobs
 	if j.Finished != 2 || j.FinishedParts != 1 || j.WithFailures != 1 || *j.PerH != 3 || j.CompletionS.Count != 2 || j.Ratio.Count != 2 {
 		t.Errorf("%+v", j)
@@ -176,10 +178,9 @@ func TestRecycledJobs(t *testing.T) {
 	for job := range int64(5) {
 		c.Add(run.request(job, job, 0, 0, 100*ms, false), 0)
 	}
-	for sessions, want := range map[string]int64{"lanes=3": 2, "lanes=1": 4, "think": 0, "lanes=9": 0} {
-		if got := c.Summary(metrics.Summary{Turns: &metrics.Turns{Sessions: sessions}}, Probed{}).Jobs.Recycled; got != want {
-			t.Errorf("%s: %d, want %d", sessions, got, want)
-		}
+	for lanes, want := range map[int64]int64{3: 2, 1: 4, 0: 0, 9: 0} {
+		s := c.Summary(metrics.Summary{Run: metrics.Run{Lanes: lanes}, Turns: &metrics.Turns{}}, Probed{})
+		expect.Equal(t, s.Jobs.Recycled, want, lanes, "lanes")
 	}
 }
 

@@ -201,7 +201,7 @@ func (s *Shards) summary(c *collect.Collector, records *record.Lines, endNS int6
 	}
 	sum.Run.StartedAt = file.StartAt
 	sum.Run.Host.CPUs = 0
-	sum.Run.Concurrency = 0
+	sum.Run.Concurrency, sum.Run.Lanes = 0, 0
 	delete(sum.Run.Options, "shard")
 	facts := &metrics.Summary{}
 	known := s.known
@@ -209,6 +209,7 @@ func (s *Shards) summary(c *collect.Collector, records *record.Lines, endNS int6
 	for i, k := range s.all {
 		if k.plan != nil {
 			sum.Run.Concurrency += k.plan.Run.Concurrency
+			sum.Run.Lanes += k.plan.Run.Lanes
 			if !slices.ContainsFunc(sum.Shards, func(o metrics.Shard) bool {
 				return o.Host == k.plan.Run.Host.Name
 			}) {

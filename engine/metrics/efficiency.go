@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
@@ -60,7 +59,7 @@ func (s *Summary) perJob(perS float64) *float64 {
 	if s.Jobs == nil {
 		return nil
 	}
-	if lanes := s.Lanes(); lanes > 0 && s.Jobs.CompletionS != nil {
+	if lanes := s.Run.Lanes; lanes > 0 && s.Jobs.CompletionS != nil {
 		return stats.Ratio(perS*s.Jobs.CompletionS.Mean, float64(lanes))
 	}
 	return stats.Ratio(perS*s.Run.DurationS, float64(s.Jobs.Finished))
@@ -100,7 +99,7 @@ func (s *Summary) SetInteractivity() {
 		}
 		return &[2]float64{1e3 / ms[1], 1e3 / ms[0]}
 	}
-	users := float64(cmp.Or(s.Lanes(), s.Run.Concurrency))
+	users := float64(cmp.Or(s.Run.Lanes, s.Run.Concurrency))
 	if users == 0 && s.InFlight != nil {
 		users = *s.InFlight
 	}
@@ -113,14 +112,4 @@ func (s *Summary) ByGPU(gpus int64) {
 	if n, t := float64(gpus), s.Throughput; gpus > 0 {
 		s.PerGPU = &PerGPU{gpus, Throughput{t.RequestsPerS / n, t.InputTokensPerS / n, t.OutputTokensPerS / n}}
 	}
-}
-
-// Lanes is how many jobs run at a time; 0 without lanes.
-func (s *Summary) Lanes() (n int64) {
-	sessions, _ := s.Run.Options["sessions"].(string) // of a killed run
-	if s.Turns != nil {
-		sessions = s.Turns.Sessions
-	}
-	_, _ = fmt.Sscanf(sessions, "lanes=%d", &n)
-	return n
 }

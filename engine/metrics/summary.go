@@ -230,6 +230,7 @@ type Run struct {
 	Pace string `json:"pace" merge:"none"`
 	// slots of a closed loop; 0 if requests have planned times
 	Concurrency int64 `json:"concurrency" merge:"none"`
+	Lanes       int64 `json:"lanes,omitempty" merge:"none"` // jobs that run at a time; absent without lanes
 	// how requests came at a rate; null if no rate released them
 	Arrival *Arrival `json:"arrival" merge:"none"`
 	// requests sent before the measurement; no other number counts them

@@ -106,6 +106,7 @@ func lanesRun() *metrics.Summary {
 	s := agentsRun()
 	s.ByGPU(8)
 	s.Turns = &metrics.Turns{Sessions: "lanes=32", FollowUps: 11_900}
+	s.Run.Lanes = 32
 	s.Jobs.Recycled, s.Amplify = 707, nil
 	s.IdleCuts = &metrics.IdleCuts{System: 3, SystemS: 14.5, Trees: 71, TreesS: 40_320}
 	s.Cost = &metrics.Cost{PerHour: 12, PerMOutput: p(0.0477), PerMInput: p(0.00136), PerMTokens: p(0.00132), PerRequest: p(0.0000163), PerJob: p(0.000267)}

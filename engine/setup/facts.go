@@ -39,13 +39,20 @@ func (p *Prepared) Run(run metrics.Run) metrics.Run {
 	pacing := &p.o.Pacing
 	run.Scale, run.Pace, run.Arrival, run.Warmup = pacing.Scale, pacing.Words(), pacing.Summary(), int64(p.o.Warmup)
 	run.Targets, run.API, run.Model, run.Version = p.URLs(), p.o.API, p.shownModel(), p.o.Version
+	run.Lanes = p.ofShard(pacing.Lanes)
 	if pacing.Closed() {
-		if run.Concurrency = int64(pacing.Concurrency); p.Shard != nil {
-			run.Concurrency = int64(p.o.Shard.Of(pacing.Concurrency))
-		}
+		run.Concurrency = p.ofShard(pacing.Concurrency)
 	}
 	run.Host, run.Options, run.Demo = host.Describe(), p.Flags(), p.Facts.Demo
 	return run
+}
+
+// ofShard is how many of n this run has, if it is one of several.
+func (p *Prepared) ofShard(n int) int64 {
+	if p.Shard != nil {
+		n = p.o.Shard.Of(n)
+	}
+	return int64(n)
 }
 
 // Workload is what was measured: all of the work but what prepared it, and the requests that were left out during the
