@@ -3,6 +3,7 @@ package collect
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -15,13 +16,16 @@ import (
 // keeps apart a server at its limit, whose runs are lost by chance: a bet on the sections of the run (J. Ville, 1939;
 // I. Waudby-Smith and A. Ramdas, JRSS B 2024).
 
-// abortSections is into how many sections of equally many requests a run is divided. Requests may depend on each other
-// for as long as one of them.
+// abortSections is into how many sections a run is divided: of equally many requests or, if time ends it, of equally
+// much time. Requests may depend on each other for as long as one of them.
 const abortSections = 20
 
 // mostChance is how likely a run of a server at its limit is ended at most, if no section depends on those before it.
 // It is a fifth of what is promised: conversations may be as long as the run.
 const mostChance = 0.01
+
+// mostSpeedup is how much more than in the best section so far servers may still do in each that is to come.
+const mostSpeedup = 2
 
 // stakes are the shares of its money that a bet risks. Each has a fourth of the money.
 var stakes = [...]float64{0.1, 0.2, 0.4, 0.8}
@@ -33,17 +37,19 @@ type Loss struct {
 	limitNS int64
 	allowed float64 // share of the requests that may be above the limit
 	planned int64
-	ended   int64 // that count
-	above   [abortSections]int64
+	endNS   int64 // when the run ends, whatever is left of the plan; 0 = with the plan
+	ended   [abortSections]int64
+	above   [abortSections]int64 // of those
 }
 
 // ParseLoss reads what ends a run early, such as ttft.p95>5s or error_rate>20%. The run has so many requests at most.
-func ParseLoss(text string, planned int64) (*Loss, error) {
+// endNS is when the run ends if servers are too slow for all of them; 0 = all are sent, however slow servers are.
+func ParseLoss(text string, planned, endNS int64) (*Loss, error) {
 	name, op, limit, err := verdict.ParseRequirement(text)
 	if err != nil {
 		return nil, err
 	}
-	l := &Loss{Text: text, latency: -1, allowed: limit, planned: planned}
+	l := &Loss{Text: text, latency: -1, allowed: limit, planned: planned, endNS: endNS}
 	if name == verdict.ErrorRate && op[0] == '>' && limit > 0 && limit < 1 {
 		return l, nil
 	}
@@ -62,19 +68,47 @@ func (l *Loss) Add(r *record.Record) {
 	case r.LeftOut() || l.latency >= 0 && r.Outcome != record.OK && !latencies[l.latency].OfSent:
 		return
 	case l.latency < 0:
-		l.count(r.Outcome != record.OK)
+		l.count(r.DoneNS, r.Outcome != record.OK)
 	default:
 		if ns := latencies[l.latency].Of(r); ns != record.None {
-			l.count(ns > l.limitNS)
+			l.count(r.DoneNS, ns > l.limitNS)
 		}
 	}
 }
 
-func (l *Loss) count(above bool) {
+func (l *Loss) count(doneNS int64, above bool) {
+	now := l.section(doneNS)
+	l.ended[now]++
 	if above {
-		l.above[min(abortSections-1, l.ended*abortSections/max(1, l.planned))]++
+		l.above[now]++
 	}
-	l.ended++
+}
+
+// section is the one in which a request ends that is the next to end.
+func (l *Loss) section(nowNS int64) int64 {
+	at := sum(l.ended) * abortSections / max(1, l.planned)
+	if l.endNS > 0 {
+		at = max(0, nowNS) * abortSections / l.endNS
+	}
+	return min(abortSections-1, at)
+}
+
+func sum(sections [abortSections]int64) (all int64) {
+	for _, n := range sections {
+		all += n
+	}
+	return all
+}
+
+// most is how many requests the run will have at most.
+func (l *Loss) most(nowNS int64) int64 {
+	now := l.section(nowNS)
+	if l.endNS == 0 || now == 0 {
+		return l.planned
+	}
+	left := float64(l.endNS-nowNS) / float64(l.endNS) * abortSections
+	best := slices.Max(l.ended[:now])
+	return min(l.planned, sum(l.ended)+int64(math.Ceil(mostSpeedup*left*float64(best))))
 }
 
 // Exceeds reports whether a request in flight is above the limit already. Instants are in ns; record.None = not yet.
@@ -94,64 +128,69 @@ func (l *Loss) Exceeds(nowNS, plannedNS, sentNS, firstNS int64) bool {
 }
 
 // Lost reports whether the run is lost, if so many requests in flight are above the limit already.
-func (l *Loss) Lost(inFlight int64) bool {
-	return l.certain(inFlight) && l.wealth(inFlight) >= 1/mostChance
-}
-
-// aboveWith is how many requests are above the limit, with those in flight.
-func (l *Loss) aboveWith(inFlight int64) int64 {
-	for _, n := range l.above {
-		inFlight += n
-	}
-	return inFlight
+func (l *Loss) Lost(nowNS, inFlight int64) bool {
+	return l.certain(nowNS, inFlight) && l.wealth(nowNS, inFlight) >= 1/mostChance
 }
 
 // certain reports whether the percentile of the whole run is above the limit even if all that is to come is below, and
 // by two standard deviations of what independent requests at the limit would have.
-func (l *Loss) certain(inFlight int64) bool {
-	n := float64(l.planned)
-	return float64(l.aboveWith(inFlight)) > l.allowed*n+2*math.Sqrt(n*l.allowed*(1-l.allowed))
+func (l *Loss) certain(nowNS, inFlight int64) bool {
+	n := float64(l.most(nowNS))
+	above := float64(sum(l.above) + inFlight)
+	return above > l.allowed*n+2*math.Sqrt(n*l.allowed*(1-l.allowed))
 }
 
 // wealth is the most that a bet against the server has had after any section: how much it has made of 1 by staking on
 // each section that more than the allowed share is above the limit. If the mean share of each section is at most the
 // allowed one, whatever came before it, the bet is fair, and 1 run in 100 ever has 100. Requests in flight are put into
-// the sections in which they will end at the soonest.
-func (l *Loss) wealth(inFlight int64) (most float64) {
+// the sections in which they will end at the soonest. Of sections of time, it is not known how many these will have, so
+// only those that are over count.
+func (l *Loss) wealth(nowNS, inFlight int64) (most float64) {
 	size := float64(l.planned) / abortSections
 	money := stakes
 	for i := range money {
 		money[i] = 1 / float64(len(stakes))
 	}
-	now := int(min(abortSections-1, l.ended*abortSections/max(1, l.planned)))
+	now := int(l.section(nowNS))
 	for i, n := range l.above {
 		above := float64(n)
-		if i >= now {
+		switch {
+		case l.endNS > 0 && i >= now:
+			return most
+		case l.endNS > 0:
+			size = float64(max(1, l.ended[i]))
+		case i >= now:
 			more := min(float64(inFlight), max(0, size-above))
 			above += more
 			inFlight -= int64(more)
 		}
-		sum := 0.0
+		all := 0.0
 		for k, stake := range stakes {
 			money[k] *= 1 + stake*(min(1, above/size)/l.allowed-1)
-			sum += money[k]
+			all += money[k]
 		}
-		most = max(most, sum)
+		most = max(most, all)
 	}
 	return most
 }
 
 // Words says why the run was ended.
 func (l *Loss) Words(atNS, inFlight int64) string {
-	above := l.aboveWith(inFlight)
+	above := sum(l.above) + inFlight
 	what := "above " + format.Duration(l.limitNS, 3)
 	if l.latency < 0 {
 		what = "failed"
 	}
-	words := fmt.Sprintf("ended early at %s: %s of %s were %s", format.Duration(atNS, 3), format.Count(above),
-		format.Many(l.planned, "planned request"), what)
+	most := l.most(atNS)
+	all, even := format.Many(most, "planned request"), "the server recovers"
+	if most < l.planned {
+		all = "at most " + format.Requests(most)
+		even = "servers do twice as much as at their best so far"
+	}
+	words := fmt.Sprintf("ended early at %s: %s of %s were %s",
+		format.Duration(atNS, 3), format.Count(above), all, what)
 	if inFlight > 0 {
 		words += ", " + format.Count(inFlight) + " of them still in flight"
 	}
-	return words + ", so " + l.Text + " of this run is certain, even if the server recovers"
+	return words + ", so " + l.Text + " of this run is certain, even if " + even
 }

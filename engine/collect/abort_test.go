@@ -8,16 +8,18 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/worlds"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/verdict"
 )
 
-// lossOf is what tells that a run of so many requests is lost.
-func lossOf(t *testing.T, text string, planned int64) *Loss {
+// lossOf is what tells that a run of so many requests is lost, which its time ends if endNS is not 0.
+func lossOf(t *testing.T, text string, planned, endNS int64) *Loss {
 	t.Helper()
-	l, err := ParseLoss(text, planned)
+	l, err := ParseLoss(text, planned, endNS)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +30,7 @@ func lossOf(t *testing.T, text string, planned int64) *Loss {
 func lostAfter(l *Loss, all []record.Record) int {
 	for i := range all {
 		l.Add(&all[i])
-		if l.Lost(0) {
+		if l.Lost(all[i].DoneNS, 0) {
 			return i + 1
 		}
 	}
@@ -53,22 +55,26 @@ func TestLossInWorlds(t *testing.T) {
 		t.Run(w.Name, func(t *testing.T) {
 			for _, p := range judgedPercentiles {
 				key := fmt.Sprintf("ttft.p%g", float64(p)/10)
-				var lost worlds.Share
+				var lost, timed worlds.Share
 				for seed := range uint64(seeds) {
 					truth := w.Value(seed, 0, n, worlds.Stat{Metric: worlds.TTFT, Of: float64(p) / 1000})
 					run := recordsOf(w.Run(seed, 0, n, 1))
 					slices.SortFunc(run, func(a, b record.Record) int { return cmp.Compare(a.DoneNS, b.DoneNS) })
-					at := lostAfter(lossOf(t, fmt.Sprintf("%s>%gms", key, truth), int64(n)), run)
-					lost.Add(at > 0)
-					all.Add(at > 0)
-					if at > 0 {
+					loss := fmt.Sprintf("%s>%gms", key, truth)
+					byPlan := lostAfter(lossOf(t, loss, int64(n), 0), run)
+					byTime := lostAfter(lossOf(t, loss, 100*int64(n), run[n-1].DoneNS), run)
+					lost.Add(byPlan > 0)
+					timed.Add(byTime > 0)
+					all.Add(byPlan > 0)
+					all.Add(byTime > 0)
+					if byPlan > 0 || byTime > 0 {
 						if v := *verdict.Value(summaryOf(run), key); v*1e6 <= math.Floor(truth*1e6) {
-							t.Errorf("seed %d: ended, and %s is %g, within %g", seed, key, v, truth)
+							t.Errorf("seed %d: ended after %d, by time %d, and %s is %g, within %g", seed, byPlan, byTime, key, v, truth)
 						}
 					}
 				}
 				if text != "" {
-					fmt.Printf("%-14s p%-4g ended %s\n", w.Name, float64(p)/10, lost)
+					fmt.Printf("%-14s p%-4g ended %s, by time %s\n", w.Name, float64(p)/10, lost, timed)
 				}
 			}
 		})
@@ -85,18 +91,18 @@ func TestLoss(t *testing.T) {
 	for range 1000 {
 		all = append(all, slow)
 	}
-	if at := lostAfter(lossOf(t, "ttft.p95>5s", 1000), all); at <= 50 || at > 150 {
+	if at := lostAfter(lossOf(t, "ttft.p95>5s", 1000, 0), all); at <= 50 || at > 150 {
 		t.Errorf("all slow: lost after %d of 1,000", at)
 	}
-	l := lossOf(t, "ttft.p95>5s", 1000)
+	l := lossOf(t, "ttft.p95>5s", 1000, 0)
 	for range 900 {
 		l.Add(&fast)
 	}
-	if l.Lost(50) || l.Lost(40) {
+	if l.Lost(0, 50) || l.Lost(0, 40) {
 		t.Error("lost, though p95 may be within the limit")
 	}
-	l = lossOf(t, "ttft.p95>5s", 1000)
-	if l.Lost(50) || !l.Lost(200) {
+	l = lossOf(t, "ttft.p95>5s", 1000, 0)
+	if l.Lost(0, 50) || !l.Lost(0, 200) {
 		t.Error("50 in flight, or 200")
 	}
 	for _, c := range []struct {
@@ -115,19 +121,42 @@ func TestLoss(t *testing.T) {
 	}
 	failed := slow
 	failed.Outcome = record.Reset
-	errors := lossOf(t, "error_rate>20%", 100)
-	l = lossOf(t, "ttft.p95>5s", 100)
+	errors := lossOf(t, "error_rate>20%", 100, 0)
+	l = lossOf(t, "ttft.p95>5s", 100, 0)
 	for range 100 {
 		errors.Add(&failed)
 		l.Add(&failed)
 	}
-	if !errors.Lost(0) || l.Lost(0) {
+	if !errors.Lost(0, 0) || l.Lost(0, 0) {
 		t.Error("failures count as latencies, or not as failures")
 	}
 	for _, text := range []string{"ttft.p95", "ttft.p95<5s", "ttft.mean>5s", "itl.p99>1s", "nothing.p95>1s",
 		"ttft.p95>-1s", "error_rate>0", "error_rate<5%"} {
-		if _, err := ParseLoss(text, 10); err == nil {
+		if _, err := ParseLoss(text, 10, 0); err == nil {
 			t.Errorf("%q is taken", text)
 		}
 	}
+}
+
+// TestLossByTime: of a run that its time ends, no one knows how many requests it will have. It is lost once twice as
+// many as in its best section could not save it, and not before.
+func TestLossByTime(t *testing.T) {
+	const planned, perSection, sectionNS = 1_000_000, 100, int64(time.Second)
+	slow := answeredAfter(0, 0, 6e9, record.None)
+	var all []record.Record
+	for i := range int64(20 * perSection) {
+		slow.DoneNS = i * sectionNS / perSection
+		all = append(all, slow)
+	}
+	at := lostAfter(lossOf(t, "ttft.p50>5s", planned, 20*sectionNS), all)
+	// n sections of 100 above the limit: 100 n > 0.5 (100 n + 200 (20 - n)), so n > 40/3
+	if at < 13*perSection || at > 15*perSection {
+		t.Errorf("lost after %d", at)
+	}
+	expect.Equal(t, lostAfter(lossOf(t, "ttft.p50>5s", planned, 0), all), 0, "without an end")
+	l := lossOf(t, "ttft.p50>5s", planned, 20*sectionNS)
+	for i := range at {
+		l.Add(&all[i])
+	}
+	expect.Contains(t, l.Words(all[at-1].DoneNS, 0), "twice as much as at their best", "why")
 }

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"github.com/fastreplay/fastreplay/engine/collect"
-	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // watchEnd begins to watch for what ends the run early. Validate has refused what cannot.
@@ -12,12 +11,11 @@ func (r *runner) watchEnd() {
 	if d := r.load.Plan.Dependencies; d != nil {
 		planned -= int(d.Prepare)
 	}
-	r.loss, _ = collect.ParseLoss(r.cfg.Limits.AbortIf, int64(planned))
-	if r.loss != nil && r.cfg.Sessions.Recycle {
-		r.note("abort_recycle", "--abort-if %s: the plan has all %s that servers a hundred times as fast would get; "+
-			"the run ends only if it is lost whatever these do, so it may end late or not at all",
-			r.loss.Text, format.Many(planned, "request"))
+	endNS := int64(0) // an open loop sends all that is planned
+	if r.cfg.Pacing.Closed() || r.cfg.Sessions.Recycle {
+		endNS = int64(r.cfg.Pacing.Duration)
 	}
+	r.loss, _ = collect.ParseLoss(r.cfg.Limits.AbortIf, int64(planned), endNS)
 }
 
 // mayEnd ends the run if it knows enough, or is lost. It is called about once a second, by the goroutine that records.
@@ -44,7 +42,7 @@ func (r *runner) mayEnd() {
 			inFlight++
 		}
 	})
-	if r.loss.Lost(inFlight) {
+	if r.loss.Lost(now, inFlight) {
 		r.aborted = r.loss.Words(now, inFlight)
 		r.alert("--abort-if %s: %s; requests in flight may end (--grace)", r.loss.Text, r.aborted)
 		r.run.EndEarly(true)

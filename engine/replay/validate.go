@@ -79,7 +79,7 @@ func (c *Config) checkEnd() error {
 	}
 	if text := c.Limits.AbortIf; text != "" {
 		early = "--abort-if"
-		if _, err := collect.ParseLoss(text, 1); err != nil {
+		if _, err := collect.ParseLoss(text, 1, 0); err != nil {
 			return fmt.Errorf("--abort-if %w", err)
 		}
 	}
