@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"cmp"
 	"math"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
+	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
@@ -24,6 +26,15 @@ func (r *results) prove(t *testing.T) {
 	r.proveCounts(t)
 	r.provePercentiles(t)
 	r.proveHistograms(t)
+	r.provePage(t)
+}
+
+// provePage: the page that the run has written is the page of what it has left on disk.
+func (r *results) provePage(t *testing.T) {
+	t.Helper()
+	var again bytes.Buffer
+	must.Do(t, report.HTML(&again, r.dir, must.Have(report.Load(r.dir))(t)))
+	expect.Equal(t, string(readFile(t, filepath.Join(r.dir, report.PageName))) == again.String(), true, "%s is another page", r.dir)
 }
 
 func (r *results) proveLines(t *testing.T) {

@@ -321,52 +321,73 @@ func (r *Run) soleSenders() []int {
 	return r.senderThreads
 }
 
+// recordTick is how often finished requests are recorded. A goroutine that is woken for each took a fifth of the
+// processor time of a closed loop (perf; 64 in flight, 2 cores of an AMD EPYC, Linux 6.18).
+const recordTick = 10 * time.Millisecond
+
 // recordAll passes the records of finished requests to the sink, until Run.done is closed. Those of requests that end
 // before the barrier wait for it: instants count from there.
 func (r *Run) recordAll() {
-	var early []int32
-	recordEarly := func() {
-		for _, i := range early {
-			r.record(i)
-		}
-		early = nil
-	}
-	tick := time.NewTicker(time.Second)
+	tick := time.NewTicker(recordTick)
 	defer tick.Stop()
 	defer r.sink.Tick()
-	for {
+	var early []int32
+	ticked := time.Now()
+	over := r.allDone
+	for open := true; open; {
 		select {
-		case i, ok := <-r.done:
-			preparing := r.pacer.isPreparing()
-			if !ok || !preparing {
-				recordEarly()
-			}
-			if !ok {
-				return
-			}
-			rec := &r.records[i]
-			if r.idealOrder != nil && rec.Outcome != record.NotSent { // else nobody may have released it
-				r.idealOrder.expect(i, rec)
-			}
-			if rec.Outcome == record.OK {
-				r.finishedOK.Add(1)
-			} else {
-				r.failed.Add(1)
-				if rec.SentNS == record.None {
-					r.unsentFailed.Add(1)
-				}
-			}
-			if preparing {
-				early = append(early, i)
-			} else {
-				r.record(i)
-			}
 		case <-tick.C:
-			if !r.pacer.isPreparing() {
-				recordEarly()
-			}
+			early, open = r.recordFinished(early, len(r.done))
+		case <-over: // the rest, until done is closed
+			early, open = r.recordFinished(early, math.MaxInt)
+		}
+		if time.Since(ticked) >= time.Second {
+			ticked = time.Now()
 			r.sink.Tick()
 		}
+	}
+}
+
+// recordFinished counts the next n finished requests, and records them after the early ones, unless the barrier is to
+// come: then all of them are early. It returns false after the last one of the run.
+func (r *Run) recordFinished(early []int32, n int) (rest []int32, open bool) {
+	for range n {
+		i, ok := <-r.done
+		if !ok {
+			r.recordEach(early)
+			return nil, false
+		}
+		r.countFinished(i)
+		if early = append(early, i); !r.pacer.isPreparing() {
+			r.recordEach(early)
+			early = early[:0]
+		}
+	}
+	if !r.pacer.isPreparing() {
+		r.recordEach(early)
+		early = early[:0]
+	}
+	return early, true
+}
+
+func (r *Run) recordEach(finished []int32) {
+	for _, i := range finished {
+		r.record(i)
+	}
+}
+
+func (r *Run) countFinished(i int32) {
+	rec := &r.records[i]
+	if r.idealOrder != nil && rec.Outcome != record.NotSent { // else nobody may have released it
+		r.idealOrder.expect(i, rec)
+	}
+	if rec.Outcome == record.OK {
+		r.finishedOK.Add(1)
+		return
+	}
+	r.failed.Add(1)
+	if rec.SentNS == record.None {
+		r.unsentFailed.Add(1)
 	}
 }
 

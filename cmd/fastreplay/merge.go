@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io"
 	"os"
 	"time"
 
@@ -53,7 +54,8 @@ its requests count as not sent. Exit codes are those of a run.`,
 			if err := r.judgeAgain(dir, s); err != nil {
 				return err
 			}
-			if err := ui.show(s, dir, full, asJSON, c.OutOrStdout()); err != nil {
+			page := func(w io.Writer) error { return report.HTML(w, dir, s) }
+			if err := ui.show(s, dir, page, full, asJSON, c.OutOrStdout()); err != nil {
 				return err
 			}
 			return ending(false, s, nil)

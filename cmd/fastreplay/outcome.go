@@ -12,12 +12,14 @@ import (
 
 // show prints the summary of a run, in full or on one screen, and as JSON on out if that is asked for. It writes the
 // page of the run.
-func (ui *terminal) show(summary *metrics.Summary, dir string, full, asJSON bool, out io.Writer) error {
+func (ui *terminal) show(
+	summary *metrics.Summary, dir string, page func(io.Writer) error, full, asJSON bool, out io.Writer,
+) error {
 	err := ui.summary(
 		summary, full,
 		report.PrintOptions{
 			Dir:   dir,
-			Page:  writePage(dir, summary, ui),
+			Page:  writePage(dir, summary, page, ui),
 			Steps: report.Steps(dir),
 		},
 	)
@@ -39,14 +41,14 @@ func stillRead(err error, ui *terminal) error {
 }
 
 // writePage writes report.html and returns where it is; "" if there is none, with a line on the terminal.
-func writePage(dir string, s *metrics.Summary, ui *terminal) string {
-	const mostPaged = 1_000_000 // requests: 100,000 took 1.3 s, and 1 kB of memory each
+func writePage(dir string, s *metrics.Summary, page func(io.Writer) error, ui *terminal) string {
+	const mostPaged = 1_000_000 // requests: of shards, 100,000 took 1.3 s, and 1 kB of memory each
 	name := filepath.Join(dir, report.PageName)
 	if s.Requests.Planned > mostPaged {
 		ui.line("no %s of so many requests by itself: fastreplay report %s --html %s", report.PageName, dir, name)
 		return ""
 	}
-	if err := report.WriteWhole(name, func(w io.Writer) error { return report.HTML(w, dir, s) }); err != nil {
+	if err := report.WriteWhole(name, page); err != nil {
 		ui.line("no %s: %v", report.PageName, err)
 		return ""
 	}

@@ -154,7 +154,9 @@ func replayTrace(ctx context.Context, o *options, ui *terminal, out io.Writer) (
 	if summary == nil {
 		return orInterrupted(ctx, err)
 	}
-	if bad := ui.show(summary, w.dir, o.full, o.json, out); bad != nil { // last, so that it stays on the screen
+	page := func(to io.Writer) error { return w.run.WritePage(to, summary) }
+	bad := ui.show(summary, w.run.Dir, page, o.full, o.json, out) // last, so that it stays on the screen
+	if bad != nil {
 		return bad
 	}
 	stopped := summary.Run.Partial && summary.Run.SenderDied == "" && summary.Run.PrimerFailed == ""
@@ -211,13 +213,13 @@ type watcher struct {
 	*terminal
 	o          *options
 	interrupts *interrupts
-	metrics    net.Listener // of --metrics-addr; nil = nobody is served
-	dir        string       // of the results; "" before the requests are built
+	metrics    net.Listener    // of --metrics-addr; nil = nobody is served
+	run        *replay.Running // nil before the requests are built
 }
 
 // Built implements replay.Observer.
 func (w *watcher) Built(r *replay.Running) {
-	w.dir = r.Dir
+	w.run = r
 	w.interrupts.onRun(r)
 }
 

@@ -24,7 +24,7 @@ func TestSummaryThatCannotBePrinted(t *testing.T) {
 		"terminal": {false, fullDisk{}, io.Discard},
 		"JSON":     {true, io.Discard, fullDisk{}},
 	} {
-		err := newTerminal(c.ui).show(new(metrics.Summary), t.TempDir(), false, c.json, c.out)
+		err := newTerminal(c.ui).show(new(metrics.Summary), t.TempDir(), func(io.Writer) error { return nil }, false, c.json, c.out)
 		var exit *exitError
 		if !errors.As(err, &exit) || exit.code != exitInvalid || !strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
 			t.Errorf("%s: %v, want exit code %d and the cause", name, err, exitInvalid)

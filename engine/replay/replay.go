@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -111,8 +112,10 @@ func (Silent) Tick(*Running, bool) {}
 type Running struct {
 	Dir string // of the results
 
-	run   *engine.Run
-	meter *live.Meter
+	run       *engine.Run
+	meter     *live.Meter
+	pictures  *report.Pictures
+	collector *collect.Collector
 }
 
 // Abort cancels what is in flight.
@@ -123,6 +126,11 @@ func (r *Running) Snapshot() *live.Snapshot { return r.meter.Snapshot(counts(r.r
 
 // NowNS is the time since instant 0.
 func (r *Running) NowNS() int64 { return r.run.Clock().Now() }
+
+// WritePage writes the page of the run, whose summary is s, once it has ended. It may be called once.
+func (r *Running) WritePage(w io.Writer, s *metrics.Summary) error {
+	return r.pictures.HTML(w, r.Dir, s, r.collector.Timeline())
+}
 
 // EachOpen is that of engine.Run: only Observer.Record and Tick may call it.
 func (r *Running) EachOpen(f func(plannedNS, sentNS, firstNS int64)) { r.run.EachOpen(f) }
@@ -195,9 +203,8 @@ type runner struct {
 	stamps   wire.Stamps
 	load     *setup.Prepared
 
-	collector *collect.Collector
-	writer    *report.Writer
-	servers   *serverWatch // nil before they are watched
+	writer  *report.Writer
+	servers *serverWatch // nil before they are watched
 
 	until   *collect.Precision // nil if the run does not end when it knows enough
 	loss    *collect.Loss      // nil if it does not end when it is lost

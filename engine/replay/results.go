@@ -30,6 +30,7 @@ func (r *runner) openResults() error {
 	known := r.known()
 	r.meter = r.newMeter(known)
 	r.collector = collect.NewCollector(r.load.URLs(), r.cfg.SLOs...)
+	r.pictures = report.NewPictures(r.cfg.SLOs)
 	r.watchEnd()
 	err := errors.Join(report.WritePlan(r.Dir, known), r.writeShard())
 	if err != nil {
@@ -52,6 +53,7 @@ func (r *runner) Record(rec *record.Record, target int) {
 		}
 		r.meter.Add(r.run.Clock().Now(), rec, target)
 	}
+	r.pictures.See(rec)
 	r.writer.Append(rec)
 	r.observer.Record(rec)
 }

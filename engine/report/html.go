@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/chart"
+	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/verdict"
@@ -24,13 +26,25 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 	if err != nil && !errors.Is(err, ErrNoResults) {
 		return err
 	}
+	return pictures.write(w, dir, s)
+}
+
+// HTML is HTML of a run that has just ended, whose records p has seen, and which is t by time.
+func (p *Pictures) HTML(w io.Writer, dir string, s *metrics.Summary, t *collect.Timeline) error {
+	if err := p.complete(dir, s, t); err != nil {
+		return err
+	}
+	return p.write(w, dir, s)
+}
+
+func (p *Pictures) write(w io.Writer, dir string, s *metrics.Summary) error {
 	parts, err := partsOf(s)
 	if err != nil {
 		return err
 	}
-	for _, p := range parts {
-		for _, row := range p.rows {
-			if p.path == "routing.routers" {
+	for _, part := range parts {
+		for _, row := range part.rows {
+			if part.path == "routing.routers" {
 				row[0] = s.Routing.Label(row[0])
 			}
 		}
@@ -65,7 +79,7 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 		Title:  "Failures",
 		Tables: tablesOf(parts, "", "requests.failures", "outages"),
 	})
-	d.Add(pictures.sections(s, targets)...)
+	d.Add(p.sections(s, targets)...)
 	d.Add(jobSection(s, parts))
 	d.Add(chart.Section{
 		Title: "Tenants, models, classes",
@@ -336,7 +350,11 @@ func flagSection(s *metrics.Summary) chart.Section {
 	}
 	t := chart.Table{Head: []string{"flag", "value"}}
 	for _, name := range slices.Sorted(maps.Keys(s.Run.Options)) {
-		t.Rows = append(t.Rows, chart.Texts("--"+name, fmt.Sprint(s.Run.Options[name])))
+		value := s.Run.Options[name]
+		if text, ok := value.(json.RawMessage); ok { // of a run in this process
+			value = string(text)
+		}
+		t.Rows = append(t.Rows, chart.Texts("--"+name, fmt.Sprint(value)))
 	}
 	return chart.Section{
 		Title:  "Flags",

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
@@ -21,6 +22,7 @@ import (
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/chart"
+	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -290,10 +292,20 @@ func TestPageOfUnfinishedJobs(t *testing.T) {
 
 // TestStoppedRequestsDidNotFail: what the end of a run left unsent or cancelled is not among failures over time.
 func TestStoppedRequestsDidNotFail(t *testing.T) {
-	for outcome, want := range map[record.Outcome][2]string{record.NotSent: {"not_sent", ""}, record.Cancelled: {"cancelled", ""}, record.Reset: {"reset", "reset"}} {
-		var r record.Record
-		r.Clear()
-		r.Outcome = outcome
-		expect.Equal(t, [2]string{(&pictures{}).kindOf(&r), (&pictures{over: true}).kindOf(&r)}, want, outcome)
+	for _, over := range []bool{false, true} {
+		p := NewPictures(nil)
+		for _, outcome := range []record.Outcome{record.NotSent, record.Cancelled, record.Reset} {
+			var r record.Record
+			r.Clear()
+			r.Outcome = outcome
+			p.See(&r)
+		}
+		c := collect.NewCollector(nil)
+		must.Do(t, p.complete(t.TempDir(), &metrics.Summary{Run: metrics.Run{Partial: over}}, c.Timeline()))
+		want := "cancelled not_sent reset"
+		if over {
+			want = "reset"
+		}
+		expect.Equal(t, strings.Join(slices.Sorted(maps.Keys(p.moments)), " "), want, over)
 	}
 }

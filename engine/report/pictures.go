@@ -33,16 +33,15 @@ const (
 	slowest    = 10      // requests that are listed
 )
 
-// pictures is what the graphs of a page are made of. It is made in one pass over the records.
-type pictures struct {
+// Pictures is what the graphs of a page are made of. It is made in one pass over the records, during the run or after
+// it, and belongs to one goroutine.
+type Pictures struct {
 	all     []metrics.Step
 	rows    []heatRow // of instances, or else of targets; none if there is one
 	cut     int       // rows beyond mostRows
 	samples []scrape.Sample
 	values  [metrics.NumLatencies]*hdrhistogram.Histogram // of the latencies on the screen, in ns; nil of others
-	// the run ended before all was sent and answered: what that stopped did not fail
-	over    bool
-	moments map[string][]float32 // when requests were sent, in s, by what became of them
+	moments map[string][]float32                          // when requests were sent, in s, by what became of them
 	points  []point
 	seen    int64 // ok requests, of which points are a sample
 	turns   []turn
@@ -80,26 +79,31 @@ type heatRow struct {
 // mostLatencyNS is the largest latency that is told from larger ones.
 const mostLatencyNS = int64(time.Hour)
 
-// picturesOf reads the results in dir.
-func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
-	p := &pictures{
-		window:  s.Window,
-		slos:    SLOsOf(s),
-		over:    s.Run.Partial || s.Run.Cut,
+// NewPictures are those of a run that is to begin; with SLOs they tell what keeps them.
+func NewPictures(slos []metrics.SLO) *Pictures {
+	p := &Pictures{
+		slos:    slos,
 		moments: map[string][]float32{},
 		names:   map[int64]string{},
 		chance:  rand.New(rand.NewPCG(1, 2)),
 	}
 	for i, l := range metrics.Latencies() {
-		if l.Shown == metrics.OnScreen && !s.LikeTwin(i) {
+		if l.Shown == metrics.OnScreen {
 			p.values[i] = hdrhistogram.New(1, mostLatencyNS, 3)
 		}
 	}
+	return p
+}
+
+// picturesOf reads the results in dir.
+func picturesOf(dir string, s *metrics.Summary) (*Pictures, error) {
+	p := NewPictures(SLOsOf(s))
+	p.window = s.Window
 	var urls []string
 	for _, t := range s.Targets {
 		urls = append(urls, t.URL)
 	}
-	c, seen, err := recordsIn(dir, urls, nil, nil, p.see)
+	c, seen, err := recordsIn(dir, urls, nil, nil, p.See)
 	if err != nil {
 		return p, err
 	}
@@ -107,21 +111,35 @@ func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
 	if wrong != nil && s.Window == nil { // whose verdict has it
 		return p, errors.New(wrong[0].String())
 	}
+	return p, p.complete(dir, s, c.Timeline())
+}
+
+// complete adds what records do not have, after the last of them.
+func (p *Pictures) complete(dir string, s *metrics.Summary, t *collect.Timeline) (err error) {
+	for i := range p.values {
+		if s.LikeTwin(i) {
+			p.values[i] = nil
+		}
+	}
+	if s.Run.Partial || s.Run.Cut { // what that stopped did not fail
+		delete(p.moments, record.NotSent.String())
+		delete(p.moments, record.Cancelled.String())
+	}
 	byInstance := s.Instances != nil && len(s.Instances.Parts) > len(s.Targets)
-	p.addSteps(c.Timeline(), byInstance)
+	p.addSteps(t, byInstance)
 	p.samples, err = ReadLines[scrape.Sample](filepath.Join(dir, ServerMetricsName))
 	if err != nil || p.window != nil {
-		return p, err
+		return err
 	}
-	gaps, err := Gaps(dir) // which records do not have, and which are known of the whole run alone
+	gaps, err := Gaps(dir) // which are known of the whole run alone
 	if gaps != nil {
 		p.values[metrics.ITL] = gaps
 	}
-	return p, err
+	return err
 }
 
 // addSteps takes the steps of the run, and those of each target or instance.
-func (p *pictures) addSteps(t *collect.Timeline, byInstance bool) {
+func (p *Pictures) addSteps(t *collect.Timeline, byInstance bool) {
 	p.all = slices.Clone(t.All())
 	each := t.Targets()
 	if byInstance {
@@ -140,8 +158,11 @@ func (p *pictures) addSteps(t *collect.Timeline, byInstance bool) {
 	}
 }
 
-// see takes a record.
-func (p *pictures) see(r *record.Record) {
+// See takes a record, and does not keep it. What prepares is not drawn.
+func (p *Pictures) See(r *record.Record) {
+	if r.Phase != record.Profiled {
+		return
+	}
 	at := r.SentNS
 	if at == record.None {
 		at = max(0, r.PlannedNS)
@@ -170,7 +191,7 @@ func (p *pictures) see(r *record.Record) {
 }
 
 // addPoint adds an ok request to the sample, which is the same of the same records.
-func (p *pictures) addPoint(r *record.Record) {
+func (p *Pictures) addPoint(r *record.Record) {
 	p.seen++
 	place := len(p.points)
 	if place < mostPoints {
@@ -192,10 +213,9 @@ func (p *pictures) addPoint(r *record.Record) {
 }
 
 // kindOf is by what a request is counted over time; "" for nothing.
-func (p *pictures) kindOf(r *record.Record) string {
-	stopped := r.Outcome == record.NotSent || r.Outcome == record.Cancelled
+func (p *Pictures) kindOf(r *record.Record) string {
 	switch {
-	case r.LeftOut(), p.over && stopped:
+	case r.LeftOut():
 		return ""
 	case r.Outcome == record.HTTPError && r.Status > 0:
 		return fmt.Sprintf("HTTP %d", r.Status)
@@ -226,7 +246,7 @@ func keepSlowest(kept []record.Record, r *record.Record, of func(*record.Record)
 	return kept[:min(len(kept), slowest)]
 }
 
-func (p *pictures) addTurn(r *record.Record) {
+func (p *Pictures) addTurn(r *record.Record) {
 	if r.Session == record.None || p.late {
 		return
 	}
@@ -250,7 +270,7 @@ func (p *pictures) addTurn(r *record.Record) {
 }
 
 // sections are the pictures, in the order of the page, with the tables that belong to them.
-func (p *pictures) sections(s *metrics.Summary, tables []chart.Table) []chart.Section {
+func (p *Pictures) sections(s *metrics.Summary, tables []chart.Table) []chart.Section {
 	targets := chart.Section{
 		Title:  "Targets",
 		Graphs: p.heatMaps(),
@@ -285,20 +305,20 @@ func (p *pictures) sections(s *metrics.Summary, tables []chart.Table) []chart.Se
 }
 
 // stepS is how long a step is, and endS when the last of them ends.
-func (p *pictures) stepS() float64 {
+func (p *Pictures) stepS() float64 {
 	return p.all[0].ToS - p.all[0].FromS
 }
-func (p *pictures) endS() float64 {
+func (p *Pictures) endS() float64 {
 	return p.all[len(p.all)-1].ToS
 }
 
 // stepAt is the step of an instant.
-func (p *pictures) stepAt(atS float64) int {
+func (p *Pictures) stepAt(atS float64) int {
 	return min(len(p.all)-1, int(atS/p.stepS()))
 }
 
 // overTime is a graph whose places are the steps, on a time axis that all such graphs share.
-func (p *pictures) overTime(title, unit string, series ...chart.Series) chart.Graph {
+func (p *Pictures) overTime(title, unit string, series ...chart.Series) chart.Graph {
 	return chart.Graph{
 		Title: title,
 		Sync:  "time",
@@ -329,12 +349,12 @@ func of(steps []metrics.Step, value func(*metrics.Step) float64) chart.Values {
 }
 
 // line is a series of a number of each step.
-func (p *pictures) line(name string, value func(*metrics.Step) float64) chart.Series {
+func (p *Pictures) line(name string, value func(*metrics.Step) float64) chart.Series {
 	return chart.Series{Name: name, Values: of(p.all, value)}
 }
 
 // maybe is a line of a number that a step may not have.
-func (p *pictures) maybe(name string, value func(*metrics.Step) *float64) chart.Series {
+func (p *Pictures) maybe(name string, value func(*metrics.Step) *float64) chart.Series {
 	line := p.line(name, func(t *metrics.Step) float64 {
 		return orUnknown(value(t))
 	})
@@ -350,7 +370,7 @@ func orUnknown(v *float64) float64 {
 	return *v
 }
 
-func (p *pictures) timelines(s *metrics.Summary) []chart.Graph {
+func (p *Pictures) timelines(s *metrics.Summary) []chart.Graph {
 	if len(p.all) == 0 {
 		return nil
 	}
@@ -404,7 +424,7 @@ func (p *pictures) timelines(s *metrics.Summary) []chart.Graph {
 }
 
 // stolen is the share of the machine's time that it did not have, which has steps of its own.
-func (p *pictures) stolen(m *stats.Shares) chart.Series {
+func (p *Pictures) stolen(m *stats.Shares) chart.Series {
 	return p.line("of all cores", func(t *metrics.Step) float64 {
 		step := int(middleS(t) / m.StepS)
 		if step >= len(m.Shares) {
@@ -415,7 +435,7 @@ func (p *pictures) stolen(m *stats.Shares) chart.Series {
 }
 
 // spans are the parts of the run that are shaded: what is not counted, and outages.
-func (p *pictures) spans(outages []metrics.Outage) (spans []chart.Piece) {
+func (p *Pictures) spans(outages []metrics.Outage) (spans []chart.Piece) {
 	const grey = 1
 	w := p.window
 	if w != nil {
@@ -448,7 +468,7 @@ func (p *pictures) spans(outages []metrics.Outage) (spans []chart.Piece) {
 }
 
 // byKind counts requests by how they failed, and by whether they were good; the most frequent kind stands first.
-func (p *pictures) byKind() (out []chart.Graph) {
+func (p *Pictures) byKind() (out []chart.Graph) {
 	good := p.overTime("Goodput: ok requests within and beyond the bounds", "")
 	bad := p.overTime("Failed requests", "")
 	kinds := slices.SortedFunc(maps.Keys(p.moments), func(a, b string) int {
@@ -481,7 +501,7 @@ func (p *pictures) byKind() (out []chart.Graph) {
 }
 
 // heatMaps are of several targets or instances, with a row each.
-func (p *pictures) heatMaps() (out []chart.Graph) {
+func (p *Pictures) heatMaps() (out []chart.Graph) {
 	if len(p.rows) < 2 {
 		return nil
 	}
@@ -519,7 +539,7 @@ func (p *pictures) heatMaps() (out []chart.Graph) {
 }
 
 // distributions are the histograms of latencies.
-func (p *pictures) distributions() (out []chart.Graph) {
+func (p *Pictures) distributions() (out []chart.Graph) {
 	for i, l := range metrics.Latencies() {
 		if p.values[i] == nil {
 			continue
@@ -537,7 +557,7 @@ func (p *pictures) distributions() (out []chart.Graph) {
 }
 
 // dots are graphs with a dot for each request.
-func (p *pictures) dots() (out []chart.Graph) {
+func (p *Pictures) dots() (out []chart.Graph) {
 	ttft := func(t *point) float64 { return t.ttftMS }
 	for _, g := range []struct {
 		title, label string
@@ -607,7 +627,7 @@ type lane struct {
 }
 
 // conversations are the longest ones, a lane each.
-func (p *pictures) conversations() chart.Section {
+func (p *Pictures) conversations() chart.Section {
 	lanes := p.lanes()
 	if len(lanes) == 0 {
 		return chart.Section{}
@@ -648,7 +668,7 @@ func (p *pictures) conversations() chart.Section {
 }
 
 // lanes are the conversations of several turns, those that took longest first.
-func (p *pictures) lanes() (lanes []lane) {
+func (p *Pictures) lanes() (lanes []lane) {
 	of := map[int64]lane{}
 	for _, t := range p.turns {
 		l, begun := of[t.session]
@@ -725,7 +745,7 @@ func (t *turn) pieces() (out []chart.Piece) {
 }
 
 // slowTables list the slowest requests.
-func (p *pictures) slowTables() []chart.Table {
+func (p *Pictures) slowTables() []chart.Table {
 	tables := []chart.Table{
 		slowTable("By E2E", p.byE2E),
 		slowTable("By TTFT", p.byTTFT),
@@ -803,7 +823,7 @@ func slowRow(r *record.Record) []chart.Cell {
 
 // serverLines are what all servers report by time: gauges summed over the latest readings of their pages, the mean
 // use of KV caches, and the share of prefix hits.
-func (p *pictures) serverLines() []chart.Graph {
+func (p *Pictures) serverLines() []chart.Graph {
 	unknown := func(*metrics.Step) float64 { return math.NaN() }
 	running := p.line("running", unknown)
 	waiting := p.line("waiting", unknown)
