@@ -27,6 +27,7 @@ type comparison struct {
 	undecided  string
 	gates      []compare.Gate
 	json, full bool
+	markdown   bool
 	quiet      bool
 	html       string
 	goodput    goodput
@@ -99,6 +100,7 @@ beyond it, and else UNDECIDED. Exit code 3 if one is FAILED, 4 if one is UNDECID
 		"with --interleave: `DIR` for the runs and the page (default: results/<UTC time>-compare)")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print only what becomes of --fail-if, where the page is, and errors")
 	f.BoolVar(&o.json, "json", false, "print each comparison as JSON on standard output")
+	f.BoolVar(&o.markdown, "markdown", false, "print each comparison as Markdown, as for the summary of a pull request")
 	f.StringVar(&o.html, "html", "",
 		"also write a self-contained HTML page to `FILE`; --interleave writes one beside its runs")
 	f.BoolVar(&o.full, "full", false, "print all metrics, explanations and notes, and not one screen of them")
@@ -132,6 +134,8 @@ func (o *comparison) run(c *cobra.Command, words, behind []string) error {
 		switch {
 		case o.json:
 			err = report.EncodeJSON(out, r)
+		case o.markdown:
+			err = compare.Markdown(out, r, o.gates)
 		case !o.quiet:
 			_, err = io.WriteString(out, strings.Repeat("\n", min(i, 1)))
 			err = errors.Join(err, compare.Print(out, r, print))
@@ -140,7 +144,7 @@ func (o *comparison) run(c *cobra.Command, words, behind []string) error {
 			return err
 		}
 	}
-	if !o.json && o.html != "" {
+	if !o.json && !o.markdown && o.html != "" {
 		_, _ = fmt.Fprintln(out, "page  "+format.Visible(o.html))
 	}
 	ending := exitOK
@@ -166,6 +170,9 @@ func (o *comparison) run(c *cobra.Command, words, behind []string) error {
 				words += "; it counts as " + o.undecided + " (--undecided)"
 			}
 			ui.alert("%s %s   %s", marks[answer], answer, words)
+			if code != exitOK {
+				ui.annotate(format.Annotation("error", string(answer)+" "+words))
+			}
 			if code == exitMissed || ending == exitOK {
 				ending = code
 			}
@@ -227,6 +234,8 @@ func (o *comparison) check(words, behind []string) error {
 		o.gates = append(o.gates, gate)
 	}
 	switch {
+	case o.json && o.markdown:
+		return errors.New("--json and --markdown are two forms of one output; give one")
 	case o.interleave != "" && o.floor != nil:
 		return errors.New("--floor: leave it out with --interleave, which makes several runs of each side")
 	case o.interleave != "" && (o.runs < 1 || o.runs > mostRuns):

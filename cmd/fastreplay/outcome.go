@@ -23,6 +23,7 @@ func (ui *terminal) show(
 			Steps: report.Steps(dir),
 		},
 	)
+	ui.annotate(report.Annotations(summary)...)
 	if err = stillRead(err, ui); err == nil && asJSON {
 		err = stillRead(report.EncodeJSON(out, summary), ui)
 	}

@@ -76,9 +76,9 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 			say := newTerminal(c.ErrOrStderr())
 			screen := newTerminal(c.OutOrStdout())
 			say.quiet, screen.quiet = quiet, quiet
-			if err := replay.WriteExports(dir, exports, func(text string) {
+			if err := replay.WriteExports(dir, exports, s, func(text string) {
 				say.line("%s", text)
-			}, slos...); err != nil {
+			}); err != nil {
 				if errors.Is(err, export.ErrExists) { // a file in the way is the user's to mend
 					return err
 				}
@@ -91,6 +91,7 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 				}
 				say.line("written: %s", html)
 			}
+			say.annotate(report.Annotations(s)...)
 			if asJSON {
 				return errors.Join(report.EncodeJSON(c.OutOrStdout(), s), r.ending(s))
 			}

@@ -59,6 +59,15 @@ func (t *terminal) alert(format string, args ...any) {
 	t.print(fmt.Sprintf(format, args...))
 }
 
+// annotate prints lines for GitHub, in a job of which they are shown beside it.
+func (t *terminal) annotate(lines ...string) {
+	if os.Getenv("GITHUB_ACTIONS") == "true" {
+		for _, line := range lines {
+			_, _ = fmt.Fprintln(t.w, line)
+		}
+	}
+}
+
 // detail prints a line that --verbose asks for.
 func (t *terminal) detail(format string, args ...any) {
 	if t.verbose {

@@ -80,6 +80,30 @@ func Print(w io.Writer, r *Result, o PrintOptions) error {
 	return err
 }
 
+// Markdown writes a result for the summary of a pull request: the metrics, what becomes of gates, and what changed.
+// Text from outside is shown as format.Markdown has it.
+func Markdown(w io.Writer, r *Result, gates []Gate) error {
+	var rows [][]string
+	for _, m := range r.Metrics {
+		if m.Main && (m.Change != nil || m.A != nil) {
+			rows = append(rows, append(append([]string{Label(m.Name)}, m.cells()[:4]...), m.Verdict))
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "### B against A\n\nA is %s (%s), B is %s (%s): %s\n\n",
+		format.Markdown(r.A.Name), r.A.Verdict, format.Markdown(r.B.Name), r.B.Verdict, format.Markdown(pairing(r)))
+	b.WriteString(format.MarkdownTable([]string{"", "A", "B", "change", "95 % interval", ""}, rows) + "\n")
+	for _, gate := range gates {
+		answer, words := r.Judge(gate)
+		fmt.Fprintf(&b, "- **%s** %s\n", answer, format.Markdown(words))
+	}
+	for _, text := range r.said(false) {
+		b.WriteString("- " + format.Markdown(text) + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
 // pairing says what is compared with what, and what the intervals hold for.
 func pairing(r *Result) string {
 	text := format.Many(r.Requests, "request")

@@ -90,6 +90,23 @@ func TestScreen(t *testing.T) {
 	}
 }
 
+// TestMarkdown: the table of the screen, what becomes of gates, and what changed.
+func TestMarkdown(t *testing.T) {
+	var b bytes.Buffer
+	must.Do(t, Markdown(&b, made(), []Gate{must.Have(ParseGate("ttft.p50:+5%"))(t)}))
+	for _, want := range []string{
+		"\n| TTFT p50 | 1.00 s | 1.23 s | +23.5 % | \\[21.0, 26.0] | worse |\n",
+		"\n- **FAILED** ttft.p50:+5%: +23.5 % \\[21.0, 26.0], worse\n", "\n- note: B has a run whose measurement is INVALID",
+	} {
+		expect.Contains(t, b.String(), want, b.String())
+	}
+	for _, bad := range []string{"ITL", "\x1b"} {
+		if strings.Contains(b.String(), bad) {
+			t.Errorf("%q in\n%s", bad, b.String())
+		}
+	}
+}
+
 // TestNothingChanged is said in a sentence.
 func TestNothingChanged(t *testing.T) {
 	r := &Result{Paired: true, Metrics: []Metric{metric("ttft.p50", "ms", 1, 1, 0, -0.1, 0.1, 0.1, Same)}}

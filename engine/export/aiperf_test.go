@@ -301,7 +301,7 @@ func TestGapsOfAllTargets(t *testing.T) {
 	c.AddGaps(0, []int64{1e6, 2e6})
 	c.AddGaps(1, []int64{3e6})
 	must.Do(t, report.WriteHistograms(dir, c, started, started))
-	r := must.Have(load(dir))(t)
+	r := must.Have(load(dir, nil))(t)
 	if s := r.chunkStats(); s.Count != 3 || s.Max < 2.99 || s.Min > 1.01 {
 		t.Errorf("got %+v, want 3 gaps of 1 to 3 ms", s)
 	}

@@ -1,6 +1,8 @@
-// Package export writes a run's results as the files of other tools, for dashboards and notebooks that read those.
+// Package export writes a run's results as the files of other tools, for dashboards, notebooks and systems of
+// continuous integration that read those.
 //
-// It works from a results directory alone, so that the end of a run and `fastreplay report` give the same bytes. Names,
+// It works from a results directory alone, so that the end of a run and `fastreplay report` give the same bytes, unless
+// the report judges the run anew. Names,
 // units and formulas are the other tool's; what our records do not hold is absent (AIPerf) or null (vLLM), never 0. It
 // measures nothing, and belongs to one goroutine at a time. Of the records it keeps a few numbers each in memory.
 //
@@ -24,8 +26,8 @@ import (
 // ErrExists is returned where a file of the export is there already: results are never overwritten.
 var ErrExists = errors.New("already exported")
 
-// format is what one tool reads.
-type format struct {
+// tool is one that reads results, with its files.
+type tool struct {
 	name  string
 	files []file
 }
@@ -35,14 +37,18 @@ type file struct {
 	write func(io.Writer, *results) error
 }
 
-func formats() []format {
-	return []format{
+func formats() []tool {
+	return []tool{
 		{
 			"aiperf",
 			[]file{{"profile_export.jsonl", writeAIPerfRecords}, {"profile_export_aiperf.json", writeAIPerfSummary}},
 		},
 		{"vllm", []file{{"vllm.json", writeVLLM}}},
 		{"parquet", []file{{"requests.parquet", writeParquet}}},
+		{"csv", []file{{"requests.csv", writeCSV}, {"summary.csv", writeQuantities}}},
+		{"markdown", []file{{"summary.md", writeMarkdown}}},
+		{"junit", []file{{"junit.xml", writeJUnit}}},
+		{"openmetrics", []file{{"metrics.txt", writeOpenMetrics}}},
 	}
 }
 
@@ -77,13 +83,13 @@ func Check(names []string) error {
 	return nil
 }
 
-func find(name string) (format, error) {
+func find(name string) (tool, error) {
 	for _, f := range formats() {
 		if f.name == name {
 			return f, nil
 		}
 	}
-	return format{}, fmt.Errorf("%q is no export: use one of %s", name, strings.Join(Names(), ", "))
+	return tool{}, fmt.Errorf("%q is no export: use one of %s", name, strings.Join(Names(), ", "))
 }
 
 // Named are files that a tool writes under names of their own.
@@ -94,20 +100,21 @@ type Named struct {
 }
 
 // Write adds the files of the named format to the results in dir and returns their paths. Each is written whole or not
-// at all; on error none of them is left. Where slos are given, goodput is by them and not by the run's own.
-func Write(dir, name string, slos ...metrics.SLO) (paths []string, err error) {
+// at all; on error none of them is left. s is the summary of the results as a report judges them anew; nil = that on
+// disk.
+func Write(dir, name string, s *metrics.Summary) (paths []string, err error) {
 	paths = Paths(dir, []string{name})
-	return paths, WriteTo(dir, name, paths, slos...)
+	return paths, WriteTo(dir, name, paths, s)
 }
 
 // WriteTo writes the files of the named format, of the results in dir, to paths: as many as the format has files, in
 // their order.
-func WriteTo(dir, name string, paths []string, slos ...metrics.SLO) error {
+func WriteTo(dir, name string, paths []string, s *metrics.Summary) error {
 	f, err := find(name)
 	if err != nil {
 		return err
 	}
-	return f.write(dir, paths, slos)
+	return f.write(dir, paths, s)
 }
 
 // Vacant returns an error that names the first of the paths to which nothing can be written, or where something is.
@@ -132,11 +139,11 @@ func Vacant(paths []string) error {
 	return nil
 }
 
-func (f *format) write(dir string, paths []string, slos []metrics.SLO) error {
+func (f *tool) write(dir string, paths []string, s *metrics.Summary) error {
 	if err := Vacant(paths); err != nil {
 		return err
 	}
-	r, err := load(dir, slos...)
+	r, err := load(dir, s)
 	if err != nil {
 		return err
 	}

@@ -19,19 +19,19 @@ import (
 func TestCheck(t *testing.T) {
 	expect.Equal(t, Check(Names()), nil)
 	err := Check([]string{"vllm", "genai-perf"})
-	if err == nil || err.Error() != `"genai-perf" is no export: use one of aiperf, vllm, parquet` {
+	if err == nil || err.Error() != `"genai-perf" is no export: use one of aiperf, vllm, parquet, csv, markdown, junit, openmetrics` {
 		t.Errorf("got %v", err)
 	}
-	expect.Refused(Write(t.TempDir(), "csv"))(t, "", "an unknown format was written")
+	expect.Refused(Write(t.TempDir(), "genai-perf", nil))(t, "", "an unknown format was written")
 }
 
 // TestWriteTwice: an export is never overwritten, and made anew it has the same bytes.
 func TestWriteTwice(t *testing.T) {
 	dir := resultsDir(t, mixed(60), []int64{1e6, 2e6, 3e6}, nil)
 	for _, name := range Names() {
-		paths, err := Write(dir, name)
+		paths, err := Write(dir, name, nil)
 		must.Do(t, err)
-		if _, err := Write(dir, name); !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), paths[0]) {
+		if _, err := Write(dir, name, nil); !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), paths[0]) {
 			t.Errorf("%s a second time: %v", name, err)
 		}
 		first := map[string][]byte{}
@@ -61,7 +61,7 @@ func (d *fullDisk) Write(p []byte) (int, error) {
 
 // TestFullDisk: no writer hides that the disk is full, at whatever byte.
 func TestFullDisk(t *testing.T) {
-	r, err := load(resultsDir(t, mixed(60), []int64{1e6}, nil))
+	r, err := load(resultsDir(t, mixed(60), []int64{1e6}, nil), nil)
 	must.Do(t, err)
 	for _, f := range formats() {
 		for _, part := range f.files {
@@ -79,9 +79,9 @@ func TestFullDisk(t *testing.T) {
 
 // TestAllOrNothing: when a file of a format fails, those before it go too, and nothing else does.
 func TestAllOrNothing(t *testing.T) {
-	r := must.Have(load(resultsDir(t, mixed(12), nil, nil)))(t)
+	r := must.Have(load(resultsDir(t, mixed(12), nil, nil), nil))(t)
 	before, _ := os.ReadDir(r.dir)
-	f := format{"some", []file{{"first", writeVLLM}, {"second", func(io.Writer, *results) error { return syscall.ENOSPC }}}}
+	f := tool{"some", []file{{"first", writeVLLM}, {"second", func(io.Writer, *results) error { return syscall.ENOSPC }}}}
 	paths := []string{filepath.Join(r.dir, "first"), filepath.Join(r.dir, "second")}
 	if err := f.write(r.dir, paths, nil); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "second") {
 		t.Errorf("got %v", err)
@@ -95,7 +95,7 @@ func TestAllOrNothing(t *testing.T) {
 func TestNoResults(t *testing.T) {
 	for _, name := range Names() {
 		dir := t.TempDir()
-		if _, err := Write(dir, name); !errors.Is(err, report.ErrNoResults) {
+		if _, err := Write(dir, name, nil); !errors.Is(err, report.ErrNoResults) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if left, _ := os.ReadDir(dir); len(left) > 0 {

@@ -21,10 +21,12 @@ type results struct {
 	gaps    *hdrhistogram.Histogram // between token chunks, ns; nil where there are none
 }
 
-func load(dir string, slos ...metrics.SLO) (*results, error) {
-	summary, err := report.Load(dir, slos...)
-	if err != nil {
-		return nil, err
+// load reads a run; summary takes the place of that on disk, unless it is nil.
+func load(dir string, summary *metrics.Summary) (r *results, err error) {
+	if summary == nil {
+		if summary, err = report.Load(dir); err != nil {
+			return nil, err
+		}
 	}
 	gaps, err := report.Gaps(dir)
 	return &results{dir, summary, gaps}, err

@@ -11,6 +11,7 @@ import (
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/report"
 )
 
 // vllmOf exports to vLLM's format and reads the file.
@@ -215,8 +216,9 @@ func TestGoodput(t *testing.T) {
 	all[1].LastTokenNS += 1e6 // too long
 	all[3].Outcome, all[3].Error = record.Reset, "lost"
 	dir := resultsDir(t, all, nil, nil)
+	s := must.Have(report.Load(dir, slos...))(t)
 	for _, name := range Names() {
-		must.Have(Write(dir, name, slos...))(t)
+		must.Have(Write(dir, name, s))(t)
 	}
 	aiperf, vllm := readObject(t, filepath.Join(dir, "profile_export_aiperf.json")), readObject(t, filepath.Join(dir, "vllm.json"))
 	seconds := aiperf["benchmark_duration"].(object)["avg"].(float64)

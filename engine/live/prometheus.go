@@ -1,12 +1,9 @@
 package live
 
 import (
-	"fmt"
 	"math"
-	"slices"
 	"sort"
 	"strconv"
-	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -41,49 +38,14 @@ func (h *Histogram) add(ns int64) {
 
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
-// page gathers metrics in Prometheus' text format, version 0.0.4.
-type page struct{ strings.Builder }
-
-// head begins a metric.
-func (p *page) head(name, kind, help string) string {
-	name = "fastreplay_" + name
-	if kind == "" {
-		kind = "gauge"
-		if strings.HasSuffix(name, "_total") {
-			kind = "counter"
-		}
-	}
-	fmt.Fprintf(p, "# HELP %s %s\n# TYPE %[1]s %[3]s\n", name, help, kind)
-	return name
-}
-
-// value appends a sample, unless it is unknown; labels are names and values in turn.
-func (p *page) value(name string, v float64, labels ...string) {
-	if math.IsNaN(v) {
-		return
-	}
-	p.WriteString(name)
-	separator := "{"
-	for pair := range slices.Chunk(labels, 2) { // what is visible needs no other escapes than Prometheus has
-		p.WriteString(separator + pair[0] + "=" + strconv.QuoteToGraphic(format.Visible(pair[1])))
-		separator = ","
-	}
-	if len(labels) > 0 {
-		p.WriteByte('}')
-	}
-	fmt.Fprintln(p, "", decimal(v))
-}
-
-func decimal(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
-
 // Metrics returns the run as a page for Prometheus.
 func (s *Snapshot) Metrics() []byte {
-	p := &page{}
+	p := &format.Exposition{}
 	left := seconds(s.LeftNS)
 	if s.LeftNS < 0 {
 		left = math.NaN()
 	}
-	p.value(p.head("info", "", "The run."), 1, "version", s.Version, "run", s.Title)
+	p.Value(p.Head("info", "", "The run."), 1, "version", s.Version, "run", s.Title)
 	for _, m := range []struct {
 		name, help string
 		value      float64
@@ -95,20 +57,20 @@ func (s *Snapshot) Metrics() []byte {
 		{"progress_ratio", "Share of the run that is over, 0 to 1.", s.Share},
 		{"remaining_seconds", "Estimated time until the last request is sent.", left},
 	} {
-		name := p.head(m.name, "", m.help)
-		p.value(name, m.value)
+		name := p.Head(m.name, "", m.help)
+		p.Value(name, m.value)
 	}
-	name := p.head("requests_total", "", "Requests that ended, by target, outcome and HTTP status.")
+	name := p.Head("requests_total", "", "Requests that ended, by target, outcome and HTTP status.")
 	for _, t := range s.Targets {
 		ok := record.OK.String()
-		p.value(name, float64(t.OK), "target", t.URL, "outcome", ok, "status", "200")
+		p.Value(name, float64(t.OK), "target", t.URL, "outcome", ok, "status", "200")
 		for _, k := range t.kinds() {
 			status := ""
 			if k.Status > 0 {
 				status = strconv.FormatInt(k.Status, 10)
 			}
 			n := float64(t.Errors[k])
-			p.value(name, n, "target", t.URL, "outcome", k.Outcome.String(), "status", status)
+			p.Value(name, n, "target", t.URL, "outcome", k.Outcome.String(), "status", status)
 		}
 	}
 	for _, m := range []struct {
@@ -129,21 +91,21 @@ func (s *Snapshot) Metrics() []byte {
 			"Share of the KV cache in use, 0 to 1, as the servers of the target report.",
 			func(t *Target) float64 { return t.KVUsage }},
 	} {
-		name := p.head(m.name, "", m.help)
+		name := p.Head(m.name, "", m.help)
 		for _, t := range s.Targets {
-			p.value(name, m.of(&t), "target", t.URL)
+			p.Value(name, m.of(&t), "target", t.URL)
 		}
 	}
 	s.histograms(p)
 	return []byte(p.String())
 }
 
-func (s *Snapshot) histograms(p *page) {
+func (s *Snapshot) histograms(p *format.Exposition) {
 	for i, l := range metrics.Latencies() {
 		if l.LiveName == "" {
 			continue
 		}
-		name := p.head(l.LiveName, "histogram", l.LiveHelp)
+		name := p.Head(l.LiveName, "histogram", l.LiveHelp)
 		bounds := bucketsNS()
 		for _, t := range s.Targets {
 			var sum int64
@@ -151,13 +113,13 @@ func (s *Snapshot) histograms(p *page) {
 			for j, n := range values.Cells {
 				bound := "+Inf"
 				if j < buckets {
-					bound = decimal(seconds(bounds[j]))
+					bound = strconv.FormatFloat(seconds(bounds[j]), 'g', -1, 64)
 				}
 				sum += n
-				p.value(name+"_bucket", float64(sum), "target", t.URL, "le", bound)
+				p.Value(name+"_bucket", float64(sum), "target", t.URL, "le", bound)
 			}
-			p.value(name+"_sum", seconds(values.SumNS), "target", t.URL)
-			p.value(name+"_count", float64(sum), "target", t.URL)
+			p.Value(name+"_sum", seconds(values.SumNS), "target", t.URL)
+			p.Value(name+"_count", float64(sum), "target", t.URL)
 		}
 	}
 }

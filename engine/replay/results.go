@@ -152,7 +152,7 @@ func (r *runner) conclude(found engine.Result, records []record.Record) (*metric
 		report.WriteTimeline(r.Dir, r.collector.Timeline()), r.servers.err, r.writeShard())
 	if diskErr == nil {
 		diskErr = errors.Join(
-			WriteExports(r.Dir, r.cfg.Exports, func(text string) { r.line("%s", text) }),
+			WriteExports(r.Dir, r.cfg.Exports, nil, func(text string) { r.line("%s", text) }),
 			r.writeNamed(),
 		)
 	} else if len(r.cfg.Exports)+len(r.cfg.Named) > 0 {
@@ -199,7 +199,7 @@ func (c *Config) placeResults(dir string) error {
 func (r *runner) writeNamed() error {
 	var errs []error
 	for _, n := range r.cfg.Named {
-		if err := export.WriteTo(r.Dir, n.Tool, n.Paths); err != nil {
+		if err := export.WriteTo(r.Dir, n.Tool, n.Paths, nil); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -209,14 +209,14 @@ func (r *runner) writeNamed() error {
 }
 
 // WriteExports writes each export of the results in dir once, whatever becomes of another one, and says which files
-// they are. slos take the place of the run's own.
-func WriteExports(dir string, names []string, say func(text string), slos ...metrics.SLO) error {
+// they are. s is as export.Write has it.
+func WriteExports(dir string, names []string, s *metrics.Summary, say func(text string)) error {
 	var errs []error
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
 			continue
 		}
-		paths, err := export.Write(dir, name, slos...)
+		paths, err := export.Write(dir, name, s)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("--export %s: %w", name, err))
 			continue

@@ -117,6 +117,24 @@ func Value(s *metrics.Summary, name string) *float64 {
 	return nil
 }
 
+// Quantity is a number of a run that --require can bound.
+type Quantity struct {
+	Name  string  // such as ttft.p99
+	Unit  string  // ms, share (0 to 1) or rate (per second)
+	Value float64 // in the unit
+}
+
+// Values yields all quantities that s has.
+func Values(s *metrics.Summary) iter.Seq[Quantity] {
+	return func(yield func(Quantity) bool) {
+		for _, q := range quantities() {
+			if v := q.of(s); v != nil && !yield(Quantity{q.name, q.unit, *v}) {
+				return
+			}
+		}
+	}
+}
+
 func unknownQuantity(name string) error {
 	names := slices.DeleteFunc(Quantities(), func(name string) bool {
 		return strings.Contains(name, ".") && !strings.HasSuffix(name, ".p99")

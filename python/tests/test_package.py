@@ -13,8 +13,10 @@ import time
 import urllib.request
 from pathlib import Path
 from typing import Iterator
+from xml.etree import ElementTree
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import fastreplay
 
@@ -50,6 +52,7 @@ def finished(server: str, tmp_path_factory: pytest.TempPathFactory) -> fastrepla
         limit=60,
         **QUICK,
         require=["ttft.p50<10s", "ttft.p50<1us"],
+        export=["junit", "openmetrics"],
         progress=lambda line: None,
     )
 
@@ -107,6 +110,20 @@ def test_interrupt_leaves_whole_files(server: str, directory: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         fastreplay.run(SAMPLE, url=server, output="run", scale=0.2)
     assert fastreplay.load("run").summary["run"]["partial"]
+
+
+def test_exports_are_what_their_readers_take(finished: fastreplay.Result) -> None:
+    suite = ElementTree.parse(finished.directory / "junit.xml").find("testsuite")
+    assert [case.get("name") for case in suite if case.find("failure") is not None] == ["ttft.p50<1us"]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "1", "0")
+    page = (finished.directory / "metrics.txt").read_text()
+    samples = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+    }
+    assert samples["fastreplay_ttft_seconds", "p50"] == pytest.approx(finished.summary["ttft_ms"]["p50"] / 1e3)
+    assert samples["fastreplay_objective_met", "ttft.p50<1us"] == 0
 
 
 def test_compare_names_sides(finished: fastreplay.Result, server: str) -> None:

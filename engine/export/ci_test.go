@@ -1,0 +1,214 @@
+package export
+
+import (
+	"encoding/csv"
+	"encoding/xml"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/report"
+	"github.com/fastreplay/fastreplay/engine/scrape"
+	"github.com/fastreplay/fastreplay/engine/verdict"
+)
+
+func readCSV(t *testing.T, path string) [][]string {
+	t.Helper()
+	f := must.Have(os.Open(path))(t)
+	defer f.Close()
+	return must.Have(csv.NewReader(f).ReadAll())(t)
+}
+
+// TestCSV: a cell is what the line of JSON has, and empty where that has null or nothing.
+func TestCSV(t *testing.T) {
+	records := mixed(60)
+	records[7].Error = "=1+1,\"quoted\"\r\nand a second line"
+	dir := resultsDir(t, records, nil, nil)
+	must.Have(Write(dir, "csv", nil))(t)
+	rows := readCSV(t, filepath.Join(dir, "requests.csv"))
+	lines := readObjects(t, filepath.Join(dir, report.RequestsName))
+	if len(rows) != len(lines)+1 {
+		t.Fatalf("%d rows of %d lines", len(rows), len(lines))
+	}
+	for i, line := range lines {
+		for j, key := range rows[0] {
+			got := rows[i+1][j]
+			want := line[key]
+			if n, is := want.(float64); is {
+				v, err := strconv.ParseFloat(got, 64)
+				expect.Equal(t, err, nil)
+				expect.Equal(t, v, n, "row %d, %s", i, key)
+			} else if want == nil {
+				expect.Equal(t, got, "", "row %d, %s", i, key)
+			} else {
+				// a reader of CSV makes \n of \r\n
+				expect.Equal(t, got, strings.ReplaceAll(want.(string), "\r\n", "\n"), "row %d, %s", i, key)
+			}
+			delete(line, key)
+		}
+		if len(line) > 0 {
+			t.Fatalf("row %d lacks %v", i, line)
+		}
+	}
+}
+
+// judged is a run with objectives of every outcome, with a trace whose name is hostile.
+func judged(t *testing.T) (dir string, s *metrics.Summary) {
+	t.Helper()
+	var all []record.Record
+	for row := range int64(40) {
+		all = append(all, answered(row))
+		all[row].CompletionTokens = all[row].OutputTokens
+	}
+	all[3].Outcome = record.Reset
+	all[3].Error = "|<script>alert(1)</script>|\n::error::forged"
+	dir = resultsDir(t, all, nil, func(s *metrics.Summary) {
+		s.Workload.Trace = "a<b>&\"'|*_x_*[y](http://e.org)\n@user\\`code`\x1b[31m.jsonl"
+	})
+	s = must.Have(report.Load(dir))(t)
+	s.Limits.Require = []string{"ttft.p50<1s", "ttft.p50<1ms", "ttft.p99<1s", "goodput>=99%", "error_rate<=1%"}
+	s.Verdict.Objectives = verdict.Objectives(s, nil)
+	return dir, s
+}
+
+type suites struct {
+	Suite struct {
+		Tests    int     `xml:"tests,attr"`
+		Failures int     `xml:"failures,attr"`
+		Errors   int     `xml:"errors,attr"`
+		Time     float64 `xml:"time,attr"`
+		Cases    []struct {
+			Class   string `xml:"classname,attr"`
+			Name    string `xml:"name,attr"`
+			Failure *struct {
+				Message string `xml:"message,attr"`
+			} `xml:"failure"`
+			Error *struct {
+				Message string `xml:"message,attr"`
+			} `xml:"error"`
+		} `xml:"testcase"`
+	} `xml:"testsuite"`
+}
+
+// TestJUnit: each objective is a case; the standard library's parser reads the file.
+func TestJUnit(t *testing.T) {
+	dir, s := judged(t)
+	must.Have(Write(dir, "junit", s))(t)
+	var got suites
+	must.Do(t, xml.Unmarshal(must.Have(os.ReadFile(filepath.Join(dir, "junit.xml")))(t), &got))
+	suite := got.Suite
+	expect.Equal(t, suite.Tests, 6)
+	var outcomes []string
+	failures, errors := 0, 0
+	for _, c := range suite.Cases {
+		expect.Equal(t, c.Class, "fastreplay."+report.Title(s))
+		switch {
+		case c.Failure != nil:
+			failures++
+			outcomes = append(outcomes, "failure "+c.Name)
+			expect.Equal(t, c.Failure.Message == "", false)
+		case c.Error != nil:
+			errors++
+			outcomes = append(outcomes, "error "+c.Name)
+		default:
+			outcomes = append(outcomes, "ok "+c.Name)
+		}
+	}
+	expect.List(t, outcomes, []string{
+		"ok the measurement can be used", "ok ttft.p50<1s", "failure ttft.p50<1ms", "error ttft.p99<1s",
+		"failure goodput>=99%", "failure error_rate<=1%",
+	})
+	expect.Equal(t, suite.Failures, failures)
+	expect.Equal(t, suite.Errors, errors)
+	expect.Near(t, suite.Time, s.Run.DurationS, 1e-9, "time")
+}
+
+// TestQuantities: CSV and OpenMetrics have every number that --require knows, in their units.
+func TestQuantities(t *testing.T) {
+	dir, s := judged(t)
+	must.Have(Write(dir, "csv", s))(t)
+	must.Have(Write(dir, "openmetrics", s))(t)
+	page := must.Have(os.ReadFile(filepath.Join(dir, "metrics.txt")))(t)
+	if !strings.HasSuffix(string(page), "\n# EOF\n") {
+		t.Errorf("the page does not end with # EOF")
+	}
+	got := map[string]float64{}
+	must.Do(t, scrape.Lines(page, func(name []byte, labels scrape.Labels, value float64) {
+		got[string(name)+strings.TrimRight(string(labels), "}")] = value
+	}))
+	rows := readCSV(t, filepath.Join(dir, "summary.csv"))[1:]
+	for _, row := range rows {
+		value := must.Have(strconv.ParseFloat(row[2], 64))(t)
+		expect.Equal(t, *verdict.Value(s, row[0]), value, row[0])
+		name := ""
+		switch row[1] {
+		case "ms":
+			latency, statistic, _ := strings.Cut(row[0], ".")
+			name = fmt.Sprintf("fastreplay_%s_secondsstatistic=%q", latency, statistic)
+			value /= 1e3
+		case "share":
+			name = "fastreplay_" + row[0] + "_ratio"
+		case "rate":
+			name = "fastreplay_" + strings.ReplaceAll(row[0], ".", "_") + "econd"
+		}
+		if v, there := got[name]; !there || math.Abs(v-value) > 1e-12*value {
+			t.Errorf("%s is %g (%t), want %g", name, v, there, value)
+		}
+	}
+	if len(rows) < 30 {
+		t.Errorf("%d quantities", len(rows))
+	}
+	for name, want := range map[string]float64{
+		`fastreplay_requestsstate="ok"`: 39, `fastreplay_requestsstate="failed"`: 1, "fastreplay_measurement_valid": 1,
+		`fastreplay_objective_metobjective="ttft.p50<1s"`: 1, `fastreplay_objective_metobjective="ttft.p50<1ms"`: 0,
+	} {
+		if v, there := got[name]; !there || v != want {
+			t.Errorf("%s is %g (%t), want %g", name, v, there, want)
+		}
+	}
+}
+
+// TestMarkdown: the verdict, latencies and objectives are there, and names from outside are no markup.
+func TestMarkdown(t *testing.T) {
+	dir, s := judged(t)
+	must.Have(Write(dir, "markdown", s))(t)
+	text := string(must.Have(os.ReadFile(filepath.Join(dir, "summary.md")))(t))
+	for _, want := range []string{
+		"### VALID: ", "| TTFT | 4.00 ms ±", "39 ok, 1 failed", "- ✗ ttft.p50&lt;1ms (3.998 ms)", "- ✓ ttft.p50&lt;1s (3.998 ms)",
+		"- ? ttft.p99&lt;1s (", "- failed: most by ",
+	} {
+		expect.Contains(t, text, want, text)
+	}
+	for _, bad := range []string{"<", "@", "http://", "\n::", "\x1b", "_x_", "[y]"} {
+		if strings.Contains(text, bad) {
+			t.Errorf("%q in\n%s", bad, text)
+		}
+	}
+}
+
+// TestAnnotations: what fails a job is an error, one line each; what came from a server forges no line.
+func TestAnnotations(t *testing.T) {
+	_, s := judged(t)
+	lines := report.Annotations(s)
+	want := []string{
+		"::error title=fastreplay::MISSED ttft.p50<1ms (3.998 ms)", "::error title=fastreplay::UNDECIDED ttft.p99<1s (",
+		"::error title=fastreplay::MISSED goodput>=99%25 (", "::error title=fastreplay::MISSED error_rate<=1%25 (2.5 %25)",
+		"::warning title=fastreplay::FAILED most by ",
+	}
+	expect.Equal(t, len(lines), len(want), lines)
+	for i, line := range lines {
+		if !strings.HasPrefix(line, want[i]) || strings.Contains(line, "\n") {
+			t.Errorf("got %q, want %q", line, want[i])
+		}
+	}
+	s.Verdict.Reasons = []metrics.Reason{{Grade: metrics.Invalid, What: "wrong"}}
+	expect.Equal(t, report.Annotations(s)[0], "::error title=fastreplay::INVALID wrong")
+}
