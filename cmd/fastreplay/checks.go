@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/engine/actions"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/setup"
 	"github.com/fastreplay/fastreplay/sched"
@@ -189,6 +190,9 @@ func (o *options) checkPacing() error {
 
 // completeLimits reads what the user accepts and demands of a run, and how its requests count.
 func (o *options) completeLimits() (err error) {
+	if o.Actions, err = actions.Parse(o.actions); err != nil {
+		return err
+	}
 	if o.SLOs, err = o.goodput.parse(); err != nil {
 		return err
 	}

@@ -74,6 +74,8 @@ func readConfig(path string, flags *pflag.FlagSet) (file []compat.Setting, finge
 		case pair[0].Kind != yaml.ScalarNode || flags.Lookup(s.Name) == nil ||
 			slices.Contains([]string{"config", "help", "version"}, s.Name):
 			err = fmt.Errorf("unknown key %q%s", s.Name, nearestFlag(flags, s.Name, ""))
+		case s.Name == "at" && root != doc.Content[0]: // a stranger's results must not run commands here
+			err = errors.New("at: results do not have it; give it on the command line")
 		case slices.ContainsFunc(file, func(o compat.Setting) bool { return o.Name == s.Name }):
 			err = fmt.Errorf("%s stands there twice; give it once, several values as a list", s.Name)
 		default:

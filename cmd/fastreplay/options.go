@@ -33,6 +33,7 @@ type options struct {
 	// Texts of which the configuration has the meaning, once they are complete.
 	config        string // of --config
 	targetsFile   string
+	actions       []string
 	extraInputs   []string
 	instanceField string
 	pace          paceFlags
@@ -135,6 +136,9 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 	f.StringVar(&o.Limits.Until, "until", "",
 		"end the run once a percentile is known: `GOAL` such as \"ttft.p99±5%\" or \"ttft.p99+-5%\"; "+
 			"with --duration a trace that ends sooner begins again, with other content")
+	f.StringArrayVar(&o.actions, "at", nil,
+		"run a shell command at a `TIME=COMMAND` of the run, such as 5m='kubectl delete pod llm-3', and tell whether it "+
+			"landed and what it cost; or a file of actions; repeatable")
 	addSeconds(f, &o.Grace, "grace", "", o.Grace,
 		"how long requests in flight may last after an interrupt and, if it is given, after --duration, which else "+
 			"waits for all")
@@ -314,10 +318,10 @@ const hiddenFlags = "sender spin chunk-log load-bound senders connect-timeout co
 
 // Flags of a replay that somebody else sets, so that they may not be given there, or are no part of what results name.
 const (
-	takenBySearch = "abort-if dry-run duration json late-start output seed shard start-at start-barrier targets " +
+	takenBySearch = "abort-if at dry-run duration json late-start output seed shard start-at start-barrier targets " +
 		"trace until url"
 	takenByComparison = "abort-if dry-run late-start output shard start-at start-barrier targets until url"
-	takenByEachRun    = "api-key config dry-run header late-start output start-at start-barrier"
+	takenByEachRun    = "api-key at config dry-run header late-start output start-at start-barrier"
 )
 
 // addAssumed adds what is assumed of requests whose times nobody knows.

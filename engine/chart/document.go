@@ -92,7 +92,7 @@ type Graph struct {
 	At      Values    `json:"at,omitempty"` // places on the X axis, which grow or stay
 	Series  []Series  `json:"series,omitempty"`
 	Stacked bool      `json:"stacked,omitempty"` // bars stand on those of the series behind
-	Spans   []Piece   `json:"spans,omitempty"`   // shaded parts of the X axis: red, those of kind 1 grey
+	Spans   []Piece   `json:"spans,omitempty"`   // parts of the X axis: red, of kind 1 grey, of kind 2 a line
 	Rows    []string  `json:"rows,omitempty"`
 	Heat    []Values  `json:"heat,omitempty"`  // of each row
 	Lanes   [][]Piece `json:"lanes,omitempty"` // of each row

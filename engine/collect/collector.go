@@ -46,6 +46,7 @@ type Collector struct {
 	jobs    jobCounts
 	tiers   tierCounts
 	owners  ownerCounts
+	hits    *[]hit // nil if no action asks what they were when
 	before  metrics.Preparation
 
 	unreleased int64
@@ -110,6 +111,7 @@ func (c *Collector) Add(r *record.Record, target int) {
 	c.jobs.add(r)
 	c.tiers.add(r)
 	c.owners.add(r)
+	c.addHit(r)
 	c.parts.instances.add(r.Instance, r)
 	c.pairs.Add(r.Instance, r.Endpoint)
 	if r.SentNS != record.None {
@@ -229,6 +231,7 @@ func (c *Collector) Summary(s metrics.Summary, probed Probed) *metrics.Summary {
 	s.Endpoints = c.parts.endpoints.summary(2, over)
 	s.Answers = all.Answers.summary(s.Answers)
 	s.Outages = c.outages()
+	s.Actions = c.actions(&s)
 	s.Gateway = all.Gateway.summary()
 	if s.Window == nil { // which has but pieces of jobs
 		s.Jobs = c.jobs.summary(s.Run.DurationS, over, s.Run.Lanes)

@@ -5,7 +5,8 @@
 //     (process.go),
 //   - what this process has used, what the machine offers before a run, and the settings of Go's runtime during it
 //     (process.go),
-//   - the processor time that it did not get (watch.go).
+//   - the processor time that it did not get (watch.go),
+//   - commands of the user's, beside what the process does (shell.go).
 //
 // It does not decide what happens if there is too little. It does not know sockets, requests or results.
 //

@@ -41,6 +41,9 @@ func (s *Shards) Write(dir string, seen *atomic.Int64) (sum *metrics.Summary, er
 		slos = report.SLOsOf(s.all[i].summary)
 	}
 	c := collect.NewCollector(urls, slos...)
+	if s.all[0].summary != nil && len(s.all[0].summary.Actions) > 0 {
+		c.KeepHits()
+	}
 	if err := c.Spill(dir); err != nil {
 		return nil, err
 	}
@@ -236,6 +239,7 @@ func (s *Shards) summary(c *collect.Collector, records *record.Lines, endNS int6
 	if leader := s.all[0].summary; leader != nil {
 		sum.Servers = leader.Servers
 		sum.Amplify = leader.Amplify
+		sum.Actions = leader.Actions
 		sum.Routing = s.all[0].file.Routing
 		if sum.Servers != nil {
 			sum.Servers.Apart = s.countedApart(endNS)

@@ -161,6 +161,8 @@ type Summary struct {
 	Servers *Servers `json:"server_metrics,omitempty" merge:"none"`
 	// targets that failed for a time; absent without one
 	Outages []Outage `json:"outages,omitempty" merge:"records"`
+	// with --at: commands that ran at instants of the run, and what they changed; absent otherwise
+	Actions []Action `json:"actions,omitempty" merge:"none"`
 	// the machines whose results were merged; absent of one machine
 	Shards []Shard `json:"shards,omitempty" merge:"none"`
 	// what the client itself used, and what the machine took from it

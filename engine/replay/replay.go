@@ -16,6 +16,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/actions"
 	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/export"
 	"github.com/fastreplay/fastreplay/engine/live"
@@ -48,6 +49,8 @@ type Config struct {
 	Compress bool           // records are written as requests.jsonl.zst, whatever their number
 	Notes    []string       // that results begin with
 	ChunkLog string         // file that takes the instants of every token chunk; "" = none
+
+	Actions []actions.Action // commands that run during the run; of shards the first one runs them
 
 	// How it is sent and measured.
 	IdleTimeout time.Duration // between two bytes of a response
@@ -204,10 +207,12 @@ type runner struct {
 	load     *setup.Prepared
 
 	writer  *report.Writer
-	servers *serverWatch // nil before they are watched
+	servers *serverWatch    // nil before they are watched
+	actions *actions.Runner // nil before they may begin, and if there are none
 
 	until   *collect.Precision // nil if the run does not end when it knows enough
 	loss    *collect.Loss      // nil if it does not end when it is lost
+	acted   []metrics.Action   // what became of the actions
 	aborted string             // why it was ended since it is lost; "" = it was not
 }
 
@@ -268,7 +273,10 @@ func (r *runner) send(ctx context.Context, group *shard.Group) (summary *metrics
 	}
 	cfg.Chunks = chunks
 	if r.prepares() {
-		cfg.OnPrepared = func() { r.servers.startAnew(ctx, r.run, r.meter) }
+		cfg.OnPrepared = func() {
+			r.servers.startAnew(ctx, r.run, r.meter)
+			r.startActions()
+		}
 	}
 	r.run = engine.New(cfg, r.load.Work, r.load.RunID, r.load.Ideal, r)
 	if err := r.run.SenderErr(); err != nil && r.cfg.Sender == setup.SenderProcess {
@@ -286,12 +294,14 @@ func (r *runner) send(ctx context.Context, group *shard.Group) (summary *metrics
 	}
 	if !r.prepares() {
 		r.servers.start(r.run, r.meter)
+		r.startActions()
 	}
 	end := r.observer.Begun(&r.Running)
 	found, err := r.run.Do(ctx)
 	end()
 	endChunkLog()
 	r.servers.end()
+	r.acted = r.actions.End()
 	if err != nil {
 		return nil, err
 	}
@@ -300,6 +310,19 @@ func (r *runner) send(ctx context.Context, group *shard.Group) (summary *metrics
 		r.load.Shard.Clock = group.End()
 	}
 	return r.conclude(found, r.run.Records())
+}
+
+// startActions begins to wait for the instants of the actions.
+func (r *runner) startActions() {
+	if r.cfg.IsShard() && r.cfg.Shard.Index > 0 {
+		return
+	}
+	now := func() (ns int64, began bool) {
+		ns = r.run.Clock().Now()
+		return ns, r.run.Began(ns)
+	}
+	told := func(text string) { r.alert("%s", text) }
+	r.actions = actions.Start(r.cfg.Actions, now, r.load.Prober.Secrets, told)
 }
 
 // prepares reports whether some of the requests only prepare the measurement.

@@ -30,6 +30,9 @@ func (r *runner) openResults() error {
 	known := r.known()
 	r.meter = r.newMeter(known)
 	r.collector = collect.NewCollector(r.load.URLs(), r.cfg.SLOs...)
+	if len(r.cfg.Actions) > 0 {
+		r.collector.KeepHits()
+	}
 	r.pictures = report.NewPictures(r.cfg.SLOs)
 	r.watchEnd()
 	err := errors.Join(report.WritePlan(r.Dir, known), r.writeShard())
@@ -259,6 +262,7 @@ func (r *runner) info(found engine.Result) metrics.Summary {
 		Answers:     r.load.Answers(),
 		BuildAhead:  found.BuildAhead,
 		IdleCuts:    r.idleCuts(found),
+		Actions:     r.acted,
 		Amplify:     r.load.Facts.Amplify,
 		Limits:      r.cfg.Limits,
 		Verdict:     metrics.Verdict{Reasons: r.playReasons(found)},

@@ -79,6 +79,7 @@ func (p *Pictures) write(w io.Writer, dir string, s *metrics.Summary) error {
 		Title:  "Failures",
 		Tables: tablesOf(parts, "", "requests.failures", "outages"),
 	})
+	d.Add(actionSection(s))
 	d.Add(p.sections(s, targets)...)
 	d.Add(jobSection(s, parts))
 	d.Add(chart.Section{
@@ -341,6 +342,20 @@ func latencyTable(s *metrics.Summary) chart.Table {
 		t.Rows = append(t.Rows, row)
 	}
 	return t
+}
+
+// actionSection has what was done during the run, and what it cost.
+func actionSection(s *metrics.Summary) chart.Section {
+	if len(s.Actions) == 0 {
+		return chart.Section{}
+	}
+	t := chart.Table{Head: []string{"action", "at", "finding", "cost"}}
+	for i := range s.Actions {
+		a := &s.Actions[i]
+		at := format.Seconds(a.BeganS())
+		t.Rows = append(t.Rows, chart.Texts(a.Run, at, a.Finding(), strings.Join(a.CostWords(), ", ")))
+	}
+	return chart.Section{Title: "Actions", Tables: []chart.Table{t}}
 }
 
 // flagSection has what made the run, so that it can be repeated.

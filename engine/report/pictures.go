@@ -416,7 +416,7 @@ func (p *Pictures) timelines(s *metrics.Summary) []chart.Graph {
 		out = append(out, p.overTime("CPU time that the host took", "ratio", p.stolen(m)))
 	}
 	out = slices.Concat(out, p.byKind(), p.serverLines())
-	spans := p.spans(s.Outages)
+	spans := append(p.spans(s.Outages), p.marks(s.Actions)...)
 	for i := range out {
 		out[i].Spans = spans
 	}
@@ -465,6 +465,22 @@ func (p *Pictures) spans(outages []metrics.Outage) (spans []chart.Piece) {
 		})
 	}
 	return spans
+}
+
+// marks are the instants of actions. Each takes a step's width where somebody points at it.
+func (p *Pictures) marks(actions []metrics.Action) (marks []chart.Piece) {
+	const line = 2
+	for i := range actions {
+		if a := &actions[i]; a.Began() {
+			marks = append(marks, chart.Piece{
+				From: a.Ran.StartedS,
+				To:   a.Ran.StartedS + p.stepS(),
+				Kind: line,
+				Text: format.Seconds(a.Ran.StartedS) + " " + a.Run + ": " + a.Finding(),
+			})
+		}
+	}
+	return marks
 }
 
 // byKind counts requests by how they failed, and by whether they were good; the most frequent kind stands first.

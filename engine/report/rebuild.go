@@ -353,6 +353,7 @@ func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, err
 		}
 	}
 	out := c.Summary(s, collect.Probed{})
+	out.Actions = whole.Actions
 	out.Lateness.Reading = reading
 	out.Verdict = verdict.Judge(out, s.Verdict.Reasons...)
 	return out, nil

@@ -109,6 +109,7 @@ func (p *screen) numbers() {
 	p.add(blank, "")
 	p.goodput()
 	p.objectives()
+	p.actions()
 	p.targets()
 	p.owners()
 	p.routing()
@@ -710,6 +711,15 @@ func (p *screen) targets() {
 			format.Some(t.Failed, "failed"),
 			tail,
 			known(format.Percent, t.ReportedHitRatio, "hits"))
+	}
+}
+
+// actions says of each action whether it landed, and what it cost.
+func (p *screen) actions() {
+	for i := range p.Actions {
+		a := &p.Actions[i]
+		text := format.Seconds(a.BeganS()) + " " + shorten(format.Visible(a.Run), 40) + ": " + a.Finding()
+		p.sentence(first, 4, "action", strings.Join(append([]string{text}, a.CostWords()...), "; "), "")
 	}
 }
 

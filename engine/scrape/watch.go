@@ -11,6 +11,42 @@ type Watch struct {
 	pages  []counters
 	latest []Reading // during the run
 	groups []group   // all pages, and those of each target
+	events []Event
+}
+
+// Event is what became of a server during the run.
+type Event struct {
+	AtS    float64 `json:"at_s"`            // when it was seen, since the start
+	Target string  `json:"target"`          // URL, or the page of --scrape-url
+	What   string  `json:"what"`            // restarted, silent (it did not answer any more) or answered (it did again)
+	Error  string  `json:"error,omitempty"` // why it was silent
+	page   int
+}
+
+// The values of Event.What, and how many events are kept.
+const (
+	Restarted  = "restarted"
+	Silent     = "silent"
+	Answered   = "answered"
+	mostEvents = 1000
+)
+
+// note keeps what a sample during the run tells of a page, whose state before it is given.
+func (w *Watch) note(page int, m *Sample, before counters) {
+	e := Event{AtS: float64(m.AtNS) / 1e9, Target: cmp.Or(m.Target, m.URL), Error: m.Error, page: page}
+	switch {
+	case m.Phase != During || len(w.events) == mostEvents:
+		return
+	case m.Error != "" && !before.silent:
+		e.What = Silent
+	case w.pages[page].server.Restarts > before.server.Restarts:
+		e.What = Restarted
+	case m.Error == "" && before.silent:
+		e.What = Answered
+	default:
+		return
+	}
+	w.events = append(w.events, e)
 }
 
 // group is several pages, whose gauges are one.
@@ -55,7 +91,9 @@ func NewWatch(targets []string) *Watch {
 
 // Add takes the next sample of a page.
 func (w *Watch) Add(page int, m *Sample) {
+	before := w.pages[page]
 	w.pages[page].add(m)
+	w.note(page, m, before)
 	if m.Phase == After {
 		return
 	}
@@ -134,6 +172,11 @@ func (w *Watch) Servers(intervalS float64) *Servers {
 	for i := range w.groups[1:] {
 		out.Targets = append(out.Targets, w.groups[i+1].server(w.pages))
 	}
+	for _, e := range w.events {
+		if !w.pages[e.page].server.Alternates {
+			out.Events = append(out.Events, e)
+		}
+	}
 	return out
 }
 
@@ -183,10 +226,12 @@ type counters struct {
 	grown  Counts   // nil before there is a reading to count from
 	began  *float64 // as last read
 	falls  int      // of the counters since a sample failed
+	silent bool     // the last sample failed
 }
 
 func (c *counters) add(m *Sample) {
 	c.server.Incomplete = m.Phase != After || m.Error != ""
+	c.silent = m.Error != ""
 	if m.Error != "" {
 		c.server.Missed++
 		c.server.Error, c.falls = m.Error, 0
@@ -281,4 +326,6 @@ type Servers struct {
 	IntervalS float64  `json:"interval_s"` // from one reading of a page to the next (--scrape-interval)
 	All       Server   `json:"all"`        // all servers together: gauges and counts are summed, KV use is averaged
 	Targets   []Server `json:"targets"`    // each target, or each page of --scrape-url
+	// servers that were restarted, fell silent or answered again, the first 1,000; absent without any
+	Events []Event `json:"events,omitempty"`
 }

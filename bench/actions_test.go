@@ -1,0 +1,128 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+// actionsFile writes a file of actions.
+func actionsFile(t *testing.T, lines ...string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "actions.yaml")
+	must.Do(t, os.WriteFile(name, []byte(strings.Join(lines, "\n")), 0o600))
+	return name
+}
+
+// TestActions: during a run a server is killed and started again, another is stopped and goes on; one command fails,
+// one hangs and one does nothing. Each has its story, on the screen, in the summary and on the page.
+func TestActions(t *testing.T) {
+	t.Parallel()
+	mocks := []*mockServer{startMock(t), startMock(t), startMock(t)}
+	dying, slow := mocks[1], mocks[2]
+	address := strings.TrimPrefix(dying.url, "http://")
+	pid := filepath.Join(t.TempDir(), "pid")
+	file := actionsFile(t,
+		"- {at: 4s, run: "+fmt.Sprintf("kill -9 %d", dying.Process.Pid)+"}",
+		"- {at: 5s, run: echo sk-0123456789abcdef is no key; exit 3, expect: 'false', timeout: 1s}",
+		"- at: 7s",
+		"  run: "+binary+" mock --listen "+address+" --ttft 4ms --itl 1ms >/dev/null 2>&1 & echo $! > "+pid,
+		"  expect: curl -sf "+dying.url+"/v1/models || wget -qO- "+dying.url+"/v1/models",
+		"  undo: kill $(cat "+pid+")",
+		"- {at: 9s, run: "+fmt.Sprintf("kill -STOP %d, expect: ps -o stat= -p %d | grep -q T}", slow.Process.Pid, slow.Process.Pid),
+		"- {at: 10s, run: "+fmt.Sprintf("kill -CONT %d, expect: '! ps -o stat= -p %d | grep -q T'}", slow.Process.Pid, slow.Process.Pid),
+		"- {at: 11s, run: sleep 100, expect: 'false', timeout: 1s}",
+	)
+	res := run(t, "--trace", steady(t, 900, 60, 8), "--url", mocks[0].url, "--url", dying.url, "--url", slow.url,
+		"--header", "Authorization: Bearer sk-0123456789abcdef", "--at", file, "--at", "12s=exit 0", "--at", "1h=false")
+	all := res.summary.Actions
+	must.Equal(t, len(all), 8, "%+v", all)
+	var stories []string
+	for i := range all {
+		stories = append(stories, all[i].Finding())
+	}
+	for i, want := range []string{
+		"landed after", "it did not land: exit code 3", "landed after", "landed after", "landed after",
+		"it did not land: killed after 1.", "", "not run: the run was over",
+	} {
+		expect.Contains(t, stories[i], want, "action %d of %q", i, stories)
+	}
+	expect.Contains(t, stories[0], dying.url, "who was killed")
+	expect.Contains(t, stories[1], "*** is no key", "output")
+	failed := 0
+	for _, l := range res.lines {
+		if !l.ok() && l.Target == dying.url && float64(l.Planned)/1e9 < all[2].Ran.StartedS {
+			failed++
+		}
+	}
+	expect.Equal(t, all[0].Cost.Failed, int64(failed), "failed since the kill")
+	if undo := all[2].Undo; undo == nil || !undo.OK() {
+		t.Errorf("undone: %+v", undo)
+	}
+	if again := must.Have(os.ReadFile(pid))(t); alivePID(strings.TrimSpace(string(again))) {
+		t.Error("the server that was started lives on")
+	}
+	page := string(readFile(t, filepath.Join(res.dir, "report.html")))
+	for _, words := range []string{`"title":"Actions"`, "kill -STOP", `"k":2`} {
+		expect.Contains(t, page, words, "the page")
+	}
+	for _, text := range []string{page, res.stderr, string(readFile(t, filepath.Join(res.dir, "summary.json")))} {
+		expect.Lacks(t, text, "0123456789abcdef", "a credential")
+	}
+	expect.Equal(t, slices.ContainsFunc(res.summary.Outages, func(o metrics.Outage) bool { return o.Target == dying.url }), true, "an outage")
+}
+
+// alivePID reports whether a process lives that is no zombie.
+func alivePID(pid string) bool {
+	state, err := os.ReadFile("/proc/" + pid + "/stat")
+	return err == nil && !strings.Contains(string(state), ") Z ")
+}
+
+// TestActionsRefused: what no action can mean is refused before anything is sent, and results of strangers run nothing.
+func TestActionsRefused(t *testing.T) {
+	t.Parallel()
+	mark := filepath.Join(t.TempDir(), "mark")
+	stranger := filepath.Join(t.TempDir(), "run.json")
+	must.Do(t, os.WriteFile(stranger, []byte(`{"run":{"options":{"at":["0s=touch `+mark+`"]}}}`), 0o600))
+	for _, c := range []struct {
+		args  []string
+		words string
+	}{
+		{[]string{"--at", "5m"}, "want TIME=COMMAND"},
+		{[]string{"--at", "5m= "}, "no command"},
+		{[]string{"--at", actionsFile(t, "- {at: 5s, run: x, evry: 3s}")}, "evry"},
+		{[]string{"--config", stranger}, "give it on the command line"},
+	} {
+		expect.Contains(t, refused(t, append([]string{steady(t, 3, 10, 2)}, c.args...)...), c.words, "%q", c.args)
+	}
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("a stranger's results ran a command")
+	}
+}
+
+// TestActionsLeaveSendingAlone logs how late requests leave with commands beside them, against without.
+func TestActionsLeaveSendingAlone(t *testing.T) {
+	t.Parallel()
+	mock := startMock(t)
+	load := steady(t, 600, 300, 4)
+	late := map[bool]float64{}
+	for range 2 {
+		for _, with := range []bool{false, true} {
+			args := []string{"--trace", load, "--url", mock.url}
+			if with {
+				args = append(args, "--at", actionsFile(t, "- {at: 100ms, every: 1s, run: 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'}"))
+			}
+			res := run(t, args...)
+			expect.Equal(t, len(res.lines), 600, "records")
+			late[with] += res.summary.DriftUS.P99
+		}
+	}
+	t.Logf("drift p99 with commands is %.2f times that without", late[true]/late[false])
+}

@@ -1,0 +1,513 @@
+package collect
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/scrape"
+)
+
+// What proves that an action took effect. An effect of it comes within reachS after the end of its command, and was not
+// there for as long before. Of effects that more load can have, too, none counts if the load rose.
+const (
+	reachS     = 60.0
+	chance     = 1e-4 // that as many more requests fail though nothing changed
+	loadS      = 10.0 // in which the load before and after the action is counted, at most
+	leastLoadS = 1.0  // likewise, at least
+	loadRise   = 1.2
+	leastKnown = 50 // answers before an instance is a new one
+)
+
+// What TTFT p95 was before: the most in groups of successive requests, and a quarter more for chance. It is back if it
+// is within that for calmGroups of them.
+const (
+	groupLeast   = 20 // requests
+	groupsBefore = 20
+	leastGroups  = 5
+	bandMargin   = 1.25
+	calmGroups   = 3
+	bandS        = 60.0 // before the action
+)
+
+// refusedWords are the system's where nobody listens.
+const refusedWords = "connection refused"
+
+// hit is what a cache had of a prompt, and what an ideal one would have had.
+type hit struct {
+	atNS             int64
+	cached, expected int64 // tokens
+}
+
+// KeepHits lets the summary tell how many hits actions cost. Call it before Add, of which it keeps 24 bytes each.
+func (c *Collector) KeepHits() { c.hits = new([]hit) }
+
+func (c *Collector) addHit(r *record.Record) {
+	if c.hits != nil && r.Outcome == record.OK && r.CachedTokens >= 0 && r.ExpectedCachedTokens > 0 {
+		*c.hits = append(*c.hits, hit{r.SentNS, r.CachedTokens, r.ExpectedCachedTokens})
+	}
+}
+
+// actions is the summary's actions with what became of them. It changes none of those that s has.
+func (c *Collector) actions(s *metrics.Summary) []metrics.Action {
+	if len(s.Actions) == 0 || c.timings.spilled > 0 {
+		return s.Actions
+	}
+	out := slices.Clone(s.Actions)
+	j := aftermath{c: c, servers: s.Servers, endS: s.Run.DurationS, cut: map[*timing]bool{}}
+	c.timings.each(func(k *timing) {
+		if !stopped(k.outcome) {
+			j.all = append(j.all, k)
+		}
+	})
+	slices.SortStableFunc(j.all, func(a, b *timing) int { return cmp.Compare(a.atNS, b.atNS) })
+	out = slices.DeleteFunc(out, func(a metrics.Action) bool { return !a.Began() })
+	for i := range out {
+		j.at(out, i, func(*metrics.Action) bool { return true })
+		j.prove()
+	}
+	for i := range out {
+		j.at(out, i, func(next *metrics.Action) bool { return next.Landed })
+		j.count()
+	}
+	return append(out, s.Actions[len(out):]...) // those that never began are the last
+}
+
+// at turns to an action, after which the first that counts ends what follows it.
+func (j *aftermath) at(all []metrics.Action, i int, counts func(*metrics.Action) bool) {
+	j.action, j.fromS, j.toS = &all[i], all[i].Ran.StartedS, j.endS
+	for k := range all[i+1:] {
+		if next := &all[i+1+k]; counts(next) {
+			j.toS = next.Ran.StartedS
+			break
+		}
+	}
+	j.reachS = min(j.toS, j.fromS+all[i].Ran.TookS+reachS)
+}
+
+// aftermath is what followed an action.
+type aftermath struct {
+	c       *Collector
+	servers *metrics.Servers
+	all     []*timing // in order of sending
+	action  *metrics.Action
+	// from its begin to that of the next, or the end; until when an effect may come
+	fromS, toS, reachS float64
+	calmS              float64          // since when earlier actions are over
+	endS               float64          // of the run
+	cut                map[*timing]bool // what actions cut off, though the last byte came before them
+}
+
+// sign is what may prove that an action took effect.
+type sign struct {
+	atS  float64
+	text string
+	soft bool // load may have that effect, too
+}
+
+// prove sets whether the action landed.
+func (j *aftermath) prove() {
+	a := j.action
+	a.Landed, a.LandedS = false, nil
+	signs := slices.Concat(j.failures(), j.events(), j.newInstances(), j.silences())
+	slices.SortStableFunc(signs, func(x, y sign) int { return cmp.Compare(x.atS, y.atS) })
+	var proofs, doubted []sign
+	for _, x := range signs {
+		if x.soft && j.loadRise(x.atS) > loadRise {
+			doubted = append(doubted, x)
+		} else {
+			proofs = append(proofs, x)
+		}
+	}
+	switch {
+	case a.Check == metrics.CheckFailed:
+		a.Proof = "its check did not succeed"
+	case a.Check == metrics.CheckPassed:
+		a.Proof = "its check succeeded"
+		a.Landed, a.LandedS = true, a.CheckS
+	case len(proofs) > 0:
+		a.Landed = true
+	case !j.knowsBefore():
+		a.Proof = "too little is known of the time before it; a check (expect) tells more"
+	case len(doubted) > 0:
+		a.Proof = doubted[0].text + ", but more load can do that, too, and it rose"
+	case a.Check == metrics.CheckedEarly:
+		a.Proof = "its check succeeded before it, too, and nothing else shows an effect"
+	case a.Check == metrics.CheckUnfinished:
+		a.Proof = "its check had not succeeded when the run ended"
+	default:
+		a.Proof = "no target fails more than before, no server restarted or fell silent, no new one answered"
+	}
+	if a.Landed && len(proofs) > 0 {
+		first := proofs[0].atS
+		if a.LandedS != nil {
+			first = min(first, *a.LandedS)
+		}
+		a.LandedS = &first
+		a.Proof = strings.Join(format.Present(a.Proof, proofs[0].text), ", ")
+	}
+}
+
+// beforeS is since when as much time had passed before the action as is looked at after it.
+func (j *aftermath) beforeS() float64 { return max(0, 2*j.fromS-j.reachS) }
+
+// failures are places where more requests fail than before, from the action on and not earlier.
+func (j *aftermath) failures() (signs []sign) {
+	at := map[failingPlace][]*timing{}
+	for _, k := range j.all {
+		if endS := seconds(k.endNS); endS >= j.beforeS() && endS < j.reachS && k.target >= 0 {
+			place := failingPlace{k.target, k.endpoint}
+			at[place] = append(at[place], k)
+		}
+	}
+	for place, list := range at {
+		for _, soft := range []bool{false, true} {
+			fails := func(k *timing) bool { return k.outcome != record.OK && (soft || j.c.cutOff(k)) }
+			before, after, failed, failing := 0, 0, 0, 0
+			for _, k := range list {
+				if seconds(k.endNS) < j.fromS {
+					before++
+					failed += number(fails(k))
+				} else {
+					after++
+					failing += number(fails(k))
+				}
+			}
+			if failing < leastOutage {
+				continue
+			}
+			begin := worstFrom(list, fails, float64(failing)/float64(after)/2)
+			likely := binomialTail(failed+failing, failing, float64(after)/float64(before+after))
+			if _, _, outage := worstStretch(list); likely > chance && !outage {
+				continue
+			}
+			if atS, since := j.failedSince(list[begin:], fails); since {
+				text := fmt.Sprintf("%s failed %d of %s", j.c.placeName(place), failing, format.Requests(after))
+				signs = append(signs, sign{atS, text, soft})
+				break
+			}
+		}
+	}
+	return signs
+}
+
+// failedSince reports whether a stretch of failures came with the action, and when the first did. Of an answer that was
+// cut off only its last byte has an instant, which may be earlier.
+func (j *aftermath) failedSince(stretch []*timing, fails func(*timing) bool) (atS float64, since bool) {
+	var cut []*timing
+	for _, k := range stretch {
+		switch {
+		case !fails(k):
+		case seconds(k.endNS) >= j.fromS:
+			for _, k := range cut {
+				j.cut[k] = true
+			}
+			return seconds(k.endNS), true
+		case !k.sent || k.outcome == record.HTTPError:
+			return 0, false
+		default:
+			cut = append(cut, k)
+		}
+	}
+	return 0, false
+}
+
+// worstFrom is where the stretch begins in which the most more fail than this share of the requests.
+func worstFrom(list []*timing, fails func(*timing) bool, share float64) (from int) {
+	sum, most, begin := 0.0, 0.0, 0
+	for i, k := range list {
+		if sum += float64(number(fails(k))) - share; sum <= 0 {
+			sum, begin = 0, i+1
+		}
+		if sum > most {
+			most, from = sum, begin
+		}
+	}
+	return from
+}
+
+// placeName names a target, and its address if it has several.
+func (c *Collector) placeName(at failingPlace) string {
+	name := c.urls[at.target]
+	if address := c.timings.endpoints.of(at.endpoint); address != "" && !strings.HasSuffix(name, address) {
+		name += " at " + address
+	}
+	return name
+}
+
+// cutOff reports whether a connection was refused or ended amid an answer, as no load does it.
+func (c *Collector) cutOff(k *timing) bool {
+	switch k.outcome {
+	case record.Reset, record.Truncated:
+		return true
+	case record.ConnectError:
+		return strings.Contains(c.timings.failures.of(k.failure), refusedWords)
+	}
+	return false
+}
+
+// events are what the servers' pages show that did not happen before. A page that is only slow may have too much to do.
+func (j *aftermath) events() (signs []sign) {
+	if j.servers == nil {
+		return nil
+	}
+	happened := func(fromS, toS float64, e *scrape.Event) bool {
+		return slices.ContainsFunc(j.servers.Events, func(o scrape.Event) bool {
+			return o.Target == e.Target && o.What == e.What && o.AtS >= fromS && o.AtS < toS
+		})
+	}
+	words := map[string]string{
+		scrape.Restarted: "restarted",
+		scrape.Silent:    "reports nothing any more",
+		scrape.Answered:  "reports again",
+	}
+	for _, e := range j.servers.Events {
+		if e.AtS >= j.fromS && e.AtS < j.reachS && !happened(j.beforeS(), j.fromS, &e) {
+			hard := e.What == scrape.Restarted || strings.Contains(e.Error, refusedWords)
+			signs = append(signs, sign{e.AtS, e.Target + " " + words[e.What], !hard})
+		}
+	}
+	return signs
+}
+
+// newInstances are those that never answered before.
+func (j *aftermath) newInstances() (signs []sign) {
+	firstS := map[int32]float64{}
+	known := 0
+	for _, k := range j.all {
+		endS := seconds(k.endNS)
+		if k.instance < 0 {
+			continue
+		}
+		if at, seen := firstS[k.instance]; !seen || endS < at {
+			firstS[k.instance] = endS
+		}
+		known += number(endS < j.fromS)
+	}
+	for instance, atS := range firstS {
+		if known >= leastKnown && atS >= j.fromS && atS < j.reachS {
+			signs = append(signs, sign{atS, j.c.timings.instances.of(instance) + " answered for the first time", true})
+		}
+	}
+	return signs
+}
+
+// silences are places that said nothing for far longer than ever before, while requests waited for them.
+func (j *aftermath) silences() (signs []sign) {
+	const least, longer = 1.0, 5.0 // seconds, and times the longest before
+	heard := map[failingPlace][]*timing{}
+	for _, k := range j.all {
+		if at := (failingPlace{k.target, k.endpoint}); k.sent && k.target >= 0 && seconds(k.atNS) < j.reachS {
+			heard[at] = append(heard[at], k)
+		}
+	}
+	for place, list := range heard {
+		var instants []float64
+		for _, k := range list {
+			if k.outcome == record.OK {
+				first, last := k.chunksNS()
+				instants = append(instants, seconds(first), seconds(last))
+			}
+		}
+		slices.Sort(instants)
+		instants = append(instants, j.toS)
+		usual, known := 0.0, 0
+		for i, from := range instants[:len(instants)-1] {
+			gap := instants[i+1] - from
+			switch {
+			case instants[i+1] < j.fromS:
+				usual = max(usual, gap)
+			case from < j.reachS && gap > max(least, longer*usual) && known >= leastKnown &&
+				slices.ContainsFunc(list, func(k *timing) bool {
+					return seconds(k.atNS) < from+gap/2 && seconds(k.endNS) >= from+gap/2
+				}):
+				text := j.c.placeName(place) + " said nothing for " + format.Seconds(gap)
+				signs = append(signs, sign{max(from, j.fromS), text, true})
+			}
+			known++
+		}
+	}
+	return signs
+}
+
+// spanS is for how long the load before is counted, and knowsBefore whether that is long enough.
+func (j *aftermath) spanS() float64    { return min(loadS, j.fromS) }
+func (j *aftermath) knowsBefore() bool { return j.spanS() >= leastLoadS }
+
+// loadRise is how many times as much was sent at some time from the action to an instant as just before it; 1 if chance
+// may have done it.
+func (j *aftermath) loadRise(untilS float64) float64 {
+	if !j.knowsBefore() {
+		return math.Inf(1)
+	}
+	span := j.spanS()
+	sent := func(fromS float64) (n float64) {
+		for _, k := range j.all {
+			n += float64(number(seconds(k.atNS) >= fromS && seconds(k.atNS) < fromS+span))
+		}
+		return n
+	}
+	before, most := sent(j.fromS-span), 0.0
+	for at := j.fromS; at <= untilS; at += span / 2 {
+		most = max(most, sent(at))
+	}
+	if most-before < 3*math.Sqrt(most+before) {
+		return 1
+	}
+	return most / max(1, before)
+}
+
+// count sets what the action cost.
+func (j *aftermath) count() {
+	cost := &metrics.ActionCost{UntilS: j.toS}
+	j.action.Cost = cost
+	sinceS := j.fromS
+	if j.action.LandedS != nil {
+		sinceS = *j.action.LandedS
+	}
+	var before, after []*timing // sent
+	for _, k := range j.all {
+		at := seconds(k.atNS)
+		failed := k.outcome != record.OK
+		switch {
+		case failed && at < j.fromS && (seconds(k.endNS) >= j.fromS || j.cut[k]):
+			cost.Failed++
+			continue
+		case failed && at >= j.fromS && at < j.toS:
+			cost.Failed++
+		}
+		if at >= max(j.calmS, j.fromS-bandS) && at < j.fromS {
+			before = append(before, k)
+		} else if at >= sinceS && at < j.toS {
+			after = append(after, k)
+		}
+	}
+	cost.Requests = int64(len(after))
+	failed := 0
+	for _, k := range before {
+		failed += number(k.outcome != record.OK)
+	}
+	cost.FailedShare = float64(failed) / float64(max(1, len(before)))
+	cost.HitsLost = j.hitsLost(sinceS)
+	j.band(cost, before, after)
+	if cost.Left {
+		j.calmS = j.toS
+	}
+	if cost.BackS != nil {
+		j.calmS = *cost.BackS
+	}
+}
+
+// hitsLost is how many tokens caches had less from an instant on, if they should have had the share of an ideal one's
+// that they had before.
+func (j *aftermath) hitsLost(sinceS float64) *float64 {
+	if j.c.hits == nil {
+		return nil
+	}
+	var cached, expected [2]float64 // before and after
+	for _, h := range *j.c.hits {
+		at := seconds(h.atNS)
+		i := number(at >= sinceS)
+		if at >= j.calmS && at < j.fromS || i > 0 && at < j.toS {
+			cached[i] += float64(h.cached)
+			expected[i] += float64(h.expected)
+		}
+	}
+	if expected[0] == 0 || expected[1] == 0 {
+		return nil
+	}
+	return new(max(0, cached[0]/expected[0]*expected[1]-cached[1]))
+}
+
+// band tells when TTFT p95 left its band, and was back.
+func (j *aftermath) band(cost *metrics.ActionCost, before, after []*timing) {
+	size := max(groupLeast, len(before)/groupsBefore)
+	mostNS := int64(0)
+	earlier := slices.Collect(slices.Chunk(before[len(before)%size:], size))
+	for _, group := range earlier {
+		mostNS = max(mostNS, ttftP95(group))
+	}
+	if len(earlier) < leastGroups || mostNS == math.MaxInt64 {
+		return
+	}
+	limitNS := int64(bandMargin * float64(mostNS))
+	cost.BandMS = new(float64(limitNS) / 1e6)
+	later := slices.Collect(slices.Chunk(after[:len(after)-len(after)%size], size))
+	beyond := func(i int) bool { return ttftP95(later[i]) > limitNS }
+	left, back := -1, -1
+	for i := range later {
+		switch {
+		case left < 0 && beyond(i) && (i+1 < len(later) && beyond(i+1) || ttftRank(later[i], 50) > limitNS):
+			left = i
+		case left >= 0 && beyond(i):
+			back = -1
+		case left >= 0 && back < 0:
+			back = i
+		}
+		if left >= 0 && back >= 0 && i-back+1 == calmGroups {
+			break
+		}
+	}
+	if cost.Left = left >= 0; !cost.Left {
+		return
+	}
+	untilS := j.toS
+	if back >= 0 {
+		untilS = seconds(later[back][0].atNS)
+		cost.BackS = &untilS
+	}
+	for _, k := range after {
+		if k.outcome == record.OK && seconds(k.atNS) < untilS && endlessTTFT(k) > limitNS {
+			cost.Late++
+		}
+	}
+}
+
+func ttftP95(group []*timing) int64 { return ttftRank(group, 95) }
+
+// ttftRank is a percentile of the TTFTs of a group, in ns.
+func ttftRank(group []*timing, percent int) int64 {
+	values := make([]int64, len(group))
+	for i, k := range group {
+		values[i] = endlessTTFT(k)
+	}
+	slices.Sort(values)
+	return values[(percent*len(values)+99)/100-1]
+}
+
+// endlessTTFT is a request's TTFT, or E2E if it has none; that of one that failed is without end.
+func endlessTTFT(k *timing) int64 {
+	if k.outcome != record.OK {
+		return math.MaxInt64
+	}
+	if ttft := k.latency(metrics.TTFT); ttft != record.None {
+		return ttft
+	}
+	return k.latency(metrics.E2E)
+}
+
+func number(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// binomialTail is how likely at least k of n are, if each is with this probability.
+func binomialTail(n, k int, probability float64) (sum float64) {
+	if probability >= 1 {
+		return 1
+	}
+	all, _ := math.Lgamma(float64(n + 1))
+	for i := k; i <= n; i++ {
+		some, _ := math.Lgamma(float64(i + 1))
+		others, _ := math.Lgamma(float64(n - i + 1))
+		sum += math.Exp(all - some - others + float64(i)*math.Log(probability) + float64(n-i)*math.Log1p(-probability))
+	}
+	return sum
+}

@@ -1,0 +1,304 @@
+package collect
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/scrape"
+)
+
+// actionWorld is a run of 60 s with requests at random instants, in which a command runs at 30 s.
+type actionWorld struct {
+	name   string
+	rate   func(atS float64) float64 // requests/s; nil = 40
+	ttftMS func(atS float64) float64 // mean; nil = 20
+	// how a request ends that was sent then to one of four targets; nil = well
+	fate   func(r *record.Record, atS float64, target int, rng *rand.Rand)
+	events []scrape.Event
+	check  string // as in metrics.Action
+	early  bool   // the command runs at 0 s
+	landed bool
+	proof  string // has these words
+}
+
+const refused = "dial tcp 127.0.0.1:1: connect: connection refused"
+
+// fail makes a request fail.
+func fail(r *record.Record, o record.Outcome, why string) {
+	*r = *sentAt(r.PlannedNS, o, 0)
+	r.Error = why
+	if o == record.HTTPError {
+		r.HeadersNS, r.DoneNS, r.Status = r.SentNS+2*ms, r.SentNS+2*ms, 503
+	}
+}
+
+// run returns the summary of the world by this seed.
+func (w *actionWorld) run(seed uint64) *metrics.Summary {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	urls := []string{"http://a", "http://b", "http://c", "http://d"}
+	c := NewCollector(urls)
+	c.KeepHits()
+	i := 0
+	for at := 0.0; at < 60; i++ {
+		rate, mean := 40.0, 20.0
+		if w.rate != nil {
+			rate = w.rate(at)
+		}
+		if w.ttftMS != nil {
+			mean = w.ttftMS(at)
+		}
+		r := sentAt(int64(at*1e9), record.OK, int64(mean*(0.5+rng.ExpFloat64()/2)*1e6))
+		r.PromptTokens, r.CachedTokens, r.ExpectedCachedTokens, r.InputTokens = 1000, 400, 500, 1000
+		if w.fate != nil {
+			w.fate(r, at, i%4, rng)
+		}
+		c.Add(r, i%4)
+		at += rng.ExpFloat64() / rate
+	}
+	a := metrics.Action{AtS: 30, Run: "do it", Check: w.check, Ran: &metrics.Command{StartedS: 30, TookS: 0.1, ExitCode: new(int)}}
+	if w.early {
+		a.Ran.StartedS = 0
+	}
+	if w.check == metrics.CheckPassed {
+		a.CheckS = new(31.0)
+	}
+	in := metrics.Summary{Actions: []metrics.Action{a}, Requests: metrics.Requests{Planned: int64(i)}}
+	in.Run.DurationS = 60
+	if w.events != nil {
+		in.Servers = &metrics.Servers{Servers: scrape.Servers{Events: w.events}}
+	}
+	return c.Summary(in, Probed{})
+}
+
+// between is a share that some requests to a target have from one instant to another.
+func between(atS, fromS, toS float64, target, of int) bool {
+	return atS >= fromS && atS < toS && target == of
+}
+
+// actionWorlds are those in which an action had an effect, and those in which something else looks like one.
+var actionWorlds = []actionWorld{
+	{name: "nothing happens", proof: "no target fails more"},
+	{name: "a target is killed", landed: true, proof: "http://b failed", fate: func(r *record.Record, at float64, target int, _ *rand.Rand) {
+		if between(at, 30, 60, target, 1) {
+			fail(r, record.ConnectError, refused)
+		} else if between(at, 29.9, 30, target, 1) { // its last byte came before
+			fail(r, record.Truncated, "cut short")
+		}
+	}},
+	{name: "it restarts quickly, at twice the load", landed: true, proof: "http://b failed", rate: func(at float64) float64 {
+		return 40 + 40*math.Floor(at/30)
+	}, fate: func(r *record.Record, at float64, target int, _ *rand.Rand) {
+		if between(at, 30, 32, target, 1) {
+			fail(r, record.ConnectError, refused)
+		}
+	}},
+	{name: "a replica behind a gateway is killed", landed: true, fate: func(r *record.Record, at float64, target int, rng *rand.Rand) {
+		if at >= 30 && at < 40 && rng.Float64() < 0.25 {
+			fail(r, record.HTTPError, "no healthy upstream")
+		}
+	}},
+	{name: "the load doubles, and servers refuse", proof: "more load can do that, too", rate: func(at float64) float64 {
+		return 40 + 40*math.Floor(at/30)
+	}, fate: func(r *record.Record, at float64, _ int, rng *rand.Rand) {
+		if at >= 31 && rng.Float64() < 0.4 {
+			fail(r, record.HTTPError, "queue full")
+		}
+	}},
+	{name: "the load rises later, and servers refuse", proof: "more load can do that, too", rate: func(at float64) float64 {
+		return 40 + 80*math.Floor(at/45)
+	}, fate: func(r *record.Record, at float64, _ int, rng *rand.Rand) {
+		if at >= 46 && rng.Float64() < 0.4 {
+			fail(r, record.Timeout, "no answer")
+		}
+	}},
+	{name: "a target was dead before", proof: "no target fails more", fate: func(r *record.Record, at float64, target int, _ *rand.Rand) {
+		if between(at, 28, 60, target, 1) {
+			fail(r, record.ConnectError, refused)
+		}
+	}},
+	{name: "some requests always fail", proof: "no target fails more", fate: func(r *record.Record, _ float64, _ int, rng *rand.Rand) {
+		if rng.Float64() < 0.03 {
+			fail(r, record.Reset, "reset")
+		}
+	}},
+	{name: "the load doubles, and latency with it", proof: "no target fails more", rate: func(at float64) float64 {
+		return 40 + 40*math.Floor(at/30)
+	}, ttftMS: func(at float64) float64 { return 20 + 60*math.Floor(at/30) }},
+	{name: "a server restarts between requests", landed: true, proof: "http://c restarted", events: []scrape.Event{{AtS: 33, Target: "http://c", What: scrape.Restarted}}},
+	{name: "a server restarts all the time", proof: "no target fails more", events: []scrape.Event{
+		{AtS: 13, Target: "http://c", What: scrape.Restarted}, {AtS: 33, Target: "http://c", What: scrape.Restarted},
+	}},
+	{name: "a page is slow since the load doubles", proof: "more load can do that, too", rate: func(at float64) float64 {
+		return 40 + 40*math.Floor(at/30)
+	}, events: []scrape.Event{{AtS: 33, Target: "http://c", What: scrape.Silent, Error: "timeout"}}},
+	{name: "a process is stopped", landed: true, proof: "http://b said nothing for", fate: func(r *record.Record, at float64, target int, _ *rand.Rand) {
+		if between(at, 29.99, 45, target, 1) {
+			r.FirstTokenNS = 45*s + r.SentNS%(100*ms)
+			r.LastTokenNS, r.DoneNS = r.FirstTokenNS+5*ms, r.FirstTokenNS+5*ms
+		}
+	}},
+	{name: "a replica is added", landed: true, proof: "pod-4 answered for the first time", fate: func(r *record.Record, at float64, target int, rng *rand.Rand) {
+		r.Instance = fmt.Sprint("pod-", rng.IntN(4))
+		if at > 35 && rng.Float64() < 0.2 {
+			r.Instance = "pod-4"
+		}
+	}},
+	{name: "a gateway spills a higher load", proof: "more load can do that, too", rate: func(at float64) float64 {
+		return 40 + 40*math.Floor(at/30)
+	}, fate: func(r *record.Record, at float64, target int, rng *rand.Rand) {
+		r.Instance = fmt.Sprint("pod-", rng.IntN(4))
+		if at > 35 && rng.Float64() < 0.2 {
+			r.Instance = "pod-4"
+		}
+	}},
+	{name: "its check succeeds", check: metrics.CheckPassed, landed: true, proof: "its check succeeded"},
+	{name: "its check fails", check: metrics.CheckFailed, proof: "its check did not succeed"},
+	{name: "its check always succeeds", check: metrics.CheckedEarly, proof: "its check succeeded before it, too"},
+	{name: "nobody knows what was before", early: true, proof: "too little is known", fate: func(r *record.Record, at float64, _ int, rng *rand.Rand) {
+		if at > 5 && rng.Float64() < 0.4 {
+			fail(r, record.HTTPError, "queue full")
+		}
+	}},
+}
+
+// TestActionsInWorlds: an action is said to have landed if it has, and never since the load rose or since something
+// went wrong before it.
+func TestActionsInWorlds(t *testing.T) {
+	for i := range actionWorlds {
+		w := &actionWorlds[i]
+		for seed := range uint64(40) {
+			a := w.run(seed).Actions[0]
+			if a.Landed != w.landed || !strings.Contains(a.Proof, w.proof) {
+				t.Errorf("%s, seed %d: landed %v, %q", w.name, seed, a.Landed, a.Proof)
+				break
+			}
+			if a.Landed && (*a.LandedS < 30 || *a.LandedS > 40) {
+				t.Errorf("%s, seed %d: landed at %v s", w.name, seed, *a.LandedS)
+			}
+		}
+	}
+}
+
+// backByHand is when the percentile of the requests of two seconds is within a limit again for three seconds, after it was
+// not.
+func backByHand(sent []float64, ttft []float64, limit float64, from, to float64) float64 {
+	within := 0.0
+	out := false
+	for at := from; at < to; at += 0.1 {
+		var last []float64
+		for i, s := range sent {
+			if s >= at && s < at+2 {
+				last = append(last, ttft[i])
+			}
+		}
+		slices.Sort(last)
+		if len(last) > 0 && last[int(0.95*float64(len(last)))] > limit {
+			within, out = at, true
+		} else if out && at-within > 3 {
+			return within
+		}
+	}
+	return math.NaN()
+}
+
+// TestTimeUntilBack: after a kill TTFT is out of its band for a known time; a moving percentile by hand tells the same.
+// What is counted is what was sent.
+func TestTimeUntilBack(t *testing.T) {
+	for _, outS := range []float64{4, 8, 15} {
+		for seed := range uint64(20) {
+			var sent, ttft []float64
+			failed, late := 0, 0
+			w := actionWorld{
+				ttftMS: func(at float64) float64 { return map[bool]float64{true: 200, false: 20}[at >= 30 && at < 30+outS] },
+				fate: func(r *record.Record, at float64, target int, rng *rand.Rand) {
+					if between(at, 30, 30+outS/2, target, 1) {
+						fail(r, record.ConnectError, refused)
+						failed++
+					}
+					r.CachedTokens = map[bool]int64{true: 100, false: 400}[at >= 30 && at < 30+outS]
+					sent = append(sent, at)
+					ttft = append(ttft, math.Inf(1))
+					if r.Outcome == record.OK {
+						ttft[len(ttft)-1] = float64(r.FirstTokenNS-r.SentNS) / 1e6
+					}
+				},
+			}
+			a := w.run(seed).Actions[0]
+			cost := a.Cost
+			if !a.Landed || !cost.Left || cost.BackS == nil {
+				t.Fatalf("%v s, seed %d: %+v, %+v", outS, seed, a, cost)
+			}
+			want := backByHand(sent, ttft, *cost.BandMS, 30, 59)
+			expect.Near(t, *cost.BackS, 30+outS, 3, "truth, seed %d", seed)
+			expect.Near(t, *cost.BackS, want, 3, "by hand, seed %d", seed)
+			lost := 0.0
+			for i, at := range sent {
+				ok := !math.IsInf(ttft[i], 1)
+				if ok && at >= *a.LandedS && at < *cost.BackS && ttft[i] > *cost.BandMS {
+					late++
+				}
+				if ok && at >= *a.LandedS && at < 30+outS {
+					lost += 300
+				}
+			}
+			expect.Equal(t, cost.Failed, int64(failed), "failed")
+			expect.Equal(t, cost.Late, int64(late), "late")
+			expect.Near(t, *cost.HitsLost, lost, 1e-6, "hits lost")
+		}
+	}
+}
+
+// TestBandIsNotLeftByChance: where nothing changes TTFT p95 stays within its band, in nearly all of 200 runs.
+func TestBandIsNotLeftByChance(t *testing.T) {
+	left := 0
+	for seed := range uint64(200) {
+		w := actionWorld{}
+		left += number(w.run(seed).Actions[0].Cost.Left)
+	}
+	if left > 6 {
+		t.Errorf("left its band in %d of 200 runs", left)
+	}
+}
+
+// TestActionsAfterEachOther: what follows an action ends with the next that landed, and the time in which the first is
+// not over is no band for the second.
+func TestActionsAfterEachOther(t *testing.T) {
+	w := actionWorld{fate: func(r *record.Record, at float64, target int, rng *rand.Rand) {
+		if between(at, 20, 60, target, 1) || between(at, 40, 60, target, 2) {
+			fail(r, record.ConnectError, refused)
+		}
+	}}
+	rng := rand.New(rand.NewPCG(1, 1))
+	c := NewCollector([]string{"http://a", "http://b", "http://c", "http://d"})
+	for i := range 2400 {
+		at := float64(i) / 40
+		r := sentAt(int64(at*1e9), record.OK, int64(20*(0.5+rng.ExpFloat64()/2)*1e6))
+		w.fate(r, at, i%4, rng)
+		c.Add(r, i%4)
+	}
+	ran := func(at float64) metrics.Action {
+		return metrics.Action{AtS: at, Ran: &metrics.Command{StartedS: at, ExitCode: new(int)}}
+	}
+	in := metrics.Summary{Actions: []metrics.Action{ran(20), ran(25), ran(40), {AtS: 90}}}
+	in.Run.DurationS = 60
+	all := c.Summary(in, Probed{}).Actions
+	expect.Equal(t, fmt.Sprint(all[0].Landed, all[1].Landed, all[2].Landed, all[3].Began()), "true false true false", "landed")
+	expect.Equal(t, all[0].Cost.UntilS, 40.0, "the first ends with the next that landed")
+	expect.Equal(t, all[0].Cost.Failed, int64(200), "failed")
+	if c := all[0].Cost; !c.Left || c.BackS != nil {
+		t.Errorf("the first: %+v", c)
+	}
+	if all[2].Cost.BandMS != nil {
+		t.Errorf("the third has the band %v ms", *all[2].Cost.BandMS)
+	}
+	if in.Actions[0].Landed || in.Actions[0].Cost != nil {
+		t.Error("the summary has changed what it was given")
+	}
+}

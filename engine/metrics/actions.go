@@ -1,0 +1,148 @@
+package metrics
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/engine/format"
+)
+
+// Action is a command that was to run at an instant of the run, whether it took effect, and what came after it.
+// Instants are since the start.
+type Action struct {
+	AtS float64  `json:"at_s"` // when it was to run
+	Run string   `json:"run"`  // the command, without credentials
+	Ran *Command `json:"ran"`  // what became of it; null: the run was over before
+	// the command that was to succeed once it had taken effect; absent without one
+	Expect string `json:"expect,omitempty"`
+	// what expect did: passed; failed, until the time limit; early, it succeeded before, too, and proves nothing; or
+	// unfinished, when the run ended; absent without one
+	Check  string   `json:"check,omitempty"`
+	CheckS *float64 `json:"check_s,omitempty"` // when the check that passed began; absent if none did
+	Undo   *Command `json:"undo,omitempty"`    // what undid it at the end; absent without any
+
+	Landed  bool     `json:"landed"`   // there is proof that it took effect
+	LandedS *float64 `json:"landed_s"` // when the first proof was seen; null without any
+	// the proof in words, or why there is none
+	Proof string      `json:"proof"`
+	Cost  *ActionCost `json:"cost"` // what came after it; null if it did not run
+}
+
+// The values of Action.Check.
+const (
+	CheckPassed     = "passed"
+	CheckFailed     = "failed"
+	CheckedEarly    = "early"
+	CheckUnfinished = "unfinished"
+)
+
+// Command is what became of a command.
+type Command struct {
+	StartedS float64 `json:"started_s"`        // when it began, since the start of the run
+	TookS    float64 `json:"took_s"`           // how long it ran
+	ExitCode *int    `json:"exit_code"`        // null: it was killed, or could not begin
+	Error    string  `json:"error,omitempty"`  // why there is no exit code
+	Output   string  `json:"output,omitempty"` // the end of what it wrote, without credentials
+}
+
+// ActionCost compares the requests after an action with those before. A request that failed counts as one without end.
+type ActionCost struct {
+	UntilS      float64  `json:"until_s"`             // when the next action began, or the run ended
+	Requests    int64    `json:"requests"`            // sent from the proof on, or else from the action on
+	Failed      int64    `json:"failed"`              // that ended since then, and failed
+	FailedShare float64  `json:"failed_share_before"` // of the requests before
+	HitsLost    *float64 `json:"hit_tokens_lost"`     // what caches had less than before of what an ideal one has; null if unknown
+
+	BandMS *float64 `json:"ttft_p95_band_ms"` // the most that TTFT p95 was before, and a quarter more; null: too few requests, or others failed
+	Left   bool     `json:"left_band"`        // TTFT p95 went beyond it
+	BackS  *float64 `json:"back_s"`           // when it was back within; null: it never left, or was not back
+	Late   int64    `json:"late"`             // ok requests beyond the band until it was back
+}
+
+// OK reports whether the command succeeded.
+func (c *Command) OK() bool { return c.ExitCode != nil && *c.ExitCode == 0 }
+
+// Words says how a command ended.
+func (c *Command) Words() string {
+	text := c.Error
+	if c.ExitCode != nil {
+		text = fmt.Sprintf("exit code %d after %s", *c.ExitCode, format.Seconds(c.TookS))
+	}
+	if c.Output != "" && !c.OK() {
+		lines := strings.Split(c.Output, "\n")
+		text += ", " + format.Quote(lines[len(lines)-1])
+	}
+	return text
+}
+
+// Began reports whether the action ran.
+func (a *Action) Began() bool { return a.Ran != nil }
+
+// BeganS is when it began, or was to begin.
+func (a *Action) BeganS() float64 {
+	if a.Ran == nil {
+		return a.AtS
+	}
+	return a.Ran.StartedS
+}
+
+// Compare orders actions by when they began, and those that never did at last.
+func (a *Action) Compare(b *Action) int {
+	if a.Began() != b.Began() {
+		return map[bool]int{true: -1, false: 1}[a.Began()]
+	}
+	return cmp.Compare(a.BeganS(), b.BeganS())
+}
+
+// Finding says whether the action took effect, and how that is known.
+func (a *Action) Finding() string {
+	if !a.Began() {
+		return "not run: the run was over"
+	}
+	finding := "it did not land: "
+	if !a.Ran.OK() {
+		finding += a.Ran.Words() + ", "
+	}
+	finding += a.Proof
+	if a.Landed {
+		finding = "landed after " + format.Seconds(max(0, *a.LandedS-a.Ran.StartedS)) + ": " + a.Proof
+	}
+	if late := a.Ran.StartedS - a.AtS; late > toleratedLateS {
+		finding += ", begun " + format.Seconds(late) + " late"
+	}
+	if a.Landed && !a.Ran.OK() {
+		finding += ", " + a.Ran.Words()
+	}
+	return finding
+}
+
+// toleratedLateS is how late an action may begin without a word: a timer and a busy machine take some of it.
+const toleratedLateS = 0.5
+
+// CostWords says what came after an action that took effect, in parts.
+func (a *Action) CostWords() []string {
+	c := a.Cost
+	if c == nil || !a.Landed {
+		return nil
+	}
+	parts := []string{format.Some(c.Failed, "failed"), format.Some(c.Late, "late")}
+	if c.FailedShare > 0 && c.Failed > 0 {
+		parts[0] += " (" + format.Share(c.FailedShare) + " before)"
+	}
+	if c.HitsLost != nil && *c.HitsLost >= 1 {
+		parts = append(parts, format.Many(int64(*c.HitsLost), "hit token")+" lost")
+	}
+	switch {
+	case c.BandMS == nil:
+		parts = append(parts, "before it no calm time tells what TTFT p95 is usual")
+	case !c.Left:
+		parts = append(parts, "TTFT p95 stayed within "+format.Milliseconds(*c.BandMS))
+	case c.BackS == nil:
+		parts = append(parts, "TTFT p95 not back within "+format.Milliseconds(*c.BandMS)+" by "+format.Seconds(c.UntilS))
+	default:
+		parts = append(parts, "TTFT p95 back within "+format.Milliseconds(*c.BandMS)+" after "+
+			format.Seconds(max(0, *c.BackS-*a.LandedS)))
+	}
+	return format.Present(parts...)
+}
