@@ -137,8 +137,8 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 		"end the run once a percentile is known: `GOAL` such as \"ttft.p99±5%\" or \"ttft.p99+-5%\"; "+
 			"with --duration a trace that ends sooner begins again, with other content")
 	f.StringArrayVar(&o.actions, "at", nil,
-		"run a shell command at a `TIME=COMMAND` of the run, such as 5m='kubectl delete pod llm-3', and tell whether it "+
-			"landed and what it cost; or a file of actions; repeatable")
+		"run a shell command at a time of the run, as `TIME=COMMAND` such as 5m='kubectl delete pod llm-3', and tell "+
+			"whether it landed and what it cost; or a file of actions; repeatable")
 	addSeconds(f, &o.Grace, "grace", "", o.Grace,
 		"how long requests in flight may last after an interrupt and, if it is given, after --duration, which else "+
 			"waits for all")

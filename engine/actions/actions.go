@@ -84,7 +84,8 @@ func readFile(name string) (all []Action, err error) {
 	in := yaml.NewDecoder(bytes.NewReader(text))
 	in.KnownFields(true)
 	if err := in.Decode(&list); err != nil {
-		return nil, fmt.Errorf("%s: want a list of actions with at, every, run, undo, expect and timeout: %w", name, err)
+		const want = "want a list of actions with at, every, run, undo, expect and timeout"
+		return nil, fmt.Errorf("%s: %s: %w", name, want, err)
 	}
 	for i, l := range list {
 		a := Action{Run: l.Run, Undo: l.Undo, Expect: l.Expect}

@@ -139,10 +139,11 @@ func (a *Action) CostWords() []string {
 	case !c.Left:
 		parts = append(parts, "TTFT p95 stayed within "+format.Milliseconds(*c.BandMS))
 	case c.BackS == nil:
-		parts = append(parts, "TTFT p95 not back within "+format.Milliseconds(*c.BandMS)+" by "+format.Seconds(c.UntilS))
+		band := format.Milliseconds(*c.BandMS)
+		parts = append(parts, "TTFT p95 not back within "+band+" by "+format.Seconds(c.UntilS))
 	default:
-		parts = append(parts, "TTFT p95 back within "+format.Milliseconds(*c.BandMS)+" after "+
-			format.Seconds(max(0, *c.BackS-*a.LandedS)))
+		took := format.Seconds(max(0, *c.BackS-*a.LandedS))
+		parts = append(parts, "TTFT p95 back within "+format.Milliseconds(*c.BandMS)+" after "+took)
 	}
 	return format.Present(parts...)
 }
