@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
@@ -211,4 +212,49 @@ func TestAnnotations(t *testing.T) {
 	}
 	s.Verdict.Reasons = []metrics.Reason{{Grade: metrics.Invalid, What: "wrong"}}
 	expect.Equal(t, report.Annotations(s)[0], "::error title=fastreplay::INVALID wrong")
+}
+
+// at is the value at a path of keys, with slashes between.
+func at(o object, path string) any {
+	var value any = o
+	for key := range strings.SplitSeq(path, "/") {
+		inner, _ := value.(object)
+		value = inner[key]
+	}
+	return value
+}
+
+// TestBenchmarkReport: numbers are those of the summary and of the lines. Its own library checks the schema, in the tests of
+// the Python package.
+func TestBenchmarkReport(t *testing.T) {
+	dir, s := judged(t)
+	must.Have(Write(dir, "benchmark-report", s))(t)
+	got := readObject(t, filepath.Join(dir, "benchmark_report.json"))
+	input, longest := 0.0, 0.0
+	for _, line := range readObjects(t, filepath.Join(dir, report.RequestsName)) {
+		if line["outcome"] == "ok" {
+			input += line["prompt_tokens"].(float64)
+			longest = max(longest, line["prompt_tokens"].(float64))
+		}
+	}
+	const aggregate = "results/request_performance/aggregate/"
+	for path, want := range map[string]float64{
+		aggregate + "requests/total":                     40,
+		aggregate + "requests/failures":                  1,
+		aggregate + "requests/input_length/mean":         input / 39,
+		aggregate + "requests/input_length/max":          longest,
+		aggregate + "requests/output_length/p50":         20,
+		aggregate + "latency/time_to_first_token/p50":    s.TTFTMS.P50,
+		aggregate + "latency/time_to_first_token/p99p9":  s.TTFTMS.P999,
+		aggregate + "latency/time_per_output_token/mean": s.TPOTMS.Mean,
+		aggregate + "latency/request_latency/max":        s.E2EMS.Max,
+		aggregate + "throughput/total_token_rate/mean":   s.Throughput.InputTokensPerS + s.Throughput.OutputTokensPerS,
+		"scenario/load/standardized/input_seq_len/value": input / 39,
+	} {
+		if v, is := at(got, path).(float64); !is || !near(v, want) {
+			t.Errorf("%s is %v, want %v", path, at(got, path), want)
+		}
+	}
+	expect.Equal(t, at(got, "run/time/start"), any(started.UTC().Format(time.RFC3339Nano)))
+	expect.Equal(t, at(got, aggregate+"latency/inter_token_latency"), nil, "without gaps")
 }

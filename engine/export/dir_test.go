@@ -109,9 +109,6 @@ func mixed(n int) []record.Record {
 	return all
 }
 
-// object is JSON as encoding/json reads it.
-type object = map[string]any
-
 // readObjects reads lines of JSON.
 func readObjects(t *testing.T, path string) (all []object) {
 	t.Helper()

@@ -49,6 +49,7 @@ func formats() []tool {
 		{"markdown", []file{{"summary.md", writeMarkdown}}},
 		{"junit", []file{{"junit.xml", writeJUnit}}},
 		{"openmetrics", []file{{"metrics.txt", writeOpenMetrics}}},
+		{"benchmark-report", []file{{"benchmark_report.json", writeBenchmarkReport}}},
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 func TestCheck(t *testing.T) {
 	expect.Equal(t, Check(Names()), nil)
 	err := Check([]string{"vllm", "genai-perf"})
-	if err == nil || err.Error() != `"genai-perf" is no export: use one of aiperf, vllm, parquet, csv, markdown, junit, openmetrics` {
+	if err == nil || err.Error() != `"genai-perf" is no export: use one of aiperf, vllm, parquet, csv, markdown, junit, openmetrics, benchmark-report` {
 		t.Errorf("got %v", err)
 	}
 	expect.Refused(Write(t.TempDir(), "genai-perf", nil))(t, "", "an unknown format was written")

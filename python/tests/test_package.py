@@ -52,7 +52,7 @@ def finished(server: str, tmp_path_factory: pytest.TempPathFactory) -> fastrepla
         limit=60,
         **QUICK,
         require=["ttft.p50<10s", "ttft.p50<1us"],
-        export=["junit", "openmetrics"],
+        export=["junit", "openmetrics", "benchmark-report"],
         progress=lambda line: None,
     )
 
@@ -124,6 +124,14 @@ def test_exports_are_what_their_readers_take(finished: fastreplay.Result) -> Non
     }
     assert samples["fastreplay_ttft_seconds", "p50"] == pytest.approx(finished.summary["ttft_ms"]["p50"] / 1e3)
     assert samples["fastreplay_objective_met", "ttft.p50<1us"] == 0
+
+
+def test_benchmark_report_is_what_llm_d_takes(finished: fastreplay.Result) -> None:
+    library = pytest.importorskip("llmd_benchmark_report")
+    report = library.import_benchmark_report(str(finished.directory / "benchmark_report.json"))
+    latency = report.results.request_performance.aggregate.latency
+    assert latency.time_to_first_token.p99 == finished.summary["ttft_ms"]["p99"]
+    assert report.scenario.load.metadata.cfg_id == finished.summary["workload"]["fingerprint"]
 
 
 def test_compare_names_sides(finished: fastreplay.Result, server: str) -> None:
