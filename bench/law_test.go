@@ -48,7 +48,7 @@ func TestLawOfImports(t *testing.T) {
 func TestTopLevel(t *testing.T) {
 	t.Parallel()
 	want := []string{
-		".ci", ".github", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "action.yml",
+		".ci", ".github", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "SKILL.md", "action.yml",
 		"bench", "cmd", "codec", "engine", "go.mod", "go.sum", "python", "sched", "scripts",
 	}
 	cmd := exec.Command("git", "ls-files", "-z")

@@ -25,7 +25,7 @@ import (
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	docs := map[string]string{}
-	for _, name := range append([]string{"README.md", "CONTRIBUTING.md"}, prefixedAll("cmd/fastreplay/manual/", manual.Topics())...) {
+	for _, name := range append([]string{"README.md", "CONTRIBUTING.md", "SKILL.md"}, prefixedAll("cmd/fastreplay/manual/", manual.Topics())...) {
 		text := must.Have(os.ReadFile(filepath.Join("../..", name)))(t)
 		docs[name] = string(text)
 	}
@@ -127,9 +127,9 @@ func commands() []*cobra.Command {
 	return out
 }
 
-// foreignFlags are of other programs that the documents name: servers, scripts/bench.sh, docker.
+// foreignFlags are of other programs that the documents name: servers, load generators, scripts/bench.sh, docker.
 func foreignFlags() []string {
-	return []string{"enable-prompt-tokens-details", "enable-cache-report", "enable-metrics", "enable-scale-out", "enable-trace-replay", "incremental-streaming-output", "shutdown-timeout", "bars", "rm", "collect-interval",
+	return []string{"enable-prompt-tokens-details", "enable-cache-report", "enable-metrics", "enable-scale-out", "enable-trace-replay", "incremental-streaming-output", "shutdown-timeout", "bars", "rm", "collect-interval", "max-seconds", "max-requests", "rampup", "out",
 		"log-requests", "log-requests-level", "log-requests-format", "enable-log-requests", "enable-log-outputs", "max-log-len"}
 }
 

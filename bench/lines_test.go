@@ -1,0 +1,46 @@
+package bench
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
+)
+
+// TestLinesOfPages: each line for newcomers runs as it stands, but for servers' addresses and how long it takes, over a
+// sample. A line may miss an objective or tell too little, but is never refused.
+func TestLinesOfPages(t *testing.T) {
+	t.Parallel()
+	line := regexp.MustCompile(`(?m)^    (fastreplay .*)$`)
+	for page, want := range map[string]int{"../SKILL.md": 6, "../cmd/fastreplay/manual/switch.md": 8} {
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			t.Parallel()
+			lines := line.FindAllStringSubmatch(string(readFile(t, page)), -1)
+			expect.Equal(t, len(lines), want, "lines")
+			a, b := startMock(t), startMock(t)
+			home := t.TempDir()
+			must.Do(t, os.Symlink(binary, filepath.Join(home, "fastreplay")))
+			must.Do(t, os.WriteFile(filepath.Join(home, "trace.jsonl"), readFile(t, "samples/mooncake.jsonl"), 0o644))
+			few := steady(t, 40, 400, 3)
+			for _, name := range []string{"base1", "base2", "base3", "new1", "new2", "new3"} {
+				startReplayIn(t, nil, filepath.Join(home, name), "--trace", few, "--url", a.url).finish(t)
+			}
+			address := strings.NewReplacer("http://gpu1:8000", a.url, "gpu1:8000", a.url, "gpu2:8000", b.url,
+				"--window 30s", "--window 500ms --warm-in 0s", "rate 50 ", "rate 400 ")
+			for _, m := range lines {
+				c := exec.Command("bash", "-c", address.Replace(m[1]))
+				c.Dir = home
+				c.Env = append(os.Environ(), "PATH="+home+":"+os.Getenv("PATH"))
+				said, err := c.CombinedOutput()
+				if code := c.ProcessState.ExitCode(); code != 0 && code != 1 && code != 3 && code != 4 {
+					t.Errorf("%s: %v\n%s", m[1], err, said)
+				}
+			}
+		})
+	}
+}
