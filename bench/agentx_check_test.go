@@ -244,13 +244,14 @@ func (c *check) early(play int) {
 // preparation: each lane sends the last request before its snapshot of each agent that goes on, and the requests after
 // it, before anything else; nothing that is measured comes before all of it has ended.
 func (c *check) preparation(all []arrival) {
+	begun, _ := c.begun()
 	barrier := int64(math.MinInt64)
 	for _, a := range all {
 		if a.prepares {
 			barrier = max(barrier, a.last)
 		}
-		if a.prepares && a.play >= c.lanes {
-			c.fault("%v prepares, and is of no lane's first play", &a)
+		if a.prepares && a.play >= len(begun) {
+			c.fault("%v prepares, and its lane has warmed up", &a)
 		}
 	}
 	for _, a := range all {
@@ -267,8 +268,12 @@ func (c *check) preparation(all []arrival) {
 		if low > high || float64(high) < start+span/4-1 || float64(low) > start+span*3/4+1 {
 			c.fault("lane %d: what was primed was not there at one instant in the middle of the tree: %d to %d", lane, low, high)
 		}
+	}
+	for play, f := range begun {
 		var primed, warmed []int
-		for _, a := range c.play(lane) {
+		began := int64(math.MaxInt64)
+		for _, a := range c.play(play) {
+			began = min(began, a.came)
 			switch a.phase {
 			case primer:
 				primed = append(primed, a.row)
@@ -276,9 +281,16 @@ func (c *check) preparation(all []arrival) {
 				warmed = append(warmed, a.row)
 			}
 		}
-		f := c.first(lane)
 		if !sameRows(primed, f.primers) || !sameRows(warmed, f.warmUp) {
-			c.fault("lane %d, from %d on: primed %v and warmed up %v, want %v and %v", lane, f.at, primed, warmed, f.primers, f.warmUp)
+			c.fault("play %d, from %d on: primed %v and warmed up %v, want %v and %v", play, f.at, primed, warmed, f.primers, f.warmUp)
+		}
+		if f.after < 0 {
+			continue
+		}
+		for _, a := range c.play(f.after) {
+			if a.last > began {
+				c.fault("play %d began %d ns before %v of its lane had ended", play, a.last-began, a)
+			}
 		}
 	}
 }
@@ -436,15 +448,20 @@ func (w *laneRun) numbers(r *results, all []arrival) (faults []string) {
 			last = max(last, a.done-w.barrier)
 		}
 	}
-	whole, parts, cut := int64(0), int64(0), int64(0)
+	whole, parts, cut, jobs := int64(0), int64(0), int64(0), int64(0)
+	begun, _ := w.begun()
 	for play, n := range sent {
 		planned := len(w.trees[play%len(w.trees)].rows)
 		amid := false
-		if play < w.lanes && w.snapshot {
-			f := w.first(play)
+		if play < len(begun) && w.snapshot {
+			f := begun[play]
+			if len(f.others) == 0 {
+				continue // nothing of it is measured
+			}
 			amid = len(f.others) < planned
 			planned = len(f.primers) + len(f.warmUp) + len(f.others)
 		}
+		jobs++
 		switch {
 		case n < planned:
 			cut++
@@ -456,7 +473,7 @@ func (w *laneRun) numbers(r *results, all []arrival) (faults []string) {
 	}
 	s := &r.summary
 	for what, is := range map[string][2]int64{
-		"requests": {s.Requests.Planned, measured}, "rows": {s.Jobs.Rows, int64(len(rows))}, "jobs": {s.Jobs.Jobs, int64(len(sent))},
+		"requests": {s.Requests.Planned, measured}, "rows": {s.Jobs.Rows, int64(len(rows))}, "jobs": {s.Jobs.Jobs, jobs},
 		"whole jobs": {s.Jobs.Finished, whole}, "parts": {s.Jobs.FinishedParts, parts}, "cut off": {s.Jobs.CutOff, cut},
 		"ns until the last answer": {int64(math.Round(s.Run.AnsweredS * 1e9)), last}, "recycled": {s.Jobs.Recycled, max(0, int64(len(sent)-w.lanes))},
 		"writes": {s.Writes.Whole + s.Writes.Partial, measured},

@@ -238,6 +238,10 @@ func TestInstantsByHand(t *testing.T) {
 			"0:0 1:80 2:110 3:192 4:274 5:356"},
 		// From 31.19 s on: main is primed with row 1, 211.9 ms before. One request is left to measure.
 		"snapshot": {func(w *laneRun) { w.snapshot, w.warmUp = true, 10 }, "primer1:0 warmup4:211 5:231"},
+		// The lane goes on with the whole job, and with two requests of the next, of which the others are measured.
+		"snapshot, recycled": {func(w *laneRun) { w.snapshot, w.warmUp, w.recycle, w.duration = true, 10, true, 500e6 },
+			"primer1:0 warmup4:211 warmup5:231 warmup0:251 warmup1:271 warmup2:291 warmup3:311 warmup4:331 warmup5:351 " +
+				"warmup0:371 warmup1:391 2:411 3:496 4:651"},
 		"no warm-up": {func(w *laneRun) { w.snapshot = true },
 			"primer1:0 4:20 5:620"},
 		"recycled": {func(w *laneRun) { w.recycle, w.allIdle, w.duration = true, 50e6, 480e6 },

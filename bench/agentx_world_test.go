@@ -23,8 +23,9 @@ type laneRun struct {
 	most              int   // plays; 0 = any number
 }
 
-// beginning is where a lane begins in its first tree.
+// beginning is where a play begins of which requests leave before the barrier.
 type beginning struct {
+	after                   int   // the play of its lane before; -1 = none
 	at                      int64 // trace time; the lane is there when all others are at theirs
 	primers, warmUp, others []int // rows in order of time
 }
@@ -51,7 +52,7 @@ func (w *laneRun) share(lane int) float64 {
 func (w *laneRun) first(lane int) beginning {
 	tree := &w.trees[lane%len(w.trees)]
 	order := tree.inOrder()
-	f := beginning{at: tree.rows[order[0]].at, others: order}
+	f := beginning{after: -1, at: tree.rows[order[0]].at, others: order}
 	if !w.snapshot {
 		return f
 	}
@@ -65,9 +66,37 @@ func (w *laneRun) first(lane int) beginning {
 		}
 	}
 	end := n + min(w.warmUp, len(order)-n-1)
+	if w.recycle {
+		end = min(n+w.warmUp, len(order))
+	}
 	f.warmUp = order[n:end]
 	f.others = order[end:]
 	return f
+}
+
+// begun are the plays of which requests leave before the barrier: the first of each lane, and the next ones of lanes
+// whose trees are over before they have warmed up. ended is how many lanes have warmed up as a tree ended: these take
+// the next one at the barrier.
+func (w *laneRun) begun() (all []beginning, ended int) {
+	for lane := range w.lanes {
+		all = append(all, w.first(lane))
+	}
+	for lane := range w.lanes {
+		last := lane
+		left := w.warmUp - len(all[lane].warmUp)
+		for w.recycle && w.snapshot && left > 0 && len(all[last].others) == 0 {
+			tree := &w.trees[len(all)%len(w.trees)]
+			order := tree.inOrder()
+			n := min(left, len(order))
+			all = append(all, beginning{after: last, at: tree.rows[order[0]].at, warmUp: order[:n], others: order[n:]})
+			last = len(all) - 1
+			left -= n
+		}
+		if len(all[last].others) == 0 {
+			ended++
+		}
+	}
+	return all, ended
 }
 
 // longestLead is how long before the snapshot a primer leaves at most, in ns of the replay.
@@ -128,18 +157,23 @@ type simulated struct {
 // simulate runs a run to its end.
 func (w *laneRun) simulate(ask func(d due, afterIdle bool) answer) *simulation {
 	s := &simulation{laneRun: w, ask: ask, barrier: w.barrier}
-	firsts := make([]beginning, w.lanes)
-	for lane := range firsts {
-		firsts[lane] = w.first(lane)
-	}
-	s.prepare(firsts)
+	begun, ended := w.begun()
+	s.prepare(begun)
 	earliest := int64(math.MaxInt64)
-	for lane, f := range firsts {
-		earliest = min(earliest, w.trees[lane%len(w.trees)].rows[f.others[0]].at-f.at)
+	for play, f := range begun {
+		if len(f.others) > 0 {
+			earliest = min(earliest, w.trees[play%len(w.trees)].rows[f.others[0]].at-f.at)
+		}
+	}
+	if ended > 0 {
+		earliest = 0
 	}
 	s.since = s.barrier
-	for _, f := range firsts {
+	for _, f := range begun {
 		s.begin(f.others, f.at+earliest, s.barrier)
+	}
+	for range ended {
+		s.beginWhole(s.barrier)
 	}
 	for s.step() {
 	}
@@ -148,13 +182,13 @@ func (w *laneRun) simulate(ask func(d due, afterIdle bool) answer) *simulation {
 
 // prepare sends what each lane sends before the barrier: all primers, and what comes after them without delays. Idle
 // times are not cut.
-func (s *simulation) prepare(firsts []beginning) {
+func (s *simulation) prepare(begun []beginning) {
 	aligned := int64(0) // when all lanes are at their snapshots
 	var primers []due
-	for lane, f := range firsts {
+	for play, f := range begun {
 		for _, i := range f.primers {
-			lead := min(longestLead, s.scaled(f.at-s.trees[lane%len(s.trees)].rows[i].at))
-			primers = append(primers, due{lane, i, primer, -lead})
+			lead := min(longestLead, s.scaled(f.at-s.trees[play%len(s.trees)].rows[i].at))
+			primers = append(primers, due{play, i, primer, -lead})
 			aligned = max(aligned, lead)
 		}
 	}
@@ -165,8 +199,12 @@ func (s *simulation) prepare(firsts []beginning) {
 		sent[due{play: d.play, row: d.row}] = a
 		s.barrier = max(s.barrier, a.ended)
 	}
-	for lane, f := range firsts {
-		rows := s.trees[lane%len(s.trees)].rows
+	over := make([]int64, len(begun)) // when all that prepares of a play has ended
+	for d, a := range sent {
+		over[d.play] = max(over[d.play], a.ended)
+	}
+	for play, f := range begun {
+		rows := s.trees[play%len(s.trees)].rows
 		for _, i := range f.warmUp {
 			waits := slices.DeleteFunc(slices.Clone(rows[i].waits), func(d awaited) bool {
 				return !slices.Contains(f.warmUp, d.on)
@@ -177,15 +215,19 @@ func (s *simulation) prepare(firsts []beginning) {
 				}
 			}
 			at := aligned
+			if len(waits) == 0 && f.after >= 0 {
+				at = max(at, over[f.after])
+			}
 			for _, d := range waits {
-				on := sent[due{play: lane, row: d.on}]
+				on := sent[due{play: play, row: d.on}]
 				if d.dispatch {
 					on.ended = on.sent
 				}
 				at = max(at, on.ended)
 			}
-			a := s.ask(due{lane, i, warmUp, at}, false)
-			sent[due{play: lane, row: i}] = a
+			a := s.ask(due{play, i, warmUp, at}, false)
+			sent[due{play: play, row: i}] = a
+			over[play] = max(over[play], a.ended)
 			s.barrier = max(s.barrier, a.ended)
 		}
 	}
@@ -309,9 +351,15 @@ func (s *simulation) end(f flight) {
 	s.over(f.due, f.ended, false)
 	more := s.recycle || len(s.plays) < len(s.trees)
 	if p.left == 0 && more && (s.most == 0 || len(s.plays) < s.most) && !s.isOver(f.ended) {
-		rows := s.trees[len(s.plays)%len(s.trees)].inOrder()
-		s.begin(rows, s.trees[len(s.plays)%len(s.trees)].rows[rows[0]].at, f.ended)
+		s.beginWhole(f.ended)
 	}
+}
+
+// beginWhole begins the next play with all rows of its tree.
+func (s *simulation) beginWhole(now int64) {
+	tree := &s.trees[len(s.plays)%len(s.trees)]
+	rows := tree.inOrder()
+	s.begin(rows, tree.rows[rows[0]].at, now)
 }
 
 // over ends the waits for a request's dispatch or end.

@@ -24,7 +24,7 @@ type queue struct {
 	// how many connections request i needs as it is released, for itself and for those that follow its sending
 	start []int32
 	end   []int32   // and how many as it ends, besides its own
-	roots [][]int32 // of each job, the requests that wait for nothing
+	roots [][]int32 // of each job, the requests that wait for nothing as it starts
 	next  []int32   // of each request, the next one of its stream, -1 = none; nil without streams
 
 	mu      sync.Mutex
@@ -472,7 +472,8 @@ func (q *queue) cutStream(i int32) (list []int32) {
 		for _, f := range q.dependentsOf(lost) {
 			first := &q.state[f.request]
 			elsewhere := func(w sched.Dependency) bool { return !q.cut[w.On] }
-			if first.leads && !first.released && !slices.ContainsFunc(q.turns.Of(f.request), elsewhere) {
+			ofJob := q.turns.Job[f.request] == q.turns.Job[i]
+			if ofJob && first.leads && !first.released && !slices.ContainsFunc(q.turns.Of(f.request), elsewhere) {
 				list = q.cutFrom(list, f.request)
 			}
 		}
@@ -503,9 +504,14 @@ func (q *queue) trigger(list []release, i int32, nowNS int64, dispatch bool) []r
 		}
 		s := &q.state[f.request]
 		s.readyNS = max(s.readyNS, nowNS+f.delayNS+q.jobCutNS(f.request))
-		if s.pending--; s.pending == 0 {
-			list = q.ready(list, f.request, nowNS)
+		if s.pending--; s.pending > 0 {
+			continue
 		}
+		if job := q.turns.Job; q.inJobs() && int(job[f.request]) >= q.nextJob {
+			q.roots[job[f.request]] = append(q.roots[job[f.request]], f.request)
+			continue
+		}
+		list = q.ready(list, f.request, nowNS)
 	}
 	return list
 }

@@ -29,7 +29,7 @@ type Dependencies struct {
 	Stream []int32
 	// Prepare is, with Job, how many requests at the plan's front prepare what comes after them. When all of these have
 	// ended, which is the barrier, the others may be released. The jobs of the preparing requests begin at the run's
-	// start, at once. For requests after the barrier NotBeforeNS of these jobs, delays after a preparing request, and
+	// start, or when a job has ended of which all requests prepare. For requests after the barrier NotBeforeNS of these jobs, delays after a preparing request, and
 	// the plan's EndNS count from the barrier. 0 = none.
 	Prepare int32
 	// Primers is how many of these, at the front, fill servers' caches. If one of them fails, the run is over.
@@ -54,9 +54,26 @@ func (d *Dependencies) validate(requests, concurrency int) error {
 	case d.Stream != nil && len(d.Stream) < requests:
 		return fmt.Errorf("%d requests have streams; want all %d", len(d.Stream), requests)
 	}
-	for _, job := range d.Job[:min(int(d.Prepare), len(d.Job))] {
-		if int(job) >= concurrency {
-			return fmt.Errorf("job %d prepares; want only the first %d to, which begin at the start", job, concurrency)
+	return d.validateJobs(concurrency)
+}
+
+// validateJobs refuses a preparation that cannot end, since one of its jobs comes after others that go on behind it.
+func (d *Dependencies) validateJobs(concurrency int) error {
+	prepares, goesOn := make([]bool, d.Jobs()), make([]bool, d.Jobs())
+	for i, job := range d.Job {
+		if int32(i) < d.Prepare {
+			prepares[job] = true
+		} else {
+			goesOn[job] = true
+		}
+	}
+	begin := concurrency // how many of the first jobs begin before the barrier
+	for job := range prepares {
+		if prepares[job] && job >= begin {
+			return fmt.Errorf("job %d prepares; want only the first %d to, which begin before the barrier", job, begin)
+		}
+		if prepares[job] && !goesOn[job] {
+			begin++
 		}
 	}
 	return nil

@@ -125,6 +125,9 @@ func (c *jobCounts) summary(durationS float64, over bool, lanes int64) *metrics.
 		if slices.ContainsFunc(all, func(r jobRequest) bool { return r.atNS != record.None }) {
 			begun++
 		}
+		if !slices.ContainsFunc(all, func(r jobRequest) bool { return !r.prepares }) {
+			continue // it was over before anything was measured
+		}
 		for i := range all {
 			if all[i].ok && !all[i].prepares {
 				rows[all[i].row] = true

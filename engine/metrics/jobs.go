@@ -9,10 +9,10 @@ import (
 // from its last answer back to the request that this one waited for longest, and so on. What is not service on it is
 // waiting: tools, thinking, and what held requests back.
 type Jobs struct {
-	// with a request in this run; finished + finished_parts + with_failures + cut_off
+	// with a measured request in this run; finished + finished_parts + with_failures + cut_off
 	Jobs     int64 `json:"jobs"`
 	Finished int64 `json:"finished"` // whole: all of their requests were measured and ended ok
-	// that lanes began at a snapshot: all that came after it ended ok; absent if none
+	// of which lanes began amid the job, or warmed up with its first requests: all others ended ok; absent if none
 	FinishedParts int64 `json:"finished_parts,omitempty"`
 	WithFailures  int64 `json:"with_failures"` // a request failed
 	// none failed, but the run ended before the last of their requests

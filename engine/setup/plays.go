@@ -151,16 +151,17 @@ func (p *Prepared) describePlays() {
 	}
 }
 
-// mostLanes bounds the lanes of a table.
+// mostLanes bounds the rows of a table of lanes.
 const mostLanes = 100
 
 // tableOfLanes says how each lane begins. What is left of a job is as it was recorded, at the speed of the replay.
 func (p *Prepared) tableOfLanes() {
-	first := p.plays.First
+	begun := slices.Clone(p.plays.Begun)
+	slices.SortStableFunc(begun, func(a, b workload.BegunPlay) int { return cmp.Compare(a.Lane, b.Lane) })
 	var rows [][]string
-	for lane, f := range first[:min(len(first), mostLanes)] {
+	for _, f := range begun[:min(len(begun), mostLanes)] {
 		rows = append(rows, []string{
-			fmt.Sprintf("%d  %s", lane, format.Visible(f.Job)),
+			fmt.Sprintf("%d  %s", f.Lane, format.Visible(f.Job)),
 			format.Percent(stats.OrZero(stats.Ratio(f.AtNS, f.SpanNS))),
 			format.Span(float64(f.AtNS) / 1e9),
 			format.Count(f.Primers),
@@ -174,7 +175,7 @@ func (p *Prepared) tableOfLanes() {
 	for text := range strings.Lines(string(page.Bytes())) {
 		p.detail("%s", strings.TrimSuffix(text, "\n"))
 	}
-	if more := len(first) - mostLanes; more > 0 {
+	if more := len(begun) - mostLanes; more > 0 {
 		p.detail("  … and %s more", format.Count(more))
 	}
 }

@@ -115,9 +115,7 @@ func (p *Prepared) follow(plan sched.Plan, t *trace.Trace, cuts *[]string) (sche
 	}
 	policy := o.followPolicy()
 	if p.plays != nil {
-		policy.Primers = p.plays.Primers
-		policy.Prepare = p.plays.Prepare
-		policy.Begun = o.Pacing.Lanes
+		policy = p.plays.Follow(policy)
 	}
 	turns := policy.Dependencies(t, plan.Requests)
 	if most, tree := o.Sessions.Idle.Most, o.Sessions.Idle.Tree; o.Sessions.AtRun() {

@@ -18,9 +18,10 @@ type FollowPolicy struct {
 	// The first Prepare requests prepare caches, without delays. Of these the first Primers leave at their own
 	// instants. Others wait for all of them, and with instants that count from then on.
 	Primers, Prepare int
-	// The first Begun jobs begin with the run, or at the end of its preparation: instants of all of them count from the
-	// first request that is measured.
-	Begun int
+	// The first jobs begin with the run, or in its preparation: instants of all of them count from BarrierNS. After is
+	// for each of these jobs the one that must have ended before it may begin, -1 = none.
+	After     []int32
+	BarrierNS int64
 }
 
 // Dependencies returns what a trace's first n requests wait for, as its graph has it. A delay that the trace does not
@@ -58,7 +59,7 @@ func (p FollowPolicy) Dependencies(t *trace.Trace, n int) *sched.Dependencies {
 			waits = append(waits, wait)
 		}
 		if i >= p.Primers && i < p.Prepare && len(waits) == 0 {
-			waits = p.primers(follow.Job, i)
+			waits = p.beginning(follow.Job, i)
 		}
 		follow.Add(waits...)
 	}
@@ -86,10 +87,10 @@ func (p FollowPolicy) ofPhase(i int, waits []trace.Dependency) (list []trace.Dep
 	return list
 }
 
-// primers makes request i wait for the primers of its job.
-func (p FollowPolicy) primers(job []int32, i int) (waits []sched.Dependency) {
-	for k := range p.Primers {
-		if job[k] == job[i] {
+// beginning makes warm-up request i wait for the primers of its job, and for the job that must have ended before.
+func (p FollowPolicy) beginning(job []int32, i int) (waits []sched.Dependency) {
+	for k := range i {
+		if k < p.Primers && job[k] == job[i] || job[k] == p.After[job[i]] {
 			waits = append(waits, sched.Dependency{On: int32(k)})
 		}
 	}
@@ -144,16 +145,19 @@ func (p FollowPolicy) bounds(t *trace.Trace, follow *sched.Dependencies) []int64
 		if p.Jobs {
 			first, known := begins[follow.Job[i]]
 			if !known {
-				if first = t.ArrivalNS[i]; int(follow.Job[i]) < p.Begun {
-					first = t.ArrivalNS[p.Prepare]
+				if first = t.ArrivalNS[i]; int(follow.Job[i]) < len(p.After) {
+					first = p.BarrierNS
 				}
 				begins[follow.Job[i]] = first
 			}
 			begin = first
 		}
 		prepares := i < p.Prepare
-		if prepares {
+		switch {
+		case prepares && p.After[follow.Job[i]] < 0:
 			begin = 0
+		case prepares: // it leaves as soon as it may
+			begin = t.ArrivalNS[i]
 		}
 		if t.NotBeforeNS != nil && t.NotBeforeNS[i] >= 0 && !prepares {
 			bounds[i] = p.scaled(t.NotBeforeNS[i] - begin)

@@ -21,8 +21,8 @@ type Pool struct {
 	// After its last job the pool begins anew. Each play has a marker before its prompts, a block of its own, so that
 	// plays share nothing in a cache.
 	Recycle bool
-	// WarmUp is with how many requests each lane goes on from its snapshot before anything is measured. At least one
-	// request of its job is left.
+	// WarmUp is with how many requests each lane goes on from its snapshot before anything is measured. If its job has
+	// fewer, the lane goes on with its next jobs, or without Recycle leaves one request of its job to measure.
 	WarmUp int
 	Seed   uint64 // of snapshots and markers
 	Follow FollowPolicy
@@ -44,14 +44,21 @@ type Plays struct {
 	Primers int // so many requests, the first, bring into caches what was there at the snapshots
 	Prepare int // so many, with the primers, are sent before any other
 	Plays   int
-	First   []FirstPlay // of lanes, in order
+	// Begun are the plays of which requests may leave before the barrier: the first one of each lane, in order, and those
+	// that lanes take while they warm up.
+	Begun []BegunPlay
 	// of requests of plays that begin at snapshots: how many of their job came before and are not among those; else 0
 	Before []int32
 	Short  bool // MostRequests has left out plays that lanes may need
+
+	after     []int32 // as FollowPolicy has it; likewise barrierNS
+	barrierNS int64
 }
 
-// FirstPlay is how a lane begins.
-type FirstPlay struct {
+// BegunPlay is a play with which a lane begins.
+type BegunPlay struct {
+	Lane   int
+	After  int // the play of its lane before; -1 = none
 	Job    string
 	AtNS   int64 // the snapshot, from the job's first request on; likewise SpanNS, the last request
 	SpanNS int64
@@ -77,12 +84,14 @@ func (p Pool) Of(t *trace.Trace) (*Plays, error) {
 	slices.SortStableFunc(d.measured, byTime)
 	var list trace.Plays
 	var before []int32
-	for _, r := range slices.Concat(d.primers, d.warmUp, d.measured) {
-		earlier := int32(0)
-		if r.play < d.Lanes {
-			earlier = d.before[r.play]
+	requests := slices.Concat(d.primers, d.warmUp, d.measured)
+	for _, r := range requests {
+		earlier := 0
+		if r.play < len(d.begun) {
+			b := d.begun[r.play]
+			earlier = len(d.rowsOf(r.play)) - b.Primers - b.WarmUp - b.Measured
 		}
-		before = append(before, earlier)
+		before = append(before, int32(earlier))
 		list.Source = append(list.Source, r.row)
 		list.Again = append(list.Again, int32(r.play/len(d.jobs)))
 		list.ArrivalNS = append(list.ArrivalNS, r.atNS)
@@ -93,15 +102,43 @@ func (p Pool) Of(t *trace.Trace) (*Plays, error) {
 		}
 	}
 	played, err := t.Plays(list)
+	if err != nil {
+		return nil, err
+	}
 	return &Plays{
-		Trace:   played,
-		Primers: len(d.primers),
-		Prepare: len(d.primers) + len(d.warmUp),
-		Plays:   d.plays,
-		First:   d.first,
-		Before:  before,
-		Short:   d.short,
-	}, err
+		Trace:     played,
+		Primers:   len(d.primers),
+		Prepare:   len(d.primers) + len(d.warmUp),
+		Plays:     d.plays,
+		Begun:     d.begun,
+		Before:    before,
+		Short:     d.short,
+		after:     d.after(played, requests),
+		barrierNS: d.barrierNS,
+	}, nil
+}
+
+// after is FollowPolicy.After of the plays, whose jobs have numbers in the order of their first requests.
+func (d *draft) after(played *trace.Trace, requests []playRow) []int32 {
+	number := map[int]int32{-1: -1} // of a play
+	jobs, _ := played.JobNumbers()
+	for i, r := range requests {
+		number[r.play] = jobs[i]
+	}
+	after := make([]int32, len(d.begun))
+	for play, b := range d.begun {
+		after[number[play]] = number[b.After]
+	}
+	return after
+}
+
+// Follow is a policy by which the requests of the plays follow each other.
+func (p *Plays) Follow(policy FollowPolicy) FollowPolicy {
+	policy.Primers = p.Primers
+	policy.Prepare = p.Prepare
+	policy.BarrierNS = p.barrierNS
+	policy.After = p.after
+	return policy
 }
 
 // drawn is a random number that follows from what it is for: the first 8 bytes, the highest first, of the SHA-256 of
@@ -122,9 +159,8 @@ type draft struct {
 
 	primers, warmUp, measured []playRow
 	freeNS                    []int64 // when lanes may have ended their plays at the earliest, ascending in goOn
-	first                     []FirstPlay
-	before                    []int32 // requests of first plays that are not sent
-	begunNS                   int64   // when all lanes have begun, in time of the plays
+	begun                     []BegunPlay
+	barrierNS, begunNS        int64 // when all lanes are at their snapshots, and have begun, in time of the plays
 }
 
 // playRow is a request of a play.
@@ -161,18 +197,19 @@ func (d *draft) name(play int) string {
 	return cmp.Or(name, fmt.Sprint(play%len(d.jobs)))
 }
 
-// firstPlay is where a lane begins.
-type firstPlay struct {
-	atNS                    int64 // the snapshot
+// cutPlay is a play of which requests may leave before the barrier.
+type cutPlay struct {
+	lane, after             int
+	atNS                    int64 // the snapshot, or the job's first request
 	primers, warmUp, others []int32
 }
 
 // firstPlay cuts the first job of a lane.
-func (d *draft) firstPlay(lane int) firstPlay {
+func (d *draft) firstPlay(lane int) cutPlay {
 	at := d.t.ArrivalNS
 	rows := d.rowsOf(lane)
 	first := at[rows[0]]
-	f := firstPlay{atNS: first, others: rows}
+	f := cutPlay{lane: lane, after: -1, atNS: first, others: rows}
 	if d.Snapshot == nil {
 		return f
 	}
@@ -184,10 +221,47 @@ func (d *draft) firstPlay(lane int) firstPlay {
 		return at[row] >= f.atNS
 	})
 	f.primers = d.lastOfAgents(rows[:n], rows[n:])
-	warmUp := n + min(d.WarmUp, len(rows)-n-1)
+	most := len(rows) - n
+	if !d.Recycle {
+		most--
+	}
+	warmUp := n + min(d.WarmUp, most)
 	f.warmUp = rows[n:warmUp]
 	f.others = rows[warmUp:]
 	return f
+}
+
+// cutPlays are the first plays of all lanes, then those that lanes take whose jobs have too few requests to warm up.
+func (d *draft) cutPlays() (all []cutPlay) {
+	for lane := range d.Lanes {
+		all = append(all, d.firstPlay(lane))
+	}
+	planned := 0
+	for lane := range d.Lanes {
+		last := lane
+		for left := d.WarmUp; d.Recycle && d.Snapshot != nil; {
+			left -= len(all[last].warmUp)
+			if left == 0 || len(all[last].others) > 0 {
+				break
+			}
+			rows := d.rowsOf(len(all))
+			if planned += len(rows); planned > d.MostRequests {
+				d.short = true
+				break
+			}
+			n := min(left, len(rows))
+			all = append(all, cutPlay{
+				lane:   lane,
+				after:  last,
+				atNS:   d.t.ArrivalNS[rows[0]],
+				warmUp: rows[:n],
+				others: rows[n:],
+			})
+			last = len(all) - 1
+		}
+		d.freeNS = append(d.freeNS, d.quickest(all[last].others))
+	}
+	return all
 }
 
 // lastOfAgents is the last request before a snapshot of each agent that sends more after it.
@@ -212,48 +286,57 @@ func (d *draft) lastOfAgents(before, after []int32) (last []int32) {
 	return last
 }
 
-// beginLanes plans the first play of each lane. All lanes are at their snapshots at one instant. The first request that
-// is measured leaves at the barrier, the others of first plays as long after it as they were recorded.
+// beginLanes plans what lanes begin with. All lanes are at their snapshots at one instant. The first request that is
+// measured leaves at the barrier, the others of these plays as long after it as they were recorded. A lane that ends a
+// job as it has warmed up takes the next one at the barrier.
 func (d *draft) beginLanes() {
 	at := d.t.ArrivalNS
-	first := make([]firstPlay, d.Lanes)
+	plays := d.cutPlays()
 	longest := int64(float64(longestLead) * d.Follow.Speed)
-	lead := func(f firstPlay, row int32) int64 {
-		return min(f.atNS-at[row], longest)
+	lead := func(c cutPlay, row int32) int64 {
+		return min(c.atNS-at[row], longest)
 	}
-	barrierNS := int64(0)
 	earliest := int64(math.MaxInt64) // since the snapshot
-	for lane := range first {
-		f := d.firstPlay(lane)
-		first[lane] = f
-		earliest = min(earliest, at[f.others[0]]-f.atNS)
-		for _, row := range f.primers {
-			barrierNS = max(barrierNS, lead(f, row))
+	ended := map[int]bool{}          // lanes
+	for _, c := range plays {
+		if ended[c.lane] = len(c.others) == 0; !ended[c.lane] {
+			earliest = min(earliest, at[c.others[0]]-c.atNS)
+		}
+		for _, row := range c.primers {
+			d.barrierNS = max(d.barrierNS, lead(c, row))
 		}
 	}
-	for lane, f := range first {
-		for _, row := range f.primers {
-			d.primers = append(d.primers, playRow{row, lane, barrierNS - lead(f, row), 1})
+	for _, at := range ended {
+		if at {
+			earliest = 0
 		}
-		for _, row := range f.warmUp {
-			d.warmUp = append(d.warmUp, playRow{row, lane, barrierNS, 1})
+	}
+	for play, c := range plays {
+		for _, row := range c.primers {
+			d.primers = append(d.primers, playRow{row, play, d.barrierNS - lead(c, row), 1})
 		}
-		fromNS := f.atNS + earliest - barrierNS
-		d.measure(lane, f.others, fromNS)
-		rows := d.rowsOf(lane)
-		d.first = append(d.first, FirstPlay{
-			Job:      d.name(lane),
-			AtNS:     f.atNS - at[rows[0]],
+		for _, row := range c.warmUp {
+			d.warmUp = append(d.warmUp, playRow{row, play, d.barrierNS, 1})
+		}
+		fromNS := c.atNS + earliest - d.barrierNS
+		d.measure(play, c.others, fromNS)
+		rows := d.rowsOf(play)
+		d.begun = append(d.begun, BegunPlay{
+			Lane:     c.lane,
+			After:    c.after,
+			Job:      d.name(play),
+			AtNS:     c.atNS - at[rows[0]],
 			SpanNS:   at[rows[len(rows)-1]] - at[rows[0]],
-			Primers:  len(f.primers),
-			WarmUp:   len(f.warmUp),
-			Measured: len(f.others),
+			Primers:  len(c.primers),
+			WarmUp:   len(c.warmUp),
+			Measured: len(c.others),
 		})
-		d.before = append(d.before, int32(len(rows)-len(f.primers)-len(f.warmUp)-len(f.others)))
-		d.begunNS = max(d.begunNS, at[f.others[0]]-fromNS)
-		d.freeNS = append(d.freeNS, d.quickest(f.others))
+		if len(c.others) > 0 {
+			d.begunNS = max(d.begunNS, at[c.others[0]]-fromNS)
+		}
 	}
-	d.plays = d.Lanes
+	d.begunNS = max(d.begunNS, d.barrierNS)
+	d.plays = len(plays)
 }
 
 // measure plans requests of a play at their own instants, counted from fromNS.

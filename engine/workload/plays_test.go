@@ -56,9 +56,7 @@ func TestPlaysByHand(t *testing.T) {
 	p.WarmUp = 1
 	p.Recycle = true
 	plays := must.Have(p.Of(recorded))(t)
-	p.Follow.Primers = plays.Primers
-	p.Follow.Prepare = plays.Prepare
-	p.Follow.Begun = p.Lanes
+	p.Follow = plays.Follow(p.Follow)
 	follow := p.Follow.Dependencies(plays.Trace, plays.Trace.Len())
 	var got []string // of the first play
 	for i := range plays.Trace.Len() {
@@ -101,6 +99,7 @@ func TestPlaysOfPools(t *testing.T) {
 		rows[k] = append(rows[k], i)
 		ofRow[recorded.Row[i]] = int(k)
 	}
+	later := 0
 	for range 20 {
 		p := pool(1+rng.IntN(2*jobs), float64(rng.IntN(40)), 400)
 		p.Seed = rng.Uint64N(100)
@@ -129,15 +128,28 @@ func TestPlaysOfPools(t *testing.T) {
 		for i, n := range plays.Before {
 			before[int(plays.Trace.Clone[i])*jobs+ofRow[plays.Trace.Row[i]]] = int(n)
 		}
+		warmUps := map[int]int{} // of lanes
 		for play := range plays.Plays {
 			want := rowsOfPlay(recorded, p, rows[play%jobs], play)
-			if play < p.Lanes {
+			if play < len(plays.Begun) {
 				counted := map[string]int{}
+				f := plays.Begun[play]
+				if play < p.Lanes {
+					must.Equal(t, [2]int{f.Lane, f.After}, [2]int{play, -1}, "%+v: first play %d", p, play)
+				} else {
+					of := plays.Begun[f.After]
+					must.Equal(t, [3]int{f.Lane, of.Measured, f.Primers}, [3]int{of.Lane, 0, 0}, "%+v: play %d of a lane that warms up", p, play)
+					for k, row := range rows[play%jobs] {
+						if want[row] = "measured"; k < p.WarmUp-warmUps[f.Lane] {
+							want[row] = "warm-up"
+						}
+					}
+				}
 				for _, phase := range want {
 					counted[phase]++
 				}
-				f := plays.First[play]
-				must.Equal(t, [3]int{f.Primers, f.WarmUp, f.Measured}, [3]int{counted["primer"], counted["warm-up"], counted["measured"]}, "%+v: lane %d, %+v", p, play, f)
+				warmUps[f.Lane] += counted["warm-up"]
+				must.Equal(t, [3]int{f.Primers, f.WarmUp, f.Measured}, [3]int{counted["primer"], counted["warm-up"], counted["measured"]}, "%+v: play %d, %+v", p, play, f)
 			}
 			must.Equal(t, before[play], len(rows[play%jobs])-len(want), "%+v: requests before play %d", p, play)
 			for row, phase := range want {
@@ -149,11 +161,23 @@ func TestPlaysOfPools(t *testing.T) {
 		if len(phases) > 0 {
 			t.Fatalf("%+v: too many: %v", p, phases)
 		}
+		for lane := range p.Lanes {
+			if p.Recycle && p.Snapshot != nil {
+				must.Equal(t, warmUps[lane], p.WarmUp, "%+v: warm-up requests of lane %d", p, lane)
+				later += len(plays.Begun) - p.Lanes
+			}
+		}
 		number, _ := plays.Trace.JobNumbers()
 		for i, k := range number { // first plays come before all others
 			play := int(plays.Trace.Clone[i])*jobs + ofRow[plays.Trace.Row[i]]
-			must.Equal(t, play < p.Lanes, int(k) < min(p.Lanes, plays.Plays), "%+v: job %d of the plan, first play", p, k)
+			must.Equal(t, play < len(plays.Begun), int(k) < min(len(plays.Begun), plays.Plays), "%+v: job %d of the plan, begun before the barrier", p, k)
+			if play >= p.Lanes && play < len(plays.Begun) {
+				must.Equal(t, int(k), play, "%+v: job of the plan that lanes take in this order", p)
+			}
 		}
+	}
+	if later < 20 {
+		t.Errorf("only %d lanes ended a job as they warmed up", later)
 	}
 }
 
@@ -190,7 +214,7 @@ func rowsOfPlay(recorded *trace.Trace, p workload.Pool, rows []int, play int) ma
 		switch {
 		case at[row] < snapshot && goesOn && !later:
 			want[row] = "primer"
-		case at[row] >= snapshot && p.Snapshot != nil && play < p.Lanes && after < p.WarmUp && left > 1:
+		case at[row] >= snapshot && p.Snapshot != nil && play < p.Lanes && after < p.WarmUp && (left > 1 || p.Recycle):
 			want[row] = "warm-up"
 		case at[row] >= snapshot:
 			want[row] = "measured"
@@ -208,9 +232,7 @@ func workOfPlays(t *testing.T, seconds float64) (*workload.Work, *workload.Reque
 	p.WarmUp = 2
 	p.Recycle = true
 	plays := must.Have(p.Of(recorded))(t)
-	p.Follow.Primers = plays.Primers
-	p.Follow.Prepare = plays.Prepare
-	p.Follow.Begun = p.Lanes
+	p.Follow = plays.Follow(p.Follow)
 	n := plays.Trace.Len()
 	plan := must.Have(sched.Closed(n, 4, 0))(t)
 	plan.Dependencies = p.Follow.Dependencies(plays.Trace, n)
@@ -353,7 +375,7 @@ func TestLanesThatPrepareNothingKeepTheirDistance(t *testing.T) {
 	p := pool(2, 1, 20)
 	p.Snapshot = &workload.Snapshot{From: 0.2, To: 0.2}
 	plays := must.Have(p.Of(recorded))(t)
-	p.Follow.Begun = p.Lanes
+	p.Follow = plays.Follow(p.Follow)
 	follow := p.Follow.Dependencies(plays.Trace, plays.Trace.Len())
 	if want := []int64{0, 4e8}; plays.Prepare != 0 || !slices.Equal(follow.NotBeforeNS, want) {
 		t.Errorf("%d prepare; not before %v, want %v", plays.Prepare, follow.NotBeforeNS, want)
