@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -248,7 +249,7 @@ func (s *Search) Answer() Answer {
 			hard = nil
 		}
 		if a.Doubt == "" {
-			a.Doubt = s.hangsOnOne(c)
+			a.Doubt = cmp.Or(s.hangsOnOne(c), c.Part.missedWords())
 		}
 		if easy != nil && s.logLoad(c.Load) < s.logLoad(*easy) {
 			easy = &c.Load

@@ -48,6 +48,16 @@ type Part struct {
 	OfPeakRate float64   `json:"of_peak_rate"` // the same over the highest rate of a minute
 	Whole      bool      `json:"whole"`        // all that stands behind the warm-in
 	Even       bool      `json:"even"`         // chance explains how the rate of the trace varies
+	// the shortest burst of the trace that no stretch has anything like; absent if there is none
+	Missed *Burst `json:"missed_burst,omitempty"`
+}
+
+// Burst is when most requests of a trace arrive.
+type Burst struct {
+	LastsNS  int64 `json:"lasts_ns"`
+	Requests int   `json:"requests"`
+	// as many at most arrive in as long a time of what was measured
+	Measured int `json:"measured"`
 }
 
 // spreadOver is of how many stretches a spread part is.
@@ -89,6 +99,7 @@ func (t Timeline) Choose(from string, probe int, forNS, leadNS int64) Part {
 	}
 	rate := float64(requests) / float64(lasts)
 	p.OfMeanRate = rate / (float64(len(t)) / float64(end))
+	p.Missed = t.missed(p.Stretches)
 	minute := min(int64(time.Minute), end)
 	p.OfPeakRate = rate / (float64(t.count(t.busiest(minute, 0))) / float64(minute))
 	return p
@@ -123,6 +134,28 @@ func (t Timeline) busiest(forNS, leadNS int64) (best Stretch) {
 		}
 	}
 	return best
+}
+
+// missed is the shortest burst that has twice as many requests as any in the stretches, and more than chance explains.
+func (t Timeline) missed(stretches []Stretch) *Burst {
+	const surely = 4 // standard deviations
+	end := t[len(t)-1] + 1
+	for _, lasts := range []time.Duration{time.Second, 10 * time.Second} {
+		b := Burst{LastsNS: min(int64(lasts), end)}
+		b.Requests = t.count(t.busiest(b.LastsNS, 0))
+		for _, s := range stretches {
+			measured := t[t.before(s.FromNS):t.before(s.ToNS)]
+			for i := range measured {
+				n := measured.before(measured[i]+b.LastsNS) - i
+				b.Measured = max(b.Measured, n)
+			}
+		}
+		more := float64(b.Requests - b.Measured)
+		if b.Requests >= 2*b.Measured && more > surely*math.Sqrt(float64(b.Requests)) {
+			return &b
+		}
+	}
+	return nil
 }
 
 // even reports whether the rate over stretches of forNS varies by no more than chance. How much chance varies it,
@@ -182,6 +215,18 @@ func (t Timeline) Take(p Part, leadNS int64) (source []int32, atNS []int64) {
 		at += s.ToNS - s.FromNS
 	}
 	return source, atNS
+}
+
+// missedWords say what of the trace was not measured that may matter; "" if nothing is known to. A part that is nil has
+// none.
+func (p *Part) missedWords() string {
+	if p == nil || p.Missed == nil || p.Places {
+		return ""
+	}
+	b := p.Missed
+	return fmt.Sprintf("In %s of the trace %s arrive, and in no such time of the confirmation more than %s: whether "+
+		"such bursts keep the objectives is not known. A larger --budget lets it measure more of the trace.",
+		format.Span(float64(b.LastsNS)/1e9), format.Requests(int64(b.Requests)), format.Count(b.Measured))
 }
 
 // Words say what was measured, and what it stands for. A part that is nil has none.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
 )
 
 const second = int64(time.Second)
@@ -112,4 +114,31 @@ func TestReplicas(t *testing.T) {
 	if r = trace.Replicas(0, 0); r != nil || r.Words() != "" {
 		t.Errorf("%+v", r)
 	}
+}
+
+// TestMissedBursts: of a trace with a request a second and 40 more in one second, only a part with that second misses
+// no burst.
+func TestMissedBursts(t *testing.T) {
+	var trace Timeline
+	for i := range int64(1000) {
+		trace = append(trace, i*second)
+		for k := range int64(40) {
+			if i == 700 {
+				trace = append(trace, i*second+k*second/80+1)
+			}
+		}
+	}
+	start := trace.Choose(FromStart, 1, 100*second, 20*second)
+	expect.Equal(t, *start.Missed, Burst{LastsNS: second, Requests: 41, Measured: 1})
+	expect.Contains(t, start.missedWords(), "In 1.00 s of the trace 41 requests arrive, and in no such time of the confirmation more than 1:", "words")
+	expect.Equal(t, trace.Choose(FromStart, 1, 960*second, 20*second).Missed == nil, true)
+
+	missed := 0
+	for seed := range uint64(200) {
+		even := arrivals(seed, 1000, func(float64) float64 { return 5 })
+		if even.Choose(FromStart, 1, 100*second, 20*second).Missed != nil {
+			missed++
+		}
+	}
+	expect.Equal(t, missed, 0, "of 200 traces without bursts")
 }
