@@ -29,8 +29,8 @@ type Dependencies struct {
 	Stream []int32
 	// Prepare is, with Job, how many requests at the plan's front prepare what comes after them. When all of these have
 	// ended, which is the barrier, the others may be released. The jobs of the preparing requests begin at the run's
-	// start, or when a job has ended of which all requests prepare. For requests after the barrier NotBeforeNS of these jobs, delays after a preparing request, and
-	// the plan's EndNS count from the barrier. 0 = none.
+	// start, or when a job has ended of which all requests prepare. For requests after the barrier NotBeforeNS of these
+	// jobs, delays after a preparing request, and the plan's EndNS count from the barrier. 0 = none.
 	Prepare int32
 	// Primers is how many of these, at the front, fill servers' caches. If one of them fails, the run is over.
 	Primers int32
