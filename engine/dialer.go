@@ -88,8 +88,11 @@ func (d *dialer) dialMissing(nowNS int64) (underway bool) {
 
 // missing returns how many connections endpoint i lacks. It does not count those that are being dialled.
 func (d *dialer) missing(i int, p *pool) int64 {
+	if p.gone.Load() {
+		return 0
+	}
 	plan := d.run.work.Plan
-	pools := int64(len(d.run.pools))
+	pools := int64(len(d.run.pools) - d.run.work.Spare)
 	if plan.Dependencies != nil && (plan.Open() || plan.Dependencies.Job != nil) {
 		return (d.soon+pools-1)/pools + dialSpare - p.idle.len()
 	}

@@ -122,7 +122,8 @@ func (r *Run) addPools() {
 		var of []*pool
 		for i, addr := range t.Endpoints {
 			p := newPool(r, ti, addr, base, room, d)
-			p.index = i
+			p.index, p.url = i, t.URL
+			p.gone.Store(ti >= len(r.work.Targets)-r.work.Spare)
 			of = append(of, p)
 			base += room
 		}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/fastreplay/fastreplay/engine/route"
@@ -23,6 +24,10 @@ func newLeastInFlight(w *workload.Work, endpoints []*pool) *leastInFlight {
 	b := &leastInFlight{pools: endpoints}
 	_, weights := route.Addresses(w.Routing.Targets)
 	for k, p := range endpoints {
+		p.weight = 1
+		if p.gone.Load() {
+			continue // a spare one
+		}
 		p.weight = weights[k]
 	}
 	return b
@@ -35,7 +40,10 @@ func (b *leastInFlight) choose() *pool {
 		inFlight := best.inFlight.Load()
 		for _, p := range b.pools[1:] {
 			n := p.inFlight.Load()
-			if route.Lighter(n, p.sent.Load(), p.weight, inFlight, best.sent.Load(), best.weight) {
+			if p.gone.Load() {
+				continue
+			}
+			if best.gone.Load() || route.Lighter(n, p.sent.Load(), p.weight, inFlight, best.sent.Load(), best.weight) {
 				best = p
 				inFlight = n
 			}
@@ -50,13 +58,13 @@ func (b *leastInFlight) choose() *pool {
 // flight.
 func (b *leastInFlight) needs(next int64, into []int64) {
 	low, high := 0.0, float64(next) // of a level, in requests for a weight of 1
-	for _, p := range b.pools {
+	for _, p := range b.present() {
 		high = max(high, float64(p.inFlight.Load()+next)/p.weight)
 	}
 	for range levelSteps {
 		level := (low + high) / 2
 		fits := 0.0
-		for _, p := range b.pools {
+		for _, p := range b.present() {
 			fits += max(0, level*p.weight-float64(p.inFlight.Load()))
 		}
 		if fits < float64(next) {
@@ -66,8 +74,18 @@ func (b *leastInFlight) needs(next int64, into []int64) {
 		}
 	}
 	for k, p := range b.pools {
-		into[k] = max(0, int64(high*p.weight+1)-p.inFlight.Load())
+		if into[k] = 0; !p.gone.Load() {
+			into[k] = max(0, int64(high*p.weight+1)-p.inFlight.Load())
+		}
 	}
+}
+
+// present are the endpoints that get requests.
+func (b *leastInFlight) present() []*pool {
+	if !slices.ContainsFunc(b.pools, func(p *pool) bool { return p.gone.Load() }) {
+		return b.pools
+	}
+	return slices.DeleteFunc(slices.Clone(b.pools), func(p *pool) bool { return p.gone.Load() })
 }
 
 // levelSteps is how often the range of levels is halved: from millions of requests to a thousandth of one.

@@ -20,6 +20,7 @@ type pool struct {
 	run    *Run
 	addr   netip.AddrPort
 	name   string // addr as text, for records
+	url    string // of its target, for records
 	target int    // index among the run's targets
 	index  int    // index among its target's endpoints
 	dial   wire.DialOptions
@@ -38,7 +39,8 @@ type pool struct {
 	weight float64      // with --route least-inflight; see leastInFlight
 	// likewise: requests that have not ended, and failed ones, which count as in flight; and the failed ones alone
 	inFlight, failures atomic.Int64
-	due                int64 // requests planned for the endpoint up to the dialer's horizon; the dialer's own
+	gone               atomic.Bool // gets no request: it is spare, or its target has left
+	due                int64       // requests planned for the endpoint up to the dialer's horizon; the dialer's own
 }
 
 func newPool(r *Run, target int, addr netip.AddrPort, base, room int, d wire.DialOptions) *pool {

@@ -198,7 +198,7 @@ func (r *Run) choosePool(i int32) *pool {
 	p := b.choose()
 	rec := &r.records[i]
 	r.work.Places[i] = route.Place{Target: p.target, Endpoint: p.index}
-	rec.Target = r.work.Targets[p.target].URL
+	rec.Target = p.url
 	rec.Endpoint = p.name
 	return p
 }

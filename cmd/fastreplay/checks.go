@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -113,33 +111,22 @@ func (o *options) readTargets() error {
 	if o.targetsFile == "" {
 		return nil
 	}
-	text, err := os.ReadFile(o.targetsFile)
+	file, watched := strings.CutPrefix(o.targetsFile, setup.WatchPrefix)
+	if watched {
+		o.WatchTargets = file
+	}
+	if watched && len(o.URLs) > 0 {
+		return errors.New("--targets " + setup.WatchPrefix + "FILE names all servers; put those of --url into it")
+	}
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("--targets: %w", err)
 	}
-	number := 0
-	for line := range strings.Lines(string(text)) {
-		number++
-		line, _, _ = strings.Cut(line, "#")
-		fields := strings.Fields(line)
-		if len(fields) == 0 {
-			continue
-		}
-		weight := 1.0
-		if len(fields) > 1 {
-			weight, err = strconv.ParseFloat(fields[1], 64)
-		}
-		if err != nil || len(fields) > 2 || !(weight > 0) || math.IsInf(weight, 0) {
-			return fmt.Errorf(
-				"--targets %s:%d: want a URL and perhaps a weight above 0 on each line",
-				o.targetsFile, number,
-			)
-		}
-		o.URLs, o.Weights = append(o.URLs, fields[0]), append(o.Weights, weight)
+	urls, weights, err := setup.ParseTargets(file, string(text))
+	if err != nil {
+		return fmt.Errorf("--targets %w", err)
 	}
-	if len(o.URLs) == 0 {
-		return fmt.Errorf("--targets %s: no server in it; want a URL on each line", o.targetsFile)
-	}
+	o.URLs, o.Weights = append(o.URLs, urls...), append(o.Weights, weights...)
 	return nil
 }
 

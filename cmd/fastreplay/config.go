@@ -128,7 +128,13 @@ func resolvedFlags(o *options) map[string]any {
 			return
 		}
 		switch f.Name {
-		case "targets", "api-key-file", "ca-cert", "tokenizer":
+		case "targets":
+			file, watched := strings.CutPrefix(text, setup.WatchPrefix)
+			flags[f.Name] = absolute(file)
+			if watched {
+				flags[f.Name] = setup.WatchPrefix + absolute(file)
+			}
+		case "api-key-file", "ca-cert", "tokenizer":
 			flags[f.Name] = absolute(text)
 		case "endpoint":
 			flags[f.Name] = withoutQuery(text)

@@ -59,7 +59,7 @@ func (c *Collector) actions(s *metrics.Summary) []metrics.Action {
 		return s.Actions
 	}
 	out := slices.Clone(s.Actions)
-	j := aftermath{c: c, servers: s.Servers, endS: s.Run.DurationS, cut: map[*timing]bool{}}
+	j := aftermath{c: c, servers: s.Servers, changes: s.TargetChanges, endS: s.Run.DurationS, cut: map[*timing]bool{}}
 	c.timings.each(func(k *timing) {
 		if !stopped(k.outcome) {
 			j.all = append(j.all, k)
@@ -94,7 +94,8 @@ func (j *aftermath) at(all []metrics.Action, i int, counts func(*metrics.Action)
 type aftermath struct {
 	c       *Collector
 	servers *metrics.Servers
-	all     []*timing // in order of sending
+	changes []scrape.Event // of the targets
+	all     []*timing      // in order of sending
 	action  *metrics.Action
 	// from its begin to that of the next, or the end; until when an effect may come
 	fromS, toS, reachS float64
@@ -253,11 +254,12 @@ func (c *Collector) cutOff(k *timing) bool {
 
 // events are what the servers' pages show that did not happen before. A page that is only slow may have too much to do.
 func (j *aftermath) events() (signs []sign) {
-	if j.servers == nil {
-		return nil
+	events := j.changes
+	if j.servers != nil {
+		events = slices.Concat(events, j.servers.Events)
 	}
 	happened := func(fromS, toS float64, e *scrape.Event) bool {
-		return slices.ContainsFunc(j.servers.Events, func(o scrape.Event) bool {
+		return slices.ContainsFunc(events, func(o scrape.Event) bool {
 			return o.Target == e.Target && o.What == e.What && o.AtS >= fromS && o.AtS < toS
 		})
 	}
@@ -265,10 +267,13 @@ func (j *aftermath) events() (signs []sign) {
 		scrape.Restarted: "restarted",
 		scrape.Silent:    "reports nothing any more",
 		scrape.Answered:  "reports again",
+		scrape.Joined:    "joined",
+		scrape.Left:      "left",
 	}
-	for _, e := range j.servers.Events {
+	for _, e := range events {
 		if e.AtS >= j.fromS && e.AtS < j.reachS && !happened(j.beforeS(), j.fromS, &e) {
-			hard := e.What == scrape.Restarted || strings.Contains(e.Error, refusedWords)
+			hard := slices.Contains([]string{scrape.Restarted, scrape.Joined, scrape.Left}, e.What) ||
+				strings.Contains(e.Error, refusedWords)
 			signs = append(signs, sign{e.AtS, e.Target + " " + words[e.What], !hard})
 		}
 	}

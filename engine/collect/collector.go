@@ -16,6 +16,7 @@ package collect
 import (
 	"cmp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -84,6 +85,9 @@ func NewCollector(targets []string, slos ...metrics.SLO) *Collector {
 	c.gaps = make([]gapShard, c.shards*len(targets))
 	return c
 }
+
+// Rename gives the targets the names that they have after the run; those whose name is "" are not in the summary.
+func (c *Collector) Rename(urls []string) { c.urls = urls }
 
 // Add counts one finished request. target is the index of its URL; anything
 // out of range means that it never had one. Latencies count for OK requests
@@ -251,6 +255,7 @@ func (c *Collector) Summary(s metrics.Summary, probed Probed) *metrics.Summary {
 		}
 	}
 	s.Notes = append(c.notes(&s, &all, targets, probed), s.Notes...)
+	s.Targets = slices.DeleteFunc(s.Targets, func(t metrics.Target) bool { return t.URL == "" })
 	s.Verdict = verdict.Judge(&s, s.Verdict.Reasons...)
 	return &s
 }

@@ -163,6 +163,8 @@ type Summary struct {
 	Outages []Outage `json:"outages,omitempty" merge:"records"`
 	// with --at: commands that ran at instants of the run, and what they changed; absent otherwise
 	Actions []Action `json:"actions,omitempty" merge:"none"`
+	// with --targets watch:FILE: targets that joined or left during the run; absent without any
+	TargetChanges []scrape.Event `json:"target_changes,omitempty" merge:"none"`
 	// the machines whose results were merged; absent of one machine
 	Shards []Shard `json:"shards,omitempty" merge:"none"`
 	// what the client itself used, and what the machine took from it

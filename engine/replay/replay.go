@@ -22,6 +22,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/live"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
+	"github.com/fastreplay/fastreplay/engine/scrape"
 	"github.com/fastreplay/fastreplay/engine/setup"
 	"github.com/fastreplay/fastreplay/engine/shard"
 	"github.com/fastreplay/fastreplay/engine/wire"
@@ -212,6 +213,7 @@ type runner struct {
 
 	until   *collect.Precision // nil if the run does not end when it knows enough
 	loss    *collect.Loss      // nil if it does not end when it is lost
+	changes []scrape.Event     // of the targets
 	acted   []metrics.Action   // what became of the actions
 	aborted string             // why it was ended since it is lost; "" = it was not
 }
@@ -296,12 +298,13 @@ func (r *runner) send(ctx context.Context, group *shard.Group) (summary *metrics
 		r.servers.start(r.run, r.meter)
 		r.startActions()
 	}
+	endTargets := r.watchTargets(ctx)
 	end := r.observer.Begun(&r.Running)
 	found, err := r.run.Do(ctx)
 	end()
 	endChunkLog()
 	r.servers.end()
-	r.acted = r.actions.End()
+	r.changes, r.acted = endTargets(), r.actions.End()
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,8 @@ const compressedFrom = 1_000_000
 func (r *runner) openResults() error {
 	known := r.known()
 	r.meter = r.newMeter(known)
-	r.collector = collect.NewCollector(r.load.URLs(), r.cfg.SLOs...)
+	spare := make([]string, r.load.Spare)
+	r.collector = collect.NewCollector(append(r.load.URLs(), spare...), r.cfg.SLOs...)
 	if len(r.cfg.Actions) > 0 {
 		r.collector.KeepHits()
 	}
@@ -118,6 +119,9 @@ func (r *runner) conclude(found engine.Result, records []record.Record) (*metric
 	r.appendUnreleased(found.LeftOut, records)
 	unwritten, diskErr := r.writer.Close()
 	info := r.info(found)
+	if r.load.Spare > 0 {
+		info.Run.Targets = r.nameTargets()
+	}
 	info.Servers = r.servers.summary()
 	info.Requests.Unwritten, info.Records = unwritten, r.writer.Lines()
 	work := r.load.Work
@@ -133,7 +137,9 @@ func (r *runner) conclude(found engine.Result, records []record.Record) (*metric
 	}
 	if r.load.Shard == nil { // else the caches and routers had more to do than this
 		info.PrefixCache.Shortfall = audit.Shortfall(work, records, r.collector.CountedHits(info.Servers))
-		info.Routing = audit.CompareRouters(work, records)
+		if r.load.Spare == 0 { // else instances come and go
+			info.Routing = audit.CompareRouters(work, records)
+		}
 	}
 	if r.until != nil {
 		r.until.End(r.collector)
@@ -165,6 +171,20 @@ func (r *runner) conclude(found engine.Result, records []record.Record) (*metric
 		return summary, fmt.Errorf("%w: %w", ErrIncomplete, diskErr)
 	}
 	return summary, nil
+}
+
+// nameTargets gives the collector the names of the targets that joined, and returns all that took part.
+func (r *runner) nameTargets() (urls []string) {
+	names := r.run.TargetURLs()
+	for i, name := range names {
+		if r.load.IsSpare(name) {
+			names[i] = ""
+			continue
+		}
+		urls = append(urls, name)
+	}
+	r.collector.Rename(names)
+	return urls
 }
 
 // placeResults decides where the files that other tools' flags name lie, in the directory of the results or elsewhere,
@@ -263,9 +283,11 @@ func (r *runner) info(found engine.Result) metrics.Summary {
 		BuildAhead:  found.BuildAhead,
 		IdleCuts:    r.idleCuts(found),
 		Actions:     r.acted,
-		Amplify:     r.load.Facts.Amplify,
-		Limits:      r.cfg.Limits,
-		Verdict:     metrics.Verdict{Reasons: r.playReasons(found)},
+
+		TargetChanges: r.changes,
+		Amplify:       r.load.Facts.Amplify,
+		Limits:        r.cfg.Limits,
+		Verdict:       metrics.Verdict{Reasons: r.playReasons(found)},
 		Notes: slices.Concat(
 			metrics.Texts(r.notes.Kept),
 			r.leftOutNotes(found.LeftOut, found.Run.Partial),

@@ -16,11 +16,12 @@ type Watch struct {
 
 // Event is what became of a server during the run.
 type Event struct {
-	AtS    float64 `json:"at_s"`            // when it was seen, since the start
-	Target string  `json:"target"`          // URL, or the page of --scrape-url
-	What   string  `json:"what"`            // restarted, silent (it did not answer any more) or answered (it did again)
-	Error  string  `json:"error,omitempty"` // why it was silent
-	page   int
+	AtS    float64 `json:"at_s"`   // when it was seen, since the start
+	Target string  `json:"target"` // URL, or the page of --scrape-url
+	// restarted, silent (it did not answer any more) or answered (it did again); of a target joined or left
+	What  string `json:"what"`
+	Error string `json:"error,omitempty"` // why it was silent
+	page  int
 }
 
 // The values of Event.What, and how many events are kept.
@@ -28,6 +29,8 @@ const (
 	Restarted  = "restarted"
 	Silent     = "silent"
 	Answered   = "answered"
+	Joined     = "joined" // the targets, whose file says so
+	Left       = "left"   // likewise
 	mostEvents = 1000
 )
 

@@ -22,6 +22,9 @@ func (p *Prepared) layout(ctx context.Context) error {
 	if err := p.route(); err != nil {
 		return err
 	}
+	if p.o.WatchTargets != "" {
+		p.AddSpares(spareTargets)
+	}
 	if p.o.Sessions.ForceAnswers { // lays answers and prompts out in each other
 		p.TellAnswers(p.source.(*prompt.TokenIDs))
 	}

@@ -159,6 +159,11 @@ func (o *Options) checkRoute() error {
 			"--load-bound %v: want at least 1, such as %v, or 0 for none",
 			o.LoadBound, route.DefaultBound,
 		)
+	case o.WatchTargets != "" && o.Route != RouteLeastInFlight:
+		return fmt.Errorf(
+			"--targets %s%s: only --route %s decides when requests leave, and so can use servers that join",
+			WatchPrefix, o.WatchTargets, RouteLeastInFlight,
+		)
 	case o.Route == RouteLeastInFlight && o.Sessions.History == HistoryLive:
 		return fmt.Errorf(
 			"--route %s with --history %s: a body that is made of answers is made for the server that it goes to; "+

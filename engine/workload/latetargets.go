@@ -2,6 +2,8 @@ package workload
 
 import (
 	"fmt"
+	"net/netip"
+	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/http1"
 )
@@ -31,6 +33,42 @@ func newLateTargets(w *Work) *lateTargets {
 // start is what the requests of a target begin with.
 func (t *Target) start() []byte {
 	return http1.AppendRequestStart(nil, method, t.Path+t.Query, t.Host)
+}
+
+// spareURL begins the names of spare targets. mostHost is how many bytes a host's name and port have at most (RFC
+// 1035).
+const (
+	spareURL = "spare:"
+	mostHost = 255 + len(":65535")
+)
+
+// AddSpares adds targets in whose places others may join during the run, with caches like the first target's. Call it
+// before the requests are built.
+func (w *Work) AddSpares(n int) {
+	for k := range n {
+		t := w.Targets[0]
+		t.URL, t.Host, t.TLS = fmt.Sprint(spareURL, k), strings.Repeat("x", mostHost), false
+		nowhere := netip.AddrPortFrom(netip.AddrFrom4([4]byte{0, 0, 0, byte(k + 1)}), 1)
+		if cache, known := w.Caches[w.Targets[0].Endpoints[0]]; known {
+			w.Caches[nowhere] = cache
+		}
+		t.Endpoints = []netip.AddrPort{nowhere}
+		w.Targets = append(w.Targets, t)
+	}
+	w.Spare = n
+}
+
+// IsSpare reports whether a target's name is that of a spare one.
+func (w *Work) IsSpare(url string) bool { return strings.HasPrefix(url, spareURL) }
+
+// SetStart makes a spare target's requests begin as those of t; false if they cannot. No request may be for it yet.
+func (m *Requests) SetStart(target int, t *Target) bool {
+	start := t.start()
+	if t.Path != m.work.Targets[0].Path || len(start) > m.late.longest {
+		return false
+	}
+	m.late.starts[target] = start
+	return true
 }
 
 // write puts the start of a target's requests into a request as it was built, and returns where it then begins.

@@ -41,6 +41,7 @@ type Work struct {
 	Prebuilt *Requests
 	Played   bool            // the trace is of plays: fingerprints have blocks by their ids
 	Before   []int32         // see Plays; nil without these
+	Spare    int             // how many of Targets, the last, have no server: others may join in their places
 	Choices  int             // answers that the run's extra members ask each request for (api.Choices)
 	Numbers  []int32         // of its requests in the whole work, ascending; nil = this is the whole
 	records  []record.Record // of its requests as they are in the whole work, if it is a part
@@ -53,8 +54,8 @@ func (w *Work) Requests() int {
 
 // URLs are the targets as results name them.
 func (w *Work) URLs() []string {
-	urls := make([]string, len(w.Targets))
-	for i, t := range w.Targets {
+	urls := make([]string, len(w.Targets)-w.Spare)
+	for i, t := range w.Targets[:len(urls)] {
 		urls[i] = t.URL
 	}
 	return urls

@@ -1,0 +1,99 @@
+package bench
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/bench/expect"
+	"github.com/fastreplay/fastreplay/bench/must"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/scrape"
+)
+
+// listTargets writes a file of targets at once, as an autoscaler would.
+func listTargets(t *testing.T, file string, urls ...string) {
+	t.Helper()
+	writeFile(t, file+".new", strings.Join(urls, "\n")+"\n")
+	must.Do(t, os.Rename(file+".new", file))
+}
+
+// TestTargetsThatComeAndGo: of three servers in a file that is read again one dies and is taken out, and a fourth one
+// is put in, with a longer name than any. Each request is where its record says, and hits are what the caches there
+// had.
+func TestTargetsThatComeAndGo(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "targets.txt")
+	mocks := []*mockServer{startMock(t), startMock(t), startMock(t), startMock(t)}
+	at := must.Have(url.Parse(mocks[3].url))(t)
+	joining := "http://localhost:" + at.Port()
+	dying := mocks[2]
+	listTargets(t, file, mocks[0].url, mocks[1].url, dying.url)
+	load := generate(t, "--rows", "1500", "--rate", "100", "--input-tokens", "600:1500", "--output-tokens", "6", "--reuse", "0.5", "--seed", "3")
+	r := startReplay(t, "--trace", load, "--targets", "watch:"+file, "--route", "least-inflight", "--sender", "thread")
+	until(t, "some requests have ended", func() bool { return r.recorded(t, "ok") >= 200 })
+	writeFile(t, file, "") // half written: nothing may change
+	until(t, "the empty file was seen", func() bool { return strings.Contains(r.stderr.String(), "the targets stay as they are") })
+	listTargets(t, file, mocks[0].url, mocks[1].url, dying.url, joining)
+	until(t, "the fourth has joined", func() bool { return strings.Contains(r.stderr.String(), joining+" joined") })
+	dying.kill(t)
+	listTargets(t, file, mocks[0].url, mocks[1].url, joining)
+	until(t, "the third has left", func() bool { return strings.Contains(r.stderr.String(), dying.url+" left") })
+	res := r.finish(t)
+	res.prove(t)
+	changes := res.summary.TargetChanges
+	must.Equal(t, len(changes), 2, "%+v", changes)
+	joined, left := changes[0], changes[1]
+	if joined.What != scrape.Joined || joined.Target != joining || left.What != scrape.Left || left.Target != dying.url {
+		t.Fatalf("%+v", changes)
+	}
+	sent := map[string]int64{}
+	for _, l := range res.lines {
+		sent[l.Target]++
+		planned := float64(l.Planned) / 1e9
+		switch {
+		case l.Target == joining && planned < joined.AtS-1, l.Target == dying.url && planned > left.AtS+1:
+			t.Errorf("row %d went to %s at %v s: %+v", l.Row, l.Target, planned, changes)
+		case !l.ok() && l.Target != dying.url:
+			t.Errorf("row %d to %s is %s (%s)", l.Row, l.Target, l.Outcome, l.Error)
+		}
+	}
+	if sent[joining] < 50 || sent[joining] > sent[mocks[0].url] {
+		t.Errorf("requests by target: %v", sent)
+	}
+	names := map[string]*mockServer{mocks[0].url: mocks[0], mocks[1].url: mocks[1], joining: mocks[3]}
+	expect.Equal(t, len(res.summary.Targets), 4, "targets: %+v", res.summary.Targets)
+	for name, mock := range names {
+		i := slices.IndexFunc(res.summary.Targets, func(t metrics.Target) bool { return t.URL == name })
+		must.Equal(t, i >= 0, true, "%s in the summary", name)
+		expect.Equal(t, res.summary.Targets[i].Requests, sent[name], "requests of %s", name)
+		log := mock.stop(t)
+		for _, l := range res.lines {
+			if l.Target != name {
+				continue
+			}
+			served := log[l.ID]
+			if len(served) != 1 || served[0].Cached != l.Cached || served[0].Prompt != l.Prompt {
+				t.Errorf("row %d at %s: served %+v, recorded %d of %d cached", l.Row, name, served, l.Cached, l.Prompt)
+			}
+		}
+	}
+	c := res.summary.PrefixCache
+	if c.AboveIdealTokens > c.OvertakenTokens || c.ReportedTokens == nil || *c.ReportedTokens == 0 {
+		t.Errorf("hits: %+v", c)
+	}
+}
+
+// TestWatchedTargetsRefused: what cannot work is refused before anything is sent.
+func TestWatchedTargetsRefused(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "targets.txt")
+	listTargets(t, file, startMock(t).url)
+	load := steady(t, 3, 10, 2)
+	expect.Contains(t, refused(t, load, "--targets", "watch:"+file), "--route least-inflight", "another router")
+	expect.Contains(t, refused(t, load, "--targets", "watch:"+file, "--url", "a:1", "--route", "least-inflight"), "names all servers", "beside --url")
+	expect.Contains(t, refused(t, load, "--targets", "watch:"+file+"x", "--route", "least-inflight"), "no such file", "no file")
+}

@@ -1,0 +1,121 @@
+package replay
+
+import (
+	"context"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fastreplay/fastreplay/engine/scrape"
+	"github.com/fastreplay/fastreplay/engine/setup"
+)
+
+const (
+	targetsEvery = time.Second // from one reading of the file of targets to the next
+	mostTargets  = 1 << 20     // bytes of it
+)
+
+// targetWatch follows a file of targets during a run.
+type targetWatch struct {
+	r       *runner
+	present map[string]bool // targets by their URLs, as results name them
+	said    map[string]bool // what was wrong, each once
+	changes []scrape.Event
+}
+
+// watchTargets begins to follow the file of targets, if there is one. end ends that, and returns what has changed.
+func (r *runner) watchTargets(ctx context.Context) (end func() []scrape.Event) {
+	if r.cfg.WatchTargets == "" {
+		return func() []scrape.Event { return nil }
+	}
+	w := &targetWatch{r: r, present: map[string]bool{}, said: map[string]bool{}}
+	for _, url := range r.load.URLs() {
+		w.present[url] = true
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	following.Go(func() {
+		tick := time.NewTicker(targetsEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				w.look(ctx)
+			}
+		}
+	})
+	return func() []scrape.Event {
+		cancel()
+		following.Wait()
+		return w.changes
+	}
+}
+
+// look reads the file, and lets targets join and leave. A file without a server, or with anything wrong, changes
+// nothing: it may be half written.
+func (w *targetWatch) look(ctx context.Context) {
+	file, err := os.Open(w.r.cfg.WatchTargets)
+	var text []byte
+	if err == nil {
+		text, err = io.ReadAll(io.LimitReader(file, mostTargets))
+		_ = file.Close()
+	}
+	var urls []string
+	var weights []float64
+	if err == nil {
+		urls, weights, err = setup.ParseTargets(w.r.cfg.WatchTargets, string(text))
+	}
+	if err != nil {
+		w.say("--targets: " + err.Error() + "; the targets stay as they are")
+		return
+	}
+	wanted := map[string]bool{}
+	for i, url := range urls {
+		t, err := w.r.load.ParseTarget(url)
+		if err == nil {
+			wanted[t.URL] = true
+			if w.present[t.URL] {
+				continue
+			}
+			err = w.r.load.Probe(ctx, &t)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			w.say(err.Error())
+		case !w.r.run.Join(&t, weights[i]):
+			w.say(t.URL + " cannot join: too many have joined, or its path is another")
+		default:
+			w.changed(t.URL, scrape.Joined, true)
+		}
+	}
+	for url := range w.present {
+		if !wanted[url] && w.r.run.Leave(url) {
+			w.changed(url, scrape.Left, false)
+		}
+	}
+}
+
+func (w *targetWatch) changed(url, what string, present bool) {
+	delete(w.present, url)
+	if present {
+		w.present[url] = true
+	}
+	atNS := max(0, w.r.run.Clock().Now())
+	w.changes = append(w.changes, scrape.Event{AtS: float64(atNS) / 1e9, Target: url, What: what})
+	w.r.alert("targets: %s %s", url, what)
+}
+
+// say says what is wrong, once.
+func (w *targetWatch) say(text string) {
+	text = w.r.load.Prober.Secrets.Line(strings.TrimSpace(text))
+	if !w.said[text] {
+		w.said[text] = true
+		w.r.alert("targets: %s", text)
+	}
+}

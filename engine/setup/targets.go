@@ -1,0 +1,63 @@
+package setup
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/engine/probe"
+	"github.com/fastreplay/fastreplay/engine/workload"
+)
+
+// WatchPrefix stands before the name of a file of targets that is read again during the run.
+const WatchPrefix = "watch:"
+
+// spareTargets is how many targets may join during a run.
+const spareTargets = 16
+
+// ParseTargets reads the text of a file of targets: a URL on each line, and perhaps its weight.
+func ParseTargets(name, text string) (urls []string, weights []float64, err error) {
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		line, _, _ = strings.Cut(line, "#")
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			continue
+		}
+		weight := 1.0
+		if len(fields) > 1 {
+			weight, err = strconv.ParseFloat(fields[1], 64)
+		}
+		if err != nil || len(fields) > 2 || !(weight > 0) || math.IsInf(weight, 0) {
+			return nil, nil, fmt.Errorf("%s:%d: want a URL and perhaps a weight above 0 on each line", name, number)
+		}
+		urls, weights = append(urls, fields[0]), append(weights, weight)
+	}
+	if len(urls) == 0 {
+		return nil, nil, fmt.Errorf("%s: no server in it; want a URL on each line", name)
+	}
+	return urls, weights, nil
+}
+
+// ParseTarget reads the URL of a target as those of the run.
+func (p *Prepared) ParseTarget(url string) (t workload.Target, err error) {
+	if t, err = workload.ParseTarget(url, p.Builder.Backend.Path()); err == nil {
+		t.PostTo(p.o.Endpoint)
+	}
+	return t, err
+}
+
+// Probe finds a target that is to join, and whether it accepts connections.
+func (p *Prepared) Probe(ctx context.Context, t *workload.Target) error {
+	own := *p.Prober
+	own.Targets = []workload.Target{*t}
+	err := probe.Resolve(ctx, own.Targets)
+	if err == nil && !p.o.NoProbe {
+		_, err = own.Alive(ctx)
+	}
+	*t = own.Targets[0]
+	return err
+}

@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"github.com/fastreplay/fastreplay/engine/workload"
+)
+
+// Join lets a target take requests during a run, at a spare endpoint of the work, or at its own if it has left before.
+// It is given the first address of the target. It returns false if none is spare, or if requests cannot begin with its
+// path and host. One goroutine at a time calls Join and Leave.
+func (r *Run) Join(t *workload.Target, weight float64) bool {
+	for _, p := range r.pools {
+		if p.url == t.URL && p.gone.Load() {
+			r.enter(p)
+			return true
+		}
+	}
+	for _, p := range r.pools[len(r.pools)-r.work.Spare:] {
+		if r.work.IsSpare(p.url) && r.work.Prebuilt.SetStart(p.target, t) {
+			p.url, p.addr, p.name, p.weight = t.URL, t.Endpoints[0], t.Endpoints[0].String(), weight
+			p.dial.ServerName, p.dial.TLS, p.dial.Epoll = t.Name, nil, !t.TLS
+			if t.TLS {
+				p.dial.TLS = r.cfg.TLS
+			}
+			r.enter(p)
+			return true
+		}
+	}
+	return false
+}
+
+// enter lets an endpoint take requests. It counts as if it had had its share so far: else it would get all for a while.
+func (r *Run) enter(p *pool) {
+	p.inFlight.Add(-p.failures.Swap(0))
+	for _, other := range r.leastInFlight.present() {
+		p.sent.Store(max(p.sent.Load(), int64(float64(other.sent.Load())/other.weight*p.weight)))
+	}
+	p.gone.Store(false)
+}
+
+// Leave sends no further request to a target; those in flight end. It returns false if no other target is left.
+func (r *Run) Leave(url string) bool {
+	others := 0
+	for _, p := range r.leastInFlight.present() {
+		if p.url != url {
+			others++
+		}
+	}
+	if others == 0 {
+		return false
+	}
+	for _, p := range r.pools {
+		if p.url != url {
+			continue
+		}
+		p.gone.Store(true)
+		p.eachConn(func(c *conn) {
+			if c.state.CompareAndSwap(idle, dead) {
+				c.closeAndRemove()
+			}
+		})
+	}
+	return true
+}
+
+// TargetURLs are the targets in the order of Sink.Record's, also those that joined. Call it after Do.
+func (r *Run) TargetURLs() (urls []string) {
+	for _, of := range r.poolsOf {
+		urls = append(urls, of[0].url)
+	}
+	return urls
+}
