@@ -38,6 +38,7 @@ type LintError struct {
 	Faults []Fault // the first ten
 	More   int     // faults beyond them
 	Good   int     // rows without a fault; 0 where the file as a whole is refused
+	Lint   *Lint   // what was counted of a file that has no good row; nil for others
 }
 
 // Error has a line for each fault, and one on how to go on without the bad rows.

@@ -37,6 +37,9 @@ func (l *loader) finish() (*Trace, error) {
 	l.name = strings.Join(names, ", ")
 	order := l.sorted()
 	if err := l.refuseWhole(order); err != nil {
+		if refusal, ok := err.(*LintError); ok && len(order) == 0 {
+			refusal.Lint = &l.Lint
+		}
 		return nil, err
 	}
 	if l.format.WholeSeconds {

@@ -38,111 +38,165 @@ type Options struct {
 	Version   string // of the program, for the head
 }
 
-// hasher turns the requests of a trace into ids.
-type hasher struct {
-	Options
-	key    blockhash.Key
-	t      *trace.Trace
-	tok    *tokenizer.Tokenizer // nil = none
-	chain  *blockhash.Chain
-	tokens map[string][]int32 // of pieces of text
-	cached int                // their bytes
-	head   trace.Head
-	order  []int32
-	all    []trace.Hashed
-	guess  guesser
-	told   int64 // tokens of prompts, as servers told them
-	hashed int64 // of the same prompts, as they were counted here
+// Hasher turns the requests of traces into ids. It belongs to one goroutine.
+type Hasher struct {
+	// Head is that of the file that the rows are for. Whoever writes it may count in Lost what he loses himself.
+	Head trace.Head
+
+	o        Options
+	key      blockhash.Key
+	tok      *tokenizer.Tokenizer // nil = none
+	chain    *blockhash.Chain
+	tokens   map[string][]int32 // of pieces of text
+	cached   int                // their bytes
+	guess    guesser
+	rows     int   // so far
+	recorded int   // of them, those with a session that is recorded
+	told     int64 // tokens of prompts, as servers told them
+	hashed   int64 // of the same prompts, as they were counted here
 }
 
-// Hash returns the trace with ids in place of text, and lines for people on what they should know of it. The key is in
-// a file, which [blockhash.OpenKey] describes; "" = one is drawn, and thrown away.
-func Hash(t *trace.Trace, keyFile string, o Options) (*trace.Trace, []string, error) {
-	key := blockhash.NewKey()
+// Open returns a Hasher at the beginning of a file. The key is in a file, which [blockhash.OpenKey] describes; "" = one
+// is drawn, and thrown away.
+func Open(keyFile string, o Options) (*Hasher, error) {
+	h := &Hasher{
+		o:      o,
+		tokens: map[string][]int32{},
+		Head: trace.Head{
+			Mode:         trace.KeyedMode,
+			Hash:         blockhash.Hash,
+			Scope:        trace.FileScope,
+			BlockSize:    blockhash.BlockTokens,
+			Chained:      true,
+			Unit:         fmt.Sprintf("%d bytes", bytesAToken),
+			TimeUnit:     "ms",
+			Version:      o.Version,
+			Dropped:      []string{"text", "tools", "names", "models", "parameters", "headers", "dependencies"},
+			ChatTemplate: chatml.Name,
+		},
+	}
 	if keyFile != "" {
-		var err error
-		key, err = blockhash.OpenKey(keyFile)
+		key, err := blockhash.OpenKey(keyFile)
 		if err != nil {
-			return nil, nil, fmt.Errorf("--key-file: %w", err)
+			return nil, fmt.Errorf("--key-file: %w", err)
 		}
+		h.key = key
+		h.Head.Scope = trace.EpochScope
 	}
-	h := &hasher{
-		Options: o,
-		key:     key,
-		t:       t,
-		tokens:  map[string][]int32{},
+	if err := h.openTokenizer(); err != nil {
+		return nil, err
 	}
-	if err := h.begin(); err != nil {
-		return nil, nil, err
+	h.Begin()
+	return h, nil
+}
+
+// Begin begins another file. Its key is drawn unless it is kept, and its sessions are none of the file before.
+func (h *Hasher) Begin() {
+	if !h.key.Kept {
+		h.key = blockhash.NewKey()
 	}
+	h.chain = h.key.Chain(h.Head.Unit + "\x00" + h.Head.Tokenizer + "\x00" + chatml.Name)
+	h.Head.KeyID = h.key.ID()
+	h.Head.Lost = map[string]int{}
+	h.Head.NotText = 0
+	h.rows = 0
+	h.recorded = 0
 	h.guess = guesser{
+		once:  blockhash.NewKey(), // no other file may have the name of a guessed session
 		chain: h.chain,
 		ends:  map[uint64][]end{},
 		first: map[int]int{},
 		size:  map[int]int{},
 	}
-	for i := range t.Len() {
-		lost, err := h.take(i)
-		if err != nil && !o.Lenient {
-			return nil, nil, fmt.Errorf("row %d of %s: %w; %s, or leave such rows out with --bad-rows drop", t.Row[i],
-				t.Name, err, rows.FixOf(err))
-		}
-		if lost != "" {
-			h.head.Lost[lost]++
-		}
+}
+
+// Hash returns the trace with ids in place of text, and lines for people on what they should know of it. The key is as
+// for [Open].
+func Hash(t *trace.Trace, keyFile string, o Options) (*trace.Trace, []string, error) {
+	h, err := Open(keyFile, o)
+	if err != nil {
+		return nil, nil, err
 	}
-	if len(h.all) == 0 {
+	order, all, err := h.hash(t)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(all) == 0 {
 		return nil, nil, fmt.Errorf("no row of %s has both a prompt and an answer of known length (lost: %s): ids "+
 			"need text, and a file of a batch's answers must be given before that of its requests", t.Name,
-			h.head.LostWords())
+			h.Head.LostWords())
 	}
-	h.nameSessions()
+	h.nameSessions(all)
 	var scopes agents.Scopes
-	for _, row := range h.all {
-		if !key.Kept { // by their first appearance
+	for _, row := range all {
+		if !h.key.Kept { // by their first appearance
 			scopes.Renumber("", row.IDs)
 			scopes.Renumber("", row.AnswerIDs)
 		}
 	}
-	return t.Hashed(h.order, h.all, h.head), h.notes(), nil
+	return t.Hashed(order, all, h.Head), h.notes(), nil
 }
 
-// begin opens the tokenizer and begins the head.
-func (h *hasher) begin() error {
-	h.head = trace.Head{
-		Mode:      trace.KeyedMode,
-		Hash:      blockhash.Hash,
-		KeyID:     h.key.ID(),
-		Scope:     trace.FileScope,
-		BlockSize: blockhash.BlockTokens,
-		Chained:   true,
-		Unit:      fmt.Sprintf("%d bytes", bytesAToken),
-		TimeUnit:  "ms",
-		Version:   h.Version,
-		Dropped:   []string{"text", "tools", "names", "models", "parameters", "headers", "dependencies"},
-		Lost: map[string]int{
-			"malformed":  h.t.Lint.Dropped,
-			"failed":     h.t.Lint.Failed,
-			"unanswered": h.t.Lint.Unanswered,
-		},
-		ChatTemplate: chatml.Name,
+// Next returns further requests of the file with ids in place of text. A session that is not recorded is named before it
+// is known whether other requests are of it.
+func (h *Hasher) Next(t *trace.Trace) (*trace.Trace, error) {
+	first := h.rows
+	order, all, err := h.hash(t)
+	if err != nil {
+		return nil, err
 	}
-	if h.key.Kept {
-		h.head.Scope = trace.EpochScope
-	}
-	if h.Tokenizer != "" {
-		tok, err := tokenizer.Open(h.Tokenizer)
-		if err != nil {
-			return fmt.Errorf("--tokenizer %s: %w", h.Tokenizer, err)
-		}
-		h.tok = tok
-		h.head.Unit = "token"
-		h.head.Tokenizer, err = digestOf(h.Tokenizer)
-		if err != nil {
-			return fmt.Errorf("--tokenizer: %w", err)
+	for n := range all {
+		if row := &all[n]; row.Session == "" {
+			row.Session = h.guess.name(first + n)
+			row.Guessed = true
 		}
 	}
-	h.chain = h.key.Chain(h.head.Unit + "\x00" + h.head.Tokenizer + "\x00" + chatml.Name)
+	h.countSessions(h.rows - h.recorded)
+	return t.Hashed(order, all, h.Head), nil
+}
+
+// hash turns requests into ids. It returns which of them it did, and counts the others in the head.
+func (h *Hasher) hash(t *trace.Trace) (order []int32, all []trace.Hashed, err error) {
+	h.CountLost(&t.Lint)
+	for i := range t.Len() {
+		row, lost, err := h.take(t, i)
+		switch {
+		case err != nil && !h.o.Lenient:
+			return nil, nil, fmt.Errorf("row %d of %s: %w; %s, or leave such rows out with --bad-rows drop", t.Row[i],
+				t.Name, err, rows.FixOf(err))
+		case lost != "":
+			h.Head.Lost[lost]++
+		default:
+			order = append(order, int32(i))
+			all = append(all, row)
+		}
+	}
+	return order, all, nil
+}
+
+// CountLost counts in the head what a reader has left out.
+func (h *Hasher) CountLost(l *trace.Lint) {
+	h.Head.Lost["malformed"] += l.Dropped
+	h.Head.Lost["failed"] += l.Failed
+	h.Head.Lost["unanswered"] += l.Unanswered
+}
+
+// openTokenizer opens the one that is asked for.
+func (h *Hasher) openTokenizer() error {
+	name := h.o.Tokenizer
+	if name == "" {
+		return nil
+	}
+	tok, err := tokenizer.Open(name)
+	if err != nil {
+		return fmt.Errorf("--tokenizer %s: %w", name, err)
+	}
+	h.tok = tok
+	h.Head.Unit = "token"
+	h.Head.Tokenizer, err = digestOf(name)
+	if err != nil {
+		return fmt.Errorf("--tokenizer: %w", err)
+	}
 	return nil
 }
 
@@ -160,66 +214,67 @@ func digestOf(name string) (string, error) {
 
 // take turns request i into ids. It says why the request is lost; "" = it is not. The error is of a prompt that is not
 // whole.
-func (h *hasher) take(i int) (lost string, err error) {
-	v := h.t.Verbatim(i)
+func (h *Hasher) take(t *trace.Trace, i int) (row trace.Hashed, lost string, err error) {
+	v := t.Verbatim(i)
 	if v.Kind == trace.NoVerbatim {
-		return "without_text", nil
+		return row, "without_text", nil
 	}
 	p, err := chatml.Of(v)
 	if err != nil {
-		return "malformed", err
+		return row, "malformed", err
 	}
 	prompt := p.Tokens
 	for _, piece := range p.Pieces {
 		if prompt, err = h.append(prompt, piece); err != nil {
-			return "malformed", err
+			return row, "malformed", err
 		}
 	}
 	if len(prompt) == 0 || len(prompt) > rows.MaxTokens {
-		return "malformed", rows.Bad(fmt.Sprintf("a prompt of %d tokens", len(prompt)),
+		return row, "malformed", rows.Bad(fmt.Sprintf("a prompt of %d tokens", len(prompt)),
 			fmt.Sprintf("it must have 1 to %d", rows.MaxTokens))
 	}
 	var answer []int32
-	if (h.tok != nil || len(p.Tokens) == 0) && h.t.Answer(i) != nil {
-		if answer, err = h.append(nil, string(rows.AppendUnquoted(nil, h.t.Answer(i)))); err != nil {
-			return "malformed", err
+	if (h.tok != nil || len(p.Tokens) == 0) && t.Answer(i) != nil {
+		if answer, err = h.append(nil, string(rows.AppendUnquoted(nil, t.Answer(i)))); err != nil {
+			return row, "malformed", err
 		}
 	}
-	output := int(h.t.OutputTokens[i])
+	output := int(t.OutputTokens[i])
 	if output == 0 {
 		output = len(answer)
 	}
 	if output == 0 || output > rows.MaxTokens {
-		return "unanswered", nil
+		return row, "unanswered", nil
 	}
-	if told := h.t.InputTokens[i]; told > 0 {
+	if told := t.InputTokens[i]; told > 0 {
 		h.told += int64(told)
 		h.hashed += int64(len(prompt))
 	}
-	h.head.NotText += p.NotText
+	h.Head.NotText += p.NotText
 	ids := h.chain.Append(nil, prompt)
 	whole := len(prompt) / blockhash.BlockTokens
 	all := slices.Concat(prompt, answer[:min(len(answer), output)])
 	all = all[:len(all)/blockhash.BlockTokens*blockhash.BlockTokens]
-	row := trace.Hashed{
+	row = trace.Hashed{
 		InputTokens:  int32(len(prompt)),
 		OutputTokens: int32(output),
 		IDs:          ids,
-		Session:      h.session(i),
+		Session:      h.session(t, i),
 	}
 	if known := h.chain.Append(slices.Clone(ids[:whole]), all); len(known) > whole {
 		row.AnswerIDs = known[whole:]
 	}
 	if row.Session == "" {
-		h.guess.take(len(h.all), prompt, ids)
+		h.guess.take(h.rows, prompt, ids)
+	} else {
+		h.recorded++
 	}
-	h.order = append(h.order, int32(i))
-	h.all = append(h.all, row)
-	return "", nil
+	h.rows++
+	return row, "", nil
 }
 
 // append appends the tokens of a piece of text.
-func (h *hasher) append(tokens []int32, piece string) ([]int32, error) {
+func (h *Hasher) append(tokens []int32, piece string) ([]int32, error) {
 	if h.tok == nil {
 		return appendBytes(tokens, piece), nil
 	}
@@ -254,38 +309,37 @@ func appendBytes(tokens []int32, piece string) []int32 {
 }
 
 // session is the pseudonym of request i's recorded session; "" = it has none.
-func (h *hasher) session(i int) string {
-	if h.t.Session == nil || h.t.Session[i] < 0 {
+func (h *Hasher) session(t *trace.Trace, i int) string {
+	if t.Session == nil || t.Session[i] < 0 {
 		return ""
 	}
-	name := h.t.SessionName(i)
+	name := t.SessionName(i)
 	if name == "" {
-		name = strconv.FormatInt(h.t.Session[i], 10)
+		name = strconv.FormatInt(t.Session[i], 10)
 	}
 	return h.key.Pseudonym("session", name)
 }
 
 // nameSessions names the sessions that were found, of several requests each.
-func (h *hasher) nameSessions() {
-	once := blockhash.NewKey() // no other file may have such a name
-	recorded, guessed := 0, 0
-	for n := range h.all {
-		row := &h.all[n]
-		first := h.guess.first[n]
-		switch {
-		case row.Session != "":
-			recorded++
-		case h.guess.size[first] > 1:
-			row.Session = once.Pseudonym("guessed", strconv.Itoa(first))
+func (h *Hasher) nameSessions(all []trace.Hashed) {
+	guessed := 0
+	for n := range all {
+		row := &all[n]
+		if row.Session == "" && h.guess.size[h.guess.first[n]] > 1 {
+			row.Session = h.guess.name(n)
 			row.Guessed = true
 			guessed++
 		}
 	}
-	h.head.Sessions = fmt.Sprintf("%d rows recorded, %d guessed", recorded, guessed)
+	h.countSessions(guessed)
+}
+
+func (h *Hasher) countSessions(guessed int) {
+	h.Head.Sessions = fmt.Sprintf("%d rows recorded, %d guessed", h.recorded, guessed)
 }
 
 // notes are what people should know.
-func (h *hasher) notes() (all []string) {
+func (h *Hasher) notes() (all []string) {
 	if h.tok == nil {
 		all = append(all, fmt.Sprintf("without --tokenizer each %d bytes of text count as a token: what prompts share "+
 			"is right to %d bytes, and their lengths are not the server's", bytesAToken,
@@ -296,11 +350,11 @@ func (h *hasher) notes() (all []string) {
 			"server's chat template is not %s, or its tokenizer another one", format.Count(h.hashed),
 			format.Count(h.told), 100*float64(off)/float64(h.told), chatml.Name))
 	}
-	if words := h.head.LostWords(); words != "none" {
+	if words := h.Head.LostWords(); words != "none" {
 		all = append(all, "rows lost, as the head says: "+words)
 	}
-	if h.head.NotText > 0 {
-		all = append(all, format.Many(int64(h.head.NotText), "part")+" of prompts are no text, such as images: each "+
+	if h.Head.NotText > 0 {
+		all = append(all, format.Many(int64(h.Head.NotText), "part")+" of prompts are no text, such as images: each "+
 			"counts as a digest")
 	}
 	return all

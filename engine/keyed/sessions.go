@@ -2,6 +2,7 @@ package keyed
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/fastreplay/fastreplay/codec/blockhash"
 )
@@ -13,10 +14,16 @@ const mostAlike = 16
 // its session, and of several such that of the longest, of these the latest. A system prompt in common is not enough,
 // since no earlier prompt ends with it.
 type guesser struct {
+	once  blockhash.Key // of the names
 	chain *blockhash.Chain
 	ends  map[uint64][]end // by the id of the last whole block
 	first map[int]int      // row that begins the session of a row
 	size  map[int]int      // rows of the session that a row begins
+}
+
+// name is that of the session of a row.
+func (g *guesser) name(row int) string {
+	return g.once.Pseudonym("guessed", strconv.Itoa(g.first[row]))
 }
 
 // end is where a prompt ends.

@@ -53,13 +53,13 @@ func (p *Prompt) say(text string) {
 }
 
 // body finds the prompt in a body of one of the APIs: OpenAI's completions, chat and responses, Anthropic's messages,
-// TGI's and SGLang's generate.
+// TGI's, SGLang's, vLLM's and Triton's generate.
 func (p *Prompt) body(o rows.Object) {
 	if o.Has("previous_response_id") {
 		o.Fail("previous_response_id: what was said before is not in this body",
 			"only whole prompts can be named: leave the row out")
 	}
-	for _, key := range []string{"prompt", "inputs", "input_ids", "text"} {
+	for _, key := range []string{"prompt", "inputs", "input_ids", "token_ids", "text", "text_input"} {
 		if value := o.Value(key); value != nil && o.OK() {
 			p.plain(o, key, value)
 			return
@@ -76,7 +76,7 @@ func (p *Prompt) body(o rows.Object) {
 	case input != nil:
 		p.chat(o, "input", o.Value("instructions"), tools)
 	default:
-		o.Fail("no prompt", "known are messages, prompt, input, inputs, text and input_ids")
+		o.Fail("no prompt", "known are messages, prompt, input, inputs, text, text_input, input_ids and token_ids")
 	}
 }
 

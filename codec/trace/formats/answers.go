@@ -3,6 +3,7 @@ package formats
 import (
 	"bytes"
 	"strconv"
+	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/trace/chatml"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
@@ -85,7 +86,25 @@ func (a *answer) take(o object) {
 	if told := o.In("meta_info"); told.Members != nil { // of SGLang
 		a.usage(told)
 		a.failed = a.failed || told.In("finish_reason").Is("type", "abort")
-		a.say(o.TextOr("text", ""))
+		text := o.TextOr("text", "")
+		if strings.HasPrefix(text, string(a.text)) { // an event of a stream has all so far
+			a.text = nil
+		}
+		a.say(text)
+	}
+	if told := o.In("details"); told.Members != nil { // of TGI
+		a.input.take(told, "input_length")
+		a.output.take(told, "generated_tokens")
+	}
+	a.say(o.TextOr("generated_text", ""))
+	if o.Has("text_output") { // of Triton, whose events count their own tokens
+		a.input.take(o, "num_input_tokens")
+		before := a.output.tokens
+		a.output.take(o, "num_output_tokens")
+		if more := a.output.tokens; o.Has("num_output_tokens") {
+			a.output.tokens = min(before+more, rows.MaxTokens)
+		}
+		a.say(o.TextOr("text_output", ""))
 	}
 	o.Each("choices", func(_ int, choice object) {
 		if index := choice.Count("index", 1<<20); index > 0 {

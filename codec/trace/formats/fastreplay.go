@@ -226,7 +226,6 @@ func (f *ownFile) prepare(s *Source) []byte {
 	if s.Head != nil {
 		head = *s.Head
 	}
-	head.Schema = ownSchema
 	head.BlockSize = s.BlockTokens
 	head.Rows = 0
 	head.Times = TimesNone
@@ -237,11 +236,17 @@ func (f *ownFile) prepare(s *Source) []byte {
 			head.TimeResolutionNS = resolution(head.TimeResolutionNS, r.TimeNS)
 		}
 	}
-	line, err := json.Marshal(head)
+	return append(head.Line(), '\n')
+}
+
+// Line is the head as it stands in a file, without the line's end.
+func (h Head) Line() []byte {
+	h.Schema = ownSchema
+	line, err := json.Marshal(h)
 	if err != nil {
 		panic("BUG: the head has no JSON form: " + err.Error())
 	}
-	return append(line, '\n')
+	return line
 }
 
 // resolution is the largest of 1 s, 1 ms, 1 µs and 1 ns of which an instant is a multiple, and that so far; 0 = none.
