@@ -84,7 +84,8 @@ func newRootCommand() *cobra.Command {
 	root.SilenceUsage = true
 	root.Version = aboutBuild()
 	root.AddCommand(
-		newProfileCommand(), newMockCommand(), newGenCommand(), newConvertCommand(), newReportCommand(),
+		newProfileCommand(), newMockCommand(), newGenCommand(), newConvertCommand(), newRecordCommand(),
+		newReportCommand(),
 		newCompareCommand(), newMergeCommand(), newInspectCommand(), newCapacityCommand(), newSweepCommand(),
 		newDoctorCommand(),
 		newDemoCommand(), newVersionCommand(), newSenderCommand(),

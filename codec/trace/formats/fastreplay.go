@@ -37,6 +37,7 @@ type Head struct {
 	Times            string         `json:"times"`
 	TimeUnit         string         `json:"time_unit"`
 	TimeResolutionNS int64          `json:"time_resolution_ns,omitempty"`
+	ClockMovedMS     float64        `json:"clock_moved_ms,omitempty"`
 	RoundLengths     int            `json:"round_lengths"`
 	JitterMS         float64        `json:"jitter_ms"`
 	Dropped          []string       `json:"dropped"`

@@ -1,0 +1,302 @@
+package recorder
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/sse"
+)
+
+// Why a request is not in the file, as its head and the metrics call it. Others are those of a log that is converted.
+const (
+	lostAborted   = "aborted"   // the client or the server went away before the answer was whole
+	lostFailed    = "failed"    // the server refused it
+	lostMemory    = "memory"    // there was no room for it until its turn came
+	lostTooLarge  = "too_large" // its body or its answer has more than maxBody
+	lostEncoded   = "encoded"   // it is compressed
+	lostMalformed = "malformed" // it is no request of an API
+	lostDisk      = "disk"      // its row could not be written
+)
+
+// maxDepth bounds how far below another path an API's may be.
+const maxDepth = 8
+
+// maxBody bounds a body in bytes: 32 MiB hold a prompt of 5 million token ids.
+const maxBody = 32 << 20
+
+// budget bounds the bytes that are held of all requests together.
+type budget struct {
+	most int64
+	used atomic.Int64
+}
+
+func (b *budget) take(n int64) bool {
+	if b.used.Add(n) <= b.most {
+		return true
+	}
+	b.used.Add(-n)
+	return false
+}
+
+// exchange is a request and its answer as they passed. Instants are ns on the recorder's clock.
+type exchange struct {
+	api     string // name of the backend whose path it went to
+	session string // as a header names it; "" = none does
+	beganNS int64  // the request's head was there
+	endedNS int64  // all has passed; 0 = not yet
+
+	mu      sync.Mutex // a server may answer while the request's body is still read
+	budget  *budget
+	held    int64 // bytes of the budget
+	request []byte
+	answer  []byte
+	reads   []read // of the answer
+	status  int    // 0 = there was no answer
+	whole   bool   // the answer came to its end
+	lost    string // why it is not recorded; "" = it is, so far
+}
+
+// read is what one read of an answer brought.
+type read struct {
+	end  int // of the answer's bytes so far
+	atNS int64
+}
+
+// lose gives up an exchange. The caller holds mu.
+func (x *exchange) lose(why string) {
+	if x.lost == "" {
+		x.lost = why
+	}
+	x.request, x.answer, x.reads = nil, nil, nil
+	x.budget.used.Add(-x.held)
+	x.held = 0
+}
+
+// grow makes room for more in a list, if the budget has it.
+func grow[T any](x *exchange, list []T, more, size int) []T {
+	need := len(list) + more
+	if need <= cap(list) {
+		return list
+	}
+	room := int64(max(need, 2*cap(list), 64)-cap(list)) * int64(size)
+	if need*size > maxBody {
+		x.lose(lostTooLarge)
+		return nil
+	}
+	if !x.budget.take(room) {
+		x.lose(lostMemory)
+		return nil
+	}
+	x.held += room
+	return append(make([]T, 0, cap(list)+int(room)/size), list...)
+}
+
+// asked takes a piece of the request's body.
+func (x *exchange) asked(p []byte) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.lost == "" && x.endedNS == 0 {
+		x.request = grow(x, x.request, len(p), 1)
+	}
+	if x.lost == "" && x.endedNS == 0 {
+		x.request = append(x.request, p...)
+	}
+}
+
+// answered takes a piece of the answer.
+func (x *exchange) answered(p []byte, atNS int64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.lost == "" {
+		x.answer = grow(x, x.answer, len(p), 1)
+	}
+	if x.lost == "" {
+		x.reads = grow(x, x.reads, 1, 16)
+	}
+	if x.lost == "" {
+		x.answer = append(x.answer, p...)
+		x.reads = append(x.reads, read{len(x.answer), atNS})
+	}
+}
+
+// end notes that nothing more will pass.
+func (x *exchange) end(nowNS int64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.endedNS = nowNS
+	switch {
+	case x.lost != "":
+	case x.status >= 400:
+		x.lose(lostFailed)
+	case !x.whole:
+		x.lose(lostAborted)
+	}
+}
+
+// release gives back what the exchange holds.
+func (x *exchange) release() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.lose(x.lost)
+}
+
+// tap is a body of which each piece is also taken.
+type tap struct {
+	io.ReadCloser
+	take func(p []byte, err error)
+}
+
+func (t *tap) Read(p []byte) (int, error) {
+	n, err := t.ReadCloser.Read(p)
+	t.take(p[:n], err)
+	return n, err
+}
+
+// maxPaths bounds the paths that are remembered.
+const maxPaths = 1024
+
+// paths finds out which backend speaks at a path, and remembers it.
+type paths struct {
+	mu    sync.Mutex
+	known map[string]string
+}
+
+// apiOf names the backend that speaks at a path, perhaps below another path; "" = none that generates.
+func (p *paths) apiOf(path string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	name, known := p.known[path]
+	if !known {
+		if len(p.known) >= maxPaths || p.known == nil {
+			p.known = map[string]string{}
+		}
+		name = findAPI(path)
+		p.known[path] = name
+	}
+	return name
+}
+
+func findAPI(path string) string {
+	for range maxDepth {
+		for _, name := range api.Names() {
+			if traits, _ := api.TraitsOf(name); traits.Generates && api.Has(name, path) {
+				return name
+			}
+		}
+		at := strings.IndexByte(strings.TrimPrefix(path, "/"), '/')
+		if at < 0 {
+			break
+		}
+		path = strings.TrimPrefix(path, "/")[at:]
+	}
+	return ""
+}
+
+// backends are those that read answers.
+func backends() map[string]api.Backend {
+	all := map[string]api.Backend{}
+	for _, name := range api.Names() {
+		b, err := api.New(name, api.Options{Model: "any", Stream: true})
+		if err != nil {
+			panic("BUG: a backend of an API is refused: " + err.Error())
+		}
+		all[name] = b
+	}
+	return all
+}
+
+// logLine appends the exchange as a line of a log, the format of which is openai_log. unix is the instant of the clock's
+// zero in ns since 1970. Instants are exact to 1 µs.
+func (x *exchange) logLine(dst []byte, backends map[string]api.Backend, unix int64) ([]byte, error) {
+	line := bytes.NewBuffer(dst)
+	line.WriteString(`{"request":`)
+	if err := json.Compact(line, x.request); err != nil {
+		return dst, err
+	}
+	stamp := func(key string, atNS int64) {
+		if atNS > 0 {
+			fmt.Fprintf(line, `,%q:%d`, key, (unix+atNS)/1000*1000)
+		}
+	}
+	stamp("timestamp", x.beganNS)
+	line.WriteString(`,"response":`)
+	text := bytes.TrimSpace(x.answer)
+	switch {
+	case x.status == 0:
+		fmt.Fprintf(line, `{"usage":{"completion_tokens":%d}}`, x.most())
+	case len(text) > 0 && (text[0] == '{' || text[0] == '['):
+		if err := json.Compact(line, text); err != nil {
+			return dst, err
+		}
+		stamp("end_time", x.reads[len(x.reads)-1].atNS)
+	default:
+		quoted, err := json.Marshal(string(text))
+		if err != nil {
+			return dst, err
+		}
+		line.Write(quoted)
+		first, last := x.tokens(backends)
+		stamp("first_token_time", first)
+		stamp("end_time", last)
+	}
+	if x.session != "" {
+		name, err := json.Marshal(x.session)
+		if err != nil {
+			return dst, err
+		}
+		fmt.Fprintf(line, `,"session_id":%s`, name)
+	}
+	line.WriteString("}\n")
+	return line.Bytes(), nil
+}
+
+// most is how many tokens the request asks for at most, 1 if it does not say: all that a copy of a request tells of its
+// answer.
+func (x *exchange) most() int {
+	for _, key := range []string{"max_tokens", "max_completion_tokens", "max_output_tokens",
+		"parameters.max_new_tokens", "parameters.max_tokens", "sampling_params.max_new_tokens",
+		"sampling_params.max_tokens"} {
+		n, err := strconv.Atoi(string(api.Field(x.request, strings.Split(key, "."))))
+		if err == nil && n > 0 {
+			return n
+		}
+	}
+	return 1
+}
+
+// tokens is when the first and the last token of a streamed answer came; 0 = unknown.
+func (x *exchange) tokens(backends map[string]api.Backend) (firstNS, lastNS int64) {
+	backend := backends[x.api]
+	if x.api == "tgi" && api.Field(x.request, []string{"inputs"}) == nil { // SGLang has the path, too
+		backend = backends["sglang"]
+	}
+	var events sse.Scanner
+	var d api.Delta
+	for at := 0; at < len(x.answer); {
+		data, n, ok, err := events.Next(x.answer[at:])
+		at += n
+		if err != nil {
+			break
+		}
+		if !ok || backend.ParseEvent(data, &d) != nil || !d.Token {
+			continue
+		}
+		i := sort.Search(len(x.reads), func(i int) bool { return x.reads[i].end >= at })
+		lastNS = x.reads[min(i, len(x.reads)-1)].atNS
+		if firstNS == 0 {
+			firstNS = lastNS
+		}
+	}
+	return firstNS, lastNS
+}
+
+// sessionHeaders name the session of a request, the first that is there.
+func sessionHeaders() [2]string { return [...]string{"X-Session-Id", "X-Dynamo-Session-Id"} }

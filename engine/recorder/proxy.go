@@ -1,0 +1,191 @@
+package recorder
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptrace"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// maxHeaders bounds the headers of a request and of an answer in bytes.
+	maxHeaders = 1 << 20
+	// headerPatience is how long a client may take for the headers of a request.
+	headerPatience = time.Minute
+	// idlePatience is how long a client may keep a connection without a request.
+	idlePatience = time.Hour
+	// upstreamIdle is how long a connection to a server is kept: less than the 5 s after which uvicorn, in which vLLM
+	// and SGLang run, closes it. A request that meets the closing would fail.
+	upstreamIdle = 4 * time.Second
+	// copyBytes is how much passes at once.
+	copyBytes = 32 << 10
+)
+
+// upstream is a server behind the recorder.
+type upstream struct {
+	url      *url.URL
+	inFlight atomic.Int64
+}
+
+// proxy passes requests on.
+type proxy struct {
+	r         *Recorder
+	upstreams []*upstream
+	transport *http.Transport
+	turn      atomic.Uint64
+	buffers   sync.Pool
+	silent    *log.Logger
+}
+
+// Get and Put make the proxy the pool of its own buffers.
+func (p *proxy) Get() []byte {
+	if b, ok := p.buffers.Get().(*[copyBytes]byte); ok {
+		return b[:]
+	}
+	return make([]byte, copyBytes)
+}
+
+// Put takes back a buffer of Get.
+func (p *proxy) Put(b []byte) { p.buffers.Put((*[copyBytes]byte)(b)) }
+
+// ServeHTTP passes a request on, and hands over what is to be recorded of it when it has ended.
+func (p *proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	p.r.inFlight.Add(1)
+	defer p.r.inFlight.Add(-1)
+	c := call{proxy: p, x: p.r.begin(req)}
+	if c.x == nil {
+		p.r.passed.Add(1)
+	} else {
+		defer func() { p.r.hand(c.x) }()
+	}
+	if p.r.o.Mirror {
+		_, err := io.Copy(io.Discard, req.Body)
+		if c.x != nil {
+			c.x.whole = err == nil
+		}
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	defer c.leave()
+	reverse := httputil.ReverseProxy{
+		Rewrite:        keepHeaders,
+		Transport:      &c,
+		FlushInterval:  -1, // at once
+		BufferPool:     p,
+		ModifyResponse: c.answered,
+		ErrorHandler:   c.failed,
+		ErrorLog:       p.silent,
+	}
+	reverse.ServeHTTP(w, req)
+}
+
+// keepHeaders undoes what a reverse proxy changes beside the connection's own headers.
+func keepHeaders(r *httputil.ProxyRequest) {
+	r.Out.URL.RawQuery = r.In.URL.RawQuery
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if values, there := r.In.Header[name]; there {
+			r.Out.Header[name] = values
+		}
+	}
+}
+
+// call is one request on its way.
+type call struct {
+	proxy *proxy
+	x     *exchange // nil = it is not recorded
+	to    *upstream // nil = none yet
+	// reached: there was a connection, so that a server may have got something of the request
+	reached bool
+}
+
+// RoundTrip sends the request to the server with the fewest in flight. If it cannot be reached, the next one gets it.
+func (c *call) RoundTrip(req *http.Request) (resp *http.Response, err error) {
+	all := c.proxy.upstreams
+	turn := int(c.proxy.turn.Add(1) % uint64(len(all)))
+	tried := map[*upstream]bool{}
+	trace := httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { c.reached = true }}
+	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &trace))
+	for range all {
+		c.leave()
+		for i := range all {
+			u := all[(turn+i)%len(all)]
+			if !tried[u] && (c.to == nil || u.inFlight.Load() < c.to.inFlight.Load()) {
+				c.to = u
+			}
+		}
+		tried[c.to] = true
+		c.to.inFlight.Add(1)
+		out := *req
+		if req.Body != nil {
+			out.Body = io.NopCloser(req.Body) // the next server may need it, and the server of net/http closes it
+		}
+		out.URL = below(c.to.url, req.URL)
+		out.Host = ""
+		resp, err = c.proxy.transport.RoundTrip(&out)
+		if err == nil || c.reached || req.Context().Err() != nil {
+			break
+		}
+		c.proxy.r.unreached.Add(1)
+		c.proxy.r.fail(fmt.Errorf("--upstream %s: %w", c.to.url.Redacted(), err))
+	}
+	return resp, err
+}
+
+// below is a request's URL at a server, with the path as it came.
+func below(server, asked *url.URL) *url.URL {
+	u := *asked
+	u.Scheme = server.Scheme
+	u.Host = server.Host
+	u.Path = strings.TrimSuffix(server.Path, "/") + asked.Path
+	u.RawPath = strings.TrimSuffix(server.EscapedPath(), "/") + asked.EscapedPath()
+	return &u
+}
+
+// leave notes that the server has one request less.
+func (c *call) leave() {
+	if c.to != nil {
+		c.to.inFlight.Add(-1)
+		c.to = nil
+	}
+}
+
+// answered notes an answer's head.
+func (c *call) answered(resp *http.Response) error {
+	x := c.x
+	if x == nil || resp.StatusCode == http.StatusSwitchingProtocols {
+		return nil
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.status = resp.StatusCode
+	if resp.Header.Get("Content-Encoding") != "" {
+		x.lose(lostEncoded)
+	}
+	resp.Body = &tap{resp.Body, func(p []byte, err error) {
+		if len(p) > 0 {
+			x.answered(p, c.proxy.r.now())
+		}
+		if err == io.EOF {
+			x.whole = true
+		}
+	}}
+	return nil
+}
+
+// failed answers a request that no server has answered. A server that went away goes away for the client too.
+func (c *call) failed(w http.ResponseWriter, _ *http.Request, _ error) {
+	if c.reached {
+		panic(http.ErrAbortHandler)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusBadGateway)
+	_, _ = io.WriteString(w, `{"error":{"message":"fastreplay record: the server behind it cannot be reached",`+
+		`"type":"bad_gateway","code":502}}`+"\n") // the client may have gone
+}

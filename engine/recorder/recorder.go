@@ -1,0 +1,462 @@
+// Package recorder records the traffic of LLM servers as traces that can be handed out.
+//
+// It owns a reverse proxy, the copies that it takes of what passes, the memory that they may have, and files that are
+// whole at any moment. It does not own what becomes of a logged request, which is keyed, nor the format.
+//
+// Requests pass on the goroutines of net/http. Their copies go to one goroutine, which turns them into rows and writes
+// them twice a second. What passes never waits for it: a copy that finds no room is dropped, and counted.
+package recorder
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/keyed"
+	"github.com/fastreplay/fastreplay/engine/probe"
+)
+
+const (
+	// writeEvery is how often rows go to the disk: a crash loses those of less than a second.
+	writeEvery = 500 * time.Millisecond
+	// batchBytes is how much text is turned into rows at once.
+	batchBytes = 1 << 20
+	// maxWaiting bounds the requests that wait for their turn, whatever their size.
+	maxWaiting = 1 << 16
+	// endPatience is how long the recorder waits at its end for answers that still come.
+	endPatience = time.Minute
+)
+
+// Options are what to record.
+type Options struct {
+	Listen      string   // host:port
+	Upstreams   []string // URLs of servers
+	Mirror      bool     // take copies of requests, without a server
+	Output      string   // file; packed if its name ends in .zst
+	KeyFile     string   // as for [keyed.Open]
+	Tokenizer   string   // as for [keyed.Options]
+	Version     string   // of the program
+	TLSCert     string   // file for https to clients; "" = http
+	TLSKey      string
+	CACert      string        // file with what to trust of servers; "" = what the system trusts
+	Insecure    bool          // trust any server
+	RotateBytes int64         // of rows, not packed, after which a file is closed
+	RotateAfter time.Duration // after which a file is closed; 0 = never
+	MemoryBytes int64         // for all that is kept of requests until it is written
+	Metrics     string        // host:port that serves metrics; "" = none
+	Note        func(string)  // says to people what went wrong; any goroutine may call it
+}
+
+// Recorder is a running proxy.
+type Recorder struct {
+	o        Options
+	began    time.Time
+	server   *http.Server
+	listener net.Listener
+	metrics  *http.Server // nil = none
+	budget   budget
+	waiting  chan *exchange
+	ended    chan struct{} // nothing more will come
+	written  chan struct{} // the files are closed
+	hasher   *keyed.Hasher
+	file     *file
+	files    int    // so far
+	pending  []byte // rows that are not on the disk yet
+	unsaved  int    // how many
+
+	paths    paths
+	backends map[string]api.Backend // to read answers, by name
+
+	passed, unreached, inFlight atomic.Int64
+	rows, bytes                 atomic.Int64 // on the disk; of the file
+	oldestNS                    atomic.Int64 // when the oldest request ended that is not on the disk; 0 = there is none
+
+	mu      sync.Mutex
+	fresh   map[string]int // requests that are lost, by reason, and in no head yet
+	closed  map[string]int // those of files that are closed
+	lost    map[string]int // all
+	trouble string         // the latest
+}
+
+// Start opens what is asked for and begins to record. Nothing has passed if it fails.
+func Start(o Options) (r *Recorder, err error) {
+	r = &Recorder{
+		o:       o,
+		began:   time.Now(),
+		budget:  budget{most: o.MemoryBytes},
+		waiting: make(chan *exchange, maxWaiting),
+		ended:   make(chan struct{}),
+		written: make(chan struct{}),
+		fresh:   map[string]int{},
+		closed:  map[string]int{},
+	}
+	r.backends = backends()
+	p := &proxy{r: r, silent: log.New(io.Discard, "", 0)}
+	if err := p.open(o); err != nil {
+		return nil, err
+	}
+	r.hasher, err = keyed.Open(o.KeyFile, keyed.Options{
+		Tokenizer: o.Tokenizer,
+		Lenient:   true,
+		Version:   o.Version,
+	})
+	if err != nil {
+		return nil, err
+	}
+	h := &r.hasher.Head
+	h.Source = "traffic"
+	h.Times = "as_logged"
+	h.TimeResolutionNS = int64(time.Microsecond)
+	if o.Mirror {
+		h.Dropped = append(h.Dropped, "answers")
+	}
+	r.server = &http.Server{
+		Handler:           p,
+		ReadHeaderTimeout: headerPatience,
+		IdleTimeout:       idlePatience,
+		MaxHeaderBytes:    maxHeaders,
+		ErrorLog:          p.silent,
+	}
+	if r.listener, err = net.Listen("tcp", o.Listen); err != nil {
+		return nil, fmt.Errorf("--listen: %w", err)
+	}
+	if err := r.open(); err != nil {
+		return nil, errors.Join(err, r.listener.Close())
+	}
+	go r.write()
+	return r, nil
+}
+
+// open opens what a failure must not leave behind.
+func (r *Recorder) open() error {
+	if r.o.TLSCert != "" || r.o.TLSKey != "" {
+		pair, err := tls.LoadX509KeyPair(r.o.TLSCert, r.o.TLSKey)
+		if err != nil {
+			return fmt.Errorf("--tls-cert, --tls-key: %w", err)
+		}
+		r.server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}}
+	}
+	if r.o.Metrics != "" {
+		listener, err := net.Listen("tcp", r.o.Metrics)
+		if err != nil {
+			return fmt.Errorf("--metrics-addr: %w", err)
+		}
+		r.metrics = &http.Server{Handler: http.HandlerFunc(r.serveMetrics), ReadHeaderTimeout: headerPatience}
+		go func() { _ = r.metrics.Serve(listener) }() // it ends with Close
+	}
+	if err := r.newFile(); err != nil {
+		return fmt.Errorf("--output: %w", err)
+	}
+	return nil
+}
+
+// open makes the proxy ready for its servers.
+func (p *proxy) open(o Options) error {
+	for _, text := range o.Upstreams {
+		if !strings.Contains(text, "://") {
+			text = "http://" + text
+		}
+		u, err := url.Parse(text)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return fmt.Errorf("--upstream %q: want a URL, such as http://gpu1:8000", text)
+		}
+		p.upstreams = append(p.upstreams, &upstream{url: u})
+	}
+	trust, err := probe.Trust(o.CACert, o.Insecure)
+	if err != nil {
+		return err
+	}
+	trust.NextProtos = nil // as the transport has them
+	p.transport = &http.Transport{
+		TLSClientConfig:        trust,
+		ForceAttemptHTTP2:      true,
+		DisableCompression:     true, // bytes pass as they are
+		MaxIdleConnsPerHost:    1 << 16,
+		IdleConnTimeout:        upstreamIdle,
+		MaxResponseHeaderBytes: maxHeaders,
+	}
+	return nil
+}
+
+// URL is where the recorder listens.
+func (r *Recorder) URL() string {
+	if r.server.TLSConfig != nil {
+		return "https://" + r.listener.Addr().String()
+	}
+	return "http://" + r.listener.Addr().String()
+}
+
+// File is the name of the file that is being written at the beginning.
+func (r *Recorder) File() string { return r.file.f.Name() }
+
+// Run passes requests on until ctx ends, and writes what is left. It returns what could not be written.
+func (r *Recorder) Run(ctx context.Context) error {
+	stopped := context.AfterFunc(ctx, func() {
+		patience, cancel := context.WithTimeout(context.Background(), endPatience)
+		defer cancel()
+		if r.server.Shutdown(patience) != nil {
+			_ = r.server.Close() // those that still wait are cut
+		}
+		close(r.ended)
+	})
+	var err error
+	if r.server.TLSConfig != nil {
+		err = r.server.ServeTLS(r.listener, "", "")
+	} else {
+		err = r.server.Serve(r.listener)
+	}
+	if stopped() { // it could not serve
+		close(r.ended)
+	}
+	<-r.written
+	if r.metrics != nil {
+		_ = r.metrics.Close() // nothing is lost
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		err = nil
+	}
+	return err
+}
+
+// now is the recorder's clock, in ns since its start. It is at least 1, and never set.
+func (r *Recorder) now() int64 { return max(1, int64(time.Since(r.began))) }
+
+// begin takes a request that is to be recorded; nil for others.
+func (r *Recorder) begin(req *http.Request) *exchange {
+	name := ""
+	if req.Method == http.MethodPost {
+		name = r.paths.apiOf(req.URL.Path)
+	}
+	if name == "" {
+		return nil
+	}
+	x := &exchange{api: name, beganNS: r.now(), budget: &r.budget}
+	for _, header := range sessionHeaders() {
+		if x.session == "" {
+			x.session = req.Header.Get(header)
+		}
+	}
+	if req.Header.Get("Content-Encoding") != "" {
+		x.lost = lostEncoded
+	}
+	req.Body = &tap{req.Body, func(p []byte, _ error) {
+		if len(p) > 0 {
+			x.asked(p)
+		}
+	}}
+	return x
+}
+
+// hand gives an exchange that has ended to the goroutine that writes.
+func (r *Recorder) hand(x *exchange) {
+	x.end(r.now())
+	why := x.lost
+	if why == "" {
+		select {
+		case r.waiting <- x:
+			return
+		default:
+			why = lostMemory
+			x.release()
+		}
+	}
+	r.lose(why, 1)
+}
+
+// lose counts requests that no file has.
+func (r *Recorder) lose(why string, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fresh[why] += n
+}
+
+// fail notes what went wrong, and says it once.
+func (r *Recorder) fail(err error) {
+	if err == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if text := err.Error(); text != r.trouble {
+		r.trouble = text
+		r.o.Note(text)
+	}
+}
+
+// write turns exchanges into rows and writes them, until no more come.
+func (r *Recorder) write() {
+	defer close(r.written)
+	tick := time.NewTicker(writeEvery)
+	defer tick.Stop()
+	var batch []*exchange
+	size := 0
+	take := func() {
+		r.take(batch)
+		batch = batch[:0]
+		size = 0
+	}
+	add := func(x *exchange) {
+		r.oldestNS.CompareAndSwap(0, x.endedNS)
+		batch = append(batch, x)
+		size += len(x.request) + len(x.answer)
+		if size >= batchBytes {
+			take()
+		}
+	}
+	for open := true; open; {
+		select {
+		case x := <-r.waiting:
+			add(x)
+			continue
+		case <-tick.C:
+		case <-r.ended:
+			open = false
+			for len(r.waiting) > 0 {
+				add(<-r.waiting)
+			}
+		}
+		take()
+		r.save()
+	}
+	r.fail(r.file.close())
+}
+
+// take turns exchanges into rows. What strangers send must not end the program, whatever it makes of it.
+func (r *Recorder) take(batch []*exchange) {
+	var log []byte
+	var logged []*exchange
+	defer func() {
+		if wrong := recover(); wrong != nil {
+			r.lose(lostMalformed, len(logged))
+			r.fail(fmt.Errorf("%d requests are lost by a fault of this program: %v", len(logged), wrong))
+		}
+		for _, x := range batch {
+			x.release()
+		}
+	}()
+	unix := r.began.UnixMicro() * 1000
+	for _, x := range batch {
+		line, err := x.logLine(log, r.backends, unix)
+		if err != nil {
+			r.lose(lostMalformed, 1)
+			continue
+		}
+		log = line
+		logged = append(logged, x)
+	}
+	if len(logged) == 0 {
+		return
+	}
+	t, err := trace.Read(bytes.NewReader(log), "traffic", trace.Options{Format: "openai_log", Lenient: true})
+	var none *trace.LintError
+	switch {
+	case errors.As(err, &none) && none.Lint != nil:
+		r.hasher.CountLost(none.Lint)
+	case err != nil:
+		r.lose(lostMalformed, len(logged))
+	default:
+		r.append(t, logged)
+	}
+}
+
+// append appends requests to the rows that wait for the disk.
+func (r *Recorder) append(t *trace.Trace, logged []*exchange) {
+	rows, err := r.hasher.Next(t)
+	if err != nil {
+		panic("BUG: a hasher that is lenient refuses a row: " + err.Error())
+	}
+	if rows.Len() == 0 {
+		return
+	}
+	for i, row := range rows.Row {
+		rows.ArrivalNS[i] = logged[row].beganNS / 1000 * 1000
+	}
+	var text bytes.Buffer
+	if err := trace.Write(&text, rows, trace.Own); err != nil {
+		panic("BUG: rows have no form: " + err.Error())
+	}
+	_, lines, _ := bytes.Cut(text.Bytes(), []byte("\n")) // the head is that of these rows alone
+	r.pending = append(r.pending, lines...)
+	r.unsaved += rows.Len()
+}
+
+// save writes rows, and then the head that counts them, to the disk. It begins another file when it is time.
+func (r *Recorder) save() {
+	if r.unsaved > 0 {
+		err := r.file.append(r.pending)
+		if err != nil {
+			r.lose(lostDisk, r.unsaved)
+			r.fail(err)
+		} else {
+			r.hasher.Head.Rows += r.unsaved
+			r.rows.Add(int64(r.unsaved))
+		}
+		r.pending = r.pending[:0]
+		r.unsaved = 0
+	}
+	r.saveHead()
+	r.bytes.Store(r.file.end)
+	r.oldestNS.Store(0)
+	f := r.file
+	old := r.o.RotateAfter > 0 && r.now()-f.sinceNS >= int64(r.o.RotateAfter)
+	if f.rows > 0 && (old || f.rows >= r.o.RotateBytes) {
+		r.fail(r.newFile())
+		if r.file != f {
+			r.fail(f.close())
+		}
+	}
+}
+
+// saveHead writes the head, with all that is lost so far.
+func (r *Recorder) saveHead() {
+	h := &r.hasher.Head
+	r.mu.Lock()
+	for why, n := range r.fresh {
+		h.Lost[why] += n
+	}
+	clear(r.fresh)
+	r.lost = maps.Clone(r.closed)
+	for why, n := range h.Lost {
+		r.lost[why] += n
+	}
+	r.mu.Unlock()
+	ofDay := time.Now().Round(0).Sub(r.began.Round(0)) // by the clock of day, which may be set
+	h.ClockMovedMS = float64((ofDay - time.Since(r.began)).Round(time.Millisecond) / time.Millisecond)
+	r.fail(r.file.setHead(h.Line()))
+}
+
+// newFile begins a file. If it cannot, the one before goes on.
+func (r *Recorder) newFile() error {
+	f, err := create(r.o.Output, r.now())
+	if err != nil {
+		return err
+	}
+	if err := f.setHead(r.hasher.Head.Line()); err != nil { // is there room for it?
+		return errors.Join(err, f.close())
+	}
+	r.mu.Lock()
+	for why, n := range r.hasher.Head.Lost {
+		r.closed[why] += n
+	}
+	r.mu.Unlock()
+	r.file = f
+	r.files++
+	r.hasher.Begin()
+	r.hasher.Head.Rows = 0
+	r.saveHead()
+	return nil
+}

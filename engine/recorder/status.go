@@ -1,0 +1,130 @@
+package recorder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/scrape"
+)
+
+// prefix begins the names of all metrics.
+const prefix = "fastreplay_record_"
+
+// serveMetrics answers with a page for Prometheus.
+func (r *Recorder) serveMetrics(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+	_, _ = io.WriteString(w, r.page()) // who asks may have gone
+}
+
+// page is what the recorder tells of itself, in Prometheus' text format, version 0.0.4.
+func (r *Recorder) page() string {
+	lag := 0.0
+	if oldest := r.oldestNS.Load(); oldest > 0 {
+		lag = time.Duration(r.now() - oldest).Seconds()
+	}
+	r.mu.Lock()
+	lost := maps.Clone(r.lost)
+	r.mu.Unlock()
+	var text strings.Builder
+	head := func(name, kind, help string) {
+		fmt.Fprintf(&text, "# HELP %s%s %s\n# TYPE %[1]s%[2]s %[4]s\n", prefix, name, help, kind)
+	}
+	for _, m := range []struct {
+		name, kind, help string
+		value            float64
+	}{
+		{"rows_total", "counter", "Requests that are in a file.", float64(r.rows.Load())},
+		{"passed_total", "counter", "Requests that are none of a known API, and only passed.", float64(r.passed.Load())},
+		{"unreached_total", "counter", "Times that a server could not be reached.", float64(r.unreached.Load())},
+		{"in_flight", "gauge", "Requests that are passing.", float64(r.inFlight.Load())},
+		{"waiting", "gauge", "Requests that have passed and wait for their turn.", float64(len(r.waiting))},
+		{"lag_seconds", "gauge", "Age of the oldest request that has passed and is in no file yet.", lag},
+		{"memory_bytes", "gauge", "What is held of requests.", float64(r.budget.used.Load())},
+		{"memory_limit_bytes", "gauge", "What may be held of them.", float64(r.budget.most)},
+		{"file_bytes", "gauge", "Size of the file that is being written.", float64(r.bytes.Load())},
+	} {
+		head(m.name, m.kind, m.help)
+		fmt.Fprintf(&text, "%s%s %v\n", prefix, m.name, m.value)
+	}
+	head("lost_total", "counter", "Requests that are in no file, by reason.")
+	for _, why := range slices.Sorted(maps.Keys(lost)) {
+		fmt.Fprintf(&text, "%slost_total{reason=%q} %d\n", prefix, why, lost[why])
+	}
+	return text.String()
+}
+
+// askPatience is how long a recorder may take for its page.
+const askPatience = 5 * time.Second
+
+// Status asks the recorder at an address, its [Options].Metrics, and says for people what it tells.
+func Status(ctx context.Context, address string) (string, error) {
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", fmt.Errorf("%w; is it the --metrics-addr of a recorder that runs?", err)
+	}
+	defer resp.Body.Close() // nothing was written, so its error does not matter
+	page, err := io.ReadAll(io.LimitReader(resp.Body, maxHeaders))
+	if err != nil {
+		return "", err
+	}
+	return words(page)
+}
+
+// words says for people what a page tells.
+func words(page []byte) (string, error) {
+	values := map[string]float64{}
+	var lost []string
+	err := scrape.Lines(page, func(name []byte, labels scrape.Labels, value float64) {
+		key, ours := strings.CutPrefix(string(name), prefix)
+		switch {
+		case !ours:
+		case key == "lost_total" && value > 0:
+			lost = append(lost, fmt.Sprintf("%.0f %s", value, labels.Get("reason")))
+		default:
+			values[key] = value
+		}
+	})
+	if _, ours := values["rows_total"]; err != nil || !ours {
+		return "", errors.New("this is no page of a recorder: give the address of its --metrics-addr")
+	}
+	if len(lost) == 0 {
+		lost = []string{"none"}
+	}
+	size := func(name string) string { return format.Bytes(int64(values[name])) }
+	lines := []string{
+		fmt.Sprintf("rows       %.0f in files; %.0f other requests passed", values["rows_total"], values["passed_total"]),
+		"lost       " + strings.Join(lost, ", "),
+		fmt.Sprintf("now        %.0f in flight, %.0f waiting; lag %s", values["in_flight"], values["waiting"],
+			format.Seconds(values["lag_seconds"])),
+		fmt.Sprintf("memory     %s of %s", size("memory_bytes"), size("memory_limit_bytes")),
+		"file       " + size("file_bytes"),
+	}
+	if n := values["unreached_total"]; n > 0 {
+		lines = append(lines, fmt.Sprintf("servers    not reached %.0f times", n))
+	}
+	return strings.Join(lines, "\n") + "\n", nil
+}
+
+// Recorded says what is in files and what is not, after the end.
+func (r *Recorder) Recorded() string {
+	h := trace.Head{Lost: r.lost}
+	return fmt.Sprintf("%s in %s; lost: %s", format.Many(r.rows.Load(), "row"), format.Many(r.files, "file"), h.LostWords())
+}
