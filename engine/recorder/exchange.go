@@ -148,14 +148,20 @@ func (x *exchange) release() {
 	x.lose(x.lost)
 }
 
-// tap is a body of which each piece is also taken.
+// tap is a body of which each piece is also taken. Behind its end it is not read again: a server of net/http has closed
+// the body of a request by then, which a transport would take for a failure.
 type tap struct {
 	io.ReadCloser
 	take func(p []byte, err error)
+	over error
 }
 
 func (t *tap) Read(p []byte) (int, error) {
+	if t.over != nil {
+		return 0, t.over
+	}
 	n, err := t.ReadCloser.Read(p)
+	t.over = err
 	t.take(p[:n], err)
 	return n, err
 }

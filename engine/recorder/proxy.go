@@ -74,6 +74,8 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	defer c.leave()
+	// A server may answer while its request still comes. HTTP/2 has no other way, and says that it cannot be set.
+	_ = http.NewResponseController(w).EnableFullDuplex()
 	reverse := httputil.ReverseProxy{
 		Rewrite:        keepHeaders,
 		Transport:      &c,
@@ -168,7 +170,7 @@ func (c *call) answered(resp *http.Response) error {
 	if resp.Header.Get("Content-Encoding") != "" {
 		x.lose(lostEncoded)
 	}
-	resp.Body = &tap{resp.Body, func(p []byte, err error) {
+	resp.Body = &tap{ReadCloser: resp.Body, take: func(p []byte, err error) {
 		if len(p) > 0 {
 			x.answered(p, c.proxy.r.now())
 		}

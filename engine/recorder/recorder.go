@@ -237,6 +237,14 @@ func (r *Recorder) now() int64 { return max(1, int64(time.Since(r.began))) }
 
 // begin takes a request that is to be recorded; nil for others.
 func (r *Recorder) begin(req *http.Request) *exchange {
+	var x *exchange
+	defer func() {
+		req.Body = &tap{ReadCloser: req.Body, take: func(p []byte, _ error) {
+			if x != nil && len(p) > 0 {
+				x.asked(p)
+			}
+		}}
+	}()
 	name := ""
 	if req.Method == http.MethodPost {
 		name = r.paths.apiOf(req.URL.Path)
@@ -244,7 +252,7 @@ func (r *Recorder) begin(req *http.Request) *exchange {
 	if name == "" {
 		return nil
 	}
-	x := &exchange{api: name, beganNS: r.now(), budget: &r.budget}
+	x = &exchange{api: name, beganNS: r.now(), budget: &r.budget}
 	for _, header := range sessionHeaders() {
 		if x.session == "" {
 			x.session = req.Header.Get(header)
@@ -253,11 +261,6 @@ func (r *Recorder) begin(req *http.Request) *exchange {
 	if req.Header.Get("Content-Encoding") != "" {
 		x.lost = lostEncoded
 	}
-	req.Body = &tap{req.Body, func(p []byte, _ error) {
-		if len(p) > 0 {
-			x.asked(p)
-		}
-	}}
 	return x
 }
 

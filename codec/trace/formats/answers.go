@@ -76,7 +76,7 @@ func (a *answer) take(o object) {
 	a.failed = a.failed || o.Has("error")
 	for _, within := range []string{"response", "message"} { // of the events of responses and of messages
 		if o.Has("type") && o.Has(within) {
-			if o.Is("type", "response.completed", "message_start") {
+			if o.Is("type", "response.completed", "response.incomplete", "response.failed", "message_start") {
 				a.take(o.In(within))
 			}
 			return
