@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,10 +16,19 @@ import (
 // headBytes is the room of a head, which is written again and again at the same place.
 const headBytes = 4096
 
+// disk is what files are made of.
+type disk interface {
+	io.WriterAt
+	Truncate(size int64) error
+	Sync() error
+	Close() error
+	Name() string
+}
+
 // file is a trace that is being written. At any moment it is whole: what is appended is a frame of its own, and what
 // could not be written to its end is cut off again.
 type file struct {
-	f       *os.File
+	f       disk
 	packer  *zstd.Encoder // nil = rows are not packed
 	end     int64         // of what is whole
 	rows    int64         // bytes of rows, not packed

@@ -186,6 +186,9 @@ func (c *call) failed(w http.ResponseWriter, _ *http.Request, _ error) {
 	if c.reached {
 		panic(http.ErrAbortHandler)
 	}
+	if c.x != nil {
+		c.x.status = http.StatusBadGateway
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusBadGateway)
 	_, _ = io.WriteString(w, `{"error":{"message":"fastreplay record: the server behind it cannot be reached",`+

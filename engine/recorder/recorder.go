@@ -59,6 +59,8 @@ type Options struct {
 	MemoryBytes int64         // for all that is kept of requests until it is written
 	Metrics     string        // host:port that serves metrics; "" = none
 	Note        func(string)  // says to people what went wrong; any goroutine may call it
+
+	broken func(disk) disk // in tests: a disk that fails; nil = none
 }
 
 // Recorder is a running proxy.
@@ -194,7 +196,7 @@ func (p *proxy) open(o Options) error {
 
 // URL is where the recorder listens.
 func (r *Recorder) URL() string {
-	if r.server.TLSConfig != nil {
+	if r.o.TLSCert != "" {
 		return "https://" + r.listener.Addr().String()
 	}
 	return "http://" + r.listener.Addr().String()
@@ -214,7 +216,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 		close(r.ended)
 	})
 	var err error
-	if r.server.TLSConfig != nil {
+	if r.o.TLSCert != "" {
 		err = r.server.ServeTLS(r.listener, "", "")
 	} else {
 		err = r.server.Serve(r.listener)
@@ -447,6 +449,9 @@ func (r *Recorder) newFile() error {
 	f, err := create(r.o.Output, r.now())
 	if err != nil {
 		return err
+	}
+	if r.o.broken != nil {
+		f.f = r.o.broken(f.f)
 	}
 	if err := f.setHead(r.hasher.Head.Line()); err != nil { // is there room for it?
 		return errors.Join(err, f.close())
