@@ -30,7 +30,7 @@ made and written away from it: what finds no room is dropped and counted, and tr
 
 It speaks all APIs that a replay speaks; other requests only pass. It prints a line "listening on URL" when it is
 ready, and ends with an interrupt, when the answers that still come have ended.`,
-		Example: `  fastreplay record --listen :8000 --upstream http://vllm:8001 --output day.jsonl.zst --tokenizer tokenizer.json
+		Example: `  fastreplay record --upstream http://vllm:8001 --output day.jsonl.zst --tokenizer tokenizer.json
   fastreplay record --listen :8000 --mirror --output day.jsonl.zst --metrics-addr 127.0.0.1:9465`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -137,8 +137,8 @@ func Hash(t *trace.Trace, keyFile string, o Options) (*trace.Trace, []string, er
 	return t.Hashed(order, all, h.Head), h.notes(), nil
 }
 
-// Next returns further requests of the file with ids in place of text. A session that is not recorded is named before it
-// is known whether other requests are of it.
+// Next returns further requests of the file with ids in place of text. A session that is not recorded is named before
+// it is known whether other requests are of it.
 func (h *Hasher) Next(t *trace.Trace) (*trace.Trace, error) {
 	first := h.rows
 	order, all, err := h.hash(t)

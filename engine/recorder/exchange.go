@@ -219,8 +219,8 @@ func backends() map[string]api.Backend {
 	return all
 }
 
-// logLine appends the exchange as a line of a log, the format of which is openai_log. unix is the instant of the clock's
-// zero in ns since 1970. Instants are exact to 1 µs.
+// logLine appends the exchange as a line of a log, the format of which is openai_log. unix is the instant of the
+// clock's zero in ns since 1970. Instants are exact to 1 µs.
 func (x *exchange) logLine(dst []byte, backends map[string]api.Backend, unix int64) ([]byte, error) {
 	line := bytes.NewBuffer(dst)
 	line.WriteString(`{"request":`)

@@ -43,7 +43,7 @@ func (r *Recorder) page() string {
 		value            float64
 	}{
 		{"rows_total", "counter", "Requests that are in a file.", float64(r.rows.Load())},
-		{"passed_total", "counter", "Requests that are none of a known API, and only passed.", float64(r.passed.Load())},
+		{"passed_total", "counter", "Requests of no known API, which only passed.", float64(r.passed.Load())},
 		{"unreached_total", "counter", "Times that a server could not be reached.", float64(r.unreached.Load())},
 		{"in_flight", "gauge", "Requests that are passing.", float64(r.inFlight.Load())},
 		{"waiting", "gauge", "Requests that have passed and wait for their turn.", float64(len(r.waiting))},
@@ -110,7 +110,8 @@ func words(page []byte) (string, error) {
 	}
 	size := func(name string) string { return format.Bytes(int64(values[name])) }
 	lines := []string{
-		fmt.Sprintf("rows       %.0f in files; %.0f other requests passed", values["rows_total"], values["passed_total"]),
+		fmt.Sprintf("rows       %.0f in files; %.0f other requests passed", values["rows_total"],
+			values["passed_total"]),
 		"lost       " + strings.Join(lost, ", "),
 		fmt.Sprintf("now        %.0f in flight, %.0f waiting; lag %s", values["in_flight"], values["waiting"],
 			format.Seconds(values["lag_seconds"])),
@@ -126,5 +127,6 @@ func words(page []byte) (string, error) {
 // Recorded says what is in files and what is not, after the end.
 func (r *Recorder) Recorded() string {
 	h := trace.Head{Lost: r.lost}
-	return fmt.Sprintf("%s in %s; lost: %s", format.Many(r.rows.Load(), "row"), format.Many(r.files, "file"), h.LostWords())
+	return fmt.Sprintf("%s in %s; lost: %s", format.Many(r.rows.Load(), "row"), format.Many(r.files, "file"),
+		h.LostWords())
 }
