@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/exposure"
 	"github.com/fastreplay/fastreplay/engine/recorder"
 )
 
@@ -64,7 +66,7 @@ ready, and ends with an interrupt, when the answers that still come have ended.`
 	f.BoolVar(&o.Insecure, "insecure", false, "trust any certificate of a server with https")
 	f.StringVar(&o.Metrics, "metrics-addr", "",
 		"`HOST:PORT` at which to serve numbers to Prometheus and to `fastreplay record status`")
-	c.AddCommand(o.statusCommand())
+	c.AddCommand(o.statusCommand(), o.auditCommand())
 	return c
 }
 
@@ -99,6 +101,51 @@ func (o *recordOptions) record(ctx context.Context, out io.Writer, ui *terminal)
 	err = r.Run(ctx)
 	ui.line("recorded: %s", r.Recorded())
 	return err
+}
+
+// auditCommand says what a stranger could learn of a trace, and writes it without some of that.
+func (o *recordOptions) auditCommand() *cobra.Command {
+	var m exposure.Remedies
+	var read trace.Options
+	var output string
+	fewest := 5
+	c := &cobra.Command{
+		Use:   "audit TRACE",
+		Short: "Say what a stranger could learn of a trace, and take some of it away",
+		Long: `Say what a stranger could learn of a trace: ids of blocks that few sessions share, rare lengths,
+the longest sessions, rare parameters. Each remedy is told with what it costs: the hits of an ideal cache before and
+after. With --output the remedies that are given are applied.`,
+		Example: `  fastreplay record audit day.jsonl.zst
+  fastreplay record audit day.jsonl.zst --drop-rare 5 --round-lengths 16 --output public.jsonl.zst`,
+		Args: someTraces,
+		RunE: func(c *cobra.Command, paths []string) error {
+			t, err := trace.OpenAll(paths, read)
+			if err != nil {
+				return err
+			}
+			if m.DropRare > 0 {
+				fewest = m.DropRare
+			}
+			remedies := []exposure.Remedies{m}
+			if m == (exposure.Remedies{}) {
+				remedies = exposure.Usual(fewest)
+			}
+			r := exposure.Look(t, fewest)
+			fmt.Fprintf(c.OutOrStdout(), "%s\n%s\n%s", visible(t.Name), r.Page(), r.Costs(t, remedies))
+			if output == "" {
+				return nil
+			}
+			return writeTrace(output, c.OutOrStdout(), m.Apply(t), trace.Own)
+		},
+	}
+	f := c.Flags()
+	f.SortFlags = false
+	f.Var(countFlag(&m.DropRare, ""), "drop-rare",
+		"ids of blocks that several sessions share, but fewer than `K`, become each session's own")
+	f.Var(countFlag(&m.RoundLengths, ""), "round-lengths", "round lengths up to a multiple of `N` tokens")
+	addSeconds(f, &m.Jitter, "jitter", "", 0, "move each instant by up to so much, to either side")
+	f.StringVarP(&output, "output", "o", "", "`FILE` to write, in fastreplay's own format; never overwritten")
+	return c
 }
 
 // statusCommand says how a recorder that runs is.

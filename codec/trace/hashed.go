@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/trace/formats"
@@ -13,6 +14,7 @@ import (
 const (
 	Own        = formats.Own
 	KeyedMode  = formats.KeyedMode
+	TakenMode  = formats.TakenMode
 	FileScope  = formats.FileScope
 	EpochScope = formats.EpochScope
 )
@@ -30,7 +32,7 @@ type Hashed struct {
 // words and names. The head says how that was made.
 func (t *Trace) Hashed(order []int32, all []Hashed, head Head) *Trace {
 	out := t.chosen(order)
-	head.Source = t.Format
+	head.Source = cmp.Or(head.Source, t.Format)
 	out.Format = Own
 	out.Heads = []Head{head}
 	out.BlockTokens = head.BlockSize

@@ -214,6 +214,7 @@ func TestStream(t *testing.T) {
 		time.Sleep(3 * time.Millisecond) // so that instants differ
 		gate <- struct{}{}
 	}
+	must.Have(io.ReadAll(lines))(t)
 	must.Do(t, resp.Body.Close())
 	day := r.stop()
 	must.Equal(t, day.Len(), 1, "rows")
@@ -516,8 +517,9 @@ func TestStatus(t *testing.T) {
 	expect.Contains(t, page, "\nfastreplay_record_rows_total 1\n")
 	expect.Contains(t, page, `fastreplay_record_lost_total{reason="malformed"} 1`)
 	said := must.Have(words([]byte(page)))(t)
-	expect.Contains(t, said, "1 in files; 1 other requests passed")
-	expect.Contains(t, said, "lost       1 malformed")
+	expect.Contains(t, said, "rows_total 1\n")
+	expect.Contains(t, said, "passed_total 1\n")
+	expect.Contains(t, said, `lost_total{reason="malformed"} 1`)
 	_, err := words([]byte("other_metric 1\n"))
 	expect.Error(t, err, "no page of a recorder")
 }

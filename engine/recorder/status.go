@@ -13,7 +13,6 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/format"
-	"github.com/fastreplay/fastreplay/engine/scrape"
 )
 
 // prefix begins the names of all metrics.
@@ -88,40 +87,18 @@ func Status(ctx context.Context, address string) (string, error) {
 	return words(page)
 }
 
-// words says for people what a page tells.
+// words is what a page says, without its comments and what all names begin with.
 func words(page []byte) (string, error) {
-	values := map[string]float64{}
-	var lost []string
-	err := scrape.Lines(page, func(name []byte, labels scrape.Labels, value float64) {
-		key, ours := strings.CutPrefix(string(name), prefix)
-		switch {
-		case !ours:
-		case key == "lost_total" && value > 0:
-			lost = append(lost, fmt.Sprintf("%.0f %s", value, labels.Get("reason")))
-		default:
-			values[key] = value
+	var ours strings.Builder
+	for line := range strings.Lines(string(page)) {
+		if text, found := strings.CutPrefix(line, prefix); found {
+			ours.WriteString(format.Visible(strings.TrimSpace(text)) + "\n")
 		}
-	})
-	if _, ours := values["rows_total"]; err != nil || !ours {
+	}
+	if ours.Len() == 0 {
 		return "", errors.New("this is no page of a recorder: give the address of its --metrics-addr")
 	}
-	if len(lost) == 0 {
-		lost = []string{"none"}
-	}
-	size := func(name string) string { return format.Bytes(int64(values[name])) }
-	lines := []string{
-		fmt.Sprintf("rows       %.0f in files; %.0f other requests passed", values["rows_total"],
-			values["passed_total"]),
-		"lost       " + strings.Join(lost, ", "),
-		fmt.Sprintf("now        %.0f in flight, %.0f waiting; lag %s", values["in_flight"], values["waiting"],
-			format.Seconds(values["lag_seconds"])),
-		fmt.Sprintf("memory     %s of %s", size("memory_bytes"), size("memory_limit_bytes")),
-		"file       " + size("file_bytes"),
-	}
-	if n := values["unreached_total"]; n > 0 {
-		lines = append(lines, fmt.Sprintf("servers    not reached %.0f times", n))
-	}
-	return strings.Join(lines, "\n") + "\n", nil
+	return ours.String(), nil
 }
 
 // Recorded says what is in files and what is not, after the end.

@@ -1,0 +1,159 @@
+package exposure
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/codec/trace/agents"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
+)
+
+// Remedies are what to take away. The zero value takes nothing.
+type Remedies struct {
+	DropRare     int           // ids of several sessions, but of fewer than so many, become each session's own
+	RoundLengths int           // lengths of prompts and answers become multiples of so many tokens, by rounding up
+	Jitter       time.Duration // by how much each instant is moved at most, to either side
+}
+
+// Apply returns the trace without what the remedies take away, in fastreplay's own format. Names of tenants and models,
+// parameters and dependencies are taken away as well.
+func (m Remedies) Apply(t *trace.Trace) *trace.Trace {
+	s := sessionsOf(t)
+	all := m.rows(t, s)
+	at := m.instants(t, s)
+	order := make([]int32, t.Len())
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(at[a], at[b]) })
+	sorted := make([]trace.Hashed, len(all))
+	for i, row := range order {
+		sorted[i] = all[row]
+	}
+	head := m.head(t)
+	if head.Scope == trace.FileScope {
+		var scopes agents.Scopes
+		for _, row := range sorted {
+			scopes.Renumber("", row.IDs)
+			scopes.Renumber("", row.AnswerIDs)
+		}
+	}
+	out := t.Hashed(order, sorted, head)
+	for i, row := range order {
+		out.ArrivalNS[i] = at[row] - at[order[0]]
+	}
+	if m.Jitter > 0 {
+		out.DelayNS = nil // they would tell the instants
+	}
+	return out
+}
+
+// head says what was taken away.
+func (m Remedies) head(t *trace.Trace) trace.Head {
+	head := trace.Head{
+		Mode:      trace.TakenMode,
+		Scope:     trace.FileScope,
+		BlockSize: t.BlockTokens,
+		Unit:      "token",
+		TimeUnit:  "ms",
+		Lost:      map[string]int{},
+		Sessions:  "as_in",
+	}
+	if len(t.Heads) == 1 {
+		head = t.Heads[0]
+	}
+	head.RoundLengths = m.RoundLengths
+	head.JitterMS = float64(m.Jitter) / 1e6
+	head.Dropped = slices.Clone(head.Dropped)
+	if m.DropRare > 0 {
+		head.Dropped = append(head.Dropped, fmt.Sprintf("blocks of fewer than %d sessions", m.DropRare))
+	}
+	return head
+}
+
+// rows are what becomes of each row's ids and lengths.
+func (m Remedies) rows(t *trace.Trace, s *sessions) (all []trace.Hashed) {
+	known := blocks(t, s)
+	type own struct {
+		session int32
+		id      uint64
+	}
+	made := map[own]uint64{}
+	rename := func(ids []uint64, session int32) []uint64 {
+		ids = slices.Clone(ids)
+		for k, id := range ids {
+			n := int(known[id].sessions)
+			if n < 2 || n >= m.DropRare {
+				continue
+			}
+			name, again := made[own{session, id}]
+			if !again {
+				name = newID()
+				made[own{session, id}] = name
+			}
+			ids[k] = name
+		}
+		return ids
+	}
+	for i := range t.Len() {
+		row := trace.Hashed{
+			InputTokens:  t.InputTokens[i],
+			OutputTokens: t.OutputTokens[i],
+			IDs:          rename(t.Blocks(i), s.of[i]),
+			AnswerIDs:    rename(t.AnswerBlocks(i), s.of[i]),
+			Guessed:      t.Guessed != nil && t.Guessed[i],
+		}
+		if t.Session != nil && t.Session[i] >= 0 {
+			row.Session = cmp.Or(t.SessionName(i), strconv.FormatInt(t.Session[i], 10))
+		}
+		m.round(&row, t.BlockTokens)
+		all = append(all, row)
+	}
+	return all
+}
+
+// newID is one that no other block has.
+func newID() uint64 { return rand.Uint64() >> 1 }
+
+// round makes lengths longer. Blocks of the prompt that come with that are new, and none of the answer is in two places.
+func (m Remedies) round(row *trace.Hashed, blockTokens int) {
+	was := int(row.InputTokens)
+	row.InputTokens = m.rounded(row.InputTokens)
+	row.OutputTokens = m.rounded(row.OutputTokens)
+	is := int(row.InputTokens)
+	blocksOf := func(tokens int) int { return (tokens + blockTokens - 1) / blockTokens }
+	if len(row.IDs) == blocksOf(was) {
+		for len(row.IDs) < blocksOf(is) {
+			row.IDs = append(row.IDs, newID())
+		}
+	}
+	within := is/blockTokens - was/blockTokens // blocks that ended in the answer and now end in the prompt
+	row.AnswerIDs = row.AnswerIDs[min(within, len(row.AnswerIDs)):]
+}
+
+func (m Remedies) rounded(tokens int32) int32 {
+	to := int32(max(1, m.RoundLengths))
+	return min((tokens+to-1)/to*to, rows.MaxTokens)
+}
+
+// instants are when requests come, in the order of their rows. Within a session none overtakes another.
+func (m Remedies) instants(t *trace.Trace, s *sessions) []int64 {
+	at := slices.Clone(t.ArrivalNS)
+	if m.Jitter <= 0 || t.Untimed {
+		return at
+	}
+	for i := range at {
+		at[i] += rand.Int64N(2*int64(m.Jitter)+1) - int64(m.Jitter)
+	}
+	for _, list := range s.rows {
+		for k := 1; k < len(list); k++ {
+			at[list[k]] = max(at[list[k]], at[list[k-1]])
+		}
+	}
+	return at
+}
