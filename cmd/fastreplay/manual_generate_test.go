@@ -65,7 +65,7 @@ func TestManualIsFresh(t *testing.T) {
 	}
 	want := []string{"names aiperf", "names replayer", "names vllm others", "names profile", "noted", "refused", "quirks", "notes"}
 	for _, c := range commands()[1:] {
-		if c.Name() != "profile" && c.Name() != "version" {
+		if !slices.Contains([]string{"profile", "version", "status"}, c.Name()) {
 			want = append(want, "flags "+c.Name())
 		}
 	}
@@ -161,10 +161,11 @@ func cell(text string) string { return strings.NewReplacer("|", `\|`, "\n", " ")
 // flagTable lists the flags of a command, or of a group of a replay's.
 func flagTable(t *testing.T, of string) string {
 	t.Helper()
-	root := newRootCommand()
 	var flags *pflag.FlagSet
-	if c, _, err := root.Find([]string{of}); err == nil && c != root {
-		flags = c.Flags()
+	for _, c := range commands()[1:] {
+		if c.Name() == of {
+			flags = c.Flags()
+		}
 	}
 	for _, g := range new(options).groups() {
 		if title, _, _ := strings.Cut(g.title, ":"); title == of {
@@ -233,10 +234,7 @@ func TestHelp80(t *testing.T) {
 func helpOf(t *testing.T, c *cobra.Command, help string) string {
 	t.Helper()
 	var out strings.Builder
-	args := []string{c.Name(), help}
-	if c.Name() == "fastreplay" {
-		args = args[1:]
-	}
+	args := append(strings.Fields(c.CommandPath())[1:], help)
 	must.Equal(t, run(t.Context(), args, stdio{strings.NewReader(""), &out, &out}), exitOK, "%v: exit code: %s", args, out.String())
 	return out.String()
 }

@@ -121,7 +121,7 @@ func commands() []*cobra.Command {
 	out := []*cobra.Command{root}
 	for _, c := range root.Commands() {
 		if c.IsAvailableCommand() && c.Name() != "completion" && c.Name() != "help" {
-			out = append(out, c)
+			out = append(append(out, c), c.Commands()...)
 		}
 	}
 	return out

@@ -111,7 +111,7 @@ func (o *recordOptions) auditCommand() *cobra.Command {
 	fewest := 5
 	c := &cobra.Command{
 		Use:   "audit TRACE",
-		Short: "Say what a stranger could learn of a trace, and take some of it away",
+		Short: "Say what a stranger could learn of a trace, and take it away",
 		Long: `Say what a stranger could learn of a trace: ids of blocks that few sessions share, rare lengths,
 the longest sessions, rare parameters. Each remedy is told with what it costs: the hits of an ideal cache before and
 after. With --output the remedies that are given are applied.`,
