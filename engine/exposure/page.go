@@ -54,8 +54,8 @@ func (r *Report) Costs(t *trace.Trace, remedies []Remedies) string {
 		fmt.Fprintf(&b, "  %-*s %-10s %6d %12d %12d   %+.1f %%\n", widest, what, hits, of.Least, of.RareInputs,
 			of.RareOutputs, 100*more)
 	}
-	fmt.Fprintf(&b, "  %-*s %-10s %6s %12s %12s   %s\n", widest, "", "ideal hits", "fewest", "rare prompts", "rare answers",
-		"tokens")
+	head := []any{widest, "", "ideal hits", "fewest", "rare prompts", "rare answers", "tokens"}
+	fmt.Fprintf(&b, "  %-*s %-10s %6s %12s %12s   %s\n", head...)
 	line("as it is", r)
 	for _, m := range remedies {
 		line(m.String(), Look(m.Apply(t), r.Fewest))

@@ -120,7 +120,8 @@ func (m Remedies) rows(t *trace.Trace, s *sessions) (all []trace.Hashed) {
 // newID is one that no other block has.
 func newID() uint64 { return rand.Uint64() >> 1 }
 
-// round makes lengths longer. Blocks of the prompt that come with that are new, and none of the answer is in two places.
+// round makes lengths longer. Blocks of the prompt that come with that are new, and none of the answer is in two
+// places.
 func (m Remedies) round(row *trace.Hashed, blockTokens int) {
 	was := int(row.InputTokens)
 	row.InputTokens = m.rounded(row.InputTokens)
