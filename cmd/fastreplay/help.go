@@ -88,8 +88,7 @@ func helpList(root *cobra.Command) string {
 	b.WriteString("fastreplay FILE replays a trace: fastreplay --help. Or fastreplay COMMAND --help\n")
 	b.WriteString(commandList(root))
 	// for which the screen has no line
-	more := []string{"agentx", "analysis", "benchmarks", "compat", "design", "flags", "fleet", "instances", "keys", "live",
-		"trace"}
+	more := strings.Fields("agentx analysis benchmarks compat design flags fleet instances keys live trace")
 	names := format.Fill("help "+strings.Join(more, ", ")+", or", usageWidth)
 	b.WriteString(strings.Join(names, "\n") + "\n")
 	for _, topic := range manual.Topics() {
