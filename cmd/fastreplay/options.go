@@ -113,6 +113,11 @@ func (o *options) addTrace(f *pflag.FlagSet) {
 			"of them, are merged in time")
 	addReadFlags(f, &o.Read)
 	f.Var(countFlag(&o.Repeat, "1"), "repeat", "replay the selection `N` times in a row")
+	addValue(f, &o.Owning.Shares, setup.ParseShares, "N:SHARES", "", "tenants",
+		"make up `N` tenants, each of whole conversations, with equal shares or such as 3:0.7,0.2,0.1")
+	addValue(f, &o.Owning.Classes, setup.ParseClasses, "FIELD=VALUE:CLASS", "", "map",
+		"classes of service by tenant, model or priority, such as tenant=a:gold,b:free")
+	f.BoolVar(&o.Owning.Apart, "tenant-salt", false, "prompts of two tenants share nothing, whatever the trace says")
 	addDefault(f, &o.TooLong, setup.TooLongRefuse, "too-long",
 		"what becomes of requests longer than the servers' context: refuse to start, drop, clip prompts' ends, or "+
 			"send, so that a refusal ends their agent (lanes)",

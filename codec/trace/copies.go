@@ -57,6 +57,26 @@ func (t *Trace) Fitted(order, input, output []int32) *Trace {
 	return out
 }
 
+// WithOwners is t with other owners of its requests.
+func (t *Trace) WithOwners(of func(i int) rows.Owner) *Trace {
+	out := t.chosen(lists.UpTo(t.Len()))
+	out.ids = t.ids
+	out.Owners = nil
+	out.Owner = make([]int32, t.Len())
+	numbers := map[rows.Owner]int32{}
+	for i := range out.Owner {
+		owner := of(i)
+		n, known := numbers[owner]
+		if !known {
+			n = int32(len(out.Owners))
+			numbers[owner] = n
+			out.Owners = append(out.Owners, owner)
+		}
+		out.Owner[i] = n
+	}
+	return out
+}
+
 // chosen is the trace of t's requests in order, but for block ids, each as and when it was.
 func (t *Trace) chosen(order []int32) *Trace {
 	out := *t

@@ -49,6 +49,9 @@ func ParseLoss(text string, planned, endNS int64) (*Loss, error) {
 	if err != nil {
 		return nil, err
 	}
+	if field, _, _ := verdict.CutOwner(text); field != "" {
+		return nil, fmt.Errorf("%q: want a limit for all requests together", text)
+	}
 	l := &Loss{Text: text, latency: -1, allowed: limit, planned: planned, endNS: endNS}
 	if name == verdict.ErrorRate && op[0] == '>' && limit > 0 && limit < 1 {
 		return l, nil

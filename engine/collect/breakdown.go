@@ -22,11 +22,13 @@ var partLatencies = metrics.LatenciesIn[metrics.PartLatencies]()
 // breakdown counts by who got a request. It belongs to the recorder.
 type breakdown struct {
 	parts map[string]*partCounts
-	rest  int64 // requests of parts beyond maxParts
+	slos  []metrics.SLO // by which good requests count; none = none
+	rest  int64         // requests of parts beyond maxParts
 }
 
 type partCounts struct {
 	requests, ok int64
+	good         int64 // of ok, within all bounds
 	leftOut      int64
 	stopped      int64                // others that were cancelled or not sent
 	latencies    metrics.LatencyStats // those of partLatencies
@@ -61,6 +63,9 @@ func (b *breakdown) add(name string, r *record.Record) {
 		return
 	}
 	p.ok++
+	if !slices.ContainsFunc(b.slos, func(o metrics.SLO) bool { return !o.Met(r) }) {
+		p.good++
+	}
 	for _, l := range partLatencies {
 		addKnown(&p.latencies[l], latencies[l].Of(r))
 	}
@@ -91,6 +96,9 @@ func (b *breakdown) summary(least int, over bool) *metrics.Breakdown {
 			PromptTokens:     p.cache.Prompt,
 			ReportedHitRatio: p.cache.hitRatio(),
 		}
+		if len(b.slos) > 0 {
+			part.GoodShare = stats.Ratio(p.good, p.ok+failed)
+		}
 		p.latencies.Fill(&part.PartLatencies)
 		out.Parts = append(out.Parts, part)
 	}
@@ -100,7 +108,22 @@ func (b *breakdown) summary(least int, over bool) *metrics.Breakdown {
 	}
 	out.CV, _ = spreadOf(out.Parts, requestsOf, 0)
 	out.TokensCV, _ = spreadOf(out.Parts, tokensOf, 0)
+	out.JainTTFT = jainOfTTFT(out.Parts)
 	return out
+}
+
+// jainOfTTFT is Jain's index (R. Jain, D. Chiu and W. Hawe, DEC-TR-301, 1984) of the mean TTFTs; nil of fewer than two.
+func jainOfTTFT(parts []metrics.Part) *float64 {
+	n, sum, squares := 0.0, 0.0, 0.0
+	for i := range parts {
+		if ttft := parts[i].TTFTMS; ttft != nil {
+			n, sum, squares = n+1, sum+ttft.Mean, squares+ttft.Mean*ttft.Mean
+		}
+	}
+	if n < 2 || squares == 0 {
+		return nil
+	}
+	return new(sum * sum / (n * squares))
 }
 
 func requestsOf(p *metrics.Part) float64 { return float64(p.Requests) }

@@ -74,6 +74,9 @@ func NewCollector(targets []string, slos ...metrics.SLO) *Collector {
 		targets: make([]targetStats, len(targets)),
 	}
 	c.none = newTargetStats(c.slos)
+	for _, by := range c.owners.all() {
+		by.slos = c.slos
+	}
 	for i := range c.targets {
 		c.targets[i] = newTargetStats(c.slos)
 	}

@@ -10,6 +10,10 @@ type ownerCounts struct {
 	tenants, models, classes, priorities breakdown
 }
 
+func (c *ownerCounts) all() []*breakdown {
+	return []*breakdown{&c.tenants, &c.models, &c.classes, &c.priorities}
+}
+
 func (c *ownerCounts) add(r *record.Record) {
 	c.tenants.add(r.Tenant, r)
 	c.models.add(r.Model, r)

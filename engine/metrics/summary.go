@@ -500,6 +500,8 @@ type Part struct {
 	Share        float64 `json:"share"`         // of the requests of all parts
 	PartLatencies
 	ReportedHitRatio *float64 `json:"reported_hit_ratio"` // by its answers; null if they report none
+	// of those that the run did not end early; absent without --goodput
+	GoodShare *float64 `json:"goodput_share,omitempty"`
 	// share of its prompt tokens that an ideal cache would have held; absent if unknown, and of instances and addresses
 	ExpectedHitRatio *float64 `json:"expected_hit_ratio,omitempty"`
 }
@@ -518,6 +520,10 @@ type Breakdown struct {
 	// coefficient of variation of their requests (population standard deviation / mean); null below two parts
 	CV       *float64 `json:"cv"`
 	TokensCV *float64 `json:"tokens_cv"` // likewise of the prompt tokens of ok requests
+
+	// Jain's index of the parts' mean TTFT, (Σx)² / (N·Σx²): 1 if all are alike, 1/N if one waits for all; null below
+	// two parts
+	JainTTFT *float64 `json:"jain_ttft"`
 
 	Rest int64 `json:"rest"` // requests of parts beyond the first 1,024, which are not listed
 }

@@ -169,6 +169,9 @@ func Run(ctx context.Context, cfg *Config, observer Observer) (summary *metrics.
 	defer func() { group.Leave(err) }()
 	r.load, err = setup.Prepare(ctx, &cfg.Options, &r.notes)
 	defer r.load.Free()
+	if err == nil {
+		err = r.checkOwners()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -184,6 +187,9 @@ func Plan(ctx context.Context, cfg *Config, observer Observer) (*report.Plan, er
 	var err error
 	r.load, err = setup.Prepare(ctx, &cfg.Options, &r.notes)
 	defer r.load.Free()
+	if err == nil {
+		err = r.checkOwners()
+	}
 	if err != nil {
 		return nil, err
 	}

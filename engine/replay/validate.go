@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/http1"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/collect"
 	"github.com/fastreplay/fastreplay/engine/export"
@@ -58,11 +59,23 @@ func (c *Config) checkObjectives() error {
 		if err != nil {
 			return fmt.Errorf("--require %w", err)
 		}
-		if name == "goodput" && len(c.SLOs) == 0 {
+		if _, _, name = verdict.CutOwner(name); name == "goodput" && len(c.SLOs) == 0 {
 			return fmt.Errorf(
 				"--require %q needs the bounds that goodput counts by; give them, as in --goodput \"ttft:500ms\"",
 				text,
 			)
+		}
+	}
+	return nil
+}
+
+// checkOwners refuses objectives about owners that the trace does not have: they would be missed after the whole run.
+func (r *runner) checkOwners() error {
+	for _, text := range r.cfg.Limits.Require {
+		field, value, _ := verdict.CutOwner(text)
+		has := func(o rows.Owner) bool { return o.Values()["{"+field+"}"] == value }
+		if field != "" && !slices.ContainsFunc(r.load.Trace.Owners, has) {
+			return fmt.Errorf("--require %q: no row of the trace has the %s %q", text, field, value)
 		}
 	}
 	return nil

@@ -53,6 +53,8 @@ type Options struct {
 	StartAt time.Time  // of instant 0; zero = as soon as the run is ready
 	Meeting string     // name of the barrier at which shards meet; "" = none
 
+	Owning Owning // whose rows are
+
 	// Where requests go.
 	URLs           []string
 	Weights        []float64 // of the first URLs; the others have 1

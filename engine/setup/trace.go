@@ -53,6 +53,13 @@ func (p *Prepared) read(ctx context.Context) error {
 			return err
 		}
 	}
+	owned, made, err := o.Owning.apply(t, o.Seed)
+	if err != nil {
+		return err
+	}
+	if t = owned; made != "" {
+		p.note("tenants_made", "%s", made)
+	}
 	p.Facts.Selected = t.Len()
 	if o.MaxMemory > 0 {
 		if err := o.Amplify.checkHeld(t, allowance{o.MaxMemory, "--max-memory"}); err != nil {

@@ -111,6 +111,7 @@ func Quantities() (names []string) {
 
 // Value returns the quantity of s that --require calls name, in ms, as a share or per second; nil if s has none.
 func Value(s *metrics.Summary, name string) *float64 {
+	s, name = viewOf(s, name)
 	if q := quantityOf(name); q.of != nil {
 		return q.of(s)
 	}
@@ -147,7 +148,15 @@ func unknownQuantity(name string) error {
 
 // ParseRequirement returns the parts of an objective such as ttft.p99<500ms, or why it can be none: the name of the
 // quantity, the operator, and the limit in ms, as a share or per second.
+//
+// An objective may be about the requests of one owner alone, which the name then has, too: "class=gold ttft.p99<500ms".
 func ParseRequirement(text string) (name, op string, limit float64, err error) {
+	if field, value, rest := CutOwner(text); field != "" {
+		if name, op, limit, err = ParseRequirement(rest); err == nil {
+			err = checkOwned(name)
+		}
+		return field + "=" + value + " " + name, op, limit, err
+	}
 	at := strings.IndexAny(text, "<>")
 	if at < 0 {
 		return "", "", 0, fmt.Errorf("%q: want NAME<LIMIT, such as ttft.p99<500ms, with < <= > or >=", text)
@@ -231,6 +240,7 @@ func Objectives(s *metrics.Summary, unsafe []metrics.Unsafe) []metrics.Objective
 // quantityOf returns the quantity of a name; the zero value if a summary of another version has one that is unknown
 // here.
 func quantityOf(name string) quantity {
+	_, _, name = CutOwner(name)
 	all := append(quantities(), quantity{})
 	return all[slices.IndexFunc(all, func(q quantity) bool { return q.name == name || q.name == "" })]
 }
@@ -268,6 +278,16 @@ func decides(o *metrics.Objective, s *metrics.Summary, exceeds func(float64) boo
 }
 
 func objective(s *metrics.Summary, unsafe []metrics.Unsafe, text, name, op string, limit float64) metrics.Objective {
+	view, rest := viewOf(s, name)
+	o := objectiveOf(view, unsafe, text, rest, op, limit)
+	o.Metric = name
+	return o
+}
+
+// objectiveOf is objective for a name without an owner.
+func objectiveOf(
+	s *metrics.Summary, unsafe []metrics.Unsafe, text, name, op string, limit float64,
+) metrics.Objective {
 	o := metrics.Objective{
 		Text:   text,
 		Metric: name,

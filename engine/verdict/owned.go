@@ -1,0 +1,63 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+// ownedQuantities are the numbers, or the beginnings of their names, that results have of the requests of one owner.
+var ownedQuantities = []string{"ttft.", "tpot.", "e2e.", "goodput", ErrorRate, "prefix_hits"}
+
+// CutOwner takes whose requests it is about off an objective or the name of a number, such as "class=gold ttft.p99":
+// the field of rows and its value. field is "" if it is about all requests.
+func CutOwner(text string) (field, value, rest string) {
+	owner, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
+	field, value, named := strings.Cut(owner, "=")
+	if !named || !slices.Contains([]string{"tenant", "model", "class", "priority"}, field) {
+		return "", "", text
+	}
+	return field, value, strings.TrimSpace(rest)
+}
+
+// checkOwned refuses numbers that results do not have by owner.
+func checkOwned(name string) error {
+	if slices.ContainsFunc(ownedQuantities, func(known string) bool { return strings.HasPrefix(name, known) }) &&
+		!strings.Contains(name, "planned") {
+		return nil
+	}
+	return fmt.Errorf("%q is not known by tenant, model, class or priority; there are percentiles of ttft, tpot and "+
+		"e2e, goodput, %s and prefix_hits", name, ErrorRate)
+}
+
+// viewOf is the summary of the requests that a number is about, and the number's name there.
+func viewOf(s *metrics.Summary, name string) (view *metrics.Summary, rest string) {
+	field, value, rest := CutOwner(name)
+	if field == "" {
+		return s, name
+	}
+	view = new(metrics.Summary)
+	if s.Owners == nil {
+		return view, rest
+	}
+	by := map[string]*metrics.Breakdown{
+		"tenant": s.Owners.Tenants, "model": s.Owners.Models, "class": s.Owners.Classes, "priority": s.Owners.Priorities,
+	}[field]
+	if by == nil {
+		return view, rest
+	}
+	for _, part := range by.Parts {
+		if part.Name != value {
+			continue
+		}
+		view.Requests = metrics.Requests{Planned: part.OK + part.Failed, OK: part.OK, Failed: part.Failed}
+		view.TTFTMS, view.TPOTMS, view.E2EMS = part.TTFTMS, part.TPOTMS, part.E2EMS
+		view.PrefixCache.HitRatio = part.ReportedHitRatio
+		if part.GoodShare != nil {
+			view.Goodput = &metrics.Goodput{Share: part.GoodShare}
+		}
+	}
+	return view, rest
+}
