@@ -52,7 +52,8 @@ func ParseShares(text string) (shares []float64, err error) {
 		}
 	}
 	if len(shares) != n {
-		return nil, fmt.Errorf("%s for %s; want one of each", format.Many(len(shares), "share"), format.Many(n, "tenant"))
+		given := format.Many(len(shares), "share")
+		return nil, fmt.Errorf("%s for %s; want one of each", given, format.Many(n, "tenant"))
 	}
 	sum := 0.0
 	for _, share := range shares {

@@ -43,7 +43,10 @@ func viewOf(s *metrics.Summary, name string) (view *metrics.Summary, rest string
 		return view, rest
 	}
 	by := map[string]*metrics.Breakdown{
-		"tenant": s.Owners.Tenants, "model": s.Owners.Models, "class": s.Owners.Classes, "priority": s.Owners.Priorities,
+		"tenant":   s.Owners.Tenants,
+		"model":    s.Owners.Models,
+		"class":    s.Owners.Classes,
+		"priority": s.Owners.Priorities,
 	}[field]
 	if by == nil {
 		return view, rest
