@@ -206,6 +206,27 @@ func killedRun(t *testing.T) string {
 	return dir
 }
 
+// TestReportJudgesAPart: objectives judge a part of a run, and its records are not taken for edited ones.
+func TestReportJudgesAPart(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	url, _, _ := startMockCommand(t, strings.NewReader(""))
+	var errs strings.Builder
+	command := func(args ...string) int {
+		errs.Reset()
+		return run(t.Context(), args, stdio{strings.NewReader(""), io.Discard, &errs})
+	}
+	sample := "../../bench/samples/mooncake-small.jsonl"
+	// a busy machine may make them INVALID
+	if code := command(sample, "--limit", "20", "--concurrency", "2", "--url", url, "--output", dir); code == exitUsage {
+		t.Fatal(&errs)
+	}
+	for _, part := range []string{"--from=100ms", "--to=100ms"} {
+		if code := command("report", dir, part, "--require", "error_rate<1%"); code == exitUsage {
+			t.Errorf("%s: %s", part, &errs)
+		}
+	}
+}
+
 // TestReportOfAPart: the flags reach the summary: of a killed run's three requests, of 36 tokens each, the later two.
 func TestReportOfAPart(t *testing.T) {
 	dir := killedRun(t)

@@ -71,8 +71,9 @@ func (r *requirements) judgeAgain(dir string, s *metrics.Summary) error {
 }
 
 // checkRecords refuses objectives on a summary whose records are no longer those of the run: nobody can check it then.
+// A part is counted from the records, so its verdict tells.
 func (r *requirements) checkRecords(dir string, s *metrics.Summary) error {
-	if len(r.require) == 0 {
+	if len(r.require) == 0 || s.Window != nil {
 		return nil
 	}
 	for _, err := range report.Checked(dir, s) {

@@ -284,11 +284,22 @@ func (r *Record) TPOTNS() int64 {
 	return int64(math.Round(float64(d) / float64(tokens)))
 }
 
-// AtOnce reports whether one chunk brought the several tokens of a stream, or of each of its choices. How long the
-// later ones took is unknown then.
+// AtOnce reports whether the several tokens of a stream, or of each of its choices, came in one chunk or at one
+// instant, as from a proxy that buffers streams. How long the later ones took is unknown then.
 func (r *Record) AtOnce() bool {
+	ns, tokens := r.decoded()
+	return tokens >= 1 && r.FirstTokenNS != None && (ns == 0 || r.Chunks > 0 && r.Chunks <= max(1, r.Choices))
+}
+
+// TPOTMostNS is the longest that TPOTNS can have been: that of tokens which took all of E2E. None if one of both is
+// unknown.
+func (r *Record) TPOTMostNS() int64 {
 	_, tokens := r.decoded()
-	return tokens >= 1 && r.FirstTokenNS != None && r.Chunks > 0 && r.Chunks <= max(1, r.Choices)
+	ns := r.E2ENS()
+	if ns == None || tokens < 1 {
+		return None
+	}
+	return ns * max(1, r.Choices) / tokens
 }
 
 // decoded is how long the tokens after the first took, and how many these are; of several choices all together.

@@ -140,7 +140,7 @@ func names() []string {
 
 // Beyond reports whether r, which has ended, is beyond the objective. A failed request is beyond every objective: an
 // answer that never came is late too. An ok one without the latency is beyond, unless that is its TPOT: an answer of
-// one token has none.
+// one token has none. Of tokens that came at once it is bounded by E2E.
 //
 // Requests that the user left out, or that ended because the probe did, are not to be counted at all.
 func (o *Objective) Beyond(r *record.Record) bool {
@@ -152,12 +152,8 @@ func (o *Objective) Beyond(r *record.Record) bool {
 			return bound.Exceeds(r)
 		})
 	}
-	of := metrics.FindLatency(o.Metric)
-	ns := metrics.Latencies()[of].Of(r)
-	if ns == record.None {
-		return of != metrics.TPOT
-	}
-	return ns >= o.LimitNS
+	bound := metrics.SLO{Latency: metrics.FindLatency(o.Metric), LimitNS: o.LimitNS - 1}
+	return bound.Exceeds(r)
 }
 
 // boundedKeys lists the latencies that an objective can be about, as "a, b or c".

@@ -145,13 +145,17 @@ func (c *Collector) Unmeasured() int64 { return c.before.Requests() + c.unreleas
 
 // AddGaps counts gaps between token chunks (ITL), in ns, of one OK request to
 // the target of that index; late are those of them that late reads may have changed. It keeps nothing of the slices.
+// Of a request whose chunks all came at one instant no gap is known.
 func (c *Collector) AddGaps(target int, gapsNS []int64, late ...metrics.LateReadGap) {
 	if target < 0 || target >= len(c.targets) || len(gapsNS) == 0 {
 		return
 	}
 	g := c.pick(target)
-	for _, gap := range gapsNS {
-		g.itl.Add(gap)
+	// what came at one instant says nothing of how long its tokens took
+	if slices.Max(gapsNS) > 0 {
+		for _, gap := range gapsNS {
+			g.itl.Add(gap)
+		}
 	}
 	for _, m := range late {
 		g.late.add(m.NS, m.NS-m.LikelyNS, m.LikelyNS-m.NS)

@@ -289,3 +289,16 @@ func TestCoverage(t *testing.T) {
 		t.Errorf("coverage %v, %d failed", got, s.Requests.Failed)
 	}
 }
+
+// TestGapsOfOneInstant: chunks that all came at one instant say nothing of the time between tokens; other gaps of zero count.
+func TestGapsOfOneInstant(t *testing.T) {
+	c := NewCollector(urls(1))
+	c.AddGaps(0, []int64{0, 0, 0})
+	if q := c.Summary(metrics.Summary{}, Probed{}).ITLMS; q != nil {
+		t.Errorf("ITL %+v, want none", q)
+	}
+	c.AddGaps(0, []int64{0, 6e6})
+	if q := c.Summary(metrics.Summary{}, Probed{}).ITLMS; q == nil || q.Count != 2 || q.P50 != 0 {
+		t.Errorf("ITL %+v, want 2 gaps", q)
+	}
+}

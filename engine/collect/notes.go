@@ -57,8 +57,12 @@ func (c *Collector) notes(s *metrics.Summary, all *targetStats, targets []target
 			format.Many(k.ClockSteps, "time"), format.Duration(k.StepMS*1e6, 3),
 			format.Many(k.Dropped, "kernel timestamp"))
 	}
-	add(s.Tokens.AtOnce > 0, "%s had several tokens in one chunk and no other chunk: they have no TPOT",
-		format.Many(s.Tokens.AtOnce, "response"))
+	whole := ""
+	if 2*s.Tokens.AtOnce > s.Requests.OK {
+		whole = "; a proxy that buffers streams does that, and TTFT is then the time of the whole answer"
+	}
+	add(s.Tokens.AtOnce > 0, "%s brought all tokens at one instant, so there is no TPOT or ITL of them%s",
+		format.Many(s.Tokens.AtOnce, "response"), whole)
 	add(s.Tokens.SeveralChoices > 0,
 		"%s had several choices: TPOT is per choice, tokens and lengths are those of all choices together",
 		format.Many(s.Tokens.SeveralChoices, "response"))

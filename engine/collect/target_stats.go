@@ -142,6 +142,7 @@ func (t *tokenCounts) addUsage(r *record.Record) {
 		t.CutShort++
 	case r.CompletionTokens > max(choices, r.AskedChoices)*r.OutputTokens:
 		t.OverLong++
+		t.OverLongTokens += r.CompletionTokens - max(choices, r.AskedChoices)*r.OutputTokens
 	}
 }
 

@@ -573,7 +573,7 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// TestNoTPOT: a TPOT of 0, as of an answer that was sent at once, is a number, though no change from or to it is one.
+// TestNoTPOT: answers that came at once have no TPOT, so that no gate on it is decided.
 func TestNoTPOT(t *testing.T) {
 	of := func(tpot float64) *Side {
 		return side(t, write(t, 200, nil, func(int) served { return served{ttft: 100, tpot: tpot} }))
@@ -582,10 +582,10 @@ func TestNoTPOT(t *testing.T) {
 	for _, tpots := range [][2]float64{{0, 20}, {20, 0}, {0, 0}} {
 		r := compared(t, of(tpots[0]), of(tpots[1]))
 		m := find(t, r, "tpot.p50")
-		if m.Verdict != Unknown || m.Change != nil || m.A == nil || math.Abs(*m.A-tpots[0])+math.Abs(*m.B-tpots[1]) > 1e-9 || strings.Contains(m.Sentence, "lack") {
+		if m.Verdict != Unknown || m.Change != nil || !strings.Contains(m.Sentence, "lack") {
 			t.Errorf("%v: %+v", tpots, m)
 		}
-		if answer, words := r.Judge(gate); answer != Undecided || !strings.Contains(words, "one is 0") {
+		if answer, words := r.Judge(gate); answer != Undecided || !strings.Contains(words, "lack") {
 			t.Errorf("%v: %s %s", tpots, answer, words)
 		}
 	}

@@ -89,6 +89,7 @@ func load(seed uint64, n, shards int) (parts []part) {
 func randomFacts(rng *rand.Rand) (s metrics.Summary) {
 	s.Run.Cut, s.Client.Realtime = rng.IntN(4) == 0, rng.IntN(4) > 0
 	s.Requests.Unwritten, s.Tokens.OverLong, s.PrefixCache.OvertakenTokens = rng.Int64N(3), rng.Int64N(9), rng.Int64N(9)
+	s.Tokens.OverLongTokens = rng.Int64N(99)
 	s.Connections.Dialled, s.Writes.Whole, s.Client.SpinUS = rng.Int64N(9), rng.Int64N(9), float64(rng.IntN(9))
 	s.Client.StolenS, s.Client.ReceiveLagUS = new(float64(rng.IntN(9))), &stats.Percentiles{P99: float64(rng.IntN(9))}
 	s.Turns = &metrics.Turns{Sessions: "strict", FollowUps: rng.Int64N(9)}

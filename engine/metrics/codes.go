@@ -19,6 +19,7 @@ const (
 	ShortRows      Code = "short_rows"
 	WrongAnswers   Code = "answers"
 	CutShort       Code = "cut_short"
+	OverLong       Code = "over_long"
 	Warm           Code = "warm"
 	Refused        Code = "refused"
 	LateSending    Code = "drift"

@@ -17,7 +17,7 @@ import (
 var oneMachine = map[string]string{
 	"run.duration_s": "largest", "run.partial": "any", "run.sender_died": "same", "run.primer_failed": "same", "run.cut": "any",
 	"idle_cuts.system": "total", "idle_cuts.system_s": "total", "idle_cuts.trees": "total", "idle_cuts.trees_s": "total",
-	"requests.early": "total", "requests.unwritten": "total", "tokens.prompt_mismatches": "total", "tokens.over_long": "total",
+	"requests.early": "total", "requests.unwritten": "total", "tokens.prompt_mismatches": "total", "tokens.over_long": "total", "tokens.over_long_tokens": "total",
 	"prefix_cache.above_ideal_tokens": "total", "prefix_cache.above_ideal_requests": "total", "prefix_cache.overtaken_tokens": "total",
 	"lateness.reading":    "largest of each",
 	"connections.dialled": "total", "connections.not_ready": "total", "connections.closed_idle": "total", "connections.closed_early": "total",

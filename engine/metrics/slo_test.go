@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/record"
 )
 
 func TestParseSLOs(t *testing.T) {
@@ -63,5 +65,23 @@ func TestParseSLOErrors(t *testing.T) {
 	}
 	if _, err := ParseSLOs("ttft:5", "ttft:5"); err == nil {
 		t.Error("the same bound twice was accepted")
+	}
+}
+
+// TestBoundOfTokensAtOnce: of 11 tokens that came at one instant, 100 ms after sending, the TPOT is unknown and at most 10 ms.
+// It exceeds a bound below that, and meets none.
+func TestBoundOfTokensAtOnce(t *testing.T) {
+	var r record.Record
+	r.Clear()
+	r.Outcome, r.SentNS, r.FirstTokenNS, r.LastTokenNS, r.Chunks, r.CompletionTokens = record.OK, 0, 100e6, 100e6, 11, 11
+	for limit, exceeds := range map[int64]bool{10e6: false, 10e6 - 1: true} {
+		bound := SLO{TPOT, limit}
+		if bound.Met(&r) || bound.Exceeds(&r) != exceeds {
+			t.Errorf("within %d ns: met %v, exceeded %v", limit, bound.Met(&r), bound.Exceeds(&r))
+		}
+	}
+	r.CompletionTokens = 1
+	if bound := (SLO{TPOT, 1}); bound.Met(&r) || bound.Exceeds(&r) {
+		t.Error("an answer of one token has a TPOT")
 	}
 }

@@ -368,7 +368,9 @@ type Tokens struct {
 	// requests with fewer completion tokens than recorded
 	CutShort int64 `json:"cut_short" merge:"sum,records"`
 	OverLong int64 `json:"over_long" merge:"sum"` // requests with more
-	// requests whose several tokens all came in one chunk, so that they have no TPOT
+	// tokens of those above what they were told to make
+	OverLongTokens int64 `json:"over_long_tokens" merge:"sum"`
+	// requests whose several tokens all came at one instant, so that they have no TPOT
 	AtOnce int64 `json:"at_once" merge:"sum,records"`
 	// requests that brought several choices; tokens and lengths are those of all
 	SeveralChoices int64 `json:"several_choices" merge:"sum,records"`

@@ -25,6 +25,9 @@ const (
 	// shortTolerance is the share of input tokens that rows shorter than the
 	// template may add.
 	shortTolerance = 0.01
+	// longTolerance is the share of completion tokens that may be more than were asked for, beside one of each answer:
+	// some servers count its end, too.
+	longTolerance = 0.01
 )
 
 // Judge returns the verdict on s by s.Limits. further are reasons that others found. It looks at nothing else, so the
@@ -69,6 +72,7 @@ func faults(s *metrics.Summary) []metrics.Reason {
 	c := &s.PrefixCache
 	count := format.Count[int64]
 	died := s.Run.SenderDied
+	tooLong := float64(t.OverLongTokens-t.OverLong) > longTolerance*float64(t.Completion)
 	usedShare := s.Client.CPUS / max(1e-9, s.Run.DurationS*float64(s.Run.Host.CPUs))
 	surplus := float64(w.ShortSurplus) / max(1, float64(w.InputTokens))
 	failed := ""
@@ -131,6 +135,12 @@ func faults(s *metrics.Summary) []metrics.Reason {
 			count(t.CutShort) + " of " + format.Many(r.OK, "completion") + " ended short of the recorded length",
 			"the server ignores min_tokens and ignore_eos, or its context is too small",
 			"serve with a larger context, or accept it with --no-force-output"},
+		{tooLong && s.Limits.ForcedOutput, metrics.OverLong,
+			count(t.OverLong) + " of " + format.Many(r.OK, "completion") +
+				" have more tokens than max_tokens allows, " + format.Many(t.OverLongTokens, "token") + " in all",
+			"the server ignores max_tokens, or its usage counts tokens that it did not send",
+			"compare its usage with the text of an answer; throughput, TPOT and NTPOT rest on it. Or accept it with " +
+				"--no-force-output"},
 		{float64(aboveIdeal) > warmTolerance*float64(t.Prompt) &&
 			!s.Limits.AllowWarm, metrics.Warm,
 			"the cache was warm, " + hitBy + " hit " + format.Many(aboveIdeal, "token") +

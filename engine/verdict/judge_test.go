@@ -112,6 +112,17 @@ func TestJudge(t *testing.T) {
 		{"cut short", func(s *metrics.Summary) { s.Tokens.CutShort = 12 }, metrics.Invalid,
 			[]string{"12 of 500 completions ended short of the recorded length: the server ignores min_tokens and ignore_eos, or its context is too small: " +
 				"serve with a larger context, or accept it with --no-force-output"}},
+		{"longer than allowed", func(s *metrics.Summary) {
+			s.Tokens.Completion, s.Tokens.OverLong, s.Tokens.OverLongTokens = 50_000, 500, 45_000
+		}, metrics.Invalid, []string{"500 of 500 completions have more tokens than max_tokens allows, 45,000 tokens in all: " +
+			"the server ignores max_tokens, or its usage counts tokens that it did not send: " +
+			"compare its usage with the text of an answer; throughput, TPOT and NTPOT rest on it. Or accept it with --no-force-output"}},
+		{"longer by the end of each answer", func(s *metrics.Summary) {
+			s.Tokens.Completion, s.Tokens.OverLong, s.Tokens.OverLongTokens = 5_000, 500, 500
+		}, metrics.Valid, nil},
+		{"longer, but not forced", func(s *metrics.Summary) {
+			s.Tokens.Completion, s.Tokens.OverLongTokens, s.Limits.ForcedOutput = 50_000, 45_000, false
+		}, metrics.Valid, nil},
 		{"cut short, but not forced", func(s *metrics.Summary) { s.Tokens.CutShort, s.Limits.ForcedOutput = 12, false }, metrics.Valid, nil},
 		{"warm", func(s *metrics.Summary) { s.PrefixCache.AboveIdealTokens = 1001 }, metrics.Invalid,
 			[]string{"the cache was warm, 2 requests hit 1,001 tokens more than an ideal cold cache could: use --cold flush or salt, restart the server, or accept it with --allow-warm"}},
