@@ -49,7 +49,7 @@ func TestTopLevel(t *testing.T) {
 	t.Parallel()
 	want := []string{
 		".ci", ".github", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "SKILL.md", "action.yml",
-		"bench", "cmd", "codec", "engine", "go.mod", "go.sum", "python", "sched", "scripts",
+		"bench", "cmd", "codec", "engine", "go.mod", "go.sum", "sched", "scripts",
 	}
 	cmd := exec.Command("git", "ls-files", "-z")
 	cmd.Dir = moduleRoot(t)

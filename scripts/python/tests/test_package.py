@@ -20,7 +20,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import fastreplay
 
-SAMPLE = Path(__file__).parents[2] / "bench" / "samples" / "bailian.jsonl"
+SAMPLE = Path(__file__).parents[3] / "bench" / "samples" / "bailian.jsonl"
 QUICK = dict(scale=20)
 
 
