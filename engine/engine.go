@@ -559,3 +559,6 @@ func (r *Run) result(used host.Usage) Result {
 
 // Records returns the records of all requests, in the plan's order. Call it after Do.
 func (r *Run) Records() []record.Record { return r.records }
+
+// Forget lets go of the records. Call it when nobody needs them any more.
+func (r *Run) Forget() { r.records = nil }

@@ -200,6 +200,7 @@ func (r *Run) sidesEnded(c *conn) {
 		r.sink.Gaps(c.pool.target, c.response.gaps, c.response.moved)
 	}
 	r.cfg.History.Answered(i, rec, &c.response.answer)
+	c.response.rec = nil // or the connection would keep all records
 	c.release()
 	r.endRequest(i)
 }

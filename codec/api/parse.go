@@ -361,7 +361,11 @@ func Field(data []byte, path []string) (value []byte) {
 func Choices(body []byte) int {
 	most := 1
 	for _, path := range [][]string{{"n"}, {"best_of"}, {"sampling_params", "n"}, {"parameters", "best_of"}} {
-		if n, err := strconv.Atoi(string(Field(body, path))); err == nil {
+		field := Field(body, path)
+		if len(field) == 0 {
+			continue // without an error, which takes memory
+		}
+		if n, err := strconv.Atoi(string(field)); err == nil {
 			most = max(most, n)
 		}
 	}

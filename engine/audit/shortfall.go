@@ -42,11 +42,18 @@ func Shortfall(w *workload.Work, records []record.Record, counted []int64) *metr
 	for instance, requests := range byInstance {
 		cache := w.Cache(instance)
 		endless := workload.PrefixCache{BlockTokens: cache.BlockTokens}
-		unlimited := a.held(requests, endless)
-		there := a.heldThere(requests, unlimited, endless)
-		limited := there
-		if cache.Tokens > 0 {
-			limited = a.heldThere(requests, nil, cache)
+		unlimited := make([]int64, len(requests))
+		there, limited := unlimited, unlimited
+		if !cache.Off && slices.ContainsFunc(requests, func(i int32) bool {
+			target := w.Places[i].Target
+			return counted[target] != record.None || reports[target] && lacks(&records[i]) > 0
+		}) { // else nothing is to be explained
+			unlimited = a.held(requests, endless)
+			there = a.heldThere(requests, unlimited, endless)
+			limited = there
+			if cache.Tokens > 0 {
+				limited = a.heldThere(requests, nil, cache)
+			}
 		}
 		for j, i := range requests {
 			if records[i].Phase != record.Profiled {
@@ -112,12 +119,18 @@ func (e *evidence) add(expected int64, o evidence) {
 	e.limited += min(expected, o.limited)
 }
 
+// lacks is how many tokens fewer than expected were cached for a request; 0 if that is unknown. Once a target has
+// reported, an absent count is 0 in a usage.
+func lacks(rec *record.Record) int64 {
+	if rec.Outcome != record.OK || rec.ExpectedCachedTokens == record.None {
+		return 0
+	}
+	return rec.ExpectedCachedTokens - max(0, rec.CachedTokens)
+}
+
 // explain divides what a request lacks among the causes, in the order in which they can be distinguished.
 func (a *audit) explain(rec *record.Record, e evidence) {
-	if rec.Outcome != record.OK || rec.ExpectedCachedTokens == record.None {
-		return
-	}
-	short := rec.ExpectedCachedTokens - max(0, rec.CachedTokens) // once a target has reported, absent is 0 in a usage
+	short := lacks(rec)
 	switch {
 	case short <= 0:
 	case e.off:

@@ -318,7 +318,7 @@ func (r *runner) send(ctx context.Context, group *shard.Group) (summary *metrics
 	if group != nil {
 		r.load.Shard.Clock = group.End()
 	}
-	return r.conclude(found, r.run.Records())
+	return r.conclude(found)
 }
 
 // startActions begins to wait for the instants of the actions.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -100,7 +101,9 @@ func (r *runner) discard() error {
 }
 
 // conclude writes what a finished run leaves behind.
-func (r *runner) conclude(found engine.Result, records []record.Record) (*metrics.Summary, error) {
+func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
+	r.load.Free() // the bytes of requests
+	records := r.run.Records()
 	if r.aborted != "" && found.Run.Partial { // whoever stops a lost run only ends its grace period
 		found.Run.Partial = false
 		found.Run.Cut = true
@@ -141,6 +144,8 @@ func (r *runner) conclude(found engine.Result, records []record.Record) (*metric
 			info.Routing = audit.CompareRouters(work, records)
 		}
 	}
+	r.run.Forget()
+	runtime.GC() // or the rest would take as much memory besides
 	if r.until != nil {
 		r.until.End(r.collector)
 		info.Until = &r.until.Until

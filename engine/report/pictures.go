@@ -239,11 +239,13 @@ func keepSlowest(kept []record.Record, r *record.Record, of func(*record.Record)
 	if ns == record.None || full && ns <= of(&kept[slowest-1]) {
 		return kept
 	}
-	kept = append([]record.Record{*r}, kept...)
-	slices.SortStableFunc(kept, func(a, b record.Record) int {
-		return cmp.Compare(of(&b), of(&a))
+	if full {
+		kept = kept[:slowest-1]
+	}
+	place, _ := slices.BinarySearchFunc(kept, ns, func(k record.Record, ns int64) int {
+		return cmp.Compare(ns, of(&k))
 	})
-	return kept[:min(len(kept), slowest)]
+	return slices.Insert(kept, place, *r)
 }
 
 func (p *Pictures) addTurn(r *record.Record) {
