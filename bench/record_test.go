@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
 	"github.com/fastreplay/fastreplay/codec/kvcache"
 	"github.com/fastreplay/fastreplay/codec/tokenizer"
@@ -56,8 +57,7 @@ func chatTokens(t *testing.T) string {
 // cache, row for row, and, replayed, of the same hits of a server. That holds for each API, streamed or not.
 func TestRecord(t *testing.T) {
 	t.Parallel()
-	load := generate(t, "--rows", "40", "--rate", "100", "--arrival", "constant", "--input-tokens", "200:700", "--output-tokens", "20",
-		"--reuse", "0.5", "--format", "bailian")
+	load := must.Have(filepath.Abs("samples/bailian.jsonl"))(t)
 	for _, b := range backends() {
 		for _, way := range b.ways() {
 			if b.api == "embeddings" || b.api == "raw" { // one generates nothing, the other sends bodies of completions
@@ -68,7 +68,7 @@ func TestRecord(t *testing.T) {
 				template := []string{"--template-tokens", chatTokens(t)}
 				m := startMock(t, template...)
 				rec := startRecorder(t, m.url)
-				args := append(b.args(t, load, rec.url, way), "--concurrency", "1")
+				args := append(b.args(t, load, rec.url, way), "--concurrency", "1", "--limit", "60")
 				was := run(t, args...)
 				was.sound(t)
 				day := rec.stop(t)
@@ -105,5 +105,64 @@ func TestRecord(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestRecorderKilled: a recorder that is killed amid streams leaves a file that can be read. It has the rows of all
+// answers that had ended a second before, its head says no more rows than are there, and nothing of the text is in it.
+func TestRecorderKilled(t *testing.T) {
+	t.Parallel()
+	m := startMock(t)
+	rec := startRecorder(t, m.url, "--metrics-addr", "127.0.0.1:0")
+	load := steady(t, 400, 100, 20)
+	r := startReplay(t, "--trace", load, "--url", rec.url)
+	sizes := func() int64 {
+		info, err := os.Stat(rec.file)
+		must.Do(t, err)
+		return info.Size()
+	}
+	empty := sizes()
+	until(t, "rows are on the disk", func() bool { return sizes() > empty })
+	must.Do(t, rec.Process.Kill())
+	<-rec.gone
+	r.signal(t, os.Interrupt)
+	r.wait(t)
+	day := must.Have(trace.Open(rec.file, trace.Options{}))(t)
+	if day.Len() == 0 || day.Heads[0].Rows > day.Len() {
+		t.Errorf("%d rows, of which the head says %d", day.Len(), day.Heads[0].Rows)
+	}
+	again := run(t, "--trace", rec.file, "--url", m.url, "--limit", "20", "--concurrency", "4")
+	again.only(t, "ok")
+}
+
+// TestRecorderFaults: whatever a server does to its clients, it does to them through the recorder: of each fault the
+// same requests end in the same way. What failed is counted, and all else is recorded.
+func TestRecorderFaults(t *testing.T) {
+	t.Parallel()
+	faults := []string{"--fault", "status:503@0.05", "--fault", "reset-before@0.05", "--fault", "reset-after:5@0.05", "--fault", "close-before@0.05",
+		"--fault", "truncate:300@0.05", "--fault", "bad-json:2@0.05", "--fault", "error-event:3@0.05", "--fault", "big-event:2@0.05", "--fault", "split:3@0.1"}
+	load := steady(t, 300, 300, 8)
+	ends := func(url string) map[string]int {
+		r := run(t, "--trace", load, "--url", url, "--concurrency", "1", "--resend", "never")
+		n := map[string]int{}
+		for _, l := range r.lines {
+			how := l.Outcome
+			if how == "reset" || how == "truncated" || how == "closed" { // a reset beyond the recorder is an end before it
+				how = "broken"
+			}
+			n[fmt.Sprint(how, l.Status)]++
+		}
+		return n
+	}
+	direct := ends(startMock(t, faults...).url)
+	rec := startRecorder(t, startMock(t, faults...).url)
+	through := ends(rec.url)
+	day := rec.stop(t)
+	t.Logf("direct %v, through the recorder %v", direct, through)
+	for how, n := range direct {
+		expect.Equal(t, through[how], n, how)
+	}
+	if day.Len() < direct["ok200"] || day.Heads[0].Lost["failed"] == 0 || day.Heads[0].Lost["aborted"] == 0 {
+		t.Errorf("%d rows of %d: %s", day.Len(), direct["ok200"], day.Heads[0])
 	}
 }
