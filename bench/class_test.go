@@ -33,3 +33,39 @@ func TestObjectivesOfClasses(t *testing.T) {
 	}
 	expect.Contains(t, refused(t, append(args, "--require", "class=silver ttft.p99<1s")...), `no row of the trace has the class "silver"`)
 }
+
+// TestWithoutAClass: a run without a class sends all others when and as a whole run does, and compare pairs them.
+func TestWithoutAClass(t *testing.T) {
+	t.Parallel()
+	args := []string{"samples/bailian.jsonl", "--rate", "100", "--arrival", "poisson", "--tenants", "2", "--map", "tenant=tenant-1:gold,tenant-2:free"}
+	byRow := map[int64]line{}
+	free := 0
+	mock := startMock(t)
+	whole := run(t, append(args, "--url", mock.url)...)
+	for _, l := range whole.lines {
+		byRow[l.Row] = l
+	}
+	for _, part := range whole.summary.Owners.Classes.Parts {
+		if part.Name == "free" {
+			free = int(part.Requests)
+		}
+	}
+	alone := run(t, append(args, "--url", mock.url, "--without", "class=free")...)
+	left := 0
+	for _, l := range alone.lines {
+		switch w := byRow[l.Row]; {
+		case l.Outcome == "not_sent":
+			left++
+		case !l.ok() || l.Planned != w.Planned || l.Prompt != w.Prompt:
+			t.Errorf("row %d: %+v, and in the whole run %+v", l.Row, l, w)
+		}
+	}
+	expect.Equal(t, left, free, "left out")
+	expect.Equal(t, alone.summary.Requests.Failed, int64(0), "failed")
+	p := start(t, nil, "compare", alone.dir, whole.dir, "--full")
+	expect.Equal(t, p.wait(t), 0, "%s", p.stderr.String())
+	expect.Contains(t, p.stdout.String(), "A was sent without class=free")
+	for value, words := range map[string]string{"class=none": "0 of 300", "colour=red": "want FIELD=VALUE"} {
+		expect.Contains(t, refused(t, append(args, "--url", mock.url, "--without", value)...), words)
+	}
+}

@@ -117,6 +117,9 @@ func (o *options) addTrace(f *pflag.FlagSet) {
 		"make up `N` tenants, each of whole conversations, with equal shares or such as 3:0.7,0.2,0.1")
 	addValue(f, &o.Owning.Classes, setup.ParseClasses, "FIELD=VALUE:CLASS", "", "map",
 		"classes of service by tenant, model or priority, such as tenant=a:gold,b:free")
+	f.StringVar(&o.Owning.Without, "without", "",
+		"do not send the requests of one tenant, model, class or priority, as `FIELD=VALUE` such as class=free; "+
+			"compare with a run that does tells what they cost the others")
 	f.BoolVar(&o.Owning.Apart, "tenant-salt", false, "prompts of two tenants share nothing, whatever the trace says")
 	addDefault(f, &o.TooLong, setup.TooLongRefuse, "too-long",
 		"what becomes of requests longer than the servers' context: refuse to start, drop, clip prompts' ends, or "+

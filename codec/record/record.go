@@ -190,6 +190,8 @@ func (r *Record) ToldUsage() bool {
 const (
 	// LeftOutWords: the user left it out of the run.
 	LeftOutWords = "left out by --too-long drop"
+	// WithoutWords: likewise, for whose it is.
+	WithoutWords = "left out by --without"
 	// StreamEndedWords: another request, to which it goes back, was refused, see ContextTooLong.
 	StreamEndedWords = "so what comes after it was left out"
 )
@@ -197,7 +199,8 @@ const (
 // LeftOut reports whether the request was left out: it counts as planned, but nobody failed.
 func (r *Record) LeftOut() bool {
 	return r.Outcome == NotSent &&
-		(strings.HasSuffix(r.Error, LeftOutWords) || strings.HasSuffix(r.Error, StreamEndedWords))
+		(strings.HasSuffix(r.Error, LeftOutWords) || strings.HasSuffix(r.Error, StreamEndedWords) ||
+			r.Error == WithoutWords)
 }
 
 // ContextTooLong reports whether the server refused the request since its context is too long, by the server's words.

@@ -64,6 +64,7 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 			}
 		}
 	}
+	r.pairParts(a, b)
 	m := match(a.runs, b.runs, r.Paired)
 	r.noteUnpaired(m)
 	starts := m.starts()
@@ -193,6 +194,21 @@ func hideTwins(all []Metric) {
 
 func (r *Result) note(form string, parts ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(form, parts...))
+}
+
+// pairParts pairs the requests of a side that left some out with those of the other.
+func (r *Result) pairParts(a, b *Side) {
+	for name, sides := range map[string][2]*Side{"A": {a, b}, "B": {b, a}} {
+		part, whole := sides[0], sides[1]
+		left := part.runs[0].without()
+		if left == "" || whole.runs[0].without() != "" || !r.Paired {
+			continue
+		}
+		for _, run := range part.runs {
+			run.pairWith(whole.runs[0])
+		}
+		r.note("%s was sent without %s: the difference of the others is what %s costs them", name, left, left)
+	}
 }
 
 // noteUnpaired says which requests latencies leave out, and whose runs cannot be used.

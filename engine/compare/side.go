@@ -185,7 +185,7 @@ func (s *Side) identity(other *Side) Identity {
 // decisive are the flags that decide what is sent and when.
 const decisive = `format fields time-unit block-tokens bad-rows limit from to repeat too-long scale amplify rate ramp
 arrival duration idle-cap answers history endpoint prompt tokenizer extra-inputs no-stream
-no-force-output seed cold chat-overhead`
+no-force-output seed cold chat-overhead tenants map tenant-salt`
 
 // differences are what two runs were sent where it differs, such as "--seed: 1 and 2": by their fingerprints, and by
 // what paces a closed loop, which no fingerprint has. Without both fingerprints, as after a kill, what is known of
@@ -203,6 +203,10 @@ func differences(x, y *run) (found []string, sure bool) {
 		}
 	}
 	options := []string{"concurrency", "sessions"}
+	part := x.without() != "" && y.without() == "" || x.without() == "" && y.without() != ""
+	if !part {
+		options = append(options, "without")
+	}
 	differ("pace", a.Run.Pace, b.Run.Pace)
 	if !sure || one != other {
 		v := &a.Workload
@@ -210,7 +214,9 @@ func differences(x, y *run) (found []string, sure bool) {
 		if was, is := traceOf(v), traceOf(w); was != is {
 			return []string{"traces: " + was + ", and " + is}, sure // all else follows from it
 		}
-		differ("requests", format.Count(v.Requests), format.Count(w.Requests))
+		if !part {
+			differ("requests", format.Count(v.Requests), format.Count(w.Requests))
+		}
 		differ("the servers' context", v.Context, w.Context)
 		differ("API", a.Run.API, b.Run.API)
 		differ("model", a.Run.Model, b.Run.Model)
@@ -219,16 +225,44 @@ func differences(x, y *run) (found []string, sure bool) {
 	for _, name := range options {
 		differ("--"+name, a.Run.Options[name], b.Run.Options[name])
 	}
-	if len(found) == 0 {
+	if len(found) == 0 && !part {
 		differ("input tokens", format.Count(a.Workload.InputTokens), format.Count(b.Workload.InputTokens))
 		differ("output tokens", format.Count(a.Workload.OutputTokens), format.Count(b.Workload.OutputTokens))
 	}
-	if sure && one != other && len(found) == 0 {
+	if sure && one != other && len(found) == 0 && !part {
 		found = []string{
 			"the bytes of the requests: the content of the trace file, or what the chat template adds to a prompt, " +
 				"changed"}
 	}
 	return found, sure
+}
+
+// without is whose requests the run left out; "" if none.
+func (r *run) without() string {
+	text, _ := r.summary.Run.Options["without"].(string)
+	return text
+}
+
+// pairWith gives the requests of a run that left some out the numbers that they have in a whole one. Copies of a row
+// are in the same order in both.
+func (r *run) pairWith(whole *run) {
+	type place struct{ row, copy int64 }
+	each := func(run *run, f func(place, *row)) {
+		copies := map[int64]int64{}
+		for _, w := range run.rows {
+			f(place{w.traceRow, copies[w.traceRow]}, w)
+			copies[w.traceRow]++
+		}
+	}
+	numbers := map[place]int64{}
+	each(whole, func(at place, w *row) { numbers[at] = w.index })
+	each(r, func(at place, w *row) {
+		number, known := numbers[at]
+		if w.index = number; !known {
+			w.index = -1 - w.traceRow // which no whole run has
+		}
+	})
+	slices.SortFunc(r.rows, byIndex)
 }
 
 // traceOf is which trace a workload is of.

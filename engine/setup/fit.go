@@ -26,6 +26,9 @@ func (sized) OwnLength([]byte) bool { return true }
 // fit treats requests that are longer than the servers' context as --too-long asks. A verbatim prompt that could not be
 // counted is sent.
 func (p *Prepared) fit(context.Context) error {
+	if err := p.leaveOut(); err != nil {
+		return err
+	}
 	limit, mode := p.context, p.o.TooLong
 	if mode == TooLongSend {
 		return nil
@@ -69,15 +72,14 @@ func (p *Prepared) fit(context.Context) error {
 		if len(list) == p.Requests() {
 			return fmt.Errorf("--too-long drop: nothing is left: %s", words)
 		}
-		p.LeftOut = p.LeaveOut(
-			list, p.RunID, backend,
-			fmt.Sprintf("longer than the server's context of %d tokens: %s", limit, record.LeftOutWords),
-		)
-		for i := range p.LeftOut {
-			if p.LeftOut[i].Phase == record.Profiled {
+		why := fmt.Sprintf("longer than the server's context of %d tokens: %s", limit, record.LeftOutWords)
+		long := p.LeaveOut(list, p.RunID, backend, why)
+		for i := range long {
+			if long[i].Phase == record.Profiled {
 				p.fitted.LeftOut++
 			}
 		}
+		p.LeftOut = append(p.LeftOut, long...)
 		p.note("too_long_dropped", "--too-long drop leaves out %s", words)
 	case TooLongClip:
 		if fixed >= 0 {

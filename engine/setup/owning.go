@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/codec/trace/lists"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
@@ -18,7 +19,8 @@ import (
 type Owning struct {
 	Shares  []float64 // of the conversations, that made-up tenants get, with the sum 1; nil = none is made up
 	Classes Classes
-	Apart   bool // prompts of two tenants share nothing
+	Apart   bool   // prompts of two tenants share nothing
+	Without string // FIELD=VALUE of rows that are not sent; all others leave when they would beside them; "" = none
 }
 
 // Classes are classes of service by the values of another field.
@@ -26,6 +28,9 @@ type Classes struct {
 	Field string // tenant, model or priority; "" = rows keep theirs
 	Of    map[string]string
 }
+
+// ownerFields are the fields of rows that say whose they are.
+const ownerFields = "tenant model class priority"
 
 // mostTenants bounds those that are made up.
 const mostTenants = 1024
@@ -148,6 +153,33 @@ func (c *Classes) apply(t *trace.Trace) (*trace.Trace, error) {
 		}
 		return owner
 	}), nil
+}
+
+// leaveOut takes the requests of --without out of the load.
+func (p *Prepared) leaveOut() error {
+	field, value, _ := strings.Cut(p.o.Owning.Without, "=")
+	if field == "" {
+		return nil
+	}
+	var list []int32
+	for i := range p.Requests() {
+		if p.Trace.OwnerOf(i).Values()["{"+field+"}"] == value && value != "" {
+			list = append(list, int32(i))
+		}
+	}
+	if n := len(list); n == 0 || n == p.Requests() {
+		return fmt.Errorf("--without %s: %d of %s are such; want some, and not all",
+			p.o.Owning.Without, n, format.Many(p.Requests(), "request"))
+	}
+	backend, err := p.o.backend(p.model, "", false)
+	if err != nil {
+		return err
+	}
+	p.LeftOut = p.LeaveOut(list, p.RunID, backend, record.WithoutWords)
+	p.fitted.LeftOut = int64(len(list))
+	p.note("left_out", "--without %s leaves out %s; a run with them, and compare, tells what they cost the others",
+		p.o.Owning.Without, format.Many(len(list), "request"))
+	return nil
 }
 
 // apart gives the prompts of each tenant content of its own.

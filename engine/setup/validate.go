@@ -63,7 +63,10 @@ func (o *Options) checkWords() error {
 
 // checkTarget refuses what no server can be asked with.
 func (o *Options) checkTarget() error {
+	field, value, _ := strings.Cut(o.Owning.Without, "=")
 	switch {
+	case o.Owning.Without != "" && (value == "" || !slices.Contains(strings.Fields(ownerFields), field)):
+		return fmt.Errorf("--without %q: want FIELD=VALUE, such as class=free, of %s", o.Owning.Without, ownerFields)
 	case strings.Contains(o.Model, ","):
 		return fmt.Errorf("--model %q: several models; want one", o.Model)
 	case slices.ContainsFunc(o.Headers, func(h string) bool { return !strings.Contains(h, ":") }):
