@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
 import json
 import os
@@ -12,19 +13,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Optional, Union
 
-__all__ = [
-    "Error",
-    "Interrupted",
-    "InvalidRun",
-    "ObjectiveMissed",
-    "ObjectiveUndecided",
-    "Result",
-    "UsageError",
-    "compare",
-    "load",
-    "program",
-    "run",
-]
+__all__ = ["Error", "Interrupted", "InvalidRun", "ObjectiveMissed", "ObjectiveUndecided", "Result", "UsageError"]
+__all__ += ["compare", "load", "program", "run"]
 
 StrPath = Union[str, "os.PathLike[str]"]
 
@@ -58,13 +48,8 @@ class Interrupted(Error):
     """Exit code 130: a signal stopped the run; its files are whole."""
 
 
-ERRORS: Mapping[int, type[Error]] = {
-    1: InvalidRun,
-    2: UsageError,
-    3: ObjectiveMissed,
-    4: ObjectiveUndecided,
-    130: Interrupted,
-}
+ERRORS: Mapping[int, type[Error]] = {1: InvalidRun, 2: UsageError, 3: ObjectiveMissed, 4: ObjectiveUndecided}
+ERRORS = {**ERRORS, 130: Interrupted}
 
 
 class Result:
@@ -78,7 +63,7 @@ class Result:
     @property
     def verdict(self) -> str:
         """valid, limited or invalid: whether the measurement is sound."""
-        return self.summary["verdict"]["measurement"]
+        return str(self.summary["verdict"]["measurement"])
 
     @property
     def report_html(self) -> Path:
@@ -94,9 +79,7 @@ class Result:
 
         `library` is "pandas", "polars" or "dicts"; by default the first of them that is installed.
         """
-        library = library or next(
-            (name for name in ("pandas", "polars") if importlib.util.find_spec(name)), "dicts"
-        )
+        library = library or next((name for name in ("pandas", "polars") if importlib.util.find_spec(name)), "dicts")
         if library == "dicts":
             return list(self._rows())
         if library == "pandas":
@@ -112,7 +95,7 @@ class Result:
     def _rows(self) -> Iterator[dict[str, Any]]:
         path = self.directory / "requests.jsonl"
         if not path.exists():
-            raise Error(2, f"{path} is not there; of a run with compress=True, read requests.jsonl.zst with DuckDB")
+            raise Error(2, f"{path} is not there; where there is {path.name}.zst, read that with DuckDB")
         with open(path, encoding="utf-8") as lines:
             yield from map(json.loads, lines)
 
@@ -120,9 +103,7 @@ class Result:
         return f"<fastreplay.Result {self.verdict} {self.directory}>"
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        return f"<pre>{escape(self.report())}</pre>"
+        return f"<pre>{html.escape(self.report())}</pre>"
 
 
 def program() -> str:
@@ -150,7 +131,7 @@ def run(
     directory = Path(flags.pop("output", None) or f"results/{began:%Y-%m-%dT%H%M%S.%f}Z")
     traces = trace if isinstance(trace, list) else [] if trace is None else [trace]
     arguments = _arguments({"url": url, "output": str(directory), **flags})
-    command = [*map(os.fspath, traces), *arguments] if traces else ["demo", *arguments]
+    command = [*map(str, traces), *arguments] if traces else ["demo", *arguments]
     exit_code, said = _follow(command, progress or _printer())
     result = Result(directory, exit_code) if exit_code != 2 and (directory / "summary.json").exists() else None
     if exit_code != 0 and (check or result is None):
@@ -166,9 +147,10 @@ def load(directory: StrPath) -> Result:
 
 
 def compare(a: Union[Result, list[Result]], b: Union[Result, list[Result]], **flags: Any) -> dict[str, Any]:
-    """What changed from the runs `a` to the runs `b`: what `fastreplay compare --json` prints. Give three or more each."""
+    """What changed from the runs `a` to the runs `b`, as `fastreplay compare --json` has it. Give three or more each."""
     sides = [[str(r.directory) for r in (s if isinstance(s, list) else [s])] for s in (a, b)]
-    return json.loads(_output(["compare", "--json", *_arguments(flags), *sides[0], "--", *sides[1]]))
+    printed = _output(["compare", "--json", *_arguments(flags), *sides[0], "--", *sides[1]])
+    return dict(json.loads(printed))
 
 
 def _arguments(flags: Mapping[str, Any]) -> list[str]:
@@ -198,7 +180,6 @@ def _follow(arguments: list[str], progress: Callable[[str], None]) -> tuple[int,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        text=True,
         encoding="utf-8",
         errors="replace",
         start_new_session=True,
