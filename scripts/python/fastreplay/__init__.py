@@ -147,7 +147,7 @@ def load(directory: StrPath) -> Result:
 
 
 def compare(a: Union[Result, list[Result]], b: Union[Result, list[Result]], **flags: Any) -> dict[str, Any]:
-    """What changed from the runs `a` to the runs `b`, as `fastreplay compare --json` has it. Give three or more each."""
+    """What changed from the runs `a` to the runs `b`, as `fastreplay compare --json` has it; give three or more."""
     sides = [[str(r.directory) for r in (s if isinstance(s, list) else [s])] for s in (a, b)]
     printed = _output(["compare", "--json", *_arguments(flags), *sides[0], "--", *sides[1]])
     return dict(json.loads(printed))
