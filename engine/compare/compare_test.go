@@ -344,6 +344,25 @@ func TestGates(t *testing.T) {
 			t.Errorf("%s: %v, %s, want %s: %s", text, err, answer, want, words)
 		}
 	}
+	// whoever sheds load has good latencies: a side that failed more passes no limit by them, nor does the other fail one
+	for _, c := range []struct {
+		failed float64 // more in B
+		text   string
+		answer Answer
+	}{
+		{0.5, "tpot.p99:+5%", Undecided}, {-0.5, "tpot.p99:+5%", Passed},
+		{0.005, "tpot.p99:+5%", Undecided}, {0.0049, "tpot.p99:+5%", Passed},
+		{0.25, "ttft.mean:+5%", Undecided}, {0.24, "ttft.mean:+5%", Passed},
+		{0.5, "ttft.p99:+5%", Failed}, {-0.5, "ttft.p99:+5%", Undecided},
+		{0.5, "goodput:-0.5%", Failed}, {0.5, "goodput:-2.5%", Passed}, {0.5, "error_rate:+60%", Passed},
+	} {
+		shed := *r
+		shed.Metrics = slices.Concat(r.Metrics, []Metric{change("error_rate", c.failed, c.failed), change("ttft.mean", -0.02, 0.02)})
+		g, err := ParseGate(c.text)
+		if answer, words := shed.Judge(g); err != nil || answer != c.answer || strings.Contains(words, "failed more requests") != (answer == Undecided) {
+			t.Errorf("%v more failed: %s %s, want %s", c.failed, answer, words, c.answer)
+		}
+	}
 	two := Identity{Dirs: []string{"1", "2"}}
 	for want, r := range map[string]*Result{
 		"; 3 runs a side would tell more": {Scope: ScopeServers, A: three, B: two, Metrics: r.Metrics},

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/stats"
+	"github.com/fastreplay/fastreplay/engine/verdict"
 )
 
 // Gate is a limit to the change of a metric. ParseGate makes it.
@@ -68,7 +70,7 @@ const (
 )
 
 // Judge says whether a result passes a gate, and why, or what would decide. One pair of runs decides nothing, since it
-// does not tell how far runs differ.
+// does not tell how far runs differ. Nor does a latency decide that failed requests of the better side may have had.
 func (r *Result) Judge(g Gate) (answer Answer, words string) {
 	m := &r.Metrics[slices.IndexFunc(r.Metrics, func(m Metric) bool {
 		return m.Name == g.Metric
@@ -88,8 +90,12 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 	switch {
 	case r.Scope != ScopeServers:
 		return Undecided, words + "; how far runs differ is not known: 3 runs a side would tell"
+	case worst <= limit+rounding && r.hides(m, r.moreFailed()):
+		return Undecided, words + fmt.Sprintf(hidden, "B")
 	case worst <= limit+rounding:
 		return Passed, words
+	case best > limit+rounding && r.hides(m, -r.moreFailed()):
+		return Undecided, words + fmt.Sprintf(hidden, "A")
 	case best > limit+rounding:
 		return Failed, words
 	}
@@ -101,6 +107,31 @@ func (r *Result) Judge(g Gate) (answer Answer, words string) {
 		return Undecided, words + fmt.Sprintf("; %d runs a side would tell more", fewestRuns)
 	}
 	return Undecided, words + "; " + m.decides(g.Limit, runs)
+}
+
+// hidden is said of requests that failed in one side.
+const hidden = "; %s failed more requests, and how long they would have taken is unknown: limit error_rate, or compare " +
+	"at a load that both sides carry"
+
+// moreFailed is the share of requests that failed in B and not in A, less the opposite.
+func (r *Result) moreFailed() float64 {
+	for _, m := range r.Metrics {
+		if m.Name == verdict.ErrorRate && m.Change != nil {
+			return *m.Change
+		}
+	}
+	return 0
+}
+
+// hides reports whether a side that failed a share more of the requests may owe its latency to that: whether they are
+// half or more of those that lie beyond the percentile. A mean, or a median of pairs, counts as p50.
+func (r *Result) hides(m *Metric, failed float64) bool {
+	latency, percentile, _ := strings.Cut(m.Name, ".")
+	if metrics.FindLatency(latency) < 0 {
+		return false
+	}
+	beyond := map[string]float64{"p95": 0.05, "p99": 0.01}
+	return failed >= cmp.Or(beyond[percentile], 0.5)/2
 }
 
 const (

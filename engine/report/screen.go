@@ -1061,12 +1061,19 @@ func known(print func(float64) string, v *float64, what string) string {
 	return print(*v) + " " + what
 }
 
-// ttftOf prints how long the requests of a part waited for their first token; "" where it is unknown.
+// ttftOf prints how long the requests of a part waited for their first token, with the mark of too few values; "" where
+// it is unknown.
 func ttftOf(part metrics.Part) string {
 	if part.TTFTMS == nil {
 		return ""
 	}
-	return "TTFT p50 " + format.Milliseconds(part.TTFTMS.P50) + ", p99 " + format.Milliseconds(part.TTFTMS.P99)
+	known := func(quantile, ms float64) string {
+		if !stats.EnoughSamples(part.TTFTMS.Count, quantile) {
+			return markFew + format.Milliseconds(ms)
+		}
+		return format.Milliseconds(ms)
+	}
+	return "TTFT p50 " + known(0.5, part.TTFTMS.P50) + ", p99 " + known(0.99, part.TTFTMS.P99)
 }
 
 // three prints three significant digits.

@@ -336,3 +336,13 @@ func TestScreenTellsUntil(t *testing.T) {
 		}
 	}
 }
+
+// TestFewOfAPart: percentiles of a part have the mark of too few values, as those of the run have.
+func TestFewOfAPart(t *testing.T) {
+	for count, want := range map[int64]string{1: "TTFT p50 ~24.2 ms, p99 ~97.0 ms", 149: "TTFT p50 24.2 ms, p99 ~97.0 ms", 662: "TTFT p50 24.2 ms, p99 97.0 ms"} {
+		part := metrics.Part{PartLatencies: metrics.PartLatencies{TTFTMS: &stats.Percentiles{P50: 24.2, P99: 97, Count: count}}}
+		if got := ttftOf(part); got != want {
+			t.Errorf("%d values: %q, want %q", count, got, want)
+		}
+	}
+}
