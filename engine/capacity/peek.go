@@ -30,6 +30,11 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 	} else if len(peek.Slices) < leastSlices {
 		return Decision{}
 	}
+	empty := !slices.ContainsFunc(peek.Slices, func(t Slice) bool { return t.Requests > 0 })
+	if peek.Ended && empty {
+		return Decision{true, Edge, "No request fell into the window, since the trace ended in the warm-in before: " +
+			"a longer trace or a shorter --warm-in would tell."}
+	}
 	grows := backlogGrows(peek.Slices)
 	why := ""
 	above, _ := s.open()

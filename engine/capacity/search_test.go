@@ -165,3 +165,14 @@ func TestSweepOfFewRequests(t *testing.T) {
 		}
 	}
 }
+
+// TestProbeWithoutRequests: a window into which no request fell tells nothing, not even at the end of a confirmation.
+func TestProbeWithoutRequests(t *testing.T) {
+	s := must.Have(New(Config{Objectives: []Objective{{Text: "ttft.p95<1s", Allowed: 0.05}}, Least: 1, Budget: 200e9, Precision: 0.04, WindowS: 10}))(t)
+	for _, confirm := range []bool{false, true} {
+		d := s.Peek(Probe{Number: 1, Load: 1, Confirm: confirm}, Peek{Ended: true, SliceS: 5, WindowS: 10, Slices: []Slice{{Beyond: []int64{0}}, {Beyond: []int64{0}}}})
+		if !d.End || d.Verdict != Edge || !strings.Contains(d.Why, "a shorter --warm-in") {
+			t.Errorf("confirmation %v: %+v", confirm, d)
+		}
+	}
+}
