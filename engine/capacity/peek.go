@@ -73,7 +73,13 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 			why = o.words(now)
 		}
 	}
+	few := ""
+	if p.Confirm {
+		few = s.tooFew(peek)
+	}
 	switch {
+	case few != "" && within && peek.Ended:
+		return Decision{true, Edge, few}
 	case p.Confirm && peek.Ended && within, holds && peek.Ended,
 		!near && !grows && (holds || quiet && above):
 		return Decision{true, Holds, why + "."}
@@ -81,6 +87,21 @@ func (s *Search) Peek(p Probe, peek Peek) Decision {
 		return Decision{true, Edge, why + ", which is too little to be sure."}
 	}
 	return Decision{}
+}
+
+// tooFew says which objective nobody can say to hold after so few requests; "" if there is none.
+func (s *Search) tooFew(peek Peek) (words string) {
+	var requests int64
+	for _, slice := range peek.Slices {
+		requests += slice.Requests
+	}
+	for _, o := range s.config.Objectives {
+		if least := o.LeastRequests(); requests < least {
+			words = format.Many(requests, "request") + " are too few to tell " + o.Text + ": " + format.Count(least) +
+				" would do."
+		}
+	}
+	return words
 }
 
 // judged counts slices for objective j. The effect of requests that are correlated is that of the probes before, or

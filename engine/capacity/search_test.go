@@ -176,3 +176,14 @@ func TestProbeWithoutRequests(t *testing.T) {
 		}
 	}
 }
+
+// TestConfirmationOfFewRequests: no load is confirmed by fewer requests than tell that an objective holds.
+func TestConfirmationOfFewRequests(t *testing.T) {
+	for n, want := range map[int64]string{18: Edge, 58: Edge, 59: Holds} {
+		s := must.Have(New(Config{Objectives: []Objective{{Text: "ttft.p95<1s", Allowed: 0.05}}, Least: 1, Budget: 200e9, Precision: 0.04, WindowS: 10}))(t)
+		d := s.Peek(Probe{Number: 1, Load: 1, Confirm: true}, Peek{Ended: true, SliceS: 10, WindowS: 10, Slices: []Slice{{Requests: n, Beyond: []int64{0}}}})
+		if d.Verdict != want || want == Edge && !strings.Contains(d.Why, "requests are too few to tell ttft.p95<1s: 59 would do") {
+			t.Errorf("%d requests: %+v", n, d)
+		}
+	}
+}

@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	"github.com/fastreplay/fastreplay/engine/chart"
-	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // Sweep probes given loads in their order, each for its whole window. It is for one goroutine.
@@ -60,17 +59,9 @@ func (s *Sweep) Peek(p Probe, peek Peek) Decision {
 		return Decision{End: true, Why: "No objective was given."}
 	}
 	d := s.Search.Peek(p, peek)
-	var requests int64
-	for _, slice := range peek.Slices {
-		requests += slice.Requests
-	}
-	for _, o := range s.config.Objectives {
-		least := o.LeastRequests()
-		if d.Verdict == Holds && requests < least {
-			d.Verdict = Edge
-			d.Why = format.Many(requests, "request") + " are too few to tell " + o.Text + ": " + format.Count(least) +
-				" would do."
-		}
+	if few := s.tooFew(peek); d.Verdict == Holds && few != "" {
+		d.Verdict = Edge
+		d.Why = few
 	}
 	return d
 }
