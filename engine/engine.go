@@ -352,23 +352,25 @@ func (r *Run) recordAll() {
 // recordFinished counts the next n finished requests, and records them after the early ones, unless the barrier is to
 // come: then all of them are early. It returns false after the last one of the run.
 func (r *Run) recordFinished(early []int32, n int) (rest []int32, open bool) {
-	for range n {
-		i, ok := <-r.done
-		if !ok {
-			r.recordEach(early)
-			return nil, false
-		}
-		r.countFinished(i)
-		if early = append(early, i); !r.pacer.isPreparing() {
-			r.recordEach(early)
-			early = early[:0]
+	open = n == 0
+	if !open {
+		for i := range r.done {
+			r.countFinished(i)
+			if early = append(early, i); !r.pacer.isPreparing() {
+				r.recordEach(early)
+				early = early[:0]
+			}
+			if n--; n == 0 {
+				open = true
+				break
+			}
 		}
 	}
-	if !r.pacer.isPreparing() {
+	if !open || !r.pacer.isPreparing() {
 		r.recordEach(early)
 		early = early[:0]
 	}
-	return early, true
+	return early, open
 }
 
 func (r *Run) recordEach(finished []int32) {
