@@ -1,0 +1,166 @@
+"""measure.py BUILT SCENARIO TIMES [BINARY...] prints a line for each binary: see run."""
+
+import json
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+REQUESTS = 200_000
+IN_FLIGHT = 64
+PROMPT = ",".join(map(str, range(1, 65)))
+LUA = """wrk.method = "POST"
+wrk.headers["Content-Type"] = "application/json"
+wrk.body = '{"model":"m","prompt":[%s],"max_tokens":16,"stream":%s}'
+"""
+
+
+class Server:
+    """A server of the given streams, until the block ends."""
+
+    def __init__(self, built, tokens, gap_us, first_us=20_000):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        command = [f"{built}/server", *map(str, (self.port, tokens, gap_us, first_us))]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self):
+        while self.process.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", self.port)).close()
+                return self
+            except ConnectionRefusedError:
+                time.sleep(0.01)
+        raise SystemExit("the server ended at once")
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def stop(self):
+        """Ends the server, once, and returns how many requests it has answered."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.requests = int(self.process.communicate()[0].split()[0])
+        return self.requests
+
+
+def client(command):
+    """Runs a client and returns its processor time in s and the memory it had at most in MB, with all its processes."""
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said)
+        _, _, used = os.wait4(process.pid, 0)
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+
+
+def replay(built, binary, server, trace, *flags):
+    out = tempfile.mkdtemp(dir=built)
+    url = f"http://127.0.0.1:{server.port}"
+    cpu_s, mb = client([binary, trace, "--url", url, "--no-probe", "--quiet", "--output", out, *flags])
+    with open(f"{out}/summary.json") as file:
+        summary = json.load(file)
+    shutil.rmtree(out)
+    counts = summary["requests"]
+    if counts["ok"] != counts["planned"]:
+        raise SystemExit(f"{binary}: {counts}")
+    return cpu_s, mb, summary
+
+
+def trace_of(built, rows, rate, tokens):
+    path = f"{built}/{rows}-{rate}-{tokens}.jsonl"
+    if not os.path.exists(path):
+        shape = ["--arrival", "constant", "--input-tokens", "64", "--output-tokens", str(tokens)]
+        made = ["gen", "--rows", str(rows), "--rate", str(rate), *shape, "--output", path]
+        subprocess.run([f"{built}/fastreplay", *made], check=True, stderr=subprocess.DEVNULL)
+    return path
+
+
+def closed(built, binary, stream):
+    with Server(built, 16, 0) as server:
+        if binary == "wrk":
+            script = f"{built}/request.lua"
+            with open(script, "w") as file:
+                file.write(LUA % (PROMPT, str(stream).lower()))
+            url = f"http://127.0.0.1:{server.port}/v1/completions"
+            cpu_s, mb = client(["wrk", "-t1", f"-c{IN_FLIGHT}", "-d3s", "-s", script, url])
+            answered = server.stop()
+        else:
+            trace = trace_of(built, REQUESTS, 20_000, 16)
+            flags = ["--concurrency", str(IN_FLIGHT), *([] if stream else ["--no-stream"])]
+            cpu_s, mb, _ = replay(built, binary, server, trace, *flags)
+            answered = REQUESTS
+    return {"requests a CPU second": answered / cpu_s, "MB": mb}
+
+
+def events(built, binary, streams=500, gap_us=20_000, seconds=8):
+    tokens = seconds * 1_000_000 // gap_us
+    with Server(built, tokens, gap_us) as server:
+        cpu_s, mb, _ = replay(built, binary, server, trace_of(built, streams, streams, tokens))
+    return {"CPU us an event": cpu_s / (streams * tokens) * 1e6, "MB": mb}
+
+
+def rank(values, share):
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+def stamps(built, binary, streams, gap_us, seconds, busy):
+    """Errors of first tokens and gaps, by the server's own instants, in us."""
+    tokens = seconds * 1_000_000 // gap_us
+    log = f"{built}/chunks.csv"
+    loops = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(busy)]
+    try:
+        with Server(built, tokens, gap_us) as server:
+            trace = trace_of(built, streams, streams, tokens)
+            flags = ["--chunk-log", log, *(["--realtime", "off"] if busy else [])]
+            _, _, summary = replay(built, binary, server, trace, *flags)
+    finally:
+        for loop in loops:
+            loop.kill()
+    start = summary["run"]["monotonic_start_ns"]
+    rows = {}
+    with open(log) as file:
+        next(file)
+        for line in file:
+            row, _, at, _, sent = line.split(",")
+            rows.setdefault(row, []).append((int(at), int(sent) - start))
+    first = [abs(chunks[0][0] - chunks[0][1]) / 1e3 for chunks in rows.values()]
+    gaps = [
+        abs((b[0] - a[0]) - (b[1] - a[1])) / 1e3
+        for chunks in rows.values()
+        for a, b in zip(chunks, chunks[1:])
+    ]
+    found = {}
+    for name, errors in (("first token", first), ("gap", gaps)):
+        for share in (0.5, 0.99, 0.999):
+            found[f"{name} p{100 * share:g}"] = rank(errors, share)
+    return found
+
+
+def main():
+    built, scenario, times, *others = sys.argv[1:]
+    name, *sizes = scenario.split(":")
+    binaries = [f"{built}/fastreplay", *others]
+    if name in ("whole", "stream") and shutil.which("wrk"):
+        binaries.append("wrk")
+    measures = {
+        "whole": lambda binary: closed(built, binary, False),
+        "stream": lambda binary: closed(built, binary, True),
+        "events": lambda binary: events(built, binary, *map(int, sizes)),
+        "stamps": lambda binary: stamps(built, binary, *map(int, sizes)),
+    }
+    measured = {binary: [] for binary in binaries}
+    for _ in range(int(times)):
+        for binary in binaries:
+            measured[binary].append(measures[name](binary))
+    for binary, runs in measured.items():
+        print(f"{scenario}  {binary}")
+        for measure in runs[0]:
+            values = [run[measure] for run in runs]
+            each = " ".join(f"{value:.5g}" for value in values)
+            print(f"  {measure:22} {statistics.median(values):10.5g}   ({each})")
+
+
+main()
