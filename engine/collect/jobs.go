@@ -125,8 +125,9 @@ func (c *jobCounts) summary(durationS float64, over bool, lanes int64) *metrics.
 		if slices.ContainsFunc(all, func(r jobRequest) bool { return r.atNS != record.None }) {
 			begun++
 		}
-		if !slices.ContainsFunc(all, func(r jobRequest) bool { return !r.prepares }) {
-			continue // it was over before anything was measured
+		measured := func(r jobRequest) bool { return !r.prepares }
+		if int64(len(all)) == c.heads[all[0].job].requests && !slices.ContainsFunc(all, measured) {
+			continue // a lane has warmed up with all of it
 		}
 		for i := range all {
 			if all[i].ok && !all[i].prepares {
