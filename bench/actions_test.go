@@ -36,12 +36,12 @@ func TestActions(t *testing.T) {
 		"  run: "+binary+" mock --listen "+address+" --ttft 4ms --itl 1ms >/dev/null 2>&1 & echo $! > "+pid,
 		"  expect: curl -sf "+dying.url+"/v1/models || wget -qO- "+dying.url+"/v1/models",
 		"  undo: kill $(cat "+pid+")",
-		"- {at: 9s, run: "+fmt.Sprintf("kill -STOP %d, expect: ps -o stat= -p %d | grep -q T}", slow.Process.Pid, slow.Process.Pid),
-		"- {at: 10s, run: "+fmt.Sprintf("kill -CONT %d, expect: '! ps -o stat= -p %d | grep -q T'}", slow.Process.Pid, slow.Process.Pid),
-		"- {at: 11s, run: sleep 100, expect: 'false', timeout: 1s}",
+		"- {at: 8s, run: "+fmt.Sprintf("kill -STOP %d, expect: ps -o stat= -p %d | grep -q T}", slow.Process.Pid, slow.Process.Pid),
+		"- {at: 12s, run: "+fmt.Sprintf("kill -CONT %d, expect: '! ps -o stat= -p %d | grep -q T'}", slow.Process.Pid, slow.Process.Pid),
+		"- {at: 13s, run: sleep 100, expect: 'false', timeout: 1s}",
 	)
 	res := run(t, "--trace", steady(t, 900, 60, 8), "--url", mocks[0].url, "--url", dying.url, "--url", slow.url,
-		"--header", "Authorization: Bearer sk-0123456789abcdef", "--at", file, "--at", "12s=exit 0", "--at", "1h=false")
+		"--header", "Authorization: Bearer sk-0123456789abcdef", "--at", file, "--at", "13500ms=exit 0", "--at", "1h=false")
 	all := res.summary.Actions
 	must.Equal(t, len(all), 8, "%+v", all)
 	var stories []string
