@@ -25,7 +25,7 @@ type Document struct {
 // Add adds those of the sections that have something.
 func (d *Document) Add(sections ...Section) {
 	for _, s := range sections {
-		if len(s.Findings)+len(s.Facts)+len(s.Graphs)+len(s.Tables) > 0 {
+		if len(s.Findings)+len(s.Tiles)+len(s.Facts)+len(s.Graphs)+len(s.Tables) > 0 {
 			d.Sections = append(d.Sections, s)
 		}
 	}
@@ -37,9 +37,19 @@ type Section struct {
 	Note     string      `json:"note,omitempty"`
 	Folded   bool        `json:"folded,omitempty"` // shown on a click
 	Findings []Finding   `json:"findings,omitempty"`
+	Tiles    []Tile      `json:"tiles,omitempty"`
 	Facts    [][2]string `json:"facts,omitempty"` // names and values
 	Graphs   []Graph     `json:"graphs,omitempty"`
 	Tables   []Table     `json:"tables,omitempty"`
+}
+
+// Tile is a number in large print.
+type Tile struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	Under string `json:"under,omitempty"` // in small print
+	Grade string `json:"grade,omitempty"`
+	Spark Values `json:"spark,omitempty"` // the number over time, drawn without axes
 }
 
 // Finding is a judgement, and the sentences about it.

@@ -303,10 +303,35 @@ function tableOf(table) {
     make('div', 'scroll', make('table', '', head, body)));
 }
 
+function tileOf(tile) {
+  return make('div', 'tile ' + (tile.grade || ''), make('span', 'quiet', tile.name), make('b', '', tile.value),
+    tile.under && make('span', 'quiet', tile.under), sparkOf(tile.spark || []));
+}
+
+// sparkOf draws values as a line from left to right, the least at the bottom if it is below 0, else 0.
+function sparkOf(values) {
+  const known = values.filter(v => v !== null), most = Math.max(...known), least = Math.min(0, ...known);
+  if (known.length < 3 || most === least) return null;
+  const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
+  svg.setAttribute('viewBox', '0 0 100 20');
+  svg.setAttribute('preserveAspectRatio', 'none');
+  const line = document.createElementNS(svg.namespaceURI, 'path');
+  let from = 'M';
+  line.setAttribute('d', values.map((v, i) => {
+    if (v === null) return from = 'M', '';
+    const to = `${from}${100 * i / (values.length - 1)} ${19 - 18 * (v - least) / (most - least)}`;
+    from = 'L';
+    return to;
+  }).join(''));
+  svg.append(line);
+  return svg;
+}
+
 function sectionOf(section, i) {
   const inside = [
     section.note && make('p', 'note', section.note),
     ...(section.findings || []).map(f => make('div', 'finding ' + f.grade, f.word && make('b', '', f.word), ...(f.lines || []).map(t => make('p', '', t)))),
+    section.tiles && make('div', 'tiles', ...section.tiles.map(tileOf)),
     section.facts && make('dl', '', ...section.facts.map(([name, value]) => make('div', '', make('dt', '', name), make('dd', '', value)))),
     section.graphs && make('div', 'graphs', ...section.graphs.map(figureOf)),
     section.tables && make('div', 'tables', ...section.tables.map(tableOf)),

@@ -62,7 +62,11 @@ func (p *Pictures) write(w io.Writer, dir string, s *metrics.Summary) error {
 		),
 	}
 	verdict := verdictSection(s)
-	verdict.Facts = factsOf(parts)
+	verdict.Tiles = p.tiles(s)
+	details := chart.Section{Facts: factsOf(parts)}
+	if len(s.Notes) > 0 {
+		details.Findings = []chart.Finding{{Lines: s.Notes}}
+	}
 	latencies := chart.Section{
 		Title:  "Latencies",
 		Tables: []chart.Table{latencyTable(s)},
@@ -70,7 +74,7 @@ func (p *Pictures) write(w io.Writer, dir string, s *metrics.Summary) error {
 			"drift is how late requests left.",
 	}
 	targets := tablesOf(parts, targetColumns, "targets", "instances.parts", "endpoints.parts")
-	d.Add(verdict, latencies)
+	d.Add(verdict, details, latencies)
 	d.Add(chart.Section{
 		Title:  "Shards",
 		Tables: tablesOf(parts, "", "shards"),
@@ -155,9 +159,6 @@ func verdictSection(s *metrics.Summary) chart.Section {
 			wanted.Word = fmt.Sprintf("%d of %s undecided", n, all)
 		}
 		out.Findings = append(out.Findings, wanted)
-	}
-	if len(s.Notes) > 0 {
-		out.Findings = append(out.Findings, chart.Finding{Lines: s.Notes})
 	}
 	return out
 }

@@ -232,7 +232,22 @@ func TestNumbersOfHTML(t *testing.T) {
 			"prefix hits": {"prefix_cache hit_ratio", ""}, "prefix hits, as reported": {"prefix_cache reported_hit_ratio", ""}, "ideal prefix hits, as placed": {"prefix_cache expected_hit_ratio", ""},
 			"preemptions": {"server_metrics all preemptions", ""}, "CPU taken by the host": {"client stolen_share", ""},
 		}
-		for _, fact := range d.Sections[0].Facts {
+		for _, tile := range d.Sections[0].Tiles {
+			path, known := map[string]string{
+				"TTFT p50": "ttft_ms p50", "TPOT p50": "tpot_ms p50", "requests/s": "under_load requests_per_s", "prefix hits": "prefix_cache hit_ratio",
+				"failed": "requests failed", "goodput": "goodput share", "objectives met": "",
+			}[tile.Name]
+			unit := ""
+			if strings.HasSuffix(path, "p50") {
+				unit = "ms"
+			}
+			if path != "" {
+				same("tile "+tile.Name, tile.Value, unit, at(strings.Fields(path)...))
+			} else if !known {
+				t.Errorf("%s: nobody knows the tile %q", name, tile.Name)
+			}
+		}
+		for _, fact := range d.Sections[1].Facts {
 			if p, is := paths[fact[0]]; is {
 				same(fact[0], fact[1], p.unit, at(strings.Fields(p.path)...))
 			} else if !strings.HasPrefix(fact[0], "missed ") && fact[0] != "sent again" {

@@ -1,0 +1,107 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/engine/chart"
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+// tiles are what one wants to know first of a run.
+func (p *Pictures) tiles(s *metrics.Summary) []chart.Tile {
+	tiles := p.latencyTiles(s)
+	tiles = append(tiles, chart.Tile{
+		Name:  "requests/s",
+		Value: format.Number(s.UnderLoad.RequestsPerS, 3),
+		Under: format.Short(s.UnderLoad.OutputTokensPerS) + " output tokens/s",
+		Spark: p.line("", func(t *metrics.Step) float64 { return float64(t.OutputTokens) }).Values,
+	})
+	if hits := s.PrefixCache.HitRatio; hits != nil {
+		tile := chart.Tile{Name: "prefix hits", Value: format.Percent(*hits), Spark: p.hits()}
+		if ideal := s.PrefixCache.ExpectedHitRatio; ideal != nil {
+			tile.Under = format.Percent(*ideal) + " ideal"
+		}
+		tiles = append(tiles, tile)
+	}
+	failed := chart.Tile{
+		Name:  "failed",
+		Value: format.Count(s.Requests.Failed),
+		Under: "of " + format.Requests(s.Requests.Failed+s.Requests.OK),
+		Spark: p.line("", func(t *metrics.Step) float64 { return float64(t.Failed) }).Values,
+	}
+	if s.Requests.Failed > 0 {
+		failed.Grade = chart.Bad
+	}
+	tiles = append(tiles, failed)
+	return append(tiles, wantedTiles(s)...)
+}
+
+// latencyTiles are TTFT and TPOT: the median in large print, and p99 below it.
+func (p *Pictures) latencyTiles(s *metrics.Summary) (tiles []chart.Tile) {
+	for _, l := range shownLatencies(s, metrics.OnScreen) {
+		i := metrics.FindLatency(l.key)
+		if i != metrics.TTFT && i != metrics.TPOT {
+			continue
+		}
+		tile := chart.Tile{
+			Name:  l.label + " p50",
+			Spark: p.maybe("", func(t *metrics.Step) *float64 { return t.Percentile(i, 500) }).Values,
+		}
+		for _, n := range l.numbers(s) {
+			text := n.mark + format.Duration(n.ns, 3)
+			switch n.name {
+			case "p50":
+				tile.Value = text
+				tile.Under = n.interval
+			case "p99":
+				tile.Under = strings.Join(format.Present(tile.Under, "p99 "+text, n.interval), ", ")
+			}
+		}
+		tiles = append(tiles, tile)
+	}
+	return tiles
+}
+
+// hits are the shares of the prompt tokens that the servers reported as cached, over time.
+func (p *Pictures) hits() chart.Values {
+	return p.maybe("", func(t *metrics.Step) *float64 {
+		if t.CachedTokens == nil || t.PromptTokens == 0 {
+			return nil
+		}
+		return new(float64(*t.CachedTokens) / float64(t.PromptTokens))
+	}).Values
+}
+
+// wantedTiles are how many requests were good, and whether objectives were met.
+func wantedTiles(s *metrics.Summary) (tiles []chart.Tile) {
+	if g := s.Goodput; g != nil && g.Share != nil {
+		tiles = append(tiles, chart.Tile{
+			Name:  "goodput",
+			Value: format.Percent(*g.Share),
+			Under: format.Number(g.RequestsPerS, 3) + " good requests/s",
+		})
+	}
+	v := &s.Verdict
+	if n := len(v.Objectives); n > 0 {
+		missed, undecided := v.Missed(), v.Undecided()
+		tile := chart.Tile{
+			Name:  "objectives met",
+			Value: fmt.Sprintf("%d of %d", n-missed-undecided, n),
+			Under: strings.Join(format.Present(
+				format.Some(int64(missed), "missed"),
+				format.Some(int64(undecided), "undecided"),
+			), ", "),
+			Grade: chart.Good,
+		}
+		switch {
+		case missed > 0:
+			tile.Grade = chart.Bad
+		case undecided > 0:
+			tile.Grade = chart.Warn
+		}
+		tiles = append(tiles, tile)
+	}
+	return tiles
+}
