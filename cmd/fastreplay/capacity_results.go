@@ -326,7 +326,7 @@ func (s *searching) known(a capacity.Answer) string {
 	switch {
 	case a.Load == 0 && a.High != nil:
 		return "Below " + s.number(*a.High, 3) + unit
-	case a.Load == 0:
+	case a.Load == 0, a.Low == 0 && a.High == nil:
 		return "No load is known to hold"
 	case a.Low > 0 && a.High != nil:
 		return text + unit + " [" + s.number(a.Low, 3) + ", " + s.number(*a.High, 3) + "]"

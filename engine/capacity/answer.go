@@ -239,8 +239,11 @@ func (s *Search) Answer() Answer {
 	case c.Verdict != Holds:
 		a.Complete = false
 		easy = nil
-		a.Why += fmt.Sprintf(" At %.4g the objectives broke in the confirmation, after %s, so that bound is withdrawn.",
-			c.Load, format.Span(c.lasted()))
+		found := "the objectives broke in the confirmation, after " + format.Span(c.lasted())
+		if c.Verdict == Edge {
+			found = "the confirmation told too little"
+		}
+		a.Why += fmt.Sprintf(" At %.4g %s, so that bound is withdrawn.", c.Load, found)
 	default:
 		a.HeldS = c.lasted()
 		a.HeldAt = c.Load

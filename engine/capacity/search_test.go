@@ -181,9 +181,14 @@ func TestProbeWithoutRequests(t *testing.T) {
 func TestConfirmationOfFewRequests(t *testing.T) {
 	for n, want := range map[int64]string{18: Edge, 58: Edge, 59: Holds} {
 		s := must.Have(New(Config{Objectives: []Objective{{Text: "ttft.p95<1s", Allowed: 0.05}}, Least: 1, Budget: 200e9, Precision: 0.04, WindowS: 10}))(t)
-		d := s.Peek(Probe{Number: 1, Load: 1, Confirm: true}, Peek{Ended: true, SliceS: 10, WindowS: 10, Slices: []Slice{{Requests: n, Beyond: []int64{0}}}})
+		p, all := Probe{Number: 1, Load: 1, Confirm: true}, []Slice{{Requests: n, Beyond: []int64{0}}}
+		d := s.Peek(p, Peek{Ended: true, SliceS: 10, WindowS: 10, Slices: all})
 		if d.Verdict != want || want == Edge && !strings.Contains(d.Why, "requests are too few to tell ttft.p95<1s: 59 would do") {
 			t.Errorf("%d requests: %+v", n, d)
+		}
+		s.Add(Outcome{Probe: p, Slices: all, SliceS: 10, Verdict: d.Verdict, SpentS: 20})
+		if a := s.Answer(); (a.HeldS > 0) != (want == Holds) || want == Edge && (a.Low > 0 || !strings.Contains(a.Why, "At 1 the confirmation told too little, so that bound is withdrawn")) {
+			t.Errorf("%d requests: %+v", n, a)
 		}
 	}
 }
