@@ -67,6 +67,8 @@ func Compare(a, b *Side, anyway bool) (*Result, error) {
 	r.pairParts(a, b)
 	m := match(a.runs, b.runs, r.Paired)
 	r.noteUnpaired(m)
+	r.noteMixed("A", a)
+	r.noteMixed("B", b)
 	starts := m.starts()
 	if r.Scope == ScopeServers && isSeparate(starts) {
 		r.separate = true
@@ -189,6 +191,18 @@ func hideTwins(all []Metric) {
 			return t.Name == metrics.Latencies()[of].Twin+"."+number
 		})
 		m.Main = twin < 0 || !reflect.DeepEqual(numbers(m), numbers(&all[twin]))
+	}
+}
+
+// noteMixed names a side whose runs went to different servers, such as one that got a run of the other side.
+func (r *Result) noteMixed(name string, s *Side) {
+	first := strings.Join(s.runs[0].summary.Run.Targets, ", ")
+	for _, other := range s.runs[1:] {
+		if urls := strings.Join(other.summary.Run.Targets, ", "); urls != first {
+			r.note("the runs of %s went to different servers, %s and %s: is each directory on its side of --?",
+				name, first, urls)
+			return
+		}
 	}
 }
 

@@ -592,6 +592,21 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
+// TestMixedSides: a side that has runs of several servers is named, since a directory may be on the wrong side.
+func TestMixedSides(t *testing.T) {
+	of := func(url string, seed uint64) string {
+		return write(t, 200, func(s *metrics.Summary) { s.Run.Targets = []string{url} }, noisy(seed, 1))
+	}
+	a := side(t, of("http://a:1", 1), of("http://a:1", 2))
+	for url, noted := range map[string]bool{"http://b:1": false, "http://a:1": true} {
+		b := side(t, of("http://b:1", 3), of(url, 4))
+		notes := strings.Join(compared(t, a, b).Notes, "\n")
+		if strings.Contains(notes, "the runs of B went to different servers, http://b:1 and http://a:1") != noted || strings.Contains(notes, "the runs of A") {
+			t.Errorf("B also %s: %s", url, notes)
+		}
+	}
+}
+
 // TestNoTPOT: answers that came at once have no TPOT, so that no gate on it is decided.
 func TestNoTPOT(t *testing.T) {
 	of := func(tpot float64) *Side {
