@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -203,5 +205,21 @@ func TestCapacityClient(t *testing.T) {
 	_, err := s.judge(&o, summary, "probe 1", true)
 	if want := "ttft.p95<50ms is missed, and the client's lateness of 20.0 ms may be why"; err != nil || o.Client != want {
 		t.Errorf("%v: %q, want %q", err, o.Client, want)
+	}
+}
+
+// TestSearchOfAChangedTrace: a search does not go on with the probes of a trace that has been changed, though it has as many rows.
+func TestSearchOfAChangedTrace(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "t.jsonl")
+	settings := func(output int) map[string]string {
+		row := fmt.Sprintf(`{"timestamp":0,"input_length":9,"output_length":%d,"hash_ids":[1]}`, output)
+		must.Do(t, os.WriteFile(name, []byte(row), 0o600))
+		s := &searching{o: &probingOptions{traces: []string{name}}, requests: 1}
+		return s.settings(nil)
+	}
+	before := must.Have(json.Marshal(settings(10)))(t)
+	must.Do(t, sameSettings("dir", before, settings(10)))
+	if err := sameSettings("dir", before, settings(90)); err == nil || !strings.Contains(err.Error(), "sha256 of its bytes was") {
+		t.Errorf("of other bytes: %v", err)
 	}
 }
