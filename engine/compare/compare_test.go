@@ -307,6 +307,9 @@ func TestGates(t *testing.T) {
 	if _, err := ParseGate("goodput"); err == nil || err.Error() != `"goodput" has no limit; want one, such as goodput:-5%` {
 		t.Error(err)
 	}
+	if _, err := ParseGate("ttft.p99:+5"); err == nil || err.Error() != `"ttft.p99:+5" has no % behind its limit; want ttft.p99:+5%` {
+		t.Error(err)
+	}
 	for _, text := range []string{"", "ttft.p99", "ttft.p99:", "ttft.p98:+5%", "ttft.p99:5", "ttft.p99:-5%", "goodput:+1%", "itl.p99:+5%", "ttft.p99:NaN%", "ttft.p99:Inf%"} {
 		if g, err := ParseGate(text); err == nil {
 			t.Errorf("%q: %+v", text, g)

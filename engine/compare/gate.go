@@ -53,7 +53,10 @@ func ParseGate(text string) (g Gate, err error) {
 		false: "less is better, so a limit is a rise, such as +5%",
 		true:  "more is better, so a limit is a fall, such as -5%",
 	}[all[i].higher]
-	if err != nil || !percent || !finite(v) || v < 0 != all[i].higher && v != 0 {
+	if err == nil && !percent {
+		return g, fmt.Errorf("%q has no %% behind its limit; want %s:%s%%", text, name, strings.TrimSpace(limit))
+	}
+	if err != nil || !finite(v) || v < 0 != all[i].higher && v != 0 {
 		return g, fmt.Errorf("%q: of %s %s", text, name, worse)
 	}
 	return Gate{text, name, v / 100, all[i].higher}, nil
