@@ -1,6 +1,9 @@
 package bench
 
 import (
+	"fmt"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
@@ -67,5 +70,40 @@ func TestWithoutAClass(t *testing.T) {
 	expect.Contains(t, p.stdout.String(), "A was sent without class=free")
 	for value, words := range map[string]string{"class=none": "0 of 300", "colour=red": "want FIELD=VALUE"} {
 		expect.Contains(t, refused(t, append(args, "--url", mock.url, "--without", value)...), words)
+	}
+}
+
+// TestPriorities: at a server whose queue goes by priority those that are to come first wait least, by the server's own
+// log: no request begins while one waits that has gone before it in the order.
+func TestPriorities(t *testing.T) {
+	t.Parallel()
+	mock := startMock(t, "--slots", "2", "--ttft", "20ms", "--priorities")
+	var rows strings.Builder
+	for i := range 240 {
+		fmt.Fprintf(&rows, "{\"timestamp\":%d,\"input_length\":100,\"output_length\":2,\"hash_ids\":[%d],\"class\":\"p%d\",\"priority\":%d}\n", i*5, i, i%3, i%3)
+	}
+	file := filepath.Join(t.TempDir(), "priorities.jsonl")
+	writeFile(t, file, rows.String())
+	res := run(t, "--trace", file, "--url", mock.url)
+	log := mock.stop(t)
+	type at struct{ priority, arrived, first int64 }
+	var all []at
+	for _, l := range res.lines {
+		s := log[l.ID]
+		must.Equal(t, len(s), 1, "row %d at the server", l.Row)
+		all = append(all, at{l.Row % 3, s[0].Arrived, s[0].First})
+	}
+	const prefillNS = 25e6 // of one request, at most, so that what began in the meantime does not count
+	for _, x := range all {
+		for _, y := range all {
+			if y.priority < x.priority && y.arrived < x.first-2*prefillNS && y.first > x.first+2*prefillNS {
+				t.Fatalf("%+v came before %+v, which had waited for long", x, y)
+			}
+		}
+	}
+	parts := res.summary.Owners.Classes.Parts
+	must.Equal(t, len(parts), 3, "classes")
+	if parts[0].TTFTMS.P50 > parts[2].TTFTMS.P50/2 {
+		t.Errorf("TTFT p50 of priority 0 is %v ms, of 2 %v ms", parts[0].TTFTMS.P50, parts[2].TTFTMS.P50)
 	}
 }

@@ -56,6 +56,9 @@ type Config struct {
 	Slots int
 	// MaxQueue is how many may wait; more are refused with 503. 0 = no limit.
 	MaxQueue int
+	// Priorities lets those that wait begin in the order of their `priority`, the least first, as vLLM's policy priority
+	// does. Those that have none have 0.
+	Priorities bool
 
 	// CacheTokens is the size of the prefix cache, rounded down to whole blocks. As in an engine, it is all the room
 	// there is: running requests hold blocks for their prompt and output. A request that finds too few free blocks

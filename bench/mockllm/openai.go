@@ -13,6 +13,7 @@ func (d *decoder) openAI(b *requestBody) error {
 	p.continuousUsage = b.StreamOptions.ContinuousUsage
 	p.maxTokens = optional(cmp.Or(b.MaxCompletionTokens, b.MaxOutputTokens, b.MaxTokens))
 	p.minTokens = optional(b.MinTokens)
+	p.priority = b.Priority
 	p.ignoreEOS = b.IgnoreEOS != nil && *b.IgnoreEOS
 	if d.cfg.RefuseExtras {
 		extra := ""

@@ -11,6 +11,7 @@ type params struct {
 	stream, usage, continuousUsage bool
 	ignoreEOS                      bool
 	maxTokens, minTokens           int64 // -1 = not named
+	priority                       int64
 	model                          string
 	saltHash                       uint64 // 0 = none
 	hasPrompt, promptIDs           bool   // it is token ids
@@ -88,6 +89,7 @@ type options struct {
 	MaxOutputTokens     *int64  `json:"max_output_tokens"`
 	MaxNewTokens        *int64  `json:"max_new_tokens"`
 	MinTokens           *int64  `json:"min_tokens"`
+	Priority            int64   `json:"priority"`
 	MinNewTokens        *int64  `json:"min_new_tokens"`
 	MinLength           *int64  `json:"min_length"`
 	IgnoreEOS           *bool   `json:"ignore_eos"`

@@ -2,6 +2,7 @@ package mockllm
 
 import (
 	"container/heap"
+	"slices"
 	"sync"
 )
 
@@ -23,15 +24,17 @@ type scheduler struct {
 	mu       sync.Mutex
 	slots    int // how many may run; 0 = no limit
 	maxQueue int // how many may wait; 0 = no limit
-	running  int
-	queue    []*reply
-	cache    prefixCache
-	events   inOrder[*change]
-	added    uint64 // events so far
-	unseen   int    // requests' ends among the events
-	lastEnd  int64  // instant of the latest end that was applied
-	spare    []*lease
-	recycled []*lease
+
+	priorities bool // those that wait begin in the order of their priorities, the least first
+	running    int
+	queue      []*reply
+	cache      prefixCache
+	events     inOrder[*change]
+	added      uint64 // events so far
+	unseen     int    // requests' ends among the events
+	lastEnd    int64  // instant of the latest end that was applied
+	spare      []*lease
+	recycled   []*lease
 }
 
 // maxRecycled bounds the leases kept for reuse.
@@ -89,15 +92,18 @@ func (s *scheduler) acquire(r *reply) admission {
 			return admitted
 		}
 	}
-	s.queue = append(s.queue, r)
+	place := len(s.queue)
+	for s.priorities && place > 0 && s.queue[place-1].p.priority > r.p.priority {
+		place--
+	}
+	s.queue = slices.Insert(s.queue, place, r)
 	s.serveQueue(r) // what ended after r had arrived, or just now
 	switch {
 	case r.begun:
 		return admitted
 	case s.maxQueue > 0 && len(s.queue) > s.maxQueue:
-		last := len(s.queue) - 1 // nobody came after r
-		s.queue[last] = nil
-		s.queue = s.queue[:last]
+		at := slices.Index(s.queue, r)
+		s.queue = slices.Delete(s.queue, at, at+1)
 		return refused
 	}
 	return queued

@@ -62,7 +62,7 @@ func newServer(cfg Config, crew *crew) (*Server, error) {
 		return nil, fmt.Errorf("mockllm: %w", err)
 	}
 	s.sched.launch = func(r *reply) { go r.begin() }
-	s.sched.slots, s.sched.maxQueue = cfg.Slots, cfg.MaxQueue
+	s.sched.slots, s.sched.maxQueue, s.sched.priorities = cfg.Slots, cfg.MaxQueue, cfg.Priorities
 	s.sched.cache = newPrefixCache(cfg.CacheTokens, cfg.BlockTokens)
 	s.sched.cache.host.room = int(cfg.HostTokens / int64(cfg.BlockTokens))
 	return s, nil

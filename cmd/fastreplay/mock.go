@@ -102,6 +102,8 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 	f.Uint64Var(&c.Seed, "seed", 0, "seed of latencies, lengths and texts")
 	f.IntVar(&c.Slots, "slots", 0, "requests that run at once; more wait (0 = no limit)")
 	f.IntVar(&c.MaxQueue, "max-queue", 0, "requests that may wait; more are refused with 503 (0 = no limit)")
+	f.BoolVar(&c.Priorities, "priorities", false,
+		"requests that wait begin in the order of the priority in their bodies, the least first")
 	c.CacheTokens = -1
 	addValue(f, &c.CacheTokens, parseCache, "", "-1", "cache-tokens",
 		"room for running requests and cached prefixes together in `TOKENS`, such as 3M; a request that finds too "+
