@@ -56,8 +56,8 @@ type Config struct {
 	Slots int
 	// MaxQueue is how many may wait; more are refused with 503. 0 = no limit.
 	MaxQueue int
-	// Priorities lets those that wait begin in the order of their `priority`, the least first, as vLLM's policy priority
-	// does. Those that have none have 0.
+	// Priorities lets those that wait begin in the order of their `priority`, the least first, as vLLM's policy of that
+	// name does. Without one it is 0.
 	Priorities bool
 
 	// CacheTokens is the size of the prefix cache, rounded down to whole blocks. As in an engine, it is all the room
