@@ -80,8 +80,6 @@ const (
 	usualWarmIn     = 30 * time.Second
 	usualBesides    = 3 * time.Second // until it has begun, and from its end on
 	windowsInBudget = 10              // of probes; a confirmation takes three
-	longestSlice    = time.Second
-	slicesAtLeast   = 60
 	probeDrain      = 2 * time.Second // of requests in flight when a probe is ended
 )
 
@@ -127,7 +125,8 @@ func (s *searching) window(p capacity.Probe) (w window, settleS float64, err err
 	}
 	w.FromNS = int64(warmS*1e3) * 1e6
 	w.ForNS = int64(forS*1e3) * 1e6
-	w.SliceNS = max(1e6, min(int64(longestSlice), w.ForNS/slicesAtLeast))
+	const longestSlice, leastSlices = time.Second, 60
+	w.SliceNS = max(1e6, min(int64(longestSlice), w.ForNS/leastSlices))
 	if s.o.over == "concurrency" {
 		return w, settleS, nil
 	}
