@@ -91,7 +91,7 @@ func proveInstants(t *testing.T, l *line) {
 		return float64(to-from) / 1e6 / parts
 	}
 	perToken := ms(l.FirstToken, l.LastToken, float64(l.Completion-1))
-	if l.Chunks == 1 { // it brought all tokens
+	if l.Chunks == 1 || perToken == 0 { // all tokens came at once
 		perToken = math.NaN()
 	}
 	for _, d := range []struct {
@@ -230,7 +230,9 @@ func (r *results) proveHistograms(t *testing.T) {
 		}
 		if l.ok() && l.FirstToken != absent {
 			firsts++
-			gaps += l.Chunks - 1
+			if l.LastToken > l.FirstToken { // of chunks that came at once no gap is known
+				gaps += l.Chunks - 1
+			}
 			spanNS += float64(l.LastToken - l.FirstToken)
 		}
 	}

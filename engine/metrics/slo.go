@@ -12,8 +12,8 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
-// SLO bounds one latency of a request. A value as long as the bound meets it,
-// an absent one does not. It is made by ParseSLOs.
+// SLO bounds one latency of a request. A value as long as the bound meets it, an absent one does not. If several tokens
+// came at once, their TPOT is absent, and meets a bound if it would had they taken all of E2E. It is made by ParseSLOs.
 type SLO struct {
 	Latency int // place in Latencies
 	LimitNS int64
@@ -21,17 +21,21 @@ type SLO struct {
 
 // Met reports whether r, which ended OK, keeps within the bound.
 func (o *SLO) Met(r *record.Record) bool {
-	ns := latencies[o.Latency].Of(r)
+	ns := o.most(r)
 	return ns != record.None && ns <= o.LimitNS
 }
 
-// Exceeds is the opposite of Met, but that an answer of one token, which has no TPOT, is within a bound of that. If
-// several came at once, their TPOT is unknown, and within the bound if it would be had they taken all of E2E.
+// Exceeds is the opposite of Met, but that an answer of one token, which has no TPOT, is within a bound of that.
 func (o *SLO) Exceeds(r *record.Record) bool {
-	if o.Latency == TPOT && latencies[TPOT].Of(r) == record.None {
-		return r.AtOnce() && r.TPOTMostNS() > o.LimitNS
+	return !o.Met(r) && (o.Latency != TPOT || o.most(r) != record.None)
+}
+
+// most is the longest that the latency can have been; record.None if nothing bounds it.
+func (o *SLO) most(r *record.Record) int64 {
+	if o.Latency == TPOT && r.AtOnce() {
+		return r.TPOTMostNS()
 	}
-	return !o.Met(r)
+	return latencies[o.Latency].Of(r)
 }
 
 // maxSLOMS is more than 11 days: a bound beyond it is a mistake.

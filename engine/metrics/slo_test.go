@@ -69,14 +69,14 @@ func TestParseSLOErrors(t *testing.T) {
 }
 
 // TestBoundOfTokensAtOnce: of 11 tokens that came at one instant, 100 ms after sending, the TPOT is unknown and at most 10 ms.
-// It exceeds a bound below that, and meets none.
+// It meets a bound of that, and exceeds one below.
 func TestBoundOfTokensAtOnce(t *testing.T) {
 	var r record.Record
 	r.Clear()
 	r.Outcome, r.SentNS, r.FirstTokenNS, r.LastTokenNS, r.Chunks, r.CompletionTokens = record.OK, 0, 100e6, 100e6, 11, 11
 	for limit, exceeds := range map[int64]bool{10e6: false, 10e6 - 1: true} {
 		bound := SLO{TPOT, limit}
-		if bound.Met(&r) || bound.Exceeds(&r) != exceeds {
+		if bound.Met(&r) == exceeds || bound.Exceeds(&r) != exceeds {
 			t.Errorf("within %d ns: met %v, exceeded %v", limit, bound.Met(&r), bound.Exceeds(&r))
 		}
 	}
