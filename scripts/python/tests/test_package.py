@@ -106,6 +106,7 @@ def test_interrupt_leaves_whole_files(server: str, directory: Path) -> None:
         metrics = urllib.request.urlopen(server + "/metrics").read().decode()
         return not re.search(r"^vllm:num_requests_running.* [1-9]", metrics, re.MULTILINE)
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell ignores it
     threading.Thread(target=interrupt_the_run, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
         fastreplay.run(SAMPLE, url=server, output="run", scale=0.2)
