@@ -409,7 +409,7 @@ func (s *simulation) startJobs() {
 		switch {
 		case s.begun[job] != neverNS && s.left(job) > 0:
 			running++
-		case s.begun[job] == neverNS && running < s.plan.Concurrency && (prepares || s.isPrepared()):
+		case s.begun[job] == neverNS && (prepares || s.isPrepared() && running < s.plan.Concurrency):
 			running++
 			s.begun[job], s.idleSince[job] = s.nowNS, s.nowNS
 		}

@@ -24,7 +24,7 @@ type queue struct {
 	// how many connections request i needs as it is released, for itself and for those that follow its sending
 	start []int32
 	end   []int32   // and how many as it ends, besides its own
-	roots [][]int32 // of each job, the requests that wait for nothing as it starts
+	roots [][]int32 // of each job, the requests that wait for nothing
 	next  []int32   // of each request, the next one of its stream, -1 = none; nil without streams
 
 	mu      sync.Mutex
@@ -504,14 +504,9 @@ func (q *queue) trigger(list []release, i int32, nowNS int64, dispatch bool) []r
 		}
 		s := &q.state[f.request]
 		s.readyNS = max(s.readyNS, nowNS+f.delayNS+q.jobCutNS(f.request))
-		if s.pending--; s.pending > 0 {
-			continue
+		if s.pending--; s.pending == 0 {
+			list = q.ready(list, f.request, nowNS)
 		}
-		if job := q.turns.Job; q.inJobs() && int(job[f.request]) >= q.nextJob {
-			q.roots[job[f.request]] = append(q.roots[job[f.request]], f.request)
-			continue
-		}
-		list = q.ready(list, f.request, nowNS)
 	}
 	return list
 }
@@ -578,13 +573,13 @@ func (q *queue) begin(nowNS int64) []release {
 	return q.fill(nil, q.plan.Concurrency, nowNS)
 }
 
-// startJobs lets n more jobs run, and starts the next ones: before the barrier only those that prepare. A job may end
-// as it starts only if it has no requests, which none has.
+// startJobs lets n more jobs run, and starts the next ones: before the barrier all those that prepare, and no others. A
+// job may end as it starts only if it has no requests, which none has.
 func (q *queue) startJobs(list []release, n int, nowNS int64) []release {
 	q.lanes += n
-	for ; q.lanes > 0 && q.nextJob < len(q.jobs) && nowNS < q.endNS(); q.lanes-- {
+	for ; q.nextJob < len(q.jobs) && nowNS < q.endNS(); q.lanes-- {
 		job := q.nextJob
-		if !q.isOpen() && !q.jobs[job].prepares {
+		if q.isOpen() && q.lanes <= 0 || !q.isOpen() && !q.jobs[job].prepares {
 			break
 		}
 		q.nextJob++

@@ -29,8 +29,9 @@ type Dependencies struct {
 	Stream []int32
 	// Prepare is, with Job, how many requests at the plan's front prepare what comes after them. When all of these have
 	// ended, which is the barrier, the others may be released. The jobs of the preparing requests begin at the run's
-	// start, or when a job has ended of which all requests prepare. For requests after the barrier NotBeforeNS of these
-	// jobs, delays after a preparing request, and the plan's EndNS count from the barrier. 0 = none.
+	// start, at once. Those of them that go on behind the barrier are no more than Concurrency. For requests after the
+	// barrier NotBeforeNS of these jobs, delays after a preparing request, and the plan's EndNS count from the barrier.
+	// 0 = none.
 	Prepare int32
 	// Primers is how many of these, at the front, fill servers' caches. If one of them fails, the run is over.
 	Primers int32
@@ -57,7 +58,7 @@ func (d *Dependencies) validate(requests, concurrency int) error {
 	return d.validateJobs(concurrency)
 }
 
-// validateJobs refuses a preparation that cannot end, since one of its jobs comes after others that go on behind it.
+// validateJobs refuses a preparation of more jobs than may run behind it.
 func (d *Dependencies) validateJobs(concurrency int) error {
 	prepares, goesOn := make([]bool, d.Jobs()), make([]bool, d.Jobs())
 	for i, job := range d.Job {
@@ -67,13 +68,13 @@ func (d *Dependencies) validateJobs(concurrency int) error {
 			goesOn[job] = true
 		}
 	}
-	begin := concurrency // how many of the first jobs begin before the barrier
+	running := 0
 	for job := range prepares {
-		if prepares[job] && job >= begin {
-			return fmt.Errorf("job %d prepares; want only the first %d to, which begin before the barrier", job, begin)
+		if prepares[job] && goesOn[job] {
+			running++
 		}
-		if prepares[job] && !goesOn[job] {
-			begin++
+		if running > concurrency {
+			return fmt.Errorf("job %d prepares and goes on; want only %d to", job, concurrency)
 		}
 	}
 	return nil

@@ -170,7 +170,7 @@ func TestFollowingRefuses(t *testing.T) {
 		"need jobs":       {Prepare: 1},
 		"2 of them":       {Job: []int32{0, 0}, Prepare: 1, Primers: 2},
 		"3 of 2 requests": {Job: []int32{0, 0}, Prepare: 3},
-		"job 1 prepares":  {Job: []int32{0, 1, 0}, Prepare: 2},
+		"job 1 prepares":  {Job: []int32{0, 1, 0, 1}, Prepare: 2},
 		"0 and -1 ns":     {Job: []int32{0, 1}, TreeIdleNS: -1},
 		"1 requests have": {Job: []int32{0, 1}, Stream: []int32{0}},
 		"":                {Job: []int32{0, 1}, Prepare: 2, TreeIdleNS: 1, Stream: []int32{0, 0}},

@@ -153,11 +153,8 @@ func (p FollowPolicy) bounds(t *trace.Trace, follow *sched.Dependencies) []int64
 			begin = first
 		}
 		prepares := i < p.Prepare
-		switch {
-		case prepares && p.After[follow.Job[i]] < 0:
+		if prepares {
 			begin = 0
-		case prepares: // it leaves as soon as it may
-			begin = t.ArrivalNS[i]
 		}
 		if t.NotBeforeNS != nil && t.NotBeforeNS[i] >= 0 && !prepares {
 			bounds[i] = p.scaled(t.NotBeforeNS[i] - begin)
