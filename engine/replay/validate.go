@@ -73,7 +73,7 @@ func (c *Config) checkObjectives() error {
 func (r *runner) checkOwners() error {
 	for _, text := range r.cfg.Limits.Require {
 		field, value, _ := verdict.CutOwner(text)
-		has := func(o rows.Owner) bool { return o.Values()["{"+field+"}"] == value }
+		has := func(o rows.Owner) bool { return o.Value(field) == value }
 		if field != "" && !slices.ContainsFunc(r.load.Trace.Owners, has) {
 			return fmt.Errorf("--require %q: no row of the trace has the %s %q", text, field, value)
 		}

@@ -3,7 +3,6 @@ package setup
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -13,24 +12,27 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// placeholders are the words in a header's value that stand for values of a row's owner, in alphabetical order.
-func placeholders(value string) (words []string) {
-	for _, word := range slices.Sorted(maps.Keys(rows.Owner{}.Values())) {
-		if strings.Contains(value, word) {
-			words = append(words, word)
+// placeholder is what stands in a header's value for a field of a row's owner.
+func placeholder(field string) string { return "{" + field + "}" }
+
+// placeholders are the fields of a row's owner for which something stands in a header's value.
+func placeholders(value string) (fields []string) {
+	for _, field := range rows.OwnerFields() {
+		if strings.Contains(value, placeholder(field)) {
+			fields = append(fields, field)
 		}
 	}
-	return words
+	return fields
 }
 
 // checkTemplates refuses headers with values that no row has.
 func (p *Prepared) checkTemplates() error {
 	for _, h := range p.secrets {
-		for _, word := range placeholders(h.Value) {
-			has := func(o rows.Owner) bool { return o.Values()[word] != "" }
+		for _, field := range placeholders(h.Value) {
+			has := func(o rows.Owner) bool { return o.Value(field) != "" }
 			if !slices.ContainsFunc(p.Trace.Owners, has) {
 				return fmt.Errorf("--header %s: no row has a %s; leave it out, or name the field with --fields",
-					h.Name, strings.Trim(word, "{}"))
+					h.Name, field)
 			}
 		}
 	}
@@ -90,9 +92,9 @@ func (p *Prepared) backendFor(asked rows.Owner) (api.Backend, error) {
 func fill(template string, owner rows.Owner) (value string, whole bool) {
 	whole = true
 	var pairs []string
-	for word, own := range owner.Values() {
-		whole = whole && (own != "" || !strings.Contains(template, word))
-		pairs = append(pairs, word, own)
+	for _, field := range placeholders(template) {
+		whole = whole && owner.Value(field) != ""
+		pairs = append(pairs, placeholder(field), owner.Value(field))
 	}
 	return strings.NewReplacer(pairs...).Replace(template), whole
 }

@@ -29,9 +29,6 @@ type Classes struct {
 	Of    map[string]string
 }
 
-// ownerFields are the fields of rows that say whose they are.
-const ownerFields = "tenant model class priority"
-
 // mostTenants bounds those that are made up.
 const mostTenants = 1024
 
@@ -141,14 +138,14 @@ func (o *Owning) makeTenants(t *trace.Trace, seed uint64) (*trace.Trace, error) 
 // apply sets the classes of rows that have one of the values.
 func (c *Classes) apply(t *trace.Trace) (*trace.Trace, error) {
 	for value := range c.Of {
-		has := func(o rows.Owner) bool { return o.Values()["{"+c.Field+"}"] == value }
+		has := func(o rows.Owner) bool { return o.Value(c.Field) == value }
 		if !slices.ContainsFunc(t.Owners, has) {
 			return nil, fmt.Errorf("--map: no row has the %s %q", c.Field, value)
 		}
 	}
 	return t.WithOwners(func(i int) rows.Owner {
 		owner := t.OwnerOf(i)
-		if class := c.Of[owner.Values()["{"+c.Field+"}"]]; class != "" {
+		if class := c.Of[owner.Value(c.Field)]; class != "" {
 			owner.Class = class
 		}
 		return owner
@@ -163,7 +160,7 @@ func (p *Prepared) leaveOut() error {
 	}
 	var list []int32
 	for i := range p.Requests() {
-		if p.Trace.OwnerOf(i).Values()["{"+field+"}"] == value && value != "" {
+		if p.Trace.OwnerOf(i).Value(field) == value {
 			list = append(list, int32(i))
 		}
 	}

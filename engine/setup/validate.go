@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/probe"
 	"github.com/fastreplay/fastreplay/engine/route"
@@ -65,8 +66,9 @@ func (o *Options) checkWords() error {
 func (o *Options) checkTarget() error {
 	field, value, _ := strings.Cut(o.Owning.Without, "=")
 	switch {
-	case o.Owning.Without != "" && (value == "" || !slices.Contains(strings.Fields(ownerFields), field)):
-		return fmt.Errorf("--without %q: want FIELD=VALUE, such as class=free, of %s", o.Owning.Without, ownerFields)
+	case o.Owning.Without != "" && (value == "" || !slices.Contains(rows.OwnerFields(), field)):
+		return fmt.Errorf("--without %q: want FIELD=VALUE, such as class=free, of %s",
+			o.Owning.Without, strings.Join(rows.OwnerFields(), " "))
 	case strings.Contains(o.Model, ","):
 		return fmt.Errorf("--model %q: several models; want one", o.Model)
 	case slices.ContainsFunc(o.Headers, func(h string) bool { return !strings.Contains(h, ":") }):

@@ -16,14 +16,22 @@ type Owner struct {
 	Priority string
 }
 
-// Values are an Owner's, by the words that stand for them in the values of headers.
-func (o Owner) Values() map[string]string {
-	return map[string]string{
-		"{tenant}":   o.Tenant,
-		"{model}":    o.Model,
-		"{class}":    o.Class,
-		"{priority}": o.Priority,
+// OwnerFields are the fields of an Owner by the names that users give them.
+func OwnerFields() []string { return []string{"tenant", "model", "class", "priority"} }
+
+// Value is that of a field by its name; "" if it is not said.
+func (o Owner) Value(field string) string {
+	switch field {
+	case "tenant":
+		return o.Tenant
+	case "model":
+		return o.Model
+	case "class":
+		return o.Class
+	case "priority":
+		return o.Priority
 	}
+	return ""
 }
 
 func (f Field) ofOwner() bool { return f >= TenantField && f <= PriorityField }
