@@ -80,33 +80,31 @@ func (x *exchange) lose(why string) {
 	x.held = 0
 }
 
-// grow makes room for more in a list, if the budget has it.
-func grow[T any](x *exchange, list []T, more, size int) []T {
-	need := len(list) + more
-	if need <= cap(list) {
-		return list
+// grow makes room for more in a list, of values of so many bytes, if the budget has it. Else the exchange is given up.
+func grow[T any](x *exchange, list *[]T, more, size int) bool {
+	need := len(*list) + more
+	if need <= cap(*list) {
+		return true
 	}
-	room := int64(max(need, 2*cap(list), 64)-cap(list)) * int64(size)
+	room := int64(max(need, 2*cap(*list), 64)-cap(*list)) * int64(size)
 	if need*size > maxBody {
 		x.lose(lostTooLarge)
-		return nil
+		return false
 	}
 	if !x.budget.take(room) {
 		x.lose(lostMemory)
-		return nil
+		return false
 	}
 	x.held += room
-	return append(make([]T, 0, cap(list)+int(room)/size), list...)
+	*list = append(make([]T, 0, cap(*list)+int(room)/size), *list...)
+	return true
 }
 
 // asked takes a piece of the request's body.
 func (x *exchange) asked(p []byte) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.lost == "" && x.endedNS == 0 {
-		x.request = grow(x, x.request, len(p), 1)
-	}
-	if x.lost == "" && x.endedNS == 0 {
+	if x.lost == "" && x.endedNS == 0 && grow(x, &x.request, len(p), 1) {
 		x.request = append(x.request, p...)
 	}
 }
@@ -115,13 +113,7 @@ func (x *exchange) asked(p []byte) {
 func (x *exchange) answered(p []byte, atNS int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.lost == "" {
-		x.answer = grow(x, x.answer, len(p), 1)
-	}
-	if x.lost == "" {
-		x.reads = grow(x, x.reads, 1, 16)
-	}
-	if x.lost == "" {
+	if x.lost == "" && grow(x, &x.answer, len(p), 1) && grow(x, &x.reads, 1, 16) {
 		x.answer = append(x.answer, p...)
 		x.reads = append(x.reads, read{len(x.answer), atNS})
 	}

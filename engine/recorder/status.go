@@ -15,8 +15,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 )
 
-// prefix begins the names of all metrics.
-const prefix = "fastreplay_record_"
+// prefix begins the names of all metrics, behind that of format.Exposition.
+const prefix = "record_"
 
 // serveMetrics answers with a page for Prometheus.
 func (r *Recorder) serveMetrics(w http.ResponseWriter, _ *http.Request) {
@@ -33,30 +33,26 @@ func (r *Recorder) page() string {
 	r.mu.Lock()
 	lost := maps.Clone(r.lost)
 	r.mu.Unlock()
-	var text strings.Builder
-	head := func(name, kind, help string) {
-		fmt.Fprintf(&text, "# HELP %s%s %s\n# TYPE %[1]s%[2]s %[4]s\n", prefix, name, help, kind)
-	}
+	var text format.Exposition
 	for _, m := range []struct {
-		name, kind, help string
-		value            float64
+		name, help string
+		value      float64
 	}{
-		{"rows_total", "counter", "Requests that are in a file.", float64(r.rows.Load())},
-		{"passed_total", "counter", "Requests of no known API, which only passed.", float64(r.passed.Load())},
-		{"unreached_total", "counter", "Times that a server could not be reached.", float64(r.unreached.Load())},
-		{"in_flight", "gauge", "Requests that are passing.", float64(r.inFlight.Load())},
-		{"waiting", "gauge", "Requests that have passed and wait for their turn.", float64(len(r.waiting))},
-		{"lag_seconds", "gauge", "Age of the oldest request that has passed and is in no file yet.", lag},
-		{"memory_bytes", "gauge", "What is held of requests.", float64(r.budget.used.Load())},
-		{"memory_limit_bytes", "gauge", "What may be held of them.", float64(r.budget.most)},
-		{"file_bytes", "gauge", "Size of the file that is being written.", float64(r.bytes.Load())},
+		{"rows_total", "Requests that are in a file.", float64(r.rows.Load())},
+		{"passed_total", "Requests of no known API, which only passed.", float64(r.passed.Load())},
+		{"unreached_total", "Times that a server could not be reached.", float64(r.unreached.Load())},
+		{"in_flight", "Requests that are passing.", float64(r.inFlight.Load())},
+		{"waiting", "Requests that have passed and wait for their turn.", float64(len(r.waiting))},
+		{"lag_seconds", "Age of the oldest request that has passed and is in no file yet.", lag},
+		{"memory_bytes", "What is held of requests.", float64(r.budget.used.Load())},
+		{"memory_limit_bytes", "What may be held of them.", float64(r.budget.most)},
+		{"file_bytes", "Size of the file that is being written.", float64(r.bytes.Load())},
 	} {
-		head(m.name, m.kind, m.help)
-		fmt.Fprintf(&text, "%s%s %v\n", prefix, m.name, m.value)
+		text.Value(text.Head(prefix+m.name, "", m.help), m.value)
 	}
-	head("lost_total", "counter", "Requests that are in no file, by reason.")
+	name := text.Head(prefix+"lost_total", "", "Requests that are in no file, by reason.")
 	for _, why := range slices.Sorted(maps.Keys(lost)) {
-		fmt.Fprintf(&text, "%slost_total{reason=%q} %d\n", prefix, why, lost[why])
+		text.Value(name, float64(lost[why]), "reason", why)
 	}
 	return text.String()
 }
@@ -91,7 +87,7 @@ func Status(ctx context.Context, address string) (string, error) {
 func words(page []byte) (string, error) {
 	var ours strings.Builder
 	for line := range strings.Lines(string(page)) {
-		if text, found := strings.CutPrefix(line, prefix); found {
+		if text, found := strings.CutPrefix(line, "fastreplay_"+prefix); found {
 			ours.WriteString(format.Visible(strings.TrimSpace(text)) + "\n")
 		}
 	}
