@@ -9,6 +9,7 @@ package recorder
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -37,8 +38,10 @@ const (
 	batchBytes = 1 << 20
 	// maxWaiting bounds the requests that wait for their turn, whatever their size.
 	maxWaiting = 1 << 16
-	// endPatience is how long the recorder waits at its end for answers that still come.
+	// endPatience is how long the recorder waits at its end for answers that still come, and cutPatience for what is cut
+	// then to be counted.
 	endPatience = time.Minute
+	cutPatience = time.Second
 )
 
 // Options are what to record.
@@ -60,7 +63,8 @@ type Options struct {
 	Metrics     string        // host:port that serves metrics; "" = none
 	Note        func(string)  // says to people what went wrong; any goroutine may call it
 
-	broken func(disk) disk // in tests: a disk that fails; nil = none
+	broken   func(disk) disk // in tests: a disk that fails; nil = none
+	patience time.Duration   // in tests: in place of endPatience
 }
 
 // Recorder is a running proxy.
@@ -79,6 +83,7 @@ type Recorder struct {
 	files    int    // so far
 	pending  []byte // rows that are not on the disk yet
 	unsaved  int    // how many
+	closing  error  // of the last file, once written is closed
 
 	paths    paths
 	backends map[string]api.Backend // to read answers, by name
@@ -205,13 +210,15 @@ func (r *Recorder) URL() string {
 // File is the name of the file that is being written at the beginning.
 func (r *Recorder) File() string { return r.file.f.Name() }
 
-// Run passes requests on until ctx ends, and writes what is left. It returns what could not be written.
+// Run passes requests on until ctx ends, and writes what is left. Its error says why it could not serve, or that the
+// last file may not be whole. What else could not be written is lost, and counted.
 func (r *Recorder) Run(ctx context.Context) error {
 	stopped := context.AfterFunc(ctx, func() {
-		patience, cancel := context.WithTimeout(context.Background(), endPatience)
+		patience, cancel := context.WithTimeout(context.Background(), cmp.Or(r.o.patience, endPatience))
 		defer cancel()
 		if r.server.Shutdown(patience) != nil {
 			_ = r.server.Close() // those that still wait are cut
+			r.awaitCut()
 		}
 		close(r.ended)
 	})
@@ -231,7 +238,14 @@ func (r *Recorder) Run(ctx context.Context) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		err = nil
 	}
-	return err
+	return errors.Join(err, r.closing)
+}
+
+// awaitCut waits until requests that were cut have been counted. Upgraded connections do not end by that.
+func (r *Recorder) awaitCut() {
+	for end := time.Now().Add(cutPatience); r.inFlight.Load() > 0 && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // now is the recorder's clock, in ns since its start. It is at least 1, and never set.
@@ -337,7 +351,7 @@ func (r *Recorder) write() {
 		take()
 		r.save()
 	}
-	r.fail(r.file.close())
+	r.closing = r.file.close()
 }
 
 // take turns exchanges into rows. What strangers send must not end the program, whatever it makes of it.

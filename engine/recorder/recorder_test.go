@@ -284,6 +284,26 @@ func TestDeaths(t *testing.T) {
 	expect.Equal(t, day.Heads[0].Lost[lostAborted], 3, "died")
 }
 
+// TestCutAtTheEnd: a request whose answer never ends is cut when the recorder ends, and counted as lost.
+func TestCutAtTheEnd(t *testing.T) {
+	reached := make(chan struct{})
+	run := begin(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		close(reached)
+		<-r.Context().Done()
+	}), func(o *Options) { o.patience = time.Millisecond })
+	go func() {
+		resp, err := http.Post(run.URL()+chatPath, "application/json", strings.NewReader(asked("hello")))
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+	}()
+	<-reached
+	run.end()
+	must.Do(t, <-run.ended)
+	expect.Contains(t, run.Recorded(), "0 rows in 1 file; lost: 1 aborted")
+}
+
 // TestNoServer: if no server can be reached, the client is told so, and nothing is recorded.
 func TestNoServer(t *testing.T) {
 	r := begin(t, nil, func(o *Options) { o.Upstreams = []string{"127.0.0.1:1"} })
