@@ -38,8 +38,8 @@ const (
 	batchBytes = 1 << 20
 	// maxWaiting bounds the requests that wait for their turn, whatever their size.
 	maxWaiting = 1 << 16
-	// endPatience is how long the recorder waits at its end for answers that still come, and cutPatience for what is cut
-	// then to be counted.
+	// endPatience is how long the recorder waits at its end for answers that still come, and cutPatience for those that
+	// it cuts then to be counted.
 	endPatience = time.Minute
 	cutPatience = time.Second
 )
