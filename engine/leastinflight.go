@@ -58,13 +58,14 @@ func (b *leastInFlight) choose() *pool {
 // flight.
 func (b *leastInFlight) needs(next int64, into []int64) {
 	low, high := 0.0, float64(next) // of a level, in requests for a weight of 1
-	for _, p := range b.present() {
+	present := b.present()
+	for _, p := range present {
 		high = max(high, float64(p.inFlight.Load()+next)/p.weight)
 	}
 	for range levelSteps {
 		level := (low + high) / 2
 		fits := 0.0
-		for _, p := range b.present() {
+		for _, p := range present {
 			fits += max(0, level*p.weight-float64(p.inFlight.Load()))
 		}
 		if fits < float64(next) {
