@@ -129,12 +129,12 @@ func (r *Result) moreFailed() float64 {
 // hides reports whether a side that failed a share more of the requests may owe its latency to that: whether they are
 // half or more of those that lie beyond the percentile. A mean, or a median of pairs, counts as p50.
 func (r *Result) hides(m *Metric, failed float64) bool {
-	latency, percentile, _ := strings.Cut(m.Name, ".")
+	latency, perMille := metrics.PercentileOf(m.Name)
 	if metrics.FindLatency(latency) < 0 {
 		return false
 	}
-	beyond := map[string]float64{"p95": 0.05, "p99": 0.01}
-	return failed >= cmp.Or(beyond[percentile], 0.5)/2
+	beyond := float64(1000-cmp.Or(perMille, 500)) / 1000
+	return failed >= beyond/2
 }
 
 const (
