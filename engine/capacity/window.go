@@ -145,9 +145,8 @@ func (t Timeline) missed(stretches []Stretch) *Burst {
 		b.Requests = t.count(t.busiest(b.LastsNS, 0))
 		for _, s := range stretches {
 			measured := t[t.before(s.FromNS):t.before(s.ToNS)]
-			for i := range measured {
-				n := measured.before(measured[i]+b.LastsNS) - i
-				b.Measured = max(b.Measured, n)
+			if len(measured) > 0 {
+				b.Measured = max(b.Measured, measured.count(measured.busiest(b.LastsNS, 0)))
 			}
 		}
 		more := float64(b.Requests - b.Measured)
