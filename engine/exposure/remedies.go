@@ -10,6 +10,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/codec/trace/agents"
+	"github.com/fastreplay/fastreplay/codec/trace/lists"
 	"github.com/fastreplay/fastreplay/codec/trace/rows"
 )
 
@@ -26,10 +27,7 @@ func (m Remedies) Apply(t *trace.Trace) *trace.Trace {
 	s := sessionsOf(t)
 	all := m.rows(t, s)
 	at := m.instants(t, s)
-	order := make([]int32, t.Len())
-	for i := range order {
-		order[i] = int32(i)
-	}
+	order := lists.UpTo(t.Len())
 	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(at[a], at[b]) })
 	sorted := make([]trace.Hashed, len(all))
 	for i, row := range order {

@@ -7,6 +7,7 @@
 package keyed
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -313,10 +314,7 @@ func (h *Hasher) session(t *trace.Trace, i int) string {
 	if t.Session == nil || t.Session[i] < 0 {
 		return ""
 	}
-	name := t.SessionName(i)
-	if name == "" {
-		name = strconv.FormatInt(t.Session[i], 10)
-	}
+	name := cmp.Or(t.SessionName(i), strconv.FormatInt(t.Session[i], 10))
 	return h.key.Pseudonym("session", name)
 }
 

@@ -89,8 +89,11 @@ func (a *Action) BeganS() float64 {
 
 // Compare orders actions by when they began, and those that never did at last.
 func (a *Action) Compare(b *Action) int {
-	if a.Began() != b.Began() {
-		return map[bool]int{true: -1, false: 1}[a.Began()]
+	switch {
+	case a.Began() && !b.Began():
+		return -1
+	case !a.Began() && b.Began():
+		return 1
 	}
 	return cmp.Compare(a.BeganS(), b.BeganS())
 }

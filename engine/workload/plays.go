@@ -306,8 +306,8 @@ func (d *draft) beginLanes() {
 			d.barrierNS = max(d.barrierNS, lead(c, row))
 		}
 	}
-	for _, at := range ended {
-		if at {
+	for _, free := range ended { // its next job begins at once
+		if free {
 			earliest = 0
 		}
 	}
