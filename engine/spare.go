@@ -62,10 +62,12 @@ func (r *Run) Leave(url string) bool {
 	return true
 }
 
-// TargetURLs are the targets in the order of Sink.Record's, also those that joined. Call it after Do.
+// TargetURLs are the targets that took part, in the order of Sink.Record's. Call it after Do.
 func (r *Run) TargetURLs() (urls []string) {
 	for _, of := range r.poolsOf {
-		urls = append(urls, of[0].url)
+		if !r.work.IsSpare(of[0].url) { // those that joined took the first
+			urls = append(urls, of[0].url)
+		}
 	}
 	return urls
 }

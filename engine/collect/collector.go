@@ -89,8 +89,11 @@ func NewCollector(targets []string, slos ...metrics.SLO) *Collector {
 	return c
 }
 
-// Rename gives the targets the names that they have after the run; those whose name is "" are not in the summary.
-func (c *Collector) Rename(urls []string) { c.urls = urls }
+// Rename gives the targets the names that they have after the run. Those beyond them took no part.
+func (c *Collector) Rename(urls []string) {
+	c.urls = urls
+	c.targets = c.targets[:len(urls)]
+}
 
 // Add counts one finished request. target is the index of its URL; anything
 // out of range means that it never had one. Latencies count for OK requests
@@ -262,7 +265,6 @@ func (c *Collector) Summary(s metrics.Summary, probed Probed) *metrics.Summary {
 		}
 	}
 	s.Notes = append(c.notes(&s, &all, targets, probed), s.Notes...)
-	s.Targets = slices.DeleteFunc(s.Targets, func(t metrics.Target) bool { return t.URL == "" })
 	s.Verdict = verdict.Judge(&s, s.Verdict.Reasons...)
 	return &s
 }

@@ -516,6 +516,18 @@ type Owners struct {
 	Priorities *Breakdown `json:"priorities"` // by priority; null likewise
 }
 
+// Each yields the breakdowns that there are, by the fields of rows that they are by.
+func (o *Owners) Each(yield func(field string, by *Breakdown) bool) {
+	if o == nil {
+		return
+	}
+	for i, by := range []*Breakdown{o.Classes, o.Tenants, o.Models, o.Priorities} {
+		if by != nil && !yield([]string{"class", "tenant", "model", "priority"}[i], by) {
+			return
+		}
+	}
+}
+
 // Breakdown is how requests were spread over instances, addresses or owners.
 type Breakdown struct {
 	Parts []Part `json:"parts"` // by name

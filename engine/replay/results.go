@@ -122,9 +122,8 @@ func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
 	r.appendUnreleased(found.LeftOut, records)
 	unwritten, diskErr := r.writer.Close()
 	info := r.info(found)
-	if r.load.Spare > 0 {
-		info.Run.Targets = r.nameTargets()
-	}
+	info.Run.Targets = r.run.TargetURLs()
+	r.collector.Rename(info.Run.Targets)
 	info.Servers = r.servers.summary()
 	info.Requests.Unwritten, info.Records = unwritten, r.writer.Lines()
 	work := r.load.Work
@@ -176,20 +175,6 @@ func (r *runner) conclude(found engine.Result) (*metrics.Summary, error) {
 		return summary, fmt.Errorf("%w: %w", ErrIncomplete, diskErr)
 	}
 	return summary, nil
-}
-
-// nameTargets gives the collector the names of the targets that joined, and returns all that took part.
-func (r *runner) nameTargets() (urls []string) {
-	names := r.run.TargetURLs()
-	for i, name := range names {
-		if r.load.IsSpare(name) {
-			names[i] = ""
-			continue
-		}
-		urls = append(urls, name)
-	}
-	r.collector.Rename(names)
-	return urls
 }
 
 // placeResults decides where the files that other tools' flags name lie, in the directory of the results or elsewhere,

@@ -728,21 +728,11 @@ const mostOwners = 4
 
 // owners adds a line for each class, tenant, model and priority, those with the most requests first.
 func (p *screen) owners() {
-	o := p.Owners
-	if o == nil {
-		return
-	}
-	for _, by := range []struct {
-		what  string
-		parts *metrics.Breakdown
-	}{{"class", o.Classes}, {"tenant", o.Tenants}, {"model", o.Models}, {"priority", o.Priorities}} {
-		if by.parts == nil {
-			continue
-		}
-		parts := slices.Clone(by.parts.Parts)
+	for field, by := range p.Owners.Each {
+		parts := slices.Clone(by.Parts)
 		slices.SortStableFunc(parts, func(x, y metrics.Part) int { return cmp.Compare(y.Requests, x.Requests) })
 		for _, part := range parts[:min(len(parts), mostOwners)] {
-			p.field(second, 2, by.what,
+			p.field(second, 2, field,
 				shorten(format.Visible(part.Name), 24),
 				format.Requests(part.Requests),
 				format.Some(part.Failed, "failed"),
@@ -750,7 +740,7 @@ func (p *screen) owners() {
 				known(format.Percent, part.ReportedHitRatio, "hits"))
 		}
 		if more := len(parts) - mostOwners; more > 0 {
-			p.field(second, 1, by.what, fmt.Sprintf("%d more, in the report", more))
+			p.field(second, 1, field, fmt.Sprintf("%d more, in the report", more))
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fastreplay/fastreplay/codec/trace/rows"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -16,7 +17,7 @@ var ownedQuantities = []string{"ttft.", "tpot.", "e2e.", "goodput", ErrorRate, "
 func CutOwner(text string) (field, value, rest string) {
 	owner, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
 	field, value, named := strings.Cut(owner, "=")
-	if !named || !slices.Contains([]string{"tenant", "model", "class", "priority"}, field) {
+	if !named || !slices.Contains(rows.OwnerFields(), field) {
 		return "", "", text
 	}
 	return field, value, strings.TrimSpace(rest)
@@ -39,22 +40,12 @@ func viewOf(s *metrics.Summary, name string) (view *metrics.Summary, rest string
 		return s, name
 	}
 	view = new(metrics.Summary)
-	if s.Owners == nil {
-		return view, rest
-	}
-	by := map[string]*metrics.Breakdown{
-		"tenant":   s.Owners.Tenants,
-		"model":    s.Owners.Models,
-		"class":    s.Owners.Classes,
-		"priority": s.Owners.Priorities,
-	}[field]
-	if by == nil {
-		return view, rest
-	}
-	for _, part := range by.Parts {
-		if part.Name != value {
+	for by, parts := range s.Owners.Each {
+		i := slices.IndexFunc(parts.Parts, func(part metrics.Part) bool { return by == field && part.Name == value })
+		if i < 0 {
 			continue
 		}
+		part := &parts.Parts[i]
 		view.Requests = metrics.Requests{Planned: part.OK + part.Failed, OK: part.OK, Failed: part.Failed}
 		view.TTFTMS, view.TPOTMS, view.E2EMS = part.TTFTMS, part.TPOTMS, part.E2EMS
 		view.PrefixCache.HitRatio = part.ReportedHitRatio
