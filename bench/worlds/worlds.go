@@ -39,7 +39,12 @@ type World struct {
 
 // Run returns run number run of n requests on a server whose times are multiplied by change: 1.02 is 2 % slower.
 func (w World) Run(seed, run uint64, n int, change float64) []Request {
-	return w.play(w.trace(seed, n), onceOf(seed, run), rand.New(rand.NewPCG(seed, run<<1)), change)
+	return w.Replay(w.Trace(seed, n), seed, run, change)
+}
+
+// Replay is Run for a trace of any kind, such as a part of another or one whose requests arrive faster.
+func (w World) Replay(trace []Request, seed, run uint64, change float64) []Request {
+	return w.play(trace, onceOf(seed, run), rand.New(rand.NewPCG(seed, run<<1)), change)
 }
 
 // Kept is the world whose state is drawn once a run: all but the noise of single requests, which is the first.
@@ -51,7 +56,7 @@ func (w World) Kept() World {
 
 // Again is a run with what another run drew once, and other noise.
 func (w World) Again(seed, run, noise uint64, n int) []Request {
-	return w.play(w.trace(seed, n), onceOf(seed, run), rand.New(rand.NewPCG(^seed, noise)), 1)
+	return w.play(w.Trace(seed, n), onceOf(seed, run), rand.New(rand.NewPCG(^seed, noise)), 1)
 }
 
 // onceOf draws what run number run draws once.
@@ -92,8 +97,8 @@ func (q *Request) finish(wait float64) {
 // perToken is how many ms a token of the prompt takes that is not cached.
 const perToken = 0.1
 
-// trace returns the requests with the times that a lone request would take.
-func (w World) trace(seed uint64, n int) []Request {
+// Trace returns the requests with the times that a lone request would take.
+func (w World) Trace(seed uint64, n int) []Request {
 	if w.Pass == 0 || n <= w.Pass {
 		return w.pass(seed, n)
 	}

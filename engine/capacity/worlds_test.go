@@ -15,7 +15,7 @@ import (
 
 // deployed is a search over a simulated deployment of known truth.
 type deployed struct {
-	worlds.Deployment
+	deployment
 	seed       uint64
 	from       string
 	objectives []Objective
@@ -38,7 +38,7 @@ func (d *deployed) probe(search *Search, p Probe) Outcome {
 		replayed[i].At = float64(atNS[i]) / 1e9
 	}
 	all := make([]request, len(source))
-	for i, q := range d.Serve(replayed, p.Load, d.seed, uint64(p.Number)) {
+	for i, q := range d.serve(replayed, p.Load, d.seed, uint64(p.Number)) {
 		at := q.At + warmS - warmInS + float64(atNS[0])/1e9/p.Load
 		all[i] = request{at: at, ttft: math.Inf(1), done: at}
 		if q.OK {
@@ -59,16 +59,16 @@ func (d *deployed) probe(search *Search, p Probe) Outcome {
 }
 
 // scope is what an answer claims to be about.
-func scope(a Answer) worlds.Scope {
+func scope(a Answer) extent {
 	p := a.Part
 	switch {
 	case p.Whole || len(p.Stretches) > 1:
-		return worlds.Scope{}
+		return extent{}
 	case p.Even:
-		return worlds.Scope{Fresh: true}
+		return extent{fresh: true}
 	}
 	seconds := float64(p.Stretches[0].ToNS-p.Stretches[0].FromNS) / 1e9
-	return worlds.Scope{Fresh: true, Busiest: 50 * math.Ceil(seconds/50)}
+	return extent{fresh: true, busiest: 50 * math.Ceil(seconds/50)}
 }
 
 // TestWorlds: in each world the interval covers what the answer claims to be about, or the answer says that it cannot
@@ -82,7 +82,7 @@ func TestWorlds(t *testing.T) {
 	objectives, err := ParseObjectives("ttft.p95<1s")
 	must.Do(t, err)
 	for _, from := range []string{FromBusiest, FromSpread} {
-		for _, world := range worlds.Deployments() {
+		for _, world := range deployments() {
 			if only := os.Getenv("FASTREPLAY_WORLD"); only != "" && world.Name != only || !all && (from == FromSpread || world.Name != "short") {
 				continue
 			}
@@ -93,7 +93,7 @@ func TestWorlds(t *testing.T) {
 			for half := range 2 {
 				group.Go(func() {
 					for seed := uint64(1 + half); seed <= uint64(seeds); seed += 2 {
-						d := deployed{Deployment: world, seed: seed, from: from, objectives: objectives, trace: world.Trace(seed)}
+						d := deployed{deployment: world, seed: seed, from: from, objectives: objectives, trace: world.Trace(seed)}
 						for i := range d.trace {
 							d.timeline = append(d.timeline, int64((d.trace[i].At-d.trace[0].At)*1e9))
 						}
@@ -106,7 +106,7 @@ func TestWorlds(t *testing.T) {
 							search.Add(d.probe(search, p))
 						}
 						a := search.Answer()
-						truth := world.Carries(worlds.FirstToken, seed, scope(a))
+						truth := world.carries(firstToken, seed, scope(a))
 						high := math.Inf(1)
 						if a.High != nil {
 							high = *a.High

@@ -45,10 +45,10 @@ func judged() map[string]worlds.Stat {
 
 // worldScore is what became of comparisons in a world, of all judged numbers together.
 type worldScore struct {
-	alike    worlds.Score    // of servers that are alike
+	alike    score           // of servers that are alike
 	slower   [2]worlds.Share // found: 2 and 5 % slower
-	gates    worlds.Gates    // with the limit at the truth, for servers that are 5 % slower, where every word but undecided may be wrong
-	byMetric map[string]*worlds.Score
+	gates    gates           // with the limit at the truth, for servers that are 5 % slower, where every word but undecided may be wrong
+	byMetric map[string]*score
 }
 
 const worldRequests = 2000
@@ -77,12 +77,12 @@ func TestOrders(t *testing.T) {
 		trials = n
 	}
 	for _, order := range []string{"ABBABA", "AAABBB", "ABBABAAB", "AAAAABBBBB"} {
-		for _, w := range worlds.Orders() {
+		for _, w := range orders() {
 			var of worldScore
 			for seed := range uint64(trials) {
 				var sides [2][]*run
 				for place, side := range order {
-					r := asRun(w.At(seed, place, 400, 1))
+					r := asRun(w.at(seed, place, 400, 1))
 					r.summary.Run.StartedAt = time.Unix(int64(1e9+place), 0)
 					sides[side-'A'] = append(sides[side-'A'], r)
 				}
@@ -103,7 +103,7 @@ func TestOrders(t *testing.T) {
 
 // judgeWorld compares as many runs a side, as often.
 func judgeWorld(w worlds.World, trials uint64, runs int) *worldScore {
-	s := &worldScore{byMetric: map[string]*worlds.Score{}}
+	s := &worldScore{byMetric: map[string]*score{}}
 	for seed := range trials {
 		side := func(from uint64, change float64) (all []*run) {
 			for k := range uint64(runs) {
@@ -122,7 +122,7 @@ func judgeWorld(w worlds.World, trials uint64, runs int) *worldScore {
 					continue
 				}
 				if s.byMetric[m.Name] == nil {
-					s.byMetric[m.Name] = new(worlds.Score)
+					s.byMetric[m.Name] = new(score)
 				}
 				low, high := math.NaN(), math.NaN()
 				if m.Low != nil && m.Verdict != Unknown {
@@ -170,7 +170,7 @@ func TestWorlds(t *testing.T) {
 	}
 	for name, runs := range map[string]int{"pair": 1, "three": 3} {
 		t.Run(name, func(t *testing.T) {
-			t.Logf("%s  +2 %% and +5 %% found\n%s", worlds.ScoreHead, worlds.GatesHead)
+			t.Logf("%s  +2 %% and +5 %% found\n%s", scoreHead, gatesHead)
 			var all worldScore
 			for _, w := range worlds.Worlds() {
 				if !strings.HasPrefix(w.Name, os.Getenv("FASTREPLAY_WORLD")) || runs == 1 && !many && len(w.Once) > 0 {
