@@ -25,6 +25,10 @@ import (
 // maxWholeBody bounds a body that is not an event stream: a whole completion of the longest outputs served today.
 const maxWholeBody = 64 << 20
 
+// maxGaps bounds the gaps of an answer beyond what was asked of it, at 24 bytes each: the longest answers that are
+// served today have 131,072 tokens. A server that never ends an answer would fill the memory.
+const maxGaps = 1 << 17
+
 // response turns the bytes of one response into a record. It belongs to one receiver, which passes in what it read
 // and the instant of the read. All events of one read have that instant.
 type response struct {
@@ -235,6 +239,18 @@ func (p *response) onEvent(data []byte, nowNS int64) error {
 	}
 	p.onDelta(d)
 	p.names.in(data, d, p.rec)
+	return p.endless()
+}
+
+// endless refuses an answer that goes on far beyond what was asked. Its chunks may have more than a token, and several
+// choices.
+func (p *response) endless() error {
+	switch most := maxGaps + 8*int(p.rec.OutputTokens); {
+	case len(p.gaps) > most:
+		return fmt.Errorf("the answer does not end: over %d token chunks", most)
+	case len(p.answer.Text) > maxWholeBody:
+		return fmt.Errorf("the answer does not end: over %d MiB of text", maxWholeBody>>20)
+	}
 	return nil
 }
 

@@ -162,6 +162,24 @@ func TestResponseOutcomes(t *testing.T) {
 	}
 }
 
+// TestEndlessAnswer: a server that never ends an answer is given up, before its chunks or its text fill the memory.
+func TestEndlessAnswer(t *testing.T) {
+	stretch := []byte(strings.Repeat(events(1), 1000))
+	long := []byte(`data: {"choices":[{"index":0,"text":"` + strings.Repeat("x", 1<<20) + `"}]}` + "\n\n")
+	for name, piece := range map[string][]byte{"token chunks": stretch, "of text": long} {
+		p, rec := newResponse(t, true)
+		p.answer.Wanted = true
+		ended, _ := p.feed([]byte("HTTP/1.1 200 OK\r\n\r\n"), 100)
+		read := 0
+		for ; !ended && read < 256<<20; read += len(piece) {
+			ended, _ = p.feed(piece, 200)
+		}
+		if !ended || rec.Outcome != record.BadResponse || !strings.Contains(rec.Error, name) {
+			t.Errorf("%s: ended %v after %d bytes: %v %q", name, ended, read, rec.Outcome, rec.Error)
+		}
+	}
+}
+
 // TestResponseInstants gives every event a read of its own and expects each instant where its event was read.
 func TestResponseInstants(t *testing.T) {
 	p, rec := newResponse(t, true)
