@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -118,13 +117,9 @@ func (o *options) readTargets() error {
 	if watched && len(o.URLs) > 0 {
 		return errors.New("--targets " + setup.WatchPrefix + "FILE names all servers; put those of --url into it")
 	}
-	text, err := os.ReadFile(file)
+	urls, weights, err := setup.ReadTargets(file, watched)
 	if err != nil {
 		return fmt.Errorf("--targets: %w", err)
-	}
-	urls, weights, err := setup.ParseTargets(file, string(text))
-	if err != nil {
-		return fmt.Errorf("--targets %w", err)
 	}
 	o.URLs, o.Weights = append(o.URLs, urls...), append(o.Weights, weights...)
 	return nil

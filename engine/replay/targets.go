@@ -2,8 +2,7 @@ package replay
 
 import (
 	"context"
-	"io"
-	"os"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -14,7 +13,7 @@ import (
 
 const (
 	targetsEvery = time.Second // from one reading of the file of targets to the next
-	mostTargets  = 1 << 20     // bytes of it
+	mostSaid     = 64          // lines about what is wrong with it; a file may name thousands of dead servers
 )
 
 // targetWatch follows a file of targets during a run.
@@ -58,17 +57,7 @@ func (r *runner) watchTargets(ctx context.Context) (end func() []scrape.Event) {
 // look reads the file, and lets targets join and leave. A file without a server, or with anything wrong, changes
 // nothing: it may be half written.
 func (w *targetWatch) look(ctx context.Context) {
-	file, err := os.Open(w.r.cfg.WatchTargets)
-	var text []byte
-	if err == nil {
-		text, err = io.ReadAll(io.LimitReader(file, mostTargets))
-		_ = file.Close()
-	}
-	var urls []string
-	var weights []float64
-	if err == nil {
-		urls, weights, err = setup.ParseTargets(w.r.cfg.WatchTargets, string(text))
-	}
+	urls, weights, err := setup.ReadTargets(w.r.cfg.WatchTargets, true)
 	if err != nil {
 		w.say("--targets: " + err.Error() + "; the targets stay as they are")
 		return
@@ -113,8 +102,8 @@ func (w *targetWatch) changed(url, what string, present bool) {
 
 // say says what is wrong, once.
 func (w *targetWatch) say(text string) {
-	text = w.r.load.Prober.Secrets.Line(strings.TrimSpace(text))
-	if !w.said[text] {
+	text = fmt.Sprintf("%.300s", w.r.load.Prober.Secrets.Line(strings.TrimSpace(text)))
+	if !w.said[text] && len(w.said) < mostSaid {
 		w.said[text] = true
 		w.r.alert("targets: %s", text)
 	}

@@ -3,7 +3,9 @@ package setup
 import (
 	"context"
 	"fmt"
+	"io"
 	"math"
+	"os"
 	"strconv"
 	"strings"
 
@@ -17,10 +19,29 @@ const WatchPrefix = "watch:"
 // spareTargets is how many targets may join during a run.
 const spareTargets = 16
 
-// ParseTargets reads the text of a file of targets: a URL on each line, and perhaps its weight.
-func ParseTargets(name, text string) (urls []string, weights []float64, err error) {
+// mostTargets bounds a file of targets in bytes.
+const mostTargets = 1 << 20
+
+// ReadTargets reads a file of targets: a URL on each line, and perhaps its weight. If it is read again and again, it
+// must be a plain file: the run would wait for a pipe without end.
+func ReadTargets(name string, again bool) (urls []string, weights []float64, err error) {
+	if info, err := os.Stat(name); err == nil && again && !info.Mode().IsRegular() {
+		return nil, nil, fmt.Errorf("%s is a pipe, a device or a directory; want a file", name)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, mostTargets+1))
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(text) > mostTargets {
+		return nil, nil, fmt.Errorf("%s has more than %d bytes; want a URL on each line", name, mostTargets)
+	}
 	number := 0
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(string(text)) {
 		number++
 		line, _, _ = strings.Cut(line, "#")
 		fields := strings.Fields(line)
