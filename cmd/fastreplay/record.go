@@ -123,6 +123,9 @@ after. With --output the remedies that are given are applied.`,
   fastreplay record audit day.jsonl.zst --drop-rare 5 --round-lengths 16 --output public.jsonl.zst`,
 		Args: someTraces,
 		RunE: func(c *cobra.Command, paths []string) error {
+			if err := m.Check(); err != nil {
+				return err
+			}
 			t, err := trace.OpenAll(paths, read)
 			if err != nil {
 				return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -289,4 +290,28 @@ func TestPage(t *testing.T) {
 	}
 	expect.Contains(t, text, fmt.Sprintf("%d ids, ", r.IDs))
 	expect.Contains(t, text, "--drop-rare 5 ")
+}
+
+// TestStrangeName: what a terminal would obey in the name of a session is shown, and a long one is cut.
+func TestStrangeName(t *testing.T) {
+	tr := read(t, []row{{session: "\u202ename\n" + strings.Repeat("x", 9000), input: 16, out: 1, ids: []uint64{1}}})
+	text := Look(tr, 5).Page()
+	expect.Contains(t, text, `\u202ename\nxxx`)
+	if len(text) > 1000 {
+		t.Errorf("the page has %d bytes", len(text))
+	}
+}
+
+// TestLargestRemedies: the largest remedies can be applied, and larger ones are refused.
+func TestLargestRemedies(t *testing.T) {
+	tr := read(t, day(rand.New(rand.NewPCG(1, 6)), 10, 3))
+	largest := Remedies{DropRare: math.MaxInt, RoundLengths: mostRounding, Jitter: mostJitter}
+	must.Do(t, largest.Check())
+	is := again(t, largest.Apply(tr))
+	expect.Equal(t, is.InputTokens[0], mostRounding, "tokens of a prompt")
+	for _, m := range []Remedies{{RoundLengths: math.MaxInt}, {RoundLengths: mostRounding + 1}, {Jitter: math.MaxInt64}} {
+		if m.Check() == nil {
+			t.Errorf("%v is not refused", m)
+		}
+	}
 }

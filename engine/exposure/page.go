@@ -35,7 +35,8 @@ func (r *Report) Page() string {
 			label = "longest"
 		}
 		span := format.Span(float64(job.SpanNS) / 1e9)
-		line(label, "%s, %s, %s   %s", format.Many(job.Turns, "turn"), span, format.Many(job.Tokens, "token"), job.Name)
+		line(label, "%s, %s, %s   %.80s", format.Many(job.Turns, "turn"), span, format.Many(job.Tokens, "token"),
+			format.Visible(job.Name))
 	}
 	line("parameters", "%d values, %d of fewer than %d sessions", r.Values, r.RareValues, r.Fewest)
 	return b.String()

@@ -21,6 +21,23 @@ type Remedies struct {
 	Jitter       time.Duration // by how much each instant is moved at most, to either side
 }
 
+// The largest remedies. Larger ones leave nothing to replay, and each row would have thousands of new ids.
+const (
+	mostRounding = 1 << 16
+	mostJitter   = 24 * time.Hour
+)
+
+// Check refuses remedies that are too large.
+func (m Remedies) Check() error {
+	switch {
+	case m.RoundLengths > mostRounding:
+		return fmt.Errorf("--round-lengths %d: want at most %d tokens", m.RoundLengths, mostRounding)
+	case m.Jitter > mostJitter:
+		return fmt.Errorf("--jitter %v: want at most %v", m.Jitter, mostJitter)
+	}
+	return nil
+}
+
 // Apply returns the trace without what the remedies take away, in fastreplay's own format. Names of tenants and models,
 // parameters and dependencies are taken away as well.
 func (m Remedies) Apply(t *trace.Trace) *trace.Trace {
