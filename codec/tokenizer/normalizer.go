@@ -141,14 +141,9 @@ func newNormalizer(raw json.RawMessage) ([]normalizer, error) {
 
 func newOneNormalizer(component, kind string, f *normalizerFile) (normalizer, error) {
 	switch kind {
-	case "NFC":
-		return rewritten(norm.NFC.String), nil
-	case "NFD":
-		return rewritten(norm.NFD.String), nil
-	case "NFKC":
-		return rewritten(norm.NFKC.String), nil
-	case "NFKD":
-		return rewritten(norm.NFKD.String), nil
+	case "NFC", "NFD", "NFKC", "NFKD":
+		forms := map[string]norm.Form{"NFC": norm.NFC, "NFD": norm.NFD, "NFKC": norm.NFKC, "NFKD": norm.NFKD}
+		return rewritten(forms[kind].String), nil
 	case "Lowercase":
 		return rewritten(lowercase), nil
 	case "Prepend":

@@ -61,19 +61,12 @@ func (t *Trace) Fitted(order, input, output []int32) *Trace {
 func (t *Trace) WithOwners(of func(i int) rows.Owner) *Trace {
 	out := t.chosen(lists.UpTo(t.Len()))
 	out.ids = t.ids
-	out.Owners = nil
 	out.Owner = make([]int32, t.Len())
-	numbers := map[rows.Owner]int32{}
+	var owners numbering[rows.Owner]
 	for i := range out.Owner {
-		owner := of(i)
-		n, known := numbers[owner]
-		if !known {
-			n = int32(len(out.Owners))
-			numbers[owner] = n
-			out.Owners = append(out.Owners, owner)
-		}
-		out.Owner[i] = n
+		out.Owner[i] = owners.number(of(i))
 	}
+	out.Owners = owners.names
 	return out
 }
 
@@ -123,21 +116,16 @@ func (out *Trace) shiftBounds(by func(i int) int64) {
 // copyJobs gives the copies jobs of their clones, with a tail to their names, such as "a~2".
 func (out *Trace) copyJobs() {
 	type clonedJob struct{ job, clone int32 }
-	numbers := map[clonedJob]int32{}
-	out.Jobs = slices.Clone(out.Jobs)
+	var cloned numbering[clonedJob]
+	own := int32(len(out.Jobs))
 	for i, clone := range out.Clone {
-		if out.Job == nil || out.Job[i] < 0 || clone == 0 {
-			continue
+		if out.Job != nil && out.Job[i] >= 0 && clone > 0 {
+			out.Job[i] = own + cloned.number(clonedJob{out.Job[i], clone})
 		}
-		of := clonedJob{out.Job[i], clone}
-		n, known := numbers[of]
-		if !known {
-			n = int32(len(out.Jobs))
-			numbers[of] = n
-			name := fmt.Sprintf("%s~%d", out.Jobs[of.job], clone)
-			out.Jobs = append(out.Jobs, name)
-		}
-		out.Job[i] = n
+	}
+	out.Jobs = slices.Clone(out.Jobs)
+	for _, c := range cloned.names {
+		out.Jobs = append(out.Jobs, fmt.Sprintf("%s~%d", out.Jobs[c.job], c.clone))
 	}
 }
 

@@ -140,11 +140,10 @@ func (l *Lint) Notes() []string {
 		notes = append(notes, fmt.Sprintf("%d file%s found in the directory: %s", len(l.Found), plural(len(l.Found)),
 			shown(l.Found)))
 	}
-	if l.UnitDoubt != "" {
-		notes = append(notes, l.UnitDoubt)
-	}
-	if l.Basis != "" {
-		notes = append(notes, l.Basis)
+	for _, doubt := range []string{l.UnitDoubt, l.Basis} {
+		if doubt != "" {
+			notes = append(notes, doubt)
+		}
 	}
 	if l.CutJobs > 0 {
 		const why = "%d of %d jobs cut: --limit, --from and --to select requests, so the times of these jobs are " +

@@ -54,11 +54,7 @@ func eventsOf(value []byte) (all [][]byte) {
 		}
 		return [][]byte{concat(nil, `{"role":"assistant","content":`, string(value), "}")}
 	case value[0] == '[':
-		s := rows.Scan(value)
-		_ = s.List(func(_ int, one []byte) error { // as far as it is valid
-			all = append(all, one)
-			return nil
-		})
+		return elements(value)
 	case value[0] == '{':
 		return [][]byte{value}
 	default:

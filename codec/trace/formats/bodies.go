@@ -23,10 +23,8 @@ func batch() *Format {
 		Layout: rows.Layout{Names: rows.Names{rows.PayloadField: "body"}},
 		Words:  true,
 		Import: &Importer{
-			Match: func(keys []string) bool {
-				return hasKeys("body", "url")(keys) || hasKeys("custom_id", "response", "error")(keys)
-			},
-			Read: ofObject(answers.read),
+			Match: anyOf(hasKeys("body", "url"), hasKeys("custom_id", "response", "error")),
+			Read:  ofObject(answers.read),
 		},
 		Write: &Writer{
 			Refuse: notBatched,
@@ -42,7 +40,7 @@ type batchAnswers struct {
 }
 
 // readAnswer keeps an answer until the request comes.
-func (a *batchAnswers) readAnswer(out *Batch, o object) {
+func (a *batchAnswers) readAnswer(o object) {
 	id := o.Name("custom_id", "it names the request")
 	if a.bodies[id] != nil || a.asked[id] {
 		o.Fail("custom_id "+rows.Quote(id)+" has an answer already, or its request came before",
@@ -58,7 +56,7 @@ func (a *batchAnswers) readAnswer(out *Batch, o object) {
 
 func (a *batchAnswers) read(out *Batch, o object) {
 	if o.Has("response") || o.Has("error") {
-		a.readAnswer(out, o)
+		a.readAnswer(o)
 		return
 	}
 	id := o.Value("custom_id")
@@ -231,21 +229,20 @@ func readInputs(out *Batch, o object) {
 
 // alone is the value in a list of one; other values are themselves.
 func alone(value []byte) []byte {
-	only := value
-	n := 0
-	if value[0] != '[' {
-		return value
+	if all := elements(value); len(all) == 1 {
+		return all[0]
 	}
-	s := rows.Scan(value)
-	_ = s.List(func(_ int, v []byte) error { // it is known to be valid
-		only = v
-		n++
+	return value
+}
+
+// elements are the values of a list as far as it is valid; none of another value.
+func elements(list []byte) (all [][]byte) {
+	s := rows.Scan(list)
+	_ = s.List(func(_ int, value []byte) error {
+		all = append(all, value)
 		return nil
 	})
-	if n != 1 {
-		return value
-	}
-	return only
+	return all
 }
 
 // appendInputs writes an entry for each row, as AIPerf has it but for GenAI-Perf's timestamp, which AIPerf ignores. A

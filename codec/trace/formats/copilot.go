@@ -145,17 +145,11 @@ const mostCallsBack = 64
 
 // copilotAgents numbers the agents of a session's calls, from 0 for the first.
 func copilotAgents(calls []copilotCall) []int {
-	next := make([]int, len(calls)) // the call that goes on from a call in the same conversation
-	for i := range next {
-		next[i] = agents.None
-	}
+	// the call that goes on from a call in the same conversation
+	next := slices.Repeat([]int{agents.None}, len(calls))
 	for _, whole := range []bool{true, false} {
-		for i := range calls {
-			call := &calls[i]
-			if call.from == agents.None || call.whole != whole {
-				continue
-			}
-			if next[call.from] == agents.None {
+		for i, call := range calls {
+			if call.from != agents.None && call.whole == whole && next[call.from] == agents.None {
 				next[call.from] = i
 			}
 		}

@@ -37,10 +37,8 @@ func dynamo() *Format {
 		LastBlock:   MayHaveID, // tokens of the events
 		Agents:      true,
 		Import: &Importer{
-			Match: func(keys []string) bool {
-				return hasKeys("event_type", "event_time_unix_ms")(keys) || hasAny(keys, "event")
-			},
-			Read: ofObject(r.read),
+			Match: anyOf(hasKeys("event_type", "event_time_unix_ms"), hasKeys("event")),
+			Read:  ofObject(r.read),
 		},
 	}
 }

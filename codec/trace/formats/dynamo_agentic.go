@@ -46,10 +46,8 @@ func agenticMooncake() *Format {
 		BlockTokens: 64,
 		LastBlock:   MayHaveID, // tokens of the head
 		Import: &Importer{
-			Match: func(keys []string) bool {
-				return hasKeys("schema", "hash_id_scope")(keys) || hasKeys("play_id", "not_before_ms")(keys)
-			},
-			Read: ofObject(a.read),
+			Match: anyOf(hasKeys("schema", "hash_id_scope"), hasKeys("play_id", "not_before_ms")),
+			Read:  ofObject(a.read),
 		},
 		Write: &Writer{
 			Graph:   true,
@@ -149,8 +147,7 @@ func agenticSession(play, session string) string {
 func setRecorded(r *row, o object) {
 	o.Need("not_before_ms", "write 0 for a request that only waits for its dependencies")
 	r.NotBeforeNS = o.Span("not_before_ms", 6)
-	r.TookNS = o.Span("recorded_api_time_ms", 6)
-	r.TTFTNS = o.Span("ttft_ms", 6)
+	readRecorded(r, o)
 	always := r.NotBeforeNS == 0 // of a request that waits
 	if len(r.Named) == 0 {
 		always = r.Seen.Has(rows.TimestampField) && r.NotBeforeNS <= r.TimeNS
@@ -158,8 +155,14 @@ func setRecorded(r *row, o object) {
 	if always {
 		r.NotBeforeNS = agents.None
 	}
-	r.CachedTokens = int32(o.Count("cached_tokens", rows.MaxTokens))
 	r.Depth = int32(o.Count("depth", agents.MostDepth))
+}
+
+// readRecorded reads what appendRecorded writes.
+func readRecorded(r *row, o object) {
+	r.TookNS = o.Span("recorded_api_time_ms", 6)
+	r.TTFTNS = o.Span("ttft_ms", 6)
+	r.CachedTokens = int32(o.Count("cached_tokens", rows.MaxTokens))
 }
 
 // prepare makes the head. Its digest is of the rows.

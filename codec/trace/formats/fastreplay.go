@@ -105,11 +105,9 @@ func own() *Format {
 		OneUnit:     true,
 		BlockTokens: 16,
 		Import: &Importer{
-			Match: func(keys []string) bool {
-				return hasKeys("schema", "mode", "block_size")(keys) || hasAny(keys, "output_hash_ids")
-			},
-			Read: f.read,
-			End:  f.end,
+			Match: anyOf(hasKeys("schema", "mode", "block_size"), hasKeys("output_hash_ids")),
+			Read:  f.read,
+			End:   f.end,
 		},
 		Write: &Writer{
 			Answers: true,
@@ -157,14 +155,12 @@ func (f *ownFile) read(b *Batch, text []byte) {
 		r.AnswerIDs = answer.IDs
 	}
 	most := (int(r.InputTokens)+int(r.OutputTokens))/f.head.BlockSize - int(r.InputTokens)/f.head.BlockSize
-	if o.OK() && len(r.AnswerIDs) > most {
+	if len(r.AnswerIDs) > most {
 		o.Fail(fmt.Sprintf("%d output_hash_ids, but %d blocks end in the answer", len(r.AnswerIDs), most),
 			"an id stands for a whole block of the prompt and the answer")
 	}
 	r.Guessed = string(o.Value("recorded")) == "false"
-	r.TookNS = o.Span("recorded_api_time_ms", 6)
-	r.TTFTNS = o.Span("ttft_ms", 6)
-	r.CachedTokens = int32(o.Count("cached_tokens", rows.MaxTokens))
+	readRecorded(r, o)
 	if f.head.Scope == FileScope && o.OK() {
 		f.scopes.Renumber(b.File.Name, r.IDs)
 		f.scopes.Renumber(b.File.Name, r.AnswerIDs)
@@ -178,7 +174,7 @@ func (f *ownFile) readHead(b *Batch, o object) {
 		return
 	}
 	why := "only " + ownSchema + " can be read"
-	if schema := o.Name("schema", why); o.OK() && schema != ownSchema {
+	if schema := o.Name("schema", why); schema != ownSchema {
 		o.Fail("schema is "+rows.Quote(schema)+", not "+rows.Quote(ownSchema), why)
 	}
 	b.BlockTokens = o.Blocks("block_size")

@@ -222,6 +222,13 @@ func hasKeys(wanted ...string) func(keys []string) bool {
 	}
 }
 
+// anyOf makes a test of an object that passes one of some tests.
+func anyOf(tests ...func(keys []string) bool) func(keys []string) bool {
+	return func(keys []string) bool {
+		return slices.ContainsFunc(tests, func(fits func(keys []string) bool) bool { return fits(keys) })
+	}
+}
+
 // hasAny reports whether keys have one of some names among them.
 func hasAny(keys []string, names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {

@@ -72,9 +72,7 @@ func liteLLM() *Format {
 // as https://langfuse.com/docs/api-and-data-platform/features/blob-storage-export-fields lists the fields; exports to
 // object stores write them with underscores (start_time, usage_details), and the API with capitals.
 func langfuse() *Format {
-	match := func(keys []string) bool {
-		return hasKeys("type", "input", "output")(keys) && hasAny(keys, "startTime", "start_time")
-	}
+	match := anyOf(hasKeys("type", "input", "output", "startTime"), hasKeys("type", "input", "output", "start_time"))
 	return logOf("langfuse", "input", "output", match, func(o object) bool {
 		return o.Name("type", "a GENERATION is a request") != "GENERATION"
 	})

@@ -28,12 +28,9 @@ func otel() *Format {
 		rows.SessionField:   "session_id",
 		rows.MessagesField:  "gen_ai.input.messages",
 		rows.ToolsField:     "gen_ai.tool.definitions",
-	}, func(keys []string) bool {
-		return hasAny(keys, "resourceSpans", "spans")
-	},
-		func(b *Batch, o object) {
-			readSpans(b, o, "resourceSpans", "scopeSpans")
-		})
+	}, anyOf(hasKeys("resourceSpans"), hasKeys("spans")), func(b *Batch, o object) {
+		readSpans(b, o, "resourceSpans", "scopeSpans")
+	})
 }
 
 // readSpans takes the spans of an object, or of the objects under some keys in it; those under later ones may stand in

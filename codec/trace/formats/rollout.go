@@ -30,10 +30,8 @@ func rollout() *Format {
 		BlockTokens: 64,
 		LastBlock:   HasNoID,
 		Import: &Importer{
-			Match: func(keys []string) bool {
-				return hasKeys("group", "stream", "prompt_len")(keys) || hasAny(keys, "global_prefix_len")
-			},
-			Read: ofObject(r.read),
+			Match: anyOf(hasKeys("group", "stream", "prompt_len"), hasKeys("global_prefix_len")),
+			Read:  ofObject(r.read),
 		},
 	}
 }

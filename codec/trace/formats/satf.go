@@ -39,9 +39,7 @@ func satf() *Format {
 		BlockTokens: 64,
 		LastBlock:   MayHaveID, // tokens of the document
 		Import: &Importer{
-			Match: func(keys []string) bool {
-				return hasAny(keys, "format_version") && hasAny(keys, "time_base", "sessions")
-			},
+			Match:     anyOf(hasKeys("format_version", "time_base"), hasKeys("format_version", "sessions")),
 			Read:      ofObject(r.read),
 			Documents: true,
 		},

@@ -41,9 +41,7 @@ func weka() *Format {
 		Agents:      true,
 		ClockSkewNS: wekaClockSkewNS,
 		Import: &Importer{
-			Match: func(keys []string) bool {
-				return hasAny(keys, "requests") && hasAny(keys, "block_size", "hash_id_scope")
-			},
+			Match:     anyOf(hasKeys("requests", "block_size"), hasKeys("requests", "hash_id_scope")),
 			Read:      ofObject(w.read),
 			Documents: true,
 		},
