@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,74 +20,6 @@ import (
 	"github.com/fastreplay/fastreplay/engine/capacity"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
-
-// TestCapacityRefuses: what no search can mean is refused in one clear line, before anything is sent or written.
-func TestCapacityRefuses(t *testing.T) {
-	const slo = "ttft.p95<1s"
-	all := []string{"--trace", "../../bench/samples/mooncake.jsonl", "--url", "http://127.0.0.1:1", "--slo", slo}
-	untimed := filepath.Join(t.TempDir(), "untimed.jsonl")
-	must.Do(t, os.WriteFile(untimed, []byte(`{"input_length":100,"output_length":5,"hash_ids":[1]}`), 0o600))
-	with := func(more ...string) []string { return append(append([]string{}, all...), more...) }
-	for want, args := range map[string][]string{
-		"no trace":                            {"--url", "x", "--slo", slo},
-		"no server":                           {"--trace", "x", "--slo", slo},
-		"no objectives":                       all[:4],
-		"can be read once":                    {"--trace", "-", "--url", "x", "--slo", slo},
-		"the trace does not say when":         {"--trace", untimed, "--url", "x", "--slo", slo},
-		"cannot read":                         {"--trace", "nowhere.jsonl", "--url", "x", "--slo", slo},
-		"cannot read the trace: open nowhere": {"--trace", "nowhere.jsonl", "--url", "x", "--slo", slo, "--over", "rate", "--", "--arrival", "poisson"},
-		`--slo: "ttfx.p95<1s": want a`:        {"--trace", "x", "--url", "x", "--slo", "ttfx.p95<1s"},
-		"want amplify, scale":                 with("--over", "load"),
-		"one server is given":                 with("--over", "instances"),
-		"TO is below FROM; want 2:4":          with("--range", "4:2"),
-		"want FROM:TO":                        with("--range", "x"),
-		"--budget 1s: ttft.p95<1s needs 59":   with("--over", "rate", "--range", "10", "--budget", "1"),
-		"the trace's times are ignored":       with("--over", "rate", "--window-from", "busiest"),
-		"--budget 0s: want a time":            with("--budget", "0"),
-		"here it is --slo":                    with("--require", "ttft.p95<1s"),
-		"a precision of 2":                    with("--precision", "2"),
-		"is no whole number":                  with("--over", "concurrency", "--range", "1.5"),
-		`unexpected argument "day.jsonl"`:     with("day.jsonl"),
-		`behind --: unexpected argument "x"`:  with("--", "x"),
-		"behind --: --amplify is set":         with("--", "--amplify", "2"),
-		"behind --: --url is set":             with("--", "--url", "x"),
-		"behind --: --duration is set":        with("--", "-d", "10"),
-		"behind --: with --rate the load":     with("--", "--request-rate", "5"),
-		"behind --: with --ramp the load":     with("--over", "rate", "--", "--ramp", "1:2:3s"),
-		"behind --: unknown flag: --apii":     with("--", "--apii", "chat"),
-		"behind --: --sessions lanes":         with("--", "--sessions", "lanes=3"),
-		"2 servers are given":                 with("--url", "y", "--over", "instances", "--range", "3"),
-		"holds \"capacity.go\"":               with("--output", "."),
-		"give a longer trace":                 with("--warm-in", "1h", "--budget", "3h", "--output", filepath.Join(t.TempDir(), "new")),
-	} {
-		var err strings.Builder
-		code := run(context.Background(), append([]string{"capacity"}, args...), stdio{strings.NewReader(""), io.Discard, &err})
-		if said := err.String(); code != exitUsage || !strings.Contains(said, want) || strings.Count(said, "\n") != 1+strings.Count(said, "note: trace: ") {
-			t.Errorf("%v: exit %d: %s\nwant %s", args, code, said, want)
-		}
-	}
-}
-
-// TestSweepRefuses: what no sweep can mean is refused in one clear line, before anything is sent or written.
-func TestSweepRefuses(t *testing.T) {
-	all := []string{"sweep", "--trace", "../../bench/samples/mooncake.jsonl", "--url", "http://127.0.0.1:1"}
-	with := func(more ...string) []string { return append(append([]string{}, all...), more...) }
-	for want, args := range map[string][]string{
-		"no loads; give them with --at": with(),
-		"want numbers above 0":          with("--at", "2,x"),
-		"a load is a whole number":      with("--over", "concurrency", "--at", "1.5"),
-		"2 servers are given":           with("--over", "instances", "--at", "1", "--url", "x", "--at", "3"),
-		"a goodput needs bounds":        with("--at", "1", "--slo", "goodput>=90%"),
-		"--scale is set by the search":  with("--over", "scale", "--at", "1", "--", "--scale", "2"),
-		"unknown flag: --range":         with("--at", "1", "--range", "1:2"),
-	} {
-		var err strings.Builder
-		code := run(context.Background(), args, stdio{strings.NewReader(""), io.Discard, &err})
-		if said := err.String(); code != exitUsage || !strings.Contains(said, want) || strings.Count(said, "\n") != 1 {
-			t.Errorf("%v: exit %d: %s\nwant %s", args, code, said, want)
-		}
-	}
-}
 
 // TestDamagedJournal: what no search has noted is refused with its file and line, before anything is sent.
 func TestDamagedJournal(t *testing.T) {

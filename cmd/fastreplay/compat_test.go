@@ -225,25 +225,3 @@ func TestSecretsAreNotOptions(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestUnknownFlag(t *testing.T) {
-	for line, want := range map[string]string{
-		"--input-fle x":       "unknown flag: --input-fle; did you mean --input-file?",
-		"--reqest-rate 3":     "unknown flag: --reqest-rate; did you mean --request-rate?",
-		"--request_rate 3":    "unknown flag: --request_rate; did you mean --request-rate?",
-		"profile --modle x":   "unknown flag: --modle; did you mean --model?",
-		"--speed 2":           "unknown flag: --speed; here it is --scale",
-		"--time 2":            "unknown flag: --time; here it is --duration (-d)",
-		"--ulr x":             "unknown flag: --ulr; did you mean --url?",
-		"--sead 2":            "unknown flag: --sead; did you mean --seed?",
-		"inspect --frmat x":   "unknown flag: --frmat; did you mean --format?",
-		"--something-else 12": "unknown flag: --something-else; see `fastreplay --help`",
-		"-z":                  "unknown shorthand flag: 'z' in -z",
-	} {
-		root := newRootCommand()
-		root.SetArgs(strings.Fields(line))
-		if err := root.Execute(); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%q:\ngot  %v\nwant %s", line, err, want)
-		}
-	}
-}

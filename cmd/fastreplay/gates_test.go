@@ -150,24 +150,6 @@ func TestShortenedTraceIsTaught(t *testing.T) {
 	}
 }
 
-// TestMistypedMetric: where a metric is named, the nearest one is offered.
-func TestMistypedMetric(t *testing.T) {
-	for line, want := range map[string]string{
-		"compare a b --fail-if ttft.p59:+5%":                             "did you mean ttft.p50?",
-		"compare a b --fail-if throughput:-5%":                           "requests_per_s",
-		"compare a b --fail-if ttft.p95":                                 `"ttft.p95" has no limit; want one, such as ttft.p95:+5%`,
-		"x.jsonl --url h:1 --require ttft.p59<5s":                        "did you mean ttft.p50?",
-		"x.jsonl --url h:1 --goodput ttfs:500":                           "did you mean ttft?",
-		"compare a b --goodput e2ee:5s":                                  "did you mean e2e?",
-		"capacity --trace x.jsonl -u h:1 --slo tpoot.p95<5s":             "did you mean tpot.p95?",
-		"sweep --trace x.jsonl -u h:1 --over rate --at 1 --slo okk>=99%": "did you mean ok?",
-	} {
-		if code, said := runLine(t, line); code != exitUsage || !strings.Contains(said, want) {
-			t.Errorf("%s: exit code %d, no %q in %s", line, code, want, said)
-		}
-	}
-}
-
 // TestTell: what all runs of a comparison say of the trace is printed once, and the verdict of each run.
 func TestTell(t *testing.T) {
 	var out strings.Builder

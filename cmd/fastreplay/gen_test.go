@@ -76,23 +76,8 @@ func TestGenMeetsTheWantedReuse(t *testing.T) {
 	}
 }
 
-func TestGenFlags(t *testing.T) {
-	for line, want := range map[string]string{
-		"--rows 0":                           "--rows is 0; want at least 1",
-		"--rate 0":                           "rate is 0; want requests per second above 0",
-		"--arrival never":                    `--arrival "never": want constant`,
-		"--arrival poisson:2":                "or gamma:B with a number B above 0",
-		"--arrival gamma:0":                  "or gamma:B with a number B above 0",
-		"--input-tokens many":                "want a number, MIN:MAX or lognormal:MEAN:STDDEV[:MAX]",
-		"--input-tokens lognormal:5":         "want lognormal:MEAN:STDDEV or lognormal:MEAN:STDDEV:MAX",
-		"--input-tokens lognormal:5:x":       "want numbers in lognormal:MEAN:STDDEV[:MAX]",
-		"--output-tokens lognormal:0:1":      "output tokens of mean 0",
-		"--input-tokens lognormal:500:9:100": "input tokens of mean 500; want 1 up to the longest, 100",
-	} {
-		if out, _, err := gen(t, line); err == nil || !strings.Contains(err.Error(), want) || out != "" {
-			t.Errorf("%q: error %v and %d bytes, want one with %q", line, err, len(out), want)
-		}
-	}
+// TestGenArrival: the gaps are those of the process that is given.
+func TestGenArrival(t *testing.T) {
 	even, _, _ := gen(t, "--rows 50 --arrival constant")
 	gamma, _, _ := gen(t, "--rows 50 --arrival gamma:0.2")
 	if gamma == even || strings.Count(gamma, "\n") != 50 {

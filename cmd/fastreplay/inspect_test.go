@@ -1,31 +1,11 @@
 package main
 
 import (
-	"io"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/expect"
 )
-
-// TestLoadBoundNeedsInstances: a bound without routers to compare is refused, not ignored.
-func TestLoadBoundNeedsInstances(t *testing.T) {
-	const trace = "../../bench/samples/bailian.jsonl"
-	for line, want := range map[string]string{
-		"--load-bound 2":                 "--load-bound is about --instances",
-		"--load-bound 2 --instances 4":   "",
-		"--load-bound 0.5 --instances 4": "a load bound of 0.5",
-	} {
-		c := newInspectCommand()
-		c.SetArgs(append(strings.Fields(line), trace))
-		c.SetOut(io.Discard)
-		c.SetErr(io.Discard)
-		if err := c.Execute(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("inspect %s: %v, want %q", line, err, want)
-		}
-	}
-}
 
 func TestParseTokens(t *testing.T) {
 	for _, c := range []struct {

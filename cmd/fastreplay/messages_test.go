@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,96 +17,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
-// TestMessages: wrong inputs that newcomers type, and what they are told to do. URL is a server that speaks http, HOST
-// its address.
-func TestMessages(t *testing.T) {
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/v1/models" {
-			_, _ = io.WriteString(w, `{"data":[{"id":"real"}]}`)
-			return
-		}
-		w.WriteHeader(http.StatusNotFound)
-		if r.URL.Path == "/v1/completions" {
-			_, _ = io.WriteString(w, `{"error":{"message":"The model does not exist."}}`)
-		}
-	}))
-	defer srv.Close()
-	dir := t.TempDir()
-	files := map[string]string{
-		"TRACE": `{"timestamp":0,"input_length":100,"output_length":5,"hash_ids":[1]}`, "UNKNOWN": `{"prompt":"a","ts":1}`, "NOTIME": `{"prompt":"a"}`, "CONFIG": "foo: 3",
-		"COLUMNS": "when_time,prompt_len,output_len\n0,100,10\n", "BINARY": "\x7fELF,\x02\x00\xff,\x00",
-	}
-	names := []string{"URL", srv.URL, "HOST", strings.TrimPrefix(srv.URL, "http://")}
-	for name, text := range files {
-		path := filepath.Join(dir, strings.ToLower(name)+".jsonl")
-		must.Do(t, os.WriteFile(path, []byte(text+"\n"), 0o600))
-		names = append(names, name, path)
-	}
-	named := strings.NewReplacer(names...)
-	for line, want := range map[string]string{
-		"TRACE --url https://HOST":            "the server does not speak https; write http:// in --url",
-		"TRACE --url http//HOST":              ": write http://HOST:PORT",
-		"TRACE --url http:/HOST":              "write http://",
-		"TRACE --url URL/v1/foo":              "correct the path of --url, or give --model",
-		"TRACE --url URL --endpoint /nope":    "check the path: --url, --api and --endpoint make it",
-		"TRACE --url URL --model wrong":       "The model does not exist; check --model; listed there: real",
-		"TRACE --dry-run --max-drift 5":       `--max-drift "5": want a time with its unit, such as 60s or 5ms`,
-		"TRACE --dry-run --max-drift 0s":      "--max-drift 0s: want a time above 0",
-		"TRACE --dry-run --seed -1":           `--seed "-1": want a whole number of 0 or more`,
-		"TRACE --dry-run --concurrency 0":     `--concurrency "0": want a whole number of at least 1`,
-		"TRACE --dry-run -n 0":                `--limit "0": want a whole number of at least 1`,
-		"TRACE --dry-run --duration 0":        `--duration 0s: want a time above 0`,
-		"TRACE --dry-run --duration -5s":      `--duration "-5s": want a time of 0 or more`,
-		"TRACE --dry-run --bad-rows no":       `--bad-rows "no": want refuse, drop or strict`,
-		"TRACE --dry-run --assume-latency 5":  `--assume-latency "5": want TTFT,TPOT, such as 200ms,10ms`,
-		"TRACE --dry-run --header X-Foo":      "--header: one has no colon; want NAME: VALUE",
-		"TRACE --dry-run --qps 10":            "unknown flag: --qps; here it is --rate (-r)",
-		"TRACE --dry-run --vus 10":            "unknown flag: --vus; here it is --concurrency (-c)",
-		"TRACE --dry-run -z 10":               "here it is --duration (-d)",
-		"TRACE --html r.html":                 "a run writes report.html",
-		"TRACE --resume":                      "no run is resumed; --from TIME",
-		"inspect --lenient TRACE":             "unknown flag: --lenient; here it is --bad-rows drop",
-		"inspect --qps 10 TRACE":              "unknown flag: --qps; see",
-		"inspec TRACE":                        "no such file or command: inspec; did you mean `fastreplay inspect`?",
-		"qserve":                              "no such file or command: qserve; `fastreplay help` lists the commands",
-		"run TRACE":                           "no such file or command: run; drop 'run': fastreplay /",
-		"aiperf profile --help":               "no such file or command: aiperf; drop 'aiperf': fastreplay profile\n",
-		"report --steady 30%":                 "--steady=30%",
-		"report --steady=2":                   "want a share above 0 and below 100%",
-		"report --steady --to 5":              "leave --from and --to out",
-		"report --from 5 --to 5":              "--to 5s is not after --from 5s",
-		"report --from 5 --export vllm":       "--export writes the whole run",
-		"report --price-per-hour 0":           "want a number above 0",
-		"report --price-per-hour NaN":         "want a number above 0",
-		"report --price-per-hour +Inf":        "want a number above 0",
-		"compare a":                           "compare wants two runs or more",
-		"diff a b":                            "did you mean `fastreplay compare`?",
-		"-h qserve":                           "no such file or command: qserve; `fastreplay help`",
-		"":                                    "fastreplay demo ",
-		"-v":                                  "fastreplay demo ",
-		"bench serve --dataset-name x TRACE":  "there are",
-		"vllm bench serve":                    "no trace; give one",
-		"TRACE --dry-run --format moncake":    `sharegpt or single_turn; did you mean mooncake?`,
-		"inspect TRACE --format zzzzzzz":      `--format "zzzzzzz": want `,
-		"convert TRACE --format azur":         `; did you mean azure?`,
-		"gen --format azur":                   `; did you mean azure?`,
-		"gen --output TRACE":                  "there is such a file already, and none is overwritten; remove it, or name another",
-		"TRACE --dry-run --config CONFIG":     `unknown key "foo"; see`,
-		"COLUMNS --dry-run":                   `as in --format burstgpt --fields "timestamp=when_time,input_length=prompt_len,output_length=output_len"`,
-		"BINARY --dry-run":                    "not text, but binary data; a trace is JSONL or CSV",
-		"UNKNOWN --dry-run":                   "as in --fields text_input=prompt,timestamp=ts (rows",
-		"NOTIME --dry-run":                    "as in --fields text_input=prompt (rows without a time need --rate",
-		"TRACE --dry-run --max-memory 1":      "8 of the largest request must fit; give --max-memory ",
-		"TRACE --dry-run --goodput ttft:300x": "such as 500 or 500ms",
-	} {
-		var errs strings.Builder
-		if code := run(t.Context(), strings.Fields(named.Replace(line)), stdio{strings.NewReader(""), io.Discard, &errs}); code != exitUsage || !strings.Contains(errs.String(), want) {
-			t.Errorf("%s: exit code %d, no %q in\n%s", line, code, want, errs.String())
-		}
-	}
-}
-
-// TestAdviceWorks: what the messages above say does what they say.
+// TestAdviceWorks: what refusals say to do (testdata/refused.txt) does what they say.
 func TestAdviceWorks(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"own.csv": "when,prompt_len,out\n0,100,10\n7300,50,5\n", "said.jsonl": `{"prompt":"a","ts":1}`, "untimed.jsonl": `{"prompt":"a"}`} {

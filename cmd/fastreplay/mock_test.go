@@ -120,41 +120,6 @@ func TestMockWithoutAPipe(t *testing.T) {
 	expect.Equal(t, waitMockCommand(t, ended), nil)
 }
 
-func TestMockBadUsage(t *testing.T) {
-	empty := filepath.Join(t.TempDir(), "empty")
-	must.Do(t, os.WriteFile(empty, nil, 0o600))
-	for args, want := range map[string]string{
-		"--template-tokens 14":              "want HEAD,TAIL",
-		"--fault nonsense":                  "known are status",
-		"--quirk nonsense":                  `no quirk "nonsense"; known are ignore-salt`,
-		"--spread 3":                        "spread 3",
-		"--listen nowhere:http:x":           "--listen",
-		"--tls-ca x":                        "needs --tls-self-signed",
-		"--api-key-file /no/file":           "--api-key-file",
-		"--api-key-file " + empty:           "is empty",
-		"--log /no/such/directory/log":      "--log",
-		"--max-queue 3":                     "needs a number of slots",
-		"--block-tokens 0":                  "at least 1 token",
-		"--cache-tokens 15":                 "at least one block of 16",
-		"--cache-tokens -2":                 "want a number of tokens such as 3000000, 300k or 3M; or -1 or 0",
-		"--template-jitter -1":              "template jitter -1",
-		"--instances 0":                     "want 1 to",
-		"--instances 2 --log x":             "write {instance} into the name",
-		"--body-field x":                    "must be PATH=VALUE",
-		"--targets-file /no/such/file":      "--targets-file",
-		"surplus":                           "surplus",
-		"--tls-self-signed --tls-ca /no/ca": "--tls-ca",
-	} {
-		cmd := newMockCommand()
-		cmd.SetArgs(strings.Fields(args))
-		cmd.SetOut(io.Discard)
-		cmd.SetErr(io.Discard)
-		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(fmt.Sprint(err), want) {
-			t.Errorf("mock %s: %v, want %q", args, err, want)
-		}
-	}
-}
-
 // TestMockInstances: servers of their own, each with its log, and a file that the replay reads.
 func TestMockInstances(t *testing.T) {
 	dir := t.TempDir()

@@ -49,38 +49,6 @@ func TestPacingPlans(t *testing.T) {
 	}
 }
 
-func TestPacingRefusesContradictions(t *testing.T) {
-	for line, want := range map[string]string{
-		"--fixed-schedule --no-fixed-schedule":          "exclude each other",
-		"--rate 1 --ramp 1:2:3s":                        "--rate and --ramp exclude each other",
-		"--fixed-schedule --rate 1":                     "--fixed-schedule sends at trace times, which --rate and --ramp ignore",
-		"--scale 1 --rate 1":                            "--scale is about trace times",
-		"--no-fixed-schedule --scale 2 --concurrency 1": "--scale is about trace times",
-		"--no-fixed-schedule":                           "say when requests leave, with --rate R, --rate max, --ramp or --concurrency N",
-		"--rate 0":                                      "--rate: rate is 0; want requests per second above 0",
-		"--rate -1":                                     "--rate: rate is -1; want requests per second above 0",
-		"--rate inf":                                    "--rate inf: to send everything at once, say --rate max",
-		"--rate fast":                                   `--rate "fast": want requests per second, or max`,
-		"--ramp 10:500":                                 `--ramp "10:500": want FROM:TO:TIME in requests per second, such as 10:500:60s`,
-		"--ramp 10:500:0s":                              `--ramp "10:500:0s"`,
-		"--ramp 10:0:5s":                                "--ramp: rate is 0; want requests per second above 0",
-		"--ramp -1:5:5s":                                "--ramp: rate begins at -1",
-		"--arrival poisson":                             "--arrival spaces requests at a rate; give one with --rate R or --ramp",
-		"--rate max --arrival gamma":                    "--arrival spaces requests at a rate",
-		"--rate 1 --arrival uniform":                    `--arrival "uniform": want constant, poisson, gamma or`,
-		"--rate 1 --arrival poisson:2":                  "or gamma:B with a number B above 0",
-		"--rate 1 --arrival gamma:0":                    "or gamma:B with a number B above 0",
-		"--concurrency -1":                              `--concurrency "-1": want a whole number of at least 1`,
-		"--duration -1s":                                `--duration "-1s": want a time of 0 or more`,
-		"--repeat 0":                                    `--repeat "0": want a whole number of at least 1`,
-		"--rate 10 --arrival gamma:x":                   "or gamma:B with a number B above 0",
-		"--rate 10 --arrival gamma:-1":                  "or gamma:B with a number B above 0",
-		"--warmup -1":                                   "--warmup is -1; want a number of requests",
-	} {
-		expect.Refused(given(t, "trace.jsonl "+line))(t, want, line)
-	}
-}
-
 // TestPacingSummary: results say which process and seed made the plan.
 func TestPacingSummary(t *testing.T) {
 	half, seven := 0.5, uint64(7)

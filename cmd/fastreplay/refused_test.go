@@ -19,13 +19,15 @@ func TestRefusedLines(t *testing.T) {
 	for name, text := range map[string]string{
 		"TEXTS": `{"timestamp":0,"text_input":"x"}` + "\n" + `{"timestamp":5,"messages":[{"role":"user","content":"x"}]}`, "HEAVY": "127.0.0.1:1\n127.0.0.1:2 heavy", "EMPTY": "# nobody",
 		"UNTIMED": `{"text_input":"x","output_length":4}`, "PAYLOAD": `{"payload":{"prompt":"y"}}`, "OWNPROMPT": `{"timestamp":0,"input_length":3,"output_length":2,"extra":{"prompt":"x"}}`,
-		"FAILED": "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,3,475,API log\n5.1,ChatGPT,80,0,80,API log", "MINE": "mine",
-		"OWNKEYS": `{"ts":0,"prompt_tokens":600,"completion_tokens":4}`,
+		"FAILED": "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,3,475,API log\n5.1,ChatGPT,80,0,80,API log", "MINE": "mine", "there.json": "mine",
+		"OWNKEYS": `{"ts":0,"prompt_tokens":600,"completion_tokens":4}`, "UNKNOWN": `{"prompt":"a","ts":1}`, "NOTIME": `{"prompt":"a"}`, "BLANK": "",
+		"CONFIG": "foo: 3", "COLUMNS": "when_time,prompt_len,output_len\n0,100,10", "BINARY": "\x7fELF,\x02\x00\xff,\x00",
 	} {
 		path := filepath.Join(dir, strings.ToLower(name))
 		must.Do(t, os.WriteFile(path, []byte(text+"\n"), 0o600))
 		names = append(names, name, path)
 	}
+	must.Do(t, os.Symlink(filepath.Join(dir, "nowhere"), filepath.Join(dir, "link.json")))
 	logs := map[string]string{}
 	for name, args := range map[string][]string{
 		"MOCK": nil, "NAMED": {"--model", "m"}, "SHORT": {"--max-model-len", "9000"}, "COLDLESS": {"--quirk", "no-flush", "--quirk", "ignore-salt"}, "ENCRYPTED": {"--tls-self-signed"}, "METRICLESS": {"--quirk", "no-metrics"},
@@ -37,7 +39,8 @@ func TestRefusedLines(t *testing.T) {
 		names = append(names, name, url)
 	}
 	mock := names[slices.Index(names, "MOCK")+1]
-	named := strings.NewReplacer(append(names, "NOBODY", "127.0.0.1:9")...)
+	named := strings.NewReplacer(append(names, "NOBODY", "127.0.0.1:9", "HOST", strings.TrimPrefix(mock, "http://"))...)
+	files := len(must.Have(os.ReadDir(dir))(t))
 	for text := range strings.Lines(string(must.Have(os.ReadFile("testdata/refused.txt"))(t))) {
 		line, want, _ := strings.Cut(strings.TrimSuffix(text, "\n"), " → ")
 		line = strings.ReplaceAll(line, "MINEDIR", dir)
@@ -48,12 +51,14 @@ func TestRefusedLines(t *testing.T) {
 				args = append(args, "--url", mock)
 			}
 		}
-		code, said := runLine(t, strings.Join(args, " "))
-		if _, why, is := strings.Cut("\n"+said, "\nfastreplay: "); code != exitUsage || !is || !strings.Contains(why, want) {
-			t.Errorf("%s: exit code %d, no %q in\n%s", line, code, want, said)
+		var out, errs strings.Builder
+		code := run(t.Context(), args, stdio{strings.NewReader(""), &out, &errs})
+		_, why, is := strings.Cut("\n"+errs.String(), "\nfastreplay: ")
+		if code != exitUsage || !is || !strings.Contains(why, want) || out.String() != "" {
+			t.Errorf("%s: exit code %d, no %q in\n%s%s", line, code, want, &errs, &out)
 		}
-		if _, err := os.Stat(filepath.Join(dir, "out")); err == nil {
-			t.Fatalf("%s: something was written", line)
+		if left := must.Have(os.ReadDir(dir))(t); len(left) != files {
+			t.Fatalf("%s: something was written: %v", line, left)
 		}
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "mine")); err != nil || string(text) != "mine\n" {

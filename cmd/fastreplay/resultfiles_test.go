@@ -13,7 +13,6 @@ import (
 
 	"github.com/fastreplay/fastreplay/bench/expect"
 	"github.com/fastreplay/fastreplay/bench/must"
-	"github.com/fastreplay/fastreplay/engine/report"
 )
 
 // aRun is a command line of a short run.
@@ -56,44 +55,6 @@ func TestNamedResultFiles(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestNamedResultFilesAreRefused: before anything is sent, if they exist, cannot be written, or are another file of the
-// run.
-func TestNamedResultFilesAreRefused(t *testing.T) {
-	dir := t.TempDir()
-	there := filepath.Join(dir, "there.json")
-	must.Do(t, os.WriteFile(there, []byte("mine"), 0o600))
-	must.Do(t, os.Symlink(filepath.Join(dir, "nowhere"), filepath.Join(dir, "link.json")))
-	profile := "profile --input-file " + aRun + "--artifact-dir DIR/out "
-	for line, want := range map[string]string{
-		aRun + "--output DIR/out --save-result --result-filename DIR/there.json":                                                         "there.json is there; remove it",
-		aRun + "--output DIR/out --append-result --result-filename DIR/there.json":                                                       "there.json is there; remove it",
-		aRun + "--output DIR/out --save-result --result-filename DIR/link.json":                                                          "link.json is there; remove it",
-		aRun + "--output DIR/out --save-result --result-filename DIR/none/r.json":                                                        "cannot write " + dir + "/none/r.json",
-		aRun + "--output DIR/out --save-result --result-filename DIR/there.json/r.json":                                                  "cannot write ",
-		aRun + "--result-dir DIR/out --save-result --result-filename summary.json":                                                       "summary.json is another file of this run's results",
-		aRun + "--result-dir DIR/out --save-result --result-filename vllm.json --export vllm":                                            "vllm.json is another file",
-		aRun + "--output DIR/out --save-result --result-filename DIR/out/requests.jsonl":                                                 "requests.jsonl is another file",
-		aRun + "--output DIR/out --save-result --result-filename DIR/":                                                                   "want the name of a file",
-		profile + "--profile-export-file requests.jsonl":                                                                                 "requests.jsonl is another file",
-		profile + "--profile-export-file DIR/there.csv":                                                                                  "there.json is there; remove it",
-		"capacity --trace " + aRun[:strings.Index(aRun, " ")] + " --url h:1 --slo ttft.p95<5s -- --result-filename r.json --save-result": "leave out the name of the result file",
-	} {
-		code, said := runLine(t, strings.ReplaceAll(line, "DIR", dir))
-		if code != exitUsage || !strings.Contains(said, want) {
-			t.Errorf("%s: exit code %d, want %q in\n%s", line, code, want, said)
-		}
-		if report.Exists(filepath.Join(dir, "out")) {
-			t.Errorf("%s: left a directory", line)
-		}
-	}
-	if left, err := os.ReadFile(there); err != nil || string(left) != "mine" {
-		t.Errorf("%s, %v: want the file as it was", left, err)
-	}
-	if files, err := os.ReadDir(dir); err != nil || len(files) != 2 {
-		t.Errorf("%v, %v: want the two files of before", files, err)
 	}
 }
 

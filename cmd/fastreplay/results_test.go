@@ -76,9 +76,3 @@ func TestEnding(t *testing.T) {
 		}
 	}
 }
-
-func TestInstanceFieldIsAPath(t *testing.T) {
-	for _, field := range []string{"..", "", "a.", ".a", "a..b"} {
-		expect.Refused(given(t, "trace.jsonl --instance-field="+field))(t, "want keys with dots between them", "--instance-field %q", field)
-	}
-}
