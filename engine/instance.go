@@ -35,8 +35,12 @@ type instanceNames struct {
 	known map[string]string
 }
 
-// in notes the instance that an event or a whole answer names, unless a header or an earlier event has named it.
+// in notes the model and the instance that an event or a whole answer names, unless an earlier event or, of the
+// instance, a header has named it.
 func (n *instanceNames) in(data []byte, d *api.Delta, rec *record.Record) {
+	if rec.AnswerModel == "" && len(d.Model) > 0 {
+		rec.AnswerModel = n.intern(d.Model)
+	}
 	if rec.Instance != "" {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/bits"
 	"os"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"syscall"
@@ -68,6 +69,7 @@ type response struct {
 	// when a finish chunk with empty text came, or one before any token. It is a token if usage counts one more than
 	// the chunks, or no chunk came
 	emptyFinishNS int64
+	leading       int64 // token chunks before the first text
 	usageTokens   int64
 	marks         bool // answers of this API have a mark when they are finished
 	finished      bool // a finish reason or [DONE] was seen
@@ -97,6 +99,7 @@ func (p *response) begin(rec *record.Record) {
 	p.spans, p.together, p.noted = p.spans[:0], 0, 0
 	p.bytesIn = 0
 	p.emptyFinishNS = record.None
+	p.leading = 0
 	p.usageTokens = record.None
 	p.finished = false
 	p.streamError = false
@@ -195,7 +198,7 @@ func (p *response) decideForm(body []byte) []byte {
 	body = bytes.TrimLeft(body, " \t\r\n")
 	switch {
 	case len(body) == 0:
-	case body[0] == '{' || body[0] == '[':
+	case bytes.IndexByte([]byte("{[<"), body[0]) >= 0: // JSON, or a page of somebody between
 		p.form = wholeBody
 	default:
 		p.form = eventStream
@@ -318,8 +321,12 @@ func (p *response) onToken(text, reasoning bool, choices uint64, nowNS int64) {
 		c.last = nowNS
 	}
 	p.noteOutput(text, reasoning, nowNS)
-	if text && rec.FirstTextNS == record.None {
-		rec.FirstTextNS = nowNS
+	if rec.FirstTextNS == record.None {
+		if text {
+			rec.FirstTextNS = nowNS
+		} else {
+			p.leading++
+		}
 	}
 	rec.LastTokenNS = nowNS
 	rec.LastSlackNS = p.waitedNS
@@ -413,8 +420,25 @@ func (p *response) end(nowNS int64) bool {
 	return true
 }
 
+// dropEmptyFirst takes the chunks before the first text for no tokens, if the server counts none for them. Some servers
+// begin an answer with an empty chunk, long before its first token.
+func (p *response) dropEmptyFirst() {
+	rec := p.rec
+	tokens := rec.Chunks - p.leading
+	if p.leading == 0 || p.usageTokens < 1 || p.usageTokens > tokens || tokens == 0 || len(p.spans) > 1 {
+		return
+	}
+	if rec.FirstOutputNS == rec.FirstTokenNS {
+		rec.FirstOutputNS = rec.FirstTextNS
+	}
+	rec.FirstTokenNS = rec.FirstTextNS
+	rec.Chunks = tokens
+	p.gaps = slices.Delete(p.gaps, 0, int(p.leading))
+}
+
 func (p *response) endStream() {
 	rec := p.rec
+	p.dropEmptyFirst()
 	// llama.cpp's chat sends no chunk of an answer that is half a character.
 	unseen := p.usageTokens - rec.Chunks
 	atEnd := p.emptyFinishNS != record.None && p.emptyFinishNS >= rec.LastTokenNS
@@ -446,8 +470,11 @@ func (p *response) judgeWholeBody(nowNS int64) {
 		return
 	}
 	if err != nil {
-		if len(p.whole) == 0 {
+		switch whole := bytes.TrimSpace(p.whole); {
+		case len(whole) == 0:
 			err = errors.New("the response has no body")
+		case whole[0] == '<':
+			err = errors.New("a page (HTML or XML) came in place of an answer")
 		}
 		rec.Outcome, rec.Error = record.BadResponse, p.secrets.Line(err.Error())
 		return

@@ -34,6 +34,8 @@ func events(n int, rest ...string) string {
 	return b.String()
 }
 
+const emptyEvent = `data: {"choices":[{"index":0,"text":"","finish_reason":null}]}` + "\n\n"
+
 const (
 	finish = `{"choices":[{"index":0,"text":"","finish_reason":"length"}]}`
 	done   = "[DONE]"
@@ -137,6 +139,9 @@ func TestResponseOutcomes(t *testing.T) {
 		{name: "finished without a token", raw: chunked(events(0, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, usage(9, 0, 0), done)), outcome: record.BadResponse, err: "no token chunk", reusable: true},
 		{name: "given up", raw: chunked(events(2, `{"choices":[{"index":0,"text":"","finish_reason":"abort"}]}`, done)), outcome: record.StreamError, chunks: 2, tokens: 2, err: "abort", reusable: true},
 		{name: "credential repeated", raw: responseText(401, "", `{"error":"bad key sk-verysecret"}`), outcome: record.HTTPError, err: "bad key ***", reusable: true},
+		{name: "a page in place of an answer", raw: responseText(200, "Content-Type: text/html\r\n", "\n <html>log in</html>"), outcome: record.BadResponse, err: "a page (HTML or XML)", reusable: true},
+		{name: "an empty chunk before the tokens", raw: chunked(emptyEvent + events(3, finish, usage(9, 3, 0), done)), outcome: record.OK, chunks: 3, tokens: 3, reusable: true},
+		{name: "empty chunks that may be tokens", raw: chunked(emptyEvent + emptyEvent + events(3, finish, usage(9, 4, 0), done)), outcome: record.OK, chunks: 5, tokens: 4, reusable: true},
 		{name: "network lost", raw: "", end: syscall.ETIMEDOUT, outcome: record.Reset, err: "connection lost"},
 		{name: "finish chunk beside chunks of several tokens", raw: chunked(events(2, finish, usage(9, 4, 0), done)), outcome: record.OK, chunks: 2, tokens: 4, reusable: true},
 		{name: "close asked for", raw: "HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.SplitN(chunked(events(1, finish, done)), "\r\n\r\n", 2)[1], outcome: record.OK, chunks: 1, tokens: 1},
@@ -199,6 +204,38 @@ func TestResponseInstants(t *testing.T) {
 	want.TokensFrom, want.FinishReason, want.Status, want.Outcome, want.Error = record.TokensFromUsage, "length", 200, record.OK, ""
 	expect.Equal(t, *rec, want, "record")
 	expect.List(t, p.gaps, []int64{100, 100, 0, 100}, "gaps")
+}
+
+// TestEmptyFirst: TTFT is the time of the first token. If the server counts no token for the empty chunks before it,
+// they are none; else they may be half a character each.
+func TestEmptyFirst(t *testing.T) {
+	for tokens, want := range map[int]record.Record{
+		2: {FirstTokenNS: 400, FirstTextNS: 400, FirstOutputNS: 400, LastTokenNS: 500, Chunks: 2},
+		3: {FirstTokenNS: 200, FirstTextNS: 400, FirstOutputNS: 200, LastTokenNS: 500, Chunks: 4},
+		4: {FirstTokenNS: 200, FirstTextNS: 400, FirstOutputNS: 200, LastTokenNS: 500, Chunks: 4},
+	} {
+		p, rec := newResponse(t, true)
+		play(p, [][]byte{
+			[]byte("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"),
+			[]byte(emptyEvent), []byte(emptyEvent), []byte(events(1)), []byte(events(1)), []byte(events(0, usage(7, tokens, 3), done)),
+		}, io.EOF)
+		got := record.Record{FirstTokenNS: rec.FirstTokenNS, FirstTextNS: rec.FirstTextNS, FirstOutputNS: rec.FirstOutputNS, LastTokenNS: rec.LastTokenNS, Chunks: rec.Chunks}
+		expect.Equal(t, got, want, "%d tokens", tokens)
+		expect.Equal(t, int64(len(p.gaps)), want.Chunks-1, "%d tokens: gaps", tokens)
+	}
+}
+
+// TestAnswerModel: a record has the model that the answer names first, streamed or whole, in every API that names one.
+func TestAnswerModel(t *testing.T) {
+	for text, want := range map[string]string{
+		responseText(200, "", `data: {"model":"m1","choices":[{"index":0,"text":"a"}]}`+"\n\n"+`data: {"model":"m2","choices":[{"index":0,"text":"a"}]}`+"\n\ndata: [DONE]\n\n"): "m1",
+		responseText(200, "", `{"choices":[{"text":"a b","finish_reason":"length"}],"model":"m3"}`):                                                                              "m3",
+		responseText(200, "", `{"choices":[{"text":"a b","finish_reason":"length"}],"model":7}`):                                                                                 "",
+	} {
+		p, rec := newResponse(t, true)
+		play(p, [][]byte{[]byte(text)}, nil)
+		expect.Equal(t, rec.AnswerModel, want, "%s", text)
+	}
 }
 
 // TestFirstOutput against the definition, of streams of chunks in any order: the first chunk with text says whether the

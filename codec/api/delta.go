@@ -46,6 +46,8 @@ type Delta struct {
 
 	// Instance is who answered, if the answer names it in a known place; else nil. It aliases what was parsed.
 	Instance []byte
+	// Model is the model that the answer names; nil if it names none. It aliases what was parsed.
+	Model []byte
 
 	// Done: the event is [DONE].
 	Done bool
@@ -78,6 +80,7 @@ func (d *Delta) Reset() {
 	d.IsError = false
 	d.Error = nil
 	d.Instance = nil
+	d.Model = nil
 }
 
 // HasUsage reports whether the server sent a count of its own.

@@ -165,6 +165,8 @@ func (p *parser) common(key []byte) {
 		p.message, _, _ = p.Text()
 	case "detail":
 		p.detail = p.value()
+	case "model":
+		p.d.Model, _, _ = p.Text()
 	case "nvext":
 		p.worker()
 	default:

@@ -145,6 +145,9 @@ type Record struct {
 	LeastCachedTokens int64 `json:"-"`
 	MostCachedTokens  int64 `json:"-"`
 
+	// AnswerModel is the model that the answer names; "" if it names none. It stays in memory.
+	AnswerModel string `json:"-"`
+
 	// FirstSlackNS, OutputSlackNS and LastSlackNS are how much earlier than their instants the first token chunk, that
 	// of the answer itself, and the last may have come. They are above 0 if the client read late, and found more after
 	// the chunk: the kernel has one stamp for all. They are so, too, if the server may have waited before for room in
@@ -250,6 +253,15 @@ func (r *Record) TTFTPlannedNS() int64 { return span(r.PlannedNS, r.FirstTokenNS
 // TTFONS is the time to first output token from the moment of sending, in ns: that of the answer itself, after the
 // reasoning. It is TTFTNS if there was no reasoning, and None if nothing but reasoning came.
 func (r *Record) TTFONS() int64 { return span(r.SentNS, r.FirstOutputNS) }
+
+// EmptyFirstNS is how much later than the first token chunk the first text came, if nothing shows that a token was in
+// that chunk: the server does not count as many tokens as chunks. It is 0 otherwise.
+func (r *Record) EmptyFirstNS() int64 {
+	if r.TokensFrom == TokensFromUsage && r.CompletionTokens == r.Chunks {
+		return 0
+	}
+	return max(0, span(r.FirstTokenNS, r.FirstTextNS))
+}
 
 // TTFOPlannedNS is the same from the planned moment.
 func (r *Record) TTFOPlannedNS() int64 { return span(r.PlannedNS, r.FirstOutputNS) }

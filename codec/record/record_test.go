@@ -84,7 +84,7 @@ func random(rng *rand.Rand) *Record {
 		r.Row = 0
 	}
 	r.BuiltTokens, r.LeastCachedTokens, r.MostCachedTokens = r.InputTokens, r.ExpectedCachedTokens, r.ExpectedCachedTokens // no line has them
-	r.FirstSlackNS, r.OutputSlackNS, r.LastSlackNS = 0, 0, 0
+	r.FirstSlackNS, r.OutputSlackNS, r.LastSlackNS, r.AnswerModel = 0, 0, 0, ""
 	if r.AskedChoices = 0; r.Choices < 2 || rng.IntN(2) == 0 {
 		r.Choices, r.DecodeNS = 0, None
 	}

@@ -47,6 +47,7 @@ type Collector struct {
 	jobs    jobCounts
 	tiers   tierCounts
 	owners  ownerCounts
+	models  answerModels
 	hits    *[]hit // nil if no action asks what they were when
 	before  metrics.Preparation
 
@@ -72,6 +73,7 @@ func NewCollector(targets []string, slos ...metrics.SLO) *Collector {
 		urls:    append([]string(nil), targets...),
 		slos:    append([]metrics.SLO(nil), slos...),
 		targets: make([]targetStats, len(targets)),
+		models:  answerModels{},
 	}
 	c.none = newTargetStats(c.slos)
 	for _, by := range c.owners.all() {
@@ -121,6 +123,9 @@ func (c *Collector) Add(r *record.Record, target int) {
 	c.jobs.add(r)
 	c.tiers.add(r)
 	c.owners.add(r)
+	if target >= 0 && target < len(c.urls) {
+		c.models.add(c.urls[target], r)
+	}
 	c.addHit(r)
 	c.parts.instances.add(r.Instance, r)
 	c.pairs.Add(r.Instance, r.Endpoint)
@@ -242,6 +247,7 @@ func (c *Collector) Summary(s metrics.Summary, probed Probed) *metrics.Summary {
 	}
 	s.Instances = c.parts.instances.summary(1, over)
 	s.Owners = c.owners.summary(over)
+	s.AnswerModels = c.models.several()
 	s.Endpoints = c.parts.endpoints.summary(2, over)
 	s.Answers = all.Answers.summary(s.Answers)
 	s.Outages = c.outages()

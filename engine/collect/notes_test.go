@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -55,8 +56,7 @@ func TestNotes(t *testing.T) {
 		{name: "a little more", record: func(r *record.Record) { r.OutputTokens, r.CompletionTokens, r.Chunks = 1006, 1006, 1000 },
 			want: []string{"a chunk has 1.01 tokens on average: ITL is per chunk, TPOT per token"}},
 		{name: "more chunks than tokens", record: func(r *record.Record) { r.Chunks = 110 },
-			want: []string{"a chunk has 0.91 tokens on average: ITL is per chunk, TPOT per token",
-				"the server counts fewer tokens than it sent chunks: if the first chunk of an answer is an empty one, TTFT is too short"}},
+			want: []string{"a chunk has 0.91 tokens on average: ITL is per chunk, TPOT per token"}},
 		{name: "mismatch", record: func(r *record.Record) { r.PromptTokens = 1519 },
 			want: []string{"row 7 is the first whose prompt tokens differ: 500 sent, 1,519 counted"}},
 		{name: "no usage", record: func(r *record.Record) { r.TokensFrom = record.TokensFromChunks },
@@ -214,5 +214,59 @@ func TestWhatServersLeaveOpen(t *testing.T) {
 	}
 	if got := notes(300); !strings.HasPrefix(got, "each of 300 targets, such as http://127.0.0.1:8000, reports no cached tokens") || strings.Contains(got, "\n") {
 		t.Error(got)
+	}
+}
+
+// TestAnswersThatMislead: if answers name several models, or begin with a chunk that need not be a token, a run is not
+// VALID, and the reason says why.
+func TestAnswersThatMislead(t *testing.T) {
+	judge := func(change func(i int, r *record.Record)) metrics.Verdict {
+		c := NewCollector([]string{"http://a:1", "http://b:1"})
+		for i := range 100 {
+			r := answered()
+			r.FirstTokenNS, r.FirstTextNS, r.LastTokenNS = 20e6, 20e6, 1e9
+			r.AnswerModel = "old"
+			change(i, r)
+			c.Add(r, i%2)
+		}
+		return c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 100}, Limits: metrics.DefaultLimits()}, Probed{}).Verdict
+	}
+	for name, tt := range map[string]struct {
+		change func(i int, r *record.Record)
+		want   []string
+	}{
+		"all alike":     {func(int, *record.Record) {}, nil},
+		"two targets":   {func(i int, r *record.Record) { r.AnswerModel = fmt.Sprint(i % 2) }, nil},
+		"rows' models":  {func(i int, r *record.Record) { r.Model, r.AnswerModel = fmt.Sprint(i%4), fmt.Sprint(i%4) }, nil},
+		"some are mute": {func(i int, r *record.Record) { r.AnswerModel = []string{"", "old"}[i/50] }, nil},
+		"another in mid-run": {func(i int, r *record.Record) {
+			if i >= 70 && i%2 == 1 {
+				r.AnswerModel = "new"
+			}
+		}, []string{"all numbers mix several models, by the names in the answers: " +
+			`"old" in 35 requests of http://b:1; "new" in 15 requests of http://b:1: find out who answers for the target, and measure one model at a time`}},
+		"empty chunks that are tokens": {func(_ int, r *record.Record) { r.FirstTextNS = 30e6 }, nil},
+		"few empty chunks": {func(i int, r *record.Record) {
+			r.Chunks = 90
+			if i < 10 {
+				r.FirstTextNS = 30e6
+			}
+		}, nil},
+		"empty chunks long before the text": {func(i int, r *record.Record) {
+			r.Chunks = 90
+			if i < 11 {
+				r.FirstTextNS = 30e6
+			}
+		}, []string{"TTFT and TTFO may be too short, and TPOT too long: in 11 of 100 requests the first chunk had no text, and the server's count of tokens " +
+			"does not show that a token was in it: see first_token_ns and first_text_ns in requests.jsonl; E2E is safe"}},
+		"empty chunks just before the text": {func(_ int, r *record.Record) { r.Chunks, r.FirstTextNS = 90, 20.9e6 }, nil},
+		"nobody counts": {func(_ int, r *record.Record) { r.TokensFrom, r.FirstTextNS = record.TokensFromChunks, 30e6 },
+			[]string{"TTFT and TTFO may be too short, and TPOT too long: in 100 of 100 requests the first chunk had no text, and the server's count of tokens " +
+				"does not show that a token was in it: see first_token_ns and first_text_ns in requests.jsonl; E2E is safe"}},
+	} {
+		grade := map[bool]metrics.Grade{true: metrics.Limited, false: metrics.Valid}[tt.want != nil]
+		if v := judge(tt.change); v.Measurement != grade || !slices.Equal(said(v), tt.want) {
+			t.Errorf("%s: %s %q, want %q", name, v.Measurement, said(v), tt.want)
+		}
 	}
 }

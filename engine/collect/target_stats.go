@@ -109,6 +109,10 @@ func (t *tokenCounts) add(r *record.Record) {
 	if r.Choices > 1 {
 		t.SeveralChoices++
 	}
+	tolerated := max(metrics.ToleratedNS, int64(metrics.ToleratedShare*float64(r.TTFTNS())))
+	if r.EmptyFirstNS() > tolerated {
+		t.EmptyFirst++
+	}
 	if r.PromptTokens != record.None && r.BuiltTokens != record.None &&
 		r.PromptTokens != r.BuiltTokens {
 		if t.PromptMismatches == 0 {

@@ -143,7 +143,7 @@ func TestChange(t *testing.T) {
 	}
 	var sides [2]*Side
 	for i, ttft := range []float64{1, 1.1} {
-		if sides[i], err = ReadSide(slos, write(t, 1200, nil, noisy(uint64(i+1), ttft))); err != nil {
+		if sides[i], err = ReadSide(slos, write(t, 1200, nil, noisy(uint64(i+5), ttft))); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -17,6 +17,9 @@ const (
 	sectionsLong = 5
 	// dependent is a growth that independent sections seldom show: of 4 and some 13 degrees of freedom, 14 % do.
 	dependent = 2
+	// unseen is by how much more the variance may grow than sections show. A random walk of 1 to 4 % within the run grows
+	// by less than they can tell in half of the pairs of runs, and moves what cancels noise, such as pairs, all the same.
+	unseen = 0.5
 	// fewestGroups are the fewest conversations, as many as say what so many of one size do, that an interval needs.
 	fewestGroups = 6
 	// fewestRequests are the fewest of a pair of runs: ten for each of the finest sections.
@@ -225,7 +228,7 @@ func (m *matched) cuts() (all []cut) {
 //
 // If the variance of a mean is larger by long sections than by neighbours among short ones, requests depend on each
 // other for longer than a short section. Then the interval is wider by as many times: the variance grows further to the
-// length of the run, and so few sections tell its growth badly.
+// length of the run, and so few sections tell its growth badly. So it is always somewhat wider than they tell.
 func within(s *spec, at int, whole [2][]float64, cuts []cut, spanS float64) estimate {
 	distance := func(sides [2][]float64) float64 {
 		return s.scale(sides[1][at]) - s.scale(sides[0][at])
@@ -262,7 +265,7 @@ func within(s *spec, at int, whole [2][]float64, cuts []cut, spanS float64) esti
 			growth = max(growth, ofSections(pseudo, sectionsLong)/short)
 		}
 	}
-	e.reach *= growth
+	e.reach *= growth + unseen
 	if growth > dependent {
 		e.why = fmt.Sprintf(
 			"requests depend on each other for longer than a twentieth of the run (%s): one of %d times the length "+

@@ -125,7 +125,7 @@ func TestJUnit(t *testing.T) {
 	}
 	expect.List(t, outcomes, []string{
 		"ok the measurement can be used", "ok ttft.p50<1s", "failure ttft.p50<1ms", "error ttft.p99<1s",
-		"failure goodput>=99%", "failure error_rate<=1%",
+		"failure goodput>=99%", "error error_rate<=1%",
 	})
 	expect.Equal(t, suite.Failures, failures)
 	expect.Equal(t, suite.Errors, errors)
@@ -201,7 +201,7 @@ func TestAnnotations(t *testing.T) {
 	lines := report.Annotations(s)
 	want := []string{
 		"::error title=fastreplay::MISSED ttft.p50<1ms (3.998 ms)", "::error title=fastreplay::UNDECIDED ttft.p99<1s (",
-		"::error title=fastreplay::MISSED goodput>=99%25 (", "::error title=fastreplay::MISSED error_rate<=1%25 (2.5 %25)",
+		"::error title=fastreplay::MISSED goodput>=99%25 (", "::error title=fastreplay::UNDECIDED error_rate<=1%25 (unknown: 2.5 %25 of too few requests, 662 would tell)",
 		"::warning title=fastreplay::FAILED most by ",
 	}
 	expect.Equal(t, len(lines), len(want), lines)

@@ -22,6 +22,8 @@ const (
 	OverLong       Code = "over_long"
 	Warm           Code = "warm"
 	Refused        Code = "refused"
+	Models         Code = "models"      // answers name several
+	EmptyFirst     Code = "empty_first" // the first chunk of answers has no text
 	LateSending    Code = "drift"
 	LateReading    Code = "receive_lag"
 	NoSummary      Code = "no_summary" // the run wrote none
@@ -53,6 +55,7 @@ func (c Code) traits() codeTraits {
 		Unwritten:      {unseen: true},
 		ShortRows:      {unseen: true},
 		Refused:        {unseen: true},
+		Models:         {unseen: true},
 	}[c]
 }
 

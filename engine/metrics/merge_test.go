@@ -19,7 +19,7 @@ var oneMachine = map[string]string{
 	"idle_cuts.system": "total", "idle_cuts.system_s": "total", "idle_cuts.trees": "total", "idle_cuts.trees_s": "total",
 	"requests.early": "total", "requests.unwritten": "total", "tokens.prompt_mismatches": "total", "tokens.over_long": "total", "tokens.over_long_tokens": "total",
 	"prefix_cache.above_ideal_tokens": "total", "prefix_cache.above_ideal_requests": "total", "prefix_cache.overtaken_tokens": "total",
-	"lateness.reading":    "largest of each",
+	"lateness.reading": "largest of each", "answer_models": "same",
 	"connections.dialled": "total", "connections.not_ready": "total", "connections.closed_idle": "total", "connections.closed_early": "total",
 	"connections.no_resources": "total",
 	"writes.whole":             "total", "writes.partial": "total",
@@ -91,6 +91,8 @@ func random(rng *rand.Rand) *Summary {
 			for _, p := range []string{"p50", "p99"}[:rng.IntN(3)] {
 				field.Set(reflect.Append(field, reflect.ValueOf(Unsafe{Metric: "itl", Percentile: p, EffectMS: float64(number)})))
 			}
+		case []AnswerModel:
+			field.Set(reflect.ValueOf([]AnswerModel{{Named: "gated"}}))
 		default:
 			panic(key + ": a kind of fact that this test does not know")
 		}
@@ -115,6 +117,8 @@ func factsOf(s *Summary) facts {
 			for _, u := range v {
 				all[key+" "+u.Percentile] = u.EffectMS
 			}
+		case []AnswerModel:
+			all[key] = v[0].Named
 		case int:
 			all[key] = float64(v)
 		case int64:
@@ -222,7 +226,7 @@ func TestMergeTags(t *testing.T) {
 		reflect.Struct: {"each", "first"}, reflect.Map: {"union"},
 	}
 	rules := map[reflect.Type][]string{
-		reflect.TypeFor[stats.Percentiles](): {"worst"}, reflect.TypeFor[stats.Distribution](): {"union"}, reflect.TypeFor[[]Unsafe](): {"union"},
+		reflect.TypeFor[stats.Percentiles](): {"worst"}, reflect.TypeFor[stats.Distribution](): {"union"}, reflect.TypeFor[[]Unsafe](): {"union"}, reflect.TypeFor[[]AnswerModel](): {"first"},
 	}
 	var check func(of reflect.Type)
 	check = func(of reflect.Type) {

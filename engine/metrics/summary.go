@@ -183,6 +183,8 @@ type Summary struct {
 	History *History `json:"history,omitempty" merge:"each"`
 	// of conversations with made prompts: which tokens the servers answered; absent otherwise
 	Answers *Answers `json:"answers,omitempty" merge:"each"`
+	// models that answers name, if answers to one name at one target name several; absent otherwise
+	AnswerModels []AnswerModel `json:"answer_models,omitempty" merge:"first"`
 	// with --amplify: the load before and after; absent otherwise
 	Amplify *Amplify `json:"amplify,omitempty" merge:"none"`
 	// how requests were built during the run; null if all were built before the start
@@ -372,6 +374,9 @@ type Tokens struct {
 	OverLongTokens int64 `json:"over_long_tokens" merge:"sum"`
 	// requests whose several tokens all came at one instant, so that they have no TPOT
 	AtOnce int64 `json:"at_once" merge:"sum,records"`
+	// requests whose first chunk had no text, where nothing shows that a token was in it, and text came later by more
+	// than 5 % of TTFT and 1 ms
+	EmptyFirst int64 `json:"empty_first" merge:"sum,records"`
 	// requests that brought several choices; tokens and lengths are those of all
 	SeveralChoices int64 `json:"several_choices" merge:"sum,records"`
 }
@@ -506,6 +511,14 @@ type Part struct {
 	GoodShare *float64 `json:"goodput_share,omitempty"`
 	// share of its prompt tokens that an ideal cache would have held; absent if unknown, and of instances and addresses
 	ExpectedHitRatio *float64 `json:"expected_hit_ratio,omitempty"`
+}
+
+// AnswerModel counts the ok requests to a target by the model that their answers name.
+type AnswerModel struct {
+	Target   string `json:"target"`          // URL
+	Asked    string `json:"asked,omitempty"` // the row's own model; absent: that of the run
+	Named    string `json:"named"`           // as the answers name it
+	Requests int64  `json:"requests"`
 }
 
 // Owners is what became of requests by what their rows say of whose they are.

@@ -60,7 +60,7 @@ type Objective struct {
 	Limit  float64  `json:"limit"`  // what it is compared with: ms, a share or a number per second
 	Met    bool     `json:"met"`    // the number is there and within the limit
 
-	TooFew bool `json:"too_few_values,omitempty"` // it is a percentile of too few values to be known
+	TooFew bool `json:"too_few_values,omitempty"` // it is a percentile, or a share, of too few values to be known
 	// as many values would tell whether it is met, which these do not; absent if they do
 	Needed int64 `json:"needed_values,omitempty"`
 	// how far the client may have moved value, in ms; absent if it is safe

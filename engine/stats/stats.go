@@ -10,6 +10,7 @@ package stats
 import (
 	"math"
 	"slices"
+	"sort"
 )
 
 // Percentiles describes one distribution. Percentiles are by nearest rank: the smallest value that at least that share
@@ -146,22 +147,29 @@ const surely = 0.99
 // a certainty of 99 %, at least two of them must lie above the true quantile (0 to 1), so that no single value decides.
 // How many do is binomial, so p50 needs 11, p90 64, p99 662 and p999 6,636.
 func EnoughSamples(n int64, quantile float64) bool {
-	if n < 2 || quantile >= 1 {
-		return false
-	}
-	most := float64(n-1) * math.Log(max(0, quantile)) // all but one below, as a logarithm
-	none := quantile
-	one := float64(n) * (1 - quantile)
-	return math.Exp(most)*(none+one) <= 1-surely
+	return n >= 2 && quantile < 1 && AtMost(1, n, 1-max(0, quantile)) <= 1-surely
 }
 
 // SamplesFor is how many values EnoughSamples wants for a quantile below 1.
 func SamplesFor(quantile float64) int64 {
-	n := int64(2)
-	for !EnoughSamples(n, quantile) {
-		n++
+	return int64(sort.Search(math.MaxInt, func(n int) bool {
+		return EnoughSamples(int64(n), quantile)
+	}))
+}
+
+// AtMost is how likely at most k of n independent requests are of a kind that each is with a probability p, above 0 and
+// at most 1. The one-sided bound of C. Clopper and E. Pearson (Biometrika 26, 1934) for a share is the p at which it is
+// as likely as one wants to be wrong.
+func AtMost(k, n int64, p float64) (sum float64) {
+	if p >= 1 {
+		return float64(min(1, k/n))
 	}
-	return n
+	term := float64(n) * math.Log1p(-p) // the logarithm of how likely none is
+	for i := int64(0); i <= k; i++ {
+		sum += math.Exp(term)
+		term += math.Log(float64(n-i)/float64(i+1)) + math.Log(p) - math.Log1p(-p)
+	}
+	return sum
 }
 
 // Rank returns the place, from 1, of a percentile by nearest rank among n sorted values. It is the first that at least

@@ -113,3 +113,28 @@ func TestEnoughSamples(t *testing.T) {
 		}
 	}
 }
+
+// TestAtMost against a sum over the outcomes of single requests.
+func TestAtMost(t *testing.T) {
+	for _, p := range []float64{0.01, 0.3, 0.5, 0.99, 1} {
+		ways := []float64{1} // how likely so many of none, one, two … requests are of the kind
+		for n := range int64(40) {
+			sum := 0.0
+			for k, likely := range ways {
+				sum += likely
+				if n == 0 {
+					continue
+				}
+				if got := AtMost(int64(k), n, p); math.Abs(got-sum) > 1e-9 {
+					t.Errorf("at most %d of %d, each with %v: %v, want %v", k, n, p, got, sum)
+				}
+			}
+			next := make([]float64, n+2)
+			for k, likely := range ways {
+				next[k] += likely * (1 - p)
+				next[k+1] += likely * p
+			}
+			ways = next
+		}
+	}
+}

@@ -9,7 +9,9 @@ package verdict
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -38,7 +40,7 @@ func Judge(s *metrics.Summary, further ...metrics.Reason) metrics.Verdict {
 		Reasons:     append(faults(s), further...),
 		Unsafe:      []metrics.Unsafe{},
 	}
-	for _, r := range []*metrics.Reason{sending(s), reading(s)} {
+	for _, r := range []*metrics.Reason{mixed(s), emptyFirst(s), sending(s), reading(s)} {
 		if r != nil {
 			v.Reasons = append(v.Reasons, *r)
 		}
@@ -155,4 +157,47 @@ func faults(s *metrics.Summary) []metrics.Reason {
 		}
 	}
 	return out
+}
+
+// mixed says that answers to one model name several: somebody changed it meanwhile, or sent requests elsewhere.
+func mixed(s *metrics.Summary) *metrics.Reason {
+	if len(s.AnswerModels) == 0 {
+		return nil
+	}
+	const most = 4
+	var names []string
+	for i, m := range s.AnswerModels {
+		if i == most {
+			names = append(names, fmt.Sprintf("and %d more: see answer_models", len(s.AnswerModels)-most))
+			break
+		}
+		names = append(names, fmt.Sprintf("%q in %s of %s", m.Named, format.Requests(m.Requests), m.Target))
+	}
+	return &metrics.Reason{
+		Code:  metrics.Models,
+		Grade: metrics.Limited,
+		What:  "all numbers mix several models, by the names in the answers",
+		Why:   strings.Join(names, "; "),
+		Do:    "find out who answers for the target, and measure one model at a time",
+	}
+}
+
+// emptyShare of the requests must begin with an empty chunk, before TTFT as a whole is another time. A token may be
+// half a character, and begins an answer now and then.
+const emptyShare = 0.1
+
+// emptyFirst says that TTFT may be the time of an empty chunk.
+func emptyFirst(s *metrics.Summary) *metrics.Reason {
+	n := s.Tokens.EmptyFirst
+	if float64(n) <= emptyShare*float64(s.Requests.OK) {
+		return nil
+	}
+	return &metrics.Reason{
+		Code:  metrics.EmptyFirst,
+		Grade: metrics.Limited,
+		What:  "TTFT and TTFO may be too short, and TPOT too long",
+		Why: fmt.Sprintf("in %s of %s the first chunk had no text, and the server's count of tokens does not show "+
+			"that a token was in it", format.Count(n), format.Requests(s.Requests.OK)),
+		Do: "see first_token_ns and first_text_ns in requests.jsonl; E2E is safe",
+	}
 }

@@ -59,7 +59,7 @@ func quantities() (all []quantity) {
 				}})
 	}
 	return append(all,
-		quantity{"goodput", share, func(s *metrics.Summary) *float64 {
+		quantity{goodput, share, func(s *metrics.Summary) *float64 {
 			if s.Goodput == nil {
 				return nil
 			}
@@ -87,7 +87,11 @@ func quantities() (all []quantity) {
 	)
 }
 
-const ErrorRate = "error_rate"
+// Shares of requests.
+const (
+	ErrorRate = "error_rate"
+	goodput   = "goodput"
+)
 
 // fieldsOf yields the fields of a struct that have this type, with their keys in JSON.
 func fieldsOf[T any](of reflect.Type) iter.Seq2[int, string] {
@@ -245,9 +249,19 @@ func quantityOf(name string) quantity {
 	return all[slices.IndexFunc(all, func(q quantity) bool { return q.name == name || q.name == "" })]
 }
 
-// neededValues is how many values a quantity needs to be known if its run has too few, else 0. Percentiles alone need
-// more than one.
-func neededValues(s *metrics.Summary, name string) int64 {
+// neededValues is how many values a quantity needs to be known if its run has too few, else 0. Percentiles need more
+// than one, and so do shares of requests: that 99 % are within a limit says as much as a p99.
+func neededValues(s *metrics.Summary, name string, limit float64) int64 {
+	n := requestsOf(s, name)
+	if n > 0 && limit > 0 && limit < 1 { // that none failed, or all, is said of this run alone
+		if name == ErrorRate {
+			limit = 1 - limit
+		}
+		if stats.EnoughSamples(n, limit) {
+			return 0
+		}
+		return stats.SamplesFor(limit)
+	}
 	latency, percentile, _ := strings.Cut(name, ".p")
 	quantile, err := strconv.ParseFloat("0."+percentile, 64)
 	if err != nil {
@@ -261,13 +275,31 @@ func neededValues(s *metrics.Summary, name string) int64 {
 	return needed
 }
 
+// requestsOf is how many requests a share is of; 0 if it is a share of anything else.
+func requestsOf(s *metrics.Summary, name string) int64 {
+	if name != ErrorRate && name != goodput {
+		return 0
+	}
+	return s.Requests.Planned - s.Requests.Stopped
+}
+
+// mostByChance is how likely the requests of a share may be by chance, if the true one is at the limit, where they are
+// too few and decide all the same.
+const mostByChance = 0.05
+
+// shareDecides reports whether a share of few requests lies beyond a limit, or within it, by more than chance.
+func shareDecides(share, limit float64, n int64) bool {
+	k := int64(math.Round(share * float64(n)))
+	return stats.AtMost(k, n, limit) <= mostByChance || stats.AtMost(n-k, n, 1-limit) <= mostByChance
+}
+
 // decides reports whether a lower percentile of the same latency, which has enough values, tells whether an objective
 // is met: as a higher one is no smaller, it exceeds what the lower one exceeds.
 func decides(o *metrics.Objective, s *metrics.Summary, exceeds func(float64) bool) bool {
 	latency, _, _ := strings.Cut(o.Metric, ".")
 	for _, lower := range stats.PercentileKeys() {
 		name := latency + "." + lower
-		if name == o.Metric || neededValues(s, name) > 0 {
+		if name == o.Metric || neededValues(s, name, 0) > 0 {
 			return false
 		}
 		if v := Value(s, name); v != nil && exceeds(*v) {
@@ -293,16 +325,20 @@ func objectiveOf(
 		Metric: name,
 		Value:  Value(s, name),
 		Limit:  limit,
-		Needed: neededValues(s, name),
+		Needed: neededValues(s, name, limit),
 	}
 	met := func(v float64) bool {
 		return op == "<" && v < limit || op == "<=" && v <= limit ||
 			op == ">" && v > limit || op == ">=" && v >= limit
 	}
-	if o.Needed > 0 {
+	switch n := requestsOf(s, name); {
+	case o.Needed == 0:
+	case o.Value == nil || n > 0 && shareDecides(*o.Value, limit, n):
+		o.Needed = 0
+	default:
 		o.TooFew = true
 		atLeast := op[0] == '>'
-		if decides(&o, s, func(v float64) bool { return met(v) == atLeast }) {
+		if n == 0 && decides(&o, s, func(v float64) bool { return met(v) == atLeast }) {
 			o.Met = atLeast
 			o.Needed = 0
 		}
@@ -323,7 +359,12 @@ func objectiveOf(
 // Outcome says what the value is, with its unit, or that there is none. If the client may have moved it, they say
 // whether that changes the outcome.
 func Outcome(o *metrics.Objective) string {
-	switch unit := quantityOf(o.Metric).unit; {
+	unit := quantityOf(o.Metric).unit
+	few := "~" + valueText(o, unit) + " of too few values"
+	if unit == share {
+		few = valueText(o, unit) + " of too few requests"
+	}
+	switch {
 	case o.Aborted != "":
 		return o.Aborted
 	case o.Value == nil:
@@ -339,10 +380,18 @@ func Outcome(o *metrics.Objective) string {
 		}
 		return words + ": " + outcome + " all the same"
 	case o.Needed > 0:
-		return fmt.Sprintf("unknown: ~%s of too few values, %s would tell",
-			format.Duration(*o.Value*1e6, 4), format.Count(o.Needed))
+		return fmt.Sprintf("unknown: %s, %s would tell", few, format.Count(o.Needed))
 	case o.TooFew:
-		return "~" + format.Duration(*o.Value*1e6, 4) + " of too few values"
+		return few
+	}
+	return valueText(o, unit)
+}
+
+// valueText is the value with its unit; "" if there is none.
+func valueText(o *metrics.Objective, unit string) string {
+	switch {
+	case o.Value == nil:
+		return ""
 	case unit == inMS:
 		return format.Duration(*o.Value*1e6, 4)
 	case unit == share:

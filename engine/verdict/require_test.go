@@ -185,3 +185,43 @@ func TestRequireOfFewValues(t *testing.T) {
 		}
 	}
 }
+
+// TestRequireOfFewRequests: a share of too few requests is neither met nor missed, unless chance does not explain it.
+// What it says of none, or of all, is about this run alone.
+func TestRequireOfFewRequests(t *testing.T) {
+	for _, c := range []struct {
+		failed, of        int64
+		text, words       string
+		met               bool
+		missed, undecided int
+	}{
+		{0, 1, "goodput>=99%", "unknown: 100 % of too few requests, 662 would tell", false, 0, 1},
+		{0, 3, "error_rate<1%", "unknown: 0 % of too few requests, 662 would tell", false, 0, 1},
+		{0, 298, "error_rate<1%", "unknown: 0 % of too few requests, 662 would tell", false, 0, 1},
+		{0, 299, "error_rate<1%", "0 %", true, 0, 0},
+		{0, 299, "goodput>=99%", "100 %", true, 0, 0},
+		{1, 400, "goodput>=99%", "unknown: 99.75 % of too few requests, 662 would tell", false, 0, 1},
+		{1, 1, "error_rate<4%", "100 %", false, 1, 0},
+		{1, 1, "error_rate<=6%", "unknown: 100 % of too few requests, 108 would tell", false, 0, 1},
+		{2, 100, "error_rate<1%", "unknown: 2 % of too few requests, 662 would tell", false, 0, 1},
+		{4, 100, "error_rate<1%", "4 %", false, 1, 0},
+		{4, 100, "goodput>=99%", "96 %", false, 1, 0},
+		{6, 662, "error_rate<1%", "0.9063 %", true, 0, 0},
+		{7, 662, "error_rate<1%", "1.057 %", false, 1, 0},
+		{0, 3, "error_rate<=0", "0 %", true, 0, 0},
+		{1, 3, "error_rate<=0", "33.33 %", false, 1, 0},
+		{0, 3, "goodput>=100%", "100 %", true, 0, 0},
+		{3, 3, "error_rate>50%", "unknown: 100 % of too few requests, 11 would tell", false, 0, 1},
+		{5, 5, "error_rate>50%", "100 %", true, 0, 0},
+	} {
+		s := measuredRun()
+		s.Requests = metrics.Requests{Planned: c.of + 7, Stopped: 7, OK: c.of - c.failed, Failed: c.failed}
+		s.Goodput.Share = new(1 - float64(c.failed)/float64(c.of))
+		s.Limits.Require = []string{c.text}
+		v := Judge(s)
+		o := v.Objectives[0]
+		if Outcome(&o) != c.words || o.Met != c.met || v.Missed() != c.missed || v.Undecided() != c.undecided {
+			t.Errorf("%s, %d of %d failed: %+v, %q", c.text, c.failed, c.of, o, Outcome(&o))
+		}
+	}
+}
